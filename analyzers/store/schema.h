@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store's public schema: one row a table, its columns as data. CREATE TABLE, INSERT, the view for people and the
+ * documentation all derive from it; to add a table, add a row to schema.c (and nothing else).
+ *
+ * A segment is one SQLite file, complete in itself. A table NAME is kept compactly as NAME_raw (interned texts, times as
+ * nanoseconds since the segment's base) and shown as the view NAME: times in ns since the epoch, texts spelled out. Only
+ * the views are public. `PRAGMA user_version` is SCHEMA_VERSION; readers refuse newer ones with a sentence.
+ */
+#ifndef RANKTRACE_STORE_SCHEMA_H
+#define RANKTRACE_STORE_SCHEMA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SCHEMA_VERSION 1
+#define SCHEMA_COLUMNS_MAX 24
+#define SCHEMA_APPLICATION_ID 0x52545243 /* "RTRC", PRAGMA application_id */
+
+enum schema_type {
+	SCHEMA_INT,
+	SCHEMA_TIME,     /* given and shown in ns since the epoch, kept relative to the segment's base_ns */
+	SCHEMA_DURATION, /* ns */
+	SCHEMA_TEXT,     /* interned */
+	SCHEMA_REAL,
+};
+
+struct schema_column {
+	const char *name;
+	enum schema_type type;
+	const char *description; /* with unit */
+};
+
+enum schema_tier { TIER_EVENTS, TIER_SUMMARY, TIER_MAX };
+
+/* How rows are kept. */
+enum schema_kind {
+	SCHEMA_LOG,    /* append only */
+	SCHEMA_STATE,  /* keyed by its first column, newest row wins; across segments the newest wins too */
+	SCHEMA_NOW,    /* holds only what is true now: replaced as a whole; readers show the newest segment's */
+};
+
+struct schema_table {
+	const char *name;
+	const char *description;
+	enum schema_tier tier;
+	enum schema_kind kind;
+	struct schema_column columns[SCHEMA_COLUMNS_MAX]; /* ends with a NULL name */
+};
+
+/* Indices into schema_tables[]; the order is free, numbers are not on disk. */
+enum schema_id { TABLE_RANKS, TABLE_STEPS, TABLE_STAGES, TABLE_IN_FLIGHT, TABLE_OFFCPU, TABLE_OFFCPU_SUM, TABLE_DROPS,
+		 TABLE_CLOCK, TABLE_MAX };
+
+extern const struct schema_table schema_tables[TABLE_MAX];
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Payload and specification of the call engine: one BPF program pair that serves every probed function.
+ *
+ * A specification is a row of a probe table after its symbol was resolved: which arguments to keep, how to read each,
+ * and what an entry or a return means. It sits in the array map `specs` under the number that the probe's cookie
+ * carries. Everything a specification asks of user memory is bounded: RT_CALL_ARGS_MAX words and one text of
+ * RT_CALL_TEXT_MAX bytes.
+ */
+#ifndef RANKTRACE_CALL_H
+#define RANKTRACE_CALL_H
+
+#include "bpf/event.h"
+
+#define RT_CALL_ARGS_MAX 6
+#define RT_CALL_TEXT_MAX 96
+#define RT_CALL_SPECS_MAX 1024
+
+/* What one hit of a probe stands for. */
+enum rt_edge {
+	RT_EDGE_CALL = 0,  /* entry and return make one record, sent at the return */
+	RT_EDGE_ENTRY = 1, /* the entry alone is the record; no return probe */
+	RT_EDGE_BEGIN = 2, /* something begins here that another probe of the same stage ends */
+	RT_EDGE_END = 3,   /* ends what the last BEGIN of the stage on this thread began */
+	RT_EDGE_SPAN = 4,  /* entry is sent as BEGIN, return as END: visible while it runs */
+	RT_EDGE_MARK = 5,  /* PyTorch's operator call: BEGIN for (name, args), END for (record handle), else nothing */
+	RT_EDGE_STASH = 6, /* keeps its text for the next BEGIN of this thread that has none; no record */
+	RT_EDGE_MAX
+};
+
+/* Where an argument is. Registers are numbered from 1 in the order of the C calling convention. */
+enum rt_read {
+	RT_READ_NONE = 0,
+	RT_READ_REG,        /* the register itself */
+	RT_READ_DEREF,      /* size bytes at register + offset */
+	RT_READ_CSTRING,    /* text: char * in the register */
+	RT_READ_STDSTRING,  /* text: std::string * or std::string_view-like {char *, size_t} * in the register */
+	RT_READ_PYSTRING,   /* text: PyObject * of a compact ASCII str in the register */
+	RT_READ_PYTUPLE,    /* text: first item of the tuple at *(PyObject **)register, if it is such a str */
+	RT_READ_FRAME,      /* size bytes at register number reg in pt_regs order (USDT operands): see daemon/probes/usdt.h */
+	RT_READ_CONST,      /* the constant in offset (USDT operands) */
+	RT_READ_MAX
+};
+
+struct rt_call_arg {
+	uint8_t read;       /* enum rt_read */
+	uint8_t reg;        /* argument register, from 1; for RT_READ_FRAME a pt_regs slot */
+	uint8_t size_bytes; /* 1, 2, 4 or 8; sign-extended if is_signed */
+	uint8_t is_signed;
+	int32_t offset;     /* bytes */
+};
+
+#define RT_CALL_NEEDS_RETURN 1u  /* a return probe is attached too */
+#define RT_CALL_HAS_TEXT 2u      /* one of the readers yields text */
+
+struct rt_call_spec {
+	uint8_t edge;       /* enum rt_edge */
+	uint8_t args;       /* how many of arg[] are used */
+	uint8_t symbol_reg; /* RT_EDGE_MARK: register with the c10::Symbol */
+	uint8_t pad0;
+	uint32_t flags;     /* RT_CALL_* */
+	struct rt_call_arg arg[RT_CALL_ARGS_MAX];
+};
+
+/* event.flags of a call record: which edge it is, what it carries. */
+#define RT_CALL_BEGIN 1u
+#define RT_CALL_END 2u           /* BEGIN | END together: a whole call */
+#define RT_CALL_TEXT 4u          /* text follows (struct rt_call_text_event) */
+#define RT_CALL_TRUNCATED 8u     /* the text was longer */
+#define RT_CALL_FAULT 16u        /* an argument could not be read: its word is 0 */
+#define RT_CALL_RESULT 32u       /* result is valid */
+
+struct rt_call_event {
+	struct rt_event event; /* kind RT_KIND_CALL; time_ns is the entry of a BEGIN, else the return */
+	uint64_t start_ns;     /* entry */
+	uint64_t arg[RT_CALL_ARGS_MAX];
+	int64_t result;        /* return register */
+	uint32_t spec;
+	uint32_t text_bytes;
+};
+
+struct rt_call_text_event {
+	struct rt_call_event call;
+	char text[RT_CALL_TEXT_MAX]; /* not terminated: text_bytes long */
+};
+
+/* What is entered and not left: the map `inflight`, which the daemon may read at any time. */
+struct rt_inflight_key {
+	uint64_t pid_thread; /* tgid << 32 | thread */
+	uint32_t spec;
+	uint32_t pad0;
+};
+
+struct rt_inflight {
+	uint64_t start_ns;
+	uint64_t stack_pointer; /* tells a stale entry (an exception passed the return) from a nested call */
+	uint64_t arg[RT_CALL_ARGS_MAX];
+	uint32_t depth;         /* nested calls of the same function: only the outermost is recorded */
+	uint32_t flags;
+};
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The few kernel types that our programs read, and nothing else: no generated vmlinux.h, so the build never depends on
+ * the build host's kernel. Only the fields used are named; preserve_access_index makes libbpf relocate each access to
+ * the running kernel's layout at load time. A layout change is a ___flavour here, with the commit that made it.
+ */
+#ifndef RANKTRACE_CORE_H
+#define RANKTRACE_CORE_H
+
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+
+#define bool _Bool
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sched_info {
+	unsigned long long run_delay;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	char comm[16];
+	struct sched_info sched_info;
+	struct task_struct *group_leader;
+	struct task_struct *real_parent;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Payload of the process collector: a process got a new image, or ended. */
+#ifndef RANKTRACE_PROC_H
+#define RANKTRACE_PROC_H
+
+#include "bpf/event.h"
+
+struct rt_proc_event {
+	struct rt_event event; /* kind RT_KIND_EXEC or RT_KIND_EXIT; pid is the process */
+	uint32_t parent_pid;
+	uint32_t pad0;
+	char comm[RT_COMM_SIZE];
+};
+
+#endif

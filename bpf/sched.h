@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Payload of the off-CPU collector: a rank's thread left the CPU and came back.
+ *
+ * next_* is the task that took the CPU when the thread left it; previous_* is the task that left the CPU when the
+ * thread got it back, which is who kept a runnable thread waiting. pid 0 is the idle task. run_delay_ns is the part of
+ * duration_ns in which the thread was runnable and waited (difference of the scheduler's sched_info.run_delay).
+ */
+#ifndef RANKTRACE_SCHED_H
+#define RANKTRACE_SCHED_H
+
+#include "bpf/event.h"
+
+struct rt_offcpu_event {
+	struct rt_event event; /* kind RT_KIND_OFFCPU; pid and thread_id are the rank's thread; time_ns is the return */
+	uint64_t start_ns;
+	uint64_t duration_ns;
+	uint64_t run_delay_ns;
+	uint32_t next_pid;
+	uint32_t previous_pid;
+	char thread_name[RT_COMM_SIZE];
+	char next_name[RT_COMM_SIZE];
+	char previous_name[RT_COMM_SIZE];
+};
+
+struct rt_offcpu_sum_event {
+	struct rt_event event; /* kind RT_KIND_OFFCPU_SUM */
+	uint64_t start_ns;     /* of the summed second */
+	uint64_t duration_ns;  /* sum of stays below the threshold that ended in it */
+	uint64_t run_delay_ns;
+	uint64_t count;
+	char thread_name[RT_COMM_SIZE];
+};
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's configuration: one table row a key (config.c) with section, name, type, default, limits and whether
+ * SIGHUP may change it; one field here. Every key is documented in systemd/ranktrace.conf, and a test compares the two.
+ */
+#ifndef RANKTRACE_CONFIG_H
+#define RANKTRACE_CONFIG_H
+
+#include <limits.h>
+#include "daemon/util.h"
+
+struct config {
+	/* [daemon] */
+	char state_dir[PATH_MAX];
+	char socket[108];              /* sun_path's size */
+	char group[64];                /* may control */
+	char probes_dir[PATH_MAX];     /* extra probe tables, read after the shipped ones */
+	char probes_base_dir[PATH_MAX]; /* the shipped ones */
+	int log_level;                 /* syslog level */
+	/* [ring] */
+	uint64_t ring_size_bytes;      /* power of two pages */
+	/* [ranks] */
+	uint64_t ranks_max;            /* a node */
+	uint64_t scan_interval_ns;     /* longest time between looks at a rank's libraries */
+	/* [sched] */
+	uint64_t offcpu_threshold_ns;
+	/* [store] */
+	uint64_t segment_ns;           /* length of a segment */
+	uint64_t events_size_bytes_max; /* all event segments together */
+	uint64_t events_age_ns_max;
+	uint64_t summary_age_ns_max;
+	uint64_t flush_interval_ns;    /* longest time that a row waits in memory */
+};
+
+void config_defaults(struct config *config);
+
+/* Reads path over the defaults. On failure config is untouched and error holds the sentence ("FILE:LINE: ..."). */
+int config_load(const char *path, struct config *config, char *error, size_t error_size);
+
+/* Copies from fresh into running what may change without a restart; names the keys that may not in `ignored`. */
+void config_reload(struct config *running, const struct config *fresh, char *ignored, size_t ignored_size);
+
+#endif

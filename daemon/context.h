@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the daemon's rooms share: one of each, made and taken down by main.c in mirrored order. */
+#ifndef RANKTRACE_CONTEXT_H
+#define RANKTRACE_CONTEXT_H
+
+#include "daemon/config.h"
+#include "daemon/levels.h"
+
+struct event_base;
+
+struct context {
+	struct config config;
+	struct levels levels;
+	struct event_base *base;      /* libevent */
+	struct kernel *kernel;        /* features, shared maps, ring */
+	struct store *store;
+	struct ranks *ranks;
+	struct steps_room *steps;     /* marks to stages and steps to the store (daemon/steps_room.h) */
+	struct collectors *collectors;
+	struct control *control;
+	uint64_t started_ns;          /* CLOCK_MONOTONIC */
+	char boot_id[40];
+	char host[65];
+};
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collection levels L0-L3: which are on, until when, and the dump intervals. State survives a restart
+ * (STATE_DIR/levels, written atomically). Turning a level on or off attaches or detaches at once, through the
+ * collectors, and says what happened.
+ */
+#ifndef RANKTRACE_LEVELS_H
+#define RANKTRACE_LEVELS_H
+
+#include "daemon/util.h"
+
+enum level { LEVEL_L0, LEVEL_L1, LEVEL_L2, LEVEL_L3, LEVEL_MAX };
+
+#define LEVEL_BIT(l) (1u << (l))
+
+struct context;
+
+struct levels {
+	bool on[LEVEL_MAX];
+	uint64_t until_ns[LEVEL_MAX];       /* CLOCK_MONOTONIC; 0: no end (set --for) */
+	double interval_minutes[LEVEL_MAX]; /* L0 has none: 0 */
+};
+
+/* "L0" .. "L3", exactly. */
+int level_parse(const char *text, enum level *ret);
+const char *level_name(enum level level);
+
+void levels_defaults(struct levels *levels);
+int levels_load(struct levels *levels, const char *state_dir);
+int levels_save(const struct levels *levels, const char *state_dir);
+
+/*
+ * Turns a level on or off, asks every collector that serves it, saves, and writes one or more sentences on what
+ * happened to report ("L1 on: 14 probes in 2 libraries, 2 ranks; 3 symbols not found: ..."). for_ns 0: until changed.
+ */
+int levels_set(struct context *context, enum level level, bool on, uint64_t for_ns, char *report, size_t report_size);
+
+/* Ends levels whose time is over. Called every second. */
+void levels_tick(struct context *context, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where to put the breakpoint. The kernel emulates a few instructions at a uprobe (x86-64: nop of any length, push,
+ * jmp, call, conditional jumps: arch/x86/kernel/uprobes.c; aarch64: nop and hints, stp x29,x30,[sp,#-N]!, b, bl, adr,
+ * literal loads: arch/arm64/kernel/probes/decode-insn.c) and single-steps every other one, which costs 10 to 40 times as
+ * much. So the probe goes on the first emulated instruction of the straight-line prologue, before any register or stack
+ * slot that the probe reads is changed, and for a return probe before the stack pointer moves. Where the decoder does not
+ * know an instruction it stops: the entry is always right.
+ */
+#ifndef RANKTRACE_PROBES_PROLOGUE_H
+#define RANKTRACE_PROBES_PROLOGUE_H
+
+#include "daemon/probes/elf_file.h"
+
+#define PROLOGUE_BYTES_MAX 64 /* how far it looks */
+
+struct prologue_need {
+	uint32_t arg_regs;  /* bit i: argument register i+1 (C calling convention) must still hold the argument */
+	bool entry_stack;   /* the stack pointer must still be as at the entry (return probe, stack arguments) */
+};
+
+struct prologue_choice {
+	uint32_t offset_bytes; /* from the function's first byte */
+	bool emulated;         /* the kernel emulates the instruction there; false: offset 0, single-stepped */
+};
+
+void prologue_choose(enum elf_machine machine, const uint8_t *code, size_t size_bytes, const struct prologue_need *need,
+		     struct prologue_choice *ret);
+
+/* Length of the instruction and what it does, for the chooser and its tests; false where it is not known. */
+struct prologue_insn {
+	uint8_t length_bytes;
+	bool emulated;
+	bool ends;             /* control leaves the straight line */
+	bool moves_stack;
+	uint32_t writes_args;  /* bit i: argument register i+1 */
+};
+
+bool prologue_decode_x86(const uint8_t *code, size_t size_bytes, struct prologue_insn *ret);
+bool prologue_decode_arm64(const uint8_t *code, size_t size_bytes, struct prologue_insn *ret);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Probe tables: which functions of which libraries mean what. Files probes.d/NAME.conf, read with ini.h; one section a
+ * probe, so that a new probed function is a section in a .conf and nothing else.
+ *
+ *   [probe "backward"]
+ *   level   = L0                                   L0..L3
+ *   library = libtorch_cpu.so*                     shell pattern on the file's base name; several by blanks
+ *   symbol  = _ZN5torch8autograd6Engine7executeE*  exact, or a shell pattern; several by blanks, first that is found wins
+ *   usdt    = python:gc__start                     instead of symbol: provider:name in .note.stapsdt (all its places)
+ *   edge    = span                                 call, entry, begin, end, span, mark, stash (bpf/call.h)
+ *   stage   = backward                             stage of begin/end/span edges; absent: from the text
+ *   event   = name                                 what the record is, for edges call and entry (L1, L2)
+ *   args    = reg(1) deref(2,8,4) cstring(3)       readers in order: reg(N) u32(N) s32(N) deref(N,OFFSET,SIZE)
+ *                                                  cstring(N) stdstring(N) pystring(N) pytuple(N); N from 1;
+ *                                                  usdt(N): operand N of the USDT probe, from 1
+ *   symbol_reg = 3                                 edge mark: register of the c10::Symbol
+ *   set     = record_function                      of the rows with the same set, per library file, only the first (in file
+ *                                                  and line order) whose symbol is found is used
+ *   result  = yes                                  keep the return value (edge call)
+ *   help    = one line
+ * Unknown key, bad value, missing library/symbol, a text reader that is not the last or comes twice: refused with
+ * "FILE:LINE: sentence". Limits: PROBES_MAX rows, RT_CALL_ARGS_MAX readers, 4 patterns each.
+ */
+#ifndef RANKTRACE_PROBES_TABLE_H
+#define RANKTRACE_PROBES_TABLE_H
+
+#include "bpf/call.h"
+#include "daemon/levels.h"
+#include "daemon/util.h"
+
+#define PROBES_MAX 512
+#define PROBE_PATTERNS_MAX 4
+#define PROBE_NAME_BYTES 64
+#define PROBE_PATTERN_BYTES 512 /* mangled names are long */
+
+struct probe {
+	char name[PROBE_NAME_BYTES];
+	char file[64];               /* base name of the table it came from */
+	unsigned line;
+	enum level level;
+	char library[PROBE_PATTERNS_MAX][128];
+	unsigned libraries;
+	char symbol[PROBE_PATTERNS_MAX][PROBE_PATTERN_BYTES];
+	unsigned symbols;
+	char usdt_provider[32];      /* "" if the row has symbols */
+	char usdt_name[32];
+	enum rt_edge edge;
+	char stage[32];              /* "" if taken from the text */
+	char event[32];
+	char set[32];                /* "" if none */
+	char help[128];
+	uint8_t usdt_operand[RT_CALL_ARGS_MAX]; /* operand number of arg[i], from 1; 0: spec.arg[i] is complete */
+	struct rt_call_spec spec;    /* arg readers, flags: ready but for USDT operands */
+};
+
+struct probe_table {
+	struct probe *probe;
+	size_t count;
+};
+
+/* Adds the rows of one text, or of every *.conf of a folder in name order (a missing folder is an empty one). A later row
+ * with the name of an earlier one replaces it, in the earlier one's place. On failure the table is as before. */
+int probe_table_parse(struct probe_table *table, const char *path, const char *text, size_t size_bytes,
+		      char *error, size_t error_size);
+int probe_table_load_dir(struct probe_table *table, const char *dir, char *error, size_t error_size);
+void probe_table_free(struct probe_table *table);
+
+bool probe_matches_library(const struct probe *probe, const char *base_name);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Glue between collectors that see marks (collect_call) and the pure analyzer (analyzers/steps.h): names the rank,
+ * feeds the analyzer, and writes its stages and steps to the store. Nothing here judges.
+ */
+#ifndef RANKTRACE_STEPS_ROOM_H
+#define RANKTRACE_STEPS_ROOM_H
+
+#include "analyzers/steps.h"
+#include "daemon/ranks.h"
+
+struct context;
+struct steps_room;
+
+int steps_room_new(struct context *context, struct steps_room **ret);
+struct steps_room *steps_room_free(struct steps_room *room);
+
+/* A mark of a rank's thread. time and duration as analyzers/steps.h says. */
+void steps_room_mark(struct steps_room *room, const struct rank *rank, const struct steps_mark *mark);
+/* Whether this rank's record_function can be read: if not, steps close at backward's end. */
+void steps_room_names_readable(struct steps_room *room, const struct rank *rank, bool readable);
+/* Refreshes the in-flight table and closes what has been over for a while; every 100 ms. */
+void steps_room_tick(struct steps_room *room, uint64_t now_ns);
+/* What the rank is in right now (innermost stage of its step thread), for `tracectl ranks`; false where nothing. */
+bool steps_room_current(struct steps_room *room, const struct rank *rank, struct steps_open *ret);
+
+#endif
