@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -125,6 +126,21 @@ struct worker {
 	int done[2], quit[2]; /* pipes: the worker says that it is done, and ends when told */
 };
 
+/* A host that takes our CPU away can let a sleep's timer run out before the thread gets to switch: then sleep again. */
+static uint64_t sleep_off_cpu(long duration_ns)
+{
+	struct rusage before, after;
+	uint64_t start_ns;
+
+	do {
+		getrusage(RUSAGE_THREAD, &before);
+		start_ns = monotonic_ns();
+		nanosleep(&(struct timespec){.tv_nsec = duration_ns}, NULL);
+		getrusage(RUSAGE_THREAD, &after);
+	} while (after.ru_nvcsw == before.ru_nvcsw);
+	return start_ns;
+}
+
 static void *sleep_and_nap(void *arg)
 {
 	struct worker *worker = arg;
@@ -133,12 +149,11 @@ static void *sleep_and_nap(void *arg)
 	worker->thread_id = (uint32_t)syscall(SYS_gettid);
 	prctl(PR_SET_NAME, "rt-worker");
 	for (unsigned i = 0; i < SLEEPS && !worker->naps; i++) {
-		worker->before_ns[i] = monotonic_ns();
-		usleep(3000);
+		worker->before_ns[i] = sleep_off_cpu(3000000);
 		worker->after_ns[i] = monotonic_ns();
 	}
 	for (unsigned i = 0; i < worker->naps; i++)
-		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+		sleep_off_cpu(100000);
 	if (write(worker->done[1], &byte, 1) != 1 || read(worker->quit[0], &byte, 1) != 1)
 		return arg;
 	return NULL;
@@ -321,7 +336,7 @@ static void a_hog_is_named(void **state)
 static void *nap_once(void *arg)
 {
 	*(uint32_t *)arg = (uint32_t)syscall(SYS_gettid);
-	nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+	sleep_off_cpu(100000);
 	return NULL;
 }
 
