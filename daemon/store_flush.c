@@ -212,14 +212,14 @@ static void trouble(struct store *store, int error, uint64_t dropped)
 	char text[sizeof(store->trouble)];
 
 	if (error == -EAGAIN)
-		snprintf(text, sizeof(text), "somebody else writes to a segment in %s; rows wait in memory",
+		snprintf(text, sizeof(text), "somebody else writes to a segment in %.100s; rows wait in memory",
 			store->folder.dir);
 	else if (error == -ENOSPC)
 		snprintf(text, sizeof(text),
-			"the disk of %s is full and no closed segment is left to remove; rows are dropped and counted",
+			"the disk of %.100s is full and no closed segment is left to remove; rows are dropped and counted",
 			store->folder.dir);
 	else
-		snprintf(text, sizeof(text), "cannot write to %s (%s); rows are dropped and counted", store->folder.dir,
+		snprintf(text, sizeof(text), "cannot write to %.100s (%s); rows are dropped and counted", store->folder.dir,
 			strerror(-error));
 	if (!streq(text, store->trouble))
 		log_error("store", "%s (%llu rows now)", text, (unsigned long long)dropped);

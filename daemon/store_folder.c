@@ -175,16 +175,18 @@ static int each_name(
 	return r;
 }
 
-static bool is_corrupt(const char *text, struct segment_name *ret)
+/* The number in NAME.corrupt, 0 for any other name. */
+static uint64_t corrupt_number(const char *text)
 {
+	struct segment_name parsed;
 	char name[SEGMENT_NAME_BYTES];
 	size_t n = strlen(text), suffix = strlen(".corrupt");
 
 	if (n <= suffix || n - suffix >= sizeof(name) || !streq(text + n - suffix, ".corrupt"))
-		return false;
+		return 0;
 	memcpy(name, text, n - suffix);
 	name[n - suffix] = 0;
-	return segment_name_parse(name, ret) == 0;
+	return segment_name_parse(name, &parsed) == 0 ? parsed.number : 0;
 }
 
 static void list_one(struct folder *folder, const char *text, void *arg)
@@ -195,8 +197,8 @@ static void list_one(struct folder *folder, const char *text, void *arg)
 	if (segment_name_parse(text, &name) == 0) {
 		if (folder_add(folder, &name, name.base_ns + (int64_t)segment_ns))
 			folder_measure(folder, name.number);
-	} else if (is_corrupt(text, &name) && name.number >= folder->next_number) {
-		folder->next_number = name.number + 1;
+	} else if (corrupt_number(text) >= folder->next_number) {
+		folder->next_number = corrupt_number(text) + 1;
 	}
 }
 
@@ -238,14 +240,14 @@ struct corrupt_scan {
 static void scan_corrupt(struct folder *folder, const char *text, void *arg)
 {
 	struct corrupt_scan *scan = arg;
-	struct segment_name name;
+	uint64_t number = corrupt_number(text);
 
 	(void)folder;
-	if (!is_corrupt(text, &name))
+	if (!number)
 		return;
-	if (!scan->count || name.number < scan->oldest_number) {
+	if (!scan->count || number < scan->oldest_number) {
 		(void)copy_text(scan->oldest, sizeof(scan->oldest), text);
-		scan->oldest_number = name.number;
+		scan->oldest_number = number;
 	}
 	scan->count++;
 }

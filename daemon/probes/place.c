@@ -16,6 +16,8 @@ static const struct {
 	[ELF_MACHINE_AARCH64] = {arm64_slots, ARRAY_SIZE(arm64_slots)},
 };
 
+#define OVERLOADS_MAX 16 /* places of one row with symbols_all */
+
 struct finder {
 	const struct attach_engine *engine;
 	const struct library *library;
@@ -250,24 +252,50 @@ static int find_rows(struct finder *finder)
 	return 0;
 }
 
+static void place_every(struct finder *finder, const struct probe *probe)
+{
+	struct elf_symbol symbol[OVERLOADS_MAX];
+
+	for (unsigned k = 0; k < probe->symbols; k++) {
+		int count = elf_file_find_every(finder->file, probe->symbol[k], symbol, ARRAY_SIZE(symbol));
+
+		if (count > (int)ARRAY_SIZE(symbol)) {
+			log_warning("call", "'%s' matches %d functions in %s; probing the first %zu", probe->name, count,
+				    finder->library->path, ARRAY_SIZE(symbol));
+			count = ARRAY_SIZE(symbol);
+		}
+		for (int i = 0; i < count; i++)
+			place_function(finder, probe, &symbol[i]);
+	}
+}
+
+static void place_first(struct finder *finder, size_t i)
+{
+	const struct probe *probe = &finder->engine->table->probe[i];
+
+	for (unsigned k = 0; k < probe->symbols; k++) {
+		if (finder->symbol_found[i][k]) {
+			place_function(finder, probe, &finder->symbol[i][k]);
+			return;
+		}
+	}
+}
+
 static void place_row(struct finder *finder, size_t i)
 {
 	const struct probe *probe = &finder->engine->table->probe[i];
 	struct usdt_place site[8];
 	int sites;
 
-	for (unsigned k = 0; k < probe->symbols; k++) {
-		if (!finder->symbol_found[i][k])
-			continue;
-		place_function(finder, probe, &finder->symbol[i][k]);
-		if (!probe->symbols_all)
-			break;
+	if (probe->usdt_provider[0]) {
+		sites = find_usdt(finder, probe, site, ARRAY_SIZE(site));
+		for (int k = 0; k < sites; k++)
+			place_usdt(finder, probe, &site[k]);
+	} else if (probe->symbols_all) {
+		place_every(finder, probe);
+	} else {
+		place_first(finder, i);
 	}
-	if (!probe->usdt_provider[0])
-		return;
-	sites = find_usdt(finder, probe, site, ARRAY_SIZE(site));
-	for (int k = 0; k < sites; k++)
-		place_usdt(finder, probe, &site[k]);
 }
 
 /* A row is missing if it names this library, was not found, and no other variant of its set is used instead. */
