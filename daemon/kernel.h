@@ -35,6 +35,9 @@ int kernel_rank_remove(struct kernel *kernel, uint32_t pid);
 /* Records dropped in the kernel for want of room, by kind (summed over CPUs). */
 uint64_t kernel_drops(const struct kernel *kernel, unsigned kind);
 
+/* Readable when the ring has records (for the loop); -1 where there is no ring. */
+int kernel_fd(const struct kernel *kernel);
+
 /* Drains the ring into collectors_event(); called by the loop when it is readable. Returns records or -errno. */
 int kernel_drain(struct kernel *kernel);
 
