@@ -30,6 +30,8 @@ struct usdt_operand {
 };
 
 #define USDT_OPERANDS_MAX 12
+#define ELF_MATCHES_MAX 65536
+#define ELF_NAME_BYTES_MAX 4096 /* symbols with longer names are skipped */
 
 struct usdt_place {
 	uint64_t file_offset;
@@ -49,8 +51,15 @@ int elf_file_find(struct elf_file *file, const char *pattern, struct elf_symbol 
 /* Many patterns in one pass over the tables: found[i] says whether ret[i] is filled. Returns how many were found. */
 int elf_file_find_all(struct elf_file *file, const char *const *patterns, size_t count, struct elf_symbol *ret, bool *found);
 
+/* All functions whose name matches the pattern, one for each place, sorted by file offset; at most max are written, returns
+ * how many there are (never above ELF_MATCHES_MAX), or -errno. .symtab is read only if .dynsym has none. */
+int elf_file_find_every(struct elf_file *file, const char *pattern, struct elf_symbol *ret, size_t max);
+
 /* All places of provider:name, at most max; returns how many there are, or -errno. */
 int elf_file_usdt(struct elf_file *file, const char *provider, const char *name, struct usdt_place *ret, size_t max);
+
+/* Operands from a note's text; returns how many. What it cannot say becomes USDT_UNKNOWN. */
+unsigned usdt_parse_operands(enum elf_machine machine, const char *text, struct usdt_operand *ret, unsigned max);
 
 /* Bytes at a file offset, at most max and never past the end of its section; returns how many, or -errno. */
 int elf_file_bytes(struct elf_file *file, uint64_t file_offset, uint8_t *ret, size_t max);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where to put the breakpoint. The kernel emulates a few instructions at a uprobe (x86-64: nop of any length, push,
- * jmp, call, conditional jumps: arch/x86/kernel/uprobes.c; aarch64: nop and hints, stp x29,x30,[sp,#-N]!, b, bl, adr,
- * literal loads: arch/arm64/kernel/probes/decode-insn.c) and single-steps every other one, which costs 10 to 40 times as
- * much. So the probe goes on the first emulated instruction of the straight-line prologue, before any register or stack
+ * Where to put the breakpoint. The kernel emulates a few instructions at a uprobe (x86-64: nops, push, jmp, call,
+ * conditional jumps: arch/x86/kernel/uprobes.c; aarch64: nop, adr, adrp, branches:
+ * arch/arm64/kernel/probes/decode-insn.c) and single-steps every other one, which costs 10 to 40 times as much. So the probe goes on the first emulated instruction of the straight-line prologue, before any register or stack
  * slot that the probe reads is changed, and for a return probe before the stack pointer moves. Where the decoder does not
  * know an instruction it stops: the entry is always right.
  */
@@ -16,7 +15,7 @@
 
 struct prologue_need {
 	uint32_t arg_regs;  /* bit i: argument register i+1 (C calling convention) must still hold the argument */
-	bool entry_stack;   /* the stack pointer must still be as at the entry (return probe, stack arguments) */
+	bool entry_stack;   /* stack pointer and link register must still be as at the entry (return probe, stack arguments) */
 };
 
 struct prologue_choice {
@@ -32,7 +31,7 @@ struct prologue_insn {
 	uint8_t length_bytes;
 	bool emulated;
 	bool ends;             /* control leaves the straight line */
-	bool moves_stack;
+	bool moves_stack;      /* or, on aarch64, changes or signs the link register */
 	uint32_t writes_args;  /* bit i: argument register i+1 */
 };
 

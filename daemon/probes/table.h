@@ -7,20 +7,27 @@
  *   level   = L0                                   L0..L3
  *   library = libtorch_cpu.so*                     shell pattern on the file's base name; several by blanks
  *   symbol  = _ZN5torch8autograd6Engine7executeE*  exact, or a shell pattern; several by blanks, first that is found wins
+ *   symbols_all = yes                              every function that any of the patterns matches is probed: overloads,
+ *                                                  constructors. One may call another: nesting is the reader's to undo
  *   usdt    = python:gc__start                     instead of symbol: provider:name in .note.stapsdt (all its places)
  *   edge    = span                                 call, entry, begin, end, span, mark, stash (bpf/call.h)
+ *   at      = return                               edge end: the record is sent when the function returns; default entry
+ *   return  = probe                                how a return is seen: insn (default), at the function's return
+ *                                                  instructions; probe, by a return probe, which is cheaper and for C
+ *                                                  functions only: an exception that passes it ends the process
  *   stage   = backward                             stage of begin/end/span edges; absent: from the text
  *   event   = name                                 what the record is, for edges call and entry (L1, L2)
  *   args    = reg(1) deref(2,8,4) cstring(3)       readers in order: reg(N) u32(N) s32(N) deref(N,OFFSET,SIZE)
- *                                                  cstring(N) stdstring(N) pystring(N) pytuple(N); N from 1;
- *                                                  usdt(N): operand N of the USDT probe, from 1
+ *                                                  cstring(N) stdstring(N) pystring(N) pytuple(N); N from 1 to 6, no
+ *                                                  blanks inside; usdt(N): operand N of the USDT probe, from 1
  *   symbol_reg = 3                                 edge mark: register of the c10::Symbol
- *   set     = record_function                      of the rows with the same set, per library file, only the first (in file
- *                                                  and line order) whose symbol is found is used
+ *   set     = record_function/1                    SET/VARIANT, variants 1 to 16. Of a set's variants, per library file,
+ *                                                  only the lowest one is used of which all rows are found there. So a
+ *                                                  variant may have several rows, all of them in one library
  *   result  = yes                                  keep the return value (edge call)
  *   help    = one line
- * Unknown key, bad value, missing library/symbol, a text reader that is not the last or comes twice: refused with
- * "FILE:LINE: sentence". Limits: PROBES_MAX rows, RT_CALL_ARGS_MAX readers, 4 patterns each.
+ * Unknown key, bad value, missing library/symbol, a text reader that is not the last or comes twice, a key that the edge
+ * has no use for, a name twice in one file: refused with "FILE:LINE: sentence". Limits: PROBES_MAX rows, RT_CALL_ARGS_MAX readers, 4 patterns each.
  */
 #ifndef RANKTRACE_PROBES_TABLE_H
 #define RANKTRACE_PROBES_TABLE_H
@@ -49,9 +56,14 @@ struct probe {
 	char stage[32];              /* "" if taken from the text */
 	char event[32];
 	char set[32];                /* "" if none */
+	uint8_t variant;             /* of the set, from 1 */
+	bool symbols_all;            /* probe every function that matches, not the first pattern's */
+	bool at_return;              /* edge end is sent at the return */
+	bool return_probe;           /* the return is caught by a uretprobe, not at the return instructions */
 	char help[128];
 	uint8_t usdt_operand[RT_CALL_ARGS_MAX]; /* operand number of arg[i], from 1; 0: spec.arg[i] is complete */
-	struct rt_call_spec spec;    /* arg readers, flags: ready but for USDT operands */
+	struct rt_call_spec spec;    /* arg readers, flags: ready but for USDT operands. flags has
+					RT_CALL_RESULT if the return value is kept */
 };
 
 struct probe_table {
@@ -65,6 +77,12 @@ int probe_table_parse(struct probe_table *table, const char *path, const char *t
 		      char *error, size_t error_size);
 int probe_table_load_dir(struct probe_table *table, const char *dir, char *error, size_t error_size);
 void probe_table_free(struct probe_table *table);
+
+/*
+ * Which rows to use for one library file: found[i] says whether row i's library, and its symbol or USDT probe, are there.
+ * Pure. ret_use has table->count places too.
+ */
+void probe_table_choose(const struct probe_table *table, const bool *found, bool *ret_use);
 
 bool probe_matches_library(const struct probe *probe, const char *base_name);
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files elf_file.c, elf_symbols.c and elf_usdt.c share: an opened file with its headers copied and checked.
+ */
+#ifndef RANKTRACE_PROBES_ELF_PRIVATE_H
+#define RANKTRACE_PROBES_ELF_PRIVATE_H
+
+#include <elf.h>
+#include "daemon/probes/elf_file.h"
+
+/* A section's place in the file: inside it, by its size at the time of opening. size_bytes 0: not there. */
+struct elf_range {
+	uint64_t offset, size_bytes;
+};
+
+/* Symbols and their names, read when first asked for and kept until the file is closed. */
+struct elf_table {
+	struct elf_range symbols, names;
+	bool is_loaded;
+	uint8_t *symbol;
+	size_t count;
+	char *name; /* name_bytes bytes and a NUL that we add */
+	size_t name_bytes;
+};
+
+struct elf_segment {
+	uint64_t vaddr, offset, size_bytes; /* size in the file */
+};
+
+#define ELF_SEGMENTS_MAX 64
+#define ELF_CODES_MAX 64
+#define ELF_BUILD_ID_BYTES_MAX 64
+
+struct elf_file {
+	int fd;
+	uint64_t size_bytes;
+	enum elf_machine machine;
+	struct elf_segment segment[ELF_SEGMENTS_MAX];
+	size_t segments;
+	struct elf_range code[ELF_CODES_MAX]; /* executable sections */
+	size_t codes;
+	struct elf_table dynamic, full;
+	struct elf_range usdt_notes;
+	uint64_t usdt_base;   /* address of .stapsdt.base, 0 if none */
+	uint64_t table_bytes; /* read so far */
+	char build_id[2 * ELF_BUILD_ID_BYTES_MAX + 1];
+};
+
+struct elf_note {
+	uint32_t type;
+	const char *owner; /* owner_bytes long, not terminated */
+	size_t owner_bytes;
+	const uint8_t *desc;
+	size_t desc_bytes;
+};
+
+/* Reads a range into new memory with a NUL after it. -EFBIG above max_bytes, -EBADMSG if the file has become shorter.
+ */
+int elf_read_range(const struct elf_file *file, const struct elf_range *range, uint64_t max_bytes, uint8_t **ret);
+/* The note at *at, and moves *at behind it. false: none left, or a damaged one. */
+bool elf_next_note(const uint8_t *notes, size_t size_bytes, size_t *at, struct elf_note *ret);
+bool elf_file_offset(const struct elf_file *file, uint64_t vaddr, uint64_t *ret);
+bool elf_is_code(const struct elf_file *file, uint64_t file_offset, uint64_t *ret_left_bytes);
+
+void elf_table_free(struct elf_table *table);
+
+#endif

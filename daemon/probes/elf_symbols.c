@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Function symbols. A library that keeps its .symtab may have a million of them, and a table up to PROBES_MAX patterns:
+ * one pass, exact names by binary search, wildcards only where their literal beginning fits. Symbols that point outside
+ * the file's code or have no sane name are skipped: the file may lie.
+ */
+#include "daemon/probes/elf_private.h"
+#include "daemon/probes/pattern.h"
+
+#define TABLES_BYTES_MAX (512ULL << 20)
+
+struct wanted {
+	const char *pattern;
+	size_t index;	      /* in the caller's arrays */
+	size_t literal_bytes; /* of a pattern with wildcards */
+};
+
+struct search {
+	struct wanted *exact; /* sorted */
+	size_t exacts;
+	struct wanted *wild;
+	size_t wilds;
+	struct elf_symbol *symbol;
+	bool *found;
+	const bool *found_before; /* in a table that counts more */
+};
+
+void elf_table_free(struct elf_table *table)
+{
+	free(table->symbol);
+	free(table->name);
+}
+
+static int load(struct elf_file *file, struct elf_table *table)
+{
+	_cleanup_free_ uint8_t *symbol = NULL, *name = NULL;
+	uint64_t left = TABLES_BYTES_MAX - file->table_bytes;
+	int r;
+
+	if (table->is_loaded || !table->symbols.size_bytes)
+		return 0;
+	if (table->symbols.size_bytes > left || table->names.size_bytes > left - table->symbols.size_bytes)
+		return -EFBIG;
+	r = elf_read_range(file, &table->symbols, left, &symbol);
+	if (r < 0)
+		return r;
+	r = elf_read_range(file, &table->names, left, &name);
+	if (r < 0)
+		return r;
+	file->table_bytes += table->symbols.size_bytes + table->names.size_bytes;
+	table->count = table->symbols.size_bytes / sizeof(Elf64_Sym);
+	table->name_bytes = table->names.size_bytes;
+	table->symbol = TAKE_PTR(symbol);
+	table->name = (char *)TAKE_PTR(name);
+	table->is_loaded = true;
+	return 0;
+}
+
+/* A defined function with a name; its place is not looked up yet, for most symbols nobody asks. */
+static bool function_at(const struct elf_table *table, size_t i, Elf64_Sym *ret, const char **ret_name)
+{
+	memcpy(ret, table->symbol + i * sizeof(*ret), sizeof(*ret));
+	if (ELF64_ST_TYPE(ret->st_info) != STT_FUNC || ret->st_shndx == SHN_UNDEF || ret->st_name >= table->name_bytes)
+		return false;
+	*ret_name = table->name + ret->st_name;
+	return **ret_name;
+}
+
+static bool place(const struct elf_file *file, const Elf64_Sym *raw, const char *name, struct elf_symbol *ret)
+{
+	uint64_t file_offset, left;
+
+	if (strnlen(name, ELF_NAME_BYTES_MAX) == ELF_NAME_BYTES_MAX ||
+		!elf_file_offset(file, raw->st_value, &file_offset) || !elf_is_code(file, file_offset, &left))
+		return false;
+	*ret = (struct elf_symbol){name, file_offset, raw->st_size};
+	return true;
+}
+
+static bool wild_matches(const struct wanted *wanted, const char *name)
+{
+	return strncmp(wanted->pattern, name, wanted->literal_bytes) == 0 &&
+	       strnlen(name, ELF_NAME_BYTES_MAX) < ELF_NAME_BYTES_MAX &&
+	       pattern_matches(wanted->pattern + wanted->literal_bytes, name + wanted->literal_bytes);
+}
+
+static void offer(struct search *search, size_t index, const struct elf_symbol *symbol)
+{
+	if (search->found_before[index] ||
+		(search->found[index] && search->symbol[index].file_offset <= symbol->file_offset))
+		return;
+	search->symbol[index] = *symbol;
+	search->found[index] = true;
+}
+
+static size_t first_not_below(const struct search *search, const char *name)
+{
+	size_t low = 0, high = search->exacts;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(search->exact[middle].pattern, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void search_table(struct search *search, const struct elf_file *file, const struct elf_table *table)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		struct elf_symbol symbol;
+		const char *name;
+		Elf64_Sym raw;
+
+		if (!function_at(table, i, &raw, &name))
+			continue;
+		for (size_t k = first_not_below(search, name);
+			k < search->exacts && streq(search->exact[k].pattern, name); k++)
+			if (place(file, &raw, name, &symbol))
+				offer(search, search->exact[k].index, &symbol);
+		for (size_t k = 0; k < search->wilds; k++)
+			if (wild_matches(&search->wild[k], name) && place(file, &raw, name, &symbol))
+				offer(search, search->wild[k].index, &symbol);
+	}
+}
+
+static int by_pattern(const void *a, const void *b)
+{
+	return strcmp(((const struct wanted *)a)->pattern, ((const struct wanted *)b)->pattern);
+}
+
+int elf_file_find_all(
+	struct elf_file *file, const char *const *patterns, size_t count, struct elf_symbol *ret, bool *found)
+{
+	_cleanup_free_ struct wanted *wanted = calloc(count + 1, sizeof(*wanted));
+	_cleanup_free_ struct elf_symbol *symbol = calloc(count + 1, sizeof(*symbol));
+	_cleanup_free_ bool *flags = calloc(2 * count + 1, sizeof(*flags));
+	struct elf_table *tables[] = {&file->dynamic, &file->full};
+	struct search search = {.exact = wanted, .symbol = symbol, .found = flags, .found_before = flags + count};
+	size_t total = 0;
+
+	if (!wanted || !symbol || !flags)
+		return -ENOMEM;
+	search.wild = wanted + count;
+	for (size_t i = 0; i < count; i++) {
+		struct wanted w = {patterns[i], i, pattern_literal_bytes(patterns[i])};
+
+		/* Exact ones from the front, wildcards from the back. */
+		if (patterns[i][w.literal_bytes]) {
+			*--search.wild = w;
+			search.wilds++;
+		} else {
+			search.exact[search.exacts++] = w;
+		}
+	}
+	qsort(search.exact, search.exacts, sizeof(*search.exact), by_pattern);
+	for (size_t t = 0; t < ARRAY_SIZE(tables); t++) {
+		int r = load(file, tables[t]);
+
+		if (r < 0)
+			return r;
+		search_table(&search, file, tables[t]);
+		memcpy(flags + count, flags, count * sizeof(*flags));
+	}
+	for (size_t i = 0; i < count; i++) {
+		found[i] = flags[i];
+		if (flags[i])
+			ret[i] = symbol[i];
+		total += flags[i];
+	}
+	return (int)total;
+}
+
+int elf_file_find(struct elf_file *file, const char *pattern, struct elf_symbol *ret)
+{
+	bool found;
+	int r = elf_file_find_all(file, &pattern, 1, ret, &found);
+
+	return r < 0 ? r : r == 0 ? -ENOENT : 0;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct elf_symbol *x = a, *y = b;
+
+	return x->file_offset < y->file_offset ? -1 : x->file_offset > y->file_offset;
+}
+
+static size_t collect(
+	const struct elf_file *file, const struct elf_table *table, const struct wanted *wanted, struct elf_symbol *ret)
+{
+	size_t count = 0, kept = 0;
+
+	for (size_t i = 0; i < table->count && count < ELF_MATCHES_MAX; i++) {
+		const char *name;
+		Elf64_Sym raw;
+
+		if (function_at(table, i, &raw, &name) && wild_matches(wanted, name) &&
+			place(file, &raw, name, &ret[count]))
+			count++;
+	}
+	qsort(ret, count, sizeof(*ret), by_offset);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || ret[kept - 1].file_offset != ret[i].file_offset)
+			ret[kept++] = ret[i];
+	return kept;
+}
+
+int elf_file_find_every(struct elf_file *file, const char *pattern, struct elf_symbol *ret, size_t max)
+{
+	_cleanup_free_ struct elf_symbol *matches = calloc(ELF_MATCHES_MAX, sizeof(*matches));
+	struct elf_table *tables[] = {&file->dynamic, &file->full};
+	struct wanted wanted = {pattern, 0, pattern_literal_bytes(pattern)};
+	size_t count = 0;
+
+	if (!matches)
+		return -ENOMEM;
+	for (size_t t = 0; t < ARRAY_SIZE(tables) && !count; t++) {
+		int r = load(file, tables[t]);
+
+		if (r < 0)
+			return r;
+		count = collect(file, tables[t], &wanted, matches);
+	}
+	for (size_t i = 0; i < count && i < max; i++)
+		ret[i] = matches[i];
+	return (int)count;
+}

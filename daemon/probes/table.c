@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Probe tables as a whole: rows are checked once their text has been read, and a text that is refused changes nothing.
+ */
+#include <fnmatch.h>
+#include "daemon/ini.h"
+#include "daemon/probes/table_private.h"
+
+#define EDGE_BIT(edge) (1u << (edge))
+#define STAGE_EDGES (EDGE_BIT(RT_EDGE_BEGIN) | EDGE_BIT(RT_EDGE_END) | EDGE_BIT(RT_EDGE_SPAN))
+#define EVENT_EDGES (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_ENTRY))
+#define RETURN_EDGES (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_SPAN))
+
+struct text {
+	struct probe_table table; /* rows of this text alone */
+	uint32_t *seen;		  /* of each row, which keys it has */
+	const char *path;
+};
+
+static void text_free(struct text *text)
+{
+	probe_table_free(&text->table);
+	free(text->seen);
+}
+
+static int add_row(struct text *text, const struct ini_line *line, char *error, size_t error_size)
+{
+	size_t count = text->table.count;
+	const char *slash = strrchr(line->path, '/');
+	struct probe *probe;
+	uint32_t *seen;
+
+	if (!streq(line->section, "probe") || !*line->name)
+		return probe_refuse(error, error_size, "expected a section [probe \"NAME\"]");
+	for (size_t i = 0; i < count; i++)
+		if (streq(text->table.probe[i].name, line->name))
+			return probe_refuse(error, error_size, "a probe \"%.63s\" was in line %u already", line->name,
+				text->table.probe[i].line);
+	if (count == PROBES_MAX)
+		return probe_refuse(error, error_size, "more than %d probes", PROBES_MAX);
+	probe = reallocarray(text->table.probe, count + 1, sizeof(*probe));
+	if (!probe)
+		return -ENOMEM;
+	text->table.probe = probe;
+	seen = reallocarray(text->seen, count + 1, sizeof(*seen));
+	if (!seen)
+		return -ENOMEM;
+	text->seen = seen;
+	memset(&probe[count], 0, sizeof(*probe));
+	seen[count] = 0;
+	if (!copy_text(probe[count].name, sizeof(probe[count].name), line->name))
+		return probe_refuse(
+			error, error_size, "the probe's name is longer than %d bytes", PROBE_NAME_BYTES - 1);
+	copy_text(probe[count].file, sizeof(probe[count].file), slash ? slash + 1 : line->path);
+	probe[count].line = line->line;
+	text->table.count++;
+	return 0;
+}
+
+static int on_line(void *arg, const struct ini_line *line, char *error, size_t error_size)
+{
+	struct text *text = arg;
+	size_t row = text->table.count - 1;
+
+	if (!line->key)
+		return add_row(text, line, error, error_size);
+	if (!text->table.count)
+		return probe_refuse(error, error_size, "\"%.80s\" stands before the first section", line->key);
+	return probe_set_key(&text->table.probe[row], &text->seen[row], line->key, line->value, error, error_size);
+}
+
+static bool mixes_readers(const struct probe *probe)
+{
+	for (unsigned i = 0; i < probe->spec.args; i++)
+		if (!probe->usdt_operand[i] != !*probe->usdt_provider)
+			return true;
+	return false;
+}
+
+/* What is wrong with a row as a whole, or NULL. */
+static const char *row_fault(const struct probe *probe, uint32_t seen)
+{
+	unsigned edge = EDGE_BIT(probe->edge);
+
+	if (!(seen & PROBE_KEY_LEVEL) || !(seen & PROBE_KEY_EDGE))
+		return "needs a level and an edge";
+	if (!probe->libraries)
+		return "needs a library";
+	if (!probe->symbols == !*probe->usdt_provider)
+		return "needs either a symbol or a usdt";
+	if (edge & EVENT_EDGES && !*probe->event)
+		return "needs an event, as its edge is call or entry";
+	if (!(edge & EVENT_EDGES) && *probe->event)
+		return "has an event, which belongs to the edges call and entry";
+	if (!(edge & STAGE_EDGES) && *probe->stage)
+		return "has a stage, which belongs to the edges begin, end and span";
+	if (probe->at_return && probe->edge != RT_EDGE_END)
+		return "has at = return, which belongs to the edge end";
+	if (probe->return_probe && !(edge & RETURN_EDGES) && !probe->at_return)
+		return "has return = probe, and no return is looked at";
+	if (probe->spec.flags & RT_CALL_RESULT && probe->edge != RT_EDGE_CALL)
+		return "has a result, which belongs to the edge call";
+	if ((probe->edge == RT_EDGE_MARK) != (probe->spec.symbol_reg != 0))
+		return "needs symbol_reg with the edge mark, and only there";
+	if ((probe->edge == RT_EDGE_MARK || probe->edge == RT_EDGE_STASH) && !probe_has_text(probe))
+		return "needs a reader of a text, as its edge is mark or stash";
+	if (*probe->usdt_provider && (edge & RETURN_EDGES || probe->at_return))
+		return "has an edge that needs a return, which a USDT probe has not";
+	if (*probe->usdt_provider && probe->symbols_all)
+		return "has symbols_all, which belongs to symbols";
+	if (mixes_readers(probe))
+		return "must read usdt(N) at a USDT probe, and registers only elsewhere";
+	return NULL;
+}
+
+static int check_rows(struct text *text, char *error, size_t error_size)
+{
+	for (size_t i = 0; i < text->table.count; i++) {
+		struct probe *probe = &text->table.probe[i];
+		const char *fault = row_fault(probe, text->seen[i]);
+
+		if (fault)
+			return probe_refuse(error, error_size, "%s:%u: probe \"%s\" %s", text->path, probe->line,
+				probe->name, fault);
+		if (EDGE_BIT(probe->edge) & RETURN_EDGES || probe->at_return)
+			probe->spec.flags |= RT_CALL_NEEDS_RETURN;
+	}
+	return 0;
+}
+
+/* Both tables together, in new memory; the old one is released only when nothing can fail any more. */
+static int merge(struct probe_table *table, const struct text *text, char *error, size_t error_size)
+{
+	struct probe *rows = calloc(table->count + text->table.count + 1, sizeof(*rows));
+	size_t count = table->count;
+
+	if (!rows)
+		return probe_refuse(error, error_size, "%s: not enough memory", text->path), -ENOMEM;
+	if (count)
+		memcpy(rows, table->probe, count * sizeof(*rows));
+	for (size_t i = 0; i < text->table.count; i++) {
+		size_t place = 0;
+
+		while (place < count && !streq(rows[place].name, text->table.probe[i].name))
+			place++;
+		rows[place] = text->table.probe[i];
+		if (place == count)
+			count++;
+	}
+	if (count > PROBES_MAX) {
+		free(rows);
+		return probe_refuse(error, error_size, "%s: more than %d probes in all", text->path, PROBES_MAX);
+	}
+	free(table->probe);
+	*table = (struct probe_table){rows, count};
+	return 0;
+}
+
+static int take_text(
+	struct probe_table *table, struct text *text, int r, const char *sentence, char *error, size_t error_size)
+{
+	if (r < 0) {
+		copy_text(error, error_size, sentence);
+		return r;
+	}
+	r = check_rows(text, error, error_size);
+	return r < 0 ? r : merge(table, text, error, error_size);
+}
+
+int probe_table_parse(struct probe_table *table, const char *path, const char *text, size_t size_bytes, char *error,
+	size_t error_size)
+{
+	_cleanup_(text_free) struct text rows = {.path = path};
+	char sentence[INI_ERROR_BYTES] = "";
+
+	return take_text(
+		table, &rows, ini_parse(path, text, size_bytes, on_line, &rows, sentence), sentence, error, error_size);
+}
+
+static int parse_file(struct probe_table *table, const char *path, char *error, size_t error_size)
+{
+	_cleanup_(text_free) struct text rows = {.path = path};
+	char sentence[INI_ERROR_BYTES] = "";
+
+	return take_text(table, &rows, ini_parse_file(path, on_line, &rows, sentence), sentence, error, error_size);
+}
+
+static int is_table(const struct dirent *entry)
+{
+	return fnmatch("*.conf", entry->d_name, FNM_PERIOD) == 0;
+}
+
+static void free_entries(struct dirent **entry, int count)
+{
+	for (int i = 0; i < count; i++)
+		free(entry[i]);
+	free(entry);
+}
+
+static int copy_table(const struct probe_table *table, struct probe_table *ret)
+{
+	*ret = (struct probe_table){calloc(table->count + 1, sizeof(*ret->probe)), table->count};
+	if (!ret->probe)
+		return -ENOMEM;
+	if (table->count)
+		memcpy(ret->probe, table->probe, table->count * sizeof(*ret->probe));
+	return 0;
+}
+
+int probe_table_load_dir(struct probe_table *table, const char *dir, char *error, size_t error_size)
+{
+	_cleanup_(probe_table_free) struct probe_table all = {0};
+	struct dirent **entry;
+	char path[4096];
+	int count, r;
+
+	r = copy_table(table, &all);
+	if (r < 0)
+		return probe_refuse(error, error_size, "%s: not enough memory", dir), r;
+	count = scandir(dir, &entry, is_table, alphasort);
+	if (count < 0 && errno == ENOENT)
+		return 0;
+	if (count < 0) {
+		r = -errno;
+		return probe_refuse(error, error_size, "%s: cannot be read: %s", dir, strerror(-r)), r;
+	}
+	for (int i = 0; i < count && r == 0; i++) {
+		if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, entry[i]->d_name) >= sizeof(path))
+			r = probe_refuse(error, error_size, "%s: the path is too long", dir);
+		else
+			r = parse_file(&all, path, error, error_size);
+	}
+	free_entries(entry, count);
+	if (r < 0)
+		return r;
+	probe_table_free(table);
+	*table = all;
+	all = (struct probe_table){0};
+	return 0;
+}
+
+void probe_table_free(struct probe_table *table)
+{
+	free(table->probe);
+	*table = (struct probe_table){0};
+}
+
+bool probe_matches_library(const struct probe *probe, const char *base_name)
+{
+	for (unsigned i = 0; i < probe->libraries; i++)
+		if (fnmatch(probe->library[i], base_name, 0) == 0)
+			return true;
+	return false;
+}
+
+static bool is_complete(const struct probe_table *table, const bool *found, const struct probe *of)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct probe *probe = &table->probe[i];
+
+		if (probe->variant == of->variant && streq(probe->set, of->set) && !found[i])
+			return false;
+	}
+	return true;
+}
+
+/* The row whose variant its set uses, or NULL. */
+static const struct probe *chosen(const struct probe_table *table, const bool *found, const char *set)
+{
+	const struct probe *best = NULL;
+
+	for (size_t i = 0; i < table->count; i++) {
+		const struct probe *probe = &table->probe[i];
+
+		if (streq(probe->set, set) && (!best || probe->variant < best->variant) &&
+			is_complete(table, found, probe))
+			best = probe;
+	}
+	return best;
+}
+
+void probe_table_choose(const struct probe_table *table, const bool *found, bool *ret_use)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct probe *probe = &table->probe[i];
+		const struct probe *best = *probe->set ? chosen(table, found, probe->set) : probe;
+
+		ret_use[i] = found[i] && best && best->variant == probe->variant;
+	}
+}

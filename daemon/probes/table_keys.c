@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keys of a probe table's row: one setter each. A setter checks its value alone; what must fit together is
+ * table.c's.
+ */
+#include <stdarg.h>
+#include "daemon/ini.h"
+#include "daemon/probes/table_private.h"
+
+static const char *const level_words[LEVEL_MAX] = {"L0", "L1", "L2", "L3"};
+static const char *const edge_words[RT_EDGE_MAX] = {
+	[RT_EDGE_CALL] = "call",
+	[RT_EDGE_ENTRY] = "entry",
+	[RT_EDGE_BEGIN] = "begin",
+	[RT_EDGE_END] = "end",
+	[RT_EDGE_SPAN] = "span",
+	[RT_EDGE_MARK] = "mark",
+	[RT_EDGE_STASH] = "stash",
+};
+
+int probe_refuse(char *error, size_t error_size, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(error, error_size, format, list);
+	va_end(list);
+	return -EINVAL;
+}
+
+int probe_each_word(const char *text, int (*each)(void *arg, const char *word, size_t bytes), void *arg)
+{
+	for (;;) {
+		size_t bytes;
+		int r;
+
+		text += strspn(text, " \t");
+		bytes = strcspn(text, " \t");
+		if (!bytes)
+			return 0;
+		r = each(arg, text, bytes);
+		if (r < 0)
+			return r;
+		text += bytes;
+	}
+}
+
+static int find_word(const char *const *words, unsigned count, const char *value)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (streq(words[i], value))
+			return (int)i;
+	return -EINVAL;
+}
+
+struct patterns {
+	char *text; /* PROBE_PATTERNS_MAX of size_bytes each */
+	size_t size_bytes;
+	unsigned count;
+	char *error;
+	size_t error_size;
+};
+
+static int each_pattern(void *arg, const char *word, size_t bytes)
+{
+	struct patterns *p = arg;
+
+	if (p->count == PROBE_PATTERNS_MAX)
+		return probe_refuse(p->error, p->error_size, "more than %d patterns", PROBE_PATTERNS_MAX);
+	if (bytes >= p->size_bytes)
+		return probe_refuse(p->error, p->error_size, "a pattern is longer than %zu bytes", p->size_bytes - 1);
+	memcpy(p->text + p->count * p->size_bytes, word, bytes);
+	p->text[p->count++ * p->size_bytes + bytes] = 0;
+	return 0;
+}
+
+static int set_level(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	int level = find_word(level_words, LEVEL_MAX, value);
+
+	if (level < 0)
+		return probe_refuse(error, error_size, "\"%s\" is not a level (L0, L1, L2, L3)", value);
+	probe->level = (enum level)level;
+	return 0;
+}
+
+static int set_library(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	struct patterns p = {probe->library[0], sizeof(probe->library[0]), 0, error, error_size};
+	int r = probe_each_word(value, each_pattern, &p);
+
+	probe->libraries = p.count;
+	return r;
+}
+
+static int set_symbol(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	struct patterns p = {probe->symbol[0], sizeof(probe->symbol[0]), 0, error, error_size};
+	int r = probe_each_word(value, each_pattern, &p);
+
+	probe->symbols = p.count;
+	return r;
+}
+
+static int set_flag(const char *value, const char *key, bool *ret, char *error, size_t error_size)
+{
+	if (ini_bool(value, ret) < 0)
+		return probe_refuse(error, error_size, "\"%s\" is no value of %s (yes or no)", value, key);
+	return 0;
+}
+
+static int set_symbols_all(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	return set_flag(value, "symbols_all", &probe->symbols_all, error, error_size);
+}
+
+static int set_usdt(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	size_t provider = strcspn(value, ":");
+	const char *name = value[provider] ? value + provider + 1 : "";
+
+	if (!provider || provider >= sizeof(probe->usdt_provider) || !*name ||
+		strlen(name) >= sizeof(probe->usdt_name) || strpbrk(name, ": \t") || strcspn(value, " \t") < provider)
+		return probe_refuse(error, error_size, "\"%.80s\" is not a USDT probe (provider:name)", value);
+	memcpy(probe->usdt_provider, value, provider);
+	probe->usdt_provider[provider] = 0;
+	copy_text(probe->usdt_name, sizeof(probe->usdt_name), name);
+	return 0;
+}
+
+static int set_edge(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	int edge = find_word(edge_words, RT_EDGE_MAX, value);
+
+	if (edge < 0)
+		return probe_refuse(
+			error, error_size, "\"%s\" is not an edge (call, entry, begin, end, span, mark, stash)", value);
+	probe->edge = (enum rt_edge)edge;
+	probe->spec.edge = (uint8_t)edge;
+	return 0;
+}
+
+static int set_at(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	if (!streq(value, "entry") && !streq(value, "return"))
+		return probe_refuse(error, error_size, "\"%s\" is no value of at (entry or return)", value);
+	probe->at_return = streq(value, "return");
+	return 0;
+}
+
+static int set_return(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	if (!streq(value, "insn") && !streq(value, "probe"))
+		return probe_refuse(error, error_size, "\"%s\" is no value of return (insn or probe)", value);
+	probe->return_probe = streq(value, "probe");
+	return 0;
+}
+
+static int set_text(char *text, size_t size, const char *key, const char *value, char *error, size_t error_size)
+{
+	if (!*value || !copy_text(text, size, value))
+		return probe_refuse(error, error_size, "%s is empty or longer than %zu bytes", key, size - 1);
+	return 0;
+}
+
+static int set_stage(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	return set_text(probe->stage, sizeof(probe->stage), "stage", value, error, error_size);
+}
+
+static int set_event(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	return set_text(probe->event, sizeof(probe->event), "event", value, error, error_size);
+}
+
+static int set_help(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	return set_text(probe->help, sizeof(probe->help), "help", value, error, error_size);
+}
+
+static int set_symbol_reg(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	uint64_t reg;
+
+	if (ini_u64(value, 1, 6, &reg) < 0)
+		return probe_refuse(error, error_size, "\"%s\" is no value of symbol_reg (1 to 6)", value);
+	probe->spec.symbol_reg = (uint8_t)reg;
+	return 0;
+}
+
+static int set_set(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	size_t bytes = strcspn(value, "/");
+	uint64_t variant;
+
+	if (!bytes || bytes >= sizeof(probe->set) || !value[bytes] ||
+		ini_u64(value + bytes + 1, 1, PROBE_SET_VARIANTS, &variant) < 0)
+		return probe_refuse(error, error_size, "\"%.80s\" is not a set (NAME/VARIANT, variants 1 to %d)", value,
+			PROBE_SET_VARIANTS);
+	memcpy(probe->set, value, bytes);
+	probe->set[bytes] = 0;
+	probe->variant = (uint8_t)variant;
+	return 0;
+}
+
+static int set_result(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	bool result;
+	int r = set_flag(value, "result", &result, error, error_size);
+
+	if (r < 0)
+		return r;
+	probe->spec.flags = (probe->spec.flags & ~RT_CALL_RESULT) | (result ? RT_CALL_RESULT : 0);
+	return 0;
+}
+
+/* level and edge first: PROBE_KEY_LEVEL, PROBE_KEY_EDGE. */
+static const struct {
+	const char *key;
+	probe_setter set;
+} keys[] = {
+	{"level", set_level},
+	{"edge", set_edge},
+	{"library", set_library},
+	{"symbol", set_symbol},
+	{"symbols_all", set_symbols_all},
+	{"usdt", set_usdt},
+	{"at", set_at},
+	{"return", set_return},
+	{"stage", set_stage},
+	{"event", set_event},
+	{"args", probe_set_args},
+	{"symbol_reg", set_symbol_reg},
+	{"set", set_set},
+	{"result", set_result},
+	{"help", set_help},
+};
+
+int probe_set_key(
+	struct probe *probe, uint32_t *seen, const char *key, const char *value, char *error, size_t error_size)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (!streq(keys[i].key, key))
+			continue;
+		if (*seen & 1u << i)
+			return probe_refuse(error, error_size, "%s is given twice", key);
+		*seen |= 1u << i;
+		return keys[i].set(probe, value, error, error_size);
+	}
+	return probe_refuse(error, error_size, "unknown key \"%.80s\"", key);
+}
