@@ -169,7 +169,7 @@ void collectors_tick(struct collectors *collectors, uint64_t now_ns)
 bool collectors_status(
 	struct collectors *collectors, unsigned i, const struct collector **ret_collector, struct collector_status *ret)
 {
-	if (i >= collectors->opened)
+	if (i >= collectors->opened || i >= ARRAY_SIZE(table))
 		return false;
 	*ret = (struct collector_status){0};
 	if (table[i]->status)
