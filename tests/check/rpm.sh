@@ -15,11 +15,12 @@ command -v rpmspec >/dev/null || {
 }
 stubs=(-D '_sourcedir packaging/rpm' -D '_unitdir /usr/lib/systemd/system' -D '_presetdir /usr/lib/systemd/system-preset'
 	-D '_sysusersdir /usr/lib/sysusers.d' -D '_hardened_build 1')
+# Macros with options of their own take "-" as the list: all that follows is theirs.
 for macro in cmake cmake_build cmake_install ctest; do
-	stubs+=(-D "$macro() true")
+	stubs+=(-D "$macro(-) true")
 done
 for macro in systemd_post systemd_preun systemd_postun systemd_postun_with_restart sysusers_create_compat; do
-	stubs+=(-D "$macro() true")
+	stubs+=(-D "$macro(-) true")
 done
 parsed=$(rpmspec "${stubs[@]}" -P "$spec")
 grep -q '^%files' <<<"$parsed"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck over every shell script. shell.sh SOURCE
+# Every shell script passes shellcheck. shell.sh SOURCE
 set -euo pipefail
 command -v shellcheck >/dev/null || {
 	echo "skipped: no shellcheck here"
