@@ -270,7 +270,7 @@ int store_flush(struct store *store, uint64_t now_ns)
 	bool worked = false;
 	int first = 0;
 
-	store_clock_note(store, monotonic_ns(), realtime_ns());
+	store_clock_read(store);
 	for (unsigned tier = 0; tier < TIER_MAX; tier++) {
 		int r;
 
