@@ -11,7 +11,7 @@
 #define CLOCK_STEP_NS (1 * (int64_t)NSEC_PER_MSEC)
 #define CLOCK_READINGS 5
 #define CLOCK_READING_NS (20 * NSEC_PER_USEC) /* good enough to read no more */
-#define IDENTITY_SEGMENTS 2 /* newest segments a tier that are asked for process identities */
+#define IDENTITY_SEGMENTS 2		      /* newest segments a tier that are asked for process identities */
 
 static struct store *store_free(struct store *store)
 {

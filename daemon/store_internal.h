@@ -143,7 +143,7 @@ struct instance {
 struct now_rows {
 	struct queue rows;
 	uint64_t written; /* number of the segment that holds rows of this table, 0 if none does */
-	bool changed;     /* since they were written there */
+	bool changed;	  /* since they were written there */
 };
 
 struct state {

@@ -87,10 +87,11 @@ static inline struct store *open_store(void)
 	return store;
 }
 
-static inline void put_stage(struct store *store, int64_t instance, const char *stage, uint64_t start_ns, int64_t duration)
+static inline void put_stage(
+	struct store *store, int64_t instance, const char *stage, uint64_t start_ns, int64_t duration)
 {
-	struct store_value row[] = {V_INT(instance), V_NULL, V_TEXT(stage), V_TEXT("n"), V_INT(start_ns), V_INT(duration),
-		V_INT(7), V_INT(0), V_INT(instance)};
+	struct store_value row[] = {V_INT(instance), V_NULL, V_TEXT(stage), V_TEXT("n"), V_INT(start_ns),
+		V_INT(duration), V_INT(7), V_INT(0), V_INT(instance)};
 
 	assert_int_equal(store_put(store, TABLE_STAGES, row, ARRAY_SIZE(row)), 0);
 }
@@ -162,11 +163,11 @@ static inline char *query(const char *sql)
 	return text;
 }
 
-#define assert_query(sql, expected)                                                                                    \
-	do {                                                                                                           \
-		char *_text = query(sql);                                                                              \
-		assert_string_equal(_text, expected);                                                                  \
-		free(_text);                                                                                           \
+#define assert_query(sql, expected) \
+	do { \
+		char *_text = query(sql); \
+		assert_string_equal(_text, expected); \
+		free(_text); \
 	} while (0)
 
 static inline int64_t query_int(const char *sql)

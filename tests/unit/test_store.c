@@ -65,10 +65,11 @@ static void a_segment_is_complete(void **state)
 	store_close(store);
 	first_file("events-*.db", path, sizeof(path));
 	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_prepare_v2(db,
-				 "select stage, count(*), min(start_ns), (select rank from ranks), (select count(*) from texts),"
-				 " (select typeof(stage) from stages_raw) from stages group by 1",
-				 -1, &statement, NULL),
+	assert_int_equal(
+		sqlite3_prepare_v2(db,
+			"select stage, count(*), min(start_ns), (select rank from ranks), (select count(*) from texts),"
+			" (select typeof(stage) from stages_raw) from stages group by 1",
+			-1, &statement, NULL),
 		SQLITE_OK);
 	text = rows_of(statement);
 	sqlite3_finalize(statement);
@@ -201,8 +202,8 @@ static void old_ones_go(void **state)
 
 static void put_open(struct store *store, int64_t instance, const char *stage)
 {
-	struct store_value row[] = {
-		V_INT(0), V_INT(1), V_TEXT(stage), V_TEXT(""), V_INT(realtime_ns()), V_INT(1), V_INT(0), V_INT(instance)};
+	struct store_value row[] = {V_INT(0), V_INT(1), V_TEXT(stage), V_TEXT(""), V_INT(realtime_ns()), V_INT(1),
+		V_INT(0), V_INT(instance)};
 
 	assert_int_equal(store_put(store, TABLE_IN_FLIGHT, row, ARRAY_SIZE(row)), 0);
 }

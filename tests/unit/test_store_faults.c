@@ -145,8 +145,8 @@ static void damage_while_writing_is_set_aside(void **state)
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
 	newest_file("events-*.db", path, sizeof(path));
 	/* Another connection checkpoints, the pages on disk are overwritten, the cache of ours is dropped. */
-	assert_int_equal(sqlite3_wal_checkpoint_v2(store->current[TIER_EVENTS]->db, NULL, SQLITE_CHECKPOINT_TRUNCATE,
-				 NULL, NULL),
+	assert_int_equal(sqlite3_wal_checkpoint_v2(
+				 store->current[TIER_EVENTS]->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL),
 		SQLITE_OK);
 	for (int page = 1; page < 16; page++)
 		overwrite(path, page * 4096, 4096);
