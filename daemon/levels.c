@@ -92,8 +92,12 @@ int levels_set(struct context *context, enum level level, bool on, uint64_t for_
 	}
 	/* A time beyond the clock's end is no end. */
 	levels->until_ns[level] = on && for_ns && for_ns < UINT64_MAX - now_ns ? now_ns + for_ns : 0;
-	if (levels->until_ns[level])
-		append(report, report_size, "; off again in %g min", (double)for_ns / (60.0 * (double)NSEC_PER_SEC));
+	if (levels->until_ns[level]) {
+		double for_s = (double)for_ns / (double)NSEC_PER_SEC;
+
+		append(report, report_size, "; off again in %g %s", for_s < 60 ? for_s : for_s / 60,
+			for_s < 60 ? "s" : "min");
+	}
 	r = levels_save(levels, context->config.state_dir);
 	if (r < 0)
 		append(report, report_size, "; a restart forgets this, because %s cannot be written: %s",
