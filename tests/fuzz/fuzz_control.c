@@ -15,8 +15,11 @@ static void as_request(const struct frame *frame)
 	if (!request)
 		return;
 	r = request_check(request, error);
-	/* Refused means said why; accepted means that there is a handler for it. */
-	if (r < 0 ? !*error : !request_row((int)request->type))
+	/* Refused means said why; accepted means that a handler may trust the counts. */
+	if (r < 0 ? !*error : request->type == RANKTRACE__REQUEST_TYPE__REQUEST_NONE)
+		abort();
+	if (r == 0 && request->type == RANKTRACE__REQUEST_TYPE__REQUEST_SET &&
+		(request->n_set == 0 || request->n_set > REQUEST_ITEMS_MAX))
 		abort();
 	ranktrace__request__free_unpacked(request, NULL);
 }

@@ -423,58 +423,6 @@ static void test_unprivileged(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* A control_open() of its own, in a child: its result as an exit code. */
-static int open_and_close(const char *socket, bool close_it)
-{
-	pid_t child = fork();
-	int status;
-
-	if (child == 0) {
-		static struct context context;
-		int r;
-
-		copy_text(context.config.socket, sizeof(context.config.socket), socket);
-		context.base = event_base_new();
-		r = control_open(&context, &context.control);
-		if (r == 0 && close_it)
-			control_close(context.control);
-		if (r == 0)
-			event_base_free(context.base);
-		_exit(-r);
-	}
-	waitpid(child, &status, 0);
-	return WIFEXITED(status) ? -WEXITSTATUS(status) : -1;
-}
-
-static void test_sockets(void **state)
-{
-	char other[sizeof(path) + 16], deep[sizeof(path) + 16];
-	struct stat st;
-	FILE *f;
-
-	(void)state;
-	/* A daemon answers. */
-	assert_int_equal(open_and_close(path, true), -EADDRINUSE);
-	expect_alive();
-	/* One that died left its socket; the next replaces and, at its end, removes it. The folder is made. */
-	snprintf(deep, sizeof(deep), "%s/run", folder);
-	snprintf(other, sizeof(other), "%s/run/other.sock", folder);
-	assert_int_equal(open_and_close(other, false), 0);
-	assert_int_equal(stat(deep, &st), 0);
-	assert_int_equal(stat(other, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0666);
-	assert_int_equal(open_and_close(other, true), 0);
-	assert_int_equal(stat(other, &st), -1);
-	/* A file that is not a socket is not ours to remove. */
-	f = fopen(other, "w");
-	assert_non_null(f);
-	fclose(f);
-	assert_int_equal(open_and_close(other, true), -EEXIST);
-	assert_int_equal(unlink(other), 0);
-	assert_int_equal(rmdir(deep), 0);
-	assert_int_equal(open_and_close("", true), -ENAMETOOLONG);
-}
-
 static int make_folder(void **state)
 {
 	(void)state;
@@ -512,7 +460,6 @@ int main(void)
 		served(test_two_at_once),
 		served(test_a_client_too_many),
 		served(test_unprivileged),
-		served(test_sockets),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
