@@ -32,9 +32,9 @@ static void serve(int ready)
 {
 	static struct context context;
 
-	copy_text(context.config.state_dir, sizeof(context.config.state_dir), folder);
-	copy_text(context.config.socket, sizeof(context.config.socket), path);
-	copy_text(context.config.group, sizeof(context.config.group), "ranktrace-test-no-such-group");
+	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", folder);
+	snprintf(context.config.socket, sizeof(context.config.socket), "%s", path);
+	snprintf(context.config.group, sizeof(context.config.group), "%s", "ranktrace-test-no-such-group");
 	levels_defaults(&context.levels);
 	context.base = event_base_new();
 	/* Never looked into: the rooms are the functions above. */
@@ -87,7 +87,7 @@ static int dial(void)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	copy_text(address.sun_path, sizeof(address.sun_path), path);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
 		close(fd);
 		return -1;

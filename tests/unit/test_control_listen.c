@@ -97,7 +97,7 @@ static int with_passed(int type, bool taken)
 	int fd = socket(AF_UNIX, type, 0), r;
 	char pid[16];
 
-	copy_text(address.sun_path, sizeof(address.sun_path), path);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return 1;
 	if (type == SOCK_STREAM && listen(fd, 1) < 0)

@@ -33,7 +33,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	memset(&context, 0, sizeof(context));
-	copy_text(context.config.state_dir, sizeof(context.config.state_dir), folder);
+	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", folder);
 	context.collectors = (struct collectors *)&context; /* only passed on */
 	levels_defaults(&context.levels);
 	calls = 0;
