@@ -56,7 +56,8 @@ static void test_launchers(void **state)
 
 static void test_nonsense_is_not_there(void **state)
 {
-	static const char *const ranks[] = {"-1", "", "x", "1x", " 1", "+1", "0x1", "1000000", "99999999999999999999", "1.0"};
+	static const char *const ranks[] = {
+		"-1", "", "x", "1x", " 1", "+1", "0x1", "1000000", "99999999999999999999", "1.0"};
 	struct rank_env env;
 	char block[64];
 
@@ -147,9 +148,11 @@ static void test_cgroups(void **state)
 		{"0::/kubepods/besteffort/pod11112222-3333-4444-5555-666677778888/" ID "\n",
 			"/kubepods/besteffort/pod11112222-3333-4444-5555-666677778888/" ID, ID,
 			"11112222-3333-4444-5555-666677778888"},
-		{"0::/kubepods.slice/kubepods-pod11112222_3333_4444_5555_666677778888.slice/cri-containerd-" ID ".scope",
-			"/kubepods.slice/kubepods-pod11112222_3333_4444_5555_666677778888.slice/cri-containerd-" ID ".scope", ID,
-			"11112222-3333-4444-5555-666677778888"},
+		{"0::/kubepods.slice/kubepods-pod11112222_3333_4444_5555_666677778888.slice/cri-containerd-" ID
+		 ".scope",
+			"/kubepods.slice/kubepods-pod11112222_3333_4444_5555_666677778888.slice/cri-containerd-" ID
+			".scope",
+			ID, "11112222-3333-4444-5555-666677778888"},
 		{"0::/k:cri-containerd:" ID, "/k:cri-containerd:" ID, ID, ""},
 		{"0::/f" ID "\n", "/f" ID, "", ""}, /* 65 digits are no id */
 		{"garbage\n:\n", "", "", ""},
@@ -184,7 +187,9 @@ static void test_commands(void **state)
 		CASE("python\0-c\0import torchrun", false, "python -c import torchrun"),
 		CASE("accelerate\0launch\0t.py", true, "accelerate launch t.py"),
 		CASE("accelerate\0config", false, "accelerate config"),
-		CASE("mpirun\0-n\0" "2", true, "mpirun -n 2"),
+		CASE("mpirun\0-n\0"
+		     "2",
+			true, "mpirun -n 2"),
 		CASE("python\0-m", false, "python -m"),
 		CASE("", false, ""),
 #undef CASE
