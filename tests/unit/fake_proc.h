@@ -31,7 +31,7 @@ struct fake_process {
 
 static inline void fake_write(const char *root, uint32_t pid, const char *name, const void *data, size_t size)
 {
-	char path[512];
+	char path[1024];
 	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/%u/%s", root, pid, name);
@@ -43,7 +43,7 @@ static inline void fake_write(const char *root, uint32_t pid, const char *name, 
 
 static inline void fake_folder(const char *root, uint32_t pid, const char *name)
 {
-	char path[512];
+	char path[1024];
 
 	snprintf(path, sizeof(path), "%s/%u%s", root, pid, name);
 	assert(mkdir(path, 0700) == 0 || errno == EEXIST);
@@ -52,7 +52,7 @@ static inline void fake_folder(const char *root, uint32_t pid, const char *name)
 /* Makes or changes a process. */
 static inline void fake_put(const char *root, const struct fake_process *p)
 {
-	char stat[512], path[512], task[32];
+	char stat[1024], path[64], task[32], exe[512];
 	const char *maps = p->maps ? p->maps : FAKE_PLAIN, *cgroup = p->cgroup ? p->cgroup : "0::/\n";
 	static const char command[] = "python3\0train.py";
 
@@ -70,9 +70,9 @@ static inline void fake_put(const char *root, const struct fake_process *p)
 	fake_write(root, p->pid, "cgroup", cgroup, strlen(cgroup));
 	snprintf(path, sizeof(path), "task/%u/children", p->pid);
 	fake_write(root, p->pid, path, p->children ? p->children : "", p->children ? strlen(p->children) : 0);
-	snprintf(path, sizeof(path), "%s/%u/exe", root, p->pid);
-	(void)unlink(path);
-	assert(symlink(p->exe ? p->exe : "/usr/bin/python3", path) == 0);
+	snprintf(exe, sizeof(exe), "%s/%u/exe", root, p->pid);
+	(void)unlink(exe);
+	assert(symlink(p->exe ? p->exe : "/usr/bin/python3", exe) == 0);
 }
 
 #define FAKE_PUT(root, p, parent, start, ...) \
@@ -88,7 +88,7 @@ static inline int fake_remove_one(const char *path, const struct stat *stat, int
 
 static inline void fake_remove(const char *root, uint32_t pid)
 {
-	char path[512];
+	char path[1024];
 
 	snprintf(path, sizeof(path), "%s/%u", root, pid);
 	assert(nftw(path, fake_remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0);
