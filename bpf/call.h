@@ -28,7 +28,8 @@ enum rt_edge {
 	RT_EDGE_MAX
 };
 
-/* Where an argument is. Registers are numbered from 1 in the order of the C calling convention. */
+/* Where an argument is. In a table row registers are numbered from 1 in the order of the C calling convention; the loader
+ * turns them into slots of the kernel's struct pt_regs (x86-64: r15 is 0, rsp 19; aarch64: x0 is 0, sp 31). */
 enum rt_read {
 	RT_READ_NONE = 0,
 	RT_READ_REG,        /* the register itself */
@@ -37,14 +38,14 @@ enum rt_read {
 	RT_READ_STDSTRING,  /* text: std::string * or std::string_view-like {char *, size_t} * in the register */
 	RT_READ_PYSTRING,   /* text: PyObject * of a compact ASCII str in the register */
 	RT_READ_PYTUPLE,    /* text: first item of the tuple at *(PyObject **)register, if it is such a str */
-	RT_READ_FRAME,      /* size bytes at register number reg in pt_regs order (USDT operands): see daemon/probes/usdt.h */
+	RT_READ_FRAME,      /* like RT_READ_REG, but reg is a pt_regs slot in the table too (USDT operands) */
 	RT_READ_CONST,      /* the constant in offset (USDT operands) */
 	RT_READ_MAX
 };
 
 struct rt_call_arg {
 	uint8_t read;       /* enum rt_read */
-	uint8_t reg;        /* argument register, from 1; for RT_READ_FRAME a pt_regs slot */
+	uint8_t reg;        /* argument register, from 1; in the kernel's map a pt_regs slot */
 	uint8_t size_bytes; /* 1, 2, 4 or 8; sign-extended if is_signed */
 	uint8_t is_signed;
 	int32_t offset;     /* bytes */
@@ -93,10 +94,10 @@ struct rt_inflight_key {
 
 struct rt_inflight {
 	uint64_t start_ns;
-	uint64_t stack_pointer; /* tells a stale entry (an exception passed the return) from a nested call */
+	uint64_t stack_pointer; /* at the entry: tells a stale call (left by an exception) from a nested one */
 	uint64_t arg[RT_CALL_ARGS_MAX];
-	uint32_t depth;         /* nested calls of the same function: only the outermost is recorded */
 	uint32_t flags;
+	uint32_t pad0;
 };
 
 #endif

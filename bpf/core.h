@@ -23,14 +23,32 @@ typedef long long int64_t;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+/* Without CONFIG_SCHED_INFO the kernel's struct is empty: check with bpf_core_field_exists before reading. */
 struct sched_info {
 	unsigned long long run_delay;
+	unsigned long long last_queued;
+};
+
+/* A CPU's run queue: its clock is the one that sched_info counts in. */
+struct rq {
+	uint64_t clock;
+};
+
+/* rq is there with CONFIG_FAIR_GROUP_SCHED only: check. */
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
 };
 
 struct task_struct {
+	unsigned int flags;
 	int pid;
 	int tgid;
 	char comm[16];
+	struct sched_entity se;
 	struct sched_info sched_info;
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;

@@ -4,7 +4,8 @@
  *
  * next_* is the task that took the CPU when the thread left it; previous_* is the task that left the CPU when the
  * thread got it back, which is who kept a runnable thread waiting. pid 0 is the idle task. run_delay_ns is the part of
- * duration_ns in which the thread was runnable and waited (difference of the scheduler's sched_info.run_delay).
+ * duration_ns in which the thread was runnable and waited, as the scheduler counts it (sched_info.run_delay and, for the
+ * wait that ends just now, the run queue's clock); 0 where the kernel keeps no such count. Every pid is a process (tgid).
  */
 #ifndef RANKTRACE_SCHED_H
 #define RANKTRACE_SCHED_H
@@ -30,6 +31,23 @@ struct rt_offcpu_sum_event {
 	uint64_t run_delay_ns;
 	uint64_t count;
 	char thread_name[RT_COMM_SIZE];
+};
+
+/*
+ * What is known of one thread of a rank: the value of the map `offcpu_threads`, keyed by thread id. The daemon takes out
+ * of it the sums that wait when the level goes off or the process ends.
+ */
+struct rt_offcpu_thread {
+	uint64_t start_ns;     /* when it left the CPU; 0 while it is on one */
+	uint64_t run_delay_ns; /* sched_info.run_delay at that time */
+	uint64_t sum_start_ns; /* the second that is being summed */
+	uint64_t sum_duration_ns;
+	uint64_t sum_run_delay_ns;
+	uint64_t sum_count;    /* 0: nothing waits */
+	uint32_t pid;
+	uint32_t next_pid;     /* who took the CPU */
+	char next_name[RT_COMM_SIZE];
+	char thread_name[RT_COMM_SIZE]; /* as of the first stay of the sum */
 };
 
 #endif

@@ -21,6 +21,10 @@ struct kernel_features {
 	bool perf_uprobe;   /* the uprobe PMU answers to us (needs CAP_SYS_ADMIN on patched kernels) */
 };
 
+/* Probes the features only; needs no kernel object. */
+void kernel_probe(struct kernel_features *ret);
+
+/* -EPERM, -ENOSYS ...: with a sentence in the log. */
 int kernel_open(struct context *context, struct kernel **ret);
 struct kernel *kernel_close(struct kernel *kernel);
 const struct kernel_features *kernel_features(const struct kernel *kernel);
@@ -35,7 +39,9 @@ int kernel_rank_remove(struct kernel *kernel, uint32_t pid);
 /* Records dropped in the kernel for want of room, by kind (summed over CPUs). */
 uint64_t kernel_drops(const struct kernel *kernel, unsigned kind);
 
-/* Drains the ring into collectors_event(); called by the loop when it is readable. Returns records or -errno. */
+/* For the loop: readable when the ring has records. */
+int kernel_fd(const struct kernel *kernel);
+/* Drains the ring into collectors_event(). Returns records or -errno. */
 int kernel_drain(struct kernel *kernel);
 
 #endif

@@ -25,6 +25,10 @@ struct levels {
 int level_parse(const char *text, enum level *ret);
 const char *level_name(enum level level);
 
+/* Dump intervals are minutes above 0, a week at most. */
+#define LEVEL_INTERVAL_MINUTES_MAX 10080
+bool level_interval_good(double minutes);
+
 void levels_defaults(struct levels *levels);
 int levels_load(struct levels *levels, const char *state_dir);
 int levels_save(const struct levels *levels, const char *state_dir);

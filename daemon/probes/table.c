@@ -96,6 +96,8 @@ static const char *row_fault(const struct probe *probe, uint32_t seen)
 		return "has a stage, which belongs to the edges begin, end and span";
 	if (probe->at_return && probe->edge != RT_EDGE_END)
 		return "has at = return, which belongs to the edge end";
+	if (probe->return_probe && !(edge & RETURN_EDGES) && !probe->at_return)
+		return "has return = probe, and no return is looked at";
 	if (probe->spec.flags & RT_CALL_RESULT && probe->edge != RT_EDGE_CALL)
 		return "has a result, which belongs to the edge call";
 	if ((probe->edge == RT_EDGE_MARK) != (probe->spec.symbol_reg != 0))

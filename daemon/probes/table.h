@@ -12,6 +12,9 @@
  *   usdt    = python:gc__start                     instead of symbol: provider:name in .note.stapsdt (all its places)
  *   edge    = span                                 call, entry, begin, end, span, mark, stash (bpf/call.h)
  *   at      = return                               edge end: the record is sent when the function returns; default entry
+ *   return  = probe                                how a return is seen: insn (default), at the function's return
+ *                                                  instructions; probe, by a return probe, which is cheaper and for C
+ *                                                  functions only: an exception that passes it ends the process
  *   stage   = backward                             stage of begin/end/span edges; absent: from the text
  *   event   = name                                 what the record is, for edges call and entry (L1, L2)
  *   args    = reg(1) deref(2,8,4) cstring(3)       readers in order: reg(N) u32(N) s32(N) deref(N,OFFSET,SIZE)
@@ -56,6 +59,7 @@ struct probe {
 	uint8_t variant;             /* of the set, from 1 */
 	bool symbols_all;            /* probe every function that matches, not the first pattern's */
 	bool at_return;              /* edge end is sent at the return */
+	bool return_probe;           /* the return is caught by a uretprobe, not at the return instructions */
 	char help[128];
 	uint8_t usdt_operand[RT_CALL_ARGS_MAX]; /* operand number of arg[i], from 1; 0: spec.arg[i] is complete */
 	struct rt_call_spec spec;    /* arg readers, flags: ready but for USDT operands. flags has

@@ -148,6 +148,14 @@ static int set_at(struct probe *probe, const char *value, char *error, size_t er
 	return 0;
 }
 
+static int set_return(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	if (!streq(value, "insn") && !streq(value, "probe"))
+		return probe_refuse(error, error_size, "\"%s\" is no value of return (insn or probe)", value);
+	probe->return_probe = streq(value, "probe");
+	return 0;
+}
+
 static int set_text(char *text, size_t size, const char *key, const char *value, char *error, size_t error_size)
 {
 	if (!*value || !copy_text(text, size, value))
@@ -218,6 +226,7 @@ static const struct {
 	{"symbols_all", set_symbols_all},
 	{"usdt", set_usdt},
 	{"at", set_at},
+	{"return", set_return},
 	{"stage", set_stage},
 	{"event", set_event},
 	{"args", probe_set_args},

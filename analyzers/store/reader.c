@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a store for reading, the list of its files, and what SQL may do. See reader.h. */
+#include "analyzers/store/reader_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+int reader_progress(void *arg)
+{
+	struct reader *reader = arg;
+
+	if (!reader->deadline_ns || now_ns() < reader->deadline_ns)
+		return 0;
+	reader->late = true;
+	return 1;
+}
+
+/* What SELECT needs and nothing else: no file is opened, written or changed by SQL. */
+static int authorize(void *arg, int action, const char *a, const char *b, const char *c, const char *d)
+{
+	struct reader *reader = arg;
+
+	(void)a;
+	(void)c;
+	(void)d;
+	switch (action) {
+	case SQLITE_SELECT:
+	case SQLITE_READ:
+	case SQLITE_RECURSIVE:
+		return SQLITE_OK;
+	case SQLITE_FUNCTION:
+		if (!b || sqlite3_stricmp(b, "load_extension") != 0)
+			return SQLITE_OK;
+	}
+	reader->denied = true;
+	return SQLITE_DENY;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct reader_file *x = a, *y = b;
+
+	return x->name.number < y->name.number ? -1 : x->name.number > y->name.number;
+}
+
+static int list_files(struct reader *reader)
+{
+	struct reader_file *files = NULL;
+	size_t count = 0, room = 0;
+	struct dirent *entry;
+	DIR *dir = opendir(reader->dir);
+
+	if (!dir)
+		return -errno;
+	while (count < READER_FILES_MAX && (entry = readdir(dir))) {
+		struct segment_name name;
+
+		if (segment_name_parse(entry->d_name, &name) < 0)
+			continue;
+		if (count == room) {
+			struct reader_file *more = reallocarray(files, room ? room * 2 : 64, sizeof(*files));
+
+			if (!more) {
+				free(files);
+				closedir(dir);
+				return -ENOMEM;
+			}
+			files = more;
+			room = room ? room * 2 : 64;
+		}
+		files[count++] = (struct reader_file){.name = name};
+	}
+	closedir(dir);
+	if (count)
+		qsort(files, count, sizeof(*files), by_number);
+	/* A warning is said once, not once a statement. */
+	for (size_t i = 0, j = 0; i < count; i++) {
+		while (j < reader->files_count && reader->files[j].name.number < files[i].name.number)
+			j++;
+		if (j < reader->files_count && reader->files[j].name.number == files[i].name.number)
+			files[i].warned = reader->files[j].warned;
+	}
+	free(reader->files);
+	reader->files = files;
+	reader->files_count = count;
+	return 0;
+}
+
+static int open_databases(struct reader *reader)
+{
+	int rc;
+
+	rc = sqlite3_open_v2(":memory:", &reader->cache, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_open_v2(":memory:", &reader->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_limit(reader->db, SQLITE_LIMIT_LENGTH, 1 << 26);
+	sqlite3_exec(reader->db, "PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
+	for (size_t i = 0; i < TABLE_MAX && rc == SQLITE_OK; i++) {
+		reader->tables[i] = (struct reader_table){.reader = reader, .schema = &schema_tables[i]};
+		rc = sqlite3_create_module_v2(
+			reader->db, schema_tables[i].name, &segment_table_module, &reader->tables[i], NULL);
+	}
+	if (rc == SQLITE_OK)
+		rc = sqlite3_set_authorizer(reader->db, authorize, reader);
+	sqlite3_progress_handler(reader->db, 2000, reader_progress, reader);
+	sqlite3_progress_handler(reader->cache, 2000, reader_progress, reader);
+	return rc;
+}
+
+int reader_open(const char *state_dir, const struct reader_options *options, struct reader **ret, char *error,
+	size_t error_size)
+{
+	struct reader *reader = calloc(1, sizeof(*reader));
+	int r;
+
+	if (!reader) {
+		snprintf(error, error_size, "out of memory");
+		return -ENOMEM;
+	}
+	if (options)
+		reader->options = *options;
+	if ((size_t)snprintf(reader->dir, sizeof(reader->dir), "%s/db", state_dir) >= sizeof(reader->dir)) {
+		snprintf(error, error_size, "the name of the state folder is too long");
+		reader_close(reader);
+		return -ENAMETOOLONG;
+	}
+	r = list_files(reader);
+	if (r < 0) {
+		snprintf(error, error_size, "cannot read the store in %s: %s", reader->dir, strerror(-r));
+		reader_close(reader);
+		return r;
+	}
+	if (open_databases(reader) != SQLITE_OK) {
+		snprintf(error, error_size, "SQLite cannot be set up: %s",
+			reader->db ? sqlite3_errmsg(reader->db) : "out of memory");
+		reader_close(reader);
+		return -EIO;
+	}
+	*ret = reader;
+	return 0;
+}
+
+struct reader *reader_close(struct reader *reader)
+{
+	if (!reader)
+		return NULL;
+	sqlite3_close(reader->db);
+	reader_files_close(reader);
+	sqlite3_close(reader->cache);
+	free(reader->files);
+	free(reader);
+	return NULL;
+}
+
+void reader_error(struct reader *reader, char *error, size_t error_size)
+{
+	if (reader->denied)
+		snprintf(error, error_size,
+			"only SELECT is allowed: the store is read-only and nothing else can be reached");
+	else if (reader->late)
+		snprintf(error, error_size, "the query took longer than %g s and was stopped",
+			(double)reader->options.timeout_ns / 1e9);
+	else
+		snprintf(error, error_size, "%s", sqlite3_errmsg(reader->db));
+}
+
+static bool blank(const char *text)
+{
+	return text[strspn(text, " \t\r\n;")] == 0;
+}
+
+int reader_prepare(struct reader *reader, const char *sql, sqlite3_stmt **ret, char *error, size_t error_size)
+{
+	sqlite3_stmt *statement = NULL;
+	const char *rest = "";
+	int rc, r;
+
+	r = list_files(reader);
+	if (r < 0) {
+		snprintf(error, error_size, "cannot read the store in %s: %s", reader->dir, strerror(-r));
+		return r;
+	}
+	reader->generation++;
+	reader->denied = reader->late = false;
+	reader->deadline_ns = reader->options.timeout_ns ? now_ns() + reader->options.timeout_ns : 0;
+	rc = sqlite3_prepare_v2(reader->db, sql, -1, &statement, &rest);
+	if (rc != SQLITE_OK) {
+		reader_error(reader, error, error_size);
+		return -EINVAL;
+	}
+	if (!statement || !blank(rest)) {
+		snprintf(error, error_size, statement ? "one statement at a time, please" : "there is no statement");
+		sqlite3_finalize(statement);
+		return -EINVAL;
+	}
+	if (!sqlite3_stmt_readonly(statement)) {
+		reader->denied = true;
+		reader_error(reader, error, error_size);
+		sqlite3_finalize(statement);
+		return -EINVAL;
+	}
+	*ret = statement;
+	return 0;
+}

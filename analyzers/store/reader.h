@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads a store: one read-only SQL connection over all segments of STATE_DIR/db, whether a daemon writes them or not.
+ *
+ * Each public view is a table of that connection. Rows come segment by segment, oldest first; comparisons with
+ * constants are answered inside the segments, and a segment whose times cannot match is not scanned. A damaged segment
+ * is left out with a warning, one that retention has removed meanwhile is left out silently. State tables (ranks) show
+ * the newest row of each key, tables of what is true now (in_flight) the newest segment's rows; both are read once a
+ * statement. Only SELECT is allowed. Errors are one sentence.
+ */
+#ifndef RANKTRACE_STORE_READER_H
+#define RANKTRACE_STORE_READER_H
+
+#include <sqlite3.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzers/store/schema.h"
+
+struct reader;
+
+struct reader_options {
+	void (*warning)(void *arg, const char *sentence); /* may be NULL */
+	void *arg;
+	uint64_t timeout_ns; /* of each statement; 0: none */
+};
+
+/* Returns 0; -ENOENT: there is no store; or another negative errno. error holds the sentence. */
+int reader_open(const char *state_dir, const struct reader_options *options, struct reader **ret, char *error,
+	size_t error_size);
+/* Finalise the statements first. */
+struct reader *reader_close(struct reader *reader);
+
+/* Looks at the folder again and prepares one statement. Returns 0 or -EINVAL with the sentence. Step, read and finalise
+ * it with SQLite's own functions; after a failed step reader_error() has the sentence. One statement at a time. */
+int reader_prepare(struct reader *reader, const char *sql, sqlite3_stmt **ret, char *error, size_t error_size);
+void reader_error(struct reader *reader, char *error, size_t error_size);
+
+#endif

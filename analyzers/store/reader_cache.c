@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * State tables and those of what is true now are small and joined with everything, so their rows are brought together
+ * in memory once a statement: state rows oldest segment first, so that the newest row of a key stays.
+ */
+#include "analyzers/store/reader_internal.h"
+
+#include <stdio.h>
+
+#define CACHE_ROWS_MAX 100000 /* a file; the store writes some thousands at most */
+
+static int prepare_cache(struct reader_table *table, sqlite3_stmt **ret)
+{
+	sqlite3 *cache = table->reader->cache;
+	char sql[2048], insert[1024];
+	int rc;
+
+	snprintf(sql, sizeof(sql), "DROP TABLE IF EXISTS \"%s\"", table->schema->name);
+	rc = sqlite3_exec(cache, sql, NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		return rc;
+	if (schema_declare_sql(table->schema, sql, sizeof(sql)) < 0)
+		return SQLITE_ERROR;
+	rc = sqlite3_exec(cache, sql, NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_snprintf(sizeof(insert), insert, "INSERT OR REPLACE INTO \"%w\" VALUES(", table->schema->name);
+	for (size_t i = 0, n = schema_columns(table->schema); i < n; i++) {
+		char *end = insert;
+
+		while (*end)
+			end++;
+		snprintf(end, sizeof(insert) - (size_t)(end - insert), "?%s", i + 1 < n ? "," : ")");
+	}
+	return sqlite3_prepare_v2(cache, insert, -1, ret, NULL);
+}
+
+/* What a damaged file holds beside integers in an integer key is refused by the cache; that is the file's fault. */
+static int copy_rows(sqlite3_stmt *from, sqlite3_stmt *to)
+{
+	size_t rows = 0;
+	int rc;
+
+	while ((rc = sqlite3_step(from)) == SQLITE_ROW) {
+		if (++rows > CACHE_ROWS_MAX)
+			return SQLITE_TOOBIG;
+		for (int i = 0; i < sqlite3_column_count(from); i++) {
+			rc = sqlite3_bind_value(to, i + 1, sqlite3_column_value(from, i));
+			if (rc != SQLITE_OK)
+				return rc;
+		}
+		rc = sqlite3_step(to);
+		sqlite3_reset(to);
+		if (rc != SQLITE_DONE)
+			return rc;
+	}
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int load_file(struct reader_table *table, struct reader_file *file, sqlite3_stmt *to)
+{
+	struct reader_connection *connection = NULL;
+	sqlite3_stmt *from = NULL;
+	int rc;
+
+	rc = reader_file_lend(table->reader, file, &connection);
+	if (rc == SQLITE_OK)
+		rc = reader_file_select(connection->db, table->schema, UINT64_MAX, "", &from);
+	if (rc == SQLITE_OK)
+		rc = copy_rows(from, to);
+	sqlite3_finalize(from);
+	reader_file_give_back(connection);
+	if (rc == SQLITE_OK || rc == SQLITE_EMPTY)
+		return SQLITE_OK;
+	if (rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM)
+		return rc;
+	reader_file_warn(table->reader, file, sqlite3_errstr(rc));
+	return SQLITE_OK;
+}
+
+int reader_cache_load(struct reader_table *table)
+{
+	struct reader *reader = table->reader;
+	sqlite3_stmt *to = NULL;
+	size_t first = 0;
+	int rc;
+
+	if (table->loaded == reader->generation)
+		return SQLITE_OK;
+	/* What is true now is what the newest segment of its tier says. */
+	if (table->schema->kind == SCHEMA_NOW)
+		for (size_t i = 0; i < reader->files_count; i++)
+			if (schema_in_tier(table->schema, reader->files[i].name.tier))
+				first = i;
+	rc = prepare_cache(table, &to);
+	for (size_t i = first; rc == SQLITE_OK && i < reader->files_count; i++)
+		if (schema_in_tier(table->schema, reader->files[i].name.tier))
+			rc = load_file(table, &reader->files[i], to);
+	sqlite3_finalize(to);
+	if (rc == SQLITE_OK)
+		table->loaded = reader->generation;
+	return rc;
+}

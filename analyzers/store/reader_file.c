@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections to single segments. A segment may be written right now, be left by a crash, be damaged, be made by
+ * somebody who wishes us ill, or go away at any time.
+ */
+#include "analyzers/store/reader_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void file_path(const struct reader *reader, const struct reader_file *file, char *ret, size_t size)
+{
+	char name[SEGMENT_NAME_BYTES] = "";
+
+	(void)segment_name_format(&file->name, name, sizeof(name));
+	snprintf(ret, size, "%s/%s", reader->dir, name);
+}
+
+void reader_file_warn(struct reader *reader, struct reader_file *file, const char *why)
+{
+	char path[PATH_MAX], sentence[PATH_MAX + 256];
+
+	file_path(reader, file, path, sizeof(path));
+	if (file->warned || !reader->options.warning || access(path, F_OK) < 0)
+		return;
+	file->warned = true;
+	snprintf(sentence, sizeof(sentence), "%s cannot be read (%s); its rows are left out", path, why);
+	reader->options.warning(reader->options.arg, sentence);
+}
+
+static int pragma_int(sqlite3 *db, const char *sql, int64_t *ret)
+{
+	sqlite3_stmt *statement = NULL;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(statement);
+	if (rc == SQLITE_ROW) {
+		*ret = sqlite3_column_int64(statement, 0);
+		rc = SQLITE_OK;
+	}
+	sqlite3_finalize(statement);
+	return rc;
+}
+
+static int open_at(struct reader *reader, const char *uri, sqlite3 **ret)
+{
+	sqlite3 *db = NULL;
+	int64_t version = 0;
+	int rc;
+
+	rc = sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+	if (!db)
+		return SQLITE_NOMEM;
+	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 1 << 24);
+	sqlite3_busy_timeout(db, 1000);
+	sqlite3_progress_handler(db, 2000, reader_progress, reader);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, "PRAGMA cell_size_check=1; PRAGMA query_only=1", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = pragma_int(db, "PRAGMA user_version", &version);
+	if (rc == SQLITE_OK && version > SCHEMA_VERSION)
+		rc = SQLITE_MISMATCH;
+	if (rc != SQLITE_OK) {
+		sqlite3_close(db);
+		return rc;
+	}
+	*ret = db;
+	return SQLITE_OK;
+}
+
+/* Characters that mean something in a URI are escaped. */
+static void make_uri(const char *path, const char *query, char *ret, size_t size)
+{
+	size_t used = (size_t)snprintf(ret, size, "file:");
+
+	for (; *path && used + 4 < size; path++)
+		used += (size_t)snprintf(
+			ret + used, size - used, strchr("%?#", *path) ? "%%%02X" : "%c", (unsigned)*path);
+	snprintf(ret + used, size - used, "?%s", query);
+}
+
+static int open_file(struct reader *reader, struct reader_file *file, sqlite3 **ret)
+{
+	char path[PATH_MAX], wal[PATH_MAX + 8], uri[3 * PATH_MAX + 64];
+	int rc;
+
+	file_path(reader, file, path, sizeof(path));
+	make_uri(path, "mode=ro", uri, sizeof(uri));
+	rc = open_at(reader, uri, ret);
+	if ((rc & 0xff) != SQLITE_CANTOPEN && (rc & 0xff) != SQLITE_READONLY)
+		return rc;
+	/* In a folder that we may not write, SQLite cannot open a file in WAL mode that nobody has open. Without a log
+	 * beside it, it is all there and will not change. */
+	snprintf(wal, sizeof(wal), "%s-wal", path);
+	if (access(path, R_OK) < 0 || access(wal, F_OK) == 0)
+		return rc;
+	make_uri(path, "mode=ro&immutable=1", uri, sizeof(uri));
+	return open_at(reader, uri, ret);
+}
+
+static struct reader_connection *free_place(struct reader *reader)
+{
+	struct reader_connection *oldest = NULL;
+
+	for (size_t i = 0; i < READER_CONNECTIONS_MAX; i++) {
+		struct reader_connection *at = &reader->connections[i];
+
+		if (!at->db)
+			return at;
+		if (!at->users && (!oldest || at->used_at < oldest->used_at))
+			oldest = at;
+	}
+	if (oldest) {
+		sqlite3_close(oldest->db);
+		*oldest = (struct reader_connection){0};
+	}
+	return oldest;
+}
+
+int reader_file_lend(struct reader *reader, struct reader_file *file, struct reader_connection **ret)
+{
+	struct reader_connection *place = NULL;
+	int rc;
+
+	for (size_t i = 0; i < READER_CONNECTIONS_MAX && !place; i++)
+		if (reader->connections[i].db && reader->connections[i].number == file->name.number)
+			place = &reader->connections[i];
+	if (!place) {
+		place = free_place(reader);
+		if (!place) /* more tables at once than we keep open */
+			return SQLITE_NOMEM;
+		rc = open_file(reader, file, &place->db);
+		if (rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM)
+			return rc;
+		if (rc != SQLITE_OK) {
+			reader_file_warn(reader, file,
+				rc == SQLITE_MISMATCH ? "it was written by a newer version" : sqlite3_errstr(rc));
+			return SQLITE_EMPTY;
+		}
+		place->number = file->name.number;
+	}
+	/* Readers of one segment see one state of it. */
+	if (place->users++ == 0)
+		(void)sqlite3_exec(place->db, "BEGIN", NULL, NULL, NULL);
+	place->used_at = ++reader->uses;
+	*ret = place;
+	return SQLITE_OK;
+}
+
+void reader_file_give_back(struct reader_connection *connection)
+{
+	if (connection && --connection->users == 0)
+		(void)sqlite3_exec(connection->db, "COMMIT", NULL, NULL, NULL);
+}
+
+void reader_files_close(struct reader *reader)
+{
+	for (size_t i = 0; i < READER_CONNECTIONS_MAX; i++) {
+		sqlite3_close(reader->connections[i].db);
+		reader->connections[i] = (struct reader_connection){0};
+	}
+}
+
+/* Which of the schema's columns this file's view has. */
+static int columns_there(sqlite3 *db, const struct schema_table *table, uint64_t *ret)
+{
+	char sql[128];
+	sqlite3_stmt *statement = NULL;
+	uint64_t there = 0;
+	int64_t exists = 0;
+	int rc;
+
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM sqlite_schema WHERE name='%s'", table->name);
+	rc = pragma_int(db, sql, &exists);
+	if (rc != SQLITE_OK)
+		return rc;
+	if (!exists)
+		return SQLITE_EMPTY;
+	snprintf(sql, sizeof(sql), "SELECT * FROM \"%s\"", table->name);
+	rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
+	for (int i = 0; rc == SQLITE_OK && i < sqlite3_column_count(statement); i++) {
+		const char *name = sqlite3_column_name(statement, i);
+		int at = name ? schema_column_find(table, name) : -1;
+
+		if (at >= 0)
+			there |= 1ULL << at;
+	}
+	sqlite3_finalize(statement);
+	if (rc == SQLITE_OK)
+		*ret = there;
+	return rc;
+}
+
+int reader_file_select(
+	sqlite3 *db, const struct schema_table *table, uint64_t wanted, const char *where, sqlite3_stmt **ret)
+{
+	sqlite3_str *sql;
+	uint64_t there;
+	char *text;
+	int rc;
+
+	rc = columns_there(db, table, &there);
+	if (rc != SQLITE_OK)
+		return rc;
+	sql = sqlite3_str_new(db);
+	sqlite3_str_appendall(sql, "SELECT ");
+	for (size_t i = 0; i < schema_columns(table); i++)
+		if (wanted & there & (1ULL << i))
+			sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "", table->columns[i].name);
+		else
+			sqlite3_str_appendf(sql, "%sNULL", i ? "," : "");
+	/* A column that the file lacks is NULL, also in comparisons. */
+	sqlite3_str_appendf(sql, " FROM (SELECT *");
+	for (size_t i = 0; i < schema_columns(table); i++)
+		if (!(there & (1ULL << i)))
+			sqlite3_str_appendf(sql, ",NULL AS \"%w\"", table->columns[i].name);
+	sqlite3_str_appendf(sql, " FROM \"%w\")%s", table->name, where);
+	text = sqlite3_str_finish(sql);
+	if (!text)
+		return SQLITE_NOMEM;
+	rc = sqlite3_prepare_v2(db, text, -1, ret, NULL);
+	sqlite3_free(text);
+	return rc;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables of the store as data. See schema.h for what derives from them. Names and columns are public: once shipped
+ * they stay.
+ */
+#include "analyzers/store/schema.h"
+
+#include <string.h>
+
+#define INSTANCE \
+	{ \
+		"instance", SCHEMA_INT, "number of the process identity (boot, pid, start time)", false \
+	}
+
+/* clang-format off */
+const struct schema_table schema_tables[TABLE_MAX] = {
+	[TABLE_RANKS] = {"ranks", "training ranks seen on this node, one row a process", TIER_SUMMARY, SCHEMA_STATE, {
+		{"rank", SCHEMA_INT, "global rank", false},
+		{"world_size", SCHEMA_INT, "ranks of the job", false},
+		{"local_rank", SCHEMA_INT, "rank within the node", false},
+		{"job", SCHEMA_TEXT, "job or run id, where given", false},
+		{"host", SCHEMA_TEXT, "name of the node", false},
+		{"pid", SCHEMA_INT, "process id in the initial namespace", false},
+		{"start_time_ns", SCHEMA_DURATION, "process start, ns since boot", false},
+		{"exe", SCHEMA_TEXT, "program", false},
+		{"command", SCHEMA_TEXT, "arguments, cut", false},
+		{"cgroup", SCHEMA_TEXT, "control group", false},
+		{"container", SCHEMA_TEXT, "container id", false},
+		{"pod", SCHEMA_TEXT, "Kubernetes pod", false},
+		{"card", SCHEMA_TEXT, "accelerator, as the environment names it", false},
+		{"source", SCHEMA_TEXT, "what gave the rank its number: torchrun, slurm, ...", false},
+		{"first_seen_ns", SCHEMA_TIME, "first seen, ns since the epoch", false},
+		{"last_seen_ns", SCHEMA_TIME, "last seen, ns since the epoch", false},
+		{"ended", SCHEMA_INT, "1 if the process has ended", false},
+		{"instance", SCHEMA_INT, "number of the process identity (boot, pid, start time)", true},
+	}},
+	[TABLE_STEPS] = {"steps", "training steps", TIER_SUMMARY, SCHEMA_LOG, {
+		{"rank", SCHEMA_INT, "global rank", false},
+		{"step", SCHEMA_INT, "number of the step, from 1", false},
+		{"start_ns", SCHEMA_TIME, "start, ns since the epoch", false},
+		{"duration_ns", SCHEMA_DURATION, "length in ns, host time", false},
+		{"kind", SCHEMA_TEXT, "train, inference or backward (closed by backward alone)", false},
+		INSTANCE,
+	}},
+	[TABLE_STAGES] = {"stages", "parts of steps: dataloader, forward, backward, ...", TIER_EVENTS, SCHEMA_LOG, {
+		{"rank", SCHEMA_INT, "global rank", false},
+		{"step", SCHEMA_INT, "step that it belongs to, NULL if none", false},
+		{"stage", SCHEMA_TEXT, "kind of stage", false},
+		{"name", SCHEMA_TEXT, "as the framework or the user marked it", false},
+		{"start_ns", SCHEMA_TIME, "start, ns since the epoch", false},
+		{"duration_ns", SCHEMA_DURATION, "length in ns, host time", false},
+		{"thread_id", SCHEMA_INT, "thread", false},
+		{"depth", SCHEMA_INT, "open stages around it on its thread", false},
+		INSTANCE,
+	}},
+	[TABLE_IN_FLIGHT] = {"in_flight", "what had begun and not ended at the last flush", TIER_EVENTS, SCHEMA_NOW, {
+		{"rank", SCHEMA_INT, "global rank", false},
+		{"step", SCHEMA_INT, "step that it belongs to, NULL if none", false},
+		{"stage", SCHEMA_TEXT, "kind of stage", false},
+		{"name", SCHEMA_TEXT, "as the framework or the user marked it", false},
+		{"start_ns", SCHEMA_TIME, "start, ns since the epoch", false},
+		{"thread_id", SCHEMA_INT, "thread", false},
+		{"depth", SCHEMA_INT, "open stages around it on its thread", false},
+		INSTANCE,
+	}},
+	[TABLE_OFFCPU] = {"offcpu", "times off the CPU above the threshold", TIER_EVENTS, SCHEMA_LOG, {
+		{"rank", SCHEMA_INT, "global rank", false},
+		{"thread_id", SCHEMA_INT, "thread", false},
+		{"thread_name", SCHEMA_TEXT, "its name", false},
+		{"start_ns", SCHEMA_TIME, "when it left the CPU, ns since the epoch", false},
+		{"duration_ns", SCHEMA_DURATION, "time off the CPU in ns", false},
+		{"run_delay_ns", SCHEMA_DURATION, "part of it in which it was ready to run, ns", false},
+		{"next_pid", SCHEMA_INT, "thread that took the CPU when it left", false},
+		{"next_name", SCHEMA_TEXT, "its name", false},
+		{"previous_pid", SCHEMA_INT, "thread that had the CPU before it came back", false},
+		{"previous_name", SCHEMA_TEXT, "its name", false},
+		INSTANCE,
+	}},
+	[TABLE_OFFCPU_SUM] = {"offcpu_sums", "times off the CPU below the threshold, summed", TIER_EVENTS, SCHEMA_LOG, {
+		{"rank", SCHEMA_INT, "global rank", false},
+		{"thread_id", SCHEMA_INT, "thread", false},
+		{"thread_name", SCHEMA_TEXT, "its name", false},
+		{"start_ns", SCHEMA_TIME, "start of the interval, ns since the epoch", false},
+		{"duration_ns", SCHEMA_DURATION, "time off the CPU in it, ns", false},
+		{"run_delay_ns", SCHEMA_DURATION, "part of it in which it was ready to run, ns", false},
+		{"count", SCHEMA_INT, "times that it left the CPU", false},
+		INSTANCE,
+	}},
+	[TABLE_DROPS] = {"drops", "what was lost, where and why", TIER_SUMMARY, SCHEMA_LOG, {
+		{"start_ns", SCHEMA_TIME, "since when, ns since the epoch", false},
+		{"source", SCHEMA_TEXT, "who lost it", false},
+		{"reason", SCHEMA_TEXT, "why", false},
+		{"count", SCHEMA_INT, "how many", false},
+	}},
+	[TABLE_CLOCK] = {"clock", "what CLOCK_MONOTONIC and UTC were at once: each segment's start, each step of the clock",
+			 TIER_EVENTS, SCHEMA_LOG, {
+		{"monotonic_ns", SCHEMA_INT, "CLOCK_MONOTONIC in ns", false},
+		{"utc_ns", SCHEMA_TIME, "ns since the epoch", false},
+	}},
+};
+/* clang-format on */
+
+size_t schema_columns(const struct schema_table *table)
+{
+	size_t n = 0;
+
+	while (n < SCHEMA_COLUMNS_MAX && table->columns[n].name)
+		n++;
+	return n;
+}
+
+int schema_column_find(const struct schema_table *table, const char *name)
+{
+	for (size_t i = 0; i < schema_columns(table); i++)
+		if (strcmp(table->columns[i].name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
+int schema_key(const struct schema_table *table)
+{
+	for (size_t i = 0; i < schema_columns(table); i++)
+		if (table->columns[i].key)
+			return (int)i;
+	return -1;
+}
+
+bool schema_in_tier(const struct schema_table *table, enum schema_tier tier)
+{
+	return table->kind == SCHEMA_STATE || table->tier == tier;
+}

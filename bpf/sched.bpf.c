@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The off-CPU collector's kernel side: one program on sched_switch (BTF or raw tracepoint, whichever loads), which sees
+ * a rank's thread leave the CPU and come back. A stay of threshold_ns or more is a record of its own; shorter ones are
+ * summed per thread and second. State is one bounded hash entry a thread; a thread that finds no room is counted as a
+ * drop, and an ending thread takes its entry along, so nothing is evicted silently and nothing leaks.
+ *
+ * At sched_switch "current" is still the thread that leaves, so every identity here comes from the arguments.
+ */
+#include "bpf/probe.bpf.h"
+#include "bpf/sched.h"
+
+#include <bpf/bpf_tracing.h>
+
+#define SECOND_NS 1000000000ULL
+#define TASK_EXITING 0x4 /* PF_EXITING of linux/sched.h: set before a thread's last switch */
+
+const volatile uint64_t threshold_ns = 1000000;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384); /* set by the loader */
+	__type(key, uint32_t);
+	__type(value, struct rt_offcpu_thread);
+} offcpu_threads SEC(".maps");
+
+/* A BTF tracepoint may follow the pointer itself, a raw one must ask; `direct` is a constant, so only one is compiled. */
+#define READ(direct, task, field) ((direct) ? (task)->field : BPF_CORE_READ(task, field))
+
+static __always_inline void read_comm(char *comm, struct task_struct *task)
+{
+	bpf_probe_read_kernel(comm, RT_COMM_SIZE, __builtin_preserve_access_index(&task->comm));
+}
+
+static __always_inline bool has_run_delay(void)
+{
+	return bpf_core_field_exists(((struct sched_info *)0)->run_delay) &&
+	       bpf_core_field_exists(((struct cfs_rq *)0)->rq);
+}
+
+static __always_inline uint64_t run_delay_of(struct task_struct *task, bool direct)
+{
+	return has_run_delay() ? READ(direct, task, sched_info.run_delay) : 0;
+}
+
+/*
+ * sched_switch fires before the scheduler adds the wait that ends with it: add that, as the scheduler is about to. Its
+ * clock is reached through the thread, because the per-CPU symbol is hidden without CONFIG_KALLSYMS_ALL.
+ */
+static __always_inline uint64_t run_delay_until_now(struct task_struct *task, bool direct)
+{
+	uint64_t queued_ns, clock_ns;
+
+	if (!has_run_delay())
+		return 0;
+	queued_ns = READ(direct, task, sched_info.last_queued);
+	clock_ns = direct ? task->se.cfs_rq->rq->clock : BPF_CORE_READ(task, se.cfs_rq, rq, clock);
+	if (!queued_ns || clock_ns < queued_ns)
+		return run_delay_of(task, direct);
+	return run_delay_of(task, direct) + (clock_ns - queued_ns);
+}
+
+static __always_inline void send_sum(struct rt_offcpu_thread *thread, uint32_t thread_id, uint64_t now_ns)
+{
+	struct rt_offcpu_sum_event *sum = reserve_event(RT_KIND_OFFCPU_SUM, sizeof(*sum));
+
+	if (sum) {
+		sum->event.time_ns = now_ns;
+		sum->event.pid = thread->pid;
+		sum->event.thread_id = thread_id;
+		sum->start_ns = thread->sum_start_ns;
+		sum->duration_ns = thread->sum_duration_ns;
+		sum->run_delay_ns = thread->sum_run_delay_ns;
+		sum->count = thread->sum_count;
+		__builtin_memcpy(sum->thread_name, thread->thread_name, RT_COMM_SIZE);
+		bpf_ringbuf_submit(sum, 0);
+	}
+	thread->sum_count = 0;
+}
+
+static __always_inline void leave(struct task_struct *prev, struct task_struct *next, bool direct)
+{
+	uint32_t thread_id = READ(direct, prev, pid), pid = READ(direct, prev, tgid);
+	struct rt_offcpu_thread *thread, fresh = {};
+
+	if (!pid || !bpf_map_lookup_elem(&ranks, &pid))
+		return;
+	thread = bpf_map_lookup_elem(&offcpu_threads, &thread_id);
+	if (READ(direct, prev, flags) & TASK_EXITING) {
+		if (!thread)
+			return;
+		if (thread->sum_count && thread->pid == pid)
+			send_sum(thread, thread_id, bpf_ktime_get_ns());
+		bpf_map_delete_elem(&offcpu_threads, &thread_id);
+		return;
+	}
+	if (!thread || thread->pid != pid) {
+		fresh.pid = pid;
+		if (bpf_map_update_elem(&offcpu_threads, &thread_id, &fresh, BPF_ANY)) {
+			count_drop(RT_KIND_OFFCPU);
+			return;
+		}
+		thread = bpf_map_lookup_elem(&offcpu_threads, &thread_id);
+		if (!thread)
+			return;
+	}
+	thread->run_delay_ns = run_delay_of(prev, direct);
+	thread->next_pid = READ(direct, next, tgid);
+	read_comm(thread->next_name, next);
+	thread->start_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline void send_stay(struct rt_offcpu_thread *thread, struct task_struct *prev,
+	struct task_struct *next, uint64_t start_ns, uint64_t now_ns, uint64_t run_delay_ns, bool direct)
+{
+	struct rt_offcpu_event *stay = reserve_event(RT_KIND_OFFCPU, sizeof(*stay));
+
+	if (!stay)
+		return;
+	stay->event.time_ns = now_ns;
+	stay->event.pid = thread->pid;
+	stay->event.thread_id = READ(direct, next, pid);
+	stay->start_ns = start_ns;
+	stay->duration_ns = now_ns - start_ns;
+	stay->run_delay_ns = run_delay_ns;
+	stay->next_pid = thread->next_pid;
+	stay->previous_pid = READ(direct, prev, tgid);
+	read_comm(stay->thread_name, next);
+	__builtin_memcpy(stay->next_name, thread->next_name, RT_COMM_SIZE);
+	read_comm(stay->previous_name, prev);
+	bpf_ringbuf_submit(stay, 0);
+}
+
+/* An entry was made only for a rank's thread, so the rank filter need not be asked again. */
+static __always_inline void come_back(struct task_struct *prev, struct task_struct *next, bool direct)
+{
+	uint32_t thread_id = READ(direct, next, pid);
+	uint64_t now_ns, start_ns, second_ns, run_delay_ns;
+	struct rt_offcpu_thread *thread;
+
+	if (!thread_id)
+		return;
+	thread = bpf_map_lookup_elem(&offcpu_threads, &thread_id);
+	if (!thread || !thread->start_ns || thread->pid != (uint32_t)READ(direct, next, tgid))
+		return;
+	now_ns = bpf_ktime_get_ns();
+	start_ns = thread->start_ns;
+	thread->start_ns = 0;
+	/* Two clocks: the scheduler's may run ahead of ours by a little. */
+	run_delay_ns = run_delay_until_now(next, direct) - thread->run_delay_ns;
+	if (run_delay_ns > now_ns - start_ns)
+		run_delay_ns = now_ns - start_ns;
+
+	second_ns = now_ns - now_ns % SECOND_NS;
+	if (thread->sum_count && thread->sum_start_ns != second_ns)
+		send_sum(thread, thread_id, now_ns);
+	if (now_ns - start_ns >= threshold_ns) {
+		send_stay(thread, prev, next, start_ns, now_ns, run_delay_ns, direct);
+		return;
+	}
+	if (!thread->sum_count) {
+		thread->sum_start_ns = second_ns;
+		thread->sum_duration_ns = 0;
+		thread->sum_run_delay_ns = 0;
+		read_comm(thread->thread_name, next);
+	}
+	thread->sum_duration_ns += now_ns - start_ns;
+	thread->sum_run_delay_ns += run_delay_ns;
+	thread->sum_count++;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch_btf, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	(void)ctx;
+	(void)preempt;
+	leave(prev, next, true);
+	come_back(prev, next, true);
+	return 0;
+}
+
+SEC("raw_tp/sched_switch")
+int sched_switch_raw(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *prev = (struct task_struct *)ctx->args[1], *next = (struct task_struct *)ctx->args[2];
+
+	leave(prev, next, false);
+	come_back(prev, next, false);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

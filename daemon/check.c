@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Preflight checks: see check.h. To add one: a function and a row in the table at the end. */
+#include <limits.h>
+#include <stdarg.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include "daemon/check.h"
+#include "daemon/collector.h"
+#include "daemon/context.h"
+#include "daemon/kernel.h"
+#include "daemon/ranks.h"
+
+/* Numbers of linux/capability.h; older headers lack the last two. */
+enum {
+	CAPABILITY_DAC_READ_SEARCH = 2,
+	CAPABILITY_SYS_PTRACE = 19,
+	CAPABILITY_SYS_ADMIN = 21,
+	CAPABILITY_PERFMON = 38,
+	CAPABILITY_BPF = 39
+};
+
+#define DISK_FREE_BYTES_LOW (1ULL << 30)
+
+static struct check_item *add(struct check_list *list, const char *topic, enum check_verdict verdict,
+	const char *advice, const char *format, ...) _printf_(5, 6);
+
+/* Past the end of the list everything lands in its last item, which stays valid. */
+static struct check_item *add(struct check_list *list, const char *topic, enum check_verdict verdict,
+	const char *advice, const char *format, ...)
+{
+	struct check_item *item = &list->item[list->count < CHECK_ITEMS_MAX ? list->count++ : CHECK_ITEMS_MAX - 1];
+	va_list args;
+
+	copy_text(item->topic, sizeof(item->topic), topic);
+	copy_text(item->advice, sizeof(item->advice), advice);
+	item->verdict = verdict;
+	va_start(args, format);
+	vsnprintf(item->sentence, sizeof(item->sentence), format, args);
+	va_end(args);
+	return item;
+}
+
+static uint64_t effective_capabilities(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/status", "re");
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, "CapEff:", 7) == 0)
+			return strtoull(line + 7, NULL, 16);
+	return 0;
+}
+
+static bool capable(unsigned capability)
+{
+	return effective_capabilities() >> capability & 1;
+}
+
+static const struct kernel_features *features_of(const struct context *context)
+{
+	return context->kernel ? kernel_features(context->kernel) : NULL;
+}
+
+static void check_kernel(const struct context *context, struct check_list *list)
+{
+	struct utsname name = {0};
+
+	uname(&name);
+	if (!features_of(context))
+		add(list, "kernel", CHECK_LIMITED, "run this as root, or ask a running daemon with tracectl check",
+			"Linux %s on %s; what it offers could not be tried out", name.release, name.machine);
+	else
+		add(list, "kernel", CHECK_OK, "", "Linux %s on %s", name.release, name.machine);
+}
+
+static void check_btf(const struct context *context, struct check_list *list)
+{
+	(void)context;
+	if (access("/sys/kernel/btf/vmlinux", R_OK) == 0)
+		add(list, "btf", CHECK_OK, "", "the kernel describes its own types in /sys/kernel/btf/vmlinux");
+	else
+		add(list, "btf", CHECK_MISSING,
+			"use a kernel built with CONFIG_DEBUG_INFO_BTF; in a container, mount the host's /sys",
+			"/sys/kernel/btf/vmlinux cannot be read (%s), so no probe can be loaded", strerror(errno));
+}
+
+static void check_ring(const struct context *context, struct check_list *list)
+{
+	const struct kernel_features *features = features_of(context);
+
+	if (!features)
+		return;
+	if (features->ring_buffer)
+		add(list, "ring buffer", CHECK_OK, "", "the kernel has BPF ring buffers");
+	else
+		add(list, "ring buffer", CHECK_MISSING, "use Linux 5.8 or later, and give the daemon CAP_BPF",
+			"no BPF ring buffer can be made, so nothing can be collected");
+}
+
+static void check_scheduler(const struct context *context, struct check_list *list)
+{
+	const struct kernel_features *features = features_of(context);
+
+	if (!features)
+		return;
+	if (features->tp_btf)
+		add(list, "tp_btf", CHECK_OK, "", "scheduler and process events come by typed tracepoints (tp_btf)");
+	else
+		add(list, "tp_btf", CHECK_LIMITED, "give the daemon CAP_PERFMON, or use a kernel with BTF",
+			"typed tracepoints do not load; raw tracepoints serve in their place");
+}
+
+static void check_uprobes(const struct context *context, struct check_list *list)
+{
+	const struct kernel_features *features = features_of(context);
+
+	if (!features)
+		return;
+	if (features->uprobe_multi)
+		add(list, "uprobes", CHECK_OK, "",
+			"uprobe_multi: one link a library, and no CAP_SYS_ADMIN needed for it");
+	else if (features->perf_uprobe)
+		add(list, "uprobes", CHECK_LIMITED,
+			"Linux 6.6 and later have uprobe_multi, which attaches faster and needs fewer rights",
+			"library probes go through perf, one at a time");
+	else
+		add(list, "uprobes", CHECK_MISSING,
+			"use Linux 6.6 or later, or add CAP_SYS_ADMIN to the unit (a drop-in with "
+			"AmbientCapabilities=)",
+			"neither uprobe_multi nor perf uprobes answer%s, so L0, L1 and L2 see nothing",
+			capable(CAPABILITY_SYS_ADMIN) ? "" : " to a daemon without CAP_SYS_ADMIN");
+	if (features->uprobe_multi || features->perf_cookie)
+		add(list, "cookies", CHECK_OK, "", "one program serves all probes (BPF cookies)");
+	else
+		add(list, "cookies", CHECK_LIMITED, "Linux 5.15 and later have cookies",
+			"probes have no BPF cookie, so a program is loaded for each");
+}
+
+static void check_capabilities(const struct context *context, struct check_list *list)
+{
+	static const struct {
+		unsigned number;
+		const char *name, *without;
+		enum check_verdict verdict;
+	} wanted[] = {
+		{CAPABILITY_BPF, "CAP_BPF", "no probe can be loaded", CHECK_MISSING},
+		{CAPABILITY_PERFMON, "CAP_PERFMON", "no probe can be attached", CHECK_MISSING},
+		{CAPABILITY_SYS_PTRACE, "CAP_SYS_PTRACE",
+			"environment and libraries of other users' processes cannot be read: their ranks are not found",
+			CHECK_LIMITED},
+		{CAPABILITY_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH",
+			"libraries in other users' folders and containers cannot be opened: their probes are not "
+			"attached",
+			CHECK_LIMITED},
+	};
+	bool admin = capable(CAPABILITY_SYS_ADMIN);
+
+	(void)context;
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		/* Before 5.8 CAP_SYS_ADMIN held what the first two hold now, and it still implies them. */
+		bool implied = admin && wanted[i].number >= CAPABILITY_PERFMON;
+
+		if (capable(wanted[i].number) || implied)
+			add(list, wanted[i].name, CHECK_OK, "", "held");
+		else
+			add(list, wanted[i].name, wanted[i].verdict,
+				"run as root, or add it to AmbientCapabilities= of the unit", "not held: %s",
+				wanted[i].without);
+	}
+}
+
+static void check_state(const struct context *context, struct check_list *list)
+{
+	const char *path = context->config.state_dir;
+	char parent[PATH_MAX];
+	struct statvfs fs;
+	uint64_t free_bytes;
+
+	copy_text(parent, sizeof(parent), path);
+	/* A folder that is still to be made stands where its nearest ancestor does. */
+	while (access(parent, F_OK) < 0 && errno == ENOENT && strrchr(parent, '/') > parent)
+		*strrchr(parent, '/') = 0;
+	if (access(parent, W_OK | X_OK) < 0) {
+		add(list, "state folder", CHECK_MISSING, "name another with state_dir or --state-dir",
+			"%s cannot be written: %s", parent, strerror(errno));
+		return;
+	}
+	if (statvfs(parent, &fs) < 0) {
+		add(list, "state folder", CHECK_LIMITED, "", "free space of %s is not known: %s", parent,
+			strerror(errno));
+		return;
+	}
+	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (free_bytes < DISK_FREE_BYTES_LOW || free_bytes < context->config.events_size_bytes_max)
+		add(list, "state folder", CHECK_LIMITED, "make room, or lower the store's size limit in ranktrace.conf",
+			"%s has %llu MiB free, and the store may take %llu MiB: the oldest data goes first when it is "
+			"full",
+			path, (unsigned long long)(free_bytes >> 20),
+			(unsigned long long)(context->config.events_size_bytes_max >> 20));
+	else
+		add(list, "state folder", CHECK_OK, "", "%s can be written and has %llu MiB free", path,
+			(unsigned long long)(free_bytes >> 20));
+}
+
+static void check_ranks(const struct context *context, struct check_list *list)
+{
+	size_t count;
+
+	if (!context->ranks)
+		return;
+	count = ranks_count(context->ranks, RANK_ROLE_RANK);
+	if (count)
+		add(list, "ranks", CHECK_OK, "", "%zu training ranks on this node (tracectl ranks shows them)", count);
+	else
+		add(list, "ranks", CHECK_OK, "",
+			"no training rank on this node now; libraries are judged when one runs");
+}
+
+/* What the collectors that serve a level say of themselves: they know symbols and libraries better than we do. */
+static bool level_from_collectors(
+	const struct context *context, enum level level, struct check_list *list, struct collector_status *status)
+{
+	const struct collector *collector;
+	bool served = false;
+
+	for (unsigned i = 0; collectors_status(context->collectors, i, &collector, status); i++) {
+		if (collector->levels & LEVEL_BIT(level)) {
+			served = true;
+			add(list, level_name(level), status->notes ? CHECK_LIMITED : CHECK_OK, "",
+				"%s: %s; %llu probes in %llu libraries now", collector->name, collector->summary,
+				(unsigned long long)status->probes_attached, (unsigned long long)status->libraries);
+			for (unsigned n = 0; n < status->notes && n < COLLECTOR_NOTES_MAX; n++)
+				add(list, level_name(level), CHECK_LIMITED, "", "%s: %s", collector->name,
+					status->note[n]);
+		}
+		memset(status, 0, sizeof(*status));
+	}
+	return served;
+}
+
+static void check_levels(const struct context *context, struct check_list *list)
+{
+	_cleanup_free_ struct collector_status *status = calloc(1, sizeof(*status));
+	const struct kernel_features *features = features_of(context);
+	bool probes = !features || features->uprobe_multi || features->perf_uprobe;
+
+	for (enum level l = 0; status && l < LEVEL_MAX; l++) {
+		bool served = context->collectors && level_from_collectors(context, l, list, status);
+
+		if (context->collectors && !served)
+			add(list, level_name(l), CHECK_LIMITED, "", "no collector of this build serves it");
+		else if (!context->collectors && l < LEVEL_L3 && !probes)
+			add(list, level_name(l), CHECK_MISSING, "see uprobes above", "needs library probes");
+		else if (!context->collectors)
+			add(list, level_name(l), CHECK_OK, "",
+				"what it sees depends on the libraries of the ranks: a running daemon tells it");
+	}
+}
+
+static void (*const checks[])(const struct context *context, struct check_list *list) = {
+	check_kernel,
+	check_btf,
+	check_ring,
+	check_scheduler,
+	check_uprobes,
+	check_capabilities,
+	check_state,
+	check_ranks,
+	check_levels,
+};
+
+void check_run(const struct context *context, struct check_list *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
+		checks[i](context, ret);
+}

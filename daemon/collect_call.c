@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes while
+ * a level is on, and turns records into marks for the steps room. It serves every level that a table row names.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "bpf/call.h"
+#include "call.skel.h"
+#include "daemon/collector.h"
+#include "daemon/context.h"
+#include "daemon/kernel.h"
+#include "daemon/log.h"
+#include "daemon/probes/attachment.h"
+#include "daemon/steps_room.h"
+#include "daemon/uprobe.h"
+
+#define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
+#define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* how long after its start a rank is looked at every SCAN_FIRST_NS */
+#define RECORD_FUNCTION "record_function"
+#define TORCH_LIBRARY "libtorch_cpu.so*"
+
+/* What we follow of a rank: its libraries are looked at again and again, because they come late and may change. */
+struct watch {
+	uint32_t pid;
+	int64_t instance; /* 0: free */
+	uint64_t since_ns;
+	uint64_t next_scan_ns;
+	uint64_t interval_ns;
+	int names_readable; /* -1 unknown */
+};
+
+struct call {
+	struct context *context;
+	struct call_bpf *skeleton;
+	struct probe_table table;
+	struct libraries *libraries;
+	struct attach_engine engine;
+	bool on[LEVEL_MAX];
+	uint64_t events;
+	uint64_t stale; /* records of a probe that is gone, or of a process that is no rank */
+	uint64_t unreadable;
+	char trouble[COLLECTOR_NOTE_BYTES];
+	size_t watches;
+	struct watch *watch;
+	const struct probe *by_spec[RT_CALL_SPECS_MAX];
+};
+
+static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+{
+	struct call *call = arg;
+	int r;
+
+	for (uint32_t id = 0; id < RT_CALL_SPECS_MAX; id++) {
+		if (call->by_spec[id])
+			continue;
+		r = bpf_map_update_elem(bpf_map__fd(call->skeleton->maps.specs), &id, spec, BPF_ANY);
+		if (r < 0)
+			return r;
+		call->by_spec[id] = place->probe;
+		*ret = id;
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+static void spec_free(void *arg, uint32_t spec)
+{
+	struct call *call = arg;
+
+	call->by_spec[spec] = NULL;
+}
+
+static bool wanted(void *arg, const char *base_name)
+{
+	const struct call *call = arg;
+
+	for (size_t i = 0; i < call->table.count; i++)
+		if (probe_matches_library(&call->table.probe[i], base_name))
+			return true;
+	return false;
+}
+
+static void library_added(void *arg, struct library *library)
+{
+	struct call *call = arg;
+	struct attachment *attachment = NULL;
+	int r = attachment_new(&call->engine, library, &attachment);
+
+	if (r < 0) {
+		log_warning("call", "cannot read %s: %s; its functions stay unseen", library->path, strerror(-r));
+		return;
+	}
+	library->owner_data = attachment;
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		if (call->on[level])
+			attachment_level(attachment, level, true);
+	log_info("call", "%s: %u probes attached", library->path, attachment_attached(attachment));
+}
+
+static void library_dropped(void *arg, struct library *library)
+{
+	(void)arg;
+	log_info("call", "%s: no rank maps it any more, let go", library->path);
+	library->owner_data = attachment_free(library->owner_data);
+}
+
+static void library_refused(void *arg, uint32_t pid, const char *path, int error)
+{
+	struct call *call = arg;
+
+	snprintf(call->trouble, sizeof(call->trouble), "cannot open %.160s of process %u: %s", path, pid, strerror(-error));
+	log_warning("call", "%s; its functions stay unseen", call->trouble);
+}
+
+/* Frees what call_open() made; also of a half-made one. */
+static void call_close(void *state)
+{
+	struct call *call = state;
+
+	if (!call)
+		return;
+	libraries_free(call->libraries);
+	call_bpf__destroy(call->skeleton);
+	probe_table_free(&call->table);
+	free(call->watch);
+	free(call);
+}
+
+static void call_closep(struct call **call)
+{
+	call_close(*call);
+}
+
+static int load_tables(struct call *call)
+{
+	const char *dirs[] = {call->context->config.probes_base_dir, call->context->config.probes_dir};
+	char error[512];
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		int r = probe_table_load_dir(&call->table, dirs[i], error, sizeof(error));
+
+		if (r < 0) {
+			log_error("call", "%s", error);
+			return r;
+		}
+	}
+	if (call->table.count == 0)
+		log_warning("call", "no probe table in %s or %s; no function will be seen", dirs[0], dirs[1]);
+	return 0;
+}
+
+static int load_programs(struct call *call)
+{
+	const struct kernel_features *features = kernel_features(call->context->kernel);
+	int r;
+
+	call->skeleton = call_bpf__open();
+	if (!call->skeleton)
+		return log_error_errno("call", errno, "cannot open the BPF object");
+	if (features->uprobe_multi) {
+		bpf_program__set_expected_attach_type(call->skeleton->progs.call_enter, UPROBE_MULTI_ATTACH_TYPE);
+		bpf_program__set_expected_attach_type(call->skeleton->progs.call_exit, UPROBE_MULTI_ATTACH_TYPE);
+	}
+	r = kernel_share(call->context->kernel, call->skeleton->obj);
+	if (r < 0)
+		return r;
+	r = call_bpf__load(call->skeleton);
+	if (r < 0)
+		return log_error_errno("call", r, "the kernel refused the BPF programs");
+	call->engine = (struct attach_engine){
+		.table = &call->table,
+		.enter_fd = bpf_program__fd(call->skeleton->progs.call_enter),
+		.exit_fd = bpf_program__fd(call->skeleton->progs.call_exit),
+		.multi = features->uprobe_multi,
+		.spec_new = spec_new,
+		.spec_free = spec_free,
+		.arg = call,
+	};
+	return 0;
+}
+
+static int call_open(struct context *context, void **ret_state)
+{
+	_cleanup_(call_closep) struct call *call = calloc(1, sizeof(*call));
+	struct libraries_ops ops = {wanted, library_added, library_dropped, library_refused, call};
+	const struct kernel_features *features = kernel_features(context->kernel);
+	int r;
+
+	if (!call)
+		return -ENOMEM;
+	call->context = context;
+	r = load_tables(call);
+	if (r < 0)
+		return r;
+	if (!features->uprobe_multi && !features->perf_cookie) {
+		snprintf(call->trouble, sizeof(call->trouble),
+			 "this kernel lets us attach no uprobe with a cookie; functions stay unseen (see tracectl check)");
+		log_warning("call", "%s", call->trouble);
+		*ret_state = TAKE_PTR(call);
+		return 0;
+	}
+	r = load_programs(call);
+	if (r < 0)
+		return r;
+	call->watches = context->config.ranks_max;
+	call->watch = calloc(call->watches, sizeof(*call->watch));
+	call->libraries = libraries_new(&ops, "/proc");
+	if (!call->watch || !call->libraries)
+		return -ENOMEM;
+	*ret_state = TAKE_PTR(call);
+	return 0;
+}
+
+struct level_sum {
+	enum level level;
+	bool on;
+	int error;
+	unsigned places, libraries, missing;
+	char names[256];
+};
+
+static void sum_library(void *arg, struct library *library)
+{
+	struct level_sum *sum = arg;
+	const struct attachment *attachment = library->owner_data;
+	unsigned places = attachment ? attachment_places(attachment, sum->level) : 0;
+	const char *name;
+
+	sum->places += places;
+	sum->libraries += places > 0;
+	for (unsigned i = 0; attachment && (name = attachment_missing(attachment, sum->level, i)); i++) {
+		size_t used = strlen(sum->names);
+
+		sum->missing++;
+		snprintf(sum->names + used, sizeof(sum->names) - used, "%s%s", used ? ", " : "", name);
+	}
+}
+
+static void level_library(void *arg, struct library *library)
+{
+	struct level_sum *sum = arg;
+	int r = library->owner_data ? attachment_level(library->owner_data, sum->level, sum->on) : 0;
+
+	sum->error = sum->error ? sum->error : r;
+	sum_library(arg, library);
+}
+
+static size_t rows_of(const struct call *call, enum level level)
+{
+	size_t rows = 0;
+
+	for (size_t i = 0; i < call->table.count; i++)
+		rows += call->table.probe[i].level == level;
+	return rows;
+}
+
+static int call_level(void *state, enum level level, bool on, char *report, size_t report_size)
+{
+	struct call *call = state;
+	struct level_sum sum = {.level = level, .on = on};
+	size_t used;
+
+	call->on[level] = on;
+	if (!call->libraries) {
+		snprintf(report, report_size, "%s", call->trouble);
+		return on ? -ENOTSUP : 0;
+	}
+	libraries_each(call->libraries, level_library, &sum);
+	if (!on) {
+		snprintf(report, report_size, "%u probes detached", sum.places);
+		return 0;
+	}
+	if (rows_of(call, level) == 0) {
+		snprintf(report, report_size, "no probe table has a row of this level");
+		return 0;
+	}
+	used = (size_t)snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum.places, sum.places == 1 ? "" : "s",
+				sum.libraries, sum.libraries == 1 ? "y" : "ies", ranks_count(call->context->ranks, RANK_ROLE_RANK),
+				ranks_count(call->context->ranks, RANK_ROLE_RANK) == 1 ? "" : "s");
+	if (sum.missing && used < report_size)
+		snprintf(report + used, report_size - used, "; %u symbol%s not found: %s", sum.missing, sum.missing == 1 ? "" : "s",
+			 sum.names);
+	return sum.error;
+}
+
+static struct watch *watch_of(struct call *call, int64_t instance)
+{
+	for (size_t i = 0; i < call->watches; i++)
+		if (call->watch[i].instance == instance)
+			return &call->watch[i];
+	return NULL;
+}
+
+struct names_question {
+	int64_t instance;
+	bool torch;    /* maps libtorch_cpu */
+	bool readable; /* and a library in which record_function can be read */
+};
+
+static void names_of_library(void *arg, struct library *library)
+{
+	struct names_question *question = arg;
+
+	if (!library_used_by(library, question->instance) || !library->owner_data)
+		return;
+	question->torch |= strncmp(library->base_name, TORCH_LIBRARY, strlen(TORCH_LIBRARY) - 1) == 0;
+	question->readable |= attachment_has_set(library->owner_data, RECORD_FUNCTION);
+}
+
+static void ask_names(struct call *call, struct watch *watch)
+{
+	struct names_question question = {.instance = watch->instance};
+	const struct rank *rank = ranks_by_pid(call->context->ranks, watch->pid);
+
+	libraries_each(call->libraries, names_of_library, &question);
+	/* libtorch_python is mapped after libtorch_cpu: a "no" is believed only after the eager time. */
+	if (!rank || !question.torch || (!question.readable && watch->interval_ns == SCAN_FIRST_NS) ||
+	    watch->names_readable == question.readable)
+		return;
+	watch->names_readable = question.readable;
+	steps_room_names_readable(call->context->steps, rank, question.readable);
+}
+
+static void scan(struct call *call, struct watch *watch, uint64_t now_ns)
+{
+	uint64_t limit_ns = call->context->config.scan_interval_ns;
+
+	if (now_ns - watch->since_ns > SCAN_EAGER_NS)
+		watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
+	watch->next_scan_ns = now_ns + watch->interval_ns;
+	if (libraries_scan(call->libraries, watch->pid, watch->instance) >= 0)
+		ask_names(call, watch);
+}
+
+static void call_rank(void *state, const struct rank *rank, enum rank_change change)
+{
+	struct call *call = state;
+	struct watch *watch;
+
+	if (!call->libraries)
+		return;
+	watch = watch_of(call, rank->instance);
+	if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK) {
+		if (watch) {
+			libraries_forget(call->libraries, watch->instance);
+			*watch = (struct watch){0};
+		}
+		return;
+	}
+	if (!watch)
+		watch = watch_of(call, 0);
+	if (!watch || watch->instance)
+		return;
+	*watch = (struct watch){
+		.pid = rank->pid, .instance = rank->instance, .since_ns = monotonic_ns(), .interval_ns = SCAN_FIRST_NS,
+		.names_readable = -1};
+	scan(call, watch, watch->since_ns);
+}
+
+static void call_tick(void *state, uint64_t now_ns)
+{
+	struct call *call = state;
+
+	for (size_t i = 0; i < call->watches; i++)
+		if (call->watch[i].instance && now_ns >= call->watch[i].next_scan_ns)
+			scan(call, &call->watch[i], now_ns);
+}
+
+/* The name of a mark: what the probe read, else the row's own name. */
+static const char *mark_name(struct call *call, const struct probe *probe, const struct rt_call_event *event,
+			     size_t size_bytes, char text[RT_CALL_TEXT_MAX + 1])
+{
+	const struct rt_call_text_event *full = (const void *)event;
+
+	if (event->event.flags & RT_CALL_TEXT && size_bytes >= sizeof(*full) && event->text_bytes <= RT_CALL_TEXT_MAX) {
+		memcpy(text, full->text, event->text_bytes);
+		text[event->text_bytes] = 0;
+		return text;
+	}
+	if (probe->stage[0])
+		return probe->name;
+	call->unreadable++;
+	return "(unreadable)";
+}
+
+static void call_event(void *state, const struct rt_event *header, size_t size_bytes)
+{
+	const struct rt_call_event *event = (const void *)header;
+	struct call *call = state;
+	const struct probe *probe;
+	const struct rank *rank;
+	char text[RT_CALL_TEXT_MAX + 1];
+	struct steps_mark mark;
+
+	if (size_bytes < sizeof(*event) || event->spec >= RT_CALL_SPECS_MAX)
+		return;
+	call->events++;
+	probe = call->by_spec[event->spec];
+	rank = ranks_by_pid(call->context->ranks, header->pid);
+	if (!probe || !rank) {
+		call->stale++;
+		return;
+	}
+	mark = (struct steps_mark){
+		.time_ns = header->time_ns,
+		.thread_id = header->thread_id,
+		.edge = header->flags & RT_CALL_BEGIN ? STEPS_BEGIN : STEPS_END,
+		.stage = probe->stage[0] ? probe->stage : NULL,
+	};
+	if (mark.edge == STEPS_BEGIN)
+		mark.name = mark_name(call, probe, event, size_bytes, text);
+	steps_room_mark(call->context->steps, rank, &mark);
+}
+
+static void status_library(void *arg, struct library *library)
+{
+	struct collector_status *status = arg;
+	const struct attachment *attachment = library->owner_data;
+	const char *name;
+	int error;
+
+	if (!attachment) {
+		collector_note(status, "%s could not be read: its functions stay unseen", library->path);
+		return;
+	}
+	status->libraries++;
+	status->probes_attached += attachment_attached(attachment);
+	for (enum level level = 0; level < LEVEL_MAX; level++) {
+		for (unsigned i = 0; (name = attachment_missing(attachment, level, i)); i++)
+			collector_note(status, "%s: symbol of '%s' not found in %s", level_name(level), name, library->path);
+		for (unsigned i = 0; (name = attachment_refused(attachment, level, i, &error)); i++)
+			collector_note(status, "%s: '%s' could not be attached in %s: %s", level_name(level), name, library->path,
+				       strerror(-error));
+	}
+}
+
+static void call_status(void *state, struct collector_status *ret)
+{
+	struct call *call = state;
+
+	ret->events = call->events;
+	ret->drops = kernel_drops(call->context->kernel, RT_KIND_CALL);
+	if (call->trouble[0])
+		collector_note(ret, "%s", call->trouble);
+	if (call->stale)
+		collector_note(ret, "%lu records came from probes or processes already gone", (unsigned long)call->stale);
+	if (call->unreadable)
+		collector_note(ret, "%lu names of record_function could not be read", (unsigned long)call->unreadable);
+	for (size_t i = 0; i < call->watches; i++)
+		if (call->watch[i].instance && call->watch[i].names_readable == 0)
+			collector_note(ret, "process %u: record_function cannot be read in its libtorch_python; its steps are derived "
+				       "from backward", call->watch[i].pid);
+	if (call->libraries)
+		libraries_each(call->libraries, status_library, ret);
+}
+
+const struct collector collector_call = {
+	.name = "call",
+	.summary = "functions of training libraries, as the probe tables say",
+	.levels = LEVEL_BIT(LEVEL_L0) | LEVEL_BIT(LEVEL_L1) | LEVEL_BIT(LEVEL_L2),
+	.kinds = 1u << RT_KIND_CALL,
+	.open = call_open,
+	.level = call_level,
+	.rank = call_rank,
+	.event = call_event,
+	.tick = call_tick,
+	.status = call_status,
+	.close = call_close,
+};

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collection levels: which are on, turning them on and off, and the end of those set for a time. See levels.h. */
+#include <math.h>
+#include <stdarg.h>
+#include "daemon/collector.h"
+#include "daemon/context.h"
+#include "daemon/levels.h"
+#include "daemon/log.h"
+
+/* After an end of time that failed; a second would fill the log. */
+#define LEVELS_RETRY_NS (60 * NSEC_PER_SEC)
+
+static const struct {
+	const char *name;
+	bool on;
+	double interval_minutes;
+} table[] = {
+	[LEVEL_L0] = {"L0", true, 0},
+	[LEVEL_L1] = {"L1", false, 5},
+	[LEVEL_L2] = {"L2", false, 5},
+	[LEVEL_L3] = {"L3", false, 2},
+};
+_Static_assert(ARRAY_SIZE(table) == LEVEL_MAX, "a row a level");
+
+int level_parse(const char *text, enum level *ret)
+{
+	for (enum level l = 0; l < LEVEL_MAX; l++) {
+		if (streq(text, table[l].name)) {
+			*ret = l;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+const char *level_name(enum level level)
+{
+	return table[level].name;
+}
+
+bool level_interval_good(double minutes)
+{
+	return isfinite(minutes) && minutes > 0 && minutes <= LEVEL_INTERVAL_MINUTES_MAX;
+}
+
+void levels_defaults(struct levels *levels)
+{
+	*levels = (struct levels){0};
+	for (enum level l = 0; l < LEVEL_MAX; l++) {
+		levels->on[l] = table[l].on;
+		levels->interval_minutes[l] = table[l].interval_minutes;
+	}
+}
+
+static void append(char *report, size_t report_size, const char *format, ...) _printf_(3, 4);
+
+static void append(char *report, size_t report_size, const char *format, ...)
+{
+	size_t used = strnlen(report, report_size);
+	va_list args;
+
+	if (used + 1 >= report_size)
+		return;
+	va_start(args, format);
+	vsnprintf(report + used, report_size - used, format, args);
+	va_end(args);
+}
+
+int levels_set(struct context *context, enum level level, bool on, uint64_t for_ns, char *report, size_t report_size)
+{
+	struct levels *levels = &context->levels;
+	uint64_t now_ns = monotonic_ns();
+	char told[1024] = "";
+	int r = 0;
+
+	if (report_size)
+		report[0] = 0;
+	if (levels->on[level] == on) {
+		append(report, report_size, "%s was %s already", level_name(level), on ? "on" : "off");
+	} else {
+		if (context->collectors)
+			r = collectors_level(context->collectors, level, on, told, sizeof(told));
+		if (r < 0) {
+			append(report, report_size, "%s stays %s: %s", level_name(level), on ? "off" : "on",
+				told[0] ? told : strerror(-r));
+			log_warning("levels", "%s", report);
+			return r;
+		}
+		levels->on[level] = on;
+		append(report, report_size, "%s %s: %s", level_name(level), on ? "on" : "off",
+			told[0] ? told : "no collector serves it here");
+	}
+	/* A time beyond the clock's end is no end. */
+	levels->until_ns[level] = on && for_ns && for_ns < UINT64_MAX - now_ns ? now_ns + for_ns : 0;
+	if (levels->until_ns[level])
+		append(report, report_size, "; off again in %g min", (double)for_ns / (60.0 * (double)NSEC_PER_SEC));
+	r = levels_save(levels, context->config.state_dir);
+	if (r < 0)
+		append(report, report_size, "; a restart forgets this, because %s cannot be written: %s",
+			context->config.state_dir, strerror(-r));
+	log_notice("levels", "%s", report);
+	return 0;
+}
+
+void levels_tick(struct context *context, uint64_t now_ns)
+{
+	struct levels *levels = &context->levels;
+
+	for (enum level l = 0; l < LEVEL_MAX; l++) {
+		char report[1024];
+
+		if (!levels->on[l] || !levels->until_ns[l] || now_ns < levels->until_ns[l])
+			continue;
+		log_notice("levels", "the time of %s is over, turning it off", level_name(l));
+		if (levels_set(context, l, false, 0, report, sizeof(report)) < 0)
+			levels->until_ns[l] = now_ns + LEVELS_RETRY_NS;
+	}
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owns the links of one library. Placing a row (which bytes) is place.c; this file attaches what was placed. */
+#include "daemon/probes/attachment.h"
+#include "daemon/log.h"
+#include "daemon/probes/place.h"
+#include "daemon/uprobe.h"
+
+#define LINKS_MAX (PLACES_MAX * 3)
+
+struct link_slot {
+	enum level level;
+	unsigned breakpoints;
+	struct uprobe_link *link;
+};
+
+struct attachment {
+	const struct attach_engine *engine;
+	const struct library *library;
+	struct places places;
+	int error[PLACES_MAX];        /* of the last try to attach the place */
+	bool on[LEVEL_MAX];
+	unsigned links;
+	struct link_slot link[LINKS_MAX];
+};
+
+/* The three kinds of breakpoint that a place may need; each kind of a level becomes one uprobe_multi link. */
+enum part { PART_ENTRY, PART_RETURN_INSN, PART_RETURN_PROBE, PART_MAX };
+
+struct batch {
+	size_t count;
+	uint64_t offset[PLACES_MAX * RETURNS_MAX];
+	uint64_t semaphore[PLACES_MAX * RETURNS_MAX];
+	uint64_t cookie[PLACES_MAX * RETURNS_MAX];
+};
+
+static void batch_add(struct batch *batch, uint64_t offset, uint64_t semaphore, uint32_t spec)
+{
+	batch->offset[batch->count] = offset;
+	batch->semaphore[batch->count] = semaphore;
+	batch->cookie[batch->count++] = spec;
+}
+
+static void batch_place(struct batch *batch, const struct place *place, enum part part)
+{
+	if (part == PART_ENTRY && place->entry_offset)
+		batch_add(batch, place->entry_offset, place->semaphore_offset, place->spec);
+	if (part == PART_RETURN_PROBE && place->return_probe)
+		batch_add(batch, place->function_offset, 0, place->spec);
+	for (uint32_t i = 0; part == PART_RETURN_INSN && i < place->returns; i++)
+		batch_add(batch, place->return_offset[i], 0, place->spec);
+}
+
+static int attach_batch(struct attachment *attachment, enum level level, enum part part, const struct batch *batch)
+{
+	const struct attach_engine *engine = attachment->engine;
+	struct link_slot *slot = &attachment->link[attachment->links];
+	char path[64];
+	struct uprobe_target target = {
+		.path = path,
+		.count = batch->count,
+		.offsets = batch->offset,
+		.semaphores = part == PART_ENTRY ? batch->semaphore : NULL,
+		.cookies = batch->cookie,
+	};
+	int r;
+
+	if (batch->count == 0)
+		return 0;
+	if (attachment->links >= LINKS_MAX)
+		return -ENOSPC;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", attachment->library->fd);
+	r = (engine->multi ? uprobe_attach_multi : uprobe_attach_perf)(
+		part == PART_ENTRY ? engine->enter_fd : engine->exit_fd, &target, part == PART_RETURN_PROBE, &slot->link);
+	if (r < 0)
+		return r;
+	slot->level = level;
+	slot->breakpoints = (unsigned)batch->count;
+	attachment->links++;
+	return 0;
+}
+
+/* One place at a time, so that one that the kernel refuses does not take the others with it. */
+static int attach_singly(struct attachment *attachment, enum level level, enum part part, struct batch *batch)
+{
+	int first_error = 0;
+
+	for (unsigned i = 0; i < attachment->places.count; i++) {
+		const struct place *place = &attachment->places.place[i];
+		int r;
+
+		if (place->probe->level != level)
+			continue;
+		batch->count = 0;
+		batch_place(batch, place, part);
+		r = attach_batch(attachment, level, part, batch);
+		if (r < 0) {
+			attachment->error[i] = r;
+			first_error = first_error ? first_error : r;
+			log_warning("call", "cannot probe '%s' in %s: %s; going on without it", place->probe->name,
+				    attachment->library->path, strerror(-r));
+		}
+	}
+	return first_error;
+}
+
+static int attach_part(struct attachment *attachment, enum level level, enum part part)
+{
+	_cleanup_free_ struct batch *batch = calloc(1, sizeof(*batch));
+
+	if (!batch)
+		return -ENOMEM;
+	for (unsigned i = 0; i < attachment->places.count; i++)
+		if (attachment->places.place[i].probe->level == level)
+			batch_place(batch, &attachment->places.place[i], part);
+	if (attach_batch(attachment, level, part, batch) == 0)
+		return 0;
+	return attach_singly(attachment, level, part, batch);
+}
+
+static void detach(struct attachment *attachment, enum level level)
+{
+	for (unsigned i = 0; i < attachment->links; i++) {
+		if (attachment->link[i].level != level)
+			continue;
+		uprobe_detach(attachment->link[i].link);
+		attachment->link[i--] = attachment->link[--attachment->links];
+	}
+}
+
+int attachment_level(struct attachment *attachment, enum level level, bool on)
+{
+	int first_error = 0;
+
+	if (attachment->on[level] == on)
+		return 0;
+	attachment->on[level] = on;
+	if (!on) {
+		detach(attachment, level);
+		return 0;
+	}
+	/* Ends before begins: what is entered while we attach is seen to leave, and an end without a begin is harmless. */
+	for (int part = PART_MAX - 1; part >= 0; part--) {
+		int r = attach_part(attachment, level, part);
+
+		first_error = first_error ? first_error : r;
+	}
+	return first_error;
+}
+
+int attachment_new(const struct attach_engine *engine, const struct library *library, struct attachment **ret)
+{
+	struct attachment *attachment = calloc(1, sizeof(*attachment));
+	int r;
+
+	if (!attachment)
+		return -ENOMEM;
+	attachment->engine = engine;
+	attachment->library = library;
+	r = places_find(engine, library, &attachment->places);
+	if (r < 0) {
+		free(attachment);
+		return r;
+	}
+	*ret = attachment;
+	return 0;
+}
+
+struct attachment *attachment_free(struct attachment *attachment)
+{
+	if (!attachment)
+		return NULL;
+	for (unsigned i = 0; i < attachment->links; i++)
+		uprobe_detach(attachment->link[i].link);
+	for (unsigned i = 0; i < attachment->places.count; i++)
+		attachment->engine->spec_free(attachment->engine->arg, attachment->places.place[i].spec);
+	places_free(&attachment->places);
+	free(attachment);
+	return NULL;
+}
+
+unsigned attachment_attached(const struct attachment *attachment)
+{
+	unsigned sum = 0;
+
+	for (unsigned i = 0; i < attachment->links; i++)
+		sum += attachment->link[i].breakpoints;
+	return sum;
+}
+
+unsigned attachment_places(const struct attachment *attachment, enum level level)
+{
+	return places_count(&attachment->places, level);
+}
+
+const char *attachment_missing(const struct attachment *attachment, enum level level, unsigned i)
+{
+	for (unsigned k = 0; k < attachment->places.missing_count; k++)
+		if (attachment->places.missing[k]->level == level && i-- == 0)
+			return attachment->places.missing[k]->name;
+	return NULL;
+}
+
+const char *attachment_refused(const struct attachment *attachment, enum level level, unsigned i, int *ret_error)
+{
+	for (unsigned k = 0; k < attachment->places.count; k++)
+		if (attachment->places.place[k].probe->level == level && attachment->error[k] && i-- == 0) {
+			*ret_error = attachment->error[k];
+			return attachment->places.place[k].probe->name;
+		}
+	return NULL;
+}
+
+bool attachment_has_set(const struct attachment *attachment, const char *set)
+{
+	for (unsigned k = 0; k < attachment->places.count; k++)
+		if (streq(attachment->places.place[k].probe->set, set) && !attachment->error[k])
+			return true;
+	return false;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The probes of one library file: which rows of the tables were found in it, where each goes, and the links that hold
+ * them while their level is on. Specifications sit in the engine's map under numbers that the engine gives out.
+ */
+#ifndef RANKTRACE_PROBES_ATTACHMENT_H
+#define RANKTRACE_PROBES_ATTACHMENT_H
+
+#include "daemon/levels.h"
+#include "daemon/probes/libraries.h"
+#include "daemon/probes/returns.h"
+#include "daemon/probes/table.h"
+
+/* What the attachments need of the engine (daemon/collect_call.c). */
+struct place;
+struct attach_engine {
+	const struct probe_table *table;
+	int enter_fd;            /* BPF programs */
+	int exit_fd;
+	bool multi;              /* uprobe_multi links */
+	/* Gives out a number for the specification and puts it into the kernel's map. */
+	int (*spec_new)(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret);
+	void (*spec_free)(void *arg, uint32_t spec);
+	void *arg;
+};
+
+/* One probed place: a function, or one site of a USDT probe. */
+struct place {
+	const struct probe *probe;
+	uint32_t spec;
+	uint64_t entry_offset;    /* in the file, where the breakpoint goes; 0: no entry probe */
+	uint64_t function_offset; /* in the file, the function's first byte */
+	uint64_t semaphore_offset;
+	uint32_t returns;
+	uint64_t return_offset[RETURNS_MAX];
+	bool return_probe;        /* uretprobe instead of return_offset[] */
+	bool emulated;            /* the kernel need not single-step at the entry */
+};
+
+struct attachment;
+
+/* Finds every row's place in the library. Never fails for a row that is missing: that is what missing() tells. */
+int attachment_new(const struct attach_engine *engine, const struct library *library, struct attachment **ret);
+/* Detaches and gives the specifications back. */
+struct attachment *attachment_free(struct attachment *attachment);
+
+/* Attaches or detaches the level's places. Returns 0 or the error of the first place that could not be attached; the
+ * others are attached all the same. */
+int attachment_level(struct attachment *attachment, enum level level, bool on);
+
+/* Breakpoints in the kernel now. */
+unsigned attachment_attached(const struct attachment *attachment);
+unsigned attachment_places(const struct attachment *attachment, enum level level);
+/* Rows of this level that name this library and were not found, as probe names; i from 0, NULL past the last. Rows of a
+ * set of which another variant was found are not missing. */
+const char *attachment_missing(const struct attachment *attachment, enum level level, unsigned i);
+/* Rows of this level that were found but could not be attached, with the error. */
+const char *attachment_refused(const struct attachment *attachment, enum level level, unsigned i, int *ret_error);
+bool attachment_has_set(const struct attachment *attachment, const char *set);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which library files the ranks of this node use. A library is an inode, not a path: found through each rank's maps,
+ * opened through its root (containers) or, where the file was deleted or replaced under the rank, through its map_files.
+ * A new inode is a new library; one that no rank maps any more is let go.
+ */
+#ifndef RANKTRACE_PROBES_LIBRARIES_H
+#define RANKTRACE_PROBES_LIBRARIES_H
+
+#include "daemon/util.h"
+
+#define LIBRARIES_MAX 1024
+#define LIBRARY_USERS_MAX 4096
+
+struct library {
+	uint64_t device;      /* as /proc/PID/maps shows it: major << 32 | minor */
+	uint64_t inode;
+	char path[512];       /* as the first rank sees it, cut */
+	const char *base_name; /* within path, " (deleted)" removed */
+	int fd;               /* open for reading for the library's life */
+	void *owner_data;     /* of the callbacks */
+	size_t users;
+	int64_t *user;        /* instances of ranks */
+};
+
+struct libraries_ops {
+	bool (*wanted)(void *arg, const char *base_name);
+	void (*added)(void *arg, struct library *library);
+	void (*dropped)(void *arg, struct library *library);
+	/* Once for each file that cannot be opened. */
+	void (*refused)(void *arg, uint32_t pid, const char *path, int error);
+	void *arg;
+};
+
+struct libraries;
+
+struct libraries *libraries_new(const struct libraries_ops *ops, const char *proc_root); /* NULL: out of memory */
+struct libraries *libraries_free(struct libraries *libraries);
+
+/* Reads the process's maps: adds and drops libraries for this instance. Returns how many it uses, or -errno (-ESRCH, -EACCES). */
+int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance);
+/* The process ended. */
+void libraries_forget(struct libraries *libraries, int64_t instance);
+void libraries_each(struct libraries *libraries, void (*callback)(void *arg, struct library *library), void *arg);
+bool library_used_by(const struct library *library, int64_t instance);
+
+#endif

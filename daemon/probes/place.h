@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Placing: table rows and one library file to the bytes where breakpoints go. A row's symbol is looked up, the offset of
+ * its entry is chosen (prologue.h), its returns are found (returns.h), USDT operands become readers, and argument numbers
+ * become slots of the kernel's struct pt_regs.
+ */
+#ifndef RANKTRACE_PROBES_PLACE_H
+#define RANKTRACE_PROBES_PLACE_H
+
+#include "daemon/probes/attachment.h"
+
+#define PLACES_MAX 128
+
+struct places {
+	unsigned count;
+	struct place *place;              /* count of them */
+	unsigned missing_count;
+	const struct probe *missing[PLACES_MAX];
+};
+
+/* Finds all; a library that is no ELF file we know has no places. */
+int places_find(const struct attach_engine *engine, const struct library *library, struct places *ret);
+void places_free(struct places *places);
+unsigned places_count(const struct places *places, enum level level);
+
+#endif

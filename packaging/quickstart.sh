@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# From a fresh clone to a first look: installs what the build needs, builds, starts the daemon, watches the trainings of
+# this machine (or runs a small one of two ranks where there is none), shows what was seen, and stops what it started.
+# Nothing is installed outside the distribution's own packages; all state is in a temporary folder.
+#
+#   packaging/quickstart.sh [--seconds N] [--keep]
+#       --seconds N   how long to watch (default 20)
+#       --keep        leave the state folder for tracectl query --state-dir
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+seconds=20
+keep=no
+while [ $# -gt 0 ]; do
+	case $1 in
+	--seconds)
+		[[ ${2:-} =~ ^[1-9][0-9]{0,3}$ ]] || { echo "quickstart: --seconds takes a whole number from 1 to 9999" >&2; exit 2; }
+		seconds=$2
+		shift 2
+		;;
+	--keep) keep=yes; shift ;;
+	-h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	*) echo "quickstart: unknown option '$1' (--seconds N, --keep)" >&2; exit 2 ;;
+	esac
+done
+if [ "$(id -u)" -ne 0 ]; then
+	echo "quickstart: installs packages and loads BPF programs, so it must be run as root" >&2
+	exit 1
+fi
+
+state=$(mktemp -d "${TMPDIR:-/tmp}/ranktrace-quickstart.XXXXXX")
+chmod 755 "$state"
+export RANKTRACE_SOCKET=$state/control.sock
+build=${BUILD_DIR:-$here/build}/quickstart
+pids=()
+stop() {
+	local pid
+	for pid in "${pids[@]}"; do
+		kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null || true
+	done
+	if [ "$keep" = no ]; then rm -rf "$state"; fi
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+step() { printf '\n\033[1m[%s] %s\033[0m\n' "$1" "$2"; }
+fail() {
+	echo "quickstart: $1" >&2
+	[ ! -s "$state/daemon.log" ] || sed 's/^/  /' "$state/daemon.log" >&2
+	exit 1
+}
+
+step 1/5 "Install what the build needs"
+"$here/packaging/install-deps.sh"
+
+step 2/5 "Build"
+cmake -S "$here" -B "$build" -G Ninja -DRANKTRACE_TESTS=OFF >"$state/build.log" 2>&1 &&
+	ninja -C "$build" >>"$state/build.log" 2>&1 || { tail -40 "$state/build.log" >&2; fail "the build failed"; }
+export RANKTRACE_LIBEXEC=$build/libexec/ranktrace
+tracectl=$build/ctl/tracectl
+"$tracectl" --version
+
+step 3/5 "Start the daemon (state in $state)"
+cat >"$state/ranktrace.conf" <<CONF
+[daemon]
+state_dir = $state/state
+socket = $RANKTRACE_SOCKET
+probes_base_dir = $here/bpf/probes.d
+CONF
+"$build/daemon/ranktraced" --foreground --config "$state/ranktrace.conf" 2>"$state/daemon.log" &
+pids+=($!)
+for _ in $(seq 100); do
+	"$tracectl" status >/dev/null 2>&1 && break
+	kill -0 "${pids[0]}" 2>/dev/null || fail "the daemon did not start"
+	sleep 0.1
+done
+"$tracectl" status >/dev/null || fail "the daemon does not answer"
+"$tracectl" set L3=true
+
+step 4/5 "Watch for $seconds s"
+sleep 2
+ranks() { "$tracectl" query "select count(*) as n from ranks where ended = 0" --csv | tail -1 | tr -d '\r'; }
+if [ "$(ranks)" -gt 0 ]; then
+	echo "Trainings of this machine:"
+	"$tracectl" ranks
+	sleep "$seconds"
+else
+	echo "No training runs here, so this runs one: two ranks, DDP over gloo, on the CPU (packaging/demo_train.py)."
+	python=
+	for candidate in python3 /usr/bin/python3; do
+		if "$candidate" -c 'import torch' 2>/dev/null; then python=$candidate; break; fi
+	done
+	[ -n "$python" ] || { "$here/packaging/install-deps.sh" --torch; python=/usr/bin/python3; }
+	port=$((20000 + RANDOM % 10000))
+	for rank in 0 1; do
+		RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+			"$python" "$here/packaging/demo_train.py" "$seconds" 2>"$state/train.$rank.log" &
+		pids+=($!)
+	done
+	for pid in "${pids[@]:1}"; do
+		wait "$pid" || { cat "$state"/train.*.log >&2; fail "the training failed"; }
+	done
+fi
+sleep 1.5 # at most a second of rows is in memory
+
+step 5/5 "What was seen"
+query() { printf '\n%s\n' "$1"; "$tracectl" query "$2"; }
+query "Ranks:" "
+	select rank, world_size as world, source, pid, (select count(*) from steps s where s.instance = r.instance) as steps
+	from ranks r order by rank"
+query "The last three steps of each rank, with their stages (ms):" "
+	select s.rank, s.step, round(s.duration_ns / 1e6, 2) as step_ms,
+	       round(sum(case when stage = 'dataloader' then t.duration_ns else 0 end) / 1e6, 2) as dataloader,
+	       round(sum(case when stage = 'forward' then t.duration_ns else 0 end) / 1e6, 2) as forward,
+	       round(sum(case when stage = 'backward' then t.duration_ns else 0 end) / 1e6, 2) as backward,
+	       round(sum(case when stage = 'zero_grad' then t.duration_ns else 0 end) / 1e6, 2) as zero_grad,
+	       round(sum(case when stage = 'optimizer' then t.duration_ns else 0 end) / 1e6, 2) as optimizer
+	from steps s join stages t on t.instance = s.instance and t.step = s.step
+	where s.step > (select max(step) - 3 from steps m where m.instance = s.instance)
+	group by s.instance, s.step order by s.step, s.rank"
+query "Where the time went, by stage:" "
+	select rank, stage, count(*) as times, round(avg(duration_ns) / 1e6, 3) as mean_ms, round(max(duration_ns) / 1e6, 3) as max_ms
+	from stages group by rank, stage order by rank, sum(duration_ns) desc"
+query "Who kept runnable threads off the CPU (waits of 1 ms and more):" "
+	select rank, case when previous_pid = 0 then 'idle' else previous_name end as kept_by, previous_pid as pid, count(*) as times,
+	       round(sum(run_delay_ns) / 1e6, 1) as waited_ms
+	from offcpu where run_delay_ns > 1000000 group by rank, previous_pid, previous_name order by waited_ms desc limit 8"
+printf '\nWhat the daemon cost:\n'
+"$tracectl" status
+
+cat <<END
+
+Look further (while a daemon runs: systemctl start ranktraced, or daemon/ranktraced --state-dir D --socket S):
+  tracectl status                      what is attached, seen, dropped, and what it costs
+  tracectl ranks                       who is which rank, and what each is in right now
+  tracectl set L3=true --for 10m       off-CPU time and run delay, for ten minutes
+  tracectl query --tables              the views of the store, column by column
+  tracectl query "select rank, avg(duration_ns)/1e6 ms from steps group by rank"
+  tracectl check                       what this kernel and these libraries will show, and what to do about the rest
+The programs are in $build (ctl/tracectl, daemon/ranktraced); cmake --install $build puts them in place.
+END
+[ "$keep" = no ] || echo "The state stays: tracectl query --state-dir $state/state '...'"

@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh [--json] [--smoke] [--pairs N] [NAME...]: runs the benchmarks store, switch and call (all, unless named) and prints a
+# table: median, minimum and maximum over N interleaved pairs, and the ratio to the first case of each. What a benchmark
+# measures is said at the top of its file. RANKTRACE_BENCH_BIN: where the programs are (default: build/tests/bench);
+# RANKTRACE_BENCH_DIR: where the store is written (default: $TMPDIR or /var/tmp). Exit: 0, 1 failed, 2 usage.
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+export RANKTRACE_BENCH_BIN=${RANKTRACE_BENCH_BIN:-$here/../../build/tests/bench}
+json=0 smoke=0 pairs=5 names=()
+while [ $# -gt 0 ]; do
+	case $1 in
+	--json) json=1 ;;
+	--smoke) smoke=1 ;;
+	--pairs) pairs=${2:-} && shift ;;
+	store | switch | call) names+=("$1") ;;
+	*) echo "usage: run.sh [--json] [--smoke] [--pairs N] [store|switch|call]..." >&2 && exit 2 ;;
+	esac
+	shift
+done
+case $pairs in '' | *[!0-9]* | 0) echo "run.sh: --pairs takes a number from 1" >&2 && exit 2 ;; esac
+[ ${#names[@]} -gt 0 ] || names=(store switch call)
+[ -x "$RANKTRACE_BENCH_BIN/bench_store" ] || { echo "run.sh: no programs in $RANKTRACE_BENCH_BIN: build first" >&2 && exit 1; }
+rows=1000000 rounds=200000 calls=200000 functions=()
+if [ $smoke = 1 ]; then
+	pairs=1 rows=20000 rounds=1000 calls=1000 functions=(push)
+fi
+
+samples=$(mktemp)
+trap 'rm -f "$samples"' EXIT
+failed=0
+for name in "${names[@]}"; do
+	r=0
+	case $name in
+	store) "$RANKTRACE_BENCH_BIN/bench_store" "${RANKTRACE_BENCH_DIR:-${TMPDIR:-/var/tmp}}" "$pairs" "$rows" >>"$samples" || r=$? ;;
+	switch) "$RANKTRACE_BENCH_BIN/bench_switch" "$pairs" "$rounds" >>"$samples" || r=$? ;;
+	call) "$here/bench_call.sh" "$pairs" "$calls" ${functions[@]+"${functions[@]}"} >>"$samples" || r=$? ;;
+	esac
+	case $r in
+	0) ;;
+	77) echo "run.sh: $name cannot run here, leaving it out" >&2 ;;
+	*) failed=1 && echo "run.sh: $name failed" >&2 ;;
+	esac
+done
+awk -v json=$json -f "$here/table.awk" "$samples"
+exit $failed

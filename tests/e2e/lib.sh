@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What every end-to-end test shares: a daemon of its own in a temporary folder, real trainings, and honest assertions.
+# A test sources this file, calls e2e_start, and ends with e2e_done. Exit 77 is a skip and prints its reason.
+set -euo pipefail
+
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=${BUILD:?the build folder, given by ctest}
+python=${PYTHON:-/usr/bin/python3}
+tracectl=$build/ctl/tracectl
+work=$(mktemp -d "${TMPDIR:-/tmp}/ranktrace-e2e.XXXXXX")
+chmod 755 "$work"
+state=$work/state
+export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace
+export OMP_NUM_THREADS=1
+daemon=
+children=()
+
+skip() { echo "SKIP: $1"; exit 77; }
+fail() {
+	echo "FAIL: $1" >&2
+	[ ! -s "$work/daemon.log" ] || tail -40 "$work/daemon.log" >&2
+	"$tracectl" status 2>/dev/null | head -60 >&2 || true
+	exit 1
+}
+e2e_cleanup() {
+	local pid
+	for pid in "${children[@]}" $daemon; do kill -9 "$pid" 2>/dev/null || true; done
+	wait 2>/dev/null || true
+	[ "$(type -t on_cleanup)" != function ] || on_cleanup
+	rm -rf "$work"
+}
+trap e2e_cleanup EXIT
+
+[ "$(id -u)" -eq 0 ] || skip "needs root to load BPF programs"
+"$python" -c 'import torch' 2>/dev/null || skip "$python has no torch"
+
+# e2e_start [KEY=VALUE in SECTION.KEY form ...]: starts a daemon and waits until it answers.
+e2e_start() {
+	local pair
+	{
+		printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d"
+		for pair in "$@"; do printf '[%s]\n%s = %s\n' "${pair%%.*}" "$(cut -d. -f2- <<<"${pair%%=*}")" "${pair#*=}"; done
+	} >"$work/ranktrace.conf"
+	"$build/daemon/ranktraced" --foreground --config "$work/ranktrace.conf" --state-dir "$state" --socket "$RANKTRACE_SOCKET" \
+		2>>"$work/daemon.log" &
+	daemon=$!
+	for _ in $(seq 200); do
+		"$tracectl" status >/dev/null 2>&1 && return 0
+		kill -0 "$daemon" 2>/dev/null || fail "the daemon did not start"
+		sleep 0.1
+	done
+	fail "the daemon does not answer"
+}
+e2e_stop() {
+	kill -TERM "$daemon"
+	wait "$daemon" || fail "the daemon did not stop cleanly"
+	daemon=
+}
+# query SQL: one line of CSV values a row, no header.
+query() { "$tracectl" query --csv "$1" | tail -n +2 | tr -d '\r'; }
+flush() { sleep 1.6; } # rows wait at most a second in memory
+# wait_for SECONDS COMMAND...: until the command is true.
+wait_for() {
+	local tries=$(($1 * 10))
+	shift
+	for _ in $(seq "$tries"); do
+		if "$@"; then return 0; fi
+		sleep 0.1
+	done
+	return 1
+}
+# train NAME [ENV=VALUE...] -- ARGS: runs the training script in the background; its truth is $work/NAME.%r.json.
+train() {
+	local name=$1 env=()
+	shift
+	while [ "$1" != -- ]; do env+=("$1"); shift; done
+	shift
+	env TRUTH="$work/$name.%r.json" "${env[@]}" "$python" "$source_dir/tests/e2e/train/train.py" "$@" \
+		>"$work/$name.log" 2>&1 &
+	children+=($!)
+}
+wait_train() {
+	local pid
+	for pid in "${children[@]}"; do
+		wait "$pid" || { cat "$work"/*.log >&2; fail "the training failed"; }
+	done
+	children=()
+}
+e2e_done() { echo "PASS"; }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The library that test_call.c probes: one function for each thing that the call engine can do. */
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/sdt.h>
+
+#include "tests/kernel/call_target.h"
+
+static volatile int sink;
+
+TARGET int64_t target_call(int64_t a, const int32_t *b, const char *text)
+{
+	sink += (int)a + *b + text[0];
+	return a * 2;
+}
+
+TARGET int target_span(int depth)
+{
+	if (depth > 0)
+		sink += target_span(depth - 1);
+	return sink;
+}
+
+TARGET void target_begin(const struct target_string *text)
+{
+	sink += (int)text->length;
+}
+
+TARGET void target_end(void)
+{
+	sink++;
+}
+
+TARGET void target_stash(const struct target_string *text)
+{
+	sink += text->data[0];
+}
+
+TARGET void target_named(void)
+{
+	sink--;
+}
+
+TARGET int64_t target_probe(int64_t a)
+{
+	sink++;
+	return a + 1;
+}
+
+TARGET void target_usdt(int a, long b)
+{
+	DTRACE_PROBE2(ranktrace_test, place, a, b);
+	sink++;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RANKTRACE_TESTS_CALL_TARGET_H
+#define RANKTRACE_TESTS_CALL_TARGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TARGET __attribute__((visibility("default"), noinline))
+
+/* The first two words of a std::string of libstdc++. */
+struct target_string {
+	const char *data;
+	size_t length;
+};
+
+TARGET int64_t target_call(int64_t a, const int32_t *b, const char *text);
+TARGET int target_span(int depth);
+TARGET void target_begin(const struct target_string *text);
+TARGET void target_end(void);
+TARGET void target_stash(const struct target_string *text);
+TARGET void target_named(void);
+TARGET int64_t target_probe(int64_t a);
+TARGET void target_usdt(int a, long b);
+
+#endif

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The off-CPU program in the running kernel, in both its forms: what it sees of this process's threads must agree with
+ * what the threads did and with the kernel's own count of their context switches. Nothing here depends on how fast the
+ * machine is or on what else it runs.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <cmocka.h>
+
+#include "bpf/sched.h"
+#include "daemon/util.h"
+#include "sched.skel.h"
+
+#define STAYS_MAX 8192
+#define THRESHOLD_NS (500 * NSEC_PER_USEC)
+
+static bool use_btf;
+
+struct seen {
+	struct sched_bpf *skeleton;
+	struct bpf_link *link;
+	struct ring_buffer *ring;
+	uint32_t stays;
+	struct rt_offcpu_event stay[STAYS_MAX];
+	uint64_t sum_count;
+	uint32_t thread_id; /* 0: every thread but the first */
+};
+
+static int on_record(void *arg, void *data, size_t size)
+{
+	const struct rt_event *event = data;
+	struct seen *seen = arg;
+
+	assert_int_equal(event->size_bytes, size);
+	assert_int_equal(event->pid, getpid());
+	if (seen->thread_id ? event->thread_id != seen->thread_id : event->thread_id == event->pid)
+		return 0;
+	if (event->kind == RT_KIND_OFFCPU) {
+		assert_true(seen->stays < STAYS_MAX);
+		assert_int_equal(size, sizeof(struct rt_offcpu_event));
+		memcpy(&seen->stay[seen->stays++], data, size);
+	} else {
+		assert_int_equal(event->kind, RT_KIND_OFFCPU_SUM);
+		assert_int_equal(size, sizeof(struct rt_offcpu_sum_event));
+		seen->sum_count += ((const struct rt_offcpu_sum_event *)data)->count;
+	}
+	return 0;
+}
+
+static int load(struct seen *seen, uint32_t threads_max)
+{
+	struct sched_bpf *s = seen->skeleton = sched_bpf__open();
+
+	if (!s)
+		return -errno;
+	bpf_program__set_autoload(s->progs.sched_switch_btf, use_btf);
+	bpf_program__set_autoload(s->progs.sched_switch_raw, !use_btf);
+	s->rodata->threshold_ns = THRESHOLD_NS;
+	bpf_map__set_max_entries(s->maps.offcpu_threads, threads_max);
+	bpf_map__set_max_entries(s->maps.events, 4 << 20);
+	return sched_bpf__load(s);
+}
+
+static struct seen *start(uint32_t threads_max, bool is_rank)
+{
+	struct seen *seen = calloc(1, sizeof(*seen));
+	uint32_t pid = (uint32_t)getpid(), slot = 0;
+
+	assert_non_null(seen);
+	assert_int_equal(load(seen, threads_max), 0);
+	seen->ring = ring_buffer__new(bpf_map__fd(seen->skeleton->maps.events), on_record, seen, NULL);
+	assert_non_null(seen->ring);
+	if (is_rank)
+		assert_int_equal(bpf_map_update_elem(bpf_map__fd(seen->skeleton->maps.ranks), &pid, &slot, BPF_ANY), 0);
+	seen->link = bpf_program__attach(
+		use_btf ? seen->skeleton->progs.sched_switch_btf : seen->skeleton->progs.sched_switch_raw);
+	assert_non_null(seen->link);
+	return seen;
+}
+
+static uint64_t drops(const struct seen *seen)
+{
+	uint64_t count[1024] = {0}, sum = 0; /* one a possible CPU */
+	int map = bpf_map__fd(seen->skeleton->maps.drops);
+
+	assert_true(libbpf_num_possible_cpus() <= (int)ARRAY_SIZE(count));
+	for (uint32_t kind = 0; kind < RT_KIND_MAX; kind++) {
+		assert_int_equal(bpf_map_lookup_elem(map, &kind, count), 0);
+		for (int i = 0; i < libbpf_num_possible_cpus(); i++)
+			sum += count[i];
+	}
+	return sum;
+}
+
+static bool entry_of(const struct seen *seen, uint32_t thread_id, struct rt_offcpu_thread *ret)
+{
+	return bpf_map_lookup_elem(bpf_map__fd(seen->skeleton->maps.offcpu_threads), &thread_id, ret) == 0;
+}
+
+static void stop(struct seen *seen)
+{
+	ring_buffer__free(seen->ring);
+	bpf_link__destroy(seen->link);
+	sched_bpf__destroy(seen->skeleton);
+	free(seen);
+}
+
+#define SLEEPS 97
+#define NAPS 503
+
+struct worker {
+	uint32_t thread_id;
+	uint64_t before_ns[SLEEPS], after_ns[SLEEPS];
+	unsigned naps;
+	int done[2], quit[2]; /* pipes: the worker says that it is done, and ends when told */
+};
+
+/* A host that takes our CPU away can let a sleep's timer run out before the thread gets to switch: then sleep again. */
+static uint64_t sleep_off_cpu(long duration_ns)
+{
+	struct rusage before, after;
+	uint64_t start_ns;
+
+	do {
+		getrusage(RUSAGE_THREAD, &before);
+		start_ns = monotonic_ns();
+		nanosleep(&(struct timespec){.tv_nsec = duration_ns}, NULL);
+		getrusage(RUSAGE_THREAD, &after);
+	} while (after.ru_nvcsw == before.ru_nvcsw);
+	return start_ns;
+}
+
+static void *sleep_and_nap(void *arg)
+{
+	struct worker *worker = arg;
+	char byte = 0;
+
+	worker->thread_id = (uint32_t)syscall(SYS_gettid);
+	prctl(PR_SET_NAME, "rt-worker");
+	for (unsigned i = 0; i < SLEEPS && !worker->naps; i++) {
+		worker->before_ns[i] = sleep_off_cpu(3000000);
+		worker->after_ns[i] = monotonic_ns();
+	}
+	for (unsigned i = 0; i < worker->naps; i++)
+		sleep_off_cpu(100000);
+	if (write(worker->done[1], &byte, 1) != 1 || read(worker->quit[0], &byte, 1) != 1)
+		return arg;
+	return NULL;
+}
+
+static uint64_t context_switches(uint32_t thread_id)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	uint64_t sum = 0, value;
+	char path[64], line[256];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%u/status", thread_id);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "voluntary_ctxt_switches: %lu", &value) == 1 ||
+			sscanf(line, "nonvoluntary_ctxt_switches: %lu", &value) == 1)
+			sum += value;
+	return sum;
+}
+
+/* Starts a worker and waits until it is done and blocked; returns how often the kernel says it left the CPU. */
+static uint64_t work(struct seen *seen, struct worker *worker, pthread_t *thread)
+{
+	struct rt_offcpu_thread entry;
+	uint64_t switches, again;
+	char byte;
+
+	assert_int_equal(pipe(worker->done), 0);
+	assert_int_equal(pipe(worker->quit), 0);
+	assert_int_equal(pthread_create(thread, NULL, sleep_and_nap, worker), 0);
+	assert_int_equal(read(worker->done[0], &byte, 1), 1);
+	seen->thread_id = worker->thread_id;
+	do {
+		switches = context_switches(worker->thread_id);
+		usleep(20000);
+		assert_true(entry_of(seen, worker->thread_id, &entry));
+		again = context_switches(worker->thread_id);
+	} while (switches != again || entry.start_ns == 0);
+	assert_true(ring_buffer__consume(seen->ring) >= 0);
+	assert_int_equal(drops(seen), 0);
+	seen->sum_count += entry.sum_count; /* still waits in the kernel */
+	return switches;
+}
+
+static void end_work(struct worker *worker, pthread_t thread)
+{
+	void *failed;
+
+	assert_int_equal(write(worker->quit[1], "", 1), 1);
+	assert_int_equal(pthread_join(thread, &failed), 0);
+	assert_null(failed);
+	for (int i = 0; i < 2; i++) {
+		close(worker->done[i]);
+		close(worker->quit[i]);
+	}
+}
+
+/* A sleep may be cut in two by a preemption on its way in, so a sleep counts once however many stays it is made of. */
+static void every_sleep_is_a_stay(void **state)
+{
+	struct seen *seen = start(64, true);
+	struct worker worker = {0};
+	unsigned slept = 0;
+	pthread_t thread;
+	uint64_t switches = work(seen, &worker, &thread);
+
+	(void)state;
+	for (unsigned i = 0; i < SLEEPS; i++)
+		for (uint32_t j = 0; j < seen->stays; j++)
+			if (seen->stay[j].start_ns >= worker.before_ns[i] &&
+				seen->stay[j].event.time_ns <= worker.after_ns[i]) {
+				slept++;
+				break;
+			}
+	assert_int_equal(slept, SLEEPS);
+	for (uint32_t j = 0; j < seen->stays; j++) {
+		const struct rt_offcpu_event *stay = &seen->stay[j];
+
+		assert_string_equal(stay->thread_name, "rt-worker");
+		assert_int_equal(stay->start_ns + stay->duration_ns, stay->event.time_ns);
+		assert_true(stay->duration_ns >= THRESHOLD_NS);
+		assert_true(stay->run_delay_ns <= stay->duration_ns);
+		assert_true(j == 0 || stay->start_ns > stay[-1].event.time_ns);
+	}
+	/* The last time it left it has not come back yet. */
+	assert_int_equal(seen->stays + seen->sum_count, switches - 1);
+	end_work(&worker, thread);
+	stop(seen);
+}
+
+static void short_stays_are_summed(void **state)
+{
+	struct seen *seen = start(64, true);
+	struct worker worker = {.naps = NAPS};
+	pthread_t thread;
+	uint64_t switches = work(seen, &worker, &thread);
+
+	(void)state;
+	assert_true(seen->stays + seen->sum_count >= NAPS);
+	assert_int_equal(seen->stays + seen->sum_count, switches - 1);
+	assert_true(seen->sum_count > 0);
+	end_work(&worker, thread);
+	stop(seen);
+}
+
+static void pin_to_this_cpu(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((unsigned)sched_getcpu(), &set);
+	assert_int_equal(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+static void *burn(void *arg)
+{
+	struct timespec t;
+
+	*(uint32_t *)arg = (uint32_t)syscall(SYS_gettid);
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	while (t.tv_sec == 0 && t.tv_nsec < 300000000);
+	return NULL;
+}
+
+static pid_t start_hog(void)
+{
+	pid_t parent = getpid(), hog = fork();
+
+	assert_true(hog >= 0);
+	if (hog == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, "rt-hog");
+		while (getppid() == parent)
+			;
+		_exit(0);
+	}
+	return hog;
+}
+
+static void a_hog_is_named(void **state)
+{
+	uint64_t taken = 0, given_back = 0, duration_ns = 0, run_delay_ns = 0;
+	uint32_t thread_id = 0;
+	cpu_set_t all;
+	struct seen *seen;
+	pthread_t thread;
+	pid_t hog;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	pin_to_this_cpu();
+	hog = start_hog();
+	seen = start(64, true);
+	assert_int_equal(pthread_create(&thread, NULL, burn, &thread_id), 0);
+	pthread_join(thread, NULL);
+	kill(hog, SIGKILL);
+	assert_int_equal(waitpid(hog, NULL, 0), hog);
+	seen->thread_id = thread_id;
+	assert_true(ring_buffer__consume(seen->ring) >= 0);
+	for (uint32_t i = 0; i < seen->stays; i++) {
+		const struct rt_offcpu_event *stay = &seen->stay[i];
+
+		duration_ns += stay->duration_ns;
+		run_delay_ns += stay->run_delay_ns;
+		if (stay->next_pid == (uint32_t)hog && streq(stay->next_name, "rt-hog") && stay->run_delay_ns > 0)
+			taken++;
+		if (stay->previous_pid == (uint32_t)hog && streq(stay->previous_name, "rt-hog"))
+			given_back++;
+	}
+	assert_true(taken > 0);
+	assert_true(given_back > 0);
+	/* It never slept, so all of its time off the CPU was waiting (two clocks: not to the nanosecond). */
+	assert_true(run_delay_ns > duration_ns - duration_ns / 50);
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	stop(seen);
+}
+
+static void *nap_once(void *arg)
+{
+	*(uint32_t *)arg = (uint32_t)syscall(SYS_gettid);
+	sleep_off_cpu(100000);
+	return NULL;
+}
+
+#define SHORT_LIVES 211
+
+static void ended_threads_leave_nothing(void **state)
+{
+	struct seen *seen = start(64, true); /* fewer than there are threads */
+	struct rt_offcpu_thread entry;
+	uint32_t thread_id;
+	pthread_t thread;
+
+	(void)state;
+	for (unsigned i = 0; i < SHORT_LIVES; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, nap_once, &thread_id), 0);
+		pthread_join(thread, NULL);
+		/* It is joined a moment before its last switch. */
+		for (unsigned wait = 0; wait < 5000 && entry_of(seen, thread_id, &entry); wait++)
+			usleep(1000);
+		assert_false(entry_of(seen, thread_id, &entry));
+	}
+	assert_true(ring_buffer__consume(seen->ring) >= 0);
+	assert_true(seen->stays + seen->sum_count >= SHORT_LIVES);
+	assert_int_equal(drops(seen), 0);
+	stop(seen);
+}
+
+static void a_full_map_is_counted(void **state)
+{
+	struct seen *seen = start(1, true);
+	struct rt_offcpu_thread entry;
+	uint32_t thread_id;
+	pthread_t thread;
+
+	(void)state;
+	usleep(1000); /* the only entry is this thread's */
+	assert_true(entry_of(seen, (uint32_t)getpid(), &entry));
+	for (unsigned i = 0; i < 13; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, nap_once, &thread_id), 0);
+		pthread_join(thread, NULL);
+	}
+	assert_true(ring_buffer__consume(seen->ring) >= 0);
+	assert_int_equal(seen->stays + seen->sum_count, 0);
+	assert_true(drops(seen) >= 13);
+	stop(seen);
+}
+
+static void others_are_not_seen(void **state)
+{
+	struct seen *seen = start(64, false);
+	uint32_t key;
+
+	(void)state;
+	for (unsigned i = 0; i < 13; i++)
+		usleep(2000);
+	assert_int_equal(ring_buffer__consume(seen->ring), 0);
+	assert_int_equal(bpf_map_get_next_key(bpf_map__fd(seen->skeleton->maps.offcpu_threads), NULL, &key), -ENOENT);
+	stop(seen);
+}
+
+/* Says why nothing can be tested here, or returns NULL. */
+static const char *cannot_test(void)
+{
+	struct seen seen = {0};
+	char link[64] = "";
+	int r;
+
+	if (geteuid() != 0)
+		return "needs root";
+	if (readlink("/proc/self/ns/pid", link, sizeof(link) - 1) < 0 || !streq(link, "pid:[4026531836]"))
+		return "needs the initial PID namespace: the kernel's pids are not ours";
+	r = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "probe", 0, 0, 4096, NULL);
+	if (r < 0)
+		return r == -EPERM ? "BPF is not allowed here" : "no BPF ring buffer here";
+	close(r);
+	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
+		return "this kernel has no BTF";
+	use_btf = true;
+	r = load(&seen, 64);
+	sched_bpf__destroy(seen.skeleton);
+	return r == -EPERM ? "BPF programs are not allowed here" : NULL;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_sleep_is_a_stay),
+		cmocka_unit_test(short_stays_are_summed),
+		cmocka_unit_test(a_hog_is_named),
+		cmocka_unit_test(ended_threads_leave_nothing),
+		cmocka_unit_test(a_full_map_is_counted),
+		cmocka_unit_test(others_are_not_seen),
+	};
+	const char *why = cannot_test();
+	int failed = 0;
+
+	if (why) {
+		printf("skipped: %s\n", why);
+		return 77;
+	}
+	for (int i = 0; i < 2; i++) {
+		use_btf = i == 0;
+		failed += cmocka_run_group_tests_name(use_btf ? "BTF tracepoint" : "raw tracepoint", tests, NULL, NULL);
+	}
+	return failed ? 1 : 0;
+}
