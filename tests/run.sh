@@ -81,5 +81,4 @@ if [ -n "$first" ]; then
 	build "$build/release" -DCMAKE_C_COMPILER=gcc -DCMAKE_INSTALL_PREFIX=/usr
 	test_build "$build/release" "$first" || status=$?
 fi
-[ "$status" = 0 ] || echo "tests/run.sh: failed, see above" >&2
 exit "$status"
