@@ -46,7 +46,7 @@ int64_t steps_place(const struct steps *steps, uint64_t start_ns)
 		return STEPS_UNDECIDED;
 	if (!steps->open)
 		return STEPS_NONE;
-	if (steps->n_ends && !steps->ends_backward)
+	if (steps->n_ends && steps->ends_kind == STEPS_ENDS_TRAIN)
 		return steps->next;
 	return steps_rule_certain(steps) ? steps->next : STEPS_UNDECIDED;
 }
@@ -139,16 +139,21 @@ static bool is_step_thread(const struct steps *steps, const struct steps_thread 
 static void drop(struct steps *steps, struct steps_thread *thread, size_t index, uint64_t now_ns)
 {
 	const struct steps_entry *loop = steps_thread_loop(thread);
-	bool optimized = false;
+	bool optimized = false, backward_since = false;
 
 	if (index >= thread->depth)
 		return;
-	if (loop && loop >= &thread->entries[index])
+	if (loop && loop >= &thread->entries[index]) {
 		optimized = loop->kind == STAGE_OPTIMIZER || loop->optimizer_inside;
+		backward_since = loop->backward_inside;
+	}
 	steps->counts.unpaired += thread->depth - index;
 	thread->depth = index;
-	if (optimized && is_step_thread(steps, thread))
-		steps_rule_end(steps, STAGE_OPTIMIZER, now_ns, false);
+	if (!optimized || !is_step_thread(steps, thread))
+		return;
+	steps_rule_end(steps, STAGE_OPTIMIZER, now_ns, false);
+	if (backward_since) /* it was not inside at all, but the next step's */
+		steps_rule_closure(steps);
 }
 
 static bool is_stale(const struct steps *steps, const struct steps_entry *outer, const struct steps_entry *inner)
@@ -186,8 +191,10 @@ static void begin_inside(struct steps *steps, struct steps_entry *outer, enum st
 {
 	if (outer->kind == STAGE_BACKWARD && kind == STAGE_OPTIMIZER)
 		outer->optimizer_inside = true;
-	if (outer->kind == STAGE_OPTIMIZER && kind == STAGE_BACKWARD)
+	if (outer->kind == STAGE_OPTIMIZER && kind == STAGE_BACKWARD) {
+		outer->backward_inside = true;
 		steps_rule_closure(steps);
+	}
 }
 
 static void begin_loop(struct steps *steps, struct steps_thread *thread, const struct steps_entry *entry)
@@ -313,7 +320,7 @@ void steps_idle(struct steps *steps, uint64_t now_ns, uint64_t idle_ns)
 	if (!thread || now_ns < thread->last_ns || now_ns - thread->last_ns < idle_ns)
 		return;
 	if (!steps->sealed && (!loop || (loop->kind != STAGE_OPTIMIZER && loop->kind != STAGE_BACKWARD)))
-		steps_rule_decide(steps);
+		steps_rule_decide(steps, false);
 	if ((now_ns - thread->last_ns) / STEPS_IDLE_HELD >= idle_ns && !steps->n_ends)
 		settle_all(steps);
 }
@@ -321,7 +328,7 @@ void steps_idle(struct steps *steps, uint64_t now_ns, uint64_t idle_ns)
 void steps_end(struct steps *steps, uint64_t now_ns)
 {
 	(void)now_ns;
-	steps_rule_decide(steps);
+	steps_rule_decide(steps, true);
 	for (size_t i = 0; i < steps->threads.count; i++)
 		steps->threads.rows[i].depth = 0;
 	steps->n_ends = 0;

@@ -25,11 +25,11 @@
  *  - Data loader iterations without backward in a job that has shown a backward are evaluation: no step, their stages
  *    have STEPS_NONE, and the next step starts after them. A single one is no evaluation but the loader's last call,
  * which finds no further batch, or one of two loaders side by side: it belongs to the step that follows.
- *  - In a job that has shown no backward yet such iterations are steps (inference; also the evaluation that a job
- * begins with): from a data loading's begin to the next one's begin. The loader's last call opens a step that never
- * closes, so N batches give N steps. If iterations carry marks after the data loading, one without is such a last call
- * and closes nothing; without marks a further pass over the loader counts one step more, as nothing tells the two
- * apart.
+ *  - In a job that has shown no backward yet such iterations are steps (inference; also a longer evaluation that a job
+ *    begins with): from a data loading's begin to the next one's begin. They are told once there were four, or at the
+ * end: fewer before the first backward are as above. The loader's last call opens a step that never closes, so N
+ * batches give N steps. If iterations carry marks after the data loading, one without is such a last call and closes
+ * nothing; without marks a further pass over the loader counts one step more, as nothing tells the two apart.
  *  - Where names cannot be read (steps_names_readable(false)), or three backwards came with no named mark at all, a
  * step ends with each backward; in the second case until an optimizer's mark is seen.
  *  - Forward where nothing marks it (a plain loop): from the end of the last data loading, zero_grad, optimizer or
@@ -39,9 +39,9 @@
  * A stage of any thread belongs to the step that is open at its start. It is reported when it ends, if that step is
  * certain by then, and at the latest when the step closes; stages of a step come before the step, but for those that
  * end after it. Not certain is what starts after an optimizer that may or may not be the step's last, and all of an
- * iteration of a data loader until its backward or optimizer begins. Of such stages at most STEPS_HELD_MAX wait; more
- * are reported at once with STEPS_NONE and counted. A stage of a step that never closes has the number which that step
- * would have had.
+ * iteration of a data loader until its backward or optimizer begins (or the job is known to be inference). Of such
+ * stages at most STEPS_HELD_MAX wait; more are reported at once with STEPS_NONE and counted. A stage of a step that
+ * never closes has the number which that step would have had.
  *
  * Lost marks: a begin that cannot lie in an open mark (a data loading in an optimizer, a DataLoader's next in itself)
  * shows that the open one's end was lost: it and all above it are counted as unpaired and not reported; an optimizer so

@@ -14,7 +14,7 @@ bool steps_rule_certain(const struct steps *steps)
 		return false;
 	if (steps->mode != STEPS_BY_NAMES)
 		return true;
-	return steps->named && (steps->trained || !steps->trains || !steps->loader_seen);
+	return steps->named && (steps->trained || !steps->loader_seen || (steps->infers && !steps->trains));
 }
 
 static void release(struct steps *steps)
@@ -54,7 +54,12 @@ static void close_at(struct steps *steps, uint64_t end_ns, const char *kind)
 /* Every candidate was an end. */
 static void close_each(struct steps *steps)
 {
-	const char *kind = steps->ends_backward ? "backward" : "train";
+	static const char *const kinds[] = {
+		[STEPS_ENDS_TRAIN] = "train",
+		[STEPS_ENDS_BACKWARD] = "backward",
+		[STEPS_ENDS_INFERENCE] = "inference",
+	};
+	const char *kind = kinds[steps->ends_kind];
 	size_t n = steps->n_ends;
 
 	steps->n_ends = 0;
@@ -62,7 +67,8 @@ static void close_each(struct steps *steps)
 		close_at(steps, steps->ends[i], kind);
 	if (n)
 		steps->trained = steps->trained_since;
-	steps->sealed = steps->trained_since = steps->ends_backward = false;
+	steps->sealed = steps->trained_since = false;
+	steps->ends_kind = STEPS_ENDS_TRAIN;
 	release(steps);
 }
 
@@ -74,9 +80,11 @@ static void close_last(struct steps *steps)
 	close_each(steps);
 }
 
-void steps_rule_decide(struct steps *steps)
+void steps_rule_decide(struct steps *steps, bool over)
 {
-	if (!steps->n_ends || steps->ends_backward)
+	if (!steps->n_ends || steps->ends_kind == STEPS_ENDS_BACKWARD)
+		return;
+	if (steps->ends_kind == STEPS_ENDS_INFERENCE && !over)
 		return;
 	if (steps->has_load && steps->loader_drives)
 		close_last(steps);
@@ -87,19 +95,33 @@ void steps_rule_decide(struct steps *steps)
 /* A new round begins after the last candidate: without a data loader that decides, with one its next call does. */
 static void seal(struct steps *steps)
 {
-	if (!steps->n_ends || steps->ends_backward || steps->sealed)
+	if (!steps->n_ends || steps->ends_kind != STEPS_ENDS_TRAIN || steps->sealed)
 		return;
 	steps->sealed = true;
 	if (!steps->has_load || steps->n_ends == STEPS_ROUNDS_MAX)
 		close_each(steps);
 }
 
+/* From now_ns on the open iteration is one to train on, those before it since the step's start were not. */
+static void skip_idle(struct steps *steps, uint64_t now_ns)
+{
+	steps_settle(steps, now_ns, steps->shown ? steps->next : STEPS_NONE);
+	if (!steps->shown)
+		steps->start_ns = now_ns;
+}
+
 static void train(struct steps *steps)
 {
 	steps->trains = true;
-	if (steps->n_ends && !steps->ends_backward) {
+	if (steps->n_ends && steps->ends_kind == STEPS_ENDS_TRAIN) {
 		steps->trained_since = true;
 		return;
+	}
+	if (steps->ends_kind == STEPS_ENDS_INFERENCE) {
+		if (steps->n_ends > 1 && steps->open)
+			skip_idle(steps, steps->ends[steps->n_ends - 1]);
+		steps->n_ends = 0;
+		steps->ends_kind = STEPS_ENDS_TRAIN;
 	}
 	steps->trained = true;
 	release(steps);
@@ -140,7 +162,12 @@ static void close_inference(struct steps *steps, uint64_t now_ns, uint32_t depth
 		return;
 	steps->inference_marked = steps->iteration_marked;
 	derive_forward(steps, now_ns, depth);
-	close_at(steps, now_ns, "inference");
+	steps->ends_kind = STEPS_ENDS_INFERENCE;
+	steps->ends[steps->n_ends++] = now_ns;
+	if (steps->n_ends == STEPS_INFERENCE_MIN)
+		steps->infers = true;
+	if (steps->infers)
+		close_each(steps);
 }
 
 static void load_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
@@ -148,16 +175,14 @@ static void load_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 	steps->loader_seen = true;
 	if (!steps->open && !steps->mid) {
 		open_at(steps, now_ns);
-	} else if (steps->n_ends) {
+	} else if (steps->n_ends && steps->ends_kind == STEPS_ENDS_TRAIN) {
 		steps->loader_drives |= steps->has_load;
 		close_last(steps);
 	} else if (steps->open && steps->has_load && !steps->trained) {
 		if (!steps->trains) {
 			close_inference(steps, now_ns, depth);
 		} else if (++steps->idle_loads > 1) {
-			steps_settle(steps, now_ns, steps->shown ? steps->next : STEPS_NONE);
-			if (!steps->shown)
-				steps->start_ns = now_ns;
+			skip_idle(steps, now_ns);
 		}
 	}
 	steps->has_load = true;
@@ -235,7 +260,8 @@ static void backward_end(struct steps *steps, uint64_t now_ns, bool optimizer_in
 	if (optimizer_inside) {
 		add_end(steps, now_ns);
 	} else if (!steps->named) {
-		steps->ends_backward = steps->sealed = true;
+		steps->ends_kind = STEPS_ENDS_BACKWARD;
+		steps->sealed = true;
 		steps->ends[steps->n_ends++] = now_ns;
 		if (steps->n_ends < STEPS_BACKWARDS_MAX)
 			return;
@@ -251,7 +277,7 @@ static void optimizer_begin(struct steps *steps, uint64_t now_ns, uint32_t depth
 	steps->optimizer_seen = true;
 	if (steps->mode == STEPS_BY_BACKWARD)
 		steps->mode = STEPS_BY_NAMES;
-	if (!steps->n_ends)
+	if (!steps->n_ends || steps->ends_kind != STEPS_ENDS_TRAIN)
 		train(steps);
 }
 
@@ -314,9 +340,10 @@ void steps_rule_named(struct steps *steps)
 	if (steps->named)
 		return;
 	steps->named = true;
-	if (steps->ends_backward) {
+	if (steps->ends_kind == STEPS_ENDS_BACKWARD) {
 		steps->n_ends = 0;
-		steps->ends_backward = steps->sealed = false;
+		steps->ends_kind = STEPS_ENDS_TRAIN;
+		steps->sealed = false;
 	}
 	release(steps);
 }
@@ -350,6 +377,10 @@ void steps_rule_thread(struct steps *steps, uint32_t thread_id, enum stage_kind 
 	steps->thread_id = thread_id;
 	steps->thread_rank = rank;
 	steps->foreign = 0;
+	if (steps->ends_kind == STEPS_ENDS_INFERENCE) {
+		steps->n_ends = 0;
+		steps->ends_kind = STEPS_ENDS_TRAIN;
+	}
 	steps->has_anchor = steps->has_load = steps->loader_seen = steps->loader_drives = false;
 	steps->idle_loads = 0;
 }

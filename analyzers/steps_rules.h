@@ -9,12 +9,19 @@
 #include "analyzers/steps_thread.h"
 
 #define STEPS_BACKWARDS_MAX 3 /* backwards with no named mark before they close steps by themselves */
+#define STEPS_INFERENCE_MIN 4 /* iterations that make a job inference; fewer are what a training job may begin with */
 
 struct steps_held {
 	struct steps_entry entry;
 	uint64_t end_ns;
 	uint32_t thread_id;
 	uint32_t depth;
+};
+
+enum steps_ends {
+	STEPS_ENDS_TRAIN,     /* of optimizers */
+	STEPS_ENDS_BACKWARD,  /* of backwards, while no name was seen */
+	STEPS_ENDS_INFERENCE, /* begins of data loadings, while nothing has trained */
 };
 
 enum steps_mode {
@@ -37,6 +44,7 @@ struct steps {
 	bool loader_seen;      /* on the step thread */
 	bool loader_drives;    /* a data loading has closed a step */
 	bool optimizer_seen;   /* one that was not inside a backward */
+	bool infers;	       /* took iterations without backward for steps */
 	bool inference_marked; /* inference iterations carry marks after their data loading */
 
 	/* The open step; its number is next. mid: attached in the middle of a step, none is open. */
@@ -50,7 +58,7 @@ struct steps {
 	unsigned int idle_loads;	 /* data loadings since its start that no backward followed */
 	uint64_t ends[STEPS_ROUNDS_MAX]; /* where it may have ended; undecided from ends[0] on */
 	size_t n_ends;
-	bool ends_backward; /* these are of backwards, while no name was seen */
+	enum steps_ends ends_kind;
 	bool sealed;	    /* a forward or backward began after the last of them */
 	bool trained_since; /* a backward did */
 
@@ -83,6 +91,6 @@ void steps_rule_no_names(struct steps *steps);
 void steps_rule_closure(struct steps *steps); /* a backward began inside the open optimizer */
 void steps_rule_thread(struct steps *steps, uint32_t thread_id, enum stage_kind kind);
 bool steps_rule_certain(const struct steps *steps);
-void steps_rule_decide(struct steps *steps); /* nothing more will come, or not for long */
+void steps_rule_decide(struct steps *steps, bool over); /* nothing more will come, or (not over) not for long */
 
 #endif

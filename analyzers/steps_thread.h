@@ -18,6 +18,7 @@ struct steps_entry {
 	bool once;
 	bool from_name;	       /* ended by an END without a stage */
 	bool optimizer_inside; /* a backward in which optimizers stepped */
+	bool backward_inside;  /* an optimizer in which a backward ran */
 	char stage[STEPS_NAME_BYTES];
 	char name[STEPS_NAME_BYTES];
 };

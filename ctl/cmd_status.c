@@ -88,9 +88,11 @@ static void print_head(const Ranktrace__StatusBody *body)
 		printf("  %s %s", l->level, l->on ? "on" : "off");
 		if (l->remaining_ns)
 			printf(" (%s left)", out_duration(l->remaining_ns, text));
-		if (l->interval_minutes > 0)
-			printf(" every %g min", l->interval_minutes);
 	}
+	printf("\n%-8s", "dumps");
+	for (size_t i = 0; i < body->n_levels; i++)
+		if (body->levels[i]->interval_minutes > 0)
+			printf("  %s every %g min", body->levels[i]->level, body->levels[i]->interval_minutes);
 	putchar('\n');
 }
 

@@ -119,7 +119,7 @@ static void read_cgroup(const struct ranks *ranks, struct rank *rank)
 	memcpy(rank->cgroup, cgroup.path, sizeof(rank->cgroup));
 	memcpy(rank->container, cgroup.container, sizeof(rank->container));
 	if (!rank->env.pod[0])
-		(void)copy_text(rank->env.pod, sizeof(rank->env.pod), cgroup.pod_uid);
+		memcpy(rank->env.pod, cgroup.pod_uid, sizeof(cgroup.pod_uid));
 }
 
 static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *ret)

@@ -21,7 +21,7 @@ const struct schema_table schema_tables[TABLE_MAX] = {
 		{"job", SCHEMA_TEXT, "job or run id, where given", false},
 		{"host", SCHEMA_TEXT, "name of the node", false},
 		{"pid", SCHEMA_INT, "process id in the initial namespace", false},
-		{"start_time_ns", SCHEMA_DURATION, "process start, ns since boot", false},
+		{"start_time_ns", SCHEMA_TIME, "process start", false},
 		{"exe", SCHEMA_TEXT, "program", false},
 		{"command", SCHEMA_TEXT, "arguments, cut", false},
 		{"cgroup", SCHEMA_TEXT, "control group", false},

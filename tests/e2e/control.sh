@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tracectl as an operator meets it: its exit codes, its sentences, and its rights.
+source "$(dirname "$0")/lib.sh"
+
+# expect CODE PATTERN ARGS...: exit code, and a sentence on stderr (stdout for 0) that matches.
+expect() {
+	local code=$1 pattern=$2 out err=0
+	shift 2
+	out=$("$tracectl" "$@" 2>&1) || err=$?
+	[ "$err" -eq "$code" ] || fail "tracectl $*: exit code $err instead of $code: $out"
+	grep -qiE "$pattern" <<<"$out" || fail "tracectl $*: says '$out', not '$pattern'"
+}
+
+expect 3 'no daemon' status
+expect 3 'no daemon' query 'select 1'
+expect 2 '.' frobnicate
+e2e_start
+expect 0 'L0 on' status
+expect 0 'L0: true' print
+expect 0 'L0' print L0
+expect 2 'level' set L9=true
+expect 2 'true|false' set L1=maybe
+expect 2 '.' set
+expect 2 'minutes|number' interval L1=-3
+expect 2 'unknown|level' print L7
+expect 2 '.' set L1=true --for soon
+expect 0 'L1 on' set L1=true
+expect 0 'tracectl' help
+expect 0 '[0-9]+\.[0-9]+' --version
+expect 1 'syntax|no such' query 'selec 1'
+expect 1 'only|read' query 'delete from steps'
+expect 1 'only|read' query "attach '/etc/passwd' as x"
+expect 0 '^rank' query 'select rank from steps'
+expect 0 'ok|limited|missing' check
+"$tracectl" check --json | "$python_here" -m json.tool >/dev/null || fail "check --json is no JSON"
+[ "$("$tracectl" query --json 'select 1 as a, null as b' | "$python_here" -c 'import json, sys; print(json.load(sys.stdin))')" = "[{'a': 1, 'b': None}]" ] ||
+	fail "query --json is not an array of objects"
+
+echo "--- a second daemon on the same state folder, and a bad configuration"
+if "$build/daemon/ranktraced" --state-dir "$state" --socket "$work/second.sock" 2>"$work/second.log"; then fail "a second daemon started"; fi
+grep -q "another ranktraced" "$work/second.log" || fail "the second daemon says $(cat "$work/second.log")"
+printf '[daemon]\nlog_levle = debug\n' >"$work/bad.conf"
+if "$build/daemon/ranktraced" --config "$work/bad.conf" 2>"$work/bad.log"; then fail "a bad configuration was taken"; fi
+grep -q "bad.conf:2: .*log_levle" "$work/bad.log" || fail "the bad configuration is not named: $(cat "$work/bad.log")"
+kill -HUP "$daemon"
+sleep 0.5
+expect 0 'L0 on' status
+
+echo "--- somebody else may look and not touch"
+chmod 711 "$work"
+nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+nobody "$tracectl" status >/dev/null || fail "status is refused to others"
+if nobody "$tracectl" set L0=false 2>"$work/denied"; then fail "anybody may set a level"; fi
+grep -qi 'root\|group' "$work/denied" || fail "the refusal does not say who may: $(cat "$work/denied")"
+socket=$RANKTRACE_SOCKET
+e2e_stop
+[ ! -e "$socket" ] || fail "the socket is left behind"
+"$tracectl" query --state-dir "$state" 'select count(*) from steps' >/dev/null || fail "query does not work with the daemon down"
+e2e_done
