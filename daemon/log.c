@@ -28,7 +28,12 @@ static const char *const level_names[] = {
 	[LOG_DEBUG] = "debug",
 };
 
-/* JOURNAL_STREAM is inherited by children whose stderr is elsewhere, so its numbers must match our stderr. */
+#define JOURNAL_SOCKET "/run/systemd/journal/socket"
+
+/*
+ * JOURNAL_STREAM is inherited by children whose stderr is elsewhere, so its numbers must match our stderr. libsystemd
+ * drops messages silently where the journal's own socket is missing: then stderr, which arrives there too, is better.
+ */
 static bool stderr_is_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -128,7 +133,7 @@ static void on_libevent(int severity, const char *message)
 int log_open(int max)
 {
 	log_set_level(max);
-	to_journal = stderr_is_journal();
+	to_journal = stderr_is_journal() && access(JOURNAL_SOCKET, W_OK) == 0;
 	libbpf_set_print(on_libbpf);
 	event_set_log_callback(on_libevent);
 	return 0;

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop with rooms of the test: the order of a tick, what systemd is told, and how signals end or reload it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include "daemon/loop.c" /* with the rooms below */
+
+static char order[64]; /* first letters of the rooms, of one tick */
+static unsigned ticks, reloads, flushes;
+static int ring[2];
+static int notify = -1;
+
+static void tick(char letter)
+{
+	size_t n = strlen(order);
+
+	if (n + 1 < sizeof(order))
+		order[n] = letter;
+}
+
+int kernel_drain(struct kernel *kernel)
+{
+	char byte;
+
+	(void)kernel;
+	if (ring[0] >= 0 && read(ring[0], &byte, 1) == 1) {
+		tick('R');
+		return 1;
+	}
+	tick('d');
+	return 0;
+}
+
+int kernel_fd(const struct kernel *kernel)
+{
+	(void)kernel;
+	return ring[0];
+}
+
+void collectors_tick(struct collectors *collectors, uint64_t now_ns)
+{
+	(void)collectors;
+	(void)now_ns;
+	tick('c');
+}
+
+void steps_room_tick(struct steps_room *room, uint64_t now_ns)
+{
+	(void)room;
+	(void)now_ns;
+	tick('s');
+}
+
+/* The last room of every tick drives the test. */
+void ranks_tick(struct ranks *ranks, uint64_t now_ns)
+{
+	(void)ranks;
+	assert_true(now_ns > 0);
+	tick('r');
+	ticks++;
+	if (ticks == 1)
+		raise(SIGHUP);
+	if (ticks == 12)
+		raise(SIGTERM);
+}
+
+void levels_tick(struct context *context, uint64_t now_ns)
+{
+	(void)context;
+	(void)now_ns;
+	tick('l');
+}
+
+const char *level_name(enum level level)
+{
+	static const char *const names[] = {"L0", "L1", "L2", "L3"};
+
+	return names[level];
+}
+
+uint64_t store_utc_ns(struct store *store, uint64_t now_ns)
+{
+	(void)store;
+	return now_ns;
+}
+
+int store_flush(struct store *store, uint64_t now_ns)
+{
+	(void)store;
+	(void)now_ns;
+	tick('f');
+	flushes++;
+	return 0;
+}
+
+void store_status(struct store *store, struct store_status *ret)
+{
+	(void)store;
+	*ret = (struct store_status){.size_bytes = 3ULL << 29};
+}
+
+size_t ranks_count(const struct ranks *ranks, enum rank_role role)
+{
+	(void)ranks;
+	assert_int_equal(role, RANK_ROLE_RANK);
+	return 8;
+}
+
+static void on_reload_asked(void *arg)
+{
+	assert_ptr_equal(arg, &reloads);
+	reloads++;
+}
+
+static char told[4096]; /* what systemd heard, all of it */
+
+static void hear(void)
+{
+	size_t n = strlen(told);
+	ssize_t r;
+
+	while ((r = recv(notify, told + n, sizeof(told) - n - 2, MSG_DONTWAIT)) > 0) {
+		n += (size_t)r;
+		told[n++] = '\n';
+		told[n] = 0;
+	}
+}
+
+static int setup(void **state)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char pid[32];
+
+	(void)state;
+	snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/test_loop.%d", getpid());
+	notify = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (notify < 0 || bind(notify, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -1;
+	setenv("NOTIFY_SOCKET", address.sun_path, 1);
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	setenv("WATCHDOG_PID", pid, 1);
+	setenv("WATCHDOG_USEC", "800000", 1);
+	return pipe2(ring, O_NONBLOCK | O_CLOEXEC);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	unlink(getenv("NOTIFY_SOCKET"));
+	close(notify);
+	return 0;
+}
+
+static void expect_in_order(const char *const *texts, size_t count)
+{
+	const char *at = told;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *found = strstr(at, texts[i]);
+
+		if (!found)
+			fail_msg("'%s' is not in what follows in: %s", texts[i], at);
+		else
+			at = found + strlen(texts[i]);
+	}
+}
+
+static void works_until_told_to_stop(void **state)
+{
+	static const char *const heard[] = {
+		"READY=1\nSTATUS=L0,L3 on; 8 ranks; 1.5 GiB stored\n",
+		"RELOADING=1\nMONOTONIC_USEC=",
+		"READY=1\nSTATUS=",
+		"WATCHDOG=1\n",
+		"WATCHDOG=1\n",
+		"STOPPING=1\n",
+	};
+	static struct context context;
+	struct loop *loop = NULL;
+
+	(void)state;
+	context.config.flush_interval_ns = NSEC_PER_SEC;
+	context.levels.on[LEVEL_L0] = context.levels.on[LEVEL_L3] = true;
+	assert_int_equal(loop_open(&context, on_reload_asked, &reloads, &loop), 0);
+	assert_non_null(context.base);
+	assert_int_equal(write(ring[1], "x", 1), 1);
+	assert_int_equal(loop_run(loop), 0);
+	assert_null(loop_close(loop));
+	assert_null(context.base);
+	hear();
+	expect_in_order(heard, ARRAY_SIZE(heard));
+	assert_int_equal(reloads, 1);
+	assert_int_equal(ticks, 12);
+	assert_in_range(flushes, 1, ticks);
+	/* The record that waited was read when it came and not with the tick. */
+	assert_int_equal(order[0], 'R');
+}
+
+static void a_tick_asks_the_rooms_in_order(void **state)
+{
+	static uint64_t due_ns[ARRAY_SIZE(duties)];
+	static struct context context;
+	struct loop loop = {.context = &context, .due_ns = due_ns};
+
+	(void)state;
+	context.config.flush_interval_ns = NSEC_PER_SEC;
+	memset(order, 0, sizeof(order));
+	memset(due_ns, 0, sizeof(due_ns));
+	ring[0] = -1;
+	on_tick(-1, 0, &loop);
+	assert_string_equal(order, "dcsrlf");
+	/* Each next time is a period away, and what is not due is not asked. */
+	assert_true(due_ns[ARRAY_SIZE(duties) - 1] > due_ns[0]);
+	for (size_t i = 0; i < ARRAY_SIZE(duties); i++)
+		due_ns[i] = duties[i].period_ns(&loop) == TICK_NS ? 0 : UINT64_MAX;
+	memset(order, 0, sizeof(order));
+	on_tick(-1, 0, &loop);
+	assert_string_equal(order, "dcsr");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(works_until_told_to_stop),
+		cmocka_unit_test(a_tick_asks_the_rooms_in_order),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
