@@ -381,7 +381,7 @@ int call_enter(void *ctx)
 		on_call_entry(ctx, id, &r);
 		break;
 	case RT_EDGE_BEGIN:
-		if (!(spec->flags & RT_CALL_HAS_TEXT))
+		if (spec->flags & RT_CALL_TAKES_STASH)
 			take_stash(&r);
 		send(id, RT_CALL_BEGIN, 0, &r, false, 0);
 		break;

@@ -53,6 +53,7 @@ struct rt_call_arg {
 
 #define RT_CALL_NEEDS_RETURN 1u  /* a return probe is attached too */
 #define RT_CALL_HAS_TEXT 2u      /* one of the readers yields text */
+#define RT_CALL_TAKES_STASH 4u   /* the text is what the thread stashed last */
 
 struct rt_call_spec {
 	uint8_t edge;       /* enum rt_edge */

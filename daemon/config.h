@@ -40,4 +40,7 @@ int config_load(const char *path, struct config *config, char *error, size_t err
 /* Copies from fresh into running what may change without a restart; names the keys that may not in `ignored`. */
 void config_reload(struct config *running, const struct config *fresh, char *ignored, size_t ignored_size);
 
+/* "debug" .. "emergency" to syslog's number; -EINVAL for any other word. */
+int config_log_level(const char *text, int *ret);
+
 #endif

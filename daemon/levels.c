@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collection levels: which are on, turning them on and off, and the end of those set for a time. See levels.h. */
-#include <math.h>
 #include <stdarg.h>
 #include "daemon/collector.h"
 #include "daemon/context.h"
@@ -9,48 +8,6 @@
 
 /* After an end of time that failed; a second would fill the log. */
 #define LEVELS_RETRY_NS (60 * NSEC_PER_SEC)
-
-static const struct {
-	const char *name;
-	bool on;
-	double interval_minutes;
-} table[] = {
-	[LEVEL_L0] = {"L0", true, 0},
-	[LEVEL_L1] = {"L1", false, 5},
-	[LEVEL_L2] = {"L2", false, 5},
-	[LEVEL_L3] = {"L3", false, 2},
-};
-_Static_assert(ARRAY_SIZE(table) == LEVEL_MAX, "a row a level");
-
-int level_parse(const char *text, enum level *ret)
-{
-	for (enum level l = 0; l < LEVEL_MAX; l++) {
-		if (streq(text, table[l].name)) {
-			*ret = l;
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
-const char *level_name(enum level level)
-{
-	return table[level].name;
-}
-
-bool level_interval_good(double minutes)
-{
-	return isfinite(minutes) && minutes > 0 && minutes <= LEVEL_INTERVAL_MINUTES_MAX;
-}
-
-void levels_defaults(struct levels *levels)
-{
-	*levels = (struct levels){0};
-	for (enum level l = 0; l < LEVEL_MAX; l++) {
-		levels->on[l] = table[l].on;
-		levels->interval_minutes[l] = table[l].interval_minutes;
-	}
-}
 
 static void append(char *report, size_t report_size, const char *format, ...) _printf_(3, 4);
 
@@ -92,8 +49,12 @@ int levels_set(struct context *context, enum level level, bool on, uint64_t for_
 	}
 	/* A time beyond the clock's end is no end. */
 	levels->until_ns[level] = on && for_ns && for_ns < UINT64_MAX - now_ns ? now_ns + for_ns : 0;
-	if (levels->until_ns[level])
-		append(report, report_size, "; off again in %g min", (double)for_ns / (60.0 * (double)NSEC_PER_SEC));
+	if (levels->until_ns[level]) {
+		double for_s = (double)for_ns / (double)NSEC_PER_SEC;
+
+		append(report, report_size, "; off again in %g %s", for_s < 60 ? for_s : for_s / 60,
+			for_s < 60 ? "s" : "min");
+	}
 	r = levels_save(levels, context->config.state_dir);
 	if (r < 0)
 		append(report, report_size, "; a restart forgets this, because %s cannot be written: %s",

@@ -36,8 +36,8 @@ struct rank {
 	char boot_id[40];
 	uint32_t pid;             /* initial PID namespace */
 	uint64_t start_time_ns;   /* of the process, CLOCK_BOOTTIME since boot (/proc/PID/stat field 22) */
-	int64_t instance;         /* store-wide number of this identity, from 1; never reused */
-	uint32_t slot;            /* index below ranks_max while it lives; reused after it ended */
+	int64_t instance;         /* store-wide number of this identity, from 1; never reused; 0 if it never was a rank */
+	uint32_t slot;            /* of role RANK: index below ranks_max while it lives; reused after it ended */
 	/* what it is */
 	enum rank_role role;
 	struct rank_env env;      /* env.rank is final: 0 and source "" for a single-process job */

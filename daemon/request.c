@@ -76,77 +76,6 @@ Ranktrace__Response *response_free(Ranktrace__Response *response)
 	return NULL;
 }
 
-static int check_set(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])
-{
-	enum level level;
-
-	if (request->n_set == 0 || request->n_set > REQUEST_ITEMS_MAX) {
-		snprintf(error, REQUEST_ERROR_BYTES, "set takes 1 to %u levels", REQUEST_ITEMS_MAX);
-		return -EINVAL;
-	}
-	for (size_t i = 0; i < request->n_set; i++) {
-		if (level_parse(request->set[i]->level, &level) < 0) {
-			snprintf(error, REQUEST_ERROR_BYTES, "unknown level '%.32s'; levels are L0, L1, L2 and L3",
-				request->set[i]->level);
-			return -EINVAL;
-		}
-		if (request->for_ns && !request->set[i]->on) {
-			snprintf(error, REQUEST_ERROR_BYTES,
-				"a time goes with levels that are turned on, and %s is turned off", level_name(level));
-			return -EINVAL;
-		}
-	}
-	return 0;
-}
-
-static int check_interval(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])
-{
-	enum level level;
-
-	if (request->n_interval == 0 || request->n_interval > REQUEST_ITEMS_MAX) {
-		snprintf(error, REQUEST_ERROR_BYTES, "interval takes 1 to %u levels", REQUEST_ITEMS_MAX);
-		return -EINVAL;
-	}
-	for (size_t i = 0; i < request->n_interval; i++) {
-		double minutes = request->interval[i]->minutes;
-
-		if (level_parse(request->interval[i]->level, &level) < 0 || level == LEVEL_L0) {
-			snprintf(error, REQUEST_ERROR_BYTES, "'%.32s' has no interval; L1, L2 and L3 have one",
-				request->interval[i]->level);
-			return -EINVAL;
-		}
-		if (!level_interval_good(minutes)) {
-			snprintf(error, REQUEST_ERROR_BYTES, "an interval is above 0 and at most %d minutes, not %g",
-				LEVEL_INTERVAL_MINUTES_MAX, minutes);
-			return -EINVAL;
-		}
-	}
-	return 0;
-}
-
-int request_check(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])
-{
-	const struct request_row *row = request_row((int)request->type);
-
-	if (request->version != FRAME_VERSION) {
-		snprintf(error, REQUEST_ERROR_BYTES,
-			"this daemon (%s) speaks control version %u, the request version %u: use the tracectl of its "
-			"release",
-			RANKTRACE_VERSION, FRAME_VERSION, request->version);
-		return -EPROTO;
-	}
-	if (!row) {
-		snprintf(error, REQUEST_ERROR_BYTES, "this daemon (%s) knows no request number %d", RANKTRACE_VERSION,
-			(int)request->type);
-		return -EOPNOTSUPP;
-	}
-	if (row->handler == request_set)
-		return check_set(request, error);
-	if (row->handler == request_interval)
-		return check_interval(request, error);
-	return 0;
-}
-
 Ranktrace__Response *request_answer(
 	struct context *context, const struct request_peer *peer, const Ranktrace__Request *request)
 {
@@ -159,6 +88,8 @@ Ranktrace__Response *request_answer(
 	if (r < 0)
 		return response_error(r, error);
 	row = request_row((int)request->type);
+	if (!row) /* in control.proto, and not in the table */
+		return response_error(-EOPNOTSUPP, "this daemon does not answer such requests");
 	if (row->needs_control && !request_peer_may_control(peer, context->config.group)) {
 		snprintf(error, sizeof(error), "%s needs root or group %s", row->name, context->config.group);
 		return response_error(-EPERM, error);

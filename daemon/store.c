@@ -9,7 +9,9 @@
 #include "daemon/log.h"
 
 #define CLOCK_STEP_NS (1 * (int64_t)NSEC_PER_MSEC)
-#define IDENTITY_SEGMENTS 2 /* newest segments a tier that are asked for process identities */
+#define CLOCK_READINGS 5
+#define CLOCK_READING_NS (20 * NSEC_PER_USEC) /* good enough to read no more */
+#define IDENTITY_SEGMENTS 2		      /* newest segments a tier that are asked for process identities */
 
 static struct store *store_free(struct store *store)
 {
@@ -111,7 +113,7 @@ int store_open(const struct store_options *options, struct store **ret)
 	load_identities(store);
 	for (unsigned tier = 0; tier < TIER_MAX; tier++)
 		store_continue(store, (enum schema_tier)tier, now_ns);
-	store_clock_note(store, monotonic_ns(), now_ns);
+	store_clock_read(store);
 	*ret = store;
 	return 0;
 }
@@ -173,7 +175,7 @@ int store_put(struct store *store, enum schema_id table, const struct store_valu
 		r = state_put(&store->state, table, values, count);
 	} else if (schema->kind == SCHEMA_NOW) {
 		r = now->rows.rows < NOW_ROWS_MAX ? queue_put(&now->rows, table, values, count) : -ENOBUFS;
-		now->written = 0;
+		now->changed = true;
 	} else {
 		r = queue_put(&store->queues[schema->tier], table, values, count);
 	}
@@ -193,8 +195,7 @@ int store_replace(struct store *store, enum schema_id table)
 	if ((unsigned)table >= TABLE_MAX || schema_tables[table].kind != SCHEMA_NOW)
 		return -EINVAL;
 	now = &store->state.now[table];
-	if (now->rows.rows)
-		now->written = 0;
+	now->changed |= now->rows.rows > 0;
 	queue_clear(&now->rows);
 	return 0;
 }
@@ -211,6 +212,23 @@ void store_clock_note(struct store *store, uint64_t monotonic, uint64_t utc)
 		return;
 	log_notice("store", "the clock was set by %lld us; times from here on follow it", (long long)(step_ns / 1000));
 	(void)store_put(store, TABLE_CLOCK, row, ARRAY_SIZE(row));
+}
+
+/* The reading with the shortest time between the two clocks, so that being interrupted is no step. */
+void store_clock_read(struct store *store)
+{
+	uint64_t best_ns = UINT64_MAX, monotonic = 0, utc = 0;
+
+	for (int i = 0; i < CLOCK_READINGS && best_ns > CLOCK_READING_NS; i++) {
+		uint64_t before = monotonic_ns(), now_ns = realtime_ns(), after = monotonic_ns();
+
+		if (after - before >= best_ns)
+			continue;
+		best_ns = after - before;
+		monotonic = before + best_ns / 2;
+		utc = now_ns;
+	}
+	store_clock_note(store, monotonic, utc);
 }
 
 uint64_t store_utc_ns(struct store *store, uint64_t monotonic)

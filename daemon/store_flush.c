@@ -216,11 +216,12 @@ static void trouble(struct store *store, int error, uint64_t dropped)
 			store->folder.dir);
 	else if (error == -ENOSPC)
 		snprintf(text, sizeof(text),
-			"the disk of %.100s is full and no closed segment is left to remove; rows are dropped and counted",
+			"the disk of %.100s is full and no closed segment is left to remove; rows are dropped and "
+			"counted",
 			store->folder.dir);
 	else
-		snprintf(text, sizeof(text), "cannot write to %.100s (%s); rows are dropped and counted", store->folder.dir,
-			strerror(-error));
+		snprintf(text, sizeof(text), "cannot write to %.100s (%s); rows are dropped and counted",
+			store->folder.dir, strerror(-error));
 	if (!streq(text, store->trouble))
 		log_error("store", "%s (%llu rows now)", text, (unsigned long long)dropped);
 	(void)copy_text(store->trouble, sizeof(store->trouble), text);
@@ -270,7 +271,7 @@ int store_flush(struct store *store, uint64_t now_ns)
 	bool worked = false;
 	int first = 0;
 
-	store_clock_note(store, monotonic_ns(), realtime_ns());
+	store_clock_read(store);
 	for (unsigned tier = 0; tier < TIER_MAX; tier++) {
 		int r;
 

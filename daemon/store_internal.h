@@ -142,7 +142,8 @@ struct instance {
 
 struct now_rows {
 	struct queue rows;
-	uint64_t written; /* number of the segment that holds them, 0 if none does */
+	uint64_t written; /* number of the segment that holds rows of this table, 0 if none does */
+	bool changed;	  /* since they were written there */
 };
 
 struct state {
@@ -199,6 +200,7 @@ void store_continue(struct store *store, enum schema_tier tier, uint64_t now_ns)
 /* Largest size of a tier's files together. */
 uint64_t store_size_max(const struct store *store, enum schema_tier tier);
 /* A paired reading of both clocks. */
+void store_clock_read(struct store *store);
 void store_clock_note(struct store *store, uint64_t monotonic, uint64_t utc);
 void store_lose(struct store *store, enum lost why, uint64_t count, uint64_t now_ns);
 

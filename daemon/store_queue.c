@@ -74,10 +74,11 @@ int queue_put(struct queue *queue, enum schema_id table, const struct store_valu
 bool queue_next(const struct queue *queue, size_t *offset, enum schema_id *ret_table,
 	struct store_value values[static SCHEMA_COLUMNS_MAX], size_t *ret_count)
 {
-	const uint8_t *p = queue->data + *offset;
+	const uint8_t *p;
 
 	if (*offset >= queue->used)
 		return false;
+	p = queue->data + *offset;
 	*ret_table = (enum schema_id) * p++;
 	*ret_count = *p++;
 	for (size_t i = 0; i < *ret_count; i++) {

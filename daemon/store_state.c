@@ -210,7 +210,7 @@ bool state_waits(const struct state *state, enum schema_tier tier, uint64_t numb
 			return true;
 	for (size_t i = 0; i < TABLE_MAX; i++)
 		if (schema_tables[i].kind == SCHEMA_NOW && schema_tables[i].tier == tier &&
-			state->now[i].written != number && (number || state->now[i].rows.rows))
+			(state->now[i].changed || (number && state->now[i].written != number)))
 			return true;
 	for (size_t i = 0; i < state->instances_count; i++)
 		if (!state->instances[i].written[tier])
@@ -247,8 +247,10 @@ static int write_now(struct state *state, struct segment *segment, enum schema_i
 		if (r == 0)
 			r = segment_insert(segment, table, values, count);
 	}
-	if (r == 0)
+	if (r == 0) {
 		state->now[table].written = segment->name.number;
+		state->now[table].changed = false;
+	}
 	return r;
 }
 
@@ -262,7 +264,7 @@ int state_write(struct state *state, struct segment *segment)
 			r = write_row(&state->rows[i], segment);
 	for (size_t i = 0; i < TABLE_MAX && r == 0; i++)
 		if (schema_tables[i].kind == SCHEMA_NOW && schema_tables[i].tier == tier &&
-			state->now[i].written != segment->name.number)
+			(state->now[i].changed || state->now[i].written != segment->name.number))
 			r = write_now(state, segment, (enum schema_id)i);
 	for (size_t i = 0; i < state->instances_count && r == 0; i++) {
 		struct instance *at = &state->instances[i];
@@ -305,7 +307,7 @@ void state_unwritten(struct state *state, enum schema_tier tier, uint64_t number
 		}
 	for (size_t i = 0; i < TABLE_MAX; i++)
 		if (schema_tables[i].tier == tier && state->now[i].written == number)
-			state->now[i].written = 0;
+			state->now[i] = (struct now_rows){state->now[i].rows, 0, true};
 	for (size_t i = 0; i < state->instances_count; i++)
 		if (state->instances[i].written[tier] == number)
 			state->instances[i].written[tier] = 0;

@@ -84,15 +84,14 @@ static inline uint64_t realtime_ns(void)
 /* Copies at most size-1 bytes and terminates; returns false if src was longer. */
 static inline bool copy_text(char *dst, size_t size, const char *src)
 {
-	size_t n = strnlen(src, size);
+	size_t n = 0;
 
-	if (n >= size) {
-		memcpy(dst, src, size - 1);
-		dst[size - 1] = 0;
-		return false;
+	while (n + 1 < size && src[n]) {
+		dst[n] = src[n];
+		n++;
 	}
-	memcpy(dst, src, n + 1);
-	return true;
+	dst[n] = 0;
+	return !src[n];
 }
 
 #endif

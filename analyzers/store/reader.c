@@ -98,6 +98,24 @@ static int list_files(struct reader *reader)
 	return 0;
 }
 
+/* Declared at once, by a first use: later the authorizer would take the declaration for a CREATE TABLE. */
+static int add_table(struct reader *reader, size_t i)
+{
+	const char *name = schema_tables[i].name;
+	sqlite3_stmt *statement = NULL;
+	char sql[128];
+	int rc;
+
+	reader->tables[i] = (struct reader_table){.reader = reader, .schema = &schema_tables[i]};
+	rc = sqlite3_create_module_v2(reader->db, name, &segment_table_module, &reader->tables[i], NULL);
+	if (rc != SQLITE_OK)
+		return rc;
+	snprintf(sql, sizeof(sql), "SELECT 1 FROM \"%s\"", name);
+	rc = sqlite3_prepare_v2(reader->db, sql, -1, &statement, NULL);
+	sqlite3_finalize(statement);
+	return rc;
+}
+
 static int open_databases(struct reader *reader)
 {
 	int rc;
@@ -109,11 +127,8 @@ static int open_databases(struct reader *reader)
 		return rc;
 	sqlite3_limit(reader->db, SQLITE_LIMIT_LENGTH, 1 << 26);
 	sqlite3_exec(reader->db, "PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
-	for (size_t i = 0; i < TABLE_MAX && rc == SQLITE_OK; i++) {
-		reader->tables[i] = (struct reader_table){.reader = reader, .schema = &schema_tables[i]};
-		rc = sqlite3_create_module_v2(
-			reader->db, schema_tables[i].name, &segment_table_module, &reader->tables[i], NULL);
-	}
+	for (size_t i = 0; i < TABLE_MAX && rc == SQLITE_OK; i++)
+		rc = add_table(reader, i);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_set_authorizer(reader->db, authorize, reader);
 	sqlite3_progress_handler(reader->db, 2000, reader_progress, reader);

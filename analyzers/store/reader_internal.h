@@ -15,7 +15,7 @@
 #include "analyzers/store/reader.h"
 #include "analyzers/store/schema_sql.h"
 
-#define READER_CONNECTIONS_MAX 8
+#define READER_CONNECTIONS_MAX 32
 #define READER_FILES_MAX 65536
 
 struct reader_file {

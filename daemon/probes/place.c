@@ -228,13 +228,16 @@ static int find_rows(struct finder *finder)
 	_cleanup_free_ bool *found = calloc(max, sizeof(*found));
 	struct usdt_place site;
 	size_t count = 0;
+	int r;
 
 	if (!pattern || !symbol || !found)
 		return -ENOMEM;
 	for (size_t i = 0; i < table->count; i++)
 		for (unsigned k = 0; k < table->probe[i].symbols && probe_matches_library(&table->probe[i], finder->library->base_name); k++)
 			pattern[count++] = table->probe[i].symbol[k];
-	(void)elf_file_find_all(finder->file, pattern, count, symbol, found);
+	r = elf_file_find_all(finder->file, pattern, count, symbol, found);
+	if (r < 0)
+		return r;
 	count = 0;
 	for (size_t i = 0; i < table->count; i++) {
 		const struct probe *probe = &table->probe[i];

@@ -124,6 +124,9 @@ static int check_rows(struct text *text, char *error, size_t error_size)
 				probe->name, fault);
 		if (EDGE_BIT(probe->edge) & RETURN_EDGES || probe->at_return)
 			probe->spec.flags |= RT_CALL_NEEDS_RETURN;
+		/* A begin that neither reads a text nor has a stage of its own is named by what its thread stashed. */
+		if (probe->edge == RT_EDGE_BEGIN && !*probe->stage && !probe_has_text(probe))
+			probe->spec.flags |= RT_CALL_TAKES_STASH;
 	}
 	return 0;
 }

@@ -28,12 +28,20 @@ e2e_cleanup() {
 	for pid in "${children[@]}" $daemon; do kill -9 "$pid" 2>/dev/null || true; done
 	wait 2>/dev/null || true
 	[ "$(type -t on_cleanup)" != function ] || on_cleanup
-	rm -rf "$work"
+	rm -rf "$work" "${TORCH_ROOT:+$TORCH_ROOT$work}"
 }
 trap e2e_cleanup EXIT
 
+python_here=$(command -v python3)
 [ "$(id -u)" -eq 0 ] || skip "needs root to load BPF programs"
-"$python" -c 'import torch' 2>/dev/null || skip "$python has no torch"
+if [ -n "${TORCH_ROOT:-}" ]; then
+	[ -x "$TORCH_ROOT$python" ] || skip "no root with PyTorch in $TORCH_ROOT (tests/e2e/roots.sh makes it)"
+	python_name="PyTorch of $(basename "$TORCH_ROOT")"
+else
+	"$python" -c 'import torch' 2>/dev/null || skip "$python has no torch"
+	python_name=$python
+fi
+echo "training with $python_name"
 
 # e2e_start [KEY=VALUE in SECTION.KEY form ...]: starts a daemon and waits until it answers.
 e2e_start() {
@@ -70,16 +78,28 @@ wait_for() {
 	done
 	return 1
 }
-# train NAME [ENV=VALUE...] -- ARGS: runs the training script in the background; its truth is $work/NAME.%r.json.
+# train NAME [ENV=VALUE...] -- ARGS: runs the training script in the background, its truth goes to $truth/NAME.RANK.json and
+# its process id to $last. With TORCH_ROOT it runs in that root, as in a container.
+truth=$work
 train() {
-	local name=$1 env=()
+	local name=$1 env=() run=("$python" "$source_dir/tests/e2e/train/train.py") folder=$work
 	shift
-	while [ "$1" != -- ]; do env+=("$1"); shift; done
+	while [ "$1" != -- ]; do
+		env+=("$1")
+		shift
+	done
 	shift
-	env TRUTH="$work/$name.%r.json" "${env[@]}" "$python" "$source_dir/tests/e2e/train/train.py" "$@" \
-		>"$work/$name.log" 2>&1 &
-	children+=($!)
+	if [ -n "${TORCH_ROOT:-}" ]; then
+		truth=$TORCH_ROOT$work
+		mkdir -p "$truth"
+		cp "$source_dir/tests/e2e/train/train.py" "$truth/"
+		run=(chroot "$TORCH_ROOT" "$python" "$folder/train.py")
+	fi
+	env TRUTH="$folder/$name.%r.json" "${env[@]}" "${run[@]}" "$@" >"$work/$name.log" 2>&1 &
+	last=$!
+	children+=("$last")
 }
+compare() { "$python_here" "$source_dir/tests/e2e/compare.py" "$tracectl" "$@" || fail "what is stored is not what happened"; }
 wait_train() {
 	local pid
 	for pid in "${children[@]}"; do

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The process collector's kernel side: one record when a process has a new image, one when its last thread ends.
+ * Nothing is filtered here: what is a training rank is only known later, in user space. Each program exists twice, for
+ * BTF and for raw tracepoints; the loader keeps the pair that the kernel takes.
+ */
+#include "bpf/probe.bpf.h"
+#include "bpf/proc.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* atomic_t as the kernel has it. */
+struct live_threads {
+	int counter;
+};
+
+struct signal_struct {
+	struct live_threads live; /* threads that have not begun to exit */
+};
+
+/* What only this collector reads of a task. */
+struct task_struct___proc {
+	struct signal_struct *signal;
+};
+
+#pragma clang attribute pop
+
+static __always_inline void send(uint32_t kind, struct task_struct *task)
+{
+	struct rt_proc_event *record = reserve_event(kind, sizeof(*record));
+
+	if (!record)
+		return;
+	record->parent_pid = BPF_CORE_READ(task, real_parent, tgid);
+	record->pad0 = 0;
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
+	bpf_ringbuf_submit(record, 0);
+}
+
+/*
+ * The kernel counts a thread off before it reports the exit, so the last one sees 0. Two threads that end together may
+ * both see it: the daemon takes a second exit of a process for what it is.
+ */
+static __always_inline bool is_last_thread(struct task_struct *task)
+{
+	struct task_struct___proc *process = (void *)task;
+
+	return BPF_CORE_READ(process, signal, live.counter) == 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int exec_btf(uint64_t *ctx)
+{
+	send(RT_KIND_EXEC, (struct task_struct *)ctx[0]);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int exec_raw(uint64_t *ctx)
+{
+	send(RT_KIND_EXEC, (struct task_struct *)ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int exit_btf(uint64_t *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+
+	if (is_last_thread(task))
+		send(RT_KIND_EXIT, task);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int exit_raw(uint64_t *ctx)
+{
+	struct task_struct *task = (struct task_struct *)ctx[0];
+
+	if (is_last_thread(task))
+		send(RT_KIND_EXIT, task);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

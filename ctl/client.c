@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request to the daemon and its response: see client.h. */
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+#include "ctl/client.h"
+#include "ctl/out.h"
+#include "proto/frame.h"
+
+/* Turning a level on may open and read many libraries. */
+#define ANSWER_S_MAX 60
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Socket, or -1 with errno. */
+static int connect_daemon(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	size_t length = strlen(path);
+	int fd, error;
+
+	if (length >= sizeof(address.sun_path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(address.sun_path, path, length + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+		error = errno;
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	return fd;
+}
+
+static int send_request(int fd, Ranktrace__Request *request)
+{
+	size_t body_bytes = ranktrace__request__get_packed_size(request), size_bytes = FRAME_HEADER_BYTES + body_bytes;
+	uint8_t *data;
+	size_t sent = 0;
+
+	if (body_bytes > FRAME_REQUEST_BYTES_MAX)
+		return -EMSGSIZE;
+	data = malloc(size_bytes);
+	if (!data)
+		return -ENOMEM;
+	frame_header(data, FRAME_REQUEST, body_bytes);
+	ranktrace__request__pack(request, data + FRAME_HEADER_BYTES);
+	while (sent < size_bytes) {
+		ssize_t n = send(fd, data + sent, size_bytes - sent, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		/* A daemon that has closed may have said why before: read that. */
+		if (n < 0)
+			break;
+		sent += (size_t)n;
+	}
+	free(data);
+	return 0;
+}
+
+/* Reads until a frame is whole. Text says what went wrong. */
+static enum frame_result receive(int fd, uint8_t *data, struct frame *frame, char error[FRAME_ERROR_BYTES])
+{
+	int64_t end_ms = now_ms() + ANSWER_S_MAX * 1000;
+	size_t size_bytes = 0, room = FRAME_HEADER_BYTES + FRAME_BYTES_MAX;
+
+	for (;;) {
+		struct pollfd poller = {.fd = fd, .events = POLLIN};
+		enum frame_result result = frame_parse(data, size_bytes, FRAME_RESPONSE, frame, error);
+		int64_t left_ms = end_ms - now_ms();
+		ssize_t n;
+
+		if (result != FRAME_NEED_MORE)
+			return result;
+		if (left_ms <= 0 || poll(&poller, 1, (int)left_ms) == 0) {
+			snprintf(error, FRAME_ERROR_BYTES, "it did not answer within %d s", ANSWER_S_MAX);
+			return FRAME_ERROR;
+		}
+		n = recv(fd, data + size_bytes, room - size_bytes, MSG_DONTWAIT);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n <= 0) {
+			snprintf(error, FRAME_ERROR_BYTES, "it closed the connection without an answer%s%s",
+				n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
+			return FRAME_ERROR;
+		}
+		size_bytes += (size_t)n;
+	}
+}
+
+static int exchange(const struct options *options, int fd, Ranktrace__Request *request, Ranktrace__Response **ret)
+{
+	uint8_t *data = malloc(FRAME_HEADER_BYTES + FRAME_BYTES_MAX);
+	Ranktrace__Response *response = NULL;
+	char error[FRAME_ERROR_BYTES] = "";
+	enum frame_result result;
+	struct frame frame;
+
+	if (!data || send_request(fd, request) < 0) {
+		free(data);
+		return fail(EXIT_REFUSED, "the request could not be made");
+	}
+	result = receive(fd, data, &frame, error);
+	if (result == FRAME_MESSAGE)
+		response = ranktrace__response__unpack(NULL, frame.body_bytes, frame.body);
+	free(data);
+	if (result == FRAME_OTHER_VERSION)
+		return fail(EXIT_REFUSED,
+			"the daemon on %s speaks control version %u and this tracectl (%s) version %u: use those of "
+			"one release",
+			options->socket, frame.version, RANKTRACE_VERSION, FRAME_VERSION);
+	if (result != FRAME_MESSAGE)
+		return fail(EXIT_UNREACHABLE, "no answer from the daemon on %s: %s", options->socket, error);
+	if (!response)
+		return fail(EXIT_REFUSED, "the answer from %s cannot be read", options->socket);
+	if (response->error) {
+		char *sentence = out_clean(response->message);
+
+		fail(EXIT_REFUSED, "%s", *sentence ? sentence : strerror(response->error));
+		free(sentence);
+		if (response->body_case == RANKTRACE__RESPONSE__BODY__NOT_SET) {
+			client_free(response);
+			return EXIT_REFUSED;
+		}
+	}
+	*ret = response;
+	return response->error ? EXIT_REFUSED : EXIT_DONE;
+}
+
+int client_ask_quietly(const struct options *options, Ranktrace__Request *request, Ranktrace__Response **ret)
+{
+	int fd = connect_daemon(options->socket), code;
+
+	if (fd < 0)
+		return EXIT_UNREACHABLE;
+	request->version = FRAME_VERSION;
+	code = exchange(options, fd, request, ret);
+	close(fd);
+	return code;
+}
+
+int client_ask(const struct options *options, Ranktrace__Request *request, Ranktrace__Response **ret)
+{
+	int fd = connect_daemon(options->socket), code;
+
+	if (fd < 0)
+		return fail(EXIT_UNREACHABLE,
+			"no daemon answers on %s: %s; is ranktraced running? (--socket names another)", options->socket,
+			strerror(errno));
+	request->version = FRAME_VERSION;
+	code = exchange(options, fd, request, ret);
+	close(fd);
+	return code;
+}
+
+int client_get(const struct options *options, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
+	Ranktrace__Response **ret)
+{
+	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
+	Ranktrace__Response *response = NULL;
+	int code;
+
+	request.type = type;
+	code = client_ask(options, &request, &response);
+	if (code == EXIT_DONE && response->body_case != body)
+		code = fail(EXIT_REFUSED, "the daemon on %s answered something else than was asked", options->socket);
+	if (code != EXIT_DONE) {
+		client_free(response);
+		return code;
+	}
+	*ret = response;
+	return EXIT_DONE;
+}
+
+void client_free(Ranktrace__Response *response)
+{
+	if (response)
+		ranktrace__response__free_unpacked(response, NULL);
+}

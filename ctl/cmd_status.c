@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tracectl status: what is collected, what was lost and why, what is kept, and what it all costs. */
+#include "ctl/client.h"
+#include "ctl/levels.h"
+#include "ctl/out.h"
+
+static json_t *json_u64(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
+static json_t *texts_json(size_t count, char *const *texts)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(all, out_json_text(texts[i]));
+	return all;
+}
+
+static json_t *collectors_json(const Ranktrace__StatusBody *body)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < body->n_collectors; i++) {
+		const Ranktrace__Collector *c = body->collectors[i];
+
+		json_array_append_new(all,
+			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", out_json_text(c->name),
+				"summary", out_json_text(c->summary), "levels", texts_json(c->n_levels, c->levels),
+				"probes_attached", json_u64(c->probes_attached), "libraries", json_u64(c->libraries),
+				"events", json_u64(c->events), "drops", json_u64(c->drops), "notes",
+				texts_json(c->n_notes, c->notes), "notes_left_out", json_u64(c->notes_left_out)));
+	}
+	return all;
+}
+
+static json_t *store_json(const Ranktrace__Store *s)
+{
+	if (!s)
+		return json_null();
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "path", out_json_text(s->path),
+		"segments", json_u64(s->segments), "size_bytes", json_u64(s->size_bytes), "oldest_ns",
+		json_u64(s->oldest_ns), "newest_ns", json_u64(s->newest_ns), "rows", json_u64(s->rows), "rows_dropped",
+		json_u64(s->rows_dropped), "rows_pending", json_u64(s->rows_pending), "segments_removed",
+		json_u64(s->segments_removed), "segments_corrupt", json_u64(s->segments_corrupt), "trouble",
+		out_json_optional(s->trouble));
+}
+
+static json_t *self_json(const Ranktrace__Self *s)
+{
+	if (!s)
+		return json_null();
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_user_ns", json_u64(s->cpu_user_ns),
+		"cpu_system_ns", json_u64(s->cpu_system_ns), "rss_bytes", json_u64(s->rss_bytes), "rss_peak_bytes",
+		json_u64(s->rss_peak_bytes), "ranks", json_u64(s->ranks), "children", json_u64(s->children),
+		"launchers", json_u64(s->launchers));
+}
+
+static json_t *status_json(const Ranktrace__StatusBody *body)
+{
+	json_t *features = json_object();
+
+	for (size_t i = 0; i < body->n_features; i++)
+		json_object_set_new(features, body->features[i]->name, json_boolean(body->features[i]->present));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+		out_json_text(body->version), "pid", json_u64(body->pid), "uptime_ns", json_u64(body->uptime_ns),
+		"host", out_json_text(body->host), "features", features, "levels",
+		levels_json(body->n_levels, body->levels, NULL), "collectors", collectors_json(body), "ring_drops",
+		json_u64(body->ring_drops), "records_refused", json_u64(body->records_refused), "store",
+		store_json(body->store), "self", self_json(body->self));
+}
+
+static void print_head(const Ranktrace__StatusBody *body)
+{
+	char *version = out_clean(body->version), *host = out_clean(body->host), text[OUT_BYTES];
+
+	printf("ranktraced %s on %s, pid %u, up %s\n", version, host, body->pid, out_duration(body->uptime_ns, text));
+	free(version);
+	free(host);
+	printf("%-8s", "kernel");
+	for (size_t i = 0; i < body->n_features; i++)
+		printf("  %s%s", body->features[i]->present ? "" : "no ", body->features[i]->name);
+	printf("%s\n%-8s", body->n_features ? "" : "  not known", "levels");
+	for (size_t i = 0; i < body->n_levels; i++) {
+		const Ranktrace__Level *l = body->levels[i];
+
+		printf("  %s %s", l->level, l->on ? "on" : "off");
+		if (l->remaining_ns)
+			printf(" (%s left)", out_duration(l->remaining_ns, text));
+	}
+	printf("\n%-8s", "dumps");
+	for (size_t i = 0; i < body->n_levels; i++)
+		if (body->levels[i]->interval_minutes > 0)
+			printf("  %s every %g min", body->levels[i]->level, body->levels[i]->interval_minutes);
+	putchar('\n');
+}
+
+static void print_self(const Ranktrace__StatusBody *body)
+{
+	const Ranktrace__Self *s = body->self;
+	uint64_t cpu_ns = s->cpu_user_ns + s->cpu_system_ns;
+	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES];
+
+	printf("%-8s  %llu ranks, %llu children, %llu launchers\n", "ranks", (unsigned long long)s->ranks,
+		(unsigned long long)s->children, (unsigned long long)s->launchers);
+	printf("%-8s  %s of CPU since start (%.2f %% of a core), %s of memory, %s at most\n", "cost",
+		out_duration(cpu_ns, a), body->uptime_ns ? 100.0 * (double)cpu_ns / (double)body->uptime_ns : 0.0,
+		out_size(s->rss_bytes, b), out_size(s->rss_peak_bytes, c));
+}
+
+static void print_store(const Ranktrace__Store *s)
+{
+	char *path = out_clean(s->path), *trouble = out_clean(s->trouble);
+	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES];
+
+	printf("%-8s  %s\n%-8s  %s in %llu segments", "store", path, "", out_size(s->size_bytes, a),
+		(unsigned long long)s->segments);
+	if (s->oldest_ns && s->newest_ns >= s->oldest_ns)
+		printf(", %s from the oldest to the newest row", out_duration(s->newest_ns - s->oldest_ns, b));
+	printf("\n%-8s  %s rows written since start, %s waiting, %s dropped\n", "", out_count(s->rows, a),
+		out_count(s->rows_pending, b), out_count(s->rows_dropped, c));
+	if (s->segments_removed || s->segments_corrupt)
+		printf("%-8s  %s segments removed for room or age, %s set aside as corrupt\n", "",
+			out_count(s->segments_removed, a), out_count(s->segments_corrupt, b));
+	if (*trouble)
+		printf("%-8s  trouble: %s\n", "", trouble);
+	free(path);
+	free(trouble);
+}
+
+static void print_collector(const Ranktrace__Collector *c)
+{
+	char *name = out_clean(c->name), *summary = out_clean(c->summary), levels[OUT_BYTES] = "always";
+	char a[OUT_BYTES], b[OUT_BYTES], d[OUT_BYTES];
+
+	for (size_t i = 0, at = 0; i < c->n_levels && at < sizeof(levels); i++)
+		at += (size_t)snprintf(levels + at, sizeof(levels) - at, "%s%s", i ? "," : "", c->levels[i]);
+	printf("%-10s %-11s %7llu %5llu %14s %10s  %s\n", out_cut(name, 10), out_cut(levels, 11),
+		(unsigned long long)c->probes_attached, (unsigned long long)c->libraries, out_count(c->events, a),
+		out_count(c->drops, b), out_cut(summary, 38));
+	for (size_t i = 0; i < c->n_notes; i++) {
+		char *note = out_clean(c->notes[i]);
+
+		printf("%-10s - %s\n", "", note);
+		free(note);
+	}
+	if (c->notes_left_out)
+		printf("%-10s - and %s notes more\n", "", out_count(c->notes_left_out, d));
+	free(name);
+	free(summary);
+}
+
+static void print_status(const Ranktrace__StatusBody *body)
+{
+	char a[OUT_BYTES], b[OUT_BYTES];
+
+	print_head(body);
+	if (body->self)
+		print_self(body);
+	if (body->store)
+		print_store(body->store);
+	printf("%-8s  %s records for want of room in the ring, %s refused as malformed\n", "drops",
+		out_count(body->ring_drops, a), out_count(body->records_refused, b));
+	printf("\n%-10s %-11s %7s %5s %14s %10s  %s\n", "COLLECTOR", "LEVELS", "PROBES", "LIBS", "EVENTS", "DROPS",
+		"SEES");
+	for (size_t i = 0; i < body->n_collectors; i++)
+		print_collector(body->collectors[i]);
+}
+
+int cmd_status(const struct options *options, int argc, char **argv)
+{
+	Ranktrace__Response *response;
+	int code;
+
+	if (argc)
+		return fail_argument("status", argv[0]);
+	code = client_get(
+		options, RANKTRACE__REQUEST_TYPE__REQUEST_STATUS, RANKTRACE__RESPONSE__BODY_STATUS, &response);
+	if (code != EXIT_DONE)
+		return code;
+	if (options->json)
+		code = out_json(status_json(response->status));
+	else
+		print_status(response->status);
+	client_free(response);
+	return code;
+}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for tracectl: verbs, levels and values, files after --socket and --state-dir.
+
+_tracectl_verbs()
+{
+	tracectl help 2>/dev/null | awk '/^Verbs:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'
+}
+
+_tracectl()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb= i words=
+
+	# bash splits at "=": LEVEL=VALUE comes as three words.
+	[[ $cur == "=" ]] && cur=
+	[[ $prev == "=" ]] && prev="${COMP_WORDS[COMP_CWORD - 2]}="
+	[[ ${COMP_WORDS[COMP_CWORD]} == "=" ]] && prev="$prev="
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		--socket | --state-dir) ((i++)) ;;
+		-*) ;;
+		*)
+			verb=${COMP_WORDS[i]}
+			break
+			;;
+		esac
+	done
+	case $prev in
+	--socket)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	--state-dir)
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		return
+		;;
+	--for) words="1m 10m 1h" ;;
+	L[0-3]=) [[ $verb == set ]] && words="true false" ;;
+	*)
+		case $verb in
+		"") words="$(_tracectl_verbs) --socket --state-dir --json --version --help" ;;
+		set) words="L0= L1= L2= L3= --for --json" ;;
+		interval) words="L1= L2= L3= --json" ;;
+		print) words="L0 L1 L2 L3 all --json" ;;
+		help) words=$(_tracectl_verbs) ;;
+		query) words="--csv --json --state-dir" ;;
+		*) words="--json --socket" ;;
+		esac
+		;;
+	esac
+	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+	[[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+}
+
+complete -F _tracectl tracectl

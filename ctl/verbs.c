@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of verbs: a new one is its cmd_VERB.c, its line in tracectl.h, and a row here. */
+#include "ctl/tracectl.h"
+
+const struct verb verbs[] = {
+	{"set", cmd_set, "LEVEL=true|false... [--for TIME] [--json]", "turn collection levels on or off",
+		"Levels are L0 (steps and stages), L1 (communication), L2 (memory) and L3 (operating system).\n"
+		"--for 10m turns what is turned on off again after that time (s, m, h, d; no unit: seconds).\n"
+		"Answers when probes are attached or detached, and says what happened.\n"},
+	{"interval", cmd_interval, "LEVEL=MINUTES... [--json]", "set the dump interval of L1, L2 or L3",
+		"Minutes may have a fraction; they are above 0 and at most 10080 (a week).\n"},
+	{"print", cmd_print, "[L0|L1|L2|L3|all] [--json]", "show levels and intervals", ""},
+	{"status", cmd_status, "[--json]", "show collectors, drops, the store and the daemon's own cost", ""},
+	{"ranks", cmd_ranks, "[--json]", "show the training ranks of this node and what each is in now", ""},
+	{"check", cmd_check, "[--json]", "show what this machine allows, what each level sees, and what to do",
+		"With the daemon down it runs ranktraced --check instead. Exit code 1: something is missing.\n"},
+	{"help", cmd_help, "[VERB]", "show this, or more about a verb", ""},
+};
+const size_t verbs_count = ARRAY_SIZE(verbs);
+
+const struct verb *verb_find(const char *name)
+{
+	for (size_t i = 0; i < verbs_count; i++)
+		if (strcmp(verbs[i].name, name) == 0)
+			return &verbs[i];
+	return NULL;
+}
+
+#define WORD_BYTES 24
+
+/* Levenshtein's distance of two short words. */
+static unsigned distance(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+	unsigned row[WORD_BYTES + 1];
+
+	if (n > WORD_BYTES || m > WORD_BYTES)
+		return WORD_BYTES;
+	for (size_t j = 0; j <= m; j++)
+		row[j] = (unsigned)j;
+	for (size_t i = 1; i <= n; i++) {
+		unsigned diagonal = row[0];
+
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= m; j++) {
+			unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[m];
+}
+
+const char *verb_nearest(const char *word)
+{
+	const char *nearest = NULL;
+	unsigned best = 3; /* farther ones are no help */
+
+	for (size_t i = 0; i < verbs_count; i++) {
+		unsigned d = distance(word, verbs[i].name);
+
+		if (d < best) {
+			best = d;
+			nearest = verbs[i].name;
+		}
+	}
+	return distance(word, "query") < best ? "query" : nearest;
+}

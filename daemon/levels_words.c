@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of levels: names, what is on by default, dump intervals. Asks no other room. See levels.h. */
+#include <math.h>
+#include "daemon/levels.h"
+
+static const struct {
+	const char *name;
+	bool on;
+	double interval_minutes;
+} table[] = {
+	[LEVEL_L0] = {"L0", true, 0},
+	[LEVEL_L1] = {"L1", false, 5},
+	[LEVEL_L2] = {"L2", false, 5},
+	[LEVEL_L3] = {"L3", false, 2},
+};
+_Static_assert(ARRAY_SIZE(table) == LEVEL_MAX, "a row a level");
+
+int level_parse(const char *text, enum level *ret)
+{
+	for (enum level l = 0; l < LEVEL_MAX; l++) {
+		if (streq(text, table[l].name)) {
+			*ret = l;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+const char *level_name(enum level level)
+{
+	return table[level].name;
+}
+
+bool level_interval_good(double minutes)
+{
+	return isfinite(minutes) && minutes > 0 && minutes <= LEVEL_INTERVAL_MINUTES_MAX;
+}
+
+void levels_defaults(struct levels *levels)
+{
+	*levels = (struct levels){0};
+	for (enum level l = 0; l < LEVEL_MAX; l++) {
+		levels->on[l] = table[l].on;
+		levels->interval_minutes[l] = table[l].interval_minutes;
+	}
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The event loop; see loop.h. Nothing here judges or stores: it says when, the rooms say what. */
+#include <event2/event.h>
+#include <signal.h>
+#include <systemd/sd-daemon.h>
+#include "daemon/collector.h"
+#include "daemon/context.h"
+#include "daemon/kernel.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/ranks.h"
+#include "daemon/steps_room.h"
+#include "daemon/store.h"
+
+#define TICK_NS (100 * NSEC_PER_MSEC)
+#define STATUS_NS (5 * NSEC_PER_SEC)
+
+static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+struct loop {
+	struct context *context;
+	void (*reload)(void *arg);
+	void *reload_arg;
+	struct event *signal[ARRAY_SIZE(signals)];
+	struct event *tick;
+	struct event *ring;
+	uint64_t watchdog_ns; /* 0: systemd does not watch us */
+	int drain_error;      /* the last one, so that it is logged once and not every tick */
+	int flush_error;
+	uint64_t *due_ns; /* of duties[] */
+};
+
+static void drain(struct loop *loop, uint64_t now_ns)
+{
+	int r = kernel_drain(loop->context->kernel);
+
+	(void)now_ns;
+	if (r < 0 && r != loop->drain_error)
+		log_error_errno("loop", r, "cannot read the ring, trying again every 100 ms");
+	loop->drain_error = r < 0 ? r : 0;
+}
+
+static void tick_collectors(struct loop *loop, uint64_t now_ns)
+{
+	collectors_tick(loop->context->collectors, now_ns);
+}
+
+static void tick_steps(struct loop *loop, uint64_t now_ns)
+{
+	steps_room_tick(loop->context->steps, now_ns);
+}
+
+static void tick_ranks(struct loop *loop, uint64_t now_ns)
+{
+	ranks_tick(loop->context->ranks, now_ns);
+}
+
+static void tick_levels(struct loop *loop, uint64_t now_ns)
+{
+	levels_tick(loop->context, now_ns);
+}
+
+static void flush(struct loop *loop, uint64_t now_ns)
+{
+	struct store *store = loop->context->store;
+	int r = store_flush(store, store_utc_ns(store, now_ns));
+
+	if (r < 0 && r != loop->flush_error)
+		log_error_errno("loop", r, "cannot write the store, trying again");
+	loop->flush_error = r < 0 ? r : 0;
+}
+
+/* "L0,L3 on; 8 ranks; 1.2 GiB stored": what `systemctl status` shows. */
+static void describe(const struct context *context, char *text, size_t size)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+	struct store_status store = {0};
+	char on[32] = "";
+	double stored;
+	unsigned unit = 0;
+	size_t used = 0, ranks = ranks_count(context->ranks, RANK_ROLE_RANK);
+
+	store_status(context->store, &store);
+	stored = (double)store.size_bytes;
+	for (; stored >= 1024 && unit + 1 < ARRAY_SIZE(units); unit++)
+		stored /= 1024;
+	for (enum level l = 0; l < LEVEL_MAX; l++)
+		if (context->levels.on[l])
+			used += (size_t)snprintf(on + used, sizeof(on) - used, "%s%s", used ? "," : "", level_name(l));
+	snprintf(text, size, "%s on; %zu %s; %.1f %s stored", used ? on : "nothing", ranks,
+		ranks == 1 ? "rank" : "ranks", stored, units[unit]);
+}
+
+static void tell_status(struct loop *loop, uint64_t now_ns)
+{
+	char text[128];
+
+	(void)now_ns;
+	describe(loop->context, text, sizeof(text));
+	sd_notifyf(0, "STATUS=%s", text);
+}
+
+static void tell_watchdog(struct loop *loop, uint64_t now_ns)
+{
+	(void)now_ns;
+	if (loop->watchdog_ns)
+		sd_notify(0, "WATCHDOG=1");
+}
+
+static uint64_t every_tick(const struct loop *loop)
+{
+	(void)loop;
+	return TICK_NS;
+}
+
+static uint64_t every_second(const struct loop *loop)
+{
+	(void)loop;
+	return NSEC_PER_SEC;
+}
+
+static uint64_t every_flush(const struct loop *loop)
+{
+	return loop->context->config.flush_interval_ns;
+}
+
+static uint64_t every_status(const struct loop *loop)
+{
+	(void)loop;
+	return STATUS_NS;
+}
+
+static uint64_t every_watchdog(const struct loop *loop)
+{
+	return loop->watchdog_ns ? loop->watchdog_ns : STATUS_NS;
+}
+
+/* What a tick calls, in this order: events first, so that every later room sees what was there when the tick began. */
+static const struct duty {
+	void (*run)(struct loop *loop, uint64_t now_ns);
+	uint64_t (*period_ns)(const struct loop *loop);
+} duties[] = {
+	{drain, every_tick},
+	{tick_collectors, every_tick},
+	{tick_steps, every_tick},
+	{tick_ranks, every_tick},
+	{tick_levels, every_second},
+	{flush, every_flush},
+	{tell_status, every_status},
+	{tell_watchdog, every_watchdog},
+};
+
+/* A duty runs in the last tick before it would be late, so that its period is an upper bound where it can be. */
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop *loop = arg;
+
+	(void)fd;
+	(void)what;
+	for (size_t i = 0; i < ARRAY_SIZE(duties); i++) {
+		uint64_t now_ns = monotonic_ns();
+		uint64_t period_ns = duties[i].period_ns(loop);
+
+		if (now_ns + TICK_NS < loop->due_ns[i])
+			continue;
+		loop->due_ns[i] += period_ns;
+		if (loop->due_ns[i] <= now_ns)
+			loop->due_ns[i] = now_ns + period_ns;
+		duties[i].run(loop, now_ns);
+	}
+}
+
+static void on_ring(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	drain(arg, 0);
+}
+
+static void on_reload(struct loop *loop)
+{
+	char text[128];
+
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)(monotonic_ns() / NSEC_PER_USEC));
+	loop->reload(loop->reload_arg);
+	describe(loop->context, text, sizeof(text));
+	sd_notifyf(0, "READY=1\nSTATUS=%s", text);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+	struct loop *loop = arg;
+
+	(void)what;
+	if (number == SIGHUP) {
+		on_reload(loop);
+		return;
+	}
+	log_notice("loop", "stopping: %s", strsignal((int)number));
+	event_base_loopbreak(loop->context->base);
+}
+
+static void loop_closep(struct loop **loop)
+{
+	*loop = loop_close(*loop);
+}
+
+int loop_open(struct context *context, void (*reload)(void *arg), void *arg, struct loop **ret)
+{
+	_cleanup_(loop_closep) struct loop *loop = calloc(1, sizeof(*loop));
+
+	if (!loop)
+		return -ENOMEM;
+	loop->context = context;
+	loop->reload = reload;
+	loop->reload_arg = arg;
+	loop->due_ns = calloc(ARRAY_SIZE(duties), sizeof(*loop->due_ns));
+	context->base = event_base_new();
+	if (!loop->due_ns || !context->base)
+		return log_error_errno("loop", -ENOMEM, "cannot make the event loop");
+	/* A client that went away must be an error of a write and not our end. */
+	signal(SIGPIPE, SIG_IGN);
+	/* From here on a signal waits for the loop, so that a stop during the start still closes every room. */
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		loop->signal[i] = evsignal_new(context->base, signals[i], on_signal, loop);
+		if (!loop->signal[i] || event_add(loop->signal[i], NULL) < 0)
+			return log_error_errno("loop", -ENOMEM, "cannot watch signals");
+	}
+	*ret = TAKE_PTR(loop);
+	return 0;
+}
+
+static int add_events(struct loop *loop)
+{
+	const struct timeval tick = {.tv_usec = TICK_NS / NSEC_PER_USEC};
+	struct event_base *base = loop->context->base;
+	int fd = kernel_fd(loop->context->kernel);
+	uint64_t watchdog_us = 0;
+
+	loop->tick = event_new(base, -1, EV_PERSIST, on_tick, loop);
+	if (!loop->tick || event_add(loop->tick, &tick) < 0)
+		return log_error_errno("loop", -ENOMEM, "cannot make the timer");
+	if (fd >= 0) {
+		loop->ring = event_new(base, fd, EV_READ | EV_PERSIST, on_ring, loop);
+		if (!loop->ring || event_add(loop->ring, NULL) < 0)
+			return log_error_errno("loop", -ENOMEM, "cannot watch the ring");
+	}
+	if (sd_watchdog_enabled(0, &watchdog_us) > 0)
+		loop->watchdog_ns = watchdog_us * NSEC_PER_USEC / 2;
+	return 0;
+}
+
+int loop_run(struct loop *loop)
+{
+	char text[128];
+	int r = add_events(loop);
+
+	if (r < 0)
+		return r;
+	describe(loop->context, text, sizeof(text));
+	sd_notifyf(0, "READY=1\nSTATUS=%s", text);
+	log_notice("loop", "ready: %s", text);
+	r = event_base_dispatch(loop->context->base);
+	sd_notify(0, "STOPPING=1");
+	return r < 0 ? log_error_errno("loop", -EIO, "the event loop failed") : 0;
+}
+
+struct loop *loop_close(struct loop *loop)
+{
+	if (!loop)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (loop->signal[i])
+			event_free(loop->signal[i]);
+	if (loop->tick)
+		event_free(loop->tick);
+	if (loop->ring)
+		event_free(loop->ring);
+	if (loop->context->base)
+		event_base_free(loop->context->base);
+	loop->context->base = NULL;
+	free(loop->due_ns);
+	free(loop);
+	return NULL;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ranktraced: the command line, the order in which rooms open and close, and the reload of the configuration. Exit
+ * status: 0 stopped as told, 1 could not start or work (a sentence says why), 2 wrong usage.
+ */
+#include <getopt.h>
+#include "daemon/check.h"
+#include "daemon/collector.h"
+#include "daemon/context.h"
+#include "daemon/control.h"
+#include "daemon/kernel.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/start.h"
+#include "daemon/steps_room.h"
+#include "daemon/store.h"
+
+enum { EXIT_USAGE = 2 };
+
+struct daemon {
+	struct context context;
+	struct start_options options;
+	struct loop *loop;
+};
+
+static void reload(void *arg)
+{
+	struct daemon *d = arg;
+	char error[512], ignored[512];
+	struct config fresh;
+
+	if (start_config(&d->options, &fresh, error, sizeof(error)) < 0) {
+		log_error("config", "%s; keeping the configuration as it was", error);
+		return;
+	}
+	config_reload(&d->context.config, &fresh, ignored, sizeof(ignored));
+	log_set_level(d->context.config.log_level);
+	if (ignored[0])
+		log_warning("config", "configuration reloaded; waiting for a restart: %s", ignored);
+	else
+		log_notice("config", "configuration reloaded");
+}
+
+static int open_loop(struct daemon *d)
+{
+	return loop_open(&d->context, reload, d, &d->loop);
+}
+
+static void close_loop(struct daemon *d)
+{
+	d->loop = loop_close(d->loop);
+}
+
+static int open_store(struct daemon *d)
+{
+	return start_store(&d->context.config, &d->context.store);
+}
+
+static void close_store(struct daemon *d)
+{
+	d->context.store = store_close(d->context.store);
+}
+
+static int open_kernel(struct daemon *d)
+{
+	return kernel_open(&d->context, &d->context.kernel);
+}
+
+static void close_kernel(struct daemon *d)
+{
+	d->context.kernel = kernel_close(d->context.kernel);
+}
+
+static int open_steps(struct daemon *d)
+{
+	return steps_room_new(&d->context, &d->context.steps);
+}
+
+static void close_steps(struct daemon *d)
+{
+	d->context.steps = steps_room_free(d->context.steps);
+}
+
+static int open_ranks(struct daemon *d)
+{
+	return ranks_new(&d->context, &d->context.ranks);
+}
+
+static void close_ranks(struct daemon *d)
+{
+	d->context.ranks = ranks_free(d->context.ranks);
+}
+
+static int open_collectors(struct daemon *d)
+{
+	return collectors_open(&d->context, &d->context.collectors);
+}
+
+static void close_collectors(struct daemon *d)
+{
+	d->context.collectors = collectors_close(d->context.collectors);
+}
+
+static int open_levels(struct daemon *d)
+{
+	start_levels(&d->context);
+	return ranks_scan(d->context.ranks); /* after the levels, so that every rank meets its probes */
+}
+
+static int open_control(struct daemon *d)
+{
+	return control_open(&d->context, &d->context.control);
+}
+
+static void close_control(struct daemon *d)
+{
+	d->context.control = control_close(d->context.control);
+}
+
+/* Opened from the top, closed from the bottom. */
+static const struct room {
+	const char *name;
+	int (*open)(struct daemon *d);
+	void (*close)(struct daemon *d); /* may be NULL */
+	bool tells;			 /* logs why it failed, better than we can */
+} rooms[] = {
+	{"loop", open_loop, close_loop, true},
+	{"store", open_store, close_store, true},
+	{"kernel", open_kernel, close_kernel, false},
+	{"ranks", open_ranks, close_ranks, false},
+	{"steps", open_steps, close_steps, false},
+	{"collectors", open_collectors, close_collectors, true},
+	{"levels", open_levels, NULL, false},
+	{"control", open_control, close_control, true},
+};
+
+static int run(struct daemon *d)
+{
+	size_t opened;
+	int r = 0;
+
+	for (opened = 0; opened < ARRAY_SIZE(rooms); opened++) {
+		r = rooms[opened].open(d);
+		if (r >= 0)
+			continue;
+		if (!rooms[opened].tells)
+			log_error_errno("main", r, "cannot start: room '%s' did not open", rooms[opened].name);
+		break;
+	}
+	if (r >= 0)
+		r = loop_run(d->loop);
+	while (opened-- > 0)
+		if (rooms[opened].close)
+			rooms[opened].close(d);
+	if (r >= 0)
+		log_notice("main", "stopped");
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* What the machine allows, without a daemon: the kernel room is asked where it opens, and check says what is missing.
+ */
+static int check(struct daemon *d)
+{
+	int missing;
+
+	log_set_level(LOG_ERR);
+	if (kernel_open(&d->context, &d->context.kernel) < 0)
+		d->context.kernel = NULL;
+	missing = check_print(stdout, &d->context, d->options.json);
+	d->context.kernel = kernel_close(d->context.kernel);
+	return missing ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static void usage(FILE *f)
+{
+	fputs("usage: ranktraced [OPTION]...\n"
+	      "Finds the training ranks of this machine, traces them, and keeps what it sees.\n"
+	      "\n"
+	      "  --config F      read F instead of " RANKTRACE_SYSCONFDIR "/ranktrace.conf\n"
+	      "  --state-dir D   keep the store and saved levels in D\n"
+	      "  --socket S      serve tracectl on S\n"
+	      "  --log-level L   emergency .. debug\n"
+	      "  --foreground    is what it always does: it never forks\n"
+	      "  --check         say what each level will see on this machine, and end\n"
+	      "  --json          with --check: as JSON\n"
+	      "  --version, --help\n"
+	      "\n"
+	      "See ranktraced(8) and ranktrace.conf(5).\n",
+		f);
+}
+
+enum { OPTION_STATE = 256, OPTION_SOCKET, OPTION_CONFIG, OPTION_LEVEL, OPTION_FLAG };
+
+/* 0: go on; otherwise the program ends with ret_status. */
+static int parse(int argc, char **argv, struct start_options *options, int *ret_status)
+{
+	int check = 0, json = 0, help = 0, version = 0, foreground = 0, c;
+	const struct option table[] = {
+		{"state-dir", required_argument, NULL, OPTION_STATE},
+		{"socket", required_argument, NULL, OPTION_SOCKET},
+		{"config", required_argument, NULL, OPTION_CONFIG},
+		{"log-level", required_argument, NULL, OPTION_LEVEL},
+		{"foreground", no_argument, &foreground, 1},
+		{"check", no_argument, &check, 1},
+		{"json", no_argument, &json, 1},
+		{"help", no_argument, &help, 1},
+		{"version", no_argument, &version, 1},
+		{0},
+	};
+	const char **texts[] = {&options->state_dir, &options->socket, &options->config, &options->log_level};
+
+	*ret_status = EXIT_USAGE;
+	while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
+		if (c == '?')
+			return 1;
+		if (c >= OPTION_STATE && c < OPTION_FLAG)
+			*texts[c - OPTION_STATE] = optarg;
+	}
+	options->check = check;
+	options->json = json;
+	if (optind < argc || (json && !check)) {
+		fprintf(stderr, "ranktraced: unexpected '%s'; see ranktraced --help\n",
+			optind < argc ? argv[optind] : "--json");
+		return 1;
+	}
+	*ret_status = EXIT_SUCCESS;
+	if (help)
+		usage(stdout);
+	else if (version)
+		puts("ranktraced " RANKTRACE_VERSION);
+	return help || version;
+}
+
+int main(int argc, char **argv)
+{
+	static struct daemon d;
+	char error[512];
+	int status;
+
+	if (parse(argc, argv, &d.options, &status))
+		return status;
+	log_open(LOG_INFO);
+	if (start_options_check(&d.options, error, sizeof(error)) < 0) {
+		log_error("main", "%s", error);
+		return EXIT_USAGE;
+	}
+	if (start_config(&d.options, &d.context.config, error, sizeof(error)) < 0) {
+		log_error("config", "%s", error);
+		return EXIT_FAILURE;
+	}
+	log_set_level(d.context.config.log_level);
+	start_identity(&d.context);
+	return d.options.check ? check(&d) : run(&d);
+}

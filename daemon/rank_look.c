@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a process is. One with a training library and a number of its own is a rank; without a number it is the child of
+ * the nearest rank above it, or rank 0 of 1. One that starts ranks is a launcher, whatever its environment says: it is
+ * known by its command, or found out when a rank shows up below it.
+ */
+#include "daemon/rank_room.h"
+
+#include "daemon/context.h"
+#include "daemon/procfs.h"
+#include "daemon/rank_cgroup.h"
+#include "daemon/rank_command.h"
+#include "daemon/rank_env.h"
+
+#define FROM_START_NS NSEC_PER_SEC
+
+struct ancestors {
+	uint32_t pid[RANK_ANCESTORS_MAX];
+	unsigned count;
+};
+
+/* Parents of a process, nearest first; init is nobody's launcher. */
+static void find_ancestors(const struct ranks *ranks, uint32_t parent_pid, struct ancestors *ret)
+{
+	struct procfs_stat stat;
+
+	ret->count = 0;
+	while (parent_pid > 1 && ret->count < RANK_ANCESTORS_MAX) {
+		ret->pid[ret->count++] = parent_pid;
+		if (procfs_stat(ranks->proc_root, parent_pid, &stat) < 0)
+			break;
+		parent_pid = stat.parent_pid;
+	}
+}
+
+static bool descends_from(const struct ranks *ranks, const struct rank *rank, uint32_t pid)
+{
+	struct ancestors above;
+
+	find_ancestors(ranks, rank->parent_pid, &above);
+	for (unsigned i = 0; i < above.count; i++)
+		if (above.pid[i] == pid)
+			return true;
+	return false;
+}
+
+/*
+ * A child that names its parent's own place. Scripts copy the launcher's number into other launchers' variables for
+ * their children to see (SLURM_PROCID to RANK), so across launchers the same number of the same world is the same.
+ */
+static bool is_same_place(const struct rank_env *child, const struct rank_env *parent)
+{
+	if (!child->source[0])
+		return true;
+	if (child->rank != parent->rank)
+		return false;
+	if (streq(child->source, parent->source))
+		return streq(child->job, parent->job);
+	return child->world_size > 0 && child->world_size == parent->world_size;
+}
+
+/*
+ * Whether a rank below tells that the one above only launches. A rank may start a job of its own (an evaluation), but
+ * then it has a local rank itself, or the same kind of number.
+ */
+static bool is_outranked(const struct rank_env *above, const struct rank_env *below)
+{
+	if (is_same_place(below, above))
+		return false;
+	return !streq(below->source, above->source) || (above->local_rank < 0 && below->local_rank >= 0);
+}
+
+static struct tracked *find_owner(const struct ranks *ranks, const struct ancestors *above, const struct rank_env *env)
+{
+	for (unsigned i = 0; i < above->count; i++) {
+		struct tracked *tracked = tracked_find(ranks, above->pid[i]);
+
+		if (tracked && tracked->rank.role == RANK_ROLE_RANK && is_same_place(env, &tracked->rank.env))
+			return tracked;
+	}
+	return NULL;
+}
+
+/* It came to its library later than a rank that it had started. */
+static bool has_launched(const struct ranks *ranks, const struct rank *rank)
+{
+	for (uint32_t i = 0; i < ranks->slots; i++)
+		if (ranks->slot[i] && is_outranked(&rank->env, &ranks->slot[i]->rank.env) &&
+			descends_from(ranks, &ranks->slot[i]->rank, rank->pid))
+			return true;
+	return false;
+}
+
+static bool is_launcher(const struct ranks *ranks, uint32_t pid)
+{
+	_cleanup_free_ char *command = NULL;
+	size_t size;
+
+	return procfs_command(ranks->proc_root, pid, &command, &size) == 0 && rank_command_is_launcher(command, size);
+}
+
+static void read_command(const struct ranks *ranks, struct rank *rank)
+{
+	_cleanup_free_ char *command = NULL;
+	size_t size;
+
+	if (procfs_command(ranks->proc_root, rank->pid, &command, &size) == 0)
+		rank_command_join(command, size, rank->command, sizeof(rank->command));
+}
+
+static void read_cgroup(const struct ranks *ranks, struct rank *rank)
+{
+	_cleanup_free_ char *text = NULL;
+	struct rank_cgroup cgroup;
+
+	if (procfs_cgroup(ranks->proc_root, rank->pid, &text) < 0)
+		return;
+	rank_cgroup_parse(text, &cgroup);
+	memcpy(rank->cgroup, cgroup.path, sizeof(rank->cgroup));
+	memcpy(rank->container, cgroup.container, sizeof(rank->container));
+	if (!rank->env.pod[0])
+		memcpy(rank->env.pod, cgroup.pod_uid, sizeof(cgroup.pod_uid));
+}
+
+static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *ret)
+{
+	_cleanup_free_ char *block = NULL;
+	size_t size;
+	bool cut;
+	int r = procfs_environ(ranks->proc_root, pid, &block, &size, &cut);
+
+	if (r < 0)
+		return r;
+	rank_env_parse(block, size, ret);
+	return 0;
+}
+
+/* Everything but role, number and slot. */
+static int describe(const struct ranks *ranks, uint32_t pid, struct rank *ret)
+{
+	struct procfs_stat stat;
+	int r = procfs_stat(ranks->proc_root, pid, &stat);
+
+	if (r < 0)
+		return r;
+	*ret = (struct rank){.pid = pid, .start_time_ns = stat.start_time_ns, .parent_pid = stat.parent_pid};
+	r = read_env(ranks, pid, &ret->env);
+	if (r < 0)
+		return r;
+	(void)copy_text(ret->boot_id, sizeof(ret->boot_id), ranks->context->boot_id);
+	(void)copy_text(ret->host, sizeof(ret->host), ranks->context->host);
+	(void)procfs_exe(ranks->proc_root, pid, ret->exe, sizeof(ret->exe));
+	read_command(ranks, ret);
+	read_cgroup(ranks, ret);
+	ret->first_seen_ns = ret->last_seen_ns = realtime_ns();
+	return 0;
+}
+
+static void make_launcher(struct rank *rank)
+{
+	rank->role = RANK_ROLE_LAUNCHER;
+	rank->env.rank = rank->env.world_size = -1;
+}
+
+/* A new rank shows what those around it are. */
+static void review(struct ranks *ranks, const struct rank *rank, const struct ancestors *above, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < above->count; i++) {
+		struct tracked *tracked = tracked_find(ranks, above->pid[i]), *added;
+		struct rank launcher;
+
+		if (tracked && tracked->rank.role == RANK_ROLE_RANK && is_outranked(&tracked->rank.env, &rank->env))
+			tracked_become(ranks, tracked, RANK_ROLE_LAUNCHER, 0);
+		if (tracked || !is_launcher(ranks, above->pid[i]) || describe(ranks, above->pid[i], &launcher) < 0)
+			continue;
+		/* mpirun and its like have no training library of their own. */
+		make_launcher(&launcher);
+		if (tracked_add(ranks, &launcher, now_ns, &added) == 0)
+			rank_queue_remove(ranks->queue, launcher.pid);
+	}
+	for (uint32_t i = 0; i < ranks->slots; i++) {
+		struct tracked *other = ranks->slot[i];
+
+		if (other && &other->rank != rank && is_same_place(&other->rank.env, &rank->env) &&
+			descends_from(ranks, &other->rank, rank->pid))
+			tracked_become(ranks, other, RANK_ROLE_CHILD, rank->instance);
+	}
+}
+
+static enum look decide(struct ranks *ranks, const struct rank_candidate *candidate, uint64_t now_ns)
+{
+	uint64_t before_ns = candidate->looked_ns ? candidate->looked_ns : candidate->since_ns;
+	struct ancestors above;
+	struct tracked *owner, *added;
+	struct rank rank;
+
+	if (describe(ranks, candidate->pid, &rank) < 0 || rank.start_time_ns != candidate->start_time_ns)
+		return LOOK_GONE;
+	rank.from_start = candidate->from_exec && now_ns - before_ns <= FROM_START_NS;
+	find_ancestors(ranks, rank.parent_pid, &above);
+	owner = find_owner(ranks, &above, &rank.env);
+	if (is_launcher(ranks, rank.pid)) {
+		make_launcher(&rank);
+	} else if (owner) {
+		rank.role = RANK_ROLE_CHILD;
+		rank.parent_instance = owner->rank.instance;
+	} else {
+		rank.role = RANK_ROLE_RANK;
+		if (!rank.env.source[0]) {
+			rank.env.rank = 0;
+			rank.env.world_size = 1;
+		}
+		if (has_launched(ranks, &rank))
+			make_launcher(&rank);
+	}
+	if (tracked_add(ranks, &rank, now_ns, &added) < 0)
+		return LOOK_AGAIN;
+	if (rank.role == RANK_ROLE_RANK)
+		review(ranks, &added->rank, &above, now_ns);
+	return LOOK_DECIDED;
+}
+
+static const char *tail(const char *text, size_t size)
+{
+	size_t length = strlen(text);
+
+	return length < size ? text : text + length - (size - 1);
+}
+
+/* What is kept between looks: it is read once an image. */
+static int get_to_know(const struct ranks *ranks, struct rank_candidate *candidate, const char *exe)
+{
+	struct rank_env env;
+	int r = read_env(ranks, candidate->pid, &env);
+
+	if (r < 0)
+		return r;
+	candidate->known = true;
+	candidate->has_env = env.source[0] != 0;
+	candidate->interpreter = rank_command_is_interpreter(exe);
+	(void)copy_text(candidate->exe, sizeof(candidate->exe), tail(exe, sizeof(candidate->exe)));
+	return 0;
+}
+
+enum look rank_look(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+{
+	struct procfs_stat stat;
+	uint32_t libraries;
+	char exe[256];
+	enum look look;
+
+	if (procfs_stat(ranks->proc_root, candidate->pid, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
+		return LOOK_GONE;
+	if (candidate->known && candidate->start_time_ns != stat.start_time_ns)
+		*candidate = (struct rank_candidate){.pid = candidate->pid, .since_ns = now_ns};
+	candidate->start_time_ns = stat.start_time_ns;
+	/* A thread of the kernel has no program. */
+	if (procfs_exe(ranks->proc_root, candidate->pid, exe, sizeof(exe)) < 0)
+		return LOOK_NEVER;
+	if (candidate->known && !streq(candidate->exe, tail(exe, sizeof(candidate->exe)))) {
+		candidate->known = false;
+		candidate->since_ns = now_ns;
+		candidate->interval_ns = 0;
+	}
+	if (!candidate->known && get_to_know(ranks, candidate, exe) < 0)
+		return LOOK_GONE;
+	if (procfs_libraries(ranks->proc_root, candidate->pid, &libraries) < 0)
+		return LOOK_GONE;
+	if (libraries & PROCFS_LIBRARY_PYTHON)
+		candidate->interpreter = true;
+	look = libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : LOOK_AGAIN;
+	candidate->looked_ns = now_ns;
+	return look;
+}

@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what building ranktrace needs, and with --tests what its tests need too. Looks first and does nothing where
+# all is there. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream, openEuler (dnf).
+set -euo pipefail
+
+tests=no
+case "${1:-}" in
+--tests) tests=yes ;;
+"") ;;
+*)
+	echo "usage: install-deps.sh [--tests]" >&2
+	exit 2
+	;;
+esac
+
+# One row a thing: how to see that it is there, then its package for apt and for dnf ("-" where there is none).
+build_rows=(
+	"command cmake|cmake|cmake"
+	"command ninja|ninja-build|ninja-build"
+	"command pkg-config|pkg-config|pkgconf-pkg-config"
+	"command gcc|gcc|gcc"
+	"file /usr/include/stdio.h|libc6-dev|glibc-devel"
+	"command clang|clang|clang"
+	"command llvm-strip llvm-strip-*|llvm|llvm"
+	"command bpftool|bpftool|bpftool"
+	"library libbpf|libbpf-dev|libbpf-devel"
+	"library libelf|libelf-dev|elfutils-libelf-devel"
+	"library libevent|libevent-dev|libevent-devel"
+	"library libprotobuf-c|libprotobuf-c-dev|protobuf-c-devel"
+	"command protoc-c|protobuf-c-compiler|protobuf-c-compiler"
+	"library sqlite3|libsqlite3-dev|sqlite-devel"
+	"library libsystemd|libsystemd-dev|systemd-devel"
+	"library jansson|libjansson-dev|jansson-devel"
+)
+test_rows=(
+	"library cmocka|libcmocka-dev|libcmocka-devel"
+	"library capstone|libcapstone-dev|capstone-devel"
+	"command g++|g++|gcc-c++"
+	"command python3|python3|python3"
+	"python torch|python3-torch|python3-torch"
+	"command sqlite3|sqlite3|sqlite"
+	"command shellcheck|shellcheck|ShellCheck"
+	"file /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a /usr/lib*/clang/*/lib/*/libclang_rt.fuzzer*.a|libclang-rt-dev|compiler-rt"
+	"command rpmspec|rpm|rpm-build"
+	"command systemd-analyze|systemd|systemd"
+	"command systemd-socket-activate|systemd|systemd"
+	"command systemd-nspawn|systemd-container|systemd-container"
+	"command debootstrap|debootstrap|debootstrap"
+	"command file|file|file"
+)
+
+there() {
+	local kind=$1 name path
+	shift
+	for name in "$@"; do
+		case "$kind" in
+		command) for path in /usr/{local/,}{s,}bin/ {/s,/}bin/; do compgen -G "$path$name" >/dev/null && return 0; done ;;
+		library) pkg-config --exists "$name" 2>/dev/null && return 0 ;;
+		python) /usr/bin/python3 -c "import importlib.util as u, sys; sys.exit(u.find_spec('$name') is None)" 2>/dev/null && return 0 ;;
+		file) compgen -G "$name" >/dev/null && return 0 ;;
+		esac
+	done
+	return 1
+}
+
+if [ -x /usr/bin/apt-get ]; then
+	column=2
+elif [ -x /usr/bin/dnf ]; then
+	column=3
+else
+	echo "install-deps.sh: neither apt-get nor dnf here; install what README.md lists by hand" >&2
+	exit 1
+fi
+
+rows=("${build_rows[@]}")
+[ "$tests" = no ] || rows+=("${test_rows[@]}")
+missing=()
+for row in "${rows[@]}"; do
+	IFS='|' read -r -a cell <<<"$row"
+	read -r -a probe <<<"${cell[0]}"
+	there "${probe[@]}" && continue
+	package=${cell[column - 1]}
+	[[ "$package" = - || " ${missing[*]} " = *" $package "* ]] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" -ne 0 ]; then
+	echo "install-deps.sh: run me as root, to install: ${missing[*]}" >&2
+	exit 1
+fi
+echo "installing ${missing[*]}"
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() {
+	"$@" >"$log" 2>&1 </dev/null
+}
+failed() {
+	tail -n 20 "$log" >&2
+	echo "install-deps.sh: cannot install ${missing[*]}" >&2
+	exit 1
+}
+
+if [ "$column" = 3 ]; then
+	quietly dnf -y -q install "${missing[@]}" || failed
+	exit 0
+fi
+export DEBIAN_FRONTEND=noninteractive
+# A lock held by a timer of the distribution is waited for, and package lists are fetched only where they do not do.
+apt=(apt-get -y -q -o DPkg::Lock::Timeout=300 install --no-install-recommends)
+quietly "${apt[@]}" "${missing[@]}" && exit 0
+quietly apt-get -q -o DPkg::Lock::Timeout=300 update || failed
+quietly "${apt[@]}" "${missing[@]}" || failed

@@ -1,0 +1,15 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The shipped configuration and ranktrace.conf(5) document the same keys with the same defaults. config.sh SOURCE BUILD
+# (That the shipped file is what the daemon knows is tests/unit/test_config.c.)
+set -euo pipefail
+shipped=$(sed -n 's/^\[\(.*\)\]$/[\1]/p; s/^#\([a-z_]* = .*\)$/\1/p' "$2/systemd/ranktrace.conf")
+manual=$(sed -n 's/^\.SH "\(\[[a-z]*\]\)".*$/\1/p; s/^\.BR* "\([a-z_]* = .*\)"$/\1/p' "$2/man/ranktrace.conf.5")
+[ "$(wc -l <<<"$shipped")" -gt 10 ] || {
+	echo "no keys found in ranktrace.conf"
+	exit 1
+}
+if ! diff <(echo "$shipped") <(echo "$manual"); then
+	echo "ranktrace.conf (<) and ranktrace.conf.5 (>) do not document the same"
+	exit 1
+fi

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Includes go one way: bpf <- analyzers <- daemon, proto <- ctl, proto <- daemon. layering.sh SOURCE
+set -euo pipefail
+cd "$1"
+failed=0
+
+# $1: what the files are; $2: pattern of quoted includes they may use; $3: pattern of includes in <> they may not use;
+# the rest: the files.
+allow() {
+	local what=$1 quoted=$2 forbidden=$3 bad
+	shift 3
+	[ $# -gt 0 ] || return 0
+	bad=$({
+		grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$@" | grep -vE "include[[:space:]]*\"($quoted)\""
+		grep -HnE "^[[:space:]]*#[[:space:]]*include[[:space:]]*<($forbidden)" "$@"
+	} || true)
+	[ -n "$bad" ] || return 0
+	echo "$what may not include:"
+	echo "$bad"
+	failed=1
+}
+
+list() {
+	find "$1" -name "$2" -not -path '*/build*' 2>/dev/null | sort
+}
+
+mapfile -t bpf_headers < <(list bpf '*.h' | grep -v '^bpf/marker/')
+mapfile -t bpf_programs < <(list bpf '*.bpf.c')
+mapfile -t analyzers < <(list analyzers '*.[ch]')
+mapfile -t proto < <(list proto '*.[ch]')
+mapfile -t ctl < <(list ctl '*.[ch]')
+mapfile -t daemon < <(list daemon '*.[ch]')
+[ ${#bpf_headers[@]} -gt 0 ] && [ ${#daemon[@]} -gt 0 ] || {
+	echo "no sources found below $1"
+	exit 1
+}
+
+allow "bpf headers" 'bpf/[^"]*' 'event2|sqlite3|protobuf-c|jansson|systemd|gelf|libelf' "${bpf_headers[@]}"
+allow "BPF programs" 'bpf/[^"]*' '[^lba]|libelf|l[^i]' "${bpf_programs[@]}"
+allow "analyzers" '(analyzers|bpf)/[^"]*' 'bpf/|event2|protobuf-c|systemd|gelf|libelf' "${analyzers[@]}"
+allow "proto" 'proto/[^"]*' 'bpf/|event2|sqlite3|jansson|systemd|gelf|libelf' "${proto[@]}"
+allow "ctl" '(ctl|proto)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
+allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|[a-z_]+\.skel\.h' 'jansson_never' "${daemon[@]}"
+exit "$failed"

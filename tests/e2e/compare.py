@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds what the store says of a rank against what the training script measured itself.
+
+usage: compare.py TRACECTL TRUTH.json RANK [--pid PID] [--steps N] [--shares STAGE,STAGE...] [--within POINTS]
+
+The number of steps must be equal. Each stage's share of the time that all steps took must be within the given
+percentage points (default 2) of the script's.
+"""
+import argparse
+import json
+import subprocess
+import sys
+
+
+def query(tracectl, sql):
+    out = subprocess.run([tracectl, "query", "--json", sql], check=True, capture_output=True, text=True).stdout
+    return json.loads(out)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tracectl")
+    parser.add_argument("truth")
+    parser.add_argument("rank", type=int)
+    parser.add_argument("--pid", type=int)
+    parser.add_argument("--steps", type=int, help="expected steps, where it is not all of the script's")
+    parser.add_argument("--shares", default="")
+    parser.add_argument("--within", type=float, default=2.0)
+    args = parser.parse_args()
+    with open(args.truth, encoding="utf-8") as f:
+        truth = json.load(f)
+    failures = []
+
+    one = f"instance = (select max(instance) from ranks where rank = {args.rank}" + (
+        f" and pid = {args.pid})" if args.pid else ")")
+    expected = args.steps if args.steps is not None else truth["steps"]
+    steps = query(args.tracectl, f"select count(*) n, sum(duration_ns) ns from steps where {one}")[0]
+    line = f"rank {args.rank}: {steps['n']} steps stored, {expected} in the script"
+    if steps["n"] != expected:
+        failures.append(line)
+    print(line)
+
+    for stage in filter(None, args.shares.split(",")):
+        stored = query(args.tracectl, f"select coalesce(sum(duration_ns), 0) ns from stages where {one} and stage = '{stage}' "
+                       "and step is not null")[0]["ns"]
+        mine = 100 * stored / steps["ns"]
+        whole_ns = truth["step_end_monotonic_ns"][-1] - truth["start_monotonic_ns"]
+        theirs = 100 * 1e9 * truth["stages"][stage] / whole_ns
+        line = f"rank {args.rank}: {stage} {mine:.2f} % stored, {theirs:.2f} % in the script"
+        if abs(mine - theirs) > args.within:
+            failures.append(line)
+        print(line)
+    for line in failures:
+        print(f"FAIL: {line}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

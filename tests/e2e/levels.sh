@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A level that is off has no probe in the kernel: status says so, and so does the kernel's own list of links.
+source "$(dirname "$0")/lib.sh"
+
+probes() { "$tracectl" status --json | "$python_here" -c '
+import json, sys
+print(sum(c["probes_attached"] for c in json.load(sys.stdin)["collectors"] if c["name"] == sys.argv[1]))' "$1"; }
+# Links of the daemon by type, as the kernel lists them for its descriptors.
+links() { grep -lE "^link_type:[[:space:]]*($1)" /proc/"$daemon"/fdinfo/* 2>/dev/null | wc -l; }
+uprobes='uprobe_multi|perf'
+tracing='tracing|raw_tracepoint'
+
+e2e_start
+base=$(links "$tracing")
+train job RANK=0 WORLD_SIZE=1 -- --mode plain --steps 3000 --sleep-data 5
+stages() { query "select count(*) from stages"; }
+seen() { [ "$(stages)" -gt 20 ]; }
+wait_for 60 seen || fail "no stages of the training"
+echo "L0 on: status says $(probes call) probes, the kernel $(links "$uprobes") links"
+[ "$(probes call)" -gt 0 ] && [ "$(links "$uprobes")" -gt 0 ] || fail "L0 is on and nothing is attached"
+
+answer=$("$tracectl" set L0=false)
+echo "$answer"
+echo "L0 off: status says $(probes call) probes, the kernel $(links "$uprobes") links"
+[ "$(probes call)" -eq 0 ] && [ "$(links "$uprobes")" -eq 0 ] || fail "L0 is off and something is attached"
+flush
+before=$(stages)
+sleep 2
+[ "$(stages)" -eq "$before" ] || fail "stages arrive although L0 is off"
+
+answer=$("$tracectl" set L0=true)
+echo "$answer"
+grep -qE 'L0 on: [0-9]+ probes in [0-9]+ libraries, 1 rank' <<<"$answer" || fail "set does not say what was attached"
+more() { [ "$(stages)" -gt "$before" ]; }
+wait_for 20 more || fail "no stages after L0 is on again"
+
+"$tracectl" set L3=true
+[ "$(links "$tracing")" -gt "$base" ] || fail "L3 is on and nothing is attached"
+"$tracectl" set L3=false
+[ "$(links "$tracing")" -eq "$base" ] || fail "L3 is off and something is attached"
+
+"$tracectl" set L3=true --for 2s
+on() { "$tracectl" print L3 | grep -q 'L3: true'; }
+off() { ! on; }
+on || fail "set --for did not turn L3 on"
+wait_for 10 off || fail "set --for 2s is over and L3 is on"
+
+"$tracectl" interval L1=10
+"$tracectl" set L2=true
+e2e_stop
+e2e_start
+"$tracectl" print | grep -q 'L2: true' || fail "a level did not survive the restart"
+"$tracectl" print L1 | grep -q 'L1_interval: 10' || fail "an interval did not survive the restart"
+e2e_done

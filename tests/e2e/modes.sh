@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every kind of training loop: the steps in the script are the steps in the store, and the stages' shares are the script's.
+source "$(dirname "$0")/lib.sh"
+
+# MODE SHARES ARGS...: shares of which stages are compared.
+cases=(
+	"plain dataloader,zero_grad,forward,backward,optimizer"
+	"plain dataloader --workers 2"
+	"plain dataloader --workers 1 --sleep-data 5"
+	"accumulate backward,optimizer"
+	"amp backward"
+	"checkpoint backward,optimizer"
+	"two_optimizers backward"
+	"user_stages dataloader,backward,optimizer"
+	"eval backward,optimizer"
+	"no_loader backward,optimizer"
+	"inference dataloader"
+)
+
+e2e_start
+for case in "${cases[@]}"; do
+	read -r mode shares rest <<<"$case"
+	echo "--- $mode $rest"
+	# shellcheck disable=SC2086
+	train "$mode" RANK=0 WORLD_SIZE=1 -- --mode "$mode" --steps 30 $rest
+	pid=$last
+	wait_train
+	flush
+	compare "$truth/$mode.0.json" 0 --pid "$pid" --shares "$shares"
+done
+
+echo "--- stages of a user's own name, and the checkpoint"
+[ "$(query "select count(*) from stages where stage = 'my model'")" -eq 30 ] || fail "user stages are not 30"
+[ "$(query "select count(*) from stages where stage = 'checkpoint'")" -eq 3 ] || fail "three checkpoints are not 3"
+
+echo "--- ddp, two ranks"
+port=$((20000 + RANDOM % 10000))
+for rank in 0 1; do
+	train ddp RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 30
+	pids[rank]=$last
+done
+wait_train
+flush
+for rank in 0 1; do compare "$truth/ddp.$rank.json" "$rank" --pid "${pids[rank]}" --shares dataloader,forward,backward,optimizer; done
+[ "$(query "select count(*) from steps where kind = 'backward'")" -eq 0 ] || fail "names could not be read: steps were derived"
+[ "$(query "select coalesce(sum(count), 0) from drops")" -eq 0 ] || fail "something was dropped"
+e2e_stop
+e2e_done

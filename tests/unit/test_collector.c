@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The collector table with collectors of the test in the places of the real ones: dispatch, refusal, levels, order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "daemon/collector.c" /* with the collectors below */
+
+static char story[1024];
+static const char *failing = ""; /* the step of the story that fails */
+
+static _printf_(1, 2) int tell(const char *format, ...)
+{
+	size_t n = strlen(story);
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(story + n, sizeof(story) - n, format, list);
+	va_end(list);
+	n = streq(failing, story + n) ? (size_t)-ENODEV : 0;
+	strncat(story, " ", sizeof(story) - strlen(story) - 1);
+	return (int)n;
+}
+
+static void expect_story(const char *text)
+{
+	assert_string_equal(story, text);
+	story[0] = 0;
+}
+
+#define FAKE(NAME, KINDS, LEVELS) \
+	static int NAME##_open(struct context *context, void **ret) \
+	{ \
+		(void)context; \
+		*ret = (void *)#NAME; \
+		return tell("open-" #NAME); \
+	} \
+	static int NAME##_level(void *state, enum level level, bool on, char *report, size_t size) \
+	{ \
+		assert_string_equal(state, #NAME); \
+		snprintf(report, size, #NAME " says %s", on ? "on" : "off"); \
+		return tell(#NAME "-L%d-%s", level, on ? "on" : "off"); \
+	} \
+	static void NAME##_rank(void *state, const struct rank *rank, enum rank_change change) \
+	{ \
+		tell("%s-rank%u-%d", (char *)state, rank->pid, change); \
+	} \
+	static void NAME##_event(void *state, const struct rt_event *event, size_t size) \
+	{ \
+		tell("%s-event%u-%zu", (char *)state, event->kind, size); \
+	} \
+	static void NAME##_close(void *state) \
+	{ \
+		tell("close-%s", (char *)state); \
+	} \
+	static void NAME##_status(void *state, struct collector_status *ret) \
+	{ \
+		for (unsigned i = 0; i < COLLECTOR_NOTES_MAX + 3; i++) \
+			collector_note(ret, "%s %u", (char *)state, i); \
+	} \
+	const struct collector collector_##NAME = { \
+		.name = #NAME, \
+		.levels = LEVELS, \
+		.kinds = KINDS, \
+		.open = NAME##_open, \
+		.level = NAME##_level, \
+		.rank = NAME##_rank, \
+		.event = NAME##_event, \
+		.status = NAME##_status, \
+		.close = NAME##_close, \
+	};
+
+FAKE(proc, 1u << RT_KIND_EXEC | 1u << RT_KIND_EXIT, 0)
+FAKE(call, 1u << RT_KIND_CALL, LEVEL_BIT(LEVEL_L0) | LEVEL_BIT(LEVEL_L1))
+FAKE(sched, 1u << RT_KIND_OFFCPU, LEVEL_BIT(LEVEL_L1) | LEVEL_BIT(LEVEL_L3))
+
+static ranks_observer observer;
+static void *observer_arg;
+
+int ranks_observe(struct ranks *ranks, ranks_observer callback, void *arg)
+{
+	(void)ranks;
+	observer = callback;
+	observer_arg = arg;
+	return tell("observe");
+}
+
+static struct collectors *opened;
+
+static int setup(void **state)
+{
+	static struct context context;
+
+	(void)state;
+	failing = "";
+	story[0] = 0;
+	return collectors_open(&context, &opened);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	opened = collectors_close(opened);
+	return 0;
+}
+
+static void opens_and_closes_in_mirrored_order(void **state)
+{
+	(void)state;
+	expect_story("open-proc open-call open-sched observe ");
+	opened = collectors_close(opened);
+	expect_story("close-sched close-call close-proc ");
+	assert_null(collectors_close(NULL));
+}
+
+static void a_failure_closes_what_was_open(void **state)
+{
+	struct context context = {0};
+	struct collectors *ret = NULL;
+
+	(void)state;
+	story[0] = 0;
+	failing = "open-sched";
+	assert_int_equal(collectors_open(&context, &ret), -ENODEV);
+	expect_story("open-proc open-call open-sched close-call close-proc ");
+	failing = "observe";
+	assert_int_equal(collectors_open(&context, &ret), -ENODEV);
+	assert_null(ret);
+}
+
+static void records_reach_their_collector(void **state)
+{
+	struct {
+		struct rt_event event;
+		char payload[16];
+	} record = {0};
+
+	(void)state;
+	story[0] = 0;
+	record.event.kind = RT_KIND_CALL;
+	record.event.size_bytes = sizeof(record);
+	collectors_event(opened, &record, sizeof(record));
+	record.event.kind = RT_KIND_EXIT;
+	record.event.size_bytes = sizeof(record.event);
+	collectors_event(opened, &record, sizeof(record));
+	expect_story("call-event1-40 proc-event5-24 ");
+	assert_true(collectors_refused(opened) == 0);
+}
+
+static void bad_records_are_refused(void **state)
+{
+	static const struct {
+		uint16_t kind;
+		uint32_t says_bytes;
+		size_t size_bytes;
+	} rows[] = {
+		{RT_KIND_CALL, sizeof(struct rt_event), sizeof(struct rt_event) - 1},
+		{RT_KIND_CALL, sizeof(struct rt_event) - 1, sizeof(struct rt_event)},
+		{RT_KIND_CALL, sizeof(struct rt_event) + 1, sizeof(struct rt_event)},
+		{RT_KIND_CALL, UINT32_MAX, sizeof(struct rt_event)},
+		{RT_KIND_NONE, sizeof(struct rt_event), sizeof(struct rt_event)},
+		{RT_KIND_OFFCPU_SUM, sizeof(struct rt_event), sizeof(struct rt_event)}, /* nobody decodes it here */
+		{RT_KIND_MAX, sizeof(struct rt_event), sizeof(struct rt_event)},
+		{UINT16_MAX, sizeof(struct rt_event), sizeof(struct rt_event)},
+		{RT_KIND_CALL, 0, 0},
+	};
+
+	(void)state;
+	story[0] = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct rt_event event = {.kind = rows[i].kind, .size_bytes = rows[i].says_bytes};
+		void *data = malloc(rows[i].size_bytes ? rows[i].size_bytes : 1);
+
+		memcpy(data, &event, rows[i].size_bytes);
+		collectors_event(opened, data, rows[i].size_bytes);
+		free(data);
+		assert_true(collectors_refused(opened) == i + 1);
+	}
+	expect_story("");
+}
+
+static void levels_reach_those_that_serve_them(void **state)
+{
+	char report[128];
+
+	(void)state;
+	story[0] = 0;
+	assert_int_equal(collectors_level(opened, LEVEL_L1, true, report, sizeof(report)), 0);
+	assert_string_equal(report, "call says on; sched says on");
+	assert_int_equal(collectors_level(opened, LEVEL_L0, false, report, sizeof(report)), 0);
+	assert_string_equal(report, "call says off");
+	expect_story("call-L1-on sched-L1-on call-L0-off ");
+	assert_int_equal(collectors_level(opened, LEVEL_L2, true, report, sizeof(report)), 0);
+	assert_string_equal(report, "");
+	expect_story("");
+	assert_int_equal(collectors_level(opened, LEVEL_L1, true, report, 8), 0);
+	assert_string_equal(report, "call sa");
+}
+
+static void a_level_is_whole_or_off(void **state)
+{
+	char report[128];
+
+	(void)state;
+	story[0] = 0;
+	failing = "sched-L1-on";
+	assert_int_equal(collectors_level(opened, LEVEL_L1, true, report, sizeof(report)), -ENODEV);
+	assert_string_equal(report, "sched says on");
+	expect_story("call-L1-on sched-L1-on call-L1-off ");
+}
+
+static void ranks_reach_all(void **state)
+{
+	const struct rank rank = {.pid = 7};
+
+	(void)state;
+	story[0] = 0;
+	observer(observer_arg, &rank, RANK_ENDED);
+	expect_story("proc-rank7-2 call-rank7-2 sched-rank7-2 ");
+}
+
+static void status_is_bounded(void **state)
+{
+	static struct collector_status status;
+	const struct collector *collector = NULL;
+
+	(void)state;
+	assert_true(collectors_status(opened, 2, &collector, &status));
+	assert_ptr_equal(collector, &collector_sched);
+	assert_int_equal(status.notes, COLLECTOR_NOTES_MAX);
+	assert_int_equal(status.notes_left_out, 3);
+	assert_string_equal(status.note[COLLECTOR_NOTES_MAX - 1], "sched 31");
+	assert_false(collectors_status(opened, 3, &collector, &status));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(opens_and_closes_in_mirrored_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_failure_closes_what_was_open, setup, teardown),
+		cmocka_unit_test_setup_teardown(records_reach_their_collector, setup, teardown),
+		cmocka_unit_test_setup_teardown(bad_records_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(levels_reach_those_that_serve_them, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_level_is_whole_or_off, setup, teardown),
+		cmocka_unit_test_setup_teardown(ranks_reach_all, setup, teardown),
+		cmocka_unit_test_setup_teardown(status_is_bounded, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/control_listen: whose socket it is: made, left by a dead daemon, a live one's, a file's, or systemd's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+#include "daemon/control_listen.h"
+
+#define PASSED_FD 3 /* the first that systemd passes */
+
+static char folder[] = "/tmp/ranktrace-test-listen-XXXXXX";
+static char run[sizeof(folder) + 8], path[sizeof(folder) + 32];
+
+static struct stat look(const char *at)
+{
+	struct stat st = {0};
+
+	stat(at, &st);
+	return st;
+}
+
+static void test_made_and_removed(void **state)
+{
+	struct control_listen listening = {.fd = -1};
+	mode_t mask = umask(022);
+
+	(void)state;
+	umask(mask);
+	assert_int_equal(control_listen_open(path, &listening), 0);
+	assert_true(S_ISDIR(look(run).st_mode));
+	assert_true(S_ISSOCK(look(path).st_mode));
+	assert_int_equal(look(path).st_mode & 07777, 0666);
+	assert_int_equal(umask(mask), mask);
+	close(listening.fd);
+	control_listen_remove(&listening);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+static void test_answered_by_another(void **state)
+{
+	struct control_listen first = {.fd = -1}, second = {.fd = -1};
+
+	(void)state;
+	assert_int_equal(control_listen_open(path, &first), 0);
+	assert_int_equal(control_listen_open(path, &second), -EADDRINUSE);
+	assert_int_equal(second.fd, -1);
+	assert_int_equal(access(path, F_OK), 0);
+	close(first.fd);
+	/* Dead now, its socket left: the next replaces it, and the dead one's end does not remove what is not its own.
+	 */
+	assert_int_equal(control_listen_open(path, &second), 0);
+	first.inode++;
+	control_listen_remove(&first);
+	assert_int_equal(access(path, F_OK), 0);
+	close(second.fd);
+	control_listen_remove(&second);
+}
+
+static void test_not_a_socket(void **state)
+{
+	struct control_listen listening = {.fd = -1};
+	FILE *f;
+
+	(void)state;
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fclose(f);
+	assert_int_equal(control_listen_open(path, &listening), -EEXIST);
+	assert_true(S_ISREG(look(path).st_mode));
+	assert_int_equal(unlink(path), 0);
+}
+
+static void test_bad_paths(void **state)
+{
+	struct control_listen listening = {.fd = -1};
+	char longest[200];
+
+	(void)state;
+	memset(longest, 'x', sizeof(longest));
+	longest[0] = '/';
+	longest[sizeof(longest) - 1] = 0;
+	assert_int_equal(control_listen_open("", &listening), -ENAMETOOLONG);
+	assert_int_equal(control_listen_open(longest, &listening), -ENAMETOOLONG);
+	assert_int_equal(listening.fd, -1);
+}
+
+/* In a child, because the descriptor's number is fixed: exit code 0 if the passed one was taken (or refused). */
+static int with_passed(int type, bool taken)
+{
+	struct control_listen listening = {.fd = -1};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, type, 0), r;
+	char pid[16];
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return 1;
+	if (type == SOCK_STREAM && listen(fd, 1) < 0)
+		return 1;
+	if (fd != PASSED_FD && dup2(fd, PASSED_FD) != PASSED_FD)
+		return 1;
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	setenv("LISTEN_PID", pid, 1);
+	setenv("LISTEN_FDS", "1", 1);
+	r = control_listen_open("/nonexistent/never-made", &listening);
+	if (!taken)
+		return r == -EINVAL ? 0 : 2;
+	if (r != 0 || listening.fd != PASSED_FD || getenv("LISTEN_FDS"))
+		return 3;
+	/* systemd's socket stays when the daemon goes. */
+	control_listen_remove(&listening);
+	return access(path, F_OK) == 0 ? 0 : 4;
+}
+
+static void test_passed_by_systemd(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		pid_t child = fork();
+		int status;
+
+		if (child == 0)
+			_exit(with_passed(i ? SOCK_DGRAM : SOCK_STREAM, i == 0));
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), 0);
+		assert_int_equal(unlink(path), 0);
+	}
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(run, sizeof(run), "%s/run", folder);
+	snprintf(path, sizeof(path), "%s/control.sock", run);
+	return 0;
+}
+
+static int remove_folder(void **state)
+{
+	(void)state;
+	return rmdir(run) == 0 ? rmdir(folder) : -1;
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_made_and_removed),
+		cmocka_unit_test(test_answered_by_another),
+		cmocka_unit_test(test_not_a_socket),
+		cmocka_unit_test(test_bad_paths),
+		cmocka_unit_test(test_passed_by_systemd),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

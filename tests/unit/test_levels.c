@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/levels: words, defaults, turning on and off through a collector that may refuse, time, and the saved state. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <cmocka.h>
+#include "daemon/collector.h"
+#include "daemon/context.h"
+#include "daemon/levels.h"
+
+static struct context context;
+static char folder[] = "/tmp/ranktrace-test-levels-XXXXXX";
+static unsigned calls;
+static int answer;
+static bool last_on;
+
+/* The collectors' room, as levels.c sees it. */
+__attribute__((weak)) int collectors_level(
+	struct collectors *collectors, enum level level, bool on, char *report, size_t report_size)
+{
+	(void)collectors;
+	(void)level;
+	calls++;
+	last_on = on;
+	snprintf(report, report_size, answer ? "out of probes" : "14 probes in 2 libraries");
+	return answer;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&context, 0, sizeof(context));
+	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", folder);
+	context.collectors = (struct collectors *)&context; /* only passed on */
+	levels_defaults(&context.levels);
+	calls = 0;
+	answer = 0;
+	return 0;
+}
+
+static void write_state(const char *text)
+{
+	char path[sizeof(folder) + 16];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/levels", folder);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void test_words(void **state)
+{
+	enum level level = LEVEL_MAX;
+
+	(void)state;
+	assert_int_equal(level_parse("L2", &level), 0);
+	assert_int_equal(level, LEVEL_L2);
+	assert_string_equal(level_name(LEVEL_L3), "L3");
+	for (const char *const *bad = (const char *const[]){"", "l0", "L", "L4", "L00", " L1", "L1 ", NULL}; *bad;
+		bad++)
+		assert_int_equal(level_parse(*bad, &level), -EINVAL);
+	assert_int_equal(level, LEVEL_L2);
+	assert_true(level_interval_good(0.5));
+	assert_true(level_interval_good(10080));
+	assert_false(level_interval_good(0));
+	assert_false(level_interval_good(-1));
+	assert_false(level_interval_good(10080.1));
+	assert_false(level_interval_good((double)NAN));
+	assert_false(level_interval_good((double)INFINITY));
+}
+
+static void test_defaults(void **state)
+{
+	const struct levels *l = &context.levels;
+
+	(void)state;
+	assert_true(l->on[LEVEL_L0] && !l->on[LEVEL_L1] && !l->on[LEVEL_L2] && !l->on[LEVEL_L3]);
+	assert_true(l->interval_minutes[LEVEL_L0] == 0 && l->interval_minutes[LEVEL_L1] == 5);
+	assert_true(l->interval_minutes[LEVEL_L2] == 5 && l->interval_minutes[LEVEL_L3] == 2);
+}
+
+static void test_set(void **state)
+{
+	char report[256];
+
+	(void)state;
+	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
+	assert_string_equal(report, "L1 on: 14 probes in 2 libraries");
+	assert_true(context.levels.on[LEVEL_L1] && last_on);
+	assert_int_equal(calls, 1);
+	/* Attaching twice would count everything twice. */
+	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
+	assert_int_equal(calls, 1);
+	assert_non_null(strstr(report, "already"));
+	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
+	assert_int_equal(calls, 2);
+	assert_false(context.levels.on[LEVEL_L1] || last_on);
+}
+
+static void test_refused(void **state)
+{
+	char report[256];
+
+	(void)state;
+	answer = -ENOSPC;
+	assert_int_equal(levels_set(&context, LEVEL_L2, true, 0, report, sizeof(report)), -ENOSPC);
+	assert_false(context.levels.on[LEVEL_L2]);
+	assert_string_equal(report, "L2 stays off: out of probes");
+}
+
+static void test_small_report(void **state)
+{
+	char report[6];
+
+	(void)state;
+	memset(report, 'x', sizeof(report));
+	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
+	assert_string_equal(report, "L1 on");
+}
+
+static void test_time_ends(void **state)
+{
+	char report[256];
+	uint64_t until_ns;
+
+	(void)state;
+	assert_int_equal(levels_set(&context, LEVEL_L3, true, 600 * NSEC_PER_SEC, report, sizeof(report)), 0);
+	assert_non_null(strstr(report, "off again in 10 min"));
+	until_ns = context.levels.until_ns[LEVEL_L3];
+	levels_tick(&context, until_ns - 1);
+	assert_true(context.levels.on[LEVEL_L3]);
+	levels_tick(&context, until_ns);
+	assert_false(context.levels.on[LEVEL_L3]);
+	assert_int_equal(context.levels.until_ns[LEVEL_L3], 0);
+	assert_int_equal(calls, 2);
+	/* L0 has no end and is not touched. */
+	assert_true(context.levels.on[LEVEL_L0]);
+	/* Longer than the clock: no end. */
+	assert_int_equal(levels_set(&context, LEVEL_L3, true, UINT64_MAX, report, sizeof(report)), 0);
+	assert_int_equal(context.levels.until_ns[LEVEL_L3], 0);
+}
+
+static void test_time_ends_badly(void **state)
+{
+	char report[256];
+	uint64_t until_ns;
+
+	(void)state;
+	assert_int_equal(levels_set(&context, LEVEL_L3, true, NSEC_PER_SEC, report, sizeof(report)), 0);
+	until_ns = context.levels.until_ns[LEVEL_L3];
+	answer = -EIO;
+	levels_tick(&context, until_ns);
+	levels_tick(&context, until_ns + 1);
+	assert_int_equal(calls, 2); /* once on, once off: not every second */
+	assert_true(context.levels.on[LEVEL_L3]);
+	assert_true(context.levels.until_ns[LEVEL_L3] > until_ns);
+}
+
+static void test_round_trip(void **state)
+{
+	struct levels fresh;
+	uint64_t now_ns = monotonic_ns(), end_ns = now_ns + 3600 * NSEC_PER_SEC, off_ns;
+	struct stat st;
+	char path[sizeof(folder) + 16];
+
+	(void)state;
+	context.levels.on[LEVEL_L0] = false;
+	context.levels.on[LEVEL_L2] = true;
+	context.levels.until_ns[LEVEL_L2] = end_ns;
+	context.levels.interval_minutes[LEVEL_L3] = 0.1;
+	assert_int_equal(levels_save(&context.levels, folder), 0);
+	snprintf(path, sizeof(path), "%s/levels.new", folder);
+	assert_int_equal(stat(path, &st), -1);
+	levels_defaults(&fresh);
+	assert_int_equal(levels_load(&fresh, folder), 0);
+	assert_true(!fresh.on[LEVEL_L0] && fresh.on[LEVEL_L2] && !fresh.on[LEVEL_L1]);
+	assert_true(fresh.interval_minutes[LEVEL_L3] == 0.1);
+	/* Through UTC and back: as exact as two readings of two clocks, far below a minute. */
+	off_ns = fresh.until_ns[LEVEL_L2] > end_ns ? fresh.until_ns[LEVEL_L2] - end_ns
+						   : end_ns - fresh.until_ns[LEVEL_L2];
+	assert_true(off_ns < 60 * NSEC_PER_SEC);
+}
+
+static void test_time_over_while_down(void **state)
+{
+	(void)state;
+	write_state("[level \"L1\"]\non = true\noff_at_ns = 1000\n");
+	assert_int_equal(levels_load(&context.levels, folder), 0);
+	assert_false(context.levels.on[LEVEL_L1]);
+}
+
+static void test_bad_state(void **state)
+{
+	static const char *const bad[] = {
+		"[level \"L9\"]\non = true\n",
+		"[level \"L1\"]\non = perhaps\n",
+		"[level \"L1\"]\ninterval_minutes = 0\n",
+		"[level \"L1\"]\ninterval_minutes = 5 apples\n",
+		"[level \"L1\"]\non = true\ncolour = red\n",
+		"on = true\n",
+	};
+	struct levels before = context.levels;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		write_state(bad[i]);
+		assert_true(levels_load(&context.levels, folder) < 0);
+		assert_memory_equal(&before, &context.levels, sizeof(before));
+	}
+}
+
+static void test_no_state(void **state)
+{
+	struct levels before = context.levels;
+
+	(void)state;
+	assert_int_equal(levels_load(&context.levels, "/nonexistent"), 0);
+	assert_memory_equal(&before, &context.levels, sizeof(before));
+	assert_int_equal(levels_save(&context.levels, "/nonexistent"), -ENOENT);
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	char path[sizeof(folder) + 16];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/levels", folder);
+	unlink(path);
+	return rmdir(folder);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_words, set_up),
+		cmocka_unit_test_setup(test_defaults, set_up),
+		cmocka_unit_test_setup(test_set, set_up),
+		cmocka_unit_test_setup(test_refused, set_up),
+		cmocka_unit_test_setup(test_small_report, set_up),
+		cmocka_unit_test_setup(test_time_ends, set_up),
+		cmocka_unit_test_setup(test_time_ends_badly, set_up),
+		cmocka_unit_test_setup(test_round_trip, set_up),
+		cmocka_unit_test_setup(test_time_over_while_down, set_up),
+		cmocka_unit_test_setup(test_bad_state, set_up),
+		cmocka_unit_test_setup(test_no_state, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

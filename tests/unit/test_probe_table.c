@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Probe tables: what is read, what is refused and how the refusal reads, replacing by name, variants, the shipped
+ * tables.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <sys/stat.h>
+#include "daemon/probes/table.h"
+
+#define ROW "[probe \"p\"]\nlevel = L0\nlibrary = libx.so*\nsymbol = f\nedge = span\n"
+
+static int parse(struct probe_table *table, const char *text, char *error, size_t error_size)
+{
+	return probe_table_parse(table, "dir/x.conf", text, strlen(text), error, error_size);
+}
+
+static void reads_every_key(void **state)
+{
+	struct probe_table table = {0};
+	const struct probe *p;
+	char error[512] = "";
+
+	(void)state;
+	assert_int_equal(
+		parse(&table,
+			"# c\n[probe \"all\"]\nlevel = L2\nlibrary = liba.so* libb.so\nsymbol = f g* h?\nedge = call\n"
+			"event = alloc\nargs = reg(1) deref(2,-8,4) s32(3) u32(6) cstring(4)\nresult = yes\n"
+			"symbols_all = yes\nhelp = a line\n",
+			error, sizeof(error)),
+		0);
+	assert_string_equal(error, "");
+	assert_int_equal(table.count, 1);
+	p = table.probe;
+	assert_string_equal(p->name, "all");
+	assert_string_equal(p->file, "x.conf");
+	assert_int_equal(p->line, 2);
+	assert_int_equal(p->level, LEVEL_L2);
+	assert_int_equal(p->libraries, 2);
+	assert_string_equal(p->library[1], "libb.so");
+	assert_int_equal(p->symbols, 3);
+	assert_string_equal(p->symbol[2], "h?");
+	assert_true(p->symbols_all);
+	assert_int_equal(p->edge, RT_EDGE_CALL);
+	assert_int_equal(p->spec.edge, RT_EDGE_CALL);
+	assert_int_equal(p->spec.flags, RT_CALL_NEEDS_RETURN | RT_CALL_HAS_TEXT | RT_CALL_RESULT);
+	assert_int_equal(p->spec.args, 5);
+	assert_int_equal(p->spec.arg[1].read, RT_READ_DEREF);
+	assert_int_equal(p->spec.arg[1].reg, 2);
+	assert_int_equal(p->spec.arg[1].offset, -8);
+	assert_int_equal(p->spec.arg[1].size_bytes, 4);
+	assert_true(p->spec.arg[2].is_signed);
+	assert_int_equal(p->spec.arg[3].size_bytes, 4);
+	assert_int_equal(p->spec.arg[4].read, RT_READ_CSTRING);
+	assert_true(probe_matches_library(p, "liba.so.1.2"));
+	assert_true(probe_matches_library(p, "libb.so"));
+	assert_false(probe_matches_library(p, "libb.so.1"));
+	probe_table_free(&table);
+}
+
+static void reads_usdt_and_return(void **state)
+{
+	struct probe_table table = {0};
+	char error[512] = "";
+
+	(void)state;
+	assert_int_equal(
+		parse(&table,
+			"[probe \"u\"]\nlevel = L0\nlibrary = python3*\nusdt = python:gc__start\nedge = begin\nstage = "
+			"gc\n"
+			"args = usdt(2) usdt(1)\nset = gc/2\n"
+			"[probe \"e\"]\nlevel = L0\nlibrary = l\nsymbol = f\nedge = end\nat = return\nstage = s\n",
+			error, sizeof(error)),
+		0);
+	assert_string_equal(table.probe[0].usdt_provider, "python");
+	assert_string_equal(table.probe[0].usdt_name, "gc__start");
+	assert_int_equal(table.probe[0].usdt_operand[0], 2);
+	assert_int_equal(table.probe[0].usdt_operand[1], 1);
+	assert_string_equal(table.probe[0].set, "gc");
+	assert_int_equal(table.probe[0].variant, 2);
+	assert_int_equal(table.probe[0].spec.flags, 0);
+	assert_true(table.probe[1].at_return);
+	assert_int_equal(table.probe[1].spec.flags, RT_CALL_NEEDS_RETURN);
+	probe_table_free(&table);
+}
+
+static const struct {
+	const char *text, *sentence;
+} refused[] = {
+	{ROW "colour = red\n", "dir/x.conf:6: unknown key \"colour\""},
+	{ROW "level = L0\n", "dir/x.conf:6: level is given twice"},
+	{"level = L0\n", "dir/x.conf:1: \"level\" stands before the first section"},
+	{"[prob \"p\"]\n", "dir/x.conf:1: expected a section [probe \"NAME\"]"},
+	{"[probe]\n", "dir/x.conf:1: expected a section [probe \"NAME\"]"},
+	{ROW ROW, "dir/x.conf:6: a probe \"p\" was in line 1 already"},
+	{"[probe \"p\"]\nlevel = L4\n", "dir/x.conf:2: \"L4\" is not a level"},
+	{"[probe \"p\"]\nedge = spam\n", "dir/x.conf:2: \"spam\" is not an edge"},
+	{"[probe \"p\"]\nlibrary = a b c d e\n", "dir/x.conf:2: more than 4 patterns"},
+	{"[probe \"p\"]\nusdt = python\n", "dir/x.conf:2: \"python\" is not a USDT probe"},
+	{"[probe \"p\"]\nset = a\n", "dir/x.conf:2: \"a\" is not a set"},
+	{"[probe \"p\"]\nset = a/0\n", "dir/x.conf:2: \"a/0\" is not a set"},
+	{"[probe \"p\"]\nset = a/17\n", "dir/x.conf:2: \"a/17\" is not a set"},
+	{"[probe \"p\"]\nsymbol_reg = 7\n", "dir/x.conf:2: \"7\" is no value of symbol_reg"},
+	{"[probe \"p\"]\nat = end\n", "dir/x.conf:2: \"end\" is no value of at"},
+	{"[probe \"p\"]\nresult = maybe\n", "dir/x.conf:2: \"maybe\" is no value of result"},
+	{"[probe \"p\"]\nargs = reg(0)\n", "dir/x.conf:2: \"reg(0)\" has a number that is out of range"},
+	{"[probe \"p\"]\nargs = reg(7)\n", "dir/x.conf:2: \"reg(7)\" has a number that is out of range"},
+	{"[probe \"p\"]\nargs = reg(1,2)\n", "dir/x.conf:2: \"reg(1,2)\" is not an argument reader"},
+	{"[probe \"p\"]\nargs = reg\n", "dir/x.conf:2: \"reg\" is not an argument reader"},
+	{"[probe \"p\"]\nargs = reg(1\n", "dir/x.conf:2: \"reg(1\" is not an argument reader"},
+	{"[probe \"p\"]\nargs = deref(1,0,3)\n", "dir/x.conf:2: \"deref(1,0,3)\" has a bad offset or size"},
+	{"[probe \"p\"]\nargs = deref(1,9999999,8)\n", "dir/x.conf:2: \"deref(1,9999999,8)\" has a bad offset or size"},
+	{"[probe \"p\"]\nargs = cstring(1) reg(2)\n", "dir/x.conf:2: nothing may follow the reader of a text"},
+	{"[probe \"p\"]\nargs = cstring(1) pystring(2)\n", "dir/x.conf:2: nothing may follow the reader of a text"},
+	{"[probe \"p\"]\nargs = reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1)\n", "dir/x.conf:2: more than 6"},
+	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a level and an edge"},
+	{"[probe \"p\"]\nlevel = L0\nedge = span\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a library"},
+	{"[probe \"p\"]\nlevel = L0\nedge = span\nlibrary = l\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
+	{ROW "usdt = a:b\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
+	{ROW "event = e\n", "dir/x.conf:1: probe \"p\" has an event"},
+	{ROW "at = return\n", "dir/x.conf:1: probe \"p\" has at = return"},
+	{ROW "result = yes\n", "dir/x.conf:1: probe \"p\" has a result"},
+	{ROW "symbol_reg = 1\n", "dir/x.conf:1: probe \"p\" needs symbol_reg"},
+	{ROW "args = usdt(1)\n", "dir/x.conf:1: probe \"p\" must read usdt(N)"},
+	{"[probe \"p\"]\nlevel = L1\nlibrary = l\nsymbol = f\nedge = entry\n",
+		"dir/x.conf:1: probe \"p\" needs an event"},
+	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nsymbol = f\nedge = stash\n",
+		"dir/x.conf:1: probe \"p\" needs a reader"},
+	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nusdt = a:b\nedge = span\n",
+		"dir/x.conf:1: probe \"p\" has an edge that"},
+	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nusdt = a:b\nedge = begin\nargs = reg(1)\n",
+		"dir/x.conf:1: probe \"p\" must"},
+};
+
+static void refuses_with_one_sentence(void **state)
+{
+	struct probe_table table = {0};
+	char error[512] = "";
+
+	(void)state;
+	assert_int_equal(parse(&table, "[probe \"keep\"]\nlevel = L0\nlibrary = l\nsymbol = f\nedge = span\n", error,
+				 sizeof(error)),
+		0);
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		memset(error, 0, sizeof(error));
+		assert_true(parse(&table, refused[i].text, error, sizeof(error)) < 0);
+		if (strncmp(error, refused[i].sentence, strlen(refused[i].sentence)) != 0)
+			fail_msg("expected \"%s\", got \"%s\"", refused[i].sentence, error);
+		assert_int_equal(table.count, 1);
+		assert_string_equal(table.probe[0].name, "keep");
+	}
+	probe_table_free(&table);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void later_row_replaces_in_place(void **state)
+{
+	char dir[] = "/tmp/ranktrace-table-XXXXXX", a[64], b[64], other[64], error[512] = "";
+	struct probe_table table = {0};
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(a, sizeof(a), "%s/a.conf", dir);
+	snprintf(b, sizeof(b), "%s/b.conf", dir);
+	snprintf(other, sizeof(other), "%s/b.conf.old", dir);
+	write_file(a, ROW "[probe \"q\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\n");
+	write_file(b, "[probe \"p\"]\nlevel = L3\nlibrary = l\nsymbol = g\nedge = span\n");
+	write_file(other, "nonsense");
+	assert_int_equal(probe_table_load_dir(&table, "/nonexistent/probes.d", error, sizeof(error)), 0);
+	assert_int_equal(table.count, 0);
+	assert_int_equal(probe_table_load_dir(&table, dir, error, sizeof(error)), 0);
+	assert_int_equal(table.count, 2);
+	assert_string_equal(table.probe[0].name, "p");
+	assert_int_equal(table.probe[0].level, LEVEL_L3);
+	assert_string_equal(table.probe[0].file, "b.conf");
+	assert_string_equal(table.probe[1].name, "q");
+
+	/* The second file is bad: the first one's rows do not come in either. */
+	probe_table_free(&table);
+	write_file(b, "[probe \"p\"]\nlevel = L9\n");
+	assert_true(probe_table_load_dir(&table, dir, error, sizeof(error)) < 0);
+	assert_int_equal(table.count, 0);
+	assert_non_null(strstr(error, "b.conf:2: \"L9\""));
+	unlink(a);
+	unlink(b);
+	unlink(other);
+	rmdir(dir);
+}
+
+static void chooses_the_lowest_whole_variant(void **state)
+{
+	static const char text[] = "[probe \"two.a\"]\nlevel=L0\nlibrary=l\nsymbol=f\nedge=span\nset = s/2\n"
+				   "[probe \"one.a\"]\nlevel=L0\nlibrary=l\nsymbol=f\nedge=span\nset = s/1\n"
+				   "[probe \"one.b\"]\nlevel=L0\nlibrary=l\nsymbol=f\nedge=span\nset = s/1\n"
+				   "[probe \"free\"]\nlevel=L0\nlibrary=l\nsymbol=f\nedge=span\n"
+				   "[probe \"other\"]\nlevel=L0\nlibrary=l\nsymbol=f\nedge=span\nset = t/2\n";
+	static const struct {
+		bool found[5], use[5];
+	} cases[] = {
+		{{1, 1, 1, 1, 1}, {0, 1, 1, 1, 1}},
+		{{1, 1, 0, 1, 1}, {1, 0, 0, 1, 1}},
+		{{0, 1, 0, 1, 0}, {0, 0, 0, 1, 0}},
+		{{0, 1, 1, 0, 1}, {0, 1, 1, 0, 1}},
+		{{1, 0, 0, 0, 0}, {1, 0, 0, 0, 0}},
+		{{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}},
+	};
+	struct probe_table table = {0};
+	char error[512] = "";
+
+	(void)state;
+	assert_int_equal(parse(&table, text, error, sizeof(error)), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		bool use[5];
+
+		probe_table_choose(&table, cases[i].found, use);
+		for (size_t k = 0; k < ARRAY_SIZE(use); k++)
+			if (use[k] != cases[i].use[k])
+				fail_msg("case %zu row %zu: %d", i, k, use[k]);
+	}
+	probe_table_free(&table);
+}
+
+static void shipped_tables_are_read(void **state)
+{
+	struct probe_table table = {0};
+	char error[512] = "";
+	unsigned stages = 0;
+
+	(void)state;
+	if (probe_table_load_dir(&table, SOURCE_DIR "/bpf/probes.d", error, sizeof(error)) < 0)
+		fail_msg("%s", error);
+	for (size_t i = 0; i < table.count; i++) {
+		if (!*table.probe[i].help)
+			fail_msg("probe %s has no help", table.probe[i].name);
+		stages |= streq(table.probe[i].stage, "gc") | streq(table.probe[i].stage, "backward") << 1 |
+			  streq(table.probe[i].stage, "checkpoint") << 2 | streq(table.probe[i].stage, "sync") << 3;
+	}
+	assert_int_equal(stages, 15);
+	probe_table_free(&table);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reads_every_key),
+		cmocka_unit_test(reads_usdt_and_return),
+		cmocka_unit_test(refuses_with_one_sentence),
+		cmocka_unit_test(later_row_replaces_in_place),
+		cmocka_unit_test(chooses_the_lowest_whole_variant),
+		cmocka_unit_test(shipped_tables_are_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

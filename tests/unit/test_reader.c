@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reader: the same answers as SQLite over one table with all rows, whatever is pushed down; and nothing but SELECT.
+ */
+#include "tests/unit/store_fixture.h"
+
+#include "analyzers/store/output.h"
+
+#define SEGMENTS 24
+#define SEGMENT_ROWS 40
+#define QUERIES 600
+
+static uint64_t seed;
+
+static unsigned random_below(unsigned n)
+{
+	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (unsigned)(seed >> 33) % n;
+}
+
+static const char *const stages[] = {"forward", "backward", "optimizer", "Forward", "1"};
+
+/* Rows over many segments, some older than their segment, and the same rows in a plain table. */
+static sqlite3 *make_rows(uint64_t now)
+{
+	struct store *store = open_store();
+	sqlite3 *plain;
+	char sql[512];
+
+	assert_int_equal(sqlite3_open(":memory:", &plain), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(plain,
+			"create table stages(rank INTEGER, step INTEGER, stage TEXT, name TEXT, start_ns INTEGER,"
+			"duration_ns INTEGER, thread_id INTEGER, depth INTEGER, instance INTEGER)",
+			NULL, NULL, NULL),
+		SQLITE_OK);
+	for (unsigned i = 0; i < SEGMENTS; i++) {
+		uint64_t at = now + i * options.segment_ns;
+
+		for (unsigned j = 0; j < SEGMENT_ROWS; j++) {
+			const char *stage = stages[random_below(ARRAY_SIZE(stages))];
+			int64_t rank = random_below(4), step = random_below(6), duration = random_below(100);
+			uint64_t start_ns = at + random_below(1000) * NSEC_PER_SEC - random_below(9000) * NSEC_PER_SEC;
+			struct store_value row[] = {V_INT(rank), step ? V_INT(step) : V_NULL, V_TEXT(stage),
+				V_TEXT("n"), V_INT(start_ns), V_INT(duration), V_INT(7), V_INT(0), V_INT(rank + 1)};
+
+			assert_int_equal(store_put(store, TABLE_STAGES, row, ARRAY_SIZE(row)), 0);
+			snprintf(sql, sizeof(sql), "insert into stages values(%d,nullif(%d,0),'%s','n',%llu,%d,7,0,%d)",
+				(int)rank, (int)step, stage, (unsigned long long)start_ns, (int)duration,
+				(int)rank + 1);
+			assert_int_equal(sqlite3_exec(plain, sql, NULL, NULL, NULL), SQLITE_OK);
+		}
+		assert_int_equal(store_flush(store, at), 0);
+	}
+	store_close(store);
+	return plain;
+}
+
+static void random_condition(char *ret, size_t size, uint64_t now)
+{
+	static const char *const operators[] = {"=", "<", "<=", ">", ">=", "<>", "is", "is not"};
+	const char *operator= operators[random_below(ARRAY_SIZE(operators))];
+	uint64_t time = now + random_below(SEGMENTS) * options.segment_ns + random_below(1000) * NSEC_PER_SEC;
+
+	switch (random_below(11)) {
+	case 0:
+		snprintf(ret, size, "rank %s %u", operator, random_below(4));
+		break;
+	case 1:
+		snprintf(ret, size, "start_ns %s %llu", operator,(unsigned long long) time);
+		break;
+	case 2:
+		snprintf(ret, size, "start_ns between %llu and %llu", (unsigned long long)time,
+			(unsigned long long)(time + 3 * options.segment_ns));
+		break;
+	case 3:
+		snprintf(ret, size, "stage %s '%s'", operator, stages[random_below(ARRAY_SIZE(stages))]);
+		break;
+	case 4:
+		snprintf(ret, size, "stage = 'FORWARD' collate nocase");
+		break;
+	case 5:
+		snprintf(ret, size, "step is %s", random_below(2) ? "null" : "not null");
+		break;
+	case 6:
+		snprintf(ret, size, "step in (1, %u, 5)", random_below(6));
+		break;
+	case 7: /* types that the column's affinity turns */
+		snprintf(ret, size, "start_ns %s '%llu'", operator,(unsigned long long) time);
+		break;
+	case 8:
+		snprintf(ret, size, "stage %s 1", operator);
+		break;
+	case 9:
+		snprintf(ret, size, "duration_ns %s %u.5", operator, random_below(100));
+		break;
+	default:
+		snprintf(ret, size, "(step %s %u or duration_ns > %u)", operator, random_below(6), random_below(100));
+	}
+}
+
+static void same_answers_as_one_table(void **state)
+{
+	uint64_t now = realtime_ns();
+	struct reader *reader;
+	sqlite3 *plain;
+	unsigned some = 0;
+
+	(void)state;
+	seed = 20261121;
+	plain = make_rows(now);
+	reader = open_reader();
+	for (unsigned i = 0; i < QUERIES; i++) {
+		char a[256], b[256], sql[1024], error[256], *got, *expected;
+		sqlite3_stmt *ours, *theirs;
+
+		random_condition(a, sizeof(a), now);
+		random_condition(b, sizeof(b), now);
+		snprintf(sql, sizeof(sql),
+			i % 3 ? "select rank, step, stage, start_ns, duration_ns from stages where %s and %s order by "
+				"1,2,3,4,5"
+			      : "select stage, count(*), sum(duration_ns), min(start_ns) from stages where %s and %s "
+				"group by 1",
+			a, b);
+		if (reader_prepare(reader, sql, &ours, error, sizeof(error)) < 0)
+			fail_msg("%s: %s", sql, error);
+		assert_int_equal(sqlite3_prepare_v2(plain, sql, -1, &theirs, NULL), SQLITE_OK);
+		got = rows_of(ours);
+		expected = rows_of(theirs);
+		if (strcmp(got, expected) != 0)
+			fail_msg("%s:\n%s\ninstead of\n%s", sql, got, expected);
+		some += *got != 0;
+		free(got);
+		free(expected);
+		sqlite3_finalize(ours);
+		sqlite3_finalize(theirs);
+	}
+	/* Not a comparison of empty with empty. */
+	assert_true(some > QUERIES / 4);
+	assert_int_equal(warnings, 0);
+	reader_close(reader);
+	sqlite3_close(plain);
+}
+
+static void joins_of_many_tables(void **state)
+{
+	sqlite3 *plain;
+
+	(void)state;
+	seed = 7;
+	plain = make_rows(realtime_ns());
+	sqlite3_close(plain);
+	/* A table with itself, in more segments at once than are kept open. */
+	assert_int_equal(query_int("select count(*) from (select count(*) n from stages a, stages b where a.start_ns ="
+				   " b.start_ns and a.rank = b.rank and a.rank = 1 group by a.rank)"),
+		1);
+	assert_query("with r(n) as (select 1 union all select n + 1 from r where n < 5) select sum(n) from r", "15\n");
+}
+
+static void only_select(void **state)
+{
+	static const char *const refused[] = {
+		"delete from stages",
+		"insert into stages(rank) values(1)",
+		"update ranks set rank = 2",
+		"create table t(a)",
+		"create temp table t(a)",
+		"drop table stages",
+		"attach '/tmp/x.db' as x",
+		"detach main",
+		"pragma user_version",
+		"pragma query_only = 0",
+		"select load_extension('x')",
+		"select writefile('/tmp/x', 'y')",
+		"begin",
+		"vacuum into '/tmp/x.db'",
+		"select 1; select 2",
+		"",
+		"selec",
+	};
+	struct store *store = open_store();
+	struct reader *reader;
+	sqlite3_stmt *statement;
+	char error[256];
+
+	(void)state;
+	store_close(store);
+	reader = open_reader();
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		error[0] = 0;
+		if (reader_prepare(reader, refused[i], &statement, error, sizeof(error)) == 0)
+			fail_msg("taken: %s", refused[i]);
+		assert_string_not_equal(error, "");
+	}
+	assert_int_equal(reader_prepare(reader, "select 1 ; ", &statement, error, sizeof(error)), 0);
+	sqlite3_finalize(statement);
+	reader_close(reader);
+}
+
+static void time_is_bounded(void **state)
+{
+	struct reader_options how = {.timeout_ns = 10 * NSEC_PER_MSEC};
+	struct store *store = open_store();
+	struct reader *reader;
+	sqlite3_stmt *statement;
+	char error[256];
+
+	(void)state;
+	store_close(store);
+	assert_int_equal(reader_open(dir, &how, &reader, error, sizeof(error)), 0);
+	assert_int_equal(
+		reader_prepare(reader, "with r(n) as (select 1 union all select n + 1 from r) select max(n) from r",
+			&statement, error, sizeof(error)),
+		0);
+	assert_int_equal(sqlite3_step(statement), SQLITE_INTERRUPT);
+	reader_error(reader, error, sizeof(error));
+	assert_non_null(strstr(error, "longer than"));
+	sqlite3_finalize(statement);
+	reader_close(reader);
+}
+
+static void no_store_is_said(void **state)
+{
+	struct reader *reader = NULL;
+	char error[256] = "";
+
+	(void)state;
+	assert_int_equal(reader_open("/nonexistent", NULL, &reader, error, sizeof(error)), -ENOENT);
+	assert_null(reader);
+	assert_non_null(strstr(error, "/nonexistent"));
+}
+
+static void a_removed_segment_is_no_news(void **state)
+{
+	struct reader *reader;
+	sqlite3_stmt *statement;
+	sqlite3 *plain;
+	char error[256], *text;
+
+	(void)state;
+	plain = make_rows(realtime_ns());
+	sqlite3_close(plain);
+	reader = open_reader();
+	assert_int_equal(reader_prepare(reader, "select count(*) from stages", &statement, error, sizeof(error)), 0);
+	sh("rm '%s'/db/events-*-000003.db", dir);
+	text = rows_of(statement);
+	assert_int_equal(atoi(text), (SEGMENTS - 1) * SEGMENT_ROWS);
+	assert_int_equal(warnings, 0);
+	free(text);
+	sqlite3_finalize(statement);
+	reader_close(reader);
+}
+
+static void newer_versions_are_left_out(void **state)
+{
+	sqlite3 *plain = make_rows(realtime_ns());
+
+	(void)state;
+	sqlite3_close(plain);
+	sh("for f in '%s'/db/events-*-000003.db; do printf '\\0\\0\\0\\143' | dd of=$f bs=1 seek=60 conv=notrunc "
+	   "status=none; done",
+		dir);
+	assert_int_equal(query_int("select count(*) from stages"), (SEGMENTS - 1) * SEGMENT_ROWS);
+	assert_int_equal(warnings, 1);
+}
+
+static void printed(const char *sql, enum output_format format, const char *expected)
+{
+	struct reader *reader = open_reader();
+	sqlite3_stmt *statement;
+	char error[256], *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_int_equal(reader_prepare(reader, sql, &statement, error, sizeof(error)), 0);
+	assert_int_equal(output_rows(out, statement, format), SQLITE_DONE);
+	fclose(out);
+	assert_string_equal(text, expected);
+	free(text);
+	sqlite3_finalize(statement);
+	reader_close(reader);
+}
+
+static void what_is_printed(void **state)
+{
+	struct store *store = open_store();
+
+	(void)state;
+	store_close(store);
+	printed("select 7 as n, 'ab' as text, null as x union all select 1234, 'c', null", OUTPUT_TABLE,
+		"   n  text  x\n   7  ab    \n1234  c     \n");
+	printed("select 'a' || char(27) || 'b' as t", OUTPUT_TABLE, "t\na?b\n");
+	printed("select 1 as a where 0", OUTPUT_TABLE, "a\n");
+	printed("select 'a,b' as x, 'q\"q' as y, null as z, 1.5 as r", OUTPUT_CSV,
+		"x,y,z,r\r\n\"a,b\",\"q\"\"q\",,1.5\r\n");
+	printed("select 9223372036854775807 as n, 'q\"\\' || char(10) as t, null as z", OUTPUT_JSON,
+		"[\n{\"n\": 9223372036854775807, \"t\": \"q\\\"\\\\\\u000a\", \"z\": null}\n]\n");
+	printed("select cast(x'61ff62c0afe282' as text) as t", OUTPUT_JSON,
+		"[\n{\"t\": \"a\xef\xbf\xbd"
+		"b\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"}\n]\n");
+	printed("select 1 where 0", OUTPUT_JSON, "[\n]\n");
+}
+
+int main(void)
+{
+#define store_test(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
+	const struct CMUnitTest tests[] = {
+		store_test(same_answers_as_one_table),
+		store_test(joins_of_many_tables),
+		store_test(only_select),
+		store_test(time_is_bounded),
+		store_test(no_store_is_said),
+		store_test(a_removed_segment_is_no_news),
+		store_test(newer_versions_are_left_out),
+		store_test(what_is_printed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

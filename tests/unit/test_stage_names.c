@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The name tables: every form that PyTorch writes, and names that only look like them. */
+#include "analyzers/stage_names.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void names_of_pytorch_have_their_stage(void **state)
+{
+	static const struct {
+		const char *name;
+		enum stage_kind kind;
+		bool once;
+	} rows[] = {
+		{"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", STAGE_DATALOADER, true},
+		{"enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", STAGE_DATALOADER, true},
+		{"enumerate(DataPipe)#MapperIterDataPipe(...)", STAGE_DATALOADER, false},
+		{"Optimizer.step#SGD.step", STAGE_OPTIMIZER, true},
+		{"Optimizer.step#", STAGE_OPTIMIZER, true},
+		{"Optimizer.zero_grad#AdamW.zero_grad", STAGE_ZERO_GRAD, true},
+		{"DistributedDataParallel.forward", STAGE_FORWARD, true},
+		{"FullyShardedDataParallel.forward", STAGE_FORWARD, false},
+		{"forward", STAGE_FORWARD, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		assert_int_equal(stage_of_name(rows[i].name).kind, rows[i].kind);
+		assert_int_equal(stage_of_name(rows[i].name).once, rows[i].once);
+	}
+}
+
+static void other_names_are_the_users(void **state)
+{
+	static const char *const rows[] = {"", "mine", "backward", "optimizer", "Optimizer.step",
+		"Optimizer.stepping#X", "enumerate(DataLoader)", "FSDP::pre_forward",
+		"FullyShardedDataParallel.forward2", "forward_pass", "## Call CompiledFxGraph abc ##",
+		"DistributedDataParallel.forwards", "\x01\xff\n"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(stage_of_name(rows[i]).kind, STAGE_USER);
+}
+
+static void stages_are_found_by_their_text(void **state)
+{
+	(void)state;
+	assert_null(stage_text(STAGE_USER));
+	for (unsigned int i = STAGE_USER + 1; i < STAGE_KIND_MAX; i++) {
+		assert_non_null(stage_text((enum stage_kind)i));
+		assert_int_equal(stage_of_stage(stage_text((enum stage_kind)i)).kind, i);
+	}
+	assert_int_equal(stage_of_stage("compile").kind, STAGE_USER);
+	assert_int_equal(stage_of_stage("").kind, STAGE_USER);
+}
+
+static void nesting_follows_how_training_works(void **state)
+{
+	(void)state;
+	assert_true(stage_may_hold(STAGE_OPTIMIZER, STAGE_BACKWARD)); /* LBFGS */
+	assert_true(stage_may_hold(STAGE_BACKWARD, STAGE_BACKWARD));  /* reentrant checkpointing */
+	assert_true(stage_may_hold(STAGE_BACKWARD, STAGE_FORWARD));   /* recomputation */
+	assert_true(stage_may_hold(STAGE_DATALOADER, STAGE_GC));
+	assert_false(stage_may_hold(STAGE_OPTIMIZER, STAGE_DATALOADER));
+	assert_false(stage_may_hold(STAGE_DATALOADER, STAGE_BACKWARD));
+	assert_false(stage_may_hold(STAGE_ZERO_GRAD, STAGE_OPTIMIZER));
+	assert_false(stage_may_hold(STAGE_GC, STAGE_GC));
+	for (unsigned int i = 0; i < STAGE_KIND_MAX; i++) {
+		assert_true(stage_may_hold(STAGE_USER, (enum stage_kind)i));
+		assert_int_equal(stage_is_loop((enum stage_kind)i), stage_rank((enum stage_kind)i) > 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_of_pytorch_have_their_stage),
+		cmocka_unit_test(other_names_are_the_users),
+		cmocka_unit_test(stages_are_found_by_their_text),
+		cmocka_unit_test(nesting_follows_how_training_works),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store in good times: rows come back, segments roll, old ones go, identities last. */
+#include "tests/unit/store_fixture.h"
+
+#include <glob.h>
+
+static size_t files(const char *pattern)
+{
+	char path[PATH_MAX];
+	glob_t found;
+	size_t n;
+
+	snprintf(path, sizeof(path), "%s/db/%s", dir, pattern);
+	n = glob(path, 0, NULL, &found) == 0 ? found.gl_pathc : 0;
+	if (n)
+		globfree(&found);
+	return n;
+}
+
+static void first_file(const char *pattern, char *ret, size_t size)
+{
+	char path[PATH_MAX];
+	glob_t found;
+
+	snprintf(path, sizeof(path), "%s/db/%s", dir, pattern);
+	assert_int_equal(glob(path, 0, NULL, &found), 0);
+	snprintf(ret, size, "%s", found.gl_pathv[0]);
+	globfree(&found);
+}
+
+static void rows_come_back(void **state)
+{
+	struct store *store = open_store();
+	uint64_t now = realtime_ns();
+	char expected[256];
+
+	(void)state;
+	put_rank(store, 1, 3, 0);
+	put_stage(store, 1, "forward", now, 17);
+	put_stage(store, 1, "forward", now + 1, 19);
+	assert_int_equal(store_flush(store, now), 0);
+	snprintf(expected, sizeof(expected), "1|NULL|forward|n|%llu|17|7|0|1\n1|NULL|forward|n|%llu|19|7|0|1\n",
+		(unsigned long long)now, (unsigned long long)now + 1);
+	assert_query("select * from stages order by start_ns", expected);
+	assert_query("select rank, job, first_seen_ns, host, ended from ranks", "3|job|1000|NULL|0\n");
+	store_close(store);
+	assert_query("select * from stages order by start_ns", expected);
+	assert_int_equal(files("*-wal"), 0);
+	assert_int_equal(files("*-shm"), 0);
+}
+
+/* Without the reader: anyone may open a segment. */
+static void a_segment_is_complete(void **state)
+{
+	struct store *store = open_store();
+	uint64_t now = realtime_ns();
+	char path[PATH_MAX], *text;
+	sqlite3_stmt *statement;
+	sqlite3 *db;
+
+	(void)state;
+	put_rank(store, 1, 3, 0);
+	for (int i = 0; i < 100; i++)
+		put_stage(store, 1, i % 2 ? "forward" : "backward", now + (uint64_t)i, 1);
+	store_close(store);
+	first_file("events-*.db", path, sizeof(path));
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_prepare_v2(db,
+			"select stage, count(*), min(start_ns), (select rank from ranks), (select count(*) from texts),"
+			" (select typeof(stage) from stages_raw) from stages group by 1",
+			-1, &statement, NULL),
+		SQLITE_OK);
+	text = rows_of(statement);
+	sqlite3_finalize(statement);
+	sqlite3_close(db);
+	/* texts: job, n, forward, backward */
+	char expected[256];
+
+	snprintf(expected, sizeof(expected), "backward|50|%llu|3|4|integer\nforward|50|%llu|3|4|integer\n",
+		(unsigned long long)now, (unsigned long long)now + 1);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void wrong_rows_are_refused(void **state)
+{
+	struct store *store = open_store();
+	struct store_value clock[] = {V_INT(1), V_TEXT("late")};
+
+	(void)state;
+	assert_int_equal(store_put(store, TABLE_CLOCK, clock, 2), -EINVAL);
+	assert_int_equal(store_put(store, TABLE_CLOCK, clock, 1), -EINVAL);
+	assert_int_equal(store_put(store, TABLE_MAX, clock, 2), -EINVAL);
+	assert_int_equal(store_replace(store, TABLE_CLOCK), -EINVAL);
+	store_close(store);
+}
+
+static void second_opener_is_refused(void **state)
+{
+	struct store *store = open_store(), *second = NULL;
+
+	(void)state;
+	assert_int_equal(store_open(&options, &second), -EBUSY);
+	assert_null(second);
+	store_close(store);
+	store = open_store();
+	store_close(store);
+}
+
+static void identities_last(void **state)
+{
+	struct store *store = open_store();
+	int64_t a, b, again, step;
+
+	(void)state;
+	assert_int_equal(store_instance(store, "boot", 10, 100, &a), 0);
+	assert_int_equal(store_instance(store, "boot", 10, 101, &b), 0);
+	assert_int_equal(a, 1);
+	assert_int_equal(b, 2);
+	for (int i = 1; i <= 41; i++)
+		put_step(store, a, i, realtime_ns());
+	store_close(store);
+	store = open_store();
+	assert_int_equal(store_instance(store, "boot", 10, 100, &again), 0);
+	assert_int_equal(again, a);
+	assert_int_equal(store_last_step(store, a, &step), 0);
+	assert_int_equal(step, 41);
+	assert_int_equal(store_last_step(store, b, &step), 0);
+	assert_int_equal(step, 0);
+	assert_int_equal(store_instance(store, "other boot", 10, 100, &again), 0);
+	assert_int_equal(again, 3);
+	store_close(store);
+}
+
+static void rolls_by_time(void **state)
+{
+	struct store *store = open_store();
+	uint64_t now = realtime_ns();
+
+	(void)state;
+	put_rank(store, 1, 0, 0);
+	put_rank(store, 2, 1, 0);
+	for (unsigned i = 0; i < 13; i++) {
+		put_stage(store, 1, "forward", now + i * options.segment_ns, i);
+		assert_int_equal(store_flush(store, now + i * options.segment_ns), 0);
+	}
+	put_rank(store, 1, 0, 1);
+	assert_int_equal(store_flush(store, now + 12 * options.segment_ns + 1), 0);
+	assert_int_equal(files("events-*.db"), 13);
+	assert_query("select count(*), sum(duration_ns) from stages", "13|78\n");
+	/* The newest row of a key wins, over all segments. */
+	assert_query("select rank, ended from ranks order by rank", "0|1\n1|0\n");
+	assert_query("select count(*) from stages join ranks using (instance) where ended = 1", "13\n");
+	store_close(store);
+}
+
+static void rolls_by_size_and_keeps_to_it(void **state)
+{
+	struct store_status status;
+	struct store *store;
+	uint64_t now = realtime_ns();
+
+	(void)state;
+	options.events_size_bytes_max = 2UL << 20;
+	store = open_store();
+	for (int i = 0; i < 60; i++) {
+		for (int j = 0; j < 3000; j++)
+			put_stage(store, 1, "forward", now + (uint64_t)i, i);
+		assert_int_equal(store_flush(store, now + (uint64_t)i), 0);
+	}
+	store_status(store, &status);
+	assert_true(status.segments > 2);
+	assert_true(status.segments_removed > 0);
+	assert_true(folder_size(&store->folder, TIER_EVENTS) <= options.events_size_bytes_max);
+	assert_int_equal(status.rows, 180000);
+	assert_int_equal(status.rows_dropped, 0);
+	/* The oldest went, the newest stayed. */
+	assert_int_equal(query_int("select max(duration_ns) from stages"), 59);
+	assert_true(query_int("select min(duration_ns) from stages") > 0);
+	store_close(store);
+}
+
+static void old_ones_go(void **state)
+{
+	struct store *store;
+	uint64_t now = realtime_ns();
+
+	(void)state;
+	options.events_age_ns_max = 5 * options.segment_ns;
+	store = open_store();
+	for (unsigned i = 0; i < 12; i++) {
+		put_stage(store, 1, "forward", now + i * options.segment_ns, i);
+		put_step(store, 1, i, now + i * options.segment_ns);
+		assert_int_equal(store_flush(store, now + i * options.segment_ns), 0);
+	}
+	assert_query("select min(duration_ns), max(duration_ns) from stages", "5|11\n");
+	/* Summaries have an age of their own. */
+	assert_query("select min(step), max(step) from steps", "0|11\n");
+	store_close(store);
+}
+
+static void put_open(struct store *store, int64_t instance, const char *stage)
+{
+	struct store_value row[] = {V_INT(0), V_INT(1), V_TEXT(stage), V_TEXT(""), V_INT(realtime_ns()), V_INT(1),
+		V_INT(0), V_INT(instance)};
+
+	assert_int_equal(store_put(store, TABLE_IN_FLIGHT, row, ARRAY_SIZE(row)), 0);
+}
+
+static void now_is_now(void **state)
+{
+	struct store *store = open_store();
+	uint64_t now = realtime_ns();
+
+	(void)state;
+	put_open(store, 1, "forward");
+	put_open(store, 1, "sync");
+	assert_int_equal(store_flush(store, now), 0);
+	assert_query("select stage from in_flight order by 1", "forward\nsync\n");
+	store_replace(store, TABLE_IN_FLIGHT);
+	put_open(store, 1, "backward");
+	assert_int_equal(store_flush(store, now), 0);
+	assert_query("select stage from in_flight", "backward\n");
+	/* Still true in the next segment. */
+	assert_int_equal(store_flush(store, now + options.segment_ns), 0);
+	assert_query("select stage from in_flight", "backward\n");
+	store_replace(store, TABLE_IN_FLIGHT);
+	assert_int_equal(store_flush(store, now + options.segment_ns), 0);
+	assert_query("select stage from in_flight", "");
+	store_close(store);
+}
+
+static void clock_steps_are_noted(void **state)
+{
+	struct store *store = open_store();
+	uint64_t mono = monotonic_ns();
+	int64_t off = (int64_t)(store_utc_ns(store, mono) - realtime_ns());
+
+	(void)state;
+	assert_true(off < (int64_t)NSEC_PER_SEC && off > -(int64_t)NSEC_PER_SEC);
+	store_clock_note(store, 1000, 5000);
+	assert_int_equal(store_utc_ns(store, 1500), 5500);
+	store_clock_note(store, 2000, 6000 + NSEC_PER_MSEC); /* not more than a millisecond */
+	store_clock_note(store, 3000, 7000 + 3 * NSEC_PER_MSEC);
+	assert_int_equal(store->queues[TIER_EVENTS].rows, 2);
+	/* The flush reads the true clocks again (a third step) and writes the segment's own row. */
+	assert_int_equal(store_flush(store, realtime_ns()), 0);
+	assert_query("select count(*) from clock where monotonic_ns in (1000, 3000)", "2\n");
+	assert_query("select count(*) from clock", "4\n");
+	store_close(store);
+}
+
+static void goes_on_with_the_newest(void **state)
+{
+	struct store *store = open_store();
+
+	(void)state;
+	put_stage(store, 1, "forward", realtime_ns(), 1);
+	store_close(store);
+	store = open_store();
+	put_stage(store, 1, "forward", realtime_ns(), 2);
+	store_close(store);
+	assert_int_equal(files("events-*.db"), 1);
+	assert_query("select sum(duration_ns) from stages", "3\n");
+}
+
+static void memory_is_bounded(void **state)
+{
+	struct store *store = open_store();
+	struct store_status status;
+	uint64_t now = realtime_ns();
+	unsigned n = 1000;
+
+	(void)state;
+	for (unsigned i = 0; i < QUEUE_ROWS_MAX + n; i++)
+		put_stage(store, 1, "forward", now, 1);
+	store_status(store, &status);
+	assert_true(status.rows_pending <= QUEUE_ROWS_MAX);
+	assert_int_equal(status.rows_pending + status.rows_dropped, QUEUE_ROWS_MAX + n);
+	store_close(store);
+	assert_int_equal(query_int("select sum(count) from drops where source = 'store'"), status.rows_dropped);
+	assert_int_equal(query_int("select count(*) from stages"), status.rows_pending);
+}
+
+int main(void)
+{
+#define store_test(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
+	const struct CMUnitTest tests[] = {
+		store_test(rows_come_back),
+		store_test(a_segment_is_complete),
+		store_test(wrong_rows_are_refused),
+		store_test(second_opener_is_refused),
+		store_test(identities_last),
+		store_test(rolls_by_time),
+		store_test(rolls_by_size_and_keeps_to_it),
+		store_test(old_ones_go),
+		store_test(now_is_now),
+		store_test(clock_steps_are_noted),
+		store_test(goes_on_with_the_newest),
+		store_test(memory_is_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
