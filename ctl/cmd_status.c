@@ -102,8 +102,9 @@ static void print_self(const Ranktrace__StatusBody *body)
 	uint64_t cpu_ns = s->cpu_user_ns + s->cpu_system_ns;
 	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES];
 
-	printf("%-8s  %llu ranks, %llu children, %llu launchers\n", "ranks", (unsigned long long)s->ranks,
-		(unsigned long long)s->children, (unsigned long long)s->launchers);
+	printf("%-8s  %llu rank%s, %llu other process%s of theirs, %llu launcher%s\n", "ranks",
+		(unsigned long long)s->ranks, s->ranks == 1 ? "" : "s", (unsigned long long)s->children,
+		s->children == 1 ? "" : "es", (unsigned long long)s->launchers, s->launchers == 1 ? "" : "s");
 	printf("%-8s  %s of CPU since start (%.2f %% of a core), %s of memory, %s at most\n", "cost",
 		out_duration(cpu_ns, a), body->uptime_ns ? 100.0 * (double)cpu_ns / (double)body->uptime_ns : 0.0,
 		out_size(s->rss_bytes, b), out_size(s->rss_peak_bytes, c));
@@ -114,8 +115,8 @@ static void print_store(const Ranktrace__Store *s)
 	char *path = out_clean(s->path), *trouble = out_clean(s->trouble);
 	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES];
 
-	printf("%-8s  %s\n%-8s  %s in %llu segments", "store", path, "", out_size(s->size_bytes, a),
-		(unsigned long long)s->segments);
+	printf("%-8s  %s\n%-8s  %s in %llu segment%s", "store", path, "", out_size(s->size_bytes, a),
+		(unsigned long long)s->segments, s->segments == 1 ? "" : "s");
 	if (s->oldest_ns && s->newest_ns >= s->oldest_ns)
 		printf(", %s from the oldest to the newest row", out_duration(s->newest_ns - s->oldest_ns, b));
 	printf("\n%-8s  %s rows written since start, %s waiting, %s dropped\n", "", out_count(s->rows, a),
@@ -138,7 +139,7 @@ static void print_collector(const Ranktrace__Collector *c)
 		at += (size_t)snprintf(levels + at, sizeof(levels) - at, "%s%s", i ? "," : "", c->levels[i]);
 	printf("%-10s %-11s %7llu %5llu %14s %10s  %s\n", out_cut(name, 10), out_cut(levels, 11),
 		(unsigned long long)c->probes_attached, (unsigned long long)c->libraries, out_count(c->events, a),
-		out_count(c->drops, b), out_cut(summary, 38));
+		out_count(c->drops, b), out_cut(summary, 36));
 	for (size_t i = 0; i < c->n_notes; i++) {
 		char *note = out_clean(c->notes[i]);
 

@@ -110,6 +110,9 @@ static int run_external(const struct line *line, int room)
 	if (external_exists(line->verb))
 		return external_run(&line->options, line->verb, line->count, line->rest);
 	nearest = verb_nearest(line->verb);
+	if (nearest && strcmp(nearest, line->verb) == 0)
+		return fail(EXIT_USAGE, "%s is not installed here; RANKTRACE_LIBEXEC names the folder of such programs",
+			line->verb);
 	if (nearest)
 		return fail(EXIT_USAGE, "unknown verb '%s'; did you mean '%s'?", line->verb, nearest);
 	fail(EXIT_USAGE, "unknown verb '%s'; verbs are:", line->verb);

@@ -210,10 +210,28 @@ static void check_ranks(const struct context *context, struct check_list *list)
 		return;
 	count = ranks_count(context->ranks, RANK_ROLE_RANK);
 	if (count)
-		add(list, "ranks", CHECK_OK, "", "%zu training ranks on this node (tracectl ranks shows them)", count);
+		add(list, "ranks", CHECK_OK, "", "%zu training rank%s on this node (tracectl ranks shows more)", count,
+			count == 1 ? "" : "s");
 	else
 		add(list, "ranks", CHECK_OK, "",
 			"no training rank on this node now; libraries are judged when one runs");
+}
+
+/* A level that is on, with ranks to see and nothing attached to them, does not see what it is for. */
+static void add_collector(const struct context *context, enum level level, struct check_list *list,
+	const struct collector *collector, const struct collector_status *status)
+{
+	bool on = context->levels.on[level];
+	bool blind =
+		on && status->probes_attached == 0 && context->ranks && ranks_count(context->ranks, RANK_ROLE_RANK);
+
+	if (!on)
+		add(list, level_name(level), CHECK_OK, "", "%s: %s; off now", collector->name, collector->summary);
+	else
+		add(list, level_name(level), blind || status->notes ? CHECK_LIMITED : CHECK_OK,
+			blind ? "see the notes below, if any, and the tables in probes.d" : "",
+			"%s: %s; %llu probes in %llu libraries now", collector->name, collector->summary,
+			(unsigned long long)status->probes_attached, (unsigned long long)status->libraries);
 }
 
 /* What the collectors that serve a level say of themselves: they know symbols and libraries better than we do. */
@@ -226,9 +244,7 @@ static bool level_from_collectors(
 	for (unsigned i = 0; collectors_status(context->collectors, i, &collector, status); i++) {
 		if (collector->levels & LEVEL_BIT(level)) {
 			served = true;
-			add(list, level_name(level), status->notes ? CHECK_LIMITED : CHECK_OK, "",
-				"%s: %s; %llu probes in %llu libraries now", collector->name, collector->summary,
-				(unsigned long long)status->probes_attached, (unsigned long long)status->libraries);
+			add_collector(context, level, list, collector, status);
 			for (unsigned n = 0; n < status->notes && n < COLLECTOR_NOTES_MAX; n++)
 				add(list, level_name(level), CHECK_LIMITED, "", "%s: %s", collector->name,
 					status->note[n]);

@@ -4,7 +4,9 @@
  * transaction a batch. At most flush_interval of rows is in memory; kill -9 loses no more than that and corrupts
  * nothing. Retention unlinks whole files, oldest first, by size and age. A full disk: unlink the oldest closed segment
  * and try again; with none left, drop the batch, count it (view `drops`, tracectl status) and recover when there is room.
- * A corrupt segment is renamed to NAME.corrupt with a sentence. One writer: a lock on STATE_DIR/lock (flock).
+ * A corrupt segment is renamed to NAME.corrupt with a sentence (the newest 3 of those are kept). One writer: a lock on
+ * STATE_DIR/lock (flock). Summaries (steps, drops) may take a quarter of what events may, on top; a segment is rolled
+ * early at an eighth of its tier's size. The newest 4096 identities and state rows are remembered.
  *
  * Schema: analyzers/store/schema.h.
  */
@@ -22,7 +24,7 @@ struct store_options {
 	uint64_t events_size_bytes_max;
 	uint64_t events_age_ns_max;
 	uint64_t summary_age_ns_max;
-	uint64_t flush_interval_ns;
+	uint64_t flush_interval_ns;     /* the caller's promise to call store_flush(); nothing here has a timer */
 };
 
 /* A value in the order of the table's columns. Texts are copied. NULL is shown as SQL NULL. */
@@ -46,7 +48,7 @@ struct store_status {
 	uint64_t oldest_ns;       /* UTC; 0 where empty */
 	uint64_t newest_ns;
 	uint64_t rows;            /* written since start */
-	uint64_t rows_dropped;    /* since start, for want of disk */
+	uint64_t rows_dropped;    /* since start, for want of disk or memory; the view `drops` says which */
 	uint64_t rows_pending;    /* in memory */
 	uint64_t segments_removed;
 	uint64_t segments_corrupt;
@@ -63,7 +65,8 @@ struct store *store_close(struct store *store);
 int store_put(struct store *store, enum schema_id table, const struct store_value *values, size_t count);
 /* For SCHEMA_NOW tables: forget what it holds; rows put after this are the new content. */
 int store_replace(struct store *store, enum schema_id table);
-/* Writes what waits. Called by the loop; also rolls segments and applies retention. now is UTC. */
+/* Writes what waits. Called by the loop; also rolls segments and applies retention. now is UTC. Returns 0 or what kept
+ * rows from the disk: -ENOSPC and others dropped and counted them, -EAGAIN (somebody else writes the file) keeps them. */
 int store_flush(struct store *store, uint64_t now_ns);
 
 /* CLOCK_MONOTONIC to UTC with the offset that holds now; notes steps of the clock in the view `clock`. */

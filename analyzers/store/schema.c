@@ -92,7 +92,7 @@ const struct schema_table schema_tables[TABLE_MAX] = {
 		{"reason", SCHEMA_TEXT, "why", false},
 		{"count", SCHEMA_INT, "how many", false},
 	}},
-	[TABLE_CLOCK] = {"clock", "what CLOCK_MONOTONIC and UTC were at once: each segment's start, each step of the clock",
+	[TABLE_CLOCK] = {"clock", "CLOCK_MONOTONIC and UTC at once: at each segment's start and each step of the clock",
 			 TIER_EVENTS, SCHEMA_LOG, {
 		{"monotonic_ns", SCHEMA_INT, "CLOCK_MONOTONIC in ns", false},
 		{"utc_ns", SCHEMA_TIME, "ns since the epoch", false},

@@ -5,8 +5,8 @@
  * to the enum (and nothing else). A changed column of a table raises SCHEMA_VERSION.
  *
  * A segment is one SQLite file, complete in itself. A table NAME is kept compactly as NAME_raw (interned texts, times as
- * nanoseconds since the segment's base) and shown as the view NAME: times in ns since the epoch, texts spelled out. Only
- * the views are public. `PRAGMA user_version` is SCHEMA_VERSION; readers refuse newer ones with a sentence.
+ * nanoseconds since the segment's base) and shown as the view NAME: times in ns since the epoch, texts spelled out.
+ * Only the views are public. `PRAGMA user_version` is SCHEMA_VERSION; readers refuse newer ones with a sentence.
  */
 #ifndef RANKTRACE_STORE_SCHEMA_H
 #define RANKTRACE_STORE_SCHEMA_H

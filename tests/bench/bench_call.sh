@@ -63,8 +63,14 @@ for function in "${functions[@]}"; do
 			entry) attach $RANKTRACE_BENCH_ENTRY "$library" "target_$function" || continue ;;
 			bpftrace) attach_bpftrace "$library" "target_$function" || continue ;;
 			esac
-			sample "$case" "$function" "$pair"
+			line=$(sample "$case" "$function" "$pair")
 			detach
+			# What it says at its end tells whether the probe was there while we measured.
+			if [ "$case" = bpftrace ] && ! grep -qs '^@hits: [1-9]' "$scratch/out"; then
+				echo "bench_call: bpftrace saw no hit of target_$function, leaving this sample out" >&2
+				continue
+			fi
+			printf '%s\n' "$line"
 		done
 		sample "no probe, again" "$function" "$pair"
 	done

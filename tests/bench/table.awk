@@ -36,7 +36,7 @@ END {
 		ratio = ratios ? median(q, ratios) : 0
 		if (json)
 			printf "%s\n{\"benchmark\":\"%s\",\"case\":\"%s\",\"unit\":\"%s\",\"median\":%.3f,\"min\":%.3f,\"max\":%.3f,\"ratio\":%.4f,\"pairs\":%d}", \
-				r > 1 ? "," : "", name[id], what[id], unit[id], median(v, n), v[1], v[n], ratio, n
+				(r > 1 ? "," : ""), name[id], what[id], unit[id], median(v, n), v[1], v[n], ratio, n
 		else
 			printf "%-22s %-18s %12.1f %12.1f %12.1f %-10s %8.3f %5d\n", name[id], what[id], median(v, n), v[1], v[n], unit[id], ratio, n
 	}

@@ -10,7 +10,7 @@ extern char **environ;
 
 int main(int argc, char **argv)
 {
-	char *command[] = {"true", NULL};
+	char name[] = "true", *command[] = {name, NULL};
 	int rate = argc == 3 ? atoi(argv[1]) : 0, seconds = argc == 3 ? atoi(argv[2]) : 0, started = 0;
 	struct timespec next;
 
