@@ -9,5 +9,5 @@ command -v shellcheck >/dev/null || {
 cd "$1"
 mapfile -t scripts < <(find . -path './.git' -prune -o -path './build*' -prune -o -type f \( -name '*.sh' -o -path './.ci/run' \) -print | sort)
 [ ${#scripts[@]} -gt 3 ]
-# SC2154: variables that a sourced lib.sh sets. SC2207: words of a command's output split on purpose.
-shellcheck -S warning -e SC2154,SC2207 "${scripts[@]}"
+# SC2154, SC2034: variables that a sourced lib.sh sets or reads. SC2207: words of a command's output split on purpose.
+shellcheck -S warning -e SC2154,SC2034,SC2207 "${scripts[@]}"
