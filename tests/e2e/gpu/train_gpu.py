@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tracing costs a training step on GPUs: DDP over NCCL, step times with tracing off and on by turns.
 
-Run by torchrun, a rank a GPU. Before each phase rank 0 runs the shell command PHASE_CMD_OFF or PHASE_CMD_ON (nothing if
-unset) between two barriers. --profiler adds a third phase to each round, with PyTorch's own profiler on. Each step ends with
+Run by torchrun, a rank a GPU. Before each phase rank 0 runs the shell command PHASE_CMD_OFF or PHASE_CMD_ON, if set,
+between two barriers. --profiler adds a third phase to each round, with PyTorch's own profiler on. Each step ends with
 a device synchronisation, so its time is that of the device's work too. Rank 0 prints one JSON object.
 """
 import argparse
@@ -132,7 +132,8 @@ def main():
                   for on in phases if on["phase"] == "on" and on["pair"] == off["pair"]]
         print(json.dumps({"shape": args.shape, "layers": args.layers, "hidden": args.hidden, "batch": args.batch,
                           "device": str(device), "torch": torch.__version__, "world": dist.get_world_size(),
-                          "steps_in_all": loop.steps, "median_ms": median, "on_change_percent": statistics.median(change),
+                          "steps_in_all": loop.steps, "median_ms": median,
+                          "on_change_percent": statistics.median(change),
                           "on_change_percent_each": change, "phases": phases}), flush=True)
     dist.barrier()
     dist.destroy_process_group()

@@ -230,9 +230,9 @@ class Training:
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mode", default="plain", choices=["plain", "ddp", "accumulate", "amp", "workers", "checkpoint",
-                                                            "inference", "two_optimizers", "user_stages", "eval",
-                                                            "no_loader"])
+    parser.add_argument("--mode", default="plain", choices=[
+        "plain", "ddp", "accumulate", "amp", "workers", "checkpoint", "inference", "two_optimizers", "user_stages",
+        "eval", "no_loader"])
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--workers", type=int, help="of the data loader (default 2 with --mode workers, else none)")
     parser.add_argument("--hidden", type=int, default=256)
