@@ -4,7 +4,7 @@
  * its step and reports. Where steps begin and end is steps_rules.c's.
  *
  * Lost ends. A begin that cannot lie within an open mark (stage_may_hold(), one name within itself where that cannot
- * be) proves that the open one ended unseen. It and all above it are dropped, counted and not reported, because a
+ * be) proves that the open one ended unseen, and so does the stack pointer where marks bring it. It and all above it are dropped, counted and not reported, because a
  * made-up duration would be worse than none; a dropped optimizer still is one, with its end taken to be now.
  */
 #include "analyzers/steps_rules.h"
@@ -156,6 +156,21 @@ static void drop(struct steps *steps, struct steps_thread *thread, size_t index,
 		steps_rule_closure(steps);
 }
 
+/* Functions that were left by an exception: the stack is no deeper than at their entry. */
+static void drop_left(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
+{
+	uint64_t at = mark->stack_pointer;
+
+	for (size_t i = 0; at && i < thread->depth; i++) {
+		uint64_t frame = thread->entries[i].frame;
+
+		if (frame && (at > frame || (at == frame && mark->edge == STEPS_BEGIN))) {
+			drop(steps, thread, i, thread->last_ns);
+			return;
+		}
+	}
+}
+
 static bool is_stale(const struct steps *steps, const struct steps_entry *outer, const struct steps_entry *inner)
 {
 	if (!stage_may_hold(outer->kind, inner->kind))
@@ -226,6 +241,7 @@ static void begin(struct steps *steps, struct steps_thread *thread, const struct
 					   .kind = meaning.kind,
 					   .once = meaning.once,
 					   .from_name = !mark->stage,
+					   .frame = mark->is_frame ? mark->stack_pointer : 0,
 				   },
 			   *pushed;
 	const char *stage = mark->stage ? mark->stage : meaning.kind == STAGE_USER ? name : stage_text(meaning.kind);
@@ -299,6 +315,7 @@ void steps_feed(struct steps *steps, const struct steps_mark *mark)
 	}
 	if (mark->time_ns > thread->last_ns)
 		thread->last_ns = mark->time_ns;
+	drop_left(steps, thread, mark);
 	if (mark->edge == STEPS_BEGIN)
 		begin(steps, thread, mark);
 	else

@@ -74,6 +74,9 @@ struct steps_mark {
 	const char *stage; /* the stage where the source knows it ("backward"), NULL to take it from the name */
 	const char
 		*name; /* of a BEGIN; "" or NULL for an END: it ends the innermost begin of the same kind (see below) */
+	uint64_t stack_pointer; /* of the thread, 0 if not known; stacks grow down */
+	bool is_frame;          /* begin and end are a function's entry and return: while it is open, every mark of the thread
+				   has a lower stack pointer. One that has not proves that an exception left the function */
 };
 /* An END with a stage ends the innermost open mark that was begun with that stage on its thread; an END without one
  * ends the innermost open mark that came from a name. Marks above it are dropped and counted as unpaired. */

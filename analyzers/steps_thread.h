@@ -15,6 +15,7 @@ struct steps_entry {
 	uint64_t start_ns;
 	int64_t step;
 	enum stage_kind kind;
+	uint64_t frame; /* stack pointer at the entry of the function that it is, 0 if it is none */
 	bool once;
 	bool from_name;	       /* ended by an END without a stage */
 	bool optimizer_inside; /* a backward in which optimizers stepped */

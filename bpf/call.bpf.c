@@ -67,14 +67,17 @@ struct {
 #if defined(__TARGET_ARCH_arm64)
 #define RESULT_SLOT 0
 #define STACK_SLOT 31
+#define RETURN_ADDRESS_BYTES 0 /* it is in a register */
 #else
 #define RESULT_SLOT 10
 #define STACK_SLOT 19
+#define RETURN_ADDRESS_BYTES 8
 #endif
 
 /* What one hit yielded, on the program's stack. */
 struct reading {
 	uint64_t arg[RT_CALL_ARGS_MAX];
+	uint64_t stack_pointer;
 	uint32_t flags; /* RT_CALL_TEXT, _TRUNCATED, _FAULT */
 	uint32_t text_bytes;
 	char text[RT_CALL_TEXT_MAX];
@@ -246,6 +249,7 @@ static __always_inline void fill(struct rt_call_event *event, uint32_t spec, uin
 	event->start_ns = start_ns ? start_ns : event->event.time_ns;
 	event->result = 0;
 	event->spec = spec;
+	event->stack_pointer = r->stack_pointer;
 	event->text_bytes = r->text_bytes;
 	__builtin_memcpy(event->arg, r->arg, sizeof(event->arg));
 }
@@ -283,7 +287,7 @@ static __always_inline void send(uint32_t spec, uint32_t flags, uint64_t start_n
 static __always_inline void on_mark(void *ctx, uint32_t spec_id, const struct rt_call_spec *spec, uint32_t pid)
 {
 	uint32_t symbol = read_slot(ctx, spec->symbol_reg);
-	struct reading r = {};
+	struct reading r = {.stack_pointer = read_slot(ctx, STACK_SLOT)};
 	struct tuple tuple;
 	uint32_t *known;
 	uint32_t fault = 0;
@@ -336,13 +340,13 @@ static __always_inline void keep_stash(const struct reading *r)
 
 /* A deeper stack is a nested call of the same function, which its outermost call stands for; an equal or shallower one
  * means that the recorded call was left by an exception, which no return probe sees. */
-static __always_inline void on_call_entry(void *ctx, uint32_t spec_id, const struct reading *r)
+static __always_inline void on_call_entry(uint32_t spec_id, const struct reading *r)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
 	struct rt_inflight *open = bpf_map_lookup_elem(&inflight, &key);
-	struct rt_inflight fresh = {.start_ns = bpf_ktime_get_ns(), .flags = r->flags};
+	struct rt_inflight fresh = {
+		.start_ns = bpf_ktime_get_ns(), .flags = r->flags, .stack_pointer = r->stack_pointer};
 
-	fresh.stack_pointer = read_slot(ctx, STACK_SLOT);
 	if (open && fresh.stack_pointer < open->stack_pointer)
 		return;
 	__builtin_memcpy(fresh.arg, r->arg, sizeof(fresh.arg));
@@ -375,10 +379,11 @@ int call_enter(void *ctx)
 		on_mark(ctx, id, spec, pid);
 		return 0;
 	}
+	r.stack_pointer = read_slot(ctx, STACK_SLOT);
 	read_args(ctx, spec, &r);
 	switch (spec->edge) {
 	case RT_EDGE_CALL:
-		on_call_entry(ctx, id, &r);
+		on_call_entry(id, &r);
 		break;
 	case RT_EDGE_BEGIN:
 		if (spec->flags & RT_CALL_TAKES_STASH)
@@ -416,13 +421,16 @@ int call_exit(void *ctx)
 	spec = find_spec(ctx, &id);
 	if (!spec)
 		return 0;
+	r.stack_pointer = read_slot(ctx, STACK_SLOT);
+	if (spec->flags & RT_CALL_RETURN_PROBE)
+		r.stack_pointer -= RETURN_ADDRESS_BYTES;
 	if (spec->edge != RT_EDGE_CALL) {
 		send(id, RT_CALL_END, 0, &r, true, read_slot(ctx, RESULT_SLOT));
 		return 0;
 	}
 	key.spec = id;
 	open = bpf_map_lookup_elem(&inflight, &key);
-	if (!open || read_slot(ctx, STACK_SLOT) < open->stack_pointer)
+	if (!open || r.stack_pointer < open->stack_pointer)
 		return 0;
 	__builtin_memcpy(r.arg, open->arg, sizeof(r.arg));
 	r.flags = open->flags & ~RT_CALL_TEXT;

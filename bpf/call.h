@@ -54,6 +54,7 @@ struct rt_call_arg {
 #define RT_CALL_NEEDS_RETURN 1u  /* a return probe is attached too */
 #define RT_CALL_HAS_TEXT 2u      /* one of the readers yields text */
 #define RT_CALL_TAKES_STASH 4u   /* the text is what the thread stashed last */
+#define RT_CALL_RETURN_PROBE 8u  /* the return is caught by a uretprobe: the return address is off the stack already */
 
 struct rt_call_spec {
 	uint8_t edge;       /* enum rt_edge */
@@ -77,6 +78,7 @@ struct rt_call_event {
 	uint64_t start_ns;     /* entry */
 	uint64_t arg[RT_CALL_ARGS_MAX];
 	int64_t result;        /* return register */
+	uint64_t stack_pointer; /* where a BEGIN's and an END's are compared, a function that an exception left is noticed */
 	uint32_t spec;
 	uint32_t text_bytes;
 };

@@ -408,6 +408,8 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 		.thread_id = header->thread_id,
 		.edge = header->flags & RT_CALL_BEGIN ? STEPS_BEGIN : STEPS_END,
 		.stage = probe->stage[0] ? probe->stage : NULL,
+		.stack_pointer = event->stack_pointer,
+		.is_frame = probe->edge == RT_EDGE_SPAN,
 	};
 	if (mark.edge == STEPS_BEGIN)
 		mark.name = mark_name(call, probe, event, size_bytes, text);

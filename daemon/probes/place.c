@@ -71,7 +71,8 @@ static int compile_spec(enum elf_machine machine, struct rt_call_spec *spec)
 static struct prologue_need needs(const struct probe *probe)
 {
 	const struct rt_call_spec *spec = &probe->spec;
-	struct prologue_need need = {.entry_stack = spec->edge == RT_EDGE_CALL};
+	/* Where an entry and a return are compared, the stack pointer tells which calls belong together. */
+	struct prologue_need need = {.entry_stack = spec->edge == RT_EDGE_CALL || spec->edge == RT_EDGE_SPAN};
 
 	if (spec->symbol_reg)
 		need.arg_regs |= 1u << (spec->symbol_reg - 1);
@@ -160,6 +161,8 @@ static void place_function(struct finder *finder, const struct probe *probe, con
 	place->emulated = choice.emulated;
 	if (!(spec.edge == RT_EDGE_END && returns)) /* an end at the return has no entry */
 		place->entry_offset = symbol->file_offset + choice.offset_bytes;
+	if (place->probe->return_probe)
+		spec.flags |= RT_CALL_RETURN_PROBE;
 	if (returns) {
 		r = place_returns(finder, symbol, place);
 		if (r < 0) {

@@ -29,7 +29,7 @@ expect 0 'L1 on' set L1=true
 expect 0 'tracectl' help
 expect 0 '[0-9]+\.[0-9]+' --version
 expect 1 'syntax|no such' query 'selec 1'
-expect 1 'only|read' query 'delete from steps'
+expect 1 'may not be modified' query 'delete from steps'
 expect 1 'only|read' query "attach '/etc/passwd' as x"
 expect 0 '^rank' query 'select rank from steps'
 expect 0 'ok|limited|missing' check

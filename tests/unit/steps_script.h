@@ -90,7 +90,8 @@ static const struct letter {
 
 static inline void feed(uint32_t thread_id, enum steps_edge edge, const char *stage, const char *name)
 {
-	const struct steps_mark mark = {now_ns, thread_id, edge, stage, name};
+	const struct steps_mark mark = {
+		.time_ns = now_ns, .thread_id = thread_id, .edge = edge, .stage = stage, .name = name};
 
 	steps_feed(steps, &mark);
 }

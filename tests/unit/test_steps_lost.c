@@ -45,6 +45,43 @@ static void a_lost_backward_end_without_names_recovers(void **state)
 	check_invariants(1);
 }
 
+/* A mark with a stack pointer, as a probe brings it; frame: the function's entry or return itself. */
+static void feed_at(uint64_t stack_pointer, bool is_frame, enum steps_edge edge, const char *stage, const char *name)
+{
+	const struct steps_mark mark = {.time_ns = now_ns += US,
+		.thread_id = 1,
+		.edge = edge,
+		.stage = stage,
+		.name = name,
+		.stack_pointer = stack_pointer,
+		.is_frame = is_frame};
+
+	steps_feed(steps, &mark);
+}
+
+/* Every backward but the last of a step raises: its entry is seen, its return is not. */
+static void a_backward_that_an_exception_left_disturbs_nothing(void **state)
+{
+	(void)state;
+	start(1, true);
+	for (int i = 0; i < 7; i++) {
+		feed_at(900, false, STEPS_BEGIN, NULL, "Optimizer.zero_grad#SGD.zero_grad");
+		feed_at(900, false, STEPS_END, NULL, NULL);
+		feed_at(800, true, STEPS_BEGIN, "backward", "backward");
+		feed_at(700, true, STEPS_BEGIN, "backward", "backward"); /* within the first one, and left with it */
+		feed_at(800, true, STEPS_BEGIN, "backward", "backward"); /* again, from the same place */
+		feed_at(800, true, STEPS_END, "backward", NULL);
+		feed_at(900, false, STEPS_BEGIN, NULL, "Optimizer.step#SGD.step");
+		feed_at(900, false, STEPS_END, NULL, NULL);
+	}
+	steps_end(steps, now_ns);
+	assert_int_equal(count_steps("train"), 7);
+	assert_int_equal(counts().unpaired, 14);
+	for (int i = 1; i <= 7; i++)
+		assert_int_equal(count_stages("backward", i), 1);
+	check_invariants(1);
+}
+
 static void lost_begins_are_counted(void **state)
 {
 	(void)state;
@@ -197,6 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_lost_end_costs_no_further_step),
 		cmocka_unit_test(a_lost_backward_end_without_names_recovers),
+		cmocka_unit_test(a_backward_that_an_exception_left_disturbs_nothing),
 		cmocka_unit_test(lost_begins_are_counted),
 		cmocka_unit_test(an_end_with_a_stage_drops_what_is_above),
 		cmocka_unit_test(depth_is_bounded),
