@@ -89,7 +89,11 @@ else
 	echo "No training runs here, so this runs one: two ranks, DDP over gloo, on the CPU (packaging/demo_train.py)."
 	python=
 	for candidate in python3 /usr/bin/python3; do
-		if "$candidate" -c 'import torch' 2>/dev/null; then python=$candidate; break; fi
+		# Found, not imported: a process that loads torch would be a rank for a moment.
+		if "$candidate" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null; then
+			python=$candidate
+			break
+		fi
 	done
 	[ -n "$python" ] || { "$here/packaging/install-deps.sh" --torch; python=/usr/bin/python3; }
 	port=$((20000 + RANDOM % 10000))

@@ -38,7 +38,7 @@ if [ -n "${TORCH_ROOT:-}" ]; then
 	[ -x "$TORCH_ROOT$python" ] || skip "no root with PyTorch in $TORCH_ROOT (tests/e2e/roots.sh makes it)"
 	python_name="PyTorch of $(basename "$TORCH_ROOT")"
 else
-	"$python" -c 'import torch' 2>/dev/null || skip "$python has no torch"
+	"$python" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null || skip "$python has no torch"
 	python_name=$python
 fi
 echo "training with $python_name"
