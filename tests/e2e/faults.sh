@@ -17,7 +17,7 @@ daemon=
 for db in "$state"/db/*.db; do
 	[ "$(sqlite3 "$db" 'pragma quick_check')" = ok ] || fail "$db is damaged after kill -9"
 done
-last_ns=$("$tracectl" query --state-dir "$state" --csv "select max(start_ns + duration_ns) from steps where instance = $(instance "$trained")" | tail -1)
+last_ns=$("$tracectl" query --state-dir "$state" --csv "select max(start_ns + duration_ns) from steps where instance = $(instance "$trained")" | tail -1 | tr -d "\r")
 echo "newest step is $(((now_ns - last_ns) / 1000000)) ms older than the kill"
 [ $((now_ns - last_ns)) -lt 3000000000 ] || fail "more than was in memory is lost"
 e2e_start
@@ -75,7 +75,7 @@ mkdir "$disk"
 mount -t tmpfs -o size=6m none "$disk" || skip "cannot mount a tmpfs here"
 on_cleanup() { umount -l "$disk" 2>/dev/null || true; }
 state=$disk/state
-e2e_start store.segment_duration=1h
+e2e_start store.segment=10s
 train full RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64
 full=$last
 wait_for 60 stepping "$full" 20 || fail "the training did not start"
