@@ -14,11 +14,13 @@
 #include "daemon/log.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/steps_room.h"
+#include "daemon/text_units.h"
 #include "daemon/uprobe.h"
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* how long after its start a rank is looked at every SCAN_FIRST_NS */
 #define RECORD_FUNCTION "record_function"
+#define NAME_BYTES (2 * RT_CALL_TEXT_MAX + 1) /* of a text as UTF-8 */
 #define TORCH_LIBRARY "libtorch_cpu.so*"
 
 /* What we follow of a rank: its libraries are looked at again and again, because they come late and may change. */
@@ -96,7 +98,8 @@ static void library_added(void *arg, struct library *library)
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		if (call->on[level])
 			attachment_level(attachment, level, true);
-	log_info("call", "%s: %u probes attached", library->path, attachment_attached(attachment));
+	log_info("call", "%s: %u probe%s attached", library->path, attachment_attached(attachment),
+		 attachment_attached(attachment) == 1 ? "" : "s");
 }
 
 static void library_dropped(void *arg, struct library *library)
@@ -269,11 +272,11 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	}
 	libraries_each(call->libraries, level_library, &sum);
 	if (!on) {
-		snprintf(report, report_size, "%u probes detached", sum.places);
+		snprintf(report, report_size, "%u probe%s detached", sum.places, sum.places == 1 ? "" : "s");
 		return 0;
 	}
 	if (rows_of(call, level) == 0) {
-		snprintf(report, report_size, "no probe table has a row of this level");
+		snprintf(report, report_size, "no probe table has a row of this level, so it collects nothing");
 		return 0;
 	}
 	used = (size_t)snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum.places, sum.places == 1 ? "" : "s",
@@ -370,13 +373,12 @@ static void call_tick(void *state, uint64_t now_ns)
 
 /* The name of a mark: what the probe read, else the row's own name. */
 static const char *mark_name(struct call *call, const struct probe *probe, const struct rt_call_event *event,
-			     size_t size_bytes, char text[RT_CALL_TEXT_MAX + 1])
+			     size_t size_bytes, char text[NAME_BYTES])
 {
 	const struct rt_call_text_event *full = (const void *)event;
 
 	if (event->event.flags & RT_CALL_TEXT && size_bytes >= sizeof(*full) && event->text_bytes <= RT_CALL_TEXT_MAX) {
-		memcpy(text, full->text, event->text_bytes);
-		text[event->text_bytes] = 0;
+		text_from_units(full->text, event->text_bytes, RT_CALL_UNIT_BYTES(event->event.flags), text, NAME_BYTES);
 		return text;
 	}
 	if (probe->stage[0])
@@ -391,7 +393,7 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	struct call *call = state;
 	const struct probe *probe;
 	const struct rank *rank;
-	char text[RT_CALL_TEXT_MAX + 1];
+	char text[NAME_BYTES];
 	struct steps_mark mark;
 
 	if (size_bytes < sizeof(*event) || event->spec >= RT_CALL_SPECS_MAX)
@@ -438,12 +440,17 @@ static void status_library(void *arg, struct library *library)
 	}
 }
 
+extern const struct collector collector_call;
+
 static void call_status(void *state, struct collector_status *ret)
 {
 	struct call *call = state;
 
 	ret->events = call->events;
 	ret->drops = kernel_drops(call->context->kernel, RT_KIND_CALL);
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		if (collector_call.levels & LEVEL_BIT(level) && rows_of(call, level) == 0)
+			ret->levels_empty |= LEVEL_BIT(level);
 	if (call->trouble[0])
 		collector_note(ret, "%s", call->trouble);
 	if (call->stale)
@@ -460,7 +467,7 @@ static void call_status(void *state, struct collector_status *ret)
 
 const struct collector collector_call = {
 	.name = "call",
-	.summary = "functions of training libraries, as the probe tables say",
+	.summary = "calls of library functions",
 	.levels = LEVEL_BIT(LEVEL_L0) | LEVEL_BIT(LEVEL_L1) | LEVEL_BIT(LEVEL_L2),
 	.kinds = 1u << RT_KIND_CALL,
 	.open = call_open,
