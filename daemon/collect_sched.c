@@ -322,7 +322,7 @@ static void sched_close(void *state)
 
 const struct collector collector_sched = {
 	.name = "sched",
-	.summary = "time that threads of ranks spend off the CPU, and who took it",
+	.summary = "threads off the CPU",
 	.levels = LEVEL_BIT(LEVEL_L3),
 	.kinds = 1u << RT_KIND_OFFCPU | 1u << RT_KIND_OFFCPU_SUM,
 	.open = sched_open,
