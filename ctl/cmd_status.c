@@ -89,10 +89,10 @@ static void print_head(const Ranktrace__StatusBody *body)
 		if (l->remaining_ns)
 			printf(" (%s left)", out_duration(l->remaining_ns, text));
 	}
-	printf("\n%-8s", "dumps");
+	printf("\n%-8s  none written by this version; intervals:", "dumps");
 	for (size_t i = 0; i < body->n_levels; i++)
 		if (body->levels[i]->interval_minutes > 0)
-			printf("  %s every %g min", body->levels[i]->level, body->levels[i]->interval_minutes);
+			printf(" %s %g min", body->levels[i]->level, body->levels[i]->interval_minutes);
 	putchar('\n');
 }
 

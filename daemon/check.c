@@ -132,8 +132,8 @@ static void check_uprobes(const struct context *context, struct check_list *list
 	if (features->uprobe_multi || features->perf_cookie)
 		add(list, "cookies", CHECK_OK, "", "one program serves all probes (BPF cookies)");
 	else
-		add(list, "cookies", CHECK_LIMITED, "Linux 5.15 and later have cookies",
-			"probes have no BPF cookie, so a program is loaded for each");
+		add(list, "cookies", CHECK_MISSING, "use Linux 5.15 or later",
+			"probes can have no BPF cookie, so none is attached: L0, L1 and L2 see nothing");
 }
 
 static void check_capabilities(const struct context *context, struct check_list *list)

@@ -302,6 +302,11 @@ static void sched_status(void *state, struct collector_status *ret)
 	}
 	if (!sched->run_delay_known)
 		collector_note(ret, "run_delay_ns is always 0: this kernel keeps no run delay that we can read");
+	if (ret->drops > sched->strangers)
+		collector_note(ret,
+			"%" PRIu64
+			" stays were lost: the kernel did not show the return to the CPU, or the ring was full",
+			ret->drops - sched->strangers);
 	if (sched->strangers)
 		collector_note(ret, "%" PRIu64 " of the drops came from processes that had just ended as ranks",
 			sched->strangers);
