@@ -220,20 +220,19 @@ struct level_sum {
 	enum level level;
 	bool on;
 	int error;
-	unsigned places, libraries, missing;
+	unsigned probes, libraries, missing;
 	char names[256];
 };
 
-static void sum_library(void *arg, struct library *library)
+/* What was attached before, or is now, whichever the switch is about. */
+static void sum_library(struct level_sum *sum, const struct attachment *attachment, unsigned before)
 {
-	struct level_sum *sum = arg;
-	const struct attachment *attachment = library->owner_data;
-	unsigned places = attachment ? attachment_places(attachment, sum->level) : 0;
+	unsigned probes = sum->on ? attachment_attached_level(attachment, sum->level) : before;
 	const char *name;
 
-	sum->places += places;
-	sum->libraries += places > 0;
-	for (unsigned i = 0; attachment && (name = attachment_missing(attachment, sum->level, i)); i++) {
+	sum->probes += probes;
+	sum->libraries += probes > 0;
+	for (unsigned i = 0; (name = attachment_missing(attachment, sum->level, i)); i++) {
 		size_t used = strlen(sum->names);
 
 		sum->missing++;
@@ -244,10 +243,16 @@ static void sum_library(void *arg, struct library *library)
 static void level_library(void *arg, struct library *library)
 {
 	struct level_sum *sum = arg;
-	int r = library->owner_data ? attachment_level(library->owner_data, sum->level, sum->on) : 0;
+	struct attachment *attachment = library->owner_data;
+	unsigned before;
+	int r;
 
+	if (!attachment)
+		return;
+	before = attachment_attached_level(attachment, sum->level);
+	r = attachment_level(attachment, sum->level, sum->on);
 	sum->error = sum->error ? sum->error : r;
-	sum_library(arg, library);
+	sum_library(sum, attachment, before);
 }
 
 static size_t rows_of(const struct call *call, enum level level)
@@ -272,14 +277,14 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	}
 	libraries_each(call->libraries, level_library, &sum);
 	if (!on) {
-		snprintf(report, report_size, "%u probe%s detached", sum.places, sum.places == 1 ? "" : "s");
+		snprintf(report, report_size, "%u probe%s detached", sum.probes, sum.probes == 1 ? "" : "s");
 		return 0;
 	}
 	if (rows_of(call, level) == 0) {
 		snprintf(report, report_size, "no probe table has a row of this level, so it collects nothing");
 		return 0;
 	}
-	used = (size_t)snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum.places, sum.places == 1 ? "" : "s",
+	used = (size_t)snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum.probes, sum.probes == 1 ? "" : "s",
 				sum.libraries, sum.libraries == 1 ? "y" : "ies", ranks_count(call->context->ranks, RANK_ROLE_RANK),
 				ranks_count(call->context->ranks, RANK_ROLE_RANK) == 1 ? "" : "s");
 	if (sum.missing && used < report_size)
