@@ -161,8 +161,8 @@ static void print_status(const Ranktrace__StatusBody *body)
 		print_self(body);
 	if (body->store)
 		print_store(body->store);
-	printf("%-8s  %s records lost in the kernel, %s refused as malformed\n", "drops",
-		out_count(body->ring_drops, a), out_count(body->records_refused, b));
+	printf("%-8s  %s record%s lost in the kernel, %s refused as malformed\n", "drops",
+		out_count(body->ring_drops, a), body->ring_drops == 1 ? "" : "s", out_count(body->records_refused, b));
 	printf("\n%-9s %-8s %6s %4s %12s %7s  %s\n", "COLLECTOR", "LEVELS", "PROBES", "LIBS", "EVENTS", "DROPS",
 		"SEES");
 	for (size_t i = 0; i < body->n_collectors; i++)
