@@ -18,6 +18,7 @@
 #define PY_TYPE_FLAGS_AT 168
 #define PY_TYPE_IS_TUPLE (1UL << 26)
 #define PY_TYPE_IS_STR (1UL << 28)
+#define PY_STATE_KIND_SHIFT 2 /* 3 bits: bytes of a unit */
 #define PY_STATE_COMPACT (1u << 5)
 #define PY_STATE_ASCII (1u << 6)
 /* torch.ops.profiler: _record_function_enter, _enter_new and _exit are registered one after the other, so their interned
@@ -146,7 +147,25 @@ static __always_inline bool is_str(uint64_t object)
 	return type_flags(object) & PY_TYPE_IS_STR;
 }
 
-/* A str that is not compact ASCII is given as no text: the daemon shows it as a name that it could not read. */
+/*
+ * A str that is not ASCII has its units after struct PyCompactUnicodeObject. Up to 3.11: wstr at 40 (null, or the units
+ * themselves where these have 4 bytes), utf8_length at 48, utf8 at 56, wstr_length at 64, units at 72. From 3.12:
+ * utf8_length at 40, utf8 at 48, units at 56. utf8 is null until asked for.
+ */
+static __always_inline void read_pyunits(struct reading *r, uint64_t object, uint64_t length, uint32_t unit_bytes)
+{
+	uint64_t at40 = read_word(object + 40, &r->flags);
+	uint64_t at48 = read_word(object + 48, &r->flags);
+	uint64_t at56 = read_word(object + 56, &r->flags);
+	bool is_new = at40 ? at40 != object + 72 : !at48 && at56;
+
+	if (length > RT_CALL_TEXT_MAX) /* keeps the product small; read_text() cuts */
+		length = RT_CALL_TEXT_MAX + 1;
+	read_text(r, object + (is_new ? 56 : 72), length * unit_bytes);
+	r->flags |= unit_bytes << RT_CALL_UNIT_SHIFT;
+}
+
+/* A str that is not compact is given as no text: the daemon shows it as a name that it could not read. */
 static __always_inline void read_pystring(struct reading *r, uint64_t object)
 {
 	struct {
@@ -160,8 +179,12 @@ static __always_inline void read_pystring(struct reading *r, uint64_t object)
 		r->flags |= RT_CALL_FAULT;
 		return;
 	}
-	if ((head.state & (PY_STATE_COMPACT | PY_STATE_ASCII)) != (PY_STATE_COMPACT | PY_STATE_ASCII)) {
+	if (!(head.state & PY_STATE_COMPACT)) {
 		r->flags |= RT_CALL_FAULT;
+		return;
+	}
+	if (!(head.state & PY_STATE_ASCII)) {
+		read_pyunits(r, object, head.length, head.state >> PY_STATE_KIND_SHIFT & 7);
 		return;
 	}
 	read_text(r, object + (head.first ? 40 : 48), head.length);

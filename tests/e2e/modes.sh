@@ -32,7 +32,9 @@ for case in "${cases[@]}"; do
 done
 
 echo "--- stages of a user's own name, and the checkpoint"
-[ "$(query "select count(*) from stages where stage = 'my model'")" -eq 30 ] || fail "user stages are not 30"
+for name in 'my model' 'perte à minimiser' '梯度裁剪' 'clip 🚀'; do
+	[ "$(query "select count(*) from stages where stage = '$name'")" -eq 30 ] || fail "stages '$name' are not 30"
+done
 [ "$(query "select count(*) from stages where stage = 'checkpoint'")" -eq 3 ] || fail "three checkpoints are not 3"
 
 echo "--- ddp, two ranks"
