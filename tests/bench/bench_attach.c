@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_attach WHERE LIBRARY SYMBOL PID: holds one probe of the real call engine on a function while bench_call.sh measures
- * it in process PID. The place comes from daemon/probes, the program from bpf/call.bpf.c, and the ring is drained as the
- * daemon does it: when the kernel wakes us, and every 100 ms. Prints "attached", ends on SIGTERM, and then tells the
- * records and drops that it saw, so that a sample which measured something else can be left out.
+ * bench_attach WHERE LIBRARY SYMBOL PID: holds one probe of the real call engine on a function while bench_call.sh
+ * measures it in process PID. The place comes from daemon/probes, the program from bpf/call.bpf.c, and the ring is
+ * drained as the daemon does it: when the kernel wakes us, and every 100 ms. Prints "attached", ends on SIGTERM, and
+ * then tells the records and drops that it saw, so that a sample which measured something else can be left out.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -150,7 +150,8 @@ static void serve(struct bench *bench, const struct mode *mode)
 	const struct place *place = &bench->places.place[0];
 	struct pollfd wait = {.fd = kernel_fd(bench->context.kernel), .events = POLLIN};
 
-	printf("attached at +%lu, %s\n", mode->at_entry ? 0 : (unsigned long)(place->entry_offset - place->function_offset),
+	printf("attached at +%lu, %s\n",
+		mode->at_entry ? 0 : (unsigned long)(place->entry_offset - place->function_offset),
 		place->emulated && !mode->at_entry ? "emulated" : "as it comes");
 	fflush(stdout);
 	while (!stopped) {
@@ -183,7 +184,8 @@ int main(int argc, char **argv)
 		if (streq(modes[i].name, argv[1]))
 			mode = &modes[i];
 	if (!mode || !pid) {
-		fprintf(stderr, "usage: bench_attach chosen|chosen-other|entry|span-insn|span-probe|call-insn LIBRARY SYMBOL PID\n");
+		fprintf(stderr, "usage: bench_attach chosen|chosen-other|entry|span-insn|span-probe|call-insn LIBRARY "
+				"SYMBOL PID\n");
 		return 2;
 	}
 	signal(SIGTERM, stop);
