@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, Dataset  # noqa: E402
 MICRO_BATCHES = 4  # of one step with --mode accumulate
 CHECKPOINT_EVERY = 10
 EPOCHS = 3  # with --mode eval
+SYNC_EVERY = 10  # steps, with --device cuda: somebody looks at the loss
 EVAL_BATCHES = 7
 CLASSES = 10
 
@@ -85,8 +86,13 @@ class Training:
         hidden = args.hidden
         self.model = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
                                    nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, CLASSES))
+        self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if args.device == "cuda" else None
+        if self.device:
+            torch.cuda.set_device(self.device)
+            self.model.to(self.device)
         if args.mode == "ddp":
-            self.model = nn.parallel.DistributedDataParallel(self.model)
+            ids = [self.device.index] if self.device else None
+            self.model = nn.parallel.DistributedDataParallel(self.model, device_ids=ids)
         parameters = list(self.model.parameters())
         if args.mode == "two_optimizers":
             self.optimizers = [torch.optim.SGD(parameters[:4], lr=0.01), torch.optim.AdamW(parameters[4:], lr=0.001)]
@@ -109,7 +115,7 @@ class Training:
                     batch = next(iterator)
             except StopIteration:
                 return
-            yield batch
+            yield [part.to(self.device) for part in batch] if self.device else batch
 
     def zero_grad(self):
         for optimizer in self.optimizers:
@@ -140,6 +146,8 @@ class Training:
             loss = self.forward(x, y)
             self.backward(loss)
             self.optimize()
+            if self.device and self.truth.steps % SYNC_EVERY == 0:
+                loss.item()
             if self.args.mode == "checkpoint" and self.truth.steps % CHECKPOINT_EVERY == 0:
                 self.checkpoint()
 
@@ -238,6 +246,7 @@ def parse():
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--sleep-data", type=float, default=0, metavar="MS", help="a batch")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--linger", type=float, default=0, metavar="SECONDS", help="at the end, once TRUTH is written")
     parser.add_argument("--start-file", metavar="F", help="begin only when it exists")
     parser.add_argument("--ready-file", metavar="F", help="write the pid there before (%%r: the rank)")
@@ -265,7 +274,7 @@ def main():
     if args.mode == "ddp":
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("USE_LIBUV", "0")  # the distributions build without
-        torch.distributed.init_process_group("gloo", rank=rank, world_size=int(os.environ.get("WORLD_SIZE", "1")))
+        torch.distributed.init_process_group("nccl" if args.device == "cuda" else "gloo", rank=rank, world_size=int(os.environ.get("WORLD_SIZE", "1")))
     training = Training(args, rank)
     if args.ready_file:
         path = args.ready_file.replace("%r", str(rank))
