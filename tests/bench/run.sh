@@ -22,10 +22,10 @@ done
 case $pairs in '' | *[!0-9]* | 0) echo "run.sh: --pairs takes a number from 1" >&2 && exit 2 ;; esac
 [ ${#names[@]} -gt 0 ] || names=(store switch call ring train)
 [ -x "$RANKTRACE_BENCH_BIN/bench_store" ] || { echo "run.sh: no programs in $RANKTRACE_BENCH_BIN: build first" >&2 && exit 1; }
-rows=1000000 rounds=200000 calls=100000 functions=() seconds=2
+rows=1000000 rounds=200000 calls=100000 functions=() seconds=1 ring_seconds=5 # longer than the ring itself can hold what is too much
 folder=${RANKTRACE_BENCH_DIR:-${TMPDIR:-/var/tmp}} python=${PYTHON:-/usr/bin/python3}
 if [ $smoke = 1 ]; then
-	pairs=1 rows=20000 rounds=1000 calls=1000 functions=(push) seconds=0.2
+	pairs=1 rows=20000 rounds=1000 calls=1000 functions=(push) seconds=0.2 ring_seconds=0.2
 fi
 
 samples=$(mktemp)
@@ -37,7 +37,7 @@ for name in "${names[@]}"; do
 	store) "$RANKTRACE_BENCH_BIN/bench_store" "$folder" "$pairs" "$rows" >>"$samples" || r=$? ;;
 	switch) "$RANKTRACE_BENCH_BIN/bench_switch" "$pairs" "$rounds" >>"$samples" || r=$? ;;
 	call) "$here/bench_call.sh" "$pairs" "$calls" ${functions[@]+"${functions[@]}"} >>"$samples" || r=$? ;;
-	ring) "$here/with_daemon.sh" "$here/probes.d" python3 "$here/bench_ring.py" "$RANKTRACE_BENCH_BIN" "$folder" "$pairs" "$seconds" >>"$samples" || r=$? ;;
+	ring) "$here/with_daemon.sh" "$here/probes.d" python3 "$here/bench_ring.py" "$RANKTRACE_BENCH_BIN" "$folder" "$pairs" "$ring_seconds" >>"$samples" || r=$? ;;
 	train)
 		"$python" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null || r=77
 		[ $r != 0 ] || "$here/with_daemon.sh" "$here/../../bpf/probes.d" env RANK=0 WORLD_SIZE=1 OMP_NUM_THREADS=1 "$python" \
