@@ -94,6 +94,12 @@ static __always_inline uint64_t read_slot(void *ctx, uint8_t slot)
 	return value;
 }
 
+/* The same where the slot is a constant: the verifier allows a plain load then. */
+static __always_inline uint64_t fixed_slot(void *ctx, uint32_t slot)
+{
+	return *(const volatile uint64_t *)((const char *)ctx + slot * 8);
+}
+
 static __always_inline uint64_t read_word(uint64_t address, uint32_t *flags)
 {
 	uint64_t value = 0;
@@ -291,14 +297,14 @@ static __always_inline void send(uint32_t spec, uint32_t flags, uint64_t start_n
 		fill(&full->call, spec, flags, start_ns, r);
 		full->call.result = result;
 		__builtin_memcpy(full->text, r->text, sizeof(full->text));
-		bpf_ringbuf_submit(full, 0);
+		submit_event(full);
 	} else {
 		bare = reserve_event(RT_KIND_CALL, sizeof(*bare));
 		if (!bare)
 			return;
 		fill(bare, spec, flags, start_ns, r);
 		bare->result = result;
-		bpf_ringbuf_submit(bare, 0);
+		submit_event(bare);
 	}
 }
 
@@ -310,7 +316,7 @@ static __always_inline void send(uint32_t spec, uint32_t flags, uint64_t start_n
 static __always_inline void on_mark(void *ctx, uint32_t spec_id, const struct rt_call_spec *spec, uint32_t pid)
 {
 	uint32_t symbol = read_slot(ctx, spec->symbol_reg);
-	struct reading r = {.stack_pointer = read_slot(ctx, STACK_SLOT)};
+	struct reading r = {.stack_pointer = fixed_slot(ctx, STACK_SLOT)};
 	struct tuple tuple;
 	uint32_t *known;
 	uint32_t fault = 0;
@@ -402,7 +408,7 @@ int call_enter(void *ctx)
 		on_mark(ctx, id, spec, pid);
 		return 0;
 	}
-	r.stack_pointer = read_slot(ctx, STACK_SLOT);
+	r.stack_pointer = fixed_slot(ctx, STACK_SLOT);
 	read_args(ctx, spec, &r);
 	switch (spec->edge) {
 	case RT_EDGE_CALL:
@@ -444,11 +450,11 @@ int call_exit(void *ctx)
 	spec = find_spec(ctx, &id);
 	if (!spec)
 		return 0;
-	r.stack_pointer = read_slot(ctx, STACK_SLOT);
+	r.stack_pointer = fixed_slot(ctx, STACK_SLOT);
 	if (spec->flags & RT_CALL_RETURN_PROBE)
 		r.stack_pointer -= RETURN_ADDRESS_BYTES;
 	if (spec->edge != RT_EDGE_CALL) {
-		send(id, RT_CALL_END, 0, &r, true, read_slot(ctx, RESULT_SLOT));
+		send(id, RT_CALL_END, 0, &r, true, fixed_slot(ctx, RESULT_SLOT));
 		return 0;
 	}
 	key.spec = id;
@@ -457,7 +463,7 @@ int call_exit(void *ctx)
 		return 0;
 	__builtin_memcpy(r.arg, open->arg, sizeof(r.arg));
 	r.flags = open->flags & ~RT_CALL_TEXT;
-	send(id, RT_CALL_BEGIN | RT_CALL_END, open->start_ns, &r, true, read_slot(ctx, RESULT_SLOT));
+	send(id, RT_CALL_BEGIN | RT_CALL_END, open->start_ns, &r, true, fixed_slot(ctx, RESULT_SLOT));
 	bpf_map_delete_elem(&inflight, &key);
 	return 0;
 }
