@@ -18,6 +18,7 @@ cases=(
 	"inference dataloader"
 )
 
+declare -A pid_of
 e2e_start
 for case in "${cases[@]}"; do
 	read -r mode shares rest <<<"$case"
@@ -25,6 +26,7 @@ for case in "${cases[@]}"; do
 	# shellcheck disable=SC2086
 	train "$mode" RANK=0 WORLD_SIZE=1 -- --mode "$mode" --steps 30 $rest
 	pid=$last
+	pid_of[$mode]=$pid
 	wait_train
 	flush
 	[ "$shares" != - ] || shares= # evaluation lies between the steps
@@ -32,8 +34,17 @@ for case in "${cases[@]}"; do
 done
 
 echo "--- stages of a user's own name, and the checkpoint"
-[ "$(query "select count(*) from stages where stage = 'my model'")" -eq 30 ] || fail "user stages are not 30"
-[ "$(query "select count(*) from stages where stage = 'checkpoint'")" -eq 3 ] || fail "three checkpoints are not 3"
+# count_stages MODE STAGE: of that training only, as others may run on the machine.
+count_stages() {
+	query "select count(*) from stages where stage = '$2'
+		and instance = (select max(instance) from ranks where pid = ${pid_of[$1]})"
+}
+for stage in "my model" "my loss" clip; do
+	count=$(count_stages user_stages "$stage")
+	[ "$count" -eq 30 ] || fail "30 stages '$stage' are $count"
+done
+count=$(count_stages checkpoint checkpoint)
+[ "$count" -eq 3 ] || fail "three checkpoints are $count"
 
 echo "--- ddp, two ranks"
 port=$((20000 + RANDOM % 10000))
