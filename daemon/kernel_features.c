@@ -7,6 +7,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "daemon/kernel.h"
@@ -59,6 +60,17 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 	return true;
 }
 
+/* Inode of the initial PID namespace, the same on every kernel since 3.8 (PROC_PID_INIT_INO in linux/proc_ns.h). */
+#define PID_NAMESPACE_INITIAL 0xeffffffcU
+
+/* Where procfs does not tell, nothing is held against us. */
+static bool in_initial_pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == PID_NAMESPACE_INITIAL;
+}
+
 void kernel_probe(struct kernel_features *ret)
 {
 	*ret = (struct kernel_features){
@@ -66,6 +78,7 @@ void kernel_probe(struct kernel_features *ret)
 		.ring_buffer = ring_buffer_loads(),
 		.uprobe_multi = uprobe_attaches(true, 1),
 		.perf_uprobe = uprobe_attaches(false, 0),
+		.host_pids = in_initial_pid_namespace(),
 	};
 	ret->tp_btf = ret->btf && tp_btf_loads();
 	ret->perf_cookie = ret->perf_uprobe && uprobe_attaches(false, 1);
