@@ -27,7 +27,8 @@ static bool tp_btf_loads(void)
 	if (type <= 0)
 		return false;
 	options.attach_btf_id = (uint32_t)type;
-	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "probe_tp_btf", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
+	fd = bpf_prog_load(
+		BPF_PROG_TYPE_TRACING, "probe_tp_btf", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
 	return fd >= 0;
 }
 
@@ -51,7 +52,8 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 		return false;
 	target.offsets = &offset;
 	target.count = 1;
-	program_fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "probe_uprobe", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
+	program_fd = bpf_prog_load(
+		BPF_PROG_TYPE_KPROBE, "probe_uprobe", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
 	if (program_fd < 0)
 		return false;
 	if ((multi ? uprobe_attach_multi : uprobe_attach_perf)(program_fd, &target, false, &link) < 0)
