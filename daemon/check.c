@@ -136,6 +136,18 @@ static void check_uprobes(const struct context *context, struct check_list *list
 			"probes can have no BPF cookie, so none is attached: L0, L1 and L2 see nothing");
 }
 
+static void check_pid_namespace(const struct context *context, struct check_list *list)
+{
+	const struct kernel_features *features = features_of(context);
+
+	if (!features)
+		return;
+	if (features->host_pids)
+		add(list, "pid namespace", CHECK_OK, "", "the machine's own: ranks in containers are seen too");
+	else
+		add(list, "pid namespace", CHECK_MISSING, KERNEL_NO_HOST_PIDS_ADVICE, "%s", KERNEL_NO_HOST_PIDS);
+}
+
 static void check_capabilities(const struct context *context, struct check_list *list)
 {
 	static const struct {
@@ -294,6 +306,7 @@ static void (*const checks[])(const struct context *context, struct check_list *
 	check_ring,
 	check_scheduler,
 	check_uprobes,
+	check_pid_namespace,
 	check_capabilities,
 	check_state,
 	check_ranks,

@@ -137,6 +137,24 @@ static int open_regular(const char *path)
 	return TAKE_FD(fd);
 }
 
+/*
+ * /proc/PID/maps names files as we see them, /proc/PID/root is where the process's own names begin. In a container both
+ * agree; of a process that was only chrooted (also in a mount namespace of its own) the root is in front of the name.
+ */
+static void path_in_root(const struct libraries *libraries, uint32_t pid, const char *name, char *ret, size_t size)
+{
+	char link[128], root[PATH_MAX];
+	size_t length;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "%s/%u/root", libraries->proc_root, pid);
+	n = readlink(link, root, sizeof(root) - 1);
+	length = n > 0 ? (size_t)n : 0;
+	if (length > 1 && strncmp(name, root, length) == 0 && name[length] == '/')
+		name += length;
+	snprintf(ret, size, "%s%s", link, name);
+}
+
 /* By path unless the file under that name is another one now. map_files needs more rights, but it is always the file. */
 static int open_mapping(const struct libraries *libraries, uint32_t pid, const struct mapping *mapping)
 {
@@ -145,7 +163,7 @@ static int open_mapping(const struct libraries *libraries, uint32_t pid, const s
 	int fd;
 
 	if (!mapping->deleted) {
-		snprintf(path, sizeof(path), "%s/%u/root%s", libraries->proc_root, pid, mapping->path);
+		path_in_root(libraries, pid, mapping->path, path, sizeof(path));
 		fd = open_regular(path);
 		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == mapping->inode)
 			return fd;
@@ -157,7 +175,7 @@ static int open_mapping(const struct libraries *libraries, uint32_t pid, const s
 	if (fd >= 0 || mapping->deleted)
 		return fd;
 	/* Overlay file systems show one inode in maps and another by path: without map_files the path must do. */
-	snprintf(path, sizeof(path), "%s/%u/root%s", libraries->proc_root, pid, mapping->path);
+	path_in_root(libraries, pid, mapping->path, path, sizeof(path));
 	return open_regular(path);
 }
 

@@ -43,14 +43,15 @@ else
 fi
 echo "training with $python_name"
 
-# e2e_start [KEY=VALUE in SECTION.KEY form ...]: starts a daemon and waits until it answers.
+# e2e_start [KEY=VALUE in SECTION.KEY form ...]: starts a daemon, by way of $daemon_prefix, and waits until it answers.
+daemon_prefix=()
 e2e_start() {
 	local pair
 	{
 		printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d"
 		for pair in "$@"; do printf '[%s]\n%s = %s\n' "${pair%%.*}" "$(cut -d. -f2- <<<"${pair%%=*}")" "${pair#*=}"; done
 	} >"$work/ranktrace.conf"
-	"$build/daemon/ranktraced" --foreground --config "$work/ranktrace.conf" --state-dir "$state" --socket "$RANKTRACE_SOCKET" \
+	"${daemon_prefix[@]}" "$build/daemon/ranktraced" --foreground --config "$work/ranktrace.conf" --state-dir "$state" --socket "$RANKTRACE_SOCKET" \
 		2>>"$work/daemon.log" &
 	daemon=$!
 	for _ in $(seq 200); do

@@ -47,7 +47,11 @@ class Samples(Dataset):
 
 
 class Truth:
-    """Sums of seconds by stage, and when steps ended."""
+    """Sums of seconds by stage, and when steps ended.
+
+    The time of all steps begins with the first stage: what a data loader does before it (with the processes that
+    Python 3.14 starts afresh for it, a second or more) belongs to no step yet.
+    """
 
     def __init__(self):
         self.steps = 0
@@ -55,10 +59,14 @@ class Truth:
         self.counts = {}
         self.ends_ns = []
         self.start_ns = time.monotonic_ns()
+        self.entered = False
 
     @contextlib.contextmanager
     def stage(self, name):
         start_ns = time.monotonic_ns()
+        if not self.entered:
+            self.start_ns = start_ns
+        self.entered = True
         try:
             yield
         finally:
