@@ -129,7 +129,7 @@ static void proc_close(void *state)
 
 const struct collector collector_proc = {
 	.name = "proc",
-	.summary = "starts and ends of processes, by which ranks are found",
+	.summary = "process starts and ends",
 	.levels = 0,
 	.kinds = 1u << RT_KIND_EXEC | 1u << RT_KIND_EXIT,
 	.open = proc_open,

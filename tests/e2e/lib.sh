@@ -68,6 +68,11 @@ e2e_stop() {
 }
 # query SQL: one line of CSV values a row, no header.
 query() { "$tracectl" query --csv "$1" | tail -n +2 | tr -d '\r'; }
+# instance PID: the store's number of that process, for "where instance = (...)". Other trainings may run on the machine.
+instance() { echo "(select max(instance) from ranks where pid = $1)"; }
+# steps_of PID: steps stored of that process. stepping PID N: more than N.
+steps_of() { query "select count(*) from steps where instance = $(instance "$1")"; }
+stepping() { [ "$(steps_of "$1")" -gt "$2" ]; }
 flush() { sleep 1.6; } # rows wait at most a second in memory
 # wait_for SECONDS COMMAND...: until the command is true.
 wait_for() {

@@ -42,7 +42,7 @@ count_stages() {
 	query "select count(*) from stages where stage = '$2'
 		and instance = (select max(instance) from ranks where pid = ${pid_of[$1]})"
 }
-for stage in "my model" "my loss" clip; do
+for stage in 'my model' 'perte à minimiser' '梯度裁剪' 'clip 🚀'; do
 	count=$(count_stages user_stages "$stage")
 	[ "$count" -eq 30 ] || fail "30 stages '$stage' are $count"
 done

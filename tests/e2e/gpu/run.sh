@@ -10,7 +10,7 @@ source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
 build=${BUILD:?the folder of the programs}
 out=${1:?a folder for the results}
 python=${PYTHON:-python3}
-pairs=${PAIRS:-7}
+pairs=${PAIRS:-60} # short phases by turns: this kind of machine drifts by more than a probe costs
 mkdir -p "$out"
 work=$(mktemp -d)
 export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace
@@ -31,8 +31,9 @@ ranks() {
 	local rank pids=()
 	port=$((port + 1))
 	for rank in 0 1; do
+		# Cores of its own for each rank: less noise, and room for the threads of NCCL and autograd.
 		env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
-			"$python" "$@" >"$work/rank.$rank.out" 2>"$work/rank.$rank.err" &
+			taskset -c $((2 + 6 * rank))-$((7 + 6 * rank)) "$python" "$@" >"$work/rank.$rank.out" 2>"$work/rank.$rank.err" &
 		pids+=($!)
 	done
 	rank_pids=("${pids[@]}")
@@ -70,11 +71,14 @@ done
 
 echo "== cost of a step"
 for shape in launch compute; do
-	for level in L0 L3; do
+	for level in ${LEVELS:-L0 L3}; do
 		export PHASE_CMD_OFF="$tracectl set $level=false" PHASE_CMD_ON="$tracectl set $level=true"
-		[ $level = L0 ] && profiler=--profiler || profiler=
-		[ $shape = launch ] && steps=300 || steps=60
-		ranks "$source_dir/tests/e2e/gpu/train_gpu.py" --shape $shape --pairs "$pairs" --steps $steps $profiler
+		case $shape in
+		launch) sizes="--pairs $pairs --steps 60 --settle 5 --layers 10" ;;
+		compute) sizes="--pairs 7 --steps 40 --settle 5" ;;
+		esac
+		# shellcheck disable=SC2086
+		ranks "$source_dir/tests/e2e/gpu/train_gpu.py" --shape $shape $sizes
 		cp "$work/rank.0.out" "$out/cost.$shape.$level.json"
 		cp "$work/rank.0.err" "$out/cost.$shape.$level.err"
 		"$python" - "$out/cost.$shape.$level.json" $level <<'PY'
@@ -88,6 +92,12 @@ PY
 		"$tracectl" set L3=false >/dev/null
 	done
 done
+echo "== PyTorch's profiler beside it"
+unset PHASE_CMD_OFF PHASE_CMD_ON
+"$tracectl" set L0=false >/dev/null
+ranks "$source_dir/tests/e2e/gpu/train_gpu.py" --shape launch --pairs 7 --steps 60 --settle 5 --layers 10 --profiler
+cp "$work/rank.0.out" "$out/cost.profiler.json"
+"$python" -c 'import json, sys; print("launch, off and with torch.profiler: median step ms", json.load(open(sys.argv[1]))["median_ms"])' "$out/cost.profiler.json"
 echo "== L0 off: no probe"
 "$tracectl" set L0=false
 [ "$(links)" -eq 0 ] || bad "links remain: $(links)"

@@ -28,6 +28,8 @@ EPOCHS = 3  # with --mode eval
 SYNC_EVERY = 10  # steps, with --device cuda: somebody looks at the loss
 EVAL_BATCHES = 7
 CLASSES = 10
+# Of stages with --mode user_stages; CPython keeps their characters in 1, 1, 2 and 4 bytes.
+NAMES = "my model", "perte \u00e0 minimiser", "\u68af\u5ea6\u88c1\u526a", "clip \U0001f680"
 
 
 class Samples(Dataset):
@@ -208,12 +210,12 @@ class Training:
         for x, y in self.batches(self.args.steps):
             self.zero_grad()
             with self.truth.stage("forward"):
-                with self.truth.stage("my model"), record("my model"):
+                with self.truth.stage("my model"), record(NAMES[0]):
                     out = self.model(x)
-                with self.truth.stage("my loss"), record("my loss"):
+                with self.truth.stage("my loss"), record(NAMES[1]):
                     loss = self.loss(out, y)
             self.backward(loss)
-            with self.truth.stage("clip"), record("clip"):
+            with self.truth.stage("clip"), record(NAMES[2]), record(NAMES[3]):
                 nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimize()
 
