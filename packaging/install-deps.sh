@@ -46,6 +46,9 @@ test_rows=(
 	"command systemd-socket-activate|systemd|systemd"
 	"command systemd-nspawn|systemd-container|systemd-container"
 	"command debootstrap|debootstrap|debootstrap"
+	"command setpriv|util-linux|util-linux"
+	"command pgrep|procps|procps-ng"
+	"command wget|wget|wget"
 	"command file|file|file"
 )
 

@@ -21,6 +21,8 @@ cases=(
 
 declare -A pid_of
 e2e_start
+# Shares are of time that passed: what else runs on the machine must not come between the script's timers and the marks.
+renice -n -15 -p $$ >/dev/null
 for case in "${cases[@]}"; do
 	read -r mode shares rest <<<"$case"
 	echo "--- $mode $rest"
