@@ -3,18 +3,14 @@
  * User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes while
  * a level is on, and turns records into marks for the steps room. It serves every level that a table row names.
  */
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
-
 #include "bpf/call.h"
-#include "call.skel.h"
 #include "daemon/collector.h"
 #include "daemon/context.h"
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/probes/attachment.h"
+#include "daemon/probes/call_engine.h"
 #include "daemon/steps_room.h"
-#include "daemon/uprobe.h"
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* how long after its start a rank is looked at every SCAN_FIRST_NS */
@@ -33,44 +29,19 @@ struct watch {
 
 struct call {
 	struct context *context;
-	struct call_bpf *skeleton;
 	struct probe_table table;
+	struct call_engine *engine; /* NULL where the kernel lets us attach nothing */
+	struct attach_engine attach;
 	struct libraries *libraries;
-	struct attach_engine engine;
 	bool on[LEVEL_MAX];
+	bool sweep; /* calls in flight may have lost their process, or their row its last library */
 	uint64_t events;
 	uint64_t stale; /* records of a probe that is gone, or of a process that is no rank */
 	uint64_t unreadable;
 	char trouble[COLLECTOR_NOTE_BYTES];
 	size_t watches;
 	struct watch *watch;
-	const struct probe *by_spec[RT_CALL_SPECS_MAX];
 };
-
-static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
-{
-	struct call *call = arg;
-	int r;
-
-	for (uint32_t id = 0; id < RT_CALL_SPECS_MAX; id++) {
-		if (call->by_spec[id])
-			continue;
-		r = bpf_map_update_elem(bpf_map__fd(call->skeleton->maps.specs), &id, spec, BPF_ANY);
-		if (r < 0)
-			return r;
-		call->by_spec[id] = place->probe;
-		*ret = id;
-		return 0;
-	}
-	return -ENOSPC;
-}
-
-static void spec_free(void *arg, uint32_t spec)
-{
-	struct call *call = arg;
-
-	call->by_spec[spec] = NULL;
-}
 
 static bool wanted(void *arg, const char *base_name)
 {
@@ -86,7 +57,7 @@ static void library_added(void *arg, struct library *library)
 {
 	struct call *call = arg;
 	struct attachment *attachment = NULL;
-	int r = attachment_new(&call->engine, library, &attachment);
+	int r = attachment_new(&call->attach, library, &attachment);
 
 	if (r < 0) {
 		log_warning("call", "cannot read %s: %s; its functions stay unseen", library->path, strerror(-r));
@@ -101,9 +72,11 @@ static void library_added(void *arg, struct library *library)
 
 static void library_dropped(void *arg, struct library *library)
 {
-	(void)arg;
+	struct call *call = arg;
+
 	log_info("call", "%s: no rank maps it any more, let go", library->path);
 	library->owner_data = attachment_free(library->owner_data);
+	call->sweep = true;
 }
 
 static void library_refused(void *arg, uint32_t pid, const char *path, int error)
@@ -122,7 +95,7 @@ static void call_close(void *state)
 	if (!call)
 		return;
 	libraries_free(call->libraries);
-	call_bpf__destroy(call->skeleton);
+	call_engine_close(call->engine);
 	probe_table_free(&call->table);
 	free(call->watch);
 	free(call);
@@ -151,41 +124,11 @@ static int load_tables(struct call *call)
 	return 0;
 }
 
-static int load_programs(struct call *call)
-{
-	const struct kernel_features *features = kernel_features(call->context->kernel);
-	int r;
-
-	call->skeleton = call_bpf__open();
-	if (!call->skeleton)
-		return log_error_errno("call", errno, "cannot open the BPF object");
-	if (features->uprobe_multi) {
-		bpf_program__set_expected_attach_type(call->skeleton->progs.call_enter, UPROBE_MULTI_ATTACH_TYPE);
-		bpf_program__set_expected_attach_type(call->skeleton->progs.call_exit, UPROBE_MULTI_ATTACH_TYPE);
-	}
-	r = kernel_share(call->context->kernel, call->skeleton->obj);
-	if (r < 0)
-		return r;
-	r = call_bpf__load(call->skeleton);
-	if (r < 0)
-		return log_error_errno("call", r, "the kernel refused the BPF programs");
-	call->engine = (struct attach_engine){
-		.table = &call->table,
-		.enter_fd = bpf_program__fd(call->skeleton->progs.call_enter),
-		.exit_fd = bpf_program__fd(call->skeleton->progs.call_exit),
-		.multi = features->uprobe_multi,
-		.spec_new = spec_new,
-		.spec_free = spec_free,
-		.arg = call,
-	};
-	return 0;
-}
-
 static int call_open(struct context *context, void **ret_state)
 {
 	_cleanup_(call_closep) struct call *call = calloc(1, sizeof(*call));
 	struct libraries_ops ops = {wanted, library_added, library_dropped, library_refused, call};
-	const struct kernel_features *features = kernel_features(context->kernel);
+	enum call_engine_mode mode = call_engine_mode(kernel_features(context->kernel));
 	int r;
 
 	if (!call)
@@ -194,16 +137,18 @@ static int call_open(struct context *context, void **ret_state)
 	r = load_tables(call);
 	if (r < 0)
 		return r;
-	if (!features->uprobe_multi && !features->perf_cookie) {
+	if (mode == CALL_ENGINE_NONE) {
 		snprintf(call->trouble, sizeof(call->trouble),
-			 "this kernel lets us attach no uprobe with a cookie; functions stay unseen (see tracectl check)");
+			 "this kernel lets us attach no uprobe; functions stay unseen (see tracectl check)");
 		log_warning("call", "%s", call->trouble);
 		*ret_state = TAKE_PTR(call);
 		return 0;
 	}
-	r = load_programs(call);
+	r = call_engine_open(context->kernel, mode, &call->engine);
 	if (r < 0)
 		return r;
+	log_info("call", "attaching through %s", call_engine_mode_name(mode));
+	call->attach = call_engine_attach(call->engine, &call->table);
 	call->watches = context->config.ranks_max;
 	call->watch = calloc(call->watches, sizeof(*call->watch));
 	call->libraries = libraries_new(&ops, "/proc");
@@ -216,8 +161,8 @@ static int call_open(struct context *context, void **ret_state)
 struct level_sum {
 	enum level level;
 	bool on;
-	int error;
-	unsigned places, libraries, missing;
+	int error; /* of the first place that could not be attached */
+	unsigned places, libraries, missing, refused;
 	char names[256];
 };
 
@@ -227,7 +172,10 @@ static void sum_library(void *arg, struct library *library)
 	const struct attachment *attachment = library->owner_data;
 	unsigned places = attachment ? attachment_places(attachment, sum->level) : 0;
 	const char *name;
+	int error;
 
+	for (unsigned i = 0; attachment && attachment_refused(attachment, sum->level, i, &error); i++)
+		sum->refused++;
 	sum->places += places;
 	sum->libraries += places > 0;
 	for (unsigned i = 0; attachment && (name = attachment_missing(attachment, sum->level, i)); i++) {
@@ -256,6 +204,20 @@ static size_t rows_of(const struct call *call, enum level level)
 	return rows;
 }
 
+/* Whether a call in flight may still return under the eyes of its probe. */
+static bool can_return(void *arg, uint32_t pid, const struct probe *probe)
+{
+	const struct call *call = arg;
+
+	return probe && call->on[probe->level] && ranks_by_pid(call->context->ranks, pid);
+}
+
+static void sweep(struct call *call)
+{
+	call->sweep = false;
+	call_engine_sweep(call->engine, can_return, call);
+}
+
 static int call_level(void *state, enum level level, bool on, char *report, size_t report_size)
 {
 	struct call *call = state;
@@ -269,8 +231,16 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	}
 	libraries_each(call->libraries, level_library, &sum);
 	if (!on) {
-		snprintf(report, report_size, "%u probes detached", sum.places);
+		sweep(call);
+		snprintf(report, report_size, "%u probe%s detached", sum.places, sum.places == 1 ? "" : "s");
 		return 0;
+	}
+	/* A level works with what could be attached; only one of which nothing could be is refused, and left as it was. */
+	if (sum.places > 0 && sum.refused == sum.places) {
+		snprintf(report, report_size, "none of %u probes could be attached: %s", sum.places, strerror(-sum.error));
+		call->on[level] = false;
+		libraries_each(call->libraries, level_library, &(struct level_sum){.level = level});
+		return sum.error;
 	}
 	if (rows_of(call, level) == 0) {
 		snprintf(report, report_size, "no probe table has a row of this level");
@@ -282,7 +252,11 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	if (sum.missing && used < report_size)
 		snprintf(report + used, report_size - used, "; %u symbol%s not found: %s", sum.missing, sum.missing == 1 ? "" : "s",
 			 sum.names);
-	return sum.error;
+	used = strlen(report);
+	if (sum.refused && used < report_size)
+		snprintf(report + used, report_size - used, "; %u could not be attached (%s): see tracectl status", sum.refused,
+			 strerror(-sum.error));
+	return 0;
 }
 
 static struct watch *watch_of(struct call *call, int64_t instance)
@@ -343,9 +317,10 @@ static void call_rank(void *state, const struct rank *rank, enum rank_change cha
 		return;
 	watch = watch_of(call, rank->instance);
 	if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK) {
-		if (watch) {
+		if (watch && watch->instance) {
 			libraries_forget(call->libraries, watch->instance);
 			*watch = (struct watch){0};
+			call->sweep = true;
 		}
 		return;
 	}
@@ -363,6 +338,8 @@ static void call_tick(void *state, uint64_t now_ns)
 {
 	struct call *call = state;
 
+	if (call->sweep && call->engine)
+		sweep(call);
 	for (size_t i = 0; i < call->watches; i++)
 		if (call->watch[i].instance && now_ns >= call->watch[i].next_scan_ns)
 			scan(call, &call->watch[i], now_ns);
@@ -394,15 +371,17 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	char text[RT_CALL_TEXT_MAX + 1];
 	struct steps_mark mark;
 
-	if (size_bytes < sizeof(*event) || event->spec >= RT_CALL_SPECS_MAX)
+	if (size_bytes < sizeof(*event) || !call->engine)
 		return;
 	call->events++;
-	probe = call->by_spec[event->spec];
+	probe = call_engine_probe(call->engine, event);
 	rank = ranks_by_pid(call->context->ranks, header->pid);
 	if (!probe || !rank) {
 		call->stale++;
 		return;
 	}
+	if (probe->edge == RT_EDGE_CALL || probe->edge == RT_EDGE_ENTRY) /* no mark of a step */
+		return;
 	mark = (struct steps_mark){
 		.time_ns = header->time_ns,
 		.thread_id = header->thread_id,
@@ -448,6 +427,9 @@ static void call_status(void *state, struct collector_status *ret)
 		collector_note(ret, "%s", call->trouble);
 	if (call->stale)
 		collector_note(ret, "%lu records came from probes or processes already gone", (unsigned long)call->stale);
+	if (call->engine && call_engine_refused(call->engine))
+		collector_note(ret, "%lu probes found no room among the kernel's specifications and were left out",
+			       (unsigned long)call_engine_refused(call->engine));
 	if (call->unreadable)
 		collector_note(ret, "%lu names of record_function could not be read", (unsigned long)call->unreadable);
 	for (size_t i = 0; i < call->watches; i++)
