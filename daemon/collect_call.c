@@ -3,6 +3,8 @@
  * User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes while
  * a level is on, and turns records into marks for the steps room. It serves every level that a table row names.
  */
+#include <fnmatch.h>
+
 #include "bpf/call.h"
 #include "daemon/collector.h"
 #include "daemon/context.h"
@@ -14,6 +16,7 @@
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* how long after its start a rank is looked at every SCAN_FIRST_NS */
+#define SCAN_SHARE 20 /* all looks together take at most one part in so many of a CPU */
 #define RECORD_FUNCTION "record_function"
 #define TORCH_LIBRARY "libtorch_cpu.so*"
 
@@ -39,24 +42,18 @@ struct call {
 	uint64_t stale; /* records of a probe that is gone, or of a process that is no rank */
 	uint64_t unreadable;
 	char trouble[COLLECTOR_NOTE_BYTES];
+	size_t patterns;
+	const char **pattern; /* of libraries, in the table */
+	uint64_t attaching_ns; /* spent on new libraries so far */
 	size_t watches;
 	struct watch *watch;
 };
-
-static bool wanted(void *arg, const char *base_name)
-{
-	const struct call *call = arg;
-
-	for (size_t i = 0; i < call->table.count; i++)
-		if (probe_matches_library(&call->table.probe[i], base_name))
-			return true;
-	return false;
-}
 
 static void library_added(void *arg, struct library *library)
 {
 	struct call *call = arg;
 	struct attachment *attachment = NULL;
+	uint64_t start_ns = monotonic_ns();
 	int r = attachment_new(&call->attach, library, &attachment);
 
 	if (r < 0) {
@@ -67,6 +64,7 @@ static void library_added(void *arg, struct library *library)
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		if (call->on[level])
 			attachment_level(attachment, level, true);
+	call->attaching_ns += monotonic_ns() - start_ns;
 	log_info("call", "%s: %u probes attached", library->path, attachment_attached(attachment));
 }
 
@@ -83,7 +81,7 @@ static void library_refused(void *arg, uint32_t pid, const char *path, int error
 {
 	struct call *call = arg;
 
-	snprintf(call->trouble, sizeof(call->trouble), "cannot open %.160s of process %u: %s", path, pid, strerror(-error));
+	snprintf(call->trouble, sizeof(call->trouble), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
 	log_warning("call", "%s; its functions stay unseen", call->trouble);
 }
 
@@ -98,12 +96,43 @@ static void call_close(void *state)
 	call_engine_close(call->engine);
 	probe_table_free(&call->table);
 	free(call->watch);
+	free(call->pattern);
 	free(call);
 }
 
 static void call_closep(struct call **call)
 {
 	call_close(*call);
+}
+
+static bool wanted(void *arg, const char *base_name)
+{
+	const struct call *call = arg;
+
+	for (size_t i = 0; i < call->patterns; i++)
+		if (fnmatch(call->pattern[i], base_name, 0) == 0)
+			return true;
+	return false;
+}
+
+/* The patterns of all rows, each once: every mapping of every rank is compared with them again and again. */
+static int collect_patterns(struct call *call)
+{
+	call->pattern = calloc(call->table.count * PROBE_PATTERNS_MAX + 1, sizeof(*call->pattern));
+	if (!call->pattern)
+		return -ENOMEM;
+	for (size_t i = 0; i < call->table.count; i++) {
+		for (unsigned k = 0; k < call->table.probe[i].libraries; k++) {
+			const char *pattern = call->table.probe[i].library[k];
+			size_t p = 0;
+
+			while (p < call->patterns && !streq(call->pattern[p], pattern))
+				p++;
+			if (p == call->patterns)
+				call->pattern[call->patterns++] = pattern;
+		}
+	}
+	return 0;
 }
 
 static int load_tables(struct call *call)
@@ -121,7 +150,7 @@ static int load_tables(struct call *call)
 	}
 	if (call->table.count == 0)
 		log_warning("call", "no probe table in %s or %s; no function will be seen", dirs[0], dirs[1]);
-	return 0;
+	return collect_patterns(call);
 }
 
 static int call_open(struct context *context, void **ret_state)
@@ -297,15 +326,24 @@ static void ask_names(struct call *call, struct watch *watch)
 	steps_room_names_readable(call->context->steps, rank, question.readable);
 }
 
+/* The clock, stopped while a new library is read and attached. */
+static uint64_t looking_ns(const struct call *call)
+{
+	return monotonic_ns() - call->attaching_ns;
+}
+
 static void scan(struct call *call, struct watch *watch, uint64_t now_ns)
 {
-	uint64_t limit_ns = call->context->config.scan_interval_ns;
+	uint64_t limit_ns = call->context->config.scan_interval_ns, start_ns, pause_ns;
 
 	if (now_ns - watch->since_ns > SCAN_EAGER_NS)
 		watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
-	watch->next_scan_ns = now_ns + watch->interval_ns;
+	start_ns = looking_ns(call);
 	if (libraries_scan(call->libraries, watch->pid, watch->instance) >= 0)
 		ask_names(call, watch);
+	/* What a look costs is the process's choice: it may map a million files. */
+	pause_ns = (looking_ns(call) - start_ns) * SCAN_SHARE * ranks_count(call->context->ranks, RANK_ROLE_RANK);
+	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
 }
 
 static void call_rank(void *state, const struct rank *rank, enum rank_change change)

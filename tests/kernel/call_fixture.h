@@ -86,7 +86,8 @@ static inline void fixture_open(enum call_engine_mode mode, const char *table_te
 		fail_msg("%s", error);
 	assert_int_equal(call_engine_open(fixture.context.kernel, mode, &fixture.engine), 0);
 	fixture.attach = call_engine_attach(fixture.engine, &fixture.table);
-	copy_text(fixture.library.path, sizeof(fixture.library.path), CALL_TARGET);
+	fixture.library.path = strdup(CALL_TARGET);
+	assert_non_null(fixture.library.path);
 	fixture.library.base_name = strrchr(fixture.library.path, '/') + 1;
 	fixture.library.fd = open(CALL_TARGET, O_RDONLY | O_CLOEXEC);
 	assert_true(fixture.library.fd >= 0);
@@ -100,6 +101,7 @@ static inline void fixture_close(void)
 	kernel_close(fixture.context.kernel);
 	probe_table_free(&fixture.table);
 	close(fixture.library.fd);
+	free(fixture.library.path);
 }
 
 static inline void fixture_drain(void)
