@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -81,6 +82,7 @@ static pid_t map_in_child(unsigned i)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
 			int fd;
 
