@@ -190,6 +190,7 @@ int main(int argc, char **argv)
 
 	/* `query | head` ends with a sentence, not with a signal. */
 	signal(SIGPIPE, SIG_IGN);
+	argv[0] = (char[]){"query"}; /* getopt begins its sentences with it */
 	r = parse(argc, argv, &query);
 	if (r)
 		return r - 1;

@@ -18,6 +18,7 @@
 #define PY_TYPE_FLAGS_AT 168
 #define PY_TYPE_IS_TUPLE (1UL << 26)
 #define PY_TYPE_IS_STR (1UL << 28)
+#define PY_STATE_KIND_SHIFT 2 /* 3 bits: bytes of a unit */
 #define PY_STATE_COMPACT (1u << 5)
 #define PY_STATE_ASCII (1u << 6)
 /* torch.ops.profiler: _record_function_enter, _enter_new and _exit are registered one after the other, so their interned
@@ -93,6 +94,12 @@ static __always_inline uint64_t read_slot(void *ctx, uint8_t slot)
 	return value;
 }
 
+/* The same where the slot is a constant: the verifier allows a plain load then. */
+static __always_inline uint64_t fixed_slot(void *ctx, uint32_t slot)
+{
+	return *(const volatile uint64_t *)((const char *)ctx + slot * 8);
+}
+
 static __always_inline uint64_t read_word(uint64_t address, uint32_t *flags)
 {
 	uint64_t value = 0;
@@ -146,7 +153,25 @@ static __always_inline bool is_str(uint64_t object)
 	return type_flags(object) & PY_TYPE_IS_STR;
 }
 
-/* A str that is not compact ASCII is given as no text: the daemon shows it as a name that it could not read. */
+/*
+ * A str that is not ASCII has its units after struct PyCompactUnicodeObject. Up to 3.11: wstr at 40 (null, or the units
+ * themselves where these have 4 bytes), utf8_length at 48, utf8 at 56, wstr_length at 64, units at 72. From 3.12:
+ * utf8_length at 40, utf8 at 48, units at 56. utf8 is null until asked for.
+ */
+static __always_inline void read_pyunits(struct reading *r, uint64_t object, uint64_t length, uint32_t unit_bytes)
+{
+	uint64_t at40 = read_word(object + 40, &r->flags);
+	uint64_t at48 = read_word(object + 48, &r->flags);
+	uint64_t at56 = read_word(object + 56, &r->flags);
+	bool is_new = at40 ? at40 != object + 72 : !at48 && at56;
+
+	if (length > RT_CALL_TEXT_MAX) /* keeps the product small; read_text() cuts */
+		length = RT_CALL_TEXT_MAX + 1;
+	read_text(r, object + (is_new ? 56 : 72), length * unit_bytes);
+	r->flags |= unit_bytes << RT_CALL_UNIT_SHIFT;
+}
+
+/* A str that is not compact is given as no text: the daemon shows it as a name that it could not read. */
 static __always_inline void read_pystring(struct reading *r, uint64_t object)
 {
 	struct {
@@ -160,8 +185,12 @@ static __always_inline void read_pystring(struct reading *r, uint64_t object)
 		r->flags |= RT_CALL_FAULT;
 		return;
 	}
-	if ((head.state & (PY_STATE_COMPACT | PY_STATE_ASCII)) != (PY_STATE_COMPACT | PY_STATE_ASCII)) {
+	if (!(head.state & PY_STATE_COMPACT)) {
 		r->flags |= RT_CALL_FAULT;
+		return;
+	}
+	if (!(head.state & PY_STATE_ASCII)) {
+		read_pyunits(r, object, head.length, head.state >> PY_STATE_KIND_SHIFT & 7);
 		return;
 	}
 	read_text(r, object + (head.first ? 40 : 48), head.length);
@@ -268,14 +297,14 @@ static __always_inline void send(uint32_t spec, uint32_t flags, uint64_t start_n
 		fill(&full->call, spec, flags, start_ns, r);
 		full->call.result = result;
 		__builtin_memcpy(full->text, r->text, sizeof(full->text));
-		bpf_ringbuf_submit(full, 0);
+		submit_event(full);
 	} else {
 		bare = reserve_event(RT_KIND_CALL, sizeof(*bare));
 		if (!bare)
 			return;
 		fill(bare, spec, flags, start_ns, r);
 		bare->result = result;
-		bpf_ringbuf_submit(bare, 0);
+		submit_event(bare);
 	}
 }
 
@@ -287,7 +316,7 @@ static __always_inline void send(uint32_t spec, uint32_t flags, uint64_t start_n
 static __always_inline void on_mark(void *ctx, uint32_t spec_id, const struct rt_call_spec *spec, uint32_t pid)
 {
 	uint32_t symbol = read_slot(ctx, spec->symbol_reg);
-	struct reading r = {.stack_pointer = read_slot(ctx, STACK_SLOT)};
+	struct reading r = {.stack_pointer = fixed_slot(ctx, STACK_SLOT)};
 	struct tuple tuple;
 	uint32_t *known;
 	uint32_t fault = 0;
@@ -379,7 +408,7 @@ int call_enter(void *ctx)
 		on_mark(ctx, id, spec, pid);
 		return 0;
 	}
-	r.stack_pointer = read_slot(ctx, STACK_SLOT);
+	r.stack_pointer = fixed_slot(ctx, STACK_SLOT);
 	read_args(ctx, spec, &r);
 	switch (spec->edge) {
 	case RT_EDGE_CALL:
@@ -421,11 +450,11 @@ int call_exit(void *ctx)
 	spec = find_spec(ctx, &id);
 	if (!spec)
 		return 0;
-	r.stack_pointer = read_slot(ctx, STACK_SLOT);
+	r.stack_pointer = fixed_slot(ctx, STACK_SLOT);
 	if (spec->flags & RT_CALL_RETURN_PROBE)
 		r.stack_pointer -= RETURN_ADDRESS_BYTES;
 	if (spec->edge != RT_EDGE_CALL) {
-		send(id, RT_CALL_END, 0, &r, true, read_slot(ctx, RESULT_SLOT));
+		send(id, RT_CALL_END, 0, &r, true, fixed_slot(ctx, RESULT_SLOT));
 		return 0;
 	}
 	key.spec = id;
@@ -434,7 +463,7 @@ int call_exit(void *ctx)
 		return 0;
 	__builtin_memcpy(r.arg, open->arg, sizeof(r.arg));
 	r.flags = open->flags & ~RT_CALL_TEXT;
-	send(id, RT_CALL_BEGIN | RT_CALL_END, open->start_ns, &r, true, read_slot(ctx, RESULT_SLOT));
+	send(id, RT_CALL_BEGIN | RT_CALL_END, open->start_ns, &r, true, fixed_slot(ctx, RESULT_SLOT));
 	bpf_map_delete_elem(&inflight, &key);
 	return 0;
 }

@@ -36,7 +36,7 @@ enum rt_read {
 	RT_READ_DEREF,      /* size bytes at register + offset */
 	RT_READ_CSTRING,    /* text: char * in the register */
 	RT_READ_STDSTRING,  /* text: std::string * or std::string_view-like {char *, size_t} * in the register */
-	RT_READ_PYSTRING,   /* text: PyObject * of a compact ASCII str in the register */
+	RT_READ_PYSTRING,   /* text: PyObject * of a compact str in the register */
 	RT_READ_PYTUPLE,    /* text: first item of the tuple at *(PyObject **)register, if it is such a str */
 	RT_READ_FRAME,      /* like RT_READ_REG, but reg is a pt_regs slot in the table too (USDT operands) */
 	RT_READ_CONST,      /* the constant in offset (USDT operands) */
@@ -72,6 +72,9 @@ struct rt_call_spec {
 #define RT_CALL_TRUNCATED 8u     /* the text was longer */
 #define RT_CALL_FAULT 16u        /* an argument could not be read: its word is 0 */
 #define RT_CALL_RESULT 32u       /* result is valid */
+/* The text is code points of 1, 2 or 4 bytes each, as CPython keeps what is not ASCII; 0: bytes of a C or C++ string. */
+#define RT_CALL_UNIT_SHIFT 6
+#define RT_CALL_UNIT_BYTES(flags) ((flags) >> RT_CALL_UNIT_SHIFT & 7u)
 
 struct rt_call_event {
 	struct rt_event event; /* kind RT_KIND_CALL; time_ns is the entry of a BEGIN, else the return */

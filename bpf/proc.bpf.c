@@ -34,7 +34,7 @@ static __always_inline void send(uint32_t kind, struct task_struct *task)
 	record->parent_pid = BPF_CORE_READ(task, real_parent, tgid);
 	record->pad0 = 0;
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
-	bpf_ringbuf_submit(record, 0);
+	submit_event(record);
 }
 
 /*

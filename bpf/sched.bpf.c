@@ -73,7 +73,7 @@ static __always_inline void send_sum(struct rt_offcpu_thread *thread, uint32_t t
 		sum->run_delay_ns = thread->sum_run_delay_ns;
 		sum->count = thread->sum_count;
 		__builtin_memcpy(sum->thread_name, thread->thread_name, RT_COMM_SIZE);
-		bpf_ringbuf_submit(sum, 0);
+		submit_event(sum);
 	}
 	thread->sum_count = 0;
 }
@@ -131,7 +131,7 @@ static __always_inline void send_stay(struct rt_offcpu_thread *thread, struct ta
 	read_comm(stay->thread_name, next);
 	__builtin_memcpy(stay->next_name, thread->next_name, RT_COMM_SIZE);
 	read_comm(stay->previous_name, prev);
-	bpf_ringbuf_submit(stay, 0);
+	submit_event(stay);
 }
 
 /* An entry was made only for a rank's thread, so the rank filter need not be asked again. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl help [VERB]: from the table of verbs, and from what is in libexec/ranktrace. */
+#include <ctype.h>
 #include "ctl/tracectl.h"
 
 static void help_all(void)
@@ -37,6 +38,7 @@ int cmd_help(const struct options *options, int argc, char **argv)
 		return external_run(options, argv[0], 1, args);
 	if (!verb)
 		return fail(EXIT_USAGE, "unknown verb '%s'; tracectl help shows what there is", argv[0]);
-	printf("Usage: tracectl %s %s\n\n%s.\n%s", verb->name, verb->usage, verb->help, verb->more);
+	printf("Usage: tracectl %s %s\n\n%c%s.\n%s", verb->name, verb->usage, toupper(verb->help[0]), verb->help + 1,
+		verb->more);
 	return EXIT_DONE;
 }

@@ -39,12 +39,40 @@ static void print_number(char buffer[OUT_BYTES], const Ranktrace__Rank *r)
 		snprintf(buffer, OUT_BYTES, "%d", r->rank);
 }
 
-static void print_row(const Ranktrace__Rank *r, uint64_t now_ns)
+/* Columns left for texts: the stage's name matters more than the command, for which a narrow terminal has no room. */
+struct widths {
+	size_t stage, command;
+};
+
+#define FIXED_COLUMNS 56
+#define COMMAND_COLUMNS_MIN 16
+
+static struct widths fit(size_t columns)
+{
+	size_t left = columns > FIXED_COLUMNS + 20 ? columns - FIXED_COLUMNS : 20;
+
+	if (left < 20 + COMMAND_COLUMNS_MIN)
+		return (struct widths){left, 0};
+	return (struct widths){left / 2, left - left / 2 - 1};
+}
+
+static void print_line(const char *number, const char *pid, const char *card, const char *since, const char *step,
+	const char *lasting, const char *stage, const char *command, const struct widths *widths)
+{
+	printf("%-8s %8s %-4s %-11s %7s %-11s ", number, pid, card, since, step, lasting);
+	fputs(stage, stdout);
+	if (widths->command)
+		printf("%*s %s", (int)(widths->stage - out_columns(stage)), "", command);
+	putchar('\n');
+}
+
+static void print_row(const Ranktrace__Rank *r, uint64_t now_ns, const struct widths *widths)
 {
 	char *card = out_clean(r->card), *stage = out_clean(r->stage), *command = out_clean(r->command);
-	char number[OUT_BYTES], since[OUT_BYTES] = "-", step[OUT_BYTES] = "-", lasting[OUT_BYTES] = "-";
+	char number[OUT_BYTES], pid[OUT_BYTES], since[OUT_BYTES] = "-", step[OUT_BYTES] = "-", lasting[OUT_BYTES] = "-";
 
 	print_number(number, r);
+	snprintf(pid, sizeof(pid), "%u", r->pid);
 	if (r->since_ns && now_ns > r->since_ns)
 		out_duration(now_ns - r->since_ns, since);
 	if (*stage) {
@@ -54,8 +82,8 @@ static void print_row(const Ranktrace__Rank *r, uint64_t now_ns)
 	}
 	for (char *p = command; *p; p++)
 		*p = *p == '\n' ? ' ' : *p;
-	printf("%-9s %8u %-6s %-12s %8s %-12s %-12s %s\n", number, r->pid, *card ? out_cut(card, 6) : "-", since, step,
-		*stage ? out_cut(stage, 12) : "-", lasting, out_cut(command, 25));
+	print_line(number, pid, *card ? out_cut(card, 4) : "-", since, step, lasting,
+		*stage ? out_cut(stage, widths->stage) : "-", out_cut(command, widths->command), widths);
 	free(card);
 	free(stage);
 	free(command);
@@ -67,6 +95,7 @@ static void print_ranks(const Ranktrace__RanksBody *body)
 	struct timespec t;
 	uint64_t now_ns;
 	const char *job = NULL;
+	struct widths widths = fit(out_terminal_columns());
 
 	clock_gettime(CLOCK_REALTIME, &t);
 	now_ns = (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
@@ -82,14 +111,13 @@ static void print_ranks(const Ranktrace__RanksBody *body)
 
 			printf("%sjob %s%s%s%s%s\n", job ? "\n" : "", *name ? name : "without a name",
 				*source ? ", by " : "", source, *pod ? ", pod " : "", pod);
-			printf("%-9s %8s %-6s %-12s %8s %-12s %-12s %s\n", "RANK", "PID", "CARD", "SEEN FOR", "STEP",
-				"NOW IN", "FOR", "COMMAND");
+			print_line("RANK", "PID", "CARD", "SEEN FOR", "STEP", "FOR", "NOW IN", "COMMAND", &widths);
 			free(name);
 			free(source);
 			free(pod);
 		}
 		job = r->job;
-		print_row(r, now_ns);
+		print_row(r, now_ns, &widths);
 	}
 	if (body->left_out)
 		printf("and %llu processes more\n", (unsigned long long)body->left_out);

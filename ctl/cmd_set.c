@@ -84,7 +84,8 @@ static int parse_words(int argc, char **argv, Ranktrace__LevelSwitch *switches, 
 		if (strcmp(argv[i], "--for") == 0 || strncmp(argv[i], "--for=", 6) == 0) {
 			const char *time = argv[i][5] ? argv[i] + 6 : i + 1 < argc ? argv[++i] : "";
 
-			code = parse_for(time, &request->for_ns);
+			code = *time ? parse_for(time, &request->for_ns)
+				     : fail(EXIT_USAGE, "--for needs a time, like 10m");
 			if (code != EXIT_DONE)
 				return code;
 			continue;

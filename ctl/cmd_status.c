@@ -89,10 +89,10 @@ static void print_head(const Ranktrace__StatusBody *body)
 		if (l->remaining_ns)
 			printf(" (%s left)", out_duration(l->remaining_ns, text));
 	}
-	printf("\n%-8s", "dumps");
+	printf("\n%-8s  none written by this version; intervals:", "dumps");
 	for (size_t i = 0; i < body->n_levels; i++)
 		if (body->levels[i]->interval_minutes > 0)
-			printf("  %s every %g min", body->levels[i]->level, body->levels[i]->interval_minutes);
+			printf(" %s %g min", body->levels[i]->level, body->levels[i]->interval_minutes);
 	putchar('\n');
 }
 
@@ -105,7 +105,7 @@ static void print_self(const Ranktrace__StatusBody *body)
 	printf("%-8s  %llu rank%s, %llu other process%s of theirs, %llu launcher%s\n", "ranks",
 		(unsigned long long)s->ranks, s->ranks == 1 ? "" : "s", (unsigned long long)s->children,
 		s->children == 1 ? "" : "es", (unsigned long long)s->launchers, s->launchers == 1 ? "" : "s");
-	printf("%-8s  %s of CPU since start (%.2f %% of a core), %s of memory, %s at most\n", "cost",
+	printf("%-8s  %s of CPU since start (%.2f %% of a core), %s of memory (peak %s)\n", "cost",
 		out_duration(cpu_ns, a), body->uptime_ns ? 100.0 * (double)cpu_ns / (double)body->uptime_ns : 0.0,
 		out_size(s->rss_bytes, b), out_size(s->rss_peak_bytes, c));
 }
@@ -137,17 +137,17 @@ static void print_collector(const Ranktrace__Collector *c)
 
 	for (size_t i = 0, at = 0; i < c->n_levels && at < sizeof(levels); i++)
 		at += (size_t)snprintf(levels + at, sizeof(levels) - at, "%s%s", i ? "," : "", c->levels[i]);
-	printf("%-10s %-11s %7llu %5llu %14s %10s  %s\n", out_cut(name, 10), out_cut(levels, 11),
+	printf("%-9s %-8s %6llu %4llu %12s %7s  %s\n", out_cut(name, 9), out_cut(levels, 11),
 		(unsigned long long)c->probes_attached, (unsigned long long)c->libraries, out_count(c->events, a),
-		out_count(c->drops, b), out_cut(summary, 36));
+		out_count(c->drops, b), out_cut(summary, 60));
 	for (size_t i = 0; i < c->n_notes; i++) {
 		char *note = out_clean(c->notes[i]);
 
-		printf("%-10s - %s\n", "", note);
+		printf("%-9s - %s\n", "", note);
 		free(note);
 	}
 	if (c->notes_left_out)
-		printf("%-10s - and %s notes more\n", "", out_count(c->notes_left_out, d));
+		printf("%-9s - and %s notes more\n", "", out_count(c->notes_left_out, d));
 	free(name);
 	free(summary);
 }
@@ -161,9 +161,9 @@ static void print_status(const Ranktrace__StatusBody *body)
 		print_self(body);
 	if (body->store)
 		print_store(body->store);
-	printf("%-8s  %s records for want of room in the ring, %s refused as malformed\n", "drops",
-		out_count(body->ring_drops, a), out_count(body->records_refused, b));
-	printf("\n%-10s %-11s %7s %5s %14s %10s  %s\n", "COLLECTOR", "LEVELS", "PROBES", "LIBS", "EVENTS", "DROPS",
+	printf("%-8s  %s record%s lost in the kernel, %s refused as malformed\n", "drops",
+		out_count(body->ring_drops, a), body->ring_drops == 1 ? "" : "s", out_count(body->records_refused, b));
+	printf("\n%-9s %-8s %6s %4s %12s %7s  %s\n", "COLLECTOR", "LEVELS", "PROBES", "LIBS", "EVENTS", "DROPS",
 		"SEES");
 	for (size_t i = 0; i < body->n_collectors; i++)
 		print_collector(body->collectors[i]);

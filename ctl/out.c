@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text and JSON for people and programs: see out.h. */
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include "ctl/out.h"
 
 /* Bytes of the well-formed UTF-8 sequence at p, 0 if there is none; overlong forms and surrogates are not well-formed.
@@ -144,6 +146,24 @@ char *out_cut(char *text, size_t width)
 		last = p;
 	}
 	return text;
+}
+
+size_t out_columns(const char *text)
+{
+	size_t columns = 0;
+
+	for (; *text; text++)
+		columns += (*text & 0xc0) != 0x80;
+	return columns;
+}
+
+size_t out_terminal_columns(void)
+{
+	struct winsize size;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+		return 120;
+	return size.ws_col;
 }
 
 int out_json(json_t *json)

@@ -23,6 +23,10 @@ const char *out_size(uint64_t bytes, char buffer[OUT_BYTES]);
 const char *out_count(uint64_t n, char buffer[OUT_BYTES]);
 /* Cut to width columns, the last one '~' where something is missing; yields text. */
 char *out_cut(char *text, size_t width);
+/* Columns that a clean text takes, a character each. */
+size_t out_columns(const char *text);
+/* Of the terminal that is written to; 120 where it is none. */
+size_t out_terminal_columns(void);
 
 /* Prints and releases; returns EXIT_DONE. */
 int out_json(json_t *json);

@@ -132,8 +132,20 @@ static void check_uprobes(const struct context *context, struct check_list *list
 	if (features->uprobe_multi || features->perf_cookie)
 		add(list, "cookies", CHECK_OK, "", "one program serves all probes (BPF cookies)");
 	else
-		add(list, "cookies", CHECK_LIMITED, "Linux 5.15 and later have cookies",
-			"probes have no BPF cookie, so a program is loaded for each");
+		add(list, "cookies", CHECK_MISSING, "use Linux 5.15 or later",
+			"probes can have no BPF cookie, so none is attached: L0, L1 and L2 see nothing");
+}
+
+static void check_pid_namespace(const struct context *context, struct check_list *list)
+{
+	const struct kernel_features *features = features_of(context);
+
+	if (!features)
+		return;
+	if (features->host_pids)
+		add(list, "pid namespace", CHECK_OK, "", "the machine's own: ranks in containers are seen too");
+	else
+		add(list, "pid namespace", CHECK_MISSING, KERNEL_NO_HOST_PIDS_ADVICE, "%s", KERNEL_NO_HOST_PIDS);
 }
 
 static void check_capabilities(const struct context *context, struct check_list *list)
@@ -225,13 +237,25 @@ static void add_collector(const struct context *context, enum level level, struc
 	bool blind =
 		on && status->probes_attached == 0 && context->ranks && ranks_count(context->ranks, RANK_ROLE_RANK);
 
-	if (!on)
+	if (status->levels_empty & LEVEL_BIT(level))
+		add(list, level_name(level), CHECK_LIMITED, "add rows to a table in probes.d, or leave it off",
+			"%s: no probe table has a row of this level, so it collects nothing", collector->name);
+	else if (!on)
 		add(list, level_name(level), CHECK_OK, "", "%s: %s; off now", collector->name, collector->summary);
 	else
 		add(list, level_name(level), blind || status->notes ? CHECK_LIMITED : CHECK_OK,
 			blind ? "see the notes below, if any, and the tables in probes.d" : "",
-			"%s: %s; %llu probes in %llu libraries now", collector->name, collector->summary,
-			(unsigned long long)status->probes_attached, (unsigned long long)status->libraries);
+			"%s: %s; %llu probe%s attached now", collector->name, collector->summary,
+			(unsigned long long)status->probes_attached, status->probes_attached == 1 ? "" : "s");
+}
+
+static enum level first_on(const struct context *context, const struct collector *collector)
+{
+	enum level level = 0;
+
+	while (level < LEVEL_MAX && !(collector->levels & LEVEL_BIT(level) && context->levels.on[level]))
+		level++;
+	return level;
 }
 
 /* What the collectors that serve a level say of themselves: they know symbols and libraries better than we do. */
@@ -245,7 +269,10 @@ static bool level_from_collectors(
 		if (collector->levels & LEVEL_BIT(level)) {
 			served = true;
 			add_collector(context, level, list, collector, status);
-			for (unsigned n = 0; n < status->notes && n < COLLECTOR_NOTES_MAX; n++)
+			/* They are of the collector: under the first level of it that is on they stand once. */
+			for (unsigned n = 0;
+				level == first_on(context, collector) && n < status->notes && n < COLLECTOR_NOTES_MAX;
+				n++)
 				add(list, level_name(level), CHECK_LIMITED, "", "%s: %s", collector->name,
 					status->note[n]);
 		}
@@ -279,6 +306,7 @@ static void (*const checks[])(const struct context *context, struct check_list *
 	check_ring,
 	check_scheduler,
 	check_uprobes,
+	check_pid_namespace,
 	check_capabilities,
 	check_state,
 	check_ranks,

@@ -13,11 +13,13 @@
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/call_engine.h"
 #include "daemon/steps_room.h"
+#include "daemon/text_units.h"
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* how long after its start a rank is looked at every SCAN_FIRST_NS */
 #define SCAN_SHARE 20 /* all looks together take at most one part in so many of a CPU */
 #define RECORD_FUNCTION "record_function"
+#define NAME_BYTES (2 * RT_CALL_TEXT_MAX + 1) /* of a text as UTF-8 */
 #define TORCH_LIBRARY "libtorch_cpu.so*"
 
 /* What we follow of a rank: its libraries are looked at again and again, because they come late and may change. */
@@ -65,7 +67,8 @@ static void library_added(void *arg, struct library *library)
 		if (call->on[level])
 			attachment_level(attachment, level, true);
 	call->attaching_ns += monotonic_ns() - start_ns;
-	log_info("call", "%s: %u probes attached", library->path, attachment_attached(attachment));
+	log_info("call", "%s: %u probe%s attached", library->path, attachment_attached(attachment),
+		 attachment_attached(attachment) == 1 ? "" : "s");
 }
 
 static void library_dropped(void *arg, struct library *library)
@@ -115,26 +118,6 @@ static bool wanted(void *arg, const char *base_name)
 	return false;
 }
 
-/* The patterns of all rows, each once: every mapping of every rank is compared with them again and again. */
-static int collect_patterns(struct call *call)
-{
-	call->pattern = calloc(call->table.count * PROBE_PATTERNS_MAX + 1, sizeof(*call->pattern));
-	if (!call->pattern)
-		return -ENOMEM;
-	for (size_t i = 0; i < call->table.count; i++) {
-		for (unsigned k = 0; k < call->table.probe[i].libraries; k++) {
-			const char *pattern = call->table.probe[i].library[k];
-			size_t p = 0;
-
-			while (p < call->patterns && !streq(call->pattern[p], pattern))
-				p++;
-			if (p == call->patterns)
-				call->pattern[call->patterns++] = pattern;
-		}
-	}
-	return 0;
-}
-
 static int load_tables(struct call *call)
 {
 	const char *dirs[] = {call->context->config.probes_base_dir, call->context->config.probes_dir};
@@ -150,7 +133,11 @@ static int load_tables(struct call *call)
 	}
 	if (call->table.count == 0)
 		log_warning("call", "no probe table in %s or %s; no function will be seen", dirs[0], dirs[1]);
-	return collect_patterns(call);
+	call->pattern = calloc(call->table.count * PROBE_PATTERNS_MAX + 1, sizeof(*call->pattern));
+	if (!call->pattern)
+		return -ENOMEM;
+	call->patterns = probe_table_libraries(&call->table, call->pattern);
+	return 0;
 }
 
 static int call_open(struct context *context, void **ret_state)
@@ -191,23 +178,22 @@ struct level_sum {
 	enum level level;
 	bool on;
 	int error; /* of the first place that could not be attached */
-	unsigned places, libraries, missing, refused;
+	unsigned probes, libraries, missing, refused;
 	char names[256];
 };
 
-static void sum_library(void *arg, struct library *library)
+/* What was attached before, or is now, whichever the switch is about. */
+static void sum_library(struct level_sum *sum, const struct attachment *attachment, unsigned before)
 {
-	struct level_sum *sum = arg;
-	const struct attachment *attachment = library->owner_data;
-	unsigned places = attachment ? attachment_places(attachment, sum->level) : 0;
+	unsigned probes = sum->on ? attachment_attached_level(attachment, sum->level) : before;
 	const char *name;
 	int error;
 
-	for (unsigned i = 0; attachment && attachment_refused(attachment, sum->level, i, &error); i++)
+	for (unsigned i = 0; attachment_refused(attachment, sum->level, i, &error); i++)
 		sum->refused++;
-	sum->places += places;
-	sum->libraries += places > 0;
-	for (unsigned i = 0; attachment && (name = attachment_missing(attachment, sum->level, i)); i++) {
+	sum->probes += probes;
+	sum->libraries += probes > 0;
+	for (unsigned i = 0; (name = attachment_missing(attachment, sum->level, i)); i++) {
 		size_t used = strlen(sum->names);
 
 		sum->missing++;
@@ -218,10 +204,16 @@ static void sum_library(void *arg, struct library *library)
 static void level_library(void *arg, struct library *library)
 {
 	struct level_sum *sum = arg;
-	int r = library->owner_data ? attachment_level(library->owner_data, sum->level, sum->on) : 0;
+	struct attachment *attachment = library->owner_data;
+	unsigned before;
+	int r;
 
+	if (!attachment)
+		return;
+	before = attachment_attached_level(attachment, sum->level);
+	r = attachment_level(attachment, sum->level, sum->on);
 	sum->error = sum->error ? sum->error : r;
-	sum_library(arg, library);
+	sum_library(sum, attachment, before);
 }
 
 static size_t rows_of(const struct call *call, enum level level)
@@ -261,21 +253,21 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	libraries_each(call->libraries, level_library, &sum);
 	if (!on) {
 		sweep(call);
-		snprintf(report, report_size, "%u probe%s detached", sum.places, sum.places == 1 ? "" : "s");
+		snprintf(report, report_size, "%u probe%s detached", sum.probes, sum.probes == 1 ? "" : "s");
 		return 0;
 	}
 	/* A level works with what could be attached; only one of which nothing could be is refused, and left as it was. */
-	if (sum.places > 0 && sum.refused == sum.places) {
-		snprintf(report, report_size, "none of %u probes could be attached: %s", sum.places, strerror(-sum.error));
+	if (sum.refused && sum.probes == 0) {
+		snprintf(report, report_size, "none of %u probes could be attached: %s", sum.refused, strerror(-sum.error));
 		call->on[level] = false;
 		libraries_each(call->libraries, level_library, &(struct level_sum){.level = level});
 		return sum.error;
 	}
 	if (rows_of(call, level) == 0) {
-		snprintf(report, report_size, "no probe table has a row of this level");
+		snprintf(report, report_size, "no probe table has a row of this level, so it collects nothing");
 		return 0;
 	}
-	used = (size_t)snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum.places, sum.places == 1 ? "" : "s",
+	used = (size_t)snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum.probes, sum.probes == 1 ? "" : "s",
 				sum.libraries, sum.libraries == 1 ? "y" : "ies", ranks_count(call->context->ranks, RANK_ROLE_RANK),
 				ranks_count(call->context->ranks, RANK_ROLE_RANK) == 1 ? "" : "s");
 	if (sum.missing && used < report_size)
@@ -385,13 +377,12 @@ static void call_tick(void *state, uint64_t now_ns)
 
 /* The name of a mark: what the probe read, else the row's own name. */
 static const char *mark_name(struct call *call, const struct probe *probe, const struct rt_call_event *event,
-			     size_t size_bytes, char text[RT_CALL_TEXT_MAX + 1])
+			     size_t size_bytes, char text[NAME_BYTES])
 {
 	const struct rt_call_text_event *full = (const void *)event;
 
 	if (event->event.flags & RT_CALL_TEXT && size_bytes >= sizeof(*full) && event->text_bytes <= RT_CALL_TEXT_MAX) {
-		memcpy(text, full->text, event->text_bytes);
-		text[event->text_bytes] = 0;
+		text_from_units(full->text, event->text_bytes, RT_CALL_UNIT_BYTES(event->event.flags), text, NAME_BYTES);
 		return text;
 	}
 	if (probe->stage[0])
@@ -406,7 +397,7 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	struct call *call = state;
 	const struct probe *probe;
 	const struct rank *rank;
-	char text[RT_CALL_TEXT_MAX + 1];
+	char text[NAME_BYTES];
 	struct steps_mark mark;
 
 	if (size_bytes < sizeof(*event) || !call->engine)
@@ -455,12 +446,17 @@ static void status_library(void *arg, struct library *library)
 	}
 }
 
+extern const struct collector collector_call;
+
 static void call_status(void *state, struct collector_status *ret)
 {
 	struct call *call = state;
 
 	ret->events = call->events;
 	ret->drops = kernel_drops(call->context->kernel, RT_KIND_CALL);
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		if (collector_call.levels & LEVEL_BIT(level) && rows_of(call, level) == 0)
+			ret->levels_empty |= LEVEL_BIT(level);
 	if (call->trouble[0])
 		collector_note(ret, "%s", call->trouble);
 	if (call->stale)
@@ -480,7 +476,7 @@ static void call_status(void *state, struct collector_status *ret)
 
 const struct collector collector_call = {
 	.name = "call",
-	.summary = "functions of training libraries, as the probe tables say",
+	.summary = "calls of library functions",
 	.levels = LEVEL_BIT(LEVEL_L0) | LEVEL_BIT(LEVEL_L1) | LEVEL_BIT(LEVEL_L2),
 	.kinds = 1u << RT_KIND_CALL,
 	.open = call_open,

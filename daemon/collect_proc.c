@@ -109,6 +109,8 @@ static void proc_status(void *state, struct collector_status *ret)
 	ret->probes_attached = proc->skeleton ? 2 : 0;
 	ret->events = proc->events;
 	ret->drops = count_drops(proc);
+	if (!kernel_features(proc->context->kernel)->host_pids)
+		collector_note(ret, KERNEL_NO_HOST_PIDS);
 	if (!proc->skeleton)
 		collector_note(ret,
 			"%s: ranks are looked for in /proc every second, so a rank's first steps may be missed",
@@ -127,7 +129,7 @@ static void proc_close(void *state)
 
 const struct collector collector_proc = {
 	.name = "proc",
-	.summary = "starts and ends of processes, by which ranks are found",
+	.summary = "process starts and ends",
 	.levels = 0,
 	.kinds = 1u << RT_KIND_EXEC | 1u << RT_KIND_EXIT,
 	.open = proc_open,

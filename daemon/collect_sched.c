@@ -305,6 +305,11 @@ static void sched_status(void *state, struct collector_status *ret)
 	}
 	if (!sched->run_delay_known)
 		collector_note(ret, "run_delay_ns is always 0: this kernel keeps no run delay that we can read");
+	if (ret->drops > sched->strangers)
+		collector_note(ret,
+			"%" PRIu64
+			" stays were lost: the kernel did not show the return to the CPU, or the ring was full",
+			ret->drops - sched->strangers);
 	if (sched->strangers)
 		collector_note(ret, "%" PRIu64 " of the drops came from processes that had just ended as ranks",
 			sched->strangers);
@@ -325,7 +330,7 @@ static void sched_close(void *state)
 
 const struct collector collector_sched = {
 	.name = "sched",
-	.summary = "time that threads of ranks spend off the CPU, and who took it",
+	.summary = "threads off the CPU",
 	.levels = LEVEL_BIT(LEVEL_L3),
 	.kinds = 1u << RT_KIND_OFFCPU | 1u << RT_KIND_OFFCPU_SUM,
 	.open = sched_open,

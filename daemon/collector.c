@@ -6,7 +6,9 @@
 #include <stdarg.h>
 #include "daemon/collector.h"
 #include "daemon/context.h"
+#include "daemon/kernel.h"
 #include "daemon/log.h"
+#include "daemon/store.h"
 
 #define COLLECTOR(name) extern const struct collector collector_##name;
 #include "daemon/collectors.def"
@@ -18,11 +20,16 @@ static const struct collector *const table[] = {
 #undef COLLECTOR
 };
 
+#define LOST_TOLD_EVERY_NS (60 * NSEC_PER_SEC)
+
 struct collectors {
 	unsigned opened; /* of the table, from its start */
 	void *state[ARRAY_SIZE(table)];
 	uint8_t by_kind[RT_KIND_MAX]; /* index into the table, plus 1 */
 	uint64_t refused;
+	const struct context *context;
+	uint64_t lost[RT_KIND_MAX]; /* that the store knows of */
+	uint64_t lost_told_ns;
 };
 
 void collector_note(struct collector_status *status, const char *format, ...)
@@ -60,6 +67,26 @@ static int claim_kinds(struct collectors *collectors, unsigned i)
 	return 0;
 }
 
+/* What the kernel side lost is in the store too, so that who reads it later does not take it for complete. */
+static void tell_lost(struct collectors *collectors, uint64_t now_ns)
+{
+	const struct context *context = collectors->context;
+
+	if (!context->kernel || !context->store)
+		return;
+	for (unsigned kind = RT_KIND_NONE + 1; kind < RT_KIND_MAX; kind++) {
+		uint64_t lost = kernel_drops(context->kernel, kind);
+		uint64_t since_ns = collectors->lost_told_ns ? collectors->lost_told_ns : context->started_ns;
+		struct store_value row[] = {V_INT(store_utc_ns(context->store, since_ns)),
+			V_TEXT(collectors->by_kind[kind] ? table[collectors->by_kind[kind] - 1]->name : "kernel"),
+			V_TEXT("lost in the kernel"), V_INT(lost - collectors->lost[kind])};
+
+		if (lost > collectors->lost[kind] && store_put(context->store, TABLE_DROPS, row, ARRAY_SIZE(row)) == 0)
+			collectors->lost[kind] = lost;
+	}
+	collectors->lost_told_ns = now_ns;
+}
+
 static void collectors_closep(struct collectors **collectors)
 {
 	*collectors = collectors_close(*collectors);
@@ -72,6 +99,7 @@ int collectors_open(struct context *context, struct collectors **ret)
 
 	if (!collectors)
 		return log_error_errno("collectors", -ENOMEM, "cannot open collectors");
+	collectors->context = context;
 	for (unsigned i = 0; i < ARRAY_SIZE(table); i++) {
 		r = claim_kinds(collectors, i);
 		if (r < 0)
@@ -93,6 +121,8 @@ struct collectors *collectors_close(struct collectors *collectors)
 {
 	if (!collectors)
 		return NULL;
+	if (collectors->context)
+		tell_lost(collectors, monotonic_ns());
 	while (collectors->opened) {
 		unsigned i = --collectors->opened;
 
@@ -164,6 +194,8 @@ void collectors_tick(struct collectors *collectors, uint64_t now_ns)
 	for (unsigned i = 0; i < collectors->opened; i++)
 		if (table[i]->tick)
 			table[i]->tick(collectors->state[i], now_ns);
+	if (now_ns - collectors->lost_told_ns >= LOST_TOLD_EVERY_NS)
+		tell_lost(collectors, now_ns);
 }
 
 bool collectors_status(

@@ -23,6 +23,7 @@ struct collector_status {
 	uint64_t events;
 	uint64_t drops;
 	uint64_t notes_left_out;
+	uint32_t levels_empty; /* LEVEL_BIT()s that it serves and has nothing to attach for */
 	unsigned notes;
 	char note[COLLECTOR_NOTES_MAX][COLLECTOR_NOTE_BYTES];
 };

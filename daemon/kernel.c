@@ -80,6 +80,8 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (kernel->cpus < 0)
 		return log_error_errno("kernel", kernel->cpus, "cannot count the CPUs");
 	kernel_probe(&kernel->features);
+	if (!kernel->features.host_pids)
+		log_warning("kernel", KERNEL_NO_HOST_PIDS "; " KERNEL_NO_HOST_PIDS_ADVICE);
 	r = make_map(BPF_MAP_TYPE_RINGBUF, "events", 0, 0, ring_bytes(context->config.ring_size_bytes), &kernel->events_fd);
 	if (r < 0)
 		return r;

@@ -7,6 +7,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "daemon/kernel.h"
@@ -26,7 +27,8 @@ static bool tp_btf_loads(void)
 	if (type <= 0)
 		return false;
 	options.attach_btf_id = (uint32_t)type;
-	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "probe_tp_btf", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
+	fd = bpf_prog_load(
+		BPF_PROG_TYPE_TRACING, "probe_tp_btf", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
 	return fd >= 0;
 }
 
@@ -50,13 +52,25 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 		return false;
 	target.offsets = &offset;
 	target.count = 1;
-	program_fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "probe_uprobe", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
+	program_fd = bpf_prog_load(
+		BPF_PROG_TYPE_KPROBE, "probe_uprobe", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
 	if (program_fd < 0)
 		return false;
 	if ((multi ? uprobe_attach_multi : uprobe_attach_perf)(program_fd, &target, false, &link) < 0)
 		return false;
 	uprobe_detach(link);
 	return true;
+}
+
+/* Inode of the initial PID namespace, the same on every kernel since 3.8 (PROC_PID_INIT_INO in linux/proc_ns.h). */
+#define PID_NAMESPACE_INITIAL 0xeffffffcU
+
+/* Where procfs does not tell, nothing is held against us. */
+static bool in_initial_pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == PID_NAMESPACE_INITIAL;
 }
 
 void kernel_probe(struct kernel_features *ret)
@@ -66,6 +80,7 @@ void kernel_probe(struct kernel_features *ret)
 		.ring_buffer = ring_buffer_loads(),
 		.uprobe_multi = uprobe_attaches(true, 1),
 		.perf_uprobe = uprobe_attaches(false, 0),
+		.host_pids = in_initial_pid_namespace(),
 	};
 	ret->tp_btf = ret->btf && tp_btf_loads();
 	ret->perf_cookie = ret->perf_uprobe && uprobe_attaches(false, 1);

@@ -210,6 +210,7 @@ static int parse(int argc, char **argv, struct start_options *options, int *ret_
 	const char **texts[] = {&options->state_dir, &options->socket, &options->config, &options->log_level};
 
 	*ret_status = EXIT_USAGE;
+	argv[0] = (char[]){"ranktraced"}; /* getopt begins its sentences with it */
 	while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
 		if (c == '?')
 			return 1;

@@ -21,6 +21,7 @@ static const struct {
 	{"uprobe_multi", offsetof(struct kernel_features, uprobe_multi)},
 	{"perf_cookie", offsetof(struct kernel_features, perf_cookie)},
 	{"perf_uprobe", offsetof(struct kernel_features, perf_uprobe)},
+	{"host_pids", offsetof(struct kernel_features, host_pids)},
 };
 
 static int fill_features(const struct context *context, Ranktrace__StatusBody *body)

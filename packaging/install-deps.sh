@@ -1,15 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what building ranktrace needs, and with --tests what its tests need too. Looks first and does nothing where
-# all is there. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream, openEuler (dnf).
+# Installs what building ranktrace needs, with --tests what its tests need too, with --torch PyTorch alone. Looks first
+# and does nothing where all is there. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream, openEuler (dnf).
 set -euo pipefail
 
-tests=no
-case "${1:-}" in
---tests) tests=yes ;;
-"") ;;
+wanted=${1:---build}
+case "$wanted" in
+--build | --tests | --torch) ;;
 *)
-	echo "usage: install-deps.sh [--tests]" >&2
+	echo "usage: install-deps.sh [--tests|--torch]" >&2
 	exit 2
 	;;
 esac
@@ -32,13 +31,13 @@ build_rows=(
 	"library sqlite3|libsqlite3-dev|sqlite-devel"
 	"library libsystemd|libsystemd-dev|systemd-devel"
 	"library jansson|libjansson-dev|jansson-devel"
+	"library capstone|libcapstone-dev|capstone-devel"
 )
+torch_rows=("python torch|python3-torch|python3-torch")
 test_rows=(
 	"library cmocka|libcmocka-dev|libcmocka-devel"
-	"library capstone|libcapstone-dev|capstone-devel"
 	"command g++|g++|gcc-c++"
 	"command python3|python3|python3"
-	"python torch|python3-torch|python3-torch"
 	"command sqlite3|sqlite3|sqlite"
 	"command shellcheck|shellcheck|ShellCheck"
 	"file /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a /usr/lib*/clang/*/lib/*/libclang_rt.fuzzer*.a|libclang-rt-dev|compiler-rt"
@@ -73,8 +72,11 @@ else
 	exit 1
 fi
 
-rows=("${build_rows[@]}")
-[ "$tests" = no ] || rows+=("${test_rows[@]}")
+case "$wanted" in
+--build) rows=("${build_rows[@]}") ;;
+--torch) rows=("${torch_rows[@]}") ;;
+--tests) rows=("${build_rows[@]}" "${torch_rows[@]}" "${test_rows[@]}") ;;
+esac
 missing=()
 for row in "${rows[@]}"; do
 	IFS='|' read -r -a cell <<<"$row"

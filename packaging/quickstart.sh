@@ -55,7 +55,8 @@ step 1/5 "Install what the build needs"
 "$here/packaging/install-deps.sh"
 
 step 2/5 "Build"
-cmake -S "$here" -B "$build" -G Ninja -DRANKTRACE_TESTS=OFF >"$state/build.log" 2>&1 &&
+cmake -S "$here" -B "$build" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DRANKTRACE_TESTS=OFF \
+	>"$state/build.log" 2>&1 &&
 	ninja -C "$build" >>"$state/build.log" 2>&1 || { tail -40 "$state/build.log" >&2; fail "the build failed"; }
 export RANKTRACE_LIBEXEC=$build/libexec/ranktrace
 tracectl=$build/ctl/tracectl
@@ -85,6 +86,8 @@ if [ "$(ranks)" -gt 0 ]; then
 	echo "Trainings of this machine:"
 	"$tracectl" ranks
 	sleep "$seconds"
+	"$tracectl" ranks
+	whose="1"
 else
 	echo "No training runs here, so this runs one: two ranks, DDP over gloo, on the CPU (packaging/demo_train.py)."
 	python=
@@ -97,11 +100,16 @@ else
 	done
 	[ -n "$python" ] || { "$here/packaging/install-deps.sh" --torch; python=/usr/bin/python3; }
 	port=$((20000 + RANDOM % 10000))
+	whose="job = 'quickstart-$port'"
 	for rank in 0 1; do
-		RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+		TORCHELASTIC_RUN_ID=quickstart-$port RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 \
+			MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
 			"$python" "$here/packaging/demo_train.py" "$seconds" 2>"$state/train.$rank.log" &
 		pids+=($!)
 	done
+	sleep $((seconds / 2))
+	printf '\nIn the middle of it:\n'
+	"$tracectl" ranks
 	for pid in "${pids[@]:1}"; do
 		wait "$pid" || { cat "$state"/train.*.log >&2; fail "the training failed"; }
 	done
@@ -109,39 +117,48 @@ fi
 sleep 1.5 # at most a second of rows is in memory
 
 step 5/5 "What was seen"
-query() { printf '\n%s\n' "$1"; "$tracectl" query "$2"; }
+query() { printf '\n%s\n' "$1"; "$tracectl" query "with r as materialized (select * from ranks where $whose) $2"; }
 query "Ranks:" "
-	select rank, world_size as world, source, pid, (select count(*) from steps s where s.instance = r.instance) as steps
-	from ranks r order by rank"
+	select rank, world_size as world, local_rank as local, pid, count(*) as steps,
+	       round(avg(duration_ns) / 1e6, 2) as mean_step_ms, round(max(duration_ns) / 1e6, 2) as longest_step_ms
+	from r join steps s using (instance, rank) group by instance order by rank, pid"
 query "The last three steps of each rank, with their stages (ms):" "
-	select s.rank, s.step, round(s.duration_ns / 1e6, 2) as step_ms,
+	select s.rank, r.pid, s.step, round(s.duration_ns / 1e6, 2) as step_ms,
 	       round(sum(case when stage = 'dataloader' then t.duration_ns else 0 end) / 1e6, 2) as dataloader,
 	       round(sum(case when stage = 'forward' then t.duration_ns else 0 end) / 1e6, 2) as forward,
 	       round(sum(case when stage = 'backward' then t.duration_ns else 0 end) / 1e6, 2) as backward,
 	       round(sum(case when stage = 'zero_grad' then t.duration_ns else 0 end) / 1e6, 2) as zero_grad,
 	       round(sum(case when stage = 'optimizer' then t.duration_ns else 0 end) / 1e6, 2) as optimizer
-	from steps s join stages t on t.instance = s.instance and t.step = s.step
+	from r join steps s using (instance) join stages t on t.instance = s.instance and t.step = s.step
 	where s.step > (select max(step) - 3 from steps m where m.instance = s.instance)
-	group by s.instance, s.step order by s.step, s.rank"
-query "Where the time went, by stage:" "
-	select rank, stage, count(*) as times, round(avg(duration_ns) / 1e6, 3) as mean_ms, round(max(duration_ns) / 1e6, 3) as max_ms
-	from stages group by rank, stage order by rank, sum(duration_ns) desc"
-query "Who kept runnable threads off the CPU (waits of 1 ms and more):" "
-	select rank, case when previous_pid = 0 then 'idle' else previous_name end as kept_by, previous_pid as pid, count(*) as times,
-	       round(sum(run_delay_ns) / 1e6, 1) as waited_ms
-	from offcpu where run_delay_ns > 1000000 group by rank, previous_pid, previous_name order by waited_ms desc limit 8"
-printf '\nWhat the daemon cost:\n'
+	group by s.instance, s.step order by s.step, s.rank, r.pid limit 24"
+query "Where the time of the steps went, by stage (gc is Python's garbage collection, within the others):" "
+	select t.rank, r.pid, stage, count(*) as times, round(avg(t.duration_ns) / 1e6, 3) as mean_ms,
+	       round(max(t.duration_ns) / 1e6, 3) as longest_ms,
+	       round(100.0 * sum(t.duration_ns) /
+	             (select sum(duration_ns) from steps s where s.instance = t.instance), 1) as percent
+	from r join stages t using (instance) where step is not null
+	group by t.instance, stage order by t.rank, r.pid, sum(t.duration_ns) desc"
+query "Who had the CPU while a thread of a rank was ready to run (waits of 1 ms and more):" "
+	select o.rank, r.pid, thread_name as thread,
+	       case when previous_pid = 0 then '(idle)' else previous_name end as kept_by, previous_pid as kept_by_pid,
+	       count(*) as times, round(sum(run_delay_ns) / 1e6, 1) as waited_ms
+	from r join offcpu o using (instance) where run_delay_ns >= 1000000
+	group by o.instance, thread_name, previous_pid, previous_name order by waited_ms desc limit 8"
+printf '\nWhat was collected, and what it cost:\n'
 "$tracectl" status
 
 cat <<END
 
-Look further (while a daemon runs: systemctl start ranktraced, or daemon/ranktraced --state-dir D --socket S):
-  tracectl status                      what is attached, seen, dropped, and what it costs
+Done in $SECONDS s; the daemon stops now. To look further, start one:
+  mkdir -p /tmp/ranktrace && $build/daemon/ranktraced --state-dir /tmp/ranktrace --socket /tmp/ranktrace/sock &
+  export RANKTRACE_SOCKET=/tmp/ranktrace/sock PATH=$build/ctl:\$PATH
+  tracectl status                      what is attached, seen, lost, and what it costs
   tracectl ranks                       who is which rank, and what each is in right now
-  tracectl set L3=true --for 10m       off-CPU time and run delay, for ten minutes
-  tracectl query --tables              the views of the store, column by column
+  tracectl set L3=true --for 10m       time off the CPU and who had it, for ten minutes
+  tracectl query --tables              the tables of the store, column by column
   tracectl query "select rank, avg(duration_ns)/1e6 ms from steps group by rank"
-  tracectl check                       what this kernel and these libraries will show, and what to do about the rest
-The programs are in $build (ctl/tracectl, daemon/ranktraced); cmake --install $build puts them in place.
+  tracectl check                       what this machine will show, and what to do about the rest
+Or install it, as README.md says: cmake --install $build (into /usr), then the service ranktraced.
 END
 [ "$keep" = no ] || echo "The state stays: tracectl query --state-dir $state/state '...'"

@@ -187,9 +187,14 @@ unsigned attachment_attached(const struct attachment *attachment)
 	return sum;
 }
 
-unsigned attachment_places(const struct attachment *attachment, enum level level)
+unsigned attachment_attached_level(const struct attachment *attachment, enum level level)
 {
-	return places_count(&attachment->places, level);
+	unsigned sum = 0;
+
+	for (unsigned i = 0; i < attachment->links; i++)
+		if (attachment->link[i].level == level)
+			sum += attachment->link[i].breakpoints;
+	return sum;
 }
 
 const char *attachment_missing(const struct attachment *attachment, enum level level, unsigned i)

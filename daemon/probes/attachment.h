@@ -53,9 +53,9 @@ struct attachment *attachment_free(struct attachment *attachment);
  * others are attached all the same. */
 int attachment_level(struct attachment *attachment, enum level level, bool on);
 
-/* Breakpoints in the kernel now. */
+/* Breakpoints in the kernel now: of all levels, of one. */
 unsigned attachment_attached(const struct attachment *attachment);
-unsigned attachment_places(const struct attachment *attachment, enum level level);
+unsigned attachment_attached_level(const struct attachment *attachment, enum level level);
 /* Rows of this level that name this library and were not found, as probe names; i from 0, NULL past the last. Rows of a
  * set of which another variant was found are not missing. */
 const char *attachment_missing(const struct attachment *attachment, enum level level, unsigned i);

@@ -77,11 +77,18 @@ static bool place(const struct elf_file *file, const Elf64_Sym *raw, const char 
 	return true;
 }
 
+/* The unlikely part that compilers split off a function carries its name too (NAME.cold), and lies before it. */
+static bool is_split_part(const char *name)
+{
+	return strstr(name, ".cold") != NULL;
+}
+
 static bool wild_matches(const struct wanted *wanted, const char *name)
 {
 	return strncmp(wanted->pattern, name, wanted->literal_bytes) == 0 &&
 	       strnlen(name, ELF_NAME_BYTES_MAX) < ELF_NAME_BYTES_MAX &&
-	       pattern_matches(wanted->pattern + wanted->literal_bytes, name + wanted->literal_bytes);
+	       pattern_matches(wanted->pattern + wanted->literal_bytes, name + wanted->literal_bytes) &&
+	       !is_split_part(name);
 }
 
 static void offer(struct search *search, size_t index, const struct elf_symbol *symbol)

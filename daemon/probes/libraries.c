@@ -164,6 +164,21 @@ static int open_regular(int place_fd, struct stat *ret)
 	return fd;
 }
 
+/*
+ * /proc/PID/maps names files as we see them, /proc/PID/root is where the process's own names begin. In a container both
+ * agree; of a process that was only chrooted (also in a mount namespace of its own) the root is in front of the name.
+ */
+static const char *name_in_root(const char *root_link, const char *name)
+{
+	char root[PATH_MAX];
+	ssize_t n = readlink(root_link, root, sizeof(root));
+	size_t length = n > 0 && (size_t)n < sizeof(root) ? (size_t)n : 0;
+
+	if (length > 1 && strncmp(name, root, length) == 0 && name[length] == '/')
+		return name + length;
+	return name;
+}
+
 /* As the process sees the path: its links must not lead out of its root. */
 static int open_in_root(const struct libraries *libraries, uint32_t pid, const char *path, struct stat *ret)
 {
@@ -175,7 +190,7 @@ static int open_in_root(const struct libraries *libraries, uint32_t pid, const c
 	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root_fd < 0)
 		return -errno;
-	return open_regular((int)syscall(__NR_openat2, root_fd, path, &how, sizeof(how)), ret);
+	return open_regular((int)syscall(__NR_openat2, root_fd, name_in_root(root, path), &how, sizeof(how)), ret);
 }
 
 /* By path unless the file under that name is another one now. map_files needs more rights, but it is always the file. */

@@ -40,15 +40,6 @@ void places_free(struct places *places)
 	*places = (struct places){0};
 }
 
-unsigned places_count(const struct places *places, enum level level)
-{
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < places->count; i++)
-		count += places->place[i].probe->level == level;
-	return count;
-}
-
 /* Argument numbers to slots; refuses what the machine's registers cannot hold. */
 static int compile_spec(enum elf_machine machine, struct rt_call_spec *spec)
 {

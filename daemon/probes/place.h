@@ -21,6 +21,5 @@ struct places {
 /* Finds all; a library that is no ELF file we know has no places. */
 int places_find(const struct attach_engine *engine, const struct library *library, struct places *ret);
 void places_free(struct places *places);
-unsigned places_count(const struct places *places, enum level level);
 
 #endif

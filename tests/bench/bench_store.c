@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_store DIR PAIRS ROWS: rows like a stage's, through store_put and store_flush and by a bare SQLite insert into
- * one table (prepared, WAL, synchronous=NORMAL, one transaction a BATCH rows), in turn. The clock stops when the files
- * are closed. Prints one sample a line for table.awk.
+ * one table (prepared, WAL, synchronous=NORMAL, one transaction a BATCH rows), in turn; and rows like an off-CPU stay's
+ * through the store. The clock stops when the files are closed. Prints one sample a line for table.awk.
  */
 #include <ftw.h>
 #include <sqlite3.h>
@@ -60,7 +60,31 @@ static int remove_one(const char *path, const struct stat *stat, int type, struc
 	return remove(path);
 }
 
-static int run_store(const char *dir, long rows, uint64_t base_ns)
+/* Stages as eight ranks make them. */
+static int put_stage(struct store *store, long i, uint64_t base_ns)
+{
+	struct row row = row_at(i, base_ns);
+	const struct store_value values[] = {V_INT(row.rank), V_INT(row.step), V_TEXT(row.stage), V_TEXT(row.name),
+		V_INT(row.start_ns), V_INT(row.duration_ns), V_INT(row.thread_id), V_INT(row.depth),
+		V_INT(row.instance)};
+
+	return store_put(store, TABLE_STAGES, values, ARRAY_SIZE(values));
+}
+
+/* Stays off the CPU of their threads, with the few names that take turns on a node. */
+static int put_offcpu(struct store *store, long i, uint64_t base_ns)
+{
+	static const char *const name[] = {"python3", "pt_autograd_0", "pt_data_worker", "swapper/3", "ksoftirqd/3",
+		"kworker/3:1", "nccl_monitor"};
+	struct row row = row_at(i, base_ns);
+	const struct store_value values[] = {V_INT(row.rank), V_INT(row.thread_id + i % 3), V_TEXT(name[i % 3]),
+		V_INT(row.start_ns), V_INT(row.duration_ns), V_INT(row.duration_ns / 7), V_INT(i * 31 % 4096),
+		V_TEXT(name[3 + i % 4]), V_INT(i * 31 % 4096), V_TEXT(name[3 + i / 5 % 4]), V_INT(row.instance)};
+
+	return store_put(store, TABLE_OFFCPU, values, ARRAY_SIZE(values));
+}
+
+static int run_store(const char *dir, long rows, uint64_t base_ns, int (*put)(struct store *, long, uint64_t))
 {
 	const struct store_options options = {
 		.state_dir = dir,
@@ -77,12 +101,7 @@ static int run_store(const char *dir, long rows, uint64_t base_ns)
 	if (r < 0)
 		return r;
 	for (long i = 0; i < rows && r >= 0; i++) {
-		struct row row = row_at(i, base_ns);
-		const struct store_value values[] = {V_INT(row.rank), V_INT(row.step), V_TEXT(row.stage),
-			V_TEXT(row.name), V_INT(row.start_ns), V_INT(row.duration_ns), V_INT(row.thread_id),
-			V_INT(row.depth), V_INT(row.instance)};
-
-		r = store_put(store, TABLE_STAGES, values, ARRAY_SIZE(values));
+		r = put(store, i, base_ns);
 		if (r >= 0 && ((i + 1) % BATCH == 0 || i + 1 == rows))
 			r = store_flush(store, base_ns);
 	}
@@ -91,6 +110,16 @@ static int run_store(const char *dir, long rows, uint64_t base_ns)
 		r = -ENODATA;
 	store_close(store);
 	return r;
+}
+
+static int run_stages(const char *dir, long rows, uint64_t base_ns)
+{
+	return run_store(dir, rows, base_ns, put_stage);
+}
+
+static int run_offcpu(const char *dir, long rows, uint64_t base_ns)
+{
+	return run_store(dir, rows, base_ns, put_offcpu);
 }
 
 static int insert_all(sqlite3 *db, sqlite3_stmt *insert, long rows, uint64_t base_ns)
@@ -172,7 +201,9 @@ int main(int argc, char **argv)
 	for (long i = 0; i < pairs && r == 0; i++) {
 		r = sample(argv[1], "bare SQLite", run_sqlite, rows, i);
 		if (r == 0)
-			r = sample(argv[1], "ranktrace", run_store, rows, i);
+			r = sample(argv[1], "ranktrace, stages", run_stages, rows, i);
+		if (r == 0)
+			r = sample(argv[1], "ranktrace, off-CPU", run_offcpu, rows, i);
 	}
 	if (r < 0)
 		fprintf(stderr, "bench_store: %s\n", r == -ENODATA ? "the store lost rows" : strerror(-r));

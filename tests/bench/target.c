@@ -12,7 +12,7 @@ FUNCTION(push, "push %rbp\n mov %rsp, %rbp\n lea 1(%rdi), %rax\n pop %rbp\n ret"
 FUNCTION(sub, "sub $24, %rsp\n lea 1(%rdi), %rax\n add $24, %rsp\n ret");
 FUNCTION(lea, "lea 1(%rdi), %rax\n ret");
 FUNCTION(nop, "nop\n lea 1(%rdi), %rax\n ret");
-FUNCTION(nop5, "nopl 0(%rax,%rax,1)\n lea 1(%rdi), %rax\n ret");
+FUNCTION(nop5, ".byte 0x0f, 0x1f, 0x44, 0, 0\n lea 1(%rdi), %rax\n ret");
 #elif defined(__aarch64__)
 FUNCTION(
 	landing, "hint #34\n stp x29, x30, [sp, #-16]!\n mov x29, sp\n add x0, x0, #1\n ldp x29, x30, [sp], #16\n ret");

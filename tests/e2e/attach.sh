@@ -15,7 +15,7 @@ flush
 import json, subprocess, sys
 tracectl, path, before_ns = sys.argv[1], sys.argv[2], int(sys.argv[3])
 truth = json.load(open(path))
-rows = json.loads(subprocess.run([tracectl, "query", "--json", "select step, duration_ns from steps where rank = 3 order by step"],
+rows = json.loads(subprocess.run([tracectl, "query", "--json", "select step, duration_ns from steps where rank = 3 and instance = (select max(instance) from ranks where rank = 3 and world_size = 8) order by step"],
                                  check=True, capture_output=True, text=True).stdout)
 ends = truth["step_end_monotonic_ns"]
 durations = [b - a for a, b in zip(ends, ends[1:])]

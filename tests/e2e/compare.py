@@ -39,12 +39,13 @@ def main():
     if steps["n"] != expected:
         failures.append(line)
     print(line)
+    whole_ns = truth["step_end_monotonic_ns"][-1] - truth["start_monotonic_ns"]
+    print(f"rank {args.rank}: steps of {(steps['ns'] or 0) / 1e6:.1f} ms stored, {whole_ns / 1e6:.1f} ms in the script")
 
     for stage in filter(None, args.shares.split(",")):
         stored = query(args.tracectl, f"select coalesce(sum(duration_ns), 0) ns from stages where {one} and stage = '{stage}' "
                        "and step is not null")[0]["ns"]
         mine = 100 * stored / steps["ns"]
-        whole_ns = truth["step_end_monotonic_ns"][-1] - truth["start_monotonic_ns"]
         theirs = 100 * 1e9 * truth["stages"][stage] / whole_ns
         line = f"rank {args.rank}: {stage} {mine:.2f} % stored, {theirs:.2f} % in the script"
         if abs(mine - theirs) > args.within:

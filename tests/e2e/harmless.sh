@@ -38,10 +38,12 @@ for _ in range(20):
 print("caught", caught)
 sys.exit(0 if caught == 40 else 1)
 PY
-RANK=0 WORLD_SIZE=1 "$python" "$work/raise.py" >"$work/raise.log" 2>&1 || { cat "$work/raise.log"; fail "the job was harmed"; }
+RANK=0 WORLD_SIZE=1 "$python" "$work/raise.py" >"$work/raise.log" 2>&1 &
+pid=$!
+wait "$pid" || { cat "$work/raise.log"; fail "the job was harmed"; }
 cat "$work/raise.log"
 flush
-steps=$(query "select count(*) from steps")
+steps=$(steps_of "$pid")
 echo "$steps steps stored, 20 in the script"
 [ "$steps" -eq 20 ] || fail "exceptions in backward disturb the steps"
 e2e_done

@@ -12,8 +12,7 @@ for rank in 0 1; do
 	rank_pid[rank]=$last
 	taskset -apc "${cpus[rank]}" "$last" >/dev/null
 done
-stepping() { [ "$(query "select count(*) from steps where rank = 1")" -gt 10 ]; }
-wait_for 60 stepping || fail "the training did not start"
+wait_for 60 stepping "${rank_pid[1]}" 10 || fail "the training did not start"
 "$build/tests/e2e/hog" "${cpus[1]}" 6 &
 hog=$!
 children+=("$hog")

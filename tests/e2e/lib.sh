@@ -43,14 +43,15 @@ else
 fi
 echo "training with $python_name"
 
-# e2e_start [KEY=VALUE in SECTION.KEY form ...]: starts a daemon and waits until it answers.
+# e2e_start [KEY=VALUE in SECTION.KEY form ...]: starts a daemon, by way of $daemon_prefix, and waits until it answers.
+daemon_prefix=()
 e2e_start() {
 	local pair
 	{
 		printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d"
 		for pair in "$@"; do printf '[%s]\n%s = %s\n' "${pair%%.*}" "$(cut -d. -f2- <<<"${pair%%=*}")" "${pair#*=}"; done
 	} >"$work/ranktrace.conf"
-	"$build/daemon/ranktraced" --foreground --config "$work/ranktrace.conf" --state-dir "$state" --socket "$RANKTRACE_SOCKET" \
+	"${daemon_prefix[@]}" "$build/daemon/ranktraced" --foreground --config "$work/ranktrace.conf" --state-dir "$state" --socket "$RANKTRACE_SOCKET" \
 		2>>"$work/daemon.log" &
 	daemon=$!
 	for _ in $(seq 200); do
@@ -67,6 +68,11 @@ e2e_stop() {
 }
 # query SQL: one line of CSV values a row, no header.
 query() { "$tracectl" query --csv "$1" | tail -n +2 | tr -d '\r'; }
+# instance PID: the store's number of that process, for "where instance = (...)". Other trainings may run on the machine.
+instance() { echo "(select max(instance) from ranks where pid = $1)"; }
+# steps_of PID: steps stored of that process. stepping PID N: more than N.
+steps_of() { query "select count(*) from steps where instance = $(instance "$1")"; }
+stepping() { [ "$(steps_of "$1")" -gt "$2" ]; }
 flush() { sleep 1.6; } # rows wait at most a second in memory
 # wait_for SECONDS COMMAND...: until the command is true.
 wait_for() {

@@ -6,6 +6,7 @@
 #include "tests/kernel/call_fixture.h"
 
 #define COMPACT_ASCII (1u << 5 | 1u << 6)
+#define WIDE (1u << 5 | 2u << 2) /* compact, two bytes a unit */
 #define TYPE_TUPLE (1UL << 26)
 #define TYPE_STR (1UL << 28)
 
@@ -36,8 +37,9 @@ struct object {
 static const struct layout {
 	const char *name;
 	unsigned text_at; /* words behind the object's head */
+	unsigned units_at; /* of a text that is not ASCII */
 	unsigned items_at;
-} layouts[] = {{"3.11", 4, 1}, {"3.12", 3, 1}, {"3.14", 3, 2}};
+} layouts[] = {{"3.11", 4, 7, 1}, {"3.12", 3, 5, 1}, {"3.14", 3, 5, 2}};
 
 static const struct layout *layout;
 
@@ -58,19 +60,22 @@ static struct object make_tuple(const struct type *type, uint64_t size, const vo
 	return tuple;
 }
 
+static const uint16_t wide_text[] = {0x8bad, 0x7ec3, 0x6b65};
+
 static void objects(void)
 {
 	struct type str = {.name = "str", .flags = TYPE_STR}, tuple = {.name = "tuple", .flags = TYPE_TUPLE};
 	struct type none = {.name = "NoneType"};
 	struct object nothing = {1, &none, {0}};
 	struct object hello = make_string(&str, "Optimizer.step#SGD.step"), empty = make_string(&str, "");
-	struct object wide = make_string(&str, "wide"), pair, single, wrong;
+	struct object wide = {1, &str, {3, 0x1234, WIDE}}, old = {1, &str, {3, 0x1234, 0}}, pair, single, wrong;
 	const void *reference;
 
-	wide.word[2] = 1u << 5; /* compact, not ASCII */
+	memcpy(&wide.word[layout->units_at], wide_text, sizeof(wide_text));
 	target_pystring(&hello);
 	target_pystring(&empty);
 	target_pystring(&wide);
+	target_pystring(&old);
 	target_pystring(&nothing);
 	target_pystring(NULL);
 	target_pystring((void *)8);
@@ -99,11 +104,15 @@ static void test_texts(void **arg)
 	for (layout = layouts; layout < layouts + ARRAY_SIZE(layouts); layout++) {
 		print_message("CPython %s\n", layout->name);
 		run_child(objects, true);
-		assert_int_equal(count_of("string").begins, 6);
-		assert_int_equal(count_of("string").texts, 2);
+		assert_int_equal(count_of("string").begins, 7);
+		assert_int_equal(count_of("string").texts, 3);
 		check_text(record_of("string", 0), "Optimizer.step#SGD.step");
 		check_text(record_of("string", 1), "");
-		assert_true(record_of("string", 2)->call.event.flags & RT_CALL_FAULT);
+		assert_int_equal(RT_CALL_UNIT_BYTES(record_of("string", 0)->call.event.flags), 0);
+		assert_int_equal(RT_CALL_UNIT_BYTES(record_of("string", 2)->call.event.flags), 2);
+		assert_int_equal(record_of("string", 2)->call.text_bytes, sizeof(wide_text));
+		assert_memory_equal(record_of("string", 2)->text, wide_text, sizeof(wide_text));
+		assert_true(record_of("string", 3)->call.event.flags & RT_CALL_FAULT); /* not compact */
 		assert_int_equal(count_of("tuple").begins, 4);
 		assert_int_equal(count_of("tuple").texts, 1);
 		check_text(record_of("tuple", 0), "Optimizer.step#SGD.step");

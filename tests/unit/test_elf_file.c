@@ -142,6 +142,28 @@ static void finds_local_symbols(void **state)
 	elf_file_close(elf);
 }
 
+/* Two functions as a compiler leaves them that has split the unlikely part off: it lies first and has the longer name. */
+__asm__(".pushsection .text\n"
+	".type elf_split_me.cold, %function\nelf_split_me.cold:\n\tnop\n\tnop\n.size elf_split_me.cold, 2\n"
+	".type elf_split_me, %function\nelf_split_me:\n\tnop\n.size elf_split_me, 1\n"
+	".popsection\n");
+
+static void takes_no_split_part_for_its_function(void **state)
+{
+	struct elf_symbol symbol, every[4];
+	struct elf_file *file;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(elf_file_open(fd, &file), 0);
+	assert_int_equal(elf_file_find(file, "elf_split_m*", &symbol), 0);
+	assert_string_equal(symbol.name, "elf_split_me");
+	assert_int_equal(elf_file_find_every(file, "elf_split_m*", every, ARRAY_SIZE(every)), 1);
+	assert_int_equal(elf_file_find(file, "elf_split_me.cold", &symbol), 0); /* asked for by its name it is found */
+	elf_file_close(file);
+	close(fd);
+}
+
 static void refuses_what_is_no_library(void **state)
 {
 	struct elf_file *elf = NULL;
@@ -268,6 +290,7 @@ int main(void)
 		cmocka_unit_test(matches_patterns),
 		cmocka_unit_test(finds_what_the_linker_finds),
 		cmocka_unit_test(finds_local_symbols),
+		cmocka_unit_test(takes_no_split_part_for_its_function),
 		cmocka_unit_test(refuses_what_is_no_library),
 		cmocka_unit_test(survives_cut_files),
 		cmocka_unit_test(survives_shrinking_while_open),

@@ -25,8 +25,11 @@ from torch.utils.data import DataLoader, Dataset  # noqa: E402
 MICRO_BATCHES = 4  # of one step with --mode accumulate
 CHECKPOINT_EVERY = 10
 EPOCHS = 3  # with --mode eval
+SYNC_EVERY = 10  # steps, with --device cuda: somebody looks at the loss
 EVAL_BATCHES = 7
 CLASSES = 10
+# Of stages with --mode user_stages; CPython keeps their characters in 1, 1, 2 and 4 bytes.
+NAMES = "my model", "perte \u00e0 minimiser", "\u68af\u5ea6\u88c1\u526a", "clip \U0001f680"
 
 
 class Samples(Dataset):
@@ -44,7 +47,11 @@ class Samples(Dataset):
 
 
 class Truth:
-    """Sums of seconds by stage, and when steps ended."""
+    """Sums of seconds by stage, and when steps ended.
+
+    The time of all steps begins with the first stage: what a data loader does before it (with the processes that
+    Python 3.14 starts afresh for it, a second or more) belongs to no step yet.
+    """
 
     def __init__(self):
         self.steps = 0
@@ -52,10 +59,14 @@ class Truth:
         self.counts = {}
         self.ends_ns = []
         self.start_ns = time.monotonic_ns()
+        self.entered = False
 
     @contextlib.contextmanager
     def stage(self, name):
         start_ns = time.monotonic_ns()
+        if not self.entered:
+            self.start_ns = start_ns
+        self.entered = True
         try:
             yield
         finally:
@@ -85,8 +96,13 @@ class Training:
         hidden = args.hidden
         self.model = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
                                    nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, CLASSES))
+        self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if args.device == "cuda" else None
+        if self.device:
+            torch.cuda.set_device(self.device)
+            self.model.to(self.device)
         if args.mode == "ddp":
-            self.model = nn.parallel.DistributedDataParallel(self.model)
+            ids = [self.device.index] if self.device else None
+            self.model = nn.parallel.DistributedDataParallel(self.model, device_ids=ids)
         parameters = list(self.model.parameters())
         if args.mode == "two_optimizers":
             self.optimizers = [torch.optim.SGD(parameters[:4], lr=0.01), torch.optim.AdamW(parameters[4:], lr=0.001)]
@@ -109,7 +125,7 @@ class Training:
                     batch = next(iterator)
             except StopIteration:
                 return
-            yield batch
+            yield [part.to(self.device) for part in batch] if self.device else batch
 
     def zero_grad(self):
         for optimizer in self.optimizers:
@@ -140,6 +156,8 @@ class Training:
             loss = self.forward(x, y)
             self.backward(loss)
             self.optimize()
+            if self.device and self.truth.steps % SYNC_EVERY == 0:
+                loss.item()
             if self.args.mode == "checkpoint" and self.truth.steps % CHECKPOINT_EVERY == 0:
                 self.checkpoint()
 
@@ -192,12 +210,12 @@ class Training:
         for x, y in self.batches(self.args.steps):
             self.zero_grad()
             with self.truth.stage("forward"):
-                with self.truth.stage("my model"), record("my model"):
+                with self.truth.stage("my model"), record(NAMES[0]):
                     out = self.model(x)
-                with self.truth.stage("my loss"), record("my loss"):
+                with self.truth.stage("my loss"), record(NAMES[1]):
                     loss = self.loss(out, y)
             self.backward(loss)
-            with self.truth.stage("clip"), record("clip"):
+            with self.truth.stage("clip"), record(NAMES[2]), record(NAMES[3]):
                 nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimize()
 
@@ -238,6 +256,7 @@ def parse():
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--sleep-data", type=float, default=0, metavar="MS", help="a batch")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--linger", type=float, default=0, metavar="SECONDS", help="at the end, once TRUTH is written")
     parser.add_argument("--start-file", metavar="F", help="begin only when it exists")
     parser.add_argument("--ready-file", metavar="F", help="write the pid there before (%%r: the rank)")
@@ -265,7 +284,7 @@ def main():
     if args.mode == "ddp":
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("USE_LIBUV", "0")  # the distributions build without
-        torch.distributed.init_process_group("gloo", rank=rank, world_size=int(os.environ.get("WORLD_SIZE", "1")))
+        torch.distributed.init_process_group("nccl" if args.device == "cuda" else "gloo", rank=rank, world_size=int(os.environ.get("WORLD_SIZE", "1")))
     training = Training(args, rank)
     if args.ready_file:
         path = args.ready_file.replace("%r", str(rank))

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_attach WHERE LIBRARY SYMBOL PID: holds one probe of the real call engine on a function while bench_call.sh
+ * measures it in process PID. The place comes from daemon/probes, the program from bpf/call.bpf.c, and the ring is
+ * drained as the daemon does it: when the kernel wakes us, and every 100 ms. Prints "attached", ends on SIGTERM, and
+ * then tells the records and drops that it saw, so that a sample which measured something else can be left out.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+
+#include "bpf/call.h"
+#include "call.skel.h"
+#include "daemon/collector.h"
+#include "daemon/context.h"
+#include "daemon/kernel.h"
+#include "daemon/probes/place.h"
+#include "daemon/uprobe.h"
+
+#define RING_BYTES (16u << 20)
+#define DRAIN_MS 100
+
+/* What is put where, and whether the process counts as a rank. */
+static const struct mode {
+	const char *name;
+	const char *row; /* the rest of the table row */
+	bool at_entry;	 /* on the first byte, whatever stands there */
+	bool not_rank;
+} modes[] = {
+	{.name = "chosen", .row = "edge=entry\nevent=bench\n"},
+	{.name = "chosen-other", .row = "edge=entry\nevent=bench\n", .not_rank = true},
+	{.name = "entry", .row = "edge=entry\nevent=bench\n", .at_entry = true},
+	{.name = "span-insn", .row = "edge=span\nstage=bench\n"},
+	{.name = "span-probe", .row = "edge=span\nstage=bench\nreturn=probe\n"},
+	{.name = "call-insn", .row = "edge=call\nevent=bench\nresult=yes\nargs=reg(1)\n"},
+};
+
+struct bench {
+	struct context context;
+	struct call_bpf *skeleton;
+	struct probe_table table;
+	struct library library;
+	struct places places;
+	struct uprobe_link *link[3];
+	bool multi;
+};
+
+static volatile sig_atomic_t stopped;
+static uint64_t records;
+
+static void stop(int number)
+{
+	(void)number;
+	stopped = 1;
+}
+
+/* Takes the place of the daemon's own: here a record is only counted. */
+void collectors_event(struct collectors *collectors, const void *data, size_t size_bytes)
+{
+	(void)collectors;
+	(void)data;
+	records += size_bytes >= sizeof(struct rt_call_event);
+}
+
+static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+{
+	struct bench *bench = arg;
+
+	(void)place;
+	*ret = 0;
+	return bpf_map_update_elem(bpf_map__fd(bench->skeleton->maps.specs), ret, spec, BPF_ANY);
+}
+
+static int load(struct bench *bench)
+{
+	struct call_bpf *skeleton;
+	int r;
+
+	bench->context.config.ring_size_bytes = RING_BYTES;
+	bench->context.config.ranks_max = 1024;
+	r = kernel_open(&bench->context, &bench->context.kernel);
+	if (r < 0)
+		return r;
+	bench->multi = kernel_features(bench->context.kernel)->uprobe_multi;
+	skeleton = bench->skeleton = call_bpf__open();
+	if (!skeleton)
+		return -errno;
+	if (bench->multi) {
+		bpf_program__set_expected_attach_type(skeleton->progs.call_enter, UPROBE_MULTI_ATTACH_TYPE);
+		bpf_program__set_expected_attach_type(skeleton->progs.call_exit, UPROBE_MULTI_ATTACH_TYPE);
+	}
+	r = kernel_share(bench->context.kernel, skeleton->obj);
+	return r < 0 ? r : call_bpf__load(skeleton);
+}
+
+static int find_place(struct bench *bench, const struct mode *mode, const char *library, const char *symbol)
+{
+	const char *slash = strrchr(library, '/'), *name = slash ? slash + 1 : library;
+	struct attach_engine engine = {.table = &bench->table, .spec_new = spec_new, .arg = bench};
+	char text[2048], error[512];
+	int r;
+
+	snprintf(text, sizeof(text), "[probe \"bench\"]\nlevel=L0\nlibrary=%s\nsymbol=%s\n%s", name, symbol, mode->row);
+	r = probe_table_parse(&bench->table, "bench", text, strlen(text), error, sizeof(error));
+	if (r < 0) {
+		fprintf(stderr, "bench_attach: %s\n", error);
+		return r;
+	}
+	snprintf(bench->library.path, sizeof(bench->library.path), "%s", library);
+	bench->library.base_name = name;
+	bench->library.fd = open(library, O_RDONLY | O_CLOEXEC);
+	if (bench->library.fd < 0)
+		return -errno;
+	r = places_find(&engine, &bench->library, &bench->places);
+	if (r < 0)
+		return r;
+	return bench->places.count == 1 ? 0 : -ENOENT;
+}
+
+static int attach_part(struct bench *bench, unsigned part, const uint64_t *offsets, size_t count, bool on_return)
+{
+	const uint64_t cookies[RETURNS_MAX] = {0};
+	struct uprobe_target target = {
+		.path = bench->library.path, .count = count, .offsets = offsets, .cookies = cookies};
+	struct bpf_program *program = part ? bench->skeleton->progs.call_exit : bench->skeleton->progs.call_enter;
+
+	if (count == 0)
+		return 0;
+	return (bench->multi ? uprobe_attach_multi : uprobe_attach_perf)(
+		bpf_program__fd(program), &target, on_return, &bench->link[part]);
+}
+
+static int attach(struct bench *bench, const struct mode *mode)
+{
+	const struct place *place = &bench->places.place[0];
+	const uint64_t *entry = mode->at_entry ? &place->function_offset : &place->entry_offset;
+	int r = attach_part(bench, 0, entry, 1, false);
+
+	if (r == 0)
+		r = attach_part(bench, 1, place->return_offset, place->returns, false);
+	if (r == 0)
+		r = attach_part(bench, 2, &place->function_offset, place->return_probe, true);
+	return r;
+}
+
+static void serve(struct bench *bench, const struct mode *mode)
+{
+	const struct place *place = &bench->places.place[0];
+	struct pollfd wait = {.fd = kernel_fd(bench->context.kernel), .events = POLLIN};
+
+	printf("attached at +%lu, %s\n",
+		mode->at_entry ? 0 : (unsigned long)(place->entry_offset - place->function_offset),
+		place->emulated && !mode->at_entry ? "emulated" : "as it comes");
+	fflush(stdout);
+	while (!stopped) {
+		(void)poll(&wait, 1, DRAIN_MS);
+		(void)kernel_drain(bench->context.kernel);
+	}
+	printf("records %lu drops %lu\n", (unsigned long)records,
+		(unsigned long)kernel_drops(bench->context.kernel, RT_KIND_CALL));
+}
+
+static void close_bench(struct bench *bench)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(bench->link); i++)
+		uprobe_detach(bench->link[i]);
+	places_free(&bench->places);
+	closep(&bench->library.fd);
+	call_bpf__destroy(bench->skeleton);
+	kernel_close(bench->context.kernel);
+	probe_table_free(&bench->table);
+}
+
+int main(int argc, char **argv)
+{
+	struct bench bench = {.library.fd = -1};
+	const struct mode *mode = NULL;
+	uint32_t pid = argc == 5 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(modes) && argc == 5; i++)
+		if (streq(modes[i].name, argv[1]))
+			mode = &modes[i];
+	if (!mode || !pid) {
+		fprintf(stderr, "usage: bench_attach chosen|chosen-other|entry|span-insn|span-probe|call-insn LIBRARY "
+				"SYMBOL PID\n");
+		return 2;
+	}
+	signal(SIGTERM, stop);
+	r = load(&bench);
+	if (r == 0 && !mode->not_rank)
+		r = kernel_rank_add(bench.context.kernel, pid, 0);
+	if (r == 0)
+		r = find_place(&bench, mode, argv[2], argv[3]);
+	if (r == 0)
+		r = attach(&bench, mode);
+	if (r == 0)
+		serve(&bench, mode);
+	else
+		fprintf(stderr, "bench_attach: cannot probe %s of %s: %s\n", argv[3], argv[2], strerror(-r));
+	close_bench(&bench);
+	return r < 0 ? 1 : 0;
+}

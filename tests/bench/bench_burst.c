@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_burst: for each line "RATE SECONDS" on stdin makes RATE marks a second (eight a step) for so long, in a burst
+ * each millisecond, and prints how many it made and the seconds that they took. Stays on the last CPU that it may use.
+ * A rate that the CPU cannot make is made as well as it can.
+ */
+#include <sched.h>
+
+#include "daemon/util.h"
+#include "tests/bench/stages.h"
+
+#define BURST_NS NSEC_PER_MSEC
+#define MARKS_A_STEP 8
+
+static void step(void)
+{
+	dataloader_begin();
+	dataloader_end();
+	forward_begin();
+	forward_end();
+	backward_begin();
+	backward_end();
+	optimizer_begin();
+	optimizer_end();
+}
+
+static void burst(double rate, double seconds)
+{
+	uint64_t start_ns = monotonic_ns(), end_ns = start_ns + (uint64_t)(seconds * 1e9), now_ns = start_ns, marks = 0;
+
+	while (now_ns < end_ns) {
+		uint64_t due = (uint64_t)(rate * (double)(now_ns - start_ns) / 1e9);
+		struct timespec nap = {.tv_nsec = (long)BURST_NS};
+
+		for (int i = 0; marks < due && i < 4096; i++, marks += MARKS_A_STEP)
+			step();
+		if (marks >= due)
+			nanosleep(&nap, NULL);
+		now_ns = monotonic_ns();
+	}
+	printf("%lu %.6f\n", (unsigned long)marks, (double)(now_ns - start_ns) / 1e9);
+	fflush(stdout);
+}
+
+int main(void)
+{
+	double rate, seconds;
+	cpu_set_t set, one;
+
+	CPU_ZERO(&one);
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		for (int cpu = CPU_SETSIZE - 1; cpu >= 0 && CPU_COUNT(&one) == 0; cpu--)
+			if (CPU_ISSET(cpu, &set))
+				CPU_SET(cpu, &one);
+	(void)sched_setaffinity(0, sizeof(one), &one);
+	while (scanf("%lf %lf", &rate, &seconds) == 2)
+		burst(rate, seconds);
+	return 0;
+}

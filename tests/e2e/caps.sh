@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# An unprivileged user with exactly the four capabilities of the unit sees a training of root as root does; with one
+# less, or in a PID namespace of its own, the daemon says what it cannot see.
+source "$(dirname "$0")/lib.sh"
+
+unit=$build/systemd/ranktraced.service
+user=nobody
+read -r -a capabilities < <(sed -n 's/^AmbientCapabilities=//p' "$unit")
+[ "${#capabilities[@]}" -eq 4 ] || fail "the unit names ${#capabilities[@]} capabilities, not four: ${capabilities[*]}"
+setpriv --help 2>/dev/null | grep -q ambient-caps || skip "setpriv of this util-linux has no --ambient-caps"
+
+# as_user CAPABILITY...: prints the command in front of the daemon's.
+as_user() {
+	local name list=-all
+	for name in "$@"; do
+		name=${name#CAP_}
+		list+=,+${name,,}
+	done
+	echo setpriv "--reuid=$user" "--regid=$(id -g "$user")" --clear-groups --no-new-privs "--inh-caps=$list" \
+		"--bounding-set=$list" "--ambient-caps=$list"
+}
+
+install -d -m 700 -o "$user" "$state"
+touch "$work/daemon.log"
+# The control socket is the daemon's own to make, as in /run/ranktrace.
+install -d -m 755 -o "$user" "$work/run"
+export RANKTRACE_SOCKET=$work/run/control.sock
+read -r -a daemon_prefix < <(as_user "${capabilities[@]}")
+e2e_start
+grep -E '^(Uid|Cap(Inh|Prm|Eff|Bnd|Amb))' "/proc/$daemon/status"
+[ "$(awk '$1 == "Uid:" { print $2 }' "/proc/$daemon/status")" -eq "$(id -u "$user")" ] || fail "the daemon is not $user"
+mask=$(awk '$1 == "CapEff:" { print $2 }' "/proc/$daemon/status")
+[ "$mask" = "$(printf '%016x' $((1 << 2 | 1 << 19 | 1 << 38 | 1 << 39)))" ] || fail "effective capabilities are $mask"
+
+echo "--- a training of root, its script and environment for root only"
+train plain RANK=0 WORLD_SIZE=1 -- --mode plain --steps 30 --hidden 768
+pid=$last
+wait_train
+flush
+compare "$truth/plain.0.json" 0 --pid "$pid" --shares dataloader,backward
+
+echo "--- the same in a chroot of another mount namespace"
+mkdir "$work/root" "$work/out"
+cp "$source_dir/tests/e2e/train/train.py" "$work/out/"
+cat >"$work/chroot.sh" <<'END'
+root=$1 out=$2
+shift 2
+for folder in /usr /bin /lib /lib64 /etc /dev /proc "$out"; do
+	[ -d "$folder" ] || continue
+	mkdir -p "$root$folder"
+	mount --rbind "$folder" "$root$folder" || exit
+done
+exec chroot "$root" "$@"
+END
+# The shell becomes the training, so its process id is ours.
+RANK=0 WORLD_SIZE=1 TRUTH="$work/out/chroot.%r.json" unshare --mount --propagation private sh "$work/chroot.sh" \
+	"$work/root" "$work/out" "$python" "$work/out/train.py" --mode plain --steps 30 --hidden 768 >"$work/chroot.log" 2>&1 &
+pid=$!
+children+=("$pid")
+wait_train
+flush
+compare "$work/out/chroot.0.json" 0 --pid "$pid" --shares dataloader,backward
+
+echo "--- L3"
+"$tracectl" set L3=true
+train sched RANK=3 WORLD_SIZE=4 -- --mode plain --steps 30 --workers 2
+pid=$last
+wait_train
+flush
+compare "$truth/sched.3.json" 3 --pid "$pid"
+off=$(query "select count(*) from offcpu where rank = 3")
+echo "$off stays off the CPU"
+[ "$off" -gt 0 ] || fail "L3 is on and no thread of rank 3 was seen off the CPU"
+e2e_stop
+
+echo "--- what is missing is said"
+for name in "${capabilities[@]}"; do
+	rest=("${capabilities[@]/$name/}")
+	# shellcheck disable=SC2046,SC2068
+	$(as_user ${rest[@]}) "$build/daemon/ranktraced" --check --state-dir "$state" >"$work/check" || true
+	grep -E "^(limited|missing) +$name +not held" "$work/check" || fail "check is silent about a lack of $name"
+done
+unshare --pid --fork --mount-proc "$build/daemon/ranktraced" --check --state-dir "$state" >"$work/check" &&
+	fail "check finds nothing missing in a PID namespace of its own"
+grep -E '^missing +pid namespace' "$work/check" || fail "check is silent about a PID namespace of its own"
+grep -q 'hostPID: true' "$work/check" || fail "check does not say what to do about the PID namespace"
+e2e_done

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The GPU machine's own tests and figures, in one go: 2 GPUs, NCCL, a python3 with PyTorch. Steps equal, stage shares,
+# level off means no probe, and what L0 and L3 cost a launch-bound and a compute-bound step beside PyTorch's profiler.
+#
+#   BUILD=DIR tests/e2e/gpu/run.sh OUT      DIR holds daemon/ranktraced, ctl/tracectl, libexec/ranktrace/query
+set -uo pipefail
+
+source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
+build=${BUILD:?the folder of the programs}
+out=${1:?a folder for the results}
+python=${PYTHON:-python3}
+pairs=${PAIRS:-60} # short phases by turns: this kind of machine drifts by more than a probe costs
+mkdir -p "$out"
+work=$(mktemp -d)
+export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace
+tracectl=$build/ctl/tracectl
+printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d" >"$work/ranktrace.conf"
+"$build/daemon/ranktraced" --config "$work/ranktrace.conf" --state-dir "$work/state" --socket "$RANKTRACE_SOCKET" 2>"$out/daemon.log" &
+daemon=$!
+trap 'kill $daemon; wait $daemon; rm -rf "$work"' EXIT
+for _ in $(seq 100); do "$tracectl" status >/dev/null 2>&1 && break; sleep 0.1; done
+failures=0
+bad() {
+	echo "FAIL: $1"
+	failures=$((failures + 1))
+}
+# ranks FILE...: two ranks of a program, one a GPU.
+port=29600
+ranks() {
+	local rank pids=()
+	port=$((port + 1))
+	for rank in 0 1; do
+		# Cores of its own for each rank: less noise, and room for the threads of NCCL and autograd.
+		env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+			taskset -c $((2 + 6 * rank))-$((7 + 6 * rank)) "$python" "$@" >"$work/rank.$rank.out" 2>"$work/rank.$rank.err" &
+		pids+=($!)
+	done
+	rank_pids=("${pids[@]}")
+	for rank in "${pids[@]}"; do wait "$rank" || { tail -20 "$work"/rank.*.err; bad "a rank of '$*' failed"; }; done
+}
+links() { grep -lE '^link_type:[[:space:]]*(uprobe_multi|perf)' /proc/$daemon/fdinfo/* 2>/dev/null | wc -l; }
+
+echo "== machine"
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+"$python" -c 'import sys, torch; print("python", sys.version.split()[0], "torch", torch.__version__, "nccl", torch.cuda.nccl.version())'
+uname -r
+nproc
+"$tracectl" check
+
+echo "== steps and shares: DDP over NCCL, 2 ranks"
+export TRUTH=$work/truth.%r.json
+ranks "$source_dir/tests/e2e/train/train.py" --mode ddp --device cuda --steps 300 --hidden 1024 --batch 256
+sleep 2
+for rank in 0 1; do
+	"$python" "$source_dir/tests/e2e/compare.py" "$tracectl" "$work/truth.$rank.json" "$rank" --pid "${rank_pids[rank]}" \
+		--shares dataloader,forward,zero_grad,backward,optimizer || bad "rank $rank: what is stored is not what happened"
+done
+"$tracectl" query --json 'select rank, count(*) n from steps group by rank'
+"$tracectl" query 'select rank, stage, name, count(*) n, sum(duration_ns)/1e6 ms from stages where stage <> "gc" group by rank, stage, name order by rank, ms desc'
+echo "== modes on one GPU"
+for mode in plain checkpoint accumulate workers user_stages; do
+	ranks "$source_dir/tests/e2e/train/train.py" --mode $mode --device cuda --steps 30
+	sleep 2
+	for rank in 0 1; do
+		"$python" "$source_dir/tests/e2e/compare.py" "$tracectl" "$work/truth.$rank.json" "$rank" --pid "${rank_pids[rank]}" ||
+			bad "$mode, rank $rank"
+	done
+done
+"$tracectl" status
+
+echo "== cost of a step"
+for shape in launch compute; do
+	for level in ${LEVELS:-L0 L3}; do
+		export PHASE_CMD_OFF="$tracectl set $level=false" PHASE_CMD_ON="$tracectl set $level=true"
+		case $shape in
+		launch) sizes="--pairs $pairs --steps 60 --settle 5 --layers 10" ;;
+		compute) sizes="--pairs 7 --steps 40 --settle 5" ;;
+		esac
+		# shellcheck disable=SC2086
+		ranks "$source_dir/tests/e2e/gpu/train_gpu.py" --shape $shape $sizes
+		cp "$work/rank.0.out" "$out/cost.$shape.$level.json"
+		cp "$work/rank.0.err" "$out/cost.$shape.$level.err"
+		"$python" - "$out/cost.$shape.$level.json" $level <<'PY'
+import json, sys
+r = json.load(open(sys.argv[1]))
+each = sorted(r["on_change_percent_each"])
+print(f"{r['shape']} {sys.argv[2]}: median step ms", {k: round(v, 3) for k, v in r["median_ms"].items()},
+      f"change {r['on_change_percent']:+.2f} % (pairs {each[0]:+.2f} .. {each[-1]:+.2f}, n={len(each)})")
+PY
+		"$tracectl" set L0=true >/dev/null
+		"$tracectl" set L3=false >/dev/null
+	done
+done
+echo "== PyTorch's profiler beside it"
+unset PHASE_CMD_OFF PHASE_CMD_ON
+"$tracectl" set L0=false >/dev/null
+ranks "$source_dir/tests/e2e/gpu/train_gpu.py" --shape launch --pairs 7 --steps 60 --settle 5 --layers 10 --profiler
+cp "$work/rank.0.out" "$out/cost.profiler.json"
+"$python" -c 'import json, sys; print("launch, off and with torch.profiler: median step ms", json.load(open(sys.argv[1]))["median_ms"])' "$out/cost.profiler.json"
+echo "== L0 off: no probe"
+"$tracectl" set L0=false
+[ "$(links)" -eq 0 ] || bad "links remain: $(links)"
+echo "links of the daemon in the kernel: $(links)"
+"$tracectl" status
+echo "$failures failures"
+exit $((failures > 0))

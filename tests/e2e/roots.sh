@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: roots.sh SUITE. Every kind of training loop (modes.sh) with the PyTorch of another Debian suite, in a root of its
+# own as in a container. The root is made where it is missing, in ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/SUITE, and
+# stays for the next run. Mounts are made in a mount namespace of this test, so none is left behind.
+set -euo pipefail
+
+suite=${1:?usage: roots.sh SUITE}
+here=$(cd "$(dirname "$0")" && pwd)
+roots=${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}
+root=$roots/$suite
+
+skip() { echo "SKIP: $1"; exit 77; }
+[ "$(id -u)" -eq 0 ] || skip "needs root to make another root and to load BPF programs"
+if [ -z "${RANKTRACE_ROOTS_UNSHARED:-}" ]; then
+	RANKTRACE_ROOTS_UNSHARED=1 exec unshare --mount --propagation private "$0" "$@"
+fi
+
+# The machine's own Debian mirror, else the one that debootstrap was built with.
+mirror() {
+	{
+		sed -n 's/^URIs:[[:space:]]*//p' /etc/apt/sources.list.d/*.sources
+		sed -n 's/^deb[[:space:]]\+\(\[[^]]*\][[:space:]]*\)\?\([^[:space:]]*\).*/\2/p' /etc/apt/sources.list \
+			/etc/apt/sources.list.d/*.list
+		sed -n 's/^DEF_\(HTTPS_\)\?MIRROR="\(.*\)"/\2/p' "$(command -v debootstrap)"
+	} 2>/dev/null | tr ' ' '\n' | grep -E '^https?://.*/debian/?$' | head -1
+}
+
+make_root() {
+	local from log=$roots/$suite.log
+	command -v debootstrap >/dev/null || skip "no debootstrap (packaging/install-deps.sh --tests installs it)"
+	from=$(mirror)
+	from=${from%/}
+	wget -q -T 20 -t 2 -O /dev/null "$from/dists/$suite/Release" || skip "the mirror $from cannot be reached"
+	echo "making $root from $from"
+	mkdir -p "$roots"
+	rm -rf --one-file-system "$root.part"
+	if ! {
+		debootstrap --variant=minbase "$suite" "$root.part" "$from" &&
+			echo force-unsafe-io >"$root.part/etc/dpkg/dpkg.cfg.d/unsafe-io" &&
+			DEBIAN_FRONTEND=noninteractive chroot "$root.part" apt-get install -y -q --no-install-recommends \
+				-o Acquire::Retries=3 python3-torch &&
+			chroot "$root.part" apt-get clean
+	} >"$log" 2>&1; then
+		tail -20 "$log" >&2
+		echo "FAIL: cannot make $root" >&2
+		exit 1
+	fi
+	mv "$root.part" "$root"
+}
+
+started=$SECONDS
+[ -x "$root/usr/bin/python3" ] || make_root
+echo "$root: $(chroot "$root" dpkg-query -W -f '${Package} ${Version}\n' python3 python3-torch | paste -sd' '), \
+ready in $((SECONDS - started)) s"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+TORCH_ROOT=$root exec "$here/modes.sh"
