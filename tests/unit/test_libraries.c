@@ -282,6 +282,29 @@ static void test_hostile_lines(void **state)
 	free(big);
 }
 
+/* Of a chrooted process maps name files from our root, and its links are its own. */
+static void test_chrooted(void **state)
+{
+	char jail[1024], link[1024], name[2048];
+	unsigned long inode = put_file(2, "/lib/libwanted.so", "x");
+
+	(void)state;
+	fake_folder(proc, 3, "");
+	path_in(jail, sizeof(jail), 2, "root");
+	path_in(link, sizeof(link), 3, "root");
+	assert_int_equal(symlink(jail, link), 0);
+	snprintf(name, sizeof(name), "%s/lib/libwanted.so", jail);
+	put_maps(3, inode, name);
+	assert_int_equal(libraries_scan(libraries, 3, 13), 1);
+	path_in(link, sizeof(link), 2, "root/absolute");
+	assert_int_equal(symlink("/lib", link), 0);
+	put_maps(3, inode, "/absolute/libwanted.so");
+	assert_int_equal(libraries_scan(libraries, 3, 13), 1);
+	libraries_forget(libraries, 13);
+	assert_int_equal(libraries_scan(libraries, 3, 13), 1);
+	assert_int_equal(refused, 0);
+}
+
 /* A newline in a name is written \012 by the kernel: found through map_files only. */
 static void test_newline_in_a_name(void **state)
 {
@@ -330,6 +353,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_regular_file, start, stop),
 		cmocka_unit_test_setup_teardown(test_hostile_lines, start, stop),
 		cmocka_unit_test_setup_teardown(test_newline_in_a_name, start, stop),
+		cmocka_unit_test_setup_teardown(test_chrooted, start, stop),
 		cmocka_unit_test_setup_teardown(test_too_many, start, stop),
 	};
 
