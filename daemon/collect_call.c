@@ -3,22 +3,21 @@
  * User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes while
  * a level is on, and turns records into marks for the steps room. It serves every level that a table row names.
  */
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
+#include <fnmatch.h>
 
 #include "bpf/call.h"
-#include "call.skel.h"
 #include "daemon/collector.h"
 #include "daemon/context.h"
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/probes/attachment.h"
+#include "daemon/probes/call_engine.h"
 #include "daemon/steps_room.h"
 #include "daemon/text_units.h"
-#include "daemon/uprobe.h"
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* how long after its start a rank is looked at every SCAN_FIRST_NS */
+#define SCAN_SHARE 20 /* all looks together take at most one part in so many of a CPU */
 #define RECORD_FUNCTION "record_function"
 #define NAME_BYTES (2 * RT_CALL_TEXT_MAX + 1) /* of a text as UTF-8 */
 #define TORCH_LIBRARY "libtorch_cpu.so*"
@@ -35,60 +34,29 @@ struct watch {
 
 struct call {
 	struct context *context;
-	struct call_bpf *skeleton;
 	struct probe_table table;
+	struct call_engine *engine; /* NULL where the kernel lets us attach nothing */
+	struct attach_engine attach;
 	struct libraries *libraries;
-	struct attach_engine engine;
 	bool on[LEVEL_MAX];
+	bool sweep; /* calls in flight may have lost their process, or their row its last library */
 	uint64_t events;
 	uint64_t stale; /* records of a probe that is gone, or of a process that is no rank */
 	uint64_t unreadable;
 	char trouble[COLLECTOR_NOTE_BYTES];
+	size_t patterns;
+	const char **pattern; /* of libraries, in the table */
+	uint64_t attaching_ns; /* spent on new libraries so far */
 	size_t watches;
 	struct watch *watch;
-	const struct probe *by_spec[RT_CALL_SPECS_MAX];
 };
-
-static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
-{
-	struct call *call = arg;
-	int r;
-
-	for (uint32_t id = 0; id < RT_CALL_SPECS_MAX; id++) {
-		if (call->by_spec[id])
-			continue;
-		r = bpf_map_update_elem(bpf_map__fd(call->skeleton->maps.specs), &id, spec, BPF_ANY);
-		if (r < 0)
-			return r;
-		call->by_spec[id] = place->probe;
-		*ret = id;
-		return 0;
-	}
-	return -ENOSPC;
-}
-
-static void spec_free(void *arg, uint32_t spec)
-{
-	struct call *call = arg;
-
-	call->by_spec[spec] = NULL;
-}
-
-static bool wanted(void *arg, const char *base_name)
-{
-	const struct call *call = arg;
-
-	for (size_t i = 0; i < call->table.count; i++)
-		if (probe_matches_library(&call->table.probe[i], base_name))
-			return true;
-	return false;
-}
 
 static void library_added(void *arg, struct library *library)
 {
 	struct call *call = arg;
 	struct attachment *attachment = NULL;
-	int r = attachment_new(&call->engine, library, &attachment);
+	uint64_t start_ns = monotonic_ns();
+	int r = attachment_new(&call->attach, library, &attachment);
 
 	if (r < 0) {
 		log_warning("call", "cannot read %s: %s; its functions stay unseen", library->path, strerror(-r));
@@ -98,22 +66,25 @@ static void library_added(void *arg, struct library *library)
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		if (call->on[level])
 			attachment_level(attachment, level, true);
+	call->attaching_ns += monotonic_ns() - start_ns;
 	log_info("call", "%s: %u probe%s attached", library->path, attachment_attached(attachment),
 		 attachment_attached(attachment) == 1 ? "" : "s");
 }
 
 static void library_dropped(void *arg, struct library *library)
 {
-	(void)arg;
+	struct call *call = arg;
+
 	log_info("call", "%s: no rank maps it any more, let go", library->path);
 	library->owner_data = attachment_free(library->owner_data);
+	call->sweep = true;
 }
 
 static void library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
 	struct call *call = arg;
 
-	snprintf(call->trouble, sizeof(call->trouble), "cannot open %.160s of process %u: %s", path, pid, strerror(-error));
+	snprintf(call->trouble, sizeof(call->trouble), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
 	log_warning("call", "%s; its functions stay unseen", call->trouble);
 }
 
@@ -125,15 +96,26 @@ static void call_close(void *state)
 	if (!call)
 		return;
 	libraries_free(call->libraries);
-	call_bpf__destroy(call->skeleton);
+	call_engine_close(call->engine);
 	probe_table_free(&call->table);
 	free(call->watch);
+	free(call->pattern);
 	free(call);
 }
 
 static void call_closep(struct call **call)
 {
 	call_close(*call);
+}
+
+static bool wanted(void *arg, const char *base_name)
+{
+	const struct call *call = arg;
+
+	for (size_t i = 0; i < call->patterns; i++)
+		if (fnmatch(call->pattern[i], base_name, 0) == 0)
+			return true;
+	return false;
 }
 
 static int load_tables(struct call *call)
@@ -151,36 +133,10 @@ static int load_tables(struct call *call)
 	}
 	if (call->table.count == 0)
 		log_warning("call", "no probe table in %s or %s; no function will be seen", dirs[0], dirs[1]);
-	return 0;
-}
-
-static int load_programs(struct call *call)
-{
-	const struct kernel_features *features = kernel_features(call->context->kernel);
-	int r;
-
-	call->skeleton = call_bpf__open();
-	if (!call->skeleton)
-		return log_error_errno("call", errno, "cannot open the BPF object");
-	if (features->uprobe_multi) {
-		bpf_program__set_expected_attach_type(call->skeleton->progs.call_enter, UPROBE_MULTI_ATTACH_TYPE);
-		bpf_program__set_expected_attach_type(call->skeleton->progs.call_exit, UPROBE_MULTI_ATTACH_TYPE);
-	}
-	r = kernel_share(call->context->kernel, call->skeleton->obj);
-	if (r < 0)
-		return r;
-	r = call_bpf__load(call->skeleton);
-	if (r < 0)
-		return log_error_errno("call", r, "the kernel refused the BPF programs");
-	call->engine = (struct attach_engine){
-		.table = &call->table,
-		.enter_fd = bpf_program__fd(call->skeleton->progs.call_enter),
-		.exit_fd = bpf_program__fd(call->skeleton->progs.call_exit),
-		.multi = features->uprobe_multi,
-		.spec_new = spec_new,
-		.spec_free = spec_free,
-		.arg = call,
-	};
+	call->pattern = calloc(call->table.count * PROBE_PATTERNS_MAX + 1, sizeof(*call->pattern));
+	if (!call->pattern)
+		return -ENOMEM;
+	call->patterns = probe_table_libraries(&call->table, call->pattern);
 	return 0;
 }
 
@@ -188,7 +144,7 @@ static int call_open(struct context *context, void **ret_state)
 {
 	_cleanup_(call_closep) struct call *call = calloc(1, sizeof(*call));
 	struct libraries_ops ops = {wanted, library_added, library_dropped, library_refused, call};
-	const struct kernel_features *features = kernel_features(context->kernel);
+	enum call_engine_mode mode = call_engine_mode(kernel_features(context->kernel));
 	int r;
 
 	if (!call)
@@ -197,16 +153,18 @@ static int call_open(struct context *context, void **ret_state)
 	r = load_tables(call);
 	if (r < 0)
 		return r;
-	if (!features->uprobe_multi && !features->perf_cookie) {
+	if (mode == CALL_ENGINE_NONE) {
 		snprintf(call->trouble, sizeof(call->trouble),
-			 "this kernel lets us attach no uprobe with a cookie; functions stay unseen (see tracectl check)");
+			 "this kernel lets us attach no uprobe; functions stay unseen (see tracectl check)");
 		log_warning("call", "%s", call->trouble);
 		*ret_state = TAKE_PTR(call);
 		return 0;
 	}
-	r = load_programs(call);
+	r = call_engine_open(context->kernel, mode, &call->engine);
 	if (r < 0)
 		return r;
+	log_info("call", "attaching through %s", call_engine_mode_name(mode));
+	call->attach = call_engine_attach(call->engine, &call->table);
 	call->watches = context->config.ranks_max;
 	call->watch = calloc(call->watches, sizeof(*call->watch));
 	call->libraries = libraries_new(&ops, "/proc");
@@ -219,8 +177,8 @@ static int call_open(struct context *context, void **ret_state)
 struct level_sum {
 	enum level level;
 	bool on;
-	int error;
-	unsigned probes, libraries, missing;
+	int error; /* of the first place that could not be attached */
+	unsigned probes, libraries, missing, refused;
 	char names[256];
 };
 
@@ -229,7 +187,10 @@ static void sum_library(struct level_sum *sum, const struct attachment *attachme
 {
 	unsigned probes = sum->on ? attachment_attached_level(attachment, sum->level) : before;
 	const char *name;
+	int error;
 
+	for (unsigned i = 0; attachment_refused(attachment, sum->level, i, &error); i++)
+		sum->refused++;
 	sum->probes += probes;
 	sum->libraries += probes > 0;
 	for (unsigned i = 0; (name = attachment_missing(attachment, sum->level, i)); i++) {
@@ -264,6 +225,20 @@ static size_t rows_of(const struct call *call, enum level level)
 	return rows;
 }
 
+/* Whether a call in flight may still return under the eyes of its probe. */
+static bool can_return(void *arg, uint32_t pid, const struct probe *probe)
+{
+	const struct call *call = arg;
+
+	return probe && call->on[probe->level] && ranks_by_pid(call->context->ranks, pid);
+}
+
+static void sweep(struct call *call)
+{
+	call->sweep = false;
+	call_engine_sweep(call->engine, can_return, call);
+}
+
 static int call_level(void *state, enum level level, bool on, char *report, size_t report_size)
 {
 	struct call *call = state;
@@ -277,8 +252,16 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	}
 	libraries_each(call->libraries, level_library, &sum);
 	if (!on) {
+		sweep(call);
 		snprintf(report, report_size, "%u probe%s detached", sum.probes, sum.probes == 1 ? "" : "s");
 		return 0;
+	}
+	/* A level works with what could be attached; only one of which nothing could be is refused, and left as it was. */
+	if (sum.refused && sum.probes == 0) {
+		snprintf(report, report_size, "none of %u probes could be attached: %s", sum.refused, strerror(-sum.error));
+		call->on[level] = false;
+		libraries_each(call->libraries, level_library, &(struct level_sum){.level = level});
+		return sum.error;
 	}
 	if (rows_of(call, level) == 0) {
 		snprintf(report, report_size, "no probe table has a row of this level, so it collects nothing");
@@ -290,7 +273,11 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	if (sum.missing && used < report_size)
 		snprintf(report + used, report_size - used, "; %u symbol%s not found: %s", sum.missing, sum.missing == 1 ? "" : "s",
 			 sum.names);
-	return sum.error;
+	used = strlen(report);
+	if (sum.refused && used < report_size)
+		snprintf(report + used, report_size - used, "; %u could not be attached (%s): see tracectl status", sum.refused,
+			 strerror(-sum.error));
+	return 0;
 }
 
 static struct watch *watch_of(struct call *call, int64_t instance)
@@ -331,15 +318,24 @@ static void ask_names(struct call *call, struct watch *watch)
 	steps_room_names_readable(call->context->steps, rank, question.readable);
 }
 
+/* The clock, stopped while a new library is read and attached. */
+static uint64_t looking_ns(const struct call *call)
+{
+	return monotonic_ns() - call->attaching_ns;
+}
+
 static void scan(struct call *call, struct watch *watch, uint64_t now_ns)
 {
-	uint64_t limit_ns = call->context->config.scan_interval_ns;
+	uint64_t limit_ns = call->context->config.scan_interval_ns, start_ns, pause_ns;
 
 	if (now_ns - watch->since_ns > SCAN_EAGER_NS)
 		watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
-	watch->next_scan_ns = now_ns + watch->interval_ns;
+	start_ns = looking_ns(call);
 	if (libraries_scan(call->libraries, watch->pid, watch->instance) >= 0)
 		ask_names(call, watch);
+	/* What a look costs is the process's choice: it may map a million files. */
+	pause_ns = (looking_ns(call) - start_ns) * SCAN_SHARE * ranks_count(call->context->ranks, RANK_ROLE_RANK);
+	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
 }
 
 static void call_rank(void *state, const struct rank *rank, enum rank_change change)
@@ -351,9 +347,10 @@ static void call_rank(void *state, const struct rank *rank, enum rank_change cha
 		return;
 	watch = watch_of(call, rank->instance);
 	if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK) {
-		if (watch) {
+		if (watch && watch->instance) {
 			libraries_forget(call->libraries, watch->instance);
 			*watch = (struct watch){0};
+			call->sweep = true;
 		}
 		return;
 	}
@@ -371,6 +368,8 @@ static void call_tick(void *state, uint64_t now_ns)
 {
 	struct call *call = state;
 
+	if (call->sweep && call->engine)
+		sweep(call);
 	for (size_t i = 0; i < call->watches; i++)
 		if (call->watch[i].instance && now_ns >= call->watch[i].next_scan_ns)
 			scan(call, &call->watch[i], now_ns);
@@ -401,15 +400,17 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	char text[NAME_BYTES];
 	struct steps_mark mark;
 
-	if (size_bytes < sizeof(*event) || event->spec >= RT_CALL_SPECS_MAX)
+	if (size_bytes < sizeof(*event) || !call->engine)
 		return;
 	call->events++;
-	probe = call->by_spec[event->spec];
+	probe = call_engine_probe(call->engine, event);
 	rank = ranks_by_pid(call->context->ranks, header->pid);
 	if (!probe || !rank) {
 		call->stale++;
 		return;
 	}
+	if (probe->edge == RT_EDGE_CALL || probe->edge == RT_EDGE_ENTRY) /* no mark of a step */
+		return;
 	mark = (struct steps_mark){
 		.time_ns = header->time_ns,
 		.thread_id = header->thread_id,
@@ -460,6 +461,9 @@ static void call_status(void *state, struct collector_status *ret)
 		collector_note(ret, "%s", call->trouble);
 	if (call->stale)
 		collector_note(ret, "%lu records came from probes or processes already gone", (unsigned long)call->stale);
+	if (call->engine && call_engine_refused(call->engine))
+		collector_note(ret, "%lu probes found no room among the kernel's specifications and were left out",
+			       (unsigned long)call_engine_refused(call->engine));
 	if (call->unreadable)
 		collector_note(ret, "%lu names of record_function could not be read", (unsigned long)call->unreadable);
 	for (size_t i = 0; i < call->watches; i++)

@@ -251,7 +251,10 @@ static void sched_rank(void *state, const struct rank *rank, enum rank_change ch
 {
 	struct sched *sched = state;
 
-	if (change != RANK_ENDED || rank->role != RANK_ROLE_RANK || !sched->link)
+	if (!sched->link)
+		return;
+	sched->sweep |= change == RANK_CHANGED && rank->role != RANK_ROLE_RANK;
+	if (change != RANK_ENDED || rank->role != RANK_ROLE_RANK)
 		return;
 	take_sums(sched, rank, false);
 	sched->sweep = true;

@@ -16,15 +16,18 @@ struct kernel {
 	int drops_fd;
 	int ranks_fd;
 	int cpus;
+	int budget; /* records that this drain may still take */
 	struct ring_buffer *ring;
 };
+
+#define DRAIN_MAX 65536 /* records in one drain: a busy ring must not keep the loop from its other duties */
 
 static int on_record(void *arg, void *data, size_t size_bytes)
 {
 	struct kernel *kernel = arg;
 
 	collectors_event(kernel->context->collectors, data, size_bytes);
-	return 0;
+	return --kernel->budget > 0 ? 0 : -EAGAIN; /* this record is taken all the same */
 }
 
 /* The ring's size must be a power of two pages: rounded up to one, from 64 KiB to 1 GiB. */
@@ -148,5 +151,9 @@ int kernel_fd(const struct kernel *kernel)
 
 int kernel_drain(struct kernel *kernel)
 {
-	return ring_buffer__consume(kernel->ring);
+	int r;
+
+	kernel->budget = DRAIN_MAX;
+	r = ring_buffer__consume(kernel->ring);
+	return r == -EAGAIN && kernel->budget <= 0 ? DRAIN_MAX : r;
 }

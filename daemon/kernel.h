@@ -48,7 +48,8 @@ uint64_t kernel_drops(const struct kernel *kernel, unsigned kind);
 
 /* For the loop: readable when the ring has records. */
 int kernel_fd(const struct kernel *kernel);
-/* Drains the ring into collectors_event(). Returns records or -errno. */
+/* Drains the ring into collectors_event(), or a good part of it where it fills faster: then kernel_fd() stays readable.
+ * Returns records or -errno. */
 int kernel_drain(struct kernel *kernel);
 
 #endif

@@ -262,6 +262,7 @@ int loop_run(struct loop *loop)
 	log_notice("loop", "ready: %s", text);
 	r = event_base_dispatch(loop->context->base);
 	sd_notify(0, "STOPPING=1");
+	drain(loop, 0); /* what was seen since the last tick */
 	return r < 0 ? log_error_errno("loop", -EIO, "the event loop failed") : 0;
 }
 

@@ -23,9 +23,7 @@ struct attachment {
 	struct link_slot link[LINKS_MAX];
 };
 
-/* The three kinds of breakpoint that a place may need; each kind of a level becomes one uprobe_multi link. */
-enum part { PART_ENTRY, PART_RETURN_INSN, PART_RETURN_PROBE, PART_MAX };
-
+/* Each part of a level becomes one link where the engine can. */
 struct batch {
 	size_t count;
 	uint64_t offset[PLACES_MAX * RETURNS_MAX];
@@ -40,17 +38,17 @@ static void batch_add(struct batch *batch, uint64_t offset, uint64_t semaphore, 
 	batch->cookie[batch->count++] = spec;
 }
 
-static void batch_place(struct batch *batch, const struct place *place, enum part part)
+static void batch_place(struct batch *batch, const struct place *place, enum attach_part part)
 {
-	if (part == PART_ENTRY && place->entry_offset)
+	if (part == ATTACH_ENTRY && place->entry_offset)
 		batch_add(batch, place->entry_offset, place->semaphore_offset, place->spec);
-	if (part == PART_RETURN_PROBE && place->return_probe)
+	if (part == ATTACH_RETURN_PROBE && place->return_probe)
 		batch_add(batch, place->function_offset, 0, place->spec);
-	for (uint32_t i = 0; part == PART_RETURN_INSN && i < place->returns; i++)
+	for (uint32_t i = 0; part == ATTACH_RETURN_INSN && i < place->returns; i++)
 		batch_add(batch, place->return_offset[i], 0, place->spec);
 }
 
-static int attach_batch(struct attachment *attachment, enum level level, enum part part, const struct batch *batch)
+static int attach_batch(struct attachment *attachment, enum level level, enum attach_part part, const struct batch *batch)
 {
 	const struct attach_engine *engine = attachment->engine;
 	struct link_slot *slot = &attachment->link[attachment->links];
@@ -59,7 +57,7 @@ static int attach_batch(struct attachment *attachment, enum level level, enum pa
 		.path = path,
 		.count = batch->count,
 		.offsets = batch->offset,
-		.semaphores = part == PART_ENTRY ? batch->semaphore : NULL,
+		.semaphores = part == ATTACH_ENTRY ? batch->semaphore : NULL,
 		.cookies = batch->cookie,
 	};
 	int r;
@@ -69,8 +67,7 @@ static int attach_batch(struct attachment *attachment, enum level level, enum pa
 	if (attachment->links >= LINKS_MAX)
 		return -ENOSPC;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", attachment->library->fd);
-	r = (engine->multi ? uprobe_attach_multi : uprobe_attach_perf)(
-		part == PART_ENTRY ? engine->enter_fd : engine->exit_fd, &target, part == PART_RETURN_PROBE, &slot->link);
+	r = engine->attach(engine->arg, part, &target, &slot->link);
 	if (r < 0)
 		return r;
 	slot->level = level;
@@ -80,7 +77,7 @@ static int attach_batch(struct attachment *attachment, enum level level, enum pa
 }
 
 /* One place at a time, so that one that the kernel refuses does not take the others with it. */
-static int attach_singly(struct attachment *attachment, enum level level, enum part part, struct batch *batch)
+static int attach_singly(struct attachment *attachment, enum level level, enum attach_part part, struct batch *batch)
 {
 	int first_error = 0;
 
@@ -103,7 +100,7 @@ static int attach_singly(struct attachment *attachment, enum level level, enum p
 	return first_error;
 }
 
-static int attach_part(struct attachment *attachment, enum level level, enum part part)
+static int attach_part(struct attachment *attachment, enum level level, enum attach_part part)
 {
 	_cleanup_free_ struct batch *batch = calloc(1, sizeof(*batch));
 
@@ -112,7 +109,7 @@ static int attach_part(struct attachment *attachment, enum level level, enum par
 	for (unsigned i = 0; i < attachment->places.count; i++)
 		if (attachment->places.place[i].probe->level == level)
 			batch_place(batch, &attachment->places.place[i], part);
-	if (attach_batch(attachment, level, part, batch) == 0)
+	if (attachment->engine->mixes_specs && attach_batch(attachment, level, part, batch) == 0)
 		return 0;
 	return attach_singly(attachment, level, part, batch);
 }
@@ -138,9 +135,12 @@ int attachment_level(struct attachment *attachment, enum level level, bool on)
 		detach(attachment, level);
 		return 0;
 	}
+	for (unsigned i = 0; i < attachment->places.count; i++)
+		if (attachment->places.place[i].probe->level == level)
+			attachment->error[i] = 0;
 	/* Ends before begins: what is entered while we attach is seen to leave, and an end without a begin is harmless. */
-	for (int part = PART_MAX - 1; part >= 0; part--) {
-		int r = attach_part(attachment, level, part);
+	for (int part = ATTACH_PARTS - 1; part >= 0; part--) {
+		int r = attach_part(attachment, level, (enum attach_part)part);
 
 		first_error = first_error ? first_error : r;
 	}

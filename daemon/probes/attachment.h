@@ -11,16 +11,21 @@
 #include "daemon/probes/returns.h"
 #include "daemon/probes/table.h"
 
-/* What the attachments need of the engine (daemon/collect_call.c). */
+/* The kinds of breakpoint that a place may need. */
+enum attach_part { ATTACH_ENTRY, ATTACH_RETURN_INSN, ATTACH_RETURN_PROBE, ATTACH_PARTS };
+
+/* What the attachments need of the engine (call_engine.h). */
 struct place;
+struct uprobe_link;
+struct uprobe_target;
 struct attach_engine {
 	const struct probe_table *table;
-	int enter_fd;            /* BPF programs */
-	int exit_fd;
-	bool multi;              /* uprobe_multi links */
+	bool mixes_specs; /* places of several specifications may be attached at once */
 	/* Gives out a number for the specification and puts it into the kernel's map. */
 	int (*spec_new)(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret);
 	void (*spec_free)(void *arg, uint32_t spec);
+	/* All places of the target or none; their cookies are numbers of specifications. */
+	int (*attach)(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret);
 	void *arg;
 };
 

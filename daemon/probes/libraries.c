@@ -2,7 +2,11 @@
 /* Owns the registry behind libraries.h: a bounded array of inodes, each with the instances that map it. */
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 
 #include "daemon/probes/libraries.h"
 
@@ -14,7 +18,6 @@ struct libraries {
 	char proc_root[64];
 	size_t count;
 	struct library *library[LIBRARIES_MAX];
-	bool touched[LIBRARIES_MAX]; /* seen in the scan that is running */
 	uint64_t refused[64];        /* inodes already told of, oldest overwritten */
 	unsigned refusals;
 };
@@ -22,8 +25,7 @@ struct libraries {
 struct mapping {
 	uint64_t start;
 	uint64_t end;
-	uint64_t device;
-	uint64_t inode;
+	struct library_id id;
 	char *path; /* within the line */
 	bool deleted;
 };
@@ -43,6 +45,7 @@ static void library_free(struct library *library)
 {
 	closep(&library->fd);
 	free(library->user);
+	free(library->path);
 	free(library);
 }
 
@@ -54,7 +57,6 @@ static void drop(struct libraries *libraries, size_t i)
 	library_free(library);
 	libraries->count--;
 	libraries->library[i] = libraries->library[libraries->count];
-	libraries->touched[i] = libraries->touched[libraries->count];
 }
 
 struct libraries *libraries_free(struct libraries *libraries)
@@ -70,14 +72,14 @@ struct libraries *libraries_free(struct libraries *libraries)
 bool library_used_by(const struct library *library, int64_t instance)
 {
 	for (size_t i = 0; i < library->users; i++)
-		if (library->user[i] == instance)
+		if (library->user[i].instance == instance)
 			return true;
 	return false;
 }
 
-static int add_user(struct library *library, int64_t instance)
+static int add_user(struct library *library, int64_t instance, const struct library_id *id)
 {
-	int64_t *user;
+	struct library_user *user;
 
 	if (library_used_by(library, instance))
 		return 0;
@@ -86,7 +88,7 @@ static int add_user(struct library *library, int64_t instance)
 	user = realloc(library->user, (library->users + 1) * sizeof(*user));
 	if (!user)
 		return -ENOMEM;
-	user[library->users++] = instance;
+	user[library->users++] = (struct library_user){instance, *id};
 	library->user = user;
 	return 0;
 }
@@ -94,25 +96,42 @@ static int add_user(struct library *library, int64_t instance)
 static void remove_user(struct library *library, int64_t instance)
 {
 	for (size_t i = 0; i < library->users; i++)
-		if (library->user[i] == instance)
+		if (library->user[i].instance == instance)
 			library->user[i--] = library->user[--library->users];
 }
 
-/* One line of maps: an executable mapping of a file, or false. */
+static bool is_same_id(const struct library_id *a, const struct library_id *b)
+{
+	return a->inode == b->inode && a->device == b->device;
+}
+
+static bool has_id(const struct library *library, const struct library_id *id)
+{
+	if (is_same_id(&library->id, id))
+		return true;
+	for (size_t i = 0; i < library->users; i++)
+		if (is_same_id(&library->user[i].id, id))
+			return true;
+	return false;
+}
+
+/* One line of maps: an executable mapping of a file, or false. Most lines are neither, and are left at a glance. */
 static bool parse_mapping(char *line, struct mapping *ret)
 {
 	unsigned long start, end, offset, inode;
 	unsigned major, minor;
-	char perms[5];
+	const char *perms = strchr(line, ' ');
 	size_t length;
 	int at = 0;
 
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, perms, &offset, &major, &minor, &inode, &at) < 7)
+	if (!perms || strnlen(perms, 5) < 5 || perms[3] != 'x' || !strchr(perms, '/'))
 		return false;
-	if (perms[2] != 'x' || inode == 0 || at == 0 || line[at] != '/')
+	if (sscanf(line, "%lx-%lx %*4s %lx %x:%x %lu %n", &start, &end, &offset, &major, &minor, &inode, &at) < 6)
+		return false;
+	if (inode == 0 || at == 0 || line[at] != '/')
 		return false;
 	*ret = (struct mapping){
-		.start = start, .end = end, .device = (uint64_t)major << 32 | minor, .inode = inode, .path = line + at};
+		.start = start, .end = end, .id = {(uint64_t)major << 32 | minor, inode}, .path = line + at};
 	length = strcspn(ret->path, "\n");
 	ret->path[length] = 0;
 	if (length > strlen(DELETED) && streq(ret->path + length - strlen(DELETED), DELETED)) {
@@ -122,61 +141,77 @@ static bool parse_mapping(char *line, struct mapping *ret)
 	return true;
 }
 
-static int open_regular(const char *path)
+/* Takes the descriptor of a place in the file system, and opens what is there only if that is a regular file: merely to
+ * open a device may do something. */
+static int open_regular(int place_fd, struct stat *ret)
 {
-	/* O_NONBLOCK: the path is the process's choice and may be anything. */
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	_cleanup_close_ int at_fd = place_fd;
+	char path[64];
 	struct stat st;
+	int fd;
 
-	if (fd < 0)
+	if (at_fd < 0)
 		return -errno;
-	if (fstat(fd, &st) < 0)
+	if (fstat(at_fd, &st) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
-	return TAKE_FD(fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", at_fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret = st;
+	return fd;
 }
 
 /*
  * /proc/PID/maps names files as we see them, /proc/PID/root is where the process's own names begin. In a container both
  * agree; of a process that was only chrooted (also in a mount namespace of its own) the root is in front of the name.
  */
-static void path_in_root(const struct libraries *libraries, uint32_t pid, const char *name, char *ret, size_t size)
+static const char *name_in_root(const char *root_link, const char *name)
 {
-	char link[128], root[PATH_MAX];
-	size_t length;
-	ssize_t n;
+	char root[PATH_MAX];
+	ssize_t n = readlink(root_link, root, sizeof(root));
+	size_t length = n > 0 && (size_t)n < sizeof(root) ? (size_t)n : 0;
 
-	snprintf(link, sizeof(link), "%s/%u/root", libraries->proc_root, pid);
-	n = readlink(link, root, sizeof(root) - 1);
-	length = n > 0 ? (size_t)n : 0;
 	if (length > 1 && strncmp(name, root, length) == 0 && name[length] == '/')
-		name += length;
-	snprintf(ret, size, "%s%s", link, name);
+		return name + length;
+	return name;
+}
+
+/* As the process sees the path: its links must not lead out of its root. */
+static int open_in_root(const struct libraries *libraries, uint32_t pid, const char *path, struct stat *ret)
+{
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+	_cleanup_close_ int root_fd = -1;
+	char root[128];
+
+	snprintf(root, sizeof(root), "%s/%u/root", libraries->proc_root, pid);
+	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root_fd < 0)
+		return -errno;
+	return open_regular((int)syscall(__NR_openat2, root_fd, name_in_root(root, path), &how, sizeof(how)), ret);
 }
 
 /* By path unless the file under that name is another one now. map_files needs more rights, but it is always the file. */
-static int open_mapping(const struct libraries *libraries, uint32_t pid, const struct mapping *mapping)
+static int open_mapping(const struct libraries *libraries, uint32_t pid, const struct mapping *mapping, struct stat *ret)
 {
-	char path[PATH_MAX + 128];
-	struct stat st;
+	char path[192];
 	int fd;
 
 	if (!mapping->deleted) {
-		path_in_root(libraries, pid, mapping->path, path, sizeof(path));
-		fd = open_regular(path);
-		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == mapping->inode)
+		fd = open_in_root(libraries, pid, mapping->path, ret);
+		if (fd >= 0 && ret->st_ino == mapping->id.inode)
 			return fd;
 		closep(&fd);
 	}
 	snprintf(path, sizeof(path), "%s/%u/map_files/%lx-%lx", libraries->proc_root, pid, (unsigned long)mapping->start,
 		 (unsigned long)mapping->end);
-	fd = open_regular(path);
+	fd = open_regular(open(path, O_PATH | O_CLOEXEC), ret);
 	if (fd >= 0 || mapping->deleted)
 		return fd;
 	/* Overlay file systems show one inode in maps and another by path: without map_files the path must do. */
-	path_in_root(libraries, pid, mapping->path, path, sizeof(path));
-	return open_regular(path);
+	return open_in_root(libraries, pid, mapping->path, ret);
 }
 
 static bool refused_before(struct libraries *libraries, uint64_t inode)
@@ -188,46 +223,96 @@ static bool refused_before(struct libraries *libraries, uint64_t inode)
 	return false;
 }
 
-static int add_library(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, size_t *ret)
+static bool is_overlay(int fd)
 {
-	struct library *library;
-	int fd;
+	struct statfs fs;
 
+	return fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+/* Another overlay's view of the same file: nothing sets the time of a file's last change but the kernel. */
+static struct library *find_below(struct libraries *libraries, const struct stat *st, const char *base_name)
+{
+	for (size_t i = 0; i < libraries->count; i++) {
+		struct library *library = libraries->library[i];
+
+		if (library->overlay && library->id.inode == st->st_ino && library->size_bytes == (uint64_t)st->st_size &&
+		    library->changed.tv_sec == st->st_ctim.tv_sec && library->changed.tv_nsec == st->st_ctim.tv_nsec &&
+		    streq(library->base_name, base_name))
+			return library;
+	}
+	return NULL;
+}
+
+static struct library *library_new(int fd, const struct mapping *mapping, const struct stat *st)
+{
+	struct library *library = calloc(1, sizeof(*library));
+
+	if (!library)
+		return NULL;
+	library->path = strdup(mapping->path);
+	if (!library->path) {
+		free(library);
+		return NULL;
+	}
+	library->base_name = strrchr(library->path, '/') + 1;
+	library->fd = fd;
+	library->id = mapping->id;
+	library->overlay = is_overlay(fd);
+	library->changed = st->st_ctim;
+	library->size_bytes = (uint64_t)st->st_size;
+	return library;
+}
+
+static int add_library(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, struct library **ret)
+{
+	_cleanup_close_ int fd = -1;
+	struct library *library;
+	struct stat st;
+
+	fd = open_mapping(libraries, pid, mapping, &st);
+	if (fd < 0)
+		return fd;
+	library = is_overlay(fd) ? find_below(libraries, &st, strrchr(mapping->path, '/') + 1) : NULL;
+	if (library) {
+		*ret = library;
+		return 0;
+	}
 	if (libraries->count >= LIBRARIES_MAX)
 		return -ENOSPC;
-	fd = open_mapping(libraries, pid, mapping);
-	if (fd < 0) {
-		if (fd != -ESRCH && !refused_before(libraries, mapping->inode))
-			libraries->ops.refused(libraries->ops.arg, pid, mapping->path, fd);
-		return fd;
-	}
-	library = calloc(1, sizeof(*library));
-	if (!library) {
-		close(fd);
+	library = library_new(fd, mapping, &st);
+	if (!library)
 		return -ENOMEM;
-	}
-	library->fd = fd;
-	library->device = mapping->device;
-	library->inode = mapping->inode;
-	copy_text(library->path, sizeof(library->path), mapping->path);
-	library->base_name = strrchr(library->path, '/') + 1;
-	*ret = libraries->count;
+	fd = -1;
 	libraries->library[libraries->count++] = library;
 	libraries->ops.added(libraries->ops.arg, library);
+	*ret = library;
 	return 0;
+}
+
+static struct library *find_known(const struct libraries *libraries, const struct library_id *id)
+{
+	for (size_t i = 0; i < libraries->count; i++)
+		if (has_id(libraries->library[i], id))
+			return libraries->library[i];
+	return NULL;
 }
 
 static void use(struct libraries *libraries, uint32_t pid, int64_t instance, const struct mapping *mapping)
 {
-	size_t i;
+	struct library *library = find_known(libraries, &mapping->id);
+	int r;
 
-	for (i = 0; i < libraries->count; i++)
-		if (libraries->library[i]->inode == mapping->inode && libraries->library[i]->device == mapping->device)
-			break;
-	if (i == libraries->count && add_library(libraries, pid, mapping, &i) < 0)
+	if (!library && !libraries->ops.wanted(libraries->ops.arg, strrchr(mapping->path, '/') + 1))
 		return;
-	if (add_user(libraries->library[i], instance) == 0)
-		libraries->touched[i] = true;
+	r = library ? 0 : add_library(libraries, pid, mapping, &library);
+	if (r < 0) {
+		if (r != -ESRCH && !refused_before(libraries, mapping->id.inode))
+			libraries->ops.refused(libraries->ops.arg, pid, mapping->path, r);
+		return;
+	}
+	if (add_user(library, instance, &mapping->id) == 0)
+		library->touched = true;
 }
 
 int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)
@@ -242,24 +327,19 @@ int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)
 	f = fopen(path, "re");
 	if (!f)
 		return -errno;
-	memset(libraries->touched, 0, sizeof(libraries->touched));
-	for (unsigned lines = 0; lines < MAPS_LINES_MAX && getline(&line, &size, f) > 0; lines++) {
-		const char *base;
-
-		if (!parse_mapping(line, &mapping))
-			continue;
-		base = strrchr(mapping.path, '/') + 1;
-		if (libraries->ops.wanted(libraries->ops.arg, base))
+	for (size_t i = 0; i < libraries->count; i++)
+		libraries->library[i]->touched = false;
+	for (unsigned lines = 0; lines < MAPS_LINES_MAX && getline(&line, &size, f) > 0; lines++)
+		if (parse_mapping(line, &mapping))
 			use(libraries, pid, instance, &mapping);
-	}
 	if (ferror(f))
 		return -ESRCH;
 	for (size_t i = 0; i < libraries->count; i++)
-		used += libraries->touched[i];
+		used += libraries->library[i]->touched;
 	if (used == 0) /* an ending process shows no maps: its end will be told */
 		return 0;
 	for (size_t i = libraries->count; i-- > 0;) {
-		if (libraries->touched[i])
+		if (libraries->library[i]->touched)
 			continue;
 		remove_user(libraries->library[i], instance);
 		if (libraries->library[i]->users == 0)

@@ -3,6 +3,9 @@
  * Which library files the ranks of this node use. A library is an inode, not a path: found through each rank's maps,
  * opened through its root (containers) or, where the file was deleted or replaced under the rank, through its map_files.
  * A new inode is a new library; one that no rank maps any more is let go.
+ *
+ * Containers of one image have each an overlay of their own over the same file. Their maps name different devices, but
+ * a probe goes to the file below, so that probing both would show every call twice: they are one library.
  */
 #ifndef RANKTRACE_PROBES_LIBRARIES_H
 #define RANKTRACE_PROBES_LIBRARIES_H
@@ -12,22 +15,36 @@
 #define LIBRARIES_MAX 1024
 #define LIBRARY_USERS_MAX 4096
 
-struct library {
-	uint64_t device;      /* as /proc/PID/maps shows it: major << 32 | minor */
+/* A file as /proc/PID/maps names it. */
+struct library_id {
+	uint64_t device; /* major << 32 | minor */
 	uint64_t inode;
-	char path[512];       /* as the first rank sees it, cut */
+};
+
+struct library_user {
+	int64_t instance; /* of a rank */
+	struct library_id id; /* what its maps call the file */
+};
+
+struct library {
+	struct library_id id; /* kept from reuse by fd; those of the users by their mappings */
+	struct timespec changed; /* of a file in an overlay, which tells it from any other: its last change and size */
+	uint64_t size_bytes;
+	bool overlay;
+	char *path;            /* as the first rank sees it */
 	const char *base_name; /* within path, " (deleted)" removed */
-	int fd;               /* open for reading for the library's life */
-	void *owner_data;     /* of the callbacks */
+	int fd;                /* open for reading for the library's life */
+	void *owner_data;      /* of the callbacks */
+	bool touched;          /* seen in the scan that is running */
 	size_t users;
-	int64_t *user;        /* instances of ranks */
+	struct library_user *user;
 };
 
 struct libraries_ops {
 	bool (*wanted)(void *arg, const char *base_name);
 	void (*added)(void *arg, struct library *library);
 	void (*dropped)(void *arg, struct library *library);
-	/* Once for each file that cannot be opened. */
+	/* Once for each file that cannot be opened, or is one too many (-ENOSPC). */
 	void (*refused)(void *arg, uint32_t pid, const char *path, int error);
 	void *arg;
 };

@@ -248,6 +248,24 @@ void probe_table_free(struct probe_table *table)
 	*table = (struct probe_table){0};
 }
 
+size_t probe_table_libraries(const struct probe_table *table, const char **ret)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < table->count; i++) {
+		for (unsigned k = 0; k < table->probe[i].libraries; k++) {
+			const char *pattern = table->probe[i].library[k];
+			size_t p = 0;
+
+			while (p < count && !streq(ret[p], pattern))
+				p++;
+			if (p == count)
+				ret[count++] = pattern;
+		}
+	}
+	return count;
+}
+
 bool probe_matches_library(const struct probe *probe, const char *base_name)
 {
 	for (unsigned i = 0; i < probe->libraries; i++)

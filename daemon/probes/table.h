@@ -84,6 +84,9 @@ void probe_table_free(struct probe_table *table);
  */
 void probe_table_choose(const struct probe_table *table, const bool *found, bool *ret_use);
 
+/* The library patterns of all rows, each once: they are compared with every mapping of every rank again and again. ret has
+ * room for count * PROBE_PATTERNS_MAX; returns how many. */
+size_t probe_table_libraries(const struct probe_table *table, const char **ret);
 bool probe_matches_library(const struct probe *probe, const char *base_name);
 
 #endif

@@ -52,3 +52,41 @@ TARGET void target_usdt(int a, long b)
 	DTRACE_PROBE2(ranktrace_test, place, a, b);
 	sink++;
 }
+
+TARGET int target_recurse(int depth)
+{
+	if (depth > 0)
+		sink += target_recurse(depth - 1);
+	return depth;
+}
+
+TARGET int target_leave_call(jmp_buf *where)
+{
+	sink++;
+	if (where)
+		longjmp(*where, 1);
+	return sink;
+}
+
+TARGET int target_leave_span(jmp_buf *where)
+{
+	sink++;
+	if (where)
+		longjmp(*where, 1);
+	return sink;
+}
+
+TARGET void target_pystring(const void *object)
+{
+	sink += object != NULL;
+}
+
+TARGET void target_pytuple(const void *const *reference)
+{
+	sink += reference != NULL;
+}
+
+TARGET void target_mark(long symbol, const void *const *reference)
+{
+	sink += (int)symbol + (reference != NULL);
+}

@@ -2,6 +2,7 @@
 #ifndef RANKTRACE_TESTS_CALL_TARGET_H
 #define RANKTRACE_TESTS_CALL_TARGET_H
 
+#include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,5 +22,12 @@ TARGET void target_stash(const struct target_string *text);
 TARGET void target_named(void);
 TARGET int64_t target_probe(int64_t a);
 TARGET void target_usdt(int a, long b);
+TARGET int target_recurse(int depth);
+/* Leave through the buffer, if there is one, as an exception leaves. */
+TARGET int target_leave_call(jmp_buf *where);
+TARGET int target_leave_span(jmp_buf *where);
+TARGET void target_pystring(const void *object);
+TARGET void target_pytuple(const void *const *reference);
+TARGET void target_mark(long symbol, const void *const *reference);
 
 #endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owns the skeleton, the program pairs of kernels without cookies, and the kernel's copy of the specifications. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fcntl.h>
+
+#include "bpf/call.h"
+#include "call.skel.h"
+#include "daemon/log.h"
+#include "daemon/probes/call_engine.h"
+#include "daemon/probes/specs.h"
+#include "daemon/uprobe.h"
+
+struct pair {
+	int enter_fd;
+	int exit_fd;
+};
+
+struct call_engine {
+	struct kernel *kernel;
+	enum call_engine_mode mode;
+	struct call_bpf *skeleton; /* its maps serve every pair */
+	struct pair pair;	   /* of modes with cookies */
+	struct pair fixed[CALL_ENGINE_FIXED_MAX];
+	uint64_t refused;
+	struct specs specs;
+};
+
+static const struct {
+	const char *name;
+	bool own_programs; /* a pair for each specification */
+	uint32_t specs_max;
+} modes[] = {
+	[CALL_ENGINE_NONE] = {"nothing", false, 0},
+	[CALL_ENGINE_MULTI] = {"uprobe_multi", false, RT_CALL_SPECS_MAX},
+	[CALL_ENGINE_COOKIE] = {"perf events with cookies", false, RT_CALL_SPECS_MAX},
+	[CALL_ENGINE_FIXED] = {"perf events without cookies", true, CALL_ENGINE_FIXED_MAX},
+};
+
+enum call_engine_mode call_engine_mode(const struct kernel_features *features)
+{
+	if (features->uprobe_multi)
+		return CALL_ENGINE_MULTI;
+	if (features->perf_cookie)
+		return CALL_ENGINE_COOKIE;
+	return features->perf_uprobe ? CALL_ENGINE_FIXED : CALL_ENGINE_NONE;
+}
+
+const char *call_engine_mode_name(enum call_engine_mode mode)
+{
+	return modes[mode].name;
+}
+
+static void pair_close(struct pair *pair)
+{
+	closep(&pair->enter_fd);
+	closep(&pair->exit_fd);
+	*pair = (struct pair){-1, -1};
+}
+
+static void call_bpf_destroyp(struct call_bpf **skeleton)
+{
+	call_bpf__destroy(*skeleton);
+}
+
+struct call_engine *call_engine_close(struct call_engine *engine)
+{
+	if (!engine)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(engine->fixed); i++)
+		pair_close(&engine->fixed[i]);
+	call_bpf__destroy(engine->skeleton);
+	free(engine);
+	return NULL;
+}
+
+static void call_engine_closep(struct call_engine **engine)
+{
+	call_engine_close(*engine);
+}
+
+int call_engine_open(struct kernel *kernel, enum call_engine_mode mode, struct call_engine **ret)
+{
+	_cleanup_(call_engine_closep) struct call_engine *engine = calloc(1, sizeof(*engine));
+	struct bpf_program *program;
+	int r;
+
+	if (!engine)
+		return -ENOMEM;
+	engine->kernel = kernel;
+	engine->mode = mode;
+	engine->specs.limit = modes[mode].specs_max;
+	for (size_t i = 0; i < ARRAY_SIZE(engine->fixed); i++)
+		engine->fixed[i] = (struct pair){-1, -1};
+	engine->skeleton = call_bpf__open();
+	if (!engine->skeleton)
+		return log_error_errno("call", -errno, "cannot open the BPF object");
+	bpf_object__for_each_program(program, engine->skeleton->obj)
+	{
+		bpf_program__set_autoload(program, !modes[mode].own_programs);
+		if (mode == CALL_ENGINE_MULTI)
+			bpf_program__set_expected_attach_type(program, UPROBE_MULTI_ATTACH_TYPE);
+	}
+	r = kernel_share(kernel, engine->skeleton->obj);
+	if (r < 0)
+		return r;
+	r = call_bpf__load(engine->skeleton);
+	if (r < 0)
+		return log_error_errno("call", r, "the kernel refused the BPF programs");
+	engine->pair = (struct pair){bpf_program__fd(engine->skeleton->progs.call_enter),
+		bpf_program__fd(engine->skeleton->progs.call_exit)};
+	*ret = TAKE_PTR(engine);
+	return 0;
+}
+
+/* A pair that knows its specification's number from its read-only data, so that the verifier never meets the cookie. */
+static int load_pair(struct call_engine *engine, uint32_t id)
+{
+	_cleanup_(call_bpf_destroyp) struct call_bpf *own = call_bpf__open();
+	struct bpf_map *map;
+	struct pair pair;
+	int r;
+
+	if (!own)
+		return -errno;
+	own->rodata->fixed_spec = id;
+	bpf_object__for_each_map(map, own->obj)
+	{
+		struct bpf_map *shared = bpf_object__find_map_by_name(engine->skeleton->obj, bpf_map__name(map));
+
+		if (bpf_map__is_internal(map) || !shared)
+			continue;
+		r = bpf_map__reuse_fd(map, bpf_map__fd(shared));
+		if (r < 0)
+			return r;
+	}
+	r = call_bpf__load(own);
+	if (r < 0)
+		return r;
+	pair.enter_fd = fcntl(bpf_program__fd(own->progs.call_enter), F_DUPFD_CLOEXEC, 3);
+	pair.exit_fd = fcntl(bpf_program__fd(own->progs.call_exit), F_DUPFD_CLOEXEC, 3);
+	if (pair.enter_fd < 0 || pair.exit_fd < 0) {
+		r = -errno;
+		pair_close(&pair);
+		return r;
+	}
+	pair_close(&engine->fixed[id]);
+	engine->fixed[id] = pair;
+	return 0;
+}
+
+static bool is_current(void *arg, uint32_t pid, const struct probe *probe)
+{
+	(void)arg;
+	(void)pid;
+	return probe != NULL;
+}
+
+static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+{
+	struct call_engine *engine = arg;
+	bool fresh;
+	uint32_t id;
+	int r = specs_take(&engine->specs, place->probe, spec, monotonic_ns(), &id, &fresh);
+
+	if (r < 0) {
+		engine->refused++;
+		return r;
+	}
+	if (fresh) {
+		r = bpf_map_update_elem(bpf_map__fd(engine->skeleton->maps.specs), &id, spec, BPF_ANY);
+		if (r == 0 && modes[engine->mode].own_programs)
+			r = load_pair(engine, id);
+		if (r < 0) {
+			specs_clear(&engine->specs, id);
+			return r;
+		}
+		call_engine_sweep(engine, is_current, NULL); /* calls in flight under what the number meant before */
+	}
+	*ret = id;
+	return 0;
+}
+
+static void spec_free(void *arg, uint32_t spec)
+{
+	struct call_engine *engine = arg;
+
+	specs_drop(&engine->specs, spec, monotonic_ns());
+}
+
+static int attach(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret)
+{
+	struct call_engine *engine = arg;
+	bool own = modes[engine->mode].own_programs;
+	const struct pair *pair = own ? &engine->fixed[target->cookies[0]] : &engine->pair;
+	struct uprobe_target bare = *target;
+
+	if (own)
+		bare.cookies = NULL;
+	return (engine->mode == CALL_ENGINE_MULTI ? uprobe_attach_multi : uprobe_attach_perf)(
+		part == ATTACH_ENTRY ? pair->enter_fd : pair->exit_fd, &bare, part == ATTACH_RETURN_PROBE, ret);
+}
+
+struct attach_engine call_engine_attach(struct call_engine *engine, const struct probe_table *table)
+{
+	return (struct attach_engine){
+		.table = table,
+		.mixes_specs = !modes[engine->mode].own_programs,
+		.spec_new = spec_new,
+		.spec_free = spec_free,
+		.attach = attach,
+		.arg = engine,
+	};
+}
+
+const struct probe *call_engine_probe(const struct call_engine *engine, const struct rt_call_event *event)
+{
+	return specs_probe(&engine->specs, event->spec, event->event.time_ns);
+}
+
+uint64_t call_engine_refused(const struct call_engine *engine)
+{
+	return engine->refused;
+}
+
+void call_engine_sweep(
+	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe), void *arg)
+{
+	int map = bpf_map__fd(engine->skeleton->maps.inflight);
+	uint32_t max = bpf_map__max_entries(engine->skeleton->maps.inflight);
+	struct rt_inflight_key key, next;
+	bool more = bpf_map_get_next_key(map, NULL, &next) == 0;
+
+	/* The kernel adds and removes meanwhile, which may send the walk back to its start: bounded. */
+	for (uint32_t i = 0; more && i < 2 * max; i++) {
+		struct rt_inflight call;
+
+		key = next;
+		more = bpf_map_get_next_key(map, &key, &next) == 0;
+		if (bpf_map_lookup_elem(map, &key, &call) == 0 &&
+			!keep(arg, (uint32_t)(key.pid_thread >> 32),
+				specs_probe(&engine->specs, key.spec, call.start_ns)))
+			(void)bpf_map_delete_elem(map, &key);
+	}
+}
