@@ -108,7 +108,9 @@ static int find_place(struct bench *bench, const struct mode *mode, const char *
 		fprintf(stderr, "bench_attach: %s\n", error);
 		return r;
 	}
-	snprintf(bench->library.path, sizeof(bench->library.path), "%s", library);
+	bench->library.path = strdup(library);
+	if (!bench->library.path)
+		return -ENOMEM;
 	bench->library.base_name = name;
 	bench->library.fd = open(library, O_RDONLY | O_CLOEXEC);
 	if (bench->library.fd < 0)
