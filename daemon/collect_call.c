@@ -11,6 +11,7 @@
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/probes/attachment.h"
+#include "daemon/probes/groups.h"
 #include "daemon/probes/call_engine.h"
 #include "daemon/steps_room.h"
 #include "daemon/text_units.h"
@@ -39,6 +40,7 @@ struct call {
 	struct attach_engine attach;
 	struct libraries *libraries;
 	bool on[LEVEL_MAX];
+	bool regroup; /* a library is new: which rows to use may have changed */
 	bool sweep; /* calls in flight may have lost their process, or their row its last library */
 	uint64_t events;
 	uint64_t stale; /* records of a probe that is gone, or of a process that is no rank */
@@ -63,12 +65,8 @@ static void library_added(void *arg, struct library *library)
 		return;
 	}
 	library->owner_data = attachment;
-	for (enum level level = 0; level < LEVEL_MAX; level++)
-		if (call->on[level])
-			attachment_level(attachment, level, true);
+	call->regroup = true;
 	call->attaching_ns += monotonic_ns() - start_ns;
-	log_info("call", "%s: %u probe%s attached", library->path, attachment_attached(attachment),
-		 attachment_attached(attachment) == 1 ? "" : "s");
 }
 
 static void library_dropped(void *arg, struct library *library)
@@ -324,6 +322,17 @@ static uint64_t looking_ns(const struct call *call)
 	return monotonic_ns() - call->attaching_ns;
 }
 
+static void regroup(struct call *call)
+{
+	uint64_t start_ns = monotonic_ns();
+
+	if (!call->regroup)
+		return;
+	call->regroup = false;
+	groups_choose(call->libraries, call->on);
+	call->attaching_ns += monotonic_ns() - start_ns;
+}
+
 static void scan(struct call *call, struct watch *watch, uint64_t now_ns)
 {
 	uint64_t limit_ns = call->context->config.scan_interval_ns, start_ns, pause_ns;
@@ -331,8 +340,10 @@ static void scan(struct call *call, struct watch *watch, uint64_t now_ns)
 	if (now_ns - watch->since_ns > SCAN_EAGER_NS)
 		watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
 	start_ns = looking_ns(call);
-	if (libraries_scan(call->libraries, watch->pid, watch->instance) >= 0)
+	if (libraries_scan(call->libraries, watch->pid, watch->instance) >= 0) {
+		regroup(call);
 		ask_names(call, watch);
+	}
 	/* What a look costs is the process's choice: it may map a million files. */
 	pause_ns = (looking_ns(call) - start_ns) * SCAN_SHARE * ranks_count(call->context->ranks, RANK_ROLE_RANK);
 	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);

@@ -17,6 +17,8 @@ struct attachment {
 	const struct attach_engine *engine;
 	const struct library *library;
 	struct places places;
+	bool used[PROBES_MAX];        /* by row: whether the group's choice is this row */
+	bool missing[PROBES_MAX];     /* by row: it names this library, and nothing stands in for it */
 	int error[PLACES_MAX];        /* of the last try to attach the place */
 	bool on[LEVEL_MAX];
 	unsigned links;
@@ -36,6 +38,11 @@ static void batch_add(struct batch *batch, uint64_t offset, uint64_t semaphore, 
 	batch->offset[batch->count] = offset;
 	batch->semaphore[batch->count] = semaphore;
 	batch->cookie[batch->count++] = spec;
+}
+
+static bool is_used(const struct attachment *attachment, const struct place *place)
+{
+	return attachment->used[place->probe - attachment->engine->table->probe];
 }
 
 static void batch_place(struct batch *batch, const struct place *place, enum attach_part part)
@@ -85,7 +92,7 @@ static int attach_singly(struct attachment *attachment, enum level level, enum a
 		const struct place *place = &attachment->places.place[i];
 		int r;
 
-		if (place->probe->level != level)
+		if (place->probe->level != level || !is_used(attachment, place))
 			continue;
 		batch->count = 0;
 		batch_place(batch, place, part);
@@ -107,7 +114,7 @@ static int attach_part(struct attachment *attachment, enum level level, enum att
 	if (!batch)
 		return -ENOMEM;
 	for (unsigned i = 0; i < attachment->places.count; i++)
-		if (attachment->places.place[i].probe->level == level)
+		if (attachment->places.place[i].probe->level == level && is_used(attachment, &attachment->places.place[i]))
 			batch_place(batch, &attachment->places.place[i], part);
 	if (attachment->engine->mixes_specs && attach_batch(attachment, level, part, batch) == 0)
 		return 0;
@@ -145,6 +152,46 @@ int attachment_level(struct attachment *attachment, enum level level, bool on)
 		first_error = first_error ? first_error : r;
 	}
 	return first_error;
+}
+
+const bool *attachment_found(const struct attachment *attachment)
+{
+	return attachment->places.found;
+}
+
+/* A row is missing if it names this library, was not found, and no variant of its set is used in the group. */
+static bool is_missing(const struct attachment *attachment, const bool *group_used, size_t row)
+{
+	const struct probe_table *table = attachment->engine->table;
+	const struct probe *probe = &table->probe[row];
+
+	if (attachment->places.found[row] || !probe_matches_library(probe, attachment->library->base_name))
+		return false;
+	for (size_t i = 0; i < table->count && probe->set[0]; i++)
+		if (group_used[i] && streq(table->probe[i].set, probe->set))
+			return false;
+	return true;
+}
+
+void attachment_choose(struct attachment *attachment, const bool *group_found)
+{
+	const struct probe_table *table = attachment->engine->table;
+	bool used[PROBES_MAX] = {0};
+	bool changed = false;
+
+	probe_table_choose(table, group_found, used);
+	for (size_t i = 0; i < table->count; i++) {
+		attachment->missing[i] = is_missing(attachment, used, i);
+		used[i] &= attachment->places.found[i];
+		changed |= used[i] != attachment->used[i];
+	}
+	memcpy(attachment->used, used, sizeof(used));
+	for (enum level level = 0; changed && level < LEVEL_MAX; level++) {
+		if (!attachment->on[level])
+			continue;
+		attachment_level(attachment, level, false);
+		attachment_level(attachment, level, true);
+	}
 }
 
 int attachment_new(const struct attach_engine *engine, const struct library *library, struct attachment **ret)
@@ -199,9 +246,11 @@ unsigned attachment_attached_level(const struct attachment *attachment, enum lev
 
 const char *attachment_missing(const struct attachment *attachment, enum level level, unsigned i)
 {
-	for (unsigned k = 0; k < attachment->places.missing_count; k++)
-		if (attachment->places.missing[k]->level == level && i-- == 0)
-			return attachment->places.missing[k]->name;
+	const struct probe_table *table = attachment->engine->table;
+
+	for (size_t k = 0; k < table->count; k++)
+		if (attachment->missing[k] && table->probe[k].level == level && i-- == 0)
+			return table->probe[k].name;
 	return NULL;
 }
 
@@ -218,7 +267,8 @@ const char *attachment_refused(const struct attachment *attachment, enum level l
 bool attachment_has_set(const struct attachment *attachment, const char *set)
 {
 	for (unsigned k = 0; k < attachment->places.count; k++)
-		if (streq(attachment->places.place[k].probe->set, set) && !attachment->error[k])
+		if (streq(attachment->places.place[k].probe->set, set) && is_used(attachment, &attachment->places.place[k]) &&
+		    !attachment->error[k])
 			return true;
 	return false;
 }

@@ -44,10 +44,19 @@ struct place {
 
 struct attachment;
 
-/* Finds every row's place in the library. Never fails for a row that is missing: that is what missing() tells. */
+/* Finds every row's place in the library, and uses none until attachment_choose(). Never fails for a row that is missing:
+ * that is what missing() tells. */
 int attachment_new(const struct attach_engine *engine, const struct library *library, struct attachment **ret);
 /* Detaches and gives the specifications back. */
 struct attachment *attachment_free(struct attachment *attachment);
+
+/* By row of the table: what this library has. */
+const bool *attachment_found(const struct attachment *attachment);
+/*
+ * Of the rows that this library has, uses those that are right in its group: the libraries that ranks map together with
+ * it. group_found, by row, is what all of them have. A level that is on is attached anew if the choice changed.
+ */
+void attachment_choose(struct attachment *attachment, const bool *group_found);
 
 /* Attaches or detaches the level's places. Returns 0 or the error of the first place that could not be attached; the
  * others are attached all the same. */

@@ -23,8 +23,6 @@ struct finder {
 	const struct library *library;
 	struct elf_file *file;
 	struct places places;
-	bool rows_found[PROBES_MAX];
-	bool rows_used[PROBES_MAX];
 	struct elf_symbol symbol[PROBES_MAX][PROBE_PATTERNS_MAX];
 	bool symbol_found[PROBES_MAX][PROBE_PATTERNS_MAX];
 };
@@ -241,10 +239,10 @@ static int find_rows(struct finder *finder)
 		for (unsigned k = 0; k < probe->symbols; k++, count++) {
 			finder->symbol[i][k] = symbol[count];
 			finder->symbol_found[i][k] = found[count];
-			finder->rows_found[i] |= found[count];
+			finder->places.found[i] |= found[count];
 		}
 		if (probe->usdt_provider[0])
-			finder->rows_found[i] = find_usdt(finder, probe, &site, 1) > 0;
+			finder->places.found[i] = find_usdt(finder, probe, &site, 1) > 0;
 	}
 	return 0;
 }
@@ -295,20 +293,6 @@ static void place_row(struct finder *finder, size_t i)
 	}
 }
 
-/* A row is missing if it names this library, was not found, and no other variant of its set is used instead. */
-static bool is_missing(const struct finder *finder, size_t i)
-{
-	const struct probe_table *table = finder->engine->table;
-	const struct probe *probe = &table->probe[i];
-
-	if (finder->rows_found[i] || !probe_matches_library(probe, finder->library->base_name))
-		return false;
-	for (size_t k = 0; k < table->count && probe->set[0]; k++)
-		if (finder->rows_used[k] && streq(table->probe[k].set, probe->set))
-			return false;
-	return true;
-}
-
 int places_find(const struct attach_engine *engine, const struct library *library, struct places *ret)
 {
 	_cleanup_free_ struct finder *finder = calloc(1, sizeof(*finder));
@@ -331,13 +315,9 @@ int places_find(const struct attach_engine *engine, const struct library *librar
 		places_free(&finder->places);
 		return r;
 	}
-	probe_table_choose(engine->table, finder->rows_found, finder->rows_used);
-	for (size_t i = 0; i < engine->table->count; i++) {
-		if (finder->rows_used[i])
+	for (size_t i = 0; i < engine->table->count; i++)
+		if (finder->places.found[i])
 			place_row(finder, i);
-		else if (is_missing(finder, i) && finder->places.missing_count < PLACES_MAX)
-			finder->places.missing[finder->places.missing_count++] = &engine->table->probe[i];
-	}
 	*ret = finder->places;
 	return 0;
 }

@@ -13,9 +13,8 @@
 
 struct places {
 	unsigned count;
-	struct place *place;              /* count of them */
-	unsigned missing_count;
-	const struct probe *missing[PLACES_MAX];
+	struct place *place;              /* count of them, of every row that was found: also of variants that are not used */
+	bool found[PROBES_MAX];           /* by row: whether this library has it */
 };
 
 /* Finds all; a library that is no ELF file we know has no places. */

@@ -21,9 +21,9 @@
  *                                                  cstring(N) stdstring(N) pystring(N) pytuple(N); N from 1 to 6, no
  *                                                  blanks inside; usdt(N): operand N of the USDT probe, from 1
  *   symbol_reg = 3                                 edge mark: register of the c10::Symbol
- *   set     = record_function/1                    SET/VARIANT, variants 1 to 16. Of a set's variants, per library file,
- *                                                  only the lowest one is used of which all rows are found there. So a
- *                                                  variant may have several rows, all of them in one library
+ *   set     = record_function/1                    SET/VARIANT, variants 1 to 16. Of a set's variants only the lowest one is
+ *                                                  used of which all rows are found in the libraries that a rank maps. So
+ *                                                  a variant may have several rows, in several libraries
  *   result  = yes                                  keep the return value (edge call)
  *   help    = one line
  * Unknown key, bad value, missing library/symbol, a text reader that is not the last or comes twice, a key that the edge
@@ -79,8 +79,8 @@ int probe_table_load_dir(struct probe_table *table, const char *dir, char *error
 void probe_table_free(struct probe_table *table);
 
 /*
- * Which rows to use for one library file: found[i] says whether row i's library, and its symbol or USDT probe, are there.
- * Pure. ret_use has table->count places too.
+ * Which rows to use for a group of libraries that are mapped together: found[i] says whether row i's library, and its
+ * symbol or USDT probe, are among them. Pure. ret_use has table->count places too.
  */
 void probe_table_choose(const struct probe_table *table, const bool *found, bool *ret_use);
 

@@ -92,6 +92,7 @@ static inline void fixture_open(enum call_engine_mode mode, const char *table_te
 	fixture.library.fd = open(CALL_TARGET, O_RDONLY | O_CLOEXEC);
 	assert_true(fixture.library.fd >= 0);
 	assert_int_equal(attachment_new(&fixture.attach, &fixture.library, &fixture.attachment), 0);
+	attachment_choose(fixture.attachment, attachment_found(fixture.attachment));
 }
 
 static inline void fixture_close(void)

@@ -119,6 +119,7 @@ static void test_same_rows_share_numbers(void **arg)
 
 	(void)arg;
 	assert_int_equal(attachment_new(&fixture.attach, &fixture.library, &twin), 0);
+	attachment_choose(twin, attachment_found(twin));
 	assert_int_equal(attachment_level(twin, LEVEL_L1, true), 0);
 	attachment_free(fixture.attachment);
 	fixture.attachment = twin;
