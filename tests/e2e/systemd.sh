@@ -35,6 +35,11 @@ trap cleanup EXIT
 
 # The running system's /usr under what `cmake --install` puts there; /etc and /var are new.
 DESTDIR=$work/stage cmake --install "$build" >/dev/null
+# On a machine where /lib is /usr/lib, what is installed below /lib is found below /usr.
+if [ -L /lib ] && [ -d "$work/stage/lib" ]; then
+	mkdir -p "$work/stage/usr/lib"
+	cp -a "$work/stage/lib/." "$work/stage/usr/lib/"
+fi
 mkdir -p "$root"/{usr,etc,var,run,proc,sys,dev,tmp} "$work/stage/usr"
 mount -t overlay overlay -o "ro,lowerdir=$work/stage/usr:/usr" "$root/usr" || skip "the kernel has no overlay file system"
 for name in bin sbin lib lib32 lib64 libx32; do [ ! -L "/$name" ] || ln -s "usr/$name" "$root/$name"; done
