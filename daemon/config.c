@@ -42,6 +42,7 @@ static const struct key keys[] = {
 	{"daemon", "probes_base_dir", KEY_PATH, FIELD(probes_base_dir), RANKTRACE_DATADIR "/probes.d", NULL, NULL,
 		false},
 	{"daemon", "log_level", KEY_LEVEL, FIELD(log_level), "info", NULL, NULL, true},
+	{"daemon", "nice", KEY_COUNT, FIELD(nice), "10", "0", "19", false},
 	{"ring", "size", KEY_POWER2, FIELD(ring_size_bytes), "16M", "64K", "1G", false},
 	{"ranks", "max", KEY_COUNT, FIELD(ranks_max), "1024", "1", "65536", false},
 	{"ranks", "scan_interval", KEY_DURATION, FIELD(scan_interval_ns), "5s", "100ms", "10m", true},

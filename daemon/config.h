@@ -17,6 +17,7 @@ struct config {
 	char probes_dir[PATH_MAX];     /* extra probe tables, read after the shipped ones */
 	char probes_base_dir[PATH_MAX]; /* the shipped ones */
 	int log_level;                 /* syslog level */
+	uint64_t nice;                 /* of the daemon: an observer yields to the job */
 	/* [ring] */
 	uint64_t ring_size_bytes;      /* power of two pages */
 	/* [ranks] */

@@ -4,6 +4,7 @@
  * status: 0 stopped as told, 1 could not start or work (a sentence says why), 2 wrong usage.
  */
 #include <getopt.h>
+#include <sys/resource.h>
 #include "daemon/check.h"
 #include "daemon/collector.h"
 #include "daemon/context.h"
@@ -251,5 +252,8 @@ int main(int argc, char **argv)
 	}
 	log_set_level(d.context.config.log_level);
 	start_identity(&d.context);
+	if (setpriority(PRIO_PROCESS, 0, (int)d.context.config.nice) < 0)
+		log_warning("main", "cannot take nice %lu: %s; going on at the priority given",
+			(unsigned long)d.context.config.nice, strerror(errno));
 	return d.options.check ? check(&d) : run(&d);
 }
