@@ -36,6 +36,7 @@ build_rows=(
 torch_rows=("python torch|python3-torch|python3-torch")
 test_rows=(
 	"library cmocka|libcmocka-dev|libcmocka-devel"
+	"file /usr/include/sys/sdt.h /usr/include/*/sys/sdt.h|systemtap-sdt-dev|systemtap-sdt-devel"
 	"command g++|g++|gcc-c++"
 	"command python3|python3|python3"
 	"command sqlite3|sqlite3|sqlite"
