@@ -8,6 +8,7 @@
 #include "daemon/collector.h"
 #include "daemon/context.h"
 #include "daemon/kernel.h"
+#include "daemon/probes/call_engine.h"
 #include "daemon/ranks.h"
 
 /* Numbers of linux/capability.h; older headers lack the last two. */
@@ -131,9 +132,9 @@ static void check_uprobes(const struct context *context, struct check_list *list
 			capable(CAPABILITY_SYS_ADMIN) ? "" : " to a daemon without CAP_SYS_ADMIN");
 	if (features->uprobe_multi || features->perf_cookie)
 		add(list, "cookies", CHECK_OK, "", "one program serves all probes (BPF cookies)");
-	else
-		add(list, "cookies", CHECK_MISSING, "use Linux 5.15 or later",
-			"probes can have no BPF cookie, so none is attached: L0, L1 and L2 see nothing");
+	else if (features->perf_uprobe)
+		add(list, "cookies", CHECK_LIMITED, "Linux 5.15 and later have BPF cookies, which take one program for all",
+			"probes can have no BPF cookie: each gets a program of its own, %d at most", CALL_ENGINE_FIXED_MAX);
 }
 
 static void check_pid_namespace(const struct context *context, struct check_list *list)
