@@ -73,7 +73,7 @@ static void put_process(uint32_t pid)
 {
 	fake_folder(proc, pid, "");
 	fake_folder(proc, pid, "/root");
-	fake_folder(proc, pid, "/root/lib");
+	fake_folder(proc, pid, "/root" "/lib"); /* of the process, not ours */
 	fake_folder(proc, pid, "/map_files");
 }
 
