@@ -7,7 +7,7 @@
 #define RANKTRACE_COLLECTOR_H
 
 #include "bpf/event.h"
-#include "daemon/levels.h"
+#include "daemon/level.h"
 #include "daemon/ranks.h"
 #include "daemon/util.h"
 

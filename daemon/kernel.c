@@ -4,13 +4,11 @@
 #include <bpf/libbpf.h>
 
 #include "bpf/event.h"
-#include "daemon/collector.h"
 #include "daemon/context.h"
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 
 struct kernel {
-	struct context *context;
 	struct kernel_features features;
 	int events_fd;
 	int drops_fd;
@@ -18,6 +16,8 @@ struct kernel {
 	int cpus;
 	int budget; /* records that this drain may still take */
 	struct ring_buffer *ring;
+	kernel_sink sink;
+	void *sink_arg;
 };
 
 #define DRAIN_MAX 65536 /* records in one drain: a busy ring must not keep the loop from its other duties */
@@ -26,7 +26,8 @@ static int on_record(void *arg, void *data, size_t size_bytes)
 {
 	struct kernel *kernel = arg;
 
-	collectors_event(kernel->context->collectors, data, size_bytes);
+	if (kernel->sink)
+		kernel->sink(kernel->sink_arg, data, size_bytes);
 	return --kernel->budget > 0 ? 0 : -EAGAIN; /* this record is taken all the same */
 }
 
@@ -74,7 +75,6 @@ int kernel_open(struct context *context, struct kernel **ret)
 
 	if (!kernel)
 		return -ENOMEM;
-	kernel->context = context;
 	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = -1;
 	kernel->cpus = libbpf_num_possible_cpus();
 	if (kernel->cpus < 0)
@@ -147,6 +147,12 @@ uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 int kernel_fd(const struct kernel *kernel)
 {
 	return ring_buffer__epoll_fd(kernel->ring);
+}
+
+void kernel_deliver(struct kernel *kernel, kernel_sink sink, void *arg)
+{
+	kernel->sink = sink;
+	kernel->sink_arg = arg;
 }
 
 int kernel_drain(struct kernel *kernel)

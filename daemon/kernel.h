@@ -48,7 +48,10 @@ uint64_t kernel_drops(const struct kernel *kernel, unsigned kind);
 
 /* For the loop: readable when the ring has records. */
 int kernel_fd(const struct kernel *kernel);
-/* Drains the ring into collectors_event(), or a good part of it where it fills faster: then kernel_fd() stays readable.
+/* Where kernel_drain() delivers each record, which is valid for the call; NULL: nowhere. */
+typedef void (*kernel_sink)(void *arg, const void *data, size_t size_bytes);
+void kernel_deliver(struct kernel *kernel, kernel_sink sink, void *arg);
+/* Drains the ring, or a good part of it where it fills faster: then kernel_fd() stays readable.
  * Returns records or -errno. */
 int kernel_drain(struct kernel *kernel);
 

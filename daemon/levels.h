@@ -7,11 +7,7 @@
 #ifndef RANKTRACE_LEVELS_H
 #define RANKTRACE_LEVELS_H
 
-#include "daemon/util.h"
-
-enum level { LEVEL_L0, LEVEL_L1, LEVEL_L2, LEVEL_L3, LEVEL_MAX };
-
-#define LEVEL_BIT(l) (1u << (l))
+#include "daemon/level.h"
 
 struct context;
 
@@ -20,10 +16,6 @@ struct levels {
 	uint64_t until_ns[LEVEL_MAX];       /* CLOCK_MONOTONIC; 0: no end (set --for) */
 	double interval_minutes[LEVEL_MAX]; /* L0 has none: 0 */
 };
-
-/* "L0" .. "L3", exactly. */
-int level_parse(const char *text, enum level *ret);
-const char *level_name(enum level level);
 
 /* Dump intervals are minutes above 0, a week at most. */
 #define LEVEL_INTERVAL_MINUTES_MAX 10080

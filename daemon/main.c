@@ -92,13 +92,23 @@ static void close_ranks(struct daemon *d)
 	d->context.ranks = ranks_free(d->context.ranks);
 }
 
+static void deliver(void *arg, const void *data, size_t size_bytes)
+{
+	collectors_event(arg, data, size_bytes);
+}
+
 static int open_collectors(struct daemon *d)
 {
-	return collectors_open(&d->context, &d->context.collectors);
+	int r = collectors_open(&d->context, &d->context.collectors);
+
+	if (r >= 0)
+		kernel_deliver(d->context.kernel, deliver, d->context.collectors);
+	return r;
 }
 
 static void close_collectors(struct daemon *d)
 {
+	kernel_deliver(d->context.kernel, NULL, NULL);
 	d->context.collectors = collectors_close(d->context.collectors);
 }
 

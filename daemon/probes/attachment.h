@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_PROBES_ATTACHMENT_H
 #define RANKTRACE_PROBES_ATTACHMENT_H
 
-#include "daemon/levels.h"
+#include "daemon/level.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/returns.h"
 #include "daemon/probes/table.h"

@@ -33,7 +33,7 @@
 #define RANKTRACE_PROBES_TABLE_H
 
 #include "bpf/call.h"
-#include "daemon/levels.h"
+#include "daemon/level.h"
 #include "daemon/util.h"
 
 #define PROBES_MAX 512

@@ -48,13 +48,13 @@ static struct fixture {
 	struct seen record[RECORDS_MAX];
 } fixture;
 
-/* Takes the place of the daemon's own: what the ring brings is kept here. */
-void collectors_event(struct collectors *collectors, const void *data, size_t size_bytes)
+/* What the ring brings is kept here. */
+static void keep_record(void *arg, const void *data, size_t size_bytes)
 {
 	const struct rt_call_event *event = data;
 	struct seen *seen = &fixture.record[fixture.seen];
 
-	(void)collectors;
+	(void)arg;
 	if (size_bytes < sizeof(*event) || event->event.kind != RT_KIND_CALL || event->event.pid != fixture.child ||
 		fixture.seen == RECORDS_MAX)
 		return;
@@ -82,6 +82,7 @@ static inline void fixture_open(enum call_engine_mode mode, const char *table_te
 	fixture.context.config.ring_size_bytes = 4u << 20;
 	fixture.context.config.ranks_max = 16;
 	assert_int_equal(kernel_open(&fixture.context, &fixture.context.kernel), 0);
+	kernel_deliver(fixture.context.kernel, keep_record, NULL);
 	if (probe_table_parse(&fixture.table, "test.conf", table_text, strlen(table_text), error, sizeof(error)) < 0)
 		fail_msg("%s", error);
 	assert_int_equal(call_engine_open(fixture.context.kernel, mode, &fixture.engine), 0);
