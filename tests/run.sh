@@ -59,7 +59,7 @@ skipped_reasons() {
 	sed -n 's/.*Test *#[0-9]*: *\([^ ]*\) .*\*\*\*Skipped.*/\1/p' "$2" | while read -r name; do
 		printf '  %s: %s\n' "$name" "$(awk -v name="$name" '
 			$0 ~ /^[0-9]+\/[0-9]+ Test(ing)?: / { inside = ($NF == name) }
-			inside && /[Ss]kip/ && !/^Test / { print; exit }' "$all" 2>/dev/null)"
+			inside && /SKIP|[Ss]kip/ && !/^Test / { print; exit }' "$all" 2>/dev/null)"
 	done
 }
 
