@@ -45,6 +45,7 @@ test_rows=(
 	"command rpmspec|rpm|rpm-build"
 	"command systemd-analyze|systemd|systemd"
 	"command systemd-socket-activate|systemd|systemd"
+	"command init|systemd-sysv|systemd"
 	"command systemd-nspawn|systemd-container|systemd-container"
 	"command debootstrap|debootstrap|debootstrap"
 	"command setpriv|util-linux|util-linux"
