@@ -75,14 +75,14 @@ wait_for() {
 	done
 	return 1
 }
-inside() { nsenter --target "$container" --mount --uts --ipc --net --pid --cgroup -- "$@"; }
+inside() { nsenter --target "$container" --root --wd=/ --mount --uts --ipc --net --pid --cgroup -- "$@"; }
 property() { inside systemctl show --value --property "$1" "$service"; }
 is() { [ "$(property "$1")" = "$2" ]; }
 booted() {
 	container=$(pgrep -P "$nspawn" | head -1)
 	[ -n "$container" ] && inside systemctl is-active basic.target
 }
-wait_for 40 booted || fail "the container does not boot"
+wait_for 40 booted || { tail -20 "$work/console.log" >&2; fail "the container does not boot"; }
 wait_for 40 inside systemctl is-active "$service" || fail "the unit does not become active"
 
 echo "--- started, and says so"
