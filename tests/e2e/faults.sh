@@ -32,7 +32,9 @@ wait "$trained" 2>/dev/null || true
 children=()
 flush
 [ "$(query "select ended from ranks where pid = $trained")" -eq 1 ] || fail "the killed rank is not ended"
-[ "$(query "select count(*) from in_flight where instance = $(instance "$trained")")" -eq 0 ] || fail "the killed rank still has stages in flight"
+# What is in flight is looked at every second, and written within another one.
+landed() { [ "$(query "select count(*) from in_flight where instance = $(instance "$trained")")" -eq 0 ]; }
+wait_for 10 landed || fail "the killed rank still has stages in flight"
 
 echo "--- 1,000 short processes a second beside a training"
 train busy RANK=0 WORLD_SIZE=1 -- --mode plain --steps 30
