@@ -13,8 +13,8 @@
  *   edge    = span                                 call, entry, begin, end, span, mark, stash (bpf/call.h)
  *   at      = return                               edge end: the record is sent when the function returns; default entry
  *   return  = probe                                how a return is seen: insn (default), at the function's return
- *                                                  instructions; probe, by a return probe, which is cheaper and for C
- *                                                  functions only: an exception that passes it ends the process
+ *                                                  instructions; probe, by a return probe, which is cheaper and for
+ *                                                  functions that let no exception out: one that passes it ends the process
  *   stage   = backward                             stage of begin/end/span edges; absent: from the text
  *   event   = name                                 what the record is, for edges call and entry (L1, L2)
  *   args    = reg(1) deref(2,8,4) cstring(3)       readers in order: reg(N) u32(N) s32(N) deref(N,OFFSET,SIZE)
