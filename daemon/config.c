@@ -7,6 +7,7 @@
 #include <syslog.h>
 #include "daemon/config.h"
 #include "daemon/ini.h"
+#include "daemon/log.h"
 
 enum key_type {
 	KEY_PATH,  /* absolute */
@@ -54,21 +55,10 @@ static const struct key keys[] = {
 	{"store", "flush_interval", KEY_DURATION, FIELD(flush_interval_ns), "1s", "100ms", "1m", false},
 };
 
-static const char *const log_levels[] = {
-	[LOG_EMERG] = "emergency",
-	[LOG_ALERT] = "alert",
-	[LOG_CRIT] = "critical",
-	[LOG_ERR] = "error",
-	[LOG_WARNING] = "warning",
-	[LOG_NOTICE] = "notice",
-	[LOG_INFO] = "info",
-	[LOG_DEBUG] = "debug",
-};
-
 int config_log_level(const char *text, int *ret)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(log_levels); i++) {
-		if (!streq(text, log_levels[i]))
+	for (size_t i = 0; i < LOG_LEVEL_NAMES; i++) {
+		if (!streq(text, log_level_names[i]))
 			continue;
 		*ret = (int)i;
 		return 0;

@@ -17,7 +17,7 @@
 static int level_max = LOG_INFO;
 static bool to_journal;
 
-static const char *const level_names[] = {
+const char *const log_level_names[LOG_LEVEL_NAMES] = {
 	[LOG_EMERG] = "emergency",
 	[LOG_ALERT] = "alert",
 	[LOG_CRIT] = "critical",
@@ -57,7 +57,7 @@ static int send_to_journal(
 /* A broken stderr must not end the daemon and there is nobody to tell. */
 static void send_to_stderr(int level, const char *component, const char *message)
 {
-	fprintf(stderr, "ranktraced: %s: %s: %s\n", level_names[level], component, message);
+	fprintf(stderr, "ranktraced: %s: %s: %s\n", log_level_names[level], component, message);
 }
 
 static void emit(int level, const char *component, const char *file, int line, const char *func, char *text)

@@ -17,6 +17,10 @@
 int log_open(int level_max);
 void log_set_level(int level_max);
 
+/* What the levels are called, in messages and in the configuration; by syslog level. */
+#define LOG_LEVEL_NAMES (LOG_DEBUG + 1)
+extern const char *const log_level_names[LOG_LEVEL_NAMES];
+
 void log_message(int level, const char *component, const char *file, int line, const char *func,
 		 const char *format, ...) _printf_(6, 7);
 
