@@ -25,6 +25,8 @@ enum rt_edge {
 	RT_EDGE_SPAN = 4,  /* entry is sent as BEGIN, return as END: visible while it runs */
 	RT_EDGE_MARK = 5,  /* PyTorch's operator call: BEGIN for (name, args), END for (record handle), else nothing */
 	RT_EDGE_STASH = 6, /* keeps its text for the next BEGIN of this thread that has none; no record */
+	RT_EDGE_OPEN = 7,  /* a group of calls opens on this thread: groups nest; no record */
+	RT_EDGE_CLOSE = 8, /* closes it; the return of the outermost one's sends a record, if calls were made in the group */
 	RT_EDGE_MAX
 };
 
@@ -40,6 +42,10 @@ enum rt_read {
 	RT_READ_PYTUPLE,    /* text: first item of the tuple at *(PyObject **)register, if it is such a str */
 	RT_READ_FRAME,      /* like RT_READ_REG, but reg is a pt_regs slot in the table too (USDT operands) */
 	RT_READ_CONST,      /* the constant in offset (USDT operands) */
+	RT_READ_STACK,      /* size bytes at the stack pointer of the function's entry + offset (arguments past the registers) */
+	RT_READ_OUT,        /* read at the return: size bytes where the register of the entry points to (out parameters) */
+	RT_READ_PATH,       /* follows up to RT_CALL_HOPS_MAX pointers: size bytes at *(*(register + offset) + ...) + ... */
+	RT_READ_HASH,       /* 64-bit hash of offset bytes at the register */
 	RT_READ_MAX
 };
 
@@ -65,6 +71,8 @@ struct rt_call_spec {
 	struct rt_call_arg arg[RT_CALL_ARGS_MAX];
 };
 
+#define RT_CALL_MEMBER 16u       /* counts as a member of the thread's open group */
+
 /* event.flags of a call record: which edge it is, what it carries. */
 #define RT_CALL_BEGIN 1u
 #define RT_CALL_END 2u           /* BEGIN | END together: a whole call */
@@ -72,6 +80,7 @@ struct rt_call_spec {
 #define RT_CALL_TRUNCATED 8u     /* the text was longer */
 #define RT_CALL_FAULT 16u        /* an argument could not be read: its word is 0 */
 #define RT_CALL_RESULT 32u       /* result is valid */
+#define RT_CALL_IN_GROUP 512u    /* called in a group that was open on its thread */
 /* The text is code points of 1, 2 or 4 bytes each, as CPython keeps what is not ASCII; 0: bytes of a C or C++ string. */
 #define RT_CALL_UNIT_SHIFT 6
 #define RT_CALL_UNIT_BYTES(flags) ((flags) >> RT_CALL_UNIT_SHIFT & 7u)

@@ -16,10 +16,22 @@
  *                                                  instructions; probe, by a return probe, which is cheaper and for
  *                                                  functions that let no exception out: one that passes it ends the process
  *   stage   = backward                             stage of begin/end/span edges; absent: from the text
- *   event   = name                                 what the record is, for edges call and entry (L1, L2)
+ *   event   = op                                   what the record is, for edges call, entry and close: enum ops_kind in
+ *                                                  analyzers/ops.h (op, p2p, group, comm, ...), or alloc, free (L2)
+ *   family  = nccl                                 of an event: the library's family (numbers of its data types)
+ *   op      = AllReduce                            of an event: NCCL's word for the operation, or the function's name
+ *   arch    = x86_64                               the row is for this machine only (x86_64, aarch64); absent: all
+ *   member  = yes                                  a call that counts as a member of the group open on its thread
  *   args    = reg(1) deref(2,8,4) cstring(3)       readers in order: reg(N) u32(N) s32(N) deref(N,OFFSET,SIZE)
- *                                                  cstring(N) stdstring(N) pystring(N) pytuple(N); N from 1 to 6, no
- *                                                  blanks inside; usdt(N): operand N of the USDT probe, from 1
+ *                                                  cstring(N) stdstring(N) pystring(N) pytuple(N); N from 1 to 8 (past
+ *                                                  the registers of the calling convention: on the stack), no blanks
+ *                                                  inside; usdt(N): operand N of the USDT probe, from 1;
+ *                                                  path(N,OFF,OFF[,OFF],SIZE): pointers followed; out(N,SIZE): through
+ *                                                  pointer N at the return; hash(N,BYTES): of the bytes at pointer N;
+ *                                                  member(N,FUNCTION,SIZE[,PLUS]): SIZE bytes at N + offset + PLUS, where
+ *                                                  offset is the one that the library's own accessor FUNCTION uses (its
+ *                                                  code is read, see accessor.h): the row is unusable where it is unclear
+ *             count:reg(3) comm:reg(6)             each may have a name: a field of analyzers/op_fields.def
  *   symbol_reg = 3                                 edge mark: register of the c10::Symbol
  *   set     = record_function/1                    SET/VARIANT, variants 1 to 16. Of a set's variants only the lowest one is
  *                                                  used of which all rows are found in the libraries that a rank maps. So
@@ -32,6 +44,7 @@
 #ifndef RANKTRACE_PROBES_TABLE_H
 #define RANKTRACE_PROBES_TABLE_H
 
+#include "analyzers/ops.h"
 #include "bpf/call.h"
 #include "daemon/level.h"
 #include "daemon/util.h"
@@ -54,7 +67,10 @@ struct probe {
 	char usdt_name[32];
 	enum rt_edge edge;
 	char stage[32];              /* "" if taken from the text */
-	char event[32];
+	char event[32];              /* "" if the row is a mark of a stage */
+	char family[8];
+	char op[32];
+	enum op_field field[RT_CALL_ARGS_MAX]; /* name of arg[i]; OP_FIELD_MAX: none */
 	char set[32];                /* "" if none */
 	uint8_t variant;             /* of the set, from 1 */
 	bool symbols_all;            /* probe every function that matches, not the first pattern's */

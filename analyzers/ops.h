@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of communication libraries to operations of communicators. Pure: no I/O, no clock, no globals; the same code runs
+ * in the daemon, over a store and in tests. One `struct ops` follows one rank (one process).
+ *
+ * What comes in: a record for every probed call (struct ops_event: a probe table's row with its named fields), and, where
+ * the process has a marker library loaded, a record for every operation that the device did (struct ops_device). What goes
+ * out: one row an operation, with its communicator's identity and its number on it, so that rows of different ranks and
+ * nodes can be joined by (communicator, seq) with no configuration.
+ *
+ * Communicators. Told apart by (family, address) while they live; a call that frees one makes its address free. The
+ * identity comes, best first: from the library's own memory with each call (IDENTITY field), from the init call, from the
+ * device record; else it is not known, and the row says so: it is never guessed.
+ *
+ * Numbers. Collectives of a communicator are numbered from 1; point-to-point calls are numbered on their own for each
+ * (communicator, sender, receiver). Where the call itself carries the library's number (SEQ), that is taken. Else they are
+ * counted from the communicator's init. Where init was not seen, numbers are taken from the first device record that
+ * matches a call (marker), or from the process group's own count (OPS_GROUP_SEQ), else counted from the first call seen:
+ * seq_from says which, and only OPS_SEQ_ATTACH may not be joined.
+ *
+ * Groups. A call made in a group (in_group) lasts until the group's closing call returns: its row waits for the
+ * OPS_GROUP record of its thread. A group of one member is no group.
+ *
+ * Work. Libraries that finish in another thread (gloo): OPS_OP announces the operation on its thread, OPS_WORK gives the
+ * object that stands for it (the newest announced call of the same thread that has none), OPS_FINISHED ends it.
+ *
+ * Device records are matched to calls of the same communicator: by number where both are known, else by operation, count
+ * and time (the record's host_ns lies in the call, from its start to its group's end). A row waits for its device record
+ * if its communicator has had one, at most OPS_WAIT_NS after the newest record and OPS_WAITING_MAX of them; a late one
+ * then is counted, not reported. A device record that no call explains (attached in mid-run) makes no row.
+ *
+ * Times are CLOCK_MONOTONIC ns, of the host; device times come already mapped to it. Texts in rows are valid during the
+ * call. Everything in an event may be a lie: lengths, numbers and addresses are bounded here, not believed.
+ */
+#ifndef RANKTRACE_OPS_H
+#define RANKTRACE_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OPS_COMMS_MAX 1024      /* live communicators a rank; the one used longest ago is forgotten beyond it */
+#define OPS_WAITING_MAX 4096    /* rows that wait for a group, a work or a device record */
+#define OPS_RECENT 64           /* operations a communicator whose signature is remembered, to compare ranks */
+#define OPS_WAIT_NS 30000000000ULL
+#define OPS_NAME_BYTES 64
+#define OPS_UNKNOWN UINT64_MAX  /* of a duration, a time, a count: not known */
+
+enum op_field {
+#define OP_FIELD(id, name, meaning) OP_FIELD_##id,
+#include "analyzers/op_fields.def"
+#undef OP_FIELD
+	OP_FIELD_MAX
+};
+
+enum ops_kind {
+	OPS_NONE,
+	OPS_OP,         /* "op": a collective was called */
+	OPS_P2P,        /* "p2p": a send or a receive was called */
+	OPS_GROUP,      /* "group": the outermost group of the thread was closed: start is its opening, end its return */
+	OPS_WORK,       /* "work": the operation just announced on this thread is WORK now */
+	OPS_FINISHED,   /* "finished": WORK is complete */
+	OPS_COMM,       /* "comm": a communicator was made (init, split); COMM is its address */
+	OPS_COMM_FREE,  /* "comm_free": COMM is going away */
+	OPS_CAPTURE,    /* "capture": the thread begins (end_ns 0) or ends recording a device graph; calls between are captured */
+	OPS_CAPTURE_END,/* "capture_end" */
+	OPS_GROUP_SEQ,  /* "group_seq": the framework's process group numbered the last call of this thread SEQ */
+	OPS_KIND_MAX
+};
+
+struct ops_event {
+	enum ops_kind kind;
+	const char *family;     /* of the library: "nccl", "rccl", "hccl", "gloo" */
+	const char *op;         /* "AllReduce", "Send": NCCL's words for all families */
+	uint64_t start_ns;
+	uint64_t end_ns;        /* 0: the return is not seen (or not yet) */
+	uint32_t thread_id;
+	bool in_group;
+	bool has_result;
+	int64_t result;         /* 0: the call succeeded */
+	uint32_t present;       /* 1 << enum op_field */
+	uint64_t field[OP_FIELD_MAX];
+	const char *text;       /* name of a communicator, "" if none */
+};
+
+struct ops_device {
+	uint64_t identity;      /* of the communicator */
+	const char *name;       /* of the communicator, "" if none */
+	uint64_t seq;           /* collectives: from 1 since its init; 0 unknown (point to point) */
+	const char *op;
+	uint64_t count;
+	uint64_t host_ns;       /* when the host gave it to the device's queue */
+	uint64_t start_ns;      /* on the device; OPS_UNKNOWN: not known */
+	uint64_t stop_ns;
+	uint32_t member, members;
+	int32_t peer;           /* -1: collective */
+	bool captured;          /* launched by a recorded graph */
+};
+
+enum ops_seq_from { OPS_SEQ_INIT, OPS_SEQ_LIBRARY, OPS_SEQ_MARKER, OPS_SEQ_GROUP, OPS_SEQ_ATTACH };
+
+struct ops_row {
+	const char *communicator; /* 16 hex digits; "" if its identity is not known */
+	uint64_t seq;
+	enum ops_seq_from seq_from;
+	const char *family;
+	const char *op;
+	const char *dtype;        /* "float32", ...; "" if not known */
+	uint64_t count;           /* OPS_UNKNOWN where the call gives none */
+	uint64_t bytes;           /* of this rank's part, as PyTorch's profiler counts them: see ops_bytes.h */
+	int32_t peer;             /* -1: none */
+	uint64_t host_start_ns;
+	uint64_t host_duration_ns;
+	uint64_t device_start_ns;
+	uint64_t device_duration_ns;
+	bool device;              /* tier: device, else host */
+	bool captured;
+	bool p2p;
+	uint64_t group;           /* number of the group of this rank that it was called in, 0: none */
+	int64_t result;           /* of the call; 0 done */
+	uint32_t thread_id;
+};
+
+struct ops_group {
+	uint64_t group;
+	uint64_t members;         /* calls in it */
+	uint64_t bytes;
+	uint64_t start_ns, duration_ns;
+	uint32_t thread_id;
+};
+
+struct ops_communicator {
+	const char *communicator; /* "" if not known */
+	const char *family;
+	const char *name;         /* as the framework names it, "" if none */
+	uint64_t address;
+	uint32_t member, members; /* members 0: not known */
+	const char *parent;       /* communicator that it was split from, "" if none or not known */
+	int64_t color;            /* of the split; INT64_MIN if none */
+	const char *source;       /* what told its identity: "library", "init", "marker", "" */
+	const char *trouble;      /* why it is not known, "" if it is */
+	uint64_t since_ns;        /* init, or the first call seen */
+	bool freed;
+};
+
+/* Where a rank stands on one communicator. */
+struct ops_point {
+	uint64_t seq;           /* 0: none yet */
+	char op[OPS_NAME_BYTES];
+	uint64_t count, bytes;
+	char dtype[16];
+	uint64_t time_ns;       /* entered: the call's start; completed: its end */
+};
+
+struct ops_standing {
+	char communicator[20];  /* "" if not known */
+	char family[8];
+	char name[OPS_NAME_BYTES];
+	uint64_t address;
+	uint32_t member, members;
+	enum ops_seq_from seq_from;
+	struct ops_point entered;   /* the last collective that the host called */
+	struct ops_point completed; /* the last one known to be complete; seq 0: none, or nothing tells */
+	bool completion_known;      /* something tells of completion: a work, a device record */
+	uint64_t in_call_ns;        /* the host is in the call (or its group's end) since; 0: it is not */
+};
+
+/* Called from within ops_feed(), ops_feed_device(), ops_idle(), ops_end(); must not call back in. */
+struct ops_sink {
+	void (*row)(void *arg, const struct ops_row *row);
+	void (*group)(void *arg, const struct ops_group *group);
+	void (*communicator)(void *arg, const struct ops_communicator *communicator); /* new, or more is known, or freed */
+	void *arg;
+};
+
+struct ops_counts {
+	uint64_t events;
+	uint64_t lost;          /* works that finished unannounced, groups without a member, ... */
+	uint64_t not_waited;    /* rows reported early because too many waited */
+	uint64_t late;          /* device records whose row had gone */
+	uint64_t comms_forgotten;
+};
+
+struct ops;
+
+struct ops *ops_new(const struct ops_sink *sink); /* NULL: out of memory */
+struct ops *ops_free(struct ops *ops);
+void ops_feed(struct ops *ops, const struct ops_event *event);
+void ops_feed_device(struct ops *ops, const struct ops_device *device);
+/* Time has passed: rows that waited long enough go out as they are. */
+void ops_idle(struct ops *ops, uint64_t now_ns);
+/* The rank ended, or its level went off: everything that waits goes out. */
+void ops_end(struct ops *ops);
+/* One a communicator, the one used last first; returns how many were written. */
+size_t ops_standings(const struct ops *ops, struct ops_standing *ret, size_t max);
+/* What the rank called as number seq of that communicator; false where it has not, or that is forgotten. */
+bool ops_at(const struct ops *ops, const char *communicator, uint64_t seq, struct ops_point *ret);
+void ops_counts(const struct ops *ops, struct ops_counts *ret);
+
+/* "count" and so on; OP_FIELD_MAX if there is no such field. ops_kind_parse: OPS_NONE. */
+enum op_field op_field_parse(const char *name);
+const char *op_field_name(enum op_field field);
+enum ops_kind ops_kind_parse(const char *name);
+
+#endif

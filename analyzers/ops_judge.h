@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where everybody stands on a communicator, and who is missing. Pure. In the words of PyTorch's Flight Recorder
+ * (torch/distributed/flight_recorder): COLLECTIVE_TYPE_MISMATCH (members called different operations under one number),
+ * SIZE_OR_SYNTAX_MISMATCH (the same with different sizes or data types), and missing ranks.
+ *
+ * Libraries that only queue work on the device let a rank run ahead of its peers, so being behind is no fault by itself:
+ * a member is missing if another has called a number that this one has not, for longer than patience_ns, and this one has
+ * called nothing on this communicator since. A member that is not on this node is not judged, only counted.
+ */
+#ifndef RANKTRACE_OPS_JUDGE_H
+#define RANKTRACE_OPS_JUDGE_H
+
+#include "analyzers/ops.h"
+
+struct ops_judged {             /* a member, as seen on this node */
+	int32_t rank;           /* global */
+	uint32_t pid;
+	const struct ops *ops;  /* for ops_at() */
+	struct ops_standing standing;
+	/* written by the judge */
+	bool missing;
+	uint64_t behind;        /* numbers behind the farthest member */
+};
+
+enum ops_state { OPS_STATE_RUNNING, OPS_STATE_MISSING, OPS_STATE_TYPE_MISMATCH, OPS_STATE_SIZE_MISMATCH, OPS_STATE_MAX };
+
+struct ops_verdict {
+	enum ops_state state;
+	uint64_t seq;           /* the first number that is missing, or differs */
+	uint64_t waited_ns;     /* since the first member called it */
+	uint32_t here, members; /* of the members that many are on this node */
+	char sentence[256];     /* for people: "rank 1 has not called AllReduce 118 (4.0 MiB) of communicator X; rank 0 waits for 7.1 s" */
+};
+
+/* "RUNNING", "MISSING_RANKS", "COLLECTIVE_TYPE_MISMATCH", "SIZE_OR_SYNTAX_MISMATCH" */
+const char *ops_state_name(enum ops_state state);
+
+/* All members of one communicator. Only those whose seq_from is not OPS_SEQ_ATTACH are compared with others. */
+void ops_judge(struct ops_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct ops_verdict *ret);
+
+#endif
