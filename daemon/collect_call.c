@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes while
- * a level is on, and turns records into marks for the steps room. It serves every level that a table row names.
- */
+/* User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes while
+ * a level is on, and turns records into marks for the steps room. It serves every level that a table row names. */
 #include <fnmatch.h>
 
 #include "bpf/call.h"
@@ -439,7 +437,7 @@ static void status_library(void *arg, struct library *library)
 {
 	struct collector_status *status = arg;
 	const struct attachment *attachment = library->owner_data;
-	const char *name;
+	const char *name, *reason;
 	int error;
 
 	if (!attachment) {
@@ -451,6 +449,8 @@ static void status_library(void *arg, struct library *library)
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
 		for (unsigned i = 0; (name = attachment_missing(attachment, level, i)); i++)
 			collector_note(status, "%s: symbol of '%s' not found in %s", level_name(level), name, library->path);
+		for (unsigned i = 0; (name = attachment_unusable(attachment, level, i, &reason)); i++)
+			collector_note(status, "%s: '%s' cannot be used in %s: %s", level_name(level), name, library->path, reason);
 		for (unsigned i = 0; (name = attachment_refused(attachment, level, i, &error)); i++)
 			collector_note(status, "%s: '%s' could not be attached in %s: %s", level_name(level), name, library->path,
 				       strerror(-error));
