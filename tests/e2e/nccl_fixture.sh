@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Fixture libraries with NCCL's, HCCL's and CUDA's symbols, called in known ways by four ranks: what the store holds is what
+# was called, every call and no other. They stand in for hardware only: the calls are real, what they do is not.
+source "$(dirname "$0")/lib_fixture.sh"
+
+e2e_start levels.L1=true levels.L2=true
+
+echo "-- every collective, groups, failing calls, splits, an address that is used again"
+ranks all 4
+check calls
+named=$(query "select count(*) from communicators where name = 'fixture pair' and instance in (select instance from ranks where pid in ($(pids)))")
+[ "$named" -eq 4 ] || fail "$named communicators have the name that they were given, 4 expected"
+parents=$(query "select count(distinct communicator) from communicators where parent is not null and color in (0, 1)
+	and instance in (select instance from ranks where pid in ($(pids)))")
+[ "$parents" -eq 2 ] || fail "$parents communicators have parent and colour, 2 expected"
+freed=$(query "select count(*) from communicators where freed = 1 and instance = $(instance "${rank_pids[0]}")")
+[ "$freed" -eq 21 ] || fail "$freed communicators of a rank are gone, 21 expected"
+
+echo "-- 100 communicators"
+ranks many 2
+check calls
+
+echo "-- 2,000 calls a second"
+ranks fast 2
+check calls
+lost=$("$tracectl" status --json 2>/dev/null | python3 -c 'import json, sys
+def walk(v):
+    if isinstance(v, dict):
+        for k, x in v.items():
+            if isinstance(x, (int, float)) and not isinstance(x, bool) and ("drop" in k or "lost" in k) and x: print(k, x)
+            walk(x)
+    elif isinstance(v, list):
+        for x in v: walk(x)
+walk(json.load(sys.stdin))')
+[ -z "$lost" ] || fail "something was lost: $lost"
+
+echo "-- HCCL"
+ranks hccl 2
+check calls --lettered
+
+echo "-- device memory"
+ranks memory 1
+check memory
+
+echo "-- a rank is killed in a collective"
+rm -f "$work/stop"
+start_ranks stuck 2
+wait_for 20 truths 10 || fail "the ranks did not call"
+stuck() { "$tracectl" ops --json | grep -q AllReduce; }
+wait_for 10 stuck || fail "tracectl ops does not show the call that does not return"
+sleep 1
+kill -9 "${rank_pids[1]}"
+touch "$work/stop"
+wait "${rank_pids[0]}" || fail "the other rank failed"
+wait "${rank_pids[1]}" 2>/dev/null || true
+flush
+for i in 0 1; do
+	n=$(query "select count(*) from collectives where instance = $(instance "${rank_pids[i]}") and op = 'AllReduce'")
+	# The call that never returned has a row, or none: not two.
+	[ "$n" -ge 9 ] && [ "$n" -le 10 ] || fail "rank $i: $n calls stored, 9 returned and one may have not"
+done
+
+echo "-- L1 comes on in mid-run"
+"$tracectl" set L1=false >/dev/null
+rm -f "$work/stop"
+start_ranks loop 2
+wait_for 20 truths 100 || fail "the ranks do not call"
+"$tracectl" set L1=true >/dev/null
+sleep 2
+touch "$work/stop"
+for pid in "${rank_pids[@]}"; do wait "$pid" || fail "a rank failed"; done
+flush
+check calls --from-middle --least 100
+
+e2e_stop
+e2e_done
