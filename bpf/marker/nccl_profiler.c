@@ -33,7 +33,7 @@ static void *pointer_of(device_handle handle)
 	return (void *)(uintptr_t)handle; /* NCCL only hands it back */
 }
 
-static device_handle handle_of(const void *pointer)
+static device_handle handle_from(const void *pointer)
 {
 	return (uintptr_t)pointer;
 }
@@ -105,7 +105,7 @@ static int start_v1(void *context, void **handle, const void *event)
 	const struct nccl_head_v1 *head = event;
 	const struct nccl_coll_v1 *coll = event;
 	const struct nccl_p2p_v1 *p2p = event;
-	device_handle comm = handle_of(context), op = 0;
+	device_handle comm = handle_from(context), op = 0;
 
 	if (handle)
 		*handle = NULL;
@@ -133,7 +133,7 @@ static int start_v2(void *context, void **handle, const void *event)
 	const struct nccl_head_v1 *head = event;
 	const struct nccl_coll_v2 *coll = event;
 	const struct nccl_p2p_v2 *p2p = event;
-	device_handle comm = handle_of(context), op = 0;
+	device_handle comm = handle_from(context), op = 0;
 
 	if (handle)
 		*handle = NULL;
@@ -173,14 +173,14 @@ static int init_4(void **context, int *mask, const char *name, uint64_t hash, in
 static int start_v4(void *context, void **handle, const void *event)
 {
 	const struct nccl_event_v4 *e = event;
-	device_handle comm = handle_of(context), started = 0;
+	device_handle comm = handle_from(context), started = 0;
 
 	if (handle)
 		*handle = NULL;
 	if (!event || !handle)
 		return 0;
 	if (e->head.type == NCCL_EVENT_KERNEL_CHANNEL)
-		started = device_channel_start(handle_of(e->head.parent), e->channel.time_ns);
+		started = device_channel_start(handle_from(e->head.parent), e->channel.time_ns);
 	else if (e->head.type == NCCL_EVENT_COLL)
 		started = start_coll(comm, &e->coll, e->coll.channels, 0);
 	else if (e->head.type == NCCL_EVENT_P2P)
@@ -238,13 +238,13 @@ static device_handle start_copy_coll(device_handle comm, const struct nccl_copy_
 static int start_v5(void *context, void **handle, const void *event)
 {
 	const struct nccl_event_v5 *e = event;
-	device_handle comm = handle_of(context), started = 0, parent;
+	device_handle comm = handle_from(context), started = 0, parent;
 
 	if (handle)
 		*handle = NULL;
 	if (!event || !handle)
 		return 0;
-	parent = handle_of(e->head.parent);
+	parent = handle_from(e->head.parent);
 	if (e->head.type == NCCL_EVENT_KERNEL_CHANNEL)
 		started = device_channel_start(parent, e->channel.time_ns);
 	else if (e->head.type == NCCL_EVENT_COLL)
@@ -263,20 +263,20 @@ static int start_v5(void *context, void **handle, const void *event)
 
 static int stop(void *handle)
 {
-	device_op_stop(handle_of(handle)); /* of a channel: it has told its end already */
+	device_op_stop(handle_from(handle)); /* of a channel: it has told its end already */
 	return 0;
 }
 
 static int record(void *handle, int state, const union nccl_state_args *args)
 {
 	if (state == NCCL_STATE_CHANNEL_STOP && args)
-		device_channel_stop(handle_of(handle), args->channel_time_ns);
+		device_channel_stop(handle_from(handle), args->channel_time_ns);
 	return 0;
 }
 
 static int finalize(void *context)
 {
-	device_comm_close(handle_of(context));
+	device_comm_close(handle_from(context));
 	return 0;
 }
 
