@@ -49,7 +49,7 @@ void marker_probe(const void *data, uint32_t count, uint32_t record_bytes, uint3
 			is_told |= told[k] == record[i].identity;
 		assert_true(is_told);
 		assert_true(records < RECORDS_MAX);
-		if (record[i].kind != RT_MARKER_COMM)
+		if (record[i].kind != RT_MARKER_COMM && record[i].kind != RT_MARKER_OPEN) /* a slow machine */
 			seen[records++] = record[i];
 	}
 }
