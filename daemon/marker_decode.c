@@ -125,8 +125,10 @@ void marker_decode(struct marker_process *process, const struct rt_marker_event 
 	for (uint32_t i = 0; i < event->records; i++) {
 		struct rt_marker_record record = event->record[i];
 
-		record.text[sizeof(record.text) - 1] = 0;
-		record.dtype[sizeof(record.dtype) - 1] = 0;
+		if (record.kind != RT_MARKER_COMM) { /* whose name is elsewhere */
+			record.text[sizeof(record.text) - 1] = 0;
+			record.dtype[sizeof(record.dtype) - 1] = 0;
+		}
 		if (record.kind != RT_MARKER_NONE) /* one of those that could not be copied */
 			on_record(process, &record, sink, arg);
 	}
