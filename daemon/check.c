@@ -20,6 +20,9 @@ enum {
 	CAPABILITY_BPF = 39
 };
 
+#define NCCL_CONF "/etc/nccl.conf"
+#define NCCL_PLUGIN_KEY "NCCL_PROFILER_PLUGIN="
+#define NCCL_PLUGIN RANKTRACE_LIBDIR "/libnccl-profiler-ranktrace.so"
 #define DISK_FREE_BYTES_LOW (1ULL << 30)
 
 static struct check_item *add(struct check_list *list, const char *topic, enum check_verdict verdict,
@@ -215,6 +218,38 @@ static void check_state(const struct context *context, struct check_list *list)
 			(unsigned long long)(free_bytes >> 20));
 }
 
+/* Whether a line of NCCL's own configuration gives our plugin to every NCCL process of the node. */
+static bool nccl_conf_names_us(void)
+{
+	_cleanup_fclose_ FILE *f = fopen(NCCL_CONF, "re");
+	char line[1024];
+	bool named = false;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, NCCL_PLUGIN_KEY, strlen(NCCL_PLUGIN_KEY)) == 0)
+			named |= strstr(line, "ranktrace") != NULL;
+	return named;
+}
+
+static void check_device_times(const struct context *context, struct check_list *list)
+{
+	bool named = nccl_conf_names_us();
+
+	(void)context;
+	if (access(NCCL_PLUGIN, R_OK) < 0)
+		add(list, "device times", CHECK_LIMITED,
+			named ? "install the package ranktrace-nccl, or give the library's whole path in " NCCL_CONF
+			      : "install the package ranktrace-nccl if jobs here use NCCL",
+			"%s is not there, so NCCL operations have host times only", NCCL_PLUGIN);
+	else if (named)
+		add(list, "device times", CHECK_OK, "", "every NCCL process that starts loads the marker library (" NCCL_CONF ")");
+	else
+		add(list, "device times", CHECK_LIMITED,
+			"add the line " NCCL_PLUGIN_KEY "ranktrace to " NCCL_CONF ", or to a job's environment",
+			"the marker library is installed and " NCCL_CONF " does not name it: NCCL operations have device times "
+			"only in jobs that load it themselves");
+}
+
 static void check_ranks(const struct context *context, struct check_list *list)
 {
 	size_t count;
@@ -310,6 +345,7 @@ static void (*const checks[])(const struct context *context, struct check_list *
 	check_pid_namespace,
 	check_capabilities,
 	check_state,
+	check_device_times,
 	check_ranks,
 	check_levels,
 };

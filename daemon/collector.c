@@ -10,13 +10,17 @@
 #include "daemon/log.h"
 #include "daemon/store.h"
 
+#ifndef COLLECTORS_DEF /* the table's own test has one of its own */
+#define COLLECTORS_DEF "daemon/collectors.def"
+#endif
+
 #define COLLECTOR(name) extern const struct collector collector_##name;
-#include "daemon/collectors.def"
+#include COLLECTORS_DEF
 #undef COLLECTOR
 
 static const struct collector *const table[] = {
 #define COLLECTOR(name) &collector_##name,
-#include "daemon/collectors.def"
+#include COLLECTORS_DEF
 #undef COLLECTOR
 };
 

@@ -13,11 +13,13 @@ DESTDIR=$work/root cmake --install "$2" >/dev/null
 # Units of a distribution with a /lib of its own are in /lib/systemd; the package's macros say /usr/lib.
 installed=$(cd "$work/root" && find . -not -type d | sed 's|^\./|/|; s|^/lib/|/usr/lib/|' | sort)
 libdir=/usr/lib
+arch_libdir=/usr/$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$2/CMakeCache.txt")
 patterns=$(sed -n '/^%files/,/^%changelog/p' "$1/packaging/rpm/ranktrace.spec" | sed -E '
 	/^%(files|changelog|license|doc|dir)/d; /^$/d; s/^%(config|attr)\([^)]*\) //
 	s|%\{_sbindir\}|/usr/sbin|; s|%\{_bindir\}|/usr/bin|; s|%\{_libexecdir\}|/usr/libexec|; s|%\{_datadir\}|/usr/share|
 	s|%\{_docdir\}|/usr/share/doc|; s|%\{_mandir\}|/usr/share/man|; s|%\{_sysconfdir\}|/etc|
 	s|%\{_unitdir\}|'$libdir'/systemd/system|; s|%\{_presetdir\}|'$libdir'/systemd/system-preset|
+	s|%\{_libdir\}|'"$arch_libdir"'|
 	s|%\{_sysusersdir\}|'$libdir'/sysusers.d|')
 failed=0
 while read -r pattern; do

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#define COLLECTORS_DEF "tests/unit/three_collectors.def"
 #include "daemon/collector.c" /* with the collectors below */
 
 static char story[1024];

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "bpf/marker/batch.h"
+#include "bpf/marker/usdt.h"
+
+static struct {
+	pthread_mutex_t lock;
+	uint32_t used;
+	uint64_t number;	      /* of the batch that is being filled, from 1 */
+	_Atomic uint64_t oldest_ns;   /* when its first record came; 0: it is empty */
+	uint64_t flushed_ns;
+	_Atomic uint64_t lost;
+	uint64_t lost_told;
+	struct rt_marker_record record[RT_MARKER_BATCH_MAX];
+} batch = {.lock = PTHREAD_MUTEX_INITIALIZER, .number = 1};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t = {0};
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}
+
+uint64_t batch_now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Threads read the clock before they wait for the lock, so that `then` may be later. */
+static bool passed(uint64_t now_ns, uint64_t then_ns, uint64_t wanted_ns)
+{
+	return now_ns > then_ns && now_ns - then_ns > wanted_ns;
+}
+
+/* A function of its own, so that the library has the probe once. The lock is held: the records must not move. */
+static __attribute__((noinline)) void hand_over(uint64_t now_ns)
+{
+	if (batch.used > 0)
+		marker_probe(batch.record, batch.used, sizeof(batch.record[0]), RT_MARKER_VERSION);
+	batch.used = 0;
+	batch.number++;
+	batch.flushed_ns = now_ns;
+	atomic_store_explicit(&batch.oldest_ns, 0, memory_order_relaxed);
+}
+
+/* The host's two clocks in one moment, as well as a process can: between two readings of one. */
+static void pair_clocks(struct rt_marker_comm *comm)
+{
+	uint64_t before_ns = clock_ns(CLOCK_MONOTONIC), after_ns;
+
+	comm->device_pair_ns = clock_ns(CLOCK_REALTIME);
+	after_ns = clock_ns(CLOCK_MONOTONIC);
+	comm->host_pair_ns = before_ns + (after_ns - before_ns) / 2;
+}
+
+static void add_comm(struct batch_comm *comm)
+{
+	struct rt_marker_comm record = comm->record;
+
+	record.kind = RT_MARKER_COMM;
+	record.size_bytes = sizeof(record);
+	record.lost = atomic_load_explicit(&batch.lost, memory_order_relaxed);
+	pair_clocks(&record);
+	memcpy(&batch.record[batch.used++], &record, sizeof(record));
+	comm->batch = batch.number;
+}
+
+void batch_comm_set(struct batch_comm *comm, const struct rt_marker_comm *record)
+{
+	pthread_mutex_lock(&batch.lock);
+	comm->record = *record;
+	comm->batch = 0;
+	pthread_mutex_unlock(&batch.lock);
+}
+
+void batch_put(struct batch_comm *comm, const struct rt_marker_record *record, uint64_t now_ns, bool quiet)
+{
+	struct rt_marker_record *place;
+	uint64_t lost;
+
+	pthread_mutex_lock(&batch.lock);
+	if (comm->batch != batch.number) {
+		if (batch.used + 2 > RT_MARKER_BATCH_MAX)
+			hand_over(now_ns);
+		add_comm(comm);
+	}
+	place = &batch.record[batch.used++];
+	*place = *record;
+	lost = atomic_load_explicit(&batch.lost, memory_order_relaxed);
+	if (lost != batch.lost_told)
+		place->flags |= RT_MARKER_LOST;
+	batch.lost_told = lost;
+	if (batch.oldest_ns == 0)
+		atomic_store_explicit(&batch.oldest_ns, now_ns, memory_order_relaxed);
+	if (batch.used >= RT_MARKER_BATCH_MAX || passed(now_ns, batch.oldest_ns, BATCH_WAIT_NS) ||
+		(quiet && passed(now_ns, batch.flushed_ns, BATCH_QUIET_NS)))
+		hand_over(now_ns);
+	pthread_mutex_unlock(&batch.lock);
+}
+
+void batch_count_lost(void)
+{
+	atomic_fetch_add_explicit(&batch.lost, 1, memory_order_relaxed);
+}
+
+void batch_poll(uint64_t now_ns)
+{
+	uint64_t oldest_ns = atomic_load_explicit(&batch.oldest_ns, memory_order_relaxed);
+
+	if (oldest_ns != 0 && passed(now_ns, oldest_ns, BATCH_WAIT_NS))
+		batch_flush(now_ns);
+}
+
+void batch_flush(uint64_t now_ns)
+{
+	pthread_mutex_lock(&batch.lock);
+	hand_over(now_ns);
+	pthread_mutex_unlock(&batch.lock);
+}
