@@ -11,7 +11,7 @@
 
 #include "bpf/event.h"
 
-#define RT_LAUNCH_APIS_MAX 8
+#define RT_LAUNCH_APIS_MAX 16
 #define RT_LAUNCH_THREADS_MAX 4096 /* that launch in one window; a launch of one more is counted as a drop */
 
 struct rt_launch_sum {

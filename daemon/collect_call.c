@@ -116,6 +116,8 @@ static bool wanted(void *arg, const char *base_name)
 	return false;
 }
 
+extern const struct collector collector_call;
+
 static int load_tables(struct call *call)
 {
 	const char *dirs[] = {call->context->config.probes_base_dir, call->context->config.probes_dir};
@@ -129,6 +131,7 @@ static int load_tables(struct call *call)
 			return r;
 		}
 	}
+	probe_table_keep_levels(&call->table, collector_call.levels);
 	if (call->table.count == 0)
 		log_warning("call", "no probe table in %s or %s; no function will be seen", dirs[0], dirs[1]);
 	call->pattern = calloc(call->table.count * PROBE_PATTERNS_MAX + 1, sizeof(*call->pattern));
@@ -456,8 +459,6 @@ static void status_library(void *arg, struct library *library)
 				       strerror(-error));
 	}
 }
-
-extern const struct collector collector_call;
 
 static void call_status(void *state, struct collector_status *ret)
 {

@@ -53,7 +53,8 @@ struct schema_table {
 };
 
 /* Indices into schema_tables[]; the order is free, numbers are not on disk. */
-enum schema_id { TABLE_RANKS, TABLE_STEPS, TABLE_STAGES, TABLE_IN_FLIGHT, TABLE_OFFCPU, TABLE_OFFCPU_SUM, TABLE_DROPS,
+enum schema_id { TABLE_RANKS, TABLE_STEPS, TABLE_STAGES, TABLE_IN_FLIGHT, TABLE_OFFCPU, TABLE_OFFCPU_SUM, TABLE_LAUNCHES,
+		 TABLE_DROPS,
 		 TABLE_CLOCK, TABLE_MAX };
 
 extern const struct schema_table schema_tables[TABLE_MAX];
