@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kernel side of the sampled launches: a hit adds to the sums of its thread and does nothing else. Only the thread itself
- * writes its entry, so no addition is lost; the daemon reads when all probes are gone.
+ * Kernel side of the sampled launches: a hit adds to the sums of its thread and does nothing else. Only the thread
+ * itself writes its entry, so no addition is lost; the daemon reads when all probes are gone.
  *
- * Probes are put on and taken away one after the other. So that every function is counted over the same time, hits count
- * only between window_start_ns and the moment when it is 0 again.
+ * Probes are put on and taken away one after the other. So that every function is counted over the same time, hits
+ * count only between window_start_ns and the moment when it is 0 again.
  */
 #include "bpf/probe.bpf.h"
 #include "bpf/launches.h"

@@ -3,8 +3,8 @@
  * Launches of kernels on the device, summed by thread while a window is open. No record goes through the ring: the
  * daemon takes the sums out of the map `launches` when the probes of the window are gone.
  *
- * Which function was hit is the cookie of its probe: a number below RT_LAUNCH_APIS_MAX that the daemon gave it. Times are
- * CLOCK_MONOTONIC nanoseconds.
+ * Which function was hit is the cookie of its probe: a number below RT_LAUNCH_APIS_MAX that the daemon gave it. Times
+ * are CLOCK_MONOTONIC nanoseconds.
  */
 #ifndef RANKTRACE_LAUNCHES_H
 #define RANKTRACE_LAUNCHES_H

@@ -122,16 +122,12 @@ static int load_tables(struct call *call)
 {
 	const char *dirs[] = {call->context->config.probes_base_dir, call->context->config.probes_dir};
 	char error[512];
+	int r = probe_table_load_dirs(&call->table, dirs, ARRAY_SIZE(dirs), collector_call.levels, error, sizeof(error));
 
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		int r = probe_table_load_dir(&call->table, dirs[i], error, sizeof(error));
-
-		if (r < 0) {
-			log_error("call", "%s", error);
-			return r;
-		}
+	if (r < 0) {
+		log_error("call", "%s", error);
+		return r;
 	}
-	probe_table_keep_levels(&call->table, collector_call.levels);
 	if (call->table.count == 0)
 		log_warning("call", "no probe table in %s or %s; no function will be seen", dirs[0], dirs[1]);
 	call->pattern = calloc(call->table.count * PROBE_PATTERNS_MAX + 1, sizeof(*call->pattern));

@@ -2,7 +2,8 @@
 /*
  * Launches of kernels on the device, in sampled windows: while the switch L1.launches is on, one window a period at a
  * random time of it, so that the windows fall on all parts of a step and those of two nodes do not go in step. Between
- * windows no probe is attached; with the switch off there is no program in the kernel, no thread and no look at libraries.
+ * windows no probe is attached; with the switch off there is no program in the kernel, no thread and no look at
+ * libraries.
  *
  * The loop's side: follows the ranks' libraries, gives the worker (launch_worker.h) its orders and turns results into
  * rows. A rank in which launches would be seen and none came has a row of its own with count 0.
@@ -20,7 +21,8 @@
 
 #define SCAN_FIRST_NS (500 * NSEC_PER_MSEC)
 #define SCAN_SHARE 20 /* all looks at libraries together take at most one part in so many of a CPU */
-/* What a window takes besides its length: probes on and off, and the ticks of the loop. Measured: 8 to 16 and 25 to 50 ms. */
+/* What a window takes besides its length: probes on and off, and the ticks of the loop. Measured: 8 to 16 and 25 to 50
+ * ms. */
 #define WINDOW_MARGIN_NS (200 * NSEC_PER_MSEC)
 
 /* What we follow of a rank, by its slot. */
@@ -34,14 +36,14 @@ struct watch {
 struct launches {
 	struct context *context;
 	struct launch_places *places;
-	size_t rows; /* of the tables */
+	size_t rows;		      /* of the tables */
 	struct launch_window *window; /* these two with the switch on only */
 	struct launch_worker *worker;
 	bool on;
 	uint64_t period_start_ns;
-	uint64_t events; /* windows that were stored */
+	uint64_t events;    /* windows that were stored */
 	uint64_t strangers; /* threads of processes that are no rank any more */
-	int error; /* of the last window */
+	int error;	    /* of the last window */
 	size_t watches;
 	struct watch *watch;
 };
@@ -71,16 +73,12 @@ static int load_table(struct launches *launches, struct probe_table *table)
 	const struct config *config = &launches->context->config;
 	const char *dirs[] = {config->probes_base_dir, config->probes_dir};
 	char error[512];
+	int r = probe_table_load_dirs(table, dirs, ARRAY_SIZE(dirs), collector_launches.levels, error, sizeof(error));
 
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		int r = probe_table_load_dir(table, dirs[i], error, sizeof(error));
-
-		if (r < 0) {
-			log_error("launches", "%s", error);
-			return r;
-		}
+	if (r < 0) {
+		log_error("launches", "%s", error);
+		return r;
 	}
-	probe_table_keep_levels(table, collector_launches.levels);
 	launches->rows = table->count;
 	return 0;
 }
@@ -176,7 +174,8 @@ static void put_row(struct launches *launches, const struct rank *rank, const st
 	(void)store_put(launches->context->store, TABLE_LAUNCHES, row, ARRAY_SIZE(row));
 }
 
-static void put_thread(struct launches *launches, const struct launch_result *result, const struct launch_thread *thread)
+static void put_thread(
+	struct launches *launches, const struct launch_result *result, const struct launch_thread *thread)
 {
 	const struct rank *rank = ranks_by_pid(launches->context->ranks, thread->pid);
 
@@ -212,7 +211,8 @@ static void take_result(struct launches *launches)
 		return;
 	threads = result.thread;
 	if (result.error && result.error != launches->error)
-		log_warning("launches", "a library cannot be probed: %s; its launches stay unseen", strerror(-result.error));
+		log_warning("launches", "a library cannot be probed: %s; its launches stay unseen",
+			strerror(-result.error));
 	launches->error = result.error;
 	if (result.duration_ns == 0)
 		return;
@@ -233,7 +233,8 @@ static uint64_t window_ns(const struct launches *launches)
 /* Some time of the period, so that window and margin still fit; where they do not, its start. */
 static uint64_t random_part_ns(const struct launches *launches)
 {
-	uint64_t taken_ns = window_ns(launches) + WINDOW_MARGIN_NS, period_ns = launches->context->config.launches_period_ns;
+	uint64_t taken_ns = window_ns(launches) + WINDOW_MARGIN_NS,
+		 period_ns = launches->context->config.launches_period_ns;
 	uint64_t number = 0;
 
 	if (taken_ns >= period_ns || getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
@@ -258,8 +259,8 @@ static void order_window(struct launches *launches, uint64_t now_ns)
 		return;
 	}
 	for (size_t i = 0; i < launches->watches; i++)
-		launches->watch[i].in_window = launches->watch[i].instance &&
-			launch_places_has(launches->places, launches->watch[i].instance);
+		launches->watch[i].in_window =
+			launches->watch[i].instance && launch_places_has(launches->places, launches->watch[i].instance);
 }
 
 static void launches_tick(void *state, uint64_t now_ns)

@@ -116,8 +116,11 @@ int launch_places_new(struct probe_table *table, struct launch_places **ret)
 		log_warning("launches", "%s", places->trouble);
 		places->table.count = RT_LAUNCH_APIS_MAX;
 	}
-	places->engine = (struct attach_engine){
-		.table = &places->table, .mixes_specs = true, .spec_new = spec_new, .spec_free = spec_free, .arg = places};
+	places->engine = (struct attach_engine){.table = &places->table,
+		.mixes_specs = true,
+		.spec_new = spec_new,
+		.spec_free = spec_free,
+		.arg = places};
 	*ret = places;
 	return 0;
 }

@@ -75,7 +75,8 @@ static int attach(struct launch_window *window, const struct launch_target *from
 		bpf_program__fd(window->skeleton->progs.launch), &target, false, ret);
 }
 
-/* The time from a thread's last launch to the window's end is a gap of at least that length, of the API launched last. */
+/* The time from a thread's last launch to the window's end is a gap of at least that length, of the API launched last.
+ */
 static void take_thread(uint64_t key, const struct rt_launch_thread *from, uint64_t end_ns, struct launch_thread *ret)
 {
 	uint64_t gap_ns = end_ns > from->last_ns ? end_ns - from->last_ns : 0;

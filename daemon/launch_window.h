@@ -30,12 +30,12 @@ struct launch_thread {
 };
 
 struct launch_result {
-	uint64_t start_ns;    /* CLOCK_MONOTONIC; launches count from here */
-	uint64_t duration_ns; /* for so long; 0: there was no window */
+	uint64_t start_ns;	       /* CLOCK_MONOTONIC; launches count from here */
+	uint64_t duration_ns;	       /* for so long; 0: there was no window */
 	uint64_t attach_ns, detach_ns; /* what the kernel took for it */
-	unsigned attached;    /* places */
-	int error;            /* of the first file that could not be probed, 0 if none; the others were */
-	size_t error_target;  /* which one */
+	unsigned attached;	       /* places */
+	int error;		       /* of the first file that could not be probed, 0 if none; the others were */
+	size_t error_target;	       /* which one */
 	size_t threads;
 	struct launch_thread *thread; /* free() */
 };
@@ -50,7 +50,7 @@ bool launch_window_tells_apis(const struct launch_window *window);
 typedef void (*launch_wait)(void *arg, uint64_t until_ns);
 
 /* ret is filled in any case. When it returns no probe is left. */
-void launch_window_run(struct launch_window *window, const struct launch_target *target, size_t targets, uint64_t length_ns,
-	launch_wait wait, void *arg, struct launch_result *ret);
+void launch_window_run(struct launch_window *window, const struct launch_target *target, size_t targets,
+	uint64_t length_ns, launch_wait wait, void *arg, struct launch_result *ret);
 
 #endif

@@ -12,7 +12,7 @@ struct launch_worker {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	enum { SLOT_EMPTY, SLOT_ORDER, SLOT_RESULT } slot;
-	struct launch_order *order; /* with SLOT_ORDER */
+	struct launch_order *order;  /* with SLOT_ORDER */
 	struct launch_result result; /* with SLOT_RESULT */
 	bool stopping;
 };

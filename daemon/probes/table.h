@@ -95,6 +95,9 @@ int probe_table_load_dir(struct probe_table *table, const char *dir, char *error
 void probe_table_free(struct probe_table *table);
 /* Forgets rows of other levels than these LEVEL_BIT()s: what another collector attaches. */
 void probe_table_keep_levels(struct probe_table *table, uint32_t levels);
+/* The tables of several folders, one after the other, and of them what a collector of these levels keeps. */
+int probe_table_load_dirs(struct probe_table *table, const char *const *dirs, size_t count, uint32_t levels, char *error,
+			  size_t error_size);
 
 /*
  * Which rows to use for a group of libraries that are mapped together: found[i] says whether row i's library, and its

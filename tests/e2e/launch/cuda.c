@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for CUDA's libraries: with DRIVER the driver's cuLaunchKernel, else the runtime's cudaLaunchKernel, which ends
- * in the driver's (or, with ALONE, in itself).
+ * Stands in for CUDA's libraries: with DRIVER the driver's cuLaunchKernel, else the runtime's cudaLaunchKernel, which
+ * ends in the driver's (or, with ALONE, in itself).
  */
 #define EXPORT __attribute__((visibility("default"), noinline))
 
