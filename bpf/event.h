@@ -23,7 +23,7 @@ enum rt_kind {
 	RT_KIND_EXEC = 4,     /* proc.h: a process has a new image */
 	RT_KIND_EXIT = 5,     /* proc.h: a process ended (its last thread) */
 	RT_KIND_MARKER = 6,   /* marker.h: records of a marker library */
-	RT_KIND_LAUNCHES = 7, /* launches.h: launches of a thread in one sampled window, summed */
+	RT_KIND_LAUNCHES = 7, /* launches.h: no record, only a counter of drops: launches that found no room */
 	RT_KIND_MAX
 };
 

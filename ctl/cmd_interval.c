@@ -64,7 +64,7 @@ int cmd_interval(const struct options *options, int argc, char **argv)
 		if (argv[i][0] == '-')
 			return fail_argument("interval", argv[i]);
 		ranktrace__level_interval__init(&intervals[i]);
-		code = level_split("interval", argv[i], false, &intervals[i].level, &value);
+		code = level_split("interval", argv[i], true, &intervals[i].level, &value);
 		if (code == EXIT_DONE)
 			code = parse_minutes(intervals[i].level, value, &intervals[i].minutes);
 		if (code != EXIT_DONE)

@@ -33,7 +33,7 @@ int cmd_print(const struct options *options, int argc, char **argv)
 	if (only && only[0] == '-')
 		return fail_argument("print", only);
 	if (only && !level_known(only))
-		return fail(EXIT_USAGE, "unknown level '%s'; print takes L0, L1, L2, L3 or all", only);
+		return fail(EXIT_USAGE, "unknown level '%s'; print takes all or one of %s", only, level_words());
 	code = client_get(options, RANKTRACE__REQUEST_TYPE__REQUEST_PRINT, RANKTRACE__RESPONSE__BODY_LEVELS, &response);
 	if (code != EXIT_DONE)
 		return code;

@@ -95,7 +95,7 @@ static int parse_words(int argc, char **argv, Ranktrace__LevelSwitch *switches, 
 		if (request->n_set == SET_MAX)
 			return fail(EXIT_USAGE, "set takes at most %d levels", SET_MAX);
 		ranktrace__level_switch__init(item);
-		code = level_split("set", argv[i], true, &item->level, &value);
+		code = level_split("set", argv[i], false, &item->level, &value);
 		if (code == EXIT_DONE)
 			code = parse_on(item->level, value, &item->on);
 		if (code != EXIT_DONE)

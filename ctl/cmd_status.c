@@ -189,7 +189,7 @@ static void print_collector(const Ranktrace__Collector *c)
 
 	for (size_t i = 0, at = 0; i < c->n_levels && at < sizeof(levels); i++)
 		at += (size_t)snprintf(levels + at, sizeof(levels) - at, "%s%s", i ? "," : "", c->levels[i]);
-	printf("%-9s %-8s %6llu %4llu %12s %7s  %s\n", out_cut(name, 9), out_cut(levels, 11),
+	printf("%-9s %-11s %6llu %4llu %12s %7s  %s\n", out_cut(name, 9), out_cut(levels, 11),
 		(unsigned long long)c->probes_attached, (unsigned long long)c->libraries, out_count(c->events, a),
 		out_count(c->drops, b), out_cut(summary, 60));
 	print_level_probes(c);
@@ -218,7 +218,7 @@ static void print_status(const Ranktrace__StatusBody *body)
 		print_operations(body->operations);
 	printf("%-8s  %s record%s lost in the kernel, %s refused as malformed\n", "drops",
 		out_count(body->ring_drops, a), body->ring_drops == 1 ? "" : "s", out_count(body->records_refused, b));
-	printf("\n%-9s %-8s %6s %4s %12s %7s  %s\n", "COLLECTOR", "LEVELS", "PROBES", "LIBS", "EVENTS", "DROPS",
+	printf("\n%-9s %-11s %6s %4s %12s %7s  %s\n", "COLLECTOR", "LEVELS", "PROBES", "LIBS", "EVENTS", "DROPS",
 		"SEES");
 	for (size_t i = 0; i < body->n_collectors; i++)
 		print_collector(body->collectors[i]);

@@ -3,44 +3,78 @@
 #include "ctl/levels.h"
 #include "ctl/out.h"
 
-bool level_known(const char *text)
+static const struct {
+	const char *word;
+	double interval_minutes; /* 0: has none */
+} levels[] = {
+#define LEVEL(id, word, on, interval_minutes) {word, interval_minutes},
+#include "proto/levels.def"
+#undef LEVEL
+};
+
+/* Every word after a comma; the first comma is left out by level_words(). */
+static const char words[] =
+#define LEVEL(id, word, on, interval_minutes) ", " word
+#include "proto/levels.def"
+#undef LEVEL
+	;
+
+const char *level_words(void)
 {
-	return text[0] == 'L' && text[1] >= '0' && text[1] <= '3' && !text[2];
+	return words + strlen(", ");
 }
 
-int level_split(const char *verb, char *text, bool has_l0, char **ret_level, char **ret_value)
+/* Index, or the number of levels where it is none. */
+static size_t level_find(const char *text)
+{
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(levels) && strcmp(levels[i].word, text) != 0)
+		i++;
+	return i;
+}
+
+bool level_known(const char *text)
+{
+	return level_find(text) < ARRAY_SIZE(levels);
+}
+
+int level_split(const char *verb, char *text, bool needs_interval, char **ret_level, char **ret_value)
 {
 	char *equals = strchr(text, '=');
+	size_t level;
 
 	if (!equals)
 		return fail(EXIT_USAGE, "'%s' is not LEVEL=VALUE; usage: tracectl %s %s", text, verb,
 			verb_find(verb)->usage);
 	*equals = 0;
-	if (!level_known(text))
-		return fail(EXIT_USAGE, "unknown level '%s'; levels are %sL1, L2 and L3", text, has_l0 ? "L0, " : "");
-	if (!has_l0 && text[1] == '0')
-		return fail(EXIT_USAGE, "L0 has no %s; L1, L2 and L3 have one", verb);
+	level = level_find(text);
+	if (level == ARRAY_SIZE(levels))
+		return fail(EXIT_USAGE, "unknown level '%s'; levels and switches are %s", text,
+			needs_interval ? "L1, L2 and L3" : level_words());
+	if (needs_interval && levels[level].interval_minutes <= 0)
+		return fail(EXIT_USAGE, "%s has no %s; L1, L2 and L3 have one", text, verb);
 	*ret_level = text;
 	*ret_value = equals + 1;
 	return EXIT_DONE;
 }
 
-json_t *levels_json(size_t count, Ranktrace__Level *const *levels, const char *only)
+json_t *levels_json(size_t count, Ranktrace__Level *const *list, const char *only)
 {
 	json_t *all = json_object();
 
 	for (size_t i = 0; i < count; i++) {
 		json_t *item;
 
-		if (only && strcmp(levels[i]->level, only) != 0)
+		if (only && strcmp(list[i]->level, only) != 0)
 			continue;
 		item = json_object();
-		json_object_set_new(item, "on", json_boolean(levels[i]->on));
-		if (levels[i]->remaining_ns)
-			json_object_set_new(item, "remaining_ns", json_integer((json_int_t)levels[i]->remaining_ns));
-		if (levels[i]->interval_minutes > 0)
-			json_object_set_new(item, "interval_minutes", json_real(levels[i]->interval_minutes));
-		json_object_set_new(all, levels[i]->level, item);
+		json_object_set_new(item, "on", json_boolean(list[i]->on));
+		if (list[i]->remaining_ns)
+			json_object_set_new(item, "remaining_ns", json_integer((json_int_t)list[i]->remaining_ns));
+		if (list[i]->interval_minutes > 0)
+			json_object_set_new(item, "interval_minutes", json_real(list[i]->interval_minutes));
+		json_object_set_new(all, list[i]->level, item);
 	}
 	return all;
 }

@@ -5,12 +5,13 @@
 const struct verb verbs[] = {
 	{"set", cmd_set, "LEVEL=true|false... [--for TIME] [--json]", "turn collection levels on or off",
 		"Levels are L0 (steps and stages), L1 (communication), L2 (memory) and L3 (operating system).\n"
+		"A switch of its own, whatever its level is: L1.launches (launches of kernels, in sampled windows).\n"
 		"--for 10m turns what is turned on off again after that time (s, m, h, d; no unit: seconds).\n"
 		"Answers when probes are attached or detached, and says what happened.\n"},
 	{"interval", cmd_interval, "LEVEL=MINUTES... [--json]", "set the dump interval of L1, L2 or L3",
 		"Minutes may have a fraction; they are above 0 and at most 10080 (a week).\n"
 		"This version keeps intervals and writes no dumps yet.\n"},
-	{"print", cmd_print, "[L0|L1|L2|L3|all] [--json]", "show levels and intervals", ""},
+	{"print", cmd_print, "[LEVEL|all] [--json]", "show levels, switches and intervals", ""},
 	{"status", cmd_status, "[--json]", "show collectors, drops, the store and the daemon's own cost", ""},
 	{"ranks", cmd_ranks, "[--json]", "show the training ranks of this node and what each is in now", ""},
 	{"ops", cmd_ops, "[--rank LIST] [--json]", "show where ranks stand on their communicators, and who is missing",

@@ -328,7 +328,7 @@ static void check_levels(const struct context *context, struct check_list *list)
 
 		if (context->collectors && !served)
 			add(list, level_name(l), CHECK_LIMITED, "", "no collector of this build serves it");
-		else if (!context->collectors && l < LEVEL_L3 && !probes)
+		else if (!context->collectors && l != LEVEL_L3 && !probes)
 			add(list, level_name(l), CHECK_MISSING, "see uprobes above", "needs library probes");
 		else if (!context->collectors)
 			add(list, level_name(l), CHECK_OK, "",

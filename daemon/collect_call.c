@@ -144,18 +144,17 @@ static bool wanted(void *arg, const char *base_name)
 	return false;
 }
 
+extern const struct collector collector_call;
+
 static int load_tables(struct call *call)
 {
 	const char *dirs[] = {call->context->config.probes_base_dir, call->context->config.probes_dir};
 	char error[512];
+	int r = probe_table_load_dirs(&call->table, dirs, ARRAY_SIZE(dirs), collector_call.levels, error, sizeof(error));
 
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		int r = probe_table_load_dir(&call->table, dirs[i], error, sizeof(error));
-
-		if (r < 0) {
-			log_error("call", "%s", error);
-			return r;
-		}
+	if (r < 0) {
+		log_error("call", "%s", error);
+		return r;
 	}
 	if (call->table.count == 0)
 		log_warning("call", "no probe table in %s or %s; no function will be seen", dirs[0], dirs[1]);
@@ -440,8 +439,6 @@ static void status_library(void *arg, struct library *library)
 				       strerror(-error));
 	}
 }
-
-extern const struct collector collector_call;
 
 static void call_status(void *state, struct collector_status *ret)
 {

@@ -48,6 +48,8 @@ static const struct key keys[] = {
 	{"ranks", "max", KEY_COUNT, FIELD(ranks_max), "1024", "1", "65536", false},
 	{"ranks", "scan_interval", KEY_DURATION, FIELD(scan_interval_ns), "5s", "100ms", "10m", true},
 	{"sched", "offcpu_threshold", KEY_DURATION, FIELD(offcpu_threshold_ns), "1ms", "1us", "10s", false},
+	{"launches", "window", KEY_DURATION, FIELD(launches_window_ns), "50ms", "1ms", "1s", true},
+	{"launches", "period", KEY_DURATION, FIELD(launches_period_ns), "1s", "500ms", "10m", true},
 	{"store", "segment", KEY_DURATION, FIELD(segment_ns), "1h", "10s", "1d", false},
 	{"store", "events_size_max", KEY_SIZE, FIELD(events_size_bytes_max), "4G", "16M", "64T", false},
 	{"store", "events_age_max", KEY_DURATION, FIELD(events_age_ns_max), "2d", "1m", "3650d", false},

@@ -25,6 +25,9 @@ struct config {
 	uint64_t scan_interval_ns;     /* longest time between looks at a rank's libraries */
 	/* [sched] */
 	uint64_t offcpu_threshold_ns;
+	/* [launches] */
+	uint64_t launches_window_ns;   /* of each period, in which launches are counted */
+	uint64_t launches_period_ns;
 	/* [store] */
 	uint64_t segment_ns;           /* length of a segment */
 	uint64_t events_size_bytes_max; /* all event segments together */

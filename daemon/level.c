@@ -8,12 +8,18 @@ static const struct {
 	bool on;
 	double interval_minutes;
 } table[] = {
-	[LEVEL_L0] = {"L0", true, 0},
-	[LEVEL_L1] = {"L1", false, 5},
-	[LEVEL_L2] = {"L2", false, 5},
-	[LEVEL_L3] = {"L3", false, 2},
+#define LEVEL(id, word, on, interval_minutes) [LEVEL_##id] = {word, on, interval_minutes},
+#include "proto/levels.def"
+#undef LEVEL
 };
 _Static_assert(ARRAY_SIZE(table) == LEVEL_MAX, "a row a level");
+
+/* Every word after a comma; the first comma is left out by level_words(). */
+static const char words[] =
+#define LEVEL(id, word, on, interval_minutes) ", " word
+#include "proto/levels.def"
+#undef LEVEL
+	;
 
 int level_parse(const char *text, enum level *ret)
 {
@@ -29,6 +35,16 @@ int level_parse(const char *text, enum level *ret)
 const char *level_name(enum level level)
 {
 	return table[level].name;
+}
+
+const char *level_words(void)
+{
+	return words + strlen(", ");
+}
+
+bool level_has_interval(enum level level)
+{
+	return table[level].interval_minutes > 0;
 }
 
 bool level_interval_good(double minutes)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collection levels L0-L3: which are on, until when, and the dump intervals. State survives a restart
+ * Collection levels and the switches within them: which are on, until when, and the dump intervals. State survives a restart
  * (STATE_DIR/levels, written atomically). Turning a level on or off attaches or detaches at once, through the
  * collectors, and says what happened.
  */
@@ -14,7 +14,7 @@ struct context;
 struct levels {
 	bool on[LEVEL_MAX];
 	uint64_t until_ns[LEVEL_MAX];       /* CLOCK_MONOTONIC; 0: no end (set --for) */
-	double interval_minutes[LEVEL_MAX]; /* L0 has none: 0 */
+	double interval_minutes[LEVEL_MAX]; /* 0: has none */
 };
 
 /* Dump intervals are minutes above 0, a week at most. */

@@ -32,7 +32,7 @@ static int load_key(struct loading *loading, enum level level, const struct ini_
 		return ini_bool(line->value, &loading->levels.on[level]);
 	if (streq(line->key, "off_at_ns"))
 		return ini_u64(line->value, 0, UINT64_MAX, &loading->off_at_ns[level]);
-	if (streq(line->key, "interval_minutes") && level != LEVEL_L0)
+	if (streq(line->key, "interval_minutes") && level_has_interval(level))
 		return load_interval(line->value, &loading->levels.interval_minutes[level]);
 	return -ENOENT;
 }
@@ -43,7 +43,7 @@ static int load_line(void *arg, const struct ini_line *line, char *error, size_t
 	int r;
 
 	if (!streq(line->section, "level") || level_parse(line->name, &level) < 0) {
-		snprintf(error, error_size, "a section other than [level \"L0\"] to [level \"L3\"]");
+		snprintf(error, error_size, "a section other than [level \"NAME\"], with NAME of %s", level_words());
 		return -EINVAL;
 	}
 	if (!line->key)

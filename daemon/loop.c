@@ -75,7 +75,7 @@ static void describe(const struct context *context, char *text, size_t size)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
 	struct store_status store = {0};
-	char on[32] = "";
+	char on[64] = "";
 	double stored;
 	unsigned unit = 0;
 	size_t used = 0, ranks = ranks_count(context->ranks, RANK_ROLE_RANK);
@@ -85,7 +85,7 @@ static void describe(const struct context *context, char *text, size_t size)
 	for (; stored >= 1024 && unit + 1 < ARRAY_SIZE(units); unit++)
 		stored /= 1024;
 	for (enum level l = 0; l < LEVEL_MAX; l++)
-		if (context->levels.on[l])
+		if (context->levels.on[l] && used < sizeof(on))
 			used += (size_t)snprintf(on + used, sizeof(on) - used, "%s%s", used ? "," : "", level_name(l));
 	snprintf(text, size, "%s on; %zu %s; %.1f %s stored", used ? on : "nothing", ranks,
 		ranks == 1 ? "rank" : "ranks", stored, units[unit]);

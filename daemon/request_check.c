@@ -17,8 +17,8 @@ static int check_set(const Ranktrace__Request *request, char error[REQUEST_ERROR
 	}
 	for (size_t i = 0; i < request->n_set; i++) {
 		if (level_parse(request->set[i]->level, &level) < 0) {
-			snprintf(error, REQUEST_ERROR_BYTES, "unknown level '%.32s'; levels are L0, L1, L2 and L3",
-				request->set[i]->level);
+			snprintf(error, REQUEST_ERROR_BYTES, "unknown level '%.32s'; levels and switches are %s",
+				request->set[i]->level, level_words());
 			return -EINVAL;
 		}
 		if (request->for_ns && !request->set[i]->on) {
@@ -41,7 +41,7 @@ static int check_interval(const Ranktrace__Request *request, char error[REQUEST_
 	for (size_t i = 0; i < request->n_interval; i++) {
 		double minutes = request->interval[i]->minutes;
 
-		if (level_parse(request->interval[i]->level, &level) < 0 || level == LEVEL_L0) {
+		if (level_parse(request->interval[i]->level, &level) < 0 || !level_has_interval(level)) {
 			snprintf(error, REQUEST_ERROR_BYTES, "'%.32s' has no interval; L1, L2 and L3 have one",
 				request->interval[i]->level);
 			return -EINVAL;

@@ -86,6 +86,18 @@ const struct schema_table schema_tables[TABLE_MAX] = {
 		{"count", SCHEMA_INT, "times that it left the CPU", false},
 		INSTANCE,
 	}},
+	[TABLE_LAUNCHES] = {"launches", "launches of kernels on the device, counted in sampled windows: a row a thread and API, and one with count 0 for a rank that launched nothing",
+			    TIER_EVENTS, SCHEMA_LOG, {
+		{"rank", SCHEMA_INT, "global rank", false},
+		{"step", SCHEMA_INT, "step that the rank was in when the window was read, NULL if none", false},
+		{"start_ns", SCHEMA_TIME, "start of the window, ns since the epoch", false},
+		{"duration_ns", SCHEMA_DURATION, "length of the window in ns; count / duration_ns is the rate", false},
+		{"thread_id", SCHEMA_INT, "thread, NULL with count 0", false},
+		{"api", SCHEMA_TEXT, "function called, NULL with count 0", false},
+		{"count", SCHEMA_INT, "launches in the window", false},
+		{"longest_gap_ns", SCHEMA_DURATION, "longest time in the window without any launch by the thread, that a launch through this API ended; time cut off by the window's start or end counts with its part in the window, so gaps as long as the window are at least that long", false},
+		INSTANCE,
+	}},
 	[TABLE_DROPS] = {"drops", "what was lost, where and why", TIER_SUMMARY, SCHEMA_LOG, {
 		{"start_ns", SCHEMA_TIME, "since when, ns since the epoch", false},
 		{"source", SCHEMA_TEXT, "who lost it", false},

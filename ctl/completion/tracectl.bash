@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# bash completion for tracectl: verbs, levels and values, files after --socket and --state-dir.
+# bash completion for tracectl: verbs, levels, switches and values, files after --socket and --state-dir.
 
 _tracectl_verbs()
 {
@@ -35,13 +35,13 @@ _tracectl()
 		;;
 	--rank) words="0 0-7" ;;
 	--for) words="1m 10m 1h" ;;
-	L[0-3]=) [[ $verb == set ]] && words="true false" ;;
+	L[0-3]= | L[0-3].*=) [[ $verb == set ]] && words="true false" ;;
 	*)
 		case $verb in
 		"") words="$(_tracectl_verbs) --socket --state-dir --json --version --help" ;;
-		set) words="L0= L1= L2= L3= --for --json" ;;
+		set) words="L0= L1= L2= L3= L1.launches= --for --json" ;;
 		interval) words="L1= L2= L3= --json" ;;
-		print) words="L0 L1 L2 L3 all --json" ;;
+		print) words="L0 L1 L2 L3 L1.launches all --json" ;;
 		help) words=$(_tracectl_verbs) ;;
 		ops) words="--rank --json --socket" ;;
 		query) words="--csv --json --state-dir" ;;

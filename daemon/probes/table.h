@@ -4,7 +4,7 @@
  * probe, so that a new probed function is a section in a .conf and nothing else.
  *
  *   [probe "backward"]
- *   level   = L0                                   L0..L3
+ *   level   = L0                                   L0..L3, or a switch (L1.launches): see proto/levels.def
  *   library = libtorch_cpu.so*                     shell pattern on the file's base name; several by blanks
  *   symbol  = _ZN5torch8autograd6Engine7executeE*  exact, or a shell pattern; several by blanks, first that is found wins
  *   symbols_all = yes                              every function that any of the patterns matches is probed: overloads,
@@ -107,6 +107,11 @@ int probe_table_parse(struct probe_table *table, const char *path, const char *t
 		      char *error, size_t error_size);
 int probe_table_load_dir(struct probe_table *table, const char *dir, char *error, size_t error_size);
 void probe_table_free(struct probe_table *table);
+/* Forgets rows of other levels than these LEVEL_BIT()s: what another collector attaches. */
+void probe_table_keep_levels(struct probe_table *table, uint32_t levels);
+/* The tables of several folders, one after the other, and of them what a collector of these levels keeps. */
+int probe_table_load_dirs(struct probe_table *table, const char *const *dirs, size_t count, uint32_t levels, char *error,
+			  size_t error_size);
 
 /*
  * Which rows to use for a group of libraries that are mapped together: found[i] says whether row i's library, and its

@@ -7,7 +7,6 @@
 #include "daemon/ini.h"
 #include "daemon/probes/table_private.h"
 
-static const char *const level_words[LEVEL_MAX] = {"L0", "L1", "L2", "L3"};
 static const char *const edge_words[RT_EDGE_MAX] = {
 	[RT_EDGE_CALL] = "call",
 	[RT_EDGE_ENTRY] = "entry",
@@ -86,11 +85,8 @@ static int each_pattern(void *arg, const char *word, size_t bytes)
 
 static int set_level(struct probe *probe, const char *value, char *error, size_t error_size)
 {
-	int level = find_word(level_words, LEVEL_MAX, value);
-
-	if (level < 0)
-		return probe_refuse(error, error_size, "\"%s\" is not a level (L0, L1, L2, L3)", value);
-	probe->level = (enum level)level;
+	if (level_parse(value, &probe->level) < 0)
+		return probe_refuse(error, error_size, "\"%s\" is not a level (%s)", value, level_words());
 	return 0;
 }
 

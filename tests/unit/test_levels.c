@@ -61,7 +61,15 @@ static void test_words(void **state)
 	assert_int_equal(level_parse("L2", &level), 0);
 	assert_int_equal(level, LEVEL_L2);
 	assert_string_equal(level_name(LEVEL_L3), "L3");
-	for (const char *const *bad = (const char *const[]){"", "l0", "L", "L4", "L00", " L1", "L1 ", NULL}; *bad;
+	assert_int_equal(level_parse("L1.launches", &level), 0);
+	assert_int_equal(level, LEVEL_L1_LAUNCHES);
+	assert_int_equal(level_parse("L2", &level), 0);
+	assert_string_equal(level_words(), "L0, L1, L2, L3, L1.launches");
+	assert_true(level_has_interval(LEVEL_L1) && !level_has_interval(LEVEL_L0));
+	assert_false(level_has_interval(LEVEL_L1_LAUNCHES));
+	for (const char *const *bad = (const char *const[]){"", "l0", "L", "L4", "L00", " L1", "L1 ", "L1.", "L1.launch",
+		     "L1.launches ", "L2.launches", NULL};
+		*bad;
 		bad++)
 		assert_int_equal(level_parse(*bad, &level), -EINVAL);
 	assert_int_equal(level, LEVEL_L2);
@@ -79,6 +87,8 @@ static void test_defaults(void **state)
 	const struct levels *l = &context.levels;
 
 	(void)state;
+	assert_false(l->on[LEVEL_L1_LAUNCHES]);
+	assert_true(l->interval_minutes[LEVEL_L1_LAUNCHES] == 0);
 	assert_true(l->on[LEVEL_L0] && !l->on[LEVEL_L1] && !l->on[LEVEL_L2] && !l->on[LEVEL_L3]);
 	assert_true(l->interval_minutes[LEVEL_L0] == 0 && l->interval_minutes[LEVEL_L1] == 5);
 	assert_true(l->interval_minutes[LEVEL_L2] == 5 && l->interval_minutes[LEVEL_L3] == 2);
@@ -100,6 +110,23 @@ static void test_set(void **state)
 	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
 	assert_int_equal(calls, 2);
 	assert_false(context.levels.on[LEVEL_L1] || last_on);
+}
+
+/* A switch and its level know nothing of each other. */
+static void test_switch(void **state)
+{
+	char report[256];
+
+	(void)state;
+	assert_int_equal(
+		levels_set(&context, LEVEL_L1_LAUNCHES, true, 600 * NSEC_PER_SEC, report, sizeof(report)), 0);
+	assert_string_equal(report, "L1.launches on: 14 probes in 2 libraries; off again in 10 min");
+	assert_true(context.levels.on[LEVEL_L1_LAUNCHES] && !context.levels.on[LEVEL_L1]);
+	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
+	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
+	assert_true(context.levels.on[LEVEL_L1_LAUNCHES]);
+	levels_tick(&context, context.levels.until_ns[LEVEL_L1_LAUNCHES]);
+	assert_false(context.levels.on[LEVEL_L1_LAUNCHES]);
 }
 
 static void test_refused(void **state)
@@ -170,7 +197,7 @@ static void test_round_trip(void **state)
 
 	(void)state;
 	context.levels.on[LEVEL_L0] = false;
-	context.levels.on[LEVEL_L2] = true;
+	context.levels.on[LEVEL_L2] = context.levels.on[LEVEL_L1_LAUNCHES] = true;
 	context.levels.until_ns[LEVEL_L2] = end_ns;
 	context.levels.interval_minutes[LEVEL_L3] = 0.1;
 	assert_int_equal(levels_save(&context.levels, folder), 0);
@@ -178,6 +205,7 @@ static void test_round_trip(void **state)
 	assert_int_equal(stat(path, &st), -1);
 	levels_defaults(&fresh);
 	assert_int_equal(levels_load(&fresh, folder), 0);
+	assert_true(fresh.on[LEVEL_L1_LAUNCHES]);
 	assert_true(!fresh.on[LEVEL_L0] && fresh.on[LEVEL_L2] && !fresh.on[LEVEL_L1]);
 	assert_true(fresh.interval_minutes[LEVEL_L3] == 0.1);
 	/* Through UTC and back: as exact as two readings of two clocks, far below a minute. */
@@ -203,6 +231,8 @@ static void test_bad_state(void **state)
 		"[level \"L1\"]\ninterval_minutes = 5 apples\n",
 		"[level \"L1\"]\non = true\ncolour = red\n",
 		"on = true\n",
+		"[level \"L1.launches\"]\ninterval_minutes = 5\n",
+		"[level \"L1.lunches\"]\non = true\n",
 	};
 	struct levels before = context.levels;
 
@@ -246,6 +276,7 @@ int main(void)
 		cmocka_unit_test_setup(test_words, set_up),
 		cmocka_unit_test_setup(test_defaults, set_up),
 		cmocka_unit_test_setup(test_set, set_up),
+		cmocka_unit_test_setup(test_switch, set_up),
 		cmocka_unit_test_setup(test_refused, set_up),
 		cmocka_unit_test_setup(test_small_report, set_up),
 		cmocka_unit_test_setup(test_time_ends, set_up),
