@@ -11,10 +11,13 @@ static const uint8_t arm64_slots[] = {0, 1, 2, 3, 4, 5, 6, 7};
 static const struct {
 	const uint8_t *slot;
 	size_t count;
+	bool char_is_signed;
 } machines[] = {
-	[ELF_MACHINE_X86_64] = {x86_slots, ARRAY_SIZE(x86_slots)},
-	[ELF_MACHINE_AARCH64] = {arm64_slots, ARRAY_SIZE(arm64_slots)},
+	[ELF_MACHINE_X86_64] = {x86_slots, ARRAY_SIZE(x86_slots), true},
+	[ELF_MACHINE_AARCH64] = {arm64_slots, ARRAY_SIZE(arm64_slots), false},
 };
+
+#define STACK_WORDS_MAX (RT_CALL_SLOT_STACK_BASE - RT_CALL_SLOT_STACK)
 
 #define OVERLOADS_MAX 16 /* places of one row with symbols_all */
 
@@ -38,36 +41,66 @@ void places_free(struct places *places)
 	*places = (struct places){0};
 }
 
-/* Argument numbers to slots; refuses what the machine's registers cannot hold. */
-static int compile_spec(enum elf_machine machine, struct rt_call_spec *spec)
+/* Whether the reader starts from an argument, and not from what a USDT note says. */
+static bool reads_argument(const struct rt_call_arg *arg)
 {
-	if (spec->symbol_reg > machines[machine].count)
-		return -ERANGE;
-	if (spec->symbol_reg)
-		spec->symbol_reg = machines[machine].slot[spec->symbol_reg - 1];
-	for (unsigned i = 0; i < spec->args; i++) {
-		struct rt_call_arg *arg = &spec->arg[i];
+	return arg->read != RT_READ_FRAME && arg->read != RT_READ_CONST;
+}
 
-		if (arg->read == RT_READ_FRAME || arg->read == RT_READ_CONST)
-			continue;
-		if (arg->reg == 0 || arg->reg > machines[machine].count)
-			return -ERANGE;
-		arg->reg = machines[machine].slot[arg->reg - 1];
-	}
+/* The slot of an argument: of its register, or past those of its word on the stack. */
+static int argument_slot(enum elf_machine machine, uint8_t number, uint8_t *ret)
+{
+	size_t registers = machines[machine].count;
+
+	if (number == 0)
+		return -ERANGE;
+	if (number == RT_CALL_REG_STACK_BASE)
+		*ret = RT_CALL_SLOT_STACK_BASE;
+	else if (number <= registers)
+		*ret = machines[machine].slot[number - 1];
+	else if (number - registers <= STACK_WORDS_MAX)
+		*ret = (uint8_t)(RT_CALL_SLOT_STACK + (number - registers - 1));
+	else
+		return -ERANGE;
 	return 0;
 }
 
-static struct prologue_need needs(const struct probe *probe)
+/* Argument numbers to slots; refuses what the machine cannot hold. */
+static int compile_spec(enum elf_machine machine, struct rt_call_spec *spec)
+{
+	int r = 0;
+
+	if (spec->symbol_reg)
+		r = argument_slot(machine, spec->symbol_reg, &spec->symbol_reg);
+	for (unsigned i = 0; i < spec->args && r == 0; i++) {
+		struct rt_call_arg *arg = &spec->arg[i];
+
+		if (reads_argument(arg))
+			r = argument_slot(machine, arg->reg, &arg->reg);
+		if (arg->read == RT_READ_HASH)
+			arg->is_signed = machines[machine].char_is_signed;
+	}
+	return r;
+}
+
+static void need_argument(enum elf_machine machine, uint8_t number, struct prologue_need *need)
+{
+	if (number && number <= machines[machine].count)
+		need->arg_regs |= 1u << (number - 1);
+	else if (number)
+		need->entry_stack = true;
+}
+
+static struct prologue_need needs(enum elf_machine machine, const struct probe *probe)
 {
 	const struct rt_call_spec *spec = &probe->spec;
 	/* Where an entry and a return are compared, the stack pointer tells which calls belong together. */
 	struct prologue_need need = {.entry_stack = spec->edge == RT_EDGE_CALL || spec->edge == RT_EDGE_SPAN};
 
-	if (spec->symbol_reg)
-		need.arg_regs |= 1u << (spec->symbol_reg - 1);
+	need_argument(machine, spec->symbol_reg, &need);
 	for (unsigned i = 0; i < spec->args; i++)
-		if (spec->arg[i].reg && spec->arg[i].read != RT_READ_FRAME && spec->arg[i].read != RT_READ_CONST)
-			need.arg_regs |= 1u << (spec->arg[i].reg - 1);
+		if (reads_argument(&spec->arg[i]))
+			need_argument(machine, spec->arg[i].reg, &need);
 	return need;
 }
 
@@ -129,7 +162,7 @@ static int place_returns(struct finder *finder, const struct elf_symbol *symbol,
 static void place_function(struct finder *finder, const struct probe *probe, const struct elf_symbol *symbol)
 {
 	struct rt_call_spec spec = probe->spec;
-	struct prologue_need need = needs(probe);
+	struct prologue_need need = needs(elf_file_machine(finder->file), probe);
 	struct prologue_choice choice = {0};
 	uint8_t code[PROLOGUE_BYTES_MAX];
 	struct place *place = new_place(finder, probe);
@@ -167,7 +200,7 @@ static bool operand_reader(const struct usdt_operand *operand, struct rt_call_ar
 {
 	*ret = (struct rt_call_arg){
 		.reg = operand->reg, .size_bytes = operand->size_bytes, .is_signed = operand->is_signed,
-		.offset = (int32_t)operand->offset};
+		.offset = {(int32_t)operand->offset}};
 	if (operand->offset != (int32_t)operand->offset)
 		return false;
 	if (operand->where == USDT_REG)

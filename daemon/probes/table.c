@@ -8,8 +8,10 @@
 
 #define EDGE_BIT(edge) (1u << (edge))
 #define STAGE_EDGES (EDGE_BIT(RT_EDGE_BEGIN) | EDGE_BIT(RT_EDGE_END) | EDGE_BIT(RT_EDGE_SPAN))
-#define EVENT_EDGES (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_ENTRY))
-#define RETURN_EDGES (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_SPAN))
+#define CALL_EDGES (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_ENTRY))
+#define EVENT_EDGES (CALL_EDGES | EDGE_BIT(RT_EDGE_CLOSE))
+#define GROUP_EDGES (EDGE_BIT(RT_EDGE_OPEN) | EDGE_BIT(RT_EDGE_CLOSE))
+#define RETURN_EDGES (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_SPAN) | EDGE_BIT(RT_EDGE_CLOSE))
 
 struct text {
 	struct probe_table table; /* rows of this text alone */
@@ -47,6 +49,8 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 		return -ENOMEM;
 	text->seen = seen;
 	memset(&probe[count], 0, sizeof(*probe));
+	for (unsigned i = 0; i < RT_CALL_ARGS_MAX; i++)
+		probe[count].field[i] = OP_FIELD_MAX;
 	seen[count] = 0;
 	if (!copy_text(probe[count].name, sizeof(probe[count].name), line->name))
 		return probe_refuse(
@@ -77,6 +81,42 @@ static bool mixes_readers(const struct probe *probe)
 	return false;
 }
 
+static bool has_reader(const struct probe *probe, enum rt_read read)
+{
+	for (unsigned i = 0; i < probe->spec.args; i++)
+		if (probe->spec.arg[i].read == read)
+			return true;
+	return false;
+}
+
+static bool has_field(const struct probe *probe)
+{
+	for (unsigned i = 0; i < probe->spec.args; i++)
+		if (probe->field[i] != OP_FIELD_MAX)
+			return true;
+	return false;
+}
+
+/* What is wrong with what the row says of an event, or NULL. */
+static const char *event_fault(const struct probe *probe)
+{
+	unsigned edge = EDGE_BIT(probe->edge);
+
+	if (edge & EVENT_EDGES && !*probe->event)
+		return "needs an event, as its edge is call, entry or close";
+	if (!(edge & EVENT_EDGES) && *probe->event)
+		return "has an event, which belongs to the edges call, entry and close";
+	if (!*probe->event && (*probe->family || *probe->op || has_field(probe)))
+		return "has a family, an op or a named argument, which belong to an event";
+	if (!(edge & CALL_EDGES) && probe->spec.flags & RT_CALL_MEMBER)
+		return "has member, which belongs to the edges call and entry";
+	if (edge & GROUP_EDGES && probe->spec.args)
+		return "has args, which no group has (edges open and close)";
+	if (probe->edge != RT_EDGE_CALL && has_reader(probe, RT_READ_OUT))
+		return "has a reader out(), which belongs to the edge call";
+	return NULL;
+}
+
 /* What is wrong with a row as a whole, or NULL. */
 static const char *row_fault(const struct probe *probe, uint32_t seen)
 {
@@ -88,18 +128,14 @@ static const char *row_fault(const struct probe *probe, uint32_t seen)
 		return "needs a library";
 	if (!probe->symbols == !*probe->usdt_provider)
 		return "needs either a symbol or a usdt";
-	if (edge & EVENT_EDGES && !*probe->event)
-		return "needs an event, as its edge is call or entry";
-	if (!(edge & EVENT_EDGES) && *probe->event)
-		return "has an event, which belongs to the edges call and entry";
 	if (!(edge & STAGE_EDGES) && *probe->stage)
 		return "has a stage, which belongs to the edges begin, end and span";
 	if (probe->at_return && probe->edge != RT_EDGE_END)
 		return "has at = return, which belongs to the edge end";
 	if (probe->return_probe && !(edge & RETURN_EDGES) && !probe->at_return)
 		return "has return = probe, and no return is looked at";
-	if (probe->spec.flags & RT_CALL_RESULT && probe->edge != RT_EDGE_CALL)
-		return "has a result, which belongs to the edge call";
+	if (probe->spec.flags & RT_CALL_RESULT && !(edge & (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_CLOSE))))
+		return "has a result, which belongs to the edges call and close";
 	if ((probe->edge == RT_EDGE_MARK) != (probe->spec.symbol_reg != 0))
 		return "needs symbol_reg with the edge mark, and only there";
 	if ((probe->edge == RT_EDGE_MARK || probe->edge == RT_EDGE_STASH) && !probe_has_text(probe))
@@ -110,7 +146,7 @@ static const char *row_fault(const struct probe *probe, uint32_t seen)
 		return "has symbols_all, which belongs to symbols";
 	if (mixes_readers(probe))
 		return "must read usdt(N) at a USDT probe, and registers only elsewhere";
-	return NULL;
+	return event_fault(probe);
 }
 
 static int check_rows(struct text *text, char *error, size_t error_size)
@@ -150,6 +186,10 @@ static int merge(struct probe_table *table, const struct text *text, char *error
 		if (place == count)
 			count++;
 	}
+	/* Only now: a row for another machine, too, takes the place of the one that had its name. */
+	for (size_t i = count; i-- > 0;)
+		if (rows[i].foreign)
+			memmove(&rows[i], &rows[i + 1], (--count - i) * sizeof(*rows));
 	if (count > PROBES_MAX) {
 		free(rows);
 		return probe_refuse(error, error_size, "%s: more than %d probes in all", text->path, PROBES_MAX);

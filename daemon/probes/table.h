@@ -10,28 +10,35 @@
  *   symbols_all = yes                              every function that any of the patterns matches is probed: overloads,
  *                                                  constructors. One may call another: nesting is the reader's to undo
  *   usdt    = python:gc__start                     instead of symbol: provider:name in .note.stapsdt (all its places)
- *   edge    = span                                 call, entry, begin, end, span, mark, stash (bpf/call.h)
+ *   edge    = span                                 call, entry, begin, end, span, mark, stash, open, close (bpf/call.h)
  *   at      = return                               edge end: the record is sent when the function returns; default entry
  *   return  = probe                                how a return is seen: insn (default), at the function's return
  *                                                  instructions; probe, by a return probe, which is cheaper and for
  *                                                  functions that let no exception out: one that passes it ends the process
  *   stage   = backward                             stage of begin/end/span edges; absent: from the text
  *   event   = op                                   what the record is, for edges call, entry and close: enum ops_kind in
- *                                                  analyzers/ops.h (op, p2p, group, comm, ...), or alloc, free (L2)
+ *                                                  analyzers/ops.h (op, p2p, group, comm, ...), or alloc, free, launch
  *   family  = nccl                                 of an event: the library's family (numbers of its data types)
  *   op      = AllReduce                            of an event: NCCL's word for the operation, or the function's name
- *   arch    = x86_64                               the row is for this machine only (x86_64, aarch64); absent: all
- *   member  = yes                                  a call that counts as a member of the group open on its thread
- *   args    = reg(1) deref(2,8,4) cstring(3)       readers in order: reg(N) u32(N) s32(N) deref(N,OFFSET,SIZE)
- *                                                  cstring(N) stdstring(N) pystring(N) pytuple(N); N from 1 to 8 (past
- *                                                  the registers of the calling convention: on the stack), no blanks
- *                                                  inside; usdt(N): operand N of the USDT probe, from 1;
- *                                                  path(N,OFF,OFF[,OFF],SIZE): pointers followed; out(N,SIZE): through
- *                                                  pointer N at the return; hash(N,BYTES): of the bytes at pointer N;
- *                                                  member(N,FUNCTION,SIZE[,PLUS]): SIZE bytes at N + offset + PLUS, where
- *                                                  offset is the one that the library's own accessor FUNCTION uses (its
- *                                                  code is read, see accessor.h): the row is unusable where it is unclear
- *             count:reg(3) comm:reg(6)             each may have a name: a field of analyzers/op_fields.def
+ *   arch    = x86_64                               the row is for this machine only (x86_64, aarch64); absent: all. On any
+ *                                                  other the row is checked and then forgotten
+ *   member  = yes                                  a call (call, entry) that counts as one of the group open on its thread
+ *   args    = reg(1) deref(2,8,4) cstring(3)       readers in order, no blanks inside; N is an argument register from 1, or
+ *                                                  past the registers of the calling convention an argument on the stack
+ *                                                  (up to 8), or `stack`: the address of the first argument there, which
+ *                                                  is where a structure lies that is passed by value:
+ *               reg(N) u32(N) s32(N)               the argument itself, 64 or 32 bits
+ *               deref(N,OFFSET,SIZE)               SIZE bytes at N + OFFSET
+ *               path(N,OFF,OFF[,OFF],SIZE)         pointers followed: SIZE bytes at *(N + OFF) + OFF
+ *               out(N,SIZE)                        edge call: SIZE bytes where N points to, read at the return
+ *               hash(N,BYTES) digest(N,BYTES)      of up to 128 bytes at N (RT_READ_HASH, RT_READ_DIGEST in bpf/call.h)
+ *               member(N,FUNCTION,SIZE[,PLUS])     SIZE bytes at N + offset + PLUS, where offset is the one that the
+ *                                                  library's own accessor FUNCTION uses (a name or a pattern; its code is
+ *                                                  read, see accessor.h): the row is unusable where that is unclear
+ *               cstring(N[,OFF[,OFF[,OFF]]])       a text, at N, at N + OFF, at *(N + OFF) + OFF, ...
+ *               stdstring(N) pystring(N) pytuple(N) texts. Of texts one, and as the last
+ *               usdt(N)                            operand N of the USDT probe, from 1
+ *             count:reg(3) comm:reg(6)             of an event, each may have a name: a field of analyzers/op_fields.def
  *   symbol_reg = 3                                 edge mark: register of the c10::Symbol
  *   set     = record_function/1                    SET/VARIANT, variants 1 to 16. Of a set's variants only the lowest one is
  *                                                  used of which all rows are found in the libraries that a rank maps. So
@@ -39,7 +46,8 @@
  *   result  = yes                                  keep the return value (edge call)
  *   help    = one line
  * Unknown key, bad value, missing library/symbol, a text reader that is not the last or comes twice, a key that the edge
- * has no use for, a name twice in one file: refused with "FILE:LINE: sentence". Limits: PROBES_MAX rows, RT_CALL_ARGS_MAX readers, 4 patterns each.
+ * has no use for, a name twice in one file: refused with "FILE:LINE: sentence". Limits: PROBES_MAX rows, RT_CALL_ARGS_MAX
+ * readers, 4 patterns and 4 accessors each.
  */
 #ifndef RANKTRACE_PROBES_TABLE_H
 #define RANKTRACE_PROBES_TABLE_H
@@ -53,6 +61,8 @@
 #define PROBE_PATTERNS_MAX 4
 #define PROBE_NAME_BYTES 64
 #define PROBE_PATTERN_BYTES 512 /* mangled names are long */
+#define PROBE_ACCESSORS_MAX 4
+#define PROBE_ACCESSOR_BYTES 192
 
 struct probe {
 	char name[PROBE_NAME_BYTES];
@@ -67,10 +77,14 @@ struct probe {
 	char usdt_name[32];
 	enum rt_edge edge;
 	char stage[32];              /* "" if taken from the text */
-	char event[32];              /* "" if the row is a mark of a stage */
+	char event[32];              /* "" if the row is a mark of a stage, or opens a group */
 	char family[8];
 	char op[32];
-	enum op_field field[RT_CALL_ARGS_MAX]; /* name of arg[i]; OP_FIELD_MAX: none */
+	enum op_field field[RT_CALL_ARGS_MAX]; /* name of arg[i]; OP_FIELD_MAX: none, also of those past the last */
+	char accessor[PROBE_ACCESSORS_MAX][PROBE_ACCESSOR_BYTES];
+	unsigned accessors;
+	uint8_t accessor_of[RT_CALL_ARGS_MAX]; /* which of them arg[i] needs, from 1; 0: none. Its offset is added to arg[i]'s */
+	bool foreign;                /* for another machine than this one; never in a table */
 	char set[32];                /* "" if none */
 	uint8_t variant;             /* of the set, from 1 */
 	bool symbols_all;            /* probe every function that matches, not the first pattern's */
@@ -78,7 +92,7 @@ struct probe {
 	bool return_probe;           /* the return is caught by a uretprobe, not at the return instructions */
 	char help[128];
 	uint8_t usdt_operand[RT_CALL_ARGS_MAX]; /* operand number of arg[i], from 1; 0: spec.arg[i] is complete */
-	struct rt_call_spec spec;    /* arg readers, flags: ready but for USDT operands. flags has
+	struct rt_call_spec spec;    /* arg readers, flags: ready but for USDT operands and accessors. flags has
 					RT_CALL_RESULT if the return value is kept */
 };
 

@@ -16,7 +16,17 @@ static const char *const edge_words[RT_EDGE_MAX] = {
 	[RT_EDGE_SPAN] = "span",
 	[RT_EDGE_MARK] = "mark",
 	[RT_EDGE_STASH] = "stash",
+	[RT_EDGE_OPEN] = "open",
+	[RT_EDGE_CLOSE] = "close",
 };
+/* What an event may be besides the kinds of operations. */
+static const char *const event_words[] = {"alloc", "free", "launch"};
+static const char *const arch_words[] = {"x86_64", "aarch64"};
+#if defined(__aarch64__)
+#define ARCH_HERE "aarch64"
+#else
+#define ARCH_HERE "x86_64"
+#endif
 
 int probe_refuse(char *error, size_t error_size, const char *format, ...)
 {
@@ -134,7 +144,8 @@ static int set_edge(struct probe *probe, const char *value, char *error, size_t 
 
 	if (edge < 0)
 		return probe_refuse(
-			error, error_size, "\"%s\" is not an edge (call, entry, begin, end, span, mark, stash)", value);
+			error, error_size, "\"%.80s\" is not an edge (call, entry, begin, end, span, mark, stash, open, close)",
+			value);
 	probe->edge = (enum rt_edge)edge;
 	probe->spec.edge = (uint8_t)edge;
 	return 0;
@@ -170,7 +181,28 @@ static int set_stage(struct probe *probe, const char *value, char *error, size_t
 
 static int set_event(struct probe *probe, const char *value, char *error, size_t error_size)
 {
+	if (ops_kind_parse(value) == OPS_NONE && find_word(event_words, ARRAY_SIZE(event_words), value) < 0)
+		return probe_refuse(error, error_size,
+			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/ops.h; alloc, free, launch)", value);
 	return set_text(probe->event, sizeof(probe->event), "event", value, error, error_size);
+}
+
+static int set_family(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	return set_text(probe->family, sizeof(probe->family), "family", value, error, error_size);
+}
+
+static int set_op(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	return set_text(probe->op, sizeof(probe->op), "op", value, error, error_size);
+}
+
+static int set_arch(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	if (find_word(arch_words, ARRAY_SIZE(arch_words), value) < 0)
+		return probe_refuse(error, error_size, "\"%.80s\" is not a machine (x86_64, aarch64)", value);
+	probe->foreign = !streq(value, ARCH_HERE);
+	return 0;
 }
 
 static int set_help(struct probe *probe, const char *value, char *error, size_t error_size)
@@ -203,15 +235,25 @@ static int set_set(struct probe *probe, const char *value, char *error, size_t e
 	return 0;
 }
 
-static int set_result(struct probe *probe, const char *value, char *error, size_t error_size)
+static int set_spec_flag(struct probe *probe, const char *value, const char *key, uint32_t flag, char *error, size_t error_size)
 {
-	bool result;
-	int r = set_flag(value, "result", &result, error, error_size);
+	bool on;
+	int r = set_flag(value, key, &on, error, error_size);
 
 	if (r < 0)
 		return r;
-	probe->spec.flags = (probe->spec.flags & ~RT_CALL_RESULT) | (result ? RT_CALL_RESULT : 0);
+	probe->spec.flags = (probe->spec.flags & ~flag) | (on ? flag : 0);
 	return 0;
+}
+
+static int set_result(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	return set_spec_flag(probe, value, "result", RT_CALL_RESULT, error, error_size);
+}
+
+static int set_member(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	return set_spec_flag(probe, value, "member", RT_CALL_MEMBER, error, error_size);
 }
 
 /* level and edge first: PROBE_KEY_LEVEL, PROBE_KEY_EDGE. */
@@ -229,6 +271,10 @@ static const struct {
 	{"return", set_return},
 	{"stage", set_stage},
 	{"event", set_event},
+	{"family", set_family},
+	{"op", set_op},
+	{"arch", set_arch},
+	{"member", set_member},
 	{"args", probe_set_args},
 	{"symbol_reg", set_symbol_reg},
 	{"set", set_set},

@@ -29,12 +29,12 @@ static const struct mode {
 	bool at_entry;	 /* on the first byte, whatever stands there */
 	bool not_rank;
 } modes[] = {
-	{.name = "chosen", .row = "edge=entry\nevent=bench\n"},
-	{.name = "chosen-other", .row = "edge=entry\nevent=bench\n", .not_rank = true},
-	{.name = "entry", .row = "edge=entry\nevent=bench\n", .at_entry = true},
+	{.name = "chosen", .row = "edge=entry\nevent=op\n"},
+	{.name = "chosen-other", .row = "edge=entry\nevent=op\n", .not_rank = true},
+	{.name = "entry", .row = "edge=entry\nevent=op\n", .at_entry = true},
 	{.name = "span-insn", .row = "edge=span\nstage=bench\n"},
 	{.name = "span-probe", .row = "edge=span\nstage=bench\nreturn=probe\n"},
-	{.name = "call-insn", .row = "edge=call\nevent=bench\nresult=yes\nargs=reg(1)\n"},
+	{.name = "call-insn", .row = "edge=call\nevent=op\nresult=yes\nargs=reg(1)\n"},
 };
 
 struct bench {

@@ -9,7 +9,7 @@
 #define TIMES 97
 
 static const char table_text[] =
-	"[probe \"call\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_call\nedge=call\nevent=e\nresult=yes\n"
+	"[probe \"call\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_call\nedge=call\nevent=op\nresult=yes\n"
 	"args=reg(1) deref(2,0,4)\n"
 	"[probe \"span\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_span\nedge=span\nstage=span\n"
 	"[probe \"begin\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_begin\nedge=begin\nargs=stdstring(1)\n"
@@ -17,12 +17,12 @@ static const char table_text[] =
 	"[probe \"named\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_named\nedge=begin\n"
 	"[probe \"end\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_end\nedge=end\n"
 	"[probe "
-	"\"probe\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_probe\nedge=call\nevent=e\nresult=yes\nreturn="
+	"\"probe\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_probe\nedge=call\nevent=op\nresult=yes\nreturn="
 	"probe\n"
 	"args=s32(1)\n"
-	"[probe \"place\"]\nlevel=L1\nlibrary=libcall_target.so\nusdt=ranktrace_test:place\nedge=entry\nevent=e\n"
+	"[probe \"place\"]\nlevel=L1\nlibrary=libcall_target.so\nusdt=ranktrace_test:place\nedge=entry\nevent=op\n"
 	"args=usdt(1) usdt(2)\n"
-	"[probe \"absent\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_absent\nedge=entry\nevent=e\n";
+	"[probe \"absent\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_absent\nedge=entry\nevent=op\n";
 
 static bool is_right(const struct probe *probe, const struct rt_call_text_event *full)
 {

@@ -13,12 +13,12 @@
 #define TOGGLES_PERF 5 /* the kernel takes a tenth of a second to close each perf event */
 
 static const char table_text[] =
-	"[probe \"call\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_call\nedge=call\nevent=e\nargs=reg(1) "
+	"[probe \"call\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_call\nedge=call\nevent=op\nargs=reg(1) "
 	"deref(2,0,4)\n"
 	"[probe "
-	"\"recurse\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_recurse\nedge=call\nevent=e\nargs=u32(1)"
+	"\"recurse\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_recurse\nedge=call\nevent=op\nargs=u32(1)"
 	"\nresult=yes\n"
-	"[probe \"leave_call\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_leave_call\nedge=call\nevent=e\n"
+	"[probe \"leave_call\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_leave_call\nedge=call\nevent=op\n"
 	"[probe "
 	"\"leave_span\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_leave_span\nedge=span\nstage=leave\n"
 	"[probe \"begin\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_begin\nedge=begin\nargs=stdstring(1)\n"

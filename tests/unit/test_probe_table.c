@@ -50,7 +50,7 @@ static void reads_every_key(void **state)
 	assert_int_equal(p->spec.args, 5);
 	assert_int_equal(p->spec.arg[1].read, RT_READ_DEREF);
 	assert_int_equal(p->spec.arg[1].reg, 2);
-	assert_int_equal(p->spec.arg[1].offset, -8);
+	assert_int_equal(p->spec.arg[1].offset[0], -8);
 	assert_int_equal(p->spec.arg[1].size_bytes, 4);
 	assert_true(p->spec.arg[2].is_signed);
 	assert_int_equal(p->spec.arg[3].size_bytes, 4);
@@ -120,7 +120,7 @@ static const struct {
 	{"[probe \"p\"]\nlevel = L0\nedge = span\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a library"},
 	{"[probe \"p\"]\nlevel = L0\nedge = span\nlibrary = l\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
 	{ROW "usdt = a:b\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
-	{ROW "event = e\n", "dir/x.conf:1: probe \"p\" has an event"},
+	{ROW "event = op\n", "dir/x.conf:1: probe \"p\" has an event"},
 	{ROW "at = return\n", "dir/x.conf:1: probe \"p\" has at = return"},
 	{ROW "result = yes\n", "dir/x.conf:1: probe \"p\" has a result"},
 	{ROW "symbol_reg = 1\n", "dir/x.conf:1: probe \"p\" needs symbol_reg"},

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Reading the arguments of a call: registers, the stack, user memory. Every read is bounded and may fail, which leaves a 0
+ * and RT_CALL_FAULT.
+ */
+#ifndef RANKTRACE_CALL_READ_BPF_H
+#define RANKTRACE_CALL_READ_BPF_H
+
+#include "bpf/probe.bpf.h"
+#include "bpf/call.h"
+
+/* Slots of struct pt_regs: the register with a return value (rax, x0) and the stack pointer. */
+#if defined(__TARGET_ARCH_arm64)
+#define RESULT_SLOT 0
+#define STACK_SLOT 31
+#define RETURN_ADDRESS_BYTES 0 /* it is in a register */
+#else
+#define RESULT_SLOT 10
+#define STACK_SLOT 19
+#define RETURN_ADDRESS_BYTES 8
+#endif
+
+/* What one hit yielded, on the program's stack. */
+struct words {
+	uint64_t arg[RT_CALL_ARGS_MAX];
+	uint64_t last; /* where the last reader's path leads: a text begins there */
+	uint64_t stack_pointer;
+	uint32_t flags; /* RT_CALL_FAULT, RT_CALL_IN_GROUP */
+	uint32_t pad0;
+};
+
+/* A saved register whose slot is a constant: the verifier allows a plain load then. In assembly, or the compiler makes one
+ * load at a computed place of several, which the verifier refuses. */
+#define FIXED_SLOT(ctx, slot)                                                                                     \
+	({                                                                                                        \
+		uint64_t value_;                                                                                  \
+		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value_) : "r"(ctx), "i"((slot) * 8));               \
+		value_;                                                                                           \
+	})
+
+/* The address of a word of the arguments that are passed on the stack. */
+static __always_inline uint64_t stack_argument(uint64_t stack_pointer, uint32_t word)
+{
+	return stack_pointer + RETURN_ADDRESS_BYTES + word * 8;
+}
+
+static __always_inline uint64_t read_word(uint64_t address, uint32_t *flags)
+{
+	uint64_t value = 0;
+
+	if (bpf_probe_read_user(&value, sizeof(value), (void *)address))
+		*flags |= RT_CALL_FAULT;
+	return value;
+}
+
+/* What an argument slot holds. The loader has turned argument numbers into slots; those of the calling convention's
+ * registers are told apart here, because a load costs less than asking the kernel for a copy. */
+static __always_inline uint64_t read_slot(void *ctx, uint8_t slot, uint64_t stack_pointer, uint32_t *flags)
+{
+	uint64_t value = 0;
+
+	switch (slot) {
+#if defined(__TARGET_ARCH_arm64)
+	case 0:
+		return FIXED_SLOT(ctx, 0);
+	case 1:
+		return FIXED_SLOT(ctx, 1);
+	case 2:
+		return FIXED_SLOT(ctx, 2);
+	case 3:
+		return FIXED_SLOT(ctx, 3);
+	case 4:
+		return FIXED_SLOT(ctx, 4);
+	case 5:
+		return FIXED_SLOT(ctx, 5);
+#else
+	case 14:
+		return FIXED_SLOT(ctx, 14);
+	case 13:
+		return FIXED_SLOT(ctx, 13);
+	case 12:
+		return FIXED_SLOT(ctx, 12);
+	case 11:
+		return FIXED_SLOT(ctx, 11);
+	case 9:
+		return FIXED_SLOT(ctx, 9);
+	case 8:
+		return FIXED_SLOT(ctx, 8);
+#endif
+	case RT_CALL_SLOT_STACK_BASE:
+		return stack_argument(stack_pointer, 0);
+	}
+	if (slot >= RT_CALL_SLOT_STACK)
+		return read_word(stack_argument(stack_pointer, slot - RT_CALL_SLOT_STACK), flags);
+	if (slot < 36)
+		bpf_probe_read_kernel(&value, sizeof(value), (char *)ctx + slot * 8);
+	return value;
+}
+
+static __always_inline uint64_t cut(uint64_t value, uint8_t size_bytes, uint8_t is_signed)
+{
+	uint32_t shift = 64 - 8 * (uint32_t)size_bytes;
+
+	if (size_bytes == 0 || size_bytes >= 8)
+		return value;
+	value <<= shift & 63;
+	return is_signed ? (uint64_t)((int64_t)value >> (shift & 63)) : value >> (shift & 63);
+}
+
+/* size_bytes at an address, no more: what follows may be another page. */
+static __always_inline uint64_t read_sized(uint64_t address, const struct rt_call_arg *arg, uint32_t *flags)
+{
+	uint64_t value = 0;
+	uint64_t n = arg->size_bytes; /* of 64 bits, as in hash() */
+
+	asm volatile("" : "+r"(n));
+	if (n > sizeof(value))
+		n = sizeof(value);
+	if (bpf_probe_read_user(&value, n, (void *)address)) {
+		*flags |= RT_CALL_FAULT;
+		return 0;
+	}
+	return cut(value, arg->size_bytes, arg->is_signed);
+}
+
+static __always_inline uint64_t bytewise_hash(const int8_t *bytes, uint32_t n, bool is_signed)
+{
+	uint64_t result = 5381;
+
+#pragma clang loop unroll(disable)
+	for (uint32_t i = 0; i < RT_CALL_HASH_MAX; i++) {
+		if (i >= n)
+			break;
+		result = result * 33 ^ (is_signed ? (uint64_t)(int64_t)bytes[i] : (uint64_t)(uint8_t)bytes[i]);
+	}
+	return result;
+}
+
+/* What is past the n bytes is zero. */
+static __always_inline uint64_t wordwise_hash(const uint64_t *words, uint32_t n)
+{
+	uint64_t a = 1 ^ (uint64_t)n, b = 1;
+
+#pragma clang loop unroll(disable)
+	for (uint32_t i = 0; i < RT_CALL_HASH_MAX / 8; i++) {
+		if (i * 8 >= n)
+			break;
+		a += b;
+		b ^= a;
+		a = (a ^ a >> 31) * 0x9de62bbc8cef3ce3ULL;
+		b = (b ^ b >> 32) * 0x485cd6311b599e79ULL;
+		a += words[i];
+	}
+	a = (a ^ a >> 31) * 0xbac3bd562846de6bULL + b;
+	return (a ^ a >> 32) * 0x995a187a14e7b445ULL;
+}
+
+static __noinline uint64_t hash(uint64_t address, const struct rt_call_arg *arg, uint32_t *flags)
+{
+	uint64_t words[RT_CALL_HASH_MAX / 8] = {};
+	uint64_t n = arg->size_bytes; /* of 64 bits: a comparison of fewer is one of a copy, which teaches the verifier nothing */
+
+	asm volatile("" : "+r"(n));
+	if (n > sizeof(words))
+		n = sizeof(words);
+	if (bpf_probe_read_user(words, n, (void *)address)) {
+		*flags |= RT_CALL_FAULT;
+		return 0;
+	}
+	return arg->read == RT_READ_DIGEST ? wordwise_hash(words, n)
+					   : bytewise_hash((const int8_t *)words, n, arg->is_signed);
+}
+
+/* Where a reader's path leads; the register's value itself where there is none. */
+static __always_inline uint64_t follow(void *ctx, const struct rt_call_arg *arg, struct words *w)
+{
+	uint64_t value = read_slot(ctx, arg->reg, w->stack_pointer, &w->flags);
+
+	value += (int64_t)arg->offset[0];
+	if (arg->hops > 0)
+		value = read_word(value, &w->flags) + (int64_t)arg->offset[1];
+	if (arg->hops > 1)
+		value = read_word(value, &w->flags) + (int64_t)arg->offset[2];
+	return value;
+}
+
+static __always_inline uint64_t read_arg(void *ctx, const struct rt_call_arg *arg, struct words *w)
+{
+	uint64_t value;
+
+	if (arg->read == RT_READ_CONST)
+		return cut((uint64_t)(int64_t)arg->offset[0], arg->size_bytes, arg->is_signed);
+	value = follow(ctx, arg, w);
+	if (arg->read == RT_READ_REG || arg->read == RT_READ_FRAME)
+		return cut(value, arg->size_bytes, arg->is_signed);
+	if (arg->read == RT_READ_DEREF)
+		return read_sized(value, arg, &w->flags);
+	if (arg->read == RT_READ_HASH || arg->read == RT_READ_DIGEST)
+		return hash(value, arg, &w->flags);
+	w->last = value; /* text, or read at the return */
+	return value;
+}
+
+/* Texts become the address that they are read from: see read_last_text(). */
+static __noinline int read_args(void *ctx, const struct rt_call_spec *spec, struct words *w)
+{
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < RT_CALL_ARGS_MAX; i++) {
+		if (i >= spec->args)
+			break;
+		w->arg[i] = read_arg(ctx, &spec->arg[i], w);
+	}
+	return 0;
+}
+
+#endif
