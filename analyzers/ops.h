@@ -9,25 +9,35 @@
  * nodes can be joined by (communicator, seq) with no configuration.
  *
  * Communicators. Told apart by (family, address) while they live; a call that frees one makes its address free. The
- * identity comes, best first: from the library's own memory with each call (IDENTITY field), from the init call, from the
- * device record; else it is not known, and the row says so: it is never guessed.
+ * identity comes, best first: from the library's own memory with each call (IDENTITY field), from ops_identify(), from the
+ * init call, from the device record; else it is not known, and the row says so: it is never guessed. An address under
+ * which another identity of the same source turns up is another communicator, whose predecessor's end was not seen.
  *
  * Numbers. Collectives of a communicator are numbered from 1; point-to-point calls are numbered on their own for each
- * (communicator, sender, receiver). Where the call itself carries the library's number (SEQ), that is taken. Else they are
- * counted from the communicator's init. Where init was not seen, numbers are taken from the first device record that
- * matches a call (marker), or from the process group's own count (OPS_GROUP_SEQ), else counted from the first call seen:
- * seq_from says which, and only OPS_SEQ_ATTACH may not be joined.
+ * (communicator, sender, receiver). Where the call itself carries the library's count of calls before it (SEQ), its number
+ * is SEQ + 1. Else they are counted from the communicator's init. Where init was not seen, numbers are taken from the
+ * first device record that matches a call (marker; a call in a group of several tells nothing, for NCCL sorts them), or
+ * from the process group's own count (OPS_GROUP_SEQ), else counted from the first call seen: seq_from says which, and only
+ * OPS_SEQ_ATTACH may not be joined. INIT and MARKER are one numbering. A device record that is numbered higher than the
+ * call that it belongs to says that records of calls were lost: the count goes on from it. Where the daemon knows of a
+ * loss, ops_dropped() makes counted numbers OPS_SEQ_ATTACH until a record or the process group tells again.
  *
  * Groups. A call made in a group (in_group) lasts until the group's closing call returns: its row waits for the
  * OPS_GROUP record of its thread. A group of one member is no group.
  *
- * Work. Libraries that finish in another thread (gloo): OPS_OP announces the operation on its thread, OPS_WORK gives the
- * object that stands for it (the newest announced call of the same thread that has none), OPS_FINISHED ends it.
+ * Work. Libraries that finish in another thread (gloo): OPS_OP (end_ns 0) announces the operation on its thread, OPS_WORK
+ * gives the object that stands for it (the newest announced call of the same thread that has none), OPS_FINISHED ends it.
+ * A call may carry its WORK itself. A call that announces itself under the SEQ of one that has no work yet is an inner
+ * part of it: one row, with the outer one's name.
  *
  * Device records are matched to calls of the same communicator: by number where both are known, else by operation, count
  * and time (the record's host_ns lies in the call, from its start to its group's end). A row waits for its device record
  * if its communicator has had one, at most OPS_WAIT_NS after the newest record and OPS_WAITING_MAX of them; a late one
- * then is counted, not reported. A device record that no call explains (attached in mid-run) makes no row.
+ * then is counted, not reported. A device record that no call explains (attached in mid-run) makes no row; that of a
+ * recorded graph, whose launch is no call, makes one with seq 0, captured, device.
+ *
+ * In flight. A call that was entered and has not returned sends no record. The daemon reads the kernel's map of calls in
+ * flight and tells it whole: ops_in_call_begin(), then ops_in_call() for each. Standings and ops_at() count them as entered.
  *
  * Times are CLOCK_MONOTONIC ns, of the host; device times come already mapped to it. Texts in rows are valid during the
  * call. Everything in an event may be a lie: lengths, numbers and addresses are bounded here, not believed.
@@ -43,6 +53,9 @@
 #define OPS_WAITING_MAX 4096    /* rows that wait for a group, a work or a device record */
 #define OPS_RECENT 64           /* operations a communicator whose signature is remembered, to compare ranks */
 #define OPS_WAIT_NS 30000000000ULL
+#define OPS_IDENTIFY_NS 2000000000ULL /* a row waits that long for ops_identify(), if its family is told later */
+#define OPS_STUCK_NS 600000000000ULL  /* a row waits that long for its group's or its work's end */
+#define OPS_IN_CALL_MAX 256
 #define OPS_NAME_BYTES 64
 #define OPS_UNKNOWN UINT64_MAX  /* of a duration, a time, a count: not known */
 
@@ -83,6 +96,7 @@ struct ops_event {
 	const char *text;       /* name of a communicator, "" if none */
 };
 
+/* op "" or NULL: the record only tells of the communicator and that its operations will be recorded. */
 struct ops_device {
 	uint64_t identity;      /* of the communicator */
 	const char *name;       /* of the communicator, "" if none */
@@ -95,6 +109,8 @@ struct ops_device {
 	uint32_t member, members;
 	int32_t peer;           /* -1: collective */
 	bool captured;          /* launched by a recorded graph */
+	bool open;              /* given to the device and not complete: keeps its row waiting */
+	const char *dtype;      /* "" or NULL if not known; only used where no call tells it */
 };
 
 enum ops_seq_from { OPS_SEQ_INIT, OPS_SEQ_LIBRARY, OPS_SEQ_MARKER, OPS_SEQ_GROUP, OPS_SEQ_ATTACH };
@@ -137,10 +153,11 @@ struct ops_communicator {
 	uint32_t member, members; /* members 0: not known */
 	const char *parent;       /* communicator that it was split from, "" if none or not known */
 	int64_t color;            /* of the split; INT64_MIN if none */
-	const char *source;       /* what told its identity: "library", "init", "marker", "" */
+	const char *source;       /* what told its identity: "library", "init", "marker", ops_identify()'s word, "" */
 	const char *trouble;      /* why it is not known, "" if it is */
 	uint64_t since_ns;        /* init, or the first call seen */
 	bool freed;
+	const char *kind;         /* of comm_kind.h by name and operations, "" if unclear; told anew when it changes */
 };
 
 /* Where a rank stands on one communicator. */
@@ -162,10 +179,11 @@ struct ops_standing {
 	struct ops_point entered;   /* the last collective that the host called */
 	struct ops_point completed; /* the last one known to be complete; seq 0: none, or nothing tells */
 	bool completion_known;      /* something tells of completion: a work, a device record */
-	uint64_t in_call_ns;        /* the host is in the call (or its group's end) since; 0: it is not */
+	uint64_t in_call_ns;        /* the host is in a call on it (or its group's end) since then; 0: it is not */
 };
 
-/* Called from within ops_feed(), ops_feed_device(), ops_idle(), ops_end(); must not call back in. */
+/* Called from within ops_feed(), ops_feed_device(), ops_identify(), ops_in_call(), ops_idle(), ops_end(); must not call
+ * back in. */
 struct ops_sink {
 	void (*row)(void *arg, const struct ops_row *row);
 	void (*group)(void *arg, const struct ops_group *group);
@@ -187,6 +205,17 @@ struct ops *ops_new(const struct ops_sink *sink); /* NULL: out of memory */
 struct ops *ops_free(struct ops *ops);
 void ops_feed(struct ops *ops, const struct ops_event *event);
 void ops_feed_device(struct ops *ops, const struct ops_device *device);
+/* What the daemon found out about the live communicator at that address; nothing happens if there is none. identity 0: it
+ * could not be found out, and trouble says why. name may be "", members 0. */
+void ops_identify(struct ops *ops, const char *family, uint64_t address, uint64_t identity, const char *name,
+		  uint32_t member, uint32_t members, const char *source, const char *trouble);
+/* A new look at what is in flight: forgets the last one. */
+void ops_in_call_begin(struct ops *ops);
+/* A call that was entered and has not returned: an OPS_OP, OPS_P2P or OPS_GROUP with start_ns (of a group: the start of
+ * its closing call) and no end; other kinds are ignored, and a call whose record has come already. */
+void ops_in_call(struct ops *ops, const struct ops_event *event);
+/* Records of this rank's calls may have been lost: what was counted may not be joined from here on. */
+void ops_dropped(struct ops *ops);
 /* Time has passed: rows that waited long enough go out as they are. */
 void ops_idle(struct ops *ops, uint64_t now_ns);
 /* The rank ended, or its level went off: everything that waits goes out. */

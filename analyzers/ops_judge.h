@@ -6,7 +6,13 @@
  *
  * Libraries that only queue work on the device let a rank run ahead of its peers, so being behind is no fault by itself:
  * a member is missing if another has called a number that this one has not, for longer than patience_ns, and this one has
- * called nothing on this communicator since. A member that is not on this node is not judged, only counted.
+ * called nothing on this communicator for as long. A member that is not on this node is not judged, only counted.
+ *
+ * Compared are members whose numbers are of one kind: counted from the init (or told by the marker), the library's, or the
+ * process group's; the kind that most members have. OPS_SEQ_ATTACH is never compared. A difference is judged at once, in
+ * the last OPS_RECENT numbers, unless the number is complete on all that differ; where a member is missing under a lower
+ * number than the first that differs, that one is the verdict. Operations that may rightly differ in count (all-to-all
+ * with splits, gather, scatter, batches) are compared by name alone.
  */
 #ifndef RANKTRACE_OPS_JUDGE_H
 #define RANKTRACE_OPS_JUDGE_H
@@ -19,7 +25,9 @@ struct ops_judged {             /* a member, as seen on this node */
 	const struct ops *ops;  /* for ops_at() */
 	struct ops_standing standing;
 	/* written by the judge */
+	bool compared;          /* its numbers can be compared with the others' */
 	bool missing;
+	bool differs;           /* it called something else than most, under the verdict's number */
 	uint64_t behind;        /* numbers behind the farthest member */
 };
 
@@ -29,14 +37,14 @@ struct ops_verdict {
 	enum ops_state state;
 	uint64_t seq;           /* the first number that is missing, or differs */
 	uint64_t waited_ns;     /* since the first member called it */
-	uint32_t here, members; /* of the members that many are on this node */
-	char sentence[256];     /* for people: "rank 1 has not called AllReduce 118 (4.0 MiB) of communicator X; rank 0 waits for 7.1 s" */
+	uint32_t here, members; /* of the members (0: not known) that many are on this node */
+	char sentence[256];     /* for people: "rank 1 has not called AllReduce 118 (4.0 MiB) of communicator X; rank 0 waits for 7.1 s"; cut with "..." */
 };
 
 /* "RUNNING", "MISSING_RANKS", "COLLECTIVE_TYPE_MISMATCH", "SIZE_OR_SYNTAX_MISMATCH" */
 const char *ops_state_name(enum ops_state state);
 
-/* All members of one communicator. Only those whose seq_from is not OPS_SEQ_ATTACH are compared with others. */
+/* All members of one communicator, in any order. now_ns of the events' clock. Cost: members * OPS_RECENT * OPS_RECENT. */
 void ops_judge(struct ops_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct ops_verdict *ret);
 
 #endif

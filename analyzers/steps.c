@@ -408,6 +408,17 @@ void steps_counts(const struct steps *steps, struct steps_counts *ret)
 	*ret = steps->counts;
 }
 
+int64_t steps_step_at(const struct steps *steps, uint64_t time_ns)
+{
+	int64_t step = steps_place(steps, time_ns);
+
+	if (step != STEPS_UNDECIDED)
+		return step;
+	if (!steps->open)
+		return STEPS_NONE;
+	return steps->next + (steps->n_ends > 0 && time_ns >= steps->ends[0]);
+}
+
 int64_t steps_next(const struct steps *steps)
 {
 	return steps->next;

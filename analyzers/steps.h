@@ -142,6 +142,9 @@ size_t steps_in_flight(const struct steps *steps, struct steps_open *ret, size_t
 /* The step thread, 0 while none is known. */
 uint32_t steps_step_thread(const struct steps *steps);
 void steps_counts(const struct steps *steps, struct steps_counts *ret);
+/* The step that something which began at time_ns belongs to: the open one, the likely next one, or the one before;
+ * STEPS_NONE. What lies farther back is not remembered here. */
+int64_t steps_step_at(const struct steps *steps, uint64_t time_ns);
 int64_t steps_next(const struct steps *steps); /* number that the next reported step will have: the open one's */
 
 #endif

@@ -18,6 +18,27 @@ static json_t *texts_json(size_t count, char *const *texts)
 	return all;
 }
 
+/* Probes by level, of a collector that serves several. */
+static json_t *level_probes_json(const Ranktrace__Collector *c)
+{
+	json_t *all = json_object();
+
+	for (size_t i = 0; i < c->n_levels && i < c->n_level_probes && c->n_levels > 1; i++)
+		json_object_set_new(all, c->levels[i], json_u64(c->level_probes[i]));
+	return all;
+}
+
+static json_t *operations_json(const Ranktrace__Operations *o)
+{
+	if (!o)
+		return json_null();
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rows", json_u64(o->rows), "groups",
+		json_u64(o->groups), "communicators", json_u64(o->communicators), "lost", json_u64(o->lost),
+		"not_waited", json_u64(o->not_waited), "late", json_u64(o->late), "communicators_forgotten",
+		json_u64(o->forgotten), "allocations", json_u64(o->allocations), "allocations_live",
+		json_u64(o->allocations_live), "allocations_not_followed", json_u64(o->allocations_not_followed));
+}
+
 static json_t *collectors_json(const Ranktrace__StatusBody *body)
 {
 	json_t *all = json_array();
@@ -26,9 +47,10 @@ static json_t *collectors_json(const Ranktrace__StatusBody *body)
 		const Ranktrace__Collector *c = body->collectors[i];
 
 		json_array_append_new(all,
-			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", out_json_text(c->name),
+			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", out_json_text(c->name),
 				"summary", out_json_text(c->summary), "levels", texts_json(c->n_levels, c->levels),
-				"probes_attached", json_u64(c->probes_attached), "libraries", json_u64(c->libraries),
+				"probes_attached", json_u64(c->probes_attached), "level_probes", level_probes_json(c),
+				"libraries", json_u64(c->libraries),
 				"events", json_u64(c->events), "drops", json_u64(c->drops), "notes",
 				texts_json(c->n_notes, c->notes), "notes_left_out", json_u64(c->notes_left_out)));
 	}
@@ -63,12 +85,12 @@ static json_t *status_json(const Ranktrace__StatusBody *body)
 
 	for (size_t i = 0; i < body->n_features; i++)
 		json_object_set_new(features, body->features[i]->name, json_boolean(body->features[i]->present));
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
 		out_json_text(body->version), "pid", json_u64(body->pid), "uptime_ns", json_u64(body->uptime_ns),
 		"host", out_json_text(body->host), "features", features, "levels",
 		levels_json(body->n_levels, body->levels, NULL), "collectors", collectors_json(body), "ring_drops",
 		json_u64(body->ring_drops), "records_refused", json_u64(body->records_refused), "store",
-		store_json(body->store), "self", self_json(body->self));
+		store_json(body->store), "self", self_json(body->self), "operations", operations_json(body->operations));
 }
 
 static void print_head(const Ranktrace__StatusBody *body)
@@ -110,6 +132,36 @@ static void print_self(const Ranktrace__StatusBody *body)
 		out_size(s->rss_bytes, b), out_size(s->rss_peak_bytes, c));
 }
 
+/* Nothing while there is nothing: L1 and L2 are off. */
+static void print_operations(const Ranktrace__Operations *o)
+{
+	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES], d[OUT_BYTES];
+
+	if (o->rows || o->communicators)
+		printf("%-8s  %s rows, %s communicators; %s late, %s lost, %s not waited for\n", "ops",
+			out_count(o->rows, a), out_count(o->communicators, b), out_count(o->late, c),
+			out_count(o->lost, d), out_count(o->not_waited, (char[OUT_BYTES]){0}));
+	if (o->allocations)
+		printf("%-8s  %s rows, %s live, %s not followed\n", "memory", out_count(o->allocations, a),
+			out_count(o->allocations_live, b), out_count(o->allocations_not_followed, c));
+}
+
+/* "L0 12, L1 30 probes": which level they are of, where several are on. */
+static void print_level_probes(const Ranktrace__Collector *c)
+{
+	size_t on = 0, shown = 0;
+
+	for (size_t i = 0; i < c->n_level_probes; i++)
+		on += c->level_probes[i] > 0;
+	if (on < 2)
+		return;
+	printf("%-9s - probes:", "");
+	for (size_t i = 0; i < c->n_level_probes && i < c->n_levels; i++)
+		if (c->level_probes[i])
+			printf("%s %llu of %s", shown++ ? "," : "", (unsigned long long)c->level_probes[i], c->levels[i]);
+	putchar('\n');
+}
+
 static void print_store(const Ranktrace__Store *s)
 {
 	char *path = out_clean(s->path), *trouble = out_clean(s->trouble);
@@ -140,6 +192,7 @@ static void print_collector(const Ranktrace__Collector *c)
 	printf("%-9s %-8s %6llu %4llu %12s %7s  %s\n", out_cut(name, 9), out_cut(levels, 11),
 		(unsigned long long)c->probes_attached, (unsigned long long)c->libraries, out_count(c->events, a),
 		out_count(c->drops, b), out_cut(summary, 60));
+	print_level_probes(c);
 	for (size_t i = 0; i < c->n_notes; i++) {
 		char *note = out_clean(c->notes[i]);
 
@@ -161,6 +214,8 @@ static void print_status(const Ranktrace__StatusBody *body)
 		print_self(body);
 	if (body->store)
 		print_store(body->store);
+	if (body->operations)
+		print_operations(body->operations);
 	printf("%-8s  %s record%s lost in the kernel, %s refused as malformed\n", "drops",
 		out_count(body->ring_drops, a), body->ring_drops == 1 ? "" : "s", out_count(body->records_refused, b));
 	printf("\n%-9s %-8s %6s %4s %12s %7s  %s\n", "COLLECTOR", "LEVELS", "PROBES", "LIBS", "EVENTS", "DROPS",

@@ -49,6 +49,7 @@ int cmd_interval(const struct options *options, int argc, char **argv);
 int cmd_print(const struct options *options, int argc, char **argv);
 int cmd_status(const struct options *options, int argc, char **argv);
 int cmd_ranks(const struct options *options, int argc, char **argv);
+int cmd_ops(const struct options *options, int argc, char **argv);
 int cmd_check(const struct options *options, int argc, char **argv);
 int cmd_help(const struct options *options, int argc, char **argv);
 

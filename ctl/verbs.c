@@ -13,6 +13,10 @@ const struct verb verbs[] = {
 	{"print", cmd_print, "[L0|L1|L2|L3|all] [--json]", "show levels and intervals", ""},
 	{"status", cmd_status, "[--json]", "show collectors, drops, the store and the daemon's own cost", ""},
 	{"ranks", cmd_ranks, "[--json]", "show the training ranks of this node and what each is in now", ""},
+	{"ops", cmd_ops, "[--rank LIST] [--json]", "show where ranks stand on their communicators, and who is missing",
+		"For each communicator the verdict first, then each rank of this node: the last operation that it\n"
+		"entered and the last that is complete (number, operation, bytes), and for how long. Needs L1 on.\n"
+		"--rank 0,3-7 shows the communicators of these ranks; all members are judged.\n"},
 	{"check", cmd_check, "[--json]", "show what this machine allows, what each level sees, and what to do",
 		"With the daemon down it runs ranktraced --check instead. Exit code 1: something is missing.\n"},
 	{"help", cmd_help, "[VERB]", "show this, or more about a verb", ""},

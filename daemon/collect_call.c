@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes while
- * a level is on, and turns records into marks for the steps room. It serves every level that a table row names.
+ * a level is on, and hands records on: marks to the steps room, events to the room that takes them (call_rooms.h). It
+ * serves every level that a table row names.
  */
 #include <fnmatch.h>
 
 #include "bpf/call.h"
-#include "daemon/collector.h"
+#include "daemon/call_level.h"
+#include "daemon/call_rooms.h"
 #include "daemon/context.h"
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/groups.h"
+#include "daemon/ops_room.h"
 #include "daemon/probes/call_engine.h"
 #include "daemon/steps_room.h"
 #include "daemon/text_units.h"
@@ -45,6 +48,7 @@ struct call {
 	uint64_t events;
 	uint64_t stale; /* records of a probe that is gone, or of a process that is no rank */
 	uint64_t unreadable;
+	uint64_t unclaimed; /* records of rows with an event that no room takes */
 	char trouble[COLLECTOR_NOTE_BYTES];
 	size_t patterns;
 	const char **pattern; /* of libraries, in the table */
@@ -86,6 +90,28 @@ static void library_refused(void *arg, uint32_t pid, const char *path, int error
 	log_warning("call", "%s; its functions stay unseen", call->trouble);
 }
 
+struct in_flight {
+	ops_room_in_flight_each each;
+	void *arg;
+};
+
+static void one_in_flight(
+	void *arg, uint64_t pid_thread, const struct probe *probe, const struct rt_inflight *inflight)
+{
+	const struct in_flight *ask = arg;
+
+	if (probe->event[0])
+		ask->each(ask->arg, (uint32_t)(pid_thread >> 32), (uint32_t)pid_thread, probe, inflight->start_ns,
+			inflight->flags, inflight->arg);
+}
+
+static void read_in_flight(void *reader, ops_room_in_flight_each each, void *arg)
+{
+	struct in_flight ask = {each, arg};
+
+	call_engine_inflight(((struct call *)reader)->engine, one_in_flight, &ask);
+}
+
 /* Frees what call_open() made; also of a half-made one. */
 static void call_close(void *state)
 {
@@ -93,6 +119,8 @@ static void call_close(void *state)
 
 	if (!call)
 		return;
+	if (call->engine && call->context->ops)
+		ops_room_set_in_flight(call->context->ops, NULL, NULL);
 	libraries_free(call->libraries);
 	call_engine_close(call->engine);
 	probe_table_free(&call->table);
@@ -168,50 +196,10 @@ static int call_open(struct context *context, void **ret_state)
 	call->libraries = libraries_new(&ops, "/proc");
 	if (!call->watch || !call->libraries)
 		return -ENOMEM;
+	if (context->ops)
+		ops_room_set_in_flight(context->ops, read_in_flight, call);
 	*ret_state = TAKE_PTR(call);
 	return 0;
-}
-
-struct level_sum {
-	enum level level;
-	bool on;
-	int error; /* of the first place that could not be attached */
-	unsigned probes, libraries, missing, refused;
-	char names[256];
-};
-
-/* What was attached before, or is now, whichever the switch is about. */
-static void sum_library(struct level_sum *sum, const struct attachment *attachment, unsigned before)
-{
-	unsigned probes = sum->on ? attachment_attached_level(attachment, sum->level) : before;
-	const char *name;
-	int error;
-
-	for (unsigned i = 0; attachment_refused(attachment, sum->level, i, &error); i++)
-		sum->refused++;
-	sum->probes += probes;
-	sum->libraries += probes > 0;
-	for (unsigned i = 0; (name = attachment_missing(attachment, sum->level, i)); i++) {
-		size_t used = strlen(sum->names);
-
-		sum->missing++;
-		snprintf(sum->names + used, sizeof(sum->names) - used, "%s%s", used ? ", " : "", name);
-	}
-}
-
-static void level_library(void *arg, struct library *library)
-{
-	struct level_sum *sum = arg;
-	struct attachment *attachment = library->owner_data;
-	unsigned before;
-	int r;
-
-	if (!attachment)
-		return;
-	before = attachment_attached_level(attachment, sum->level);
-	r = attachment_level(attachment, sum->level, sum->on);
-	sum->error = sum->error ? sum->error : r;
-	sum_library(sum, attachment, before);
 }
 
 static size_t rows_of(const struct call *call, enum level level)
@@ -240,42 +228,25 @@ static void sweep(struct call *call)
 static int call_level(void *state, enum level level, bool on, char *report, size_t report_size)
 {
 	struct call *call = state;
-	struct level_sum sum = {.level = level, .on = on};
-	size_t used;
+	struct call_level_sum sum = {.level = level, .on = on};
 
 	call->on[level] = on;
 	if (!call->libraries) {
 		snprintf(report, report_size, "%s", call->trouble);
 		return on ? -ENOTSUP : 0;
 	}
-	libraries_each(call->libraries, level_library, &sum);
-	if (!on) {
-		sweep(call);
-		snprintf(report, report_size, "%u probe%s detached", sum.probes, sum.probes == 1 ? "" : "s");
-		return 0;
-	}
+	call_level_switch(call->libraries, &sum);
 	/* A level works with what could be attached; only one of which nothing could be is refused, and left as it was. */
-	if (sum.refused && sum.probes == 0) {
-		snprintf(report, report_size, "none of %u probes could be attached: %s", sum.refused, strerror(-sum.error));
-		call->on[level] = false;
-		libraries_each(call->libraries, level_library, &(struct level_sum){.level = level});
-		return sum.error;
+	if (on && sum.refused && sum.probes == 0) {
+		call->on[level] = on = false;
+		call_level_switch(call->libraries, &(struct call_level_sum){.level = level});
 	}
-	if (rows_of(call, level) == 0) {
-		snprintf(report, report_size, "no probe table has a row of this level, so it collects nothing");
-		return 0;
-	}
-	used = (size_t)snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum.probes, sum.probes == 1 ? "" : "s",
-				sum.libraries, sum.libraries == 1 ? "y" : "ies", ranks_count(call->context->ranks, RANK_ROLE_RANK),
-				ranks_count(call->context->ranks, RANK_ROLE_RANK) == 1 ? "" : "s");
-	if (sum.missing && used < report_size)
-		snprintf(report + used, report_size - used, "; %u symbol%s not found: %s", sum.missing, sum.missing == 1 ? "" : "s",
-			 sum.names);
-	used = strlen(report);
-	if (sum.refused && used < report_size)
-		snprintf(report + used, report_size - used, "; %u could not be attached (%s): see tracectl status", sum.refused,
-			 strerror(-sum.error));
-	return 0;
+	if (!on)
+		sweep(call);
+	call_rooms_level(call->context, level, on);
+	sum.rows = rows_of(call, level);
+	sum.ranks = ranks_count(call->context->ranks, RANK_ROLE_RANK);
+	return call_level_report(&sum, report, report_size);
 }
 
 static struct watch *watch_of(struct call *call, int64_t instance)
@@ -379,6 +350,7 @@ static void call_tick(void *state, uint64_t now_ns)
 {
 	struct call *call = state;
 
+	call_rooms_tick(call->context, now_ns);
 	if (call->sweep && call->engine)
 		sweep(call);
 	for (size_t i = 0; i < call->watches; i++)
@@ -386,53 +358,62 @@ static void call_tick(void *state, uint64_t now_ns)
 			scan(call, &call->watch[i], now_ns);
 }
 
-/* The name of a mark: what the probe read, else the row's own name. */
-static const char *mark_name(struct call *call, const struct probe *probe, const struct rt_call_event *event,
-			     size_t size_bytes, char text[NAME_BYTES])
+/* What the probe read besides words; "" where that is nothing. */
+static const char *text_of(const struct rt_call_event *event, size_t size_bytes, char text[NAME_BYTES])
 {
 	const struct rt_call_text_event *full = (const void *)event;
 
-	if (event->event.flags & RT_CALL_TEXT && size_bytes >= sizeof(*full) && event->text_bytes <= RT_CALL_TEXT_MAX) {
+	text[0] = 0;
+	if (event->event.flags & RT_CALL_TEXT && size_bytes >= sizeof(*full) && event->text_bytes <= RT_CALL_TEXT_MAX)
 		text_from_units(full->text, event->text_bytes, RT_CALL_UNIT_BYTES(event->event.flags), text, NAME_BYTES);
-		return text;
+	return text;
+}
+
+static void mark_event(struct call *call, const struct rank *rank, const struct call_record *record, bool has_text)
+{
+	const struct rt_call_event *event = record->event;
+	const struct probe *probe = record->probe;
+	struct steps_mark mark = {
+		.time_ns = event->event.time_ns,
+		.thread_id = event->event.thread_id,
+		.edge = event->event.flags & RT_CALL_BEGIN ? STEPS_BEGIN : STEPS_END,
+		.stage = probe->stage[0] ? probe->stage : NULL,
+		.stack_pointer = event->stack_pointer,
+		.is_frame = probe->edge == RT_EDGE_SPAN,
+	};
+
+	if (mark.edge == STEPS_BEGIN) {
+		/* What the probe read, else the row's own name. */
+		mark.name = has_text ? record->text : probe->stage[0] ? probe->name : "(unreadable)";
+		call->unreadable += !has_text && !probe->stage[0];
 	}
-	if (probe->stage[0])
-		return probe->name;
-	call->unreadable++;
-	return "(unreadable)";
+	steps_room_mark(call->context->steps, rank, &mark);
 }
 
 static void call_event(void *state, const struct rt_event *header, size_t size_bytes)
 {
 	const struct rt_call_event *event = (const void *)header;
 	struct call *call = state;
-	const struct probe *probe;
+	struct call_record record;
 	const struct rank *rank;
 	char text[NAME_BYTES];
-	struct steps_mark mark;
 
 	if (size_bytes < sizeof(*event) || !call->engine)
 		return;
 	call->events++;
-	probe = call_engine_probe(call->engine, event);
+	record = (struct call_record){call_engine_probe(call->engine, event), event, text_of(event, size_bytes, text)};
 	rank = ranks_by_pid(call->context->ranks, header->pid);
-	if (!probe || !rank) {
+	if (!record.probe || !rank) {
 		call->stale++;
 		return;
 	}
-	if (probe->edge == RT_EDGE_CALL || probe->edge == RT_EDGE_ENTRY) /* no mark of a step */
-		return;
-	mark = (struct steps_mark){
-		.time_ns = header->time_ns,
-		.thread_id = header->thread_id,
-		.edge = header->flags & RT_CALL_BEGIN ? STEPS_BEGIN : STEPS_END,
-		.stage = probe->stage[0] ? probe->stage : NULL,
-		.stack_pointer = event->stack_pointer,
-		.is_frame = probe->edge == RT_EDGE_SPAN,
-	};
-	if (mark.edge == STEPS_BEGIN)
-		mark.name = mark_name(call, probe, event, size_bytes, text);
-	steps_room_mark(call->context->steps, rank, &mark);
+	if (record.probe->event[0]) {
+		/* What was in the ring when the level went off would begin anew what its room has ended. */
+		if (call->on[record.probe->level])
+			call->unclaimed += !call_rooms_feed(call->context, rank, &record);
+	} else if (record.probe->edge != RT_EDGE_CALL && record.probe->edge != RT_EDGE_ENTRY) {
+		mark_event(call, rank, &record, header->flags & RT_CALL_TEXT);
+	}
 }
 
 static void status_library(void *arg, struct library *library)
@@ -449,6 +430,7 @@ static void status_library(void *arg, struct library *library)
 	status->libraries++;
 	status->probes_attached += attachment_attached(attachment);
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
+		status->level_probes[level] += attachment_attached_level(attachment, level);
 		for (unsigned i = 0; (name = attachment_missing(attachment, level, i)); i++)
 			collector_note(status, "%s: symbol of '%s' not found in %s", level_name(level), name, library->path);
 		for (unsigned i = 0; (name = attachment_refused(attachment, level, i, &error)); i++)
@@ -477,6 +459,9 @@ static void call_status(void *state, struct collector_status *ret)
 			       (unsigned long)call_engine_refused(call->engine));
 	if (call->unreadable)
 		collector_note(ret, "%lu names of record_function could not be read", (unsigned long)call->unreadable);
+	if (call->unclaimed)
+		collector_note(ret, "%lu records have an event that this release knows nothing of",
+			       (unsigned long)call->unclaimed);
 	for (size_t i = 0; i < call->watches; i++)
 		if (call->watch[i].instance && call->watch[i].names_readable == 0)
 			collector_note(ret, "process %u: record_function cannot be read in its libtorch_python; its steps are derived "

@@ -19,6 +19,7 @@ struct context;
 
 struct collector_status {
 	uint64_t probes_attached;
+	uint64_t level_probes[LEVEL_MAX]; /* of them, where the collector serves several levels */
 	uint64_t libraries;
 	uint64_t events;
 	uint64_t drops;

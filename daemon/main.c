@@ -5,6 +5,7 @@
  */
 #include <getopt.h>
 #include <sys/resource.h>
+#include "daemon/alloc_room.h"
 #include "daemon/check.h"
 #include "daemon/collector.h"
 #include "daemon/context.h"
@@ -12,6 +13,7 @@
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
+#include "daemon/ops_room.h"
 #include "daemon/start.h"
 #include "daemon/steps_room.h"
 #include "daemon/store.h"
@@ -82,6 +84,26 @@ static void close_steps(struct daemon *d)
 	d->context.steps = steps_room_free(d->context.steps);
 }
 
+static int open_ops(struct daemon *d)
+{
+	return ops_room_new(&d->context, &d->context.ops);
+}
+
+static void close_ops(struct daemon *d)
+{
+	d->context.ops = ops_room_free(d->context.ops);
+}
+
+static int open_allocs(struct daemon *d)
+{
+	return alloc_room_new(&d->context, &d->context.allocs);
+}
+
+static void close_allocs(struct daemon *d)
+{
+	d->context.allocs = alloc_room_free(d->context.allocs);
+}
+
 static int open_ranks(struct daemon *d)
 {
 	return ranks_new(&d->context, &d->context.ranks);
@@ -140,6 +162,8 @@ static const struct room {
 	{"kernel", open_kernel, close_kernel, false},
 	{"ranks", open_ranks, close_ranks, false},
 	{"steps", open_steps, close_steps, false},
+	{"operations", open_ops, close_ops, false},
+	{"allocations", open_allocs, close_allocs, false},
 	{"collectors", open_collectors, close_collectors, true},
 	{"levels", open_levels, NULL, false},
 	{"control", open_control, close_control, true},

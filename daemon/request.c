@@ -13,6 +13,7 @@ static const struct request_row rows[] = {
 	{RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, "ranks", false, request_ranks},
 	{RANKTRACE__REQUEST_TYPE__REQUEST_WHERE, "where", false, request_where},
 	{RANKTRACE__REQUEST_TYPE__REQUEST_CHECK, "check", false, request_preflight},
+	{RANKTRACE__REQUEST_TYPE__REQUEST_OPS, "ops", false, request_ops},
 };
 
 const struct request_row *request_row(int type)

@@ -68,5 +68,6 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 int request_ranks(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
 int request_where(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
 int request_preflight(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
 
 #endif

@@ -55,12 +55,28 @@ static int check_interval(const Ranktrace__Request *request, char error[REQUEST_
 	return 0;
 }
 
+static int check_ops(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])
+{
+	if (request->n_ranks > REQUEST_ITEMS_MAX) {
+		snprintf(error, REQUEST_ERROR_BYTES, "a request names at most %u ranges of ranks", REQUEST_ITEMS_MAX);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < request->n_ranks; i++)
+		if (request->ranks[i]->first < 0 || request->ranks[i]->last < request->ranks[i]->first) {
+			snprintf(error, REQUEST_ERROR_BYTES, "ranks %d to %d are none", request->ranks[i]->first,
+				request->ranks[i]->last);
+			return -EINVAL;
+		}
+	return 0;
+}
+
 static const struct {
 	Ranktrace__RequestType type;
 	int (*check)(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
 } checks[] = {
 	{RANKTRACE__REQUEST_TYPE__REQUEST_SET, check_set},
 	{RANKTRACE__REQUEST_TYPE__REQUEST_INTERVAL, check_interval},
+	{RANKTRACE__REQUEST_TYPE__REQUEST_OPS, check_ops},
 };
 
 int request_check(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])

@@ -2,9 +2,11 @@
 /* The request `status`: everything that the daemon counts, from the rooms that count it. Changes nothing. */
 #include <sys/resource.h>
 #include "bpf/event.h"
+#include "daemon/alloc_room.h"
 #include "daemon/collector.h"
 #include "daemon/context.h"
 #include "daemon/kernel.h"
+#include "daemon/ops_room.h"
 #include "daemon/ranks.h"
 #include "daemon/request.h"
 #include "daemon/store.h"
@@ -59,11 +61,15 @@ static int fill_collector(
 	item->notes_left_out = status->notes_left_out;
 	item->levels = calloc(LEVEL_MAX, sizeof(*item->levels));
 	item->notes = calloc(notes + 1, sizeof(*item->notes));
-	if (!item->levels || !item->notes)
+	item->level_probes = calloc(LEVEL_MAX, sizeof(*item->level_probes));
+	if (!item->levels || !item->notes || !item->level_probes)
 		return -ENOMEM;
-	for (enum level l = 0; l < LEVEL_MAX; l++)
-		if (collector->levels & LEVEL_BIT(l))
-			item->levels[item->n_levels++] = strdup(level_name(l));
+	for (enum level l = 0; l < LEVEL_MAX; l++) {
+		if (!(collector->levels & LEVEL_BIT(l)))
+			continue;
+		item->levels[item->n_levels++] = strdup(level_name(l));
+		item->level_probes[item->n_level_probes++] = status->level_probes[l];
+	}
 	for (unsigned i = 0; i < notes; i++)
 		item->notes[item->n_notes++] = strndup(status->note[i], COLLECTOR_NOTE_BYTES);
 	return 0;
@@ -164,6 +170,32 @@ static int fill_self(const struct context *context, Ranktrace__StatusBody *body)
 	return 0;
 }
 
+static int fill_operations(const struct context *context, Ranktrace__StatusBody *body)
+{
+	Ranktrace__Operations *item = request_message_new(&ranktrace__operations__descriptor);
+	struct alloc_room_counts allocs = {0};
+	struct ops_room_counts ops = {0};
+
+	if (!item)
+		return -ENOMEM;
+	body->operations = item;
+	if (context->ops)
+		ops_room_counts(context->ops, &ops);
+	if (context->allocs)
+		alloc_room_counts(context->allocs, &allocs);
+	item->rows = ops.rows;
+	item->groups = ops.groups;
+	item->communicators = ops.communicators;
+	item->lost = ops.lost;
+	item->not_waited = ops.not_waited;
+	item->late = ops.late;
+	item->forgotten = ops.forgotten;
+	item->allocations = allocs.rows;
+	item->allocations_live = allocs.live;
+	item->allocations_not_followed = allocs.not_followed;
+	return 0;
+}
+
 int request_status(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
 	Ranktrace__StatusBody *body = request_message_new(&ranktrace__status_body__descriptor);
@@ -189,5 +221,7 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 		r = fill_store(context, body);
 	if (r == 0)
 		r = fill_self(context, body);
+	if (r == 0)
+		r = fill_operations(context, body);
 	return r;
 }

@@ -8,11 +8,20 @@
 #define IDLE_NS (2 * NSEC_PER_SEC)
 #define IN_FLIGHT_MAX 256
 
+struct past_step {
+	int64_t step;
+	uint64_t start_ns, end_ns;
+};
+
 struct rank_steps {
 	struct steps_room *room;
 	struct steps *steps;
 	int64_t instance;
 	int32_t rank;
+	int64_t ended; /* number of the step that was open when the rank ended, STEPS_NONE */
+	uint64_t ended_ns;
+	struct past_step *past; /* a ring of STEPS_ROOM_PAST; NULL before the first one */
+	uint64_t pasts;         /* so many were there */
 };
 
 struct steps_room {
@@ -40,6 +49,15 @@ static void on_stage(void *arg, const struct steps_stage *stage)
 	(void)store_put(rank->room->context->store, TABLE_STAGES, row, ARRAY_SIZE(row)); /* the store counts its drops */
 }
 
+static void remember(struct rank_steps *rank, const struct steps_step *step)
+{
+	if (!rank->past)
+		rank->past = calloc(STEPS_ROOM_PAST, sizeof(*rank->past));
+	if (rank->past)
+		rank->past[rank->pasts++ % STEPS_ROOM_PAST] =
+			(struct past_step){step->step, step->start_ns, step->start_ns + step->duration_ns};
+}
+
 static void on_step(void *arg, const struct steps_step *step)
 {
 	struct rank_steps *rank = arg;
@@ -49,13 +67,16 @@ static void on_step(void *arg, const struct steps_step *step)
 	};
 
 	(void)store_put(rank->room->context->store, TABLE_STEPS, row, ARRAY_SIZE(row));
+	remember(rank, step);
 }
 
 static void forget(struct rank_steps *slot)
 {
 	if (!slot->steps)
 		return;
-	steps_end(slot->steps, monotonic_ns());
+	slot->ended_ns = monotonic_ns();
+	slot->ended = steps_step_at(slot->steps, slot->ended_ns);
+	steps_end(slot->steps, slot->ended_ns);
 	slot->steps = steps_free(slot->steps);
 }
 
@@ -71,7 +92,9 @@ static struct rank_steps *of_rank(struct steps_room *room, const struct rank *ra
 	if (slot->steps && slot->instance == rank->instance)
 		return slot;
 	forget(slot);
-	*slot = (struct rank_steps){.room = room, .instance = rank->instance, .rank = rank->env.rank};
+	free(slot->past);
+	*slot = (struct rank_steps){
+		.room = room, .instance = rank->instance, .rank = rank->env.rank, .ended = STEPS_NONE};
 	(void)store_last_step(room->context->store, rank->instance, &last); /* no earlier steps: numbers start at 1 */
 	slot->steps = steps_new(&(struct steps_sink){.stage = on_stage, .step = on_step, .arg = slot}, last + 1,
 				rank->from_start);
@@ -110,8 +133,10 @@ struct steps_room *steps_room_free(struct steps_room *room)
 {
 	if (!room)
 		return NULL;
-	for (size_t i = 0; i < room->slots; i++)
+	for (size_t i = 0; i < room->slots; i++) {
 		forget(&room->slot[i]);
+		free(room->slot[i].past);
+	}
 	(void)store_replace(room->context->store, TABLE_IN_FLIGHT); /* nothing is watched any more */
 	free(room);
 	return NULL;
@@ -171,23 +196,63 @@ void steps_room_tick(struct steps_room *room, uint64_t now_ns)
 		room->in_flight_rows = rows > 0;
 }
 
-bool steps_room_current(struct steps_room *room, const struct rank *rank, struct steps_open *ret)
+/* What is kept of this rank; NULL where the slot is another's by now. */
+static const struct rank_steps *slot_of(const struct steps_room *room, const struct rank *rank)
 {
-	struct steps_open open[IN_FLIGHT_MAX];
-	struct rank_steps *slot;
-	size_t count;
+	if (rank->slot >= room->slots || room->slot[rank->slot].instance != rank->instance)
+		return NULL;
+	return &room->slot[rank->slot];
+}
 
-	if (rank->slot >= room->slots)
+/* The last of those of the thread that stands first from there on: innermost, as outermost stands first. */
+static bool innermost(const struct steps_open *open, size_t count, size_t first, struct steps_open *ret)
+{
+	size_t last = first;
+
+	if (first >= count)
 		return false;
-	slot = &room->slot[rank->slot];
-	if (!slot->steps || slot->instance != rank->instance)
+	while (last + 1 < count && open[last + 1].thread_id == open[first].thread_id)
+		last++;
+	*ret = open[last];
+	return true;
+}
+
+bool steps_room_stage(
+	const struct steps_room *room, const struct rank *rank, uint32_t thread_id, struct steps_open *ret)
+{
+	const struct rank_steps *slot = slot_of(room, rank);
+	struct steps_open open[IN_FLIGHT_MAX];
+	size_t count, own = 0;
+
+	if (!slot || !slot->steps)
 		return false;
 	count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
-	if (count == 0)
-		return false;
-	/* Outermost first over all threads: the last of the first thread is the innermost of it. */
-	for (size_t i = 1; i < count && open[i].thread_id == open[0].thread_id; i++)
-		open[0] = open[i];
-	*ret = open[0];
-	return true;
+	while (own < count && open[own].thread_id != thread_id)
+		own++;
+	/* The step thread stands first, if it is in anything. */
+	return innermost(open, count, own < count ? own : 0, ret);
+}
+
+bool steps_room_current(struct steps_room *room, const struct rank *rank, struct steps_open *ret)
+{
+	return steps_room_stage(room, rank, 0, ret);
+}
+
+int64_t steps_room_step(const struct steps_room *room, const struct rank *rank, uint64_t time_ns)
+{
+	const struct rank_steps *slot = slot_of(room, rank);
+	uint64_t past_end_ns = 0;
+
+	if (!slot)
+		return STEPS_NONE;
+	for (uint64_t i = slot->pasts; i > 0 && i + STEPS_ROOM_PAST > slot->pasts; i--) {
+		const struct past_step *past = &slot->past[(i - 1) % STEPS_ROOM_PAST];
+
+		if (time_ns >= past->start_ns && time_ns < past->end_ns)
+			return past->step;
+		past_end_ns = past->end_ns > past_end_ns ? past->end_ns : past_end_ns;
+	}
+	if (slot->steps)
+		return steps_step_at(slot->steps, time_ns);
+	return time_ns >= past_end_ns && time_ns <= slot->ended_ns ? slot->ended : STEPS_NONE;
 }

@@ -9,6 +9,8 @@
 #include "analyzers/steps.h"
 #include "daemon/ranks.h"
 
+#define STEPS_ROOM_PAST 128 /* closed steps a rank of which times are remembered */
+
 struct context;
 struct steps_room;
 
@@ -23,5 +25,11 @@ void steps_room_names_readable(struct steps_room *room, const struct rank *rank,
 void steps_room_tick(struct steps_room *room, uint64_t now_ns);
 /* What the rank is in right now (innermost stage of its step thread), for `tracectl ranks`; false where nothing. */
 bool steps_room_current(struct steps_room *room, const struct rank *rank, struct steps_open *ret);
+
+/* The step that was open in the rank at time_ns, of the last STEPS_ROOM_PAST ones; STEPS_NONE. Also of one that just ended. */
+int64_t steps_room_step(const struct steps_room *room, const struct rank *rank, uint64_t time_ns);
+/* The innermost stage that is open on this thread now, else on the rank's step thread; false where nothing is. */
+bool steps_room_stage(
+	const struct steps_room *room, const struct rank *rank, uint32_t thread_id, struct steps_open *ret);
 
 #endif

@@ -25,7 +25,7 @@
 #define QUEUE_ROWS_MAX 1000000
 #define QUEUE_BYTES_MAX (64UL << 20)
 #define STORE_TEXT_BYTES_MAX 65535 /* longer texts are cut */
-#define STATE_ROWS_MAX 4096	   /* state rows in memory, and as many process identities */
+#define STATE_ROWS_MAX 4096	   /* state rows of a table in memory, and as many process identities */
 #define NOW_ROWS_MAX 65536
 #define CORRUPT_FILES_MAX 3 /* set aside and kept for a look */
 
@@ -128,6 +128,7 @@ struct state_row {
 	int64_t key;
 	uint64_t written[TIER_MAX]; /* number of the segment that holds this version, 0 if none does */
 	unsigned fresh;		    /* bit a tier: to be written though nothing refers to it */
+	uint64_t changed;	    /* rises with each change of any row: the lowest is the oldest */
 	struct queue row;
 };
 
@@ -149,6 +150,7 @@ struct now_rows {
 struct state {
 	struct state_row *rows; /* by table and key */
 	size_t rows_count;
+	uint64_t changes;
 	struct instance *instances; /* by number */
 	size_t instances_count;
 	int64_t next_instance;

@@ -11,6 +11,8 @@
 
 int state_init(struct state *state)
 {
+	size_t tables = 0;
+
 	state->next_instance = 1;
 	for (size_t i = 0; i < TABLE_MAX; i++)
 		for (size_t j = 0; j < TABLE_MAX; j++) {
@@ -21,7 +23,9 @@ int state_init(struct state *state)
 				state->reference[i][j] =
 					(int8_t)schema_column_find(&schema_tables[i], to->columns[schema_key(to)].name);
 		}
-	state->rows = calloc(STATE_ROWS_MAX, sizeof(*state->rows));
+	for (size_t i = 0; i < TABLE_MAX; i++)
+		tables += schema_tables[i].kind == SCHEMA_STATE;
+	state->rows = calloc(tables * STATE_ROWS_MAX, sizeof(*state->rows));
 	state->instances = calloc(STATE_ROWS_MAX, sizeof(*state->instances));
 	return state->rows && state->instances ? 0 : -ENOMEM;
 }
@@ -63,6 +67,21 @@ static struct state_row *row_find(const struct state *state, enum schema_id tabl
 	return &state->rows[i];
 }
 
+/* Makes room for a row of a table that has as many as it may: the one that has not changed for longest goes. */
+static void forget_oldest(struct state *state, enum schema_id table)
+{
+	size_t first = row_position(state, table, INT64_MIN), oldest = first, end = first;
+
+	for (; end < state->rows_count && state->rows[end].table == table; end++)
+		if (state->rows[end].changed < state->rows[oldest].changed)
+			oldest = end;
+	if (end - first < STATE_ROWS_MAX)
+		return;
+	queue_free(&state->rows[oldest].row);
+	memmove(&state->rows[oldest], &state->rows[oldest + 1],
+		(--state->rows_count - oldest) * sizeof(state->rows[0]));
+}
+
 int state_put(struct state *state, enum schema_id table, const struct store_value *values, size_t count)
 {
 	int key = schema_key(&schema_tables[table]);
@@ -79,10 +98,7 @@ int state_put(struct state *state, enum schema_id table, const struct store_valu
 	if (!row) {
 		size_t at;
 
-		if (state->rows_count == STATE_ROWS_MAX) {
-			queue_free(&state->rows[0].row);
-			memmove(state->rows, state->rows + 1, --state->rows_count * sizeof(*state->rows));
-		}
+		forget_oldest(state, table);
 		at = row_position(state, table, values[key].integer);
 		row = &state->rows[at];
 		memmove(row + 1, row, (state->rows_count++ - at) * sizeof(*row));
@@ -91,6 +107,7 @@ int state_put(struct state *state, enum schema_id table, const struct store_valu
 	queue_free(&row->row);
 	row->row = fresh;
 	row->fresh = TIERS_ALL;
+	row->changed = ++state->changes;
 	memset(row->written, 0, sizeof(row->written));
 	return 0;
 }

@@ -78,6 +78,17 @@ static int load_file(struct reader_table *table, struct reader_file *file, sqlit
 	return SQLITE_OK;
 }
 
+static int tidy(struct reader_table *table)
+{
+	char sql[1024];
+
+	if (table->schema->kind != SCHEMA_STATE)
+		return SQLITE_OK;
+	if (schema_tidy_sql(table->schema, sql, sizeof(sql)) < 0)
+		return SQLITE_ERROR;
+	return sqlite3_exec(table->reader->cache, sql, NULL, NULL, NULL);
+}
+
 int reader_cache_load(struct reader_table *table)
 {
 	struct reader *reader = table->reader;
@@ -97,6 +108,8 @@ int reader_cache_load(struct reader_table *table)
 		if (schema_in_tier(table->schema, reader->files[i].name.tier))
 			rc = load_file(table, &reader->files[i], to);
 	sqlite3_finalize(to);
+	if (rc == SQLITE_OK)
+		rc = tidy(table);
 	if (rc == SQLITE_OK)
 		table->loaded = reader->generation;
 	return rc;

@@ -40,7 +40,8 @@ enum schema_tier { TIER_EVENTS, TIER_SUMMARY, TIER_MAX };
 enum schema_kind {
 	SCHEMA_LOG,    /* append only */
 	SCHEMA_STATE,  /* one row a value of its key column, the newest wins, across segments too. In segments of every
-			* tier: a segment that has rows with a column of the key's name holds the state rows they mean. */
+			* tier: a segment that has rows with a column of the key's name holds the state rows they mean.
+			* A row of which all but the key is NULL takes the row of that key away. */
 	SCHEMA_NOW,    /* holds only what is true now: replaced as a whole; readers show the newest segment's */
 };
 
@@ -54,7 +55,7 @@ struct schema_table {
 
 /* Indices into schema_tables[]; the order is free, numbers are not on disk. */
 enum schema_id { TABLE_RANKS, TABLE_STEPS, TABLE_STAGES, TABLE_IN_FLIGHT, TABLE_OFFCPU, TABLE_OFFCPU_SUM, TABLE_DROPS,
-		 TABLE_CLOCK, TABLE_MAX };
+		 TABLE_CLOCK, TABLE_COLLECTIVES, TABLE_COMMUNICATORS, TABLE_COLLECTIVE_GROUPS, TABLE_ALLOCATIONS, TABLE_MAX };
 
 extern const struct schema_table schema_tables[TABLE_MAX];
 

@@ -52,6 +52,20 @@ static int done(const struct text *text)
 	return text->used < text->size ? 0 : -ENOBUFS;
 }
 
+/* Holds for every row but those that take one away. */
+static void add_present(struct text *sql, const struct schema_table *table)
+{
+	const char *between = "coalesce(";
+
+	for (size_t i = 0; i < schema_columns(table); i++) {
+		if (table->columns[i].key)
+			continue;
+		add(sql, "%s\"%s\"", between, table->columns[i].name);
+		between = ",";
+	}
+	add(sql, ") IS NOT NULL");
+}
+
 static void add_table(struct text *sql, const struct schema_table *table, int64_t base_ns)
 {
 	size_t n = schema_columns(table);
@@ -72,7 +86,12 @@ static void add_table(struct text *sql, const struct schema_table *table, int64_
 		else
 			add(sql, "r.\"%s\"", name);
 	}
-	add(sql, " FROM \"%s_raw\" AS r;\n", table->name);
+	add(sql, " FROM \"%s_raw\" AS r", table->name);
+	if (table->kind == SCHEMA_STATE) {
+		add(sql, " WHERE ");
+		add_present(sql, table);
+	}
+	add(sql, ";\n");
 }
 
 int schema_create_sql(enum schema_tier tier, int64_t base_ns, char *ret, size_t size)
@@ -109,6 +128,16 @@ int schema_declare_sql(const struct schema_table *table, char *ret, size_t size)
 	for (size_t i = 0; i < schema_columns(table); i++)
 		add(&sql, "%s\"%s\" %s%s", i ? "," : "", table->columns[i].name, view_types[table->columns[i].type],
 			table->columns[i].key ? " PRIMARY KEY" : "");
+	add(&sql, ")");
+	return done(&sql);
+}
+
+int schema_tidy_sql(const struct schema_table *table, char *ret, size_t size)
+{
+	struct text sql = {ret, size, 0};
+
+	add(&sql, "DELETE FROM \"%s\" WHERE NOT (", table->name);
+	add_present(&sql, table);
 	add(&sql, ")");
 	return done(&sql);
 }

@@ -8,7 +8,7 @@
 
 #include "analyzers/store/schema.h"
 
-#define SCHEMA_SQL_BYTES 8192
+#define SCHEMA_SQL_BYTES 32768
 #define SEGMENT_NAME_BYTES 64
 
 /* Everything of an empty segment but `meta`'s rows: idempotent. Returns 0 or -ENOBUFS. */
@@ -17,6 +17,9 @@ int schema_create_sql(enum schema_tier tier, int64_t base_ns, char *ret, size_t 
 int schema_insert_sql(const struct schema_table *table, char *ret, size_t size);
 /* What sqlite3_declare_vtab() takes, or with a key CREATE TABLE NAME with the view's columns. */
 int schema_declare_sql(const struct schema_table *table, char *ret, size_t size);
+
+/* Deletes the rows of a SCHEMA_STATE table (as declared above) that only say that there is none. */
+int schema_tidy_sql(const struct schema_table *table, char *ret, size_t size);
 
 extern const char *const schema_tier_names[TIER_MAX];
 

@@ -33,6 +33,7 @@ _tracectl()
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
+	--rank) words="0 0-7" ;;
 	--for) words="1m 10m 1h" ;;
 	L[0-3]=) [[ $verb == set ]] && words="true false" ;;
 	*)
@@ -42,6 +43,7 @@ _tracectl()
 		interval) words="L1= L2= L3= --json" ;;
 		print) words="L0 L1 L2 L3 all --json" ;;
 		help) words=$(_tracectl_verbs) ;;
+		ops) words="--rank --json --socket" ;;
 		query) words="--csv --json --state-dir" ;;
 		*) words="--json --socket" ;;
 		esac

@@ -243,3 +243,24 @@ void call_engine_sweep(
 			(void)bpf_map_delete_elem(map, &key);
 	}
 }
+
+void call_engine_inflight(struct call_engine *engine,
+	void (*each)(void *arg, uint64_t pid_thread, const struct probe *probe, const struct rt_inflight *call), void *arg)
+{
+	int map = bpf_map__fd(engine->skeleton->maps.inflight);
+	uint32_t max = bpf_map__max_entries(engine->skeleton->maps.inflight);
+	struct rt_inflight_key key, *last = NULL;
+
+	/* As above: bounded, for the walk may be sent back. */
+	for (uint32_t i = 0; i < 2 * max && bpf_map_get_next_key(map, last, &key) == 0; i++) {
+		const struct probe *probe;
+		struct rt_inflight call;
+
+		last = &key;
+		if (bpf_map_lookup_elem(map, &key, &call) < 0)
+			continue;
+		probe = specs_probe(&engine->specs, key.spec, call.start_ns);
+		if (probe)
+			each(arg, key.pid_thread, probe, &call);
+	}
+}

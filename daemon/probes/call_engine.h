@@ -39,4 +39,8 @@ uint64_t call_engine_refused(const struct call_engine *engine);
 void call_engine_sweep(
 	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe), void *arg);
 
+/* Every call in flight whose probe we still know: reads the kernel's map anew. */
+void call_engine_inflight(struct call_engine *engine,
+	void (*each)(void *arg, uint64_t pid_thread, const struct probe *probe, const struct rt_inflight *call), void *arg);
+
 #endif

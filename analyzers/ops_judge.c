@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules of ops_judge.h. */
+#include "analyzers/ops_judge.h"
+
+#include "analyzers/ops_bytes.h"
+#include "analyzers/ops_judge_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct judging {
+	struct ops_judged *member;
+	size_t members;
+	uint64_t now_ns, patience_ns, far;
+	int32_t *rank; /* room for all members' */
+	struct ops_verdict *verdict;
+};
+
+const char *ops_state_name(enum ops_state state)
+{
+	static const char *const names[] = {
+		[OPS_STATE_RUNNING] = "RUNNING",
+		[OPS_STATE_MISSING] = "MISSING_RANKS",
+		[OPS_STATE_TYPE_MISMATCH] = "COLLECTIVE_TYPE_MISMATCH",
+		[OPS_STATE_SIZE_MISMATCH] = "SIZE_OR_SYNTAX_MISMATCH",
+	};
+
+	_Static_assert(sizeof(names) / sizeof(names[0]) == OPS_STATE_MAX, "a name a state");
+	return (size_t)state < OPS_STATE_MAX ? names[state] : "";
+}
+
+/* Numbers of different kinds have nothing to do with each other; those from the init and the marker are one kind. */
+static const unsigned numbering[] = {
+	[OPS_SEQ_INIT] = 1,
+	[OPS_SEQ_LIBRARY] = 2,
+	[OPS_SEQ_MARKER] = 1,
+	[OPS_SEQ_GROUP] = 3,
+	[OPS_SEQ_ATTACH] = 0,
+};
+
+static unsigned numbering_of(const struct ops_judged *member)
+{
+	size_t from = (size_t)member->standing.seq_from;
+
+	return from < sizeof(numbering) / sizeof(numbering[0]) ? numbering[from] : 0;
+}
+
+static void choose(struct judging *judging)
+{
+	size_t count[4] = {0};
+	unsigned best = 1;
+
+	for (size_t i = 0; i < judging->members; i++)
+		count[numbering_of(&judging->member[i])]++;
+	for (unsigned i = 2; i < 4; i++)
+		best = count[i] > count[best] ? i : best;
+	for (size_t i = 0; i < judging->members; i++) {
+		struct ops_judged *member = &judging->member[i];
+
+		member->compared = numbering_of(member) == best && member->standing.communicator[0];
+		member->missing = member->differs = false;
+		member->behind = 0;
+		if (member->compared && member->standing.entered.seq > judging->far)
+			judging->far = member->standing.entered.seq;
+	}
+	for (size_t i = 0; i < judging->members; i++) {
+		struct ops_judged *member = &judging->member[i];
+
+		if (member->compared)
+			member->behind = judging->far - member->standing.entered.seq;
+	}
+}
+
+static bool called(const struct ops_judged *member, uint64_t seq, struct ops_point *ret)
+{
+	if (!member->compared)
+		return false;
+	if (member->standing.entered.seq == seq) {
+		*ret = member->standing.entered;
+		return true;
+	}
+	return member->ops && ops_at(member->ops, member->standing.communicator, seq, ret);
+}
+
+/* The first call of a number, or of the lowest one after it that is remembered (far at the least). false: nobody's. */
+static bool first_call(const struct judging *judging, uint64_t seq, struct ops_point *ret)
+{
+	bool found = false;
+
+	if (judging->far > seq + OPS_RECENT)
+		seq = judging->far - OPS_RECENT;
+	for (; seq <= judging->far && !found; seq++) {
+		for (size_t i = 0; i < judging->members; i++) {
+			struct ops_point point;
+
+			if (!called(&judging->member[i], seq, &point) || (found && point.time_ns >= ret->time_ns))
+				continue;
+			*ret = point;
+			found = true;
+		}
+	}
+	return found;
+}
+
+static uint64_t since(uint64_t now_ns, uint64_t then_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+/* The lowest number that a missing member has not called; 0: nobody is missing. */
+static uint64_t find_missing(struct judging *judging, struct ops_point *ret)
+{
+	uint64_t lowest = 0;
+
+	for (size_t i = 0; i < judging->members; i++) {
+		struct ops_judged *member = &judging->member[i];
+		const struct ops_point *last = &member->standing.entered;
+		struct ops_point first;
+
+		if (!member->behind || !first_call(judging, last->seq + 1, &first) ||
+			since(judging->now_ns, first.time_ns) <= judging->patience_ns ||
+			(last->seq && since(judging->now_ns, last->time_ns) <= judging->patience_ns))
+			continue;
+		member->missing = true;
+		if (!lowest || last->seq + 1 < lowest) {
+			lowest = last->seq + 1;
+			*ret = first;
+		}
+	}
+	return lowest;
+}
+
+static enum ops_state difference(const struct ops_point *a, const struct ops_point *b)
+{
+	if (strcasecmp(a->op, b->op) != 0)
+		return OPS_STATE_TYPE_MISMATCH;
+	if (a->dtype[0] && b->dtype[0] && strcmp(a->dtype, b->dtype) != 0)
+		return OPS_STATE_SIZE_MISMATCH;
+	return !ops_operation(a->op)->uneven && a->count != OPS_UNKNOWN && b->count != OPS_UNKNOWN &&
+			       a->count != b->count
+		       ? OPS_STATE_SIZE_MISMATCH
+		       : OPS_STATE_RUNNING;
+}
+
+static bool complete(const struct ops_judged *member, uint64_t seq)
+{
+	return member->standing.completion_known && member->standing.completed.seq >= seq;
+}
+
+/* Who called something else under that number than `usual` did. */
+static size_t mark(struct judging *judging, uint64_t seq, const struct ops_point *usual, enum ops_state state)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < judging->members; i++) {
+		struct ops_judged *member = &judging->member[i];
+		struct ops_point point;
+
+		member->differs = called(member, seq, &point) && difference(usual, &point) == state;
+		n += member->differs;
+	}
+	return n;
+}
+
+/* The member whose call agrees with most: the others are the ones to name. */
+static const struct ops_judged *usual_of(struct judging *judging, uint64_t seq, enum ops_state state, struct ops_point *ret)
+{
+	const struct ops_judged *best = NULL;
+	size_t least = 0;
+
+	for (size_t i = 0; i < judging->members; i++) {
+		struct ops_point point;
+		size_t n;
+
+		if (!called(&judging->member[i], seq, &point))
+			continue;
+		n = mark(judging, seq, &point, state);
+		if (!best || n < least) {
+			best = &judging->member[i];
+			least = n;
+			*ret = point;
+		}
+		if (n * 2 < judging->members)
+			break;
+	}
+	if (best)
+		mark(judging, seq, ret, state);
+	return best;
+}
+
+static enum ops_state differs_at(const struct judging *judging, uint64_t seq)
+{
+	enum ops_state worst = OPS_STATE_RUNNING;
+	struct ops_point first, point;
+	bool found = false, open = false;
+
+	for (size_t i = 0; i < judging->members; i++) {
+		enum ops_state state;
+
+		if (!called(&judging->member[i], seq, &point))
+			continue;
+		open |= !complete(&judging->member[i], seq);
+		if (!found) {
+			first = point;
+			found = true;
+			continue;
+		}
+		state = difference(&first, &point);
+		if (state == OPS_STATE_TYPE_MISMATCH || worst == OPS_STATE_RUNNING)
+			worst = state;
+	}
+	return open ? worst : OPS_STATE_RUNNING;
+}
+
+/* Numbers below `before` (0: all). */
+static enum ops_state find_difference(const struct judging *judging, uint64_t before, uint64_t *ret_seq)
+{
+	uint64_t seq = judging->far > OPS_RECENT ? judging->far - OPS_RECENT + 1 : 1;
+
+	for (; seq <= judging->far && (!before || seq < before); seq++) {
+		enum ops_state state = differs_at(judging, seq);
+
+		if (state != OPS_STATE_RUNNING) {
+			*ret_seq = seq;
+			return state;
+		}
+	}
+	return OPS_STATE_RUNNING;
+}
+
+static void add_communicator(struct judge_text *text, const struct judging *judging)
+{
+	const struct ops_standing *standing = &judging->member[0].standing;
+
+	judge_text_add(text, " of communicator %s", standing->communicator[0] ? standing->communicator : "(unknown)");
+	if (standing->name[0])
+		judge_text_add(text, " (%.32s)", standing->name);
+}
+
+static void add_call(struct judge_text *text, const struct ops_point *point, uint64_t seq)
+{
+	judge_text_add(text, "%.32s %llu", point->op[0] ? point->op : "number", (unsigned long long)seq);
+	judge_text_bytes(text, point->bytes);
+}
+
+static void add_elsewhere(struct judge_text *text, const struct judging *judging)
+{
+	const struct ops_verdict *verdict = judging->verdict;
+	uint32_t away = verdict->members > verdict->here ? verdict->members - verdict->here : 0;
+
+	if (away)
+		judge_text_add(text, "; %u of %u members %s not on this node", away, verdict->members,
+			away == 1 ? "is" : "are");
+}
+
+static size_t ranks_where(const struct judging *judging, bool (*which)(const struct ops_judged *member, uint64_t seq),
+	uint64_t seq)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < judging->members; i++) {
+		if (judging->member[i].compared && which(&judging->member[i], seq))
+			judging->rank[n++] = judging->member[i].rank;
+	}
+	return n;
+}
+
+static bool has_not_called(const struct ops_judged *member, uint64_t seq)
+{
+	return member->missing && member->standing.entered.seq < seq;
+}
+
+static bool has_called(const struct ops_judged *member, uint64_t seq)
+{
+	return member->standing.entered.seq >= seq;
+}
+
+static bool does_differ(const struct ops_judged *member, uint64_t seq)
+{
+	(void)seq;
+	return member->differs;
+}
+
+static bool does_agree(const struct ops_judged *member, uint64_t seq)
+{
+	return !member->differs && member->standing.entered.seq >= seq;
+}
+
+static void tell_missing(struct judging *judging, struct judge_text *text, const struct ops_point *point)
+{
+	struct ops_verdict *verdict = judging->verdict;
+	size_t n = ranks_where(judging, has_not_called, verdict->seq);
+
+	judge_text_ranks(text, judging->rank, n);
+	judge_text_add(text, n == 1 ? " has not called " : " have not called ");
+	/* Where what was called first under that number is forgotten, a later one is known. */
+	if (point->seq == verdict->seq)
+		add_call(text, point, verdict->seq);
+	else
+		judge_text_add(text, "number %llu", (unsigned long long)verdict->seq);
+	add_communicator(text, judging);
+	judge_text_add(text, "; ");
+	n = ranks_where(judging, has_called, verdict->seq);
+	judge_text_ranks(text, judging->rank, n);
+	judge_text_add(text, n == 1 ? " waits for " : " wait for ");
+	judge_text_duration(text, verdict->waited_ns);
+}
+
+static void tell_difference(struct judging *judging, struct judge_text *text)
+{
+	struct ops_verdict *verdict = judging->verdict;
+	struct ops_point usual = {0}, other = {0};
+	size_t n;
+
+	usual_of(judging, verdict->seq, verdict->state, &usual);
+	for (size_t i = 0; i < judging->members; i++) {
+		if (judging->member[i].differs && called(&judging->member[i], verdict->seq, &other))
+			break;
+	}
+	n = ranks_where(judging, does_differ, verdict->seq);
+	judge_text_ranks(text, judging->rank, n);
+	judge_text_add(text, " called ");
+	add_call(text, &other, verdict->seq);
+	if (other.dtype[0])
+		judge_text_add(text, " of %s", other.dtype);
+	add_communicator(text, judging);
+	judge_text_add(text, " where ");
+	n = ranks_where(judging, does_agree, verdict->seq);
+	judge_text_ranks(text, judging->rank, n);
+	judge_text_add(text, " called %.32s", usual.op);
+	judge_text_bytes(text, usual.bytes);
+	if (usual.dtype[0])
+		judge_text_add(text, " of %s", usual.dtype);
+}
+
+static void tell_running(struct judging *judging, struct judge_text *text)
+{
+	struct ops_verdict *verdict = judging->verdict;
+	struct ops_point first;
+	size_t compared = 0, done = 0;
+
+	for (size_t i = 0; i < judging->members; i++) {
+		compared += judging->member[i].compared;
+		done += judging->member[i].compared && complete(&judging->member[i], judging->far);
+	}
+	if (!compared) {
+		judge_text_add(text, "numbers of calls are not known: they cannot be compared");
+		add_communicator(text, judging);
+		return;
+	}
+	if (!judging->far || !first_call(judging, judging->far, &first)) {
+		judge_text_add(text, "nothing was called yet");
+		add_communicator(text, judging);
+		return;
+	}
+	verdict->seq = judging->far;
+	verdict->waited_ns = since(judging->now_ns, first.time_ns);
+	add_call(text, &first, judging->far);
+	add_communicator(text, judging);
+	judge_text_add(text, " was called ");
+	judge_text_duration(text, verdict->waited_ns);
+	judge_text_add(text, " ago, %zu of %zu members seen here have called it", ranks_where(judging, has_called, judging->far),
+		judging->members);
+	if (done)
+		judge_text_add(text, ", on %zu it is complete", done);
+}
+
+static void judge(struct judging *judging, struct judge_text *text)
+{
+	struct ops_verdict *verdict = judging->verdict;
+	struct ops_point missing = {0}, first;
+	uint64_t seq = find_missing(judging, &missing), different = 0;
+	enum ops_state state = find_difference(judging, seq, &different);
+
+	if (state != OPS_STATE_RUNNING) {
+		verdict->state = state;
+		verdict->seq = different;
+		if (first_call(judging, different, &first))
+			verdict->waited_ns = since(judging->now_ns, first.time_ns);
+		tell_difference(judging, text);
+	} else if (seq) {
+		verdict->state = OPS_STATE_MISSING;
+		verdict->seq = seq;
+		verdict->waited_ns = since(judging->now_ns, missing.time_ns);
+		tell_missing(judging, text, &missing);
+	} else {
+		tell_running(judging, text);
+	}
+}
+
+void ops_judge(struct ops_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct ops_verdict *ret)
+{
+	struct judging judging = {
+		.member = member, .members = members, .now_ns = now_ns, .patience_ns = patience_ns, .verdict = ret};
+	struct judge_text text;
+
+	*ret = (struct ops_verdict){.here = (uint32_t)members};
+	if (!members)
+		return;
+	for (size_t i = 0; i < members; i++) {
+		if (member[i].standing.members > ret->members)
+			ret->members = member[i].standing.members;
+	}
+	judging.rank = calloc(members, sizeof(*judging.rank));
+	if (!judging.rank)
+		return;
+	choose(&judging);
+	judge_text_begin(&text, ret->sentence, sizeof(ret->sentence));
+	judge(&judging, &text);
+	add_elsewhere(&text, &judging);
+	judge_text_end(&text);
+	free(judging.rank);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers of calls, by the rules of ops.h, and the signatures that are remembered under them. */
+#include "analyzers/ops_internal.h"
+
+#include <string.h>
+
+uint64_t ops_number_key(const struct ops_comm *comm, uint64_t seq)
+{
+	return ops_mix(comm->id, seq);
+}
+
+static struct ops_peer *peer_of(struct ops *ops, struct ops_comm *comm, int32_t peer, bool receive)
+{
+	uint64_t key = ops_mix(comm->id, (uint64_t)(uint32_t)peer << 1 | receive);
+	struct ops_peer *found;
+
+	OPS_EACH(link, ops_bucket(&ops->peer, key)) {
+		found = OPS_CONTAINER(link, struct ops_peer, node.link);
+		if (found->comm_id == comm->id && found->peer == peer && found->receive == receive)
+			return found;
+	}
+	found = ops->peers < OPS_PEERS_MAX ? calloc(1, sizeof(*found)) : NULL;
+	if (!found)
+		return NULL;
+	found->comm_id = comm->id;
+	found->peer = peer;
+	found->receive = receive;
+	ops_hash_put(&ops->peer, &found->node, key);
+	ops_append(&comm->peers, &found->of_comm);
+	ops->peers++;
+	return found;
+}
+
+void ops_number_forget(struct ops *ops, struct ops_comm *comm)
+{
+	OPS_EACH(link, &comm->peers) {
+		struct ops_peer *peer = OPS_CONTAINER(link, struct ops_peer, of_comm);
+
+		ops_unlink(&peer->node.link);
+		free(peer);
+		ops->peers--;
+	}
+}
+
+/* What a library counts of sends and receives is not equal on both sides: they are counted here. */
+static void number_p2p(struct ops *ops, struct ops_entry *entry)
+{
+	struct ops_peer *peer = peer_of(ops, entry->comm, entry->peer, entry->word->operation->name[0] == 'R');
+
+	entry->seq = peer ? ++peer->count : 0;
+	entry->seq_from = peer && entry->peer >= 0 ? entry->comm->p2p_from : OPS_SEQ_ATTACH;
+}
+
+void ops_number(struct ops *ops, struct ops_entry *entry, const struct ops_event *event)
+{
+	struct ops_comm *comm = entry->comm;
+	uint64_t seq = ops_value(event, OP_FIELD_SEQ);
+
+	/* A call that failed is none for the others: it has no number. */
+	entry->seq_from = OPS_SEQ_ATTACH;
+	if (ops_failed(entry->result))
+		return;
+	if (entry->p2p) {
+		number_p2p(ops, entry);
+		return;
+	}
+	if (ops_has(event, OP_FIELD_SEQ) && seq < INT64_MAX) {
+		entry->seq = seq + 1;
+		entry->has_seq = true;
+		comm->seq_from = OPS_SEQ_LIBRARY;
+		entry->seq_from = OPS_SEQ_LIBRARY;
+	} else {
+		entry->seq = comm->last_seq + 1;
+		/* The library's count could not be read this once: its own number is a guess. */
+		entry->seq_from = comm->seq_from == OPS_SEQ_LIBRARY ? OPS_SEQ_ATTACH : comm->seq_from;
+	}
+	comm->last_seq = entry->seq;
+}
+
+void ops_remember(struct ops_entry *entry)
+{
+	struct ops_comm *comm = entry->comm;
+
+	if (!comm->recent)
+		comm->recent = calloc(OPS_RECENT, sizeof(*comm->recent));
+	if (!comm->recent)
+		return;
+	comm->recent[comm->calls++ % OPS_RECENT] = (struct ops_signature){.seq = entry->seq,
+		.count = entry->count,
+		.bytes = ops_entry_bytes(entry),
+		.time_ns = entry->start_ns,
+		.word = entry->word,
+		.dtype = entry->dtype};
+}
+
+/* false: the sum is no number. */
+static bool shift(uint64_t *seq, uint64_t delta)
+{
+	*seq += delta;
+	if (*seq && *seq <= INT64_MAX)
+		return true;
+	*seq = 0;
+	return false;
+}
+
+/* Collectives numbered from_seq and up are numbered delta higher (or lower: it goes round). */
+static void renumber(struct ops *ops, struct ops_comm *comm, uint64_t from_seq, uint64_t delta, enum ops_seq_from from)
+{
+	OPS_EACH(link, &ops->waiting) {
+		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, age);
+
+		if (entry->comm != comm || entry->p2p || entry->has_seq || entry->seq < from_seq)
+			continue;
+		entry->seq_from = shift(&entry->seq, delta) ? from : OPS_SEQ_ATTACH;
+		if (ops_linked(&entry->number.link)) {
+			ops_unlink(&entry->number.link);
+			ops_hash_put(&ops->number, &entry->number, ops_number_key(comm, entry->seq));
+		}
+	}
+	for (uint64_t i = 0; comm->recent && i < comm->calls && i < OPS_RECENT; i++) {
+		if (comm->recent[i].seq >= from_seq)
+			shift(&comm->recent[i].seq, delta);
+	}
+	if (comm->completed.seq && comm->completed.seq >= from_seq)
+		shift(&comm->completed.seq, delta);
+	shift(&comm->last_seq, delta);
+	comm->seq_from = from;
+}
+
+void ops_number_group(struct ops *ops, const struct ops_event *event)
+{
+	const struct ops_thread *thread = ops_thread_find(ops, event->thread_id);
+	uint64_t seq = ops_value(event, OP_FIELD_SEQ), old;
+	struct ops_comm *comm;
+
+	comm = thread && thread->last_family ? ops_comm_find(ops, thread->last_family, thread->last_address) : NULL;
+	if (!comm || comm->id != thread->last_comm || !seq || seq > INT64_MAX || !comm->recent ||
+		comm->calls - thread->last_call >= OPS_RECENT)
+		return;
+	old = comm->recent[(thread->last_call - 1) % OPS_RECENT].seq;
+	if (comm->seq_from == OPS_SEQ_ATTACH)
+		renumber(ops, comm, 0, seq - old, OPS_SEQ_GROUP);
+	else if (comm->seq_from == OPS_SEQ_GROUP && seq != old)
+		renumber(ops, comm, old, seq - old, OPS_SEQ_GROUP);
+}
+
+void ops_number_device(struct ops *ops, struct ops_entry *entry, uint64_t seq)
+{
+	struct ops_comm *comm = entry->comm;
+
+	if (entry->p2p || entry->has_seq || entry->grouped || entry->waits & WAIT_GROUP || comm->graphs || !seq ||
+		seq > INT64_MAX)
+		return;
+	if (comm->seq_from == OPS_SEQ_ATTACH || comm->seq_from == OPS_SEQ_GROUP)
+		renumber(ops, comm, 0, seq - entry->seq, OPS_SEQ_MARKER);
+	else if (seq > entry->seq)
+		renumber(ops, comm, entry->seq, seq - entry->seq, OPS_SEQ_MARKER);
+}
+
+void ops_dropped(struct ops *ops)
+{
+	OPS_EACH(link, &ops->live) {
+		struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, used);
+
+		comm->p2p_from = OPS_SEQ_ATTACH;
+		if (comm->seq_from != OPS_SEQ_LIBRARY)
+			comm->seq_from = OPS_SEQ_ATTACH;
+	}
+}

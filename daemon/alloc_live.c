@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An open-addressing table; freed entries stay until it grows, is full, or their address is given out again. */
+#include <stdlib.h>
+
+#include "daemon/alloc_live.h"
+
+#define ROOM_MIN 64
+
+void alloc_live_init(struct alloc_live *live, size_t max)
+{
+	*live = (struct alloc_live){.max = max};
+}
+
+void alloc_live_clear(struct alloc_live *live)
+{
+	free(live->entry);
+	alloc_live_init(live, live->max);
+}
+
+/* The address's entry, or the free place where it would be. The table is never full. */
+static struct alloc_live_entry *place(const struct alloc_live *live, uint64_t address)
+{
+	size_t i = (size_t)((address >> 8 ^ address) * 0x9e3779b97f4a7c15ULL >> 20) & (live->room - 1);
+
+	while (live->entry[i].address && live->entry[i].address != address)
+		i = (i + 1) & (live->room - 1);
+	return &live->entry[i];
+}
+
+/* Only those that live move on. */
+static bool rebuild(struct alloc_live *live, size_t room)
+{
+	struct alloc_live grown = {.room = room, .max = live->max};
+
+	grown.entry = calloc(room, sizeof(*grown.entry));
+	if (!grown.entry)
+		return false;
+	for (size_t i = 0; i < live->room; i++) {
+		const struct alloc_live_entry *old = &live->entry[i];
+
+		if (!old->address || old->freed_ns)
+			continue;
+		*place(&grown, old->address) = *old;
+		grown.used++;
+		grown.lives++;
+	}
+	free(live->entry);
+	*live = grown;
+	return true;
+}
+
+/* Room for one more at a load of three quarters. */
+static bool reserve(struct alloc_live *live)
+{
+	if (live->lives >= live->max)
+		return false;
+	if ((live->used + 1) * 4 <= live->room * 3)
+		return true;
+	if (!live->room)
+		return rebuild(live, ROOM_MIN);
+	return rebuild(live, (live->lives + 1) * 2 > live->room ? live->room * 2 : live->room);
+}
+
+bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes)
+{
+	struct alloc_live_entry *entry = live->room ? place(live, address) : NULL;
+
+	if (!address)
+		return false;
+	if (!entry || !entry->address) {
+		if (!reserve(live))
+			return false;
+		entry = place(live, address);
+		live->used++;
+		live->lives++;
+	} else if (entry->freed_ns) {
+		if (live->lives >= live->max)
+			return false;
+		live->lives++;
+	}
+	*entry = (struct alloc_live_entry){.address = address, .bytes = bytes};
+	return true;
+}
+
+bool alloc_live_drop(struct alloc_live *live, uint64_t address, uint64_t start_ns, uint64_t *ret_bytes)
+{
+	struct alloc_live_entry *entry = live->room && address ? place(live, address) : NULL;
+
+	if (!entry || !entry->address || (entry->freed_ns && start_ns > entry->freed_ns))
+		return false;
+	if (!entry->freed_ns)
+		live->lives--;
+	entry->freed_ns = start_ns ? start_ns : 1;
+	*ret_bytes = entry->bytes;
+	return true;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owns one table of live allocations a rank, by slot, and writes the rows. */
+#include "daemon/alloc_live.h"
+#include "daemon/alloc_room.h"
+#include "daemon/call_fields.h"
+#include "daemon/context.h"
+#include "daemon/steps_room.h"
+#include "daemon/store.h"
+
+struct rank_allocs {
+	int64_t instance; /* 0: none */
+	struct alloc_live live;
+};
+
+struct alloc_room {
+	struct context *context;
+	uint64_t rows, not_followed;
+	size_t slots;
+	struct rank_allocs slot[];
+};
+
+static void forget(struct rank_allocs *slot)
+{
+	alloc_live_clear(&slot->live);
+	slot->instance = 0;
+}
+
+static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
+{
+	struct alloc_room *room = arg;
+
+	if (rank->slot < room->slots && room->slot[rank->slot].instance == rank->instance &&
+		(change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
+		forget(&room->slot[rank->slot]);
+}
+
+int alloc_room_new(struct context *context, struct alloc_room **ret)
+{
+	size_t slots = context->config.ranks_max;
+	struct alloc_room *room = calloc(1, sizeof(*room) + slots * sizeof(room->slot[0]));
+	int r;
+
+	if (!room)
+		return -ENOMEM;
+	room->context = context;
+	room->slots = slots;
+	r = ranks_observe(context->ranks, on_rank, room);
+	if (r < 0) {
+		free(room);
+		return r;
+	}
+	*ret = room;
+	return 0;
+}
+
+struct alloc_room *alloc_room_free(struct alloc_room *room)
+{
+	for (size_t i = 0; room && i < room->slots; i++)
+		forget(&room->slot[i]);
+	free(room);
+	return NULL;
+}
+
+static struct rank_allocs *of_rank(struct alloc_room *room, const struct rank *rank)
+{
+	struct rank_allocs *slot;
+
+	if (rank->slot >= room->slots)
+		return NULL;
+	slot = &room->slot[rank->slot];
+	if (slot->instance == rank->instance)
+		return slot;
+	forget(slot);
+	alloc_live_init(&slot->live, ALLOC_LIVE_MAX);
+	slot->instance = rank->instance;
+	return slot;
+}
+
+struct allocation {
+	uint64_t address; /* 0 or OPS_UNKNOWN: none */
+	uint64_t bytes;   /* OPS_UNKNOWN: not known */
+	uint64_t device;
+};
+
+static void put(struct alloc_room *room, const struct rank *rank, const struct call_record *record,
+	const struct allocation *allocation)
+{
+	const struct rt_call_event *event = record->event;
+	struct steps_room *steps = room->context->steps;
+	struct store *store = room->context->store;
+	struct steps_open open = {.step = STEPS_NONE};
+	bool staged = steps && steps_room_stage(steps, rank, event->event.thread_id, &open);
+	int64_t step = !staged && steps ? steps_room_step(steps, rank, event->start_ns) : open.step;
+	bool whole = event->event.flags & RT_CALL_END && event->event.time_ns >= event->start_ns;
+	const struct store_value row[] = {
+		V_INT(rank->env.rank),
+		step == STEPS_NONE ? V_NULL : V_INT(step),
+		staged ? V_TEXT(open.stage) : V_NULL,
+		V_TEXT(record->probe->op),
+		allocation->address && allocation->address != OPS_UNKNOWN ? V_INT(allocation->address) : V_NULL,
+		allocation->bytes != OPS_UNKNOWN ? V_INT(allocation->bytes) : V_NULL,
+		event->event.flags & RT_CALL_RESULT ? V_INT(call_result(event)) : V_NULL,
+		V_INT(store_utc_ns(store, event->start_ns)),
+		whole ? V_INT(event->event.time_ns - event->start_ns) : V_NULL,
+		allocation->device != OPS_UNKNOWN ? V_INT((int32_t)allocation->device) : V_NULL,
+		V_INT(event->event.thread_id),
+		V_INT(rank->instance),
+	};
+
+	room->rows++;
+	(void)store_put(store, TABLE_ALLOCATIONS, row, ARRAY_SIZE(row)); /* the store counts its drops */
+}
+
+static void on_alloc(struct alloc_room *room, struct rank_allocs *slot, bool failed, const struct call_record *record,
+	struct allocation *allocation)
+{
+	(void)record;
+	if (failed)
+		allocation->address = OPS_UNKNOWN; /* what the pointer held before */
+	else if (allocation->address && allocation->address != OPS_UNKNOWN)
+		room->not_followed += !alloc_live_add(&slot->live, allocation->address, allocation->bytes);
+}
+
+static void on_free(struct alloc_room *room, struct rank_allocs *slot, bool failed, const struct call_record *record,
+	struct allocation *allocation)
+{
+	uint64_t bytes;
+
+	(void)room;
+	if (!failed && alloc_live_drop(&slot->live, allocation->address, record->event->start_ns, &bytes))
+		allocation->bytes = bytes;
+}
+
+static const struct {
+	const char *event;
+	void (*run)(struct alloc_room *room, struct rank_allocs *slot, bool failed, const struct call_record *record,
+		struct allocation *allocation);
+} events[] = {{"alloc", on_alloc}, {"free", on_free}};
+
+static bool takes(const char *event)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		if (streq(events[i].event, event))
+			return true;
+	return false;
+}
+
+static void feed(struct context *context, const struct rank *rank, const struct call_record *record)
+{
+	struct alloc_room *room = context->allocs;
+	struct rank_allocs *slot = room ? of_rank(room, rank) : NULL;
+	bool failed = record->event->event.flags & RT_CALL_RESULT && call_result(record->event) != 0;
+	struct allocation allocation;
+	struct call_fields fields;
+
+	if (!slot)
+		return;
+	call_fields(record->probe, record->event->arg, record->event->event.flags,
+		record->event->event.flags & RT_CALL_END, &fields);
+	allocation = (struct allocation){
+		.address = call_field(&fields, OP_FIELD_ADDRESS),
+		.bytes = call_field(&fields, OP_FIELD_BYTES),
+		.device = call_field(&fields, OP_FIELD_DEVICE),
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		if (streq(events[i].event, record->probe->event))
+			events[i].run(room, slot, failed, record, &allocation);
+	put(room, rank, record, &allocation);
+}
+
+/* While nothing is seen addresses are given out again: what is remembered would be wrong. */
+static void level(struct context *context, enum level level, bool on)
+{
+	if (level != LEVEL_L2 || on || !context->allocs)
+		return;
+	for (size_t i = 0; i < context->allocs->slots; i++)
+		forget(&context->allocs->slot[i]);
+}
+
+void alloc_room_counts(const struct alloc_room *room, struct alloc_room_counts *ret)
+{
+	*ret = (struct alloc_room_counts){.rows = room->rows, .not_followed = room->not_followed};
+	for (size_t i = 0; i < room->slots; i++)
+		ret->live += room->slot[i].live.lives;
+}
+
+const struct call_room alloc_call_room = {.takes = takes, .feed = feed, .level = level};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Turning a level of the call engine on or off in all libraries, and the sentence about what happened. */
+#ifndef RANKTRACE_CALL_LEVEL_H
+#define RANKTRACE_CALL_LEVEL_H
+
+#include "daemon/level.h"
+#include "daemon/probes/libraries.h"
+
+struct call_level_sum {
+	enum level level;
+	bool on;
+	int error; /* of the first place that could not be attached */
+	unsigned probes, libraries, missing, refused;
+	size_t rows, ranks; /* of the level in the tables; on the node */
+	char names[256];    /* of rows whose symbol is missing */
+};
+
+/* level and on are the caller's; adds up the rest. */
+void call_level_switch(struct libraries *libraries, struct call_level_sum *sum);
+/* 0, or the error where none of the level's probes could be attached. */
+int call_level_report(const struct call_level_sum *sum, char *report, size_t report_size);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of rooms that take records of events. See call_rooms.h. */
+#include "daemon/alloc_room.h"
+#include "daemon/call_rooms.h"
+#include "daemon/ops_room.h"
+
+static const struct call_room *const rooms[] = {
+	&ops_call_room,
+	&alloc_call_room,
+};
+
+bool call_rooms_feed(struct context *context, const struct rank *rank, const struct call_record *record)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++) {
+		if (!rooms[i]->takes(record->probe->event))
+			continue;
+		rooms[i]->feed(context, rank, record);
+		return true;
+	}
+	return false;
+}
+
+void call_rooms_level(struct context *context, enum level level, bool on)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++)
+		if (rooms[i]->level)
+			rooms[i]->level(context, level, on);
+}
+
+void call_rooms_tick(struct context *context, uint64_t now_ns)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++)
+		if (rooms[i]->tick)
+			rooms[i]->tick(context, now_ns);
+}

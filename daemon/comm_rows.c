@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See comm_rows.h. */
+#include "daemon/comm_rows.h"
+#include "daemon/store.h"
+
+/* FNV-1a: a number that says nothing of what it is made of and is the same on every start. */
+#define HASH_START 0xcbf29ce484222325ULL
+#define HASH_PRIME 0x100000001b3ULL
+
+static uint64_t hash(uint64_t so_far, const void *data, size_t size_bytes)
+{
+	const unsigned char *p = data;
+
+	for (size_t i = 0; i < size_bytes; i++)
+		so_far = (so_far ^ p[i]) * HASH_PRIME;
+	return so_far;
+}
+
+static int64_t key_of(uint64_t hashed)
+{
+	int64_t key = (int64_t)(hashed & INT64_MAX);
+
+	return key ? key : 1;
+}
+
+int64_t comm_rows_key(int64_t instance, const char *communicator)
+{
+	uint64_t h = hash(HASH_START, &instance, sizeof(instance));
+
+	return key_of(hash(h, communicator, strlen(communicator)));
+}
+
+static int64_t own_key(int64_t instance, const struct comm_row *comm)
+{
+	uint64_t h = hash(HASH_START, &instance, sizeof(instance));
+
+	h = hash(h, comm->family, strlen(comm->family) + 1);
+	h = hash(h, &comm->address, sizeof(comm->address));
+	return key_of(hash(h, &comm->since_ns, sizeof(comm->since_ns)));
+}
+
+static struct comm_row *find(const struct comm_rows *comms, const struct ops_communicator *told)
+{
+	for (size_t i = comms->count; i-- > 0;)
+		if (comms->comm[i].address == told->address && comms->comm[i].since_ns == told->since_ns &&
+			streq(comms->comm[i].family, told->family))
+			return &comms->comm[i];
+	return NULL;
+}
+
+const struct comm_row *comm_rows_find(const struct comm_rows *comms, const char *family, uint64_t address)
+{
+	for (size_t i = comms->count; i-- > 0;)
+		if (comms->comm[i].address == address && streq(comms->comm[i].family, family))
+			return &comms->comm[i];
+	return NULL;
+}
+
+static void drop(struct comm_rows *comms, size_t i)
+{
+	memmove(&comms->comm[i], &comms->comm[i + 1], (--comms->count - i) * sizeof(comms->comm[0]));
+}
+
+/* The analyzer follows no more than OPS_COMMS_MAX either: what is beyond is the one that came first. */
+static struct comm_row *add(struct comm_rows *comms)
+{
+	if (comms->count == OPS_COMMS_MAX)
+		drop(comms, 0);
+	if (comms->count == comms->room) {
+		size_t room = comms->room ? comms->room * 2 : 8;
+		struct comm_row *grown = realloc(comms->comm, room * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		comms->comm = grown;
+		comms->room = room;
+	}
+	return &comms->comm[comms->count++];
+}
+
+static void copy(char *to, size_t size, const char *from)
+{
+	(void)copy_text(to, size, from ? from : "");
+}
+
+void comm_rows_note(struct comm_rows *comms, const struct ops_communicator *told)
+{
+	char family[sizeof(comms->comm->family)];
+	struct ops_communicator own = *told;
+	struct comm_row *comm;
+
+	copy(family, sizeof(family), told->family);
+	own.family = family;
+	comm = find(comms, &own);
+	if (!comm) {
+		comm = add(comms);
+		if (!comm)
+			return;
+		*comm = (struct comm_row){.address = told->address, .since_ns = told->since_ns};
+		copy(comm->family, sizeof(comm->family), family);
+	}
+	comm->dirty = true;
+	comm->freed = told->freed;
+	comm->member = told->member;
+	comm->members = told->members;
+	comm->color = told->color;
+	copy(comm->communicator, sizeof(comm->communicator), told->communicator);
+	copy(comm->parent, sizeof(comm->parent), told->parent);
+	copy(comm->name, sizeof(comm->name), told->name);
+	copy(comm->kind, sizeof(comm->kind), told->kind);
+	copy(comm->source, sizeof(comm->source), told->source);
+	copy(comm->trouble, sizeof(comm->trouble), told->trouble);
+}
+
+struct comm_row *comm_rows_next(struct comm_rows *comms)
+{
+	for (size_t i = 0; i < comms->count; i++)
+		if (comms->comm[i].dirty)
+			return &comms->comm[i];
+	return NULL;
+}
+
+static struct store_value text_or_null(const char *text)
+{
+	return text[0] ? V_TEXT(text) : V_NULL;
+}
+
+static void take_away(struct store *store, int64_t key)
+{
+	struct store_value row[SCHEMA_COLUMNS_MAX] = {0};
+	size_t columns = schema_columns(&schema_tables[TABLE_COMMUNICATORS]);
+
+	row[schema_key(&schema_tables[TABLE_COMMUNICATORS])] = V_INT(key);
+	(void)store_put(store, TABLE_COMMUNICATORS, row, columns);
+}
+
+void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct rank *rank, struct store *store)
+{
+	int64_t key = comm->communicator[0] ? comm_rows_key(rank->instance, comm->communicator)
+					    : own_key(rank->instance, comm);
+	const struct store_value row[] = {
+		text_or_null(comm->communicator),
+		V_INT(rank->env.rank),
+		comm->members ? V_INT(comm->member) : V_NULL,
+		comm->members ? V_INT(comm->members) : V_NULL,
+		V_TEXT(comm->family),
+		text_or_null(comm->name),
+		text_or_null(comm->kind),
+		text_or_null(comm->parent),
+		comm->color == INT64_MIN ? V_NULL : V_INT(comm->color),
+		text_or_null(comm->source),
+		comm->communicator[0] ? V_NULL : text_or_null(comm->trouble),
+		V_INT(store_utc_ns(store, comm->since_ns)),
+		V_INT(comm->freed),
+		V_INT(rank->instance),
+		V_INT(key),
+	};
+
+	/* A row of an identity that turned out to be another's stays: it may be that of a live communicator. */
+	if (comm->key && comm->key != key && comm->key == own_key(rank->instance, comm))
+		take_away(store, comm->key);
+	comm->key = key;
+	comm->dirty = false;
+	(void)store_put(store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row));
+	if (comm->freed)
+		drop(comms, (size_t)(comm - comms->comm));
+}
+
+void comm_rows_free(struct comm_rows *comms)
+{
+	free(comms->comm);
+	*comms = (struct comm_rows){0};
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See ops_look.h. */
+#include <inttypes.h>
+#include "daemon/ops_look.h"
+
+struct ops_look *ops_look_free(struct ops_look *look)
+{
+	if (!look)
+		return NULL;
+	free(look->comm);
+	free(look->member);
+	free(look->call);
+	free(look);
+	return NULL;
+}
+
+static void ops_look_freep(struct ops_look **look)
+{
+	ops_look_free(*look);
+}
+
+static void collect(void *arg, const struct ops_room_standing *standing)
+{
+	struct ops_look *look = arg;
+	struct ops_look_member *member;
+
+	if (look->members == OPS_LOOK_MEMBERS_MAX) {
+		look->left_out++;
+		return;
+	}
+	member = &look->member[look->members++];
+	*member = (struct ops_look_member){
+		.judged = {.rank = standing->rank, .pid = standing->pid, .ops = standing->ops, .standing = *standing->standing},
+		.ended_ns = standing->ended_ns,
+	};
+	(void)copy_text(member->job, sizeof(member->job), standing->job);
+	(void)copy_text(member->kind, sizeof(member->kind), standing->kind);
+	(void)copy_text(member->trouble, sizeof(member->trouble), standing->trouble);
+}
+
+static int order(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* Members of one communicator stand together. Jobs are told apart, should two of them ever come to the same identity. What
+ * is not known stands alone. */
+static int by_communicator(const void *a, const void *b)
+{
+	const struct ops_look_member *x = a, *y = b;
+	const struct ops_standing *p = &x->judged.standing, *q = &y->judged.standing;
+	int r = order(!p->communicator[0], !q->communicator[0]);
+
+	r = r ? r : strcmp(x->job, y->job);
+	r = r ? r : strcmp(p->family, q->family);
+	r = r ? r : strcmp(p->communicator, q->communicator);
+	if (r || p->communicator[0])
+		return r;
+	r = order(x->judged.pid, y->judged.pid);
+	return r ? r : order(p->address, q->address);
+}
+
+static int by_missing(const void *a, const void *b)
+{
+	const struct ops_look_member *x = a, *y = b;
+	int r = order(y->judged.missing, x->judged.missing);
+
+	r = r ? r : order((uint32_t)x->judged.rank, (uint32_t)y->judged.rank);
+	return r ? r : order(x->judged.pid, y->judged.pid);
+}
+
+static int by_urgency(const void *a, const void *b)
+{
+	const struct ops_look_comm *x = a, *y = b;
+	int r = order(x->verdict.state == OPS_STATE_RUNNING, y->verdict.state == OPS_STATE_RUNNING);
+
+	r = r ? r : order(y->verdict.waited_ns, x->verdict.waited_ns);
+	r = r ? r : order(y->members, x->members);
+	return r ? r : order(x->first, y->first);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct ops_room_call *x = a, *y = b;
+
+	return order(x->start_ns, y->start_ns);
+}
+
+/* Communicators of which nobody lives are over. */
+static void drop_ended(struct ops_look *look)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0, end; i < look->members; i = end) {
+		bool lives = false;
+
+		for (end = i; end < look->members &&
+			      by_communicator(&look->member[i], &look->member[end]) == 0;
+			end++)
+			lives |= !look->member[end].ended_ns;
+		if (!lives)
+			continue;
+		memmove(&look->member[kept], &look->member[i], (end - i) * sizeof(look->member[0]));
+		kept += end - i;
+	}
+	look->members = kept;
+}
+
+static void say(struct ops_look_comm *comm, const struct ops_look_member *member)
+{
+	size_t used;
+
+	if (!member->judged.standing.communicator[0]) {
+		snprintf(comm->sentence, sizeof(comm->sentence), "rank %d is on a communicator that is not identified: %s",
+			member->judged.rank, member->trouble[0] ? member->trouble : "nothing told its identity");
+		return;
+	}
+	snprintf(comm->sentence, sizeof(comm->sentence), "%s", comm->verdict.sentence);
+	for (size_t i = 0; i < comm->members; i++) {
+		used = strlen(comm->sentence);
+		if (member[i].ended_ns && member[i].judged.missing)
+			snprintf(comm->sentence + used, sizeof(comm->sentence) - used, "; rank %d (process %u) has ended",
+				member[i].judged.rank, member[i].judged.pid);
+	}
+}
+
+static int judge(struct ops_look *look, struct ops_look_comm *comm)
+{
+	struct ops_look_member *member = &look->member[comm->first];
+	_cleanup_free_ struct ops_judged *judged = calloc(comm->members, sizeof(*judged));
+
+	if (!judged)
+		return -ENOMEM;
+	for (size_t i = 0; i < comm->members; i++)
+		judged[i] = member[i].judged;
+	if (member->judged.standing.communicator[0])
+		ops_judge(judged, comm->members, look->now_ns, OPS_LOOK_PATIENCE_NS, &comm->verdict);
+	else
+		comm->verdict = (struct ops_verdict){.here = 1, .members = member->judged.standing.members};
+	for (size_t i = 0; i < comm->members; i++)
+		member[i].judged = judged[i];
+	qsort(member, comm->members, sizeof(*member), by_missing);
+	say(comm, member);
+	return 0;
+}
+
+static int group(struct ops_look *look)
+{
+	int r = 0;
+
+	look->comm = calloc(look->members + 1, sizeof(*look->comm));
+	if (!look->comm)
+		return -ENOMEM;
+	for (size_t i = 0, end; i < look->members && r == 0; i = end) {
+		struct ops_look_comm *comm = &look->comm[look->comms++];
+
+		for (end = i; end < look->members &&
+			      by_communicator(&look->member[i], &look->member[end]) == 0;)
+			end++;
+		comm->first = i;
+		comm->members = end - i;
+		r = judge(look, comm);
+	}
+	qsort(look->comm, look->comms, sizeof(*look->comm), by_urgency);
+	return r;
+}
+
+int ops_look_new(struct ops_room *room, uint64_t now_ns, struct ops_look **ret)
+{
+	_cleanup_(ops_look_freep) struct ops_look *look = calloc(1, sizeof(*look));
+	int r;
+
+	if (!look)
+		return -ENOMEM;
+	look->now_ns = now_ns;
+	look->member = calloc(OPS_LOOK_MEMBERS_MAX, sizeof(*look->member));
+	look->call = calloc(OPS_ROOM_IN_CALL_MAX, sizeof(*look->call));
+	if (!look->member || !look->call)
+		return -ENOMEM;
+	look->calls = ops_room_refresh(room, look->call, OPS_ROOM_IN_CALL_MAX);
+	qsort(look->call, look->calls, sizeof(*look->call), by_start);
+	ops_room_each(room, collect, look);
+	qsort(look->member, look->members, sizeof(*look->member), by_communicator);
+	drop_ended(look);
+	r = group(look);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(look);
+	return 0;
+}

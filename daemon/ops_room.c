@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owns one analyzer a rank, by slot, and turns what it tells into rows. See ops_room.h. */
+#include <inttypes.h>
+#include "daemon/call_fields.h"
+#include "daemon/context.h"
+#include "daemon/kernel.h"
+#include "daemon/log.h"
+#include "daemon/comm_rows.h"
+#include "daemon/ops_room.h"
+#include "daemon/steps_room.h"
+#include "daemon/store.h"
+
+#define STANDINGS_MAX OPS_COMMS_MAX
+#define IDLE_NS (500 * NSEC_PER_MSEC)
+
+#define OPS_IDENTIFIER(name) extern const struct ops_identifier ops_identifier_##name;
+#include "daemon/ops_identifiers.def"
+#undef OPS_IDENTIFIER
+
+static const struct ops_identifier *const identifiers[] = {
+#define OPS_IDENTIFIER(name) &ops_identifier_##name,
+#include "daemon/ops_identifiers.def"
+#undef OPS_IDENTIFIER
+	NULL,
+};
+
+struct rank_ops {
+	struct ops_room *room;
+	struct ops *ops;
+	struct rank rank; /* a copy: rows go out after it ended, too */
+	uint64_t ended_ns;
+	struct comm_rows comms;
+	bool settling;
+};
+
+struct ops_room {
+	struct context *context;
+	ops_room_in_flight read;
+	void *reader;
+	uint64_t rows, groups;
+	struct ops_counts ended_counts;
+	uint64_t drops; /* of the kernel, that the analyzers know of */
+	uint64_t idle_next_ns;
+	struct rank_ops *ended[OPS_ROOM_ENDED];
+	unsigned ended_next;
+	size_t slots;
+	struct rank_ops *slot[];
+};
+
+static int64_t utc(const struct rank_ops *rank, uint64_t time_ns)
+{
+	return (int64_t)store_utc_ns(rank->room->context->store, time_ns);
+}
+
+static struct store_value known(uint64_t value)
+{
+	return value == OPS_UNKNOWN ? V_NULL : V_INT(value);
+}
+
+static struct store_value text_or_null(const char *text)
+{
+	return text && text[0] ? V_TEXT(text) : V_NULL;
+}
+
+static struct store_value step_at(const struct rank_ops *rank, uint64_t time_ns)
+{
+	const struct steps_room *steps = rank->room->context->steps;
+	int64_t step = steps ? steps_room_step(steps, &rank->rank, time_ns) : STEPS_NONE;
+
+	return step == STEPS_NONE ? V_NULL : V_INT(step);
+}
+
+static const char *const seq_from_names[] = {
+	[OPS_SEQ_INIT] = "init",
+	[OPS_SEQ_LIBRARY] = "library",
+	[OPS_SEQ_MARKER] = "marker",
+	[OPS_SEQ_GROUP] = "group",
+	[OPS_SEQ_ATTACH] = "attach",
+};
+
+const char *ops_room_seq_from(enum ops_seq_from from)
+{
+	return (unsigned)from < ARRAY_SIZE(seq_from_names) ? seq_from_names[from] : "";
+}
+
+static void on_row(void *arg, const struct ops_row *op)
+{
+	struct rank_ops *rank = arg;
+	const struct store_value row[] = {
+		V_INT(rank->rank.env.rank),
+		step_at(rank, op->host_start_ns),
+		text_or_null(op->communicator),
+		op->seq ? V_INT(op->seq) : V_NULL,
+		V_TEXT(op->op),
+		text_or_null(op->dtype),
+		known(op->count),
+		known(op->bytes),
+		V_INT(utc(rank, op->host_start_ns)),
+		known(op->host_duration_ns),
+		op->device_start_ns == OPS_UNKNOWN ? V_NULL : V_INT(utc(rank, op->device_start_ns)),
+		known(op->device_duration_ns),
+		V_TEXT(op->device ? "device" : "host"),
+		V_TEXT(ops_room_seq_from(op->seq_from)),
+		op->peer < 0 ? V_NULL : V_INT(op->peer),
+		op->group ? V_INT(op->group) : V_NULL,
+		V_INT(op->captured),
+		V_INT(op->result),
+		V_TEXT(op->family),
+		op->thread_id ? V_INT(op->thread_id) : V_NULL,
+		V_INT(rank->rank.instance),
+		op->communicator[0] ? V_INT(comm_rows_key(rank->rank.instance, op->communicator)) : V_NULL,
+	};
+
+	rank->room->rows++;
+	(void)store_put(rank->room->context->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)); /* it counts its drops */
+}
+
+static void on_group(void *arg, const struct ops_group *group)
+{
+	struct rank_ops *rank = arg;
+	const struct store_value row[] = {
+		V_INT(rank->rank.env.rank), step_at(rank, group->start_ns), V_INT(group->group),
+		V_INT(group->members), known(group->bytes), V_INT(utc(rank, group->start_ns)),
+		known(group->duration_ns), V_INT(group->thread_id), V_INT(rank->rank.instance),
+	};
+
+	rank->room->groups++;
+	(void)store_put(rank->room->context->store, TABLE_COLLECTIVE_GROUPS, row, ARRAY_SIZE(row));
+}
+
+static void on_communicator(void *arg, const struct ops_communicator *communicator)
+{
+	comm_rows_note(&((struct rank_ops *)arg)->comms, communicator);
+}
+
+static const struct ops_identifier *identifier_of(const char *family)
+{
+	for (size_t i = 0; identifiers[i]; i++)
+		if (streq(identifiers[i]->family, family))
+			return identifiers[i];
+	return NULL;
+}
+
+/*
+ * After each call of the analyzer: asks for identities that are not known, and tells the store of what is new. Whoever is
+ * asked may answer from within, which makes more to tell, and no second round.
+ */
+static void settle(struct rank_ops *rank)
+{
+	struct comm_row *comm;
+
+	if (rank->settling)
+		return;
+	rank->settling = true;
+	while ((comm = comm_rows_next(&rank->comms))) {
+		const struct ops_identifier *identifier = comm->asked ? NULL : identifier_of(comm->family);
+
+		comm->asked = true;
+		if (identifier && !comm->communicator[0] && !comm->freed)
+			identifier->ask(rank->room->context, &rank->rank, comm->address);
+		else
+			comm_rows_put(&rank->comms, comm, &rank->rank, rank->room->context->store);
+	}
+	rank->settling = false;
+}
+
+static void add_counts(struct ops_counts *sum, const struct ops *ops)
+{
+	struct ops_counts counts;
+
+	ops_counts(ops, &counts);
+	sum->lost += counts.lost;
+	sum->not_waited += counts.not_waited;
+	sum->late += counts.late;
+	sum->comms_forgotten += counts.comms_forgotten;
+}
+
+static struct rank_ops *rank_ops_free(struct rank_ops *rank)
+{
+	if (!rank)
+		return NULL;
+	ops_free(rank->ops);
+	comm_rows_free(&rank->comms);
+	free(rank);
+	return NULL;
+}
+
+/* What waits goes out; the rank's place is free. */
+static struct rank_ops *take(struct ops_room *room, size_t slot)
+{
+	struct rank_ops *rank = room->slot[slot];
+
+	room->slot[slot] = NULL;
+	ops_end(rank->ops);
+	settle(rank);
+	add_counts(&room->ended_counts, rank->ops);
+	return rank;
+}
+
+static void forget_ended(struct ops_room *room, const struct rank *same)
+{
+	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
+		if (room->ended[i] && (!same || (room->ended[i]->rank.env.rank == same->env.rank &&
+							streq(room->ended[i]->rank.env.job, same->env.job))))
+			room->ended[i] = rank_ops_free(room->ended[i]);
+}
+
+static struct rank_ops *of_rank(struct ops_room *room, const struct rank *rank)
+{
+	struct rank_ops *slot;
+
+	if (rank->slot >= room->slots)
+		return NULL;
+	slot = room->slot[rank->slot];
+	if (slot && slot->rank.instance == rank->instance)
+		return slot;
+	if (slot)
+		rank_ops_free(take(room, rank->slot));
+	slot = calloc(1, sizeof(*slot));
+	if (!slot)
+		return NULL;
+	slot->room = room;
+	slot->rank = *rank;
+	slot->ops = ops_new(&(struct ops_sink){
+		.row = on_row, .group = on_group, .communicator = on_communicator, .arg = slot});
+	if (!slot->ops)
+		return rank_ops_free(slot);
+	room->slot[rank->slot] = slot;
+	return slot;
+}
+
+static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
+{
+	struct ops_room *room = arg;
+	struct rank_ops *slot = rank->slot < room->slots ? room->slot[rank->slot] : NULL;
+
+	if (change == RANK_ADDED && rank->role == RANK_ROLE_RANK)
+		forget_ended(room, rank);
+	if (!slot || slot->rank.instance != rank->instance)
+		return;
+	if (change != RANK_ENDED && rank->role == RANK_ROLE_RANK) {
+		slot->rank = *rank;
+		return;
+	}
+	slot = take(room, rank->slot);
+	if (change != RANK_ENDED) {
+		rank_ops_free(slot);
+		return;
+	}
+	slot->ended_ns = monotonic_ns();
+	rank_ops_free(room->ended[room->ended_next % OPS_ROOM_ENDED]);
+	room->ended[room->ended_next++ % OPS_ROOM_ENDED] = slot;
+}
+
+int ops_room_new(struct context *context, struct ops_room **ret)
+{
+	size_t slots = context->config.ranks_max;
+	struct ops_room *room = calloc(1, sizeof(*room) + slots * sizeof(room->slot[0]));
+	int r;
+
+	if (!room)
+		return -ENOMEM;
+	room->context = context;
+	room->slots = slots;
+	r = ranks_observe(context->ranks, on_rank, room);
+	if (r < 0) {
+		free(room);
+		return r;
+	}
+	*ret = room;
+	return 0;
+}
+
+static void end_all(struct ops_room *room)
+{
+	for (size_t i = 0; i < room->slots; i++)
+		if (room->slot[i])
+			rank_ops_free(take(room, i));
+	forget_ended(room, NULL);
+}
+
+struct ops_room *ops_room_free(struct ops_room *room)
+{
+	if (!room)
+		return NULL;
+	end_all(room);
+	free(room);
+	return NULL;
+}
+
+void ops_room_device(struct ops_room *room, const struct rank *rank, const struct ops_device *device)
+{
+	struct rank_ops *slot = of_rank(room, rank);
+
+	if (!slot)
+		return;
+	ops_feed_device(slot->ops, device);
+	settle(slot);
+}
+
+void ops_room_identify(struct ops_room *room, const struct rank *rank, const char *family, uint64_t address,
+	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source, const char *trouble)
+{
+	struct rank_ops *slot = rank->slot < room->slots ? room->slot[rank->slot] : NULL;
+
+	if (!slot || slot->rank.instance != rank->instance)
+		return;
+	ops_identify(slot->ops, family, address, identity, name, member, members, source, trouble);
+	settle(slot);
+}
+
+static bool takes(const char *event)
+{
+	return ops_kind_parse(event) != OPS_NONE;
+}
+
+static struct ops_event event_of(const struct probe *probe, const uint64_t *words, uint32_t flags, bool returned)
+{
+	struct ops_event event = {
+		.kind = ops_kind_parse(probe->event),
+		.family = probe->family,
+		.op = probe->op,
+		.in_group = flags & RT_CALL_IN_GROUP,
+		.text = "",
+	};
+	struct call_fields fields;
+
+	call_fields(probe, words, flags, returned, &fields);
+	event.present = fields.present;
+	memcpy(event.field, fields.field, sizeof(event.field));
+	return event;
+}
+
+static void feed(struct context *context, const struct rank *rank, const struct call_record *record)
+{
+	const struct rt_call_event *call = record->event;
+	struct rank_ops *slot = context->ops ? of_rank(context->ops, rank) : NULL;
+	struct ops_event event;
+
+	if (!slot)
+		return;
+	event = event_of(record->probe, call->arg, call->event.flags, call->event.flags & RT_CALL_END);
+	event.start_ns = call->start_ns;
+	event.end_ns = call->event.flags & RT_CALL_END ? call->event.time_ns : 0;
+	event.thread_id = call->event.thread_id;
+	event.has_result = call->event.flags & RT_CALL_RESULT;
+	event.result = event.has_result ? call_result(call) : 0;
+	event.text = record->text;
+	ops_feed(slot->ops, &event);
+	settle(slot);
+}
+
+static void level(struct context *context, enum level level, bool on)
+{
+	if (level == LEVEL_L1 && !on && context->ops)
+		end_all(context->ops);
+}
+
+/* What the kernel dropped may have been calls of any rank. */
+static void tell_drops(struct ops_room *room)
+{
+	uint64_t drops = room->context->kernel ? kernel_drops(room->context->kernel, RT_KIND_CALL) : 0;
+
+	if (drops == room->drops)
+		return;
+	room->drops = drops;
+	for (size_t i = 0; i < room->slots; i++)
+		if (room->slot[i])
+			ops_dropped(room->slot[i]->ops);
+}
+
+static void tick(struct context *context, uint64_t now_ns)
+{
+	struct ops_room *room = context->ops;
+
+	if (!room || now_ns < room->idle_next_ns)
+		return;
+	room->idle_next_ns = now_ns + IDLE_NS;
+	tell_drops(room);
+	for (size_t i = 0; i < room->slots; i++) {
+		if (!room->slot[i])
+			continue;
+		ops_idle(room->slot[i]->ops, now_ns);
+		settle(room->slot[i]);
+	}
+}
+
+void ops_room_set_in_flight(struct ops_room *room, ops_room_in_flight read, void *reader)
+{
+	room->read = read;
+	room->reader = reader;
+}
+
+struct refresh {
+	struct ops_room *room;
+	struct ops_room_call *ret;
+	size_t max, count;
+};
+
+static void one_in_flight(void *arg, uint32_t pid, uint32_t thread_id, const struct probe *probe, uint64_t start_ns,
+	uint32_t flags, const uint64_t *words)
+{
+	struct refresh *refresh = arg;
+	const struct rank *rank = ranks_by_pid(refresh->room->context->ranks, pid);
+	struct rank_ops *slot = rank && takes(probe->event) ? of_rank(refresh->room, rank) : NULL;
+	struct ops_event event;
+
+	if (!slot)
+		return;
+	event = event_of(probe, words, flags, false);
+	event.start_ns = start_ns;
+	event.thread_id = thread_id;
+	ops_in_call(slot->ops, &event);
+	settle(slot);
+	if (refresh->count < refresh->max)
+		refresh->ret[refresh->count++] =
+			(struct ops_room_call){rank->env.rank, pid, thread_id, probe, start_ns};
+}
+
+size_t ops_room_refresh(struct ops_room *room, struct ops_room_call *ret, size_t max)
+{
+	struct refresh refresh = {room, ret, ret ? max : 0, 0};
+
+	for (size_t i = 0; i < room->slots; i++)
+		if (room->slot[i])
+			ops_in_call_begin(room->slot[i]->ops);
+	if (room->read)
+		room->read(room->reader, one_in_flight, &refresh);
+	return refresh.count;
+}
+
+static void each_of(const struct rank_ops *rank, struct ops_standing *standing,
+	void (*callback)(void *arg, const struct ops_room_standing *standing), void *arg)
+{
+	size_t count = ops_standings(rank->ops, standing, STANDINGS_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct comm_row *comm =
+			comm_rows_find(&rank->comms, standing[i].family, standing[i].address);
+		const struct ops_room_standing row = {
+			.rank = rank->rank.env.rank,
+			.pid = rank->rank.pid,
+			.job = rank->rank.env.job,
+			.ended_ns = rank->ended_ns,
+			.ops = rank->ops,
+			.standing = &standing[i],
+			.kind = comm ? comm->kind : "",
+			.trouble = comm && !standing[i].communicator[0] ? comm->trouble : "",
+		};
+
+		callback(arg, &row);
+	}
+}
+
+void ops_room_each(
+	struct ops_room *room, void (*callback)(void *arg, const struct ops_room_standing *standing), void *arg)
+{
+	_cleanup_free_ struct ops_standing *standing = calloc(STANDINGS_MAX, sizeof(*standing));
+
+	if (!standing)
+		return;
+	for (size_t i = 0; i < room->slots; i++)
+		if (room->slot[i])
+			each_of(room->slot[i], standing, callback, arg);
+	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
+		if (room->ended[i])
+			each_of(room->ended[i], standing, callback, arg);
+}
+
+void ops_room_counts(const struct ops_room *room, struct ops_room_counts *ret)
+{
+	struct ops_counts sum = room->ended_counts;
+
+	*ret = (struct ops_room_counts){.rows = room->rows, .groups = room->groups};
+	for (size_t i = 0; i < room->slots; i++) {
+		if (!room->slot[i])
+			continue;
+		add_counts(&sum, room->slot[i]->ops);
+		ret->communicators += room->slot[i]->comms.count;
+	}
+	ret->lost = sum.lost;
+	ret->not_waited = sum.not_waited;
+	ret->late = sum.late;
+	ret->forgotten = sum.comms_forgotten;
+}
+
+const struct call_room ops_call_room = {.takes = takes, .feed = feed, .level = level, .tick = tick};
