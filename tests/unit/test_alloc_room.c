@@ -22,7 +22,7 @@ static void test_rows(void **state)
 	call_made(rank, &freed, &(struct call_made){.start_ns = 50 * MS, .end_ns = 51 * MS, WORDS(0)});
 	flush();
 	assert_query(SQL, "cudaMalloc|28672|4096|0|1000000|1\n"
-			  "cudaMalloc|NULL|1099511627776|2|2000000|-1\n"
+			  "cudaMalloc|NULL|1099511627776|2|2000000|NULL\n"
 			  "cudaFree|28672|4096|0|1000000|NULL\n"
 			  "cudaFree|28672|NULL|0|1000000|NULL\n"
 			  "cudaFree|NULL|NULL|0|1000000|NULL\n");

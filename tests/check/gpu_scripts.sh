@@ -1,0 +1,14 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What the GPU machine's comparisons judge, judged here on made-up data: they must be able to fail. gpu_scripts.sh SOURCE
+set -euo pipefail
+cd "$1/tests/e2e/gpu"
+export PYTHONDONTWRITEBYTECODE=1
+for script in l1_compare.py l1_missing.py l2_alloc.py; do
+	python3 "$script" self-test >/tmp/gpu_scripts.$$ || {
+		cat "/tmp/gpu_scripts.$$"
+		rm -f "/tmp/gpu_scripts.$$"
+		exit 1
+	}
+done
+rm -f "/tmp/gpu_scripts.$$"

@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The GPU machine's tests of L1 and of L2's first rows: collectives against PyTorch's profiler, attach in mid-run, a rank
+# that is stopped, allocations, and what it all costs.
+#
+#   BUILD=DIR tests/e2e/gpu/l1.sh OUT     DIR holds daemon/ranktraced, ctl/tracectl, libexec/ranktrace/query and
+#                                         lib/libnccl-profiler-ranktrace.so (without it: what the host sees only)
+#   PARTS="ddp fsdp fsdp2 mix attach hang alloc cost"   GPUS=2   PYTHON=python3   ROUNDS=30   KEEP=1 (the store goes to OUT)
+set -uo pipefail
+
+source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
+here=$source_dir/tests/e2e/gpu
+build=$(cd "${BUILD:?the folder of the programs}" && pwd)
+mkdir -p "${1:?a folder for the results}"
+out=$(cd "$1" && pwd)
+python=${PYTHON:-python3}
+parts=${PARTS:-ddp fsdp fsdp2 mix attach hang alloc cost}
+gpus=${GPUS:-$(nvidia-smi -L | wc -l)}
+plugin=${PLUGIN-$build/lib/libnccl-profiler-ranktrace.so}
+[ -e "$plugin" ] || { [ -z "$plugin" ] || echo "NOTE: no $plugin: device times are not tested"; plugin=; }
+work=$(mktemp -d)
+export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace OMP_NUM_THREADS=1
+tracectl=$build/ctl/tracectl
+cores=$(($(nproc) / gpus))
+failures=0
+daemon=
+rank_pids=()
+bad() {
+	echo "FAIL: $1"
+	failures=$((failures + 1))
+}
+clean() {
+	local pid
+	for pid in "${rank_pids[@]}"; do kill -CONT "$pid" 2>/dev/null; kill -9 "$pid" 2>/dev/null; done
+	[ -z "$daemon" ] || { kill "$daemon"; wait "$daemon"; }
+	[ -z "${KEEP:-}" ] || cp -r "$work/state" "$out/"
+	rm -rf "$work"
+}
+trap clean EXIT
+
+printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d" >"$work/ranktrace.conf"
+"$build/daemon/ranktraced" --config "$work/ranktrace.conf" --state-dir "$work/state" --socket "$RANKTRACE_SOCKET" 2>"$out/l1.daemon.log" &
+daemon=$!
+for _ in $(seq 100); do "$tracectl" status >/dev/null 2>&1 && break; sleep 0.1; done
+
+# start NAME ARGS...: the training script on every GPU, in the background. With $load the marker library is loaded.
+port=29600
+start() {
+	local rank name=$1 marker=()
+	shift
+	port=$((port + 1))
+	rank_pids=()
+	[ -z "$load" ] || marker=(NCCL_PROFILER_PLUGIN="$load")
+	for ((rank = 0; rank < gpus; rank++)); do
+		env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE="$gpus" LOCAL_WORLD_SIZE="$gpus" MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${marker[@]}" \
+			taskset -c $((cores * rank))-$((cores * (rank + 1) - 1)) "$python" "$here/l1_train.py" "$@" \
+			>"$out/$name.$rank.log" 2>&1 &
+		rank_pids+=($!)
+	done
+}
+finish() {
+	local pid name=$1
+	for pid in "${rank_pids[@]}"; do wait "$pid" || { tail -n 12 "$out/$name".*.log; bad "$name: a rank failed"; }; done
+	rank_pids=()
+}
+# tell COMMAND...: its FAIL lines are its own; here it counts.
+tell() { "$@" || failures=$((failures + 1)); }
+pids() { local IFS=,; echo "${rank_pids[*]}"; }
+steps_of() { "$tracectl" query --csv "select count(*) from steps where instance = (select max(instance) from ranks where pid = $1)" | tail -n 1 | tr -d '\r'; }
+running() { # waits until the first rank of a loop makes steps
+	for _ in $(seq 400); do
+		[ "$(steps_of "${rank_pids[0]}")" -gt 30 ] 2>/dev/null && return 0
+		sleep 0.15
+	done
+	bad "$1: the training makes no steps"
+	tail -n 12 "$out/$1".*.log
+	return 1
+}
+now_ns() { date +%s%N; }
+wants() { [[ " $parts " == *" $1 "* ]]; }
+
+echo "== machine"
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+"$python" -c 'import sys, torch; print("python", sys.version.split()[0], "torch", torch.__version__, "nccl", torch.cuda.nccl.version())'
+echo "plugin: ${plugin:-none}; GPUs: $gpus"
+"$tracectl" set L1=true || bad "L1 cannot be switched on"
+
+for mode in ddp fsdp fsdp2 mix; do
+	wants "$mode" || continue
+	echo "== $mode against PyTorch's profiler"
+	load=$plugin start "$mode" --mode "$mode" --out "$out/$mode"
+	finish "$mode"
+	sleep 2.5
+	files=()
+	for ((rank = 0; rank < gpus; rank++)); do files+=("$out/$mode.$rank.json"); done
+	tell "$python" "$here/l1_compare.py" profiler "$tracectl" "${files[@]}"
+done
+
+if wants attach; then
+	for with in ${plugin:+marker} host; do
+		echo "== attach in mid-run: $with"
+		"$tracectl" set L1=false
+		rm -f "$work/stop"
+		load=$([ "$with" = marker ] && echo "$plugin") start "attach.$with" --mode loop --until "$work/stop"
+		if running "attach.$with"; then
+			since=$(now_ns)
+			"$tracectl" set L1=true
+			echo "  switched on in $((($(now_ns) - since) / 1000000)) ms"
+			sleep 3
+			tier=()
+			[ "$with" = host ] || tier=(--tier device)
+			tell "$python" "$here/l1_compare.py" joined "$tracectl" --pids "$(pids)" --since "$since" --least 100 "${tier[@]}"
+		fi
+		touch "$work/stop"
+		finish "attach.$with"
+	done
+	"$tracectl" set L1=true >/dev/null
+fi
+
+if wants hang; then
+	for with in ${plugin:+marker} host; do
+		echo "== a stopped rank: $with"
+		rm -f "$work/stop"
+		load=$([ "$with" = marker ] && echo "$plugin") start "hang.$with" --mode loop --until "$work/stop"
+		victim=$((gpus - 1))
+		if running "hang.$with"; then
+			"$tracectl" ops | head -n 20
+			kill -STOP "${rank_pids[victim]}"
+			tell "$python" "$here/l1_missing.py" "$tracectl" "$victim" "${rank_pids[victim]}" 5
+			"$tracectl" ops | head -n 20
+			kill -CONT "${rank_pids[victim]}"
+			sleep 1
+			"$tracectl" ops --json | "$python" -c 'import json, sys; sys.path.insert(0, sys.argv[1]); import l1_missing
+found = l1_missing.missing(json.load(sys.stdin))[0]
+print("  after kill -CONT nobody is missing" if not found else f"FAIL: still missing after kill -CONT: {found}"); sys.exit(bool(found))' "$here" ||
+				failures=$((failures + 1))
+		fi
+		touch "$work/stop"
+		finish "hang.$with"
+	done
+fi
+
+if wants alloc; then
+	echo "== allocations"
+	"$tracectl" set L2=true || bad "L2 cannot be switched on"
+	rm -f "$work/go"
+	env -u RANK -u WORLD_SIZE "$python" "$here/l2_alloc.py" run "$out/alloc.json" --wait "$work/go" >"$out/alloc.log" 2>&1 &
+	alloc=$!
+	for _ in $(seq 300); do # until it is known, and every library that it needs is mapped and probed
+		[ -n "$("$tracectl" query --csv "select 1 from ranks where pid = $alloc" | tail -n +2)" ] && grep -q libcudart "/proc/$alloc/maps" && break
+		sleep 0.1
+	done
+	sleep 3
+	touch "$work/go"
+	wait "$alloc" || { tail -n 12 "$out/alloc.log"; bad "the allocating program failed"; }
+	sleep 2.5
+	tell "$python" "$here/l2_alloc.py" compare "$tracectl" "$out/alloc.json"
+	"$tracectl" set L2=false >/dev/null
+fi
+"$tracectl" status >"$out/l1.status.txt"
+grep -iE 'drop|lost|not attached|unusable' "$out/l1.status.txt" | head -n 20
+
+if wants cost; then
+	for shape in launch compute; do
+		echo "== cost: $shape"
+		case $shape in
+		launch) sizes=(--rounds "${ROUNDS:-30}" --steps 40) ;;
+		compute) sizes=(--rounds $((${ROUNDS:-30} / 2)) --steps 8 --settle 2 --warmup 5 --profiler-rounds 2) ;;
+		esac
+		tell "$python" "$here/l1_cost.py" --shape $shape --gpus "$gpus" --tracectl "$tracectl" ${plugin:+--plugin "$plugin"} \
+			"${sizes[@]}" --port $((29700 + gpus)) --out "$out/cost.$shape.json"
+	done
+fi
+echo "== $failures parts failed"
+exit $((failures > 0))

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations: records of calls to rows, communicators that get better known, and who is missing. */
+#include "daemon/comm_rows.h"
+#include "tests/unit/call_rooms_fixture.h"
+
+#define INIT PROBE("comm", "nccl", "CommInitRank", OP_FIELD_COMM, OP_FIELD_IDENTITY, OP_FIELD_MEMBER, OP_FIELD_MEMBERS)
+#define FREED PROBE("comm_free", "nccl", "CommDestroy", OP_FIELD_COMM)
+#define ALL_REDUCE PROBE("op", "nccl", "AllReduce", OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM)
+#define FLOAT32 7
+#define IDENTITY 0x1234
+
+static struct probe init, freed, all_reduce;
+
+static int setup(void **state)
+{
+	init = INIT;
+	freed = FREED;
+	all_reduce = ALL_REDUCE;
+	return rooms_setup(state);
+}
+
+static void made(const struct rank *rank, uint64_t address, uint64_t time_ns)
+{
+	call_made(rank, &init, &(struct call_made){.start_ns = time_ns, .end_ns = time_ns + MS,
+		WORDS(address, IDENTITY, (uint64_t)rank->env.rank, 4)});
+}
+
+static void reduced(const struct rank *rank, uint64_t address, uint64_t count, uint64_t time_ns)
+{
+	call_made(rank, &all_reduce,
+		&(struct call_made){.start_ns = time_ns, .end_ns = time_ns + MS, WORDS(count, FLOAT32, address)});
+}
+
+static void test_rows(void **state)
+{
+	(void)state;
+	made(&ranks_here[1], 0xc0, 10 * MS);
+	reduced(&ranks_here[1], 0xc0, 1000, 20 * MS);
+	reduced(&ranks_here[1], 0xc0, 2000, 30 * MS);
+	tell_rank(&ranks_here[1], RANK_ENDED);
+	flush();
+	assert_query("select rank, step, communicator, seq, op, dtype, count, bytes, host_duration_ns, device_start_ns, "
+		     "device_duration_ns, tier, seq_from, peer, group_id, captured, result, family, thread_id, instance "
+		     "from collectives order by host_start_ns",
+		"1|NULL|0000000000001234|1|AllReduce|float32|1000|4000|1000000|NULL|NULL|host|init|NULL|NULL|0|0|nccl|101|2\n"
+		"1|NULL|0000000000001234|2|AllReduce|float32|2000|8000|1000000|NULL|NULL|host|init|NULL|NULL|0|0|nccl|101|2\n");
+	assert_query("select communicator, rank, member, members, family, trouble, instance from communicators",
+		"0000000000001234|1|1|4|nccl|NULL|2\n");
+	/* Both ways to join. */
+	assert_query("select count(*) from collectives join communicators using (communicator_key)", "2\n");
+	assert_query("select count(*) from collectives join communicators using (instance, communicator)", "2\n");
+}
+
+static void test_device_times(void **state)
+{
+	struct ops_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
+		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS, .member = 0, .members = 4, .peer = -1};
+
+	(void)state;
+	made(&ranks_here[0], 0xc0, 10 * MS);
+	/* The record that tells that there are device records, so that rows wait for theirs. */
+	ops_room_device(context.ops, &ranks_here[0], &(struct ops_device){.identity = IDENTITY, .name = "world", .op = "",
+		.peer = -1, .members = 4, .host_ns = 11 * MS, .start_ns = OPS_UNKNOWN, .stop_ns = OPS_UNKNOWN});
+	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
+	ops_room_device(context.ops, &ranks_here[0], &device);
+	tell_rank(&ranks_here[0], RANK_ENDED);
+	flush();
+	assert_query("select seq, tier, device_duration_ns, device_start_ns - host_start_ns from collectives",
+		"1|device|3000000|5000000\n");
+	assert_query("select name from communicators", "world\n");
+}
+
+/* Attached in mid-run: nothing tells who it is, until the marker library does. Then its row is one, and says so. */
+static void test_becomes_known(void **state)
+{
+	(void)state;
+	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
+	flush();
+	assert_query("select communicator, trouble is not null, first_seen_ns is not null from communicators", "NULL|1|1\n");
+	ops_room_identify(context.ops, &ranks_here[0], "nccl", 0xc0, IDENTITY, "pg", 0, 4, "memory", "");
+	flush();
+	assert_query("select communicator, trouble, name, source, members from communicators",
+		"0000000000001234|NULL|pg|memory|4\n");
+	/* What another rank or process says of the same address is no matter. */
+	ops_room_identify(context.ops, &ranks_here[1], "nccl", 0xc0, 0x99, "other", 0, 4, "memory", "");
+	flush();
+	assert_query("select count(*) from communicators", "1\n");
+}
+
+/* The daemon starts anew: the communicator is found by its identity and keeps its row. */
+static void test_one_row_over_restarts(void **state)
+{
+	(void)state;
+	made(&ranks_here[0], 0xc0, 10 * MS);
+	call_rooms_level(&context, LEVEL_L1, false);
+	flush();
+	reduced(&ranks_here[0], 0xc0, 1000, 60 * MS);
+	ops_room_identify(context.ops, &ranks_here[0], "nccl", 0xc0, IDENTITY, "", 0, 4, "memory", "");
+	flush();
+	assert_query("select communicator, source from communicators", "0000000000001234|memory\n");
+	assert_query("select count(*) from communicators where trouble is not null", "0\n");
+}
+
+static void test_freed(void **state)
+{
+	(void)state;
+	made(&ranks_here[0], 0xc0, 10 * MS);
+	call_made(&ranks_here[0], &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0xc0)});
+	flush();
+	assert_query("select communicator, freed from communicators", "0000000000001234|1\n");
+	/* Its address is another's now. */
+	call_made(&ranks_here[0], &init, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0xc0, 0x77, 0, 2)});
+	flush();
+	assert_query("select communicator, freed, members from communicators order by first_seen_ns",
+		"0000000000001234|1|4\n0000000000000077|0|2\n");
+}
+
+static void mark(const struct rank *rank, enum steps_edge edge, const char *stage, uint64_t time_ns)
+{
+	struct steps_mark mark = {
+		.time_ns = time_ns, .thread_id = rank->pid, .edge = edge, .stage = stage, .name = edge == STEPS_BEGIN ? stage : NULL};
+
+	steps_room_mark(context.steps, rank, &mark);
+}
+
+/* The step that was open when it was called, though its row comes much later. */
+static void test_step(void **state)
+{
+	struct probe op = PROBE("op", "gloo", "AllReduce", OP_FIELD_COUNT, OP_FIELD_COMM, OP_FIELD_WORK);
+	struct probe finished = PROBE("finished", "gloo", "", OP_FIELD_WORK);
+	struct rank *rank = &ranks_here[2];
+
+	(void)state;
+	rank->from_start = true;
+	for (uint64_t step = 0; step < 3; step++) {
+		uint64_t at = (10 + 100 * step) * MS;
+
+		mark(rank, STEPS_BEGIN, "forward", at);
+		mark(rank, STEPS_END, "forward", at + 10 * MS);
+		mark(rank, STEPS_BEGIN, "backward", at + 20 * MS);
+		call_made(rank, &op, &(struct call_made){.start_ns = at + 30 * MS, .end_ns = at + 31 * MS, WORDS(10, 0xc0, 0x50 + step)});
+		mark(rank, STEPS_END, "backward", at + 40 * MS);
+		mark(rank, STEPS_BEGIN, "optimizer", at + 50 * MS);
+		mark(rank, STEPS_END, "optimizer", at + 60 * MS);
+	}
+	for (uint64_t step = 0; step < 3; step++)
+		call_made(rank, &finished, &(struct call_made){.start_ns = 400 * MS, .end_ns = 400 * MS, WORDS(0x50 + step)});
+	tell_rank(rank, RANK_ENDED); /* the steps room ends first */
+	flush();
+	assert_query("select step from collectives order by host_start_ns", "1\n2\n3\n");
+}
+
+static const struct ops_look_comm *first(const struct ops_look *look)
+{
+	assert_true(look->comms > 0);
+	return &look->comm[0];
+}
+
+static void in_flight(void *reader, ops_room_in_flight_each each, void *arg)
+{
+	uint64_t words[RT_CALL_ARGS_MAX] = {4000, FLOAT32, 0xc0};
+	struct probe *stage = reader;
+
+	/* Rank 0 has not come back; a process that is no rank is none of ours. */
+	each(arg, 100, 100, &all_reduce, 200 * MS, 0, words);
+	each(arg, 4711, 4711, &all_reduce, 200 * MS, 0, words);
+	each(arg, 101, 101, stage, 200 * MS, 0, words);
+}
+
+static struct ops_look *look_at(uint64_t now_ns)
+{
+	struct ops_look *look = NULL;
+
+	assert_int_equal(ops_look_new(context.ops, now_ns, &look), 0);
+	return look;
+}
+
+/* Rank 0 is in a call that never returns, and so sends no record: rank 1 is missing. */
+static void test_who_is_missing(void **state)
+{
+	struct probe stage = {.name = "sync"};
+	struct ops_look *look;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		made(&ranks_here[i], 0xc0, 10 * MS);
+		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
+	}
+	look = look_at(201 * MS);
+	assert_int_equal(first(look)->verdict.state, OPS_STATE_RUNNING);
+	assert_int_equal(look->calls, 0);
+	ops_look_free(look);
+	ops_room_set_in_flight(context.ops, in_flight, &stage);
+	look = look_at(201 * MS); /* within the patience */
+	assert_int_equal(first(look)->verdict.state, OPS_STATE_RUNNING);
+	ops_look_free(look);
+	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	assert_int_equal(look->comms, 1);
+	assert_int_equal(first(look)->verdict.state, OPS_STATE_MISSING);
+	assert_int_equal(first(look)->verdict.seq, 2);
+	assert_int_equal(first(look)->members, 2);
+	assert_non_null(strstr(first(look)->sentence, "rank 1"));
+	assert_int_equal(look->member[0].judged.rank, 1); /* the missing one first */
+	assert_true(look->member[0].judged.missing);
+	assert_int_equal(look->member[1].judged.standing.entered.seq, 2);
+	assert_int_equal(look->member[1].judged.standing.in_call_ns, 200 * MS);
+	assert_int_equal(look->calls, 1);
+	assert_int_equal(look->call[0].pid, 100);
+	ops_look_free(look);
+}
+
+/* A rank that is gone is named, until another takes its place. */
+static void test_who_has_ended(void **state)
+{
+	struct probe stage = {.name = "sync"};
+	struct ops_look *look;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		made(&ranks_here[i], 0xc0, 10 * MS);
+		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
+	}
+	tell_rank(&ranks_here[1], RANK_ENDED);
+	ops_room_set_in_flight(context.ops, in_flight, &stage);
+	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	assert_int_equal(first(look)->verdict.state, OPS_STATE_MISSING);
+	assert_non_null(strstr(first(look)->sentence, "has ended"));
+	ops_look_free(look);
+	ranks_here[1].instance = 99;
+	tell_rank(&ranks_here[1], RANK_ADDED);
+	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	assert_int_equal(first(look)->members, 1);
+	ops_look_free(look);
+	/* And of communicators of which nobody lives nothing is told. */
+	tell_rank(&ranks_here[0], RANK_ENDED);
+	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	assert_int_equal(look->comms, 0);
+	ops_look_free(look);
+}
+
+static void test_unknown_is_not_judged(void **state)
+{
+	struct ops_look *look;
+
+	(void)state;
+	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
+	reduced(&ranks_here[1], 0xc0, 1000, 20 * MS);
+	reduced(&ranks_here[1], 0xc0, 1000, 30 * MS);
+	look = look_at(60 * NSEC_PER_SEC);
+	assert_int_equal(look->comms, 2);
+	assert_int_equal(look->comm[0].verdict.state, OPS_STATE_RUNNING);
+	assert_non_null(strstr(look->comm[0].sentence, "not identified"));
+	ops_look_free(look);
+}
+
+/* Records that the kernel lost were perhaps calls: what is counted from here on may not be joined. */
+static void test_lost_records(void **state)
+{
+	(void)state;
+	made(&ranks_here[0], 0xc0, 10 * MS);
+	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
+	kernel_lost = 3;
+	call_rooms_tick(&context, 25 * MS);
+	reduced(&ranks_here[0], 0xc0, 1000, 30 * MS);
+	tell_rank(&ranks_here[0], RANK_ENDED);
+	flush();
+	assert_query("select seq_from from collectives order by host_start_ns", "init\nattach\n");
+}
+
+static void test_counts_outlive_ranks(void **state)
+{
+	struct ops_room_counts counts;
+
+	(void)state;
+	made(&ranks_here[0], 0xc0, 10 * MS);
+	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
+	ops_room_counts(context.ops, &counts);
+	assert_int_equal(counts.communicators, 1);
+	tell_rank(&ranks_here[0], RANK_ENDED);
+	ops_room_counts(context.ops, &counts);
+	assert_int_equal(counts.rows, 1);
+	assert_int_equal(counts.communicators, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_rows, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_device_times, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_becomes_known, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_one_row_over_restarts, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_freed, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_step, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_who_is_missing, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_who_has_ended, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_unknown_is_not_judged, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_lost_records, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_counts_outlive_ranks, setup, rooms_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
