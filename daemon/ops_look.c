@@ -2,6 +2,7 @@
 /* See ops_look.h. */
 #include <inttypes.h>
 #include "daemon/ops_look.h"
+#include "daemon/ops_stopped.h"
 
 struct ops_look *ops_look_free(struct ops_look *look)
 {
@@ -118,9 +119,9 @@ static void say(struct ops_look_comm *comm, const struct ops_look_member *member
 	snprintf(comm->sentence, sizeof(comm->sentence), "%s", comm->verdict.sentence);
 	for (size_t i = 0; i < comm->members; i++) {
 		used = strlen(comm->sentence);
-		if (member[i].ended_ns && member[i].judged.missing)
-			snprintf(comm->sentence + used, sizeof(comm->sentence) - used, "; rank %d (process %u) has ended",
-				member[i].judged.rank, member[i].judged.pid);
+		if ((member[i].ended_ns && member[i].judged.missing) || member[i].stopped)
+			snprintf(comm->sentence + used, sizeof(comm->sentence) - used, "; rank %d (process %u) %s",
+				member[i].judged.rank, member[i].judged.pid, member[i].stopped ? "is stopped" : "has ended");
 	}
 }
 
@@ -139,6 +140,8 @@ static int judge(struct ops_look *look, struct ops_look_comm *comm)
 		comm->verdict = (struct ops_verdict){.here = 1, .members = member->judged.standing.members};
 	for (size_t i = 0; i < comm->members; i++)
 		member[i].judged = judged[i];
+	if (member->judged.standing.communicator[0])
+		ops_stopped(comm, member, "/proc", look->now_ns, OPS_LOOK_PATIENCE_NS);
 	qsort(member, comm->members, sizeof(*member), by_missing);
 	say(comm, member);
 	return 0;

@@ -18,6 +18,7 @@ struct ops_look_member {
 	char kind[16];
 	char trouble[192];
 	uint64_t ended_ns;     /* the rank has ended then; 0: it lives */
+	bool stopped;          /* its process is, by a signal or a debugger */
 };
 
 struct ops_look_comm {

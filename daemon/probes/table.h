@@ -35,6 +35,7 @@
  *               member(N,FUNCTION,SIZE[,PLUS])     SIZE bytes at N + offset + PLUS, where offset is the one that the
  *                                                  library's own accessor FUNCTION uses (a name or a pattern; its code is
  *                                                  read, see accessor.h): the row is unusable where that is unclear
+ *               member(N,OFF[,OFF],FUNCTION,...)   the same, pointers followed: of what *(N + OFF) points to
  *               cstring(N[,OFF[,OFF[,OFF]]])       a text, at N, at N + OFF, at *(N + OFF) + OFF, ...
  *               stdstring(N) pystring(N) pytuple(N) texts. Of texts one, and as the last
  *               usdt(N)                            operand N of the USDT probe, from 1
@@ -83,7 +84,7 @@ struct probe {
 	enum op_field field[RT_CALL_ARGS_MAX]; /* name of arg[i]; OP_FIELD_MAX: none, also of those past the last */
 	char accessor[PROBE_ACCESSORS_MAX][PROBE_ACCESSOR_BYTES];
 	unsigned accessors;
-	uint8_t accessor_of[RT_CALL_ARGS_MAX]; /* which of them arg[i] needs, from 1; 0: none. Its offset is added to arg[i]'s */
+	uint8_t accessor_of[RT_CALL_ARGS_MAX]; /* which of them arg[i] needs, from 1; 0: none. Its offset is added to arg[i]'s last */
 	bool foreign;                /* for another machine than this one; never in a table */
 	char set[32];                /* "" if none */
 	uint8_t variant;             /* of the set, from 1 */

@@ -5,7 +5,7 @@
 #include "daemon/ini.h"
 #include "daemon/probes/table_private.h"
 
-#define READER_WORDS_MAX 5
+#define READER_WORDS_MAX 6
 #define READER_BYTES_MAX 288
 #define REGISTERS_MAX 8
 #define USDT_NUMBER_MAX 12
@@ -31,7 +31,7 @@ static const struct reader {
 	/* As a signed char is what the library's own hash takes it for; place.c knows where a char has no sign. */
 	{.name = "hash", .read = RT_READ_HASH, .rest = REST_BYTES, .words_min = 2, .words_max = 2, .is_signed = true},
 	{.name = "digest", .read = RT_READ_DIGEST, .rest = REST_BYTES, .words_min = 2, .words_max = 2},
-	{.name = "member", .read = RT_READ_DEREF, .rest = REST_FUNCTION, .words_min = 3, .words_max = 4},
+	{.name = "member", .read = RT_READ_DEREF, .rest = REST_FUNCTION, .words_min = 3, .words_max = 6},
 	{.name = "cstring", .read = RT_READ_CSTRING, .rest = REST_OFFSETS, .words_min = 1, .words_max = 4, .is_text = true},
 	{.name = "stdstring", .read = RT_READ_STDSTRING, .words_min = 1, .words_max = 1, .is_text = true},
 	{.name = "pystring", .read = RT_READ_PYSTRING, .words_min = 1, .words_max = 1, .is_text = true},
@@ -108,6 +108,21 @@ static bool read_accessor(struct probe *probe, const char *name, uint8_t *ret)
 	return true;
 }
 
+/* [OFF,[OFF,]]FUNCTION,SIZE[,PLUS]: where the pointers that are followed lead to, the function says where the member is. */
+static bool read_member(struct probe *probe, const char *const *words, unsigned count, unsigned i)
+{
+	struct rt_call_arg *arg = &probe->spec.arg[i];
+	unsigned hops = 0;
+
+	while (hops < count && read_offset(words[hops], &arg->offset[hops < RT_CALL_HOPS_MAX ? hops : 0]))
+		hops++;
+	if (hops > RT_CALL_HOPS_MAX || count - hops < 2 || count - hops > 3)
+		return false;
+	arg->hops = hops & 3;
+	return read_accessor(probe, words[hops], &probe->accessor_of[i]) && read_size(words[hops + 1], &arg->size_bytes) &&
+	       (count - hops < 3 || read_offset(words[hops + 2], &arg->offset[hops]));
+}
+
 /* What stands behind N. */
 static bool read_rest(struct probe *probe, const struct reader *reader, const char *const *words, unsigned count)
 {
@@ -130,8 +145,7 @@ static bool read_rest(struct probe *probe, const struct reader *reader, const ch
 		arg->size_bytes = (uint8_t)bytes;
 		return true;
 	case REST_FUNCTION:
-		return read_accessor(probe, words[0], &probe->accessor_of[i]) && read_size(words[1], &arg->size_bytes) &&
-		       (count < 3 || read_offset(words[2], &arg->offset[0]));
+		return read_member(probe, words, count, i);
 	}
 	return false;
 }

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the operations in the store against what the ranks of tests/e2e/train/ops.py wrote down.
+
+usage: compare_ops.py TRACECTL [--from-seen] TRUTH.json...
+
+Every rank's rows must be its script's calls: group, number, name, data type, elements, bytes, peer. A group must have one
+identity on all its members and no two groups the same; every collective must be there on all members, by (communicator,
+seq) alone. With --from-seen the daemon came later: rows must be calls without a gap, from the first seen to the last.
+"""
+import argparse
+import collections
+import json
+import subprocess
+import sys
+
+failures = []
+
+
+def query(tracectl, sql):
+    out = subprocess.run([tracectl, "query", "--json", sql], check=True, capture_output=True, text=True).stdout
+    return json.loads(out)
+
+
+def check(good, sentence):
+    if not good:
+        failures.append(sentence)
+    return good
+
+
+def rows_of(tracectl, pid):
+    return query(tracectl, "select communicator, seq, op, dtype, count, bytes, peer, host_start_ns start_ns, "
+                 "host_duration_ns duration_ns, seq_from, tier, family, thread_id from collectives "
+                 f"where instance = (select max(instance) from ranks where pid = {pid}) order by host_start_ns")
+
+
+def groups_of(tracectl, pid):
+    return query(tracectl, "select communicator, member, members, name, family, source, trouble from communicators "
+                 f"where instance = (select max(instance) from ranks where pid = {pid})")
+
+
+def name_groups(truths, stored):
+    """Identity by group, from the members: of each rank, the identity under which its calls of that group are."""
+    identity = {}
+    for rank, truth in truths.items():
+        for group in stored[rank]["groups"]:
+            check(group["communicator"] and not group["trouble"], f"rank {rank}: a group is not known: {group['trouble']}")
+        known = {(g["member"], g["members"], g["communicator"]) for g in stored[rank]["groups"]}
+        for name in sorted({c["group"] for c in truth["calls"]}):
+            mine = next(c for c in truth["calls"] if c["group"] == name)
+            fits = {c for member, members, c in known if (member, members) == (mine["member"], mine["members"])}
+            identity.setdefault(name, []).append((rank, fits))
+    result = {}
+    for name, told in identity.items():
+        common = set.intersection(*(fits for _, fits in told))
+        if check(len(common) == 1, f"group {name} is not one on all members: {told}"):
+            result[name] = common.pop()
+    check(len(set(result.values())) == len(result), f"two groups have one identity: {result}")
+    return result
+
+
+def key_of(row):
+    return row["op"] if row["peer"] is not None else None, row["peer"], row["seq"]
+
+
+def compare_rank(rank, calls, rows, from_seen):
+    """Calls and rows of one group of one rank."""
+    by_key = {key_of(row): row for row in rows}
+    check(len(by_key) == len(rows), f"rank {rank}: two rows of one number")
+    if from_seen and by_key:
+        first = min(row["seq"] for row in rows)
+        calls = [c for c in calls if c["seq"] >= first]
+    check(len(calls) == len(rows), f"rank {rank}: {len(rows)} rows, {len(calls)} calls")
+    for call in calls:
+        row = by_key.get(key_of(call))
+        if not check(row is not None, f"rank {rank}: no row of {call}"):
+            continue
+        for field in ("op", "dtype", "count", "bytes"):
+            check(row[field] == call[field], f"rank {rank}: {field} of {call} is {row[field]}")
+        if not check(row["duration_ns"] is not None, f"rank {rank}: no duration of {call}"):
+            continue
+        check(row["duration_ns"] >= call["least_ns"], f"rank {rank}: {call} lasted but {row['duration_ns']} ns")
+        check(row["tier"] == "host" and row["family"] == "gloo", f"rank {rank}: {row}")
+        if call["peer"] is None:
+            check(row["seq_from"] == "library", f"rank {rank}: numbered from {row['seq_from']}: {call}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tracectl")
+    parser.add_argument("--from-seen", action="store_true")
+    parser.add_argument("truth", nargs="+")
+    args = parser.parse_args()
+    truths, stored = {}, {}
+    for rank, path in enumerate(args.truth):
+        with open(path, encoding="utf-8") as f:
+            truths[rank] = json.load(f)
+        pid = truths[rank]["pid"]
+        stored[rank] = {"rows": rows_of(args.tracectl, pid), "groups": groups_of(args.tracectl, pid)}
+    identity = name_groups(truths, stored)
+
+    members = {}
+    for rank, truth in truths.items():
+        known = set(identity.values())
+        check(all(row["communicator"] in known for row in stored[rank]["rows"]), f"rank {rank}: rows of no group")
+        for name in sorted({c["group"] for c in truth["calls"]}):
+            calls = [c for c in truth["calls"] if c["group"] == name]
+            members[identity.get(name)] = calls[0]["members"]
+            rows = [r for r in stored[rank]["rows"] if r["communicator"] == identity.get(name)]
+            collectives = [r for r in rows if r["peer"] is None]
+            compare_rank(rank, [c for c in calls if c["peer"] is None], collectives, args.from_seen)
+            if not args.from_seen:
+                compare_rank(rank, [c for c in calls if c["peer"] is not None], [r for r in rows if r["peer"] is not None], False)
+
+    # With nothing but what is in the store: who has which operation.
+    joined = collections.defaultdict(set)
+    first = {}
+    for rank in stored:
+        for row in stored[rank]["rows"]:
+            if row["peer"] is None:
+                joined[row["communicator"], row["seq"]].add((rank, row["op"]))
+                first.setdefault(row["communicator"], {}).setdefault(rank, row["seq"])
+    # Where the daemon came later it came to each rank at its own moment.
+    begun = {c: max(seqs.values()) if args.from_seen else 0 for c, seqs in first.items()}
+    whole = [key for key, ranks in joined.items() if key[1] >= begun[key[0]]]
+    orphans = [key for key in whole if len(joined[key]) != members.get(key[0]) or len({op for _, op in joined[key]}) != 1]
+    print(f"{len(truths)} ranks of PyTorch {truths[0]['torch']}: {len(identity)} groups, {len(whole)} collectives, "
+          f"{len(orphans)} of them not joined; {sum(len(s['rows']) for s in stored.values())} rows")
+    check(whole, "no collectives at all")
+    check(not orphans, f"not joined: {[(key, joined[key]) for key in orphans[:5]]}")
+    for line in failures[:20]:
+        print(f"FAIL: {line}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
