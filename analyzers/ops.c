@@ -155,15 +155,14 @@ static void on_group(struct ops *ops, const struct ops_event *event)
 		return;
 	}
 	ops_thread_group_lost(ops, thread, event->start_ns);
-	OPS_EACH(link, &thread->group)
-	group.members++;
+	OPS_EACH (link, &thread->group)
+		group.members++;
 	ops->counts.lost += !group.members;
 	if (group.members > 1)
 		group.group = ++ops->groups;
 	group.duration_ns = end_ns > event->start_ns ? end_ns - event->start_ns : 0;
 	thread->closed_ns = end_ns;
-	OPS_EACH(link, &thread->group)
-	{
+	OPS_EACH (link, &thread->group) {
 		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, member);
 		uint64_t bytes = ops_entry_bytes(entry);
 

@@ -35,8 +35,7 @@ static struct ops_entry *by_number(
 
 	if (!device->seq || comm->graphs || comm->seq_from == OPS_SEQ_ATTACH || comm->seq_from == OPS_SEQ_GROUP)
 		return NULL;
-	OPS_EACH(link, ops_bucket(&ops->number, key))
-	{
+	OPS_EACH (link, ops_bucket(&ops->number, key)) {
 		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, number.link);
 
 		if (entry->comm == comm && entry->seq == device->seq && same_call(entry, device, hash) &&
@@ -52,8 +51,7 @@ static struct ops_entry *by_signature(
 	uint64_t key = ops_mix(ops_mix(comm->id, hash), (uint32_t)peer_of(device));
 	unsigned walked = 0;
 
-	OPS_EACH(link, ops_bucket(&ops->signature, key))
-	{
+	OPS_EACH (link, ops_bucket(&ops->signature, key)) {
 		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, signature.link);
 
 		if (entry->comm == comm && same_call(entry, device, hash) && in_call(entry, device))

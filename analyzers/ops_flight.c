@@ -9,8 +9,8 @@
 void ops_in_call_begin(struct ops *ops)
 {
 	ops->flights = 0;
-	OPS_EACH(link, &ops->live)
-	OPS_CONTAINER(link, struct ops_comm, used)->closing_ns = 0;
+	OPS_EACH (link, &ops->live)
+		OPS_CONTAINER(link, struct ops_comm, used)->closing_ns = 0;
 }
 
 void ops_flight_answered(struct ops *ops, const struct ops_event *event)
@@ -41,8 +41,8 @@ static void closing(struct ops *ops, const struct ops_event *event)
 
 	if (!thread || event->start_ns <= thread->closed_ns)
 		return;
-	OPS_EACH(link, &thread->group)
-	OPS_CONTAINER(link, struct ops_entry, member)->comm->closing_ns = event->start_ns;
+	OPS_EACH (link, &thread->group)
+		OPS_CONTAINER(link, struct ops_entry, member)->comm->closing_ns = event->start_ns;
 }
 
 static uint64_t next_seq(const struct ops *ops, const struct ops_comm *comm)
@@ -167,8 +167,7 @@ bool ops_at(const struct ops *ops, const char *communicator, uint64_t seq, struc
 	identity = strtoull(communicator, &end, 16);
 	if (errno || *end || end == communicator || !seq)
 		return false;
-	OPS_EACH(link, ops_bucket(&ops->by_identity, identity))
-	{
+	OPS_EACH (link, ops_bucket(&ops->by_identity, identity)) {
 		const struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, by_identity.link);
 		const struct ops_signature *signature;
 

@@ -79,6 +79,6 @@ void ops_thread_capture(struct ops_thread *thread, const struct ops_event *event
 
 void ops_threads_done(struct ops *ops)
 {
-	OPS_EACH(link, &ops->threads)
-	free(OPS_CONTAINER(link, struct ops_thread, used));
+	OPS_EACH (link, &ops->threads)
+		free(OPS_CONTAINER(link, struct ops_thread, used));
 }
