@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes are a script of events, device records and looks at what is in flight, for two ranks of small sets of
- * addresses, identities and threads, so that they meet; then a verdict. Every call makes one row at the most, and what waits
- * at the end all goes out; texts are terminated; what is counted is what was fed.
+ * addresses, identities and threads, so that they meet; then a verdict. Every call makes one row at the most, and what
+ * waits at the end all goes out; texts are terminated; what is counted is what was fed.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -75,7 +75,8 @@ static uint64_t value(struct input *input)
 }
 
 static const char *const families[] = {"nccl", "gloo", "hccl", "", NULL};
-static const char *const names[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Send", "Recv", "AlltoAll", ""};
+static const char *const names[] = {
+	"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Send", "Recv", "AlltoAll", ""};
 
 static struct ops_event event(struct input *input, char text[16])
 {
@@ -145,8 +146,8 @@ static void step(struct input *input, struct ops *ops)
 		next = event(input, text);
 		ops_in_call(ops, &next);
 	} else if (what < 250) {
-		ops_identify(ops, families[what % 5], byte(input), byte(input) & 7, "name", byte(input), byte(input), "store",
-			what & 1 ? "why" : "");
+		ops_identify(ops, families[what % 5], byte(input), byte(input) & 7, "name", byte(input), byte(input),
+			"store", what & 1 ? "why" : "");
 	} else if (what < 254) {
 		input->now_ns += value(input) & 0xfffffffff;
 		ops_idle(ops, input->now_ns);

@@ -31,6 +31,7 @@ static void the_life_of_a_communicator(void **state)
 	assert_int_equal(rows[2].row.seq, 3);
 	assert_string_equal(comms[1].communicator, "0000000000000abc");
 	assert_string_equal(comms[1].source, "library");
+	assert_int_equal(comms[1].row.number, comms[0].row.number);
 	assert_int_equal(comms[1].row.members, 4);
 	assert_int_equal(comms[1].row.member, 1);
 	feed(of_kind(call("nccl", "", 0xa0, 0), OPS_COMM_FREE));
@@ -242,6 +243,7 @@ static void an_address_used_again_is_another_communicator(void **state)
 	feed(all_reduce(1));
 	feed(sized(call("nccl", "AllReduce", 0xa0, 0xdef), 1, 7)); /* neither the end nor the init was seen */
 	assert_string_equal(rows[2].communicator, "0000000000000def");
+	assert_true(comms[n_comms - 1].row.number > comms[0].row.number);
 	assert_int_equal(rows[2].row.seq, 1);
 	assert_int_equal(rows[2].row.seq_from, OPS_SEQ_ATTACH);
 	init("nccl", 0xa0, 0x123, 0, 2); /* the end was not seen */

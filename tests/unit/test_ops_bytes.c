@@ -49,8 +49,7 @@ static void bytes_as_the_profiler_counts_them(void **state)
 		const struct ops_dtype *dtype = ops_dtype(family, cases[i].dtype);
 
 		assert_string_equal(dtype ? dtype->name : "", cases[i].name);
-		assert_int_equal(
-			ops_bytes(family, ops_operation(cases[i].op), cases[i].count, dtype, cases[i].members),
+		assert_int_equal(ops_bytes(family, ops_operation(cases[i].op), cases[i].count, dtype, cases[i].members),
 			cases[i].bytes);
 	}
 	assert_null(ops_dtype(ops_family("nccl"), UINT64_MAX));

@@ -23,7 +23,8 @@ static void a_record_makes_a_row_of_the_device(void **state)
 	assert_true(stand.completion_known);
 	assert_int_equal(stand.completed.seq, 1);
 	assert_int_equal(stand.completed.time_ns, now + 150);
-	/* Records of operations of several sizes, in the order that the device did them; NCCL counts gathers in bytes. */
+	/* Records of operations of several sizes, in the order that the device did them; NCCL counts gathers in bytes.
+	 */
 	feed(all_reduce(10));
 	feed(sized(call("nccl", "AllGather", 0xa0, 0xabc), 100, 9));
 	feed(sized(call("nccl", "AllGather", 0xa0, 0xabc), 5, 9));
@@ -174,6 +175,28 @@ static void sorted_groups_are_matched_by_size(void **state)
 	}
 }
 
+static void equal_calls_are_told_apart_by_time(void **state)
+{
+	(void)state;
+	start();
+	init("nccl", 0xa0, 0xabc, 0, 2);
+	feed_device((struct ops_device){.identity = 0xabc, .members = 2, .peer = -1});
+	for (int i = 0; i < 3; i++)
+		feed(sized(with(call("nccl", "Recv", 0xa0, 0xabc), OP_FIELD_PEER, 1), 8, 7));
+	now -= 10; /* the first one's record was lost */
+	{
+		struct ops_device device = record("Recv", 0, 8);
+
+		device.peer = 1;
+		feed_device(device);
+	}
+	assert_int_equal(n_rows, 1);
+	assert_int_equal(rows[0].row.seq, 2);
+	ops_end(ops);
+	assert_int_equal(rows[1].row.seq, 1);
+	assert_false(rows[1].row.device);
+}
+
 static void p2p_records_find_their_calls(void **state)
 {
 	struct ops_device device;
@@ -312,8 +335,9 @@ static void a_communicator_goes_before_its_records(void **state)
 	feed(all_reduce(20));
 	feed(of_kind(call("nccl", "", 0xa0, 0), OPS_COMM_FREE));
 	assert_true(comms[n_comms - 1].row.freed);
-	now -= 20;
+	now -= 10;
 	feed_device(record("AllReduce", 1, 10 + 10));
+	now -= 10;
 	feed_device(record("AllReduce", 1, 10));
 	assert_int_equal(n_rows, 2);
 	assert_string_equal(rows[0].communicator, "0000000000000abc");
@@ -332,6 +356,7 @@ int main(void)
 		cmocka_unit_test(a_device_that_is_busy_is_waited_for),
 		cmocka_unit_test(a_record_may_come_before_its_call),
 		cmocka_unit_test(sorted_groups_are_matched_by_size),
+		cmocka_unit_test(equal_calls_are_told_apart_by_time),
 		cmocka_unit_test(p2p_records_find_their_calls),
 		cmocka_unit_test(attached_in_mid_run_the_marker_tells),
 		cmocka_unit_test(launches_of_recorded_graphs),

@@ -112,9 +112,9 @@ static void everybody_is_in_and_nothing_ends(void **state)
 	assert_int_equal(verdict.state, OPS_STATE_RUNNING);
 	assert_int_equal(verdict.here, 2);
 	assert_int_equal(verdict.members, 4);
-	assert_string_equal(verdict.sentence,
-		"AllReduce 1 (32 B) of communicator 0000000000000abc was called 10 min 0 s ago, 2 of 2 members seen here "
-		"have called it; 2 of 4 members are not on this node");
+	assert_string_equal(verdict.sentence, "AllReduce 1 (32 B) of communicator 0000000000000abc was called 10 min 0 "
+					      "s ago, 2 of 2 members seen here "
+					      "have called it; 2 of 4 members are not on this node");
 }
 
 static void different_operations_and_sizes(void **state)
@@ -132,9 +132,9 @@ static void different_operations_and_sizes(void **state)
 	assert_int_equal(verdict.state, OPS_STATE_TYPE_MISMATCH);
 	assert_string_equal(ops_state_name(verdict.state), "COLLECTIVE_TYPE_MISMATCH");
 	assert_int_equal(verdict.seq, 2);
-	assert_string_equal(verdict.sentence,
-		"ranks 0-2, 4-7 called Broadcast 2 (32 B) of float32 of communicator 0000000000000abc where ranks 3, 8-15 "
-		"called AllReduce (32 B) of float32");
+	assert_string_equal(verdict.sentence, "ranks 0-2, 4-7 called Broadcast 2 (32 B) of float32 of communicator "
+					      "0000000000000abc where ranks 3, 8-15 "
+					      "called AllReduce (32 B) of float32");
 	start_ranks(4, 4, true);
 	round_of(4, 8);
 	for (size_t i = 0; i < 4; i++)
