@@ -37,7 +37,8 @@ static uint64_t finished_early(struct ops *ops, uint64_t work, uint64_t start_ns
 	return 0;
 }
 
-static void await_work(struct ops *ops, struct ops_thread *thread, struct ops_entry *entry, const struct ops_event *event)
+static void await_work(
+	struct ops *ops, struct ops_thread *thread, struct ops_entry *entry, const struct ops_event *event)
 {
 	uint64_t work = ops_value(event, OP_FIELD_WORK), end_ns;
 
@@ -155,13 +156,14 @@ static void on_group(struct ops *ops, const struct ops_event *event)
 	}
 	ops_thread_group_lost(ops, thread, event->start_ns);
 	OPS_EACH(link, &thread->group)
-		group.members++;
+	group.members++;
 	ops->counts.lost += !group.members;
 	if (group.members > 1)
 		group.group = ++ops->groups;
 	group.duration_ns = end_ns > event->start_ns ? end_ns - event->start_ns : 0;
 	thread->closed_ns = end_ns;
-	OPS_EACH(link, &thread->group) {
+	OPS_EACH(link, &thread->group)
+	{
 		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, member);
 		uint64_t bytes = ops_entry_bytes(entry);
 

@@ -150,6 +150,7 @@ struct ops_communicator {
 	const char *family;
 	const char *name;         /* as the framework names it, "" if none */
 	uint64_t address;
+	uint64_t number;          /* of this rank, never used again: tells rows of one communicator from another's */
 	uint32_t member, members; /* members 0: not known */
 	const char *parent;       /* communicator that it was split from, "" if none or not known */
 	int64_t color;            /* of the split; INT64_MIN if none */

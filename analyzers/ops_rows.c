@@ -170,7 +170,8 @@ static unsigned overdue(const struct ops *ops, const struct ops_entry *entry)
 
 void ops_rows_idle(struct ops *ops)
 {
-	OPS_EACH(link, &ops->waiting) {
+	OPS_EACH(link, &ops->waiting)
+	{
 		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, age);
 		unsigned waits = overdue(ops, entry);
 
@@ -196,7 +197,7 @@ void ops_rows_end(struct ops *ops)
 void ops_rows_done(struct ops *ops)
 {
 	OPS_EACH(link, &ops->waiting)
-		free(OPS_CONTAINER(link, struct ops_entry, age));
+	free(OPS_CONTAINER(link, struct ops_entry, age));
 	OPS_EACH(link, &ops->spare)
-		free(OPS_CONTAINER(link, struct ops_entry, age));
+	free(OPS_CONTAINER(link, struct ops_entry, age));
 }
