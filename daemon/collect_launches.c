@@ -152,16 +152,24 @@ static void launches_rank(void *state, const struct rank *rank, enum rank_change
 			forget(launches, &launches->watch[i]);
 }
 
+/* The ring is drained before each tick, so what the room knows is at most a tick old. */
+static struct store_value step_of(const struct launches *launches, const struct rank *rank)
+{
+	struct steps_open open;
+
+	if (!steps_room_current(launches->context->steps, rank, &open) || open.step < 1)
+		return V_NULL;
+	return V_INT(open.step);
+}
+
 /* thread NULL: the rank launched nothing. */
 static void put_row(struct launches *launches, const struct rank *rank, const struct launch_result *result,
 	const struct launch_thread *thread, unsigned api)
 {
 	const struct store_value none = V_NULL;
-	struct steps_open open;
-	bool in_step = steps_room_current(launches->context->steps, rank, &open) && open.step > 0;
 	const struct store_value row[] = {
 		V_INT(rank->env.rank),
-		in_step ? V_INT(open.step) : none,
+		step_of(launches, rank),
 		V_INT(store_utc_ns(launches->context->store, result->start_ns)),
 		V_INT(result->duration_ns),
 		thread ? V_INT(thread->thread_id) : none,

@@ -268,7 +268,7 @@ static void a_stop_ends_the_window(void **state)
 static void places_are_found_once(void **state)
 {
 	static const char text[] =
-		"[probe \"other\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_call\nedge=entry\nevent=e\n"
+		"[probe \"other\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_call\nedge=entry\nevent=alloc\n"
 		"[probe \"absent\"]\nlevel=L1.launches\nlibrary=libcall_target.so\nsymbol=target_absent\nedge=entry\n"
 		"event=launch\nset=a/1\n"
 		"[probe \"driver\"]\nlevel=L1.launches\nlibrary=libcall_target.so\nsymbol=target_probe target_prob?\n"
