@@ -41,7 +41,8 @@ static __always_inline void send(uint64_t address, uint32_t records, uint32_t st
 	for (uint32_t i = 0; i < RT_MARKER_EVENT_RECORDS; i++) {
 		struct rt_marker_record *record = &event->record[i];
 
-		if (i >= records || bpf_probe_read_user(record, RECORD_BYTES, (void *)(address + (uint64_t)i * stride))) {
+		if (i >= records ||
+			bpf_probe_read_user(record, RECORD_BYTES, (void *)(address + (uint64_t)i * stride))) {
 			event->lost += i < records;
 			__builtin_memset(record, 0, RECORD_BYTES);
 			continue;

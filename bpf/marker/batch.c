@@ -10,8 +10,8 @@
 static struct {
 	pthread_mutex_t lock;
 	uint32_t used;
-	uint64_t number;	      /* of the batch that is being filled, from 1 */
-	_Atomic uint64_t oldest_ns;   /* when its first record came; 0: it is empty */
+	uint64_t number;	    /* of the batch that is being filled, from 1 */
+	_Atomic uint64_t oldest_ns; /* when its first record came; 0: it is empty */
 	uint64_t flushed_ns;
 	_Atomic uint64_t lost;
 	uint64_t lost_told;

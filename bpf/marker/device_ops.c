@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the communicators and their operations in flight. Each communicator has a lock that is held for a few instructions;
- * the batch's lock may be taken under it, never the other way. The clock is read when an operation starts and when it ends, not by its channels.
+ * Owns the communicators and their operations in flight. Each communicator has a lock that is held for a few
+ * instructions; the batch's lock may be taken under it, never the other way. The clock is read when an operation starts
+ * and when it ends, not by its channels.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,7 +26,7 @@ _Static_assert(DEVICE_COMMS_MAX <= PLACE_MASK + 1 && DEVICE_OPS_MAX <= PLACE_MAS
 	"places fit in handles");
 
 struct device_op {
-	uint32_t generation; /* odd while in use */
+	uint32_t generation;	 /* odd while in use */
 	uint16_t next, previous; /* in flight in the order of starting; next also of the free ones */
 	uint64_t seq, count, host_ns, start_ns, stop_ns;
 	int32_t peer;
@@ -196,8 +197,8 @@ static void finish(struct device_comm *comm, struct device_op *op)
 	batch_put(&comm->told, &record, now_ns, quiet);
 }
 
-/* Looks at the oldest in flight: reports it once where it is late, and ends it where nothing more is to come. Bounded to
- * one a start, so that a start costs what it costs. Unlocks the communicator. */
+/* Looks at the oldest in flight: reports it once where it is late, and ends it where nothing more is to come. Bounded
+ * to one a start, so that a start costs what it costs. Unlocks the communicator. */
 static void look_back(struct device_comm *comm, uint64_t now_ns)
 {
 	struct device_op *op = comm->first == NO_OP ? NULL : &comm->op[comm->first];
@@ -313,10 +314,11 @@ void device_comm_close(device_handle handle)
 	pthread_mutex_unlock(&comms_lock);
 }
 
-static device_handle call_handle(const struct device_comm *comm, device_handle handle, uint64_t number, bool is_captured)
+static device_handle call_handle(
+	const struct device_comm *comm, device_handle handle, uint64_t number, bool is_captured)
 {
-	return (uint64_t)HANDLE_CALL << 56 | (uint64_t)comm_place(handle) << COMM_SHIFT | (is_captured ? CAPTURED_BIT : 0) |
-	       (comm->calls_lost ? 0 : number & NUMBER_MASK);
+	return (uint64_t)HANDLE_CALL << 56 | (uint64_t)comm_place(handle) << COMM_SHIFT |
+	       (is_captured ? CAPTURED_BIT : 0) | (comm->calls_lost ? 0 : number & NUMBER_MASK);
 }
 
 device_handle device_call(device_handle handle, bool is_collective, bool is_captured)
@@ -363,8 +365,8 @@ void device_call_uncounted(device_handle handle)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-static void number_op(struct device_comm *comm, device_handle comm_handle, const struct device_op_info *info,
-	struct device_op *op)
+static void number_op(
+	struct device_comm *comm, device_handle comm_handle, const struct device_op_info *info, struct device_op *op)
 {
 	device_handle call = info->call;
 	bool is_called = call >> 56 == HANDLE_CALL && comm_place(call) == comm_place(comm_handle);

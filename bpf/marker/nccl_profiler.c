@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libnccl-profiler-ranktrace.so: NCCL's profiler plugin, which makes device times of its operations visible to ranktrace.
- * NCCL takes the newest interface that it knows of those exported here. Each turns NCCL's events into calls of
- * device_ops.h; that file owns all state. Every pointer may be NULL, every number absurd, every handle garbage. Nothing is
- * ever refused: an event that is not understood has no handle, and NCCL goes on as without a plugin.
+ * libnccl-profiler-ranktrace.so: NCCL's profiler plugin, which makes device times of its operations visible to
+ * ranktrace. NCCL takes the newest interface that it knows of those exported here. Each turns NCCL's events into calls
+ * of device_ops.h; that file owns all state. Every pointer may be NULL, every number absurd, every handle garbage.
+ * Nothing is ever refused: an event that is not understood has no handle, and NCCL goes on as without a plugin.
  *
  * Without GPU times (interfaces 1 to 3) an operation ends for us when NCCL has handed it to the device: its record says
  * that its device times are not known. The same for copy-engine collectives, which no channel tells of.
@@ -87,13 +87,14 @@ static device_handle start_p2p(device_handle comm, const struct nccl_p2p *p2p, u
 /* Versions 1 to 3: init tells nothing, each operation tells its communicator. */
 static int init_v1(void **context, int *mask, uint32_t version)
 {
-	return open_comm(context, mask, NCCL_EVENT_COLL | NCCL_EVENT_P2P, &(struct device_comm_info){.interface = version});
+	return open_comm(
+		context, mask, NCCL_EVENT_COLL | NCCL_EVENT_P2P, &(struct device_comm_info){.interface = version});
 }
 
-#define INIT_V1(n)                                                                                                     \
-	static int init_##n(void **context, int *mask)                                                                 \
-	{                                                                                                              \
-		return init_v1(context, mask, n);                                                                      \
+#define INIT_V1(n) \
+	static int init_##n(void **context, int *mask) \
+	{ \
+		return init_v1(context, mask, n); \
 	}
 
 INIT_V1(1)
@@ -113,13 +114,16 @@ static int start_v1(void *context, void **handle, const void *event)
 		return 0;
 	if (head->type == NCCL_EVENT_COLL) {
 		struct nccl_coll alike = {.func = NAME_V1(funcs_v1, coll->coll.func),
-			.dtype = NAME_V1(dtypes_v1, coll->coll.dtype), .count = coll->coll.count};
+			.dtype = NAME_V1(dtypes_v1, coll->coll.dtype),
+			.count = coll->coll.count};
 
 		device_comm_identify(comm, coll->coll.hash, number(head->rank), text(coll->coll.name));
 		op = start_coll(comm, &alike, 0, 0);
 	} else if (head->type == NCCL_EVENT_P2P) {
 		struct nccl_p2p alike = {.func = NAME_V1(funcs_v1, p2p->p2p.func),
-			.dtype = NAME_V1(dtypes_v1, p2p->p2p.dtype), .count = p2p->p2p.count, .peer = p2p->p2p.peer};
+			.dtype = NAME_V1(dtypes_v1, p2p->p2p.dtype),
+			.count = p2p->p2p.count,
+			.peer = p2p->p2p.peer};
 
 		device_comm_identify(comm, p2p->p2p.hash, number(head->rank), text(p2p->p2p.name));
 		op = start_p2p(comm, &alike, 0, 0);
@@ -140,13 +144,14 @@ static int start_v2(void *context, void **handle, const void *event)
 	if (!event || !handle)
 		return 0;
 	if (head->type == NCCL_EVENT_COLL) {
-		struct nccl_coll alike = {.func = coll->coll.func, .dtype = coll->coll.dtype, .count = coll->coll.count};
+		struct nccl_coll alike = {
+			.func = coll->coll.func, .dtype = coll->coll.dtype, .count = coll->coll.count};
 
 		device_comm_identify(comm, coll->coll.hash, number(head->rank), text(coll->coll.name));
 		op = start_coll(comm, &alike, 0, 0);
 	} else if (head->type == NCCL_EVENT_P2P) {
-		struct nccl_p2p alike = {.func = p2p->p2p.func, .dtype = p2p->p2p.dtype, .count = p2p->p2p.count,
-			.peer = p2p->p2p.peer};
+		struct nccl_p2p alike = {
+			.func = p2p->p2p.func, .dtype = p2p->p2p.dtype, .count = p2p->p2p.count, .peer = p2p->p2p.peer};
 
 		device_comm_identify(comm, p2p->p2p.hash, number(head->rank), text(p2p->p2p.name));
 		op = start_p2p(comm, &alike, 0, 0);
@@ -155,7 +160,8 @@ static int start_v2(void *context, void **handle, const void *event)
 	return 0;
 }
 
-static int init_4(void **context, int *mask, const char *name, uint64_t hash, int nodes, int ranks, int rank, void *logger)
+static int init_4(
+	void **context, int *mask, const char *name, uint64_t hash, int nodes, int ranks, int rank, void *logger)
 {
 	const struct device_comm_info info = {
 		.identity = hash,
@@ -189,7 +195,8 @@ static int start_v4(void *context, void **handle, const void *event)
 	return 0;
 }
 
-static int init_v5(void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank, uint32_t version)
+static int init_v5(
+	void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank, uint32_t version)
 {
 	const struct device_comm_info info = {
 		.identity = id,
@@ -204,19 +211,20 @@ static int init_v5(void **context, uint64_t id, int *mask, const char *name, int
 	return open_comm(context, mask, version >= 6 ? events | NCCL_EVENT_COPY_COLL : events, &info);
 }
 
-#define INIT_V5(n)                                                                                                     \
-	static int init_##n(void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank,  \
-		void *logger)                                                                                          \
-	{                                                                                                              \
-		(void)logger;                                                                                          \
-		return init_v5(context, id, mask, name, nodes, ranks, rank, n);                                        \
+#define INIT_V5(n) \
+	static int init_##n(void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank, \
+		void *logger) \
+	{ \
+		(void)logger; \
+		return init_v5(context, id, mask, name, nodes, ranks, rank, n); \
 	}
 
 INIT_V5(5)
 INIT_V5(6)
 
-/* NCCL announces calls whether they were asked for or not. A collective that it makes of sends and receives is announced
- * once for each of them: an all-to-all always as often; a gather or scatter as often as only its root can tell. */
+/* NCCL announces calls whether they were asked for or not. A collective that it makes of sends and receives is
+ * announced once for each of them: an all-to-all always as often; a gather or scatter as often as only its root can
+ * tell. */
 static device_handle start_p2p_call(device_handle comm, const struct nccl_p2p_call *call)
 {
 	const char *func = text(call->func);

@@ -35,6 +35,7 @@ int main(int argc, char **argv)
 	}
 	took_ns = monotonic_ns() - start_ns;
 	plugin->finalize(context);
-	printf("callback_ns %.1f collective_ns %.0f\n", (double)took_ns / COLLECTIVES / CALLBACKS, (double)took_ns / COLLECTIVES);
+	printf("callback_ns %.1f collective_ns %.0f\n", (double)took_ns / COLLECTIVES / CALLBACKS,
+		(double)took_ns / COLLECTIVES);
 	return 0;
 }

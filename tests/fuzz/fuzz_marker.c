@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as what NCCL says to the profiler plugin, through any interface, and any bytes as what the ring holds for the
- * daemon. Texts of events are valid or no pointers at all: that much the interface promises.
+ * Any bytes as what NCCL says to the profiler plugin, through any interface, and any bytes as what the ring holds for
+ * the daemon. Texts of events are valid or no pointers at all: that much the interface promises.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -79,8 +79,8 @@ static void fill(struct input *input, void *event, size_t bytes)
 /* Texts of the kind that the type says, where the plugin would read them. */
 static void fill_v5(struct input *input, struct nccl_event_v5 *event)
 {
-	static const uint64_t types[] = {NCCL_EVENT_COLL, NCCL_EVENT_P2P, NCCL_EVENT_KERNEL_CHANNEL, NCCL_EVENT_COLL_CALL,
-		NCCL_EVENT_P2P_CALL, NCCL_EVENT_COPY_COLL, 1ULL << 40, 0};
+	static const uint64_t types[] = {NCCL_EVENT_COLL, NCCL_EVENT_P2P, NCCL_EVENT_KERNEL_CHANNEL,
+		NCCL_EVENT_COLL_CALL, NCCL_EVENT_P2P_CALL, NCCL_EVENT_COPY_COLL, 1ULL << 40, 0};
 
 	fill(input, event, sizeof(*event));
 	event->head.type = types[take(input, 1) % ARRAY_SIZE(types)];

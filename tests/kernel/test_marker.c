@@ -144,13 +144,14 @@ static void *progress(void *arg)
 	for (unsigned i = 0; i < OPERATIONS; i++) {
 		while (__atomic_load_n(&play.started, __ATOMIC_ACQUIRE) <= i)
 			sched_yield();
-		nccl_run_channels(
-			play.plugin, play.context, play.op[i], CHANNELS, play.start_ns + i * 100, play.start_ns + i * 100 + 50);
+		nccl_run_channels(play.plugin, play.context, play.op[i], CHANNELS, play.start_ns + i * 100,
+			play.start_ns + i * 100 + 50);
 	}
 	return arg;
 }
 
-/* Plays the job; an operation that stays open keeps it from falling quiet, which would be more hits. Returns how long. */
+/* Plays the job; an operation that stays open keeps it from falling quiet, which would be more hits. Returns how long.
+ */
 static uint64_t play_job(void)
 {
 	uint64_t begin_ns = monotonic_ns();
@@ -192,7 +193,8 @@ static void every_operation_comes_out(void **state)
 	assert_int_equal(seen->process.counts.incomplete, 1);
 	assert_int_equal(seen->process.counts.unreadable, 0);
 	assert_int_equal(seen->process.interface, 5);
-	/* The offset of the clocks is read anew with each batch, so durations are exact and starts as good as clocks are. */
+	/* The offset of the clocks is read anew with each batch, so durations are exact and starts as good as clocks
+	 * are. */
 	for (unsigned i = 0; i < OPERATIONS; i++) {
 		const struct ops_device *device = &seen->device[i];
 
@@ -210,7 +212,8 @@ static void every_operation_comes_out(void **state)
 	/* A hit for each full batch, which holds 63 and who they are of, and one for each wait that was too long. */
 	if (stats >= 0)
 		assert_in_range(batches, OPERATIONS / 63, OPERATIONS / 63 + 2 + took_ns / (20 * NSEC_PER_MSEC));
-	printf("%u operations of %u channels: %u hits, %u events\n", OPERATIONS, CHANNELS, (unsigned)batches, seen->events);
+	printf("%u operations of %u channels: %u hits, %u events\n", OPERATIONS, CHANNELS, (unsigned)batches,
+		seen->events);
 	closep(&stats);
 	stop(seen);
 }
@@ -243,7 +246,8 @@ static void hostile_batches(void **state)
 	assert_ptr_not_equal(memory, MAP_FAILED);
 	assert_int_equal(munmap(memory + page, page), 0);
 	for (int i = 0; i < 3; i++) {
-		record[i] = (struct rt_marker_record){.kind = RT_MARKER_COLL, .size_bytes = sizeof(*record), .host_stop_ns = 1};
+		record[i] = (struct rt_marker_record){
+			.kind = RT_MARKER_COLL, .size_bytes = sizeof(*record), .host_stop_ns = 1};
 		memset(record[i].text, 'x', sizeof(record[i].text)); /* not terminated */
 	}
 	hit(record, 3, sizeof(*record), RT_MARKER_VERSION);

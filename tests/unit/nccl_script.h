@@ -3,6 +3,7 @@
 #ifndef RANKTRACE_TESTS_NCCL_SCRIPT_H
 #define RANKTRACE_TESTS_NCCL_SCRIPT_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "bpf/marker/nccl_interface.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NCCL profiler plugin, driven as NCCL drives it through each interface; what would reach the probe is looked at. */
+/* The NCCL profiler plugin, driven as NCCL drives it through each interface; what would reach the probe is looked at.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -79,7 +80,8 @@ static void times_are_the_first_start_and_the_last_stop(void **state)
 	void *context = open_v5(&ncclProfiler_v5, 0xabc, MASK_V5), *op;
 
 	(void)state;
-	op = nccl_start_coll(&ncclProfiler_v5, context, nccl_start_call(&ncclProfiler_v5, context, false), 4096, CHANNELS);
+	op = nccl_start_coll(
+		&ncclProfiler_v5, context, nccl_start_call(&ncclProfiler_v5, context, false), 4096, CHANNELS);
 	ncclProfiler_v5.stop(op);
 	nccl_run_channels(&ncclProfiler_v5, context, op, CHANNELS, UTC_NS, UTC_NS + 5000);
 	ncclProfiler_v5.finalize(context);
@@ -240,12 +242,14 @@ static void *progress(void *arg)
 	for (unsigned i = 0; i < PLAYED; i++) {
 		while (__atomic_load_n(&play.started, __ATOMIC_ACQUIRE) <= i)
 			sched_yield();
-		nccl_run_channels(&ncclProfiler_v5, play.context, play.op[i], CHANNELS, UTC_NS + i * 1000, UTC_NS + i * 1000 + 500);
+		nccl_run_channels(&ncclProfiler_v5, play.context, play.op[i], CHANNELS, UTC_NS + i * 1000,
+			UTC_NS + i * 1000 + 500);
 	}
 	return arg;
 }
 
-/* One thread launches while another hears of the channels, as in NCCL. The host may run ahead by as much as it likes. */
+/* One thread launches while another hears of the channels, as in NCCL. The host may run ahead by as much as it likes.
+ */
 static void two_threads_lose_nothing(void **state)
 {
 	pthread_t thread;
@@ -280,7 +284,8 @@ static void what_finds_no_room_is_told(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < DEVICE_OPS_MAX + 10; i++)
-		op[i] = nccl_start_coll(&ncclProfiler_v5, context, nccl_start_call(&ncclProfiler_v5, context, false), i, 1);
+		op[i] = nccl_start_coll(
+			&ncclProfiler_v5, context, nccl_start_call(&ncclProfiler_v5, context, false), i, 1);
 	for (unsigned i = 0; i < DEVICE_OPS_MAX + 10; i++) {
 		assert_true(i < DEVICE_OPS_MAX ? op[i] != NULL : op[i] == NULL);
 		nccl_run_channels(&ncclProfiler_v5, context, op[i], 1, UTC_NS + 1, UTC_NS + 2);
