@@ -13,13 +13,11 @@
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/marker_decode.h"
+#include "daemon/ops_room.h"
 #include "daemon/probes/elf_file.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/uprobe.h"
 #include "marker.skel.h"
-#if __has_include("daemon/ops_room.h")
-#include "daemon/ops_room.h"
-#endif
 
 #define MARKER_LIBRARY "libnccl-profiler-ranktrace.so"
 #define NCCL_LIBRARY "libnccl.so"
@@ -362,12 +360,7 @@ static void deliver(void *arg, const struct ops_device *device)
 {
 	const struct delivery *delivery = arg;
 
-#if __has_include("daemon/ops_room.h")
 	ops_room_device(delivery->marker->context->ops, delivery->rank, device);
-#else
-	(void)delivery;
-	(void)device;
-#endif
 }
 
 static void marker_event(void *state, const struct rt_event *header, size_t size_bytes)

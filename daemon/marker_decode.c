@@ -59,13 +59,25 @@ static bool times_hold(const struct rt_marker_record *record, uint64_t start_ns,
 	       start_ns + DEVICE_EARLY_NS >= record->host_ns;
 }
 
+/* NCCL's "ncclFloat32" to "float32", which is our word. */
+static void dtype_word(const char *dtype, char ret[sizeof(((struct rt_marker_record *)NULL)->dtype)])
+{
+	bool prefixed = strncmp(dtype, "nccl", 4) == 0 && dtype[4] >= 'A' && dtype[4] <= 'Z';
+
+	copy_text(ret, sizeof(((struct rt_marker_record *)NULL)->dtype), prefixed ? dtype + 4 : dtype);
+	if (prefixed)
+		ret[0] = (char)(ret[0] - 'A' + 'a');
+}
+
 static void on_operation(struct marker_process *process, const struct rt_marker_record *record, marker_sink sink, void *arg)
 {
+	bool is_open = record->kind == RT_MARKER_OPEN;
+	char dtype[sizeof(record->dtype)];
 	const struct marker_comm *comm = comm_of(process, record->identity, false);
 	struct ops_device device = {
 		.identity = record->identity,
 		.name = comm ? comm->name : "",
-		.seq = record->kind == RT_MARKER_COLL && !(record->flags & RT_MARKER_BY_LAUNCH) ? record->seq : 0,
+		.seq = record->peer < 0 && !(record->flags & RT_MARKER_BY_LAUNCH) ? record->seq : 0,
 		.op = record->text,
 		.count = record->count,
 		.host_ns = record->host_ns,
@@ -73,11 +85,19 @@ static void on_operation(struct marker_process *process, const struct rt_marker_
 		.stop_ns = OPS_UNKNOWN,
 		.member = record->member,
 		.members = record->members,
-		.peer = record->kind == RT_MARKER_P2P ? record->peer : -1,
+		.peer = record->peer < 0 ? -1 : record->peer,
 		.captured = record->flags & RT_MARKER_CAPTURED,
+		.open = is_open,
+		.dtype = dtype,
 	};
 	uint64_t start_ns, stop_ns;
 
+	dtype_word(record->dtype, dtype);
+	if (is_open) {
+		process->counts.late++;
+		sink(arg, &device);
+		return;
+	}
 	if (record->flags & RT_MARKER_INCOMPLETE || !comm) {
 		process->counts.incomplete++;
 		sink(arg, &device);
@@ -101,9 +121,7 @@ static void on_record(struct marker_process *process, const struct rt_marker_rec
 		on_comm(process, record);
 	else if (record->host_ns > record->host_stop_ns || record->host_stop_ns > TIME_MAX_NS)
 		process->counts.unreadable++;
-	else if (record->kind == RT_MARKER_OPEN)
-		process->counts.late++;
-	else if (record->kind == RT_MARKER_COLL || record->kind == RT_MARKER_P2P)
+	else if (record->kind == RT_MARKER_OPEN || record->kind == RT_MARKER_COLL || record->kind == RT_MARKER_P2P)
 		on_operation(process, record, sink, arg);
 	else
 		process->counts.unreadable++;
