@@ -12,7 +12,7 @@
 
 static struct marker_process process;
 static struct ops_device device;
-static char name[64], op[32];
+static char name[64], op[32], dtype[16];
 static unsigned devices;
 
 static void on_device(void *arg, const struct ops_device *given)
@@ -22,6 +22,7 @@ static void on_device(void *arg, const struct ops_device *given)
 	device = *given;
 	copy_text(name, sizeof(name), given->name);
 	copy_text(op, sizeof(op), given->op);
+	copy_text(dtype, sizeof(dtype), given->dtype);
 }
 
 static struct rt_marker_record told_comm(uint64_t identity)
@@ -39,7 +40,7 @@ static struct rt_marker_record collective(uint64_t identity)
 	return (struct rt_marker_record){.kind = RT_MARKER_COLL, .identity = identity, .seq = 9, .count = 100,
 		.host_ns = HOST_NS + 1000, .device_start_ns = UTC_NS + 2000, .device_stop_ns = UTC_NS + 3000,
 		.host_stop_ns = HOST_NS + 4000, .member = 1, .members = 2, .peer = -1, .channels = 2, .channels_done = 2,
-		.text = "AllReduce"};
+		.text = "AllReduce", .dtype = "ncclBfloat16"};
 }
 
 static void give(const struct rt_marker_record *record)
@@ -73,6 +74,8 @@ static void test_times_are_mapped(void **state)
 	assert_false(device.captured);
 	assert_string_equal(name, "dp");
 	assert_string_equal(op, "AllReduce");
+	assert_string_equal(dtype, "bfloat16");
+	assert_false(device.open);
 	assert_int_equal(process.counts.operations, 1);
 	assert_int_equal(process.counts.lost, 3);
 	record.flags = RT_MARKER_CAPTURED | RT_MARKER_BY_LAUNCH | RT_MARKER_LOST;
@@ -96,6 +99,22 @@ static void test_unknown_times(void **state)
 	assert_int_equal(device.stop_ns, OPS_UNKNOWN);
 	assert_int_equal(process.counts.incomplete, 2);
 	assert_int_equal(devices, 2);
+}
+
+static void test_a_late_one_is_open(void **state)
+{
+	struct rt_marker_record comm = told_comm(7), record = collective(7);
+
+	(void)state;
+	give(&comm);
+	record.kind = RT_MARKER_OPEN;
+	record.device_stop_ns = 0;
+	give(&record);
+	assert_int_equal(devices, 1);
+	assert_true(device.open);
+	assert_int_equal(device.seq, 9);
+	assert_int_equal(device.start_ns, OPS_UNKNOWN);
+	assert_int_equal(process.counts.late, 1);
 }
 
 static void test_a_clock_that_is_not_utc(void **state)
@@ -196,6 +215,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_times_are_mapped, forget),
 		cmocka_unit_test_setup(test_unknown_times, forget),
+		cmocka_unit_test_setup(test_a_late_one_is_open, forget),
 		cmocka_unit_test_setup(test_a_clock_that_is_not_utc, forget),
 		cmocka_unit_test_setup(test_the_latest_pair_counts, forget),
 		cmocka_unit_test_setup(test_lies, forget),
