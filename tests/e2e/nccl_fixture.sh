@@ -4,7 +4,9 @@
 # was called, every call and no other. They stand in for hardware only: the calls are real, what they do is not.
 source "$(dirname "$0")/lib_fixture.sh"
 
-e2e_start levels.L1=true levels.L2=true
+e2e_start
+"$tracectl" set L1=true >/dev/null || fail "L1 does not come on"
+"$tracectl" set L2=true >/dev/null || fail "L2 does not come on"
 
 echo "-- every collective, groups, failing calls, splits, an address that is used again"
 ranks all 4
