@@ -40,6 +40,9 @@ walk(json.load(sys.stdin))')
 echo "-- HCCL"
 ranks hccl 2
 check calls --lettered
+parts=$(query "select count(*) from communicators where name = 'fixture part' and parent is not null and color = 7 and communicator is null
+	and trouble is not null and instance in (select instance from ranks where pid in ($(pids)))")
+[ "$parts" -eq 2 ] || fail "$parts communicators are known as parts of another, by name and number, 2 expected"
 
 echo "-- device memory"
 ranks memory 1
@@ -48,7 +51,7 @@ check memory
 echo "-- a rank is killed in a collective"
 rm -f "$work/stop"
 start_ranks stuck 2
-wait_for 20 truths 10 || fail "the ranks did not call"
+wait_for 20 truths 9 || fail "the ranks did not call"
 stuck() { "$tracectl" ops --json | grep -q AllReduce; }
 wait_for 10 stuck || fail "tracectl ops does not show the call that does not return"
 sleep 1
