@@ -4,7 +4,9 @@
 # was called, every call and no other. They stand in for hardware only: the calls are real, what they do is not.
 source "$(dirname "$0")/lib_fixture.sh"
 
-e2e_start levels.L1=true levels.L2=true
+e2e_start
+"$tracectl" set L1=true >/dev/null || fail "L1 does not come on"
+"$tracectl" set L2=true >/dev/null || fail "L2 does not come on"
 
 echo "-- every collective, groups, failing calls, splits, an address that is used again"
 ranks all 4
@@ -38,6 +40,9 @@ walk(json.load(sys.stdin))')
 echo "-- HCCL"
 ranks hccl 2
 check calls --lettered
+parts=$(query "select count(*) from communicators where name = 'fixture part' and parent is not null and color = 7 and communicator is null
+	and trouble is not null and instance in (select instance from ranks where pid in ($(pids)))")
+[ "$parts" -eq 2 ] || fail "$parts communicators are known as parts of another, by name and number, 2 expected"
 
 echo "-- device memory"
 ranks memory 1
@@ -46,7 +51,7 @@ check memory
 echo "-- a rank is killed in a collective"
 rm -f "$work/stop"
 start_ranks stuck 2
-wait_for 20 truths 10 || fail "the ranks did not call"
+wait_for 20 truths 9 || fail "the ranks did not call"
 stuck() { "$tracectl" ops --json | grep -q AllReduce; }
 wait_for 10 stuck || fail "tracectl ops does not show the call that does not return"
 sleep 1

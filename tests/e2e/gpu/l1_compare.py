@@ -92,6 +92,13 @@ def difference(want, have):
     return f"profiler {len(want)} operations, stored {len(have)}"
 
 
+def numbered(rank, rows, report):
+    """The rows that have a number; a call that failed has none."""
+    for row in rows:
+        report.check(row["seq"] is not None, f"rank {rank}: {row['op']} of {row['count']} has no number, result {row['result']}")
+    return [row for row in rows if row["seq"] is not None]
+
+
 def compare_rank(truth, rows, report):
     """Matches each process group of the profiler with a communicator of the store; returns the pairs (kernel, row)."""
     rank = truth["rank"]
@@ -185,7 +192,7 @@ def run_profiler(tracectl, files, report):
     rows_of = {}
     for truth in truths:
         rows = stored_rows(tracectl, truth["pid"], truth["start_ns"], truth["end_ns"])
-        rows_of[truth["rank"]] = rows
+        rows = rows_of[truth["rank"]] = numbered(truth["rank"], rows, report)
         print(f"  rank {truth['rank']}: profiler {len(truth['kernels'])} operations, stored {len(rows)}: "
               f"{dict(Counter(r['op'] for r in rows))}")
         report.check(truth["kernels"], f"rank {truth['rank']}: the profiler saw nothing")
@@ -197,7 +204,7 @@ def run_profiler(tracectl, files, report):
 
 def run_joined(tracectl, args, report):
     pids = [int(p) for p in args.pids.split(",")]
-    rows_of = {rank: stored_rows(tracectl, pid, args.since, args.until) for rank, pid in enumerate(pids)}
+    rows_of = {rank: numbered(rank, stored_rows(tracectl, pid, args.since, args.until), report) for rank, pid in enumerate(pids)}
     for rank, rows in rows_of.items():
         print(f"  rank {rank}: {len(rows)} rows, numbered from {dict(Counter(r['seq_from'] for r in rows))}, "
               f"tiers {dict(Counter(r['tier'] for r in rows))}")

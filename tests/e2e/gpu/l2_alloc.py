@@ -84,7 +84,7 @@ def run(args):
 
 def same(call, row):
     return (row["op"] == call["op"] and row["result"] == call["result"] and call["bytes"] in (None, row["bytes"])
-            and call["address"] in (None, int(str(row["address"]), 0)))
+            and call["address"] in (None, int(str(row["address"] or 0), 0)))
 
 
 def compare(calls, rows):
@@ -128,9 +128,9 @@ def run_compare(args):
 
 def self_test():
     calls = [{"op": "cudaMalloc", "bytes": 10, "address": 4096, "result": 0}, {"op": "cudaFree", "bytes": None, "address": 4096, "result": 0},
-             {"op": "cudaMalloc", "bytes": HUGE, "address": None, "result": 2}]
+             {"op": "cudaMalloc", "bytes": HUGE, "address": None, "result": 2}, {"op": "cudaFree", "bytes": None, "address": 0, "result": 0}]
     rows = [{"op": "cuMemAlloc_v2", "bytes": 10, "address": 4096, "result": 0}] + [
-        dict(c, bytes=c["bytes"] or 0, address=c["address"] or 0) for c in calls]
+        dict(c, address=c["address"] or None) for c in calls]
     right = not compare(calls, rows)
     wrong = [compare(calls, rows[:-1]), compare(calls, [dict(r, bytes=11) for r in rows]), compare(calls, rows + [rows[1]]),
              compare(calls, [dict(r, result=0) for r in rows])]
