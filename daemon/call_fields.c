@@ -2,6 +2,14 @@
 /* See call_fields.h. */
 #include "daemon/call_fields.h"
 
+#define REGISTER_ARGS 6 /* what both machines pass in registers; the others may be on the stack */
+
+/* A register is always there: where something else of the record could not be read, its zero is one. */
+static bool may_fault(const struct rt_call_arg *arg)
+{
+	return arg->read != RT_READ_FRAME && arg->read != RT_READ_CONST && (arg->read != RT_READ_REG || arg->reg > REGISTER_ARGS);
+}
+
 void call_fields(
 	const struct probe *probe, const uint64_t *arg, uint32_t flags, bool returned, struct call_fields *ret)
 {
@@ -9,7 +17,7 @@ void call_fields(
 	for (unsigned i = 0; i < probe->spec.args && i < RT_CALL_ARGS_MAX; i++) {
 		enum op_field field = probe->field[i];
 
-		if ((unsigned)field >= OP_FIELD_MAX || (arg[i] == 0 && flags & RT_CALL_FAULT))
+		if ((unsigned)field >= OP_FIELD_MAX || (arg[i] == 0 && flags & RT_CALL_FAULT && may_fault(&probe->spec.arg[i])))
 			continue;
 		if (!returned && probe->spec.arg[i].read == RT_READ_OUT)
 			continue;
