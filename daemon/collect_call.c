@@ -420,7 +420,7 @@ static void status_library(void *arg, struct library *library)
 {
 	struct collector_status *status = arg;
 	const struct attachment *attachment = library->owner_data;
-	const char *name;
+	const char *name, *reason;
 	int error;
 
 	if (!attachment) {
@@ -433,6 +433,8 @@ static void status_library(void *arg, struct library *library)
 		status->level_probes[level] += attachment_attached_level(attachment, level);
 		for (unsigned i = 0; (name = attachment_missing(attachment, level, i)); i++)
 			collector_note(status, "%s: symbol of '%s' not found in %s", level_name(level), name, library->path);
+		for (unsigned i = 0; (name = attachment_unusable(attachment, level, i, &reason)); i++)
+			collector_note(status, "%s: '%s' cannot be used in %s: %s", level_name(level), name, library->path, reason);
 		for (unsigned i = 0; (name = attachment_refused(attachment, level, i, &error)); i++)
 			collector_note(status, "%s: '%s' could not be attached in %s: %s", level_name(level), name, library->path,
 				       strerror(-error));

@@ -249,8 +249,20 @@ const char *attachment_missing(const struct attachment *attachment, enum level l
 	const struct probe_table *table = attachment->engine->table;
 
 	for (size_t k = 0; k < table->count; k++)
-		if (attachment->missing[k] && table->probe[k].level == level && i-- == 0)
+		if (attachment->missing[k] && !attachment->places.trouble[k] && table->probe[k].level == level && i-- == 0)
 			return table->probe[k].name;
+	return NULL;
+}
+
+const char *attachment_unusable(const struct attachment *attachment, enum level level, unsigned i, const char **ret_reason)
+{
+	const struct probe_table *table = attachment->engine->table;
+
+	for (size_t k = 0; k < table->count; k++)
+		if (attachment->missing[k] && attachment->places.trouble[k] && table->probe[k].level == level && i-- == 0) {
+			*ret_reason = attachment->places.trouble[k];
+			return table->probe[k].name;
+		}
 	return NULL;
 }
 

@@ -68,6 +68,9 @@ unsigned attachment_attached_level(const struct attachment *attachment, enum lev
 /* Rows of this level that name this library and were not found, as probe names; i from 0, NULL past the last. Rows of a
  * set of which another variant was found are not missing. */
 const char *attachment_missing(const struct attachment *attachment, enum level level, unsigned i);
+/* Rows of this level whose function is there and that cannot be used all the same, with the reason in words: an accessor
+ * that says nothing. They are not among the missing ones. */
+const char *attachment_unusable(const struct attachment *attachment, enum level level, unsigned i, const char **ret_reason);
 /* Rows of this level that were found but could not be attached, with the error. */
 const char *attachment_refused(const struct attachment *attachment, enum level level, unsigned i, int *ret_error);
 bool attachment_has_set(const struct attachment *attachment, const char *set);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owns the way from a row to a place; see place.h. */
 #include "daemon/log.h"
+#include "daemon/probes/accessor.h"
 #include "daemon/probes/place.h"
 #include "daemon/probes/prologue.h"
 
@@ -28,6 +29,7 @@ struct finder {
 	struct places places;
 	struct elf_symbol symbol[PROBES_MAX][PROBE_PATTERNS_MAX];
 	bool symbol_found[PROBES_MAX][PROBE_PATTERNS_MAX];
+	int32_t member[PROBES_MAX][PROBE_ACCESSORS_MAX]; /* offsets that the row's accessors told */
 };
 
 static void elf_file_closep(struct elf_file **file)
@@ -38,6 +40,8 @@ static void elf_file_closep(struct elf_file **file)
 void places_free(struct places *places)
 {
 	free(places->place);
+	for (size_t i = 0; i < ARRAY_SIZE(places->trouble); i++)
+		free(places->trouble[i]);
 	*places = (struct places){0};
 }
 
@@ -65,9 +69,11 @@ static int argument_slot(enum elf_machine machine, uint8_t number, uint8_t *ret)
 	return 0;
 }
 
-/* Argument numbers to slots; refuses what the machine cannot hold. */
-static int compile_spec(enum elf_machine machine, struct rt_call_spec *spec)
+/* Adds what the accessors told, and turns argument numbers into slots; refuses what the machine cannot hold. */
+static int compile_spec(const struct finder *finder, const struct probe *probe, struct rt_call_spec *spec)
 {
+	const int32_t *member = finder->member[probe - finder->engine->table->probe];
+	enum elf_machine machine = elf_file_machine(finder->file);
 	int r = 0;
 
 	if (spec->symbol_reg)
@@ -77,6 +83,8 @@ static int compile_spec(enum elf_machine machine, struct rt_call_spec *spec)
 
 		if (reads_argument(arg))
 			r = argument_slot(machine, arg->reg, &arg->reg);
+		if (probe->accessor_of[i])
+			arg->offset[arg->hops] += member[probe->accessor_of[i] - 1];
 		if (arg->read == RT_READ_HASH)
 			arg->is_signed = machines[machine].char_is_signed;
 	}
@@ -173,7 +181,7 @@ static void place_function(struct finder *finder, const struct probe *probe, con
 		return;
 	place->function_offset = symbol->file_offset;
 	r = elf_file_bytes(finder->file, symbol->file_offset, code, sizeof(code));
-	if (r < 0 || compile_spec(elf_file_machine(finder->file), &spec) < 0) {
+	if (r < 0 || compile_spec(finder, probe, &spec) < 0) {
 		log_warning("call", "'%s' in %s cannot be read; leaving it out", probe->name, finder->library->path);
 		return;
 	}
@@ -243,6 +251,27 @@ static int find_usdt(struct finder *finder, const struct probe *probe, struct us
 	return count > (int)max ? (int)max : count;
 }
 
+/* Asks the row's accessors. A row that gets no answer is not used: what it would read is anybody's guess. */
+static void find_members(struct finder *finder, size_t row)
+{
+	const struct probe *probe = &finder->engine->table->probe[row];
+
+	for (unsigned i = 0; i < probe->accessors; i++) {
+		struct accessor accessor;
+		int r = probe->accessor_is_part[i] ? accessor_find_part(finder->file, probe->accessor[i], &accessor)
+						   : accessor_find(finder->file, probe->accessor[i], &accessor);
+
+		if (r == 0) {
+			finder->member[row][i] = accessor.offset;
+			continue;
+		}
+		finder->places.found[row] = false;
+		if (asprintf(&finder->places.trouble[row], "%s %s", probe->accessor[i], accessor_trouble(r)) < 0)
+			finder->places.trouble[row] = NULL;
+		return;
+	}
+}
+
 /* All rows' symbols in one pass over the symbol tables. */
 static int find_rows(struct finder *finder)
 {
@@ -276,6 +305,8 @@ static int find_rows(struct finder *finder)
 		}
 		if (probe->usdt_provider[0])
 			finder->places.found[i] = find_usdt(finder, probe, &site, 1) > 0;
+		if (finder->places.found[i])
+			find_members(finder, i);
 	}
 	return 0;
 }

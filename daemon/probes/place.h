@@ -15,6 +15,7 @@ struct places {
 	unsigned count;
 	struct place *place;              /* count of them, of every row that was found: also of variants that are not used */
 	bool found[PROBES_MAX];           /* by row: whether this library has it */
+	char *trouble[PROBES_MAX];        /* by row: why it counts as not found though its function is there; else NULL */
 };
 
 /* Finds all; a library that is no ELF file we know has no places. */
