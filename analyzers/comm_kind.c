@@ -71,8 +71,8 @@ static unsigned words_of(const char *name)
 	return seen;
 }
 
-/* Two words that make one kind: replicas of experts, or over ranks that share a sequence, are data parallel still, and an
- * expert's own tensors are split by tensor parallelism. */
+/* Two words that make one kind: replicas of experts, or over ranks that share a sequence, are data parallel still, and
+ * an expert's own tensors are split by tensor parallelism. */
 static const struct {
 	unsigned words;
 	enum comm_kind kind;

@@ -20,7 +20,8 @@ struct ops_comm *ops_comm_find(const struct ops *ops, const struct ops_family *f
 {
 	uint64_t key = address_key(family, address);
 
-	OPS_EACH(link, ops_bucket(&ops->by_address, key)) {
+	OPS_EACH(link, ops_bucket(&ops->by_address, key))
+	{
 		struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, by_address.link);
 
 		if (comm->address == address && comm->family == family)
@@ -40,7 +41,8 @@ struct ops_comm *ops_comm_by_identity(const struct ops *ops, const struct ops_de
 {
 	struct ops_comm *best = NULL;
 
-	OPS_EACH(link, ops_bucket(&ops->by_identity, device->identity)) {
+	OPS_EACH(link, ops_bucket(&ops->by_identity, device->identity))
+	{
 		struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, by_identity.link);
 
 		if (fits(comm, device) && (!best || comm->live > best->live))
@@ -70,6 +72,7 @@ void ops_comm_tell(struct ops *ops, struct ops_comm *comm)
 		.family = comm->family->name,
 		.name = comm->name,
 		.address = comm->address,
+		.number = comm->id,
 		.member = comm->member,
 		.members = comm->members,
 		.parent = parent,
@@ -120,9 +123,9 @@ void ops_comm_unref(struct ops *ops, struct ops_comm *comm)
 void ops_comms_done(struct ops *ops)
 {
 	OPS_EACH(link, &ops->live)
-		comm_free(ops, OPS_CONTAINER(link, struct ops_comm, used));
+	comm_free(ops, OPS_CONTAINER(link, struct ops_comm, used));
 	OPS_EACH(link, &ops->gone)
-		comm_free(ops, OPS_CONTAINER(link, struct ops_comm, used));
+	comm_free(ops, OPS_CONTAINER(link, struct ops_comm, used));
 }
 
 static void set_trouble(struct ops_comm *comm, const char *trouble)
@@ -313,7 +316,8 @@ void ops_identify(struct ops *ops, const char *family, uint64_t address, uint64_
 		set_trouble(comm, trouble);
 	}
 	ops_comm_tell(ops, comm);
-	OPS_EACH(link, &ops->waiting) {
+	OPS_EACH(link, &ops->waiting)
+	{
 		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, age);
 
 		if (entry->comm == comm)

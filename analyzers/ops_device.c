@@ -15,7 +15,8 @@ static int32_t peer_of(const struct ops_device *device)
 static bool same_call(const struct ops_entry *entry, const struct ops_device *device, uint64_t hash)
 {
 	return entry->word->hash == hash && entry->peer == peer_of(device) && !entry->captured &&
-	       (entry->count == OPS_UNKNOWN || entry->count == device->count || ops_entry_bytes(entry) == device->count);
+	       (entry->count == OPS_UNKNOWN || entry->count == device->count ||
+		       ops_entry_bytes(entry) == device->count);
 }
 
 static bool in_call(const struct ops_entry *entry, const struct ops_device *device)
@@ -27,13 +28,15 @@ static bool in_call(const struct ops_entry *entry, const struct ops_device *devi
 	       (entry->waits & WAIT_GROUP || !entry->end_ns || entry->result || device->host_ns <= entry->end_ns);
 }
 
-static struct ops_entry *by_number(struct ops *ops, struct ops_comm *comm, const struct ops_device *device, uint64_t hash)
+static struct ops_entry *by_number(
+	struct ops *ops, struct ops_comm *comm, const struct ops_device *device, uint64_t hash)
 {
 	uint64_t key = ops_number_key(comm, device->seq);
 
 	if (!device->seq || comm->graphs || comm->seq_from == OPS_SEQ_ATTACH || comm->seq_from == OPS_SEQ_GROUP)
 		return NULL;
-	OPS_EACH(link, ops_bucket(&ops->number, key)) {
+	OPS_EACH(link, ops_bucket(&ops->number, key))
+	{
 		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, number.link);
 
 		if (entry->comm == comm && entry->seq == device->seq && same_call(entry, device, hash) &&
@@ -43,13 +46,14 @@ static struct ops_entry *by_number(struct ops *ops, struct ops_comm *comm, const
 	return NULL;
 }
 
-static struct ops_entry *by_signature(struct ops *ops, const struct ops_comm *comm, const struct ops_device *device,
-	uint64_t hash)
+static struct ops_entry *by_signature(
+	struct ops *ops, const struct ops_comm *comm, const struct ops_device *device, uint64_t hash)
 {
 	uint64_t key = ops_mix(ops_mix(comm->id, hash), (uint32_t)peer_of(device));
 	unsigned walked = 0;
 
-	OPS_EACH(link, ops_bucket(&ops->signature, key)) {
+	OPS_EACH(link, ops_bucket(&ops->signature, key))
+	{
 		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, signature.link);
 
 		if (entry->comm == comm && same_call(entry, device, hash) && in_call(entry, device))

@@ -10,7 +10,7 @@ void ops_in_call_begin(struct ops *ops)
 {
 	ops->flights = 0;
 	OPS_EACH(link, &ops->live)
-		OPS_CONTAINER(link, struct ops_comm, used)->closing_ns = 0;
+	OPS_CONTAINER(link, struct ops_comm, used)->closing_ns = 0;
 }
 
 void ops_flight_answered(struct ops *ops, const struct ops_event *event)
@@ -42,7 +42,7 @@ static void closing(struct ops *ops, const struct ops_event *event)
 	if (!thread || event->start_ns <= thread->closed_ns)
 		return;
 	OPS_EACH(link, &thread->group)
-		OPS_CONTAINER(link, struct ops_entry, member)->comm->closing_ns = event->start_ns;
+	OPS_CONTAINER(link, struct ops_entry, member)->comm->closing_ns = event->start_ns;
 }
 
 static uint64_t next_seq(const struct ops *ops, const struct ops_comm *comm)
@@ -75,16 +75,16 @@ void ops_in_call(struct ops *ops, const struct ops_event *event)
 	value = ops_value(event, OP_FIELD_BYTES);
 	if (ops_has(event, OP_FIELD_BYTES) && value <= INT64_MAX)
 		entry.given_bytes = value;
-	entry.dtype = ops_has(event, OP_FIELD_DTYPE)
-			      ? ops_dtype(entry.comm->family, ops_value(event, OP_FIELD_DTYPE))
-			      : NULL;
+	entry.dtype =
+		ops_has(event, OP_FIELD_DTYPE) ? ops_dtype(entry.comm->family, ops_value(event, OP_FIELD_DTYPE)) : NULL;
 	entry.word = ops_word(ops, event->op ? event->op : "");
 	flight = &ops->flight[ops->flights];
 	*flight = (struct ops_flight){.comm = entry.comm,
 		.thread_id = event->thread_id,
 		.start_ns = event->start_ns,
 		.p2p = event->kind == OPS_P2P,
-		.signature = {.seq = ops_has(event, OP_FIELD_SEQ) && seq < INT64_MAX ? seq + 1 : next_seq(ops, entry.comm),
+		.signature = {
+			.seq = ops_has(event, OP_FIELD_SEQ) && seq < INT64_MAX ? seq + 1 : next_seq(ops, entry.comm),
 			.count = entry.count,
 			.bytes = ops_entry_bytes(&entry),
 			.time_ns = event->start_ns,
@@ -167,7 +167,8 @@ bool ops_at(const struct ops *ops, const char *communicator, uint64_t seq, struc
 	identity = strtoull(communicator, &end, 16);
 	if (errno || *end || end == communicator || !seq)
 		return false;
-	OPS_EACH(link, ops_bucket(&ops->by_identity, identity)) {
+	OPS_EACH(link, ops_bucket(&ops->by_identity, identity))
+	{
 		const struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, by_identity.link);
 		const struct ops_signature *signature;
 

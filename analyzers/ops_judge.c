@@ -165,7 +165,8 @@ static size_t mark(struct judging *judging, uint64_t seq, const struct ops_point
 }
 
 /* The member whose call agrees with most: the others are the ones to name. */
-static const struct ops_judged *usual_of(struct judging *judging, uint64_t seq, enum ops_state state, struct ops_point *ret)
+static const struct ops_judged *usual_of(
+	struct judging *judging, uint64_t seq, enum ops_state state, struct ops_point *ret)
 {
 	const struct ops_judged *best = NULL;
 	size_t least = 0;
@@ -255,8 +256,8 @@ static void add_elsewhere(struct judge_text *text, const struct judging *judging
 			away == 1 ? "is" : "are");
 }
 
-static size_t ranks_where(const struct judging *judging, bool (*which)(const struct ops_judged *member, uint64_t seq),
-	uint64_t seq)
+static size_t ranks_where(
+	const struct judging *judging, bool (*which)(const struct ops_judged *member, uint64_t seq), uint64_t seq)
 {
 	size_t n = 0;
 
@@ -361,8 +362,8 @@ static void tell_running(struct judging *judging, struct judge_text *text)
 	add_communicator(text, judging);
 	judge_text_add(text, " was called ");
 	judge_text_duration(text, verdict->waited_ns);
-	judge_text_add(text, " ago, %zu of %zu members seen here have called it", ranks_where(judging, has_called, judging->far),
-		judging->members);
+	judge_text_add(text, " ago, %zu of %zu members seen here have called it",
+		ranks_where(judging, has_called, judging->far), judging->members);
 	if (done)
 		judge_text_add(text, ", on %zu it is complete", done);
 }
@@ -390,7 +391,8 @@ static void judge(struct judging *judging, struct judge_text *text)
 	}
 }
 
-void ops_judge(struct ops_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct ops_verdict *ret)
+void ops_judge(
+	struct ops_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct ops_verdict *ret)
 {
 	struct judging judging = {
 		.member = member, .members = members, .now_ns = now_ns, .patience_ns = patience_ns, .verdict = ret};

@@ -14,7 +14,8 @@ static struct ops_peer *peer_of(struct ops *ops, struct ops_comm *comm, int32_t 
 	uint64_t key = ops_mix(comm->id, (uint64_t)(uint32_t)peer << 1 | receive);
 	struct ops_peer *found;
 
-	OPS_EACH(link, ops_bucket(&ops->peer, key)) {
+	OPS_EACH(link, ops_bucket(&ops->peer, key))
+	{
 		found = OPS_CONTAINER(link, struct ops_peer, node.link);
 		if (found->comm_id == comm->id && found->peer == peer && found->receive == receive)
 			return found;
@@ -33,7 +34,8 @@ static struct ops_peer *peer_of(struct ops *ops, struct ops_comm *comm, int32_t 
 
 void ops_number_forget(struct ops *ops, struct ops_comm *comm)
 {
-	OPS_EACH(link, &comm->peers) {
+	OPS_EACH(link, &comm->peers)
+	{
 		struct ops_peer *peer = OPS_CONTAINER(link, struct ops_peer, of_comm);
 
 		ops_unlink(&peer->node.link);
@@ -106,7 +108,8 @@ static bool shift(uint64_t *seq, uint64_t delta)
 /* Collectives numbered from_seq and up are numbered delta higher (or lower: it goes round). */
 static void renumber(struct ops *ops, struct ops_comm *comm, uint64_t from_seq, uint64_t delta, enum ops_seq_from from)
 {
-	OPS_EACH(link, &ops->waiting) {
+	OPS_EACH(link, &ops->waiting)
+	{
 		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, age);
 
 		if (entry->comm != comm || entry->p2p || entry->has_seq || entry->seq < from_seq)
@@ -159,7 +162,8 @@ void ops_number_device(struct ops *ops, struct ops_entry *entry, uint64_t seq)
 
 void ops_dropped(struct ops *ops)
 {
-	OPS_EACH(link, &ops->live) {
+	OPS_EACH(link, &ops->live)
+	{
 		struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, used);
 
 		comm->p2p_from = OPS_SEQ_ATTACH;

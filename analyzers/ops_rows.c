@@ -49,7 +49,8 @@ static void out(struct ops *ops, struct ops_entry *entry)
 
 	if (entry->announcer && entry->announcer->announced == entry)
 		entry->announcer->announced = NULL;
-	tell(ops, entry);
+	if (!entry->left)
+		tell(ops, entry);
 	ops_unlink(&entry->age);
 	ops_unlink(&entry->member);
 	ops_unlink(&entry->number.link);
@@ -170,7 +171,8 @@ static unsigned overdue(const struct ops *ops, const struct ops_entry *entry)
 
 void ops_rows_idle(struct ops *ops)
 {
-	OPS_EACH(link, &ops->waiting) {
+	OPS_EACH(link, &ops->waiting)
+	{
 		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, age);
 		unsigned waits = overdue(ops, entry);
 
@@ -196,7 +198,7 @@ void ops_rows_end(struct ops *ops)
 void ops_rows_done(struct ops *ops)
 {
 	OPS_EACH(link, &ops->waiting)
-		free(OPS_CONTAINER(link, struct ops_entry, age));
+	free(OPS_CONTAINER(link, struct ops_entry, age));
 	OPS_EACH(link, &ops->spare)
-		free(OPS_CONTAINER(link, struct ops_entry, age));
+	free(OPS_CONTAINER(link, struct ops_entry, age));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the threads of a rank are in the middle of: groups, announced calls, recordings of graphs. See ops_internal.h. */
+/* What the threads of a rank are in the middle of: groups, announced calls, recordings of graphs. See ops_internal.h.
+ */
 #include "analyzers/ops_internal.h"
 
 struct ops_thread *ops_thread_find(const struct ops *ops, uint32_t id)
@@ -79,5 +80,5 @@ void ops_thread_capture(struct ops_thread *thread, const struct ops_event *event
 void ops_threads_done(struct ops *ops)
 {
 	OPS_EACH(link, &ops->threads)
-		free(OPS_CONTAINER(link, struct ops_thread, used));
+	free(OPS_CONTAINER(link, struct ops_thread, used));
 }

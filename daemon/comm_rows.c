@@ -134,6 +134,17 @@ static void take_away(struct store *store, int64_t key)
 	(void)store_put(store, TABLE_COMMUNICATORS, row, columns);
 }
 
+/* It is known, or known better: its row of before goes, unless another of this process is of that identity. */
+static void leave(struct comm_rows *comms, const struct comm_row *comm, struct store *store)
+{
+	for (size_t i = 0; i < comms->count; i++)
+		if (&comms->comm[i] != comm && comms->comm[i].key == comm->key) {
+			comms->comm[i].dirty = true;
+			return;
+		}
+	take_away(store, comm->key);
+}
+
 void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct rank *rank, struct store *store)
 {
 	int64_t key = comm->communicator[0] ? comm_rows_key(rank->instance, comm->communicator)
@@ -156,9 +167,8 @@ void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct 
 		V_INT(key),
 	};
 
-	/* A row of an identity that turned out to be another's stays: it may be that of a live communicator. */
-	if (comm->key && comm->key != key && comm->key == own_key(rank->instance, comm))
-		take_away(store, comm->key);
+	if (comm->key && comm->key != key)
+		leave(comms, comm, store);
 	comm->key = key;
 	comm->dirty = false;
 	(void)store_put(store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row));

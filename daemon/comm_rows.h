@@ -3,8 +3,8 @@
  * The communicators of one rank as the store knows them: what the analyzer told of each, and under which key its row is.
  *
  * Keys. A communicator whose identity is known has the key of (instance, identity), so that it keeps its row when the
- * daemon restarts, and operations can name it; one that is not known has a key of its own, which its row leaves as soon as
- * it becomes known.
+ * daemon restarts, and operations can name it; one that is not known has a key of its own. A communicator has one row: when its
+ * key changes, because it is known or known better, the row of before is taken away.
  */
 #ifndef RANKTRACE_COMM_ROWS_H
 #define RANKTRACE_COMM_ROWS_H

@@ -87,6 +87,37 @@ static void test_becomes_known(void **state)
 	assert_query("select count(*) from communicators", "1\n");
 }
 
+/* What the library's memory says of it is better than what its init told: one communicator, one row. */
+static void test_known_better(void **state)
+{
+	struct probe op =
+		PROBE("op", "nccl", "AllReduce", OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM, OP_FIELD_IDENTITY);
+
+	(void)state;
+	made(&ranks_here[0], 0xc0, 10 * MS);
+	made(&ranks_here[1], 0xc0, 10 * MS);
+	call_made(&ranks_here[0], &op,
+		&(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(1000, FLOAT32, 0xc0, 0x77)});
+	flush();
+	assert_query("select rank, communicator, source from communicators order by rank",
+		"0|0000000000000077|library\n1|0000000000001234|init\n");
+}
+
+/* Two members in one process are of one identity, and when one of them is not, the other keeps its row. */
+static void test_two_members_in_one_process(void **state)
+{
+	struct probe op =
+		PROBE("op", "nccl", "AllReduce", OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM, OP_FIELD_IDENTITY);
+
+	(void)state;
+	made(&ranks_here[0], 0xc0, 10 * MS);
+	made(&ranks_here[0], 0xd0, 12 * MS);
+	call_made(&ranks_here[0], &op,
+		&(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(1000, FLOAT32, 0xd0, 0x77)});
+	flush();
+	assert_query("select communicator from communicators order by communicator", "0000000000000077\n0000000000001234\n");
+}
+
 /* The daemon starts anew: the communicator is found by its identity and keeps its row. */
 static void test_one_row_over_restarts(void **state)
 {
@@ -288,6 +319,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_rows, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_device_times, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_becomes_known, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_known_better, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_two_members_in_one_process, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_one_row_over_restarts, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_freed, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_step, setup, rooms_teardown),

@@ -283,10 +283,66 @@ static void memory_is_bounded(void **state)
 	assert_int_equal(query_int("select count(*) from stages"), status.rows_pending);
 }
 
+/* Many rows of one state table push none of another out, and of their own those that changed longest ago. */
+static void test_state_tables_are_apart(void **state)
+{
+	struct store *store = open_store();
+	struct store_value row[15] = {0};
+
+	(void)state;
+	put_rank(store, 1, 0, 0);
+	row[4] = V_TEXT("gloo");
+	for (int64_t i = 0; i < 2 * STATE_ROWS_MAX; i++) {
+		row[14] = V_INT(2 * STATE_ROWS_MAX - i); /* keys say nothing of age */
+		assert_int_equal(store_put(store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row)), 0);
+	}
+	assert_int_equal(store_flush(store, realtime_ns()), 0);
+	assert_query("select count(*) from ranks", "1\n");
+	assert_query("select count(*), min(communicator_key), max(communicator_key) from communicators", "4096|1|4096\n");
+	store_close(store);
+}
+
+/* A row with nothing but its key takes the row of that key away: for the reader and in the file. */
+static void test_state_row_is_taken_away(void **state)
+{
+	struct store *store = open_store();
+	struct store_value row[15] = {0};
+	sqlite3_stmt *statement = NULL;
+	char pattern[PATH_MAX], *text;
+	sqlite3 *db = NULL;
+	glob_t found;
+
+	(void)state;
+	for (int64_t key = 1; key <= 3; key++) {
+		row[4] = V_TEXT("gloo");
+		row[14] = V_INT(key);
+		assert_int_equal(store_put(store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row)), 0);
+		assert_int_equal(store_flush(store, realtime_ns()), 0);
+	}
+	row[4] = V_NULL;
+	row[14] = V_INT(2);
+	assert_int_equal(store_put(store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row)), 0);
+	assert_int_equal(store_flush(store, realtime_ns()), 0);
+	assert_query("select communicator_key from communicators order by 1", "1\n3\n");
+	store_close(store);
+	snprintf(pattern, sizeof(pattern), "%s/db/events-*.db", dir);
+	assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+	assert_int_equal(sqlite3_open(found.gl_pathv[0], &db), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, "select count(*) from communicators", -1, &statement, NULL), SQLITE_OK);
+	text = rows_of(statement);
+	assert_string_equal(text, "2\n");
+	free(text);
+	sqlite3_finalize(statement);
+	sqlite3_close(db);
+	globfree(&found);
+}
+
 int main(void)
 {
 #define store_test(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
 	const struct CMUnitTest tests[] = {
+		store_test(test_state_tables_are_apart),
+		store_test(test_state_row_is_taken_away),
 		store_test(rows_come_back),
 		store_test(a_segment_is_complete),
 		store_test(wrong_rows_are_refused),

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tracectl ops, and the rows of L1 behind it: of two ranks one is stopped, is killed, or is in a call that never returns.
+# The libraries stand in for hardware (tests/fixtures).
+source "$(dirname "$0")/lib.sh"
+
+rank_program=$build/tests/fixtures/fixture_rank
+[ -x "$rank_program" ] || skip "no $rank_program in this build"
+
+ops_json() { "$tracectl" ops --json; }
+pids=()
+# of_ops EXPRESSION: of the answer as `o`, our first communicator as `c` and our calls in flight as `calls`: other jobs may run.
+of_ops() { ops_json | "$python_here" -c '
+import json, sys
+o = json.load(sys.stdin)
+ours = [int(p) for p in sys.argv[2:]]
+c = ([c for c in o["communicators"] if any(r["pid"] in ours for r in c["ranks"])] + [{"ranks": [], "sentence": "", "state": ""}])[0]
+calls = [x for x in o["calls_in_flight"] if x["pid"] in ours]
+print(eval(sys.argv[1]))' "$1" "${pids[@]}"; }
+says() { of_ops 'c["sentence"]' | grep -q "$1"; }
+is() { [ "$(of_ops "$1")" = "$2" ]; }
+
+e2e_start
+"$tracectl" ops | grep -q 'L1 is off' || fail "ops does not say that L1 is off"
+is 'o["on"]' False || fail "--json does not say that L1 is off"
+"$tracectl" set L1=true L2=true
+"$tracectl" ops --rank 999999 | grep -qE 'no training rank|no communicator' || fail "ops does not say that there is nothing"
+
+# run SCENARIO: two ranks of it, whose process ids are in pids; they begin together.
+run() {
+	pids=()
+	rm -f "$work/go" "$work/stop"
+	for rank in 0 1; do
+		env RANK=$rank WORLD_SIZE=2 JOB_NUMBER=7 TORCHELASTIC_RUN_ID="$1" "$rank_program" "$1" "$work/$1.$rank.json" \
+			"$work/go" "$work/stop" >"$work/$1.$rank.log" 2>&1 &
+		pids+=($!)
+		children+=($!)
+	done
+	wait_for 30 both_seen || fail "the ranks are not seen"
+	sleep 1
+	: >"$work/go"
+}
+both_seen() { [ "$(query "select count(*) from ranks where pid in (${pids[0]}, ${pids[1]})")" = 2 ]; }
+
+echo "--- a rank is stopped"
+run loop
+counted() { is 'len([r for r in c["ranks"] if r["entered"] and r["entered"]["seq"] > 20])' 2; }
+wait_for 30 counted || fail "both ranks do not get on: $(ops_json)"
+is 'c["state"]' RUNNING || fail "something is wrong with a job that runs: $(ops_json)"
+# The libraries wait for nobody: the other rank is held as a full queue would hold it.
+kill -STOP "${pids[1]}"
+sleep 0.2
+kill -STOP "${pids[0]}"
+named() { says '^rank 1 has not called'; }
+wait_for 5 named || fail "the rank that is stopped is not named within 5 s: $(ops_json)"
+"$tracectl" ops
+is 'c["state"]' MISSING_RANKS || fail "a rank that is stopped is not missing"
+is '[r["missing"] for r in c["ranks"]]' '[True, False]' || fail "the missing one is not first"
+"$tracectl" ops | grep -qE '^rank .* has' || fail "no line of people's words begins with the rank"
+[ "$("$tracectl" ops --rank 0 --json | grep -c "\"pid\": ${pids[1]},")" -eq 0 ] || fail "--rank 0 shows others"
+"$tracectl" ops --rank 0 | grep -q '^rank 1 has not' || fail "--rank 0 does not tell whom it waits for"
+
+echo "--- and killed"
+kill -9 "${pids[1]}"
+ended() { says "rank 1 (process ${pids[1]}) has ended"; }
+wait_for 10 ended || fail "the rank that was killed is not named: $(ops_json)"
+of_ops 'c["sentence"]'
+kill -CONT "${pids[0]}"
+: >"$work/stop"
+wait "${pids[0]}" || fail "the other rank failed"
+over() { is 'len(c["ranks"])' 0; }
+wait_for 10 over || fail "something is told of a job that is over: $(ops_json)"
+flush
+for table in collectives communicators; do
+	[ "$(query "select count(distinct instance) from $table where instance in ($(instance "${pids[0]}"), $(instance "${pids[1]}"))")" = 2 ] ||
+		fail "no rows of both ranks in $table"
+done
+[ "$(query "select count(*) from collectives left join communicators using (instance, communicator) where members is not 2 and collectives.instance in ($(instance "${pids[0]}"), $(instance "${pids[1]}"))")" = 0 ] ||
+	fail "operations without their communicator"
+
+echo "--- a call that never returns"
+run stuck
+stuck() { is 'len([x for x in calls if x["for_ns"] > 1e9])' 1; }
+wait_for 30 stuck || fail "the call that never returns is not seen: $(ops_json)"
+"$tracectl" ops
+is 'calls[0]["rank"]' 1 || fail "the wrong rank is in a call"
+is '[r["in_call_ns"] is not None for r in c["ranks"] if r["rank"] == 1]' '[True]' || fail "rank 1 is not in a call"
+is '[r["entered"]["seq"] for r in c["ranks"] if r["rank"] == 1]' '[10]' || fail "the tenth call is not entered"
+code=0
+"$tracectl" ops --rank 1-0 2>"$work/usage" || code=$?
+[ "$code" -eq 2 ] || fail "a list that is none has exit code $code"
+"$tracectl" status | grep -qE '^ops .* rows' || fail "status does not count operations"
+"$tracectl" set L1=false
+"$tracectl" ops | grep -q 'L1 is off' || fail "ops does not say that L1 is off again"
+e2e_done

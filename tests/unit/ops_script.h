@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events for the tests of analyzers/ops.h, one line each, and what the tracker reported for them. */
+#ifndef RANKTRACE_TESTS_OPS_SCRIPT_H
+#define RANKTRACE_TESTS_OPS_SCRIPT_H
+
+#include "analyzers/ops.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ROWS_MAX 20000
+#define SECOND 1000000000ULL
+
+struct seen_row {
+	struct ops_row row;
+	char communicator[20], op[OPS_NAME_BYTES], dtype[16];
+};
+
+struct seen_comm {
+	struct ops_communicator row;
+	char communicator[20], name[OPS_NAME_BYTES], parent[20], source[16], trouble[96], kind[16];
+};
+
+static struct seen_row rows[ROWS_MAX];
+static struct seen_comm comms[ROWS_MAX];
+static struct ops_group groups[ROWS_MAX];
+static size_t n_rows, n_comms, n_groups;
+static struct ops *ops;
+static uint64_t now;
+
+static inline void on_row(void *arg, const struct ops_row *row)
+{
+	struct seen_row *seen = &rows[n_rows++];
+
+	assert_ptr_equal(arg, rows);
+	assert_true(n_rows < ROWS_MAX);
+	seen->row = *row;
+	snprintf(seen->communicator, sizeof(seen->communicator), "%s", row->communicator);
+	snprintf(seen->op, sizeof(seen->op), "%s", row->op);
+	snprintf(seen->dtype, sizeof(seen->dtype), "%s", row->dtype);
+}
+
+static inline void on_group(void *arg, const struct ops_group *group)
+{
+	(void)arg;
+	groups[n_groups++] = *group;
+	assert_true(n_groups < ROWS_MAX);
+}
+
+static inline void on_communicator(void *arg, const struct ops_communicator *row)
+{
+	struct seen_comm *seen = &comms[n_comms++];
+
+	(void)arg;
+	assert_true(n_comms < ROWS_MAX);
+	seen->row = *row;
+	snprintf(seen->communicator, sizeof(seen->communicator), "%s", row->communicator);
+	snprintf(seen->name, sizeof(seen->name), "%s", row->name);
+	snprintf(seen->parent, sizeof(seen->parent), "%s", row->parent);
+	snprintf(seen->source, sizeof(seen->source), "%s", row->source);
+	snprintf(seen->trouble, sizeof(seen->trouble), "%s", row->trouble);
+	snprintf(seen->kind, sizeof(seen->kind), "%s", row->kind);
+}
+
+static inline struct ops *new_ops(void)
+{
+	const struct ops_sink sink = {on_row, on_group, on_communicator, rows};
+	struct ops *ret = ops_new(&sink);
+
+	assert_non_null(ret);
+	return ret;
+}
+
+static inline void start(void)
+{
+	ops_free(ops);
+	ops = new_ops();
+	n_rows = n_comms = n_groups = 0;
+	now = 1000;
+}
+
+static inline int done(void **state)
+{
+	(void)state;
+	ops = ops_free(ops);
+	assert_null(ops_free(NULL));
+	return 0;
+}
+
+static inline void set(struct ops_event *event, enum op_field field, uint64_t value)
+{
+	event->present |= 1u << field;
+	event->field[field] = value;
+}
+
+/* A call of 10 ns on the thread 1; `now` is its end then. */
+static inline struct ops_event call(const char *family, const char *op, uint64_t comm, uint64_t identity)
+{
+	struct ops_event event = {.kind = strcmp(op, "Send") == 0 || strcmp(op, "Recv") == 0 ? OPS_P2P : OPS_OP,
+		.family = family,
+		.op = op,
+		.start_ns = now,
+		.end_ns = now + 10,
+		.thread_id = 1,
+		.text = ""};
+
+	now += 10;
+	set(&event, OP_FIELD_COMM, comm);
+	if (identity)
+		set(&event, OP_FIELD_IDENTITY, identity);
+	return event;
+}
+
+static inline struct ops_event sized(struct ops_event event, uint64_t count, uint64_t dtype)
+{
+	set(&event, OP_FIELD_COUNT, count);
+	set(&event, OP_FIELD_DTYPE, dtype);
+	return event;
+}
+
+static inline struct ops_event with(struct ops_event event, enum op_field field, uint64_t value)
+{
+	set(&event, field, value);
+	return event;
+}
+
+static inline struct ops_event of_kind(struct ops_event event, enum ops_kind kind)
+{
+	event.kind = kind;
+	return event;
+}
+
+static inline struct ops_event grouped(struct ops_event event)
+{
+	event.in_group = true;
+	return event;
+}
+
+static inline struct ops_event on_thread(struct ops_event event, uint32_t thread)
+{
+	event.thread_id = thread;
+	return event;
+}
+
+static inline void feed(struct ops_event event)
+{
+	ops_feed(ops, &event);
+}
+
+static inline void init(const char *family, uint64_t comm, uint64_t identity, uint32_t member, uint32_t members)
+{
+	struct ops_event event = of_kind(call(family, "", comm, identity), OPS_COMM);
+
+	set(&event, OP_FIELD_MEMBER, member);
+	set(&event, OP_FIELD_MEMBERS, members);
+	feed(event);
+}
+
+static inline struct ops_event all_reduce(uint64_t count)
+{
+	return sized(call("nccl", "AllReduce", 0xa0, 0xabc), count, 7);
+}
+
+/* A device record of the call that ended last, 100 ns long. */
+static inline struct ops_device record(const char *op, uint64_t seq, uint64_t count)
+{
+	return (struct ops_device){.identity = 0xabc,
+		.name = "",
+		.seq = seq,
+		.op = op,
+		.count = count,
+		.host_ns = now - 5,
+		.start_ns = now + 50,
+		.stop_ns = now + 150,
+		.member = 0,
+		.members = 2,
+		.peer = -1};
+}
+
+static inline void feed_device(struct ops_device device)
+{
+	ops_feed_device(ops, &device);
+}
+
+static inline struct ops_counts counts(void)
+{
+	struct ops_counts ret;
+
+	ops_counts(ops, &ret);
+	return ret;
+}
+
+static inline struct ops_standing standing(size_t i)
+{
+	static struct ops_standing all[OPS_COMMS_MAX];
+	size_t n = ops_standings(ops, all, OPS_COMMS_MAX);
+
+	assert_in_range(i, 0, n - 1);
+	return all[i];
+}
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where everybody stands: calls in flight, and verdicts over several ranks. */
+#include "analyzers/ops_judge.h"
+#include "tests/unit/ops_script.h"
+
+#define RANKS 16
+#define PATIENCE (3 * SECOND)
+
+static struct ops *rank_ops[RANKS];
+static struct ops_judged judged[RANKS];
+static struct ops_verdict verdict;
+
+static void start_ranks(size_t n, uint32_t members, bool init_seen)
+{
+	for (size_t i = 0; i < RANKS; i++)
+		rank_ops[i] = ops_free(rank_ops[i]);
+	n_rows = n_comms = 0;
+	now = SECOND;
+	for (size_t i = 0; i < n; i++) {
+		struct ops_event event = of_kind(call("nccl", "", 0xa0, 0xabc), OPS_COMM);
+
+		set(&event, OP_FIELD_MEMBER, i);
+		set(&event, OP_FIELD_MEMBERS, members);
+		rank_ops[i] = new_ops();
+		if (init_seen)
+			ops_feed(rank_ops[i], &event);
+	}
+}
+
+static int stop_ranks(void **state)
+{
+	start_ranks(0, 0, false);
+	return done(state);
+}
+
+static void on(size_t rank, struct ops_event event)
+{
+	ops_feed(rank_ops[rank], &event);
+}
+
+static void judge(size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		judged[i] = (struct ops_judged){.rank = (int32_t)i, .ops = rank_ops[i]};
+		assert_int_equal(ops_standings(rank_ops[i], &judged[i].standing, 1), 1);
+	}
+	ops_judge(judged, n, now, PATIENCE, &verdict);
+}
+
+static void round_of(size_t n, uint64_t count)
+{
+	for (size_t i = 0; i < n; i++)
+		on(i, all_reduce(count));
+}
+
+static void a_stopped_rank_is_missing(void **state)
+{
+	(void)state;
+	start_ranks(4, 4, true);
+	for (int i = 0; i < 117; i++)
+		round_of(4, 1024 * 1024);
+	judge(4);
+	assert_int_equal(verdict.state, OPS_STATE_RUNNING);
+	assert_int_equal(verdict.seq, 117);
+	for (size_t i = 0; i < 4; i++) {
+		if (i != 1)
+			on(i, all_reduce(1024 * 1024));
+	}
+	now += 2 * SECOND;
+	judge(4);
+	assert_int_equal(verdict.state, OPS_STATE_RUNNING);
+	assert_int_equal(judged[1].behind, 1);
+	now += 5 * SECOND;
+	judge(4);
+	assert_int_equal(verdict.state, OPS_STATE_MISSING);
+	assert_string_equal(ops_state_name(verdict.state), "MISSING_RANKS");
+	assert_true(judged[1].missing && !judged[0].missing && !judged[2].missing);
+	assert_int_equal(verdict.seq, 118);
+	assert_string_equal(verdict.sentence, "rank 1 has not called AllReduce 118 (4.0 MiB) of communicator "
+					      "0000000000000abc; ranks 0, 2, 3 wait for 7.0 s");
+}
+
+static void running_ahead_is_no_fault(void **state)
+{
+	(void)state;
+	start_ranks(2, 2, true);
+	for (int i = 0; i < 100; i++)
+		on(0, all_reduce(8));
+	now += 10 * SECOND;
+	for (int i = 0; i < 20; i++) {
+		on(1, all_reduce(8));
+		now += SECOND;
+	}
+	judge(2); /* it called something a second ago */
+	assert_int_equal(verdict.state, OPS_STATE_RUNNING);
+	assert_int_equal(judged[1].behind, 80);
+	now += 3 * SECOND;
+	judge(2);
+	assert_int_equal(verdict.state, OPS_STATE_MISSING);
+	assert_int_equal(verdict.seq, 21);
+	assert_non_null(strstr(verdict.sentence, "number 21 of")); /* forgotten what it was */
+	assert_true(verdict.waited_ns > 30 * SECOND);
+}
+
+static void everybody_is_in_and_nothing_ends(void **state)
+{
+	(void)state;
+	start_ranks(2, 4, true);
+	round_of(2, 8);
+	now += 600 * SECOND;
+	judge(2);
+	assert_int_equal(verdict.state, OPS_STATE_RUNNING);
+	assert_int_equal(verdict.here, 2);
+	assert_int_equal(verdict.members, 4);
+	assert_string_equal(verdict.sentence, "AllReduce 1 (32 B) of communicator 0000000000000abc was called 10 min 0 "
+					      "s ago, 2 of 2 members seen here "
+					      "have called it; 2 of 4 members are not on this node");
+}
+
+static void different_operations_and_sizes(void **state)
+{
+	struct ops_event other;
+
+	(void)state;
+	start_ranks(16, 16, true);
+	round_of(16, 8);
+	other = all_reduce(8);
+	other.op = "Broadcast";
+	for (size_t i = 0; i < 16; i++)
+		on(i, i == 3 || i >= 8 ? all_reduce(8) : other);
+	judge(16);
+	assert_int_equal(verdict.state, OPS_STATE_TYPE_MISMATCH);
+	assert_string_equal(ops_state_name(verdict.state), "COLLECTIVE_TYPE_MISMATCH");
+	assert_int_equal(verdict.seq, 2);
+	assert_string_equal(verdict.sentence, "ranks 0-2, 4-7 called Broadcast 2 (32 B) of float32 of communicator "
+					      "0000000000000abc where ranks 3, 8-15 "
+					      "called AllReduce (32 B) of float32");
+	start_ranks(4, 4, true);
+	round_of(4, 8);
+	for (size_t i = 0; i < 4; i++)
+		on(i, all_reduce(i == 0 ? 1 << 20 : 8));
+	judge(4);
+	assert_int_equal(verdict.state, OPS_STATE_SIZE_MISMATCH);
+	assert_string_equal(ops_state_name(verdict.state), "SIZE_OR_SYNTAX_MISMATCH");
+	assert_true(judged[0].differs && !judged[1].differs);
+	assert_non_null(strstr(verdict.sentence, "rank 0 called AllReduce 2 (4.0 MiB) of float32"));
+	/* A rank that is missing before that is the reason. */
+	start_ranks(4, 4, true);
+	for (size_t i = 0; i < 3; i++) {
+		on(i, all_reduce(8));
+		on(i, all_reduce(8 + i));
+	}
+	now += 10 * SECOND;
+	judge(4);
+	assert_int_equal(verdict.state, OPS_STATE_MISSING);
+	assert_int_equal(verdict.seq, 1);
+	/* These may differ. */
+	start_ranks(2, 2, true);
+	for (size_t i = 0; i < 2; i++)
+		on(i, sized(call("nccl", "AlltoAllV", 0xa0, 0xabc), i, 7));
+	judge(2);
+	assert_int_equal(verdict.state, OPS_STATE_RUNNING);
+	/* Data types. */
+	for (size_t i = 0; i < 2; i++)
+		on(i, sized(call("nccl", "AllReduce", 0xa0, 0xabc), 1, 7 + i));
+	judge(2);
+	assert_int_equal(verdict.state, OPS_STATE_SIZE_MISMATCH);
+	/* It is complete on all: no harm was done. */
+	start_ranks(2, 2, true);
+	for (size_t i = 0; i < 2; i++) {
+		struct ops_device device;
+		struct ops_device hello = {.identity = 0xabc, .member = (uint32_t)i, .members = 2, .peer = -1};
+
+		ops_feed_device(rank_ops[i], &hello);
+		on(i, all_reduce(8 + i));
+		device = record("AllReduce", 1, 8 + i);
+		device.member = (uint32_t)i;
+		ops_feed_device(rank_ops[i], &device);
+	}
+	judge(2);
+	assert_int_equal(verdict.state, OPS_STATE_RUNNING);
+	assert_non_null(strstr(verdict.sentence, "on 2 it is complete"));
+}
+
+static void only_what_has_the_same_numbers_is_compared(void **state)
+{
+	(void)state;
+	start_ranks(2, 2, false);
+	for (int i = 0; i < 5; i++)
+		on(0, all_reduce(8));
+	on(1, sized(call("nccl", "Broadcast", 0xa0, 0xabc), 8, 7));
+	now += 100 * SECOND;
+	judge(2);
+	assert_int_equal(verdict.state, OPS_STATE_RUNNING);
+	assert_false(judged[0].compared);
+	assert_non_null(strstr(verdict.sentence, "cannot be compared"));
+	ops_judge(judged, 0, now, PATIENCE, &verdict);
+	assert_string_equal(verdict.sentence, "");
+	start_ranks(1, 2, true);
+	judge(1);
+	assert_non_null(strstr(verdict.sentence, "nothing was called yet"));
+	assert_non_null(strstr(verdict.sentence, "1 of 2 members is not on this node"));
+}
+
+static void a_call_that_never_returns_is_entered(void **state)
+{
+	struct ops_event flying;
+	struct ops_point point;
+
+	(void)state;
+	start_ranks(2, 2, true);
+	round_of(2, 8);
+	flying = all_reduce(16);
+	flying.end_ns = 0;
+	ops_in_call_begin(rank_ops[0]);
+	ops_in_call(rank_ops[0], &flying);
+	now += 5 * SECOND;
+	judge(2);
+	assert_int_equal(judged[0].standing.entered.seq, 2);
+	assert_int_equal(judged[0].standing.entered.bytes, 64);
+	assert_int_equal(judged[0].standing.in_call_ns, flying.start_ns);
+	assert_int_equal(verdict.state, OPS_STATE_MISSING);
+	assert_true(judged[1].missing);
+	assert_true(ops_at(rank_ops[0], "0000000000000abc", 2, &point));
+	assert_false(ops_at(rank_ops[1], "0000000000000abc", 2, &point));
+	assert_false(ops_at(rank_ops[0], "", 2, &point));
+	assert_false(ops_at(rank_ops[0], "xyz", 2, &point));
+	/* It returns: the record takes its place. An old look at the kernel's map changes nothing. */
+	flying.end_ns = now;
+	on(0, flying);
+	ops_in_call(rank_ops[0], &flying);
+	judge(2);
+	assert_int_equal(judged[0].standing.entered.seq, 2);
+	assert_int_equal(judged[0].standing.in_call_ns, 0);
+	/* The first call ever seen, and it hangs. */
+	start_ranks(1, 2, false);
+	flying.start_ns = now;
+	ops_in_call(rank_ops[0], &flying);
+	judge(1);
+	assert_int_equal(judged[0].standing.entered.seq, 1);
+	assert_string_equal(judged[0].standing.communicator, "0000000000000abc");
+	ops_in_call_begin(rank_ops[0]);
+	judge(1);
+	assert_int_equal(judged[0].standing.entered.seq, 0);
+}
+
+static void a_group_that_is_not_closed_is_entered(void **state)
+{
+	struct ops_event close;
+
+	(void)state;
+	start_ranks(1, 2, true);
+	on(0, grouped(all_reduce(8)));
+	on(0, grouped(all_reduce(8)));
+	judge(1);
+	assert_int_equal(judged[0].standing.entered.seq, 2);
+	assert_int_equal(judged[0].standing.in_call_ns, 0);
+	close = of_kind(call("nccl", "", 0, 0), OPS_GROUP);
+	ops_in_call(rank_ops[0], &close);
+	judge(1);
+	assert_int_equal(judged[0].standing.in_call_ns, close.start_ns);
+	close.start_ns -= 50;
+	on(0, close);
+	judge(1);
+	assert_int_equal(judged[0].standing.in_call_ns, 0);
+	assert_int_equal(n_rows, 2);
+}
+
+static void a_long_sentence_is_cut(void **state)
+{
+	static struct ops_judged many[2000];
+	struct ops_judged *last = &many[1999];
+
+	(void)state;
+	for (size_t i = 0; i < 2000; i++) {
+		many[i] = (struct ops_judged){.rank = (int32_t)(2 * i),
+			.standing = {.communicator = "abc",
+				.members = 4000,
+				.entered = {.seq = 1, .time_ns = 1, .bytes = OPS_UNKNOWN}}};
+		memset(many[i].standing.name, 0xc3, sizeof(many[i].standing.name) - 1);
+	}
+	last->standing.entered.seq = 2;
+	strcpy(last->standing.entered.op, "AllReduce");
+	ops_judge(many, 2000, 100 * SECOND, PATIENCE, &verdict);
+	assert_int_equal(verdict.state, OPS_STATE_MISSING);
+	assert_true(strlen(verdict.sentence) > 200);
+	assert_string_equal(verdict.sentence + strlen(verdict.sentence) - 3, "...");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_stopped_rank_is_missing),
+		cmocka_unit_test(running_ahead_is_no_fault),
+		cmocka_unit_test(everybody_is_in_and_nothing_ends),
+		cmocka_unit_test(different_operations_and_sizes),
+		cmocka_unit_test(only_what_has_the_same_numbers_is_compared),
+		cmocka_unit_test(a_call_that_never_returns_is_entered),
+		cmocka_unit_test(a_group_that_is_not_closed_is_entered),
+		cmocka_unit_test(a_long_sentence_is_cut),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, stop_ranks);
+}
