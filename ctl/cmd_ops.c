@@ -29,11 +29,11 @@ static json_t *member_json(const Ranktrace__OpsMember *m, bool sized)
 	char address[OUT_BYTES];
 
 	snprintf(address, sizeof(address), "0x%llx", (unsigned long long)m->address);
-	return json_pack("{s:i, s:I, s:o, s:o, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:s}", "rank", (int)m->rank, "pid",
+	return json_pack("{s:i, s:I, s:o, s:o, s:o, s:b, s:o, s:o, s:b, s:b, s:o, s:o, s:s}", "rank", (int)m->rank, "pid",
 		(json_int_t)m->pid, "member", u64_or_null(sized, m->member), "entered", point_json(m->entered),
 		"completed", point_json(m->completed), "completion_known", (int)m->completion_known, "in_call_ns",
 		u64_or_null(m->in_call, m->in_call_ns), "seq_from", out_json_text(m->seq_from), "missing",
-		(int)m->missing, "behind", json_u64(m->behind), "ended_ago_ns",
+		(int)m->missing, "differs", (int)m->differs, "behind", json_u64(m->behind), "ended_ago_ns",
 		u64_or_null(m->ended, m->ended_ago_ns), "address", address);
 }
 
@@ -104,6 +104,9 @@ static const char *now_text(const Ranktrace__OpsMember *m, char buffer[POINT_BYT
 		snprintf(buffer, POINT_BYTES, "MISSING");
 	else if (m->missing)
 		snprintf(buffer, POINT_BYTES, "MISSING, last call %s ago", out_duration(m->entered->ago_ns, lasting));
+	else if (m->differs)
+		snprintf(buffer, POINT_BYTES, "DIFFERS, last call %s ago",
+			out_duration(m->entered ? m->entered->ago_ns : 0, lasting));
 	else if (m->in_call)
 		snprintf(buffer, POINT_BYTES, "in the call for %s", out_duration(m->in_call_ns, lasting));
 	else if (!m->entered)

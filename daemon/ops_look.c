@@ -64,7 +64,7 @@ static int by_communicator(const void *a, const void *b)
 static int by_missing(const void *a, const void *b)
 {
 	const struct ops_look_member *x = a, *y = b;
-	int r = order(y->judged.missing, x->judged.missing);
+	int r = order(y->judged.missing || y->judged.differs, x->judged.missing || x->judged.differs);
 
 	r = r ? r : order((uint32_t)x->judged.rank, (uint32_t)y->judged.rank);
 	return r ? r : order(x->judged.pid, y->judged.pid);

@@ -22,7 +22,7 @@ struct ops_look_member {
 };
 
 struct ops_look_comm {
-	size_t first, members; /* of member[]: missing ones first, then by rank */
+	size_t first, members; /* of member[]: those that are missing or differ first, then by rank */
 	struct ops_verdict verdict;
 	char sentence[512];    /* the verdict's, with what only this node knows: who has ended */
 };

@@ -58,6 +58,7 @@ static Ranktrace__OpsMember *member_of(const struct ops_look_member *member, uin
 	item->in_call_ns = item->in_call ? ago(now_ns, standing->in_call_ns) : 0;
 	item->seq_from = strdup(ops_room_seq_from(standing->seq_from));
 	item->missing = member->judged.missing;
+	item->differs = member->judged.differs;
 	item->behind = member->judged.behind;
 	item->ended = member->ended_ns;
 	item->ended_ago_ns = item->ended ? ago(now_ns, member->ended_ns) : 0;

@@ -58,12 +58,21 @@ static struct value read_operand(const struct flow *flow, const cs_x86_op *op)
 	return flow_load(flow, address_of(flow, op), op->size);
 }
 
+/* A byte or two leave the rest of the register as it was; whoever reads it as a small member asks for no more. */
+static bool fills(const cs_x86_op *op, struct value value)
+{
+	unsigned reg = reg_of(op->reg);
+
+	return op->size >= 4 ||
+	       (value.kind == VALUE_MEMBER && value.size_bytes == op->size && reg < REGS && names[reg][4] != op->reg);
+}
+
 static void write_operand(struct flow *flow, const cs_x86_op *op, struct value value, struct step *step)
 {
 	if (op->type == X86_OP_MEM)
 		flow_store(flow, address_of(flow, op), op->size, value, step);
-	else if (op->type == X86_OP_REG) /* a byte or two leave the rest of the register as it was */
-		flow_set(flow, reg_of(op->reg), op->size >= 4 ? value : (struct value){0});
+	else if (op->type == X86_OP_REG)
+		flow_set(flow, reg_of(op->reg), fills(op, value) ? value : (struct value){0});
 }
 
 /* Loses what the instruction writes, as the disassembler tells it. */
@@ -141,10 +150,13 @@ static bool on_add(const cs_insn *insn, struct flow *flow)
 	return true;
 }
 
-static bool clears(const cs_insn *insn)
+/* The short ways to 0 and, by or, to -1. */
+static bool makes_constant(const cs_insn *insn)
 {
 	const cs_x86_op *op = insn->detail->x86.operands;
 
+	if (insn->id == X86_INS_OR && op[0].type == X86_OP_REG && op[0].size >= 4)
+		return op[1].type == X86_OP_IMM && (int32_t)op[1].imm == -1;
 	return (insn->id == X86_INS_XOR || insn->id == X86_INS_SUB) && op[0].type == X86_OP_REG && op[0].size >= 4 &&
 	       op[1].type == X86_OP_REG && op[0].reg == op[1].reg;
 }
@@ -208,7 +220,7 @@ static bool computes(const cs_insn *insn, struct flow *flow)
 {
 	const cs_x86_op *op = insn->detail->x86.operands;
 
-	if (clears(insn)) {
+	if (makes_constant(insn)) {
 		flow_set(flow, reg_of(op[0].reg), (struct value){.kind = VALUE_CONST});
 		return true;
 	}

@@ -223,11 +223,16 @@ uint64_t call_engine_refused(const struct call_engine *engine)
 	return engine->refused;
 }
 
-void call_engine_sweep(
-	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe), void *arg)
+struct sweep {
+	struct call_engine *engine;
+	bool (*keep)(void *arg, uint32_t pid, const struct probe *probe);
+	void *arg;
+};
+
+static void sweep_inflight(const struct sweep *sweep)
 {
-	int map = bpf_map__fd(engine->skeleton->maps.inflight);
-	uint32_t max = bpf_map__max_entries(engine->skeleton->maps.inflight);
+	int map = bpf_map__fd(sweep->engine->skeleton->maps.inflight);
+	uint32_t max = bpf_map__max_entries(sweep->engine->skeleton->maps.inflight);
 	struct rt_inflight_key key, next;
 	bool more = bpf_map_get_next_key(map, NULL, &next) == 0;
 
@@ -238,8 +243,8 @@ void call_engine_sweep(
 		key = next;
 		more = bpf_map_get_next_key(map, &key, &next) == 0;
 		if (bpf_map_lookup_elem(map, &key, &call) == 0 &&
-			!keep(arg, (uint32_t)(key.pid_thread >> 32),
-				specs_probe(&engine->specs, key.spec, call.start_ns)))
+			!sweep->keep(sweep->arg, (uint32_t)(key.pid_thread >> 32),
+				specs_probe(&sweep->engine->specs, key.spec, call.start_ns)))
 			(void)bpf_map_delete_elem(map, &key);
 	}
 }
@@ -263,4 +268,33 @@ void call_engine_inflight(struct call_engine *engine,
 		if (probe)
 			each(arg, key.pid_thread, probe, &call);
 	}
+}
+
+/* Open ones only: the entry of a thread that has none open does no harm, and makes room by its age. */
+static void sweep_groups(const struct sweep *sweep)
+{
+	int map = bpf_map__fd(sweep->engine->skeleton->maps.groups);
+	uint32_t max = bpf_map__max_entries(sweep->engine->skeleton->maps.groups);
+	uint64_t key, next;
+	bool more = bpf_map_get_next_key(map, NULL, &next) == 0;
+
+	for (uint32_t i = 0; more && i < 2 * max; i++) {
+		struct rt_group group;
+
+		key = next;
+		more = bpf_map_get_next_key(map, &key, &next) == 0;
+		if (bpf_map_lookup_elem(map, &key, &group) == 0 && group.depth &&
+			!sweep->keep(sweep->arg, (uint32_t)(key >> 32),
+				specs_probe(&sweep->engine->specs, group.spec, group.start_ns)))
+			(void)bpf_map_delete_elem(map, &key);
+	}
+}
+
+void call_engine_sweep(
+	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe), void *arg)
+{
+	struct sweep sweep = {engine, keep, arg};
+
+	sweep_inflight(&sweep);
+	sweep_groups(&sweep);
 }

@@ -34,7 +34,8 @@ uint64_t call_engine_refused(const struct call_engine *engine);
 
 /*
  * Calls that were entered and whose return will not come (the process is gone, its level went off) would pass for the
- * caller of every later call of their thread. Asks of each call in flight whether to keep it.
+ * caller of every later call of their thread, as a group that will not be closed would for its group. Asks of each call
+ * in flight, and of each group by the row that opened it, whether to keep it.
  */
 void call_engine_sweep(
 	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe), void *arg);

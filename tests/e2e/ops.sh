@@ -26,8 +26,8 @@ is 'o["on"]' False || fail "--json does not say that L1 is off"
 "$tracectl" set L1=true L2=true
 "$tracectl" ops --rank 999999 | grep -qE 'no training rank|no communicator' || fail "ops does not say that there is nothing"
 
-# run SCENARIO: two ranks of it, whose process ids are in pids; they begin together.
-run() {
+# start_ranks SCENARIO: two ranks of it, whose process ids are in pids; they begin together.
+start_ranks() {
 	pids=()
 	rm -f "$work/go" "$work/stop"
 	for rank in 0 1; do
@@ -43,7 +43,7 @@ run() {
 both_seen() { [ "$(query "select count(*) from ranks where pid in (${pids[0]}, ${pids[1]})")" = 2 ]; }
 
 echo "--- a rank is stopped"
-run loop
+start_ranks loop
 counted() { is 'len([r for r in c["ranks"] if r["entered"] and r["entered"]["seq"] > 20])' 2; }
 wait_for 30 counted || fail "both ranks do not get on: $(ops_json)"
 is 'c["state"]' RUNNING || fail "something is wrong with a job that runs: $(ops_json)"
@@ -79,9 +79,9 @@ done
 	fail "operations without their communicator"
 
 echo "--- a call that never returns"
-run stuck
-stuck() { is 'len([x for x in calls if x["for_ns"] > 1e9])' 1; }
-wait_for 30 stuck || fail "the call that never returns is not seen: $(ops_json)"
+start_ranks stuck
+unreturned() { is 'len([x for x in calls if x["for_ns"] > 1e9])' 1; }
+wait_for 30 unreturned || fail "the call that never returns is not seen: $(ops_json)"
 "$tracectl" ops
 is 'calls[0]["rank"]' 1 || fail "the wrong rank is in a call"
 is '[r["in_call_ns"] is not None for r in c["ranks"] if r["rank"] == 1]' '[True]' || fail "rank 1 is not in a call"

@@ -90,3 +90,58 @@ TARGET void target_mark(long symbol, const void *const *reference)
 {
 	sink += (int)symbol + (reference != NULL);
 }
+
+TARGET int64_t target_many(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f, int32_t g, int64_t h, int64_t i)
+{
+	sink += (int)(a + b + c + d + e + f + h + i);
+	return g;
+}
+
+TARGET int target_init(const struct target_comm **out, const struct target_comm *comm, struct target_id id, int rank)
+{
+	sink += id.bytes[0] + rank;
+	*out = comm;
+	return rank;
+}
+
+TARGET int64_t target_read(const struct target_comm *comm, const struct target_id *id)
+{
+	sink += id != NULL;
+	return comm ? comm->rank : -1;
+}
+
+TARGET int target_op(const struct target_comm *comm, int64_t count)
+{
+	sink += (int)count + (comm != NULL);
+	return 0;
+}
+
+TARGET int target_comm_rank(const struct target_comm *comm)
+{
+	return comm->rank;
+}
+
+TARGET int target_comm_ranks(const struct target_comm *comm, int *out)
+{
+	if (!comm || !out || target_call(0, &comm->rank, "check") < 0)
+		return -1;
+	*out = comm->ranks;
+	return 0;
+}
+
+TARGET int target_comm_unclear(const struct target_comm *comm)
+{
+	return comm->magic ? comm->rank : comm->ranks;
+}
+
+TARGET int target_group_start(void)
+{
+	sink++;
+	return 0;
+}
+
+TARGET int target_group_end(int (*meanwhile)(void))
+{
+	sink--;
+	return meanwhile ? meanwhile() : 5;
+}

@@ -13,6 +13,8 @@
 
 #define ROW "[probe \"p\"]\nlevel = L0\nlibrary = libx.so*\nsymbol = f\nedge = span\n"
 
+#define GROUP(edge) "[probe \"p\"]\nlevel = L1\nlibrary = libx.so*\nsymbol = f\nedge = " edge "\n"
+
 static int parse(struct probe_table *table, const char *text, char *error, size_t error_size)
 {
 	return probe_table_parse(table, "dir/x.conf", text, strlen(text), error, error_size);
@@ -87,6 +89,92 @@ static void reads_usdt_and_return(void **state)
 	probe_table_free(&table);
 }
 
+static void reads_events(void **state)
+{
+	static const char text[] =
+		"[probe \"all_reduce\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclAllReduce\nedge = call\nevent = op\n"
+		"family = nccl\nop = AllReduce\nmember = yes\n"
+		"args = count:reg(3) dtype:u32(4) comm:reg(6) stream:reg(7) member(6,ncclCommUserRank,4) "
+		"members:member(6,ncclCommCount,4,-8) member:member(6,ncclCommUserRank,4,4)\n"
+		"[probe \"init\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclCommInitRank\nedge = call\nevent = comm\n"
+		"args = comm:out(1,8) identity:hash(stack,128) digest(3,128) path(4,8,-16,24,4) path(4,1,2,8) cstring(4,32,0)\n"
+		"[probe \"open\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclGroupStart\nedge = open\n"
+		"[probe \"close\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclGroupEnd\nedge = close\nevent = group\n"
+		"return = probe\n";
+	struct probe_table table = {0};
+	char error[512] = "";
+	const struct probe *p;
+
+	(void)state;
+	if (parse(&table, text, error, sizeof(error)) < 0)
+		fail_msg("%s", error);
+	assert_int_equal(table.count, 4);
+	p = &table.probe[0];
+	assert_string_equal(p->event, "op");
+	assert_string_equal(p->family, "nccl");
+	assert_string_equal(p->op, "AllReduce");
+	assert_int_equal(p->spec.flags, RT_CALL_NEEDS_RETURN | RT_CALL_MEMBER);
+	assert_int_equal(p->spec.args, 7);
+	assert_int_equal(p->field[0], OP_FIELD_COUNT);
+	assert_int_equal(p->field[3], OP_FIELD_STREAM);
+	assert_int_equal(p->spec.arg[3].reg, 7);
+	assert_int_equal(p->field[4], OP_FIELD_MAX);
+	assert_int_equal(p->field[7], OP_FIELD_MAX);
+	assert_int_equal(p->accessors, 2);
+	assert_string_equal(p->accessor[1], "ncclCommCount");
+	assert_int_equal(p->accessor_of[3], 0);
+	assert_int_equal(p->accessor_of[4], 1);
+	assert_int_equal(p->accessor_of[5], 2);
+	assert_int_equal(p->spec.arg[5].offset[0], -8);
+	assert_int_equal(p->accessor_of[6], 1);
+	p = &table.probe[1];
+	assert_int_equal(p->spec.arg[0].read, RT_READ_OUT);
+	assert_int_equal(p->spec.arg[1].read, RT_READ_HASH);
+	assert_int_equal(p->spec.arg[1].reg, RT_CALL_REG_STACK_BASE);
+	assert_int_equal(p->spec.arg[1].size_bytes, 128);
+	assert_int_equal(p->spec.arg[2].read, RT_READ_DIGEST);
+	assert_int_equal(p->spec.arg[3].hops, 2);
+	assert_int_equal(p->spec.arg[3].offset[1], -16);
+	assert_int_equal(p->spec.arg[3].offset[2], 24);
+	assert_int_equal(p->spec.arg[4].hops, 1);
+	assert_int_equal(p->spec.arg[5].read, RT_READ_CSTRING);
+	assert_int_equal(p->spec.arg[5].hops, 1);
+	assert_int_equal(p->spec.arg[5].offset[0], 32);
+	assert_int_equal(table.probe[2].edge, RT_EDGE_OPEN);
+	assert_int_equal(table.probe[2].spec.flags, 0);
+	assert_int_equal(table.probe[3].edge, RT_EDGE_CLOSE);
+	assert_int_equal(table.probe[3].spec.flags, RT_CALL_NEEDS_RETURN);
+	probe_table_free(&table);
+}
+
+/* Rows for another machine are checked and then gone, with what they replace. */
+static void forgets_other_machines(void **state)
+{
+	struct probe_table table = {0};
+	char error[512] = "";
+
+	(void)state;
+	assert_int_equal(parse(&table, ROW "arch = x86_64\n[probe \"q\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\n"
+				       "arch = aarch64\n[probe \"r\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\n",
+				 error, sizeof(error)), 0);
+	assert_int_equal(table.count, 2);
+#if defined(__x86_64__)
+	assert_string_equal(table.probe[0].name, "p");
+#else
+	assert_string_equal(table.probe[0].name, "q");
+#endif
+	assert_string_equal(table.probe[1].name, "r");
+	assert_int_equal(parse(&table, "[probe \"r\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\narch = "
+#if defined(__x86_64__)
+				       "aarch64\n",
+#else
+				       "x86_64\n",
+#endif
+				 error, sizeof(error)), 0);
+	assert_int_equal(table.count, 1);
+	probe_table_free(&table);
+}
+
 static const struct {
 	const char *text, *sentence;
 } refused[] = {
@@ -107,7 +195,7 @@ static const struct {
 	{"[probe \"p\"]\nat = end\n", "dir/x.conf:2: \"end\" is no value of at"},
 	{"[probe \"p\"]\nresult = maybe\n", "dir/x.conf:2: \"maybe\" is no value of result"},
 	{"[probe \"p\"]\nargs = reg(0)\n", "dir/x.conf:2: \"reg(0)\" has a number that is out of range"},
-	{"[probe \"p\"]\nargs = reg(7)\n", "dir/x.conf:2: \"reg(7)\" has a number that is out of range"},
+	{"[probe \"p\"]\nargs = reg(9)\n", "dir/x.conf:2: \"reg(9)\" has a number that is out of range"},
 	{"[probe \"p\"]\nargs = reg(1,2)\n", "dir/x.conf:2: \"reg(1,2)\" is not an argument reader"},
 	{"[probe \"p\"]\nargs = reg\n", "dir/x.conf:2: \"reg\" is not an argument reader"},
 	{"[probe \"p\"]\nargs = reg(1\n", "dir/x.conf:2: \"reg(1\" is not an argument reader"},
@@ -115,12 +203,39 @@ static const struct {
 	{"[probe \"p\"]\nargs = deref(1,9999999,8)\n", "dir/x.conf:2: \"deref(1,9999999,8)\" has a bad offset or size"},
 	{"[probe \"p\"]\nargs = cstring(1) reg(2)\n", "dir/x.conf:2: nothing may follow the reader of a text"},
 	{"[probe \"p\"]\nargs = cstring(1) pystring(2)\n", "dir/x.conf:2: nothing may follow the reader of a text"},
-	{"[probe \"p\"]\nargs = reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1)\n", "dir/x.conf:2: more than 6"},
+	{"[probe \"p\"]\nargs = reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1)\n",
+		"dir/x.conf:2: more than 8"},
+	{"[probe \"p\"]\nargs = reg(stack)\n", "dir/x.conf:2: \"reg(stack)\" has a number"},
+	{"[probe \"p\"]\nargs = path(1,8,8)\n", "dir/x.conf:2: \"path(1,8,8)\" is not an argument reader"},
+	{"[probe \"p\"]\nargs = path(1,8,8,8,8,8)\n", "dir/x.conf:2: \"path(1,8,8,8,8,8)\" is not an argument reader"},
+	{"[probe \"p\"]\nargs = path(1,8,8,3)\n", "dir/x.conf:2: \"path(1,8,8,3)\" has a bad offset or size"},
+	{"[probe \"p\"]\nargs = out(1,0)\n", "dir/x.conf:2: \"out(1,0)\" has a bad offset or size"},
+	{"[probe \"p\"]\nargs = hash(1,129)\n", "dir/x.conf:2: \"hash(1,129)\" has a bad offset or size"},
+	{"[probe \"p\"]\nargs = digest(1,0)\n", "dir/x.conf:2: \"digest(1,0)\" has a bad offset or size"},
+	{"[probe \"p\"]\nargs = member(1,,8)\n", "dir/x.conf:2: \"member(1,,8)\" has a bad function"},
+	{"[probe \"p\"]\nargs = member(1,f,8,x)\n", "dir/x.conf:2: \"member(1,f,8,x)\" has a bad function"},
+	{"[probe \"p\"]\nargs = member(1,a,8) member(1,b,8) member(1,c,8) member(1,d,8) member(1,e,8)\n",
+		"dir/x.conf:2: \"member(1,e,8)\" has a bad function"},
+	{"[probe \"p\"]\nargs = colour:reg(1)\n", "dir/x.conf:2: \"colour:reg(1)\" has a name that is no field"},
+	{"[probe \"p\"]\nargs = :reg(1)\n", "dir/x.conf:2: \":reg(1)\" has a name that is no field"},
+	{"[probe \"p\"]\nargs = count:reg(1) count:reg(2)\n",
+		"dir/x.conf:2: \"count:reg(2)\" has a name that was given already"},
+	{"[probe \"p\"]\nevent = ops\n", "dir/x.conf:2: \"ops\" is not an event"},
+	{"[probe \"p\"]\narch = amd64\n", "dir/x.conf:2: \"amd64\" is not a machine"},
+	{"[probe \"p\"]\nfamily = a-long-name\n", "dir/x.conf:2: family is empty or longer"},
+	{"[probe \"p\"]\nmember = perhaps\n", "dir/x.conf:2: \"perhaps\" is no value of member"},
 	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a level and an edge"},
 	{"[probe \"p\"]\nlevel = L0\nedge = span\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a library"},
 	{"[probe \"p\"]\nlevel = L0\nedge = span\nlibrary = l\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
 	{ROW "usdt = a:b\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
 	{ROW "event = op\n", "dir/x.conf:1: probe \"p\" has an event"},
+	{ROW "family = nccl\n", "dir/x.conf:1: probe \"p\" has a family"},
+	{ROW "args = count:reg(1)\n", "dir/x.conf:1: probe \"p\" has a family, an op or a named argument"},
+	{ROW "member = yes\n", "dir/x.conf:1: probe \"p\" has member"},
+	{ROW "args = out(1,8)\n", "dir/x.conf:1: probe \"p\" has a reader out()"},
+	{GROUP("close"), "dir/x.conf:1: probe \"p\" needs an event"},
+	{GROUP("open") "event = group\n", "dir/x.conf:1: probe \"p\" has an event"},
+	{GROUP("open") "args = reg(1)\n", "dir/x.conf:1: probe \"p\" has args"},
 	{ROW "at = return\n", "dir/x.conf:1: probe \"p\" has at = return"},
 	{ROW "result = yes\n", "dir/x.conf:1: probe \"p\" has a result"},
 	{ROW "symbol_reg = 1\n", "dir/x.conf:1: probe \"p\" needs symbol_reg"},
@@ -255,6 +370,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_every_key),
 		cmocka_unit_test(reads_usdt_and_return),
+		cmocka_unit_test(reads_events),
+		cmocka_unit_test(forgets_other_machines),
 		cmocka_unit_test(refuses_with_one_sentence),
 		cmocka_unit_test(later_row_replaces_in_place),
 		cmocka_unit_test(chooses_the_lowest_whole_variant),
