@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: roots.sh SUITE [TEST]. Every kind of training loop (modes.sh), or another test, with the PyTorch of another Debian suite, in a root of its
-# own as in a container. The root is made where it is missing, in ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/SUITE, and
-# stays for the next run. Mounts are made in a mount namespace of this test, so none is left behind.
+# usage: roots.sh SUITE [TEST]. Every kind of training loop (modes.sh), or another test, with the PyTorch of another Debian
+# suite, in a root of its own as in a container. The root is made where it is missing, in
+# ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/SUITE, and stays for the next run. Mounts are made in a mount namespace of this test, so none is left behind.
 set -euo pipefail
 
 suite=${1:?usage: roots.sh SUITE [TEST]}
