@@ -58,13 +58,28 @@ static void await_work(
 		ops_entry_waits_work(ops, entry, work);
 }
 
-/* The call that is announced is an inner part of the one announced before it. */
-static bool is_inner(const struct ops_thread *thread, const struct ops_comm *comm, const struct ops_event *event)
+static bool has_its_number(const struct ops_entry *outer, const struct ops_comm *comm, const struct ops_event *event)
 {
-	const struct ops_entry *outer = thread->announced;
-
 	return outer && outer->comm == comm && outer->has_seq && ops_has(event, OP_FIELD_SEQ) &&
 	       outer->seq == ops_value(event, OP_FIELD_SEQ) + 1;
+}
+
+/* The call is made within the one announced before it. */
+static bool is_inner(const struct ops_entry *outer, const struct ops_event *event)
+{
+	bool is_below = !event->stack_pointer || !outer->stack_pointer || event->stack_pointer < outer->stack_pointer;
+
+	return is_below && outer->word->operation->of_others && strcasecmp(outer->word->text, event->op ? event->op : "") != 0;
+}
+
+/* An exception left it before it had a number: the next call has that. */
+static void leave(struct ops_entry *entry)
+{
+	struct ops_comm *comm = entry->comm;
+
+	entry->left = true;
+	if (comm->calls && comm->recent && comm->recent[(comm->calls - 1) % OPS_RECENT].seq == entry->seq)
+		comm->calls--;
 }
 
 static void fill(struct ops *ops, struct ops_thread *thread, struct ops_entry *entry, const struct ops_event *event)
@@ -75,6 +90,7 @@ static void fill(struct ops *ops, struct ops_thread *thread, struct ops_entry *e
 	entry->end_ns = event->end_ns;
 	entry->fed_ns = ops->now_ns;
 	entry->thread_id = event->thread_id;
+	entry->stack_pointer = event->stack_pointer;
 	entry->result = event->has_result ? event->result : 0;
 	entry->captured = thread->captures > 0;
 	if (ops_has(event, OP_FIELD_PEER) && ops_value(event, OP_FIELD_PEER) <= INT32_MAX)
@@ -112,9 +128,12 @@ static void on_call(struct ops *ops, const struct ops_event *event)
 
 	if (!thread)
 		return;
-	if (is_inner(thread, comm, event)) {
-		take_fields(thread->announced, event);
-		return;
+	if (has_its_number(thread->announced, comm, event)) {
+		if (is_inner(thread->announced, event)) {
+			take_fields(thread->announced, event);
+			return;
+		}
+		leave(thread->announced);
 	}
 	if (thread->announced) {
 		ops->counts.lost++;

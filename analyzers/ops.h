@@ -27,8 +27,9 @@
  *
  * Work. Libraries that finish in another thread (gloo): OPS_OP (end_ns 0) announces the operation on its thread, OPS_WORK
  * gives the object that stands for it (the newest announced call of the same thread that has none), OPS_FINISHED ends it.
- * A call may carry its WORK itself. A call that announces itself under the SEQ of one that has no work yet is an inner
- * part of it: one row, with the outer one's name.
+ * A call may carry its WORK itself. An operation that its library makes of others (gloo's ReduceScatter) has inner calls,
+ * under its own SEQ: one row, with the outer one's name. Else a call under the SEQ of one that has no work yet says that an
+ * exception left that one before it had a number: it makes no row.
  *
  * Device records are matched to calls of the same communicator: by number where both are known, else by operation, count
  * and time (the record's host_ns lies in the call, from its start to its group's end). A row waits for its device record
@@ -88,6 +89,7 @@ struct ops_event {
 	uint64_t start_ns;
 	uint64_t end_ns;        /* 0: the return is not seen (or not yet) */
 	uint32_t thread_id;
+	uint64_t stack_pointer; /* at the call's entry, 0: not known. A call within another is below it */
 	bool in_group;
 	bool has_result;
 	int64_t result;         /* 0: the call succeeded */

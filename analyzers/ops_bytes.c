@@ -92,7 +92,7 @@ static const struct ops_family unknown_family = {"", NULL, 0, .per_member = true
 static const struct ops_operation operations[] = {
 	{"AllReduce", .per_member = false},
 	{"AllGather", .per_member = false},
-	{"ReduceScatter", .per_member = true},
+	{"ReduceScatter", .per_member = true, .of_others = true},
 	{"Broadcast", .per_member = false},
 	{"Reduce", .per_member = false},
 	{"Send", .per_member = false},

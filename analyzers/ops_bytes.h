@@ -38,6 +38,7 @@ struct ops_operation {
 	const char *name;
 	bool per_member;        /* the call counts what goes to, or comes from, each member */
 	bool uneven;            /* members may rightly give different counts */
+	bool of_others;         /* gloo makes it of other operations, which it calls */
 	bool pieces;            /* the device sees sends and receives, not this operation */
 };
 

@@ -106,7 +106,9 @@ struct ops_entry {
 	int64_t result;
 	int32_t peer;
 	uint32_t thread_id;
+	uint64_t stack_pointer;      /* at its entry, 0: not known */
 	bool p2p, captured, grouped, device, has_seq;
+	bool left;                   /* by an exception, before it had a number: it makes no row */
 };
 
 struct ops_peer {

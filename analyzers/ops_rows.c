@@ -49,7 +49,8 @@ static void out(struct ops *ops, struct ops_entry *entry)
 
 	if (entry->announcer && entry->announcer->announced == entry)
 		entry->announcer->announced = NULL;
-	tell(ops, entry);
+	if (!entry->left)
+		tell(ops, entry);
 	ops_unlink(&entry->age);
 	ops_unlink(&entry->member);
 	ops_unlink(&entry->number.link);

@@ -344,6 +344,7 @@ static void feed(struct context *context, const struct rank *rank, const struct 
 	event.start_ns = call->start_ns;
 	event.end_ns = call->event.flags & RT_CALL_END ? call->event.time_ns : 0;
 	event.thread_id = call->event.thread_id;
+	event.stack_pointer = call->stack_pointer;
 	event.has_result = call->event.flags & RT_CALL_RESULT;
 	event.result = event.has_result ? call_result(call) : 0;
 	event.text = record->text;

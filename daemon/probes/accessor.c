@@ -12,6 +12,7 @@ static const struct accessor_machine *const machines[] = {
 /* The function's code while it is followed. Arrays are by the offset of an instruction. */
 struct walk {
 	const struct accessor_machine *machine;
+	enum value_kind kind; /* VALUE_MEMBER, or VALUE_INNER */
 	csh handle;
 	cs_insn *insn;
 	const uint8_t *code;
@@ -55,6 +56,8 @@ struct value flow_load(const struct flow *flow, struct value address, unsigned s
 {
 	if (address.kind == VALUE_ARG && address.arg == 1 && size_bytes <= 8)
 		return (struct value){.kind = VALUE_MEMBER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
+	if (address.kind == VALUE_PART && size_bytes <= 8)
+		return (struct value){.kind = VALUE_INNER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
 	for (unsigned i = 0; address.kind == VALUE_STACK && i < flow->slots; i++)
 		if (flow->slot[i].offset == address.offset && !flow->slot[i].escaped &&
 			flow->slot[i].size_bytes == size_bytes)
@@ -207,6 +210,7 @@ static int follow(struct walk *walk)
 
 /* All answers of one shape. */
 struct answers {
+	enum value_kind kind; /* that is looked for */
 	bool any, unclear;
 	struct value member;
 };
@@ -215,16 +219,16 @@ static void answer(struct answers *answers, struct value value)
 {
 	if (value.kind == VALUE_CONST)
 		return;
-	if (value.kind != VALUE_MEMBER || (answers->any && !is_same(answers->member, value)))
+	if (value.kind != answers->kind || (answers->any && !is_same(answers->member, value)))
 		answers->unclear = true;
 	else
 		answers->member = value;
-	answers->any |= value.kind == VALUE_MEMBER;
+	answers->any |= value.kind == answers->kind;
 }
 
 static int conclude(struct walk *walk, struct accessor *ret)
 {
-	struct answers returned = {0}, stored = {0}, *best;
+	struct answers returned = {.kind = walk->kind}, stored = {.kind = walk->kind}, *best;
 
 	for (uint32_t offset = 0; offset < walk->size_bytes; offset++) {
 		struct step step = {0};
@@ -236,10 +240,11 @@ static int conclude(struct walk *walk, struct accessor *ret)
 		walk->machine->step(walk->handle, walk->insn, &flow, &step);
 		if (step.has_store)
 			answer(&stored, step.stored);
-		/* A jump to another function returns what that returns. */
+		/* A jump to another function returns what that returns. Of a part it is the part's own class that is asked
+		 * then: one that keeps the member elsewhere. */
 		if (step.returns)
 			answer(&returned, flow_get(&flow, walk->machine->result_reg));
-		else if (step.has_target && step.leaves && step.target >= walk->size_bytes)
+		else if (step.has_target && step.leaves && step.target >= walk->size_bytes && walk->kind == VALUE_MEMBER)
 			answer(&returned, (struct value){0});
 	}
 	best = stored.any ? &stored : &returned;
@@ -279,9 +284,10 @@ static int walk_open(struct walk *walk)
 	return walk->insn ? 0 : -ENOMEM;
 }
 
-int accessor_read(enum elf_machine machine, const uint8_t *code, size_t size_bytes, struct accessor *ret)
+static int read_code(enum elf_machine machine, enum value_kind kind, const uint8_t *code, size_t size_bytes, struct accessor *ret)
 {
-	_cleanup_(walk_close) struct walk walk = {.machine = machines[machine], .code = code, .size_bytes = size_bytes};
+	_cleanup_(walk_close) struct walk walk = {
+		.machine = machines[machine], .kind = kind, .code = code, .size_bytes = size_bytes};
 	struct flow entry = {0};
 	int r;
 
@@ -299,7 +305,17 @@ int accessor_read(enum elf_machine machine, const uint8_t *code, size_t size_byt
 	return r < 0 ? r : conclude(&walk, ret);
 }
 
-int accessor_find(struct elf_file *file, const char *pattern, struct accessor *ret)
+int accessor_read(enum elf_machine machine, const uint8_t *code, size_t size_bytes, struct accessor *ret)
+{
+	return read_code(machine, VALUE_MEMBER, code, size_bytes, ret);
+}
+
+int accessor_read_part(enum elf_machine machine, const uint8_t *code, size_t size_bytes, struct accessor *ret)
+{
+	return read_code(machine, VALUE_INNER, code, size_bytes, ret);
+}
+
+static int find(struct elf_file *file, enum value_kind kind, const char *pattern, struct accessor *ret)
 {
 	uint8_t code[ACCESSOR_CODE_BYTES_MAX];
 	struct elf_symbol symbol;
@@ -314,7 +330,17 @@ int accessor_find(struct elf_file *file, const char *pattern, struct accessor *r
 		return r;
 	if ((uint64_t)r < symbol.size_bytes)
 		return -ENODATA;
-	return accessor_read(elf_file_machine(file), code, symbol.size_bytes, ret);
+	return read_code(elf_file_machine(file), kind, code, symbol.size_bytes, ret);
+}
+
+int accessor_find(struct elf_file *file, const char *pattern, struct accessor *ret)
+{
+	return find(file, VALUE_MEMBER, pattern, ret);
+}
+
+int accessor_find_part(struct elf_file *file, const char *pattern, struct accessor *ret)
+{
+	return find(file, VALUE_INNER, pattern, ret);
 }
 
 const char *accessor_trouble(int error)

@@ -21,6 +21,8 @@ enum value_kind {
 	VALUE_ARG,    /* argument `arg` of the function, plus offset */
 	VALUE_STACK,  /* stack pointer of the entry, plus offset */
 	VALUE_MEMBER, /* size_bytes loaded from the first argument plus offset */
+	VALUE_PART,   /* what a member of the first argument points to, plus offset */
+	VALUE_INNER,  /* size_bytes loaded from there */
 };
 
 struct value {
@@ -70,7 +72,9 @@ static inline struct value value_plus(struct value value, int64_t offset)
 {
 	int64_t sum = (int64_t)value.offset + offset;
 
-	if ((value.kind != VALUE_ARG && value.kind != VALUE_STACK) || sum < INT32_MIN || sum > INT32_MAX)
+	if (value.kind == VALUE_MEMBER && value.size_bytes == 8 && offset >= INT32_MIN && offset <= INT32_MAX)
+		return (struct value){.kind = VALUE_PART, .offset = (int32_t)offset};
+	if ((value.kind != VALUE_ARG && value.kind != VALUE_STACK && value.kind != VALUE_PART) || sum < INT32_MIN || sum > INT32_MAX)
 		return (struct value){.kind = value.kind == VALUE_CONST ? VALUE_CONST : VALUE_UNKNOWN};
 	value.offset = (int32_t)sum;
 	return value;

@@ -84,7 +84,7 @@ static int compile_spec(const struct finder *finder, const struct probe *probe, 
 		if (reads_argument(arg))
 			r = argument_slot(machine, arg->reg, &arg->reg);
 		if (probe->accessor_of[i])
-			arg->offset[0] += member[probe->accessor_of[i] - 1];
+			arg->offset[arg->hops] += member[probe->accessor_of[i] - 1];
 		if (arg->read == RT_READ_HASH)
 			arg->is_signed = machines[machine].char_is_signed;
 	}
@@ -258,7 +258,8 @@ static void find_members(struct finder *finder, size_t row)
 
 	for (unsigned i = 0; i < probe->accessors; i++) {
 		struct accessor accessor;
-		int r = accessor_find(finder->file, probe->accessor[i], &accessor);
+		int r = probe->accessor_is_part[i] ? accessor_find_part(finder->file, probe->accessor[i], &accessor)
+						   : accessor_find(finder->file, probe->accessor[i], &accessor);
 
 		if (r == 0) {
 			finder->member[row][i] = accessor.offset;

@@ -36,6 +36,8 @@
  *                                                  library's own accessor FUNCTION uses (a name or a pattern; its code is
  *                                                  read, see accessor.h): the row is unusable where that is unclear
  *               member(N,OFF[,OFF],FUNCTION,...)   the same, pointers followed: of what *(N + OFF) points to
+ *               part(N,...)                        as member, where FUNCTION hands out a member of what a member of
+ *                                                  its object points to: the former's offset
  *               cstring(N[,OFF[,OFF[,OFF]]])       a text, at N, at N + OFF, at *(N + OFF) + OFF, ...
  *               stdstring(N) pystring(N) pytuple(N) texts. Of texts one, and as the last
  *               usdt(N)                            operand N of the USDT probe, from 1
@@ -83,6 +85,7 @@ struct probe {
 	char op[32];
 	enum op_field field[RT_CALL_ARGS_MAX]; /* name of arg[i]; OP_FIELD_MAX: none, also of those past the last */
 	char accessor[PROBE_ACCESSORS_MAX][PROBE_ACCESSOR_BYTES];
+	bool accessor_is_part[PROBE_ACCESSORS_MAX];
 	unsigned accessors;
 	uint8_t accessor_of[RT_CALL_ARGS_MAX]; /* which of them arg[i] needs, from 1; 0: none. Its offset is added to arg[i]'s last */
 	bool foreign;                /* for another machine than this one; never in a table */

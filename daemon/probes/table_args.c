@@ -12,7 +12,7 @@
 #define OFFSET_MAX (1 << 20)
 
 /* What follows N in the brackets. */
-enum rest { REST_NONE, REST_OFFSETS, REST_SIZE, REST_OFFSETS_SIZE, REST_BYTES, REST_FUNCTION };
+enum rest { REST_NONE, REST_OFFSETS, REST_SIZE, REST_OFFSETS_SIZE, REST_BYTES, REST_FUNCTION, REST_PART };
 
 static const struct reader {
 	const char *name;
@@ -32,6 +32,7 @@ static const struct reader {
 	{.name = "hash", .read = RT_READ_HASH, .rest = REST_BYTES, .words_min = 2, .words_max = 2, .is_signed = true},
 	{.name = "digest", .read = RT_READ_DIGEST, .rest = REST_BYTES, .words_min = 2, .words_max = 2},
 	{.name = "member", .read = RT_READ_DEREF, .rest = REST_FUNCTION, .words_min = 3, .words_max = 6},
+	{.name = "part", .read = RT_READ_DEREF, .rest = REST_PART, .words_min = 3, .words_max = 6},
 	{.name = "cstring", .read = RT_READ_CSTRING, .rest = REST_OFFSETS, .words_min = 1, .words_max = 4, .is_text = true},
 	{.name = "stdstring", .read = RT_READ_STDSTRING, .words_min = 1, .words_max = 1, .is_text = true},
 	{.name = "pystring", .read = RT_READ_PYSTRING, .words_min = 1, .words_max = 1, .is_text = true},
@@ -94,23 +95,26 @@ static bool read_offsets(const char *const *words, unsigned count, struct rt_cal
 	return true;
 }
 
-static bool read_accessor(struct probe *probe, const char *name, uint8_t *ret)
+static bool read_accessor(struct probe *probe, const char *name, bool is_part, uint8_t *ret)
 {
 	unsigned i = 0;
 
-	while (i < probe->accessors && !streq(probe->accessor[i], name))
+	while (i < probe->accessors && (!streq(probe->accessor[i], name) || probe->accessor_is_part[i] != is_part))
 		i++;
 	if (i == PROBE_ACCESSORS_MAX || !*name || strlen(name) >= sizeof(probe->accessor[i]))
 		return false;
-	if (i == probe->accessors)
+	if (i == probe->accessors) {
+		probe->accessor_is_part[i] = is_part;
 		copy_text(probe->accessor[probe->accessors++], sizeof(probe->accessor[i]), name);
+	}
 	*ret = (uint8_t)(i + 1);
 	return true;
 }
 
 /* [OFF,[OFF,]]FUNCTION,SIZE[,PLUS]: where the pointers that are followed lead to, the function says where the member is. */
-static bool read_member(struct probe *probe, const char *const *words, unsigned count, unsigned i)
+static bool read_member(struct probe *probe, const char *const *words, unsigned count, bool is_part)
 {
+	unsigned i = probe->spec.args;
 	struct rt_call_arg *arg = &probe->spec.arg[i];
 	unsigned hops = 0;
 
@@ -119,7 +123,7 @@ static bool read_member(struct probe *probe, const char *const *words, unsigned 
 	if (hops > RT_CALL_HOPS_MAX || count - hops < 2 || count - hops > 3)
 		return false;
 	arg->hops = hops & 3;
-	return read_accessor(probe, words[hops], &probe->accessor_of[i]) && read_size(words[hops + 1], &arg->size_bytes) &&
+	return read_accessor(probe, words[hops], is_part, &probe->accessor_of[i]) && read_size(words[hops + 1], &arg->size_bytes) &&
 	       (count - hops < 3 || read_offset(words[hops + 2], &arg->offset[hops]));
 }
 
@@ -145,7 +149,8 @@ static bool read_rest(struct probe *probe, const struct reader *reader, const ch
 		arg->size_bytes = (uint8_t)bytes;
 		return true;
 	case REST_FUNCTION:
-		return read_member(probe, words, count, i);
+	case REST_PART:
+		return read_member(probe, words, count, reader->rest == REST_PART);
 	}
 	return false;
 }
@@ -206,7 +211,7 @@ static int add_reader(struct call *call, char *word, const char *whole)
 	};
 	if (!read_rest(probe, reader, words + 1, count - 1))
 		return probe_refuse(call->error, call->error_size,
-			reader->rest == REST_FUNCTION ? "\"%s\" has a bad function, size or offset"
+			reader->rest == REST_FUNCTION || reader->rest == REST_PART ? "\"%s\" has a bad function, size or offset"
 						      : "\"%s\" has a bad offset or size",
 			whole);
 	probe->usdt_operand[spec->args] = reader->is_usdt ? place : 0;

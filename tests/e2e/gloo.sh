@@ -94,7 +94,10 @@ compare_ops --from-seen "$truth"/run.[0-9].json
 echo "--- one calls something else"
 job mismatch mismatch
 wait_for 60 look COLLECTIVE_TYPE_MISMATCH || { "$tracectl" ops >&2; broken "the mismatch is not told"; }
-for pid in "${pid_of[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+for pid in "${pid_of[@]}"; do
+	kill -9 "$pid" 2>/dev/null || true
+	wait "$pid" 2>/dev/null || true
+done
 children=()
 e2e_stop
 e2e_done

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: roots.sh SUITE. Every kind of training loop (modes.sh) with the PyTorch of another Debian suite, in a root of its
-# own as in a container. The root is made where it is missing, in ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/SUITE, and
-# stays for the next run. Mounts are made in a mount namespace of this test, so none is left behind.
+# usage: roots.sh SUITE [TEST]. Every kind of training loop (modes.sh), or another test, with the PyTorch of another Debian
+# suite, in a root of its own as in a container. The root is made where it is missing, in
+# ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/SUITE, and stays for the next run. Mounts are made in a mount namespace of this test, so none is left behind.
 set -euo pipefail
 
-suite=${1:?usage: roots.sh SUITE}
+suite=${1:?usage: roots.sh SUITE [TEST]}
+test=${2:-modes}
 here=$(cd "$(dirname "$0")" && pwd)
 roots=${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}
 root=$roots/$suite
@@ -55,4 +56,4 @@ echo "$root: $(chroot "$root" dpkg-query -W -f '${Package} ${Version}\n' python3
 ready in $((SECONDS - started)) s"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
-TORCH_ROOT=$root exec "$here/modes.sh"
+TORCH_ROOT=$root exec "$here/$test.sh"

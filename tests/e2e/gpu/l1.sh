@@ -21,7 +21,8 @@ plugin=${PLUGIN-$build/lib/libnccl-profiler-ranktrace.so}
 work=$(mktemp -d)
 export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace OMP_NUM_THREADS=1
 tracectl=$build/ctl/tracectl
-cores=$(($(nproc) / gpus))
+cores=$(($(env -u OMP_NUM_THREADS nproc) / gpus)) # nproc believes OMP_NUM_THREADS
+if [ $cores -lt 1 ]; then cores=1; fi
 failures=0
 daemon=
 rank_pids=()

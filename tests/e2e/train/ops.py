@@ -97,6 +97,12 @@ def every_kind(calls, group):
         calls.call(group, "ReduceScatter", tensor, dist.reduce_scatter_tensor, torch.zeros(10), tensor)
         tensor = torch.ones(10)
         calls.call(group, "AllGather", tensor, dist.all_gather_into_tensor, torch.zeros(10 * members), tensor)
+    try:  # refused before it has a number: no operation
+        dist.all_to_all_single(torch.zeros(3), tensor, [1] * members, [7] * members, group=group.group)
+    except (RuntimeError, ValueError):
+        pass
+    else:
+        raise AssertionError("an impossible all_to_all was not refused")
     calls.call(group, "Barrier", None, dist.barrier, late=True)
 
 
