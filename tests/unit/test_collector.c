@@ -75,7 +75,6 @@ static void expect_story(const char *text)
 FAKE(proc, 1u << RT_KIND_EXEC | 1u << RT_KIND_EXIT, 0)
 FAKE(call, 1u << RT_KIND_CALL, LEVEL_BIT(LEVEL_L0) | LEVEL_BIT(LEVEL_L1))
 FAKE(sched, 1u << RT_KIND_OFFCPU, LEVEL_BIT(LEVEL_L1) | LEVEL_BIT(LEVEL_L3))
-FAKE(launches, 1u << RT_KIND_LAUNCHES, LEVEL_BIT(LEVEL_L1_LAUNCHES))
 
 static ranks_observer observer;
 static void *observer_arg;
@@ -110,9 +109,9 @@ static int teardown(void **state)
 static void opens_and_closes_in_mirrored_order(void **state)
 {
 	(void)state;
-	expect_story("open-proc open-call open-sched open-launches observe ");
+	expect_story("open-proc open-call open-sched observe ");
 	opened = collectors_close(opened);
-	expect_story("close-launches close-sched close-call close-proc ");
+	expect_story("close-sched close-call close-proc ");
 	assert_null(collectors_close(NULL));
 }
 
@@ -219,7 +218,7 @@ static void ranks_reach_all(void **state)
 	(void)state;
 	story[0] = 0;
 	observer(observer_arg, &rank, RANK_ENDED);
-	expect_story("proc-rank7-2 call-rank7-2 sched-rank7-2 launches-rank7-2 ");
+	expect_story("proc-rank7-2 call-rank7-2 sched-rank7-2 ");
 }
 
 static void status_is_bounded(void **state)
@@ -233,7 +232,7 @@ static void status_is_bounded(void **state)
 	assert_int_equal(status.notes, COLLECTOR_NOTES_MAX);
 	assert_int_equal(status.notes_left_out, 3);
 	assert_string_equal(status.note[COLLECTOR_NOTES_MAX - 1], "sched 31");
-	assert_false(collectors_status(opened, 4, &collector, &status));
+	assert_false(collectors_status(opened, 3, &collector, &status));
 }
 
 int main(void)
