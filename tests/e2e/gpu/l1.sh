@@ -5,7 +5,7 @@
 #
 #   BUILD=DIR tests/e2e/gpu/l1.sh OUT     DIR holds daemon/ranktraced, ctl/tracectl, libexec/ranktrace/query and
 #                                         lib/libnccl-profiler-ranktrace.so (without it: what the host sees only)
-#   PARTS="ddp fsdp fsdp2 mix attach hang alloc cost"   GPUS=2   PYTHON=python3   ROUNDS=30   KEEP=1 (the store goes to OUT)
+#   PARTS="ddp fsdp fsdp2 mix attach hang alloc cost"   GPUS=2   PYTHON=python3   ROUNDS=30   FAIL_FAST=1 KEEP=1 (the store goes to OUT)
 set -uo pipefail
 
 source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -63,6 +63,7 @@ finish() {
 	local pid name=$1
 	for pid in "${rank_pids[@]}"; do wait "$pid" || { tail -n 12 "$out/$name".*.log; bad "$name: a rank failed"; }; done
 	rank_pids=()
+	[ -z "${FAIL_FAST:-}" ] || [ $failures -eq 0 ] || exit 1
 }
 # tell COMMAND...: its FAIL lines are its own; here it counts.
 tell() { "$@" || failures=$((failures + 1)); }
