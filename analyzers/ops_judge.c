@@ -109,6 +109,19 @@ static uint64_t since(uint64_t now_ns, uint64_t then_ns)
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
+/* The first call of the number that this member has to call next. Where a peer ran so far ahead that it is forgotten, all
+ * that is known is when this member was heard last: the peer's call came about then. */
+static bool awaited_call(const struct judging *judging, const struct ops_judged *member, struct ops_point *ret)
+{
+	const struct ops_point *last = &member->standing.entered;
+
+	if (!first_call(judging, last->seq + 1, ret))
+		return false;
+	if (last->seq && member->behind > OPS_RECENT && last->time_ns < ret->time_ns)
+		ret->time_ns = last->time_ns;
+	return true;
+}
+
 /* The lowest number that a missing member has not called; 0: nobody is missing. */
 static uint64_t find_missing(struct judging *judging, struct ops_point *ret)
 {
@@ -119,7 +132,7 @@ static uint64_t find_missing(struct judging *judging, struct ops_point *ret)
 		const struct ops_point *last = &member->standing.entered;
 		struct ops_point first;
 
-		if (!member->behind || !first_call(judging, last->seq + 1, &first) ||
+		if (!member->behind || !awaited_call(judging, member, &first) ||
 			since(judging->now_ns, first.time_ns) <= judging->patience_ns ||
 			(last->seq && since(judging->now_ns, last->time_ns) <= judging->patience_ns))
 			continue;

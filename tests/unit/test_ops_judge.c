@@ -102,6 +102,23 @@ static void running_ahead_is_no_fault(void **state)
 	assert_true(verdict.waited_ns > 30 * SECOND);
 }
 
+static void a_peer_that_never_blocks_hides_nobody(void **state)
+{
+	(void)state;
+	start_ranks(2, 2, true);
+	for (int i = 0; i < 20; i++)
+		round_of(2, 8);
+	for (int i = 0; i < 1000; i++) {
+		on(0, all_reduce(8));
+		now += SECOND / 200;
+	}
+	judge(2);
+	assert_int_equal(verdict.state, OPS_STATE_MISSING);
+	assert_true(judged[1].missing && !judged[0].missing);
+	assert_int_equal(verdict.seq, 21);
+	assert_in_range(verdict.waited_ns, 4 * SECOND, 6 * SECOND);
+}
+
 static void everybody_is_in_and_nothing_ends(void **state)
 {
 	(void)state;
@@ -291,7 +308,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_stopped_rank_is_missing),
-		cmocka_unit_test(running_ahead_is_no_fault),
+		cmocka_unit_test(running_ahead_is_no_fault), cmocka_unit_test(a_peer_that_never_blocks_hides_nobody),
 		cmocka_unit_test(everybody_is_in_and_nothing_ends),
 		cmocka_unit_test(different_operations_and_sizes),
 		cmocka_unit_test(only_what_has_the_same_numbers_is_compared),

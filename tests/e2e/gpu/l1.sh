@@ -61,9 +61,13 @@ start() {
 }
 finish() {
 	local pid name=$1
-	for pid in "${rank_pids[@]}"; do wait "$pid" || { tail -n 12 "$out/$name".*.log; bad "$name: a rank failed"; }; done
+	for pid in "${rank_pids[@]}"; do
+		wait "$pid" && continue
+		tail -n 12 "$out/$name".*.log
+		bad "$name: a rank failed"
+		[ -z "${FAIL_FAST:-}" ] || exit 1
+	done
 	rank_pids=()
-	[ -z "${FAIL_FAST:-}" ] || [ $failures -eq 0 ] || exit 1
 }
 # tell COMMAND...: its FAIL lines are its own; here it counts.
 tell() { "$@" || failures=$((failures + 1)); }

@@ -33,6 +33,9 @@ DTYPES = {  # the profiler's name: bytes, and the store's name
     "Long": (8, "int64"), "Int": (4, "int32"), "Char": (1, "int8"), "Byte": (1, "uint8"), "Bool": (1, "uint8"),
 }
 WITHIN = 0.05  # of device durations
+# The profiler times a kernel, the marker what is between the first channel's start and the last one's stop within it: what
+# the kernel needs before and after, about 3 us, is all there is of an operation of 20 us, and is told in us.
+WITHIN_US = 5.0
 
 
 class Report:
@@ -144,7 +147,7 @@ def compare_durations(rank, pairs, report):
         print(f"  rank {rank} {op:14} n={len(of):5} profiler {theirs:9.1f} us  device {ours:9.1f} us  {100 * (ours / theirs - 1):+6.2f} %"
               f"  operation by operation {100 * each:+6.2f} %")
         if op == "all":
-            report.check(abs(ours / theirs - 1) <= WITHIN or abs(each) <= WITHIN,
+            report.check(abs(ours / theirs - 1) <= WITHIN or abs(each) <= WITHIN or (theirs < 50 and abs(ours - theirs) <= WITHIN_US),
                          f"rank {rank}: device durations are {100 * (ours / theirs - 1):+.2f} % off the profiler's, {100 * each:+.2f} % each")
 
 

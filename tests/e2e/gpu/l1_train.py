@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-HIDDEN, LAYERS, BATCH = 1024, 6, 64
+HIDDEN, LAYERS, BATCH = 4096, 6, 64  # gradients of 64 MiB a layer, as buckets and shards of real models are
 
 
 def parse():
@@ -51,8 +51,7 @@ def make_model(mode, device):
             if isinstance(layer, nn.Linear):
                 fully_shard(layer)
         return fully_shard(model)
-    return nn.parallel.DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None,
-                                               bucket_cap_mb=4)
+    return nn.parallel.DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
 
 
 class Training:
