@@ -167,6 +167,9 @@ static __always_inline void keep_stash(const struct rt_call_spec *spec, const st
 	bpf_map_update_elem(&stashes, &thread, &stash, BPF_ANY);
 }
 
+/* Flags of a record of a whole call; the return register means something only where the row says so. */
+#define WHOLE_CALL(spec) (RT_CALL_BEGIN | RT_CALL_END | ((spec)->flags & RT_CALL_RESULT))
+
 /* Sends what an entry brought. */
 static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, const struct rt_call_spec *spec,
 				       const struct words *w)
@@ -198,15 +201,14 @@ static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, co
 	submit_event(full);
 }
 
-static __always_inline void send_end(uint32_t spec_id, uint64_t stack_pointer, int64_t result)
+static __always_inline void send_end(uint32_t spec_id, uint64_t stack_pointer)
 {
 	struct rt_call_event *event = reserve_event(RT_KIND_CALL, sizeof(*event));
 
 	if (!event)
 		return;
-	fill(event, spec_id, RT_CALL_END | RT_CALL_RESULT, stack_pointer);
+	fill(event, spec_id, RT_CALL_END, stack_pointer);
 	__builtin_memset(event->arg, 0, sizeof(event->arg));
-	event->result = result;
 	submit_event(event);
 }
 
@@ -256,7 +258,8 @@ static __always_inline void on_close(uint32_t spec_id, uint64_t stack_pointer)
 		count_drop(RT_KIND_CALL);
 }
 
-static __always_inline void on_close_return(uint32_t spec_id, uint64_t stack_pointer, int64_t result)
+static __always_inline void on_close_return(uint32_t spec_id, const struct rt_call_spec *spec, uint64_t stack_pointer,
+					    int64_t result)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
 	uint64_t now_ns = bpf_ktime_get_ns(), entered_ns = now_ns;
@@ -276,7 +279,7 @@ static __always_inline void on_close_return(uint32_t spec_id, uint64_t stack_poi
 	event = reserve_event(RT_KIND_CALL, sizeof(*event));
 	if (!event)
 		return;
-	fill(event, spec_id, RT_CALL_BEGIN | RT_CALL_END | RT_CALL_RESULT, stack_pointer);
+	fill(event, spec_id, WHOLE_CALL(spec), stack_pointer);
 	__builtin_memset(event->arg, 0, sizeof(event->arg));
 	event->start_ns = group->start_ns;
 	event->arg[0] = group->members;
@@ -319,7 +322,7 @@ static __always_inline void fill_return(struct rt_call_event *event, uint32_t sp
 {
 	uint32_t flags = 0;
 
-	fill(event, spec_id, RT_CALL_BEGIN | RT_CALL_END | RT_CALL_RESULT | open->flags, stack_pointer);
+	fill(event, spec_id, WHOLE_CALL(spec) | open->flags, stack_pointer);
 	event->start_ns = open->start_ns;
 	event->result = result;
 	__builtin_memcpy(event->arg, open->arg, sizeof(event->arg));
@@ -449,9 +452,9 @@ int call_exit(void *ctx)
 	if (spec->edge == RT_EDGE_CALL)
 		on_call_return(id, spec, stack_pointer, result);
 	else if (spec->edge == RT_EDGE_CLOSE)
-		on_close_return(id, stack_pointer, result);
+		on_close_return(id, spec, stack_pointer, result);
 	else
-		send_end(id, stack_pointer, result);
+		send_end(id, stack_pointer);
 	return 0;
 }
 

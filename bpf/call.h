@@ -93,7 +93,7 @@ struct rt_call_spec {
 #define RT_CALL_TEXT 4u          /* text follows (struct rt_call_text_event) */
 #define RT_CALL_TRUNCATED 8u     /* the text was longer */
 #define RT_CALL_FAULT 16u        /* an argument could not be read: its word is 0 */
-#define RT_CALL_RESULT 32u       /* result is valid */
+#define RT_CALL_RESULT 32u       /* result is valid: of a spec that it is kept */
 #define RT_CALL_IN_GROUP 512u    /* called in a group that was open on its thread */
 /* The text is code points of 1, 2 or 4 bytes each, as CPython keeps what is not ASCII; 0: bytes of a C or C++ string. */
 #define RT_CALL_UNIT_SHIFT 6

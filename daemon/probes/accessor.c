@@ -55,9 +55,14 @@ void flow_set(struct flow *flow, unsigned reg, struct value value)
 struct value flow_load(const struct flow *flow, struct value address, unsigned size_bytes)
 {
 	if (address.kind == VALUE_ARG && address.arg == 1 && size_bytes <= 8)
+<<<<<<< HEAD
 		return (struct value){.kind = VALUE_MEMBER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
 	if (address.kind == VALUE_PART && size_bytes <= 8)
 		return (struct value){.kind = VALUE_INNER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
+=======
+		return (struct value){
+			.kind = VALUE_MEMBER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
+>>>>>>> engine
 	for (unsigned i = 0; address.kind == VALUE_STACK && i < flow->slots; i++)
 		if (flow->slot[i].offset == address.offset && !flow->slot[i].escaped &&
 			flow->slot[i].size_bytes == size_bytes)
@@ -124,7 +129,8 @@ static const struct slot *slot_at(const struct flow *flow, int32_t offset)
 	return NULL;
 }
 
-/* What was known before an instruction is cut down to what is known on this way, too. Says whether less is known now. */
+/* What was known before an instruction is cut down to what is known on this way, too. Says whether less is known now.
+ */
 static bool meet(struct flow *known, const struct flow *also)
 {
 	bool changed = false;

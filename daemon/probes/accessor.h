@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a library keeps what its own accessor hands out. Layouts of a library's structures change with its version and
+<<<<<<< HEAD
  * its build, and are no part of its interface; a function that returns one of their members is. So the function's code is
  * read instead of guessing, in three shapes:
+=======
+ * its build, and are no part of its interface; a function that returns one of their members is. So the function's code
+ * is read instead of guessing, in two shapes:
+>>>>>>> engine
  *
  *   return object->member;                 the object is the first argument, or `this` (also `return counter++`)
  *   *out = object->member; return ...;     out is the second argument
@@ -20,12 +25,12 @@
 #define ACCESSOR_CODE_BYTES_MAX 8192
 
 struct accessor {
-	int32_t offset;     /* of the member, in bytes */
+	int32_t offset;	    /* of the member, in bytes */
 	uint8_t size_bytes; /* as it is loaded */
 };
 
-/* -ENOENT: it hands out no member that we see. -ENOTUNIQ: what it hands out is not always the same. -EILSEQ, -E2BIG: its
- * code cannot be read, is too long or too winding. */
+/* -ENOENT: it hands out no member that we see. -ENOTUNIQ: what it hands out is not always the same. -EILSEQ, -E2BIG:
+ * its code cannot be read, is too long or too winding. */
 int accessor_read(enum elf_machine machine, const uint8_t *code, size_t size_bytes, struct accessor *ret);
 /* Of the function that the pattern names in this file. -ENXIO: there is none. */
 int accessor_find(struct elf_file *file, const char *pattern, struct accessor *ret);

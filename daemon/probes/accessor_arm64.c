@@ -134,8 +134,8 @@ static bool is_load(unsigned id)
 
 static bool is_store(unsigned id)
 {
-	static const uint16_t stores[] = {ARM64_INS_STR, ARM64_INS_STUR, ARM64_INS_STRB, ARM64_INS_STURB, ARM64_INS_STRH,
-		ARM64_INS_STURH, ARM64_INS_STLR, ARM64_INS_STLRB, ARM64_INS_STLRH, ARM64_INS_STP};
+	static const uint16_t stores[] = {ARM64_INS_STR, ARM64_INS_STUR, ARM64_INS_STRB, ARM64_INS_STURB,
+		ARM64_INS_STRH, ARM64_INS_STURH, ARM64_INS_STLR, ARM64_INS_STLRB, ARM64_INS_STLRH, ARM64_INS_STP};
 
 	return is_in(stores, ARRAY_SIZE(stores), id);
 }

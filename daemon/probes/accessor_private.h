@@ -36,7 +36,7 @@ struct value {
 struct slot {
 	int32_t offset; /* of the stack */
 	uint8_t size_bytes;
-	bool escaped;   /* its address was taken: others may write it */
+	bool escaped; /* its address was taken: others may write it */
 	struct value value;
 };
 
@@ -50,9 +50,9 @@ struct flow {
 /* What an instruction does to control, and what it hands out. */
 struct step {
 	bool returns;
-	bool leaves;     /* it does not go on to the next instruction */
+	bool leaves;	 /* it does not go on to the next instruction */
 	bool has_target; /* it may go to target, an offset from the function's first byte */
-	bool has_store;  /* of a value through the second argument */
+	bool has_store;	 /* of a value through the second argument */
 	uint64_t target;
 	struct value stored;
 };

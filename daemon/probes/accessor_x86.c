@@ -226,7 +226,8 @@ static bool computes(const cs_insn *insn, struct flow *flow)
 	}
 	if (insn->id >= X86_INS_CMOVA && insn->id <= X86_INS_CMOVS && op[0].type == X86_OP_REG) {
 		flow_set(flow, reg_of(op[0].reg),
-			value_meet(narrowed(flow_get(flow, reg_of(op[0].reg)), op[0].size), read_operand(flow, &op[1])));
+			value_meet(
+				narrowed(flow_get(flow, reg_of(op[0].reg)), op[0].size), read_operand(flow, &op[1])));
 		return true;
 	}
 	return (insn->id == X86_INS_ADD || insn->id == X86_INS_SUB) && on_add(insn, flow);

@@ -21,6 +21,13 @@ static const struct {
 #define STACK_WORDS_MAX (RT_CALL_SLOT_STACK_BASE - RT_CALL_SLOT_STACK)
 
 #define OVERLOADS_MAX 16 /* places of one row with symbols_all */
+#define ANSWERS_MAX 64   /* accessors of one library whose answers are kept: many rows ask the same few */
+
+struct accessor_answer {
+	const char *name;
+	int error;
+	int32_t offset;
+};
 
 struct finder {
 	const struct attach_engine *engine;
@@ -30,6 +37,8 @@ struct finder {
 	struct elf_symbol symbol[PROBES_MAX][PROBE_PATTERNS_MAX];
 	bool symbol_found[PROBES_MAX][PROBE_PATTERNS_MAX];
 	int32_t member[PROBES_MAX][PROBE_ACCESSORS_MAX]; /* offsets that the row's accessors told */
+	unsigned answers;
+	struct accessor_answer answer[ANSWERS_MAX];
 };
 
 static void elf_file_closep(struct elf_file **file)
@@ -251,22 +260,41 @@ static int find_usdt(struct finder *finder, const struct probe *probe, struct us
 	return count > (int)max ? (int)max : count;
 }
 
+static struct accessor_answer ask_accessor(struct finder *finder, const char *name)
+{
+	struct accessor_answer answer = {.name = name};
+	struct accessor accessor = {0};
+
+	for (unsigned i = 0; i < finder->answers; i++)
+		if (streq(finder->answer[i].name, name))
+			return finder->answer[i];
+	answer.error = accessor_find(finder->file, name, &accessor);
+	answer.offset = accessor.offset;
+	if (finder->answers < ANSWERS_MAX)
+		finder->answer[finder->answers++] = answer;
+	return answer;
+}
+
 /* Asks the row's accessors. A row that gets no answer is not used: what it would read is anybody's guess. */
 static void find_members(struct finder *finder, size_t row)
 {
 	const struct probe *probe = &finder->engine->table->probe[row];
 
 	for (unsigned i = 0; i < probe->accessors; i++) {
+<<<<<<< HEAD
 		struct accessor accessor;
 		int r = probe->accessor_is_part[i] ? accessor_find_part(finder->file, probe->accessor[i], &accessor)
 						   : accessor_find(finder->file, probe->accessor[i], &accessor);
+=======
+		struct accessor_answer answer = ask_accessor(finder, probe->accessor[i]);
+>>>>>>> engine
 
-		if (r == 0) {
-			finder->member[row][i] = accessor.offset;
+		finder->member[row][i] = answer.offset;
+		if (answer.error == 0)
 			continue;
-		}
 		finder->places.found[row] = false;
-		if (asprintf(&finder->places.trouble[row], "%s %s", probe->accessor[i], accessor_trouble(r)) < 0)
+		if (asprintf(&finder->places.trouble[row], "%s %s", probe->accessor[i],
+			    accessor_trouble(answer.error)) < 0)
 			finder->places.trouble[row] = NULL;
 		return;
 	}

@@ -139,9 +139,8 @@ static int set_edge(struct probe *probe, const char *value, char *error, size_t 
 	int edge = find_word(edge_words, RT_EDGE_MAX, value);
 
 	if (edge < 0)
-		return probe_refuse(
-			error, error_size, "\"%.80s\" is not an edge (call, entry, begin, end, span, mark, stash, open, close)",
-			value);
+		return probe_refuse(error, error_size,
+			"\"%.80s\" is not an edge (call, entry, begin, end, span, mark, stash, open, close)", value);
 	probe->edge = (enum rt_edge)edge;
 	probe->spec.edge = (uint8_t)edge;
 	return 0;
@@ -179,7 +178,8 @@ static int set_event(struct probe *probe, const char *value, char *error, size_t
 {
 	if (ops_kind_parse(value) == OPS_NONE && find_word(event_words, ARRAY_SIZE(event_words), value) < 0)
 		return probe_refuse(error, error_size,
-			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/ops.h; alloc, free, launch)", value);
+			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/ops.h; alloc, free, launch)",
+			value);
 	return set_text(probe->event, sizeof(probe->event), "event", value, error, error_size);
 }
 
@@ -231,7 +231,8 @@ static int set_set(struct probe *probe, const char *value, char *error, size_t e
 	return 0;
 }
 
-static int set_spec_flag(struct probe *probe, const char *value, const char *key, uint32_t flag, char *error, size_t error_size)
+static int set_spec_flag(
+	struct probe *probe, const char *value, const char *key, uint32_t flag, char *error, size_t error_size)
 {
 	bool on;
 	int r = set_flag(value, key, &on, error, error_size);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a library file: opened or refused, never a crash, and what is found lies inside. The code found goes
- * through both prologue decoders.
+ * through both prologue decoders, and both machines look for what it hands out.
  */
 #include <sys/mman.h>
+#include "daemon/probes/accessor.h"
 #include "daemon/probes/elf_file.h"
 #include "daemon/probes/prologue.h"
 
@@ -13,7 +14,10 @@ static void choose(const uint8_t *code, size_t size_bytes)
 {
 	static const struct prologue_need need = {63, true};
 	struct prologue_choice choice;
+	struct accessor accessor;
 
+	(void)accessor_read(ELF_MACHINE_X86_64, code, size_bytes, &accessor);
+	(void)accessor_read(ELF_MACHINE_AARCH64, code, size_bytes, &accessor);
 	prologue_choose(ELF_MACHINE_X86_64, code, size_bytes, &need, &choice);
 	if (choice.offset_bytes && choice.offset_bytes >= size_bytes)
 		abort();

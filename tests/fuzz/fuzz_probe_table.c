@@ -20,8 +20,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 	for (size_t i = 0; i < table.count; i++) {
 		const struct probe *probe = &table.probe[i];
 
-		if (probe->spec.args > RT_CALL_ARGS_MAX || probe->edge >= RT_EDGE_MAX || !probe->libraries)
+		if (probe->spec.args > RT_CALL_ARGS_MAX || probe->edge >= RT_EDGE_MAX || !probe->libraries ||
+			probe->accessors > PROBE_ACCESSORS_MAX || probe->foreign)
 			abort();
+		for (unsigned k = 0; k < probe->spec.args; k++)
+			if (probe->spec.arg[k].read >= RT_READ_MAX || probe->spec.arg[k].hops > RT_CALL_HOPS_MAX ||
+				probe->spec.arg[k].size_bytes > RT_CALL_HASH_MAX || probe->field[k] > OP_FIELD_MAX ||
+				probe->accessor_of[k] > probe->accessors)
+				abort();
 		found[i] = probe_matches_library(probe, "libtorch_cpu.so.1");
 	}
 	probe_table_choose(&table, found, use);

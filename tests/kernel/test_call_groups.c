@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups of calls in the running kernel: nested ones, empty ones, one that is attached to in its middle, one whose close is
- * seen only while it runs. In each way that the engine can attach.
+ * Groups of calls in the running kernel: nested ones, empty ones, one that is attached to in its middle, one whose
+ * close is seen only while it runs. In each way that the engine can attach.
  */
 #include <pthread.h>
 
 #include "tests/kernel/call_fixture.h"
 
-#define ROW(name, symbol, edge) "[probe \"" name "\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=" symbol "\nedge=" edge "\n"
+#define ROW(name, symbol, edge) \
+	"[probe \"" name "\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=" symbol "\nedge=" edge "\n"
 
-static const char table_text[] =
-	ROW("open", "target_group_start", "open")
-	ROW("close", "target_group_end", "close") "event=group\nreturn=probe\n"
-	ROW("op", "target_op", "call") "event=op\nop=AllReduce\nmember=yes\nargs=count:reg(2)\n"
-	ROW("other", "target_probe", "call") "event=op\nargs=reg(1)\n"
-	ROW("entry", "target_named", "entry") "event=op\nmember=yes\n";
+static const char table_text[] = ROW("open", "target_group_start", "open")
+	ROW("close", "target_group_end", "close") "event=group\nreturn=probe\nresult=yes\n" ROW("op", "target_op",
+		"call") "event=op\nop=AllReduce\nmember=yes\nargs=count:reg(2)\n" ROW("other", "target_probe",
+		"call") "event=op\nargs=reg(1)\n" ROW("entry", "target_named", "entry") "event=op\nmember=yes\n";
 
 static bool in_group(const char *name, unsigned i)
 {

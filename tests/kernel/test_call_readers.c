@@ -1,29 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What readers bring from the running kernel: arguments on the stack, structures passed by value, out parameters, paths,
- * hashes, members that an accessor tells, a call's text. In each way that the engine can attach.
+ * What readers bring from the running kernel: arguments on the stack, structures passed by value, out parameters,
+ * paths, hashes, members that an accessor tells, a call's text. In each way that the engine can attach.
  */
 #include <sys/mman.h>
 
 #include "tests/kernel/call_fixture.h"
 
 #define ROW(name, symbol, edge) \
-	"[probe \"" name "\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=" symbol "\nedge=" edge "\nevent=op\nfamily=test\n"
+	"[probe \"" name "\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=" symbol "\nedge=" edge \
+	"\nevent=op\nfamily=test\n"
 
-static const char table_text[] =
-	ROW("many", "target_many", "call") "args=reg(1) reg(6) s32(7) u32(7) reg(8)\n"
-	ROW("many.entry", "target_many", "entry") "args=reg(6) s32(7) reg(8)\n"
+static const char table_text[] = ROW("many", "target_many", "call") "args=reg(1) reg(6) s32(7) u32(7) reg(8)\n" ROW(
+	"many.entry", "target_many", "entry") "args=reg(6) s32(7) reg(8)\n"
 	/* A structure that is passed by value lies on the stack, or elsewhere with its address in a register. */
-	ROW("init", "target_init", "call") "arch=x86_64\nresult=yes\n"
-	"args=comm:out(1,8) identity:hash(stack,128) digest(stack,128) deref(stack,120,8) s32(3) deref(stack,0,1)\n"
-	ROW("init.arm64", "target_init", "call") "arch=aarch64\nresult=yes\n"
-	"args=comm:out(1,8) identity:hash(3,128) digest(3,128) deref(3,120,8) s32(4) deref(3,0,1)\n"
-	ROW("read", "target_read", "call") "args=path(1,216,208,4) path(1,216,216,212,4) deref(1,212,4) hash(2,7) digest(2,13)"
-	" member:member(1,target_comm_rank,4) members:member(1,target_comm_ranks,4) member(1,target_comm_rank,4,4)\n"
-	ROW("named", "target_op", "call") "args=reg(2) cstring(1,224,0)\n"
-	ROW("named.inner", "target_op", "entry") "args=cstring(1,216,224,0)\n"
-	ROW("unclear", "target_op", "entry") "args=member(1,target_comm_unclear,4)\n"
-	ROW("nowhere", "target_op", "entry") "args=member(1,target_comm_absent,4)\n";
+	ROW("init", "target_init",
+		"call") "arch=x86_64\nresult=yes\n"
+			"args=comm:out(1,8) identity:hash(stack,128) digest(stack,128) deref(stack,120,8) s32(3) "
+			"deref(stack,0,1)\n" ROW("init.arm64", "target_init",
+				"call") "arch=aarch64\nresult=yes\n"
+					"args=comm:out(1,8) identity:hash(3,128) digest(3,128) deref(3,120,8) s32(4) "
+					"deref(3,0,1)\n" ROW("read", "target_read",
+						"call") "args=path(1,216,208,4) path(1,216,216,212,4) deref(1,212,4) "
+							"hash(2,7) digest(2,13)"
+							" member:member(1,target_comm_rank,4) "
+							"members:member(1,target_comm_ranks,4) "
+							"member(1,target_comm_rank,4,4)\n" ROW("named", "target_op",
+								"call") "args=reg(2) cstring(1,224,0)\n" ROW("named."
+													     "inner",
+								"target_op",
+								"entry") "args=cstring(1,216,224,0)\n" ROW("unclear",
+								"target_op", "entry") "args=member(1,target_comm_"
+										      "unclear,4)\n" ROW("nowhere",
+											      "target_op",
+											      "entry") "args=member(1,"
+												       "target_comm_"
+												       "absent,4)\n";
 
 static const struct target_comm inner_most = {.rank = 31, .ranks = 32, .name = "inner most"};
 static const struct target_comm inner = {.rank = -21, .ranks = 22, .inner = &inner_most, .name = "inner"};

@@ -15,10 +15,12 @@
 /* struct comm is laid out so that no two members share an offset with another's value. */
 static const char source[] =
 	"#include <stdint.h>\n"
-	"struct comm { uint64_t magic; char name[1000]; int rank; int ranks; uint64_t seq; uint8_t flag; struct comm *next; };\n"
+	"struct comm { uint64_t magic; char name[1000]; int rank; int ranks; uint64_t seq; uint8_t flag; struct comm "
+	"*next; };\n"
 	"#define F __attribute__((visibility(\"default\"), noinline))\n"
 	"extern void note(const char *what, ...); extern int check(const struct comm *comm, const char *what);\n"
-	"struct range { uint64_t word[8]; }; extern void range_push(struct range *); extern void range_pop(struct range *);\n"
+	"struct range { uint64_t word[8]; }; extern void range_push(struct range *); extern void range_pop(struct "
+	"range *);\n"
 	"F int get_rank(const struct comm *c) { return c->rank; }\n"
 	"F uint64_t get_seq(const struct comm *c) { return c->seq; }\n"
 	"F uint8_t get_flag(const struct comm *c) { return c->flag; }\n"
@@ -36,7 +38,8 @@ static const char source[] =
 	"	r = check(c, \"ranks\");\n"
 	"	if (r) { note(\"bad %d\", r); range_pop(&range); return r; }\n"
 	"	if (!out) { note(\"no out\"); range_pop(&range); return 4; }\n"
-	"	if (c->magic != 0x0280028002800280ULL || c->next) { note(\"magic\", c->magic); range_pop(&range); return 5; }\n"
+	"	if (c->magic != 0x0280028002800280ULL || c->next) { note(\"magic\", c->magic); range_pop(&range); "
+	"return 5; }\n"
 	"	*out = c->ranks;\n"
 	"	note(\"ranks %d\", c->ranks);\n"
 	"	range_pop(&range);\n"
@@ -46,7 +49,8 @@ static const char source[] =
 	"F int other_rank(const struct comm *c) { return c->next->rank; }\n"
 	"F int sum(const struct comm *c) { return c->rank + c->ranks; }\n"
 	"F int either(const struct comm *c) { if (c->magic) return c->rank; return c->ranks; }\n"
-	"F int out_either(const struct comm *c, int *out) { if (c->magic) *out = c->rank; else *out = c->ranks; return 0; }\n"
+	"F int out_either(const struct comm *c, int *out) { if (c->magic) *out = c->rank; else *out = c->ranks; return "
+	"0; }\n"
 	"F int out_other(const struct comm *c, int *out) { *out = c->magic ? c->rank : check(c, \"\"); return 0; }\n"
 	"F int constant(const struct comm *c) { (void)c; return 7; }\n"
 	"F int called(const struct comm *c) { return check(c, \"\"); }\n"
@@ -89,11 +93,11 @@ static const struct {
 	{"of_second", -1, 0},
 };
 
-static const char *const builds[] = {
-	"gcc -O0", "gcc -O1", "gcc -O2", "gcc -O3", "gcc -Os", "gcc -O2 -fstack-protector-all -fcf-protection=full",
-	"clang -O0", "clang -O1", "clang -O2", "clang -O3", "clang --target=aarch64-linux-gnu -O0",
-	"clang --target=aarch64-linux-gnu -O2", "clang --target=aarch64-linux-gnu -O3 -mbranch-protection=standard",
-	"aarch64-linux-gnu-gcc -O0", "aarch64-linux-gnu-gcc -O2"};
+static const char *const builds[] = {"gcc -O0", "gcc -O1", "gcc -O2", "gcc -O3", "gcc -Os",
+	"gcc -O2 -fstack-protector-all -fcf-protection=full", "clang -O0", "clang -O1", "clang -O2", "clang -O3",
+	"clang --target=aarch64-linux-gnu -O0", "clang --target=aarch64-linux-gnu -O2",
+	"clang --target=aarch64-linux-gnu -O3 -mbranch-protection=standard", "aarch64-linux-gnu-gcc -O0",
+	"aarch64-linux-gnu-gcc -O2"};
 
 /* Links where a linker for the machine is at hand, and else looks at the object file through the symbols it has. */
 static bool build(const char *compiler, const char *dir)
@@ -102,7 +106,8 @@ static bool build(const char *compiler, const char *dir)
 
 	snprintf(command, sizeof(command),
 		"cd '%s' && rm -f a.so && %s -fPIC -shared -nostdlib -ffreestanding -o a.so a.c 2>/dev/null || "
-		"%s -fPIC -shared -nostdlib -ffreestanding -fuse-ld=lld -o a.so a.c 2>/dev/null", dir, compiler, compiler);
+		"%s -fPIC -shared -nostdlib -ffreestanding -fuse-ld=lld -o a.so a.c 2>/dev/null",
+		dir, compiler, compiler);
 	return system(command) == 0;
 }
 
@@ -121,7 +126,8 @@ static void check_build(const char *compiler, const char *path)
 			fail_msg("%s: %s is %d (%s), offset %d", compiler, expected[i].name, r,
 				r < 0 ? accessor_trouble(r) : "an answer", accessor.offset);
 		if (r == 0 && (accessor.offset != expected[i].offset || accessor.size_bytes != expected[i].size_bytes))
-			fail_msg("%s: %s is %d bytes at %d", compiler, expected[i].name, accessor.size_bytes, accessor.offset);
+			fail_msg("%s: %s is %d bytes at %d", compiler, expected[i].name, accessor.size_bytes,
+				accessor.offset);
 	}
 	elf_file_close(file);
 	close(fd);

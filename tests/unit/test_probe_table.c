@@ -92,14 +92,18 @@ static void reads_usdt_and_return(void **state)
 static void reads_events(void **state)
 {
 	static const char text[] =
-		"[probe \"all_reduce\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclAllReduce\nedge = call\nevent = op\n"
+		"[probe \"all_reduce\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclAllReduce\nedge = call\nevent "
+		"= op\n"
 		"family = nccl\nop = AllReduce\nmember = yes\n"
 		"args = count:reg(3) dtype:u32(4) comm:reg(6) stream:reg(7) member(6,ncclCommUserRank,4) "
 		"members:member(6,ncclCommCount,4,-8) member:member(6,ncclCommUserRank,4,4)\n"
-		"[probe \"init\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclCommInitRank\nedge = call\nevent = comm\n"
-		"args = comm:out(1,8) identity:hash(stack,128) digest(3,128) path(4,8,-16,24,4) path(4,1,2,8) cstring(4,32,0)\n"
+		"[probe \"init\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclCommInitRank\nedge = call\nevent = "
+		"comm\n"
+		"args = comm:out(1,8) identity:hash(stack,128) digest(3,128) path(4,8,-16,24,4) path(4,1,2,8) "
+		"cstring(4,32,0)\n"
 		"[probe \"open\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclGroupStart\nedge = open\n"
-		"[probe \"close\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclGroupEnd\nedge = close\nevent = group\n"
+		"[probe \"close\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclGroupEnd\nedge = close\nevent = "
+		"group\n"
 		"return = probe\n";
 	struct probe_table table = {0};
 	char error[512] = "";
@@ -154,9 +158,12 @@ static void forgets_other_machines(void **state)
 	char error[512] = "";
 
 	(void)state;
-	assert_int_equal(parse(&table, ROW "arch = x86_64\n[probe \"q\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\n"
-				       "arch = aarch64\n[probe \"r\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\n",
-				 error, sizeof(error)), 0);
+	assert_int_equal(
+		parse(&table,
+			ROW "arch = x86_64\n[probe \"q\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\n"
+			    "arch = aarch64\n[probe \"r\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\n",
+			error, sizeof(error)),
+		0);
 	assert_int_equal(table.count, 2);
 #if defined(__x86_64__)
 	assert_string_equal(table.probe[0].name, "p");
@@ -164,13 +171,15 @@ static void forgets_other_machines(void **state)
 	assert_string_equal(table.probe[0].name, "q");
 #endif
 	assert_string_equal(table.probe[1].name, "r");
-	assert_int_equal(parse(&table, "[probe \"r\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\narch = "
+	assert_int_equal(parse(&table,
+				 "[probe \"r\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\narch = "
 #if defined(__x86_64__)
-				       "aarch64\n",
+				 "aarch64\n",
 #else
-				       "x86_64\n",
+				 "x86_64\n",
 #endif
-				 error, sizeof(error)), 0);
+				 error, sizeof(error)),
+		0);
 	assert_int_equal(table.count, 1);
 	probe_table_free(&table);
 }
