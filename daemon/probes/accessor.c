@@ -55,14 +55,9 @@ void flow_set(struct flow *flow, unsigned reg, struct value value)
 struct value flow_load(const struct flow *flow, struct value address, unsigned size_bytes)
 {
 	if (address.kind == VALUE_ARG && address.arg == 1 && size_bytes <= 8)
-<<<<<<< HEAD
 		return (struct value){.kind = VALUE_MEMBER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
 	if (address.kind == VALUE_PART && size_bytes <= 8)
 		return (struct value){.kind = VALUE_INNER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
-=======
-		return (struct value){
-			.kind = VALUE_MEMBER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
->>>>>>> engine
 	for (unsigned i = 0; address.kind == VALUE_STACK && i < flow->slots; i++)
 		if (flow->slot[i].offset == address.offset && !flow->slot[i].escaped &&
 			flow->slot[i].size_bytes == size_bytes)

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a library keeps what its own accessor hands out. Layouts of a library's structures change with its version and
-<<<<<<< HEAD
  * its build, and are no part of its interface; a function that returns one of their members is. So the function's code is
  * read instead of guessing, in three shapes:
-=======
- * its build, and are no part of its interface; a function that returns one of their members is. So the function's code
- * is read instead of guessing, in two shapes:
->>>>>>> engine
  *
  *   return object->member;                 the object is the first argument, or `this` (also `return counter++`)
  *   *out = object->member; return ...;     out is the second argument

@@ -25,6 +25,7 @@ static const struct {
 
 struct accessor_answer {
 	const char *name;
+	bool is_part;
 	int error;
 	int32_t offset;
 };
@@ -260,15 +261,15 @@ static int find_usdt(struct finder *finder, const struct probe *probe, struct us
 	return count > (int)max ? (int)max : count;
 }
 
-static struct accessor_answer ask_accessor(struct finder *finder, const char *name)
+static struct accessor_answer ask_accessor(struct finder *finder, const char *name, bool is_part)
 {
-	struct accessor_answer answer = {.name = name};
+	struct accessor_answer answer = {.name = name, .is_part = is_part};
 	struct accessor accessor = {0};
 
 	for (unsigned i = 0; i < finder->answers; i++)
-		if (streq(finder->answer[i].name, name))
+		if (streq(finder->answer[i].name, name) && finder->answer[i].is_part == is_part)
 			return finder->answer[i];
-	answer.error = accessor_find(finder->file, name, &accessor);
+	answer.error = is_part ? accessor_find_part(finder->file, name, &accessor) : accessor_find(finder->file, name, &accessor);
 	answer.offset = accessor.offset;
 	if (finder->answers < ANSWERS_MAX)
 		finder->answer[finder->answers++] = answer;
@@ -281,13 +282,7 @@ static void find_members(struct finder *finder, size_t row)
 	const struct probe *probe = &finder->engine->table->probe[row];
 
 	for (unsigned i = 0; i < probe->accessors; i++) {
-<<<<<<< HEAD
-		struct accessor accessor;
-		int r = probe->accessor_is_part[i] ? accessor_find_part(finder->file, probe->accessor[i], &accessor)
-						   : accessor_find(finder->file, probe->accessor[i], &accessor);
-=======
-		struct accessor_answer answer = ask_accessor(finder, probe->accessor[i]);
->>>>>>> engine
+		struct accessor_answer answer = ask_accessor(finder, probe->accessor[i], probe->accessor_is_part[i]);
 
 		finder->member[row][i] = answer.offset;
 		if (answer.error == 0)

@@ -31,19 +31,9 @@ static const struct reader {
 	/* As a signed char is what the library's own hash takes it for; place.c knows where a char has no sign. */
 	{.name = "hash", .read = RT_READ_HASH, .rest = REST_BYTES, .words_min = 2, .words_max = 2, .is_signed = true},
 	{.name = "digest", .read = RT_READ_DIGEST, .rest = REST_BYTES, .words_min = 2, .words_max = 2},
-<<<<<<< HEAD
 	{.name = "member", .read = RT_READ_DEREF, .rest = REST_FUNCTION, .words_min = 3, .words_max = 6},
 	{.name = "part", .read = RT_READ_DEREF, .rest = REST_PART, .words_min = 3, .words_max = 6},
 	{.name = "cstring", .read = RT_READ_CSTRING, .rest = REST_OFFSETS, .words_min = 1, .words_max = 4, .is_text = true},
-=======
-	{.name = "member", .read = RT_READ_DEREF, .rest = REST_FUNCTION, .words_min = 3, .words_max = 4},
-	{.name = "cstring",
-		.read = RT_READ_CSTRING,
-		.rest = REST_OFFSETS,
-		.words_min = 1,
-		.words_max = 4,
-		.is_text = true},
->>>>>>> engine
 	{.name = "stdstring", .read = RT_READ_STDSTRING, .words_min = 1, .words_max = 1, .is_text = true},
 	{.name = "pystring", .read = RT_READ_PYSTRING, .words_min = 1, .words_max = 1, .is_text = true},
 	{.name = "pytuple", .read = RT_READ_PYTUPLE, .words_min = 1, .words_max = 1, .is_text = true},
@@ -159,13 +149,8 @@ static bool read_rest(struct probe *probe, const struct reader *reader, const ch
 		arg->size_bytes = (uint8_t)bytes;
 		return true;
 	case REST_FUNCTION:
-<<<<<<< HEAD
 	case REST_PART:
 		return read_member(probe, words, count, reader->rest == REST_PART);
-=======
-		return read_accessor(probe, words[0], &probe->accessor_of[i]) &&
-		       read_size(words[1], &arg->size_bytes) && (count < 3 || read_offset(words[2], &arg->offset[0]));
->>>>>>> engine
 	}
 	return false;
 }
