@@ -56,8 +56,15 @@ const struct comm_row *comm_rows_find(const struct comm_rows *comms, const char 
 	return NULL;
 }
 
+static void set_dirty(struct comm_rows *comms, struct comm_row *comm, bool dirty)
+{
+	comms->dirty += (size_t)dirty - (size_t)comm->dirty;
+	comm->dirty = dirty;
+}
+
 static void drop(struct comm_rows *comms, size_t i)
 {
+	set_dirty(comms, &comms->comm[i], false);
 	memmove(&comms->comm[i], &comms->comm[i + 1], (--comms->count - i) * sizeof(comms->comm[0]));
 }
 
@@ -99,7 +106,7 @@ void comm_rows_note(struct comm_rows *comms, const struct ops_communicator *told
 		*comm = (struct comm_row){.address = told->address, .since_ns = told->since_ns};
 		copy(comm->family, sizeof(comm->family), family);
 	}
-	comm->dirty = true;
+	set_dirty(comms, comm, true);
 	comm->freed = told->freed;
 	comm->member = told->member;
 	comm->members = told->members;
@@ -114,7 +121,7 @@ void comm_rows_note(struct comm_rows *comms, const struct ops_communicator *told
 
 struct comm_row *comm_rows_next(struct comm_rows *comms)
 {
-	for (size_t i = 0; i < comms->count; i++)
+	for (size_t i = 0; i < comms->count && comms->dirty; i++)
 		if (comms->comm[i].dirty)
 			return &comms->comm[i];
 	return NULL;
@@ -139,7 +146,7 @@ static void leave(struct comm_rows *comms, const struct comm_row *comm, struct s
 {
 	for (size_t i = 0; i < comms->count; i++)
 		if (&comms->comm[i] != comm && comms->comm[i].key == comm->key) {
-			comms->comm[i].dirty = true;
+			set_dirty(comms, &comms->comm[i], true);
 			return;
 		}
 	take_away(store, comm->key);
@@ -170,7 +177,7 @@ void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct 
 	if (comm->key && comm->key != key)
 		leave(comms, comm, store);
 	comm->key = key;
-	comm->dirty = false;
+	set_dirty(comms, comm, false);
 	(void)store_put(store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row));
 	if (comm->freed)
 		drop(comms, (size_t)(comm - comms->comm));

@@ -31,6 +31,7 @@ struct comm_row {
 struct comm_rows {
 	struct comm_row *comm;
 	size_t count, room;
+	size_t dirty; /* how many are: there is nothing to do after most calls */
 };
 
 /* Notes what the analyzer told. */

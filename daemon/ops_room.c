@@ -41,6 +41,7 @@ struct ops_room {
 	struct ops_counts ended_counts;
 	uint64_t drops; /* of the kernel, that the analyzers know of */
 	uint64_t idle_next_ns;
+	bool off; /* the level: what still comes in begins nothing */
 	struct rank_ops *ended[OPS_ROOM_ENDED];
 	unsigned ended_next;
 	size_t slots;
@@ -290,7 +291,7 @@ struct ops_room *ops_room_free(struct ops_room *room)
 
 void ops_room_device(struct ops_room *room, const struct rank *rank, const struct ops_device *device)
 {
-	struct rank_ops *slot = of_rank(room, rank);
+	struct rank_ops *slot = room->off ? NULL : of_rank(room, rank);
 
 	if (!slot)
 		return;
@@ -353,7 +354,10 @@ static void feed(struct context *context, const struct rank *rank, const struct 
 
 static void level(struct context *context, enum level level, bool on)
 {
-	if (level == LEVEL_L1 && !on && context->ops)
+	if (level != LEVEL_L1 || !context->ops)
+		return;
+	context->ops->off = !on;
+	if (!on)
 		end_all(context->ops);
 }
 
@@ -378,6 +382,9 @@ static void tick(struct context *context, uint64_t now_ns)
 		return;
 	room->idle_next_ns = now_ns + IDLE_NS;
 	tell_drops(room);
+	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
+		if (room->ended[i] && now_ns > room->ended[i]->ended_ns + OPS_ROOM_ENDED_NS)
+			room->ended[i] = rank_ops_free(room->ended[i]);
 	for (size_t i = 0; i < room->slots; i++) {
 		if (!room->slot[i])
 			continue;

@@ -8,7 +8,7 @@
  * daemon/ops_identifiers.def is asked, once. It answers with ops_room_identify(), at once or later; any number of times.
  *
  * A rank that ended is remembered by where it stood, so that its peers' wait can be put down to it: the newest
- * OPS_ROOM_ENDED of them, until a rank of the same number and job starts.
+ * OPS_ROOM_ENDED of them, for OPS_ROOM_ENDED_NS or until a rank of the same number and job starts.
  */
 #ifndef RANKTRACE_OPS_ROOM_H
 #define RANKTRACE_OPS_ROOM_H
@@ -17,6 +17,7 @@
 #include "daemon/call_rooms.h"
 
 #define OPS_ROOM_ENDED 32
+#define OPS_ROOM_ENDED_NS (3600 * NSEC_PER_SEC)
 #define OPS_ROOM_IN_CALL_MAX 1024 /* calls in flight that are shown */
 
 struct ops_room;

@@ -17,6 +17,8 @@ expect 3 'no daemon' query 'select 1'
 expect 2 '.' frobnicate
 e2e_start
 expect 0 'L0 on' status
+expect 0 'L1 is off' ops
+expect 2 'ranks as in' ops --rank 3-1
 expect 0 'L0: true' print
 expect 0 'L0' print L0
 expect 2 'level' set L9=true

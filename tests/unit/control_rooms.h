@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rooms that control requests ask (collectors, store, kernel, ranks, steps), for test_control.c only: a few answers
+ * The rooms that control requests ask (collectors, store, kernel, ranks, steps), for tests of requests: a few answers
  * that it can tell apart. Weak, so that they give way where a test links a whole room.
  */
 #ifndef RANKTRACE_TEST_CONTROL_ROOMS_H
 #define RANKTRACE_TEST_CONTROL_ROOMS_H
 
+#include "daemon/alloc_room.h"
 #include "daemon/collector.h"
 #include "daemon/kernel.h"
+#include "daemon/ops_look.h"
 #include "daemon/steps_room.h"
 #include "daemon/store.h"
 
@@ -87,6 +89,75 @@ __attribute__((weak)) bool steps_room_current(struct steps_room *room, const str
 	(void)rank;
 	*ret = (struct steps_open){.step = 30, .stage = "backward", .start_ns = 1};
 	return true;
+}
+
+__attribute__((weak)) void ops_room_counts(const struct ops_room *room, struct ops_room_counts *ret)
+{
+	(void)room;
+	*ret = (struct ops_room_counts){.rows = 77, .late = 5};
+}
+
+__attribute__((weak)) void alloc_room_counts(const struct alloc_room *room, struct alloc_room_counts *ret)
+{
+	(void)room;
+	*ret = (struct alloc_room_counts){.rows = 66};
+}
+
+__attribute__((weak)) const char *ops_room_seq_from(enum ops_seq_from from)
+{
+	return from == OPS_SEQ_INIT ? "init" : "other";
+}
+
+/* More than fits, with the longest of texts: ranks of two members a communicator. */
+__attribute__((weak)) int ops_look_new(struct ops_room *room, uint64_t now_ns, struct ops_look **ret)
+{
+	struct ops_look *look = calloc(1, sizeof(*look));
+
+	(void)room;
+	look->now_ns = now_ns;
+	look->members = OPS_LOOK_MEMBERS_MAX;
+	look->comms = look->members / 2;
+	look->member = calloc(look->members, sizeof(*look->member));
+	look->comm = calloc(look->comms, sizeof(*look->comm));
+	look->calls = OPS_ROOM_IN_CALL_MAX;
+	look->call = calloc(look->calls, sizeof(*look->call));
+	for (size_t i = 0; i < look->members; i++) {
+		struct ops_look_member *member = &look->member[i];
+		struct ops_standing *standing = &member->judged.standing;
+
+		member->judged.rank = (int32_t)(i % 8);
+		member->judged.pid = UINT32_MAX;
+		member->judged.missing = i == 1;
+		memset(member->job, 'j', sizeof(member->job) - 1);
+		memset(member->trouble, 't', sizeof(member->trouble) - 1);
+		memset(standing->communicator, 'c', sizeof(standing->communicator) - 1);
+		memset(standing->name, 'n', sizeof(standing->name) - 1);
+		memset(standing->entered.op, 'o', sizeof(standing->entered.op) - 1);
+		standing->entered.count = standing->entered.bytes = UINT64_MAX - 1;
+		standing->entered.seq = UINT64_MAX;
+		standing->completed = standing->entered;
+		standing->completed.bytes = OPS_UNKNOWN;
+	}
+	for (size_t i = 0; i < look->comms; i++) {
+		look->comm[i] = (struct ops_look_comm){.first = 2 * i, .members = 2, .verdict = {.here = 2, .members = 3}};
+		memset(look->comm[i].sentence, 's', sizeof(look->comm[i].sentence) - 1);
+	}
+	for (size_t i = 0; i < look->calls; i++) {
+		static const struct probe probe = {.family = "nccl", .op = "AllReduce"};
+
+		look->call[i] = (struct ops_room_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1};
+	}
+	*ret = look;
+	return 0;
+}
+
+__attribute__((weak)) struct ops_look *ops_look_free(struct ops_look *look)
+{
+	free(look->member);
+	free(look->comm);
+	free(look->call);
+	free(look);
+	return NULL;
 }
 
 #endif

@@ -42,6 +42,8 @@ static void serve(int ready)
 	context.store = (struct store *)&context;
 	context.ranks = (struct ranks *)&context;
 	context.steps = (struct steps_room *)&context;
+	context.ops = (struct ops_room *)&context;
+	context.allocs = (struct alloc_room *)&context;
 	context.collectors = (struct collectors *)&context;
 	if (control_open(&context, &context.control) < 0)
 		_exit(1);
@@ -225,6 +227,9 @@ static void test_status(void **state)
 	assert_int_equal(body->store->rows, 99);
 	assert_int_equal(body->self->ranks, 2);
 	assert_true(body->self->rss_bytes > 0);
+	assert_int_equal(body->operations->rows, 77);
+	assert_int_equal(body->operations->late, 5);
+	assert_int_equal(body->operations->allocations, 66);
 	response_free(response);
 	close(fd);
 }

@@ -284,6 +284,43 @@ static void test_unknown_is_not_judged(void **state)
 	ops_look_free(look);
 }
 
+/* A device record that is on its way when the level goes off begins nothing. */
+static void test_off_is_off(void **state)
+{
+	const struct ops_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
+		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS, .members = 4, .peer = -1};
+	struct ops_room_counts counts;
+
+	(void)state;
+	made(&ranks_here[0], 0xc0, 10 * MS);
+	call_rooms_level(&context, LEVEL_L2, false); /* another one's business */
+	ops_room_counts(context.ops, &counts);
+	assert_int_equal(counts.communicators, 1);
+	call_rooms_level(&context, LEVEL_L1, false);
+	ops_room_device(context.ops, &ranks_here[0], &device);
+	ops_room_counts(context.ops, &counts);
+	assert_int_equal(counts.communicators, 0);
+	call_rooms_level(&context, LEVEL_L1, true);
+	made(&ranks_here[0], 0xc0, 50 * MS);
+	ops_room_counts(context.ops, &counts);
+	assert_int_equal(counts.communicators, 1);
+}
+
+/* Communicators come and go, more than are followed at a time; each has its row. */
+static void test_many_communicators(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 3000; i++)
+		call_made(&ranks_here[0], &init, &(struct call_made){.start_ns = (10 + i) * MS, .end_ns = (11 + i) * MS,
+			WORDS(0x1000 + i * 16, 0x5000 + i, 0, 2)});
+	for (uint64_t i = 0; i < 3000; i++)
+		call_made(&ranks_here[0], &freed, &(struct call_made){.start_ns = (5000 + i) * MS, .end_ns = (5001 + i) * MS,
+			WORDS(0x1000 + i * 16)});
+	flush();
+	assert_query("select count(*), count(distinct communicator), sum(trouble is not null) from communicators", "3000|3000|0\n");
+	assert_true(query_int("select sum(freed) from communicators") >= OPS_COMMS_MAX);
+}
+
 /* Records that the kernel lost were perhaps calls: what is counted from here on may not be joined. */
 static void test_lost_records(void **state)
 {
@@ -327,6 +364,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_who_is_missing, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_who_has_ended, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_is_not_judged, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_off_is_off, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_many_communicators, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_lost_records, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_counts_outlive_ranks, setup, rooms_teardown),
 	};
