@@ -12,8 +12,8 @@
 
 #include "bpf/marker.h"
 
-#define BATCH_WAIT_NS 20000000ULL
-#define BATCH_QUIET_NS 2000000ULL
+#define BATCH_WAIT_NS 100000000ULL
+#define BATCH_QUIET_NS 20000000ULL /* a hit costs a step microseconds: a job of 400 steps a second pays 50 of them */
 
 /* What a batch says of a communicator before its first record. */
 struct batch_comm {
