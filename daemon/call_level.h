@@ -5,14 +5,17 @@
 
 #include "daemon/level.h"
 #include "daemon/probes/libraries.h"
+#include "daemon/probes/missing.h"
 
 struct call_level_sum {
 	enum level level;
 	bool on;
 	int error; /* of the first place that could not be attached */
-	unsigned probes, libraries, missing, refused;
-	size_t rows, ranks; /* of the level in the tables; on the node */
-	char names[256];    /* of rows whose symbol is missing */
+	unsigned probes, libraries, refused;
+	unsigned missing, unusable;                /* see probes/missing.h: without a reason, with one */
+	size_t rows, ranks;                        /* of the level in the tables; on the node */
+	char missing_names[MISSING_NAMES_BYTES];
+	char unusable_names[MISSING_NAMES_BYTES];
 };
 
 /* level and on are the caller's; adds up the rest. */

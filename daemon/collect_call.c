@@ -14,6 +14,7 @@
 #include "daemon/log.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/groups.h"
+#include "daemon/probes/missing.h"
 #include "daemon/ops_room.h"
 #include "daemon/probes/call_engine.h"
 #include "daemon/steps_room.h"
@@ -419,7 +420,7 @@ static void status_library(void *arg, struct library *library)
 {
 	struct collector_status *status = arg;
 	const struct attachment *attachment = library->owner_data;
-	const char *name, *reason;
+	const char *name;
 	int error;
 
 	if (!attachment) {
@@ -430,13 +431,29 @@ static void status_library(void *arg, struct library *library)
 	status->probes_attached += attachment_attached(attachment);
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
 		status->level_probes[level] += attachment_attached_level(attachment, level);
-		for (unsigned i = 0; (name = attachment_missing(attachment, level, i)); i++)
-			collector_note(status, "%s: symbol of '%s' not found in %s", level_name(level), name, library->path);
-		for (unsigned i = 0; (name = attachment_unusable(attachment, level, i, &reason)); i++)
-			collector_note(status, "%s: '%s' cannot be used in %s: %s", level_name(level), name, library->path, reason);
 		for (unsigned i = 0; (name = attachment_refused(attachment, level, i, &error)); i++)
 			collector_note(status, "%s: '%s' could not be attached in %s: %s", level_name(level), name, library->path,
 				       strerror(-error));
+	}
+}
+
+static void status_missing(struct libraries *libraries, struct collector_status *status)
+{
+	_cleanup_(missing_free) struct missing missing = {0};
+
+	if (missing_find(libraries, &missing) < 0)
+		collector_note(status, "no memory to tell which functions stay unseen");
+	for (size_t i = 0; i < missing.count; i++) {
+		const struct missing_thing *thing = &missing.thing[i];
+		const char *level = level_name(thing->probe->level), *path = thing->library->path;
+		char others[32] = "";
+
+		if (thing->others)
+			snprintf(others, sizeof(others), " nor in %u other%s", thing->others, thing->others == 1 ? "" : "s");
+		if (thing->reason)
+			collector_note(status, "%s: '%s' cannot be used in %s: %s", level, thing->probe->name, path, thing->reason);
+		else
+			collector_note(status, "%s: symbol of '%s' not found in %s%s", level, thing->probe->name, path, others);
 	}
 }
 
@@ -467,6 +484,8 @@ static void call_status(void *state, struct collector_status *ret)
 				       "from backward", call->watch[i].pid);
 	if (call->libraries)
 		libraries_each(call->libraries, status_library, ret);
+	if (call->libraries)
+		status_missing(call->libraries, ret);
 }
 
 const struct collector collector_call = {
