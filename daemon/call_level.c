@@ -79,3 +79,23 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 			sum->refused, strerror(-sum->error));
 	return 0;
 }
+
+void call_level_notes(struct libraries *libraries, struct collector_status *status)
+{
+	_cleanup_(missing_free) struct missing missing = {0};
+
+	if (missing_find(libraries, &missing) < 0)
+		collector_note(status, "no memory to tell which functions stay unseen");
+	for (size_t i = 0; i < missing.count; i++) {
+		const struct missing_thing *thing = &missing.thing[i];
+		const char *level = level_name(thing->probe->level), *path = thing->library->path;
+		char others[32] = "";
+
+		if (thing->others)
+			snprintf(others, sizeof(others), " nor in %u other%s", thing->others, thing->others == 1 ? "" : "s");
+		if (thing->reason)
+			collector_note(status, "%s: '%s' cannot be used in %s: %s", level, thing->probe->name, path, thing->reason);
+		else
+			collector_note(status, "%s: symbol of '%s' not found in %s%s", level, thing->probe->name, path, others);
+	}
+}

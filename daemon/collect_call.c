@@ -14,7 +14,6 @@
 #include "daemon/log.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/groups.h"
-#include "daemon/probes/missing.h"
 #include "daemon/ops_room.h"
 #include "daemon/probes/call_engine.h"
 #include "daemon/steps_room.h"
@@ -437,26 +436,6 @@ static void status_library(void *arg, struct library *library)
 	}
 }
 
-static void status_missing(struct libraries *libraries, struct collector_status *status)
-{
-	_cleanup_(missing_free) struct missing missing = {0};
-
-	if (missing_find(libraries, &missing) < 0)
-		collector_note(status, "no memory to tell which functions stay unseen");
-	for (size_t i = 0; i < missing.count; i++) {
-		const struct missing_thing *thing = &missing.thing[i];
-		const char *level = level_name(thing->probe->level), *path = thing->library->path;
-		char others[32] = "";
-
-		if (thing->others)
-			snprintf(others, sizeof(others), " nor in %u other%s", thing->others, thing->others == 1 ? "" : "s");
-		if (thing->reason)
-			collector_note(status, "%s: '%s' cannot be used in %s: %s", level, thing->probe->name, path, thing->reason);
-		else
-			collector_note(status, "%s: symbol of '%s' not found in %s%s", level, thing->probe->name, path, others);
-	}
-}
-
 static void call_status(void *state, struct collector_status *ret)
 {
 	struct call *call = state;
@@ -483,9 +462,9 @@ static void call_status(void *state, struct collector_status *ret)
 			collector_note(ret, "process %u: record_function cannot be read in its libtorch_python; its steps are derived "
 				       "from backward", call->watch[i].pid);
 	if (call->libraries)
-		libraries_each(call->libraries, status_library, ret);
+		call_level_notes(call->libraries, ret);
 	if (call->libraries)
-		status_missing(call->libraries, ret);
+		libraries_each(call->libraries, status_library, ret);
 }
 
 const struct collector collector_call = {
