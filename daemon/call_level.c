@@ -7,19 +7,12 @@
 static void sum_library(struct call_level_sum *sum, const struct attachment *attachment, unsigned before)
 {
 	unsigned probes = sum->on ? attachment_attached_level(attachment, sum->level) : before;
-	const char *name;
 	int error;
 
 	for (unsigned i = 0; attachment_refused(attachment, sum->level, i, &error); i++)
 		sum->refused++;
 	sum->probes += probes;
 	sum->libraries += probes > 0;
-	for (unsigned i = 0; (name = attachment_missing(attachment, sum->level, i)); i++) {
-		size_t used = strlen(sum->names);
-
-		sum->missing++;
-		snprintf(sum->names + used, sizeof(sum->names) - used, "%s%s", used ? ", " : "", name);
-	}
 }
 
 static void level_library(void *arg, struct library *library)
@@ -39,7 +32,13 @@ static void level_library(void *arg, struct library *library)
 
 void call_level_switch(struct libraries *libraries, struct call_level_sum *sum)
 {
+	_cleanup_(missing_free) struct missing missing = {0};
+
 	libraries_each(libraries, level_library, sum);
+	if (!sum->on || missing_find(libraries, &missing) < 0)
+		return;
+	sum->missing = missing_names(&missing, sum->level, false, sum->missing_names);
+	sum->unusable = missing_names(&missing, sum->level, true, sum->unusable_names);
 }
 
 static const char *plural(size_t n)
@@ -69,10 +68,34 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 	used = strlen(report);
 	if (sum->missing && used < report_size)
 		snprintf(report + used, report_size - used, "; %u symbol%s not found: %s", sum->missing,
-			plural(sum->missing), sum->names);
+			plural(sum->missing), sum->missing_names);
+	used = strlen(report);
+	if (sum->unusable && used < report_size)
+		snprintf(report + used, report_size - used, "; %u function%s cannot be used (see tracectl status): %s",
+			sum->unusable, plural(sum->unusable), sum->unusable_names);
 	used = strlen(report);
 	if (sum->refused && used < report_size)
 		snprintf(report + used, report_size - used, "; %u could not be attached (%s): see tracectl status",
 			sum->refused, strerror(-sum->error));
 	return 0;
+}
+
+void call_level_notes(struct libraries *libraries, struct collector_status *status)
+{
+	_cleanup_(missing_free) struct missing missing = {0};
+
+	if (missing_find(libraries, &missing) < 0)
+		collector_note(status, "no memory to tell which functions stay unseen");
+	for (size_t i = 0; i < missing.count; i++) {
+		const struct missing_thing *thing = &missing.thing[i];
+		const char *level = level_name(thing->probe->level), *path = thing->library->path;
+		char others[32] = "";
+
+		if (thing->others)
+			snprintf(others, sizeof(others), " nor in %u other%s", thing->others, thing->others == 1 ? "" : "s");
+		if (thing->reason)
+			collector_note(status, "%s: '%s' cannot be used in %s: %s", level, thing->probe->name, path, thing->reason);
+		else
+			collector_note(status, "%s: symbol of '%s' not found in %s%s", level, thing->probe->name, path, others);
+	}
 }

@@ -419,7 +419,7 @@ static void status_library(void *arg, struct library *library)
 {
 	struct collector_status *status = arg;
 	const struct attachment *attachment = library->owner_data;
-	const char *name, *reason;
+	const char *name;
 	int error;
 
 	if (!attachment) {
@@ -430,10 +430,6 @@ static void status_library(void *arg, struct library *library)
 	status->probes_attached += attachment_attached(attachment);
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
 		status->level_probes[level] += attachment_attached_level(attachment, level);
-		for (unsigned i = 0; (name = attachment_missing(attachment, level, i)); i++)
-			collector_note(status, "%s: symbol of '%s' not found in %s", level_name(level), name, library->path);
-		for (unsigned i = 0; (name = attachment_unusable(attachment, level, i, &reason)); i++)
-			collector_note(status, "%s: '%s' cannot be used in %s: %s", level_name(level), name, library->path, reason);
 		for (unsigned i = 0; (name = attachment_refused(attachment, level, i, &error)); i++)
 			collector_note(status, "%s: '%s' could not be attached in %s: %s", level_name(level), name, library->path,
 				       strerror(-error));
@@ -465,6 +461,8 @@ static void call_status(void *state, struct collector_status *ret)
 		if (call->watch[i].instance && call->watch[i].names_readable == 0)
 			collector_note(ret, "process %u: record_function cannot be read in its libtorch_python; its steps are derived "
 				       "from backward", call->watch[i].pid);
+	if (call->libraries)
+		call_level_notes(call->libraries, ret);
 	if (call->libraries)
 		libraries_each(call->libraries, status_library, ret);
 }

@@ -18,7 +18,7 @@ struct attachment {
 	const struct library *library;
 	struct places places;
 	bool used[PROBES_MAX];        /* by row: whether the group's choice is this row */
-	bool missing[PROBES_MAX];     /* by row: it names this library, and nothing stands in for it */
+	bool names[PROBES_MAX];       /* by row: whether it names this library */
 	int error[PLACES_MAX];        /* of the last try to attach the place */
 	bool on[LEVEL_MAX];
 	unsigned links;
@@ -159,20 +159,6 @@ const bool *attachment_found(const struct attachment *attachment)
 	return attachment->places.found;
 }
 
-/* A row is missing if it names this library, was not found, and no variant of its set is used in the group. */
-static bool is_missing(const struct attachment *attachment, const bool *group_used, size_t row)
-{
-	const struct probe_table *table = attachment->engine->table;
-	const struct probe *probe = &table->probe[row];
-
-	if (attachment->places.found[row] || !probe_matches_library(probe, attachment->library->base_name))
-		return false;
-	for (size_t i = 0; i < table->count && probe->set[0]; i++)
-		if (group_used[i] && streq(table->probe[i].set, probe->set))
-			return false;
-	return true;
-}
-
 void attachment_choose(struct attachment *attachment, const bool *group_found)
 {
 	const struct probe_table *table = attachment->engine->table;
@@ -181,7 +167,6 @@ void attachment_choose(struct attachment *attachment, const bool *group_found)
 
 	probe_table_choose(table, group_found, used);
 	for (size_t i = 0; i < table->count; i++) {
-		attachment->missing[i] = is_missing(attachment, used, i);
 		used[i] &= attachment->places.found[i];
 		changed |= used[i] != attachment->used[i];
 	}
@@ -203,6 +188,8 @@ int attachment_new(const struct attach_engine *engine, const struct library *lib
 		return -ENOMEM;
 	attachment->engine = engine;
 	attachment->library = library;
+	for (size_t i = 0; i < engine->table->count; i++)
+		attachment->names[i] = probe_matches_library(&engine->table->probe[i], library->base_name);
 	r = places_find(engine, library, &attachment->places);
 	if (r < 0) {
 		free(attachment);
@@ -244,26 +231,24 @@ unsigned attachment_attached_level(const struct attachment *attachment, enum lev
 	return sum;
 }
 
-const char *attachment_missing(const struct attachment *attachment, enum level level, unsigned i)
+const struct probe_table *attachment_table(const struct attachment *attachment)
 {
-	const struct probe_table *table = attachment->engine->table;
-
-	for (size_t k = 0; k < table->count; k++)
-		if (attachment->missing[k] && !attachment->places.trouble[k] && table->probe[k].level == level && i-- == 0)
-			return table->probe[k].name;
-	return NULL;
+	return attachment->engine->table;
 }
 
-const char *attachment_unusable(const struct attachment *attachment, enum level level, unsigned i, const char **ret_reason)
+bool attachment_names(const struct attachment *attachment, size_t row)
 {
-	const struct probe_table *table = attachment->engine->table;
+	return attachment->names[row];
+}
 
-	for (size_t k = 0; k < table->count; k++)
-		if (attachment->missing[k] && attachment->places.trouble[k] && table->probe[k].level == level && i-- == 0) {
-			*ret_reason = attachment->places.trouble[k];
-			return table->probe[k].name;
-		}
-	return NULL;
+bool attachment_uses(const struct attachment *attachment, size_t row)
+{
+	return attachment->used[row];
+}
+
+const char *attachment_trouble(const struct attachment *attachment, size_t row)
+{
+	return attachment->places.trouble[row];
 }
 
 const char *attachment_refused(const struct attachment *attachment, enum level level, unsigned i, int *ret_error)

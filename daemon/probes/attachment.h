@@ -54,7 +54,8 @@ struct attachment *attachment_free(struct attachment *attachment);
 const bool *attachment_found(const struct attachment *attachment);
 /*
  * Of the rows that this library has, uses those that are right in its group: the libraries that ranks map together with
- * it. group_found, by row, is what all of them have. A level that is on is attached anew if the choice changed.
+ * it. group_found, by row, is what all of them have. A level that is on is attached anew if the choice changed. What is
+ * then not seen, missing.h tells.
  */
 void attachment_choose(struct attachment *attachment, const bool *group_found);
 
@@ -65,13 +66,13 @@ int attachment_level(struct attachment *attachment, enum level level, bool on);
 /* Breakpoints in the kernel now: of all levels, of one. */
 unsigned attachment_attached(const struct attachment *attachment);
 unsigned attachment_attached_level(const struct attachment *attachment, enum level level);
-/* Rows of this level that name this library and were not found, as probe names; i from 0, NULL past the last. Rows of a
- * set of which another variant was found are not missing. */
-const char *attachment_missing(const struct attachment *attachment, enum level level, unsigned i);
-/* Rows of this level whose function is there and that cannot be used all the same, with the reason in words: an accessor
- * that says nothing. They are not among the missing ones. */
-const char *attachment_unusable(const struct attachment *attachment, enum level level, unsigned i, const char **ret_reason);
-/* Rows of this level that were found but could not be attached, with the error. */
+const struct probe_table *attachment_table(const struct attachment *attachment);
+/* Of a row of the table: whether it names this library; whether it was found here and is the right one of its set; why it
+ * cannot be used though its function is here, in words (an accessor that says nothing), or NULL. */
+bool attachment_names(const struct attachment *attachment, size_t row);
+bool attachment_uses(const struct attachment *attachment, size_t row);
+const char *attachment_trouble(const struct attachment *attachment, size_t row);
+/* Rows of this level that were found but could not be attached, with the error; i from 0, NULL past the last. */
 const char *attachment_refused(const struct attachment *attachment, enum level level, unsigned i, int *ret_error);
 bool attachment_has_set(const struct attachment *attachment, const char *set);
 

@@ -47,6 +47,8 @@
  *                                                  used of which all rows are found in the libraries that a rank maps. So
  *                                                  a variant may have several rows, in several libraries
  *   result  = yes                                  keep the return value (edge call)
+ *   optional = yes                                 not every version of the library has it: that it is not there is nothing
+ *                                                  to tell. Of a set, all rows must say so
  *   help    = one line
  * Unknown key, bad value, missing library/symbol, a text reader that is not the last or comes twice, a key that the edge
  * has no use for, a name twice in one file: refused with "FILE:LINE: sentence". Limits: PROBES_MAX rows, RT_CALL_ARGS_MAX
@@ -88,6 +90,7 @@ struct probe {
 	bool accessor_is_part[PROBE_ACCESSORS_MAX];
 	unsigned accessors;
 	uint8_t accessor_of[RT_CALL_ARGS_MAX]; /* which of them arg[i] needs, from 1; 0: none. Its offset is added to arg[i]'s last */
+	bool optional;               /* nobody is told where no library has it */
 	bool foreign;                /* for another machine than this one; never in a table */
 	char set[32];                /* "" if none */
 	uint8_t variant;             /* of the set, from 1 */

@@ -253,6 +253,11 @@ static int set_member(struct probe *probe, const char *value, char *error, size_
 	return set_spec_flag(probe, value, "member", RT_CALL_MEMBER, error, error_size);
 }
 
+static int set_optional(struct probe *probe, const char *value, char *error, size_t error_size)
+{
+	return set_flag(value, "optional", &probe->optional, error, error_size);
+}
+
 /* level and edge first: PROBE_KEY_LEVEL, PROBE_KEY_EDGE. */
 static const struct {
 	const char *key;
@@ -276,6 +281,7 @@ static const struct {
 	{"symbol_reg", set_symbol_reg},
 	{"set", set_set},
 	{"result", set_result},
+	{"optional", set_optional},
 	{"help", set_help},
 };
 

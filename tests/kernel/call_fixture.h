@@ -20,6 +20,7 @@
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/probes/call_engine.h"
+#include "daemon/probes/missing.h"
 #include "daemon/uprobe.h"
 #include "tests/kernel/call_target.h"
 
@@ -94,6 +95,17 @@ static inline void fixture_open(enum call_engine_mode mode, const char *table_te
 	assert_true(fixture.library.fd >= 0);
 	assert_int_equal(attachment_new(&fixture.attach, &fixture.library, &fixture.attachment), 0);
 	attachment_choose(fixture.attachment, attachment_found(fixture.attachment));
+}
+
+/* What a rank with this library alone misses; the caller's to free. */
+static inline struct missing fixture_missing(void)
+{
+	const struct library *library = &fixture.library;
+	struct missing missing = {0};
+
+	fixture.library.owner_data = fixture.attachment;
+	assert_int_equal(missing_add(&missing, &library, 1), 0);
+	return missing;
 }
 
 static inline void fixture_close(void)

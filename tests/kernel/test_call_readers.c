@@ -204,16 +204,16 @@ static void test_texts(void **arg)
 
 static void test_unclear_accessors_are_told(void **arg)
 {
-	const char *reason = NULL;
+	struct missing missing = fixture_missing();
 
 	(void)arg;
 	assert_int_equal(count_of("unclear").begins + count_of("nowhere").begins, 0);
-	assert_string_equal(attachment_unusable(fixture.attachment, LEVEL_L1, 0, &reason), "unclear");
-	assert_non_null(strstr(reason, "target_comm_unclear "));
-	assert_string_equal(attachment_unusable(fixture.attachment, LEVEL_L1, 1, &reason), "nowhere");
-	assert_string_equal(reason, "target_comm_absent is not in the library");
-	assert_null(attachment_unusable(fixture.attachment, LEVEL_L1, 2, &reason));
-	assert_null(attachment_missing(fixture.attachment, LEVEL_L1, 0));
+	assert_int_equal(missing.count, 2);
+	assert_string_equal(missing.thing[0].probe->name, "unclear");
+	assert_non_null(strstr(missing.thing[0].reason, "target_comm_unclear "));
+	assert_string_equal(missing.thing[1].probe->name, "nowhere");
+	assert_string_equal(missing.thing[1].reason, "target_comm_absent is not in the library");
+	missing_free(&missing);
 }
 
 static int run(void)

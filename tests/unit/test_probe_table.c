@@ -31,7 +31,7 @@ static void reads_every_key(void **state)
 		parse(&table,
 			"# c\n[probe \"all\"]\nlevel = L2\nlibrary = liba.so* libb.so\nsymbol = f g* h?\nedge = call\n"
 			"event = alloc\nargs = reg(1) deref(2,-8,4) s32(3) u32(6) cstring(4)\nresult = yes\n"
-			"symbols_all = yes\nhelp = a line\n",
+			"symbols_all = yes\noptional = yes\nhelp = a line\n",
 			error, sizeof(error)),
 		0);
 	assert_string_equal(error, "");
@@ -46,6 +46,7 @@ static void reads_every_key(void **state)
 	assert_int_equal(p->symbols, 3);
 	assert_string_equal(p->symbol[2], "h?");
 	assert_true(p->symbols_all);
+	assert_true(p->optional);
 	assert_int_equal(p->edge, RT_EDGE_CALL);
 	assert_int_equal(p->spec.edge, RT_EDGE_CALL);
 	assert_int_equal(p->spec.flags, RT_CALL_NEEDS_RETURN | RT_CALL_HAS_TEXT | RT_CALL_RESULT);
@@ -202,6 +203,7 @@ static const struct {
 	{"[probe \"p\"]\nset = a/17\n", "dir/x.conf:2: \"a/17\" is not a set"},
 	{"[probe \"p\"]\nsymbol_reg = 7\n", "dir/x.conf:2: \"7\" is no value of symbol_reg"},
 	{"[probe \"p\"]\nat = end\n", "dir/x.conf:2: \"end\" is no value of at"},
+	{"[probe \"p\"]\noptional = maybe\n", "dir/x.conf:2: \"maybe\" is no value of optional"},
 	{"[probe \"p\"]\nresult = maybe\n", "dir/x.conf:2: \"maybe\" is no value of result"},
 	{"[probe \"p\"]\nargs = reg(0)\n", "dir/x.conf:2: \"reg(0)\" has a number that is out of range"},
 	{"[probe \"p\"]\nargs = reg(9)\n", "dir/x.conf:2: \"reg(9)\" has a number that is out of range"},

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See missing.h. Asked when a level is switched and for the status, so a plain loop over ranks, libraries and rows will do. */
+#include "daemon/probes/attachment.h"
+#include "daemon/probes/missing.h"
+
+/* One rank's libraries, those that could be read. */
+struct room {
+	const struct library *const *library;
+	size_t count;
+	const struct probe_table *table;
+};
+
+static bool is_named(const struct room *room, size_t row)
+{
+	for (size_t i = 0; i < room->count; i++)
+		if (attachment_names(room->library[i]->owner_data, row))
+			return true;
+	return false;
+}
+
+static bool is_used(const struct room *room, size_t row)
+{
+	for (size_t i = 0; i < room->count; i++)
+		if (attachment_uses(room->library[i]->owner_data, row))
+			return true;
+	return false;
+}
+
+/* A row without a set is a whole of its own. */
+static bool is_same_set(const struct probe *a, const struct probe *b)
+{
+	return a == b || (a->set[0] && streq(a->set, b->set));
+}
+
+static bool is_same_variant(const struct probe *a, const struct probe *b)
+{
+	return is_same_set(a, b) && a->variant == b->variant;
+}
+
+/* Whether the question holds for every row of this row's variant. */
+static bool all_rows(const struct room *room, const struct probe *variant, bool (*question)(const struct room *room, size_t row))
+{
+	for (size_t i = 0; i < room->table->count; i++)
+		if (is_same_variant(variant, &room->table->probe[i]) && !question(room, i))
+			return false;
+	return true;
+}
+
+static bool any_variant(const struct room *room, const struct probe *of, bool (*question)(const struct room *room, size_t row))
+{
+	for (size_t i = 0; i < room->table->count; i++)
+		if (is_same_set(of, &room->table->probe[i]) && all_rows(room, &room->table->probe[i], question))
+			return true;
+	return false;
+}
+
+/* The row under whose name the set goes. */
+static const struct probe *name_of(const struct probe_table *table, const struct probe *of)
+{
+	const struct probe *best = of;
+
+	for (size_t i = 0; i < table->count; i++) {
+		const struct probe *probe = &table->probe[i];
+
+		if (is_same_set(of, probe) &&
+			(probe->variant < best->variant || (probe->variant == best->variant && probe < best)))
+			best = probe;
+	}
+	return best;
+}
+
+static bool is_optional(const struct probe_table *table, const struct probe *of)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (is_same_set(of, &table->probe[i]) && !table->probe[i].optional)
+			return false;
+	return true;
+}
+
+static bool names_any(const struct room *room, const struct library *library, const struct probe *of)
+{
+	for (size_t row = 0; row < room->table->count; row++)
+		if (is_same_set(of, &room->table->probe[row]) && attachment_names(library->owner_data, row))
+			return true;
+	return false;
+}
+
+static const char *trouble_of(const struct room *room, const struct library *library, const struct probe *of)
+{
+	for (size_t row = 0; row < room->table->count; row++)
+		if (is_same_set(of, &room->table->probe[row]) && attachment_trouble(library->owner_data, row))
+			return attachment_trouble(library->owner_data, row);
+	return NULL;
+}
+
+/* Where the thing should be: rather in a library that has it and tells why it cannot be used. */
+static void describe(const struct room *room, struct missing_thing *thing)
+{
+	for (size_t i = 0; i < room->count; i++) {
+		const char *trouble = trouble_of(room, room->library[i], thing->probe);
+
+		if (!names_any(room, room->library[i], thing->probe))
+			continue;
+		thing->others += thing->library != NULL;
+		if (!thing->library || (trouble && !thing->reason)) {
+			thing->library = room->library[i];
+			thing->reason = trouble;
+		}
+	}
+}
+
+static int keep(struct missing *missing, const struct missing_thing *thing)
+{
+	struct missing_thing *grown;
+
+	for (size_t i = 0; i < missing->count; i++)
+		if (missing->thing[i].probe == thing->probe && missing->thing[i].library == thing->library)
+			return 0;
+	grown = realloc(missing->thing, (missing->count + 1) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	missing->thing = grown;
+	missing->thing[missing->count++] = *thing;
+	return 0;
+}
+
+int missing_add(struct missing *missing, const struct library *const *library, size_t count)
+{
+	struct room room = {library, count, NULL};
+
+	if (count == 0)
+		return 0;
+	room.table = attachment_table(library[0]->owner_data);
+	for (size_t i = 0; i < room.table->count; i++) {
+		struct missing_thing thing = {.probe = &room.table->probe[i]};
+		int r;
+
+		if (name_of(room.table, thing.probe) != thing.probe || !any_variant(&room, thing.probe, is_named) ||
+			any_variant(&room, thing.probe, is_used))
+			continue;
+		describe(&room, &thing);
+		if (!thing.reason && is_optional(room.table, thing.probe))
+			continue;
+		r = keep(missing, &thing);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+struct collection {
+	size_t count;
+	const struct library *library[LIBRARIES_MAX];
+};
+
+static void collect(void *arg, struct library *library)
+{
+	struct collection *collection = arg;
+
+	if (library->owner_data && collection->count < LIBRARIES_MAX)
+		collection->library[collection->count++] = library;
+}
+
+/* Adds what the user of a library misses, unless an earlier library has told of it. */
+static int add_user(struct missing *missing, const struct collection *all, size_t from, int64_t instance, struct collection *own)
+{
+	own->count = 0;
+	for (size_t i = 0; i < from; i++)
+		if (library_used_by(all->library[i], instance))
+			return 0;
+	for (size_t i = from; i < all->count; i++)
+		if (library_used_by(all->library[i], instance))
+			own->library[own->count++] = all->library[i];
+	return missing_add(missing, own->library, own->count);
+}
+
+int missing_find(struct libraries *libraries, struct missing *ret)
+{
+	_cleanup_free_ struct collection *all = calloc(1, sizeof(*all)), *own = calloc(1, sizeof(*own));
+	struct missing missing = {0};
+	int r = 0;
+
+	if (!all || !own)
+		return -ENOMEM;
+	libraries_each(libraries, collect, all);
+	for (size_t i = 0; i < all->count; i++)
+		for (size_t k = 0; k < all->library[i]->users && r == 0; k++)
+			r = add_user(&missing, all, i, all->library[i]->user[k].instance, own);
+	if (r < 0) {
+		missing_free(&missing);
+		return r;
+	}
+	*ret = missing;
+	return 0;
+}
+
+void missing_free(struct missing *missing)
+{
+	free(missing->thing);
+	*missing = (struct missing){0};
+}
+
+/* Whether the thing is of this list and its name has not been met before in it. */
+static bool is_listed(const struct missing *missing, size_t i, enum level level, bool with_reason)
+{
+	const struct missing_thing *thing = &missing->thing[i];
+
+	if (thing->probe->level != level || !thing->reason == with_reason)
+		return false;
+	for (size_t k = 0; k < i; k++)
+		if (missing->thing[k].probe == thing->probe && !missing->thing[k].reason == !with_reason)
+			return false;
+	return true;
+}
+
+unsigned missing_names(const struct missing *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES])
+{
+	const size_t room = MISSING_NAMES_BYTES - sizeof(" and 4294967295 more");
+	unsigned count = 0, shown = 0;
+	size_t used = 0;
+
+	names[0] = 0;
+	for (size_t i = 0; i < missing->count; i++) {
+		const char *name = missing->thing[i].probe->name;
+
+		if (!is_listed(missing, i, level, with_reason))
+			continue;
+		/* Once one found no room, none does: what is shown is the first ones. */
+		if (shown == count++ && used + strlen(name) + 2 < room) {
+			used += (size_t)snprintf(names + used, MISSING_NAMES_BYTES - used, "%s%s", used ? ", " : "", name);
+			shown++;
+		}
+	}
+	if (shown < count)
+		snprintf(names + used, MISSING_NAMES_BYTES - used, " and %u more", count - shown);
+	return count;
+}
