@@ -18,9 +18,12 @@ static void take_fields(struct ops_entry *entry, const struct ops_event *event)
 		entry->dtype = ops_dtype(entry->comm->family, ops_value(event, OP_FIELD_DTYPE));
 }
 
-static bool device_will_tell(const struct ops_entry *entry)
+static bool device_may_tell(const struct ops *ops, const struct ops_entry *entry)
 {
-	return entry->comm->waits_device && !entry->captured && entry->count && entry->comm->members != 1 &&
+	const struct ops_comm *comm = entry->comm;
+	bool trial = comm->family->device && !comm->no_device && !ops->no_marker;
+
+	return (comm->waits_device || trial) && !entry->captured && entry->count && entry->comm->members != 1 &&
 	       !entry->word->operation->pieces && !ops_failed(entry->result);
 }
 
@@ -156,7 +159,9 @@ static void on_call(struct ops *ops, const struct ops_event *event)
 	}
 	if (comm->family->told_later && !comm->identity && !comm->told)
 		entry->waits |= WAIT_IDENTITY;
-	if (device_will_tell(entry))
+	if (ops_number_may_come(entry))
+		entry->waits |= WAIT_NUMBER;
+	if (device_may_tell(ops, entry))
 		ops_entry_waits_device(ops, entry);
 	ops_comm_tell(ops, comm);
 	ops_early_entry(ops, entry);

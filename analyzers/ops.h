@@ -21,6 +21,8 @@
  * OPS_SEQ_ATTACH may not be joined. INIT and MARKER are one numbering. A device record that is numbered higher than the
  * call that it belongs to says that records of calls were lost: the count goes on from it. Where the daemon knows of a
  * loss, ops_dropped() makes counted numbers OPS_SEQ_ATTACH until a record or the process group tells again.
+ * A row whose number would be OPS_SEQ_ATTACH waits OPS_NUMBER_NS for something that numbers it. If nothing did, its
+ * communicator is one that nothing numbers, and its later rows do not wait for that.
  *
  * Groups. A call made in a group (in_group) lasts until the group's closing call returns: its row waits for the
  * OPS_GROUP record of its thread. A group of one member is no group.
@@ -34,7 +36,9 @@
  * Device records are matched to calls of the same communicator: by number where both are known, else by operation, count
  * and time (the record's host_ns lies in the call, from its start to its group's end). A row waits for its device record
  * if its communicator has had one, at most OPS_WAIT_NS after the newest record and OPS_WAITING_MAX of them; a late one
- * then is counted, not reported. A device record that no call explains (attached in mid-run) makes no row; that of a
+ * then is counted, not reported. Records come in batches, so that many calls may come before the first one: rows of a
+ * communicator that has had none wait OPS_NUMBER_NS for it, unless one waited in vain before. Rows of a communicator that
+ * was freed wait OPS_FREED_WAIT_NS: the library hands over the last batch after that. A device record that no call explains (attached in mid-run) makes no row; that of a
  * recorded graph, whose launch is no call, makes one with seq 0, captured, device.
  *
  * In flight. A call that was entered and has not returned sends no record. The daemon reads the kernel's map of calls in
@@ -55,6 +59,8 @@
 #define OPS_RECENT 64           /* operations a communicator whose signature is remembered, to compare ranks */
 #define OPS_WAIT_NS 30000000000ULL
 #define OPS_IDENTIFY_NS 2000000000ULL /* a row waits that long for ops_identify(), if its family is told later */
+#define OPS_NUMBER_NS 2000000000ULL   /* what numbers a row, and a communicator's first device record, is waited for */
+#define OPS_FREED_WAIT_NS 5000000000ULL /* after its communicator's end, or a newer record of that */
 #define OPS_STUCK_NS 600000000000ULL  /* a row waits that long for its group's or its work's end */
 #define OPS_IN_CALL_MAX 256
 #define OPS_NAME_BYTES 64
@@ -98,7 +104,8 @@ struct ops_event {
 	const char *text;       /* name of a communicator, "" if none */
 };
 
-/* op "" or NULL: the record only tells of the communicator and that its operations will be recorded. */
+/* op "" or NULL: the record only tells of the communicator and that its operations will be recorded; with
+ * identity 0, that those of all communicators of the rank will be. */
 struct ops_device {
 	uint64_t identity;      /* of the communicator */
 	const char *name;       /* of the communicator, "" if none */

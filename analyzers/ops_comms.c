@@ -29,7 +29,7 @@ struct ops_comm *ops_comm_find(const struct ops *ops, const struct ops_family *f
 	return NULL;
 }
 
-static bool fits(const struct ops_comm *comm, const struct ops_device *device)
+bool ops_comm_fits(const struct ops_comm *comm, const struct ops_device *device)
 {
 	return comm->identity == device->identity &&
 	       (!comm->members || !device->members || comm->member == device->member);
@@ -43,7 +43,7 @@ struct ops_comm *ops_comm_by_identity(const struct ops *ops, const struct ops_de
 	OPS_EACH (link, ops_bucket(&ops->by_identity, device->identity)) {
 		struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, by_identity.link);
 
-		if (fits(comm, device) && (!best || comm->live > best->live))
+		if (ops_comm_fits(comm, device) && (!best || comm->live > best->live))
 			best = comm;
 	}
 	return best;
@@ -288,8 +288,10 @@ void ops_comm_freed(struct ops *ops, const struct ops_event *event)
 	struct ops_comm *comm = ops_comm_find(ops, ops_family(event->family), ops_value(event, OP_FIELD_COMM));
 
 	/* An end that comes after another one was made at the same address is the old one's. */
-	if (comm && comm->address && comm->since_ns <= event->start_ns)
-		ops_comm_retire(ops, comm);
+	if (!comm || !comm->address || comm->since_ns > event->start_ns)
+		return;
+	comm->freed_ns = ops->now_ns;
+	ops_comm_retire(ops, comm);
 }
 
 void ops_identify(struct ops *ops, const char *family, uint64_t address, uint64_t identity, const char *name,

@@ -62,6 +62,31 @@ static struct ops_entry *by_signature(
 	return NULL;
 }
 
+static struct ops_entry *of_comm(struct ops *ops, struct ops_comm *comm, const struct ops_device *device, uint64_t hash)
+{
+	struct ops_entry *entry = by_number(ops, comm, device, hash);
+
+	return entry ? entry : by_signature(ops, comm, device, hash);
+}
+
+/* A communicator that is gone may have the identity of one that lives. */
+static struct ops_entry *of_identified(
+	struct ops *ops, struct ops_comm *first, const struct ops_device *device, uint64_t hash)
+{
+	struct ops_entry *entry = of_comm(ops, first, device, hash);
+
+	if (entry)
+		return entry;
+	OPS_EACH (link, ops_bucket(&ops->by_identity, device->identity)) {
+		struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, by_identity.link);
+
+		entry = comm != first && ops_comm_fits(comm, device) ? of_comm(ops, comm, device, hash) : NULL;
+		if (entry)
+			return entry;
+	}
+	return NULL;
+}
+
 /* A communicator whose identity nothing else tells: the record of one of its calls does. */
 static struct ops_entry *of_unidentified(struct ops *ops, const struct ops_device *device, uint64_t hash)
 {
@@ -84,8 +109,22 @@ static struct ops_entry *of_unidentified(struct ops *ops, const struct ops_devic
 	return NULL;
 }
 
+/* Its first record, or the first one after a silence: rows that have been waiting to see whether one comes wait on. */
+static void device_tells(struct ops *ops, struct ops_comm *comm)
+{
+	OPS_EACH (link, &ops->waiting) {
+		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, age);
+
+		if (entry->comm == comm)
+			entry->trial = false;
+	}
+	comm->no_device = false;
+}
+
 static void note(struct ops *ops, struct ops_comm *comm, const struct ops_device *device)
 {
+	if (!comm->waits_device)
+		device_tells(ops, comm);
 	comm->waits_device = comm->family->device;
 	comm->device_ns = ops->now_ns;
 	if (!comm->members)
@@ -94,6 +133,21 @@ static void note(struct ops *ops, struct ops_comm *comm, const struct ops_device
 		ops_text(comm->name, sizeof(comm->name), device->name);
 		comm->dirty = true;
 	}
+}
+
+/* The rank has the library that makes them: each communicator waits for its first one as for any. */
+static void expect(struct ops *ops)
+{
+	OPS_EACH (link, &ops->live) {
+		struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, used);
+
+		if (comm->waits_device || comm->no_device || !comm->family->device)
+			continue;
+		device_tells(ops, comm);
+		comm->waits_device = true;
+	}
+	ops->marker = true;
+	ops->no_marker = false;
 }
 
 /* A launch of a recorded graph: there is no call. */
@@ -218,9 +272,13 @@ void ops_feed_device(struct ops *ops, const struct ops_device *device)
 	uint64_t hash;
 
 	ops->counts.events++;
-	if (!device->identity)
+	if (!device->identity) {
+		if (!device->op || !device->op[0])
+			expect(ops);
 		return;
+	}
 	ops->marker = true;
+	ops->no_marker = false;
 	comm = ops_comm_by_identity(ops, device);
 	if (comm)
 		note(ops, comm, device);
@@ -235,9 +293,9 @@ void ops_feed_device(struct ops *ops, const struct ops_device *device)
 	}
 	hash = ops_word_hash(device->op);
 	if (comm) {
-		entry = by_number(ops, comm, device, hash);
-		if (!entry)
-			entry = by_signature(ops, comm, device, hash);
+		entry = of_identified(ops, comm, device, hash);
+		if (entry && entry->comm != comm)
+			note(ops, entry->comm, device);
 	} else {
 		entry = of_unidentified(ops, device, hash);
 		if (entry) {

@@ -20,7 +20,7 @@
 #define OPS_WALK_MAX 512        /* rows looked at for one device record */
 
 /* What a row waits for. */
-enum { WAIT_GROUP = 1, WAIT_WORK = 2, WAIT_DEVICE = 4, WAIT_IDENTITY = 8, WAIT_CALLER = 16 };
+enum { WAIT_GROUP = 1, WAIT_WORK = 2, WAIT_DEVICE = 4, WAIT_IDENTITY = 8, WAIT_CALLER = 16, WAIT_NUMBER = 32 };
 
 #define OPS_RESULT_IN_PROGRESS 7 /* of NCCL's calls on a communicator that does not block: no failure */
 
@@ -58,14 +58,17 @@ struct ops_comm {
 	uint64_t seen_ns;            /* newest end of a call or its group */
 	enum ops_seq_from seq_from, p2p_from;
 	uint64_t last_seq;           /* of the newest collective */
+	uint64_t sure_seq;           /* the last one before ops_dropped() */
 	struct ops_signature *recent; /* ring of OPS_RECENT, made with the first collective */
 	uint64_t calls;              /* collectives, ever: recent[(calls - 1) % OPS_RECENT] is the newest */
 	struct ops_signature completed;
 	bool completion_known;
 	bool init_seen, library_identity, told; /* told: ops_identify() had its say */
 	bool waits_device;           /* device records are to be expected */
+	bool no_device, no_number;   /* a row waited in vain for a first device record, for a number */
 	bool graphs;                 /* calls were captured: the device's numbers are not the host's */
 	bool live, dirty;
+	uint64_t freed_ns;           /* 0: it was not */
 	uint64_t device_ns;          /* when the newest device record came */
 	uint64_t device_seq;         /* the highest number that a device record had */
 	uint64_t closing_ns;         /* a group with calls on it is being closed since; 0: none */
@@ -108,6 +111,7 @@ struct ops_entry {
 	uint32_t thread_id;
 	uint64_t stack_pointer;      /* at its entry, 0: not known */
 	bool p2p, captured, grouped, device, has_seq;
+	bool trial;                  /* its communicator has had no device record: waits for the first one */
 	bool left;                   /* by an exception, before it had a number: it makes no row */
 };
 
@@ -147,7 +151,7 @@ struct ops {
 	size_t n_waiting;
 	struct ops_hash number, signature, work, peer;
 	size_t peers;
-	bool marker;                 /* device records come from this rank */
+	bool marker, no_marker;      /* device records come from this rank; were waited for in vain */
 	struct ops_word word[OPS_WORDS_MAX];
 	size_t words;
 	struct ops_early early[OPS_EARLY_MAX];
@@ -196,6 +200,7 @@ void ops_text(char *ret, size_t size, const char *text);
 struct ops_comm *ops_comm_of(struct ops *ops, const struct ops_event *event);
 struct ops_comm *ops_comm_find(const struct ops *ops, const struct ops_family *family, uint64_t address);
 struct ops_comm *ops_comm_by_identity(const struct ops *ops, const struct ops_device *device);
+bool ops_comm_fits(const struct ops_comm *comm, const struct ops_device *device);
 void ops_comm_made(struct ops *ops, const struct ops_event *event);
 void ops_comm_freed(struct ops *ops, const struct ops_event *event);
 void ops_comm_identity(struct ops *ops, struct ops_comm *comm, uint64_t identity, const char *source);
@@ -213,6 +218,8 @@ uint64_t ops_number_key(const struct ops_comm *comm, uint64_t seq);
 void ops_number_forget(struct ops *ops, struct ops_comm *comm);
 void ops_number_group(struct ops *ops, const struct ops_event *event);
 void ops_number_device(struct ops *ops, struct ops_entry *entry, uint64_t seq);
+/* Its number may be told later. */
+bool ops_number_may_come(const struct ops_entry *entry);
 /* Keeps the newest collective's signature. */
 void ops_remember(struct ops_entry *entry);
 

@@ -125,6 +125,23 @@ static void renumber(struct ops *ops, struct ops_comm *comm, uint64_t from_seq, 
 		shift(&comm->completed.seq, delta);
 	shift(&comm->last_seq, delta);
 	comm->seq_from = from;
+	comm->sure_seq = 0;
+	comm->no_number = false;
+	/* The caller holds the communicator. */
+	OPS_EACH (link, &ops->waiting) {
+		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, age);
+
+		if (entry->comm == comm && entry->waits & WAIT_NUMBER)
+			ops_entry_done(ops, entry, WAIT_NUMBER);
+	}
+}
+
+bool ops_number_may_come(const struct ops_entry *entry)
+{
+	const struct ops_comm *comm = entry->comm;
+
+	return comm->seq_from == OPS_SEQ_ATTACH && !comm->no_number && !comm->family->works && !entry->p2p &&
+	       !ops_failed(entry->result);
 }
 
 void ops_number_group(struct ops *ops, const struct ops_event *event)
@@ -138,8 +155,8 @@ void ops_number_group(struct ops *ops, const struct ops_event *event)
 		comm->calls - thread->last_call >= OPS_RECENT)
 		return;
 	old = comm->recent[(thread->last_call - 1) % OPS_RECENT].seq;
-	if (comm->seq_from == OPS_SEQ_ATTACH)
-		renumber(ops, comm, 0, seq - old, OPS_SEQ_GROUP);
+	if (comm->seq_from == OPS_SEQ_ATTACH && old > comm->sure_seq)
+		renumber(ops, comm, comm->sure_seq + 1, seq - old, OPS_SEQ_GROUP);
 	else if (comm->seq_from == OPS_SEQ_GROUP && seq != old)
 		renumber(ops, comm, old, seq - old, OPS_SEQ_GROUP);
 }
@@ -151,8 +168,11 @@ void ops_number_device(struct ops *ops, struct ops_entry *entry, uint64_t seq)
 	if (entry->p2p || entry->has_seq || entry->grouped || entry->waits & WAIT_GROUP || comm->graphs || !seq ||
 		seq > INT64_MAX)
 		return;
+	/* That of a call before the loss says nothing of those after it. */
+	if (comm->seq_from == OPS_SEQ_ATTACH && entry->seq <= comm->sure_seq)
+		return;
 	if (comm->seq_from == OPS_SEQ_ATTACH || comm->seq_from == OPS_SEQ_GROUP)
-		renumber(ops, comm, 0, seq - entry->seq, OPS_SEQ_MARKER);
+		renumber(ops, comm, comm->sure_seq + 1, seq - entry->seq, OPS_SEQ_MARKER);
 	else if (seq > entry->seq)
 		renumber(ops, comm, entry->seq, seq - entry->seq, OPS_SEQ_MARKER);
 }
@@ -163,6 +183,8 @@ void ops_dropped(struct ops *ops)
 		struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, used);
 
 		comm->p2p_from = OPS_SEQ_ATTACH;
+		if (comm->seq_from != OPS_SEQ_ATTACH)
+			comm->sure_seq = comm->last_seq;
 		if (comm->seq_from != OPS_SEQ_LIBRARY)
 			comm->seq_from = OPS_SEQ_ATTACH;
 	}

@@ -103,6 +103,7 @@ void ops_entry_waits_work(struct ops *ops, struct ops_entry *entry, uint64_t wor
 void ops_entry_waits_device(struct ops *ops, struct ops_entry *entry)
 {
 	entry->waits |= WAIT_DEVICE;
+	entry->trial = !entry->comm->waits_device;
 	if (!entry->p2p)
 		ops_hash_put(&ops->number, &entry->number, ops_number_key(entry->comm, entry->seq));
 	ops_hash_put(&ops->signature, &entry->signature,
@@ -147,10 +148,24 @@ static bool past(uint64_t since_ns, uint64_t wait_ns, uint64_t now_ns)
 	return now_ns > since_ns && now_ns - since_ns > wait_ns;
 }
 
+static bool device_is_overdue(const struct ops *ops, const struct ops_entry *entry)
+{
+	const struct ops_comm *comm = entry->comm;
+	uint64_t since_ns = entry->fed_ns;
+
+	if (entry->trial)
+		return comm->no_device || past(ops_max(since_ns, comm->freed_ns), OPS_NUMBER_NS, ops->now_ns);
+	if (comm->freed_ns)
+		return past(ops_max(comm->device_ns, comm->freed_ns), OPS_FREED_WAIT_NS, ops->now_ns);
+	/* The device has not come so far while it does what was called before. */
+	if (comm->device_ns > since_ns && (entry->p2p || entry->seq > comm->device_seq))
+		since_ns = comm->device_ns;
+	return past(since_ns, OPS_WAIT_NS, ops->now_ns);
+}
+
 /* Which of its waits have been long enough. */
 static unsigned overdue(const struct ops *ops, const struct ops_entry *entry)
 {
-	const struct ops_comm *comm = entry->comm;
 	uint64_t now_ns = ops->now_ns, since_ns = entry->fed_ns;
 	uint64_t work_ns = ops_linked(&entry->by_work.link) ? OPS_STUCK_NS : OPS_WAIT_NS;
 	unsigned waits = 0;
@@ -161,12 +176,24 @@ static unsigned overdue(const struct ops *ops, const struct ops_entry *entry)
 		waits |= WAIT_GROUP;
 	if (past(since_ns, work_ns, now_ns))
 		waits |= WAIT_WORK;
-	/* The device has not come so far while it does what was called before. */
-	if (comm->device_ns > since_ns && (entry->p2p || entry->seq > comm->device_seq))
-		since_ns = comm->device_ns;
-	if (past(since_ns, OPS_WAIT_NS, now_ns))
+	if (entry->comm->no_number || past(since_ns, OPS_NUMBER_NS, now_ns))
+		waits |= WAIT_NUMBER;
+	if (device_is_overdue(ops, entry))
 		waits |= WAIT_DEVICE;
 	return waits & entry->waits;
+}
+
+/* No records any more, or none ever: the next calls need not wait until one comes. */
+static void waited_in_vain(struct ops *ops, const struct ops_entry *entry, unsigned waits)
+{
+	struct ops_comm *comm = entry->comm;
+
+	comm->no_number |= (waits & WAIT_NUMBER) != 0;
+	if (waits & WAIT_DEVICE && past(comm->device_ns, entry->trial ? 0 : OPS_WAIT_NS, ops->now_ns)) {
+		comm->waits_device = false;
+		comm->no_device = true;
+		ops->no_marker = !ops->marker;
+	}
 }
 
 void ops_rows_idle(struct ops *ops)
@@ -177,9 +204,7 @@ void ops_rows_idle(struct ops *ops)
 
 		if (!waits)
 			continue;
-		/* No records any more: the next calls need not wait until one comes. */
-		if (waits & WAIT_DEVICE && past(entry->comm->device_ns, OPS_WAIT_NS, ops->now_ns))
-			entry->comm->waits_device = false;
+		waited_in_vain(ops, entry, waits);
 		if (waits & WAIT_GROUP) {
 			ops->counts.lost++;
 			ops_unlink(&entry->member);

@@ -108,7 +108,7 @@ static const char *now_text(const Ranktrace__OpsMember *m, char buffer[POINT_BYT
 		snprintf(buffer, POINT_BYTES, "DIFFERS, last call %s ago",
 			out_duration(m->entered ? m->entered->ago_ns : 0, lasting));
 	else if (m->in_call)
-		snprintf(buffer, POINT_BYTES, "in the call for %s", out_duration(m->in_call_ns, lasting));
+		snprintf(buffer, POINT_BYTES, "in the call%s", out_for(m->in_call_ns, lasting));
 	else if (!m->entered)
 		snprintf(buffer, POINT_BYTES, "-");
 	else if (m->completion_known && m->entered->seq > done)
@@ -179,8 +179,8 @@ static void print_calls(const Ranktrace__OpsBody *body)
 		const Ranktrace__OpsCall *c = body->calls[i];
 		char *family = out_clean(c->family), *op = out_clean(c->op), lasting[OUT_BYTES];
 
-		printf("  rank %d, process %u, thread %u: %s%s%s for %s\n", c->rank, c->pid, c->thread_id, family,
-			*family ? " " : "", op, out_duration(c->for_ns, lasting));
+		printf("  rank %d, process %u, thread %u: %s%s%s%s\n", c->rank, c->pid, c->thread_id, family,
+			*family ? " " : "", op, out_for(c->for_ns, lasting));
 		free(family);
 		free(op);
 	}

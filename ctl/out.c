@@ -105,6 +105,14 @@ const char *out_duration(uint64_t ns, char buffer[OUT_BYTES])
 	return buffer;
 }
 
+const char *out_for(uint64_t ns, char buffer[OUT_BYTES])
+{
+	char lasting[OUT_BYTES];
+
+	snprintf(buffer, OUT_BYTES, "%s%.20s", ns < 1000 ? "" : " for ", ns < 1000 ? "" : out_duration(ns, lasting));
+	return buffer;
+}
+
 const char *out_size(uint64_t bytes, char buffer[OUT_BYTES])
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

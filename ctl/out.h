@@ -17,6 +17,8 @@ json_t *out_json_optional(const char *text);
 
 /* "3 h 12 min", "1.25 s", "830 us" */
 const char *out_duration(uint64_t ns, char buffer[OUT_BYTES]);
+/* " for 1.25 s"; "" where it has just begun */
+const char *out_for(uint64_t ns, char buffer[OUT_BYTES]);
 /* "12.3 MiB" */
 const char *out_size(uint64_t bytes, char buffer[OUT_BYTES]);
 /* "1,234,567" */

@@ -243,6 +243,7 @@ static void ask_library(void *arg, struct library *library)
 static void scan(struct marker *marker, struct watch *watch, uint64_t now_ns)
 {
 	struct library_question question = {.instance = watch->instance};
+	const struct rank *rank = ranks_by_pid(marker->context->ranks, watch->pid);
 	bool eager = now_ns - watch->since_ns < SCAN_EAGER_NS;
 
 	watch->next_scan_ns = now_ns + (eager ? SCAN_FIRST_NS : marker->context->config.scan_interval_ns);
@@ -250,6 +251,9 @@ static void scan(struct marker *marker, struct watch *watch, uint64_t now_ns)
 		return;
 	libraries_each(marker->libraries, ask_library, &question);
 	watch->has_library = question.marker;
+	/* Rows wait for their times from now on, and not only from when the first batch has come. */
+	if (rank && question.marker)
+		ops_room_device(marker->context->ops, rank, &(struct ops_device){.peer = -1});
 	if (!question.nccl)
 		watch->nccl_since_ns = 0;
 	else if (!watch->nccl_since_ns)

@@ -94,6 +94,15 @@ static inline int done(void **state)
 	return 0;
 }
 
+/* Time passes, enough that what waited in vain for a first device record or a number goes out. `now` stays. */
+static inline void wait_in_vain(void)
+{
+	static uint64_t passed_ns;
+
+	passed_ns += OPS_NUMBER_NS + SECOND;
+	ops_idle(ops, now + passed_ns);
+}
+
 static inline void set(struct ops_event *event, enum op_field field, uint64_t value)
 {
 	event->present |= 1u << field;
@@ -166,6 +175,18 @@ static inline void init(const char *family, uint64_t comm, uint64_t identity, ui
 static inline struct ops_event all_reduce(uint64_t count)
 {
 	return sized(call("nccl", "AllReduce", 0xa0, 0xabc), count, 7);
+}
+
+/* The rank is known as one that has no marker library: rows do not wait to see whether a device record comes. */
+static inline void start_without_marker(void)
+{
+	start();
+	feed(sized(call("nccl", "AllReduce", 0xdead, 0xdead), 1, 7));
+	wait_in_vain();
+	feed(of_kind(call("nccl", "", 0xdead, 0), OPS_COMM_FREE));
+	assert_int_equal(n_rows, 1);
+	n_rows = n_comms = 0;
+	now = 1000;
 }
 
 /* A device record of the call that ended last, 100 ns long. */

@@ -5,7 +5,7 @@
 static void the_life_of_a_communicator(void **state)
 {
 	(void)state;
-	start();
+	start_without_marker();
 	init("nccl", 0xa0, 0, 1, 4);
 	assert_int_equal(n_comms, 1);
 	assert_string_equal(comms[0].communicator, "");
@@ -37,6 +37,7 @@ static void the_life_of_a_communicator(void **state)
 	feed(of_kind(call("nccl", "", 0xa0, 0), OPS_COMM_FREE));
 	assert_true(comms[n_comms - 1].row.freed);
 	feed(all_reduce(1));
+	wait_in_vain();
 	assert_int_equal(rows[3].row.seq_from, OPS_SEQ_ATTACH);
 	assert_int_equal(rows[3].row.seq, 1);
 }
@@ -46,7 +47,7 @@ static void a_group_is_one_event_with_members(void **state)
 	struct ops_event close;
 
 	(void)state;
-	start();
+	start_without_marker();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed(grouped(all_reduce(10)));
 	feed(grouped(all_reduce(20)));
@@ -97,7 +98,7 @@ static struct ops_event p2p(const char *op, uint32_t peer)
 static void both_sides_number_a_pair_alike(void **state)
 {
 	(void)state;
-	start();
+	start_without_marker();
 	init("nccl", 0xa0, 0xabc, 0, 4);
 	feed(p2p("Send", 1));
 	feed(p2p("Recv", 1));
@@ -116,7 +117,7 @@ static void both_sides_number_a_pair_alike(void **state)
 	assert_int_equal(rows[4].row.seq, 1);
 	assert_int_equal(rows[5].row.seq, 1);
 	assert_int_equal(rows[6].row.seq, 1); /* collectives are counted on their own */
-	start();
+	start_without_marker();
 	feed(p2p("Send", 1));
 	assert_int_equal(rows[0].row.seq_from, OPS_SEQ_ATTACH);
 	feed(with(call("nccl", "Send", 0xa0, 0xabc), OP_FIELD_PEER, UINT64_MAX));
@@ -237,11 +238,12 @@ static void rows_wait_for_the_identity_a_bounded_time(void **state)
 static void an_address_used_again_is_another_communicator(void **state)
 {
 	(void)state;
-	start();
+	start_without_marker();
 	init("nccl", 0xa0, 0, 0, 2);
 	feed(all_reduce(1));
 	feed(all_reduce(1));
 	feed(sized(call("nccl", "AllReduce", 0xa0, 0xdef), 1, 7)); /* neither the end nor the init was seen */
+	wait_in_vain();
 	assert_string_equal(rows[2].communicator, "0000000000000def");
 	assert_true(comms[n_comms - 1].row.number > comms[0].row.number);
 	assert_int_equal(rows[2].row.seq, 1);
@@ -308,7 +310,7 @@ static void recorded_and_failed_calls_are_told_apart(void **state)
 	struct ops_event event;
 
 	(void)state;
-	start();
+	start_without_marker();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed(with(of_kind(call("", "", 0, 0), OPS_CAPTURE), OP_FIELD_STREAM, 5));
 	feed(all_reduce(1));
@@ -337,13 +339,16 @@ static void numbers_from_the_process_group(void **state)
 	struct ops_event seq;
 
 	(void)state;
-	start();
+	start_without_marker();
 	feed(all_reduce(1));
 	feed(all_reduce(1));
 	seq = with(of_kind(call("nccl", "", 0, 0), OPS_GROUP_SEQ), OP_FIELD_SEQ, 118);
 	feed(seq);
 	feed(all_reduce(1));
-	assert_int_equal(rows[1].row.seq_from, OPS_SEQ_ATTACH);
+	/* The first calls, too, though their number came later than they did. */
+	assert_int_equal(rows[0].row.seq, 117);
+	assert_int_equal(rows[1].row.seq, 118);
+	assert_int_equal(rows[1].row.seq_from, OPS_SEQ_GROUP);
 	assert_int_equal(rows[2].row.seq, 119);
 	assert_int_equal(rows[2].row.seq_from, OPS_SEQ_GROUP);
 	assert_int_equal(standing(0).entered.seq, 119);
@@ -359,13 +364,51 @@ static void numbers_from_the_process_group(void **state)
 	assert_int_equal(rows[5].row.seq, 2);
 	ops_dropped(ops);
 	feed(sized(call("nccl", "AllReduce", 0xb0, 0xbbb), 1, 7));
-	assert_int_equal(rows[6].row.seq_from, OPS_SEQ_ATTACH);
+	assert_int_equal(n_rows, 6);
+	feed(seq);
+	assert_int_equal(n_rows, 7);
+	assert_int_equal(rows[6].row.seq, 118);
+	assert_int_equal(rows[6].row.seq_from, OPS_SEQ_GROUP);
+	ops_dropped(ops);
+	feed(sized(call("nccl", "AllReduce", 0xb0, 0xbbb), 1, 7));
+	wait_in_vain();
+	assert_int_equal(rows[7].row.seq_from, OPS_SEQ_ATTACH);
+}
+
+static void what_nothing_numbers_is_waited_for_once(void **state)
+{
+	(void)state;
+	start_without_marker();
+	feed(all_reduce(1));
+	assert_int_equal(standing(0).entered.seq, 1); /* at once */
+	ops_idle(ops, now + OPS_NUMBER_NS / 2);
+	feed(all_reduce(1));
+	assert_int_equal(n_rows, 0);
+	wait_in_vain();
+	assert_int_equal(n_rows, 2);
+	assert_int_equal(rows[1].row.seq, 2);
+	assert_int_equal(rows[1].row.seq_from, OPS_SEQ_ATTACH);
+	feed(all_reduce(1));
+	assert_int_equal(n_rows, 3);
+	ops_dropped(ops); /* that it is not known is known */
+	feed(all_reduce(1));
+	assert_int_equal(n_rows, 4);
+	/* Something does after all: later ones wait again where their number is in doubt. */
+	feed(with(of_kind(call("nccl", "", 0, 0), OPS_GROUP_SEQ), OP_FIELD_SEQ, 40));
+	feed(all_reduce(1));
+	assert_int_equal(rows[4].row.seq, 41);
+	ops_dropped(ops);
+	feed(all_reduce(1));
+	assert_int_equal(n_rows, 5);
+	ops_end(ops); /* nothing waits beyond that */
+	assert_int_equal(n_rows, 6);
+	assert_int_equal(rows[5].row.seq_from, OPS_SEQ_ATTACH);
 }
 
 static void many_communicators_and_threads(void **state)
 {
 	(void)state;
-	start();
+	start_without_marker();
 	for (uint64_t i = 1; i <= 100; i++)
 		init("nccl", i * 64, i, 0, 2);
 	for (uint64_t n = 1; n <= 50; n++) {
@@ -391,7 +434,7 @@ static void hostile_values(void **state)
 	struct ops_event event;
 
 	(void)state;
-	start();
+	start_without_marker();
 	memset(text, 0xff, sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
 	init("nccl", 0xa0, 0xabc, 7, 3); /* no member of three */
@@ -419,6 +462,7 @@ static void hostile_values(void **state)
 		event = call(NULL, text, 0, 0);
 		feed(event);
 	}
+	wait_in_vain();
 	assert_string_equal(rows[n_rows - 1].op, "other");
 	assert_string_equal(rows[n_rows - 1].communicator, "");
 	event = all_reduce(1);
@@ -442,6 +486,7 @@ int main(void)
 		cmocka_unit_test(splits_and_failed_inits),
 		cmocka_unit_test(recorded_and_failed_calls_are_told_apart),
 		cmocka_unit_test(numbers_from_the_process_group),
+		cmocka_unit_test(what_nothing_numbers_is_waited_for_once),
 		cmocka_unit_test(many_communicators_and_threads),
 		cmocka_unit_test(hostile_values),
 	};

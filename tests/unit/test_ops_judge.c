@@ -280,6 +280,7 @@ static void a_group_that_is_not_closed_is_entered(void **state)
 	on(0, close);
 	judge(1);
 	assert_int_equal(judged[0].standing.in_call_ns, 0);
+	ops_end(rank_ops[0]);
 	assert_int_equal(n_rows, 2);
 }
 
