@@ -66,8 +66,10 @@ struct ops_entry *ops_entry_new(struct ops *ops)
 	struct ops_entry *entry;
 
 	if (ops->n_waiting >= OPS_WAITING_MAX) {
-		ops->counts.not_waited++;
-		out(ops, OPS_CONTAINER(ops->waiting.next, struct ops_entry, age));
+		entry = OPS_CONTAINER(ops->waiting.next, struct ops_entry, age);
+		/* What waits for something that may well not exist has lost nothing that is known of. */
+		ops->counts.not_waited += (entry->waits & ~(WAIT_NUMBER | (entry->trial ? WAIT_DEVICE : 0u))) != 0;
+		out(ops, entry);
 	}
 	if (ops_list_empty(&ops->spare)) {
 		entry = malloc(sizeof(*entry));

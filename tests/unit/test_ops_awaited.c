@@ -44,6 +44,13 @@ static void calls_before_the_first_record_wait_for_theirs(void **state)
 	feed_device((struct ops_device){.peer = -1}); /* told again: no reason to believe it more */
 	feed(all_reduce(3));
 	assert_int_equal(n_rows, 2);
+	/* More than may wait for what may not exist at all: nothing to complain of. */
+	start();
+	init("nccl", 0xa0, 0xabc, 0, 2);
+	for (uint64_t i = 0; i < OPS_WAITING_MAX + 10; i++)
+		feed(all_reduce(1));
+	assert_int_equal(n_rows, 10);
+	assert_int_equal(counts().not_waited, 0);
 	/* None came: nobody waits for a first one any more, on no communicator of the rank. */
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
