@@ -171,7 +171,7 @@ if wants cost; then
 		echo "== cost: $shape"
 		case $shape in
 		launch) sizes=(--rounds "${ROUNDS:-30}" --steps 40) ;;
-		compute) sizes=(--rounds $((${ROUNDS:-30} / 2)) --steps 8 --settle 2 --warmup 5 --profiler-rounds 2) ;;
+		compute) sizes=(--rounds $((${ROUNDS:-30} / 8 + 1)) --steps 8 --settle 2 --warmup 5 --profiler-rounds 2) ;;
 		esac
 		tell "$python" "$here/l1_cost.py" --shape $shape --gpus "$gpus" --tracectl "$tracectl" ${plugin:+--plugin "$plugin"} \
 			"${sizes[@]}" --port $((29700 + gpus)) --out "$out/cost.$shape.json"

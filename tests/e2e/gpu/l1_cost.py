@@ -5,7 +5,9 @@
 The marker library is loaded at the start of a process or not at all, so there are two trainings on the same GPUs, one
 with it and one without; one of them runs a phase while the other waits for its turn. A round is one phase of every
 variant in an order of its own; what is compared is always within a round, because such machines drift by more than a
-probe costs. Prints, for each variant, the median over rounds of its change against `off`, with a bootstrap interval.
+probe costs, and within one training, because two processes of the same program differ by up to 13 % (seen). Prints, for
+each variant, the median over rounds of its change against its own training's `off`, with a bootstrap interval; for the
+off of the training with the library its change against the other one's, which is mostly that difference.
 
   l1_cost.py --gpus N --tracectl PATH [--plugin PATH] [--shape launch] [--rounds 30] [--out FILE.json]
   l1_cost.py --worker ...      one rank of one training; reads "VARIANT STEPS SETTLE" lines, answers with step times
@@ -19,6 +21,7 @@ import subprocess
 import sys
 
 # name: (which training, levels)
+OFF = {"plain": "off", "marker": "marker loaded, off"}
 VARIANTS = {
     "off": ("plain", {"L0": "false", "L1": "false"}),
     "L0": ("plain", {"L0": "true", "L1": "false"}),
@@ -109,11 +112,12 @@ def summarize(rounds, rng):
     """rounds: list of {variant: median step ms}. Returns variant -> what it costs."""
     result = {}
     for name in [n for n in list(VARIANTS) + ["torch.profiler"] if n in rounds[0]]:
+        base = "off" if name in OFF.values() else OFF[VARIANTS.get(name, ("plain",))[0]]
         both = [r for r in rounds if name in r]
-        change = [100 * (r[name] / r["off"] - 1) for r in both]
+        change = [100 * (r[name] / r[base] - 1) for r in both]
         low, high = bootstrap(change, rng)
         result[name] = {"median_ms": statistics.median(r[name] for r in both), "change_percent": statistics.median(change),
-                        "interval_percent": [low, high], "rounds": len(both)}
+                        "interval_percent": [low, high], "rounds": len(both), "against": base}
     return result
 
 
@@ -147,10 +151,10 @@ def conduct(args):
     for job in jobs.values():
         job.end()
     result = summarize(rounds, rng)
-    print(f"{args.shape}-bound, {args.gpus} ranks, {len(rounds)} rounds of {args.steps} steps; change against off, 95 % interval of its median")
+    print(f"{args.shape}-bound, {args.gpus} ranks, {len(rounds)} rounds of {args.steps} steps; median change, 95 % interval of the median")
     failed = False
     for name, r in result.items():
-        print(f"  {name:20} {r['median_ms']:9.3f} ms  {r['change_percent']:+6.2f} %  [{r['interval_percent'][0]:+.2f}, {r['interval_percent'][1]:+.2f}]")
+        print(f"  {name:20} {r['median_ms']:9.3f} ms  {r['change_percent']:+6.2f} %  [{r['interval_percent'][0]:+.2f}, {r['interval_percent'][1]:+.2f}] against {r['against']}")
         if name.startswith("L0") and r["change_percent"] > args.limit:
             print(f"FAIL: {name} costs {r['change_percent']:+.2f} % of a step ({args.shape}-bound), at most {args.limit} %")
             failed = True
