@@ -77,7 +77,7 @@ for _ in $(seq 100); do
 	sleep 0.1
 done
 "$tracectl" status >/dev/null || fail "the daemon does not answer"
-"$tracectl" set L3=true
+"$tracectl" set L3=true L1=true
 
 step 4/5 "Watch for $seconds s"
 sleep 2
@@ -110,6 +110,8 @@ else
 	sleep $((seconds / 2))
 	printf '\nIn the middle of it:\n'
 	"$tracectl" ranks
+	printf '\n'
+	"$tracectl" ops
 	for pid in "${pids[@]:1}"; do
 		wait "$pid" || { cat "$state"/train.*.log >&2; fail "the training failed"; }
 	done
@@ -139,6 +141,13 @@ query "Where the time of the steps went, by stage (gc is Python's garbage collec
 	             (select sum(duration_ns) from steps s where s.instance = t.instance), 1) as percent
 	from r join stages t using (instance) where step is not null
 	group by t.instance, stage order by t.rank, r.pid, sum(t.duration_ns) desc"
+query "Collectives: what was communicated, and how far apart the ranks of this node called the same one:" "
+	select communicator, op, bytes, count(*) as times, max(members) as members, round(avg(apart_ns) / 1e6, 3) as mean_apart_ms,
+	       round(max(apart_ns) / 1e6, 3) as longest_apart_ms, round(avg(shortest_ns) / 1e6, 3) as mean_ms
+	from (select communicator, seq, op, bytes, count(*) as members, max(host_start_ns) - min(host_start_ns) as apart_ns,
+	             min(host_duration_ns) as shortest_ns
+	      from r join collectives c using (instance) where peer is null and seq_from <> 'attach' group by communicator, seq, op, bytes)
+	group by communicator, op, bytes order by times desc limit 8"
 query "Who had the CPU while a thread of a rank was ready to run (waits of 1 ms and more):" "
 	select o.rank, r.pid, thread_name as thread,
 	       case when previous_pid = 0 then '(idle)' else previous_name end as kept_by, previous_pid as kept_by_pid,
@@ -155,6 +164,8 @@ Done in $SECONDS s; the daemon stops now. To look further, start one:
   export RANKTRACE_SOCKET=/tmp/ranktrace/sock PATH=$build/ctl:\$PATH
   tracectl status                      what is attached, seen, lost, and what it costs
   tracectl ranks                       who is which rank, and what each is in right now
+  tracectl set L1=true --for 10m       every collective of every rank
+  tracectl ops                         where everybody stands in them, and who is missing when a job hangs
   tracectl set L3=true --for 10m       time off the CPU and who had it, for ten minutes
   tracectl query --tables              the tables of the store, column by column
   tracectl query "select rank, avg(duration_ns)/1e6 ms from steps group by rank"
