@@ -152,14 +152,11 @@ static void launches_rank(void *state, const struct rank *rank, enum rank_change
 			forget(launches, &launches->watch[i]);
 }
 
-/* The ring is drained before each tick, so what the room knows is at most a tick old. */
-static struct store_value step_of(const struct launches *launches, const struct rank *rank)
+static struct store_value step_at(const struct launches *launches, const struct rank *rank, uint64_t time_ns)
 {
-	struct steps_open open;
+	int64_t step = steps_room_step(launches->context->steps, rank, time_ns);
 
-	if (!steps_room_current(launches->context->steps, rank, &open) || open.step < 1)
-		return V_NULL;
-	return V_INT(open.step);
+	return step < 1 ? V_NULL : V_INT(step);
 }
 
 /* thread NULL: the rank launched nothing. */
@@ -169,7 +166,7 @@ static void put_row(struct launches *launches, const struct rank *rank, const st
 	const struct store_value none = V_NULL;
 	const struct store_value row[] = {
 		V_INT(rank->env.rank),
-		step_of(launches, rank),
+		step_at(launches, rank, result->start_ns),
 		V_INT(store_utc_ns(launches->context->store, result->start_ns)),
 		V_INT(result->duration_ns),
 		thread ? V_INT(thread->thread_id) : none,

@@ -89,7 +89,7 @@ const struct schema_table schema_tables[TABLE_MAX] = {
 	[TABLE_LAUNCHES] = {"launches", "launches of kernels on the device, counted in sampled windows: a row a thread and API, and one with count 0 for a rank that launched nothing",
 			    TIER_EVENTS, SCHEMA_LOG, {
 		{"rank", SCHEMA_INT, "global rank", false},
-		{"step", SCHEMA_INT, "step that the rank was in when the window was read, NULL if none", false},
+		{"step", SCHEMA_INT, "step that was open when the window began, NULL if none", false},
 		{"start_ns", SCHEMA_TIME, "start of the window, ns since the epoch", false},
 		{"duration_ns", SCHEMA_DURATION, "length of the window in ns; count / duration_ns is the rate", false},
 		{"thread_id", SCHEMA_INT, "thread, NULL with count 0", false},
