@@ -159,6 +159,7 @@ struct ops_communicator {
 	const char *family;
 	const char *name;         /* as the framework names it, "" if none */
 	uint64_t address;
+	uint64_t process_group;   /* address of the framework's object for it, 0: not seen */
 	uint64_t number;          /* of this rank, never used again: tells rows of one communicator from another's */
 	uint32_t member, members; /* members 0: not known */
 	const char *parent;       /* communicator that it was split from, "" if none or not known */

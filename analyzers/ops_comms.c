@@ -70,6 +70,7 @@ void ops_comm_tell(struct ops *ops, struct ops_comm *comm)
 		.family = comm->family->name,
 		.name = comm->name,
 		.address = comm->address,
+		.process_group = comm->process_group,
 		.number = comm->id,
 		.member = comm->member,
 		.members = comm->members,

@@ -44,6 +44,7 @@ struct ops_comm {
 	uint64_t id;                 /* never used again */
 	const struct ops_family *family;
 	uint64_t address;
+	uint64_t process_group;      /* 0: not seen */
 	uint64_t identity;           /* 0: not known */
 	char text[20];               /* the same in hex, "" if not known */
 	struct ops_link peers;       /* numbered pairs */

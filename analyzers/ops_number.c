@@ -144,6 +144,17 @@ bool ops_number_may_come(const struct ops_entry *entry)
 	       !ops_failed(entry->result);
 }
 
+static void note_process_group(struct ops *ops, struct ops_comm *comm, const struct ops_event *event)
+{
+	uint64_t address = ops_value(event, OP_FIELD_PROCESS_GROUP);
+
+	if (!address || address == comm->process_group)
+		return;
+	comm->process_group = address;
+	comm->dirty = true;
+	ops_comm_tell(ops, comm);
+}
+
 void ops_number_group(struct ops *ops, const struct ops_event *event)
 {
 	const struct ops_thread *thread = ops_thread_find(ops, event->thread_id);
@@ -151,7 +162,10 @@ void ops_number_group(struct ops *ops, const struct ops_event *event)
 	struct ops_comm *comm;
 
 	comm = thread && thread->last_family ? ops_comm_find(ops, thread->last_family, thread->last_address) : NULL;
-	if (!comm || comm->id != thread->last_comm || !seq || seq > INT64_MAX || !comm->recent ||
+	if (!comm || comm->id != thread->last_comm)
+		return;
+	note_process_group(ops, comm, event);
+	if (!seq || seq > INT64_MAX || !comm->recent ||
 		comm->calls - thread->last_call >= OPS_RECENT)
 		return;
 	old = comm->recent[(thread->last_call - 1) % OPS_RECENT].seq;

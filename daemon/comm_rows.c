@@ -108,6 +108,7 @@ void comm_rows_note(struct comm_rows *comms, const struct ops_communicator *told
 	}
 	set_dirty(comms, comm, true);
 	comm->freed = told->freed;
+	comm->process_group = told->process_group;
 	comm->member = told->member;
 	comm->members = told->members;
 	comm->color = told->color;

@@ -16,6 +16,8 @@ struct store;
 
 struct comm_row {
 	uint64_t address, since_ns;
+	uint64_t process_group; /* of the framework, 0: not seen */
+	uint64_t named_by;      /* the one that was asked for a name */
 	int64_t key;         /* of its row; 0: none yet */
 	bool dirty;          /* to be told to the store */
 	bool asked;          /* for its identity */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asked by the operations' room for a process group of gloo: reads it from the rank's memory at once. */
+#include "daemon/comm_ask.h"
 #include "daemon/context.h"
 #include "daemon/gloo_identity.h"
 #include "daemon/ops_room.h"

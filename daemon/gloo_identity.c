@@ -8,6 +8,7 @@
 #include "daemon/gloo_identity.h"
 
 #include "daemon/cxx_memory.h"
+#include "daemon/torch_group.h"
 
 #include <limits.h>
 #include <sys/stat.h>
@@ -221,26 +222,6 @@ static int hash_base(struct cxx_memory *memory, const struct gloo_process *proce
 	return -ENOTSUP;
 }
 
-/* Newer versions keep a number and a description of the group: the first two strings. "undefined" is PyTorch's word for
- * none. */
-static void find_name(struct cxx_memory *memory, const struct cxx_object *group, char *ret, size_t size)
-{
-	char text[CXX_STRING_BYTES];
-	size_t words, strings = 0;
-
-	*ret = '\0';
-	for (size_t at = 3; at < group->words && at <= 3 + STRING_AT_MAX && strings < 2;) {
-		if (cxx_string(memory, group, at, text, &words) < 0) {
-			at++;
-			continue;
-		}
-		at += words;
-		strings++;
-	}
-	if (strings == 2 && strcmp(text, "undefined") != 0)
-		snprintf(ret, size, "%.*s", (int)size - 1, text);
-}
-
 int gloo_identity_read(const struct gloo_process *process, uint64_t address, struct gloo_group *ret, const char **ret_trouble)
 {
 	struct cxx_memory memory = {.pid = process->pid, .reads_left = READS_MAX};
@@ -275,7 +256,7 @@ int gloo_identity_read(const struct gloo_process *process, uint64_t address, str
 		hash = hash_text(hash, prefix.part[i - 1]);
 	hash = hash_end(hash);
 	found.identity = hash ? hash : 1;
-	find_name(&memory, &group, found.name, sizeof(found.name));
+	torch_group_name(&memory, &group, found.name, sizeof(found.name));
 	*ret = found;
 	*ret_trouble = "";
 	return 0;

@@ -5,6 +5,7 @@
 #include "daemon/context.h"
 #include "daemon/kernel.h"
 #include "daemon/log.h"
+#include "daemon/comm_ask.h"
 #include "daemon/comm_rows.h"
 #include "daemon/ops_room.h"
 #include "daemon/steps_room.h"
@@ -12,17 +13,6 @@
 
 #define STANDINGS_MAX OPS_COMMS_MAX
 #define IDLE_NS (500 * NSEC_PER_MSEC)
-
-#define OPS_IDENTIFIER(name) extern const struct ops_identifier ops_identifier_##name;
-#include "daemon/ops_identifiers.def"
-#undef OPS_IDENTIFIER
-
-static const struct ops_identifier *const identifiers[] = {
-#define OPS_IDENTIFIER(name) &ops_identifier_##name,
-#include "daemon/ops_identifiers.def"
-#undef OPS_IDENTIFIER
-	NULL,
-};
 
 struct rank_ops {
 	struct ops_room *room;
@@ -134,14 +124,6 @@ static void on_communicator(void *arg, const struct ops_communicator *communicat
 	comm_rows_note(&((struct rank_ops *)arg)->comms, communicator);
 }
 
-static const struct ops_identifier *identifier_of(const char *family)
-{
-	for (size_t i = 0; identifiers[i]; i++)
-		if (streq(identifiers[i]->family, family))
-			return identifiers[i];
-	return NULL;
-}
-
 /*
  * After each call of the analyzer: asks for identities that are not known, and tells the store of what is new. Whoever is
  * asked may answer from within, which makes more to tell, and no second round.
@@ -154,12 +136,7 @@ static void settle(struct rank_ops *rank)
 		return;
 	rank->settling = true;
 	while ((comm = comm_rows_next(&rank->comms))) {
-		const struct ops_identifier *identifier = comm->asked ? NULL : identifier_of(comm->family);
-
-		comm->asked = true;
-		if (identifier && !comm->communicator[0] && !comm->freed)
-			identifier->ask(rank->room->context, &rank->rank, comm->address);
-		else
+		if (!comm_ask(rank->room->context, &rank->rank, comm))
 			comm_rows_put(&rank->comms, comm, &rank->rank, rank->room->context->store);
 	}
 	rank->settling = false;

@@ -22,12 +22,6 @@
 
 struct ops_room;
 
-/* Asked outside of all calls of the analyzer. */
-struct ops_identifier {
-	const char *family;
-	void (*ask)(struct context *context, const struct rank *rank, uint64_t address);
-};
-
 /* A call that was entered and has not returned. */
 struct ops_room_call {
 	int32_t rank;

@@ -3,6 +3,7 @@
  * another's. */
 #include "daemon/cxx_memory.h"
 #include "daemon/gloo_identity.h"
+#include "daemon/torch_group.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -153,6 +154,23 @@ static void all_layouts_are_one_group(void **state)
 			first = identity_of(&world);
 		assert_int_equal(identity_of(&world), first);
 	}
+}
+
+/* NCCL's groups begin like gloo's. */
+static void names_of_nccl_are_told(void **state)
+{
+	static struct world world;
+	char name[64] = "before";
+
+	(void)state;
+	world_make(&world, TEXT_NOW, 1, true);
+	assert_int_equal(torch_group_nccl_name((uint32_t)getpid(), address_of(world.group), name, sizeof(name)), -ENOENT);
+	assert_string_equal(name, "");
+	world.group[0] = class_make(&world.group_class, "N4c10d16ProcessGroupNCCLE");
+	assert_int_equal(torch_group_nccl_name((uint32_t)getpid(), address_of(world.group), name, sizeof(name)), 0);
+	assert_string_equal(name, "tensor parallel");
+	assert_int_equal(torch_group_nccl_name((uint32_t)getpid(), 16, name, sizeof(name)), -ENOENT);
+	assert_string_equal(name, "");
 }
 
 static void names_are_told(void **state)
@@ -318,6 +336,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_layouts_are_one_group),
 		cmocka_unit_test(names_are_told),
+		cmocka_unit_test(names_of_nccl_are_told),
 		cmocka_unit_test(other_groups_differ),
 		cmocka_unit_test(prefixes_do_not_run_together),
 		cmocka_unit_test(a_file_is_its_inode),

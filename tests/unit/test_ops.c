@@ -343,7 +343,8 @@ static void numbers_from_the_process_group(void **state)
 	feed(all_reduce(1));
 	feed(all_reduce(1));
 	seq = with(of_kind(call("nccl", "", 0, 0), OPS_GROUP_SEQ), OP_FIELD_SEQ, 118);
-	feed(seq);
+	feed(with(seq, OP_FIELD_PROCESS_GROUP, 0x7f00));
+	assert_int_equal(comms[n_comms - 1].row.process_group, 0x7f00);
 	feed(all_reduce(1));
 	/* The first calls, too, though their number came later than they did. */
 	assert_int_equal(rows[0].row.seq, 117);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See comm_ask.h. */
+#include "daemon/comm_ask.h"
+
+#define OPS_IDENTIFIER(name) extern const struct ops_identifier ops_identifier_##name;
+#include "daemon/ops_identifiers.def"
+#undef OPS_IDENTIFIER
+
+static const struct ops_identifier *const identifiers[] = {
+#define OPS_IDENTIFIER(name) &ops_identifier_##name,
+#include "daemon/ops_identifiers.def"
+#undef OPS_IDENTIFIER
+	NULL,
+};
+
+static const struct ops_identifier *identifier_of(const char *family)
+{
+	for (size_t i = 0; identifiers[i]; i++)
+		if (streq(identifiers[i]->family, family))
+			return identifiers[i];
+	return NULL;
+}
+
+bool comm_ask(struct context *context, const struct rank *rank, struct comm_row *comm)
+{
+	const struct ops_identifier *identifier = identifier_of(comm->family);
+
+	if (!identifier || comm->freed)
+		return false;
+	if (identifier->ask && !comm->communicator[0] && !comm->asked) {
+		comm->asked = true;
+		identifier->ask(context, rank, comm->address);
+		return true;
+	}
+	if (identifier->name && !comm->name[0] && comm->process_group && comm->named_by != comm->process_group) {
+		comm->named_by = comm->process_group;
+		identifier->name(context, rank, comm->address, comm->process_group);
+		return true;
+	}
+	return false;
+}
