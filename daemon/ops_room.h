@@ -27,6 +27,8 @@ struct ops_identifier {
 	const char *family;
 	void (*ask)(struct context *context, const struct rank *rank, uint64_t address);
 };
+/* NULL: nobody finds out. */
+const struct ops_identifier *ops_identifier_of(const char *family);
 
 /* A call that was entered and has not returned. */
 struct ops_room_call {
