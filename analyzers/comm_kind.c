@@ -140,8 +140,7 @@ void comm_mix_add(struct comm_mix *mix, const char *op, uint64_t count, int32_t 
 			continue;
 		if (counter[i].count)
 			++*counter[i].count;
-		/* A count of one is a flag or a norm that every kind of group sums up. */
-		if (i == 0 && count > 1)
+		if (i == 0 && count > COMM_KIND_FLAGS)
 			add_size(mix, count);
 		if (counter[i].count == &mix->p2p)
 			add_peer(mix, peer);
@@ -150,28 +149,39 @@ void comm_mix_add(struct comm_mix *mix, const char *op, uint64_t count, int32_t 
 	mix->other++;
 }
 
-static bool follow(const struct comm_evidence *evidence)
+struct comm_place comm_place_world(uint32_t world, uint32_t node)
 {
-	for (uint32_t i = 1; i < evidence->members; i++) {
-		if (evidence->rank[i] != evidence->rank[i - 1] + 1)
-			return false;
-	}
-	return true;
+	return (struct comm_place){.members = world > 1 ? world : 0, .world = world, .node = node, .follow = true};
 }
 
-static enum comm_kind of_ranks(const struct comm_evidence *evidence)
+struct comm_place comm_place_of(const int32_t *rank, uint32_t members, uint32_t world, uint32_t node)
+{
+	struct comm_place place = {.members = members, .world = world, .node = node, .follow = true};
+
+	if (members < 2 || rank[0] < 0)
+		return (struct comm_place){0};
+	for (uint32_t i = 0; i < members; i++) {
+		if ((uint32_t)rank[i] >= world || (i && rank[i] <= rank[i - 1]))
+			return (struct comm_place){0};
+		place.follow &= !i || rank[i] == rank[i - 1] + 1;
+	}
+	return place;
+}
+
+static enum comm_kind of_place(const struct comm_evidence *evidence)
 {
 	const struct comm_mix *mix = &evidence->mix;
+	const struct comm_place *place = &evidence->place;
 	bool sharded = mix->reduce_scatter && mix->all_gather;
 
-	if (!evidence->rank || !evidence->world || evidence->members < 2)
+	if (!place->members || place->members != evidence->members)
 		return COMM_KIND_UNCLEAR;
-	if (!follow(evidence))
-		return sharded || mix->all_reduce ? COMM_KIND_DATA : COMM_KIND_UNCLEAR;
-	if (evidence->members == evidence->world)
-		return sharded && evidence->node && evidence->world > evidence->node ? COMM_KIND_DATA
-										     : COMM_KIND_UNCLEAR;
-	return sharded && mix->all_reduce ? COMM_KIND_TENSOR : COMM_KIND_UNCLEAR;
+	/* One size alone is what the two ends of a pipeline that share an embedding reduce. */
+	if (!place->follow)
+		return sharded || mix->sizes >= 2 ? COMM_KIND_DATA : COMM_KIND_UNCLEAR;
+	if (place->members == place->world)
+		return sharded && place->node && place->world > place->node ? COMM_KIND_DATA : COMM_KIND_UNCLEAR;
+	return sharded && mix->sizes ? COMM_KIND_TENSOR : COMM_KIND_UNCLEAR;
 }
 
 static enum comm_kind of_mix(const struct comm_evidence *evidence)
@@ -197,7 +207,7 @@ static enum comm_kind of_mix(const struct comm_evidence *evidence)
 		return COMM_KIND_UNCLEAR;
 	if (mix->all_reduce == reduces && mix->sizes >= 3)
 		return COMM_KIND_DATA;
-	return of_ranks(evidence);
+	return of_place(evidence);
 }
 
 enum comm_kind comm_kind_of(const struct comm_evidence *evidence)

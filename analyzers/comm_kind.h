@@ -11,19 +11,22 @@
  *   all-reduce of three sizes or more, and no others     data (buckets of gradients)
  * and, with the members' global ranks known (all of them):
  *   reduce-scatter and all-gather, over all ranks of a job of more than a node       data (sharded)
- *   the same or all-reduce, of ranks that do not follow each other                   data
+ *   the same, or all-reduce of two sizes, of ranks that do not follow each other     data
  *   reduce-scatter, all-gather and all-reduce, of ranks that follow each other, fewer than the job's     tensor
- * A communicator that has done less than COMM_KIND_CALLS_MIN calls is unclear.
+ * All-reduces of no more than COMM_KIND_FLAGS are norms, losses and flags, which every kind of group sums up: they have no
+ * size here. A communicator that has done less than COMM_KIND_CALLS_MIN calls is unclear.
  */
 #ifndef RANKTRACE_COMM_KIND_H
 #define RANKTRACE_COMM_KIND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define COMM_KIND_CALLS_MIN 8
 #define COMM_KIND_SIZES 4   /* that many different counts of all-reduce are told apart */
 #define COMM_KIND_PEERS 4
+#define COMM_KIND_FLAGS 8   /* elements */
 
 enum comm_kind {
 	COMM_KIND_UNCLEAR,
@@ -43,17 +46,28 @@ struct comm_mix {
 	uint8_t sizes, peers;
 };
 
+/* Where the members are in the job. */
+struct comm_place {
+	uint32_t members;       /* 0: not known. The global ranks of that many, all of them, are known */
+	uint32_t world;         /* ranks of the job */
+	uint32_t node;          /* ranks of the job on a node, 0: not known */
+	bool follow;            /* the members' ranks follow each other */
+};
+
 struct comm_evidence {
 	const char *name;       /* "" if none */
 	struct comm_mix mix;
 	uint32_t members;       /* 0: not known */
-	uint32_t world;         /* ranks of the job, 0: not known */
-	uint32_t node;          /* ranks of the job on a node, 0: not known */
-	const int32_t *rank;    /* global ranks of all members, rising; NULL: not known */
+	struct comm_place place; /* counts where it is of as many members */
 };
 
 /* Adds a call to the mix; op in NCCL's words; peer -1: none. */
 void comm_mix_add(struct comm_mix *mix, const char *op, uint64_t count, int32_t peer);
+/* Of the global ranks of all members, rising. members is 0 in what it returns if they make no sense: fewer than two, one
+ * twice, one that the job has not. */
+struct comm_place comm_place_of(const int32_t *rank, uint32_t members, uint32_t world, uint32_t node);
+/* Of a communicator of all ranks of the job. */
+struct comm_place comm_place_world(uint32_t world, uint32_t node);
 enum comm_kind comm_kind_of_name(const char *name);
 enum comm_kind comm_kind_of(const struct comm_evidence *evidence);
 /* "data", "tensor", "pipeline", "expert", "context"; "" if unclear. */

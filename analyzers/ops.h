@@ -54,6 +54,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzers/comm_kind.h"
+
 #define OPS_COMMS_MAX 1024      /* live communicators a rank; the one used longest ago is forgotten beyond it */
 #define OPS_WAITING_MAX 4096    /* rows that wait for a group, a work or a device record */
 #define OPS_RECENT 64           /* operations a communicator whose signature is remembered, to compare ranks */
@@ -168,7 +170,7 @@ struct ops_communicator {
 	const char *trouble;      /* why it is not known, "" if it is */
 	uint64_t since_ns;        /* init, or the first call seen */
 	bool freed;
-	const char *kind;         /* of comm_kind.h by name and operations, "" if unclear; told anew when it changes */
+	const char *kind;         /* of comm_kind.h, "" if unclear; told anew when it changes */
 };
 
 /* Where a rank stands on one communicator. */
@@ -193,8 +195,8 @@ struct ops_standing {
 	uint64_t in_call_ns;        /* the host is in a call on it (or its group's end) since then; 0: it is not */
 };
 
-/* Called from within ops_feed(), ops_feed_device(), ops_identify(), ops_in_call(), ops_idle(), ops_end(); must not call
- * back in. */
+/* Called from within ops_feed(), ops_feed_device(), ops_identify(), ops_members(), ops_in_call(), ops_idle(),
+ * ops_end(); must not call back in. */
 struct ops_sink {
 	void (*row)(void *arg, const struct ops_row *row);
 	void (*group)(void *arg, const struct ops_group *group);
@@ -220,6 +222,9 @@ void ops_feed_device(struct ops *ops, const struct ops_device *device);
  * could not be found out, and trouble says why. name may be "", members 0. */
 void ops_identify(struct ops *ops, const char *family, uint64_t address, uint64_t identity, const char *name,
 		  uint32_t member, uint32_t members, const char *source, const char *trouble);
+/* Where the members of a communicator are, for its kind: of the live ones of that identity; nothing happens if there is
+ * none. */
+void ops_members(struct ops *ops, const char *family, const char *communicator, const struct comm_place *place);
 /* A new look at what is in flight: forgets the last one. */
 void ops_in_call_begin(struct ops *ops);
 /* A call that was entered and has not returned: an OPS_OP, OPS_P2P or OPS_GROUP with start_ns (of a group: the start of

@@ -3,6 +3,7 @@
 #include "analyzers/ops_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MEMBERS_MAX (1u << 24)
@@ -49,17 +50,14 @@ struct ops_comm *ops_comm_by_identity(const struct ops *ops, const struct ops_de
 	return best;
 }
 
-void ops_comm_tell(struct ops *ops, struct ops_comm *comm)
+static void look(struct ops *ops, struct ops_comm *comm)
 {
-	struct comm_evidence evidence = {.name = comm->name, .mix = comm->mix, .members = comm->members};
-	enum comm_kind kind;
+	struct comm_evidence evidence = {
+		.name = comm->name, .mix = comm->mix, .members = comm->members, .place = comm->place};
+	enum comm_kind kind = comm_kind_of(&evidence);
 	char parent[20] = "";
 	struct ops_communicator row;
 
-	/* The mix is looked at rarer and rarer. */
-	if (!comm->dirty && (!comm->mixed || comm->mixed & (comm->mixed - 1)))
-		return;
-	kind = comm_kind_of(&evidence);
 	if (kind == comm->kind && !comm->dirty)
 		return;
 	comm->kind = kind;
@@ -83,6 +81,30 @@ void ops_comm_tell(struct ops *ops, struct ops_comm *comm)
 		.kind = comm_kind_name(comm->kind)};
 	if (ops->sink.communicator)
 		ops->sink.communicator(ops->sink.arg, &row);
+}
+
+void ops_comm_tell(struct ops *ops, struct ops_comm *comm)
+{
+	/* The mix is looked at rarer and rarer. */
+	if (comm->dirty || (comm->mixed && !(comm->mixed & (comm->mixed - 1))))
+		look(ops, comm);
+}
+
+void ops_members(struct ops *ops, const char *family, const char *communicator, const struct comm_place *place)
+{
+	const struct ops_family *of = ops_family(family);
+	uint64_t identity = strtoull(communicator, NULL, 16);
+
+	if (!identity)
+		return;
+	OPS_EACH (link, ops_bucket(&ops->by_identity, identity)) {
+		struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, by_identity.link);
+
+		if (!comm->live || comm->identity != identity || comm->family != of || comm->members != place->members)
+			continue;
+		comm->place = *place;
+		look(ops, comm);
+	}
 }
 
 static void comm_free(struct ops *ops, struct ops_comm *comm)

@@ -76,6 +76,7 @@ struct ops_comm {
 	size_t waiting;              /* rows */
 	struct comm_mix mix;
 	uint64_t mixed;              /* calls in the mix */
+	struct comm_place place;     /* told by ops_members() */
 	enum comm_kind kind;
 };
 

@@ -107,6 +107,8 @@ void comm_rows_note(struct comm_rows *comms, const struct ops_communicator *told
 		copy(comm->family, sizeof(comm->family), family);
 	}
 	set_dirty(comms, comm, true);
+	comms->changed |= !told->freed && (comm->member != told->member || comm->members != told->members ||
+						  !streq(comm->communicator, told->communicator));
 	comm->freed = told->freed;
 	comm->process_group = told->process_group;
 	comm->member = told->member;

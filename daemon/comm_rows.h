@@ -34,6 +34,7 @@ struct comm_rows {
 	struct comm_row *comm;
 	size_t count, room;
 	size_t dirty; /* how many are: there is nothing to do after most calls */
+	bool changed; /* one is new, or its identity or members are; whoever looks at them takes it back */
 };
 
 /* Notes what the analyzer told. */

@@ -6,6 +6,7 @@
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/comm_ask.h"
+#include "daemon/comm_members.h"
 #include "daemon/comm_rows.h"
 #include "daemon/ops_room.h"
 #include "daemon/steps_room.h"
@@ -30,7 +31,7 @@ struct ops_room {
 	uint64_t rows, groups;
 	struct ops_counts ended_counts;
 	uint64_t drops; /* of the kernel, that the analyzers know of */
-	uint64_t idle_next_ns;
+	uint64_t idle_next_ns, members_next_ns;
 	bool off; /* the level: what still comes in begins nothing */
 	struct rank_ops *ended[OPS_ROOM_ENDED];
 	unsigned ended_next;
@@ -218,6 +219,7 @@ static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
 		return;
 	if (change != RANK_ENDED && rank->role == RANK_ROLE_RANK) {
 		slot->rank = *rank;
+		slot->comms.changed = true; /* perhaps its job */
 		return;
 	}
 	slot = take(room, rank->slot);
@@ -351,6 +353,23 @@ static void tell_drops(struct ops_room *room)
 			ops_dropped(room->slot[i]->ops);
 }
 
+/* What the analyzers tell now is settled with what they tell of time. */
+static void tell_members(struct ops_room *room, uint64_t now_ns)
+{
+	_cleanup_free_ struct comm_members_rank *ranks = NULL;
+	size_t count = 0;
+
+	if (now_ns < room->members_next_ns)
+		return;
+	room->members_next_ns = now_ns + COMM_MEMBERS_NS;
+	ranks = calloc(room->slots, sizeof(*ranks));
+	for (size_t i = 0; ranks && i < room->slots; i++)
+		if (room->slot[i])
+			ranks[count++] = (struct comm_members_rank){
+				&room->slot[i]->rank, &room->slot[i]->comms, room->slot[i]->ops};
+	comm_members_tell(ranks, count);
+}
+
 static void tick(struct context *context, uint64_t now_ns)
 {
 	struct ops_room *room = context->ops;
@@ -359,6 +378,7 @@ static void tick(struct context *context, uint64_t now_ns)
 		return;
 	room->idle_next_ns = now_ns + IDLE_NS;
 	tell_drops(room);
+	tell_members(room, now_ns);
 	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
 		if (room->ended[i] && now_ns > room->ended[i]->ended_ns + OPS_ROOM_ENDED_NS)
 			room->ended[i] = rank_ops_free(room->ended[i]);

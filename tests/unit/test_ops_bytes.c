@@ -120,22 +120,34 @@ static void operations_say_what_a_group_is_for(void **state)
 	add(&e, "ReduceScatter", 1, -1, 1);
 	add(&e, "AllGather", 1, -1, 1);
 	assert_string_equal(kind_of(&e), ""); /* the ranks are not known */
-	e.rank = follow;
-	e.world = 16;
+	e.place = comm_place_of(follow, 4, 16, 8);
 	assert_string_equal(kind_of(&e), "tensor");
-	e.rank = apart;
+	e.place = comm_place_of(apart, 4, 16, 8);
 	assert_string_equal(kind_of(&e), "data");
 	e.name = "pp";
 	assert_string_equal(kind_of(&e), "pipeline");
 
-	e = (struct comm_evidence){.name = "", .members = 4, .world = 4, .node = 4, .rank = follow};
+	e = (struct comm_evidence){.name = "", .members = 4, .place = comm_place_world(4, 4)};
 	add(&e, "ReduceScatter", 1, -1, 10);
 	add(&e, "AllGather", 1, -1, 10);
 	assert_string_equal(kind_of(&e), "");
-	e.node = 2;
+	e.place = comm_place_world(4, 2);
 	assert_string_equal(kind_of(&e), "data");
-	e.world = 8;
+	e.place = comm_place_of(follow, 4, 8, 2);
 	assert_string_equal(kind_of(&e), "");
+	add(&e, "AllReduce", COMM_KIND_FLAGS, -1, 20);
+	assert_string_equal(kind_of(&e), ""); /* norms */
+	add(&e, "AllReduce", 100, -1, 1);
+	assert_string_equal(kind_of(&e), "tensor");
+	e.members = 8;
+	assert_string_equal(kind_of(&e), ""); /* another's place */
+
+	e = (struct comm_evidence){.name = "", .members = 4, .place = comm_place_of(apart, 4, 16, 8)};
+	add(&e, "AllReduce", 100, -1, 20);
+	add(&e, "AllReduce", 1, -1, 20);
+	assert_string_equal(kind_of(&e), ""); /* the ends of pipelines */
+	add(&e, "AllReduce", 200, -1, 1);
+	assert_string_equal(kind_of(&e), "data");
 
 	e = (struct comm_evidence){.name = "", .members = 2};
 	add(&e, "Send", 1, 1, 10);
@@ -156,12 +168,43 @@ static void operations_say_what_a_group_is_for(void **state)
 	assert_string_equal(kind_of(&e), "");
 }
 
+static void places_of_ranks(void **state)
+{
+	static const struct {
+		int32_t rank[4];
+		uint32_t members, world;
+		bool known, follow;
+	} cases[] = {
+		{{4, 5, 6, 7}, 4, 8, true, true},
+		{{0, 1, 2, 4}, 4, 8, true, false},
+		{{0, 4}, 2, 5, true, false},
+		{{0, 4}, 2, 4, false, false}, /* the job has no such rank */
+		{{0, 1, 1, 2}, 4, 8, false, false},
+		{{1, 0}, 2, 8, false, false},
+		{{-1, 0}, 2, 8, false, false},
+		{{0}, 1, 8, false, false},
+		{{0}, 0, 8, false, false},
+		{{0, 1}, 2, 0, false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct comm_place place = comm_place_of(cases[i].rank, cases[i].members, cases[i].world, 4);
+
+		assert_int_equal(place.members, cases[i].known ? cases[i].members : 0);
+		assert_int_equal(place.follow, cases[i].follow);
+	}
+	assert_int_equal(comm_place_world(1, 1).members, 0);
+	assert_int_equal(comm_place_world(0, 0).members, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_as_the_profiler_counts_them),
 		cmocka_unit_test(names_say_what_a_group_is_for),
 		cmocka_unit_test(operations_say_what_a_group_is_for),
+		cmocka_unit_test(places_of_ranks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
