@@ -3,29 +3,7 @@
  * tracectl: finds the verb and the options that every verb takes, wherever they stand, and hands over the rest. A verb
  * that is not in verbs.c is a program in libexec/ranktrace.
  */
-#include <stdarg.h>
 #include "ctl/tracectl.h"
-
-int fail(enum exit_code code, const char *format, ...)
-{
-	va_list args;
-
-	fflush(stdout);
-	fputs("tracectl: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	return (int)code;
-}
-
-int fail_argument(const char *verb, const char *argument)
-{
-	const struct verb *row = verb_find(verb);
-
-	return fail(EXIT_USAGE, "%s does not take '%s'; usage: tracectl %s %s", verb, argument, verb,
-		row ? row->usage : "");
-}
 
 /* The value of "--name V" or "--name=V" at argv[*i]. 1: it is that option, 0: it is not, -1: it has no value. */
 static int option_value(const char *name, int argc, char **argv, int *i, const char **ret)
