@@ -38,8 +38,9 @@
  * if its communicator has had one, at most OPS_WAIT_NS after the newest record and OPS_WAITING_MAX of them; a late one
  * then is counted, not reported. Records come in batches, so that many calls may come before the first one: rows of a
  * communicator that has had none wait OPS_NUMBER_NS for it, unless one waited in vain before. Rows of a communicator that
- * was freed wait OPS_FREED_WAIT_NS: the library hands over the last batch after that. A device record that no call explains (attached in mid-run) makes no row; that of a
- * recorded graph, whose launch is no call, makes one with seq 0, captured, device.
+ * was freed wait OPS_FREED_WAIT_NS: the library hands over the last batch after that. A device record that no call
+ * explains (attached in mid-run) makes no row; that of a recorded graph, whose launch is no call, makes one with seq 0,
+ * captured, device.
  *
  * In flight. A call that was entered and has not returned sends no record. The daemon reads the kernel's map of calls in
  * flight and tells it whole: ops_in_call_begin(), then ops_in_call() for each. Standings and ops_at() count them as entered.

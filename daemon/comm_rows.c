@@ -3,19 +3,7 @@
 #include "daemon/comm_rows.h"
 #include "daemon/store.h"
 
-/* FNV-1a: a number that says nothing of what it is made of and is the same on every start. */
-#define HASH_START 0xcbf29ce484222325ULL
-#define HASH_PRIME 0x100000001b3ULL
-
-static uint64_t hash(uint64_t so_far, const void *data, size_t size_bytes)
-{
-	const unsigned char *p = data;
-
-	for (size_t i = 0; i < size_bytes; i++)
-		so_far = (so_far ^ p[i]) * HASH_PRIME;
-	return so_far;
-}
-
+/* A key says nothing of what it is made of and is the same on every start. */
 static int64_t key_of(uint64_t hashed)
 {
 	int64_t key = (int64_t)(hashed & INT64_MAX);
@@ -25,18 +13,18 @@ static int64_t key_of(uint64_t hashed)
 
 int64_t comm_rows_key(int64_t instance, const char *communicator)
 {
-	uint64_t h = hash(HASH_START, &instance, sizeof(instance));
+	uint64_t h = fnv1a(FNV1A_START, &instance, sizeof(instance));
 
-	return key_of(hash(h, communicator, strlen(communicator)));
+	return key_of(fnv1a(h, communicator, strlen(communicator)));
 }
 
 static int64_t own_key(int64_t instance, const struct comm_row *comm)
 {
-	uint64_t h = hash(HASH_START, &instance, sizeof(instance));
+	uint64_t h = fnv1a(FNV1A_START, &instance, sizeof(instance));
 
-	h = hash(h, comm->family, strlen(comm->family) + 1);
-	h = hash(h, &comm->address, sizeof(comm->address));
-	return key_of(hash(h, &comm->since_ns, sizeof(comm->since_ns)));
+	h = fnv1a(h, comm->family, strlen(comm->family) + 1);
+	h = fnv1a(h, &comm->address, sizeof(comm->address));
+	return key_of(fnv1a(h, &comm->since_ns, sizeof(comm->since_ns)));
 }
 
 static struct comm_row *find(const struct comm_rows *comms, const struct ops_communicator *told)

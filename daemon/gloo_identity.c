@@ -28,19 +28,10 @@ struct prefix {
 	char part[PREFIXES_MAX][CXX_STRING_BYTES]; /* of the outermost store first */
 };
 
-/* FNV-1a, 64 bits. A text goes in with its end, so that two texts are not one. */
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size_bytes)
-{
-	const uint8_t *byte = data;
-
-	for (size_t i = 0; i < size_bytes; i++)
-		hash = (hash ^ byte[i]) * 0x100000001b3ULL;
-	return hash;
-}
-
+/* A text goes in with its end, so that two texts are not one. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	return hash_bytes(hash, text, strlen(text) + 1);
+	return fnv1a(hash, text, strlen(text) + 1);
 }
 
 /* FNV's last bytes hardly reach its upper half. */
@@ -167,14 +158,14 @@ static int hash_tcp(struct cxx_memory *memory, const struct gloo_process *proces
 	if (!port)
 		return -ENOENT;
 	*hash = hash_text(hash_text(*hash, "tcp"), host);
-	*hash = hash_bytes(*hash, &port, sizeof(port));
+	*hash = fnv1a(*hash, &port, sizeof(port));
 	if (!is_loopback(host))
 		return 0;
 	*ret_trouble = "its TCPStore is on this host alone, and the network namespace of the process cannot be read";
 	if (inode_of(process, "%s/%u/ns/%s", "net", &inode) < 0)
 		return -ENOENT;
 	*hash = hash_text(*hash, process->boot_id);
-	*hash = hash_bytes(*hash, &inode, sizeof(inode));
+	*hash = fnv1a(*hash, &inode, sizeof(inode));
 	return 0;
 }
 
@@ -192,7 +183,7 @@ static int hash_file(struct cxx_memory *memory, const struct gloo_process *proce
 	if (inode_of(process, *path == '/' ? "%s/%u/root%s" : "%s/%u/cwd/%s", path, &inode) < 0)
 		return -ENOENT;
 	*hash = hash_text(hash_text(*hash, "file"), path);
-	*hash = hash_bytes(*hash, &inode, sizeof(inode));
+	*hash = fnv1a(*hash, &inode, sizeof(inode));
 	return 0;
 }
 
@@ -225,7 +216,7 @@ static int hash_base(struct cxx_memory *memory, const struct gloo_process *proce
 int gloo_identity_read(const struct gloo_process *process, uint64_t address, struct gloo_group *ret, const char **ret_trouble)
 {
 	struct cxx_memory memory = {.pid = process->pid, .reads_left = READS_MAX};
-	uint64_t hash = 0xcbf29ce484222325ULL, store, base;
+	uint64_t hash = FNV1A_START, store, base;
 	struct gloo_group found = {0};
 	struct cxx_object group;
 	struct prefix prefix;

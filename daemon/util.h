@@ -94,4 +94,15 @@ static inline bool copy_text(char *dst, size_t size, const char *src)
 	return !src[n];
 }
 
+/* FNV-1a, 64 bits: the same on every machine and start. Begins with FNV1A_START; what was hashed before goes in as hash. */
+#define FNV1A_START 0xcbf29ce484222325ULL
+static inline uint64_t fnv1a(uint64_t hash, const void *data, size_t size_bytes)
+{
+	const uint8_t *byte = data;
+
+	for (size_t i = 0; i < size_bytes; i++)
+		hash = (hash ^ byte[i]) * 0x100000001b3ULL;
+	return hash;
+}
+
 #endif
