@@ -56,7 +56,7 @@ struct schema_table {
 /* Indices into schema_tables[]; the order is free, numbers are not on disk. */
 enum schema_id { TABLE_RANKS, TABLE_STEPS, TABLE_STAGES, TABLE_IN_FLIGHT, TABLE_OFFCPU, TABLE_OFFCPU_SUM, TABLE_LAUNCHES,
 		 TABLE_DROPS, TABLE_CLOCK, TABLE_COLLECTIVES, TABLE_COMMUNICATORS, TABLE_COLLECTIVE_GROUPS, TABLE_ALLOCATIONS,
-		 TABLE_MAX };
+		 TABLE_FINDINGS, TABLE_HOST_SAMPLES, TABLE_MAX };
 
 extern const struct schema_table schema_tables[TABLE_MAX];
 

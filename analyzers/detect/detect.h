@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one interface of all verdicts: feed events, get findings. Pure: no I/O, no clock, no globals; the same code runs in
+ * the daemon, over stores of one node or many, and in tests. Holds the framer, the detectors of detectors.def a job, and the
+ * findings' lives (findings.h).
+ *
+ * A finding is told when it is suspected, opened, has changed enough to matter (cause, or at most every 30 s for its cost),
+ * closed or dropped. Times are of the clock that was fed.
+ */
+#ifndef RANKTRACE_DETECT_DETECT_H
+#define RANKTRACE_DETECT_DETECT_H
+
+#include "analyzers/detect/detector.h"
+#include "analyzers/detect/framer.h"
+
+struct detect_sink {
+	void (*finding)(void *arg, const struct finding *finding);
+	/* More would be seen with these levels on (enum detect_want), for so long; may be NULL. */
+	void (*want)(void *arg, unsigned wants, const char *job, const char *why);
+	void *arg;
+};
+
+struct detect;
+
+void detect_options_default(struct detect_options *ret);
+struct detect *detect_new(const struct detect_options *options, const struct detect_sink *sink);
+struct detect *detect_free(struct detect *detect);
+/* Events go in here. */
+struct framer *detect_framer(struct detect *detect);
+/* Where ranks stand: rank members are processes of the framer. stuck.culprit too. */
+void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
+	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations);
+/* A frame made elsewhere (simulator, another's traces), of a job of that word; not together with framer events of it. */
+void detect_frame(struct detect *detect, const char *job, const struct frame *frame);
+/* Time has come to here. */
+void detect_advance(struct detect *detect, uint64_t now_ns);
+/* The end of what there is to read: open findings are told once more as they are. */
+void detect_end(struct detect *detect);
+/* Open and suspected ones; returns how many were written. */
+size_t detect_open(const struct detect *detect, struct finding *ret, size_t max);
+
+#endif

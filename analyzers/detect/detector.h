@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A detector: reads frames of one job (and, for hangs, where its ranks stand) and says what it thinks. Pure: no I/O, no
+ * clock, no globals. To add one: its file and a row in detect/detectors.def.
+ *
+ * A detector has no memory of what it said: as long as something is so, it says so with every frame (or look). What is
+ * said for the first time, goes on, or is said no more becomes findings that open, stay and close in detect/findings.h.
+ */
+#ifndef RANKTRACE_DETECT_DETECTOR_H
+#define RANKTRACE_DETECT_DETECTOR_H
+
+#include "analyzers/detect/finding.h"
+#include "analyzers/detect/frame.h"
+#include "analyzers/detect/measure.h"
+
+/* Parameters; all have a default (detect_options_default() in detect.h). */
+struct detect_options {
+	double slow_ratio;         /* 1.05: self time over its peers' from which a rank is a candidate */
+	double slow_z;             /* 5 */
+	unsigned slow_frames, slow_of; /* 5 of the last 8 */
+	double gain_min;           /* 0.03: the part of the step that a rank must cost */
+	double job_ratio;          /* 1.10: step time over its reference */
+	unsigned suspect_frames;   /* 3: slow steps in a row after which more levels are wanted */
+	uint64_t hang_ns;          /* 30 s at most without progress */
+	uint64_t hang_busy_ns;     /* 10 min where the one that others wait for computes (compiling, evaluating) */
+	uint64_t relief_frames;    /* 10 frames without it, and a finding is closed */
+};
+
+/* What it thinks, of this frame. Copied by say(). Of finding: kind, cause, rank (as index in frame.who, -1 none),
+ * communicator, since_step, since_ns, confidence, severity, slowdown, evidence, others; the rest is filled in by findings.c.
+ * What is one finding: equal kind, rank, communicator. */
+struct opinion {
+	struct finding finding;
+	bool confirmed;            /* false: suspected */
+	double lost_ns;            /* of this step, by the what-if: slowdown's share; cost = lost_ns * cards */
+};
+
+struct detector_out {
+	void (*say)(void *arg, const struct opinion *opinion);
+	/* What would settle it: bits of enum detect_want; seen: a sentence for the log. */
+	void (*want)(void *arg, unsigned wants, const char *why);
+	void *arg;
+};
+enum detect_want { DETECT_WANT_OPERATIONS = 1, DETECT_WANT_SYSTEM = 2, DETECT_WANT_LAUNCHES = 4 };
+
+/* Where a rank stands, told every second or so of each rank that lives: for hangs. */
+struct standing {
+	uint32_t rank;             /* index in who */
+	char state;                /* of its process: R, S, D, T (stopped), t (traced), Z; 0 not known */
+	bool ended;                /* the process is gone */
+	uint64_t ended_ns;
+	uint64_t progress_ns;      /* the newest sign of life: a stage's begin or end, a step, an operation */
+	uint64_t step_end_ns;      /* of its newest step; 0 none */
+	uint64_t steps;            /* so many were seen */
+	enum stage_kind stage;     /* innermost stage of its step thread that is known by kind, STAGE_USER: none */
+	uint64_t stage_since_ns;
+	uint64_t cpu_ns;           /* of the process, since it began; FRAME_UNKNOWN */
+};
+
+/* What ops_judge says of a communicator of the job (analyzers/ops_judge.h): only those that are not RUNNING. */
+struct stuck {
+	char communicator[20];
+	int state;                 /* enum ops_state */
+	uint64_t seq;
+	uint64_t waited_ns;
+	size_t culprits;           /* missing, or different; indices in who */
+	const uint32_t *culprit;
+	char sentence[256];
+	bool all_entered;          /* nobody is missing and nothing differs, but it does not complete */
+};
+
+struct look {
+	uint64_t now_ns;
+	uint64_t step_ns;          /* median step of the job, 0 not known */
+	uint64_t checkpoint_ns;    /* longest checkpoint seen */
+	uint32_t world_size, cards;
+	size_t ranks;
+	const struct frame_who *who;
+	const struct standing *standing; /* one a rank */
+	size_t stucks;
+	const struct stuck *stuck;
+	bool operations;           /* L1 is on and has seen the job's operations: stuck tells */
+};
+
+struct detector {
+	const char *name;
+	/* NULL: out of memory. */
+	void *(*new)(const struct detect_options *options);
+	void *(*free)(void *state);
+	void (*frame)(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
+		const struct detector_out *out);  /* may be NULL */
+	void (*look)(void *state, const struct look *look, const struct detector_out *out); /* may be NULL */
+};
+
+#endif

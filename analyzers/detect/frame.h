@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A frame: one training step of one job, as all of its ranks that we know of went through it. What every detector reads
+ * (detect/detector.h), and what the framer (detect/framer.h), the simulator and traces of others make. Plain data, no clock.
+ *
+ * Times of a rank are ns since its own step began, on its own node's clock, so that nothing here needs clocks that agree:
+ * what is compared between ranks are durations. An operation that began before the step has a negative start.
+ *
+ * A group is one operation of a communicator: all its members' records under one (communicator, seq). A record lies in the
+ * frame of the step in which its rank began it.
+ */
+#ifndef RANKTRACE_DETECT_FRAME_H
+#define RANKTRACE_DETECT_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzers/comm_kind.h"
+#include "analyzers/stage_names.h"
+
+#define FRAME_UNKNOWN UINT64_MAX
+#define FRAME_NONE UINT32_MAX
+
+/* How much of the waiting can be seen. A frame is never of two tiers. */
+enum frame_tier {
+	FRAME_TIER_STAGES, /* steps and stages alone (L0): waits show only as stages that are longer than a peer's */
+	FRAME_TIER_HOST,   /* operations, timed on the host from call to completion (gloo with L1) */
+	FRAME_TIER_DEVICE, /* operations, timed on the device (marker library) */
+	FRAME_TIER_MAX
+};
+
+/* Steps that are no measure for others. */
+enum frame_class {
+	FRAME_TRAIN,
+	FRAME_FIRST,       /* the first ones of a process, or after a long pause */
+	FRAME_CHECKPOINT,  /* with a checkpoint in it */
+	FRAME_EVALUATION,  /* after an evaluation */
+	FRAME_CLASS_MAX
+};
+
+/* What was measured beside the steps of a rank, in the step: each FRAME_UNKNOWN where nothing measured it. */
+struct frame_host {
+	uint64_t cpu_ns;          /* CPU time of the process, or of its step thread where only that is known */
+	uint64_t run_delay_ns;    /* its step thread was ready and another had the CPU */
+	uint64_t throttled_ns;    /* its control group was held back by cpu.max */
+	uint64_t major_faults;    /* of the process */
+	uint64_t launch_gap_ns;   /* longest time without a launch on the device, in sampled windows */
+	uint32_t hog_pid;         /* who had the CPU most of run_delay_ns; 0 not known */
+	char hog_name[16];
+};
+
+struct frame_rank {
+	bool here;                /* false: no record of it for this step; nothing else is set then */
+	uint64_t step_ns;         /* length of its step */
+	uint64_t end_ns;          /* of its step, ns of its node's clock: for "since", never compared between nodes */
+	uint64_t stage_ns[STAGE_KIND_MAX]; /* outermost ones of each kind; loop stages of the step thread, others of any */
+	struct frame_host host;
+};
+
+struct frame_op {
+	uint32_t group;           /* index in frame.group */
+	uint32_t rank;            /* index in frame.rank */
+	int64_t start_ns;         /* since its step began */
+	uint64_t duration_ns;
+};
+
+struct frame_group {
+	uint32_t comm;            /* index in frame.comm */
+	uint32_t members;         /* how many take part: the communicator's, or 2 of point to point */
+	uint64_t bytes;
+	uint16_t op;              /* the caller's number of the operation's name: equal names, equal numbers */
+	bool p2p;
+};
+
+struct frame_comm {
+	char communicator[20];    /* identity */
+	enum comm_kind kind;
+	uint32_t members;
+};
+
+/* A rank of the job, the same index in all frames. */
+struct frame_who {
+	int32_t rank;             /* global */
+	uint32_t node;            /* index of its node in the job; FRAME_NONE not known */
+	uint32_t stage;           /* pipeline stage where it is known from outside, FRAME_NONE: classes tell */
+	char host[64];            /* the node's name */
+	char card[32];            /* "" if none */
+};
+
+struct frame {
+	uint64_t step;            /* of the reference rank: the same instance as long as it lives */
+	enum frame_class class;
+	enum frame_tier tier;
+	uint32_t world_size;      /* ranks of the job, those on other nodes that we do not see included */
+	uint32_t cards;           /* that it holds; world_size where nothing else is known */
+	size_t ranks;             /* that we know of */
+	const struct frame_who *who;
+	const struct frame_rank *rank;
+	size_t comms;
+	const struct frame_comm *comm;
+	size_t groups;
+	const struct frame_group *group;
+	size_t ops;               /* in any order; those of a rank are in the order of their starts */
+	const struct frame_op *op;
+	uint64_t lost;            /* records that should be here and are not, as far as known */
+};
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events of ranks to frames of jobs. Pure. Fed by the daemon as things happen, by tracectl analyze from stores, by tests.
+ *
+ * A job is what has the same job word and world size, and ranks whose lives overlap; ranks without a job word are of one job
+ * where they are of one world size and were started within two minutes of each other. A rank number that appears again (a
+ * restart) takes the place of the one before it. A world size that changes is another job.
+ *
+ * Steps of ranks are brought together by what they have in common, best first: the operations (communicator, seq) that they
+ * took part in, with the most frequent difference of step numbers over the last operations; the time, of ranks of one node
+ * (whose step ends lie closest); the step number, of ranks seen from their start. Where nothing tells, the rank is left out
+ * of frames and counted.
+ *
+ * A frame goes out once all its ranks that live have ended the step and, where operations are seen, the records of the
+ * operations begun in it are there; or settle_ns after its first rank ended it. Frames go out in the order of their steps.
+ * A frame's tier is that of the worst of its records: it has operations only where most ranks have them.
+ *
+ * Ranks without steps (frameworks whose loop is not seen): steps come from the repeating pattern of their collectives:
+ * autocorrelation of the sequence of (operation, communicator, bytes), the shortest lag up to FRAMER_PERIOD_MAX at which
+ * 95 % agree, then a step is a period; the phase is where the longest gap lies.
+ *
+ * Bounded: FRAMER_JOBS_MAX jobs, FRAMER_OPEN_MAX open frames a job, FRAMER_OPS_MAX waiting records a job; what is beyond is
+ * left out and counted. Times are ns of the node's clock (CLOCK_MONOTONIC online, UTC from stores); they must be of one
+ * clock a node.
+ */
+#ifndef RANKTRACE_DETECT_FRAMER_H
+#define RANKTRACE_DETECT_FRAMER_H
+
+#include "analyzers/detect/frame.h"
+
+#define FRAMER_JOBS_MAX 64
+#define FRAMER_RANKS_MAX 16384  /* a job */
+#define FRAMER_OPEN_MAX 64
+#define FRAMER_OPS_MAX 4194304
+#define FRAMER_PERIOD_MAX 4096
+#define FRAMER_SETTLE_NS 5000000000ULL
+
+struct framer_rank {              /* a process */
+	const char *job;          /* job word, "" if none */
+	int32_t rank;
+	uint32_t world_size;
+	const char *host;
+	const char *card;
+	uint64_t start_ns;        /* of the process */
+	bool from_start;          /* its steps are counted from its start */
+};
+
+struct framer_stage {
+	int64_t step;             /* its rank's, STEPS_NONE if none */
+	enum stage_kind kind;
+	uint64_t start_ns, duration_ns;
+	uint32_t thread_id, depth;
+};
+
+struct framer_step {
+	int64_t step;
+	uint64_t start_ns, duration_ns;
+};
+
+struct framer_op {
+	const char *communicator; /* "" : not known, left out */
+	uint64_t seq;             /* 0: cannot be joined, left out */
+	const char *op;
+	int64_t step;             /* its rank's, STEPS_NONE: by time */
+	uint64_t start_ns, duration_ns; /* of the tier */
+	uint64_t bytes;
+	int32_t peer, member;     /* of point to point: both sides in the communicator's numbers; peer -1: collective. A
+				   * receive is the same operation as the send of the same (sender, receiver, seq) */
+	enum frame_tier tier;     /* HOST only where the duration is until completion */
+};
+
+/* CPU, memory and so on, of a time. What lies across a step's end is divided by time. FRAME_UNKNOWN: not measured. */
+struct framer_host {
+	uint64_t start_ns, duration_ns;
+	uint64_t cpu_ns, run_delay_ns, throttled_ns, major_faults, launch_gap_ns;
+	uint32_t hog_pid;
+	const char *hog_name;     /* "" if none */
+};
+
+struct framer_sink {
+	/* job: as of framer_job(). The frame is valid during the call. */
+	void (*frame)(void *arg, uint32_t job, const struct frame *frame);
+	void *arg;
+};
+
+struct framer_counts {
+	uint64_t frames, ops, ops_left_out, ranks_left_out, late;
+};
+
+struct framer;
+
+struct framer *framer_new(const struct framer_sink *sink);
+struct framer *framer_free(struct framer *framer);
+/* Number of the process, from 0, used in all that follows; negative errno. */
+int framer_rank_new(struct framer *framer, const struct framer_rank *rank);
+void framer_rank_end(struct framer *framer, int process, uint64_t end_ns);
+void framer_comm(struct framer *framer, int process, const char *communicator, enum comm_kind kind, uint32_t members,
+	int32_t member);
+void framer_stage(struct framer *framer, int process, const struct framer_stage *stage);
+void framer_step(struct framer *framer, int process, const struct framer_step *step);
+void framer_op(struct framer *framer, int process, const struct framer_op *op);
+void framer_host(struct framer *framer, int process, const struct framer_host *host);
+/* Records of this process were lost: what is open is not waited for. */
+void framer_lost(struct framer *framer, int process, uint64_t records);
+/* Time has come to here; goes out what has settled. */
+void framer_advance(struct framer *framer, uint64_t now_ns);
+void framer_end(struct framer *framer); /* everything goes out */
+void framer_counts(const struct framer *framer, struct framer_counts *ret);
+
+struct framer_job {
+	const char *job;
+	uint32_t world_size;
+	size_t ranks;
+	const struct frame_who *who;
+	const int *process;       /* of each rank, the newest */
+	uint64_t step_ns;         /* median of the last steps, 0 not known */
+	uint64_t checkpoint_ns;   /* longest one seen */
+	bool ended;               /* no rank of it lives */
+};
+/* job from 0; false past the last. A job that is over keeps its number until it is needed again. */
+bool framer_job(const struct framer *framer, uint32_t job, struct framer_job *ret);
+/* Job and index in who of a process; false if it is of none. */
+bool framer_where(const struct framer *framer, int process, uint32_t *ret_job, uint32_t *ret_index);
+
+#endif
