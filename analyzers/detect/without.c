@@ -9,7 +9,8 @@
 #include "analyzers/detect/replay.h"
 #include "analyzers/detect/without_own.h"
 
-#define LENGTH_MAX 9e18 /* ns; what is longer is no length of a step */
+#define STEP_MAX_NS (1ULL << 60) /* what is longer is no length of a step */
+#define SLACK_NS 2000		 /* clocks are read before and after: what seems to overlap by so little does not */
 
 struct flight {
 	double end_ns;
@@ -80,9 +81,14 @@ static int make_room(struct without *without, const struct frame *frame)
 	return without_own_begin(&without->own, frame->ranks, frame->ops);
 }
 
+static bool is_here(const struct frame_rank *rank)
+{
+	return rank->here && rank->step_ns > 0 && rank->step_ns < STEP_MAX_NS;
+}
+
 static bool counts(const struct frame *frame, const struct frame_op *op)
 {
-	return op->rank < frame->ranks && op->group < frame->groups && frame->rank[op->rank].here;
+	return op->rank < frame->ranks && op->group < frame->groups && is_here(&frame->rank[op->rank]);
 }
 
 static void see_groups(struct without *without, const struct frame *frame)
@@ -167,7 +173,7 @@ static void add(struct without *without, struct last *last, double start_ns, uin
 	uint32_t edge = REPLAY_NONE;
 	double own_ns = start_ns;
 
-	while (last->flights > 0 && without->flight[0].end_ns <= start_ns) {
+	while (last->flights > 0 && without->flight[0].end_ns <= start_ns + SLACK_NS) {
 		last->ended = without->flight[0];
 		take_off(without->flight, &last->flights);
 	}
@@ -199,7 +205,7 @@ static void add_rank(struct without *without, const struct frame *frame, uint32_
 		add(without, &last, start_ns, index);
 		put_on(without->flight, &last.flights, (struct flight){start_ns + duration_ns, index});
 	}
-	if (frame->rank[rank].here)
+	if (is_here(&frame->rank[rank]))
 		add(without, &last, (double)frame->rank[rank].step_ns, replay_op(without->replay, REPLAY_NONE, 0, 0));
 	without_own_end(&without->own, rank);
 }
@@ -229,10 +235,10 @@ static uint64_t length(struct without *without, const struct frame *frame)
 	if (replay_run(without->replay))
 		return 0;
 	for (size_t rank = 0; rank < frame->ranks; rank++)
-		if (frame->rank[rank].here)
+		if (is_here(&frame->rank[rank]))
 			longest_ns =
 				fmax(longest_ns, replay_end_ns(without->replay, without_own_last(&without->own, rank)));
-	return longest_ns < LENGTH_MAX ? (uint64_t)longest_ns : 0;
+	return longest_ns < STEP_MAX_NS ? (uint64_t)longest_ns : 0;
 }
 
 static uint64_t of_operations(struct without *without, const struct frame *frame, const struct measures *measures,
@@ -282,7 +288,7 @@ static uint64_t of_stages(struct without *without, const struct measures *measur
 			before = fmax(before, excess_of(&measures->rank[i]));
 			after = fmax(after, excess_of(&measures->rank[i]));
 		}
-	if (!(step_ns < LENGTH_MAX) || before - after >= step_ns)
+	if (!(step_ns < STEP_MAX_NS) || before - after >= step_ns)
 		return 0;
 	*ret_as_is_ns = measures->step_ns;
 	return (uint64_t)(step_ns - (before - after));
