@@ -10,7 +10,7 @@
 #include "analyzers/detect/without_own.h"
 
 #define STEP_MAX_NS (1ULL << 60) /* what is longer is no length of a step */
-#define SLACK_NS 2000		 /* clocks are read before and after: what seems to overlap by so little does not */
+#define SLACK_NS 10000		 /* clocks are read before and after: what seems to overlap by so little does not */
 
 struct flight {
 	double end_ns;
@@ -106,7 +106,7 @@ static void see_groups(struct without *without, const struct frame *frame)
 	}
 	for (size_t g = 0; g < frame->groups; g++) {
 		struct group_seen *seen = &without->group[g];
-		uint64_t members = frame->group[g].members;
+		uint64_t members = frame->group[g].p2p ? 2 : frame->group[g].members;
 
 		if (seen->records >= 2 && seen->records <= members && 2ULL * seen->records >= members)
 			seen->index = replay_group(without->replay, frame->group[g].p2p);
