@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/detect/overlap.h"
 #include "analyzers/detect/replay.h"
 #include "analyzers/detect/without_own.h"
 
 #define STEP_MAX_NS (1ULL << 60) /* what is longer is no length of a step */
-#define SLACK_NS 10000		 /* clocks are read before and after: what seems to overlap by so little does not */
 
 struct flight {
+	double until_ns; /* its end, less overlap_slack_ns() */
 	double end_ns;
 	uint32_t op;
 };
@@ -143,9 +144,9 @@ static void take_off(struct flight *heap, size_t *flights)
 	size_t at = 0;
 
 	for (size_t child = 1; child < n; child = 2 * at + 1) {
-		if (child + 1 < n && heap[child + 1].end_ns < heap[child].end_ns)
+		if (child + 1 < n && heap[child + 1].until_ns < heap[child].until_ns)
 			child++;
-		if (heap[child].end_ns >= last.end_ns)
+		if (heap[child].until_ns >= last.until_ns)
 			break;
 		heap[at] = heap[child];
 		at = child;
@@ -157,7 +158,7 @@ static void put_on(struct flight *heap, size_t *flights, struct flight flight)
 {
 	size_t at = (*flights)++;
 
-	for (; at > 0 && heap[(at - 1) / 2].end_ns > flight.end_ns; at = (at - 1) / 2)
+	for (; at > 0 && heap[(at - 1) / 2].until_ns > flight.until_ns; at = (at - 1) / 2)
 		heap[at] = heap[(at - 1) / 2];
 	heap[at] = flight;
 }
@@ -173,8 +174,9 @@ static void add(struct without *without, struct last *last, double start_ns, uin
 	uint32_t edge = REPLAY_NONE;
 	double own_ns = start_ns;
 
-	while (last->flights > 0 && without->flight[0].end_ns <= start_ns + SLACK_NS) {
-		last->ended = without->flight[0];
+	while (last->flights > 0 && without->flight[0].until_ns <= start_ns) {
+		if (last->ended.op == REPLAY_NONE || without->flight[0].end_ns >= last->ended.end_ns)
+			last->ended = without->flight[0];
 		take_off(without->flight, &last->flights);
 	}
 	if (last->ended.op != REPLAY_NONE &&
@@ -188,22 +190,24 @@ static void add(struct without *without, struct last *last, double start_ns, uin
 		replay_set_first(without->replay, index, start_ns);
 	}
 	without_own_add(&without->own, own_ns, index, edge);
-	last->started = (struct flight){start_ns, index};
+	last->started = (struct flight){start_ns, start_ns, index};
 }
 
 static void add_rank(struct without *without, const struct frame *frame, uint32_t rank)
 {
-	struct last last = {{0, REPLAY_NONE}, {0, REPLAY_NONE}, 0};
+	struct last last = {{0, 0, REPLAY_NONE}, {0, 0, REPLAY_NONE}, 0};
 
 	for (uint32_t i = without->own.first[rank]; i < without->own.first[rank + 1]; i++) {
 		const struct frame_op *op = &frame->op[without->place[i]];
 		const struct group_seen *seen = &without->group[op->group];
-		double duration_ns = (double)op->duration_ns, start_ns = (double)op->start_ns;
+		double duration_ns = (double)op->duration_ns, start_ns = (double)op->start_ns, end_ns;
 		uint32_t index = replay_op(without->replay, seen->index,
 			seen->index == REPLAY_NONE ? duration_ns : (double)seen->transfer_ns, duration_ns);
 
 		add(without, &last, start_ns, index);
-		put_on(without->flight, &last.flights, (struct flight){start_ns + duration_ns, index});
+		end_ns = start_ns + duration_ns;
+		put_on(without->flight, &last.flights,
+			(struct flight){end_ns - (double)overlap_slack_ns(op->duration_ns), end_ns, index});
 	}
 	if (is_here(&frame->rank[rank]))
 		add(without, &last, (double)frame->rank[rank].step_ns, replay_op(without->replay, REPLAY_NONE, 0, 0));

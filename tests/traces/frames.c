@@ -6,8 +6,6 @@
 #include <string.h>
 
 #define NS 1e9
-#define RESOLUTION_NS \
-	8000 /* times are floats of seconds: what follows on the end of an operation may seem to overlap it */
 #define STEP_GAP_NS 60000000000ULL /* the traces do not tell when their steps were: far enough apart */
 
 struct frames {
@@ -133,17 +131,14 @@ static void add_rank(struct frames *frames, const struct trace_op *op, size_t op
 	uint32_t index = trace_worker(frames->trace, op);
 	struct frame_rank *rank = &frames->rank[index];
 	double begin_s = op[0].start_s, end_s = begin_s;
-	uint64_t duration_ns;
 
 	for (size_t i = 0; i < ops; i++) {
 		if (op[i].start_s + op[i].duration_s > end_s)
 			end_s = op[i].start_s + op[i].duration_s;
 		if (trace_members(frames->trace, &op[i]) < 2)
 			continue;
-		duration_ns = (uint64_t)(NS * op[i].duration_s);
-		duration_ns -= duration_ns < RESOLUTION_NS ? duration_ns : RESOLUTION_NS;
-		frames->op[frames->frame.ops++] = (struct frame_op){
-			group_of(frames, &op[i]), index, (int64_t)(NS * (op[i].start_s - begin_s)), duration_ns};
+		frames->op[frames->frame.ops++] = (struct frame_op){group_of(frames, &op[i]), index,
+			(int64_t)(NS * (op[i].start_s - begin_s)), (uint64_t)(NS * op[i].duration_s)};
 	}
 	*rank = (struct frame_rank){.here = true, .step_ns = (uint64_t)(NS * (end_s - begin_s))};
 	rank->end_ns = (step + 1) * STEP_GAP_NS;
