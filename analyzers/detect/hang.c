@@ -142,7 +142,7 @@ static uint64_t times(uint64_t value, uint64_t by)
 /* What the ranks say for the job's patience. */
 struct excuses {
 	bool checkpoint, starting, busy, loads, waits;
-	size_t live;
+	size_t seen; /* ranks of which something is known, were it that they have ended */
 };
 
 static struct excuses excuses_of(const struct hang *hang, const struct look *look, const struct hang_who *who)
@@ -153,9 +153,9 @@ static struct excuses excuses_of(const struct hang *hang, const struct look *loo
 		const struct standing *standing = &look->standing[i];
 		bool accused = standing->rank < look->ranks && (who->flags[standing->rank] & HANG_ACCUSED);
 
+		ret.seen += standing->ended || standing->progress_ns != 0;
 		if (standing->ended || standing->rank >= look->ranks)
 			continue;
-		ret.live++;
 		ret.checkpoint = ret.checkpoint || standing->stage == STAGE_CHECKPOINT;
 		ret.starting = ret.starting || standing->steps == 0;
 		ret.loads = ret.loads || (accused && standing->stage == STAGE_DATALOADER);
@@ -182,7 +182,7 @@ static uint64_t limit_of(const struct hang *hang, const struct look *look, const
 	if (excuses.loads)
 		limit = max_of(limit, who->together ? times(options->hang_ns, 4) : options->hang_ns / 6 * 5);
 	if (excuses.busy || excuses.starting || who->ending || look->world_size <= 1 ||
-		(who->culprits == 0 && !who->stuck && excuses.live < look->world_size))
+		(who->culprits == 0 && !who->stuck && excuses.seen < look->world_size))
 		limit = max_of(limit, options->hang_busy_ns);
 	if (who->outside && !who->stuck)
 		limit = max_of(limit, times(options->hang_busy_ns, 3));
