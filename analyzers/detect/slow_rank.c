@@ -89,7 +89,7 @@ static bool make_room(struct slow_rank *state, size_t ranks)
 /* Still so, of one that was confirmed: less is asked for than to confirm it. */
 static bool goes_on(const struct series_rank *rank)
 {
-	return rank->frames && rank->middle > SERIES_LEAST / 2 && (rank->slow & 0xff || rank->middle > SERIES_LEAST);
+	return rank->here && rank->middle > SERIES_LEAST / 2 && (rank->slow & 0xff || rank->middle > SERIES_LEAST);
 }
 
 static bool stands_out(const struct slow_rank *state, size_t i)
@@ -108,7 +108,8 @@ static size_t gather(struct slow_rank *state, uint32_t *set, size_t *ret_set)
 		size_t least = 0;
 
 		if (!stands_out(state, i)) {
-			state->verdict[i] = (struct verdict){0};
+			if (state->series.rank[i].here)
+				state->verdict[i] = (struct verdict){0};
 			continue;
 		}
 		all++;

@@ -65,51 +65,45 @@ static void forget(struct series_rank *rank, uint32_t class)
 	*rank = (struct series_rank){.class = class};
 }
 
-static float middle_of(const float *ring, unsigned int n)
+static float middle_of(const struct series_rank *rank, unsigned int of)
 {
+	unsigned int n = rank->frames < of ? (unsigned int)rank->frames : of;
 	float sorted[SERIES_OF_MAX];
 
 	for (unsigned int i = 0; i < n; i++) {
 		unsigned int at = i;
 
-		for (; at > 0 && sorted[at - 1] > ring[i]; at--)
+		for (; at > 0 && sorted[at - 1] > rank->ring[i]; at--)
 			sorted[at] = sorted[at - 1];
-		sorted[at] = ring[i];
+		sorted[at] = rank->ring[i];
 	}
 	return sorted[(n - 1) / 2];
+}
+
+static double newest(const struct series *series, const struct series_rank *rank)
+{
+	return (double)rank->ring[(rank->frames - 1) % series->of];
 }
 
 static void take(struct series *series, struct series_rank *rank, const struct measure_rank *measured)
 {
 	double value = measured->ratio > 0 ? log(measured->ratio) : -FAR;
-	bool full = rank->frames >= series->of;
+	float *slot = &rank->ring[rank->frames % series->of];
 
-	if (value != value || value < -FAR)
+	if (isnan(value) || value < -FAR)
 		value = -FAR;
 	if (value > FAR)
 		value = FAR;
-	if (full) {
-		double distance = MEAN_TO_SIGMA * fabs(value - (double)rank->ring[series->at]);
-		double weight = (double)(rank->frames - series->of + 1);
+	if (rank->frames >= series->of) {
+		double distance = MEAN_TO_SIGMA * fabs(value - (double)*slot);
+		double weight = fmin((double)(rank->frames - series->of + 1), SERIES_MEMORY);
 
-		if (weight > SERIES_MEMORY)
-			weight = SERIES_MEMORY;
 		rank->noise += (float)((distance - (double)rank->noise) / weight);
 	}
-	rank->ring[series->at] = (float)value;
+	*slot = (float)value;
 	rank->frames++;
-	rank->seen = rank->seen << 1 | 1;
 	rank->slow = rank->slow << 1 | (measured->ratio > series->ratio && measured->z > series->z);
-	if (rank->frames < series->of) {
-		/* Not full: the slots of the frames that it has. */
-		float some[SERIES_OF_MAX];
-
-		for (unsigned int i = 0; i < rank->frames; i++)
-			some[i] = rank->ring[(series->at + series->of - i) % series->of];
-		rank->middle = middle_of(some, (unsigned int)rank->frames);
-	} else {
-		rank->middle = middle_of(rank->ring, series->of);
-	}
+	rank->middle = middle_of(rank, series->of);
 }
 
 static void date(
@@ -158,7 +152,7 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 	spread_of(series, rank, ranks, &noise, &spread);
 	for (uint32_t i = 0; i < ranks; i++) {
 		struct series_rank *of = &series->rank[rank[i]];
-		double value = (double)of->ring[series->at], middle = (double)of->middle;
+		double value = newest(series, of), middle = (double)of->middle;
 		double limit = ranks < SERIES_SMALL ? fmax(far * spread, SERIES_NOISES * noise) : far * spread;
 
 		if (value <= SERIES_NOISES * noise)
@@ -184,28 +178,31 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	if (r < 0)
 		return r;
 	start = series->start;
-	series->at = (series->at + 1) % series->of;
 	memset(start, 0, (ranks + 1) * sizeof(*start));
 	for (size_t i = 0; i < ranks; i++) {
 		const struct measure_rank *measured = &measures->rank[i];
 		struct series_rank *rank = &series->rank[i];
 
-		if (measured->class >= measures->classes || measured->class >= ranks ||
-			measured->wait_ns == FRAME_UNKNOWN) {
-			/* Absent: the ring would have a hole. */
-			if (rank->frames)
+		rank->here = measured->class < measures->classes && measured->class < ranks &&
+			     measured->wait_ns != FRAME_UNKNOWN;
+		if (!rank->here) {
+			rank->absent += rank->absent < SERIES_ABSENT;
+			rank->suspect = rank->candidate = false;
+			if (rank->absent == SERIES_ABSENT)
 				forget(rank, FRAME_NONE);
 			continue;
 		}
 		if (rank->class != measured->class)
 			forget(rank, measured->class);
+		rank->here = true;
+		rank->absent = 0;
 		take(series, rank, measured);
 		start[measured->class + 1]++;
 	}
 	for (size_t c = 0; c < ranks; c++)
 		start[c + 1] += start[c];
 	for (uint32_t i = 0; i < ranks; i++) {
-		if (series->rank[i].frames)
+		if (series->rank[i].here)
 			series->by_class[start[series->rank[i].class]++] = i;
 	}
 	/* Each start now is the next one's. */

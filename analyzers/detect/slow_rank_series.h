@@ -26,17 +26,18 @@
 #define SERIES_HELD 3
 #define SERIES_MEMORY 32
 #define SERIES_DRIFT 0.02
-#define SERIES_SMALL 6 /* ranks: below, a class has no spread to speak of */
+#define SERIES_ABSENT 32 /* frames without it in a row, and it begins anew */
+#define SERIES_SMALL 6	 /* ranks: below, a class has no spread to speak of */
 
 struct series_rank {
-	float ring[SERIES_OF_MAX]; /* ln ratio, newest at series.at */
+	float ring[SERIES_OF_MAX]; /* ln ratio of frame n of this rank at n % of */
 	float middle;		   /* median of the ring */
 	float noise;		   /* mean distance */
 	float cusum;
-	uint32_t seen, slow; /* frames, newest in bit 0 */
+	uint32_t slow; /* its frames, newest in bit 0 */
 	uint32_t class;
-	uint16_t held;
-	bool suspect, candidate;
+	uint16_t held, absent; /* frames */
+	bool here, suspect, candidate;
 	uint64_t frames;
 	uint64_t since_step, since_ns;
 };
@@ -44,7 +45,7 @@ struct series_rank {
 struct series {
 	struct series_rank *rank;
 	size_t ranks;
-	unsigned int of, frames_min, at;
+	unsigned int of, frames_min;
 	double ratio, z;
 	double *scratch; /* ranks of them, twice */
 	uint32_t *by_class, *start;
