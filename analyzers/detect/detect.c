@@ -4,56 +4,10 @@
  * frame or look until no rank of it lives, or another job has its number in the framer.
  */
 #include "analyzers/detect/detect_internal.h"
-#include "analyzers/detect/findings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ELSEWHERE UINT32_MAX /* number of a job whose frames are made elsewhere */
-
-struct job {
-	struct detect *detect;
-	char word[64];
-	uint32_t number, world_size;
-	struct measure *measure;
-	struct findings *findings;
-	void *state[DETECT_DETECTORS_MAX];
-	/* of the newest frame */
-	enum frame_tier tier;
-	uint64_t step;
-	uint32_t cards;
-	uint64_t used; /* counts up: which was used last */
-	/* of the look that is being made */
-	struct standing *standing;
-	size_t standings; /* room */
-	struct stuck *stuck;
-	size_t stucks; /* room */
-	size_t stucks_now;
-	bool looked;
-};
-
-/* Who is being listened to. */
-struct hearing {
-	struct job *job;
-	const struct frame_who *who;
-	size_t ranks;
-	uint32_t cards;
-	enum frame_tier tier;
-	uint64_t step, now_ns;
-	bool said;
-};
-
-struct detect {
-	struct detect_options options;
-	struct detect_sink sink;
-	const struct detector *const *detectors;
-	size_t count;
-	struct framer *framer;
-	uint64_t next_id, now_ns, uses;
-	size_t jobs;
-	struct job *job[FRAMER_JOBS_MAX];
-};
 
 static void on_finding(void *arg, const struct finding *finding)
 {
@@ -62,7 +16,7 @@ static void on_finding(void *arg, const struct finding *finding)
 	detect->sink.finding(detect->sink.arg, finding);
 }
 
-static struct job *job_free(struct job *job)
+static struct detect_job *job_free(struct detect_job *job)
 {
 	if (!job)
 		return NULL;
@@ -72,16 +26,14 @@ static struct job *job_free(struct job *job)
 	}
 	measure_free(job->measure);
 	findings_free(job->findings);
-	free(job->standing);
-	free(job->stuck);
 	free(job);
 	return NULL;
 }
 
-static struct job *job_new(struct detect *detect, uint32_t number, const char *word, uint32_t world_size)
+static struct detect_job *job_new(struct detect *detect, uint32_t number, const char *word, uint32_t world_size)
 {
 	const struct findings_sink sink = {on_finding, detect};
-	struct job *job = calloc(1, sizeof(*job));
+	struct detect_job *job = calloc(1, sizeof(*job));
 	bool whole;
 
 	if (!job)
@@ -108,17 +60,16 @@ static void job_over(struct detect *detect, size_t i)
 	detect->job[i] = detect->job[--detect->jobs];
 }
 
-static bool is_job(const struct job *job, uint32_t number, const char *word, uint32_t world_size)
+static bool is_job(const struct detect_job *job, uint32_t number, const char *word, uint32_t world_size)
 {
 	return job->number == number && job->world_size == world_size &&
 	       strncmp(job->word, word, sizeof(job->word) - 1) == 0;
 }
 
-/* NULL: out of memory. */
-static struct job *job_find(struct detect *detect, uint32_t number, const char *word, uint32_t world_size)
+struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const char *word, uint32_t world_size)
 {
 	size_t oldest = 0;
-	struct job *job;
+	struct detect_job *job;
 
 	for (size_t i = detect->jobs; i-- > 0;) {
 		job = detect->job[i];
@@ -126,7 +77,7 @@ static struct job *job_find(struct detect *detect, uint32_t number, const char *
 			job->used = ++detect->uses;
 			return job;
 		}
-		if (number != ELSEWHERE && job->number == number)
+		if (number != DETECT_ELSEWHERE && job->number == number)
 			job_over(detect, i);
 	}
 	for (size_t i = 0; i < detect->jobs; i++)
@@ -143,7 +94,7 @@ static struct job *job_find(struct detect *detect, uint32_t number, const char *
 
 static void on_say(void *arg, const struct opinion *opinion)
 {
-	struct hearing *hearing = arg;
+	struct detect_hearing *hearing = arg;
 
 	hearing->said = true;
 	findings_say(hearing->job->findings, opinion, hearing->who, hearing->ranks, hearing->cards, hearing->tier,
@@ -152,11 +103,16 @@ static void on_say(void *arg, const struct opinion *opinion)
 
 static void on_want(void *arg, unsigned wants, const char *why)
 {
-	const struct hearing *hearing = arg;
+	const struct detect_hearing *hearing = arg;
 	const struct detect_sink *sink = &hearing->job->detect->sink;
 
 	if (sink->want && wants)
 		sink->want(sink->arg, wants, hearing->job->word, why);
+}
+
+struct detector_out detect_hear(struct detect_hearing *hearing)
+{
+	return (struct detector_out){on_say, on_want, hearing};
 }
 
 /* When the frame ended: of the first rank that is in it. */
@@ -169,17 +125,17 @@ static uint64_t end_of(const struct frame *frame, uint64_t otherwise)
 	return otherwise;
 }
 
-static void take(struct job *job, const struct frame *frame)
+static void take(struct detect_job *job, const struct frame *frame)
 {
 	struct detect *detect = job->detect;
-	struct hearing hearing = {.job = job,
+	struct detect_hearing hearing = {.job = job,
 		.who = frame->who,
 		.ranks = frame->ranks,
 		.cards = frame->cards ? frame->cards : frame->world_size,
 		.tier = frame->tier,
 		.step = frame->step,
 		.now_ns = end_of(frame, detect->now_ns)};
-	const struct detector_out out = {on_say, on_want, &hearing};
+	const struct detector_out out = detect_hear(&hearing);
 	const struct measures *measures;
 
 	if (measure_frame(job->measure, frame, &measures) < 0)
@@ -200,11 +156,11 @@ static void on_frame(void *arg, uint32_t number, const struct frame *frame)
 {
 	struct detect *detect = arg;
 	struct framer_job known;
-	struct job *job;
+	struct detect_job *job;
 
 	if (!framer_job(detect->framer, number, &known))
 		return;
-	job = job_find(detect, number, known.job, known.world_size);
+	job = detect_job_find(detect, number, known.job, known.world_size);
 	if (job)
 		take(job, frame);
 }
@@ -244,18 +200,18 @@ struct framer *detect_framer(struct detect *detect)
 
 void detect_frame(struct detect *detect, const char *word, const struct frame *frame)
 {
-	struct job *job = job_find(detect, ELSEWHERE, word, frame->world_size);
+	struct detect_job *job = detect_job_find(detect, DETECT_ELSEWHERE, word, frame->world_size);
 
 	if (job)
 		take(job, frame);
 }
 
-static bool is_over(const struct detect *detect, const struct job *job)
+static bool is_over(const struct detect *detect, const struct detect_job *job)
 {
 	struct framer_job known;
 
-	return job->number != ELSEWHERE && (!framer_job(detect->framer, job->number, &known) || known.ended ||
-						   !is_job(job, job->number, known.job, known.world_size));
+	return job->number != DETECT_ELSEWHERE && (!framer_job(detect->framer, job->number, &known) || known.ended ||
+							  !is_job(job, job->number, known.job, known.world_size));
 }
 
 void detect_advance(struct detect *detect, uint64_t now_ns)
