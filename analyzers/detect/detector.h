@@ -46,7 +46,6 @@ enum detect_want { DETECT_WANT_OPERATIONS = 1, DETECT_WANT_SYSTEM = 2, DETECT_WA
 /* Where a rank stands, told every second or so of each rank that lives: for hangs. */
 struct standing {
 	uint32_t rank;             /* index in who */
-	bool unknown;              /* nothing was told of it (it is not on this node): all that follows is 0 */
 	char state;                /* of its process: R, S, D, T (stopped), t (traced), Z; 0 not known */
 	bool ended;                /* the process is gone */
 	uint64_t ended_ns;
