@@ -67,6 +67,9 @@ struct stuck {
 	const uint32_t *culprit;
 	char sentence[256];
 	bool all_entered;          /* nobody is missing and nothing differs, but it does not complete */
+	size_t waiters;            /* that have entered seq and wait in it, 0 not known: who is missing here and waits
+				    * elsewhere is no culprit */
+	const uint32_t *waiter;
 };
 
 struct look {
