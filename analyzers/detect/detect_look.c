@@ -20,15 +20,15 @@ struct told {
 struct room {
 	struct standing *standing; /* one a rank of the job */
 	struct stuck *stuck;
-	uint32_t *culprit; /* of all stuck ones */
-	size_t stucks, culprits;
+	uint32_t *index; /* of culprits and waiters of all stuck ones */
+	size_t stucks, indices;
 };
 
 static void room_free(struct room *room)
 {
 	free(room->standing);
 	free(room->stuck);
-	free(room->culprit);
+	free(room->index);
 }
 
 static bool is_of(const struct detect *detect, uint32_t process, uint32_t job, uint32_t *ret_index)
@@ -38,23 +38,24 @@ static bool is_of(const struct detect *detect, uint32_t process, uint32_t job, u
 	return process <= INT32_MAX && framer_where(detect->framer, (int)process, &where, ret_index) && where == job;
 }
 
-static size_t culprits_of(const struct stuck *stuck)
+static size_t bounded(const uint32_t *process, size_t processes)
 {
-	return !stuck->culprit ? 0 : stuck->culprits < FRAMER_RANKS_MAX ? stuck->culprits : FRAMER_RANKS_MAX;
+	return !process ? 0 : processes < FRAMER_RANKS_MAX ? processes : FRAMER_RANKS_MAX;
 }
 
 static bool room_make(struct room *room, const struct told *told, size_t ranks)
 {
-	size_t culprits = 0;
+	size_t indices = 0;
 
 	for (size_t i = 0; i < told->stucks; i++)
-		culprits += culprits_of(&told->stuck[i]);
+		indices += bounded(told->stuck[i].culprit, told->stuck[i].culprits) +
+			   bounded(told->stuck[i].waiter, told->stuck[i].waiters);
 	*room = (struct room){.standing = calloc(ranks + 1, sizeof(*room->standing)),
 		.stuck = calloc(told->stucks + 1, sizeof(*room->stuck)),
-		.culprit = calloc(culprits + 1, sizeof(*room->culprit))};
+		.index = calloc(indices + 1, sizeof(*room->index))};
 	for (size_t i = 0; room->standing && i < ranks; i++)
-		room->standing[i] = (struct standing){.rank = (uint32_t)i, .unknown = true};
-	return room->standing && room->stuck && room->culprit;
+		room->standing[i] = (struct standing){.rank = (uint32_t)i};
+	return room->standing && room->stuck && room->index;
 }
 
 /* True if anything was told of the job. */
@@ -74,29 +75,39 @@ static bool sort_standings(
 	return any;
 }
 
+/* Those of the processes that are ranks of the job, by their index. */
+static const uint32_t *indices_of(const struct detect *detect, uint32_t number, size_t ranks, const uint32_t *process,
+	size_t *processes, struct room *room)
+{
+	uint32_t *first = &room->index[room->indices], index;
+	size_t count = bounded(process, *processes), n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (is_of(detect, process[i], number, &index) && index < ranks)
+			first[n++] = index;
+	}
+	room->indices += n;
+	*processes = n;
+	return first;
+}
+
 static void sort_stuck(const struct detect *detect, const struct told *told, uint32_t number,
 	const struct framer_job *job, struct room *room)
 {
 	for (size_t i = 0; i < told->stucks; i++) {
 		const struct stuck *from = &told->stuck[i];
 		struct stuck *stuck = &room->stuck[room->stucks];
-		size_t culprits = culprits_of(from);
 
 		if (strcmp(told->stuck_job[i], job->job) != 0)
 			continue;
 		*stuck = *from;
-		stuck->communicator[sizeof(stuck->communicator) - 1] = stuck->sentence[sizeof(stuck->sentence) - 1] = 0;
-		stuck->culprit = &room->culprit[room->culprits];
-		stuck->culprits = 0;
-		for (size_t j = 0; j < culprits; j++) {
-			uint32_t index;
-
-			if (is_of(detect, from->culprit[j], number, &index) && index < job->ranks)
-				room->culprit[room->culprits + stuck->culprits++] = index;
-		}
-		if (culprits && !stuck->culprits)
+		stuck->communicator[sizeof(stuck->communicator) - 1] = 0;
+		stuck->sentence[sizeof(stuck->sentence) - 1] = 0;
+		stuck->culprit = indices_of(detect, number, job->ranks, from->culprit, &stuck->culprits, room);
+		stuck->waiter = indices_of(detect, number, job->ranks, from->waiter, &stuck->waiters, room);
+		/* Of another job of that word. */
+		if (from->culprits && !stuck->culprits)
 			continue;
-		room->culprits += stuck->culprits;
 		room->stucks++;
 	}
 }
