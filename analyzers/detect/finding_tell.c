@@ -306,13 +306,30 @@ static void tell_hang_why(struct telling *telling)
 			finding_text_name(&telling->text, state, 16);
 			finding_text_add(&telling->text, ")");
 		}
-		if (stage[0]) {
+		if (stage[0] && strcmp(stage, finding_cause_word(finding->cause)) != 0) {
 			finding_text_add(&telling->text, ", in ");
 			finding_text_name(&telling->text, stage, NAME_BYTES);
 		}
 	} else {
 		tell_cause(telling);
 	}
+}
+
+static void tell_waiting(struct telling *telling, const struct finding_evidence *waiting)
+{
+	const struct finding_evidence *seq = evidence_of(telling->finding, "entered_seq");
+	bool more = waiting->value >= 2;
+
+	finding_text_add(&telling->text, "; %.0f other%s %s", waiting->value, more ? "s" : "",
+		telling->past ? "waited"
+		: more	      ? "wait"
+			      : "waits");
+	if (waiting->detail[0]) {
+		finding_text_add(&telling->text, " in ");
+		finding_text_name(&telling->text, waiting->detail, sizeof(waiting->detail));
+	}
+	if (seq && seq->value >= 1 && seq->value < 1e15)
+		finding_text_add(&telling->text, ", for operation %.0f", seq->value);
 }
 
 static void tell_hang(struct telling *telling)
@@ -330,16 +347,8 @@ static void tell_hang(struct telling *telling)
 		finding_text_add(&telling->text, "the job %s", job[finding->state]);
 	tell_length(telling);
 	tell_hang_why(telling);
-	if (waiting && waiting->value >= 1 && waiting->value < 1e7) {
-		finding_text_add(&telling->text, "; %.0f other%s %s", waiting->value, waiting->value >= 2 ? "s" : "",
-			telling->past	      ? "waited"
-			: waiting->value >= 2 ? "wait"
-					      : "waits");
-		if (waiting->detail[0]) {
-			finding_text_add(&telling->text, " in ");
-			finding_text_name(&telling->text, waiting->detail, sizeof(waiting->detail));
-		}
-	}
+	if (waiting && waiting->value >= 1 && waiting->value < 1e7)
+		tell_waiting(telling, waiting);
 	if (finding->rank >= 0 && finding->others[0]) {
 		finding_text_add(&telling->text, "; so it is with ranks ");
 		finding_text_name(&telling->text, finding->others, sizeof(finding->others));
@@ -361,7 +370,8 @@ static void tell_mismatch(struct telling *telling)
 	}
 	if (what[0]) {
 		finding_text_add(&telling->text, ": ");
-		finding_text_name(&telling->text, what, 64);
+		/* Where it was cut, that is to be seen. */
+		finding_text_name(&telling->text, what, 60);
 	}
 }
 

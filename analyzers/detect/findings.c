@@ -233,6 +233,23 @@ static struct life *find(const struct findings *findings, const struct finding *
 	return NULL;
 }
 
+/* Of a standstill it may be seen only later who it is that the others wait for: it is the same one if it began before
+ * it was spoken of last. NULL if it is another. */
+static struct life *find_standstill(const struct findings *findings, const struct finding *said, int32_t rank)
+{
+	for (size_t i = 0; i < findings->lives && said->kind == FINDING_HANG; i++) {
+		struct life *life = findings->life[i];
+
+		if (life->finding.kind != FINDING_HANG || !life_is_up(life) || life->said || !said->since_ns ||
+			said->since_ns > life->last_ns)
+			continue;
+		life->finding.rank = rank;
+		life->changed = true;
+		return life;
+	}
+	return NULL;
+}
+
 /* Room for one more: of those that are over, the one that has been for longest makes it. */
 static bool make_room(struct findings *findings)
 {
@@ -289,6 +306,7 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 	const struct finding *said = &opinion->finding;
 	struct life *life;
 	int32_t rank;
+	bool moved;
 
 	if ((size_t)said->kind >= FINDING_KIND_MAX || (size_t)said->cause >= CAUSE_MAX ||
 		(said->rank >= 0 && (size_t)said->rank >= ranks))
@@ -296,10 +314,16 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 	rank = said->rank >= 0 ? who[said->rank].rank : -1;
 	findings->ranks = ranks;
 	life = find(findings, said, rank);
+	moved = !life;
+	if (!life)
+		life = find_standstill(findings, said, rank);
+	moved = moved && life;
 	if (!life)
 		life = begin(findings, said, rank);
 	if (!life)
 		return;
+	if (moved)
+		place(life, said, who, ranks);
 	if (!life->opinions ||
 		(!life_is_up(life) && !life->finding.noticed_ns && life->quiet >= relief(findings, life)) ||
 		(opinion->confirmed && !life->finding.noticed_ns)) {

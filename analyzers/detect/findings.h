@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lives of one job's findings: opinions in, findings out. What is one finding: equal kind, rank and communicator.
+ * The lives of one job's findings: opinions in, findings out. What is one finding: equal kind, rank and communicator. Of a
+ * hang also: standing still since before it was spoken of last, though the rank that is named for it is another now.
  *
  * Said during a round (a frame or a look), told at its end. Suspected with the first opinion, open with the first confirmed
  * one; told anew when its cause changes, and every FINDINGS_TELL_NS for its cost. Closed after relief_frames frames

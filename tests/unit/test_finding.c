@@ -189,6 +189,19 @@ static void hangs(void **state)
 	finding_add(&finding, "waiting", "1", 7, NAN, "AllReduce 118");
 	assert_told(finding, "rank 5 (node-b) has stopped the job for 31 s: its process is stopped (state T); 7 others "
 			     "wait in AllReduce 118");
+	finding_add(&finding, "entered_seq", "1", 118, NAN, "");
+	finding_add(&finding, "stage", "ns", 3e10, NAN, "stopped");
+	strcpy(finding.evidence[1].detail, "backward");
+	assert_told(finding, "rank 5 (node-b) has stopped the job for 31 s: its process is stopped (state T); 7 others "
+			     "wait in backward, for "
+			     "operation 118");
+	strcpy(finding.evidence[3].detail, "forward");
+	finding.evidences = 4;
+	assert_told(finding, "rank 5 (node-b) has stopped the job for 31 s: its process is stopped (state T), in "
+			     "forward; 7 others wait in "
+			     "backward, for operation 118");
+	finding.evidences = 2;
+	strcpy(finding.evidence[1].detail, "AllReduce 118");
 	finding.state = FINDING_CLOSED;
 	finding.evidence[1].value = 1;
 	assert_told(finding, "rank 5 (node-b) stopped the job for 31 s: its process was stopped (state T); 1 other "

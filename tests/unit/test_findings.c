@@ -265,6 +265,29 @@ static void hangs_end_with_looks(void **state)
 	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_RANK);
 }
 
+static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
+{
+	struct opinion opinion = of(FINDING_HANG, slow(-1, true));
+
+	(void)state;
+	opinion.finding.since_ns = now - 30 * S;
+	say(opinion);
+	look_over();
+	opinion.finding.rank = 3;
+	say(opinion);
+	look_over();
+	assert_int_equal(tells, 2);
+	assert_int_equal(last(FINDING_OPEN)->id, 5);
+	assert_int_equal(last(FINDING_OPEN)->rank, 13);
+	assert_string_equal(last(FINDING_OPEN)->card, "3");
+	/* It went on, and stands still again because of another. */
+	opinion.finding.rank = 4;
+	opinion.finding.since_ns = now;
+	say(opinion);
+	look_over();
+	assert_int_equal(last(FINDING_OPEN)->id, 6);
+}
+
 static struct opinion slow_job(bool confirmed, double lost_ns)
 {
 	struct opinion opinion = of(FINDING_SLOW_JOB, slow(-1, confirmed));
@@ -438,6 +461,7 @@ int main(void)
 		LIFE(bursts_are_one_finding),
 		LIFE(the_heavier_cause_wins),
 		LIFE(hangs_end_with_looks),
+		LIFE(a_hang_whose_culprit_is_seen_later_is_one),
 		LIFE(a_slow_job_of_its_own_waits_and_opens),
 		LIFE(a_slow_rank_explains_a_slow_job),
 		LIFE(an_open_slow_job_is_closed_by_what_explains_it),
