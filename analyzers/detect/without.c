@@ -8,7 +8,7 @@
 
 #include "analyzers/detect/overlap.h"
 #include "analyzers/detect/replay.h"
-#include "analyzers/detect/without_own.h"
+#include "analyzers/detect/without_hidden.h"
 
 #define STEP_MAX_NS (1ULL << 60) /* what is longer is no length of a step */
 
@@ -18,16 +18,10 @@ struct flight {
 	uint32_t op;
 };
 
-struct group_seen {
-	uint64_t transfer_ns;
-	uint32_t records;
-	uint32_t index; /* in the replay, REPLAY_NONE: its members are alone */
-};
-
 struct without {
 	struct replay *replay;
 	struct without_own own;
-	struct group_seen *group;
+	struct without_group *group;
 	uint32_t *place;       /* operations, rank by rank, in the order of their starts */
 	struct flight *flight; /* heap of one rank's operations that have not ended */
 	size_t groups_room, ops_room;
@@ -95,7 +89,7 @@ static bool counts(const struct frame *frame, const struct frame_op *op)
 static void see_groups(struct without *without, const struct frame *frame)
 {
 	for (size_t g = 0; g < frame->groups; g++)
-		without->group[g] = (struct group_seen){UINT64_MAX, 0, REPLAY_NONE};
+		without->group[g] = (struct without_group){UINT64_MAX, 0, REPLAY_NONE, REPLAY_NONE};
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
 
@@ -105,13 +99,13 @@ static void see_groups(struct without *without, const struct frame *frame)
 		if (op->duration_ns < without->group[op->group].transfer_ns)
 			without->group[op->group].transfer_ns = op->duration_ns;
 	}
-	for (size_t g = 0; g < frame->groups; g++) {
-		struct group_seen *seen = &without->group[g];
-		uint64_t members = frame->group[g].p2p ? 2 : frame->group[g].members;
+}
 
-		if (seen->records >= 2 && seen->records <= members && 2ULL * seen->records >= members)
-			seen->index = replay_group(without->replay, frame->group[g].p2p);
-	}
+static bool is_joined(const struct without_group *seen, const struct frame_group *group)
+{
+	uint64_t members = group->p2p ? 2 : group->members;
+
+	return seen->records >= 2 && seen->records <= members && 2ULL * seen->records >= members;
 }
 
 /* Rank by rank; those of a rank are in the order of their starts already, or are brought into it. */
@@ -199,11 +193,12 @@ static void add_rank(struct without *without, const struct frame *frame, uint32_
 
 	for (uint32_t i = without->own.first[rank]; i < without->own.first[rank + 1]; i++) {
 		const struct frame_op *op = &frame->op[without->place[i]];
-		const struct group_seen *seen = &without->group[op->group];
+		struct without_group *seen = &without->group[op->group];
 		double duration_ns = (double)op->duration_ns, start_ns = (double)op->start_ns, end_ns;
 		uint32_t index = replay_op(without->replay, seen->index,
 			seen->index == REPLAY_NONE ? duration_ns : (double)seen->transfer_ns, duration_ns);
 
+		seen->op = index;
 		add(without, &last, start_ns, index);
 		end_ns = start_ns + duration_ns;
 		put_on(without->flight, &last.flights,
@@ -216,16 +211,20 @@ static void add_rank(struct without *without, const struct frame *frame, uint32_
 
 static int build(struct without *without, const struct frame *frame)
 {
+	size_t all = frame->ops + frame->ranks;
 	int r = make_room(without, frame);
 
-	if (!r)
-		r = replay_begin(without->replay, frame->ops + frame->ranks, frame->ops + frame->ranks, frame->groups);
 	if (r)
 		return r;
 	see_groups(without, frame);
-	r = order(without, frame);
+	r = replay_begin(without->replay, all, all + without_count_lost(frame, without->group), frame->groups);
+	if (!r)
+		r = order(without, frame);
 	if (r)
 		return r;
+	for (size_t g = 0; g < frame->groups; g++)
+		if (is_joined(&without->group[g], &frame->group[g]))
+			without->group[g].index = replay_group(without->replay, frame->group[g].p2p);
 	for (uint32_t rank = 0; rank < frame->ranks; rank++)
 		add_rank(without, frame, rank);
 	return 0;
@@ -245,23 +244,40 @@ static uint64_t length(struct without *without, const struct frame *frame)
 	return longest_ns < STEP_MAX_NS ? (uint64_t)longest_ns : 0;
 }
 
+/* Waits that no record shows become waits. 0: there are none; negative errno. */
+static int find_hidden(struct without *without, const struct frame *frame, const struct measures *measures)
+{
+	int lost = 0, unrecorded;
+
+	if (without_count_lost(frame, without->group) > 0)
+		lost = without_lost(without->replay, &without->own, frame, without->group, without->place);
+	if (lost < 0)
+		return lost;
+	unrecorded = without_unrecorded(without->replay, &without->own, measures);
+	return unrecorded < 0 ? unrecorded : lost + unrecorded;
+}
+
 static uint64_t of_operations(struct without *without, const struct frame *frame, const struct measures *measures,
 	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
 {
 	uint64_t as_is_ns, without_ns;
+	int hidden;
 
 	if (build(without, frame))
 		return 0;
-	as_is_ns = length(without, frame);
-	if (as_is_ns == 0)
-		return 0;
 	for (size_t i = 0; i < ranks; i++)
 		without_own_name(&without->own, rank[i]);
+	as_is_ns = length(without, frame);
+	hidden = as_is_ns ? find_hidden(without, frame, measures) : -ENODATA;
+	if (hidden < 0)
+		return 0;
+	if (hidden > 0)
+		as_is_ns = length(without, frame);
 	for (size_t i = 0; i < ranks; i++)
 		without_own_take(&without->own, without->replay, measures, rank[i], excess_ns[i]);
 	without_ns = length(without, frame);
 	*ret_as_is_ns = without_ns ? as_is_ns : 0;
-	return without_ns;
+	return as_is_ns ? without_ns : 0;
 }
 
 /* By how much a rank's self time is over its class's median. */

@@ -174,6 +174,25 @@ static void take_longest(struct own_time *time, size_t times, double excess_ns)
 		time[i].own_ns = fmin(time[i].own_ns, high);
 }
 
+void without_own_set(struct replay *replay, struct own_time *time, double own_ns)
+{
+	time->own_ns = own_ns;
+	if (time->edge == REPLAY_NONE)
+		replay_set_first(replay, time->op, own_ns);
+	else
+		replay_set_lag(replay, time->edge, own_ns);
+}
+
+bool without_own_shorten(struct without_own *own, struct replay *replay, uint32_t rank, uint32_t peer, double excess_ns)
+{
+	if (times_of(own, rank) != times_of(own, peer))
+		return false;
+	take_over(own, rank, &peer, 1, excess_ns);
+	for (size_t i = own->own_first[rank]; i < own->own_first[rank + 1]; i++)
+		without_own_set(replay, &own->time[i], own->time[i].own_ns);
+	return true;
+}
+
 void without_own_take(struct without_own *own, struct replay *replay, const struct measures *measures, uint32_t rank,
 	uint64_t excess_ns)
 {
@@ -192,10 +211,7 @@ void without_own_take(struct without_own *own, struct replay *replay, const stru
 	if (left_ns > 0)
 		take_longest(time, times_of(own, rank), left_ns);
 	for (size_t i = 0; i < times_of(own, rank); i++)
-		if (time[i].edge == REPLAY_NONE)
-			replay_set_first(replay, time[i].op, time[i].own_ns);
-		else
-			replay_set_lag(replay, time[i].edge, time[i].own_ns);
+		without_own_set(replay, &time[i], time[i].own_ns);
 }
 
 struct sorting {

@@ -37,6 +37,11 @@ bool without_own_named(const struct without_own *own, size_t rank);
 /* Shortens its times in the replay. Once a rank. measures: NULL: of no class. */
 void without_own_take(struct without_own *own, struct replay *replay, const struct measures *measures, uint32_t rank,
 	uint64_t excess_ns);
+/* The time becomes so long in the replay. */
+void without_own_set(struct replay *replay, struct own_time *time, double own_ns);
+/* Takes excess_ns out of what is longer than the peer's. false: they cannot be compared. */
+bool without_own_shorten(
+	struct without_own *own, struct replay *replay, uint32_t rank, uint32_t peer, double excess_ns);
 /* Brings indices of operations into the order of rank and start. -ENOMEM */
 int without_own_sort(uint32_t *place, size_t places, const struct frame_op *op);
 
