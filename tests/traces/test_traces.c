@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Real jobs with a known fault (data/README.md). AR: the worker of stage 0 and data-parallel rank 0 is slow. ST: the
+ * last pipeline stage has too much to do. What the authors' own what-if says of them is found again with our replay,
+ * and the detectors name the slow worker of AR in every step, and in ST nobody.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "analyzers/detect/detector.h"
+#include "analyzers/detect/measure.h"
+#include "tests/traces/frames.h"
+#include "tests/traces/trace.h"
+#include "tests/traces/whatif.h"
+
+#define OF_AUTHORS 0.02 /* so far from their figures at most: of quotients the part, of shares the difference */
+#define WINDOW 5	/* steps that the detector needs */
+#define STEPS_MAX 64
+#define RANKS_MAX 64
+
+extern const struct detector slow_rank_detector;
+
+static void say_figure(const char *trace, const char *name, double ours, double theirs)
+{
+	printf("%s %-12s %8.4f   theirs %7.3f\n", trace, name, ours, theirs);
+}
+
+static void is_near(const char *trace, const char *name, double ours, double theirs)
+{
+	say_figure(trace, name, ours, theirs);
+	assert_true(fabs(ours - theirs) <= OF_AUTHORS * fmax(1, fabs(theirs)));
+}
+
+static struct trace *of_file(const char *name)
+{
+	char path[4096];
+	struct trace *trace;
+
+	snprintf(path, sizeof(path), TRACES_DATA "/trace-%s.csv.gz", name);
+	trace = trace_read(path);
+	assert_non_null(trace);
+	return trace;
+}
+
+static void the_authors_figures_of_a_slow_worker(void **state)
+{
+	struct trace *trace = of_file("AR");
+	struct whatif figures = {0};
+
+	(void)state;
+	assert_int_equal(trace->steps, 44);
+	assert_int_equal(whatif(trace, &figures), 0);
+	is_near("AR", "S", figures.s, 1.973);
+	is_near("AR", "S_dp0", figures.s_dp[0], 1.973);
+	is_near("AR", "S_stage0", figures.s_stage[0], 1.979);
+	is_near("AR", "M_W", figures.m_w, 1.002);
+	is_near("AR", "M_S", figures.m_s, 0);
+	assert_int_equal(figures.slowest_dp, 0);
+	assert_int_equal(figures.slowest_stage, 0);
+	for (uint32_t dp = 1; dp < trace->dps; dp++)
+		assert_true(figures.s_dp[dp] < 1.02);
+	trace_free(trace);
+}
+
+static void the_authors_figures_of_a_stage_with_too_much(void **state)
+{
+	struct trace *trace = of_file("ST");
+	struct whatif figures = {0};
+
+	(void)state;
+	assert_int_equal(trace->steps, 32);
+	assert_int_equal(whatif(trace, &figures), 0);
+	is_near("ST", "S", figures.s, 1.179);
+	is_near("ST", "S_stage3", figures.s_stage[3], 1.232);
+	is_near("ST", "M_W", figures.m_w, 0.031);
+	is_near("ST", "M_S", figures.m_s, 1.219);
+	trace_free(trace);
+}
+
+struct said {
+	uint32_t times[RANKS_MAX]; /* confirmed, of each rank */
+	bool now[RANKS_MAX];	   /* in this step */
+	uint32_t of_nobody;
+	double slowdown; /* the last one said */
+};
+
+static void hear(void *arg, const struct opinion *opinion)
+{
+	struct said *said = arg;
+
+	if (!opinion->confirmed)
+		return;
+	if (opinion->finding.rank < 0) {
+		said->of_nobody++;
+		return;
+	}
+	assert_in_range(opinion->finding.rank, 0, RANKS_MAX - 1);
+	said->times[opinion->finding.rank]++;
+	said->now[opinion->finding.rank] = true;
+	said->slowdown = opinion->finding.slowdown;
+}
+
+/* What the detector says of the trace; of slow: in each step of which it says so. */
+static void judge(const struct detector *detector, struct trace *trace, struct said *said, bool *slow, uint32_t of)
+{
+	struct detect_options options = {.slow_ratio = 1.05,
+		.slow_z = 5,
+		.slow_frames = 5,
+		.slow_of = 8,
+		.gain_min = 0.03,
+		.job_ratio = 1.10,
+		.suspect_frames = 3,
+		.hang_ns = 30000000000,
+		.hang_busy_ns = 600000000000,
+		.relief_frames = 10};
+	struct detector_out out = {.say = hear, .arg = said};
+	struct frames *frames = frames_new(trace);
+	struct measure *measure = measure_new();
+	void *state = detector->new (&options);
+
+	*said = (struct said){0};
+	assert_non_null(frames);
+	assert_non_null(measure);
+	assert_non_null(state);
+	for (size_t step = 0; step < trace->steps; step++) {
+		const struct frame *frame = frames_step(frames, step);
+		const struct measures *measures;
+
+		for (size_t r = 0; r < RANKS_MAX; r++)
+			said->now[r] = false;
+		assert_int_equal(measure_frame(measure, frame, &measures), 0);
+		detector->frame(state, frame, measures, measure, &out);
+		slow[step] = said->now[of];
+	}
+	detector->free(state);
+	measure_free(measure);
+	frames_free(frames);
+}
+
+static void the_slow_worker_is_named_in_every_step(void **state)
+{
+	struct trace *trace = of_file("AR");
+	struct said said;
+	bool slow[STEPS_MAX];
+
+	(void)state;
+	judge(&slow_rank_detector, trace, &said, slow, 0);
+	printf("AR rank 0 named in %u of %zu steps, slowdown %.3f\n", said.times[0], trace->steps, said.slowdown);
+	for (size_t step = WINDOW - 1; step < trace->steps; step++)
+		assert_true(slow[step]);
+	for (size_t r = 1; r < RANKS_MAX; r++)
+		assert_int_equal(said.times[r], 0);
+	assert_true(fabs(said.slowdown - 1.973) < 0.05 * 1.973);
+	trace_free(trace);
+}
+
+static void a_stage_with_too_much_accuses_nobody(void **state)
+{
+	struct trace *trace = of_file("ST");
+	struct said said;
+	bool slow[STEPS_MAX];
+
+	(void)state;
+	judge(&slow_rank_detector, trace, &said, slow, 0);
+	for (size_t r = 0; r < RANKS_MAX; r++)
+		assert_int_equal(said.times[r], 0);
+	trace_free(trace);
+}
+
+/* Where it stands out by self time, and what the step would be without it: in every single step. */
+static void one_rank_stands_out_and_costs(void **state)
+{
+	struct trace *trace = of_file("AR");
+	struct frames *frames = frames_new(trace);
+	struct measure *measure = measure_new();
+	double least = INFINITY, most_of_others = 0, gain_least = 1, gain_of_others = 0, error_most = 0;
+
+	(void)state;
+	for (size_t step = 0; step < trace->steps; step++) {
+		const struct frame *frame = frames_step(frames, step);
+		const struct measures *measures;
+
+		assert_int_equal(measure_frame(measure, frame, &measures), 0);
+		for (uint32_t r = 0; r < frame->ranks; r++) {
+			const struct measure_rank *rank = &measures->rank[r];
+			uint64_t excess_ns =
+				rank->ratio > 1 ? (uint64_t)((double)rank->self_ns * (1 - 1 / rank->ratio)) : 0;
+			uint64_t as_is_ns, without_ns = measure_without(measure, frame, &r, &excess_ns, 1, &as_is_ns);
+			double gain = 1 - (double)without_ns / (double)as_is_ns;
+
+			assert_true(without_ns > 0 && as_is_ns > 0);
+			error_most = fmax(error_most, fabs((double)as_is_ns / (double)measures->step_ns - 1));
+			if (r == 0) {
+				least = fmin(least, rank->ratio);
+				gain_least = fmin(gain_least, gain);
+			} else {
+				most_of_others = fmax(most_of_others, rank->ratio);
+				gain_of_others = fmax(gain_of_others, gain);
+			}
+		}
+	}
+	printf("AR self time over its peers': rank 0 at least %.3f, others at most %.3f\n", least, most_of_others);
+	printf("AR gain without its excess: rank 0 at least %.3f, others at most %.3f; replay within %.2f %%\n",
+		gain_least, gain_of_others, 100 * error_most);
+	assert_true(least > 2 && most_of_others < 1.2);
+	assert_true(gain_least > 0.4 && gain_of_others < 0.01);
+	assert_true(error_most < 0.02);
+	measure_free(measure);
+	frames_free(frames);
+	trace_free(trace);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_authors_figures_of_a_slow_worker),
+		cmocka_unit_test(the_authors_figures_of_a_stage_with_too_much),
+		cmocka_unit_test(one_rank_stands_out_and_costs),
+		cmocka_unit_test(the_slow_worker_is_named_in_every_step),
+		cmocka_unit_test(a_stage_with_too_much_accuses_nobody),
+	};
+
+	return cmocka_run_group_tests_name("straggler", tests, NULL, NULL);
+}
