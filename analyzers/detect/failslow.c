@@ -18,9 +18,13 @@
 #define SUM_MAX 20.0 /* so that it forgets in time */
 #define SUM_SUSPECT 4.0
 #define SUSPECT_MAX 9
-#define SLOW_STEPS 5 /* at least so many before an alarm: a burst has fewer */
-#define VERIFY 0.8   /* the part of the degree that the medians must show */
-#define Z_JUMP 3.5
+#define LATEST 5
+#define EVEN_DEPTH 0.6 /* steps above this part of the excess are slow ones */
+#define EVEN_PART 0.8  /* so many of those that verify it */
+#define VERIFY 0.8     /* the part of the degree that the medians must show */
+#ifndef Z_JUMP
+#define Z_JUMP 4.0
+#endif
 #define Z_RAMP 5.0
 #define RISING 0.8
 #define MEDIAN_COST 1.25 /* a median's deviation over a mean's */
@@ -155,24 +159,33 @@ static double chance(const struct failslow *failslow, double n)
 	return failslow->past.sigma * fmin(1, MEDIAN_COST * failslow->past.inflate * sqrt(1 / n + 1 / reference));
 }
 
+/* Whether the last n steps are all of one slowness: so many of them lie above EVEN_DEPTH of what their median does. A
+ * burst of four and the noise beside it are not. */
+static bool even(const struct failslow *failslow, uint64_t n, double excess_ln)
+{
+	double least = failslow->past.median + fmax(excess_ln * EVEN_DEPTH, failslow->relief);
+	uint64_t slow = 0;
+
+	for (uint64_t i = 0; i < n; i++)
+		slow += ago(failslow, i)->y > least;
+	return (double)slow >= EVEN_PART * (double)n;
+}
+
 /* The shortest time over which the excess is large, sure and lasting; 0: none. */
 static uint64_t verified(const struct failslow *failslow, double *ret_excess)
 {
-	unsigned slow = 0;
-	uint64_t had = failslow->since < VERIFY_MAX ? failslow->since : VERIFY_MAX;
-
-	if (failslow->sum <= SUM_MIN || had < verify_steps[0] || excess(failslow, 5) <= failslow->verify)
+	if (failslow->sum <= SUM_MIN || failslow->since < verify_steps[0] ||
+		excess(failslow, LATEST) <= failslow->verify)
 		return 0;
-	for (uint64_t i = 0; i < had; i++)
-		slow += ago(failslow, i)->y - failslow->past.median > failslow->relief;
-	if (slow <= SLOW_STEPS || ago(failslow, 0)->y - failslow->past.median <= failslow->relief)
-		return 0;
-	for (size_t i = 0; i < sizeof(verify_steps) / sizeof(verify_steps[0]) && verify_steps[i] <= had; i++) {
-		double found = excess(failslow, verify_steps[i]);
+	for (size_t i = 0; i < sizeof(verify_steps) / sizeof(verify_steps[0]) && verify_steps[i] <= failslow->since;
+		i++) {
+		uint64_t n = verify_steps[i];
+		double found = excess(failslow, n);
 
-		if (found > failslow->verify && found > Z_JUMP * chance(failslow, verify_steps[i])) {
+		if (found > failslow->verify && found > Z_JUMP * chance(failslow, (double)n) &&
+			even(failslow, n, found)) {
 			*ret_excess = found;
-			return verify_steps[i];
+			return n;
 		}
 	}
 	return 0;
