@@ -11,6 +11,7 @@
 #define WARM_UP 3
 #define NEEDED 30
 #define REFRESH 10
+#define INFLATE_READS 4 /* how much neighbours hang together changes slowly */
 #define SIGMA_MIN 0.01
 #define CLIP_LOW -3.0
 #define CLIP_HIGH 4.0
@@ -29,7 +30,12 @@
 #define RISING 0.8
 #define MEDIAN_COST 1.25 /* a median's deviation over a mean's */
 #define ABSORB 300	 /* steps of neither quiet nor alarm, and what is now is the reference */
+#define RISE_STEPS 10	 /* before the onset */
+#define RISE_EARLY 0.2	 /* of the excess */
+#define RISE_LATE 200	 /* so long after the onset it may still rise */
+#define RISE_ON 1.5	 /* and to this, over what was told */
 #define RELIEF 10
+#define LONG 100   /* steps in alarm, from which its size is measured less often */
 #define RECENT 256 /* a power of two, above the reference's size */
 #define RAMPS 2
 
@@ -41,7 +47,7 @@ static const size_t ramp_every[RAMPS] = {1, 10}; /* over 200 and over 2000 steps
 
 struct point {
 	double y;
-	uint64_t step, end_ns;
+	uint64_t step, time_ns;
 };
 
 struct failslow {
@@ -51,7 +57,10 @@ struct failslow {
 	uint64_t seen;	/* steps in recent, ever */
 	uint64_t since; /* steps since the onset, while the sum is above 0 or in alarm */
 	unsigned fresh; /* reference values since it was read */
+	double told;	/* the excess with which the alarm began */
 	double sum;	/* S */
+	unsigned reads;
+	double inflate; /* f */
 	struct failslow_past past;
 	struct failslow_reference reference;
 	struct failslow_ramp ramp[RAMPS];
@@ -108,6 +117,8 @@ static void set_state(struct failslow *failslow, enum failslow_state state)
 static void read_reference(struct failslow *failslow)
 {
 	failslow_reference_read(&failslow->reference, SIGMA_MIN, &failslow->past);
+	if (failslow->reads++ % INFLATE_READS == 0)
+		failslow->inflate = failslow_reference_inflate(&failslow->reference, &failslow->past);
 	failslow->fresh = 0;
 	failslow->verdict.sigma = failslow->past.sigma;
 	failslow->verdict.reference_ns = (uint64_t)llround(exp(failslow->past.median));
@@ -147,7 +158,7 @@ static void set_onset(struct failslow *failslow, uint64_t since)
 
 	failslow->verdict.steps_since = since;
 	failslow->verdict.onset_step = first->step;
-	failslow->verdict.onset_ns = first->end_ns;
+	failslow->verdict.onset_ns = first->time_ns;
 }
 
 /* How far a median of n steps may be off the reference by chance: one deviation. */
@@ -156,7 +167,7 @@ static double chance(const struct failslow *failslow, double n)
 	double reference = (double)failslow->reference.count;
 
 	/* However much they hang together, a median varies no more than one step. */
-	return failslow->past.sigma * fmin(1, MEDIAN_COST * failslow->past.inflate * sqrt(1 / n + 1 / reference));
+	return failslow->past.sigma * fmin(1, MEDIAN_COST * failslow->inflate * sqrt(1 / n + 1 / reference));
 }
 
 /* Whether the last n steps are all of one slowness: so many of them lie above EVEN_DEPTH of what their median does. A
@@ -211,19 +222,17 @@ static uint64_t began(const struct failslow *failslow, uint64_t since, double ex
 	return at;
 }
 
-/* A rise rather than a jump: its first third lies clearly below its last. */
-static bool rises(const struct failslow *failslow, uint64_t since, double excess_ln)
+/* A rise rather than a jump: between the step at which the sum left 0 and the onset it was not at the reference. */
+static bool rises(const struct failslow *failslow, uint64_t had, uint64_t since, double excess_ln)
 {
 	double early[VERIFY_MAX];
-	uint64_t n = (since < RECENT ? since : RECENT) / 3;
+	uint64_t n = had - since < VERIFY_MAX ? had - since : VERIFY_MAX;
 
-	if (n < 5)
+	if (n < RISE_STEPS)
 		return false;
-	if (n > VERIFY_MAX)
-		n = VERIFY_MAX;
 	for (uint64_t i = 0; i < n; i++)
-		early[i] = ago(failslow, since - 1 - i)->y;
-	return failslow_median(early, n) - failslow->past.median < excess_ln / 2;
+		early[i] = ago(failslow, since + i)->y;
+	return failslow_median(early, n) - failslow->past.median > RISE_EARLY * excess_ln;
 }
 
 static void look_for_ramps(struct failslow *failslow)
@@ -233,9 +242,9 @@ static void look_for_ramps(struct failslow *failslow)
 	for (size_t i = 0; i < RAMPS; i++) {
 		struct failslow_rise rise;
 
-		if (!failslow_ramp_add(&failslow->ramp[i], now->y, now->step, now->end_ns, &rise))
+		if (!failslow_ramp_add(&failslow->ramp[i], now->y, now->step, now->time_ns, failslow->verify, &rise))
 			continue;
-		if (rise.rise <= failslow->degree || rise.ends <= failslow->verify || rise.rising < RISING ||
+		if (rise.rise <= failslow->degree || rise.rising < RISING ||
 			rise.ends <= Z_RAMP * chance(failslow, 3 * FAILSLOW_RAMP_SAMPLES))
 			continue;
 		/* What was before the rise is the reference until it is over. */
@@ -243,9 +252,10 @@ static void look_for_ramps(struct failslow *failslow)
 		failslow->verdict.reference_ns = (uint64_t)llround(exp(rise.base));
 		failslow->verdict.ramp = true;
 		failslow->verdict.onset_step = rise.step;
-		failslow->verdict.onset_ns = rise.end_ns;
+		failslow->verdict.onset_ns = rise.time_ns;
 		failslow->since = failslow->verdict.steps_since =
 			FAILSLOW_RAMP_BLOCKS * FAILSLOW_RAMP_SAMPLES * ramp_every[i];
+		failslow->told = rise.ends;
 		be_slow(failslow, FAILSLOW_ALARM, rise.ends);
 		return;
 	}
@@ -262,18 +272,19 @@ static void watch(struct failslow *failslow)
 		admit(failslow, failslow->since);
 		be_quiet(failslow);
 	} else if (verified(failslow, &found)) {
-		uint64_t since = began(failslow, failslow->since < RECENT ? failslow->since : RECENT, found);
+		uint64_t had = failslow->since < RECENT ? failslow->since : RECENT, since = began(failslow, had, found);
 
-		failslow->verdict.ramp = rises(failslow, since, found);
+		failslow->verdict.ramp = rises(failslow, had, since, found);
+		failslow->told = found;
 		set_onset(failslow, since);
 		failslow->since = since;
 		be_slow(failslow, FAILSLOW_ALARM, found);
 		return;
-	} else if (failslow->since >= failslow->suspect_steps) {
+	} else if (failslow->since >= failslow->suspect_steps &&
+		   (failslow->sum > SUM_SUSPECT || failslow->state == FAILSLOW_SUSPECT)) {
 		double last = excess(failslow, failslow->suspect_steps);
 
-		if (failslow->state == FAILSLOW_SUSPECT ? last > failslow->relief
-							: last > failslow->degree && failslow->sum > SUM_SUSPECT) {
+		if (failslow->state == FAILSLOW_SUSPECT ? last > failslow->relief : last > failslow->degree) {
 			set_onset(failslow, failslow->since);
 			be_slow(failslow, FAILSLOW_SUSPECT, last);
 		} else if (failslow->state == FAILSLOW_SUSPECT) {
@@ -284,18 +295,31 @@ static void watch(struct failslow *failslow)
 	look_for_ramps(failslow);
 }
 
+/* More than half of the last steps are: their median is. */
+static bool relieved(const struct failslow *failslow)
+{
+	unsigned quick = 0;
+
+	for (uint64_t i = 0; i < RELIEF; i++)
+		quick += ago(failslow, i)->y - failslow->past.median < failslow->relief;
+	return quick > RELIEF / 2;
+}
+
 static void await_relief(struct failslow *failslow)
 {
 	uint64_t since = ++failslow->since;
 
 	failslow->verdict.steps_since = since;
-	if (excess(failslow, RELIEF) < failslow->relief && since >= RELIEF) {
+	if (since >= RELIEF && relieved(failslow)) {
 		read_reference(failslow);
 		be_quiet(failslow);
 		for (size_t i = 0; i < RAMPS; i++)
 			failslow_ramp_reset(&failslow->ramp[i], ramp_every[i]);
-	} else if (since % RELIEF == 0) {
-		failslow->verdict.ratio = exp(excess(failslow, since < VERIFY_MAX ? since : VERIFY_MAX));
+	} else if (since % (since < LONG ? RELIEF : LONG) == 0) {
+		double found = excess(failslow, since < VERIFY_MAX ? since : VERIFY_MAX);
+
+		failslow->verdict.ratio = exp(found);
+		failslow->verdict.ramp |= since <= RISE_LATE && found > RISE_ON * failslow->told;
 	}
 }
 
@@ -310,12 +334,12 @@ static void learn(struct failslow *failslow)
 	be_quiet(failslow);
 }
 
-void failslow_feed(struct failslow *failslow, uint64_t step, uint64_t end_ns, uint64_t step_ns, enum frame_class class,
+void failslow_feed(struct failslow *failslow, uint64_t step, uint64_t time_ns, uint64_t step_ns, enum frame_class class,
 	struct failslow_verdict *ret)
 {
 	failslow->verdict.changed = false;
 	if (class == FRAME_TRAIN && step_ns > 0) {
-		failslow->recent[failslow->seen++ % RECENT] = (struct point){log((double)step_ns), step, end_ns};
+		failslow->recent[failslow->seen++ % RECENT] = (struct point){log((double)step_ns), step, time_ns};
 		if (failslow->state == FAILSLOW_LEARNING)
 			learn(failslow);
 		else if (failslow->state == FAILSLOW_ALARM)

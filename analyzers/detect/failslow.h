@@ -10,13 +10,11 @@
  *     e = median of the last n - m > ln(1 + 0.8 degree), and so the median of the last 5
  *     e > 4 s min(1, 1.25 f sqrt(1/n + 1/size of the reference))
  *     at least 80 % of the n lie above m + max(0.6 e, ln(1 + degree / 2))
- *   relief: the median of the last 10 is below m + ln(1 + degree / 2).
+ *   relief: six of the last 10 are below m + ln(1 + degree / 2).
  *
  * Why these: a slowdown of just `degree` shows a median above it only half of the time, hence 0.8; a lower bound needs
  * surer medians, and where neighbours hang together a median of few steps is worth less: small excesses and restless
- * jobs are verified for longer; and the third keeps bursts of four, whose median over six is high, from counting. The
- * plain rule (medians since the onset and of the last 5 above ln(1 + degree)) has 1.2 false alarms a day on the data of
- * tests/yardstick, this one 0.2, and it finds slowdowns of 10 % sooner.
+ * jobs are verified for longer; and the third keeps bursts of four, whose median over six is high, from counting.
  *
  * Onset: among the steps since S was 0, the one that parts them best into steps below and above half the excess.
  * Steps become reference once S is back at 0; those that led to an alarm never do. (Only steps of S = 0 would not do:
@@ -26,7 +24,8 @@
  * Ramp: medians of blocks of 20 steps, the last 10 of them; their Theil-Sen slope times 10 is above ln(1 + degree), the
  * last three are above the first three by ln(1 + 0.8 degree) and by 5 times what chance gives (as above, n = 60), and
  * 80 % of all pairs rise. The same with every tenth step: over 200 and over 2,000 steps. A slower rise is not told. An
- * alarm of the sum is called a ramp where the first third of it lies below half of its excess.
+ * alarm of the sum is called a ramp where the steps between S = 0 and the onset lie above a fifth of the excess, or
+ * where it grows by half within 200 steps.
  *
  * 3 warm-up steps are left out and 30 are needed. Steps of another class (checkpoint, evaluation, first) are no
  * evidence and no reference; unnamed ones are single spikes to it. Suspicion: S > 4 and the median of the last 3 is
@@ -56,9 +55,9 @@ struct failslow_verdict {
 	bool changed;	       /* with this step */
 	bool ramp;	       /* a slow rise rather than a jump */
 	uint64_t onset_step;   /* of SUSPECT and ALARM: the first slow step */
-	uint64_t onset_ns;     /* its end */
+	uint64_t onset_ns;     /* the time that came with it */
 	uint64_t steps_since;  /* the onset */
-	double ratio;	       /* median since the onset / reference; 1 else */
+	double ratio;	       /* median since the onset, at most of the last 64, over the reference; 1 else */
 	uint64_t reference_ns; /* the reference's median, 0 while learning */
 	double sigma;	       /* s */
 };
@@ -67,8 +66,8 @@ struct failslow;
 
 struct failslow *failslow_new(const struct failslow_options *options); /* NULL options: defaults; NULL: out of memory */
 struct failslow *failslow_free(struct failslow *failslow);
-/* A step of `step_ns` ended at end_ns. A step of length 0 is left out. */
-void failslow_feed(struct failslow *failslow, uint64_t step, uint64_t end_ns, uint64_t step_ns, enum frame_class class,
+/* A step that took step_ns; time_ns is for onset_ns. A step of length 0 is left out. */
+void failslow_feed(struct failslow *failslow, uint64_t step, uint64_t time_ns, uint64_t step_ns, enum frame_class class,
 	struct failslow_verdict *ret);
 
 #endif

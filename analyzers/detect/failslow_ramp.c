@@ -22,11 +22,15 @@ static double median_of(const double *block, size_t n)
 	return failslow_median(copy, n);
 }
 
-static void measure(const struct failslow_ramp *ramp, struct failslow_rise *ret)
+static bool measure(const struct failslow_ramp *ramp, double least, struct failslow_rise *ret)
 {
 	double slope[PAIRS];
 	size_t n = 0, rising = 0, first = 0;
 
+	ret->base = median_of(ramp->block, END);
+	ret->ends = median_of(ramp->block + BLOCKS - END, END) - ret->base;
+	if (ret->ends <= least)
+		return false;
 	for (size_t i = 0; i < BLOCKS; i++) {
 		for (size_t j = i + 1; j < BLOCKS; j++) {
 			double rise = ramp->block[j] - ramp->block[i];
@@ -36,8 +40,6 @@ static void measure(const struct failslow_ramp *ramp, struct failslow_rise *ret)
 		}
 	}
 	ret->rise = failslow_median(slope, n) * BLOCKS;
-	ret->base = median_of(ramp->block, END);
-	ret->ends = median_of(ramp->block + BLOCKS - END, END) - ret->base;
 	ret->rising = (double)rising / PAIRS;
 	/* It began with the last block that was still near the base. */
 	for (size_t i = 0; i < BLOCKS; i++) {
@@ -45,33 +47,34 @@ static void measure(const struct failslow_ramp *ramp, struct failslow_rise *ret)
 			first = i;
 	}
 	ret->step = ramp->step[first];
-	ret->end_ns = ramp->end_ns[first];
+	ret->time_ns = ramp->time_ns[first];
+	return true;
 }
 
-bool failslow_ramp_add(
-	struct failslow_ramp *ramp, double value, uint64_t step, uint64_t end_ns, struct failslow_rise *ret)
+static void begin_block(struct failslow_ramp *ramp, uint64_t step, uint64_t time_ns)
 {
-	bool full = ramp->blocks == BLOCKS;
-
-	if (ramp->skipped++ % ramp->every != 0)
-		return false;
-	if (ramp->samples == 0 && full) {
+	if (ramp->blocks == BLOCKS) {
 		memmove(ramp->block, ramp->block + 1, (BLOCKS - 1) * sizeof(*ramp->block));
 		memmove(ramp->step, ramp->step + 1, (BLOCKS - 1) * sizeof(*ramp->step));
-		memmove(ramp->end_ns, ramp->end_ns + 1, (BLOCKS - 1) * sizeof(*ramp->end_ns));
+		memmove(ramp->time_ns, ramp->time_ns + 1, (BLOCKS - 1) * sizeof(*ramp->time_ns));
 		ramp->blocks--;
 	}
-	if (ramp->samples == 0) {
-		ramp->step[ramp->blocks] = step;
-		ramp->end_ns[ramp->blocks] = end_ns;
-	}
+	ramp->step[ramp->blocks] = step;
+	ramp->time_ns[ramp->blocks] = time_ns;
+}
+
+bool failslow_ramp_add(struct failslow_ramp *ramp, double value, uint64_t step, uint64_t time_ns, double least,
+	struct failslow_rise *ret)
+{
+	if (++ramp->skipped < ramp->every)
+		return false;
+	ramp->skipped = 0;
+	if (ramp->samples == 0)
+		begin_block(ramp, step, time_ns);
 	ramp->sample[ramp->samples++] = value;
 	if (ramp->samples < FAILSLOW_RAMP_SAMPLES)
 		return false;
 	ramp->samples = 0;
 	ramp->block[ramp->blocks++] = failslow_median(ramp->sample, FAILSLOW_RAMP_SAMPLES);
-	if (ramp->blocks < BLOCKS)
-		return false;
-	measure(ramp, ret);
-	return true;
+	return ramp->blocks == BLOCKS && measure(ramp, least, ret);
 }

@@ -18,20 +18,21 @@ struct failslow_ramp {
 	size_t skipped, samples, blocks; /* blocks: as many as there are, the oldest first */
 	double sample[FAILSLOW_RAMP_SAMPLES];
 	double block[FAILSLOW_RAMP_BLOCKS];
-	uint64_t step[FAILSLOW_RAMP_BLOCKS], end_ns[FAILSLOW_RAMP_BLOCKS]; /* of each block's first sample */
+	uint64_t step[FAILSLOW_RAMP_BLOCKS], time_ns[FAILSLOW_RAMP_BLOCKS]; /* of each block's first sample */
 };
 
 struct failslow_rise {
-	double rise;	       /* slope times the length of all blocks */
-	double ends;	       /* median of the last three blocks less that of the first three */
-	double base;	       /* the median of the first three */
-	double rising;	       /* the part of the pairs of blocks that rise */
-	uint64_t step, end_ns; /* where it began */
+	double rise;		/* slope times the length of all blocks */
+	double ends;		/* median of the last three blocks less that of the first three */
+	double base;		/* the median of the first three */
+	double rising;		/* the part of the pairs of blocks that rise */
+	uint64_t step, time_ns; /* where it began */
 };
 
 void failslow_ramp_reset(struct failslow_ramp *ramp, size_t every);
-/* True: a block was completed, there are enough of them, and ret was written. */
-bool failslow_ramp_add(
-	struct failslow_ramp *ramp, double value, uint64_t step, uint64_t end_ns, struct failslow_rise *ret);
+/* True: a block was completed, there are enough of them, their ends are more than `least` apart, and ret was written.
+ */
+bool failslow_ramp_add(struct failslow_ramp *ramp, double value, uint64_t step, uint64_t time_ns, double least,
+	struct failslow_rise *ret);
 
 #endif

@@ -9,53 +9,58 @@
 #define CLIP 3.0      /* spikes say nothing about persistence */
 #define PHI_MAX 0.95
 
-/* The first place whose value is not below. */
+/* The first place whose value is not below; without branches that cannot be foretold. */
 static size_t place(const struct failslow_reference *reference, double value)
 {
-	size_t low = 0, high = reference->count;
+	const double *sorted = reference->sorted;
+	size_t n = reference->count, at = 0;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
+	while (n > 1) {
+		size_t half = n / 2;
 
-		if (reference->sorted[middle] < value)
-			low = middle + 1;
-		else
-			high = middle;
+		at += sorted[at + half - 1] < value ? half : 0;
+		n -= half;
 	}
-	return low;
+	return at + (n == 1 && sorted[at] < value);
 }
 
 void failslow_reference_add(struct failslow_reference *reference, double value)
 {
 	double *sorted = reference->sorted;
-	size_t at;
+	size_t at = place(reference, value), old = reference->count;
 
-	if (reference->count == FAILSLOW_REFERENCE) {
-		at = place(reference, reference->value[reference->next]);
-		reference->count--;
-		memmove(sorted + at, sorted + at + 1, (reference->count - at) * sizeof(*sorted));
+	if (reference->count == FAILSLOW_REFERENCE)
+		old = place(reference, reference->value[reference->next]);
+	else
+		reference->count++;
+	if (at > old) {
+		at--;
+		memmove(sorted + old, sorted + old + 1, (at - old) * sizeof(*sorted));
+	} else {
+		memmove(sorted + at + 1, sorted + at, (old - at) * sizeof(*sorted));
 	}
-	at = place(reference, value);
-	memmove(sorted + at + 1, sorted + at, (reference->count - at) * sizeof(*sorted));
 	sorted[at] = value;
-	reference->count++;
 	reference->value[reference->next] = value;
 	reference->next = (reference->next + 1) % FAILSLOW_REFERENCE;
 }
 
-/* The median distance from the median: the middle one of two sorted rows, those to its left and those to its right. */
+/* The median distance from the median. The nearest `need` values are a stretch of the sorted ones; the middle distance
+ * is that of its farther end. */
 static double deviation(const struct failslow_reference *reference, double median)
 {
-	size_t left = place(reference, median), right = left;
-	double distance = 0;
+	const double *sorted = reference->sorted;
+	size_t need = (reference->count - 1) / 2 + 1, low = 0, high = reference->count - need;
 
-	for (size_t i = 0; i <= (reference->count - 1) / 2; i++) {
-		bool take_left = right == reference->count ||
-				 (left > 0 && median - reference->sorted[left - 1] < reference->sorted[right] - median);
+	while (low < high) {
+		size_t middle = (low + high) / 2;
 
-		distance = take_left ? median - reference->sorted[--left] : reference->sorted[right++] - median;
+		/* Further right as long as what would come in on the right is nearer than what leaves on the left. */
+		if (sorted[middle + need] - median < median - sorted[middle])
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return distance;
+	return fmax(median - sorted[low], sorted[low + need - 1] - median);
 }
 
 /* How much of a value is still there in the next: the correlation of neighbours. */
@@ -79,15 +84,16 @@ static double persistence(const struct failslow_reference *reference, const stru
 void failslow_reference_read(const struct failslow_reference *reference, double floor, struct failslow_past *ret)
 {
 	size_t n = reference->count;
-	double phi;
 
-	*ret = (struct failslow_past){.sigma = floor, .inflate = 1};
-	if (n == 0)
-		return;
-	ret->median = (reference->sorted[(n - 1) / 2] + reference->sorted[n / 2]) / 2;
-	ret->sigma = fmax(floor, NORMAL * deviation(reference, ret->median));
-	phi = persistence(reference, ret);
-	ret->inflate = sqrt((1 + phi) / (1 - phi));
+	ret->median = n > 0 ? (reference->sorted[(n - 1) / 2] + reference->sorted[n / 2]) / 2 : 0;
+	ret->sigma = n > 0 ? fmax(floor, NORMAL * deviation(reference, ret->median)) : floor;
+}
+
+double failslow_reference_inflate(const struct failslow_reference *reference, const struct failslow_past *past)
+{
+	double phi = persistence(reference, past);
+
+	return sqrt((1 + phi) / (1 - phi));
 }
 
 double failslow_median(double *value, size_t n)

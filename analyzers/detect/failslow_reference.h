@@ -19,15 +19,15 @@ struct failslow_reference {
 
 struct failslow_past {
 	double median;
-	double sigma;	/* 1.4826 times the median deviation, at least the floor that was asked for */
-	double inflate; /* by what a mean of many varies more than if they were independent: sqrt((1 + phi) / (1 - phi))
-			 */
+	double sigma; /* 1.4826 times the median deviation, at least the floor that was asked for */
 };
 
 /* value: finite. */
 void failslow_reference_add(struct failslow_reference *reference, double value);
-/* Of an empty one: zeros, the floor and 1. */
+/* Of an empty one: 0 and the floor. */
 void failslow_reference_read(const struct failslow_reference *reference, double floor, struct failslow_past *ret);
+/* By what a mean of many varies more than if they were independent: sqrt((1 + phi) / (1 - phi)). Walks all values. */
+double failslow_reference_inflate(const struct failslow_reference *reference, const struct failslow_past *past);
 /* Median of n values, which are put in order. n > 0; small n. */
 double failslow_median(double *value, size_t n);
 
