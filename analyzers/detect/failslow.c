@@ -15,8 +15,9 @@
 #define SIGMA_MIN 0.01
 #define CLIP_LOW -3.0
 #define CLIP_HIGH 4.0
-#define SUM_MIN 10.0 /* h */
-#define SUM_MAX 20.0 /* so that it forgets in time */
+#define CLIP_LEAST 2.0 /* over the allowance: five such steps make an alarm, of the quietest jobs too */
+#define SUM_MIN 10.0   /* h */
+#define SUM_MAX 20.0   /* so that it forgets in time */
 #define SUM_SUSPECT 4.0
 #define SUSPECT_MAX 9
 #define LATEST 5
@@ -267,7 +268,8 @@ static void watch(struct failslow *failslow)
 	double allowance = fmax(0.5, 0.25 * failslow->degree / sigma);
 
 	failslow->since++;
-	failslow->sum = fmin(failslow->sum + fmin(fmax(r, CLIP_LOW), CLIP_HIGH) - allowance, SUM_MAX);
+	failslow->sum = fmin(
+		failslow->sum + fmin(fmax(r, CLIP_LOW), fmax(CLIP_HIGH, allowance + CLIP_LEAST)) - allowance, SUM_MAX);
 	if (failslow->sum <= 0 || failslow->since > ABSORB) {
 		admit(failslow, failslow->since);
 		be_quiet(failslow);

@@ -4,7 +4,7 @@
  * Pure; O(1) amortised a step (medians of windows of fixed length), 16 KiB a series.
  *
  *   y = ln t;  m = median of the reference (the last 200 quiet steps);  s = max(0.01, 1.4826 MAD)
- *   r = clip((y - m) / s, -3, 4);  k = max(0.5, 0.25 ln(1 + degree) / s);  S = min(20, max(0, S + r - k))
+ *   k = max(0.5, 0.25 ln(1 + degree) / s);  r = clip((y - m) / s, -3, max(4, k + 2));  S = min(20, max(0, S + r - k))
  *   f = sqrt((1 + phi) / (1 - phi)), phi the correlation of neighbouring reference steps (clipped at 3 s)
  *   alarm: S > 10, and for one n of 6, 8, 12, 16, 24, 32, 48, 64, no more than the steps since S was 0, all of
  *     e = median of the last n - m > ln(1 + 0.8 degree), and so the median of the last 5
