@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * accuracy_failslow [--goals] [FIRST_SEED [RUNS]]: how well slow jobs are told from their step times (failslow_runs.h),
+ * ours beside sysTrace's rule. Seeds 1 to 60 are for tuning; what is reported are seeds from 1001. --goals: exit 1
+ * unless they are met: 99 % found at 15 % and more, 95 % at 10 %; half of them within 6 steps (20 at 10 %); at most 0.5
+ * false alarms a day.
+ *
+ * A false alarm is one that begins outside of the slow steps; alarms less than 20 steps after the last are the same
+ * one. Delay: from the first slow step (of a ramp: where it begins to rise) to the step that tells, which counts 0 if
+ * the same.
+ */
+#include "analyzers/detect/failslow.h"
+#include "tests/yardstick/failslow_runs.h"
+#include "tests/yardstick/systrace_rules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUNS_MAX 100000
+#define SAME 20
+#define HIT 20
+
+struct size_score {
+	size_t runs, found, hits, *delay;
+};
+
+struct score {
+	size_t false_alarms;
+	double days;
+	struct size_score size[RUN_SIZES];
+	size_t reliefs, *relief; /* steps from the end of the slowness */
+};
+
+/* Of each step whether it is in alarm, and where the alarm that begins there says that it began. */
+struct told {
+	bool alarm[RUN_STEPS];
+	size_t onset[RUN_STEPS];
+	size_t relieved; /* the step at which the alarm at the end of the slowness ended; RUN_STEPS: none */
+};
+
+typedef void (*rule_of_run)(const struct run *run, struct told *ret);
+
+static void tell(const struct run *run, struct told *ret, enum failslow_state least)
+{
+	struct failslow *failslow = failslow_new(NULL);
+	struct failslow_verdict verdict = {0};
+	uint64_t now = 0;
+	bool before = false;
+
+	if (!failslow)
+		abort();
+	ret->relieved = RUN_STEPS;
+	for (size_t i = 0; i < RUN_STEPS; i++) {
+		uint64_t ns = (uint64_t)(run->ms[i] * 1e6);
+
+		now += ns;
+		failslow_feed(failslow, i, now, ns, run->checkpoint[i] ? FRAME_CHECKPOINT : FRAME_TRAIN, &verdict);
+		/* An alarm is where it begins. */
+		ret->alarm[i] = verdict.state >= least && !before;
+		ret->onset[i] = verdict.onset_step;
+		if (before && verdict.state < least && i >= run->end && ret->relieved == RUN_STEPS)
+			ret->relieved = i;
+		before = verdict.state >= least;
+	}
+	failslow_free(failslow);
+}
+
+static void ours(const struct run *run, struct told *ret)
+{
+	tell(run, ret, FAILSLOW_ALARM);
+}
+
+static void suspected(const struct run *run, struct told *ret)
+{
+	tell(run, ret, FAILSLOW_SUSPECT);
+}
+
+static void systrace(const struct systrace_steps *rule, const struct run *run, struct told *ret)
+{
+	ret->relieved = RUN_STEPS;
+	systrace_steps(rule, run->ms, RUN_STEPS, ret->alarm);
+	for (size_t i = 0; i < RUN_STEPS; i++)
+		ret->onset[i] = i;
+}
+
+static void config(const struct run *run, struct told *ret)
+{
+	systrace(&systrace_steps_config, run, ret);
+}
+
+static void readme(const struct run *run, struct told *ret)
+{
+	systrace(&systrace_steps_readme, run, ret);
+}
+
+static void count(const struct run *run, const struct told *told, struct score *score)
+{
+	struct size_score *size = &score->size[run->size];
+	bool found = false;
+
+	size->runs++;
+	score->days += (double)(RUN_STEPS - (run->end - run->onset)) / RUN_DAY;
+	for (size_t i = 0, last = RUN_STEPS; i < RUN_STEPS; i++) {
+		bool in = i >= run->onset && i < run->end;
+
+		if (!told->alarm[i])
+			continue;
+		if (in && !found) {
+			found = true;
+			size->delay[size->found++] = i - run->onset;
+			size->hits += told->onset[i] + HIT >= run->onset && told->onset[i] <= run->onset + HIT;
+		} else if (!in && (last == RUN_STEPS || i - last >= SAME)) {
+			score->false_alarms++;
+		}
+		last = i;
+	}
+	if (found && told->relieved < RUN_STEPS)
+		score->relief[score->reliefs++] = told->relieved - run->end;
+}
+
+static int compare(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static size_t at(size_t *value, size_t n, double part)
+{
+	if (n == 0)
+		return 0;
+	qsort(value, n, sizeof(*value), compare);
+	return value[(size_t)(part * (double)(n - 1))];
+}
+
+static bool goal(bool met, const char *what)
+{
+	if (!met)
+		printf("not met: %s\n", what);
+	return met;
+}
+
+static bool goals(struct score *score)
+{
+	struct size_score *ten = &score->size[0];
+	bool met = goal(score->false_alarms <= 0.5 * score->days, "at most 0.5 false alarms a day");
+
+	met &= goal((double)ten->found >= 0.95 * (double)ten->runs, "95 % found at 10 %");
+	met &= goal(at(ten->delay, ten->found, 0.5) <= 20, "half of those of 10 % within 20 steps");
+	for (size_t i = 1; i < RUN_SIZES; i++) {
+		struct size_score *size = &score->size[i];
+
+		met &= goal((double)size->found >= 0.99 * (double)size->runs, "99 % found at 15 % and more");
+		met &= goal(at(size->delay, size->found, 0.5) <= 6, "half of those of 15 % and more within 6 steps");
+	}
+	return met;
+}
+
+static void print(const char *name, struct score *score)
+{
+	printf("%-20s %7.2f", name, (double)score->false_alarms / score->days);
+	for (size_t i = 0; i < RUN_SIZES; i++) {
+		struct size_score *size = &score->size[i];
+
+		printf("  %4zu/%-4zu %3zu %4zu %4zu", size->found, size->runs, at(size->delay, size->found, 0.5),
+			at(size->delay, size->found, 0.9), size->hits);
+	}
+	if (score->reliefs > 0)
+		printf("  %3zu %3zu", at(score->relief, score->reliefs, 0.5), at(score->relief, score->reliefs, 0.9));
+	printf("\n");
+}
+
+enum shape { ANY, JUMPS, RAMPS };
+
+static const struct row {
+	const char *name;
+	rule_of_run rule;
+	enum shape shape;
+} rows[] = {
+	{"ours", ours, ANY},
+	{"ours, suspected", suspected, ANY},
+	{"ours, jumps", ours, JUMPS},
+	{"ours, ramps", ours, RAMPS},
+	{"sysTrace w10 k2 .2", config, ANY},
+	{"sysTrace w5 k3 .2", readme, ANY},
+	{"w10 k2 .2, jumps", config, JUMPS},
+};
+
+static void score_of(const struct row *row, uint64_t seed, size_t runs, struct score *score)
+{
+	static struct run run;
+	static struct told told;
+
+	score->relief = calloc(runs, sizeof(*score->relief));
+	for (size_t i = 0; i < RUN_SIZES; i++)
+		score->size[i].delay = calloc(runs, sizeof(*score->size[i].delay));
+	for (size_t i = 0; i < runs; i++) {
+		if (!score->relief || !score->size[RUN_SIZES - 1].delay)
+			abort();
+		run_make(seed + i, &run);
+		if (row->shape != ANY && (row->shape == RAMPS) != (run.ramp > 0))
+			continue;
+		row->rule(&run, &told);
+		count(&run, &told, score);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool must = argc > 1 && strcmp(argv[1], "--goals") == 0;
+	uint64_t seed = argc > 1 + must ? strtoull(argv[1 + must], NULL, 10) : 1001;
+	size_t runs = argc > 2 + must ? strtoull(argv[2 + must], NULL, 10) : 600;
+	bool met = true;
+
+	if (runs == 0 || runs > RUNS_MAX)
+		return 2;
+	printf("%zu runs of %d steps from seed %llu; of each size: found/runs, delay in steps (median, p90), onsets "
+	       "within %d\n",
+		runs, RUN_STEPS, (unsigned long long)seed, HIT);
+	printf("%-20s %7s", "rule", "false/d");
+	for (size_t i = 0; i < RUN_SIZES; i++)
+		printf("  %22.0f %%", run_sizes[i] * 100);
+	printf("  relief (median, p90)\n");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct score score = {0};
+
+		score_of(&rows[i], seed, runs, &score);
+		print(rows[i].name, &score);
+		if (must && i == 0)
+			met = goals(&score);
+		free(score.relief);
+		for (size_t k = 0; k < RUN_SIZES; k++)
+			free(score.size[k].delay);
+	}
+	return met ? 0 : 1;
+}
