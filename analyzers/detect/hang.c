@@ -157,7 +157,9 @@ static struct excuses excuses_of(const struct hang *hang, const struct look *loo
 		if (standing->ended || standing->rank >= look->ranks)
 			continue;
 		ret.checkpoint = ret.checkpoint || standing->stage == STAGE_CHECKPOINT;
-		ret.starting = ret.starting || standing->steps == 0;
+		/* Nothing is told of ranks on other nodes. */
+		ret.starting = ret.starting ||
+			(standing->steps == 0 && (standing->state != 0 || standing->progress_ns != 0));
 		ret.loads = ret.loads || (accused && standing->stage == STAGE_DATALOADER);
 		/* Of whom others wait for, where that is known. */
 		if (accused || who->culprits == 0)
