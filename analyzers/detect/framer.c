@@ -46,6 +46,8 @@ static struct framer_process *living(struct framer *framer, int number)
 
 static void remember(struct framer_process *process, const struct framer_step *step)
 {
+	if (!process->first_end_ns)
+		process->first_end_ns = step->start_ns + step->duration_ns;
 	process->past[process->steps_seen++ % FRAMER_HISTORY] = (struct framer_past){
 		.step = step->step, .end_ns = step->start_ns + step->duration_ns, .step_ns = step->duration_ns};
 	process->newest = step->step;
@@ -62,6 +64,20 @@ static uint64_t gap_before(struct framer_process *process, const struct framer_s
 	return 0;
 }
 
+/* What came before the step may have had numbers that are far off; the step's own is the one that counts. */
+static struct framer_slot *slot_for(struct framer *framer, struct framer_process *process, int64_t step)
+{
+	const struct framer_room *room = framer_room_of(framer, process);
+	struct framer_slot *slot = framer_slot_get(framer, process, step);
+
+	if (slot || step >= process->low)
+		return slot;
+	if (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < room->head)
+		return NULL;
+	framer_slots_drop(framer, process, INT64_MAX);
+	return framer_slot_get(framer, process, step);
+}
+
 void framer_step_closed(struct framer *framer, struct framer_process *process, const struct framer_step *step)
 {
 	struct framer_room *room = framer_room_of(framer, process);
@@ -75,7 +91,7 @@ void framer_step_closed(struct framer *framer, struct framer_process *process, c
 	if (process->newest != FRAMER_NO_STEP && step->step - process->newest > framer_slots_max(framer, process))
 		framer_align_lose(framer, process);
 	gap_ns = gap_before(process, step);
-	slot = framer_slot_get(framer, process, step->step);
+	slot = slot_for(framer, process, step->step);
 	if (slot) {
 		slot->start_ns = step->start_ns;
 		slot->step_ns = step->duration_ns;

@@ -95,18 +95,20 @@ static void found(struct framer *framer, struct framer_room *room, struct framer
 	}
 	room->ref = process->number;
 	room->pending_ns = 0;
-	room->cohort_start_ns = (int64_t)process->start_ns;
 	framer_wait_begin(framer, room, first + offset);
 	place(framer, process, FRAMER_BY_NUMBER, offset);
 }
 
-/* Numbers tell, of processes seen from their start, where they stand about where the reference does. */
+/* Numbers tell, of processes seen from their start, where they stand about where the reference does, and that one is
+ * not of a run before: all of a run begin their first step after all have started. */
 static bool by_number(const struct framer *framer, const struct framer_room *room, struct framer_process *process)
 {
 	const struct framer_process *ref = framer_process_get(framer, room->ref);
 	int64_t apart;
 
 	if (!process->from_start || !ref || !ref->from_start || ref->newest == FRAMER_NO_STEP)
+		return false;
+	if (ref->first_end_ns < process->after_ns)
 		return false;
 	apart = process->newest - ref->newest;
 	return apart <= NUMBER_APART_MAX && apart >= -NUMBER_APART_MAX;

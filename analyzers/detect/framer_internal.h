@@ -102,7 +102,9 @@ struct framer_process {
 	int number;
 	uint32_t job, index, node; /* job FRAME_NONE: of none any more */
 	bool ended, from_start;
-	uint64_t start_ns, end_ns;
+	uint64_t end_ns;
+	uint64_t after_ns;     /* end of the process that had the rank before it, 0 */
+	uint64_t first_end_ns; /* of the first step that was seen */
 
 	enum framer_align align;
 	int64_t offset;
@@ -193,8 +195,7 @@ struct framer_room { /* a job */
 	size_t waiting;
 	int ref;	     /* process whose numbers count, -1 */
 	uint64_t pending_ns; /* processes without a place began to wait for one; 0 not */
-	int64_t cohort_start_ns;
-	uint64_t lost; /* records, to be told with the next frame */
+	uint64_t lost;	     /* records, to be told with the next frame */
 
 	uint64_t records; /* that wait */
 	size_t comms;

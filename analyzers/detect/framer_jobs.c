@@ -224,7 +224,6 @@ static struct framer_process *process_new(struct framer *framer, const struct fr
 	process->number = number;
 	process->job = FRAME_NONE;
 	process->from_start = rank->from_start;
-	process->start_ns = rank->start_ns;
 	process->high = -1;
 	process->newest = FRAMER_NO_STEP;
 	process->ops_since = process->ops_newest = process->lost_until = FRAMER_NO_STEP;
@@ -247,6 +246,7 @@ static void enter(
 		/* What it had ended goes out before it is forgotten. */
 		if (before->align != FRAMER_UNPLACED && before->newest != FRAMER_NO_STEP)
 			framer_wait_flush(framer, room, framer_frame_of(before, before->newest));
+		process->after_ns = before->end_ns;
 		forget(framer, before);
 	} else {
 		room->ranks++;

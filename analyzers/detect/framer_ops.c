@@ -81,14 +81,38 @@ static bool hash_grow(struct framer_room *room)
 	return true;
 }
 
-/* Forgets those of which no record waits, where no record waits at all: numbers of the others must stay. */
+static void renumber(struct framer_process *process, const uint32_t *now)
+{
+	for (int64_t step = process->low; step <= process->high; step++) {
+		struct framer_slot *slot = framer_slot_find(process, step);
+
+		for (uint32_t i = 0; slot && i < slot->records; i++)
+			slot->record[i].comm = now[slot->record[i].comm];
+	}
+}
+
+/* Forgets those of which no record waits. */
 static bool make_room(struct framer_room *room)
 {
-	if (room->records)
+	uint32_t *now = calloc(room->comms, sizeof(*now)), kept = 0;
+
+	if (!now)
 		return false;
-	room->comms = 0;
+	for (uint32_t i = 0; i < room->comms; i++) {
+		if (!room->comm_slot[i].refs)
+			continue;
+		now[i] = kept;
+		room->comm[kept] = room->comm[i];
+		room->comm_slot[kept++] = room->comm_slot[i];
+	}
+	for (size_t i = 0; i < room->ranks; i++)
+		renumber(room->live[i], now);
+	free(now);
+	room->comms = kept;
 	memset(room->comm_hash, 0, room->comm_hash_size * sizeof(*room->comm_hash));
-	return true;
+	for (uint32_t i = 0; i < kept; i++)
+		hash_put(room, i);
+	return kept < FRAMER_COMMS_MAX;
 }
 
 static uint32_t comm_add(struct framer_room *room, const char *communicator, uint64_t key)

@@ -139,6 +139,7 @@ static void follow(struct framer *framer, struct framer_process *process, uint32
 
 		if (period->step && period->step_start_ns)
 			framer_step_closed(framer, process, &step);
+		process->from_start = false; /* the first one that was found, not the first one */
 		period->step++;
 		period->step_start_ns = start_ns;
 	}

@@ -115,12 +115,15 @@ void framer_stages_add(struct framer *framer, struct framer_process *process, co
 
 static enum frame_class class_of(const struct framer_process *process, const struct framer_slot *slot, uint64_t gap_ns)
 {
-	uint64_t median = framer_process_median(process);
+	uint64_t median;
 
 	if (process->steps_seen < FRAMER_FIRST)
 		return FRAME_FIRST;
 	if (slot->stage_ns[STAGE_CHECKPOINT] || process->aside_checkpoint)
 		return FRAME_CHECKPOINT;
+	if (!process->aside_ns && !gap_ns)
+		return FRAME_TRAIN;
+	median = framer_process_median(process);
 	if (process->aside_ns > median)
 		return FRAME_EVALUATION;
 	return gap_ns / FRAMER_PAUSE > median ? FRAME_FIRST : FRAME_TRAIN;
