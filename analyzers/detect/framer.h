@@ -30,7 +30,7 @@
 
 #define FRAMER_JOBS_MAX 64
 #define FRAMER_RANKS_MAX 16384  /* a job */
-#define FRAMER_OPEN_MAX 64
+#define FRAMER_OPEN_MAX 4096 /* fewer for jobs of many ranks, never less than 64 */
 #define FRAMER_OPS_MAX 4194304
 #define FRAMER_PERIOD_MAX 4096
 #define FRAMER_SETTLE_NS 5000000000ULL
@@ -85,6 +85,7 @@ struct framer_sink {
 
 struct framer_counts {
 	uint64_t frames, ops, ops_left_out, ranks_left_out, late;
+	uint64_t dropped; /* events that make no sense: twice, out of range, times that are none */
 };
 
 struct framer;

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The doors of the framer: what comes in is checked here, counted where it makes no sense, and handed on. */
+#include "analyzers/detect/framer_internal.h"
+
+#include <stdlib.h>
+
+#include "analyzers/steps.h"
+
+struct framer *framer_new(const struct framer_sink *sink)
+{
+	struct framer *framer = calloc(1, sizeof(*framer));
+
+	if (framer && sink)
+		framer->sink = *sink;
+	return framer;
+}
+
+struct framer *framer_free(struct framer *framer)
+{
+	if (!framer)
+		return NULL;
+	framer_rooms_free(framer);
+	framer_groups_free(&framer->scratch);
+	framer_names_free(framer->names);
+	free(framer);
+	return NULL;
+}
+
+static bool is_time(uint64_t start_ns, uint64_t duration_ns)
+{
+	return start_ns < FRAMER_TIME_MAX && duration_ns < FRAMER_TIME_MAX;
+}
+
+static bool is_step(int64_t step)
+{
+	return step >= 0 && step < FRAMER_STEP_MAX;
+}
+
+/* Of a process that lives, or NULL. */
+static struct framer_process *living(struct framer *framer, int number)
+{
+	struct framer_process *process = framer_process_get(framer, number);
+
+	return process && !process->ended ? process : NULL;
+}
+
+static void remember(struct framer_process *process, const struct framer_step *step)
+{
+	if (!process->first_end_ns)
+		process->first_end_ns = step->start_ns + step->duration_ns;
+	process->past[process->steps_seen++ % FRAMER_HISTORY] = (struct framer_past){
+		.step = step->step, .end_ns = step->start_ns + step->duration_ns, .step_ns = step->duration_ns};
+	process->newest = step->step;
+	process->newest_end_ns = step->start_ns + step->duration_ns;
+}
+
+static uint64_t gap_before(struct framer_process *process, const struct framer_step *step)
+{
+	if (process->newest == FRAMER_NO_STEP)
+		return 0;
+	if (step->start_ns >= process->newest_end_ns)
+		return step->start_ns - process->newest_end_ns;
+	process->by_time_low = step->step; /* the clock went back: what was before cannot be found by time */
+	return 0;
+}
+
+/* What came before the step may have had numbers that are far off; the step's own is the one that counts. */
+static struct framer_slot *slot_for(struct framer *framer, struct framer_process *process, int64_t step)
+{
+	const struct framer_room *room = framer_room_of(framer, process);
+	struct framer_slot *slot = framer_slot_get(framer, process, step);
+
+	if (slot || step >= process->low)
+		return slot;
+	if (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < room->head)
+		return NULL;
+	framer_slots_drop(framer, process, INT64_MAX);
+	return framer_slot_get(framer, process, step);
+}
+
+void framer_step_closed(struct framer *framer, struct framer_process *process, const struct framer_step *step)
+{
+	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_slot *slot;
+	uint64_t gap_ns;
+
+	if (process->newest != FRAMER_NO_STEP && step->step <= process->newest) {
+		framer->counts.dropped++;
+		return;
+	}
+	if (process->newest != FRAMER_NO_STEP && step->step - process->newest > framer_slots_max(framer, process))
+		framer_align_lose(framer, process);
+	gap_ns = gap_before(process, step);
+	slot = slot_for(framer, process, step->step);
+	if (slot) {
+		slot->start_ns = step->start_ns;
+		slot->step_ns = step->duration_ns;
+		framer_stages_close(process, slot, gap_ns);
+		framer_host_close(process, slot);
+		slot->closed = true;
+	} else {
+		framer->counts.late++;
+	}
+	remember(process, step);
+	process->absent = false;
+	if (slot && process->align != FRAMER_UNPLACED)
+		framer_wait_ended(framer, room, framer_frame_of(process, step->step), process->newest_end_ns);
+	framer_align_step(framer, process);
+	framer_wait_update(room, process);
+	framer_wait_pump(framer, room);
+}
+
+void framer_step(struct framer *framer, int number, const struct framer_step *step)
+{
+	struct framer_process *process = living(framer, number);
+
+	if (!process)
+		return;
+	if (!is_step(step->step) || !is_time(step->start_ns, step->duration_ns)) {
+		framer->counts.dropped++;
+		return;
+	}
+	process->loop_seen = true;
+	if (process->period) { /* guessing is over */
+		framer_period_free(process->period);
+		process->period = NULL;
+		framer_align_lose(framer, process);
+	}
+	framer_step_closed(framer, process, step);
+}
+
+void framer_stage(struct framer *framer, int number, const struct framer_stage *stage)
+{
+	struct framer_process *process = living(framer, number);
+
+	if (!process)
+		return;
+	if (!is_time(stage->start_ns, stage->duration_ns) || (unsigned)stage->kind >= STAGE_KIND_MAX ||
+		(stage->step != STEPS_NONE && !is_step(stage->step))) {
+		framer->counts.dropped++;
+		return;
+	}
+	framer_stages_add(framer, process, stage);
+}
+
+void framer_op(struct framer *framer, int number, const struct framer_op *op)
+{
+	struct framer_process *process = living(framer, number);
+	struct framer_room *room;
+
+	if (!process)
+		return;
+	framer->counts.ops++;
+	if (!is_time(op->start_ns, op->duration_ns) || !op->communicator || !*op->communicator || !op->seq ||
+		(op->step != STEPS_NONE && !is_step(op->step)) ||
+		(op->tier != FRAME_TIER_HOST && op->tier != FRAME_TIER_DEVICE) || op->peer < -1 ||
+		(op->peer >= 0 && (op->member < 0 || op->member == op->peer))) {
+		framer->counts.ops_left_out++;
+		return;
+	}
+	room = framer_room_of(framer, process);
+	framer_ops_add(framer, process, op);
+	if (process->waited) {
+		framer_wait_update(room, process);
+		if (!process->waited)
+			framer_wait_pump(framer, room);
+	}
+}
+
+void framer_comm(struct framer *framer, int number, const char *communicator, enum comm_kind kind, uint32_t members,
+	int32_t member)
+{
+	struct framer_process *process = living(framer, number);
+
+	(void)member;
+	if (process && communicator && *communicator && (unsigned)kind < COMM_KIND_MAX)
+		framer_ops_comm(framer, process, communicator, kind, members);
+}
+
+void framer_host(struct framer *framer, int number, const struct framer_host *host)
+{
+	struct framer_process *process = living(framer, number);
+
+	if (!process)
+		return;
+	if (!is_time(host->start_ns, host->duration_ns)) {
+		framer->counts.dropped++;
+		return;
+	}
+	framer_host_add(framer, process, host);
+	if (process->waited) {
+		struct framer_room *room = framer_room_of(framer, process);
+
+		framer_wait_update(room, process);
+		framer_wait_pump(framer, room);
+	}
+}
+
+void framer_lost(struct framer *framer, int number, uint64_t records)
+{
+	struct framer_process *process = living(framer, number);
+	struct framer_room *room;
+
+	if (!process)
+		return;
+	room = framer_room_of(framer, process);
+	room->lost = room->lost + records < records ? UINT64_MAX : room->lost + records;
+	if (process->newest == FRAMER_NO_STEP)
+		return;
+	process->lost_until = process->newest + 1;
+	framer_wait_update(room, process);
+	framer_wait_pump(framer, room);
+}
+
+void framer_advance(struct framer *framer, uint64_t now_ns)
+{
+	if (now_ns >= FRAMER_TIME_MAX)
+		return;
+	if (now_ns > framer->now_ns)
+		framer->now_ns = now_ns;
+	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++) {
+		if (framer->room[i])
+			framer_wait_tick(framer, framer->room[i]);
+	}
+}
+
+void framer_end(struct framer *framer)
+{
+	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++) {
+		struct framer_room *room = framer->room[i];
+
+		if (!room)
+			continue;
+		framer_align_tick(framer, room, true);
+		framer_wait_flush(framer, room, room->top);
+	}
+}
+
+void framer_counts(const struct framer *framer, struct framer_counts *ret)
+{
+	*ret = framer->counts;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What tells which steps of two processes are the same one: operations that both took part in, and the ends of their
+ * steps where they are of one node.
+ */
+#include "analyzers/detect/framer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/ops_hash.h"
+
+#define AGREE 3	      /* steps in a row whose closest is the same */
+#define SHIFTS_MAX 16 /* step ends in a row that lie whole steps off */
+#define CLOSE 10      /* and no farther from another's than a tenth of a step */
+#define EVIDENCE_MIN 1024
+#define EVIDENCE_MAX 262144
+
+static const struct framer_past *past(const struct framer_process *process, uint64_t back)
+{
+	return &process->past[(process->steps_seen - 1 - back) % FRAMER_HISTORY];
+}
+
+static uint64_t history(const struct framer_process *process)
+{
+	return process->steps_seen < FRAMER_HISTORY ? process->steps_seen : FRAMER_HISTORY;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+uint64_t framer_process_median(const struct framer_process *process)
+{
+	uint64_t length[FRAMER_HISTORY], count = history(process);
+
+	if (!count)
+		return 0;
+	for (uint64_t i = 0; i < count; i++)
+		length[i] = past(process, i)->step_ns;
+	qsort(length, count, sizeof(*length), compare);
+	return length[count / 2];
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static const struct framer_past *closest(const struct framer_process *process, uint64_t end_ns)
+{
+	const struct framer_past *best = NULL;
+
+	for (uint64_t i = 0; i < history(process); i++) {
+		const struct framer_past *one = past(process, i);
+
+		if (!best || distance(one->end_ns, end_ns) < distance(best->end_ns, end_ns))
+			best = one;
+	}
+	return best;
+}
+
+bool framer_evidence_time(const struct framer_process *process, const struct framer_process *ref, int64_t *ret_offset)
+{
+	unsigned agree = 0;
+	int64_t offset = 0;
+
+	for (uint64_t i = 0; i < history(process) && agree < AGREE; i++) {
+		const struct framer_past *mine = past(process, i), *theirs = closest(ref, mine->end_ns);
+		int64_t next;
+
+		/* The other one's step that ends closest may not be told yet, or be forgotten. */
+		if (!theirs || theirs == past(ref, history(ref) - 1))
+			break;
+		if (theirs == past(ref, 0) && mine->end_ns > theirs->end_ns)
+			continue;
+		next = framer_frame_of(ref, theirs->step) - mine->step;
+		agree = agree && next == offset ? agree + 1 : 1;
+		offset = next;
+	}
+	*ret_offset = offset;
+	return agree >= AGREE;
+}
+
+void framer_evidence_shift(struct framer *framer, struct framer_process *process, const struct framer_process *ref)
+{
+	const struct framer_past *mine = past(process, 0), *theirs = closest(ref, mine->end_ns);
+	int64_t shift = theirs ? framer_frame_of(ref, theirs->step) - framer_frame_of(process, mine->step) : 0;
+
+	if (!shift || distance(mine->end_ns, theirs->end_ns) > mine->step_ns / CLOSE) {
+		process->shifts = 0;
+		return;
+	}
+	process->shifts = process->shifts && shift == process->shift ? process->shifts + 1 : 1;
+	process->shift = shift;
+	if (process->shifts < SHIFTS_MAX)
+		return;
+	/* As many votes as make a change at once. */
+	process->vote = (struct framer_vote){0};
+	for (int i = 0; i < SHIFTS_MAX && process->shifts; i++)
+		framer_align_vote(framer, process, process->offset + shift);
+	process->align = FRAMER_BY_TIME;
+}
+
+void framer_evidence_op(struct framer *framer, struct framer_process *process, uint64_t key, int64_t step)
+{
+	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_evidence *evidence;
+	struct framer_process *other;
+
+	if (!room->evidences) {
+		size_t size = EVIDENCE_MIN;
+
+		while (size < room->ranks * 16 && size < EVIDENCE_MAX)
+			size *= 2;
+		room->evidence = calloc(size, sizeof(*room->evidence));
+		if (!room->evidence)
+			return;
+		room->evidences = size;
+	}
+	evidence = &room->evidence[ops_mix(key, 1) & (room->evidences - 1)];
+	other = evidence->key == key ? framer_process_get(framer, evidence->process) : NULL;
+	if (!other || other == process || other->job != process->job) {
+		*evidence = (struct framer_evidence){key, process->number, step};
+		return;
+	}
+	if (other->align == FRAMER_UNPLACED || room->ref == process->number) {
+		int64_t theirs = evidence->step;
+
+		*evidence = (struct framer_evidence){key, process->number, step};
+		if (process->align != FRAMER_UNPLACED)
+			framer_align_vote(framer, other, framer_frame_of(process, step) - theirs);
+		return;
+	}
+	framer_align_vote(framer, process, framer_frame_of(other, evidence->step) - step);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records of a frame to its groups: those of one (communicator, seq), or (sender, receiver, seq), are one operation. */
+#include "analyzers/detect/framer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/ops_hash.h"
+
+struct framer_group_key {
+	uint64_t seq;
+	uint32_t comm;
+	int32_t sender, receiver;
+	uint32_t last; /* rank that was added last: one is in a group once */
+	uint32_t count;
+	uint8_t tier;
+};
+
+void framer_groups_free(struct framer_scratch *scratch)
+{
+	free(scratch->rank);
+	free(scratch->group);
+	free(scratch->key);
+	free(scratch->op);
+	free(scratch->hash);
+}
+
+void framer_groups_begin(struct framer *framer)
+{
+	struct framer_scratch *scratch = &framer->scratch;
+
+	scratch->groups = scratch->ops = 0;
+	if (scratch->hash)
+		memset(scratch->hash, 0, scratch->hash_size * sizeof(*scratch->hash));
+}
+
+static size_t place_of(const struct framer_scratch *scratch, const struct framer_group_key *key)
+{
+	uint64_t sides = (uint64_t)(uint32_t)key->sender << 32 | (uint32_t)key->receiver;
+	size_t at = ops_mix(ops_mix(key->seq, key->comm), sides) & (scratch->hash_size - 1);
+
+	for (; scratch->hash[at]; at = (at + 1) & (scratch->hash_size - 1)) {
+		const struct framer_group_key *other = &scratch->key[scratch->hash[at] - 1];
+
+		if (other->seq == key->seq && other->comm == key->comm && other->sender == key->sender &&
+			other->receiver == key->receiver)
+			break;
+	}
+	return at;
+}
+
+static bool hash_grow(struct framer_scratch *scratch)
+{
+	size_t size = scratch->hash_size ? scratch->hash_size * 2 : 256;
+	uint32_t *hash;
+
+	if (scratch->groups * 2 < scratch->hash_size)
+		return true;
+	hash = calloc(size, sizeof(*hash));
+	if (!hash)
+		return false;
+	free(scratch->hash);
+	scratch->hash = hash;
+	scratch->hash_size = size;
+	for (uint32_t i = 0; i < scratch->groups; i++)
+		hash[place_of(scratch, &scratch->key[i])] = i + 1;
+	return true;
+}
+
+/* Room for one more group and one more record. */
+static bool make_room(struct framer_scratch *scratch)
+{
+	size_t many = scratch->group_room;
+
+	if (!framer_grow((void **)&scratch->key, &many, scratch->groups + 1, sizeof(*scratch->key), UINT32_MAX / 2))
+		return false;
+	many = scratch->group_room;
+	if (!framer_grow((void **)&scratch->group, &many, scratch->groups + 1, sizeof(*scratch->group), UINT32_MAX / 2))
+		return false;
+	scratch->group_room = many;
+	return framer_grow((void **)&scratch->op, &scratch->op_room, scratch->ops + 1, sizeof(*scratch->op),
+		       UINT32_MAX / 2) &&
+	       hash_grow(scratch);
+}
+
+static bool add(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record,
+	uint64_t step_start_ns, uint32_t rank)
+{
+	struct framer_group_key key = {.seq = record->seq,
+		.comm = record->comm,
+		.sender = record->sender,
+		.receiver = record->receiver,
+		.last = FRAME_NONE,
+		.tier = record->tier};
+	uint32_t group;
+	size_t at;
+
+	if (!make_room(scratch))
+		return false;
+	at = place_of(scratch, &key);
+	if (!scratch->hash[at]) {
+		bool p2p = record->sender >= 0;
+
+		scratch->key[scratch->groups] = key;
+		scratch->group[scratch->groups] = (struct frame_group){.comm = record->comm,
+			.members = p2p ? 2 : room->comm[record->comm].members,
+			.bytes = record->bytes,
+			.op = record->op,
+			.p2p = p2p};
+		scratch->hash[at] = (uint32_t)++scratch->groups;
+	}
+	group = scratch->hash[at] - 1;
+	if (scratch->key[group].last == rank || scratch->key[group].tier != record->tier)
+		return false;
+	scratch->key[group].last = rank;
+	scratch->key[group].count++;
+	scratch->op[scratch->ops++] = (struct frame_op){.group = group,
+		.rank = rank,
+		.start_ns = (int64_t)record->start_ns - (int64_t)step_start_ns,
+		.duration_ns = record->duration_ns};
+	return true;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct framer_record *x = a, *y = b;
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_slot *slot, uint32_t rank)
+{
+	bool sorted = true;
+
+	for (uint32_t i = 1; i < slot->records && sorted; i++)
+		sorted = slot->record[i - 1].start_ns <= slot->record[i].start_ns;
+	if (!sorted)
+		qsort(slot->record, slot->records, sizeof(*slot->record), by_start);
+	for (uint32_t i = 0; i < slot->records; i++) {
+		if (!add(&framer->scratch, room, &slot->record[i], slot->start_ns, rank))
+			framer->counts.ops_left_out++;
+	}
+}
+
+void framer_groups_end(struct framer *framer)
+{
+	struct framer_scratch *scratch = &framer->scratch;
+
+	/* Where nothing told a communicator's size, those that were seen are it. */
+	for (size_t i = 0; i < scratch->groups; i++) {
+		if (scratch->group[i].members < scratch->key[i].count)
+			scratch->group[i].members = scratch->key[i].count;
+	}
+}

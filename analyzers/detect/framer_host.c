@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host samples to steps, by time. A sample is shared out to the steps that it lies in when it comes; what lies past the
+ * newest step's end waits for the next ones. A step of which less than half was measured is not measured; what is
+ * missing of the rest is taken to be like what was.
+ */
+#include "analyzers/detect/framer_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COVERED_MIN 0.5
+
+enum { CPU, RUN_DELAY, THROTTLED, FAULTS };
+
+static uint64_t end_of(const struct framer_sample *sample)
+{
+	return sample->start_ns + sample->duration_ns;
+}
+
+static void share(struct framer_slot *slot, const struct framer_sample *sample)
+{
+	uint64_t slot_end_ns = slot->start_ns + slot->step_ns, end_ns = end_of(sample);
+	uint64_t from = sample->start_ns > slot->start_ns ? sample->start_ns : slot->start_ns;
+	uint64_t to = end_ns < slot_end_ns ? end_ns : slot_end_ns;
+	struct framer_host_sum *sum = &slot->host;
+	double part;
+
+	if (to <= from)
+		return;
+	part = (double)(to - from) / (double)sample->duration_ns;
+	for (int i = 0; i < 4; i++) {
+		if (sample->value[i] == FRAME_UNKNOWN)
+			continue;
+		sum->sum[i] += (double)sample->value[i] * part;
+		sum->covered_ns[i] += (double)(to - from);
+	}
+	if (sample->launch_gap_ns != FRAME_UNKNOWN && sample->launch_gap_ns >= sum->launch_gap_ns)
+		sum->launch_gap_ns = sample->launch_gap_ns + 1; /* 0: not measured */
+	if (sample->hog_pid && sample->value[RUN_DELAY] != FRAME_UNKNOWN &&
+		(double)sample->value[RUN_DELAY] * part > sum->hog_ns) {
+		sum->hog_ns = (double)sample->value[RUN_DELAY] * part;
+		sum->hog_pid = sample->hog_pid;
+		memcpy(sum->hog_name, sample->hog_name, sizeof(sum->hog_name));
+	}
+}
+
+void framer_host_close(struct framer_process *process, struct framer_slot *slot)
+{
+	uint64_t slot_end_ns = slot->start_ns + slot->step_ns;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < process->samples; i++) {
+		share(slot, &process->sample[i]);
+		if (end_of(&process->sample[i]) > slot_end_ns)
+			process->sample[kept++] = process->sample[i];
+	}
+	process->samples = kept;
+}
+
+/* The two oldest become one. */
+static void merge(struct framer_process *process)
+{
+	struct framer_sample *a = &process->sample[0], *b = &process->sample[1];
+
+	if (b->value[RUN_DELAY] != FRAME_UNKNOWN &&
+		(a->value[RUN_DELAY] == FRAME_UNKNOWN || b->value[RUN_DELAY] > a->value[RUN_DELAY])) {
+		a->hog_pid = b->hog_pid;
+		memcpy(a->hog_name, b->hog_name, sizeof(a->hog_name));
+	}
+	for (int i = 0; i < 4; i++) {
+		if (a->value[i] == FRAME_UNKNOWN)
+			a->value[i] = b->value[i];
+		else if (b->value[i] != FRAME_UNKNOWN)
+			a->value[i] += b->value[i];
+	}
+	if (a->launch_gap_ns == FRAME_UNKNOWN ||
+		(b->launch_gap_ns != FRAME_UNKNOWN && b->launch_gap_ns > a->launch_gap_ns))
+		a->launch_gap_ns = b->launch_gap_ns;
+	a->duration_ns = end_of(b) > a->start_ns ? end_of(b) - a->start_ns : a->duration_ns;
+	memmove(b, b + 1, (process->samples - 2) * sizeof(*b));
+	process->samples--;
+}
+
+static void keep(struct framer_process *process, const struct framer_sample *sample)
+{
+	if (!process->sample)
+		process->sample = calloc(FRAMER_SAMPLES, sizeof(*process->sample));
+	if (!process->sample)
+		return;
+	if (process->samples == FRAMER_SAMPLES)
+		merge(process);
+	process->sample[process->samples++] = *sample;
+}
+
+static uint64_t measured(uint64_t value)
+{
+	return value < FRAMER_TIME_MAX ? value : FRAME_UNKNOWN;
+}
+
+void framer_host_add(struct framer *framer, struct framer_process *process, const struct framer_host *host)
+{
+	struct framer_sample sample = {.start_ns = host->start_ns,
+		.duration_ns = host->duration_ns,
+		.value = {measured(host->cpu_ns), measured(host->run_delay_ns), measured(host->throttled_ns),
+			measured(host->major_faults)},
+		.launch_gap_ns = measured(host->launch_gap_ns),
+		.hog_pid = host->hog_pid};
+
+	if (!sample.duration_ns) {
+		framer->counts.dropped++;
+		return;
+	}
+	snprintf(sample.hog_name, sizeof(sample.hog_name), "%s", host->hog_name ? host->hog_name : "");
+	if ((sample.value[CPU] != FRAME_UNKNOWN || sample.value[RUN_DELAY] != FRAME_UNKNOWN) &&
+		sample.duration_ns <= FRAMER_SETTLE_NS) {
+		process->host_live = true;
+		if (end_of(&sample) > process->host_until_ns)
+			process->host_until_ns = end_of(&sample);
+	}
+	if (process->newest == FRAMER_NO_STEP || end_of(&sample) > process->newest_end_ns)
+		keep(process, &sample);
+	/* Backwards, from the newest: most samples are of the last steps. */
+	for (int64_t step = process->newest; step >= process->low && step >= process->by_time_low; step--) {
+		struct framer_slot *slot = framer_slot_find(process, step);
+
+		if (!slot || !slot->closed)
+			continue;
+		if (slot->start_ns + slot->step_ns <= sample.start_ns)
+			break;
+		share(slot, &sample);
+	}
+}
+
+static uint64_t value_of(const struct framer_slot *slot, int what)
+{
+	double covered_ns = slot->host.covered_ns[what], step_ns = (double)slot->step_ns, value;
+
+	if (covered_ns <= 0 || covered_ns < COVERED_MIN * step_ns)
+		return FRAME_UNKNOWN;
+	value = slot->host.sum[what];
+	if (covered_ns < step_ns)
+		value *= step_ns / covered_ns;
+	return value < (double)FRAMER_TIME_MAX ? (uint64_t)llround(value) : FRAMER_TIME_MAX;
+}
+
+void framer_host_write(const struct framer_slot *slot, struct frame_host *ret)
+{
+	*ret = (struct frame_host){.cpu_ns = value_of(slot, CPU),
+		.run_delay_ns = value_of(slot, RUN_DELAY),
+		.throttled_ns = value_of(slot, THROTTLED),
+		.major_faults = value_of(slot, FAULTS),
+		.launch_gap_ns = slot->host.launch_gap_ns ? slot->host.launch_gap_ns - 1 : FRAME_UNKNOWN,
+		.hog_pid = slot->host.hog_pid};
+	memcpy(ret->hog_name, slot->host.hog_name, sizeof(ret->hog_name));
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the framer share. One owner a thing:
+ *   framer.c         the doors: what comes in is checked there, and handed on
+ *   framer_jobs.c    which process is of which job, and where in it
+ *   framer_slots.c   the open steps of a process
+ *   framer_align.c   a process's step numbers to its job's frame numbers (evidence: framer_evidence.c)
+ *   framer_stages.c  stages to sums of a step, and what class a step is
+ *   framer_ops.c     operations to records of a step
+ *   framer_host.c    host samples to steps
+ *   framer_period.c  steps of a process that shows none
+ *   framer_wait.c    when a frame may go out
+ *   framer_groups.c  records of a frame to its groups
+ *   framer_out.c     slots of all ranks to a frame
+ *
+ * A frame's number is the step number of a process plus its offset. A process keeps a slot for each of its steps whose
+ * frame is still to go out; a job only knows of its head, the next frame, how many processes that is waited for.
+ */
+#ifndef RANKTRACE_DETECT_FRAMER_INTERNAL_H
+#define RANKTRACE_DETECT_FRAMER_INTERNAL_H
+
+#include "analyzers/detect/framer.h"
+
+#define FRAMER_STEP_MAX (INT64_C(1) << 53)  /* numbers beyond are no step numbers */
+#define FRAMER_TIME_MAX (UINT64_C(1) << 62) /* times beyond are none */
+#define FRAMER_CELLS_MAX (1u << 20)	    /* slots a job, over all its ranks */
+#define FRAMER_OPEN_MIN 64		    /* open frames a job, however many ranks it has */
+#define FRAMER_UNPLACED_MAX 64		    /* slots of a process that has no place among its peers yet */
+#define FRAMER_HISTORY 16		    /* newest steps of a process, as times */
+#define FRAMER_MEDIAN 31		    /* steps that the job's median is taken of */
+#define FRAMER_COMMS_MAX 65536		    /* communicators a job */
+#define FRAMER_NAMES_MAX 1024		    /* names of operations */
+#define FRAMER_INTERVALS_MAX 1024	    /* parts of the union of a stage's kind in a step */
+#define FRAMER_SAMPLES 64		    /* host samples that wait for the end of their step */
+#define FRAMER_RECORDS_MAX 65536	    /* operations of a rank in a step */
+#define FRAMER_FIRST 3			    /* steps of a process that are no measure */
+#define FRAMER_PAUSE 10			    /* so many steps' time without a step is a pause */
+#define FRAMER_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
+#define FRAMER_NO_STEP INT64_MIN
+
+enum framer_align { FRAMER_UNPLACED, FRAMER_BY_NUMBER, FRAMER_BY_TIME, FRAMER_BY_OPS };
+
+struct framer_record {
+	uint64_t seq, start_ns, duration_ns, bytes;
+	uint32_t comm;
+	int32_t sender, receiver; /* -1: collective */
+	uint16_t op;
+	uint8_t tier;
+};
+
+struct framer_interval {
+	uint64_t start_ns, end_ns;
+};
+
+struct framer_union {
+	struct framer_interval *part; /* in the order of time, apart from each other */
+	uint32_t count, room;
+};
+
+/* The stages of a step that is not over. */
+struct framer_open {
+	struct framer_open *next; /* among the unused ones of its process */
+	struct framer_union kind[STAGE_KIND_MAX];
+};
+
+struct framer_host_sum {
+	double sum[4], covered_ns[4]; /* cpu, run delay, throttled, major faults */
+	uint64_t launch_gap_ns;
+	double hog_ns;
+	uint32_t hog_pid;
+	char hog_name[16];
+};
+
+struct framer_slot {
+	int64_t step;
+	bool used, closed; /* closed: its step's row is here */
+	bool partial;	   /* operations began to be seen in it: not all of them are */
+	uint8_t class;
+	uint64_t start_ns, step_ns;
+	uint64_t stage_ns[STAGE_KIND_MAX];
+	uint64_t lost;
+	struct framer_open *open;
+	struct framer_record *record;
+	uint32_t records, room;
+	struct framer_host_sum host;
+};
+
+struct framer_past {
+	int64_t step;
+	uint64_t end_ns, step_ns;
+};
+
+/* Which of two answers has the majority, without keeping the votes. */
+struct framer_vote {
+	int64_t other; /* offset that others speak for */
+	uint32_t others, same, total;
+};
+
+struct framer_period; /* framer_period.c */
+
+struct framer_process {
+	int number;
+	uint32_t job, index, node; /* job FRAME_NONE: of none any more */
+	bool ended, from_start;
+	uint64_t end_ns;
+	uint64_t after_ns;     /* end of the process that had the rank before it, 0 */
+	uint64_t first_end_ns; /* of the first step that was seen */
+
+	enum framer_align align;
+	int64_t offset;
+	bool hopeless; /* nothing tells where its steps belong; not waited for */
+	bool told;     /* and counted */
+	struct framer_vote vote;
+	int64_t shift; /* that its step ends seem to have to its node's reference */
+	uint32_t shifts;
+
+	struct framer_slot *slot; /* ring by step number */
+	uint32_t slots;		  /* a power of two */
+	int64_t low, high;	  /* steps that may have a slot; high < low: none */
+	int64_t newest;		  /* step closed last, FRAMER_NO_STEP */
+	uint64_t newest_end_ns;
+	uint64_t steps_seen;
+	int64_t by_time_low;			 /* from here on times of its steps only rise */
+	struct framer_past past[FRAMER_HISTORY]; /* ring, by steps_seen */
+	struct framer_open *unused;
+	struct framer_record *spare; /* a buffer of a slot that is gone */
+	uint32_t spare_room;
+
+	uint32_t thread_id; /* step thread */
+	unsigned thread_rank;
+	int64_t thread_step;
+	uint64_t aside_ns; /* evaluation since the last step */
+	bool aside_checkpoint;
+
+	bool waited; /* is among job's waiting */
+	bool absent; /* its steps did not come in time */
+	bool ops_live;
+	int64_t ops_since, ops_newest; /* steps */
+	uint32_t usual;		       /* operations a step; UINT32_MAX not known */
+	int64_t lost_until;	       /* operations up to this step are not waited for */
+
+	bool host_live;
+	uint64_t host_until_ns;
+	struct framer_sample *sample;
+	uint32_t samples;
+
+	bool loop_seen; /* stages of a loop, or steps, came: no need to guess */
+	struct framer_period *period;
+};
+
+struct framer_sample {
+	uint64_t start_ns, duration_ns;
+	uint64_t value[4];
+	uint64_t launch_gap_ns;
+	uint32_t hog_pid;
+	char hog_name[16];
+};
+
+struct framer_comm_slot {
+	uint64_t key;
+	uint32_t refs; /* records that wait */
+};
+
+struct framer_evidence {
+	uint64_t key;
+	int process;
+	int64_t step;
+};
+
+struct framer_due {	  /* an open frame */
+	uint64_t base_ns; /* when it began to be waited for */
+	uint32_t ended;	  /* processes that ended it */
+};
+
+struct framer_room { /* a job */
+	struct framer *framer;
+	uint32_t number;
+	bool used;
+	char *word;
+	uint32_t world_size;
+	uint64_t first_start_ns, last_end_ns;
+	size_t ranks, ranks_room;
+	struct frame_who *who;
+	int *process;
+	struct framer_process **live; /* the newest of each rank, ended ones included */
+	size_t alive, placed;	      /* processes that live; of them, those that have a place */
+	size_t nodes, nodes_room;
+	uint64_t *node_key;
+	int *node_ref; /* process that tells the time of its node, -1 */
+
+	bool begun;		/* head is known */
+	int64_t head, top;	/* next frame to go out, highest one that anybody ended */
+	struct framer_due *due; /* ring by frame number */
+	uint32_t dues;
+	size_t waiting;
+	int ref;	     /* process whose numbers count, -1 */
+	uint64_t pending_ns; /* processes without a place began to wait for one; 0 not */
+	uint64_t lost;	     /* records, to be told with the next frame */
+
+	uint64_t records; /* that wait */
+	size_t comms;
+	struct frame_comm *comm;
+	struct framer_comm_slot *comm_slot;
+	uint32_t *comm_hash; /* index + 1 */
+	size_t comm_room, comm_hash_size;
+	struct framer_evidence *evidence;
+	size_t evidences;
+
+	bool trained;
+	uint64_t recent[FRAMER_MEDIAN];
+	size_t recents;
+	uint64_t step_ns, checkpoint_ns;
+};
+
+/* Used while a frame goes out; kept for the next one. */
+struct framer_scratch {
+	struct frame_rank *rank;
+	size_t rank_room;
+	struct frame_group *group;
+	struct framer_group_key *key;
+	size_t groups, group_room;
+	struct frame_op *op;
+	size_t ops, op_room;
+	uint32_t *hash; /* index of a group + 1 */
+	size_t hash_size;
+};
+
+struct framer {
+	struct framer_sink sink;
+	struct framer_counts counts;
+	uint64_t now_ns;
+	struct framer_process **process;
+	size_t processes, process_room;
+	int *unused; /* numbers of processes that are gone, in the order of their going */
+	size_t unused_first, unused_count, unused_room;
+	struct framer_room *room[FRAMER_JOBS_MAX];
+	struct framer_scratch scratch;
+	struct framer_names *names;
+};
+
+/* framer_jobs.c */
+struct framer_process *framer_process_get(const struct framer *framer, int process); /* NULL: no such, or gone */
+struct framer_room *framer_room_of(const struct framer *framer, const struct framer_process *process);
+void framer_rooms_free(struct framer *framer);
+
+/* framer_slots.c */
+bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t max); /* false: no */
+struct framer_slot *framer_slot_find(const struct framer_process *process, int64_t step);
+/* Finds or makes; NULL where its frame has gone out, it lies too far off, or memory is out. */
+struct framer_slot *framer_slot_get(struct framer *framer, struct framer_process *process, int64_t step);
+void framer_slot_release(struct framer *framer, struct framer_process *process, struct framer_slot *slot);
+/* Those before that step. */
+void framer_slots_drop(struct framer *framer, struct framer_process *process, int64_t before);
+void framer_process_free(struct framer *framer, struct framer_process *process);
+/* The step that has that time in it, the one after the newest where it is later; FRAMER_NO_STEP. */
+int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns);
+int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process);
+struct framer_open *framer_open_get(struct framer_process *process);
+
+/* framer_align.c */
+void framer_align_step(struct framer *framer, struct framer_process *process);
+void framer_align_vote(struct framer *framer, struct framer_process *process, int64_t offset);
+void framer_align_lose(struct framer *framer, struct framer_process *process);
+void framer_align_tick(struct framer *framer, struct framer_room *room, bool late);
+/* The reference, or a node's, is gone. */
+void framer_align_ended(struct framer *framer, struct framer_process *process);
+int64_t framer_frame_of(const struct framer_process *process, int64_t step); /* of one that has a place */
+
+/* framer_evidence.c */
+bool framer_evidence_time(const struct framer_process *process, const struct framer_process *ref, int64_t *ret_offset);
+void framer_evidence_shift(struct framer *framer, struct framer_process *process, const struct framer_process *ref);
+void framer_evidence_op(struct framer *framer, struct framer_process *process, uint64_t key, int64_t step);
+uint64_t framer_process_median(const struct framer_process *process); /* 0: no steps */
+
+/* framer_stages.c */
+void framer_stages_add(struct framer *framer, struct framer_process *process, const struct framer_stage *stage);
+/* The step's row is there: sums are final. gap_ns: since the step before. */
+void framer_stages_close(struct framer_process *process, struct framer_slot *slot, uint64_t gap_ns);
+void framer_open_free(struct framer_open *open);
+
+/* framer_ops.c */
+void framer_ops_add(struct framer *framer, struct framer_process *process, const struct framer_op *op);
+void framer_ops_comm(struct framer *framer, struct framer_process *process, const char *communicator,
+	enum comm_kind kind, uint32_t members);
+void framer_names_free(struct framer_names *names);
+
+/* framer_host.c */
+void framer_host_add(struct framer *framer, struct framer_process *process, const struct framer_host *host);
+void framer_host_close(struct framer_process *process, struct framer_slot *slot);
+void framer_host_write(const struct framer_slot *slot, struct frame_host *ret);
+
+/* framer_period.c: the step of this operation, of a process that shows no steps; may close one. */
+int64_t framer_period_op(
+	struct framer *framer, struct framer_process *process, uint64_t what, uint64_t start_ns, uint64_t end_ns);
+void framer_period_free(struct framer_period *period);
+
+/* framer.c */
+void framer_step_closed(struct framer *framer, struct framer_process *process, const struct framer_step *step);
+
+/* framer_wait.c */
+void framer_wait_begin(struct framer *framer, struct framer_room *room, int64_t head);
+/* The process has ended that frame. */
+void framer_wait_ended(struct framer *framer, struct framer_room *room, int64_t frame, uint64_t end_ns);
+void framer_wait_update(struct framer_room *room, struct framer_process *process);
+void framer_wait_recount(struct framer_room *room);
+/* Not all of its operations are here, as far as the steps before tell. */
+bool framer_wait_lacks_ops(const struct framer_process *process, const struct framer_slot *slot);
+bool framer_wait_done(const struct framer_room *room, const struct framer_process *process, int64_t frame);
+/* Sends what can go. */
+void framer_wait_pump(struct framer *framer, struct framer_room *room);
+void framer_wait_tick(struct framer *framer, struct framer_room *room);
+/* Sends all frames up to that one, ready or not. */
+void framer_wait_flush(struct framer *framer, struct framer_room *room, int64_t until);
+uint32_t framer_wait_max(const struct framer_room *room);
+
+/* framer_out.c: sends the head as it is. */
+void framer_out(struct framer *framer, struct framer_room *room);
+
+/* framer_groups.c */
+void framer_groups_begin(struct framer *framer);
+/* Adds the records of a rank's step to the frame. */
+void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_slot *slot, uint32_t rank);
+void framer_groups_end(struct framer *framer);
+void framer_groups_free(struct framer_scratch *scratch);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations to records of a step: communicators and names become numbers, and the step is found. */
+#include "analyzers/detect/framer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "analyzers/ops_hash.h"
+#include "analyzers/steps.h"
+
+#define NAME_BYTES 64
+#define NAMES_HASH 4096 /* a power of two, well above FRAMER_NAMES_MAX */
+
+struct framer_names {
+	size_t count;
+	uint64_t key[FRAMER_NAMES_MAX];
+	uint16_t hash[NAMES_HASH]; /* number + 1 */
+};
+
+void framer_names_free(struct framer_names *names)
+{
+	free(names);
+}
+
+static uint64_t key_of(const char *text, size_t max)
+{
+	uint64_t key = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; i < max && text[i]; i++)
+		key = (key ^ (unsigned char)text[i]) * 0x100000001b3ULL;
+	return key;
+}
+
+/* From 1; 0 for all that are too many. */
+static uint16_t number_of(struct framer *framer, const char *name)
+{
+	uint64_t key = key_of(name, NAME_BYTES);
+	struct framer_names *names = framer->names;
+	size_t at;
+
+	if (!names)
+		names = framer->names = calloc(1, sizeof(*names));
+	if (!names)
+		return 0;
+	for (at = ops_mix(key, 0) & (NAMES_HASH - 1); names->hash[at]; at = (at + 1) & (NAMES_HASH - 1)) {
+		if (names->key[names->hash[at] - 1] == key)
+			return names->hash[at];
+	}
+	if (names->count == FRAMER_NAMES_MAX)
+		return 0;
+	names->key[names->count] = key;
+	names->hash[at] = (uint16_t)++names->count;
+	return names->hash[at];
+}
+
+static void hash_put(struct framer_room *room, uint32_t comm)
+{
+	size_t at = ops_mix(room->comm_slot[comm].key, 0) & (room->comm_hash_size - 1);
+
+	while (room->comm_hash[at])
+		at = (at + 1) & (room->comm_hash_size - 1);
+	room->comm_hash[at] = comm + 1;
+}
+
+static bool hash_grow(struct framer_room *room)
+{
+	size_t size = room->comm_hash_size ? room->comm_hash_size * 2 : 64;
+	uint32_t *hash;
+
+	if (room->comms * 2 < room->comm_hash_size)
+		return true;
+	hash = calloc(size, sizeof(*hash));
+	if (!hash)
+		return false;
+	free(room->comm_hash);
+	room->comm_hash = hash;
+	room->comm_hash_size = size;
+	for (uint32_t i = 0; i < room->comms; i++)
+		hash_put(room, i);
+	return true;
+}
+
+static void renumber(struct framer_process *process, const uint32_t *now)
+{
+	for (int64_t step = process->low; step <= process->high; step++) {
+		struct framer_slot *slot = framer_slot_find(process, step);
+
+		for (uint32_t i = 0; slot && i < slot->records; i++)
+			slot->record[i].comm = now[slot->record[i].comm];
+	}
+}
+
+/* Forgets those of which no record waits. */
+static bool make_room(struct framer_room *room)
+{
+	uint32_t *now = calloc(room->comms, sizeof(*now)), kept = 0;
+
+	if (!now)
+		return false;
+	for (uint32_t i = 0; i < room->comms; i++) {
+		if (!room->comm_slot[i].refs)
+			continue;
+		now[i] = kept;
+		room->comm[kept] = room->comm[i];
+		room->comm_slot[kept++] = room->comm_slot[i];
+	}
+	for (size_t i = 0; i < room->ranks; i++)
+		renumber(room->live[i], now);
+	free(now);
+	room->comms = kept;
+	memset(room->comm_hash, 0, room->comm_hash_size * sizeof(*room->comm_hash));
+	for (uint32_t i = 0; i < kept; i++)
+		hash_put(room, i);
+	return kept < FRAMER_COMMS_MAX;
+}
+
+static uint32_t comm_add(struct framer_room *room, const char *communicator, uint64_t key)
+{
+	size_t many = room->comm_room;
+	uint32_t comm;
+
+	if (room->comms == FRAMER_COMMS_MAX && !make_room(room))
+		return FRAME_NONE;
+	if (!framer_grow((void **)&room->comm, &many, room->comms + 1, sizeof(*room->comm), FRAMER_COMMS_MAX))
+		return FRAME_NONE;
+	many = room->comm_room;
+	if (!framer_grow((void **)&room->comm_slot, &many, room->comms + 1, sizeof(*room->comm_slot), FRAMER_COMMS_MAX))
+		return FRAME_NONE;
+	room->comm_room = many;
+	if (!hash_grow(room))
+		return FRAME_NONE;
+	comm = (uint32_t)room->comms++;
+	room->comm[comm] = (struct frame_comm){.kind = COMM_KIND_UNCLEAR};
+	strncpy(room->comm[comm].communicator, communicator, sizeof(room->comm[comm].communicator) - 1);
+	room->comm_slot[comm] = (struct framer_comm_slot){.key = key};
+	hash_put(room, comm);
+	return comm;
+}
+
+static uint32_t comm_of(struct framer_room *room, const char *communicator)
+{
+	uint64_t key = key_of(communicator, sizeof(room->comm->communicator) - 1);
+
+	if (room->comm_hash_size) {
+		size_t at = ops_mix(key, 0) & (room->comm_hash_size - 1);
+
+		for (; room->comm_hash[at]; at = (at + 1) & (room->comm_hash_size - 1)) {
+			if (room->comm_slot[room->comm_hash[at] - 1].key == key)
+				return room->comm_hash[at] - 1;
+		}
+	}
+	return comm_add(room, communicator, key);
+}
+
+void framer_ops_comm(struct framer *framer, struct framer_process *process, const char *communicator,
+	enum comm_kind kind, uint32_t members)
+{
+	struct framer_room *room = framer_room_of(framer, process);
+	uint32_t comm = comm_of(room, communicator);
+
+	if (comm == FRAME_NONE)
+		return;
+	if (members)
+		room->comm[comm].members = members;
+	if (kind != COMM_KIND_UNCLEAR)
+		room->comm[comm].kind = kind;
+}
+
+/* Its frame has gone: from now on frames wait for operations. */
+static void late(struct framer *framer, struct framer_process *process)
+{
+	framer->counts.late++;
+	framer->counts.ops_left_out++;
+	if (process->ops_live)
+		return;
+	process->ops_live = true;
+	process->usual = UINT32_MAX;
+	process->ops_since = process->newest == FRAMER_NO_STEP ? 0 : process->newest + 1;
+	framer_wait_update(framer_room_of(framer, process), process);
+}
+
+/* The slot that it belongs to; NULL where it has gone, or is far off. */
+static struct framer_slot *slot_of(
+	struct framer *framer, struct framer_process *process, const struct framer_op *op, int64_t step)
+{
+	struct framer_slot *slot;
+
+	if (step == FRAMER_NO_STEP) {
+		if (process->newest != FRAMER_NO_STEP && op->start_ns < process->newest_end_ns)
+			late(framer, process);
+		else
+			framer->counts.ops_left_out++;
+		return NULL;
+	}
+	slot = framer_slot_get(framer, process, step);
+	if (!slot && process->newest != FRAMER_NO_STEP && step <= process->newest)
+		late(framer, process);
+	else if (!slot)
+		framer->counts.ops_left_out++;
+	return slot;
+}
+
+static void note_live(struct framer_process *process, struct framer_slot *slot)
+{
+	if (!process->ops_live) {
+		process->ops_live = true;
+		process->usual = UINT32_MAX;
+		process->ops_since = process->from_start && process->steps_seen == 0 ? FRAMER_NO_STEP : slot->step;
+	}
+	if (slot->step > process->ops_newest)
+		process->ops_newest = slot->step;
+	slot->partial = process->ops_since != FRAMER_NO_STEP && slot->step <= process->ops_since;
+}
+
+static bool append(
+	struct framer *framer, struct framer_room *room, struct framer_slot *slot, const struct framer_record *record)
+{
+	size_t many = slot->room;
+
+	if (room->records >= FRAMER_OPS_MAX || !framer_grow((void **)&slot->record, &many, slot->records + 1,
+						       sizeof(*slot->record), FRAMER_RECORDS_MAX)) {
+		framer->counts.ops_left_out++;
+		slot->lost++;
+		return false;
+	}
+	slot->room = (uint32_t)many;
+	slot->record[slot->records++] = *record;
+	room->records++;
+	room->comm_slot[record->comm].refs++;
+	return true;
+}
+
+static bool is_receive(const char *op)
+{
+	return strncasecmp(op, "recv", 4) == 0 || strncasecmp(op, "irecv", 5) == 0;
+}
+
+void framer_ops_add(struct framer *framer, struct framer_process *process, const struct framer_op *op)
+{
+	struct framer_room *room = framer_room_of(framer, process);
+	const char *name = op->op ? op->op : "";
+	bool p2p = op->peer >= 0, receive = p2p && is_receive(name);
+	struct framer_record record = {.seq = op->seq,
+		.start_ns = op->start_ns,
+		.duration_ns = op->duration_ns,
+		.bytes = op->bytes,
+		.sender = !p2p	    ? -1
+			  : receive ? op->peer
+				    : op->member,
+		.receiver = !p2p      ? -1
+			    : receive ? op->member
+				      : op->peer,
+		.op = number_of(framer, receive ? "Send" : name),
+		.tier = (uint8_t)op->tier};
+	int64_t step = op->step;
+	struct framer_slot *slot;
+
+	record.comm = comm_of(room, op->communicator);
+	if (record.comm == FRAME_NONE) {
+		framer->counts.ops_left_out++;
+		return;
+	}
+	if (!process->loop_seen && step == STEPS_NONE) {
+		uint64_t what = ops_mix(ops_mix(room->comm_slot[record.comm].key, record.op), op->bytes);
+
+		step = framer_period_op(framer, process, what, op->start_ns, op->start_ns + op->duration_ns);
+	} else if (step == STEPS_NONE) {
+		step = framer_slot_at(process, op->start_ns);
+	}
+	slot = slot_of(framer, process, op, step);
+	if (!slot)
+		return;
+	note_live(process, slot);
+	if (!append(framer, room, slot, &record))
+		return;
+	if (!p2p && room->comm[record.comm].members != 1 && room->ranks > 1)
+		framer_evidence_op(framer, process, ops_mix(room->comm_slot[record.comm].key, op->seq), step);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The slots of all ranks of a step to a frame. */
+#include "analyzers/detect/framer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Which class a frame is, by the ranks': the first of these that one has. */
+static const enum frame_class precedence[] = {FRAME_FIRST, FRAME_CHECKPOINT, FRAME_EVALUATION};
+
+static struct framer_slot *slot_of(const struct framer_room *room, size_t index)
+{
+	const struct framer_process *process = room->live[index];
+	struct framer_slot *slot;
+
+	if (process->align == FRAMER_UNPLACED)
+		return NULL;
+	slot = framer_slot_find(process, room->head - process->offset);
+	return slot && slot->closed ? slot : NULL;
+}
+
+static bool has_ops(const struct framer_process *process, const struct framer_slot *slot)
+{
+	bool known = process->usual != UINT32_MAX;
+
+	return slot->records && !slot->partial && !(known && framer_wait_lacks_ops(process, slot));
+}
+
+static bool write_ranks(struct framer *framer, struct framer_room *room, struct frame *frame, size_t *ret_with_ops)
+{
+	struct framer_scratch *scratch = &framer->scratch;
+	unsigned classes = 0;
+	size_t here = 0;
+
+	*ret_with_ops = 0;
+	if (!framer_grow(
+		    (void **)&scratch->rank, &scratch->rank_room, room->ranks, sizeof(*scratch->rank), SIZE_MAX / 512))
+		return false;
+	for (size_t i = 0; i < room->ranks; i++) {
+		const struct framer_slot *slot = slot_of(room, i);
+		struct frame_rank *rank = &scratch->rank[i];
+
+		if (!slot) {
+			*rank = (struct frame_rank){.here = false};
+			continue;
+		}
+		here++;
+		*rank = (struct frame_rank){
+			.here = true, .step_ns = slot->step_ns, .end_ns = slot->start_ns + slot->step_ns};
+		memcpy(rank->stage_ns, slot->stage_ns, sizeof(rank->stage_ns));
+		framer_host_write(slot, &rank->host);
+		frame->lost += slot->lost;
+		classes |= 1u << slot->class;
+		*ret_with_ops += has_ops(room->live[i], slot);
+	}
+	if (*ret_with_ops * 2 <= here)
+		*ret_with_ops = 0;
+	for (size_t i = sizeof(precedence) / sizeof(precedence[0]); i-- > 0;) {
+		if (classes & 1u << precedence[i])
+			frame->class = precedence[i];
+	}
+	return here > 0;
+}
+
+static void write_ops(struct framer *framer, struct framer_room *room, struct frame *frame, bool wanted)
+{
+	uint8_t worst = FRAME_TIER_MAX;
+
+	framer_groups_begin(framer);
+	for (size_t i = 0; i < room->ranks; i++) {
+		struct framer_slot *slot = slot_of(room, i);
+
+		if (!slot || !slot->records)
+			continue;
+		if (!wanted || !has_ops(room->live[i], slot)) {
+			framer->counts.ops_left_out += slot->records;
+			continue;
+		}
+		framer_groups_add(framer, room, slot, (uint32_t)i);
+		for (uint32_t k = 0; k < slot->records; k++) {
+			if (slot->record[k].tier < worst)
+				worst = slot->record[k].tier;
+		}
+	}
+	framer_groups_end(framer);
+	frame->tier = framer->scratch.ops ? worst : FRAME_TIER_STAGES;
+	frame->comms = room->comms;
+	frame->comm = room->comm;
+	frame->groups = framer->scratch.groups;
+	frame->group = framer->scratch.group;
+	frame->ops = framer->scratch.ops;
+	frame->op = framer->scratch.op;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The reference's step stands for the job's: they differ little. */
+static void learn(struct framer_room *room, const struct frame *frame)
+{
+	uint64_t sorted[FRAMER_MEDIAN];
+	size_t index = 0, count;
+	const struct framer_process *ref = framer_process_get(room->framer, room->ref);
+
+	if (ref && frame->rank[ref->index].here)
+		index = ref->index;
+	while (index < frame->ranks && !frame->rank[index].here)
+		index++;
+	if (index == frame->ranks || (frame->class != FRAME_TRAIN && room->recents >= FRAMER_FIRST))
+		return;
+	if (frame->class == FRAME_TRAIN && !room->trained) { /* the first ones were better than nothing */
+		room->trained = true;
+		room->recents = 0;
+	}
+	room->recent[room->recents++ % FRAMER_MEDIAN] = frame->rank[index].step_ns;
+	count = room->recents < FRAMER_MEDIAN ? room->recents : FRAMER_MEDIAN;
+	memcpy(sorted, room->recent, count * sizeof(*sorted));
+	qsort(sorted, count, sizeof(*sorted), compare);
+	room->step_ns = sorted[count / 2];
+}
+
+static void release(struct framer *framer, struct framer_room *room)
+{
+	for (size_t i = 0; i < room->ranks; i++) {
+		struct framer_process *process = room->live[i];
+		struct framer_slot *slot;
+
+		if (process->align == FRAMER_UNPLACED)
+			continue;
+		slot = framer_slot_find(process, room->head - process->offset);
+		if (slot && process->ops_live && slot->records && !slot->partial)
+			process->usual = slot->records;
+		framer_slots_drop(framer, process, room->head - process->offset + 1);
+	}
+}
+
+void framer_out(struct framer *framer, struct framer_room *room)
+{
+	struct frame frame = {.step = (uint64_t)room->head,
+		.world_size = room->world_size > room->ranks ? room->world_size : (uint32_t)room->ranks,
+		.ranks = room->ranks,
+		.who = room->who,
+		.lost = room->lost};
+	size_t with_ops;
+
+	frame.cards = frame.world_size;
+	if (write_ranks(framer, room, &frame, &with_ops)) {
+		frame.rank = framer->scratch.rank;
+		write_ops(framer, room, &frame, with_ops > 0);
+		room->lost = 0;
+		framer->counts.frames++;
+		learn(room, &frame);
+		if (framer->sink.frame)
+			framer->sink.frame(framer->sink.arg, room->number, &frame);
+	}
+	release(framer, room);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps of a process that shows none, from the repeating pattern of its operations: the shortest lag at which the
+ * sequence agrees with itself (and hardly any longer one better: many like operations in a row agree at lag 1, but not
+ * all). A step begins after the longest gap of the pattern. Learnt from PERIOD_TRY operations on, again with half as
+ * many more each time; given up where the pattern no longer holds, and learnt anew.
+ */
+#include "analyzers/detect/framer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/ops_hash.h"
+
+#define PERIOD_TRY 48
+#define ROUNDS 3			 /* a pattern is one that came so often */
+#define KEPT_MAX (FRAMER_PERIOD_MAX * 4) /* operations */
+#define MISSES 20			 /* 1 of so many may differ: 5 % */
+#define BETTER 200			 /* a longer lag that agrees better by 1 of so many is the pattern */
+
+struct framer_period {
+	size_t count, room, next_try;
+	uint32_t *what;
+	uint64_t *gap_ns; /* before it */
+	size_t gap_room;
+	uint64_t end_ns; /* of what was seen so far */
+
+	size_t lag; /* 0: not known */
+	size_t at, checked, missed;
+	int64_t step; /* the open one, 0: none yet */
+	uint64_t step_start_ns;
+};
+
+void framer_period_free(struct framer_period *period)
+{
+	if (!period)
+		return;
+	free(period->what);
+	free(period->gap_ns);
+	free(period);
+}
+
+/* Operations of the later part that differ from the one lag before; no more than limit are counted. */
+static size_t misses(const struct framer_period *period, size_t lag, size_t limit)
+{
+	size_t ret = 0;
+
+	for (size_t i = period->count; i-- > period->count / ROUNDS && ret <= limit;)
+		ret += period->what[i] != period->what[i - lag];
+	return ret;
+}
+
+static size_t find_lag(const struct framer_period *period)
+{
+	size_t compared = period->count - period->count / ROUNDS, best = compared / MISSES + 1, ret = 0;
+
+	for (size_t lag = 1; lag <= period->count / ROUNDS && lag <= FRAMER_PERIOD_MAX && best; lag++) {
+		size_t missed = misses(period, lag, best);
+
+		if (missed < best && (!ret || best - missed > compared / BETTER)) {
+			best = missed;
+			ret = lag;
+		}
+	}
+	return ret;
+}
+
+/* Makes the last lag operations the pattern, turned so that it begins after its longest gap. */
+static void settle(struct framer_period *period, size_t lag)
+{
+	size_t first = period->count - lag, longest = 0;
+	uint64_t longest_ns = 0;
+	uint32_t *pattern = malloc(lag * sizeof(*pattern));
+
+	if (!pattern)
+		return;
+	for (size_t i = 0; i < lag; i++) {
+		uint64_t gap_ns = period->gap_ns[first + i], before_ns = period->gap_ns[first + i - lag];
+
+		if (before_ns < gap_ns)
+			gap_ns = before_ns; /* the shorter one: a pause may be anywhere, once */
+		if (gap_ns > longest_ns) {
+			longest_ns = gap_ns;
+			longest = i;
+		}
+	}
+	for (size_t i = 0; i < lag; i++)
+		pattern[i] = period->what[first + (longest + i) % lag];
+	memcpy(period->what, pattern, lag * sizeof(*pattern));
+	free(pattern);
+	period->lag = lag;
+	period->at = (lag - longest) % lag;
+	period->checked = period->missed = 0;
+}
+
+static void forget(struct framer_period *period)
+{
+	period->lag = period->count = 0;
+	period->next_try = PERIOD_TRY;
+	period->step_start_ns = 0;
+	if (period->step)
+		period->step++; /* the open one never ends */
+}
+
+static void learn(struct framer_period *period, uint32_t what, uint64_t start_ns)
+{
+	size_t lag;
+
+	if (period->count == KEPT_MAX) {
+		period->count /= 2;
+		memmove(period->what, period->what + period->count, period->count * sizeof(*period->what));
+		memmove(period->gap_ns, period->gap_ns + period->count, period->count * sizeof(*period->gap_ns));
+	}
+	if (!framer_grow((void **)&period->what, &period->room, period->count + 1, sizeof(*period->what), KEPT_MAX) ||
+		!framer_grow((void **)&period->gap_ns, &period->gap_room, period->count + 1, sizeof(*period->gap_ns),
+			KEPT_MAX))
+		return;
+	period->what[period->count] = what;
+	period->gap_ns[period->count++] = start_ns > period->end_ns ? start_ns - period->end_ns : 0;
+	if (period->count < period->next_try && period->count < KEPT_MAX)
+		return;
+	period->next_try += period->next_try / 2;
+	if (period->next_try > KEPT_MAX)
+		period->next_try = KEPT_MAX;
+	lag = find_lag(period);
+	if (lag)
+		settle(period, lag);
+}
+
+/* The operation is the pattern's next one, or not. */
+static void follow(struct framer *framer, struct framer_process *process, uint32_t what, uint64_t start_ns)
+{
+	struct framer_period *period = process->period;
+
+	if (period->at == 0) {
+		const struct framer_step step = {.step = period->step,
+			.start_ns = period->step_start_ns,
+			.duration_ns = start_ns > period->step_start_ns ? start_ns - period->step_start_ns : 0};
+
+		if (period->step && period->step_start_ns)
+			framer_step_closed(framer, process, &step);
+		process->from_start = false; /* the first one that was found, not the first one */
+		period->step++;
+		period->step_start_ns = start_ns;
+	}
+	period->missed += period->what[period->at] != what;
+	period->checked++;
+	period->at = (period->at + 1) % period->lag;
+	if (period->checked < period->lag * 2 || period->checked < MISSES)
+		return;
+	if (period->missed > period->checked / MISSES)
+		forget(period);
+	period->checked = period->missed = 0;
+}
+
+int64_t framer_period_op(
+	struct framer *framer, struct framer_process *process, uint64_t what, uint64_t start_ns, uint64_t end_ns)
+{
+	struct framer_period *period = process->period;
+
+	if (!period) {
+		period = process->period = calloc(1, sizeof(*period));
+		if (!period)
+			return FRAMER_NO_STEP;
+		period->next_try = PERIOD_TRY;
+	}
+	if (period->lag)
+		follow(framer, process, (uint32_t)what, start_ns);
+	else
+		learn(period, (uint32_t)what, start_ns);
+	if (end_ns > period->end_ns)
+		period->end_ns = end_ns;
+	return period->lag && period->step_start_ns ? period->step : FRAMER_NO_STEP;
+}

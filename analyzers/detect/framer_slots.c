@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The open steps of a process: a ring of slots by step number that grows as frames wait, up to the job's bound. */
+#include "analyzers/detect/framer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t max)
+{
+	size_t next = *room ? *room : 16;
+	void *grown;
+
+	if (need <= *room)
+		return true;
+	if (need > max)
+		return false;
+	while (next < need)
+		next *= 2;
+	grown = realloc(*pointer, next * size);
+	if (!grown)
+		return false;
+	*pointer = grown;
+	*room = next;
+	return true;
+}
+
+static struct framer_slot *at(const struct framer_process *process, int64_t step)
+{
+	return &process->slot[(uint64_t)step & (process->slots - 1)];
+}
+
+struct framer_slot *framer_slot_find(const struct framer_process *process, int64_t step)
+{
+	struct framer_slot *slot;
+
+	if (!process->slots || step < process->low || step > process->high)
+		return NULL;
+	slot = at(process, step);
+	return slot->used && slot->step == step ? slot : NULL;
+}
+
+int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process)
+{
+	const struct framer_room *room = framer_room_of(framer, process);
+
+	return process->align == FRAMER_UNPLACED || !room ? FRAMER_UNPLACED_MAX : (int64_t)framer_wait_max(room);
+}
+
+static bool grow(struct framer_process *process, uint32_t need)
+{
+	uint32_t slots = process->slots ? process->slots : 4;
+	struct framer_slot *old = process->slot, *grown;
+	uint32_t old_slots = process->slots;
+
+	while (slots < need)
+		slots *= 2;
+	grown = calloc(slots, sizeof(*grown));
+	if (!grown)
+		return false;
+	process->slot = grown;
+	process->slots = slots;
+	for (uint32_t i = 0; i < old_slots; i++) {
+		if (old[i].used)
+			*at(process, old[i].step) = old[i];
+	}
+	free(old);
+	return true;
+}
+
+void framer_slot_release(struct framer *framer, struct framer_process *process, struct framer_slot *slot)
+{
+	struct framer_room *room = framer_room_of(framer, process);
+
+	if (room) {
+		room->records -= slot->records;
+		for (uint32_t i = 0; i < slot->records; i++)
+			room->comm_slot[slot->record[i].comm].refs--;
+	}
+	if (slot->open) {
+		slot->open->next = process->unused;
+		process->unused = slot->open;
+	}
+	if (slot->room > process->spare_room) {
+		free(process->spare);
+		process->spare = slot->record;
+		process->spare_room = slot->room;
+	} else {
+		free(slot->record);
+	}
+	*slot = (struct framer_slot){.used = false};
+}
+
+void framer_slots_drop(struct framer *framer, struct framer_process *process, int64_t before)
+{
+	while (process->low <= process->high && process->low < before) {
+		struct framer_slot *slot = framer_slot_find(process, process->low);
+
+		if (slot)
+			framer_slot_release(framer, process, slot);
+		process->low++;
+	}
+}
+
+static bool make_room(struct framer *framer, struct framer_process *process, int64_t step)
+{
+	int64_t max = framer_slots_max(framer, process), low, high;
+
+	if (process->high < process->low) {
+		process->low = step;
+		process->high = step - 1;
+	}
+	if (step - process->high > max || process->low - step >= max)
+		return false;
+	if (step < process->low && process->high - step >= max)
+		return false;
+	if (step - process->low >= max)
+		framer_slots_drop(framer, process, step - max + 1);
+	if (process->high < process->low) {
+		process->low = step;
+		process->high = step - 1;
+	}
+	low = step < process->low ? step : process->low;
+	high = step > process->high ? step : process->high;
+	if ((uint64_t)(high - low) + 1 > process->slots && !grow(process, (uint32_t)(high - low) + 1))
+		return false;
+	process->low = low;
+	process->high = high;
+	return true;
+}
+
+struct framer_slot *framer_slot_get(struct framer *framer, struct framer_process *process, int64_t step)
+{
+	struct framer_slot *slot = framer_slot_find(process, step);
+	struct framer_room *room = framer_room_of(framer, process);
+
+	if (slot)
+		return slot;
+	if (!room || (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < room->head))
+		return NULL;
+	if (!make_room(framer, process, step))
+		return NULL;
+	slot = at(process, step);
+	*slot = (struct framer_slot){.step = step, .used = true};
+	slot->record = process->spare;
+	slot->room = process->spare_room;
+	process->spare = NULL;
+	process->spare_room = 0;
+	return slot;
+}
+
+int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns)
+{
+	int64_t low = process->low > process->by_time_low ? process->low : process->by_time_low;
+	int64_t high = process->newest;
+
+	if (process->newest == FRAMER_NO_STEP)
+		return FRAMER_NO_STEP;
+	if (time_ns >= process->newest_end_ns)
+		return process->newest + 1;
+	/* The first step that ends after that time; those that are missing end with the next one. */
+	while (low < high) {
+		int64_t middle = low + (high - low) / 2, next = middle;
+		const struct framer_slot *slot = framer_slot_find(process, next);
+
+		while (next < high && !(slot && slot->closed))
+			slot = framer_slot_find(process, ++next);
+		if (!slot || !slot->closed || slot->start_ns + slot->step_ns > time_ns)
+			high = middle;
+		else
+			low = next + 1;
+	}
+	{
+		const struct framer_slot *slot = framer_slot_find(process, low);
+
+		return slot && slot->closed && slot->start_ns <= time_ns ? low : FRAMER_NO_STEP;
+	}
+}
+
+struct framer_open *framer_open_get(struct framer_process *process)
+{
+	struct framer_open *open = process->unused;
+
+	if (!open)
+		return calloc(1, sizeof(*open));
+	process->unused = open->next;
+	for (int kind = 0; kind < STAGE_KIND_MAX; kind++)
+		open->kind[kind].count = 0;
+	return open;
+}
+
+void framer_process_free(struct framer *framer, struct framer_process *process)
+{
+	if (!process)
+		return;
+	framer_slots_drop(framer, process, INT64_MAX);
+	while (process->unused) {
+		struct framer_open *next = process->unused->next;
+
+		framer_open_free(process->unused);
+		process->unused = next;
+	}
+	framer_period_free(process->period);
+	free(process->sample);
+	free(process->spare);
+	free(process->slot);
+	free(process);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes are a script of events of up to 24 processes of a few jobs, with small numbers so that they meet, and now
+ * and then a huge one. Frames must hold together: indices in range, ops of ranks that are here and in the order of
+ * their starts, stages no longer than their step, a job's numbers only rising.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/detect/framer.h"
+
+#define PROCESSES 24
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct input {
+	const uint8_t *data;
+	size_t size;
+	uint64_t now_ns;
+	int process[PROCESSES];
+	int64_t step[PROCESSES];
+	struct framer *framer;
+};
+
+static uint64_t frames, newest[FRAMER_JOBS_MAX];
+static const struct frame_who *owner[FRAMER_JOBS_MAX];
+
+static void check(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+static void check_rank(const struct frame *frame, size_t i)
+{
+	const struct frame_rank *rank = &frame->rank[i];
+
+	check(memchr(frame->who[i].host, 0, sizeof(frame->who[i].host)) && frame->who[i].rank >= 0);
+	if (!rank->here)
+		return;
+	for (int kind = 0; kind < STAGE_KIND_MAX; kind++)
+		check(rank->stage_ns[kind] <= rank->step_ns);
+	check(memchr(rank->host.hog_name, 0, sizeof(rank->host.hog_name)));
+}
+
+static void on_frame(void *arg, uint32_t job, const struct frame *frame)
+{
+	size_t here = 0;
+
+	(void)arg;
+	frames++;
+	check(job < FRAMER_JOBS_MAX && frame->ranks > 0 && frame->class < FRAME_CLASS_MAX);
+	check(frame->tier < FRAME_TIER_MAX && (frame->ops > 0) == (frame->tier != FRAME_TIER_STAGES));
+	check(frame->step > newest[job] || owner[job] != frame->who || newest[job] == 0);
+	newest[job] = frame->step;
+	owner[job] = frame->who;
+	for (size_t i = 0; i < frame->ranks; i++) {
+		check_rank(frame, i);
+		here += frame->rank[i].here;
+	}
+	check(here > 0 && frame->world_size >= frame->ranks);
+	for (size_t i = 0; i < frame->ops; i++) {
+		check(frame->op[i].rank < frame->ranks && frame->op[i].group < frame->groups);
+		check(frame->rank[frame->op[i].rank].here);
+		check(i == 0 || frame->op[i].rank != frame->op[i - 1].rank ||
+			frame->op[i].start_ns >= frame->op[i - 1].start_ns);
+	}
+	for (size_t i = 0; i < frame->groups; i++)
+		check(frame->group[i].comm < frame->comms && frame->group[i].members > 0);
+}
+
+static uint8_t byte(struct input *input)
+{
+	if (!input->size)
+		return 0;
+	input->size--;
+	return *input->data++;
+}
+
+static uint64_t value(struct input *input)
+{
+	uint8_t first = byte(input);
+	uint64_t ret = first & 0x7f;
+
+	if (first < 0xf0)
+		return ret;
+	for (int i = 0; i < 7; i++)
+		ret = ret << 8 | byte(input);
+	return ret << (first & 15);
+}
+
+static const char *const texts[] = {
+	"", "job", "other", "00000000000000aa", "00000000000000bb", NULL, "AllReduce", "Recv"};
+
+static const char *text(struct input *input)
+{
+	return texts[byte(input) & 7];
+}
+
+static uint64_t near(struct input *input)
+{
+	return input->now_ns - value(input) * 1000000;
+}
+
+static void rank_new(struct input *input, unsigned who)
+{
+	const struct framer_rank rank = {.job = text(input),
+		.rank = (int32_t)(byte(input) % 9) - 1,
+		.world_size = byte(input) & 3 ? 8 : (uint32_t)value(input),
+		.host = text(input),
+		.card = text(input),
+		.start_ns = near(input),
+		.from_start = byte(input) & 1};
+
+	input->process[who] = framer_rank_new(input->framer, &rank);
+	input->step[who] = 0;
+}
+
+static void step(struct input *input, unsigned who)
+{
+	uint8_t what = byte(input);
+	struct framer_step one = {.step = what < 200 ? ++input->step[who] : (int64_t)(value(input) - 1),
+		.start_ns = near(input),
+		.duration_ns = value(input) * 1000000};
+
+	framer_step(input->framer, input->process[who], &one);
+}
+
+static void stage(struct input *input, unsigned who)
+{
+	uint8_t what = byte(input);
+	const struct framer_stage one = {.step = what & 128 ? (int64_t)(value(input) - 1) : input->step[who] + 1,
+		.kind = (enum stage_kind)(what & 15),
+		.start_ns = near(input),
+		.duration_ns = value(input) * 100000,
+		.thread_id = what >> 4 & 3,
+		.depth = what >> 6 & 1};
+
+	framer_stage(input->framer, input->process[who], &one);
+}
+
+static void op(struct input *input, unsigned who)
+{
+	uint8_t what = byte(input);
+	const struct framer_op one = {.communicator = text(input),
+		.seq = value(input),
+		.op = text(input),
+		.step = what & 1   ? -1
+			: what & 2 ? (int64_t)value(input)
+				   : input->step[who] + 1,
+		.start_ns = near(input),
+		.duration_ns = value(input) * 100000,
+		.bytes = value(input),
+		.peer = what & 4 ? (int8_t)byte(input) : -1,
+		.member = (int32_t)(what >> 3 & 7),
+		.tier = what & 64    ? FRAME_TIER_DEVICE
+			: what & 128 ? (enum frame_tier)(byte(input) & 3)
+				     : FRAME_TIER_HOST};
+
+	/* Sequences without steps must be long to be known: a byte makes many. */
+	for (int i = what == 255 ? 64 : 1; i > 0; i--)
+		framer_op(input->framer, input->process[who], &one);
+}
+
+static void host(struct input *input, unsigned who)
+{
+	const struct framer_host one = {.start_ns = near(input),
+		.duration_ns = value(input) * 1000000,
+		.cpu_ns = value(input),
+		.run_delay_ns = byte(input) & 1 ? FRAME_UNKNOWN : value(input),
+		.throttled_ns = value(input),
+		.major_faults = FRAME_UNKNOWN,
+		.launch_gap_ns = value(input),
+		.hog_pid = byte(input),
+		.hog_name = text(input)};
+
+	framer_host(input->framer, input->process[who], &one);
+}
+
+static void comm(struct input *input, unsigned who)
+{
+	const char *communicator = text(input);
+
+	framer_comm(input->framer, input->process[who], communicator, (enum comm_kind)(byte(input) & 7),
+		(uint32_t)value(input), (int8_t)byte(input));
+}
+
+static void other(struct input *input, unsigned who)
+{
+	uint8_t what = byte(input);
+
+	if (what < 60)
+		framer_rank_end(input->framer, input->process[who], near(input));
+	else if (what < 100)
+		framer_lost(input->framer, input->process[who], value(input));
+	else
+		input->now_ns += value(input) * (what & 1 ? 1000000 : 1000000000);
+	framer_advance(input->framer, input->now_ns);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static void (*const doors[])(struct input *, unsigned) = {
+		rank_new, step, step, step, stage, stage, op, op, op, host, comm, other};
+	struct input input = {.data = data, .size = size, .now_ns = 1000000000000ULL};
+	struct framer_counts counts;
+	struct framer_job job;
+
+	frames = 0;
+	memset(newest, 0, sizeof(newest));
+	memset(owner, 0, sizeof(owner));
+	input.framer = framer_new(&(struct framer_sink){.frame = on_frame});
+	if (!input.framer)
+		return 0;
+	for (int i = 0; i < PROCESSES; i++)
+		input.process[i] = -1;
+	while (input.size) {
+		uint8_t door = byte(&input);
+
+		doors[door % (sizeof(doors) / sizeof(doors[0]))](&input, door % PROCESSES);
+		input.now_ns += 1000000;
+	}
+	framer_end(input.framer);
+	framer_counts(input.framer, &counts);
+	check(counts.frames == frames && counts.ops_left_out <= counts.ops);
+	for (uint32_t i = 0; framer_job(input.framer, i, &job); i++)
+		check(job.ranks > 0 && job.job);
+	framer_free(input.framer);
+	return 0;
+}
