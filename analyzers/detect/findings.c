@@ -152,12 +152,10 @@ static void turn_said(struct findings *findings, struct life *life, bool withhel
 		return;
 	if (life_is_up(life))
 		turn_up(findings, life, now_ns);
-	else if (withheld)
-		return;
 	else if (life->said_confirmed)
 		bring_up(findings, life, FINDING_OPEN, now_ns);
 	/* What goes on being suspected after it was dropped, or is suspected anew after it was closed, is no news. */
-	else if (again && life->finding.state != FINDING_CLOSED)
+	else if (again && !withheld && life->finding.state != FINDING_CLOSED)
 		bring_up(findings, life, FINDING_SUSPECTED, now_ns);
 }
 
@@ -174,13 +172,27 @@ static void turn(struct findings *findings, struct life *life, bool withheld, ui
 	life->said = life->said_confirmed = false;
 }
 
-/* More than half of the job's ranks are said to be slow: it is not they. */
-static bool too_many(const struct findings *findings)
+/*
+ * Where more than half of the job's ranks are said to be slow, it is not they: none is opened that is not open, and
+ * where that many are suspected none is suspected anew.
+ */
+static bool withhold(const struct findings *findings)
 {
-	size_t said = 0;
+	size_t said = 0, confirmed = 0;
 
-	for (size_t i = 0; i < findings->lives; i++)
-		said += findings->life[i]->finding.kind == FINDING_SLOW_RANK && findings->life[i]->said;
+	for (size_t i = 0; i < findings->lives; i++) {
+		const struct life *life = findings->life[i];
+
+		said += life->finding.kind == FINDING_SLOW_RANK && life->said;
+		confirmed += life->finding.kind == FINDING_SLOW_RANK && life->said_confirmed;
+	}
+	for (size_t i = 0; i < findings->lives && confirmed > 1 && confirmed * 2 > findings->ranks; i++) {
+		struct life *life = findings->life[i];
+
+		if (life->finding.kind == FINDING_SLOW_RANK &&
+			!(life_is_up(life) && life->finding.state == FINDING_OPEN))
+			life->said_confirmed = false;
+	}
 	return said > 1 && said * 2 > findings->ranks;
 }
 
@@ -202,7 +214,7 @@ static void forget(struct findings *findings, size_t i)
 
 void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_t now_ns)
 {
-	bool many = !hang && too_many(findings);
+	bool many = !hang && withhold(findings);
 
 	(void)step;
 	/* A slow job last: it depends on what the others are. */

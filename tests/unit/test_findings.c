@@ -386,8 +386,20 @@ static void most_of_the_job_is_the_model(void **state)
 		round_over();
 	}
 	assert_int_equal(tells, 0);
-	/* One that was open before stays. */
+	/* Those that are suspected are not opened either. */
 	quiet(20);
+	for (int i = 0; i < 60; i++) {
+		for (int32_t rank = 0; rank < 5; rank++)
+			say(slow(rank, i > 4 && i < 50));
+		round_over();
+		if (i < 4)
+			said(slow(i, false), 1);
+	}
+	for (size_t i = 0; i < tells; i++)
+		assert_int_not_equal(told[i].state, FINDING_OPEN);
+	/* One that was open before stays, and one that is sure is opened among many that are suspected. */
+	quiet(20);
+	tells = 0;
 	said(slow(0, true), 1);
 	for (int i = 0; i < 12; i++) {
 		for (int32_t rank = 0; rank < 5; rank++)
@@ -395,6 +407,11 @@ static void most_of_the_job_is_the_model(void **state)
 		round_over();
 	}
 	assert_int_equal(tells, 1);
+	for (int32_t rank = 0; rank < 6; rank++)
+		say(slow(rank, rank == 3));
+	round_over();
+	assert_int_equal(tells, 2);
+	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 }
 
 static void senseless_opinions(void **state)
