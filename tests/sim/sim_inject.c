@@ -7,6 +7,7 @@
 
 #define COMPILING 3.0	    /* first steps take so many times as long */
 #define CHECKPOINT_PART 0.5 /* of a step */
+#define LOAD_PART 0.01
 #define PAUSE_PART 0.1
 
 static const char *const words[SIM_INJECT_MAX] = {
@@ -64,10 +65,15 @@ void sim_links(struct sim *sim)
 	}
 }
 
-/* How many of the pieces of a rank's program a number of hash's choice comes after. */
 static uint32_t some_instr(const struct sim *sim, const struct sim_rank *rank, uint64_t random)
 {
 	return (uint32_t)(random % sim->program[rank->stage].instrs);
+}
+
+/* 1, give or take `most`; exactly 1 in a run without noise. */
+static double about_one(const struct sim *sim, uint32_t r, uint32_t what, double most)
+{
+	return sim->options.jitter > 0 ? 1 + most * (2 * sim_uniform(sim_hash2(sim->key, r, what)) - 1) : 1;
 }
 
 static void make_noise(struct sim *sim, uint32_t r)
@@ -89,11 +95,9 @@ static void make_noise(struct sim *sim, uint32_t r)
 	if (sim->step < SIM_FIRST_STEPS)
 		rank->compute = COMPILING;
 	if (rank->stage == 0)
-		rank->load_ns =
-			(int64_t)(0.01 * sim->nominal_ns * (0.8 + 0.4 * sim_uniform(sim_hash2(sim->key, r, 3))));
+		rank->load_ns = (int64_t)(LOAD_PART * sim->nominal_ns * about_one(sim, r, 3, 0.2));
 	if (sim_checkpoint_step(o, sim->step))
-		rank->checkpoint_ns = (int64_t)(CHECKPOINT_PART * sim->nominal_ns *
-						(1 + 0.05 * sim_normal(sim_hash2(sim->key, r, 4))));
+		rank->checkpoint_ns = (int64_t)(CHECKPOINT_PART * sim->nominal_ns * about_one(sim, r, 4, 0.1));
 }
 
 static void accuse(struct sim *sim, struct sim_rank *rank)
@@ -111,7 +115,7 @@ static void accuse(struct sim *sim, struct sim_rank *rank)
 		rank->late = x;
 		break;
 	case SIM_GC: /* allocations of the first forward set it off */
-		rank->pause_ns += (int64_t)(lump * (0.8 + 0.4 * sim_uniform(sim_hash2(sim->key, rank->d, 5))));
+		rank->pause_ns += (int64_t)(lump * about_one(sim, (uint32_t)(rank - sim->rank), 5, 0.2));
 		rank->pause_at = 0;
 		break;
 	case SIM_LOADER:

@@ -59,19 +59,18 @@ static void compute(struct sim *sim, uint32_t r, const struct sim_instr *instr)
 
 	pause_rank(sim, r);
 	if (sim_device(sim)) {
-		/* A late host is later than the device, which it would have run ahead of. */
-		int64_t launch = (int64_t)(LAUNCH_PART * (double)work);
+		/* The device begins with the first kernel and is done when it has the last and has done its work. */
+		int64_t launch = (int64_t)(LAUNCH_PART * (double)work), begin = later(rank->device_ns, rank->host_ns);
 
 		if (rank->late > 0)
 			late = (int64_t)((1 + rank->late - LAUNCH_PART) * instr->work_ns);
 		rank->host_ns += launch + late;
 		rank->gap_ns = later(rank->gap_ns, late ? late : launch / 4);
-		rank->device_ns = later(rank->device_ns, rank->host_ns);
-	} else if (rank->late > 0) {
+		rank->device_ns = later(begin + work, rank->host_ns);
+	} else {
 		late = (int64_t)(rank->late * instr->work_ns);
-		rank->device_ns += late;
+		rank->device_ns += work + late;
 	}
-	rank->device_ns += work;
 	rank->late_ns += late;
 }
 
@@ -236,7 +235,10 @@ static bool go(struct sim *sim, uint32_t r)
 		host_spends(sim, rank, rank->load_ns);
 		break;
 	case SIM_DO_CHECKPOINT:
+		if (!rank->checkpoint_ns)
+			break;
 		host_waits(rank);
+		tell(sim, r, SIM_NO_STAGE);
 		host_spends(sim, rank, rank->checkpoint_ns);
 		break;
 	case SIM_DO_EVALUATE:
