@@ -194,7 +194,8 @@ static void make_ranks(struct sim *sim)
 		who->node = sim_node(r);
 		who->stage = o->stage_known ? rank->stage : FRAME_NONE;
 		snprintf(who->host, sizeof(who->host), "node%u", sim_node(r));
-		snprintf(who->card, sizeof(who->card), "%u", r % SIM_NODE_RANKS);
+		if (sim_device(sim))
+			snprintf(who->card, sizeof(who->card), "%u", r % SIM_NODE_RANKS);
 	}
 }
 

@@ -271,7 +271,7 @@ static void a_bad_link_is_seen_by_groups_that_use_it(void **state)
 	clean = run_to(&sim, 3)->op[0].duration_ns;
 	sim_free(sim);
 	options.inject = SIM_LINK_NODE;
-	options.severity = 1;
+	options.severity = 3;
 	options.culprit[0] = 1;
 	slow = run_to(&sim, 3)->op[0].duration_ns;
 	assert_true(sim_comm_has_node(sim, "dp0", 1) && sim_comm_has_node(sim, "tp1", 1) &&
