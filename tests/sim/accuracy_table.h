@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Outcomes added up by what they have in common, printed, and held against the goals. */
+#ifndef RANKTRACE_SIM_ACCURACY_TABLE_H
+#define RANKTRACE_SIM_ACCURACY_TABLE_H
+
+#include <stdio.h>
+
+#include "tests/sim/accuracy_judge.h"
+
+void table_add(const struct case_spec *spec, const struct outcome *outcome);
+void table_print(FILE *out);
+void table_csv_head(FILE *out);
+void table_csv(FILE *out, const struct case_spec *spec, const struct outcome *outcome);
+/* Prints each goal with what was reached; returns how many were missed. */
+unsigned table_goals(FILE *out);
+
+#endif
