@@ -38,7 +38,16 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
 
 #define FINDING_EVIDENCE_MAX 8
 
-/* One thing that was measured, beside what it is compared with. */
+/*
+ * One thing that was measured, beside what it is compared with. finding_tell() looks for these names, the first that is there:
+ *   of a slow rank or job   the word of its cause, or for it: "forward", "backward", "run_delay", "throttled", "gc",
+ *                           "major_faults", "launch_gap"; else "self_time". Of a job "step_time", peers: before
+ *   slow communication      "transfer": a typical operation, ns; peers: before, or of its likes (detail: which)
+ *   hang                    "waiting": how many wait, detail: in what ("AllReduce 118"); "state": of the process, detail "T";
+ *                           "stage": detail, where it stands ("backward")
+ *   mismatch                "mismatch": detail, what was called
+ *   imbalance               "stage": number of the pipeline stage; "self_time"
+ */
 struct finding_evidence {
 	char name[24];            /* "self_time", "dataloader", "run_delay", "step_time", "entered_seq", ... */
 	char unit[8];             /* "ns", "1", "bytes" */
@@ -63,6 +72,7 @@ struct finding {
 	uint64_t since_ns;        /* ns, of the clock that was fed: when it began (not: when it was noticed) */
 	uint64_t noticed_ns;      /* when it was confirmed */
 	uint64_t until_ns;        /* 0: still so */
+	uint64_t told_ns;         /* when it was told last: its length so far is told_ns - since_ns */
 	double slowdown;          /* step time with it / without it; 1 where that cannot be told; of a hang 0 */
 	double cost_card_hours;   /* so far, of all cards of the job */
 	size_t evidences;
@@ -88,5 +98,9 @@ void finding_add(struct finding *finding, const char *name, const char *unit, do
 void finding_tell(struct finding *finding);
 /* Ranks as "0,3-7"; cut with "..." where ret is too small. Sorted in place. */
 void finding_ranks(int32_t *rank, size_t ranks, char *ret, size_t size);
+/* The evidence as JSON: [{"name", "unit", "value", "peers", "detail"}, ...]; peers is null where there are none. Always whole: what
+ * does not fit is left out. Returns its length; 0 and "" if not even [] fits. FINDING_JSON_BYTES fit all. */
+#define FINDING_JSON_BYTES 4096
+size_t finding_evidence_json(const struct finding *finding, char *ret, size_t size);
 
 #endif
