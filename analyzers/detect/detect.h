@@ -27,12 +27,13 @@ struct detect *detect_new(const struct detect_options *options, const struct det
 struct detect *detect_free(struct detect *detect);
 /* Events go in here. */
 struct framer *detect_framer(struct detect *detect);
-/* Where ranks stand: rank members are processes of the framer. stuck.culprit too. */
+/* Where ranks stand: rank members are processes of the framer, stuck.culprit too. Jobs of which no rank is told are not looked at.
+ * stuck_job[i]: the job's word; of jobs of one word, it is the one that has its first culprit. */
 void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations);
 /* A frame made elsewhere (simulator, another's traces), of a job of that word; not together with framer events of it. */
 void detect_frame(struct detect *detect, const char *job, const struct frame *frame);
-/* Time has come to here. */
+/* Time has come to here. Findings of jobs of which no rank lives are closed. */
 void detect_advance(struct detect *detect, uint64_t now_ns);
 /* The end of what there is to read: open findings are told once more as they are. */
 void detect_end(struct detect *detect);

@@ -49,7 +49,8 @@ struct standing {
 	char state;                /* of its process: R, S, D, T (stopped), t (traced), Z; 0 not known */
 	bool ended;                /* the process is gone */
 	uint64_t ended_ns;
-	uint64_t progress_ns;      /* the newest sign of life: a stage's begin or end, a step, an operation */
+	uint64_t progress_ns;      /* the newest sign of life: a stage's begin or end, a step, an operation; 0: nothing is known of it
+				    * (it is on another node, or did nothing yet) */
 	uint64_t step_end_ns;      /* of its newest step; 0 none */
 	uint64_t steps;            /* so many were seen */
 	enum stage_kind stage;     /* innermost stage of its step thread that is known by kind, STAGE_USER: none */
@@ -67,6 +68,9 @@ struct stuck {
 	const uint32_t *culprit;
 	char sentence[256];
 	bool all_entered;          /* nobody is missing and nothing differs, but it does not complete */
+	size_t waiters;            /* that have entered seq and wait in it, 0 not known: who is missing here and waits
+				    * elsewhere is no culprit */
+	const uint32_t *waiter;
 };
 
 struct look {

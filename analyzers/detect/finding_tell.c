@@ -271,38 +271,65 @@ static void tell_slow_job(struct telling *telling)
 	tell_cause(telling);
 }
 
-static const char *const hang_why[CAUSE_MAX][2] = {
-	[CAUSE_STOPPED] = {"its process is stopped", "its process was stopped"},
-	[CAUSE_ENDED] = {"its process has ended", "its process has ended"},
-	[CAUSE_MISSING] = {"it has not come to the operation that the others wait in",
-		"it came late to the operation that the others waited in"},
-	[CAUSE_COMMUNICATION] = {"all have come to the operation, and it does not complete",
-		"all had come to the operation, and it did not complete"},
-	[CAUSE_CHECKPOINT] = {"it is in a checkpoint", "it was in a checkpoint"},
-	[CAUSE_DATALOADER] = {"it waits for data", "it waited for data"},
-	[CAUSE_COMPUTE] = {"it computes, or waits for its device", "it computed, or waited for its device"},
+/* Of one rank, and of several. */
+struct why {
+	const char *one, *one_past, *more, *more_past;
 };
+
+/* clang-format off */
+static const struct why hang_why[CAUSE_MAX] = {
+	[CAUSE_STOPPED] = {"its process is stopped", "its process was stopped", "their processes are stopped", "their processes were stopped"},
+	[CAUSE_ENDED] = {"its process has ended", "its process had ended", "their processes have ended", "their processes had ended"},
+	[CAUSE_MISSING] = {"it has not come to the operation that the others wait in", "it came late to the operation that the others waited in",
+		"they have not come to the operation that the others wait in", "they came late to the operation that the others waited in"},
+	[CAUSE_COMMUNICATION] = {"it has come to the operation as all have, and it does not complete", "all had come to the operation, and it did not complete",
+		"all have come to the operation, and it does not complete", "all had come to the operation, and it did not complete"},
+	[CAUSE_CHECKPOINT] = {"it is in a checkpoint", "it was in a checkpoint", "they are in a checkpoint", "they were in a checkpoint"},
+	[CAUSE_DATALOADER] = {"it waits for data", "it waited for data", "they wait for data", "they waited for data"},
+	[CAUSE_COMPUTE] = {"it computes, or waits for its device", "it computed, or waited for its device",
+		"they compute, or wait for their devices", "they computed, or waited for their devices"},
+};
+/* clang-format on */
 
 static void tell_hang_why(struct telling *telling)
 {
 	const struct finding *finding = telling->finding;
-	const char *const *why = hang_why[finding->cause];
+	const struct why *row = &hang_why[finding->cause];
+	const char *now = telling->alone ? row->one : row->more,
+		   *then = telling->alone ? row->one_past : row->more_past;
 	const char *state = detail_of(finding, "state"), *stage = detail_of(finding, "stage");
 
-	if (why[0]) {
-		finding_text_add(&telling->text, ": %s", why[telling->past]);
+	if (now) {
+		finding_text_add(&telling->text, ": %s", telling->past ? then : now);
 		if (state[0]) {
 			finding_text_add(&telling->text, " (state ");
 			finding_text_name(&telling->text, state, 16);
 			finding_text_add(&telling->text, ")");
 		}
-		if (stage[0]) {
+		if (stage[0] && strcmp(stage, finding_cause_word(finding->cause)) != 0) {
 			finding_text_add(&telling->text, ", in ");
 			finding_text_name(&telling->text, stage, NAME_BYTES);
 		}
 	} else {
 		tell_cause(telling);
 	}
+}
+
+static void tell_waiting(struct telling *telling, const struct finding_evidence *waiting)
+{
+	const struct finding_evidence *seq = evidence_of(telling->finding, "entered_seq");
+	bool more = waiting->value >= 2;
+
+	finding_text_add(&telling->text, "; %.0f other%s %s", waiting->value, more ? "s" : "",
+		telling->past ? "waited"
+		: more	      ? "wait"
+			      : "waits");
+	if (waiting->detail[0]) {
+		finding_text_add(&telling->text, " in ");
+		finding_text_name(&telling->text, waiting->detail, sizeof(waiting->detail));
+	}
+	if (seq && seq->value >= 1 && seq->value < 1e15)
+		finding_text_add(&telling->text, ", for operation %.0f", seq->value);
 }
 
 static void tell_hang(struct telling *telling)
@@ -320,16 +347,8 @@ static void tell_hang(struct telling *telling)
 		finding_text_add(&telling->text, "the job %s", job[finding->state]);
 	tell_length(telling);
 	tell_hang_why(telling);
-	if (waiting && waiting->value >= 1 && waiting->value < 1e7) {
-		finding_text_add(&telling->text, "; %.0f other%s %s", waiting->value, waiting->value >= 2 ? "s" : "",
-			telling->past	      ? "waited"
-			: waiting->value >= 2 ? "wait"
-					      : "waits");
-		if (waiting->detail[0]) {
-			finding_text_add(&telling->text, " in ");
-			finding_text_name(&telling->text, waiting->detail, sizeof(waiting->detail));
-		}
-	}
+	if (waiting && waiting->value >= 1 && waiting->value < 1e7)
+		tell_waiting(telling, waiting);
 	if (finding->rank >= 0 && finding->others[0]) {
 		finding_text_add(&telling->text, "; so it is with ranks ");
 		finding_text_name(&telling->text, finding->others, sizeof(finding->others));
@@ -351,7 +370,8 @@ static void tell_mismatch(struct telling *telling)
 	}
 	if (what[0]) {
 		finding_text_add(&telling->text, ": ");
-		finding_text_name(&telling->text, what, 64);
+		/* Where it was cut, that is to be seen. */
+		finding_text_name(&telling->text, what, 60);
 	}
 }
 
@@ -401,6 +421,24 @@ static void tell_cost(struct telling *telling)
 			hours, end);
 }
 
+/* What became of it. */
+static void tell_end(struct telling *telling)
+{
+	const struct finding *finding = telling->finding;
+	const struct finding_evidence *returns = evidence_of(finding, "returns");
+	const char *by = detail_of(finding, "explained");
+
+	if (returns && returns->value >= 1 && returns->value < 1e6)
+		finding_text_add(
+			&telling->text, "; it came back %.0f time%s", returns->value, returns->value >= 2 ? "s" : "");
+	if (by[0]) {
+		finding_text_add(&telling->text, "; explained by ");
+		finding_text_name(&telling->text, by, 64);
+	} else if (finding->state == FINDING_DROPPED) {
+		finding_text_add(&telling->text, "; not confirmed");
+	}
+}
+
 void finding_tell(struct finding *finding)
 {
 	static void (*const tell[])(struct telling *) = {
@@ -422,7 +460,6 @@ void finding_tell(struct finding *finding)
 		return;
 	tell[finding->kind](&telling);
 	tell_cost(&telling);
-	if (finding->state == FINDING_DROPPED)
-		finding_text_add(&telling.text, "; not confirmed");
+	tell_end(&telling);
 	finding_text_end(&telling.text);
 }

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames and looks to detectors, their opinions to findings: one set of each a job. A job's set lives from its first
+ * frame or look until no rank of it lives, or another job has its number in the framer.
+ */
+#include "analyzers/detect/detect_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void on_finding(void *arg, const struct finding *finding)
+{
+	struct detect *detect = arg;
+
+	detect->sink.finding(detect->sink.arg, finding);
+}
+
+static struct detect_job *job_free(struct detect_job *job)
+{
+	if (!job)
+		return NULL;
+	for (size_t i = 0; i < job->detect->count; i++) {
+		if (job->state[i])
+			job->detect->detectors[i]->free(job->state[i]);
+	}
+	measure_free(job->measure);
+	findings_free(job->findings);
+	free(job);
+	return NULL;
+}
+
+static struct detect_job *job_new(struct detect *detect, uint32_t number, const char *word, uint32_t world_size)
+{
+	const struct findings_sink sink = {on_finding, detect};
+	struct detect_job *job = calloc(1, sizeof(*job));
+	bool whole;
+
+	if (!job)
+		return NULL;
+	job->detect = detect;
+	job->number = number;
+	job->world_size = job->cards = world_size;
+	snprintf(job->word, sizeof(job->word), "%s", word);
+	job->measure = measure_new();
+	job->findings = findings_new(&detect->options, job->word, &sink, &detect->next_id);
+	whole = job->measure && job->findings;
+	for (size_t i = 0; whole && i < detect->count; i++) {
+		job->state[i] = detect->detectors[i]->new (&detect->options);
+		whole = job->state[i];
+	}
+	return whole ? job : job_free(job);
+}
+
+/* Its findings end with it. */
+static void job_over(struct detect *detect, size_t i)
+{
+	findings_close(detect->job[i]->findings, detect->now_ns);
+	job_free(detect->job[i]);
+	detect->job[i] = detect->job[--detect->jobs];
+}
+
+static bool is_job(const struct detect_job *job, uint32_t number, const char *word, uint32_t world_size)
+{
+	return job->number == number && job->world_size == world_size &&
+	       strncmp(job->word, word, sizeof(job->word) - 1) == 0;
+}
+
+struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const char *word, uint32_t world_size)
+{
+	size_t oldest = 0;
+	struct detect_job *job;
+
+	for (size_t i = detect->jobs; i-- > 0;) {
+		job = detect->job[i];
+		if (is_job(job, number, word, world_size)) {
+			job->used = ++detect->uses;
+			return job;
+		}
+		if (number != DETECT_ELSEWHERE && job->number == number)
+			job_over(detect, i);
+	}
+	for (size_t i = 0; i < detect->jobs; i++)
+		oldest = detect->job[i]->used < detect->job[oldest]->used ? i : oldest;
+	if (detect->jobs == FRAMER_JOBS_MAX)
+		job_over(detect, oldest);
+	job = job_new(detect, number, word, world_size);
+	if (!job)
+		return NULL;
+	job->used = ++detect->uses;
+	detect->job[detect->jobs++] = job;
+	return job;
+}
+
+static void on_say(void *arg, const struct opinion *opinion)
+{
+	struct detect_hearing *hearing = arg;
+
+	hearing->said = true;
+	findings_say(hearing->job->findings, opinion, hearing->who, hearing->ranks, hearing->cards, hearing->tier,
+		hearing->step, hearing->now_ns);
+}
+
+static void on_want(void *arg, unsigned wants, const char *why)
+{
+	const struct detect_hearing *hearing = arg;
+	const struct detect_sink *sink = &hearing->job->detect->sink;
+
+	if (sink->want && wants)
+		sink->want(sink->arg, wants, hearing->job->word, why);
+}
+
+struct detector_out detect_hear(struct detect_hearing *hearing)
+{
+	return (struct detector_out){on_say, on_want, hearing};
+}
+
+/* When the frame ended: of the first rank that is in it. */
+static uint64_t end_of(const struct frame *frame, uint64_t otherwise)
+{
+	for (size_t i = 0; i < frame->ranks; i++) {
+		if (frame->rank[i].here && frame->rank[i].end_ns)
+			return frame->rank[i].end_ns;
+	}
+	return otherwise;
+}
+
+static void take(struct detect_job *job, const struct frame *frame)
+{
+	struct detect *detect = job->detect;
+	struct detect_hearing hearing = {.job = job,
+		.who = frame->who,
+		.ranks = frame->ranks,
+		.cards = frame->cards ? frame->cards : frame->world_size,
+		.tier = frame->tier,
+		.step = frame->step,
+		.now_ns = end_of(frame, detect->now_ns)};
+	const struct detector_out out = detect_hear(&hearing);
+	const struct measures *measures;
+
+	if (measure_frame(job->measure, frame, &measures) < 0)
+		return;
+	job->tier = frame->tier;
+	job->step = frame->step;
+	job->cards = hearing.cards;
+	for (size_t i = 0; i < detect->count; i++) {
+		if (detect->detectors[i]->frame)
+			detect->detectors[i]->frame(job->state[i], frame, measures, job->measure, &out);
+	}
+	/* A checkpoint or an evaluation is no sign that something is over. */
+	if (hearing.said || frame->class == FRAME_TRAIN)
+		findings_round(job->findings, false, frame->step, hearing.now_ns);
+}
+
+static void on_frame(void *arg, uint32_t number, const struct frame *frame)
+{
+	struct detect *detect = arg;
+	struct framer_job known;
+	struct detect_job *job;
+
+	if (!framer_job(detect->framer, number, &known))
+		return;
+	job = detect_job_find(detect, number, known.job, known.world_size);
+	if (job)
+		take(job, frame);
+}
+
+struct detect *detect_new_with(const struct detect_options *options, const struct detect_sink *sink,
+	const struct detector *const *detectors, size_t count)
+{
+	struct detect *detect = count <= DETECT_DETECTORS_MAX ? calloc(1, sizeof(*detect)) : NULL;
+	struct framer_sink frames = {on_frame, detect};
+
+	if (!detect)
+		return NULL;
+	detect->options = *options;
+	detect->sink = *sink;
+	detect->detectors = detectors;
+	detect->count = count;
+	detect->next_id = 1;
+	detect->framer = framer_new(&frames);
+	return detect->framer ? detect : detect_free(detect);
+}
+
+struct detect *detect_free(struct detect *detect)
+{
+	if (!detect)
+		return NULL;
+	framer_free(detect->framer);
+	for (size_t i = 0; i < detect->jobs; i++)
+		job_free(detect->job[i]);
+	free(detect);
+	return NULL;
+}
+
+struct framer *detect_framer(struct detect *detect)
+{
+	return detect->framer;
+}
+
+void detect_frame(struct detect *detect, const char *word, const struct frame *frame)
+{
+	struct detect_job *job = detect_job_find(detect, DETECT_ELSEWHERE, word, frame->world_size);
+
+	if (job)
+		take(job, frame);
+}
+
+static bool is_over(const struct detect *detect, const struct detect_job *job)
+{
+	struct framer_job known;
+
+	return job->number != DETECT_ELSEWHERE && (!framer_job(detect->framer, job->number, &known) || known.ended ||
+							  !is_job(job, job->number, known.job, known.world_size));
+}
+
+void detect_advance(struct detect *detect, uint64_t now_ns)
+{
+	detect->now_ns = now_ns;
+	framer_advance(detect->framer, now_ns);
+	for (size_t i = detect->jobs; i-- > 0;) {
+		if (is_over(detect, detect->job[i]))
+			job_over(detect, i);
+	}
+}
+
+void detect_end(struct detect *detect)
+{
+	framer_end(detect->framer);
+	for (size_t i = 0; i < detect->jobs; i++)
+		findings_end(detect->job[i]->findings, detect->now_ns);
+}
+
+size_t detect_open(const struct detect *detect, struct finding *ret, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < detect->jobs; i++)
+		n += findings_open(detect->job[i]->findings, ret + n, max - n);
+	return n;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside detect: jobs, and detectors of the caller's choice for its tests. */
+#ifndef RANKTRACE_DETECT_INTERNAL_H
+#define RANKTRACE_DETECT_INTERNAL_H
+
+#include "analyzers/detect/detect.h"
+#include "analyzers/detect/findings.h"
+
+#define DETECT_DETECTORS_MAX 16
+
+#define DETECT_ELSEWHERE UINT32_MAX /* number of a job whose frames are made elsewhere */
+
+struct detect_job {
+	struct detect *detect;
+	char word[64];
+	uint32_t number, world_size;
+	struct measure *measure;
+	struct findings *findings;
+	void *state[DETECT_DETECTORS_MAX];
+	/* of the newest frame */
+	enum frame_tier tier;
+	uint64_t step;
+	uint32_t cards;
+	uint64_t used; /* counts up: which was used last */
+};
+
+/* What is being listened to. */
+struct detect_hearing {
+	struct detect_job *job;
+	const struct frame_who *who;
+	size_t ranks;
+	uint32_t cards;
+	enum frame_tier tier;
+	uint64_t step, now_ns;
+	bool said;
+};
+
+struct detect {
+	struct detect_options options;
+	struct detect_sink sink;
+	const struct detector *const *detectors;
+	size_t count;
+	struct framer *framer;
+	uint64_t next_id, now_ns, uses;
+	size_t jobs;
+	struct detect_job *job[FRAMER_JOBS_MAX];
+};
+
+/* The table must stay as long as what is returned. NULL: out of memory, or more than DETECT_DETECTORS_MAX. */
+struct detect *detect_new_with(const struct detect_options *options, const struct detect_sink *sink,
+	const struct detector *const *detectors, size_t count);
+/* The job of that number, word and size, made where there is none. NULL: out of memory. */
+struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const char *word, uint32_t world_size);
+/* Opinions go to the job's findings. The hearing must stay as long as what is returned. */
+struct detector_out detect_hear(struct detect_hearing *hearing);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where ranks stand, from processes of the framer to ranks of jobs, and to the detectors that look. */
+#include "analyzers/detect/detect_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What is told of all jobs. */
+struct told {
+	uint64_t now_ns;
+	const struct standing *standing;
+	size_t standings;
+	const struct stuck *stuck;
+	const char *const *stuck_job;
+	size_t stucks;
+	bool operations;
+};
+
+/* What of it is one job's. */
+struct room {
+	struct standing *standing; /* one a rank of the job */
+	struct stuck *stuck;
+	uint32_t *index; /* of culprits and waiters of all stuck ones */
+	size_t stucks, indices;
+};
+
+static void room_free(struct room *room)
+{
+	free(room->standing);
+	free(room->stuck);
+	free(room->index);
+}
+
+static bool is_of(const struct detect *detect, uint32_t process, uint32_t job, uint32_t *ret_index)
+{
+	uint32_t where;
+
+	return process <= INT32_MAX && framer_where(detect->framer, (int)process, &where, ret_index) && where == job;
+}
+
+static size_t bounded(const uint32_t *process, size_t processes)
+{
+	return !process ? 0 : processes < FRAMER_RANKS_MAX ? processes : FRAMER_RANKS_MAX;
+}
+
+static bool room_make(struct room *room, const struct told *told, size_t ranks)
+{
+	size_t indices = 0;
+
+	for (size_t i = 0; i < told->stucks; i++)
+		indices += bounded(told->stuck[i].culprit, told->stuck[i].culprits) +
+			   bounded(told->stuck[i].waiter, told->stuck[i].waiters);
+	*room = (struct room){.standing = calloc(ranks + 1, sizeof(*room->standing)),
+		.stuck = calloc(told->stucks + 1, sizeof(*room->stuck)),
+		.index = calloc(indices + 1, sizeof(*room->index))};
+	for (size_t i = 0; room->standing && i < ranks; i++)
+		room->standing[i] = (struct standing){.rank = (uint32_t)i};
+	return room->standing && room->stuck && room->index;
+}
+
+/* True if anything was told of the job. */
+static bool sort_standings(
+	const struct detect *detect, const struct told *told, uint32_t number, size_t ranks, struct room *room)
+{
+	bool any = false;
+	uint32_t index;
+
+	for (size_t i = 0; i < told->standings; i++) {
+		if (!is_of(detect, told->standing[i].rank, number, &index) || index >= ranks)
+			continue;
+		room->standing[index] = told->standing[i];
+		room->standing[index].rank = index;
+		any = true;
+	}
+	return any;
+}
+
+/* Those of the processes that are ranks of the job, by their index. */
+static const uint32_t *indices_of(const struct detect *detect, uint32_t number, size_t ranks, const uint32_t *process,
+	size_t *processes, struct room *room)
+{
+	uint32_t *first = &room->index[room->indices], index;
+	size_t count = bounded(process, *processes), n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (is_of(detect, process[i], number, &index) && index < ranks)
+			first[n++] = index;
+	}
+	room->indices += n;
+	*processes = n;
+	return first;
+}
+
+static void sort_stuck(const struct detect *detect, const struct told *told, uint32_t number,
+	const struct framer_job *job, struct room *room)
+{
+	for (size_t i = 0; i < told->stucks; i++) {
+		const struct stuck *from = &told->stuck[i];
+		struct stuck *stuck = &room->stuck[room->stucks];
+
+		if (strcmp(told->stuck_job[i], job->job) != 0)
+			continue;
+		*stuck = *from;
+		stuck->communicator[sizeof(stuck->communicator) - 1] = 0;
+		stuck->sentence[sizeof(stuck->sentence) - 1] = 0;
+		stuck->culprit = indices_of(detect, number, job->ranks, from->culprit, &stuck->culprits, room);
+		stuck->waiter = indices_of(detect, number, job->ranks, from->waiter, &stuck->waiters, room);
+		/* Of another job of that word. */
+		if (from->culprits && !stuck->culprits)
+			continue;
+		room->stucks++;
+	}
+}
+
+static void look_at(struct detect *detect, const struct told *told, struct detect_job *job,
+	const struct framer_job *known, const struct room *room)
+{
+	struct look look = {.now_ns = told->now_ns,
+		.step_ns = known->step_ns,
+		.checkpoint_ns = known->checkpoint_ns,
+		.world_size = known->world_size,
+		.cards = job->cards,
+		.ranks = known->ranks,
+		.who = known->who,
+		.standing = room->standing,
+		.stucks = room->stucks,
+		.stuck = room->stuck,
+		.operations = told->operations};
+	struct detect_hearing hearing = {.job = job,
+		.who = known->who,
+		.ranks = known->ranks,
+		.cards = job->cards,
+		.tier = job->tier,
+		.step = job->step,
+		.now_ns = told->now_ns};
+	const struct detector_out out = detect_hear(&hearing);
+
+	for (size_t i = 0; i < detect->count; i++) {
+		if (detect->detectors[i]->look)
+			detect->detectors[i]->look(job->state[i], &look, &out);
+	}
+	findings_round(job->findings, true, job->step, told->now_ns);
+}
+
+static void look_job(struct detect *detect, const struct told *told, uint32_t number, const struct framer_job *known)
+{
+	struct detect_job *job;
+	struct room room;
+
+	if (room_make(&room, told, known->ranks) && sort_standings(detect, told, number, known->ranks, &room)) {
+		sort_stuck(detect, told, number, known, &room);
+		job = detect_job_find(detect, number, known->job, known->world_size);
+		if (job)
+			look_at(detect, told, job, known, &room);
+	}
+	room_free(&room);
+}
+
+void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
+	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations)
+{
+	const struct told told = {now_ns, standing, standings, stuck, stuck_job, stucks, operations};
+	struct framer_job known;
+
+	detect->now_ns = now_ns;
+	for (uint32_t number = 0; number < FRAMER_JOBS_MAX && framer_job(detect->framer, number, &known); number++) {
+		if (!known.ended)
+			look_job(detect, &told, number, &known);
+	}
+}

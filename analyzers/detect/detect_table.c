@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The detectors that there are, and what they are told by default. */
+#include "analyzers/detect/detect_internal.h"
+
+#define DETECTOR(name) extern const struct detector name;
+#include "analyzers/detect/detectors.def"
+#undef DETECTOR
+
+static const struct detector *const table[] = {
+#define DETECTOR(name) &name,
+#include "analyzers/detect/detectors.def"
+#undef DETECTOR
+};
+
+_Static_assert(sizeof(table) / sizeof(table[0]) <= DETECT_DETECTORS_MAX, "room for all detectors");
+
+void detect_options_default(struct detect_options *ret)
+{
+	*ret = (struct detect_options){
+		.slow_ratio = 1.05,
+		.slow_z = 5,
+		.slow_frames = 5,
+		.slow_of = 8,
+		.gain_min = 0.03,
+		.job_ratio = 1.10,
+		.suspect_frames = 3,
+		.hang_ns = 30000000000ULL,
+		.hang_busy_ns = 600000000000ULL,
+		.relief_frames = 10,
+	};
+}
+
+struct detect *detect_new(const struct detect_options *options, const struct detect_sink *sink)
+{
+	return detect_new_with(options, sink, table, sizeof(table) / sizeof(table[0]));
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules of findings.h: what begins, goes on and ends at a round's end. */
+#include "analyzers/detect/findings_life.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETURNS_COUNTED 4 /* doublings of the time until it is closed */
+
+struct findings *findings_new(
+	const struct detect_options *options, const char *job, const struct findings_sink *sink, uint64_t *next_id)
+{
+	struct findings *findings = calloc(1, sizeof(*findings));
+
+	if (!findings)
+		return NULL;
+	findings->options = *options;
+	findings->sink = *sink;
+	findings->next_id = next_id;
+	snprintf(findings->job, sizeof(findings->job), "%s", job);
+	return findings;
+}
+
+struct findings *findings_free(struct findings *findings)
+{
+	if (!findings)
+		return NULL;
+	for (size_t i = 0; i < findings->lives; i++)
+		free(findings->life[i]);
+	free(findings);
+	return NULL;
+}
+
+static uint64_t since(uint64_t now_ns, uint64_t then_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+static unsigned relief(const struct findings *findings, const struct life *life)
+{
+	uint64_t base = life_of_looks(life) ? FINDINGS_LOOKS : findings->options.relief_frames;
+
+	base = base < 1 ? 1 : base > 100000 ? 100000 : base;
+	return (unsigned)base << (life->returns < RETURNS_COUNTED ? life->returns : RETURNS_COUNTED);
+}
+
+/* As it is told, with what is known only now. */
+static void compose(const struct life *life, uint64_t now_ns, struct finding *ret)
+{
+	*ret = life->finding;
+	ret->told_ns = now_ns;
+	if (life->returns)
+		finding_add(ret, "returns", "1", life->returns, NAN, "");
+	finding_tell(ret);
+}
+
+static void tell(struct findings *findings, struct life *life, uint64_t now_ns)
+{
+	struct finding finding;
+
+	if (!life->finding.id)
+		life->finding.id = (*findings->next_id)++;
+	findings_neighbours(findings, life);
+	life->finding.told_ns = now_ns;
+	life->changed = false;
+	compose(life, now_ns, &finding);
+	findings->sink.finding(findings->sink.arg, &finding);
+}
+
+static void end(struct findings *findings, struct life *life, uint64_t now_ns)
+{
+	life->finding.state = life->finding.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
+	life->finding.until_ns = life->last_ns;
+	life->finding.until_step = life->last_step;
+	life->confirmed = false;
+	tell(findings, life, now_ns);
+}
+
+static void bring_up(struct findings *findings, struct life *life, enum finding_state state, uint64_t now_ns)
+{
+	struct finding *finding = &life->finding;
+
+	if (finding->id && finding->state == FINDING_CLOSED && state == FINDING_OPEN)
+		life->returns++;
+	finding->state = state;
+	finding->until_ns = finding->until_step = 0;
+	if (state == FINDING_OPEN && !finding->noticed_ns)
+		finding->noticed_ns = now_ns;
+	life->unconfirmed = 0;
+	tell(findings, life, now_ns);
+}
+
+static void explained(struct findings *findings, struct life *life, const struct life *by, uint64_t now_ns)
+{
+	char detail[64];
+
+	if (by->finding.rank >= 0)
+		snprintf(detail, sizeof(detail), "finding %llu, rank %d", (unsigned long long)by->finding.id,
+			by->finding.rank);
+	else
+		snprintf(detail, sizeof(detail), "finding %llu", (unsigned long long)by->finding.id);
+	if (life->finding.evidences == FINDING_EVIDENCE_MAX)
+		life->finding.evidences--;
+	finding_add(&life->finding, "explained", "1", (double)by->finding.id, NAN, detail);
+	/* It is counted there. */
+	life->finding.cost_card_hours = 0;
+	end(findings, life, now_ns);
+}
+
+/* A slow job that something else may explain: true if that settles it for this round. */
+static bool yields(struct findings *findings, struct life *life, uint64_t now_ns)
+{
+	const struct life *by = findings_explain(findings, life);
+
+	if (!by) {
+		life->alone += life->said_confirmed;
+		if (life->alone < 2 * findings->options.suspect_frames && life->finding.state != FINDING_OPEN)
+			life->said_confirmed = false;
+		return false;
+	}
+	life->alone = 0;
+	if (life_is_up(life) && by->finding.state == FINDING_OPEN)
+		explained(findings, life, by, now_ns);
+	return life->finding.state != FINDING_OPEN;
+}
+
+static void turn_up(struct findings *findings, struct life *life, uint64_t now_ns)
+{
+	if (life->said_confirmed)
+		life->unconfirmed = 0;
+	else
+		life->unconfirmed++;
+	if (life->finding.state == FINDING_SUSPECTED && life->said_confirmed)
+		bring_up(findings, life, FINDING_OPEN, now_ns);
+	else if (life->unconfirmed >= 3 * relief(findings, life))
+		end(findings, life, now_ns);
+	else if (now_ns < life->finding.told_ns)
+		life->finding.told_ns = now_ns;
+	else if (life->finding.state == FINDING_OPEN &&
+		 (life->changed || now_ns - life->finding.told_ns >= FINDINGS_TELL_NS))
+		tell(findings, life, now_ns);
+}
+
+static void turn_said(struct findings *findings, struct life *life, bool withheld, uint64_t now_ns)
+{
+	bool again = !life->finding.id || life->quiet >= relief(findings, life);
+
+	life->quiet = 0;
+	if (life->finding.kind == FINDING_SLOW_JOB && yields(findings, life, now_ns))
+		return;
+	if (life_is_up(life))
+		turn_up(findings, life, now_ns);
+	else if (withheld)
+		return;
+	else if (life->said_confirmed)
+		bring_up(findings, life, FINDING_OPEN, now_ns);
+	/* What goes on being suspected after it was dropped, or is suspected anew after it was closed, is no news. */
+	else if (again && life->finding.state != FINDING_CLOSED)
+		bring_up(findings, life, FINDING_SUSPECTED, now_ns);
+}
+
+static void turn(struct findings *findings, struct life *life, bool withheld, uint64_t now_ns)
+{
+	if (life->said) {
+		turn_said(findings, life, withheld, now_ns);
+	} else {
+		life->quiet += life->quiet < 1u << 30;
+		life->alone = 0;
+		if (life_is_up(life) && life->quiet >= relief(findings, life))
+			end(findings, life, now_ns);
+	}
+	life->said = life->said_confirmed = false;
+}
+
+/* More than half of the job's ranks are said to be slow: it is not they. */
+static bool too_many(const struct findings *findings)
+{
+	size_t said = 0;
+
+	for (size_t i = 0; i < findings->lives; i++)
+		said += findings->life[i]->finding.kind == FINDING_SLOW_RANK && findings->life[i]->said;
+	return said > 1 && said * 2 > findings->ranks;
+}
+
+/* Cannot come back as the same one any more. */
+static bool is_past(const struct findings *findings, const struct life *life, uint64_t now_ns)
+{
+	if (life_is_up(life) || life->said)
+		return false;
+	if (!life->finding.id)
+		return life->quiet >= relief(findings, life);
+	return since(now_ns, life->last_ns) > (life_of_looks(life) ? FINDINGS_REOPEN_LOOK_NS : FINDINGS_REOPEN_NS);
+}
+
+static void forget(struct findings *findings, size_t i)
+{
+	free(findings->life[i]);
+	findings->life[i] = findings->life[--findings->lives];
+}
+
+void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_t now_ns)
+{
+	bool many = !hang && too_many(findings);
+
+	(void)step;
+	/* A slow job last: it depends on what the others are. */
+	for (int last = 0; last < 2; last++) {
+		for (size_t i = 0; i < findings->lives; i++) {
+			struct life *life = findings->life[i];
+
+			if (life_of_looks(life) == hang && (life->finding.kind == FINDING_SLOW_JOB) == last)
+				turn(findings, life, many && life->finding.kind == FINDING_SLOW_RANK, now_ns);
+		}
+	}
+	for (size_t i = findings->lives; i-- > 0;) {
+		if (is_past(findings, findings->life[i], now_ns))
+			forget(findings, i);
+	}
+}
+
+static struct life *find(const struct findings *findings, const struct finding *finding, int32_t rank)
+{
+	for (size_t i = 0; i < findings->lives; i++) {
+		struct life *life = findings->life[i];
+
+		if (life->finding.kind == finding->kind && life->finding.rank == rank &&
+			strncmp(life->finding.communicator, finding->communicator, sizeof(finding->communicator) - 1) ==
+				0)
+			return life;
+	}
+	return NULL;
+}
+
+/* Of a standstill it may be seen only later who it is that the others wait for: it is the same one if it began before
+ * it was spoken of last. NULL if it is another. */
+static struct life *find_standstill(const struct findings *findings, const struct finding *said, int32_t rank)
+{
+	for (size_t i = 0; i < findings->lives && said->kind == FINDING_HANG; i++) {
+		struct life *life = findings->life[i];
+
+		if (life->finding.kind != FINDING_HANG || !life_is_up(life) || life->said || !said->since_ns ||
+			said->since_ns > life->last_ns)
+			continue;
+		life->finding.rank = rank;
+		life->changed = true;
+		return life;
+	}
+	return NULL;
+}
+
+/* Room for one more: of those that are over, the one that has been for longest makes it. */
+static bool make_room(struct findings *findings)
+{
+	size_t oldest = findings->lives;
+
+	if (findings->lives < FINDINGS_MAX)
+		return true;
+	for (size_t i = 0; i < findings->lives; i++) {
+		const struct life *life = findings->life[i];
+
+		if (!life_is_up(life) && !life->said &&
+			(oldest == findings->lives || life->last_ns < findings->life[oldest]->last_ns))
+			oldest = i;
+	}
+	if (oldest == findings->lives)
+		return false;
+	forget(findings, oldest);
+	return true;
+}
+
+static struct life *begin(struct findings *findings, const struct finding *said, int32_t rank)
+{
+	struct life *life = make_room(findings) ? calloc(1, sizeof(*life)) : NULL;
+
+	if (!life)
+		return NULL;
+	findings->life[findings->lives++] = life;
+	life->finding.kind = said->kind;
+	life->finding.rank = rank;
+	life->finding.slowdown = 1;
+	snprintf(life->finding.job, sizeof(life->finding.job), "%s", findings->job);
+	snprintf(life->finding.communicator, sizeof(life->finding.communicator), "%.*s",
+		(int)sizeof(said->communicator) - 1, said->communicator);
+	return life;
+}
+
+static void place(struct life *life, const struct finding *said, const struct frame_who *who, size_t ranks)
+{
+	struct finding *finding = &life->finding;
+	const struct frame_who *here = said->rank >= 0 ? &who[said->rank] : NULL;
+
+	snprintf(finding->host, sizeof(finding->host), "%.*s", (int)sizeof(finding->host) - 1,
+		here ? here->host : said->host);
+	snprintf(finding->card, sizeof(finding->card), "%.*s", (int)sizeof(finding->card) - 1,
+		here ? here->card : said->card);
+	life->node_ranks = 0;
+	for (size_t i = 0; here && i < ranks; i++)
+		life->node_ranks += strncmp(who[i].host, here->host, sizeof(here->host)) == 0;
+}
+
+void findings_say(struct findings *findings, const struct opinion *opinion, const struct frame_who *who, size_t ranks,
+	uint32_t cards, enum frame_tier tier, uint64_t step, uint64_t now_ns)
+{
+	const struct finding *said = &opinion->finding;
+	struct life *life;
+	int32_t rank;
+	bool moved;
+
+	if ((size_t)said->kind >= FINDING_KIND_MAX || (size_t)said->cause >= CAUSE_MAX ||
+		(said->rank >= 0 && (size_t)said->rank >= ranks))
+		return;
+	rank = said->rank >= 0 ? who[said->rank].rank : -1;
+	findings->ranks = ranks;
+	life = find(findings, said, rank);
+	moved = !life;
+	if (!life)
+		life = find_standstill(findings, said, rank);
+	moved = moved && life;
+	if (!life)
+		life = begin(findings, said, rank);
+	if (!life)
+		return;
+	if (moved)
+		place(life, said, who, ranks);
+	if (!life->opinions ||
+		(!life_is_up(life) && !life->finding.noticed_ns && life->quiet >= relief(findings, life)) ||
+		(opinion->confirmed && !life->finding.noticed_ns)) {
+		life->finding.since_step = said->since_step && said->since_step <= step ? said->since_step : step;
+		life->finding.since_ns = said->since_ns && said->since_ns <= now_ns ? said->since_ns : now_ns;
+		place(life, said, who, ranks);
+	}
+	life_hear(life, opinion, cards, tier, step, now_ns);
+}
+
+void findings_close(struct findings *findings, uint64_t now_ns)
+{
+	for (size_t i = 0; i < findings->lives; i++) {
+		if (life_is_up(findings->life[i]))
+			end(findings, findings->life[i], now_ns);
+	}
+	while (findings->lives)
+		forget(findings, findings->lives - 1);
+}
+
+void findings_end(struct findings *findings, uint64_t now_ns)
+{
+	for (size_t i = 0; i < findings->lives; i++) {
+		if (life_is_up(findings->life[i]))
+			tell(findings, findings->life[i], now_ns);
+	}
+}
+
+size_t findings_open(const struct findings *findings, struct finding *ret, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < findings->lives && n < max; i++) {
+		const struct life *life = findings->life[i];
+
+		if (life_is_up(life))
+			compose(life, life->finding.told_ns, &ret[n++]);
+	}
+	return n;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside findings: one finding's life, from its first opinion until it can no longer come back. */
+#ifndef RANKTRACE_DETECT_FINDINGS_LIFE_H
+#define RANKTRACE_DETECT_FINDINGS_LIFE_H
+
+#include "analyzers/detect/findings.h"
+
+struct life {
+	struct finding finding; /* id 0: not told yet */
+	double weight[CAUSE_MAX];
+	double slowdowns, lost_ns; /* sums over confirmed opinions (over all while there is none) */
+	double opinions;	   /* so many */
+	bool confirmed;		   /* once, in this episode */
+	bool said, said_confirmed; /* in this round */
+	bool changed;		   /* worth telling */
+	unsigned quiet;		   /* rounds without */
+	unsigned unconfirmed;	   /* rounds since it was confirmed last, or since it was suspected */
+	unsigned returns;	   /* so often it came back after it was closed */
+	unsigned alone; /* slow_job: rounds in a row in which it was confirmed and nothing else explained it */
+	uint64_t last_ns, last_step; /* of the last opinion */
+	uint32_t node_ranks;	     /* of its node, in the job */
+};
+
+struct findings {
+	struct detect_options options;
+	struct findings_sink sink;
+	uint64_t *next_id;
+	char job[64];
+	size_t ranks; /* of the job, in the last opinion */
+	size_t lives;
+	struct life *life[FINDINGS_MAX];
+};
+
+/* Told: suspected or open now. */
+static inline bool life_is_up(const struct life *life)
+{
+	return life->finding.id && (life->finding.state == FINDING_SUSPECTED || life->finding.state == FINDING_OPEN);
+}
+
+/* Comes from looks, and ends with them. */
+static inline bool life_of_looks(const struct life *life)
+{
+	return life->finding.kind == FINDING_HANG || life->finding.kind == FINDING_MISMATCH;
+}
+
+/* Takes an opinion in. index: of its rank in who, -1 none. */
+void life_hear(struct life *life, const struct opinion *opinion, uint32_t cards, enum frame_tier tier, uint64_t step,
+	uint64_t now_ns);
+/* What explains this slow_job: a more specific one that is up; NULL if nothing does. */
+const struct life *findings_explain(const struct findings *findings, const struct life *job);
+/* Other ranks of the node that are slow at the same time, where they are most of it. */
+void findings_neighbours(const struct findings *findings, struct life *life);
+
+#endif

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events through the one interface of all verdicts: the detectors that there are, and some that say what they are told
+ * to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "analyzers/detect/detect_internal.h"
+#include "tests/unit/ddp_script.h"
+
+#define TOLD_MAX 512
+
+static struct finding told[TOLD_MAX];
+static size_t tells, wanted;
+static struct detect *detect;
+static struct ddp ddp;
+
+static void on_finding(void *arg, const struct finding *finding)
+{
+	(void)arg;
+	assert_true(tells < TOLD_MAX);
+	told[tells++] = *finding;
+}
+
+static void on_want(void *arg, unsigned wants, const char *job, const char *why)
+{
+	(void)arg;
+	assert_true(wants && job[0] && why[0]);
+	wanted |= wants;
+}
+
+static const struct detect_sink sink = {on_finding, on_want, NULL};
+
+static int start(void **state)
+{
+	struct detect_options options;
+
+	(void)state;
+	detect_options_default(&options);
+	tells = wanted = 0;
+	detect = detect_new(&options, &sink);
+	assert_non_null(detect);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	detect = detect_free(detect);
+	return 0;
+}
+
+static size_t count(enum finding_state state)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < tells; i++)
+		n += told[i].state == state;
+	return n;
+}
+
+/* Every telling of an open or closed finding is of this one. */
+static const struct finding *only(enum finding_kind kind, int32_t rank, enum finding_cause cause)
+{
+	const struct finding *ret = NULL;
+
+	for (size_t i = 0; i < tells; i++) {
+		if (told[i].state != FINDING_OPEN && told[i].state != FINDING_CLOSED)
+			continue;
+		if (told[i].kind != kind || told[i].rank != rank || told[i].cause != cause ||
+			(ret && ret->id != told[i].id))
+			fail_msg("finding %llu, %s: %s", (unsigned long long)told[i].id,
+				finding_state_word(told[i].state), told[i].sentence);
+		ret = &told[i];
+	}
+	assert_non_null(ret);
+	return ret;
+}
+
+static void healthy(void)
+{
+	for (size_t i = 0; i < tells; i++)
+		fail_msg("of a healthy job, %s: %s", finding_state_word(told[i].state), told[i].sentence);
+}
+
+static void clean(void **state)
+{
+	const enum frame_tier tiers[] = {FRAME_TIER_STAGES, FRAME_TIER_HOST, FRAME_TIER_DEVICE};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		ddp_start(&ddp, detect, "clean", (uint32_t)i, tiers[i]);
+		ddp_steps(&ddp, 300);
+		ddp_stop(&ddp);
+	}
+	detect_end(detect);
+	healthy();
+}
+
+static void one_slow_rank(enum frame_tier tier, enum stage_kind stage, enum finding_cause cause)
+{
+	const struct finding *finding;
+
+	ddp_start(&ddp, detect, "slow", 7, tier);
+	ddp_steps(&ddp, 120);
+	healthy();
+	ddp.extra_ns[3][stage] = 40000000;
+	ddp_steps(&ddp, 60);
+	finding = only(FINDING_SLOW_RANK, 3, cause);
+	assert_int_equal(finding->state, FINDING_OPEN);
+	assert_int_equal(finding->tier, tier);
+	assert_string_equal(finding->host, "node-a");
+	assert_string_equal(finding->card, "3");
+	assert_string_equal(finding->job, "slow");
+	assert_in_range(finding->since_step, 118, 124);
+	/* 40 ms of 105. */
+	assert_true(finding->slowdown > 1.25 && finding->slowdown < 1.5);
+	ddp.extra_ns[3][stage] = 0;
+	ddp_steps(&ddp, 60);
+	detect_end(detect);
+	finding = only(FINDING_SLOW_RANK, 3, cause);
+	assert_int_equal(finding->state, FINDING_CLOSED);
+	assert_in_range(finding->until_step, 176, 190);
+	/* 60 steps of 40 ms on 8 cards. */
+	assert_true(finding->cost_card_hours > 0.7 * 60 * 0.04 * 8 / 3600);
+	assert_true(finding->cost_card_hours < 1.3 * 60 * 0.04 * 8 / 3600);
+}
+
+static void a_slow_loader_by_operations(void **state)
+{
+	(void)state;
+	one_slow_rank(FRAME_TIER_HOST, STAGE_DATALOADER, CAUSE_DATALOADER);
+}
+
+static void a_slow_loader_by_stages(void **state)
+{
+	(void)state;
+	one_slow_rank(FRAME_TIER_STAGES, STAGE_DATALOADER, CAUSE_DATALOADER);
+}
+
+static void slow_computing_by_device_times(void **state)
+{
+	(void)state;
+	one_slow_rank(FRAME_TIER_DEVICE, STAGE_FORWARD, CAUSE_COMPUTE);
+}
+
+static void all_slow_alike(void **state)
+{
+	(void)state;
+	ddp_start(&ddp, detect, "alike", 9, FRAME_TIER_HOST);
+	ddp_steps(&ddp, 120);
+	for (size_t i = 0; i < DDP_RANKS; i++)
+		ddp.extra_ns[i][STAGE_FORWARD] = 30000000;
+	ddp_steps(&ddp, 40);
+	assert_int_equal(only(FINDING_SLOW_JOB, -1, CAUSE_COMPUTE)->state, FINDING_OPEN);
+}
+
+static void a_stopped_rank(void **state)
+{
+	const struct finding *finding;
+
+	(void)state;
+	ddp_start(&ddp, detect, "hang", 11, FRAME_TIER_HOST);
+	ddp_steps(&ddp, 120);
+	ddp_look(&ddp, -1, 20);
+	healthy();
+	ddp_look(&ddp, 5, 41);
+	finding = only(FINDING_HANG, 5, CAUSE_STOPPED);
+	assert_int_equal(finding->state, FINDING_OPEN);
+	assert_in_range(finding->noticed_ns - finding->since_ns, 0, 61000000000ULL);
+	assert_true(finding->cost_card_hours > 0);
+	ddp_steps(&ddp, 5);
+	ddp_look(&ddp, -1, 4);
+	only(FINDING_HANG, 5, CAUSE_STOPPED);
+	assert_int_equal(count(FINDING_CLOSED), 1);
+}
+
+static void a_job_that_ends(void **state)
+{
+	struct finding open[4];
+
+	(void)state;
+	ddp_start(&ddp, detect, "ends", 13, FRAME_TIER_HOST);
+	ddp_steps(&ddp, 60);
+	ddp.extra_ns[3][STAGE_DATALOADER] = 40000000;
+	ddp_steps(&ddp, 60);
+	assert_int_equal(detect_open(detect, open, 4), 1);
+	assert_int_equal(open[0].rank, 3);
+	ddp_stop(&ddp);
+	assert_int_equal(detect_open(detect, open, 4), 0);
+	assert_int_equal(only(FINDING_SLOW_RANK, 3, CAUSE_DATALOADER)->state, FINDING_CLOSED);
+}
+
+/* Detectors of the test's own. */
+static size_t states, frames, looks;
+
+static void *fake_new(const struct detect_options *options)
+{
+	assert_int_equal(options->relief_frames, 10);
+	states++;
+	return malloc(1);
+}
+
+static void *no_memory(const struct detect_options *options)
+{
+	(void)options;
+	return NULL;
+}
+
+static void *fake_free(void *state)
+{
+	states--;
+	free(state);
+	return NULL;
+}
+
+static void fake_frame(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
+	const struct detector_out *out)
+{
+	struct opinion opinion = {.confirmed = true};
+
+	assert_non_null(state);
+	assert_non_null(measure);
+	assert_int_equal(measures->ranks, frame->ranks);
+	frames++;
+	opinion.finding.kind = FINDING_SLOW_RANK;
+	opinion.finding.rank = 1;
+	if (frame->step < 40)
+		out->say(out->arg, &opinion);
+	out->want(out->arg, DETECT_WANT_LAUNCHES, "to see");
+}
+
+static void fake_look(void *state, const struct look *look, const struct detector_out *out)
+{
+	(void)state;
+	(void)out;
+	looks++;
+	assert_int_equal(look->ranks, DDP_RANKS);
+	for (size_t i = 0; i < look->ranks; i++)
+		assert_int_equal(look->standing[i].rank, i);
+	assert_int_equal(look->standing[5].state, 'T');
+	/* Nothing was told of the last one. */
+	assert_int_equal(look->standing[DDP_RANKS - 1].progress_ns, 0);
+	assert_int_equal(look->stucks, 1);
+	assert_int_equal(look->stuck[0].culprits, 1);
+	assert_int_equal(look->stuck[0].culprit[0], 5);
+	assert_int_equal(look->stuck[0].waiters, 2);
+	assert_int_equal(look->stuck[0].waiter[1], 2);
+}
+
+static const struct detector fake = {"fake", fake_new, fake_free, fake_frame, NULL};
+static const struct detector looker = {"looker", fake_new, fake_free, NULL, fake_look};
+static const struct detector broken = {"broken", no_memory, fake_free, fake_frame, NULL};
+
+static void restart_with(const struct detector *const *detectors, size_t n)
+{
+	struct detect_options options;
+
+	detect_options_default(&options);
+	detect_free(detect);
+	states = frames = looks = 0;
+	detect = detect_new_with(&options, &sink, detectors, n);
+	assert_non_null(detect);
+}
+
+static void frame_of(const char *job, uint64_t step, enum frame_class class, uint64_t rank_1_ns)
+{
+	struct frame_who who[2] = {{.rank = 0, .host = "a"}, {.rank = 1, .host = "a"}};
+	struct frame_rank rank[2] = {{.here = true, .step_ns = 1000000, .end_ns = step * 1000000},
+		{.here = true, .step_ns = rank_1_ns, .end_ns = step * 1000000}};
+	struct frame frame = {
+		.step = step, .class = class, .world_size = 2, .cards = 2, .ranks = 2, .who = who, .rank = rank};
+
+	detect_frame(detect, job, &frame);
+}
+
+static void frames_made_elsewhere(void **state)
+{
+	static const struct detector *const two[] = {&fake, &looker};
+	static const struct detector *const bad[] = {&fake, &broken};
+	char job[16];
+
+	(void)state;
+	restart_with(two, 2);
+	for (uint64_t step = 1; step < 45; step++)
+		frame_of("a", step, FRAME_TRAIN, 1000000);
+	assert_int_equal(frames, 44);
+	assert_int_equal(states, 2);
+	assert_int_equal(tells, 1);
+	assert_int_equal(wanted, DETECT_WANT_LAUNCHES);
+	/* Five frames without; checkpoints do not count. */
+	for (uint64_t step = 45; step < 100; step++)
+		frame_of("a", step, FRAME_CHECKPOINT, 1000000);
+	assert_int_equal(tells, 1);
+	for (uint64_t step = 100; step < 105; step++)
+		frame_of("a", step, FRAME_TRAIN, 1000000);
+	assert_int_equal(tells, 2);
+	assert_int_equal(told[1].state, FINDING_CLOSED);
+	assert_int_equal(told[1].until_ns, 39000000);
+	/* More jobs than there is room for: the one that was used least goes. */
+	for (uint64_t i = 0; i < 2 * FRAMER_JOBS_MAX; i++) {
+		snprintf(job, sizeof(job), "%d", (int)i);
+		frame_of(job, 1, FRAME_TRAIN, 1000000);
+	}
+	assert_int_equal(states, 2 * FRAMER_JOBS_MAX);
+	assert_int_equal(told[2].id, 2);
+	restart_with(bad, 2);
+	frame_of("a", 1, FRAME_TRAIN, 1000000);
+	assert_int_equal(states, 0);
+	assert_int_equal(frames, 0);
+	assert_null(detect_new_with(&(struct detect_options){.slow_z = 1}, &sink, two, DETECT_DETECTORS_MAX + 1));
+}
+
+static void looks_are_sorted_by_job(void **state)
+{
+	static const struct detector *const one[] = {&looker};
+	struct standing standing[DDP_RANKS];
+	uint32_t culprit[3] = {0}, waiter[2];
+	struct stuck stuck[2] = {{.culprits = 3, .culprit = culprit, .waiters = 2, .waiter = waiter}, {.culprits = 0}};
+	const char *const jobs[] = {"looked", "another"};
+
+	(void)state;
+	restart_with(one, 1);
+	ddp_start(&ddp, detect, "unseen", 1, FRAME_TIER_HOST);
+	culprit[0] = (uint32_t)ddp.process[5];
+	ddp_start(&ddp, detect, "looked", 2, FRAME_TIER_HOST);
+	for (uint32_t i = 0; i < DDP_RANKS; i++)
+		standing[i] = (struct standing){
+			.rank = (uint32_t)ddp.process[i], .state = i == 5 ? 'T' : 'S', .progress_ns = 1};
+	standing[DDP_RANKS - 1].rank = UINT32_MAX;
+	culprit[1] = (uint32_t)ddp.process[5];
+	culprit[2] = 999999;
+	waiter[0] = (uint32_t)ddp.process[1];
+	waiter[1] = (uint32_t)ddp.process[2];
+	detect_look(detect, ddp.now_ns, standing, DDP_RANKS, stuck, jobs, 2, true);
+	assert_int_equal(looks, 1);
+	ddp_stop(&ddp);
+	assert_int_equal(states, 0);
+}
+
+#define DETECT(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		DETECT(frames_made_elsewhere),
+		DETECT(looks_are_sorted_by_job),
+		DETECT(clean),
+		DETECT(a_slow_loader_by_operations),
+		DETECT(a_slow_loader_by_stages),
+		DETECT(slow_computing_by_device_times),
+		DETECT(all_slow_alike),
+		DETECT(a_stopped_rank),
+		DETECT(a_job_that_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings as data: words, ranks, sentences, JSON. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "analyzers/detect/finding.h"
+
+#define S 1000000000ULL
+#define MS 1e6
+
+static struct finding make(enum finding_kind kind, enum finding_cause cause, enum finding_state state)
+{
+	struct finding finding = {.kind = kind, .cause = cause, .state = state, .tier = FRAME_TIER_HOST, .rank = -1};
+
+	finding.since_ns = 100 * S;
+	finding.told_ns = 131 * S;
+	finding.slowdown = 1;
+	if (state == FINDING_CLOSED || state == FINDING_DROPPED)
+		finding.until_ns = 131 * S;
+	return finding;
+}
+
+static struct finding of_rank(int32_t rank, const char *host, const char *card, struct finding finding)
+{
+	finding.rank = rank;
+	strcpy(finding.host, host);
+	strcpy(finding.card, card);
+	return finding;
+}
+
+static void assert_told(struct finding finding, const char *sentence)
+{
+	finding_tell(&finding);
+	assert_string_equal(finding.sentence, sentence);
+}
+
+static void words_there_and_back(void **state)
+{
+	(void)state;
+	for (enum finding_kind i = 0; i < FINDING_KIND_MAX; i++)
+		assert_int_equal(finding_kind_parse(finding_kind_word(i)), i);
+	for (enum finding_cause i = 0; i < CAUSE_MAX; i++) {
+		assert_int_equal(finding_cause_parse(finding_cause_word(i)), i);
+		assert_true(finding_cause_text(i)[0] && finding_cause_advice(i)[0]);
+	}
+	assert_int_equal(finding_kind_parse("slow"), FINDING_KIND_MAX);
+	assert_int_equal(finding_cause_parse(""), CAUSE_MAX);
+	assert_string_equal(finding_kind_word(FINDING_KIND_MAX), "");
+	assert_string_equal(finding_cause_advice((enum finding_cause)99), "");
+	assert_string_equal(finding_state_word(FINDING_DROPPED), "dropped");
+	assert_string_equal(finding_severity_word(SEVERITY_CRITICAL), "critical");
+	assert_string_equal(finding_tier_word(FRAME_TIER_DEVICE), "device");
+	assert_string_equal(finding_tier_word(FRAME_TIER_MAX), "");
+}
+
+static void ranks_as_text(void **state)
+{
+	int32_t rank[] = {7, 0, 5, 3, 4, 6, 5}, two[] = {4, 3}, far[] = {INT32_MAX, INT32_MAX - 1, INT32_MIN};
+	char text[32], little[10];
+
+	(void)state;
+	finding_ranks(rank, 7, text, sizeof(text));
+	assert_string_equal(text, "0,3-7");
+	finding_ranks(two, 2, text, sizeof(text));
+	assert_string_equal(text, "3,4");
+	finding_ranks(rank, 0, text, sizeof(text));
+	assert_string_equal(text, "");
+	finding_ranks(far, 3, text, sizeof(text));
+	assert_string_equal(text, "-2147483648...");
+	for (int32_t i = 0; i < 7; i++)
+		rank[i] = 2 * i;
+	finding_ranks(rank, 7, little, sizeof(little));
+	assert_string_equal(little, "0,2,4...");
+	finding_ranks(rank, 3, little, sizeof(little));
+	assert_string_equal(little, "0,2,4");
+}
+
+static void slow_ranks(void **state)
+{
+	struct finding finding = of_rank(3, "node-a", "1", make(FINDING_SLOW_RANK, CAUSE_DATALOADER, FINDING_OPEN));
+
+	(void)state;
+	finding.since_step = 812;
+	finding.slowdown = 1.24;
+	finding.cost_card_hours = 1.2;
+	finding_add(&finding, "step_time", "ns", 1210 * MS, 1020 * MS, NULL);
+	finding_add(&finding, "dataloader", "ns", 310 * MS, 12 * MS, "");
+	assert_told(finding,
+		"rank 3 (node-a, card 1) slows its job by 24 % since step 812: its data loading takes 310 ms a step, "
+		"its peers' 12 ms; 1.2 card-hours lost so far");
+	finding.tier = FRAME_TIER_STAGES;
+	assert_told(finding, "rank 3 (node-a, card 1) seems to slow its job by about 24 % since step 812, judged by "
+			     "stages alone: its "
+			     "data loading takes 310 ms a step, its peers' 12 ms; 1.2 card-hours lost so far");
+	finding.tier = FRAME_TIER_DEVICE;
+	finding.state = FINDING_CLOSED;
+	finding.until_ns = finding.since_ns + 725 * S;
+	finding.until_step = 1020;
+	assert_told(finding, "rank 3 (node-a, card 1) slowed its job by 24 % for 12 min 5 s, from step 812 to 1020: "
+			     "its data loading "
+			     "took 310 ms a step, its peers' 12 ms; 1.2 card-hours lost");
+	finding.state = FINDING_DROPPED;
+	finding.cost_card_hours = 0.05;
+	finding.host[0] = finding.card[0] = 0;
+	finding.slowdown = NAN;
+	assert_told(finding, "rank 3 may have been slower than its peers for 12 min 5 s, from step 812 to 1020: its "
+			     "data loading took "
+			     "310 ms a step, its peers' 12 ms; 3 card-minutes lost; not confirmed");
+}
+
+static void causes_of_slow_ranks(void **state)
+{
+	struct finding finding = of_rank(3, "", "", make(FINDING_SLOW_RANK, CAUSE_PREEMPTION, FINDING_OPEN));
+
+	(void)state;
+	finding.slowdown = 1.1;
+	finding_add(&finding, "run_delay", "ns", 120 * MS, 0.5 * MS, "pid 4711 stress-ng");
+	assert_told(finding, "rank 3 slows its job by 10 % for 31 s: others (pid 4711 stress-ng) have its CPUs while "
+			     "it is ready to run, "
+			     "for 120 ms a step, its peers for 500 us");
+	finding.cause = CAUSE_UNKNOWN;
+	assert_told(finding, "rank 3 slows its job by 10 % for 31 s: why is not seen");
+	finding.cause = CAUSE_THROTTLING;
+	assert_told(finding, "rank 3 slows its job by 10 % for 31 s: the cause is the CPU limit of its control group");
+	finding.evidence[0].peers = NAN;
+	strcpy(finding.evidence[0].name, "throttled");
+	strcpy(finding.others, "4-7");
+	assert_told(finding, "rank 3 slows its job by 10 % for 31 s: the CPU limit of its control group holds it back "
+			     "for 120 ms a step; "
+			     "so it is with ranks 4-7");
+	finding.evidence[0].value = INFINITY;
+	assert_told(finding,
+		"rank 3 slows its job by 10 % for 31 s: the cause is the CPU limit of its control group; so it is with "
+		"ranks 4-7");
+}
+
+static void jobs_and_communicators(void **state)
+{
+	struct finding job = make(FINDING_SLOW_JOB, CAUSE_UNKNOWN, FINDING_OPEN);
+	struct finding slow = make(FINDING_SLOW_COMMUNICATION, CAUSE_NODE, FINDING_OPEN);
+
+	(void)state;
+	job.slowdown = 1.18;
+	job.since_step = 400;
+	finding_add(&job, "step_time", "ns", 1210 * MS, 1025 * MS, NULL);
+	assert_told(job,
+		"steps take 18 % longer since step 400 (1.21 s, 1.02 s before), on all ranks alike: why is not seen");
+	job.cause = CAUSE_DATALOADER;
+	job.tier = FRAME_TIER_STAGES;
+	finding_add(&job, "dataloader", "ns", 200 * MS, 12 * MS, "");
+	assert_told(job, "steps take 18 % longer since step 400 (1.21 s, 1.02 s before): data loading takes 200 ms a "
+			 "step, 12 ms before");
+	finding_add(&job, "explained", "1", 7, NAN, "finding 7, rank 3");
+	job.state = FINDING_CLOSED;
+	job.until_ns = 0;
+	assert_told(job, "steps took 18 % longer for 31 s, at step 400 (1.21 s, 1.02 s before): data loading took 200 "
+			 "ms a step, 12 ms "
+			 "before; explained by finding 7, rank 3");
+	strcpy(slow.communicator, "5f3c000011112222");
+	strcpy(slow.host, "node-c");
+	slow.since_step = 90;
+	finding_add(&slow, "transfer", "ns", 14 * MS, 10 * MS, "");
+	assert_told(slow, "operations of communicator 5f3c000011112222 take 1.4 times as long as before since step 90: "
+			  "all slow ones have "
+			  "node-c in common");
+	slow.cause = CAUSE_LINK;
+	slow.rank = 1;
+	slow.slowdown = 1.06;
+	strcpy(slow.others, "9");
+	assert_told(slow, "operations of communicator 5f3c000011112222 take 1.4 times as long as before since step 90: "
+			  "the link of rank 1 "
+			  "(node-c) and rank 9; steps take 6 % longer for it");
+}
+
+static void hangs(void **state)
+{
+	struct finding finding = of_rank(5, "node-b", "", make(FINDING_HANG, CAUSE_STOPPED, FINDING_OPEN));
+
+	(void)state;
+	finding.slowdown = 0;
+	finding_add(&finding, "state", "", NAN, NAN, "T");
+	finding_add(&finding, "waiting", "1", 7, NAN, "AllReduce 118");
+	assert_told(finding, "rank 5 (node-b) has stopped the job for 31 s: its process is stopped (state T); 7 others "
+			     "wait in AllReduce 118");
+	finding_add(&finding, "entered_seq", "1", 118, NAN, "");
+	finding_add(&finding, "stage", "ns", 3e10, NAN, "stopped");
+	strcpy(finding.evidence[1].detail, "backward");
+	assert_told(finding, "rank 5 (node-b) has stopped the job for 31 s: its process is stopped (state T); 7 others "
+			     "wait in backward, for "
+			     "operation 118");
+	strcpy(finding.evidence[3].detail, "forward");
+	finding.evidences = 4;
+	assert_told(finding, "rank 5 (node-b) has stopped the job for 31 s: its process is stopped (state T), in "
+			     "forward; 7 others wait in "
+			     "backward, for operation 118");
+	finding.evidences = 2;
+	strcpy(finding.evidence[1].detail, "AllReduce 118");
+	finding.state = FINDING_CLOSED;
+	finding.evidence[1].value = 1;
+	assert_told(finding, "rank 5 (node-b) stopped the job for 31 s: its process was stopped (state T); 1 other "
+			     "waited in AllReduce 118");
+	finding = make(FINDING_HANG, CAUSE_UNKNOWN, FINDING_OPEN);
+	assert_told(finding, "the job has stood still for 31 s: why is not seen");
+	finding.cause = CAUSE_MISSING;
+	strcpy(finding.others, "3,5");
+	assert_told(finding,
+		"ranks 3,5 have stopped the job for 31 s: they have not come to the operation that the others wait in");
+	finding = of_rank(2, "", "", make(FINDING_MISMATCH, CAUSE_SIZE_MISMATCH, FINDING_OPEN));
+	strcpy(finding.communicator, "5f3c");
+	finding_add(&finding, "mismatch", "", NAN, NAN, "AllReduce 118 of 4 MiB");
+	assert_told(finding, "rank 2 called an operation of another size than the others under one number of "
+			     "communicator 5f3c: AllReduce "
+			     "118 of 4 MiB");
+}
+
+static void imbalances_accuse_nobody(void **state)
+{
+	struct finding finding = make(FINDING_IMBALANCE, CAUSE_STAGE, FINDING_OPEN);
+
+	(void)state;
+	finding_add(&finding, "stage", "1", 3, NAN, NULL);
+	finding_add(&finding, "self_time", "ns", 123 * MS, 100 * MS, NULL);
+	assert_told(finding, "pipeline stage 3 takes 23 % longer than the others: no fault of a machine");
+	finding.cause = CAUSE_SEQUENCE;
+	finding.slowdown = 1.3;
+	assert_told(finding, "the work is not divided evenly between ranks: another one takes longest from step to "
+			     "step, and steps take 30 % "
+			     "longer for it: no fault of a machine");
+}
+
+/* Every kind, cause and state, with names from outside that would do harm, is one terminated line. */
+static void names_from_outside_are_cleaned(void **state)
+{
+	static const char evil[] = "a\033[31m\n\x80\xe2\x80\xae\xc3\xa9"
+				   "bcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrst";
+	struct finding finding = of_rank(3, evil, "\t", make(FINDING_SLOW_RANK, CAUSE_COMPUTE, FINDING_OPEN));
+
+	(void)state;
+	finding_add(&finding, "self_time", "ns", 1e300, -1, evil);
+	finding_tell(&finding);
+	assert_non_null(strstr(finding.sentence, "rank 3 (a?[31m?????\xc3\xa9"
+						 "bcdef"));
+	for (int kind = 0; kind < FINDING_KIND_MAX; kind++) {
+		for (int cause = 0; cause < CAUSE_MAX; cause++) {
+			for (int life = 0; life < FINDING_STATE_MAX; life++) {
+				finding.kind = (enum finding_kind)kind;
+				finding.cause = (enum finding_cause)cause;
+				finding.state = (enum finding_state)life;
+				finding_tell(&finding);
+				assert_true(strlen(finding.sentence) > 10);
+				for (const char *at = finding.sentence; *at; at++)
+					assert_false((unsigned char)*at < 0x20);
+			}
+		}
+	}
+	finding.kind = FINDING_KIND_MAX;
+	assert_told(finding, "");
+}
+
+static void evidence_as_json(void **state)
+{
+	struct finding finding = {.evidences = 0};
+	char text[FINDING_JSON_BYTES];
+	size_t length;
+	json_t *json;
+
+	(void)state;
+	assert_int_equal(finding_evidence_json(&finding, text, sizeof(text)), 2);
+	assert_string_equal(text, "[]");
+	assert_int_equal(finding_evidence_json(&finding, text, 2), 0);
+	assert_string_equal(text, "");
+	finding_add(&finding, "dataloader", "ns", 310 * MS, 12.5, "a\"\\\n\xff\xc3\xa9");
+	finding_add(&finding, "x", "1", NAN, INFINITY, NULL);
+	for (int i = 0; i < 9; i++)
+		finding_add(&finding, "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"", "1234567", -1.23456789e-300,
+			-1.23456789e-300,
+			"\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\"
+			"\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\");
+	assert_int_equal(finding.evidences, FINDING_EVIDENCE_MAX);
+	for (size_t size = 3; size <= sizeof(text); size++) {
+		memset(text, 'x', sizeof(text));
+		length = finding_evidence_json(&finding, text, size);
+		assert_true(length < size && length == strlen(text));
+		json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+		assert_true(json_is_array(json));
+		assert_true(json_array_size(json) <= 8);
+		if (size < sizeof(text))
+			json_decref(json);
+	}
+	assert_int_equal(json_array_size(json), 8);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(json, 0), "detail")), "a\"\\??\xc3\xa9");
+	assert_true(json_number_value(json_object_get(json_array_get(json, 0), "value")) == 310 * MS);
+	assert_true(json_number_value(json_object_get(json_array_get(json, 0), "peers")) == 12.5);
+	assert_true(json_is_null(json_object_get(json_array_get(json, 1), "value")));
+	json_decref(json);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(words_there_and_back),
+		cmocka_unit_test(ranks_as_text),
+		cmocka_unit_test(slow_ranks),
+		cmocka_unit_test(causes_of_slow_ranks),
+		cmocka_unit_test(jobs_and_communicators),
+		cmocka_unit_test(hangs),
+		cmocka_unit_test(imbalances_accuse_nobody),
+		cmocka_unit_test(names_from_outside_are_cleaned),
+		cmocka_unit_test(evidence_as_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

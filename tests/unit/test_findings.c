@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lives of findings: what is told when. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "analyzers/detect/findings.h"
+
+#define S 1000000000ULL
+#define RANKS 8
+#define CARDS 100
+#define TOLD_MAX 4096
+
+static struct findings *findings;
+static struct finding told[TOLD_MAX];
+static size_t tells;
+static struct frame_who who[RANKS];
+static uint64_t next_id, step, now;
+
+static void on_finding(void *arg, const struct finding *finding)
+{
+	assert_ptr_equal(arg, told);
+	assert_true(finding->id > 0 && finding->id < next_id);
+	assert_true(tells < TOLD_MAX);
+	told[tells++] = *finding;
+}
+
+static int start(void **state)
+{
+	const struct detect_options options = {.suspect_frames = 3, .relief_frames = 10};
+	const struct findings_sink sink = {on_finding, told};
+
+	(void)state;
+	for (int32_t i = 0; i < RANKS; i++) {
+		who[i] = (struct frame_who){.rank = 10 + i, .node = (uint32_t)i / 4};
+		snprintf(who[i].host, sizeof(who[i].host), "node-%c", 'a' + i / 4);
+		snprintf(who[i].card, sizeof(who[i].card), "%d", i % 4);
+	}
+	tells = 0;
+	next_id = 5;
+	step = 1000;
+	now = 5000 * S;
+	findings = findings_new(&options, "job", &sink, &next_id);
+	assert_non_null(findings);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	findings = findings_free(findings);
+	return 0;
+}
+
+static struct opinion slow(int32_t rank, bool confirmed)
+{
+	struct opinion opinion = {.confirmed = confirmed, .lost_ns = 0.1 * S};
+
+	opinion.finding.kind = FINDING_SLOW_RANK;
+	opinion.finding.cause = CAUSE_COMPUTE;
+	opinion.finding.rank = rank;
+	opinion.finding.confidence = 0.9;
+	opinion.finding.slowdown = 1.2;
+	finding_add(&opinion.finding, "self_time", "ns", 0.6e9, 0.5e9, NULL);
+	return opinion;
+}
+
+static struct opinion of(enum finding_kind kind, struct opinion opinion)
+{
+	opinion.finding.kind = kind;
+	return opinion;
+}
+
+static void say(struct opinion opinion)
+{
+	findings_say(findings, &opinion, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
+}
+
+/* A second a step. */
+static void round_over(void)
+{
+	findings_round(findings, false, step, now);
+	step++;
+	now += S;
+}
+
+static void look_over(void)
+{
+	findings_round(findings, true, step, now);
+	now += S;
+}
+
+static void quiet(unsigned rounds)
+{
+	while (rounds--)
+		round_over();
+}
+
+static void said(struct opinion opinion, unsigned rounds)
+{
+	while (rounds--) {
+		say(opinion);
+		round_over();
+	}
+}
+
+/* The newest one told. */
+static const struct finding *last(enum finding_state state)
+{
+	assert_true(tells > 0);
+	assert_int_equal(told[tells - 1].state, state);
+	return &told[tells - 1];
+}
+
+static void suspected_open_closed(void **state)
+{
+	struct finding open[2];
+	struct opinion opinion = slow(3, true);
+	const struct finding *finding;
+
+	(void)state;
+	said(slow(3, false), 2);
+	assert_int_equal(tells, 1);
+	finding = last(FINDING_SUSPECTED);
+	assert_int_equal(finding->id, 5);
+	assert_int_equal(finding->noticed_ns, 0);
+	opinion.finding.since_step = 995;
+	opinion.finding.since_ns = 4995 * S;
+	said(opinion, 20);
+	assert_int_equal(tells, 2);
+	finding = last(FINDING_OPEN);
+	assert_int_equal(finding->rank, 13);
+	assert_string_equal(finding->host, "node-a");
+	assert_string_equal(finding->card, "3");
+	assert_string_equal(finding->job, "job");
+	assert_int_equal(finding->since_step, 995);
+	assert_int_equal(finding->since_ns, 4995 * S);
+	assert_int_equal(finding->noticed_ns, 5002 * S);
+	assert_int_equal(findings_open(findings, open, 2), 1);
+	assert_int_equal(open[0].id, 5);
+	assert_int_equal(open[0].until_ns, 0);
+	quiet(9);
+	assert_int_equal(tells, 2);
+	quiet(1);
+	finding = last(FINDING_CLOSED);
+	assert_int_equal(finding->id, 5);
+	assert_int_equal(finding->until_step, 1021);
+	assert_int_equal(finding->until_ns, 5021 * S);
+	/* 22 opinions of 0.1 s on 100 cards. */
+	assert_true(fabs(finding->cost_card_hours - 22 * 0.1 * 100 / 3600) < 1e-9);
+	assert_string_equal(finding->sentence,
+		"rank 13 (node-a, card 3) slowed its job by 20 % for 26 s, from step 995 to 1021: its "
+		"computing took 600 ms a step, its peers' 500 ms; 4 card-minutes lost");
+	assert_int_equal(findings_open(findings, open, 2), 0);
+	quiet(700);
+	assert_int_equal(tells, 3);
+}
+
+static void told_again_for_its_cost(void **state)
+{
+	(void)state;
+	said(slow(3, true), 31);
+	assert_int_equal(tells, 2);
+	assert_true(told[1].cost_card_hours > told[0].cost_card_hours);
+	assert_int_equal(told[1].told_ns - told[0].told_ns, FINDINGS_TELL_NS);
+	now -= 4000 * S; /* a clock that steps back */
+	said(slow(3, true), 31);
+	assert_int_equal(tells, 3);
+	findings_end(findings, now);
+	assert_int_equal(last(FINDING_OPEN)->until_ns, 0);
+	assert_int_equal(tells, 4);
+}
+
+static void not_confirmed_and_dropped(void **state)
+{
+	(void)state;
+	said(slow(3, false), 29);
+	assert_int_equal(tells, 1);
+	said(slow(3, false), 500);
+	assert_int_equal(tells, 2);
+	assert_int_equal(last(FINDING_DROPPED)->id, 5);
+	quiet(10);
+	said(slow(3, false), 1);
+	assert_int_equal(tells, 3);
+	assert_int_equal(last(FINDING_SUSPECTED)->id, 5);
+	quiet(10);
+	assert_int_equal(last(FINDING_DROPPED)->id, 5);
+	assert_int_equal(tells, 4);
+	said(slow(3, true), 1);
+	assert_int_equal(last(FINDING_OPEN)->since_step, step - 1);
+}
+
+static void bursts_are_one_finding(void **state)
+{
+	size_t closed = 0;
+
+	(void)state;
+	for (int burst = 0; burst < 90; burst++) {
+		said(slow(3, true), 20);
+		quiet(20);
+	}
+	assert_int_equal(next_id, 6);
+	for (size_t i = 0; i < tells; i++)
+		closed += told[i].state == FINDING_CLOSED;
+	/* With 10 frames and 20 it is closed between bursts, with 40 not any more. */
+	assert_int_equal(closed, 2);
+	findings_close(findings, now);
+	assert_non_null(strstr(last(FINDING_CLOSED)->sentence, "; it came back 2 times"));
+	said(slow(3, true), 1);
+	assert_int_equal(last(FINDING_OPEN)->id, 6);
+	/* Long after, it is another one. */
+	quiet(20);
+	now += FINDINGS_REOPEN_NS;
+	quiet(1);
+	said(slow(3, true), 1);
+	assert_int_equal(last(FINDING_OPEN)->id, 7);
+	assert_int_equal(last(FINDING_OPEN)->since_step, step - 1);
+}
+
+static void the_heavier_cause_wins(void **state)
+{
+	struct opinion opinion = slow(3, true);
+
+	(void)state;
+	opinion.finding.cause = CAUSE_UNKNOWN;
+	said(opinion, 8);
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_UNKNOWN);
+	opinion.finding.cause = CAUSE_DATALOADER;
+	opinion.finding.evidences = 0;
+	finding_add(&opinion.finding, "dataloader", "ns", 3e8, 1e8, NULL);
+	said(opinion, 3);
+	assert_int_equal(tells, 2);
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_DATALOADER);
+	assert_string_equal(last(FINDING_OPEN)->evidence[0].name, "dataloader");
+	/* One that is said as often as not changes nothing. */
+	said(slow(3, true), 2);
+	assert_int_equal(tells, 2);
+	findings_close(findings, now);
+	assert_int_equal(last(FINDING_CLOSED)->cause, CAUSE_DATALOADER);
+	assert_string_equal(last(FINDING_CLOSED)->evidence[0].name, "dataloader");
+}
+
+static void hangs_end_with_looks(void **state)
+{
+	(void)state;
+	say(of(FINDING_HANG, slow(3, true)));
+	look_over();
+	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_HANG);
+	quiet(50); /* frames have nothing to say about it */
+	assert_int_equal(tells, 1);
+	look_over();
+	look_over();
+	assert_int_equal(tells, 1);
+	look_over();
+	assert_int_equal(last(FINDING_CLOSED)->until_ns, 5000 * S);
+	/* Neither do looks close what frames tell. */
+	said(slow(3, true), 1);
+	for (int i = 0; i < 50; i++)
+		look_over();
+	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_RANK);
+}
+
+static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
+{
+	struct opinion opinion = of(FINDING_HANG, slow(-1, true));
+
+	(void)state;
+	opinion.finding.since_ns = now - 30 * S;
+	say(opinion);
+	look_over();
+	opinion.finding.rank = 3;
+	say(opinion);
+	look_over();
+	assert_int_equal(tells, 2);
+	assert_int_equal(last(FINDING_OPEN)->id, 5);
+	assert_int_equal(last(FINDING_OPEN)->rank, 13);
+	assert_string_equal(last(FINDING_OPEN)->card, "3");
+	/* It went on, and stands still again because of another. */
+	opinion.finding.rank = 4;
+	opinion.finding.since_ns = now;
+	say(opinion);
+	look_over();
+	assert_int_equal(last(FINDING_OPEN)->id, 6);
+}
+
+static struct opinion slow_job(bool confirmed, double lost_ns)
+{
+	struct opinion opinion = of(FINDING_SLOW_JOB, slow(-1, confirmed));
+
+	opinion.lost_ns = lost_ns;
+	opinion.finding.since_step = 1000;
+	return opinion;
+}
+
+static void a_slow_job_of_its_own_waits_and_opens(void **state)
+{
+	(void)state;
+	said(slow_job(true, 1e8), 5);
+	assert_int_equal(tells, 1);
+	last(FINDING_SUSPECTED);
+	said(slow_job(true, 1e8), 1);
+	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_JOB);
+	assert_int_equal(last(FINDING_OPEN)->rank, -1);
+	assert_string_equal(last(FINDING_OPEN)->host, "");
+}
+
+static void a_slow_rank_explains_a_slow_job(void **state)
+{
+	(void)state;
+	/* Told as suspected before the rank is, dropped once that is open. */
+	said(slow_job(false, 1e8), 1);
+	for (int i = 0; i < 30; i++) {
+		say(slow_job(i > 1, 1e8));
+		say(slow(3, i > 4));
+		round_over();
+	}
+	for (size_t i = 0; i < tells; i++)
+		assert_true(told[i].kind != FINDING_SLOW_JOB || told[i].state != FINDING_OPEN);
+	assert_int_equal(next_id, 7);
+	assert_int_equal(told[1].kind, FINDING_SLOW_RANK);
+	assert_int_equal(told[2].state, FINDING_OPEN);
+	assert_int_equal(told[3].kind, FINDING_SLOW_JOB);
+	assert_int_equal(told[3].state, FINDING_DROPPED);
+	assert_non_null(strstr(told[3].sentence, "; explained by finding 6, rank 13"));
+	assert_int_equal(tells, 4);
+	/* The rank recovers, the job does not. */
+	said(slow_job(true, 1e8), 16);
+	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_JOB);
+}
+
+static void an_open_slow_job_is_closed_by_what_explains_it(void **state)
+{
+	(void)state;
+	said(slow_job(true, 1e8), 8);
+	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_JOB);
+	say(slow_job(true, 1e8));
+	say(slow(3, true));
+	round_over();
+	assert_int_equal(tells, 4);
+	assert_int_equal(told[2].kind, FINDING_SLOW_RANK);
+	assert_int_equal(last(FINDING_CLOSED)->kind, FINDING_SLOW_JOB);
+	assert_true(last(FINDING_CLOSED)->cost_card_hours == 0);
+}
+
+static void a_little_slow_rank_explains_no_much_slower_job(void **state)
+{
+	struct opinion opinion = slow(3, true);
+
+	(void)state;
+	opinion.finding.since_step = 500;
+	opinion.lost_ns = 3e7;
+	for (int i = 0; i < 10; i++) {
+		say(opinion);
+		say(slow_job(true, 3e8));
+		round_over();
+	}
+	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_JOB);
+}
+
+static void most_of_a_node(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 31; i++) {
+		for (int32_t rank = 0; rank < 3; rank++)
+			say(slow(rank, true));
+		say(slow(5, true));
+		round_over();
+	}
+	assert_int_equal(tells, 8);
+	assert_string_equal(told[0].others, "11,12");
+	assert_string_equal(told[2].others, "10,11");
+	assert_string_equal(told[3].others, "");
+}
+
+static void most_of_the_job_is_the_model(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 40; i++) {
+		for (int32_t rank = 0; rank < 5; rank++)
+			say(slow(rank, true));
+		round_over();
+	}
+	assert_int_equal(tells, 0);
+	/* One that was open before stays. */
+	quiet(20);
+	said(slow(0, true), 1);
+	for (int i = 0; i < 12; i++) {
+		for (int32_t rank = 0; rank < 5; rank++)
+			say(slow(rank, true));
+		round_over();
+	}
+	assert_int_equal(tells, 1);
+}
+
+static void senseless_opinions(void **state)
+{
+	struct opinion opinion = slow(RANKS, true);
+
+	(void)state;
+	said(opinion, 1);
+	opinion = slow(3, true);
+	opinion.finding.kind = FINDING_KIND_MAX;
+	said(opinion, 1);
+	opinion = slow(3, true);
+	opinion.finding.cause = (enum finding_cause)77;
+	said(opinion, 1);
+	assert_int_equal(tells, 0);
+	opinion = slow(3, true);
+	opinion.lost_ns = NAN;
+	opinion.finding.slowdown = INFINITY;
+	opinion.finding.confidence = -1;
+	opinion.finding.severity = (enum finding_severity)9;
+	opinion.finding.evidences = 99;
+	opinion.finding.since_step = UINT64_MAX;
+	opinion.finding.since_ns = UINT64_MAX;
+	memset(opinion.finding.others, 'x', sizeof(opinion.finding.others));
+	memset(opinion.finding.communicator, 'x', sizeof(opinion.finding.communicator));
+	said(opinion, 2);
+	assert_int_equal(tells, 1);
+	assert_true(told[0].cost_card_hours == 0 && told[0].confidence == 0 && isfinite(told[0].slowdown));
+	assert_int_equal(told[0].since_step, step - 2);
+	assert_int_equal(told[0].evidences, FINDING_EVIDENCE_MAX);
+}
+
+static void more_than_there_is_room_for(void **state)
+{
+	char name[24];
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < FINDINGS_MAX + 50; i++) {
+			struct opinion opinion = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
+
+			snprintf(name, sizeof(name), "%d", i);
+			memcpy(opinion.finding.communicator, name, sizeof(opinion.finding.communicator));
+			say(opinion);
+		}
+		round_over();
+	}
+	assert_int_equal(tells, FINDINGS_MAX);
+	quiet(10);
+	assert_int_equal(tells, 2 * FINDINGS_MAX);
+	/* What is over makes room. */
+	said(slow(3, true), 1);
+	assert_int_equal(last(FINDING_OPEN)->rank, 13);
+}
+
+#define LIFE(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		LIFE(suspected_open_closed),
+		LIFE(told_again_for_its_cost),
+		LIFE(not_confirmed_and_dropped),
+		LIFE(bursts_are_one_finding),
+		LIFE(the_heavier_cause_wins),
+		LIFE(hangs_end_with_looks),
+		LIFE(a_hang_whose_culprit_is_seen_later_is_one),
+		LIFE(a_slow_job_of_its_own_waits_and_opens),
+		LIFE(a_slow_rank_explains_a_slow_job),
+		LIFE(an_open_slow_job_is_closed_by_what_explains_it),
+		LIFE(a_little_slow_rank_explains_no_much_slower_job),
+		LIFE(most_of_a_node),
+		LIFE(most_of_the_job_is_the_model),
+		LIFE(senseless_opinions),
+		LIFE(more_than_there_is_room_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
