@@ -7,19 +7,25 @@
  *   wait_r(g) = duration_r - min over members of duration        transfer(g) = that minimum
  * and of a point-to-point pair the same with two members. A group of which fewer than half the members (less than two; of
  * point to point: one of the two) have a record is left out, and counted. The waits of one rank that overlap in time count
- * once: wait_r = length of the union of [start, start + wait_r(g)).
+ * once, and a wait counts only from the rank's last sign of life on: where it began another operation before g had ended,
+ * g did not block it until then (asynchronous ones, hidden behind computing).
+ *   wait_r = length of the union of [last begin of any operation of r before the end of g, start + wait_r(g))
  *   self_r = step_r - wait_r
  * is the time for which nobody but r (and the transfers, equal for all) can be blamed.
  *
  * Waits, of frames of stages only. What can hold a wait is backward, synchronisation, and the unnamed rest; what cannot is
- * data loading, checkpoint, garbage collection and the optimizer; forward can (buffers, prefetched shards). With
- *   own_r = sum of stages that cannot,     self_r = own_r + min over comparable ranks of (step - own)
+ * data loading, checkpoint, garbage collection and the optimizer; forward can (buffers, prefetched shards; on a card it only
+ * launches). With
+ *   excess_r = sum over stages that cannot of (stage_r - median of its class), at least that of garbage collection alone, which
+ *              lies within others; and forward's, of one rank without a card that alone has it, beyond what others have of own
+ *   self_r = excess_r + min over ranks of (step - excess)
  * so that only an excess that no wait explains counts.
  *
- * Classes. Ranks are compared only with ranks of the same role: the same pipeline stage, where it is known; otherwise the
- * same multiset of (operation, kind and size of communicator, power of two of the bytes) of their records, hashed, over the
- * last frames. A class of less than MEASURE_CLASS_MIN ranks is compared with nobody by self time; what it does alone may
- * still be told from its stages by its own past.
+ * Classes. Ranks are compared only with ranks of the same role: the same pipeline stage, where it is known from outside;
+ * otherwise those that are joined by collectives (replicas of the same parameters, shards of the same layers), where these do
+ * not span pipeline neighbours; see measure_class.c. What they call does not count: one-off operations and lost records would
+ * part equals, and the first and last stages call the same. A class of less than MEASURE_CLASS_MIN ranks is compared with
+ * nobody by self time; what it does alone may still be told from its stages by its own past.
  */
 #ifndef RANKTRACE_DETECT_MEASURE_H
 #define RANKTRACE_DETECT_MEASURE_H
@@ -42,6 +48,7 @@ struct measure_rank {
 struct measure_group {
 	uint64_t transfer_ns;     /* FRAME_UNKNOWN: left out */
 	uint32_t last;            /* index of the rank that came last, FRAME_NONE */
+	uint32_t before;          /* the one that came before it: of point to point the other side */
 };
 
 struct measures {

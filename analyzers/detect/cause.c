@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See cause.h. What is kept: the last CAUSE_FRAMES frames of every rank, a series a class of frames (training steps are
+ * not compared with those that hold a checkpoint), and, of ranks that nobody can be compared with and of the job as a
+ * whole, means of blocks of frames as their past. The class of the newest frame is the one that is asked about.
+ *
+ * From excesses to a cause: the outer part (data loading, checkpoint, the rest) that has most of the excess, then
+ * downwards through the deeper parts that may lie in it (cause_parts.c), as long as one explains its share. Where it
+ * ends in the rest of a rank that computes on the CPU, its CPU time says whether it computed: see rest_of().
+ */
+#include "analyzers/detect/cause.h"
+
+#include "analyzers/detect/cause_history.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RANKS_MAX 16384
+#define PEERS_MAX 64	    /* of a class; of more, so many evenly chosen ones stand for all */
+#define FLOOR_DELAY_HOG 0.1 /* of the excess: see rest_of() */
+#define SHARE_HOST 0.25
+
+struct cause_rank {
+	uint32_t class;
+	bool device;
+	uint32_t hog_pid;
+	char hog_name[16];
+	struct cause_past *past[FRAME_CLASS_MAX]; /* of the last of a class of one; NULL where there are peers */
+};
+
+struct cause {
+	struct cause_series series[FRAME_CLASS_MAX];
+	struct cause_series job[FRAME_CLASS_MAX]; /* of one "rank" */
+	struct cause_past *job_past[FRAME_CLASS_MAX];
+	struct cause_rank *rank;
+	size_t ranks;
+	enum frame_class class; /* of the newest frame */
+	enum frame_tier tier;
+};
+
+struct cause *cause_new(void)
+{
+	return calloc(1, sizeof(struct cause));
+}
+
+struct cause *cause_free(struct cause *cause)
+{
+	if (!cause)
+		return NULL;
+	for (size_t class = 0; class < FRAME_CLASS_MAX; class ++) {
+		free(cause->series[class].recent);
+		free(cause->job[class].recent);
+		free(cause->job_past[class]);
+		for (size_t i = 0; i < cause->ranks; i++)
+			free(cause->rank[i].past[class]);
+	}
+	free(cause->rank);
+	free(cause);
+	return NULL;
+}
+
+static bool grow(struct cause *cause, size_t ranks)
+{
+	struct cause_rank *rank;
+
+	if (ranks <= cause->ranks)
+		return true;
+	rank = realloc(cause->rank, ranks * sizeof(*rank));
+	if (!rank)
+		return false;
+	cause->rank = rank;
+	memset(&rank[cause->ranks], 0, (ranks - cause->ranks) * sizeof(*rank));
+	cause->ranks = ranks;
+	return true;
+}
+
+static void rank_feed(struct cause *cause, const struct frame *frame, const struct measures *measures, size_t i)
+{
+	struct cause_series *series = &cause->series[frame->class];
+	float *slot = series->recent[i][series->frames % CAUSE_FRAMES];
+	struct cause_rank *rank = &cause->rank[i];
+	const struct frame_rank *from;
+
+	if (i >= frame->ranks || !frame->rank[i].here || frame->rank[i].step_ns == 0) {
+		for (size_t p = 0; p < PART_MAX; p++)
+			slot[p] = NAN;
+		return;
+	}
+	from = &frame->rank[i];
+	cause_parts_read(frame, measures, i, slot);
+	rank->class = measures && i < measures->ranks ? measures->rank[i].class : FRAME_NONE;
+	rank->device =
+		frame->who[i].card[0] || frame->tier == FRAME_TIER_DEVICE || from->host.launch_gap_ns != FRAME_UNKNOWN;
+	if (from->host.hog_pid != 0 && from->host.run_delay_ns != 0) {
+		rank->hog_pid = from->host.hog_pid;
+		memcpy(rank->hog_name, from->host.hog_name, sizeof(rank->hog_name));
+	}
+	if (rank->class == FRAME_NONE || rank->class >= measures->classes || measures->class_ranks[rank->class] < 2)
+		cause_past_feed(&rank->past[frame->class], frame->step, slot);
+}
+
+void cause_frame(struct cause *cause, const struct frame *frame, const struct measures *measures)
+{
+	size_t ranks = frame->ranks < RANKS_MAX ? frame->ranks : RANKS_MAX;
+	struct cause_series *series, *job;
+	float *slot;
+
+	if ((size_t)frame->class >= FRAME_CLASS_MAX)
+		return;
+	series = &cause->series[frame->class];
+	job = &cause->job[frame->class];
+	if (!grow(cause, ranks) || !cause_series_grow(series, cause->ranks) || !cause_series_grow(job, 1))
+		return;
+	for (size_t i = 0; i < series->ranks; i++)
+		rank_feed(cause, frame, measures, i);
+	series->frames++;
+	slot = job->recent[0][job->frames % CAUSE_FRAMES];
+	cause_parts_reduce(frame, measures, slot);
+	cause_past_feed(&cause->job_past[frame->class], frame->step, slot);
+	job->frames++;
+	cause->class = frame->class;
+	cause->tier = frame->tier;
+}
+
+/* Up to PEERS_MAX other ranks of its class, of those that the newest frames have. */
+static size_t peers_of(const struct cause *cause, uint32_t rank, uint32_t *ret)
+{
+	const struct cause_series *series = &cause->series[cause->class];
+	uint32_t class = cause->rank[rank].class;
+	size_t all = 0, n = 0, every;
+
+	if (class == FRAME_NONE)
+		return 0;
+	for (uint32_t i = 0; i < series->ranks; i++)
+		all += i != rank && cause->rank[i].class == class;
+	every = (all + PEERS_MAX - 1) / PEERS_MAX;
+	all = 0;
+	for (uint32_t i = 0; i < series->ranks && n < PEERS_MAX; i++) {
+		if (i == rank || cause->rank[i].class != class)
+			continue;
+		if (all++ % every == 0)
+			ret[n++] = i;
+	}
+	return n;
+}
+
+static void compare_past(const struct cause_series *series, size_t rank, const struct cause_past *past,
+	uint64_t since_step, struct cause_compared *ret)
+{
+	double other[CAUSE_BLOCKS];
+
+	for (size_t p = 0; p < PART_MAX; p++)
+		ret->value[p] = cause_series_middle(series, rank, p);
+	for (size_t p = 0; p < PART_MAX; p++)
+		cause_compare(ret, p, other, cause_past_values(past, since_step, p, other));
+}
+
+static void compare_rank(const struct cause *cause, uint32_t rank, uint64_t since_step, struct cause_compared *ret)
+{
+	const struct cause_series *series = &cause->series[cause->class];
+	uint32_t peer[PEERS_MAX];
+	size_t peers = peers_of(cause, rank, peer);
+	double other[PEERS_MAX];
+
+	if (peers == 0) {
+		compare_past(series, rank, cause->rank[rank].past[cause->class], since_step, ret);
+		return;
+	}
+	for (size_t p = 0; p < PART_MAX; p++)
+		ret->value[p] = cause_series_middle(series, rank, p);
+	for (size_t p = 0; p < PART_MAX; p++) {
+		size_t n = 0;
+
+		for (size_t k = 0; k < peers; k++) {
+			other[n] = cause_series_middle(series, peer[k], p);
+			if (!isnan(other[n]))
+				n++;
+		}
+		cause_compare(ret, p, other, n);
+	}
+}
+
+/* Excesses that are none are 0 from here on, and what a rank waits for its CPU because it needs more of it is no delay
+ * by others: on a CPU that all share, twice the work is twice the delay. */
+static void settle(struct cause_compared *of)
+{
+	double more = of->value[PART_CPU] / of->peers[PART_CPU];
+
+	for (size_t p = 0; p < PART_MAX; p++)
+		of->excess[p] = of->excess[p] > 0 ? fmin(of->excess[p], of->value[PART_STEP]) : 0;
+	if (more > 1 && of->excess[PART_RUN_DELAY] > 0)
+		of->excess[PART_RUN_DELAY] =
+			fmax(0, of->value[PART_RUN_DELAY] - of->peers[PART_RUN_DELAY] * fmin(more, 8));
+	if (of->excess[PART_RUN_DELAY] < 3 * CAUSE_FLOOR * of->value[PART_STEP])
+		of->sure[PART_RUN_DELAY] = false;
+}
+
+static bool may_be(const struct cause_compared *of, enum cause_part part, enum cause_part outer, double need)
+{
+	const struct cause_part_row *row = &cause_parts[part];
+	double share = outer == PART_REST ? row->of_rest : CAUSE_SHARE;
+
+	if (!(row->within & PART_BIT(outer)) || !of->sure[part] || of->excess[part] < share * need)
+		return false;
+	return row->unless == PART_MAX || of->excess[row->unless] < of->excess[part] / 2;
+}
+
+/* From an outer part down to the deepest that explains its share of it. chain: all on the way, the deepest last. */
+static size_t descend(
+	const struct cause_compared *of, enum cause_part outer, double excess, enum cause_part chain[PART_MAX])
+{
+	size_t n = 0;
+
+	for (chain[n++] = outer; n < PART_MAX; n++) {
+		enum cause_part at = chain[n - 1], next = PART_MAX;
+		double need = at == PART_REST ? excess : fmin(of->excess[at], excess);
+
+		for (enum cause_part p = 0; p < PART_MAX; p++) {
+			if (may_be(of, p, at, need) && (next == PART_MAX || of->excess[p] > of->excess[next]))
+				next = p;
+		}
+		if (next == PART_MAX)
+			break;
+		chain[n] = next;
+	}
+	return n;
+}
+
+/*
+ * A rest that no part explains. On a device it is computing. On the CPU, a rank that computes more burns more CPU than
+ * its peers, who sleep while they wait for it; one that does not was held up: by others on its CPUs where it is known
+ * who and its step thread saw something of them (what the threads that compute with it lost is not measured), by its
+ * host where what the host did adds up, by something that nobody saw else. Peers may spin while they wait: then equal
+ * CPU time of a thread that was busy all the time says nothing against computing.
+ */
+static enum finding_cause rest_of(const struct cause_rank *rank, const struct cause_compared *of, double excess)
+{
+	double cpu = of->value[PART_CPU] - of->peers[PART_CPU], step = of->value[PART_STEP];
+	double host = 0;
+	bool busy = of->value[PART_CPU] >= step - SHARE_HOST * excess && of->value[PART_CPU] <= 1.25 * step;
+
+	if (rank->device || isnan(cpu) || cpu >= SHARE_HOST * excess || (busy && cpu > -SHARE_HOST * excess))
+		return CAUSE_COMPUTE;
+	if (rank->hog_pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess)
+		return CAUSE_PREEMPTION;
+	for (enum cause_part p = 0; p < PART_MAX; p++)
+		host += cause_parts[p].within != 0 && of->sure[p] ? of->excess[p] : 0;
+	return host >= SHARE_HOST * excess ? CAUSE_HOST : CAUSE_UNKNOWN;
+}
+
+static void add(
+	struct finding *finding, const struct cause_compared *of, enum cause_part part, const struct cause_rank *rank)
+{
+	const struct cause_part_row *row = &cause_parts[part];
+	char detail[64] = "", name[16];
+
+	for (size_t i = 0; i < finding->evidences && i < FINDING_EVIDENCE_MAX; i++) {
+		if (strcmp(finding->evidence[i].name, row->name) == 0)
+			return;
+	}
+	if (part == PART_RUN_DELAY && rank && rank->hog_pid != 0) {
+		memcpy(name, rank->hog_name, sizeof(name));
+		for (size_t i = 0; i < sizeof(name) && name[i]; i++)
+			name[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
+		snprintf(detail, sizeof(detail), "pid %u%s%.*s", rank->hog_pid, name[0] ? " " : "", (int)sizeof(name),
+			name);
+	}
+	finding_add(finding, row->name, row->unit, of->value[part] / row->scale, of->peers[part] / row->scale, detail);
+}
+
+/* What was said, and up to two parts that were more than a quarter of it though nothing was said of them. */
+static void add_rest(struct finding *finding, const struct cause_compared *of, double excess)
+{
+	for (unsigned int more = 0; more < 2; more++) {
+		enum cause_part most = PART_MAX;
+
+		for (enum cause_part p = PART_STEP + 1; p < PART_CPU; p++) {
+			bool said = false;
+
+			for (size_t i = 0; i < finding->evidences && i < FINDING_EVIDENCE_MAX; i++)
+				said = said || strcmp(finding->evidence[i].name, cause_parts[p].name) == 0;
+			if (!said && of->sure[p] && of->excess[p] >= SHARE_HOST * excess &&
+				(most == PART_MAX || of->excess[p] > of->excess[most]))
+				most = p;
+		}
+		if (most == PART_MAX)
+			return;
+		add(finding, of, most, NULL);
+	}
+}
+
+static bool nothing_seen(const struct cause_compared *of)
+{
+	for (enum cause_part p = PART_STEP + 1; p < PART_SELF; p++) {
+		if (of->value[p] > 0)
+			return false;
+	}
+	return true;
+}
+
+/* The largest of the outer parts, if it has its share. */
+static enum cause_part outermost(const struct cause_compared *of, double excess)
+{
+	enum cause_part most = PART_REST;
+
+	for (enum cause_part p = 0; p < PART_MAX; p++) {
+		if (cause_parts[p].outer && (p == PART_REST || of->sure[p]) && of->excess[p] > of->excess[most])
+			most = p;
+	}
+	return of->excess[most] >= CAUSE_SHARE * excess ? most : PART_MAX;
+}
+
+static double known(double value)
+{
+	return isnan(value) ? 0 : value;
+}
+
+/* The rest of the self time, of it and of those that it is compared with; its excess is what others have not. */
+static void fill_rest(struct cause_compared *of, double excess)
+{
+	of->value[PART_REST] = of->value[PART_SELF];
+	of->peers[PART_REST] = of->peers[PART_SELF];
+	of->excess[PART_REST] = excess;
+	for (enum cause_part p = 0; p < PART_REST; p++) {
+		if (!cause_parts[p].outer)
+			continue;
+		of->value[PART_REST] -= known(of->value[p]);
+		of->peers[PART_REST] -= known(of->peers[p]);
+		of->excess[PART_REST] -= of->sure[p] ? of->excess[p] : 0;
+	}
+	of->sure[PART_REST] = true;
+}
+
+static void tell(const struct cause_compared *of, double excess, const struct cause_rank *rank, struct finding *finding)
+{
+	enum cause_part chain[PART_MAX + 1], outer = outermost(of, excess), deep;
+	size_t n = outer == PART_MAX ? 0 : descend(of, outer, excess, chain);
+
+	deep = n > 0 ? chain[n - 1] : PART_MAX;
+	finding->cause = n > 0 ? cause_parts[deep].cause : CAUSE_UNKNOWN;
+	if (deep == PART_REST)
+		finding->cause = nothing_seen(of) ? CAUSE_UNKNOWN : rank ? rest_of(rank, of, excess) : CAUSE_COMPUTE;
+	if (finding->cause == CAUSE_PREEMPTION)
+		add(finding, of, PART_RUN_DELAY, rank);
+	for (; n > 0; n--) {
+		if (chain[n - 1] != PART_REST || (finding->cause == CAUSE_COMPUTE && of->value[PART_REST] > 0))
+			add(finding, of, chain[n - 1], rank);
+	}
+	add_rest(finding, of, excess);
+	if (!isnan(of->value[PART_CPU]) && !isnan(of->peers[PART_CPU]))
+		add(finding, of, PART_CPU, rank);
+}
+
+void cause_of(const struct cause *cause, uint32_t rank, double excess_ns, struct finding *finding)
+{
+	const struct cause_series *series = &cause->series[cause->class];
+	struct cause_compared of = {.any = false};
+
+	finding->cause = CAUSE_UNKNOWN;
+	if (rank >= series->ranks || !(excess_ns > 0) || !isfinite(excess_ns))
+		return;
+	compare_rank(cause, rank, finding->since_step ? finding->since_step : UINT64_MAX, &of);
+	if (!of.any)
+		return;
+	settle(&of);
+	fill_rest(&of, excess_ns);
+	tell(&of, excess_ns, &cause->rank[rank], finding);
+}
+
+/*
+ * Of the job. Where operations are seen, what is no transfer and no part of its own is computing. Where they are not, a
+ * backward that is longer on all ranks may be the network's: it counts as computing only beside a forward that is
+ * longer too.
+ */
+void cause_of_job(const struct cause *cause, uint64_t since_step, double excess_ns, struct finding *finding)
+{
+	const struct cause_series *job = &cause->job[cause->class];
+	struct cause_compared of = {.any = false};
+	double forward, backward, most;
+
+	finding->cause = CAUSE_UNKNOWN;
+	if (job->ranks == 0 || !(excess_ns > 0) || !isfinite(excess_ns))
+		return;
+	compare_past(job, 0, cause->job_past[cause->class], since_step, &of);
+	if (!of.any)
+		return;
+	settle(&of);
+	fill_rest(&of, excess_ns);
+	forward = of.excess[PART_FORWARD] / of.peers[PART_FORWARD];
+	backward = of.excess[PART_BACKWARD] / of.peers[PART_BACKWARD];
+	most = of.excess[PART_FORWARD] + of.excess[PART_ZERO_GRAD] + of.excess[PART_OPTIMIZER];
+	if (forward >= backward / 2)
+		most += of.excess[PART_BACKWARD] + of.excess[PART_SYNC];
+	if (cause->tier == FRAME_TIER_STAGES)
+		of.excess[PART_REST] = fmin(of.excess[PART_REST], most);
+	tell(&of, excess_ns, NULL, finding);
+}

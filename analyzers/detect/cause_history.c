@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See cause_history.h. */
+#include "analyzers/detect/cause_history.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SURE_Z 3.0 /* a part counts if it is so many deviations above what it is compared with */
+
+bool cause_series_grow(struct cause_series *series, size_t ranks)
+{
+	float(*recent)[CAUSE_FRAMES][PART_MAX];
+
+	if (ranks <= series->ranks)
+		return true;
+	recent = realloc(series->recent, ranks * sizeof(*recent));
+	if (!recent)
+		return false;
+	series->recent = recent;
+	for (size_t i = series->ranks; i < ranks; i++)
+		for (size_t k = 0; k < CAUSE_FRAMES * PART_MAX; k++)
+			((float *)recent[i])[k] = NAN;
+	series->ranks = ranks;
+	return true;
+}
+
+void cause_past_feed(struct cause_past **past, uint64_t step, const float part[PART_MAX])
+{
+	struct cause_past *to = *past ? *past : (*past = calloc(1, sizeof(*to)));
+
+	if (!to)
+		return;
+	for (size_t p = 0; p < PART_MAX; p++) {
+		if (!isnan(part[p])) {
+			to->sum[p] += (double)part[p];
+			to->count[p]++;
+		}
+	}
+	if (++to->frames < CAUSE_BLOCK_FRAMES)
+		return;
+	for (size_t p = 0; p < PART_MAX; p++)
+		to->block[to->blocks % CAUSE_BLOCKS][p] = to->count[p] > 0 ? (float)(to->sum[p] / to->count[p]) : NAN;
+	to->last_step[to->blocks % CAUSE_BLOCKS] = step;
+	to->blocks++;
+	to->frames = 0;
+	memset(to->sum, 0, sizeof(to->sum));
+	memset(to->count, 0, sizeof(to->count));
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double cause_series_middle(const struct cause_series *series, size_t rank, size_t part)
+{
+	double value[CAUSE_FRAMES], sum = 0;
+	size_t n = 0, out;
+
+	for (size_t k = 0; k < CAUSE_FRAMES; k++) {
+		if (!isnan(series->recent[rank][k][part]))
+			value[n++] = (double)series->recent[rank][k][part];
+	}
+	if (n == 0)
+		return NAN;
+	qsort(value, n, sizeof(*value), by_size);
+	out = n >= 4 ? 1 : 0;
+	for (size_t k = out; k < n - out; k++)
+		sum += value[k];
+	return sum / (double)(n - 2 * out);
+}
+
+static double median(double *value, size_t n)
+{
+	qsort(value, n, sizeof(*value), by_size);
+	return n % 2 ? value[n / 2] : (value[n / 2 - 1] + value[n / 2]) / 2;
+}
+
+void cause_compare(struct cause_compared *ret, size_t part, double *other, size_t n)
+{
+	double deviation;
+
+	ret->peers[part] = NAN;
+	ret->excess[part] = NAN;
+	ret->sure[part] = false;
+	if (n == 0)
+		return;
+	ret->peers[part] = median(other, n);
+	if (isnan(ret->value[part]))
+		return;
+	ret->any = true;
+	ret->excess[part] = ret->value[part] - ret->peers[part];
+	for (size_t k = 0; k < n; k++)
+		other[k] = fabs(other[k] - ret->peers[part]);
+	deviation = fmax(1.4826 * median(other, n), CAUSE_FLOOR * ret->value[PART_STEP]);
+	ret->sure[part] = ret->excess[part] > SURE_Z * deviation;
+}
+
+size_t cause_past_values(const struct cause_past *past, uint64_t since_step, size_t part, double ret[CAUSE_BLOCKS])
+{
+	size_t n = 0, blocks = past == NULL ? 0 : past->blocks < CAUSE_BLOCKS ? (size_t)past->blocks : CAUSE_BLOCKS;
+
+	for (size_t b = 0; b < blocks; b++) {
+		if (past->last_step[b] < since_step && !isnan(past->block[b][part]))
+			ret[n++] = (double)past->block[b][part];
+	}
+	return n;
+}

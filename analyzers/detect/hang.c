@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hangs: nobody makes progress, for longer than a healthy job would; and mismatched operations, at once. Who it is:
+ * hang_who.c. How long is too long (limit_of): eight steps, at least 15 s and at most hang_ns (a longer step than that
+ * would allow: three of them), but
+ *  - a checkpoint is in flight: three times the longest one seen, 10 min if none was seen;
+ *  - a rank that others wait for uses the CPU and does not synchronise (it compiles, or evaluates), or a rank has no
+ * step yet: hang_busy_ns;
+ *  - all load data, as where an epoch begins: 4 hang_ns; one does: 5/6 hang_ns;
+ *  - an end, and the others in no stage (teardown), or only a part of the ranks is seen from here and all of them wait,
+ * as the one that they wait for may save or compile on another node: hang_busy_ns;
+ *  - nobody stands in any stage, so that nothing says that a step goes on (between runs of a notebook, or generating):
+ *    three times hang_busy_ns;
+ *  - a job of one rank keeps nobody waiting, and a person at a prompt looks like this: hang_busy_ns, and nothing in no
+ * stage. A process that is stopped has no such excuse; one in a debugger is suspected, and no more, as long as it is
+ * that of one rank alone. From half of its limit on, a hang is suspected, and operations are wanted.
+ *
+ * Cost: the time since the job stood still is lost, on all its cards. Each look's opinion carries what has passed since
+ * the look before, the first one what has passed since the stop; while it is suspected the same. Where several are said
+ * in one look, the first one carries it.
+ */
+#include "analyzers/detect/detector.h"
+
+#include "analyzers/detect/hang_who.h"
+#include "analyzers/ops_judge.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND 1000000000ULL
+#define LEAST_NS (15 * SECOND)
+#define CHECKPOINT_NS (600 * SECOND) /* where none was seen */
+#define RANKS_MAX 65536
+#define STUCKS_MAX 64 /* said in one look; the rest are chains of the same */
+#define WINDOW_NS (5 * SECOND)
+#define BUSY_SHARE 0.25 /* of a CPU */
+
+/* CPU time at two moments, so that its rate is that of the last one to two windows. */
+struct hang_cpu {
+	uint64_t old_ns, old_cpu_ns;
+	uint64_t new_ns, new_cpu_ns;
+	bool busy;
+};
+
+struct hang {
+	struct detect_options options;
+	size_t ranks;
+	struct hang_cpu *cpu;
+	uint32_t *culprit, *at;
+	uint8_t *flags;
+	int32_t *number;
+	uint64_t counted_ns; /* until then lost time was told */
+};
+
+static void *hang_new(const struct detect_options *options)
+{
+	struct hang *hang = calloc(1, sizeof(*hang));
+
+	if (hang)
+		hang->options = *options;
+	return hang;
+}
+
+static void *hang_free(void *state)
+{
+	struct hang *hang = state;
+
+	if (!hang)
+		return NULL;
+	free(hang->cpu);
+	free(hang->culprit);
+	free(hang->at);
+	free(hang->flags);
+	free(hang->number);
+	free(hang);
+	return NULL;
+}
+
+static bool grow(struct hang *hang, size_t ranks)
+{
+	struct hang_cpu *cpu;
+
+	if (ranks <= hang->ranks)
+		return true;
+	cpu = realloc(hang->cpu, ranks * sizeof(*cpu));
+	if (!cpu)
+		return false;
+	hang->cpu = cpu;
+	memset(&cpu[hang->ranks], 0, (ranks - hang->ranks) * sizeof(*cpu));
+	hang->ranks = 0; /* until all have that room */
+	free(hang->culprit);
+	free(hang->at);
+	free(hang->flags);
+	free(hang->number);
+	hang->culprit = calloc(ranks, sizeof(*hang->culprit));
+	hang->at = calloc(ranks, sizeof(*hang->at));
+	hang->flags = calloc(ranks, sizeof(*hang->flags));
+	hang->number = calloc(ranks, sizeof(*hang->number));
+	if (!hang->culprit || !hang->at || !hang->flags || !hang->number)
+		return false;
+	hang->ranks = ranks;
+	return true;
+}
+
+/* A count that runs backwards is another process's. */
+static void cpu_feed(struct hang_cpu *cpu, const struct standing *standing, uint64_t now_ns)
+{
+	if (standing->ended || standing->cpu_ns == FRAME_UNKNOWN || now_ns < cpu->new_ns ||
+		standing->cpu_ns < cpu->new_cpu_ns || cpu->new_ns == 0) {
+		*cpu = (struct hang_cpu){now_ns, standing->cpu_ns, now_ns, standing->cpu_ns, false};
+		if (standing->ended || standing->cpu_ns == FRAME_UNKNOWN)
+			*cpu = (struct hang_cpu){.busy = !standing->ended && standing->state == 'R'};
+		return;
+	}
+	if (now_ns - cpu->old_ns >= SECOND)
+		cpu->busy = (double)(standing->cpu_ns - cpu->old_cpu_ns) >= BUSY_SHARE * (double)(now_ns - cpu->old_ns);
+	if (now_ns - cpu->new_ns >= WINDOW_NS) {
+		cpu->old_ns = cpu->new_ns;
+		cpu->old_cpu_ns = cpu->new_cpu_ns;
+		cpu->new_ns = now_ns;
+		cpu->new_cpu_ns = standing->cpu_ns;
+	}
+}
+
+static uint64_t min_of(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t max_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t times(uint64_t value, uint64_t by)
+{
+	return value > UINT64_MAX / by ? UINT64_MAX : value * by;
+}
+
+/* What the ranks say for the job's patience. */
+struct excuses {
+	bool checkpoint, starting, busy, loads, waits;
+	size_t seen; /* ranks of which something is known, were it that they have ended */
+};
+
+static struct excuses excuses_of(const struct hang *hang, const struct look *look, const struct hang_who *who)
+{
+	struct excuses ret = {.starting = look->step_ns == 0};
+
+	for (size_t i = 0; i < look->ranks; i++) {
+		const struct standing *standing = &look->standing[i];
+		bool accused = standing->rank < look->ranks && (who->flags[standing->rank] & HANG_ACCUSED);
+
+		ret.seen += standing->ended || standing->progress_ns != 0;
+		if (standing->ended || standing->rank >= look->ranks)
+			continue;
+		ret.checkpoint = ret.checkpoint || standing->stage == STAGE_CHECKPOINT;
+		ret.starting = ret.starting || standing->steps == 0;
+		ret.loads = ret.loads || (accused && standing->stage == STAGE_DATALOADER);
+		/* Of whom others wait for, where that is known. */
+		if (accused || who->culprits == 0)
+			ret.busy = ret.busy || (hang->cpu[standing->rank].busy && standing->stage != STAGE_SYNC &&
+						       !hang_stopped(standing));
+	}
+	return ret;
+}
+
+static uint64_t limit_of(const struct hang *hang, const struct look *look, const struct hang_who *who)
+{
+	const struct detect_options *options = &hang->options;
+	struct excuses excuses = excuses_of(hang, look, who);
+	uint64_t limit = max_of(min_of(times(look->step_ns, 8), options->hang_ns), min_of(LEAST_NS, options->hang_ns));
+
+	limit = max_of(limit, times(look->step_ns, 3));
+	if (who->cause == CAUSE_STOPPED)
+		return limit;
+	if (excuses.checkpoint)
+		limit = max_of(limit,
+			look->checkpoint_ns ? max_of(options->hang_ns, times(look->checkpoint_ns, 3)) : CHECKPOINT_NS);
+	if (excuses.loads)
+		limit = max_of(limit, who->together ? times(options->hang_ns, 4) : options->hang_ns / 6 * 5);
+	if (excuses.busy || excuses.starting || who->ending || look->world_size <= 1 ||
+		(who->culprits == 0 && !who->stuck && excuses.seen < look->world_size))
+		limit = max_of(limit, options->hang_busy_ns);
+	if (who->outside && !who->stuck)
+		limit = max_of(limit, times(options->hang_busy_ns, 3));
+	return limit;
+}
+
+/* For how long: of everybody; where operations say who is missing, of those. */
+static uint64_t still_of(const struct look *look, struct hang_who *who)
+{
+	uint64_t newest = 0;
+
+	if (!who->stuck || who->culprits == 0)
+		return look->now_ns - who->since_ns;
+	for (size_t i = 0; i < who->culprits; i++) {
+		const struct standing *standing = hang_standing(look, who, who->culprit[i]);
+
+		newest = max_of(newest, standing ? standing->progress_ns : who->since_ns);
+	}
+	if (newest >= look->now_ns)
+		return 0;
+	return min_of(who->stuck->waited_ns, look->now_ns - newest);
+}
+
+static double lost_of(struct hang *hang, uint64_t now_ns, uint64_t since_ns)
+{
+	uint64_t from = max_of(since_ns, min_of(hang->counted_ns, now_ns));
+
+	hang->counted_ns = now_ns;
+	return now_ns > from ? (double)(now_ns - from) : 0;
+}
+
+/* One: its rank. More: the list of them. */
+static void name(
+	struct hang *hang, const struct look *look, const uint32_t *culprit, size_t culprits, struct finding *finding)
+{
+	size_t n = 0;
+
+	finding->rank = -1;
+	for (size_t i = 0; i < culprits && n < hang->ranks; i++) {
+		if (culprit[i] >= look->ranks)
+			continue;
+		finding->rank = n == 0 ? (int32_t)culprit[i] : -1;
+		hang->number[n++] = look->who[culprit[i]].rank;
+	}
+	if (n > 1)
+		finding_ranks(hang->number, n, finding->others, sizeof(finding->others));
+}
+
+static void add_culprit(
+	const struct hang *hang, const struct look *look, const struct hang_who *who, struct finding *finding)
+{
+	const struct standing *standing = who->culprits > 0 ? hang_standing(look, who, who->culprit[0]) : NULL;
+	char state[2] = "";
+
+	if (!standing)
+		return;
+	state[0] = standing->ended ? '\0' : standing->state;
+	if (state[0] > ' ' && state[0] <= '~')
+		finding_add(finding, "state", "1", 1, NAN, state);
+	if (!standing->ended && (size_t)standing->stage < STAGE_KIND_MAX && stage_text(standing->stage))
+		finding_add(finding, "stage", "ns",
+			look->now_ns > standing->stage_since_ns ? (double)(look->now_ns - standing->stage_since_ns) : 0,
+			NAN, stage_text(standing->stage));
+	if (hang->cpu[who->culprit[0]].busy)
+		finding_add(finding, "cpu_busy", "1", 1, NAN, "it uses the CPU");
+}
+
+static void add_stuck(const struct stuck *stuck, const char *evidence, struct finding *finding)
+{
+	char detail[64];
+
+	snprintf(detail, sizeof(detail), "%.63s", stuck->sentence);
+	finding_add(finding, evidence, "1", (double)stuck->seq, NAN, detail);
+	finding_add(finding, "waited", "ns", (double)stuck->waited_ns, NAN, stuck->communicator);
+}
+
+static void say_hang(struct hang *hang, const struct look *look, const struct hang_who *who, uint64_t still_ns,
+	bool confirmed, const struct detector_out *out)
+{
+	struct opinion opinion = {.confirmed = confirmed};
+	struct finding *finding = &opinion.finding;
+	char where[64];
+	size_t waiting;
+
+	finding->kind = FINDING_HANG;
+	finding->cause = who->cause;
+	finding->confidence = who->confidence;
+	finding->severity = who->outside && !who->stuck ? SEVERITY_WARNING : SEVERITY_CRITICAL;
+	finding->since_ns = look->now_ns - still_ns;
+	name(hang, look, who->culprit, who->culprits, finding);
+	add_culprit(hang, look, who, finding);
+	waiting = hang_where(look, who, where, sizeof(where));
+	if (waiting > 0)
+		finding_add(finding, "waiting", "1", (double)waiting, NAN, where);
+	if (who->stuck)
+		add_stuck(who->stuck, "entered_seq", finding);
+	opinion.lost_ns = lost_of(hang, look->now_ns, finding->since_ns);
+	out->say(out->arg, &opinion);
+}
+
+static const struct {
+	int state;
+	enum finding_cause cause;
+} mismatches[] = {
+	{OPS_STATE_TYPE_MISMATCH, CAUSE_TYPE_MISMATCH},
+	{OPS_STATE_SIZE_MISMATCH, CAUSE_SIZE_MISMATCH},
+};
+
+static bool is_mismatch(const struct stuck *stuck, enum finding_cause *ret)
+{
+	for (size_t i = 0; i < sizeof(mismatches) / sizeof(mismatches[0]); i++) {
+		if (mismatches[i].state == stuck->state) {
+			*ret = mismatches[i].cause;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Told at once. What stands still because of it is its cost, and no hang of its own. */
+static bool say_mismatches(
+	struct hang *hang, const struct look *look, uint64_t since_ns, const struct detector_out *out)
+{
+	uint64_t still_ns = look->now_ns > since_ns ? look->now_ns - since_ns : 0;
+	size_t said = 0;
+
+	for (size_t s = 0; s < look->stucks && said < STUCKS_MAX; s++) {
+		const struct stuck *stuck = &look->stuck[s];
+		struct opinion opinion = {.confirmed = true};
+		struct finding *finding = &opinion.finding;
+
+		if (!is_mismatch(stuck, &finding->cause))
+			continue;
+		finding->kind = FINDING_MISMATCH;
+		finding->confidence = 0.95;
+		finding->severity = SEVERITY_CRITICAL;
+		finding->since_ns = look->now_ns - min_of(stuck->waited_ns, look->now_ns);
+		snprintf(finding->communicator, sizeof(finding->communicator), "%.*s",
+			(int)sizeof(finding->communicator) - 1, stuck->communicator);
+		name(hang, look, stuck->culprit, stuck->culprits, finding);
+		add_stuck(stuck, "mismatch", finding);
+		if (said++ == 0 && since_ns != 0)
+			opinion.lost_ns =
+				lost_of(hang, look->now_ns, look->now_ns - min_of(still_ns, stuck->waited_ns));
+		out->say(out->arg, &opinion);
+	}
+	return said > 0;
+}
+
+/* A person at a prompt, or in a debugger, is no hang of the job: it is looked at, not told. */
+static bool is_person(const struct look *look, const struct hang_who *who)
+{
+	const struct standing *standing = who->culprits == 1 ? hang_standing(look, who, who->culprit[0]) : NULL;
+
+	return look->world_size <= 1 && standing && standing->state == 't';
+}
+
+static void hang_look(void *state, const struct look *look, const struct detector_out *out)
+{
+	struct hang *hang = state;
+	struct hang_who who;
+	uint64_t still, limit;
+	bool confirmed;
+
+	if (look->ranks == 0 || look->ranks > RANKS_MAX || !grow(hang, look->ranks))
+		return;
+	for (size_t i = 0; i < look->ranks; i++) {
+		if (look->standing[i].rank < look->ranks)
+			cpu_feed(&hang->cpu[look->standing[i].rank], &look->standing[i], look->now_ns);
+	}
+	who = (struct hang_who){.culprit = hang->culprit, .flags = hang->flags, .at = hang->at};
+	if (!hang_who(look, &who)) {
+		say_mismatches(hang, look, who.since_ns, out);
+		return;
+	}
+	if (say_mismatches(hang, look, who.since_ns, out))
+		return;
+	still = still_of(look, &who);
+	limit = limit_of(hang, look, &who);
+	if (still < limit / 2 || (who.outside && !who.stuck && look->world_size <= 1 && who.cause != CAUSE_STOPPED))
+		return;
+	confirmed = still >= limit && !is_person(look, &who);
+	say_hang(hang, look, &who, still, confirmed, out);
+	if (!confirmed || who.culprits == 0)
+		out->want(out->arg, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM,
+			confirmed ? "the job stands still and nothing tells who it waits for"
+				  : "nobody makes progress");
+}
+
+const struct detector hang_detector = {
+	.name = "hang",
+	.new = hang_new,
+	.free = hang_free,
+	.look = hang_look,
+};

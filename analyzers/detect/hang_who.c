@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See hang_who.h. */
+#include "analyzers/detect/hang_who.h"
+
+#include "analyzers/ops_judge.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND 1000000000ULL
+#define TEARDOWN_NS (10 * SECOND)
+#define FIRST_MARGIN_NS 20000000ULL /* clocks of nodes, and jitter */
+
+enum holds { HOLDS_WAIT, HOLDS_EITHER, HOLDS_OWN };
+enum { OPEN_LEAST = 1, OPEN_SURE = 1 + HOLDS_OWN, OPEN_ENDED };
+
+static const struct stage_row {
+	enum holds holds;
+	enum finding_cause cause; /* of who stands there while others wait */
+	const char *text;
+} stages[] = {
+	[STAGE_USER] = {HOLDS_EITHER, CAUSE_MISSING, "no stage"},
+	[STAGE_DATALOADER] = {HOLDS_OWN, CAUSE_DATALOADER, "dataloader"},
+	[STAGE_FORWARD] = {HOLDS_EITHER, CAUSE_MISSING, "forward"},
+	[STAGE_ZERO_GRAD] = {HOLDS_OWN, CAUSE_MISSING, "zero_grad"},
+	[STAGE_BACKWARD] = {HOLDS_WAIT, CAUSE_MISSING, "backward"},
+	[STAGE_OPTIMIZER] = {HOLDS_EITHER, CAUSE_MISSING, "optimizer"},
+	[STAGE_CHECKPOINT] = {HOLDS_OWN, CAUSE_CHECKPOINT, "checkpoint"},
+	[STAGE_GC] = {HOLDS_OWN, CAUSE_GARBAGE_COLLECTION, "gc"},
+	[STAGE_SYNC] = {HOLDS_WAIT, CAUSE_MISSING, "sync"},
+};
+static_assert(sizeof(stages) / sizeof(stages[0]) == STAGE_KIND_MAX, "a row a kind");
+
+bool hang_stopped(const struct standing *standing)
+{
+	return !standing->ended && (standing->state == 'T' || standing->state == 't');
+}
+
+static const struct stage_row *stage_of(const struct standing *standing)
+{
+	return &stages[(size_t)standing->stage < STAGE_KIND_MAX ? standing->stage : STAGE_USER];
+}
+
+/* Ranks that were never seen to do anything tell nothing. */
+static bool tells(const struct look *look, const struct standing *standing)
+{
+	return standing->rank < look->ranks && !standing->ended && standing->progress_ns != 0;
+}
+
+const struct standing *hang_standing(const struct look *look, const struct hang_who *who, uint32_t rank)
+{
+	return rank < look->ranks && (who->flags[rank] & HANG_STANDS) ? &look->standing[who->at[rank]] : NULL;
+}
+
+static void accuse(struct hang_who *ret, const struct look *look, uint32_t rank)
+{
+	if (rank >= look->ranks || (ret->flags[rank] & HANG_ACCUSED))
+		return;
+	ret->flags[rank] |= HANG_ACCUSED;
+	ret->culprit[ret->culprits++] = rank;
+}
+
+static void acquit_all(struct hang_who *ret)
+{
+	for (size_t i = 0; i < ret->culprits; i++)
+		ret->flags[ret->culprit[i]] &= (uint8_t)~HANG_ACCUSED;
+	ret->culprits = 0;
+}
+
+static void found(struct hang_who *ret, enum finding_cause cause, double confidence)
+{
+	ret->cause = cause;
+	ret->confidence = confidence;
+}
+
+static bool by_stopped(const struct look *look, struct hang_who *ret)
+{
+	for (size_t i = 0; i < look->ranks; i++) {
+		if (hang_stopped(&look->standing[i]))
+			accuse(ret, look, look->standing[i].rank);
+	}
+	found(ret, CAUSE_STOPPED, 0.99);
+	return ret->culprits > 0;
+}
+
+static void mark_waiters(const struct look *look, struct hang_who *ret)
+{
+	for (size_t s = 0; s < look->stucks; s++) {
+		const struct stuck *stuck = &look->stuck[s];
+
+		for (size_t i = 0; stuck->state == OPS_STATE_MISSING && i < stuck->waiters; i++) {
+			if (stuck->waiter[i] < look->ranks)
+				ret->flags[stuck->waiter[i]] |= HANG_WAITS;
+		}
+	}
+}
+
+/* How little a missing rank looks like one that waits for others elsewhere. */
+static int openness(const struct look *look, const struct hang_who *who, const struct stuck *stuck, uint32_t rank)
+{
+	const struct standing *standing = hang_standing(look, who, rank);
+
+	if (!standing || (who->flags[rank] & HANG_WAITS))
+		return 0;
+	if (standing->ended)
+		return OPEN_ENDED;
+	return stuck->waiters > 0 ? OPEN_SURE : OPEN_LEAST + (int)stage_of(standing)->holds;
+}
+
+/* Who is missing and waits nowhere; if all of them wait (a circle), all. Where it is not known who waits, stages say
+ * who may. */
+static bool by_missing(const struct look *look, struct hang_who *ret)
+{
+	int best = 0;
+
+	mark_waiters(look, ret);
+	for (size_t s = 0; s < look->stucks; s++) {
+		const struct stuck *stuck = &look->stuck[s];
+
+		for (size_t i = 0; stuck->state == OPS_STATE_MISSING && i < stuck->culprits; i++) {
+			int open = openness(look, ret, stuck, stuck->culprit[i]);
+
+			if (open > best) {
+				acquit_all(ret);
+				best = open;
+			}
+			if (open == best)
+				accuse(ret, look, stuck->culprit[i]);
+			if (ret->culprits == 1 && open == best)
+				ret->stuck = stuck;
+		}
+	}
+	found(ret, best == OPEN_ENDED ? CAUSE_ENDED : CAUSE_MISSING, best > 0 ? 0.97 : 0.7);
+	return ret->culprits > 0;
+}
+
+/* An end that the others have long outlived, as in a job that shrinks, is no reason. */
+static bool by_ended(const struct look *look, struct hang_who *ret)
+{
+	uint64_t outlived_ns = 2 * look->step_ns > TEARDOWN_NS ? 2 * look->step_ns : TEARDOWN_NS;
+
+	for (size_t i = 0; i < look->ranks; i++) {
+		const struct standing *standing = &look->standing[i];
+
+		if (standing->ended && look->now_ns > standing->ended_ns &&
+			look->now_ns - standing->ended_ns > TEARDOWN_NS &&
+			(ret->since_ns < standing->ended_ns || ret->since_ns - standing->ended_ns < outlived_ns))
+			accuse(ret, look, standing->rank);
+	}
+	ret->ending = ret->outside && ret->culprits > 0;
+	found(ret, CAUSE_ENDED, 0.95);
+	return ret->culprits > 0;
+}
+
+static bool by_entered(const struct look *look, struct hang_who *ret)
+{
+	for (size_t s = 0; s < look->stucks && !ret->stuck; s++) {
+		if (look->stuck[s].all_entered)
+			ret->stuck = &look->stuck[s];
+	}
+	found(ret, CAUSE_COMMUNICATION, 0.9);
+	return ret->stuck != NULL;
+}
+
+struct held {
+	size_t ranks;
+	uint64_t oldest_ns, newest_ns; /* signs of life */
+	enum stage_kind stage;
+	bool same; /* all in one stage */
+};
+
+static void hold(struct held held[HOLDS_OWN + 1], const struct standing *standing)
+{
+	struct held *in = &held[stage_of(standing)->holds];
+
+	if (in->ranks == 0)
+		*in = (struct held){0, standing->progress_ns, standing->progress_ns, standing->stage, true};
+	in->ranks++;
+	in->same = in->same && in->stage == standing->stage;
+	if (standing->progress_ns < in->oldest_ns)
+		in->oldest_ns = standing->progress_ns;
+	if (standing->progress_ns > in->newest_ns)
+		in->newest_ns = standing->progress_ns;
+}
+
+static void accuse_held(
+	const struct look *look, enum holds holds, const struct held *in, double confidence, struct hang_who *ret)
+{
+	for (size_t i = 0; i < look->ranks; i++) {
+		const struct standing *standing = &look->standing[i];
+
+		if (tells(look, standing) && stage_of(standing)->holds == holds)
+			accuse(ret, look, standing->rank);
+	}
+	found(ret, in->same && (size_t)in->stage < STAGE_KIND_MAX ? stages[in->stage].cause : CAUSE_MISSING,
+		confidence);
+}
+
+static void by_stages(const struct look *look, struct hang_who *ret)
+{
+	struct held held[HOLDS_OWN + 1] = {{0}};
+	const struct held *own = &held[HOLDS_OWN], *either = &held[HOLDS_EITHER], *wait = &held[HOLDS_WAIT];
+	uint64_t margin = look->step_ns / 4 > FIRST_MARGIN_NS ? look->step_ns / 4 : FIRST_MARGIN_NS;
+
+	for (size_t i = 0; i < look->ranks; i++) {
+		if (tells(look, &look->standing[i]))
+			hold(held, &look->standing[i]);
+	}
+	ret->together = own->ranks > 0 && own->same && either->ranks + wait->ranks == 0;
+	if (own->ranks > 0) {
+		accuse_held(look, HOLDS_OWN, own, 0.9, ret);
+	} else if (either->ranks > 0 && either->ranks <= wait->ranks && either->newest_ns <= wait->oldest_ns + margin) {
+		accuse_held(look, HOLDS_EITHER, either, 0.75, ret);
+	} else {
+		found(ret, CAUSE_UNKNOWN, 0.5);
+	}
+}
+
+bool hang_who(const struct look *look, struct hang_who *ret)
+{
+	size_t live = 0;
+
+	*ret = (struct hang_who){.culprit = ret->culprit, .flags = ret->flags, .at = ret->at, .outside = true};
+	memset(ret->flags, 0, look->ranks);
+	for (size_t i = 0; i < look->ranks; i++) {
+		const struct standing *standing = &look->standing[i];
+
+		if (standing->rank < look->ranks) {
+			ret->flags[standing->rank] |= HANG_STANDS;
+			ret->at[standing->rank] = (uint32_t)i;
+		}
+		if (!tells(look, standing))
+			continue;
+		live++;
+		ret->outside = ret->outside && standing->stage == STAGE_USER;
+		if (standing->progress_ns > ret->since_ns)
+			ret->since_ns = standing->progress_ns;
+	}
+	if (live == 0 || ret->since_ns >= look->now_ns)
+		return false;
+	if (!by_stopped(look, ret) && !by_missing(look, ret) && !by_ended(look, ret) && !by_entered(look, ret))
+		by_stages(look, ret);
+	return true;
+}
+
+size_t hang_where(const struct look *look, const struct hang_who *who, char *ret, size_t size)
+{
+	size_t in[STAGE_KIND_MAX] = {0}, all = 0, at = 0;
+
+	for (size_t i = 0; i < look->ranks; i++) {
+		const struct standing *standing = &look->standing[i];
+
+		if (tells(look, standing) && !(who->flags[standing->rank] & HANG_ACCUSED)) {
+			in[(size_t)standing->stage < STAGE_KIND_MAX ? standing->stage : STAGE_USER]++;
+			all++;
+		}
+	}
+	ret[0] = '\0';
+	for (size_t round = 0; round < STAGE_KIND_MAX && at < size; round++) {
+		size_t most = 0;
+		int n;
+
+		for (size_t k = 1; k < STAGE_KIND_MAX; k++)
+			most = in[k] > in[most] ? k : most;
+		if (in[most] == 0)
+			break;
+		/* Where all stand in one stage there is nothing to count. */
+		if (in[most] == all)
+			n = snprintf(ret + at, size - at, "%s", stages[most].text);
+		else
+			n = snprintf(
+				ret + at, size - at, "%s%s (%zu)", at > 0 ? ", " : "", stages[most].text, in[most]);
+		at += n > 0 ? (size_t)n : 0;
+		in[most] = 0;
+	}
+	return all;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measures of a frame: see measure.h. Waits are in measure_waits.c and measure_stages.c, classes in measure_class.c. */
+#include <errno.h>
+#include <string.h>
+
+#include "analyzers/detect/measure_internal.h"
+#include "analyzers/detect/robust.h"
+
+struct measure *measure_new(void)
+{
+	return calloc(1, sizeof(struct measure));
+}
+
+struct measure *measure_free(struct measure *measure)
+{
+	if (!measure)
+		return NULL;
+	if (measure->replay_free)
+		measure->replay_free(measure->replay);
+	measure_class_free(&measure->classes);
+	free(measure->rank);
+	free(measure->group);
+	free(measure->shortest);
+	free(measure->walk);
+	free(measure->class_ranks);
+	free(measure->class_start);
+	free(measure->by_class);
+	free(measure->scratch);
+	free(measure->spread);
+	free(measure->here);
+	free(measure);
+	return NULL;
+}
+
+/* Room for n elements of that size; what was there is lost. */
+static bool renew(void *pointer, size_t n, size_t size)
+{
+	void **at = pointer;
+
+	free(*at);
+	*at = calloc(n, size);
+	return *at;
+}
+
+static int make_room(struct measure *measure, const struct frame *frame)
+{
+	size_t ranks = frame->ranks + frame->ranks / 4 + 1, groups = frame->groups + frame->groups / 4 + 1;
+
+	if (frame->ranks > measure->rank_room || !measure->rank_room) {
+		measure->rank_room = 0;
+		if (!renew(&measure->rank, ranks, sizeof(*measure->rank)) ||
+			!renew(&measure->walk, ranks, sizeof(*measure->walk)) ||
+			!renew(&measure->class_ranks, ranks, sizeof(*measure->class_ranks)) ||
+			!renew(&measure->class_start, ranks, sizeof(*measure->class_start)) ||
+			!renew(&measure->by_class, ranks, sizeof(*measure->by_class)) ||
+			!renew(&measure->scratch, ranks, sizeof(*measure->scratch)) ||
+			!renew(&measure->spread, ranks, sizeof(*measure->spread)) ||
+			!renew(&measure->here, ranks, sizeof(*measure->here)))
+			return -ENOMEM;
+		measure->rank_room = ranks;
+	}
+	if (frame->groups > measure->group_room || !measure->group_room) {
+		measure->group_room = 0;
+		if (!renew(&measure->group, groups, sizeof(*measure->group)) ||
+			!renew(&measure->shortest, groups, sizeof(*measure->shortest)))
+			return -ENOMEM;
+		measure->group_room = groups;
+	}
+	return 0;
+}
+
+static void reset_ranks(struct measure *measure, const struct frame *frame)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < frame->ranks; i++) {
+		measure->rank[i] = (struct measure_rank){FRAME_UNKNOWN, 0, 0, FRAME_NONE, 1, 0};
+		measure->here[i] = frame->rank[i].here && frame->rank[i].step_ns &&
+				   frame->rank[i].step_ns < (uint64_t)MEASURE_TIME_MAX;
+		if (measure->here[i])
+			measure->scratch[n++] = (double)frame->rank[i].step_ns;
+	}
+	measure->told.step_ns = (uint64_t)robust_median(measure->scratch, n);
+}
+
+int measure_frame(struct measure *measure, const struct frame *frame, const struct measures **ret)
+{
+	bool stages = frame->tier == FRAME_TIER_STAGES;
+	int r;
+
+	if (frame->ranks >= FRAME_NONE || frame->groups >= FRAME_NONE)
+		return -EINVAL;
+	r = make_room(measure, frame);
+	if (r < 0)
+		return r;
+	reset_ranks(measure, frame);
+	r = measure_waits(measure, frame);
+	if (r < 0)
+		return r;
+	r = measure_classify(measure, frame);
+	if (r < 0)
+		return r;
+	measure_by_class(measure, frame);
+	if (stages)
+		measure_stages(measure, frame);
+	measure_compare(measure);
+	measure->told.ranks = frame->ranks;
+	measure->told.groups = frame->groups;
+	measure->told.rank = measure->rank;
+	measure->told.group = measure->group;
+	measure->told.class_ranks = measure->class_ranks;
+	*ret = &measure->told;
+	return 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside measure*.c alone. What is kept between frames is who is of which class; all else is of the frame measured
+ * last.
+ */
+#ifndef RANKTRACE_DETECT_MEASURE_INTERNAL_H
+#define RANKTRACE_DETECT_MEASURE_INTERNAL_H
+
+#include <stdlib.h>
+
+#include "analyzers/detect/measure.h"
+
+#define MEASURE_PENDING 4 /* operations of a rank in flight at once that are remembered: the longest waits */
+#define MEASURE_COMMS 16  /* communicators of a rank that tell its class */
+#define MEASURE_TIME_MAX (1LL << 60)
+#define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
+#define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
+
+/* Of a group: the two shortest durations. */
+struct measure_shortest {
+	uint64_t first_ns, second_ns;
+	uint32_t first, second; /* whose; FRAME_NONE */
+	uint32_t records;
+};
+
+struct measure_flight {
+	int64_t wait_end, end; /* end: less overlap_slack_ns() */
+};
+
+/* A rank on its way through the frame. */
+struct measure_walk {
+	int64_t start; /* of its newest operation */
+	uint64_t wait_ns, last_ns, passed_ns;
+	struct measure_flight flight[MEASURE_PENDING];
+	uint32_t flights;
+	bool begun;
+};
+
+struct measure_class_state {
+	uint32_t *of; /* class of each rank, FRAME_NONE; kept between frames */
+	uint32_t *next_of;
+	size_t ranks, classes;
+	uint64_t identity, next_identity; /* of the partition adopted, and of one seen once */
+	uint64_t frames, next_look;	  /* frames so far; the one at which to look again */
+	bool from_stage, known;
+	/* of one look */
+	uint32_t *parent, *comms;
+	uint32_t (*comm)[MEASURE_COMMS];
+	uint32_t *lead, *pair;
+	bool *split;
+	size_t comm_room;
+};
+
+struct measure {
+	struct measures told;
+	struct measure_rank *rank;
+	struct measure_group *group;
+	struct measure_shortest *shortest;
+	struct measure_walk *walk;
+	uint32_t *class_ranks, *class_start, *by_class;
+	double *scratch, *spread;
+	bool *here;
+	size_t rank_room, group_room;
+	struct measure_class_state classes;
+	/* For measure_without(): room of its own, freed by replay_free if that is not NULL. */
+	void *replay;
+	void (*replay_free)(void *replay);
+};
+
+/* -EINVAL: an index out of its range. Fills group, and rank's wait, self and last. */
+int measure_waits(struct measure *measure, const struct frame *frame);
+/* The same of a frame of stages; needs by_class. */
+void measure_stages(struct measure *measure, const struct frame *frame);
+/* Who is of which class (-ENOMEM), after measure_waits(). */
+int measure_classify(struct measure *measure, const struct frame *frame);
+/* Ranks that are here, by class: told.classes, class_ranks, class_start, by_class. */
+void measure_by_class(struct measure *measure, const struct frame *frame);
+/* ratio and z. */
+void measure_compare(struct measure *measure);
+void measure_class_free(struct measure_class_state *state);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Self time where only stages were seen: see measure.h. What a rank has more of than its class does, in stages that
+ * hold no wait. Forward holds one where shards or tensors are gathered in it, and on a card it only launches: it counts
+ * only of ranks without a card, only as far as nobody's own stages explain it (others would wait there for as long),
+ * and only where one rank alone has it (those of a tensor group wait for the slow one in it, and look the same).
+ */
+#include "analyzers/detect/measure_internal.h"
+#include "analyzers/detect/robust.h"
+
+static const enum stage_kind own_stage[] = {STAGE_DATALOADER, STAGE_ZERO_GRAD, STAGE_OPTIMIZER, STAGE_CHECKPOINT};
+#define OWN_STAGES (sizeof(own_stage) / sizeof(own_stage[0]))
+#define ALIKE 0.5 /* forward excesses from that share of the longest on are taken for one cause */
+
+static double stage_of(const struct frame *frame, uint32_t rank, enum stage_kind kind)
+{
+	const struct frame_rank *of = &frame->rank[rank];
+
+	return (double)(of->stage_ns[kind] < of->step_ns ? of->stage_ns[kind] : of->step_ns);
+}
+
+static double median_stage(struct measure *measure, const struct frame *frame, uint32_t class, enum stage_kind kind)
+{
+	const uint32_t *rank = measure->by_class + measure->class_start[class];
+	uint32_t ranks = measure->class_ranks[class];
+
+	for (uint32_t i = 0; i < ranks; i++)
+		measure->scratch[i] = stage_of(frame, rank[i], kind);
+	return robust_median(measure->scratch, ranks);
+}
+
+/* Adds the forward excess of the one rank that has some which nobody's own stages explain. excess: of own stages. */
+static void add_forward(
+	struct measure *measure, const struct frame *frame, uint32_t class, double *excess, double median)
+{
+	const uint32_t *rank = measure->by_class + measure->class_start[class];
+	uint32_t ranks = measure->class_ranks[class], longest = 0, alike = 0;
+	double own = 0, most = 0;
+
+	for (uint32_t i = 0; i < ranks; i++) {
+		double forward = stage_of(frame, rank[i], STAGE_FORWARD) - median;
+
+		if (forward > most && !frame->who[rank[i]].card[0]) {
+			most = forward;
+			longest = i;
+		}
+	}
+	for (uint32_t i = 0; i < ranks; i++) {
+		if (i != longest && excess[i] > own)
+			own = excess[i];
+		alike += stage_of(frame, rank[i], STAGE_FORWARD) - median > ALIKE * most;
+	}
+	if (alike == 1 && most > own)
+		excess[longest] += most - own;
+}
+
+static void excess_of_class(struct measure *measure, const struct frame *frame, uint32_t class, double *excess)
+{
+	const uint32_t *rank = measure->by_class + measure->class_start[class];
+	uint32_t ranks = measure->class_ranks[class];
+	double median;
+
+	for (uint32_t i = 0; i < ranks; i++)
+		excess[i] = 0;
+	for (size_t k = 0; k < OWN_STAGES; k++) {
+		median = median_stage(measure, frame, class, own_stage[k]);
+		for (uint32_t i = 0; i < ranks; i++)
+			excess[i] += stage_of(frame, rank[i], own_stage[k]) - median;
+	}
+	/* A collection lies within another stage, and makes that longer as well, or in none that counts. */
+	median = median_stage(measure, frame, class, STAGE_GC);
+	for (uint32_t i = 0; i < ranks; i++) {
+		double collected = stage_of(frame, rank[i], STAGE_GC) - median;
+
+		if (collected > excess[i])
+			excess[i] = collected;
+	}
+	add_forward(measure, frame, class, excess, median_stage(measure, frame, class, STAGE_FORWARD));
+}
+
+void measure_stages(struct measure *measure, const struct frame *frame)
+{
+	double *excess = measure->spread, rest = INFINITY;
+
+	for (uint32_t c = 0; c < measure->told.classes; c++)
+		excess_of_class(measure, frame, c, excess + measure->class_start[c]);
+	/* The step that would be left to the one with the most. */
+	for (uint32_t c = 0; c < measure->told.classes; c++) {
+		for (uint32_t i = 0; i < measure->class_ranks[c]; i++) {
+			uint32_t at = measure->class_start[c] + i;
+			double left = (double)frame->rank[measure->by_class[at]].step_ns - excess[at];
+
+			if (left < rest)
+				rest = left;
+		}
+	}
+	for (uint32_t c = 0; c < measure->told.classes; c++) {
+		for (uint32_t i = 0; i < measure->class_ranks[c]; i++) {
+			uint32_t at = measure->class_start[c] + i;
+			struct measure_rank *rank = &measure->rank[measure->by_class[at]];
+			uint64_t step_ns = frame->rank[measure->by_class[at]].step_ns;
+			double self = rest + excess[at];
+
+			if (self < 0)
+				self = 0;
+			rank->self_ns = self < (double)step_ns ? (uint64_t)self : step_ns;
+			rank->wait_ns = step_ns - rank->self_ns;
+			rank->last_ns = 0;
+		}
+	}
+}

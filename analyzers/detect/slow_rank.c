@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that keep the others waiting. Who stands out of its class is in slow_rank_series.c; here it is asked what the
+ * step would be without it (measure_without()), and said.
+ *
+ * Several at once: where two are equally slow, one alone gains nothing, so the set is judged, gain = 1 - T(all without
+ * their excess) / T; and each one's share of it goes by what it would cost if the others alone were repaired. One that
+ * costs nothing then is idle rather than slow, and nobody is told of it.
+ *
+ * Frames that are no training steps are left out: steps with a checkpoint or an evaluation are long on the rank that
+ * writes or reads, by design.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/detect/cause.h"
+#include "analyzers/detect/detector.h"
+#include "analyzers/detect/robust.h"
+#include "analyzers/detect/slow_rank_series.h"
+
+#define SET_MAX 8	 /* judged at once: the slowest ones */
+#define OPS_A_LOOK 16384 /* a frame of more operations is replayed only so much more rarely */
+#define LOOK_EVERY_MAX 16
+#define GAIN_MEMORY 4 /* what-ifs that a gain is the mean of, about */
+#define WANT_EVERY 16 /* frames */
+#define STEPS 32
+#define STEPS_MIN 16
+#define STEPS_NEW 3
+#define STEPS_SLOWER 1.05
+
+struct verdict {
+	float gain; /* share of the step */
+	uint16_t looks;
+	bool open;
+};
+
+struct slow_rank {
+	struct detect_options options;
+	struct series series;
+	struct verdict *verdict;
+	size_t ranks;
+	struct cause *cause;
+	uint32_t set[SET_MAX]; /* looked at last */
+	size_t n_set;
+	uint64_t frames, next_look, next_want;
+	double step[STEPS];
+};
+
+static void *slow_rank_free(void *arg)
+{
+	struct slow_rank *state = arg;
+
+	if (!state)
+		return NULL;
+	series_free(&state->series);
+	free(state->verdict);
+	cause_free(state->cause);
+	free(state);
+	return NULL;
+}
+
+static void *slow_rank_new(const struct detect_options *options)
+{
+	struct slow_rank *state = calloc(1, sizeof(*state));
+
+	if (!state)
+		return NULL;
+	state->options = *options;
+	series_init(&state->series, options);
+	state->cause = cause_new();
+	return state->cause ? state : slow_rank_free(state);
+}
+
+static bool make_room(struct slow_rank *state, size_t ranks)
+{
+	struct verdict *verdict;
+
+	if (ranks <= state->ranks)
+		return true;
+	verdict = realloc(state->verdict, ranks * sizeof(*verdict));
+	if (!verdict)
+		return false;
+	memset(verdict + state->ranks, 0, (ranks - state->ranks) * sizeof(*verdict));
+	state->verdict = verdict;
+	state->ranks = ranks;
+	return true;
+}
+
+/* Still so, of one that was confirmed: less is asked for than to confirm it. */
+static bool goes_on(const struct series_rank *rank)
+{
+	return rank->here && rank->middle > SERIES_LEAST / 2 && (rank->slow & 0xff || rank->middle > SERIES_LEAST);
+}
+
+static bool stands_out(const struct slow_rank *state, size_t i)
+{
+	const struct series_rank *rank = &state->series.rank[i];
+
+	return rank->candidate || rank->suspect || (state->verdict[i].open && goes_on(rank));
+}
+
+/* The slowest ones that stand out, in the order of their numbers; how many stand out. */
+static size_t gather(struct slow_rank *state, uint32_t *set, size_t *ret_set)
+{
+	size_t n = 0, all = 0;
+
+	for (uint32_t i = 0; i < state->series.ranks && i < state->ranks; i++) {
+		size_t least = 0;
+
+		if (!stands_out(state, i)) {
+			if (state->series.rank[i].here)
+				state->verdict[i] = (struct verdict){0};
+			continue;
+		}
+		all++;
+		if (n < SET_MAX) {
+			set[n++] = i;
+			continue;
+		}
+		for (size_t j = 1; j < n; j++) {
+			if (state->series.rank[set[j]].middle < state->series.rank[set[least]].middle)
+				least = j;
+		}
+		if (state->series.rank[set[least]].middle >= state->series.rank[i].middle)
+			continue;
+		memmove(set + least, set + least + 1, (n - least - 1) * sizeof(*set));
+		set[n - 1] = i;
+	}
+	*ret_set = n;
+	return all;
+}
+
+/* Of frames of stages alone: more than a few who stand out have something in common that is not seen. */
+static bool too_many(const struct frame *frame, size_t all)
+{
+	return frame->tier == FRAME_TIER_STAGES && all > 2 && all > frame->ranks / 8;
+}
+
+static double gain_without(
+	struct measure *measure, const struct frame *frame, const uint32_t *rank, const uint64_t *excess, size_t n)
+{
+	uint64_t as_is = 0, without = measure_without(measure, frame, rank, excess, n, &as_is);
+
+	return without && as_is && without < as_is ? 1 - (double)without / (double)as_is : 0;
+}
+
+/* Gains of the set in this frame. */
+static void look(struct slow_rank *state, const struct frame *frame, const struct measures *measures,
+	struct measure *measure, const uint32_t *set, size_t n)
+{
+	uint64_t excess[SET_MAX], others_excess[SET_MAX];
+	uint32_t others[SET_MAX];
+	double alone[SET_MAX], sum = 0, all;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct measure_rank *rank = &measures->rank[set[i]];
+
+		excess[i] = rank->ratio > 1 ? (uint64_t)((double)rank->self_ns * (1 - 1 / rank->ratio)) : 0;
+	}
+	all = gain_without(measure, frame, set, excess, n);
+	for (size_t i = 0; i < n; i++) {
+		size_t m = 0;
+
+		for (size_t j = 0; j < n; j++) {
+			if (j == i)
+				continue;
+			others[m] = set[j];
+			others_excess[m++] = excess[j];
+		}
+		alone[i] = n == 1 ? all : all - gain_without(measure, frame, others, others_excess, m);
+		if (alone[i] < 0)
+			alone[i] = 0;
+		sum += alone[i];
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct verdict *verdict = &state->verdict[set[i]];
+		/* Shares are of the whole where they would be more than it. */
+		double gain = sum > all ? all * alone[i] / sum : alone[i], weight;
+
+		/* One of several equals would not pass with its share: it costs all that if it is the only one left. */
+		if (gain < alone[i] && alone[i] >= state->options.gain_min && gain < state->options.gain_min)
+			gain = state->options.gain_min;
+		verdict->looks += verdict->looks < GAIN_MEMORY;
+		weight = verdict->looks;
+		verdict->gain += (float)((gain - (double)verdict->gain) / weight);
+	}
+}
+
+static void look_at_times(struct slow_rank *state, const struct frame *frame, const struct measures *measures,
+	struct measure *measure, const uint32_t *set, size_t n)
+{
+	size_t every = frame->ops / OPS_A_LOOK + 1;
+	bool same = n == state->n_set && !memcmp(set, state->set, n * sizeof(*set));
+
+	if (!n || (same && state->frames < state->next_look))
+		return;
+	look(state, frame, measures, measure, set, n);
+	memcpy(state->set, set, n * sizeof(*set));
+	state->n_set = n;
+	state->next_look = state->frames + (every > LOOK_EVERY_MAX ? LOOK_EVERY_MAX : every);
+}
+
+static double confidence_of(
+	const struct slow_rank *state, const struct frame *frame, const struct series_rank *rank, bool confirmed)
+{
+	static const double of_tier[FRAME_TIER_MAX] = {
+		[FRAME_TIER_STAGES] = 0.7, [FRAME_TIER_HOST] = 0.9, [FRAME_TIER_DEVICE] = 0.95};
+	unsigned int of = state->series.of, slow = (unsigned int)__builtin_popcount(rank->slow & ((1U << of) - 1));
+	double often = 0.7 + 0.3 * slow / of;
+
+	return (frame->tier < FRAME_TIER_MAX ? of_tier[frame->tier] : 0.5) * often * (confirmed ? 1 : 0.5);
+}
+
+static void say(struct slow_rank *state, const struct frame *frame, const struct measures *measures, uint32_t i,
+	bool confirmed, const struct detector_out *out)
+{
+	const struct series_rank *rank = &state->series.rank[i];
+	const struct measure_rank *measured = &measures->rank[i];
+	double gain = fmin((double)state->verdict[i].gain, 0.99), excess;
+	struct opinion opinion = {.confirmed = confirmed, .lost_ns = gain * (double)measures->step_ns};
+	struct finding *finding = &opinion.finding;
+
+	excess = (double)measured->self_ns * (1 - exp(-(double)rank->middle));
+	/* Waits that computing hid count in its peers' favour, so that its excess may seem longer than what it costs
+	 * is. */
+	if (frame->tier != FRAME_TIER_STAGES && measured->wait_ns != FRAME_UNKNOWN)
+		excess = fmin(excess, fmax(opinion.lost_ns * 1.25, 0.03 * (double)measured->self_ns));
+	finding->kind = FINDING_SLOW_RANK;
+	finding->rank = (int32_t)i;
+	finding->tier = frame->tier;
+	finding->since_step = rank->since_step;
+	finding->since_ns = rank->since_ns;
+	finding->confidence = confidence_of(state, frame, rank, confirmed);
+	finding->severity = gain >= 0.2 ? SEVERITY_CRITICAL : SEVERITY_WARNING;
+	finding->slowdown = 1 / (1 - gain);
+	finding_add(finding, "self_time", "ns", (double)measured->self_ns,
+		measured->ratio > 0 ? (double)measured->self_ns / measured->ratio : NAN, NULL);
+	cause_of(state->cause, i, excess, finding);
+	out->say(out->arg, &opinion);
+}
+
+static void want(struct slow_rank *state, const struct frame *frame, const char *why, const struct detector_out *out)
+{
+	unsigned int wants = DETECT_WANT_SYSTEM;
+
+	if (!out->want || state->frames < state->next_want)
+		return;
+	if (frame->tier == FRAME_TIER_STAGES)
+		wants |= DETECT_WANT_OPERATIONS;
+	out->want(out->arg, wants, why);
+	state->next_want = state->frames + WANT_EVERY;
+}
+
+static void judge(struct slow_rank *state, const struct frame *frame, const struct measures *measures,
+	const uint32_t *set, size_t n, const struct detector_out *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct series_rank *rank = &state->series.rank[set[i]];
+		struct verdict *verdict = &state->verdict[set[i]];
+		double least = verdict->open ? state->options.gain_min / 2 : state->options.gain_min;
+
+		if (!verdict->looks || (double)verdict->gain < least * 0.999 ||
+			measures->rank[set[i]].wait_ns == FRAME_UNKNOWN) {
+			verdict->open = false;
+			continue;
+		}
+		verdict->open |= rank->candidate;
+		say(state, frame, measures, set[i], verdict->open, out);
+		want(state, frame, "a rank keeps the others waiting", out);
+	}
+}
+
+/* All steps are longer than they were, and stages do not tell whose fault it is. */
+static bool slower(struct slow_rank *state, const struct measures *measures)
+{
+	double before[STEPS];
+	size_t n = 0;
+	bool all = true;
+
+	state->step[state->frames % STEPS] = (double)measures->step_ns;
+	if (state->frames < STEPS_MIN + STEPS_NEW)
+		return false;
+	for (uint64_t back = STEPS_NEW; back < STEPS && back <= state->frames; back++)
+		before[n++] = state->step[(state->frames - back) % STEPS];
+	for (uint64_t back = 0; back < STEPS_NEW; back++)
+		all &= state->step[(state->frames - back) % STEPS] > STEPS_SLOWER * robust_median(before, n);
+	return all;
+}
+
+static void slow_rank_frame(void *arg, const struct frame *frame, const struct measures *measures,
+	struct measure *measure, const struct detector_out *out)
+{
+	struct slow_rank *state = arg;
+	uint32_t set[SET_MAX];
+	size_t n = 0, all;
+	bool later;
+
+	cause_frame(state->cause, frame, measures);
+	if (frame->class != FRAME_TRAIN || !measures->ranks)
+		return;
+	if (!make_room(state, measures->ranks) || series_frame(&state->series, frame, measures) < 0)
+		return;
+	later = slower(state, measures);
+	all = gather(state, set, &n);
+	if (too_many(frame, all))
+		n = 0;
+	look_at_times(state, frame, measures, measure, set, n);
+	judge(state, frame, measures, set, n, out);
+	if (frame->tier == FRAME_TIER_STAGES && (later || too_many(frame, all)))
+		want(state, frame, "steps are longer, and stages do not tell why", out);
+	state->frames++;
+}
+
+const struct detector slow_rank_detector = {
+	.name = "slow_rank",
+	.new = slow_rank_new,
+	.free = slow_rank_free,
+	.frame = slow_rank_frame,
+};

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks against their classes over the last frames: see slow_rank_series.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/detect/robust.h"
+#include "analyzers/detect/slow_rank_series.h"
+
+#define FAR 2.0		     /* of ln ratio: what is further out is cut */
+#define MEAN_TO_SIGMA 0.886  /* of the distance of two normal values: sigma by its mean */
+#define MIDDLE_OF_NOISE 0.45 /* spread of the median of eight by that of one */
+#define SPREAD_LEAST 0.005
+
+void series_init(struct series *series, const struct detect_options *options)
+{
+	*series = (struct series){.ratio = options->slow_ratio, .z = options->slow_z};
+	series->of = options->slow_of < 1 ? 1 : options->slow_of > SERIES_OF_MAX ? SERIES_OF_MAX : options->slow_of;
+	series->frames_min = options->slow_frames < series->of ? options->slow_frames : series->of;
+	if (series->frames_min < 1)
+		series->frames_min = 1;
+}
+
+void series_free(struct series *series)
+{
+	free(series->rank);
+	free(series->scratch);
+	free(series->by_class);
+	free(series->start);
+	series->rank = NULL;
+	series->scratch = NULL;
+	series->by_class = series->start = NULL;
+	series->ranks = 0;
+}
+
+static int make_room(struct series *series, size_t ranks)
+{
+	struct series_rank *rank;
+
+	if (ranks <= series->ranks)
+		return 0;
+	rank = realloc(series->rank, ranks * sizeof(*rank));
+	if (!rank)
+		return -ENOMEM;
+	series->rank = rank;
+	memset(rank + series->ranks, 0, (ranks - series->ranks) * sizeof(*rank));
+	for (size_t i = series->ranks; i < ranks; i++)
+		rank[i].class = FRAME_NONE;
+	series->ranks = ranks;
+	free(series->scratch);
+	free(series->by_class);
+	free(series->start);
+	series->scratch = calloc(2 * ranks, sizeof(*series->scratch));
+	series->by_class = calloc(ranks, sizeof(*series->by_class));
+	series->start = calloc(ranks + 1, sizeof(*series->start));
+	if (!series->scratch || !series->by_class || !series->start) {
+		series_free(series);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void forget(struct series_rank *rank, uint32_t class)
+{
+	*rank = (struct series_rank){.class = class};
+}
+
+static float middle_of(const struct series_rank *rank, unsigned int of)
+{
+	unsigned int n = rank->frames < of ? (unsigned int)rank->frames : of;
+	float sorted[SERIES_OF_MAX];
+
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int at = i;
+
+		for (; at > 0 && sorted[at - 1] > rank->ring[i]; at--)
+			sorted[at] = sorted[at - 1];
+		sorted[at] = rank->ring[i];
+	}
+	return sorted[(n - 1) / 2];
+}
+
+static double newest(const struct series *series, const struct series_rank *rank)
+{
+	return (double)rank->ring[(rank->frames - 1) % series->of];
+}
+
+static void take(struct series *series, struct series_rank *rank, const struct measure_rank *measured)
+{
+	double value = measured->ratio > 0 ? log(measured->ratio) : -FAR;
+	float *slot = &rank->ring[rank->frames % series->of];
+
+	if (isnan(value) || value < -FAR)
+		value = -FAR;
+	if (value > FAR)
+		value = FAR;
+	if (rank->frames >= series->of) {
+		double distance = MEAN_TO_SIGMA * fabs(value - (double)*slot);
+		double weight = fmin((double)(rank->frames - series->of + 1), SERIES_MEMORY);
+
+		rank->noise += (float)((distance - (double)rank->noise) / weight);
+	}
+	*slot = (float)value;
+	rank->frames++;
+	rank->slow = rank->slow << 1 | (measured->ratio > series->ratio && measured->z > series->z);
+	rank->middle = middle_of(rank, series->of);
+}
+
+static void date(
+	struct series_rank *rank, const struct frame *frame, const struct frame_rank *of, double value, double noise)
+{
+	double drift = SERIES_DRIFT + noise, rise = value - drift;
+
+	if (rise > 3 * drift)
+		rise = 3 * drift;
+	if (!(rank->cusum > 0)) {
+		rank->since_step = frame->step;
+		rank->since_ns = of->end_ns > of->step_ns ? of->end_ns - of->step_ns : 0;
+	}
+	rise += (double)rank->cusum;
+	rank->cusum = (float)(rise < 0 ? 0 : rise > 1 ? 1 : rise);
+}
+
+static bool often(uint32_t slow, unsigned int of, unsigned int least)
+{
+	return (unsigned int)__builtin_popcount(slow & ((1U << of) - 1)) >= least;
+}
+
+/* Noise of the class, and the spread of its medians. */
+static void spread_of(
+	struct series *series, const uint32_t *rank, uint32_t ranks, double *ret_noise, double *ret_spread)
+{
+	double *value = series->scratch;
+	double middle;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ranks; i++) {
+		if (series->rank[rank[i]].frames > series->of)
+			value[n++] = (double)series->rank[rank[i]].noise;
+	}
+	*ret_noise = robust_median(value, n);
+	for (uint32_t i = 0; i < ranks; i++)
+		value[i] = (double)series->rank[rank[i]].middle;
+	middle = robust_median(value, ranks);
+	*ret_spread = fmax(fmax(robust_spread(value, ranks, middle), MIDDLE_OF_NOISE * *ret_noise), SPREAD_LEAST);
+}
+
+static void judge_class(struct series *series, const struct frame *frame, const uint32_t *rank, uint32_t ranks)
+{
+	double noise, spread, far = sqrt(2 * log((double)ranks)) + SERIES_BEYOND;
+
+	spread_of(series, rank, ranks, &noise, &spread);
+	for (uint32_t i = 0; i < ranks; i++) {
+		struct series_rank *of = &series->rank[rank[i]];
+		double value = newest(series, of), middle = (double)of->middle;
+		double limit = ranks < SERIES_SMALL ? fmax(far * spread, SERIES_NOISES * noise) : far * spread;
+
+		if (value <= SERIES_NOISES * noise)
+			of->slow &= ~1U;
+		if (middle > SERIES_LEAST && middle > limit && of->frames >= series->of)
+			of->held += of->held < SERIES_HELD;
+		else
+			of->held = 0;
+		date(of, frame, &frame->rank[rank[i]], value, noise);
+		of->suspect = often(of->slow, 4, 3);
+		of->candidate = often(of->slow, series->of, series->frames_min) || of->held == SERIES_HELD;
+		if (!of->slow && !of->held && middle < SERIES_DRIFT)
+			of->cusum = 0;
+	}
+}
+
+int series_frame(struct series *series, const struct frame *frame, const struct measures *measures)
+{
+	size_t ranks = measures->ranks < frame->ranks ? measures->ranks : frame->ranks;
+	uint32_t *start;
+	int r = make_room(series, ranks);
+
+	if (r < 0)
+		return r;
+	start = series->start;
+	memset(start, 0, (ranks + 1) * sizeof(*start));
+	for (size_t i = 0; i < ranks; i++) {
+		const struct measure_rank *measured = &measures->rank[i];
+		struct series_rank *rank = &series->rank[i];
+
+		rank->here = measured->class < measures->classes && measured->class < ranks &&
+			     measured->wait_ns != FRAME_UNKNOWN;
+		if (!rank->here) {
+			rank->absent += rank->absent < SERIES_ABSENT;
+			rank->suspect = rank->candidate = false;
+			if (rank->absent == SERIES_ABSENT)
+				forget(rank, FRAME_NONE);
+			continue;
+		}
+		if (rank->class != measured->class)
+			forget(rank, measured->class);
+		rank->here = true;
+		rank->absent = 0;
+		take(series, rank, measured);
+		start[measured->class + 1]++;
+	}
+	for (size_t c = 0; c < ranks; c++)
+		start[c + 1] += start[c];
+	for (uint32_t i = 0; i < ranks; i++) {
+		if (series->rank[i].here)
+			series->by_class[start[series->rank[i].class]++] = i;
+	}
+	/* Each start now is the next one's. */
+	for (size_t c = 0, from = 0; c < ranks && c < measures->classes; from = start[c++]) {
+		if (start[c] > from)
+			judge_class(series, frame, series->by_class + from, start[c] - (uint32_t)from);
+	}
+	return 0;
+}

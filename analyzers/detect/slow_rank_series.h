@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How each rank stood against its class over the last frames. Pure; a few hundred bytes a rank. Inside slow_rank.c.
+ *
+ * A rank is slow in a frame where ratio > slow_ratio and z > slow_z, and ln ratio is above SERIES_NOISES times the
+ * noise of the class. It is a candidate where it was slow in slow_frames of the last slow_of frames; or, for excesses
+ * that the noise of single frames hides, where the median of ln ratio over slow_of frames was above SERIES_LEAST, and
+ * above sqrt(2 ln n) + SERIES_BEYOND times the spread of these medians over the n ranks of the class (the largest of n
+ * is that far out by chance), in SERIES_HELD frames in a row.
+ *
+ * Noise of a class: median over its ranks of the mean of |ln ratio - ln ratio slow_of frames before| (over about
+ * SERIES_MEMORY frames), as a standard deviation. The distance sees slow noise too, and a rank that becomes slow
+ * disturbs it only for slow_of frames; classes of two to five have no other that can be trusted.
+ *
+ * Onset: the frame after which a cusum of ln ratio, less SERIES_DRIFT and the noise, was last zero.
+ */
+#ifndef RANKTRACE_DETECT_SLOW_RANK_SERIES_H
+#define RANKTRACE_DETECT_SLOW_RANK_SERIES_H
+
+#include "analyzers/detect/detector.h"
+
+#define SERIES_OF_MAX 16
+#define SERIES_NOISES 2.5
+#define SERIES_LEAST 0.035
+#define SERIES_BEYOND 1.5
+#define SERIES_HELD 3
+#define SERIES_MEMORY 32
+#define SERIES_DRIFT 0.02
+#define SERIES_ABSENT 32 /* frames without it in a row, and it begins anew */
+#define SERIES_SMALL 6	 /* ranks: below, a class has no spread to speak of */
+
+struct series_rank {
+	float ring[SERIES_OF_MAX]; /* ln ratio of frame n of this rank at n % of */
+	float middle;		   /* median of the ring */
+	float noise;		   /* mean distance */
+	float cusum;
+	uint32_t slow; /* its frames, newest in bit 0 */
+	uint32_t class;
+	uint16_t held, absent; /* frames */
+	bool here, suspect, candidate;
+	uint64_t frames;
+	uint64_t since_step, since_ns;
+};
+
+struct series {
+	struct series_rank *rank;
+	size_t ranks;
+	unsigned int of, frames_min;
+	double ratio, z;
+	double *scratch; /* ranks of them, twice */
+	uint32_t *by_class, *start;
+};
+
+void series_init(struct series *series, const struct detect_options *options);
+void series_free(struct series *series);
+/* Takes a frame of training. -ENOMEM. */
+int series_frame(struct series *series, const struct frame *frame, const struct measures *measures);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/detect/without.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/detect/overlap.h"
+#include "analyzers/detect/replay.h"
+#include "analyzers/detect/without_own.h"
+
+#define STEP_MAX_NS (1ULL << 60) /* what is longer is no length of a step */
+
+struct flight {
+	double until_ns; /* its end, less overlap_slack_ns() */
+	double end_ns;
+	uint32_t op;
+};
+
+struct group_seen {
+	uint64_t transfer_ns;
+	uint32_t records;
+	uint32_t index; /* in the replay, REPLAY_NONE: its members are alone */
+};
+
+struct without {
+	struct replay *replay;
+	struct without_own own;
+	struct group_seen *group;
+	uint32_t *place;       /* operations, rank by rank, in the order of their starts */
+	struct flight *flight; /* heap of one rank's operations that have not ended */
+	size_t groups_room, ops_room;
+};
+
+struct without *without_new(void)
+{
+	struct without *without = calloc(1, sizeof(*without));
+
+	if (without)
+		without->replay = replay_new();
+	return without && without->replay ? without : without_free(without);
+}
+
+struct without *without_free(struct without *without)
+{
+	if (!without)
+		return NULL;
+	replay_free(without->replay);
+	without_own_free(&without->own);
+	free(without->group);
+	free(without->place);
+	free(without->flight);
+	free(without);
+	return NULL;
+}
+
+static bool grow(void **array, size_t wanted, size_t size)
+{
+	void *grown = reallocarray(*array, wanted ? wanted : 1, size);
+
+	if (grown)
+		*array = grown;
+	return grown;
+}
+
+static int make_room(struct without *without, const struct frame *frame)
+{
+	if (frame->ranks >= REPLAY_NONE || frame->ops >= REPLAY_NONE || frame->groups >= REPLAY_NONE)
+		return -E2BIG;
+	if (frame->groups > without->groups_room || !without->group) {
+		if (!grow((void **)&without->group, frame->groups, sizeof(*without->group)))
+			return -ENOMEM;
+		without->groups_room = frame->groups;
+	}
+	if (frame->ops > without->ops_room || !without->place) {
+		if (!grow((void **)&without->place, frame->ops, sizeof(*without->place)) ||
+			!grow((void **)&without->flight, frame->ops, sizeof(*without->flight)))
+			return -ENOMEM;
+		without->ops_room = frame->ops;
+	}
+	return without_own_begin(&without->own, frame->ranks, frame->ops);
+}
+
+static bool is_here(const struct frame_rank *rank)
+{
+	return rank->here && rank->step_ns > 0 && rank->step_ns < STEP_MAX_NS;
+}
+
+static bool counts(const struct frame *frame, const struct frame_op *op)
+{
+	return op->rank < frame->ranks && op->group < frame->groups && is_here(&frame->rank[op->rank]);
+}
+
+static void see_groups(struct without *without, const struct frame *frame)
+{
+	for (size_t g = 0; g < frame->groups; g++)
+		without->group[g] = (struct group_seen){UINT64_MAX, 0, REPLAY_NONE};
+	for (size_t i = 0; i < frame->ops; i++) {
+		const struct frame_op *op = &frame->op[i];
+
+		if (!counts(frame, op))
+			continue;
+		without->group[op->group].records++;
+		if (op->duration_ns < without->group[op->group].transfer_ns)
+			without->group[op->group].transfer_ns = op->duration_ns;
+	}
+	for (size_t g = 0; g < frame->groups; g++) {
+		struct group_seen *seen = &without->group[g];
+		uint64_t members = frame->group[g].p2p ? 2 : frame->group[g].members;
+
+		if (seen->records >= 2 && seen->records <= members && 2ULL * seen->records >= members)
+			seen->index = replay_group(without->replay, frame->group[g].p2p);
+	}
+}
+
+/* Rank by rank; those of a rank are in the order of their starts already, or are brought into it. */
+static int order(struct without *without, const struct frame *frame)
+{
+	uint32_t *first = without->own.first;
+	bool sorted = true;
+
+	memset(first, 0, (frame->ranks + 2) * sizeof(*first));
+	for (size_t i = 0; i < frame->ops; i++)
+		if (counts(frame, &frame->op[i]))
+			first[frame->op[i].rank + 2]++;
+	for (size_t r = 0; r < frame->ranks; r++)
+		first[r + 2] += first[r + 1];
+	for (size_t i = 0; i < frame->ops; i++)
+		if (counts(frame, &frame->op[i]))
+			without->place[first[frame->op[i].rank + 1]++] = (uint32_t)i;
+	for (size_t i = 1; i < first[frame->ranks] && sorted; i++) {
+		const struct frame_op *a = &frame->op[without->place[i - 1]], *b = &frame->op[without->place[i]];
+
+		sorted = a->rank != b->rank || a->start_ns <= b->start_ns;
+	}
+	return sorted ? 0 : without_own_sort(without->place, first[frame->ranks], frame->op);
+}
+
+static void take_off(struct flight *heap, size_t *flights)
+{
+	size_t n = --*flights;
+	struct flight last = heap[n];
+	size_t at = 0;
+
+	for (size_t child = 1; child < n; child = 2 * at + 1) {
+		if (child + 1 < n && heap[child + 1].until_ns < heap[child].until_ns)
+			child++;
+		if (heap[child].until_ns >= last.until_ns)
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = last;
+}
+
+static void put_on(struct flight *heap, size_t *flights, struct flight flight)
+{
+	size_t at = (*flights)++;
+
+	for (; at > 0 && heap[(at - 1) / 2].until_ns > flight.until_ns; at = (at - 1) / 2)
+		heap[at] = heap[(at - 1) / 2];
+	heap[at] = flight;
+}
+
+/* What of its rank the one that is being added comes after. */
+struct last {
+	struct flight ended, started; /* op: index in the replay, REPLAY_NONE: nothing yet; started.end_ns: its start */
+	size_t flights;
+};
+
+static void add(struct without *without, struct last *last, double start_ns, uint32_t index)
+{
+	uint32_t edge = REPLAY_NONE;
+	double own_ns = start_ns;
+
+	while (last->flights > 0 && without->flight[0].until_ns <= start_ns) {
+		if (last->ended.op == REPLAY_NONE || without->flight[0].end_ns >= last->ended.end_ns)
+			last->ended = without->flight[0];
+		take_off(without->flight, &last->flights);
+	}
+	if (last->ended.op != REPLAY_NONE &&
+		(last->started.op == REPLAY_NONE || last->ended.end_ns >= last->started.end_ns)) {
+		own_ns = start_ns - last->ended.end_ns;
+		edge = replay_after(without->replay, index, last->ended.op, REPLAY_END, own_ns);
+	} else if (last->started.op != REPLAY_NONE) {
+		own_ns = start_ns - last->started.end_ns;
+		edge = replay_after(without->replay, index, last->started.op, REPLAY_START, own_ns);
+	} else {
+		replay_set_first(without->replay, index, start_ns);
+	}
+	without_own_add(&without->own, own_ns, index, edge);
+	last->started = (struct flight){start_ns, start_ns, index};
+}
+
+static void add_rank(struct without *without, const struct frame *frame, uint32_t rank)
+{
+	struct last last = {{0, 0, REPLAY_NONE}, {0, 0, REPLAY_NONE}, 0};
+
+	for (uint32_t i = without->own.first[rank]; i < without->own.first[rank + 1]; i++) {
+		const struct frame_op *op = &frame->op[without->place[i]];
+		const struct group_seen *seen = &without->group[op->group];
+		double duration_ns = (double)op->duration_ns, start_ns = (double)op->start_ns, end_ns;
+		uint32_t index = replay_op(without->replay, seen->index,
+			seen->index == REPLAY_NONE ? duration_ns : (double)seen->transfer_ns, duration_ns);
+
+		add(without, &last, start_ns, index);
+		end_ns = start_ns + duration_ns;
+		put_on(without->flight, &last.flights,
+			(struct flight){end_ns - (double)overlap_slack_ns(op->duration_ns), end_ns, index});
+	}
+	if (is_here(&frame->rank[rank]))
+		add(without, &last, (double)frame->rank[rank].step_ns, replay_op(without->replay, REPLAY_NONE, 0, 0));
+	without_own_end(&without->own, rank);
+}
+
+static int build(struct without *without, const struct frame *frame)
+{
+	int r = make_room(without, frame);
+
+	if (!r)
+		r = replay_begin(without->replay, frame->ops + frame->ranks, frame->ops + frame->ranks, frame->groups);
+	if (r)
+		return r;
+	see_groups(without, frame);
+	r = order(without, frame);
+	if (r)
+		return r;
+	for (uint32_t rank = 0; rank < frame->ranks; rank++)
+		add_rank(without, frame, rank);
+	return 0;
+}
+
+/* 0: cannot be told. */
+static uint64_t length(struct without *without, const struct frame *frame)
+{
+	double longest_ns = 0;
+
+	if (replay_run(without->replay))
+		return 0;
+	for (size_t rank = 0; rank < frame->ranks; rank++)
+		if (is_here(&frame->rank[rank]))
+			longest_ns =
+				fmax(longest_ns, replay_end_ns(without->replay, without_own_last(&without->own, rank)));
+	return longest_ns < STEP_MAX_NS ? (uint64_t)longest_ns : 0;
+}
+
+static uint64_t of_operations(struct without *without, const struct frame *frame, const struct measures *measures,
+	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
+{
+	uint64_t as_is_ns, without_ns;
+
+	if (build(without, frame))
+		return 0;
+	as_is_ns = length(without, frame);
+	if (as_is_ns == 0)
+		return 0;
+	for (size_t i = 0; i < ranks; i++)
+		without_own_name(&without->own, rank[i]);
+	for (size_t i = 0; i < ranks; i++)
+		without_own_take(&without->own, without->replay, measures, rank[i], excess_ns[i]);
+	without_ns = length(without, frame);
+	*ret_as_is_ns = without_ns ? as_is_ns : 0;
+	return without_ns;
+}
+
+/* By how much a rank's self time is over its class's median. */
+static double excess_of(const struct measure_rank *rank)
+{
+	if (rank->class == FRAME_NONE || rank->self_ns == FRAME_UNKNOWN || !(rank->ratio > 1))
+		return 0;
+	return (double)rank->self_ns * (1 - 1 / rank->ratio);
+}
+
+/* The step waits for the largest excess: with the others' left, it is shorter by the difference. */
+static uint64_t of_stages(struct without *without, const struct measures *measures, const uint32_t *rank,
+	const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
+{
+	double before = 0, after = 0, step_ns = (double)measures->step_ns;
+
+	if (without_own_begin(&without->own, measures->ranks, 0))
+		return 0;
+	for (size_t i = 0; i < ranks; i++)
+		if (without_own_name(&without->own, rank[i])) {
+			double excess = excess_of(&measures->rank[rank[i]]);
+
+			before = fmax(before, fmax(excess, (double)excess_ns[i]));
+			after = fmax(after, excess - (double)excess_ns[i]);
+		}
+	for (size_t i = 0; i < measures->ranks; i++)
+		if (!without_own_named(&without->own, i)) {
+			before = fmax(before, excess_of(&measures->rank[i]));
+			after = fmax(after, excess_of(&measures->rank[i]));
+		}
+	if (!(step_ns < STEP_MAX_NS) || before - after >= step_ns)
+		return 0;
+	*ret_as_is_ns = measures->step_ns;
+	return (uint64_t)(step_ns - (before - after));
+}
+
+uint64_t without_excess(struct without *without, const struct frame *frame, const struct measures *measures,
+	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
+{
+	uint64_t as_is_ns = 0, without_ns;
+
+	if (measures && measures->ranks != frame->ranks)
+		measures = NULL;
+	if (frame->tier != FRAME_TIER_STAGES && frame->ops > 0)
+		without_ns = of_operations(without, frame, measures, rank, excess_ns, ranks, &as_is_ns);
+	else
+		without_ns = measures ? of_stages(without, measures, rank, excess_ns, ranks, &as_is_ns) : 0;
+	if (ret_as_is_ns)
+		*ret_as_is_ns = as_is_ns;
+	return without_ns;
+}
