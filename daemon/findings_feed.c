@@ -99,46 +99,56 @@ void findings_room_communicator(
 		communicator->members, communicator->members ? (int32_t)communicator->member : -1);
 }
 
-static struct framer_host nothing_known(uint64_t start_ns, uint64_t duration_ns)
+/* The one who is known, a place that is free, or the one who took least. */
+static struct findings_hog *hog_of(struct findings_process *process, uint32_t pid)
 {
-	return (struct framer_host){
-		.start_ns = start_ns,
-		.duration_ns = duration_ns,
-		.cpu_ns = FRAME_UNKNOWN,
-		.run_delay_ns = FRAME_UNKNOWN,
-		.throttled_ns = FRAME_UNKNOWN,
-		.major_faults = FRAME_UNKNOWN,
-		.launch_gap_ns = FRAME_UNKNOWN,
-		.hog_name = "",
-	};
+	struct findings_hog *least = &process->hog[0];
+
+	for (size_t i = 0; i < FINDINGS_HOGS; i++) {
+		if (process->hog[i].pid == pid)
+			return &process->hog[i];
+		if (process->hog[i].ns < least->ns)
+			least = &process->hog[i];
+	}
+	*least = (struct findings_hog){.pid = pid};
+	return least;
 }
 
-/* Only of the step thread, which is the main thread as long as nothing tells. */
+/*
+ * Of the step thread only, which is the main thread as long as nothing tells. Goes out with the next sample: waits
+ * alone would look like samples of the time that they lasted.
+ */
 void findings_room_wait(struct findings_room *room, uint32_t slot, int64_t instance, const struct findings_wait *wait)
 {
 	struct findings_process *process = findings_process(room, slot, instance);
-	struct framer_host host;
+	struct findings_hog *hog;
 
-	if (!process || !wait->run_delay_ns ||
-		wait->thread_id != (process->thread_id ? process->thread_id : process->pid))
+	if (!process || wait->thread_id != (process->thread_id ? process->thread_id : process->pid))
 		return;
-	process->waits_told = true;
-	host = nothing_known(wait->start_ns, wait->duration_ns);
-	host.run_delay_ns = wait->run_delay_ns;
-	host.hog_pid = wait->hog_pid;
-	host.hog_name = wait->hog_name;
-	framer_host(room->framer, process->process, &host);
+	process->waits_ns += wait->run_delay_ns;
+	if (!wait->hog_pid || !wait->run_delay_ns)
+		return;
+	hog = hog_of(process, wait->hog_pid);
+	hog->ns += wait->run_delay_ns;
+	(void)copy_text(hog->name, sizeof(hog->name), wait->hog_name);
 }
 
 void findings_room_launches(struct findings_room *room, uint32_t slot, int64_t instance, uint64_t start_ns,
 	uint64_t duration_ns, uint64_t gap_ns)
 {
 	const struct findings_process *process = findings_process(room, slot, instance);
-	struct framer_host host;
+	struct framer_host host = {
+		.start_ns = start_ns,
+		.duration_ns = duration_ns,
+		.cpu_ns = FRAME_UNKNOWN,
+		.run_delay_ns = FRAME_UNKNOWN,
+		.throttled_ns = FRAME_UNKNOWN,
+		.major_faults = FRAME_UNKNOWN,
+		.launch_gap_ns = gap_ns,
+		.hog_name = "",
+	};
 
 	if (!process)
 		return;
-	host = nothing_known(start_ns, duration_ns);
-	host.launch_gap_ns = gap_ns;
 	framer_host(room->framer, process->process, &host);
 }

@@ -16,6 +16,14 @@
 #define FINDINGS_ENDED 64 /* ranks that ended and are remembered, while their job lives */
 #define FINDINGS_ENDED_NS (3600 * NSEC_PER_SEC)
 #define FINDINGS_TOLD_MAX 512
+#define FINDINGS_HOGS 8 /* that are told apart */
+
+/* Who had the CPU while the rank was ready to run, and for how long, since the sample before. */
+struct findings_hog {
+	uint32_t pid; /* 0: nobody */
+	uint64_t ns;
+	char name[16];
+};
 
 /* A process that is a rank, as the framer knows it. */
 struct findings_process {
@@ -29,7 +37,8 @@ struct findings_process {
 	uint64_t ended_ns;  /* 0: it lives */
 	uint32_t thread_id; /* its step thread, 0 while not known */
 	uint64_t op_ns;	    /* end of the newest operation that was told */
-	bool waits_told;    /* L3 tells of its waits for a CPU: samples need not */
+	uint64_t waits_ns;  /* that L3 told of since the sample before */
+	struct findings_hog hog[FINDINGS_HOGS];
 	struct host_sampler *sampler;
 	struct host_sample newest;
 	struct host_sample sum; /* of the row that is being made */

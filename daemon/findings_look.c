@@ -8,7 +8,7 @@
 
 #define LOOK_NS NSEC_PER_SEC
 #define STUCKS_MAX 64
-#define CULPRITS_MAX 64
+#define MEMBERS_MAX 64 /* culprits of a verdict, and waiters */
 
 struct looking {
 	struct findings_room *room;
@@ -21,7 +21,7 @@ struct looking {
 struct verdicts {
 	struct stuck stuck[STUCKS_MAX];
 	const char *job[STUCKS_MAX];
-	uint32_t culprit[STUCKS_MAX][CULPRITS_MAX];
+	uint32_t culprit[STUCKS_MAX][MEMBERS_MAX], waiter[STUCKS_MAX][MEMBERS_MAX];
 	size_t count;
 };
 
@@ -111,12 +111,24 @@ static bool all_entered(const struct ops_look *look, const struct ops_look_comm 
 	return true;
 }
 
+static void add_member(const struct findings_room *room, uint32_t pid, uint32_t *member, size_t *members)
+{
+	if (*members < MEMBERS_MAX && number_of(room, pid, &member[*members]))
+		(*members)++;
+}
+
+/* It has called that number, and nothing says that it is complete. */
+static bool waits_in(const struct ops_standing *standing, uint64_t seq)
+{
+	return standing->entered.seq >= seq && !(standing->completion_known && standing->completed.seq >= seq);
+}
+
 static void add_verdict(struct verdicts *verdicts, const struct findings_room *room, const struct ops_look *look,
 	const struct ops_look_comm *comm)
 {
 	const struct ops_look_member *member = &look->member[comm->first];
 	struct stuck *stuck = &verdicts->stuck[verdicts->count];
-	uint32_t *culprit = verdicts->culprit[verdicts->count];
+	uint32_t *culprit = verdicts->culprit[verdicts->count], *waiter = verdicts->waiter[verdicts->count];
 	uint64_t waited_ns = comm->verdict.waited_ns, seq = comm->verdict.seq;
 	bool entered = all_entered(look, comm, &waited_ns);
 
@@ -129,14 +141,19 @@ static void add_verdict(struct verdicts *verdicts, const struct findings_room *r
 		.seq = seq,
 		.waited_ns = waited_ns,
 		.culprit = culprit,
+		.waiter = waiter,
 		.all_entered = entered,
 	};
 	(void)copy_text(stuck->communicator, sizeof(stuck->communicator), member->judged.standing.communicator);
 	(void)copy_text(stuck->sentence, sizeof(stuck->sentence), comm->sentence);
-	for (size_t i = 0; i < comm->members && stuck->culprits < CULPRITS_MAX; i++)
-		if ((member[i].judged.missing || member[i].judged.differs) &&
-			number_of(room, member[i].judged.pid, &culprit[stuck->culprits]))
-			stuck->culprits++;
+	for (size_t i = 0; i < comm->members; i++) {
+		const struct ops_judged *judged = &member[i].judged;
+
+		if (judged->missing || judged->differs)
+			add_member(room, judged->pid, culprit, &stuck->culprits);
+		else if (waits_in(&judged->standing, seq))
+			add_member(room, judged->pid, waiter, &stuck->waiters);
+	}
 	verdicts->job[verdicts->count++] = member->job;
 }
 

@@ -54,20 +54,31 @@ static void add_up(struct findings_process *process, const struct host_sample *s
 	sum->state = sample->state;
 }
 
-/* While L3 tells of its waits, and by whom, samples would count them twice. */
+/* The kernel's own count of waits, or what L3 saw of them; and who, if L3 is on. */
 static void feed(struct findings_room *room, struct findings_process *process, const struct host_sample *sample)
 {
+	bool on = room->context->levels.on[LEVEL_L3];
+	const struct findings_hog *most = &process->hog[0];
 	struct framer_host host = {
 		.start_ns = sample->start_ns,
 		.duration_ns = sample->duration_ns,
 		.cpu_ns = sample->cpu_ns,
-		.run_delay_ns = process->waits_told ? FRAME_UNKNOWN : sample->run_delay_ns,
+		.run_delay_ns = sample->run_delay_ns != HOST_UNKNOWN ? sample->run_delay_ns
+				: on				     ? process->waits_ns
+								     : FRAME_UNKNOWN,
 		.throttled_ns = sample->throttled_ns,
 		.major_faults = sample->major_faults,
 		.launch_gap_ns = FRAME_UNKNOWN,
 		.hog_name = "",
 	};
 
+	for (size_t i = 1; i < FINDINGS_HOGS; i++)
+		if (process->hog[i].ns > most->ns)
+			most = &process->hog[i];
+	if (most->pid) {
+		host.hog_pid = most->pid;
+		host.hog_name = most->name;
+	}
 	framer_host(room->framer, process->process, &host);
 }
 
@@ -82,15 +93,18 @@ static void take(struct findings_room *room, struct findings_process *process, u
 		return;
 	if (steps_room_progress(room->context->steps, process->slot, process->instance, &progress))
 		process->thread_id = progress.thread_id;
-	process->waits_told &= room->context->levels.on[LEVEL_L3];
 	r = host_sampler_take(process->sampler, process->thread_id, now_ns, &sample);
 	if (r < 0)
 		return; /* gone: the room of ranks will tell */
 	process->newest = sample;
+	if (r > 0) {
+		room->counts.samples++;
+		feed(room, process, &sample);
+	}
+	process->waits_ns = 0;
+	memset(process->hog, 0, sizeof(process->hog));
 	if (r == 0)
 		return;
-	room->counts.samples++;
-	feed(room, process, &sample);
 	add_up(process, &sample);
 	if (process->sum.duration_ns >= ROW_NS)
 		put_row(room, process);

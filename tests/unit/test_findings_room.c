@@ -17,7 +17,7 @@ static struct {
 	char job[64];
 	struct framer_stage stage;
 	struct framer_op op;
-	char op_name[32];
+	char op_name[32], hog_name[16];
 	struct framer_host host;
 	struct standing standing[8];
 	size_t standings;
@@ -137,6 +137,7 @@ void framer_host(struct framer *framer, int process, const struct framer_host *h
 	(void)process;
 	seen.hosts++;
 	seen.host = *host;
+	(void)copy_text(seen.hog_name, sizeof(seen.hog_name), host->hog_name);
 }
 
 void framer_lost(struct framer *framer, int process, uint64_t records)
@@ -324,24 +325,40 @@ static void test_tiers(void **state)
 	assert_int_equal(seen.ops, 3);
 }
 
+static void wait_of(uint32_t thread_id, uint64_t run_delay_ns, uint32_t hog_pid, const char *hog_name)
+{
+	findings_room_wait(context.findings, 0, ranks_here[0].instance,
+		&(struct findings_wait){thread_id, 5 * MS, 4 * MS, run_delay_ns, hog_pid, hog_name});
+}
+
+/* Waits go out with the sample of their time; who took most of it is named. */
 static void test_waits(void **state)
 {
-	struct findings_wait wait = {.thread_id = 100, .start_ns = 5 * MS, .duration_ns = 4 * MS, .run_delay_ns = 3 * MS,
-		.hog_pid = 77, .hog_name = "stress-ng"};
+	uint64_t now_ns = monotonic_ns();
 
 	(void)state;
-	findings_room_wait(context.findings, 0, ranks_here[0].instance, &wait);
+	FAKE_PUT(root, 100, 1, 0, .state = 'R');
+	context.levels.on[LEVEL_L3] = true;
+	findings_room_tick(context.findings, now_ns);
+	wait_of(100, 3 * MS, 77, "stress-ng");
+	wait_of(100, 2 * MS, 78, "other");
+	wait_of(100, 2 * MS, 78, "other");
+	wait_of(100, 1 * MS, 0, "idle");
+	wait_of(101, 90 * MS, 79, "not ours"); /* a thread that the step does not wait for */
+	for (uint32_t i = 0; i < 100; i++)
+		wait_of(100, 1, 1000 + i, "small");
+	assert_int_equal(seen.hosts, 0);
+	findings_room_tick(context.findings, now_ns + NSEC_PER_SEC);
 	assert_int_equal(seen.hosts, 1);
-	assert_true(seen.host.run_delay_ns == 3 * MS && seen.host.cpu_ns == FRAME_UNKNOWN);
-	assert_int_equal(seen.host.hog_pid, 77);
-	wait.thread_id = 101; /* a thread that the step does not wait for */
-	findings_room_wait(context.findings, 0, ranks_here[0].instance, &wait);
-	wait.thread_id = 100;
-	wait.run_delay_ns = 0;
-	findings_room_wait(context.findings, 0, ranks_here[0].instance, &wait);
-	assert_int_equal(seen.hosts, 1);
+	assert_true(seen.host.run_delay_ns == 8 * MS + 100);
+	assert_int_equal(seen.host.hog_pid, 78);
+	assert_string_equal(seen.hog_name, "other");
+	findings_room_tick(context.findings, now_ns + 2 * NSEC_PER_SEC);
+	assert_true(seen.host.run_delay_ns == 0 && seen.host.hog_pid == 0);
+	context.levels.on[LEVEL_L3] = false;
+	findings_room_tick(context.findings, now_ns + 3 * NSEC_PER_SEC);
+	assert_true(seen.host.run_delay_ns == FRAME_UNKNOWN); /* this kernel counts no waits, and nobody looks */
 	findings_room_launches(context.findings, 0, ranks_here[0].instance, 1 * MS, 50 * MS, 9 * MS);
-	assert_int_equal(seen.hosts, 2);
 	assert_true(seen.host.launch_gap_ns == 9 * MS && seen.host.run_delay_ns == FRAME_UNKNOWN);
 }
 
