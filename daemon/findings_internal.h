@@ -12,6 +12,7 @@
 #include "daemon/findings_room.h"
 #include "daemon/host_sample.h"
 #include "daemon/ranks.h"
+#include "daemon/steps_room.h"
 
 #define FINDINGS_ENDED 64 /* ranks that ended and are remembered, while their job lives */
 #define FINDINGS_ENDED_NS (3600 * NSEC_PER_SEC)
@@ -39,6 +40,7 @@ struct findings_process {
 	uint64_t op_ns;	    /* end of the newest operation that was told */
 	uint64_t waits_ns;  /* that L3 told of since the sample before */
 	struct findings_hog hog[FINDINGS_HOGS];
+	struct steps_room_progress last; /* of one that ended: its place is another's */
 	struct host_sampler *sampler;
 	struct host_sample newest;
 	struct host_sample sum; /* of the row that is being made */

@@ -40,7 +40,9 @@ static void stand(struct looking *looking, const struct findings_process *proces
 		.cpu_ns = process->newest.state ? process->newest.cpu_total_ns : FRAME_UNKNOWN,
 		.progress_ns = process->op_ns,
 	};
-	if (!steps_room_progress(steps, process->slot, process->instance, &progress))
+	if (process->ended_ns)
+		progress = process->last;
+	else if (!steps_room_progress(steps, process->slot, process->instance, &progress))
 		return;
 	if (progress.mark_ns > standing->progress_ns)
 		standing->progress_ns = progress.mark_ns;
@@ -62,7 +64,7 @@ static void stand_all(struct looking *looking)
 		if (!room->slot[i].instance)
 			continue;
 		stand(looking, &room->slot[i]);
-		if (looking->now_ns > standing->progress_ns &&
+		if (standing->progress_ns && looking->now_ns > standing->progress_ns &&
 			looking->now_ns - standing->progress_ns > looking->slowest_ns)
 			looking->slowest_ns = looking->now_ns - standing->progress_ns;
 	}

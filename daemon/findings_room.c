@@ -71,6 +71,7 @@ static void end(struct findings_room *room, struct findings_process *process, bo
 	findings_samples_end(room, process);
 	framer_rank_end(room->framer, process->process, now_ns);
 	if (ended) {
+		(void)steps_room_progress(room->context->steps, process->slot, process->instance, &process->last);
 		process->ended_ns = now_ns;
 		room->ended[room->ended_next++ % FINDINGS_ENDED] = *process;
 	}
