@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 
 #include "analyzers/store/output.h"
 #include "analyzers/store/reader.h"
+#include "analyzers/tool/tool.h"
 
 #define SQL_BYTES_MAX (1UL << 20)
 
@@ -36,20 +36,6 @@ struct query {
 	const char *sql;
 	bool tables;
 };
-
-static int fail(int status, const char *format, const char *detail)
-{
-	fprintf(stderr, "query: ");
-	fprintf(stderr, format, detail);
-	fputc('\n', stderr);
-	return status;
-}
-
-static void warn(void *arg, const char *sentence)
-{
-	(void)arg;
-	fprintf(stderr, "query: warning: %s\n", sentence);
-}
 
 static const char *type_name(enum schema_type type)
 {
@@ -76,12 +62,12 @@ static char *read_sql(void)
 	size_t n;
 
 	if (!sql) {
-		fail(1, "%s", "out of memory");
+		tool_fail(1, "%s", "out of memory");
 		return NULL;
 	}
 	n = fread(sql, 1, SQL_BYTES_MAX + 1, stdin);
 	if (ferror(stdin) || n > SQL_BYTES_MAX) {
-		fail(1, "cannot read SQL from standard input: %s",
+		tool_fail(1, "cannot read SQL from standard input: %s",
 			n > SQL_BYTES_MAX ? "it is longer than 1 MiB" : strerror(errno));
 		free(sql);
 		return NULL;
@@ -92,17 +78,17 @@ static char *read_sql(void)
 
 static int run(const struct query *query, const char *sql)
 {
-	struct reader_options options = {.warning = warn, .timeout_ns = query->timeout_ns};
+	struct reader_options options = {.warning = tool_warn, .timeout_ns = query->timeout_ns};
 	struct reader *reader = NULL;
 	sqlite3_stmt *statement = NULL;
 	char error[1024];
 	int rc;
 
 	if (reader_open(query->state_dir, &options, &reader, error, sizeof(error)) < 0)
-		return fail(1, "%s", error);
+		return tool_fail(1, "%s", error);
 	if (reader_prepare(reader, sql, &statement, error, sizeof(error)) < 0) {
 		reader_close(reader);
-		return fail(1, "%s", error);
+		return tool_fail(1, "%s", error);
 	}
 	rc = output_rows(stdout, statement, query->format);
 	if (rc != SQLITE_DONE) {
@@ -113,18 +99,7 @@ static int run(const struct query *query, const char *sql)
 	}
 	sqlite3_finalize(statement);
 	reader_close(reader);
-	return rc == SQLITE_DONE ? 0 : fail(1, "%s", error);
-}
-
-static int parse_timeout(const char *text, uint64_t *ret)
-{
-	char *end;
-	double seconds = strtod(text, &end);
-
-	if (end == text || *end || !(seconds > 0) || seconds > 1e6)
-		return -EINVAL;
-	*ret = (uint64_t)(seconds * 1e9);
-	return 0;
+	return rc == SQLITE_DONE ? 0 : tool_fail(1, "%s", error);
 }
 
 /* 0: go on; else the exit code plus one. */
@@ -155,27 +130,25 @@ static int parse(int argc, char **argv, struct query *query)
 			json = true;
 			break;
 		case 't':
-			if (parse_timeout(optarg, &query->timeout_ns) < 0)
-				return 1 + fail(2, "--timeout takes seconds above 0, not \"%s\"", optarg);
+			if (tool_seconds(optarg, &query->timeout_ns) < 0)
+				return 1 + tool_fail(2, "--timeout takes seconds above 0, not \"%s\"", optarg);
 			break;
 		case 'l':
 			query->tables = true;
 			break;
 		case 'h':
-			fputs(usage, stdout);
-			return 1 + (fflush(stdout) == 0 ? 0 : 1);
+			return 1 + tool_usage(usage);
 		case 'v':
-			printf("query (ranktrace) %s\n", RANKTRACE_VERSION);
-			return 1 + (fflush(stdout) == 0 ? 0 : 1);
+			return 1 + tool_version();
 		default: /* getopt_long has said what is wrong */
 			return 1 + 2;
 		}
 	}
 	if (csv && json)
-		return 1 + fail(2, "%s", "--csv and --json exclude each other");
+		return 1 + tool_fail(2, "%s", "--csv and --json exclude each other");
 	query->format = csv ? OUTPUT_CSV : json ? OUTPUT_JSON : OUTPUT_TABLE;
 	if (query->tables ? optind != argc : optind + 1 != argc)
-		return 1 + fail(2, "%s",
+		return 1 + tool_fail(2, "%s",
 				   query->tables ? "--tables takes no SQL" : "one SQL statement is needed; see --help");
 	query->sql = argv[optind];
 	return 0;
@@ -183,14 +156,11 @@ static int parse(int argc, char **argv, struct query *query)
 
 int main(int argc, char **argv)
 {
-	const char *state_dir = getenv("RANKTRACE_STATE_DIR");
-	struct query query = {.state_dir = state_dir && *state_dir ? state_dir : RANKTRACE_STATEDIR};
+	struct query query = {.state_dir = tool_state_dir()};
 	char *sql = NULL;
 	int r;
 
-	/* `query | head` ends with a sentence, not with a signal. */
-	signal(SIGPIPE, SIG_IGN);
-	argv[0] = (char[]){"query"}; /* getopt begins its sentences with it */
+	tool_begin("query", argv);
 	r = parse(argc, argv, &query);
 	if (r)
 		return r - 1;

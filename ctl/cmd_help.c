@@ -18,6 +18,7 @@ static void help_all(void)
 	     "  tracectl set L1=true --for 10m\n"
 	     "  tracectl interval L1=10\n"
 	     "  tracectl print all\n"
+	     "  tracectl findings --since 1h --verbose\n"
 	     "  tracectl query 'select rank, count(*) n from steps group by rank'\n"
 	     "\nExit codes: 0 done, 1 refused or failed, 2 usage, 3 daemon not reachable.");
 }

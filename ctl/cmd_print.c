@@ -19,6 +19,10 @@ static void print_all(const Ranktrace__LevelsBody *body)
 	for (size_t i = 0; i < body->n_levels; i++)
 		if (body->levels[i]->interval_minutes > 0)
 			printf("  %s_interval: %g\n", body->levels[i]->level, body->levels[i]->interval_minutes);
+	for (size_t i = 0; i < body->n_levels; i++)
+		if (body->levels[i]->raised)
+			printf("%s is on because of a finding, for %s more\n", body->levels[i]->level,
+				out_duration(body->levels[i]->remaining_ns, (char[OUT_BYTES]){0}));
 }
 
 int cmd_print(const struct options *options, int argc, char **argv)

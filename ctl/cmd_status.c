@@ -39,6 +39,16 @@ static json_t *operations_json(const Ranktrace__Operations *o)
 		json_u64(o->allocations_live), "allocations_not_followed", json_u64(o->allocations_not_followed));
 }
 
+static json_t *findings_json(const Ranktrace__Findings *f)
+{
+	if (!f)
+		return json_null();
+	return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "enabled", (int)f->enabled, "suspected",
+		json_u64(f->suspected), "open", json_u64(f->open), "closed", json_u64(f->closed), "dropped",
+		json_u64(f->dropped), "frames", json_u64(f->frames), "ranks_left_out", json_u64(f->ranks_left_out),
+		"raises", json_u64(f->raises), "samples", json_u64(f->samples));
+}
+
 static json_t *collectors_json(const Ranktrace__StatusBody *body)
 {
 	json_t *all = json_array();
@@ -85,12 +95,13 @@ static json_t *status_json(const Ranktrace__StatusBody *body)
 
 	for (size_t i = 0; i < body->n_features; i++)
 		json_object_set_new(features, body->features[i]->name, json_boolean(body->features[i]->present));
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
 		out_json_text(body->version), "pid", json_u64(body->pid), "uptime_ns", json_u64(body->uptime_ns),
 		"host", out_json_text(body->host), "features", features, "levels",
 		levels_json(body->n_levels, body->levels, NULL), "collectors", collectors_json(body), "ring_drops",
 		json_u64(body->ring_drops), "records_refused", json_u64(body->records_refused), "store",
-		store_json(body->store), "self", self_json(body->self), "operations", operations_json(body->operations));
+		store_json(body->store), "self", self_json(body->self), "operations", operations_json(body->operations),
+		"findings", findings_json(body->findings));
 }
 
 static void print_head(const Ranktrace__StatusBody *body)
@@ -144,6 +155,32 @@ static void print_operations(const Ranktrace__Operations *o)
 	if (o->allocations)
 		printf("%-8s  %s rows, %s live, %s not followed\n", "memory", out_count(o->allocations, a),
 			out_count(o->allocations_live, b), out_count(o->allocations_not_followed, c));
+}
+
+static void print_findings(const Ranktrace__Findings *f)
+{
+	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES];
+
+	if (!f->enabled) {
+		printf("%-8s  off: [findings] enabled is no\n", "findings");
+		return;
+	}
+	printf("%-8s  %s open, %s suspected, %s closed since start; %s steps judged\n", "findings",
+		out_count(f->open, a), out_count(f->suspected, b), out_count(f->closed, c),
+		out_count(f->frames, (char[OUT_BYTES]){0}));
+	if (f->ranks_left_out)
+		printf("%-8s  %s ranks are left out: nothing tells which steps of others theirs belong to\n", "",
+			out_count(f->ranks_left_out, a));
+}
+
+static void print_raised(const Ranktrace__StatusBody *body)
+{
+	char lasting[OUT_BYTES];
+
+	for (size_t i = 0; i < body->n_levels; i++)
+		if (body->levels[i]->raised)
+			printf("%-8s  %s is on because of a finding, for %s more\n", "", body->levels[i]->level,
+				out_duration(body->levels[i]->remaining_ns, lasting));
 }
 
 /* "L0 12, L1 30 probes": which level they are of, where several are on. */
@@ -216,6 +253,9 @@ static void print_status(const Ranktrace__StatusBody *body)
 		print_store(body->store);
 	if (body->operations)
 		print_operations(body->operations);
+	if (body->findings)
+		print_findings(body->findings);
+	print_raised(body);
 	printf("%-8s  %s record%s lost in the kernel, %s refused as malformed\n", "drops",
 		out_count(body->ring_drops, a), body->ring_drops == 1 ? "" : "s", out_count(body->records_refused, b));
 	printf("\n%-9s %-11s %6s %4s %12s %7s  %s\n", "COLLECTOR", "LEVELS", "PROBES", "LIBS", "EVENTS", "DROPS",

@@ -32,6 +32,9 @@ const struct verb *verb_find(const char *name)
 	return NULL;
 }
 
+/* Verbs that are programs of libexec/ranktrace. */
+static const char *const programs[] = {"query", "findings"};
+
 #define WORD_BYTES 24
 
 /* Levenshtein's distance of two short words. */
@@ -75,5 +78,13 @@ const char *verb_nearest(const char *word)
 			nearest = verbs[i].name;
 		}
 	}
-	return distance(word, "query") < best ? "query" : nearest;
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
+		unsigned d = distance(word, programs[i]);
+
+		if (d < best) {
+			best = d;
+			nearest = programs[i];
+		}
+	}
+	return nearest;
 }

@@ -12,6 +12,7 @@
 
 #include "daemon/collector.h"
 #include "daemon/context.h"
+#include "daemon/findings_room.h"
 #include "daemon/kernel.h"
 #include "daemon/launch_places.h"
 #include "daemon/launch_worker.h"
@@ -30,6 +31,7 @@ struct watch {
 	int64_t instance; /* 0: free */
 	uint32_t pid;
 	uint64_t next_scan_ns, interval_ns;
+	uint64_t gap_ns;  /* of the window that is told: of its threads the shortest longest time without a launch; 0: none told */
 	bool in_window; /* the window under way sees it, and has not shown a launch of it yet */
 };
 
@@ -183,16 +185,26 @@ static void put_thread(
 	struct launches *launches, const struct launch_result *result, const struct launch_thread *thread)
 {
 	const struct rank *rank = ranks_by_pid(launches->context->ranks, thread->pid);
+	struct watch *watch;
+	uint64_t gap_ns = 1;
 
 	if (!rank) {
 		launches->strangers++;
 		return;
 	}
-	for (unsigned api = 0; api < RT_LAUNCH_APIS_MAX; api++)
-		if (thread->api[api].count)
-			put_row(launches, rank, result, thread, api);
-	if (rank->slot < launches->watches && launches->watch[rank->slot].instance == rank->instance)
-		launches->watch[rank->slot].in_window = false;
+	for (unsigned api = 0; api < RT_LAUNCH_APIS_MAX; api++) {
+		if (!thread->api[api].count)
+			continue;
+		put_row(launches, rank, result, thread, api);
+		if (thread->api[api].longest_gap_ns > gap_ns)
+			gap_ns = thread->api[api].longest_gap_ns;
+	}
+	if (rank->slot >= launches->watches || launches->watch[rank->slot].instance != rank->instance)
+		return;
+	watch = &launches->watch[rank->slot];
+	watch->in_window = false;
+	if (!watch->gap_ns || gap_ns < watch->gap_ns)
+		watch->gap_ns = gap_ns;
 }
 
 static void put_quiet(struct launches *launches, const struct launch_result *result)
@@ -202,8 +214,23 @@ static void put_quiet(struct launches *launches, const struct launch_result *res
 		const struct rank *rank = watch->in_window ? ranks_by_pid(launches->context->ranks, watch->pid) : NULL;
 
 		watch->in_window = false;
-		if (rank && rank->instance == watch->instance)
-			put_row(launches, rank, result, NULL, 0);
+		if (!rank || rank->instance != watch->instance)
+			continue;
+		put_row(launches, rank, result, NULL, 0);
+		watch->gap_ns = result->duration_ns;
+	}
+}
+
+/* One thread launches while another waits: the rank as a whole was without a launch for no longer than the busiest of them. */
+static void tell_gaps(struct launches *launches, const struct launch_result *result)
+{
+	for (size_t i = 0; i < launches->watches; i++) {
+		struct watch *watch = &launches->watch[i];
+
+		if (watch->instance && watch->gap_ns)
+			findings_room_launches(launches->context->findings, (uint32_t)i, watch->instance,
+				result->start_ns, result->duration_ns, watch->gap_ns);
+		watch->gap_ns = 0;
 	}
 }
 
@@ -224,6 +251,7 @@ static void take_result(struct launches *launches)
 	for (size_t i = 0; i < result.threads; i++)
 		put_thread(launches, &result, &threads[i]);
 	put_quiet(launches, &result);
+	tell_gaps(launches, &result);
 	launches->events++;
 }
 

@@ -14,6 +14,7 @@
 #include "bpf/sched.h"
 #include "daemon/collector.h"
 #include "daemon/context.h"
+#include "daemon/findings_room.h"
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/store.h"
@@ -53,6 +54,8 @@ static void put_sum(
 	};
 
 	(void)store_put(sched->context->store, TABLE_OFFCPU_SUM, row, ARRAY_SIZE(row));
+	findings_room_wait(sched->context->findings, rank->slot, rank->instance,
+		&(struct findings_wait){thread_id, sum->start_ns, NSEC_PER_SEC, sum->run_delay_ns, 0, ""});
 }
 
 static void put_stay(struct sched *sched, const struct rank *rank, const struct rt_offcpu_event *stay)
@@ -77,6 +80,9 @@ static void put_stay(struct sched *sched, const struct rank *rank, const struct 
 	};
 
 	(void)store_put(sched->context->store, TABLE_OFFCPU, row, ARRAY_SIZE(row));
+	findings_room_wait(sched->context->findings, rank->slot, rank->instance,
+		&(struct findings_wait){stay->event.thread_id, stay->start_ns, stay->duration_ns, stay->run_delay_ns,
+			stay->previous_pid, previous});
 }
 
 /* Removes an entry and hands out what it held. Kernels before 5.14 cannot do both at once. */

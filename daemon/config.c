@@ -17,6 +17,7 @@ enum key_type {
 	KEY_SIZE,     /* bytes */
 	KEY_POWER2,   /* bytes, a power of two */
 	KEY_DURATION, /* nanoseconds */
+	KEY_SWITCH,   /* 0 or 1 */
 	KEY_TYPE_MAX
 };
 
@@ -50,6 +51,17 @@ static const struct key keys[] = {
 	{"sched", "offcpu_threshold", KEY_DURATION, FIELD(offcpu_threshold_ns), "1ms", "1us", "10s", false},
 	{"launches", "window", KEY_DURATION, FIELD(launches_window_ns), "50ms", "1ms", "1s", true},
 	{"launches", "period", KEY_DURATION, FIELD(launches_period_ns), "1s", "500ms", "10m", true},
+	{"findings", "enabled", KEY_SWITCH, FIELD(findings_enabled), "yes", "no", "yes", false},
+	{"findings", "sample", KEY_DURATION, FIELD(findings_sample_ns), "1s", "500ms", "1m", true},
+	{"findings", "slow_percent", KEY_COUNT, FIELD(findings_slow_percent), "5", "1", "1000", false},
+	{"findings", "gain_percent", KEY_COUNT, FIELD(findings_gain_percent), "3", "1", "100", false},
+	{"findings", "job_percent", KEY_COUNT, FIELD(findings_job_percent), "10", "1", "1000", false},
+	{"findings", "hang_after", KEY_DURATION, FIELD(findings_hang_ns), "30s", "5s", "1d", false},
+	{"findings", "hang_busy_after", KEY_DURATION, FIELD(findings_hang_busy_ns), "10m", "5s", "7d", false},
+	{"findings", "raise", KEY_SWITCH, FIELD(findings_raise), "yes", "no", "yes", true},
+	{"findings", "raise_for", KEY_DURATION, FIELD(findings_raise_for_ns), "1m", "5s", "1h", true},
+	{"findings", "raise_pause", KEY_DURATION, FIELD(findings_raise_pause_ns), "5m", "0s", "7d", true},
+	{"findings", "raise_percent", KEY_COUNT, FIELD(findings_raise_percent), "10", "1", "100", true},
 	{"store", "segment", KEY_DURATION, FIELD(segment_ns), "1h", "10s", "1d", false},
 	{"store", "events_size_max", KEY_SIZE, FIELD(events_size_bytes_max), "4G", "16M", "64T", false},
 	{"store", "events_age_max", KEY_DURATION, FIELD(events_age_ns_max), "2d", "1m", "3650d", false},
@@ -91,6 +103,16 @@ static int read_count(const char *text, uint64_t *ret)
 	return ini_u64(text, 0, UINT64_MAX, ret);
 }
 
+static int read_switch(const char *text, uint64_t *ret)
+{
+	bool on;
+	int r = ini_bool(text, &on);
+
+	if (r == 0)
+		*ret = on;
+	return r;
+}
+
 static int read_power2(const char *text, uint64_t *ret)
 {
 	uint64_t value;
@@ -114,6 +136,7 @@ static const struct {
 	[KEY_SIZE] = {.expected = "a size in bytes or with K, M, G or T", .number = ini_size_bytes},
 	[KEY_POWER2] = {.expected = "a power of two in bytes or with K, M or G", .number = read_power2},
 	[KEY_DURATION] = {.expected = "a duration with ns, us, ms, s, m, h or d", .number = ini_duration_ns},
+	[KEY_SWITCH] = {.expected = "yes or no", .number = read_switch},
 };
 _Static_assert(ARRAY_SIZE(types) == KEY_TYPE_MAX, "a reader a type");
 

@@ -28,6 +28,18 @@ struct config {
 	/* [launches] */
 	uint64_t launches_window_ns;   /* of each period, in which launches are counted */
 	uint64_t launches_period_ns;
+	/* [findings] */
+	uint64_t findings_enabled;     /* 0 or 1, as all switches here */
+	uint64_t findings_sample_ns;   /* between two looks at what the system gives a rank */
+	uint64_t findings_slow_percent; /* that a rank needs more than its peers */
+	uint64_t findings_gain_percent; /* of the step that it must cost */
+	uint64_t findings_job_percent; /* that steps take longer than they did */
+	uint64_t findings_hang_ns;     /* without progress */
+	uint64_t findings_hang_busy_ns; /* the same, where the one that others wait for computes */
+	uint64_t findings_raise;       /* whether a suspicion turns levels on */
+	uint64_t findings_raise_for_ns;
+	uint64_t findings_raise_pause_ns;
+	uint64_t findings_raise_percent; /* of the time, at most */
 	/* [store] */
 	uint64_t segment_ns;           /* length of a segment */
 	uint64_t events_size_bytes_max; /* all event segments together */

@@ -18,6 +18,7 @@ struct context {
 	struct steps_room *steps;     /* marks to stages and steps to the store (daemon/steps_room.h) */
 	struct ops_room *ops;         /* calls to operations of communicators to the store (daemon/ops_room.h) */
 	struct alloc_room *allocs;    /* calls that take or free device memory to the store (daemon/alloc_room.h) */
+	struct findings_room *findings; /* what all of it means; NULL: off (daemon/findings_room.h) */
 	struct collectors *collectors;
 	struct control *control;
 	uint64_t started_ns;          /* CLOCK_MONOTONIC */

@@ -96,9 +96,10 @@ static void write_levels(FILE *f, const struct levels *levels)
 	fprintf(f, "# The state of levels, written by ranktraced; tracectl set and interval change it.\n");
 	for (enum level l = 0; l < LEVEL_MAX; l++) {
 		uint64_t until_ns = levels->until_ns[l];
+		bool on = levels->on[l] && !levels->raised[l];
 
-		fprintf(f, "\n[level \"%s\"]\non = %s\n", level_name(l), levels->on[l] ? "true" : "false");
-		if (levels->on[l] && until_ns)
+		fprintf(f, "\n[level \"%s\"]\non = %s\n", level_name(l), on ? "true" : "false");
+		if (on && until_ns)
 			fprintf(f, "off_at_ns = %llu\n",
 				(unsigned long long)(utc_ns + (until_ns > now_ns ? until_ns - now_ns : 0)));
 		if (levels->interval_minutes[l] > 0)

@@ -9,6 +9,7 @@
 #include <event2/event.h>
 #include <stdarg.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <systemd/sd-journal.h>
 #include "daemon/log.h"
 
@@ -96,6 +97,39 @@ void log_message(
 	va_start(list, format);
 	log_list(level, component, file, line, func, format, list);
 	va_end(list);
+}
+
+static void add_field(struct iovec *field, size_t *count, const char *text)
+{
+	field[(*count)++] = (struct iovec){.iov_base = (char *)text, .iov_len = strlen(text)};
+}
+
+/* "NAME=value", cut to fit. */
+static const char *join(char *buffer, size_t size, const char *name, const char *value)
+{
+	snprintf(buffer, size, "%s=%s", name, value);
+	return buffer;
+}
+
+void log_fields(int level, const char *component, const char *message, const char *const *fields, size_t count)
+{
+	char text[LOG_MESSAGE_BYTES + 16], room[64], priority[16];
+	struct iovec field[LOG_FIELDS_MAX + 4];
+	int saved = errno;
+	size_t n = 0;
+
+	if (level > level_max || level < 0 || level > LOG_DEBUG)
+		return;
+	snprintf(priority, sizeof(priority), "PRIORITY=%d", level);
+	add_field(field, &n, join(text, sizeof(text), "MESSAGE", message));
+	add_field(field, &n, priority);
+	add_field(field, &n, join(room, sizeof(room), "RANKTRACE_COMPONENT", component));
+	add_field(field, &n, "SYSLOG_IDENTIFIER=ranktraced");
+	for (size_t i = 0; i < count && i < LOG_FIELDS_MAX; i++)
+		add_field(field, &n, fields[i]);
+	if (!to_journal || sd_journal_sendv(field, (int)n) < 0)
+		send_to_stderr(level, component, message);
+	errno = saved;
 }
 
 /*

@@ -24,6 +24,11 @@ extern const char *const log_level_names[LOG_LEVEL_NAMES];
 void log_message(int level, const char *component, const char *file, int line, const char *func,
 		 const char *format, ...) _printf_(6, 7);
 
+/* A message with fields of its own in the journal, each "NAME=value" (upper case; what is beyond LOG_FIELDS_MAX is left out). On
+ * stderr only the message is seen. */
+#define LOG_FIELDS_MAX 24
+void log_fields(int level, const char *component, const char *message, const char *const *fields, size_t count);
+
 #define log_at(level, component, ...) log_message(level, component, __FILE__, __LINE__, __func__, __VA_ARGS__)
 #define log_debug(component, ...) log_at(LOG_DEBUG, component, __VA_ARGS__)
 #define log_info(component, ...) log_at(LOG_INFO, component, __VA_ARGS__)

@@ -5,6 +5,7 @@
 #include <systemd/sd-daemon.h>
 #include "daemon/collector.h"
 #include "daemon/context.h"
+#include "daemon/findings_room.h"
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
@@ -53,6 +54,11 @@ static void tick_steps(struct loop *loop, uint64_t now_ns)
 static void tick_ranks(struct loop *loop, uint64_t now_ns)
 {
 	ranks_tick(loop->context->ranks, now_ns);
+}
+
+static void tick_findings(struct loop *loop, uint64_t now_ns)
+{
+	findings_room_tick(loop->context->findings, now_ns);
 }
 
 static void tick_levels(struct loop *loop, uint64_t now_ns)
@@ -144,6 +150,7 @@ static const struct duty {
 	{tick_collectors, every_tick},
 	{tick_steps, every_tick},
 	{tick_ranks, every_tick},
+	{tick_findings, every_tick},
 	{tick_levels, every_second},
 	{flush, every_flush},
 	{tell_status, every_status},

@@ -10,6 +10,7 @@
 #include "daemon/collector.h"
 #include "daemon/context.h"
 #include "daemon/control.h"
+#include "daemon/findings_room.h"
 #include "daemon/kernel.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
@@ -94,6 +95,16 @@ static void close_ops(struct daemon *d)
 	d->context.ops = ops_room_free(d->context.ops);
 }
 
+static int open_findings(struct daemon *d)
+{
+	return findings_room_new(&d->context, &d->context.findings);
+}
+
+static void close_findings(struct daemon *d)
+{
+	d->context.findings = findings_room_free(d->context.findings);
+}
+
 static int open_allocs(struct daemon *d)
 {
 	return alloc_room_new(&d->context, &d->context.allocs);
@@ -163,6 +174,7 @@ static const struct room {
 	{"ranks", open_ranks, close_ranks, false},
 	{"steps", open_steps, close_steps, false},
 	{"operations", open_ops, close_ops, false},
+	{"findings", open_findings, close_findings, false}, /* hears of a rank's end after those that tell of its last steps */
 	{"allocations", open_allocs, close_allocs, false},
 	{"collectors", open_collectors, close_collectors, true},
 	{"levels", open_levels, NULL, false},

@@ -8,6 +8,7 @@
 #include "daemon/comm_ask.h"
 #include "daemon/comm_members.h"
 #include "daemon/comm_rows.h"
+#include "daemon/findings_room.h"
 #include "daemon/ops_room.h"
 #include "daemon/steps_room.h"
 #include "daemon/store.h"
@@ -54,12 +55,25 @@ static struct store_value text_or_null(const char *text)
 	return text && text[0] ? V_TEXT(text) : V_NULL;
 }
 
-static struct store_value step_at(const struct rank_ops *rank, uint64_t time_ns)
+static int64_t step_at(const struct rank_ops *rank, uint64_t time_ns)
 {
 	const struct steps_room *steps = rank->room->context->steps;
-	int64_t step = steps ? steps_room_step(steps, &rank->rank, time_ns) : STEPS_NONE;
 
+	return steps ? steps_room_step(steps, &rank->rank, time_ns) : STEPS_NONE;
+}
+
+static struct store_value step_or_null(int64_t step)
+{
 	return step == STEPS_NONE ? V_NULL : V_INT(step);
+}
+
+/* Only point to point needs it. */
+static int32_t member_of(const struct rank_ops *rank, const struct ops_row *op)
+{
+	for (size_t i = 0; i < rank->comms.count && op->peer >= 0; i++)
+		if (rank->comms.comm[i].members && streq(rank->comms.comm[i].communicator, op->communicator))
+			return (int32_t)rank->comms.comm[i].member;
+	return -1;
 }
 
 static const char *const seq_from_names[] = {
@@ -78,9 +92,10 @@ const char *ops_room_seq_from(enum ops_seq_from from)
 static void on_row(void *arg, const struct ops_row *op)
 {
 	struct rank_ops *rank = arg;
+	int64_t step = step_at(rank, op->host_start_ns);
 	const struct store_value row[] = {
 		V_INT(rank->rank.env.rank),
-		step_at(rank, op->host_start_ns),
+		step_or_null(step),
 		text_or_null(op->communicator),
 		op->seq ? V_INT(op->seq) : V_NULL,
 		V_TEXT(op->op),
@@ -105,13 +120,15 @@ static void on_row(void *arg, const struct ops_row *op)
 
 	rank->room->rows++;
 	(void)store_put(rank->room->context->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)); /* it counts its drops */
+	findings_room_op(
+		rank->room->context->findings, rank->rank.slot, rank->rank.instance, op, step, member_of(rank, op));
 }
 
 static void on_group(void *arg, const struct ops_group *group)
 {
 	struct rank_ops *rank = arg;
 	const struct store_value row[] = {
-		V_INT(rank->rank.env.rank), step_at(rank, group->start_ns), V_INT(group->group),
+		V_INT(rank->rank.env.rank), step_or_null(step_at(rank, group->start_ns)), V_INT(group->group),
 		V_INT(group->members), known(group->bytes), V_INT(utc(rank, group->start_ns)),
 		known(group->duration_ns), V_INT(group->thread_id), V_INT(rank->rank.instance),
 	};
@@ -122,7 +139,11 @@ static void on_group(void *arg, const struct ops_group *group)
 
 static void on_communicator(void *arg, const struct ops_communicator *communicator)
 {
-	comm_rows_note(&((struct rank_ops *)arg)->comms, communicator);
+	struct rank_ops *rank = arg;
+
+	comm_rows_note(&rank->comms, communicator);
+	findings_room_communicator(
+		rank->room->context->findings, rank->rank.slot, rank->rank.instance, communicator);
 }
 
 /*

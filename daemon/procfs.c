@@ -117,7 +117,7 @@ static uint64_t ns_per_tick(void)
 int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
 {
 	_cleanup_close_ int fd = open_file(root, pid, "stat");
-	unsigned long long start;
+	unsigned long long start, faults, user, system, pages = 0;
 	char text[STAT_BYTES_MAX];
 	unsigned parent;
 	const char *p;
@@ -134,13 +134,40 @@ int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
 	p = strrchr(text, ')');
 	if (!p)
 		return -EBADMSG;
-	n = sscanf(p + 1, " %c %u %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
-		&parent, &start);
-	if (n != 3 || start > UINT64_MAX / ns_per_tick())
+	n = sscanf(p + 1,
+		" %c %u %*d %*d %*d %*d %*u %*u %*u %llu %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu %*u %llu", &state,
+		&parent, &faults, &user, &system, &start, &pages);
+	if (n < 6 || start > UINT64_MAX / ns_per_tick() || user > UINT64_MAX / 2 / ns_per_tick() ||
+		system > UINT64_MAX / 2 / ns_per_tick())
 		return -EBADMSG;
 	ret->state = state;
 	ret->parent_pid = parent;
 	ret->start_time_ns = start * ns_per_tick();
+	ret->cpu_ns = (user + system) * ns_per_tick();
+	ret->major_faults = faults;
+	ret->resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	return 0;
+}
+
+int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)
+{
+	_cleanup_close_ int fd = -1;
+	unsigned long long run, delay;
+	char name[64], text[128];
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "task/%u/schedstat", thread_id);
+	fd = open_file(root, pid, name);
+	if (fd < 0)
+		return fd;
+	n = read_up_to(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return (int)n;
+	text[n] = 0;
+	if (sscanf(text, "%llu %llu", &run, &delay) != 2)
+		return -EBADMSG;
+	*ret_run_ns = run;
+	*ret_delay_ns = delay;
 	return 0;
 }
 

@@ -16,6 +16,9 @@ struct procfs_stat {
 	char state;
 	uint32_t parent_pid;
 	uint64_t start_time_ns; /* CLOCK_BOOTTIME since boot */
+	uint64_t cpu_ns;        /* of all its threads since it began, in ticks of the kernel's clock (10 ms) */
+	uint64_t major_faults;  /* the same */
+	uint64_t resident_bytes;
 };
 
 /* What a process has mapped. */
@@ -26,6 +29,8 @@ enum procfs_library {
 };
 
 int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret);
+/* For how long that thread has been on a CPU, and ready for one without having it. -ENOENT also where the kernel does not count. */
+int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
 /* Where the link leads; " (deleted)" and all. */
 int procfs_exe(const char *root, uint32_t pid, char *ret, size_t size);
 /* The arguments, each ended by NUL; *ret is terminated once more. The caller frees. */

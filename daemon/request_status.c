@@ -5,6 +5,7 @@
 #include "daemon/alloc_room.h"
 #include "daemon/collector.h"
 #include "daemon/context.h"
+#include "daemon/findings_room.h"
 #include "daemon/kernel.h"
 #include "daemon/ops_room.h"
 #include "daemon/ranks.h"
@@ -196,6 +197,27 @@ static int fill_operations(const struct context *context, Ranktrace__StatusBody 
 	return 0;
 }
 
+static int fill_findings(const struct context *context, Ranktrace__StatusBody *body)
+{
+	Ranktrace__Findings *item = request_message_new(&ranktrace__findings__descriptor);
+	struct findings_counts counts;
+
+	if (!item)
+		return -ENOMEM;
+	body->findings = item;
+	findings_room_counts(context->findings, &counts);
+	item->enabled = context->findings != NULL;
+	item->suspected = counts.suspected;
+	item->open = counts.open;
+	item->closed = counts.closed;
+	item->dropped = counts.dropped;
+	item->frames = counts.frames;
+	item->ranks_left_out = counts.ranks_left_out;
+	item->raises = counts.raises;
+	item->samples = counts.samples;
+	return 0;
+}
+
 int request_status(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
 	Ranktrace__StatusBody *body = request_message_new(&ranktrace__status_body__descriptor);
@@ -223,5 +245,7 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 		r = fill_self(context, body);
 	if (r == 0)
 		r = fill_operations(context, body);
+	if (r == 0)
+		r = fill_findings(context, body);
 	return r;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owns one analyzer a rank, by slot, and turns what it reports into rows. */
 #include "daemon/context.h"
+#include "daemon/findings_room.h"
 #include "daemon/log.h"
 #include "daemon/steps_room.h"
 #include "daemon/store.h"
@@ -20,6 +21,7 @@ struct rank_steps {
 	int32_t rank;
 	int64_t ended; /* number of the step that was open when the rank ended, STEPS_NONE */
 	uint64_t ended_ns;
+	uint64_t mark_ns; /* newest */
 	struct past_step *past; /* a ring of STEPS_ROOM_PAST; NULL before the first one */
 	uint64_t pasts;         /* so many were there */
 };
@@ -37,6 +39,11 @@ static int64_t utc(struct steps_room *room, uint64_t time_ns)
 	return (int64_t)store_utc_ns(room->context->store, time_ns);
 }
 
+static uint32_t number_of(const struct rank_steps *rank)
+{
+	return (uint32_t)(rank - rank->room->slot);
+}
+
 static void on_stage(void *arg, const struct steps_stage *stage)
 {
 	struct rank_steps *rank = arg;
@@ -47,6 +54,7 @@ static void on_stage(void *arg, const struct steps_stage *stage)
 	};
 
 	(void)store_put(rank->room->context->store, TABLE_STAGES, row, ARRAY_SIZE(row)); /* the store counts its drops */
+	findings_room_stage(rank->room->context->findings, number_of(rank), rank->instance, stage);
 }
 
 static void remember(struct rank_steps *rank, const struct steps_step *step)
@@ -67,6 +75,7 @@ static void on_step(void *arg, const struct steps_step *step)
 	};
 
 	(void)store_put(rank->room->context->store, TABLE_STEPS, row, ARRAY_SIZE(row));
+	findings_room_step(rank->room->context->findings, number_of(rank), rank->instance, step);
 	remember(rank, step);
 }
 
@@ -146,8 +155,11 @@ void steps_room_mark(struct steps_room *room, const struct rank *rank, const str
 {
 	struct rank_steps *slot = of_rank(room, rank);
 
-	if (slot)
-		steps_feed(slot->steps, mark);
+	if (!slot)
+		return;
+	if (mark->time_ns > slot->mark_ns)
+		slot->mark_ns = mark->time_ns;
+	steps_feed(slot->steps, mark);
 }
 
 void steps_room_names_readable(struct steps_room *room, const struct rank *rank, bool readable)
@@ -236,6 +248,27 @@ bool steps_room_stage(
 bool steps_room_current(struct steps_room *room, const struct rank *rank, struct steps_open *ret)
 {
 	return steps_room_stage(room, rank, 0, ret);
+}
+
+bool steps_room_progress(
+	const struct steps_room *room, uint32_t slot, int64_t instance, struct steps_room_progress *ret)
+{
+	const struct rank of = {.slot = slot, .instance = instance};
+	const struct rank_steps *rank = slot_of(room, &of);
+	const struct past_step *past;
+
+	if (!rank)
+		return false;
+	past = rank->past && rank->pasts ? &rank->past[(rank->pasts - 1) % STEPS_ROOM_PAST] : NULL;
+	*ret = (struct steps_room_progress){
+		.mark_ns = rank->mark_ns,
+		.steps = rank->pasts,
+		.step_end_ns = past ? past->end_ns : 0,
+		.thread_id = rank->steps ? steps_step_thread(rank->steps) : 0,
+	};
+	ret->in_stage = steps_room_stage(room, &of, ret->thread_id, &ret->stage) && ret->thread_id &&
+			ret->stage.thread_id == ret->thread_id;
+	return true;
 }
 
 int64_t steps_room_step(const struct steps_room *room, const struct rank *rank, uint64_t time_ns)

@@ -26,6 +26,18 @@ void steps_room_tick(struct steps_room *room, uint64_t now_ns);
 /* What the rank is in right now (innermost stage of its step thread), for `tracectl ranks`; false where nothing. */
 bool steps_room_current(struct steps_room *room, const struct rank *rank, struct steps_open *ret);
 
+/* How far a rank is. */
+struct steps_room_progress {
+	uint64_t mark_ns;      /* its newest mark, of any thread; 0: none yet */
+	uint64_t steps;        /* that ended since it is followed */
+	uint64_t step_end_ns;  /* of the newest one, 0: none yet */
+	uint32_t thread_id;    /* its step thread, 0: not known */
+	bool in_stage;         /* of that thread, and then the innermost one: */
+	struct steps_open stage;
+};
+bool steps_room_progress(
+	const struct steps_room *room, uint32_t slot, int64_t instance, struct steps_room_progress *ret);
+
 /* The step that was open in the rank at time_ns, of the last STEPS_ROOM_PAST ones; STEPS_NONE. Also of one that just ended. */
 int64_t steps_room_step(const struct steps_room *room, const struct rank *rank, uint64_t time_ns);
 /* The innermost stage that is open on this thread now, else on the rank's step thread; false where nothing is. */

@@ -35,6 +35,7 @@ _tracectl()
 		;;
 	--rank) words="0 0-7" ;;
 	--for) words="1m 10m 1h" ;;
+	--since) words="10m 1h 12h 1d 7d" ;;
 	L[0-3]= | L[0-3].*=) [[ $verb == set ]] && words="true false" ;;
 	*)
 		case $verb in
@@ -44,6 +45,7 @@ _tracectl()
 		print) words="L0 L1 L2 L3 L1.launches all --json" ;;
 		help) words=$(_tracectl_verbs) ;;
 		ops) words="--rank --json --socket" ;;
+		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
 		query) words="--csv --json --state-dir" ;;
 		*) words="--json --socket" ;;
 		esac

@@ -8,6 +8,7 @@
 
 #include "daemon/alloc_room.h"
 #include "daemon/collector.h"
+#include "daemon/findings_room.h"
 #include "daemon/kernel.h"
 #include "daemon/ops_look.h"
 #include "daemon/steps_room.h"
@@ -101,6 +102,12 @@ __attribute__((weak)) void alloc_room_counts(const struct alloc_room *room, stru
 {
 	(void)room;
 	*ret = (struct alloc_room_counts){.rows = 66};
+}
+
+__attribute__((weak)) void findings_room_counts(const struct findings_room *room, struct findings_counts *ret)
+{
+	(void)room;
+	*ret = (struct findings_counts){.open = 2, .closed = 3, .frames = 44};
 }
 
 __attribute__((weak)) const char *ops_room_seq_from(enum ops_seq_from from)

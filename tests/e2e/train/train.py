@@ -35,6 +35,7 @@ NAMES = "my model", "perte \u00e0 minimiser", "\u68af\u5ea6\u88c1\u526a", "clip 
 class Samples(Dataset):
     def __init__(self, count, width, sleep_s):
         self.count, self.width, self.sleep_s = count, width, sleep_s
+        self.dawdle, self.dawdle_every = None, 1
 
     def __len__(self):
         return self.count
@@ -42,6 +43,8 @@ class Samples(Dataset):
     def __getitem__(self, index):
         if self.sleep_s:
             time.sleep(self.sleep_s)
+        if self.dawdle and index % self.dawdle_every == 0:
+            self.dawdle()
         generator = torch.Generator().manual_seed(index)
         return torch.randn(self.width, generator=generator), index % CLASSES
 
@@ -114,7 +117,17 @@ class Training:
     def loader(self, batches):
         args = self.args
         samples = Samples(batches * args.batch, args.hidden, args.sleep_data / 1e3 / args.batch)
+        if args.dawdle_file:
+            samples.dawdle, samples.dawdle_every = self.dawdle, args.batch
         return DataLoader(samples, batch_size=args.batch, num_workers=args.workers)
+
+    def dawdle(self):
+        """Sleeps the milliseconds that stand in --dawdle-file, while it exists: a slow loader that comes and goes."""
+        try:
+            with open(self.args.dawdle_file) as file:
+                time.sleep(float(file.read() or 0) / 1e3)
+        except (OSError, TypeError):
+            pass
 
     def batches(self, count):
         """What a for loop over the loader does, with a timer around each next()."""
@@ -256,6 +269,7 @@ def parse():
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--sleep-data", type=float, default=0, metavar="MS", help="a batch")
+    parser.add_argument("--dawdle-file", metavar="F", help="of milliseconds that each batch takes longer while F exists")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--linger", type=float, default=0, metavar="SECONDS", help="at the end, once TRUTH is written")
     parser.add_argument("--start-file", metavar="F", help="begin only when it exists")

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings of a store, as `tracectl findings` wants them: JSON objects of the columns of the view, evidence as an
+ * array. */
+#ifndef RANKTRACE_TOOL_FINDINGS_ROWS_H
+#define RANKTRACE_TOOL_FINDINGS_ROWS_H
+
+#include <jansson.h>
+
+#include "analyzers/store/reader.h"
+#include "analyzers/tool/tool.h"
+
+#define FINDINGS_ROWS_MAX 100000
+
+struct findings_filter {
+	uint64_t since_ns;	 /* what was so then or later; ns since the epoch */
+	struct tool_ranks ranks; /* of these ranks, or concerning them */
+	bool all;		 /* suspected and dropped ones, too */
+};
+
+/* An array of objects, oldest beginning first; NULL with the sentence in error. */
+json_t *findings_rows(struct reader *reader, const struct findings_filter *filter, char *error, size_t error_size);
+
+struct findings_watched {
+	uint64_t first_ns, last_ns; /* of the samples since then; 0: none, so nobody was watched */
+	uint64_t ranks;
+};
+int findings_watched(
+	struct reader *reader, uint64_t since_ns, struct findings_watched *ret, char *error, size_t error_size);
+
+#endif

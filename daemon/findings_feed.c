@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What other rooms see, to the framer. */
+#include "daemon/findings_internal.h"
+
+struct findings_process *findings_process(struct findings_room *room, uint32_t slot, int64_t instance)
+{
+	if (!room || slot >= room->slots || !instance || room->slot[slot].instance != instance)
+		return NULL;
+	return &room->slot[slot];
+}
+
+void findings_room_stage(struct findings_room *room, uint32_t slot, int64_t instance, const struct steps_stage *stage)
+{
+	const struct findings_process *process = findings_process(room, slot, instance);
+	struct framer_stage told;
+
+	if (!process)
+		return;
+	told = (struct framer_stage){
+		.step = stage->step,
+		.kind = stage_of_stage(stage->stage).kind,
+		.start_ns = stage->start_ns,
+		.duration_ns = stage->duration_ns,
+		.thread_id = stage->thread_id,
+		.depth = stage->depth,
+	};
+	framer_stage(room->framer, process->process, &told);
+}
+
+void findings_room_step(struct findings_room *room, uint32_t slot, int64_t instance, const struct steps_step *step)
+{
+	const struct findings_process *process = findings_process(room, slot, instance);
+
+	if (process)
+		framer_step(room->framer, process->process,
+			&(struct framer_step){step->step, step->start_ns, step->duration_ns});
+}
+
+/* gloo works on the host, and its operations are followed to their end; of the others the host only sees how long it
+ * took to queue them, which says nothing of who waits. */
+static bool times_of(const struct ops_row *op, struct framer_op *told)
+{
+	if (op->device && op->device_start_ns != OPS_UNKNOWN && op->device_duration_ns != OPS_UNKNOWN) {
+		told->tier = FRAME_TIER_DEVICE;
+		told->start_ns = op->device_start_ns;
+		told->duration_ns = op->device_duration_ns;
+		return true;
+	}
+	if (strcmp(op->family, "gloo") != 0 || op->host_duration_ns == OPS_UNKNOWN)
+		return false;
+	told->tier = FRAME_TIER_HOST;
+	told->start_ns = op->host_start_ns;
+	told->duration_ns = op->host_duration_ns;
+	return true;
+}
+
+void findings_room_op(struct findings_room *room, uint32_t slot, int64_t instance, const struct ops_row *op,
+	int64_t step, int32_t member)
+{
+	struct findings_process *process = findings_process(room, slot, instance);
+	struct framer_op told = {
+		.communicator = op->communicator,
+		.seq = op->seq_from == OPS_SEQ_ATTACH ? 0 : op->seq,
+		.op = op->op,
+		.step = step,
+		.bytes = op->bytes == OPS_UNKNOWN ? 0 : op->bytes,
+		.peer = op->peer,
+		.member = member,
+	};
+	uint64_t end_ns;
+
+	if (!process)
+		return;
+	end_ns = op->host_start_ns + (op->host_duration_ns == OPS_UNKNOWN ? 0 : op->host_duration_ns);
+	if (end_ns > process->op_ns)
+		process->op_ns = end_ns;
+	/* What was only recorded into a graph, or refused, was not done. */
+	if (op->captured || op->result || !times_of(op, &told))
+		return;
+	framer_op(room->framer, process->process, &told);
+}
+
+static enum comm_kind kind_of(const char *word)
+{
+	for (enum comm_kind kind = 0; word && word[0] && kind < COMM_KIND_MAX; kind++)
+		if (streq(word, comm_kind_name(kind)))
+			return kind;
+	return COMM_KIND_UNCLEAR;
+}
+
+void findings_room_communicator(
+	struct findings_room *room, uint32_t slot, int64_t instance, const struct ops_communicator *communicator)
+{
+	const struct findings_process *process = findings_process(room, slot, instance);
+
+	if (!process || !communicator->communicator[0] || communicator->freed)
+		return;
+	framer_comm(room->framer, process->process, communicator->communicator, kind_of(communicator->kind),
+		communicator->members, communicator->members ? (int32_t)communicator->member : -1);
+}
+
+/* The one who is known, a place that is free, or the one who took least. */
+static struct findings_hog *hog_of(struct findings_process *process, uint32_t pid)
+{
+	struct findings_hog *least = &process->hog[0];
+
+	for (size_t i = 0; i < FINDINGS_HOGS; i++) {
+		if (process->hog[i].pid == pid)
+			return &process->hog[i];
+		if (process->hog[i].ns < least->ns)
+			least = &process->hog[i];
+	}
+	*least = (struct findings_hog){.pid = pid};
+	return least;
+}
+
+/*
+ * Of the step thread only, which is the main thread as long as nothing tells. Goes out with the next sample: waits
+ * alone would look like samples of the time that they lasted.
+ */
+void findings_room_wait(struct findings_room *room, uint32_t slot, int64_t instance, const struct findings_wait *wait)
+{
+	struct findings_process *process = findings_process(room, slot, instance);
+	struct findings_hog *hog;
+
+	if (!process || wait->thread_id != (process->thread_id ? process->thread_id : process->pid))
+		return;
+	process->waits_ns += wait->run_delay_ns;
+	if (!wait->hog_pid || !wait->run_delay_ns)
+		return;
+	hog = hog_of(process, wait->hog_pid);
+	hog->ns += wait->run_delay_ns;
+	(void)copy_text(hog->name, sizeof(hog->name), wait->hog_name);
+}
+
+void findings_room_launches(struct findings_room *room, uint32_t slot, int64_t instance, uint64_t start_ns,
+	uint64_t duration_ns, uint64_t gap_ns)
+{
+	const struct findings_process *process = findings_process(room, slot, instance);
+	struct framer_host host = {
+		.start_ns = start_ns,
+		.duration_ns = duration_ns,
+		.cpu_ns = FRAME_UNKNOWN,
+		.run_delay_ns = FRAME_UNKNOWN,
+		.throttled_ns = FRAME_UNKNOWN,
+		.major_faults = FRAME_UNKNOWN,
+		.launch_gap_ns = gap_ns,
+		.hog_name = "",
+	};
+
+	if (!process)
+		return;
+	framer_host(room->framer, process->process, &host);
+}

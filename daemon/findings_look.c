@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where ranks stand, for hangs: every second, and what L1 says of it while somebody makes no progress. */
+#include "daemon/context.h"
+#include "daemon/findings_internal.h"
+#include "daemon/ops_room.h"
+#include "daemon/ops_look.h"
+#include "daemon/steps_room.h"
+
+#define LOOK_NS NSEC_PER_SEC
+#define STUCKS_MAX 64
+#define MEMBERS_MAX 64 /* culprits of a verdict, and waiters */
+
+struct looking {
+	struct findings_room *room;
+	uint64_t now_ns;
+	struct standing *standing;
+	size_t standings;
+	uint64_t slowest_ns; /* the longest that a rank which lives has made no progress */
+};
+
+struct verdicts {
+	struct stuck stuck[STUCKS_MAX];
+	const char *job[STUCKS_MAX];
+	uint32_t culprit[STUCKS_MAX][MEMBERS_MAX], waiter[STUCKS_MAX][MEMBERS_MAX];
+	size_t count;
+};
+
+static void stand(struct looking *looking, const struct findings_process *process)
+{
+	const struct steps_room *steps = looking->room->context->steps;
+	struct standing *standing = &looking->standing[looking->standings++];
+	struct steps_room_progress progress = {0};
+
+	*standing = (struct standing){
+		.rank = (uint32_t)process->process,
+		.state = process->newest.state,
+		.ended = process->ended_ns,
+		.ended_ns = process->ended_ns,
+		.stage = STAGE_USER,
+		.cpu_ns = process->newest.state ? process->newest.cpu_total_ns : FRAME_UNKNOWN,
+		.progress_ns = process->op_ns,
+	};
+	if (process->ended_ns)
+		progress = process->last;
+	else if (!steps_room_progress(steps, process->slot, process->instance, &progress))
+		return;
+	if (progress.mark_ns > standing->progress_ns)
+		standing->progress_ns = progress.mark_ns;
+	standing->steps = progress.steps;
+	standing->step_end_ns = progress.step_end_ns;
+	if (!progress.in_stage || process->ended_ns)
+		return;
+	standing->stage = stage_of_stage(progress.stage.stage).kind;
+	standing->stage_since_ns = progress.stage.start_ns;
+}
+
+static void stand_all(struct looking *looking)
+{
+	struct findings_room *room = looking->room;
+
+	for (size_t i = 0; i < room->slots; i++) {
+		const struct standing *standing = &looking->standing[looking->standings];
+
+		if (!room->slot[i].instance)
+			continue;
+		stand(looking, &room->slot[i]);
+		if (standing->progress_ns && looking->now_ns > standing->progress_ns &&
+			looking->now_ns - standing->progress_ns > looking->slowest_ns)
+			looking->slowest_ns = looking->now_ns - standing->progress_ns;
+	}
+	for (size_t i = 0; i < FINDINGS_ENDED; i++)
+		if (room->ended[i].instance)
+			stand(looking, &room->ended[i]);
+}
+
+/* Of the process, whether it lives or has ended. */
+static bool number_of(const struct findings_room *room, uint32_t pid, uint32_t *ret)
+{
+	for (size_t i = 0; i < room->slots; i++)
+		if (room->slot[i].instance && room->slot[i].pid == pid) {
+			*ret = (uint32_t)room->slot[i].process;
+			return true;
+		}
+	for (size_t i = 0; i < FINDINGS_ENDED; i++)
+		if (room->ended[i].instance && room->ended[i].pid == pid) {
+			*ret = (uint32_t)room->ended[i].process;
+			return true;
+		}
+	return false;
+}
+
+/* All have called the newest operation, some time ago, and nobody has completed it: then nobody here is to blame. */
+static bool all_entered(const struct ops_look *look, const struct ops_look_comm *comm, uint64_t *ret_waited_ns)
+{
+	const struct ops_standing *first = &look->member[comm->first].judged.standing;
+	uint64_t newest_ns = 0;
+
+	if (comm->verdict.state != OPS_STATE_RUNNING || comm->verdict.members < 2 ||
+		comm->verdict.here != comm->verdict.members || !first->communicator[0])
+		return false;
+	for (size_t i = 0; i < comm->members; i++) {
+		const struct ops_standing *standing = &look->member[comm->first + i].judged.standing;
+
+		if (!standing->entered.seq || standing->entered.seq != first->entered.seq ||
+			!standing->completion_known || standing->completed.seq >= standing->entered.seq)
+			return false;
+		if (standing->entered.time_ns > newest_ns)
+			newest_ns = standing->entered.time_ns;
+	}
+	if (newest_ns >= look->now_ns || look->now_ns - newest_ns < OPS_LOOK_PATIENCE_NS)
+		return false;
+	*ret_waited_ns = look->now_ns - newest_ns;
+	return true;
+}
+
+static void add_member(const struct findings_room *room, uint32_t pid, uint32_t *member, size_t *members)
+{
+	if (*members < MEMBERS_MAX && number_of(room, pid, &member[*members]))
+		(*members)++;
+}
+
+/* It has called that number, and nothing says that it is complete. */
+static bool waits_in(const struct ops_standing *standing, uint64_t seq)
+{
+	return standing->entered.seq >= seq && !(standing->completion_known && standing->completed.seq >= seq);
+}
+
+static void add_verdict(struct verdicts *verdicts, const struct findings_room *room, const struct ops_look *look,
+	const struct ops_look_comm *comm)
+{
+	const struct ops_look_member *member = &look->member[comm->first];
+	struct stuck *stuck = &verdicts->stuck[verdicts->count];
+	uint32_t *culprit = verdicts->culprit[verdicts->count], *waiter = verdicts->waiter[verdicts->count];
+	uint64_t waited_ns = comm->verdict.waited_ns, seq = comm->verdict.seq;
+	bool entered = all_entered(look, comm, &waited_ns);
+
+	if (comm->verdict.state == OPS_STATE_RUNNING && !entered)
+		return;
+	if (entered)
+		seq = member->judged.standing.entered.seq;
+	*stuck = (struct stuck){
+		.state = (int)comm->verdict.state,
+		.seq = seq,
+		.waited_ns = waited_ns,
+		.culprit = culprit,
+		.waiter = waiter,
+		.all_entered = entered,
+	};
+	(void)copy_text(stuck->communicator, sizeof(stuck->communicator), member->judged.standing.communicator);
+	(void)copy_text(stuck->sentence, sizeof(stuck->sentence), comm->sentence);
+	for (size_t i = 0; i < comm->members; i++) {
+		const struct ops_judged *judged = &member[i].judged;
+
+		if (judged->missing || judged->differs)
+			add_member(room, judged->pid, culprit, &stuck->culprits);
+		else if (waits_in(&judged->standing, seq))
+			add_member(room, judged->pid, waiter, &stuck->waiters);
+	}
+	verdicts->job[verdicts->count++] = member->job;
+}
+
+/* Costs a look into the kernel, so only while somebody stands still; what is wrong stands first. */
+static void judge_operations(const struct looking *looking, struct verdicts *verdicts, struct ops_look **ret)
+{
+	struct findings_room *room = looking->room;
+
+	if (!room->context->levels.on[LEVEL_L1] || looking->slowest_ns < OPS_LOOK_PATIENCE_NS)
+		return;
+	if (ops_look_new(room->context->ops, looking->now_ns, ret) < 0)
+		return;
+	for (size_t i = 0; i < (*ret)->comms && verdicts->count < STUCKS_MAX; i++)
+		add_verdict(verdicts, room, *ret, &(*ret)->comm[i]);
+}
+
+static void ops_look_freep(struct ops_look **look)
+{
+	ops_look_free(*look);
+}
+
+/* Those whose job is over, whose number is another's now, or that ended long ago. */
+static void forget_ended(struct findings_room *room, uint64_t now_ns)
+{
+	for (size_t i = 0; i < FINDINGS_ENDED; i++) {
+		struct findings_process *process = &room->ended[i];
+		uint32_t job, index;
+
+		if (process->instance && (now_ns > process->ended_ns + FINDINGS_ENDED_NS ||
+						 !framer_where(room->framer, process->process, &job, &index)))
+			process->instance = 0;
+	}
+}
+
+void findings_look(struct findings_room *room, uint64_t now_ns)
+{
+	_cleanup_(ops_look_freep) struct ops_look *look = NULL;
+	_cleanup_free_ struct verdicts *verdicts = NULL;
+	struct looking looking = {.room = room, .now_ns = now_ns};
+	_cleanup_free_ struct standing *standing = NULL;
+	struct ops_room_counts counts = {0};
+
+	if (now_ns < room->look_next_ns)
+		return;
+	room->look_next_ns = now_ns + LOOK_NS;
+	standing = calloc(room->slots + FINDINGS_ENDED, sizeof(*standing));
+	verdicts = calloc(1, sizeof(*verdicts));
+	if (!standing || !verdicts)
+		return;
+	looking.standing = standing;
+	forget_ended(room, now_ns);
+	stand_all(&looking);
+	if (!looking.standings)
+		return;
+	judge_operations(&looking, verdicts, &look);
+	if (room->context->levels.on[LEVEL_L1])
+		ops_room_counts(room->context->ops, &counts);
+	detect_look(room->detect, now_ns, standing, looking.standings, verdicts->stuck, verdicts->job, verdicts->count,
+		counts.communicators > 0);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See findings_raise.h. */
+#include "daemon/findings_raise.h"
+
+#include "analyzers/detect/detector.h"
+#include "daemon/context.h"
+#include "daemon/log.h"
+
+#define HOUR_NS (3600 * NSEC_PER_SEC)
+
+static const struct {
+	unsigned want;
+	enum level level;
+} wanted[] = {
+	{DETECT_WANT_OPERATIONS, LEVEL_L1},
+	{DETECT_WANT_SYSTEM, LEVEL_L3},
+	{DETECT_WANT_LAUNCHES, LEVEL_L1_LAUNCHES},
+};
+
+static uint64_t budget(struct findings_raise *raise, const struct config *config, enum level level, uint64_t now_ns)
+{
+	uint64_t full_ns = HOUR_NS / 100 * config->findings_raise_percent, earned_ns = full_ns;
+
+	if (raise->budget_at_ns[level] && now_ns - raise->budget_at_ns[level] < HOUR_NS)
+		earned_ns = (now_ns - raise->budget_at_ns[level]) / 100 * config->findings_raise_percent;
+	raise->budget_ns[level] += earned_ns;
+	if (raise->budget_ns[level] > full_ns)
+		raise->budget_ns[level] = full_ns;
+	raise->budget_at_ns[level] = now_ns;
+	return raise->budget_ns[level];
+}
+
+static bool may(struct findings_raise *raise, const struct context *context, enum level level, uint64_t now_ns)
+{
+	const struct levels *levels = &context->levels;
+	const struct config *config = &context->config;
+	uint64_t set_ns = levels->set_ns[level];
+
+	if (!config->findings_raise || levels->on[level] || now_ns < raise->pause_until_ns[level])
+		return false;
+	if (set_ns && now_ns < set_ns + config->findings_raise_pause_ns)
+		return false;
+	return budget(raise, config, level, now_ns) >= config->findings_raise_for_ns;
+}
+
+static void raise_one(struct findings_raise *raise, struct context *context, enum level level, const char *job,
+	const char *why, uint64_t now_ns)
+{
+	uint64_t for_ns = context->config.findings_raise_for_ns;
+	char text[512];
+
+	if (!may(raise, context, level, now_ns))
+		return;
+	snprintf(text, sizeof(text), "%s%s%s", why, job[0] ? ", job " : "", job);
+	if (levels_raise(context, level, for_ns, text) < 0) {
+		/* It has said why; it would say so again with every step. */
+		raise->pause_until_ns[level] = now_ns + context->config.findings_raise_pause_ns;
+		return;
+	}
+	raise->budget_ns[level] -= for_ns;
+	raise->raised[level] = true;
+	raise->fruitful = false;
+	raise->count++;
+}
+
+void findings_raise_want(struct findings_raise *raise, struct context *context, unsigned wants, const char *job,
+	const char *why, uint64_t now_ns)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
+		if (wants & wanted[i].want)
+			raise_one(raise, context, wanted[i].level, job ? job : "", why ? why : "a suspicion", now_ns);
+}
+
+void findings_raise_confirmed(struct findings_raise *raise)
+{
+	raise->fruitful = true;
+}
+
+void findings_raise_tick(struct findings_raise *raise, const struct context *context, uint64_t now_ns)
+{
+	for (enum level level = 0; level < LEVEL_MAX; level++) {
+		if (!raise->raised[level] || context->levels.raised[level])
+			continue;
+		raise->raised[level] = false;
+		if (!raise->fruitful)
+			raise->pause_until_ns[level] = now_ns + context->config.findings_raise_pause_ns;
+	}
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the system gives the ranks: each sample to the framer, and a row for each ROW_NS. */
+#include "daemon/context.h"
+#include "daemon/findings_internal.h"
+#include "daemon/steps_room.h"
+#include "daemon/store.h"
+
+#define ROW_NS (10 * NSEC_PER_SEC)
+
+static struct store_value known(uint64_t value)
+{
+	return value == HOST_UNKNOWN ? V_NULL : V_INT(value);
+}
+
+static void put_row(struct findings_room *room, struct findings_process *process)
+{
+	const struct host_sample *sum = &process->sum;
+	const char state[] = {sum->state, 0};
+	const struct store_value row[] = {
+		V_INT(process->rank),
+		V_INT(store_utc_ns(room->context->store, sum->start_ns)),
+		V_INT(sum->duration_ns),
+		known(sum->cpu_ns),
+		known(sum->run_delay_ns),
+		known(sum->throttled_ns),
+		known(sum->major_faults),
+		known(sum->resident_bytes),
+		V_TEXT(state),
+		V_INT(process->instance),
+	};
+
+	(void)store_put(room->context->store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row));
+	process->sum = (struct host_sample){0};
+}
+
+/* What is not known of a part is not known of the whole. */
+static void add(uint64_t *sum, uint64_t part)
+{
+	*sum = *sum == HOST_UNKNOWN || part == HOST_UNKNOWN ? HOST_UNKNOWN : *sum + part;
+}
+
+static void add_up(struct findings_process *process, const struct host_sample *sample)
+{
+	struct host_sample *sum = &process->sum;
+
+	if (!sum->duration_ns)
+		sum->start_ns = sample->start_ns;
+	sum->duration_ns += sample->duration_ns;
+	add(&sum->cpu_ns, sample->cpu_ns);
+	add(&sum->run_delay_ns, sample->run_delay_ns);
+	add(&sum->throttled_ns, sample->throttled_ns);
+	add(&sum->major_faults, sample->major_faults);
+	sum->resident_bytes = sample->resident_bytes;
+	sum->state = sample->state;
+}
+
+/* The kernel's own count of waits, or what L3 saw of them; and who, if L3 is on. */
+static void feed(struct findings_room *room, struct findings_process *process, const struct host_sample *sample)
+{
+	bool on = room->context->levels.on[LEVEL_L3];
+	const struct findings_hog *most = &process->hog[0];
+	struct framer_host host = {
+		.start_ns = sample->start_ns,
+		.duration_ns = sample->duration_ns,
+		.cpu_ns = sample->cpu_ns,
+		.run_delay_ns = sample->run_delay_ns != HOST_UNKNOWN ? sample->run_delay_ns
+				: on				     ? process->waits_ns
+								     : FRAME_UNKNOWN,
+		.throttled_ns = sample->throttled_ns,
+		.major_faults = sample->major_faults,
+		.launch_gap_ns = FRAME_UNKNOWN,
+		.hog_name = "",
+	};
+
+	for (size_t i = 1; i < FINDINGS_HOGS; i++)
+		if (process->hog[i].ns > most->ns)
+			most = &process->hog[i];
+	if (most->pid) {
+		host.hog_pid = most->pid;
+		host.hog_name = most->name;
+	}
+	framer_host(room->framer, process->process, &host);
+}
+
+static void take(struct findings_room *room, struct findings_process *process, uint64_t now_ns)
+{
+	struct steps_room_progress progress = {0};
+	struct host_sample sample;
+	int r;
+
+	if (!process->sampler && host_sampler_new(room->proc_root, room->cgroup_root, process->pid,
+					 process->start_time_ns, &process->sampler) < 0)
+		return;
+	if (steps_room_progress(room->context->steps, process->slot, process->instance, &progress))
+		process->thread_id = progress.thread_id;
+	r = host_sampler_take(process->sampler, process->thread_id, now_ns, &sample);
+	if (r < 0)
+		return; /* gone: the room of ranks will tell */
+	process->newest = sample;
+	if (r > 0) {
+		room->counts.samples++;
+		feed(room, process, &sample);
+	}
+	process->waits_ns = 0;
+	memset(process->hog, 0, sizeof(process->hog));
+	if (r == 0)
+		return;
+	add_up(process, &sample);
+	if (process->sum.duration_ns >= ROW_NS)
+		put_row(room, process);
+}
+
+void findings_samples_take(struct findings_room *room, uint64_t now_ns)
+{
+	if (now_ns < room->sample_next_ns)
+		return;
+	room->sample_next_ns = now_ns + room->context->config.findings_sample_ns;
+	for (size_t i = 0; i < room->slots; i++)
+		if (room->slot[i].instance)
+			take(room, &room->slot[i], now_ns);
+}
+
+void findings_samples_end(struct findings_room *room, struct findings_process *process)
+{
+	if (process->sum.duration_ns)
+		put_row(room, process);
+	process->sampler = host_sampler_free(process->sampler);
+}

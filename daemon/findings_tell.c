@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Findings out: a row of the store each time one is told, and a message in the journal when its state, cause or
+ * severity is another than it was (a cost that grows is no news). The fields are documented in ranktraced(8).
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+
+#include "daemon/context.h"
+#include "daemon/findings_internal.h"
+#include "daemon/log.h"
+#include "daemon/store.h"
+
+/* One for each state, so that a watcher can wait for one of them alone. */
+static const char *const message_id[FINDING_STATE_MAX] = {
+	[FINDING_SUSPECTED] = "MESSAGE_ID=0e6703e664c44501a3d0b096198aafbf",
+	[FINDING_OPEN] = "MESSAGE_ID=7d1c0f8b1c0a4d0c9f4e6f4b6a1e52d3",
+	[FINDING_CLOSED] = "MESSAGE_ID=b64f5f0d58a94e4bb0a6fd9b5b5c8e17",
+	[FINDING_DROPPED] = "MESSAGE_ID=e2f3a97c0e8b4c5f8a0d9e21c7b4f6a9",
+};
+
+static const char *const opening[FINDING_STATE_MAX] = {
+	[FINDING_SUSPECTED] = "suspected: ",
+	[FINDING_OPEN] = "",
+	[FINDING_CLOSED] = "over: ",
+	[FINDING_DROPPED] = "not confirmed: ",
+};
+
+static int priority_of(const struct finding *finding)
+{
+	static const int of_severity[SEVERITY_MAX] = {
+		[SEVERITY_INFO] = LOG_NOTICE,
+		[SEVERITY_WARNING] = LOG_WARNING,
+		[SEVERITY_CRITICAL] = LOG_CRIT,
+	};
+
+	if (finding->state == FINDING_OPEN)
+		return of_severity[finding->severity];
+	return finding->state == FINDING_CLOSED	     ? LOG_NOTICE
+	       : finding->state == FINDING_SUSPECTED ? LOG_INFO
+						     : LOG_DEBUG;
+}
+
+static struct store_value text_or_null(const char *text)
+{
+	return text[0] ? V_TEXT(text) : V_NULL;
+}
+
+static struct store_value time_or_null(struct store *store, uint64_t time_ns)
+{
+	return time_ns ? V_INT(store_utc_ns(store, time_ns)) : V_NULL;
+}
+
+static struct store_value number_or_null(double number)
+{
+	return isfinite(number) ? V_REAL(number) : V_NULL;
+}
+
+static void put_row(const struct findings_room *room, const struct finding *f)
+{
+	struct store *store = room->context->store;
+	char evidence[FINDING_JSON_BYTES];
+
+	(void)finding_evidence_json(f, evidence, sizeof(evidence));
+	const struct store_value row[] = {
+		V_TEXT(finding_kind_word(f->kind)),
+		V_TEXT(finding_cause_word(f->cause)),
+		V_TEXT(finding_state_word(f->state)),
+		V_TEXT(finding_severity_word(f->severity)),
+		number_or_null(f->confidence),
+		V_TEXT(finding_tier_word(f->tier)),
+		text_or_null(f->job),
+		f->rank < 0 ? V_NULL : V_INT(f->rank),
+		text_or_null(f->host),
+		text_or_null(f->card),
+		text_or_null(f->communicator),
+		f->since_step ? V_INT(f->since_step) : V_NULL,
+		f->until_step && f->until_ns ? V_INT(f->until_step) : V_NULL,
+		time_or_null(store, f->since_ns),
+		time_or_null(store, f->noticed_ns),
+		time_or_null(store, f->until_ns),
+		f->slowdown > 0 ? number_or_null(f->slowdown) : V_NULL,
+		number_or_null(f->cost_card_hours),
+		text_or_null(f->others),
+		V_TEXT(evidence),
+		V_TEXT(f->sentence),
+		V_INT(room->id_base + f->id),
+	};
+
+	(void)store_put(store, TABLE_FINDINGS, row, ARRAY_SIZE(row));
+}
+
+#define FIELD_BYTES 192
+
+struct fields {
+	char text[LOG_FIELDS_MAX][FIELD_BYTES];
+	const char *field[LOG_FIELDS_MAX];
+	size_t count;
+};
+
+static void add(struct fields *fields, const char *format, ...) _printf_(2, 3);
+
+static void add(struct fields *fields, const char *format, ...)
+{
+	char *text = fields->text[fields->count];
+	va_list args;
+
+	if (fields->count == LOG_FIELDS_MAX)
+		return;
+	va_start(args, format);
+	vsnprintf(text, FIELD_BYTES, format, args);
+	va_end(args);
+	fields->field[fields->count++] = text;
+}
+
+/* Where the rank is; nothing of what is not known. */
+static void add_place(struct fields *fields, const struct finding *f)
+{
+	if (f->job[0])
+		add(fields, "RANKTRACE_JOB=%s", f->job);
+	if (f->rank >= 0)
+		add(fields, "RANKTRACE_RANK=%" PRId32, f->rank);
+	if (f->host[0])
+		add(fields, "RANKTRACE_HOST=%s", f->host);
+	if (f->card[0])
+		add(fields, "RANKTRACE_CARD=%s", f->card);
+	if (f->communicator[0])
+		add(fields, "RANKTRACE_COMMUNICATOR=%s", f->communicator);
+	if (f->others[0])
+		add(fields, "RANKTRACE_OTHERS=%s", f->others);
+}
+
+static void journal(const struct findings_room *room, const struct finding *f)
+{
+	char message[sizeof(f->sentence) + 32];
+	struct fields fields = {.count = 0};
+
+	snprintf(message, sizeof(message), "%s%s", opening[f->state], f->sentence);
+	add(&fields, "%s", message_id[f->state]);
+	add(&fields, "RANKTRACE_FINDING=%" PRIu64, room->id_base + f->id);
+	add(&fields, "RANKTRACE_KIND=%s", finding_kind_word(f->kind));
+	add(&fields, "RANKTRACE_CAUSE=%s", finding_cause_word(f->cause));
+	add(&fields, "RANKTRACE_STATE=%s", finding_state_word(f->state));
+	add(&fields, "RANKTRACE_SEVERITY=%s", finding_severity_word(f->severity));
+	add(&fields, "RANKTRACE_TIER=%s", finding_tier_word(f->tier));
+	add(&fields, "RANKTRACE_CONFIDENCE=%.2f", f->confidence);
+	add_place(&fields, f);
+	if (f->slowdown > 0 && isfinite(f->slowdown))
+		add(&fields, "RANKTRACE_SLOWDOWN=%.3f", f->slowdown);
+	if (isfinite(f->cost_card_hours))
+		add(&fields, "RANKTRACE_COST_CARD_HOURS=%.3f", f->cost_card_hours);
+	if (f->since_ns)
+		add(&fields, "RANKTRACE_SINCE_USEC=%llu",
+			(unsigned long long)(store_utc_ns(room->context->store, f->since_ns) / NSEC_PER_USEC));
+	add(&fields, "RANKTRACE_ADVICE=%s", finding_cause_advice(f->cause));
+	log_fields(priority_of(f), "findings", message, fields.field, fields.count);
+}
+
+static bool is_over(enum finding_state state)
+{
+	return state == FINDING_CLOSED || state == FINDING_DROPPED;
+}
+
+static void count_now(struct findings_room *room, enum finding_state state, uint64_t by)
+{
+	if (state == FINDING_SUSPECTED)
+		room->counts.suspected += by;
+	else if (state == FINDING_OPEN)
+		room->counts.open += by;
+}
+
+/* Notes what is told; whether it is news. */
+static bool note(struct findings_room *room, const struct finding *f)
+{
+	const struct findings_told told = {f->id, f->state, f->cause, f->severity};
+	size_t i = 0;
+	bool news;
+
+	while (i < room->told_count && room->told[i].id != f->id)
+		i++;
+	if (i < room->told_count) {
+		news = room->told[i].state != told.state || room->told[i].cause != told.cause ||
+		       room->told[i].severity != told.severity;
+		count_now(room, room->told[i].state, -1ULL);
+		if (is_over(told.state))
+			room->told[i] = room->told[--room->told_count];
+		else
+			room->told[i] = told;
+	} else {
+		news = true;
+		if (is_over(told.state) || i == FINDINGS_TOLD_MAX)
+			return true;
+		room->told[room->told_count++] = told;
+	}
+	count_now(room, told.state, 1);
+	return news;
+}
+
+void findings_tell(void *arg, const struct finding *finding)
+{
+	struct findings_room *room = arg;
+	struct finding told = *finding;
+	bool news;
+
+	if (told.kind >= FINDING_KIND_MAX || told.cause >= CAUSE_MAX || told.state >= FINDING_STATE_MAX ||
+		told.severity >= SEVERITY_MAX || told.tier >= FRAME_TIER_MAX)
+		return;
+	if (room->ending && !is_over(told.state)) {
+		size_t used = strlen(told.sentence);
+
+		told.state = told.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
+		told.until_ns = monotonic_ns();
+		snprintf(told.sentence + used, sizeof(told.sentence) - used, "; so it was when ranktraced stopped");
+	}
+	news = note(room, &told);
+	room->counts.closed += news && told.state == FINDING_CLOSED;
+	room->counts.dropped += news && told.state == FINDING_DROPPED;
+	if (news && told.state == FINDING_OPEN)
+		findings_raise_confirmed(&room->raise);
+	findings_left_mark(room, room->told_count > 0);
+	put_row(room, &told);
+	if (news)
+		journal(room, &told);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Samples of a process and its control groups, from a made-up /proc and /sys/fs/cgroup: sums, unknowns, what is hostile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon/host_cgroup.h"
+#include "daemon/host_sample.h"
+#include "daemon/procfs.h"
+#include "tests/unit/fake_proc.h"
+
+#define SEC NSEC_PER_SEC
+#define MS NSEC_PER_MSEC
+#define PID 4711
+
+static char root[128], groups[160];
+
+static uint64_t tick_ns(void)
+{
+	return SEC / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	fake_new(root, sizeof(root));
+	snprintf(groups, sizeof(groups), "%s/cgroup", root);
+	return mkdir(groups, 0700);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	fake_free(root);
+	return 0;
+}
+
+/* A process with these counts: user and system in ticks, pages in pages. */
+static void process(unsigned long long start, unsigned faults, unsigned user, unsigned system, unsigned pages, char at)
+{
+	char stat[512];
+
+	FAKE_PUT(root, PID, 1, start);
+	snprintf(stat, sizeof(stat), "%u (x) y) %c 1 1 1 0 -1 4194560 1 0 %u 0 %u %u 0 0 20 0 1 0 %llu 100000 %u 1\n", PID, at,
+		faults, user, system, start, pages);
+	fake_write(root, PID, "stat", stat, strlen(stat));
+}
+
+static void waits(uint32_t thread_id, uint64_t delay_ns)
+{
+	char folder[64], name[64], text[128];
+
+	snprintf(folder, sizeof(folder), "/task/%u", thread_id);
+	fake_folder(root, PID, folder);
+	snprintf(name, sizeof(name), "task/%u/schedstat", thread_id);
+	snprintf(text, sizeof(text), "123456 %llu 7\n", (unsigned long long)delay_ns);
+	fake_write(root, PID, name, text, strlen(text));
+}
+
+/* The cpu.stat of a group below the root of groups. */
+static void group(const char *path, const char *format, unsigned long long number)
+{
+	char file[512], part[512];
+	FILE *f;
+
+	for (const char *p = path; *p; p++) {
+		if (p[1] && p[1] != '/')
+			continue;
+		snprintf(part, sizeof(part), "%s%.*s", groups, (int)(p + 1 - path), path);
+		(void)mkdir(part, 0700);
+	}
+	snprintf(file, sizeof(file), "%s%s/cpu.stat", groups, path);
+	f = fopen(file, "w");
+	assert_non_null(f);
+	fprintf(f, format, number);
+	assert_int_equal(fclose(f), 0);
+}
+
+#define LIMITED "usage_usec 5\nnr_periods 3\nnr_throttled 2\nthrottled_usec %llu\n"
+#define FREE "usage_usec %llu\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"
+
+static struct host_sampler *sampler(void)
+{
+	struct host_sampler *made = NULL;
+
+	assert_int_equal(host_sampler_new(root, groups, PID, 500 * tick_ns(), &made), 0);
+	return made;
+}
+
+static void test_differences(void **state)
+{
+	struct host_sampler *s = sampler();
+	struct host_sample sample;
+
+	(void)state;
+	process(500, 10, 100, 50, 1000, 'R');
+	waits(PID, 40 * MS);
+	assert_int_equal(host_sampler_take(s, 0, 100 * SEC, &sample), 0);
+	assert_int_equal(sample.state, 'R');
+	assert_true(sample.cpu_total_ns == 150 * tick_ns());
+	process(500, 13, 180, 90, 2000, 'D');
+	waits(PID, 240 * MS);
+	assert_int_equal(host_sampler_take(s, 0, 102 * SEC, &sample), 1);
+	assert_true(sample.start_ns == 100 * SEC && sample.duration_ns == 2 * SEC);
+	assert_true(sample.cpu_ns == 120 * tick_ns());
+	assert_true(sample.run_delay_ns == 200 * MS);
+	assert_int_equal(sample.major_faults, 3);
+	assert_true(sample.resident_bytes == 2000 * (uint64_t)sysconf(_SC_PAGESIZE));
+	assert_int_equal(sample.state, 'D');
+	assert_true(sample.throttled_ns == HOST_UNKNOWN); /* no control group is to be seen */
+	/* The clock does not move. */
+	assert_int_equal(host_sampler_take(s, 0, 102 * SEC, &sample), 0);
+	host_sampler_free(s);
+}
+
+/* Another thread's waits are no continuation of the first one's, and a count that went back says nothing. */
+static void test_threads(void **state)
+{
+	struct host_sampler *s = sampler();
+	struct host_sample sample;
+
+	(void)state;
+	process(500, 0, 0, 0, 1, 'S');
+	waits(PID, 5 * SEC);
+	waits(4712, 9 * SEC);
+	assert_int_equal(host_sampler_take(s, PID, 1 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, 4712, 2 * SEC, &sample), 1);
+	assert_true(sample.run_delay_ns == HOST_UNKNOWN);
+	waits(4712, 9 * SEC + 7);
+	assert_int_equal(host_sampler_take(s, 4712, 3 * SEC, &sample), 1);
+	assert_int_equal(sample.run_delay_ns, 7);
+	waits(4712, 1);
+	assert_int_equal(host_sampler_take(s, 4712, 4 * SEC, &sample), 1);
+	assert_true(sample.run_delay_ns == HOST_UNKNOWN);
+	/* A thread that is gone. */
+	assert_int_equal(host_sampler_take(s, 9999, 5 * SEC, &sample), 1);
+	assert_true(sample.run_delay_ns == HOST_UNKNOWN);
+	host_sampler_free(s);
+}
+
+static void test_gone(void **state)
+{
+	struct host_sampler *s = sampler();
+	struct host_sample sample;
+
+	(void)state;
+	assert_int_equal(host_sampler_take(s, 0, 1 * SEC, &sample), -ESRCH);
+	process(500, 0, 0, 0, 1, 'S');
+	assert_int_equal(host_sampler_take(s, 0, 1 * SEC, &sample), 0);
+	process(501, 0, 0, 0, 1, 'S'); /* the number is another process's now */
+	assert_int_equal(host_sampler_take(s, 0, 2 * SEC, &sample), -ESRCH);
+	fake_write(root, PID, "stat", "4711 (x", 7);
+	assert_int_equal(host_sampler_take(s, 0, 3 * SEC, &sample), -ESRCH);
+	host_sampler_free(s);
+	assert_null(host_sampler_free(NULL));
+}
+
+static void in_groups(const char *text)
+{
+	fake_write(root, PID, "cgroup", text, strlen(text));
+}
+
+/* The limit is on a group above; what it held back before the first look does not count; never more than has passed. */
+static void test_throttled(void **state)
+{
+	struct host_sampler *s = sampler();
+	struct host_sample sample;
+
+	(void)state;
+	process(500, 0, 0, 0, 1, 'S');
+	in_groups("0::/pods/pod1/box\n");
+	group("/pods", FREE, 1);
+	group("/pods/pod1", LIMITED, 7000000);
+	group("/pods/pod1/box", FREE, 1);
+	assert_int_equal(host_sampler_take(s, 0, 10 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, 0, 12 * SEC, &sample), 1);
+	assert_int_equal(sample.throttled_ns, 0);
+	group("/pods/pod1", LIMITED, 7300000);
+	assert_int_equal(host_sampler_take(s, 0, 14 * SEC, &sample), 1);
+	assert_true(sample.throttled_ns == 300 * MS);
+	group("/pods/pod1", LIMITED, 99000000);
+	assert_int_equal(host_sampler_take(s, 0, 16 * SEC, &sample), 1);
+	assert_true(sample.throttled_ns == 2 * SEC);
+	/* The group went away. */
+	in_groups("0::/elsewhere\n");
+	assert_int_equal(host_sampler_take(s, 0, 30 * SEC, &sample), 1);
+	assert_true(sample.throttled_ns == HOST_UNKNOWN);
+	host_sampler_free(s);
+}
+
+static void test_groups(void **state)
+{
+	struct host_cgroup seen = {0};
+	uint64_t ns = 1;
+
+	(void)state;
+	process(500, 0, 0, 0, 1, 'S');
+	/* Version 1, with the controller's own folder; a limit on two levels counts once, the longer one. */
+	in_groups("12:cpuset:/no\n4:cpu,cpuacct:/a/b\n0::/\n");
+	group("/cpu/a/b", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 50);
+	group("/cpu/a", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 10);
+	host_cgroup_look(&seen, root, groups, PID);
+	assert_true(seen.known);
+	assert_int_equal(seen.count, 2);
+	assert_true(host_cgroup_take(&seen, &ns));
+	assert_int_equal(ns, 0);
+	group("/cpu/a/b", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 80);
+	group("/cpu/a", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 90);
+	host_cgroup_look(&seen, root, groups, PID); /* keeps what was read */
+	assert_true(host_cgroup_take(&seen, &ns));
+	assert_int_equal(ns, 80);
+	/* Paths that lead out of the tree are not followed. */
+	in_groups("0::/../../etc\n");
+	host_cgroup_look(&seen, root, groups, PID);
+	assert_false(seen.known);
+	assert_false(host_cgroup_take(&seen, &ns));
+	in_groups("garbage\n0:\n::::\n0::relative\n");
+	host_cgroup_look(&seen, root, groups, PID);
+	assert_false(seen.known);
+	in_groups("");
+	host_cgroup_look(&seen, root, groups, PID);
+	assert_false(seen.known);
+	host_cgroup_free(&seen);
+}
+
+/* Deeper than is looked at: bounded, and nothing breaks. */
+static void test_deep(void **state)
+{
+	struct host_cgroup seen = {0};
+	char path[256] = "", line[300];
+
+	(void)state;
+	process(500, 0, 0, 0, 1, 'S');
+	for (unsigned i = 0; i < 40; i++) {
+		strcat(path, "/d");
+		group(path, LIMITED, i);
+	}
+	snprintf(line, sizeof(line), "0::%s\n", path);
+	in_groups(line);
+	host_cgroup_look(&seen, root, groups, PID);
+	assert_int_equal(seen.count, HOST_CGROUPS_MAX);
+	host_cgroup_free(&seen);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_differences, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_throttled, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_deep, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
