@@ -328,7 +328,7 @@ def main():
     parser.add_argument("--mbit", type=int, default=200)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=8)
-    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=48)
     parser.add_argument("--load-ms", type=float, default=5)
     parser.add_argument("--checkpoint-every", type=int, default=0)
     parser.add_argument("--out", help="a folder that keeps runs.json and the daemon's log")

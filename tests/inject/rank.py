@@ -9,7 +9,7 @@ step, its number and its end by CLOCK_REALTIME in ns.
   compute     ms more of matrix products in each forward
   sleep       ms in which the host does nothing in each forward, in pieces between layers
   dataloader  ms more for each batch
-  gc          a garbage collection a step over as many objects as take about ms
+  gc          ms of garbage collections in each step
   checkpoint  the file that it writes to takes ms longer
   missing     does not come to the next step
   type, size  at step at_step all ranks reduce once more; this one calls another operation, or another size
@@ -112,39 +112,41 @@ class Body(nn.Module):
         return self.last(x)
 
 
-class SlowFile(io.RawIOBase):
+class SlowFile(io.FileIO):
     """A file whose disk is slow."""
 
     def __init__(self, path, ms):
-        super().__init__()
-        self.file, self.ms = open(path, "wb"), ms
-
-    def writable(self):
-        return True
+        super().__init__(path, "wb")
+        self.ms = ms
 
     def write(self, data):
         time.sleep(self.ms / 1e3)
         self.ms = 0
-        return self.file.write(data)
-
-    def flush(self):
-        self.file.flush()
-
-    def close(self):
-        self.file.close()
-        super().close()
+        return super().write(data)
 
 
-def garbage(ms):
-    """Objects that a collection takes about ms to look at."""
-    objects = [[i] for i in range(1000)]
-    start = time.perf_counter()
-    gc.collect()
-    while (time.perf_counter() - start) * 1e3 < ms:
-        objects += [[i] for i in range(len(objects))]
-        start = time.perf_counter()
-        gc.collect()
-    return objects
+OBJECTS = 300000
+
+
+class Storm:
+    """Garbage collections one after the other, each over many objects."""
+
+    def __init__(self):
+        self.objects, self.one_ms = [], 0
+
+    def blow(self, ms):
+        if not ms:
+            self.objects = []
+            return
+        if not self.objects:
+            gc.disable()
+            self.objects = [[i] for i in range(OBJECTS)]
+            gc.enable()
+            start = time.perf_counter()
+            gc.collect()
+            self.one_ms = (time.perf_counter() - start) * 1e3
+        for _ in range(max(1, round(ms / self.one_ms))):
+            gc.collect()
 
 
 def extra_reduction(control, rank, step, device):
@@ -187,7 +189,7 @@ def main():
     optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-4)
     loader = iter(DataLoader(Samples(control, args.batch, args.width, args.load_ms), batch_size=None))
     model.products(1)
-    objects, objects_ms, end, step = [], 0, time.monotonic() + args.seconds, 0
+    storm, end, step = Storm(), time.monotonic() + args.seconds, 0
     while True:
         # All stop at the same step: the first rank says when.
         if step % 10 == 0:
@@ -207,11 +209,7 @@ def main():
         extra_reduction(control, rank, step, device)
         optimizer.step()
         loss.item()
-        ms = control.ms("gc")
-        if ms != objects_ms:
-            objects, objects_ms = garbage(ms) if ms else [], ms
-        if ms:
-            gc.collect()
+        storm.blow(control.ms("gc"))
         if args.checkpoint_every and step % args.checkpoint_every == 0:
             with SlowFile(f"{os.environ['PROGRESS']}.ckpt", control.ms("checkpoint")) as file:
                 torch.save(model.state_dict(), file)
