@@ -5,7 +5,7 @@
 #
 #   BUILD=DIR tests/e2e/gpu/l1.sh OUT     DIR holds daemon/ranktraced, ctl/tracectl, libexec/ranktrace/query and
 #                                         lib/libnccl-profiler-ranktrace.so (without it: what the host sees only)
-#   PARTS="ddp fsdp fsdp2 mix attach hang alloc cost"   GPUS=2   PYTHON=python3   ROUNDS=30   FAIL_FAST=1 KEEP=1 (the store goes to OUT)
+#   PARTS="ddp fsdp fsdp2 mix launches graph attach hang alloc cost"   GPUS=2   PYTHON=python3   ROUNDS=30   FAIL_FAST=1 KEEP=1 (the store goes to OUT)
 set -uo pipefail
 
 source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -14,7 +14,7 @@ build=$(cd "${BUILD:?the folder of the programs}" && pwd)
 mkdir -p "${1:?a folder for the results}"
 out=$(cd "$1" && pwd)
 python=${PYTHON:-python3}
-parts=${PARTS:-ddp fsdp fsdp2 mix attach hang alloc cost}
+parts=${PARTS:-ddp fsdp fsdp2 mix launches graph attach hang alloc cost}
 gpus=${GPUS:-$(nvidia-smi -L | wc -l)}
 plugin=${PLUGIN-$build/lib/libnccl-profiler-ranktrace.so}
 [ -e "$plugin" ] || { [ -z "$plugin" ] || echo "NOTE: no $plugin: device times are not tested"; plugin=; }
@@ -44,8 +44,10 @@ printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d" >"$work/ran
 daemon=$!
 for _ in $(seq 100); do "$tracectl" status >/dev/null 2>&1 && break; sleep 0.1; done
 
-# start NAME ARGS...: the training script on every GPU, in the background. With $load the marker library is loaded.
+# start NAME ARGS...: $script (the training script) on every GPU, in the background; %r in an argument is the rank. With $load
+# the marker library is loaded.
 port=29600
+script=$here/l1_train.py
 start() {
 	local rank name=$1 marker=()
 	shift
@@ -54,7 +56,7 @@ start() {
 	[ -z "$load" ] || marker=(NCCL_PROFILER_PLUGIN="$load")
 	for ((rank = 0; rank < gpus; rank++)); do
 		env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE="$gpus" LOCAL_WORLD_SIZE="$gpus" MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${marker[@]}" \
-			taskset -c $((cores * rank))-$((cores * (rank + 1) - 1)) "$python" "$here/l1_train.py" "$@" \
+			taskset -c $((cores * rank))-$((cores * (rank + 1) - 1)) "$python" "$script" "${@//%r/$rank}" \
 			>"$out/$name.$rank.log" 2>&1 &
 		rank_pids+=($!)
 	done
@@ -100,6 +102,20 @@ for mode in ddp fsdp fsdp2 mix; do
 	files=()
 	for ((rank = 0; rank < gpus; rank++)); do files+=("$out/$mode.$rank.json"); done
 	tell "$python" "$here/l1_compare.py" profiler "$tracectl" "${files[@]}"
+done
+
+for mode in launches:model graph:graph; do
+	part=${mode%:*} mode=${mode#*:}
+	wants "$part" || continue
+	echo "== $part against the script and PyTorch's profiler"
+	"$tracectl" set L1.launches=true || bad "L1.launches cannot be switched on"
+	load=$plugin script=$here/l1_launches.py start "$part" run "$out/$part.%r.json" --mode "$mode"
+	finish "$part"
+	sleep 2.5
+	files=()
+	for ((rank = 0; rank < gpus; rank++)); do files+=("$out/$part.$rank.json"); done
+	tell "$python" "$here/l1_launches.py" compare "$tracectl" "$mode" "${files[@]}"
+	"$tracectl" set L1.launches=false >/dev/null
 done
 
 if wants attach; then

@@ -1,0 +1,365 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks real ranks on purpose and sees whether they, and nobody else, are named.
+
+  inject.py --tracectl T --daemon D [--probes DIR] [--kinds a,b,...] [--runs N] [--ranks N] [--device cpu|cuda] [--levels L1,L3] [--out DIR]
+
+A run is a job of its own: ranks start, train for --warm seconds, then one of them is broken (or none is: `clean`), and
+within --patience seconds a finding must be open that names it with the right cause. What else is opened is an
+accusation. Prints a table, writes runs.json, and ends with 1 where a run missed or accused.
+"""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+# kind: (what a finding of it may be called, its causes, whether it names the rank)
+EXPECTED = {
+    "clean": (set(), set(), False),
+    "compute": ({"slow_rank"}, {"compute"}, True),
+    "sleep": ({"slow_rank"}, {"host", "launch", "unknown"}, True),
+    "dataloader": ({"slow_rank"}, {"dataloader"}, True),
+    "gc": ({"slow_rank"}, {"garbage_collection"}, True),
+    "checkpoint": ({"slow_rank"}, {"checkpoint"}, True),
+    "hog": ({"slow_rank"}, {"preemption"}, True),
+    "throttle": ({"slow_rank"}, {"throttling"}, True),
+    "stop": ({"hang"}, {"stopped"}, True),
+    "missing": ({"hang"}, {"missing"}, True),
+    "type": ({"mismatch"}, {"type_mismatch"}, True),
+    "size": ({"mismatch"}, {"size_mismatch"}, True),
+    "link": ({"slow_communication"}, {"communication", "link", "node_network"}, False),
+    "card": ({"slow_rank"}, {"compute"}, True),
+}
+BY_CONTROL = {"compute", "sleep", "dataloader", "gc", "checkpoint", "missing", "type", "size"}
+HANGS = {"stop", "missing", "type", "size"}
+
+
+def sh(*words, check=True):
+    return subprocess.run(words, check=check, capture_output=True, text=True)
+
+
+class Daemon:
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
+        self.env = dict(os.environ, RANKTRACE_SOCKET=str(folder / "control.sock"),
+                        RANKTRACE_LIBEXEC=str(pathlib.Path(args.tracectl).resolve().parent.parent / "libexec/ranktrace"))
+        config = folder / "ranktrace.conf"
+        config.write_text(f"[daemon]\nprobes_base_dir = {args.probes}\n" + "".join(line + "\n" for line in args.config))
+        self.log = open(folder / "daemon.log", "w", encoding="utf-8")
+        self.process = subprocess.Popen([args.daemon, "--config", config, "--state-dir", folder / "state",
+                                         "--socket", self.env["RANKTRACE_SOCKET"]], stderr=self.log)
+        for _ in range(200):
+            if subprocess.run([args.tracectl, "status"], env=self.env, capture_output=True).returncode == 0:
+                break
+            time.sleep(0.1)
+        else:
+            raise SystemExit("the daemon does not answer")
+        for level in filter(None, args.levels.split(",")):
+            self.tracectl("set", f"{level}=true")
+
+    def tracectl(self, *words):
+        return subprocess.run([self.args.tracectl, *words], env=self.env, capture_output=True, text=True).stdout
+
+    def findings(self, after_ns, job):
+        out = self.tracectl("query", "--json", f"select * from findings where job = '{job}' and since_ns > {after_ns - 3600 * 10**9}")
+        try:
+            return json.loads(out)
+        except ValueError:
+            return []
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(30)
+
+
+class Group:
+    """A control group with a CPU limit of its own, by whichever version the machine has."""
+
+    def __init__(self, name, pid):
+        self.v1 = pathlib.Path("/sys/fs/cgroup/cpu")
+        self.path = (self.v1 if self.v1.is_dir() else pathlib.Path("/sys/fs/cgroup")) / name
+        if not self.v1.is_dir():
+            pathlib.Path("/sys/fs/cgroup/cgroup.subtree_control").write_text("+cpu", encoding="ascii")
+        self.path.mkdir(exist_ok=True)
+        (self.path / "cgroup.procs").write_text(str(pid), encoding="ascii")
+
+    def limit(self, share):
+        if self.v1.is_dir():
+            (self.path / "cpu.cfs_quota_us").write_text(str(int(share * 100000)) if share else "-1", encoding="ascii")
+        else:
+            (self.path / "cpu.max").write_text(f"{int(share * 100000)} 100000" if share else "max", encoding="ascii")
+
+    def remove(self):
+        for _ in range(50):
+            try:
+                self.path.rmdir()
+                return
+            except OSError:
+                time.sleep(0.1)
+
+
+class Net:
+    """Network namespaces of our own, one a rank, on one bridge."""
+
+    def __init__(self, ranks):
+        self.name, self.ranks = f"rt{os.getpid() % 10000}", ranks
+        sh("ip", "netns", "add", self.name + "b")
+        self.inside("b", "ip", "link", "add", "br0", "type", "bridge")
+        self.inside("b", "ip", "link", "set", "br0", "up")
+        for rank in range(ranks):
+            ns = f"{self.name}r{rank}"
+            sh("ip", "netns", "add", ns)
+            sh("ip", "link", "add", f"v{rank}", "netns", self.name + "b", "type", "veth", "peer", "name", "eth0", "netns", ns)
+            self.inside("b", "ip", "link", "set", f"v{rank}", "master", "br0", "up")
+            for words in (("addr", "add", f"10.77.0.{rank + 1}/24", "dev", "eth0"), ("link", "set", "eth0", "up"), ("link", "set", "lo", "up")):
+                self.inside(f"r{rank}", "ip", *words)
+
+    def inside(self, which, *words, check=True):
+        return sh("ip", "netns", "exec", self.name + which, *words, check=check)
+
+    def limit(self, rank, mbit):
+        if mbit:
+            self.inside(f"r{rank}", "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "200ms")
+        else:
+            self.inside(f"r{rank}", "tc", "qdisc", "del", "dev", "eth0", "root", check=False)
+
+    def remove(self):
+        for rank in range(self.ranks):
+            sh("ip", "netns", "del", f"{self.name}r{rank}", check=False)
+        sh("ip", "netns", "del", self.name + "b", check=False)
+
+
+class Run:
+    def __init__(self, args, daemon, kind, number):
+        self.args, self.daemon, self.kind = args, daemon, kind
+        self.rank = number % args.ranks
+        self.job = f"inject-{os.getpid()}-{number}-{kind}"
+        self.folder = daemon.folder / self.job
+        self.folder.mkdir()
+        self.control = self.folder / "control"
+        self.ask({})
+        self.processes, self.undo = [], []
+
+    def ask(self, what):
+        (self.folder / "next").write_text(json.dumps(what), encoding="ascii")
+        os.replace(self.folder / "next", self.control)
+
+    def start(self):
+        args = self.args
+        net = Net(args.ranks) if self.kind == "link" else None
+        if net:
+            self.undo.append(net.remove)
+        self.net = net
+        cores = sorted(os.sched_getaffinity(0))
+        share = max(1, len(cores) // args.ranks)
+        for rank in range(args.ranks):
+            env = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(args.ranks), LOCAL_WORLD_SIZE=str(args.ranks),
+                       MASTER_ADDR="10.77.0.1" if net else "127.0.0.1", MASTER_PORT=str(20000 + os.getpid() % 20000 + int(self.job.split("-")[2]) % 1000),
+                       TORCHELASTIC_RUN_ID=self.job, OMP_NUM_THREADS="1", CONTROL=str(self.control), PROGRESS=str(self.folder / f"progress.{rank}"))
+            if args.device == "cpu":
+                env["CORE"] = str(cores[rank % len(cores)])
+            if args.plugin:
+                env["NCCL_PROFILER_PLUGIN"] = args.plugin
+            if net:
+                env["GLOO_SOCKET_IFNAME"] = "eth0"
+            words = [args.python, str(HERE / "rank.py"), "--device", args.device, "--width", str(args.width), "--layers", str(args.layers),
+                     "--batch", str(args.batch), "--load-ms", str(args.load_ms), "--checkpoint-every", str(4 if self.kind == "checkpoint" else args.checkpoint_every)]
+            if net:
+                words = ["ip", "netns", "exec", f"{net.name}r{rank}", *words]
+            if args.device == "cuda":
+                words = ["taskset", "-c", f"{cores[rank * share]}-{cores[rank * share + share - 1]}", *words]
+            log = open(self.folder / f"rank.{rank}.log", "w", encoding="utf-8")
+            self.processes.append(subprocess.Popen(words, env=env, stdout=log, stderr=log))
+
+    def steps(self, rank):
+        try:
+            data = (self.folder / f"progress.{rank}").read_bytes()
+        except OSError:
+            return []
+        return [struct.unpack_from("<QQ", data, at) for at in range(0, len(data) // 16 * 16, 16)]
+
+    def warm(self):
+        deadline = time.monotonic() + 120 + self.args.warm
+        began = None
+        while time.monotonic() < deadline:
+            if any(process.poll() is not None for process in self.processes):
+                raise RuntimeError("a rank ended: " + (self.folder / "rank.0.log").read_text(encoding="utf-8")[-500:])
+            if began is None and all(len(self.steps(rank)) > 2 for rank in range(self.args.ranks)):
+                began = time.monotonic()
+            if began and time.monotonic() > began + self.args.warm and len(self.steps(0)) >= self.args.warm_steps:
+                return
+            time.sleep(0.1)
+        raise RuntimeError("the ranks do not train")
+
+    def pid(self):
+        return self.processes[self.rank].pid
+
+    def step_ms(self):
+        ends = [ns for _, ns in self.steps(0)[-30:]]
+        gaps = sorted(b - a for a, b in zip(ends, ends[1:]))
+        return gaps[len(gaps) // 2] / 1e6
+
+    def break_it(self):
+        """Begins what the kind says; the undoing of it goes to self.undo."""
+        kind, ms = self.kind, self.step_ms() * self.args.severity
+        if kind in BY_CONTROL:
+            scale = 4 if kind == "checkpoint" else 1
+            last = max(self.steps(rank)[-1][0] for rank in range(self.args.ranks))
+            self.ask({"kind": kind, "rank": self.rank, "ms": max(1, ms * scale), "at_step": last + 3})
+        elif kind == "hog":
+            core = sorted(os.sched_getaffinity(self.pid()))
+            for cpu in core:
+                hog = subprocess.Popen(["taskset", "-c", str(cpu), sys.executable, "-c", "while True: pass"])
+                self.undo.append(lambda hog=hog: (hog.kill(), hog.wait()))
+        elif kind == "card":
+            hog = subprocess.Popen([self.args.python, "-c", "import torch\na = torch.randn(8192, 8192, device='cuda:%d')\nwhile True:\n    a @ a\n    torch.cuda.synchronize()" % self.rank])
+            self.undo.append(lambda: (hog.kill(), hog.wait()))
+            time.sleep(5)  # until it computes
+        elif kind == "throttle":
+            group = Group(self.job, self.pid())
+            group.limit(self.args.cpu_share)
+            self.undo += [lambda: group.remove(), lambda: group.limit(0)]
+        elif kind == "stop":
+            os.kill(self.pid(), signal.SIGSTOP)
+        elif kind == "link":
+            self.net.limit(self.rank, self.args.mbit)
+            self.undo.append(lambda: self.net.limit(self.rank, 0))
+        return time.time_ns()
+
+    def judge(self, began_ns):
+        """Looks until the finding is open, and a little longer for what else is said. Returns a row."""
+        kinds, causes, named = EXPECTED[self.kind]
+        patience = self.args.clean if self.kind == "clean" else self.args.patience + (30 if self.kind in HANGS else 0)
+        deadline, hit, findings = time.monotonic() + patience, None, []
+        settled = None
+        while time.monotonic() < deadline and (settled is None or time.monotonic() < settled):
+            time.sleep(0.25)
+            findings = [f for f in self.daemon.findings(began_ns, self.job) if f["noticed_ns"]]
+            right = [f for f in findings if f["kind"] in kinds and f["cause"] in causes and (not named or f["rank"] == self.rank)]
+            if right and hit is None:
+                hit = min(f["noticed_ns"] for f in right)
+                settled = time.monotonic() + 4
+        kind_hits = [f for f in findings if f["kind"] in kinds and (not named or f["rank"] == self.rank)]
+        wrong = [f for f in findings if not (f["kind"] in kinds and (not named or f["rank"] == self.rank)) and f["kind"] not in ("slow_job", "imbalance")]
+        ends = [ns for rank in range(self.args.ranks) for _, ns in self.steps(rank) if ns > began_ns and (hit is None or ns <= hit)]
+        row = {"kind": self.kind, "rank": self.rank if self.kind != "clean" else None, "ranks": self.args.ranks, "device": self.args.device,
+               "named": bool(kind_hits) if self.kind != "clean" else None, "right": hit is not None,
+               "delay_s": (hit - began_ns) / 1e9 if hit else None, "steps": len(ends) / self.args.ranks if hit else None, "step_ms": self.before_ms,
+               "accused": [f["sentence"] for f in wrong], "said": [[f["kind"], f["rank"], f["cause"], f["tier"], f["state"]] for f in findings],
+               "sentence": kind_hits[0]["sentence"] if kind_hits else "",
+               "slowdown": kind_hits[0]["slowdown"] if kind_hits else None, "measured": None}
+        after = [ns for _, ns in self.steps(0) if ns > began_ns + 10**9]
+        if len(after) > 4 and self.before_ms:
+            gaps = sorted(b - a for a, b in zip(after, after[1:]))
+            row["measured"] = sum(gaps) / len(gaps) / 1e6 / self.before_ms
+        return row
+
+    def end(self):
+        for undo in reversed(self.undo):
+            if undo != getattr(self.net, "remove", None):
+                undo()
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+        for process in self.processes:
+            process.wait()
+        for undo in self.undo:
+            if undo == getattr(self.net, "remove", None):
+                undo()
+
+    def run(self):
+        try:
+            self.start()
+            self.warm()
+            self.before_ms = self.step_ms()
+            return self.judge(self.break_it())
+        finally:
+            self.end()
+
+
+def median(values):
+    values = sorted(values)
+    return values[len(values) // 2] if values else float("nan")
+
+
+def table(rows):
+    print(f"{'kind':<12}{'runs':>5}{'named':>7}{'right cause':>13}{'delay s: median':>17}{'most':>7}{'steps: median':>15}{'most':>6}{'step ms':>9}{'accusations':>13}")
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        of = [row for row in rows if row["kind"] == kind]
+        delays, steps = [r["delay_s"] for r in of if r["right"]], [r["steps"] for r in of if r["right"]]
+        named = "-" if kind == "clean" else sum(r["named"] for r in of)
+        right = "-" if kind == "clean" else sum(r["right"] for r in of)
+        print(f"{kind:<12}{len(of):>5}{named:>7}{right:>13}{median(delays):>17.1f}{max(delays, default=float('nan')):>7.1f}"
+              f"{median(steps):>15.1f}{max(steps, default=float('nan')):>6.1f}{median([r['step_ms'] for r in of]):>9.0f}{sum(len(r['accused']) for r in of):>13}")
+    for row in rows:
+        if row["accused"] or (row["kind"] != "clean" and not row["right"]):
+            print(f"MISS {row['kind']} of rank {row['rank']}: said {row['said']}; accused {row['accused']}; {row['sentence']}")
+
+
+def main():
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--tracectl", required=True)
+    parser.add_argument("--daemon", required=True)
+    parser.add_argument("--probes", default=str(ROOT / "bpf/probes.d"))
+    parser.add_argument("--config", action="append", default=[], help="a further line of the configuration file")
+    parser.add_argument("--python", default="/usr/bin/python3")
+    parser.add_argument("--kinds", default="clean,compute,sleep,dataloader,gc,checkpoint,hog,throttle,stop,missing,type,size,link")
+    parser.add_argument("--runs", type=int, default=1, help="of each kind")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run; the rank that is broken follows from it")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--plugin", default="", help="NCCL profiler plugin")
+    parser.add_argument("--levels", default="", help="levels that are on from the start")
+    parser.add_argument("--warm", type=float, default=12)
+    parser.add_argument("--warm-steps", type=int, default=45)
+    parser.add_argument("--patience", type=float, default=20)
+    parser.add_argument("--clean", type=float, default=30, help="seconds of a clean run after --warm")
+    parser.add_argument("--severity", type=float, default=0.5, help="of the step, added to it")
+    parser.add_argument("--cpu-share", type=float, default=0.5)
+    parser.add_argument("--mbit", type=int, default=200)
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=48)
+    parser.add_argument("--load-ms", type=float, default=5)
+    parser.add_argument("--checkpoint-every", type=int, default=0)
+    parser.add_argument("--out", help="a folder that keeps runs.json and the daemon's log")
+    args = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        daemon = Daemon(args, pathlib.Path(name))
+        try:
+            number = args.first
+            for _ in range(args.runs):
+                for kind in args.kinds.split(","):
+                    try:
+                        row = Run(args, daemon, kind, number).run()
+                    except RuntimeError as error:
+                        row = {"kind": kind, "rank": None, "named": False, "right": False, "delay_s": None, "steps": None, "step_ms": 0,
+                               "accused": [], "said": [], "sentence": f"did not run: {error}", "measured": None}
+                    number += 1
+                    rows.append(row)
+                    print(json.dumps({k: row[k] for k in ("kind", "rank", "right", "delay_s", "steps", "step_ms", "measured", "said", "sentence")}), flush=True)
+        finally:
+            daemon.stop()
+            if args.out:
+                out = pathlib.Path(args.out)
+                out.mkdir(parents=True, exist_ok=True)
+                (out / "runs.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+                (out / "daemon.log").write_bytes((daemon.folder / "daemon.log").read_bytes())
+    table(rows)
+    bad = sum(bool(row["accused"]) or (row["kind"] != "clean" and not row["right"]) for row in rows)
+    print(f"{len(rows)} runs, {bad} of them missed or accused somebody else")
+    return bad > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
