@@ -5,30 +5,30 @@
  *
  * Waits, of frames with operations. All members of a collective leave it together, so for member r of group g
  *   wait_r(g) = duration_r - min over members of duration        transfer(g) = that minimum
- * and of a point-to-point pair the same with two members. A group of which fewer than half the members (less than two; of
- * point to point: one of the two) have a record is left out, and counted. The waits of one rank that overlap in time count
- * once, and a wait counts only from the rank's last sign of life on: where it began another operation before g had ended,
- * g did not block it until then (asynchronous ones, hidden behind computing).
- * Operations that follow each other in one communicator for data, of the same name and at about equal intervals, are taken for
- * one asynchronous run (buckets of gradients): the wait in each is the lead that the rank has by then, so of all of them only
- * the longest wait counts.
+ * and of a point-to-point pair the same with two members. A group of which fewer than half the members (less than two;
+ * of point to point: one of the two) have a record is left out, and counted; its records wait for what is over the mean
+ * transfer of groups of its kind, name and size. The waits of one rank that overlap in time count once, and a wait
+ * counts only from the rank's last sign of life on: where it began another operation before g had ended, g did not
+ * block it until then (asynchronous ones, hidden behind computing). Operations that follow each other in one
+ * communicator for data, of the same name and at about equal intervals, are taken for one asynchronous run (buckets of
+ * gradients): the wait in each is the lead that the rank has by then, so of all of them only the longest wait counts.
  *   wait_r = length of the union of [last begin of any operation of r before the end of g, start + wait_r(g))
  *   self_r = step_r - wait_r
  * is the time for which nobody but r (and the transfers, equal for all) can be blamed.
  *
- * Waits, of frames of stages only. What can hold a wait is backward, synchronisation, and the unnamed rest; what cannot is
- * data loading, checkpoint, garbage collection and the optimizer; forward can (buffers, prefetched shards; on a card it only
- * launches). With
- *   excess_r = sum over stages that cannot of (stage_r - median of its class), at least that of garbage collection alone, which
- *              lies within others; and forward's, of one rank without a card that alone has it, beyond what others have of own
- *   self_r = excess_r + min over ranks of (step - excess)
- * so that only an excess that no wait explains counts.
+ * Waits, of frames of stages only. What can hold a wait is backward, synchronisation, and the unnamed rest; what cannot
+ * is data loading, checkpoint, garbage collection and the optimizer; forward can (buffers, prefetched shards; on a card
+ * it only launches). With excess_r = sum over stages that cannot of (stage_r - median of its class), at least that of
+ * garbage collection alone, which lies within others; and forward's, of one rank without a card that alone has it,
+ * beyond what others have of own self_r = excess_r + min over ranks of (step - excess) so that only an excess that no
+ * wait explains counts.
  *
- * Classes. Ranks are compared only with ranks of the same role: the same pipeline stage, where it is known from outside;
- * otherwise those that are joined by collectives (replicas of the same parameters, shards of the same layers), where these do
- * not span pipeline neighbours; see measure_class.c. What they call does not count: one-off operations and lost records would
- * part equals, and the first and last stages call the same. A class of less than MEASURE_CLASS_MIN ranks is compared with
- * nobody by self time; what it does alone may still be told from its stages by its own past.
+ * Classes. Ranks are compared only with ranks of the same role: the same pipeline stage, where it is known from
+ * outside; otherwise those that are joined by collectives (replicas of the same parameters, shards of the same layers),
+ * where these do not span pipeline neighbours; see measure_class.c. What they call does not count: one-off operations
+ * and lost records would part equals, and the first and last stages call the same. A class of less than
+ * MEASURE_CLASS_MIN ranks is compared with nobody by self time; what it does alone may still be told from its stages by
+ * its own past.
  */
 #ifndef RANKTRACE_DETECT_MEASURE_H
 #define RANKTRACE_DETECT_MEASURE_H
@@ -38,29 +38,29 @@
 #define MEASURE_CLASS_MIN 2
 
 struct measure_rank {
-	uint64_t wait_ns;         /* FRAME_UNKNOWN: not in this frame */
+	uint64_t wait_ns; /* FRAME_UNKNOWN: not in this frame */
 	uint64_t self_ns;
-	uint64_t last_ns;         /* for how long others waited on it as the last to come: sum over groups where its duration was
-				   * the shortest, of the second shortest wait there; what it waited itself before in this step is
-				   * passed on and not counted */
-	uint32_t class;           /* index, FRAME_NONE: compared with nobody */
-	double ratio;             /* self / median of its class (of the others, where the class has two); 1 where there is none */
-	double z;                 /* (self - median) / max(1.4826 MAD, 1 % of the median) */
+	uint64_t last_ns; /* for how long others waited on it as the last to come: sum over groups where its duration
+			   * was the shortest, of the second shortest wait there; what it waited itself before in this
+			   * step is passed on and not counted */
+	uint32_t class;	  /* index, FRAME_NONE: compared with nobody */
+	double ratio; /* self / median of its class (of the others, where the class has two); 1 where there is none */
+	double z;     /* (self - median) / max(1.4826 MAD, 1 % of the median) */
 };
 
 struct measure_group {
-	uint64_t transfer_ns;     /* FRAME_UNKNOWN: left out */
-	uint32_t last;            /* index of the rank that came last, FRAME_NONE */
-	uint32_t before;          /* the one that came before it: of point to point the other side */
+	uint64_t transfer_ns; /* FRAME_UNKNOWN: left out */
+	uint32_t last;	      /* index of the rank that came last, FRAME_NONE */
+	uint32_t before;      /* the one that came before it: of point to point the other side */
 };
 
 struct measures {
 	size_t ranks, groups, classes;
 	const struct measure_rank *rank;
 	const struct measure_group *group;
-	const uint32_t *class_ranks;   /* of each class, how many ranks of it are here */
-	uint64_t left_out;             /* groups */
-	uint64_t step_ns;              /* median of the ranks' */
+	const uint32_t *class_ranks; /* of each class, how many ranks of it are here */
+	uint64_t left_out;	     /* groups */
+	uint64_t step_ns;	     /* median of the ranks' */
 };
 
 struct measure;
@@ -71,12 +71,12 @@ struct measure *measure_free(struct measure *measure);
 int measure_frame(struct measure *measure, const struct frame *frame, const struct measures **ret);
 
 /*
- * What-if: the length of the step if `ranks` ranks had not had their excess: excess_ns[i] of rank index rank[i] taken out
- * of its own time between operations (where there is most of it), and every group begun when its last member is there.
- * A rank's operation starts after the one before ended, or began where the two overlapped, by the same own time as
- * observed. Of frames of stages: the step less what the second slowest excess leaves. Cost O(records log records) at most.
- * Returns the step's length in ns of the replay with the excess removed, and in *ret_as_is that of the replay with nothing
- * removed: their quotient tells, as the replay is not exact. 0: cannot be told.
+ * What-if: the length of the step if `ranks` ranks had not had their excess: excess_ns[i] of rank index rank[i] taken
+ * out of its own time between operations (where there is most of it), and every group begun when its last member is
+ * there. A rank's operation starts after the one before ended, or began where the two overlapped, by the same own time
+ * as observed. Of frames of stages: the step less what the second slowest excess leaves. Cost O(records log records) at
+ * most. Returns the step's length in ns of the replay with the excess removed, and in *ret_as_is that of the replay
+ * with nothing removed: their quotient tells, as the replay is not exact. 0: cannot be told.
  */
 uint64_t measure_without(struct measure *measure, const struct frame *frame, const uint32_t *rank,
 	const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns);

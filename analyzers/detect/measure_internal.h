@@ -13,7 +13,11 @@
 #define MEASURE_PENDING 4 /* operations of a rank in flight at once that are remembered: the longest waits */
 #define MEASURE_COMMS 16  /* communicators of a rank that tell its class */
 #define MEASURE_TIME_MAX (1LL << 60)
-#define MEASURE_RUN_BREAK 2.5       /* of the longest interval in a run: then it is another one */
+#define MEASURE_BLOCK_SLACK_NS \
+	2000 /* clocks are read before and after: an operation may seem to begin before the last ended */
+#define MEASURE_RUN_BREAK 2.5 /* of the longest interval in a run: then it is another one */
+#define MEASURE_LIKES 512     /* rows; two kinds of operation that fall on one are taken for one */
+#define MEASURE_LIKES_MIN 3
 #define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
 #define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
 
@@ -22,7 +26,8 @@ struct measure_shortest {
 	uint64_t first_ns, second_ns;
 	uint32_t first, second; /* whose; FRAME_NONE */
 	uint32_t records;
-	uint32_t run;           /* equal of operations that may be one asynchronous run, 0: blocks */
+	uint32_t run;  /* equal of operations that may be one asynchronous run, 0: blocks */
+	uint32_t like; /* its row in measure.like */
 };
 
 struct measure_flight {
@@ -30,11 +35,17 @@ struct measure_flight {
 	bool in_run;
 };
 
+/* Operations of one name, kind of communicator and size: how long they take once all are there. */
+struct measure_like {
+	double transfer_ns; /* sum */
+	uint32_t groups;
+};
+
 /* A rank on its way through the frame. */
 struct measure_walk {
 	int64_t start; /* of its newest operation */
 	uint64_t wait_ns, last_ns, passed_ns;
-	uint64_t run_wait_ns;       /* counted of the run that it is in */
+	uint64_t run_wait_ns;		 /* counted of the run that it is in */
 	int64_t run_interval, run_start; /* longest from begin to begin in it, 0: not known; begin of its newest */
 	uint32_t run;
 	struct measure_flight flight[MEASURE_PENDING];
@@ -65,6 +76,7 @@ struct measure {
 	struct measure_walk *walk;
 	uint32_t *class_ranks, *class_start, *by_class;
 	double *scratch, *spread;
+	struct measure_like like[MEASURE_LIKES];
 	bool *here;
 	size_t rank_room, group_room;
 	struct measure_class_state classes;

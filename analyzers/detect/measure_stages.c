@@ -10,6 +10,7 @@
 
 static const enum stage_kind own_stage[] = {STAGE_DATALOADER, STAGE_ZERO_GRAD, STAGE_OPTIMIZER, STAGE_CHECKPOINT};
 #define OWN_STAGES (sizeof(own_stage) / sizeof(own_stage[0]))
+#define FORWARD_SPREADS 3
 #define ALIKE 0.5 /* forward excesses from that share of the longest on are taken for one cause */
 
 static double stage_of(const struct frame *frame, uint32_t rank, enum stage_kind kind)
@@ -29,7 +30,8 @@ static double median_stage(struct measure *measure, const struct frame *frame, u
 	return robust_median(measure->scratch, ranks);
 }
 
-/* Adds the forward excess of the one rank that has some which nobody's own stages explain. excess: of own stages. */
+/* Adds the forward excess of the one rank that has some which nobody's own stages explain. What makes forward longer
+ * makes backward longer by the same factor, where it hides behind the others' waiting. excess: of own stages. */
 static void add_forward(
 	struct measure *measure, const struct frame *frame, uint32_t class, double *excess, double median)
 {
@@ -40,6 +42,7 @@ static void add_forward(
 	for (uint32_t i = 0; i < ranks; i++) {
 		double forward = stage_of(frame, rank[i], STAGE_FORWARD) - median;
 
+		measure->scratch[i] = forward;
 		if (forward > most && !frame->who[rank[i]].card[0]) {
 			most = forward;
 			longest = i;
@@ -48,10 +51,11 @@ static void add_forward(
 	for (uint32_t i = 0; i < ranks; i++) {
 		if (i != longest && excess[i] > own)
 			own = excess[i];
-		alike += stage_of(frame, rank[i], STAGE_FORWARD) - median > ALIKE * most;
+		alike += measure->scratch[i] > ALIKE * most;
 	}
-	if (alike == 1 && most > own)
-		excess[longest] += most - own;
+	if (alike == 1 && most > own && most > FORWARD_SPREADS * robust_spread(measure->scratch, ranks, 0))
+		excess[longest] +=
+			(most - own) * (1 + stage_of(frame, rank[longest], STAGE_BACKWARD) / (median + most));
 }
 
 static void excess_of_class(struct measure *measure, const struct frame *frame, uint32_t class, double *excess)

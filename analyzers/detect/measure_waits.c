@@ -4,6 +4,7 @@
  * touched with its group and its rank alone.
  */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "analyzers/detect/measure_internal.h"
@@ -31,13 +32,21 @@ static uint32_t run_of(const struct frame *frame, const struct frame_group *grou
 	return (group->comm * 65599U + group->op) | 1U << 31;
 }
 
+static uint32_t like_of(const struct frame *frame, const struct frame_group *group)
+{
+	uint32_t size = group->bytes ? 64 - (uint32_t)__builtin_clzll(group->bytes) : 0, hash;
+
+	hash = (uint32_t)frame->comm[group->comm].kind + 8 * (group->op + 65536U * group->p2p) + 0x100003U * size;
+	return (hash * 0x9e3779b1U) >> 23;
+}
+
 static int find_shortest(struct measure *measure, const struct frame *frame)
 {
 	for (size_t i = 0; i < frame->groups; i++) {
 		if (frame->group[i].comm >= frame->comms)
 			return -EINVAL;
-		measure->shortest[i] = (struct measure_shortest){
-			UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0, run_of(frame, &frame->group[i])};
+		measure->shortest[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0,
+			run_of(frame, &frame->group[i]), like_of(frame, &frame->group[i])};
 	}
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
@@ -74,6 +83,7 @@ static bool tells(const struct frame_group *group, const struct measure_shortest
 static void tell_groups(struct measure *measure, const struct frame *frame)
 {
 	measure->told.left_out = 0;
+	memset(measure->like, 0, sizeof(measure->like));
 	for (size_t i = 0; i < frame->groups; i++) {
 		const struct measure_shortest *shortest = &measure->shortest[i];
 		bool told = tells(&frame->group[i], shortest);
@@ -81,6 +91,10 @@ static void tell_groups(struct measure *measure, const struct frame *frame)
 		measure->group[i] = told ? (struct measure_group){shortest->first_ns, shortest->first, shortest->second}
 					 : (struct measure_group){FRAME_UNKNOWN, FRAME_NONE, FRAME_NONE};
 		measure->told.left_out += !told;
+		if (told) {
+			measure->like[shortest->like].transfer_ns += (double)shortest->first_ns;
+			measure->like[shortest->like].groups++;
+		}
 	}
 }
 
@@ -149,6 +163,19 @@ static void take_off(struct measure_walk *walk, struct measure_flight flight)
 	walk->flight[at] = flight;
 }
 
+/* What the operation took beside waiting: where its group does not tell, what its likes took. */
+static uint64_t transfer_of(const struct measure *measure, const struct frame_op *op)
+{
+	const struct measure_like *like = &measure->like[measure->shortest[op->group].like];
+	uint64_t transfer_ns = measure->group[op->group].transfer_ns;
+
+	if (transfer_ns != FRAME_UNKNOWN)
+		return transfer_ns;
+	if (like->groups < MEASURE_LIKES_MIN)
+		return op->duration_ns;
+	return (uint64_t)clamp_length((uint64_t)fmin(like->transfer_ns / like->groups, (double)MEASURE_TIME_MAX));
+}
+
 /* For so long others waited for it; as long as it waited itself before, it only passes on. */
 static void blame(struct measure_walk *walk, uint64_t kept_ns)
 {
@@ -166,6 +193,7 @@ static void walk_op(struct measure *measure, const struct frame_op *op)
 	const struct measure_group *group = &measure->group[op->group];
 	const struct measure_shortest *shortest = &measure->shortest[op->group];
 	int64_t start = clamp_time(op->start_ns);
+	uint64_t transfer_ns;
 
 	if (walk->begun && start < walk->start)
 		start = walk->start;
@@ -175,14 +203,12 @@ static void walk_op(struct measure *measure, const struct frame_op *op)
 		follow_run(walk, shortest->run, start);
 	walk->start = start;
 	walk->begun = true;
-	if (group->transfer_ns == FRAME_UNKNOWN)
-		return;
 	if (group->last == op->rank)
 		blame(walk, (uint64_t)clamp_length(shortest->second_ns - shortest->first_ns));
-	if (op->duration_ns > group->transfer_ns)
-		take_off(walk, (struct measure_flight){start + clamp_length(op->duration_ns - group->transfer_ns),
-				       start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
-				       shortest->run != 0});
+	transfer_ns = transfer_of(measure, op);
+	if (op->duration_ns > transfer_ns)
+		take_off(walk, (struct measure_flight){start + clamp_length(op->duration_ns - transfer_ns),
+				       start + clamp_length(op->duration_ns), shortest->run != 0});
 }
 
 int measure_waits(struct measure *measure, const struct frame *frame)

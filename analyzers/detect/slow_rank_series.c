@@ -7,9 +7,9 @@
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_series.h"
 
-#define FAR 2.0		     /* of ln ratio: what is further out is cut */
-#define MEAN_TO_SIGMA 0.886  /* of the distance of two normal values: sigma by its mean */
-#define MIDDLE_OF_NOISE 0.45 /* spread of the median of eight by that of one */
+#define FAR 2.0			 /* of ln ratio: what is further out is cut */
+#define DISTANCE_TO_SIGMA 1.0484 /* of the distance of two normal values: sigma by its median */
+#define MIDDLE_OF_NOISE 0.45	 /* spread of the median of eight by that of one */
 #define SPREAD_LEAST 0.005
 
 void series_init(struct series *series, const struct detect_options *options)
@@ -27,6 +27,8 @@ void series_free(struct series *series)
 	free(series->scratch);
 	free(series->by_class);
 	free(series->start);
+	free(series->class);
+	series->class = NULL;
 	series->rank = NULL;
 	series->scratch = NULL;
 	series->by_class = series->start = NULL;
@@ -50,10 +52,12 @@ static int make_room(struct series *series, size_t ranks)
 	free(series->scratch);
 	free(series->by_class);
 	free(series->start);
+	free(series->class);
+	series->class = calloc(ranks, sizeof(*series->class));
 	series->scratch = calloc(2 * ranks, sizeof(*series->scratch));
 	series->by_class = calloc(ranks, sizeof(*series->by_class));
 	series->start = calloc(ranks + 1, sizeof(*series->start));
-	if (!series->scratch || !series->by_class || !series->start) {
+	if (!series->class || !series->scratch || !series->by_class || !series->start) {
 		series_free(series);
 		return -ENOMEM;
 	}
@@ -94,12 +98,7 @@ static void take(struct series *series, struct series_rank *rank, const struct m
 		value = -FAR;
 	if (value > FAR)
 		value = FAR;
-	if (rank->frames >= series->of) {
-		double distance = MEAN_TO_SIGMA * fabs(value - (double)*slot);
-		double weight = fmin((double)(rank->frames - series->of + 1), SERIES_MEMORY);
-
-		rank->noise += (float)((distance - (double)rank->noise) / weight);
-	}
+	rank->distance = rank->frames >= series->of ? (float)fabs(value - (double)*slot) : NAN;
 	*slot = (float)value;
 	rank->frames++;
 	rank->slow = rank->slow << 1 | (measured->ratio > series->ratio && measured->z > series->z);
@@ -126,23 +125,37 @@ static bool often(uint32_t slow, unsigned int of, unsigned int least)
 	return (unsigned int)__builtin_popcount(slow & ((1U << of) - 1)) >= least;
 }
 
+static void average(double *mean, double value, uint32_t frames, double memory)
+{
+	*mean += (value - *mean) / fmin(frames, memory);
+}
+
 /* Noise of the class, and the spread of its medians. */
 static void spread_of(
 	struct series *series, const uint32_t *rank, uint32_t ranks, double *ret_noise, double *ret_spread)
 {
-	double *value = series->scratch;
-	double middle;
+	struct series_class *class = &series->class[series->rank[rank[0]].class];
+	double *value = series->scratch, middle, spread;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < ranks; i++) {
-		if (series->rank[rank[i]].frames > series->of)
-			value[n++] = (double)series->rank[rank[i]].noise;
+		if (!isnan(series->rank[rank[i]].distance))
+			value[n++] = (double)series->rank[rank[i]].distance;
 	}
-	*ret_noise = robust_median(value, n);
+	if (2 * n > ranks) {
+		double noise = DISTANCE_TO_SIGMA * robust_median(value, n);
+
+		average(&class->noise, noise, ++class->frames, SERIES_MEMORY);
+		average(&class->fast, noise, class->frames, SERIES_MEMORY_FAST);
+	}
 	for (uint32_t i = 0; i < ranks; i++)
 		value[i] = (double)series->rank[rank[i]].middle;
 	middle = robust_median(value, ranks);
-	*ret_spread = fmax(fmax(robust_spread(value, ranks, middle), MIDDLE_OF_NOISE * *ret_noise), SPREAD_LEAST);
+	spread = robust_spread(value, ranks, middle);
+	if (2 * n > ranks)
+		average(&class->spread, spread, class->frames, SERIES_MEMORY);
+	*ret_noise = ranks > 2 ? fmax(class->noise, class->fast) : class->noise;
+	*ret_spread = fmax(fmax(spread, class->spread), fmax(MIDDLE_OF_NOISE * *ret_noise, SPREAD_LEAST));
 }
 
 static void judge_class(struct series *series, const struct frame *frame, const uint32_t *rank, uint32_t ranks)

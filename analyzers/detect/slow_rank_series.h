@@ -8,9 +8,10 @@
  * above sqrt(2 ln n) + SERIES_BEYOND times the spread of these medians over the n ranks of the class (the largest of n
  * is that far out by chance), in SERIES_HELD frames in a row.
  *
- * Noise of a class: median over its ranks of the mean of |ln ratio - ln ratio slow_of frames before| (over about
- * SERIES_MEMORY frames), as a standard deviation. The distance sees slow noise too, and a rank that becomes slow
- * disturbs it only for slow_of frames; classes of two to five have no other that can be trusted.
+ * Noise of a class: median over its ranks of |ln ratio - ln ratio slow_of frames before|, as a standard deviation,
+ * averaged over about SERIES_MEMORY frames. The distance sees slow noise too, and a rank that becomes slow disturbs it
+ * only for slow_of frames; classes of two to five have no other that can be trusted. The spread of medians is averaged
+ * likewise, as that of few ranks is a bad estimate, and the larger one counts.
  *
  * Onset: the frame after which a cusum of ln ratio, less SERIES_DRIFT and the noise, was last zero.
  */
@@ -25,6 +26,7 @@
 #define SERIES_BEYOND 1.5
 #define SERIES_HELD 3
 #define SERIES_MEMORY 32
+#define SERIES_MEMORY_FAST 4
 #define SERIES_DRIFT 0.02
 #define SERIES_ABSENT 32 /* frames without it in a row, and it begins anew */
 #define SERIES_SMALL 6	 /* ranks: below, a class has no spread to speak of */
@@ -32,7 +34,7 @@
 struct series_rank {
 	float ring[SERIES_OF_MAX]; /* ln ratio of frame n of this rank at n % of */
 	float middle;		   /* median of the ring */
-	float noise;		   /* mean distance */
+	float distance;		   /* of the newest to that slow_of frames before */
 	float cusum;
 	uint32_t slow; /* its frames, newest in bit 0 */
 	uint32_t class;
@@ -42,7 +44,14 @@ struct series_rank {
 	uint64_t since_step, since_ns;
 };
 
+/* Means over frames, of a class of this index. */
+struct series_class {
+	double noise, fast, spread; /* fast: of the last few frames */
+	uint32_t frames;
+};
+
 struct series {
+	struct series_class *class;
 	struct series_rank *rank;
 	size_t ranks;
 	unsigned int of, frames_min;

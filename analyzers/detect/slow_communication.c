@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations that take longer than they did, and than their likes, once everybody is there: a link, a node's network,
+ * or a communicator. Which series are slow is in slow_communication_series.c. Whose fault it is: node   score(n) =
+ * records of n in slow series / its records in series that cross nodes; one node has nearly all of its own in slow
+ * ones, and no other does link   nobody beside two nodes has any (or, within a node, beside two ranks) else the
+ * communicator What it costs: the excess of operations that nothing of the same rank overlaps; of those that may be an
+ * asynchronous run (gradients) only the longest, as the others hide behind computing. The median of the ranks
+ * concerned: at least so much.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/detect/robust.h"
+#include "analyzers/detect/slow_communication_series.h"
+
+#define SCORE_NODE 0.75
+#define SCORE_APART 0.7 /* the next node's score is less than that share of the best one's */
+#define COST_LEAST 0.01 /* of the step; less is told only if it is far slower */
+#define FAR_SLOWER 1.5
+#define SLACK_NS 2000
+#define OTHERS_MAX 1024
+
+struct place {
+	uint32_t slow, all;
+	uint32_t rank; /* one of it */
+};
+
+struct slow_communication {
+	struct detect_options options;
+	struct links links;
+	struct place *place; /* by node, or by rank */
+	int64_t *next_start;
+	double *lost, *run, *scratch;
+	size_t rank_room;
+};
+
+static void *slow_communication_free(void *arg)
+{
+	struct slow_communication *state = arg;
+
+	if (!state)
+		return NULL;
+	links_free(&state->links);
+	free(state->place);
+	free(state->next_start);
+	free(state->lost);
+	free(state->run);
+	free(state->scratch);
+	free(state);
+	return NULL;
+}
+
+static void *slow_communication_new(const struct detect_options *options)
+{
+	struct slow_communication *state = calloc(1, sizeof(*state));
+
+	if (!state)
+		return NULL;
+	state->options = *options;
+	return links_init(&state->links, options) ? state : slow_communication_free(state);
+}
+
+static bool make_room(struct slow_communication *state, size_t ranks)
+{
+	if (ranks <= state->rank_room)
+		return true;
+	free(state->place);
+	free(state->next_start);
+	free(state->lost);
+	free(state->run);
+	free(state->scratch);
+	state->place = calloc(ranks, sizeof(*state->place));
+	state->next_start = calloc(ranks, sizeof(*state->next_start));
+	state->lost = calloc(ranks, sizeof(*state->lost));
+	state->run = calloc(ranks, sizeof(*state->run));
+	state->scratch = calloc(ranks, sizeof(*state->scratch));
+	state->rank_room = state->place && state->next_start && state->lost && state->run && state->scratch ? ranks : 0;
+	return state->rank_room;
+}
+
+static const struct link_series *slow_series(const struct slow_communication *state, uint32_t group)
+{
+	uint32_t of = state->links.of_group[group];
+
+	return of && state->links.series[of - 1].is_slow ? &state->links.series[of - 1] : NULL;
+}
+
+/* Of the step, in ns. */
+static double cost(struct slow_communication *state, const struct frame *frame)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < frame->ranks; i++) {
+		state->next_start[i] = INT64_MAX;
+		state->lost[i] = state->run[i] = 0;
+	}
+	for (size_t i = frame->ops; i-- > 0;) {
+		const struct frame_op *op = &frame->op[i];
+		const struct frame_group *group = &frame->group[op->group];
+		const struct link_series *series = slow_series(state, op->group);
+		int64_t next = state->next_start[op->rank];
+		double excess;
+
+		state->next_start[op->rank] = op->start_ns;
+		if (!series || op->duration_ns > INT64_MAX / 4 || op->start_ns > INT64_MAX / 4 ||
+			op->start_ns < INT64_MIN / 4 || op->start_ns + (int64_t)op->duration_ns - SLACK_NS > next)
+			continue;
+		excess = fmin(series->value_ns - series->reference_ns, (double)op->duration_ns);
+		if (excess <= 0)
+			continue;
+		if (!group->p2p && (frame->comm[group->comm].kind == COMM_KIND_DATA ||
+					   frame->comm[group->comm].kind == COMM_KIND_UNCLEAR))
+			state->run[op->rank] = fmax(state->run[op->rank], excess);
+		else
+			state->lost[op->rank] += excess;
+	}
+	for (size_t i = 0; i < frame->ranks; i++) {
+		if (state->lost[i] + state->run[i] > 0)
+			state->scratch[n++] = fmin(state->lost[i] + state->run[i], (double)frame->rank[i].step_ns);
+	}
+	return robust_median(state->scratch, n);
+}
+
+/* Slow and all records by node; false: no series that crosses nodes is slow, or nodes are not known. */
+static bool by_node(struct slow_communication *state, const struct frame *frame)
+{
+	bool any = false;
+
+	memset(state->place, 0, frame->ranks * sizeof(*state->place));
+	for (size_t i = 0; i < frame->ops; i++) {
+		const struct frame_op *op = &frame->op[i];
+		uint32_t of = state->links.of_group[op->group], node = frame->who[op->rank].node;
+
+		if (!of || !state->links.series[of - 1].spans || node >= frame->ranks)
+			continue;
+		state->place[node].all++;
+		state->place[node].rank = op->rank;
+		if (slow_series(state, op->group)) {
+			state->place[node].slow++;
+			any = true;
+		}
+	}
+	return any;
+}
+
+static double score(const struct place *place)
+{
+	return place->all ? (double)place->slow / place->all : 0;
+}
+
+/* The node's index, FRAME_NONE; *ret_pair: the only two nodes concerned. */
+static uint32_t find_node(const struct slow_communication *state, size_t ranks, uint32_t ret_pair[2])
+{
+	uint32_t best = 0, touched = 0, nodes = 0;
+	double next = 0;
+
+	ret_pair[0] = ret_pair[1] = FRAME_NONE;
+	for (uint32_t i = 1; i < ranks; i++) {
+		if (score(&state->place[i]) > score(&state->place[best]))
+			best = i;
+	}
+	for (uint32_t i = 0; i < ranks; i++) {
+		nodes += state->place[i].all > 0;
+		if (i != best)
+			next = fmax(next, score(&state->place[i]));
+		if (!state->place[i].slow)
+			continue;
+		if (touched < 2)
+			ret_pair[touched] = i;
+		touched++;
+	}
+	if (touched != 2)
+		ret_pair[0] = ret_pair[1] = FRAME_NONE;
+	if (nodes > 2 && score(&state->place[best]) >= SCORE_NODE && next < SCORE_APART * score(&state->place[best]))
+		return best;
+	return FRAME_NONE;
+}
+
+static void tell_ranks(struct finding *finding, const struct frame *frame, uint32_t node, uint32_t other)
+{
+	int32_t rank[OTHERS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < frame->ranks && n < OTHERS_MAX; i++) {
+		if (frame->who[i].node == node || frame->who[i].node == other)
+			rank[n++] = frame->who[i].rank;
+	}
+	finding_ranks(rank, n, finding->others, sizeof(finding->others));
+}
+
+static const struct link_series *worst_series(const struct slow_communication *state)
+{
+	const struct link_series *worst = NULL;
+
+	for (size_t i = 0; i < state->links.n_touched; i++) {
+		const struct link_series *series = &state->links.series[state->links.touched[i]];
+
+		if (series->is_slow &&
+			(!worst || series->value_ns * worst->reference_ns > worst->value_ns * series->reference_ns))
+			worst = series;
+	}
+	return worst;
+}
+
+static void blame(struct slow_communication *state, const struct frame *frame, const struct link_series *worst,
+	struct finding *finding)
+{
+	uint32_t pair[2], node = FRAME_NONE;
+
+	finding->cause = CAUSE_COMMUNICATION;
+	if (by_node(state, frame)) {
+		node = find_node(state, frame->ranks, pair);
+		if (node != FRAME_NONE) {
+			finding->cause = CAUSE_NODE;
+			snprintf(finding->host, sizeof(finding->host), "%.63s",
+				frame->who[state->place[node].rank].host);
+			tell_ranks(finding, frame, node, node);
+			return;
+		}
+		if (pair[0] != FRAME_NONE) {
+			finding->cause = CAUSE_LINK;
+			tell_ranks(finding, frame, pair[0], pair[1]);
+			return;
+		}
+	}
+	snprintf(finding->communicator, sizeof(finding->communicator), "%.19s", frame->comm[worst->comm].communicator);
+}
+
+static void slow_communication_frame(void *arg, const struct frame *frame, const struct measures *measures,
+	struct measure *measure, const struct detector_out *out)
+{
+	struct slow_communication *state = arg;
+	struct opinion opinion = {.confirmed = true};
+	const struct link_series *worst;
+	double ratio, gain;
+
+	(void)measure;
+	if (frame->class != FRAME_TRAIN || frame->tier == FRAME_TIER_STAGES || !frame->ops ||
+		!make_room(state, frame->ranks) ||
+		links_frame(&state->links, frame, measures, state->options.slow_ratio) < 0 || !state->links.n_slow)
+		return;
+	worst = worst_series(state);
+	if (!worst || !(worst->reference_ns > 0))
+		return;
+	ratio = worst->value_ns / worst->reference_ns;
+	opinion.lost_ns = cost(state, frame);
+	gain = measures->step_ns ? fmin(opinion.lost_ns / (double)measures->step_ns, 0.99) : 0;
+	opinion.confirmed = gain >= COST_LEAST || ratio >= FAR_SLOWER;
+	opinion.finding.kind = FINDING_SLOW_COMMUNICATION;
+	opinion.finding.rank = -1;
+	opinion.finding.tier = frame->tier;
+	opinion.finding.since_step = worst->since_step;
+	opinion.finding.since_ns = worst->since_ns;
+	opinion.finding.confidence = frame->tier == FRAME_TIER_DEVICE ? 0.9 : 0.8;
+	opinion.finding.severity = gain >= state->options.gain_min ? SEVERITY_WARNING : SEVERITY_INFO;
+	opinion.finding.slowdown = 1 / (1 - gain);
+	blame(state, frame, worst, &opinion.finding);
+	finding_add(&opinion.finding, "transfer", "ns", worst->value_ns, worst->reference_ns,
+		frame->comm[worst->comm].communicator);
+	out->say(out->arg, &opinion);
+}
+
+const struct detector slow_communication_detector = {
+	.name = "slow_communication",
+	.new = slow_communication_new,
+	.free = slow_communication_free,
+	.frame = slow_communication_frame,
+};

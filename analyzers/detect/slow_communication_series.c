@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Series of transfers: see slow_communication_series.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/detect/robust.h"
+#include "analyzers/detect/slow_communication_series.h"
+
+#define NOISE_LEAST 0.02
+
+bool links_init(struct links *links, const struct detect_options *options)
+{
+	*links = (struct links){.z = options->slow_z};
+	links->of = options->slow_of < 1 ? 1 : options->slow_of > 16 ? 16 : options->slow_of;
+	links->frames_min = options->slow_frames < links->of ? options->slow_frames : links->of;
+	links->series = calloc(LINK_SERIES, sizeof(*links->series));
+	links->slot = calloc(LINK_SLOTS, sizeof(*links->slot));
+	links->touched = calloc(LINK_SERIES, sizeof(*links->touched));
+	links->scratch = calloc(LINK_SERIES, sizeof(*links->scratch));
+	return links->series && links->slot && links->touched && links->scratch;
+}
+
+void links_free(struct links *links)
+{
+	free(links->series);
+	free(links->slot);
+	free(links->touched);
+	free(links->scratch);
+	free(links->comm_hash);
+	free(links->of_group);
+	*links = (struct links){0};
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 29;
+}
+
+static int make_room(struct links *links, const struct frame *frame)
+{
+	if (frame->comms > links->comm_room || !links->comm_hash) {
+		free(links->comm_hash);
+		links->comm_hash = calloc(frame->comms + 1, sizeof(*links->comm_hash));
+		links->comm_room = links->comm_hash ? frame->comms : 0;
+	}
+	if (frame->groups > links->group_room || !links->of_group) {
+		free(links->of_group);
+		links->of_group = calloc(frame->groups + 1, sizeof(*links->of_group));
+		links->group_room = links->of_group ? frame->groups : 0;
+	}
+	return links->comm_hash && links->of_group ? 0 : -ENOMEM;
+}
+
+static void hash_comms(struct links *links, const struct frame *frame)
+{
+	for (size_t c = 0; c < frame->comms; c++) {
+		uint64_t hash = 1;
+
+		for (size_t i = 0; i < sizeof(frame->comm[c].communicator) && frame->comm[c].communicator[i]; i++)
+			hash = mix(hash, (unsigned char)frame->comm[c].communicator[i]);
+		links->comm_hash[c] = hash;
+	}
+}
+
+/* NULL: there are too many. */
+static struct link_series *find(struct links *links, uint64_t key)
+{
+	for (uint64_t i = key >> 32;; i++) {
+		uint32_t *slot = &links->slot[i % LINK_SLOTS];
+
+		if (*slot && links->series[*slot - 1].key == key)
+			return &links->series[*slot - 1];
+		if (*slot)
+			continue;
+		if (links->n == LINK_SERIES)
+			return NULL;
+		*slot = (uint32_t)++links->n;
+		links->series[*slot - 1] = (struct link_series){.key = key};
+		return &links->series[*slot - 1];
+	}
+}
+
+static bool crosses(const struct frame *frame, const struct measure_group *measured)
+{
+	return frame->who[measured->last].node != frame->who[measured->before].node;
+}
+
+static void add_group(
+	struct links *links, const struct frame *frame, const struct measures *measures, size_t i, bool slow)
+{
+	const struct frame_group *group = &frame->group[i];
+	const struct measure_group *measured = &measures->group[i];
+	uint64_t what = ((uint64_t)group->op << 8 | (group->bytes ? 64 - (uint64_t)__builtin_clzll(group->bytes) : 0))
+				<< 1 |
+			group->p2p;
+	uint64_t key = mix(links->comm_hash[group->comm], what);
+	struct link_series *series;
+
+	if (group->p2p) {
+		uint32_t a = measured->last, b = measured->before;
+
+		key = mix(key, (uint64_t)(a < b ? a : b) << 32 | (a < b ? b : a));
+	}
+	series = find(links, key);
+	if (!series)
+		return;
+	if (series->frame != links->frames) {
+		series->frame = links->frames;
+		series->value_ns = (double)measured->transfer_ns;
+		series->tainted = false;
+		links->touched[links->n_touched++] = (uint32_t)(series - links->series);
+	}
+	series->value_ns = fmin(series->value_ns, (double)measured->transfer_ns);
+	series->tainted |= slow;
+	series->comm = group->comm;
+	series->spans |= crosses(frame, measured);
+	series->like = mix(mix(what, (uint64_t)frame->comm[group->comm].kind << 32 | group->members), series->spans);
+	links->of_group[i] = (uint32_t)(series - links->series) + 1;
+}
+
+static void add_groups(
+	struct links *links, const struct frame *frame, const struct measures *measures, double slow_ratio)
+{
+	uint64_t turns = frame->groups / LINK_GROUPS + 1;
+
+	memset(links->of_group, 0, frame->groups * sizeof(*links->of_group));
+	for (size_t i = 0; i < frame->groups; i++) {
+		const struct measure_group *measured = &measures->group[i];
+		const struct measure_rank *last;
+
+		if (measured->transfer_ns == FRAME_UNKNOWN ||
+			(turns > 1 && links->comm_hash[frame->group[i].comm] % turns != links->frames % turns))
+			continue;
+		last = &measures->rank[measured->last];
+		add_group(links, frame, measures, i, last->ratio > slow_ratio && last->z > links->z);
+	}
+}
+
+static int by_like(const struct link_series *a, const struct link_series *b)
+{
+	return a->like < b->like ? -1 : a->like > b->like;
+}
+
+/* Heap sort of touched by like: no qsort() with a context in C. */
+static void sift(struct links *links, size_t at, size_t n)
+{
+	for (;;) {
+		size_t child = 2 * at + 1;
+		uint32_t swap;
+
+		if (child >= n)
+			return;
+		if (child + 1 < n &&
+			by_like(&links->series[links->touched[child]], &links->series[links->touched[child + 1]]) < 0)
+			child++;
+		if (by_like(&links->series[links->touched[at]], &links->series[links->touched[child]]) >= 0)
+			return;
+		swap = links->touched[at];
+		links->touched[at] = links->touched[child];
+		links->touched[child] = swap;
+		at = child;
+	}
+}
+
+static void sort_touched(struct links *links)
+{
+	size_t n = links->n_touched;
+
+	for (size_t i = n / 2; i-- > 0;)
+		sift(links, i, n);
+	for (size_t i = n; i-- > 1;) {
+		uint32_t swap = links->touched[0];
+
+		links->touched[0] = links->touched[i];
+		links->touched[i] = swap;
+		sift(links, 0, i);
+	}
+}
+
+static void learn(struct link_series *series, bool slow)
+{
+	double away;
+
+	if (series->looks < LINK_LEARN) {
+		series->learned[series->looks] = (float)series->value_ns;
+		if (series->looks + 1 == LINK_LEARN) {
+			double value[LINK_LEARN];
+
+			for (size_t i = 0; i < LINK_LEARN; i++)
+				value[i] = (double)series->learned[i];
+			series->baseline_ns = robust_median(value, LINK_LEARN);
+			if (series->baseline_ns > 0)
+				series->noise =
+					robust_spread(value, LINK_LEARN, series->baseline_ns) / series->baseline_ns;
+			series->slow_learned = __builtin_popcount(series->slow) > LINK_LEARN / 2;
+		}
+	} else if (!slow && series->baseline_ns > 0) {
+		away = series->value_ns / series->baseline_ns - 1;
+		series->baseline_ns *= 1 + fmax(fmin(away, 0.1), -0.1) / LINK_MEMORY;
+		series->noise += (1.25 * fabs(away) - series->noise) / LINK_MEMORY;
+	}
+	series->looks++;
+}
+
+/* Of the step, by the clock of the first rank that has one. */
+static uint64_t begin_of(const struct frame *frame)
+{
+	for (size_t i = 0; i < frame->ranks; i++) {
+		const struct frame_rank *rank = &frame->rank[i];
+
+		if (rank->here && rank->end_ns >= rank->step_ns)
+			return rank->end_ns - rank->step_ns;
+	}
+	return 0;
+}
+
+/* median 0: it has no likes to speak of. */
+static void judge(
+	struct links *links, const struct frame *frame, struct link_series *series, double median, double spread)
+{
+	bool learned = series->looks >= LINK_LEARN, past = false, likes = false, slow;
+	double value = series->value_ns;
+
+	if (learned && series->baseline_ns > 0)
+		past = value > LINK_RATIO * series->baseline_ns &&
+		       value / series->baseline_ns - 1 > links->z * fmax(series->noise, NOISE_LEAST);
+	if (median > 0)
+		likes = value > LINK_RATIO * median && value - median > links->z * fmax(spread, NOISE_LEAST * median);
+	slow = median > 0 ? likes && (past || !learned || series->slow_learned) : past;
+	series->reference_ns = past && !series->slow_learned ? series->baseline_ns : median > 0 ? median : value;
+	if (slow && !(series->slow & 0xff)) {
+		series->since_step = frame->step;
+		series->since_ns = begin_of(frame);
+	}
+	series->slow = series->slow << 1 | slow;
+	learn(series, slow);
+	series->is_slow = (unsigned int)__builtin_popcount(series->slow & ((1U << links->of) - 1)) >= links->frames_min;
+	links->n_slow += series->is_slow;
+}
+
+static void judge_likes(struct links *links, const struct frame *frame, const uint32_t *touched, size_t n)
+{
+	double *value = links->scratch, median = 0, spread = 0;
+
+	if (n > LINK_LIKES) {
+		for (size_t i = 0; i < n; i++)
+			value[i] = links->series[touched[i]].value_ns;
+		median = robust_median(value, n);
+		spread = robust_spread(value, n, median);
+	}
+	for (size_t i = 0; i < n; i++)
+		judge(links, frame, &links->series[touched[i]], median, spread);
+}
+
+/* As they were, with what was said of them so far. */
+static void leave_tainted(struct links *links)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < links->n_touched; i++) {
+		if (!links->series[links->touched[i]].tainted)
+			links->touched[left++] = links->touched[i];
+	}
+	links->n_touched = left;
+}
+
+int links_frame(struct links *links, const struct frame *frame, const struct measures *measures, double slow_ratio)
+{
+	int r = make_room(links, frame);
+
+	if (r < 0)
+		return r;
+	links->frames++;
+	links->n_touched = links->n_slow = 0;
+	hash_comms(links, frame);
+	add_groups(links, frame, measures, slow_ratio);
+	leave_tainted(links);
+	sort_touched(links);
+	for (size_t from = 0, to; from < links->n_touched; from = to) {
+		for (to = from + 1; to < links->n_touched &&
+				    !by_like(&links->series[links->touched[from]], &links->series[links->touched[to]]);)
+			to++;
+		judge_likes(links, frame, links->touched + from, to - from);
+	}
+	return 0;
+}

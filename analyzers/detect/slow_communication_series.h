@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long operations take once all members are there: a series a (communicator or pair, operation, power of two of the
+ * bytes). Pure; bounded. Inside slow_communication.c.
+ *
+ * The value of a frame is the shortest transfer of the series' groups in it: those whose last member has no record, and
+ * those that queued behind others, seem longer. Likes of a series are those of equal kind and size of communicator,
+ * operation and bytes, that cross nodes as it does. A series is slow in a frame where its value is LINK_RATIO times its
+ * own baseline (median of its first LINK_LEARN frames, then slowly after what is not slow) and LINK_RATIO times the
+ * median of its likes, with z > slow_z of either; of a series that was slow beside its likes while it learned, or still
+ * learns, the likes alone tell; where there are less than LINK_LIKES others, the baseline alone. Groups whose last
+ * member is slow itself are left out: what holds it up holds up its transfers.
+ *
+ * In frames of more than LINK_GROUPS groups only a part of the communicators is looked at, in turns.
+ */
+#ifndef RANKTRACE_DETECT_SLOW_COMMUNICATION_SERIES_H
+#define RANKTRACE_DETECT_SLOW_COMMUNICATION_SERIES_H
+
+#include "analyzers/detect/detector.h"
+
+#define LINK_RATIO 1.1
+#define LINK_LEARN 16
+#define LINK_MEMORY 64 /* frames after which a baseline has followed */
+#define LINK_LIKES 3
+#define LINK_GROUPS 16384
+#define LINK_SERIES 16384 /* more are left out */
+#define LINK_SLOTS (4 * LINK_SERIES)
+
+struct link_series {
+	uint64_t key, like;
+	double value_ns, baseline_ns, reference_ns; /* reference: what it is slow against */
+	double noise;				    /* mean |value / baseline - 1| */
+	float learned[LINK_LEARN];
+	uint32_t looks, comm; /* comm: in the newest frame */
+	uint32_t slow;	      /* looks, newest in bit 0 */
+	uint64_t frame, since_step, since_ns;
+	bool spans, slow_learned, is_slow, tainted;
+};
+
+struct links {
+	struct link_series *series;
+	uint32_t *slot; /* LINK_SLOTS of them: index + 1 */
+	size_t n;
+	uint64_t frames;
+	double z;
+	unsigned int of, frames_min;
+	uint32_t *touched;
+	size_t n_touched, n_slow; /* n_slow: series that are slow now */
+	uint64_t *comm_hash;
+	size_t comm_room;
+	uint32_t *of_group; /* series + 1 of each group that was looked at, 0 none */
+	size_t group_room;
+	double *scratch;
+};
+
+/* false: out of memory. */
+bool links_init(struct links *links, const struct detect_options *options);
+void links_free(struct links *links);
+/* -ENOMEM. */
+int links_frame(struct links *links, const struct frame *frame, const struct measures *measures, double slow_ratio);
+
+#endif
