@@ -9,6 +9,9 @@
  * point to point: one of the two) have a record is left out, and counted. The waits of one rank that overlap in time count
  * once, and a wait counts only from the rank's last sign of life on: where it began another operation before g had ended,
  * g did not block it until then (asynchronous ones, hidden behind computing).
+ * Operations that follow each other in one communicator for data, of the same name and at about equal intervals, are taken for
+ * one asynchronous run (buckets of gradients): the wait in each is the lead that the rank has by then, so of all of them only
+ * the longest wait counts.
  *   wait_r = length of the union of [last begin of any operation of r before the end of g, start + wait_r(g))
  *   self_r = step_r - wait_r
  * is the time for which nobody but r (and the transfers, equal for all) can be blamed.

@@ -13,6 +13,7 @@
 #define MEASURE_PENDING 4 /* operations of a rank in flight at once that are remembered: the longest waits */
 #define MEASURE_COMMS 16  /* communicators of a rank that tell its class */
 #define MEASURE_TIME_MAX (1LL << 60)
+#define MEASURE_RUN_BREAK 2.5       /* of the longest interval in a run: then it is another one */
 #define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
 #define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
 
@@ -21,16 +22,21 @@ struct measure_shortest {
 	uint64_t first_ns, second_ns;
 	uint32_t first, second; /* whose; FRAME_NONE */
 	uint32_t records;
+	uint32_t run;           /* equal of operations that may be one asynchronous run, 0: blocks */
 };
 
 struct measure_flight {
 	int64_t wait_end, end; /* end: less overlap_slack_ns() */
+	bool in_run;
 };
 
 /* A rank on its way through the frame. */
 struct measure_walk {
 	int64_t start; /* of its newest operation */
 	uint64_t wait_ns, last_ns, passed_ns;
+	uint64_t run_wait_ns;       /* counted of the run that it is in */
+	int64_t run_interval, run_start; /* longest from begin to begin in it, 0: not known; begin of its newest */
+	uint32_t run;
 	struct measure_flight flight[MEASURE_PENDING];
 	uint32_t flights;
 	bool begun;

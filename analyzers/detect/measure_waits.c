@@ -21,12 +21,23 @@ static int64_t clamp_length(uint64_t length_ns)
 	return length_ns > (uint64_t)MEASURE_TIME_MAX ? MEASURE_TIME_MAX : (int64_t)length_ns;
 }
 
+/* Gradients are reduced in buckets, each while the next is computed. */
+static uint32_t run_of(const struct frame *frame, const struct frame_group *group)
+{
+	enum comm_kind kind = frame->comm[group->comm].kind;
+
+	if (group->p2p || (kind != COMM_KIND_DATA && kind != COMM_KIND_UNCLEAR))
+		return 0;
+	return (group->comm * 65599U + group->op) | 1U << 31;
+}
+
 static int find_shortest(struct measure *measure, const struct frame *frame)
 {
 	for (size_t i = 0; i < frame->groups; i++) {
 		if (frame->group[i].comm >= frame->comms)
 			return -EINVAL;
-		measure->shortest[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0};
+		measure->shortest[i] = (struct measure_shortest){
+			UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0, run_of(frame, &frame->group[i])};
 	}
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
@@ -73,23 +84,54 @@ static void tell_groups(struct measure *measure, const struct frame *frame)
 	}
 }
 
+/* In a run the wait is the lead that the rank has, and is there again in each operation: the longest counts, once. */
+static void count_wait(struct measure_walk *walk, uint64_t wait_ns, bool in_run)
+{
+	if (in_run) {
+		uint64_t counted_ns = walk->run_wait_ns < wait_ns ? walk->run_wait_ns : wait_ns;
+
+		walk->run_wait_ns += wait_ns - counted_ns;
+		wait_ns -= counted_ns;
+	}
+	walk->wait_ns += wait_ns;
+}
+
 /* A sign of life at `now`: it was blocked by what ended before it, and not by what has not. */
 static void land(struct measure_walk *walk, int64_t now)
 {
 	int64_t blocked_until = walk->start;
+	bool in_run = false;
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < walk->flights; i++) {
-		if (walk->flight[i].end > now)
+		if (walk->flight[i].end > now) {
 			walk->flight[left++] = walk->flight[i];
-		else if (walk->flight[i].wait_end > blocked_until)
+		} else if (walk->flight[i].wait_end > blocked_until) {
 			blocked_until = walk->flight[i].wait_end;
+			in_run = walk->flight[i].in_run;
+		}
 	}
 	walk->flights = left;
-	walk->wait_ns += (uint64_t)(blocked_until - walk->start);
+	count_wait(walk, (uint64_t)(blocked_until - walk->start), in_run);
 }
 
-static void take_off(struct measure_walk *walk, int64_t wait_end, int64_t end)
+/* Another operation of a run, or the first one of the next. */
+static void follow_run(struct measure_walk *walk, uint32_t run, int64_t start)
+{
+	int64_t interval = start - walk->run_start;
+
+	if (run != walk->run ||
+		(walk->run_interval && (double)interval > MEASURE_RUN_BREAK * (double)walk->run_interval)) {
+		walk->run = run;
+		walk->run_wait_ns = 0;
+		walk->run_interval = 0;
+	} else if (interval > walk->run_interval) {
+		walk->run_interval = interval;
+	}
+	walk->run_start = start;
+}
+
+static void take_off(struct measure_walk *walk, struct measure_flight flight)
 {
 	uint32_t at = walk->flights;
 
@@ -99,12 +141,12 @@ static void take_off(struct measure_walk *walk, int64_t wait_end, int64_t end)
 			if (walk->flight[i].wait_end < walk->flight[at].wait_end)
 				at = i;
 		}
-		if (walk->flight[at].wait_end >= wait_end)
+		if (walk->flight[at].wait_end >= flight.wait_end)
 			return;
 	} else {
 		walk->flights++;
 	}
-	walk->flight[at] = (struct measure_flight){wait_end, end};
+	walk->flight[at] = flight;
 }
 
 /* For so long others waited for it; as long as it waited itself before, it only passes on. */
@@ -122,24 +164,25 @@ static void walk_op(struct measure *measure, const struct frame_op *op)
 {
 	struct measure_walk *walk = &measure->walk[op->rank];
 	const struct measure_group *group = &measure->group[op->group];
+	const struct measure_shortest *shortest = &measure->shortest[op->group];
 	int64_t start = clamp_time(op->start_ns);
 
 	if (walk->begun && start < walk->start)
 		start = walk->start;
 	if (walk->flights)
 		land(walk, start);
+	if (shortest->run)
+		follow_run(walk, shortest->run, start);
 	walk->start = start;
 	walk->begun = true;
 	if (group->transfer_ns == FRAME_UNKNOWN)
 		return;
-	if (group->last == op->rank) {
-		const struct measure_shortest *shortest = &measure->shortest[op->group];
-
+	if (group->last == op->rank)
 		blame(walk, (uint64_t)clamp_length(shortest->second_ns - shortest->first_ns));
-	}
 	if (op->duration_ns > group->transfer_ns)
-		take_off(walk, start + clamp_length(op->duration_ns - group->transfer_ns),
-			start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns));
+		take_off(walk, (struct measure_flight){start + clamp_length(op->duration_ns - group->transfer_ns),
+				       start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
+				       shortest->run != 0});
 }
 
 int measure_waits(struct measure *measure, const struct frame *frame)
