@@ -205,10 +205,10 @@ static void walk_op(struct measure *measure, const struct frame_op *op)
 	walk->begun = true;
 	if (group->last == op->rank)
 		blame(walk, (uint64_t)clamp_length(shortest->second_ns - shortest->first_ns));
-	transfer_ns = transfer_of(measure, op);
-	if (op->duration_ns > transfer_ns)
-		take_off(walk, (struct measure_flight){start + clamp_length(op->duration_ns - transfer_ns),
-				       start + clamp_length(op->duration_ns), shortest->run != 0});
+	if (op->duration_ns > group->transfer_ns)
+		take_off(walk, (struct measure_flight){start + clamp_length(op->duration_ns - group->transfer_ns),
+				       start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
+				       shortest->run != 0});
 }
 
 int measure_waits(struct measure *measure, const struct frame *frame)

@@ -11,6 +11,7 @@ struct replayed_op {
 	uint32_t group, next_member;
 	uint32_t edge[REPLAY_EVENT_MAX]; /* first of those that come after this event */
 	uint32_t before, left;		 /* so many edges lead here; of those, not yet followed */
+	bool started;
 };
 
 struct edge {
@@ -29,10 +30,10 @@ struct replay {
 	struct edge *edge;
 	struct group *group;
 	uint32_t *ready;  /* stack of operations that can start */
-	uint32_t *lonely; /* queue of loose groups, each from when its first member started */
+	uint32_t *lonely; /* loose groups with one member started; quick ones from the front, others from the back */
 	size_t ops_room, edges_room, groups_room;
 	uint32_t ops, edges, groups;
-	uint32_t readies, lonelies, done;
+	uint32_t readies, quick, slow, done; /* quick, slow: how many of lonely */
 };
 
 struct replay *replay_new(void)
@@ -168,6 +169,7 @@ static void start(struct replay *replay, struct replayed_op *op)
 {
 	struct group *group;
 
+	op->started = true;
 	happened(replay, op, REPLAY_START, op->start_ns);
 	if (op->group == REPLAY_NONE) {
 		end(replay, op, op->start_ns + op->length_ns);
@@ -176,8 +178,12 @@ static void start(struct replay *replay, struct replayed_op *op)
 	group = &replay->group[op->group];
 	if (op->start_ns > group->begin_ns)
 		group->begin_ns = op->start_ns;
-	if (group->left-- == group->members && group->loose && group->left)
-		replay->lonely[replay->lonelies++] = op->group;
+	if (group->left-- == group->members && group->loose && group->left) {
+		if (op->alone_ns <= op->length_ns)
+			replay->lonely[replay->quick++] = op->group;
+		else
+			replay->lonely[replay->groups - ++replay->slow] = op->group;
+	}
 	if (group->open)
 		end(replay, op, group->begin_ns + op->length_ns);
 	else if (group->left == 0)
@@ -192,14 +198,14 @@ static void leave(struct replay *replay, struct group *group)
 	for (uint32_t m = group->first_member; m != REPLAY_NONE; m = replay->op[m].next_member) {
 		struct replayed_op *op = &replay->op[m];
 
-		if (isnan(op->end_ns) && op->left == 0 && op->start_ns > -INFINITY)
+		if (op->started && isnan(op->end_ns))
 			end(replay, op, op->start_ns + op->alone_ns);
 	}
 }
 
 static void rewind_all(struct replay *replay)
 {
-	replay->readies = replay->lonelies = replay->done = 0;
+	replay->readies = replay->quick = replay->slow = replay->done = 0;
 	for (uint32_t g = 0; g < replay->groups; g++) {
 		replay->group[g].begin_ns = -INFINITY;
 		replay->group[g].left = replay->group[g].members;
@@ -210,25 +216,45 @@ static void rewind_all(struct replay *replay)
 
 		op->start_ns = op->before ? -INFINITY : op->first_ns;
 		op->end_ns = NAN;
+		op->started = false;
 		op->left = op->before;
 		if (!op->before)
 			replay->ready[replay->readies++] = i;
 	}
 }
 
+/* Nothing goes on: who was quick has left. false: nobody can. Each group is looked at once. */
+static bool let_leave(struct replay *replay, uint32_t *quick, uint32_t *slow)
+{
+	bool left = false;
+
+	for (; *quick < replay->quick; ++*quick) {
+		struct group *group = &replay->group[replay->lonely[*quick]];
+
+		if (group->left > 0) {
+			leave(replay, group);
+			left = true;
+		}
+	}
+	while (!left && *slow < replay->slow) {
+		struct group *group = &replay->group[replay->lonely[replay->groups - ++*slow]];
+
+		if (group->left > 0) {
+			leave(replay, group);
+			left = true;
+		}
+	}
+	return left;
+}
+
 int replay_run(struct replay *replay)
 {
-	uint32_t lonely = 0;
+	uint32_t quick = 0, slow = 0;
 
 	rewind_all(replay);
-	for (;;) {
+	do {
 		while (replay->readies > 0)
 			start(replay, &replay->op[replay->ready[--replay->readies]]);
-		while (lonely < replay->lonelies && replay->group[replay->lonely[lonely]].left == 0)
-			lonely++;
-		if (lonely == replay->lonelies)
-			break;
-		leave(replay, &replay->group[replay->lonely[lonely++]]);
-	}
+	} while (let_leave(replay, &quick, &slow));
 	return replay->done == replay->ops ? 0 : -ELOOP;
 }

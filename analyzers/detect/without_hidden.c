@@ -101,7 +101,7 @@ static bool fill_in(struct replay *replay, struct without_own *own, const struct
 	struct own_time *time = time_after(replay, own, rank, end_ns);
 	double from_there_ns;
 
-	if (!time || time->edge == REPLAY_NONE)
+	if (!time)
 		return false;
 	from_there_ns = replay_start_ns(replay, time->op) - end_ns;
 	if (time->own_ns <= from_there_ns + (double)group->transfer_ns)
