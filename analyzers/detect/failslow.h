@@ -14,7 +14,10 @@
  *
  * Why these: a slowdown of just `degree` shows a median above it only half of the time, hence 0.8; a lower bound needs
  * surer medians, and where neighbours hang together a median of few steps is worth less: small excesses and restless
- * jobs are verified for longer; and the third keeps bursts of four, whose median over six is high, from counting.
+ * jobs are verified for longer; and the third keeps bursts of four, whose median over six is high, from counting. On
+ * the 600 reported runs of tests/yardstick: 0.22 false alarms a day (17,280 steps) and all slowdowns of 10 % and more
+ * found; the plain rule (medians since the onset and of the last 5 above ln(1 + degree), reference only of S <= 1): 2.2
+ * and 82 %.
  *
  * Onset: among the steps since S was 0, the one that parts them best into steps below and above half the excess.
  * Steps become reference once S is back at 0; those that led to an alarm never do. (Only steps of S = 0 would not do:
