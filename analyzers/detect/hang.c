@@ -11,10 +11,12 @@
  *    save or compile on another node. The node that it is on names it sooner;
  *  - nobody stands in any stage, so that nothing says that a step goes on (between runs of a notebook, generating,
  *    writing logs after some have ended): three times hang_busy_ns;
- *  - a job of one rank keeps nobody waiting, and a person at a prompt looks like it: hang_busy_ns; nothing is said while
- *    it is in no stage.
- * A process that is stopped by a signal has no such excuse. In a debugger ('t') it has none either where it keeps others
- * waiting; that of a job of one is suspected, and no more.
+ *  - a job of one rank keeps nobody waiting, and a person at a prompt looks like it: hang_busy_ns;
+ *    nothing is said while it is in no stage.
+ *
+ * A process that is stopped by a signal has no such excuse. In a debugger ('t') it has none either where
+ * it keeps others waiting; that of a job of one is suspected, and no more.
+ *
  * From half of its limit on a hang is suspected, and operations are wanted.
  *
  * Cost: the time since the job stood still is lost, on all its cards. Each look's opinion carries what has passed since

@@ -188,6 +188,7 @@ static void one_in_its_forward_stopped_first_or_is_not_named(void **state)
 	}
 	assert_in_range(seconds(30), 10, 30);
 	assert_int_equal(said[0].finding.rank, -1);
+	assert_string_equal(said[0].finding.others, "");
 }
 
 static void nothing_in_a_stage_may_be_no_job(void **state)
@@ -213,6 +214,16 @@ static void part_of_a_job_waits_for_the_rest(void **state)
 	standing[7].stage = STAGE_DATALOADER;
 	assert_in_range(seconds(40), 15, 30);
 	assert_int_equal(said[0].finding.rank, 7);
+	end(NULL);
+	begin_idle(NULL);
+	/* They are known, and nothing is told of them. */
+	standing[6] = (struct standing){.rank = 6};
+	standing[7] = (struct standing){.rank = 7};
+	assert_int_equal(seconds(590), 0);
+	standing[1].stage = STAGE_DATALOADER;
+	standing[1].progress_ns = look.now_ns;
+	assert_in_range(seconds(40), 15, 30);
+	assert_int_equal(said[0].finding.rank, 1);
 }
 
 static void a_job_of_one(void **state)
