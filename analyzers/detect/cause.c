@@ -50,8 +50,8 @@ struct cause *cause_free(struct cause *cause)
 	if (!cause)
 		return NULL;
 	for (size_t class = 0; class < FRAME_CLASS_MAX; class ++) {
-		free(cause->series[class].recent);
-		free(cause->job[class].recent);
+		cause_series_free(&cause->series[class]);
+		cause_series_free(&cause->job[class]);
 		free(cause->job_past[class]);
 		for (size_t i = 0; i < cause->ranks; i++)
 			free(cause->rank[i].past[class]);
@@ -80,7 +80,7 @@ static void rank_feed(struct cause *cause, const struct frame *frame, const stru
 	struct cause_sum *sum)
 {
 	struct cause_series *series = &cause->series[frame->class];
-	float *slot = series->recent[i][series->frames % CAUSE_FRAMES];
+	float *slot = series->recent[series->frames % CAUSE_FRAMES][i];
 	struct cause_rank *rank = &cause->rank[i];
 	const struct frame_rank *from;
 
@@ -120,7 +120,7 @@ void cause_frame(struct cause *cause, const struct frame *frame, const struct me
 	for (size_t i = 0; i < series->ranks; i++)
 		rank_feed(cause, frame, measures, i, &sum);
 	series->frames++;
-	slot = job->recent[0][job->frames % CAUSE_FRAMES];
+	slot = job->recent[job->frames % CAUSE_FRAMES][0];
 	cause_sum_end(&sum, frame, measures, slot);
 	cause_past_feed(&cause->job_past[frame->class], frame->step, slot);
 	job->frames++;

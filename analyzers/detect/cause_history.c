@@ -10,19 +10,28 @@
 
 #define SURE_Z 3.0 /* a part counts if it is so many deviations above what it is compared with */
 
+void cause_series_free(struct cause_series *series)
+{
+	for (size_t k = 0; k < CAUSE_FRAMES; k++)
+		free(series->recent[k]);
+	*series = (struct cause_series){.ranks = 0};
+}
+
 bool cause_series_grow(struct cause_series *series, size_t ranks)
 {
-	float(*recent)[CAUSE_FRAMES][PART_MAX];
-
 	if (ranks <= series->ranks)
 		return true;
-	recent = realloc(series->recent, ranks * sizeof(*recent));
-	if (!recent)
-		return false;
-	series->recent = recent;
-	for (size_t i = series->ranks; i < ranks; i++)
-		for (size_t k = 0; k < CAUSE_FRAMES * PART_MAX; k++)
-			((float *)recent[i])[k] = NAN;
+	for (size_t k = 0; k < CAUSE_FRAMES; k++) {
+		float(*recent)[PART_MAX] = realloc(series->recent[k], ranks * sizeof(*recent));
+
+		if (!recent)
+			return false;
+		series->recent[k] = recent;
+		for (size_t i = series->ranks; i < ranks; i++) {
+			for (size_t p = 0; p < PART_MAX; p++)
+				recent[i][p] = NAN;
+		}
+	}
 	series->ranks = ranks;
 	return true;
 }
@@ -56,7 +65,7 @@ double cause_series_middle(const struct cause_series *series, size_t rank, size_
 	size_t n = 0;
 
 	for (size_t k = 0; k < CAUSE_FRAMES; k++) {
-		double value = (double)series->recent[rank][k][part];
+		double value = (double)series->recent[k][rank][part];
 
 		if (isnan(value))
 			continue;
