@@ -50,8 +50,8 @@ struct cause *cause_free(struct cause *cause)
 	if (!cause)
 		return NULL;
 	for (size_t class = 0; class < FRAME_CLASS_MAX; class ++) {
-		free(cause->series[class].recent);
-		free(cause->job[class].recent);
+		cause_series_free(&cause->series[class]);
+		cause_series_free(&cause->job[class]);
 		free(cause->job_past[class]);
 		for (size_t i = 0; i < cause->ranks; i++)
 			free(cause->rank[i].past[class]);
@@ -76,10 +76,11 @@ static bool grow(struct cause *cause, size_t ranks)
 	return true;
 }
 
-static void rank_feed(struct cause *cause, const struct frame *frame, const struct measures *measures, size_t i)
+static void rank_feed(struct cause *cause, const struct frame *frame, const struct measures *measures, size_t i,
+	struct cause_sum *sum)
 {
 	struct cause_series *series = &cause->series[frame->class];
-	float *slot = series->recent[i][series->frames % CAUSE_FRAMES];
+	float *slot = series->recent[series->frames % CAUSE_FRAMES][i];
 	struct cause_rank *rank = &cause->rank[i];
 	const struct frame_rank *from;
 
@@ -90,6 +91,7 @@ static void rank_feed(struct cause *cause, const struct frame *frame, const stru
 	}
 	from = &frame->rank[i];
 	cause_parts_read(frame, measures, i, slot);
+	cause_sum_add(sum, slot);
 	rank->class = measures && i < measures->ranks ? measures->rank[i].class : FRAME_NONE;
 	rank->device =
 		frame->who[i].card[0] || frame->tier == FRAME_TIER_DEVICE || from->host.launch_gap_ns != FRAME_UNKNOWN;
@@ -105,6 +107,7 @@ void cause_frame(struct cause *cause, const struct frame *frame, const struct me
 {
 	size_t ranks = frame->ranks < RANKS_MAX ? frame->ranks : RANKS_MAX;
 	struct cause_series *series, *job;
+	struct cause_sum sum;
 	float *slot;
 
 	if ((size_t)frame->class >= FRAME_CLASS_MAX)
@@ -113,11 +116,12 @@ void cause_frame(struct cause *cause, const struct frame *frame, const struct me
 	job = &cause->job[frame->class];
 	if (!grow(cause, ranks) || !cause_series_grow(series, cause->ranks) || !cause_series_grow(job, 1))
 		return;
+	cause_sum_begin(&sum);
 	for (size_t i = 0; i < series->ranks; i++)
-		rank_feed(cause, frame, measures, i);
+		rank_feed(cause, frame, measures, i, &sum);
 	series->frames++;
-	slot = job->recent[0][job->frames % CAUSE_FRAMES];
-	cause_parts_reduce(frame, measures, slot);
+	slot = job->recent[job->frames % CAUSE_FRAMES][0];
+	cause_sum_end(&sum, frame, measures, slot);
 	cause_past_feed(&cause->job_past[frame->class], frame->step, slot);
 	job->frames++;
 	cause->class = frame->class;

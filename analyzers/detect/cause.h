@@ -3,13 +3,14 @@
  * Why a rank is slow: where its excess over its peers (or, where it has none, over its own past) sits. Pure. Feed every
  * frame; ask about a rank.
  *
- * The excess of each measured part (data loading, checkpoint, garbage collection, run delay, throttling, faults, launches,
- * the rest of forward, backward and optimizer) is its trimmed mean over the last CAUSE_FRAMES frames of the newest frame's
- * class, less the same of the class's other ranks. What explains most of the rank's excess self time, and at least
- * CAUSE_SHARE of it, is the cause; parts that lie in others (run delay within data loading; garbage collection within
- * forward) are the deeper cause and win where they explain that share of what they lie in (cause_parts.c).
- * Where the parts that can be seen do not have it, the rest is computing; where nothing can be seen beside steps, unknown.
- * So it is where a rank that computes on the CPU used no more CPU than its peers: it waited for something not seen here.
+ * The excess of each measured part (data loading, checkpoint, garbage collection, run delay, throttling, faults,
+ * launches, the rest of forward, backward and optimizer) is its trimmed mean over the last CAUSE_FRAMES frames of the
+ * newest frame's class, less the same of the class's other ranks. What explains most of the rank's excess self time,
+ * and at least CAUSE_SHARE of it, is the cause; parts that lie in others (run delay within data loading; garbage
+ * collection within forward) are the deeper cause and win where they explain that share of what they lie in
+ * (cause_parts.c). Where the parts that can be seen do not have it, the rest is computing; where nothing can be seen
+ * beside steps, unknown. So it is where a rank that computes on the CPU used no more CPU than its peers: it waited for
+ * something not seen here.
  */
 #ifndef RANKTRACE_DETECT_CAUSE_H
 #define RANKTRACE_DETECT_CAUSE_H

@@ -2,25 +2,36 @@
 /* See cause_history.h. */
 #include "analyzers/detect/cause_history.h"
 
+#include "analyzers/detect/robust.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SURE_Z 3.0 /* a part counts if it is so many deviations above what it is compared with */
 
+void cause_series_free(struct cause_series *series)
+{
+	for (size_t k = 0; k < CAUSE_FRAMES; k++)
+		free(series->recent[k]);
+	*series = (struct cause_series){.ranks = 0};
+}
+
 bool cause_series_grow(struct cause_series *series, size_t ranks)
 {
-	float(*recent)[CAUSE_FRAMES][PART_MAX];
-
 	if (ranks <= series->ranks)
 		return true;
-	recent = realloc(series->recent, ranks * sizeof(*recent));
-	if (!recent)
-		return false;
-	series->recent = recent;
-	for (size_t i = series->ranks; i < ranks; i++)
-		for (size_t k = 0; k < CAUSE_FRAMES * PART_MAX; k++)
-			((float *)recent[i])[k] = NAN;
+	for (size_t k = 0; k < CAUSE_FRAMES; k++) {
+		float(*recent)[PART_MAX] = realloc(series->recent[k], ranks * sizeof(*recent));
+
+		if (!recent)
+			return false;
+		series->recent[k] = recent;
+		for (size_t i = series->ranks; i < ranks; i++) {
+			for (size_t p = 0; p < PART_MAX; p++)
+				recent[i][p] = NAN;
+		}
+	}
 	series->ranks = ranks;
 	return true;
 }
@@ -48,35 +59,24 @@ void cause_past_feed(struct cause_past **past, uint64_t step, const float part[P
 	memset(to->count, 0, sizeof(to->count));
 }
 
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 double cause_series_middle(const struct cause_series *series, size_t rank, size_t part)
 {
-	double value[CAUSE_FRAMES], sum = 0;
-	size_t n = 0, out;
+	double sum = 0, min = INFINITY, max = -INFINITY;
+	size_t n = 0;
 
 	for (size_t k = 0; k < CAUSE_FRAMES; k++) {
-		if (!isnan(series->recent[rank][k][part]))
-			value[n++] = (double)series->recent[rank][k][part];
-	}
-	if (n == 0)
-		return NAN;
-	qsort(value, n, sizeof(*value), by_size);
-	out = n >= 4 ? 1 : 0;
-	for (size_t k = out; k < n - out; k++)
-		sum += value[k];
-	return sum / (double)(n - 2 * out);
-}
+		double value = (double)series->recent[k][rank][part];
 
-static double median(double *value, size_t n)
-{
-	qsort(value, n, sizeof(*value), by_size);
-	return n % 2 ? value[n / 2] : (value[n / 2 - 1] + value[n / 2]) / 2;
+		if (isnan(value))
+			continue;
+		sum += value;
+		min = fmin(min, value);
+		max = fmax(max, value);
+		n++;
+	}
+	if (n < 4)
+		return n > 0 ? sum / (double)n : NAN;
+	return (sum - min - max) / (double)(n - 2);
 }
 
 void cause_compare(struct cause_compared *ret, size_t part, double *other, size_t n)
@@ -88,14 +88,12 @@ void cause_compare(struct cause_compared *ret, size_t part, double *other, size_
 	ret->sure[part] = false;
 	if (n == 0)
 		return;
-	ret->peers[part] = median(other, n);
+	ret->peers[part] = robust_median(other, n);
 	if (isnan(ret->value[part]))
 		return;
 	ret->any = true;
 	ret->excess[part] = ret->value[part] - ret->peers[part];
-	for (size_t k = 0; k < n; k++)
-		other[k] = fabs(other[k] - ret->peers[part]);
-	deviation = fmax(1.4826 * median(other, n), CAUSE_FLOOR * ret->value[PART_STEP]);
+	deviation = fmax(robust_spread(other, n, ret->peers[part]), CAUSE_FLOOR * ret->value[PART_STEP]);
 	ret->sure[part] = ret->excess[part] > SURE_Z * deviation;
 }
 

@@ -23,7 +23,7 @@ struct cause_past {
 };
 
 struct cause_series {
-	float (*recent)[CAUSE_FRAMES][PART_MAX]; /* a rank */
+	float (*recent[CAUSE_FRAMES])[PART_MAX]; /* a frame: a rank */
 	size_t ranks;
 	uint64_t frames;
 };
@@ -35,6 +35,7 @@ struct cause_compared {
 	bool any; /* there is something to compare with */
 };
 
+void cause_series_free(struct cause_series *series);
 /* false: out of memory. New slots are NAN. */
 bool cause_series_grow(struct cause_series *series, size_t ranks);
 /* Makes *past where there is none; without memory nothing is kept. */

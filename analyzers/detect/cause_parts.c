@@ -46,27 +46,36 @@ const struct cause_part_row cause_parts[PART_MAX] = {
 };
 /* clang-format on */
 
+static_assert(PART_SELF + 3 == PART_MAX, "what is read by its offset comes first");
 static_assert(PART_MAX <= 32, "a bit a part");
 
-static float read_part(const struct frame_rank *rank, enum cause_part part)
+/* No more than INT64_MAX, whose conversion is an instruction: this runs for every part of every rank of every step. */
+static inline float to_float(uint64_t value)
 {
-	const struct cause_part_row *row = &cause_parts[part];
-	uint64_t value;
+	return (float)(int64_t)(value < INT64_MAX ? value : INT64_MAX);
+}
 
-	if (row->offset == PART_NO_OFFSET)
-		return NAN;
-	memcpy(&value, (const char *)rank + row->offset, sizeof(value));
-	if (value == FRAME_UNKNOWN)
-		return NAN;
-	return (float)fmin((double)value * row->scale, (double)rank->step_ns * row->most);
+static inline float least(float a, float b)
+{
+	return a < b ? a : b;
 }
 
 void cause_parts_read(const struct frame *frame, const struct measures *measures, size_t rank, float ret[PART_MAX])
 {
-	for (enum cause_part part = 0; part < PART_MAX; part++)
-		ret[part] = read_part(&frame->rank[rank], part);
+	const struct frame_rank *from = &frame->rank[rank];
+	float step = to_float(from->step_ns);
+
+	for (enum cause_part part = 0; part < PART_SELF; part++) {
+		const struct cause_part_row *row = &cause_parts[part];
+		uint64_t value;
+
+		memcpy(&value, (const char *)from + row->offset, sizeof(value));
+		ret[part] = value == FRAME_UNKNOWN ? NAN : least(to_float(value) * row->scale, step * row->most);
+	}
+	for (enum cause_part part = PART_SELF; part < PART_MAX; part++)
+		ret[part] = NAN;
 	if (measures && rank < measures->ranks && measures->rank[rank].wait_ns != FRAME_UNKNOWN)
-		ret[PART_SELF] = (float)fmin((double)measures->rank[rank].self_ns, (double)frame->rank[rank].step_ns);
+		ret[PART_SELF] = least(to_float(measures->rank[rank].self_ns), step);
 }
 
 /* Members' transfers add up, and each rank has its share of the sum. */
@@ -86,36 +95,40 @@ static float transfer_of(const struct frame *frame, const struct measures *measu
 	return groups > 0 ? (float)fmin(sum / (double)here, (double)measures->step_ns) : NAN;
 }
 
-static void reduce_one(enum cause_reduce reduce, float value, double *acc, size_t *count)
+void cause_sum_begin(struct cause_sum *sum)
 {
-	if (isnan(value))
-		return;
-	if (*count == 0 || (reduce == REDUCE_MAX && value > *acc) || (reduce == REDUCE_MIN && value < *acc))
-		*acc = value;
-	else if (reduce == REDUCE_MEAN)
-		*acc += value;
-	(*count)++;
+	memset(sum, 0, sizeof(*sum));
+	for (size_t p = 0; p < PART_MAX; p++) {
+		sum->min[p] = INFINITY;
+		sum->max[p] = -INFINITY;
+	}
 }
 
-void cause_parts_reduce(const struct frame *frame, const struct measures *measures, float ret[PART_MAX])
+void cause_sum_add(struct cause_sum *sum, const float part[PART_MAX])
 {
-	double acc[PART_MAX] = {0};
-	size_t count[PART_MAX] = {0}, here = 0;
+	for (size_t p = 0; p < PART_MAX; p++) {
+		bool known = part[p] == part[p];
 
-	for (size_t i = 0; i < frame->ranks; i++) {
-		float part[PART_MAX];
-
-		if (!frame->rank[i].here || frame->rank[i].step_ns == 0)
-			continue;
-		here++;
-		cause_parts_read(frame, measures, i, part);
-		for (enum cause_part p = 0; p < PART_MAX; p++)
-			reduce_one(cause_parts[p].reduce, part[p], &acc[p], &count[p]);
+		sum->count[p] += known;
+		sum->sum[p] += known ? (double)part[p] : 0;
+		sum->min[p] = part[p] < sum->min[p] ? part[p] : sum->min[p];
+		sum->max[p] = part[p] > sum->max[p] ? part[p] : sum->max[p];
 	}
-	for (enum cause_part p = 0; p < PART_MAX; p++) {
-		double divisor = cause_parts[p].reduce == REDUCE_MEAN ? (double)count[p] : 1;
+	sum->ranks++;
+}
 
-		ret[p] = count[p] > 0 ? (float)(acc[p] / divisor) : NAN;
+void cause_sum_end(
+	const struct cause_sum *sum, const struct frame *frame, const struct measures *measures, float ret[PART_MAX])
+{
+	for (size_t p = 0; p < PART_MAX; p++) {
+		float of[REDUCE_MAX_KIND] = {
+			[REDUCE_MAX] = sum->max[p],
+			[REDUCE_MIN] = sum->min[p],
+			[REDUCE_MEAN] = (float)(sum->sum[p] / sum->count[p]),
+			[REDUCE_NONE] = NAN,
+		};
+
+		ret[p] = sum->count[p] > 0 ? of[cause_parts[p].reduce] : NAN;
 	}
-	ret[PART_TRANSFER] = transfer_of(frame, measures, here);
+	ret[PART_TRANSFER] = transfer_of(frame, measures, sum->ranks);
 }

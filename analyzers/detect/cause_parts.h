@@ -11,7 +11,7 @@
 #include "analyzers/detect/measure.h"
 
 /* No public figure fits all: an NVMe disk answers a fault in 0.1 ms, a disk or a network file system in 5 to 10 ms. */
-#define CAUSE_FAULT_NS 1000000.0
+#define CAUSE_FAULT_NS 1000000.0F
 
 enum cause_part {
 	PART_STEP,
@@ -37,7 +37,7 @@ enum cause_part {
 /* How a part of all ranks becomes one of the job. The slowest rank makes the step, so what can hold no wait counts with
  * its largest; of what can, only the shortest is free of waits; what the host does is averaged, as its noise would make
  * the largest of many. */
-enum cause_reduce { REDUCE_MAX, REDUCE_MIN, REDUCE_MEAN, REDUCE_NONE };
+enum cause_reduce { REDUCE_MAX, REDUCE_MIN, REDUCE_MEAN, REDUCE_NONE, REDUCE_MAX_KIND };
 
 #define PART_BIT(part) (1U << (part))
 #define PART_NO_OFFSET ((size_t)-1)
@@ -46,8 +46,8 @@ struct cause_part_row {
 	const char *name; /* of its evidence */
 	const char *unit;
 	size_t offset;		  /* of a uint64_t in struct frame_rank */
-	double scale;		  /* to ns */
-	double most;		  /* at most so many times the step */
+	float scale;		  /* to ns */
+	float most;		  /* at most so many times the step */
 	enum finding_cause cause; /* CAUSE_MAX: evidence, never a cause by itself */
 	bool outer;		  /* lies in the self time itself; outer ones do not overlap */
 	uint32_t within;	  /* parts that it may lie in, and is the deeper cause of */
@@ -61,6 +61,16 @@ extern const struct cause_part_row cause_parts[PART_MAX];
 /* All stored parts of a rank in ns, NAN where not measured. measures may be NULL. */
 void cause_parts_read(const struct frame *frame, const struct measures *measures, size_t rank, float ret[PART_MAX]);
 /* The same for all ranks together. */
-void cause_parts_reduce(const struct frame *frame, const struct measures *measures, float ret[PART_MAX]);
+struct cause_sum {
+	float min[PART_MAX], max[PART_MAX];
+	double sum[PART_MAX];
+	uint32_t count[PART_MAX];
+	size_t ranks;
+};
+
+void cause_sum_begin(struct cause_sum *sum);
+void cause_sum_add(struct cause_sum *sum, const float part[PART_MAX]);
+void cause_sum_end(
+	const struct cause_sum *sum, const struct frame *frame, const struct measures *measures, float ret[PART_MAX]);
 
 #endif

@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hangs: nobody makes progress, for longer than a healthy job would; and mismatched operations, at once. Who it is:
- * hang_who.c. How long is too long (limit_of): eight steps, at least 15 s and at most hang_ns (a longer step than that
- * would allow: three of them), but
+ * hang_who.c. How long is too long (limit_of): eight steps, at least 15 s and at most hang_ns, but no less than three
+ * steps; and longer where
  *  - a checkpoint is in flight: three times the longest one seen, 10 min if none was seen;
- *  - a rank that others wait for uses the CPU and does not synchronise (it compiles, or evaluates), or a rank has no
- * step yet: hang_busy_ns;
+ *  - a rank that others wait for uses the CPU and does not synchronise (it compiles, or evaluates): hang_busy_ns;
+ *  - a rank has no step yet: hang_busy_ns;
  *  - all load data, as where an epoch begins: 4 hang_ns; one does: 5/6 hang_ns;
- *  - an end, and the others in no stage (teardown), or only a part of the ranks is seen from here and all of them wait,
- * as the one that they wait for may save or compile on another node: hang_busy_ns;
- *  - nobody stands in any stage, so that nothing says that a step goes on (between runs of a notebook, or generating):
- *    three times hang_busy_ns;
- *  - a job of one rank keeps nobody waiting, and a person at a prompt looks like this: hang_busy_ns, and nothing in no
- * stage. A process that is stopped has no such excuse; one in a debugger is suspected, and no more, as long as it is
- * that of one rank alone. From half of its limit on, a hang is suspected, and operations are wanted.
+ *  - only a part of the ranks is seen from here and all of them wait: hang_busy_ns, as the one that they wait for may
+ *    save or compile on another node. The node that it is on names it sooner;
+ *  - nobody stands in any stage, so that nothing says that a step goes on (between runs of a notebook, generating,
+ *    writing logs after some have ended): three times hang_busy_ns;
+ *  - a job of one rank keeps nobody waiting, and a person at a prompt looks like it: hang_busy_ns;
+ *    nothing is said while it is in no stage.
+ *
+ * A process that is stopped by a signal has no such excuse. In a debugger ('t') it has none either where
+ * it keeps others waiting; that of a job of one is suspected, and no more.
+ *
+ * From half of its limit on a hang is suspected, and operations are wanted.
  *
  * Cost: the time since the job stood still is lost, on all its cards. Each look's opinion carries what has passed since
- * the look before, the first one what has passed since the stop; while it is suspected the same. Where several are said
- * in one look, the first one carries it.
+ * the look before; the first one, suspected as it may be, what has passed since the stop. Where several are said in one
+ * look, the first one carries it, so that no second is counted twice.
  */
 #include "analyzers/detect/detector.h"
 
@@ -158,8 +162,8 @@ static struct excuses excuses_of(const struct hang *hang, const struct look *loo
 			continue;
 		ret.checkpoint = ret.checkpoint || standing->stage == STAGE_CHECKPOINT;
 		/* Nothing is told of ranks on other nodes. */
-		ret.starting = ret.starting ||
-			(standing->steps == 0 && (standing->state != 0 || standing->progress_ns != 0));
+		ret.starting =
+			ret.starting || (standing->steps == 0 && (standing->state != 0 || standing->progress_ns != 0));
 		ret.loads = ret.loads || (accused && standing->stage == STAGE_DATALOADER);
 		/* Of whom others wait for, where that is known. */
 		if (accused || who->culprits == 0)
@@ -183,7 +187,7 @@ static uint64_t limit_of(const struct hang *hang, const struct look *look, const
 			look->checkpoint_ns ? max_of(options->hang_ns, times(look->checkpoint_ns, 3)) : CHECKPOINT_NS);
 	if (excuses.loads)
 		limit = max_of(limit, who->together ? times(options->hang_ns, 4) : options->hang_ns / 6 * 5);
-	if (excuses.busy || excuses.starting || who->ending || look->world_size <= 1 ||
+	if (excuses.busy || excuses.starting || look->world_size <= 1 ||
 		(who->culprits == 0 && !who->stuck && excuses.seen < look->world_size))
 		limit = max_of(limit, options->hang_busy_ns);
 	if (who->outside && !who->stuck)
@@ -368,7 +372,7 @@ static void hang_look(void *state, const struct look *look, const struct detecto
 		return;
 	confirmed = still >= limit && !is_person(look, &who);
 	say_hang(hang, look, &who, still, confirmed, out);
-	if (!confirmed || who.culprits == 0)
+	if (out->want && (!confirmed || who.culprits == 0))
 		out->want(out->arg, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM,
 			confirmed ? "the job stands still and nothing tells who it waits for"
 				  : "nobody makes progress");

@@ -148,7 +148,6 @@ static bool by_ended(const struct look *look, struct hang_who *ret)
 			(ret->since_ns < standing->ended_ns || ret->since_ns - standing->ended_ns < outlived_ns))
 			accuse(ret, look, standing->rank);
 	}
-	ret->ending = ret->outside && ret->culprits > 0;
 	found(ret, CAUSE_ENDED, 0.95);
 	return ret->culprits > 0;
 }

@@ -25,7 +25,6 @@ struct hang_who {
 	const struct stuck *stuck; /* that it was seen from, NULL: stages */
 	bool outside;		   /* no rank that lives is in a stage: nothing says that they are in a step at all */
 	bool together;		   /* all that live are in the same stage, which holds no wait for others */
-	bool ending;		   /* someone has ended, and the others are in no stage: the end of a job looks so */
 	uint64_t since_ns;	   /* newest sign of life that counts */
 };
 

@@ -1,155 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why a rank is slow: frames of eight ranks, one of which has an excess somewhere. */
-#include "analyzers/detect/cause.h"
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define RANKS 8
-#define SLOW 3
-#define MS 1000000ULL
-
-static struct frame_who who[RANKS];
-static struct frame_rank ranks[RANKS];
-static struct measure_rank measured[RANKS];
-static uint32_t class_ranks[RANKS];
-static struct frame frame;
-static struct measures measures;
-static struct measure_group group;
-static struct frame_group frame_group;
-static struct cause *cause;
-static struct finding finding;
-static uint32_t noise;
-
-static int begin(void **state)
-{
-	(void)state;
-	cause = cause_new();
-	assert_non_null(cause);
-	noise = 1;
-	memset(&finding, 0, sizeof(finding));
-	memset(who, 0, sizeof(who));
-	frame = (struct frame){.class = FRAME_TRAIN,
-		.tier = FRAME_TIER_HOST,
-		.world_size = RANKS,
-		.ranks = RANKS,
-		.who = who,
-		.rank = ranks,
-		.groups = 0,
-		.group = &frame_group};
-	class_ranks[0] = RANKS;
-	measures = (struct measures){
-		.ranks = RANKS, .classes = 1, .rank = measured, .class_ranks = class_ranks, .group = &group};
-	for (uint32_t i = 0; i < RANKS; i++) {
-		measured[i] = (struct measure_rank){.class = 0};
-		who[i].rank = (int32_t)i;
-	}
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	cause = cause_free(cause);
-	return 0;
-}
-
-/* Up to 2 % of it. */
-static uint64_t about(uint64_t ns)
-{
-	noise = noise * 1664525U + 1013904223U;
-	return ns + ns / 100 * (noise >> 24) / 128;
-}
-
-/* A step of 200 ms, half of it waiting for others; ranks that compute on the CPU. */
-static void quiet(void)
-{
-	for (uint32_t i = 0; i < RANKS; i++) {
-		struct frame_rank *rank = &ranks[i];
-
-		*rank = (struct frame_rank){.here = true, .step_ns = 200 * MS};
-		rank->stage_ns[STAGE_DATALOADER] = about(5 * MS);
-		rank->stage_ns[STAGE_FORWARD] = about(40 * MS);
-		rank->stage_ns[STAGE_BACKWARD] = about(140 * MS);
-		rank->stage_ns[STAGE_OPTIMIZER] = about(10 * MS);
-		rank->stage_ns[STAGE_GC] = about(MS);
-		rank->host = (struct frame_host){.cpu_ns = about(100 * MS),
-			.run_delay_ns = about(2 * MS),
-			.throttled_ns = 0,
-			.major_faults = 0,
-			.launch_gap_ns = FRAME_UNKNOWN};
-		measured[i].self_ns = about(100 * MS);
-		measured[i].wait_ns = 100 * MS;
-	}
-	measures.step_ns = 200 * MS;
-}
-
-static void feed(void)
-{
-	frame.step++;
-	cause_frame(cause, &frame, &measures);
-}
-
-static enum finding_cause ask(uint64_t excess_ns)
-{
-	memset(&finding, 0, sizeof(finding));
-	cause_of(cause, SLOW, (double)excess_ns, &finding);
-	return finding.cause;
-}
-
-/* What a test does to the slow rank's record of a step. */
-typedef void inject_fn(struct frame_rank *rank);
-
-static enum finding_cause run(inject_fn *inject, uint64_t excess_ns)
-{
-	for (int i = 0; i < 20; i++) {
-		quiet();
-		inject(&ranks[SLOW]);
-		measured[SLOW].self_ns += excess_ns;
-		feed();
-	}
-	return ask(excess_ns);
-}
-
-static const struct finding_evidence *evidence(const char *name)
-{
-	for (size_t i = 0; i < finding.evidences; i++) {
-		if (strcmp(finding.evidence[i].name, name) == 0)
-			return &finding.evidence[i];
-	}
-	fail_msg("no evidence %s", name);
-	return NULL;
-}
-
-static void loads(struct frame_rank *rank)
-{
-	rank->stage_ns[STAGE_DATALOADER] += 60 * MS;
-}
-
-static void loads_throttled(struct frame_rank *rank)
-{
-	loads(rank);
-	rank->host.throttled_ns = 55 * MS;
-	rank->host.run_delay_ns = 58 * MS;
-}
+#include "tests/unit/cause_script.h"
 
 static void loads_and_is_preempted_a_little(struct frame_rank *rank)
 {
 	loads(rank);
 	rank->host.run_delay_ns += 20 * MS;
 	rank->host.hog_pid = 4711;
-}
-
-static void saves(struct frame_rank *rank)
-{
-	rank->stage_ns[STAGE_CHECKPOINT] = 60 * MS;
 }
 
 static void collects(struct frame_rank *rank)
@@ -167,23 +24,32 @@ static void is_preempted(struct frame_rank *rank)
 	memcpy(rank->host.hog_name, "stress-ng\n-cpu-x", 16);
 }
 
-static void is_throttled(struct frame_rank *rank)
+/* A device's rank: its CPU time says nothing. */
+static void is_preempted_on_a_device(struct frame_rank *rank)
 {
-	rank->stage_ns[STAGE_FORWARD] += 60 * MS;
-	rank->host.run_delay_ns += 50 * MS;
-	rank->host.throttled_ns = 45 * MS;
+	is_preempted(rank);
+	who[SLOW].card[0] = '0';
+}
+
+/* Little of it is seen on the step thread, but it is seen who it was, and that the rank did not compute more. */
+static void is_preempted_elsewhere(struct frame_rank *rank)
+{
+	rank->host.run_delay_ns += 8 * MS;
 	rank->host.hog_pid = 4711;
+}
+
+/* Delays differ from rank to rank, and its own is one of the longer ones. */
+static void computes_with_the_usual_delay(struct frame_rank *rank)
+{
+	for (size_t i = 0; i < RANKS; i++)
+		ranks[i].host.run_delay_ns = i * 6 * MS;
+	rank->host.run_delay_ns = 42 * MS;
+	who[SLOW].card[0] = '0';
 }
 
 static void faults(struct frame_rank *rank)
 {
 	rank->host.major_faults = 50;
-}
-
-static void computes(struct frame_rank *rank)
-{
-	rank->stage_ns[STAGE_FORWARD] += 60 * MS;
-	rank->host.cpu_ns += 60 * MS;
 }
 
 /* Everybody shares few CPUs, so more work is more delay. */
@@ -234,6 +100,9 @@ static void causes_are_told_apart(void **state)
 		{"checkpoint", saves, CAUSE_CHECKPOINT, "checkpoint"},
 		{"garbage collection", collects, CAUSE_GARBAGE_COLLECTION, "gc"},
 		{"preemption", is_preempted, CAUSE_PREEMPTION, "run_delay"},
+		{"preemption of a device's rank", is_preempted_on_a_device, CAUSE_PREEMPTION, "run_delay"},
+		{"preemption elsewhere", is_preempted_elsewhere, CAUSE_PREEMPTION, "run_delay"},
+		{"the usual delay", computes_with_the_usual_delay, CAUSE_COMPUTE, "compute"},
 		{"throttling", is_throttled, CAUSE_THROTTLING, "throttled"},
 		{"faults", faults, CAUSE_FAULTS, "major_faults"},
 		{"computing", computes, CAUSE_COMPUTE, "compute"},
@@ -369,125 +238,14 @@ static void one_pause_is_no_cause(void **state)
 	for (int i = 0; i < 20; i++) {
 		quiet();
 		computes(&ranks[SLOW]);
-		if (i == 17)
-			ranks[SLOW].stage_ns[STAGE_GC] = 190 * MS;
+		if (i == 17) {
+			ranks[SLOW].step_ns = 600 * MS;
+			ranks[SLOW].stage_ns[STAGE_GC] = 400 * MS;
+		}
 		feed();
 	}
 	assert_int_equal(ask(60 * MS), CAUSE_COMPUTE);
 }
-
-/* Of the job: all ranks slower than before. */
-static enum finding_cause job(inject_fn *inject, uint64_t transfer_ns, enum frame_tier tier)
-{
-	frame.tier = tier;
-	frame.groups = measures.groups = tier == FRAME_TIER_STAGES ? 0 : 1;
-	frame_group.members = RANKS;
-	for (int i = 0; i < 120; i++) {
-		quiet();
-		group.transfer_ns = about(20 * MS);
-		for (size_t r = 0; i >= 100 && r < RANKS; r++)
-			inject(&ranks[r]);
-		if (i >= 100)
-			group.transfer_ns += transfer_ns;
-		feed();
-	}
-	cause_of_job(cause, 101, 60e6, &finding);
-	return finding.cause;
-}
-
-static void nothing(struct frame_rank *rank)
-{
-	(void)rank;
-}
-
-static void slower_both_ways(struct frame_rank *rank)
-{
-	rank->stage_ns[STAGE_FORWARD] += 20 * MS;
-	rank->stage_ns[STAGE_BACKWARD] = 181 * MS;
-}
-
-static void slower_backward(struct frame_rank *rank)
-{
-	rank->stage_ns[STAGE_BACKWARD] = 199 * MS;
-}
-
-static void causes_of_a_job(void **state)
-{
-	static const struct {
-		inject_fn *inject;
-		uint64_t transfer_ns;
-		enum frame_tier tier;
-		enum finding_cause cause;
-	} rows[] = {
-		{loads, 0, FRAME_TIER_STAGES, CAUSE_DATALOADER}, {loads, 0, FRAME_TIER_HOST, CAUSE_DATALOADER},
-		{loads_throttled, 0, FRAME_TIER_HOST, CAUSE_THROTTLING},
-		{is_throttled, 0, FRAME_TIER_HOST, CAUSE_THROTTLING}, {saves, 0, FRAME_TIER_HOST, CAUSE_CHECKPOINT},
-		{nothing, 60 * MS, FRAME_TIER_HOST, CAUSE_COMMUNICATION}, {computes, 0, FRAME_TIER_HOST, CAUSE_COMPUTE},
-		{slower_both_ways, 0, FRAME_TIER_STAGES, CAUSE_COMPUTE},
-		{slower_backward, 0, FRAME_TIER_STAGES, CAUSE_UNKNOWN}, /* L1 would tell */
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		enum finding_cause got;
-
-		end(state);
-		begin(state);
-		got = job(rows[i].inject, rows[i].transfer_ns, rows[i].tier);
-		if (got != rows[i].cause)
-			fail_msg("row %zu: %s", i, finding_cause_word(got));
-	}
-}
-
-static void one_rank_that_loads_slowly_makes_all_wait(void **state)
-{
-	(void)state;
-	for (int i = 0; i < 120; i++) {
-		quiet();
-		if (i >= 100)
-			loads(&ranks[i % RANKS]); /* another one each step */
-		feed();
-	}
-	cause_of_job(cause, 101, 60e6, &finding);
-	assert_int_equal(finding.cause, CAUSE_DATALOADER);
-}
-
-static void what_cannot_be_is_no_harm(void **state)
-{
-	(void)state;
-	cause_of(cause, 0, 1e6, &finding);
-	cause_of_job(cause, 0, 1e6, &finding);
-	assert_int_equal(finding.cause, CAUSE_UNKNOWN);
-	for (int i = 0; i < 300; i++) {
-		quiet();
-		frame.ranks = i % 3 == 0 ? 0 : i % (RANKS + 1);
-		frame.class = (enum frame_class)(i % 7 == 6 ? 99 : i % FRAME_CLASS_MAX);
-		measures.ranks = i % 5;
-		measures.groups = frame.groups = 1;
-		group.transfer_ns = UINT64_MAX - 1;
-		for (size_t r = 0; r < RANKS; r++) {
-			memset(ranks[r].stage_ns, i % 2 ? 0xff : 0x7f, sizeof(ranks[r].stage_ns));
-			ranks[r].host.cpu_ns = i % 4 ? UINT64_MAX - 1 : 0;
-			ranks[r].host.major_faults = UINT64_MAX - 1;
-			ranks[r].step_ns = i % 11 ? UINT64_MAX : 0;
-			ranks[r].here = i % 13 != 0;
-			measured[r].class = i % 2 ? 4000000000U : 0;
-			memset(ranks[r].host.hog_name, 'x', 16);
-			ranks[r].host.hog_pid = 1;
-		}
-		frame.step -= 3;
-		feed();
-		memset(&finding, 0, sizeof(finding));
-		cause_of(cause, (uint32_t)i, i % 2 ? 1e18 : 5e6, &finding);
-		cause_of_job(cause, (uint64_t)i, i % 3 ? 1e300 : NAN, &finding);
-		cause_frame(cause, &frame, NULL);
-	}
-	cause_of(cause, UINT32_MAX, 1, &finding);
-	cause_of(cause, 0, NAN, &finding);
-	cause_of(cause, 0, -1, &finding);
-	assert_int_equal(finding.cause, CAUSE_UNKNOWN);
-}
-
-#define T(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
 {
@@ -500,9 +258,6 @@ int main(void)
 		T(who_has_no_peers_is_compared_with_its_past),
 		T(checkpoints_are_compared_with_checkpoints),
 		T(one_pause_is_no_cause),
-		T(causes_of_a_job),
-		T(one_rank_that_loads_slowly_makes_all_wait),
-		T(what_cannot_be_is_no_harm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

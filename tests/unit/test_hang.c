@@ -1,116 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs that stand still: who is named, from when on, and what looks like a hang and is none. */
-#include "analyzers/detect/detector.h"
-#include "analyzers/ops_judge.h"
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define SECOND 1000000000ULL
-#define RANKS 8
-#define START (1000 * SECOND)
-
-extern const struct detector hang_detector;
-
-static struct standing standing[RANKS];
-static struct frame_who who[RANKS];
-static struct stuck stuck[4];
-static struct look look;
-static struct opinion said[8];
-static size_t n_said, n_wants;
-static unsigned wants;
-static void *hang;
-
-static void on_say(void *arg, const struct opinion *opinion)
-{
-	(void)arg;
-	assert_true(n_said < 8);
-	said[n_said++] = *opinion;
-}
-
-static void on_want(void *arg, unsigned want, const char *why)
-{
-	(void)arg;
-	assert_true(strlen(why) > 0);
-	wants |= want;
-	n_wants++;
-}
-
-static const struct detector_out out = {on_say, on_want, NULL};
-
-/* All ranks are in the backward of a step of a second. */
-static int begin(void **state)
-{
-	const struct detect_options options = {.hang_ns = 30 * SECOND, .hang_busy_ns = 600 * SECOND};
-
-	(void)state;
-	hang = hang_detector.new(&options);
-	assert_non_null(hang);
-	memset(stuck, 0, sizeof(stuck));
-	look = (struct look){.now_ns = START,
-		.step_ns = SECOND,
-		.world_size = RANKS,
-		.cards = RANKS,
-		.ranks = RANKS,
-		.who = who,
-		.standing = standing,
-		.stuck = stuck};
-	for (uint32_t i = 0; i < RANKS; i++) {
-		who[i] = (struct frame_who){.rank = (int32_t)i + 100};
-		standing[i] = (struct standing){.rank = i,
-			.state = 'S',
-			.progress_ns = START,
-			.step_end_ns = START - SECOND / 2,
-			.steps = 50,
-			.stage = STAGE_BACKWARD,
-			.stage_since_ns = START};
-	}
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	hang = hang_detector.free(hang);
-	return 0;
-}
-
-/* Time passes, a look a second; cpu[] is what a rank uses meanwhile. Returns seconds until the first confirmed opinion,
- * or 0 if there was none. */
-static double cpu[RANKS];
-
-static unsigned seconds(unsigned n)
-{
-	unsigned first = 0;
-
-	for (unsigned s = 0; s < n; s++) {
-		look.now_ns += SECOND;
-		for (size_t i = 0; i < RANKS; i++)
-			standing[i].cpu_ns += (uint64_t)(cpu[i] * SECOND);
-		for (size_t i = 0; i < look.stucks; i++)
-			stuck[i].waited_ns += SECOND;
-		n_said = 0;
-		hang_detector.look(hang, &look, &out);
-		for (size_t i = 0; i < n_said && first == 0; i++)
-			first = said[i].confirmed ? s + 1 : 0;
-	}
-	return first;
-}
-
-static int begin_idle(void **state)
-{
-	memset(cpu, 0, sizeof(cpu));
-	n_said = n_wants = 0;
-	wants = 0;
-	return begin(state);
-}
+/* Jobs that stand still, seen from stages alone: who is named, from when on, and what looks like a hang and is none. */
+#include "tests/unit/hang_script.h"
 
 static void the_one_in_its_data_loader_is_named(void **state)
 {
@@ -289,6 +179,16 @@ static void one_in_its_forward_stopped_first_or_is_not_named(void **state)
 	standing[4].progress_ns -= SECOND;
 	assert_in_range(seconds(30), 10, 30);
 	assert_int_equal(said[0].finding.rank, -1);
+	end(NULL);
+	begin_idle(NULL);
+	/* Sharded parameters: most wait in forward. */
+	for (size_t i = 0; i < 6; i++) {
+		standing[i].stage = STAGE_FORWARD;
+		standing[i].progress_ns -= SECOND;
+	}
+	assert_in_range(seconds(30), 10, 30);
+	assert_int_equal(said[0].finding.rank, -1);
+	assert_string_equal(said[0].finding.others, "");
 }
 
 static void nothing_in_a_stage_may_be_no_job(void **state)
@@ -314,6 +214,16 @@ static void part_of_a_job_waits_for_the_rest(void **state)
 	standing[7].stage = STAGE_DATALOADER;
 	assert_in_range(seconds(40), 15, 30);
 	assert_int_equal(said[0].finding.rank, 7);
+	end(NULL);
+	begin_idle(NULL);
+	/* They are known, and nothing is told of them. */
+	standing[6] = (struct standing){.rank = 6};
+	standing[7] = (struct standing){.rank = 7};
+	assert_int_equal(seconds(590), 0);
+	standing[1].stage = STAGE_DATALOADER;
+	standing[1].progress_ns = look.now_ns;
+	assert_in_range(seconds(40), 15, 30);
+	assert_int_equal(said[0].finding.rank, 1);
 }
 
 static void a_job_of_one(void **state)
@@ -337,166 +247,6 @@ static void a_job_of_one(void **state)
 	assert_in_range(seconds(700), 590, 610);
 }
 
-static uint32_t one_culprit[2], some_waiters[RANKS];
-
-static struct stuck missing(uint32_t culprit, size_t waiters, const char *communicator)
-{
-	struct stuck ret = {
-		.state = OPS_STATE_MISSING, .seq = 118, .culprits = 1, .waiters = waiters, .waiter = some_waiters};
-
-	one_culprit[look.stucks] = culprit;
-	ret.culprit = &one_culprit[look.stucks];
-	snprintf(ret.communicator, sizeof(ret.communicator), "%s", communicator);
-	snprintf(ret.sentence, sizeof(ret.sentence),
-		"rank %u has not called AllReduce 118 of communicator %s; all others wait", culprit, communicator);
-	return ret;
-}
-
-static void operations_say_who_is_missing(void **state)
-{
-	(void)state;
-	look.operations = true;
-	stuck[0] = missing(4, 0, "aaaa"); /* in its backward, as all are */
-	look.stucks = 1;
-	assert_in_range(seconds(30), 10, 30);
-	assert_int_equal(said[0].finding.rank, 4);
-	assert_int_equal(said[0].finding.cause, CAUSE_MISSING);
-	assert_string_equal(
-		said[0].finding.communicator, ""); /* or it would be another finding than the one before L1 was on */
-	standing[4].ended = true;
-	seconds(1);
-	assert_int_equal(said[0].finding.cause, CAUSE_ENDED);
-	/* It evaluates: it is late, and lives. */
-	standing[4].ended = false;
-	for (unsigned i = 0; i < 20; i++) {
-		standing[4].progress_ns = look.now_ns;
-		assert_int_equal(seconds(5), 0);
-	}
-}
-
-static void a_chain_of_waits_ends_at_its_cause(void **state)
-{
-	(void)state;
-	/* 2 waits for 3 in one communicator, so 0 waits for 2 in another. */
-	stuck[0] = missing(2, 1, "aaaa");
-	look.stucks = 1;
-	stuck[1] = missing(3, 1, "bbbb");
-	look.stucks = 2;
-	some_waiters[0] = 0;
-	some_waiters[1] = 2;
-	stuck[1].waiter = &some_waiters[1];
-	assert_in_range(seconds(30), 10, 30);
-	assert_int_equal(n_said, 1);
-	assert_int_equal(said[0].finding.rank, 3);
-	/* A circle: both are to be named. */
-	stuck[0].waiter = &some_waiters[0];
-	some_waiters[0] = 3;
-	seconds(1);
-	assert_int_equal(said[0].finding.rank, -1);
-	assert_string_equal(said[0].finding.others, "102,103");
-}
-
-static void all_have_entered_and_it_does_not_end(void **state)
-{
-	(void)state;
-	stuck[0] = (struct stuck){.state = OPS_STATE_RUNNING, .communicator = "aaaa", .seq = 9, .all_entered = true};
-	look.stucks = 1;
-	assert_in_range(seconds(30), 10, 30);
-	assert_int_equal(said[0].finding.rank, -1);
-	assert_int_equal(said[0].finding.cause, CAUSE_COMMUNICATION);
-	standing[6].state = 'T'; /* it was, after it had entered */
-	seconds(1);
-	assert_int_equal(said[0].finding.rank, 6);
-	assert_int_equal(said[0].finding.cause, CAUSE_STOPPED);
-}
-
-static void a_mismatch_is_told_at_once(void **state)
-{
-	static const uint32_t two[] = {1, 2};
-
-	(void)state;
-	stuck[0] = missing(6, 0, "aaaa");
-	stuck[0].state = OPS_STATE_SIZE_MISMATCH;
-	look.stucks = 1;
-	assert_int_equal(seconds(1), 1);
-	assert_int_equal(said[0].finding.kind, FINDING_MISMATCH);
-	assert_int_equal(said[0].finding.cause, CAUSE_SIZE_MISMATCH);
-	assert_int_equal(said[0].finding.rank, 6);
-	assert_string_equal(said[0].finding.communicator, "aaaa");
-	stuck[0].state = OPS_STATE_TYPE_MISMATCH;
-	stuck[0].culprit = two;
-	stuck[0].culprits = 2;
-	seconds(60);
-	assert_int_equal(n_said, 1);
-	assert_int_equal(said[0].finding.cause, CAUSE_TYPE_MISMATCH);
-	assert_int_equal(said[0].finding.rank, -1);
-	assert_string_equal(said[0].finding.others, "101,102");
-}
-
-static void every_second_is_lost_once(void **state)
-{
-	double lost = 0;
-
-	(void)state;
-	standing[3].state = 'T';
-	for (unsigned i = 0; i < 100; i++) {
-		seconds(1);
-		for (size_t k = 0; k < n_said; k++)
-			lost += said[k].lost_ns;
-	}
-	assert_true(lost == 100e9);
-	/* It goes on, and stops again: what lay between is not lost. */
-	standing[3].progress_ns = look.now_ns += 50 * SECOND;
-	seconds(20);
-	n_said = 0;
-	lost = 0;
-	standing[3].progress_ns = look.now_ns;
-	for (unsigned i = 0; i < 20; i++) {
-		seconds(1);
-		for (size_t k = 0; k < n_said; k++)
-			lost += said[k].lost_ns;
-	}
-	assert_true(lost == 20e9);
-}
-
-static void what_cannot_be_is_no_harm(void **state)
-{
-	static const uint32_t far[] = {4000000000U, 9};
-
-	(void)state;
-	for (size_t i = 0; i < RANKS; i++) {
-		standing[i].rank = i % 2 ? 4000000000U : 3;
-		standing[i].stage = (enum stage_kind)77;
-		standing[i].stage_since_ns = UINT64_MAX;
-	}
-	stuck[0] = (struct stuck){.state = 1000, .culprits = 2, .culprit = far, .waited_ns = UINT64_MAX / 2};
-	stuck[1] = (struct stuck){.state = OPS_STATE_MISSING,
-		.culprits = 2,
-		.culprit = far,
-		.waiters = 2,
-		.waiter = far,
-		.waited_ns = UINT64_MAX / 2};
-	stuck[2] = stuck[1];
-	stuck[2].state = OPS_STATE_TYPE_MISMATCH;
-	look.stucks = 3;
-	look.step_ns = look.checkpoint_ns = UINT64_MAX - 1;
-	seconds(50);
-	look.step_ns = 1;
-	seconds(50);
-	look.now_ns = 5; /* a clock that went back */
-	seconds(50);
-	look.ranks = 0;
-	seconds(5);
-	look.ranks = RANKS;
-	for (size_t i = 0; i < RANKS; i++)
-		standing[i].progress_ns = 0;
-	look.stucks = 0;
-	seconds(2000);
-	assert_int_equal(n_said, 0); /* nothing was ever seen of them */
-}
-
-#define T(name) cmocka_unit_test_setup_teardown(name, begin_idle, end)
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -517,12 +267,6 @@ int main(void)
 		T(nothing_in_a_stage_may_be_no_job),
 		T(part_of_a_job_waits_for_the_rest),
 		T(a_job_of_one),
-		T(operations_say_who_is_missing),
-		T(a_chain_of_waits_ends_at_its_cause),
-		T(all_have_entered_and_it_does_not_end),
-		T(a_mismatch_is_told_at_once),
-		T(every_second_is_lost_once),
-		T(what_cannot_be_is_no_harm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

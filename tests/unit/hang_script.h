@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looks at eight ranks that stand still, and what the detector said of them. */
+#ifndef RANKTRACE_TESTS_HANG_SCRIPT_H
+#define RANKTRACE_TESTS_HANG_SCRIPT_H
+
+#include "analyzers/detect/detector.h"
+#include "analyzers/ops_judge.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SECOND 1000000000ULL
+#define RANKS 8
+#define START (1000 * SECOND)
+
+extern const struct detector hang_detector;
+
+static struct standing standing[RANKS];
+static struct frame_who who[RANKS];
+static struct stuck stuck[4];
+static struct look look;
+static struct opinion said[8];
+static size_t n_said, n_wants;
+static unsigned wants;
+static void *hang;
+
+static inline void on_say(void *arg, const struct opinion *opinion)
+{
+	(void)arg;
+	assert_true(n_said < 8);
+	said[n_said++] = *opinion;
+}
+
+static inline void on_want(void *arg, unsigned want, const char *why)
+{
+	(void)arg;
+	assert_true(strlen(why) > 0);
+	wants |= want;
+	n_wants++;
+}
+
+static const struct detector_out out = {on_say, on_want, NULL};
+
+/* All ranks are in the backward of a step of a second. */
+static inline int begin(void **state)
+{
+	const struct detect_options options = {.hang_ns = 30 * SECOND, .hang_busy_ns = 600 * SECOND};
+
+	(void)state;
+	hang = hang_detector.new(&options);
+	assert_non_null(hang);
+	memset(stuck, 0, sizeof(stuck));
+	look = (struct look){.now_ns = START,
+		.step_ns = SECOND,
+		.world_size = RANKS,
+		.cards = RANKS,
+		.ranks = RANKS,
+		.who = who,
+		.standing = standing,
+		.stuck = stuck};
+	for (uint32_t i = 0; i < RANKS; i++) {
+		who[i] = (struct frame_who){.rank = (int32_t)i + 100};
+		standing[i] = (struct standing){.rank = i,
+			.state = 'S',
+			.progress_ns = START,
+			.step_end_ns = START - SECOND / 2,
+			.steps = 50,
+			.stage = STAGE_BACKWARD,
+			.stage_since_ns = START};
+	}
+	return 0;
+}
+
+static inline int end(void **state)
+{
+	(void)state;
+	hang = hang_detector.free(hang);
+	return 0;
+}
+
+/* Time passes, a look a second; cpu[] is what a rank uses meanwhile. Returns seconds until the first confirmed opinion,
+ * or 0 if there was none. */
+static double cpu[RANKS];
+
+static inline unsigned seconds(unsigned n)
+{
+	unsigned first = 0;
+
+	for (unsigned s = 0; s < n; s++) {
+		look.now_ns += SECOND;
+		for (size_t i = 0; i < RANKS; i++)
+			standing[i].cpu_ns += (uint64_t)(cpu[i] * SECOND);
+		for (size_t i = 0; i < look.stucks; i++)
+			stuck[i].waited_ns += SECOND;
+		n_said = 0;
+		hang_detector.look(hang, &look, &out);
+		for (size_t i = 0; i < n_said && first == 0; i++)
+			first = said[i].confirmed ? s + 1 : 0;
+	}
+	return first;
+}
+
+static inline int begin_idle(void **state)
+{
+	memset(cpu, 0, sizeof(cpu));
+	n_said = n_wants = 0;
+	wants = 0;
+	return begin(state);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, begin_idle, end)
+
+#endif
