@@ -109,6 +109,7 @@ void framer_end(struct framer *framer); /* everything goes out */
 void framer_counts(const struct framer *framer, struct framer_counts *ret);
 
 struct framer_job {
+	uint64_t id;              /* never used again: tells it from the job that had its number before */
 	const char *job;
 	uint32_t world_size;
 	size_t ranks;

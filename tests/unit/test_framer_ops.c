@@ -2,7 +2,7 @@
 /* Operations that come late, come and go, are of two sides, or twice; steps out of operations alone. */
 #include "tests/unit/framer_script.h"
 
-#define NTH(step) ((uint64_t)((step) - 1))
+#define NTH(step) ((uint64_t)((step)-1))
 
 static void both_step(int64_t step)
 {
@@ -210,7 +210,8 @@ static void unstepped(int rank, const char *communicator, uint64_t seq, uint64_t
 			.tier = FRAME_TIER_DEVICE});
 }
 
-/* 41 operations every 200 ms, 39 of them alike, in two ranks of which one is seen later than the other; a pause once. */
+/* 41 operations every 200 ms, 39 of them alike, in two ranks of which one is seen later than the other; a pause once.
+ */
 static void steps_come_from_the_pattern_of_operations(void **state)
 {
 	uint64_t seq = 0;
