@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of ranks to frames of jobs. Pure. Fed by the daemon as things happen, by tracectl analyze from stores, by tests.
+ * Events of ranks to frames of jobs. Pure. Fed by the daemon as things happen, by tracectl analyze from stores, by tests:
+ * in about the order of time over all ranks, with framer_advance() in between; who feeds one rank after the other gets
+ * frames of one rank each. framer_rank_new() of all ranks that are known comes first.
  *
  * A job is what has the same job word and world size, and ranks whose lives overlap; ranks without a job word are of one job
  * where they are of one world size and were started within two minutes of each other. A rank number that appears again (a
- * restart) takes the place of the one before it. A world size that changes is another job.
+ * restart) takes the place of the one before it, if that has ended; else it is of another job. A world size that changes
+ * is another job.
  *
  * Steps of ranks are brought together by what they have in common, best first: the operations (communicator, seq) that they
  * took part in, with the most frequent difference of step numbers over the last operations; the time, of ranks of one node
- * (whose step ends lie closest); the step number, of ranks seen from their start. Where nothing tells, the rank is left out
- * of frames and counted.
+ * (whose step ends lie closest); the step number, of ranks seen from their start. A place once found changes only where
+ * operations, or 16 step ends in a row that lie whole steps off, say so. Where nothing tells, the rank is left out of
+ * frames and counted. Numbers of frames are those of the first rank with a place, and only rise: where all ranks of a job
+ * restart one by one, and count from 1, they go on.
  *
- * A frame goes out once all its ranks that live have ended the step and, where operations are seen, the records of the
- * operations begun in it are there; or settle_ns after its first rank ended it. Frames go out in the order of their steps.
- * A frame's tier is that of the worst of its records: it has operations only where most ranks have them.
+ * A frame goes out once all its ranks that live have ended the step and, where operations are seen, those begun in it are
+ * there (as many as in the rank's step before, or one of the step after the next has come) and, where the host is sampled
+ * more often than every FRAMER_SETTLE_NS, the samples of it; or FRAMER_SETTLE_NS after its first rank ended it. A rank
+ * that lags behind is waited for longer (FRAMER_STALL_NS in framer_internal.h) as long as no other is two steps on: then
+ * there is nothing else to tell. What did not come in time is not waited for again until it comes; the first operations
+ * after they were off are only what tells to wait for the next ones. Frames go out in the order of their steps.
+ * A frame's tier is that of the worst of its records: it has operations only where most ranks have them. A rank's step in
+ * which its operations began or ceased to be seen counts as without.
  *
  * Ranks without steps (frameworks whose loop is not seen): steps come from the repeating pattern of their collectives:
  * autocorrelation of the sequence of (operation, communicator, bytes), the shortest lag up to FRAMER_PERIOD_MAX at which
- * 95 % agree, then a step is a period; the phase is where the longest gap lies.
+ * 95 % agree and no longer one does clearly better, then a step is a period; the phase is where the longest gap lies.
  *
  * Bounded: FRAMER_JOBS_MAX jobs, FRAMER_OPEN_MAX open frames a job, FRAMER_OPS_MAX waiting records a job; what is beyond is
  * left out and counted. Times are ns of the node's clock (CLOCK_MONOTONIC online, UTC from stores); they must be of one
@@ -46,7 +56,7 @@ struct framer_rank {              /* a process */
 };
 
 struct framer_stage {
-	int64_t step;             /* its rank's, STEPS_NONE if none */
+	int64_t step;             /* its rank's, STEPS_NONE if none. Those that come after their step are left out */
 	enum stage_kind kind;
 	uint64_t start_ns, duration_ns;
 	uint32_t thread_id, depth;
@@ -78,7 +88,7 @@ struct framer_host {
 };
 
 struct framer_sink {
-	/* job: as of framer_job(). The frame is valid during the call. */
+	/* job: as of framer_job(). The frame is valid during the call, which may ask the framer and must not feed it. */
 	void (*frame)(void *arg, uint32_t job, const struct frame *frame);
 	void *arg;
 };
@@ -92,7 +102,8 @@ struct framer;
 
 struct framer *framer_new(const struct framer_sink *sink);
 struct framer *framer_free(struct framer *framer);
-/* Number of the process, from 0, used in all that follows; negative errno. */
+/* Number of the process, from 0, used in all that follows; negative errno: EINVAL for a rank that cannot be, ENOSPC,
+ * ENOMEM. It is given again when the job, or a restarted rank, has taken its place and 4096 others were given up since. */
 int framer_rank_new(struct framer *framer, const struct framer_rank *rank);
 void framer_rank_end(struct framer *framer, int process, uint64_t end_ns);
 void framer_comm(struct framer *framer, int process, const char *communicator, enum comm_kind kind, uint32_t members,
@@ -101,7 +112,7 @@ void framer_stage(struct framer *framer, int process, const struct framer_stage 
 void framer_step(struct framer *framer, int process, const struct framer_step *step);
 void framer_op(struct framer *framer, int process, const struct framer_op *op);
 void framer_host(struct framer *framer, int process, const struct framer_host *host);
-/* Records of this process were lost: what is open is not waited for. */
+/* Records of this process were lost: operations of its open steps are not waited for. */
 void framer_lost(struct framer *framer, int process, uint64_t records);
 /* Time has come to here; goes out what has settled. */
 void framer_advance(struct framer *framer, uint64_t now_ns);
@@ -109,6 +120,7 @@ void framer_end(struct framer *framer); /* everything goes out */
 void framer_counts(const struct framer *framer, struct framer_counts *ret);
 
 struct framer_job {
+	uint64_t id;              /* never used again: tells it from the job that had its number before */
 	const char *job;
 	uint32_t world_size;
 	size_t ranks;

@@ -175,7 +175,7 @@ struct framer_due {	  /* an open frame */
 struct framer_room { /* a job */
 	struct framer *framer;
 	uint32_t number;
-	bool used;
+	uint64_t id;
 	char *word;
 	uint32_t world_size;
 	uint64_t first_start_ns, last_end_ns;
@@ -234,6 +234,7 @@ struct framer {
 	int *unused; /* numbers of processes that are gone, in the order of their going */
 	size_t unused_first, unused_count, unused_room;
 	struct framer_room *room[FRAMER_JOBS_MAX];
+	uint64_t jobs; /* so many there were */
 	struct framer_scratch scratch;
 	struct framer_names *names;
 };

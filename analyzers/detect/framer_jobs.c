@@ -124,7 +124,7 @@ static struct framer_room *room_new(struct framer *framer, const struct framer_r
 	}
 	*room = (struct framer_room){.framer = framer,
 		.number = (uint32_t)number,
-		.used = true,
+		.id = ++framer->jobs,
 		.word = room->word,
 		.world_size = rank->world_size,
 		.first_start_ns = rank->start_ns,
@@ -322,7 +322,8 @@ bool framer_job(const struct framer *framer, uint32_t job, struct framer_job *re
 
 	if (!room)
 		return false;
-	*ret = (struct framer_job){.job = room->word,
+	*ret = (struct framer_job){.id = room->id,
+		.job = room->word,
 		.world_size = room->world_size,
 		.ranks = room->ranks,
 		.who = room->who,

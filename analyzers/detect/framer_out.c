@@ -19,11 +19,13 @@ static struct framer_slot *slot_of(const struct framer_room *room, size_t index)
 	return slot && slot->closed ? slot : NULL;
 }
 
+/* Less than half of the usual ones, and none of a later step: they ceased to be seen within it. */
 static bool has_ops(const struct framer_process *process, const struct framer_slot *slot)
 {
-	bool known = process->usual != UINT32_MAX;
+	bool ceased =
+		process->usual != UINT32_MAX && slot->records < process->usual / 2 && process->ops_newest <= slot->step;
 
-	return slot->records && !slot->partial && !(known && framer_wait_lacks_ops(process, slot));
+	return slot->records && !slot->partial && !ceased;
 }
 
 static bool write_ranks(struct framer *framer, struct framer_room *room, struct frame *frame, size_t *ret_with_ops)

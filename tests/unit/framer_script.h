@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job of up to 64 ranks for the tests of analyzers/detect/framer.h, and copies of the frames that came of it. Times
+ * A job of up to 8 ranks for the tests of analyzers/detect/framer.h, and copies of the frames that came of it. Times
  * in ms where not said otherwise.
  */
 #ifndef RANKTRACE_TESTS_FRAMER_SCRIPT_H
@@ -21,9 +21,9 @@
 #include <cmocka.h>
 
 #define MS 1000000ULL
-#define RANKS 64
-#define FRAMES_MAX 8192
-#define OPS_MAX 256
+#define RANKS 8
+#define FRAMES_MAX 4096
+#define OPS_MAX 128
 
 struct seen {
 	uint32_t job;

@@ -2,7 +2,7 @@
 /* Operations that come late, come and go, are of two sides, or twice; steps out of operations alone. */
 #include "tests/unit/framer_script.h"
 
-#define NTH(step) ((uint64_t)((step) - 1))
+#define NTH(step) ((uint64_t)((step)-1))
 
 static void both_step(int64_t step)
 {
@@ -98,6 +98,31 @@ static void what_was_lost_is_not_waited_for(void **state)
 	assert_int_equal(n_seen, 12);
 	assert_int_equal(seen[11].frame.lost, 0);
 	assert_int_equal(seen[11].frame.ops, 4);
+}
+
+/* Only the first of ten operations of step 11 were seen in one of four ranks; and steps with a few less than usual. */
+static void operations_that_cease(void **state)
+{
+	(void)state;
+	begin_job(4, true);
+	for (int64_t step = 1; step <= 12; step++) {
+		for (int i = 0; i < 4; i++) {
+			int many = step == 12 ? 0 : step == 11 && i == 3 ? 2 : step == 11 ? 7 : 10;
+
+			for (int k = 0; k < many; k++)
+				op_at(i, NTH(step) * 10 + (uint64_t)k + 1, step, NTH(step) * 100 + 10 + (uint64_t)k, 1);
+			step_at(i, step, NTH(step) * 100, 100);
+		}
+	}
+	assert_int_equal(n_seen, 10);
+	at(1100 + 4999);
+	assert_int_equal(n_seen, 10);
+	at(1200 + 5000);
+	assert_int_equal(n_seen, 12);
+	assert_int_equal(seen[9].frame.ops, 40);
+	assert_int_equal(seen[10].frame.ops, 21);
+	assert_int_equal(seen[11].frame.tier, FRAME_TIER_STAGES);
+	assert_int_equal(counts().ops_left_out, 2);
 }
 
 /* The last operations of a step come after the step's row. */
@@ -210,7 +235,8 @@ static void unstepped(int rank, const char *communicator, uint64_t seq, uint64_t
 			.tier = FRAME_TIER_DEVICE});
 }
 
-/* 41 operations every 200 ms, 39 of them alike, in two ranks of which one is seen later than the other; a pause once. */
+/* 41 operations every 200 ms, 39 of them alike, in two ranks of which one is seen later than the other; a pause once.
+ */
 static void steps_come_from_the_pattern_of_operations(void **state)
 {
 	uint64_t seq = 0;
@@ -284,6 +310,7 @@ int main(void)
 		cmocka_unit_test(operations_come_late_and_go),
 		cmocka_unit_test(a_rank_that_is_gone_is_not_waited_for),
 		cmocka_unit_test(what_was_lost_is_not_waited_for),
+		cmocka_unit_test(operations_that_cease),
 		cmocka_unit_test(operations_after_their_steps_row),
 		cmocka_unit_test(without_most_ranks_there_are_no_operations),
 		cmocka_unit_test(a_send_and_its_receive_are_one),
