@@ -260,6 +260,11 @@ static void names_from_outside_are_cleaned(void **state)
 			}
 		}
 	}
+	/* Too long forms of what could be written shorter, and one that is cut. */
+	strcpy(finding.host, "a\xc1\x81z\xe0\x82\xa1\xf0\x9f\x98");
+	finding.kind = FINDING_SLOW_RANK;
+	finding_tell(&finding);
+	assert_non_null(strstr(finding.sentence, "(a??z??????,"));
 	finding.kind = FINDING_KIND_MAX;
 	assert_told(finding, "");
 }

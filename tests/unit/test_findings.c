@@ -157,6 +157,8 @@ static void suspected_open_closed(void **state)
 		"rank 13 (node-a, card 3) slowed its job by 20 % for 26 s, from step 995 to 1021: its "
 		"computing took 600 ms a step, its peers' 500 ms; 4 card-minutes lost");
 	assert_int_equal(findings_open(findings, open, 2), 0);
+	/* What is no more than suspected after it was closed is no news. */
+	said(slow(3, false), 5);
 	quiet(700);
 	assert_int_equal(tells, 3);
 }
@@ -179,8 +181,10 @@ static void told_again_for_its_cost(void **state)
 static void not_confirmed_and_dropped(void **state)
 {
 	(void)state;
-	said(slow(3, false), 29);
+	said(slow(3, false), 30);
 	assert_int_equal(tells, 1);
+	said(slow(3, false), 1);
+	assert_int_equal(tells, 2);
 	said(slow(3, false), 500);
 	assert_int_equal(tells, 2);
 	assert_int_equal(last(FINDING_DROPPED)->id, 5);
@@ -205,10 +209,13 @@ static void bursts_are_one_finding(void **state)
 		quiet(20);
 	}
 	assert_int_equal(next_id, 6);
-	for (size_t i = 0; i < tells; i++)
+	for (size_t i = 0; i < tells; i++) {
 		closed += told[i].state == FINDING_CLOSED;
+		assert_int_equal(told[i].state == FINDING_CLOSED, told[i].until_ns != 0 && told[i].until_step != 0);
+	}
 	/* With 10 frames and 20 it is closed between bursts, with 40 not any more. */
 	assert_int_equal(closed, 2);
+	said(slow(3, true), 1);
 	findings_close(findings, now);
 	assert_non_null(strstr(last(FINDING_CLOSED)->sentence, "; it came back 2 times"));
 	said(slow(3, true), 1);
@@ -372,9 +379,35 @@ static void most_of_a_node(void **state)
 		round_over();
 	}
 	assert_int_equal(tells, 8);
+	for (size_t i = 0; i < tells; i++)
+		assert_int_equal(told[i].state, FINDING_OPEN);
 	assert_string_equal(told[0].others, "11,12");
 	assert_string_equal(told[2].others, "10,11");
 	assert_string_equal(told[3].others, "");
+}
+
+static void half_of_a_node(void **state)
+{
+	(void)state;
+	say(slow(0, true));
+	say(slow(1, true));
+	round_over();
+	assert_int_equal(tells, 2);
+	assert_string_equal(told[0].others, "");
+	assert_string_equal(told[1].others, "");
+}
+
+static void figures_that_fade_are_not_told(void **state)
+{
+	struct opinion opinion = slow(3, true);
+
+	(void)state;
+	said(opinion, 20);
+	opinion.lost_ns /= 10;
+	opinion.finding.evidence[0].value = 0.51e9;
+	said(opinion, 5);
+	quiet(10);
+	assert_true(last(FINDING_CLOSED)->evidence[0].value == 0.6e9);
 }
 
 static void most_of_the_job_is_the_model(void **state)
@@ -484,6 +517,8 @@ int main(void)
 		LIFE(an_open_slow_job_is_closed_by_what_explains_it),
 		LIFE(a_little_slow_rank_explains_no_much_slower_job),
 		LIFE(most_of_a_node),
+		LIFE(half_of_a_node),
+		LIFE(figures_that_fade_are_not_told),
 		LIFE(most_of_the_job_is_the_model),
 		LIFE(senseless_opinions),
 		LIFE(more_than_there_is_room_for),
