@@ -44,6 +44,14 @@ const struct comm_row *comm_rows_find(const struct comm_rows *comms, const char 
 	return NULL;
 }
 
+int32_t comm_rows_member(const struct comm_rows *comms, const char *communicator)
+{
+	for (size_t i = comms->count; i-- > 0;)
+		if (comms->comm[i].members && streq(comms->comm[i].communicator, communicator))
+			return (int32_t)comms->comm[i].member;
+	return -1;
+}
+
 static void set_dirty(struct comm_rows *comms, struct comm_row *comm, bool dirty)
 {
 	comms->dirty += (size_t)dirty - (size_t)comm->dirty;

@@ -44,6 +44,8 @@ struct comm_row *comm_rows_next(struct comm_rows *comms);
 /* Writes its row; forgets it if it is freed, so that pointers to others may be no good after. */
 void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct rank *rank, struct store *store);
 const struct comm_row *comm_rows_find(const struct comm_rows *comms, const char *family, uint64_t address);
+/* The number of this rank in it, -1 if it is not known. */
+int32_t comm_rows_member(const struct comm_rows *comms, const char *communicator);
 void comm_rows_free(struct comm_rows *comms);
 
 /* Of a communicator that is known. */

@@ -67,28 +67,6 @@ static struct store_value step_or_null(int64_t step)
 	return step == STEPS_NONE ? V_NULL : V_INT(step);
 }
 
-/* Only point to point needs it. */
-static int32_t member_of(const struct rank_ops *rank, const struct ops_row *op)
-{
-	for (size_t i = 0; i < rank->comms.count && op->peer >= 0; i++)
-		if (rank->comms.comm[i].members && streq(rank->comms.comm[i].communicator, op->communicator))
-			return (int32_t)rank->comms.comm[i].member;
-	return -1;
-}
-
-static const char *const seq_from_names[] = {
-	[OPS_SEQ_INIT] = "init",
-	[OPS_SEQ_LIBRARY] = "library",
-	[OPS_SEQ_MARKER] = "marker",
-	[OPS_SEQ_GROUP] = "group",
-	[OPS_SEQ_ATTACH] = "attach",
-};
-
-const char *ops_room_seq_from(enum ops_seq_from from)
-{
-	return (unsigned)from < ARRAY_SIZE(seq_from_names) ? seq_from_names[from] : "";
-}
-
 static void on_row(void *arg, const struct ops_row *op)
 {
 	struct rank_ops *rank = arg;
@@ -121,7 +99,8 @@ static void on_row(void *arg, const struct ops_row *op)
 	rank->room->rows++;
 	(void)store_put(rank->room->context->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)); /* it counts its drops */
 	findings_room_op(
-		rank->room->context->findings, rank->rank.slot, rank->rank.instance, op, step, member_of(rank, op));
+		rank->room->context->findings, rank->rank.slot, rank->rank.instance, op, step,
+		op->peer < 0 ? -1 : comm_rows_member(&rank->comms, op->communicator));
 }
 
 static void on_group(void *arg, const struct ops_group *group)

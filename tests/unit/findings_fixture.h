@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The room of findings, with a judge made up here that notes what it is fed and says what a test wants, and levels that go on and
+ * off as they are told. Included once, by a test of the room.
+ */
+#ifndef RANKTRACE_TESTS_FINDINGS_FIXTURE_H
+#define RANKTRACE_TESTS_FINDINGS_FIXTURE_H
+
+#include "daemon/findings_internal.h"
+#include "tests/unit/call_rooms_fixture.h"
+#include "tests/unit/fake_proc.h"
+
+#define RANKS 2
+
+/* The judge. */
+static struct detect_sink sink;
+static int numbers;
+static struct {
+	unsigned ranks, ended, stages, steps, ops, comms, hosts, looks, advances, lost;
+	char job[64];
+	struct framer_stage stage;
+	struct framer_op op;
+	char op_name[32], hog_name[16];
+	struct framer_host host;
+	struct standing standing[8];
+	size_t standings;
+	bool operations;
+} seen;
+
+void detect_options_default(struct detect_options *ret)
+{
+	*ret = (struct detect_options){.slow_ratio = 1.05};
+}
+
+struct detect *detect_new(const struct detect_options *wanted, const struct detect_sink *told)
+{
+	assert_true(wanted->hang_ns == 30 * NSEC_PER_SEC);
+	sink = *told;
+	return (struct detect *)&sink;
+}
+
+struct detect *detect_free(struct detect *detect)
+{
+	(void)detect;
+	return NULL;
+}
+
+struct framer *detect_framer(struct detect *detect)
+{
+	return (struct framer *)detect;
+}
+
+void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
+	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations)
+{
+	(void)detect;
+	(void)now_ns;
+	(void)stuck;
+	(void)stuck_job;
+	(void)stucks;
+	seen.looks++;
+	seen.operations = operations;
+	seen.standings = standings;
+	memcpy(seen.standing, standing, (standings < 8 ? standings : 8) * sizeof(*standing));
+}
+
+void detect_advance(struct detect *detect, uint64_t now_ns)
+{
+	(void)detect;
+	(void)now_ns;
+	seen.advances++;
+}
+
+static struct finding open_at_end;
+static bool has_open;
+
+void detect_end(struct detect *detect)
+{
+	(void)detect;
+	if (has_open)
+		sink.finding(sink.arg, &open_at_end);
+}
+
+int framer_rank_new(struct framer *framer, const struct framer_rank *rank)
+{
+	(void)framer;
+	seen.ranks++;
+	(void)copy_text(seen.job, sizeof(seen.job), rank->job);
+	return numbers++;
+}
+
+void framer_rank_end(struct framer *framer, int process, uint64_t end_ns)
+{
+	(void)framer;
+	(void)process;
+	(void)end_ns;
+	seen.ended++;
+}
+
+void framer_comm(struct framer *framer, int process, const char *communicator, enum comm_kind kind, uint32_t members,
+	int32_t member)
+{
+	(void)framer;
+	(void)process;
+	(void)communicator;
+	(void)kind;
+	(void)members;
+	(void)member;
+	seen.comms++;
+}
+
+void framer_stage(struct framer *framer, int process, const struct framer_stage *stage)
+{
+	(void)framer;
+	(void)process;
+	seen.stages++;
+	seen.stage = *stage;
+}
+
+void framer_step(struct framer *framer, int process, const struct framer_step *step)
+{
+	(void)framer;
+	(void)process;
+	(void)step;
+	seen.steps++;
+}
+
+void framer_op(struct framer *framer, int process, const struct framer_op *op)
+{
+	(void)framer;
+	(void)process;
+	seen.ops++;
+	seen.op = *op;
+	(void)copy_text(seen.op_name, sizeof(seen.op_name), op->op);
+}
+
+void framer_host(struct framer *framer, int process, const struct framer_host *host)
+{
+	(void)framer;
+	(void)process;
+	seen.hosts++;
+	seen.host = *host;
+	(void)copy_text(seen.hog_name, sizeof(seen.hog_name), host->hog_name);
+}
+
+void framer_lost(struct framer *framer, int process, uint64_t records)
+{
+	(void)framer;
+	(void)process;
+	seen.lost += (unsigned)records;
+}
+
+void framer_counts(const struct framer *framer, struct framer_counts *ret)
+{
+	(void)framer;
+	*ret = (struct framer_counts){.frames = 17};
+}
+
+bool framer_where(const struct framer *framer, int process, uint32_t *ret_job, uint32_t *ret_index)
+{
+	(void)framer;
+	*ret_job = 0;
+	*ret_index = (uint32_t)process;
+	return true;
+}
+
+/* Levels that go on and off as they are told. */
+static unsigned switches;
+
+int collectors_level(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size)
+{
+	(void)collectors;
+	(void)level;
+	(void)on;
+	switches++;
+	snprintf(report, report_size, "2 probes");
+	return 0;
+}
+
+static char root[128];
+
+static inline int setup(void **state)
+{
+	if (rooms_setup(state) < 0)
+		return -1;
+	memset(&seen, 0, sizeof(seen));
+	numbers = 0;
+	switches = 0;
+	has_open = false;
+	fake_new(root, sizeof(root));
+	context.collectors = (struct collectors *)&context; /* only passed on */
+	context.config.findings_enabled = context.config.findings_raise = 1;
+	context.config.findings_sample_ns = NSEC_PER_SEC;
+	context.config.findings_hang_ns = 30 * NSEC_PER_SEC;
+	context.config.findings_raise_for_ns = 60 * NSEC_PER_SEC;
+	context.config.findings_raise_pause_ns = 300 * NSEC_PER_SEC;
+	context.config.findings_raise_percent = 10;
+	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", dir);
+	levels_defaults(&context.levels);
+	assert_int_equal(findings_room_new(&context, &context.findings), 0);
+	assert_non_null(context.findings);
+	(void)copy_text(context.findings->proc_root, sizeof(context.findings->proc_root), root);
+	(void)copy_text(context.findings->cgroup_root, sizeof(context.findings->cgroup_root), root);
+	for (unsigned i = 0; i < RANKS; i++)
+		tell_rank(&ranks_here[i], RANK_ADDED);
+	return 0;
+}
+
+static inline int teardown(void **state)
+{
+	context.findings = findings_room_free(context.findings);
+	fake_free(root);
+	return rooms_teardown(state);
+}
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tracectl findings: which findings of a store are shown, to whom, and how people write times and ranks. */
+#include "analyzers/tool/findings_rows.h"
+#include "analyzers/tool/findings_text.h"
+#include "analyzers/tool/tool.h"
+#include "tests/unit/store_fixture.h"
+
+#define HOUR (3600 * NSEC_PER_SEC)
+
+static struct store *store;
+static uint64_t now;
+
+static int setup(void **state)
+{
+	if (store_setup(state) < 0)
+		return -1;
+	store = open_store();
+	now = realtime_ns();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	store_close(store);
+	return store_teardown(state);
+}
+
+static void put(int64_t id, const char *state, int64_t rank, uint64_t since_ns, uint64_t until_ns, const char *others,
+	const char *evidence, const char *sentence)
+{
+	struct store_value row[SCHEMA_COLUMNS_MAX] = {0};
+	const struct schema_table *table = &schema_tables[TABLE_FINDINGS];
+#define SET(name, value) row[schema_column_find(table, name)] = (value)
+	SET("kind", V_TEXT("slow_rank"));
+	SET("cause", V_TEXT("dataloader"));
+	SET("state", V_TEXT(state));
+	SET("severity", V_TEXT("warning"));
+	SET("confidence", V_REAL(0.75));
+	SET("tier", V_TEXT("host"));
+	SET("rank", rank < 0 ? V_NULL : V_INT(rank));
+	SET("since_ns", V_INT(since_ns));
+	SET("until_ns", until_ns ? V_INT(until_ns) : V_NULL);
+	SET("cost_card_hours", V_REAL(1.5));
+	SET("others", others[0] ? V_TEXT(others) : V_NULL);
+	SET("evidence", V_TEXT(evidence));
+	SET("sentence", V_TEXT(sentence));
+	SET("finding", V_INT(id));
+	assert_int_equal(store_put(store, TABLE_FINDINGS, row, schema_columns(table)), 0);
+}
+
+static json_t *rows(const struct findings_filter *filter)
+{
+	struct reader *reader = open_reader();
+	char error[512] = "";
+	json_t *all;
+
+	assert_int_equal(store_flush(store, now), 0);
+	all = findings_rows(reader, filter, error, sizeof(error));
+	if (!all)
+		fail_msg("%s", error);
+	reader_close(reader);
+	return all;
+}
+
+/* The numbers of those that are shown, one digit each. */
+static void shown(const struct findings_filter *filter, const char *expected)
+{
+	json_t *all = rows(filter);
+	char got[32] = "";
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(all, i, row)
+		snprintf(got + strlen(got), sizeof(got) - strlen(got), "%d",
+			(int)json_integer_value(json_object_get(row, "finding")));
+	assert_string_equal(got, expected);
+	json_decref(all);
+}
+
+static void test_which(void **state)
+{
+	struct findings_filter filter = {.since_ns = now - 2 * HOUR};
+
+	(void)state;
+	put(1, "open", 3, now - 9 * HOUR, 0, "", "[]", "old and still so");
+	put(2, "closed", 4, now - 9 * HOUR, now - 8 * HOUR, "", "[]", "over long ago");
+	put(3, "closed", 5, now - 3 * HOUR, now - HOUR, "", "[]", "over lately");
+	put(4, "suspected", 3, now - HOUR, 0, "", "[]", "perhaps");
+	put(5, "dropped", 3, now - HOUR, now - HOUR / 2, "", "[]", "perhaps not");
+	put(6, "open", -1, now - HOUR / 4, 0, "7,10-12", "[]", "of several");
+	shown(&filter, "136");
+	filter.all = true;
+	shown(&filter, "13456");
+	filter.since_ns = 0;
+	filter.all = false;
+	shown(&filter, "1236");
+	assert_int_equal(tool_ranks_parse("3,11", &filter.ranks), 0);
+	shown(&filter, "16");
+	assert_int_equal(tool_ranks_parse("8-9", &filter.ranks), 0);
+	shown(&filter, "");
+	/* A newer row of the same number is the one that counts. */
+	put(1, "closed", 3, now - 9 * HOUR, now - 1, "", "[]", "over now");
+	assert_int_equal(tool_ranks_parse("3", &filter.ranks), 0);
+	shown(&filter, "1");
+}
+
+/* What a store holds goes to terminals and programs. */
+static void test_hostile(void **state)
+{
+	struct findings_filter filter = {.since_ns = 0};
+	char *text = NULL, *dumped;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	json_t *all;
+
+	(void)state;
+	put(1, "open", 3, now - HOUR, 0, "3-", "{not json", "esc \033[31m and \xff\xfe");
+	put(2, "open", 3, now - HOUR, 0, "", "[1, null, {\"name\": 5, \"unit\": [], \"value\": \"x\"}]", "evidence of a kind");
+	all = rows(&filter);
+	assert_int_equal(json_array_size(all), 2);
+	dumped = json_dumps(all, 0);
+	assert_non_null(dumped);
+	assert_null(strchr(dumped, '\033'));
+	free(dumped);
+	findings_text_header(out);
+	findings_text_row(out, json_array_get(all, 0), true, now);
+	findings_text_row(out, json_array_get(all, 1), true, now);
+	findings_csv_header(out);
+	findings_csv_row(out, json_array_get(all, 1));
+	fclose(out);
+	assert_null(strchr(text, '\033'));
+	assert_non_null(strstr(text, "esc ?[31m and ??"));
+	free(text);
+	json_decref(all);
+}
+
+static void test_text(void **state)
+{
+	struct findings_filter filter = {.since_ns = 0};
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	json_t *all;
+
+	(void)state;
+	put(1, "open", 3, now - 90 * NSEC_PER_SEC, 0, "",
+		"[{\"name\":\"dataloader\",\"unit\":\"ns\",\"value\":310000000,\"peers\":12000000,\"detail\":\"\"},"
+		"{\"name\":\"state\",\"unit\":\"1\",\"value\":1,\"peers\":null,\"detail\":\"T\"}]",
+		"rank 3 is slow");
+	all = rows(&filter);
+	findings_text_row(out, json_array_get(all, 0), true, now);
+	fclose(out);
+	assert_non_null(strstr(text, "1 min 30 s   open       warning          1.5  rank 3 is slow\n"));
+	assert_non_null(strstr(text, "dataloader                    310 ms           12 ms"));
+	assert_non_null(strstr(text, "what to do: look at the storage"));
+	free(text);
+	json_decref(all);
+}
+
+static void none(const struct findings_watched *watched, const char *expected)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	findings_text_none(out, watched, now - HOUR, now);
+	fclose(out);
+	if (!strstr(text, expected))
+		fail_msg("\"%s\" is not in \"%s\"", expected, text);
+	free(text);
+}
+
+static void test_none(void **state)
+{
+	const struct store_value row[] = {V_INT(0), V_INT(now - HOUR / 2), V_INT(10 * NSEC_PER_SEC), V_INT(1), V_NULL, V_NULL,
+		V_INT(0), V_INT(4096), V_TEXT("R"), V_INT(1)};
+	struct findings_watched watched = {0};
+	struct reader *reader;
+	char error[512];
+
+	(void)state;
+	none(&watched, "no rank was watched");
+	assert_int_equal(store_put(store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row)), 0);
+	assert_int_equal(store_flush(store, now), 0);
+	reader = open_reader();
+	assert_int_equal(findings_watched(reader, now - HOUR, &watched, error, sizeof(error)), 0);
+	assert_int_equal(watched.ranks, 1);
+	none(&watched, "1 rank was watched since");
+	none(&watched, "the last one until");
+	assert_int_equal(findings_watched(reader, now - HOUR / 4, &watched, error, sizeof(error)), 0);
+	assert_int_equal(watched.ranks, 0);
+	reader_close(reader);
+}
+
+static void test_words(void **state)
+{
+	struct tool_ranks ranks;
+	uint64_t ns, noon = 1795262400ULL * NSEC_PER_SEC;
+
+	(void)state;
+	assert_int_equal(tool_since("10m", noon, &ns), 0);
+	assert_true(noon - ns == 600 * NSEC_PER_SEC);
+	assert_int_equal(tool_since("90", noon, &ns), 0);
+	assert_true(noon - ns == 90 * NSEC_PER_SEC);
+	assert_int_equal(tool_since("1.5h", noon, &ns), 0);
+	assert_true(noon - ns == 5400 * NSEC_PER_SEC);
+	assert_int_equal(tool_since("99999999d", noon, &ns), 0);
+	assert_int_equal(ns, 0);
+	setenv("TZ", "UTC", 1);
+	tzset();
+	assert_int_equal(tool_since("2026-11-21 12:30", noon, &ns), 0);
+	assert_true(ns == 1795264200ULL * NSEC_PER_SEC);
+	assert_int_equal(tool_since("2026-11-21", noon, &ns), 0);
+	for (const char *const *bad = (const char *const[]){"", "m", "-5m", "10x", "nan", "yesterday", "2026-13-01", "10m ", NULL};
+		*bad; bad++)
+		assert_int_equal(tool_since(*bad, noon, &ns), -EINVAL);
+	assert_int_equal(tool_ranks_parse("0,3-7", &ranks), 0);
+	assert_true(tool_ranks_have(&ranks, 0) && tool_ranks_have(&ranks, 7) && !tool_ranks_have(&ranks, 2));
+	for (const char *const *bad = (const char *const[]){"", ",", "3-", "-3", "7-3", "1,", "a", "1 ", "9999999999",
+		     "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", NULL};
+		*bad; bad++)
+		assert_int_equal(tool_ranks_parse(*bad, &ranks), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_which, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_text, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_none, setup, teardown),
+		cmocka_unit_test(test_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
