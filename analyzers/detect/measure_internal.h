@@ -13,7 +13,11 @@
 #define MEASURE_PENDING 4 /* operations of a rank in flight at once that are remembered: the longest waits */
 #define MEASURE_COMMS 16  /* communicators of a rank that tell its class */
 #define MEASURE_TIME_MAX (1LL << 60)
-#define MEASURE_RUN_BREAK 2.5       /* of the longest interval in a run: then it is another one */
+#define MEASURE_BLOCK_SLACK_NS \
+	2000 /* clocks are read before and after: an operation may seem to begin before the last ended */
+#define MEASURE_RUN_BREAK 2.5 /* of the longest interval in a run: then it is another one */
+#define MEASURE_LIKES 512     /* rows; two kinds of operation that fall on one are taken for one */
+#define MEASURE_LIKES_MIN 3
 #define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
 #define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
 
@@ -27,8 +31,14 @@ struct measure_shortest {
 };
 
 struct measure_flight {
-	int64_t wait_end, end; /* end: less overlap_slack_ns() */
+	int64_t wait_end, end;
 	bool in_run;
+};
+
+/* Operations of one name, kind of communicator and size: how long they take once all are there. */
+struct measure_like {
+	double transfer_ns; /* sum */
+	uint32_t groups;
 };
 
 /* A rank on its way through the frame. */
