@@ -13,8 +13,6 @@
 #define MEASURE_PENDING 4 /* operations of a rank in flight at once that are remembered: the longest waits */
 #define MEASURE_COMMS 16  /* communicators of a rank that tell its class */
 #define MEASURE_TIME_MAX (1LL << 60)
-#define MEASURE_BLOCK_SLACK_NS \
-	2000 /* clocks are read before and after: an operation may seem to begin before the last ended */
 #define MEASURE_RUN_BREAK 2.5 /* of the longest interval in a run: then it is another one */
 #define MEASURE_LIKES 512     /* rows; two kinds of operation that fall on one are taken for one */
 #define MEASURE_LIKES_MIN 3
@@ -31,7 +29,7 @@ struct measure_shortest {
 };
 
 struct measure_flight {
-	int64_t wait_end, end;
+	int64_t wait_end, end; /* end: less overlap_slack_ns() */
 	bool in_run;
 };
 

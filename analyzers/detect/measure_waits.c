@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyzers/detect/measure_internal.h"
+#include "analyzers/detect/overlap.h"
 
 static int64_t clamp_time(int64_t time_ns)
 {
@@ -117,7 +118,7 @@ static void land(struct measure_walk *walk, int64_t now)
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < walk->flights; i++) {
-		if (walk->flight[i].end - MEASURE_BLOCK_SLACK_NS > now) {
+		if (walk->flight[i].end > now) {
 			walk->flight[left++] = walk->flight[i];
 		} else if (walk->flight[i].wait_end > blocked_until) {
 			blocked_until = walk->flight[i].wait_end;
@@ -207,7 +208,8 @@ static void walk_op(struct measure *measure, const struct frame_op *op)
 	transfer_ns = transfer_of(measure, op);
 	if (op->duration_ns > transfer_ns)
 		take_off(walk, (struct measure_flight){start + clamp_length(op->duration_ns - transfer_ns),
-				       start + clamp_length(op->duration_ns), shortest->run != 0});
+				       start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
+				       shortest->run != 0});
 }
 
 int measure_waits(struct measure *measure, const struct frame *frame)
