@@ -166,7 +166,7 @@ void table_csv(FILE *out, const struct case_spec *spec, const struct outcome *o)
 		o->causes_right, o->right, o->wrong, o->wrong_others, o->delay, o->rank_days, o->detect_s, o->seen);
 }
 
-unsigned table_goals(FILE *out)
+unsigned table_goals(FILE *out, unsigned *ret_fallen)
 {
 	double wrong = of_clean.wrong + of_ranks.wrong + of_ranks_small.wrong;
 	double days = of_clean.rank_days + of_ranks.rank_days + of_ranks_small.rank_days;
@@ -174,19 +174,21 @@ unsigned table_goals(FILE *out)
 	const struct {
 		const char *what;
 		double seen, goal;
+		double floor; /* what the short set holds today: worse than that is a step back */
 		bool below;
 	} goals[] = {
-		{"top-1, one culprit of 10 % and more", part(of_ranks.top, of_ranks.required), 0.99, false},
-		{"top-1, one culprit of 5 %", part(of_ranks_small.top, of_ranks_small.required), 0.95, false},
-		{"cause, 10 % and more", part(of_ranks.causes_right, of_ranks.causes), 0.95, false},
-		{"precision, 10 % and more", precision(&both), 0.98, false},
-		{"recall, 10 % and more", recall(&both), 0.97, false},
-		{"both of two at once", part(of_double.all, of_double.required), 0.90, false},
-		{"delay in frames, 95 of 100", delay_at(&of_ranks, 0.95), 8, true},
-		{"wrong accusations a rank-day", part(wrong, days), 0.01, true},
+		{"top-1, one culprit of 10 % and more", part(of_ranks.top, of_ranks.required), 0.99, 0.75, false},
+		{"top-1, one culprit of 5 %", part(of_ranks_small.top, of_ranks_small.required), 0.95, 0.50, false},
+		{"cause, 10 % and more", part(of_ranks.causes_right, of_ranks.causes), 0.95, 0.80, false},
+		{"precision, 10 % and more", precision(&both), 0.98, 0.94, false},
+		{"recall, 10 % and more", recall(&both), 0.97, 0.75, false},
+		{"both of two at once", part(of_double.all, of_double.required), 0.90, 0.75, false},
+		{"delay in frames, 95 of 100", delay_at(&of_ranks, 0.95), 8, 12, true},
+		{"wrong accusations a rank-day", part(wrong, days), 0.01, 0.2, true},
 	};
 	unsigned missed = 0;
 
+	*ret_fallen = 0;
 	fprintf(out, "\n%-40s %8s %8s\n", "goal (operations seen: host, device)", "seen", "goal");
 	for (size_t i = 0; i < sizeof(goals) / sizeof(goals[0]); i++) {
 		bool met = goals[i].below ? goals[i].seen <= goals[i].goal : goals[i].seen >= goals[i].goal;
@@ -194,6 +196,7 @@ unsigned table_goals(FILE *out)
 		fprintf(out, "%-40s %8.4f %s %5.2f  %s\n", goals[i].what, goals[i].seen,
 			goals[i].below ? "<=" : ">=", goals[i].goal, met ? "met" : "MISSED");
 		missed += !met;
+		*ret_fallen += goals[i].below ? goals[i].seen > goals[i].floor : goals[i].seen < goals[i].floor;
 	}
 	return missed;
 }

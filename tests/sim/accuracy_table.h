@@ -12,6 +12,6 @@ void table_print(FILE *out);
 void table_csv_head(FILE *out);
 void table_csv(FILE *out, const struct case_spec *spec, const struct outcome *outcome);
 /* Prints each goal with what was reached; returns how many were missed. */
-unsigned table_goals(FILE *out);
+unsigned table_goals(FILE *out, unsigned *ret_fallen); /* ret_fallen: how many are below what the short set held before */
 
 #endif
