@@ -3,7 +3,8 @@
  * Steps of a process that shows none, from the repeating pattern of its operations: the shortest lag at which the
  * sequence agrees with itself (and hardly any longer one better: many like operations in a row agree at lag 1, but not
  * all). A step begins after the longest gap of the pattern. Learnt from PERIOD_TRY operations on, again with half as
- * many more each time; given up where the pattern no longer holds, and learnt anew.
+ * many more each time; fewer than SURE of them must agree all, for the few that differ may be what makes the step.
+ * Given up where the pattern no longer holds, and learnt anew: of more operations, if it had not held for long.
  */
 #include "analyzers/detect/framer_internal.h"
 
@@ -16,17 +17,21 @@
 #define ROUNDS 3			 /* a pattern is one that came so often */
 #define KEPT_MAX (FRAMER_PERIOD_MAX * 4) /* operations */
 #define MISSES 20			 /* 1 of so many may differ: 5 % */
-#define BETTER 200			 /* a longer lag that agrees better by 1 of so many is the pattern */
+#define SURE 2048
+#define HELD 16 /* so many looks at a pattern, and it was the right one */
+#define LOOK 256
+#define BETTER 200 /* a longer lag that agrees better by 1 of so many is the pattern */
 
 struct framer_period {
-	size_t count, room, next_try;
+	size_t count, room, first_try, next_try;
 	uint32_t *what;
 	uint64_t *gap_ns; /* before it */
 	size_t gap_room;
 	uint64_t end_ns; /* of what was seen so far */
 
-	size_t lag; /* 0: not known */
-	size_t at, checked, missed;
+	size_t lag;  /* 0: not known */
+	bool strict; /* nothing differed as it was learnt: nothing may */
+	size_t at, checked, missed, held;
 	int64_t step; /* the open one, 0: none yet */
 	uint64_t step_start_ns;
 };
@@ -52,7 +57,8 @@ static size_t misses(const struct framer_period *period, size_t lag, size_t limi
 
 static size_t find_lag(const struct framer_period *period)
 {
-	size_t compared = period->count - period->count / ROUNDS, best = compared / MISSES + 1, ret = 0;
+	size_t compared = period->count - period->count / ROUNDS, ret = 0;
+	size_t best = period->count < SURE ? 1 : compared / MISSES + 1;
 
 	for (size_t lag = 1; lag <= period->count / ROUNDS && lag <= FRAMER_PERIOD_MAX && best; lag++) {
 		size_t missed = misses(period, lag, best);
@@ -66,7 +72,7 @@ static size_t find_lag(const struct framer_period *period)
 }
 
 /* Makes the last lag operations the pattern, turned so that it begins after its longest gap. */
-static void settle(struct framer_period *period, size_t lag)
+static void settle(struct framer_period *period, size_t lag, bool strict)
 {
 	size_t first = period->count - lag, longest = 0;
 	uint64_t longest_ns = 0;
@@ -90,13 +96,17 @@ static void settle(struct framer_period *period, size_t lag)
 	free(pattern);
 	period->lag = lag;
 	period->at = (lag - longest) % lag;
-	period->checked = period->missed = 0;
+	period->checked = period->missed = period->held = 0;
+	period->strict = strict;
 }
 
 static void forget(struct framer_period *period)
 {
 	period->lag = period->count = 0;
-	period->next_try = PERIOD_TRY;
+	period->first_try = period->held >= HELD ? PERIOD_TRY : period->first_try * 4;
+	if (period->first_try > KEPT_MAX)
+		period->first_try = KEPT_MAX;
+	period->next_try = period->first_try;
 	period->step_start_ns = 0;
 	if (period->step)
 		period->step++; /* the open one never ends */
@@ -124,13 +134,14 @@ static void learn(struct framer_period *period, uint32_t what, uint64_t start_ns
 		period->next_try = KEPT_MAX;
 	lag = find_lag(period);
 	if (lag)
-		settle(period, lag);
+		settle(period, lag, misses(period, lag, 1) == 0);
 }
 
 /* The operation is the pattern's next one, or not. */
 static void follow(struct framer *framer, struct framer_process *process, uint32_t what, uint64_t start_ns)
 {
 	struct framer_period *period = process->period;
+	size_t look;
 
 	if (period->at == 0) {
 		const struct framer_step step = {.step = period->step,
@@ -146,11 +157,13 @@ static void follow(struct framer *framer, struct framer_process *process, uint32
 	period->missed += period->what[period->at] != what;
 	period->checked++;
 	period->at = (period->at + 1) % period->lag;
-	if (period->checked < period->lag * 2 || period->checked < MISSES)
-		return;
-	if (period->missed > period->checked / MISSES)
+	look = period->lag * 4 > LOOK ? period->lag * 4 : LOOK;
+	if (period->missed > (period->strict ? 0 : look / MISSES)) {
 		forget(period);
-	period->checked = period->missed = 0;
+	} else if (period->checked >= look) {
+		period->checked = period->missed = 0;
+		period->held++;
+	}
 }
 
 int64_t framer_period_op(
@@ -162,7 +175,7 @@ int64_t framer_period_op(
 		period = process->period = calloc(1, sizeof(*period));
 		if (!period)
 			return FRAMER_NO_STEP;
-		period->next_try = PERIOD_TRY;
+		period->first_try = period->next_try = PERIOD_TRY;
 	}
 	if (period->lag)
 		follow(framer, process, (uint32_t)what, start_ns);

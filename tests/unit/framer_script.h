@@ -23,7 +23,7 @@
 #define MS 1000000ULL
 #define RANKS 8
 #define FRAMES_MAX 4096
-#define OPS_MAX 128
+#define OPS_MAX 160
 
 struct seen {
 	uint32_t job;

@@ -67,6 +67,56 @@ static void a_rank_that_nothing_tells_of_is_left_out(void **state)
 	assert_int_equal(counts().ranks_left_out, 1);
 }
 
+/* Seen from its start, but not with the others: its numbers say nothing. */
+static void a_rank_that_comes_much_later(void **state)
+{
+	(void)state;
+	begin();
+	process[0] = rank_of("job", 0, 2, "a", true);
+	for (uint64_t nth = 0; nth < 200; nth++)
+		play(0, (int64_t)nth + 1, nth, 0);
+	process[1] = rank_of("job", 1, 2, "b", true);
+	for (uint64_t nth = 200; nth < 500; nth++) {
+		play(0, (int64_t)nth + 1, nth, 0);
+		play(1, (int64_t)nth - 199, nth, 0);
+		at(nth * 100 + 100);
+	}
+	assert_int_equal(n_seen, 500);
+	assert_int_equal(counts().late, 0);
+	assert_int_equal(counts().ranks_left_out, 1);
+}
+
+/* More than a step, but not a whole number of them. */
+static void a_rank_that_lags_keeps_its_place(void **state)
+{
+	(void)state;
+	begin_job(2, true);
+	for (uint64_t nth = 0; nth < 200; nth++) {
+		play(0, (int64_t)nth + 1, nth, 0);
+		if (nth > 0)
+			play(1, (int64_t)nth, nth - 1, 115);
+		at(nth * 100 + 120);
+	}
+	assert_int_equal(n_seen, 199);
+	assert_int_equal(seen[198].here, 2);
+	assert_int_equal(seen[198].rank[1].end_ns - seen[198].rank[0].end_ns, 115 * MS);
+}
+
+/* What a rank had ended goes out when another process takes its place. */
+static void a_rank_that_is_replaced(void **state)
+{
+	(void)state;
+	begin_job(2, true);
+	steps_alike(2, 1, 5);
+	step_at(0, 6, 500, 100);
+	framer_rank_end(framer, process[0], start_ns + 600 * MS);
+	assert_int_equal(n_seen, 5);
+	process[0] = rank_of("job", 0, 2, "node", true);
+	assert_int_equal(n_seen, 6);
+	assert_true(seen[5].rank[0].here);
+	assert_false(seen[5].rank[1].here);
+}
+
 static void a_slow_rank_keeps_its_place(void **state)
 {
 	(void)state;
@@ -194,6 +244,9 @@ int main(void)
 		cmocka_unit_test(attached_ranks_meet_by_time),
 		cmocka_unit_test(operations_tell_better_than_time),
 		cmocka_unit_test(a_rank_that_nothing_tells_of_is_left_out),
+		cmocka_unit_test(a_rank_that_comes_much_later),
+		cmocka_unit_test(a_rank_that_lags_keeps_its_place),
+		cmocka_unit_test(a_rank_that_is_replaced),
 		cmocka_unit_test(a_slow_rank_keeps_its_place),
 		cmocka_unit_test(a_rank_whose_step_was_lost_comes_back),
 		cmocka_unit_test(numbers_go_on_without_the_reference),

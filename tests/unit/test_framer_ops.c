@@ -100,6 +100,24 @@ static void what_was_lost_is_not_waited_for(void **state)
 	assert_int_equal(seen[11].frame.ops, 4);
 }
 
+/* The level goes on in the middle of step 11, after its first operation. */
+static void operations_that_begin(void **state)
+{
+	(void)state;
+	begin_job(2, true);
+	for (int64_t step = 1; step <= 20; step++) {
+		if (step > 11)
+			both_ops(step, FRAME_TIER_HOST);
+		for (int i = 0; i < 2 && step == 11; i++)
+			op_at(i, NTH(step) * 2 + 2, step, NTH(step) * 100 + 60, 10);
+		both_step(step);
+	}
+	framer_end(framer);
+	assert_int_equal(seen[10].frame.tier, FRAME_TIER_STAGES);
+	for (size_t i = 11; i < 20; i++)
+		assert_int_equal(seen[i].frame.ops, 4);
+}
+
 /* Only the first of ten operations of step 11 were seen in one of four ranks; and steps with a few less than usual. */
 static void operations_that_cease(void **state)
 {
@@ -235,7 +253,7 @@ static void unstepped(int rank, const char *communicator, uint64_t seq, uint64_t
 			.tier = FRAME_TIER_DEVICE});
 }
 
-/* 41 operations every 200 ms, 39 of them alike, in two ranks of which one is seen later than the other; a pause once.
+/* 41 operations every 200 ms, 40 of them alike, in two ranks of which one is seen later than the other; a pause once.
  */
 static void steps_come_from_the_pattern_of_operations(void **state)
 {
@@ -245,15 +263,15 @@ static void steps_come_from_the_pattern_of_operations(void **state)
 	begin_job(2, true);
 	for (uint64_t nth = 0; nth < 40; nth++) {
 		for (uint64_t k = 0; k < 41; k++) {
-			uint64_t from = nth * 200 + k * 4 + (nth > 5 ? 1000 : 0);
+			uint64_t from = nth * 200 + k * 4 + (nth * 41 + k >= 153 ? 1000 : 0);
 
 			seq++;
 			for (int i = 0; i < 2; i++) {
 				if (i == 0 || seq > 57)
-					unstepped(i, "00000000000000aa", seq, k == 7 ? 1 : k == 20 ? 2 : 3, from, 2);
+					unstepped(i, "00000000000000aa", seq, k == 20 ? 2 : 3, from, 2);
 			}
 		}
-		at(nth * 200 + 200 + (nth > 5 ? 1000 : 0));
+		at(nth * 200 + 200 + (nth >= 3 ? 1000 : 0));
 	}
 	framer_end(framer);
 	assert_true(n_seen >= 25);
@@ -266,6 +284,42 @@ static void steps_come_from_the_pattern_of_operations(void **state)
 		assert_int_equal(seen[i].frame.groups, 41);
 		assert_int_equal(seen[i].op[0].start_ns, 0);
 	}
+}
+
+/* One operation in a hundred is another one; and the first hundred are all alike. */
+static void a_pattern_with_noise(void **state)
+{
+	uint64_t random = 1;
+	size_t right = 0;
+
+	(void)state;
+	begin_job(1, true);
+	for (uint64_t i = 0; i < 20000; i++) {
+		uint64_t bytes = i < 100 ? 3 : (random >> 33) % 100 == 57 ? 99 : i % 10;
+
+		unstepped(0, "00000000000000aa", i + 1, bytes, i * 4 + i / 10 * 30, 2);
+		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+	}
+	framer_end(framer);
+	for (size_t i = 0; i < n_seen; i++)
+		right += seen[i].rank[0].step_ns == 70 * MS;
+	assert_true(right > 1000);
+}
+
+/* 129 alike and one that is not: what looks like a step an operation at first. */
+static void a_pattern_of_one_that_differs(void **state)
+{
+	size_t right = 0;
+
+	(void)state;
+	begin_job(1, true);
+	for (uint64_t i = 0; i < 13000; i++)
+		unstepped(0, "00000000000000aa", i + 1, i % 130 == 90, i * 4 + i / 130 * 80, 2);
+	framer_end(framer);
+	for (size_t i = 0; i < n_seen; i++)
+		right += seen[i].rank[0].step_ns == 600 * MS;
+	assert_true(right > 60);
+	assert_int_equal(seen[n_seen - 1].frame.groups, 130);
 }
 
 static void no_pattern_no_steps(void **state)
@@ -310,12 +364,15 @@ int main(void)
 		cmocka_unit_test(operations_come_late_and_go),
 		cmocka_unit_test(a_rank_that_is_gone_is_not_waited_for),
 		cmocka_unit_test(what_was_lost_is_not_waited_for),
+		cmocka_unit_test(operations_that_begin),
 		cmocka_unit_test(operations_that_cease),
 		cmocka_unit_test(operations_after_their_steps_row),
 		cmocka_unit_test(without_most_ranks_there_are_no_operations),
 		cmocka_unit_test(a_send_and_its_receive_are_one),
 		cmocka_unit_test(operations_of_no_step_are_placed_by_time),
 		cmocka_unit_test(steps_come_from_the_pattern_of_operations),
+		cmocka_unit_test(a_pattern_with_noise),
+		cmocka_unit_test(a_pattern_of_one_that_differs),
 		cmocka_unit_test(no_pattern_no_steps),
 		cmocka_unit_test(many_communicators),
 	};
