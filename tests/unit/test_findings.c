@@ -1,121 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lives of findings: what is told when. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
-
-#include "analyzers/detect/findings.h"
-
-#define S 1000000000ULL
-#define RANKS 8
-#define CARDS 100
-#define TOLD_MAX 4096
-
-static struct findings *findings;
-static struct finding told[TOLD_MAX];
-static size_t tells;
-static struct frame_who who[RANKS];
-static uint64_t next_id, step, now;
-
-static void on_finding(void *arg, const struct finding *finding)
-{
-	assert_ptr_equal(arg, told);
-	assert_true(finding->id > 0 && finding->id < next_id);
-	assert_true(tells < TOLD_MAX);
-	told[tells++] = *finding;
-}
-
-static int start(void **state)
-{
-	const struct detect_options options = {.suspect_frames = 3, .relief_frames = 10};
-	const struct findings_sink sink = {on_finding, told};
-
-	(void)state;
-	for (int32_t i = 0; i < RANKS; i++) {
-		who[i] = (struct frame_who){.rank = 10 + i, .node = (uint32_t)i / 4};
-		snprintf(who[i].host, sizeof(who[i].host), "node-%c", 'a' + i / 4);
-		snprintf(who[i].card, sizeof(who[i].card), "%d", i % 4);
-	}
-	tells = 0;
-	next_id = 5;
-	step = 1000;
-	now = 5000 * S;
-	findings = findings_new(&options, "job", &sink, &next_id);
-	assert_non_null(findings);
-	return 0;
-}
-
-static int stop(void **state)
-{
-	(void)state;
-	findings = findings_free(findings);
-	return 0;
-}
-
-static struct opinion slow(int32_t rank, bool confirmed)
-{
-	struct opinion opinion = {.confirmed = confirmed, .lost_ns = 0.1 * S};
-
-	opinion.finding.kind = FINDING_SLOW_RANK;
-	opinion.finding.cause = CAUSE_COMPUTE;
-	opinion.finding.rank = rank;
-	opinion.finding.confidence = 0.9;
-	opinion.finding.slowdown = 1.2;
-	finding_add(&opinion.finding, "self_time", "ns", 0.6e9, 0.5e9, NULL);
-	return opinion;
-}
-
-static struct opinion of(enum finding_kind kind, struct opinion opinion)
-{
-	opinion.finding.kind = kind;
-	return opinion;
-}
-
-static void say(struct opinion opinion)
-{
-	findings_say(findings, &opinion, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
-}
-
-/* A second a step. */
-static void round_over(void)
-{
-	findings_round(findings, false, step, now);
-	step++;
-	now += S;
-}
-
-static void look_over(void)
-{
-	findings_round(findings, true, step, now);
-	now += S;
-}
-
-static void quiet(unsigned rounds)
-{
-	while (rounds--)
-		round_over();
-}
-
-static void said(struct opinion opinion, unsigned rounds)
-{
-	while (rounds--) {
-		say(opinion);
-		round_over();
-	}
-}
-
-/* The newest one told. */
-static const struct finding *last(enum finding_state state)
-{
-	assert_true(tells > 0);
-	assert_int_equal(told[tells - 1].state, state);
-	return &told[tells - 1];
-}
+#include "tests/unit/findings_script.h"
 
 static void suspected_open_closed(void **state)
 {
@@ -295,108 +180,6 @@ static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
 	assert_int_equal(last(FINDING_OPEN)->id, 6);
 }
 
-static struct opinion slow_job(bool confirmed, double lost_ns)
-{
-	struct opinion opinion = of(FINDING_SLOW_JOB, slow(-1, confirmed));
-
-	opinion.lost_ns = lost_ns;
-	opinion.finding.since_step = 1000;
-	return opinion;
-}
-
-static void a_slow_job_of_its_own_waits_and_opens(void **state)
-{
-	(void)state;
-	said(slow_job(true, 1e8), 5);
-	assert_int_equal(tells, 1);
-	last(FINDING_SUSPECTED);
-	said(slow_job(true, 1e8), 1);
-	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_JOB);
-	assert_int_equal(last(FINDING_OPEN)->rank, -1);
-	assert_string_equal(last(FINDING_OPEN)->host, "");
-}
-
-static void a_slow_rank_explains_a_slow_job(void **state)
-{
-	(void)state;
-	/* Told as suspected before the rank is, dropped once that is open. */
-	said(slow_job(false, 1e8), 1);
-	for (int i = 0; i < 30; i++) {
-		say(slow_job(i > 1, 1e8));
-		say(slow(3, i > 4));
-		round_over();
-	}
-	for (size_t i = 0; i < tells; i++)
-		assert_true(told[i].kind != FINDING_SLOW_JOB || told[i].state != FINDING_OPEN);
-	assert_int_equal(next_id, 7);
-	assert_int_equal(told[1].kind, FINDING_SLOW_RANK);
-	assert_int_equal(told[2].state, FINDING_OPEN);
-	assert_int_equal(told[3].kind, FINDING_SLOW_JOB);
-	assert_int_equal(told[3].state, FINDING_DROPPED);
-	assert_non_null(strstr(told[3].sentence, "; explained by finding 6, rank 13"));
-	assert_int_equal(tells, 4);
-	/* The rank recovers, the job does not. */
-	said(slow_job(true, 1e8), 16);
-	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_JOB);
-}
-
-static void an_open_slow_job_is_closed_by_what_explains_it(void **state)
-{
-	(void)state;
-	said(slow_job(true, 1e8), 8);
-	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_JOB);
-	say(slow_job(true, 1e8));
-	say(slow(3, true));
-	round_over();
-	assert_int_equal(tells, 4);
-	assert_int_equal(told[2].kind, FINDING_SLOW_RANK);
-	assert_int_equal(last(FINDING_CLOSED)->kind, FINDING_SLOW_JOB);
-	assert_true(last(FINDING_CLOSED)->cost_card_hours == 0);
-}
-
-static void a_little_slow_rank_explains_no_much_slower_job(void **state)
-{
-	struct opinion opinion = slow(3, true);
-
-	(void)state;
-	opinion.finding.since_step = 500;
-	opinion.lost_ns = 3e7;
-	for (int i = 0; i < 10; i++) {
-		say(opinion);
-		say(slow_job(true, 3e8));
-		round_over();
-	}
-	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_JOB);
-}
-
-static void most_of_a_node(void **state)
-{
-	(void)state;
-	for (int i = 0; i < 31; i++) {
-		for (int32_t rank = 0; rank < 3; rank++)
-			say(slow(rank, true));
-		say(slow(5, true));
-		round_over();
-	}
-	assert_int_equal(tells, 8);
-	for (size_t i = 0; i < tells; i++)
-		assert_int_equal(told[i].state, FINDING_OPEN);
-	assert_string_equal(told[0].others, "11,12");
-	assert_string_equal(told[2].others, "10,11");
-	assert_string_equal(told[3].others, "");
-}
-
-static void half_of_a_node(void **state)
-{
-	(void)state;
-	say(slow(0, true));
-	say(slow(1, true));
-	round_over();
-	assert_int_equal(tells, 2);
-	assert_string_equal(told[0].others, "");
-	assert_string_equal(told[1].others, "");
-}
-
 static void figures_that_fade_are_not_told(void **state)
 {
 	struct opinion opinion = slow(3, true);
@@ -408,43 +191,6 @@ static void figures_that_fade_are_not_told(void **state)
 	said(opinion, 5);
 	quiet(10);
 	assert_true(last(FINDING_CLOSED)->evidence[0].value == 0.6e9);
-}
-
-static void most_of_the_job_is_the_model(void **state)
-{
-	(void)state;
-	for (int i = 0; i < 40; i++) {
-		for (int32_t rank = 0; rank < 5; rank++)
-			say(slow(rank, true));
-		round_over();
-	}
-	assert_int_equal(tells, 0);
-	/* Those that are suspected are not opened either. */
-	quiet(20);
-	for (int i = 0; i < 60; i++) {
-		for (int32_t rank = 0; rank < 5; rank++)
-			say(slow(rank, i > 4 && i < 50));
-		round_over();
-		if (i < 4)
-			said(slow(i, false), 1);
-	}
-	for (size_t i = 0; i < tells; i++)
-		assert_int_not_equal(told[i].state, FINDING_OPEN);
-	/* One that was open before stays, and one that is sure is opened among many that are suspected. */
-	quiet(20);
-	tells = 0;
-	said(slow(0, true), 1);
-	for (int i = 0; i < 12; i++) {
-		for (int32_t rank = 0; rank < 5; rank++)
-			say(slow(rank, true));
-		round_over();
-	}
-	assert_int_equal(tells, 1);
-	for (int32_t rank = 0; rank < 6; rank++)
-		say(slow(rank, rank == 3));
-	round_over();
-	assert_int_equal(tells, 2);
-	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 }
 
 static void senseless_opinions(void **state)
@@ -500,8 +246,6 @@ static void more_than_there_is_room_for(void **state)
 	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 }
 
-#define LIFE(test) cmocka_unit_test_setup_teardown(test, start, stop)
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -512,14 +256,7 @@ int main(void)
 		LIFE(the_heavier_cause_wins),
 		LIFE(hangs_end_with_looks),
 		LIFE(a_hang_whose_culprit_is_seen_later_is_one),
-		LIFE(a_slow_job_of_its_own_waits_and_opens),
-		LIFE(a_slow_rank_explains_a_slow_job),
-		LIFE(an_open_slow_job_is_closed_by_what_explains_it),
-		LIFE(a_little_slow_rank_explains_no_much_slower_job),
-		LIFE(most_of_a_node),
-		LIFE(half_of_a_node),
 		LIFE(figures_that_fade_are_not_told),
-		LIFE(most_of_the_job_is_the_model),
 		LIFE(senseless_opinions),
 		LIFE(more_than_there_is_room_for),
 	};

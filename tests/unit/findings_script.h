@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job's findings, fed with opinions: a step a second, and all that is told. */
+#ifndef TESTS_FINDINGS_SCRIPT_H
+#define TESTS_FINDINGS_SCRIPT_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "analyzers/detect/findings.h"
+
+#define S 1000000000ULL
+#define RANKS 8
+#define CARDS 100
+#define TOLD_MAX 4096
+
+static struct findings *findings;
+static struct finding told[TOLD_MAX];
+static size_t tells;
+static struct frame_who who[RANKS];
+static uint64_t next_id, step, now;
+
+static inline void on_finding(void *arg, const struct finding *finding)
+{
+	assert_ptr_equal(arg, told);
+	assert_true(finding->id > 0 && finding->id < next_id);
+	assert_true(tells < TOLD_MAX);
+	told[tells++] = *finding;
+}
+
+static inline int start(void **state)
+{
+	const struct detect_options options = {.suspect_frames = 3, .relief_frames = 10};
+	const struct findings_sink sink = {on_finding, told};
+
+	(void)state;
+	for (int32_t i = 0; i < RANKS; i++) {
+		who[i] = (struct frame_who){.rank = 10 + i, .node = (uint32_t)i / 4};
+		snprintf(who[i].host, sizeof(who[i].host), "node-%c", 'a' + i / 4);
+		snprintf(who[i].card, sizeof(who[i].card), "%d", i % 4);
+	}
+	tells = 0;
+	next_id = 5;
+	step = 1000;
+	now = 5000 * S;
+	findings = findings_new(&options, "job", &sink, &next_id);
+	assert_non_null(findings);
+	return 0;
+}
+
+static inline int stop(void **state)
+{
+	(void)state;
+	findings = findings_free(findings);
+	return 0;
+}
+
+static inline struct opinion slow(int32_t rank, bool confirmed)
+{
+	struct opinion opinion = {.confirmed = confirmed, .lost_ns = 0.1 * S};
+
+	opinion.finding.kind = FINDING_SLOW_RANK;
+	opinion.finding.cause = CAUSE_COMPUTE;
+	opinion.finding.rank = rank;
+	opinion.finding.confidence = 0.9;
+	opinion.finding.slowdown = 1.2;
+	finding_add(&opinion.finding, "self_time", "ns", 0.6e9, 0.5e9, NULL);
+	return opinion;
+}
+
+static inline struct opinion of(enum finding_kind kind, struct opinion opinion)
+{
+	opinion.finding.kind = kind;
+	return opinion;
+}
+
+static inline void say(struct opinion opinion)
+{
+	findings_say(findings, &opinion, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
+}
+
+/* A second a step. */
+static inline void round_over(void)
+{
+	findings_round(findings, false, step, now);
+	step++;
+	now += S;
+}
+
+static inline void look_over(void)
+{
+	findings_round(findings, true, step, now);
+	now += S;
+}
+
+static inline void quiet(unsigned rounds)
+{
+	while (rounds--)
+		round_over();
+}
+
+static inline void said(struct opinion opinion, unsigned rounds)
+{
+	while (rounds--) {
+		say(opinion);
+		round_over();
+	}
+}
+
+/* The newest one told. */
+static inline const struct finding *last(enum finding_state state)
+{
+	assert_true(tells > 0);
+	assert_int_equal(told[tells - 1].state, state);
+	return &told[tells - 1];
+}
+
+#define LIFE(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+#endif
