@@ -318,13 +318,13 @@ static void tell_hang_why(struct telling *telling)
 static void tell_waiting(struct telling *telling, const struct finding_evidence *waiting)
 {
 	const struct finding_evidence *seq = evidence_of(telling->finding, "entered_seq");
-	bool more = waiting->value >= 2;
+	bool more = waiting->value >= 2, accused = telling->alone || telling->finding->others[0];
 
-	finding_text_add(&telling->text, "; %.0f other%s %s", waiting->value, more ? "s" : "",
+	finding_text_add(&telling->text, "; %.0f %s%s %s", waiting->value, accused ? "other" : "rank", more ? "s" : "",
 		telling->past ? "waited"
 		: more	      ? "wait"
 			      : "waits");
-	if (waiting->detail[0]) {
+	if (waiting->detail[0] && strcmp(waiting->detail, "no stage") != 0) {
 		finding_text_add(&telling->text, " in ");
 		finding_text_name(&telling->text, waiting->detail, sizeof(waiting->detail));
 	}

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of findings' lives share: a job, what is said of it, and what was told. */
-#ifndef RANKTRACE_TESTS_FINDINGS_SCRIPT_H
-#define RANKTRACE_TESTS_FINDINGS_SCRIPT_H
+/* A job's findings, fed with opinions: a step a second, and all that is told. */
+#ifndef TESTS_FINDINGS_SCRIPT_H
+#define TESTS_FINDINGS_SCRIPT_H
 
-/* The lives of findings: what is told when. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +25,7 @@ static size_t tells;
 static struct frame_who who[RANKS];
 static uint64_t next_id, step, now;
 
-static void on_finding(void *arg, const struct finding *finding)
+static inline void on_finding(void *arg, const struct finding *finding)
 {
 	assert_ptr_equal(arg, told);
 	assert_true(finding->id > 0 && finding->id < next_id);
@@ -34,7 +33,7 @@ static void on_finding(void *arg, const struct finding *finding)
 	told[tells++] = *finding;
 }
 
-static int start(void **state)
+static inline int start(void **state)
 {
 	const struct detect_options options = {.suspect_frames = 3, .relief_frames = 10};
 	const struct findings_sink sink = {on_finding, told};
@@ -54,14 +53,14 @@ static int start(void **state)
 	return 0;
 }
 
-static int stop(void **state)
+static inline int stop(void **state)
 {
 	(void)state;
 	findings = findings_free(findings);
 	return 0;
 }
 
-static struct opinion slow(int32_t rank, bool confirmed)
+static inline struct opinion slow(int32_t rank, bool confirmed)
 {
 	struct opinion opinion = {.confirmed = confirmed, .lost_ns = 0.1 * S};
 
@@ -74,38 +73,38 @@ static struct opinion slow(int32_t rank, bool confirmed)
 	return opinion;
 }
 
-static struct opinion of(enum finding_kind kind, struct opinion opinion)
+static inline struct opinion of(enum finding_kind kind, struct opinion opinion)
 {
 	opinion.finding.kind = kind;
 	return opinion;
 }
 
-static void say(struct opinion opinion)
+static inline void say(struct opinion opinion)
 {
 	findings_say(findings, &opinion, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
 }
 
 /* A second a step. */
-static void round_over(void)
+static inline void round_over(void)
 {
 	findings_round(findings, false, step, now);
 	step++;
 	now += S;
 }
 
-static void look_over(void)
+static inline void look_over(void)
 {
 	findings_round(findings, true, step, now);
 	now += S;
 }
 
-static void quiet(unsigned rounds)
+static inline void quiet(unsigned rounds)
 {
 	while (rounds--)
 		round_over();
 }
 
-static void said(struct opinion opinion, unsigned rounds)
+static inline void said(struct opinion opinion, unsigned rounds)
 {
 	while (rounds--) {
 		say(opinion);
@@ -114,11 +113,13 @@ static void said(struct opinion opinion, unsigned rounds)
 }
 
 /* The newest one told. */
-static const struct finding *last(enum finding_state state)
+static inline const struct finding *last(enum finding_state state)
 {
 	assert_true(tells > 0);
 	assert_int_equal(told[tells - 1].state, state);
 	return &told[tells - 1];
 }
+
+#define LIFE(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 #endif

@@ -208,6 +208,9 @@ static void hangs(void **state)
 			     "waited in AllReduce 118");
 	finding = make(FINDING_HANG, CAUSE_UNKNOWN, FINDING_OPEN);
 	assert_told(finding, "the job has stood still for 31 s: why is not seen");
+	finding_add(&finding, "waiting", "1", 8, NAN, "no stage");
+	assert_told(finding, "the job has stood still for 31 s: why is not seen; 8 ranks wait");
+	finding.evidences = 0;
 	finding.cause = CAUSE_MISSING;
 	strcpy(finding.others, "3,5");
 	assert_told(finding,
