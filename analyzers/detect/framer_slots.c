@@ -151,7 +151,8 @@ struct framer_slot *framer_slot_get(struct framer *framer, struct framer_process
 int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns)
 {
 	int64_t low = process->low > process->by_time_low ? process->low : process->by_time_low;
-	int64_t high = process->newest;
+	/* Beyond what is open nothing can be found: numbers may be as far apart as they like. */
+	int64_t high = process->newest < process->high ? process->newest : process->high;
 
 	if (process->newest == FRAMER_NO_STEP)
 		return FRAMER_NO_STEP;
@@ -172,7 +173,9 @@ int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns)
 	{
 		const struct framer_slot *slot = framer_slot_find(process, low);
 
-		return slot && slot->closed && slot->start_ns <= time_ns ? low : FRAMER_NO_STEP;
+		return slot && slot->closed && slot->start_ns <= time_ns && time_ns - slot->start_ns < slot->step_ns
+			       ? low
+			       : FRAMER_NO_STEP;
 	}
 }
 
