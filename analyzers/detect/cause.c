@@ -21,6 +21,7 @@
 #define PEERS_MAX 64	    /* of a class; of more, so many evenly chosen ones stand for all */
 #define FLOOR_DELAY_HOG 0.1 /* of the excess: see rest_of() */
 #define SHARE_HOST 0.25
+#define SPINS_LEAST 1.1 /* times its self time */
 #define GAP_MORE 2.0	/* times its peers' */
 #define GAP_LEAST 0.002 /* of the step */
 
@@ -370,12 +371,19 @@ static void tell(const struct cause_compared *of, double excess, const struct ca
 		add(finding, of, PART_CPU, rank);
 }
 
-/* All ranks use more CPU since they wait for one: half as much as their steps became longer, or more. Peers that sleep
- * use what they used before, and one rank that computes more among few is told by having more than its peers. */
-static bool spins(const struct cause *cause, uint64_t since_step)
+/*
+ * Peers use the CPU while they wait. Either they used more than they were not waiting for, and no more than one thread
+ * can (several threads may have that much and still sleep). Or all ranks use more since they wait for one: half as much
+ * as their steps became longer, or more; peers that sleep use what they used before, and one rank that computes more
+ * among few is told by having more than its peers.
+ */
+static bool spins(const struct cause *cause, const struct cause_compared *rank, uint64_t since_step)
 {
+	double cpu = rank->peers[PART_CPU];
 	struct cause_compared of = {.any = false};
 
+	if (cpu > SPINS_LEAST * rank->peers[PART_SELF] && cpu <= rank->peers[PART_STEP])
+		return true;
 	compare_past(&cause->job[cause->class], 0, cause->job_past[cause->class], since_step, &of);
 	return of.sure[PART_STEP] && of.excess[PART_CPU] >= of.excess[PART_STEP] / 2;
 }
@@ -392,7 +400,7 @@ void cause_of(const struct cause *cause, uint32_t rank, double excess_ns, struct
 	compare_rank(cause, rank, since_step, &of);
 	if (!of.any)
 		return;
-	of.spins = !cause->rank[rank].device && spins(cause, since_step);
+	of.spins = !cause->rank[rank].device && spins(cause, &of, since_step);
 	settle(&of);
 	fill_rest(&of, excess_ns);
 	tell(&of, excess_ns, &cause->rank[rank], finding);

@@ -204,6 +204,27 @@ static void peers_that_spin_use_as_much_as_one_that_computes(void **state)
 	}
 }
 
+/* There is no past of a rank that was slow from its start. */
+static void peers_that_use_more_than_they_work_spin(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		quiet();
+		for (size_t r = 0; r < RANKS; r++)
+			ranks[r].host.cpu_ns = 160 * MS; /* of 200, of which they waited 100 */
+		sleeps(&ranks[SLOW]);
+		measured[SLOW].self_ns += 60 * MS;
+		feed();
+	}
+	assert_int_equal(ask(60 * MS), CAUSE_COMPUTE);
+	for (int i = 0; i < 20; i++) {
+		for (size_t r = 0; r < RANKS; r++)
+			ranks[r].host.cpu_ns = 400 * MS; /* of several threads */
+		feed();
+	}
+	assert_int_equal(ask(60 * MS), CAUSE_UNKNOWN);
+}
+
 static void a_sleep_on_a_device_rank_is_its_device(void **state)
 {
 	(void)state;
@@ -310,6 +331,7 @@ int main(void)
 		T(a_hog_is_named),
 		T(run_delay_that_all_have_is_no_excess),
 		T(peers_that_spin_use_as_much_as_one_that_computes),
+		T(peers_that_use_more_than_they_work_spin),
 		T(a_sleep_on_a_device_rank_is_its_device),
 		T(where_no_host_is_measured_the_rest_is_computing),
 		T(who_has_no_peers_is_compared_with_its_past),
