@@ -21,6 +21,9 @@
 #define PEERS_MAX 64	    /* of a class; of more, so many evenly chosen ones stand for all */
 #define FLOOR_DELAY_HOG 0.1 /* of the excess: see rest_of() */
 #define SHARE_HOST 0.25
+#define SPINS_LEAST 1.1 /* times its self time */
+#define GAP_MORE 2.0	/* times its peers' */
+#define GAP_LEAST 0.002 /* of the step */
 
 struct cause_rank {
 	uint32_t class;
@@ -206,9 +209,17 @@ static bool may_be(const struct cause_compared *of, enum cause_part part, enum c
 	const struct cause_part_row *row = &cause_parts[part];
 	double share = outer == PART_REST ? row->of_rest : CAUSE_SHARE;
 
-	if (!(row->within & PART_BIT(outer)) || !of->sure[part] || of->excess[part] < share * need)
-		return false;
-	return row->unless == PART_MAX || of->excess[row->unless] < of->excess[part] / 2;
+	return (row->within & PART_BIT(outer)) && of->sure[part] && of->excess[part] >= share * need;
+}
+
+/* A launch gap is one of many, so that it is no share of the excess: it is judged by how much longer than its peers' it
+ * is. Whatever holds a rank up makes it launch late, so that this is a cause only where there is no other. */
+static bool is_late_to_launch(const struct cause_compared *of, enum cause_part outer)
+{
+	double gap = of->excess[PART_LAUNCH];
+
+	return outer == PART_REST && gap >= GAP_MORE * of->peers[PART_LAUNCH] &&
+	       gap >= GAP_LEAST * of->value[PART_STEP] && of->excess[PART_SYNC] < gap / 2;
 }
 
 /* From an outer part down to the deepest that explains its share of it. chain: all on the way, the deepest last. */
@@ -225,6 +236,8 @@ static size_t descend(
 			if (may_be(of, p, at, need) && (next == PART_MAX || of->excess[p] > of->excess[next]))
 				next = p;
 		}
+		if (next == PART_MAX && is_late_to_launch(of, at))
+			next = PART_LAUNCH;
 		if (next == PART_MAX)
 			break;
 		chain[n] = next;
@@ -236,8 +249,8 @@ static size_t descend(
  * A rest that no part explains. On a device it is computing. On the CPU, a rank that computes more burns more CPU than
  * its peers, who sleep while they wait for it; one that does not was held up: by others on its CPUs where it is known
  * who and its step thread saw something of them (what the threads that compute with it lost is not measured), by its
- * host where what the host did adds up, by something that nobody saw else. Peers may spin while they wait: then equal
- * CPU time of a thread that was busy all the time says nothing against computing.
+ * host where what the host did adds up, by something that nobody saw else. Peers that spin while they wait burn as much
+ * as one that computes: then as much as theirs is computing too.
  */
 static enum finding_cause rest_of(const struct cause_rank *rank, const struct cause_compared *of, double excess)
 {
@@ -245,7 +258,8 @@ static enum finding_cause rest_of(const struct cause_rank *rank, const struct ca
 	double host = 0;
 	bool busy = of->value[PART_CPU] >= step - SHARE_HOST * excess && of->value[PART_CPU] <= 1.25 * step;
 
-	if (rank->device || isnan(cpu) || cpu >= SHARE_HOST * excess || (busy && cpu > -SHARE_HOST * excess))
+	if (rank->device || isnan(cpu) || cpu >= SHARE_HOST * excess ||
+		((busy || of->spins) && cpu > -SHARE_HOST * excess))
 		return CAUSE_COMPUTE;
 	if (rank->hog_pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess)
 		return CAUSE_PREEMPTION;
@@ -357,17 +371,36 @@ static void tell(const struct cause_compared *of, double excess, const struct ca
 		add(finding, of, PART_CPU, rank);
 }
 
+/*
+ * Peers use the CPU while they wait. Either they used more than they were not waiting for, and no more than one thread
+ * can (several threads may have that much and still sleep). Or all ranks use more since they wait for one: half as much
+ * as their steps became longer, or more; peers that sleep use what they used before, and one rank that computes more
+ * among few is told by having more than its peers.
+ */
+static bool spins(const struct cause *cause, const struct cause_compared *rank, uint64_t since_step)
+{
+	double cpu = rank->peers[PART_CPU];
+	struct cause_compared of = {.any = false};
+
+	if (cpu > SPINS_LEAST * rank->peers[PART_SELF] && cpu <= rank->peers[PART_STEP])
+		return true;
+	compare_past(&cause->job[cause->class], 0, cause->job_past[cause->class], since_step, &of);
+	return of.sure[PART_STEP] && of.excess[PART_CPU] >= of.excess[PART_STEP] / 2;
+}
+
 void cause_of(const struct cause *cause, uint32_t rank, double excess_ns, struct finding *finding)
 {
 	const struct cause_series *series = &cause->series[cause->class];
 	struct cause_compared of = {.any = false};
+	uint64_t since_step = finding->since_step ? finding->since_step : UINT64_MAX;
 
 	finding->cause = CAUSE_UNKNOWN;
 	if (rank >= series->ranks || !(excess_ns > 0) || !isfinite(excess_ns))
 		return;
-	compare_rank(cause, rank, finding->since_step ? finding->since_step : UINT64_MAX, &of);
+	compare_rank(cause, rank, since_step, &of);
 	if (!of.any)
 		return;
+	of.spins = !cause->rank[rank].device && spins(cause, &of, since_step);
 	settle(&of);
 	fill_rest(&of, excess_ns);
 	tell(&of, excess_ns, &cause->rank[rank], finding);

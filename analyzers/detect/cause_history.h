@@ -32,7 +32,8 @@ struct cause_series {
 struct cause_compared {
 	double value[PART_MAX], peers[PART_MAX], excess[PART_MAX];
 	bool sure[PART_MAX];
-	bool any; /* there is something to compare with */
+	bool spins; /* its peers use the CPU while they wait for it */
+	bool any;   /* there is something to compare with */
 };
 
 void cause_series_free(struct cause_series *series);

@@ -2,8 +2,7 @@
 /*
  * The table behind cause_parts.h. What lies in what: time for which a thread was held back (run delay) lies in whatever
  * stage it was in, and time for which its control group was throttled is counted by the kernel as run delay too, so
- * that throttling is the deeper one. A launch gap is deep in nothing but the rest: a rank that loads data, or waits for
- * its device, launches nothing either.
+ * that throttling is the deeper one. A launch gap is no time that adds up (cause.c).
  *
  * of_rest is below CAUSE_SHARE for what is measured only in part: run delay is that of the step thread, while the
  * threads that compute with it are delayed as well and it then waits for them, asleep or spinning, which nothing here
@@ -22,27 +21,26 @@
 
 /* clang-format off */
 const struct cause_part_row cause_parts[PART_MAX] = {
-	[PART_STEP] = {"step_time", "ns", offsetof(struct frame_rank, step_ns), 1, 1, CAUSE_MAX, false, 0, 0, PART_MAX, REDUCE_MAX},
-	[PART_DATALOADER] = {"dataloader", "ns", STAGE(STAGE_DATALOADER), 1, 1, CAUSE_DATALOADER, true, 0, 0, PART_MAX, REDUCE_MAX},
-	[PART_CHECKPOINT] = {"checkpoint", "ns", STAGE(STAGE_CHECKPOINT), 1, 1, CAUSE_CHECKPOINT, true, 0, 0, PART_MAX, REDUCE_MAX},
-	[PART_GC] = {"gc", "ns", STAGE(STAGE_GC), 1, 1, CAUSE_GARBAGE_COLLECTION, false, LOADS, 0.5, PART_MAX, REDUCE_MAX},
+	[PART_STEP] = {"step_time", "ns", offsetof(struct frame_rank, step_ns), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MAX},
+	[PART_DATALOADER] = {"dataloader", "ns", STAGE(STAGE_DATALOADER), 1, 1, CAUSE_DATALOADER, true, 0, 0, REDUCE_MAX},
+	[PART_CHECKPOINT] = {"checkpoint", "ns", STAGE(STAGE_CHECKPOINT), 1, 1, CAUSE_CHECKPOINT, true, 0, 0, REDUCE_MAX},
+	[PART_GC] = {"gc", "ns", STAGE(STAGE_GC), 1, 1, CAUSE_GARBAGE_COLLECTION, false, LOADS, 0.5, REDUCE_MAX},
 	[PART_RUN_DELAY] = {"run_delay", "ns", HOST(run_delay_ns), 1, 1, CAUSE_PREEMPTION, false, LOADS | PART_BIT(PART_GC), 0.25,
-		PART_MAX, REDUCE_MEAN},
-	[PART_THROTTLED] = {"throttled", "ns", HOST(throttled_ns), 1, 1, CAUSE_THROTTLING, false,
-		LOADS | PART_BIT(PART_GC) | PART_BIT(PART_RUN_DELAY), 0.25, PART_MAX, REDUCE_MEAN},
-	[PART_FAULTS] = {"major_faults", "1", HOST(major_faults), CAUSE_FAULT_NS, 4096, CAUSE_FAULTS, false, LOADS | PART_BIT(PART_GC), 0.25,
-		PART_MAX, REDUCE_MEAN},
-	[PART_LAUNCH] = {"launch_gap", "ns", HOST(launch_gap_ns), 1, 1, CAUSE_LAUNCH, false, PART_BIT(PART_REST), 0.5, PART_SYNC,
 		REDUCE_MEAN},
-	[PART_FORWARD] = {"forward", "ns", STAGE(STAGE_FORWARD), 1, 1, CAUSE_MAX, false, 0, 0, PART_MAX, REDUCE_MIN},
-	[PART_ZERO_GRAD] = {"zero_grad", "ns", STAGE(STAGE_ZERO_GRAD), 1, 1, CAUSE_MAX, false, 0, 0, PART_MAX, REDUCE_MIN},
-	[PART_BACKWARD] = {"backward", "ns", STAGE(STAGE_BACKWARD), 1, 1, CAUSE_MAX, false, 0, 0, PART_MAX, REDUCE_MIN},
-	[PART_OPTIMIZER] = {"optimizer", "ns", STAGE(STAGE_OPTIMIZER), 1, 1, CAUSE_MAX, false, 0, 0, PART_MAX, REDUCE_MIN},
-	[PART_SYNC] = {"sync", "ns", STAGE(STAGE_SYNC), 1, 1, CAUSE_MAX, false, 0, 0, PART_MAX, REDUCE_MIN},
-	[PART_CPU] = {"cpu_time", "ns", HOST(cpu_ns), 1, 4096, CAUSE_MAX, false, 0, 0, PART_MAX, REDUCE_MEAN},
-	[PART_SELF] = {"self_time", "ns", PART_NO_OFFSET, 1, 1, CAUSE_MAX, false, 0, 0, PART_MAX, REDUCE_MIN},
-	[PART_TRANSFER] = {"transfer", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMMUNICATION, true, 0, 0, PART_MAX, REDUCE_NONE},
-	[PART_REST] = {"compute", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMPUTE, true, 0, 0, PART_MAX, REDUCE_NONE},
+	[PART_THROTTLED] = {"throttled", "ns", HOST(throttled_ns), 1, 1, CAUSE_THROTTLING, false,
+		LOADS | PART_BIT(PART_GC) | PART_BIT(PART_RUN_DELAY), 0.25, REDUCE_MEAN},
+	[PART_FAULTS] = {"major_faults", "1", HOST(major_faults), CAUSE_FAULT_NS, 4096, CAUSE_FAULTS, false, LOADS | PART_BIT(PART_GC), 0.25,
+		REDUCE_MEAN},
+	[PART_LAUNCH] = {"launch_gap", "ns", HOST(launch_gap_ns), 1, 1, CAUSE_LAUNCH, false, 0, 0, REDUCE_MEAN},
+	[PART_FORWARD] = {"forward", "ns", STAGE(STAGE_FORWARD), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_ZERO_GRAD] = {"zero_grad", "ns", STAGE(STAGE_ZERO_GRAD), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_BACKWARD] = {"backward", "ns", STAGE(STAGE_BACKWARD), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_OPTIMIZER] = {"optimizer", "ns", STAGE(STAGE_OPTIMIZER), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_SYNC] = {"sync", "ns", STAGE(STAGE_SYNC), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_CPU] = {"cpu_time", "ns", HOST(cpu_ns), 1, 4096, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
+	[PART_SELF] = {"self_time", "ns", PART_NO_OFFSET, 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_TRANSFER] = {"transfer", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMMUNICATION, true, 0, 0, REDUCE_NONE},
+	[PART_REST] = {"compute", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMPUTE, true, 0, 0, REDUCE_NONE},
 };
 /* clang-format on */
 

@@ -52,7 +52,6 @@ struct cause_part_row {
 	bool outer;		  /* lies in the self time itself; outer ones do not overlap */
 	uint32_t within;	  /* parts that it may lie in, and is the deeper cause of */
 	double of_rest;		  /* the share of PART_REST that it must explain; of others CAUSE_SHARE */
-	enum cause_part unless;	  /* no cause if that part has half as much; PART_MAX: none */
 	enum cause_reduce reduce;
 };
 

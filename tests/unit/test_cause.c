@@ -73,6 +73,20 @@ static void launches_late(struct frame_rank *rank)
 	rank->host.launch_gap_ns = 50 * MS;
 }
 
+/* One gap of many, which together are what is missing. */
+static void launches_a_little_late_often(struct frame_rank *rank)
+{
+	launches_late(rank);
+	rank->host.launch_gap_ns = 8 * MS;
+}
+
+/* Launches wait for the device, and the one for the other. */
+static void computes_and_launches_later(struct frame_rank *rank)
+{
+	launches_late(rank);
+	rank->host.launch_gap_ns = 4 * MS;
+}
+
 static void waits_for_its_device(struct frame_rank *rank)
 {
 	launches_late(rank);
@@ -109,6 +123,8 @@ static void causes_are_told_apart(void **state)
 		{"computing, all delayed", computes_where_all_are_delayed, CAUSE_COMPUTE, "compute"},
 		{"sleep in forward", sleeps, CAUSE_UNKNOWN, "forward"},
 		{"launches", launches_late, CAUSE_LAUNCH, "launch_gap"},
+		{"launches, many gaps", launches_a_little_late_often, CAUSE_LAUNCH, "launch_gap"},
+		{"launches of a slow rank", computes_and_launches_later, CAUSE_COMPUTE, "compute"},
 		{"a slow device", waits_for_its_device, CAUSE_COMPUTE, "compute"},
 		{"many small ones", is_held_up_by_many, CAUSE_HOST, "cpu_time"},
 	};
@@ -146,6 +162,67 @@ static void run_delay_that_all_have_is_no_excess(void **state)
 		feed();
 	}
 	assert_int_equal(ask(60 * MS), CAUSE_COMPUTE);
+}
+
+/* Steps of 200 ms, of 260 ms from step 41 on; the slow rank's peers use the CPU all the time, or what they need. */
+static enum finding_cause slow_later(bool peers_spin, bool computes_more)
+{
+	for (int i = 0; i < 60; i++) {
+		quiet();
+		for (size_t r = 0; i >= 40 && r < RANKS; r++) {
+			ranks[r].step_ns += 60 * MS;
+			if (r == SLOW ? computes_more : peers_spin)
+				ranks[r].host.cpu_ns += 60 * MS;
+		}
+		if (i >= 40)
+			ranks[SLOW].stage_ns[STAGE_FORWARD] += 60 * MS;
+		feed();
+	}
+	memset(&finding, 0, sizeof(finding));
+	finding.since_step = 41;
+	cause_of(cause, SLOW, 60e6, &finding);
+	return finding.cause;
+}
+
+static void peers_that_spin_use_as_much_as_one_that_computes(void **state)
+{
+	static const struct {
+		bool peers_spin, computes_more;
+		enum finding_cause cause;
+	} rows[] = {
+		{false, false, CAUSE_UNKNOWN},
+		{false, true, CAUSE_COMPUTE},
+		{true, false, CAUSE_UNKNOWN},
+		{true, true, CAUSE_COMPUTE},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		end(state);
+		begin(state);
+		if (slow_later(rows[i].peers_spin, rows[i].computes_more) != rows[i].cause)
+			fail_msg("row %zu: %s", i, finding_cause_word(finding.cause));
+	}
+}
+
+/* There is no past of a rank that was slow from its start. */
+static void peers_that_use_more_than_they_work_spin(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		quiet();
+		for (size_t r = 0; r < RANKS; r++)
+			ranks[r].host.cpu_ns = 160 * MS; /* of 200, of which they waited 100 */
+		sleeps(&ranks[SLOW]);
+		measured[SLOW].self_ns += 60 * MS;
+		feed();
+	}
+	assert_int_equal(ask(60 * MS), CAUSE_COMPUTE);
+	for (int i = 0; i < 20; i++) {
+		for (size_t r = 0; r < RANKS; r++)
+			ranks[r].host.cpu_ns = 400 * MS; /* of several threads */
+		feed();
+	}
+	assert_int_equal(ask(60 * MS), CAUSE_UNKNOWN);
 }
 
 static void a_sleep_on_a_device_rank_is_its_device(void **state)
@@ -253,6 +330,8 @@ int main(void)
 		T(causes_are_told_apart),
 		T(a_hog_is_named),
 		T(run_delay_that_all_have_is_no_excess),
+		T(peers_that_spin_use_as_much_as_one_that_computes),
+		T(peers_that_use_more_than_they_work_spin),
 		T(a_sleep_on_a_device_rank_is_its_device),
 		T(where_no_host_is_measured_the_rest_is_computing),
 		T(who_has_no_peers_is_compared_with_its_past),
