@@ -93,7 +93,10 @@ static double newest(const struct series *series, const struct series_rank *rank
 
 static void take(struct series *series, struct series_rank *rank, const struct measure_rank *measured)
 {
-	double value = measured->ratio > 0 ? log(measured->ratio) : -FAR;
+	double doubt = measured->self_ns
+			       ? SERIES_DOUBT * series->lost * (double)measured->wait_ns / (double)measured->self_ns
+			       : 0;
+	double ratio = measured->ratio / (1 + doubt), value = ratio > 0 ? log(ratio) : -FAR;
 	float *slot = &rank->ring[rank->frames % series->of];
 
 	if (isnan(value) || value < -FAR)
@@ -103,7 +106,7 @@ static void take(struct series *series, struct series_rank *rank, const struct m
 	rank->distance = rank->frames >= series->of ? (float)fabs(value - (double)*slot) : NAN;
 	*slot = (float)value;
 	rank->frames++;
-	rank->slow = rank->slow << 1 | (measured->ratio > series->ratio && measured->z > series->z);
+	rank->slow = rank->slow << 1 | (ratio > series->ratio && measured->z > series->z);
 	sort_out(rank, series->of);
 }
 
@@ -210,8 +213,9 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	if (r < 0)
 		return r;
 	start = series->start;
+	series->lost = frame->ops ? fmin((double)measures->lost / (double)frame->ops, 1) : 0;
 	series->since_loss += series->since_loss < SERIES_OF_MAX;
-	if ((double)measures->lost > SERIES_LOSS * (double)frame->ops)
+	if (series->lost > SERIES_LOSS)
 		series->since_loss = 0;
 	series->loss = series->since_loss < series->of;
 	memset(start, 0, (ranks + 1) * sizeof(*start));

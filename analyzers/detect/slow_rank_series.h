@@ -9,7 +9,8 @@
  * is that far out by chance), in SERIES_HELD frames in a row.
  *
  * Where records are lost (more than SERIES_LOSS of the operations), a lost wait of a rank looks like self time in that
- * frame: SERIES_LOSS_FRAMES more slow frames are asked for, and the lower quartile takes the place of the median.
+ * frame: SERIES_LOSS_FRAMES more slow frames are asked for, the lower quartile takes the place of the median, and ratio
+ * is taken down by SERIES_DOUBT times the waits that the rank may have lost.
  *
  * Noise of a class: median over its ranks (mean, of less than SERIES_SMALL) of |ln ratio - ln ratio slow_of frames
  * before|, as a standard deviation, averaged over about SERIES_MEMORY frames. The distance sees slow noise too, and a
@@ -33,6 +34,7 @@
 #define SERIES_DRIFT 0.02
 #define SERIES_LOSS 0.001
 #define SERIES_LOSS_FRAMES 2
+#define SERIES_DOUBT 2
 #define SERIES_ABSENT 32 /* frames without it in a row, and it begins anew */
 #define SERIES_SMALL 6	 /* ranks: below, a class has no spread to speak of */
 
@@ -60,7 +62,8 @@ struct series {
 	struct series_rank *rank;
 	size_t ranks;
 	unsigned int of, frames_min;
-	bool loss; /* records were lost in one of the last `of` frames */
+	bool loss;   /* records were lost in one of the last `of` frames */
+	double lost; /* share of the records of this frame */
 	unsigned int since_loss;
 	double ratio, z;
 	double *scratch; /* ranks of them, twice */
