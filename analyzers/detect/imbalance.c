@@ -18,8 +18,8 @@
 #include "analyzers/detect/robust.h"
 
 #define STAGE_RATIO 1.05
-#define STAGE_FRAMES 6
-#define STAGE_OF 8
+#define STAGE_FRAMES 12
+#define STAGE_OF 16
 #define OF_TRANSFERS 0.4 /* of the excess */
 #define STAGE_LOOK_EVERY 16
 #define SEQUENCE_SPREAD 0.03

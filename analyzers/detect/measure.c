@@ -28,6 +28,7 @@ struct measure *measure_free(struct measure *measure)
 	free(measure->scratch);
 	free(measure->spread);
 	free(measure->here);
+	free(measure->most);
 	free(measure);
 	return NULL;
 }
@@ -65,6 +66,12 @@ static int make_room(struct measure *measure, const struct frame *frame)
 			!renew(&measure->shortest, groups, sizeof(*measure->shortest)))
 			return -ENOMEM;
 		measure->group_room = groups;
+	}
+	if (frame->comms > measure->comm_room || !measure->most) {
+		measure->comm_room = 0;
+		if (!renew(&measure->most, frame->comms + 1, sizeof(*measure->most)))
+			return -ENOMEM;
+		measure->comm_room = frame->comms;
 	}
 	return 0;
 }

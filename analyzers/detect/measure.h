@@ -60,7 +60,9 @@ struct measures {
 	const struct measure_group *group;
 	const uint32_t *class_ranks; /* of each class, how many ranks of it are here */
 	uint64_t left_out;	     /* groups */
-	uint64_t step_ns;	     /* median of the ranks' */
+	uint64_t lost;	  /* records that are missing: said by the frame, or of collectives that have fewer records than
+			   * others of their communicator */
+	uint64_t step_ns; /* median of the ranks' */
 };
 
 struct measure;

@@ -14,7 +14,7 @@
 #define MEASURE_COMMS 16  /* communicators of a rank that tell its class */
 #define MEASURE_TIME_MAX (1LL << 60)
 #define MEASURE_RUN_BREAK 2.5 /* of the longest interval in a run: then it is another one */
-#define MEASURE_LIKES 512     /* rows; two kinds of operation that fall on one are taken for one */
+#define MEASURE_LIKES 4096    /* rows */
 #define MEASURE_LIKES_MIN 3
 #define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
 #define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
@@ -33,10 +33,13 @@ struct measure_flight {
 	bool in_run;
 };
 
-/* Operations of one name, kind of communicator and size: how long they take once all are there. */
+/* Operations of one name, kind and size of communicator, and bytes: how long they take once all are there. */
 struct measure_like {
-	double transfer_ns; /* sum */
+	double transfer_ns; /* sum over groups of which all members have a record */
+	double shortest_ns; /* of all */
+	uint64_t key;	    /* 0: none yet */
 	uint32_t groups;
+	bool mixed; /* two kinds of operation fell on the row: it tells nothing */
 };
 
 /* A rank on its way through the frame. */
@@ -76,7 +79,8 @@ struct measure {
 	double *scratch, *spread;
 	struct measure_like like[MEASURE_LIKES];
 	bool *here;
-	size_t rank_room, group_room;
+	uint32_t *most; /* records of a collective, by communicator */
+	size_t rank_room, group_room, comm_room;
 	struct measure_class_state classes;
 	/* For measure_without(): room of its own, freed by replay_free if that is not NULL. */
 	void *replay;

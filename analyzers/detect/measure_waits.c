@@ -32,12 +32,13 @@ static uint32_t run_of(const struct frame *frame, const struct frame_group *grou
 	return (group->comm * 65599U + group->op) | 1U << 31;
 }
 
-static uint32_t like_of(const struct frame *frame, const struct frame_group *group)
+static uint64_t like_key(const struct frame *frame, const struct frame_group *group)
 {
-	uint32_t size = group->bytes ? 64 - (uint32_t)__builtin_clzll(group->bytes) : 0, hash;
+	uint64_t hash = (uint64_t)frame->comm[group->comm].kind << 40 | (uint64_t)group->op << 1 | group->p2p;
 
-	hash = (uint32_t)frame->comm[group->comm].kind + 8 * (group->op + 65536U * group->p2p) + 0x100003U * size;
-	return (hash * 0x9e3779b1U) >> 23;
+	hash = (hash ^ group->bytes) * 0x9e3779b97f4a7c15ULL;
+	hash = (hash ^ hash >> 31 ^ group->members) * 0x9e3779b97f4a7c15ULL;
+	return hash | 1;
 }
 
 static int find_shortest(struct measure *measure, const struct frame *frame)
@@ -46,7 +47,7 @@ static int find_shortest(struct measure *measure, const struct frame *frame)
 		if (frame->group[i].comm >= frame->comms)
 			return -EINVAL;
 		measure->shortest[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0,
-			run_of(frame, &frame->group[i]), like_of(frame, &frame->group[i])};
+			run_of(frame, &frame->group[i]), (uint32_t)(like_key(frame, &frame->group[i]) >> 52)};
 	}
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
@@ -71,29 +72,69 @@ static int find_shortest(struct measure *measure, const struct frame *frame)
 	return 0;
 }
 
+static uint64_t members_of(const struct frame_group *group)
+{
+	return group->p2p ? 2 : group->members;
+}
+
 /* Enough of its members have a record for the shortest to be that of the last one to come. */
 static bool tells(const struct frame_group *group, const struct measure_shortest *shortest)
 {
-	uint64_t members = group->p2p ? 2 : group->members;
-
-	return shortest->records >= 2 && 2 * (uint64_t)shortest->records >= members &&
+	return shortest->records >= 2 && 2 * (uint64_t)shortest->records >= members_of(group) &&
 	       shortest->second != shortest->first;
 }
 
+static void tell_like(struct measure *measure, const struct frame *frame, size_t i)
+{
+	const struct measure_shortest *shortest = &measure->shortest[i];
+	struct measure_like *like = &measure->like[shortest->like];
+	uint64_t key = like_key(frame, &frame->group[i]);
+
+	if (!like->key)
+		*like = (struct measure_like){.key = key, .shortest_ns = INFINITY};
+	like->mixed |= like->key != key;
+	like->shortest_ns = fmin(like->shortest_ns, (double)shortest->first_ns);
+	if (shortest->records >= members_of(&frame->group[i])) {
+		like->transfer_ns += (double)shortest->first_ns;
+		like->groups++;
+	}
+}
+
+/* UINT64_MAX: not known. */
+static uint64_t usual_transfer(const struct measure *measure, uint32_t group)
+{
+	const struct measure_like *like = &measure->like[measure->shortest[group].like];
+	double transfer_ns = like->groups >= MEASURE_LIKES_MIN ? like->transfer_ns / like->groups : like->shortest_ns;
+
+	if (!like->key || like->mixed || !(transfer_ns < (double)MEASURE_TIME_MAX))
+		return UINT64_MAX;
+	return (uint64_t)transfer_ns;
+}
+
+/* Where a member has no record, it may be the one that came last: then those that are there seem not to have waited. */
 static void tell_groups(struct measure *measure, const struct frame *frame)
 {
 	measure->told.left_out = 0;
 	memset(measure->like, 0, sizeof(measure->like));
 	for (size_t i = 0; i < frame->groups; i++) {
+		if (tells(&frame->group[i], &measure->shortest[i]))
+			tell_like(measure, frame, i);
+	}
+	for (uint32_t i = 0; i < frame->groups; i++) {
 		const struct measure_shortest *shortest = &measure->shortest[i];
-		bool told = tells(&frame->group[i], shortest);
+		struct measure_group *group = &measure->group[i];
 
-		measure->group[i] = told ? (struct measure_group){shortest->first_ns, shortest->first, shortest->second}
-					 : (struct measure_group){FRAME_UNKNOWN, FRAME_NONE, FRAME_NONE};
-		measure->told.left_out += !told;
-		if (told) {
-			measure->like[shortest->like].transfer_ns += (double)shortest->first_ns;
-			measure->like[shortest->like].groups++;
+		if (!tells(&frame->group[i], shortest)) {
+			*group = (struct measure_group){FRAME_UNKNOWN, FRAME_NONE, FRAME_NONE};
+			measure->told.left_out++;
+			continue;
+		}
+		*group = (struct measure_group){shortest->first_ns, shortest->first, shortest->second};
+		if (shortest->records < members_of(&frame->group[i])) {
+			uint64_t usual = usual_transfer(measure, i);
+
+			if (usual < group->transfer_ns)
+				group->transfer_ns = usual;
 		}
 	}
 }
@@ -166,14 +207,11 @@ static void take_off(struct measure_walk *walk, struct measure_flight flight)
 /* What the operation took beside waiting: where its group does not tell, what its likes took. */
 static uint64_t transfer_of(const struct measure *measure, const struct frame_op *op)
 {
-	const struct measure_like *like = &measure->like[measure->shortest[op->group].like];
 	uint64_t transfer_ns = measure->group[op->group].transfer_ns;
 
-	if (transfer_ns != FRAME_UNKNOWN)
-		return transfer_ns;
-	if (like->groups < MEASURE_LIKES_MIN)
-		return op->duration_ns;
-	return (uint64_t)clamp_length((uint64_t)fmin(like->transfer_ns / like->groups, (double)MEASURE_TIME_MAX));
+	if (transfer_ns == FRAME_UNKNOWN)
+		transfer_ns = usual_transfer(measure, op->group);
+	return transfer_ns < op->duration_ns ? transfer_ns : op->duration_ns;
 }
 
 /* For so long others waited for it; as long as it waited itself before, it only passes on. */
@@ -203,13 +241,30 @@ static void walk_op(struct measure *measure, const struct frame_op *op)
 		follow_run(walk, shortest->run, start);
 	walk->start = start;
 	walk->begun = true;
-	if (group->last == op->rank)
+	/* Not if someone who has no record came after it. */
+	if (group->last == op->rank && shortest->first_ns <= group->transfer_ns + group->transfer_ns / 2)
 		blame(walk, (uint64_t)clamp_length(shortest->second_ns - shortest->first_ns));
 	transfer_ns = transfer_of(measure, op);
 	if (op->duration_ns > transfer_ns)
 		take_off(walk, (struct measure_flight){start + clamp_length(op->duration_ns - transfer_ns),
 				       start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
 				       shortest->run != 0});
+}
+
+static void count_lost(struct measure *measure, const struct frame *frame)
+{
+	measure->told.lost = frame->lost;
+	memset(measure->most, 0, frame->comms * sizeof(*measure->most));
+	for (size_t i = 0; i < frame->groups; i++) {
+		uint32_t *most = &measure->most[frame->group[i].comm];
+
+		if (!frame->group[i].p2p && measure->shortest[i].records > *most)
+			*most = measure->shortest[i].records;
+	}
+	for (size_t i = 0; i < frame->groups; i++) {
+		if (!frame->group[i].p2p)
+			measure->told.lost += measure->most[frame->group[i].comm] - measure->shortest[i].records;
+	}
 }
 
 int measure_waits(struct measure *measure, const struct frame *frame)
@@ -219,6 +274,7 @@ int measure_waits(struct measure *measure, const struct frame *frame)
 	if (r < 0)
 		return r;
 	tell_groups(measure, frame);
+	count_lost(measure, frame);
 	memset(measure->walk, 0, frame->ranks * sizeof(*measure->walk));
 	for (size_t i = 0; i < frame->ops; i++) {
 		if (measure->here[frame->op[i].rank])

@@ -254,14 +254,20 @@ static void judge_likes(struct links *links, const struct frame *frame, const ui
 		judge(links, frame, &links->series[touched[i]], median, spread);
 }
 
-/* As they were, with what was said of them so far. */
+/* No evidence: what is looked at must not be the frames alone in which the slow rank has no record. */
 static void leave_tainted(struct links *links)
 {
 	size_t left = 0;
 
 	for (size_t i = 0; i < links->n_touched; i++) {
-		if (!links->series[links->touched[i]].tainted)
+		struct link_series *series = &links->series[links->touched[i]];
+
+		if (!series->tainted) {
 			links->touched[left++] = links->touched[i];
+			continue;
+		}
+		series->slow <<= 1;
+		series->is_slow = false;
 	}
 	links->n_touched = left;
 }

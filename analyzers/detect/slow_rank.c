@@ -7,6 +7,9 @@
  * their excess) / T; and each one's share of it goes by what it would cost if the others alone were repaired. One that
  * costs nothing then is idle rather than slow, and nobody is told of it.
  *
+ * Where records were lost, the replay misses waits and finds less or nothing. Then what others waited for the rank as
+ * the last to come, beyond what they did for its peers, counts by LOST_SHARE: some of that hides in others' slack.
+ *
  * Frames that are no training steps are left out: steps with a checkpoint or an evaluation are long on the rank that
  * writes or reads, by design.
  */
@@ -18,7 +21,8 @@
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_series.h"
 
-#define SET_MAX 8	 /* judged at once: the slowest ones */
+#define SET_MAX 8 /* judged at once: the slowest ones */
+#define LOST_SHARE 0.5
 #define OPS_A_LOOK 16384 /* a frame of more operations is replayed only so much more rarely */
 #define LOOK_EVERY_MAX 16
 #define GAIN_MEMORY 4 /* what-ifs that a gain is the mean of, about */
@@ -44,6 +48,7 @@ struct slow_rank {
 	size_t n_set;
 	uint64_t frames, next_look, next_want;
 	double step[STEPS];
+	double *scratch; /* a rank */
 };
 
 static void *slow_rank_free(void *arg)
@@ -54,6 +59,7 @@ static void *slow_rank_free(void *arg)
 		return NULL;
 	series_free(&state->series);
 	free(state->verdict);
+	free(state->scratch);
 	cause_free(state->cause);
 	free(state);
 	return NULL;
@@ -74,9 +80,14 @@ static void *slow_rank_new(const struct detect_options *options)
 static bool make_room(struct slow_rank *state, size_t ranks)
 {
 	struct verdict *verdict;
+	double *scratch;
 
 	if (ranks <= state->ranks)
 		return true;
+	scratch = realloc(state->scratch, ranks * sizeof(*scratch));
+	if (!scratch)
+		return false;
+	state->scratch = scratch;
 	verdict = realloc(state->verdict, ranks * sizeof(*verdict));
 	if (!verdict)
 		return false;
@@ -144,6 +155,22 @@ static double gain_without(
 	return without && as_is && without < as_is ? 1 - (double)without / (double)as_is : 0;
 }
 
+/* What others waited for it, beyond what they did for its class, as a share of the step; at most its excess. */
+static double waited_for(struct slow_rank *state, const struct measures *measures, uint32_t rank, uint64_t excess)
+{
+	const struct measure_rank *of = &measures->rank[rank];
+	size_t n = 0;
+
+	if (!measures->step_ns || !state->series.loss)
+		return 0;
+	for (size_t i = 0; i < measures->ranks; i++) {
+		if (measures->rank[i].class == of->class)
+			state->scratch[n++] = (double)measures->rank[i].last_ns;
+	}
+	return LOST_SHARE * fmax(0, fmin((double)excess, (double)of->last_ns - robust_median(state->scratch, n))) /
+	       (double)measures->step_ns;
+}
+
 /* Gains of the set in this frame. */
 static void look(struct slow_rank *state, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const uint32_t *set, size_t n)
@@ -168,9 +195,9 @@ static void look(struct slow_rank *state, const struct frame *frame, const struc
 			others_excess[m++] = excess[j];
 		}
 		alone[i] = n == 1 ? all : all - gain_without(measure, frame, others, others_excess, m);
-		if (alone[i] < 0)
-			alone[i] = 0;
+		alone[i] = fmax(alone[i], waited_for(state, measures, set[i], excess[i]));
 		sum += alone[i];
+		all = fmax(all, alone[i]);
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct verdict *verdict = &state->verdict[set[i]];

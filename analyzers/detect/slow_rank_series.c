@@ -7,14 +7,15 @@
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_series.h"
 
-#define FAR 2.0			 /* of ln ratio: what is further out is cut */
-#define DISTANCE_TO_SIGMA 1.0484 /* of the distance of two normal values: sigma by its median */
-#define MIDDLE_OF_NOISE 0.45	 /* spread of the median of eight by that of one */
+#define FAR 2.0			     /* of ln ratio: what is further out is cut */
+#define DISTANCE_TO_SIGMA 1.0484     /* of the distance of two normal values: sigma by its median */
+#define MEAN_DISTANCE_TO_SIGMA 0.886 /* the same by its mean */
+#define MIDDLE_OF_NOISE 0.45	     /* spread of the median of eight by that of one */
 #define SPREAD_LEAST 0.005
 
 void series_init(struct series *series, const struct detect_options *options)
 {
-	*series = (struct series){.ratio = options->slow_ratio, .z = options->slow_z};
+	*series = (struct series){.ratio = options->slow_ratio, .z = options->slow_z, .since_loss = SERIES_OF_MAX};
 	series->of = options->slow_of < 1 ? 1 : options->slow_of > SERIES_OF_MAX ? SERIES_OF_MAX : options->slow_of;
 	series->frames_min = options->slow_frames < series->of ? options->slow_frames : series->of;
 	if (series->frames_min < 1)
@@ -69,7 +70,7 @@ static void forget(struct series_rank *rank, uint32_t class)
 	*rank = (struct series_rank){.class = class};
 }
 
-static float middle_of(const struct series_rank *rank, unsigned int of)
+static void sort_out(struct series_rank *rank, unsigned int of)
 {
 	unsigned int n = rank->frames < of ? (unsigned int)rank->frames : of;
 	float sorted[SERIES_OF_MAX];
@@ -81,7 +82,8 @@ static float middle_of(const struct series_rank *rank, unsigned int of)
 			sorted[at] = sorted[at - 1];
 		sorted[at] = rank->ring[i];
 	}
-	return sorted[(n - 1) / 2];
+	rank->middle = sorted[(n - 1) / 2];
+	rank->low = sorted[n / 4];
 }
 
 static double newest(const struct series *series, const struct series_rank *rank)
@@ -91,7 +93,10 @@ static double newest(const struct series *series, const struct series_rank *rank
 
 static void take(struct series *series, struct series_rank *rank, const struct measure_rank *measured)
 {
-	double value = measured->ratio > 0 ? log(measured->ratio) : -FAR;
+	double doubt = measured->self_ns
+			       ? SERIES_DOUBT * series->lost * (double)measured->wait_ns / (double)measured->self_ns
+			       : 0;
+	double ratio = measured->ratio / (1 + doubt), value = ratio > 0 ? log(ratio) : -FAR;
 	float *slot = &rank->ring[rank->frames % series->of];
 
 	if (isnan(value) || value < -FAR)
@@ -101,8 +106,8 @@ static void take(struct series *series, struct series_rank *rank, const struct m
 	rank->distance = rank->frames >= series->of ? (float)fabs(value - (double)*slot) : NAN;
 	*slot = (float)value;
 	rank->frames++;
-	rank->slow = rank->slow << 1 | (measured->ratio > series->ratio && measured->z > series->z);
-	rank->middle = middle_of(rank, series->of);
+	rank->slow = rank->slow << 1 | (ratio > series->ratio && measured->z > series->z);
+	sort_out(rank, series->of);
 }
 
 static void date(
@@ -130,6 +135,18 @@ static void average(double *mean, double value, uint32_t frames, double memory)
 	*mean += (value - *mean) / fmin(frames, memory);
 }
 
+/* Of few ranks, those of a tensor group move together, so that the median may be of no two that differ. */
+static double noise_of(double *distance, uint32_t n, uint32_t ranks)
+{
+	double sum = 0;
+
+	if (ranks >= SERIES_SMALL)
+		return DISTANCE_TO_SIGMA * robust_median(distance, n);
+	for (uint32_t i = 0; i < n; i++)
+		sum += distance[i];
+	return MEAN_DISTANCE_TO_SIGMA * sum / n;
+}
+
 /* Noise of the class, and the spread of its medians. */
 static void spread_of(
 	struct series *series, const uint32_t *rank, uint32_t ranks, double *ret_noise, double *ret_spread)
@@ -143,7 +160,7 @@ static void spread_of(
 			value[n++] = (double)series->rank[rank[i]].distance;
 	}
 	if (2 * n > ranks) {
-		double noise = DISTANCE_TO_SIGMA * robust_median(value, n);
+		double noise = noise_of(value, n, ranks);
 
 		average(&class->noise, noise, ++class->frames, SERIES_MEMORY);
 		average(&class->fast, noise, class->frames, SERIES_MEMORY_FAST);
@@ -161,22 +178,27 @@ static void spread_of(
 static void judge_class(struct series *series, const struct frame *frame, const uint32_t *rank, uint32_t ranks)
 {
 	double noise, spread, far = sqrt(2 * log((double)ranks)) + SERIES_BEYOND;
+	unsigned int frames_min = series->frames_min;
 
 	spread_of(series, rank, ranks, &noise, &spread);
+	if (series->loss)
+		frames_min =
+			frames_min + SERIES_LOSS_FRAMES < series->of ? frames_min + SERIES_LOSS_FRAMES : series->of;
 	for (uint32_t i = 0; i < ranks; i++) {
 		struct series_rank *of = &series->rank[rank[i]];
 		double value = newest(series, of), middle = (double)of->middle;
+		double sure = series->loss ? (double)of->low : middle;
 		double limit = ranks < SERIES_SMALL ? fmax(far * spread, SERIES_NOISES * noise) : far * spread;
 
 		if (value <= SERIES_NOISES * noise)
 			of->slow &= ~1U;
-		if (middle > SERIES_LEAST && middle > limit && of->frames >= series->of)
+		if (sure > SERIES_LEAST && sure > limit && of->frames >= series->of)
 			of->held += of->held < SERIES_HELD;
 		else
 			of->held = 0;
 		date(of, frame, &frame->rank[rank[i]], value, noise);
 		of->suspect = often(of->slow, 4, 3);
-		of->candidate = often(of->slow, series->of, series->frames_min) || of->held == SERIES_HELD;
+		of->candidate = often(of->slow, series->of, frames_min) || of->held == SERIES_HELD;
 		if (!of->slow && !of->held && middle < SERIES_DRIFT)
 			of->cusum = 0;
 	}
@@ -191,6 +213,11 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	if (r < 0)
 		return r;
 	start = series->start;
+	series->lost = frame->ops ? fmin((double)measures->lost / (double)frame->ops, 1) : 0;
+	series->since_loss += series->since_loss < SERIES_OF_MAX;
+	if (series->lost > SERIES_LOSS)
+		series->since_loss = 0;
+	series->loss = series->since_loss < series->of;
 	memset(start, 0, (ranks + 1) * sizeof(*start));
 	for (size_t i = 0; i < ranks; i++) {
 		const struct measure_rank *measured = &measures->rank[i];

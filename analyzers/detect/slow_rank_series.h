@@ -8,10 +8,14 @@
  * above sqrt(2 ln n) + SERIES_BEYOND times the spread of these medians over the n ranks of the class (the largest of n
  * is that far out by chance), in SERIES_HELD frames in a row.
  *
- * Noise of a class: median over its ranks of |ln ratio - ln ratio slow_of frames before|, as a standard deviation,
- * averaged over about SERIES_MEMORY frames. The distance sees slow noise too, and a rank that becomes slow disturbs it
- * only for slow_of frames; classes of two to five have no other that can be trusted. The spread of medians is averaged
- * likewise, as that of few ranks is a bad estimate, and the larger one counts.
+ * Where records are lost (more than SERIES_LOSS of the operations), a lost wait of a rank looks like self time in that
+ * frame: SERIES_LOSS_FRAMES more slow frames are asked for, the lower quartile takes the place of the median, and ratio
+ * is taken down by SERIES_DOUBT times the waits that the rank may have lost.
+ *
+ * Noise of a class: median over its ranks (mean, of less than SERIES_SMALL) of |ln ratio - ln ratio slow_of frames
+ * before|, as a standard deviation, averaged over about SERIES_MEMORY frames. The distance sees slow noise too, and a
+ * rank that becomes slow disturbs it only for slow_of frames; classes of two to five have no other that can be trusted.
+ * The spread of medians is averaged likewise, as that of few ranks is a bad estimate, and the larger one counts.
  *
  * Onset: the frame after which a cusum of ln ratio, less SERIES_DRIFT and the noise, was last zero.
  */
@@ -28,12 +32,15 @@
 #define SERIES_MEMORY 32
 #define SERIES_MEMORY_FAST 4
 #define SERIES_DRIFT 0.02
+#define SERIES_LOSS 0.001
+#define SERIES_LOSS_FRAMES 2
+#define SERIES_DOUBT 2
 #define SERIES_ABSENT 32 /* frames without it in a row, and it begins anew */
 #define SERIES_SMALL 6	 /* ranks: below, a class has no spread to speak of */
 
 struct series_rank {
 	float ring[SERIES_OF_MAX]; /* ln ratio of frame n of this rank at n % of */
-	float middle;		   /* median of the ring */
+	float middle, low;	   /* median and lower quartile of the ring */
 	float distance;		   /* of the newest to that slow_of frames before */
 	float cusum;
 	uint32_t slow; /* its frames, newest in bit 0 */
@@ -55,6 +62,9 @@ struct series {
 	struct series_rank *rank;
 	size_t ranks;
 	unsigned int of, frames_min;
+	bool loss;   /* records were lost in one of the last `of` frames */
+	double lost; /* share of the records of this frame */
+	unsigned int since_loss;
 	double ratio, z;
 	double *scratch; /* ranks of them, twice */
 	uint32_t *by_class, *start;
