@@ -47,8 +47,11 @@ bool case_makes_sense(const struct case_spec *spec)
 	const struct case_kind *kind = &case_kinds[spec->inject];
 	const struct case_size *size = &case_sizes[spec->size];
 	bool link = spec->inject == SIM_LINK_NODE || spec->inject == SIM_LINK_PAIR;
+	uint32_t class = size->tp * size->dp, classes = spec->inject == SIM_LOADER ? 1 : size->pp;
 
 	if (spec->severity >= kind->severities || spec->culprits > (kind->several ? SIM_CULPRITS_MAX : 1))
+		return false;
+	if (spec->culprits > (class - 1) / 2 * classes)
 		return false;
 	if (spec->inject == SIM_LAUNCH && spec->tier != FRAME_TIER_DEVICE)
 		return false;
@@ -113,6 +116,19 @@ static void choose_pair(uint64_t *state, struct sim_options *ret)
 	sim_free(sim);
 }
 
+/* One twice, or as many as half of those that it is compared with, whose median is then itself. */
+static bool is_too_many(const struct sim_options *o, uint32_t n)
+{
+	uint32_t stage = o->tp * o->dp, same = 0;
+
+	for (uint32_t k = 0; k < n; k++) {
+		if (o->culprit[k] == o->culprit[n])
+			return true;
+		same += o->culprit[k] / stage == o->culprit[n] / stage;
+	}
+	return 2 * (same + 1) >= stage;
+}
+
 static void choose_culprits(uint64_t *state, const struct case_spec *spec, struct sim_options *ret)
 {
 	uint32_t ranks = ret->tp * ret->pp * ret->dp;
@@ -121,14 +137,9 @@ static void choose_culprits(uint64_t *state, const struct case_spec *spec, struc
 
 	ret->culprits = case_kinds[spec->inject].rank ? spec->culprits : 0;
 	for (uint32_t i = 0; i < ret->culprits; i++) {
-		bool again = true;
-
-		while (again) {
+		do
 			ret->culprit[i] = (uint32_t)(draw(state) % of);
-			again = false;
-			for (uint32_t k = 0; k < i; k++)
-				again = again || ret->culprit[k] == ret->culprit[i];
-		}
+		while (is_too_many(ret, i));
 	}
 	if (spec->inject == SIM_STAGE)
 		ret->culprit[0] = (uint32_t)(draw(state) % ret->pp);

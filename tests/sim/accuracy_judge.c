@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -49,6 +50,40 @@ static void on_finding(void *arg, const struct finding *finding)
 	heard->finding = *finding;
 }
 
+/* "0-7,12" has a rank of that node. */
+static bool others_have(const char *others, uint32_t node)
+{
+	while (*others >= '0' && *others <= '9') {
+		char *end;
+		unsigned long from = strtoul(others, &end, 10), to = from;
+
+		if (*end == '-')
+			to = strtoul(end + 1, &end, 10);
+		if (sim_node((uint32_t)from) <= node && node <= sim_node((uint32_t)to))
+			return true;
+		others = *end == ',' ? end + 1 : end;
+	}
+	return false;
+}
+
+/* A node or a pair is named, or a communicator that goes over it. */
+static bool names_link(const struct hearing *hearing, const struct finding *finding)
+{
+	const struct sim_options *o = hearing->options;
+	bool pair = hearing->spec->inject == SIM_LINK_PAIR;
+	char host[16];
+
+	for (unsigned i = 0; i < (pair ? 2 : 1); i++) {
+		snprintf(host, sizeof(host), "node%u", o->culprit[i]);
+		if (!strcmp(finding->host, host))
+			return true;
+	}
+	if (finding->communicator[0])
+		return sim_comm_has_node(hearing->sim, finding->communicator, o->culprit[0]) &&
+		       (!pair || sim_comm_has_node(hearing->sim, finding->communicator, o->culprit[1]));
+	return others_have(finding->others, o->culprit[0]) && (!pair || others_have(finding->others, o->culprit[1]));
+}
+
 static bool is_culprit(const struct hearing *hearing, const struct finding *finding)
 {
 	const struct sim_options *o = hearing->options;
@@ -62,13 +97,8 @@ static bool is_culprit(const struct hearing *hearing, const struct finding *find
 		}
 		return false;
 	}
-	if (finding->kind == FINDING_SLOW_COMMUNICATION) {
-		char host[16];
-
-		snprintf(host, sizeof(host), "node%u", o->culprit[0]);
-		return !strcmp(finding->host, host) ||
-		       sim_comm_has_node(hearing->sim, finding->communicator, o->culprit[0]);
-	}
+	if (finding->kind == FINDING_SLOW_COMMUNICATION)
+		return names_link(hearing, finding);
 	return true;
 }
 
@@ -103,10 +133,10 @@ static void wrongly(const struct heard *heard, const char *what, struct outcome 
 {
 	if (!strncmp(ret->seen, "wrong", 5))
 		return;
-	snprintf(ret->seen, sizeof(ret->seen), "wrong%s at step %llu: %s %s rank %d %s %s", what,
+	snprintf(ret->seen, sizeof(ret->seen), "wrong%s at step %llu: %s %s rank %d %s %s %s", what,
 		(unsigned long long)heard->opened_step, finding_kind_word(heard->finding.kind),
 		finding_cause_word(heard->finding.cause), heard->finding.rank, heard->finding.communicator,
-		heard->finding.host);
+		heard->finding.host, heard->finding.others);
 }
 
 static void count_right(const struct hearing *hearing, size_t i, struct outcome *ret)

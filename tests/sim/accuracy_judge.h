@@ -23,7 +23,7 @@ struct outcome {
 	double rank_days; /* of job time looked at */
 	uint64_t ops;
 	double detect_s; /* CPU time of detect_frame */
-	char seen[200];	 /* what was told wrongly, or the first finding */
+	char seen[400];	 /* what was told wrongly, or the first finding */
 };
 
 /* -ENOMEM. verbose: findings are printed as they come. */

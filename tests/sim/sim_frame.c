@@ -33,8 +33,12 @@ static void host_of(const struct sim *sim, uint32_t r, struct frame_rank *ret)
 	};
 	if (!o->host_known)
 		return;
-	host->cpu_ns = (uint64_t)((double)ret->step_ns * (0.75 + 0.05 * u)) -
-		       (late < ret->step_ns / 2 ? late : ret->step_ns / 2);
+	/* Who waits for others sleeps, on the CPU; hosts of devices spin. */
+	if (sim_device(sim))
+		host->cpu_ns = (uint64_t)((double)ret->step_ns * (0.75 + 0.05 * u)) -
+			       (late < ret->step_ns / 2 ? late : ret->step_ns / 2);
+	else
+		host->cpu_ns = (uint64_t)rank->busy_ns + (uint64_t)(0.01 * u * (double)ret->step_ns);
 	host->run_delay_ns = (uint64_t)(0.002 * u * (double)ret->step_ns);
 	host->throttled_ns = 0;
 	host->major_faults = (uint64_t)(3 * u);

@@ -84,7 +84,7 @@ static void make_noise(struct sim *sim, uint32_t r)
 
 	rank->compute = 1;
 	rank->late = 0;
-	rank->pause_ns = rank->load_ns = rank->checkpoint_ns = rank->gap_ns = rank->late_ns = 0;
+	rank->pause_ns = rank->load_ns = rank->checkpoint_ns = rank->gap_ns = rank->late_ns = rank->busy_ns = 0;
 	if (o->drift > 0)
 		rank->drift = o->drift_phi * rank->drift +
 			      sqrt(1 - o->drift_phi * o->drift_phi) * o->drift * sim_normal(sim_hash2(sim->key, r, 2));

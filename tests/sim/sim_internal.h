@@ -86,6 +86,7 @@ struct sim_rank {
 	uint32_t pause_at;			  /* piece of computing before which it pauses */
 	int64_t gap_ns;				  /* longest launch */
 	int64_t late_ns;			  /* of its host, added in all */
+	int64_t busy_ns;			  /* of its CPU, where it computes there */
 };
 
 struct sim {

@@ -48,6 +48,7 @@ static void pause_rank(struct sim *sim, uint32_t r)
 	if (!rank->pause_ns || rank->pc < rank->pause_at)
 		return;
 	host_spends(sim, rank, rank->pause_ns);
+	rank->busy_ns += rank->pause_ns;
 	sim->frame_rank[r].stage_ns[STAGE_GC] += (uint64_t)rank->pause_ns;
 	rank->pause_ns = 0;
 }
@@ -72,6 +73,7 @@ static void compute(struct sim *sim, uint32_t r, const struct sim_instr *instr)
 		rank->device_ns += work + late;
 	}
 	rank->late_ns += late;
+	rank->busy_ns += work;
 }
 
 static void next(struct sim *sim, uint32_t r)
