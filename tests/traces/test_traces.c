@@ -21,10 +21,11 @@
 
 #define OF_AUTHORS 0.02 /* so far from their figures at most: of quotients the part, of shares the difference */
 #define WINDOW 5	/* steps that the detector needs */
+#define IMBALANCE_WINDOW 8
 #define STEPS_MAX 64
 #define RANKS_MAX 64
 
-extern const struct detector slow_rank_detector;
+extern const struct detector slow_rank_detector, imbalance_detector;
 
 static void say_figure(const char *trace, const char *name, double ours, double theirs)
 {
@@ -216,6 +217,28 @@ static void one_rank_stands_out_and_costs(void **state)
 	trace_free(trace);
 }
 
+static void too_much_is_told_of_the_stage_alone(void **state)
+{
+	static const char *const names[] = {"AR", "ST"};
+	bool slow[STEPS_MAX];
+
+	(void)state;
+	for (size_t n = 0; n < 2; n++) {
+		struct trace *trace = of_file(names[n]);
+		struct said said;
+
+		judge(&imbalance_detector, trace, &said, slow, 0);
+		printf("%s imbalance told in %u of %zu steps\n", names[n], said.of_nobody, trace->steps);
+		for (size_t r = 0; r < RANKS_MAX; r++)
+			assert_int_equal(said.times[r], 0);
+		if (n == 0)
+			assert_int_equal(said.of_nobody, 0);
+		else
+			assert_true(said.of_nobody >= trace->steps - IMBALANCE_WINDOW);
+		trace_free(trace);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +247,7 @@ int main(void)
 		cmocka_unit_test(one_rank_stands_out_and_costs),
 		cmocka_unit_test(the_slow_worker_is_named_in_every_step),
 		cmocka_unit_test(a_stage_with_too_much_accuses_nobody),
+		cmocka_unit_test(too_much_is_told_of_the_stage_alone),
 	};
 
 	return cmocka_run_group_tests_name("straggler", tests, NULL, NULL);
