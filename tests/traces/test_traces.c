@@ -21,7 +21,7 @@
 
 #define OF_AUTHORS 0.02 /* so far from their figures at most: of quotients the part, of shares the difference */
 #define WINDOW 5	/* steps that the detector needs */
-#define IMBALANCE_WINDOW 8
+#define IMBALANCE_WINDOW 11 /* steps before it can be told: 12 of 16 must show it */
 #define STEPS_MAX 64
 #define RANKS_MAX 64
 
