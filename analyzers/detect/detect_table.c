@@ -20,6 +20,7 @@ void detect_options_default(struct detect_options *ret)
 		.slow_ratio = 1.05,
 		.slow_z = 5,
 		.slow_frames = 5,
+		.warm_ns = UINT64_C(5000000000),
 		.slow_of = 8,
 		.gain_min = 0.03,
 		.job_ratio = 1.10,

@@ -23,6 +23,8 @@ struct detect_options {
 	unsigned suspect_frames;   /* 3: slow steps in a row after which more levels are wanted */
 	uint64_t hang_ns;          /* 30 s at most without progress */
 	uint64_t hang_busy_ns;     /* 10 min where the one that others wait for computes (compiling, evaluating) */
+	uint64_t warm_ns;          /* 5 s: a job's steps that end so soon after its first are of FRAME_FIRST, for workers
+				    * that start, caches, autotuning; not judged */
 	uint64_t relief_frames;    /* 10 frames without it, and a finding is closed */
 };
 
