@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "analyzers/offline/clocks.h"
 #include "analyzers/offline/merge.h"
 #include "analyzers/offline/store_feed.h"
 #include "analyzers/tool/findings_made.h"
@@ -102,7 +103,33 @@ static void find_stores(struct analyze *analyze)
 		}
 }
 
-static int open_stores(struct analyze *analyze)
+/* Of several stores, how far their clocks are apart. */
+static int compare_clocks(struct analyze *analyze, struct clocks_store *clocks)
+{
+	size_t count = analyze->stores.count;
+
+	for (size_t i = 0; i < count; i++)
+		clocks[i] = (struct clocks_store){
+			.path = analyze->stores.one[i].path,
+			.is_db = analyze->stores.one[i].is_db,
+			.since_ns = analyze->filter.since_ns,
+			.until_ns = analyze->until_ns,
+		};
+	if (count > 1 && clocks_compare(clocks, count) < 0)
+		return tool_fail(1, "out of memory");
+	for (size_t i = 0; i < count; i++) {
+		int64_t offset_ns = clocks[i].offset_ns;
+		char apart[TOOL_TEXT_BYTES];
+
+		if (offset_ns)
+			fprintf(stderr, "analyze: the clock of %s is %s %s that of others; its times are corrected\n",
+				clocks[i].path, tool_duration((uint64_t)llabs(offset_ns), apart),
+				offset_ns < 0 ? "ahead of" : "behind");
+	}
+	return 0;
+}
+
+static int open_stores(struct analyze *analyze, const struct clocks_store *clocks)
 {
 	size_t count = analyze->stores.count;
 	struct store_feed_options options = {
@@ -123,6 +150,7 @@ static int open_stores(struct analyze *analyze)
 		const struct stores_one *one = &analyze->stores.one[i];
 
 		options.is_db = one->is_db;
+		options.offset_ns = clocks[i].offset_ns;
 		if (store_feed_open(one->path, &options, &analyze->feed[i], error, sizeof(error)) < 0) {
 			analyze->failed = true;
 			(void)tool_fail(1, "%s: %s", one->path, error);
@@ -243,12 +271,17 @@ static int run(struct analyze *analyze)
 {
 	struct findings_made *made = findings_made_new();
 	struct framer_counts framer = {0};
+	struct clocks_store *clocks;
 	int status = made ? 0 : tool_fail(1, "out of memory");
 
 	allow_files();
 	find_stores(analyze);
+	clocks = calloc(analyze->stores.count + 1, sizeof(*clocks));
 	if (status == 0)
-		status = open_stores(analyze);
+		status = clocks ? compare_clocks(analyze, clocks) : tool_fail(1, "out of memory");
+	if (status == 0)
+		status = open_stores(analyze, clocks);
+	free(clocks);
 	if (status == 0 && !analyze->sources)
 		status = 1; /* and it was said why */
 	if (status == 0)

@@ -39,25 +39,16 @@ struct stream_row {
 	bool in_windows; /* rows of one time belong together */
 };
 
-/* Beside what was not done (only recorded into a graph, or refused), those that the host only queued say nothing of who
- * waits: gloo works on the host and is followed to its end, of the others the device's time counts. */
-#define OPS_THAT_TELL \
-	" from collectives where communicator is not null and seq > 0 and seq_from <> 'attach'" \
-	" and coalesce(captured, 0) = 0 and coalesce(result, 0) = 0" \
-	" and ((tier = 'device' and device_start_ns is not null and device_duration_ns is not null)" \
-	" or (family = 'gloo' and host_duration_ns is not null))"
-
 /* At the same time, in this order: stages come before the step that ends with them. */
 static const struct stream_row streams[] = {
 	{.select = "select start_ns + duration_ns, instance, step, stage, start_ns, duration_ns, thread_id, depth"
 		   " from stages where 1",
 		.time = "start_ns",
 		.feed = store_row_stage},
-	{.select = "select case when tier = 'device' then max(device_start_ns + device_duration_ns, host_start_ns)"
-		   " else host_start_ns + host_duration_ns end, instance, step, communicator, seq, op,"
+	{.select = "select " STORE_OP_END ", instance, step, communicator, seq, op,"
 		   " case when tier = 'device' then device_start_ns else host_start_ns end,"
 		   " case when tier = 'device' then device_duration_ns else host_duration_ns end,"
-		   " bytes, peer, tier = 'device'" OPS_THAT_TELL,
+		   " bytes, peer, tier = 'device'" STORE_OPS_THAT_TELL,
 		.time = "host_start_ns",
 		.feed = store_row_op},
 	{.select = "select start_ns + duration_ns, instance, step, start_ns, duration_ns from steps where 1",

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FROM_START_NS 5000000000ULL /* seen that soon after its start, its steps are counted from the first */
-
 struct moment {
 	uint64_t time_ns; /* UINT64_MAX: never */
 	size_t index;
@@ -286,7 +284,7 @@ static void tell(struct store_ranks *ranks, struct store_rank *rank, struct fram
 		.host = rank->host,
 		.card = rank->card,
 		.start_ns = rank->start_ns,
-		.from_start = rank->first_seen_ns < rank->start_ns + FROM_START_NS,
+		.from_start = rank->first_seen_ns < rank->start_ns + STORE_FROM_START_NS,
 	};
 
 	if (rank->told)

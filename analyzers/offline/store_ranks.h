@@ -12,8 +12,9 @@
 #include "analyzers/offline/store_feed.h"
 #include "analyzers/store/reader.h"
 
-#define STORE_PLACES_MAX 1048576 /* rows of communicators */
-#define STORE_HOGS 8		 /* that are told apart between two samples */
+#define STORE_FROM_START_NS 5000000000ULL /* seen that soon after its start, steps are counted from the first */
+#define STORE_PLACES_MAX 1048576	  /* rows of communicators */
+#define STORE_HOGS 8			  /* that are told apart between two samples */
 
 struct store_place {
 	char communicator[20];

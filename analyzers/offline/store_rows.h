@@ -5,6 +5,17 @@
 
 #include "analyzers/offline/store_ranks.h"
 
+/* Beside what was not done (only recorded into a graph, or refused), those that the host only queued say nothing of who
+ * waits: gloo works on the host and is followed to its end, of the others the device's time counts. */
+#define STORE_OPS_THAT_TELL \
+	" from collectives where communicator is not null and seq > 0 and seq_from <> 'attach'" \
+	" and coalesce(captured, 0) = 0 and coalesce(result, 0) = 0" \
+	" and ((tier = 'device' and device_start_ns is not null and device_duration_ns is not null)" \
+	" or (family = 'gloo' and host_duration_ns is not null))"
+#define STORE_OP_END \
+	"case when tier = 'device' then max(device_start_ns + device_duration_ns, host_start_ns)" \
+	" else host_start_ns + host_duration_ns end"
+
 /* A row on its way. */
 struct store_row {
 	sqlite3_stmt *statement;
