@@ -9,28 +9,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include "analyzers/offline/clocks.h"
-#include "analyzers/offline/merge.h"
-#include "analyzers/offline/store_feed.h"
-#include "analyzers/tool/findings_made.h"
+#include "analyzers/tool/analysis.h"
 #include "analyzers/tool/findings_text.h"
-#include "analyzers/tool/stores.h"
 
 #define SINCE "1d"
 #define DAY_NS 86400000000000ULL
-#define PROGRESS_NS 250000000ULL
 
 static const char usage[] =
 	"usage: analyze [--since TIME] [--until TIME] [--dir FOLDER...] [--job ID] [--rank LIST] [--all] [--verbose]\n"
 	"               [--csv|--json] [--state-dir DIR]\n"
+	"       analyze --from-systrace DIR [OPTION...]\n"
 	"Judges what is stored as the daemon does while it happens: one line a finding, the oldest first.\n"
 	"  --since TIME     from then on: 30m, 12h, 7d ago, or a date and time (this node's store: " SINCE
 	"; others: all)\n"
 	"  --until TIME     up to then\n"
 	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
+	"  --from-systrace DIR  files that sysTrace wrote: *.timeline, hccl_activity-*.csv\n"
 	"  --job ID         only ranks of this job\n"
 	"  --rank LIST      findings of these ranks: 0,3-7 (all are judged)\n"
 	"  --all            suspected ones, and those that were not confirmed, too\n"
@@ -43,189 +39,48 @@ static const char usage[] =
 enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON };
 
 struct analyze {
-	const char *state_dir, *job;
+	struct analysis_options options;
+	struct findings_filter filter;
+	const char *state_dir;
 	char **folder;
 	size_t folders;
-	uint64_t now_ns, until_ns;
-	struct findings_filter filter;
+	uint64_t now_ns;
 	enum format format;
-	bool verbose, failed;
-	struct stores stores;
-	struct store_feed **feed; /* one a store; NULL: it could not be read */
-	struct source *source;
-	size_t sources;
-	bool shows_progress;
-	uint64_t progress_ns;
-	uint64_t end_ns; /* newest event */
+	bool verbose;
 };
 
-static void warn(void *arg, const char *sentence)
+static void warn_of(uint64_t count, const char *what)
 {
-	struct analyze *analyze = arg;
-
-	if (analyze->progress_ns)
-		fputs("\r\033[K", stderr);
-	analyze->progress_ns = 0;
-	tool_warn(NULL, sentence);
+	if (count)
+		fprintf(stderr, "analyze: warning: %llu %s\n", (unsigned long long)count, what);
 }
 
-static void progress(void *arg, uint64_t events, uint64_t now_ns)
-{
-	struct analyze *analyze = arg;
-	uint64_t wall_ns = tool_now_ns();
-	char time[TOOL_TEXT_BYTES];
-
-	if (!analyze->shows_progress || wall_ns < analyze->progress_ns + PROGRESS_NS)
-		return;
-	analyze->progress_ns = wall_ns;
-	fprintf(stderr, "\r\033[Kanalyze: %s, %.1f million events", tool_time(now_ns, time), (double)events / 1e6);
-}
-
-/* A store is some files at a time. */
-static void allow_files(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
-static void find_stores(struct analyze *analyze)
-{
-	char error[1024];
-
-	for (size_t i = 0; i < analyze->folders; i++)
-		if (stores_add(&analyze->stores, analyze->folder[i], error, sizeof(error)) < 0) {
-			analyze->failed = true;
-			(void)tool_fail(1, "%s", error);
-		}
-}
-
-/* Of several stores, how far their clocks are apart. */
-static int compare_clocks(struct analyze *analyze, struct clocks_store *clocks)
-{
-	size_t count = analyze->stores.count;
-
-	for (size_t i = 0; i < count; i++)
-		clocks[i] = (struct clocks_store){
-			.path = analyze->stores.one[i].path,
-			.is_db = analyze->stores.one[i].is_db,
-			.since_ns = analyze->filter.since_ns,
-			.until_ns = analyze->until_ns,
-		};
-	if (count > 1 && clocks_compare(clocks, count) < 0)
-		return tool_fail(1, "out of memory");
-	for (size_t i = 0; i < count; i++) {
-		int64_t offset_ns = clocks[i].offset_ns;
-		char apart[TOOL_TEXT_BYTES];
-
-		if (offset_ns)
-			fprintf(stderr, "analyze: the clock of %s is %s %s that of others; its times are corrected\n",
-				clocks[i].path, tool_duration((uint64_t)llabs(offset_ns), apart),
-				offset_ns < 0 ? "ahead of" : "behind");
-	}
-	return 0;
-}
-
-static int open_stores(struct analyze *analyze, const struct clocks_store *clocks)
-{
-	size_t count = analyze->stores.count;
-	struct store_feed_options options = {
-		.since_ns = analyze->filter.since_ns,
-		.until_ns = analyze->until_ns,
-		.job = analyze->job,
-		.many = count > 1,
-		.warning = warn,
-		.arg = analyze,
-	};
-	char error[1024];
-
-	analyze->feed = calloc(count + 1, sizeof(struct store_feed *));
-	analyze->source = calloc(count + 1, sizeof(*analyze->source));
-	if (!analyze->feed || !analyze->source)
-		return tool_fail(1, "out of memory");
-	for (size_t i = 0; i < count; i++) {
-		const struct stores_one *one = &analyze->stores.one[i];
-
-		options.is_db = one->is_db;
-		options.offset_ns = clocks[i].offset_ns;
-		if (store_feed_open(one->path, &options, &analyze->feed[i], error, sizeof(error)) < 0) {
-			analyze->failed = true;
-			(void)tool_fail(1, "%s: %s", one->path, error);
-			continue;
-		}
-		analyze->source[analyze->sources++] = (struct source){&store_feed_source, analyze->feed[i]};
-	}
-	return 0;
-}
-
-static int judge(struct analyze *analyze, struct findings_made *made, struct framer_counts *ret)
-{
-	const struct merge_options options = {.warning = warn, .progress = progress, .arg = analyze};
-	const struct detect_sink sink = {.finding = findings_made_tell, .arg = made};
-	struct detect_options detectors;
-	struct detect *detect;
-	size_t failed = 0;
-	int r = -ENOMEM;
-
-	detect_options_default(&detectors);
-	detect = detect_new(&detectors, &sink);
-	if (detect)
-		r = merge_run(analyze->source, analyze->sources, detect, &options, &analyze->end_ns, &failed);
-	if (analyze->progress_ns)
-		fputs("\r\033[K", stderr);
-	analyze->failed = analyze->failed || failed > 0;
-	if (detect)
-		framer_counts(detect_framer(detect), ret);
-	detect_free(detect);
-	return r < 0 ? tool_fail(1, "out of memory") : 0;
-}
-
-static void add_up(const struct analyze *analyze, struct store_feed_counts *sum, struct findings_watched *watched)
-{
-	for (size_t i = 0; i < analyze->stores.count; i++) {
-		struct store_feed_counts counts;
-
-		if (!analyze->feed[i])
-			continue;
-		store_feed_counts(analyze->feed[i], &counts);
-		sum->rows += counts.rows;
-		sum->ranks_left_out += counts.ranks_left_out;
-		sum->dropped += counts.dropped;
-		watched->ranks += counts.ranks;
-		if (counts.first_ns && (!watched->first_ns || counts.first_ns < watched->first_ns))
-			watched->first_ns = counts.first_ns;
-		if (counts.last_ns > watched->last_ns)
-			watched->last_ns = counts.last_ns;
-	}
-}
-
-static void say_read(const struct analyze *analyze, const struct store_feed_counts *sum,
-	const struct findings_watched *watched, const struct framer_counts *framer)
+/* What is missing is said also where nobody asked. */
+static void say_read(const struct analyze *analyze, const struct analysis *analysis)
 {
 	char first[TOOL_TEXT_BYTES], last[TOOL_TEXT_BYTES];
 
-	if (sum->ranks_left_out + framer->ranks_left_out)
-		fprintf(stderr,
-			"analyze: warning: %llu ranks were left out: too many, or nothing tells where their steps "
-			"belong\n",
-			(unsigned long long)(sum->ranks_left_out + framer->ranks_left_out));
-	if (!analyze->verbose || analyze->format != FORMAT_TEXT || !watched->first_ns)
+	warn_of(analysis->ranks_left_out, "ranks were left out: too many, or nothing tells where their steps belong");
+	warn_of(analysis->left_out,
+		"records were left out: they are too many at once; --since and --until take part of them");
+	warn_of(findings_made_left_out(analysis->made), "more findings are not shown");
+	if (!analyze->verbose || analyze->format != FORMAT_TEXT || !analysis->watched.first_ns)
 		return;
-	printf("read: %llu rows of %llu ranks in %zu store%s, from %s to %s; %llu steps judged, of all ranks "
-	       "together\n",
-		(unsigned long long)sum->rows, (unsigned long long)watched->ranks, analyze->sources,
-		analyze->sources == 1 ? "" : "s", tool_time(watched->first_ns, first),
-		tool_time(watched->last_ns, last), (unsigned long long)framer->frames);
-	if (sum->dropped + framer->dropped)
+	printf("read: %llu rows of %llu ranks in %llu %s%s, from %s to %s; %llu steps judged, each of all ranks\n",
+		(unsigned long long)analysis->rows, (unsigned long long)analysis->watched.ranks,
+		(unsigned long long)analysis->sources, analyze->options.systrace ? "file" : "store",
+		analysis->sources == 1 ? "" : "s", tool_time(analysis->watched.first_ns, first),
+		tool_time(analysis->watched.last_ns, last), (unsigned long long)analysis->framer.frames);
+	if (analysis->dropped)
 		printf("left out: %llu rows whose times or numbers make no sense\n",
-			(unsigned long long)(sum->dropped + framer->dropped));
+			(unsigned long long)analysis->dropped);
+	if (analysis->ops)
+		printf("operations: %llu, of which %llu are not joined with those of other ranks\n",
+			(unsigned long long)analysis->ops, (unsigned long long)analysis->ops_not_joined);
 }
 
 /* As of the newest event: what was so then may be long over. */
-static void show(const struct analyze *analyze, json_t *rows, const struct findings_watched *watched)
+static void show(const struct analyze *analyze, const json_t *rows, const struct analysis *analysis)
 {
 	const json_t *row;
 	size_t i;
@@ -235,69 +90,47 @@ static void show(const struct analyze *analyze, json_t *rows, const struct findi
 		putchar('\n');
 		return;
 	}
-	if (analyze->format == FORMAT_CSV) {
+	if (analyze->format == FORMAT_CSV)
 		findings_csv_header(stdout);
-		json_array_foreach(rows, i, row) findings_csv_row(stdout, row);
-		return;
-	}
-	if (json_array_size(rows))
+	else if (json_array_size(rows))
 		findings_text_header(stdout);
 	else
-		findings_text_none(stdout, watched, analyze->filter.since_ns, analyze->now_ns);
-	json_array_foreach(rows, i, row) findings_text_row(stdout, row, analyze->verbose, analyze->end_ns);
+		findings_text_none(stdout, &analysis->watched, analyze->filter.since_ns, analyze->now_ns);
+	json_array_foreach(rows, i, row)
+	{
+		if (analyze->format == FORMAT_CSV)
+			findings_csv_row(stdout, row);
+		else
+			findings_text_row(stdout, row, analyze->verbose, analysis->end_ns);
+	}
 }
 
-static int report(struct analyze *analyze, const struct findings_made *made, const struct framer_counts *framer)
+static int report(const struct analyze *analyze, const struct analysis *analysis)
 {
-	json_t *rows = findings_made_rows(made, &analyze->filter);
-	struct findings_watched watched = {0};
-	struct store_feed_counts sum = {0};
+	json_t *rows = findings_made_rows(analysis->made, &analyze->filter);
 
 	if (!rows)
 		return tool_fail(1, "out of memory");
-	add_up(analyze, &sum, &watched);
-	show(analyze, rows, &watched);
+	show(analyze, rows, analysis);
 	json_decref(rows);
-	say_read(analyze, &sum, &watched, framer);
-	if (findings_made_left_out(made))
-		fprintf(stderr, "analyze: warning: %llu more findings are not shown\n",
-			(unsigned long long)findings_made_left_out(made));
+	say_read(analyze, analysis);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return tool_fail(1, "cannot write: %s", strerror(errno));
-	return 0;
+	return analysis->failed ? 1 : 0;
 }
 
-static int run(struct analyze *analyze)
+static int run(const struct analyze *analyze)
 {
-	struct findings_made *made = findings_made_new();
-	struct framer_counts framer = {0};
-	struct clocks_store *clocks;
-	int status = made ? 0 : tool_fail(1, "out of memory");
+	struct analysis analysis;
+	int status = analysis_run(&analyze->options, &analysis);
 
-	allow_files();
-	find_stores(analyze);
-	clocks = calloc(analyze->stores.count + 1, sizeof(*clocks));
 	if (status == 0)
-		status = clocks ? compare_clocks(analyze, clocks) : tool_fail(1, "out of memory");
-	if (status == 0)
-		status = open_stores(analyze, clocks);
-	free(clocks);
-	if (status == 0 && !analyze->sources)
-		status = 1; /* and it was said why */
-	if (status == 0)
-		status = judge(analyze, made, &framer);
-	if (status == 0)
-		status = report(analyze, made, &framer);
-	for (size_t i = 0; analyze->feed && i < analyze->stores.count; i++)
-		store_feed_close(analyze->feed[i]);
-	free(analyze->feed);
-	free(analyze->source);
-	stores_free(&analyze->stores);
-	findings_made_free(made);
-	return status ? status : analyze->failed ? 1 : 0;
+		status = report(analyze, &analysis);
+	findings_made_free(analysis.made);
+	return status;
 }
 
-enum option_id { SET_STATE_DIR, SET_DIR, SET_SINCE, SET_UNTIL, SET_JOB, SET_RANK, SET_HELP, SET_VERSION };
+enum option_id { SET_STATE_DIR, SET_DIR, SET_SYSTRACE, SET_SINCE, SET_UNTIL, SET_JOB, SET_RANK, SET_HELP, SET_VERSION };
 
 static int set_time(const char *name, const char *value, uint64_t now_ns, uint64_t *ret)
 {
@@ -315,12 +148,15 @@ static int set(struct analyze *analyze, enum option_id id, char *value)
 	case SET_DIR:
 		analyze->folder[analyze->folders++] = value;
 		return 0;
+	case SET_SYSTRACE:
+		analyze->options.systrace = value;
+		return 0;
 	case SET_SINCE:
 		return set_time("since", value, analyze->now_ns, &analyze->filter.since_ns);
 	case SET_UNTIL:
-		return set_time("until", value, analyze->now_ns, &analyze->until_ns);
+		return set_time("until", value, analyze->now_ns, &analyze->options.until_ns);
 	case SET_JOB:
-		analyze->job = value;
+		analyze->options.job = value;
 		return 0;
 	case SET_RANK:
 		if (tool_ranks_parse(value, &analyze->filter.ranks) < 0)
@@ -337,17 +173,24 @@ static int set(struct analyze *analyze, enum option_id id, char *value)
 /* What was not said. */
 static int settle(struct analyze *analyze)
 {
-	if (!analyze->folders) {
+	struct analysis_options *options = &analyze->options;
+
+	if (options->systrace && analyze->folders)
+		return 1 + tool_fail(2, "--dir and --from-systrace exclude each other");
+	if (!options->systrace && !analyze->folders) {
 		analyze->folder[analyze->folders++] = (char *)analyze->state_dir;
 		if (!analyze->filter.since_ns)
 			(void)tool_since(SINCE, analyze->now_ns, &analyze->filter.since_ns);
 	}
 	/* What is said to be later than tomorrow makes no sense. */
-	if (!analyze->until_ns)
-		analyze->until_ns = analyze->now_ns + DAY_NS;
-	if (analyze->until_ns <= analyze->filter.since_ns)
+	if (!options->until_ns)
+		options->until_ns = analyze->now_ns + DAY_NS;
+	if (options->until_ns <= analyze->filter.since_ns)
 		return 1 + tool_fail(2, "--until is not after --since: there is nothing between");
-	analyze->shows_progress = isatty(STDERR_FILENO);
+	options->since_ns = analyze->filter.since_ns;
+	options->folder = analyze->folder;
+	options->folders = analyze->folders;
+	options->shows_progress = isatty(STDERR_FILENO);
 	return 0;
 }
 
@@ -358,6 +201,7 @@ static int parse(int argc, char **argv, struct analyze *analyze)
 	const struct option options[] = {
 		{"state-dir", required_argument, NULL, SET_STATE_DIR},
 		{"dir", required_argument, NULL, SET_DIR},
+		{"from-systrace", required_argument, NULL, SET_SYSTRACE},
 		{"since", required_argument, NULL, SET_SINCE},
 		{"until", required_argument, NULL, SET_UNTIL},
 		{"job", required_argument, NULL, SET_JOB},
