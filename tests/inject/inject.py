@@ -243,10 +243,15 @@ class Run:
         kinds, causes, named = EXPECTED[self.kind]
         patience = self.args.clean if self.kind == "clean" else self.args.patience + (30 if self.kind in HANGS else 0)
         deadline, hit, findings = time.monotonic() + patience, None, []
-        settled = None
+        settled, came_back = None, {}
+        before = {f["finding"] for f in self.daemon.findings(began_ns, self.job) if f["noticed_ns"] and f["state"] == "open"}
         while time.monotonic() < deadline and (settled is None or time.monotonic() < settled):
             time.sleep(0.25)
-            findings = [f for f in self.daemon.findings(began_ns, self.job) if f["noticed_ns"] and f["noticed_ns"] > began_ns]
+            now = [f for f in self.daemon.findings(began_ns, self.job) if f["noticed_ns"] and f["finding"] not in before]
+            for f in now:  # one that came back was noticed long ago
+                if f["noticed_ns"] < began_ns and f["state"] == "open":
+                    f["noticed_ns"] = came_back.setdefault(f["finding"], time.time_ns())
+            findings = [f for f in now if f["noticed_ns"] > began_ns]
             right = [f for f in findings if f["kind"] in kinds and f["cause"] in causes and (not named or f["rank"] == self.rank)]
             if right and hit is None:
                 hit = min(f["noticed_ns"] for f in right)
