@@ -214,8 +214,9 @@ static void say_slow(struct report *report)
 	const char *how = headline->verdict == REPORT_HANG ? over ? "stood still" : "hangs" : over ? "was slow" : "is slow";
 	size_t others = report->findings - report->remarks - 1, used;
 
-	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%.200s %s because of %.300s",
+	snprintf(headline->answer, sizeof(headline->answer), "%.320s %s because of %.200s",
 		words_whom(report, &report->finding[0], a), how, finding_cause_text(report->finding[0].is.cause));
+	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%s", headline->answer);
 	used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used, ". Lost: %.40s of %.40s card-hours (%.40s)",
 		words_hours(report->cost_card_hours, a), words_hours(report->card_hours, b),
 		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c));
@@ -270,10 +271,12 @@ void report_judge(struct report *report)
 		headline->verdict = REPORT_UNSEEN;
 		snprintf(headline->line, sizeof(headline->line), "Nothing was watched from %.60s to %.60s: no rank ran, or no daemon saw it",
 			words_when(report->since_ns, since), words_when(report->until_ns, until));
+		snprintf(headline->answer, sizeof(headline->answer), "Nothing was watched");
 	} else {
 		headline->verdict = REPORT_HEALTHY;
 		say_seen(report, seen, sizeof(seen));
 		say_but(report, but, sizeof(but));
 		snprintf(headline->line, sizeof(headline->line), "Healthy: nothing was slow or stood still; %.400s%.400s", seen, but);
+		snprintf(headline->answer, sizeof(headline->answer), "Nothing was slow or stood still");
 	}
 }

@@ -131,7 +131,8 @@ enum report_verdict { REPORT_UNSEEN, REPORT_HEALTHY, REPORT_SLOW, REPORT_HANG, R
 #define REPORT_LINE_BYTES 1024
 struct report_headline {
 	enum report_verdict verdict;
-	char line[REPORT_LINE_BYTES]; /* the answer in one sentence; all there is of a healthy fleet */
+	char answer[640]; /* "card 3 of node017 (rank 139 of llama) is slow because of its data loading" */
+	char line[REPORT_LINE_BYTES]; /* the same with what was lost; all there is of a healthy fleet */
 	char which[256], since[128], why[256], cost[256], todo[384];
 	uint32_t finding; /* the one that which..todo tell of, REPORT_NONE */
 };

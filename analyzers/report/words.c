@@ -141,6 +141,8 @@ const char *words_whom(const struct report *report, const struct report_finding 
 		snprintf(buffer + used, WORDS_BYTES - used, " (rank %" PRId32 " of %s)", finding->is.rank, words_job(job));
 	else if (finding->is.rank >= 0)
 		snprintf(buffer, WORDS_BYTES, "rank %" PRId32 " of %s", finding->is.rank, words_job(job));
+	else if (finding->node != REPORT_NONE)
+		snprintf(buffer, WORDS_BYTES, "%s (of %s)", report->node[finding->node].name, words_job(job));
 	else if (job->name[0])
 		snprintf(buffer, WORDS_BYTES, "job %s", job->name);
 	else
