@@ -119,7 +119,7 @@ static void headline(FILE *out, const struct report *report)
 	const struct report_headline *said = &report->headline;
 
 	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span><h1>", looks[said->verdict].class, looks[said->verdict].badge);
-	html_text(out, said->answer);
+	html_text(out, said->title);
 	fputs("</h1>", out);
 	if (said->finding == REPORT_NONE) {
 		fputs("<p>", out);
@@ -127,7 +127,6 @@ static void headline(FILE *out, const struct report *report)
 		fputs("</p>", out);
 	} else {
 		fputs("<dl class=\"facts\">", out);
-		fact(out, "which", said->which);
 		fact(out, "since", said->since);
 		fact(out, "why", said->why);
 		fact(out, "cost", said->cost);

@@ -241,17 +241,17 @@ void html_evidence_chart(FILE *out, const struct report *report, const struct re
 	double least[REPORT_PLOT_BUCKETS], most[REPORT_PLOT_BUCKETS], before[REPORT_PLOT_BUCKETS];
 	uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns;
 
-	for (size_t i = 0; i < REPORT_PLOT_BUCKETS; i++) {
+	for (size_t i = 0; i < plot->buckets; i++) {
 		least[i] = fmin(plot->own[i], plot->low[i]);
 		most[i] = fmax(plot->own[i], plot->high[i]);
 		before[i] = plot->before;
 	}
-	fit(&axis, least, most, REPORT_PLOT_BUCKETS, plot->before);
+	fit(&axis, least, most, plot->buckets, plot->before);
 	begin(out, &axis, "short");
 	shade(out, &axis, finding->is.since_ns, end_ns, "when");
-	band(out, &axis, plot->low, plot->high, REPORT_PLOT_BUCKETS);
-	line(out, &axis, isfinite(plot->before) ? before : plot->middle, REPORT_PLOT_BUCKETS, "peer");
-	line(out, &axis, plot->own, REPORT_PLOT_BUCKETS, "own");
+	band(out, &axis, plot->low, plot->high, plot->buckets);
+	line(out, &axis, isfinite(plot->before) ? before : plot->middle, plot->buckets, "peer");
+	line(out, &axis, plot->own, plot->buckets, "own");
 	end(out, &axis);
 	fputs("</div>\n", out);
 }

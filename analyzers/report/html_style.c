@@ -26,19 +26,19 @@ static const char *const sheet[] = {
 	"padding:clamp(.7rem,1.5vw,1.2rem);margin-bottom:1rem}.head.healthy{border-left-color:var(--good);background:var(--goodsoft)}"
 	".head.unseen{border-left-color:var(--none);background:var(--panel)}.badge{display:inline-block;font-weight:700;letter-spacing:.04em;"
 	"color:var(--bad)}.healthy .badge{color:var(--good)}.unseen .badge{color:var(--mute)}"
-	".facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,13rem),1fr));gap:.5rem 1.4rem;margin:.8rem 0 .2rem}"
+	".facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,17rem),1fr));gap:.5rem 1.4rem;margin:.8rem 0 .2rem}"
 	".facts div{min-width:0}.facts dt{color:var(--mute);font-size:.8rem;text-transform:uppercase;letter-spacing:.05em}"
 	".facts dd{margin:0;font-size:1.05rem;font-weight:600}dl{margin:0}\n",
 	".grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,36rem),1fr));gap:1rem;align-items:start}"
 	".box{border:1px solid var(--line);border-radius:.4rem;background:var(--panel);padding:.8rem;min-width:0}.wide{grid-column:1/-1}"
 	".scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}th,td{text-align:left;padding:.28rem .6rem .28rem 0;"
-	"border-bottom:1px solid var(--line);vertical-align:top}th{color:var(--mute);font-weight:600;font-size:.82rem}"
+	"border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:break-word}th{color:var(--mute);font-weight:600;font-size:.82rem}"
 	"td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}td.w{white-space:nowrap}tr:last-child td{border-bottom:0}"
 	".open{color:var(--bad);font-weight:700}.no{display:inline-block;min-width:1.35rem;text-align:center;border-radius:.7rem;"
-	"background:var(--badfill);color:var(--h34fg);font-size:.78rem;font-weight:700;padding:.02rem .3rem;text-decoration:none}"
+	"background:var(--badfill);color:var(--h34fg);font-size:.78rem;font-weight:700;padding:.02rem .3rem;text-decoration:none;white-space:nowrap;overflow-wrap:normal}"
 	".no.r{background:var(--cell);color:var(--fg)}.strong{color:var(--bad);font-weight:700}\n",
 	".chart{display:grid;grid-template-columns:4.6rem 1fr;grid-template-rows:auto;margin:.2rem 0 .4rem}.plot{position:relative;height:11rem;"
-	"border-left:1px solid var(--line);border-bottom:1px solid var(--line)}.short .plot{height:8rem}.plot svg{position:absolute;inset:0;"
+	"border-left:1px solid var(--line);border-bottom:1px solid var(--line)}.short .plot{height:8rem}.short .xs .odd{display:none}.plot svg{position:absolute;inset:0;"
 	"width:100%;height:100%;display:block}.ys{position:relative;font-size:.76rem;color:var(--mute)}.ys span{position:absolute;right:.35rem;"
 	"transform:translateY(-50%);white-space:nowrap}.ys .t{transform:none}.ys .b{transform:translateY(-100%)}"
 	".xs{grid-column:2;position:relative;height:1.25rem;font-size:.76rem;color:var(--mute)}.xs span{position:absolute;transform:translateX(-50%);"
@@ -51,20 +51,25 @@ static const char *const sheet[] = {
 	".key{display:flex;flex-wrap:wrap;gap:.1rem 1.1rem;font-size:.8rem;color:var(--mute)}.key i{display:inline-block;width:1.5rem;height:.7rem;"
 	"margin-right:.35rem;vertical-align:-.03rem}.k1{border-top:3px solid var(--badfill);height:.3rem!important}.k2{border-top:2px dashed "
 	"var(--cool);height:.3rem!important}.k3{background:var(--band)}.k4{background:var(--badfill);opacity:.25}.k5{border-top:2px solid "
-	"var(--cool);height:.3rem!important}.k6,.map i.u,.key i.u{background:repeating-linear-gradient(45deg,var(--hatch) 0 2px,transparent 2px 5px)}\n",
-	".map{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,16.5rem),1fr));gap:.22rem .9rem}.node{display:flex;gap:.5rem;"
+	"var(--cool);height:.3rem!important}.k6,.map i.u,.key i.u{background-color:transparent!important;background-image:repeating-linear-gradient(45deg,var(--hatch) 0 2px,transparent 2px 5px)}\n",
+	".map{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,18.6rem),1fr));gap:.22rem .9rem}.node{display:flex;gap:.5rem;"
 	"align-items:center;min-width:0}.node>span{flex:0 0 5.2rem;font-size:.78rem;color:var(--mute);overflow:hidden;text-overflow:ellipsis;"
 	"white-space:nowrap}.node.bad>span{color:var(--bad);font-weight:700}.cells{display:flex;flex-wrap:wrap;gap:2px}.map i,.key i.c{"
-	"display:inline-block;width:1.28rem;height:1.15rem;border-radius:2px;background:var(--cell);font:600 .56rem/1.15rem system-ui,sans-serif;"
+	"display:inline-block;width:1.5rem;height:1.2rem;border-radius:2px;background-color:var(--cell);font:600 .58rem/1.2rem system-ui,sans-serif;"
 	"text-align:center;overflow:hidden;white-space:nowrap}.map i.u{outline:1px solid var(--hatch);outline-offset:-1px}"
 	".h1{background:var(--h1)!important;color:var(--h12fg)}.h2{background:var(--h2)!important;color:var(--h12fg)}"
 	".h3{background:var(--h3)!important;color:var(--h34fg)}.h4{background:var(--h4)!important;color:var(--h34fg)}"
 	".days{display:inline-flex;gap:2px;vertical-align:middle}.days b{width:.62rem;height:.95rem;border-radius:1px;border:1px solid var(--line)}"
 	".days .s{background:var(--badfill);border-color:var(--badfill)}.days .d{background:var(--cell)}.days .x{border-style:dotted}\n",
-	"article{border-top:1px solid var(--line);padding:.8rem 0}article:first-of-type{border-top:0;padding-top:0}.ev{display:grid;"
-	"grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:.4rem 1.4rem}ul{margin:.2rem 0;padding-left:1.2rem}"
+	".articles{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,42rem),1fr));gap:0 1.6rem}article{border-top:1px solid "
+	"var(--line);padding:.7rem 0;min-width:0}.ev{display:grid;"
+	"grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:.4rem 1.4rem}ul{margin:.2rem 0;padding-left:1.2rem}"
 	"footer{color:var(--mute);font-size:.8rem;margin-top:1rem}@media (max-width:40rem){.opt{display:none}.chart{grid-template-columns:3.6rem 1fr}"
-	".xs .odd{display:none}.plot{height:8.5rem}body{font-size:14px}}\n",
+	".xs .odd{display:none}.plot{height:8.5rem}body{font-size:14px}"
+	".scroll{overflow:visible}table,tbody{display:block}tr{display:flex;flex-wrap:wrap;gap:0 .8rem;padding:.4rem 0;border-bottom:1px solid "
+	"var(--line)}tr:first-child{display:none}tr:last-child{border-bottom:0}td,td.n,td.w{border:0;padding:0;min-width:0;overflow-wrap:anywhere;"
+	"text-align:left;white-space:normal}td:empty{display:none}td[data-u]:after{content:\" \" attr(data-u);color:var(--mute);font-size:.8rem}"
+	"td.m{flex:1 1 80%;font-weight:600}.node>span{flex-basis:4.2rem}.cells{max-width:14rem}}\n",
 };
 
 void html_style(FILE *out)

@@ -10,6 +10,14 @@
 
 #define CARDS_SHOWN 20
 
+/* On a narrow screen there are no headers: what the number is of stands behind it. */
+static void counted(FILE *out, const char *class, const char *unit, const char *text)
+{
+	fprintf(out, "<td class=\"%s\" data-u=\"%s\">", class, unit);
+	html_text(out, text);
+	fputs("</td>", out);
+}
+
 static void cell(FILE *out, const char *class, const char *text)
 {
 	fprintf(out, "<td class=\"%s\">", class);
@@ -29,7 +37,7 @@ void html_findings(FILE *out, const struct report *report)
 	if (!report->findings)
 		return;
 	fputs("<section class=\"box\"><h2>Findings</h2><div class=\"scroll\"><table><tr><th></th><th>who</th><th>why</th><th>since</th>"
-	      "<th class=\"opt\">for</th><th class=\"n\">card-hours</th></tr>\n",
+	      "<th>for</th><th class=\"n\">card-hours</th></tr>\n",
 		out);
 	for (size_t i = 0; i < report->shown; i++) {
 		const struct report_finding *finding = &report->finding[i];
@@ -37,14 +45,14 @@ void html_findings(FILE *out, const struct report *report)
 
 		fputs("<tr>", out);
 		number(out, finding, i);
-		cell(out, "", words_whom(report, finding, text));
+		cell(out, "m", words_whom(report, finding, text));
 		cell(out, "", finding_cause_text(finding->is.cause));
 		cell(out, "", words_when(since_ns, text));
-		fputs("<td class=\"opt\">", out);
+		fputs("<td>", out);
 		html_text(out, words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
 		fputs(finding->remark ? ", remark" : finding->is.until_ns ? "" : ", <span class=\"open\">still so</span>", out);
 		fputs("</td>", out);
-		cell(out, "n", words_hours(finding->cost_card_hours, text));
+		counted(out, "n", "card-hours", words_hours(finding->cost_card_hours, text));
 		fputs("</tr>\n", out);
 	}
 	fputs("</table></div>", out);
@@ -85,8 +93,8 @@ void html_cards(FILE *out, const struct report *report)
 		uint32_t slow, of;
 
 		fputs("<tr>", out);
-		cell(out, "", words_card(report, report->worst[i], text));
-		cell(out, "n", words_hours(card->cost_card_hours, text));
+		cell(out, "m", words_card(report, report->worst[i], text));
+		counted(out, "n", "card-hours", words_hours(card->cost_card_hours, text));
 		fputs("<td class=\"w\">", out);
 		put_days(out, report, card);
 		judge_card_days(report, card, &slow, &of);
@@ -115,20 +123,20 @@ void html_jobs(FILE *out, const struct report *report)
 			continue;
 		if (!any)
 			fputs("<section class=\"box\"><h2>Jobs</h2><div class=\"scroll\"><table><tr><th>job</th><th class=\"n\">ranks</th>"
-			      "<th class=\"n opt\">nodes</th><th class=\"n opt\">steps</th><th class=\"n\">step</th><th class=\"n\">findings</th>"
+			      "<th class=\"n\">nodes</th><th class=\"n\">steps</th><th class=\"n\">step</th><th class=\"n\">findings</th>"
 			      "<th class=\"n\">lost card-hours</th></tr>\n",
 				out);
 		any = true;
 		fputs("<tr>", out);
-		cell(out, "", words_job(job));
+		cell(out, "m", words_job(job));
 		snprintf(text, sizeof(text), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32, job->ranks, job->world);
-		cell(out, "n", text);
+		counted(out, "n", "ranks", text);
 		snprintf(text, sizeof(text), "%" PRIu32, job->nodes);
-		cell(out, "n opt", text);
-		cell(out, "n opt", words_count(job->steps, text));
-		cell(out, "n", words_value(job->median_ns > 0 ? job->median_ns : NAN, "ns", text));
-		cell(out, "n", words_count(job->findings, text));
-		cell(out, "n", words_hours(job->cost_card_hours, text));
+		counted(out, "n", "nodes", text);
+		counted(out, "n", "steps", words_count(job->steps, text));
+		counted(out, "n", "a step", words_value(job->median_ns > 0 ? job->median_ns : NAN, "ns", text));
+		counted(out, "n", "findings", words_count(job->findings, text));
+		counted(out, "n", "card-hours lost", words_hours(job->cost_card_hours, text));
 		fputs("</tr>\n", out);
 	}
 	if (any)
@@ -144,9 +152,9 @@ static void put_measured(FILE *out, const struct finding *f)
 	fputs("<div class=\"scroll\"><table><tr><th>measured</th><th class=\"n\">value</th><th class=\"n\">peers, or before</th><th>where</th></tr>\n", out);
 	for (size_t i = 0; i < f->evidences; i++) {
 		fputs("<tr>", out);
-		cell(out, "", f->evidence[i].name);
+		cell(out, "m", f->evidence[i].name);
 		cell(out, "n", words_value(f->evidence[i].value, f->evidence[i].unit, text));
-		cell(out, "n", words_value(f->evidence[i].peers, f->evidence[i].unit, text));
+		counted(out, "n", "peers, or before", words_value(f->evidence[i].peers, f->evidence[i].unit, text));
 		cell(out, "", f->evidence[i].detail);
 		fputs("</tr>\n", out);
 	}
@@ -156,6 +164,7 @@ static void put_measured(FILE *out, const struct finding *f)
 static void put_plot(FILE *out, const struct report *report, const struct report_finding *finding)
 {
 	const struct report_plot *plot = finding->plot;
+	char text[WORDS_BYTES];
 
 	if (!plot) {
 		fputs("<p class=\"mute small\">No rows of that time are left, or were ever kept, to draw.</p>", out);
@@ -164,11 +173,14 @@ static void put_plot(FILE *out, const struct report *report, const struct report
 	fputs("<p class=\"small\"><b>", out);
 	html_format(out, "%s", plot->what);
 	fputs("</b> <span class=\"mute\">", out);
-	html_format(out, "%s", strncmp(plot->unit, "ns ", 3) == 0 ? plot->unit + 3 : plot->unit);
+	if (strcmp(plot->unit, "steps") == 0)
+		html_format(out, "in %s each", words_length((plot->until_ns - plot->since_ns) / plot->buckets, text));
+	else
+		html_format(out, "%s", strncmp(plot->unit, "ns ", 3) == 0 ? plot->unit + 3 : plot->unit);
 	fputs("</span></p>", out);
 	html_evidence_chart(out, report, finding);
 	fputs("<p class=\"key\"><span><i class=\"k1\"></i>", out);
-	if (finding->is.rank >= 0)
+	if (finding->is.rank >= 0 && !isfinite(plot->before))
 		html_format(out, "rank %" PRId32, finding->is.rank);
 	else
 		fputs("its ranks, median", out);
@@ -187,7 +199,7 @@ void html_evidence(FILE *out, const struct report *report)
 
 	if (!report->shown)
 		return;
-	fputs("<section class=\"box wide\"><h2>Evidence</h2>\n", out);
+	fputs("<section class=\"box wide\"><h2>Evidence</h2><div class=\"articles\">\n", out);
 	for (size_t i = 0; i < report->shown; i++) {
 		const struct report_finding *finding = &report->finding[i];
 
@@ -209,5 +221,5 @@ void html_evidence(FILE *out, const struct report *report)
 		put_measured(out, &finding->is);
 		fputs("</div></div></article>\n", out);
 	}
-	fputs("</section>\n", out);
+	fputs("</div></section>\n", out);
 }

@@ -55,8 +55,8 @@ static void add_kpi(json_t *data, const struct report_finding *finding)
 {
 	const struct report_plot *plot = finding->plot;
 
-	for (size_t i = 0; plot && i < REPORT_PLOT_BUCKETS; i++) {
-		uint64_t at = plot->since_ns + (plot->until_ns - plot->since_ns) / REPORT_PLOT_BUCKETS * i;
+	for (size_t i = 0; plot && i < plot->buckets; i++) {
+		uint64_t at = plot->since_ns + (plot->until_ns - plot->since_ns) / plot->buckets * i;
 		char time[24], value[32];
 		bool slow = at >= finding->is.since_ns && (!finding->is.until_ns || at < finding->is.until_ns);
 

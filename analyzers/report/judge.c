@@ -2,6 +2,7 @@
 /* See judge.h. */
 #include "analyzers/report/judge.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,9 +90,9 @@ void judge_card_advice(const struct report *report, const struct report_card *ca
 	if (card->cause >= CAUSE_MAX)
 		ret[0] = 0;
 	else if (judge_card_is_chronic(report, card) && (card->cause == CAUSE_LINK || card->cause == CAUSE_NODE))
-		snprintf(ret, size, "slow on %u of %u days: replace its network card, cable or port", slow, of);
+		snprintf(ret, size, "replace its network card, cable or port: slow on %u of %u days", slow, of);
 	else if (judge_card_is_chronic(report, card))
-		snprintf(ret, size, "slow on %u of %u days: a card to replace", slow, of);
+		snprintf(ret, size, "replace the card: slow on %u of %u days", slow, of);
 	else if (slow >= CHRONIC_DAYS)
 		snprintf(ret, size, "comes back: %s", finding_cause_advice(card->cause));
 	else
@@ -214,14 +215,33 @@ static void say_slow(struct report *report)
 	const char *how = headline->verdict == REPORT_HANG ? over ? "stood still" : "hangs" : over ? "was slow" : "is slow";
 	size_t others = report->findings - report->remarks - 1, used;
 
-	snprintf(headline->answer, sizeof(headline->answer), "%.320s %s because of %.200s",
-		words_whom(report, &report->finding[0], a), how, finding_cause_text(report->finding[0].is.cause));
+	snprintf(headline->title, sizeof(headline->title), "%.320s %s", words_whom(report, &report->finding[0], a), how);
+	snprintf(headline->answer, sizeof(headline->answer), "%s because of %.200s", headline->title,
+		finding_cause_text(report->finding[0].is.cause));
 	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%s", headline->answer);
 	used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used, ". Lost: %.40s of %.40s card-hours (%.40s)",
 		words_hours(report->cost_card_hours, a), words_hours(report->card_hours, b),
 		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c));
 	if (others)
 		(void)snprintf(headline->line + used, sizeof(headline->line) - used, "; %.40s", words_many(others, "more finding", "more findings", a));
+}
+
+/* The cause, and the first thing that was measured beside something else. */
+static void say_why(struct report *report, const struct report_finding *finding)
+{
+	struct report_headline *headline = &report->headline;
+	const struct finding *f = &finding->is;
+	char value[WORDS_BYTES], peers[WORDS_BYTES];
+	size_t used = (size_t)snprintf(headline->why, sizeof(headline->why), "%s", finding_cause_text(f->cause));
+
+	for (size_t i = 0; i < f->evidences; i++) {
+		if (!isfinite(f->evidence[i].value) || !isfinite(f->evidence[i].peers))
+			continue;
+		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s %.40s, %s %.40s", f->evidence[i].name,
+			words_value(f->evidence[i].value, f->evidence[i].unit, value), f->rank >= 0 ? "its peers" : "before",
+			words_value(f->evidence[i].peers, f->evidence[i].unit, peers));
+		return;
+	}
 }
 
 static void say_parts(struct report *report)
@@ -231,9 +251,9 @@ static void say_parts(struct report *report)
 	char text[WORDS_BYTES], part[WORDS_BYTES];
 
 	headline->finding = 0;
-	snprintf(headline->which, sizeof(headline->which), "%.255s", words_whom(report, finding, text));
+	snprintf(headline->which, sizeof(headline->which), "%s", words_whom(report, finding, text));
 	snprintf(headline->since, sizeof(headline->since), "%.127s", words_since(report, finding, text));
-	snprintf(headline->why, sizeof(headline->why), "%.255s", finding_cause_text(finding->is.cause));
+	say_why(report, finding);
 	words_percent(finding->is.slowdown > 1 ? finding->is.slowdown - 1 : 0, part);
 	if (finding->is.slowdown > 1)
 		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours; its job's steps took %.40s longer",
@@ -271,12 +291,14 @@ void report_judge(struct report *report)
 		headline->verdict = REPORT_UNSEEN;
 		snprintf(headline->line, sizeof(headline->line), "Nothing was watched from %.60s to %.60s: no rank ran, or no daemon saw it",
 			words_when(report->since_ns, since), words_when(report->until_ns, until));
-		snprintf(headline->answer, sizeof(headline->answer), "Nothing was watched");
+		snprintf(headline->title, sizeof(headline->title), "Nothing was watched");
+		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
 	} else {
 		headline->verdict = REPORT_HEALTHY;
 		say_seen(report, seen, sizeof(seen));
 		say_but(report, but, sizeof(but));
 		snprintf(headline->line, sizeof(headline->line), "Healthy: nothing was slow or stood still; %.400s%.400s", seen, but);
-		snprintf(headline->answer, sizeof(headline->answer), "Nothing was slow or stood still");
+		snprintf(headline->title, sizeof(headline->title), "Nothing was slow or stood still");
+		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
 	}
 }

@@ -29,6 +29,7 @@ struct gather {
 	const char *what, *unit;
 	uint64_t since_ns, until_ns;
 	int32_t stride;
+	size_t merge;	 /* so many buckets of rows are one of the plot: then each has some */
 	uint8_t *stores; /* bit a store: its stages or operations are read */
 	struct cell *cell;
 	uint32_t rows[PEERS_MAX + 1], steps[PEERS_MAX + 1]; /* how often the stage comes in a step */
@@ -264,27 +265,69 @@ void plots_operation(struct plots *plots, const struct report_rank *rank, size_t
 		add(&plots->gather[index], rank, start_ns, (double)duration_ns, 1);
 }
 
-/* A place's value in a bucket. A stage that comes more than once in a step counts with all its times. */
+/* A place's value in a bucket of the plot. A stage that comes more than once in a step counts with all its times. */
 static double value_of(const struct gather *gather, size_t bucket, size_t place)
 {
-	const struct cell *cell = &gather->cell[bucket * (PEERS_MAX + 1) + place];
+	double sum = 0, count = 0;
 
+	for (size_t i = bucket * gather->merge; i < (bucket + 1) * gather->merge; i++) {
+		sum += (double)gather->cell[i * (PEERS_MAX + 1) + place].sum;
+		count += gather->cell[i * (PEERS_MAX + 1) + place].count;
+	}
 	if (gather->source == SOURCE_PROGRESS)
-		return cell->count;
-	if (!cell->count)
+		return count;
+	if (!(count > 0))
 		return NAN;
 	if (gather->source == SOURCE_STAGE && gather->steps[place] && strcmp(gather->unit, "ns a step") == 0)
-		return (double)cell->sum / cell->count * gather->rows[place] / gather->steps[place];
-	return (double)cell->sum / cell->count;
+		return sum / count * gather->rows[place] / gather->steps[place];
+	return sum / count;
+}
+
+/* How well a rank fills the plot: the share of buckets that have rows, of steps those with two and more. */
+static double filled(const struct gather *gather, size_t place)
+{
+	size_t first = REPORT_PLOT_BUCKETS, last = 0, some = 0, n = REPORT_PLOT_BUCKETS / gather->merge;
+
+	for (size_t bucket = 0; bucket < n; bucket++) {
+		double value = value_of(gather, bucket, place);
+
+		if (!isfinite(value) || (gather->source == SOURCE_PROGRESS && value < 2))
+			continue;
+		first = first == REPORT_PLOT_BUCKETS ? bucket : first;
+		last = bucket;
+		some++;
+	}
+	return some ? (double)some / (double)(last - first + 1) : 0;
+}
+
+static void choose_merge(struct gather *gather)
+{
+	static const size_t merges[] = {1, 2, 3, 4, 6, 8, 12};
+	double enough = gather->source == SOURCE_PROGRESS ? 0.4 : 0.95; /* a hang has empty ones */
+	size_t place = PEERS_MAX;
+
+	while (place && !gather->rows[place])
+		place--;
+	for (size_t i = 0; i < sizeof(merges) / sizeof(merges[0]); i++) {
+		gather->merge = merges[i];
+		if (filled(gather, place) >= enough)
+			return;
+	}
+}
+
+/* A slow operation is slow on all members: their median beside what it was before. */
+static bool of_one(const struct gather *gather)
+{
+	return gather->finding->is.rank >= 0 && gather->finding->is.kind != FINDING_SLOW_COMMUNICATION;
 }
 
 /* Peers of a bucket, or all ranks where the finding is of no single one. */
 static void finish_bucket(const struct gather *gather, size_t bucket, struct report_plot *plot)
 {
-	double value[PEERS_MAX];
+	double value[PEERS_MAX + 1];
 	size_t n = 0;
 
-	for (size_t place = 0; place < PEERS_MAX; place++) {
+	for (size_t place = 0; place < PEERS_MAX + !of_one(gather); place++) {
 		double one = gather->rows[place] ? value_of(gather, bucket, place) : NAN;
 
 		if (isfinite(one))
@@ -294,13 +337,13 @@ static void finish_bucket(const struct gather *gather, size_t bucket, struct rep
 	plot->low[bucket] = values_quantile(value, n, 0.1);
 	plot->high[bucket] = values_quantile(value, n, 0.9);
 	plot->own[bucket] = gather->rows[PEERS_MAX] ? value_of(gather, bucket, PEERS_MAX) : NAN;
-	if (gather->finding->is.rank >= 0)
+	if (of_one(gather))
 		return;
 	plot->own[bucket] = plot->middle[bucket];
 	plot->middle[bucket] = plot->low[bucket] = plot->high[bucket] = NAN;
 }
 
-static int finish(const struct gather *gather)
+static int finish(struct gather *gather)
 {
 	const struct finding_evidence *evidence = evidence_of(&gather->finding->is, gather->what);
 	struct report_plot *plot;
@@ -313,14 +356,16 @@ static int finish(const struct gather *gather)
 	plot->until_ns = gather->until_ns;
 	strncpy(plot->what, gather->what, sizeof(plot->what) - 1);
 	plot->unit = gather->unit;
-	plot->before = evidence && gather->finding->is.rank < 0 ? evidence->peers : NAN;
+	choose_merge(gather);
+	plot->buckets = (uint32_t)(REPORT_PLOT_BUCKETS / gather->merge);
+	plot->before = evidence && !of_one(gather) ? evidence->peers : NAN;
 	for (size_t place = 0; place < PEERS_MAX; place++)
 		plot->peers += gather->rows[place] > 0;
-	for (size_t bucket = 0; bucket < REPORT_PLOT_BUCKETS; bucket++) {
+	for (size_t bucket = 0; bucket < plot->buckets; bucket++) {
 		finish_bucket(gather, bucket, plot);
 		points += isfinite(plot->own[bucket]);
 	}
-	if (points < 2 || (gather->finding->is.rank >= 0 && !gather->rows[PEERS_MAX]))
+	if (points < 2 || (of_one(gather) && !gather->rows[PEERS_MAX]))
 		free(plot);
 	else
 		gather->finding->plot = plot;

@@ -89,8 +89,9 @@ struct report_job {
 #define REPORT_PLOT_BUCKETS 96
 struct report_plot {
 	uint64_t since_ns, until_ns;
+	uint32_t buckets;    /* of the arrays below: fewer where rows are far apart */
 	char what[32];	     /* "dataloader", "step_time" */
-	const char *unit;    /* "ns" a step, or "1": steps finished in a bucket */
+	const char *unit;    /* "ns a step", "a second"; "steps": finished in a bucket */
 	uint32_t peers;	     /* ranks compared with */
 	double before;	     /* NaN, or a value to compare with where there are no peers */
 	double own[REPORT_PLOT_BUCKETS], middle[REPORT_PLOT_BUCKETS], low[REPORT_PLOT_BUCKETS],
@@ -131,9 +132,10 @@ enum report_verdict { REPORT_UNSEEN, REPORT_HEALTHY, REPORT_SLOW, REPORT_HANG, R
 #define REPORT_LINE_BYTES 1024
 struct report_headline {
 	enum report_verdict verdict;
-	char answer[640]; /* "card 3 of node017 (rank 139 of llama) is slow because of its data loading" */
+	char title[400];  /* "card 3 of node017 (rank 139 of llama) is slow" */
+	char answer[640]; /* the same, and because of what */
 	char line[REPORT_LINE_BYTES]; /* the same with what was lost; all there is of a healthy fleet */
-	char which[256], since[128], why[256], cost[256], todo[384];
+	char which[REPORT_NAME_BYTES * 4], since[128], why[384], cost[256], todo[384];
 	uint32_t finding; /* the one that which..todo tell of, REPORT_NONE */
 };
 

@@ -100,6 +100,8 @@ const char *words_value(double value, const char *unit, char *buffer)
 {
 	struct finding_text text;
 
+	if (strncmp(unit, "ns", 2) != 0 && strcmp(unit, "bytes") != 0 && value >= 1000 && value < 1e18)
+		return words_count((uint64_t)(value + 0.5), buffer);
 	finding_text_begin(&text, buffer, WORDS_BYTES);
 	if (isfinite(value))
 		finding_text_value(&text, value, strncmp(unit, "ns", 2) == 0 ? "ns" : unit);

@@ -233,6 +233,23 @@ static inline void script_put_sample(struct store *store, const struct script *s
 	(void)store_put(store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row));
 }
 
+/* Operations of communicators that a finding tells of, as long as it says that they were. */
+static inline void script_put_operations(struct store *store, const struct script *script, uint32_t node, uint32_t card, int64_t step,
+	uint64_t time_ns)
+{
+	for (size_t i = 0; i < script->findings; i++) {
+		const struct finding *f = &script->finding[i].is;
+		double ns = script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
+		const struct store_value row[] = {V_INT(script_rank(script, node, card)), V_INT(step), V_TEXT(f->communicator), V_INT(step),
+			V_TEXT("AllReduce"), V_NULL, V_INT(1), V_INT(4096), V_INT(time_ns),
+			V_INT(ns * (0.95 + 0.1 * script_noise(time_ns + card))), V_NULL, V_NULL, V_TEXT("host"), V_TEXT("init"), V_NULL,
+			V_NULL, V_INT(0), V_INT(0), V_TEXT("nccl"), V_INT(1), V_INT(script_instance(script, node, card)), V_NULL};
+
+		if (f->communicator[0] && script->finding[i].node == (int32_t)node)
+			(void)store_put(store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row));
+	}
+}
+
 static inline bool script_watches(const struct script *script, uint32_t node, uint64_t time_ns)
 {
 	uint64_t at_ns = time_ns - (script->until_ns - script->length_ns);
@@ -274,6 +291,7 @@ static inline void script_put_time(struct store *store, const struct script *scr
 			(void)store_put(store, TABLE_STEPS, row, ARRAY_SIZE(row));
 			if (script_has_stages(script, node))
 				script_put_stages(store, script, node, card, *step, *next_ns);
+			script_put_operations(store, script, node, card, *step, *next_ns);
 		}
 		*next_ns += length_ns;
 		++*step;
