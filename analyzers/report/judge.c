@@ -156,9 +156,7 @@ static void judge_cards(struct report *report)
 
 static void judge_jobs(struct report *report)
 {
-	double hours = (double)report->slot_ns / 3.6e12;
-
-	report->card_hours = (double)report->alive_slots * hours;
+	report->card_hours = (double)report->lived_ns / 3.6e12;
 	for (uint32_t i = 0; i < report->jobs; i++) {
 		struct report_job *job = &report->job[i];
 		uint32_t last = REPORT_NONE;

@@ -327,7 +327,7 @@ static void finish_bucket(const struct gather *gather, size_t bucket, struct rep
 	double value[PEERS_MAX + 1];
 	size_t n = 0;
 
-	for (size_t place = 0; place < PEERS_MAX + !of_one(gather); place++) {
+	for (size_t place = 0; place < PEERS_MAX + (size_t)!of_one(gather); place++) {
 		double one = gather->rows[place] ? value_of(gather, bucket, place) : NAN;
 
 		if (isfinite(one))

@@ -159,6 +159,7 @@ struct report {
 	size_t shown, remarks, suspected, gaps_left_out, ranks_left_out;
 	uint64_t rows;
 	uint64_t alive_slots, unseen_slots;
+	uint64_t lived_ns; /* of all ranks together */
 	uint32_t cards_here, nodes_here, cards_slow;
 	double cost_card_hours, card_hours; /* lost, of so many that were lived */
 	uint32_t *worst;		    /* cards, worst first */

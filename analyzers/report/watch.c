@@ -32,11 +32,12 @@ static uint32_t last_seen(const struct report *report, const struct report_rank 
 	return 0;
 }
 
-/* [first, end) of slots in which it lived. */
+/* [first, end) of slots in which it lived; and adds how long it lived in all, its edges included. */
 static void life(const struct watch *watch, const struct report_rank *rank, uint32_t node, uint32_t *first, uint32_t *end)
 {
-	const struct report *report = watch->report;
+	struct report *report = watch->report;
 	uint32_t seen = last_seen(report, rank);
+	uint64_t from_ns = rank->first_ns > report->since_ns ? rank->first_ns : report->since_ns, end_ns = report->until_ns;
 
 	*first = rank->first_ns > report->since_ns ? report_slot(report, rank->first_ns) + EDGE : 0;
 	*end = report->slots;
@@ -46,6 +47,11 @@ static void life(const struct watch *watch, const struct report_rank *rank, uint
 		*end = seen + 1;
 	else if (*end >= EDGE)
 		*end -= report->until_ns + report->slot_ns >= report->now_ns ? EDGE : 0;
+	if (rank->ended && rank->last_ns < end_ns)
+		end_ns = rank->last_ns;
+	else if (!rank->ended && watch->last[node] > seen + EDGE)
+		end_ns = report->since_ns + *end * report->slot_ns;
+	report->lived_ns += end_ns > from_ns ? end_ns - from_ns : 0;
 }
 
 static void count_rank(struct watch *watch, const struct report_rank *rank)

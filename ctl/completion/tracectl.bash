@@ -29,13 +29,17 @@ _tracectl()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	--state-dir)
+	-o | --output)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	--state-dir | --dir | --keep)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
 	--rank) words="0 0-7" ;;
 	--for) words="1m 10m 1h" ;;
-	--since) words="10m 1h 12h 1d 7d" ;;
+	--since | --until) words="10m 1h 12h 1d 7d" ;;
 	L[0-3]= | L[0-3].*=) [[ $verb == set ]] && words="true false" ;;
 	*)
 		case $verb in
@@ -46,6 +50,7 @@ _tracectl()
 		help) words=$(_tracectl_verbs) ;;
 		ops) words="--rank --json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
+		report) words="--since --until --job --text --markdown --json --html --output --dir --state-dir --journal --keep --keep-max" ;;
 		query) words="--csv --json --state-dir" ;;
 		*) words="--json --socket" ;;
 		esac

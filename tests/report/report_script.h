@@ -298,9 +298,9 @@ static inline void script_put_time(struct store *store, const struct script *scr
 	}
 }
 
-static inline int script_open(const struct script *script, const char *dir, struct store **ret)
+static inline int script_open(const struct script *script, const char *folder, struct store **ret)
 {
-	const struct store_options options = {.state_dir = dir,
+	const struct store_options how = {.state_dir = folder,
 		.segment_ns = SCRIPT_HOUR,
 		.events_size_bytes_max = 64ULL << 30,
 		.events_age_ns_max = 40 * SCRIPT_DAY,
@@ -308,16 +308,16 @@ static inline int script_open(const struct script *script, const char *dir, stru
 		.flush_interval_ns = SCRIPT_SECOND};
 
 	(void)script;
-	return store_open(&options, ret);
+	return store_open(&how, ret);
 }
 
 /* Nodes from first to last into one store. */
-static inline int script_write_nodes(const struct script *script, const char *dir, uint32_t first, uint32_t last)
+static inline int script_write_nodes(const struct script *script, const char *folder, uint32_t first, uint32_t last)
 {
 	uint64_t since_ns = script->until_ns - script->length_ns, *next_ns = calloc(last - first + 1, sizeof(*next_ns));
 	int64_t *step = calloc(last - first + 1, sizeof(*step));
 	struct store *store = NULL;
-	int r = next_ns && step ? script_open(script, dir, &store) : -1;
+	int r = next_ns && step ? script_open(script, folder, &store) : -1;
 
 	for (uint32_t node = first; r == 0 && node <= last; node++) {
 		next_ns[node - first] = since_ns;
@@ -361,10 +361,10 @@ static inline int script_write(const struct script *script)
 }
 
 /* A whole day of so many nodes with so many cards, healthy. */
-static inline struct script script_healthy(const char *dir, uint64_t until_ns, uint32_t nodes, uint32_t cards)
+static inline struct script script_healthy(const char *folder, uint64_t until_ns, uint32_t nodes, uint32_t cards)
 {
 	return (struct script){
-		.dir = dir,
+		.dir = folder,
 		.until_ns = until_ns,
 		.length_ns = SCRIPT_DAY,
 		.nodes = nodes,
