@@ -67,7 +67,8 @@ static int run(struct program *program)
 	int status;
 
 	if (!program->folders.count &&
-		folders_add(&program->folders, program->state_dir ? program->state_dir : tool_state_dir(), false, error, sizeof(error)) < 0)
+		folders_add(&program->folders, program->state_dir ? program->state_dir : tool_state_dir(), false, error,
+			sizeof(error)) < 0)
 		return tool_fail(1, "%s", error);
 	program->options.dir = (const char *const *)program->folders.path;
 	program->options.dirs = program->folders.count;
@@ -82,8 +83,19 @@ static int run(struct program *program)
 	return status;
 }
 
-enum option_id { SET_DIR = 1, SET_STATE_DIR, SET_SINCE, SET_UNTIL, SET_JOB, SET_KEEP, SET_KEEP_MAX, SET_HELP, SET_VERSION,
-		 SET_FORMAT, SET_OUTPUT = 'o' };
+enum option_id {
+	SET_DIR = 1,
+	SET_STATE_DIR,
+	SET_SINCE,
+	SET_UNTIL,
+	SET_JOB,
+	SET_KEEP,
+	SET_KEEP_MAX,
+	SET_HELP,
+	SET_VERSION,
+	SET_FORMAT,
+	SET_OUTPUT = 'o'
+};
 
 static int set_keep_max(struct program *program, const char *value)
 {
@@ -145,11 +157,13 @@ static int set_times(struct program *program)
 
 	options->now_ns = options->until_ns = tool_now_ns();
 	if (program->until && tool_since(program->until, options->now_ns, &options->until_ns) < 0)
-		return 1 + tool_fail(2, "--until takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->until);
+		return 1 +
+		       tool_fail(2, "--until takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->until);
 	if (options->until_ns < options->now_ns)
 		options->now_ns = options->until_ns; /* what was open then is told as it was then */
 	if (tool_since(program->since, options->now_ns, &options->since_ns) < 0)
-		return 1 + tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->since);
+		return 1 +
+		       tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->since);
 	if (options->since_ns >= options->until_ns)
 		return 1 + tool_fail(2, "the report would end before it begins");
 	return 0;
@@ -219,7 +233,8 @@ static int from_environment(struct program *program)
 static int folders_from_environment(struct program *program)
 {
 	const char *dirs = getenv("RANKTRACE_REPORT_DIRS");
-	char *copy = dirs && *dirs && !program->folders.count && !program->state_dir ? strdup(dirs) : NULL, *rest = copy;
+	char *copy = dirs && *dirs && !program->folders.count && !program->state_dir ? strdup(dirs) : NULL,
+	     *rest = copy;
 	int r = 0;
 
 	for (char *dir; r == 0 && rest && (dir = strsep(&rest, ":"));)

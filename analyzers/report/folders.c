@@ -46,7 +46,8 @@ static int append_below(struct folders *folders, const char *path)
 		char below[PATH_MAX];
 
 		if (r == 0 && entries[i]->d_name[0] != '.' &&
-			snprintf(below, sizeof(below), "%s/%s", path, entries[i]->d_name) < (int)sizeof(below) && is_store(below))
+			snprintf(below, sizeof(below), "%s/%s", path, entries[i]->d_name) < (int)sizeof(below) &&
+			is_store(below))
 			r = append(folders, below);
 		free(entries[i]);
 	}

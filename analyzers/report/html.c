@@ -55,15 +55,19 @@ static void begin(FILE *out, const struct report *report)
 	words_when(report->since_ns, since);
 	words_when(report->until_ns, until);
 	/* Nothing is ever loaded, and the browser is told not to. */
-	fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, "
-	      "initial-scale=1\"><meta name=\"referrer\" content=\"no-referrer\"><meta http-equiv=\"Content-Security-Policy\" "
+	fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+	      "content=\"width=device-width, "
+	      "initial-scale=1\"><meta name=\"referrer\" content=\"no-referrer\"><meta "
+	      "http-equiv=\"Content-Security-Policy\" "
 	      "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<title>",
 		out);
 	html_text(out, report->headline.answer);
 	fputs("</title>\n", out);
 	html_style(out);
-	fputs("</head><body>\n<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"8\" "
-	      "height=\"8\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 8L8 0\" style=\"stroke:var(--hatch);stroke-width:1;fill:none\"/></pattern>"
+	fputs("</head><body>\n<svg width=\"0\" height=\"0\" style=\"position:absolute\" "
+	      "aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"8\" "
+	      "height=\"8\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 8L8 0\" "
+	      "style=\"stroke:var(--hatch);stroke-width:1;fill:none\"/></pattern>"
 	      "</defs></svg>\n<div class=\"top\"><b>Slow cards</b><span>",
 		out);
 	html_format(out, "%s to %s %s", since, until, words_zone(report->until_ns, zone));
@@ -80,7 +84,8 @@ static void put_counts(FILE *out, const struct report *report)
 	char a[WORDS_BYTES], b[WORDS_BYTES];
 
 	fputs("<span>", out);
-	html_format(out, "%s on %s", words_many(report->cards_here, "card", "cards", a), words_many(report->nodes_here, "node", "nodes", b));
+	html_format(out, "%s on %s", words_many(report->cards_here, "card", "cards", a),
+		words_many(report->nodes_here, "node", "nodes", b));
 	fputs("</span></div>\n", out);
 }
 
@@ -97,7 +102,8 @@ static void put_totals(FILE *out, const struct report *report)
 
 	fputs("<p class=\"small\">", out);
 	html_format(out, "In all %s of %s card-hours lost (%s), by %s", words_hours(report->cost_card_hours, a),
-		words_hours(report->card_hours, b), words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c),
+		words_hours(report->card_hours, b),
+		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c),
 		words_many(report->findings - report->remarks, "finding", "findings", (char[WORDS_BYTES]){0}));
 	html_format(out, "; %s slow", words_many(report->cards_slow, "card was", "cards were", a));
 	if (report->unseen_slots && report->alive_slots)
@@ -118,7 +124,8 @@ static void headline(FILE *out, const struct report *report)
 	};
 	const struct report_headline *said = &report->headline;
 
-	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span><h1>", looks[said->verdict].class, looks[said->verdict].badge);
+	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span><h1>", looks[said->verdict].class,
+		looks[said->verdict].badge);
 	html_text(out, said->title);
 	fputs("</h1>", out);
 	if (said->finding == REPORT_NONE) {
@@ -149,7 +156,8 @@ static void charts(FILE *out, const struct report *report)
 
 		for (uint32_t i = 0; i < report->jobs; i++)
 			if (!drawn[i] && report->job[i].series && report->job[i].median_ns > 0 &&
-				(best == REPORT_NONE || report->job[i].cost_card_hours > report->job[best].cost_card_hours))
+				(best == REPORT_NONE ||
+					report->job[i].cost_card_hours > report->job[best].cost_card_hours))
 				best = i;
 		if (best == REPORT_NONE)
 			break;
@@ -163,8 +171,10 @@ static void charts(FILE *out, const struct report *report)
 		html_job_chart(out, report, best);
 	}
 	if (n)
-		fputs("<p class=\"key\"><span><i class=\"k5\"></i>median</span><span><i class=\"k3\"></i>10 to 90 % of ranks and steps</span>"
-		      "<span><i class=\"k4\"></i>a finding; its number is below</span><span><i class=\"k6\"></i>no steps</span></p></section>\n",
+		fputs("<p class=\"key\"><span><i class=\"k5\"></i>median</span><span><i class=\"k3\"></i>10 to 90 % of "
+		      "ranks and steps</span>"
+		      "<span><i class=\"k4\"></i>a finding; its number is below</span><span><i class=\"k6\"></i>no "
+		      "steps</span></p></section>\n",
 			out);
 }
 
@@ -196,7 +206,8 @@ static void unwatched(FILE *out, const struct report *report)
 	if (lines.count)
 		fputs("</ul></section>\n", out);
 	else if (report->headline.verdict != REPORT_UNSEEN)
-		fputs("<section class=\"box\"><h2>Not watched</h2><p class=\"mute\">Nothing: every rank was watched as long as it ran.</p>"
+		fputs("<section class=\"box\"><h2>Not watched</h2><p class=\"mute\">Nothing: every rank was watched as "
+		      "long as it ran.</p>"
 		      "</section>\n",
 			out);
 }
@@ -207,11 +218,13 @@ static void footer(FILE *out, const struct report *report)
 
 	fputs("<footer>", out);
 	html_format(out, "Made by ranktrace " RANKTRACE_VERSION " at %s.", words_stamp(report->now_ns, text));
-	fputs(" A card-hour is an hour of one card that waited or worked longer than its job needed; what a slow card costs is lost by all cards of "
+	fputs(" A card-hour is an hour of one card that waited or worked longer than its job needed; what a slow card "
+	      "costs is lost by all cards of "
 	      "its job together.",
 		out);
 	if (report->suspected)
-		html_format(out, " %s not confirmed and are not shown.", words_many(report->suspected, "suspicion was", "suspicions were", text));
+		html_format(out, " %s not confirmed and are not shown.",
+			words_many(report->suspected, "suspicion was", "suspicions were", text));
 	fputs("</footer>\n</body></html>\n", out);
 }
 

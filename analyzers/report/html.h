@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the HTML page (render.h), one file each: style, charts, map of cards, findings. All texts are escaped. */
+/* The parts of the HTML page (render.h), one file each: style, charts, map of cards, findings. All texts are escaped.
+ */
 #ifndef RANKTRACE_REPORT_HTML_H
 #define RANKTRACE_REPORT_HTML_H
 

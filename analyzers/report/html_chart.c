@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Charts of the page. Only shapes are in the SVG, which is stretched to any width; words stand around it, so that they keep their
- * size on every screen. See html.h.
+ * Charts of the page. Only shapes are in the SVG, which is stretched to any width; words stand around it, so that they
+ * keep their size on every screen. See html.h.
  */
 #include <math.h>
 #include <string.h>
@@ -23,7 +23,8 @@ struct axis {
 
 static double x_of(const struct axis *axis, uint64_t ns)
 {
-	double at = ns <= axis->since_ns ? 0 : (double)(ns - axis->since_ns) / (double)(axis->until_ns - axis->since_ns);
+	double at =
+		ns <= axis->since_ns ? 0 : (double)(ns - axis->since_ns) / (double)(axis->until_ns - axis->since_ns);
 
 	return at < 1 ? at * WIDTH : WIDTH;
 }
@@ -38,7 +39,8 @@ static double y_of(const struct axis *axis, double value)
 /* From the lowest to the highest, with room, and from zero where that is not far. Far outliers are cut. */
 static void fit(struct axis *axis, const double *low, const double *high, size_t n, double also)
 {
-	double least = isfinite(also) ? also : INFINITY, most = isfinite(also) ? also : 0, typical[SERIES_BUCKETS], middle;
+	double least = isfinite(also) ? also : INFINITY, most = isfinite(also) ? also : 0, typical[SERIES_BUCKETS],
+	       middle;
 	size_t count = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -72,7 +74,8 @@ static void begin(FILE *out, const struct axis *axis, const char *class)
 	fputs("</span><span class=\"b\" style=\"top:100%\">", out);
 	html_text(out, axis->bottom > 0 ? words_value(axis->bottom, axis->unit, text) : "0");
 	fprintf(out,
-		"</span></div><div class=\"plot\"><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
+		"</span></div><div class=\"plot\"><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" "
+		"aria-hidden=\"true\">"
 		"<line class=\"gridl\" x1=\"0\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>",
 		WIDTH, HEIGHT, HEIGHT / 2, WIDTH, HEIGHT / 2);
 }
@@ -84,7 +87,11 @@ static void end(FILE *out, const struct axis *axis)
 
 	fputs("</svg></div><div class=\"xs\">", out);
 	for (unsigned i = 0; i <= LABELS; i++) {
-		fprintf(out, "<span class=\"%s\" style=\"left:%.2f%%\">", i == 0 ? "f" : i == LABELS ? "l" : i % 2 ? "odd" : "",
+		fprintf(out, "<span class=\"%s\" style=\"left:%.2f%%\">",
+			i == 0	      ? "f"
+			: i == LABELS ? "l"
+			: i % 2	      ? "odd"
+				      : "",
 			100.0 * i / LABELS);
 		html_text(out, words_clock(axis->since_ns + i * step_ns, step_ns, text));
 		fputs("</span>", out);
@@ -107,7 +114,8 @@ static void line(FILE *out, const struct axis *axis, const double *value, size_t
 		}
 		/* A point alone is drawn as a short line. */
 		if (!down && (i + 1 == n || !isfinite(value[i + 1])))
-			fprintf(out, "M%.1f %.1fh%.1f", x - 0.4 * WIDTH / (double)n, y_of(axis, value[i]), 0.8 * WIDTH / (double)n);
+			fprintf(out, "M%.1f %.1fh%.1f", x - 0.4 * WIDTH / (double)n, y_of(axis, value[i]),
+				0.8 * WIDTH / (double)n);
 		else
 			fprintf(out, "%c%.1f %.1f", down ? 'L' : 'M', x, y_of(axis, value[i]));
 		down = true;
@@ -130,8 +138,8 @@ static void band(FILE *out, const struct axis *axis, const double *low, const do
 		fprintf(out, "M%.1f %.1f", (double)i * step, y_of(axis, high[i]));
 		for (size_t j = i; j <= last; j++)
 			fprintf(out, "L%.1f %.1f", ((double)j + 0.5) * step, y_of(axis, high[j]));
-		fprintf(out, "L%.1f %.1fL%.1f %.1f", ((double)last + 1) * step, y_of(axis, high[last]), ((double)last + 1) * step,
-			y_of(axis, low[last]));
+		fprintf(out, "L%.1f %.1fL%.1f %.1f", ((double)last + 1) * step, y_of(axis, high[last]),
+			((double)last + 1) * step, y_of(axis, low[last]));
 		for (size_t j = last + 1; j-- > i;)
 			fprintf(out, "L%.1f %.1f", ((double)j + 0.5) * step, y_of(axis, low[j]));
 		fprintf(out, "L%.1f %.1fZ", (double)i * step, y_of(axis, low[i]));
@@ -145,7 +153,8 @@ static void shade(FILE *out, const struct axis *axis, uint64_t since_ns, uint64_
 	double from = x_of(axis, since_ns), to = x_of(axis, until_ns);
 
 	if (to > from)
-		fprintf(out, "<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"/>", class, from, to - from, HEIGHT);
+		fprintf(out, "<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"/>", class, from,
+			to - from, HEIGHT);
 }
 
 /* Times of which no step is known: only where that is longer than steps are. */
@@ -162,14 +171,16 @@ static void shade_empty(FILE *out, const struct axis *axis, const struct report_
 		while (last + 1 < SERIES_BUCKETS && !isfinite(middle[last + 1]))
 			last++;
 		if (last - i + 1 >= least)
-			shade(out, axis, axis->since_ns + i * bucket_ns, axis->since_ns + (last + 1) * bucket_ns, "void");
+			shade(out, axis, axis->since_ns + i * bucket_ns, axis->since_ns + (last + 1) * bucket_ns,
+				"void");
 		i = last;
 	}
 }
 
 static uint64_t end_of(const struct report *report, const struct report_finding *finding)
 {
-	return finding->is.until_ns && finding->is.until_ns < report->until_ns ? finding->is.until_ns : report->until_ns;
+	return finding->is.until_ns && finding->is.until_ns < report->until_ns ? finding->is.until_ns
+									       : report->until_ns;
 }
 
 /* A bar a finding, numbered as in the tables; bars that meet are in lanes below each other. */
@@ -199,8 +210,10 @@ static void lanes(FILE *out, const struct report *report, const struct axis *axi
 			used = lane + 1 > used ? lane + 1 : used;
 			if (!pass)
 				continue;
-			fprintf(out, "<a class=\"%s\" href=\"#f%zu\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" title=\"", finding->remark ? "r" : "",
-				i + 1, from, fmax(to - from, 0.1), LANE_REM * (double)lane);
+			fprintf(out,
+				"<a class=\"%s\" href=\"#f%zu\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" "
+				"title=\"",
+				finding->remark ? "r" : "", i + 1, from, fmax(to - from, 0.1), LANE_REM * (double)lane);
 			html_text(out, words_whom(report, finding, text));
 			fprintf(out, "\">%zu</a>", i + 1);
 		}

@@ -7,7 +7,7 @@
 #include "analyzers/report/html.h"
 #include "analyzers/report/words.h"
 
-#define NODES_SHOWN 512  /* of more, only those with something to see */
+#define NODES_SHOWN 512 /* of more, only those with something to see */
 #define CARDS_A_NODE 32
 #define UNSEEN_SHARE 0.02 /* from which on a card counts as not watched */
 
@@ -103,8 +103,10 @@ static void put_node(FILE *out, const struct report *report, const uint32_t *car
 
 static void legend(FILE *out)
 {
-	fputs("<p class=\"key\"><span><i class=\"c\"></i>nothing found</span><span><i class=\"c h1\"></i><i class=\"c h2\"></i>"
-	      "<i class=\"c h3\"></i><i class=\"c h4\"></i>slow; the number is card-hours lost, darker or brighter is more</span>"
+	fputs("<p class=\"key\"><span><i class=\"c\"></i>nothing found</span><span><i class=\"c h1\"></i><i class=\"c "
+	      "h2\"></i>"
+	      "<i class=\"c h3\"></i><i class=\"c h4\"></i>slow; the number is card-hours lost, darker or brighter is "
+	      "more</span>"
 	      "<span><i class=\"c u\"></i>not watched for some of the time</span></p>\n",
 		out);
 }
@@ -127,7 +129,8 @@ void html_map(FILE *out, const struct report *report)
 	for (size_t i = 0; i < n; i = next) {
 		for (next = i + 1; next < n && report->card[card[next]].node == report->card[card[i]].node;)
 			next++;
-		if ((report->nodes_here <= NODES_SHOWN || interesting(report, card + i, next - i)) && shown < NODES_SHOWN) {
+		if ((report->nodes_here <= NODES_SHOWN || interesting(report, card + i, next - i)) &&
+			shown < NODES_SHOWN) {
 			put_node(out, report, card + i, next - i);
 			shown++;
 		} else {

@@ -36,12 +36,14 @@ void html_findings(FILE *out, const struct report *report)
 
 	if (!report->findings)
 		return;
-	fputs("<section class=\"box\"><h2>Findings</h2><div class=\"scroll\"><table><tr><th></th><th>who</th><th>why</th><th>since</th>"
+	fputs("<section class=\"box\"><h2>Findings</h2><div "
+	      "class=\"scroll\"><table><tr><th></th><th>who</th><th>why</th><th>since</th>"
 	      "<th>for</th><th class=\"n\">card-hours</th></tr>\n",
 		out);
 	for (size_t i = 0; i < report->shown; i++) {
 		const struct report_finding *finding = &report->finding[i];
-		uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns, since_ns = finding->is.since_ns;
+		uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns,
+			 since_ns = finding->is.since_ns;
 
 		fputs("<tr>", out);
 		number(out, finding, i);
@@ -50,7 +52,10 @@ void html_findings(FILE *out, const struct report *report)
 		cell(out, "", words_when(since_ns, text));
 		fputs("<td>", out);
 		html_text(out, words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
-		fputs(finding->remark ? ", remark" : finding->is.until_ns ? "" : ", <span class=\"open\">still so</span>", out);
+		fputs(finding->remark	       ? ", remark"
+			: finding->is.until_ns ? ""
+					       : ", <span class=\"open\">still so</span>",
+			out);
 		fputs("</td>", out);
 		counted(out, "n", "card-hours", words_hours(finding->cost_card_hours, text));
 		fputs("</tr>\n", out);
@@ -71,8 +76,11 @@ static void put_days(FILE *out, const struct report *report, const struct report
 		bool slow = card->slow_days >> day & 1, data = report->node[card->node].data_days >> day & 1;
 
 		fprintf(out, "<b class=\"%s\" title=\"", slow ? "s" : data ? "d" : "x");
-		html_format(out, "%s: %s", words_day(report->until_ns - (uint64_t)day * 86400000000000ULL - 43200000000000ULL, text),
-			slow ? "slow" : data ? "not slow" : "no data");
+		html_format(out, "%s: %s",
+			words_day(report->until_ns - (uint64_t)day * 86400000000000ULL - 43200000000000ULL, text),
+			slow   ? "slow"
+			: data ? "not slow"
+			       : "no data");
 		fputs("\"></b>", out);
 	}
 	fputs("</span>", out);
@@ -85,7 +93,8 @@ void html_cards(FILE *out, const struct report *report)
 	if (!report->worsts)
 		return;
 	fprintf(out,
-		"<section class=\"box\"><h2>Worst cards</h2><div class=\"scroll\"><table><tr><th>card</th><th class=\"n\">card-hours</th>"
+		"<section class=\"box\"><h2>Worst cards</h2><div class=\"scroll\"><table><tr><th>card</th><th "
+		"class=\"n\">card-hours</th>"
 		"<th>last %d days</th><th>what to do</th></tr>\n",
 		REPORT_DAYS);
 	for (size_t i = 0; i < report->worsts && i < CARDS_SHOWN; i++) {
@@ -106,7 +115,8 @@ void html_cards(FILE *out, const struct report *report)
 	fputs("</table></div>", out);
 	if (report->worsts > CARDS_SHOWN)
 		fprintf(out, "<p class=\"mute\">and %zu more</p>", report->worsts - CARDS_SHOWN);
-	fputs("<p class=\"key\"><span><i class=\"k1\" style=\"border:0;background:var(--badfill);width:.7rem\"></i>slow that day</span>"
+	fputs("<p class=\"key\"><span><i class=\"k1\" "
+	      "style=\"border:0;background:var(--badfill);width:.7rem\"></i>slow that day</span>"
 	      "<span>card-hours are of this report's time; the newest day is on the right</span></p></section>\n",
 		out);
 }
@@ -122,14 +132,17 @@ void html_jobs(FILE *out, const struct report *report)
 		if (!job->ranks && !job->findings)
 			continue;
 		if (!any)
-			fputs("<section class=\"box\"><h2>Jobs</h2><div class=\"scroll\"><table><tr><th>job</th><th class=\"n\">ranks</th>"
-			      "<th class=\"n\">nodes</th><th class=\"n\">steps</th><th class=\"n\">step</th><th class=\"n\">findings</th>"
+			fputs("<section class=\"box\"><h2>Jobs</h2><div class=\"scroll\"><table><tr><th>job</th><th "
+			      "class=\"n\">ranks</th>"
+			      "<th class=\"n\">nodes</th><th class=\"n\">steps</th><th class=\"n\">step</th><th "
+			      "class=\"n\">findings</th>"
 			      "<th class=\"n\">lost card-hours</th></tr>\n",
 				out);
 		any = true;
 		fputs("<tr>", out);
 		cell(out, "m", words_job(job));
-		snprintf(text, sizeof(text), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32, job->ranks, job->world);
+		snprintf(text, sizeof(text), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32,
+			job->ranks, job->world);
 		counted(out, "n", "ranks", text);
 		snprintf(text, sizeof(text), "%" PRIu32, job->nodes);
 		counted(out, "n", "nodes", text);
@@ -149,7 +162,9 @@ static void put_measured(FILE *out, const struct finding *f)
 
 	if (!f->evidences)
 		return;
-	fputs("<div class=\"scroll\"><table><tr><th>measured</th><th class=\"n\">value</th><th class=\"n\">peers, or before</th><th>where</th></tr>\n", out);
+	fputs("<div class=\"scroll\"><table><tr><th>measured</th><th class=\"n\">value</th><th class=\"n\">peers, or "
+	      "before</th><th>where</th></tr>\n",
+		out);
 	for (size_t i = 0; i < f->evidences; i++) {
 		fputs("<tr>", out);
 		cell(out, "m", f->evidence[i].name);
@@ -188,7 +203,9 @@ static void put_plot(FILE *out, const struct report *report, const struct report
 	if (isfinite(plot->before))
 		fputs("<span><i class=\"k2\"></i>before, or of its likes</span>", out);
 	else if (finding->is.rank >= 0)
-		fprintf(out, "<span><i class=\"k2\"></i>median of %" PRIu32 " peers</span><span><i class=\"k3\"></i>10 to 90 %% of them</span>",
+		fprintf(out,
+			"<span><i class=\"k2\"></i>median of %" PRIu32
+			" peers</span><span><i class=\"k3\"></i>10 to 90 %% of them</span>",
 			plot->peers);
 	fputs("<span><i class=\"k4\"></i>found slow</span></p>", out);
 }
@@ -203,7 +220,8 @@ void html_evidence(FILE *out, const struct report *report)
 	for (size_t i = 0; i < report->shown; i++) {
 		const struct report_finding *finding = &report->finding[i];
 
-		fprintf(out, "<article id=\"f%zu\"><p><span class=\"no%s\">%zu</span> <b>", i + 1, finding->remark ? " r" : "", i + 1);
+		fprintf(out, "<article id=\"f%zu\"><p><span class=\"no%s\">%zu</span> <b>", i + 1,
+			finding->remark ? " r" : "", i + 1);
 		html_text(out, finding->is.sentence[0] ? finding->is.sentence : words_whom(report, finding, text));
 		fputs("</b></p><p class=\"mute small\">", out);
 		html_format(out, "%s; %s; seen from %s, confidence %.2f; %s", finding_kind_word(finding->is.kind),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report for programs. The outer object has the fields of both of sysTrace's results, so that what reads one of them
- * reads this: of slow nodes (resultCode 200 or 201, compute, network, storage, abnormalDetail, normalDetail, errorMsg,
- * timestamp in s) and of slow steps (is_anomaly, anomaly_count_times, anomaly_info, anomaly_type, start_time and end_time
- * in ms). sysTrace has no place for names, costs and days: these are under "ranktrace". See render.h.
+ * The report for programs. The outer object has the fields of both of sysTrace's results, so that what reads one of
+ * them reads this: of slow nodes (resultCode 200 or 201, compute, network, storage, abnormalDetail, normalDetail,
+ * errorMsg, timestamp in s) and of slow steps (is_anomaly, anomaly_count_times, anomaly_info, anomaly_type, start_time
+ * and end_time in ms). sysTrace has no place for names, costs and days: these are under "ranktrace". See render.h.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -76,7 +76,8 @@ static void add_others(const struct report *report, const struct report_finding 
 
 	for (int32_t rank = 0; job->rank_seen && rank < most; rank++)
 		if (rank != finding->is.rank && (job->rank_seen[rank / 8] >> rank % 8 & 1))
-			json_array_append_new(json_array_size(related) < RELATED_MAX ? related : rest, json_integer(rank));
+			json_array_append_new(
+				json_array_size(related) < RELATED_MAX ? related : rest, json_integer(rank));
 }
 
 static void add_abnormal(json_t *all, const struct report *report, size_t i)
@@ -113,7 +114,8 @@ static void add_slow_node(json_t *root, const struct report *report)
 		json_object_set_new(root, parts[i], json_boolean(part[i]));
 	json_object_set_new(root, "abnormalDetail", abnormal);
 	json_object_set_new(root, "normalDetail", normal);
-	json_object_set_new(root, "errorMsg", json_string(report->headline.verdict == REPORT_UNSEEN ? report->headline.line : ""));
+	json_object_set_new(
+		root, "errorMsg", json_string(report->headline.verdict == REPORT_UNSEEN ? report->headline.line : ""));
 	json_object_set_new(root, "timestamp", json_integer((json_int_t)(report->now_ns / 1000000000)));
 }
 
@@ -125,8 +127,8 @@ static json_t *anomaly(const struct report_finding *finding)
 
 	words_stamp(f->since_ns, when);
 	if (f->kind == FINDING_HANG)
-		return json_pack("{s:[s], s:f}", "detect_point", when, "hang_minutes",
-			(double)(end_ns - f->since_ns) / 6e10);
+		return json_pack(
+			"{s:[s], s:f}", "detect_point", when, "hang_minutes", (double)(end_ns - f->since_ns) / 6e10);
 	for (size_t i = 0; i < f->evidences; i++) {
 		if (strcmp(f->evidence[i].unit, "ns") != 0 || !isfinite(f->evidence[i].peers))
 			continue;
@@ -135,8 +137,8 @@ static json_t *anomaly(const struct report_finding *finding)
 		break;
 	}
 	return json_pack("{s:I, s:s, s:f, s:s, s:s}", "training_step", (json_int_t)f->since_step, "anomaly_time", when,
-		"anomaly_degree", f->slowdown > 1 ? round((f->slowdown - 1) * 1000) / 1000 : 0.0, "anomaly_training_time", slow,
-		"normal_training_time", normal);
+		"anomaly_degree", f->slowdown > 1 ? round((f->slowdown - 1) * 1000) / 1000 : 0.0,
+		"anomaly_training_time", slow, "normal_training_time", normal);
 }
 
 static void add_fail_slow(json_t *root, const struct report *report)

@@ -67,8 +67,10 @@ json_t *json_finding(const struct report *report, size_t index)
 	json_object_set_new(one, "confidence", real(f->confidence));
 	json_object_set_new(one, "job", text(f->job));
 	json_object_set_new(one, "rank", number(f->rank));
-	json_object_set_new(one, "host", text(finding->node != REPORT_NONE ? report->node[finding->node].name : f->host));
-	json_object_set_new(one, "card", text(finding->card != REPORT_NONE ? report->card[finding->card].name : f->card));
+	json_object_set_new(
+		one, "host", text(finding->node != REPORT_NONE ? report->node[finding->node].name : f->host));
+	json_object_set_new(
+		one, "card", text(finding->card != REPORT_NONE ? report->card[finding->card].name : f->card));
 	json_object_set_new(one, "communicator", text(f->communicator));
 	json_object_set_new(one, "others", text(f->others));
 	json_object_set_new(one, "since_ns", time_of(f->since_ns));
@@ -103,7 +105,8 @@ static json_t *cards(const struct report *report)
 		json_object_set_new(one, "host", text(report->node[card->node].name));
 		json_object_set_new(one, "card", text(card->name));
 		json_object_set_new(one, "rank", number(card->rank));
-		json_object_set_new(one, "job", card->job != REPORT_NONE ? text(report->job[card->job].name) : json_null());
+		json_object_set_new(
+			one, "job", card->job != REPORT_NONE ? text(report->job[card->job].name) : json_null());
 		json_object_set_new(one, "findings", json_integer(card->findings));
 		json_object_set_new(one, "cost_card_hours", real(card->cost_card_hours));
 		json_object_set_new(one, "past_cost_card_hours", real(card->past_card_hours));

@@ -39,7 +39,8 @@ static const struct {
 
 bool judge_accuses(const struct finding *finding)
 {
-	return finding->rank >= 0 && (finding->kind == FINDING_SLOW_RANK || finding->kind == FINDING_SLOW_COMMUNICATION);
+	return finding->rank >= 0 &&
+	       (finding->kind == FINDING_SLOW_RANK || finding->kind == FINDING_SLOW_COMMUNICATION);
 }
 
 bool judge_is_hardware(enum finding_cause cause)
@@ -156,7 +157,6 @@ static void judge_cards(struct report *report)
 
 static void judge_jobs(struct report *report)
 {
-	report->card_hours = (double)report->lived_ns / 3.6e12;
 	for (uint32_t i = 0; i < report->jobs; i++) {
 		struct report_job *job = &report->job[i];
 		uint32_t last = REPORT_NONE;
@@ -171,7 +171,12 @@ static void judge_jobs(struct report *report)
 		}
 		if (job->series)
 			job->median_ns = series_quantile_all(job->series, 0.5);
+		report->card_hours += (double)job->lived_ns / 3.6e12 *
+				      (job->ranks && job->world > job->ranks ? (double)job->world / job->ranks : 1);
 	}
+	/* Findings may overlap. */
+	if (report->card_hours > 0 && report->cost_card_hours > report->card_hours)
+		report->cost_card_hours = report->card_hours;
 }
 
 static void say_seen(const struct report *report, char *ret, size_t size)
@@ -181,7 +186,8 @@ static void say_seen(const struct report *report, char *ret, size_t size)
 
 	for (size_t i = 0; i < report->jobs; i++)
 		running += report->job[i].ranks > 0;
-	snprintf(ret, size, "%.60s on %.60s watched from %.60s to %.60s, in %.60s", words_many(report->cards_here, "card", "cards", cards),
+	snprintf(ret, size, "%.60s on %.60s watched from %.60s to %.60s, in %.60s",
+		words_many(report->cards_here, "card", "cards", cards),
 		words_many(report->nodes_here, "node", "nodes", nodes), words_when(report->since_ns, since),
 		words_when(report->until_ns, until), words_many(running, "job", "jobs", jobs));
 }
@@ -202,7 +208,8 @@ static void say_but(const struct report *report, char *ret, size_t size)
 		used += (size_t)snprintf(ret + used, size - used, "; slow on most days before: %.120s%s",
 			words_card(report, report->worst[0], text), chronic > 1 ? " and others" : "");
 	if (report->remarks)
-		(void)snprintf(ret + used, size - used, "; %.40s on how work is divided", words_many(report->remarks, "remark", "remarks", text));
+		(void)snprintf(ret + used, size - used, "; %.40s on how work is divided",
+			words_many(report->remarks, "remark", "remarks", text));
 }
 
 static void say_slow(struct report *report)
@@ -210,18 +217,23 @@ static void say_slow(struct report *report)
 	struct report_headline *headline = &report->headline;
 	char a[WORDS_BYTES], b[WORDS_BYTES], c[WORDS_BYTES];
 	bool over = report->finding[0].is.until_ns != 0;
-	const char *how = headline->verdict == REPORT_HANG ? over ? "stood still" : "hangs" : over ? "was slow" : "is slow";
+	const char *how = headline->verdict == REPORT_HANG ? over ? "stood still" : "hangs"
+			  : over			   ? "was slow"
+							   : "is slow";
 	size_t others = report->findings - report->remarks - 1, used;
 
-	snprintf(headline->title, sizeof(headline->title), "%.320s %s", words_whom(report, &report->finding[0], a), how);
+	snprintf(
+		headline->title, sizeof(headline->title), "%.320s %s", words_whom(report, &report->finding[0], a), how);
 	snprintf(headline->answer, sizeof(headline->answer), "%s because of %.200s", headline->title,
 		finding_cause_text(report->finding[0].is.cause));
 	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%s", headline->answer);
-	used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used, ". Lost: %.40s of %.40s card-hours (%.40s)",
-		words_hours(report->cost_card_hours, a), words_hours(report->card_hours, b),
+	used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used,
+		". Lost: %.40s of %.40s card-hours (%.40s)", words_hours(report->cost_card_hours, a),
+		words_hours(report->card_hours, b),
 		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c));
 	if (others)
-		(void)snprintf(headline->line + used, sizeof(headline->line) - used, "; %.40s", words_many(others, "more finding", "more findings", a));
+		(void)snprintf(headline->line + used, sizeof(headline->line) - used, "; %.40s",
+			words_many(others, "more finding", "more findings", a));
 }
 
 /* The cause, and the first thing that was measured beside something else. */
@@ -235,8 +247,9 @@ static void say_why(struct report *report, const struct report_finding *finding)
 	for (size_t i = 0; i < f->evidences; i++) {
 		if (!isfinite(f->evidence[i].value) || !isfinite(f->evidence[i].peers))
 			continue;
-		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s %.40s, %s %.40s", f->evidence[i].name,
-			words_value(f->evidence[i].value, f->evidence[i].unit, value), f->rank >= 0 ? "its peers" : "before",
+		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s %.40s, %s %.40s",
+			f->evidence[i].name, words_value(f->evidence[i].value, f->evidence[i].unit, value),
+			f->rank >= 0 ? "its peers" : "before",
 			words_value(f->evidence[i].peers, f->evidence[i].unit, peers));
 		return;
 	}
@@ -257,7 +270,8 @@ static void say_parts(struct report *report)
 		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours; its job's steps took %.40s longer",
 			words_hours(finding->cost_card_hours, text), part);
 	else
-		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours", words_hours(finding->cost_card_hours, text));
+		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours",
+			words_hours(finding->cost_card_hours, text));
 	if (finding->card != REPORT_NONE && judge_card_is_chronic(report, &report->card[finding->card]))
 		judge_card_advice(report, &report->card[finding->card], headline->todo, sizeof(headline->todo));
 	else
@@ -287,7 +301,8 @@ void report_judge(struct report *report)
 		say_parts(report);
 	} else if (!anything_here(report)) {
 		headline->verdict = REPORT_UNSEEN;
-		snprintf(headline->line, sizeof(headline->line), "Nothing was watched from %.60s to %.60s: no rank ran, or no daemon saw it",
+		snprintf(headline->line, sizeof(headline->line),
+			"Nothing was watched from %.60s to %.60s: no rank ran, or no daemon saw it",
 			words_when(report->since_ns, since), words_when(report->until_ns, until));
 		snprintf(headline->title, sizeof(headline->title), "Nothing was watched");
 		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
@@ -295,7 +310,8 @@ void report_judge(struct report *report)
 		headline->verdict = REPORT_HEALTHY;
 		say_seen(report, seen, sizeof(seen));
 		say_but(report, but, sizeof(but));
-		snprintf(headline->line, sizeof(headline->line), "Healthy: nothing was slow or stood still; %.400s%.400s", seen, but);
+		snprintf(headline->line, sizeof(headline->line),
+			"Healthy: nothing was slow or stood still; %.400s%.400s", seen, but);
 		snprintf(headline->title, sizeof(headline->title), "Nothing was slow or stood still");
 		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the report concludes: which findings accuse a card, which only remark, the worst cards, and the headline. Pure. */
+/* What the report concludes: which findings accuse a card, which only remark, the worst cards, and the headline. Pure.
+ */
 #ifndef RANKTRACE_REPORT_JUDGE_H
 #define RANKTRACE_REPORT_JUDGE_H
 

@@ -60,7 +60,8 @@ static void join(struct report_finding *into, const struct report_finding *more)
 static int by_weight(const void *a, const void *b)
 {
 	const struct report_finding *x = a, *y = b;
-	bool x_hangs = x->is.kind == FINDING_HANG && !x->is.until_ns, y_hangs = y->is.kind == FINDING_HANG && !y->is.until_ns;
+	bool x_hangs = x->is.kind == FINDING_HANG && !x->is.until_ns,
+	     y_hangs = y->is.kind == FINDING_HANG && !y->is.until_ns;
 
 	if (x_hangs != y_hangs)
 		return x_hangs ? -1 : 1;

@@ -124,8 +124,12 @@ uint32_t report_card_of(struct report *report, uint32_t node, const char *card, 
 		return REPORT_NONE;
 	}
 	made = &report->card[report->cards];
-	*made = (struct report_card){
-		.node = node, .local = local, .rank = rank, .job = REPORT_NONE, .worst = REPORT_NONE, .cause = CAUSE_MAX};
+	*made = (struct report_card){.node = node,
+		.local = local,
+		.rank = rank,
+		.job = REPORT_NONE,
+		.worst = REPORT_NONE,
+		.cause = CAUSE_MAX};
 	snprintf(made->name, sizeof(made->name), "%s", name);
 	report->node[node].cards++;
 	return (uint32_t)report->cards++;
@@ -213,12 +217,14 @@ void report_text(sqlite3_stmt *statement, int column, char *ret, size_t size)
 
 uint64_t report_ns(sqlite3_stmt *statement, int column)
 {
-	int64_t value = sqlite3_column_type(statement, column) == SQLITE_INTEGER ? sqlite3_column_int64(statement, column) : 0;
+	int64_t value =
+		sqlite3_column_type(statement, column) == SQLITE_INTEGER ? sqlite3_column_int64(statement, column) : 0;
 
 	return value > 0 ? (uint64_t)value : 0;
 }
 
-int report_each(struct report_source *source, const char *sql, report_row row, uint64_t *rows, char *error, size_t error_size)
+int report_each(
+	struct report_source *source, const char *sql, report_row row, uint64_t *rows, char *error, size_t error_size)
 {
 	sqlite3_stmt *statement = NULL;
 	int rc = SQLITE_DONE, r = reader_prepare(source->reader, sql, &statement, error, error_size);

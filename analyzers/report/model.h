@@ -41,8 +41,8 @@ struct report_source {
 	void *arg;
 };
 typedef int (*report_row)(struct report_source *source, sqlite3_stmt *statement);
-int report_each(struct report_source *source, const char *sql, report_row row, uint64_t *rows, char *error,
-	size_t error_size);
+int report_each(
+	struct report_source *source, const char *sql, report_row row, uint64_t *rows, char *error, size_t error_size);
 
 int report_read_ranks(struct report_source *source, char *error, size_t error_size);
 int report_read_findings(struct report_source *source, char *error, size_t error_size);

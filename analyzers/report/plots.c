@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define PEERS_MAX 1024
-#define STORES_READ 8		/* for stages and operations */
-#define PAD 4			/* a plot begins this part of its length earlier, and ends as much later */
+#define STORES_READ 8 /* for stages and operations */
+#define PAD 4	      /* a plot begins this part of its length earlier, and ends as much later */
 #define PAD_NS_MIN 120000000000ULL
 
 enum source { SOURCE_NONE, SOURCE_STAGE, SOURCE_STEP, SOURCE_HOST, SOURCE_OPERATION, SOURCE_PROGRESS };
@@ -114,13 +114,15 @@ static int begin(struct plots *plots, struct report_finding *finding, const stru
 	struct gather *gather = &plots->gather[plots->count];
 	uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns, pad;
 
-	*gather = (struct gather){.finding = finding, .source = row->source, .host = row->host, .what = row->what, .unit = row->unit};
+	*gather = (struct gather){
+		.finding = finding, .source = row->source, .host = row->host, .what = row->what, .unit = row->unit};
 	if (end_ns < finding->is.since_ns)
 		end_ns = finding->is.since_ns;
 	pad = (end_ns - finding->is.since_ns) / PAD;
 	if (pad < PAD_NS_MIN)
 		pad = PAD_NS_MIN;
-	gather->since_ns = finding->is.since_ns > report->since_ns + pad ? finding->is.since_ns - pad : report->since_ns;
+	gather->since_ns =
+		finding->is.since_ns > report->since_ns + pad ? finding->is.since_ns - pad : report->since_ns;
 	gather->until_ns = end_ns + pad < report->until_ns ? end_ns + pad : report->until_ns;
 	if (gather->until_ns <= gather->since_ns)
 		return 0;
@@ -214,7 +216,8 @@ void plots_host(struct plots *plots, const struct report_rank *rank, const struc
 
 	for (size_t i = 0; i < plots->count; i++)
 		if (plots->gather[i].source == SOURCE_HOST && ms)
-			add(&plots->gather[i], rank, sample->start_ns, (double)sample->value[plots->gather[i].host] * 1000, ms);
+			add(&plots->gather[i], rank, sample->start_ns,
+				(double)sample->value[plots->gather[i].host] * 1000, ms);
 }
 
 static bool reads(const struct gather *gather, uint32_t store, enum source source)
@@ -241,14 +244,16 @@ bool plots_want_stages(const struct plots *plots, uint32_t store, uint64_t *ret_
 	return true;
 }
 
-void plots_stage(struct plots *plots, const struct report_rank *rank, const char *stage, uint64_t start_ns, uint64_t duration_ns)
+void plots_stage(
+	struct plots *plots, const struct report_rank *rank, const char *stage, uint64_t start_ns, uint64_t duration_ns)
 {
 	for (size_t i = 0; i < plots->count; i++)
 		if (reads(&plots->gather[i], rank->store, SOURCE_STAGE) && strcmp(plots->gather[i].what, stage) == 0)
 			add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
 }
 
-const char *plots_want_operations(const struct plots *plots, uint32_t store, size_t index, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
+const char *plots_want_operations(
+	const struct plots *plots, uint32_t store, size_t index, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
 	const struct gather *gather = &plots->gather[index];
 
@@ -259,7 +264,8 @@ const char *plots_want_operations(const struct plots *plots, uint32_t store, siz
 	return gather->finding->is.communicator;
 }
 
-void plots_operation(struct plots *plots, const struct report_rank *rank, size_t index, uint64_t start_ns, uint64_t duration_ns)
+void plots_operation(
+	struct plots *plots, const struct report_rank *rank, size_t index, uint64_t start_ns, uint64_t duration_ns)
 {
 	if (index < plots->count)
 		add(&plots->gather[index], rank, start_ns, (double)duration_ns, 1);

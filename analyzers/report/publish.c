@@ -24,7 +24,8 @@ static const struct {
 	void (*render)(FILE *out, const struct report *report);
 } kept[] = {{".txt", render_text}, {".json", render_json}, {".html", render_html}};
 
-static int write_all(FILE *out, void (*render)(FILE *out, const struct report *report), const struct report *report, bool sync)
+static int write_all(
+	FILE *out, void (*render)(FILE *out, const struct report *report), const struct report *report, bool sync)
 {
 	int r;
 
@@ -43,7 +44,9 @@ int publish_file(const char *path, void (*render)(FILE *out, const struct report
 	int r;
 
 	plain = stat(path, &st) < 0 || S_ISREG(st.st_mode);
-	r = snprintf(temporary, sizeof(temporary), plain ? "%s.new" : "%s", path) < (int)sizeof(temporary) ? 0 : -ENAMETOOLONG;
+	r = snprintf(temporary, sizeof(temporary), plain ? "%s.new" : "%s", path) < (int)sizeof(temporary)
+		    ? 0
+		    : -ENAMETOOLONG;
 	out = r == 0 ? fopen(temporary, "we") : NULL;
 	if (r == 0)
 		r = out ? write_all(out, render, report, plain) : -errno;

@@ -18,8 +18,30 @@
 #define ROWS_MAX 20000 /* of a store, costliest first */
 #define COST_MAX 1e9
 
-enum { KIND, CAUSE, STATE, SEVERITY, CONFIDENCE, TIER, JOB, RANK, HOST, CARD, COMMUNICATOR, SINCE_STEP, UNTIL_STEP, SINCE,
-       NOTICED, UNTIL, SLOWDOWN, COST, OTHERS, EVIDENCE, SENTENCE, FINDING };
+enum {
+	KIND,
+	CAUSE,
+	STATE,
+	SEVERITY,
+	CONFIDENCE,
+	TIER,
+	JOB,
+	RANK,
+	HOST,
+	CARD,
+	COMMUNICATOR,
+	SINCE_STEP,
+	UNTIL_STEP,
+	SINCE,
+	NOTICED,
+	UNTIL,
+	SLOWDOWN,
+	COST,
+	OTHERS,
+	EVIDENCE,
+	SENTENCE,
+	FINDING
+};
 
 static double real(sqlite3_stmt *s, int column, double most)
 {
@@ -226,8 +248,10 @@ int report_read_findings(struct report_source *source, char *error, size_t error
 	char sql[640];
 
 	snprintf(sql, sizeof(sql),
-		"SELECT kind, cause, state, severity, confidence, tier, job, rank, host, card, communicator, since_step, until_step,"
-		" since_ns, noticed_ns, until_ns, slowdown, cost_card_hours, others, evidence, sentence, finding FROM findings"
+		"SELECT kind, cause, state, severity, confidence, tier, job, rank, host, card, communicator, "
+		"since_step, until_step,"
+		" since_ns, noticed_ns, until_ns, slowdown, cost_card_hours, others, evidence, sentence, finding FROM "
+		"findings"
 		" WHERE since_ns < %" PRIu64 " AND (until_ns IS NULL OR until_ns >= %" PRIu64 ")"
 		" ORDER BY cost_card_hours DESC, finding LIMIT %d",
 		until, until > past ? until - past : 0, ROWS_MAX);

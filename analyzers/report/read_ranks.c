@@ -144,7 +144,8 @@ int report_read_ranks(struct report_source *source, char *error, size_t error_si
 	uint64_t rows = 0;
 
 	return report_each(source,
-		"SELECT instance, rank, world_size, job, host, card, local_rank, start_time_ns, first_seen_ns, last_seen_ns, ended"
+		"SELECT instance, rank, world_size, job, host, card, local_rank, start_time_ns, first_seen_ns, "
+		"last_seen_ns, ended"
 		" FROM ranks ORDER BY instance",
 		rank_row, &rows, error, error_size);
 }

@@ -96,11 +96,13 @@ static int lost_row(struct report_source *source, sqlite3_stmt *s)
 
 	report_text(s, 1, lost.source, sizeof(lost.source));
 	report_text(s, 2, lost.reason, sizeof(lost.reason));
-	while (i < report->lost && (report->lose[i].store != lost.store || strcmp(report->lose[i].source, lost.source) != 0 ||
-					   strcmp(report->lose[i].reason, lost.reason) != 0))
+	while (i < report->lost &&
+		(report->lose[i].store != lost.store || strcmp(report->lose[i].source, lost.source) != 0 ||
+			strcmp(report->lose[i].reason, lost.reason) != 0))
 		i++;
 	if (i == REPORT_LOST_MAX) {
-		report_note(report, "more kinds of losses than have room here: see tracectl query 'select * from drops'");
+		report_note(
+			report, "more kinds of losses than have room here: see tracectl query 'select * from drops'");
 		return 0;
 	}
 	if (i == report->lost) {
@@ -115,13 +117,13 @@ static int lost_row(struct report_source *source, sqlite3_stmt *s)
 	return 0;
 }
 
-static int read_one(struct report_source *source, const char *columns, const char *table, uint64_t since_ns, uint64_t until_ns,
-	report_row row, char *error, size_t error_size)
+static int read_one(struct report_source *source, const char *columns, const char *table, uint64_t since_ns,
+	uint64_t until_ns, report_row row, char *error, size_t error_size)
 {
 	char sql[320];
 
-	snprintf(sql, sizeof(sql), "SELECT %s FROM %s WHERE start_ns >= %" PRIu64 " AND start_ns < %" PRIu64, columns, table,
-		since_ns, until_ns);
+	snprintf(sql, sizeof(sql), "SELECT %s FROM %s WHERE start_ns >= %" PRIu64 " AND start_ns < %" PRIu64, columns,
+		table, since_ns, until_ns);
 	return report_each(source, sql, row, &source->report->rows, error, error_size);
 }
 
@@ -151,10 +153,12 @@ int report_read_rows(struct report_source *source, struct plots *plots, char *er
 	source->arg = &rows;
 	r = read_one(source, "instance, start_ns, duration_ns", "steps", since, until, step_row, error, error_size);
 	if (r == 0)
-		r = read_one(source, "instance, start_ns, duration_ns, cpu_ns, run_delay_ns, throttled_ns, major_faults",
+		r = read_one(source,
+			"instance, start_ns, duration_ns, cpu_ns, run_delay_ns, throttled_ns, major_faults",
 			"host_samples", since, until, sample_row, error, error_size);
 	if (r == 0)
-		r = read_one(source, "start_ns, source, reason, count", "drops", since, until, lost_row, error, error_size);
+		r = read_one(
+			source, "start_ns, source, reason, count", "drops", since, until, lost_row, error, error_size);
 	if (r == 0 && plots_want_stages(plots, source->store, &since, &until))
 		r = read_one(source, "instance, start_ns, duration_ns, stage", "stages", since, until, stage_row, error,
 			error_size);

@@ -39,24 +39,24 @@
 struct report_node {
 	char name[REPORT_NAME_BYTES];
 	uint32_t cards;
-	uint32_t data_days;		   /* bit d: it has data of the day that ended d days before the period's end */
+	uint32_t data_days; /* bit d: it has data of the day that ended d days before the period's end */
 	uint64_t alive_slots, unseen_slots; /* of its ranks together */
 };
 
 struct report_card {
 	uint32_t node;
-	int32_t local;			/* index on the node, -1 not known */
-	char name[REPORT_NAME_BYTES];	/* "3", a UUID, or what else the job calls it */
-	int32_t rank;			/* the newest one on it, -1 not known */
-	uint32_t job;			/* of it */
-	bool here;			/* a rank was on it in the period */
-	uint32_t findings;		/* that accuse it, in the period */
-	double cost_card_hours;		/* of them */
-	uint32_t worst;			/* index of the costliest of them, REPORT_NONE */
-	uint32_t slow_days;		/* bit d: slow on the day that ended d days before the period's end */
-	uint32_t hard_days;		/* the same, where the cause may be the card itself */
-	double past_card_hours;		/* over all REPORT_DAYS */
-	enum finding_cause cause;	/* of the costliest, past ones included */
+	int32_t local;		      /* index on the node, -1 not known */
+	char name[REPORT_NAME_BYTES]; /* "3", a UUID, or what else the job calls it */
+	int32_t rank;		      /* the newest one on it, -1 not known */
+	uint32_t job;		      /* of it */
+	bool here;		      /* a rank was on it in the period */
+	uint32_t findings;	      /* that accuse it, in the period */
+	double cost_card_hours;	      /* of them */
+	uint32_t worst;		      /* index of the costliest of them, REPORT_NONE */
+	uint32_t slow_days;	      /* bit d: slow on the day that ended d days before the period's end */
+	uint32_t hard_days;	      /* the same, where the cause may be the card itself */
+	double past_card_hours;	      /* over all REPORT_DAYS */
+	enum finding_cause cause;     /* of the costliest, past ones included */
 	double cause_card_hours;
 	uint64_t alive_slots, unseen_slots;
 };
@@ -78,7 +78,8 @@ struct report_job {
 	uint32_t restarts;     /* processes beyond one a rank */
 	uint64_t steps;	       /* of its rank that has most */
 	uint64_t first_ns, last_ns;
-	double median_ns; /* of a step; 0: none seen */
+	uint64_t lived_ns; /* of its ranks together, in the period */
+	double median_ns;  /* of a step; 0: none seen */
 	double cost_card_hours;
 	uint32_t findings;
 	struct series *series; /* length of steps, NULL where there are none */
@@ -89,19 +90,19 @@ struct report_job {
 #define REPORT_PLOT_BUCKETS 96
 struct report_plot {
 	uint64_t since_ns, until_ns;
-	uint32_t buckets;    /* of the arrays below: fewer where rows are far apart */
-	char what[32];	     /* "dataloader", "step_time" */
-	const char *unit;    /* "ns a step", "a second"; "steps": finished in a bucket */
-	uint32_t peers;	     /* ranks compared with */
-	double before;	     /* NaN, or a value to compare with where there are no peers */
+	uint32_t buckets; /* of the arrays below: fewer where rows are far apart */
+	char what[32];	  /* "dataloader", "step_time" */
+	const char *unit; /* "ns a step", "a second"; "steps": finished in a bucket */
+	uint32_t peers;	  /* ranks compared with */
+	double before;	  /* NaN, or a value to compare with where there are no peers */
 	double own[REPORT_PLOT_BUCKETS], middle[REPORT_PLOT_BUCKETS], low[REPORT_PLOT_BUCKETS],
 		high[REPORT_PLOT_BUCKETS];
 };
 
 struct report_finding {
-	struct finding is; /* texts made printable; until_ns 0: still so */
+	struct finding is;		 /* texts made printable; until_ns 0: still so */
 	uint32_t store, job, card, node; /* REPORT_NONE: of no single one */
-	uint32_t told_by;  /* stores that tell of it */
+	uint32_t told_by;		 /* stores that tell of it */
 	double cost_card_hours;
 	bool remark; /* how work is divided, or of no weight: nothing is wrong with a machine */
 	struct report_plot *plot;
@@ -132,8 +133,8 @@ enum report_verdict { REPORT_UNSEEN, REPORT_HEALTHY, REPORT_SLOW, REPORT_HANG, R
 #define REPORT_LINE_BYTES 1024
 struct report_headline {
 	enum report_verdict verdict;
-	char title[400];  /* "card 3 of node017 (rank 139 of llama) is slow" */
-	char answer[640]; /* the same, and because of what */
+	char title[400];	      /* "card 3 of node017 (rank 139 of llama) is slow" */
+	char answer[640];	      /* the same, and because of what */
 	char line[REPORT_LINE_BYTES]; /* the same with what was lost; all there is of a healthy fleet */
 	char which[REPORT_NAME_BYTES * 4], since[128], why[384], cost[256], todo[384];
 	uint32_t finding; /* the one that which..todo tell of, REPORT_NONE */
@@ -159,9 +160,8 @@ struct report {
 	size_t shown, remarks, suspected, gaps_left_out, ranks_left_out;
 	uint64_t rows;
 	uint64_t alive_slots, unseen_slots;
-	uint64_t lived_ns; /* of all ranks together */
 	uint32_t cards_here, nodes_here, cards_slow;
-	double cost_card_hours, card_hours; /* lost, of so many that were lived */
+	double cost_card_hours, card_hours; /* lost, of so many of whole jobs: their other nodes' cards lose as much */
 	uint32_t *worst;		    /* cards, worst first */
 	size_t worsts;
 	struct report_headline headline;

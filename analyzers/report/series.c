@@ -36,7 +36,8 @@ int series_bucket(const struct series *series, uint64_t time_ns)
 {
 	if (time_ns < series->since_ns || time_ns >= series->until_ns)
 		return -1;
-	return (int)((double)(time_ns - series->since_ns) / (double)(series->until_ns - series->since_ns) * SERIES_BUCKETS) %
+	return (int)((double)(time_ns - series->since_ns) / (double)(series->until_ns - series->since_ns) *
+		       SERIES_BUCKETS) %
 	       SERIES_BUCKETS;
 }
 

@@ -34,9 +34,14 @@ void table_add(struct table *table, const char *text)
 void markdown_text(FILE *out, const char *text)
 {
 	for (; *text; text++) {
-		if (strchr("\\`*_[]<>|#~&!", *text))
+		const char *entity = *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : *text == '&' ? "&amp;" : NULL;
+
+		if (strchr("\\`*_[]|#~!", *text))
 			fputc('\\', out);
-		fputc(*text, out);
+		if (entity)
+			fputs(entity, out);
+		else
+			fputc(*text, out);
 	}
 }
 

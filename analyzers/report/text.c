@@ -64,7 +64,8 @@ static void show_findings(const struct page *page)
 	heading(page, "Findings");
 	for (size_t i = 0; i < report->shown; i++) {
 		const struct report_finding *finding = &report->finding[i];
-		uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns, since_ns = finding->is.since_ns;
+		uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns,
+			 since_ns = finding->is.since_ns;
 
 		snprintf(text, sizeof(text), "%zu", i + 1);
 		table_add(table, text);
@@ -77,7 +78,8 @@ static void show_findings(const struct page *page)
 	}
 	table_end(table, page->out, "  ");
 	if (report->findings > report->shown)
-		fprintf(page->out, "%sand %zu more: tracectl findings\n", page->markdown ? "\n" : "  ", report->findings - report->shown);
+		fprintf(page->out, "%sand %zu more: tracectl findings\n", page->markdown ? "\n" : "  ",
+			report->findings - report->shown);
 }
 
 static void show_cards(const struct page *page)
@@ -121,7 +123,8 @@ static void show_jobs(const struct page *page)
 		if (!job->ranks && !job->findings)
 			continue;
 		table_add(table, words_job(job));
-		snprintf(text, sizeof(text), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32, job->ranks, job->world);
+		snprintf(text, sizeof(text), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32,
+			job->ranks, job->world);
 		table_add(table, text);
 		snprintf(text, sizeof(text), "%" PRIu32, job->nodes);
 		table_add(table, text);
@@ -170,7 +173,8 @@ static void show_unwatched(struct page *page)
 	page->lines = 0;
 	render_unwatched(page->report, show_line, page);
 	if (lines > LINES_MAX)
-		fprintf(page->out, "%sand %zu more lines, in the report as HTML or JSON\n", page->markdown ? "* " : "  ", lines - LINES_MAX);
+		fprintf(page->out, "%sand %zu more lines, in the report as HTML or JSON\n",
+			page->markdown ? "* " : "  ", lines - LINES_MAX);
 }
 
 static void show_title(const struct page *page)
@@ -179,7 +183,8 @@ static void show_title(const struct page *page)
 	char since[WORDS_BYTES], until[WORDS_BYTES], zone[WORDS_BYTES];
 
 	fprintf(page->out, page->markdown ? "# Slow cards from %s to %s (%s)\n\n" : "Slow cards from %s to %s (%s)\n\n",
-		words_when(report->since_ns, since), words_when(report->until_ns, until), words_zone(report->until_ns, zone));
+		words_when(report->since_ns, since), words_when(report->until_ns, until),
+		words_zone(report->until_ns, zone));
 }
 
 static void render(FILE *out, const struct report *report, bool markdown)

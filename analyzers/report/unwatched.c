@@ -12,7 +12,8 @@ void render_unwatched(const struct report *report, render_line line, void *arg)
 	for (size_t i = 0; i < report->stores; i++) {
 		if (report->store[i].here)
 			continue;
-		snprintf(text, sizeof(text), "%.80s: nothing in this time; no rank ran there, or no daemon saw it", report->store[i].name);
+		snprintf(text, sizeof(text), "%.80s: nothing in this time; no rank ran there, or no daemon saw it",
+			report->store[i].name);
 		line(arg, text);
 	}
 	for (size_t i = 0; i < report->gaps; i++)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was not watched: for each slot of the period, ranks that lived and of which nothing was recorded. A slot or two at
- * a rank's beginning and end are its start-up and the store's last rows. A process that never ended and fell silent while
- * others of its node were still recorded is taken for gone: its end was missed. See model.h.
+ * What was not watched: for each slot of the period, ranks that lived and of which nothing was recorded. A slot or two
+ * at a rank's beginning and end are its start-up and the store's last rows. A process that never ended and fell silent
+ * while others of its node were still recorded is taken for gone: its end was missed. See model.h.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/report/model.h"
 
-#define EDGE 2	/* slots */
+#define EDGE 2	  /* slots */
 #define GAP_MIN 3 /* slots */
 
 struct watch {
@@ -33,11 +33,13 @@ static uint32_t last_seen(const struct report *report, const struct report_rank 
 }
 
 /* [first, end) of slots in which it lived; and adds how long it lived in all, its edges included. */
-static void life(const struct watch *watch, const struct report_rank *rank, uint32_t node, uint32_t *first, uint32_t *end)
+static void life(
+	const struct watch *watch, const struct report_rank *rank, uint32_t node, uint32_t *first, uint32_t *end)
 {
 	struct report *report = watch->report;
 	uint32_t seen = last_seen(report, rank);
-	uint64_t from_ns = rank->first_ns > report->since_ns ? rank->first_ns : report->since_ns, end_ns = report->until_ns;
+	uint64_t from_ns = rank->first_ns > report->since_ns ? rank->first_ns : report->since_ns,
+		 end_ns = report->until_ns;
 
 	*first = rank->first_ns > report->since_ns ? report_slot(report, rank->first_ns) + EDGE : 0;
 	*end = report->slots;
@@ -51,7 +53,7 @@ static void life(const struct watch *watch, const struct report_rank *rank, uint
 		end_ns = rank->last_ns;
 	else if (!rank->ended && watch->last[node] > seen + EDGE)
 		end_ns = report->since_ns + *end * report->slot_ns;
-	report->lived_ns += end_ns > from_ns ? end_ns - from_ns : 0;
+	report->job[rank->job].lived_ns += end_ns > from_ns ? end_ns - from_ns : 0;
 }
 
 static void count_rank(struct watch *watch, const struct report_rank *rank)

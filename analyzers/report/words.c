@@ -27,7 +27,11 @@ const char *words_when(uint64_t ns, char *buffer)
 
 const char *words_clock(uint64_t ns, uint64_t step_ns, char *buffer)
 {
-	return formatted(ns, step_ns < 60000000000ULL ? "%H:%M:%S" : step_ns > 86400000000000ULL ? "%d %b" : "%H:%M", buffer);
+	return formatted(ns,
+		step_ns < 60000000000ULL      ? "%H:%M:%S"
+		: step_ns > 86400000000000ULL ? "%d %b"
+					      : "%H:%M",
+		buffer);
 }
 
 const char *words_day(uint64_t ns, char *buffer)
@@ -91,7 +95,10 @@ const char *words_percent(double share, char *buffer)
 
 	if (!isfinite(percent) || percent < 0)
 		percent = 0;
-	snprintf(buffer, WORDS_BYTES, percent >= 9.95 ? "%.0f %%" : percent >= 0.995 ? "%.1f %%" : "%.2g %%",
+	snprintf(buffer, WORDS_BYTES,
+		percent >= 9.95	   ? "%.0f %%"
+		: percent >= 0.995 ? "%.1f %%"
+				   : "%.2g %%",
 		percent < 1e6 ? percent : 1e6);
 	return buffer;
 }
@@ -126,7 +133,9 @@ const char *words_job(const struct report_job *job)
 const char *words_card(const struct report *report, uint32_t card, char *buffer)
 {
 	const struct report_card *at = &report->card[card];
-	const char *word = at->name[0] >= '0' && at->name[0] <= '9' ? "card " : strncmp(at->name, "of ", 3) == 0 ? "the card " : "";
+	const char *word = at->name[0] >= '0' && at->name[0] <= '9' ? "card "
+			   : strncmp(at->name, "of ", 3) == 0	    ? "the card "
+								    : "";
 
 	snprintf(buffer, WORDS_BYTES, "%s%s of %s", word, at->name, report->node[at->node].name);
 	return buffer;
@@ -140,7 +149,8 @@ const char *words_whom(const struct report *report, const struct report_finding 
 	if (finding->card != REPORT_NONE)
 		used = strlen(words_card(report, finding->card, buffer));
 	if (finding->card != REPORT_NONE)
-		snprintf(buffer + used, WORDS_BYTES - used, " (rank %" PRId32 " of %s)", finding->is.rank, words_job(job));
+		snprintf(buffer + used, WORDS_BYTES - used, " (rank %" PRId32 " of %s)", finding->is.rank,
+			words_job(job));
 	else if (finding->is.rank >= 0)
 		snprintf(buffer, WORDS_BYTES, "rank %" PRId32 " of %s", finding->is.rank, words_job(job));
 	else if (finding->node != REPORT_NONE)
@@ -159,7 +169,8 @@ const char *words_since(const struct report *report, const struct report_finding
 
 	words_when(finding->is.since_ns, when);
 	words_length(end_ns > finding->is.since_ns ? end_ns - finding->is.since_ns : 0, length);
-	snprintf(buffer, WORDS_BYTES, finding->is.until_ns ? "%.60s, for %.60s; over" : "%.60s, for %.60s so far", when, length);
+	snprintf(buffer, WORDS_BYTES, finding->is.until_ns ? "%.60s, for %.60s; over" : "%.60s, for %.60s so far", when,
+		length);
 	return buffer;
 }
 
@@ -186,7 +197,8 @@ const char *words_elsewhere(const struct report_job *job, char *buffer)
 
 	buffer[0] = 0;
 	if (job->world > job->ranks && job->ranks)
-		snprintf(buffer, WORDS_BYTES, "%.40s of %.80s were not seen: their nodes' stores are not in this report",
+		snprintf(buffer, WORDS_BYTES,
+			"%.40s of %.80s were not seen: their nodes' stores are not in this report",
 			words_many(job->world - job->ranks, "rank", "ranks", count), words_job(job));
 	return buffer;
 }
@@ -195,8 +207,8 @@ const char *words_lost(const struct report *report, const struct report_lost *lo
 {
 	char count[WORDS_BYTES], since[WORDS_BYTES];
 
-	snprintf(buffer, WORDS_BYTES, "%.80s: %.40s lost by %.60s (%.60s), first at %.40s", report->store[lost->store].name,
-		words_many(lost->count, "record", "records", count), lost->source, lost->reason,
-		words_when(lost->first_ns, since));
+	snprintf(buffer, WORDS_BYTES, "%.80s: %.40s lost by %.60s (%.60s), first at %.40s",
+		report->store[lost->store].name, words_many(lost->count, "record", "records", count), lost->source,
+		lost->reason, words_when(lost->first_ns, since));
 	return buffer;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_report_store DAY DIR UNTIL_S [NODES CARDS [STEP_S SAMPLE_S]]: stores of a made-up day that ends then, to look at reports
- * with. DAY is healthy, slow, twelve or gaps; with a "+" behind it, each node has a store of its own below DIR.
+ * make_report_store DAY DIR UNTIL_S [NODES CARDS [STEP_S SAMPLE_S]]: stores of a made-up day that ends then, to look at
+ * reports with. DAY is healthy, slow, twelve or gaps; with a "+" behind it, each node has a store of its own below DIR.
  */
 #include <errno.h>
 
@@ -35,11 +35,12 @@ int main(int argc, char **argv)
 	size_t length;
 
 	if (argc < 4) {
-		fprintf(stderr, "usage: make_report_store healthy|slow|twelve|gaps[+] DIR UNTIL_S [NODES CARDS [STEP_S SAMPLE_S]]\n");
+		fprintf(stderr, "usage: make_report_store healthy|slow|twelve|gaps[+] DIR UNTIL_S [NODES CARDS [STEP_S "
+				"SAMPLE_S]]\n");
 		return 2;
 	}
-	script = script_healthy(argv[2], argument(argc, argv, 3, 0) * SCRIPT_SECOND, (uint32_t)argument(argc, argv, 4, 8),
-		(uint32_t)argument(argc, argv, 5, 8));
+	script = script_healthy(argv[2], argument(argc, argv, 3, 0) * SCRIPT_SECOND,
+		(uint32_t)argument(argc, argv, 4, 8), (uint32_t)argument(argc, argv, 5, 8));
 	script.step_ns = argument(argc, argv, 6, 60) * SCRIPT_SECOND;
 	script.sample_ns = argument(argc, argv, 7, 60) * SCRIPT_SECOND;
 	length = strlen(argv[1]);

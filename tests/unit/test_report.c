@@ -107,8 +107,9 @@ static void test_healthy(void **state)
 	report = read_day();
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
 	text = shown(render_text, report);
-	assert_string_equal(text, "Healthy: nothing was slow or stood still; 8 cards on 2 nodes watched from Fri 20 Nov 06:00 to Sat 21 "
-				  "Nov 06:00, in 1 job\n");
+	assert_string_equal(text,
+		"Healthy: nothing was slow or stood still; 8 cards on 2 nodes watched from Fri 20 Nov 06:00 to Sat 21 "
+		"Nov 06:00, in 1 job\n");
 	free(text);
 	text = shown(render_markdown, report);
 	assert_int_equal(lines_of(text), 1);
@@ -120,7 +121,8 @@ static void test_healthy(void **state)
 	free(text);
 	root = json_of(report);
 	assert_int_equal(integer(root, "resultCode"), 200);
-	assert_true(json_is_false(json_object_get(root, "compute")) && json_is_false(json_object_get(root, "is_anomaly")));
+	assert_true(
+		json_is_false(json_object_get(root, "compute")) && json_is_false(json_object_get(root, "is_anomaly")));
 	assert_string_equal(json_string_value(json_object_get(root, "anomaly_type")), "normal");
 	assert_int_equal(json_array_size(json_object_get(root, "abnormalDetail")), 0);
 	json_decref(root);
@@ -200,7 +202,8 @@ static void test_slow(void **state)
 	check_plot(&report->finding[0]);
 	check_slow_json(report);
 	text = shown(render_text, report);
-	has(text, "card 2 of node002 (rank 10 of llama-70b) is slow because of its computing. Lost: 43.4 of 384 card-hours (11 %)");
+	has(text, "card 2 of node002 (rank 10 of llama-70b) is slow because of its computing. Lost: 43.4 of 384 "
+		  "card-hours (11 %)");
 	free(text);
 	text = shown(render_html, report);
 	has(text, "<h1>card 2 of node002 (rank 10 of llama-70b) is slow</h1>");
@@ -347,12 +350,14 @@ static void test_nonsense(void **state)
 
 	(void)state;
 	for (int64_t i = 0; i < 40; i++) {
-		const struct store_value rank[] = {V_INT(i * i * i * 100000 - 3), V_INT(i % 2 ? INT64_MAX : -7), V_INT(-i), V_NULL, V_NULL,
-			V_INT(1), V_INT(INT64_MIN), V_NULL, V_NULL, V_NULL, V_NULL, V_NULL, V_NULL, V_NULL, V_INT(i % 3 ? 0 : UNTIL - 5 + i),
+		const struct store_value rank[] = {V_INT(i * i * i * 100000 - 3), V_INT(i % 2 ? INT64_MAX : -7),
+			V_INT(-i), V_NULL, V_NULL, V_INT(1), V_INT(INT64_MIN), V_NULL, V_NULL, V_NULL, V_NULL, V_NULL,
+			V_NULL, V_NULL, V_INT(i % 3 ? 0 : UNTIL - 5 + i),
 			V_INT(i % 3 ? (int64_t)UNTIL - 20 + i : INT64_MAX), V_INT(i % 2), V_INT(i)};
-		const struct store_value step[] = {V_INT(i), V_INT(-1), V_INT(UNTIL - SCRIPT_DAY + (uint64_t)i), V_INT(i % 2 ? INT64_MAX : -5), V_NULL, V_INT(i)};
-		const struct store_value sample[] = {V_INT(i), V_INT(UNTIL - (uint64_t)i), V_INT(i % 2 ? INT64_MAX : 0), V_INT(-1), V_INT(INT64_MAX), V_NULL,
-			V_INT(-4), V_NULL, V_NULL, V_INT(i)};
+		const struct store_value step[] = {V_INT(i), V_INT(-1), V_INT(UNTIL - SCRIPT_DAY + (uint64_t)i),
+			V_INT(i % 2 ? INT64_MAX : -5), V_NULL, V_INT(i)};
+		const struct store_value sample[] = {V_INT(i), V_INT(UNTIL - (uint64_t)i), V_INT(i % 2 ? INT64_MAX : 0),
+			V_INT(-1), V_INT(INT64_MAX), V_NULL, V_INT(-4), V_NULL, V_NULL, V_INT(i)};
 
 		assert_int_equal(store_put(store, TABLE_RANKS, rank, ARRAY_SIZE(rank)), 0);
 		assert_int_equal(store_put(store, TABLE_STEPS, step, ARRAY_SIZE(step)), 0);
@@ -410,7 +415,9 @@ static void test_twelve(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		assert_true(json_is_true(json_object_get(root, parts[i])));
 	assert_int_equal(json_array_size(json_object_get(root, "abnormalDetail")), 11);
-	assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(root, "abnormalDetail"), 0), "relaIds")), 16);
+	assert_int_equal(
+		json_array_size(json_object_get(json_array_get(json_object_get(root, "abnormalDetail"), 0), "relaIds")),
+		16);
 	json_decref(root);
 	report_free(report);
 }
