@@ -33,11 +33,7 @@ const struct verb *verb_find(const char *name)
 }
 
 /* Verbs that are programs of libexec/ranktrace. */
-<<<<<<< HEAD
-static const char *const programs[] = {"query", "findings", "analyze"};
-=======
-static const char *const programs[] = {"query", "findings", "report"};
->>>>>>> report
+static const char *const programs[] = {"query", "findings", "analyze", "report"};
 
 #define WORD_BYTES 24
 

@@ -65,12 +65,18 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 /* Inode of the initial PID namespace, the same on every kernel since 3.8 (PROC_PID_INIT_INO in linux/proc_ns.h). */
 #define PID_NAMESPACE_INITIAL 0xeffffffcU
 
-/* Where procfs does not tell, nothing is held against us. */
-static bool in_initial_pid_namespace(void)
+/*
+ * Events carry numbers of the initial namespace, so processes in /proc must have these too. Process 1 of a /proc lives in
+ * the namespace that it shows, which need not be ours: a container may have been given the machine's. Where process 1
+ * must not be looked at our own namespace tells, and where nothing tells nothing is held against us.
+ */
+static bool proc_has_host_pids(void)
 {
 	struct stat st;
 
-	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == PID_NAMESPACE_INITIAL;
+	if (stat("/proc/1/ns/pid", &st) < 0 && stat("/proc/self/ns/pid", &st) < 0)
+		return true;
+	return st.st_ino == PID_NAMESPACE_INITIAL;
 }
 
 void kernel_probe(struct kernel_features *ret)
@@ -80,7 +86,7 @@ void kernel_probe(struct kernel_features *ret)
 		.ring_buffer = ring_buffer_loads(),
 		.uprobe_multi = uprobe_attaches(true, 1),
 		.perf_uprobe = uprobe_attaches(false, 0),
-		.host_pids = in_initial_pid_namespace(),
+		.host_pids = proc_has_host_pids(),
 	};
 	ret->tp_btf = ret->btf && tp_btf_loads();
 	ret->perf_cookie = ret->perf_uprobe && uprobe_attaches(false, 1);

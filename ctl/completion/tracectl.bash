@@ -29,15 +29,11 @@ _tracectl()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-<<<<<<< HEAD
-	--state-dir | --dir | --from-systrace)
-=======
 	-o | --output)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	--state-dir | --dir | --keep)
->>>>>>> report
+	--state-dir | --dir | --from-systrace | --keep)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
@@ -54,7 +50,6 @@ _tracectl()
 		help) words=$(_tracectl_verbs) ;;
 		ops) words="--rank --json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
-<<<<<<< HEAD
 		analyze)
 			words="--since --until --dir --from-systrace --job --rank --all --verbose --csv --json --state-dir"
 			[[ " ${COMP_WORDS[*]} " == *" --dir "* && $cur != -* ]] && {
@@ -62,9 +57,7 @@ _tracectl()
 				return
 			}
 			;;
-=======
 		report) words="--since --until --job --text --markdown --json --html --output --dir --state-dir --journal --keep --keep-max" ;;
->>>>>>> report
 		query) words="--csv --json --state-dir" ;;
 		*) words="--json --socket" ;;
 		esac
