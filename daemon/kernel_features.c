@@ -65,18 +65,26 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 /* Inode of the initial PID namespace, the same on every kernel since 3.8 (PROC_PID_INIT_INO in linux/proc_ns.h). */
 #define PID_NAMESPACE_INITIAL 0xeffffffcU
 
+/* The kernel's own threads are in no other namespace, and the second process is the one that makes them all. */
+static bool proc_shows_kernel_threads(void)
+{
+	static const unsigned flags_kernel_thread = 0x00200000; /* PF_KTHREAD, the same since 2.6.27 */
+	_cleanup_fclose_ FILE *f = fopen("/proc/2/stat", "re");
+	unsigned flags;
+
+	return f && fscanf(f, "%*u (%*31[^)]) %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+	       (flags & flags_kernel_thread);
+}
+
 /*
- * Events carry numbers of the initial namespace, so processes in /proc must have these too. Process 1 of a /proc lives in
- * the namespace that it shows, which need not be ours: a container may have been given the machine's. Where process 1
- * must not be looked at our own namespace tells, and where nothing tells nothing is held against us.
+ * Events carry numbers of the initial namespace, so processes in /proc must have these too. It may show them without being
+ * our own namespace: a container may have been given the machine's /proc. Where nothing tells, nothing is held against us.
  */
 static bool proc_has_host_pids(void)
 {
 	struct stat st;
 
-	if (stat("/proc/1/ns/pid", &st) < 0 && stat("/proc/self/ns/pid", &st) < 0)
-		return true;
-	return st.st_ino == PID_NAMESPACE_INITIAL;
+	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == PID_NAMESPACE_INITIAL || proc_shows_kernel_threads();
 }
 
 void kernel_probe(struct kernel_features *ret)
