@@ -77,8 +77,9 @@ static bool proc_shows_kernel_threads(void)
 }
 
 /*
- * Events carry numbers of the initial namespace, so processes in /proc must have these too. It may show them without being
- * our own namespace: a container may have been given the machine's /proc. Where nothing tells, nothing is held against us.
+ * Events carry numbers of the initial namespace, so processes in /proc must have these too. It may show them without
+ * being our own namespace: a container may have been given the machine's /proc. Where nothing tells, nothing is held
+ * against us.
  */
 static bool proc_has_host_pids(void)
 {

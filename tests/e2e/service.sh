@@ -6,6 +6,7 @@
 source "$(dirname "$0")/lib_boot.sh"
 
 service=ranktraced.service
+exec 3>&1 # the transcript
 units=(ranktraced.service ranktraced.socket ranktrace-report.service ranktrace-report.timer)
 python=/usr/bin/python3
 script=$source_dir/tests/e2e/train/train.py
@@ -14,7 +15,7 @@ command -v bpftool >/dev/null || skip "no bpftool, which tells what is attached"
 
 # say COMMAND...: runs it in the root, and shows it as a transcript does.
 say() {
-	echo "# $*"
+	echo "# $*" >&3
 	inside "$@"
 }
 # drop_in UNIT NAME LINE...
@@ -40,6 +41,9 @@ boot_prepare
 [ -x "$(find "$work/stage" -path '*/ranktrace/report' -type f)" ] || fail "no report is installed"
 configuration=$(cd "$work/stage" && find . -path '*/ranktrace/ranktrace.conf' -not -path '*/sysusers.d/*' | sed 's/^\.//')
 [ -n "$configuration" ] || fail "no configuration is installed"
+# Levels are only what tracectl set: whatever runs on the machine meanwhile raises none.
+sed -i 's/^#raise = yes/raise = no/' "$root$configuration"
+grep -q '^raise = no' "$root$configuration" || fail "the configuration has no key raise"
 
 echo "--- installed: user and presets"
 systemd-sysusers --root="$root" >/dev/null 2>&1
@@ -59,8 +63,8 @@ for unit in "${units[@]}"; do paths+=("$(property FragmentPath "$unit")"); done
 say systemd-analyze verify --man=no "${paths[@]}" 2>&1 | tee "$work/verify"
 ! grep ranktrace <(tail -n +2 "$work/verify") || fail "systemd-analyze verify has something to say"
 for unit in ranktraced ranktrace-report; do
-	say systemd-analyze security --threshold=23 --no-pager "$unit.service" | tail -1
-	[ "${PIPESTATUS[0]}" -eq 0 ] || fail "systemd-analyze security gives $unit.service more than 2.3"
+	say systemd-analyze security --threshold=23 --no-pager "$unit.service" >"$work/security" || fail "$(tail -1 "$work/security")"
+	tail -1 "$work/security"
 done
 say systemctl is-active ranktraced.socket ranktrace-report.timer || fail "the socket or the timer is not active"
 
@@ -72,7 +76,7 @@ done
 [ "$(property ActiveEnterTimestampMonotonic ranktraced.socket)" -le "$(property ExecMainStartTimestampMonotonic)" ] ||
 	fail "the service was started before its socket"
 [ "$(property ExecMainStartTimestampMonotonic)" -lt "$(property ActiveEnterTimestampMonotonic)" ] || fail "it was active before it was ready"
-property After ranktrace-report.service | tr ' ' '\n' | grep -qx "$service" || fail "the report is not ordered after the daemon"
+property After ranktrace-report.service | tr ' ' '\n' | grep -x "$service" >"$work/after" || fail "the report is not ordered after the daemon"
 say systemctl status --no-pager -n 0 "$service" | grep -E 'Status: ".*L0 on' || fail "systemctl status has no text of ours"
 
 echo "--- its rights"
@@ -89,7 +93,7 @@ inside stat -c '%U %a %n' /var/lib/ranktrace | grep '^ranktrace 750 ' || fail "t
 ! inside setpriv --reuid=nobody --regid=65534 --clear-groups tracectl set L0=false || fail "nobody may change levels"
 
 echo "--- in a PID namespace of its own it is blind, and says so"
-has_component() { inside journalctl -q -o json -u "$service" "RANKTRACE_COMPONENT=$1" | grep -q '"CODE_FUNC"'; }
+has_component() { inside journalctl -q -o json -u "$service" "RANKTRACE_COMPONENT=$1" | grep '"CODE_FUNC"'; }
 wait_for 5 has_component loop || fail "the journal has no field RANKTRACE_COMPONENT"
 wait_for 5 journal_says "PID namespace of its own" || fail "the journal does not say that it lives in another PID namespace"
 tracectl status | grep 'PID namespace of its own' || fail "status does not say that it lives in another PID namespace"
@@ -112,16 +116,16 @@ in_root() {
 }
 printf '#!/bin/sh\nexec nsenter --target %s --root --wd=/ --mount --uts --ipc --net --pid --cgroup -- tracectl "$@"\n' "$container" >"$work/tracectl"
 chmod +x "$work/tracectl"
-in_root training 5 6 --steps 40 --hidden 768 --linger 5
+in_root training 5 6 --steps 20 --hidden 512 --linger 5
 inner=
 find_inner() { inner=$(machine_pid "$(property MainPID training.service)"); }
 wait_for 10 find_inner || fail "the training did not start"
-env OMP_NUM_THREADS=1 RANK=3 WORLD_SIZE=4 TRUTH="$work/outside.%r.json" "$python" "$script" --steps 40 --hidden 768 >"$work/outside.log" 2>&1 &
+env OMP_NUM_THREADS=1 RANK=3 WORLD_SIZE=4 TRUTH="$work/outside.%r.json" "$python" "$script" --steps 20 --hidden 512 >"$work/outside.log" 2>&1 &
 outer=$!
 children+=("$outer")
 echo "a training is process $(property MainPID training.service) of the root and $inner of the machine; another is $outer, of the machine alone"
-stored() { [ -s "$root/out/training.5.json" ] && [ "$(steps "$inner")" -ge 40 ] && [ "$(steps "$outer")" -ge 40 ]; }
-wait_for 60 stored || fail "the steps of both ranks are not stored: $(steps "$inner") and $(steps "$outer") of 40"
+stored() { [ -s "$root/out/training.5.json" ] && [ "$(steps "$inner")" -ge 20 ] && [ "$(steps "$outer")" -ge 20 ]; }
+wait_for 60 stored || fail "the steps of both ranks are not stored: $(steps "$inner") and $(steps "$outer") of 20"
 compare() { "$python" "$source_dir/tests/e2e/compare.py" "$work/tracectl" "$@" || fail "what is stored is not what happened"; }
 compare "$root/out/training.5.json" 5 --pid "$inner" --shares dataloader,backward
 compare "$work/outside.3.json" 3 --pid "$outer" --shares dataloader,backward
@@ -133,7 +137,7 @@ wait_for 10 find_inner || fail "the training did not start"
 say tracectl set L1=true L3=true
 say tracectl interval L1=10
 levels >"$work/levels"
-wait_for 30 more "$inner" 20 || fail "no steps of the rank"
+wait_for 30 more "$inner" 5 || fail "no steps of the rank"
 held() { bpf_of "$(machine_pid "$(property MainPID)")" >"$work/held"; }
 # lost: what it held is gone from the kernel.
 lost() { [ -z "$(bpf_alive "$work/held")" ]; }
@@ -149,7 +153,7 @@ again() {
 	wait_for 5 lost || fail "the kernel still has what the process before held"
 	levels | diff "$work/levels" - || fail "levels did not survive $1"
 	before=$(steps "$inner")
-	wait_for 30 more "$inner" "$((before + 20))" || fail "no steps of the running rank after $1"
+	wait_for 30 more "$inner" "$((before + 5))" || fail "no steps of the running rank after $1"
 	held
 	echo "$before steps before, $(steps "$inner") now; levels as before; it holds $(count link) links, those before are gone"
 	[ "$(count link)" -gt 3 ] || fail "nothing is attached after $1"
@@ -185,7 +189,7 @@ say systemctl reload "$service"
 
 echo "--- the report, on demand"
 say systemctl start ranktrace-report || fail "no report on demand"
-reports() { inside journalctl -q --no-pager -o cat RANKTRACE_KIND=report --output-fields=RANKTRACE_VERDICT -o json | wc -l; }
+reports() { inside journalctl -q --no-pager -o json RANKTRACE_KIND=report | wc -l; }
 reported() { [ "$(reports)" -ge "$1" ]; }
 wait_for 5 reported 1 || fail "the journal has no report by its field"
 say journalctl -q --no-pager -t ranktrace-report -o cat | tee "$work/report"
@@ -207,13 +211,14 @@ say systemctl list-timers --no-pager --all ranktrace-report.timer
 
 echo "--- stop: all is detached; a connection starts it"
 held
-bpf_alive "$work/held" | grep -q . || fail "nothing is attached before the stop"
+! lost || fail "nothing is attached before the stop"
 say systemctl stop "$service"
 is Result success || fail "it stopped with $(property Result)"
 wait_for 5 lost || fail "after the stop the kernel has: $(bpf_alive "$work/held" | paste -sd,)"
 inside systemctl is-active long.service >/dev/null || fail "the training went with it"
 inside systemctl is-active ranktraced.socket >/dev/null || fail "the socket went with the service"
-say tracectl status | head -1 || fail "a connection does not start the service"
+say tracectl status >"$work/status" || fail "a connection does not start the service"
+head -2 "$work/status"
 wait_for 20 is ActiveState active || fail "a connection does not start the service"
 [ "$(property MainPID)" != "$pid" ] || fail "it never stopped"
 levels | diff "$work/levels" - || fail "levels did not survive a stop"
@@ -229,7 +234,8 @@ inside systemctl daemon-reload
 wait_for 5 lost || fail "after the removal the kernel has: $(bpf_alive "$work/held" | paste -sd,)"
 ! inside pgrep -u ranktrace || fail "a process of the user ranktrace is left"
 [ ! -e "$root/run/ranktrace/control.sock" ] && ! inside test -e /run/ranktrace/control.sock || fail "the socket is left"
-! inside find /sys/fs/bpf /etc/systemd /run/systemd/units -name '*ranktrace*' -not -path '*.d*' 2>/dev/null | grep . || fail "something is left"
+left=$(inside find /sys/fs/bpf /run/ranktrace /etc/systemd/system/*.wants -name '*rank*' -not -type d 2>/dev/null || true)
+[ -z "$left" ] || fail "this is left: $left"
 for unit in "${units[@]}"; do
 	[ "$(property LoadState "$unit")" = not-found ] || [ "$(property ActiveState "$unit")" = inactive ] || fail "$unit is left"
 done
