@@ -4,9 +4,9 @@
 #include <fcntl.h>
 
 #define PAGE_BYTES 4096u
-#define ADDRESS_MIN 0x10000u	 /* below, nothing is mapped */
-#define ADDRESS_MAX (1ULL << 56) /* above, no user memory of any machine that we know */
-#define LOCAL_LENGTH_MAX 15	 /* of a string that is kept in the object itself */
+#define ADDRESS_MIN 0x10000u              /* below, nothing is mapped */
+#define ADDRESS_MAX (1ULL << 56)          /* above, no user memory of any machine that we know */
+#define LOCAL_LENGTH_MAX 15               /* of a string that is kept in the object itself */
 
 static bool is_pointer(uint64_t value)
 {
@@ -147,7 +147,7 @@ static int string_before(struct cxx_memory *memory, const struct cxx_object *obj
 }
 
 int cxx_string(struct cxx_memory *memory, const struct cxx_object *object, size_t at, char ret[static CXX_STRING_BYTES],
-	size_t *ret_words)
+	       size_t *ret_words)
 {
 	char text[CXX_STRING_BYTES];
 	size_t words = 4;

@@ -13,19 +13,19 @@ struct context;
 struct kernel;
 
 struct kernel_features {
-	bool btf;	   /* /sys/kernel/btf/vmlinux is readable */
-	bool ring_buffer;  /* 5.8 */
-	bool tp_btf;	   /* a BTF raw tracepoint loads */
-	bool uprobe_multi; /* 6.6 */
-	bool perf_cookie;  /* 5.15: bpf_cookie on perf uprobes */
-	bool perf_uprobe;  /* the uprobe PMU answers to us (needs CAP_SYS_ADMIN on patched kernels) */
-	bool host_pids;	   /* /proc shows the initial PID namespace, whose numbers the events carry */
+	bool btf;           /* /sys/kernel/btf/vmlinux is readable */
+	bool ring_buffer;   /* 5.8 */
+	bool tp_btf;        /* a BTF raw tracepoint loads */
+	bool uprobe_multi;  /* 6.6 */
+	bool perf_cookie;   /* 5.15: bpf_cookie on perf uprobes */
+	bool perf_uprobe;   /* the uprobe PMU answers to us (needs CAP_SYS_ADMIN on patched kernels) */
+	bool host_pids;     /* /proc shows the initial PID namespace, whose numbers the events carry */
 };
 
 /* What to say where host_pids is missing, and what to do about it. */
-#define KERNEL_NO_HOST_PIDS \
+#define KERNEL_NO_HOST_PIDS                                                                                            \
 	"this daemon runs in a PID namespace of its own, so what the kernel reports cannot be matched with ranks"
-#define KERNEL_NO_HOST_PIDS_ADVICE \
+#define KERNEL_NO_HOST_PIDS_ADVICE                                                                                     \
 	"give its container the host's PID namespace: docker run --pid=host, in Kubernetes hostPID: true"
 
 /* Probes the features only; needs no kernel object. */

@@ -37,6 +37,7 @@ boot_cleanup() {
 	rm -rf --one-file-system "$work"
 }
 trap boot_cleanup EXIT
+trap 'echo "FAIL: line $LINENO: $BASH_COMMAND" >&2' ERR
 
 # boot_prepare: makes the root, with the install tree in it.
 boot_prepare() {
@@ -98,8 +99,8 @@ machine_pid() {
 	return 1
 }
 
-# bpf_of PID: what a process of the machine holds of BPF, "link 17" a line.
-bpf_of() { sed -nE 's/^(link|prog|map)_id:[[:space:]]*([0-9]+)$/\1 \2/p' /proc/"$1"/fdinfo/* 2>/dev/null | sort -u; }
+# bpf_of PID: what a process of the machine holds of BPF, "link 17" a line. Files that it closes meanwhile are left out.
+bpf_of() { { sed -nE 's/^(link|prog|map)_id:[[:space:]]*([0-9]+)$/\1 \2/p' /proc/"$1"/fdinfo/* 2>/dev/null || true; } | sort -u; }
 # bpf_alive FILE: those of such lines that the kernel still has.
 bpf_alive() {
 	local kind id
