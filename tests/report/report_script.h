@@ -77,6 +77,7 @@ static inline struct finding *script_slow(struct script *script, enum finding_ki
 	struct finding *f = &to->is;
 	uint64_t lived_ns = lasted_ns ? lasted_ns : ago_ns;
 
+	card = card < 0 ? card : card % (int32_t)script->cards;
 	*to = (struct script_finding){.node = (int32_t)node, .past = ago_ns > script->length_ns};
 	f->id = script->findings;
 	f->kind = kind;
