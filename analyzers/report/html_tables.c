@@ -202,7 +202,7 @@ static void put_plot(FILE *out, const struct report *report, const struct report
 	fputs("</span>", out);
 	if (isfinite(plot->before))
 		fputs("<span><i class=\"k2\"></i>before, or of its likes</span>", out);
-	else if (finding->is.rank >= 0)
+	else if (finding->is.rank >= 0 && plot->peers)
 		fprintf(out,
 			"<span><i class=\"k2\"></i>median of %" PRIu32
 			" peers</span><span><i class=\"k3\"></i>10 to 90 %% of them</span>",

@@ -164,7 +164,7 @@ static void judge_jobs(struct report *report)
 		for (size_t j = 0; j < report->ranks; j++) {
 			uint32_t card = report->rank[j].card;
 
-			if (report->rank[j].job != i || card == REPORT_NONE)
+			if (report->rank[j].job != i || card == REPORT_NONE || !report->rank[j].here)
 				continue;
 			job->nodes += report->card[card].node != last;
 			last = report->card[card].node;
@@ -182,14 +182,24 @@ static void judge_jobs(struct report *report)
 static void say_seen(const struct report *report, char *ret, size_t size)
 {
 	char cards[WORDS_BYTES], nodes[WORDS_BYTES], jobs[WORDS_BYTES], since[WORDS_BYTES], until[WORDS_BYTES];
+	uint64_t first_ns = report->until_ns, last_ns = report->since_ns;
 	size_t running = 0;
 
-	for (size_t i = 0; i < report->jobs; i++)
-		running += report->job[i].ranks > 0;
+	for (size_t i = 0; i < report->jobs; i++) {
+		const struct report_job *job = &report->job[i];
+
+		if (!job->ranks)
+			continue;
+		running++;
+		first_ns = job->first_ns < first_ns ? job->first_ns : first_ns;
+		last_ns = job->last_ns > last_ns ? job->last_ns : last_ns;
+	}
+	first_ns = first_ns > report->since_ns ? first_ns : report->since_ns;
+	last_ns = last_ns < report->until_ns ? last_ns : report->until_ns;
 	snprintf(ret, size, "%.60s on %.60s watched from %.60s to %.60s, in %.60s",
 		words_many(report->cards_here, "card", "cards", cards),
-		words_many(report->nodes_here, "node", "nodes", nodes), words_when(report->since_ns, since),
-		words_when(report->until_ns, until), words_many(running, "job", "jobs", jobs));
+		words_many(report->nodes_here, "node", "nodes", nodes), words_when(first_ns, since),
+		words_when(last_ns, until), words_many(running, "job", "jobs", jobs));
 }
 
 /* What a healthy line must not be silent about. */
@@ -236,23 +246,36 @@ static void say_slow(struct report *report)
 			words_many(others, "more finding", "more findings", a));
 }
 
-/* The cause, and the first thing that was measured beside something else. */
+/* What was measured beside something else: that of the cause, else the first. */
+static const struct finding_evidence *best_evidence(const struct finding *f)
+{
+	const struct finding_evidence *best = NULL;
+
+	for (size_t i = 0; i < f->evidences; i++) {
+		const struct finding_evidence *piece = &f->evidence[i];
+
+		if (!isfinite(piece->value) || !isfinite(piece->peers))
+			continue;
+		if (strcmp(piece->name, finding_cause_word(f->cause)) == 0)
+			return piece;
+		if (!best)
+			best = piece;
+	}
+	return best;
+}
+
 static void say_why(struct report *report, const struct report_finding *finding)
 {
 	struct report_headline *headline = &report->headline;
 	const struct finding *f = &finding->is;
+	const struct finding_evidence *piece = best_evidence(f);
 	char value[WORDS_BYTES], peers[WORDS_BYTES];
 	size_t used = (size_t)snprintf(headline->why, sizeof(headline->why), "%s", finding_cause_text(f->cause));
 
-	for (size_t i = 0; i < f->evidences; i++) {
-		if (!isfinite(f->evidence[i].value) || !isfinite(f->evidence[i].peers))
-			continue;
-		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s %.40s, %s %.40s",
-			f->evidence[i].name, words_value(f->evidence[i].value, f->evidence[i].unit, value),
-			f->rank >= 0 ? "its peers" : "before",
-			words_value(f->evidence[i].peers, f->evidence[i].unit, peers));
-		return;
-	}
+	if (piece)
+		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s %.40s, %s %.40s", piece->name,
+			words_value(piece->value, piece->unit, value), f->rank >= 0 ? "its peers" : "before",
+			words_value(piece->peers, piece->unit, peers));
 }
 
 static void say_parts(struct report *report)
@@ -312,6 +335,7 @@ void report_judge(struct report *report)
 		say_but(report, but, sizeof(but));
 		snprintf(headline->line, sizeof(headline->line),
 			"Healthy: nothing was slow or stood still; %.400s%.400s", seen, but);
+		snprintf(headline->why, sizeof(headline->why), "%.220s%.160s", seen, but);
 		snprintf(headline->title, sizeof(headline->title), "Nothing was slow or stood still");
 		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
 	}

@@ -227,9 +227,6 @@ static int finding_row(struct report_source *source, sqlite3_stmt *s)
 		report->suspected += end_ns >= report->since_ns;
 		return 0;
 	}
-	/* Nobody has closed it, and nobody watches. */
-	if (!f.until_ns && !report->store[source->store].here)
-		return 0;
 	card = card_of(source, &f);
 	if (card != REPORT_NONE)
 		note_past(report, &f, card, end_ns);

@@ -64,9 +64,10 @@ struct report_card {
 struct report_rank { /* a process */
 	uint32_t store, job, card;
 	int64_t instance;
-	int32_t rank;
+	int32_t rank, world, local;
 	uint64_t first_ns, last_ns; /* it lived, as far as is known */
 	bool ended;
+	bool here; /* in the period */
 	uint64_t steps, samples;
 	uint8_t *seen; /* bit a slot: something was recorded of it */
 };

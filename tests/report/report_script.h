@@ -143,7 +143,7 @@ static inline void script_put_rank(struct store *store, const struct script *scr
 	const struct store_value row[] = {V_INT(script_rank(script, node, card)), V_INT(script_world(script)),
 		V_INT(card), V_TEXT(job), V_TEXT(host), V_INT(1000 + card), V_INT(start_ns), V_TEXT("/usr/bin/python3"),
 		V_TEXT("train.py"), V_NULL, V_NULL, V_NULL, V_TEXT(name), V_TEXT("torchrun"),
-		V_INT(start_ns + SCRIPT_SECOND), V_INT(script->until_ns - SCRIPT_SECOND), V_INT(0),
+		V_INT(start_ns + SCRIPT_SECOND), V_INT(start_ns + SCRIPT_SECOND), V_INT(0),
 		V_INT(script_instance(script, node, card))};
 
 	(void)store_put(store, TABLE_RANKS, row, ARRAY_SIZE(row));
