@@ -52,7 +52,8 @@ void html_findings(FILE *out, const struct report *report)
 		cell(out, "", words_when(since_ns, text));
 		fputs("<td>", out);
 		html_text(out, words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
-		fputs(finding->remark	       ? ", remark"
+		fputs(finding->brief	       ? ", brief"
+			: finding->remark      ? ", remark"
 			: finding->is.until_ns ? ""
 					       : ", <span class=\"open\">still so</span>",
 			out);

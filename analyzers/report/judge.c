@@ -14,20 +14,21 @@
 static const struct {
 	enum judge_part part;
 	bool hardware; /* of the card, or of its links */
+	const char *evidence;
 } causes[CAUSE_MAX] = {
 	[CAUSE_UNKNOWN] = {JUDGE_COMPUTE, true},
 	[CAUSE_COMPUTE] = {JUDGE_COMPUTE, true},
 	[CAUSE_HOST] = {JUDGE_COMPUTE, false},
-	[CAUSE_PREEMPTION] = {JUDGE_COMPUTE, false},
-	[CAUSE_THROTTLING] = {JUDGE_COMPUTE, false},
-	[CAUSE_GARBAGE_COLLECTION] = {JUDGE_COMPUTE, false},
-	[CAUSE_LAUNCH] = {JUDGE_COMPUTE, false},
-	[CAUSE_FAULTS] = {JUDGE_COMPUTE, false},
-	[CAUSE_DATALOADER] = {JUDGE_STORAGE, false},
-	[CAUSE_CHECKPOINT] = {JUDGE_STORAGE, false},
-	[CAUSE_COMMUNICATION] = {JUDGE_NETWORK, false},
-	[CAUSE_LINK] = {JUDGE_NETWORK, true},
-	[CAUSE_NODE] = {JUDGE_NETWORK, true},
+	[CAUSE_PREEMPTION] = {JUDGE_COMPUTE, false, "run_delay"},
+	[CAUSE_THROTTLING] = {JUDGE_COMPUTE, false, "throttled"},
+	[CAUSE_GARBAGE_COLLECTION] = {JUDGE_COMPUTE, false, "gc"},
+	[CAUSE_LAUNCH] = {JUDGE_COMPUTE, false, "launch_gap"},
+	[CAUSE_FAULTS] = {JUDGE_COMPUTE, false, "major_faults"},
+	[CAUSE_DATALOADER] = {JUDGE_STORAGE, false, "dataloader"},
+	[CAUSE_CHECKPOINT] = {JUDGE_STORAGE, false, "checkpoint"},
+	[CAUSE_COMMUNICATION] = {JUDGE_NETWORK, false, "transfer"},
+	[CAUSE_LINK] = {JUDGE_NETWORK, true, "transfer"},
+	[CAUSE_NODE] = {JUDGE_NETWORK, true, "transfer"},
 	[CAUSE_STAGE] = {JUDGE_PART_MAX, false},
 	[CAUSE_SEQUENCE] = {JUDGE_PART_MAX, false},
 	[CAUSE_STOPPED] = {JUDGE_PART_MAX, false},
@@ -46,6 +47,19 @@ bool judge_accuses(const struct finding *finding)
 bool judge_is_hardware(enum finding_cause cause)
 {
 	return cause < CAUSE_MAX && causes[cause].hardware;
+}
+
+bool judge_is_brief(const struct finding *finding, uint64_t length_ns)
+{
+	uint64_t lasted_ns = finding->until_ns > finding->since_ns ? finding->until_ns - finding->since_ns : 0;
+
+	return finding->until_ns && finding->kind != FINDING_HANG && finding->kind != FINDING_MISMATCH &&
+	       lasted_ns < 60000000000ULL && lasted_ns < length_ns / 1000;
+}
+
+const char *judge_evidence_of(enum finding_cause cause)
+{
+	return cause < CAUSE_MAX && causes[cause].evidence ? causes[cause].evidence : "";
 }
 
 bool judge_is_remark(const struct finding *finding)
@@ -122,6 +136,7 @@ static void judge_findings(struct report *report)
 		struct report_job *job = &report->job[finding->job];
 
 		report->remarks += finding->remark;
+		report->briefs += finding->brief;
 		if (finding->remark)
 			continue;
 		job->findings++;
@@ -217,9 +232,12 @@ static void say_but(const struct report *report, char *ret, size_t size)
 	if (chronic)
 		used += (size_t)snprintf(ret + used, size - used, "; slow on most days before: %.120s%s",
 			words_card(report, report->worst[0], text), chronic > 1 ? " and others" : "");
-	if (report->remarks)
+	if (report->briefs)
+		used += (size_t)snprintf(ret + used, size - used, "; %.60s",
+			words_many(report->briefs, "brief slowness", "brief slownesses", text));
+	if (report->remarks > report->briefs)
 		(void)snprintf(ret + used, size - used, "; %.40s on how work is divided",
-			words_many(report->remarks, "remark", "remarks", text));
+			words_many(report->remarks - report->briefs, "remark", "remarks", text));
 }
 
 static void say_slow(struct report *report)
@@ -256,7 +274,7 @@ static const struct finding_evidence *best_evidence(const struct finding *f)
 
 		if (!isfinite(piece->value) || !isfinite(piece->peers))
 			continue;
-		if (strcmp(piece->name, finding_cause_word(f->cause)) == 0)
+		if (strcmp(piece->name, judge_evidence_of(f->cause)) == 0)
 			return piece;
 		if (!best)
 			best = piece;

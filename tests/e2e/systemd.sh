@@ -49,8 +49,8 @@ cp -a /etc/ld.so.cache /etc/os-release "$root/etc/" 2>/dev/null || true
 od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"$root/etc/machine-id"
 systemd-sysusers --root="$root" >/dev/null 2>&1
 grep '^ranktrace:' "$root/etc/passwd" || fail "systemd-sysusers made no user ranktrace"
-systemctl --root="$root" preset ranktraced.service ranktraced.socket 2>&1
-for unit in multi-user.target.wants/ranktraced.service sockets.target.wants/ranktraced.socket; do
+systemctl --root="$root" preset ranktraced.service ranktraced.socket ranktrace-report.timer 2>&1
+for unit in multi-user.target.wants/ranktraced.service sockets.target.wants/ranktraced.socket timers.target.wants/ranktrace-report.timer; do
 	[ -L "$root/etc/systemd/system/$unit" ] || fail "the preset does not enable $unit"
 done
 # Only the watchdog's time is another than the unit's, so that a feed can be waited for.
@@ -122,6 +122,16 @@ grep 'missing.*pid namespace' "$work/check" || fail "check does not say that it 
 ! grep -E '^missing' "$work/check" | grep -v 'pid namespace' || fail "something else is missing under the unit's restrictions"
 inside setpriv --reuid=nobody --regid=65534 --clear-groups tracectl set L0=false && fail "nobody may change levels"
 tracectl query 'select count(*) n from drops' >/dev/null || fail "the store cannot be read"
+
+echo "--- the report"
+inside systemctl is-active ranktrace-report.timer >/dev/null || fail "the timer is not active"
+inside systemctl start ranktrace-report.service || fail "the report fails: $(inside journalctl -q --no-pager -u ranktrace-report)"
+reported() { inside journalctl -q -o cat --no-pager -t ranktrace-report RANKTRACE_KIND=report RANKTRACE_VERDICT=not_watched; }
+has_reported() { reported | grep '^Nothing was watched'; }
+wait_for 10 has_reported || fail "the journal has no report: $(inside journalctl -q --no-pager -t ranktrace-report)"
+reported
+inside stat -L -c '%U %a %n' /var/lib/ranktrace/report/latest.txt /var/lib/ranktrace/report/latest.html | grep -c '^ranktrace 640 ' |
+	grep -qx 2 || fail "the reports are not kept: $(inside ls -l /var/lib/ranktrace/report)"
 
 echo "--- reload"
 inside systemctl reload "$service"

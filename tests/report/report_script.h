@@ -251,7 +251,8 @@ static inline void script_put_operations(
 {
 	for (size_t i = 0; i < script->findings; i++) {
 		const struct finding *f = &script->finding[i].is;
-		double ns = script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
+		double told = script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
+		double ns = told >= 0 && told < 1e15 ? told : 0;
 		const struct store_value row[] = {V_INT(script_rank(script, node, card)), V_INT(step),
 			V_TEXT(f->communicator), V_INT(step), V_TEXT("AllReduce"), V_NULL, V_INT(1), V_INT(4096),
 			V_INT(time_ns), V_INT(ns * (0.95 + 0.1 * script_noise(time_ns + card))), V_NULL, V_NULL,

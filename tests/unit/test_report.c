@@ -294,6 +294,24 @@ static void test_nothing(void **state)
 	report_free(report);
 }
 
+/* Slow for less than a minute of a day: one line, which says so. */
+static void test_brief(void **state)
+{
+	struct script script = script_healthy(dir, UNTIL, 1, 2);
+	struct report *report;
+
+	(void)state;
+	finding_add(script_slow(&script, FINDING_SLOW_RANK, CAUSE_PREEMPTION, 0, 1, 2 * SCRIPT_HOUR, 20 * SCRIPT_SECOND,
+			    0.3),
+		"run_delay", "ns", 2, 1, NULL);
+	assert_int_equal(script_write(&script), 0);
+	report = read_day();
+	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
+	has(report->headline.line, "; 1 brief slowness");
+	assert_int_equal(report->worsts, 0);
+	report_free(report);
+}
+
 /* A daemon that was killed left a finding open and ranks that never ended: they tell of nothing that is so now. */
 static void test_stale(void **state)
 {
@@ -454,6 +472,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_past, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_gaps, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nothing, setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_brief, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_stale, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nonsense, setup, store_teardown),
