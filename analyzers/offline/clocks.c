@@ -138,7 +138,7 @@ static int sample(struct clocks_store *store)
 	read_marks(reader, sql, &store->sample->marks[OPS]);
 	conditions(store, "s.start_ns", when, sizeof(when));
 	snprintf(sql, sizeof(sql),
-		"select s.start_ns + s.duration_ns, s.step, r.job, r.world_size from ranks r join steps s on"
+		"select s.start_ns + s.duration_ns, s.step, r.job, r.world_size from steps s cross join ranks r on"
 		" s.instance = r.instance where r.rank is not null and r.world_size > 1 and r.first_seen_ns <"
 		" r.start_time_ns + %llu%s",
 		STORE_FROM_START_NS, when);
