@@ -26,6 +26,13 @@ static void test_who_is_watched(void **state)
 	tell_rank(&ranks_here[0], RANK_CHANGED); /* nothing that matters here */
 	assert_int_equal(seen.ranks, RANKS);
 	assert_int_equal(seen.ended, 0);
+	/* Its card is found: it goes on as the same. */
+	(void)copy_text(ranks_here[1].env.card, sizeof(ranks_here[1].env.card), "5");
+	tell_rank(&ranks_here[1], RANK_CHANGED);
+	assert_int_equal(seen.ranks, RANKS);
+	assert_int_equal(seen.ended, 0);
+	assert_int_equal(seen.card_process, 1);
+	assert_string_equal(seen.card, "5");
 	(void)copy_text(ranks_here[0].env.job, sizeof(ranks_here[0].env.job), "other");
 	tell_rank(&ranks_here[0], RANK_CHANGED);
 	assert_int_equal(seen.ended, 1);
