@@ -300,7 +300,7 @@ void framer_rank_card(struct framer *framer, int number, const char *card)
 	struct framer_room *room = process ? framer_room_of(framer, process) : NULL;
 
 	if (room)
-		snprintf(room->who[process->index].card, sizeof(room->who->card), "%s", card);
+		snprintf(room->who[process->index].card, sizeof(room->who->card), "%s", card ? card : "");
 }
 
 void framer_rank_end(struct framer *framer, int number, uint64_t end_ns)

@@ -284,6 +284,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		LIFE(suspected_open_closed),
+		LIFE(a_card_that_is_found_later_is_in_what_is_told_next),
 		LIFE(what_is_soon_over_is_not_confirmed),
 		LIFE(told_again_for_its_cost),
 		LIFE(not_confirmed_and_dropped),
