@@ -18,9 +18,20 @@ struct flight {
 	uint32_t op;
 };
 
+/* What operations of one name, size and kind take beside waiting, in this frame; two kinds on one row are one. */
+struct like {
+	double transfer_ns;
+	uint32_t groups;
+};
+
+#define LIKES 256
+#define LIKES_MIN 3
+
 struct without {
 	struct replay *replay;
+	struct like like[LIKES];
 	struct without_own own;
+	struct without_known known;
 	struct without_group *group;
 	uint32_t *place;       /* operations, rank by rank, in the order of their starts */
 	struct flight *flight; /* heap of one rank's operations that have not ended */
@@ -42,6 +53,7 @@ struct without *without_free(struct without *without)
 		return NULL;
 	replay_free(without->replay);
 	without_own_free(&without->own);
+	without_known_free(&without->known);
 	free(without->group);
 	free(without->place);
 	free(without->flight);
@@ -106,6 +118,35 @@ static bool is_joined(const struct without_group *seen, const struct frame_group
 	uint64_t members = group->p2p ? 2 : group->members;
 
 	return seen->records >= 2 && seen->records <= members && 2ULL * seen->records >= members;
+}
+
+static struct like *like_of(struct without *without, const struct frame_group *group)
+{
+	uint64_t hash = (group->bytes ^ ((uint64_t)group->op << 40) ^ (uint64_t)group->p2p << 63) * 0x9e3779b97f4a7c15ULL;
+
+	return &without->like[hash >> 56];
+}
+
+static void see_likes(struct without *without, const struct frame *frame)
+{
+	memset(without->like, 0, sizeof(without->like));
+	for (size_t g = 0; g < frame->groups; g++) {
+		struct like *like = like_of(without, &frame->group[g]);
+
+		if (!is_joined(&without->group[g], &frame->group[g]))
+			continue;
+		like->transfer_ns += (double)without->group[g].transfer_ns;
+		like->groups++;
+	}
+}
+
+/* Of an operation whose others' records are lost: what it took is its wait and its transfer, and its wait would not be
+ * the same without the excess. */
+static double alone_of(struct without *without, const struct frame_group *group, double duration_ns)
+{
+	const struct like *like = like_of(without, group);
+
+	return like->groups < LIKES_MIN ? duration_ns : fmin(duration_ns, like->transfer_ns / like->groups);
 }
 
 /* Rank by rank; those of a rank are in the order of their starts already, or are brought into it. */
@@ -196,7 +237,9 @@ static void add_rank(struct without *without, const struct frame *frame, uint32_
 		struct without_group *seen = &without->group[op->group];
 		double duration_ns = (double)op->duration_ns, start_ns = (double)op->start_ns, end_ns;
 		uint32_t index = replay_op(without->replay, seen->index,
-			seen->index == REPLAY_NONE ? duration_ns : (double)seen->transfer_ns, duration_ns);
+			seen->index == REPLAY_NONE ? alone_of(without, &frame->group[op->group], duration_ns)
+						   : (double)seen->transfer_ns,
+			duration_ns);
 
 		seen->op = index;
 		add(without, &last, start_ns, index);
@@ -217,6 +260,7 @@ static int build(struct without *without, const struct frame *frame)
 	if (r)
 		return r;
 	see_groups(without, frame);
+	see_likes(without, frame);
 	r = replay_begin(without->replay, all, all + without_count_lost(frame, without->group), frame->groups);
 	if (!r)
 		r = order(without, frame);
@@ -250,7 +294,7 @@ static int find_hidden(struct without *without, const struct frame *frame, const
 	int lost = 0, unrecorded;
 
 	if (without_count_lost(frame, without->group) > 0)
-		lost = without_lost(without->replay, &without->own, frame, without->group, without->place);
+		lost = without_lost(without->replay, &without->own, frame, without->group, without->place, &without->known);
 	if (lost < 0)
 		return lost;
 	unrecorded = without_unrecorded(without->replay, &without->own, measures);
@@ -263,7 +307,7 @@ static uint64_t of_operations(struct without *without, const struct frame *frame
 	uint64_t as_is_ns, without_ns;
 	int hidden;
 
-	if (build(without, frame))
+	if (without_known_see(&without->known, frame) || build(without, frame))
 		return 0;
 	for (size_t i = 0; i < ranks; i++)
 		without_own_name(&without->own, rank[i]);
