@@ -16,6 +16,7 @@ struct flight {
 	double until_ns; /* its end, less overlap_slack_ns() */
 	double end_ns;
 	uint32_t op;
+	bool p2p;
 };
 
 /* What operations of one name, size and kind take beside waiting, in this frame; two kinds on one row are one. */
@@ -26,6 +27,7 @@ struct like {
 
 #define LIKES 256
 #define LIKES_MIN 3
+#define SENDS_MAX 4
 
 struct without {
 	struct replay *replay;
@@ -122,7 +124,8 @@ static bool is_joined(const struct without_group *seen, const struct frame_group
 
 static struct like *like_of(struct without *without, const struct frame_group *group)
 {
-	uint64_t hash = (group->bytes ^ ((uint64_t)group->op << 40) ^ (uint64_t)group->p2p << 63) * 0x9e3779b97f4a7c15ULL;
+	uint64_t hash =
+		(group->bytes ^ ((uint64_t)group->op << 40) ^ (uint64_t)group->p2p << 63) * 0x9e3779b97f4a7c15ULL;
 
 	return &without->like[hash >> 56];
 }
@@ -201,8 +204,41 @@ static void put_on(struct flight *heap, size_t *flights, struct flight flight)
 /* What of its rank the one that is being added comes after. */
 struct last {
 	struct flight ended, started; /* op: index in the replay, REPLAY_NONE: nothing yet; started.end_ns: its start */
-	size_t flights;
+	size_t flights, sends;
+	struct flight sent[SENDS_MAX]; /* the last ones that nobody waits for */
+	bool sends_overlap;	       /* see struct measures */
 };
+
+/* What is sent and has not ended by now is waited for no more; what is sent next may queue behind it. */
+static void drop_sends(struct without *without, struct last *last)
+{
+	size_t n = last->flights;
+
+	last->flights = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (without->flight[i].p2p)
+			last->sent[last->sends++ % SENDS_MAX] = without->flight[i];
+		else
+			put_on(without->flight, &last->flights, without->flight[i]);
+	}
+}
+
+/* One that begins when one before it ends comes after that one, and nothing comes after its begin. */
+static bool add_queued(struct without *without, struct last *last, double start_ns, uint32_t index)
+{
+	for (size_t i = 0; i < last->sends && i < SENDS_MAX; i++) {
+		double slack_ns = last->sent[i].end_ns - last->sent[i].until_ns;
+		double own_ns = start_ns - last->sent[i].end_ns;
+		uint32_t edge;
+
+		if (fabs(own_ns) > slack_ns)
+			continue;
+		edge = replay_after(without->replay, index, last->sent[i].op, REPLAY_END, own_ns);
+		without_own_add(&without->own, own_ns, index, edge);
+		return true;
+	}
+	return false;
+}
 
 static void add(struct without *without, struct last *last, double start_ns, uint32_t index)
 {
@@ -225,12 +261,14 @@ static void add(struct without *without, struct last *last, double start_ns, uin
 		replay_set_first(without->replay, index, start_ns);
 	}
 	without_own_add(&without->own, own_ns, index, edge);
-	last->started = (struct flight){start_ns, start_ns, index};
+	if (last->sends_overlap)
+		drop_sends(without, last);
+	last->started = (struct flight){start_ns, start_ns, index, false};
 }
 
-static void add_rank(struct without *without, const struct frame *frame, uint32_t rank)
+static void add_rank(struct without *without, const struct frame *frame, uint32_t rank, bool sends_overlap)
 {
-	struct last last = {{0, 0, REPLAY_NONE}, {0, 0, REPLAY_NONE}, 0};
+	struct last last = {.ended.op = REPLAY_NONE, .started.op = REPLAY_NONE, .sends_overlap = sends_overlap};
 
 	for (uint32_t i = without->own.first[rank]; i < without->own.first[rank + 1]; i++) {
 		const struct frame_op *op = &frame->op[without->place[i]];
@@ -242,17 +280,23 @@ static void add_rank(struct without *without, const struct frame *frame, uint32_
 			duration_ns);
 
 		seen->op = index;
-		add(without, &last, start_ns, index);
 		end_ns = start_ns + duration_ns;
+		if (last.sends_overlap && frame->group[op->group].p2p && add_queued(without, &last, start_ns, index)) {
+			last.sent[last.sends++ % SENDS_MAX] = (struct flight){
+				end_ns - (double)overlap_slack_ns(op->duration_ns), end_ns, index, true};
+			continue;
+		}
+		add(without, &last, start_ns, index);
 		put_on(without->flight, &last.flights,
-			(struct flight){end_ns - (double)overlap_slack_ns(op->duration_ns), end_ns, index});
+			(struct flight){end_ns - (double)overlap_slack_ns(op->duration_ns), end_ns, index,
+				frame->group[op->group].p2p});
 	}
 	if (is_here(&frame->rank[rank]))
 		add(without, &last, (double)frame->rank[rank].step_ns, replay_op(without->replay, REPLAY_NONE, 0, 0));
 	without_own_end(&without->own, rank);
 }
 
-static int build(struct without *without, const struct frame *frame)
+static int build(struct without *without, const struct frame *frame, bool sends_overlap)
 {
 	size_t all = frame->ops + frame->ranks;
 	int r = make_room(without, frame);
@@ -270,7 +314,7 @@ static int build(struct without *without, const struct frame *frame)
 		if (is_joined(&without->group[g], &frame->group[g]))
 			without->group[g].index = replay_group(without->replay, frame->group[g].p2p);
 	for (uint32_t rank = 0; rank < frame->ranks; rank++)
-		add_rank(without, frame, rank);
+		add_rank(without, frame, rank, sends_overlap);
 	return 0;
 }
 
@@ -294,7 +338,8 @@ static int find_hidden(struct without *without, const struct frame *frame, const
 	int lost = 0, unrecorded;
 
 	if (without_count_lost(frame, without->group) > 0)
-		lost = without_lost(without->replay, &without->own, frame, without->group, without->place, &without->known);
+		lost = without_lost(
+			without->replay, &without->own, frame, without->group, without->place, &without->known);
 	if (lost < 0)
 		return lost;
 	unrecorded = without_unrecorded(without->replay, &without->own, measures);
@@ -307,7 +352,7 @@ static uint64_t of_operations(struct without *without, const struct frame *frame
 	uint64_t as_is_ns, without_ns;
 	int hidden;
 
-	if (without_known_see(&without->known, frame) || build(without, frame))
+	if (without_known_see(&without->known, frame) || build(without, frame, measures && measures->sends_overlap))
 		return 0;
 	for (size_t i = 0; i < ranks; i++)
 		without_own_name(&without->own, rank[i]);

@@ -3,9 +3,9 @@
  * Waits that no record shows, and that a rank would not have if the one it waits for were quicker. Part of
  * detect/without.c; after a replay of the frame as it is, whose times tell when everything was.
  *
- * Lost records: a rank of a communicator (it has records of it in this frame, or had in one before: known) that has none
- * of a group which others have. What it began next came after the group's end too; of its own time before that, what is left is what it took
- * from there.
+ * Lost records: a rank of a communicator (it has records of it in this frame, or had in one before: known) that has
+ * none of a group which others have. What it began next came after the group's end too; of its own time before that,
+ * what is left is what it took from there.
  *
  * Operations that nobody records (a barrier over sockets, a library that is not seen): where the fastest of a class has
  * a self time below WITHOUT_FASTEST of the median, most of the class did not compute for longer but waited for it:
