@@ -234,6 +234,17 @@ static void run(struct hearing *hearing, struct detect *detect, struct sim *sim,
 	ret->required = ret->gain >= JUDGE_GAIN_MIN;
 }
 
+/* What is true. */
+static void print_case(const struct sim_options *o)
+{
+	printf("  true: from step %llu, of", (unsigned long long)o->onset);
+	for (uint32_t i = 0; i < o->culprits; i++)
+		printf(" %u", o->culprit[i]);
+	printf("; %u micro-batches, jitter %.3f, drift %.3f, loss %.2f,%s%s%s%s\n", o->micro_batches, o->jitter, o->drift,
+		o->loss, o->sharded ? " sharded" : "", o->world_op ? " world" : "",
+		o->blocking_sends ? " blocking" : "", o->stage_known ? " stages known" : "");
+}
+
 int judge_case(const struct case_spec *spec, bool verbose, struct outcome *ret)
 {
 	static struct hearing hearing;
@@ -250,6 +261,8 @@ int judge_case(const struct case_spec *spec, bool verbose, struct outcome *ret)
 	hearing.options = &options;
 	hearing.sim = sim;
 	hearing.verbose = verbose;
+	if (verbose)
+		print_case(&options);
 	detect_options_default(&detect_options);
 	detect = detect_new(&detect_options, &sink);
 	if (sim && detect) {
