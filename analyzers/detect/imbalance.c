@@ -24,7 +24,6 @@
 
 struct class_state {
 	uint32_t slow; /* frames, newest in bit 0 */
-	uint32_t longest;
 	uint64_t since_step, since_ns;
 };
 
@@ -274,7 +273,8 @@ static void judge_sequences(struct imbalance *state, const struct frame *frame, 
 	opinion.finding.cause = CAUSE_SEQUENCE;
 	opinion.finding.since_step = sequence->since_step;
 	opinion.finding.since_ns = sequence->since_ns;
-	finding_add(&opinion.finding, "spread", "1", sequence->spread, NAN, "self time within classes");
+	finding_add(&opinion.finding, "spread", "1", sequence->spread, NAN,
+		frame->tier == FRAME_TIER_STAGES ? "forward" : "self time within classes");
 	out->say(out->arg, &opinion);
 }
 

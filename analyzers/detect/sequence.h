@@ -2,16 +2,18 @@
 /*
  * Samples of unequal length: in each step another replica is the longest, and all of it is. Part of detect/imbalance.c.
  *
- * The spread within classes of what ranks do themselves (self time less data loading and garbage collection) is larger
- * than noise makes it, another rank (or replica) is the longest in nearly each frame, the longest costs gain_min of the
- * step, and one of these, over about SEQUENCE_FRAMES frames:
- *   shared  the ranks of a replica (replicas.h) are long together: the correlation within replicas of their deviations
- *           from their classes, each cut to SEQUENCE_CUT spreads
- *   pieces  forward and the rest are long together, where forward is seen (HOST, no replicas)
- *   alone   on devices without replicas, where a host's forward tells nothing of it, the spread must do
- *   steps   where only stages are seen, waits hide all but forward: steps are longer by a multiple of what the longest
- *           forward is over the median one, as backward is longer with it. Noise in forward lengthens the step by
- *           itself alone.
+ * Looked at is what ranks of a class do themselves, less what no sample's length is in (loading data, garbage
+ * collection; on the host also waiting for a CPU), as deviations from their class, each cut to twice what they are on
+ * average. Told after HOLD frames in a row, if over about SEQUENCE_FRAMES frames
+ *   the longest is another one again and again, and what stays with a rank is little (lasting / squares),
+ *   the longest has gain_min more than the median (in pipelines half of that, as micro-batches differ by more than
+ * their sum does), and no rank has half as much more of loading and collecting, and one of these: replicas  ranks of
+ * one replica (replicas.h) are long together: of pairs in different classes (where there are such), the correlation of
+ * their deviations is above SHARED pieces    HOST, without replicas: forward and the rest are long together alone
+ * DEVICE, without replicas: the spread must do, a host's forward tells nothing of it steps     STAGES, where waits hide
+ * all but forward: steps are longer by more than the longest forward is over the median one, as backward is longer with
+ * it; noise in forward lengthens the step by itself alone. Ranks of tensor groups and pipelines wait in forward, as
+ * long as others: there the longest has no lead.
  */
 #ifndef RANKTRACE_DETECT_SEQUENCE_H
 #define RANKTRACE_DETECT_SEQUENCE_H
@@ -21,8 +23,6 @@
 
 #define SEQUENCE_FRAMES 16
 #define SEQUENCE_RANKS_MIN 4
-#define SEQUENCE_CUT 5
-#define SEQUENCE_TOPS 8
 
 /* Ranks that are here, by class. */
 struct sequence_classes {
@@ -31,15 +31,32 @@ struct sequence_classes {
 	double *value;			/* room, one a rank */
 };
 
+/* Its mean, and the means of products of its deviations and others'. */
+struct sequence_series {
+	double mean, step, most, median;
+};
+
+/* Of a replica's ranks in one frame: sums of deviations and of their squares. */
+struct sequence_sum {
+	double part, part_ranks; /* of one class */
+	double all, ranks, square, squares_of_parts, pairs_in_parts;
+};
+
 /* Means over about SEQUENCE_FRAMES frames. */
 struct sequence {
-	double xx, yy, xy, spread, stays, over; /* over: of the step, what the longest has over the median */
-	double shared, all;			/* of deviations: products within replicas, squares */
-	double step, step_over, over_over, step_mean, over_mean; /* of stages: of the step and of the longest forward */
-	uint64_t frames, since_step, since_ns;
+	double xx, yy, xy, spread, stays, over;	   /* over: of the step, what the longest has over the median */
+	double shared, all;			   /* of deviations: products within replicas, squares */
+	struct sequence_series step, most, median; /* STAGES: the step, the longest and the median forward, ns */
+	double lead;				   /* STAGES: of the longest forward over the second longest, ns */
+	double other; /* of the step, what one rank has more of than the median: loading data, collecting garbage */
+	double lasting, squares; /* of deviations: squares of ranks' means, and of themselves */
+	enum frame_tier tier;
+	size_t ranks;
+	uint64_t frames, held, since_step, since_ns;
 	uint32_t *longest; /* of each class */
-	double *deviation, *sum, *square;
-	uint32_t *count;
+	double *deviation; /* NAN: of a class of too few */
+	double *mean;	   /* of each rank's deviations */
+	struct sequence_sum *sum;
 	size_t room;
 	uint32_t longest_replica;
 	struct replicas replicas;
