@@ -10,6 +10,7 @@ struct both {
 };
 
 static struct both by_kind[SIM_INJECT_MAX][CASE_SEVERITIES_MAX], by_size[CASE_SIZES], by_tier[FRAME_TIER_MAX], of_all;
+static struct both by_inject[SIM_INJECT_MAX]; /* without the least severity of ranks */
 
 static unsigned least(unsigned a, unsigned b)
 {
@@ -37,6 +38,8 @@ void compare_add(const struct case_spec *spec, const struct outcome *outcome)
 {
 	if (!outcome->theirs.judged)
 		return;
+	if (!case_kinds[spec->inject].rank || spec->severity > 0)
+		add(&by_inject[spec->inject], outcome);
 	add(&by_kind[spec->inject][spec->severity], outcome);
 	add(&by_size[spec->size], outcome);
 	add(&by_tier[spec->tier], outcome);
@@ -80,6 +83,9 @@ void compare_print(FILE *out, bool markdown)
 	char name[40];
 
 	fprintf(out, "\nBeside sysTrace's rules, on the same cases (up to %d ranks)\n", YARDSTICK_RANKS_MAX);
+	head(out, "injection, from 10 %", markdown);
+	for (unsigned i = 0; i < SIM_INJECT_MAX; i++)
+		line(out, sim_inject_word(i), &by_inject[i], markdown);
 	head(out, "injection x excess", markdown);
 	for (unsigned i = 0; i < SIM_INJECT_MAX; i++) {
 		for (unsigned s = 0; s < case_kinds[i].severities; s++) {
