@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What verdicts cost by the size of the job: bench_detect [ROUNDS [LARGEST]]. Events of a job of 320 to 10,240 ranks
+ * bench_detect PAIRS LARGEST: what verdicts cost by the size of the job. Events of a job of 320 to 10,240 ranks
  * through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS operations,
- * half of them of 8 neighbours and half of all ranks at the same place in their eight. A table of medians: CPU seconds
- * of all, of the framer alone, of making the events (which is taken off both), and the process's peak of memory. Each
- * case runs in a process of its own.
+ * half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an operation and in
+ * all, less that of making the events, and the peak of memory; each case in a process of its own. Prints one sample a
+ * line for table.awk: where cost is linear, the ratios of ns/op are 1.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -22,7 +20,6 @@
 #define US 1000ULL
 #define STEP_NS (200000 * US)
 #define START (1000000000ULL * 1000)
-#define ROUNDS_MAX 31
 
 enum what { WHAT_NOTHING, WHAT_FRAMER, WHAT_ALL, WHAT_MAX };
 
@@ -207,57 +204,34 @@ static struct sample apart(enum what what, unsigned ranks, unsigned steps)
 	return sample;
 }
 
-static int compare(const void *a, const void *b)
+static void measure(unsigned ranks, unsigned steps, unsigned round)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	double ops = (double)ranks * steps * OPS;
+	struct sample made = apart(WHAT_NOTHING, ranks, steps), framer = apart(WHAT_FRAMER, ranks, steps),
+		      all = apart(WHAT_ALL, ranks, steps);
 
-	return (x > y) - (x < y);
-}
-
-static double median(double *value, unsigned n)
-{
-	qsort(value, n, sizeof(*value), compare);
-	return (value[(n - 1) / 2] + value[n / 2]) / 2;
-}
-
-static void measure(unsigned ranks, unsigned steps, unsigned rounds)
-{
-	double s[WHAT_MAX][ROUNDS_MAX], mib[ROUNDS_MAX], ops = (double)ranks * steps * OPS, all, framer, made;
-	uint64_t findings = 0;
-
-	for (unsigned i = 0; i < rounds; i++) {
-		for (enum what what = 0; what < WHAT_MAX; what++) {
-			struct sample sample = apart(what, ranks, steps);
-
-			s[what][i] = sample.s;
-			if (what == WHAT_ALL) {
-				mib[i] = sample.mib;
-				findings += sample.findings;
-			}
-		}
-	}
-	made = median(s[WHAT_NOTHING], rounds);
-	all = median(s[WHAT_ALL], rounds) - made;
-	framer = median(s[WHAT_FRAMER], rounds) - made;
-	printf("%6u %5u %12.1f %8.3f %8.3f %8.3f %8.1f %6.0f %8llu\n", ranks, steps, ops * 1e-6, all, framer, made,
-		all / ops * 1e9, median(mib, rounds), (unsigned long long)findings);
-	fflush(stdout);
+	if (framer.frames < steps || all.findings)
+		fprintf(stderr, "bench_detect: %llu frames of %u, %llu findings of a job that is well\n",
+			(unsigned long long)framer.frames, steps, (unsigned long long)all.findings);
+	printf("detect\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round, (all.s - made.s) / ops * 1e9);
+	printf("detect, its framer\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round,
+		(framer.s - made.s) / ops * 1e9);
+	printf("detect, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round, all.s - made.s);
+	printf("detect, memory\t%u ranks, %u steps\tMiB\t%u\t%.1f\n", ranks, steps, round, all.mib);
 }
 
 int main(int argc, char **argv)
 {
-	unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 3, largest = argc > 2 ? (unsigned)atoi(argv[2]) : 10240;
+	unsigned pairs = argc > 1 ? (unsigned)atoi(argv[1]) : 3, largest = argc > 2 ? (unsigned)atoi(argv[2]) : 10240;
 
-	if (rounds < 1 || rounds > ROUNDS_MAX) {
-		fprintf(stderr, "bench_detect: 1 to %d rounds\n", ROUNDS_MAX);
+	if (pairs < 1 || largest < sizes[0])
 		return 2;
-	}
-	printf("%6s %5s %12s %8s %8s %8s %8s %6s %8s\n", "ranks", "steps", "mill. ops", "all, s", "framer", "making",
-		"ns/op", "MiB", "findings");
-	for (size_t i = 0; i < SIZES; i++) {
-		for (size_t k = 0; k < LENGTHS && sizes[i] <= largest; k++) {
-			if (sizes[i] == sizes[SIZES - 1] || lengths[k] == lengths[LENGTHS - 1])
-				measure(sizes[i], lengths[k], rounds);
+	for (unsigned round = 0; round < pairs; round++) {
+		for (size_t i = 0; i < SIZES && sizes[i] <= largest; i++) {
+			for (size_t k = 0; k < LENGTHS; k++) {
+				if (sizes[i] == sizes[SIZES - 1] || lengths[k] == lengths[LENGTHS - 1])
+					measure(sizes[i], lengths[k], round);
+			}
 		}
 	}
 	return 0;
