@@ -100,7 +100,8 @@ int replicas_look(struct replicas *replicas, const struct frame *frame)
 	replicas->count = 0;
 	for (uint32_t i = 0; i < frame->ranks; i++)
 		replicas->of[i] = i;
-	memset(replicas->lead, 0xff, (frame->comms + frame->groups) * sizeof(*replicas->lead));
+	for (size_t i = 0; i < frame->comms + frame->groups; i++)
+		replicas->lead[i] = FRAME_NONE;
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
 		size_t place;
