@@ -26,6 +26,7 @@ struct hearing {
 	uint64_t step;
 	unsigned frames;
 	bool verbose;
+	struct yardstick *yardstick; /* NULL: it does not judge this */
 };
 
 static void on_finding(void *arg, const struct finding *finding)
@@ -222,6 +223,8 @@ static void run(struct hearing *hearing, struct detect *detect, struct sim *sim,
 		}
 		detect_frame(detect, "job", frame);
 		ret->detect_s += cpu_s() - begun;
+		if (hearing->yardstick)
+			yardstick_step(hearing->yardstick, frame);
 		ret->ops += frame->ops;
 	}
 	ret->rank_days =
@@ -263,12 +266,16 @@ int judge_case(const struct case_spec *spec, bool verbose, struct outcome *ret)
 	hearing.verbose = verbose;
 	if (verbose)
 		print_case(&options);
+	hearing.yardstick = yardstick_new(spec, &options);
 	detect_options_default(&detect_options);
 	detect = detect_new(&detect_options, &sink);
 	if (sim && detect) {
 		run(&hearing, detect, sim, steps, ret);
 		count(&hearing, ret);
+		if (hearing.yardstick)
+			yardstick_judge(hearing.yardstick, &ret->theirs);
 	}
+	yardstick_free(hearing.yardstick);
 	detect_free(detect);
 	sim_free(sim);
 	return sim && detect ? 0 : -ENOMEM;
