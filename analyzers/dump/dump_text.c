@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyzers/utf8.h"
+
 static const struct {
 	const char *name, *folder;
 } kinds[DUMP_KIND_MAX] = {
@@ -42,8 +44,8 @@ static void path_word(const char *text, char *ret, size_t size)
 
 	for (; text && *text && n + 1 < size; text++) {
 		unsigned char c = (unsigned char)*text;
-		bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-			    (c == '.' && n);
+		bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+			    c == '_' || (c == '.' && n);
 
 		ret[n++] = fits ? (char)c : '_';
 	}
@@ -68,7 +70,8 @@ int dump_file_name(enum dump_kind kind, const struct dump_of *of, char *ret, siz
 	case DUMP_L0: /* the rank in five digits: the one of rank 0 is found by them */
 		n = snprintf(ret, size, "%s--%05lld--%lld.timeline", host, rank < 0 ? 0 : rank, pid);
 		break;
-	case DUMP_L1: /* the node is what stands between the first two '-', the rank what stands between the last two '.' */
+	case DUMP_L1: /* the node is what stands between the first two '-', the rank what stands between the last two
+			 '.' */
 		for (char *p = address; *p; p++)
 			if (*p == '-')
 				*p = '_';
@@ -141,53 +144,23 @@ void dump_op_name(const char *op, char *ret, size_t size)
 	snprintf(ret, size, "Hccl%s", word[0] ? word : "Unknown");
 }
 
-/* Bytes of the well-formed character at p, 0 if there is none. p ends with a 0, which no character has in it. */
-static size_t character(const unsigned char *p)
-{
-	static const struct {
-		unsigned char first, last, low, high;
-		size_t size;
-	} forms[] = {
-		{0x01, 0x7f, 0, 0, 1},
-		{0xc2, 0xdf, 0x80, 0xbf, 2},
-		{0xe0, 0xe0, 0xa0, 0xbf, 3},
-		{0xe1, 0xec, 0x80, 0xbf, 3},
-		{0xed, 0xed, 0x80, 0x9f, 3},
-		{0xee, 0xef, 0x80, 0xbf, 3},
-		{0xf0, 0xf0, 0x90, 0xbf, 4},
-		{0xf1, 0xf3, 0x80, 0xbf, 4},
-		{0xf4, 0xf4, 0x80, 0x8f, 4},
-	};
-
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		if (p[0] < forms[i].first || p[0] > forms[i].last)
-			continue;
-		if (forms[i].size > 1 && (p[1] < forms[i].low || p[1] > forms[i].high))
-			return 0;
-		for (size_t j = 2; j < forms[i].size; j++)
-			if ((p[j] & 0xc0) != 0x80)
-				return 0;
-		return forms[i].size;
-	}
-	return 0;
-}
-
 void dump_utf8(const char *text, char *ret, size_t size)
 {
 	const unsigned char *p = (const unsigned char *)(text ? text : "");
-	size_t n = 0;
+	size_t n = 0, left = strlen((const char *)p);
 
-	while (*p) {
-		size_t length = character(p);
+	while (left) {
+		size_t length = utf8_character(p, left), step = length ? length : 1;
 
-		if (n + (length ? length : 1) >= size)
+		if (n + step >= size)
 			break;
 		if (length)
 			memcpy(ret + n, p, length);
 		else
 			ret[n] = '?';
-		n += length ? length : 1;
-		p += length ? length : 1;
+		n += step;
+		p += step;
+		left -= step;
 	}
 	ret[n] = 0;
 }

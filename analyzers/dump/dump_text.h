@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of sysTrace's files: names of files, stages, operations. Pure. What comes from the store is not trusted: it may
- * be no UTF-8, and hold what means something in a path or a CSV.
+ * The words of sysTrace's files: names of files, stages, operations. Pure. What comes from the store is not trusted: it
+ * may be no UTF-8, and hold what means something in a path or a CSV.
  */
 #ifndef RANKTRACE_DUMP_TEXT_H
 #define RANKTRACE_DUMP_TEXT_H
@@ -24,10 +24,10 @@ const char *dump_kind_folder(enum dump_kind kind);
 /* Whose file it is, and of when. */
 struct dump_of {
 	const char *host;
-	const char *address;    /* of the node: 10.0.0.1 */
-	int64_t rank;           /* -1: not known */
+	const char *address; /* of the node: 10.0.0.1 */
+	int64_t rank;	     /* -1: not known */
 	int64_t pid;
-	uint64_t window_ns;     /* start of the time that the file is of, ns since the epoch */
+	uint64_t window_ns; /* start of the time that the file is of, ns since the epoch */
 };
 /* NAME within the folder, with nothing that a path takes for more. Returns 0 or -ENAMETOOLONG. */
 int dump_file_name(enum dump_kind kind, const struct dump_of *of, char *ret, size_t size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Following a log table; see reader.h. A log table is only ever appended to and its raw rows are numbered from 1, so a
- * segment and a row number are a place that no clock and no late row can move. The raw table is read instead of the view,
- * because a view has no row numbers; what comes out is what the view shows.
+ * segment and a row number are a place that no clock and no late row can move. The raw table is read instead of the
+ * view, because a view has no row numbers; what comes out is what the view shows.
  */
 #include "analyzers/store/reader_internal.h"
 
@@ -33,6 +33,22 @@ static int base_of(sqlite3 *db, int64_t *ret)
 	}
 	sqlite3_finalize(statement);
 	return rc;
+}
+
+/* Whether no row of the segment is as new as since_ns. Where it does not say, one may be. */
+static bool too_old(sqlite3 *db, const struct walk *walk)
+{
+	sqlite3_stmt *statement = NULL;
+	bool old = false;
+
+	if (!walk->following->since_ns ||
+		sqlite3_prepare_v2(db, "SELECT newest_ns FROM spans WHERE name=?1", -1, &statement, NULL) != SQLITE_OK)
+		return false;
+	sqlite3_bind_text(statement, 1, walk->schema->name, -1, SQLITE_STATIC);
+	if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_INTEGER)
+		old = sqlite3_column_int64(statement, 0) < (int64_t)walk->following->since_ns;
+	sqlite3_finalize(statement);
+	return old;
 }
 
 /* Row number, time, then the columns of the view. */
@@ -73,7 +89,8 @@ static int select_rows(sqlite3 *db, const struct schema_table *table, sqlite3_st
 		sqlite3_str_appendf(sql, ",r.\"%w\"+%lld", time, (long long)base_ns);
 	else
 		sqlite3_str_appendf(sql, ",NULL");
-	sqlite3_str_appendf(sql, "%s FROM \"%w_raw\" AS r WHERE r.rowid>?1 ORDER BY r.rowid LIMIT ?2", text, table->name);
+	sqlite3_str_appendf(
+		sql, "%s FROM \"%w_raw\" AS r WHERE r.rowid>?1 ORDER BY r.rowid LIMIT ?2", text, table->name);
 	sqlite3_free(text);
 	text = sqlite3_str_finish(sql);
 	if (!text)
@@ -114,7 +131,7 @@ static int walk_file(struct reader *reader, struct walk *walk, struct reader_fil
 
 	if (rc != SQLITE_OK)
 		return rc;
-	rc = select_rows(connection->db, walk->schema, &statement);
+	rc = too_old(connection->db, walk) ? SQLITE_EMPTY : select_rows(connection->db, walk->schema, &statement);
 	if (rc == SQLITE_OK) {
 		sqlite3_bind_int64(statement, 1, walk->place->segment == number ? walk->place->row : 0);
 		sqlite3_bind_int64(statement, 2, walk->left < INT64_MAX ? (sqlite3_int64)walk->left : INT64_MAX);
@@ -134,8 +151,8 @@ static bool begun_anew(const struct reader *reader, const struct reader_place *p
 	return true;
 }
 
-int reader_follow(struct reader *reader, const struct reader_following *following, struct reader_place *place, char *error,
-	size_t error_size)
+int reader_follow(struct reader *reader, const struct reader_following *following, struct reader_place *place,
+	char *error, size_t error_size)
 {
 	struct walk walk = {following, &schema_tables[following->table], place, following->rows_max};
 	int r = reader_list(reader);
