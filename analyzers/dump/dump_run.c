@@ -76,10 +76,9 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 	struct dump_rows *rows = &run->rows;
 	int r;
 
-	/* What was there before the first dump was nobody's wish. */
-	following.since_ns = !run->options->extend ? run->options->since_ns
-			     : level->placed	   ? 0
-						   : run->options->now_ns - run->options->window_ns;
+	if (!level->since_ns || level->since_ns > run->options->now_ns)
+		level->since_ns = run->options->now_ns - run->options->window_ns;
+	following.since_ns = run->options->extend ? level->since_ns : run->options->since_ns;
 	dump_rows_begin(rows, kind);
 	rows->of.window_ns = run->options->extend ? level->window_ns : run->options->since_ns;
 	rows->rows = rows->bytes = 0;
@@ -100,7 +99,6 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 	run->level_bytes[kind] = rows->bytes;
 	level->segment = place.segment;
 	level->row = place.row;
-	level->placed = true;
 	return 0;
 }
 

@@ -69,7 +69,7 @@ static void load_level(struct dump_state *state, const char *word, const char *r
 	level = &state->level[kind];
 	rest += at;
 	if (strcmp(word, "place") == 0)
-		level->placed = sscanf(rest, "%" SCNu64 " %" SCNd64, &level->segment, &level->row) == 2;
+		(void)sscanf(rest, "%" SCNu64 " %" SCNd64 " %" SCNu64, &level->segment, &level->row, &level->since_ns);
 	else if (strcmp(word, "window") == 0)
 		(void)sscanf(rest, "%" SCNu64, &level->window_ns);
 	else if (strcmp(word, "wrote") == 0)
@@ -101,7 +101,7 @@ static void load_line(struct dump_state *state, char *line)
 		load_level(state, word, line + at);
 }
 
-int dump_state_load(const char *dump_dir, struct dump_state *ret)
+static int load(const char *dump_dir, bool delays, struct dump_state *ret)
 {
 	char path[PATH_MAX], line[512];
 	FILE *f;
@@ -112,10 +112,23 @@ int dump_state_load(const char *dump_dir, struct dump_state *ret)
 	f = fopen(path, "re");
 	if (!f)
 		return errno == ENOENT ? 0 : -errno;
-	for (unsigned i = 0; i < LINES_MAX && fgets(line, sizeof(line), f); i++)
+	for (unsigned i = 0; i < LINES_MAX && fgets(line, sizeof(line), f); i++) {
+		if (!delays && strncmp(line, "delay", strlen("delay")) == 0)
+			break; /* they are last */
 		load_line(ret, line);
+	}
 	fclose(f);
 	return 0;
+}
+
+int dump_state_load(const char *dump_dir, struct dump_state *ret)
+{
+	return load(dump_dir, true, ret);
+}
+
+int dump_state_look(const char *dump_dir, struct dump_state *ret)
+{
+	return load(dump_dir, false, ret);
 }
 
 static void write_state(FILE *f, const struct dump_state *state)
@@ -129,8 +142,9 @@ static void write_state(FILE *f, const struct dump_state *state)
 		const struct dump_level_state *level = &state->level[kind];
 		const char *name = dump_kind_name((enum dump_kind)kind);
 
-		if (level->placed)
-			fprintf(f, "place %s %" PRIu64 " %" PRId64 "\n", name, level->segment, level->row);
+		if (level->since_ns)
+			fprintf(f, "place %s %" PRIu64 " %" PRId64 " %" PRIu64 "\n", name, level->segment, level->row,
+				level->since_ns);
 		if (level->window_ns)
 			fprintf(f, "window %s %" PRIu64 "\n", name, level->window_ns);
 		if (level->wrote.at_ns)

@@ -23,6 +23,7 @@ struct dump_wrote {
 struct dump_level_state {
 	uint64_t segment; /* place in the store (struct reader_place) */
 	int64_t row;
+	uint64_t since_ns;  /* rows of before then were nobody's wish; 0: none was dumped yet */
 	bool placed;	    /* segment and row hold */
 	uint64_t window_ns; /* start of the time that the files there are of; 0: there are none */
 	struct dump_wrote wrote;
@@ -46,6 +47,8 @@ struct dump_state {
 
 /* A folder without the file: 0, and a state that is empty. */
 int dump_state_load(const char *dump_dir, struct dump_state *ret);
+/* The same without delays, which are most of it: for who only wants to know what was written. Nothing to clear. */
+int dump_state_look(const char *dump_dir, struct dump_state *ret);
 int dump_state_save(const char *dump_dir, const struct dump_state *state);
 void dump_state_clear(struct dump_state *state);
 
