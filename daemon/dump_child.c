@@ -66,7 +66,7 @@ static int spawn(char *const *argv, int said_fd, pid_t *ret)
 	return -r;
 }
 
-int dump_child_start(struct dump_child *child, char *const *argv)
+int dump_child_start(struct dump_child *child, const char *const *argv)
 {
 	_cleanup_close_ int ours = -1, its = -1;
 	int ends[2], r;
@@ -76,7 +76,7 @@ int dump_child_start(struct dump_child *child, char *const *argv)
 	ours = ends[0];
 	its = ends[1];
 	*child = (struct dump_child){.said_fd = -1};
-	r = spawn(argv, its, &child->pid);
+	r = spawn((char *const *)argv, its, &child->pid); /* which changes none of it */
 	if (r < 0) {
 		child->pid = 0;
 		return r;

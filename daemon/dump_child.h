@@ -22,7 +22,7 @@ struct dump_end {
 };
 
 /* argv[0] is the path. */
-int dump_child_start(struct dump_child *child, char *const *argv);
+int dump_child_start(struct dump_child *child, const char *const *argv);
 /* True once, when it has ended. */
 bool dump_child_ended(struct dump_child *child, struct dump_end *ret);
 /* Kills it and waits for its end. */

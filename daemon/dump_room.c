@@ -87,8 +87,8 @@ static int start_child(struct dump_room *room, unsigned kinds)
 {
 	const struct config *config = &room->context->config;
 	char list[32] = "", window[24], size[24], age[24];
-	char *argv[] = {room->program, "--extend", "--level", list, "--window", window, "--size-max", size, "--age-max",
-		age, "--state-dir", room->context->config.state_dir, NULL};
+	const char *argv[] = {room->program, "--extend", "--level", list, "--window", window, "--size-max", size,
+		"--age-max", age, "--state-dir", room->context->config.state_dir, NULL};
 	size_t used = 0;
 
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++)
@@ -130,7 +130,8 @@ static void end(struct dump_room *room, const struct dump_end *end)
 	if (end->failed) {
 		for (unsigned i = 0; i < DUMP_KIND_MAX; i++)
 			room->dirty[i] |= (room->kinds & 1U << i) != 0;
-		snprintf(sentence, sizeof(sentence), "no dump was written: %s; trying again at the next interval", end->why);
+		snprintf(sentence, sizeof(sentence), "no dump was written: %s; trying again at the next interval",
+			end->why);
 		set_trouble(room, sentence);
 		return;
 	}
