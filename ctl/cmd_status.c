@@ -171,11 +171,11 @@ static void print_dumps(const Ranktrace__StatusBody *body)
 		printf("%-8s  off: [dump] enabled is no\n", "dumps");
 	else
 		printf("%-8s  %s\n", "dumps", path);
-	printf("%-8s  %s in %s file%s; intervals: L0 %g min", "", out_size(d->bytes, a), out_count(d->files, b),
+	printf("%-8s  %s in %s file%s; intervals: L0 %.3g min", "", out_size(d->bytes, a), out_count(d->files, b),
 		d->files == 1 ? "" : "s", d->l0_minutes);
 	for (size_t i = 0; i < body->n_levels; i++)
 		if (body->levels[i]->interval_minutes > 0)
-			printf(", %s %g min", body->levels[i]->level, body->levels[i]->interval_minutes);
+			printf(", %s %.3g min", body->levels[i]->level, body->levels[i]->interval_minutes);
 	printf("; %s of CPU since start%s\n", out_duration(d->cpu_ns, c), d->running ? "; one runs now" : "");
 	print_dumped(d);
 	if (*trouble)

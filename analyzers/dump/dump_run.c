@@ -31,6 +31,7 @@ struct run {
 	struct dump_rows rows;
 	struct dump_result *result;
 	uint64_t level_rows[DUMP_KIND_MAX], level_bytes[DUMP_KIND_MAX];
+	bool changed; /* the state, so that it must be saved */
 	char address[NODE_ADDRESS_BYTES], host[65];
 };
 
@@ -61,6 +62,7 @@ static int turn_window(struct run *run, enum dump_kind kind)
 	if (r < 0)
 		return r;
 	level->window_ns = fits ? options->now_ns : start_ns;
+	run->changed = true;
 	if (kind == DUMP_L3)
 		run->state.delays = 0; /* sums begin anew with the files */
 	return 0;
@@ -76,8 +78,10 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 	struct dump_rows *rows = &run->rows;
 	int r;
 
-	if (!level->since_ns || level->since_ns > run->options->now_ns)
+	if (!level->since_ns || level->since_ns > run->options->now_ns) {
 		level->since_ns = run->options->now_ns - run->options->window_ns;
+		run->changed = true;
+	}
 	following.since_ns = run->options->extend ? level->since_ns : run->options->since_ns;
 	dump_rows_begin(rows, kind);
 	rows->of.window_ns = run->options->extend ? level->window_ns : run->options->since_ns;
@@ -97,6 +101,7 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 	run->result->rows += rows->rows;
 	run->level_rows[kind] = rows->rows;
 	run->level_bytes[kind] = rows->bytes;
+	run->changed |= level->segment != place.segment || level->row != place.row;
 	level->segment = place.segment;
 	level->row = place.row;
 	return 0;
@@ -113,6 +118,7 @@ static void note_wrote(struct run *run)
 		if (run->level_rows[kind])
 			run->state.level[kind].wrote = (struct dump_wrote){
 				run->options->now_ns, files[kind], run->level_rows[kind], run->level_bytes[kind]};
+	run->changed |= run->state.trouble[0] != 0;
 	run->state.trouble[0] = 0;
 	if (run->result->left_out)
 		snprintf(run->state.trouble, sizeof(run->state.trouble),
@@ -158,9 +164,11 @@ static int finish(struct run *run, char *error, size_t error_size)
 	struct dump_kept kept = {0};
 	int r = 0;
 
+	note_wrote(run);
+	if (options->extend && !run->changed)
+		return 0; /* nothing is new: an idle node's disk is left alone */
 	run->state.run++;
 	run->state.next_id = dump_ids_next(run->ids);
-	note_wrote(run);
 	if (options->extend)
 		r = dump_state_save(options->dir, &run->state);
 	if (r == 0)
