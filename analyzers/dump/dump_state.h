@@ -24,7 +24,6 @@ struct dump_level_state {
 	uint64_t segment; /* place in the store (struct reader_place) */
 	int64_t row;
 	uint64_t since_ns;  /* rows of before then were nobody's wish; 0: none was dumped yet */
-	bool placed;	    /* segment and row hold */
 	uint64_t window_ns; /* start of the time that the files there are of; 0: there are none */
 	struct dump_wrote wrote;
 };
