@@ -101,9 +101,21 @@ static void load_line(struct dump_state *state, char *line)
 		load_level(state, word, line + at);
 }
 
+void dump_state_read(FILE *f, bool delays, struct dump_state *ret)
+{
+	char line[512];
+
+	*ret = (struct dump_state){.next_id = 1};
+	for (unsigned i = 0; i < LINES_MAX && fgets(line, sizeof(line), f); i++) {
+		if (!delays && strncmp(line, "delay", strlen("delay")) == 0)
+			break; /* they are last */
+		load_line(ret, line);
+	}
+}
+
 static int load(const char *dump_dir, bool delays, struct dump_state *ret)
 {
-	char path[PATH_MAX], line[512];
+	char path[PATH_MAX];
 	FILE *f;
 
 	*ret = (struct dump_state){.next_id = 1};
@@ -112,11 +124,7 @@ static int load(const char *dump_dir, bool delays, struct dump_state *ret)
 	f = fopen(path, "re");
 	if (!f)
 		return errno == ENOENT ? 0 : -errno;
-	for (unsigned i = 0; i < LINES_MAX && fgets(line, sizeof(line), f); i++) {
-		if (!delays && strncmp(line, "delay", strlen("delay")) == 0)
-			break; /* they are last */
-		load_line(ret, line);
-	}
+	dump_state_read(f, delays, ret);
 	fclose(f);
 	return 0;
 }

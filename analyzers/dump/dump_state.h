@@ -8,6 +8,7 @@
 #define RANKTRACE_DUMP_STATE_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "analyzers/dump/dump_text.h"
 
@@ -49,6 +50,8 @@ int dump_state_load(const char *dump_dir, struct dump_state *ret);
 /* The same without delays, which are most of it: for who only wants to know what was written. Nothing to clear. */
 int dump_state_look(const char *dump_dir, struct dump_state *ret);
 int dump_state_save(const char *dump_dir, const struct dump_state *state);
+/* What both read: lines of a file that may hold anything. */
+void dump_state_read(FILE *f, bool delays, struct dump_state *ret);
 void dump_state_clear(struct dump_state *state);
 
 /* Adds to the sum of a thread and returns it. Beyond DUMP_DELAYS_MAX threads a new one has no sum but this. */
