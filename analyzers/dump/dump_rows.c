@@ -173,6 +173,7 @@ void dump_rows_begin(struct dump_rows *rows, enum dump_kind kind)
 	const struct schema_table *table = &schema_tables[kinds[kind].table];
 
 	rows->kind = kind;
+	rows->asked = -1;
 	for (size_t i = 0; i < COLUMNS_MAX && kinds[kind].columns[i]; i++)
 		rows->at[i] = schema_column_find(table, kinds[kind].columns[i]);
 }
@@ -240,8 +241,8 @@ void dump_ranks_clear(struct dump_ranks *ranks)
 }
 
 /* The process of the row: instance and rank are columns of every table. *buffer: for one that the store does not know.
- */
-static const struct dump_rank *find_rank(const struct dump_rows *rows, sqlite3_stmt *columns, struct dump_rank *buffer)
+ * NULL where it should be asked again. */
+static const struct dump_rank *find_rank(struct dump_rows *rows, sqlite3_stmt *columns, struct dump_rank *buffer)
 {
 	const struct schema_table *table = &schema_tables[kinds[rows->kind].table];
 	int instance = READER_FOLLOW_FIRST + schema_column_find(table, "instance");
@@ -253,6 +254,10 @@ static const struct dump_rank *find_rank(const struct dump_rows *rows, sqlite3_s
 			: NULL;
 	if (found)
 		return found;
+	if (wanted.instance != rows->asked) {
+		rows->asked = wanted.instance;
+		return NULL;
+	}
 	*buffer = (struct dump_rank){.instance = wanted.instance, .rank = -1, .local_rank = -1};
 	if (sqlite3_column_type(columns, rank) == SQLITE_INTEGER)
 		buffer->rank = sqlite3_column_int64(columns, rank);
@@ -290,6 +295,8 @@ int dump_rows_row(void *arg, sqlite3_stmt *columns)
 	size_t size;
 	int r;
 
+	if (!row.rank)
+		return -EAGAIN;
 	if (!tool_ranks_have(rows->wanted, row.rank->rank))
 		return 0;
 	size = kinds[rows->kind].encode(&row, record);

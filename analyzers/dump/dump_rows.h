@@ -32,13 +32,15 @@ struct dump_rows {
 	struct dump_state *state;
 	struct dump_of of; /* address, host of ranks that the store does not know, and the window */
 	uint64_t rows, bytes, left_out, failed;
-	int at[16]; /* columns, by dump_rows_begin() */
+	int64_t asked; /* process that the store was asked for again; -1: none */
+	int at[16];    /* columns, by dump_rows_begin() */
 };
 
 /* The table that a kind is read from. */
 enum schema_id dump_rows_table(enum dump_kind kind);
 void dump_rows_begin(struct dump_rows *rows, enum dump_kind kind);
-/* For struct reader_following: arg is a struct dump_rows. */
+/* For struct reader_following: arg is a struct dump_rows. -EAGAIN: the row is of a process that is not among the ranks;
+ * once they are loaded again, or for the same process, it is taken as it is. */
 int dump_rows_row(void *arg, sqlite3_stmt *columns);
 
 #endif

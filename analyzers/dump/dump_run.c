@@ -16,6 +16,7 @@
 #include "analyzers/dump/node_address.h"
 
 #define ROWS_AT_ONCE 20000 /* then the segment is let go, so that its log can be emptied */
+#define LOADS_MAX 1000	   /* of the ranks, for a kind */
 #define WINDOW_PARTS 8	   /* a level's files are rotated at this part of bytes_max */
 #define ATTEMPTS 4	   /* with less of the old kept each time, where the disk is full */
 #define FREE_PART 20	   /* of the file system that is left to others */
@@ -76,6 +77,7 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 	struct reader_following following = {
 		.table = dump_rows_table(kind), .rows_max = ROWS_AT_ONCE, .row = dump_rows_row, .arg = &run->rows};
 	struct dump_rows *rows = &run->rows;
+	unsigned loads = 0;
 	int r;
 
 	if (!level->since_ns || level->since_ns > run->options->now_ns) {
@@ -89,7 +91,9 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 	error[0] = 0;
 	do {
 		r = reader_follow(run->reader, &following, &place, error, error_size);
-		if (r == 1) { /* ranks that are new since */
+		if (r == -EAGAIN)
+			r = 1; /* a process that is new since */
+		if (r == 1 && loads++ < LOADS_MAX) {
 			dump_ranks_clear(&run->ranks);
 			if (dump_ranks_load(run->reader, &run->ranks, error, error_size) < 0)
 				r = -EIO;

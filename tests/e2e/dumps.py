@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The dumps against the store, row by row: dumps.py TRACECTL FOLDER... [--table]
+"""The dumps against the store, row by row: dumps.py TRACECTL FOLDER PID...
 
 Reads every file of sysTrace's names below the folders with a parser of its own and compares what is in them with what
-`tracectl query` says, as multisets. Exit code 1: they differ, and how.
+`tracectl query` says of these processes, as multisets. Exit code 1: they differ, and how.
 """
 import collections
 import csv
@@ -75,18 +75,20 @@ def csv_file(path, rows):
     with open(path, newline="") as file:
         lines = list(csv.reader(file))
     assert lines[0] == CSV_HEADER, f"{path}: {lines[0]}"
-    names, times = {}, collections.defaultdict(lambda: collections.defaultdict(list))
-    for flag, ident, kind, name, source, time, *_ in lines[1:]:
+    names, pids, times = {}, {}, collections.defaultdict(lambda: collections.defaultdict(list))
+    for flag, ident, kind, name, source, time, _, _, pid, _ in lines[1:]:
         assert kind == "1" and flag in ("2", "4", "16", "32"), f"{path}: {flag} {kind}"
         if name:
             assert names.setdefault(ident, name) == name, f"{path}: {ident} is {name} and {names[ident]}"
+        if source == "0":
+            pids[ident] = int(pid)
         times[ident][source].append(int(time))
     for ident, sides in times.items():
         host, device = sides["0"], sides["1"]
         assert names[ident].startswith("comm:"), f"{path}: {names[ident]}"
         op, group, dtype, count = names[ident][len("comm:"):].split("!")
         assert len(host) <= 2 and len(device) <= 2, f"{path}: {ident} has {len(host)} and {len(device)} marks"
-        rows[int(rank), op, group, dtype, int(count), min(host, default=0), max(host, default=0), min(device, default=0),
+        rows[int(rank), pids.get(ident), op, group, dtype, int(count), min(host, default=0), max(host, default=0), min(device, default=0),
              max(device, default=0)] += 1
 
 
@@ -118,15 +120,14 @@ def system(path, rows):
 KINDS = {"L0": ("timeline", timeline), "L1": ("mspti", csv_file), "L2": ("hbm_trace", memory), "L3": ("osprobe", system)}
 
 
-def files(folders, kind):
+def files(folder, kind, pids):
     name, parse = KINDS[kind]
     rows, count = collections.Counter(), 0
-    for folder in folders:
-        for path in pathlib.Path(folder).glob(f"**/{name}/*"):
-            assert not path.name.startswith("."), f"{path} is left over"
-            parse(path, rows)
-            count += 1
-    return rows, count
+    for path in pathlib.Path(folder).glob(f"**/{name}/*"):
+        assert not path.name.startswith("."), f"{path} is left over"
+        parse(path, rows)
+        count += 1
+    return collections.Counter({row: n for row, n in rows.items() if row[1] in pids}), count
 
 
 def query(tracectl, sql):
@@ -146,9 +147,9 @@ def stored(tracectl, kind):
             start, end = int(r["start_ns"]), int(r["start_ns"]) + int(r["duration_ns"])
             rows[int(r["rank"]), int(r["pid"]), integer(r["step"]), r["name"] or r["stage"], start // 1000, end // 1000] += 1
     elif kind == "L1":
-        for r in query(tracectl, "select * from collectives"):
+        for r in query(tracectl, "select * from collectives" + process):
             host, device = integer(r["host_start_ns"]), integer(r["device_start_ns"])
-            rows[int(r["rank"]), HCCL.get(r["op"], "Hccl" + r["op"]), r["communicator"] or "unknown", r["dtype"] or "unknown",
+            rows[int(r["rank"]), int(r["pid"]), HCCL.get(r["op"], "Hccl" + r["op"]), r["communicator"] or "unknown", r["dtype"] or "unknown",
                  integer(r["count"]), host, host + integer(r["host_duration_ns"]), device,
                  device + integer(r["device_duration_ns"])] += 1
     elif kind == "L2":
@@ -164,17 +165,18 @@ def stored(tracectl, kind):
 
 
 def main():
-    tracectl, *folders = [word for word in sys.argv[1:] if word != "--table"]
+    tracectl, folder, *pids = sys.argv[1:]
+    pids = {int(pid) for pid in pids}
     differ = False
     for kind in KINDS:
-        dumped, count = files(folders, kind)
-        kept = stored(tracectl, kind)
+        dumped, count = files(folder, kind, pids)
+        kept = collections.Counter({row: n for row, n in stored(tracectl, kind).items() if row[1] in pids})
         print(f"{kind}: {sum(kept.values())} rows in the store, {sum(dumped.values())} in {count} files")
         for what, rows in (("missing", kept - dumped), ("in no store", dumped - kept)):
             for row in list(rows)[:3]:
                 print(f"  {what} ({sum(rows.values())}): {row}")
             differ |= bool(rows)
-        if "--table" not in sys.argv and not kept:
+        if not kept:
             print(f"  the store has no row of {kind}")
             differ = True
     return differ

@@ -25,11 +25,12 @@ wait "$daemon" 2>/dev/null || true
 e2e_start "${conf[@]}"
 job=("${children[@]}")
 ranks memory 2
+ours=("${job[@]}" "${rank_pids[@]}")
 for pid in "${job[@]}"; do wait "$pid" || { cat "$work/job.log" >&2; fail "the training failed"; }; done
 children=()
 flush
 
-same() { "$python_here" "$source_dir/tests/e2e/dumps.py" "$tracectl" "$state/dump" >"$work/compared" 2>&1; }
+same() { "$python_here" "$source_dir/tests/e2e/dumps.py" "$tracectl" "$state/dump" "${ours[@]}" >"$work/compared" 2>&1; }
 wait_for 60 same || { cat "$work/compared" >&2; fail "the dumps are not what is stored"; }
 cat "$work/compared"
 [ -n "$(find "$state/dump/old" -type f)" ] || fail "no window was moved to old/"
@@ -40,8 +41,8 @@ open=$(find "$state/dump" -perm /027 | head -3)
 [ -z "$open" ] || fail "others may read or write: $open"
 
 echo "-- on demand"
-"$tracectl" dump --since 1h -o "$work/out" || fail "tracectl dump failed"
-"$python_here" "$source_dir/tests/e2e/dumps.py" "$tracectl" "$work/out" || fail "what tracectl dump wrote is not what is stored"
+"$tracectl" dump --since 1h -o "$work/out" "${ours[@]}" || fail "tracectl dump failed"
+"$python_here" "$source_dir/tests/e2e/dumps.py" "$tracectl" "$work/out" "${ours[@]}" || fail "what tracectl dump wrote is not what is stored"
 "$tracectl" dump --since 1h --rank 1 --level L0,L2 -o "$work/one" >/dev/null
 [ -z "$(find "$work/one" -type f -not -name '*00001--*' -not -name '*rank1_*')" ] || fail "--rank 1 wrote other ranks"
 [ "$(cd "$work/one" && echo *)" = "hbm_trace timeline" ] || fail "--level L0,L2 wrote $(cd "$work/one" && echo *)"
