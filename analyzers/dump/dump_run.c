@@ -86,7 +86,7 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 	}
 	following.since_ns = run->options->extend ? level->since_ns : run->options->since_ns;
 	dump_rows_begin(rows, kind);
-	rows->of.window_ns = run->options->extend ? level->window_ns : run->options->since_ns;
+	rows->of.window_ns = run->options->extend ? level->window_ns : run->options->now_ns;
 	rows->rows = rows->bytes = 0;
 	error[0] = 0;
 	do {
