@@ -34,7 +34,7 @@ const struct verb *verb_find(const char *name)
 }
 
 /* Verbs that are programs of libexec/ranktrace. */
-static const char *const programs[] = {"query", "findings", "dump"};
+static const char *const programs[] = {"query", "findings", "analyze", "dump"};
 
 #define WORD_BYTES 24
 

@@ -16,7 +16,7 @@ _tracectl()
 	[[ ${COMP_WORDS[COMP_CWORD]} == "=" ]] && prev="$prev="
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		--socket | --state-dir) ((i++)) ;;
+		--socket | --state-dir | --dir | --from-systrace) ((i++)) ;;
 		-*) ;;
 		*)
 			verb=${COMP_WORDS[i]}
@@ -29,14 +29,14 @@ _tracectl()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	--state-dir | --output | -o)
+	--state-dir | --dir | --from-systrace | --output | -o)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
 	--rank) words="0 0-7" ;;
 	--level) words="L0 L1 L2 L3 L0,L1" ;;
 	--for) words="1m 10m 1h" ;;
-	--since) words="10m 1h 12h 1d 7d" ;;
+	--since | --until) words="10m 1h 12h 1d 7d" ;;
 	L[0-3]= | L[0-3].*=) [[ $verb == set ]] && words="true false" ;;
 	*)
 		case $verb in
@@ -47,6 +47,13 @@ _tracectl()
 		help) words=$(_tracectl_verbs) ;;
 		ops) words="--rank --json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
+		analyze)
+			words="--since --until --dir --from-systrace --job --rank --all --verbose --csv --json --state-dir"
+			[[ " ${COMP_WORDS[*]} " == *" --dir "* && $cur != -* ]] && {
+				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+				return
+			}
+			;;
 		dump) words="--since --rank --level --output --json --state-dir" ;;
 		query) words="--csv --json --state-dir" ;;
 		*) words="--json --socket" ;;
