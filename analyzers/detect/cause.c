@@ -122,11 +122,11 @@ void cause_frame(struct cause *cause, const struct frame *frame, const struct me
 	cause_sum_begin(&sum);
 	for (size_t i = 0; i < series->ranks; i++)
 		rank_feed(cause, frame, measures, i, &sum);
-	series->frames++;
+	series->step[series->frames++ % CAUSE_FRAMES] = frame->step;
 	slot = job->recent[job->frames % CAUSE_FRAMES][0];
 	cause_sum_end(&sum, frame, measures, slot);
 	cause_past_feed(&cause->job_past[frame->class], frame->step, slot);
-	job->frames++;
+	job->step[job->frames++ % CAUSE_FRAMES] = frame->step;
 	cause->class = frame->class;
 	cause->tier = frame->tier;
 }
@@ -156,10 +156,11 @@ static size_t peers_of(const struct cause *cause, uint32_t rank, uint32_t *ret)
 static void compare_past(const struct cause_series *series, size_t rank, const struct cause_past *past,
 	uint64_t since_step, struct cause_compared *ret)
 {
+	uint64_t from = since_step < UINT64_MAX ? since_step : 0;
 	double other[CAUSE_BLOCKS];
 
 	for (size_t p = 0; p < PART_MAX; p++)
-		ret->value[p] = cause_series_middle(series, rank, p);
+		ret->value[p] = cause_series_middle(series, rank, p, from);
 	for (size_t p = 0; p < PART_MAX; p++)
 		cause_compare(ret, p, other, cause_past_values(past, since_step, p, other));
 }
@@ -169,6 +170,7 @@ static void compare_rank(const struct cause *cause, uint32_t rank, uint64_t sinc
 	const struct cause_series *series = &cause->series[cause->class];
 	uint32_t peer[PEERS_MAX];
 	size_t peers = peers_of(cause, rank, peer);
+	uint64_t from = since_step < UINT64_MAX ? since_step : 0;
 	double other[PEERS_MAX];
 
 	if (peers == 0) {
@@ -176,12 +178,12 @@ static void compare_rank(const struct cause *cause, uint32_t rank, uint64_t sinc
 		return;
 	}
 	for (size_t p = 0; p < PART_MAX; p++)
-		ret->value[p] = cause_series_middle(series, rank, p);
+		ret->value[p] = cause_series_middle(series, rank, p, from);
 	for (size_t p = 0; p < PART_MAX; p++) {
 		size_t n = 0;
 
 		for (size_t k = 0; k < peers; k++) {
-			other[n] = cause_series_middle(series, peer[k], p);
+			other[n] = cause_series_middle(series, peer[k], p, from);
 			if (!isnan(other[n]))
 				n++;
 		}
@@ -245,8 +247,21 @@ static size_t descend(
 	return n;
 }
 
+/* The stages in which a device's rank only launches have the excess, and it did not even wait for room in the launch
+ * queue, as its peers, who spin while they wait for it, burn more CPU than it. */
+static bool sleeps_at_launch(const struct cause_compared *of, double excess)
+{
+	static const enum cause_part launches[] = {PART_FORWARD, PART_ZERO_GRAD, PART_OPTIMIZER};
+	double cpu = of->value[PART_CPU] - of->peers[PART_CPU], longer = 0;
+
+	for (size_t i = 0; i < sizeof(launches) / sizeof(launches[0]); i++)
+		longer += of->sure[launches[i]] ? of->excess[launches[i]] : 0;
+	return longer >= CAUSE_SHARE * excess && cpu < -SHARE_HOST * excess;
+}
+
 /*
- * A rest that no part explains. On a device it is computing. On the CPU, a rank that computes more burns more CPU than
+ * A rest that no part explains. On a device it is computing, unless its host sleeps where it should launch: see
+ * sleeps_at_launch(). On the CPU, a rank that computes more burns more CPU than
  * its peers, who sleep while they wait for it; one that does not was held up: by others on its CPUs where it is known
  * who and its step thread saw something of them (what the threads that compute with it lost is not measured), by its
  * host where what the host did adds up, by something that nobody saw else. Peers that spin while they wait burn as much
@@ -258,6 +273,8 @@ static enum finding_cause rest_of(const struct cause_rank *rank, const struct ca
 	double host = 0;
 	bool busy = of->value[PART_CPU] >= step - SHARE_HOST * excess && of->value[PART_CPU] <= 1.25 * step;
 
+	if (rank->device && sleeps_at_launch(of, excess))
+		return CAUSE_HOST;
 	if (rank->device || isnan(cpu) || cpu >= SHARE_HOST * excess ||
 		((busy || of->spins) && cpu > -SHARE_HOST * excess))
 		return CAUSE_COMPUTE;

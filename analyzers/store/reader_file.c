@@ -62,6 +62,8 @@ static int open_at(struct reader *reader, const char *uri, sqlite3 **ret)
 	sqlite3_progress_handler(db, 2000, reader_progress, reader);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(db, "PRAGMA cell_size_check=1; PRAGMA query_only=1", NULL, NULL, NULL);
+	if (rc == SQLITE_OK && reader->options.connections_max)
+		rc = sqlite3_exec(db, "PRAGMA cache_size=-256", NULL, NULL, NULL);
 	if (rc == SQLITE_OK)
 		rc = pragma_int(db, "PRAGMA user_version", &version);
 	if (rc == SQLITE_OK && version > SCHEMA_VERSION)
@@ -106,9 +108,12 @@ static int open_file(struct reader *reader, struct reader_file *file, sqlite3 **
 
 static struct reader_connection *free_place(struct reader *reader)
 {
+	unsigned max = reader->options.connections_max;
 	struct reader_connection *oldest = NULL;
 
-	for (size_t i = 0; i < READER_CONNECTIONS_MAX; i++) {
+	if (!max || max > READER_CONNECTIONS_MAX)
+		max = READER_CONNECTIONS_MAX;
+	for (size_t i = 0; i < max; i++) {
 		struct reader_connection *at = &reader->connections[i];
 
 		if (!at->db)
@@ -167,8 +172,7 @@ void reader_files_close(struct reader *reader)
 	}
 }
 
-/* Which of the schema's columns this file's view has. */
-static int columns_there(sqlite3 *db, const struct schema_table *table, uint64_t *ret)
+int reader_file_columns(sqlite3 *db, const struct schema_table *table, uint64_t *ret)
 {
 	char sql[128];
 	sqlite3_stmt *statement = NULL;
@@ -205,7 +209,7 @@ int reader_file_select(
 	char *text;
 	int rc;
 
-	rc = columns_there(db, table, &there);
+	rc = reader_file_columns(db, table, &there);
 	if (rc != SQLITE_OK)
 		return rc;
 	sql = sqlite3_str_new(db);

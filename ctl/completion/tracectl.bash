@@ -16,7 +16,7 @@ _tracectl()
 	[[ ${COMP_WORDS[COMP_CWORD]} == "=" ]] && prev="$prev="
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		--socket | --state-dir) ((i++)) ;;
+		--socket | --state-dir | --dir | --from-systrace) ((i++)) ;;
 		-*) ;;
 		*)
 			verb=${COMP_WORDS[i]}
@@ -30,14 +30,17 @@ _tracectl()
 		return
 		;;
 	-o | --output)
-		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		# A file of a report, a folder of dumps.
+		if [[ $verb == report ]]; then words=-f; else words=-d; fi
+		mapfile -t COMPREPLY < <(compgen "$words" -- "$cur")
 		return
 		;;
-	--state-dir | --dir | --keep)
+	--state-dir | --dir | --from-systrace | --keep)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
 	--rank) words="0 0-7" ;;
+	--level) words="L0 L1 L2 L3 L0,L1" ;;
 	--for) words="1m 10m 1h" ;;
 	--since | --until) words="10m 1h 12h 1d 7d" ;;
 	L[0-3]= | L[0-3].*=) [[ $verb == set ]] && words="true false" ;;
@@ -51,6 +54,14 @@ _tracectl()
 		ops) words="--rank --json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
 		report) words="--since --until --job --text --markdown --json --html --output --dir --state-dir --journal --keep --keep-max" ;;
+		analyze)
+			words="--since --until --dir --from-systrace --job --rank --all --verbose --csv --json --state-dir"
+			[[ " ${COMP_WORDS[*]} " == *" --dir "* && $cur != -* ]] && {
+				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+				return
+			}
+			;;
+		dump) words="--since --rank --level --output --json --state-dir" ;;
 		query) words="--csv --json --state-dir" ;;
 		*) words="--json --socket" ;;
 		esac
