@@ -55,10 +55,28 @@ static int append_below(struct folders *folders, const char *path)
 	return r;
 }
 
+/* STATE_DIR/db means STATE_DIR. */
+static bool is_db(const char *path, char parent[PATH_MAX])
+{
+	size_t length = strlen(path);
+
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	if (length < 3 || length >= PATH_MAX || strncmp(path + length - 3, "/db", 3) != 0)
+		return false;
+	memcpy(parent, path, length - 3);
+	parent[length - 3] = 0;
+	return is_store(parent);
+}
+
 int folders_add(struct folders *folders, const char *path, bool many, char *error, size_t error_size)
 {
 	size_t before = folders->count;
+	char parent[PATH_MAX];
 	int r;
+
+	if (many && is_db(path, parent))
+		path = parent;
 
 	/* Of a single one the reader says what is wrong with it. */
 	r = !many || is_store(path) ? append(folders, path) : append_below(folders, path);

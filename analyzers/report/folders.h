@@ -11,8 +11,8 @@ struct folders {
 	size_t count;
 };
 
-/* A folder with db/ in it; with many also one whose sub-folders have that, in the order of their names. 0, or negative
- * errno with a sentence. At most REPORT_STORES_MAX. */
+/* A folder with db/ in it, or that db/; with many also one whose sub-folders have that, in the order of their names. 0,
+ * or negative errno with a sentence. At most REPORT_STORES_MAX. */
 int folders_add(struct folders *folders, const char *path, bool many, char *error, size_t error_size);
 void folders_free(struct folders *folders);
 

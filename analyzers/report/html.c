@@ -130,7 +130,7 @@ static void headline(FILE *out, const struct report *report)
 	fputs("</h1>", out);
 	if (said->finding == REPORT_NONE) {
 		fputs("<p>", out);
-		html_text(out, said->line);
+		html_text(out, said->why[0] ? said->why : said->line);
 		fputs("</p>", out);
 	} else {
 		fputs("<dl class=\"facts\">", out);

@@ -58,6 +58,11 @@ static void fit(struct axis *axis, const double *low, const double *high, size_t
 		least = 0;
 	axis->bottom = least > most * 0.6 ? fmax(0, least - (most - least) * 0.6) : 0;
 	axis->top = most + (most - axis->bottom) * 0.12;
+	/* What differs by little looks so. */
+	if (axis->top - axis->bottom < 0.3 * axis->top) {
+		axis->bottom = fmin(axis->bottom, 0.85 * (least + most) / 2);
+		axis->top = fmax(axis->top, 1.15 * (least + most) / 2);
+	}
 	if (!(axis->top > axis->bottom))
 		axis->top = axis->bottom + 1;
 }

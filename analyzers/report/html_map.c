@@ -46,6 +46,8 @@ static void put_short(FILE *out, double hours)
 		fprintf(out, "%.0fk", hours / 1000);
 	else if (hours >= 999.5)
 		fprintf(out, "%.1fk", hours / 1000);
+	else if (hours < 0.05)
+		fputs("&lt;.1", out);
 	else
 		fprintf(out, hours >= 9.95 ? "%.0f" : "%.1f", hours);
 }

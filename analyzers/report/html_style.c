@@ -113,7 +113,7 @@ static const char *const sheet[] = {
 	"grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:.4rem 1.4rem}ul{margin:.2rem "
 	"0;padding-left:1.2rem}"
 	"footer{color:var(--mute);font-size:.8rem;margin-top:1rem}@media "
-	"(max-width:40rem){.opt{display:none}.chart{grid-template-columns:3.6rem 1fr}"
+	"(max-width:40rem){.opt{display:none}.chart{grid-template-columns:4.5rem 1fr}"
 	".xs .odd{display:none}.plot{height:8.5rem}body{font-size:14px}"
 	".scroll{overflow:visible}table,tbody{display:block}tr{display:flex;flex-wrap:wrap;gap:0 .8rem;padding:.4rem "
 	"0;border-bottom:1px solid "

@@ -52,7 +52,8 @@ void html_findings(FILE *out, const struct report *report)
 		cell(out, "", words_when(since_ns, text));
 		fputs("<td>", out);
 		html_text(out, words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
-		fputs(finding->remark	       ? ", remark"
+		fputs(finding->brief	       ? ", brief"
+			: finding->remark      ? ", remark"
 			: finding->is.until_ns ? ""
 					       : ", <span class=\"open\">still so</span>",
 			out);
@@ -202,7 +203,7 @@ static void put_plot(FILE *out, const struct report *report, const struct report
 	fputs("</span>", out);
 	if (isfinite(plot->before))
 		fputs("<span><i class=\"k2\"></i>before, or of its likes</span>", out);
-	else if (finding->is.rank >= 0)
+	else if (finding->is.rank >= 0 && plot->peers)
 		fprintf(out,
 			"<span><i class=\"k2\"></i>median of %" PRIu32
 			" peers</span><span><i class=\"k3\"></i>10 to 90 %% of them</span>",

@@ -194,7 +194,7 @@ json_t *json_ours(const struct report *report)
 	json_object_set_new(ours, "sentence", text(headline->line));
 	json_object_set_new(ours, "which", text(headline->which));
 	json_object_set_new(ours, "since", text(headline->since));
-	json_object_set_new(ours, "why", text(headline->why));
+	json_object_set_new(ours, "why", text(headline->finding != REPORT_NONE ? headline->why : ""));
 	json_object_set_new(ours, "cost", text(headline->cost));
 	json_object_set_new(ours, "advice", text(headline->todo));
 	json_object_set_new(ours, "cards", json_integer(report->cards_here));

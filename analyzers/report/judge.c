@@ -14,20 +14,21 @@
 static const struct {
 	enum judge_part part;
 	bool hardware; /* of the card, or of its links */
+	const char *evidence;
 } causes[CAUSE_MAX] = {
 	[CAUSE_UNKNOWN] = {JUDGE_COMPUTE, true},
 	[CAUSE_COMPUTE] = {JUDGE_COMPUTE, true},
 	[CAUSE_HOST] = {JUDGE_COMPUTE, false},
-	[CAUSE_PREEMPTION] = {JUDGE_COMPUTE, false},
-	[CAUSE_THROTTLING] = {JUDGE_COMPUTE, false},
-	[CAUSE_GARBAGE_COLLECTION] = {JUDGE_COMPUTE, false},
-	[CAUSE_LAUNCH] = {JUDGE_COMPUTE, false},
-	[CAUSE_FAULTS] = {JUDGE_COMPUTE, false},
-	[CAUSE_DATALOADER] = {JUDGE_STORAGE, false},
-	[CAUSE_CHECKPOINT] = {JUDGE_STORAGE, false},
-	[CAUSE_COMMUNICATION] = {JUDGE_NETWORK, false},
-	[CAUSE_LINK] = {JUDGE_NETWORK, true},
-	[CAUSE_NODE] = {JUDGE_NETWORK, true},
+	[CAUSE_PREEMPTION] = {JUDGE_COMPUTE, false, "run_delay"},
+	[CAUSE_THROTTLING] = {JUDGE_COMPUTE, false, "throttled"},
+	[CAUSE_GARBAGE_COLLECTION] = {JUDGE_COMPUTE, false, "gc"},
+	[CAUSE_LAUNCH] = {JUDGE_COMPUTE, false, "launch_gap"},
+	[CAUSE_FAULTS] = {JUDGE_COMPUTE, false, "major_faults"},
+	[CAUSE_DATALOADER] = {JUDGE_STORAGE, false, "dataloader"},
+	[CAUSE_CHECKPOINT] = {JUDGE_STORAGE, false, "checkpoint"},
+	[CAUSE_COMMUNICATION] = {JUDGE_NETWORK, false, "transfer"},
+	[CAUSE_LINK] = {JUDGE_NETWORK, true, "transfer"},
+	[CAUSE_NODE] = {JUDGE_NETWORK, true, "transfer"},
 	[CAUSE_STAGE] = {JUDGE_PART_MAX, false},
 	[CAUSE_SEQUENCE] = {JUDGE_PART_MAX, false},
 	[CAUSE_STOPPED] = {JUDGE_PART_MAX, false},
@@ -46,6 +47,19 @@ bool judge_accuses(const struct finding *finding)
 bool judge_is_hardware(enum finding_cause cause)
 {
 	return cause < CAUSE_MAX && causes[cause].hardware;
+}
+
+bool judge_is_brief(const struct finding *finding, uint64_t length_ns)
+{
+	uint64_t lasted_ns = finding->until_ns > finding->since_ns ? finding->until_ns - finding->since_ns : 0;
+
+	return finding->until_ns && finding->kind != FINDING_HANG && finding->kind != FINDING_MISMATCH &&
+	       lasted_ns < 60000000000ULL && lasted_ns < length_ns / 1000;
+}
+
+const char *judge_evidence_of(enum finding_cause cause)
+{
+	return cause < CAUSE_MAX && causes[cause].evidence ? causes[cause].evidence : "";
 }
 
 bool judge_is_remark(const struct finding *finding)
@@ -122,6 +136,7 @@ static void judge_findings(struct report *report)
 		struct report_job *job = &report->job[finding->job];
 
 		report->remarks += finding->remark;
+		report->briefs += finding->brief;
 		if (finding->remark)
 			continue;
 		job->findings++;
@@ -164,7 +179,7 @@ static void judge_jobs(struct report *report)
 		for (size_t j = 0; j < report->ranks; j++) {
 			uint32_t card = report->rank[j].card;
 
-			if (report->rank[j].job != i || card == REPORT_NONE)
+			if (report->rank[j].job != i || card == REPORT_NONE || !report->rank[j].here)
 				continue;
 			job->nodes += report->card[card].node != last;
 			last = report->card[card].node;
@@ -182,14 +197,24 @@ static void judge_jobs(struct report *report)
 static void say_seen(const struct report *report, char *ret, size_t size)
 {
 	char cards[WORDS_BYTES], nodes[WORDS_BYTES], jobs[WORDS_BYTES], since[WORDS_BYTES], until[WORDS_BYTES];
+	uint64_t first_ns = report->until_ns, last_ns = report->since_ns;
 	size_t running = 0;
 
-	for (size_t i = 0; i < report->jobs; i++)
-		running += report->job[i].ranks > 0;
+	for (size_t i = 0; i < report->jobs; i++) {
+		const struct report_job *job = &report->job[i];
+
+		if (!job->ranks)
+			continue;
+		running++;
+		first_ns = job->first_ns < first_ns ? job->first_ns : first_ns;
+		last_ns = job->last_ns > last_ns ? job->last_ns : last_ns;
+	}
+	first_ns = first_ns > report->since_ns ? first_ns : report->since_ns;
+	last_ns = last_ns < report->until_ns ? last_ns : report->until_ns;
 	snprintf(ret, size, "%.60s on %.60s watched from %.60s to %.60s, in %.60s",
 		words_many(report->cards_here, "card", "cards", cards),
-		words_many(report->nodes_here, "node", "nodes", nodes), words_when(report->since_ns, since),
-		words_when(report->until_ns, until), words_many(running, "job", "jobs", jobs));
+		words_many(report->nodes_here, "node", "nodes", nodes), words_when(first_ns, since),
+		words_when(last_ns, until), words_many(running, "job", "jobs", jobs));
 }
 
 /* What a healthy line must not be silent about. */
@@ -207,9 +232,12 @@ static void say_but(const struct report *report, char *ret, size_t size)
 	if (chronic)
 		used += (size_t)snprintf(ret + used, size - used, "; slow on most days before: %.120s%s",
 			words_card(report, report->worst[0], text), chronic > 1 ? " and others" : "");
-	if (report->remarks)
+	if (report->briefs)
+		used += (size_t)snprintf(ret + used, size - used, "; %.60s",
+			words_many(report->briefs, "brief slowness", "brief slownesses", text));
+	if (report->remarks > report->briefs)
 		(void)snprintf(ret + used, size - used, "; %.40s on how work is divided",
-			words_many(report->remarks, "remark", "remarks", text));
+			words_many(report->remarks - report->briefs, "remark", "remarks", text));
 }
 
 static void say_slow(struct report *report)
@@ -236,23 +264,36 @@ static void say_slow(struct report *report)
 			words_many(others, "more finding", "more findings", a));
 }
 
-/* The cause, and the first thing that was measured beside something else. */
+/* What was measured beside something else: that of the cause, else the first. */
+static const struct finding_evidence *best_evidence(const struct finding *f)
+{
+	const struct finding_evidence *best = NULL;
+
+	for (size_t i = 0; i < f->evidences; i++) {
+		const struct finding_evidence *piece = &f->evidence[i];
+
+		if (!isfinite(piece->value) || !isfinite(piece->peers))
+			continue;
+		if (strcmp(piece->name, judge_evidence_of(f->cause)) == 0)
+			return piece;
+		if (!best)
+			best = piece;
+	}
+	return best;
+}
+
 static void say_why(struct report *report, const struct report_finding *finding)
 {
 	struct report_headline *headline = &report->headline;
 	const struct finding *f = &finding->is;
+	const struct finding_evidence *piece = best_evidence(f);
 	char value[WORDS_BYTES], peers[WORDS_BYTES];
 	size_t used = (size_t)snprintf(headline->why, sizeof(headline->why), "%s", finding_cause_text(f->cause));
 
-	for (size_t i = 0; i < f->evidences; i++) {
-		if (!isfinite(f->evidence[i].value) || !isfinite(f->evidence[i].peers))
-			continue;
-		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s %.40s, %s %.40s",
-			f->evidence[i].name, words_value(f->evidence[i].value, f->evidence[i].unit, value),
-			f->rank >= 0 ? "its peers" : "before",
-			words_value(f->evidence[i].peers, f->evidence[i].unit, peers));
-		return;
-	}
+	if (piece)
+		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s %.40s, %s %.40s", piece->name,
+			words_value(piece->value, piece->unit, value), f->rank >= 0 ? "its peers" : "before",
+			words_value(piece->peers, piece->unit, peers));
 }
 
 static void say_parts(struct report *report)
@@ -312,6 +353,7 @@ void report_judge(struct report *report)
 		say_but(report, but, sizeof(but));
 		snprintf(headline->line, sizeof(headline->line),
 			"Healthy: nothing was slow or stood still; %.400s%.400s", seen, but);
+		snprintf(headline->why, sizeof(headline->why), "%.220s%.160s", seen, but);
 		snprintf(headline->title, sizeof(headline->title), "Nothing was slow or stood still");
 		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
 	}

@@ -13,6 +13,12 @@ bool judge_is_hardware(enum finding_cause cause);
 /* How work is divided: nothing is wrong with a machine. */
 bool judge_is_remark(const struct finding *finding);
 
+/* Over in less than a minute, and in less than a thousandth of the report's time: nothing to do about it in the
+ * morning. */
+bool judge_is_brief(const struct finding *finding, uint64_t length_ns);
+/* The name of the evidence that shows a cause best; "" where the first one does. */
+const char *judge_evidence_of(enum finding_cause cause);
+
 /* What a consumer of sysTrace's results asks. */
 enum judge_part { JUDGE_COMPUTE, JUDGE_NETWORK, JUDGE_STORAGE, JUDGE_PART_MAX };
 /* JUDGE_PART_MAX: none of them. */

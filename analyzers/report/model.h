@@ -50,6 +50,8 @@ int report_read_findings(struct report_source *source, char *error, size_t error
 struct plots;
 int report_read_rows(struct report_source *source, struct plots *plots, char *error, size_t error_size);
 
+/* After all rows: which processes lived in the period; jobs, cards and stores get theirs. */
+int report_settle(struct report *report);
 /* After all stores' findings were read: those that several tell are one, and cards know of theirs. */
 void report_merge(struct report *report);
 /* After all rows: what was not seen. */

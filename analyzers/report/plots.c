@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/report/judge.h"
+
 #define PEERS_MAX 1024
 #define STORES_READ 8 /* for stages and operations */
 #define PAD 4	      /* a plot begins this part of its length earlier, and ends as much later */
@@ -76,9 +78,9 @@ static const struct row *row_of(const struct finding *f)
 {
 	if (f->kind == FINDING_HANG || f->kind == FINDING_MISMATCH)
 		return &progress;
-	/* The word of the cause says best what was measured. */
+	/* What shows the cause, if it is there. */
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (strcmp(rows[i].evidence, finding_cause_word(f->cause)) == 0 && evidence_of(f, rows[i].evidence))
+		if (strcmp(rows[i].evidence, judge_evidence_of(f->cause)) == 0 && evidence_of(f, rows[i].evidence))
 			return &rows[i];
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (evidence_of(f, rows[i].evidence))

@@ -87,9 +87,13 @@ static int gather(struct report *report, char *error, size_t error_size)
 	if (r == 0)
 		r = plots_finish(plots);
 	plots_free(plots);
+	if (r == 0)
+		r = report_settle(report);
+	if (r < 0)
+		return r;
 	report_watch(report);
 	report_judge(report);
-	return r;
+	return 0;
 }
 
 int report_read(const struct report_options *options, struct report **ret, char *error, size_t error_size)

@@ -166,7 +166,7 @@ static void note_past(struct report *report, const struct finding *f, uint32_t c
 	struct report_card *at = &report->card[card];
 	int newest = report_day(report, end_ns), oldest = report_day(report, f->since_ns);
 
-	if (newest < 0 || !judge_accuses(f))
+	if (newest < 0 || !judge_accuses(f) || judge_is_brief(f, REPORT_DAY_NS))
 		return;
 	for (int day = newest; day <= (oldest < 0 ? REPORT_DAYS - 1 : oldest); day++) {
 		at->slow_days |= 1U << day;
@@ -205,7 +205,8 @@ static int keep(struct report_source *source, const struct finding *f, uint32_t 
 					    : REPORT_NONE,
 		.told_by = 1,
 		.cost_card_hours = f->cost_card_hours * share,
-		.remark = judge_is_remark(f),
+		.brief = judge_is_brief(f, report->until_ns - report->since_ns),
+		.remark = judge_is_remark(f) || judge_is_brief(f, report->until_ns - report->since_ns),
 	};
 	return 0;
 }
@@ -227,9 +228,6 @@ static int finding_row(struct report_source *source, sqlite3_stmt *s)
 		report->suspected += end_ns >= report->since_ns;
 		return 0;
 	}
-	/* Nobody has closed it, and nobody watches. */
-	if (!f.until_ns && !report->store[source->store].here)
-		return 0;
 	card = card_of(source, &f);
 	if (card != REPORT_NONE)
 		note_past(report, &f, card, end_ns);

@@ -35,33 +35,6 @@ static struct report_rank *grow(struct report *report)
 	return &report->rank[report->ranks];
 }
 
-static int note_job(struct report *report, struct report_job *job, const struct report_rank *rank, int32_t world)
-{
-	if (world > 0 && (uint32_t)world > job->world && !job->rank_seen)
-		job->world = (uint32_t)world;
-	if (!job->rank_seen)
-		job->rank_seen = calloc(RANK_NUMBER_MAX / 8 + 1, 1);
-	if (!job->rank_seen)
-		return -ENOMEM;
-	if ((uint32_t)world > job->world && world > 0)
-		job->world = (uint32_t)world;
-	if (rank->rank >= 0) {
-		uint8_t *byte = &job->rank_seen[rank->rank / 8], bit = (uint8_t)(1U << rank->rank % 8);
-
-		if (*byte & bit)
-			job->restarts++;
-		else
-			job->ranks++;
-		*byte |= bit;
-	}
-	if (!job->first_ns || rank->first_ns < job->first_ns)
-		job->first_ns = rank->first_ns;
-	if (rank->last_ns > job->last_ns)
-		job->last_ns = rank->last_ns;
-	(void)report;
-	return 0;
-}
-
 /* What tells on which days there was somebody to be slow. */
 static void note_days(struct report *report, uint32_t node, uint64_t first_ns, uint64_t last_ns)
 {
@@ -78,7 +51,6 @@ static int add(struct report_source *source, sqlite3_stmt *s, uint32_t node, con
 	struct report *report = source->report;
 	struct report_rank *rank = grow(report);
 	char card[REPORT_NAME_BYTES];
-	struct report_card *at;
 
 	if (!rank) {
 		report->ranks_left_out++;
@@ -89,6 +61,8 @@ static int add(struct report_source *source, sqlite3_stmt *s, uint32_t node, con
 		.store = source->store,
 		.instance = sqlite3_column_int64(s, INSTANCE),
 		.rank = number(s, RANK),
+		.world = number(s, WORLD),
+		.local = number(s, LOCAL),
 		.first_ns = report_ns(s, FIRST),
 		.last_ns = report_ns(s, LAST),
 		.ended = sqlite3_column_int(s, ENDED) != 0,
@@ -101,23 +75,20 @@ static int add(struct report_source *source, sqlite3_stmt *s, uint32_t node, con
 	/* It may have run for long before it was seen; its libraries were loading for some time of that. */
 	if (report_ns(s, START) && report_ns(s, START) < rank->first_ns)
 		rank->first_ns = report_ns(s, START);
+	/* While it runs, the store does not say when it was seen last: its rows do. */
+	if (!rank->ended)
+		rank->last_ns = report->until_ns;
+	if (rank->world > 0 && (uint32_t)rank->world > report->job[rank->job].world)
+		report->job[rank->job].world = (uint32_t)rank->world;
 	report->ranks++;
-	source->report->store[source->store].here = true;
-	if (rank->card != REPORT_NONE) {
-		at = &report->card[rank->card];
-		at->here = true;
-		at->rank = rank->rank;
-		at->job = rank->job;
-		if (at->local < 0)
-			at->local = number(s, LOCAL);
-	}
-	return note_job(report, &report->job[rank->job], rank, number(s, WORLD));
+	return 0;
 }
 
 static int rank_row(struct report_source *source, sqlite3_stmt *s)
 {
 	struct report *report = source->report;
-	uint64_t first_ns = report_ns(s, FIRST), last_ns = report_ns(s, LAST);
+	uint64_t first_ns = report_ns(s, FIRST),
+		 last_ns = sqlite3_column_int(s, ENDED) ? report_ns(s, LAST) : report->until_ns;
 	char host[REPORT_NAME_BYTES], job[REPORT_NAME_BYTES];
 	struct report_store *store = &report->store[source->store];
 	uint32_t node;
@@ -148,4 +119,73 @@ int report_read_ranks(struct report_source *source, char *error, size_t error_si
 		"last_seen_ns, ended"
 		" FROM ranks ORDER BY instance",
 		rank_row, &rows, error, error_size);
+}
+
+static bool is_here(const struct report *report, const struct report_rank *rank)
+{
+	for (uint32_t slot = 0; slot < report->slots; slot++)
+		if (report_rank_seen(rank, slot))
+			return true;
+	/* One that never ended and left no row may be long gone: its end was missed. */
+	return rank->ended;
+}
+
+static int settle_job(struct report_job *job, const struct report_rank *rank)
+{
+	uint8_t *byte, bit;
+
+	if (!job->rank_seen)
+		job->rank_seen = calloc(RANK_NUMBER_MAX / 8 + 1, 1);
+	if (!job->rank_seen)
+		return -ENOMEM;
+	if (!job->first_ns || rank->first_ns < job->first_ns)
+		job->first_ns = rank->first_ns;
+	if (rank->last_ns > job->last_ns)
+		job->last_ns = rank->last_ns;
+	if (rank->rank < 0)
+		return 0;
+	byte = &job->rank_seen[rank->rank / 8];
+	bit = (uint8_t)(1U << rank->rank % 8);
+	if (*byte & bit)
+		job->restarts++;
+	else
+		job->ranks++;
+	*byte |= bit;
+	return 0;
+}
+
+/* What is still so, and was told by a node of which nothing has come since: nobody has closed it. */
+static void leave_out_stale(struct report *report)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < report->findings; i++)
+		if (report->finding[i].is.until_ns || report->store[report->finding[i].store].here)
+			report->finding[kept++] = report->finding[i];
+		else
+			free(report->finding[i].plot);
+	report->findings = kept;
+}
+
+int report_settle(struct report *report)
+{
+	for (size_t i = 0; i < report->ranks; i++) {
+		struct report_rank *rank = &report->rank[i];
+		struct report_card *card = rank->card == REPORT_NONE ? NULL : &report->card[rank->card];
+
+		rank->here = is_here(report, rank);
+		if (!rank->here)
+			continue;
+		report->store[rank->store].here = true;
+		if (settle_job(&report->job[rank->job], rank) < 0)
+			return -ENOMEM;
+		if (!card)
+			continue;
+		card->here = true;
+		card->rank = rank->rank;
+		card->job = rank->job;
+		card->local = rank->local;
+	}
+	leave_out_stale(report);
+	return 0;
 }

@@ -64,9 +64,10 @@ struct report_card {
 struct report_rank { /* a process */
 	uint32_t store, job, card;
 	int64_t instance;
-	int32_t rank;
+	int32_t rank, world, local;
 	uint64_t first_ns, last_ns; /* it lived, as far as is known */
 	bool ended;
+	bool here; /* in the period */
 	uint64_t steps, samples;
 	uint8_t *seen; /* bit a slot: something was recorded of it */
 };
@@ -104,6 +105,7 @@ struct report_finding {
 	uint32_t store, job, card, node; /* REPORT_NONE: of no single one */
 	uint32_t told_by;		 /* stores that tell of it */
 	double cost_card_hours;
+	bool brief;  /* over soon: a remark, too */
 	bool remark; /* how work is divided, or of no weight: nothing is wrong with a machine */
 	struct report_plot *plot;
 };
@@ -157,7 +159,7 @@ struct report {
 	struct report_lost lose[REPORT_LOST_MAX];
 	char *note[REPORT_NOTES_MAX]; /* what else was not seen */
 
-	size_t shown, remarks, suspected, gaps_left_out, ranks_left_out;
+	size_t shown, remarks, briefs, suspected, gaps_left_out, ranks_left_out;
 	uint64_t rows;
 	uint64_t alive_slots, unseen_slots;
 	uint32_t cards_here, nodes_here, cards_slow;

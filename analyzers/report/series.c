@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define BIN_RATIO 1.02
+#define BIN_RATIO 1.01
 #define LEAST_NS 1000.0
 
 struct series {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lengths over time in bounded room: a histogram with bins of 2 % for each of a fixed number of buckets of time. Takes
+ * Lengths over time in bounded room: a histogram with bins of 1 % for each of a fixed number of buckets of time. Takes
  * any number of values; a quantile is the mean of all values of its bin.
  */
 #ifndef RANKTRACE_REPORT_SERIES_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define SERIES_BUCKETS 240
-#define SERIES_BINS 1300 /* of 2 %, from 1 us: to 1.7 d */
+#define SERIES_BINS 2500 /* of 1 %, from 1 us: to 17 h */
 
 struct series;
 

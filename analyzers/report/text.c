@@ -71,7 +71,10 @@ static void show_findings(const struct page *page)
 		table_add(table, text);
 		table_add(table, words_when(since_ns, text));
 		table_add(table, words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
-		table_add(table, finding->remark ? "remark" : finding->is.until_ns ? "over" : "OPEN");
+		table_add(table, finding->brief		? "brief"
+				 : finding->remark	? "remark"
+				 : finding->is.until_ns ? "over"
+							: "OPEN");
 		table_add(table, words_hours(finding->cost_card_hours, text));
 		table_add(table, words_whom(report, finding, text));
 		table_add(table, finding_cause_text(finding->is.cause));

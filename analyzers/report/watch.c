@@ -62,7 +62,7 @@ static void count_rank(struct watch *watch, const struct report_rank *rank)
 	uint32_t node = node_of(report, rank), first, end, run = 0;
 	size_t at;
 
-	if (node == REPORT_NONE)
+	if (node == REPORT_NONE || !rank->here)
 		return;
 	life(watch, rank, node, &first, &end);
 	at = (size_t)node * report->slots;

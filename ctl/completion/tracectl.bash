@@ -30,7 +30,9 @@ _tracectl()
 		return
 		;;
 	-o | --output)
-		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		# A file of a report, a folder of dumps.
+		if [[ $verb == report ]]; then words=-f; else words=-d; fi
+		mapfile -t COMPREPLY < <(compgen "$words" -- "$cur")
 		return
 		;;
 	--state-dir | --dir | --from-systrace | --keep)
@@ -38,6 +40,7 @@ _tracectl()
 		return
 		;;
 	--rank) words="0 0-7" ;;
+	--level) words="L0 L1 L2 L3 L0,L1" ;;
 	--for) words="1m 10m 1h" ;;
 	--since | --until) words="10m 1h 12h 1d 7d" ;;
 	L[0-3]= | L[0-3].*=) [[ $verb == set ]] && words="true false" ;;
@@ -50,6 +53,7 @@ _tracectl()
 		help) words=$(_tracectl_verbs) ;;
 		ops) words="--rank --json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
+		report) words="--since --until --job --text --markdown --json --html --output --dir --state-dir --journal --keep --keep-max" ;;
 		analyze)
 			words="--since --until --dir --from-systrace --job --rank --all --verbose --csv --json --state-dir"
 			[[ " ${COMP_WORDS[*]} " == *" --dir "* && $cur != -* ]] && {
@@ -57,7 +61,7 @@ _tracectl()
 				return
 			}
 			;;
-		report) words="--since --until --job --text --markdown --json --html --output --dir --state-dir --journal --keep --keep-max" ;;
+		dump) words="--since --rank --level --output --json --state-dir" ;;
 		query) words="--csv --json --state-dir" ;;
 		*) words="--json --socket" ;;
 		esac

@@ -77,6 +77,7 @@ static inline struct finding *script_slow(struct script *script, enum finding_ki
 	struct finding *f = &to->is;
 	uint64_t lived_ns = lasted_ns ? lasted_ns : ago_ns;
 
+	card = card < 0 ? card : card % (int32_t)script->cards;
 	*to = (struct script_finding){.node = (int32_t)node, .past = ago_ns > script->length_ns};
 	f->id = script->findings;
 	f->kind = kind;
@@ -142,7 +143,7 @@ static inline void script_put_rank(struct store *store, const struct script *scr
 	const struct store_value row[] = {V_INT(script_rank(script, node, card)), V_INT(script_world(script)),
 		V_INT(card), V_TEXT(job), V_TEXT(host), V_INT(1000 + card), V_INT(start_ns), V_TEXT("/usr/bin/python3"),
 		V_TEXT("train.py"), V_NULL, V_NULL, V_NULL, V_TEXT(name), V_TEXT("torchrun"),
-		V_INT(start_ns + SCRIPT_SECOND), V_INT(script->until_ns - SCRIPT_SECOND), V_INT(0),
+		V_INT(start_ns + SCRIPT_SECOND), V_INT(start_ns + SCRIPT_SECOND), V_INT(0),
 		V_INT(script_instance(script, node, card))};
 
 	(void)store_put(store, TABLE_RANKS, row, ARRAY_SIZE(row));
@@ -250,7 +251,8 @@ static inline void script_put_operations(
 {
 	for (size_t i = 0; i < script->findings; i++) {
 		const struct finding *f = &script->finding[i].is;
-		double ns = script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
+		double told = script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
+		double ns = told >= 0 && told < 1e15 ? told : 0;
 		const struct store_value row[] = {V_INT(script_rank(script, node, card)), V_INT(step),
 			V_TEXT(f->communicator), V_INT(step), V_TEXT("AllReduce"), V_NULL, V_INT(1), V_INT(4096),
 			V_INT(time_ns), V_INT(ns * (0.95 + 0.1 * script_noise(time_ns + card))), V_NULL, V_NULL,

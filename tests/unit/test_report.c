@@ -294,6 +294,48 @@ static void test_nothing(void **state)
 	report_free(report);
 }
 
+/* Slow for less than a minute of a day: one line, which says so. */
+static void test_brief(void **state)
+{
+	struct script script = script_healthy(dir, UNTIL, 1, 2);
+	struct report *report;
+
+	(void)state;
+	finding_add(script_slow(&script, FINDING_SLOW_RANK, CAUSE_PREEMPTION, 0, 1, 2 * SCRIPT_HOUR, 20 * SCRIPT_SECOND,
+			    0.3),
+		"run_delay", "ns", 2, 1, NULL);
+	assert_int_equal(script_write(&script), 0);
+	report = read_day();
+	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
+	has(report->headline.line, "; 1 brief slowness");
+	assert_int_equal(report->worsts, 0);
+	report_free(report);
+}
+
+/* A daemon that was killed left a finding open and ranks that never ended: they tell of nothing that is so now. */
+static void test_stale(void **state)
+{
+	struct script script = script_healthy(dir, UNTIL, 1, 2);
+	const char *dirs[] = {dir};
+	struct report *report;
+
+	(void)state;
+	script_one_slow(&script, 0, 1, 0.3);
+	assert_int_equal(script_write(&script), 0);
+	report = read_of(dirs, 1, UNTIL + SCRIPT_HOUR, UNTIL + SCRIPT_DAY, NULL);
+	assert_int_equal(report->headline.verdict, REPORT_UNSEEN);
+	assert_int_equal(report->findings, 0);
+	assert_int_equal(report->cards_here, 0);
+	report_free(report);
+	/* It fell silent in the middle of the report's time: since then nobody watched. */
+	report = read_of(dirs, 1, UNTIL - 12 * SCRIPT_HOUR, UNTIL + 12 * SCRIPT_HOUR, NULL);
+	assert_int_equal(report->headline.verdict, REPORT_SLOW);
+	assert_int_equal(report->gaps, 1);
+	assert_int_equal(report->gap[0].ranks, 2);
+	assert_true(report->gap[0].until_ns - report->gap[0].since_ns > 11 * SCRIPT_HOUR);
+	report_free(report);
+}
+
 static void check_hostile(const struct report *report)
 {
 	static const char *const bad[] = {"<script", "<img", "\033", "\xff", "onerror=x>", "<b>x"};
@@ -430,6 +472,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_past, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_gaps, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nothing, setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_brief, setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_stale, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nonsense, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_twelve, setup, store_teardown),
