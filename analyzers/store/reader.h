@@ -23,6 +23,7 @@ struct reader_options {
 	void (*warning)(void *arg, const char *sentence); /* may be NULL */
 	void *arg;
 	uint64_t timeout_ns; /* of each statement; 0: none */
+	bool sort_on_disk;   /* what ORDER BY cannot hold in a few MB goes to a temporary file */
 };
 
 /* Returns 0; -ENOENT: there is no store; or another negative errno. error holds the sentence. */
