@@ -33,7 +33,7 @@ const struct verb *verb_find(const char *name)
 }
 
 /* Verbs that are programs of libexec/ranktrace. */
-static const char *const programs[] = {"query", "findings"};
+static const char *const programs[] = {"query", "findings", "timeline"};
 
 #define WORD_BYTES 24
 

@@ -25,17 +25,17 @@ _tracectl()
 		esac
 	done
 	case $prev in
-	--socket)
+	--socket | --output | -o)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	--state-dir)
+	--state-dir | --dir)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
 	--rank) words="0 0-7" ;;
 	--for) words="1m 10m 1h" ;;
-	--since) words="10m 1h 12h 1d 7d" ;;
+	--since | --until) words="10m 1h 12h 1d 7d" ;;
 	L[0-3]= | L[0-3].*=) [[ $verb == set ]] && words="true false" ;;
 	*)
 		case $verb in
@@ -46,6 +46,7 @@ _tracectl()
 		help) words=$(_tracectl_verbs) ;;
 		ops) words="--rank --json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
+		timeline) words="--since --until --rank --job --output --chrome --dir --verbose --state-dir" ;;
 		query) words="--csv --json --state-dir" ;;
 		*) words="--json --socket" ;;
 		esac
