@@ -130,7 +130,7 @@ static void gap(struct timeline *t, struct timeline_rank *rank, const struct tra
 		.end_ns = sample->start_ns,
 	};
 
-	if (rank->sampled_until_ns && sample->start_ns - rank->sampled_until_ns > GAP_SAMPLES * length_ns)
+	if (rank->sampled_until_ns && (sample->start_ns - rank->sampled_until_ns) / GAP_SAMPLES > length_ns)
 		put(t, rank, TRACK_GAPS, &event);
 	if (sample->end_ns > rank->sampled_until_ns)
 		rank->sampled_until_ns = sample->end_ns;

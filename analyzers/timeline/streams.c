@@ -151,7 +151,8 @@ const struct stream timeline_streams[] = {
 		.what = "short times off the CPU",
 		.sql = "select instance, start_ns, null, thread_id, thread_name, duration_ns as \"short stays off the "
 		       "CPU|ns\", "
-		       "run_delay_ns as \"run delay of short stays|ns\", count as \"short stays|times\" from "
+		       "run_delay_ns as \"run delay of short stays|ns\", count as \"short stays off the CPU|times\" "
+		       "from "
 		       "offcpu_sums "
 		       "where start_ns >= :since and start_ns < :until and RANKS" BY_START,
 		.class = TRACK_COUNTER,

@@ -94,18 +94,18 @@ static void put_alloc(int64_t instance, const char *op, int64_t bytes, int64_t r
 
 static char *written(const struct trace_format *format, size_t *ret_size)
 {
-	struct trace_options options = {.base_ns = how.since_ns, .title = "test"};
+	struct trace_options where = {.base_ns = how.since_ns, .title = "test"};
 	char *text = NULL, error[512] = "";
 	struct trace *trace;
 
 	assert_int_equal(store_flush(store, (uint64_t)t0), 0);
-	options.out = open_memstream(&text, ret_size);
-	assert_int_equal(trace_open(format, &options, &trace), 0);
+	where.out = open_memstream(&text, ret_size);
+	assert_int_equal(trace_open(format, &where, &trace), 0);
 	if (timeline_write(&how, trace, &counts, error, sizeof(error)) < 0)
 		fail_msg("%s", error);
 	assert_int_equal(trace_finish(trace), 0);
 	trace_close(trace);
-	fclose(options.out);
+	fclose(where.out);
 	return text;
 }
 

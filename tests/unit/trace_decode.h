@@ -309,7 +309,8 @@ static inline void decode_nest(struct decode *d)
 			assert_true(track->depth < 64);
 			track->open_ns[track->depth++] = i;
 		} else if (d->event[i].type == DECODE_END) {
-			assert_true(track->depth > 0);
+			if (track->depth == 0)
+				fail_msg("a slice of %s ends that did not begin", track->name);
 			d->event[track->open_ns[--track->depth]].end_ns = d->event[i].time_ns;
 		}
 	}
