@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,11 +43,19 @@ struct run {
 	struct timeline_options options;
 	const struct trace_format *format;
 	bool verbose;
-	/* The file: out is written under the name part, and renamed when it is whole. */
 	FILE *out;
-	char part[PATH_MAX];
 	bool shown; /* a progress line stands on the terminal */
 };
+
+static char part[PATH_MAX]; /* the file until it is whole; "": none */
+
+/* An interrupt leaves no half of a file. */
+static void interrupted(int number)
+{
+	if (part[0])
+		unlink(part);
+	_exit(128 + number);
+}
 
 static bool to_stdout(const struct run *run)
 {
@@ -68,6 +77,12 @@ static void end_progress(struct run *run)
 	run->shown = false;
 }
 
+static void warn(void *arg, const char *sentence)
+{
+	end_progress(arg);
+	tool_warn(NULL, sentence);
+}
+
 /* A file is written beside its place, so that nobody takes half of one for a whole; devices and pipes as they are. */
 static int open_output(struct run *run)
 {
@@ -83,10 +98,10 @@ static int open_output(struct run *run)
 		return tool_fail(1, "cannot write %s: it is a folder", run->output);
 	if (stat(run->output, &st) == 0 && !S_ISREG(st.st_mode))
 		run->out = fopen(run->output, "we");
-	else if ((size_t)snprintf(run->part, sizeof(run->part), "%s.part", run->output) < sizeof(run->part))
-		run->out = fopen(run->part, "we");
+	else if ((size_t)snprintf(part, sizeof(part), "%s.part", run->output) < sizeof(part))
+		run->out = fopen(part, "we");
 	else
-		errno = ENAMETOOLONG;
+		part[0] = 0, errno = ENAMETOOLONG;
 	if (!run->out)
 		return tool_fail(1, "cannot write %s: %s", run->output, strerror(errno));
 	return 0;
@@ -94,16 +109,16 @@ static int open_output(struct run *run)
 
 static int close_output(struct run *run, int status)
 {
-	bool file = run->out && run->out != stdout;
+	bool file = run->out != stdout;
 
 	if (file && fclose(run->out) != 0 && status == 0)
 		status = tool_fail(1, "cannot write %s: %s", run->output, strerror(errno));
-	if (!run->part[0])
+	if (!part[0])
 		return status;
-	if (status == 0 && rename(run->part, run->output) < 0)
+	if (status == 0 && rename(part, run->output) < 0)
 		status = tool_fail(1, "cannot write %s: %s", run->output, strerror(errno));
 	if (status != 0)
-		unlink(run->part);
+		unlink(part);
 	return status;
 }
 
@@ -261,10 +276,12 @@ static int parse(int argc, char **argv, struct run *run)
 
 int main(int argc, char **argv)
 {
-	struct run run = {.options.warning = tool_warn, .until_ns = tool_now_ns()};
+	struct run run = {.options.warning = warn, .until_ns = tool_now_ns()};
 	int r;
 
 	tool_begin("timeline", argv);
+	signal(SIGINT, interrupted);
+	signal(SIGTERM, interrupted);
 	(void)tool_since(SINCE, run.until_ns, &run.since_ns);
 	r = parse(argc, argv, &run);
 	if (r == 0 && !run.folders.count &&

@@ -19,6 +19,7 @@ static void put_finding(struct timeline *t, struct timeline_rank *rank, struct t
 {
 	struct timeline_track *track = timeline_track(t, rank, TRACK_FINDINGS, 0, "");
 	struct trace_event noticed = *event;
+	char name[TRACE_NAME_BYTES];
 
 	if (!track) {
 		t->counts.crowded++;
@@ -29,6 +30,8 @@ static void put_finding(struct timeline *t, struct timeline_rank *rank, struct t
 		return;
 	noticed.start_ns = noticed.end_ns = noticed_ns;
 	noticed.instant = true;
+	snprintf(name, sizeof(name), "confirmed: %s", event->name);
+	noticed.name = name;
 	(void)timeline_put(t, track, &noticed, NULL);
 }
 

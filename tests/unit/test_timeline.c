@@ -206,6 +206,7 @@ static void test_findings_and_losses(void **state)
 	assert_true(decode_named(d, "slow_job: dataloader")->end_ns == UINT64_MAX);
 	assert_string_equal(
 		decode_track(d, track_of(d, decode_named(d, "slow_job: dataloader"))->parent)->name, "node node7");
+	assert_int_equal(decode_named(d, "confirmed: slow_rank: dataloader")->time_ns, t0 + 5 * S);
 	assert_string_equal(decode_named(d, "ring: full")->arg, "count=12;");
 	assert_int_equal(decode_named(d, "clock set by -2.000 s")->time_ns, t0 + 2 * S);
 	assert_int_equal(decode_named(d, "booted")->time_ns, t0 + 6 * S);
