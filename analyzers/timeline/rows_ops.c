@@ -8,8 +8,8 @@
 
 #include "analyzers/timeline/timeline_internal.h"
 
-/* As OP_COLUMNS of streams.c */
-enum { OP_KEY = COL_MORE, OP_COMMUNICATOR, OP_SEQ, OP_SEQ_FROM, OP_PEER, OP_TIER };
+/* Which of the row's two slices it is; then OP_COLUMNS of streams.c. */
+enum { OP_ON_DEVICE = COL_MORE, OP_KEY, OP_COMMUNICATOR, OP_SEQ, OP_SEQ_FROM, OP_PEER, OP_TIER };
 
 static const char *text_of(sqlite3_stmt *s, int column)
 {
@@ -68,27 +68,30 @@ static void add_flow(struct trace_event *event, uint64_t flow)
 		event->flow[event->flows++] = flow;
 }
 
-void rows_collective(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+static void on_host(struct timeline *t, struct timeline_rank *rank, sqlite3_stmt *s, struct trace_event *event)
 {
 	bool device = strcmp(text_of(s, OP_TIER), "device") == 0;
-	struct trace_event event;
 
-	if (!timeline_event(t, stream, s, &event))
-		return;
-	add_flow(&event, device ? call_flow(t, rank, s) : members_flow(t, s));
-	put(t, timeline_track(t, rank, stream->class, sqlite3_column_int64(s, COL_THREAD), ""), &event);
+	add_flow(event, device ? call_flow(t, rank, s) : members_flow(t, s));
+	put(t, timeline_track(t, rank, TRACK_COLLECTIVES, sqlite3_column_int64(s, COL_THREAD), ""), event);
 }
 
-void rows_device(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+static void on_device(struct timeline *t, struct timeline_rank *rank, sqlite3_stmt *s, struct trace_event *event)
 {
 	const struct timeline_comm *comm = timeline_comm_find(t, sqlite3_column_int64(s, OP_KEY));
 	char label[TIMELINE_LABEL_BYTES];
+
+	snprintf(label, sizeof(label), "device: %s", comm ? comm->label : "communicator not known");
+	event->category = "device";
+	add_flow(event, call_flow(t, rank, s));
+	add_flow(event, members_flow(t, s));
+	put(t, timeline_track(t, rank, TRACK_DEVICE, sqlite3_column_int64(s, OP_KEY), label), event);
+}
+
+void rows_collective(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+{
 	struct trace_event event;
 
-	if (!timeline_event(t, stream, s, &event))
-		return;
-	snprintf(label, sizeof(label), "device: %s", comm ? comm->label : "communicator not known");
-	add_flow(&event, call_flow(t, rank, s));
-	add_flow(&event, members_flow(t, s));
-	put(t, timeline_track(t, rank, stream->class, sqlite3_column_int64(s, OP_KEY), label), &event);
+	if (timeline_event(t, stream, s, &event))
+		(sqlite3_column_int(s, OP_ON_DEVICE) ? on_device : on_host)(t, rank, s, &event);
 }

@@ -103,26 +103,19 @@ const struct stream timeline_streams[] = {
 		.row = rows_plain,
 	},
 	{
+		/* Both in one, so that what belongs together comes close together: see flows.c. */
 		.what = "collectives",
-		.sql = "select instance, host_start_ns, host_start_ns + host_duration_ns, thread_id, op, " OP_COLUMNS
+		.sql = "select instance, host_start_ns, host_start_ns + host_duration_ns, thread_id, op, 0, " OP_COLUMNS
 		       " from collectives where host_start_ns >= :from and host_start_ns < :until and "
-		       "coalesce(host_start_ns + host_duration_ns, host_start_ns) >= :since and RANKS" BY_START,
-		.class = TRACK_COLLECTIVES,
-		.category = "collective",
-		.args = COL_MORE + 1,
-		.row = rows_collective,
-	},
-	{
-		.what = "collectives on devices",
-		.sql = "select instance, device_start_ns, device_start_ns + device_duration_ns, thread_id, "
-		       "op, " OP_COLUMNS
+		       "coalesce(host_start_ns + host_duration_ns, host_start_ns) >= :since and RANKS union all select "
+		       "instance, device_start_ns, device_start_ns + device_duration_ns, thread_id, op, 1, " OP_COLUMNS
 		       " from collectives where host_start_ns >= :from and host_start_ns < :until and "
 		       "device_start_ns is not null and "
 		       "coalesce(device_start_ns + device_duration_ns, device_start_ns) >= :since and RANKS" BY_START,
-		.class = TRACK_DEVICE,
-		.category = "device",
-		.args = COL_MORE + 1,
-		.row = rows_device,
+		.class = TRACK_COLLECTIVES,
+		.category = "collective",
+		.args = COL_MORE + 2,
+		.row = rows_collective,
 	},
 	{
 		.what = "memory calls",
@@ -149,8 +142,8 @@ const struct stream timeline_streams[] = {
 	},
 	{
 		.what = "short times off the CPU",
-		.sql = "select instance, start_ns, null, thread_id, thread_name, duration_ns as \"short stays off the "
-		       "CPU|ns\", "
+		.sql = "select instance, start_ns, null, thread_id, thread_name, duration_ns as \"time off the CPU in "
+		       "short stays|ns\", "
 		       "run_delay_ns as \"run delay of short stays|ns\", count as \"short stays off the CPU|times\" "
 		       "from "
 		       "offcpu_sums "

@@ -156,8 +156,8 @@ bool timeline_event(struct timeline *timeline, const struct stream *stream, sqli
 /* rows_*.c */
 typedef void timeline_row(
 	struct timeline *timeline, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s);
-timeline_row rows_collective, rows_device, rows_allocation, rows_offcpu, rows_values, rows_launches, rows_sample,
-	rows_drops, rows_clock, rows_finding;
+timeline_row rows_collective, rows_allocation, rows_offcpu, rows_values, rows_launches, rows_sample, rows_drops,
+	rows_clock, rows_finding;
 int rows_memory_before(struct timeline *timeline); /* what was taken before the window */
 
 #endif
