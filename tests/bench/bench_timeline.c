@@ -174,6 +174,7 @@ static int measure(const char *program, const char *dir, long pair, bool chrome)
 	printf("timeline\t%s\ts\t%ld\t%.3f\n", what, pair, (double)(now_ns(CLOCK_MONOTONIC) - start) / 1e9);
 	printf("timeline memory\t%s\tMiB\t%ld\t%.1f\n", what, pair, (double)kib / 1024);
 	printf("timeline size\t%s\tMB\t%ld\t%.1f\n", what, pair, (double)st.st_size / 1e6);
+	fflush(stdout);
 	unlink(out);
 	return kib <= KIB_MAX ? 0 : -E2BIG;
 }
