@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "analyzers/timeline/timeline.h"
-#include "analyzers/tool/folders.h"
+#include "analyzers/tool/stores.h"
 #include "analyzers/tool/tool.h"
 
 #define SINCE "10m"
@@ -31,13 +31,13 @@ static const char usage[] =
 	"  --job JOB        only this job\n"
 	"  -o, --output FILE  the file; - or nothing: standard output, if that is no terminal\n"
 	"  --chrome         JSON of chrome://tracing in place of Perfetto's protobuf\n"
-	"  --dir FOLDER     a node's state folder, or a folder of such; may be given several times\n"
+	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
 	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --verbose        say what was written\n"
 	"  --help, --version\n";
 
 struct run {
-	struct tool_folders folders;
+	struct stores stores;
 	const char *state_dir, *output;
 	uint64_t since_ns, until_ns;
 	struct timeline_options options;
@@ -207,6 +207,13 @@ static int set_time(const char *option, const char *value, uint64_t *ret_ns)
 	return 0;
 }
 
+static int add_stores(struct run *run, const char *folder)
+{
+	char error[1024];
+
+	return stores_add(&run->stores, folder, error, sizeof(error)) < 0 ? 1 + tool_fail(1, "%s", error) : 0;
+}
+
 static int set(struct run *run, int id, const char *value)
 {
 	switch (id) {
@@ -214,7 +221,7 @@ static int set(struct run *run, int id, const char *value)
 		run->output = value;
 		return 0;
 	case SET_DIR:
-		return tool_folders_add(&run->folders, value) < 0 ? 2 : 0;
+		return add_stores(run, value);
 	case SET_STATE_DIR:
 		run->state_dir = value;
 		return 0;
@@ -261,13 +268,18 @@ static int parse(int argc, char **argv, struct run *run)
 			r = set(run, id, optarg);
 	if (r)
 		return r;
+	/* Further folders may follow --dir. */
+	for (; run->stores.count && optind < argc && r == 0; optind++)
+		r = add_stores(run, argv[optind]);
+	if (r)
+		return r;
 	if (optind != argc)
 		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
 	if (run->since_ns >= run->until_ns)
 		return 1 + tool_fail(2, "--since is not before --until");
 	if (run->until_ns > INT64_MAX / 2)
 		return 1 + tool_fail(2, "--until is too far in the future");
-	if (run->folders.count && run->state_dir)
+	if (run->stores.count && run->state_dir)
 		return 1 + tool_fail(2, "--dir and --state-dir exclude each other");
 	run->format = chrome ? &trace_chrome : &trace_perfetto;
 	run->verbose = verbose;
@@ -284,18 +296,17 @@ int main(int argc, char **argv)
 	signal(SIGTERM, interrupted);
 	(void)tool_since(SINCE, run.until_ns, &run.since_ns);
 	r = parse(argc, argv, &run);
-	if (r == 0 && !run.folders.count &&
-		tool_folders_take(&run.folders, run.state_dir ? run.state_dir : tool_state_dir()) < 0)
-		r = 1 + tool_fail(1, "out of memory");
+	if (r == 0 && !run.stores.count)
+		r = add_stores(&run, run.state_dir ? run.state_dir : tool_state_dir());
 	if (r == 0) {
-		run.options.dirs = (const char *const *)run.folders.path;
-		run.options.dirs_count = run.folders.count;
+		run.options.store = run.stores.one;
+		run.options.stores = run.stores.count;
 		run.options.since_ns = (int64_t)run.since_ns;
 		run.options.until_ns = (int64_t)run.until_ns;
 		run.options.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
 		run.options.arg = &run;
 		r = 1 + go(&run);
 	}
-	tool_folders_clear(&run.folders);
+	stores_free(&run.stores);
 	return r - 1;
 }

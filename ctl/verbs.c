@@ -33,7 +33,7 @@ const struct verb *verb_find(const char *name)
 }
 
 /* Verbs that are programs of libexec/ranktrace. */
-static const char *const programs[] = {"query", "findings", "timeline"};
+static const char *const programs[] = {"query", "findings", "analyze", "timeline"};
 
 #define WORD_BYTES 24
 

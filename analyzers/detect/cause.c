@@ -245,8 +245,21 @@ static size_t descend(
 	return n;
 }
 
+/* The stages in which a device's rank only launches have the excess, and it did not even wait for room in the launch
+ * queue, as its peers, who spin while they wait for it, burn more CPU than it. */
+static bool sleeps_at_launch(const struct cause_compared *of, double excess)
+{
+	static const enum cause_part launches[] = {PART_FORWARD, PART_ZERO_GRAD, PART_OPTIMIZER};
+	double cpu = of->value[PART_CPU] - of->peers[PART_CPU], longer = 0;
+
+	for (size_t i = 0; i < sizeof(launches) / sizeof(launches[0]); i++)
+		longer += of->sure[launches[i]] ? of->excess[launches[i]] : 0;
+	return longer >= CAUSE_SHARE * excess && cpu < -SHARE_HOST * excess;
+}
+
 /*
- * A rest that no part explains. On a device it is computing. On the CPU, a rank that computes more burns more CPU than
+ * A rest that no part explains. On a device it is computing, unless its host sleeps where it should launch: see
+ * sleeps_at_launch(). On the CPU, a rank that computes more burns more CPU than
  * its peers, who sleep while they wait for it; one that does not was held up: by others on its CPUs where it is known
  * who and its step thread saw something of them (what the threads that compute with it lost is not measured), by its
  * host where what the host did adds up, by something that nobody saw else. Peers that spin while they wait burn as much
@@ -258,6 +271,8 @@ static enum finding_cause rest_of(const struct cause_rank *rank, const struct ca
 	double host = 0;
 	bool busy = of->value[PART_CPU] >= step - SHARE_HOST * excess && of->value[PART_CPU] <= 1.25 * step;
 
+	if (rank->device && sleeps_at_launch(of, excess))
+		return CAUSE_HOST;
 	if (rank->device || isnan(cpu) || cpu >= SHARE_HOST * excess ||
 		((busy || of->spins) && cpu > -SHARE_HOST * excess))
 		return CAUSE_COMPUTE;

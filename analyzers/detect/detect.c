@@ -125,8 +125,18 @@ static uint64_t end_of(const struct frame *frame, uint64_t otherwise)
 	return otherwise;
 }
 
-static void take(struct detect_job *job, const struct frame *frame)
+/* Of a job that has just begun, or of which we have just begun to know. */
+static bool is_warm(struct detect_job *job, uint64_t now_ns)
 {
+	if (!job->first_ns)
+		job->first_ns = now_ns;
+	return now_ns - job->first_ns >= job->detect->options.warm_ns;
+}
+
+static void take(struct detect_job *job, const struct frame *given)
+{
+	struct frame mine = *given;
+	const struct frame *frame = &mine;
 	struct detect *detect = job->detect;
 	struct detect_hearing hearing = {.job = job,
 		.who = frame->who,
@@ -140,6 +150,8 @@ static void take(struct detect_job *job, const struct frame *frame)
 
 	if (measure_frame(job->measure, frame, &measures) < 0)
 		return;
+	if (!is_warm(job, hearing.now_ns) && frame->class == FRAME_TRAIN)
+		mine.class = FRAME_FIRST;
 	job->tier = frame->tier;
 	job->step = frame->step;
 	job->cards = hearing.cards;

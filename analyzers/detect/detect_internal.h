@@ -21,7 +21,8 @@ struct detect_job {
 	enum frame_tier tier;
 	uint64_t step;
 	uint32_t cards;
-	uint64_t used; /* counts up: which was used last */
+	uint64_t first_ns; /* end of its first frame, 0 none yet */
+	uint64_t used;	   /* counts up: which was used last */
 };
 
 /* What is being listened to. */

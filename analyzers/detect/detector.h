@@ -23,6 +23,10 @@ struct detect_options {
 	unsigned suspect_frames;   /* 3: slow steps in a row after which more levels are wanted */
 	uint64_t hang_ns;          /* 30 s at most without progress */
 	uint64_t hang_busy_ns;     /* 10 min where the one that others wait for computes (compiling, evaluating) */
+	uint64_t warm_ns;          /* 5 s: a job's steps that end so soon after its first are of FRAME_FIRST, for workers
+				    * that start, caches, autotuning; not judged */
+	uint64_t lasts_ns;         /* 1.5 s: what is over sooner is not confirmed, however many steps it has: others' bursts of
+				    * work, a page cache that is written back; of steps only, not of hangs */
 	uint64_t relief_frames;    /* 10 frames without it, and a finding is closed */
 };
 

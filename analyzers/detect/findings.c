@@ -312,10 +312,24 @@ static void place(struct life *life, const struct finding *said, const struct fr
 		life->node_ranks += strncmp(who[i].host, here->host, sizeof(here->host)) == 0;
 }
 
+/* What was confirmed once stays so; what began in the future began before the clock stepped back. */
+static bool has_lasted(
+	const struct findings *findings, const struct life *life, const struct finding *said, uint64_t now_ns)
+{
+	uint64_t least_ns = findings->options.lasts_ns;
+
+	if (life_of_looks(life) || life->confirmed || !least_ns)
+		return true;
+	if (said->since_ns && said->since_ns <= now_ns)
+		return now_ns - said->since_ns >= least_ns;
+	return life->opinions > 0 && (life->finding.since_ns > now_ns || now_ns - life->finding.since_ns >= least_ns);
+}
+
 void findings_say(struct findings *findings, const struct opinion *opinion, const struct frame_who *who, size_t ranks,
 	uint32_t cards, enum frame_tier tier, uint64_t step, uint64_t now_ns)
 {
 	const struct finding *said = &opinion->finding;
+	struct opinion heard = *opinion;
 	struct life *life;
 	int32_t rank;
 	bool moved;
@@ -336,14 +350,15 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 		return;
 	if (moved)
 		place(life, said, who, ranks);
+	heard.confirmed = opinion->confirmed && has_lasted(findings, life, said, now_ns);
 	if (!life->opinions ||
 		(!life_is_up(life) && !life->finding.noticed_ns && life->quiet >= relief(findings, life)) ||
-		(opinion->confirmed && !life->finding.noticed_ns)) {
+		(heard.confirmed && !life->finding.noticed_ns)) {
 		life->finding.since_step = said->since_step && said->since_step <= step ? said->since_step : step;
 		life->finding.since_ns = said->since_ns && said->since_ns <= now_ns ? said->since_ns : now_ns;
 		place(life, said, who, ranks);
 	}
-	life_hear(life, opinion, cards, tier, step, now_ns);
+	life_hear(life, &heard, cards, tier, step, now_ns);
 }
 
 void findings_close(struct findings *findings, uint64_t now_ns)

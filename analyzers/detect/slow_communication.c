@@ -17,8 +17,8 @@
 
 #define SCORE_NODE 0.75
 #define SCORE_APART 0.7 /* the next node's score is less than that share of the best one's */
-#define COST_LEAST 0.01 /* of the step; less is told only if it is far slower */
-#define FAR_SLOWER 1.5
+#define COST_LEAST 0.01 /* of the step; less is not worth a word, however slow it is */
+#define FAR_SLOWER 1.5	/* of what costs less than gain_min, only that */
 #define SLACK_NS 2000
 #define OTHERS_MAX 1024
 
@@ -32,7 +32,7 @@ struct slow_communication {
 	struct links links;
 	struct place *place; /* by node, or by rank */
 	int64_t *next_start;
-	double *lost, *run, *scratch;
+	double *lost, *run, *delay, *scratch;
 	size_t rank_room;
 };
 
@@ -47,6 +47,7 @@ static void *slow_communication_free(void *arg)
 	free(state->next_start);
 	free(state->lost);
 	free(state->run);
+	free(state->delay);
 	free(state->scratch);
 	free(state);
 	return NULL;
@@ -70,13 +71,17 @@ static bool make_room(struct slow_communication *state, size_t ranks)
 	free(state->next_start);
 	free(state->lost);
 	free(state->run);
+	free(state->delay);
 	free(state->scratch);
 	state->place = calloc(ranks, sizeof(*state->place));
 	state->next_start = calloc(ranks, sizeof(*state->next_start));
 	state->lost = calloc(ranks, sizeof(*state->lost));
 	state->run = calloc(ranks, sizeof(*state->run));
+	state->delay = calloc(ranks, sizeof(*state->delay));
 	state->scratch = calloc(ranks, sizeof(*state->scratch));
-	state->rank_room = state->place && state->next_start && state->lost && state->run && state->scratch ? ranks : 0;
+	state->rank_room =
+		state->place && state->next_start && state->lost && state->run && state->delay && state->scratch ? ranks
+														 : 0;
 	return state->rank_room;
 }
 
@@ -87,6 +92,15 @@ static const struct link_series *slow_series(const struct slow_communication *st
 	return of && state->links.series[of - 1].is_slow ? &state->links.series[of - 1] : NULL;
 }
 
+/* For how long the rank had no CPU. Where the host does what a device would, others' load holds up a transfer for so
+ * long, and all alike: that is no link's fault. */
+static double delay_of(const struct frame *frame, const struct frame_rank *rank)
+{
+	return frame->tier == FRAME_TIER_HOST && rank->host.run_delay_ns != FRAME_UNKNOWN
+		       ? (double)rank->host.run_delay_ns
+		       : 0;
+}
+
 /* Of the step, in ns. */
 static double cost(struct slow_communication *state, const struct frame *frame)
 {
@@ -95,6 +109,7 @@ static double cost(struct slow_communication *state, const struct frame *frame)
 	for (size_t i = 0; i < frame->ranks; i++) {
 		state->next_start[i] = INT64_MAX;
 		state->lost[i] = state->run[i] = 0;
+		state->delay[i] = delay_of(frame, &frame->rank[i]);
 	}
 	for (size_t i = frame->ops; i-- > 0;) {
 		const struct frame_op *op = &frame->op[i];
@@ -108,7 +123,7 @@ static double cost(struct slow_communication *state, const struct frame *frame)
 			op->start_ns < INT64_MIN / 4 || op->start_ns + (int64_t)op->duration_ns - SLACK_NS > next)
 			continue;
 		excess = fmin(series->value_ns - series->reference_ns, (double)op->duration_ns);
-		if (excess <= 0)
+		if (excess <= state->delay[op->rank])
 			continue;
 		if (!group->p2p && (frame->comm[group->comm].kind == COMM_KIND_DATA ||
 					   frame->comm[group->comm].kind == COMM_KIND_UNCLEAR))
@@ -247,7 +262,9 @@ static void slow_communication_frame(void *arg, const struct frame *frame, const
 	ratio = worst->value_ns / worst->reference_ns;
 	opinion.lost_ns = cost(state, frame);
 	gain = measures->step_ns ? fmin(opinion.lost_ns / (double)measures->step_ns, 0.99) : 0;
-	opinion.confirmed = gain >= COST_LEAST || ratio >= FAR_SLOWER;
+	if (gain < COST_LEAST)
+		return;
+	opinion.confirmed = gain >= state->options.gain_min || ratio >= FAR_SLOWER;
 	opinion.finding.kind = FINDING_SLOW_COMMUNICATION;
 	opinion.finding.rank = -1;
 	opinion.finding.tier = frame->tier;
@@ -258,7 +275,9 @@ static void slow_communication_frame(void *arg, const struct frame *frame, const
 	opinion.finding.slowdown = 1 / (1 - gain);
 	blame(state, frame, worst, &opinion.finding);
 	finding_add(&opinion.finding, "transfer", "ns", worst->value_ns, worst->reference_ns,
-		frame->comm[worst->comm].communicator);
+		worst->reference_ns < worst->baseline_ns || worst->reference_ns > worst->baseline_ns
+			? "others of its kind"
+			: "");
 	out->say(out->arg, &opinion);
 }
 

@@ -179,11 +179,14 @@ static void sort_touched(struct links *links)
 	}
 }
 
-static void learn(struct link_series *series, bool slow)
+static void learn(struct link_series *series, enum frame_tier tier, uint64_t now_ns, bool slow)
 {
 	double away;
 
 	if (series->looks < LINK_LEARN) {
+		if (tier == FRAME_TIER_HOST && series->looks && now_ns - series->learnt_ns < LINK_LEARN_EVERY_NS)
+			return;
+		series->learnt_ns = now_ns;
 		series->learned[series->looks] = (float)series->value_ns;
 		if (series->looks + 1 == LINK_LEARN) {
 			double value[LINK_LEARN];
@@ -221,6 +224,9 @@ static void judge(
 	struct links *links, const struct frame *frame, struct link_series *series, double median, double spread)
 {
 	bool learned = series->looks >= LINK_LEARN, past = false, likes = false, slow;
+	bool host = frame->tier == FRAME_TIER_HOST;
+	unsigned int of = host && links->of < LINK_HOST_OF ? LINK_HOST_OF : links->of;
+	unsigned int least = host && links->frames_min < LINK_HOST_FRAMES ? LINK_HOST_FRAMES : links->frames_min;
 	double value = series->value_ns;
 
 	if (learned && series->baseline_ns > 0)
@@ -235,8 +241,8 @@ static void judge(
 		series->since_ns = begin_of(frame);
 	}
 	series->slow = series->slow << 1 | slow;
-	learn(series, slow);
-	series->is_slow = (unsigned int)__builtin_popcount(series->slow & ((1U << links->of) - 1)) >= links->frames_min;
+	learn(series, frame->tier, begin_of(frame), slow);
+	series->is_slow = (unsigned int)__builtin_popcount(series->slow & ((1U << of) - 1)) >= least;
 	links->n_slow += series->is_slow;
 }
 

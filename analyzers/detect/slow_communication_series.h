@@ -9,7 +9,9 @@
  * own baseline (median of its first LINK_LEARN frames, then slowly after what is not slow) and LINK_RATIO times the
  * median of its likes, with z > slow_z of either; of a series that was slow beside its likes while it learned, or still
  * learns, the likes alone tell; where there are less than LINK_LIKES others, the baseline alone. Groups whose last
- * member is slow itself are left out: what holds it up holds up its transfers.
+ * member is slow itself are left out: what holds it up holds up its transfers. Where operations are timed on the host,
+ * what else runs there comes and goes within seconds and holds up transfers too: a frame a LINK_LEARN_EVERY_NS is
+ * learnt, and a series is slow only if it is so in LINK_HOST_FRAMES of LINK_HOST_OF frames.
  *
  * In frames of more than LINK_GROUPS groups only a part of the communicators is looked at, in turns.
  */
@@ -21,6 +23,9 @@
 #define LINK_RATIO 1.1
 #define LINK_LEARN 16
 #define LINK_MEMORY 64 /* frames after which a baseline has followed */
+#define LINK_LEARN_EVERY_NS (600 * 1000 * 1000ULL)
+#define LINK_HOST_FRAMES 10
+#define LINK_HOST_OF 12
 #define LINK_LIKES 3
 #define LINK_GROUPS 16384
 #define LINK_SERIES 16384 /* more are left out */
@@ -31,8 +36,9 @@ struct link_series {
 	double value_ns, baseline_ns, reference_ns; /* reference: what it is slow against */
 	double noise;				    /* mean |value / baseline - 1| */
 	float learned[LINK_LEARN];
-	uint32_t looks, comm; /* comm: in the newest frame */
-	uint32_t slow;	      /* looks, newest in bit 0 */
+	uint32_t looks, comm; /* looks: values learnt; comm: in the newest frame */
+	uint64_t learnt_ns;   /* when the newest of them was */
+	uint32_t slow;	      /* frames with it, newest in bit 0 */
 	uint64_t frame, since_step, since_ns;
 	bool spans, slow_learned, is_slow, tainted;
 };

@@ -1,215 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table is a row of streams[]: how to ask for it, and what to do with a row. Column 0 is always its end, column 1 the
- * instance of its rank. */
+/*
+ * A table is a row of streams[]: how to ask for it, and what to do with a row. Column 0 is always the time at which the
+ * row goes in, column 1 the instance of its rank; of the waits that L3 saw, which go in with samples, likewise.
+ */
 #include "analyzers/offline/store_feed.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "analyzers/offline/store_ranks.h"
-#include "analyzers/steps.h"
-#include "analyzers/store/reader.h"
+#include "analyzers/offline/store_rows.h"
 
-#define SQL_BYTES 1024
+#define SQL_BYTES 1280
+#define TIME_MAX (1ULL << 62)
+#define CONNECTIONS_OF_MANY 12 /* a stream each, and some to change segments */
 
 struct stream {
-	struct reader *reader;
 	sqlite3_stmt *statement;
-	uint64_t end_ns; /* of the row that it stands on, UINT64_MAX: over */
+	uint64_t row_ns; /* of the row that it stands on; UINT64_MAX: over */
+	uint64_t key_ns; /* the same, but it never goes back */
 };
 
-static uint64_t get_ns(sqlite3_stmt *statement, int column)
+uint64_t store_feed_time(const struct store_feed_options *options, int64_t time_ns)
 {
-	int64_t value = sqlite3_column_int64(statement, column);
+	int64_t ret;
 
-	return value > 0 ? (uint64_t)value : 0;
+	if (time_ns <= 0 || __builtin_add_overflow(time_ns, options->offset_ns, &ret))
+		return 0;
+	return ret > 0 && (uint64_t)ret < TIME_MAX ? (uint64_t)ret : 0;
 }
 
-static uint64_t get_known(sqlite3_stmt *statement, int column)
-{
-	return sqlite3_column_type(statement, column) == SQLITE_NULL ? FRAME_UNKNOWN : get_ns(statement, column);
-}
-
-static const char *get_text(sqlite3_stmt *statement, int column)
-{
-	const unsigned char *text = sqlite3_column_text(statement, column);
-
-	return text ? (const char *)text : "";
-}
-
-static int64_t get_step(sqlite3_stmt *statement, int column)
-{
-	int64_t step = sqlite3_column_int64(statement, column);
-
-	return sqlite3_column_type(statement, column) == SQLITE_NULL || step < 0 ? STEPS_NONE : step;
-}
-
-static void feed_stage(sqlite3_stmt *s, struct store_rank *rank, struct framer *framer)
-{
-	const struct framer_stage stage = {
-		.step = get_step(s, 2),
-		.kind = stage_of_stage(get_text(s, 3)).kind,
-		.start_ns = get_ns(s, 4),
-		.duration_ns = get_ns(s, 5),
-		.thread_id = (uint32_t)sqlite3_column_int64(s, 6),
-		.depth = (uint32_t)sqlite3_column_int64(s, 7),
-	};
-
-	if (stage.depth == 0 && stage_is_loop(stage.kind) && stage.step != STEPS_NONE)
-		rank->step_thread = stage.thread_id;
-	framer_stage(framer, rank->process, &stage);
-}
-
-static void feed_step(sqlite3_stmt *s, struct store_rank *rank, struct framer *framer)
-{
-	framer_step(framer, rank->process, &(struct framer_step){get_step(s, 2), get_ns(s, 3), get_ns(s, 4)});
-}
-
-/* The SQL has left out what says nothing of who waits: operations that the host only queued. */
-static void feed_op(sqlite3_stmt *s, struct store_rank *rank, struct framer *framer)
-{
-	bool device = sqlite3_column_int(s, 10) != 0;
-	const char *communicator = get_text(s, 3);
-	const struct framer_op op = {
-		.communicator = communicator,
-		.seq = get_ns(s, 4),
-		.op = get_text(s, 5),
-		.step = get_step(s, 2),
-		.start_ns = get_ns(s, 6),
-		.duration_ns = get_ns(s, 7),
-		.bytes = get_ns(s, 8),
-		.peer = sqlite3_column_type(s, 9) == SQLITE_NULL ? -1 : sqlite3_column_int(s, 9),
-		.member = store_rank_member(rank, communicator),
-		.tier = device ? FRAME_TIER_DEVICE : FRAME_TIER_HOST,
-	};
-
-	framer_op(framer, rank->process, &op);
-}
-
-static struct framer_host nothing_known(sqlite3_stmt *s)
-{
-	return (struct framer_host){
-		.start_ns = get_ns(s, 2),
-		.duration_ns = get_ns(s, 3),
-		.cpu_ns = FRAME_UNKNOWN,
-		.run_delay_ns = FRAME_UNKNOWN,
-		.throttled_ns = FRAME_UNKNOWN,
-		.major_faults = FRAME_UNKNOWN,
-		.launch_gap_ns = FRAME_UNKNOWN,
-		.hog_name = "",
-	};
-}
-
-/* Only of the step thread, which is the main thread as long as nothing tells. */
-static void feed_wait(sqlite3_stmt *s, struct store_rank *rank, struct framer *framer)
-{
-	struct framer_host host = nothing_known(s);
-
-	if ((uint32_t)sqlite3_column_int64(s, 4) != (rank->step_thread ? rank->step_thread : rank->pid))
-		return;
-	rank->waits_until_ns = host.start_ns + host.duration_ns + STORE_WAITS_NS;
-	host.run_delay_ns = get_ns(s, 5);
-	host.hog_pid = (uint32_t)sqlite3_column_int64(s, 6);
-	host.hog_name = get_text(s, 7);
-	framer_host(framer, rank->process, &host);
-}
-
-/* Where L3 told of its waits, and by whom, a sample would count them twice. */
-static void feed_sample(sqlite3_stmt *s, struct store_rank *rank, struct framer *framer)
-{
-	struct framer_host host = nothing_known(s);
-
-	host.cpu_ns = get_known(s, 4);
-	host.run_delay_ns = host.start_ns < rank->waits_until_ns ? FRAME_UNKNOWN : get_known(s, 5);
-	host.throttled_ns = get_known(s, 6);
-	host.major_faults = get_known(s, 7);
-	framer_host(framer, rank->process, &host);
-}
-
-static void feed_launches(sqlite3_stmt *s, struct store_rank *rank, struct framer *framer)
-{
-	struct framer_host host = nothing_known(s);
-
-	host.launch_gap_ns = get_ns(s, 4);
-	framer_host(framer, rank->process, &host);
-}
-
-static const struct stream_row {
-	const char *select; /* and "where 1": conditions follow */
+struct stream_row {
+	const char *select; /* ends where conditions follow */
 	const char *time;   /* the column that the store is cut by */
-	void (*feed)(sqlite3_stmt *statement, struct store_rank *rank, struct framer *framer);
-} streams[] = {
-	{"select start_ns + duration_ns, instance, step, stage, start_ns, duration_ns, thread_id, depth from stages "
-	 "where 1",
-		"start_ns", feed_stage},
-	{"select start_ns + duration_ns, instance, step, start_ns, duration_ns from steps where 1", "start_ns",
-		feed_step},
-	{"select host_start_ns + coalesce(host_duration_ns, 0), instance, step, communicator, seq, op,"
-	 " case when tier = 'device' then device_start_ns else host_start_ns end,"
-	 " case when tier = 'device' then device_duration_ns else host_duration_ns end, bytes, peer, tier = 'device'"
-	 " from collectives where communicator is not null and seq > 0 and seq_from <> 'attach' and coalesce(captured, "
-	 "0) = 0"
-	 " and coalesce(result, 0) = 0 and ((tier = 'device' and device_start_ns is not null and device_duration_ns is "
-	 "not null)"
-	 " or (family = 'gloo' and host_duration_ns is not null))",
-		"host_start_ns", feed_op},
-	{"select start_ns + duration_ns, instance, start_ns, duration_ns, thread_id, run_delay_ns,"
-	 " coalesce(nullif(previous_pid, 0), next_pid), coalesce(nullif(previous_name, ''), next_name)"
-	 " from offcpu where run_delay_ns > 0",
-		"start_ns", feed_wait},
-	{"select start_ns + duration_ns, instance, start_ns, duration_ns, thread_id, run_delay_ns, 0, ''"
-	 " from offcpu_sums where run_delay_ns > 0",
-		"start_ns", feed_wait},
-	{"select start_ns + duration_ns, instance, start_ns, duration_ns, cpu_ns, run_delay_ns, throttled_ns, "
-	 "major_faults"
-	 " from host_samples where 1",
-		"start_ns", feed_sample},
-	{"select start_ns + duration_ns, instance, start_ns, duration_ns, longest_gap_ns from launches where 1",
-		"start_ns", feed_launches},
+	void (*feed)(const struct store_row *row);
+	bool of_none;	 /* rows are of no rank */
+	bool with_waits; /* column 3 is how long it lasts from the time at which it goes in */
+	bool in_windows; /* rows of one time belong together */
+};
+
+/* At the same time, in this order: stages come before the step that ends with them. */
+static const struct stream_row streams[] = {
+	{.select = "select start_ns + duration_ns, instance, step, stage, start_ns, duration_ns, thread_id, depth"
+		   " from stages where 1",
+		.time = "start_ns",
+		.feed = store_row_stage},
+	{.select = "select " STORE_OP_END ", instance, step, communicator, seq, op,"
+		   " case when tier = 'device' then device_start_ns else host_start_ns end,"
+		   " case when tier = 'device' then device_duration_ns else host_duration_ns end,"
+		   " bytes, peer, tier = 'device'" STORE_OPS_THAT_TELL,
+		.time = "host_start_ns",
+		.feed = store_row_op},
+	{.select = "select start_ns + duration_ns, instance, step, start_ns, duration_ns from steps where 1",
+		.time = "start_ns",
+		.feed = store_row_step},
+	{.select = "select start_ns, instance, start_ns, duration_ns, cpu_ns, run_delay_ns, throttled_ns, "
+		   "major_faults from host_samples where 1",
+		.time = "start_ns",
+		.feed = store_row_sample,
+		.with_waits = true},
+	{.select = "select start_ns + duration_ns, instance, start_ns, duration_ns, longest_gap_ns, thread_id"
+		   " from launches where 1",
+		.time = "start_ns",
+		.feed = store_row_launches,
+		.in_windows = true},
+	{.select = "select start_ns, 0, count from drops where source in ('call', 'kernel')"
+		   " and reason = 'lost in the kernel'",
+		.time = "start_ns",
+		.feed = store_row_lost,
+		.of_none = true},
 };
 #define STREAMS (sizeof(streams) / sizeof(streams[0]))
 
+/* End, instance, thread, run delay, who had the CPU. */
+static const struct stream_row waits[] = {
+	{.select = "select start_ns + duration_ns, instance, thread_id, run_delay_ns, previous_pid, previous_name"
+		   " from offcpu where run_delay_ns > 0",
+		.time = "start_ns"},
+	{.select = "select start_ns + duration_ns, instance, thread_id, run_delay_ns, 0, '' from offcpu_sums where 1",
+		.time = "start_ns"},
+};
+#define WAITS (sizeof(waits) / sizeof(waits[0]))
+
 struct store_feed {
+	struct store_feed_options options;
+	struct reader *reader;
 	struct store_ranks *ranks;
 	struct stream stream[STREAMS];
+	struct stream waits[WAITS];
 	struct store_feed_counts counts;
 };
 
-static int advance(struct stream *stream, char *error, size_t error_size)
+static struct store_row make_row(struct store_feed *feed, const struct stream *stream, struct framer *framer)
 {
-	int rc = sqlite3_step(stream->statement);
+	return (struct store_row){
+		.statement = stream->statement,
+		.options = &feed->options,
+		.ranks = feed->ranks,
+		.rank = store_ranks_find(feed->ranks, sqlite3_column_int64(stream->statement, 1), framer),
+		.framer = framer,
+	};
+}
 
-	stream->end_ns = rc == SQLITE_ROW ? get_ns(stream->statement, 0) : UINT64_MAX;
+static int advance(struct store_feed *feed, struct stream *stream, char *error, size_t error_size)
+{
+	const struct store_feed_options *options = &feed->options;
+	int rc;
+
+	while ((rc = sqlite3_step(stream->statement)) == SQLITE_ROW) {
+		stream->row_ns = store_feed_time(options, sqlite3_column_int64(stream->statement, 0));
+		if (stream->row_ns &&
+			(!options->until_ns || stream->row_ns < options->until_ns + STORE_FEED_LONGEST_NS))
+			break;
+		feed->counts.dropped++;
+	}
+	if (rc != SQLITE_ROW)
+		stream->row_ns = UINT64_MAX;
+	if (stream->row_ns > stream->key_ns)
+		stream->key_ns = stream->row_ns;
 	if (rc == SQLITE_ROW || rc == SQLITE_DONE)
 		return 0;
-	reader_error(stream->reader, error, error_size);
+	reader_error(feed->reader, error, error_size);
 	return -EIO;
 }
 
-static int open_stream(struct stream *stream, const struct stream_row *row, const char *state_dir,
-	const struct store_feed_options *options, char *error, size_t error_size)
+static uint64_t sample_end(const struct stream *stream)
 {
-	struct reader_options reader = {.warning = options->warning, .arg = options->arg};
+	int64_t duration_ns = sqlite3_column_int64(stream->statement, 3);
+
+	return duration_ns > 0 && (uint64_t)duration_ns < STORE_FEED_LONGEST_NS ? stream->row_ns + (uint64_t)duration_ns
+										: stream->row_ns;
+}
+
+/* Before a sample goes in, what L3 saw in its time; it is only evidence: without it, the rest goes on. */
+static void read_waits(struct store_feed *feed, uint64_t until_ns, struct framer *framer)
+{
+	char error[256];
+
+	for (size_t i = 0; i < WAITS; i++) {
+		struct stream *stream = &feed->waits[i];
+
+		while (stream->key_ns <= until_ns && stream->key_ns != UINT64_MAX) {
+			const struct store_row row = make_row(feed, stream, framer);
+
+			if (row.rank)
+				store_row_wait(&row);
+			(void)advance(feed, stream, error, sizeof(error));
+		}
+	}
+}
+
+static int64_t before_offset(const struct store_feed_options *options, uint64_t time_ns)
+{
+	int64_t ret;
+
+	return time_ns > INT64_MAX || __builtin_sub_overflow((int64_t)time_ns, options->offset_ns, &ret) ? INT64_MAX
+													 : ret;
+}
+
+static int prepare(
+	struct store_feed *feed, struct stream *stream, const struct stream_row *row, char *error, size_t error_size)
+{
+	const struct store_feed_options *options = &feed->options;
 	char sql[SQL_BYTES], since[64] = "", until[64] = "";
-	int r;
 
 	if (options->since_ns)
-		snprintf(since, sizeof(since), " and %s >= %llu", row->time, (unsigned long long)options->since_ns);
+		snprintf(since, sizeof(since), " and %s >= %lld", row->time,
+			(long long)before_offset(options, options->since_ns));
 	if (options->until_ns)
-		snprintf(until, sizeof(until), " and %s < %llu", row->time, (unsigned long long)options->until_ns);
+		snprintf(until, sizeof(until), " and %s < %lld", row->time,
+			(long long)before_offset(options, options->until_ns));
 	snprintf(sql, sizeof(sql), "%s%s%s", row->select, since, until);
-	r = reader_open(state_dir, &reader, &stream->reader, error, error_size);
-	if (r == 0)
-		r = reader_prepare(stream->reader, sql, &stream->statement, error, error_size);
-	return r < 0 ? r : advance(stream, error, error_size);
+	return reader_prepare(feed->reader, sql, &stream->statement, error, error_size);
+}
+
+/* All are prepared before the first is stepped. */
+static int open_streams(struct store_feed *feed, char *error, size_t error_size)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < STREAMS && r == 0; i++)
+		r = prepare(feed, &feed->stream[i], &streams[i], error, error_size);
+	for (size_t i = 0; i < WAITS && r == 0; i++)
+		r = prepare(feed, &feed->waits[i], &waits[i], error, error_size);
+	for (size_t i = 0; i < STREAMS && r == 0; i++)
+		r = advance(feed, &feed->stream[i], error, error_size);
+	for (size_t i = 0; i < WAITS && r == 0; i++)
+		r = advance(feed, &feed->waits[i], error, error_size);
+	return r;
 }
 
 int store_feed_open(const char *state_dir, const struct store_feed_options *options, struct store_feed **ret,
 	char *error, size_t error_size)
 {
+	const struct reader_options reader = {
+		.warning = options->warning,
+		.arg = options->arg,
+		.is_db = options->is_db,
+		.connections_max = options->many ? CONNECTIONS_OF_MANY : 0,
+	};
 	struct store_feed *feed = calloc(1, sizeof(*feed));
 	int r;
 
@@ -217,16 +206,12 @@ int store_feed_open(const char *state_dir, const struct store_feed_options *opti
 		snprintf(error, error_size, "out of memory");
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < STREAMS; i++)
-		feed->stream[i].end_ns = UINT64_MAX;
-	r = store_ranks_open(state_dir, options, &feed->ranks, error, error_size);
-	for (size_t i = 0; i < STREAMS && r == 0; i++) {
-		struct store_feed_options quiet = *options;
-
-		if (i > 0)
-			quiet.warning = NULL; /* each connection would say the same of a damaged file */
-		r = open_stream(&feed->stream[i], &streams[i], state_dir, &quiet, error, error_size);
-	}
+	feed->options = *options;
+	r = reader_open(state_dir, &reader, &feed->reader, error, error_size);
+	if (r == 0)
+		r = store_ranks_open(feed->reader, options, &feed->ranks, error, error_size);
+	if (r == 0)
+		r = open_streams(feed, error, error_size);
 	if (r < 0) {
 		store_feed_close(feed);
 		return r;
@@ -239,50 +224,77 @@ struct store_feed *store_feed_close(struct store_feed *feed)
 {
 	if (!feed)
 		return NULL;
-	for (size_t i = 0; i < STREAMS; i++) {
+	for (size_t i = 0; i < STREAMS; i++)
 		sqlite3_finalize(feed->stream[i].statement);
-		if (feed->stream[i].reader)
-			reader_close(feed->stream[i].reader);
-	}
+	for (size_t i = 0; i < WAITS; i++)
+		sqlite3_finalize(feed->waits[i].statement);
 	store_ranks_close(feed->ranks);
+	reader_close(feed->reader);
 	free(feed);
 	return NULL;
 }
 
-static const struct stream *oldest(const struct store_feed *feed)
+/* Of streams at the same place, the one whose row is older: after a clock was set back, they are all there. */
+static size_t oldest(const struct store_feed *feed)
 {
-	const struct stream *ret = &feed->stream[0];
+	size_t ret = 0;
 
-	for (size_t i = 1; i < STREAMS; i++)
-		if (feed->stream[i].end_ns < ret->end_ns)
-			ret = &feed->stream[i];
+	for (size_t i = 1; i < STREAMS; i++) {
+		const struct stream *stream = &feed->stream[i], *best = &feed->stream[ret];
+
+		if (stream->key_ns < best->key_ns || (stream->key_ns == best->key_ns && stream->row_ns < best->row_ns))
+			ret = i;
+	}
 	return ret;
 }
 
-uint64_t store_feed_next(const struct store_feed *feed)
+static uint64_t next(const void *arg)
 {
-	return oldest(feed)->end_ns;
+	const struct store_feed *feed = arg;
+	uint64_t row_ns = feed->stream[oldest(feed)].key_ns, rank_ns = store_ranks_next(feed->ranks);
+
+	/* Ends of ranks that have no more rows are told, too; those that begin later have nothing to tell. */
+	return row_ns < rank_ns ? row_ns : rank_ns;
 }
 
-int store_feed_row(struct store_feed *feed, struct framer *framer, char *error, size_t error_size)
+static void count(struct store_feed *feed, uint64_t row_ns, struct store_rank *rank)
 {
-	size_t i = (size_t)(oldest(feed) - feed->stream);
+	feed->counts.rows++;
+	if (!feed->counts.first_ns)
+		feed->counts.first_ns = row_ns;
+	if (row_ns > feed->counts.last_ns)
+		feed->counts.last_ns = row_ns;
+	if (rank && row_ns > rank->row_ns)
+		rank->row_ns = row_ns;
+}
+
+static int feed_row(void *arg, struct framer *framer, char *error, size_t error_size)
+{
+	struct store_feed *feed = arg;
+	size_t i = oldest(feed);
 	struct stream *stream = &feed->stream[i];
-	struct store_rank *rank;
+	uint64_t row_ns = stream->row_ns;
+	struct store_row row;
+	int r;
 
-	if (stream->end_ns == UINT64_MAX)
+	if (store_ranks_next(feed->ranks) <= stream->key_ns) {
+		store_ranks_step(feed->ranks, framer);
 		return 0;
-	store_ranks_until(feed->ranks, stream->end_ns, framer);
-	rank = store_ranks_find(feed->ranks, sqlite3_column_int64(stream->statement, 1), framer);
-	if (rank) {
-		streams[i].feed(stream->statement, rank, framer);
-		feed->counts.rows++;
-		if (!feed->counts.first_ns)
-			feed->counts.first_ns = stream->end_ns;
-		feed->counts.last_ns = stream->end_ns;
 	}
-	return advance(stream, error, error_size);
+	row = make_row(feed, stream, framer);
+	if (row.rank && streams[i].with_waits)
+		read_waits(feed, sample_end(stream), framer);
+	if (row.rank || streams[i].of_none) {
+		streams[i].feed(&row);
+		count(feed, row_ns, row.rank);
+	}
+	r = advance(feed, stream, error, error_size);
+	if (streams[i].in_windows && stream->row_ns != row_ns)
+		store_rows_launches_over(feed->ranks, framer);
+	return r;
 }
+
+const struct source_ops store_feed_source = {.next = next, .feed = feed_row};
 
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See store_ranks.h. Sorted by instance for finding, and by end for ending. */
+/* See store_ranks.h. Sorted by instance for finding; two lists in the order of time, of those who begin and who end. */
 #include "analyzers/offline/store_ranks.h"
 
 #include <errno.h>
@@ -7,22 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/store/reader.h"
-
-#define FROM_START_NS 5000000000ULL /* seen that soon after its start, its steps are counted from the first */
+struct moment {
+	uint64_t time_ns; /* UINT64_MAX: never */
+	size_t index;
+};
 
 struct store_ranks {
 	size_t ranks, capacity;
 	struct store_rank *rank;
-	size_t *by_end;
-	size_t ended; /* of by_end, so many were told */
+	struct moment *begin, *end;
+	size_t begun, over; /* so many of each are past */
 	uint64_t left_out;
-	const char *job;
+	struct store_feed_options options;
 };
 
 static void copy(char *to, size_t size, const unsigned char *from)
 {
 	snprintf(to, size, "%s", from ? (const char *)from : "");
+}
+
+static uint64_t time_of(const struct store_ranks *ranks, sqlite3_stmt *s, int column)
+{
+	return store_feed_time(&ranks->options, sqlite3_column_int64(s, column));
 }
 
 static int add_rank(void *arg, sqlite3_stmt *s)
@@ -49,11 +55,11 @@ static int add_rank(void *arg, sqlite3_stmt *s)
 		.process = -1,
 		.rank = sqlite3_column_int(s, 1),
 		.world_size = (uint32_t)sqlite3_column_int64(s, 2),
-		.start_ns = (uint64_t)sqlite3_column_int64(s, 6),
-		.seen_ns = (uint64_t)sqlite3_column_int64(s, 7),
+		.start_ns = time_of(ranks, s, 6),
+		.seen_ns = time_of(ranks, s, 7),
 		.ended = sqlite3_column_int(s, 8) != 0,
 		.pid = (uint32_t)sqlite3_column_int64(s, 9),
-		.first_seen_ns = (uint64_t)sqlite3_column_int64(s, 10),
+		.first_seen_ns = time_of(ranks, s, 10),
 	};
 	copy(rank->job, sizeof(rank->job), sqlite3_column_text(s, 3));
 	copy(rank->host, sizeof(rank->host), sqlite3_column_text(s, 4));
@@ -95,11 +101,16 @@ static int add_place(void *arg, sqlite3_stmt *s)
 
 	if (!rank)
 		return 0;
-	place = realloc(rank->place, (rank->places + 1) * sizeof(*place));
-	if (!place)
-		return -ENOMEM;
-	rank->place = place;
-	place += rank->places++;
+	if (rank->places == rank->places_room) {
+		size_t room = rank->places_room ? 2 * rank->places_room : 8;
+
+		place = realloc(rank->place, room * sizeof(*place));
+		if (!place)
+			return -ENOMEM;
+		rank->place = place;
+		rank->places_room = room;
+	}
+	place = &rank->place[rank->places++];
 	copy(place->communicator, sizeof(place->communicator), sqlite3_column_text(s, 1));
 	copy(kind, sizeof(kind), sqlite3_column_text(s, 2));
 	place->kind = kind_of(kind);
@@ -118,9 +129,9 @@ static int each(struct reader *reader, const char *sql, int (*row)(void *arg, sq
 		return r;
 	for (size_t i = 0; i < max && r == 0 && (rc = sqlite3_step(statement)) == SQLITE_ROW; i++)
 		r = row(arg, statement);
-	if (r < 0)
+	if (r < 0) {
 		snprintf(error, error_size, "out of memory");
-	else if (rc != SQLITE_DONE && rc != SQLITE_ROW) {
+	} else if (rc != SQLITE_DONE && rc != SQLITE_ROW) {
 		reader_error(reader, error, error_size);
 		r = -EIO;
 	}
@@ -135,67 +146,81 @@ static int by_instance(const void *a, const void *b)
 	return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
-struct ending {
-	uint64_t end_ns;
-	size_t index;
-};
-
-static int by_end(const void *a, const void *b)
+static int by_communicator(const void *a, const void *b)
 {
-	const struct ending *x = a, *y = b;
+	const struct store_place *x = a, *y = b;
 
-	return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
+	return strcmp(x->communicator, y->communicator);
 }
 
-static int sort_ends(struct store_ranks *ranks)
+static int by_time(const void *a, const void *b)
 {
-	struct ending *ending = calloc(ranks->ranks + 1, sizeof(*ending));
+	const struct moment *x = a, *y = b;
 
-	ranks->by_end = calloc(ranks->ranks + 1, sizeof(*ranks->by_end));
-	if (!ending || !ranks->by_end) {
-		free(ending);
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+static bool is_wanted(const struct store_ranks *ranks, const struct store_rank *rank)
+{
+	const struct store_feed_options *options = &ranks->options;
+
+	if (options->job && strcmp(options->job, rank->job) != 0)
+		return false;
+	if (options->until_ns && rank->first_seen_ns >= options->until_ns)
+		return false;
+	return !rank->ended || rank->seen_ns >= options->since_ns;
+}
+
+static int make_lists(struct store_ranks *ranks)
+{
+	ranks->begin = calloc(ranks->ranks + 1, sizeof(*ranks->begin));
+	ranks->end = calloc(ranks->ranks + 1, sizeof(*ranks->end));
+	if (!ranks->begin || !ranks->end)
 		return -ENOMEM;
+	for (size_t i = 0; i < ranks->ranks; i++) {
+		struct store_rank *rank = &ranks->rank[i];
+		bool wanted = is_wanted(ranks, rank);
+
+		ranks->begin[i] = (struct moment){wanted ? rank->first_seen_ns : UINT64_MAX, i};
+		ranks->end[i] = (struct moment){wanted && rank->ended ? rank->seen_ns : UINT64_MAX, i};
+		if (rank->places)
+			qsort(rank->place, rank->places, sizeof(*rank->place), by_communicator);
 	}
-	for (size_t i = 0; i < ranks->ranks; i++)
-		ending[i] = (struct ending){ranks->rank[i].ended ? ranks->rank[i].seen_ns : UINT64_MAX, i};
-	qsort(ending, ranks->ranks, sizeof(*ending), by_end);
-	for (size_t i = 0; i < ranks->ranks; i++)
-		ranks->by_end[i] = ending[i].index;
-	free(ending);
+	qsort(ranks->begin, ranks->ranks, sizeof(*ranks->begin), by_time);
+	qsort(ranks->end, ranks->ranks, sizeof(*ranks->end), by_time);
 	return 0;
 }
 
-int store_ranks_open(const char *state_dir, const struct store_feed_options *options, struct store_ranks **ret,
+int store_ranks_open(struct reader *reader, const struct store_feed_options *options, struct store_ranks **ret,
 	char *error, size_t error_size)
 {
-	struct reader_options reader_options = {.warning = NULL};
 	struct store_ranks *ranks = calloc(1, sizeof(*ranks));
-	struct reader *reader = NULL;
 	int r;
 
 	if (!ranks) {
 		snprintf(error, error_size, "out of memory");
 		return -ENOMEM;
 	}
-	ranks->job = options->job;
-	r = reader_open(state_dir, &reader_options, &reader, error, error_size);
-	if (r == 0)
-		r = each(reader,
-			"select instance, rank, world_size, job, host, card, start_time_ns, last_seen_ns, ended, pid, "
-			"first_seen_ns"
-			" from ranks where instance is not null",
-			add_rank, ranks, SIZE_MAX, error, error_size);
-	if (r == 0) {
+	ranks->options = *options;
+	/* Processes that were taken for ranks and are none have no number. */
+	r = each(reader,
+		"select instance, rank, world_size, job, host, card, start_time_ns, last_seen_ns, ended, pid, "
+		"first_seen_ns from ranks where instance is not null and rank is not null",
+		add_rank, ranks, SIZE_MAX, error, error_size);
+	if (r == 0 && ranks->ranks) {
 		qsort(ranks->rank, ranks->ranks, sizeof(*ranks->rank), by_instance);
 		r = each(reader,
 			"select instance, communicator, kind, members, member from communicators where communicator is "
 			"not null",
 			add_place, ranks, STORE_PLACES_MAX, error, error_size);
 	}
-	if (r == 0)
-		r = sort_ends(ranks);
-	if (reader)
-		reader_close(reader);
+	if (r == 0) {
+		r = make_lists(ranks);
+		if (r < 0)
+			snprintf(error, error_size, "out of memory");
+	}
 	if (r < 0) {
 		store_ranks_close(ranks);
 		return r;
@@ -211,67 +236,112 @@ struct store_ranks *store_ranks_close(struct store_ranks *ranks)
 	for (size_t i = 0; i < ranks->ranks; i++)
 		free(ranks->rank[i].place);
 	free(ranks->rank);
-	free(ranks->by_end);
+	free(ranks->begin);
+	free(ranks->end);
 	free(ranks);
 	return NULL;
 }
 
-void store_ranks_until(struct store_ranks *ranks, uint64_t time_ns, struct framer *framer)
+static uint64_t next_of(const struct store_ranks *ranks, const struct moment *list, size_t past)
 {
-	while (ranks->ended < ranks->ranks) {
-		const struct store_rank *rank = &ranks->rank[ranks->by_end[ranks->ended]];
+	return past < ranks->ranks ? list[past].time_ns : UINT64_MAX;
+}
 
-		if (!rank->ended || rank->seen_ns > time_ns)
-			return;
-		if (rank->process >= 0)
-			framer_rank_end(framer, rank->process, rank->seen_ns);
-		ranks->ended++;
+uint64_t store_ranks_next(const struct store_ranks *ranks)
+{
+	uint64_t begin_ns = next_of(ranks, ranks->begin, ranks->begun),
+		 end_ns = next_of(ranks, ranks->end, ranks->over);
+
+	return begin_ns < end_ns ? begin_ns : end_ns;
+}
+
+static void end(struct store_rank *rank, uint64_t end_ns, struct framer *framer)
+{
+	if (rank->process >= 0)
+		framer_rank_end(framer, rank->process, end_ns);
+	rank->process = -1;
+}
+
+/* The one that had this rank and of which no end is known has ended. */
+static void end_before(struct store_ranks *ranks, const struct store_rank *next, struct framer *framer)
+{
+	for (size_t i = 0; i < ranks->begun; i++) {
+		struct store_rank *rank = &ranks->rank[ranks->begin[i].index];
+
+		if (rank != next && rank->process >= 0 && !rank->ended && rank->rank == next->rank &&
+			rank->world_size == next->world_size && rank->start_ns < next->start_ns &&
+			strcmp(rank->job, next->job) == 0)
+			end(rank, rank->row_ns > next->start_ns ? next->start_ns : rank->row_ns, framer);
 	}
 }
 
-static void tell(struct store_rank *rank, struct framer *framer)
+static void tell(struct store_ranks *ranks, struct store_rank *rank, struct framer *framer)
 {
 	const struct framer_rank told = {
 		.job = rank->job,
 		.rank = rank->rank,
-		.world_size = rank->world_size,
+		.world_size = rank->world_size ? rank->world_size : 1,
 		.host = rank->host,
 		.card = rank->card,
 		.start_ns = rank->start_ns,
-		.from_start = rank->first_seen_ns < rank->start_ns + FROM_START_NS,
+		.from_start = rank->first_seen_ns < rank->start_ns + STORE_FROM_START_NS,
 	};
 
+	if (rank->told)
+		return;
+	rank->told = true;
+	end_before(ranks, rank, framer);
 	rank->process = framer_rank_new(framer, &told);
 	for (size_t i = 0; i < rank->places && rank->process >= 0; i++)
 		framer_comm(framer, rank->process, rank->place[i].communicator, rank->place[i].kind,
 			rank->place[i].members, rank->place[i].member);
 }
 
+void store_ranks_step(struct store_ranks *ranks, struct framer *framer)
+{
+	uint64_t begin_ns = next_of(ranks, ranks->begin, ranks->begun),
+		 end_ns = next_of(ranks, ranks->end, ranks->over);
+
+	if (begin_ns == UINT64_MAX && end_ns == UINT64_MAX)
+		return;
+	if (begin_ns <= end_ns) {
+		tell(ranks, &ranks->rank[ranks->begin[ranks->begun++].index], framer);
+		return;
+	}
+	end(&ranks->rank[ranks->end[ranks->over++].index], end_ns, framer);
+}
+
 struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct framer *framer)
 {
 	struct store_rank *rank = find(ranks, instance);
 
-	if (!rank || (ranks->job && strcmp(ranks->job, rank->job) != 0))
+	if (!rank || !is_wanted(ranks, rank))
 		return NULL;
-	if (!rank->told) {
-		rank->told = true;
-		tell(rank, framer);
-	}
+	tell(ranks, rank, framer); /* a row from before it was seen */
 	return rank->process >= 0 ? rank : NULL;
+}
+
+struct store_rank *store_ranks_at(struct store_ranks *ranks, size_t i)
+{
+	return i < ranks->ranks ? &ranks->rank[i] : NULL;
 }
 
 int32_t store_rank_member(const struct store_rank *rank, const char *communicator)
 {
-	for (size_t i = 0; i < rank->places; i++)
-		if (strcmp(rank->place[i].communicator, communicator) == 0)
-			return rank->place[i].member;
-	return -1;
+	struct store_place key = {.member = -1};
+	const struct store_place *place;
+
+	if (!rank->places)
+		return -1;
+	snprintf(key.communicator, sizeof(key.communicator), "%s", communicator);
+	place = bsearch(&key, rank->place, rank->places, sizeof(key), by_communicator);
+	return place ? place->member : -1;
 }
 
 void store_ranks_counts(const struct store_ranks *ranks, uint64_t *ret_ranks, uint64_t *ret_left_out)
 {
 	*ret_ranks = 0;
 	for (size_t i = 0; i < ranks->ranks; i++)
-		*ret_ranks += ranks->rank[i].told;
+		*ret_ranks += ranks->rank[i].row_ns != 0;
 	*ret_left_out = ranks->left_out;
 }

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes of a store and their places in communicators, for store_feed.c: read whole at the start, told to the
- * framer with their first row, and ended when they ended. */
+/*
+ * The processes of a store and their places in communicators, for store_feed.c: read whole at the start; told to the
+ * framer when the daemon had seen them, before their first row as it does, and ended when they ended. One whose end
+ * nobody saw (the daemon was killed) ends where another process of the same job has its rank.
+ */
 #ifndef RANKTRACE_OFFLINE_STORE_RANKS_H
 #define RANKTRACE_OFFLINE_STORE_RANKS_H
 
 #include <stdbool.h>
 
 #include "analyzers/offline/store_feed.h"
+#include "analyzers/store/reader.h"
 
-#define STORE_WAITS_NS 30000000000ULL /* so long after a row of L3 its samples' run delay is left out */
-#define STORE_PLACES_MAX 1048576      /* rows of communicators */
+#define STORE_FROM_START_NS 5000000000ULL /* seen that soon after its start, steps are counted from the first */
+#define STORE_PLACES_MAX 1048576	  /* rows of communicators */
+#define STORE_HOGS 8			  /* that are told apart between two samples */
 
 struct store_place {
 	char communicator[20];
@@ -18,31 +23,55 @@ struct store_place {
 	int32_t member; /* -1: not known */
 };
 
+/* Who had the CPU while the step thread was ready to run, and for how long, since the sample before. */
+struct store_hog {
+	uint32_t pid; /* 0: nobody */
+	uint64_t ns;
+	char name[16];
+};
+
+/* Launches on the device, in the window that is being read. */
+struct store_window {
+	uint64_t start_ns, duration_ns;
+	uint64_t gap_ns, thread_gap_ns; /* of its threads so far, of this one; 0: none */
+	uint32_t thread_id;
+};
+
 struct store_rank {
 	int64_t instance;
-	int process; /* the framer's, -1: not told yet, or none of its */
+	int process; /* the framer's, -1: not told, or none of its */
 	bool told, ended;
 	int32_t rank;
 	uint32_t world_size;
 	char job[64], host[64], card[32];
 	uint64_t start_ns, first_seen_ns, seen_ns; /* seen_ns: last seen, or its end */
-	uint64_t waits_until_ns;
+	uint64_t row_ns;			   /* of its newest row */
 	uint32_t pid, step_thread;
-	size_t places;
-	struct store_place *place;
+	uint64_t waits_ns; /* run delay that L3 saw since the sample before */
+	bool waits;	   /* and whether it saw anything */
+	struct store_hog hog[STORE_HOGS];
+	struct store_window window;
+	size_t places, places_room;
+	struct store_place *place; /* by communicator */
 };
 
 struct store_ranks;
 
-int store_ranks_open(const char *state_dir, const struct store_feed_options *options, struct store_ranks **ret,
+/* Reads them by statements of its own. 0, or negative errno with the sentence. */
+int store_ranks_open(struct reader *reader, const struct store_feed_options *options, struct store_ranks **ret,
 	char *error, size_t error_size);
 struct store_ranks *store_ranks_close(struct store_ranks *ranks);
-/* Tells of processes that ended before that time. */
-void store_ranks_until(struct store_ranks *ranks, uint64_t time_ns, struct framer *framer);
-/* NULL: not known, or not wanted. Tells the framer of it the first time. */
+/* When the next of them begins or ends; UINT64_MAX: none does. */
+uint64_t store_ranks_next(const struct store_ranks *ranks);
+/* Tells of it. */
+void store_ranks_step(struct store_ranks *ranks, struct framer *framer);
+/* NULL: not known, or not wanted. */
 struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct framer *framer);
+/* The rank by its place among all, for those who go through them; NULL past the last. */
+struct store_rank *store_ranks_at(struct store_ranks *ranks, size_t i);
 /* Its number in the communicator, -1 not known. */
 int32_t store_rank_member(const struct store_rank *rank, const char *communicator);
+/* Of those with rows, and those beyond STORE_FEED_RANKS_MAX. */
 void store_ranks_counts(const struct store_ranks *ranks, uint64_t *ret_ranks, uint64_t *ret_left_out);
 
 #endif

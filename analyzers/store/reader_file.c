@@ -62,6 +62,8 @@ static int open_at(struct reader *reader, const char *uri, sqlite3 **ret)
 	sqlite3_progress_handler(db, 2000, reader_progress, reader);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(db, "PRAGMA cell_size_check=1; PRAGMA query_only=1", NULL, NULL, NULL);
+	if (rc == SQLITE_OK && reader->options.connections_max)
+		rc = sqlite3_exec(db, "PRAGMA cache_size=-256", NULL, NULL, NULL);
 	if (rc == SQLITE_OK)
 		rc = pragma_int(db, "PRAGMA user_version", &version);
 	if (rc == SQLITE_OK && version > SCHEMA_VERSION)
@@ -106,9 +108,12 @@ static int open_file(struct reader *reader, struct reader_file *file, sqlite3 **
 
 static struct reader_connection *free_place(struct reader *reader)
 {
+	unsigned max = reader->options.connections_max;
 	struct reader_connection *oldest = NULL;
 
-	for (size_t i = 0; i < READER_CONNECTIONS_MAX; i++) {
+	if (!max || max > READER_CONNECTIONS_MAX)
+		max = READER_CONNECTIONS_MAX;
+	for (size_t i = 0; i < max; i++) {
 		struct reader_connection *at = &reader->connections[i];
 
 		if (!at->db)

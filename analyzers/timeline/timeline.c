@@ -92,10 +92,11 @@ static int open_node(struct timeline *t, size_t node)
 		.warning = t->options->warning,
 		.arg = t->options->arg,
 		.sort_on_disk = true,
+		.is_db = t->options->store[node].is_db,
 	};
 
 	t->node = node;
-	return reader_open(t->options->dirs[node], &options, &t->reader, t->error, t->error_size);
+	return reader_open(t->options->store[node].path, &options, &t->reader, t->error, t->error_size);
 }
 
 static void close_node(struct timeline *t)
@@ -144,7 +145,7 @@ static int load_ranks(struct timeline *t)
 {
 	int r = 0;
 
-	for (size_t node = 0; node < t->options->dirs_count && r == 0; node++) {
+	for (size_t node = 0; node < t->options->stores && r == 0; node++) {
 		r = open_node(t, node);
 		if (r == 0)
 			r = timeline_ranks_load(t);
@@ -159,7 +160,7 @@ static int run(struct timeline *t)
 {
 	int r = load_ranks(t);
 
-	for (size_t node = 0; node < t->options->dirs_count && r == 0; node++) {
+	for (size_t node = 0; node < t->options->stores && r == 0; node++) {
 		r = open_node(t, node);
 		if (r == 0)
 			r = timeline_comms_load(t);
@@ -178,7 +179,7 @@ int timeline_write(const struct timeline_options *options, struct trace *trace, 
 	struct timeline t = {.options = options, .trace = trace, .error = error, .error_size = error_size};
 	int r = tracks_new(&t.tracks);
 
-	if (r == 0 && !(t.flows = flows_new(options->dirs_count)))
+	if (r == 0 && !(t.flows = flows_new(options->stores)))
 		r = -ENOMEM;
 	if (r < 0)
 		snprintf(error, error_size, "out of memory");

@@ -15,14 +15,15 @@
 #define RANKTRACE_TIMELINE_H
 
 #include "analyzers/timeline/trace.h"
+#include "analyzers/tool/stores.h"
 #include "analyzers/tool/tool.h"
 
 #define TIMELINE_LOOKBACK_NS 3600000000000LL
 #define TIMELINE_NODES_MAX 4096
 
 struct timeline_options {
-	const char *const *dirs; /* state folders, one a node */
-	size_t dirs_count;
+	const struct stores_one *store; /* one a node */
+	size_t stores;
 	int64_t since_ns, until_ns;
 	struct tool_ranks ranks;
 	const char *job; /* NULL: all */

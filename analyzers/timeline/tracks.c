@@ -99,7 +99,7 @@ static const char *node_name(const struct timeline *t)
 	for (size_t i = 0; i < t->ranks_count; i++)
 		if (t->rank[i].node == t->node && t->rank[i].host[0])
 			return t->rank[i].host;
-	return t->options->dirs[t->node];
+	return t->options->store[t->node].path;
 }
 
 static uint64_t node_track(struct timeline *t)

@@ -27,6 +27,11 @@ static json_t *text_of(const char *text, bool ascii)
 	return json ? json : json_null();
 }
 
+json_t *findings_row_text(const char *text)
+{
+	return text_of(text, false);
+}
+
 static json_t *evidence_of(const char *text)
 {
 	json_t *json = json_loads(text, 0, NULL);
@@ -72,7 +77,7 @@ static bool concerns(const struct tool_ranks *ranks, const char *others)
 	return false;
 }
 
-static bool is_wanted(const struct findings_filter *filter, const json_t *row)
+bool findings_row_is_wanted(const struct findings_filter *filter, const json_t *row)
 {
 	const json_t *rank = json_object_get(row, "rank");
 
@@ -110,7 +115,7 @@ json_t *findings_rows(struct reader *reader, const struct findings_filter *filte
 	while ((rc = sqlite3_step(statement)) == SQLITE_ROW && json_array_size(rows) < FINDINGS_ROWS_MAX) {
 		json_t *row = row_of(statement);
 
-		if (is_wanted(filter, row))
+		if (findings_row_is_wanted(filter, row))
 			json_array_append_new(rows, row);
 		else
 			json_decref(row);

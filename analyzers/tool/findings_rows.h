@@ -20,6 +20,11 @@ struct findings_filter {
 /* An array of objects, oldest beginning first; NULL with the sentence in error. */
 json_t *findings_rows(struct reader *reader, const struct findings_filter *filter, char *error, size_t error_size);
 
+/* Of the ranks that are asked for. */
+bool findings_row_is_wanted(const struct findings_filter *filter, const json_t *row);
+/* A text from outside as a string that harms no terminal; null where memory is out. */
+json_t *findings_row_text(const char *text);
+
 struct findings_watched {
 	uint64_t first_ns, last_ns; /* of the samples since then; 0: none, so nobody was watched */
 	uint64_t ranks;

@@ -108,6 +108,10 @@ void findings_text_none(FILE *out, const struct findings_watched *watched, uint6
 {
 	char a[TOOL_TEXT_BYTES], b[TOOL_TEXT_BYTES];
 
+	if (!watched->first_ns && !since_ns) {
+		fprintf(out, "no findings, and no rank was watched\n");
+		return;
+	}
 	if (!watched->first_ns) {
 		fprintf(out, "no findings since %s, and no rank was watched in that time\n", tool_time(since_ns, a));
 		return;

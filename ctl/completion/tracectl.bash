@@ -16,7 +16,7 @@ _tracectl()
 	[[ ${COMP_WORDS[COMP_CWORD]} == "=" ]] && prev="$prev="
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		--socket | --state-dir) ((i++)) ;;
+		--socket | --state-dir | --dir | --from-systrace) ((i++)) ;;
 		-*) ;;
 		*)
 			verb=${COMP_WORDS[i]}
@@ -29,7 +29,7 @@ _tracectl()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	--state-dir | --dir)
+	--state-dir | --dir | --from-systrace)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
@@ -47,6 +47,13 @@ _tracectl()
 		ops) words="--rank --json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
 		timeline) words="--since --until --rank --job --output --chrome --dir --verbose --state-dir" ;;
+		analyze)
+			words="--since --until --dir --from-systrace --job --rank --all --verbose --csv --json --state-dir"
+			[[ " ${COMP_WORDS[*]} " == *" --dir "* && $cur != -* ]] && {
+				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+				return
+			}
+			;;
 		query) words="--csv --json --state-dir" ;;
 		*) words="--json --socket" ;;
 		esac

@@ -6,9 +6,9 @@ source "$(dirname "$0")/lib.sh"
 [ -z "${TORCH_ROOT:-}" ] || skip "one PyTorch is enough for it"
 export PYTHONDONTWRITEBYTECODE=1
 
-ranks=${TIMELINE_RANKS:-2} steps=${TIMELINE_STEPS:-60}
+ranks=${TIMELINE_RANKS:-2} steps=${TIMELINE_STEPS:-60} job=timeline-$$ # other trainings may run on the machine
 now_ns() { date +%s%N; }
-timeline() { "$tracectl" timeline --state-dir "$state" "$@"; }
+timeline() { RANKTRACE_STATE_DIR=$state "$tracectl" timeline "$@"; }
 # refused CODE PATTERN ARGS...: with that exit status and a sentence.
 refused() {
 	local code=$1 pattern=$2 got=0 said
@@ -24,7 +24,7 @@ for level in L1 L2 L3; do "$tracectl" set "$level=true" >/dev/null; done
 since=$(now_ns)
 port=$((20000 + RANDOM % 20000))
 for ((rank = 0; rank < ranks; rank++)); do
-	train "ddp$rank" RANK="$rank" WORLD_SIZE="$ranks" LOCAL_RANK="$rank" TORCHELASTIC_RUN_ID=timeline MASTER_ADDR=127.0.0.1 \
+	train "ddp$rank" RANK="$rank" WORLD_SIZE="$ranks" LOCAL_RANK="$rank" TORCHELASTIC_RUN_ID="$job" MASTER_ADDR=127.0.0.1 \
 		MASTER_PORT="$port" -- --mode ddp --steps "$steps" --sleep-data 20 --hidden 128
 done
 wait_train
@@ -47,19 +47,19 @@ done
 decode() { "$python_here" "$source_dir/tests/e2e/timeline_decode.py" "$1" | "$python_here" -c '
 import json, sys
 c = json.load(sys.stdin)
-p = [name for name in c["processes"] if name.startswith("rank ")]
-sys.exit(not eval(sys.argv[1]))' "$2"; }
+p = [name for name in c["processes"] if name.startswith("rank ") and sys.argv[2] in name]
+sys.exit(not eval(sys.argv[1]))' "$2" "$job"; }
 decode "$work/t.pftrace" "len(p) == $ranks and c['slices']['step'] >= $ranks * $steps and c['flows'] >= $steps" ||
 	fail "the timeline is empty"
 decode "$work/t.pftrace" "c['slices'].get('offcpu', 0) > 0 and c['args']['seq'] > 0 and c['duration_ns']['stage'] > 10**9" ||
 	fail "levels are missing in the timeline"
 
 echo "--- one rank, a part, standard output"
-timeline --since "$from" --until "$to" --rank 1 -o - >"$work/one.pftrace"
+timeline --since "$from" --until "$to" --job "$job" --rank 1 -o - >"$work/one.pftrace"
 decode "$work/one.pftrace" "len(p) == 1 and p[0].startswith('rank 1, ') and c['slices']['step'] == $steps and c['flows'] == 0" ||
 	fail "--rank does not choose"
-timeline --since "$from" --until "$to" --job timeline --dir "$state" -o "$work/job.pftrace"
-cmp "$work/job.pftrace" "$work/t.pftrace" || fail "--job or --dir changes what is in it"
+timeline --since "$from" --until "$to" --dir "$state/db" -o "$work/dir.pftrace"
+cmp "$work/dir.pftrace" "$work/t.pftrace" || fail "--dir changes what is in it"
 
 echo "--- what is refused"
 refused 1 'nothing was seen' --since 1980-01-01 --until 1980-01-02
@@ -69,10 +69,10 @@ refused 2 'takes ranks' --rank x
 refused 2 'takes a time' --since tomorrow
 refused 2 'unexpected' x
 refused 1 'cannot write' -o "$work/none/t"
-refused 1 'no store' --dir "$work"/t.pftrace.d
+refused 1 'cannot read' --dir "$work/none"
 [ ! -e "$work/t.pftrace.part" ] || fail "a part of a file was left"
 if command -v script >/dev/null; then
-	script -qec "$tracectl timeline --state-dir $state --since 1h" /dev/null </dev/null | grep -q 'not for a terminal' ||
+	script -qec "$tracectl --state-dir $state timeline --since 1h" /dev/null </dev/null | grep -q 'not for a terminal' ||
 		fail "a trace went to a terminal"
 fi
 e2e_done

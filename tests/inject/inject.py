@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -40,6 +41,7 @@ EXPECTED = {
     "card": ({"slow_rank"}, {"compute"}, True),
 }
 BY_CONTROL = {"compute", "sleep", "dataloader", "gc", "checkpoint", "missing", "type", "size"}
+ALONE = {"link", "checkpoint"}  # of how the job is started
 HANGS = {"stop", "missing", "type", "size"}
 
 
@@ -53,7 +55,7 @@ class Daemon:
         self.env = dict(os.environ, RANKTRACE_SOCKET=str(folder / "control.sock"),
                         RANKTRACE_LIBEXEC=str(pathlib.Path(args.tracectl).resolve().parent.parent / "libexec/ranktrace"))
         config = folder / "ranktrace.conf"
-        config.write_text(f"[daemon]\nprobes_base_dir = {args.probes}\n" + "".join(line + "\n" for line in args.config))
+        config.write_text(f"[daemon]\nprobes_base_dir = {pathlib.Path(args.probes).resolve()}\n" + "".join(line + "\n" for line in args.config))
         self.log = open(folder / "daemon.log", "w", encoding="utf-8")
         self.process = subprocess.Popen([args.daemon, "--config", config, "--state-dir", folder / "state",
                                          "--socket", self.env["RANKTRACE_SOCKET"]], stderr=self.log)
@@ -62,7 +64,7 @@ class Daemon:
                 break
             time.sleep(0.1)
         else:
-            raise SystemExit("the daemon does not answer")
+            raise SystemExit("the daemon does not answer: " + (folder / "daemon.log").read_text(encoding="utf-8"))
         for level in filter(None, args.levels.split(",")):
             self.tracectl("set", f"{level}=true")
 
@@ -139,15 +141,17 @@ class Net:
 
 
 class Run:
-    def __init__(self, args, daemon, kind, number):
-        self.args, self.daemon, self.kind = args, daemon, kind
-        self.rank = number % args.ranks
-        self.job = f"inject-{os.getpid()}-{number}-{kind}"
+    """A job, and what is done to it, one kind after the other; each to another rank."""
+
+    def __init__(self, args, daemon, kinds, number):
+        self.args, self.daemon, self.kinds, self.number = args, daemon, kinds, number
+        self.kind, self.rank = kinds[0], number % args.ranks
+        self.job = f"inject-{os.getpid()}-{number}-{'-'.join(kinds)}"
         self.folder = daemon.folder / self.job
         self.folder.mkdir()
         self.control = self.folder / "control"
         self.ask({})
-        self.processes, self.undo = [], []
+        self.processes, self.undo, self.net = [], [], None
 
     def ask(self, what):
         (self.folder / "next").write_text(json.dumps(what), encoding="ascii")
@@ -156,14 +160,12 @@ class Run:
     def start(self):
         args = self.args
         net = Net(args.ranks) if self.kind == "link" else None
-        if net:
-            self.undo.append(net.remove)
         self.net = net
         cores = sorted(os.sched_getaffinity(0))
         share = max(1, len(cores) // args.ranks)
         for rank in range(args.ranks):
             env = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(args.ranks), LOCAL_WORLD_SIZE=str(args.ranks),
-                       MASTER_ADDR="10.77.0.1" if net else "127.0.0.1", MASTER_PORT=str(20000 + os.getpid() % 20000 + int(self.job.split("-")[2]) % 1000),
+                       MASTER_ADDR="10.77.0.1" if net else "127.0.0.1", MASTER_PORT=str(20000 + os.getpid() % 20000 + self.number % 1000),
                        TORCHELASTIC_RUN_ID=self.job, OMP_NUM_THREADS="1", CONTROL=str(self.control), PROGRESS=str(self.folder / f"progress.{rank}"))
             if args.device == "cpu":
                 env["CORE"] = str(cores[rank % len(cores)])
@@ -230,6 +232,7 @@ class Run:
             self.undo += [lambda: group.remove(), lambda: group.limit(0)]
         elif kind == "stop":
             os.kill(self.pid(), signal.SIGSTOP)
+            self.undo.append(lambda: os.kill(self.pid(), signal.SIGCONT))
         elif kind == "link":
             self.net.limit(self.rank, self.args.mbit)
             self.undo.append(lambda: self.net.limit(self.rank, 0))
@@ -240,14 +243,19 @@ class Run:
         kinds, causes, named = EXPECTED[self.kind]
         patience = self.args.clean if self.kind == "clean" else self.args.patience + (30 if self.kind in HANGS else 0)
         deadline, hit, findings = time.monotonic() + patience, None, []
-        settled = None
+        settled, came_back = None, {}
+        before = {f["finding"] for f in self.daemon.findings(began_ns, self.job) if f["noticed_ns"] and f["state"] == "open"}
         while time.monotonic() < deadline and (settled is None or time.monotonic() < settled):
             time.sleep(0.25)
-            findings = [f for f in self.daemon.findings(began_ns, self.job) if f["noticed_ns"]]
+            now = [f for f in self.daemon.findings(began_ns, self.job) if f["noticed_ns"] and f["finding"] not in before]
+            for f in now:  # one that came back was noticed long ago
+                if f["noticed_ns"] < began_ns and f["state"] == "open":
+                    f["noticed_ns"] = came_back.setdefault(f["finding"], time.time_ns())
+            findings = [f for f in now if f["noticed_ns"] > began_ns]
             right = [f for f in findings if f["kind"] in kinds and f["cause"] in causes and (not named or f["rank"] == self.rank)]
             if right and hit is None:
                 hit = min(f["noticed_ns"] for f in right)
-                settled = time.monotonic() + 4
+                settled = time.monotonic() + self.args.settle
         kind_hits = [f for f in findings if f["kind"] in kinds and (not named or f["rank"] == self.rank)]
         wrong = [f for f in findings if not (f["kind"] in kinds and (not named or f["rank"] == self.rank)) and f["kind"] not in ("slow_job", "imbalance")]
         ends = [ns for rank in range(self.args.ranks) for _, ns in self.steps(rank) if ns > began_ns and (hit is None or ns <= hit)]
@@ -263,27 +271,54 @@ class Run:
             row["measured"] = sum(gaps) / len(gaps) / 1e6 / self.before_ms
         return row
 
+    def heal(self):
+        for undo in reversed(self.undo):
+            undo()
+        self.undo = []
+        self.ask({})
+
     def end(self):
         for undo in reversed(self.undo):
-            if undo != getattr(self.net, "remove", None):
-                undo()
+            undo()
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
         for process in self.processes:
             process.wait()
-        for undo in self.undo:
-            if undo == getattr(self.net, "remove", None):
-                undo()
+        if self.net:
+            self.net.remove()
 
     def run(self):
+        """A row of each kind, as they come."""
         try:
             self.start()
             self.warm()
-            self.before_ms = self.step_ms()
-            return self.judge(self.break_it())
+            for i, kind in enumerate(self.kinds):
+                if i:
+                    self.heal()
+                    time.sleep(self.args.between)
+                self.kind, self.rank = kind, (self.number + i) % self.args.ranks
+                self.before_ms = self.step_ms()
+                yield self.judge(self.break_it())
+        except RuntimeError as error:
+            yield {"kind": self.kind, "rank": None, "named": False, "right": False, "delay_s": None, "steps": None, "step_ms": 0,
+                   "accused": [], "said": [], "sentence": f"did not run: {error}", "measured": None}
         finally:
             self.end()
+
+
+def jobs_of(kinds, most):
+    """What is done to one job: as many as may be, but some need a job of their own, and some end it."""
+    jobs, now = [], []
+    for kind in kinds:
+        if now and (kind in ALONE or len(now) == most):
+            jobs.append(now)
+            now = []
+        now.append(kind)
+        if kind in ALONE or kind in HANGS:
+            jobs.append(now)
+            now = []
+    return jobs + ([now] if now else [])
 
 
 def median(values):
@@ -310,7 +345,7 @@ def main():
     parser.add_argument("--tracectl", required=True)
     parser.add_argument("--daemon", required=True)
     parser.add_argument("--probes", default=str(ROOT / "bpf/probes.d"))
-    parser.add_argument("--config", action="append", default=[], help="a further line of the configuration file")
+    parser.add_argument("--config", action="append", default=["[findings]", "raise_pause = 0s", "raise_percent = 100", "raise_for = 20s"], help="a further line of the configuration file")
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--kinds", default="clean,compute,sleep,dataloader,gc,checkpoint,hog,throttle,stop,missing,type,size,link")
     parser.add_argument("--runs", type=int, default=1, help="of each kind")
@@ -323,6 +358,9 @@ def main():
     parser.add_argument("--warm-steps", type=int, default=45)
     parser.add_argument("--patience", type=float, default=20)
     parser.add_argument("--clean", type=float, default=30, help="seconds of a clean run after --warm")
+    parser.add_argument("--settle", type=float, default=4, help="seconds to look on after it was named")
+    parser.add_argument("--between", type=float, default=8, help="seconds between what is done to one job")
+    parser.add_argument("--per-job", type=int, default=1, help="so much is done to one job, at most one a rank")
     parser.add_argument("--severity", type=float, default=0.5, help="of the step, added to it")
     parser.add_argument("--cpu-share", type=float, default=0.5)
     parser.add_argument("--mbit", type=int, default=200)
@@ -332,22 +370,18 @@ def main():
     parser.add_argument("--load-ms", type=float, default=5)
     parser.add_argument("--checkpoint-every", type=int, default=0)
     parser.add_argument("--out", help="a folder that keeps runs.json and the daemon's log")
+    parser.add_argument("--keep", action="store_true", help="and the daemon's store")
     args = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as name:
         daemon = Daemon(args, pathlib.Path(name))
         try:
             number = args.first
-            for _ in range(args.runs):
-                for kind in args.kinds.split(","):
-                    try:
-                        row = Run(args, daemon, kind, number).run()
-                    except RuntimeError as error:
-                        row = {"kind": kind, "rank": None, "named": False, "right": False, "delay_s": None, "steps": None, "step_ms": 0,
-                               "accused": [], "said": [], "sentence": f"did not run: {error}", "measured": None}
-                    number += 1
+            for kinds in jobs_of(args.kinds.split(",") * args.runs, min(args.per_job, args.ranks)):
+                for row in Run(args, daemon, kinds, number).run():
                     rows.append(row)
                     print(json.dumps({k: row[k] for k in ("kind", "rank", "right", "delay_s", "steps", "step_ms", "measured", "said", "sentence")}), flush=True)
+                number += len(kinds)
         finally:
             daemon.stop()
             if args.out:
@@ -355,6 +389,8 @@ def main():
                 out.mkdir(parents=True, exist_ok=True)
                 (out / "runs.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
                 (out / "daemon.log").write_bytes((daemon.folder / "daemon.log").read_bytes())
+                if args.keep:
+                    shutil.copytree(daemon.folder / "state", out / "state", dirs_exist_ok=True)
     table(rows)
     bad = sum(bool(row["accused"]) or (row["kind"] != "clean" and not row["right"]) for row in rows)
     print(f"{len(rows)} runs, {bad} of them missed or accused somebody else")

@@ -10,7 +10,7 @@ step, its number and its end by CLOCK_REALTIME in ns.
   sleep       ms in which the host does nothing in each forward, in pieces between layers
   dataloader  ms more for each batch
   gc          ms of garbage collections in each step
-  checkpoint  the file that it writes to takes ms longer
+  checkpoint  the file that it writes to takes ms longer, or as long again as it usually does
   missing     does not come to the next step
   type, size  at step at_step all ranks reduce once more; this one calls another operation, or another size
 """
@@ -189,6 +189,7 @@ def main():
     optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-4)
     loader = iter(DataLoader(Samples(control, args.batch, args.width, args.load_ms), batch_size=None))
     model.products(1)
+    save_ms = 0
     storm, end, step = Storm(), time.monotonic() + args.seconds, 0
     while True:
         # All stop at the same step: the first rank says when.
@@ -211,8 +212,11 @@ def main():
         loss.item()
         storm.blow(control.ms("gc"))
         if args.checkpoint_every and step % args.checkpoint_every == 0:
-            with SlowFile(f"{os.environ['PROGRESS']}.ckpt", control.ms("checkpoint")) as file:
+            ms = control.ms("checkpoint")
+            begin = time.monotonic()
+            with SlowFile(f"{os.environ['PROGRESS']}.ckpt", max(ms, save_ms) if ms else 0) as file:
                 torch.save(model.state_dict(), file)
+            save_ms = save_ms if ms else (time.monotonic() - begin) * 1e3
         os.write(progress, struct.pack("<QQ", step, time.time_ns()))
     dist.barrier()
     dist.destroy_process_group()

@@ -19,13 +19,13 @@
 #include "tests/traces/trace.h"
 #include "tests/traces/whatif.h"
 
-#define OF_AUTHORS 0.02 /* so far from their figures at most: of quotients the part, of shares the difference */
-#define WINDOW 5	/* steps that the detector needs */
+#define OF_AUTHORS 0.02	    /* so far from their figures at most: of quotients the part, of shares the difference */
+#define WINDOW 5	    /* steps that the detector needs */
 #define IMBALANCE_WINDOW 11 /* steps before it can be told: 12 of 16 must show it */
 #define STEPS_MAX 64
 #define RANKS_MAX 64
 
-extern const struct detector slow_rank_detector, imbalance_detector;
+extern const struct detector slow_rank_detector, imbalance_detector, slow_communication_detector;
 
 static void say_figure(const char *trace, const char *name, double ours, double theirs)
 {
@@ -217,6 +217,23 @@ static void one_rank_stands_out_and_costs(void **state)
 	trace_free(trace);
 }
 
+/* Transfers that are much longer in AR cost nothing: another rank is what the others wait for. */
+static void no_communicator_is_blamed(void **state)
+{
+	static const char *const names[] = {"AR", "ST"};
+	bool slow[STEPS_MAX];
+
+	(void)state;
+	for (size_t n = 0; n < 2; n++) {
+		struct trace *trace = of_file(names[n]);
+		struct said said;
+
+		judge(&slow_communication_detector, trace, &said, slow, 0);
+		assert_int_equal(said.of_nobody, 0);
+		trace_free(trace);
+	}
+}
+
 static void too_much_is_told_of_the_stage_alone(void **state)
 {
 	static const char *const names[] = {"AR", "ST"};
@@ -247,6 +264,7 @@ int main(void)
 		cmocka_unit_test(one_rank_stands_out_and_costs),
 		cmocka_unit_test(the_slow_worker_is_named_in_every_step),
 		cmocka_unit_test(a_stage_with_too_much_accuses_nobody),
+		cmocka_unit_test(no_communicator_is_blamed),
 		cmocka_unit_test(too_much_is_told_of_the_stage_alone),
 	};
 

@@ -232,6 +232,24 @@ static void a_sleep_on_a_device_rank_is_its_device(void **state)
 	assert_int_equal(run(sleeps, 60 * MS), CAUSE_COMPUTE);
 }
 
+/* Its host does nothing in forward, while others spin until it comes. */
+static void a_device_whose_host_sleeps(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		quiet();
+		for (size_t r = 0; r < RANKS; r++) {
+			strcpy(who[r].card, "0");
+			ranks[r].host.cpu_ns = about(200 * MS);
+		}
+		sleeps(&ranks[SLOW]);
+		ranks[SLOW].host.cpu_ns = about(145 * MS);
+		measured[SLOW].self_ns += 60 * MS;
+		feed();
+	}
+	assert_int_equal(ask(60 * MS), CAUSE_HOST);
+}
+
 static void where_no_host_is_measured_the_rest_is_computing(void **state)
 {
 	(void)state;
@@ -333,6 +351,7 @@ int main(void)
 		T(peers_that_spin_use_as_much_as_one_that_computes),
 		T(peers_that_use_more_than_they_work_spin),
 		T(a_sleep_on_a_device_rank_is_its_device),
+		T(a_device_whose_host_sleeps),
 		T(where_no_host_is_measured_the_rest_is_computing),
 		T(who_has_no_peers_is_compared_with_its_past),
 		T(checkpoints_are_compared_with_checkpoints),

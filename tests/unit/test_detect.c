@@ -197,7 +197,7 @@ static void a_job_that_ends(void **state)
 }
 
 /* Detectors of the test's own. */
-static size_t states, frames, looks;
+static size_t states, frames, looks, trained;
 
 static void *fake_new(const struct detect_options *options)
 {
@@ -228,6 +228,7 @@ static void fake_frame(void *state, const struct frame *frame, const struct meas
 	assert_non_null(measure);
 	assert_int_equal(measures->ranks, frame->ranks);
 	frames++;
+	trained += frame->class == FRAME_TRAIN;
 	opinion.finding.kind = FINDING_SLOW_RANK;
 	opinion.finding.rank = 1;
 	if (frame->step < 40)
@@ -262,8 +263,9 @@ static void restart_with(const struct detector *const *detectors, size_t n)
 	struct detect_options options;
 
 	detect_options_default(&options);
+	options.lasts_ns = 0;
 	detect_free(detect);
-	states = frames = looks = 0;
+	states = frames = looks = trained = 0;
 	detect = detect_new_with(&options, &sink, detectors, n);
 	assert_non_null(detect);
 }
@@ -271,8 +273,8 @@ static void restart_with(const struct detector *const *detectors, size_t n)
 static void frame_of(const char *job, uint64_t step, enum frame_class class, uint64_t rank_1_ns)
 {
 	struct frame_who who[2] = {{.rank = 0, .host = "a"}, {.rank = 1, .host = "a"}};
-	struct frame_rank rank[2] = {{.here = true, .step_ns = 1000000, .end_ns = step * 1000000},
-		{.here = true, .step_ns = rank_1_ns, .end_ns = step * 1000000}};
+	struct frame_rank rank[2] = {{.here = true, .step_ns = 1000000, .end_ns = step * 200000000},
+		{.here = true, .step_ns = rank_1_ns, .end_ns = step * 200000000}};
 	struct frame frame = {
 		.step = step, .class = class, .world_size = 2, .cards = 2, .ranks = 2, .who = who, .rank = rank};
 
@@ -290,6 +292,7 @@ static void frames_made_elsewhere(void **state)
 	for (uint64_t step = 1; step < 45; step++)
 		frame_of("a", step, FRAME_TRAIN, 1000000);
 	assert_int_equal(frames, 44);
+	assert_int_equal(trained, 19); /* its first five seconds are no measure */
 	assert_int_equal(states, 2);
 	assert_int_equal(tells, 1);
 	assert_int_equal(wanted, DETECT_WANT_LAUNCHES);
@@ -301,7 +304,7 @@ static void frames_made_elsewhere(void **state)
 		frame_of("a", step, FRAME_TRAIN, 1000000);
 	assert_int_equal(tells, 2);
 	assert_int_equal(told[1].state, FINDING_CLOSED);
-	assert_int_equal(told[1].until_ns, 39000000);
+	assert_int_equal(told[1].until_ns, 39 * 200000000ULL);
 	/* More jobs than there is room for: the one that was used least goes. */
 	for (uint64_t i = 0; i < 2 * FRAMER_JOBS_MAX; i++) {
 		snprintf(job, sizeof(job), "%d", (int)i);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lives of findings: what is told when. */
+#include "analyzers/detect/findings_life.h"
 #include "tests/unit/findings_script.h"
 
 static void suspected_open_closed(void **state)
@@ -46,6 +47,18 @@ static void suspected_open_closed(void **state)
 	said(slow(3, false), 5);
 	quiet(700);
 	assert_int_equal(tells, 3);
+}
+
+static void what_is_soon_over_is_not_confirmed(void **state)
+{
+	(void)state;
+	findings->options.lasts_ns = 3 * S;
+	said(slow(3, true), 3);
+	assert_int_equal(tells, 1);
+	last(FINDING_SUSPECTED);
+	said(slow(3, true), 1);
+	assert_int_equal(tells, 2);
+	last(FINDING_OPEN);
 }
 
 static void told_again_for_its_cost(void **state)
@@ -250,6 +263,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		LIFE(suspected_open_closed),
+		LIFE(what_is_soon_over_is_not_confirmed),
 		LIFE(told_again_for_its_cost),
 		LIFE(not_confirmed_and_dropped),
 		LIFE(bursts_are_one_finding),

@@ -266,9 +266,9 @@ static void test_nodes(void **state)
 	put_comm(1, 5);
 	put_stage_of(1, 4000, "there", t0, S);
 	put_op((struct op){1, 1, t0 + S / 2, S, 0, "AllReduce", NULL, -1});
-	dirs[0] = first;
-	dirs[1] = dir;
-	how.dirs_count = 2;
+	stores[0].path = first;
+	stores[1].path = dir;
+	how.stores = 2;
 	d = perfetto();
 	assert_int_equal(counts.ranks, 2);
 	assert_int_equal(decode_flows(d), 1);

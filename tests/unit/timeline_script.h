@@ -17,7 +17,7 @@
 static struct store *store;
 static int64_t t0; /* the window's start */
 static struct timeline_options how;
-static const char *dirs[2];
+static struct stores_one stores[2];
 static struct timeline_counts counts;
 
 static inline int setup(void **state)
@@ -28,9 +28,9 @@ static inline int setup(void **state)
 		return r;
 	store = open_store();
 	t0 = (int64_t)realtime_ns() - 100 * S;
-	dirs[0] = dir;
+	stores[0] = (struct stores_one){.path = dir};
 	how = (struct timeline_options){
-		.dirs = dirs, .dirs_count = 1, .since_ns = t0, .until_ns = t0 + 60 * S, .warning = warned};
+		.store = stores, .stores = 1, .since_ns = t0, .until_ns = t0 + 60 * S, .warning = warned};
 	return 0;
 }
 
@@ -58,7 +58,8 @@ static inline void put_process(int64_t instance, int64_t rank, int64_t pid, cons
 		V_INT(0), V_INT(instance));
 }
 
-static inline void put_stage_of(int64_t instance, int64_t thread, const char *stage, int64_t start_ns, int64_t duration_ns)
+static inline void put_stage_of(
+	int64_t instance, int64_t thread, const char *stage, int64_t start_ns, int64_t duration_ns)
 {
 	PUT(TABLE_STAGES, V_INT(instance - 1), V_INT(1), V_TEXT(stage), V_TEXT("Module.forward"), V_INT(start_ns),
 		V_INT(duration_ns), V_INT(thread), V_INT(0), V_INT(instance));

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See clocks.h. One store after the other is put in place beside all that are. */
+#include "analyzers/offline/clocks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/offline/store_rows.h"
+#include "analyzers/ops_hash.h"
+
+#define KEPT 2048	       /* of a store, of operations and of steps */
+#define ENOUGH 8	       /* in common */
+#define SPREAD_NS 5000000000LL /* differences that lie farther from their median tell nothing, or a quarter of it */
+#define SQL_BYTES 1536
+
+enum { OPS, STEPS, KINDS };
+
+struct clock_mark {
+	uint64_t hash; /* of what is common */
+	int64_t end_ns;
+};
+
+/* Those of the lowest hashes. */
+struct marks {
+	size_t count;
+	uint64_t limit; /* of hashes that are wanted */
+	struct clock_mark mark[2 * KEPT];
+};
+
+struct clocks_sample {
+	bool placed;
+	struct marks marks[KINDS];
+};
+
+/* Marks of all stores that are in place, by the first one's clock. */
+struct placed {
+	size_t count, room;
+	struct clock_mark *mark;
+};
+
+static int by_hash(const void *a, const void *b)
+{
+	const struct clock_mark *x = a, *y = b;
+
+	if (x->hash != y->hash)
+		return x->hash < y->hash ? -1 : 1;
+	return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
+}
+
+/* One a hash, the earliest. */
+static size_t sort_unique(struct clock_mark *mark, size_t count)
+{
+	size_t kept = 0;
+
+	if (count)
+		qsort(mark, count, sizeof(*mark), by_hash);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || mark[kept - 1].hash != mark[i].hash)
+			mark[kept++] = mark[i];
+	return kept;
+}
+
+static void tidy(struct marks *marks)
+{
+	marks->count = sort_unique(marks->mark, marks->count);
+	if (marks->count > KEPT)
+		marks->count = KEPT;
+	if (marks->count == KEPT)
+		marks->limit = marks->mark[KEPT - 1].hash;
+}
+
+static void add(struct marks *marks, uint64_t hash, int64_t end_ns)
+{
+	if (hash >= marks->limit || end_ns <= 0)
+		return;
+	marks->mark[marks->count++] = (struct clock_mark){hash, end_ns};
+	if (marks->count == 2 * KEPT)
+		tidy(marks);
+}
+
+static uint64_t hash_of(sqlite3_stmt *s, int column)
+{
+	const unsigned char *text = sqlite3_column_text(s, column);
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; text && text[i] && i < 256; i++)
+		hash = ops_mix(hash, text[i]);
+	return hash;
+}
+
+/* End, number, and then all that tells whose it is. */
+static void read_marks(struct reader *reader, const char *sql, struct marks *marks)
+{
+	sqlite3_stmt *statement = NULL;
+	char error[256];
+
+	marks->limit = UINT64_MAX;
+	if (reader_prepare(reader, sql, &statement, error, sizeof(error)) < 0)
+		return;
+	while (sqlite3_step(statement) == SQLITE_ROW) {
+		uint64_t hash = ops_mix(hash_of(statement, 2), (uint64_t)sqlite3_column_int64(statement, 1));
+
+		add(marks, ops_mix(hash, (uint64_t)sqlite3_column_int64(statement, 3)),
+			sqlite3_column_int64(statement, 0));
+	}
+	sqlite3_finalize(statement);
+	tidy(marks);
+}
+
+static void conditions(const struct clocks_store *store, const char *column, char *ret, size_t size)
+{
+	int used = 0;
+
+	ret[0] = 0;
+	if (store->since_ns)
+		used = snprintf(ret, size, " and %s >= %llu", column, (unsigned long long)store->since_ns);
+	if (store->until_ns)
+		snprintf(
+			ret + used, size - (size_t)used, " and %s < %llu", column, (unsigned long long)store->until_ns);
+}
+
+static int sample(struct clocks_store *store)
+{
+	const struct reader_options options = {.is_db = store->is_db, .connections_max = 4};
+	char sql[SQL_BYTES], when[128], error[256];
+	struct reader *reader = NULL;
+
+	store->sample = calloc(1, sizeof(*store->sample));
+	if (!store->sample)
+		return -ENOMEM;
+	if (reader_open(store->path, &options, &reader, error, sizeof(error)) < 0)
+		return 0;
+	conditions(store, "host_start_ns", when, sizeof(when));
+	snprintf(sql, sizeof(sql),
+		"select " STORE_OP_END ", seq, communicator, 0" STORE_OPS_THAT_TELL " and peer is null%s", when);
+	read_marks(reader, sql, &store->sample->marks[OPS]);
+	conditions(store, "s.start_ns", when, sizeof(when));
+	snprintf(sql, sizeof(sql),
+		"select s.start_ns + s.duration_ns, s.step, r.job, r.world_size from ranks r join steps s on"
+		" s.instance = r.instance where r.rank is not null and r.world_size > 1 and r.first_seen_ns <"
+		" r.start_time_ns + %llu%s",
+		STORE_FROM_START_NS, when);
+	read_marks(reader, sql, &store->sample->marks[STEPS]);
+	reader_close(reader);
+	return 0;
+}
+
+static const struct clock_mark *find(const struct placed *placed, uint64_t hash)
+{
+	size_t low = 0, high = placed->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (placed->mark[middle].hash < hash)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < placed->count && placed->mark[low].hash == hash ? &placed->mark[low] : NULL;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int64_t median(int64_t *value, size_t count)
+{
+	qsort(value, count, sizeof(*value), by_value);
+	return value[count / 2];
+}
+
+/* What to add to the store's times, where enough is common and says the same. */
+static bool compare(const struct placed *placed, const struct marks *marks, int64_t *ret)
+{
+	int64_t apart[KEPT], offset_ns, spread_ns;
+	size_t count = 0;
+
+	for (size_t i = 0; i < marks->count && count < KEPT; i++) {
+		const struct clock_mark *theirs = find(placed, marks->mark[i].hash);
+
+		if (theirs && !__builtin_sub_overflow(theirs->end_ns, marks->mark[i].end_ns, &apart[count]))
+			count++;
+	}
+	if (count < ENOUGH)
+		return false;
+	offset_ns = median(apart, count);
+	for (size_t i = 0; i < count; i++)
+		if (__builtin_sub_overflow(apart[i], offset_ns, &apart[i]) || apart[i] == INT64_MIN)
+			apart[i] = INT64_MAX;
+		else
+			apart[i] = llabs(apart[i]);
+	spread_ns = median(apart, count);
+	*ret = offset_ns;
+	return spread_ns <= SPREAD_NS || spread_ns <= llabs(offset_ns) / 4;
+}
+
+static int place(struct placed *placed, const struct marks *marks, int64_t offset_ns)
+{
+	struct clock_mark *more;
+
+	if (placed->count + marks->count > placed->room) {
+		size_t room = 2 * (placed->count + marks->count);
+
+		more = realloc(placed->mark, room * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		placed->mark = more;
+		placed->room = room;
+	}
+	for (size_t i = 0; i < marks->count; i++) {
+		struct clock_mark mark = marks->mark[i];
+
+		if (!__builtin_add_overflow(mark.end_ns, offset_ns, &mark.end_ns))
+			placed->mark[placed->count++] = mark;
+	}
+	placed->count = sort_unique(placed->mark, placed->count);
+	return 0;
+}
+
+static bool compare_kinds(const struct placed placed[KINDS], const struct clocks_sample *mine, int64_t *ret)
+{
+	for (int kind = 0; kind < KINDS; kind++)
+		if (compare(&placed[kind], &mine->marks[kind], ret))
+			return true;
+	return false;
+}
+
+/* Puts the store in place. One that has nothing in common with any of them is where others may find themselves. */
+static int settle(struct placed placed[KINDS], struct clocks_store *store, int64_t offset_ns)
+{
+	int r = 0;
+
+	store->sample->placed = true;
+	store->offset_ns = llabs(offset_ns) >= CLOCKS_APART_NS ? offset_ns : 0;
+	for (int kind = 0; kind < KINDS && r == 0; kind++)
+		r = place(&placed[kind], &store->sample->marks[kind], offset_ns);
+	return r;
+}
+
+/* Each pass puts all that it can in place; the first one left begins anew. */
+static int place_all(struct placed placed[KINDS], struct clocks_store *stores, size_t count)
+{
+	for (;;) {
+		bool any = false;
+		size_t left = count;
+		int64_t offset_ns;
+
+		for (size_t i = 0; i < count; i++) {
+			if (stores[i].sample->placed)
+				continue;
+			if (!compare_kinds(placed, stores[i].sample, &offset_ns)) {
+				left = i < left ? i : left;
+				continue;
+			}
+			if (settle(placed, &stores[i], offset_ns) < 0)
+				return -ENOMEM;
+			any = true;
+		}
+		if (any)
+			continue;
+		if (left == count)
+			return 0;
+		if (settle(placed, &stores[left], 0) < 0)
+			return -ENOMEM;
+	}
+}
+
+int clocks_compare(struct clocks_store *stores, size_t count)
+{
+	struct placed placed[KINDS] = {{0}};
+	int r = 0;
+
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = sample(&stores[i]);
+	if (r == 0)
+		r = place_all(placed, stores, count);
+	for (int kind = 0; kind < KINDS; kind++)
+		free(placed[kind].mark);
+	for (size_t i = 0; i < count; i++) {
+		free(stores[i].sample);
+		stores[i].sample = NULL;
+	}
+	return r;
+}

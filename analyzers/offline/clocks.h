@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How far the clocks of nodes are apart, from what their stores have in common, so that their rows can be merged by
+ * time: an operation ends on all its members at once, and so, more coarsely, does a step of ranks that were seen from
+ * their start. Of each store the same few thousand of them are looked at (those of the lowest hashes), and the median
+ * of the differences counts; over a day clocks drift apart by less than what the framer waits for.
+ *
+ * Findings need no such thing, as they compare durations; only the order of rows does.
+ */
+#ifndef RANKTRACE_OFFLINE_CLOCKS_H
+#define RANKTRACE_OFFLINE_CLOCKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CLOCKS_APART_NS 500000000LL /* less is not corrected: rows that late are waited for */
+
+struct clocks_sample;
+
+struct clocks_store {
+	const char *path;
+	bool is_db;
+	uint64_t since_ns, until_ns; /* 0: all */
+	/* Told: what to add to its times for those of the first store that has anything to do with it. 0: nothing, or
+	 * not known. */
+	int64_t offset_ns;
+	struct clocks_sample *sample; /* in between */
+};
+
+/* What cannot be read is left out silently: who feeds it will say so. Returns 0 or -ENOMEM. */
+int clocks_compare(struct clocks_store *stores, size_t count);
+
+#endif

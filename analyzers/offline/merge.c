@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See merge.h. A heap of sources by the time of their next event; of equal ones, the first in the list. */
+#include "analyzers/offline/merge.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#define TICK_NS 100000000ULL /* as the daemon's */
+#define PROGRESS_EVENTS 4096
+
+struct place {
+	uint64_t next_ns;
+	size_t source;
+};
+
+struct merge {
+	const struct source *sources;
+	struct place *heap;
+	size_t count;
+};
+
+static bool is_before(const struct place *a, const struct place *b)
+{
+	return a->next_ns < b->next_ns || (a->next_ns == b->next_ns && a->source < b->source);
+}
+
+static void sink(struct merge *merge, size_t at)
+{
+	for (;;) {
+		size_t child = 2 * at + 1;
+		struct place swap;
+
+		if (child >= merge->count)
+			return;
+		if (child + 1 < merge->count && is_before(&merge->heap[child + 1], &merge->heap[child]))
+			child++;
+		if (!is_before(&merge->heap[child], &merge->heap[at]))
+			return;
+		swap = merge->heap[at];
+		merge->heap[at] = merge->heap[child];
+		merge->heap[child] = swap;
+		at = child;
+	}
+}
+
+/* The source at the top has moved on, or is over. */
+static void settle(struct merge *merge, bool over)
+{
+	struct place *top = &merge->heap[0];
+
+	if (!over)
+		top->next_ns = merge->sources[top->source].ops->next(merge->sources[top->source].arg);
+	if (over || top->next_ns == UINT64_MAX)
+		merge->heap[0] = merge->heap[--merge->count];
+	sink(merge, 0);
+}
+
+static int begin(struct merge *merge, const struct source *sources, size_t count)
+{
+	*merge = (struct merge){.sources = sources, .heap = calloc(count + 1, sizeof(*merge->heap))};
+	if (!merge->heap)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t next_ns = sources[i].ops->next(sources[i].arg);
+
+		if (next_ns != UINT64_MAX)
+			merge->heap[merge->count++] = (struct place){next_ns, i};
+	}
+	for (size_t i = merge->count / 2; i-- > 0;)
+		sink(merge, i);
+	return 0;
+}
+
+int merge_run(const struct source *sources, size_t count, struct detect *detect, const struct merge_options *options,
+	uint64_t *ret_end_ns, size_t *ret_failed)
+{
+	struct framer *framer = detect_framer(detect);
+	uint64_t told_ns = 0, now_ns = 0;
+	struct merge merge;
+	char error[512];
+	int r = begin(&merge, sources, count);
+
+	*ret_failed = 0;
+	for (uint64_t events = 0; r == 0 && merge.count; events++) {
+		const struct source *source = &sources[merge.heap[0].source];
+		int failed;
+
+		now_ns = merge.heap[0].next_ns;
+		if (now_ns >= told_ns + TICK_NS) {
+			detect_advance(detect, now_ns);
+			told_ns = now_ns;
+		}
+		failed = source->ops->feed(source->arg, framer, error, sizeof(error));
+		if (failed < 0) {
+			(*ret_failed)++;
+			options->warning(options->arg, error);
+		}
+		settle(&merge, failed < 0);
+		if (options->progress && events % PROGRESS_EVENTS == 0)
+			options->progress(options->arg, events, now_ns);
+	}
+	if (now_ns)
+		detect_advance(detect, now_ns);
+	if (r == 0)
+		detect_end(detect);
+	*ret_end_ns = now_ns;
+	free(merge.heap);
+	return r;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where events come from, offline: a store (store_feed.h), files of sysTrace (systrace_feed.h). Each gives its events
+ * in the order of time, to the framer; offline/merge.h takes the one whose next event is oldest.
+ */
+#ifndef RANKTRACE_OFFLINE_SOURCE_H
+#define RANKTRACE_OFFLINE_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzers/detect/detect.h"
+
+struct source_ops {
+	/* UTC ns of the next event; UINT64_MAX: there is none. Only rises. */
+	uint64_t (*next)(const void *arg);
+	/* Feeds it. 0, or negative errno with the sentence (what came before it was fed; the source ends there). */
+	int (*feed)(void *arg, struct framer *framer, char *error, size_t error_size);
+};
+
+struct source {
+	const struct source_ops *ops;
+	void *arg;
+};
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stores of nodes, or files of sysTrace, to findings: what `tracectl analyze` does between its options and what it
+ * prints. What cannot be read is told in a sentence on stderr, and the rest is judged.
+ */
+#ifndef RANKTRACE_TOOL_ANALYSIS_H
+#define RANKTRACE_TOOL_ANALYSIS_H
+
+#include "analyzers/detect/framer.h"
+#include "analyzers/tool/findings_made.h"
+
+struct analysis_options {
+	char *const *folder; /* stores, or folders of them */
+	size_t folders;
+	const char *systrace; /* a folder of its files, instead; NULL: none */
+	const char *job;      /* only this one; NULL: all */
+	uint64_t since_ns, until_ns;
+	bool shows_progress;
+};
+
+struct analysis {
+	struct findings_made *made; /* the caller frees it, also after an error */
+	struct findings_watched watched;
+	struct framer_counts framer;
+	uint64_t end_ns; /* of the newest event; 0: there was none */
+	uint64_t rows, sources;
+	uint64_t ranks_left_out, dropped, left_out; /* left_out: records, for want of room */
+	uint64_t ops, ops_not_joined;		    /* of sysTrace */
+	bool failed;				    /* not all could be read */
+};
+
+/* 0, or the exit code; the sentence was told. */
+int analysis_run(const struct analysis_options *options, struct analysis *ret);
+
+#endif

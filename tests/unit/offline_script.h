@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A data-parallel training of OFF_RANKS ranks as events in the order of time, that can be fed to detect as the daemon
+ * does, or be written to stores as the daemon does, by nodes and with clocks of their own. Rank OFF_SLOW loads its data
+ * slowly from step OFF_FROM on. Deterministic.
+ */
+#ifndef TESTS_OFFLINE_SCRIPT_H
+#define TESTS_OFFLINE_SCRIPT_H
+
+#include "analyzers/detect/detect.h"
+#include "tests/unit/store_fixture.h"
+
+#define OFF_RANKS 4
+#define OFF_SLOW 3
+#define OFF_FROM 60
+#define OFF_STEPS 160
+#define OFF_BUCKETS 2
+#define OFF_EVENTS (OFF_STEPS * OFF_RANKS * (5 + OFF_BUCKETS))
+#define OFF_MS 1000000ULL
+#define OFF_COMMUNICATOR "00c0ffee00c0ffee"
+#define OFF_FOUND_MAX 32
+
+enum off_what { OFF_STAGE, OFF_OP, OFF_STEP };
+
+struct off_event {
+	uint64_t start_ns, end_ns;
+	enum off_what what;
+	enum stage_kind kind;
+	int rank;
+	int64_t step;
+	uint64_t seq;
+};
+
+struct off_script {
+	bool ops, healthy;
+	const char *job;
+	uint64_t begin_ns, noise, seq;
+	size_t events;
+	struct off_event event[OFF_EVENTS];
+	uint64_t at_ns[OFF_RANKS];
+};
+
+static struct off_script off;
+
+static inline uint64_t off_noise(uint64_t ns)
+{
+	off.noise = off.noise * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (uint64_t)((double)ns * (1 + 0.04 * ((double)(off.noise >> 40) / (1 << 24) - 0.5)));
+}
+
+static inline void off_add(int rank, enum off_what what, enum stage_kind kind, int64_t step, uint64_t start_ns)
+{
+	assert_true(off.events < OFF_EVENTS);
+	off.event[off.events++] = (struct off_event){.start_ns = start_ns,
+		.end_ns = off.at_ns[rank],
+		.what = what,
+		.kind = kind,
+		.rank = rank,
+		.step = step,
+		.seq = off.seq};
+}
+
+static inline void off_own(int rank, enum stage_kind kind, int64_t step, uint64_t length_ns)
+{
+	uint64_t start_ns = off.at_ns[rank];
+
+	off.at_ns[rank] += off_noise(length_ns);
+	off_add(rank, OFF_STAGE, kind, step, start_ns);
+}
+
+static inline void off_bucket(int64_t step)
+{
+	uint64_t called_ns[OFF_RANKS], last_ns = 0;
+
+	off.seq++;
+	for (int i = 0; i < OFF_RANKS; i++) {
+		called_ns[i] = off.at_ns[i] += off_noise(30 * OFF_MS);
+		last_ns = called_ns[i] > last_ns ? called_ns[i] : last_ns;
+	}
+	for (int i = 0; i < OFF_RANKS; i++) {
+		off.at_ns[i] = last_ns + off_noise(2 * OFF_MS);
+		if (off.ops)
+			off_add(i, OFF_OP, STAGE_USER, step, called_ns[i]);
+	}
+}
+
+static inline void off_step(int64_t step)
+{
+	uint64_t begin_ns[OFF_RANKS], backward_ns[OFF_RANKS];
+	bool slow = step >= OFF_FROM && !off.healthy;
+
+	for (int i = 0; i < OFF_RANKS; i++) {
+		begin_ns[i] = off.at_ns[i];
+		off_own(i, STAGE_DATALOADER, step, slow && i == OFF_SLOW ? 100 * OFF_MS : 10 * OFF_MS);
+		off_own(i, STAGE_FORWARD, step, 40 * OFF_MS);
+		backward_ns[i] = off.at_ns[i];
+	}
+	for (int bucket = 0; bucket < OFF_BUCKETS; bucket++)
+		off_bucket(step);
+	for (int i = 0; i < OFF_RANKS; i++) {
+		off_add(i, OFF_STAGE, STAGE_BACKWARD, step, backward_ns[i]);
+		off_own(i, STAGE_OPTIMIZER, step, 8 * OFF_MS);
+		off_add(i, OFF_STEP, STAGE_USER, step, begin_ns[i]);
+	}
+}
+
+/* Of the same end, stages are before the step that ends with them. */
+static inline int off_order(const void *a, const void *b)
+{
+	const struct off_event *x = a, *y = b;
+
+	if (x->end_ns != y->end_ns)
+		return x->end_ns < y->end_ns ? -1 : 1;
+	return (x->what > y->what) - (x->what < y->what);
+}
+
+/* Ends some seconds ago. */
+static inline void off_make(const char *job, bool ops, bool healthy)
+{
+	off = (struct off_script){.ops = ops, .healthy = healthy, .job = job, .noise = 7};
+	off.begin_ns = realtime_ns() - 300 * NSEC_PER_SEC;
+	for (int i = 0; i < OFF_RANKS; i++)
+		off.at_ns[i] = off.begin_ns + 5 * NSEC_PER_SEC;
+	for (int64_t step = 1; step <= OFF_STEPS; step++)
+		off_step(step);
+	qsort(off.event, off.events, sizeof(off.event[0]), off_order);
+}
+
+static inline struct framer_rank off_rank(int rank, const char *host)
+{
+	static char card[OFF_RANKS][8];
+
+	snprintf(card[rank], sizeof(card[rank]), "%d", rank % 2);
+	return (struct framer_rank){.job = off.job,
+		.rank = rank,
+		.world_size = OFF_RANKS,
+		.host = host,
+		.card = card[rank],
+		.start_ns = off.begin_ns,
+		.from_start = true};
+}
+
+/* As the daemon feeds them; all of one node. */
+static inline void off_online(struct detect *detect)
+{
+	struct framer *framer = detect_framer(detect);
+	uint64_t told_ns = 0;
+	int process[OFF_RANKS];
+
+	for (int i = 0; i < OFF_RANKS; i++) {
+		const struct framer_rank rank = off_rank(i, "node-a");
+
+		process[i] = framer_rank_new(framer, &rank);
+		assert_true(process[i] >= 0);
+		if (off.ops)
+			framer_comm(framer, process[i], OFF_COMMUNICATOR, COMM_KIND_DATA, OFF_RANKS, i);
+	}
+	for (size_t i = 0; i < off.events; i++) {
+		const struct off_event *e = &off.event[i];
+
+		if (e->end_ns > told_ns + 100 * OFF_MS) {
+			detect_advance(detect, e->end_ns);
+			told_ns = e->end_ns;
+		}
+		if (e->what == OFF_STAGE)
+			framer_stage(framer, process[e->rank],
+				&(struct framer_stage){.step = e->step,
+					.kind = e->kind,
+					.start_ns = e->start_ns,
+					.duration_ns = e->end_ns - e->start_ns,
+					.thread_id = 1});
+		else if (e->what == OFF_OP)
+			framer_op(framer, process[e->rank],
+				&(struct framer_op){.communicator = OFF_COMMUNICATOR,
+					.seq = e->seq,
+					.op = "AllReduce",
+					.step = e->step,
+					.start_ns = e->start_ns,
+					.duration_ns = e->end_ns - e->start_ns,
+					.bytes = 1 << 20,
+					.peer = -1,
+					.member = e->rank,
+					.tier = FRAME_TIER_HOST});
+		else
+			framer_step(framer, process[e->rank],
+				&(struct framer_step){e->step, e->start_ns, e->end_ns - e->start_ns});
+	}
+	detect_end(detect);
+}
+
+static inline struct store *off_store(const char *name)
+{
+	static char folder[PATH_MAX];
+	struct store_options of_node = options;
+	struct store *store = NULL;
+
+	snprintf(folder, sizeof(folder), "%s/%s", dir, name);
+	of_node.state_dir = folder;
+	assert_int_equal(store_open(&of_node, &store), 0);
+	return store;
+}
+
+#define OFF_ROW(table_of) \
+	struct store_value row[SCHEMA_COLUMNS_MAX] = {0}; \
+	const struct schema_table *table = &schema_tables[table_of]
+#define OFF_SET(name, value) row[schema_column_find(table, name)] = (value)
+
+static inline void off_put_rank(struct store *store, int rank, const char *host, int64_t skew_ns)
+{
+	const struct framer_rank who = off_rank(rank, host);
+	OFF_ROW(TABLE_RANKS);
+
+	OFF_SET("rank", V_INT(rank));
+	OFF_SET("world_size", V_INT(OFF_RANKS));
+	OFF_SET("job", off.job[0] ? V_TEXT(off.job) : V_NULL);
+	OFF_SET("host", V_TEXT(host));
+	OFF_SET("card", V_TEXT(who.card));
+	OFF_SET("pid", V_INT(100 + rank));
+	OFF_SET("start_time_ns", V_INT((int64_t)off.begin_ns + skew_ns));
+	OFF_SET("first_seen_ns", V_INT((int64_t)off.begin_ns + skew_ns + 1000000));
+	OFF_SET("last_seen_ns", V_INT((int64_t)off.begin_ns + skew_ns + 1000000));
+	OFF_SET("ended", V_INT(0));
+	OFF_SET("instance", V_INT(rank + 1));
+	assert_int_equal(store_put(store, TABLE_RANKS, row, schema_columns(table)), 0);
+}
+
+static inline void off_put_comm(struct store *store, int rank)
+{
+	OFF_ROW(TABLE_COMMUNICATORS);
+
+	OFF_SET("communicator", V_TEXT(OFF_COMMUNICATOR));
+	OFF_SET("rank", V_INT(rank));
+	OFF_SET("member", V_INT(rank));
+	OFF_SET("members", V_INT(OFF_RANKS));
+	OFF_SET("family", V_TEXT("gloo"));
+	OFF_SET("kind", V_TEXT("data"));
+	OFF_SET("instance", V_INT(rank + 1));
+	OFF_SET("communicator_key", V_INT(rank + 1));
+	assert_int_equal(store_put(store, TABLE_COMMUNICATORS, row, schema_columns(table)), 0);
+}
+
+static inline void off_put_stage(struct store *store, const struct off_event *e, int64_t start_ns)
+{
+	OFF_ROW(TABLE_STAGES);
+
+	OFF_SET("rank", V_INT(e->rank));
+	OFF_SET("step", V_INT(e->step));
+	OFF_SET("stage", V_TEXT(stage_text(e->kind)));
+	OFF_SET("start_ns", V_INT(start_ns));
+	OFF_SET("duration_ns", V_INT(e->end_ns - e->start_ns));
+	OFF_SET("thread_id", V_INT(1));
+	OFF_SET("depth", V_INT(0));
+	OFF_SET("instance", V_INT(e->rank + 1));
+	assert_int_equal(store_put(store, TABLE_STAGES, row, schema_columns(table)), 0);
+}
+
+static inline void off_put_op(struct store *store, const struct off_event *e, int64_t start_ns)
+{
+	OFF_ROW(TABLE_COLLECTIVES);
+
+	OFF_SET("rank", V_INT(e->rank));
+	OFF_SET("step", V_INT(e->step));
+	OFF_SET("communicator", V_TEXT(OFF_COMMUNICATOR));
+	OFF_SET("seq", V_INT(e->seq));
+	OFF_SET("op", V_TEXT("AllReduce"));
+	OFF_SET("bytes", V_INT(1 << 20));
+	OFF_SET("host_start_ns", V_INT(start_ns));
+	OFF_SET("host_duration_ns", V_INT(e->end_ns - e->start_ns));
+	OFF_SET("tier", V_TEXT("host"));
+	OFF_SET("seq_from", V_TEXT("init"));
+	OFF_SET("family", V_TEXT("gloo"));
+	OFF_SET("instance", V_INT(e->rank + 1));
+	assert_int_equal(store_put(store, TABLE_COLLECTIVES, row, schema_columns(table)), 0);
+}
+
+static inline void off_put_step(struct store *store, const struct off_event *e, int64_t start_ns)
+{
+	OFF_ROW(TABLE_STEPS);
+
+	OFF_SET("rank", V_INT(e->rank));
+	OFF_SET("step", V_INT(e->step));
+	OFF_SET("start_ns", V_INT(start_ns));
+	OFF_SET("duration_ns", V_INT(e->end_ns - e->start_ns));
+	OFF_SET("kind", V_TEXT("train"));
+	OFF_SET("instance", V_INT(e->rank + 1));
+	assert_int_equal(store_put(store, TABLE_STEPS, row, schema_columns(table)), 0);
+}
+
+/* Ranks first to last to the store of that name below dir, whose clock is skew_ns ahead. */
+static inline void off_write(const char *name, int first, int last, int64_t skew_ns)
+{
+	static void (*const put[])(struct store *, const struct off_event *, int64_t) = {
+		off_put_stage, off_put_op, off_put_step};
+	struct store *store = off_store(name);
+
+	for (int i = first; i <= last; i++) {
+		off_put_rank(store, i, name, skew_ns);
+		if (off.ops)
+			off_put_comm(store, i);
+	}
+	for (size_t i = 0; i < off.events; i++) {
+		const struct off_event *e = &off.event[i];
+
+		if (e->rank >= first && e->rank <= last)
+			put[e->what](store, e, (int64_t)e->start_ns + skew_ns);
+	}
+	assert_int_equal(store_flush(store, realtime_ns()), 0);
+	store_close(store);
+}
+
+/* Findings as they were told last. */
+struct off_found {
+	size_t count;
+	struct finding finding[OFF_FOUND_MAX];
+};
+
+static inline void off_on_finding(void *arg, const struct finding *finding)
+{
+	struct off_found *found = arg;
+	size_t i = 0;
+
+	while (i < found->count && found->finding[i].id != finding->id)
+		i++;
+	assert_true(i < OFF_FOUND_MAX);
+	found->finding[i] = *finding;
+	if (i == found->count)
+		found->count++;
+}
+
+static inline struct detect *off_detect(struct off_found *found)
+{
+	struct detect_options defaults;
+	struct detect *detect;
+
+	detect_options_default(&defaults);
+	*found = (struct off_found){0};
+	detect = detect_new(&defaults, &(struct detect_sink){.finding = off_on_finding, .arg = found});
+	assert_non_null(detect);
+	return detect;
+}
+
+/* The only one of that kind that was confirmed; NULL: none, or more than one. */
+static inline const struct finding *off_only(const struct off_found *found, enum finding_kind kind)
+{
+	const struct finding *ret = NULL;
+
+	for (size_t i = 0; i < found->count; i++) {
+		const struct finding *f = &found->finding[i];
+
+		if (f->kind != kind || (f->state != FINDING_OPEN && f->state != FINDING_CLOSED))
+			continue;
+		if (ret)
+			return NULL;
+		ret = f;
+	}
+	return ret;
+}
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores of one node and of several to the detectors: what is found is what the daemon finds of the same events. */
+#include "analyzers/offline/clocks.h"
+#include "analyzers/offline/merge.h"
+#include "analyzers/offline/store_feed.h"
+#include "tests/unit/offline_script.h"
+
+#define FEEDS_MAX 4
+
+static unsigned warned_of;
+
+static void on_warning(void *arg, const char *sentence)
+{
+	(void)arg;
+	assert_true(sentence[0]);
+	warned_of++;
+}
+
+static struct clocks_store clocks[FEEDS_MAX];
+
+/* Names of stores below dir, ended by NULL. */
+static void compare(const char *const *names)
+{
+	static char path[FEEDS_MAX][PATH_MAX];
+	size_t count = 0;
+
+	for (; names[count]; count++) {
+		snprintf(path[count], sizeof(path[count]), "%s/%s", dir, names[count]);
+		clocks[count] = (struct clocks_store){.path = path[count]};
+	}
+	assert_int_equal(clocks_compare(clocks, count), 0);
+}
+
+static void analyze(const char *const *names, const struct store_feed_options *all_of, struct off_found *found)
+{
+	const struct merge_options merging = {.warning = on_warning};
+	struct store_feed *feed[FEEDS_MAX] = {NULL};
+	struct source source[FEEDS_MAX];
+	struct detect *detect = off_detect(found);
+	char error[512] = "", path[PATH_MAX];
+	uint64_t end_ns;
+	size_t count = 0, failed;
+	struct store_feed_options how = *all_of;
+
+	compare(names);
+	for (; names[count]; count++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[count]);
+		how.offset_ns = clocks[count].offset_ns;
+		if (store_feed_open(path, &how, &feed[count], error, sizeof(error)) < 0)
+			fail_msg("%s", error);
+		source[count] = (struct source){&store_feed_source, feed[count]};
+	}
+	assert_int_equal(merge_run(source, count, detect, &merging, &end_ns, &failed), 0);
+	assert_int_equal(failed, 0);
+	for (size_t i = 0; i < count; i++)
+		store_feed_close(feed[i]);
+	detect_free(detect);
+}
+
+static const struct store_feed_options all = {.warning = on_warning};
+
+static void assert_same(const struct off_found *a, const struct off_found *b)
+{
+	assert_int_equal(a->count, b->count);
+	for (size_t i = 0; i < a->count; i++) {
+		const struct finding *x = &a->finding[i], *y = &b->finding[i];
+
+		assert_int_equal(x->kind, y->kind);
+		assert_int_equal(x->cause, y->cause);
+		assert_int_equal(x->state, y->state);
+		assert_int_equal(x->rank, y->rank);
+		assert_int_equal(x->tier, y->tier);
+		assert_int_equal(x->since_step, y->since_step);
+		assert_int_equal(x->since_ns, y->since_ns);
+		assert_int_equal(x->noticed_ns, y->noticed_ns);
+		assert_int_equal(x->until_ns, y->until_ns);
+		assert_true(x->cost_card_hours == y->cost_card_hours && x->slowdown == y->slowdown);
+		assert_string_equal(x->sentence, y->sentence);
+	}
+}
+
+/* The same events online, and through a store. */
+static void parity(bool ops)
+{
+	static struct off_found online, offline;
+	struct detect *detect;
+
+	off_make("job", ops, false);
+	detect = off_detect(&online);
+	off_online(detect);
+	detect_free(detect);
+	off_write("node-a", 0, OFF_RANKS - 1, 0);
+	analyze((const char *const[]){"node-a", NULL}, &all, &offline);
+	assert_non_null(off_only(&online, FINDING_SLOW_RANK));
+	assert_int_equal(off_only(&online, FINDING_SLOW_RANK)->rank, OFF_SLOW);
+	assert_int_equal(off_only(&online, FINDING_SLOW_RANK)->cause, CAUSE_DATALOADER);
+	assert_same(&online, &offline);
+}
+
+static void test_parity_stages(void **state)
+{
+	(void)state;
+	parity(false);
+}
+
+static void test_parity_ops(void **state)
+{
+	(void)state;
+	parity(true);
+}
+
+static void test_healthy(void **state)
+{
+	static struct off_found found;
+
+	(void)state;
+	off_make("job", true, true);
+	off_write("node-a", 0, OFF_RANKS - 1, 0);
+	analyze((const char *const[]){"node-a", NULL}, &all, &found);
+	assert_int_equal(found.count, 0);
+}
+
+static void nodes(int64_t skew_ns, bool ops)
+{
+	static struct off_found found;
+	const struct finding *slow;
+
+	off_make("job", ops, false);
+	off_write("node-a", 0, 1, 0);
+	off_write("node-b", 2, 3, skew_ns);
+	analyze((const char *const[]){"node-a", "node-b", NULL}, &all, &found);
+	slow = off_only(&found, FINDING_SLOW_RANK);
+	assert_non_null(slow);
+	assert_int_equal(slow->rank, OFF_SLOW);
+	assert_int_equal(slow->cause, CAUSE_DATALOADER);
+	assert_string_equal(slow->host, "node-b");
+	assert_true(
+		llabs(clocks[1].offset_ns + (llabs(skew_ns) < CLOCKS_APART_NS ? 0 : skew_ns)) < 20 * (int64_t)OFF_MS);
+	assert_true(slow->since_step >= OFF_FROM - 5 && slow->since_step <= OFF_FROM + 5);
+}
+
+static void test_nodes(void **state)
+{
+	(void)state;
+	nodes(0, true);
+}
+
+static void test_nodes_skew(void **state)
+{
+	(void)state;
+	nodes(700000000, true);
+}
+
+static void test_nodes_stages(void **state)
+{
+	(void)state;
+	nodes(-300000000, false);
+}
+
+static void test_nodes_far(void **state)
+{
+	(void)state;
+	nodes(7200LL * 1000000000, true);
+}
+
+static void test_nodes_far_stages(void **state)
+{
+	(void)state;
+	nodes(-100LL * 1000000000, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_parity_stages, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_parity_ops, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_healthy, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_nodes, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_nodes_skew, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_nodes_stages, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_nodes_far, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_nodes_far_stages, store_setup, store_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
