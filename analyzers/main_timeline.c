@@ -154,15 +154,15 @@ static int write_trace(struct run *run, struct trace *trace)
 	int r = timeline_write(&run->options, trace, &counts, error, sizeof(error));
 
 	end_progress(run);
-	if (trace->error || (r == 0 && trace_finish(trace) < 0))
-		return tool_fail(
-			1, "cannot write %s: %s", to_stdout(run) ? "the trace" : run->output, strerror(-trace->error));
-	if (r < 0)
+	if (r < 0 && !trace->error)
 		return tool_fail(1, "%s", error);
-	if (trace->counts.slices + trace->counts.instants + trace->counts.values == 0)
+	if (!trace->error && trace->counts.slices + trace->counts.instants + trace->counts.values == 0)
 		return tool_fail(1, "nothing was seen from %s to %s%s", tool_time(run->since_ns, from),
 			tool_time(run->until_ns, to),
 			run->options.ranks.count || run->options.job ? " of these ranks" : "");
+	if (trace->error || trace_finish(trace) < 0)
+		return tool_fail(
+			1, "cannot write %s: %s", to_stdout(run) ? "the trace" : run->output, strerror(-trace->error));
 	tell(run, &trace->counts, &counts);
 	return 0;
 }

@@ -22,7 +22,6 @@ int trace_open(const struct trace_format *format, const struct trace_options *op
 		free(trace);
 		return -ENOMEM;
 	}
-	format->begin(trace);
 	*ret = trace;
 	return 0;
 }
@@ -46,8 +45,16 @@ void trace_write(struct trace *trace, const void *data, size_t size)
 	trace->counts.bytes += size;
 }
 
+static void begin(struct trace *trace)
+{
+	if (!trace->begun)
+		trace->format->begin(trace);
+	trace->begun = true;
+}
+
 void trace_track(struct trace *trace, const struct trace_track *track)
 {
+	begin(trace);
 	trace->counts.tracks++;
 	trace->format->track(trace, track);
 }
@@ -79,6 +86,7 @@ void trace_arrow(struct trace *trace, const struct trace_end *from, const struct
 
 int trace_finish(struct trace *trace)
 {
+	begin(trace);
 	trace->format->end(trace);
 	if (!trace->error && (fflush(trace->options.out) != 0 || ferror(trace->options.out)))
 		trace->error = errno ? -errno : -EIO;

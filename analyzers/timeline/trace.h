@@ -95,11 +95,12 @@ struct trace {
 	const struct trace_format *format;
 	struct trace_options options;
 	struct trace_counts counts;
+	bool begun;
 	int error; /* negative errno of the first thing that failed; nothing is written after it */
 	void *state;
 };
 
-/* 0 or -ENOMEM. */
+/* 0 or -ENOMEM. Nothing is written before the first track. */
 int trace_open(const struct trace_format *format, const struct trace_options *options, struct trace **ret);
 /* Says a track: before its events, and after its parent. Said again, its name changes. */
 void trace_track(struct trace *trace, const struct trace_track *track);
