@@ -173,6 +173,22 @@ const struct stream timeline_streams[] = {
 		.row = rows_sample,
 	},
 	{
+		.what = "findings",
+		.sql = "select 0, since_ns, coalesce(until_ns, " OPEN_END
+		       "), 0, kind || ': ' || cause, rank, job, host, "
+		       "noticed_ns, sentence, state, severity, confidence, tier, card, communicator, since_ns, "
+		       "until_ns, "
+		       "since_step, until_step, slowdown, cost_card_hours, others, evidence, finding from findings "
+		       "where "
+		       "since_ns < :until and coalesce(until_ns, " OPEN_END ") >= :since and "
+		       "state in ('open', 'closed')" BY_START,
+		.class = TRACK_FINDINGS,
+		.category = "finding",
+		.args = COL_MORE,
+		.of_node = true,
+		.row = rows_finding,
+	},
+	{
 		.what = "lost records",
 		.sql = "select 0, start_ns, null, 0, source || ': ' || reason, count from drops where start_ns >= "
 		       ":since and "
@@ -192,22 +208,6 @@ const struct stream timeline_streams[] = {
 		.args = COL_MORE + 1,
 		.of_node = true,
 		.row = rows_clock,
-	},
-	{
-		.what = "findings",
-		.sql = "select 0, since_ns, coalesce(until_ns, " OPEN_END
-		       "), 0, kind || ': ' || cause, rank, job, host, "
-		       "noticed_ns, sentence, state, severity, confidence, tier, card, communicator, since_ns, "
-		       "until_ns, "
-		       "since_step, until_step, slowdown, cost_card_hours, others, evidence, finding from findings "
-		       "where "
-		       "since_ns < :until and coalesce(until_ns, " OPEN_END ") >= :since and "
-		       "state in ('open', 'closed')" BY_START,
-		.class = TRACK_FINDINGS,
-		.category = "finding",
-		.args = COL_MORE,
-		.of_node = true,
-		.row = rows_finding,
 	},
 };
 const size_t timeline_streams_count = sizeof(timeline_streams) / sizeof(timeline_streams[0]);

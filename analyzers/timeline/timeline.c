@@ -134,8 +134,19 @@ static int on_row(struct timeline *t, void *arg, sqlite3_stmt *s)
 	return t->trace->error;
 }
 
+/* A node's own rows stand beside those of its ranks: where only some are wanted, and it has none of them, it has
+ * nothing to say. */
+static bool is_idle(const struct timeline *t, const struct stream *stream)
+{
+	bool chosen = t->options->ranks.count || t->options->job;
+
+	return stream->of_node && stream->class != TRACK_FINDINGS && chosen && t->counts.ranks == 0;
+}
+
 static int run_stream(struct timeline *t, const struct stream *stream)
 {
+	if (is_idle(t, stream))
+		return 0;
 	t->clock_offset_ns = t->clock_monotonic_ns = 0;
 	progress(t, stream, NULL, 0);
 	return timeline_each(t, stream->sql, on_row, (void *)(uintptr_t)stream);
