@@ -76,9 +76,8 @@ static void rows_plain(struct timeline *t, const struct stream *stream, struct t
 	"start_ns >= :from and start_ns < :until and coalesce(start_ns + duration_ns, start_ns) >= :since and RANKS"
 #define BY_START " order by 2, 3 desc"
 #define OP_COLUMNS \
-	"communicator_key, communicator, seq, seq_from, peer, tier, step, bytes, count, dtype, group_id, captured, " \
-	"result, " \
-	"family"
+	"communicator_key, communicator, seq, seq_from, peer, tier, step, bytes, count, dtype, group_id, " \
+	"nullif(captured, 0) as captured, nullif(result, 0) as result, family"
 
 const struct stream timeline_streams[] = {
 	{
