@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See utf8.h. The forms are table 3-7 of the Unicode standard. */
+/* The table of well-formed sequences of the Unicode standard (table 3-7). See utf8.h. */
 #include "analyzers/utf8.h"
 
 size_t utf8_character(const unsigned char *p, size_t left)

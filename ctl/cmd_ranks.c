@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl ranks: the training ranks of this node, and where each stands right now. */
-#include <time.h>
 #include "ctl/client.h"
 #include "ctl/out.h"
 
@@ -92,13 +91,10 @@ static void print_row(const Ranktrace__Rank *r, uint64_t now_ns, const struct wi
 /* What is the same for all of them stands once, above. */
 static void print_ranks(const Ranktrace__RanksBody *body)
 {
-	struct timespec t;
-	uint64_t now_ns;
+	uint64_t now_ns = out_now_ns();
 	const char *job = NULL;
 	struct widths widths = fit(out_terminal_columns());
 
-	clock_gettime(CLOCK_REALTIME, &t);
-	now_ns = (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 	if (!body->n_ranks) {
 		puts("no training rank on this node");
 		return;

@@ -49,6 +49,26 @@ static json_t *findings_json(const Ranktrace__Findings *f)
 		"raises", json_u64(f->raises), "samples", json_u64(f->samples));
 }
 
+static json_t *dumps_json(const Ranktrace__Dumps *d)
+{
+	json_t *levels;
+
+	if (!d)
+		return json_null();
+	levels = json_object();
+	for (size_t i = 0; i < d->n_levels; i++) {
+		const Ranktrace__DumpLevel *l = d->levels[i];
+
+		json_object_set_new(levels, l->level,
+			json_pack("{s:o, s:o, s:o, s:o}", "written_ns", json_u64(l->written_ns), "files",
+				json_u64(l->files), "rows", json_u64(l->rows), "bytes", json_u64(l->bytes)));
+	}
+	return json_pack("{s:b, s:o, s:o, s:o, s:o, s:b, s:o, s:f, s:o}", "enabled", (int)d->enabled, "path",
+		out_json_text(d->path), "files", json_u64(d->files), "bytes", json_u64(d->bytes), "levels", levels,
+		"running", (int)d->running, "cpu_ns", json_u64(d->cpu_ns), "l0_minutes", d->l0_minutes, "trouble",
+		out_json_optional(d->trouble));
+}
+
 static json_t *collectors_json(const Ranktrace__StatusBody *body)
 {
 	json_t *all = json_array();
@@ -60,9 +80,9 @@ static json_t *collectors_json(const Ranktrace__StatusBody *body)
 			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", out_json_text(c->name),
 				"summary", out_json_text(c->summary), "levels", texts_json(c->n_levels, c->levels),
 				"probes_attached", json_u64(c->probes_attached), "level_probes", level_probes_json(c),
-				"libraries", json_u64(c->libraries),
-				"events", json_u64(c->events), "drops", json_u64(c->drops), "notes",
-				texts_json(c->n_notes, c->notes), "notes_left_out", json_u64(c->notes_left_out)));
+				"libraries", json_u64(c->libraries), "events", json_u64(c->events), "drops",
+				json_u64(c->drops), "notes", texts_json(c->n_notes, c->notes), "notes_left_out",
+				json_u64(c->notes_left_out)));
 	}
 	return all;
 }
@@ -95,13 +115,13 @@ static json_t *status_json(const Ranktrace__StatusBody *body)
 
 	for (size_t i = 0; i < body->n_features; i++)
 		json_object_set_new(features, body->features[i]->name, json_boolean(body->features[i]->present));
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
 		out_json_text(body->version), "pid", json_u64(body->pid), "uptime_ns", json_u64(body->uptime_ns),
 		"host", out_json_text(body->host), "features", features, "levels",
 		levels_json(body->n_levels, body->levels, NULL), "collectors", collectors_json(body), "ring_drops",
 		json_u64(body->ring_drops), "records_refused", json_u64(body->records_refused), "store",
 		store_json(body->store), "self", self_json(body->self), "operations", operations_json(body->operations),
-		"findings", findings_json(body->findings));
+		"findings", findings_json(body->findings), "dumps", dumps_json(body->dumps));
 }
 
 static void print_head(const Ranktrace__StatusBody *body)
@@ -122,11 +142,46 @@ static void print_head(const Ranktrace__StatusBody *body)
 		if (l->remaining_ns)
 			printf(" (%s left)", out_duration(l->remaining_ns, text));
 	}
-	printf("\n%-8s  none written by this version; intervals:", "dumps");
+	putchar('\n');
+}
+
+/* "L1 2 files 1.2k rows 3 min ago", what was written last. */
+static void print_dumped(const Ranktrace__Dumps *d)
+{
+	uint64_t now_ns = out_now_ns();
+	char rows[OUT_BYTES], ago[OUT_BYTES];
+
+	for (size_t i = 0; i < d->n_levels; i++) {
+		const Ranktrace__DumpLevel *l = d->levels[i];
+
+		if (l->written_ns)
+			printf("%-8s  %s: %s rows into %llu file%s, %s ago\n", "", l->level, out_count(l->rows, rows),
+				(unsigned long long)l->files, l->files == 1 ? "" : "s",
+				out_duration(now_ns > l->written_ns ? now_ns - l->written_ns : 0, ago));
+	}
+}
+
+static void print_dumps(const Ranktrace__StatusBody *body)
+{
+	const Ranktrace__Dumps *d = body->dumps;
+	char *path = out_clean(d->path), *trouble = out_clean(d->trouble);
+	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES];
+
+	if (!d->enabled)
+		printf("%-8s  off: [dump] enabled is no\n", "dumps");
+	else
+		printf("%-8s  %s\n", "dumps", path);
+	printf("%-8s  %s in %s file%s; intervals: L0 %.3g min", "", out_size(d->bytes, a), out_count(d->files, b),
+		d->files == 1 ? "" : "s", d->l0_minutes);
 	for (size_t i = 0; i < body->n_levels; i++)
 		if (body->levels[i]->interval_minutes > 0)
-			printf(" %s %g min", body->levels[i]->level, body->levels[i]->interval_minutes);
-	putchar('\n');
+			printf(", %s %.3g min", body->levels[i]->level, body->levels[i]->interval_minutes);
+	printf("; %s of CPU since start%s\n", out_duration(d->cpu_ns, c), d->running ? "; one runs now" : "");
+	print_dumped(d);
+	if (*trouble)
+		printf("%-8s  trouble: %s\n", "", trouble);
+	free(path);
+	free(trouble);
 }
 
 static void print_self(const Ranktrace__StatusBody *body)
@@ -195,7 +250,8 @@ static void print_level_probes(const Ranktrace__Collector *c)
 	printf("%-9s - probes:", "");
 	for (size_t i = 0; i < c->n_level_probes && i < c->n_levels; i++)
 		if (c->level_probes[i])
-			printf("%s %llu of %s", shown++ ? "," : "", (unsigned long long)c->level_probes[i], c->levels[i]);
+			printf("%s %llu of %s", shown++ ? "," : "", (unsigned long long)c->level_probes[i],
+				c->levels[i]);
 	putchar('\n');
 }
 
@@ -255,6 +311,8 @@ static void print_status(const Ranktrace__StatusBody *body)
 		print_operations(body->operations);
 	if (body->findings)
 		print_findings(body->findings);
+	if (body->dumps)
+		print_dumps(body);
 	print_raised(body);
 	printf("%-8s  %s record%s lost in the kernel, %s refused as malformed\n", "drops",
 		out_count(body->ring_drops, a), body->ring_drops == 1 ? "" : "s", out_count(body->records_refused, b));

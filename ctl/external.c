@@ -88,6 +88,22 @@ static bool asks_for_help(int argc, char **argv)
 	return argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0);
 }
 
+/* Options of programs with which they read something else than this node's store. */
+static bool reads_elsewhere(int argc, char **argv)
+{
+	static const char *const elsewhere[] = {"--dir", "--from-systrace"};
+
+	for (int i = 0; i < argc; i++)
+		for (size_t j = 0; j < ARRAY_SIZE(elsewhere); j++) {
+			size_t length = strlen(elsewhere[j]);
+
+			if (strncmp(argv[i], elsewhere[j], length) == 0 &&
+				(argv[i][length] == 0 || argv[i][length] == '='))
+				return true;
+		}
+	return false;
+}
+
 int external_run(const struct options *options, const char *verb, int argc, char **argv)
 {
 	const char *known = getenv("RANKTRACE_STATE_DIR");
@@ -104,7 +120,7 @@ int external_run(const struct options *options, const char *verb, int argc, char
 	if (options->state_dir)
 		code = setenv("RANKTRACE_STATE_DIR", options->state_dir, 1) < 0 ? fail(EXIT_REFUSED, "out of memory")
 										: EXIT_DONE;
-	else if ((!known || !*known) && !asks_for_help(argc, argv))
+	else if ((!known || !*known) && !asks_for_help(argc, argv) && !reads_elsewhere(argc, argv))
 		code = state_dir_from_daemon(options);
 	if (code == EXIT_DONE) {
 		execv(path, args);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text and JSON for people and programs: see out.h. */
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 #include "ctl/out.h"
 
@@ -66,6 +67,14 @@ json_t *out_json_text(const char *text)
 json_t *out_json_optional(const char *text)
 {
 	return text && *text ? out_json_text(text) : json_null();
+}
+
+uint64_t out_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
 const char *out_duration(uint64_t ns, char buffer[OUT_BYTES])

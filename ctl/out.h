@@ -19,6 +19,8 @@ json_t *out_json_optional(const char *text);
 const char *out_duration(uint64_t ns, char buffer[OUT_BYTES]);
 /* " for 1.25 s"; "" where it has just begun */
 const char *out_for(uint64_t ns, char buffer[OUT_BYTES]);
+/* Since the epoch. */
+uint64_t out_now_ns(void);
 /* "12.3 MiB" */
 const char *out_size(uint64_t bytes, char buffer[OUT_BYTES]);
 /* "1,234,567" */

@@ -10,7 +10,8 @@ const struct verb verbs[] = {
 		"Answers when probes are attached or detached, and says what happened.\n"},
 	{"interval", cmd_interval, "LEVEL=MINUTES... [--json]", "set the dump interval of L1, L2 or L3",
 		"Minutes may have a fraction; they are above 0 and at most 10080 (a week).\n"
-		"This version keeps intervals and writes no dumps yet.\n"},
+		"A dump adds what is new to the files of sysTrace in dump/ of the state folder; L0 has its interval in\n"
+		"ranktrace.conf. tracectl dump writes them on demand, tracectl status says what was written last.\n"},
 	{"print", cmd_print, "[LEVEL|all] [--json]", "show levels, switches and intervals", ""},
 	{"status", cmd_status, "[--json]", "show collectors, drops, the store and the daemon's own cost", ""},
 	{"ranks", cmd_ranks, "[--json]", "show the training ranks of this node and what each is in now", ""},
@@ -33,7 +34,7 @@ const struct verb *verb_find(const char *name)
 }
 
 /* Verbs that are programs of libexec/ranktrace. */
-static const char *const programs[] = {"query", "findings", "analyze", "timeline"};
+static const char *const programs[] = {"query", "findings", "analyze", "dump", "timeline"};
 
 #define WORD_BYTES 24
 

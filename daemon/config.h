@@ -40,6 +40,12 @@ struct config {
 	uint64_t findings_raise_for_ns;
 	uint64_t findings_raise_pause_ns;
 	uint64_t findings_raise_percent; /* of the time, at most */
+	/* [dump] */
+	uint64_t dump_enabled;
+	uint64_t dump_l0_interval_ns;  /* of L0; the others have theirs from tracectl interval */
+	uint64_t dump_window_ns;       /* of one set of files */
+	uint64_t dump_size_bytes_max;  /* all files together */
+	uint64_t dump_age_ns_max;
 	/* [store] */
 	uint64_t segment_ns;           /* length of a segment */
 	uint64_t events_size_bytes_max; /* all event segments together */

@@ -19,6 +19,7 @@ struct context {
 	struct ops_room *ops;         /* calls to operations of communicators to the store (daemon/ops_room.h) */
 	struct alloc_room *allocs;    /* calls that take or free device memory to the store (daemon/alloc_room.h) */
 	struct findings_room *findings; /* what all of it means; NULL: off (daemon/findings_room.h) */
+	struct dump_room *dumps;      /* runs the program that writes dumps (daemon/dump_room.h) */
 	struct collectors *collectors;
 	struct control *control;
 	uint64_t started_ns;          /* CLOCK_MONOTONIC */

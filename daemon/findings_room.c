@@ -97,6 +97,8 @@ static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
 		end(room, process, change == RANK_ENDED);
 	if (is_rank && !process->instance && rank->instance)
 		begin(room, rank);
+	else if (is_rank && process->instance)
+		framer_rank_card(room->framer, process->process, rank->env.card);
 }
 
 static void want(void *arg, unsigned wants, const char *job, const char *why)

@@ -5,6 +5,7 @@
 #include <systemd/sd-daemon.h>
 #include "daemon/collector.h"
 #include "daemon/context.h"
+#include "daemon/dump_room.h"
 #include "daemon/findings_room.h"
 #include "daemon/kernel.h"
 #include "daemon/log.h"
@@ -64,6 +65,11 @@ static void tick_findings(struct loop *loop, uint64_t now_ns)
 static void tick_levels(struct loop *loop, uint64_t now_ns)
 {
 	levels_tick(loop->context, now_ns);
+}
+
+static void tick_dumps(struct loop *loop, uint64_t now_ns)
+{
+	dump_room_tick(loop->context->dumps, now_ns);
 }
 
 static void flush(struct loop *loop, uint64_t now_ns)
@@ -152,6 +158,7 @@ static const struct duty {
 	{tick_ranks, every_tick},
 	{tick_findings, every_tick},
 	{tick_levels, every_second},
+	{tick_dumps, every_second},
 	{flush, every_flush},
 	{tell_status, every_status},
 	{tell_watchdog, every_watchdog},

@@ -10,6 +10,7 @@
 #include "daemon/collector.h"
 #include "daemon/context.h"
 #include "daemon/control.h"
+#include "daemon/dump_room.h"
 #include "daemon/findings_room.h"
 #include "daemon/kernel.h"
 #include "daemon/log.h"
@@ -151,6 +152,16 @@ static int open_levels(struct daemon *d)
 	return ranks_scan(d->context.ranks); /* after the levels, so that every rank meets its probes */
 }
 
+static int open_dumps(struct daemon *d)
+{
+	return dump_room_new(&d->context, &d->context.dumps);
+}
+
+static void close_dumps(struct daemon *d)
+{
+	d->context.dumps = dump_room_free(d->context.dumps);
+}
+
 static int open_control(struct daemon *d)
 {
 	return control_open(&d->context, &d->context.control);
@@ -178,6 +189,7 @@ static const struct room {
 	{"allocations", open_allocs, close_allocs, false},
 	{"collectors", open_collectors, close_collectors, true},
 	{"levels", open_levels, NULL, false},
+	{"dumps", open_dumps, close_dumps, false},
 	{"control", open_control, close_control, true},
 };
 

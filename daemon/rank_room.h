@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the room of ranks: what ranks.c (who is looked at when), rank_look.c (what a process is) and rank_table.c (who
- * is tracked, who is told) share. Nobody else includes this, but the room's own tests.
+ * Inside the room of ranks: what ranks.c (who is looked at when), rank_look.c (what a process is), rank_card.c (which card
+ * it has) and rank_table.c (who is tracked, who is told) share. Nobody else includes this, but the room's own tests.
  */
 #ifndef RANKTRACE_RANK_ROOM_H
 #define RANKTRACE_RANK_ROOM_H
@@ -15,6 +15,14 @@
 #define RANK_BUCKETS 4096
 #define RANK_NO_SLOT UINT32_MAX
 
+/* What is known of its card while it is looked for. */
+struct tracked_card {
+	char picked[16];    /* what the last look told, "" for nothing */
+	uint64_t picked_ns; /* since when it tells so */
+	uint64_t first_ns;  /* since when it is looked for */
+	uint64_t due_ns;
+};
+
 /* A process with a role. */
 struct tracked {
 	struct rank rank;
@@ -25,6 +33,7 @@ struct tracked {
 	uint64_t stored_ns;
 	uint32_t cursor; /* see procfs_children() */
 	bool missing;	 /* was not there at the last look */
+	struct tracked_card card;
 };
 
 struct ranks {
@@ -40,6 +49,8 @@ struct ranks {
 		void *arg;
 	} observer[RANK_OBSERVERS_MAX];
 	size_t observers;
+	uint32_t card_slot; /* that was looked at last for its card */
+	int card_fds;	    /* that may be read for it now */
 	bool full_told;
 	bool others_full_told;
 };
@@ -56,12 +67,17 @@ void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role
 /* Tells, stores, frees. */
 void tracked_end(struct ranks *ranks, struct tracked *tracked);
 void tracked_store(struct ranks *ranks, struct tracked *tracked);
+/* Its environment named no card: this is it. Stores and tells. */
+void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char *card);
 
 /* rank_look.c */
 enum look { LOOK_GONE, LOOK_AGAIN, LOOK_NEVER, LOOK_DECIDED };
 
 /* Looks at a candidate and, where it has a training library, decides its role and tracks it. */
 enum look rank_look(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns);
+
+/* rank_card.c: looks for the cards of ranks that are not known yet, a few ranks at a time. */
+void rank_card_tick(struct ranks *ranks, uint64_t now_ns);
 
 /* ranks.c; for tests: where procfs is. */
 void ranks_set_proc_root(struct ranks *ranks, const char *root);

@@ -142,6 +142,7 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 	tracked->rank.slot = RANK_NO_SLOT;
 	tracked->start_utc_ns = start_utc_ns(rank->start_time_ns);
 	tracked->checked_ns = tracked->children_ns = tracked->stored_ns = now_ns;
+	tracked->card.first_ns = now_ns;
 	if (rank->role == RANK_ROLE_RANK) {
 		r = take_slot(ranks, tracked);
 		if (r < 0)
@@ -158,6 +159,16 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 	tracked_store(ranks, *ret);
 	tell(ranks, *ret, RANK_ADDED);
 	return 0;
+}
+
+void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char *card)
+{
+	struct rank *rank = &tracked->rank;
+
+	(void)copy_text(rank->env.card, sizeof(rank->env.card), card);
+	log_info("ranks", "process %u, rank %d, works on card %s", rank->pid, rank->env.rank, rank->env.card);
+	tracked_store(ranks, tracked);
+	tell(ranks, tracked, RANK_CHANGED);
 }
 
 /* Children of one that is no rank belong to nobody. */

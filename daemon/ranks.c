@@ -300,6 +300,7 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 			next = t->next;
 			visit(ranks, t, now_ns);
 		}
+	rank_card_tick(ranks, now_ns);
 	for (unsigned i = 0; i < LOOKS_PER_TICK_MAX && rank_queue_pop(ranks->queue, now_ns, &candidate); i++)
 		look_at(ranks, &candidate, now_ns);
 }

@@ -28,7 +28,7 @@ struct rank_env {
 	char source[16];    /* "torchrun", "slurm", "openmpi", "pmi", "ascend", "" if none */
 	char job[64];       /* job or run id where given */
 	char pod[128];
-	char card[64];      /* visible devices or device id, as given; "" if none */
+	char card[64];      /* visible devices or device id, as given; else as rank_card.c finds it later; "" if none */
 };
 
 struct rank {

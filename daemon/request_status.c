@@ -5,6 +5,7 @@
 #include "daemon/alloc_room.h"
 #include "daemon/collector.h"
 #include "daemon/context.h"
+#include "daemon/dump_room.h"
 #include "daemon/findings_room.h"
 #include "daemon/kernel.h"
 #include "daemon/ops_room.h"
@@ -218,6 +219,45 @@ static int fill_findings(const struct context *context, Ranktrace__StatusBody *b
 	return 0;
 }
 
+static int fill_dumps(const struct context *context, Ranktrace__StatusBody *body)
+{
+	Ranktrace__Dumps *item = request_message_new(&ranktrace__dumps__descriptor);
+	struct dump_room_status status;
+
+	if (!item)
+		return -ENOMEM;
+	body->dumps = item;
+	if (!context->dumps)
+		return 0;
+	dump_room_status(context->dumps, &status);
+	item->enabled = context->config.dump_enabled;
+	item->l0_minutes = (double)context->config.dump_l0_interval_ns / (60.0 * (double)NSEC_PER_SEC);
+	if (asprintf(&item->path, "%s/dump", context->config.state_dir) < 0) {
+		item->path = NULL;
+		return -ENOMEM;
+	}
+	item->files = status.state.kept_files;
+	item->bytes = status.state.kept_bytes;
+	item->running = status.running;
+	item->cpu_ns = status.cpu_ns;
+	item->trouble = strdup(status.trouble);
+	item->levels = calloc(DUMP_KIND_MAX, sizeof(*item->levels));
+	for (unsigned i = 0; item->levels && i < DUMP_KIND_MAX; i++) {
+		const struct dump_wrote *wrote = &status.state.level[i].wrote;
+		Ranktrace__DumpLevel *level = request_message_new(&ranktrace__dump_level__descriptor);
+
+		if (!level)
+			return -ENOMEM;
+		item->levels[item->n_levels++] = level;
+		level->level = strdup(dump_kind_name((enum dump_kind)i));
+		level->written_ns = wrote->at_ns;
+		level->files = wrote->files;
+		level->rows = wrote->rows;
+		level->bytes = wrote->bytes;
+	}
+	return item->levels ? 0 : -ENOMEM;
+}
+
 int request_status(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
 	Ranktrace__StatusBody *body = request_message_new(&ranktrace__status_body__descriptor);
@@ -247,5 +287,7 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 		r = fill_operations(context, body);
 	if (r == 0)
 		r = fill_findings(context, body);
+	if (r == 0)
+		r = fill_dumps(context, body);
 	return r;
 }

@@ -122,11 +122,11 @@ void cause_frame(struct cause *cause, const struct frame *frame, const struct me
 	cause_sum_begin(&sum);
 	for (size_t i = 0; i < series->ranks; i++)
 		rank_feed(cause, frame, measures, i, &sum);
-	series->frames++;
+	series->step[series->frames++ % CAUSE_FRAMES] = frame->step;
 	slot = job->recent[job->frames % CAUSE_FRAMES][0];
 	cause_sum_end(&sum, frame, measures, slot);
 	cause_past_feed(&cause->job_past[frame->class], frame->step, slot);
-	job->frames++;
+	job->step[job->frames++ % CAUSE_FRAMES] = frame->step;
 	cause->class = frame->class;
 	cause->tier = frame->tier;
 }
@@ -156,10 +156,11 @@ static size_t peers_of(const struct cause *cause, uint32_t rank, uint32_t *ret)
 static void compare_past(const struct cause_series *series, size_t rank, const struct cause_past *past,
 	uint64_t since_step, struct cause_compared *ret)
 {
+	uint64_t from = since_step < UINT64_MAX ? since_step : 0;
 	double other[CAUSE_BLOCKS];
 
 	for (size_t p = 0; p < PART_MAX; p++)
-		ret->value[p] = cause_series_middle(series, rank, p);
+		ret->value[p] = cause_series_middle(series, rank, p, from);
 	for (size_t p = 0; p < PART_MAX; p++)
 		cause_compare(ret, p, other, cause_past_values(past, since_step, p, other));
 }
@@ -169,6 +170,7 @@ static void compare_rank(const struct cause *cause, uint32_t rank, uint64_t sinc
 	const struct cause_series *series = &cause->series[cause->class];
 	uint32_t peer[PEERS_MAX];
 	size_t peers = peers_of(cause, rank, peer);
+	uint64_t from = since_step < UINT64_MAX ? since_step : 0;
 	double other[PEERS_MAX];
 
 	if (peers == 0) {
@@ -176,12 +178,12 @@ static void compare_rank(const struct cause *cause, uint32_t rank, uint64_t sinc
 		return;
 	}
 	for (size_t p = 0; p < PART_MAX; p++)
-		ret->value[p] = cause_series_middle(series, rank, p);
+		ret->value[p] = cause_series_middle(series, rank, p, from);
 	for (size_t p = 0; p < PART_MAX; p++) {
 		size_t n = 0;
 
 		for (size_t k = 0; k < peers; k++) {
-			other[n] = cause_series_middle(series, peer[k], p);
+			other[n] = cause_series_middle(series, peer[k], p, from);
 			if (!isnan(other[n]))
 				n++;
 		}

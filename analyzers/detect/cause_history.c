@@ -59,15 +59,26 @@ void cause_past_feed(struct cause_past **past, uint64_t step, const float part[P
 	memset(to->count, 0, sizeof(to->count));
 }
 
-double cause_series_middle(const struct cause_series *series, size_t rank, size_t part)
+/* The step from which frames count. */
+static uint64_t from_step(const struct cause_series *series, uint64_t since_step)
+{
+	size_t n = 0;
+
+	for (uint64_t k = 0; k < CAUSE_FRAMES && k < series->frames; k++)
+		n += series->step[k] >= since_step;
+	return n < CAUSE_FRAMES_LEAST ? 0 : since_step;
+}
+
+double cause_series_middle(const struct cause_series *series, size_t rank, size_t part, uint64_t since_step)
 {
 	double sum = 0, min = INFINITY, max = -INFINITY;
 	size_t n = 0;
 
+	since_step = from_step(series, since_step);
 	for (size_t k = 0; k < CAUSE_FRAMES; k++) {
 		double value = (double)series->recent[k][rank][part];
 
-		if (isnan(value))
+		if (isnan(value) || series->step[k] < since_step)
 			continue;
 		sum += value;
 		min = fmin(min, value);

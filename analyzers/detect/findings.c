@@ -348,7 +348,8 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 		life = begin(findings, said, rank);
 	if (!life)
 		return;
-	if (moved)
+	/* Its rank's card may have become known since. */
+	if (moved || (said->rank >= 0 && !life->finding.card[0] && who[said->rank].card[0]))
 		place(life, said, who, ranks);
 	heard.confirmed = opinion->confirmed && has_lasted(findings, life, said, now_ns);
 	if (!life->opinions ||

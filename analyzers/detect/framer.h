@@ -106,6 +106,8 @@ struct framer *framer_free(struct framer *framer);
  * ENOMEM. It is given again when the job, or a restarted rank, has taken its place and 4096 others were given up since. */
 int framer_rank_new(struct framer *framer, const struct framer_rank *rank);
 void framer_rank_end(struct framer *framer, int process, uint64_t end_ns);
+/* Its card, which was not known when it began: of frames that go out from now on. */
+void framer_rank_card(struct framer *framer, int process, const char *card);
 void framer_comm(struct framer *framer, int process, const char *communicator, enum comm_kind kind, uint32_t members,
 	int32_t member);
 void framer_stage(struct framer *framer, int process, const struct framer_stage *stage);

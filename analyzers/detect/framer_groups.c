@@ -49,12 +49,15 @@ static size_t place_of(const struct framer_scratch *scratch, const struct framer
 	return at;
 }
 
-static bool hash_grow(struct framer_scratch *scratch)
+/* So that it is half empty with that many groups. */
+static bool hash_grow(struct framer_scratch *scratch, size_t groups)
 {
-	size_t size = scratch->hash_size ? scratch->hash_size * 2 : 256;
+	size_t size = scratch->hash_size ? scratch->hash_size : 256;
 	uint32_t *hash;
 
-	if (scratch->groups * 2 < scratch->hash_size)
+	while (size <= groups * 2)
+		size *= 2;
+	if (size == scratch->hash_size)
 		return true;
 	hash = calloc(size, sizeof(*hash));
 	if (!hash)
@@ -67,20 +70,21 @@ static bool hash_grow(struct framer_scratch *scratch)
 	return true;
 }
 
-/* Room for one more group and one more record. */
-static bool make_room(struct framer_scratch *scratch)
+/* Room for so many more groups and records. */
+static bool make_room(struct framer_scratch *scratch, size_t more)
 {
 	size_t many = scratch->group_room;
 
-	if (!framer_grow((void **)&scratch->key, &many, scratch->groups + 1, sizeof(*scratch->key), UINT32_MAX / 2))
+	if (!framer_grow((void **)&scratch->key, &many, scratch->groups + more, sizeof(*scratch->key), UINT32_MAX / 2))
 		return false;
 	many = scratch->group_room;
-	if (!framer_grow((void **)&scratch->group, &many, scratch->groups + 1, sizeof(*scratch->group), UINT32_MAX / 2))
+	if (!framer_grow(
+		    (void **)&scratch->group, &many, scratch->groups + more, sizeof(*scratch->group), UINT32_MAX / 2))
 		return false;
 	scratch->group_room = many;
-	return framer_grow((void **)&scratch->op, &scratch->op_room, scratch->ops + 1, sizeof(*scratch->op),
+	return framer_grow((void **)&scratch->op, &scratch->op_room, scratch->ops + more, sizeof(*scratch->op),
 		       UINT32_MAX / 2) &&
-	       hash_grow(scratch);
+	       hash_grow(scratch, scratch->groups + more);
 }
 
 static bool add(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record,
@@ -95,8 +99,6 @@ static bool add(struct framer_scratch *scratch, const struct framer_room *room, 
 	uint32_t group;
 	size_t at;
 
-	if (!make_room(scratch))
-		return false;
 	at = place_of(scratch, &key);
 	if (!scratch->hash[at]) {
 		bool p2p = record->sender >= 0;
@@ -138,6 +140,10 @@ void framer_groups_add(struct framer *framer, struct framer_room *room, struct f
 		sorted = slot->record[i - 1].start_ns <= slot->record[i].start_ns;
 	if (!sorted)
 		qsort(slot->record, slot->records, sizeof(*slot->record), by_start);
+	if (!make_room(&framer->scratch, slot->records)) {
+		framer->counts.ops_left_out += slot->records;
+		return;
+	}
 	for (uint32_t i = 0; i < slot->records; i++) {
 		if (!add(&framer->scratch, room, &slot->record[i], slot->start_ns, rank))
 			framer->counts.ops_left_out++;

@@ -294,6 +294,15 @@ int framer_rank_new(struct framer *framer, const struct framer_rank *rank)
 	return process->number;
 }
 
+void framer_rank_card(struct framer *framer, int number, const char *card)
+{
+	const struct framer_process *process = framer_process_get(framer, number);
+	struct framer_room *room = process ? framer_room_of(framer, process) : NULL;
+
+	if (room)
+		snprintf(room->who[process->index].card, sizeof(room->who->card), "%s", card ? card : "");
+}
+
 void framer_rank_end(struct framer *framer, int number, uint64_t end_ns)
 {
 	struct framer_process *process = framer_process_get(framer, number);

@@ -10,7 +10,9 @@
 #include "analyzers/steps.h"
 
 #define NAME_BYTES 64
-#define NAMES_HASH 4096 /* a power of two, well above FRAMER_NAMES_MAX */
+#define EVIDENCE_PLENTY 32 /* operations a step */
+#define EVIDENCE_ONE_IN 8  /* a power of two */
+#define NAMES_HASH 4096	   /* a power of two, well above FRAMER_NAMES_MAX */
 
 struct framer_names {
 	size_t count;
@@ -25,11 +27,16 @@ void framer_names_free(struct framer_names *names)
 
 static uint64_t key_of(const char *text, size_t max)
 {
-	uint64_t key = 0xcbf29ce484222325ULL;
+	size_t length = strnlen(text, max);
+	uint64_t key = length, word;
 
-	for (size_t i = 0; i < max && text[i]; i++)
-		key = (key ^ (unsigned char)text[i]) * 0x100000001b3ULL;
-	return key;
+	for (; length >= sizeof(word); length -= sizeof(word), text += sizeof(word)) {
+		memcpy(&word, text, sizeof(word));
+		key = ops_mix(word, key);
+	}
+	word = 0;
+	memcpy(&word, text, length);
+	return ops_mix(word, key);
 }
 
 /* From 1; 0 for all that are too many. */
@@ -236,6 +243,15 @@ static bool is_receive(const char *op)
 	return strncasecmp(op, "recv", 4) == 0 || strncasecmp(op, "irecv", 5) == 0;
 }
 
+/* Where there is plenty, one operation in EVIDENCE_ONE_IN tells enough of which step is whose; the same ones of all. */
+static uint64_t thinned(const struct framer_process *process)
+{
+	bool plenty =
+		process->align != FRAMER_UNPLACED && process->usual != UINT32_MAX && process->usual >= EVIDENCE_PLENTY;
+
+	return plenty ? EVIDENCE_ONE_IN - 1 : 0;
+}
+
 void framer_ops_add(struct framer *framer, struct framer_process *process, const struct framer_op *op)
 {
 	struct framer_room *room = framer_room_of(framer, process);
@@ -274,6 +290,10 @@ void framer_ops_add(struct framer *framer, struct framer_process *process, const
 	note_live(process, slot);
 	if (!append(framer, room, slot, &record))
 		return;
-	if (!p2p && room->comm[record.comm].members != 1 && room->ranks > 1)
-		framer_evidence_op(framer, process, ops_mix(room->comm_slot[record.comm].key, op->seq), step);
+	if (!p2p && room->comm[record.comm].members != 1 && room->ranks > 1) {
+		uint64_t key = ops_mix(room->comm_slot[record.comm].key, op->seq);
+
+		if (!(key & thinned(process)))
+			framer_evidence_op(framer, process, key, step);
+	}
 }

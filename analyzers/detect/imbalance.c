@@ -6,39 +6,25 @@
  * median of the other classes' medians, and its lower quartile too, above STAGE_RATIO in STAGE_FRAMES of the last
  * STAGE_OF frames, and the step gains at least half of gain_min without it (measure_without()).
  *
- * Sequence: within classes the longest is another rank in nearly each step, the spread is larger than noise makes it
- * (SEQUENCE_SPREAD), forward and the rest of self time are long together (correlation SEQUENCE_CORRELATION of their
- * deviations from the class's medians; on devices, where forward only launches, twice the spread instead and no records
- * lost), and the longest is above the median by gain_min of the step. Over SEQUENCE_FRAMES frames.
+ * Sequence: see sequence.h.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/detect/detector.h"
 #include "analyzers/detect/robust.h"
+#include "analyzers/detect/sequence.h"
 
 #define STAGE_RATIO 1.05
 #define STAGE_FRAMES 12
 #define STAGE_OF 16
 #define OF_TRANSFERS 0.4 /* of the excess */
 #define STAGE_LOOK_EVERY 16
-#define SEQUENCE_SPREAD 0.03
-#define SEQUENCE_CORRELATION 0.6
-#define SEQUENCE_STAYS 0.35 /* of frames have the same longest rank as the one before, at most */
-#define SEQUENCE_FRAMES 16
-#define SEQUENCE_RANKS_MIN 4
 #define OTHERS_MAX 1024
 
 struct class_state {
 	uint32_t slow; /* frames, newest in bit 0 */
-	uint32_t longest;
 	uint64_t since_step, since_ns;
-};
-
-/* Means over about SEQUENCE_FRAMES frames. */
-struct sequence {
-	double xx, yy, xy, spread, stays, over;
-	uint64_t frames, since_step, since_ns;
 };
 
 struct imbalance {
@@ -68,6 +54,7 @@ static void *imbalance_free(void *arg)
 	free(state->member);
 	free(state->start);
 	free(state->excess);
+	sequence_free(&state->sequence);
 	free(state);
 	return NULL;
 }
@@ -272,101 +259,22 @@ static void judge_stages(struct imbalance *state, const struct frame *frame, con
 	out->say(out->arg, &opinion);
 }
 
-static void average(const struct imbalance *state, double *mean, double value)
-{
-	*mean += (value - *mean) / fmin((double)state->sequence.frames, SEQUENCE_FRAMES);
-}
-
-/* Sums of one class, of deviations in shares of its median. */
-struct deviations {
-	double xx, yy, xy, spread, over;
-	size_t ranks, classes, stay;
-};
-
-static double forward_of(const struct frame *frame, const struct measures *measures, uint32_t rank)
-{
-	return (double)(frame->rank[rank].stage_ns[STAGE_FORWARD] < measures->rank[rank].self_ns
-				? frame->rank[rank].stage_ns[STAGE_FORWARD]
-				: measures->rank[rank].self_ns);
-}
-
-static void deviate(struct imbalance *state, const struct frame *frame, const struct measures *measures, size_t c,
-	struct deviations *sum)
-{
-	const uint32_t *member = state->member + state->start[c];
-	size_t n = state->start[c + 1] - state->start[c], longest = 0;
-	double forward, rest, median = state->median[c];
-
-	if (n < SEQUENCE_RANKS_MIN || !(median > 0))
-		return;
-	for (size_t i = 0; i < n; i++)
-		state->value[i] = forward_of(frame, measures, member[i]);
-	forward = robust_median(state->value, n);
-	for (size_t i = 0; i < n; i++)
-		state->value[i] = (double)measures->rank[member[i]].self_ns - forward_of(frame, measures, member[i]);
-	rest = robust_median(state->value, n);
-	for (size_t i = 0; i < n; i++) {
-		double self = (double)measures->rank[member[i]].self_ns,
-		       of_forward = forward_of(frame, measures, member[i]);
-		double x = (of_forward - forward) / median, y = (self - of_forward - rest) / median;
-
-		sum->xx += x * x;
-		sum->yy += y * y;
-		sum->xy += x * y;
-		state->value[i] = self;
-		if (measures->rank[member[i]].self_ns > measures->rank[member[longest]].self_ns)
-			longest = i;
-	}
-	sum->over = fmax(sum->over, (double)measures->rank[member[longest]].self_ns - median);
-	sum->spread += robust_spread(state->value, n, median) / median;
-	sum->stay += state->class[c].longest == member[longest];
-	state->class[c].longest = member[longest];
-	sum->ranks += n;
-	sum->classes++;
-}
-
-static bool uneven(const struct imbalance *state, const struct frame *frame, const struct measures *measures)
-{
-	const struct sequence *sequence = &state->sequence;
-
-	if (sequence->frames < SEQUENCE_FRAMES || sequence->stays > SEQUENCE_STAYS ||
-		sequence->spread < SEQUENCE_SPREAD || sequence->over < state->options.gain_min)
-		return false;
-	if (frame->tier == FRAME_TIER_DEVICE)
-		return sequence->spread > 2 * SEQUENCE_SPREAD && measures->left_out * 100 <= measures->groups;
-	return sequence->xx > 0 && sequence->yy > 0 &&
-	       sequence->xy > SEQUENCE_CORRELATION * sqrt(sequence->xx) * sqrt(sequence->yy);
-}
-
 static void judge_sequences(struct imbalance *state, const struct frame *frame, const struct measures *measures,
 	size_t classes, const struct detector_out *out)
 {
+	struct sequence_classes by_class = {classes, state->member, state->start, state->value};
 	struct sequence *sequence = &state->sequence;
 	struct opinion opinion = {.confirmed = true};
-	struct deviations sum = {.ranks = 0};
+	bool differs = sequence_frame(sequence, &by_class, frame, measures, state->options.gain_min);
 
-	for (size_t c = 0; c < classes; c++)
-		deviate(state, frame, measures, c, &sum);
-	if (!sum.classes || !measures->step_ns)
-		return;
-	sequence->frames++;
-	average(state, &sequence->xx, sum.xx / (double)sum.ranks);
-	average(state, &sequence->yy, sum.yy / (double)sum.ranks);
-	average(state, &sequence->xy, sum.xy / (double)sum.ranks);
-	average(state, &sequence->spread, sum.spread / (double)sum.classes);
-	average(state, &sequence->stays, (double)sum.stay / (double)sum.classes);
-	average(state, &sequence->over, sum.over / (double)measures->step_ns);
-	if (sequence->spread < SEQUENCE_SPREAD || !sequence->since_step) {
-		sequence->since_step = frame->step;
-		sequence->since_ns = begin_of(frame, state->member[0]);
-	}
-	if (!uneven(state, frame, measures))
+	if (!differs)
 		return;
 	fill(&opinion, frame, measures, sequence->over);
 	opinion.finding.cause = CAUSE_SEQUENCE;
 	opinion.finding.since_step = sequence->since_step;
 	opinion.finding.since_ns = sequence->since_ns;
-	finding_add(&opinion.finding, "spread", "1", sequence->spread, NAN, "self time within classes");
+	finding_add(&opinion.finding, "spread", "1", sequence->spread, NAN,
+		frame->tier == FRAME_TIER_STAGES ? "forward" : "self time within classes");
 	out->say(out->arg, &opinion);
 }
 
@@ -384,8 +292,7 @@ static void imbalance_frame(void *arg, const struct frame *frame, const struct m
 		measure_class(state, measures, c);
 	if (classes > 1)
 		judge_stages(state, frame, measures, measure, classes, out);
-	if (frame->tier != FRAME_TIER_STAGES)
-		judge_sequences(state, frame, measures, classes, out);
+	judge_sequences(state, frame, measures, classes, out);
 }
 
 const struct detector imbalance_detector = {

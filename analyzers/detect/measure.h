@@ -9,7 +9,11 @@
  * of point to point: one of the two) have a record is left out, and counted; its records wait for what is over the mean
  * transfer of groups of its kind, name and size. The waits of one rank that overlap in time count once, and a wait
  * counts only from the rank's last sign of life on: where it began another operation before g had ended, g did not
- * block it until then (asynchronous ones, hidden behind computing). Operations that follow each other in one
+ * block it until then (asynchronous ones, hidden behind computing). Whether it did from then on is not told by one
+ * record: what is posted together is waited for together, and a send that nobody waits for goes on behind what is
+ * computed next. In a job where some of point to point are in flight still when what began after them has ended and a
+ * third one begins, nobody waits for those during which another begins, and those that begin as
+ * such a one ends were queued behind it: they are no sign of life. Operations that follow each other in one
  * communicator for data, of the same name and at about equal intervals, are taken for one asynchronous run (buckets of
  * gradients): the wait in each is the lead that the rank has by then, so of all of them only the longest wait counts.
  *   wait_r = length of the union of [last begin of any operation of r before the end of g, start + wait_r(g))
@@ -63,6 +67,8 @@ struct measures {
 	uint64_t lost;	  /* records that are missing: said by the frame, or of collectives that have fewer records than
 			   * others of their communicator */
 	uint64_t step_ns; /* median of the ranks' */
+	bool sends_overlap; /* an operation of point to point that has not ended when the next one begins blocks nothing
+			     * any more: see above */
 };
 
 struct measure;

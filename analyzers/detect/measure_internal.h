@@ -18,6 +18,9 @@
 #define MEASURE_LIKES_MIN 3
 #define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
 #define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
+#define MEASURE_OVERLAPS_MIN 32
+#define MEASURE_OVERLAPS_KEPT 0.9 /* of what was seen, from frame to frame */
+#define MEASURE_OVERLAPS_SHARE 0.1
 
 /* Of a group: the two shortest durations. */
 struct measure_shortest {
@@ -29,8 +32,9 @@ struct measure_shortest {
 };
 
 struct measure_flight {
-	int64_t wait_end, end; /* end: less overlap_slack_ns() */
-	bool in_run;
+	int64_t wait_end, end, full_end; /* end: less overlap_slack_ns() */
+	bool in_run, p2p;
+	bool overlapped, through; /* counted in measure_overlaps */
 };
 
 /* Operations of one name, kind and size of communicator, and bytes: how long they take once all are there. */
@@ -42,9 +46,15 @@ struct measure_like {
 	bool mixed; /* two kinds of operation fell on the row: it tells nothing */
 };
 
+/* Operations of point to point that had not ended when the next one of the rank began; and those of them that had not
+ * when that one was over and another began. Of all ranks and the last frames. */
+struct measure_overlaps {
+	double begun, through;
+};
+
 /* A rank on its way through the frame. */
 struct measure_walk {
-	int64_t start; /* of its newest operation */
+	int64_t start, newest_end; /* of its newest operation; end: less overlap_slack_ns() */
 	uint64_t wait_ns, last_ns, passed_ns;
 	uint64_t run_wait_ns;		 /* counted of the run that it is in */
 	int64_t run_interval, run_start; /* longest from begin to begin in it, 0: not known; begin of its newest */
@@ -82,6 +92,7 @@ struct measure {
 	uint32_t *most; /* records of a collective, by communicator */
 	size_t rank_room, group_room, comm_room;
 	struct measure_class_state classes;
+	struct measure_overlaps overlaps;
 	/* For measure_without(): room of its own, freed by replay_free if that is not NULL. */
 	void *replay;
 	void (*replay_free)(void *replay);

@@ -151,19 +151,48 @@ static void count_wait(struct measure_walk *walk, uint64_t wait_ns, bool in_run)
 	walk->wait_ns += wait_ns;
 }
 
+static bool overlap(const struct measure_overlaps *of)
+{
+	return of->begun >= MEASURE_OVERLAPS_MIN && of->through > MEASURE_OVERLAPS_SHARE * of->begun;
+}
+
+static void forget_overlaps(struct measure_overlaps *of)
+{
+	of->begun *= MEASURE_OVERLAPS_KEPT;
+	of->through *= MEASURE_OVERLAPS_KEPT;
+}
+
+/* Still in flight while another begins. */
+static void pass_over(
+	struct measure_overlaps *overlaps, const struct measure_walk *walk, struct measure_flight *flight, int64_t now)
+{
+	if (!flight->p2p)
+		return;
+	if (!flight->overlapped) {
+		flight->overlapped = true;
+		overlaps->begun++;
+	} else if (!flight->through && walk->newest_end <= now) {
+		flight->through = true;
+		overlaps->through++;
+	}
+}
+
 /* A sign of life at `now`: it was blocked by what ended before it, and not by what has not. */
-static void land(struct measure_walk *walk, int64_t now)
+static void land(struct measure *measure, struct measure_walk *walk, int64_t now)
 {
 	int64_t blocked_until = walk->start;
 	bool in_run = false;
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < walk->flights; i++) {
-		if (walk->flight[i].end > now) {
-			walk->flight[left++] = walk->flight[i];
-		} else if (walk->flight[i].wait_end > blocked_until) {
-			blocked_until = walk->flight[i].wait_end;
-			in_run = walk->flight[i].in_run;
+		struct measure_flight *flight = &walk->flight[i];
+
+		if (flight->end > now) {
+			pass_over(&measure->overlaps, walk, flight, now);
+			walk->flight[left++] = *flight;
+		} else if (flight->wait_end > blocked_until && !(measure->told.sends_overlap && flight->overlapped)) {
+			blocked_until = flight->wait_end;
+			in_run = flight->in_run;
 		}
 	}
 	walk->flights = left;
@@ -225,30 +254,53 @@ static void blame(struct measure_walk *walk, uint64_t kept_ns)
 	walk->last_ns += kept_ns - pass;
 }
 
-static void walk_op(struct measure *measure, const struct frame_op *op)
+/* Sends that nobody waits for are in a queue of their own: one that begins when the one before it ends is no sign of
+ * life. */
+static bool is_queued(const struct measure_walk *walk, int64_t start)
+{
+	for (uint32_t i = 0; i < walk->flights; i++) {
+		const struct measure_flight *flight = &walk->flight[i];
+		int64_t slack = flight->full_end - flight->end;
+
+		if (flight->p2p && flight->overlapped && start >= flight->full_end - slack &&
+			start <= flight->full_end + slack)
+			return true;
+	}
+	return false;
+}
+
+static void walk_op(struct measure *measure, const struct frame *frame, const struct frame_op *op)
 {
 	struct measure_walk *walk = &measure->walk[op->rank];
 	const struct measure_group *group = &measure->group[op->group];
 	const struct measure_shortest *shortest = &measure->shortest[op->group];
 	int64_t start = clamp_time(op->start_ns);
+	bool p2p = frame->group[op->group].p2p, queued;
 	uint64_t transfer_ns;
 
 	if (walk->begun && start < walk->start)
 		start = walk->start;
-	if (walk->flights)
-		land(walk, start);
+	queued = measure->told.sends_overlap && p2p && is_queued(walk, start);
+	if (walk->flights && !queued)
+		land(measure, walk, start);
 	if (shortest->run)
 		follow_run(walk, shortest->run, start);
-	walk->start = start;
+	if (!queued) {
+		walk->start = start;
+		walk->newest_end = start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns);
+	}
 	walk->begun = true;
 	/* Not if someone who has no record came after it. */
 	if (group->last == op->rank && shortest->first_ns <= group->transfer_ns + group->transfer_ns / 2)
 		blame(walk, (uint64_t)clamp_length(shortest->second_ns - shortest->first_ns));
 	transfer_ns = transfer_of(measure, op);
 	if (op->duration_ns > transfer_ns)
-		take_off(walk, (struct measure_flight){start + clamp_length(op->duration_ns - transfer_ns),
-				       start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
-				       shortest->run != 0});
+		take_off(walk, (struct measure_flight){.wait_end = start + clamp_length(op->duration_ns - transfer_ns),
+				       .end = start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
+				       .full_end = start + clamp_length(op->duration_ns),
+				       .in_run = shortest->run != 0,
+				       .p2p = p2p,
+				       .overlapped = queued});
 }
 
 static void count_lost(struct measure *measure, const struct frame *frame)
@@ -276,9 +328,11 @@ int measure_waits(struct measure *measure, const struct frame *frame)
 	tell_groups(measure, frame);
 	count_lost(measure, frame);
 	memset(measure->walk, 0, frame->ranks * sizeof(*measure->walk));
+	measure->told.sends_overlap = overlap(&measure->overlaps);
+	forget_overlaps(&measure->overlaps);
 	for (size_t i = 0; i < frame->ops; i++) {
 		if (measure->here[frame->op[i].rank])
-			walk_op(measure, &frame->op[i]);
+			walk_op(measure, frame, &frame->op[i]);
 	}
 	for (size_t i = 0; i < frame->ranks; i++) {
 		struct measure_walk *walk = &measure->walk[i];
@@ -287,7 +341,7 @@ int measure_waits(struct measure *measure, const struct frame *frame)
 
 		if (!measure->here[i])
 			continue;
-		land(walk, INT64_MAX);
+		land(measure, walk, INT64_MAX);
 		rank->wait_ns = walk->wait_ns < step_ns ? walk->wait_ns : step_ns;
 		rank->self_ns = step_ns - rank->wait_ns;
 		rank->last_ns = walk->last_ns;

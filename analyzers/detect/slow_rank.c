@@ -8,10 +8,12 @@
  * costs nothing then is idle rather than slow, and nobody is told of it.
  *
  * Where records were lost, the replay misses waits and finds less or nothing. Then what others waited for the rank as
- * the last to come, beyond what they did for its peers, counts by LOST_SHARE: some of that hides in others' slack.
+ * the last to come, beyond what they did for its peers, counts by LOST_SHARE: some of that hides in others' slack. As
+ * one frame's loss may make a rank look so, LOOKS_LOST of them are asked for before anybody is told.
  *
- * Frames that are no training steps are left out: steps with a checkpoint or an evaluation are long on the rank that
- * writes or reads, by design.
+ * Steps with a checkpoint are judged among themselves, by what the checkpoint took (slow_rank_checkpoint.h), and what
+ * is said of one goes on until the next one. Other frames that are no training steps are left out: steps with an
+ * evaluation are long on the rank that reads, by design.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +21,15 @@
 #include "analyzers/detect/cause.h"
 #include "analyzers/detect/detector.h"
 #include "analyzers/detect/robust.h"
+#include "analyzers/detect/slow_rank_checkpoint.h"
 #include "analyzers/detect/slow_rank_series.h"
 
 #define SET_MAX 8 /* judged at once: the slowest ones */
 #define LOST_SHARE 0.5
+/* What-ifs find 0.8 to 1 of what a rank costs, as waits that computing hid are not in the replay (tests/sim). */
+#define GAIN_FOUND 0.8
+#define EQUAL 0.75	 /* of the largest gain of the set: then they are equals */
+#define LOOKS_LOST 3	 /* what-ifs before one is confirmed where records are lost */
 #define OPS_A_LOOK 16384 /* a frame of more operations is replayed only so much more rarely */
 #define LOOK_EVERY_MAX 16
 #define GAIN_MEMORY 4 /* what-ifs that a gain is the mean of, about */
@@ -35,21 +42,38 @@
 struct verdict {
 	float gain; /* share of the step */
 	uint16_t looks;
-	bool open;
+	bool open, said; /* said: of this frame */
 };
 
-struct slow_rank {
+/* Of frames of one class. */
+struct court {
 	struct detect_options options;
 	struct series series;
 	struct verdict *verdict;
 	size_t ranks;
-	struct cause *cause;
 	uint32_t set[SET_MAX]; /* looked at last */
 	size_t n_set;
-	uint64_t frames, next_look, next_want;
-	double step[STEPS];
+	uint64_t frames, next_look;
+	struct cause *cause;
 	double *scratch; /* a rank */
 };
+
+struct slow_rank {
+	struct court steps, checkpoints;
+	struct slow_rank_checkpoint checkpoint;
+	struct opinion said[SET_MAX]; /* of the last checkpoint */
+	size_t n_said;
+	struct cause *cause;
+	uint64_t next_want;
+	double step[STEPS];
+};
+
+static void court_free(struct court *court)
+{
+	series_free(&court->series);
+	free(court->verdict);
+	free(court->scratch);
+}
 
 static void *slow_rank_free(void *arg)
 {
@@ -57,43 +81,54 @@ static void *slow_rank_free(void *arg)
 
 	if (!state)
 		return NULL;
-	series_free(&state->series);
-	free(state->verdict);
-	free(state->scratch);
+	court_free(&state->steps);
+	court_free(&state->checkpoints);
+	checkpoint_free(&state->checkpoint);
 	cause_free(state->cause);
 	free(state);
 	return NULL;
 }
 
+static void court_init(struct court *court, const struct detect_options *options, struct cause *cause)
+{
+	court->options = *options;
+	court->cause = cause;
+	series_init(&court->series, options);
+}
+
 static void *slow_rank_new(const struct detect_options *options)
 {
 	struct slow_rank *state = calloc(1, sizeof(*state));
+	struct detect_options of_checkpoints = *options;
 
 	if (!state)
 		return NULL;
-	state->options = *options;
-	series_init(&state->series, options);
 	state->cause = cause_new();
-	return state->cause ? state : slow_rank_free(state);
+	if (!state->cause)
+		return slow_rank_free(state);
+	court_init(&state->steps, options, state->cause);
+	of_checkpoints.slow_z = fmin(options->slow_z, CHECKPOINT_Z);
+	court_init(&state->checkpoints, &of_checkpoints, state->cause);
+	return state;
 }
 
-static bool make_room(struct slow_rank *state, size_t ranks)
+static bool make_room(struct court *court, size_t ranks)
 {
 	struct verdict *verdict;
 	double *scratch;
 
-	if (ranks <= state->ranks)
+	if (ranks <= court->ranks)
 		return true;
-	scratch = realloc(state->scratch, ranks * sizeof(*scratch));
+	scratch = realloc(court->scratch, ranks * sizeof(*scratch));
 	if (!scratch)
 		return false;
-	state->scratch = scratch;
-	verdict = realloc(state->verdict, ranks * sizeof(*verdict));
+	court->scratch = scratch;
+	verdict = realloc(court->verdict, ranks * sizeof(*verdict));
 	if (!verdict)
 		return false;
-	memset(verdict + state->ranks, 0, (ranks - state->ranks) * sizeof(*verdict));
-	state->verdict = verdict;
-	state->ranks = ranks;
+	memset(verdict + court->ranks, 0, (ranks - court->ranks) * sizeof(*verdict));
+	court->verdict = verdict;
+	court->ranks = ranks;
 	return true;
 }
 
@@ -103,24 +138,25 @@ static bool goes_on(const struct series_rank *rank)
 	return rank->here && rank->middle > SERIES_LEAST / 2 && (rank->slow & 0xff || rank->middle > SERIES_LEAST);
 }
 
-static bool stands_out(const struct slow_rank *state, size_t i)
+static bool stands_out(const struct court *court, size_t i)
 {
-	const struct series_rank *rank = &state->series.rank[i];
+	const struct series_rank *rank = &court->series.rank[i];
 
-	return rank->candidate || rank->suspect || (state->verdict[i].open && goes_on(rank));
+	return rank->candidate || rank->suspect || rank->held || (court->verdict[i].open && goes_on(rank));
 }
 
 /* The slowest ones that stand out, in the order of their numbers; how many stand out. */
-static size_t gather(struct slow_rank *state, uint32_t *set, size_t *ret_set)
+static size_t gather(struct court *court, uint32_t *set, size_t *ret_set)
 {
 	size_t n = 0, all = 0;
 
-	for (uint32_t i = 0; i < state->series.ranks && i < state->ranks; i++) {
+	for (uint32_t i = 0; i < court->series.ranks && i < court->ranks; i++) {
 		size_t least = 0;
 
-		if (!stands_out(state, i)) {
-			if (state->series.rank[i].here)
-				state->verdict[i] = (struct verdict){0};
+		court->verdict[i].said = false;
+		if (!stands_out(court, i)) {
+			if (court->series.rank[i].here)
+				court->verdict[i] = (struct verdict){0};
 			continue;
 		}
 		all++;
@@ -129,10 +165,10 @@ static size_t gather(struct slow_rank *state, uint32_t *set, size_t *ret_set)
 			continue;
 		}
 		for (size_t j = 1; j < n; j++) {
-			if (state->series.rank[set[j]].middle < state->series.rank[set[least]].middle)
+			if (court->series.rank[set[j]].middle < court->series.rank[set[least]].middle)
 				least = j;
 		}
-		if (state->series.rank[set[least]].middle >= state->series.rank[i].middle)
+		if (court->series.rank[set[least]].middle >= court->series.rank[i].middle)
 			continue;
 		memmove(set + least, set + least + 1, (n - least - 1) * sizeof(*set));
 		set[n - 1] = i;
@@ -156,28 +192,28 @@ static double gain_without(
 }
 
 /* What others waited for it, beyond what they did for its class, as a share of the step; at most its excess. */
-static double waited_for(struct slow_rank *state, const struct measures *measures, uint32_t rank, uint64_t excess)
+static double waited_for(struct court *court, const struct measures *measures, uint32_t rank, uint64_t excess)
 {
 	const struct measure_rank *of = &measures->rank[rank];
 	size_t n = 0;
 
-	if (!measures->step_ns || !state->series.loss)
+	if (!measures->step_ns || !court->series.loss)
 		return 0;
 	for (size_t i = 0; i < measures->ranks; i++) {
 		if (measures->rank[i].class == of->class)
-			state->scratch[n++] = (double)measures->rank[i].last_ns;
+			court->scratch[n++] = (double)measures->rank[i].last_ns;
 	}
-	return LOST_SHARE * fmax(0, fmin((double)excess, (double)of->last_ns - robust_median(state->scratch, n))) /
+	return LOST_SHARE * fmax(0, fmin((double)excess, (double)of->last_ns - robust_median(court->scratch, n))) /
 	       (double)measures->step_ns;
 }
 
 /* Gains of the set in this frame. */
-static void look(struct slow_rank *state, const struct frame *frame, const struct measures *measures,
+static void look(struct court *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const uint32_t *set, size_t n)
 {
 	uint64_t excess[SET_MAX], others_excess[SET_MAX];
 	uint32_t others[SET_MAX];
-	double alone[SET_MAX], sum = 0, all;
+	double alone[SET_MAX], sum = 0, most = 0, all;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct measure_rank *rank = &measures->rank[set[i]];
@@ -195,55 +231,58 @@ static void look(struct slow_rank *state, const struct frame *frame, const struc
 			others_excess[m++] = excess[j];
 		}
 		alone[i] = n == 1 ? all : all - gain_without(measure, frame, others, others_excess, m);
-		alone[i] = fmax(alone[i], waited_for(state, measures, set[i], excess[i]));
+		alone[i] = fmax(alone[i], waited_for(court, measures, set[i], excess[i]));
 		sum += alone[i];
+		most = fmax(most, alone[i]);
 		all = fmax(all, alone[i]);
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct verdict *verdict = &state->verdict[set[i]];
+		struct verdict *verdict = &court->verdict[set[i]];
 		/* Shares are of the whole where they would be more than it. */
 		double gain = sum > all ? all * alone[i] / sum : alone[i], weight;
 
-		/* One of several equals would not pass with its share: it costs all that if it is the only one left. */
-		if (gain < alone[i] && alone[i] >= state->options.gain_min && gain < state->options.gain_min)
-			gain = state->options.gain_min;
+		/* One of several equals would not pass with its share: it costs all that if it is the only one left.
+		 * Who costs much less than the slowest may only wait for it, unseen. */
+		if (gain < alone[i] && alone[i] >= court->options.gain_min && gain < court->options.gain_min &&
+			alone[i] >= EQUAL * most)
+			gain = court->options.gain_min;
 		verdict->looks += verdict->looks < GAIN_MEMORY;
 		weight = verdict->looks;
 		verdict->gain += (float)((gain - (double)verdict->gain) / weight);
 	}
 }
 
-static void look_at_times(struct slow_rank *state, const struct frame *frame, const struct measures *measures,
+static void look_at_times(struct court *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const uint32_t *set, size_t n)
 {
 	size_t every = frame->ops / OPS_A_LOOK + 1;
-	bool same = n == state->n_set && !memcmp(set, state->set, n * sizeof(*set));
+	bool same = n == court->n_set && !memcmp(set, court->set, n * sizeof(*set));
 
-	if (!n || (same && state->frames < state->next_look))
+	if (!n || (same && court->frames < court->next_look))
 		return;
-	look(state, frame, measures, measure, set, n);
-	memcpy(state->set, set, n * sizeof(*set));
-	state->n_set = n;
-	state->next_look = state->frames + (every > LOOK_EVERY_MAX ? LOOK_EVERY_MAX : every);
+	look(court, frame, measures, measure, set, n);
+	memcpy(court->set, set, n * sizeof(*set));
+	court->n_set = n;
+	court->next_look = court->frames + (every > LOOK_EVERY_MAX ? LOOK_EVERY_MAX : every);
 }
 
 static double confidence_of(
-	const struct slow_rank *state, const struct frame *frame, const struct series_rank *rank, bool confirmed)
+	const struct court *court, const struct frame *frame, const struct series_rank *rank, bool confirmed)
 {
 	static const double of_tier[FRAME_TIER_MAX] = {
 		[FRAME_TIER_STAGES] = 0.7, [FRAME_TIER_HOST] = 0.9, [FRAME_TIER_DEVICE] = 0.95};
-	unsigned int of = state->series.of, slow = (unsigned int)__builtin_popcount(rank->slow & ((1U << of) - 1));
+	unsigned int of = court->series.of, slow = (unsigned int)__builtin_popcount(rank->slow & ((1U << of) - 1));
 	double often = 0.7 + 0.3 * slow / of;
 
 	return (frame->tier < FRAME_TIER_MAX ? of_tier[frame->tier] : 0.5) * often * (confirmed ? 1 : 0.5);
 }
 
-static void say(struct slow_rank *state, const struct frame *frame, const struct measures *measures, uint32_t i,
+static void say(struct court *court, const struct frame *frame, const struct measures *measures, uint32_t i,
 	bool confirmed, const struct detector_out *out)
 {
-	const struct series_rank *rank = &state->series.rank[i];
+	const struct series_rank *rank = &court->series.rank[i];
 	const struct measure_rank *measured = &measures->rank[i];
-	double gain = fmin((double)state->verdict[i].gain, 0.99), excess;
+	double gain = fmin((double)court->verdict[i].gain, 0.99), excess;
 	struct opinion opinion = {.confirmed = confirmed, .lost_ns = gain * (double)measures->step_ns};
 	struct finding *finding = &opinion.finding;
 
@@ -257,12 +296,12 @@ static void say(struct slow_rank *state, const struct frame *frame, const struct
 	finding->tier = frame->tier;
 	finding->since_step = rank->since_step;
 	finding->since_ns = rank->since_ns;
-	finding->confidence = confidence_of(state, frame, rank, confirmed);
+	finding->confidence = confidence_of(court, frame, rank, confirmed);
 	finding->severity = gain >= 0.2 ? SEVERITY_CRITICAL : SEVERITY_WARNING;
 	finding->slowdown = 1 / (1 - gain);
 	finding_add(finding, "self_time", "ns", (double)measured->self_ns,
 		measured->ratio > 0 ? (double)measured->self_ns / measured->ratio : NAN, NULL);
-	cause_of(state->cause, i, excess, finding);
+	cause_of(court->cause, i, excess, finding);
 	out->say(out->arg, &opinion);
 }
 
@@ -270,31 +309,46 @@ static void want(struct slow_rank *state, const struct frame *frame, const char 
 {
 	unsigned int wants = DETECT_WANT_SYSTEM;
 
-	if (!out->want || state->frames < state->next_want)
+	if (!out->want || state->steps.frames < state->next_want)
 		return;
 	if (frame->tier == FRAME_TIER_STAGES)
 		wants |= DETECT_WANT_OPERATIONS;
 	out->want(out->arg, wants, why);
-	state->next_want = state->frames + WANT_EVERY;
+	state->next_want = state->steps.frames + WANT_EVERY;
 }
 
-static void judge(struct slow_rank *state, const struct frame *frame, const struct measures *measures,
-	const uint32_t *set, size_t n, const struct detector_out *out)
+/* True if it said something. */
+static bool judge(struct court *court, const struct frame *frame, const struct measures *measures, const uint32_t *set,
+	size_t n, const struct detector_out *out)
 {
-	for (size_t i = 0; i < n; i++) {
-		const struct series_rank *rank = &state->series.rank[set[i]];
-		struct verdict *verdict = &state->verdict[set[i]];
-		double least = verdict->open ? state->options.gain_min / 2 : state->options.gain_min;
+	bool any = false;
 
-		if (!verdict->looks || (double)verdict->gain < least * 0.999 ||
+	for (size_t i = 0; i < n; i++) {
+		const struct series_rank *rank = &court->series.rank[set[i]];
+		struct verdict *verdict = &court->verdict[set[i]];
+		double least = verdict->open ? court->options.gain_min / 2 : court->options.gain_min;
+
+		if (!verdict->looks || (double)verdict->gain < least * GAIN_FOUND ||
 			measures->rank[set[i]].wait_ns == FRAME_UNKNOWN) {
 			verdict->open = false;
 			continue;
 		}
-		verdict->open |= rank->candidate;
-		say(state, frame, measures, set[i], verdict->open, out);
-		want(state, frame, "a rank keeps the others waiting", out);
+		verdict->open |= rank->candidate && (!court->series.loss || verdict->looks >= LOOKS_LOST);
+		verdict->said = true;
+		any = true;
+		say(court, frame, measures, set[i], verdict->open, out);
 	}
+	return any;
+}
+
+/* Of the last ones; 0: there is none yet. */
+static double usual_step(const struct slow_rank *state)
+{
+	double step[STEPS];
+	size_t n = state->steps.frames < STEPS ? (size_t)state->steps.frames : STEPS;
+
+	memcpy(step, state->step, n * sizeof(*step));
+	return robust_median(step, n);
 }
 
 /* All steps are longer than they were, and stages do not tell whose fault it is. */
@@ -304,38 +358,106 @@ static bool slower(struct slow_rank *state, const struct measures *measures)
 	size_t n = 0;
 	bool all = true;
 
-	state->step[state->frames % STEPS] = (double)measures->step_ns;
-	if (state->frames < STEPS_MIN + STEPS_NEW)
+	state->step[state->steps.frames % STEPS] = (double)measures->step_ns;
+	if (state->steps.frames < STEPS_MIN + STEPS_NEW)
 		return false;
-	for (uint64_t back = STEPS_NEW; back < STEPS && back <= state->frames; back++)
-		before[n++] = state->step[(state->frames - back) % STEPS];
+	for (uint64_t back = STEPS_NEW; back < STEPS && back <= state->steps.frames; back++)
+		before[n++] = state->step[(state->steps.frames - back) % STEPS];
 	for (uint64_t back = 0; back < STEPS_NEW; back++)
-		all &= state->step[(state->frames - back) % STEPS] > STEPS_SLOWER * robust_median(before, n);
+		all &= state->step[(state->steps.frames - back) % STEPS] > STEPS_SLOWER * robust_median(before, n);
 	return all;
+}
+
+/* One frame, measured. Returns how many stand out; *ret_said: something was said. */
+static size_t hold(struct court *court, const struct frame *frame, const struct measures *measures,
+	struct measure *measure, const struct detector_out *out, bool *ret_said)
+{
+	uint32_t set[SET_MAX];
+	size_t n = 0, all;
+
+	*ret_said = false;
+	if (!make_room(court, measures->ranks) || series_frame(&court->series, frame, measures) < 0)
+		return 0;
+	all = gather(court, set, &n);
+	if (too_many(frame, all))
+		n = 0;
+	look_at_times(court, frame, measures, measure, set, n);
+	*ret_said = judge(court, frame, measures, set, n, out);
+	court->frames++;
+	return all;
+}
+
+/* Who listens to what is said of a checkpoint. */
+struct listener {
+	struct slow_rank *state;
+	const struct detector_out *out;
+	uint64_t checkpoint_ns;
+};
+
+static void on_checkpoint(void *arg, const struct opinion *opinion)
+{
+	struct listener *listener = arg;
+	struct slow_rank *state = listener->state;
+	struct opinion *said;
+
+	if (state->n_said == SET_MAX)
+		return;
+	said = &state->said[state->n_said++];
+	*said = *opinion;
+	said->finding.slowdown = checkpoint_slowdown(
+		&state->checkpoint, said->lost_ns, (double)listener->checkpoint_ns, usual_step(state));
+	listener->out->say(listener->out->arg, said);
+	said->lost_ns = 0;
+}
+
+static void judge_checkpoint(struct slow_rank *state, const struct frame *frame, const struct measures *measures,
+	struct measure *measure, const struct detector_out *out)
+{
+	const struct measures *of = checkpoint_measures(&state->checkpoint, frame, measures);
+	struct listener listener = {state, out, measures->step_ns};
+	const struct detector_out heard = {.say = on_checkpoint, .arg = &listener};
+	bool said;
+
+	state->n_said = 0;
+	if (of)
+		hold(&state->checkpoints, frame, of, measure, &heard, &said);
+}
+
+/* It is so until the next one tells otherwise, or does not come. A rank is told of once: if it keeps the others waiting
+ * in all steps, for that. */
+static void repeat_checkpoint(struct slow_rank *state, const struct frame *frame, const struct detector_out *out)
+{
+	if (checkpoint_past(&state->checkpoint, frame->step))
+		state->n_said = 0;
+	for (size_t i = 0; i < state->n_said; i++) {
+		size_t rank = (size_t)state->said[i].finding.rank;
+
+		if (rank < state->steps.ranks && !state->steps.verdict[rank].said)
+			out->say(out->arg, &state->said[i]);
+	}
 }
 
 static void slow_rank_frame(void *arg, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out)
 {
 	struct slow_rank *state = arg;
-	uint32_t set[SET_MAX];
-	size_t n = 0, all;
-	bool later;
+	size_t all;
+	bool later, said;
 
 	cause_frame(state->cause, frame, measures);
-	if (frame->class != FRAME_TRAIN || !measures->ranks)
+	if (!measures->ranks)
 		return;
-	if (!make_room(state, measures->ranks) || series_frame(&state->series, frame, measures) < 0)
+	if (frame->class == FRAME_CHECKPOINT)
+		judge_checkpoint(state, frame, measures, measure, out);
+	if (frame->class != FRAME_TRAIN)
 		return;
 	later = slower(state, measures);
-	all = gather(state, set, &n);
-	if (too_many(frame, all))
-		n = 0;
-	look_at_times(state, frame, measures, measure, set, n);
-	judge(state, frame, measures, set, n, out);
+	all = hold(&state->steps, frame, measures, measure, out, &said);
+	repeat_checkpoint(state, frame, out);
+	if (said)
+		want(state, frame, "a rank keeps the others waiting", out);
 	if (frame->tier == FRAME_TIER_STAGES && (later || too_many(frame, all)))
 		want(state, frame, "steps are longer, and stages do not tell why", out);
-	state->frames++;
 }
 
 const struct detector slow_rank_detector = {

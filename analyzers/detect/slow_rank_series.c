@@ -7,11 +7,11 @@
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_series.h"
 
-#define FAR 2.0			     /* of ln ratio: what is further out is cut */
-#define DISTANCE_TO_SIGMA 1.0484     /* of the distance of two normal values: sigma by its median */
-#define MEAN_DISTANCE_TO_SIGMA 0.886 /* the same by its mean */
-#define MIDDLE_OF_NOISE 0.45	     /* spread of the median of eight by that of one */
+#define FAR 2.0			 /* of ln ratio: what is further out is cut */
+#define DISTANCE_TO_SIGMA 1.0484 /* of the distance of two normal values: sigma by its median */
+#define MIDDLE_OF_NOISE 0.45	 /* spread of the median of eight by that of one */
 #define SPREAD_LEAST 0.005
+#define NOISE_LEAST 0.001
 
 void series_init(struct series *series, const struct detect_options *options)
 {
@@ -29,7 +29,9 @@ void series_free(struct series *series)
 	free(series->by_class);
 	free(series->start);
 	free(series->class);
+	free(series->records);
 	series->class = NULL;
+	series->records = NULL;
 	series->rank = NULL;
 	series->scratch = NULL;
 	series->by_class = series->start = NULL;
@@ -54,11 +56,13 @@ static int make_room(struct series *series, size_t ranks)
 	free(series->by_class);
 	free(series->start);
 	free(series->class);
+	free(series->records);
+	series->records = calloc(ranks, sizeof(*series->records));
 	series->class = calloc(ranks, sizeof(*series->class));
 	series->scratch = calloc(2 * ranks, sizeof(*series->scratch));
 	series->by_class = calloc(ranks, sizeof(*series->by_class));
 	series->start = calloc(ranks + 1, sizeof(*series->start));
-	if (!series->class || !series->scratch || !series->by_class || !series->start) {
+	if (!series->records || !series->class || !series->scratch || !series->by_class || !series->start) {
 		series_free(series);
 		return -ENOMEM;
 	}
@@ -91,11 +95,11 @@ static double newest(const struct series *series, const struct series_rank *rank
 	return (double)rank->ring[(rank->frames - 1) % series->of];
 }
 
-static void take(struct series *series, struct series_rank *rank, const struct measure_rank *measured)
+/* lost: share of its records that it lacks and its peers have. */
+static void take(struct series *series, struct series_rank *rank, const struct measure_rank *measured, double lost)
 {
-	double doubt = measured->self_ns
-			       ? SERIES_DOUBT * series->lost * (double)measured->wait_ns / (double)measured->self_ns
-			       : 0;
+	double doubt =
+		measured->self_ns ? SERIES_DOUBT * lost * (double)measured->wait_ns / (double)measured->self_ns : 0;
 	double ratio = measured->ratio / (1 + doubt), value = ratio > 0 ? log(ratio) : -FAR;
 	float *slot = &rank->ring[rank->frames % series->of];
 
@@ -135,16 +139,35 @@ static void average(double *mean, double value, uint32_t frames, double memory)
 	*mean += (value - *mean) / fmin(frames, memory);
 }
 
-/* Of few ranks, those of a tensor group move together, so that the median may be of no two that differ. */
-static double noise_of(double *distance, uint32_t n, uint32_t ranks)
+/* Of few ranks, those of a tensor group move together, so that the median of a frame may be of no two that differ; and
+ * one that lost a record that held a wait is far out, in every other frame. The median of the last frames then: one
+ * that is stepped towards each value. */
+static void follow(double *median, double value, double step)
 {
-	double sum = 0;
+	*median *= value > *median ? 1 + step : 1 - step;
+}
 
-	if (ranks >= SERIES_SMALL)
-		return DISTANCE_TO_SIGMA * robust_median(distance, n);
-	for (uint32_t i = 0; i < n; i++)
-		sum += distance[i];
-	return MEAN_DISTANCE_TO_SIGMA * sum / n;
+static void noise_of(struct series_class *class, double *distance, uint32_t n, uint32_t ranks)
+{
+	class->frames++;
+	if (ranks >= SERIES_SMALL) {
+		average(&class->noise, DISTANCE_TO_SIGMA * robust_median(distance, n), class->frames, SERIES_MEMORY);
+		average(&class->fast, DISTANCE_TO_SIGMA * robust_median(distance, n), class->frames,
+			SERIES_MEMORY_FAST);
+		return;
+	}
+	if (class->frames <= SERIES_NEW) {
+		average(&class->noise, DISTANCE_TO_SIGMA * robust_median(distance, n), class->frames, SERIES_MEMORY);
+		class->noise = fmax(class->noise, NOISE_LEAST);
+		class->fast = class->noise;
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		follow(&class->noise, DISTANCE_TO_SIGMA * distance[i], SERIES_STEP);
+		follow(&class->fast, DISTANCE_TO_SIGMA * distance[i], SERIES_STEP_FAST);
+	}
+	class->noise = fmax(class->noise, NOISE_LEAST);
+	class->fast = fmax(class->fast, NOISE_LEAST);
 }
 
 /* Noise of the class, and the spread of its medians. */
@@ -159,12 +182,8 @@ static void spread_of(
 		if (!isnan(series->rank[rank[i]].distance))
 			value[n++] = (double)series->rank[rank[i]].distance;
 	}
-	if (2 * n > ranks) {
-		double noise = noise_of(value, n, ranks);
-
-		average(&class->noise, noise, ++class->frames, SERIES_MEMORY);
-		average(&class->fast, noise, class->frames, SERIES_MEMORY_FAST);
-	}
+	if (2 * n > ranks)
+		noise_of(class, value, n, ranks);
 	for (uint32_t i = 0; i < ranks; i++)
 		value[i] = (double)series->rank[rank[i]].middle;
 	middle = robust_median(value, ranks);
@@ -204,6 +223,56 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 	}
 }
 
+/* How many records each rank has, where some are missing. */
+static void count_records(struct series *series, const struct frame *frame, size_t ranks)
+{
+	memset(series->records, 0, ranks * sizeof(*series->records));
+	for (size_t i = 0; series->lost > 0 && i < frame->ops; i++) {
+		if (frame->op[i].rank < ranks)
+			series->records[frame->op[i].rank]++;
+	}
+}
+
+static void take_class(struct series *series, const struct measures *measures, const uint32_t *rank, uint32_t ranks)
+{
+	double most = 0;
+
+	for (uint32_t i = 0; i < ranks; i++)
+		most = fmax(most, series->records[rank[i]]);
+	for (uint32_t i = 0; i < ranks; i++)
+		take(series, &series->rank[rank[i]], &measures->rank[rank[i]],
+			most > 0 ? 1 - series->records[rank[i]] / most : 0);
+}
+
+static void see_loss(struct series *series, const struct frame *frame, const struct measures *measures)
+{
+	series->lost = frame->ops ? fmin((double)measures->lost / (double)frame->ops, 1) : 0;
+	series->since_loss += series->since_loss < SERIES_OF_MAX;
+	if (series->lost > SERIES_LOSS)
+		series->since_loss = 0;
+	series->loss = series->since_loss < series->of;
+}
+
+/* Is it in this frame, and of which class? */
+static bool is_here(
+	struct series_rank *rank, const struct measure_rank *measured, const struct measures *measures, size_t ranks)
+{
+	rank->here =
+		measured->class < measures->classes && measured->class < ranks && measured->wait_ns != FRAME_UNKNOWN;
+	if (rank->here) {
+		if (rank->class != measured->class)
+			forget(rank, measured->class);
+		rank->here = true;
+		rank->absent = 0;
+		return true;
+	}
+	rank->absent += rank->absent < SERIES_ABSENT;
+	rank->suspect = rank->candidate = false;
+	if (rank->absent == SERIES_ABSENT)
+		forget(rank, FRAME_NONE);
+	return false;
+}
+
 int series_frame(struct series *series, const struct frame *frame, const struct measures *measures)
 {
 	size_t ranks = measures->ranks < frame->ranks ? measures->ranks : frame->ranks;
@@ -213,31 +282,12 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	if (r < 0)
 		return r;
 	start = series->start;
-	series->lost = frame->ops ? fmin((double)measures->lost / (double)frame->ops, 1) : 0;
-	series->since_loss += series->since_loss < SERIES_OF_MAX;
-	if (series->lost > SERIES_LOSS)
-		series->since_loss = 0;
-	series->loss = series->since_loss < series->of;
+	see_loss(series, frame, measures);
+	count_records(series, frame, ranks);
 	memset(start, 0, (ranks + 1) * sizeof(*start));
 	for (size_t i = 0; i < ranks; i++) {
-		const struct measure_rank *measured = &measures->rank[i];
-		struct series_rank *rank = &series->rank[i];
-
-		rank->here = measured->class < measures->classes && measured->class < ranks &&
-			     measured->wait_ns != FRAME_UNKNOWN;
-		if (!rank->here) {
-			rank->absent += rank->absent < SERIES_ABSENT;
-			rank->suspect = rank->candidate = false;
-			if (rank->absent == SERIES_ABSENT)
-				forget(rank, FRAME_NONE);
-			continue;
-		}
-		if (rank->class != measured->class)
-			forget(rank, measured->class);
-		rank->here = true;
-		rank->absent = 0;
-		take(series, rank, measured);
-		start[measured->class + 1]++;
+		if (is_here(&series->rank[i], &measures->rank[i], measures, ranks))
+			start[series->rank[i].class + 1]++;
 	}
 	for (size_t c = 0; c < ranks; c++)
 		start[c + 1] += start[c];
@@ -247,8 +297,10 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	}
 	/* Each start now is the next one's. */
 	for (size_t c = 0, from = 0; c < ranks && c < measures->classes; from = start[c++]) {
-		if (start[c] > from)
-			judge_class(series, frame, series->by_class + from, start[c] - (uint32_t)from);
+		if (start[c] == from)
+			continue;
+		take_class(series, measures, series->by_class + from, start[c] - (uint32_t)from);
+		judge_class(series, frame, series->by_class + from, start[c] - (uint32_t)from);
 	}
 	return 0;
 }

@@ -10,12 +10,16 @@
  *
  * Where records are lost (more than SERIES_LOSS of the operations), a lost wait of a rank looks like self time in that
  * frame: SERIES_LOSS_FRAMES more slow frames are asked for, the lower quartile takes the place of the median, and ratio
- * is taken down by SERIES_DOUBT times the waits that the rank may have lost.
+ * is taken down by SERIES_DOUBT times the waits that the rank lost if they were as long as its others: it lacks the
+ * share of records by which it has fewer than the rank of its class that has most. (Not all of them: its peers lost
+ * some too.)
  *
- * Noise of a class: median over its ranks (mean, of less than SERIES_SMALL) of |ln ratio - ln ratio slow_of frames
- * before|, as a standard deviation, averaged over about SERIES_MEMORY frames. The distance sees slow noise too, and a
- * rank that becomes slow disturbs it only for slow_of frames; classes of two to five have no other that can be trusted.
- * The spread of medians is averaged likewise, as that of few ranks is a bad estimate, and the larger one counts.
+ * Noise of a class: median over its ranks of |ln ratio - ln ratio slow_of frames before|, as a standard deviation,
+ * averaged over about SERIES_MEMORY frames; of less than SERIES_SMALL ranks, the running median over ranks and frames,
+ * which is stepped by SERIES_STEP of itself (and a faster one by SERIES_STEP_FAST): a frame of few ranks in which one
+ * lost a long wait says nothing about the others. The distance sees slow noise too, and a rank that becomes slow
+ * disturbs it only for slow_of frames; classes of two to five have no other that can be trusted. The spread of medians
+ * is averaged likewise, as that of few ranks is a bad estimate, and the larger one counts.
  *
  * Onset: the frame after which a cusum of ln ratio, less SERIES_DRIFT and the noise, was last zero.
  */
@@ -26,7 +30,7 @@
 
 #define SERIES_OF_MAX 16
 #define SERIES_NOISES 2.5
-#define SERIES_LEAST 0.035
+#define SERIES_LEAST 0.025
 #define SERIES_BEYOND 1.5
 #define SERIES_HELD 3
 #define SERIES_MEMORY 32
@@ -34,9 +38,12 @@
 #define SERIES_DRIFT 0.02
 #define SERIES_LOSS 0.001
 #define SERIES_LOSS_FRAMES 2
-#define SERIES_DOUBT 2
+#define SERIES_DOUBT 0.8
 #define SERIES_ABSENT 32 /* frames without it in a row, and it begins anew */
-#define SERIES_SMALL 6	 /* ranks: below, a class has no spread to speak of */
+#define SERIES_NEW 4	 /* frames with a distance */
+#define SERIES_STEP 0.03
+#define SERIES_STEP_FAST 0.1
+#define SERIES_SMALL 6 /* ranks: below, a class has no spread to speak of */
 
 struct series_rank {
 	float ring[SERIES_OF_MAX]; /* ln ratio of frame n of this rank at n % of */
@@ -66,7 +73,8 @@ struct series {
 	double lost; /* share of the records of this frame */
 	unsigned int since_loss;
 	double ratio, z;
-	double *scratch; /* ranks of them, twice */
+	double *scratch;   /* ranks of them, twice */
+	uint32_t *records; /* of each rank, in this frame */
 	uint32_t *by_class, *start;
 };
 

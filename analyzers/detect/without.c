@@ -16,11 +16,24 @@ struct flight {
 	double until_ns; /* its end, less overlap_slack_ns() */
 	double end_ns;
 	uint32_t op;
+	bool p2p;
 };
+
+/* What operations of one name, size and kind take beside waiting, in this frame; two kinds on one row are one. */
+struct like {
+	double transfer_ns;
+	uint32_t groups;
+};
+
+#define LIKES 256
+#define LIKES_MIN 3
+#define SENDS_MAX 4
 
 struct without {
 	struct replay *replay;
+	struct like like[LIKES];
 	struct without_own own;
+	struct without_known known;
 	struct without_group *group;
 	uint32_t *place;       /* operations, rank by rank, in the order of their starts */
 	struct flight *flight; /* heap of one rank's operations that have not ended */
@@ -42,6 +55,7 @@ struct without *without_free(struct without *without)
 		return NULL;
 	replay_free(without->replay);
 	without_own_free(&without->own);
+	without_known_free(&without->known);
 	free(without->group);
 	free(without->place);
 	free(without->flight);
@@ -108,6 +122,36 @@ static bool is_joined(const struct without_group *seen, const struct frame_group
 	return seen->records >= 2 && seen->records <= members && 2ULL * seen->records >= members;
 }
 
+static struct like *like_of(struct without *without, const struct frame_group *group)
+{
+	uint64_t hash =
+		(group->bytes ^ ((uint64_t)group->op << 40) ^ (uint64_t)group->p2p << 63) * 0x9e3779b97f4a7c15ULL;
+
+	return &without->like[hash >> 56];
+}
+
+static void see_likes(struct without *without, const struct frame *frame)
+{
+	memset(without->like, 0, sizeof(without->like));
+	for (size_t g = 0; g < frame->groups; g++) {
+		struct like *like = like_of(without, &frame->group[g]);
+
+		if (!is_joined(&without->group[g], &frame->group[g]))
+			continue;
+		like->transfer_ns += (double)without->group[g].transfer_ns;
+		like->groups++;
+	}
+}
+
+/* Of an operation whose others' records are lost: what it took is its wait and its transfer, and its wait would not be
+ * the same without the excess. */
+static double alone_of(struct without *without, const struct frame_group *group, double duration_ns)
+{
+	const struct like *like = like_of(without, group);
+
+	return like->groups < LIKES_MIN ? duration_ns : fmin(duration_ns, like->transfer_ns / like->groups);
+}
+
 /* Rank by rank; those of a rank are in the order of their starts already, or are brought into it. */
 static int order(struct without *without, const struct frame *frame)
 {
@@ -160,8 +204,41 @@ static void put_on(struct flight *heap, size_t *flights, struct flight flight)
 /* What of its rank the one that is being added comes after. */
 struct last {
 	struct flight ended, started; /* op: index in the replay, REPLAY_NONE: nothing yet; started.end_ns: its start */
-	size_t flights;
+	size_t flights, sends;
+	struct flight sent[SENDS_MAX]; /* the last ones that nobody waits for */
+	bool sends_overlap;	       /* see struct measures */
 };
+
+/* What is sent and has not ended by now is waited for no more; what is sent next may queue behind it. */
+static void drop_sends(struct without *without, struct last *last)
+{
+	size_t n = last->flights;
+
+	last->flights = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (without->flight[i].p2p)
+			last->sent[last->sends++ % SENDS_MAX] = without->flight[i];
+		else
+			put_on(without->flight, &last->flights, without->flight[i]);
+	}
+}
+
+/* One that begins when one before it ends comes after that one, and nothing comes after its begin. */
+static bool add_queued(struct without *without, struct last *last, double start_ns, uint32_t index)
+{
+	for (size_t i = 0; i < last->sends && i < SENDS_MAX; i++) {
+		double slack_ns = last->sent[i].end_ns - last->sent[i].until_ns;
+		double own_ns = start_ns - last->sent[i].end_ns;
+		uint32_t edge;
+
+		if (fabs(own_ns) > slack_ns)
+			continue;
+		edge = replay_after(without->replay, index, last->sent[i].op, REPLAY_END, own_ns);
+		without_own_add(&without->own, own_ns, index, edge);
+		return true;
+	}
+	return false;
+}
 
 static void add(struct without *without, struct last *last, double start_ns, uint32_t index)
 {
@@ -184,32 +261,42 @@ static void add(struct without *without, struct last *last, double start_ns, uin
 		replay_set_first(without->replay, index, start_ns);
 	}
 	without_own_add(&without->own, own_ns, index, edge);
-	last->started = (struct flight){start_ns, start_ns, index};
+	if (last->sends_overlap)
+		drop_sends(without, last);
+	last->started = (struct flight){start_ns, start_ns, index, false};
 }
 
-static void add_rank(struct without *without, const struct frame *frame, uint32_t rank)
+static void add_rank(struct without *without, const struct frame *frame, uint32_t rank, bool sends_overlap)
 {
-	struct last last = {{0, 0, REPLAY_NONE}, {0, 0, REPLAY_NONE}, 0};
+	struct last last = {.ended.op = REPLAY_NONE, .started.op = REPLAY_NONE, .sends_overlap = sends_overlap};
 
 	for (uint32_t i = without->own.first[rank]; i < without->own.first[rank + 1]; i++) {
 		const struct frame_op *op = &frame->op[without->place[i]];
 		struct without_group *seen = &without->group[op->group];
 		double duration_ns = (double)op->duration_ns, start_ns = (double)op->start_ns, end_ns;
 		uint32_t index = replay_op(without->replay, seen->index,
-			seen->index == REPLAY_NONE ? duration_ns : (double)seen->transfer_ns, duration_ns);
+			seen->index == REPLAY_NONE ? alone_of(without, &frame->group[op->group], duration_ns)
+						   : (double)seen->transfer_ns,
+			duration_ns);
 
 		seen->op = index;
-		add(without, &last, start_ns, index);
 		end_ns = start_ns + duration_ns;
+		if (last.sends_overlap && frame->group[op->group].p2p && add_queued(without, &last, start_ns, index)) {
+			last.sent[last.sends++ % SENDS_MAX] = (struct flight){
+				end_ns - (double)overlap_slack_ns(op->duration_ns), end_ns, index, true};
+			continue;
+		}
+		add(without, &last, start_ns, index);
 		put_on(without->flight, &last.flights,
-			(struct flight){end_ns - (double)overlap_slack_ns(op->duration_ns), end_ns, index});
+			(struct flight){end_ns - (double)overlap_slack_ns(op->duration_ns), end_ns, index,
+				frame->group[op->group].p2p});
 	}
 	if (is_here(&frame->rank[rank]))
 		add(without, &last, (double)frame->rank[rank].step_ns, replay_op(without->replay, REPLAY_NONE, 0, 0));
 	without_own_end(&without->own, rank);
 }
 
-static int build(struct without *without, const struct frame *frame)
+static int build(struct without *without, const struct frame *frame, bool sends_overlap)
 {
 	size_t all = frame->ops + frame->ranks;
 	int r = make_room(without, frame);
@@ -217,6 +304,7 @@ static int build(struct without *without, const struct frame *frame)
 	if (r)
 		return r;
 	see_groups(without, frame);
+	see_likes(without, frame);
 	r = replay_begin(without->replay, all, all + without_count_lost(frame, without->group), frame->groups);
 	if (!r)
 		r = order(without, frame);
@@ -226,7 +314,7 @@ static int build(struct without *without, const struct frame *frame)
 		if (is_joined(&without->group[g], &frame->group[g]))
 			without->group[g].index = replay_group(without->replay, frame->group[g].p2p);
 	for (uint32_t rank = 0; rank < frame->ranks; rank++)
-		add_rank(without, frame, rank);
+		add_rank(without, frame, rank, sends_overlap);
 	return 0;
 }
 
@@ -250,7 +338,8 @@ static int find_hidden(struct without *without, const struct frame *frame, const
 	int lost = 0, unrecorded;
 
 	if (without_count_lost(frame, without->group) > 0)
-		lost = without_lost(without->replay, &without->own, frame, without->group, without->place);
+		lost = without_lost(
+			without->replay, &without->own, frame, without->group, without->place, &without->known);
 	if (lost < 0)
 		return lost;
 	unrecorded = without_unrecorded(without->replay, &without->own, measures);
@@ -263,7 +352,7 @@ static uint64_t of_operations(struct without *without, const struct frame *frame
 	uint64_t as_is_ns, without_ns;
 	int hidden;
 
-	if (build(without, frame))
+	if (without_known_see(&without->known, frame) || build(without, frame, measures && measures->sends_overlap))
 		return 0;
 	for (size_t i = 0; i < ranks; i++)
 		without_own_name(&without->own, rank[i]);

@@ -5,9 +5,11 @@
  *
  * An operation comes after what happened last on its rank before it began, the end or the start of another operation
  * (that overlaps it), or after the begin of the step; the time from there is the rank's own. The end of the step is one
- * more of these. Members of a group end together, transfer after the last has come; where fewer than half the members
- * have a record, each one takes what it took. All ranks begin the step at once, and the step ends when the last rank
- * ends it: clocks are not compared, and what a rank does after the last operation counts.
+ * more of these. Where sends overlap (struct measures), a point-to-point one that has not ended when the next one
+ * begins is nothing that comes after; and one that begins as such a one ends was queued behind it. Members of a group
+ * end together, transfer after the last has come; where fewer than half the members have a record, each one takes what
+ * it took. All ranks begin the step at once, and the step ends when the last rank ends it: clocks are not compared, and
+ * what a rank does after the last operation counts.
  *
  * The excess of a rank is taken out of its own times, first where they are longer than those of other ranks of its
  * class with as many operations (the median of WITHOUT_PEERS of them) by as much, in proportion; what is left, or all

@@ -48,10 +48,57 @@ static void free_members(struct members *members)
 	free(members->next);
 }
 
-static int find_members(
-	struct members *members, const struct without_own *own, const struct frame *frame, const uint32_t *place)
+static void add_member(struct members *members, uint32_t comm, uint32_t rank)
 {
-	members->member = calloc(frame->ops + 1, sizeof(*members->member));
+	members->member[members->members] = (struct member){rank, members->first[comm]};
+	members->first[comm] = members->members++;
+	members->count[comm]++;
+}
+
+struct identity {
+	uint64_t identity;
+	uint32_t comm;
+};
+
+static int by_identity(const void *a, const void *b)
+{
+	const struct identity *x = a, *y = b;
+
+	return (x->identity > y->identity) - (x->identity < y->identity);
+}
+
+/* Those that are here and have used it in a frame before, though not in this one. */
+static int add_known(struct members *members, const struct frame *frame, const struct without_known *known)
+{
+	struct identity *identity = malloc((frame->comms + 1) * sizeof(*identity));
+	uint32_t before = members->members;
+
+	if (!identity)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < frame->comms; i++)
+		identity[i] = (struct identity){without_known_identity(&frame->comm[i]), i};
+	qsort(identity, frame->comms, sizeof(*identity), by_identity);
+	for (uint32_t rank = 0; rank < frame->ranks && rank < known->ranks; rank++) {
+		for (size_t k = 0; k < WITHOUT_KNOWN_MAX && known->identity[rank][k] && frame->rank[rank].here; k++) {
+			struct identity key = {known->identity[rank][k], 0}, *found;
+			bool there = false;
+
+			found = bsearch(&key, identity, frame->comms, sizeof(*identity), by_identity);
+			for (uint32_t m = found ? members->first[found->comm] : REPLAY_NONE; m != REPLAY_NONE && !there;
+				m = members->member[m].next)
+				there = m < before && members->member[m].rank == rank;
+			if (found && !there)
+				add_member(members, found->comm, rank);
+		}
+	}
+	free(identity);
+	return 0;
+}
+
+static int find_members(struct members *members, const struct without_own *own, const struct frame *frame,
+	const uint32_t *place, const struct without_known *known)
+{
+	members->member = calloc(frame->ops + frame->ranks * WITHOUT_KNOWN_MAX + 1, sizeof(*members->member));
 	members->first = malloc((frame->comms + 1) * sizeof(*members->first));
 	members->count = calloc(frame->comms + 1, sizeof(*members->count));
 	members->group_of_rank = malloc((frame->ranks + 1) * sizeof(*members->group_of_rank));
@@ -72,11 +119,9 @@ static int find_members(
 		if (comm >= frame->comms || frame->group[op->group].p2p ||
 			(members->first[comm] != REPLAY_NONE && members->member[members->first[comm]].rank == op->rank))
 			continue;
-		members->member[members->members] = (struct member){op->rank, members->first[comm]};
-		members->first[comm] = members->members++;
-		members->count[comm]++;
+		add_member(members, comm, op->rank);
 	}
-	return 0;
+	return add_known(members, frame, known);
 }
 
 /* The first own time of the rank that ended no earlier; NULL: none. */
@@ -112,10 +157,10 @@ static bool fill_in(struct replay *replay, struct without_own *own, const struct
 }
 
 int without_lost(struct replay *replay, struct without_own *own, const struct frame *frame,
-	const struct without_group *group, const uint32_t *place)
+	const struct without_group *group, const uint32_t *place, const struct without_known *known)
 {
 	struct members members = {0};
-	int found = find_members(&members, own, frame, place);
+	int found = find_members(&members, own, frame, place, known);
 
 	for (uint32_t g = 0; found >= 0 && g < frame->groups; g++) {
 		uint32_t comm = frame->group[g].comm;

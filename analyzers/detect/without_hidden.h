@@ -3,9 +3,9 @@
  * Waits that no record shows, and that a rank would not have if the one it waits for were quicker. Part of
  * detect/without.c; after a replay of the frame as it is, whose times tell when everything was.
  *
- * Lost records: a rank of a communicator (it has records of it in this frame) that has none of a group which others
- * have. What it began next came after the group's end too; of its own time before that, what is left is what it took
- * from there.
+ * Lost records: a rank of a communicator (it has records of it in this frame, or had in one before: known) that has
+ * none of a group which others have. What it began next came after the group's end too; of its own time before that,
+ * what is left is what it took from there.
  *
  * Operations that nobody records (a barrier over sockets, a library that is not seen): where the fastest of a class has
  * a self time below WITHOUT_FASTEST of the median, most of the class did not compute for longer but waited for it:
@@ -15,6 +15,7 @@
 #ifndef RANKTRACE_DETECT_WITHOUT_HIDDEN_H
 #define RANKTRACE_DETECT_WITHOUT_HIDDEN_H
 
+#include "analyzers/detect/without_known.h"
 #include "analyzers/detect/without_own.h"
 
 #define WITHOUT_FASTEST 0.8
@@ -31,7 +32,7 @@ struct without_group {
 size_t without_count_lost(const struct frame *frame, const struct without_group *group);
 /* place: operations rank by rank, see own->first. -ENOMEM; else how many waits it found. */
 int without_lost(struct replay *replay, struct without_own *own, const struct frame *frame,
-	const struct without_group *group, const uint32_t *place);
+	const struct without_group *group, const uint32_t *place, const struct without_known *known);
 /* How many ranks it found. */
 int without_unrecorded(struct replay *replay, struct without_own *own, const struct measures *measures);
 

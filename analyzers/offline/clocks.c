@@ -13,6 +13,7 @@
 #define KEPT 2048	       /* of a store, of operations and of steps */
 #define ENOUGH 8	       /* in common */
 #define SPREAD_NS 5000000000LL /* differences that lie farther from their median tell nothing, or a quarter of it */
+#define OWNERS_MAX 16384
 #define SQL_BYTES 1536
 
 enum { OPS, STEPS, KINDS };
@@ -90,21 +91,75 @@ static uint64_t hash_of(sqlite3_stmt *s, int column)
 	return hash;
 }
 
-/* End, number, and then all that tells whose it is. */
-static void read_marks(struct reader *reader, const char *sql, struct marks *marks)
+/* A process whose steps have numbers that mean the same on all ranks of its job. */
+struct owner {
+	int64_t instance;
+	uint64_t job; /* hash of what is equal on all ranks */
+};
+
+struct owners {
+	size_t count;
+	struct owner owner[OWNERS_MAX];
+};
+
+static int by_instance(const void *a, const void *b)
+{
+	const struct owner *x = a, *y = b;
+
+	return (x->instance > y->instance) - (x->instance < y->instance);
+}
+
+static void read_owners(struct reader *reader, struct owners *owners)
+{
+	sqlite3_stmt *statement = NULL;
+	char sql[SQL_BYTES], error[256];
+
+	owners->count = 0;
+	snprintf(sql, sizeof(sql),
+		"select instance, job, world_size from ranks where rank is not null and world_size > 1 and instance is"
+		" not null and first_seen_ns < start_time_ns + %llu",
+		STORE_FROM_START_NS);
+	if (reader_prepare(reader, sql, &statement, error, sizeof(error)) < 0)
+		return;
+	while (owners->count < OWNERS_MAX && sqlite3_step(statement) == SQLITE_ROW) {
+		uint64_t job = ops_mix(hash_of(statement, 1), (uint64_t)sqlite3_column_int64(statement, 2));
+
+		owners->owner[owners->count++] = (struct owner){sqlite3_column_int64(statement, 0), job};
+	}
+	sqlite3_finalize(statement);
+	qsort(owners->owner, owners->count, sizeof(owners->owner[0]), by_instance);
+}
+
+/* Whose a row is: of the communicator in column 2, or of the owner with that instance. */
+static bool whose(sqlite3_stmt *statement, const struct owners *owners, uint64_t *ret)
+{
+	const struct owner key = {.instance = sqlite3_column_int64(statement, 2)};
+	const struct owner *owner;
+
+	if (!owners) {
+		*ret = hash_of(statement, 2);
+		return true;
+	}
+	owner = bsearch(&key, owners->owner, owners->count, sizeof(key), by_instance);
+	if (owner)
+		*ret = owner->job;
+	return owner;
+}
+
+/* End, number, and whose it is. */
+static void read_marks(struct reader *reader, const char *sql, const struct owners *owners, struct marks *marks)
 {
 	sqlite3_stmt *statement = NULL;
 	char error[256];
+	uint64_t hash;
 
 	marks->limit = UINT64_MAX;
 	if (reader_prepare(reader, sql, &statement, error, sizeof(error)) < 0)
 		return;
-	while (sqlite3_step(statement) == SQLITE_ROW) {
-		uint64_t hash = ops_mix(hash_of(statement, 2), (uint64_t)sqlite3_column_int64(statement, 1));
-
-		add(marks, ops_mix(hash, (uint64_t)sqlite3_column_int64(statement, 3)),
-			sqlite3_column_int64(statement, 0));
-	}
+	while (sqlite3_step(statement) == SQLITE_ROW)
+		if (whose(statement, owners, &hash))
+			add(marks, ops_mix(hash, (uint64_t)sqlite3_column_int64(statement, 1)),
+				sqlite3_column_int64(statement, 0));
 	sqlite3_finalize(statement);
 	tidy(marks);
 }
@@ -121,29 +176,37 @@ static void conditions(const struct clocks_store *store, const char *column, cha
 			ret + used, size - (size_t)used, " and %s < %llu", column, (unsigned long long)store->until_ns);
 }
 
+static void read_all(struct clocks_store *store, struct reader *reader, struct owners *owners)
+{
+	char sql[SQL_BYTES], when[128];
+
+	conditions(store, "host_start_ns", when, sizeof(when));
+	snprintf(sql, sizeof(sql),
+		"select " STORE_OP_END ", seq, communicator" STORE_OPS_THAT_TELL " and peer is null%s", when);
+	read_marks(reader, sql, NULL, &store->sample->marks[OPS]);
+	read_owners(reader, owners);
+	conditions(store, "start_ns", when, sizeof(when));
+	snprintf(sql, sizeof(sql), "select start_ns + duration_ns, step, instance from steps where 1%s", when);
+	read_marks(reader, sql, owners, &store->sample->marks[STEPS]);
+}
+
 static int sample(struct clocks_store *store)
 {
 	const struct reader_options options = {.is_db = store->is_db, .connections_max = 4};
-	char sql[SQL_BYTES], when[128], error[256];
+	struct owners *owners = malloc(sizeof(*owners));
 	struct reader *reader = NULL;
+	char error[256];
 
 	store->sample = calloc(1, sizeof(*store->sample));
-	if (!store->sample)
+	if (!store->sample || !owners) {
+		free(owners);
 		return -ENOMEM;
-	if (reader_open(store->path, &options, &reader, error, sizeof(error)) < 0)
-		return 0;
-	conditions(store, "host_start_ns", when, sizeof(when));
-	snprintf(sql, sizeof(sql),
-		"select " STORE_OP_END ", seq, communicator, 0" STORE_OPS_THAT_TELL " and peer is null%s", when);
-	read_marks(reader, sql, &store->sample->marks[OPS]);
-	conditions(store, "s.start_ns", when, sizeof(when));
-	snprintf(sql, sizeof(sql),
-		"select s.start_ns + s.duration_ns, s.step, r.job, r.world_size from ranks r join steps s on"
-		" s.instance = r.instance where r.rank is not null and r.world_size > 1 and r.first_seen_ns <"
-		" r.start_time_ns + %llu%s",
-		STORE_FROM_START_NS, when);
-	read_marks(reader, sql, &store->sample->marks[STEPS]);
-	reader_close(reader);
+	}
+	if (reader_open(store->path, &options, &reader, error, sizeof(error)) == 0) {
+		read_all(store, reader, owners);
+		reader_close(reader);
+	}
+	free(owners);
 	return 0;
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See output.h. */
 #include "analyzers/store/output.h"
-#include "analyzers/utf8.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "analyzers/utf8.h"
 
 #define MEASURED_ROWS 1000
 #define MEASURED_BYTES (4UL << 20)

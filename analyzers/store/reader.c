@@ -55,7 +55,7 @@ static int by_number(const void *a, const void *b)
 	return x->name.number < y->name.number ? -1 : x->name.number > y->name.number;
 }
 
-static int list_files(struct reader *reader)
+int reader_list(struct reader *reader)
 {
 	struct reader_file *files = NULL;
 	size_t count = 0, room = 0;
@@ -155,7 +155,7 @@ int reader_open(const char *state_dir, const struct reader_options *options, str
 		reader_close(reader);
 		return -ENAMETOOLONG;
 	}
-	r = list_files(reader);
+	r = reader_list(reader);
 	if (r < 0) {
 		snprintf(error, error_size, "cannot read the store in %s: %s", reader->dir, strerror(-r));
 		reader_close(reader);
@@ -206,7 +206,7 @@ int reader_prepare(struct reader *reader, const char *sql, sqlite3_stmt **ret, c
 	const char *rest = "";
 	int rc, r;
 
-	r = list_files(reader);
+	r = reader_list(reader);
 	if (r < 0) {
 		snprintf(error, error_size, "cannot read the store in %s: %s", reader->dir, strerror(-r));
 		return r;

@@ -40,4 +40,33 @@ struct reader *reader_close(struct reader *reader);
 int reader_prepare(struct reader *reader, const char *sql, sqlite3_stmt **ret, char *error, size_t error_size);
 void reader_error(struct reader *reader, char *error, size_t error_size);
 
+/*
+ * Following a log table: rows in the order in which they were written, from a place on, so that each row is met once
+ * whatever its times say and however late it was written.
+ */
+struct reader_place {
+	uint64_t segment; /* number of the file; 0: from the beginning */
+	int64_t row;      /* of it, the last one that was met */
+};
+
+#define READER_FOLLOW_FIRST 2
+
+struct reader_following {
+	enum schema_id table; /* a SCHEMA_LOG one */
+	uint64_t since_ns;    /* rows whose time (the table's first column of times) is earlier are passed over; 0: none */
+	uint64_t rows_max;    /* that are met or passed over in one call, at least one */
+	/* The table's columns in their order are columns READER_FOLLOW_FIRST and on, NULL where the file lacks one. Below 0:
+	 * stop, this row was not met. */
+	int (*row)(void *arg, sqlite3_stmt *columns);
+	void *arg;
+};
+
+/*
+ * Meets rows after *place and moves it. Holds no segment longer than the call lasts. A segment that cannot be read is
+ * warned about and passed over. Where the store was begun anew, with lower numbers, so does the following. Returns 0: at
+ * the end; 1: rows_max rows were met, there may be more; what row returned below 0; or a negative errno, with the sentence.
+ */
+int reader_follow(struct reader *reader, const struct reader_following *following, struct reader_place *place, char *error,
+	size_t error_size);
+
 #endif

@@ -172,8 +172,7 @@ void reader_files_close(struct reader *reader)
 	}
 }
 
-/* Which of the schema's columns this file's view has. */
-static int columns_there(sqlite3 *db, const struct schema_table *table, uint64_t *ret)
+int reader_file_columns(sqlite3 *db, const struct schema_table *table, uint64_t *ret)
 {
 	char sql[128];
 	sqlite3_stmt *statement = NULL;
@@ -210,7 +209,7 @@ int reader_file_select(
 	char *text;
 	int rc;
 
-	rc = columns_there(db, table, &there);
+	rc = reader_file_columns(db, table, &there);
 	if (rc != SQLITE_OK)
 		return rc;
 	sql = sqlite3_str_new(db);

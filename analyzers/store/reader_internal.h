@@ -4,6 +4,7 @@
  *
  *  reader.c         opening, the list of files, what SQL may do
  *  reader_file.c    connections to single segments, few at once
+ *  reader_follow.c  rows after a place, in the order in which they were written
  *  segment_table.c  the virtual table: a view over all segments
  */
 #ifndef RANKTRACE_STORE_READER_INTERNAL_H
@@ -64,6 +65,10 @@ void reader_file_warn(struct reader *reader, struct reader_file *file, const cha
  * SQLITE_EMPTY: the file has no such view. */
 int reader_file_select(
 	sqlite3 *db, const struct schema_table *table, uint64_t wanted, const char *where, sqlite3_stmt **ret);
+/* Which of the schema's columns this file's view has, a bit each; SQLITE_EMPTY: it has no such view. */
+int reader_file_columns(sqlite3 *db, const struct schema_table *table, uint64_t *ret);
+/* Reads the folder again. */
+int reader_list(struct reader *reader);
 /* Stops statements at the deadline. */
 int reader_progress(void *arg);
 

@@ -27,7 +27,7 @@ const struct schema_table schema_tables[TABLE_MAX] = {
 		{"cgroup", SCHEMA_TEXT, "control group", false},
 		{"container", SCHEMA_TEXT, "container id", false},
 		{"pod", SCHEMA_TEXT, "Kubernetes pod", false},
-		{"card", SCHEMA_TEXT, "accelerator, as the environment names it", false},
+		{"card", SCHEMA_TEXT, "accelerator: as the environment names it, else by the device nodes that the rank has open", false},
 		{"source", SCHEMA_TEXT, "what gave the rank its number: torchrun, slurm, ...", false},
 		{"first_seen_ns", SCHEMA_TIME, "first seen, ns since the epoch", false},
 		{"last_seen_ns", SCHEMA_TIME, "last seen, ns since the epoch", false},

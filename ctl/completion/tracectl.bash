@@ -29,11 +29,12 @@ _tracectl()
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	--state-dir | --dir | --from-systrace)
+	--state-dir | --dir | --from-systrace | --output | -o)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
 	--rank) words="0 0-7" ;;
+	--level) words="L0 L1 L2 L3 L0,L1" ;;
 	--for) words="1m 10m 1h" ;;
 	--since | --until) words="10m 1h 12h 1d 7d" ;;
 	L[0-3]= | L[0-3].*=) [[ $verb == set ]] && words="true false" ;;
@@ -54,6 +55,7 @@ _tracectl()
 				return
 			}
 			;;
+		dump) words="--since --rank --level --output --json --state-dir" ;;
 		query) words="--csv --json --state-dir" ;;
 		*) words="--json --socket" ;;
 		esac

@@ -6,12 +6,14 @@ source "$(dirname "$0")/lib.sh"
 probes() { "$tracectl" status --json | "$python_here" -c '
 import json, sys
 print(sum(c["probes_attached"] for c in json.load(sys.stdin)["collectors"] if c["name"] == sys.argv[1]))' "$1"; }
-# Links of the daemon by type, as the kernel lists them for its descriptors.
-links() { grep -lE "^link_type:[[:space:]]*($1)" /proc/"$daemon"/fdinfo/* 2>/dev/null | wc -l; }
+# Links of the daemon by type, as the kernel lists them for its descriptors. It opens and closes others all the time: one that is
+# gone is no failure.
+links() { { grep -lE "^link_type:[[:space:]]*($1)" /proc/"$daemon"/fdinfo/* 2>/dev/null || true; } | wc -l; }
 uprobes='uprobe_multi|perf'
 tracing='tracing|raw_tracepoint'
 
-e2e_start
+# Other trainings on this machine may give findings, for which levels would go on: not what is tested here.
+e2e_start findings.raise=no
 base=$(links "$tracing")
 train job RANK=0 WORLD_SIZE=1 -- --mode plain --steps 3000 --sleep-data 5
 stages() { query "select count(*) from stages where instance = $(instance "$last")"; }
@@ -49,7 +51,7 @@ wait_for 10 off || fail "set --for 2s is over and L3 is on"
 "$tracectl" interval L1=10
 "$tracectl" set L2=true
 e2e_stop
-e2e_start
+e2e_start findings.raise=no
 "$tracectl" print | grep -q 'L2: true' || fail "a level did not survive the restart"
 "$tracectl" print L1 | grep -q 'L1_interval: 10' || fail "an interval did not survive the restart"
 e2e_done

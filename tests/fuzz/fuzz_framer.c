@@ -194,6 +194,8 @@ static void other(struct input *input, unsigned who)
 		framer_rank_end(input->framer, input->process[who], near(input));
 	else if (what < 100)
 		framer_lost(input->framer, input->process[who], value(input));
+	else if (what < 110)
+		framer_rank_card(input->framer, input->process[who], text(input));
 	else
 		input->now_ns += value(input) * (what & 1 ? 1000000 : 1000000000);
 	framer_advance(input->framer, input->now_ns);

@@ -2,7 +2,7 @@
 /*
  * How well verdicts are right, on simulated jobs: accuracy [--cases N] [--report] [--csv FILE] [--inject WORD] [--size
  * N]
- * [--tier N] [--severity N] [--culprits N] [--case SEED] [--largest N] [--verbose]
+ * [--tier N] [--severity N] [--culprits N] [--case SEED] [--largest N] [--markdown] [--verbose]
  *
  * N cases of each (injection, size, severity, tier, culprits) with seeds from 1, or from 1,000,001 with --report: what
  * is tuned is tuned on the first, what is told is of the second. Large sizes have fewer (case_size.weight). Exits 1 if
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sim/accuracy_compare.h"
 #include "tests/sim/accuracy_table.h"
 
 #define REPORT_SEED 1000001ULL
@@ -22,7 +23,7 @@ struct choice {
 	int inject, size, tier, severity, culprits;
 	unsigned largest;
 	uint64_t seed;
-	bool verbose, goals;
+	bool verbose, goals, markdown;
 	FILE *csv;
 };
 
@@ -48,6 +49,7 @@ static int run_one(const struct choice *choice, const struct case_spec *spec)
 		return -1;
 	}
 	table_add(spec, &outcome);
+	compare_add(spec, &outcome);
 	if (choice->csv)
 		table_csv(choice->csv, spec, &outcome);
 	return 0;
@@ -107,6 +109,7 @@ static const struct option long_options[] = {
 	{"case", required_argument, NULL, 'k'},
 	{"largest", required_argument, NULL, 'l'},
 	{"no-goals", no_argument, NULL, 'g'},
+	{"markdown", no_argument, NULL, 'm'},
 	{"verbose", no_argument, NULL, 'v'},
 	{NULL, 0, NULL, 0},
 };
@@ -152,6 +155,9 @@ static void set(struct choice *choice, int option)
 	case 'g':
 		choice->goals = false;
 		break;
+	case 'm':
+		choice->markdown = true;
+		break;
 	case 'v':
 		choice->verbose = true;
 		break;
@@ -184,7 +190,8 @@ int main(int argc, char **argv)
 		return 2;
 	if (choice.csv)
 		fclose(choice.csv);
-	table_print(stdout);
+	table_print(stdout, choice.markdown);
+	compare_print(stdout, choice.markdown);
 	missed = table_goals(stdout, &fallen);
 	if (!choice.goals && fallen)
 		printf("%u are worse than they were\n", fallen);

@@ -26,6 +26,7 @@ struct hearing {
 	uint64_t step;
 	unsigned frames;
 	bool verbose;
+	struct yardstick *yardstick; /* NULL: it does not judge this */
 };
 
 static void on_finding(void *arg, const struct finding *finding)
@@ -222,6 +223,8 @@ static void run(struct hearing *hearing, struct detect *detect, struct sim *sim,
 		}
 		detect_frame(detect, "job", frame);
 		ret->detect_s += cpu_s() - begun;
+		if (hearing->yardstick)
+			yardstick_step(hearing->yardstick, frame);
 		ret->ops += frame->ops;
 	}
 	ret->rank_days =
@@ -232,6 +235,17 @@ static void run(struct hearing *hearing, struct detect *detect, struct sim *sim,
 	without = sim_mean_step_ns(&clean, class, from, steps);
 	ret->gain = n && with > 0 ? 1 - without * n / with : 0;
 	ret->required = ret->gain >= JUDGE_GAIN_MIN;
+}
+
+/* What is true. */
+static void print_case(const struct sim_options *o)
+{
+	printf("  true: from step %llu, of", (unsigned long long)o->onset);
+	for (uint32_t i = 0; i < o->culprits; i++)
+		printf(" %u", o->culprit[i]);
+	printf("; %u micro-batches, jitter %.3f, drift %.3f, loss %.2f,%s%s%s%s\n", o->micro_batches, o->jitter, o->drift,
+		o->loss, o->sharded ? " sharded" : "", o->world_op ? " world" : "",
+		o->blocking_sends ? " blocking" : "", o->stage_known ? " stages known" : "");
 }
 
 int judge_case(const struct case_spec *spec, bool verbose, struct outcome *ret)
@@ -250,12 +264,18 @@ int judge_case(const struct case_spec *spec, bool verbose, struct outcome *ret)
 	hearing.options = &options;
 	hearing.sim = sim;
 	hearing.verbose = verbose;
+	if (verbose)
+		print_case(&options);
+	hearing.yardstick = yardstick_new(spec, &options);
 	detect_options_default(&detect_options);
 	detect = detect_new(&detect_options, &sink);
 	if (sim && detect) {
 		run(&hearing, detect, sim, steps, ret);
 		count(&hearing, ret);
+		if (hearing.yardstick)
+			yardstick_judge(hearing.yardstick, &ret->theirs);
 	}
+	yardstick_free(hearing.yardstick);
 	detect_free(detect);
 	sim_free(sim);
 	return sim && detect ? 0 : -ENOMEM;

@@ -4,6 +4,7 @@
 #define RANKTRACE_SIM_ACCURACY_JUDGE_H
 
 #include "tests/sim/accuracy_case.h"
+#include "tests/sim/accuracy_yardstick.h"
 
 /* What it costs as little as that need not be told (detect_options.gain_min). */
 #define JUDGE_GAIN_MIN 0.03
@@ -23,7 +24,8 @@ struct outcome {
 	double rank_days; /* of job time looked at */
 	uint64_t ops;
 	double detect_s; /* CPU time of detect_frame */
-	char seen[400];	 /* what was told wrongly, or the first finding */
+	struct yardstick_outcome theirs;
+	char seen[400]; /* what was told wrongly, or the first finding */
 };
 
 /* -ENOMEM. verbose: findings are printed as they come. */

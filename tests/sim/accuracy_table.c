@@ -102,27 +102,43 @@ static double f1(const struct tally *t)
 	return p + r > 0 ? 2 * p * r / (p + r) : 0;
 }
 
+static bool markdown;
+
 static void line(FILE *out, const char *name, const struct tally *t)
 {
+	const char *format = markdown ? "| %s | %u | %u | %.1f | %.1f | %.1f | %.3f | %.3f | %.3f | %.0f | %.0f | %u | "
+					"%u | %.1f | %.3f |\n"
+				      : "%-20s %5u %5u  %5.1f %5.1f %5.1f  %5.3f %5.3f %5.3f  %3.0f %3.0f  %4u %4u "
+					"%9.2f %8.4f\n";
+
 	if (!t->cases)
 		return;
-	fprintf(out, "%-20s %5u %5u  %5.1f %5.1f %5.1f  %5.3f %5.3f %5.3f  %3.0f %3.0f  %4u %4u %9.2f %8.4f\n", name,
-		t->cases, t->required, 100 * part(t->top, t->required), 100 * part(t->all, t->required),
-		100 * part(t->causes_right, t->causes), precision(t), recall(t), f1(t), delay_at(t, 0.5),
-		delay_at(t, 0.95), t->wrong, t->wrong_others, t->rank_days, part(t->wrong, t->rank_days));
+	fprintf(out, format, name, t->cases, t->required, 100 * part(t->top, t->required),
+		100 * part(t->all, t->required), 100 * part(t->causes_right, t->causes), precision(t), recall(t), f1(t),
+		delay_at(t, 0.5), delay_at(t, 0.95), t->wrong, t->wrong_others, t->rank_days,
+		part(t->wrong, t->rank_days));
 }
 
 static void head(FILE *out, const char *what)
 {
+	if (markdown) {
+		fprintf(out,
+			"\n| %s | cases | must | top-1 %% | all %% | cause %% | precision | recall | F1 | delay 50 | "
+			"delay 95 | wrong | other wrong | rank-days | wrong a rank-day |\n"
+			"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+			what);
+		return;
+	}
 	fprintf(out, "\n%-20s %5s %5s  %5s %5s %5s  %5s %5s %5s  %3s %3s  %4s %4s %9s %8s\n", what, "cases", "must",
 		"top1%", "all%", "cause%", "P", "R", "F1", "d50", "d95", "acc", "kind", "rank-days", "acc/r-d");
 }
 
-void table_print(FILE *out)
+void table_print(FILE *out, bool as_markdown)
 {
 	static const char *const tiers[FRAME_TIER_MAX] = {"stages", "host", "device"};
 	char name[40];
 
+	markdown = as_markdown;
 	head(out, "injection x excess");
 	for (unsigned i = 0; i < SIM_INJECT_MAX; i++) {
 		for (unsigned s = 0; s < case_kinds[i].severities; s++) {
@@ -154,16 +170,17 @@ void table_csv_head(FILE *out)
 {
 	fprintf(out, "injection,excess,size,tier,culprits,seed,gain,required,named,top,all,causes,causes_right,right,"
 		     "wrong,wrong_others,delay,"
-		     "rank_days,detect_s,seen\n");
+		     "rank_days,detect_s,their_top,their_right,their_wrong,their_slow,seen\n");
 }
 
 void table_csv(FILE *out, const struct case_spec *spec, const struct outcome *o)
 {
-	fprintf(out, "%s,%.2f,%s,%s,%u,%llu,%.4f,%d,%d,%d,%d,%u,%u,%u,%u,%u,%.0f,%.4f,%.3f,\"%s\"\n",
+	fprintf(out, "%s,%.2f,%s,%s,%u,%llu,%.4f,%d,%d,%d,%d,%u,%u,%u,%u,%u,%.0f,%.4f,%.3f,%d,%u,%u,%d,\"%s\"\n",
 		sim_inject_word(spec->inject), case_kinds[spec->inject].severity[spec->severity],
 		case_sizes[spec->size].name, finding_tier_word(spec->tier), spec->culprits,
 		(unsigned long long)spec->seed, o->gain, o->required, o->named, o->top, o->all, o->causes,
-		o->causes_right, o->right, o->wrong, o->wrong_others, o->delay, o->rank_days, o->detect_s, o->seen);
+		o->causes_right, o->right, o->wrong, o->wrong_others, o->delay, o->rank_days, o->detect_s,
+		o->theirs.top, o->theirs.right, o->theirs.wrong, o->theirs.slow, o->seen);
 }
 
 unsigned table_goals(FILE *out, unsigned *ret_fallen)
@@ -177,14 +194,14 @@ unsigned table_goals(FILE *out, unsigned *ret_fallen)
 		double floor; /* what the short set holds today: worse than that is a step back */
 		bool below;
 	} goals[] = {
-		{"top-1, one culprit of 10 % and more", part(of_ranks.top, of_ranks.required), 0.99, 0.75, false},
-		{"top-1, one culprit of 5 %", part(of_ranks_small.top, of_ranks_small.required), 0.95, 0.50, false},
-		{"cause, 10 % and more", part(of_ranks.causes_right, of_ranks.causes), 0.95, 0.80, false},
-		{"precision, 10 % and more", precision(&both), 0.98, 0.94, false},
-		{"recall, 10 % and more", recall(&both), 0.97, 0.75, false},
-		{"both of two at once", part(of_double.all, of_double.required), 0.90, 0.75, false},
+		{"top-1, one culprit of 10 % and more", part(of_ranks.top, of_ranks.required), 0.99, 0.97, false},
+		{"top-1, one culprit of 5 %", part(of_ranks_small.top, of_ranks_small.required), 0.95, 0.80, false},
+		{"cause, 10 % and more", part(of_ranks.causes_right, of_ranks.causes), 0.95, 0.90, false},
+		{"precision, 10 % and more", precision(&both), 0.98, 0.98, false},
+		{"recall, 10 % and more", recall(&both), 0.97, 0.95, false},
+		{"both of two at once", part(of_double.all, of_double.required), 0.90, 0.90, false},
 		{"delay in frames, 95 of 100", delay_at(&of_ranks, 0.95), 8, 12, true},
-		{"wrong accusations a rank-day", part(wrong, days), 0.01, 0.2, true},
+		{"wrong accusations a rank-day", part(wrong, days), 0.01, 0.01, true},
 	};
 	unsigned missed = 0;
 

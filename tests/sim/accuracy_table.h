@@ -8,10 +8,11 @@
 #include "tests/sim/accuracy_judge.h"
 
 void table_add(const struct case_spec *spec, const struct outcome *outcome);
-void table_print(FILE *out);
+void table_print(FILE *out, bool markdown);
 void table_csv_head(FILE *out);
 void table_csv(FILE *out, const struct case_spec *spec, const struct outcome *outcome);
 /* Prints each goal with what was reached; returns how many were missed. */
-unsigned table_goals(FILE *out, unsigned *ret_fallen); /* ret_fallen: how many are below what the short set held before */
+unsigned table_goals(
+	FILE *out, unsigned *ret_fallen); /* ret_fallen: how many are below what the short set held before */
 
 #endif

@@ -17,7 +17,8 @@ static struct detect_sink sink;
 static int numbers;
 static struct {
 	unsigned ranks, ended, stages, steps, ops, comms, hosts, looks, advances, lost;
-	char job[64];
+	char job[64], card[64];
+	int card_process;
 	struct framer_stage stage;
 	struct framer_op op;
 	char op_name[32], hog_name[16];
@@ -87,6 +88,13 @@ int framer_rank_new(struct framer *framer, const struct framer_rank *rank)
 	seen.ranks++;
 	(void)copy_text(seen.job, sizeof(seen.job), rank->job);
 	return numbers++;
+}
+
+void framer_rank_card(struct framer *framer, int process, const char *card)
+{
+	(void)framer;
+	seen.card_process = process;
+	(void)copy_text(seen.card, sizeof(seen.card), card);
 }
 
 void framer_rank_end(struct framer *framer, int process, uint64_t end_ns)

@@ -49,6 +49,27 @@ static void suspected_open_closed(void **state)
 	assert_int_equal(tells, 3);
 }
 
+static void a_card_that_is_found_later_is_in_what_is_told_next(void **state)
+{
+	char card[sizeof(who[3].card)];
+
+	(void)state;
+	memcpy(card, who[3].card, sizeof(card));
+	memset(who[3].card, 0, sizeof(card));
+	said(slow(3, true), 1);
+	assert_string_equal(last(FINDING_OPEN)->card, "");
+	assert_null(strstr(last(FINDING_OPEN)->sentence, "card 3"));
+	memcpy(who[3].card, card, sizeof(card));
+	said(slow(3, true), 31);
+	assert_string_equal(last(FINDING_OPEN)->card, "3");
+	assert_non_null(strstr(last(FINDING_OPEN)->sentence, "rank 13 (node-a, card 3)"));
+	/* And stays what it was told to be. */
+	memset(who[3].card, 0, sizeof(card));
+	quiet(10);
+	assert_string_equal(last(FINDING_CLOSED)->card, "3");
+	memcpy(who[3].card, card, sizeof(card));
+}
+
 static void what_is_soon_over_is_not_confirmed(void **state)
 {
 	(void)state;
@@ -263,6 +284,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		LIFE(suspected_open_closed),
+		LIFE(a_card_that_is_found_later_is_in_what_is_told_next),
 		LIFE(what_is_soon_over_is_not_confirmed),
 		LIFE(told_again_for_its_cost),
 		LIFE(not_confirmed_and_dropped),

@@ -5,7 +5,8 @@
 static void mark(unsigned rank, uint64_t time_ns, enum steps_edge edge, const char *stage)
 {
 	steps_room_mark(context.steps, &ranks_here[rank],
-		&(struct steps_mark){.time_ns = time_ns, .thread_id = 100 + rank, .edge = edge, .stage = stage, .name = ""});
+		&(struct steps_mark){
+			.time_ns = time_ns, .thread_id = 100 + rank, .edge = edge, .stage = stage, .name = ""});
 }
 
 static void one_step(unsigned rank, uint64_t start_ns)
@@ -26,6 +27,13 @@ static void test_who_is_watched(void **state)
 	tell_rank(&ranks_here[0], RANK_CHANGED); /* nothing that matters here */
 	assert_int_equal(seen.ranks, RANKS);
 	assert_int_equal(seen.ended, 0);
+	/* Its card is found: it goes on as the same. */
+	(void)copy_text(ranks_here[1].env.card, sizeof(ranks_here[1].env.card), "5");
+	tell_rank(&ranks_here[1], RANK_CHANGED);
+	assert_int_equal(seen.ranks, RANKS);
+	assert_int_equal(seen.ended, 0);
+	assert_int_equal(seen.card_process, 1);
+	assert_string_equal(seen.card, "5");
 	(void)copy_text(ranks_here[0].env.job, sizeof(ranks_here[0].env.job), "other");
 	tell_rank(&ranks_here[0], RANK_CHANGED);
 	assert_int_equal(seen.ended, 1);
@@ -172,7 +180,8 @@ static void test_samples(void **state)
 	assert_int_equal(counts.frames, 17);
 	tell_rank(&ranks_here[0], RANK_ENDED); /* and the rest of its row goes out */
 	flush();
-	assert_query("select rank, duration_ns / 1000000000, major_faults, state, run_delay_ns from host_samples order by start_ns",
+	assert_query("select rank, duration_ns / 1000000000, major_faults, state, run_delay_ns from host_samples order "
+		     "by start_ns",
 		"0|10|0|R|NULL\n0|10|0|R|NULL\n0|5|0|R|NULL\n");
 }
 

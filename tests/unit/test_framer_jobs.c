@@ -97,6 +97,38 @@ static void another_world_size_is_another_job(void **state)
 	assert_int_not_equal(job_of(process[0]), job_of(rank_of("job", 1, 3, "node", true)));
 }
 
+static void a_card_is_known_later(void **state)
+{
+	char huge[200];
+
+	(void)state;
+	begin_job(2, true);
+	steps_alike(2, 1, 5);
+	framer_rank_card(framer, process[1], "6");
+	framer_rank_card(framer, 99, "7");
+	framer_rank_card(framer, -1, "7");
+	steps_alike(2, 6, 10);
+	assert_int_equal(n_seen, 10);
+	assert_string_equal(seen[4].who[1].card, "");
+	assert_string_equal(seen[5].who[1].card, "6");
+	assert_string_equal(seen[9].who[1].card, "6");
+	assert_string_equal(seen[9].who[0].card, "");
+	assert_string_equal(seen[9].who[1].host, "node");
+	/* Of a rank that was started anew, it is its own. */
+	framer_rank_end(framer, process[1], start_ns);
+	start_ns += MS;
+	assert_int_not_equal(rank_of("job", 1, 2, "node", true), process[1]);
+	framer_rank_card(framer, process[1], "7");
+	memset(huge, 'x', sizeof(huge) - 1);
+	huge[sizeof(huge) - 1] = 0;
+	framer_rank_card(framer, process[0], huge);
+	steps_alike(1, 11, 11);
+	framer_end(framer);
+	assert_int_equal(n_seen, 11);
+	assert_string_equal(seen[10].who[1].card, "");
+	assert_int_equal(strlen(seen[10].who[0].card), sizeof(seen[10].who[0].card) - 1);
+}
+
 static void ranks_that_cannot_be(void **state)
 {
 	(void)state;
@@ -315,6 +347,7 @@ int main(void)
 		cmocka_unit_test(ranks_without_a_job_word),
 		cmocka_unit_test(a_rank_twice),
 		cmocka_unit_test(another_world_size_is_another_job),
+		cmocka_unit_test(a_card_is_known_later),
 		cmocka_unit_test(ranks_that_cannot_be),
 		cmocka_unit_test(too_many_jobs),
 		cmocka_unit_test(many_processes),

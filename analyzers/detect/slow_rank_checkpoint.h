@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ranks took for a checkpoint, beside each other. Pure. Inside slow_rank.c: from the measures of a frame with a
+ * checkpoint it makes such that slow_rank_series.c can judge, with checkpoints for frames.
+ *
+ * Only the checkpoint's own stage counts, and of it no more than the rank's self time is over its class's:
+ *   excess_r = min(checkpoint_r - median of its class, self_r - median of its class)
+ * so that neither waits within it (gathering the state) nor what is slow elsewhere in the step is laid to the
+ * checkpoint. ratio = 1 + excess / median self time; z is by the spread of the stage in the class.
+ *
+ * What one rank writes for others is no fault: where less than half of a class write, or one of them writes
+ * CHECKPOINT_APART times as long as the middle one (the model, where the others write the state of their random
+ * numbers), it is left out. The first rank of a class or of a node may have more to write than the others (indices,
+ * what is replicated): of these only that counts by which they are over what they were in their first
+ * CHECKPOINT_USUAL checkpoints.
+ */
+#ifndef RANKTRACE_DETECT_SLOW_RANK_CHECKPOINT_H
+#define RANKTRACE_DETECT_SLOW_RANK_CHECKPOINT_H
+
+#include "analyzers/detect/measure.h"
+
+#define CHECKPOINT_APART 8
+#define CHECKPOINT_USUAL 4
+/* Of the stage: one in a frame that is that far out says little, most of eight in a row do. It is timed by itself and
+ * nothing that others do is in it, so that less is asked for than of a step's self time. */
+#define CHECKPOINT_Z 2.5
+
+struct checkpoint_rank {
+	float usual[CHECKPOINT_USUAL]; /* excess of its first ones, as a share of the class's self time */
+	uint8_t seen;
+	bool leads; /* is the first of its class or node */
+};
+
+struct slow_rank_checkpoint {
+	struct measures measures;
+	struct measure_rank *measured;
+	struct checkpoint_rank *rank;
+	double *self, *stage;	    /* of a class */
+	uint32_t *start, *by_class; /* ranks, class by class; also scratch */
+	size_t ranks;
+	uint64_t last_step, distance; /* of the last one; the most steps between two, 0: not known */
+	bool any;
+};
+
+void checkpoint_free(struct slow_rank_checkpoint *checkpoint);
+/* Of a frame of class FRAME_CHECKPOINT: its measures, with those of ranks by their checkpoints. NULL: out of memory.
+ * Valid until the next call. */
+const struct measures *checkpoint_measures(
+	struct slow_rank_checkpoint *checkpoint, const struct frame *frame, const struct measures *measures);
+/* Is what was seen at the last checkpoint too long ago to be said still, at this step? */
+bool checkpoint_past(const struct slow_rank_checkpoint *checkpoint, uint64_t step);
+/* How much longer the job takes, where a checkpoint, of so long a step, loses lost_ns: steps between are of step_ns. */
+double checkpoint_slowdown(
+	const struct slow_rank_checkpoint *checkpoint, double lost_ns, double checkpoint_ns, double step_ns);
+
+#endif

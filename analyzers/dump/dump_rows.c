@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See dump_rows.h. A table row a kind: its table, its columns, what heads a new file, and how a row becomes a record.
+ */
+#include "analyzers/dump/dump_rows.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RANKS_MAX 1000000 /* processes in one store */
+#define COLUMNS_MAX 16
+
+enum { STAGE_STEP, STAGE_STAGE, STAGE_NAME, STAGE_START, STAGE_DURATION };
+enum {
+	OP_COMMUNICATOR,
+	OP_SEQ,
+	OP_OP,
+	OP_DTYPE,
+	OP_COUNT,
+	OP_HOST_START,
+	OP_HOST_DURATION,
+	OP_DEVICE_START,
+	OP_DEVICE_DURATION,
+	OP_SEQ_FROM,
+	OP_PEER,
+	OP_THREAD
+};
+enum { MEMORY_STEP, MEMORY_STAGE, MEMORY_OP, MEMORY_ADDRESS, MEMORY_BYTES, MEMORY_RESULT };
+enum { OFF_THREAD, OFF_NAME, OFF_START, OFF_DURATION, OFF_DELAY, OFF_NEXT_PID, OFF_NEXT_NAME };
+
+struct row {
+	struct dump_rows *rows;
+	sqlite3_stmt *columns;
+	const struct dump_rank *rank;
+};
+
+static int column_of(const struct row *row, int field)
+{
+	return READER_FOLLOW_FIRST + row->rows->at[field];
+}
+
+static int64_t number(const struct row *row, int field)
+{
+	int column = column_of(row, field);
+
+	return sqlite3_column_type(row->columns, column) == SQLITE_INTEGER ? sqlite3_column_int64(row->columns, column)
+									   : DUMP_UNKNOWN;
+}
+
+static const char *text(const struct row *row, int field)
+{
+	return (const char *)sqlite3_column_text(row->columns, column_of(row, field));
+}
+
+static size_t stage_head(const struct dump_rank *rank, uint8_t *ret)
+{
+	return dump_encode_timeline_head(rank->rank, rank->job, ret);
+}
+
+static size_t op_head(const struct dump_rank *rank, uint8_t *ret)
+{
+	(void)rank;
+	memcpy(ret, dump_csv_header, strlen(dump_csv_header));
+	return strlen(dump_csv_header);
+}
+
+static size_t memory_head(const struct dump_rank *rank, uint8_t *ret)
+{
+	return dump_encode_memory_head(rank->rank, ret);
+}
+
+static size_t stage_row(const struct row *row, uint8_t *ret)
+{
+	const struct dump_stage stage = {
+		.step = number(row, STAGE_STEP),
+		.stage = text(row, STAGE_STAGE),
+		.name = text(row, STAGE_NAME),
+		.start_ns = number(row, STAGE_START),
+		.duration_ns = number(row, STAGE_DURATION),
+	};
+
+	return dump_encode_stage(&stage, ret);
+}
+
+static size_t op_row(const struct row *row, uint8_t *ret)
+{
+	const char *from = text(row, OP_SEQ_FROM);
+	int64_t peer = number(row, OP_PEER);
+	struct dump_op_key key = {text(row, OP_COMMUNICATOR), text(row, OP_OP), number(row, OP_SEQ),
+		peer == DUMP_UNKNOWN ? -1 : peer, false};
+	struct dump_op op = {
+		.communicator = key.communicator,
+		.op = key.op,
+		.dtype = text(row, OP_DTYPE),
+		.count = number(row, OP_COUNT),
+		.host_start_ns = number(row, OP_HOST_START),
+		.host_duration_ns = number(row, OP_HOST_DURATION),
+		.device_start_ns = number(row, OP_DEVICE_START),
+		.device_duration_ns = number(row, OP_DEVICE_DURATION),
+		.pid = row->rank->pid,
+		.thread_id = number(row, OP_THREAD),
+		.device = row->rank->local_rank,
+	};
+
+	key.joins = key.communicator && key.op && key.seq > 0 && from && strcmp(from, "attach") != 0;
+	op.thread_id = op.thread_id == DUMP_UNKNOWN ? 0 : op.thread_id;
+	op.id = dump_ids_of(row->rows->ids, &key, (uint64_t)row->rank->instance);
+	return dump_encode_op(&op, ret);
+}
+
+static size_t memory_row(const struct row *row, uint8_t *ret)
+{
+	const struct dump_memory memory = {
+		.op = text(row, MEMORY_OP),
+		.stage = text(row, MEMORY_STAGE),
+		.address = number(row, MEMORY_ADDRESS),
+		.bytes = number(row, MEMORY_BYTES),
+		.step = number(row, MEMORY_STEP),
+	};
+	int64_t result = number(row, MEMORY_RESULT);
+
+	if ((result != DUMP_UNKNOWN && result != 0) || memory.address == DUMP_UNKNOWN) {
+		row->rows->failed++;
+		return SIZE_MAX;
+	}
+	return dump_encode_memory(&memory, ret);
+}
+
+static size_t offcpu_row(const struct row *row, uint8_t *ret)
+{
+	struct dump_offcpu offcpu = {
+		.rank = row->rank->rank,
+		.thread_id = number(row, OFF_THREAD),
+		.start_ns = number(row, OFF_START),
+		.duration_ns = number(row, OFF_DURATION),
+		.next_pid = number(row, OFF_NEXT_PID),
+		.thread_name = text(row, OFF_NAME),
+		.next_name = text(row, OFF_NEXT_NAME),
+	};
+	int64_t delay = number(row, OFF_DELAY);
+
+	offcpu.run_delay_ns = dump_delay_add(
+		row->rows->state, row->rank->instance, offcpu.thread_id, delay > 0 ? (uint64_t)delay : 0);
+	return dump_encode_offcpu(&offcpu, ret);
+}
+
+/* encode: SIZE_MAX for a row that has no place in the file; 0 for one that does not fit. */
+static const struct {
+	enum schema_id table;
+	const char *columns[COLUMNS_MAX];
+	size_t (*head)(const struct dump_rank *rank, uint8_t *ret); /* of a new file; may be NULL */
+	size_t (*encode)(const struct row *row, uint8_t *ret);
+} kinds[DUMP_KIND_MAX] = {
+	[DUMP_L0] = {TABLE_STAGES, {"step", "stage", "name", "start_ns", "duration_ns"}, stage_head, stage_row},
+	[DUMP_L1] = {TABLE_COLLECTIVES,
+		{"communicator", "seq", "op", "dtype", "count", "host_start_ns", "host_duration_ns", "device_start_ns",
+			"device_duration_ns", "seq_from", "peer", "thread_id"},
+		op_head, op_row},
+	[DUMP_L2] = {TABLE_ALLOCATIONS, {"step", "stage", "op", "address", "bytes", "result"}, memory_head, memory_row},
+	[DUMP_L3] = {TABLE_OFFCPU,
+		{"thread_id", "thread_name", "start_ns", "duration_ns", "run_delay_ns", "next_pid", "next_name"}, NULL,
+		offcpu_row},
+};
+
+enum schema_id dump_rows_table(enum dump_kind kind)
+{
+	return kinds[kind].table;
+}
+
+void dump_rows_begin(struct dump_rows *rows, enum dump_kind kind)
+{
+	const struct schema_table *table = &schema_tables[kinds[kind].table];
+
+	rows->kind = kind;
+	rows->asked = -1;
+	for (size_t i = 0; i < COLUMNS_MAX && kinds[kind].columns[i]; i++)
+		rows->at[i] = schema_column_find(table, kinds[kind].columns[i]);
+}
+
+static int by_instance(const void *a, const void *b)
+{
+	const struct dump_rank *x = a, *y = b;
+
+	return x->instance < y->instance ? -1 : x->instance > y->instance;
+}
+
+static struct dump_rank rank_of(sqlite3_stmt *statement)
+{
+	struct dump_rank rank = {.instance = sqlite3_column_int64(statement, 0),
+		.rank = sqlite3_column_type(statement, 1) == SQLITE_INTEGER ? sqlite3_column_int64(statement, 1) : -1,
+		.local_rank =
+			sqlite3_column_type(statement, 2) == SQLITE_INTEGER ? sqlite3_column_int64(statement, 2) : -1,
+		.pid = sqlite3_column_int64(statement, 3)};
+
+	dump_utf8((const char *)sqlite3_column_text(statement, 4), rank.job, sizeof(rank.job));
+	dump_utf8((const char *)sqlite3_column_text(statement, 5), rank.host, sizeof(rank.host));
+	return rank;
+}
+
+int dump_ranks_load(struct reader *reader, struct dump_ranks *ret, char *error, size_t error_size)
+{
+	struct dump_ranks ranks = {0};
+	sqlite3_stmt *statement = NULL;
+	size_t room = 0;
+	int rc, r = reader_prepare(reader, "SELECT instance, rank, local_rank, pid, job, host FROM ranks", &statement,
+			error, error_size);
+
+	if (r < 0)
+		return r;
+	while ((rc = sqlite3_step(statement)) == SQLITE_ROW && ranks.count < RANKS_MAX) {
+		if (ranks.count == room) {
+			struct dump_rank *more = reallocarray(ranks.rank, room ? 2 * room : 64, sizeof(*more));
+
+			if (!more)
+				break;
+			ranks.rank = more;
+			room = room ? 2 * room : 64;
+		}
+		ranks.rank[ranks.count++] = rank_of(statement);
+	}
+	if (rc != SQLITE_DONE && ranks.count < RANKS_MAX) {
+		reader_error(reader, error, error_size);
+		r = rc == SQLITE_ROW ? -ENOMEM : -EIO;
+	}
+	sqlite3_finalize(statement);
+	if (r < 0) {
+		dump_ranks_clear(&ranks);
+		return r;
+	}
+	if (ranks.count)
+		qsort(ranks.rank, ranks.count, sizeof(*ranks.rank), by_instance);
+	*ret = ranks;
+	return 0;
+}
+
+void dump_ranks_clear(struct dump_ranks *ranks)
+{
+	free(ranks->rank);
+	*ranks = (struct dump_ranks){0};
+}
+
+/* The process of the row: instance and rank are columns of every table. *buffer: for one that the store does not know.
+ * NULL where it should be asked again. */
+static const struct dump_rank *find_rank(struct dump_rows *rows, sqlite3_stmt *columns, struct dump_rank *buffer)
+{
+	const struct schema_table *table = &schema_tables[kinds[rows->kind].table];
+	int instance = READER_FOLLOW_FIRST + schema_column_find(table, "instance");
+	int rank = READER_FOLLOW_FIRST + schema_column_find(table, "rank");
+	const struct dump_rank *found, wanted = {.instance = sqlite3_column_int64(columns, instance)};
+
+	found = rows->ranks->count
+			? bsearch(&wanted, rows->ranks->rank, rows->ranks->count, sizeof(wanted), by_instance)
+			: NULL;
+	if (found)
+		return found;
+	if (wanted.instance != rows->asked) {
+		rows->asked = wanted.instance;
+		return NULL;
+	}
+	*buffer = (struct dump_rank){.instance = wanted.instance, .rank = -1, .local_rank = -1};
+	if (sqlite3_column_type(columns, rank) == SQLITE_INTEGER)
+		buffer->rank = sqlite3_column_int64(columns, rank);
+	return buffer;
+}
+
+static int write_record(struct dump_rows *rows, const struct dump_rank *rank, const uint8_t *record, size_t size)
+{
+	struct dump_of of = rows->of;
+	struct dump_file *file;
+	uint8_t head[DUMP_RECORD_BYTES];
+	bool fresh;
+	int r;
+
+	of.rank = rank->rank;
+	of.pid = rank->pid;
+	if (rank->host[0])
+		of.host = rank->host;
+	r = dump_files_of(rows->files, rows->kind, rank->instance, &of, &file, &fresh);
+	if (r == 0 && fresh && kinds[rows->kind].head)
+		r = dump_file_write(rows->files, file, head, kinds[rows->kind].head(rank, head));
+	if (r == 0)
+		r = dump_file_write(rows->files, file, record, size);
+	if (r == 0)
+		dump_file_count(file);
+	return r;
+}
+
+int dump_rows_row(void *arg, sqlite3_stmt *columns)
+{
+	struct dump_rows *rows = arg;
+	uint8_t record[DUMP_RECORD_BYTES];
+	struct dump_rank unknown;
+	struct row row = {rows, columns, find_rank(rows, columns, &unknown)};
+	size_t size;
+	int r;
+
+	if (!row.rank)
+		return -EAGAIN;
+	if (!tool_ranks_have(rows->wanted, row.rank->rank))
+		return 0;
+	size = kinds[rows->kind].encode(&row, record);
+	if (size == SIZE_MAX)
+		return 0;
+	r = size ? write_record(rows, row.rank, record, size) : -EMSGSIZE;
+	if (r == -E2BIG || r == -EMSGSIZE || r == -ENAMETOOLONG) {
+		rows->left_out++;
+		return 0;
+	}
+	rows->rows += r == 0;
+	rows->bytes += r == 0 ? size : 0;
+	return r;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See dump_run.h. The order in which things reach the disk is what makes a dump whole: files, state, names
+ * (dump_files.h). */
+#include "analyzers/dump/dump_run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "analyzers/dump/dump_folder.h"
+#include "analyzers/dump/dump_rows.h"
+#include "analyzers/dump/node_address.h"
+
+#define ROWS_AT_ONCE 20000 /* then the segment is let go, so that its log can be emptied */
+#define LOADS_MAX 1000	   /* of the ranks, for a kind */
+#define WINDOW_PARTS 8	   /* a level's files are rotated at this part of bytes_max */
+#define ATTEMPTS 4	   /* with less of the old kept each time, where the disk is full */
+#define FREE_PART 20	   /* of the file system that is left to others */
+#define FREE_BYTES_MAX (1ULL << 30)
+
+struct run {
+	const struct dump_options *options;
+	struct reader *reader;
+	struct dump_state state;
+	struct dump_ranks ranks;
+	struct dump_ids *ids;
+	struct dump_files *files;
+	struct dump_rows rows;
+	struct dump_result *result;
+	uint64_t level_rows[DUMP_KIND_MAX], level_bytes[DUMP_KIND_MAX];
+	bool changed; /* the state, so that it must be saved */
+	char address[NODE_ADDRESS_BYTES], host[65];
+};
+
+static int tell(int r, const char *what, const char *where, char *error, size_t error_size)
+{
+	snprintf(error, error_size, "%s %s: %s", what, where, strerror(-r));
+	return r;
+}
+
+static uint64_t level_bytes_max(const struct run *run)
+{
+	return run->options->extend ? run->options->bytes_max / WINDOW_PARTS : UINT64_MAX;
+}
+
+/* A new window begins with new files. */
+static int turn_window(struct run *run, enum dump_kind kind)
+{
+	const struct dump_options *options = run->options;
+	struct dump_level_state *level = &run->state.level[kind];
+	uint64_t start_ns = options->now_ns - options->now_ns % options->window_ns;
+	bool fits = start_ns <= level->window_ns && level->window_ns <= options->now_ns;
+	int r = 0;
+
+	if (fits && dump_folder_present(options->dir, kind) < level_bytes_max(run))
+		return 0;
+	if (level->window_ns)
+		r = dump_folder_rotate(options->dir, kind, level->window_ns);
+	if (r < 0)
+		return r;
+	level->window_ns = fits ? options->now_ns : start_ns;
+	run->changed = true;
+	if (kind == DUMP_L3)
+		run->state.delays = 0; /* sums begin anew with the files */
+	return 0;
+}
+
+/* Rows of one kind until there are no more, or as many bytes as one window may have. */
+static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t error_size)
+{
+	struct dump_level_state *level = &run->state.level[kind];
+	struct reader_place place = {level->segment, level->row};
+	struct reader_following following = {
+		.table = dump_rows_table(kind), .rows_max = ROWS_AT_ONCE, .row = dump_rows_row, .arg = &run->rows};
+	struct dump_rows *rows = &run->rows;
+	unsigned loads = 0;
+	int r;
+
+	if (!level->since_ns || level->since_ns > run->options->now_ns) {
+		level->since_ns = run->options->now_ns - run->options->window_ns;
+		run->changed = true;
+	}
+	following.since_ns = run->options->extend ? level->since_ns : run->options->since_ns;
+	dump_rows_begin(rows, kind);
+	rows->of.window_ns = run->options->extend ? level->window_ns : run->options->now_ns;
+	rows->rows = rows->bytes = 0;
+	error[0] = 0;
+	do {
+		r = reader_follow(run->reader, &following, &place, error, error_size);
+		if (r == -EAGAIN)
+			r = 1; /* a process that is new since */
+		if (r == 1 && loads++ < LOADS_MAX) {
+			dump_ranks_clear(&run->ranks);
+			if (dump_ranks_load(run->reader, &run->ranks, error, error_size) < 0)
+				r = -EIO;
+		}
+	} while (r == 1 && rows->bytes < level_bytes_max(run));
+	if (r < 0)
+		return error[0] ? r : tell(r, "cannot write in", run->options->dir, error, error_size);
+	run->result->behind |= r == 1;
+	run->result->rows += rows->rows;
+	run->level_rows[kind] = rows->rows;
+	run->level_bytes[kind] = rows->bytes;
+	run->changed |= level->segment != place.segment || level->row != place.row;
+	level->segment = place.segment;
+	level->row = place.row;
+	return 0;
+}
+
+static void note_wrote(struct run *run)
+{
+	uint64_t files[DUMP_KIND_MAX] = {0};
+	struct dump_file_told told;
+
+	for (size_t i = 0; dump_files_tell(run->files, i, &told); i++)
+		files[told.kind]++;
+	for (unsigned kind = 0; kind < DUMP_KIND_MAX; kind++)
+		if (run->level_rows[kind])
+			run->state.level[kind].wrote = (struct dump_wrote){
+				run->options->now_ns, files[kind], run->level_rows[kind], run->level_bytes[kind]};
+	run->changed |= run->state.trouble[0] != 0;
+	run->state.trouble[0] = 0;
+	if (run->result->left_out)
+		snprintf(run->state.trouble, sizeof(run->state.trouble),
+			"%llu rows were left out: there are more than %d processes, or they do not fit a record",
+			(unsigned long long)run->result->left_out, DUMP_FILES_MAX);
+	else if (run->result->behind)
+		snprintf(run->state.trouble, sizeof(run->state.trouble),
+			"there is more than one dump may write; the next one goes on from there");
+}
+
+static int write_all(struct run *run, char *error, size_t error_size)
+{
+	const struct dump_options *options = run->options;
+	int r = dump_files_new(options->dir, run->state.run + 1, options->extend, &run->files);
+
+	if (r < 0)
+		return tell(r, "cannot write in", options->dir, error, error_size);
+	run->ids = dump_ids_new(run->state.next_id);
+	if (!run->ids)
+		return tell(-ENOMEM, "cannot write in", options->dir, error, error_size);
+	run->rows = (struct dump_rows){.ranks = &run->ranks,
+		.wanted = &options->ranks,
+		.files = run->files,
+		.ids = run->ids,
+		.state = &run->state,
+		.of = {.host = run->host, .address = run->address}};
+	for (unsigned kind = 0; kind < DUMP_KIND_MAX; kind++) {
+		if (!(options->kinds & 1U << kind))
+			continue;
+		r = write_kind(run, (enum dump_kind)kind, error, error_size);
+		if (r < 0)
+			return r;
+	}
+	run->result->left_out = run->rows.left_out;
+	run->result->failed = run->rows.failed;
+	r = dump_files_sync(run->files);
+	return r < 0 ? tell(r, "cannot write in", options->dir, error, error_size) : 0;
+}
+
+static int finish(struct run *run, char *error, size_t error_size)
+{
+	const struct dump_options *options = run->options;
+	struct dump_kept kept = {0};
+	int r = 0;
+
+	note_wrote(run);
+	if (options->extend && !run->changed)
+		return 0; /* nothing is new: an idle node's disk is left alone */
+	run->state.run++;
+	run->state.next_id = dump_ids_next(run->ids);
+	if (options->extend)
+		r = dump_state_save(options->dir, &run->state);
+	if (r == 0)
+		r = dump_files_publish(run->files);
+	if (r < 0)
+		return tell(r, "cannot write in", options->dir, error, error_size);
+	if (!options->extend)
+		return 0;
+	/* The dump is there; that what is kept is counted wrong until the next one is no failure. */
+	if (dump_folder_keep(options->dir, options->bytes_max, options->age_max_ns, options->now_ns, &kept) == 0) {
+		run->state.kept_files = kept.files;
+		run->state.kept_bytes = kept.bytes;
+		(void)dump_state_save(options->dir, &run->state);
+	}
+	return 0;
+}
+
+/* What a dump changed is forgotten, so that it can be tried again. */
+static int take_back(struct run *run)
+{
+	run->files = dump_files_free(run->files);
+	run->ids = dump_ids_free(run->ids);
+	dump_state_clear(&run->state);
+	run->result->rows = run->result->left_out = run->result->failed = 0;
+	run->result->behind = false;
+	return dump_state_load(run->options->dir, &run->state);
+}
+
+/* Whether the disk has more than what is left to others. */
+static bool has_room(const char *dir)
+{
+	struct statvfs fs;
+	uint64_t keep_free, available;
+
+	if (statvfs(dir, &fs) < 0)
+		return true; /* writing will say */
+	keep_free = (uint64_t)fs.f_blocks * fs.f_frsize / FREE_PART;
+	available = (uint64_t)fs.f_bavail * fs.f_frsize;
+	return available > (keep_free < FREE_BYTES_MAX ? keep_free : FREE_BYTES_MAX);
+}
+
+static int make_room(const char *dir, char *error, size_t error_size)
+{
+	while (!has_room(dir)) {
+		if (dump_folder_remove_oldest(dir))
+			continue;
+		snprintf(error, error_size, "nothing is written, because little is left of the disk of %s", dir);
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+static int begin_extending(struct run *run, char *error, size_t error_size)
+{
+	const char *dir = run->options->dir;
+	struct dump_kept kept;
+	int r = dump_folder_lock(dir);
+
+	if (r < 0)
+		return r == -EBUSY ? (snprintf(error, error_size, "another dump works in %s", dir), r)
+				   : tell(r, "cannot use", dir, error, error_size);
+	r = dump_state_load(dir, &run->state);
+	if (r == 0)
+		r = dump_files_recover(dir, run->state.run);
+	if (r < 0)
+		return tell(r, "cannot use", dir, error, error_size);
+	(void)dump_folder_keep(dir, run->options->bytes_max, run->options->age_max_ns, run->options->now_ns, &kept);
+	return make_room(dir, error, error_size);
+}
+
+static int turn_windows(struct run *run, char *error, size_t error_size)
+{
+	for (unsigned kind = 0; run->options->extend && kind < DUMP_KIND_MAX; kind++) {
+		int r = run->options->kinds & 1U << kind ? turn_window(run, (enum dump_kind)kind) : 0;
+
+		if (r < 0)
+			return tell(r, "cannot rotate the files in", run->options->dir, error, error_size);
+	}
+	return 0;
+}
+
+static bool is_full(int r)
+{
+	return r == -ENOSPC || r == -EDQUOT;
+}
+
+/* A dump that failed leaves its trouble where the daemon finds it; what was written before stays. */
+static void note_trouble(struct run *run, const char *sentence)
+{
+	if (take_back(run) < 0)
+		return;
+	dump_utf8(sentence, run->state.trouble, sizeof(run->state.trouble));
+	(void)dump_state_save(run->options->dir, &run->state);
+}
+
+static int dump_store(struct run *run, char *error, size_t error_size)
+{
+	const struct reader_options how = {.warning = run->options->warning};
+	int r = reader_open(run->options->state_dir, &how, &run->reader, error, error_size);
+
+	if (r == 0)
+		r = dump_ranks_load(run->reader, &run->ranks, error, error_size);
+	for (unsigned i = 0; r == 0; i++) {
+		r = turn_windows(run, error, error_size);
+		if (r == 0)
+			r = write_all(run, error, error_size);
+		if (!is_full(r) || i + 1 == ATTEMPTS || !run->options->extend ||
+			!dump_folder_remove_oldest(run->options->dir))
+			break;
+		r = take_back(run);
+	}
+	return r < 0 ? r : finish(run, error, error_size);
+}
+
+int dump_run(const struct dump_options *options, struct dump_result *ret, char *error, size_t error_size)
+{
+	struct run run = {.options = options, .state = {.next_id = 1}, .result = ret};
+	int r = 0;
+
+	*ret = (struct dump_result){0};
+	node_address("/proc/1/net", run.address);
+	if (gethostname(run.host, sizeof(run.host)) < 0)
+		snprintf(run.host, sizeof(run.host), "localhost");
+	run.host[sizeof(run.host) - 1] = 0;
+	if (options->extend)
+		r = begin_extending(&run, error, error_size);
+	if (r == 0)
+		r = dump_store(&run, error, error_size);
+	if (r < 0 && options->extend && r != -EBUSY)
+		note_trouble(&run, error);
+	ret->files = r == 0 ? run.files : dump_files_free(run.files);
+	dump_ids_free(run.ids);
+	dump_ranks_clear(&run.ranks);
+	dump_state_clear(&run.state);
+	reader_close(run.reader);
+	return r;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libexec/ranktrace/dump, which is `tracectl dump`: what the store holds, in the files that tools made for sysTrace
+ * read. With
+ * --extend it is what the daemon runs at each interval: it goes on with the files of STATE_DIR/dump, and gives way to
+ * everybody. Exit codes: 0 done, 1 the store or the disk failed, 2 usage.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "analyzers/dump/dump_run.h"
+
+#define SINCE "10m"
+#define FOLDER "ranktrace-dump"
+#define IOPRIO_IDLE (3 << 13) /* class idle, of the process itself */
+#define SECONDS_MAX (3650ULL * 86400)
+
+static const char usage[] =
+	"usage: dump [--since TIME] [--rank LIST] [--level LIST] [-o DIR] [--json] [--state-dir DIR]\n"
+	"Writes what the store holds as the files of sysTrace, one a rank's process and level: timeline/ (L0), mspti/ "
+	"(L1),\n"
+	"hbm_trace/ (L2) and osprobe/ (L3) in DIR. A file that is there under the same name is replaced.\n"
+	"  --since TIME     rows of then or later: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
+	"  --rank LIST      of these ranks: 0,3-7\n"
+	"  --level LIST     of these levels: L0,L1 (all)\n"
+	"  -o, --output DIR where (" FOLDER ")\n"
+	"  --json           an array of the files written\n"
+	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --extend         what the daemon runs: go on with the files of the state folder's dump/\n"
+	"    --window S     with it: seconds after which new files begin (3600)\n"
+	"    --size-max B   bytes of all files together (1 GiB)\n"
+	"    --age-max S    seconds that they are kept (2 days)\n"
+	"  --help, --version\n";
+
+struct dump {
+	struct dump_options options;
+	char dir[PATH_MAX];
+	bool json;
+};
+
+/* The job's CPU and disk come first; and what the daemon may do, this needs not. Each is an offer that may be refused.
+ */
+static void give_way(void)
+{
+	const struct sched_param none = {0};
+
+	(void)setpriority(PRIO_PROCESS, 0, 19);
+	(void)sched_setscheduler(0, SCHED_BATCH, &none);
+	(void)syscall(SYS_ioprio_set, 1, 0, IOPRIO_IDLE);
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+}
+
+static json_t *told_json(const struct dump_file_told *told)
+{
+	return json_pack("{s:s, s:I, s:s, s:I, s:I}", "level", dump_kind_name(told->kind), "rank",
+		(json_int_t)told->rank, "path", told->path, "rows", (json_int_t)told->rows, "bytes",
+		(json_int_t)told->bytes);
+}
+
+static void show(const struct dump *dump, const struct dump_result *result)
+{
+	json_t *all = dump->json ? json_array() : NULL;
+	struct dump_file_told told;
+	size_t i;
+
+	if (!dump->json && result->rows)
+		printf("%-5s %6s %12s %14s  %s\n", "LEVEL", "RANK", "ROWS", "BYTES", "FILE");
+	for (i = 0; dump_files_tell(result->files, i, &told); i++) {
+		if (dump->json)
+			json_array_append_new(all, told_json(&told));
+		else
+			printf("%-5s %6" PRId64 " %12" PRIu64 " %14" PRIu64 "  %s\n", dump_kind_name(told.kind),
+				told.rank, told.rows, told.bytes, told.path);
+	}
+	if (dump->json) {
+		json_dumpf(all, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else if (i == 0) {
+		printf("nothing to write: the store has no such rows of that time\n");
+	}
+	json_decref(all);
+	if (result->failed && !dump->json)
+		printf("%" PRIu64 " allocations failed, or have no address; sysTrace's files have no place for them\n",
+			result->failed);
+	if (result->left_out)
+		fprintf(stderr, "dump: warning: %" PRIu64 " rows were left out\n", result->left_out);
+}
+
+static int run(struct dump *dump)
+{
+	struct dump_options *options = &dump->options;
+	struct dump_result result;
+	char error[PATH_MAX + 256] = "";
+	int status = 0;
+
+	umask(027);
+	if (options->extend) {
+		if ((size_t)snprintf(dump->dir, sizeof(dump->dir), "%s/dump", options->state_dir) >= sizeof(dump->dir))
+			return tool_fail(1, "the name of the state folder is too long");
+		options->dir = dump->dir;
+		give_way();
+	}
+	if (dump_run(options, &result, error, sizeof(error)) < 0)
+		return tool_fail(1, "%s", error);
+	if (!options->extend)
+		show(dump, &result);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		status = tool_fail(1, "cannot write: %s", strerror(errno));
+	dump_files_free(result.files);
+	return status;
+}
+
+/* "L0,L2" */
+static int parse_levels(const char *list, unsigned *ret)
+{
+	unsigned kinds = 0;
+	char word[8];
+
+	do {
+		size_t n = strcspn(list, ",");
+		enum dump_kind kind;
+
+		if (n >= sizeof(word))
+			return -EINVAL;
+		memcpy(word, list, n);
+		word[n] = 0;
+		kind = dump_kind_parse(word);
+		if (kind == DUMP_KIND_MAX)
+			return -EINVAL;
+		kinds |= 1U << kind;
+		list += n;
+	} while (*list++ == ',');
+	*ret = kinds;
+	return 0;
+}
+
+static int parse_number(const char *text, uint64_t max, uint64_t *ret)
+{
+	char *end;
+	unsigned long long n;
+
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || n == 0 || n > max)
+		return -EINVAL;
+	*ret = n;
+	return 0;
+}
+
+enum option_id {
+	SET_DIR = 256,
+	SET_SINCE,
+	SET_RANK,
+	SET_LEVEL,
+	SET_OUTPUT,
+	SET_WINDOW,
+	SET_SIZE,
+	SET_AGE,
+	SET_HELP,
+	SET_VERSION
+};
+
+static int set_number(enum option_id id, const char *value, struct dump_options *options)
+{
+	uint64_t *field = id == SET_WINDOW ? &options->window_ns
+			  : id == SET_AGE  ? &options->age_max_ns
+					   : &options->bytes_max;
+	uint64_t n;
+
+	if (parse_number(value, id == SET_SIZE ? UINT64_MAX / 2 : SECONDS_MAX, &n) < 0)
+		return 1 + tool_fail(2, "--window, --size-max and --age-max take a number above 0, not \"%s\"", value);
+	*field = id == SET_SIZE ? n : n * 1000000000ULL;
+	return 0;
+}
+
+static int set(struct dump_options *options, enum option_id id, const char *value)
+{
+	switch (id) {
+	case SET_DIR:
+		options->state_dir = value;
+		return 0;
+	case SET_OUTPUT:
+		options->dir = value;
+		return *value ? 0 : 1 + tool_fail(2, "--output takes a folder");
+	case SET_SINCE:
+		if (tool_since(value, options->now_ns, &options->since_ns) < 0)
+			return 1 + tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", value);
+		return 0;
+	case SET_RANK:
+		if (tool_ranks_parse(value, &options->ranks) < 0)
+			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
+		return 0;
+	case SET_LEVEL:
+		if (parse_levels(value, &options->kinds) < 0)
+			return 1 + tool_fail(2, "--level takes levels as in L0,L2, not \"%s\"", value);
+		return 0;
+	case SET_HELP:
+		return 1 + tool_usage(usage);
+	case SET_VERSION:
+		return 1 + tool_version();
+	default:
+		return set_number(id, value, options);
+	}
+}
+
+/* 0: go on; else the exit code plus one. */
+static int parse(int argc, char **argv, struct dump *dump)
+{
+	int json = 0, extend = 0, id, r = 0;
+	const struct option options[] = {
+		{"state-dir", required_argument, NULL, SET_DIR},
+		{"since", required_argument, NULL, SET_SINCE},
+		{"rank", required_argument, NULL, SET_RANK},
+		{"level", required_argument, NULL, SET_LEVEL},
+		{"output", required_argument, NULL, SET_OUTPUT},
+		{"window", required_argument, NULL, SET_WINDOW},
+		{"size-max", required_argument, NULL, SET_SIZE},
+		{"age-max", required_argument, NULL, SET_AGE},
+		{"help", no_argument, NULL, SET_HELP},
+		{"version", no_argument, NULL, SET_VERSION},
+		{"json", no_argument, &json, 1},
+		{"extend", no_argument, &extend, 1},
+		{0},
+	};
+
+	while (r == 0 && (id = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
+		if (id == '?')
+			return 1 + 2; /* getopt_long has said what is wrong */
+		if (id)
+			r = set(&dump->options, id == 'o' ? SET_OUTPUT : (enum option_id)id, optarg);
+	}
+	if (r)
+		return r;
+	if (optind != argc)
+		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
+	dump->json = json;
+	dump->options.extend = extend;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct dump dump = {.options = {
+					   .dir = FOLDER,
+					   .kinds = (1U << DUMP_KIND_MAX) - 1,
+					   .window_ns = 3600ULL * 1000000000,
+					   .bytes_max = 1ULL << 30,
+					   .age_max_ns = 2ULL * 86400 * 1000000000,
+					   .warning = tool_warn,
+				   }};
+	int r;
+
+	tool_begin("dump", argv);
+	dump.options.state_dir = tool_state_dir();
+	dump.options.now_ns = tool_now_ns();
+	(void)tool_since(SINCE, dump.options.now_ns, &dump.options.since_ns);
+	r = parse(argc, argv, &dump);
+	return r ? r - 1 : run(&dump);
+}

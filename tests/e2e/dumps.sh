@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Dumps of real ranks: what is in sysTrace's files is what is in the store, each row once, whatever the window, however the
+# daemon ends; the files come at their interval, whole, for the group only; and the same on demand.
+source "$(dirname "$0")/lib_fixture.sh"
+
+conf=(dump.l0_interval=2s dump.window=10s)
+e2e_start "${conf[@]}"
+"$tracectl" set L1=true L2=true L3=true >/dev/null
+"$tracectl" interval L1=0.04 L2=0.04 L3=0.04 >/dev/null
+
+echo "-- two ranks with data-parallel training, and two that take and give device memory"
+port=$((20000 + RANDOM % 10000))
+for rank in 0 1; do
+	train job RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 40
+	job_pid[rank]=$last
+done
+wait_for 90 stepping "${job_pid[1]}" 8 || fail "the training does not begin"
+dumped() { find "$state/dump" -path "*/$1/*" -type f -not -name '.*' 2>/dev/null | grep -q .; }
+for kind in timeline mspti osprobe; do wait_for 30 dumped "$kind" || fail "no dump in $kind"; done
+
+echo "-- the daemon is killed and comes back"
+kill -9 "$daemon"
+wait "$daemon" 2>/dev/null || true
+e2e_start "${conf[@]}"
+job=("${children[@]}")
+ranks memory 2
+ours=("${job[@]}" "${rank_pids[@]}")
+for pid in "${job[@]}"; do wait "$pid" || { cat "$work/job.log" >&2; fail "the training failed"; }; done
+children=()
+flush
+
+same() { "$python_here" "$source_dir/tests/e2e/dumps.py" "$tracectl" "$state/dump" "${ours[@]}" >"$work/compared" 2>&1; }
+wait_for 60 same || { cat "$work/compared" >&2; fail "the dumps are not what is stored"; }
+cat "$work/compared"
+[ -n "$(find "$state/dump/old" -type f)" ] || fail "no window was moved to old/"
+"$tracectl" status | grep -A5 '^dumps' | tee "$work/status"
+for level in L0 L1 L2 L3; do grep -q " $level: [0-9,]* rows into" "$work/status" || fail "status does not say when $level was written"; done
+! grep -q trouble "$work/status" || fail "status tells of trouble"
+open=$(find "$state/dump" -perm /027 | head -3)
+[ -z "$open" ] || fail "others may read or write: $open"
+
+echo "-- on demand"
+"$tracectl" dump --since 1h -o "$work/out" || fail "tracectl dump failed"
+"$python_here" "$source_dir/tests/e2e/dumps.py" "$tracectl" "$work/out" "${ours[@]}" || fail "what tracectl dump wrote is not what is stored"
+"$tracectl" dump --since 1h --rank 1 --level L0,L2 -o "$work/one" >/dev/null
+[ -z "$(find "$work/one" -type f -not -name '*00001--*' -not -name '*rank1_*')" ] || fail "--rank 1 wrote other ranks"
+[ "$(cd "$work/one" && echo *)" = "hbm_trace timeline" ] || fail "--level L0,L2 wrote $(cd "$work/one" && echo *)"
+
+echo "-- a level that is off is dumped no more"
+"$tracectl" set L1=false >/dev/null
+e2e_stop
+grep -q 'dump: ' "$work/daemon.log" && fail "the daemon tells of trouble with dumps: $(grep 'dump: ' "$work/daemon.log" | head -3)"
+e2e_done

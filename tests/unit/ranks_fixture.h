@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The room of ranks over a made-up /proc; the store and the kernel's filter are stand-ins that count. Included once, by a
+ * test of the room.
+ */
+#ifndef RANKTRACE_TESTS_RANKS_FIXTURE_H
+#define RANKTRACE_TESTS_RANKS_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon/context.h"
+#include "daemon/kernel.h"
+#include "daemon/log.h"
+#include "daemon/rank_room.h"
+#include "daemon/store.h"
+#include "tests/unit/fake_proc.h"
+
+#define RANKS_MAX 64
+
+static struct {
+	char root[128];
+	struct context context;
+	struct ranks *ranks;
+	uint64_t now_ns;
+	unsigned added, changed, ended, warnings;
+	struct {
+		uint32_t pid;
+		uint64_t start_time_ns;
+	} instance[8192];
+	int64_t instances;
+	uint32_t filter[RANKS_MAX]; /* pid by slot */
+	int64_t row_rank, row_ended, row_instance;
+	char row_card[64]; /* "" for none */
+	unsigned rows;
+} t;
+
+/* Stand-ins for other rooms. */
+__attribute__((weak)) void log_message(
+	int level, const char *component, const char *file, int line, const char *func, const char *format, ...)
+{
+	(void)component, (void)file, (void)line, (void)func, (void)format;
+	t.warnings += level <= LOG_WARNING;
+}
+
+__attribute__((weak)) int store_instance(
+	struct store *store, const char *boot_id, uint32_t pid, uint64_t start_time_ns, int64_t *ret)
+{
+	(void)store, (void)boot_id;
+	for (int64_t i = 0; i < t.instances; i++)
+		if (t.instance[i].pid == pid && t.instance[i].start_time_ns == start_time_ns) {
+			*ret = i + 1;
+			return 0;
+		}
+	t.instance[t.instances].pid = pid;
+	t.instance[t.instances].start_time_ns = start_time_ns;
+	*ret = ++t.instances;
+	return 0;
+}
+
+__attribute__((weak)) int store_put(
+	struct store *store, enum schema_id table, const struct store_value *values, size_t count)
+{
+	(void)store;
+	assert_int_equal(table, TABLE_RANKS);
+	assert_int_equal(count, 18);
+	t.row_rank = values[0].type == STORE_NULL ? -1 : values[0].integer;
+	assert_true(copy_text(t.row_card, sizeof(t.row_card), values[12].type == STORE_NULL ? "" : values[12].text));
+	t.row_ended = values[16].integer;
+	t.row_instance = values[17].integer;
+	t.rows++;
+	return 0;
+}
+
+__attribute__((weak)) int kernel_rank_add(struct kernel *kernel, uint32_t pid, uint32_t slot)
+{
+	(void)kernel;
+	assert_in_range(slot, 0, RANKS_MAX - 1);
+	assert_int_equal(t.filter[slot], 0);
+	t.filter[slot] = pid;
+	return 0;
+}
+
+__attribute__((weak)) int kernel_rank_remove(struct kernel *kernel, uint32_t pid)
+{
+	(void)kernel;
+	for (size_t i = 0; i < RANKS_MAX; i++)
+		if (t.filter[i] == pid) {
+			t.filter[i] = 0;
+			return 0;
+		}
+	return -ENOENT;
+}
+
+static inline void observe(void *arg, const struct rank *rank, enum rank_change change)
+{
+	(void)arg;
+	/* A rank that ends or turns into something else still has its slot while others hear of it. */
+	if (rank->role == RANK_ROLE_RANK)
+		assert_ptr_equal(ranks_by_slot(t.ranks, rank->slot), rank);
+	t.added += change == RANK_ADDED;
+	t.changed += change == RANK_CHANGED;
+	t.ended += change == RANK_ENDED;
+}
+
+static inline int setup(void **state)
+{
+	(void)state;
+	memset(&t, 0, sizeof(t));
+	fake_new(t.root, sizeof(t.root));
+	t.context.config.ranks_max = RANKS_MAX;
+	(void)copy_text(t.context.host, sizeof(t.context.host), "node");
+	(void)copy_text(t.context.boot_id, sizeof(t.context.boot_id), "boot");
+	assert_int_equal(ranks_new(&t.context, &t.ranks), 0);
+	ranks_set_proc_root(t.ranks, t.root);
+	assert_int_equal(ranks_observe(t.ranks, observe, NULL), 0);
+	t.now_ns = monotonic_ns();
+	return 0;
+}
+
+static inline int teardown(void **state)
+{
+	(void)state;
+	t.ranks = ranks_free(t.ranks);
+	fake_free(t.root);
+	return 0;
+}
+
+#define PUT(...) FAKE_PUT(t.root, __VA_ARGS__)
+#define ENV(text) FAKE_TEXT(environ, text)
+#define TORCH .maps = FAKE_TORCH
+
+/* Lets time pass, tick by tick. */
+static inline void pass(uint64_t ns)
+{
+	for (uint64_t end_ns = t.now_ns + ns; t.now_ns < end_ns;) {
+		t.now_ns += 100 * NSEC_PER_MSEC;
+		ranks_tick(t.ranks, t.now_ns);
+	}
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+#endif

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dumps of a store made by hand: what is in the files is what was stored, each row once, whatever comes between;
+ * windows turn, old ones go; a disk that takes no more changes nothing. Files are parsed here, by the wire format and
+ * nothing of ours.
+ */
+#include "tests/unit/store_fixture.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "analyzers/dump/dump_folder.h"
+#include "analyzers/dump/dump_run.h"
+#include "analyzers/dump/dump_state.h"
+
+#define NOW (1763737500ULL * NSEC_PER_SEC) /* 2025-11-21 15:05 UTC */
+#define WINDOW (3600ULL * NSEC_PER_SEC)
+
+static char dumps[PATH_MAX];
+
+static int setup(void **state)
+{
+	int r = store_setup(state);
+
+	setenv("TZ", "UTC", 1);
+	snprintf(dumps, sizeof(dumps), "%s/dump", dir);
+	return r;
+}
+
+static struct dump_options how_at(uint64_t now_ns)
+{
+	return (struct dump_options){.state_dir = dir,
+		.dir = dumps,
+		.kinds = (1U << DUMP_KIND_MAX) - 1,
+		.extend = true,
+		.now_ns = now_ns,
+		.window_ns = WINDOW,
+		.bytes_max = 1 << 30,
+		.age_max_ns = 100 * WINDOW,
+		.warning = warned};
+}
+
+/* In a process of its own, as it always is: the lock of a folder lasts as long as the process. Returns its rows or an
+ * error. */
+static long dump_with(const struct dump_options *how)
+{
+	int ends[2], status;
+	long rows = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe(ends), 0);
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		struct dump_result result;
+		char error[512] = "";
+		int r = dump_run(how, &result, error, sizeof(error));
+		long said = r < 0 ? r : (long)result.rows;
+
+		if (r < 0)
+			fprintf(stderr, "%s\n", error);
+		dump_files_free(result.files);
+		_exit(write(ends[1], &said, sizeof(said)) != sizeof(said));
+	}
+	assert_true(pid > 0);
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &rows, sizeof(rows)), sizeof(rows));
+	close(ends[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	return rows;
+}
+
+static long dump_at(uint64_t now_ns)
+{
+	struct dump_options how = how_at(now_ns);
+
+	return dump_with(&how);
+}
+
+struct content {
+	unsigned char *data;
+	size_t size;
+};
+
+static struct content load(const char *name)
+{
+	struct content content = {0};
+	char path[2 * PATH_MAX];
+	struct stat st;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dumps, name);
+	f = fopen(path, "re");
+	if (!f)
+		return content;
+	assert_int_equal(fstat(fileno(f), &st), 0);
+	content.data = calloc(1, (size_t)st.st_size + 1);
+	assert_non_null(content.data);
+	content.size = fread(content.data, 1, (size_t)st.st_size, f);
+	fclose(f);
+	return content;
+}
+
+static uint64_t varint(const unsigned char **p, const unsigned char *end)
+{
+	uint64_t value = 0;
+
+	for (unsigned shift = 0; *p < end && shift < 64; shift += 7) {
+		unsigned char byte = *(*p)++;
+
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return value;
+	}
+	fail_msg("a number does not end");
+	return 0;
+}
+
+/* The next field of a message: its number; *ret_value: an integer, or the length of what starts at *ret_bytes. */
+static unsigned next_field(
+	const unsigned char **p, const unsigned char *end, uint64_t *ret_value, const unsigned char **ret_bytes)
+{
+	uint64_t tag = varint(p, end);
+
+	*ret_value = varint(p, end);
+	*ret_bytes = *p;
+	assert_true((tag & 7) == 0 || (tag & 7) == 2);
+	if ((tag & 7) == 2) {
+		assert_true(*ret_value <= (uint64_t)(end - *p));
+		*p += *ret_value;
+	}
+	return (unsigned)(tag >> 3);
+}
+
+/* How often a message of the file has the field; and the sum of the integers `inner` within, where that is not 0. */
+static unsigned count_fields(const char *name, unsigned number, unsigned inner, uint64_t *ret_sum)
+{
+	struct content content = load(name);
+	const unsigned char *p = content.data, *end = p + content.size, *bytes, *q, *unused;
+	uint64_t value, part;
+	unsigned count = 0;
+
+	*ret_sum = 0;
+	while (p < end) {
+		if (next_field(&p, end, &value, &bytes) != number)
+			continue;
+		count++;
+		for (q = bytes; inner && q < bytes + value;)
+			if (next_field(&q, bytes + value, &part, &unused) == inner)
+				*ret_sum += part;
+	}
+	free(content.data);
+	return count;
+}
+
+static unsigned count_lines(const char *name)
+{
+	struct content content = load(name);
+	unsigned lines = 0;
+
+	for (size_t i = 0; i < content.size; i++)
+		lines += content.data[i] == '\n';
+	free(content.data);
+	return lines;
+}
+
+static void put_process(struct store *store, int64_t instance, int64_t rank)
+{
+	struct store_value row[18];
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+		row[i] = V_NULL;
+	row[0] = V_INT(rank);
+	row[2] = V_INT(rank);
+	row[3] = V_TEXT("job");
+	row[4] = V_TEXT("node");
+	row[5] = V_INT(100 + instance);
+	row[17] = V_INT(instance);
+	assert_int_equal(store_put(store, TABLE_RANKS, row, ARRAY_SIZE(row)), 0);
+}
+
+static void put_op(struct store *store, int64_t instance, int64_t rank, int64_t seq, uint64_t at_ns)
+{
+	struct store_value row[] = {V_INT(rank), V_NULL, V_TEXT("c0ffee"), V_INT(seq), V_TEXT("AllGather"),
+		V_TEXT("float32"), V_INT(64), V_INT(256), V_INT(at_ns), V_INT(1000), V_INT(at_ns + 100), V_INT(500),
+		V_TEXT("device"), V_TEXT("init"), V_NULL, V_NULL, V_NULL, V_INT(0), V_TEXT("nccl"), V_INT(9),
+		V_INT(instance), V_NULL};
+
+	assert_int_equal(store_put(store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)), 0);
+}
+
+static void put_memory(struct store *store, int64_t instance, const char *op, int64_t address, int64_t bytes,
+	int result, uint64_t at_ns)
+{
+	struct store_value row[] = {V_INT(0), V_INT(4), V_TEXT("backward"), V_TEXT(op),
+		address ? V_INT(address) : V_NULL, V_INT(bytes), V_INT(result), V_INT(at_ns), V_INT(10), V_NULL,
+		V_INT(9), V_INT(instance)};
+
+	assert_int_equal(store_put(store, TABLE_ALLOCATIONS, row, ARRAY_SIZE(row)), 0);
+}
+
+static void put_offcpu(struct store *store, int64_t instance, int64_t thread, int64_t delay_ns, uint64_t at_ns)
+{
+	struct store_value row[] = {V_INT(0), V_INT(thread), V_TEXT("pt_\xff"), V_INT(at_ns), V_INT(2000000),
+		V_INT(delay_ns), V_INT(77), V_TEXT("hog"), V_NULL, V_NULL, V_INT(instance)};
+
+	assert_int_equal(store_put(store, TABLE_OFFCPU, row, ARRAY_SIZE(row)), 0);
+}
+
+#define L0 "timeline/node--00000--101.timeline"
+#define L2 "hbm_trace/hbm_trace_trace_rank0_101.pb"
+#define L3 "osprobe/os_trace_20251121_15_rank_0_101.pb"
+
+static void put_all(struct store *store, uint64_t at_ns)
+{
+	put_process(store, 1, 0);
+	put_process(store, 2, 1);
+	for (unsigned i = 0; i < 10; i++) {
+		put_stage(store, 1, "dataloader", at_ns + i * NSEC_PER_SEC, 5000000);
+		put_op(store, 1, 0, i + 1, at_ns + i * NSEC_PER_SEC);
+		put_op(store, 2, 1, i + 1, at_ns + i * NSEC_PER_SEC);
+		put_memory(store, 1, "cudaMalloc", 4096 * (i + 1), 100, 0, at_ns);
+		put_offcpu(store, 1, 5, 1000, at_ns + i * NSEC_PER_SEC);
+	}
+	put_memory(store, 1, "cudaMalloc", 0, 100, 2, at_ns); /* failed */
+	put_memory(store, 1, "cudaFree", 4096, 0, 0, at_ns);
+	assert_int_equal(store_flush(store, at_ns), 0);
+}
+
+static void check_all(unsigned times)
+{
+	uint64_t sum;
+
+	assert_int_equal(count_fields(L0, 1, 0, &sum), 10 * times);
+	assert_int_equal(count_fields(L0, 4, 0, &sum), 1); /* the job, once a file */
+	assert_int_equal(count_fields(L2, 2, 4, &sum), 10 * times);
+	assert_int_equal(sum, 1000 * times);
+	assert_int_equal(count_fields(L2, 3, 1, &sum), times);
+	assert_int_equal(sum, 4096 * times);
+	assert_int_equal(count_fields(L3, 1, 3, &sum), 10 * times);
+	assert_int_equal(sum, 20000 * times);
+	(void)count_fields(L3, 1, 4, &sum); /* 1000, 2000, 3000 ...: of the thread so far */
+	assert_int_equal(sum, 1000 * (10 * times) * (10 * times + 1) / 2);
+}
+
+static unsigned csv_lines(unsigned rank)
+{
+	char command[2 * PATH_MAX], name[PATH_MAX] = "";
+	FILE *f;
+
+	snprintf(command, sizeof(command), "cd '%s' && ls mspti/hccl_activity-*-.%u.csv", dumps, rank);
+	f = popen(command, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(name, sizeof(name), f));
+	pclose(f);
+	name[strcspn(name, "\n")] = 0;
+	return count_lines(name);
+}
+
+static void every_row_comes_once(void **state)
+{
+	struct store *store = open_store();
+
+	(void)state;
+	put_all(store, NOW - 100 * NSEC_PER_SEC);
+	assert_int_equal(dump_at(NOW), 10 + 20 + 11 + 10);
+	check_all(1);
+	assert_int_equal(csv_lines(0), 1 + 40);
+	assert_int_equal(csv_lines(1), 1 + 40);
+	assert_int_equal(dump_at(NOW + NSEC_PER_SEC), 0);
+	check_all(1);
+	put_all(store, NOW - 3000 * NSEC_PER_SEC); /* rows that come late, by their times */
+	assert_int_equal(dump_at(NOW + 2 * NSEC_PER_SEC), 51);
+	check_all(2);
+	assert_int_equal(csv_lines(0), 1 + 80);
+	/* What is older than a window when the first dump comes was nobody's wish. */
+	put_all(store, NOW - 3 * WINDOW);
+	assert_int_equal(dump_at(NOW + 3 * NSEC_PER_SEC), 0);
+	store_close(store);
+}
+
+static void marks_of_one_operation_have_one_number(void **state)
+{
+	struct store *store = open_store();
+	char command[3 * PATH_MAX];
+
+	(void)state;
+	put_all(store, NOW - 100 * NSEC_PER_SEC);
+	assert_int_equal(dump_at(NOW), 51);
+	snprintf(command, sizeof(command),
+		"cd '%s/mspti' && cut -d, -f1,2,4 *.0.csv >../a && cut -d, -f1,2,4 *.1.csv >../b && cmp ../a ../b && "
+		"[ $(cut -d, -f2 *.0.csv | sort -u | wc -l) = 11 ]",
+		dumps);
+	assert_int_equal(system(command), 0);
+	store_close(store);
+}
+
+static void set_hidden(const char *name, unsigned long run, const char *text)
+{
+	const char *slash = strchr(name, '/');
+	char path[2 * PATH_MAX];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%.*s/.%s.%lu.new", dumps, (int)(slash - name), name, slash + 1, run);
+	f = fopen(path, "we");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void what_ended_a_dump_is_mended(void **state)
+{
+	struct store *store = open_store();
+	struct dump_state saved;
+	struct content content;
+	uint64_t sum;
+
+	(void)state;
+	put_all(store, NOW - 100 * NSEC_PER_SEC);
+	assert_int_equal(dump_at(NOW), 51);
+	assert_int_equal(dump_state_load(dumps, &saved), 0);
+	/* Ended after the state and before the names: the file is as whole as the state says. */
+	set_hidden(L0, saved.run, "named");
+	/* Ended before the state: as if it had never been. */
+	set_hidden(L2, saved.run + 1, "forgotten");
+	dump_state_clear(&saved);
+	assert_int_equal(dump_at(NOW + NSEC_PER_SEC), 0);
+	content = load(L0);
+	assert_string_equal((const char *)content.data, "named");
+	free(content.data);
+	assert_int_equal(count_fields(L2, 2, 0, &sum), 10);
+	sh("[ -z \"$(find '%s/dump' -name '.*.new')\" ]", dir);
+	store_close(store);
+}
+
+static void windows_turn_and_old_ones_go(void **state)
+{
+	struct store *store = open_store();
+	struct dump_options how;
+	struct dump_state saved;
+	uint64_t sum;
+
+	(void)state;
+	put_all(store, NOW - 100 * NSEC_PER_SEC);
+	assert_int_equal(dump_at(NOW), 51);
+	put_all(store, NOW);
+	assert_int_equal(dump_at(NOW + WINDOW), 51); /* the next hour */
+	assert_int_equal(count_fields(L0, 1, 0, &sum), 10);
+	assert_int_equal(count_fields("old/20251121T150000Z/" L0, 1, 0, &sum), 10);
+	assert_int_equal(count_fields("osprobe/os_trace_20251121_16_rank_0_101.pb", 1, 4, &sum), 10);
+	assert_int_equal(sum, 55000); /* delays begin anew with the file */
+	/* By size: a level whose files have an eighth of all begins new ones within the hour. */
+	how = how_at(NOW + WINDOW + NSEC_PER_SEC);
+	how.bytes_max = 36000;
+	put_all(store, NOW);
+	assert_int_equal(dump_with(&how), 51);
+	sh("[ -n \"$(find '%s/dump/old/20251121T160000Z/mspti' -name '*.csv')\" ]", dir);
+	/* By age. */
+	how = how_at(NOW + 200 * WINDOW);
+	assert_int_equal(dump_with(&how), 0);
+	sh("[ -z \"$(find '%s/dump/old' -name '*.csv' -path '*T15*')\" ]", dir);
+	assert_int_equal(dump_state_load(dumps, &saved), 0);
+	assert_int_equal(saved.level[DUMP_L0].wrote.rows, 10);
+	dump_state_clear(&saved);
+	store_close(store);
+}
+
+static void all_files_together_are_bounded(void **state)
+{
+	struct store *store = open_store();
+	struct dump_kept kept;
+
+	(void)state;
+	for (unsigned i = 0; i < 30; i++) {
+		struct dump_options how = how_at(NOW + i * WINDOW);
+
+		how.bytes_max = 20000;
+		put_all(store, NOW + i * WINDOW - NSEC_PER_SEC);
+		assert_int_equal(dump_with(&how), 51);
+	}
+	assert_int_equal(dump_folder_keep(dumps, 20000, 1000 * WINDOW, NOW + 30 * WINDOW, &kept), 0);
+	assert_in_range(kept.bytes, 10000, 20000);
+	sh("cd '%s/dump/old' && [ ! -e 20251121T150000Z ] && [ -e 20251122T190000Z ]", dir); /* the newest of them */
+	store_close(store);
+}
+
+/* A limit of the process stands for the disk: writing fails in the middle. */
+static void a_full_disk_changes_nothing(void **state)
+{
+	struct rlimit before, little = {256, 256};
+	struct store *store = open_store();
+
+	(void)state;
+	put_all(store, NOW - 100 * NSEC_PER_SEC);
+	assert_int_equal(dump_at(NOW), 51);
+	put_all(store, NOW - 50 * NSEC_PER_SEC);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	little.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+	assert_true(dump_at(NOW + NSEC_PER_SEC) < 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	check_all(1);
+	sh("[ -z \"$(find '%s/dump' -name '.*.new')\" ]", dir);
+	assert_int_equal(dump_at(NOW + 2 * NSEC_PER_SEC), 51);
+	check_all(2);
+	store_close(store);
+}
+
+static void a_folder_of_ones_own_has_what_was_asked_for(void **state)
+{
+	struct store *store = open_store();
+	struct dump_options how = how_at(NOW);
+	uint64_t sum;
+
+	(void)state;
+	put_all(store, NOW - 100 * NSEC_PER_SEC);
+	put_all(store, NOW - 5000 * NSEC_PER_SEC);
+	how.extend = false;
+	how.since_ns = NOW - 200 * NSEC_PER_SEC;
+	how.kinds = 1U << DUMP_L0 | 1U << DUMP_L1;
+	for (unsigned i = 0; i < 2; i++) { /* a second time the same, in its place */
+		assert_int_equal(dump_with(&how), 30);
+		assert_int_equal(count_fields(L0, 1, 0, &sum), 10);
+		assert_int_equal(csv_lines(1), 41);
+	}
+	assert_null(load(L2).data);
+	how.kinds = 1U << DUMP_L1;
+	assert_int_equal(tool_ranks_parse("1", &how.ranks), 0);
+	assert_int_equal(dump_with(&how), 10);
+	store_close(store);
+}
+
+static void a_store_begun_anew_is_followed_anew(void **state)
+{
+	struct store *store = open_store();
+
+	(void)state;
+	options.segment_ns = 3600 * NSEC_PER_SEC;
+	for (unsigned i = 0; i < 5; i++)
+		put_all(store, NOW - (5 - i) * WINDOW); /* five segments */
+	assert_true(dump_at(NOW) >= 51);
+	store_close(store);
+	sh("rm -rf '%s/db'", dir);
+	store = open_store();
+	put_all(store, NOW);
+	assert_int_equal(dump_at(NOW + NSEC_PER_SEC), 51);
+	store_close(store);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, store_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(every_row_comes_once),
+		TEST(marks_of_one_operation_have_one_number),
+		TEST(what_ended_a_dump_is_mended),
+		TEST(windows_turn_and_old_ones_go),
+		TEST(all_files_together_are_bounded),
+		TEST(a_full_disk_changes_nothing),
+		TEST(a_folder_of_ones_own_has_what_was_asked_for),
+		TEST(a_store_begun_anew_is_followed_anew),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

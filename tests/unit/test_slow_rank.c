@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* detect/slow_rank: checkpoints of ranks beside each other; detect/measure: sends that nobody waits for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "analyzers/detect/detect.h"
+#include "analyzers/detect/detector.h"
+
+#define MS 1000000ULL
+#define RANKS 6
+#define STEPS 120
+#define EVERY 4
+#define PERIODS 40
+
+extern const struct detector slow_rank_detector;
+
+static struct frame_who who[RANKS];
+static struct frame_rank rank[RANKS];
+static struct frame frame;
+static struct measure *measure;
+static unsigned said[RANKS], confirmed[RANKS], between; /* between: in steps without a checkpoint */
+static enum finding_cause cause;
+static double cost_ns;
+
+static void on_say(void *arg, const struct opinion *opinion)
+{
+	(void)arg;
+	assert_in_range(opinion->finding.rank, 0, RANKS - 1);
+	said[opinion->finding.rank]++;
+	confirmed[opinion->finding.rank] += opinion->confirmed;
+	cause = opinion->finding.cause;
+	if (frame.class == FRAME_TRAIN) {
+		between++;
+		assert_true(opinion->lost_ns == 0);
+	}
+	cost_ns += opinion->lost_ns;
+}
+
+static int start(void **state)
+{
+	(void)state;
+	memset(rank, 0, sizeof(rank));
+	memset(said, 0, sizeof(said));
+	memset(confirmed, 0, sizeof(confirmed));
+	between = 0;
+	cost_ns = 0;
+	for (uint32_t i = 0; i < RANKS; i++)
+		who[i] = (struct frame_who){.rank = (int32_t)i, .stage = FRAME_NONE};
+	measure = measure_new();
+	return measure ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	measure = measure_free(measure);
+	return 0;
+}
+
+/* Steps of a second, the same of all, with a checkpoint in each fourth, which all leave together. */
+static void run(uint64_t (*checkpoint_ns)(uint32_t rank, uint64_t step))
+{
+	struct detect_options options;
+	const struct detector_out out = {.say = on_say};
+	const struct measures *measures;
+	void *state;
+
+	detect_options_default(&options);
+	state = slow_rank_detector.new(&options);
+	assert_non_null(state);
+	for (uint64_t step = 1; step <= STEPS; step++) {
+		bool is = step % EVERY == 0;
+		uint64_t longest = 0;
+
+		frame = (struct frame){.step = step,
+			.class = is ? FRAME_CHECKPOINT : FRAME_TRAIN,
+			.tier = FRAME_TIER_STAGES,
+			.world_size = RANKS,
+			.cards = RANKS,
+			.ranks = RANKS,
+			.who = who,
+			.rank = rank};
+		for (uint32_t i = 0; is && i < RANKS; i++)
+			longest = checkpoint_ns(i, step) > longest ? checkpoint_ns(i, step) : longest;
+		for (uint32_t i = 0; i < RANKS; i++) {
+			rank[i] = (struct frame_rank){.here = true, .step_ns = 1000 * MS + longest};
+			rank[i].stage_ns[STAGE_FORWARD] = 300 * MS;
+			rank[i].stage_ns[STAGE_BACKWARD] = 600 * MS;
+			rank[i].stage_ns[STAGE_CHECKPOINT] = is ? checkpoint_ns(i, step) : 0;
+		}
+		assert_int_equal(measure_frame(measure, &frame, &measures), 0);
+		slow_rank_detector.frame(state, &frame, measures, measure, &out);
+	}
+	slow_rank_detector.free(state);
+}
+
+/* A little different each time. */
+static uint64_t usual(uint32_t of, uint64_t step)
+{
+	return (200 + (of * 7 + step * 3) % 11) * MS;
+}
+
+static uint64_t one_slower(uint32_t of, uint64_t step)
+{
+	return usual(of, step) + (of == 3 && step > STEPS / 2 ? 300 * MS : 0);
+}
+
+static uint64_t one_writes(uint32_t of, uint64_t step)
+{
+	return of == 3 ? usual(of, step) + 300 * MS : 0;
+}
+
+static uint64_t one_writes_most(uint32_t of, uint64_t step)
+{
+	return of == 3 ? 20 * usual(of, step) : usual(of, step);
+}
+
+static uint64_t first_writes_more(uint32_t of, uint64_t step)
+{
+	return of == 0 ? 3 * usual(of, step) : usual(of, step);
+}
+
+static uint64_t first_slower(uint32_t of, uint64_t step)
+{
+	return first_writes_more(of, step) + (of == 0 && step > STEPS / 2 ? 400 * MS : 0);
+}
+
+static void expect(uint32_t slow)
+{
+	for (uint32_t i = 0; i < RANKS; i++) {
+		if (i == slow)
+			assert_true(confirmed[i] > 0);
+		else
+			assert_int_equal(said[i], 0);
+	}
+}
+
+static void a_slow_checkpoint_is_told(void **state)
+{
+	(void)state;
+	run(one_slower);
+	expect(3);
+	assert_int_equal(cause, CAUSE_CHECKPOINT);
+	/* It goes on between checkpoints, and costs nothing there. */
+	assert_true(between > 2 * EVERY);
+	assert_true(cost_ns > 500 * (double)MS && cost_ns < 15 * 310 * (double)MS);
+}
+
+static void writing_for_others_is_no_fault(void **state)
+{
+	(void)state;
+	run(one_writes);
+	run(one_writes_most);
+	run(first_writes_more);
+	run(usual);
+	expect(RANKS);
+}
+
+static void the_first_rank_is_told_of_what_it_was_not(void **state)
+{
+	(void)state;
+	run(first_slower);
+	expect(0);
+}
+
+static struct frame_group group[2 * PERIODS];
+static struct frame_op op[4 * PERIODS];
+static struct frame_comm comm[1];
+
+/* Each 100 ms rank 0 sends (so long) and receives (20 ms); its partner comes last to all of them. */
+static const struct measure_rank *send_and_receive(uint64_t send_ns, bool *ret_overlap)
+{
+	const struct measures *measures;
+
+	frame = (struct frame){.class = FRAME_TRAIN,
+		.tier = FRAME_TIER_HOST,
+		.world_size = 2,
+		.cards = 2,
+		.ranks = 2,
+		.who = who,
+		.rank = rank,
+		.comms = 1,
+		.comm = comm,
+		.groups = 2 * PERIODS,
+		.group = group,
+		.op = op,
+		.ops = 4 * (size_t)PERIODS};
+	rank[0] = rank[1] = (struct frame_rank){.here = true, .step_ns = (PERIODS + 1) * 100 * MS};
+	for (uint32_t i = 0; i < PERIODS; i++) {
+		int64_t at = (int64_t)(i * 100 * MS);
+
+		group[2 * i] = group[2 * i + 1] = (struct frame_group){.members = 2, .p2p = true};
+		op[2 * i] = (struct frame_op){2 * i, 0, at, send_ns};
+		op[2 * i + 1] = (struct frame_op){2 * i + 1, 0, at, 20 * MS};
+		op[2 * (PERIODS + i)] = (struct frame_op){2 * i + 1, 1, at, MS};
+		op[2 * (PERIODS + i) + 1] = (struct frame_op){2 * i, 1, at + (int64_t)(50 * MS), MS};
+	}
+	assert_int_equal(measure_frame(measure, &frame, &measures), 0);
+	*ret_overlap = measures->sends_overlap;
+	return measures->rank;
+}
+
+static void sends_that_nobody_waits_for(void **state)
+{
+	bool overlap;
+
+	(void)state;
+	send_and_receive(130 * MS, &overlap);
+	assert_false(overlap);
+	/* Known from the next frame on: the receives alone hold it up. */
+	assert_int_equal(send_and_receive(130 * MS, &overlap)[0].wait_ns, PERIODS * 19 * MS);
+	assert_true(overlap);
+}
+
+static void sends_that_are_waited_for(void **state)
+{
+	bool overlap;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(send_and_receive(60 * MS, &overlap)[0].wait_ns, PERIODS * 59 * MS);
+		assert_false(overlap);
+	}
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_slow_checkpoint_is_told),
+		TEST(writing_for_others_is_no_fault),
+		TEST(the_first_rank_is_told_of_what_it_was_not),
+		TEST(sends_that_nobody_waits_for),
+		TEST(sends_that_are_waited_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
