@@ -25,7 +25,7 @@ _tracectl()
 		esac
 	done
 	case $prev in
-	--socket)
+	--socket | --output | -o)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
@@ -54,6 +54,7 @@ _tracectl()
 		ops) words="--rank --json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
 		report) words="--since --until --job --text --markdown --json --html --output --dir --state-dir --journal --keep --keep-max" ;;
+		timeline) words="--since --until --rank --job --output --chrome --dir --verbose --state-dir" ;;
 		analyze)
 			words="--since --until --dir --from-systrace --job --rank --all --verbose --csv --json --state-dir"
 			[[ " ${COMP_WORDS[*]} " == *" --dir "* && $cur != -* ]] && {
