@@ -48,8 +48,17 @@ VALUES = {
     "memory of the process": "select count(resident_bytes) from host_samples where {start_ns}",
     "short stays off the CPU": "select count(*) from offcpu_sums where {start_ns}",
 }
+UNITS = {"CPU of the process": "cores", "run delay": "%", "memory of the process": "bytes", "short stays off the CPU": "times"}
+LENGTHS = {
+    "step": "select total(duration_ns) from steps where {start_ns}",
+    "stage": "select total(duration_ns) from stages where {start_ns}",
+    "collective": "select total(host_duration_ns) from collectives where {host_start_ns}",
+    "device": "select total(device_duration_ns) from collectives where {host_start_ns}",
+    "offcpu": "select total(duration_ns) from offcpu where {start_ns}",
+}
 PROCESSOR = {
-    "slices": "select category, count(*) from slice where dur != 0 or category = 'x' group by 1",
+    "slices": "select category, count(*) from slice group by 1",
+    "ns": "select category, sum(dur) from slice where dur > 0 group by 1",
     "open": "select category, count(*) from slice where dur = -1 group by 1",
     "flows": "select 'flows', count(*) from flow",
     "values": "select t.name, count(*) from counter c join counter_track t on t.id = c.track_id group by 1",
@@ -67,14 +76,13 @@ class Store:
         sql = sql.format(**{column: WINDOW.format(column, self.since, self.until) for column in columns})
         text = subprocess.run([self.command, "query", "--state-dir", self.state, "--csv", sql], check=True,
                               capture_output=True, text=True).stdout
-        return int(list(csv.reader(io.StringIO(text)))[1][0])
+        return int(float(list(csv.reader(io.StringIO(text)))[1][0]))
 
 
 def processor_counts(program, path):
-    """The same counts by Perfetto's own program. All slices of a category: an instant is a slice of no length there."""
+    """The same by Perfetto's own program. An instant is a slice of no length there; a counter of JSON has its unit in its name."""
     ret = {}
-    queries = dict(PROCESSOR, slices="select category, count(*) from slice group by 1")
-    for name, sql in queries.items():
+    for name, sql in PROCESSOR.items():
         with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
             file.write(sql + ";\n")
             file.flush()
@@ -100,11 +108,13 @@ def main():
     for name, sql in VALUES.items():
         of_file = sum(count for key, count in file["values"].items() if key.split(" (thread")[0] == name)
         rows.append(("values: " + name, store.number(sql), of_file))
+    for name, sql in LENGTHS.items():
+        rows.append(("ns: " + name, store.number(sql), file["duration_ns"].get(name, 0)))
     rows.append(("not ended: stage", store.number("select count(*) from in_flight"), file["open"].get("stage", 0)))
     theirs = processor_counts(program, path) if program else None
     bad = 0
     for name, of_store, of_file in rows:
-        line = f"{name:32} store {of_store:7} file {of_file:7}"
+        line = f"{name:32} store {of_store:13} file {of_file:13}"
         wrong = of_store != of_file
         if theirs is not None:
             kind, _, key = name.partition(": ")
@@ -113,13 +123,15 @@ def main():
             elif kind == "flows":
                 expected, got = of_file, theirs["flows"].get("flows", 0)
             elif kind == "values":
-                expected, got = of_file, sum(n for name, n in theirs["values"].items() if name.split(" (thread")[0] == key)
+                expected, got = of_file, sum(n for name, n in theirs["values"].items() if name.split(" (thread")[0] in (key, f"{key} {UNITS[key]}"))
+            elif kind == "ns":
+                expected, got = of_file, theirs["ns"].get(key, 0)
             elif kind == "not ended":
                 expected, got = of_file, theirs["open"].get(key, 0)
             else:
                 expected = got = 0
             wrong |= expected != got
-            line += f" trace_processor {got:7}" if kind != "instants" else ""
+            line += f" trace_processor {got:13}" if kind != "instants" else ""
         print(line + ("   <-- DIFFERS" if wrong else ""))
         bad += wrong
     if theirs is not None and theirs["errors"]:
