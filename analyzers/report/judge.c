@@ -16,9 +16,9 @@ static const struct {
 	bool hardware; /* of the card, or of its links */
 	const char *evidence;
 } causes[CAUSE_MAX] = {
-	[CAUSE_UNKNOWN] = {JUDGE_COMPUTE, true},
-	[CAUSE_COMPUTE] = {JUDGE_COMPUTE, true},
-	[CAUSE_HOST] = {JUDGE_COMPUTE, false},
+	[CAUSE_UNKNOWN] = {JUDGE_COMPUTE, true, NULL},
+	[CAUSE_COMPUTE] = {JUDGE_COMPUTE, true, NULL},
+	[CAUSE_HOST] = {JUDGE_COMPUTE, false, NULL},
 	[CAUSE_PREEMPTION] = {JUDGE_COMPUTE, false, "run_delay"},
 	[CAUSE_THROTTLING] = {JUDGE_COMPUTE, false, "throttled"},
 	[CAUSE_GARBAGE_COLLECTION] = {JUDGE_COMPUTE, false, "gc"},
@@ -29,13 +29,13 @@ static const struct {
 	[CAUSE_COMMUNICATION] = {JUDGE_NETWORK, false, "transfer"},
 	[CAUSE_LINK] = {JUDGE_NETWORK, true, "transfer"},
 	[CAUSE_NODE] = {JUDGE_NETWORK, true, "transfer"},
-	[CAUSE_STAGE] = {JUDGE_PART_MAX, false},
-	[CAUSE_SEQUENCE] = {JUDGE_PART_MAX, false},
-	[CAUSE_STOPPED] = {JUDGE_PART_MAX, false},
-	[CAUSE_ENDED] = {JUDGE_PART_MAX, false},
-	[CAUSE_MISSING] = {JUDGE_PART_MAX, false},
-	[CAUSE_TYPE_MISMATCH] = {JUDGE_PART_MAX, false},
-	[CAUSE_SIZE_MISMATCH] = {JUDGE_PART_MAX, false},
+	[CAUSE_STAGE] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_SEQUENCE] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_STOPPED] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_ENDED] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_MISSING] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_TYPE_MISMATCH] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_SIZE_MISMATCH] = {JUDGE_PART_MAX, false, NULL},
 };
 
 bool judge_accuses(const struct finding *finding)
