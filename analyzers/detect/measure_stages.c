@@ -30,6 +30,22 @@ static double median_stage(struct measure *measure, const struct frame *frame, u
 	return robust_median(measure->scratch, ranks);
 }
 
+/* Forward, without the garbage collections, which may lie in it: they count by themselves. */
+static double forward_of(const struct frame *frame, uint32_t rank)
+{
+	return fmax(stage_of(frame, rank, STAGE_FORWARD) - stage_of(frame, rank, STAGE_GC), 0);
+}
+
+static double median_forward(struct measure *measure, const struct frame *frame, uint32_t class)
+{
+	const uint32_t *rank = measure->by_class + measure->class_start[class];
+	uint32_t ranks = measure->class_ranks[class];
+
+	for (uint32_t i = 0; i < ranks; i++)
+		measure->scratch[i] = forward_of(frame, rank[i]);
+	return robust_median(measure->scratch, ranks);
+}
+
 /* Adds the forward excess of the one rank that has some which nobody's own stages explain. What makes forward longer
  * makes backward longer by the same factor, where it hides behind the others' waiting. excess: of own stages. */
 static void add_forward(
@@ -40,7 +56,7 @@ static void add_forward(
 	double own = 0, most = 0;
 
 	for (uint32_t i = 0; i < ranks; i++) {
-		double forward = stage_of(frame, rank[i], STAGE_FORWARD) - median;
+		double forward = forward_of(frame, rank[i]) - median;
 
 		measure->scratch[i] = forward;
 		if (forward > most && !frame->who[rank[i]].card[0]) {
@@ -79,7 +95,7 @@ static void excess_of_class(struct measure *measure, const struct frame *frame, 
 		if (collected > excess[i])
 			excess[i] = collected;
 	}
-	add_forward(measure, frame, class, excess, median_stage(measure, frame, class, STAGE_FORWARD));
+	add_forward(measure, frame, class, excess, median_forward(measure, frame, class));
 }
 
 void measure_stages(struct measure *measure, const struct frame *frame)

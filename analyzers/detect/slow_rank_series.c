@@ -90,9 +90,10 @@ static void sort_out(struct series_rank *rank, unsigned int of)
 	rank->low = sorted[n / 4];
 }
 
-static double newest(const struct series *series, const struct series_rank *rank)
+/* So many frames before its newest. */
+static double value_at(const struct series *series, const struct series_rank *rank, size_t back)
 {
-	return (double)rank->ring[(rank->frames - 1) % series->of];
+	return (double)rank->ring[(rank->frames - 1 - back) % series->of];
 }
 
 /* lost: share of its records that it lacks and its peers have. */
@@ -170,6 +171,23 @@ static void noise_of(struct series_class *class, double *distance, uint32_t n, u
 	class->fast = fmax(class->fast, NOISE_LEAST);
 }
 
+/* Of the last frames, by how each rank's value moved from one to the next: of few ranks it tells that noise has grown
+ * before the running median does, as soon as half of these frames have it, and one that becomes slow moves once. */
+static double noise_lately(const struct series *series, const uint32_t *rank, uint32_t ranks)
+{
+	double moved[SERIES_SMALL * SERIES_OF_MAX];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < ranks && i < SERIES_SMALL; i++) {
+		const struct series_rank *of = &series->rank[rank[i]];
+		size_t frames = of->frames < series->of ? (size_t)of->frames : series->of;
+
+		for (size_t back = 1; back < frames; back++)
+			moved[n++] = fabs(value_at(series, of, back - 1) - value_at(series, of, back));
+	}
+	return DISTANCE_TO_SIGMA * robust_median(moved, n);
+}
+
 /* Noise of the class, and the spread of its medians. */
 static void spread_of(
 	struct series *series, const uint32_t *rank, uint32_t ranks, double *ret_noise, double *ret_spread)
@@ -191,7 +209,32 @@ static void spread_of(
 	if (2 * n > ranks)
 		average(&class->spread, spread, class->frames, SERIES_MEMORY);
 	*ret_noise = ranks > 2 ? fmax(class->noise, class->fast) : class->noise;
+	if (ranks < SERIES_SMALL)
+		*ret_noise = fmax(*ret_noise, noise_lately(series, rank, ranks));
 	*ret_spread = fmax(fmax(spread, class->spread), fmax(MIDDLE_OF_NOISE * *ret_noise, SPREAD_LEAST));
+}
+
+/* Frames that were slow, by the noise as it is known now. That of many ranks is known at once: only the newest then. */
+static uint32_t still_slow(const struct series *series, const struct series_rank *rank, double noise, bool few)
+{
+	size_t frames = few ? series->of : 1;
+	uint32_t slow = rank->slow;
+
+	for (size_t back = 0; back < frames && back < rank->frames; back++) {
+		if (value_at(series, rank, back) <= SERIES_NOISES * noise)
+			slow &= ~(1U << back);
+	}
+	return slow;
+}
+
+/* Is half of a class of few slow at once? */
+static bool is_divided(const struct series *series, const uint32_t *rank, uint32_t ranks)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ranks; i++)
+		n += often(series->rank[rank[i]].slow, series->of, SERIES_DIVIDED);
+	return ranks > 2 && ranks < SERIES_SMALL && 2 * n >= ranks;
 }
 
 static void judge_class(struct series *series, const struct frame *frame, const uint32_t *rank, uint32_t ranks)
@@ -199,18 +242,23 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 	double noise, spread, far = sqrt(2 * log((double)ranks)) + SERIES_BEYOND;
 	unsigned int frames_min = series->frames_min;
 
+	bool divided;
+
 	spread_of(series, rank, ranks, &noise, &spread);
-	if (series->loss)
+	for (uint32_t i = 0; i < ranks; i++)
+		series->rank[rank[i]].slow = still_slow(series, &series->rank[rank[i]], noise, ranks < SERIES_SMALL);
+	divided = is_divided(series, rank, ranks);
+	if (divided)
+		frames_min = series->of;
+	else if (series->loss)
 		frames_min =
 			frames_min + SERIES_LOSS_FRAMES < series->of ? frames_min + SERIES_LOSS_FRAMES : series->of;
 	for (uint32_t i = 0; i < ranks; i++) {
 		struct series_rank *of = &series->rank[rank[i]];
-		double value = newest(series, of), middle = (double)of->middle;
-		double sure = series->loss ? (double)of->low : middle;
+		double value = value_at(series, of, 0), middle = (double)of->middle;
+		double sure = series->loss || divided ? (double)of->low : middle;
 		double limit = ranks < SERIES_SMALL ? fmax(far * spread, SERIES_NOISES * noise) : far * spread;
 
-		if (value <= SERIES_NOISES * noise)
-			of->slow &= ~1U;
 		if (sure > SERIES_LEAST && sure > limit && of->frames >= series->of)
 			of->held += of->held < SERIES_HELD;
 		else

@@ -21,6 +21,13 @@
  * disturbs it only for slow_of frames; classes of two to five have no other that can be trusted. The spread of medians
  * is averaged likewise, as that of few ranks is a bad estimate, and the larger one counts.
  *
+ * That running median is late where noise grows at once (samples of unequal length begin): so in classes of less than
+ * SERIES_SMALL the median over ranks and the last slow_of frames of |ln ratio - ln ratio one frame before| is a noise
+ * too, and the largest counts; and frames that were slow by less noise than is known now are slow no more. Where half
+ * of such a class of more than two was slow in SERIES_DIVIDED of these frames, it cannot be told which half it is that
+ * differs (replicas whose samples happened to be longer for a while): all slow_of frames and the lower quartile are
+ * asked for.
+ *
  * Onset: the frame after which a cusum of ln ratio, less SERIES_DRIFT and the noise, was last zero.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_SERIES_H
@@ -43,7 +50,8 @@
 #define SERIES_NEW 4	 /* frames with a distance */
 #define SERIES_STEP 0.03
 #define SERIES_STEP_FAST 0.1
-#define SERIES_SMALL 6 /* ranks: below, a class has no spread to speak of */
+#define SERIES_DIVIDED 3 /* frames that were slow of half of a class */
+#define SERIES_SMALL 6	 /* ranks: below, a class has no spread to speak of */
 
 struct series_rank {
 	float ring[SERIES_OF_MAX]; /* ln ratio of frame n of this rank at n % of */

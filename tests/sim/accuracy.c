@@ -2,11 +2,11 @@
 /*
  * How well verdicts are right, on simulated jobs: accuracy [--cases N] [--report] [--csv FILE] [--inject WORD] [--size
  * N]
- * [--tier N] [--severity N] [--culprits N] [--case SEED] [--largest N] [--markdown] [--verbose]
+ * [--tier N] [--severity N] [--culprits N] [--seed SEED] [--largest N] [--markdown] [--verbose]
  *
  * N cases of each (injection, size, severity, tier, culprits) with seeds from 1, or from 1,000,001 with --report: what
- * is tuned is tuned on the first, what is told is of the second. Large sizes have fewer (case_size.weight). Exits 1 if
- * a goal is missed.
+ * is tuned is tuned on the first (or on others, --seed 2000001), what is told is of the second. Large sizes have fewer
+ * (case_size.weight). Exits 1 if a goal is missed.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -100,13 +100,13 @@ static const struct option long_options[] = {
 	{"cases", required_argument, NULL, 'n'},
 	{"thin", required_argument, NULL, 'T'},
 	{"report", no_argument, NULL, 'r'},
+	{"seed", required_argument, NULL, 'S'},
 	{"csv", required_argument, NULL, 'f'},
 	{"inject", required_argument, NULL, 'i'},
 	{"size", required_argument, NULL, 's'},
 	{"tier", required_argument, NULL, 't'},
 	{"severity", required_argument, NULL, 'x'},
 	{"culprits", required_argument, NULL, 'c'},
-	{"case", required_argument, NULL, 'k'},
 	{"largest", required_argument, NULL, 'l'},
 	{"no-goals", no_argument, NULL, 'g'},
 	{"markdown", no_argument, NULL, 'm'},
@@ -146,7 +146,7 @@ static void set(struct choice *choice, int option)
 	case 'c':
 		choice->culprits = number;
 		break;
-	case 'k':
+	case 'S':
 		choice->seed = (uint64_t)atoll(optarg);
 		break;
 	case 'l':

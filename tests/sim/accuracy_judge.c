@@ -150,6 +150,7 @@ static void count_right(const struct hearing *hearing, size_t i, struct outcome 
 		ret->delay = heard->opened_frame;
 	ret->named = true;
 	ret->right++;
+	ret->told += heard->finding.slowdown >= 1 ? 1 - 1 / heard->finding.slowdown : 0;
 	ret->causes++;
 	if (has_cause(hearing, &heard->finding))
 		ret->causes_right++;
@@ -243,8 +244,8 @@ static void print_case(const struct sim_options *o)
 	printf("  true: from step %llu, of", (unsigned long long)o->onset);
 	for (uint32_t i = 0; i < o->culprits; i++)
 		printf(" %u", o->culprit[i]);
-	printf("; %u micro-batches, jitter %.3f, drift %.3f, loss %.2f,%s%s%s%s\n", o->micro_batches, o->jitter, o->drift,
-		o->loss, o->sharded ? " sharded" : "", o->world_op ? " world" : "",
+	printf("; %u micro-batches, jitter %.3f, drift %.3f, loss %.2f,%s%s%s%s\n", o->micro_batches, o->jitter,
+		o->drift, o->loss, o->sharded ? " sharded" : "", o->world_op ? " world" : "",
 		o->blocking_sends ? " blocking" : "", o->stage_known ? " stages known" : "");
 }
 

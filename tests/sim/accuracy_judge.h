@@ -11,6 +11,7 @@
 
 struct outcome {
 	double gain;   /* by the simulator: the part of the step that the injection costs, 0 of clean runs */
+	double told;   /* the same by what was told last of culprits, summed */
 	bool required; /* it costs enough, so it has to be told */
 	bool named;    /* something right was told */
 	bool top;      /* and it was what was told to cost most */

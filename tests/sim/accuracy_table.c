@@ -168,17 +168,18 @@ void table_print(FILE *out, bool as_markdown)
 
 void table_csv_head(FILE *out)
 {
-	fprintf(out, "injection,excess,size,tier,culprits,seed,gain,required,named,top,all,causes,causes_right,right,"
-		     "wrong,wrong_others,delay,"
-		     "rank_days,detect_s,their_top,their_right,their_wrong,their_slow,seen\n");
+	fprintf(out,
+		"injection,excess,size,tier,culprits,seed,gain,told,required,named,top,all,causes,causes_right,right,"
+		"wrong,wrong_others,delay,"
+		"rank_days,detect_s,their_top,their_right,their_wrong,their_slow,seen\n");
 }
 
 void table_csv(FILE *out, const struct case_spec *spec, const struct outcome *o)
 {
-	fprintf(out, "%s,%.2f,%s,%s,%u,%llu,%.4f,%d,%d,%d,%d,%u,%u,%u,%u,%u,%.0f,%.4f,%.3f,%d,%u,%u,%d,\"%s\"\n",
+	fprintf(out, "%s,%.2f,%s,%s,%u,%llu,%.4f,%.4f,%d,%d,%d,%d,%u,%u,%u,%u,%u,%.0f,%.4f,%.3f,%d,%u,%u,%d,\"%s\"\n",
 		sim_inject_word(spec->inject), case_kinds[spec->inject].severity[spec->severity],
 		case_sizes[spec->size].name, finding_tier_word(spec->tier), spec->culprits,
-		(unsigned long long)spec->seed, o->gain, o->required, o->named, o->top, o->all, o->causes,
+		(unsigned long long)spec->seed, o->gain, o->told, o->required, o->named, o->top, o->all, o->causes,
 		o->causes_right, o->right, o->wrong, o->wrong_others, o->delay, o->rank_days, o->detect_s,
 		o->theirs.top, o->theirs.right, o->theirs.wrong, o->theirs.slow, o->seen);
 }
