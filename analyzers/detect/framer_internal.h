@@ -20,6 +20,7 @@
 #define RANKTRACE_DETECT_FRAMER_INTERNAL_H
 
 #include "analyzers/detect/framer.h"
+#include "analyzers/detect/framer_known.h"
 
 #define FRAMER_STEP_MAX (INT64_C(1) << 53)  /* numbers beyond are no step numbers */
 #define FRAMER_TIME_MAX (UINT64_C(1) << 62) /* times beyond are none */
@@ -37,6 +38,7 @@
 #define FRAMER_PAUSE 10			    /* so many steps' time without a step is a pause */
 #define FRAMER_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
 #define FRAMER_NO_STEP INT64_MIN
+#define FRAMER_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
 
 enum framer_align { FRAMER_UNPLACED, FRAMER_BY_NUMBER, FRAMER_BY_TIME, FRAMER_BY_OPS };
 
@@ -144,6 +146,7 @@ struct framer_process {
 	struct framer_sample *sample;
 	uint32_t samples;
 
+	struct framer_known known[2 << FRAMER_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
 	bool loop_seen; /* stages of a loop, or steps, came: no need to guess */
 	struct framer_period *period;
 };

@@ -12,12 +12,14 @@
 #define NAME_BYTES 64
 #define EVIDENCE_PLENTY 32 /* operations a step */
 #define EVIDENCE_ONE_IN 8  /* a power of two */
+#define NAMES_KNOWN_BITS 5 /* log2 of sets of two */
 #define NAMES_HASH 4096	   /* a power of two, well above FRAMER_NAMES_MAX */
 
 struct framer_names {
 	size_t count;
 	uint64_t key[FRAMER_NAMES_MAX];
 	uint16_t hash[NAMES_HASH]; /* number + 1 */
+	struct framer_known known[2 << NAMES_KNOWN_BITS];
 };
 
 void framer_names_free(struct framer_names *names)
@@ -39,17 +41,11 @@ static uint64_t key_of(const char *text, size_t max)
 	return ops_mix(word, key);
 }
 
-/* From 1; 0 for all that are too many. */
-static uint16_t number_of(struct framer *framer, const char *name)
+static uint16_t number_find(struct framer_names *names, const char *name)
 {
 	uint64_t key = key_of(name, NAME_BYTES);
-	struct framer_names *names = framer->names;
 	size_t at;
 
-	if (!names)
-		names = framer->names = calloc(1, sizeof(*names));
-	if (!names)
-		return 0;
 	for (at = ops_mix(key, 0) & (NAMES_HASH - 1); names->hash[at]; at = (at + 1) & (NAMES_HASH - 1)) {
 		if (names->key[names->hash[at] - 1] == key)
 			return names->hash[at];
@@ -59,6 +55,28 @@ static uint16_t number_of(struct framer *framer, const char *name)
 	names->key[names->count] = key;
 	names->hash[at] = (uint16_t)++names->count;
 	return names->hash[at];
+}
+
+/* From 1; 0 for all that are too many. */
+static uint16_t number_of(struct framer *framer, const char *name)
+{
+	struct framer_names *names = framer->names;
+	const struct framer_known *known;
+	struct framer_known what, *set;
+
+	if (!names)
+		names = framer->names = calloc(1, sizeof(*names));
+	if (!names)
+		return 0;
+	if (!framer_known_read(&what, name, strnlen(name, NAME_BYTES)))
+		return number_find(names, name);
+	set = framer_known_set(names->known, NAMES_KNOWN_BITS, &what);
+	known = framer_known_find(set, &what);
+	if (known)
+		return (uint16_t)known->number;
+	what.number = number_find(names, name);
+	framer_known_keep(set, &what);
+	return (uint16_t)what.number;
 }
 
 static void hash_put(struct framer_room *room, uint32_t comm)
@@ -112,8 +130,10 @@ static bool make_room(struct framer_room *room)
 		room->comm[kept] = room->comm[i];
 		room->comm_slot[kept++] = room->comm_slot[i];
 	}
-	for (size_t i = 0; i < room->ranks; i++)
+	for (size_t i = 0; i < room->ranks; i++) {
 		renumber(room->live[i], now);
+		memset(room->live[i]->known, 0, sizeof(room->live[i]->known));
+	}
 	free(now);
 	room->comms = kept;
 	memset(room->comm_hash, 0, room->comm_hash_size * sizeof(*room->comm_hash));
@@ -145,7 +165,7 @@ static uint32_t comm_add(struct framer_room *room, const char *communicator, uin
 	return comm;
 }
 
-static uint32_t comm_of(struct framer_room *room, const char *communicator)
+static uint32_t comm_find(struct framer_room *room, const char *communicator)
 {
 	uint64_t key = key_of(communicator, sizeof(room->comm->communicator) - 1);
 
@@ -160,11 +180,29 @@ static uint32_t comm_of(struct framer_room *room, const char *communicator)
 	return comm_add(room, communicator, key);
 }
 
+static uint32_t comm_of(struct framer_room *room, struct framer_process *process, const char *communicator)
+{
+	size_t length = strnlen(communicator, sizeof(room->comm->communicator) - 1);
+	const struct framer_known *known;
+	struct framer_known what, *set;
+
+	if (!framer_known_read(&what, communicator, length))
+		return comm_find(room, communicator);
+	set = framer_known_set(process->known, FRAMER_KNOWN_BITS, &what);
+	known = framer_known_find(set, &what);
+	if (known)
+		return known->number;
+	what.number = comm_find(room, communicator);
+	if (what.number != FRAME_NONE)
+		framer_known_keep(set, &what);
+	return what.number;
+}
+
 void framer_ops_comm(struct framer *framer, struct framer_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members)
 {
 	struct framer_room *room = framer_room_of(framer, process);
-	uint32_t comm = comm_of(room, communicator);
+	uint32_t comm = comm_of(room, process, communicator);
 
 	if (comm == FRAME_NONE)
 		return;
@@ -272,7 +310,7 @@ void framer_ops_add(struct framer *framer, struct framer_process *process, const
 	int64_t step = op->step;
 	struct framer_slot *slot;
 
-	record.comm = comm_of(room, op->communicator);
+	record.comm = comm_of(room, process, op->communicator);
 	if (record.comm == FRAME_NONE) {
 		framer->counts.ops_left_out++;
 		return;
