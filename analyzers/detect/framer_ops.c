@@ -81,7 +81,7 @@ static uint16_t number_of(struct framer *framer, const char *name)
 
 static void hash_put(struct framer_room *room, uint32_t comm)
 {
-	size_t at = ops_mix(room->comm_slot[comm].key, 0) & (room->comm_hash_size - 1);
+	size_t at = ops_mix(room->comm_key[comm], 0) & (room->comm_hash_size - 1);
 
 	while (room->comm_hash[at])
 		at = (at + 1) & (room->comm_hash_size - 1);
@@ -106,13 +106,18 @@ static bool hash_grow(struct framer_room *room)
 	return true;
 }
 
-static void renumber(struct framer_process *process, const uint32_t *now)
+/* Counts in `now` which communicators the records that wait are of; or gives them the numbers in it. */
+static void each_comm(struct framer_process *process, uint32_t *now, bool renumber)
 {
 	for (int64_t step = process->low; step <= process->high; step++) {
 		struct framer_slot *slot = framer_slot_find(process, step);
 
-		for (uint32_t i = 0; slot && i < slot->records; i++)
-			slot->record[i].comm = now[slot->record[i].comm];
+		for (uint32_t i = 0; slot && i < slot->records; i++) {
+			if (renumber)
+				slot->record[i].comm = now[slot->record[i].comm];
+			else
+				now[slot->record[i].comm]++;
+		}
 	}
 }
 
@@ -123,15 +128,17 @@ static bool make_room(struct framer_room *room)
 
 	if (!now)
 		return false;
+	for (size_t i = 0; i < room->ranks; i++)
+		each_comm(room->live[i], now, false);
 	for (uint32_t i = 0; i < room->comms; i++) {
-		if (!room->comm_slot[i].refs)
+		if (!now[i])
 			continue;
 		now[i] = kept;
 		room->comm[kept] = room->comm[i];
-		room->comm_slot[kept++] = room->comm_slot[i];
+		room->comm_key[kept++] = room->comm_key[i];
 	}
 	for (size_t i = 0; i < room->ranks; i++) {
-		renumber(room->live[i], now);
+		each_comm(room->live[i], now, true);
 		memset(room->live[i]->known, 0, sizeof(room->live[i]->known));
 	}
 	free(now);
@@ -152,7 +159,7 @@ static uint32_t comm_add(struct framer_room *room, const char *communicator, uin
 	if (!framer_grow((void **)&room->comm, &many, room->comms + 1, sizeof(*room->comm), FRAMER_COMMS_MAX))
 		return FRAME_NONE;
 	many = room->comm_room;
-	if (!framer_grow((void **)&room->comm_slot, &many, room->comms + 1, sizeof(*room->comm_slot), FRAMER_COMMS_MAX))
+	if (!framer_grow((void **)&room->comm_key, &many, room->comms + 1, sizeof(*room->comm_key), FRAMER_COMMS_MAX))
 		return FRAME_NONE;
 	room->comm_room = many;
 	if (!hash_grow(room))
@@ -160,7 +167,7 @@ static uint32_t comm_add(struct framer_room *room, const char *communicator, uin
 	comm = (uint32_t)room->comms++;
 	room->comm[comm] = (struct frame_comm){.kind = COMM_KIND_UNCLEAR};
 	strncpy(room->comm[comm].communicator, communicator, sizeof(room->comm[comm].communicator) - 1);
-	room->comm_slot[comm] = (struct framer_comm_slot){.key = key};
+	room->comm_key[comm] = key;
 	hash_put(room, comm);
 	return comm;
 }
@@ -173,7 +180,7 @@ static uint32_t comm_find(struct framer_room *room, const char *communicator)
 		size_t at = ops_mix(key, 0) & (room->comm_hash_size - 1);
 
 		for (; room->comm_hash[at]; at = (at + 1) & (room->comm_hash_size - 1)) {
-			if (room->comm_slot[room->comm_hash[at] - 1].key == key)
+			if (room->comm_key[room->comm_hash[at] - 1] == key)
 				return room->comm_hash[at] - 1;
 		}
 	}
@@ -238,7 +245,9 @@ static struct framer_slot *slot_of(
 			framer->counts.ops_left_out++;
 		return NULL;
 	}
-	slot = framer_slot_get(framer, process, step);
+	slot = framer_slot_find(process, step);
+	if (!slot)
+		slot = framer_slot_get(framer, process, step);
 	if (!slot && process->newest != FRAMER_NO_STEP && step <= process->newest)
 		late(framer, process);
 	else if (!slot)
@@ -258,21 +267,33 @@ static void note_live(struct framer_process *process, struct framer_slot *slot)
 	slot->partial = process->ops_since != FRAMER_NO_STEP && slot->step <= process->ops_since;
 }
 
-static bool append(
-	struct framer *framer, struct framer_room *room, struct framer_slot *slot, const struct framer_record *record)
+static bool grow(struct framer_slot *slot)
 {
 	size_t many = slot->room;
 
-	if (room->records >= FRAMER_OPS_MAX || !framer_grow((void **)&slot->record, &many, slot->records + 1,
-						       sizeof(*slot->record), FRAMER_RECORDS_MAX)) {
+	if (!framer_grow(
+		    (void **)&slot->record, &many, slot->records + 1, sizeof(*slot->record), FRAMER_RECORDS_MAX))
+		return false;
+	slot->room = (uint32_t)many;
+	return true;
+}
+
+static bool append(
+	struct framer *framer, struct framer_room *room, struct framer_slot *slot, const struct framer_record *record)
+{
+	if (room->records >= FRAMER_OPS_MAX || (slot->records == slot->room && !grow(slot))) {
 		framer->counts.ops_left_out++;
 		slot->lost++;
 		return false;
 	}
-	slot->room = (uint32_t)many;
+	if (!slot->records) {
+		slot->worst_tier = record->tier;
+	} else {
+		slot->unsorted |= record->start_ns < slot->record[slot->records - 1].start_ns;
+		slot->worst_tier = record->tier < slot->worst_tier ? record->tier : slot->worst_tier;
+	}
 	slot->record[slot->records++] = *record;
 	room->records++;
-	room->comm_slot[record->comm].refs++;
 	return true;
 }
 
@@ -316,7 +337,7 @@ void framer_ops_add(struct framer *framer, struct framer_process *process, const
 		return;
 	}
 	if (!process->loop_seen && step == STEPS_NONE) {
-		uint64_t what = ops_mix(ops_mix(room->comm_slot[record.comm].key, record.op), op->bytes);
+		uint64_t what = ops_mix(ops_mix(room->comm_key[record.comm], record.op), op->bytes);
 
 		step = framer_period_op(framer, process, what, op->start_ns, op->start_ns + op->duration_ns);
 	} else if (step == STEPS_NONE) {
@@ -329,7 +350,7 @@ void framer_ops_add(struct framer *framer, struct framer_process *process, const
 	if (!append(framer, room, slot, &record))
 		return;
 	if (!p2p && room->comm[record.comm].members != 1 && room->ranks > 1) {
-		uint64_t key = ops_mix(room->comm_slot[record.comm].key, op->seq);
+		uint64_t key = ops_mix(room->comm_key[record.comm], op->seq);
 
 		if (!(key & thinned(process)))
 			framer_evidence_op(framer, process, key, step);
