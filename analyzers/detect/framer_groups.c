@@ -7,6 +7,8 @@
 
 #include "analyzers/ops_hash.h"
 
+#define AHEAD 8 /* records that are fetched before they are needed */
+
 struct framer_group_key {
 	uint64_t seq;
 	uint32_t comm;
@@ -183,6 +185,8 @@ void framer_groups_add(struct framer *framer, struct framer_room *room, struct f
 		return;
 	}
 	for (uint32_t i = 0; i < slot->records; i++) {
+		if (i + AHEAD < slot->records)
+			__builtin_prefetch(&slot->record[i + AHEAD]);
 		if (!add(&framer->scratch, room, &slot->record[i], slot->start_ns, rank))
 			framer->counts.ops_left_out++;
 	}

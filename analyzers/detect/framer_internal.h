@@ -42,12 +42,15 @@
 
 enum framer_align { FRAMER_UNPLACED, FRAMER_BY_NUMBER, FRAMER_BY_TIME, FRAMER_BY_OPS };
 
+/* In an order in which no two that follow each other do so in struct framer_op too: copied as pairs, of what was just
+ * written one by one, they would have to wait for memory. */
 struct framer_record {
-	uint64_t seq, start_ns, duration_ns, bytes;
+	uint64_t start_ns, seq, duration_ns;
 	uint32_t comm;
 	int32_t sender, receiver; /* -1: collective */
 	uint16_t op;
 	uint8_t tier;
+	uint64_t bytes;
 };
 
 struct framer_interval {

@@ -22,19 +22,18 @@ struct framer_known {
 /* The text as words; false where it is too long, or empty. */
 static inline bool framer_known_read(struct framer_known *ret, const char *text, size_t length)
 {
-	size_t whole = length / sizeof(uint64_t);
+	const size_t word = sizeof(ret->word[0]);
 
 	*ret = (struct framer_known){.length = (uint32_t)length};
 	if (!length || length > FRAMER_KNOWN_BYTES)
 		return false;
-	if (!whole) {
+	if (length < word) {
 		memcpy(ret->word, text, length);
 		return true;
 	}
-	for (size_t i = 0; i < whole; i++)
-		memcpy(&ret->word[i], text + i * sizeof(uint64_t), sizeof(uint64_t));
-	if (length % sizeof(uint64_t))
-		memcpy(&ret->word[whole], text + length - sizeof(uint64_t), sizeof(uint64_t));
+	memcpy(&ret->word[0], text, word);
+	memcpy(&ret->word[1], text + (length < 2 * word ? length - word : word), word);
+	memcpy(&ret->word[2], text + length - word, word);
 	return true;
 }
 

@@ -278,23 +278,29 @@ static bool grow(struct framer_slot *slot)
 	return true;
 }
 
-static bool append(
-	struct framer *framer, struct framer_room *room, struct framer_slot *slot, const struct framer_record *record)
+/* Room for one more, of which the start and the tier are set; NULL: left out. */
+static struct framer_record *append(
+	struct framer *framer, struct framer_room *room, struct framer_slot *slot, const struct framer_op *op)
 {
+	struct framer_record *record;
+
 	if (room->records >= FRAMER_OPS_MAX || (slot->records == slot->room && !grow(slot))) {
 		framer->counts.ops_left_out++;
 		slot->lost++;
-		return false;
+		return NULL;
 	}
+	record = &slot->record[slot->records];
+	record->start_ns = op->start_ns;
+	record->tier = (uint8_t)op->tier;
 	if (!slot->records) {
 		slot->worst_tier = record->tier;
 	} else {
-		slot->unsorted |= record->start_ns < slot->record[slot->records - 1].start_ns;
+		slot->unsorted |= op->start_ns < record[-1].start_ns;
 		slot->worst_tier = record->tier < slot->worst_tier ? record->tier : slot->worst_tier;
 	}
-	slot->record[slot->records++] = *record;
+	slot->records++;
 	room->records++;
-	return true;
+	return record;
 }
 
 static bool is_receive(const char *op)
@@ -311,48 +317,57 @@ static uint64_t thinned(const struct framer_process *process)
 	return plenty ? EVIDENCE_ONE_IN - 1 : 0;
 }
 
+static void write_sides(struct framer_record *record, const struct framer_op *op, bool p2p, bool receive)
+{
+	record->sender = !p2p ? -1 : receive ? op->peer : op->member;
+	record->receiver = !p2p ? -1 : receive ? op->member : op->peer;
+}
+
+/* The number of its step; FRAMER_NO_STEP. */
+static int64_t step_of(struct framer *framer, struct framer_process *process, const struct framer_op *op, uint64_t key,
+	uint16_t number)
+{
+	if (op->step != STEPS_NONE)
+		return op->step;
+	if (process->loop_seen)
+		return framer_slot_at(process, op->start_ns);
+	return framer_period_op(framer, process, ops_mix(ops_mix(key, number), op->bytes), op->start_ns,
+		op->start_ns + op->duration_ns);
+}
+
 void framer_ops_add(struct framer *framer, struct framer_process *process, const struct framer_op *op)
 {
 	struct framer_room *room = framer_room_of(framer, process);
 	const char *name = op->op ? op->op : "";
 	bool p2p = op->peer >= 0, receive = p2p && is_receive(name);
-	struct framer_record record = {.seq = op->seq,
-		.start_ns = op->start_ns,
-		.duration_ns = op->duration_ns,
-		.bytes = op->bytes,
-		.sender = !p2p	    ? -1
-			  : receive ? op->peer
-				    : op->member,
-		.receiver = !p2p      ? -1
-			    : receive ? op->member
-				      : op->peer,
-		.op = number_of(framer, receive ? "Send" : name),
-		.tier = (uint8_t)op->tier};
-	int64_t step = op->step;
+	uint16_t number = number_of(framer, receive ? "Send" : name);
+	uint32_t comm = comm_of(room, process, op->communicator);
+	struct framer_record *record;
 	struct framer_slot *slot;
+	uint64_t key;
+	int64_t step;
 
-	record.comm = comm_of(room, process, op->communicator);
-	if (record.comm == FRAME_NONE) {
+	if (comm == FRAME_NONE) {
 		framer->counts.ops_left_out++;
 		return;
 	}
-	if (!process->loop_seen && step == STEPS_NONE) {
-		uint64_t what = ops_mix(ops_mix(room->comm_key[record.comm], record.op), op->bytes);
-
-		step = framer_period_op(framer, process, what, op->start_ns, op->start_ns + op->duration_ns);
-	} else if (step == STEPS_NONE) {
-		step = framer_slot_at(process, op->start_ns);
-	}
+	step = step_of(framer, process, op, room->comm_key[comm], number);
 	slot = slot_of(framer, process, op, step);
 	if (!slot)
 		return;
 	note_live(process, slot);
-	if (!append(framer, room, slot, &record))
+	record = append(framer, room, slot, op);
+	if (!record)
 		return;
-	if (!p2p && room->comm[record.comm].members != 1 && room->ranks > 1) {
-		uint64_t key = ops_mix(room->comm_key[record.comm], op->seq);
-
-		if (!(key & thinned(process)))
-			framer_evidence_op(framer, process, key, step);
-	}
+	record->seq = op->seq;
+	record->duration_ns = op->duration_ns;
+	record->comm = comm;
+	record->op = number;
+	record->bytes = op->bytes;
+	write_sides(record, op, p2p, receive);
+	if (p2p || room->comm[comm].members == 1 || room->ranks <= 1)
+		return;
+	key = ops_mix(room->comm_key[comm], op->seq);
+	if (!(key & thinned(process)))
+		framer_evidence_op(framer, process, key, step);
 }
