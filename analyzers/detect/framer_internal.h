@@ -152,7 +152,7 @@ struct framer_process {
 	uint32_t samples;
 
 	struct framer_known known[2 << FRAMER_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
-	bool loop_seen; /* stages of a loop, or steps, came: no need to guess */
+	bool loop_seen;					   /* stages of a loop, or steps, came: no need to guess */
 	struct framer_period *period;
 };
 

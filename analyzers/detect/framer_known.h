@@ -47,15 +47,14 @@ static inline bool framer_known_equal(const struct framer_known *a, const struct
 static inline struct framer_known *framer_known_set(
 	struct framer_known *known, unsigned bits, const struct framer_known *what)
 {
-	uint64_t hash = (what->word[0] ^ what->length) * 0x9e3779b97f4a7c15ULL ^
-			what->word[1] * 0xc2b2ae3d27d4eb4fULL ^ what->word[2] * 0x165667b19e3779f9ULL;
+	uint64_t all = what->word[0] ^ what->word[1] << 7 ^ what->word[2] ^ what->length;
+	uint64_t hash = (all ^ all >> 32) * 0x9e3779b97f4a7c15ULL;
 
 	return &known[hash >> (64 - bits) << 1];
 }
 
 /* NULL: not among them. */
-static inline const struct framer_known *framer_known_find(
-	struct framer_known *set, const struct framer_known *what)
+static inline const struct framer_known *framer_known_find(struct framer_known *set, const struct framer_known *what)
 {
 	if (framer_known_equal(&set[0], what))
 		return &set[0];

@@ -271,8 +271,7 @@ static bool grow(struct framer_slot *slot)
 {
 	size_t many = slot->room;
 
-	if (!framer_grow(
-		    (void **)&slot->record, &many, slot->records + 1, sizeof(*slot->record), FRAMER_RECORDS_MAX))
+	if (!framer_grow((void **)&slot->record, &many, slot->records + 1, sizeof(*slot->record), FRAMER_RECORDS_MAX))
 		return false;
 	slot->room = (uint32_t)many;
 	return true;

@@ -315,11 +315,11 @@ static void walk_op(struct measure *measure, const struct frame *frame, const st
 	transfer_ns = transfer_of(measure, op);
 	if (op->duration_ns > transfer_ns)
 		fly(walk, (struct measure_flight){.wait_end = start + clamp_length(op->duration_ns - transfer_ns),
-				       .end = start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
-				       .full_end = start + clamp_length(op->duration_ns),
-				       .in_run = shortest->run != 0,
-				       .p2p = p2p,
-				       .overlapped = queued});
+				  .end = start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
+				  .full_end = start + clamp_length(op->duration_ns),
+				  .in_run = shortest->run != 0,
+				  .p2p = p2p,
+				  .overlapped = queued});
 }
 
 static void count_lost(struct measure *measure, const struct frame *frame)

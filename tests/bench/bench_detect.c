@@ -3,9 +3,9 @@
  * bench_detect PAIRS LARGEST: what verdicts cost by the size of the job. Events of a job of 320 to 10,240 ranks
  * through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS operations,
  * half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an operation and in
- * all, less that of making the events; of it that of the framer; that of frames alone, from detect_frame() on (measures,
- * detectors, findings); and the peak of memory. Each case in a process of its own. Prints one sample a
- * line for table.awk: where cost is linear, the ratios of ns/op are 1.
+ * all, less that of making the events; of it that of the framer; that of frames alone, from detect_frame() on
+ * (measures, detectors, findings); and the peak of memory. Each case in a process of its own. Prints one sample a line
+ * for table.awk: where cost is linear, the ratios of ns/op are 1.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,8 +233,7 @@ static void measure(unsigned ranks, unsigned steps, unsigned round)
 		(framer.s - nothing.s) / ops * 1e9);
 	printf("detect, frames alone\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round,
 		frames.frames_s / ops * 1e9);
-	printf("detect, frames alone, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round,
-		frames.frames_s);
+	printf("detect, frames alone, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round, frames.frames_s);
 	printf("detect, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round, all.s - nothing.s);
 	printf("detect, memory\t%u ranks, %u steps\tMiB\t%u\t%.1f\n", ranks, steps, round, all.mib);
 }
