@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Short texts and their numbers, those used last: the same few names come with every operation, and to compare the
- * bytes costs less than a hash of them that may be trusted. Four sets of two and more: of two that fall on one set
+ * bytes costs less than a hash of them that may be trusted. Sets of two each: of two texts that fall on one set
  * neither drives out the other.
  */
 #ifndef RANKTRACE_DETECT_FRAMER_KNOWN_H
