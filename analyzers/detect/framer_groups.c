@@ -44,7 +44,8 @@ bool framer_groups_begin(struct framer *framer, const struct framer_room *room)
 	if (!framer_grow((void **)&scratch->cursor, &scratch->cursor_room, room->comms, sizeof(*scratch->cursor),
 		    FRAMER_COMMS_MAX))
 		return false;
-	memset(scratch->cursor, 0xff, room->comms * sizeof(*scratch->cursor)); /* FRAME_NONE */
+	if (room->comms)
+		memset(scratch->cursor, 0xff, room->comms * sizeof(*scratch->cursor)); /* FRAME_NONE */
 	scratch->groups = scratch->ops = 0;
 	if (scratch->hash)
 		memset(scratch->hash, 0, scratch->hash_size * sizeof(*scratch->hash));
