@@ -19,6 +19,7 @@ static void help_all(void)
 	     "  tracectl interval L1=10\n"
 	     "  tracectl print all\n"
 	     "  tracectl findings --since 1h --verbose\n"
+	     "  tracectl timeline --since 10m -o slow.pftrace\n"
 	     "  tracectl query 'select rank, count(*) n from steps group by rank'\n"
 	     "\nExit codes: 0 done, 1 refused or failed, 2 usage, 3 daemon not reachable.");
 }

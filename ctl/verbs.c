@@ -34,7 +34,7 @@ const struct verb *verb_find(const char *name)
 }
 
 /* Verbs that are programs of libexec/ranktrace. */
-static const char *const programs[] = {"query", "findings", "analyze", "dump"};
+static const char *const programs[] = {"query", "findings", "analyze", "dump", "report", "timeline"};
 
 #define WORD_BYTES 24
 

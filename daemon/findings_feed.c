@@ -126,7 +126,8 @@ void findings_room_wait(struct findings_room *room, uint32_t slot, int64_t insta
 	if (!process || wait->thread_id != (process->thread_id ? process->thread_id : process->pid))
 		return;
 	process->waits_ns += wait->run_delay_ns;
-	if (!wait->hog_pid || !wait->run_delay_ns)
+	/* Its own threads take turns on the CPUs that it has: with nobody else there, it is its limit that holds it up. */
+	if (!wait->hog_pid || wait->hog_pid == process->pid || !wait->run_delay_ns)
 		return;
 	hog = hog_of(process, wait->hog_pid);
 	hog->ns += wait->run_delay_ns;

@@ -10,7 +10,7 @@
 #include "daemon/util.h"
 
 #define HOST_UNKNOWN UINT64_MAX
-#define HOST_CGROUP_LOOK_NS (4 * NSEC_PER_SEC) /* between looks at which control groups have a limit */
+#define HOST_CGROUP_LOOK_NS NSEC_PER_SEC /* between looks at which control groups have a limit */
 
 struct host_sample {
 	uint64_t start_ns, duration_ns; /* CLOCK_MONOTONIC */

@@ -19,7 +19,7 @@ struct kernel_features {
 	bool uprobe_multi;  /* 6.6 */
 	bool perf_cookie;   /* 5.15: bpf_cookie on perf uprobes */
 	bool perf_uprobe;   /* the uprobe PMU answers to us (needs CAP_SYS_ADMIN on patched kernels) */
-	bool host_pids;     /* we live in the initial PID namespace, whose numbers the events carry */
+	bool host_pids;     /* /proc shows the initial PID namespace, whose numbers the events carry */
 };
 
 /* What to say where host_pids is missing, and what to do about it. */

@@ -65,12 +65,27 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 /* Inode of the initial PID namespace, the same on every kernel since 3.8 (PROC_PID_INIT_INO in linux/proc_ns.h). */
 #define PID_NAMESPACE_INITIAL 0xeffffffcU
 
-/* Where procfs does not tell, nothing is held against us. */
-static bool in_initial_pid_namespace(void)
+/* The kernel's own threads are in no other namespace, and the second process is the one that makes them all. */
+static bool proc_shows_kernel_threads(void)
+{
+	static const unsigned flags_kernel_thread = 0x00200000; /* PF_KTHREAD, the same since 2.6.27 */
+	_cleanup_fclose_ FILE *f = fopen("/proc/2/stat", "re");
+	unsigned flags;
+
+	return f && fscanf(f, "%*u (%*31[^)]) %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+	       (flags & flags_kernel_thread);
+}
+
+/*
+ * Events carry numbers of the initial namespace, so processes in /proc must have these too. It may show them without
+ * being our own namespace: a container may have been given the machine's /proc. Where nothing tells, nothing is held
+ * against us.
+ */
+static bool proc_has_host_pids(void)
 {
 	struct stat st;
 
-	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == PID_NAMESPACE_INITIAL;
+	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == PID_NAMESPACE_INITIAL || proc_shows_kernel_threads();
 }
 
 void kernel_probe(struct kernel_features *ret)
@@ -80,7 +95,7 @@ void kernel_probe(struct kernel_features *ret)
 		.ring_buffer = ring_buffer_loads(),
 		.uprobe_multi = uprobe_attaches(true, 1),
 		.perf_uprobe = uprobe_attaches(false, 0),
-		.host_pids = in_initial_pid_namespace(),
+		.host_pids = proc_has_host_pids(),
 	};
 	ret->tp_btf = ret->btf && tp_btf_loads();
 	ret->perf_cookie = ret->perf_uprobe && uprobe_attaches(false, 1);

@@ -242,6 +242,7 @@ static void usage(FILE *f)
 	      "  --foreground    is what it always does: it never forks\n"
 	      "  --check         say what each level will see on this machine, and end\n"
 	      "  --json          with --check: as JSON\n"
+	      "  --check-config  read the configuration, say what is wrong with it, and end\n"
 	      "  --version, --help\n"
 	      "\n"
 	      "See ranktraced(8) and ranktrace.conf(5).\n",
@@ -253,7 +254,7 @@ enum { OPTION_STATE = 256, OPTION_SOCKET, OPTION_CONFIG, OPTION_LEVEL, OPTION_FL
 /* 0: go on; otherwise the program ends with ret_status. */
 static int parse(int argc, char **argv, struct start_options *options, int *ret_status)
 {
-	int check = 0, json = 0, help = 0, version = 0, foreground = 0, c;
+	int check = 0, check_config = 0, json = 0, help = 0, version = 0, foreground = 0, c;
 	const struct option table[] = {
 		{"state-dir", required_argument, NULL, OPTION_STATE},
 		{"socket", required_argument, NULL, OPTION_SOCKET},
@@ -261,6 +262,7 @@ static int parse(int argc, char **argv, struct start_options *options, int *ret_
 		{"log-level", required_argument, NULL, OPTION_LEVEL},
 		{"foreground", no_argument, &foreground, 1},
 		{"check", no_argument, &check, 1},
+		{"check-config", no_argument, &check_config, 1},
 		{"json", no_argument, &json, 1},
 		{"help", no_argument, &help, 1},
 		{"version", no_argument, &version, 1},
@@ -277,6 +279,7 @@ static int parse(int argc, char **argv, struct start_options *options, int *ret_
 			*texts[c - OPTION_STATE] = optarg;
 	}
 	options->check = check;
+	options->check_config = check_config;
 	options->json = json;
 	if (optind < argc || (json && !check)) {
 		fprintf(stderr, "ranktraced: unexpected '%s'; see ranktraced --help\n",
@@ -308,6 +311,8 @@ int main(int argc, char **argv)
 		log_error("config", "%s", error);
 		return EXIT_FAILURE;
 	}
+	if (d.options.check_config)
+		return EXIT_SUCCESS;
 	log_set_level(d.context.config.log_level);
 	start_identity(&d.context);
 	if (setpriority(PRIO_PROCESS, 0, (int)d.context.config.nice) < 0)

@@ -13,6 +13,7 @@ struct start_options {
 	const char *config;
 	const char *log_level;
 	bool check;
+	bool check_config; /* read it, say what is wrong, and end */
 	bool json;
 };
 

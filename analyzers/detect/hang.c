@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hangs: nobody makes progress, for longer than a healthy job would; and mismatched operations, at once. Who it is:
- * hang_who.c. How long is too long (limit_of): eight steps, at least 15 s and at most hang_ns, but no less than three
+ * hang_who.c. How long is too long (limit_of): eight steps, at least 12 s and at most hang_ns, but no less than three
  * steps; and longer where
  *  - a checkpoint is in flight: three times the longest one seen, 10 min if none was seen;
  *  - a rank that others wait for uses the CPU and does not synchronise (it compiles, or evaluates): hang_busy_ns;
@@ -34,7 +34,7 @@
 #include <string.h>
 
 #define SECOND 1000000000ULL
-#define LEAST_NS (15 * SECOND)
+#define LEAST_NS (12 * SECOND)
 #define CHECKPOINT_NS (600 * SECOND) /* where none was seen */
 #define RANKS_MAX 65536
 #define STUCKS_MAX 64 /* said in one look; the rest are chains of the same */

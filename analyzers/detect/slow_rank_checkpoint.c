@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/detect/slow_rank_checkpoint.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,20 +72,39 @@ static double stage_of(const struct frame *frame, size_t i)
 	return (double)(ns < of->step_ns ? ns : of->step_ns);
 }
 
-/* What is not so by design. */
-static double beyond_usual(struct checkpoint_rank *rank, double share)
+static double middle_of(const float value[CHECKPOINT_USUAL])
 {
 	double sorted[CHECKPOINT_USUAL];
 
+	for (size_t i = 0; i < CHECKPOINT_USUAL; i++)
+		sorted[i] = (double)value[i];
+	return robust_kth(sorted, CHECKPOINT_USUAL, CHECKPOINT_USUAL / 2);
+}
+
+/* Of one that writes for others: what it takes more than it did; NAN: no more, or nothing is known of it. */
+static double beyond_own(struct checkpoint_rank *rank, double its)
+{
+	double own;
+
+	if (rank->seen_own < CHECKPOINT_USUAL) {
+		if (its > 0)
+			rank->own[rank->seen_own++] = (float)its;
+		return NAN;
+	}
+	own = middle_of(rank->own);
+	return its > CHECKPOINT_MORE * own ? its - own : NAN;
+}
+
+/* What is not so by design. */
+static double beyond_usual(struct checkpoint_rank *rank, double share)
+{
 	if (!rank->leads)
 		return share;
 	if (rank->seen < CHECKPOINT_USUAL) {
 		rank->usual[rank->seen++] = (float)share;
 		return fmin(share, 0);
 	}
-	for (size_t i = 0; i < CHECKPOINT_USUAL; i++)
-		sorted[i] = (double)rank->usual[i];
-	return share - fmax(0, robust_kth(sorted, CHECKPOINT_USUAL, CHECKPOINT_USUAL / 2));
+	return share - fmax(0, middle_of(rank->usual));
 }
 
 static void compare_class(
@@ -101,14 +121,19 @@ static void compare_class(
 	spread = n > 2 ? robust_spread(checkpoint->stage, n, stage) : 0;
 	for (size_t i = 0; i < n; i++) {
 		struct measure_rank *rank = &checkpoint->measured[member[i]];
-		double its = stage_of(frame, member[i]), share;
+		double its = stage_of(frame, member[i]), over = (double)rank->self_ns - self, share;
+		double more = self > 0 ? beyond_own(&checkpoint->rank[member[i]], its / self) : NAN;
+		bool alone = !(stage > 0) || its > CHECKPOINT_APART * stage;
 
-		if (!(self > 0) || !(stage > 0) || its > CHECKPOINT_APART * stage) {
+		if (!(self > 0) || (alone && isnan(more))) {
 			rank->class = FRAME_NONE;
 			continue;
 		}
-		share = fmin(its - stage, (double)rank->self_ns - self) / self;
-		share = fmax(beyond_usual(&checkpoint->rank[member[i]], share), SHARE_LEAST);
+		if (alone)
+			share = fmin(more, over / self);
+		else
+			share = beyond_usual(&checkpoint->rank[member[i]], fmin(its - stage, over) / self);
+		share = fmax(share, SHARE_LEAST);
 		rank->self_ns = (uint64_t)(self * (1 + share));
 		rank->ratio = 1 + share;
 		rank->z = share * self / fmax(spread, SPREAD_LEAST * self);

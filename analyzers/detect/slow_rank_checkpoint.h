@@ -10,8 +10,9 @@
  *
  * What one rank writes for others is no fault: where less than half of a class write, or one of them writes
  * CHECKPOINT_APART times as long as the middle one (the model, where the others write the state of their random
- * numbers), it is left out. The first rank of a class or of a node may have more to write than the others (indices,
- * what is replicated): of these only that counts by which they are over what they were in their first
+ * numbers), only that counts by which it is over what it took itself in its first CHECKPOINT_USUAL checkpoints, and
+ * only from CHECKPOINT_MORE times of that on. The first rank of a class or of a node may have more to write than the
+ * others (indices, what is replicated): of these only that counts by which they are over what they were in their first
  * CHECKPOINT_USUAL checkpoints.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_CHECKPOINT_H
@@ -21,13 +22,15 @@
 
 #define CHECKPOINT_APART 8
 #define CHECKPOINT_USUAL 4
+#define CHECKPOINT_MORE 1.5
 /* Of the stage: one in a frame that is that far out says little, most of eight in a row do. It is timed by itself and
  * nothing that others do is in it, so that less is asked for than of a step's self time. */
 #define CHECKPOINT_Z 2.5
 
 struct checkpoint_rank {
 	float usual[CHECKPOINT_USUAL]; /* excess of its first ones, as a share of the class's self time */
-	uint8_t seen;
+	float own[CHECKPOINT_USUAL];   /* its first ones, as a share of the class's self time */
+	uint8_t seen, seen_own;
 	bool leads; /* is the first of its class or node */
 };
 

@@ -126,7 +126,8 @@ static int open_databases(struct reader *reader)
 	if (rc != SQLITE_OK)
 		return rc;
 	sqlite3_limit(reader->db, SQLITE_LIMIT_LENGTH, 1 << 26);
-	sqlite3_exec(reader->db, "PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
+	sqlite3_exec(reader->db, reader->options.sort_on_disk ? "PRAGMA temp_store=FILE" : "PRAGMA temp_store=MEMORY",
+		NULL, NULL, NULL);
 	for (size_t i = 0; i < TABLE_MAX && rc == SQLITE_OK; i++)
 		rc = add_table(reader, i);
 	if (rc == SQLITE_OK)

@@ -26,6 +26,7 @@ struct reader_options {
 	uint64_t timeout_ns;	  /* of each statement; 0: none */
 	bool is_db;		  /* the folder given holds the segments itself, not the folder db */
 	unsigned connections_max; /* to segments, and little cache each: for who opens many stores; 0: the default */
+	bool sort_on_disk;	  /* what ORDER BY cannot hold in a few MB goes to a temporary file */
 };
 
 /* Returns 0; -ENOENT: there is no store; or another negative errno. error holds the sentence. */

@@ -25,11 +25,17 @@ _tracectl()
 		esac
 	done
 	case $prev in
-	--socket)
+	--socket | --output | -o)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
-	--state-dir | --dir | --from-systrace | --output | -o)
+	-o | --output)
+		# A file of a report, a folder of dumps.
+		if [[ $verb == report ]]; then words=-f; else words=-d; fi
+		mapfile -t COMPREPLY < <(compgen "$words" -- "$cur")
+		return
+		;;
+	--state-dir | --dir | --from-systrace | --keep)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		return
 		;;
@@ -47,6 +53,8 @@ _tracectl()
 		help) words=$(_tracectl_verbs) ;;
 		ops) words="--rank --json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
+		report) words="--since --until --job --text --markdown --json --html --output --dir --state-dir --journal --keep --keep-max" ;;
+		timeline) words="--since --until --rank --job --output --chrome --dir --verbose --state-dir" ;;
 		analyze)
 			words="--since --until --dir --from-systrace --job --rank --all --verbose --csv --json --state-dir"
 			[[ " ${COMP_WORDS[*]} " == *" --dir "* && $cur != -* ]] && {

@@ -151,7 +151,7 @@ class Run:
         self.folder.mkdir()
         self.control = self.folder / "control"
         self.ask({})
-        self.processes, self.undo, self.net = [], [], None
+        self.processes, self.undo, self.groups, self.net = [], [], [], None
 
     def ask(self, what):
         (self.folder / "next").write_text(json.dumps(what), encoding="ascii")
@@ -181,6 +181,8 @@ class Run:
                 words = ["taskset", "-c", f"{cores[rank * share]}-{cores[rank * share + share - 1]}", *words]
             log = open(self.folder / f"rank.{rank}.log", "w", encoding="utf-8")
             self.processes.append(subprocess.Popen(words, env=env, stdout=log, stderr=log))
+            if "throttle" in self.kinds:
+                self.groups.append(Group(f"{self.job}-{rank}", self.processes[-1].pid))
 
     def steps(self, rank):
         try:
@@ -227,9 +229,9 @@ class Run:
             self.undo.append(lambda: (hog.kill(), hog.wait()))
             time.sleep(5)  # until it computes
         elif kind == "throttle":
-            group = Group(self.job, self.pid())
+            group = self.groups[self.rank]
             group.limit(self.args.cpu_share)
-            self.undo += [lambda: group.remove(), lambda: group.limit(0)]
+            self.undo.append(lambda: group.limit(0))
         elif kind == "stop":
             os.kill(self.pid(), signal.SIGSTOP)
             self.undo.append(lambda: os.kill(self.pid(), signal.SIGCONT))
@@ -241,6 +243,7 @@ class Run:
     def judge(self, began_ns):
         """Looks until the finding is open, and a little longer for what else is said. Returns a row."""
         kinds, causes, named = EXPECTED[self.kind]
+        named = named and not (kinds == {"mismatch"} and self.args.ranks == 2)  # of two, each differs from the other
         patience = self.args.clean if self.kind == "clean" else self.args.patience + (30 if self.kind in HANGS else 0)
         deadline, hit, findings = time.monotonic() + patience, None, []
         settled, came_back = None, {}
@@ -285,6 +288,8 @@ class Run:
                 process.kill()
         for process in self.processes:
             process.wait()
+        for group in self.groups:
+            group.remove()
         if self.net:
             self.net.remove()
 

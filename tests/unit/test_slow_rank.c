@@ -120,6 +120,16 @@ static uint64_t one_writes_most(uint32_t of, uint64_t step)
 	return of == 3 ? 20 * usual(of, step) : usual(of, step);
 }
 
+static uint64_t one_writes_slower(uint32_t of, uint64_t step)
+{
+	return of == 3 ? 2 * usual(of, step) + (step > STEPS / 2 ? 400 * MS : 0) : 0;
+}
+
+static uint64_t one_is_far_slower(uint32_t of, uint64_t step)
+{
+	return usual(of, step) / 10 + (of == 3 && step > STEPS / 2 ? 500 * MS : 0);
+}
+
 static uint64_t first_writes_more(uint32_t of, uint64_t step)
 {
 	return of == 0 ? 3 * usual(of, step) : usual(of, step);
@@ -155,10 +165,23 @@ static void writing_for_others_is_no_fault(void **state)
 {
 	(void)state;
 	run(one_writes);
+	expect(RANKS);
 	run(one_writes_most);
+	expect(RANKS);
 	run(first_writes_more);
+	expect(RANKS);
 	run(usual);
 	expect(RANKS);
+}
+
+static void whoever_writes_is_told_of_what_it_was_not(void **state)
+{
+	(void)state;
+	run(one_writes_slower);
+	expect(3);
+	run(one_is_far_slower);
+	expect(3);
+	assert_int_equal(cause, CAUSE_CHECKPOINT);
 }
 
 static void the_first_rank_is_told_of_what_it_was_not(void **state)
@@ -234,6 +257,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_slow_checkpoint_is_told),
+		TEST(whoever_writes_is_told_of_what_it_was_not),
 		TEST(writing_for_others_is_no_fault),
 		TEST(the_first_rank_is_told_of_what_it_was_not),
 		TEST(sends_that_nobody_waits_for),

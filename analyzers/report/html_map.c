@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cards by nodes: what each cost, and which were not watched. See html.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/report/html.h"
+#include "analyzers/report/words.h"
+
+#define NODES_SHOWN 512 /* of more, only those with something to see */
+#define CARDS_A_NODE 32
+#define UNSEEN_SHARE 0.02 /* from which on a card counts as not watched */
+
+static const struct report *sorting; /* for by_place(), in html_map() alone */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct report_card *x = &sorting->card[*(const uint32_t *)a], *y = &sorting->card[*(const uint32_t *)b];
+	int order = x->node == y->node ? 0 : strverscmp(sorting->node[x->node].name, sorting->node[y->node].name);
+
+	if (!order)
+		order = (x->node > y->node) - (x->node < y->node);
+	return order ? order : strverscmp(x->name, y->name);
+}
+
+static bool unseen(const struct report_card *card)
+{
+	return card->alive_slots && (double)card->unseen_slots >= UNSEEN_SHARE * (double)card->alive_slots;
+}
+
+/* 0: nothing; 1 to 4 by what it cost beside the costliest. */
+static unsigned heat(const struct report *report, const struct report_card *card)
+{
+	double most = report->worsts ? report->card[report->worst[0]].cost_card_hours : 0;
+	double share = most > 0 ? card->cost_card_hours / most : 0;
+
+	if (!card->findings)
+		return 0;
+	return share > 0.5 ? 4 : share > 0.2 ? 3 : share > 0.05 ? 2 : 1;
+}
+
+/* In a cell there is room for three characters. */
+static void put_short(FILE *out, double hours)
+{
+	if (hours >= 9950)
+		fprintf(out, "%.0fk", hours / 1000);
+	else if (hours >= 999.5)
+		fprintf(out, "%.1fk", hours / 1000);
+	else if (hours < 0.05)
+		fputs("&lt;.1", out);
+	else
+		fprintf(out, hours >= 9.95 ? "%.0f" : "%.1f", hours);
+}
+
+static void put_card(FILE *out, const struct report *report, const struct report_card *card)
+{
+	unsigned hot = heat(report, card);
+	char text[WORDS_BYTES], length[WORDS_BYTES];
+
+	fputs("<i", out);
+	if (hot)
+		fprintf(out, " class=\"h%u\"", hot);
+	else if (unseen(card))
+		fputs(" class=\"u\"", out);
+	fputs(" title=\"", out);
+	html_format(out, "card %s", card->name);
+	if (card->rank >= 0)
+		html_format(out, ", rank %" PRId32, card->rank);
+	if (card->findings)
+		html_format(out, ": %s card-hours", words_hours(card->cost_card_hours, text));
+	if (unseen(card))
+		html_format(out, "; not watched for %s", words_length(card->unseen_slots * report->slot_ns, length));
+	fputs("\">", out);
+	if (hot)
+		put_short(out, card->cost_card_hours);
+	fputs("</i>", out);
+}
+
+static bool interesting(const struct report *report, const uint32_t *card, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (report->card[card[i]].findings || unseen(&report->card[card[i]]))
+			return true;
+	return false;
+}
+
+static void put_node(FILE *out, const struct report *report, const uint32_t *card, size_t n)
+{
+	const char *name = report->node[report->card[card[0]].node].name;
+	bool bad = false;
+
+	for (size_t i = 0; i < n; i++)
+		bad |= report->card[card[i]].findings > 0;
+	fprintf(out, "<div class=\"node%s\"><span title=\"", bad ? " bad" : "");
+	html_text(out, name);
+	fputs("\">", out);
+	html_text(out, name);
+	fputs("</span><div class=\"cells\">", out);
+	for (size_t i = 0; i < n && i < CARDS_A_NODE; i++)
+		put_card(out, report, &report->card[card[i]]);
+	fputs("</div></div>\n", out);
+	if (n > CARDS_A_NODE)
+		fprintf(out, "<div class=\"node\"><span></span>and %zu more cards</div>\n", n - CARDS_A_NODE);
+}
+
+static void legend(FILE *out)
+{
+	fputs("<p class=\"key\"><span><i class=\"c\"></i>nothing found</span><span><i class=\"c h1\"></i><i class=\"c "
+	      "h2\"></i>"
+	      "<i class=\"c h3\"></i><i class=\"c h4\"></i>slow; the number is card-hours lost, darker or brighter is "
+	      "more</span>"
+	      "<span><i class=\"c u\"></i>not watched for some of the time</span></p>\n",
+		out);
+}
+
+void html_map(FILE *out, const struct report *report)
+{
+	uint32_t *card = calloc(report->cards + 1, sizeof(*card));
+	size_t n = 0, shown = 0, left_out = 0, next;
+
+	for (uint32_t i = 0; card && i < report->cards; i++)
+		if (report->card[i].here || report->card[i].findings)
+			card[n++] = i;
+	if (!n) {
+		free(card);
+		return;
+	}
+	sorting = report;
+	qsort(card, n, sizeof(*card), by_place);
+	fputs("<section class=\"box wide\"><h2>Cards, by node</h2>\n<div class=\"map\">\n", out);
+	for (size_t i = 0; i < n; i = next) {
+		for (next = i + 1; next < n && report->card[card[next]].node == report->card[card[i]].node;)
+			next++;
+		if ((report->nodes_here <= NODES_SHOWN || interesting(report, card + i, next - i)) &&
+			shown < NODES_SHOWN) {
+			put_node(out, report, card + i, next - i);
+			shown++;
+		} else {
+			left_out++;
+		}
+	}
+	fputs("</div>\n", out);
+	if (left_out)
+		fprintf(out, "<p class=\"mute\">and %zu more nodes</p>\n", left_out);
+	legend(out);
+	fputs("</section>\n", out);
+	free(card);
+}

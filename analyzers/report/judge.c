@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See judge.h. */
+#include "analyzers/report/judge.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/report/words.h"
+
+#define CHRONIC_DAYS 3
+
+static const struct {
+	enum judge_part part;
+	bool hardware; /* of the card, or of its links */
+	const char *evidence;
+} causes[CAUSE_MAX] = {
+	[CAUSE_UNKNOWN] = {JUDGE_COMPUTE, true, NULL},
+	[CAUSE_COMPUTE] = {JUDGE_COMPUTE, true, NULL},
+	[CAUSE_HOST] = {JUDGE_COMPUTE, false, NULL},
+	[CAUSE_PREEMPTION] = {JUDGE_COMPUTE, false, "run_delay"},
+	[CAUSE_THROTTLING] = {JUDGE_COMPUTE, false, "throttled"},
+	[CAUSE_GARBAGE_COLLECTION] = {JUDGE_COMPUTE, false, "gc"},
+	[CAUSE_LAUNCH] = {JUDGE_COMPUTE, false, "launch_gap"},
+	[CAUSE_FAULTS] = {JUDGE_COMPUTE, false, "major_faults"},
+	[CAUSE_DATALOADER] = {JUDGE_STORAGE, false, "dataloader"},
+	[CAUSE_CHECKPOINT] = {JUDGE_STORAGE, false, "checkpoint"},
+	[CAUSE_COMMUNICATION] = {JUDGE_NETWORK, false, "transfer"},
+	[CAUSE_LINK] = {JUDGE_NETWORK, true, "transfer"},
+	[CAUSE_NODE] = {JUDGE_NETWORK, true, "transfer"},
+	[CAUSE_STAGE] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_SEQUENCE] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_STOPPED] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_ENDED] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_MISSING] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_TYPE_MISMATCH] = {JUDGE_PART_MAX, false, NULL},
+	[CAUSE_SIZE_MISMATCH] = {JUDGE_PART_MAX, false, NULL},
+};
+
+bool judge_accuses(const struct finding *finding)
+{
+	return finding->rank >= 0 &&
+	       (finding->kind == FINDING_SLOW_RANK || finding->kind == FINDING_SLOW_COMMUNICATION);
+}
+
+bool judge_is_hardware(enum finding_cause cause)
+{
+	return cause < CAUSE_MAX && causes[cause].hardware;
+}
+
+bool judge_is_brief(const struct finding *finding, uint64_t length_ns)
+{
+	uint64_t lasted_ns = finding->until_ns > finding->since_ns ? finding->until_ns - finding->since_ns : 0;
+
+	return finding->until_ns && finding->kind != FINDING_HANG && finding->kind != FINDING_MISMATCH &&
+	       lasted_ns < 60000000000ULL && lasted_ns < length_ns / 1000;
+}
+
+const char *judge_evidence_of(enum finding_cause cause)
+{
+	return cause < CAUSE_MAX && causes[cause].evidence ? causes[cause].evidence : "";
+}
+
+bool judge_is_remark(const struct finding *finding)
+{
+	return finding->kind == FINDING_IMBALANCE;
+}
+
+enum judge_part judge_part_of(const struct finding *finding)
+{
+	if (judge_is_remark(finding) || finding->cause >= CAUSE_MAX)
+		return JUDGE_PART_MAX;
+	if (finding->kind == FINDING_SLOW_COMMUNICATION)
+		return JUDGE_NETWORK;
+	return causes[finding->cause].part;
+}
+
+static uint32_t bits(uint32_t mask)
+{
+	return (uint32_t)__builtin_popcount(mask);
+}
+
+void judge_card_days(const struct report *report, const struct report_card *card, uint32_t *ret_slow, uint32_t *ret_of)
+{
+	uint32_t data = report->node[card->node].data_days | card->slow_days;
+
+	*ret_slow = bits(card->slow_days);
+	*ret_of = bits(data);
+}
+
+bool judge_card_is_chronic(const struct report *report, const struct report_card *card)
+{
+	uint32_t slow, of;
+
+	judge_card_days(report, card, &slow, &of);
+	return bits(card->hard_days) >= CHRONIC_DAYS && bits(card->hard_days) * 2 >= of;
+}
+
+void judge_card_advice(const struct report *report, const struct report_card *card, char *ret, size_t size)
+{
+	uint32_t slow, of;
+
+	judge_card_days(report, card, &slow, &of);
+	if (card->cause >= CAUSE_MAX)
+		ret[0] = 0;
+	else if (judge_card_is_chronic(report, card) && (card->cause == CAUSE_LINK || card->cause == CAUSE_NODE))
+		snprintf(ret, size, "replace its network card, cable or port: slow on %u of %u days", slow, of);
+	else if (judge_card_is_chronic(report, card))
+		snprintf(ret, size, "replace the card: slow on %u of %u days", slow, of);
+	else if (slow >= CHRONIC_DAYS)
+		snprintf(ret, size, "comes back: %s", finding_cause_advice(card->cause));
+	else
+		snprintf(ret, size, "%s", finding_cause_advice(card->cause));
+}
+
+static const struct report *sorting; /* for by_badness(), in report_judge() alone */
+
+static int by_badness(const void *a, const void *b)
+{
+	const struct report_card *x = &sorting->card[*(const uint32_t *)a], *y = &sorting->card[*(const uint32_t *)b];
+
+	if (x->cost_card_hours != y->cost_card_hours)
+		return x->cost_card_hours > y->cost_card_hours ? -1 : 1;
+	if (bits(x->slow_days) != bits(y->slow_days))
+		return bits(x->slow_days) > bits(y->slow_days) ? -1 : 1;
+	if (x->past_card_hours != y->past_card_hours)
+		return x->past_card_hours > y->past_card_hours ? -1 : 1;
+	return x < y ? -1 : 1;
+}
+
+static void judge_findings(struct report *report)
+{
+	for (size_t i = 0; i < report->findings; i++) {
+		const struct report_finding *finding = &report->finding[i];
+		struct report_job *job = &report->job[finding->job];
+
+		report->remarks += finding->remark;
+		report->briefs += finding->brief;
+		if (finding->remark)
+			continue;
+		job->findings++;
+		job->cost_card_hours += finding->cost_card_hours;
+		report->cost_card_hours += finding->cost_card_hours;
+		if (finding->card == REPORT_NONE || !judge_accuses(&finding->is))
+			continue;
+		report->card[finding->card].findings++;
+		report->card[finding->card].cost_card_hours += finding->cost_card_hours;
+		if (report->card[finding->card].worst == REPORT_NONE)
+			report->card[finding->card].worst = (uint32_t)i;
+	}
+	report->shown = report->findings < REPORT_SHOWN_MAX ? report->findings : REPORT_SHOWN_MAX;
+}
+
+static void judge_cards(struct report *report)
+{
+	for (uint32_t i = 0; i < report->cards; i++) {
+		report->cards_here += report->card[i].here;
+		report->cards_slow += report->card[i].findings > 0;
+		if (report->card[i].findings || report->card[i].slow_days)
+			report->worst[report->worsts++] = i;
+	}
+	sorting = report;
+	qsort(report->worst, report->worsts, sizeof(*report->worst), by_badness);
+	for (uint32_t i = 0; i < report->nodes; i++)
+		for (uint32_t card = 0; card < report->cards; card++)
+			if (report->card[card].node == i && report->card[card].here) {
+				report->nodes_here++;
+				break;
+			}
+}
+
+static void judge_jobs(struct report *report)
+{
+	for (uint32_t i = 0; i < report->jobs; i++) {
+		struct report_job *job = &report->job[i];
+		uint32_t last = REPORT_NONE;
+
+		for (size_t j = 0; j < report->ranks; j++) {
+			uint32_t card = report->rank[j].card;
+
+			if (report->rank[j].job != i || card == REPORT_NONE || !report->rank[j].here)
+				continue;
+			job->nodes += report->card[card].node != last;
+			last = report->card[card].node;
+		}
+		if (job->series)
+			job->median_ns = series_quantile_all(job->series, 0.5);
+		report->card_hours += (double)job->lived_ns / 3.6e12 *
+				      (job->ranks && job->world > job->ranks ? (double)job->world / job->ranks : 1);
+	}
+	/* Findings may overlap. */
+	if (report->card_hours > 0 && report->cost_card_hours > report->card_hours)
+		report->cost_card_hours = report->card_hours;
+}
+
+static void say_seen(const struct report *report, char *ret, size_t size)
+{
+	char cards[WORDS_BYTES], nodes[WORDS_BYTES], jobs[WORDS_BYTES], since[WORDS_BYTES], until[WORDS_BYTES];
+	uint64_t first_ns = report->until_ns, last_ns = report->since_ns;
+	size_t running = 0;
+
+	for (size_t i = 0; i < report->jobs; i++) {
+		const struct report_job *job = &report->job[i];
+
+		if (!job->ranks)
+			continue;
+		running++;
+		first_ns = job->first_ns < first_ns ? job->first_ns : first_ns;
+		last_ns = job->last_ns > last_ns ? job->last_ns : last_ns;
+	}
+	first_ns = first_ns > report->since_ns ? first_ns : report->since_ns;
+	last_ns = last_ns < report->until_ns ? last_ns : report->until_ns;
+	snprintf(ret, size, "%.60s on %.60s watched from %.60s to %.60s, in %.60s",
+		words_many(report->cards_here, "card", "cards", cards),
+		words_many(report->nodes_here, "node", "nodes", nodes), words_when(first_ns, since),
+		words_when(last_ns, until), words_many(running, "job", "jobs", jobs));
+}
+
+/* What a healthy line must not be silent about. */
+static void say_but(const struct report *report, char *ret, size_t size)
+{
+	char text[WORDS_BYTES];
+	size_t used = 0, chronic = 0;
+
+	ret[0] = 0;
+	if (report->unseen_slots && report->alive_slots)
+		used += (size_t)snprintf(ret + used, size - used, "; not watched: %.40s of the cards' time",
+			words_percent((double)report->unseen_slots / (double)report->alive_slots, text));
+	for (size_t i = 0; i < report->worsts; i++)
+		chronic += judge_card_is_chronic(report, &report->card[report->worst[i]]);
+	if (chronic)
+		used += (size_t)snprintf(ret + used, size - used, "; slow on most days before: %.120s%s",
+			words_card(report, report->worst[0], text), chronic > 1 ? " and others" : "");
+	if (report->briefs)
+		used += (size_t)snprintf(ret + used, size - used, "; %.60s",
+			words_many(report->briefs, "brief slowness", "brief slownesses", text));
+	if (report->remarks > report->briefs)
+		(void)snprintf(ret + used, size - used, "; %.40s on how work is divided",
+			words_many(report->remarks - report->briefs, "remark", "remarks", text));
+}
+
+static void say_slow(struct report *report)
+{
+	struct report_headline *headline = &report->headline;
+	char a[WORDS_BYTES], b[WORDS_BYTES], c[WORDS_BYTES];
+	bool over = report->finding[0].is.until_ns != 0;
+	const char *how = headline->verdict == REPORT_HANG ? over ? "stood still" : "hangs"
+			  : over			   ? "was slow"
+							   : "is slow";
+	size_t others = report->findings - report->remarks - 1, used;
+
+	snprintf(
+		headline->title, sizeof(headline->title), "%.320s %s", words_whom(report, &report->finding[0], a), how);
+	snprintf(headline->answer, sizeof(headline->answer), "%s because of %.200s", headline->title,
+		finding_cause_text(report->finding[0].is.cause));
+	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%s", headline->answer);
+	used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used,
+		". Lost: %.40s of %.40s card-hours (%.40s)", words_hours(report->cost_card_hours, a),
+		words_hours(report->card_hours, b),
+		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c));
+	if (others)
+		(void)snprintf(headline->line + used, sizeof(headline->line) - used, "; %.40s",
+			words_many(others, "more finding", "more findings", a));
+}
+
+/* What was measured beside something else: that of the cause, else the first. */
+static const struct finding_evidence *best_evidence(const struct finding *f)
+{
+	const struct finding_evidence *best = NULL;
+
+	for (size_t i = 0; i < f->evidences; i++) {
+		const struct finding_evidence *piece = &f->evidence[i];
+
+		if (!isfinite(piece->value) || !isfinite(piece->peers))
+			continue;
+		if (strcmp(piece->name, judge_evidence_of(f->cause)) == 0)
+			return piece;
+		if (!best)
+			best = piece;
+	}
+	return best;
+}
+
+static void say_why(struct report *report, const struct report_finding *finding)
+{
+	struct report_headline *headline = &report->headline;
+	const struct finding *f = &finding->is;
+	const struct finding_evidence *piece = best_evidence(f);
+	char value[WORDS_BYTES], peers[WORDS_BYTES];
+	size_t used = (size_t)snprintf(headline->why, sizeof(headline->why), "%s", finding_cause_text(f->cause));
+
+	if (piece)
+		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s %.40s, %s %.40s", piece->name,
+			words_value(piece->value, piece->unit, value), f->rank >= 0 ? "its peers" : "before",
+			words_value(piece->peers, piece->unit, peers));
+}
+
+static void say_parts(struct report *report)
+{
+	const struct report_finding *finding = &report->finding[0];
+	struct report_headline *headline = &report->headline;
+	char text[WORDS_BYTES], part[WORDS_BYTES];
+
+	headline->finding = 0;
+	snprintf(headline->which, sizeof(headline->which), "%s", words_whom(report, finding, text));
+	snprintf(headline->since, sizeof(headline->since), "%.127s", words_since(report, finding, text));
+	say_why(report, finding);
+	words_percent(finding->is.slowdown > 1 ? finding->is.slowdown - 1 : 0, part);
+	if (finding->is.slowdown > 1)
+		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours; its job's steps took %.40s longer",
+			words_hours(finding->cost_card_hours, text), part);
+	else
+		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours",
+			words_hours(finding->cost_card_hours, text));
+	if (finding->card != REPORT_NONE && judge_card_is_chronic(report, &report->card[finding->card]))
+		judge_card_advice(report, &report->card[finding->card], headline->todo, sizeof(headline->todo));
+	else
+		snprintf(headline->todo, sizeof(headline->todo), "%s", finding_cause_advice(finding->is.cause));
+}
+
+static bool anything_here(const struct report *report)
+{
+	for (size_t i = 0; i < report->stores; i++)
+		if (report->store[i].here)
+			return true;
+	return false;
+}
+
+void report_judge(struct report *report)
+{
+	struct report_headline *headline = &report->headline;
+	char seen[WORDS_BYTES * 2], but[WORDS_BYTES * 2], since[WORDS_BYTES], until[WORDS_BYTES];
+
+	judge_findings(report);
+	judge_cards(report);
+	judge_jobs(report);
+	headline->finding = REPORT_NONE;
+	if (report->findings > report->remarks) {
+		headline->verdict = report->finding[0].is.kind == FINDING_HANG ? REPORT_HANG : REPORT_SLOW;
+		say_slow(report);
+		say_parts(report);
+	} else if (!anything_here(report)) {
+		headline->verdict = REPORT_UNSEEN;
+		snprintf(headline->line, sizeof(headline->line),
+			"Nothing was watched from %.60s to %.60s: no rank ran, or no daemon saw it",
+			words_when(report->since_ns, since), words_when(report->until_ns, until));
+		snprintf(headline->title, sizeof(headline->title), "Nothing was watched");
+		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
+	} else {
+		headline->verdict = REPORT_HEALTHY;
+		say_seen(report, seen, sizeof(seen));
+		say_but(report, but, sizeof(but));
+		snprintf(headline->line, sizeof(headline->line),
+			"Healthy: nothing was slow or stood still; %.400s%.400s", seen, but);
+		snprintf(headline->why, sizeof(headline->why), "%.220s%.160s", seen, but);
+		snprintf(headline->title, sizeof(headline->title), "Nothing was slow or stood still");
+		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
+	}
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See model.h and report.h. */
+#include "analyzers/report/model.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/detect/finding_text.h"
+
+#define SLOT_NS_MIN 20000000000ULL /* two samples long */
+#define NOTE_BYTES 320
+
+struct report *report_new(const struct report_options *options)
+{
+	struct report *report = calloc(1, sizeof(*report));
+	uint64_t length = options->until_ns - options->since_ns;
+
+	if (!report)
+		return NULL;
+	report->since_ns = options->since_ns;
+	report->until_ns = options->until_ns;
+	report->now_ns = options->now_ns;
+	report->only_job = options->job;
+	report->slot_ns = length / REPORT_SLOTS_MAX > SLOT_NS_MIN ? length / REPORT_SLOTS_MAX : SLOT_NS_MIN;
+	report->slots = (uint32_t)((length + report->slot_ns - 1) / report->slot_ns);
+	if (report->slots > REPORT_SLOTS_MAX) {
+		report->slot_ns += 1 + length / REPORT_SLOTS_MAX / REPORT_SLOTS_MAX;
+		report->slots = REPORT_SLOTS_MAX;
+	}
+	report->store = calloc(options->dirs, sizeof(*report->store));
+	report->node = calloc(REPORT_NODES_MAX, sizeof(*report->node));
+	report->card = calloc(REPORT_CARDS_MAX, sizeof(*report->card));
+	report->job = calloc(REPORT_JOBS_MAX, sizeof(*report->job));
+	report->worst = calloc(REPORT_CARDS_MAX, sizeof(*report->worst));
+	if (!report->store || !report->node || !report->card || !report->job || !report->worst)
+		return report_free(report);
+	return report;
+}
+
+struct report *report_free(struct report *report)
+{
+	if (!report)
+		return NULL;
+	for (size_t i = 0; report->store && i < report->stores; i++) {
+		free(report->store[i].path);
+		free(report->store[i].name);
+	}
+	for (size_t i = 0; i < report->ranks; i++)
+		free(report->rank[i].seen);
+	for (size_t i = 0; report->job && i < report->jobs; i++) {
+		series_free(report->job[i].series);
+		free(report->job[i].rank_seen);
+	}
+	for (size_t i = 0; i < report->findings; i++)
+		free(report->finding[i].plot);
+	for (size_t i = 0; i < report->notes; i++)
+		free(report->note[i]);
+	free(report->store);
+	free(report->node);
+	free(report->card);
+	free(report->job);
+	free(report->rank);
+	free(report->finding);
+	free(report->worst);
+	free(report);
+	return NULL;
+}
+
+void report_note(struct report *report, const char *format, ...)
+{
+	char text[NOTE_BYTES], clean[NOTE_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	report_name(text, clean, sizeof(clean));
+	for (size_t i = 0; i < report->notes; i++)
+		if (strcmp(report->note[i], clean) == 0)
+			return;
+	if (report->notes < REPORT_NOTES_MAX && (report->note[report->notes] = strdup(clean)))
+		report->notes++;
+}
+
+uint32_t report_node_of(struct report *report, const char *name)
+{
+	struct report_node *node;
+
+	/* Ranks of one node lie together. */
+	for (size_t i = report->nodes; i-- > 0;)
+		if (strcmp(report->node[i].name, name) == 0)
+			return (uint32_t)i;
+	if (report->nodes == REPORT_NODES_MAX) {
+		report_note(report, "more than %d nodes: the others are left out", REPORT_NODES_MAX);
+		return REPORT_NONE;
+	}
+	node = &report->node[report->nodes];
+	snprintf(node->name, sizeof(node->name), "%s", name);
+	return (uint32_t)report->nodes++;
+}
+
+uint32_t report_card_of(struct report *report, uint32_t node, const char *card, int32_t local, int32_t rank)
+{
+	char name[REPORT_NAME_BYTES];
+	struct report_card *made;
+
+	if (node == REPORT_NONE)
+		return REPORT_NONE;
+	if (card[0])
+		snprintf(name, sizeof(name), "%s", card);
+	else if (local >= 0)
+		snprintf(name, sizeof(name), "%d", local);
+	else
+		snprintf(name, sizeof(name), "of rank %d", rank);
+	for (size_t i = report->cards; i-- > 0;)
+		if (report->card[i].node == node && strcmp(report->card[i].name, name) == 0)
+			return (uint32_t)i;
+	if (report->cards == REPORT_CARDS_MAX) {
+		report_note(report, "more than %d cards: the others are left out", REPORT_CARDS_MAX);
+		return REPORT_NONE;
+	}
+	made = &report->card[report->cards];
+	*made = (struct report_card){.node = node,
+		.local = local,
+		.rank = rank,
+		.job = REPORT_NONE,
+		.worst = REPORT_NONE,
+		.cause = CAUSE_MAX};
+	snprintf(made->name, sizeof(made->name), "%s", name);
+	report->node[node].cards++;
+	return (uint32_t)report->cards++;
+}
+
+uint32_t report_job_of(struct report *report, const char *name)
+{
+	struct report_job *job;
+
+	for (size_t i = 0; i < report->jobs; i++)
+		if (strcmp(report->job[i].name, name) == 0)
+			return (uint32_t)i;
+	if (report->jobs == REPORT_JOBS_MAX) {
+		report_note(report, "more than %d jobs: the others are counted with the last one", REPORT_JOBS_MAX);
+		return REPORT_JOBS_MAX - 1;
+	}
+	job = &report->job[report->jobs];
+	snprintf(job->name, sizeof(job->name), "%s", name);
+	return (uint32_t)report->jobs++;
+}
+
+struct report_rank *report_rank_of(struct report *report, uint32_t store, int64_t instance)
+{
+	size_t low = 0, high = report->ranks;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		struct report_rank *rank = &report->rank[middle];
+
+		if (rank->store == store && rank->instance == instance)
+			return rank;
+		if (rank->store < store || (rank->store == store && rank->instance < instance))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+uint32_t report_slot(const struct report *report, uint64_t time_ns)
+{
+	uint64_t slot = (time_ns - report->since_ns) / report->slot_ns;
+
+	return slot < report->slots ? (uint32_t)slot : report->slots - 1;
+}
+
+void report_rank_saw(const struct report *report, struct report_rank *rank, uint64_t since_ns, uint64_t until_ns)
+{
+	if (since_ns < report->since_ns)
+		since_ns = report->since_ns;
+	if (until_ns > report->until_ns)
+		until_ns = report->until_ns;
+	if (!rank->seen || since_ns >= until_ns)
+		return;
+	for (uint32_t slot = report_slot(report, since_ns); slot <= report_slot(report, until_ns - 1); slot++)
+		rank->seen[slot / 8] |= (uint8_t)(1U << slot % 8);
+}
+
+bool report_rank_seen(const struct report_rank *rank, uint32_t slot)
+{
+	return rank->seen && (rank->seen[slot / 8] >> slot % 8 & 1);
+}
+
+int report_day(const struct report *report, uint64_t time_ns)
+{
+	uint64_t ago = time_ns < report->until_ns ? report->until_ns - 1 - time_ns : 0;
+
+	return ago < REPORT_DAYS * REPORT_DAY_NS ? (int)(ago / REPORT_DAY_NS) : -1;
+}
+
+void report_name(const char *text, char *ret, size_t size)
+{
+	struct finding_text to;
+
+	finding_text_begin(&to, ret, size);
+	finding_text_name(&to, text, size - 4);
+}
+
+void report_text(sqlite3_stmt *statement, int column, char *ret, size_t size)
+{
+	const char *text = (const char *)sqlite3_column_text(statement, column);
+
+	report_name(text ? text : "", ret, size);
+}
+
+uint64_t report_ns(sqlite3_stmt *statement, int column)
+{
+	int64_t value =
+		sqlite3_column_type(statement, column) == SQLITE_INTEGER ? sqlite3_column_int64(statement, column) : 0;
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+int report_each(
+	struct report_source *source, const char *sql, report_row row, uint64_t *rows, char *error, size_t error_size)
+{
+	sqlite3_stmt *statement = NULL;
+	int rc = SQLITE_DONE, r = reader_prepare(source->reader, sql, &statement, error, error_size);
+
+	if (r < 0)
+		return r;
+	while (r == 0 && *rows < REPORT_ROWS_MAX && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
+		++*rows;
+		r = row(source, statement);
+	}
+	if (r < 0) {
+		snprintf(error, error_size, "out of memory");
+	} else if (*rows >= REPORT_ROWS_MAX) {
+		report_note(source->report, "too many rows: not all of them were read");
+	} else if (rc != SQLITE_DONE) {
+		reader_error(source->reader, error, error_size);
+		r = -EIO;
+	}
+	sqlite3_finalize(statement);
+	return r;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See publish.h. */
+#include "analyzers/report/publish.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzers/report/render.h"
+
+#define STAMP_BYTES 17 /* YYYYMMDDTHHMMSSZ and its end */
+#define PREFIX "report-"
+#define FILES_MAX 65536
+
+static const struct {
+	const char *suffix;
+	void (*render)(FILE *out, const struct report *report);
+} kept[] = {{".txt", render_text}, {".json", render_json}, {".html", render_html}};
+
+static int write_all(
+	FILE *out, void (*render)(FILE *out, const struct report *report), const struct report *report, bool sync)
+{
+	int r;
+
+	render(out, report);
+	r = fflush(out) == 0 && !ferror(out) && (!sync || fsync(fileno(out)) == 0) ? 0 : -(errno ? errno : EIO);
+	return fclose(out) == 0 || r < 0 ? r : -errno;
+}
+
+int publish_file(const char *path, void (*render)(FILE *out, const struct report *report), const struct report *report,
+	char *error, size_t error_size)
+{
+	char temporary[PATH_MAX];
+	bool plain;
+	struct stat st;
+	FILE *out;
+	int r;
+
+	plain = stat(path, &st) < 0 || S_ISREG(st.st_mode);
+	r = snprintf(temporary, sizeof(temporary), plain ? "%s.new" : "%s", path) < (int)sizeof(temporary)
+		    ? 0
+		    : -ENAMETOOLONG;
+	out = r == 0 ? fopen(temporary, "we") : NULL;
+	if (r == 0)
+		r = out ? write_all(out, render, report, plain) : -errno;
+	if (r == 0 && plain && rename(temporary, path) < 0)
+		r = -errno;
+	if (r < 0) {
+		if (plain && out)
+			(void)unlink(temporary);
+		snprintf(error, error_size, "cannot write %s: %s", path, strerror(-r));
+	}
+	return r;
+}
+
+static bool is_stamp(const char *text)
+{
+	static const char pattern[] = "ddddddddTddddddZ";
+
+	for (size_t i = 0; i < sizeof(pattern) - 1; i++)
+		if (pattern[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != pattern[i])
+			return false;
+	return true;
+}
+
+static bool is_ours(const char *name)
+{
+	if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 || !is_stamp(name + strlen(PREFIX)))
+		return false;
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		if (strcmp(name + strlen(PREFIX) + STAMP_BYTES - 1, kept[i].suffix) == 0)
+			return true;
+	return false;
+}
+
+static int choose(const struct dirent *entry)
+{
+	return is_ours(entry->d_name);
+}
+
+/* Names sort by time; the newest max times stay. */
+static void remove_old(const char *dir, unsigned long max)
+{
+	struct dirent **entries = NULL;
+	int n = scandir(dir, &entries, choose, alphasort);
+	unsigned long times = 0;
+	char last[STAMP_BYTES] = "";
+
+	for (int i = n; i-- > 0;) {
+		const char *stamp = entries[i]->d_name + strlen(PREFIX);
+		char path[PATH_MAX];
+
+		if (strncmp(stamp, last, STAMP_BYTES - 1) != 0)
+			times++;
+		memcpy(last, stamp, STAMP_BYTES - 1);
+		if (times > max && snprintf(path, sizeof(path), "%s/%s", dir, entries[i]->d_name) < (int)sizeof(path))
+			(void)unlink(path);
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+/* latest.SUFFIX points to the newest. */
+static int point(const char *dir, const char *name, const char *suffix)
+{
+	char link[PATH_MAX], temporary[PATH_MAX];
+
+	if (snprintf(link, sizeof(link), "%s/latest%s", dir, suffix) >= (int)sizeof(link) ||
+		snprintf(temporary, sizeof(temporary), "%s/latest%s.new", dir, suffix) >= (int)sizeof(temporary))
+		return -ENAMETOOLONG;
+	(void)unlink(temporary);
+	if (symlink(name, temporary) < 0 || rename(temporary, link) < 0)
+		return -errno;
+	return 0;
+}
+
+int publish_keep(const char *dir, unsigned long max, const struct report *report, char *error, size_t error_size)
+{
+	time_t seconds = (time_t)(report->now_ns / 1000000000);
+	char stamp[STAMP_BYTES], path[PATH_MAX], name[64];
+	struct tm tm;
+	int r = 0;
+
+	if (mkdir(dir, 0750) < 0 && errno != EEXIST) {
+		r = -errno;
+		snprintf(error, error_size, "cannot make %s: %s", dir, strerror(errno));
+		return r;
+	}
+	if (!gmtime_r(&seconds, &tm) || strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm) == 0)
+		snprintf(stamp, sizeof(stamp), "19700101T000000Z");
+	for (size_t i = 0; r == 0 && i < sizeof(kept) / sizeof(kept[0]); i++) {
+		snprintf(name, sizeof(name), PREFIX "%s%s", stamp, kept[i].suffix);
+		r = snprintf(path, sizeof(path), "%s/%s", dir, name) < (int)sizeof(path) ? 0 : -ENAMETOOLONG;
+		if (r == 0)
+			r = publish_file(path, kept[i].render, report, error, error_size);
+		if (r < 0)
+			return r;
+		r = point(dir, name, kept[i].suffix);
+	}
+	if (r < 0)
+		snprintf(error, error_size, "cannot write into %s: %s", dir, strerror(-r));
+	remove_old(dir, max);
+	return r;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Findings of a store. Those of the period are kept; those of past days only tell which cards were slow, and when: a
+ * card that is slow every day is a card to replace. See model.h.
+ */
+#include "analyzers/report/model.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/report/judge.h"
+
+#define ROWS_MAX 20000 /* of a store, costliest first */
+#define COST_MAX 1e9
+
+enum {
+	KIND,
+	CAUSE,
+	STATE,
+	SEVERITY,
+	CONFIDENCE,
+	TIER,
+	JOB,
+	RANK,
+	HOST,
+	CARD,
+	COMMUNICATOR,
+	SINCE_STEP,
+	UNTIL_STEP,
+	SINCE,
+	NOTICED,
+	UNTIL,
+	SLOWDOWN,
+	COST,
+	OTHERS,
+	EVIDENCE,
+	SENTENCE,
+	FINDING
+};
+
+static double real(sqlite3_stmt *s, int column, double most)
+{
+	double value = sqlite3_column_double(s, column);
+
+	return isfinite(value) && value > 0 ? fmin(value, most) : 0;
+}
+
+/* Index of the word that a function has for a number, max where there is none. */
+#define WORD_OF(ret, word, function, max) \
+	do { \
+		*(ret) = 0; \
+		while (*(ret) < (max) && strcmp(word, function(*(ret))) != 0) \
+			++*(ret); \
+	} while (0)
+
+static void json_text(const json_t *object, const char *key, char *ret, size_t size)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	report_name(text ? text : "", ret, size);
+}
+
+static void take_evidence(struct finding *finding, const char *text)
+{
+	json_t *all = json_loads(text, 0, NULL);
+	const json_t *piece;
+	size_t i;
+
+	json_array_foreach(all, i, piece)
+	{
+		struct finding_evidence *to = &finding->evidence[finding->evidences];
+		const json_t *peers = json_object_get(piece, "peers");
+
+		if (finding->evidences == FINDING_EVIDENCE_MAX)
+			break;
+		json_text(piece, "name", to->name, sizeof(to->name));
+		json_text(piece, "unit", to->unit, sizeof(to->unit));
+		json_text(piece, "detail", to->detail, sizeof(to->detail));
+		to->value = json_number_value(json_object_get(piece, "value"));
+		to->peers = json_is_number(peers) ? json_number_value(peers) : NAN;
+		if (to->name[0])
+			finding->evidences++;
+	}
+	json_decref(all);
+}
+
+static void take_words(struct finding *f, sqlite3_stmt *s)
+{
+	char word[32];
+
+	report_text(s, KIND, word, sizeof(word));
+	f->kind = finding_kind_parse(word);
+	report_text(s, CAUSE, word, sizeof(word));
+	f->cause = finding_cause_parse(word);
+	if (f->cause == CAUSE_MAX)
+		f->cause = CAUSE_UNKNOWN;
+	report_text(s, STATE, word, sizeof(word));
+	WORD_OF(&f->state, word, finding_state_word, FINDING_STATE_MAX);
+	report_text(s, SEVERITY, word, sizeof(word));
+	WORD_OF(&f->severity, word, finding_severity_word, SEVERITY_MAX);
+	if (f->severity == SEVERITY_MAX)
+		f->severity = SEVERITY_WARNING;
+	report_text(s, TIER, word, sizeof(word));
+	WORD_OF(&f->tier, word, finding_tier_word, FRAME_TIER_MAX);
+	if (f->tier == FRAME_TIER_MAX)
+		f->tier = FRAME_TIER_STAGES;
+}
+
+static void take(struct finding *f, sqlite3_stmt *s)
+{
+	const char *evidence = (const char *)sqlite3_column_text(s, EVIDENCE);
+	int64_t rank = sqlite3_column_type(s, RANK) == SQLITE_INTEGER ? sqlite3_column_int64(s, RANK) : -1;
+
+	*f = (struct finding){
+		.id = report_ns(s, FINDING),
+		.confidence = real(s, CONFIDENCE, 1),
+		.rank = rank >= 0 && rank <= INT32_MAX ? (int32_t)rank : -1,
+		.since_step = report_ns(s, SINCE_STEP),
+		.until_step = report_ns(s, UNTIL_STEP),
+		.since_ns = report_ns(s, SINCE),
+		.noticed_ns = report_ns(s, NOTICED),
+		.until_ns = report_ns(s, UNTIL),
+		.slowdown = real(s, SLOWDOWN, 1e6),
+		.cost_card_hours = real(s, COST, COST_MAX),
+	};
+	take_words(f, s);
+	report_text(s, JOB, f->job, sizeof(f->job));
+	report_text(s, HOST, f->host, sizeof(f->host));
+	report_text(s, CARD, f->card, sizeof(f->card));
+	report_text(s, COMMUNICATOR, f->communicator, sizeof(f->communicator));
+	report_text(s, OTHERS, f->others, sizeof(f->others));
+	report_text(s, SENTENCE, f->sentence, sizeof(f->sentence));
+	take_evidence(f, evidence ? evidence : "");
+}
+
+/* The card that the finding's rank was on: of the process that lived then, else as the finding says. */
+static uint32_t card_of(struct report_source *source, const struct finding *f)
+{
+	struct report *report = source->report;
+	uint32_t job = REPORT_NONE;
+
+	if (f->rank < 0)
+		return REPORT_NONE;
+	for (uint32_t i = 0; i < report->jobs; i++)
+		if (strcmp(report->job[i].name, f->job) == 0)
+			job = i;
+	for (size_t i = report->ranks; i-- > 0 && job != REPORT_NONE;) {
+		const struct report_rank *rank = &report->rank[i];
+
+		if (rank->rank == f->rank && rank->job == job && rank->first_ns <= f->since_ns)
+			return rank->card;
+	}
+	if (!f->host[0])
+		return REPORT_NONE;
+	return report_card_of(report, report_node_of(report, f->host), f->card, -1, f->rank);
+}
+
+/* Which of the past days it was slow on, and what that cost. */
+static void note_past(struct report *report, const struct finding *f, uint32_t card, uint64_t end_ns)
+{
+	struct report_card *at = &report->card[card];
+	int newest = report_day(report, end_ns), oldest = report_day(report, f->since_ns);
+
+	if (newest < 0 || !judge_accuses(f) || judge_is_brief(f, REPORT_DAY_NS))
+		return;
+	for (int day = newest; day <= (oldest < 0 ? REPORT_DAYS - 1 : oldest); day++) {
+		at->slow_days |= 1U << day;
+		if (judge_is_hardware(f->cause))
+			at->hard_days |= 1U << day;
+	}
+	at->past_card_hours += f->cost_card_hours;
+	if (f->cost_card_hours >= at->cause_card_hours) {
+		at->cause_card_hours = f->cost_card_hours;
+		at->cause = f->cause;
+	}
+}
+
+static int keep(struct report_source *source, const struct finding *f, uint32_t card, uint64_t end_ns)
+{
+	struct report *report = source->report;
+	struct report_finding *to;
+	uint64_t from_ns = f->since_ns > report->since_ns ? f->since_ns : report->since_ns;
+	uint64_t until_ns = end_ns < report->until_ns ? end_ns : report->until_ns;
+	double share = end_ns > f->since_ns ? (double)(until_ns - from_ns) / (double)(end_ns - f->since_ns) : 1;
+
+	if ((report->findings & (report->findings - 1)) == 0) {
+		to = reallocarray(report->finding, report->findings ? 2 * report->findings : 1, sizeof(*to));
+		if (!to)
+			return -ENOMEM;
+		report->finding = to;
+	}
+	to = &report->finding[report->findings++];
+	*to = (struct report_finding){
+		.is = *f,
+		.store = source->store,
+		.job = report_job_of(report, f->job),
+		.card = card,
+		.node = card != REPORT_NONE ? report->card[card].node
+			: f->host[0]	    ? report_node_of(report, f->host)
+					    : REPORT_NONE,
+		.told_by = 1,
+		.cost_card_hours = f->cost_card_hours * share,
+		.brief = judge_is_brief(f, report->until_ns - report->since_ns),
+		.remark = judge_is_remark(f) || judge_is_brief(f, report->until_ns - report->since_ns),
+	};
+	return 0;
+}
+
+static int finding_row(struct report_source *source, sqlite3_stmt *s)
+{
+	struct report *report = source->report;
+	struct finding f;
+	uint64_t end_ns;
+	uint32_t card;
+
+	take(&f, s);
+	if (f.kind == FINDING_KIND_MAX || (report->only_job && strcmp(report->only_job, f.job) != 0))
+		return 0;
+	end_ns = f.until_ns ? f.until_ns : report->now_ns;
+	if (end_ns < f.since_ns)
+		end_ns = f.since_ns;
+	if (f.state != FINDING_OPEN && f.state != FINDING_CLOSED) {
+		report->suspected += end_ns >= report->since_ns;
+		return 0;
+	}
+	card = card_of(source, &f);
+	if (card != REPORT_NONE)
+		note_past(report, &f, card, end_ns);
+	if (end_ns < report->since_ns)
+		return 0;
+	if (report->findings == REPORT_FINDINGS_MAX) {
+		report_note(report, "more than %d findings: the others are left out", REPORT_FINDINGS_MAX);
+		return 0;
+	}
+	return keep(source, &f, card, end_ns);
+}
+
+int report_read_findings(struct report_source *source, char *error, size_t error_size)
+{
+	uint64_t until = source->report->until_ns, past = REPORT_DAYS * REPORT_DAY_NS, rows = 0;
+	char sql[640];
+
+	snprintf(sql, sizeof(sql),
+		"SELECT kind, cause, state, severity, confidence, tier, job, rank, host, card, communicator, "
+		"since_step, until_step,"
+		" since_ns, noticed_ns, until_ns, slowdown, cost_card_hours, others, evidence, sentence, finding FROM "
+		"findings"
+		" WHERE since_ns < %" PRIu64 " AND (until_ns IS NULL OR until_ns >= %" PRIu64 ")"
+		" ORDER BY cost_card_hours DESC, finding LIMIT %d",
+		until, until > past ? until - past : 0, ROWS_MAX);
+	return report_each(source, sql, finding_row, &rows, error, error_size);
+}

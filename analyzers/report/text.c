@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report for a terminal, the journal and mail, and as Markdown: the same words and tables. See render.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyzers/report/judge.h"
+#include "analyzers/report/render.h"
+#include "analyzers/report/table.h"
+#include "analyzers/report/words.h"
+
+#define CARDS_SHOWN 10
+#define LINES_MAX 20 /* of what was not watched */
+
+struct page {
+	FILE *out;
+	const struct report *report;
+	bool markdown;
+	size_t lines;
+};
+
+static void put(const struct page *page, const char *text)
+{
+	if (page->markdown)
+		markdown_text(page->out, text);
+	else
+		fputs(text, page->out);
+}
+
+static void heading(const struct page *page, const char *text)
+{
+	fprintf(page->out, page->markdown ? "\n## %s\n\n" : "\n%s\n", text);
+}
+
+static void part(const struct page *page, const char *name, const char *text)
+{
+	fprintf(page->out, page->markdown ? "* **%s**: " : "  %-6s ", name);
+	put(page, text);
+	fputc('\n', page->out);
+}
+
+static void show_headline(const struct page *page)
+{
+	const struct report_headline *headline = &page->report->headline;
+
+	if (page->markdown)
+		fputs("**", page->out);
+	put(page, headline->line);
+	fputs(page->markdown ? "**\n\n" : "\n", page->out);
+	part(page, "which", headline->which);
+	part(page, "since", headline->since);
+	part(page, "why", headline->why);
+	part(page, "cost", headline->cost);
+	part(page, "do", headline->todo);
+}
+
+static void show_findings(const struct page *page)
+{
+	static const char *const headers[] = {">#", "SINCE", "LASTS", "STATE", ">CARD-HOURS", "WHO", "WHY", NULL};
+	const struct report *report = page->report;
+	struct table *table = table_new(headers, page->markdown);
+	char text[WORDS_BYTES];
+
+	heading(page, "Findings");
+	for (size_t i = 0; i < report->shown; i++) {
+		const struct report_finding *finding = &report->finding[i];
+		uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns,
+			 since_ns = finding->is.since_ns;
+
+		snprintf(text, sizeof(text), "%zu", i + 1);
+		table_add(table, text);
+		table_add(table, words_when(since_ns, text));
+		table_add(table, words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
+		table_add(table, finding->brief		? "brief"
+				 : finding->remark	? "remark"
+				 : finding->is.until_ns ? "over"
+							: "OPEN");
+		table_add(table, words_hours(finding->cost_card_hours, text));
+		table_add(table, words_whom(report, finding, text));
+		table_add(table, finding_cause_text(finding->is.cause));
+	}
+	table_end(table, page->out, "  ");
+	if (report->findings > report->shown)
+		fprintf(page->out, "%sand %zu more: tracectl findings\n", page->markdown ? "\n" : "  ",
+			report->findings - report->shown);
+}
+
+static void show_cards(const struct page *page)
+{
+	static const char *const headers[] = {"CARD", ">CARD-HOURS", ">FINDINGS", ">SLOW DAYS", "WHAT TO DO", NULL};
+	const struct report *report = page->report;
+	struct table *table;
+	char text[WORDS_BYTES];
+
+	if (!report->worsts)
+		return;
+	heading(page, "Worst cards, and on how many of the last days they were slow");
+	table = table_new(headers, page->markdown);
+	for (size_t i = 0; i < report->worsts && i < CARDS_SHOWN; i++) {
+		const struct report_card *card = &report->card[report->worst[i]];
+		uint32_t slow, of;
+
+		table_add(table, words_card(report, report->worst[i], text));
+		table_add(table, words_hours(card->cost_card_hours, text));
+		table_add(table, words_count(card->findings, text));
+		judge_card_days(report, card, &slow, &of);
+		snprintf(text, sizeof(text), "%" PRIu32 " of %" PRIu32, slow, of);
+		table_add(table, text);
+		judge_card_advice(report, card, text, sizeof(text));
+		table_add(table, text);
+	}
+	table_end(table, page->out, "  ");
+}
+
+static void show_jobs(const struct page *page)
+{
+	static const char *const headers[] = {"JOB", ">RANKS", ">NODES", ">STEPS", ">STEP", ">LOST CARD-HOURS", NULL};
+	const struct report *report = page->report;
+	struct table *table = table_new(headers, page->markdown);
+	char text[WORDS_BYTES];
+
+	heading(page, "Jobs");
+	for (size_t i = 0; i < report->jobs; i++) {
+		const struct report_job *job = &report->job[i];
+
+		if (!job->ranks && !job->findings)
+			continue;
+		table_add(table, words_job(job));
+		snprintf(text, sizeof(text), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32,
+			job->ranks, job->world);
+		table_add(table, text);
+		snprintf(text, sizeof(text), "%" PRIu32, job->nodes);
+		table_add(table, text);
+		table_add(table, words_count(job->steps, text));
+		table_add(table, words_value(job->median_ns > 0 ? job->median_ns : NAN, "ns", text));
+		table_add(table, words_hours(job->cost_card_hours, text));
+	}
+	table_end(table, page->out, "  ");
+}
+
+static void count_line(void *arg, const char *text)
+{
+	struct page *page = arg;
+
+	(void)text;
+	page->lines++;
+}
+
+static void show_line(void *arg, const char *text)
+{
+	struct page *page = arg;
+
+	if (page->lines++ >= LINES_MAX)
+		return;
+	fputs(page->markdown ? "* " : "  ", page->out);
+	put(page, text);
+	fputc('\n', page->out);
+}
+
+static void show_unwatched(struct page *page)
+{
+	size_t lines;
+	char text[WORDS_BYTES];
+
+	page->lines = 0;
+	render_unwatched(page->report, count_line, page);
+	lines = page->lines;
+	if (!lines)
+		return;
+	heading(page, "Not watched");
+	if (page->report->unseen_slots && page->report->alive_slots) {
+		fputs(page->markdown ? "* " : "  ", page->out);
+		fprintf(page->out, "%s of the cards' time in all\n",
+			words_percent((double)page->report->unseen_slots / (double)page->report->alive_slots, text));
+	}
+	page->lines = 0;
+	render_unwatched(page->report, show_line, page);
+	if (lines > LINES_MAX)
+		fprintf(page->out, "%sand %zu more lines, in the report as HTML or JSON\n",
+			page->markdown ? "* " : "  ", lines - LINES_MAX);
+}
+
+static void show_title(const struct page *page)
+{
+	const struct report *report = page->report;
+	char since[WORDS_BYTES], until[WORDS_BYTES], zone[WORDS_BYTES];
+
+	fprintf(page->out, page->markdown ? "# Slow cards from %s to %s (%s)\n\n" : "Slow cards from %s to %s (%s)\n\n",
+		words_when(report->since_ns, since), words_when(report->until_ns, until),
+		words_zone(report->until_ns, zone));
+}
+
+static void render(FILE *out, const struct report *report, bool markdown)
+{
+	struct page page = {.out = out, .report = report, .markdown = markdown};
+	bool wrong = report->headline.verdict == REPORT_SLOW || report->headline.verdict == REPORT_HANG;
+
+	if (!wrong) {
+		put(&page, report->headline.line);
+		fputc('\n', out);
+	} else {
+		show_title(&page);
+		show_headline(&page);
+	}
+	if (wrong || report->remarks)
+		show_findings(&page);
+	if (wrong) {
+		show_cards(&page);
+		show_jobs(&page);
+	}
+	if (wrong || report->gaps)
+		show_unwatched(&page);
+}
+
+void render_text(FILE *out, const struct report *report)
+{
+	render(out, report, false);
+}
+
+void render_markdown(FILE *out, const struct report *report)
+{
+	render(out, report, true);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See words.h. */
+#include "analyzers/report/words.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "analyzers/detect/finding_text.h"
+
+static const char *formatted(uint64_t ns, const char *format, char *buffer)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	struct tm tm;
+
+	if (!localtime_r(&seconds, &tm) || strftime(buffer, WORDS_BYTES, format, &tm) == 0)
+		snprintf(buffer, WORDS_BYTES, "?");
+	return buffer;
+}
+
+const char *words_when(uint64_t ns, char *buffer)
+{
+	return formatted(ns, "%a %d %b %H:%M", buffer);
+}
+
+const char *words_clock(uint64_t ns, uint64_t step_ns, char *buffer)
+{
+	return formatted(ns,
+		step_ns < 60000000000ULL      ? "%H:%M:%S"
+		: step_ns > 86400000000000ULL ? "%d %b"
+					      : "%H:%M",
+		buffer);
+}
+
+const char *words_day(uint64_t ns, char *buffer)
+{
+	return formatted(ns, "%d %b", buffer);
+}
+
+const char *words_stamp(uint64_t ns, char *buffer)
+{
+	return formatted(ns, "%Y-%m-%d %H:%M:%S", buffer);
+}
+
+const char *words_zone(uint64_t ns, char *buffer)
+{
+	return formatted(ns, "%Z", buffer);
+}
+
+const char *words_length(uint64_t ns, char *buffer)
+{
+	struct finding_text text;
+
+	finding_text_begin(&text, buffer, WORDS_BYTES);
+	finding_text_duration(&text, (double)ns);
+	return buffer;
+}
+
+const char *words_count(uint64_t count, char *buffer)
+{
+	char digits[24];
+	size_t n = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, count), used = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			buffer[used++] = ',';
+		buffer[used++] = digits[i];
+	}
+	buffer[used] = 0;
+	return buffer;
+}
+
+const char *words_hours(double card_hours, char *buffer)
+{
+	if (!(card_hours >= 0))
+		snprintf(buffer, WORDS_BYTES, "0");
+	else if (card_hours >= 999.5)
+		words_count((uint64_t)(card_hours + 0.5), buffer);
+	else if (card_hours >= 99.95)
+		snprintf(buffer, WORDS_BYTES, "%.0f", card_hours);
+	else if (card_hours >= 9.995)
+		snprintf(buffer, WORDS_BYTES, "%.1f", card_hours);
+	else if (card_hours >= 0.0995)
+		snprintf(buffer, WORDS_BYTES, "%.2f", card_hours);
+	else
+		snprintf(buffer, WORDS_BYTES, "%.2g", card_hours);
+	return buffer;
+}
+
+const char *words_percent(double share, char *buffer)
+{
+	double percent = share * 100;
+
+	if (!isfinite(percent) || percent < 0)
+		percent = 0;
+	snprintf(buffer, WORDS_BYTES,
+		percent >= 9.95	   ? "%.0f %%"
+		: percent >= 0.995 ? "%.1f %%"
+				   : "%.2g %%",
+		percent < 1e6 ? percent : 1e6);
+	return buffer;
+}
+
+const char *words_value(double value, const char *unit, char *buffer)
+{
+	struct finding_text text;
+
+	if (strncmp(unit, "ns", 2) != 0 && strcmp(unit, "bytes") != 0 && value >= 1000 && value < 1e18)
+		return words_count((uint64_t)(value + 0.5), buffer);
+	finding_text_begin(&text, buffer, WORDS_BYTES);
+	if (isfinite(value))
+		finding_text_value(&text, value, strncmp(unit, "ns", 2) == 0 ? "ns" : unit);
+	else
+		finding_text_add(&text, "-");
+	return buffer;
+}
+
+const char *words_many(uint64_t count, const char *one, const char *many, char *buffer)
+{
+	size_t used = strlen(words_count(count, buffer));
+
+	snprintf(buffer + used, WORDS_BYTES - used, " %s", count == 1 ? one : many);
+	return buffer;
+}
+
+const char *words_job(const struct report_job *job)
+{
+	return job->name[0] ? job->name : "a job without a name";
+}
+
+const char *words_card(const struct report *report, uint32_t card, char *buffer)
+{
+	const struct report_card *at = &report->card[card];
+	const char *word = at->name[0] >= '0' && at->name[0] <= '9' ? "card "
+			   : strncmp(at->name, "of ", 3) == 0	    ? "the card "
+								    : "";
+
+	snprintf(buffer, WORDS_BYTES, "%s%s of %s", word, at->name, report->node[at->node].name);
+	return buffer;
+}
+
+const char *words_whom(const struct report *report, const struct report_finding *finding, char *buffer)
+{
+	const struct report_job *job = &report->job[finding->job];
+	size_t used = 0;
+
+	if (finding->card != REPORT_NONE)
+		used = strlen(words_card(report, finding->card, buffer));
+	if (finding->card != REPORT_NONE)
+		snprintf(buffer + used, WORDS_BYTES - used, " (rank %" PRId32 " of %s)", finding->is.rank,
+			words_job(job));
+	else if (finding->is.rank >= 0)
+		snprintf(buffer, WORDS_BYTES, "rank %" PRId32 " of %s", finding->is.rank, words_job(job));
+	else if (finding->node != REPORT_NONE)
+		snprintf(buffer, WORDS_BYTES, "%s (of %s)", report->node[finding->node].name, words_job(job));
+	else if (job->name[0])
+		snprintf(buffer, WORDS_BYTES, "job %s", job->name);
+	else
+		snprintf(buffer, WORDS_BYTES, "%s", words_job(job));
+	return buffer;
+}
+
+const char *words_since(const struct report *report, const struct report_finding *finding, char *buffer)
+{
+	char when[WORDS_BYTES], length[WORDS_BYTES];
+	uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns;
+
+	words_when(finding->is.since_ns, when);
+	words_length(end_ns > finding->is.since_ns ? end_ns - finding->is.since_ns : 0, length);
+	snprintf(buffer, WORDS_BYTES, finding->is.until_ns ? "%.60s, for %.60s; over" : "%.60s, for %.60s so far", when,
+		length);
+	return buffer;
+}
+
+const char *words_gap(const struct report *report, const struct report_gap *gap, char *buffer)
+{
+	char who[64], since[WORDS_BYTES], until[WORDS_BYTES], length[WORDS_BYTES];
+
+	if (gap->rank >= 0 && gap->of > 1)
+		snprintf(who, sizeof(who), "rank %" PRId32, gap->rank);
+	else if (gap->ranks >= gap->of)
+		snprintf(who, sizeof(who), gap->of == 1 ? "its only rank" : "all of its %" PRIu32 " ranks", gap->of);
+	else
+		snprintf(who, sizeof(who), "%" PRIu32 " of %" PRIu32 " ranks", gap->ranks, gap->of);
+	snprintf(buffer, WORDS_BYTES, "%.80s, %s: %.40s to %.40s (%.40s)", report->node[gap->node].name, who,
+		words_when(gap->since_ns, since),
+		gap->until_ns >= report->until_ns ? "the end" : words_when(gap->until_ns, until),
+		words_length(gap->until_ns - gap->since_ns, length));
+	return buffer;
+}
+
+const char *words_elsewhere(const struct report_job *job, char *buffer)
+{
+	char count[WORDS_BYTES];
+
+	buffer[0] = 0;
+	if (job->world > job->ranks && job->ranks)
+		snprintf(buffer, WORDS_BYTES,
+			"%.40s of %.80s were not seen: their nodes' stores are not in this report",
+			words_many(job->world - job->ranks, "rank", "ranks", count), words_job(job));
+	return buffer;
+}
+
+const char *words_lost(const struct report *report, const struct report_lost *lost, char *buffer)
+{
+	char count[WORDS_BYTES], since[WORDS_BYTES];
+
+	snprintf(buffer, WORDS_BYTES, "%.80s: %.40s lost by %.60s (%.60s), first at %.40s",
+		report->store[lost->store].name, words_many(lost->count, "record", "records", count), lost->source,
+		lost->reason, words_when(lost->first_ns, since));
+	return buffer;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which slices belong together. Perfetto joins slices by a number that they have in common. For Chrome, and for the
+ * count of arrows, the newest slice of each number is remembered: in a table whose older half is forgotten where it is
+ * full. One store gives the members of an operation close together; several give them a store apart, so they have the
+ * larger table.
+ */
+#include <stdlib.h>
+
+#include "analyzers/timeline/timeline_internal.h"
+
+#define PLACES_ONE 65536
+#define PLACES_SEVERAL 1048576
+#define WAYS 4
+
+struct place {
+	uint64_t id; /* 0: free */
+	int64_t start_ns, end_ns, pid, tid;
+};
+
+struct flows {
+	size_t places;
+	struct place place[];
+};
+
+struct flows *flows_new(size_t nodes)
+{
+	size_t places = nodes > 1 ? PLACES_SEVERAL : PLACES_ONE;
+	struct flows *flows = calloc(1, sizeof(*flows) + places * sizeof(flows->place[0]));
+
+	if (flows)
+		flows->places = places;
+	return flows;
+}
+
+struct flows *flows_free(struct flows *flows)
+{
+	free(flows);
+	return NULL;
+}
+
+static uint64_t add_byte(uint64_t hash, unsigned char byte)
+{
+	return (hash ^ byte) * 1099511628211ULL;
+}
+
+/* FNV-1a, 64 bits */
+uint64_t flow_id(const char *kind, const char *communicator, const int64_t *numbers, size_t count)
+{
+	uint64_t hash = 14695981039346656037ULL;
+
+	for (; *kind; kind++)
+		hash = add_byte(hash, (unsigned char)*kind);
+	hash = add_byte(hash, 0);
+	for (; *communicator; communicator++)
+		hash = add_byte(hash, (unsigned char)*communicator);
+	for (size_t i = 0; i < count; i++)
+		for (unsigned shift = 0; shift < 64; shift += 8)
+			hash = add_byte(hash, (unsigned char)((uint64_t)numbers[i] >> shift));
+	return hash ? hash : 1;
+}
+
+/* Its own, else a free one, else the one that began first. */
+static struct place *find(struct flows *flows, uint64_t id)
+{
+	struct place *set = &flows->place[id % (flows->places / WAYS) * WAYS], *ret = set;
+
+	for (size_t i = 0; i < WAYS; i++)
+		if (set[i].id == id)
+			return &set[i];
+	for (size_t i = 0; i < WAYS; i++) {
+		if (!set[i].id)
+			return &set[i];
+		if (set[i].start_ns < ret->start_ns)
+			ret = &set[i];
+	}
+	return ret;
+}
+
+/* Readers take the slice that is open at the end's time: a little after its start. */
+static struct trace_end inside(const struct place *place)
+{
+	int64_t half = (place->end_ns - place->start_ns) / 2;
+
+	return (struct trace_end){place->pid, place->tid, place->start_ns + (half < 500 ? half : 500)};
+}
+
+void flows_join(struct flows *flows, struct trace *trace, uint64_t id, const struct trace_event *event,
+	const struct trace_end *end)
+{
+	const struct place this = {id, event->start_ns, event->end_ns, end->pid, end->tid};
+	struct place *place = find(flows, id);
+	struct trace_end from, to;
+
+	if (place->id == id) {
+		bool forward = place->start_ns <= this.start_ns;
+
+		from = inside(forward ? place : &this);
+		to = inside(forward ? &this : place);
+		if (to.time_ns < from.time_ns)
+			to.time_ns = from.time_ns;
+		trace_arrow(trace, &from, &to);
+	}
+	*place = this;
+}

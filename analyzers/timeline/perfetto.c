@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Perfetto's format: a file is a sequence of TracePacket messages. The numbers of fields are those of Perfetto's public
+ * .proto files (trace_packet, track_event, track_descriptor, interned_data, debug_annotation, clock_snapshot). All
+ * packets are of one sequence, so that texts are interned for the whole file. Readers sort packets by time.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "analyzers/timeline/intern.h"
+#include "analyzers/timeline/proto_writer.h"
+#include "analyzers/timeline/trace.h"
+
+#define SEQUENCE 1
+#define VALUE_BYTES 64 /* longer texts of arguments are not interned */
+
+enum { TRACE_PACKET = 1 };
+enum packet_field {
+	PACKET_CLOCKS = 6,
+	PACKET_TIME = 8,
+	PACKET_SEQUENCE = 10,
+	PACKET_EVENT = 11,
+	PACKET_INTERNED = 12,
+	PACKET_FLAGS = 13,
+	PACKET_TRACK = 60,
+	PACKET_FIRST = 87,
+};
+enum packet_flag { FLAG_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
+enum clocks_field { CLOCKS_CLOCK = 1, CLOCKS_PRIMARY = 2 };
+enum clock_field { CLOCK_ID = 1, CLOCK_TIME = 2 };
+enum clock_id { CLOCK_ID_UTC = 1, CLOCK_ID_BOOT = 6 };
+enum track_field {
+	TRACK_UUID = 1,
+	TRACK_NAME = 2,
+	TRACK_PROCESS = 3,
+	TRACK_THREAD = 4,
+	TRACK_PARENT = 5,
+	TRACK_COUNTER_OF = 8,
+	TRACK_ORDERING = 11,
+	TRACK_RANK = 12,
+};
+enum { ORDERING_EXPLICIT = 3 };
+enum process_field { PROCESS_PID = 1, PROCESS_NAME = 6 };
+enum thread_field { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
+enum counter_field { COUNTER_UNIT = 3, COUNTER_UNIT_NAME = 6 };
+enum counter_unit { UNIT_TIME_NS = 1, UNIT_SIZE_BYTES = 3 };
+enum event_field {
+	EVENT_CATEGORY = 3,
+	EVENT_ARG = 4,
+	EVENT_TYPE = 9,
+	EVENT_NAME = 10,
+	EVENT_TRACK = 11,
+	EVENT_DOUBLE = 44,
+	EVENT_FLOW = 47,
+};
+enum event_type { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
+enum arg_field { ARG_NAME = 1, ARG_INT = 4, ARG_DOUBLE = 5, ARG_TEXT = 6, ARG_TEXT_NUMBER = 17 };
+enum interned_field { INTERNED_NUMBER = 1, INTERNED_TEXT = 2 };
+
+static const uint32_t interned_fields[INTERN_KINDS] = {
+	[INTERN_CATEGORY] = 1,
+	[INTERN_NAME] = 2,
+	[INTERN_ARG] = 3,
+	[INTERN_VALUE] = 29,
+};
+
+struct perfetto {
+	struct proto_writer packet, interned;
+	struct intern *intern;
+	bool cleared; /* to be said with the next packet */
+};
+
+static void packet_start(struct perfetto *p, uint64_t time_ns)
+{
+	proto_reset(&p->packet);
+	proto_reset(&p->interned);
+	proto_uint(&p->packet, PACKET_TIME, time_ns);
+	proto_uint(&p->packet, PACKET_SEQUENCE, SEQUENCE);
+}
+
+static void packet_write(struct trace *trace, struct perfetto *p)
+{
+	uint8_t head[5] = {TRACE_PACKET << 3 | 2};
+	size_t n = 1, size;
+
+	proto_uint(&p->packet, PACKET_FLAGS, FLAG_NEEDS_STATE | (p->cleared ? FLAG_CLEARED : 0));
+	p->cleared = false;
+	if (p->interned.size)
+		proto_bytes(&p->packet, PACKET_INTERNED, p->interned.data, p->interned.size);
+	if (p->packet.failed || p->interned.failed) {
+		trace->error = trace->error ? trace->error : -EMSGSIZE;
+		return;
+	}
+	for (size = p->packet.size; size >= 0x80; size >>= 7)
+		head[n++] = (uint8_t)(size | 0x80);
+	head[n++] = (uint8_t)size;
+	trace_write(trace, head, n);
+	trace_write(trace, p->packet.data, p->packet.size);
+}
+
+static void put_clock(struct perfetto *p, enum clock_id id, int64_t time_ns)
+{
+	size_t clock = proto_begin(&p->packet, CLOCKS_CLOCK);
+
+	proto_uint(&p->packet, CLOCK_ID, id);
+	proto_int(&p->packet, CLOCK_TIME, time_ns);
+	proto_end(&p->packet, clock);
+}
+
+/* Times are UTC. Perfetto's own are of the clock since boot, so that one is said to be the same. */
+static void perfetto_begin(struct trace *trace)
+{
+	struct perfetto *p = trace->state;
+	int64_t base_ns = trace->options.base_ns;
+	size_t clocks;
+
+	p->intern = intern_new();
+	if (!p->intern) {
+		trace->error = -ENOMEM;
+		return;
+	}
+	p->cleared = true;
+	packet_start(p, (uint64_t)base_ns);
+	proto_uint(&p->packet, PACKET_FIRST, 1);
+	clocks = proto_begin(&p->packet, PACKET_CLOCKS);
+	put_clock(p, CLOCK_ID_BOOT, base_ns);
+	put_clock(p, CLOCK_ID_UTC, base_ns);
+	proto_uint(&p->packet, CLOCKS_PRIMARY, CLOCK_ID_BOOT);
+	proto_end(&p->packet, clocks);
+	packet_write(trace, p);
+}
+
+static void put_process(struct perfetto *p, const struct trace_track *track, const char *name)
+{
+	size_t process = proto_begin(&p->packet, TRACK_PROCESS);
+
+	proto_int(&p->packet, PROCESS_PID, track->pid);
+	proto_text(&p->packet, PROCESS_NAME, name);
+	proto_end(&p->packet, process);
+	proto_uint(&p->packet, TRACK_ORDERING, ORDERING_EXPLICIT);
+}
+
+static void put_thread(struct perfetto *p, const struct trace_track *track, const char *name)
+{
+	size_t thread = proto_begin(&p->packet, TRACK_THREAD);
+
+	proto_int(&p->packet, THREAD_PID, track->pid);
+	proto_int(&p->packet, THREAD_TID, track->tid);
+	proto_text(&p->packet, THREAD_NAME, name);
+	proto_end(&p->packet, thread);
+	proto_uint(&p->packet, TRACK_ORDERING, ORDERING_EXPLICIT);
+}
+
+static void put_counter(struct perfetto *p, const struct trace_track *track, const char *name)
+{
+	size_t counter;
+
+	proto_text(&p->packet, TRACK_NAME, name);
+	counter = proto_begin(&p->packet, TRACK_COUNTER_OF);
+	if (strcmp(track->unit, "ns") == 0)
+		proto_uint(&p->packet, COUNTER_UNIT, UNIT_TIME_NS);
+	else if (strcmp(track->unit, "bytes") == 0)
+		proto_uint(&p->packet, COUNTER_UNIT, UNIT_SIZE_BYTES);
+	else
+		proto_text(&p->packet, COUNTER_UNIT_NAME, track->unit);
+	proto_end(&p->packet, counter);
+}
+
+static void put_slices(struct perfetto *p, const struct trace_track *track, const char *name)
+{
+	(void)track;
+	proto_text(&p->packet, TRACK_NAME, name);
+}
+
+static void perfetto_track(struct trace *trace, const struct trace_track *track)
+{
+	static void (*const put[])(struct perfetto *, const struct trace_track *, const char *) = {
+		[TRACE_PROCESS] = put_process,
+		[TRACE_THREAD] = put_thread,
+		[TRACE_SLICES] = put_slices,
+		[TRACE_COUNTER] = put_counter,
+	};
+	struct perfetto *p = trace->state;
+	char name[TRACE_NAME_BYTES];
+	size_t descriptor;
+
+	packet_start(p, (uint64_t)trace->options.base_ns);
+	descriptor = proto_begin(&p->packet, PACKET_TRACK);
+	proto_uint(&p->packet, TRACK_UUID, track->id);
+	if (track->parent)
+		proto_uint(&p->packet, TRACK_PARENT, track->parent);
+	if (track->rank)
+		proto_int(&p->packet, TRACK_RANK, track->rank);
+	put[track->kind](p, track, trace_clean(track->name, name, sizeof(name)));
+	proto_end(&p->packet, descriptor);
+	packet_write(trace, p);
+}
+
+/* The text's number; one that is new is told in this packet. text is clean. */
+static uint64_t number_of(struct perfetto *p, enum intern_kind kind, const char *text)
+{
+	bool is_new;
+	uint64_t number = intern_number(p->intern, kind, text, &is_new);
+	size_t place;
+
+	if (!is_new)
+		return number;
+	place = proto_begin(&p->interned, interned_fields[kind]);
+	proto_uint(&p->interned, INTERNED_NUMBER, number);
+	proto_text(&p->interned, INTERNED_TEXT, text);
+	proto_end(&p->interned, place);
+	return number;
+}
+
+static void put_arg(struct perfetto *p, const struct trace_arg *arg)
+{
+	char text[TRACE_TEXT_BYTES];
+	size_t place = proto_begin(&p->packet, EVENT_ARG);
+
+	proto_uint(&p->packet, ARG_NAME, number_of(p, INTERN_ARG, trace_clean(arg->name, text, VALUE_BYTES)));
+	if (arg->type == TRACE_INT) {
+		proto_int(&p->packet, ARG_INT, arg->integer);
+	} else if (arg->type == TRACE_REAL) {
+		proto_double(&p->packet, ARG_DOUBLE, arg->real);
+	} else {
+		trace_clean(arg->text, text, sizeof(text));
+		if (strlen(text) < VALUE_BYTES)
+			proto_uint(&p->packet, ARG_TEXT_NUMBER, number_of(p, INTERN_VALUE, text));
+		else
+			proto_text(&p->packet, ARG_TEXT, text);
+	}
+	proto_end(&p->packet, place);
+}
+
+static void put_event(struct perfetto *p, const struct trace_event *event)
+{
+	char text[TRACE_NAME_BYTES];
+	size_t place = proto_begin(&p->packet, PACKET_EVENT);
+
+	proto_uint(&p->packet, EVENT_TYPE, event->instant ? TYPE_INSTANT : TYPE_BEGIN);
+	proto_uint(&p->packet, EVENT_TRACK, event->track->id);
+	proto_uint(&p->packet, EVENT_NAME, number_of(p, INTERN_NAME, trace_clean(event->name, text, sizeof(text))));
+	proto_uint(&p->packet, EVENT_CATEGORY,
+		number_of(p, INTERN_CATEGORY, trace_clean(event->category, text, VALUE_BYTES)));
+	for (size_t i = 0; i < event->flows; i++)
+		proto_fixed64(&p->packet, EVENT_FLOW, event->flow[i]);
+	for (size_t i = 0; i < event->args; i++)
+		put_arg(p, &event->arg[i]);
+	proto_end(&p->packet, place);
+}
+
+static void perfetto_event(struct trace *trace, const struct trace_event *event)
+{
+	struct perfetto *p = trace->state;
+	size_t place;
+
+	if (trace->error)
+		return;
+	if (!intern_has_room(p->intern, 2 + 2 * TRACE_ARGS_MAX,
+		    TRACE_NAME_BYTES + VALUE_BYTES + 2 * TRACE_ARGS_MAX * VALUE_BYTES)) {
+		intern_clear(p->intern);
+		p->cleared = true;
+	}
+	packet_start(p, (uint64_t)event->start_ns);
+	put_event(p, event);
+	packet_write(trace, p);
+	if (event->instant || event->end_ns == TRACE_OPEN)
+		return;
+	packet_start(p, (uint64_t)event->end_ns);
+	place = proto_begin(&p->packet, PACKET_EVENT);
+	proto_uint(&p->packet, EVENT_TYPE, TYPE_END);
+	proto_uint(&p->packet, EVENT_TRACK, event->track->id);
+	proto_end(&p->packet, place);
+	packet_write(trace, p);
+}
+
+static void perfetto_counter(struct trace *trace, const struct trace_track *track, int64_t time_ns, double value)
+{
+	struct perfetto *p = trace->state;
+	size_t place;
+
+	packet_start(p, (uint64_t)time_ns);
+	place = proto_begin(&p->packet, PACKET_EVENT);
+	proto_uint(&p->packet, EVENT_TYPE, TYPE_COUNTER);
+	proto_uint(&p->packet, EVENT_TRACK, track->id);
+	proto_double(&p->packet, EVENT_DOUBLE, value);
+	proto_end(&p->packet, place);
+	packet_write(trace, p);
+}
+
+static void perfetto_end(struct trace *trace)
+{
+	(void)trace;
+}
+
+static void perfetto_close(struct trace *trace)
+{
+	struct perfetto *p = trace->state;
+
+	intern_free(p->intern);
+}
+
+const struct trace_format trace_perfetto = {
+	.name = "perfetto",
+	.state_size = sizeof(struct perfetto),
+	.begin = perfetto_begin,
+	.track = perfetto_track,
+	.event = perfetto_event,
+	.counter = perfetto_counter,
+	.end = perfetto_end,
+	.close = perfetto_close,
+};

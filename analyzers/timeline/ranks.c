@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes of all nodes and the communicators of one, read whole before the rows: see timeline_internal.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/timeline/timeline_internal.h"
+
+static void copy(char *to, size_t size, sqlite3_stmt *s, int column)
+{
+	const unsigned char *text = sqlite3_column_text(s, column);
+
+	snprintf(to, size, "%s", text ? (const char *)text : "");
+}
+
+/* Doubles what array has room for, up to max. */
+static int grow(void **array, size_t *room, size_t size, size_t max)
+{
+	size_t more = *room ? 2 * *room : 64;
+	void *grown;
+
+	if (*room >= max)
+		return -E2BIG;
+	grown = reallocarray(*array, more < max ? more : max, size);
+	if (!grown)
+		return -ENOMEM;
+	*array = grown;
+	*room = more < max ? more : max;
+	return 0;
+}
+
+static int add_rank(struct timeline *t, void *arg, sqlite3_stmt *s)
+{
+	struct timeline_rank *rank;
+	int r;
+
+	(void)arg;
+	if (t->ranks_count == t->ranks_room) {
+		r = grow((void **)&t->rank, &t->ranks_room, sizeof(*t->rank), TIMELINE_RANKS_MAX);
+		if (r < 0)
+			return r == -E2BIG ? 0 : r; /* their rows are counted as unknown */
+	}
+	rank = &t->rank[t->ranks_count++];
+	*rank = (struct timeline_rank){
+		.node = t->node,
+		.instance = sqlite3_column_int64(s, 0),
+		.rank = sqlite3_column_int64(s, 1),
+		.pid = sqlite3_column_int64(s, 2),
+		.seen_ns = (uint64_t)sqlite3_column_int64(s, 3),
+	};
+	copy(rank->job, sizeof(rank->job), s, 4);
+	copy(rank->host, sizeof(rank->host), s, 5);
+	copy(rank->card, sizeof(rank->card), s, 6);
+	rank->wanted = tool_ranks_have(&t->options->ranks, rank->rank) &&
+		       (!t->options->job || strcmp(t->options->job, rank->job) == 0);
+	return 0;
+}
+
+int timeline_ranks_load(struct timeline *t)
+{
+	return timeline_each(t, "select instance, rank, pid, last_seen_ns, job, host, card from ranks", add_rank, NULL);
+}
+
+static int by_instance(const void *a, const void *b)
+{
+	const struct timeline_rank *x = a, *y = b;
+
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	return (x->instance > y->instance) - (x->instance < y->instance);
+}
+
+struct pid {
+	int64_t pid;
+	size_t index;
+};
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct pid *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Nodes give the same numbers to their processes, and a node gives a number again: only the first keeps it. */
+int timeline_ranks_sort(struct timeline *t)
+{
+	struct pid *pids = calloc(t->ranks_count + 1, sizeof(*pids));
+	int64_t last = -1;
+
+	if (!pids)
+		return -ENOMEM;
+	if (t->ranks_count)
+		qsort(t->rank, t->ranks_count, sizeof(*t->rank), by_instance);
+	for (size_t i = 0; i < t->ranks_count; i++)
+		pids[i] = (struct pid){t->rank[i].pid, i};
+	qsort(pids, t->ranks_count, sizeof(*pids), by_pid);
+	for (size_t i = 0; i < t->ranks_count; i++) {
+		struct timeline_rank *rank = &t->rank[pids[i].index];
+		bool ours = rank->wanted && rank->pid > 0 && rank->pid < TIMELINE_PID_FREE && rank->pid != last;
+
+		rank->shown_pid = ours ? rank->pid : TIMELINE_PID_FREE + TIMELINE_NODES_MAX + (int64_t)pids[i].index;
+		if (ours)
+			last = rank->pid;
+	}
+	free(pids);
+	return 0;
+}
+
+struct timeline_rank *timeline_rank_find(struct timeline *t, size_t node, int64_t instance)
+{
+	const struct timeline_rank key = {.node = node, .instance = instance};
+
+	return t->ranks_count ? bsearch(&key, t->rank, t->ranks_count, sizeof(key), by_instance) : NULL;
+}
+
+struct timeline_rank *timeline_rank_named(struct timeline *t, int64_t rank, const char *job, const char *host)
+{
+	struct timeline_rank *ret = NULL;
+
+	for (size_t i = 0; i < t->ranks_count; i++) {
+		struct timeline_rank *at = &t->rank[i];
+
+		if (at->rank == rank && (!job || strcmp(job, at->job) == 0) && (!host || strcmp(host, at->host) == 0) &&
+			(!ret || at->seen_ns > ret->seen_ns))
+			ret = at;
+	}
+	return ret;
+}
+
+static int add_comm(struct timeline *t, void *arg, sqlite3_stmt *s)
+{
+	struct timeline_comm *comm;
+	char name[24], kind[16], identity[16];
+	int r;
+
+	(void)arg;
+	if (t->comms_count == t->comms_room) {
+		r = grow((void **)&t->comm, &t->comms_room, sizeof(*t->comm), TIMELINE_COMMS_MAX);
+		if (r < 0)
+			return r == -E2BIG ? 0 : r;
+	}
+	comm = &t->comm[t->comms_count++];
+	*comm = (struct timeline_comm){
+		.key = sqlite3_column_int64(s, 0),
+		.member = sqlite3_column_type(s, 1) == SQLITE_NULL ? -1 : sqlite3_column_int64(s, 1),
+	};
+	copy(kind, sizeof(kind), s, 2);
+	copy(name, sizeof(name), s, 3);
+	copy(identity, sizeof(identity), s, 4);
+	snprintf(comm->label, sizeof(comm->label), "%s%s%s", kind, *kind ? " " : "", *name ? name : identity);
+	return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct timeline_comm *x = a, *y = b;
+
+	return (x->key > y->key) - (x->key < y->key);
+}
+
+int timeline_comms_load(struct timeline *t)
+{
+	int r;
+
+	t->comms_count = 0;
+	r = timeline_each(
+		t, "select communicator_key, member, kind, name, communicator from communicators", add_comm, NULL);
+	if (t->comms_count)
+		qsort(t->comm, t->comms_count, sizeof(*t->comm), by_key);
+	return r;
+}
+
+const struct timeline_comm *timeline_comm_find(const struct timeline *t, int64_t key)
+{
+	const struct timeline_comm wanted = {.key = key};
+
+	return t->comms_count ? bsearch(&wanted, t->comm, t->comms_count, sizeof(wanted), by_key) : NULL;
+}

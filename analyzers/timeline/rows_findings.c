@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings, as spans and with an instant where they were confirmed; and steps of a node's clock. */
+#include <string.h>
+
+#include "analyzers/timeline/timeline_internal.h"
+
+enum { FINDING_RANK = COL_MORE, FINDING_JOB, FINDING_HOST, FINDING_NOTICED };
+
+#define CLOCK_STEP_NS 10000000 /* the store notes smaller ones only where a segment begins */
+
+static const char *text_or_null(sqlite3_stmt *s, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(s, column);
+
+	return text && *text ? text : NULL;
+}
+
+static void put_finding(struct timeline *t, struct timeline_rank *rank, struct trace_event *event, int64_t noticed_ns)
+{
+	struct timeline_track *track = timeline_track(t, rank, TRACK_FINDINGS, 0, "");
+	struct trace_event noticed = *event;
+	char name[TRACE_NAME_BYTES];
+
+	if (!track) {
+		t->counts.crowded++;
+		return;
+	}
+	(void)timeline_put(t, track, event, NULL);
+	if (noticed_ns < t->options->since_ns || noticed_ns >= t->options->until_ns)
+		return;
+	noticed.start_ns = noticed.end_ns = noticed_ns;
+	noticed.instant = true;
+	snprintf(name, sizeof(name), "confirmed: %s", event->name);
+	noticed.name = name;
+	(void)timeline_put(t, track, &noticed, NULL);
+}
+
+/* On the rank that it names; else, and where that one is of another node, on the node that tells it. */
+void rows_finding(struct timeline *t, const struct stream *stream, struct timeline_rank *none, sqlite3_stmt *s)
+{
+	bool of_rank = sqlite3_column_type(s, FINDING_RANK) != SQLITE_NULL;
+	int64_t number = sqlite3_column_int64(s, FINDING_RANK);
+	const char *job = text_or_null(s, FINDING_JOB);
+	struct timeline_rank *rank;
+	struct trace_event event;
+
+	if ((of_rank && !tool_ranks_have(&t->options->ranks, number)) ||
+		(t->options->job && (!job || strcmp(job, t->options->job) != 0)))
+		return;
+	if (!timeline_event(t, stream, s, &event))
+		return;
+	if (event.start_ns < t->options->since_ns)
+		event.start_ns = t->options->since_ns;
+	if (event.end_ns < event.start_ns)
+		event.end_ns = event.start_ns;
+	rank = of_rank ? timeline_rank_named(t, number, job, text_or_null(s, FINDING_HOST)) : none;
+	put_finding(t, rank && rank->wanted ? rank : none, &event, sqlite3_column_int64(s, FINDING_NOTICED));
+}
+
+/* The difference of the two clocks changes where UTC was set; a monotonic clock that goes back is another boot's. */
+void rows_clock(struct timeline *t, const struct stream *stream, struct timeline_rank *none, sqlite3_stmt *s)
+{
+	int64_t utc_ns = sqlite3_column_int64(s, COL_START), monotonic_ns = sqlite3_column_int64(s, COL_MORE);
+	int64_t before_ns = t->clock_monotonic_ns, offset_ns, step_ns;
+	struct trace_event event;
+	char name[64];
+
+	if (monotonic_ns <= 0 || utc_ns < monotonic_ns || !timeline_event(t, stream, s, &event)) {
+		t->counts.odd++;
+		return;
+	}
+	offset_ns = utc_ns - monotonic_ns;
+	step_ns = offset_ns - t->clock_offset_ns;
+	t->clock_monotonic_ns = monotonic_ns;
+	t->clock_offset_ns = offset_ns;
+	if (!before_ns || utc_ns < t->options->since_ns || (step_ns < CLOCK_STEP_NS && step_ns > -CLOCK_STEP_NS))
+		return;
+	if (monotonic_ns < before_ns)
+		snprintf(name, sizeof(name), "booted");
+	else
+		snprintf(name, sizeof(name), "clock set by %+.3f s", (double)step_ns / 1e9);
+	event.name = name;
+	if (timeline_track(t, none, stream->class, 0, ""))
+		(void)timeline_put(t, timeline_track(t, none, stream->class, 0, ""), &event, NULL);
+}

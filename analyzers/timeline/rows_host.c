@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the operating system gave and took: times off the CPU, samples of processes and launches, as slices and
+ * counters; and where nobody looked. */
+#include <string.h>
+
+#include "analyzers/timeline/timeline_internal.h"
+
+#define GAP_SAMPLES 3 /* so many samples' length without one is a gap */
+
+static const char *text_of(sqlite3_stmt *s, int column)
+{
+	const unsigned char *text = sqlite3_column_text(s, column);
+
+	return text ? (const char *)text : "";
+}
+
+static void value(struct timeline *t, struct timeline_rank *rank, int64_t thread, const char *label, int64_t time_ns,
+	double number)
+{
+	struct timeline_track *counter = timeline_track(t, rank, TRACK_COUNTER, thread, label);
+
+	if (counter)
+		timeline_value(t, counter, time_ns, number);
+	else
+		t->counts.crowded++;
+}
+
+/* Every column from the first one on is a counter of that name. */
+static void values(struct timeline *t, struct timeline_rank *rank, sqlite3_stmt *s)
+{
+	int64_t start_ns = sqlite3_column_int64(s, COL_START), thread = sqlite3_column_int64(s, COL_THREAD);
+
+	for (int column = COL_MORE; column < sqlite3_column_count(s); column++)
+		if (sqlite3_column_type(s, column) != SQLITE_NULL && sqlite3_column_name(s, column))
+			value(t, rank, thread, sqlite3_column_name(s, column), start_ns,
+				sqlite3_column_double(s, column));
+}
+
+void rows_offcpu(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+{
+	int64_t thread = sqlite3_column_int64(s, COL_THREAD);
+	struct timeline_track *track;
+	struct trace_event event;
+
+	if (!timeline_event(t, stream, s, &event))
+		return;
+	timeline_thread_name(t, rank, thread, text_of(s, sqlite3_column_count(s) - 1));
+	track = timeline_track(t, rank, stream->class, thread, "");
+	if (track)
+		(void)timeline_put(t, track, &event, NULL);
+	else
+		t->counts.crowded++;
+}
+
+void rows_values(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+{
+	(void)stream;
+	if (sqlite3_column_int64(s, COL_START) <= 0) {
+		t->counts.odd++;
+		return;
+	}
+	values(t, rank, s);
+}
+
+enum { LAUNCH_RATE = COL_MORE, LAUNCH_GAP, LAUNCH_COUNT };
+
+static void launches_of(
+	struct timeline *t, struct timeline_rank *rank, int64_t thread, const char *api, int64_t start_ns, double rate)
+{
+	struct timeline_track *counter;
+	char label[TIMELINE_LABEL_BYTES];
+	bool known = false;
+
+	snprintf(label, sizeof(label), "%.60s|launches/s", *api ? api : "launches");
+	counter = timeline_track(t, rank, TRACK_COUNTER, thread, label);
+	if (!counter) {
+		t->counts.crowded++;
+		return;
+	}
+	for (const struct timeline_track *at = rank->launches; at && !known; at = at->next)
+		known = at == counter;
+	if (!known) {
+		counter->next = rank->launches;
+		rank->launches = counter;
+	}
+	timeline_value(t, counter, start_ns, rate);
+}
+
+/* A row of no thread says that the whole rank launched nothing. */
+void rows_launches(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+{
+	int64_t start_ns = sqlite3_column_int64(s, COL_START), thread = sqlite3_column_int64(s, COL_THREAD);
+
+	(void)stream;
+	if (start_ns <= 0) {
+		t->counts.odd++;
+		return;
+	}
+	if (sqlite3_column_type(s, COL_THREAD) == SQLITE_NULL) {
+		for (struct timeline_track *at = rank->launches; at; at = at->next)
+			timeline_value(t, at, start_ns, 0);
+		if (!rank->launches)
+			launches_of(t, rank, 0, "", start_ns, 0);
+		return;
+	}
+	launches_of(t, rank, thread, text_of(s, COL_NAME), start_ns, sqlite3_column_double(s, LAUNCH_RATE));
+	if (sqlite3_column_type(s, LAUNCH_GAP) != SQLITE_NULL)
+		value(t, rank, thread, "longest time without a launch|ns", start_ns,
+			sqlite3_column_double(s, LAUNCH_GAP));
+}
+
+static void put(struct timeline *t, struct timeline_rank *rank, enum track_class class, struct trace_event *event)
+{
+	struct timeline_track *track = timeline_track(t, rank, class, 0, "");
+
+	if (track)
+		(void)timeline_put(t, track, event, NULL);
+	else
+		t->counts.crowded++;
+}
+
+/* Samples follow each other; where they do not, the daemon was not there or did not come to it. */
+static void gap(struct timeline *t, struct timeline_rank *rank, const struct trace_event *sample)
+{
+	int64_t length_ns = sample->end_ns - sample->start_ns;
+	struct trace_event event = {
+		.category = "gap",
+		.name = "no samples",
+		.start_ns = rank->sampled_until_ns,
+		.end_ns = sample->start_ns,
+	};
+
+	if (rank->sampled_until_ns && (sample->start_ns - rank->sampled_until_ns) / GAP_SAMPLES > length_ns)
+		put(t, rank, TRACK_GAPS, &event);
+	if (sample->end_ns > rank->sampled_until_ns)
+		rank->sampled_until_ns = sample->end_ns;
+}
+
+/* Of running and sleeping nothing is said: a step has hundreds of changes between the two. */
+static void state(struct timeline *t, struct timeline_rank *rank, char now, int64_t time_ns)
+{
+	static const struct {
+		char state;
+		const char *name;
+	} names[] = {{'D', "waits in the kernel"}, {'T', "stopped"}, {'t', "stopped by a debugger"},
+		{'Z', "ended, not yet reaped"}};
+
+	for (size_t i = 0; now != rank->state && i < sizeof(names) / sizeof(names[0]); i++)
+		if (names[i].state == now)
+			put(t, rank, TRACK_STATES,
+				&(struct trace_event){.category = "state",
+					.name = names[i].name,
+					.start_ns = time_ns,
+					.end_ns = time_ns,
+					.instant = true});
+	rank->state = now;
+}
+
+void rows_sample(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+{
+	const struct stream bare = {.category = stream->category, .args = sqlite3_column_count(s)};
+	struct trace_event event;
+
+	if (!timeline_event(t, &bare, s, &event) || event.end_ns == TRACE_OPEN)
+		return;
+	gap(t, rank, &event);
+	state(t, rank, text_of(s, COL_NAME)[0], event.end_ns);
+	values(t, rank, s);
+}

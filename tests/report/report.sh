@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tracectl report as people call it, over stores of days made by hand: its forms, what is in them, its options and what it says to
+# wrong ones. report.sh BUILD
+set -euo pipefail
+build=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/ranktrace-report.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+export TZ=UTC RANKTRACE_LIBEXEC=$build/libexec/ranktrace
+unset RANKTRACE_STATE_DIR RANKTRACE_REPORT_KEEP RANKTRACE_REPORT_DIRS
+until_s=1795240800 # Sat 21 Nov 2026 06:00 UTC
+
+fail() {
+	echo "FAIL: $1" >&2
+	exit 1
+}
+report() { "$build/ctl/tracectl" report --until '2026-11-21 06:00' "$@"; }
+day() { "$build/tests/report/make_report_store" "$1" "$work/$2" "$until_s" "$3" "$4" 300 300; }
+
+day healthy healthy 2 4
+day slow one 1 1
+day gaps gaps 2 4
+day twelve twelve 16 8
+day twelve+ nodes 16 2
+
+for pair in healthy:healthy one:slow gaps:healthy twelve:slow nodes:slow; do
+	name=${pair%:*}
+	report --dir "$work/$name" --html -o "$work/$name.html"
+	report --dir "$work/$name" --json -o "$work/$name.json"
+	report --dir "$work/$name" --markdown >"$work/$name.md"
+	python3 "$here/check_json.py" "$work/$name.json" "${pair#*:}" || fail "$name.json"
+done
+python3 "$here/check_page.py" "$work"/*.html || fail "the pages"
+# The check of the page sees what it must.
+sed 's|</h1>|<script src=x></script><b></h1>|' "$work/one.html" >"$work/bad.html"
+python3 "$here/check_page.py" "$work/bad.html" >/dev/null && fail "a script is not noticed"
+
+[ "$(report --dir "$work/healthy" | wc -l)" -eq 1 ] || fail "a healthy fleet is not one line"
+report --dir "$work/gaps" | grep -q '^  node001, all of its 4 ranks: Fri 20 Nov 14:' || fail "the gap is not told"
+[ "$(report --dir "$work/twelve" | grep -cE '^ +[0-9]+  (Fri|Sat)')" -eq 12 ] || fail "not twelve findings"
+report --dir "$work"/nodes/node00* | grep -q 'card 1 of node009' || fail "several folders after --dir are not taken"
+report --dir "$work/one/db" | grep -q 'card 0 of node000' || fail "a db folder is not taken"
+report --state-dir "$work/one" --job other | grep -q '^Nothing was watched' || fail "--job does not choose"
+
+# refused STATUS SENTENCE ARGUMENT...
+refused() {
+	local status=$1 sentence=$2 got=0
+	shift 2
+	report "$@" >"$work/out" 2>"$work/err" || got=$?
+	[ "$got" -eq "$status" ] || fail "$*: exit $got, not $status"
+	grep -q "$sentence" "$work/err" && [ "$(wc -l <"$work/err")" -eq 1 ] || fail "$*: $(cat "$work/err")"
+}
+refused 2 'exclude each other' --state-dir "$work/one" --json --html
+refused 2 'takes a time ago' --state-dir "$work/one" --since yesterday
+refused 2 'end before it begins' --state-dir "$work/one" --since 2026-11-22
+refused 2 'unexpected "x"' --state-dir "$work/one" x
+refused 2 'number from 1 to' --state-dir "$work/one" --keep-max 0
+refused 1 'cannot read the store' --state-dir "$work/nowhere"
+mkdir "$work/none"
+refused 1 'no store of a node' --dir "$work/none"
+refused 1 'cannot read' --dir "$work/nowhere"
+refused 1 'cannot write /dev/full' --state-dir "$work/one" -o /dev/full
+
+RANKTRACE_REPORT_KEEP=$work/kept RANKTRACE_REPORT_KEEP_MAX=1 RANKTRACE_REPORT_DIRS=$work/nodes:$work/one report --state-dir "$work/one" >/dev/null
+RANKTRACE_REPORT_KEEP=$work/kept RANKTRACE_REPORT_KEEP_MAX=1 RANKTRACE_REPORT_DIRS=$work/healthy \
+	"$build/libexec/ranktrace/report" --until '2026-11-21 07:00' >"$work/out"
+grep -q 'on 2 nodes' "$work/out" || fail "RANKTRACE_REPORT_DIRS is not taken"
+[ "$(ls "$work/kept")" = "$(printf '%s\n' latest.html latest.json latest.txt report-20261121T070000Z.{html,json,txt})" ] ||
+	fail "kept: $(ls "$work/kept")"
+cmp -s "$work/out" "$work/kept/latest.txt" || fail "latest.txt is another report"
+echo PASS

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Days made by hand, for the report's tests and for looking at it: stores of nodes with cards, in which ranks train,
+ * some of them slowly, and of which some time was not watched. What is written follows from the script alone.
+ */
+#ifndef RANKTRACE_TESTS_REPORT_SCRIPT_H
+#define RANKTRACE_TESTS_REPORT_SCRIPT_H
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analyzers/detect/finding.h"
+#include "daemon/log.h"
+#include "daemon/store.h"
+
+#define SCRIPT_FINDINGS_MAX 32
+#define SCRIPT_SECOND 1000000000ULL
+#define SCRIPT_HOUR (3600 * SCRIPT_SECOND)
+#define SCRIPT_DAY (24 * SCRIPT_HOUR)
+
+struct script_finding {
+	struct finding is;
+	int32_t node;
+	bool past; /* changes no row of the period */
+};
+
+struct script {
+	const char *dir; /* one store, or with split a folder of stores */
+	bool split;
+	uint64_t until_ns, length_ns;
+	uint32_t nodes, cards; /* cards of a node */
+	uint32_t jobs;	       /* that the nodes are dealt out to */
+	uint64_t step_ns, sample_ns;
+	const char *job, *host; /* names begin so */
+	uint32_t stage_nodes;	/* every so many nodes writes stages; 0: none but those of findings */
+	uint32_t gap_node; /* was not watched from gap_since to gap_until, relative to the start; UINT32_MAX: all nodes
+			    */
+	uint64_t gap_since_ns, gap_until_ns;
+	uint64_t drops;
+	size_t findings;
+	struct script_finding finding[SCRIPT_FINDINGS_MAX];
+};
+
+static inline uint32_t script_world(const struct script *script)
+{
+	return script->nodes / script->jobs * script->cards;
+}
+
+static inline void script_job(const struct script *script, uint32_t node, char ret[64])
+{
+	uint32_t job = node / (script->nodes / script->jobs);
+
+	snprintf(ret, 64, script->jobs > 1 ? "%.40s-%u" : "%.40s", script->job, job);
+}
+
+static inline int32_t script_rank(const struct script *script, uint32_t node, uint32_t card)
+{
+	return (int32_t)(node % (script->nodes / script->jobs) * script->cards + card);
+}
+
+static inline void script_host(const struct script *script, uint32_t node, char ret[64])
+{
+	snprintf(ret, 64, "%.40s%03u", script->host, node);
+}
+
+/* A finding of that card, begun so long before the end and so long; 0: still so. slow: 0.24 for 24 %. */
+static inline struct finding *script_slow(struct script *script, enum finding_kind kind, enum finding_cause cause,
+	uint32_t node, int32_t card, uint64_t ago_ns, uint64_t lasted_ns, double slow)
+{
+	struct script_finding *to = &script->finding[script->findings++];
+	struct finding *f = &to->is;
+	uint64_t lived_ns = lasted_ns ? lasted_ns : ago_ns;
+
+	card = card < 0 ? card : card % (int32_t)script->cards;
+	*to = (struct script_finding){.node = (int32_t)node, .past = ago_ns > script->length_ns};
+	f->id = script->findings;
+	f->kind = kind;
+	f->cause = cause;
+	f->state = lasted_ns ? FINDING_CLOSED : FINDING_OPEN;
+	f->severity = kind == FINDING_IMBALANCE		    ? SEVERITY_INFO
+		      : slow > 0.15 || kind == FINDING_HANG ? SEVERITY_CRITICAL
+							    : SEVERITY_WARNING;
+	f->tier = FRAME_TIER_HOST;
+	f->confidence = 0.86;
+	script_job(script, node, f->job);
+	f->rank = card >= 0 ? script_rank(script, node, (uint32_t)card) : -1;
+	if (card >= 0) {
+		script_host(script, node, f->host);
+		snprintf(f->card, sizeof(f->card), "%d", card);
+	}
+	f->since_ns = script->until_ns - ago_ns;
+	f->noticed_ns = f->since_ns + 30 * SCRIPT_SECOND;
+	f->until_ns = lasted_ns ? f->since_ns + lasted_ns : 0;
+	f->told_ns = f->since_ns + lived_ns;
+	f->since_step =
+		1 + (script->length_ns - (ago_ns < script->length_ns ? ago_ns : script->length_ns)) / script->step_ns;
+	f->slowdown = kind == FINDING_HANG ? 0 : 1 + slow;
+	f->cost_card_hours =
+		(kind == FINDING_HANG ? 1 : slow / (1 + slow)) * script_world(script) * (double)lived_ns / SCRIPT_HOUR;
+	return f;
+}
+
+static inline void script_put_finding(struct store *store, const struct finding *f)
+{
+	char evidence[FINDING_JSON_BYTES];
+	struct finding told = *f;
+
+	if (!told.sentence[0])
+		finding_tell(&told);
+	(void)finding_evidence_json(f, evidence, sizeof(evidence));
+	const struct store_value row[] = {V_TEXT(finding_kind_word(f->kind)), V_TEXT(finding_cause_word(f->cause)),
+		V_TEXT(finding_state_word(f->state)), V_TEXT(finding_severity_word(f->severity)), V_REAL(f->confidence),
+		V_TEXT(finding_tier_word(f->tier)), f->job[0] ? V_TEXT(f->job) : V_NULL,
+		f->rank < 0 ? V_NULL : V_INT(f->rank), f->host[0] ? V_TEXT(f->host) : V_NULL,
+		f->card[0] ? V_TEXT(f->card) : V_NULL, f->communicator[0] ? V_TEXT(f->communicator) : V_NULL,
+		V_INT(f->since_step), V_NULL, V_INT(f->since_ns), V_INT(f->noticed_ns),
+		f->until_ns ? V_INT(f->until_ns) : V_NULL, f->slowdown > 0 ? V_REAL(f->slowdown) : V_NULL,
+		V_REAL(f->cost_card_hours), f->others[0] ? V_TEXT(f->others) : V_NULL, V_TEXT(evidence),
+		V_TEXT(told.sentence), V_INT(f->id)};
+
+	(void)store_put(store, TABLE_FINDINGS, row, ARRAY_SIZE(row));
+}
+
+static inline int64_t script_instance(const struct script *script, uint32_t node, uint32_t card)
+{
+	return 1 + (int64_t)(script->split ? card : node * script->cards + card);
+}
+
+static inline void script_put_rank(struct store *store, const struct script *script, uint32_t node, uint32_t card)
+{
+	uint64_t start_ns = script->until_ns - 10 * SCRIPT_DAY;
+	char job[64], host[64], name[16];
+
+	script_job(script, node, job);
+	script_host(script, node, host);
+	snprintf(name, sizeof(name), "%u", card);
+	const struct store_value row[] = {V_INT(script_rank(script, node, card)), V_INT(script_world(script)),
+		V_INT(card), V_TEXT(job), V_TEXT(host), V_INT(1000 + card), V_INT(start_ns), V_TEXT("/usr/bin/python3"),
+		V_TEXT("train.py"), V_NULL, V_NULL, V_NULL, V_TEXT(name), V_TEXT("torchrun"),
+		V_INT(start_ns + SCRIPT_SECOND), V_INT(start_ns + SCRIPT_SECOND), V_INT(0),
+		V_INT(script_instance(script, node, card))};
+
+	(void)store_put(store, TABLE_RANKS, row, ARRAY_SIZE(row));
+}
+
+/* The same for all that use it, so that a day is the same day again. */
+static inline double script_noise(uint64_t seed)
+{
+	seed ^= seed >> 33;
+	seed *= 0xff51afd7ed558ccdULL;
+	seed ^= seed >> 33;
+	seed *= 0xc4ceb9fe1a85ec53ULL;
+	seed ^= seed >> 33;
+	return (double)(seed >> 11) / 9007199254740992.0;
+}
+
+static inline bool script_holds(const struct script_finding *finding, uint64_t time_ns)
+{
+	return !finding->past && time_ns >= finding->is.since_ns &&
+	       (!finding->is.until_ns || time_ns < finding->is.until_ns);
+}
+
+/* How much longer the steps of the job take; a job that hangs has none, which is told as infinity. */
+static inline double script_slowness(const struct script *script, const char *job, uint64_t time_ns)
+{
+	double slow = 1;
+
+	for (size_t i = 0; i < script->findings; i++)
+		if (script_holds(&script->finding[i], time_ns) && strcmp(script->finding[i].is.job, job) == 0) {
+			if (script->finding[i].is.kind == FINDING_HANG)
+				return INFINITY;
+			if (script->finding[i].is.kind != FINDING_IMBALANCE && script->finding[i].is.slowdown > slow)
+				slow = script->finding[i].is.slowdown;
+		}
+	return slow;
+}
+
+/* What of its step a rank spends in a stage, more where it is slow because of that. */
+static inline double script_stage(
+	const struct script *script, const char *job, int32_t rank, const char *stage, double share, uint64_t time_ns)
+{
+	for (size_t i = 0; i < script->findings; i++) {
+		const struct finding *f = &script->finding[i].is;
+
+		if (script_holds(&script->finding[i], time_ns) && f->rank == rank && f->evidences &&
+			strcmp(f->job, job) == 0 && strcmp(f->evidence[0].name, stage) == 0)
+			share += f->slowdown - 1;
+	}
+	return share;
+}
+
+static inline void script_put_stages(
+	struct store *store, const struct script *script, uint32_t node, uint32_t card, int64_t step, uint64_t time_ns)
+{
+	static const struct {
+		const char *stage;
+		double share;
+	} stages[] = {{"dataloader", 0.06}, {"forward", 0.30}, {"backward", 0.52}, {"optimizer", 0.08}};
+	int64_t instance = script_instance(script, node, card);
+	int32_t rank = script_rank(script, node, card);
+	uint64_t at_ns = time_ns;
+	char job[64];
+
+	script_job(script, node, job);
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
+		double share = script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns);
+		uint64_t length_ns = (uint64_t)(share * (double)script->step_ns *
+						(0.97 + 0.06 * script_noise(time_ns + (uint64_t)rank * 7 + i)));
+		const struct store_value row[] = {V_INT(rank), V_INT(step), V_TEXT(stages[i].stage), V_TEXT("x"),
+			V_INT(at_ns), V_INT(length_ns), V_INT(1), V_INT(0), V_INT(instance)};
+
+		(void)store_put(store, TABLE_STAGES, row, ARRAY_SIZE(row));
+		at_ns += length_ns;
+	}
+}
+
+static inline void script_put_sample(
+	struct store *store, const struct script *script, uint32_t node, uint32_t card, uint64_t time_ns)
+{
+	int32_t rank = script_rank(script, node, card);
+	uint64_t delay_ns = (uint64_t)((double)script->sample_ns * 0.01 * script_noise(time_ns + (uint64_t)rank)),
+		 throttled_ns = 0, faults = 0;
+	char job[64];
+
+	script_job(script, node, job);
+	for (size_t i = 0; i < script->findings; i++) {
+		const struct finding *f = &script->finding[i].is;
+
+		if (!script_holds(&script->finding[i], time_ns) || f->rank != rank || strcmp(f->job, job) != 0)
+			continue;
+		delay_ns += f->cause == CAUSE_PREEMPTION ? script->sample_ns / 5 : 0;
+		throttled_ns += f->cause == CAUSE_THROTTLING ? script->sample_ns / 4 : 0;
+		faults += f->cause == CAUSE_FAULTS ? 400 * script->sample_ns / SCRIPT_SECOND : 0;
+	}
+	const struct store_value row[] = {V_INT(rank), V_INT(time_ns), V_INT(script->sample_ns),
+		V_INT(script->sample_ns / 2), V_INT(delay_ns), V_INT(throttled_ns), V_INT(faults), V_INT(4ULL << 30),
+		V_TEXT("R"), V_INT(script_instance(script, node, card))};
+
+	(void)store_put(store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row));
+}
+
+/* Operations of communicators that a finding tells of, as long as it says that they were. */
+static inline void script_put_operations(
+	struct store *store, const struct script *script, uint32_t node, uint32_t card, int64_t step, uint64_t time_ns)
+{
+	for (size_t i = 0; i < script->findings; i++) {
+		const struct finding *f = &script->finding[i].is;
+		double told = script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
+		double ns = told >= 0 && told < 1e15 ? told : 0;
+		const struct store_value row[] = {V_INT(script_rank(script, node, card)), V_INT(step),
+			V_TEXT(f->communicator), V_INT(step), V_TEXT("AllReduce"), V_NULL, V_INT(1), V_INT(4096),
+			V_INT(time_ns), V_INT(ns * (0.95 + 0.1 * script_noise(time_ns + card))), V_NULL, V_NULL,
+			V_TEXT("host"), V_TEXT("init"), V_NULL, V_NULL, V_INT(0), V_INT(0), V_TEXT("nccl"), V_INT(1),
+			V_INT(script_instance(script, node, card)), V_NULL};
+
+		if (f->communicator[0] && script->finding[i].node == (int32_t)node)
+			(void)store_put(store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row));
+	}
+}
+
+static inline bool script_watches(const struct script *script, uint32_t node, uint64_t time_ns)
+{
+	uint64_t at_ns = time_ns - (script->until_ns - script->length_ns);
+
+	return !(script->gap_node == node || script->gap_node == UINT32_MAX) || at_ns < script->gap_since_ns ||
+	       at_ns >= script->gap_until_ns;
+}
+
+static inline bool script_has_stages(const struct script *script, uint32_t node)
+{
+	for (size_t i = 0; i < script->findings; i++)
+		if (script->finding[i].node == (int32_t)node && script->finding[i].is.rank >= 0)
+			return true;
+	return script->stage_nodes && node % script->stage_nodes == 0;
+}
+
+/* One node's rows of one sample time. next_ns, step: of the job's next step. */
+static inline void script_put_time(struct store *store, const struct script *script, uint32_t node, uint64_t time_ns,
+	uint64_t *next_ns, int64_t *step)
+{
+	char job[64];
+
+	script_job(script, node, job);
+	for (uint32_t card = 0; card < script->cards && script_watches(script, node, time_ns); card++)
+		script_put_sample(store, script, node, card, time_ns);
+	while (*next_ns < time_ns + script->sample_ns) {
+		double slow = script_slowness(script, job, *next_ns);
+		uint64_t length_ns;
+
+		if (!isfinite(slow)) {
+			*next_ns += script->step_ns;
+			continue;
+		}
+		length_ns = (uint64_t)((double)script->step_ns * slow * (0.985 + 0.03 * script_noise(*next_ns)));
+		for (uint32_t card = 0; card < script->cards && script_watches(script, node, *next_ns); card++) {
+			int32_t rank = script_rank(script, node, card);
+			const struct store_value row[] = {V_INT(rank), V_INT(*step), V_INT(*next_ns),
+				V_INT((double)length_ns * (0.998 + 0.004 * script_noise(*next_ns + (uint64_t)rank))),
+				V_TEXT("train"), V_INT(script_instance(script, node, card))};
+
+			(void)store_put(store, TABLE_STEPS, row, ARRAY_SIZE(row));
+			if (script_has_stages(script, node))
+				script_put_stages(store, script, node, card, *step, *next_ns);
+			script_put_operations(store, script, node, card, *step, *next_ns);
+		}
+		*next_ns += length_ns;
+		++*step;
+	}
+}
+
+static inline int script_open(const struct script *script, const char *folder, struct store **ret)
+{
+	const struct store_options how = {.state_dir = folder,
+		.segment_ns = SCRIPT_HOUR,
+		.events_size_bytes_max = 64ULL << 30,
+		.events_age_ns_max = 40 * SCRIPT_DAY,
+		.summary_age_ns_max = 40 * SCRIPT_DAY,
+		.flush_interval_ns = SCRIPT_SECOND};
+
+	(void)script;
+	return store_open(&how, ret);
+}
+
+/* Nodes from first to last into one store. */
+static inline int script_write_nodes(const struct script *script, const char *folder, uint32_t first, uint32_t last)
+{
+	uint64_t since_ns = script->until_ns - script->length_ns, *next_ns = calloc(last - first + 1, sizeof(*next_ns));
+	int64_t *step = calloc(last - first + 1, sizeof(*step));
+	struct store *store = NULL;
+	int r = next_ns && step ? script_open(script, folder, &store) : -1;
+
+	for (uint32_t node = first; r == 0 && node <= last; node++) {
+		next_ns[node - first] = since_ns;
+		step[node - first] = 1;
+		for (uint32_t card = 0; card < script->cards; card++)
+			script_put_rank(store, script, node, card);
+	}
+	for (size_t i = 0; r == 0 && i < script->findings; i++)
+		if (!script->split || script->finding[i].node == (int32_t)first)
+			script_put_finding(store, &script->finding[i].is);
+	if (r == 0 && script->drops) {
+		const struct store_value row[] = {
+			V_INT(since_ns + SCRIPT_HOUR), V_TEXT("ring"), V_TEXT("full"), V_INT(script->drops)};
+
+		(void)store_put(store, TABLE_DROPS, row, ARRAY_SIZE(row));
+	}
+	for (uint64_t time_ns = since_ns; r == 0 && time_ns < script->until_ns; time_ns += script->sample_ns) {
+		for (uint32_t node = first; node <= last; node++)
+			script_put_time(store, script, node, time_ns, &next_ns[node - first], &step[node - first]);
+		/* Seldom: each flush waits for the disk. */
+		if ((time_ns - since_ns) / script->sample_ns % 15 == 14)
+			(void)store_flush(store, time_ns + script->sample_ns);
+	}
+	store_close(store);
+	free(next_ns);
+	free(step);
+	return r;
+}
+
+static inline int script_write(const struct script *script)
+{
+	if (!script->split)
+		return script_write_nodes(script, script->dir, 0, script->nodes - 1);
+	(void)mkdir(script->dir, 0755);
+	for (uint32_t node = 0; node < script->nodes; node++) {
+		char path[PATH_MAX];
+
+		snprintf(path, sizeof(path), "%s/node%03u", script->dir, node);
+		(void)mkdir(path, 0755);
+		if (script_write_nodes(script, path, node, node) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* A whole day of so many nodes with so many cards, healthy. */
+static inline struct script script_healthy(const char *folder, uint64_t until_ns, uint32_t nodes, uint32_t cards)
+{
+	return (struct script){
+		.dir = folder,
+		.until_ns = until_ns,
+		.length_ns = SCRIPT_DAY,
+		.nodes = nodes,
+		.cards = cards,
+		.jobs = 1,
+		.step_ns = 60 * SCRIPT_SECOND,
+		.sample_ns = 60 * SCRIPT_SECOND,
+		.job = "llama-70b",
+		.host = "node",
+		.stage_nodes = nodes / 8 + 1,
+		.gap_node = UINT32_MAX,
+	};
+}
+
+/* One card that computes slowly and was so on six of the days before, too: a card to replace. */
+static inline void script_one_slow(struct script *script, uint32_t node, int32_t card, double slow)
+{
+	double ns = (double)script->step_ns;
+
+	finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_COMPUTE, node, card, 14 * SCRIPT_HOUR, 0, slow),
+		"forward", "ns", (0.30 + slow) * ns, 0.30 * ns, NULL);
+	for (uint64_t day = 1; day < 8; day++)
+		if (day != 4)
+			finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_COMPUTE, node, card,
+					    (day * 24 + 9) * SCRIPT_HOUR, 4 * SCRIPT_HOUR, slow),
+				"forward", "ns", (0.30 + slow) * ns, 0.30 * ns, NULL);
+}
+
+/* Twelve findings of the day, of all kinds. */
+static inline void script_twelve(struct script *script)
+{
+	uint64_t hour = SCRIPT_HOUR, minute = hour / 60;
+	double ns = (double)script->step_ns;
+	struct finding *f;
+
+	script_one_slow(script, 17 % script->nodes, 3, 0.11);
+	finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_DATALOADER, 64 % script->nodes, 0, 20 * hour, 2 * hour,
+			    0.18),
+		"dataloader", "ns", 0.24 * ns, 0.06 * ns, NULL);
+	finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_PREEMPTION, 9 % script->nodes, 5, 22 * hour,
+			    40 * minute, 0.21),
+		"run_delay", "ns", 0.21 * ns, 0.005 * ns, "pid 4711 stress-ng");
+	finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_THROTTLING, 37 % script->nodes, 4, 6 * hour, 3 * hour,
+			    0.14),
+		"throttled", "ns", 0.25 * ns, 0, NULL);
+	f = script_slow(
+		script, FINDING_SLOW_COMMUNICATION, CAUSE_NODE, 80 % script->nodes, -1, 9 * hour, 90 * minute, 0.09);
+	snprintf(f->host, sizeof(f->host), "%.40s%03u", script->host, 80 % script->nodes);
+	snprintf(f->communicator, sizeof(f->communicator), "2258c19d731308eb");
+	finding_add(f, "transfer", "ns", 41e6, 12e6, "before");
+	f = script_slow(
+		script, FINDING_SLOW_COMMUNICATION, CAUSE_LINK, 100 % script->nodes, 1, 4 * hour, 50 * minute, 0.05);
+	snprintf(f->communicator, sizeof(f->communicator), "91f02c19d731aa07");
+	finding_add(f, "transfer", "ns", 22e6, 12e6, "its likes");
+	finding_add(script_slow(script, FINDING_SLOW_JOB, CAUSE_UNKNOWN, 0, -1, 17 * hour, 70 * minute, 0.16),
+		"step_time", "ns", 1.16 * ns, ns, NULL);
+	finding_add(script_slow(script, FINDING_HANG, CAUSE_MISSING, 112 % script->nodes, 5, 11 * hour, 12 * minute, 0),
+		"waiting", "1", script_world(script) - 1, NAN, "AllReduce 118");
+	finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_GARBAGE_COLLECTION, 2 % script->nodes, 4, 2 * hour,
+			    30 * minute, 0.07),
+		"gc", "ns", 0.07 * ns, 0.001 * ns, NULL);
+	finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_FAULTS, 91 % script->nodes, 6, 16 * hour, 25 * minute,
+			    0.12),
+		"major_faults", "1", 24000, 3, NULL);
+	finding_add(
+		script_slow(script, FINDING_SLOW_RANK, CAUSE_DATALOADER, 64 % script->nodes, 1, 90 * minute, 0, 0.08),
+		"dataloader", "ns", 0.14 * ns, 0.06 * ns, NULL);
+	finding_add(script_slow(script, FINDING_IMBALANCE, CAUSE_STAGE, 0, -1, 23 * hour, 0, 0.06), "stage", "1", 3,
+		NAN, "stage 3 of 8");
+}
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores made by hand as timelines: what a viewer sees is what the store has. */
+#include "tests/unit/timeline_script.h"
+
+static void test_steps_and_stages(void **state)
+{
+	struct decode *d;
+
+	(void)state;
+	two_ranks();
+	PUT(TABLE_STEPS, V_INT(0), V_INT(7), V_INT(t0 + S), V_INT(2 * S), V_TEXT("train"), V_INT(1));
+	put_stage_of(1, 4000, "inner", t0 + S + 10 * MS, 5 * MS); /* stored before the one around it */
+	put_stage_of(1, 4000, "outer", t0 + S + 10 * MS, 100 * MS);
+	put_stage_of(1, 4000, "next", t0 + S + 110 * MS, 10 * MS);
+	put_stage_of(1, 4000, "crossing", t0 + S + 115 * MS, 10 * MS);
+	put_stage_of(1, 4000, "backwards", t0 + 2 * S, -5);
+	put_stage_of(1, 4009, "elsewhere", t0 + S, 10 * MS);
+	put_stage_of(9, 4000, "of nobody", t0 + S, 10 * MS);
+	PUT(TABLE_IN_FLIGHT, V_INT(1), V_INT(8), V_TEXT("hanging"), V_TEXT("wait"), V_INT(t0 + 3 * S), V_INT(4001),
+		V_INT(0), V_INT(2));
+	d = perfetto();
+	assert_int_equal(decode_count(d, DECODE_BEGIN, "step"), 1);
+	assert_int_equal(decode_count(d, DECODE_BEGIN, "stage"), 7);
+	assert_int_equal(decode_named(d, "step 7")->end_ns, t0 + 3 * S);
+	assert_string_equal(track_of(d, decode_named(d, "step 7"))->name, "steps");
+	assert_string_equal(decode_named(d, "step 7")->arg, "step=7;kind=train;");
+	/* Within each other on the thread's own track, whatever the order in the store */
+	assert_int_equal(decode_named(d, "outer")->end_ns, t0 + S + 110 * MS);
+	assert_int_equal(decode_named(d, "inner")->end_ns, t0 + S + 15 * MS);
+	assert_true(decode_named(d, "outer") < decode_named(d, "inner"));
+	assert_int_equal(track_of(d, decode_named(d, "inner"))->tid, 4000);
+	assert_int_equal(track_of(d, decode_named(d, "next"))->tid, 4000);
+	assert_string_equal(track_of(d, decode_named(d, "next"))->name, "main");
+	assert_int_equal(decode_named(d, "crossing")->end_ns, t0 + S + 125 * MS);
+	assert_int_equal(track_of(d, decode_named(d, "crossing"))->parent, decode_named(d, "next")->track);
+	assert_int_equal(decode_named(d, "backwards")->end_ns, t0 + 2 * S);
+	assert_string_equal(track_of(d, decode_named(d, "elsewhere"))->name, "thread");
+	assert_true(decode_named(d, "hanging")->end_ns == UINT64_MAX);
+	assert_int_equal(track_of(d, decode_named(d, "hanging"))->pid, 4001);
+	assert_string_equal(
+		decode_track(d, track_of(d, decode_named(d, "step 7"))->parent)->name, "rank 0, card 3, llama, node7");
+	assert_int_equal(counts.unknown, 1);
+	assert_int_equal(counts.ranks, 2);
+	decode_free(d);
+}
+
+static void test_collectives_and_flows(void **state)
+{
+	struct decode *d;
+	json_t *json;
+
+	(void)state;
+	two_ranks();
+	for (int64_t instance = 1; instance <= 2; instance++) {
+		put_op((struct op){instance, 1, t0 + instance * MS, 20 * MS, 0, "AllReduce", NULL, -1});
+		put_op((struct op){
+			instance, 2, t0 + (4 + instance) * MS, 20 * MS, 0, "AllGather", NULL, -1}); /* async */
+		put_op((struct op){instance, 3, t0 + S, 1000, 5 * MS, "Broadcast", "marker", -1});
+		put_op((struct op){instance, 4, t0 + 2 * S, MS, 0, "Reduce", "attach", -1}); /* not to be joined */
+	}
+	put_op((struct op){1, 1, t0 + 3 * S, MS, 0, "Send", NULL, 1});
+	put_op((struct op){2, 1, t0 + 3 * S, MS, 0, "Recv", NULL, 0});
+	put_op((struct op){2, 1, t0 + 4 * S, MS, 0, "Send", NULL, 0}); /* its number on the way back */
+	put_op((struct op){1, 5, t0 + 5 * S, -1, 0, "AllReduce", NULL, -1});
+	d = perfetto();
+	assert_int_equal(decode_count(d, DECODE_BEGIN, "collective"), 11);
+	assert_int_equal(decode_count(d, DECODE_INSTANT, "collective"), 1);
+	assert_int_equal(decode_count(d, DECODE_BEGIN, "device"), 2);
+	/* AllReduce, AllGather, Broadcast between the ranks and from call to device twice, Send and Recv */
+	assert_int_equal(decode_flows(d), 3 + 2 + 1);
+	assert_string_equal(track_of(d, decode_named(d, "AllGather"))->name, "collectives");
+	assert_int_not_equal(decode_named(d, "AllGather")->track, decode_named(d, "AllReduce")->track);
+	assert_int_equal(decode_named(d, "AllGather")->end_ns - decode_named(d, "AllGather")->time_ns, 20 * MS);
+	for (size_t i = 0; i < d->events; i++)
+		if (strcmp(d->event[i].category, "device") == 0)
+			assert_string_equal(track_of(d, &d->event[i])->name, "device: data default_pg");
+	assert_non_null(strstr(
+		decode_named(d, "AllReduce")->arg, "communicator=" COMM ";seq=1;seq_from=init;tier=host;step=1;"));
+	decode_free(d);
+	json = chrome();
+	assert_int_equal(phases(json, "X"), 13);
+	assert_int_equal(phases(json, "s"), 6);
+	assert_int_equal(phases(json, "f"), 6);
+	assert_int_equal(phases(json, "i"), 1);
+	json_decref(json);
+}
+
+static double last_value(struct decode *d, const char *name)
+{
+	double value = -1e300;
+
+	for (size_t i = 0; i < d->events; i++)
+		if (d->event[i].type == DECODE_COUNTER && strcmp(track_of(d, &d->event[i])->name, name) == 0)
+			value = d->event[i].value;
+	return value;
+}
+
+static void test_memory(void **state)
+{
+	struct decode *d;
+
+	(void)state;
+	two_ranks();
+	put_alloc(1, "cudaMalloc", 1000, 0, t0 - 2 * 3600 * S); /* before all that is looked back */
+	put_alloc(1, "cudaMalloc", 100, 0, t0 - 60 * S);	/* before the window */
+	put_alloc(1, "cudaMalloc", 10, 0, t0 + S);
+	put_alloc(1, "cuMemAlloc_v2", 2048, 0, t0 + S);	 /* the same memory, by the driver */
+	put_alloc(1, "cudaMalloc", 5000, 2, t0 + 2 * S); /* failed */
+	put_alloc(1, "cudaHostAlloc", 7, 0, t0 + 3 * S); /* of the host */
+	put_alloc(1, "cudaFree", 100, 0, t0 + 4 * S);
+	put_alloc(1, "cudaFree", -1, 0, t0 + 5 * S); /* taken before it was watched */
+	d = perfetto();
+	assert_true(last_value(d, "memory of device, CUDA runtime") == 1010);
+	assert_true(last_value(d, "memory of device, CUDA driver") == 2048);
+	assert_true(last_value(d, "memory of the host, pinned, CUDA runtime") == 7);
+	assert_int_equal(decode_count(d, DECODE_COUNTER, NULL), 4);
+	assert_int_equal(decode_count(d, DECODE_BEGIN, "memory"), 6);
+	assert_int_equal(d->event[0].time_ns, t0 + S);
+	decode_free(d);
+}
+
+static void put_offcpu(int64_t start_ns, int64_t duration_ns, int64_t delay_ns, int64_t previous, const char *name)
+{
+	PUT(TABLE_OFFCPU, V_INT(0), V_INT(4100), V_TEXT("pt_autograd_0"), V_INT(start_ns), V_INT(duration_ns),
+		V_INT(delay_ns), V_INT(1), V_TEXT("next"), V_INT(previous), V_TEXT(name), V_INT(1));
+}
+
+static void put_sample(int64_t start_ns, const char *state)
+{
+	PUT(TABLE_HOST_SAMPLES, V_INT(0), V_INT(start_ns), V_INT(S), V_INT(S / 2), V_INT(S / 10), V_NULL, V_INT(3),
+		V_INT(4096), V_TEXT(state), V_INT(1));
+}
+
+static void test_host(void **state)
+{
+	struct decode *d;
+
+	(void)state;
+	two_ranks();
+	put_offcpu(t0 + S, 10 * MS, 9 * MS, 77, "stress-ng");
+	put_offcpu(t0 + 2 * S, 10 * MS, MS, 78, "other");
+	put_offcpu(t0 + 3 * S, 10 * MS, 9 * MS, 0, "swapper/1");
+	PUT(TABLE_OFFCPU_SUM, V_INT(0), V_INT(4100), V_TEXT("x"), V_INT(t0), V_INT(5 * MS), V_INT(MS), V_INT(9),
+		V_INT(1));
+	PUT(TABLE_LAUNCHES, V_INT(0), V_NULL, V_INT(t0 + S), V_INT(50 * MS), V_INT(4000), V_TEXT("cudaLaunchKernel"),
+		V_INT(10), V_INT(8 * MS), V_INT(1));
+	PUT(TABLE_LAUNCHES, V_INT(0), V_NULL, V_INT(t0 + 2 * S), V_INT(50 * MS), V_NULL, V_NULL, V_INT(0), V_NULL,
+		V_INT(1));
+	put_sample(t0 + S, "R");
+	put_sample(t0 + 2 * S, "T");
+	put_sample(t0 + 30 * S, "R");
+	d = perfetto();
+	assert_int_equal(decode_count(d, DECODE_BEGIN, "offcpu"), 3);
+	assert_int_equal(decode_named(d, "waits for the CPU: stress-ng")->time_ns, t0 + S);
+	assert_int_equal(decode_named(d, "sleeps")->time_ns, t0 + 2 * S);
+	assert_int_equal(decode_named(d, "waits for the CPU")->time_ns, t0 + 3 * S);
+	assert_non_null(strstr(
+		decode_named(d, "sleeps")->arg, "previous_pid=78;previous_name=other;next_pid=1;next_name=next;"));
+	assert_string_equal(decode_track(d, track_of(d, decode_named(d, "sleeps"))->parent)->name, "pt_autograd_0");
+	assert_true(last_value(d, "short stays off the CPU") == 9); /* of two units; the later track */
+	assert_true(last_value(d, "cudaLaunchKernel") == 0);
+	assert_true(last_value(d, "longest time without a launch") == 8 * MS);
+	assert_true(last_value(d, "CPU of the process") == 0.5);
+	assert_true(last_value(d, "run delay") == 10);
+	assert_true(last_value(d, "throttled") == -1e300);
+	assert_int_equal(decode_named(d, "stopped")->time_ns, t0 + 3 * S);
+	assert_int_equal(decode_named(d, "no samples")->time_ns, t0 + 3 * S);
+	assert_int_equal(decode_named(d, "no samples")->end_ns, t0 + 30 * S);
+	decode_free(d);
+}
+
+static void put_finding(
+	int64_t number, int64_t rank, const char *kind, const char *state, int64_t since_ns, int64_t until_ns)
+{
+	PUT(TABLE_FINDINGS, V_TEXT(kind), V_TEXT("dataloader"), V_TEXT(state), V_TEXT("warning"), V_REAL(0.5),
+		V_TEXT("host"), V_TEXT("llama"), rank < 0 ? V_NULL : V_INT(rank), V_TEXT("node7"), V_NULL, V_NULL,
+		V_INT(3), V_NULL, V_INT(since_ns), V_INT(t0 + 5 * S), until_ns ? V_INT(until_ns) : V_NULL, V_REAL(1.5),
+		V_REAL(0.25), V_TEXT("2-3"), V_TEXT("[{\"name\":\"x\"}]"), V_TEXT("rank 1 is slow"), V_INT(number));
+}
+
+static void test_findings_and_losses(void **state)
+{
+	const struct decode_event *slow;
+	struct decode *d;
+
+	(void)state;
+	two_ranks();
+	put_finding(1, 1, "slow_rank", "closed", t0 + 2 * S, t0 + 9 * S);
+	put_finding(2, -1, "slow_job", "open", t0 - 7200 * S, 0);
+	put_finding(3, 0, "hang", "dropped", t0 + S, t0 + 2 * S);
+	put_finding(4, 0, "hang", "closed", t0 - 20 * S, t0 - 10 * S);
+	PUT(TABLE_DROPS, V_INT(t0 + 4 * S), V_TEXT("ring"), V_TEXT("full"), V_INT(12));
+	PUT(TABLE_CLOCK, V_INT(1000 * S), V_INT(t0 + S));
+	PUT(TABLE_CLOCK, V_INT(1002 * S), V_INT(t0 + 3 * S + 1)); /* no step */
+	PUT(TABLE_CLOCK, V_INT(1003 * S), V_INT(t0 + 2 * S));
+	PUT(TABLE_CLOCK, V_INT(10 * S), V_INT(t0 + 6 * S));
+	d = perfetto();
+	assert_int_equal(decode_count(d, DECODE_BEGIN, "finding"), 2);
+	assert_int_equal(decode_count(d, DECODE_INSTANT, "finding"), 2);
+	slow = decode_named(d, "slow_rank: dataloader");
+	assert_int_equal(slow->time_ns, t0 + 2 * S);
+	assert_int_equal(slow->end_ns, t0 + 9 * S);
+	assert_non_null(strstr(slow->arg, "sentence=rank 1 is slow;state=closed;"));
+	assert_string_equal(decode_track(d, track_of(d, slow)->parent)->name, "rank 1, card 3, llama, node7");
+	assert_int_equal(decode_named(d, "slow_job: dataloader")->time_ns, t0); /* cut to the window */
+	assert_true(decode_named(d, "slow_job: dataloader")->end_ns == UINT64_MAX);
+	assert_string_equal(
+		decode_track(d, track_of(d, decode_named(d, "slow_job: dataloader"))->parent)->name, "node node7");
+	assert_int_equal(decode_named(d, "confirmed: slow_rank: dataloader")->time_ns, t0 + 5 * S);
+	assert_string_equal(decode_named(d, "ring: full")->arg, "count=12;");
+	assert_int_equal(decode_named(d, "clock set by -2.000 s")->time_ns, t0 + 2 * S);
+	assert_int_equal(decode_named(d, "booted")->time_ns, t0 + 6 * S);
+	assert_int_equal(decode_count(d, DECODE_INSTANT, "clock"), 2);
+	decode_free(d);
+}
+
+static void test_window_ranks_and_jobs(void **state)
+{
+	struct decode *d;
+
+	(void)state;
+	two_ranks();
+	put_process(3, 2, 4002, "other");
+	for (int64_t instance = 1; instance <= 3; instance++) {
+		put_stage_of(instance, 4000, "long before", t0 - 2 * 3600 * S, 3 * 3600 * S);
+		put_stage_of(instance, 4000, "before", t0 - 10 * S, 5 * S);
+		put_stage_of(instance, 4000, "into", t0 - 4 * S, 5 * S);
+		put_stage_of(instance, 4000, "out of", t0 + 59 * S, 10 * S);
+		put_stage_of(instance, 4000, "after", t0 + 60 * S, 10 * S);
+		put_stage_of(instance, 4000, "without an end", t0 + 10 * S, INT64_MAX / 4);
+	}
+	d = perfetto();
+	assert_int_equal(decode_count(d, DECODE_BEGIN, NULL), 9);
+	assert_int_equal(decode_named(d, "into")->time_ns, t0 - 4 * S);
+	assert_int_equal(decode_named(d, "out of")->end_ns, t0 + 69 * S);
+	assert_true(decode_named(d, "without an end")->end_ns == UINT64_MAX);
+	decode_free(d);
+	assert_int_equal(tool_ranks_parse("1-2", &how.ranks), 0);
+	d = perfetto();
+	assert_int_equal(decode_count(d, DECODE_BEGIN, NULL), 6);
+	decode_free(d);
+	how.job = "llama";
+	d = perfetto();
+	assert_int_equal(decode_count(d, DECODE_BEGIN, NULL), 3);
+	assert_int_equal(track_of(d, decode_named(d, "into"))->pid, 4001);
+	decode_free(d);
+}
+
+/* Two nodes with the same process numbers, instances and threads: nothing runs together. */
+static void test_nodes(void **state)
+{
+	char first[sizeof(dir)];
+	struct decode *d;
+	json_t *json;
+
+	(void)state;
+	memcpy(first, dir, sizeof(first));
+	put_process(1, 0, 4000, "llama");
+	put_comm(1, 0);
+	put_stage_of(1, 4000, "here", t0, S);
+	put_op((struct op){1, 1, t0 + S, S, 0, "AllReduce", NULL, -1});
+	store_close(store);
+	assert_int_equal(store_setup(NULL), 0);
+	store = open_store();
+	put_process(1, 5, 4000, "llama");
+	put_comm(1, 5);
+	put_stage_of(1, 4000, "there", t0, S);
+	put_op((struct op){1, 1, t0 + S / 2, S, 0, "AllReduce", NULL, -1});
+	stores[0].path = first;
+	stores[1].path = dir;
+	how.stores = 2;
+	d = perfetto();
+	assert_int_equal(counts.ranks, 2);
+	assert_int_equal(decode_flows(d), 1);
+	assert_int_equal(track_of(d, decode_named(d, "here"))->pid, 4000);
+	assert_int_not_equal(track_of(d, decode_named(d, "there"))->pid, 4000);
+	decode_free(d);
+	json = chrome();
+	assert_int_equal(phases(json, "s"), 1);
+	json_decref(json);
+	sh("rm -rf '%s'", first);
+}
+
+static void test_nothing(void **state)
+{
+	struct decode *d;
+
+	(void)state;
+	d = perfetto();
+	assert_int_equal(d->events + d->tracks, 0);
+	decode_free(d);
+}
+
+int main(void)
+{
+#define timeline_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		timeline_test(test_steps_and_stages),
+		timeline_test(test_collectives_and_flows),
+		timeline_test(test_memory),
+		timeline_test(test_host),
+		timeline_test(test_findings_and_losses),
+		timeline_test(test_window_ranks_and_jobs),
+		timeline_test(test_nodes),
+		timeline_test(test_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
