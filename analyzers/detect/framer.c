@@ -143,6 +143,12 @@ void framer_stage(struct framer *framer, int number, const struct framer_stage *
 	framer_stages_add(framer, process, stage);
 }
 
+/* It is waited for because of its step: operations change nothing. */
+static bool lags(const struct framer_room *room, const struct framer_process *process)
+{
+	return framer_wait_lacks_step(process, room->head) && !process->absent && !process->hopeless;
+}
+
 void framer_op(struct framer *framer, int number, const struct framer_op *op)
 {
 	struct framer_process *process = living(framer, number);
@@ -160,7 +166,7 @@ void framer_op(struct framer *framer, int number, const struct framer_op *op)
 	}
 	room = framer_room_of(framer, process);
 	framer_ops_add(framer, process, op);
-	if (process->waited) {
+	if (process->waited && !lags(room, process)) {
 		framer_wait_update(room, process);
 		if (!process->waited)
 			framer_wait_pump(framer, room);

@@ -14,11 +14,6 @@
 #define VOTES_QUICK 12	    /* that many without one against them change it */
 #define VOTES_WINDOW 64
 
-int64_t framer_frame_of(const struct framer_process *process, int64_t step)
-{
-	return step + process->offset;
-}
-
 static bool is_placed(const struct framer_process *process)
 {
 	return process->align != FRAMER_UNPLACED;

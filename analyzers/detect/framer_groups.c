@@ -7,13 +7,24 @@
 
 #include "analyzers/ops_hash.h"
 
+#define AHEAD 8 /* records that are fetched before they are needed */
+
 struct framer_group_key {
 	uint64_t seq;
 	uint32_t comm;
 	int32_t sender, receiver;
 	uint32_t last; /* rank that was added last: one is in a group once */
-	uint32_t count;
+	uint32_t next; /* the group of this communicator that came after it with the rank before */
+	uint16_t count;
 	uint8_t tier;
+};
+_Static_assert(FRAMER_RANKS_MAX <= UINT16_MAX, "a group's count of ranks");
+
+/* Ranks of a communicator go through the same groups of it: the one after a rank's last one is likely the one that
+ * came after it with the rank before, so that most groups are found without the hash. */
+struct framer_groups_cursor {
+	uint32_t rank; /* that is on its way */
+	uint32_t first, at;
 };
 
 void framer_groups_free(struct framer_scratch *scratch)
@@ -23,15 +34,22 @@ void framer_groups_free(struct framer_scratch *scratch)
 	free(scratch->key);
 	free(scratch->op);
 	free(scratch->hash);
+	free(scratch->cursor);
 }
 
-void framer_groups_begin(struct framer *framer)
+bool framer_groups_begin(struct framer *framer, const struct framer_room *room)
 {
 	struct framer_scratch *scratch = &framer->scratch;
 
+	if (!framer_grow((void **)&scratch->cursor, &scratch->cursor_room, room->comms, sizeof(*scratch->cursor),
+		    FRAMER_COMMS_MAX))
+		return false;
+	if (room->comms)
+		memset(scratch->cursor, 0xff, room->comms * sizeof(*scratch->cursor)); /* FRAME_NONE */
 	scratch->groups = scratch->ops = 0;
 	if (scratch->hash)
 		memset(scratch->hash, 0, scratch->hash_size * sizeof(*scratch->hash));
+	return true;
 }
 
 static size_t place_of(const struct framer_scratch *scratch, const struct framer_group_key *key)
@@ -87,19 +105,17 @@ static bool make_room(struct framer_scratch *scratch, size_t more)
 	       hash_grow(scratch, scratch->groups + more);
 }
 
-static bool add(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record,
-	uint64_t step_start_ns, uint32_t rank)
+static uint32_t find(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record)
 {
 	struct framer_group_key key = {.seq = record->seq,
 		.comm = record->comm,
 		.sender = record->sender,
 		.receiver = record->receiver,
 		.last = FRAME_NONE,
+		.next = FRAME_NONE,
 		.tier = record->tier};
-	uint32_t group;
-	size_t at;
+	size_t at = place_of(scratch, &key);
 
-	at = place_of(scratch, &key);
 	if (!scratch->hash[at]) {
 		bool p2p = record->sender >= 0;
 
@@ -111,11 +127,40 @@ static bool add(struct framer_scratch *scratch, const struct framer_room *room, 
 			.p2p = p2p};
 		scratch->hash[at] = (uint32_t)++scratch->groups;
 	}
-	group = scratch->hash[at] - 1;
-	if (scratch->key[group].last == rank || scratch->key[group].tier != record->tier)
+	return scratch->hash[at] - 1;
+}
+
+static uint32_t follow(struct framer_scratch *scratch, const struct framer_room *room,
+	const struct framer_record *record, uint32_t rank)
+{
+	struct framer_groups_cursor *cursor = &scratch->cursor[record->comm];
+	uint32_t *link = cursor->rank == rank ? &scratch->key[cursor->at].next : &cursor->first, group = *link;
+
+	if (group != FRAME_NONE) {
+		const struct framer_group_key *key = &scratch->key[group];
+
+		if (key->seq != record->seq || key->sender != record->sender || key->receiver != record->receiver)
+			group = FRAME_NONE;
+	}
+	if (group == FRAME_NONE) {
+		group = find(scratch, room, record);
+		*link = group;
+	}
+	cursor->rank = rank;
+	cursor->at = group;
+	return group;
+}
+
+static bool add(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record,
+	uint64_t step_start_ns, uint32_t rank)
+{
+	uint32_t group = follow(scratch, room, record, rank);
+	struct framer_group_key *key = &scratch->key[group];
+
+	if (key->last == rank || key->tier != record->tier)
 		return false;
-	scratch->key[group].last = rank;
-	scratch->key[group].count++;
+	key->last = rank;
+	key->count++;
 	scratch->op[scratch->ops++] = (struct frame_op){.group = group,
 		.rank = rank,
 		.start_ns = (int64_t)record->start_ns - (int64_t)step_start_ns,
@@ -134,17 +179,15 @@ static int by_start(const void *a, const void *b)
 
 void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_slot *slot, uint32_t rank)
 {
-	bool sorted = true;
-
-	for (uint32_t i = 1; i < slot->records && sorted; i++)
-		sorted = slot->record[i - 1].start_ns <= slot->record[i].start_ns;
-	if (!sorted)
+	if (slot->unsorted)
 		qsort(slot->record, slot->records, sizeof(*slot->record), by_start);
 	if (!make_room(&framer->scratch, slot->records)) {
 		framer->counts.ops_left_out += slot->records;
 		return;
 	}
 	for (uint32_t i = 0; i < slot->records; i++) {
+		if (i + AHEAD < slot->records)
+			__builtin_prefetch(&slot->record[i + AHEAD]);
 		if (!add(&framer->scratch, room, &slot->record[i], slot->start_ns, rank))
 			framer->counts.ops_left_out++;
 	}

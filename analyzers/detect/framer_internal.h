@@ -20,6 +20,7 @@
 #define RANKTRACE_DETECT_FRAMER_INTERNAL_H
 
 #include "analyzers/detect/framer.h"
+#include "analyzers/detect/framer_known.h"
 
 #define FRAMER_STEP_MAX (INT64_C(1) << 53)  /* numbers beyond are no step numbers */
 #define FRAMER_TIME_MAX (UINT64_C(1) << 62) /* times beyond are none */
@@ -37,15 +38,19 @@
 #define FRAMER_PAUSE 10			    /* so many steps' time without a step is a pause */
 #define FRAMER_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
 #define FRAMER_NO_STEP INT64_MIN
+#define FRAMER_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
 
 enum framer_align { FRAMER_UNPLACED, FRAMER_BY_NUMBER, FRAMER_BY_TIME, FRAMER_BY_OPS };
 
+/* In an order in which no two that follow each other do so in struct framer_op too: copied as pairs, of what was just
+ * written one by one, they would have to wait for memory. */
 struct framer_record {
-	uint64_t seq, start_ns, duration_ns, bytes;
+	uint64_t start_ns, seq, duration_ns;
 	uint32_t comm;
 	int32_t sender, receiver; /* -1: collective */
 	uint16_t op;
 	uint8_t tier;
+	uint64_t bytes;
 };
 
 struct framer_interval {
@@ -82,6 +87,8 @@ struct framer_slot {
 	struct framer_open *open;
 	struct framer_record *record;
 	uint32_t records, room;
+	bool unsorted;	    /* records are not in the order of their starts */
+	uint8_t worst_tier; /* of them; nothing if there are none */
 	struct framer_host_sum host;
 };
 
@@ -144,7 +151,8 @@ struct framer_process {
 	struct framer_sample *sample;
 	uint32_t samples;
 
-	bool loop_seen; /* stages of a loop, or steps, came: no need to guess */
+	struct framer_known known[2 << FRAMER_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
+	bool loop_seen;					   /* stages of a loop, or steps, came: no need to guess */
 	struct framer_period *period;
 };
 
@@ -154,11 +162,6 @@ struct framer_sample {
 	uint64_t launch_gap_ns;
 	uint32_t hog_pid;
 	char hog_name[16];
-};
-
-struct framer_comm_slot {
-	uint64_t key;
-	uint32_t refs; /* records that wait */
 };
 
 struct framer_evidence {
@@ -200,7 +203,7 @@ struct framer_room { /* a job */
 	uint64_t records; /* that wait */
 	size_t comms;
 	struct frame_comm *comm;
-	struct framer_comm_slot *comm_slot;
+	uint64_t *comm_key;
 	uint32_t *comm_hash; /* index + 1 */
 	size_t comm_room, comm_hash_size;
 	struct framer_evidence *evidence;
@@ -223,6 +226,8 @@ struct framer_scratch {
 	size_t ops, op_room;
 	uint32_t *hash; /* index of a group + 1 */
 	size_t hash_size;
+	struct framer_groups_cursor *cursor; /* one a communicator */
+	size_t cursor_room;
 };
 
 struct framer {
@@ -239,14 +244,44 @@ struct framer {
 	struct framer_names *names;
 };
 
+/* What each operation asks, so here. NULL: no such process, or it is gone; of no job; no such step. */
+static inline struct framer_process *framer_process_get(const struct framer *framer, int process)
+{
+	return process >= 0 && (size_t)process < framer->processes ? framer->process[process] : NULL;
+}
+
+static inline struct framer_room *framer_room_of(const struct framer *framer, const struct framer_process *process)
+{
+	return process->job < FRAMER_JOBS_MAX ? framer->room[process->job] : NULL;
+}
+
+static inline struct framer_slot *framer_slot_find(const struct framer_process *process, int64_t step)
+{
+	struct framer_slot *slot;
+
+	if (!process->slots || step < process->low || step > process->high)
+		return NULL;
+	slot = &process->slot[(uint64_t)step & (process->slots - 1)];
+	return slot->used && slot->step == step ? slot : NULL;
+}
+
+static inline int64_t framer_frame_of(const struct framer_process *process, int64_t step) /* of one that has a place */
+{
+	return step + process->offset;
+}
+
+static inline bool framer_wait_lacks_step(const struct framer_process *process, int64_t frame)
+{
+	if (process->align == FRAMER_UNPLACED)
+		return true;
+	return process->newest == FRAMER_NO_STEP || framer_frame_of(process, process->newest) < frame;
+}
+
 /* framer_jobs.c */
-struct framer_process *framer_process_get(const struct framer *framer, int process); /* NULL: no such, or gone */
-struct framer_room *framer_room_of(const struct framer *framer, const struct framer_process *process);
 void framer_rooms_free(struct framer *framer);
 
 /* framer_slots.c */
 bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t max); /* false: no */
-struct framer_slot *framer_slot_find(const struct framer_process *process, int64_t step);
 /* Finds or makes; NULL where its frame has gone out, it lies too far off, or memory is out. */
 struct framer_slot *framer_slot_get(struct framer *framer, struct framer_process *process, int64_t step);
 void framer_slot_release(struct framer *framer, struct framer_process *process, struct framer_slot *slot);
@@ -265,7 +300,6 @@ void framer_align_lose(struct framer *framer, struct framer_process *process);
 void framer_align_tick(struct framer *framer, struct framer_room *room, bool late);
 /* The reference, or a node's, is gone. */
 void framer_align_ended(struct framer *framer, struct framer_process *process);
-int64_t framer_frame_of(const struct framer_process *process, int64_t step); /* of one that has a place */
 
 /* framer_evidence.c */
 bool framer_evidence_time(const struct framer_process *process, const struct framer_process *ref, int64_t *ret_offset);
@@ -318,7 +352,7 @@ uint32_t framer_wait_max(const struct framer_room *room);
 void framer_out(struct framer *framer, struct framer_room *room);
 
 /* framer_groups.c */
-void framer_groups_begin(struct framer *framer);
+bool framer_groups_begin(struct framer *framer, const struct framer_room *room); /* false: out of memory */
 /* Adds the records of a rank's step to the frame. */
 void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_slot *slot, uint32_t rank);
 void framer_groups_end(struct framer *framer);

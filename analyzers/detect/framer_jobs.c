@@ -17,16 +17,6 @@
 #define NUMBERS_REST 4096	    /* numbers of processes that rest before one is given again */
 #define WORD_MAX 256
 
-struct framer_process *framer_process_get(const struct framer *framer, int process)
-{
-	return process >= 0 && (size_t)process < framer->processes ? framer->process[process] : NULL;
-}
-
-struct framer_room *framer_room_of(const struct framer *framer, const struct framer_process *process)
-{
-	return process->job < FRAMER_JOBS_MAX ? framer->room[process->job] : NULL;
-}
-
 static void rest_number(struct framer *framer, int number)
 {
 	if (!framer_grow((void **)&framer->unused, &framer->unused_room,
@@ -79,7 +69,7 @@ static void room_free(struct framer *framer, struct framer_room *room)
 	free(room->node_ref);
 	free(room->due);
 	free(room->comm);
-	free(room->comm_slot);
+	free(room->comm_key);
 	free(room->comm_hash);
 	free(room->evidence);
 	free(room);

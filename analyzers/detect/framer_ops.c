@@ -12,12 +12,14 @@
 #define NAME_BYTES 64
 #define EVIDENCE_PLENTY 32 /* operations a step */
 #define EVIDENCE_ONE_IN 8  /* a power of two */
+#define NAMES_KNOWN_BITS 5 /* log2 of sets of two */
 #define NAMES_HASH 4096	   /* a power of two, well above FRAMER_NAMES_MAX */
 
 struct framer_names {
 	size_t count;
 	uint64_t key[FRAMER_NAMES_MAX];
 	uint16_t hash[NAMES_HASH]; /* number + 1 */
+	struct framer_known known[2 << NAMES_KNOWN_BITS];
 };
 
 void framer_names_free(struct framer_names *names)
@@ -39,17 +41,11 @@ static uint64_t key_of(const char *text, size_t max)
 	return ops_mix(word, key);
 }
 
-/* From 1; 0 for all that are too many. */
-static uint16_t number_of(struct framer *framer, const char *name)
+static uint16_t number_find(struct framer_names *names, const char *name)
 {
 	uint64_t key = key_of(name, NAME_BYTES);
-	struct framer_names *names = framer->names;
 	size_t at;
 
-	if (!names)
-		names = framer->names = calloc(1, sizeof(*names));
-	if (!names)
-		return 0;
 	for (at = ops_mix(key, 0) & (NAMES_HASH - 1); names->hash[at]; at = (at + 1) & (NAMES_HASH - 1)) {
 		if (names->key[names->hash[at] - 1] == key)
 			return names->hash[at];
@@ -61,9 +57,31 @@ static uint16_t number_of(struct framer *framer, const char *name)
 	return names->hash[at];
 }
 
+/* From 1; 0 for all that are too many. */
+static uint16_t number_of(struct framer *framer, const char *name)
+{
+	struct framer_names *names = framer->names;
+	const struct framer_known *known;
+	struct framer_known what, *set;
+
+	if (!names)
+		names = framer->names = calloc(1, sizeof(*names));
+	if (!names)
+		return 0;
+	if (!framer_known_read(&what, name, strnlen(name, NAME_BYTES)))
+		return number_find(names, name);
+	set = framer_known_set(names->known, NAMES_KNOWN_BITS, &what);
+	known = framer_known_find(set, &what);
+	if (known)
+		return (uint16_t)known->number;
+	what.number = number_find(names, name);
+	framer_known_keep(set, &what);
+	return (uint16_t)what.number;
+}
+
 static void hash_put(struct framer_room *room, uint32_t comm)
 {
-	size_t at = ops_mix(room->comm_slot[comm].key, 0) & (room->comm_hash_size - 1);
+	size_t at = ops_mix(room->comm_key[comm], 0) & (room->comm_hash_size - 1);
 
 	while (room->comm_hash[at])
 		at = (at + 1) & (room->comm_hash_size - 1);
@@ -88,13 +106,18 @@ static bool hash_grow(struct framer_room *room)
 	return true;
 }
 
-static void renumber(struct framer_process *process, const uint32_t *now)
+/* Counts in `now` which communicators the records that wait are of; or gives them the numbers in it. */
+static void each_comm(struct framer_process *process, uint32_t *now, bool renumber)
 {
 	for (int64_t step = process->low; step <= process->high; step++) {
 		struct framer_slot *slot = framer_slot_find(process, step);
 
-		for (uint32_t i = 0; slot && i < slot->records; i++)
-			slot->record[i].comm = now[slot->record[i].comm];
+		for (uint32_t i = 0; slot && i < slot->records; i++) {
+			if (renumber)
+				slot->record[i].comm = now[slot->record[i].comm];
+			else
+				now[slot->record[i].comm]++;
+		}
 	}
 }
 
@@ -105,15 +128,19 @@ static bool make_room(struct framer_room *room)
 
 	if (!now)
 		return false;
+	for (size_t i = 0; i < room->ranks; i++)
+		each_comm(room->live[i], now, false);
 	for (uint32_t i = 0; i < room->comms; i++) {
-		if (!room->comm_slot[i].refs)
+		if (!now[i])
 			continue;
 		now[i] = kept;
 		room->comm[kept] = room->comm[i];
-		room->comm_slot[kept++] = room->comm_slot[i];
+		room->comm_key[kept++] = room->comm_key[i];
 	}
-	for (size_t i = 0; i < room->ranks; i++)
-		renumber(room->live[i], now);
+	for (size_t i = 0; i < room->ranks; i++) {
+		each_comm(room->live[i], now, true);
+		memset(room->live[i]->known, 0, sizeof(room->live[i]->known));
+	}
 	free(now);
 	room->comms = kept;
 	memset(room->comm_hash, 0, room->comm_hash_size * sizeof(*room->comm_hash));
@@ -132,7 +159,7 @@ static uint32_t comm_add(struct framer_room *room, const char *communicator, uin
 	if (!framer_grow((void **)&room->comm, &many, room->comms + 1, sizeof(*room->comm), FRAMER_COMMS_MAX))
 		return FRAME_NONE;
 	many = room->comm_room;
-	if (!framer_grow((void **)&room->comm_slot, &many, room->comms + 1, sizeof(*room->comm_slot), FRAMER_COMMS_MAX))
+	if (!framer_grow((void **)&room->comm_key, &many, room->comms + 1, sizeof(*room->comm_key), FRAMER_COMMS_MAX))
 		return FRAME_NONE;
 	room->comm_room = many;
 	if (!hash_grow(room))
@@ -140,12 +167,12 @@ static uint32_t comm_add(struct framer_room *room, const char *communicator, uin
 	comm = (uint32_t)room->comms++;
 	room->comm[comm] = (struct frame_comm){.kind = COMM_KIND_UNCLEAR};
 	strncpy(room->comm[comm].communicator, communicator, sizeof(room->comm[comm].communicator) - 1);
-	room->comm_slot[comm] = (struct framer_comm_slot){.key = key};
+	room->comm_key[comm] = key;
 	hash_put(room, comm);
 	return comm;
 }
 
-static uint32_t comm_of(struct framer_room *room, const char *communicator)
+static uint32_t comm_find(struct framer_room *room, const char *communicator)
 {
 	uint64_t key = key_of(communicator, sizeof(room->comm->communicator) - 1);
 
@@ -153,18 +180,36 @@ static uint32_t comm_of(struct framer_room *room, const char *communicator)
 		size_t at = ops_mix(key, 0) & (room->comm_hash_size - 1);
 
 		for (; room->comm_hash[at]; at = (at + 1) & (room->comm_hash_size - 1)) {
-			if (room->comm_slot[room->comm_hash[at] - 1].key == key)
+			if (room->comm_key[room->comm_hash[at] - 1] == key)
 				return room->comm_hash[at] - 1;
 		}
 	}
 	return comm_add(room, communicator, key);
 }
 
+static uint32_t comm_of(struct framer_room *room, struct framer_process *process, const char *communicator)
+{
+	size_t length = strnlen(communicator, sizeof(room->comm->communicator) - 1);
+	const struct framer_known *known;
+	struct framer_known what, *set;
+
+	if (!framer_known_read(&what, communicator, length))
+		return comm_find(room, communicator);
+	set = framer_known_set(process->known, FRAMER_KNOWN_BITS, &what);
+	known = framer_known_find(set, &what);
+	if (known)
+		return known->number;
+	what.number = comm_find(room, communicator);
+	if (what.number != FRAME_NONE)
+		framer_known_keep(set, &what);
+	return what.number;
+}
+
 void framer_ops_comm(struct framer *framer, struct framer_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members)
 {
 	struct framer_room *room = framer_room_of(framer, process);
-	uint32_t comm = comm_of(room, communicator);
+	uint32_t comm = comm_of(room, process, communicator);
 
 	if (comm == FRAME_NONE)
 		return;
@@ -200,7 +245,9 @@ static struct framer_slot *slot_of(
 			framer->counts.ops_left_out++;
 		return NULL;
 	}
-	slot = framer_slot_get(framer, process, step);
+	slot = framer_slot_find(process, step);
+	if (!slot)
+		slot = framer_slot_get(framer, process, step);
 	if (!slot && process->newest != FRAMER_NO_STEP && step <= process->newest)
 		late(framer, process);
 	else if (!slot)
@@ -220,22 +267,39 @@ static void note_live(struct framer_process *process, struct framer_slot *slot)
 	slot->partial = process->ops_since != FRAMER_NO_STEP && slot->step <= process->ops_since;
 }
 
-static bool append(
-	struct framer *framer, struct framer_room *room, struct framer_slot *slot, const struct framer_record *record)
+static bool grow(struct framer_slot *slot)
 {
 	size_t many = slot->room;
 
-	if (room->records >= FRAMER_OPS_MAX || !framer_grow((void **)&slot->record, &many, slot->records + 1,
-						       sizeof(*slot->record), FRAMER_RECORDS_MAX)) {
+	if (!framer_grow((void **)&slot->record, &many, slot->records + 1, sizeof(*slot->record), FRAMER_RECORDS_MAX))
+		return false;
+	slot->room = (uint32_t)many;
+	return true;
+}
+
+/* Room for one more, of which the start and the tier are set; NULL: left out. */
+static struct framer_record *append(
+	struct framer *framer, struct framer_room *room, struct framer_slot *slot, const struct framer_op *op)
+{
+	struct framer_record *record;
+
+	if (room->records >= FRAMER_OPS_MAX || (slot->records == slot->room && !grow(slot))) {
 		framer->counts.ops_left_out++;
 		slot->lost++;
-		return false;
+		return NULL;
 	}
-	slot->room = (uint32_t)many;
-	slot->record[slot->records++] = *record;
+	record = &slot->record[slot->records];
+	record->start_ns = op->start_ns;
+	record->tier = (uint8_t)op->tier;
+	if (!slot->records) {
+		slot->worst_tier = record->tier;
+	} else {
+		slot->unsorted |= op->start_ns < record[-1].start_ns;
+		slot->worst_tier = record->tier < slot->worst_tier ? record->tier : slot->worst_tier;
+	}
+	slot->records++;
 	room->records++;
-	room->comm_slot[record->comm].refs++;
-	return true;
+	return record;
 }
 
 static bool is_receive(const char *op)
@@ -252,48 +316,57 @@ static uint64_t thinned(const struct framer_process *process)
 	return plenty ? EVIDENCE_ONE_IN - 1 : 0;
 }
 
+static void write_sides(struct framer_record *record, const struct framer_op *op, bool p2p, bool receive)
+{
+	record->sender = !p2p ? -1 : receive ? op->peer : op->member;
+	record->receiver = !p2p ? -1 : receive ? op->member : op->peer;
+}
+
+/* The number of its step; FRAMER_NO_STEP. */
+static int64_t step_of(struct framer *framer, struct framer_process *process, const struct framer_op *op, uint64_t key,
+	uint16_t number)
+{
+	if (op->step != STEPS_NONE)
+		return op->step;
+	if (process->loop_seen)
+		return framer_slot_at(process, op->start_ns);
+	return framer_period_op(framer, process, ops_mix(ops_mix(key, number), op->bytes), op->start_ns,
+		op->start_ns + op->duration_ns);
+}
+
 void framer_ops_add(struct framer *framer, struct framer_process *process, const struct framer_op *op)
 {
 	struct framer_room *room = framer_room_of(framer, process);
 	const char *name = op->op ? op->op : "";
 	bool p2p = op->peer >= 0, receive = p2p && is_receive(name);
-	struct framer_record record = {.seq = op->seq,
-		.start_ns = op->start_ns,
-		.duration_ns = op->duration_ns,
-		.bytes = op->bytes,
-		.sender = !p2p	    ? -1
-			  : receive ? op->peer
-				    : op->member,
-		.receiver = !p2p      ? -1
-			    : receive ? op->member
-				      : op->peer,
-		.op = number_of(framer, receive ? "Send" : name),
-		.tier = (uint8_t)op->tier};
-	int64_t step = op->step;
+	uint16_t number = number_of(framer, receive ? "Send" : name);
+	uint32_t comm = comm_of(room, process, op->communicator);
+	struct framer_record *record;
 	struct framer_slot *slot;
+	uint64_t key;
+	int64_t step;
 
-	record.comm = comm_of(room, op->communicator);
-	if (record.comm == FRAME_NONE) {
+	if (comm == FRAME_NONE) {
 		framer->counts.ops_left_out++;
 		return;
 	}
-	if (!process->loop_seen && step == STEPS_NONE) {
-		uint64_t what = ops_mix(ops_mix(room->comm_slot[record.comm].key, record.op), op->bytes);
-
-		step = framer_period_op(framer, process, what, op->start_ns, op->start_ns + op->duration_ns);
-	} else if (step == STEPS_NONE) {
-		step = framer_slot_at(process, op->start_ns);
-	}
+	step = step_of(framer, process, op, room->comm_key[comm], number);
 	slot = slot_of(framer, process, op, step);
 	if (!slot)
 		return;
 	note_live(process, slot);
-	if (!append(framer, room, slot, &record))
+	record = append(framer, room, slot, op);
+	if (!record)
 		return;
-	if (!p2p && room->comm[record.comm].members != 1 && room->ranks > 1) {
-		uint64_t key = ops_mix(room->comm_slot[record.comm].key, op->seq);
-
-		if (!(key & thinned(process)))
-			framer_evidence_op(framer, process, key, step);
-	}
+	record->seq = op->seq;
+	record->duration_ns = op->duration_ns;
+	record->comm = comm;
+	record->op = number;
+	record->bytes = op->bytes;
+	write_sides(record, op, p2p, receive);
+	if (p2p || room->comm[comm].members == 1 || room->ranks <= 1)
+		return;
+	key = ops_mix(room->comm_key[comm], op->seq);
+	if (!(key & thinned(process)))
+		framer_evidence_op(framer, process, key, step);
 }

@@ -68,7 +68,8 @@ static void write_ops(struct framer *framer, struct framer_room *room, struct fr
 {
 	uint8_t worst = FRAME_TIER_MAX;
 
-	framer_groups_begin(framer);
+	if (!framer_groups_begin(framer, room))
+		wanted = false;
 	for (size_t i = 0; i < room->ranks; i++) {
 		struct framer_slot *slot = slot_of(room, i);
 
@@ -79,10 +80,8 @@ static void write_ops(struct framer *framer, struct framer_room *room, struct fr
 			continue;
 		}
 		framer_groups_add(framer, room, slot, (uint32_t)i);
-		for (uint32_t k = 0; k < slot->records; k++) {
-			if (slot->record[k].tier < worst)
-				worst = slot->record[k].tier;
-		}
+		if (slot->worst_tier < worst)
+			worst = slot->worst_tier;
 	}
 	framer_groups_end(framer);
 	frame->tier = framer->scratch.ops ? worst : FRAME_TIER_STAGES;

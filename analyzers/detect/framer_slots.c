@@ -29,16 +29,6 @@ static struct framer_slot *at(const struct framer_process *process, int64_t step
 	return &process->slot[(uint64_t)step & (process->slots - 1)];
 }
 
-struct framer_slot *framer_slot_find(const struct framer_process *process, int64_t step)
-{
-	struct framer_slot *slot;
-
-	if (!process->slots || step < process->low || step > process->high)
-		return NULL;
-	slot = at(process, step);
-	return slot->used && slot->step == step ? slot : NULL;
-}
-
 int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process)
 {
 	const struct framer_room *room = framer_room_of(framer, process);
@@ -71,11 +61,8 @@ void framer_slot_release(struct framer *framer, struct framer_process *process, 
 {
 	struct framer_room *room = framer_room_of(framer, process);
 
-	if (room) {
+	if (room)
 		room->records -= slot->records;
-		for (uint32_t i = 0; i < slot->records; i++)
-			room->comm_slot[slot->record[i].comm].refs--;
-	}
 	if (slot->open) {
 		slot->open->next = process->unused;
 		process->unused = slot->open;

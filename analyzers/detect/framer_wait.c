@@ -81,13 +81,6 @@ void framer_wait_ended(struct framer *framer, struct framer_room *room, int64_t 
 		due->base_ns = latest_ns;
 }
 
-static bool lacks_step(const struct framer_process *process, int64_t frame)
-{
-	if (process->align == FRAMER_UNPLACED)
-		return true;
-	return process->newest == FRAMER_NO_STEP || framer_frame_of(process, process->newest) < frame;
-}
-
 bool framer_wait_lacks_ops(const struct framer_process *process, const struct framer_slot *slot)
 {
 	if (!process->ops_live || slot->partial || slot->step <= process->lost_until)
@@ -107,7 +100,7 @@ bool framer_wait_done(const struct framer_room *room, const struct framer_proces
 	const struct framer_slot *slot;
 
 	(void)room;
-	if (lacks_step(process, frame))
+	if (framer_wait_lacks_step(process, frame))
 		return process->absent || process->hopeless;
 	slot = framer_slot_find(process, frame - process->offset);
 	return !slot || !(framer_wait_lacks_ops(process, slot) || lacks_host(process, slot));
@@ -161,7 +154,7 @@ static void give_up(struct framer_room *room)
 			continue;
 		if (process->align == FRAMER_UNPLACED)
 			process->hopeless = true;
-		if (lacks_step(process, room->head)) {
+		if (framer_wait_lacks_step(process, room->head)) {
 			process->absent = true;
 			continue;
 		}
@@ -209,7 +202,7 @@ static bool is_late(const struct framer *framer, const struct framer_room *room)
 		const struct framer_process *process = room->live[i];
 
 		if (process && process->waited && process->align != FRAMER_UNPLACED &&
-			process->newest != FRAMER_NO_STEP && lacks_step(process, room->head))
+			process->newest != FRAMER_NO_STEP && framer_wait_lacks_step(process, room->head))
 			return false;
 	}
 	return true;

@@ -189,7 +189,9 @@ static void land(struct measure *measure, struct measure_walk *walk, int64_t now
 
 		if (flight->end > now) {
 			pass_over(&measure->overlaps, walk, flight, now);
-			walk->flight[left++] = *flight;
+			if (left != i)
+				walk->flight[left] = *flight;
+			left++;
 		} else if (flight->wait_end > blocked_until && !(measure->told.sends_overlap && flight->overlapped)) {
 			blocked_until = flight->wait_end;
 			in_run = flight->in_run;
@@ -215,7 +217,8 @@ static void follow_run(struct measure_walk *walk, uint32_t run, int64_t start)
 	walk->run_start = start;
 }
 
-static void take_off(struct measure_walk *walk, struct measure_flight flight)
+/* Where it is remembered, as one that ends its wait then; NULL: those that are there wait longer. */
+static struct measure_flight *take_off(struct measure_walk *walk, int64_t wait_end)
 {
 	uint32_t at = walk->flights;
 
@@ -225,12 +228,28 @@ static void take_off(struct measure_walk *walk, struct measure_flight flight)
 			if (walk->flight[i].wait_end < walk->flight[at].wait_end)
 				at = i;
 		}
-		if (walk->flight[at].wait_end >= flight.wait_end)
-			return;
+		if (walk->flight[at].wait_end >= wait_end)
+			return NULL;
 	} else {
 		walk->flights++;
 	}
-	walk->flight[at] = flight;
+	return &walk->flight[at];
+}
+
+/* Field by field: what is written in small parts and copied as a whole has to wait for memory. */
+static void fly(struct measure_walk *walk, struct measure_flight flight)
+{
+	struct measure_flight *place = take_off(walk, flight.wait_end);
+
+	if (!place)
+		return;
+	place->wait_end = flight.wait_end;
+	place->end = flight.end;
+	place->full_end = flight.full_end;
+	place->in_run = flight.in_run;
+	place->p2p = flight.p2p;
+	place->overlapped = flight.overlapped;
+	place->through = false;
 }
 
 /* What the operation took beside waiting: where its group does not tell, what its likes took. */
@@ -295,12 +314,12 @@ static void walk_op(struct measure *measure, const struct frame *frame, const st
 		blame(walk, (uint64_t)clamp_length(shortest->second_ns - shortest->first_ns));
 	transfer_ns = transfer_of(measure, op);
 	if (op->duration_ns > transfer_ns)
-		take_off(walk, (struct measure_flight){.wait_end = start + clamp_length(op->duration_ns - transfer_ns),
-				       .end = start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
-				       .full_end = start + clamp_length(op->duration_ns),
-				       .in_run = shortest->run != 0,
-				       .p2p = p2p,
-				       .overlapped = queued});
+		fly(walk, (struct measure_flight){.wait_end = start + clamp_length(op->duration_ns - transfer_ns),
+				  .end = start + clamp_length(op->duration_ns) - overlap_slack_ns(op->duration_ns),
+				  .full_end = start + clamp_length(op->duration_ns),
+				  .in_run = shortest->run != 0,
+				  .p2p = p2p,
+				  .overlapped = queued});
 }
 
 static void count_lost(struct measure *measure, const struct frame *frame)

@@ -3,8 +3,9 @@
  * bench_detect PAIRS LARGEST: what verdicts cost by the size of the job. Events of a job of 320 to 10,240 ranks
  * through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS operations,
  * half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an operation and in
- * all, less that of making the events, and the peak of memory; each case in a process of its own. Prints one sample a
- * line for table.awk: where cost is linear, the ratios of ns/op are 1.
+ * all, less that of making the events; of it that of the framer; that of frames alone, from detect_frame() on
+ * (measures, detectors, findings); and the peak of memory. Each case in a process of its own. Prints one sample a line
+ * for table.awk: where cost is linear, the ratios of ns/op are 1.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +22,10 @@
 #define STEP_NS (200000 * US)
 #define START (1000000000ULL * 1000)
 
-enum what { WHAT_NOTHING, WHAT_FRAMER, WHAT_ALL, WHAT_MAX };
+enum what { WHAT_NOTHING, WHAT_FRAMER, WHAT_FRAMES, WHAT_ALL };
 
 struct sample {
-	double s;
+	double s, frames_s; /* frames_s: of it, what is done with frames */
 	double mib;
 	uint64_t findings, frames;
 };
@@ -34,6 +35,15 @@ static const unsigned sizes[] = {320, 1280, 5120, 10240}, lengths[] = {25, 50, 1
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
 static volatile uint64_t made;
+static struct detect *on_frames; /* WHAT_FRAMES: where frames go, once they are made */
+
+static double cpu_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
 
 static uint64_t random_of(uint64_t a, uint64_t b, uint64_t c)
 {
@@ -48,8 +58,13 @@ static void on_frame(void *arg, uint32_t job, const struct frame *frame)
 	struct sample *sample = arg;
 
 	(void)job;
-	(void)frame;
 	sample->frames++;
+	if (on_frames) {
+		double begun = cpu_s();
+
+		detect_frame(on_frames, "job", frame);
+		sample->frames_s += cpu_s() - begun;
+	}
 }
 
 static void on_finding(void *arg, const struct finding *finding)
@@ -145,14 +160,6 @@ static void feed(struct framer *framer, struct detect *detect, unsigned ranks, u
 	free(communicator);
 }
 
-static double cpu_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static void run(enum what what, unsigned ranks, unsigned steps, struct sample *ret)
 {
 	struct detect_options options;
@@ -160,12 +167,16 @@ static void run(enum what what, unsigned ranks, unsigned steps, struct sample *r
 	struct framer *framer = NULL;
 	struct rusage usage;
 	double begun = cpu_s();
+	const struct detect_sink sink = {.finding = on_finding, .arg = ret};
 
 	detect_options_default(&options);
 	if (what == WHAT_ALL) {
-		detect = detect_new(&options, &(struct detect_sink){.finding = on_finding, .arg = ret});
+		detect = detect_new(&options, &sink);
 		framer = detect ? detect_framer(detect) : NULL;
-	} else if (what == WHAT_FRAMER) {
+	} else if (what == WHAT_FRAMES || what == WHAT_FRAMER) {
+		on_frames = what == WHAT_FRAMES ? detect_new(&options, &sink) : NULL;
+		if (what == WHAT_FRAMES && !on_frames)
+			exit(1);
 		framer = framer_new(&(struct framer_sink){.frame = on_frame, .arg = ret});
 	}
 	if (what != WHAT_NOTHING && !framer)
@@ -182,6 +193,7 @@ static void run(enum what what, unsigned ranks, unsigned steps, struct sample *r
 		detect_free(detect);
 	else if (framer)
 		framer_free(framer);
+	on_frames = detect_free(on_frames);
 }
 
 static struct sample apart(enum what what, unsigned ranks, unsigned steps)
@@ -211,14 +223,17 @@ static void measure(unsigned ranks, unsigned steps, unsigned round)
 {
 	double ops = (double)ranks * steps * OPS;
 	struct sample nothing = apart(WHAT_NOTHING, ranks, steps), framer = apart(WHAT_FRAMER, ranks, steps),
-		      all = apart(WHAT_ALL, ranks, steps);
+		      frames = apart(WHAT_FRAMES, ranks, steps), all = apart(WHAT_ALL, ranks, steps);
 
-	if (framer.frames < steps || all.findings)
+	if (framer.frames < steps || frames.frames < steps || all.findings || frames.findings)
 		fprintf(stderr, "bench_detect: %llu frames of %u, %llu findings of a job that is well\n",
 			(unsigned long long)framer.frames, steps, (unsigned long long)all.findings);
 	printf("detect\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round, (all.s - nothing.s) / ops * 1e9);
 	printf("detect, its framer\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round,
 		(framer.s - nothing.s) / ops * 1e9);
+	printf("detect, frames alone\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round,
+		frames.frames_s / ops * 1e9);
+	printf("detect, frames alone, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round, frames.frames_s);
 	printf("detect, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round, all.s - nothing.s);
 	printf("detect, memory\t%u ranks, %u steps\tMiB\t%u\t%.1f\n", ranks, steps, round, all.mib);
 }
