@@ -235,9 +235,9 @@ void html_job_chart(FILE *out, const struct report *report, uint32_t index)
 	double low[SERIES_BUCKETS], middle[SERIES_BUCKETS], high[SERIES_BUCKETS];
 
 	for (size_t i = 0; i < SERIES_BUCKETS; i++) {
-		low[i] = series_quantile(job->series, i, 0.1);
-		middle[i] = series_quantile(job->series, i, 0.5);
-		high[i] = series_quantile(job->series, i, 0.9);
+		low[i] = plot_series_quantile(job->series, i, 0.1);
+		middle[i] = plot_series_quantile(job->series, i, 0.5);
+		high[i] = plot_series_quantile(job->series, i, 0.9);
 	}
 	fit(&axis, low, high, SERIES_BUCKETS, NAN);
 	begin(out, &axis, "");

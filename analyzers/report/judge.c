@@ -185,7 +185,7 @@ static void judge_jobs(struct report *report)
 			last = report->card[card].node;
 		}
 		if (job->series)
-			job->median_ns = series_quantile_all(job->series, 0.5);
+			job->median_ns = plot_series_quantile_all(job->series, 0.5);
 		report->card_hours += (double)job->lived_ns / 3.6e12 *
 				      (job->ranks && job->world > job->ranks ? (double)job->world / job->ranks : 1);
 	}

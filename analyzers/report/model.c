@@ -52,7 +52,7 @@ struct report *report_free(struct report *report)
 	for (size_t i = 0; i < report->ranks; i++)
 		free(report->rank[i].seen);
 	for (size_t i = 0; report->job && i < report->jobs; i++) {
-		series_free(report->job[i].series);
+		plot_series_free(report->job[i].series);
 		free(report->job[i].rank_seen);
 	}
 	for (size_t i = 0; i < report->findings; i++)

@@ -36,10 +36,10 @@ static int step_row(struct report_source *source, sqlite3_stmt *s)
 		return 0;
 	job = &source->report->job[rank->job];
 	if (!job->series)
-		job->series = series_new(source->report->since_ns, source->report->until_ns);
+		job->series = plot_series_new(source->report->since_ns, source->report->until_ns);
 	if (!job->series)
 		return -ENOMEM;
-	series_add(job->series, start_ns, duration_ns);
+	plot_series_add(job->series, start_ns, duration_ns);
 	rank->steps++;
 	report_rank_saw(source->report, rank, start_ns, start_ns + duration_ns);
 	plots_step(rows->plots, rank, start_ns, duration_ns);

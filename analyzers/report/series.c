@@ -15,7 +15,7 @@ struct series {
 	uint64_t all[SERIES_BINS];
 };
 
-struct series *series_new(uint64_t since_ns, uint64_t until_ns)
+struct series *plot_series_new(uint64_t since_ns, uint64_t until_ns)
 {
 	struct series *series = until_ns > since_ns ? calloc(1, sizeof(*series)) : NULL;
 
@@ -26,13 +26,13 @@ struct series *series_new(uint64_t since_ns, uint64_t until_ns)
 	return series;
 }
 
-struct series *series_free(struct series *series)
+struct series *plot_series_free(struct series *series)
 {
 	free(series);
 	return NULL;
 }
 
-int series_bucket(const struct series *series, uint64_t time_ns)
+int plot_series_bucket(const struct series *series, uint64_t time_ns)
 {
 	if (time_ns < series->since_ns || time_ns >= series->until_ns)
 		return -1;
@@ -53,9 +53,9 @@ static double value_of(const struct series *series, size_t bin)
 	return series->sum_ns[bin] / (double)series->all[bin];
 }
 
-void series_add(struct series *series, uint64_t time_ns, uint64_t value_ns)
+void plot_series_add(struct series *series, uint64_t time_ns, uint64_t value_ns)
 {
-	int bucket = series_bucket(series, time_ns);
+	int bucket = plot_series_bucket(series, time_ns);
 	size_t bin = bin_of(value_ns);
 
 	if (bucket < 0 || series->count[bucket][bin] == UINT32_MAX)
@@ -65,7 +65,7 @@ void series_add(struct series *series, uint64_t time_ns, uint64_t value_ns)
 	series->all[bin]++;
 }
 
-uint64_t series_count(const struct series *series, size_t bucket)
+uint64_t plot_series_count(const struct series *series, size_t bucket)
 {
 	uint64_t count = 0;
 
@@ -80,7 +80,7 @@ static double quantile(const struct series *series, size_t first, size_t last, d
 	uint64_t count = 0, below = 0;
 
 	for (size_t bucket = first; bucket <= last; bucket++)
-		count += series_count(series, bucket);
+		count += plot_series_count(series, bucket);
 	for (size_t bin = 0; count && bin < SERIES_BINS; bin++) {
 		for (size_t bucket = first; bucket <= last; bucket++)
 			below += series->count[bucket][bin];
@@ -90,12 +90,12 @@ static double quantile(const struct series *series, size_t first, size_t last, d
 	return NAN;
 }
 
-double series_quantile(const struct series *series, size_t bucket, double q)
+double plot_series_quantile(const struct series *series, size_t bucket, double q)
 {
 	return quantile(series, bucket, bucket, q);
 }
 
-double series_quantile_all(const struct series *series, double q)
+double plot_series_quantile_all(const struct series *series, double q)
 {
 	return quantile(series, 0, SERIES_BUCKETS - 1, q);
 }

@@ -15,17 +15,17 @@
 struct series;
 
 /* NULL: out of memory. */
-struct series *series_new(uint64_t since_ns, uint64_t until_ns);
-struct series *series_free(struct series *series);
+struct series *plot_series_new(uint64_t since_ns, uint64_t until_ns);
+struct series *plot_series_free(struct series *series);
 /* Values out of the time are left out. */
-void series_add(struct series *series, uint64_t time_ns, uint64_t value_ns);
+void plot_series_add(struct series *series, uint64_t time_ns, uint64_t value_ns);
 /* q of 0 to 1 of a bucket, NaN where it is empty. */
-double series_quantile(const struct series *series, size_t bucket, double q);
+double plot_series_quantile(const struct series *series, size_t bucket, double q);
 /* Of all buckets together. */
-double series_quantile_all(const struct series *series, double q);
-uint64_t series_count(const struct series *series, size_t bucket);
+double plot_series_quantile_all(const struct series *series, double q);
+uint64_t plot_series_count(const struct series *series, size_t bucket);
 /* -1: before or after. */
-int series_bucket(const struct series *series, uint64_t time_ns);
+int plot_series_bucket(const struct series *series, uint64_t time_ns);
 
 /* q of 0 to 1 of n values, sorted in place; NaN of none. */
 double values_quantile(double *value, size_t n, double q);

@@ -22,32 +22,32 @@ static int setup(void **state)
 
 static void test_series(void **state)
 {
-	struct series *series = series_new(1000, 241000);
+	struct series *series = plot_series_new(1000, 241000);
 	double values[] = {4, 1, 3, 2};
 
 	(void)state;
-	assert_null(series_new(5, 5));
-	assert_true(isnan(series_quantile(series, 0, 0.5)));
-	assert_int_equal(series_bucket(series, 999), -1);
-	assert_int_equal(series_bucket(series, 1000), 0);
-	assert_int_equal(series_bucket(series, 240999), SERIES_BUCKETS - 1);
-	assert_int_equal(series_bucket(series, 241000), -1);
+	assert_null(plot_series_new(5, 5));
+	assert_true(isnan(plot_series_quantile(series, 0, 0.5)));
+	assert_int_equal(plot_series_bucket(series, 999), -1);
+	assert_int_equal(plot_series_bucket(series, 1000), 0);
+	assert_int_equal(plot_series_bucket(series, 240999), SERIES_BUCKETS - 1);
+	assert_int_equal(plot_series_bucket(series, 241000), -1);
 	for (uint64_t i = 1; i <= 1000; i++)
-		series_add(series, 1500, i * 1000000);
-	series_add(series, 5, 1); /* out of its time */
-	series_add(series, 100000, 0);
-	series_add(series, 200000, UINT64_MAX);
-	assert_int_equal(series_count(series, 0), 1000);
-	assert_true(fabs(series_quantile(series, 0, 0.5) - 500e6) < 10e6);
-	assert_true(fabs(series_quantile(series, 0, 0.9) - 900e6) < 18e6);
-	assert_true(series_quantile(series, 0, 0) < 1.1e6 && series_quantile(series, 0, 1) > 980e6);
-	assert_true(fabs(series_quantile_all(series, 0.5) - 500e6) < 10e6);
-	series_free(series);
-	series = series_new(0, 240);
+		plot_series_add(series, 1500, i * 1000000);
+	plot_series_add(series, 5, 1); /* out of its time */
+	plot_series_add(series, 100000, 0);
+	plot_series_add(series, 200000, UINT64_MAX);
+	assert_int_equal(plot_series_count(series, 0), 1000);
+	assert_true(fabs(plot_series_quantile(series, 0, 0.5) - 500e6) < 10e6);
+	assert_true(fabs(plot_series_quantile(series, 0, 0.9) - 900e6) < 18e6);
+	assert_true(plot_series_quantile(series, 0, 0) < 1.1e6 && plot_series_quantile(series, 0, 1) > 980e6);
+	assert_true(fabs(plot_series_quantile_all(series, 0.5) - 500e6) < 10e6);
+	plot_series_free(series);
+	series = plot_series_new(0, 240);
 	for (uint64_t i = 0; i < 240; i++)
-		series_add(series, i, 123456789);
-	assert_true(fabs(series_quantile(series, 7, 0.5) - 123456789) < 1);
-	series_free(series);
+		plot_series_add(series, i, 123456789);
+	assert_true(fabs(plot_series_quantile(series, 7, 0.5) - 123456789) < 1);
+	plot_series_free(series);
 	assert_true(values_quantile(values, 4, 0.5) == 2.5 && values_quantile(values, 4, 1) == 4);
 	assert_true(isnan(values_quantile(values, 0, 0.5)));
 }
