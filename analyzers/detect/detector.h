@@ -26,7 +26,8 @@ struct detect_options {
 	uint64_t warm_ns;          /* 5 s: a job's steps that end so soon after its first are of FRAME_FIRST, for workers
 				    * that start, caches, autotuning; not judged */
 	uint64_t lasts_ns;         /* 1.5 s: what is over sooner is not confirmed, however many steps it has: others' bursts of
-				    * work, a page cache that is written back; of steps only, not of hangs */
+				    * work, a page cache that is written back; of steps only, not of hangs. Of what costs less
+				    * than a tenth of the step, longer: up to ten times (findings.c) */
 	uint64_t relief_frames;    /* 10 frames without it, and a finding is closed */
 };
 

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define RETURNS_COUNTED 4 /* doublings of the time until it is closed */
+#define LASTS_FULL 0.1	  /* from this share of the step on lasts_ns is enough; half of it must last twice as long */
+#define LASTS_TIMES 10	  /* at most */
 
 struct findings *findings_new(
 	const struct detect_options *options, const char *job, const struct findings_sink *sink, uint64_t *next_id)
@@ -128,7 +130,7 @@ static bool yields(struct findings *findings, struct life *life, uint64_t now_ns
 
 static void turn_up(struct findings *findings, struct life *life, uint64_t now_ns)
 {
-	if (life->said_confirmed)
+	if (life->said_confirmed || life->lasting)
 		life->unconfirmed = 0;
 	else
 		life->unconfirmed++;
@@ -169,7 +171,7 @@ static void turn(struct findings *findings, struct life *life, bool withheld, ui
 		if (life_is_up(life) && life->quiet >= relief(findings, life))
 			end(findings, life, now_ns);
 	}
-	life->said = life->said_confirmed = false;
+	life->said = life->said_confirmed = life->lasting = false;
 }
 
 /*
@@ -312,11 +314,21 @@ static void place(struct life *life, const struct finding *said, const struct fr
 		life->node_ranks += strncmp(who[i].host, here->host, sizeof(here->host)) == 0;
 }
 
+/* The less it costs, the longer it must have lasted: a machine's own unrest passes, and its small part is the common
+ * one. */
+static uint64_t must_last_ns(const struct findings *findings, const struct finding *said)
+{
+	double share = isfinite(said->slowdown) && said->slowdown > 1 ? 1 - 1 / said->slowdown : 0;
+	double times = share > 0 ? fmin(fmax(LASTS_FULL / share, 1), LASTS_TIMES) : 1;
+
+	return (uint64_t)((double)findings->options.lasts_ns * times);
+}
+
 /* What was confirmed once stays so; what began in the future began before the clock stepped back. */
 static bool has_lasted(
 	const struct findings *findings, const struct life *life, const struct finding *said, uint64_t now_ns)
 {
-	uint64_t least_ns = findings->options.lasts_ns;
+	uint64_t least_ns = must_last_ns(findings, said);
 
 	if (life_of_looks(life) || life->confirmed || !least_ns)
 		return true;
@@ -352,6 +364,7 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 	if (moved || (said->rank >= 0 && !life->finding.card[0] && who[said->rank].card[0]))
 		place(life, said, who, ranks);
 	heard.confirmed = opinion->confirmed && has_lasted(findings, life, said, now_ns);
+	life->lasting |= opinion->confirmed && !heard.confirmed;
 	if (!life->opinions ||
 		(!life_is_up(life) && !life->finding.noticed_ns && life->quiet >= relief(findings, life)) ||
 		(heard.confirmed && !life->finding.noticed_ns)) {

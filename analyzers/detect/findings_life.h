@@ -12,6 +12,7 @@ struct life {
 	double opinions;	   /* so many */
 	bool confirmed;		   /* once, in this episode */
 	bool said, said_confirmed; /* in this round */
+	bool lasting;		   /* in this round: would be confirmed, but must last longer */
 	bool changed;		   /* worth telling */
 	unsigned quiet;		   /* rounds without */
 	unsigned unconfirmed;	   /* rounds since it was confirmed last, or since it was suspected */

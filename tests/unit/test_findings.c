@@ -82,6 +82,38 @@ static void what_is_soon_over_is_not_confirmed(void **state)
 	last(FINDING_OPEN);
 }
 
+static void what_costs_little_must_last_longer(void **state)
+{
+	struct opinion opinion = slow(3, true);
+
+	(void)state;
+	findings->options.lasts_ns = 8 * S;
+	opinion.finding.slowdown = 1 / (1 - 0.02);
+	/* Five times as long as what costs 10 %, and not given up meanwhile. */
+	said(opinion, 40);
+	assert_int_equal(tells, 1);
+	last(FINDING_SUSPECTED);
+	said(opinion, 2);
+	assert_int_equal(tells, 2);
+	last(FINDING_OPEN);
+	quiet(700);
+	/* Not longer than ten times; and what is no number costs something. */
+	tells = 0;
+	opinion.finding.rank = 4;
+	opinion.finding.slowdown = 1.0001;
+	said(opinion, 80);
+	assert_int_equal(tells, 1);
+	said(opinion, 2);
+	last(FINDING_OPEN);
+	quiet(700);
+	tells = 0;
+	opinion.finding.rank = 5;
+	opinion.finding.slowdown = (double)NAN;
+	said(opinion, 10);
+	assert_int_equal(tells, 2);
+	last(FINDING_OPEN);
+}
+
 static void told_again_for_its_cost(void **state)
 {
 	(void)state;
@@ -286,6 +318,7 @@ int main(void)
 		LIFE(suspected_open_closed),
 		LIFE(a_card_that_is_found_later_is_in_what_is_told_next),
 		LIFE(what_is_soon_over_is_not_confirmed),
+		LIFE(what_costs_little_must_last_longer),
 		LIFE(told_again_for_its_cost),
 		LIFE(not_confirmed_and_dropped),
 		LIFE(bursts_are_one_finding),
