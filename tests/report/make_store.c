@@ -6,23 +6,7 @@
 #include <errno.h>
 
 #include "tests/report/report_script.h"
-
-__attribute__((weak)) void log_message(
-	int level, const char *component, const char *file, int line, const char *func, const char *format, ...)
-{
-	va_list args;
-
-	(void)file;
-	(void)line;
-	(void)func;
-	if (level > LOG_NOTICE)
-		return;
-	fprintf(stderr, "%s: ", component);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-}
+#include "tests/unit/log_stderr.h"
 
 static unsigned long argument(int argc, char **argv, int at, unsigned long otherwise)
 {

@@ -11,30 +11,12 @@
 #include <limits.h>
 
 #include "analyzers/store/reader.h"
-#include "daemon/log.h"
 #include "daemon/store_internal.h"
+#include "tests/unit/log_stderr.h"
 
 static char dir[PATH_MAX - 512];
 static struct store_options options;
 static unsigned warnings;
-
-/* Used only where the daemon's own is not linked in. */
-__attribute__((weak)) void log_message(
-	int level, const char *component, const char *file, int line, const char *func, const char *format, ...)
-{
-	va_list args;
-
-	(void)file;
-	(void)line;
-	(void)func;
-	if (level > LOG_NOTICE)
-		return;
-	fprintf(stderr, "%s: ", component);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-}
 
 static inline void warned(void *arg, const char *sentence)
 {
