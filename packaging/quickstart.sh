@@ -165,6 +165,9 @@ Done in $SECONDS s; the daemon stops now. To look further, start one:
   tracectl status                      what is attached, seen, lost, and what it costs
   tracectl ranks                       who is which rank, and what each is in right now
   tracectl set L1=true --for 10m       every collective of every rank
+  tracectl findings                    what is slow or stands still, since when, why, and what it costs
+  tracectl report                      the slow cards of the day on one page; --html -o FILE
+  tracectl timeline -o x.pftrace       the last ten minutes for ui.perfetto.dev
   tracectl ops                         where everybody stands in them, and who is missing when a job hangs
   tracectl set L3=true --for 10m       time off the CPU and who had it, for ten minutes
   tracectl query --tables              the tables of the store, column by column

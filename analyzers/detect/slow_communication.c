@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations that take longer than they did, and than their likes, once everybody is there: a link, a node's network,
- * or a communicator. Which series are slow is in slow_communication_series.c. Whose fault it is: node   score(n) =
- * records of n in slow series / its records in series that cross nodes; one node has nearly all of its own in slow
- * ones, and no other does link   nobody beside two nodes has any (or, within a node, beside two ranks) else the
- * communicator What it costs: the excess of operations that nothing of the same rank overlaps; of those that may be an
- * asynchronous run (gradients) only the longest, as the others hide behind computing. The median of the ranks
- * concerned: at least so much.
+ * or a communicator. Which series are slow is in slow_communication_series.c.
+ *
+ * Whose fault it is. With score(n) = records of node n in slow series / its records in series that cross nodes: a node
+ * that has nearly all of its own in slow ones, where no other has; else the link of two nodes, where nobody beside them
+ * has any; else the communicator.
+ *
+ * What it costs: the excess of operations that nothing of the same rank overlaps; of those that may be an asynchronous
+ * run (gradients) only the longest, as the others hide behind computing. The median of the ranks concerned: at least so
+ * much. It is told for what it costs: below COST_LEAST not at all.
  */
 #include <stdio.h>
 #include <stdlib.h>

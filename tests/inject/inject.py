@@ -4,9 +4,9 @@
 
   inject.py --tracectl T --daemon D [--probes DIR] [--kinds a,b,...] [--runs N] [--ranks N] [--device cpu|cuda] [--levels L1,L3] [--out DIR]
 
-A run is a job of its own: ranks start, train for --warm seconds, then one of them is broken (or none is: `clean`), and
-within --patience seconds a finding must be open that names it with the right cause. What else is opened is an
-accusation. Prints a table, writes runs.json, and ends with 1 where a run missed or accused.
+Ranks start and train for --warm seconds, then one of them is broken (or none is: `clean`), and within --patience seconds
+a finding must be open that names it with the right cause; with --per-job N it is healed, and another is broken after it.
+What else is opened is an accusation, unless it is of the job as a whole or of an imbalance. Prints a table, writes runs.json, and ends with 1 where a run missed or accused.
 """
 import argparse
 import json
