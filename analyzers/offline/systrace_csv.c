@@ -20,8 +20,8 @@ enum field { FLAG, ID, KIND, NAME, SOURCE, TIMESTAMP };
 
 struct waiting {
 	bool used;
-	unsigned device; /* lines of the device so far */
-	uint64_t id;
+	unsigned device, host; /* lines of each side so far */
+	uint64_t id, host_start_ns, host_end_ns;
 	struct systrace_op op;
 };
 
@@ -82,15 +82,30 @@ static void take_name(char *name, struct systrace_op *op)
 static int finish(struct csv *csv, struct waiting *waiting)
 {
 	struct systrace_op op = waiting->op;
-	bool whole = waiting->device >= 2 && op.op[0] && op.group[0] && op.end_ns >= op.start_ns;
+	bool named = op.op[0] && op.group[0];
 
 	waiting->used = false;
-	if (!whole) {
-		csv->said->dropped += waiting->device > 0; /* without device times there was nothing to know of it */
+	if (!waiting->device && waiting->host >= 2 && named) {
+		csv->said->host_ops++;
+		if (!csv->sink->host_ops)
+			return 0;
+		op.is_host = true;
+		op.start_ns = waiting->host_start_ns;
+		op.end_ns = waiting->host_end_ns;
+	} else if (waiting->device < 2 || !named) {
+		csv->said->dropped += waiting->device > 0; /* without a whole side there was nothing to know of it */
 		return 0;
 	}
 	csv->said->records++;
 	return csv->sink->op ? csv->sink->op(csv->sink->arg, &op) : 0;
+}
+
+static void widen(uint64_t *start_ns, uint64_t *end_ns, unsigned lines, uint64_t time_ns)
+{
+	if (!lines || time_ns < *start_ns)
+		*start_ns = time_ns;
+	if (time_ns > *end_ns)
+		*end_ns = time_ns;
 }
 
 static int take_line(struct csv *csv, char *const field[FIELDS])
@@ -112,12 +127,9 @@ static int take_line(struct csv *csv, char *const field[FIELDS])
 	if (*field[NAME])
 		take_name(field[NAME], &waiting->op);
 	if (source == 0)
-		return r;
-	if (!waiting->device || time_ns < waiting->op.start_ns)
-		waiting->op.start_ns = time_ns;
-	if (time_ns > waiting->op.end_ns)
-		waiting->op.end_ns = time_ns;
-	waiting->device++;
+		widen(&waiting->host_start_ns, &waiting->host_end_ns, waiting->host++, time_ns);
+	else
+		widen(&waiting->op.start_ns, &waiting->op.end_ns, waiting->device++, time_ns);
 	return r;
 }
 

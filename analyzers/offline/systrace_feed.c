@@ -12,7 +12,7 @@
 #include "analyzers/offline/systrace_files.h"
 #include "analyzers/offline/systrace_internal.h"
 
-#define DEPTH 3 /* FOLDER/NODE/timeline/FILE */
+#define DEPTH 5 /* FOLDER/NODE/old/WINDOW/timeline/FILE */
 #define PROCESSES_MAX 16384
 
 struct file {
@@ -221,6 +221,7 @@ static int on_op(void *arg, const struct systrace_op *op)
 		.end_ns = op->end_ns,
 		.bytes = op->bytes,
 		.what = SYSTRACE_OP,
+		.is_host = op->is_host,
 	};
 	int r;
 
@@ -269,6 +270,19 @@ static int read_timeline(struct reading *reading, FILE *file, struct systrace_sa
 	return r < 0 ? r : systrace_timeline_read(file, &sink, said);
 }
 
+/* Times of the host are read only where there are no others. */
+static int read_csv(struct reading *reading, FILE *file, struct systrace_said *said)
+{
+	struct systrace_sink sink = {.op = on_op, .arg = reading};
+	int r = systrace_csv_read(file, &sink, said);
+
+	if (r < 0 || said->records || !said->host_ops)
+		return r;
+	rewind(file);
+	sink.host_ops = true;
+	return systrace_csv_read(file, &sink, said);
+}
+
 static const char *why(int error)
 {
 	return error == -EBADMSG  ? "is no file of sysTrace, or damaged: its rest is left out"
@@ -279,7 +293,6 @@ static const char *why(int error)
 static int read_file(struct systrace_feed *feed, const struct file *one)
 {
 	struct reading reading = {.feed = feed, .name = &one->name};
-	const struct systrace_sink sink = {.op = on_op, .arg = &reading};
 	struct systrace_said said = {.rank = -1};
 	FILE *file = fopen(one->path, "re");
 	int r;
@@ -289,7 +302,7 @@ static int read_file(struct systrace_feed *feed, const struct file *one)
 	else if (one->name.is_csv && one->name.rank < 0)
 		r = -EINVAL;
 	else
-		r = one->name.is_csv ? systrace_csv_read(file, &sink, &said) : read_timeline(&reading, file, &said);
+		r = one->name.is_csv ? read_csv(&reading, file, &said) : read_timeline(&reading, file, &said);
 	if (file)
 		fclose(file);
 	feed->counts.files++;

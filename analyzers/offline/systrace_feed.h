@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files that openEuler's sysTrace wrote (or that we dump in its form) as a source of events: its own folder, one with
- * folders timeline and mspti in it, or one with the files of several nodes.
+ * folders timeline and mspti in it, the daemon's dumps with their old windows, or a folder with those of several nodes.
  *
  *  - A rank is a timeline; the rank is what the file says, or its name. The world is as large as the highest rank.
  *  - A step begins where a data loader is asked for the next batch and lasts to the next time; without a loader, at the

@@ -35,22 +35,25 @@ struct systrace_stage {
 struct systrace_op {
 	char op[32], group[SYSTRACE_NAME_BYTES]; /* "HcclAllGather"; cut */
 	uint64_t bytes;				 /* 0: not known */
-	uint64_t start_ns, end_ns;		 /* on the device */
+	uint64_t start_ns, end_ns;		 /* on the device, or is_host */
+	bool is_host;
 };
 
 struct systrace_sink {
 	/* Below 0 ends the reading. */
 	int (*stage)(void *arg, const struct systrace_stage *stage);
 	int (*op)(void *arg, const struct systrace_op *op);
+	bool host_ops; /* those that were seen on the host alone, too */
 	void *arg;
 };
 
-struct systrace_said { /* of the whole file */
-	int64_t rank;  /* -1: it does not say */
-	char job[64];  /* "" if none */
-	uint64_t records;
-	uint64_t dropped; /* that make no sense */
-	bool cut;	  /* it ends within a record: it is being written, or damaged */
+struct systrace_said {	   /* of the whole file */
+	int64_t rank;	   /* -1: it does not say */
+	char job[64];	   /* "" if none */
+	uint64_t records;  /* the sink got, or would have */
+	uint64_t host_ops; /* operations that were seen on the host alone */
+	uint64_t dropped;  /* that make no sense */
+	bool cut;	   /* it ends within a record: it is being written, or damaged */
 };
 
 /* 0, what a sink returned, or -EIO, or -EBADMSG: it is no such file (said holds what came before). */

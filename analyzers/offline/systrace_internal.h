@@ -26,6 +26,7 @@ struct systrace_event {
 	uint16_t op, comm; /* of an operation: numbers of names. Of a stage op is its word's rank */
 	uint8_t what, kind;
 	bool opens, closes; /* a stage that begins a step at its start, or ends one at its end */
+	bool is_host;	    /* an operation, with its times on the host */
 };
 
 struct systrace_process {

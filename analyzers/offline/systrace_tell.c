@@ -139,7 +139,7 @@ static void tell_op(struct systrace_feed *feed, const struct systrace_event *eve
 			.bytes = event->bytes,
 			.peer = -1,
 			.member = -1,
-			.tier = FRAME_TIER_DEVICE,
+			.tier = event->is_host ? FRAME_TIER_HOST : FRAME_TIER_DEVICE,
 		});
 }
 

@@ -286,8 +286,9 @@ static inline void off_put_step(struct store *store, const struct off_event *e, 
 	assert_int_equal(store_put(store, TABLE_STEPS, row, schema_columns(table)), 0);
 }
 
-/* Ranks first to last to the store of that name below dir, whose clock is skew_ns ahead. */
-static inline void off_write(const char *name, int first, int last, int64_t skew_ns)
+/* Ranks first to last to the store of that name below dir, whose clock is skew_ns ahead: of all events, those from one
+ * to before another. */
+static inline void off_write_part(const char *name, int first, int last, int64_t skew_ns, size_t from, size_t end)
 {
 	static void (*const put[])(struct store *, const struct off_event *, int64_t) = {
 		off_put_stage, off_put_op, off_put_step};
@@ -298,7 +299,7 @@ static inline void off_write(const char *name, int first, int last, int64_t skew
 		if (off.ops)
 			off_put_comm(store, i);
 	}
-	for (size_t i = 0; i < off.events; i++) {
+	for (size_t i = from; i < end; i++) {
 		const struct off_event *e = &off.event[i];
 
 		if (e->rank >= first && e->rank <= last)
@@ -306,6 +307,11 @@ static inline void off_write(const char *name, int first, int last, int64_t skew
 	}
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
 	store_close(store);
+}
+
+static inline void off_write(const char *name, int first, int last, int64_t skew_ns)
+{
+	off_write_part(name, first, last, skew_ns, 0, off.events);
 }
 
 /* Findings as they were told last. */
