@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libexec/ranktrace/report, which is `tracectl report`: the slow-card report of the last day, from the store of this
- * node or those of many, with the daemon up or down. Exit codes: 0 done, whatever was found; 1 failed, 2 usage.
+ * node or those of many, with the daemon up or down. Exit codes: 0 done, whatever was found; 1 failed, or not all of
+ * the folders could be read; 2 usage.
  */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "analyzers/report/folders.h"
 #include "analyzers/report/publish.h"
 #include "analyzers/report/render.h"
+#include "analyzers/tool/stores.h"
 #include "analyzers/tool/tool.h"
 
 #define SINCE "24h"
+#define COMPARE_MAX "20m"
+#define COMPARE_MAX_NS 604800000000000ULL /* a week is the most that --compare-max takes */
 
 static const char usage[] =
 	"usage: report [--since TIME] [--until TIME] [--job J] [--text|--markdown|--json|--html] [-o FILE]\n"
-	"              [--state-dir DIR | --dir FOLDER...] [--journal] [--keep DIR [--keep-max N]]\n"
+	"              [--state-dir DIR | --dir FOLDER... [--compare-max LENGTH]] [--journal] [--keep DIR [--keep-max "
+	"N]]\n"
 	"Shows which card was slow, since when, why, what it cost and what to do. A healthy fleet is one line.\n"
 	"  --since TIME     from then on: 24h, 7d ago, or a date and time (" SINCE ")\n"
 	"  --until TIME     until then (now)\n"
@@ -26,21 +31,26 @@ static const char usage[] =
 	"  --text, --markdown, --json, --html\n"
 	"                   what to write (text); HTML is one file with everything in it\n"
 	"  -o FILE          write it there and not to standard output; replaced as a whole\n"
-	"  --dir FOLDER     the state folder of a node, or a folder of such folders; may come again\n"
+	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
+	"  --compare-max LENGTH  ranks of one job on several nodes are compared with each other as long as that takes "
+	"no\n"
+	"                   longer (" COMPARE_MAX "); 0: only what the nodes' daemons found is told\n"
 	"  --state-dir DIR  the store of this node (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --journal        send the text to the journal, too, as ranktrace-report\n"
 	"  --keep DIR       write text, JSON and HTML into that folder, too, and remove old ones\n"
 	"  --keep-max N     reports to keep there (30)\n"
 	"  --help, --version\n"
-	"The service reads the same from RANKTRACE_REPORT_SINCE, _DIRS (separated by :), _KEEP and _KEEP_MAX.\n";
+	"The service reads the same from RANKTRACE_REPORT_SINCE, _DIRS (separated by :), _COMPARE_MAX, _KEEP and "
+	"_KEEP_MAX.\n";
 
 struct program {
 	const char *since, *until, *output, *keep, *state_dir;
 	unsigned long keep_max;
-	bool journal;
+	bool journal, partly; /* partly: not every folder that was named is there */
 	void (*render)(FILE *out, const struct report *report);
+	bool dir; /* --dir was given */
 	struct report_options options;
-	struct folders folders;
+	struct stores stores;
 };
 
 static int write_to(FILE *out, const struct program *program, const struct report *report)
@@ -66,12 +76,13 @@ static int run(struct program *program)
 	char error[1024] = "";
 	int status;
 
-	if (!program->folders.count &&
-		folders_add(&program->folders, program->state_dir ? program->state_dir : tool_state_dir(), false, error,
-			sizeof(error)) < 0)
-		return tool_fail(1, "%s", error);
-	program->options.dir = (const char *const *)program->folders.path;
-	program->options.dirs = program->folders.count;
+	if (!program->stores.count && program->partly)
+		return 1;
+	if (!program->stores.count &&
+		stores_add_state(&program->stores, program->state_dir ? program->state_dir : tool_state_dir()) < 0)
+		return tool_fail(1, "out of memory");
+	program->options.stores = &program->stores;
+	program->options.shows_progress = isatty(STDERR_FILENO);
 	if (report_read(&program->options, &report, error, sizeof(error)) < 0)
 		return tool_fail(1, "%s", error);
 	status = write_output(program, report);
@@ -80,7 +91,7 @@ static int run(struct program *program)
 	if (program->journal && publish_journal(report) < 0)
 		status = tool_fail(1, "the journal does not take the report");
 	report_free(report);
-	return status;
+	return status ? status : program->partly;
 }
 
 enum option_id {
@@ -91,6 +102,7 @@ enum option_id {
 	SET_JOB,
 	SET_KEEP,
 	SET_KEEP_MAX,
+	SET_COMPARE_MAX,
 	SET_HELP,
 	SET_VERSION,
 	SET_FORMAT,
@@ -107,13 +119,25 @@ static int set_keep_max(struct program *program, const char *value)
 	return 0;
 }
 
-static int set_folder(struct program *program, const char *value)
+/* "20m" is as long as what was 20 minutes ago is past. */
+static int set_compare_max(struct program *program, const char *value)
+{
+	uint64_t then_ns;
+
+	if (!*value || strchr("0123456789.", *value) == NULL || strchr(value, ':') || strchr(value, '-') ||
+		tool_since(value, COMPARE_MAX_NS, &then_ns) < 0)
+		return 1 + tool_fail(2, "--compare-max takes a length of time (90s, 20m, 2h) or 0, not \"%s\"", value);
+	program->options.compare_ns = COMPARE_MAX_NS - then_ns;
+	return 0;
+}
+
+/* One that is not there does not keep the others from being reported. */
+static void set_folder(struct program *program, const char *value)
 {
 	char error[512];
 
-	if (folders_add(&program->folders, value, true, error, sizeof(error)) < 0)
-		return 1 + tool_fail(1, "%s", error);
-	return 0;
+	if (stores_add(&program->stores, value, error, sizeof(error)) < 0)
+		program->partly = tool_fail(1, "%s", error);
 }
 
 /* 0: go on; else the exit code plus one. */
@@ -121,7 +145,9 @@ static int set(struct program *program, enum option_id id, const char *value)
 {
 	switch (id) {
 	case SET_DIR:
-		return set_folder(program, value);
+		program->dir = true;
+		set_folder(program, value);
+		return 0;
 	case SET_STATE_DIR:
 		program->state_dir = value;
 		return 0;
@@ -139,6 +165,8 @@ static int set(struct program *program, enum option_id id, const char *value)
 		return 0;
 	case SET_KEEP_MAX:
 		return set_keep_max(program, value);
+	case SET_COMPARE_MAX:
+		return set_compare_max(program, value);
 	case SET_OUTPUT:
 		program->output = value;
 		return 0;
@@ -186,6 +214,7 @@ static int parse(int argc, char **argv, struct program *program)
 		{"job", required_argument, NULL, SET_JOB},
 		{"keep", required_argument, NULL, SET_KEEP},
 		{"keep-max", required_argument, NULL, SET_KEEP_MAX},
+		{"compare-max", required_argument, NULL, SET_COMPARE_MAX},
 		{"output", required_argument, NULL, SET_OUTPUT},
 		{"help", no_argument, NULL, SET_HELP},
 		{"version", no_argument, NULL, SET_VERSION},
@@ -201,8 +230,8 @@ static int parse(int argc, char **argv, struct program *program)
 		if (id)
 			r = set(program, (enum option_id)id, optarg);
 	/* Folders after --dir FOLDER belong to it: a shell writes them for --dir NODES/... */
-	while (r == 0 && program->folders.count && optind < argc)
-		r = set_folder(program, argv[optind++]);
+	while (r == 0 && program->dir && optind < argc)
+		set_folder(program, argv[optind++]);
 	if (r)
 		return r;
 	if (optind != argc)
@@ -222,26 +251,25 @@ static int parse(int argc, char **argv, struct program *program)
 static int from_environment(struct program *program)
 {
 	const char *since = getenv("RANKTRACE_REPORT_SINCE"), *keep = getenv("RANKTRACE_REPORT_KEEP");
-	const char *keep_max = getenv("RANKTRACE_REPORT_KEEP_MAX");
+	const char *keep_max = getenv("RANKTRACE_REPORT_KEEP_MAX"),
+		   *compare_max = getenv("RANKTRACE_REPORT_COMPARE_MAX");
+	int r = set_compare_max(program, compare_max && *compare_max ? compare_max : COMPARE_MAX);
 
 	program->since = since && *since ? since : SINCE;
 	program->keep = keep && *keep ? keep : NULL;
-	return keep_max && *keep_max ? set_keep_max(program, keep_max) : 0;
+	return r == 0 && keep_max && *keep_max ? set_keep_max(program, keep_max) : r;
 }
 
 /* The same, where the command line names no store. */
-static int folders_from_environment(struct program *program)
+static void folders_from_environment(struct program *program)
 {
 	const char *dirs = getenv("RANKTRACE_REPORT_DIRS");
-	char *copy = dirs && *dirs && !program->folders.count && !program->state_dir ? strdup(dirs) : NULL,
-	     *rest = copy;
-	int r = 0;
+	char *copy = dirs && *dirs && !program->dir && !program->state_dir ? strdup(dirs) : NULL, *rest = copy;
 
-	for (char *dir; r == 0 && rest && (dir = strsep(&rest, ":"));)
+	for (char *dir; rest && (dir = strsep(&rest, ":"));)
 		if (*dir)
-			r = set_folder(program, dir);
+			set_folder(program, dir);
 	free(copy);
-	return r;
 }
 
 int main(int argc, char **argv)
@@ -254,8 +282,8 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = parse(argc, argv, &program);
 	if (r == 0)
-		r = folders_from_environment(&program);
+		folders_from_environment(&program);
 	r = r ? r - 1 : run(&program);
-	folders_free(&program.folders);
+	stores_free(&program.stores);
 	return r;
 }

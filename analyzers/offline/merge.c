@@ -78,11 +78,12 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 	struct framer *framer = detect_framer(detect);
 	uint64_t told_ns = 0, now_ns = 0;
 	struct merge merge;
+	bool more = true;
 	char error[512];
 	int r = begin(&merge, sources, count);
 
 	*ret_failed = 0;
-	for (uint64_t events = 0; r == 0 && merge.count; events++) {
+	for (uint64_t events = 0; r == 0 && merge.count && more; events++) {
 		const struct source *source = &sources[merge.heap[0].source];
 		int failed;
 
@@ -97,8 +98,8 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 			options->warning(options->arg, error);
 		}
 		settle(&merge, failed < 0);
-		if (options->progress && events % PROGRESS_EVENTS == 0)
-			options->progress(options->arg, events, now_ns);
+		if (options->progress && events % PROGRESS_EVENTS == PROGRESS_EVENTS - 1)
+			more = options->progress(options->arg, events, now_ns);
 	}
 	if (now_ns)
 		detect_advance(detect, now_ns);

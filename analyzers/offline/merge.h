@@ -10,8 +10,9 @@
 
 struct merge_options {
 	void (*warning)(void *arg, const char *sentence);
-	/* Every some thousand events, with the time that was reached; may be NULL. */
-	void (*progress)(void *arg, uint64_t events, uint64_t now_ns);
+	/* Every some thousand events, with the time that was reached; may be NULL. False: that is enough, and what
+	 * comes later is not read. */
+	bool (*progress)(void *arg, uint64_t events, uint64_t now_ns);
 	void *arg;
 };
 

@@ -222,6 +222,11 @@ static void footer(FILE *out, const struct report *report)
 	      "costs is lost by all cards of "
 	      "its job together.",
 		out);
+	if (report->compared)
+		html_format(out, " Ranks of jobs on several nodes were compared with each other over %s.",
+			words_many(report->compared, "node's store", "nodes' stores", text));
+	if (words_explained(report, text)[0])
+		html_format(out, " %s.", text);
 	if (report->suspected)
 		html_format(out, " %s not confirmed and are not shown.",
 			words_many(report->suspected, "suspicion was", "suspicions were", text));

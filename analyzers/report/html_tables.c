@@ -48,7 +48,9 @@ void html_findings(FILE *out, const struct report *report)
 		fputs("<tr>", out);
 		number(out, finding, i);
 		cell(out, "m", words_whom(report, finding, text));
-		cell(out, "", finding_cause_text(finding->is.cause));
+		fputs("<td>", out);
+		html_text(out, finding_cause_text(finding->is.cause));
+		fputs(finding->told_by ? "</td>" : " <span class=\"mute\">(found across nodes)</span></td>", out);
 		cell(out, "", words_when(since_ns, text));
 		fputs("<td>", out);
 		html_text(out, words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
@@ -230,8 +232,8 @@ void html_evidence(FILE *out, const struct report *report)
 			finding_severity_word(finding->is.severity));
 		if (finding->is.others[0])
 			html_format(out, "; also of ranks %s", finding->is.others);
-		if (finding->told_by > 1)
-			html_format(out, "; told by %" PRIu32 " nodes", finding->told_by);
+		if (words_told(finding, text)[0])
+			html_format(out, "; %s", text);
 		fputs("</p><p>", out);
 		html_format(out, "What to do: %s.", finding_cause_advice(finding->is.cause));
 		fputs("</p><div class=\"ev\"><div>", out);

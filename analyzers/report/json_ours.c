@@ -81,6 +81,7 @@ json_t *json_finding(const struct report *report, size_t index)
 	json_object_set_new(one, "cost_card_hours_in_all", real(f->cost_card_hours));
 	json_object_set_new(one, "remark", json_boolean(finding->remark));
 	json_object_set_new(one, "told_by_nodes", json_integer(finding->told_by));
+	json_object_set_new(one, "across_nodes", json_boolean(finding->across));
 	json_object_set_new(one, "evidence", evidence(f));
 	json_object_set_new(one, "sentence", text(f->sentence));
 	json_object_set_new(one, "advice", text(finding_cause_advice(f->cause)));
@@ -204,6 +205,9 @@ json_t *json_ours(const struct report *report)
 	json_object_set_new(ours, "cost_card_hours", real(report->cost_card_hours));
 	json_object_set_new(ours, "findings_in_all", json_integer((json_int_t)report->findings));
 	json_object_set_new(ours, "not_confirmed", json_integer((json_int_t)report->suspected));
+	json_object_set_new(ours, "explained", json_integer((json_int_t)report->explained));
+	json_object_set_new(ours, "compared_nodes", json_integer((json_int_t)report->compared));
+	json_object_set_new(ours, "compared_until_ns", time_of(report->compared_until_ns));
 	json_object_set_new(ours, "findings", findings);
 	json_object_set_new(ours, "worst_cards", cards(report));
 	json_object_set_new(ours, "jobs", jobs(report));

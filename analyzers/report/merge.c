@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Findings of several stores. Each node's daemon tells of the jobs that it sees a part of, so what is of a whole job
- * comes as often as the job has nodes: those of one kind and job that were so at the same time are one, with the cost
- * of the one that saw most. Then cards and jobs get what theirs cost. See model.h.
+ * comes as often as the job has nodes, and once more where nodes were compared: those of one kind and job that were so
+ * at the same time are one, with the cost of the one that saw most. A job that a daemon calls slow without a reason is
+ * not told where the comparison names who made it slow. See model.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,9 @@
 #include "analyzers/report/judge.h"
 #include "analyzers/report/model.h"
 
-static int by_key(const void *a, const void *b)
+/* What must be equal of the same finding. */
+static int compare_keys(const struct report_finding *x, const struct report_finding *y)
 {
-	const struct report_finding *x = a, *y = b;
 	int order = (x->is.kind > y->is.kind) - (x->is.kind < y->is.kind);
 
 	if (!order)
@@ -21,16 +22,23 @@ static int by_key(const void *a, const void *b)
 		order = (x->is.rank > y->is.rank) - (x->is.rank < y->is.rank);
 	if (!order)
 		order = strcmp(x->is.communicator, y->is.communicator);
+	return order;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct report_finding *x = a, *y = b;
+	int order = compare_keys(x, y);
+
 	if (!order)
 		order = (x->is.since_ns > y->is.since_ns) - (x->is.since_ns < y->is.since_ns);
 	return order ? order : (x->store > y->store) - (x->store < y->store);
 }
 
+/* b began later. What one store tells of twice is two; what was compared covers what came in pieces. */
 static bool same(const struct report_finding *a, const struct report_finding *b)
 {
-	return a->is.kind == b->is.kind && strcmp(a->is.job, b->is.job) == 0 &&
-	       (a->is.kind == FINDING_HANG || a->is.rank == b->is.rank) &&
-	       strcmp(a->is.communicator, b->is.communicator) == 0 && a->store != b->store &&
+	return (a->store != b->store || a->across != b->across) &&
 	       (!a->is.until_ns || a->is.until_ns >= b->is.since_ns);
 }
 
@@ -46,7 +54,15 @@ static void join(struct report_finding *into, const struct report_finding *more)
 {
 	struct report_finding both = says_more(more, into) ? *more : *into;
 
-	both.told_by = into->told_by + 1;
+	both.told_by = into->told_by + more->told_by;
+	both.across = into->across || more->across;
+	/* Its store is that of a daemon: what is told twice by one is two. */
+	both.store = into->told_by || !more->told_by ? into->store : more->store;
+	if (both.across && (!into->is.until_ns || !more->is.until_ns))
+		both.is.until_ns = 0;
+	else if (both.across)
+		both.is.until_ns = into->is.until_ns > more->is.until_ns ? into->is.until_ns : more->is.until_ns;
+	both.is.state = both.is.until_ns ? FINDING_CLOSED : FINDING_OPEN;
 	both.cost_card_hours =
 		into->cost_card_hours > more->cost_card_hours ? into->cost_card_hours : more->cost_card_hours;
 	if (more->is.since_ns < both.is.since_ns)
@@ -74,6 +90,68 @@ static int by_weight(const void *a, const void *b)
 	return (x->is.since_ns > y->is.since_ns) - (x->is.since_ns < y->is.since_ns);
 }
 
+/* The kept one that it is, NULL: it is a new one. */
+static struct report_finding *find(struct report_finding *kept, size_t count, const struct report_finding *finding)
+{
+	while (count-- > 0 && compare_keys(&kept[count], finding) == 0)
+		if (same(&kept[count], finding))
+			return &kept[count];
+	return NULL;
+}
+
+static uint64_t length(uint64_t since_ns, uint64_t until_ns)
+{
+	return until_ns > since_ns ? until_ns - since_ns : 0;
+}
+
+/* Who, of the same job, made it slow for at least half of its time, and cost at least half as much. */
+static bool explains(const struct report *report, const struct report_finding *by, const struct report_finding *job)
+{
+	uint64_t by_end_ns = by->is.until_ns ? by->is.until_ns : report->now_ns,
+		 end_ns = job->is.until_ns ? job->is.until_ns : report->now_ns,
+		 both_ns = length(by->is.since_ns > job->is.since_ns ? by->is.since_ns : job->is.since_ns,
+			 by_end_ns < end_ns ? by_end_ns : end_ns);
+
+	return by->across && (by->is.kind == FINDING_SLOW_RANK || by->is.kind == FINDING_SLOW_COMMUNICATION) &&
+	       strcmp(by->is.job, job->is.job) == 0 && both_ns >= length(job->is.since_ns, end_ns) / 2 &&
+	       by->cost_card_hours >= job->cost_card_hours / 2;
+}
+
+static bool is_explained(const struct report *report, const struct report_finding *job)
+{
+	if (job->is.kind != FINDING_SLOW_JOB || job->across)
+		return false;
+	for (size_t i = 0; i < report->findings; i++)
+		if (explains(report, &report->finding[i], job))
+			return true;
+	return false;
+}
+
+static void leave_out_explained(struct report *report)
+{
+	size_t kept = 0;
+	bool *gone = report->compared ? calloc(report->findings, sizeof(*gone)) : NULL;
+
+	for (size_t i = 0; gone && i < report->findings; i++)
+		gone[i] = is_explained(report, &report->finding[i]);
+	for (size_t i = 0; gone && i < report->findings; i++)
+		if (!gone[i])
+			report->finding[kept++] = report->finding[i];
+	if (gone) {
+		report->explained = report->findings - kept;
+		report->findings = kept;
+	}
+	free(gone);
+}
+
+/* Past days know of what was told; what nobody told is new to them. */
+static void note_new(struct report *report)
+{
+	for (size_t i = 0; i < report->findings; i++)
+		if (!report->finding[i].told_by && report->finding[i].card != REPORT_NONE)
+			report_note_past(report, &report->finding[i].is, report->finding[i].card);
+}
+
 void report_merge(struct report *report)
 {
 	size_t kept = 0;
@@ -81,11 +159,16 @@ void report_merge(struct report *report)
 	if (!report->findings)
 		return;
 	qsort(report->finding, report->findings, sizeof(*report->finding), by_key);
-	for (size_t i = 1; i < report->findings; i++)
-		if (same(&report->finding[kept], &report->finding[i]))
-			join(&report->finding[kept], &report->finding[i]);
+	for (size_t i = 0; i < report->findings; i++) {
+		struct report_finding *same_one = find(report->finding, kept, &report->finding[i]);
+
+		if (same_one)
+			join(same_one, &report->finding[i]);
 		else
-			report->finding[++kept] = report->finding[i];
-	report->findings = kept + 1;
+			report->finding[kept++] = report->finding[i];
+	}
+	report->findings = kept;
+	leave_out_explained(report);
+	note_new(report);
 	qsort(report->finding, report->findings, sizeof(*report->finding), by_weight);
 }

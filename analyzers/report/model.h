@@ -52,7 +52,13 @@ int report_read_rows(struct report_source *source, struct plots *plots, char *er
 
 /* After all rows: which processes lived in the period; jobs, cards and stores get theirs. */
 int report_settle(struct report *report);
-/* After all stores' findings were read: those that several tell are one, and cards know of theirs. */
+/* Adds one of a store, across: that the comparison of nodes made. 0 or -ENOMEM. */
+int report_add_finding(struct report *report, uint32_t store, const struct finding *finding, bool across);
+/* Its card was slow on the days that it lasted. */
+void report_note_past(struct report *report, const struct finding *finding, uint32_t card);
+/* After all stores' findings were read: judges the ranks of jobs that several stores have a part of. 0 or -ENOMEM. */
+int report_across(struct report *report, const struct report_options *options);
+/* After that: those that several tell are one, and cards know of theirs. */
 void report_merge(struct report *report);
 /* After all rows: what was not seen. */
 void report_watch(struct report *report);

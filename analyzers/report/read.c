@@ -2,6 +2,7 @@
 /* Reading the stores, one after the other: first who was there and what was found, then the rows. See report.h. */
 #include <errno.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +15,22 @@ static void warn(void *arg, const char *sentence)
 	report_note(arg, "%s", sentence);
 }
 
-static int add_store(struct report *report, const char *path)
+/* The folder db is called after the one that it is in. */
+static int add_store(struct report *report, const struct stores_one *one)
 {
 	struct report_store *store = &report->store[report->stores];
-	char folder[REPORT_NAME_BYTES * 4], clean[REPORT_NAME_BYTES];
+	char folder[PATH_MAX], clean[REPORT_NAME_BYTES];
+	const char *name;
 
-	snprintf(folder, sizeof(folder), "%s", path);
-	report_name(basename(folder), clean, sizeof(clean));
-	store->path = strdup(path);
+	snprintf(folder, sizeof(folder), "%s", one->path);
+	name = basename(folder);
+	if (one->is_db && strcmp(name, "db") == 0) {
+		snprintf(folder, sizeof(folder), "%s", one->path);
+		name = basename(dirname(folder));
+	}
+	report_name(name, clean, sizeof(clean));
+	store->is_db = one->is_db;
+	store->path = strdup(one->path);
 	store->name = strdup(clean);
 	if (!store->path || !store->name) {
 		free(store->path);
@@ -50,12 +59,15 @@ static int rows(struct report_source *source, void *arg, char *error, size_t err
 /* Over all stores. One that cannot be read is noted; -ENOENT where that is all of them. */
 static int each_store(struct report *report, store_pass pass, void *arg, char *error, size_t error_size)
 {
-	const struct reader_options options = {.warning = warn, .arg = report};
+	struct reader_options options = {.warning = warn, .arg = report};
 	size_t opened = 0;
 
 	for (uint32_t i = 0; i < report->stores; i++) {
 		struct report_source source = {.report = report, .store = i};
-		int r = reader_open(report->store[i].path, &options, &source.reader, error, error_size);
+		int r;
+
+		options.is_db = report->store[i].is_db;
+		r = reader_open(report->store[i].path, &options, &source.reader, error, error_size);
 
 		if (r == 0) {
 			opened++;
@@ -70,11 +82,15 @@ static int each_store(struct report *report, store_pass pass, void *arg, char *e
 	return opened ? 0 : -ENOENT;
 }
 
-static int gather(struct report *report, char *error, size_t error_size)
+static int gather(struct report *report, const struct report_options *options, char *error, size_t error_size)
 {
 	struct plots *plots;
 	int r = each_store(report, who, NULL, error, error_size);
 
+	if (r == 0 && options->compare_ns && report_across(report, options) < 0) {
+		snprintf(error, error_size, "out of memory");
+		r = -ENOMEM;
+	}
 	if (r < 0)
 		return r;
 	report_merge(report);
@@ -102,10 +118,10 @@ int report_read(const struct report_options *options, struct report **ret, char 
 	int r = report ? 0 : -ENOMEM;
 
 	snprintf(error, error_size, "out of memory");
-	for (size_t i = 0; r == 0 && i < options->dirs; i++)
-		r = add_store(report, options->dir[i]);
+	for (size_t i = 0; r == 0 && i < options->stores->count; i++)
+		r = add_store(report, &options->stores->one[i]);
 	if (r == 0)
-		r = gather(report, error, error_size);
+		r = gather(report, options, error, error_size);
 	if (r < 0) {
 		report_free(report);
 		return r;

@@ -139,9 +139,8 @@ static void take(struct finding *f, sqlite3_stmt *s)
 }
 
 /* The card that the finding's rank was on: of the process that lived then, else as the finding says. */
-static uint32_t card_of(struct report_source *source, const struct finding *f)
+static uint32_t card_of(struct report *report, const struct finding *f)
 {
-	struct report *report = source->report;
 	uint32_t job = REPORT_NONE;
 
 	if (f->rank < 0)
@@ -160,10 +159,18 @@ static uint32_t card_of(struct report_source *source, const struct finding *f)
 	return report_card_of(report, report_node_of(report, f->host), f->card, -1, f->rank);
 }
 
+static uint64_t end_of(const struct report *report, const struct finding *f)
+{
+	uint64_t end_ns = f->until_ns ? f->until_ns : report->now_ns;
+
+	return end_ns > f->since_ns ? end_ns : f->since_ns;
+}
+
 /* Which of the past days it was slow on, and what that cost. */
-static void note_past(struct report *report, const struct finding *f, uint32_t card, uint64_t end_ns)
+void report_note_past(struct report *report, const struct finding *f, uint32_t card)
 {
 	struct report_card *at = &report->card[card];
+	uint64_t end_ns = end_of(report, f);
 	int newest = report_day(report, end_ns), oldest = report_day(report, f->since_ns);
 
 	if (newest < 0 || !judge_accuses(f) || judge_is_brief(f, REPORT_DAY_NS))
@@ -180,10 +187,10 @@ static void note_past(struct report *report, const struct finding *f, uint32_t c
 	}
 }
 
-static int keep(struct report_source *source, const struct finding *f, uint32_t card, uint64_t end_ns)
+static int keep(struct report *report, uint32_t store, const struct finding *f, uint32_t card, bool across)
 {
-	struct report *report = source->report;
 	struct report_finding *to;
+	uint64_t end_ns = end_of(report, f);
 	uint64_t from_ns = f->since_ns > report->since_ns ? f->since_ns : report->since_ns;
 	uint64_t until_ns = end_ns < report->until_ns ? end_ns : report->until_ns;
 	double share = end_ns > f->since_ns ? (double)(until_ns - from_ns) / (double)(end_ns - f->since_ns) : 1;
@@ -197,13 +204,14 @@ static int keep(struct report_source *source, const struct finding *f, uint32_t 
 	to = &report->finding[report->findings++];
 	*to = (struct report_finding){
 		.is = *f,
-		.store = source->store,
+		.store = store,
 		.job = report_job_of(report, f->job),
 		.card = card,
 		.node = card != REPORT_NONE ? report->card[card].node
 			: f->host[0]	    ? report_node_of(report, f->host)
 					    : REPORT_NONE,
-		.told_by = 1,
+		.told_by = across ? 0 : 1,
+		.across = across,
 		.cost_card_hours = f->cost_card_hours * share,
 		.brief = judge_is_brief(f, report->until_ns - report->since_ns),
 		.remark = judge_is_remark(f) || judge_is_brief(f, report->until_ns - report->since_ns),
@@ -211,33 +219,37 @@ static int keep(struct report_source *source, const struct finding *f, uint32_t 
 	return 0;
 }
 
-static int finding_row(struct report_source *source, sqlite3_stmt *s)
+int report_add_finding(struct report *report, uint32_t store, const struct finding *f, bool across)
 {
-	struct report *report = source->report;
-	struct finding f;
-	uint64_t end_ns;
+	uint64_t end_ns = end_of(report, f);
 	uint32_t card;
 
-	take(&f, s);
-	if (f.kind == FINDING_KIND_MAX || (report->only_job && strcmp(report->only_job, f.job) != 0))
-		return 0;
-	end_ns = f.until_ns ? f.until_ns : report->now_ns;
-	if (end_ns < f.since_ns)
-		end_ns = f.since_ns;
-	if (f.state != FINDING_OPEN && f.state != FINDING_CLOSED) {
+	if (f->state != FINDING_OPEN && f->state != FINDING_CLOSED) {
 		report->suspected += end_ns >= report->since_ns;
 		return 0;
 	}
-	card = card_of(source, &f);
-	if (card != REPORT_NONE)
-		note_past(report, &f, card, end_ns);
+	card = card_of(report, f);
+	/* Of one that is told, too, the telling counts. */
+	if (card != REPORT_NONE && !across)
+		report_note_past(report, f, card);
 	if (end_ns < report->since_ns)
 		return 0;
 	if (report->findings == REPORT_FINDINGS_MAX) {
 		report_note(report, "more than %d findings: the others are left out", REPORT_FINDINGS_MAX);
 		return 0;
 	}
-	return keep(source, &f, card, end_ns);
+	return keep(report, store, f, card, across);
+}
+
+static int finding_row(struct report_source *source, sqlite3_stmt *s)
+{
+	const char *only_job = source->report->only_job;
+	struct finding f;
+
+	take(&f, s);
+	if (f.kind == FINDING_KIND_MAX || (only_job && strcmp(only_job, f.job) != 0))
+		return 0;
+	return report_add_finding(source->report, source->store, &f, false);
 }
 
 int report_read_findings(struct report_source *source, char *error, size_t error_size)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The slow-card report: what an operator reads in the morning. Plain data, read from the stores of one or many nodes
- * (report_read()), judged (report_judge()), and shown by one of the render_*.h. Nothing here grows with the length of
- * the period: series have a fixed number of buckets, tables a fixed number of rows, and what is left out is said.
+ * (report_read()), compared across nodes (across.c), judged (report_judge()), and shown by one of the render_*.h.
+ * Nothing here grows with the length of the period: series have a fixed number of buckets, tables a fixed number of
+ * rows, and what is left out is said.
  *
  * Texts come from jobs and from stores of others: they are made printable UTF-8 and cut when they are read
  * (finding_text_name()), and escaped when they are shown.
@@ -19,8 +20,8 @@
 
 #include "analyzers/detect/finding.h"
 #include "analyzers/report/series.h"
+#include "analyzers/tool/stores.h"
 
-#define REPORT_STORES_MAX 4096
 #define REPORT_RANKS_MAX 65536 /* processes; of more, the newest are left out and counted */
 #define REPORT_NODES_MAX 4096
 #define REPORT_CARDS_MAX 16384
@@ -103,7 +104,8 @@ struct report_plot {
 struct report_finding {
 	struct finding is;		 /* texts made printable; until_ns 0: still so */
 	uint32_t store, job, card, node; /* REPORT_NONE: of no single one */
-	uint32_t told_by;		 /* stores that tell of it */
+	uint32_t told_by;		 /* stores that tell of it; 0: only the comparison across nodes does */
+	bool across;			 /* the comparison across nodes finds it */
 	double cost_card_hours;
 	bool brief;  /* over soon: a remark, too */
 	bool remark; /* how work is divided, or of no weight: nothing is wrong with a machine */
@@ -125,6 +127,7 @@ struct report_lost { /* rows of the view `drops` */
 
 struct report_store {
 	char *path;
+	bool is_db; /* the folder is the one of the segments */
 	char *name; /* for people: of its node, else of its folder */
 	bool here;  /* it has data of the period */
 	uint32_t nodes;
@@ -160,6 +163,9 @@ struct report {
 	char *note[REPORT_NOTES_MAX]; /* what else was not seen */
 
 	size_t shown, remarks, briefs, suspected, gaps_left_out, ranks_left_out;
+	size_t explained;	    /* slow jobs that a node told of, not shown: others' slowness explains them */
+	size_t compared;	    /* stores whose ranks were compared with each other; 0: none were */
+	uint64_t compared_until_ns; /* up to here */
 	uint64_t rows;
 	uint64_t alive_slots, unseen_slots;
 	uint32_t cards_here, nodes_here, cards_slow;
@@ -172,8 +178,10 @@ struct report {
 struct report_options {
 	uint64_t since_ns, until_ns, now_ns;
 	const char *job; /* NULL: all */
-	const char *const *dir;
-	size_t dirs; /* state folders */
+	const struct stores *stores;
+	uint64_t compare_ns; /* ranks of jobs on several nodes are compared with each other, which may take so long; 0:
+			      * only what the nodes' daemons told is reported */
+	bool shows_progress;
 };
 
 /* 0, or negative errno with a sentence. -ENOENT: none of the folders is a store. */

@@ -54,6 +54,25 @@ static void show_headline(const struct page *page)
 	part(page, "do", headline->todo);
 }
 
+/* What only the comparison of nodes found, by the numbers of the table. */
+static void show_across(const struct page *page)
+{
+	const struct report *report = page->report;
+	const char *before = page->markdown ? "\n" : "  ";
+	char text[WORDS_BYTES];
+	size_t count = 0;
+
+	for (size_t i = 0; i < report->shown; i++)
+		if (!report->finding[i].told_by)
+			fprintf(page->out, "%s%zu", count++ ? ", " : before, i + 1);
+	if (count)
+		fprintf(page->out,
+			": found across nodes, by comparing the ranks of %zu; no node's own daemon told of %s\n",
+			report->compared, count == 1 ? "it" : "them");
+	if (words_explained(report, text)[0])
+		fprintf(page->out, "%s%s\n", before, text);
+}
+
 static void show_findings(const struct page *page)
 {
 	static const char *const headers[] = {">#", "SINCE", "LASTS", "STATE", ">CARD-HOURS", "WHO", "WHY", NULL};
@@ -83,6 +102,7 @@ static void show_findings(const struct page *page)
 	if (report->findings > report->shown)
 		fprintf(page->out, "%sand %zu more: tracectl findings\n", page->markdown ? "\n" : "  ",
 			report->findings - report->shown);
+	show_across(page);
 }
 
 static void show_cards(const struct page *page)

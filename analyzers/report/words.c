@@ -203,6 +203,32 @@ const char *words_elsewhere(const struct report_job *job, char *buffer)
 	return buffer;
 }
 
+const char *words_told(const struct report_finding *finding, char *buffer)
+{
+	char count[WORDS_BYTES];
+
+	buffer[0] = 0;
+	if (!finding->told_by)
+		snprintf(buffer, WORDS_BYTES, "found across nodes: no node's own daemon told of it");
+	else if (finding->told_by > 1 || finding->across)
+		snprintf(buffer, WORDS_BYTES, "told by %.40s%s", words_many(finding->told_by, "node", "nodes", count),
+			finding->across ? ", and found across nodes" : "");
+	return buffer;
+}
+
+const char *words_explained(const struct report *report, char *buffer)
+{
+	char count[WORDS_BYTES];
+
+	buffer[0] = 0;
+	if (report->explained)
+		snprintf(buffer, WORDS_BYTES,
+			"%.40s that single nodes told of %s explained by what is found across nodes",
+			words_many(report->explained, "slow job", "slow jobs", count),
+			report->explained == 1 ? "is" : "are");
+	return buffer;
+}
+
 const char *words_lost(const struct report *report, const struct report_lost *lost, char *buffer)
 {
 	char count[WORDS_BYTES], since[WORDS_BYTES];

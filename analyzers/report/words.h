@@ -40,6 +40,10 @@ const char *words_since(const struct report *report, const struct report_finding
 const char *words_gap(const struct report *report, const struct report_gap *gap, char *buffer);
 /* "1,016 ranks of llama were on nodes that this report does not have"; "" for none. */
 const char *words_elsewhere(const struct report_job *job, char *buffer);
+/* "told by 3 nodes", "found across nodes: no node's own daemon told of it"; "" for what its one node told. */
+const char *words_told(const struct report_finding *finding, char *buffer);
+/* "2 slow jobs that single nodes told of are explained by what is found across nodes"; "" for none. */
+const char *words_explained(const struct report *report, char *buffer);
 const char *words_lost(const struct report *report, const struct report_lost *lost, char *buffer);
 
 #endif

@@ -3,10 +3,12 @@
 #include "analyzers/tool/analysis.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "analyzers/offline/clocks.h"
 #include "analyzers/offline/merge.h"
@@ -16,6 +18,14 @@
 
 #define PROGRESS_NS 250000000ULL
 
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 struct running {
 	const struct analysis_options *options;
 	struct analysis *analysis;
@@ -24,6 +34,7 @@ struct running {
 	struct source *source;
 	struct systrace_feed *systrace;
 	uint64_t progress_ns; /* when it was shown last, 0: nothing of it is on the screen */
+	uint64_t begin_ns;
 };
 
 static void clear_progress(struct running *running)
@@ -35,8 +46,13 @@ static void clear_progress(struct running *running)
 
 static void warn(void *arg, const char *sentence)
 {
-	clear_progress(arg);
-	tool_warn(NULL, sentence);
+	struct running *running = arg;
+
+	clear_progress(running);
+	if (running->options->warning)
+		running->options->warning(running->options->arg, sentence);
+	else
+		tool_warn(NULL, sentence);
 }
 
 static bool is_due(struct running *running)
@@ -49,26 +65,34 @@ static bool is_due(struct running *running)
 	return true;
 }
 
-static void show_judging(void *arg, uint64_t events, uint64_t now_ns)
+static bool show_judging(void *arg, uint64_t events, uint64_t now_ns)
 {
+	struct running *running = arg;
+	const struct analysis_options *options = running->options;
 	char time[TOOL_TEXT_BYTES];
 
-	if (is_due(arg))
-		fprintf(stderr, "\r\033[Kanalyze: %s, %.1f million events", tool_time(now_ns, time),
+	if (is_due(running))
+		fprintf(stderr, "\r\033[Kjudging: %s, %.1f million events", tool_time(now_ns, time),
 			(double)events / 1e6);
+	running->analysis->enough = options->enough_ns && monotonic_ns() - running->begin_ns >= options->enough_ns;
+	return !running->analysis->enough;
 }
 
 static void show_reading(void *arg, uint64_t files, uint64_t records)
 {
 	if (is_due(arg))
-		fprintf(stderr, "\r\033[Kanalyze: %llu files, %.1f million records", (unsigned long long)files,
+		fprintf(stderr, "\r\033[Kreading: %llu files, %.1f million records", (unsigned long long)files,
 			(double)records / 1e6);
 }
 
 static int fail(struct running *running, const char *error)
 {
-	clear_progress(running);
 	running->analysis->failed = true;
+	if (running->options->warning) {
+		warn(running, error);
+		return 1;
+	}
+	clear_progress(running);
 	return tool_fail(1, "%s", error);
 }
 
@@ -81,6 +105,20 @@ static void allow_files(void)
 		limit.rlim_cur = limit.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &limit);
 	}
+}
+
+static void say_clock(struct running *running, const struct clocks_store *clock)
+{
+	char sentence[PATH_MAX + 128], apart[TOOL_TEXT_BYTES];
+
+	if (!clock->offset_ns)
+		return;
+	snprintf(sentence, sizeof(sentence), "the clock of %s is %s %s others; its times are corrected", clock->path,
+		tool_duration((uint64_t)llabs(clock->offset_ns), apart), clock->offset_ns < 0 ? "ahead of" : "behind");
+	if (running->options->warning)
+		warn(running, sentence);
+	else
+		fprintf(stderr, "analyze: %s\n", sentence);
 }
 
 /* Of several stores, how far their clocks are apart. */
@@ -97,15 +135,8 @@ static int compare_clocks(struct running *running, struct clocks_store *clocks)
 		};
 	if (stores->count > 1 && clocks_compare(clocks, stores->count) < 0)
 		return fail(running, "out of memory");
-	for (size_t i = 0; i < stores->count; i++) {
-		int64_t offset_ns = clocks[i].offset_ns;
-		char apart[TOOL_TEXT_BYTES];
-
-		if (offset_ns)
-			fprintf(stderr, "analyze: the clock of %s is %s %s others; its times are corrected\n",
-				clocks[i].path, tool_duration((uint64_t)llabs(offset_ns), apart),
-				offset_ns < 0 ? "ahead of" : "behind");
-	}
+	for (size_t i = 0; i < stores->count; i++)
+		say_clock(running, &clocks[i]);
 	return 0;
 }
 
@@ -245,7 +276,7 @@ static void add_up(struct running *running)
 
 int analysis_run(const struct analysis_options *options, struct analysis *ret)
 {
-	struct running running = {.options = options, .analysis = ret};
+	struct running running = {.options = options, .analysis = ret, .begin_ns = monotonic_ns()};
 	int status;
 
 	*ret = (struct analysis){.made = findings_made_new()};

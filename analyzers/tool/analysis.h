@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stores of nodes, or files of sysTrace, to findings: what `tracectl analyze` does between its options and what it
- * prints. What cannot be read is told in a sentence on stderr, and the rest is judged.
+ * prints. What cannot be read is told in a sentence (on stderr, where nobody takes it), and the rest is judged.
  */
 #ifndef RANKTRACE_TOOL_ANALYSIS_H
 #define RANKTRACE_TOOL_ANALYSIS_H
@@ -16,6 +16,9 @@ struct analysis_options {
 	const char *job;      /* only this one; NULL: all */
 	uint64_t since_ns, until_ns;
 	bool shows_progress;
+	uint64_t enough_ns; /* of work, by the clock; what comes later is not judged. 0: all is */
+	void (*warning)(void *arg, const char *sentence); /* NULL: to stderr */
+	void *arg;
 };
 
 struct analysis {
@@ -27,6 +30,7 @@ struct analysis {
 	uint64_t ranks_left_out, dropped, left_out; /* left_out: records, for want of room */
 	uint64_t ops, ops_not_joined;		    /* of sysTrace */
 	bool failed;				    /* not all could be read */
+	bool enough;				    /* enough_ns was over: after end_ns nothing was judged */
 };
 
 /* 0, or the exit code; the sentence was told. */

@@ -167,6 +167,11 @@ json_t *findings_made_rows(const struct findings_made *made, const struct findin
 	return rows;
 }
 
+const struct finding *findings_made_at(const struct findings_made *made, size_t i)
+{
+	return i < made->count ? &made->finding[i] : NULL;
+}
+
 uint64_t findings_made_left_out(const struct findings_made *made)
 {
 	return made->left_out;

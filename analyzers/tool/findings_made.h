@@ -19,6 +19,8 @@ struct findings_made *findings_made_free(struct findings_made *made);
 void findings_made_tell(void *arg, const struct finding *finding);
 /* An array of objects as of findings_rows(), oldest beginning first; NULL: out of memory. */
 json_t *findings_made_rows(const struct findings_made *made, const struct findings_filter *filter);
+/* The i-th, by its number; NULL past the last. */
+const struct finding *findings_made_at(const struct findings_made *made, size_t i);
 /* So many were more than FINDINGS_MADE_MAX, and left out. */
 uint64_t findings_made_left_out(const struct findings_made *made);
 

@@ -70,34 +70,43 @@ static bool identify(struct stores_one *one)
 	return done;
 }
 
+static bool is_there(const struct stores *stores, const struct stores_one *one)
+{
+	for (size_t i = 0; i < stores->count; i++)
+		if (stores->one[i].device == one->device && stores->one[i].inode == one->inode)
+			return true;
+	return false;
+}
+
+/* Takes its path over. */
+static int append(struct stores *stores, const struct stores_one *one)
+{
+	if (stores->count == stores->room) {
+		size_t room = stores->room ? 2 * stores->room : 16;
+		struct stores_one *more = room <= STORES_MAX ? realloc(stores->one, room * sizeof(*more)) : NULL;
+
+		if (!more) {
+			free(one->path);
+			return room <= STORES_MAX ? -ENOMEM : -E2BIG;
+		}
+		stores->one = more;
+		stores->room = room;
+	}
+	stores->one[stores->count++] = *one;
+	return 0;
+}
+
 static int add(struct stores *stores, const char *path, bool is_db)
 {
 	struct stores_one one = {.path = strdup(path), .is_db = is_db};
 
 	if (!one.path)
 		return -ENOMEM;
-	if (!identify(&one)) {
+	if (!identify(&one) || is_there(stores, &one)) { /* gone meanwhile, or named twice */
 		free(one.path);
-		return 0; /* gone meanwhile */
+		return 0;
 	}
-	for (size_t i = 0; i < stores->count; i++)
-		if (stores->one[i].device == one.device && stores->one[i].inode == one.inode) {
-			free(one.path);
-			return 0;
-		}
-	if (stores->count == stores->room) {
-		size_t room = stores->room ? 2 * stores->room : 16;
-		struct stores_one *more = room <= STORES_MAX ? realloc(stores->one, room * sizeof(*more)) : NULL;
-
-		if (!more) {
-			free(one.path);
-			return room <= STORES_MAX ? -ENOMEM : -E2BIG;
-		}
-		stores->one = more;
-		stores->room = room;
-	}
-	stores->one[stores->count++] = one;
-	return 0;
+	return append(stores, &one);
 }
 
 /* Those in the folder; how many in ret. */
@@ -154,6 +163,16 @@ int stores_add(struct stores *stores, const char *folder, char *error, size_t er
 			folder);
 	}
 	return r;
+}
+
+int stores_add_state(struct stores *stores, const char *folder)
+{
+	struct stores_one one = {.path = strdup(folder)};
+
+	if (!one.path)
+		return -ENOMEM;
+	(void)identify(&one);
+	return append(stores, &one);
 }
 
 void stores_free(struct stores *stores)

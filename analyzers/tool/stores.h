@@ -24,6 +24,8 @@ struct stores {
 
 /* Adds those of the folder. 0, or negative errno with the sentence: -ENOENT where there is none. */
 int stores_add(struct stores *stores, const char *folder, char *error, size_t error_size);
+/* Adds that state folder as it is, whether it can be read or not: who opens it will say. 0 or -ENOMEM. */
+int stores_add_state(struct stores *stores, const char *folder);
 void stores_free(struct stores *stores);
 
 #endif

@@ -53,7 +53,7 @@ _tracectl()
 		help) words=$(_tracectl_verbs) ;;
 		ops) words="--rank --json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
-		report) words="--since --until --job --text --markdown --json --html --output --dir --state-dir --journal --keep --keep-max" ;;
+		report) words="--since --until --job --text --markdown --json --html --output --dir --compare-max --state-dir --journal --keep --keep-max" ;;
 		timeline) words="--since --until --rank --job --output --chrome --dir --verbose --state-dir" ;;
 		analyze)
 			words="--since --until --dir --from-systrace --job --rank --all --verbose --csv --json --state-dir"

@@ -41,6 +41,8 @@ report --dir "$work/gaps" | grep -q '^  node001, all of its 4 ranks: Fri 20 Nov 
 [ "$(report --dir "$work/twelve" | grep -cE '^ +[0-9]+  (Fri|Sat)')" -eq 12 ] || fail "not twelve findings"
 report --dir "$work"/nodes/node00* | grep -q 'card 1 of node009' || fail "several folders after --dir are not taken"
 report --dir "$work/one/db" | grep -q 'card 0 of node000' || fail "a db folder is not taken"
+cp -r "$work/one/db" "$work/renamed"
+report --dir "$work/renamed" | grep -q 'card 0 of node000' || fail "a db folder of another name is not taken"
 report --state-dir "$work/one" --job other | grep -q '^Nothing was watched' || fail "--job does not choose"
 
 # refused STATUS SENTENCE ARGUMENT...
@@ -58,9 +60,16 @@ refused 2 'unexpected "x"' --state-dir "$work/one" x
 refused 2 'number from 1 to' --state-dir "$work/one" --keep-max 0
 refused 1 'cannot read the store' --state-dir "$work/nowhere"
 mkdir "$work/none"
-refused 1 'no store of a node' --dir "$work/none"
+refused 1 'is no store of ranktrace' --dir "$work/none"
 refused 1 'cannot read' --dir "$work/nowhere"
+refused 2 'takes a length of time' --state-dir "$work/one" --compare-max 2026-11-21
+refused 2 'takes a length of time' --state-dir "$work/one" --compare-max -5
 refused 1 'cannot write /dev/full' --state-dir "$work/one" -o /dev/full
+# One that is not there does not hide the others.
+status=0
+report --dir "$work/nowhere" "$work/one" >"$work/out" 2>"$work/err" || status=$?
+[ "$status" -eq 1 ] && grep -q 'cannot read .*nowhere' "$work/err" && grep -q 'card 0 of node000' "$work/out" ||
+	fail "a folder that is missing: exit $status, $(cat "$work/err")"
 
 RANKTRACE_REPORT_KEEP=$work/kept RANKTRACE_REPORT_KEEP_MAX=1 RANKTRACE_REPORT_DIRS=$work/nodes:$work/one report --state-dir "$work/one" >/dev/null
 RANKTRACE_REPORT_KEEP=$work/kept RANKTRACE_REPORT_KEEP_MAX=1 RANKTRACE_REPORT_DIRS=$work/healthy \

@@ -19,13 +19,21 @@ static int setup(void **state)
 
 static struct report *read_of(const char *const *dirs, size_t n, uint64_t since_ns, uint64_t until_ns, const char *job)
 {
-	const struct report_options how = {
-		.since_ns = since_ns, .until_ns = until_ns, .now_ns = until_ns, .job = job, .dir = dirs, .dirs = n};
+	struct stores stores = {0};
+	const struct report_options how = {.since_ns = since_ns,
+		.until_ns = until_ns,
+		.now_ns = until_ns,
+		.job = job,
+		.stores = &stores,
+		.compare_ns = 600 * NSEC_PER_SEC};
 	struct report *report = NULL;
 	char error[512] = "";
 
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(stores_add(&stores, dirs[i], error, sizeof(error)), 0);
 	if (report_read(&how, &report, error, sizeof(error)) < 0)
 		fail_msg("%s", error);
+	stores_free(&stores);
 	return report;
 }
 

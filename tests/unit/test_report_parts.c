@@ -4,7 +4,6 @@
 
 #include <sys/stat.h>
 
-#include "analyzers/report/folders.h"
 #include "analyzers/report/publish.h"
 #include "analyzers/report/render.h"
 #include "analyzers/report/table.h"
@@ -102,13 +101,10 @@ static void test_words(void **state)
 	assert_string_equal(words_when(UNTIL, text), "Sat 21 Nov 06:00");
 }
 
-static struct report *read_folders(const struct folders *folders)
+static struct report *read_stores(const struct stores *stores)
 {
-	const struct report_options how = {.since_ns = UNTIL - SCRIPT_DAY,
-		.until_ns = UNTIL,
-		.now_ns = UNTIL,
-		.dir = (const char *const *)folders->path,
-		.dirs = folders->count};
+	const struct report_options how = {
+		.since_ns = UNTIL - SCRIPT_DAY, .until_ns = UNTIL, .now_ns = UNTIL, .stores = stores};
 	struct report *report = NULL;
 	char error[512] = "";
 
@@ -121,7 +117,7 @@ static struct report *read_folders(const struct folders *folders)
 static void test_nodes(void **state)
 {
 	struct script script = script_healthy(dir, UNTIL, 3, 2);
-	struct folders folders = {0};
+	struct stores stores = {0};
 	struct report *report;
 	char error[512] = "", path[PATH_MAX];
 
@@ -137,14 +133,13 @@ static void test_nodes(void **state)
 	assert_int_equal(script_write(&script), 0);
 	snprintf(path, sizeof(path), "%s/empty", dir);
 	assert_int_equal(mkdir(path, 0755), 0);
-	assert_int_equal(folders_add(&folders, path, true, error, sizeof(error)), -ENOENT);
-	assert_non_null(strstr(error, "no store of a node"));
-	assert_int_equal(folders_add(&folders, dir, true, error, sizeof(error)), 0);
-	assert_int_equal(folders.count, 3);
+	assert_int_equal(stores_add(&stores, path, error, sizeof(error)), -ENOENT);
+	assert_non_null(strstr(error, "is no store"));
+	assert_int_equal(stores_add(&stores, dir, error, sizeof(error)), 0);
+	assert_int_equal(stores.count, 3);
 	snprintf(path, sizeof(path), "%s/gone", dir);
-	assert_int_equal(
-		folders_add(&folders, path, false, error, sizeof(error)), 0); /* the reader says what is wrong */
-	report = read_folders(&folders);
+	assert_int_equal(stores_add_state(&stores, path), 0); /* the reader says what is wrong */
+	report = read_stores(&stores);
 	assert_int_equal(report->nodes_here, 3);
 	assert_int_equal(report->cards_here, 6);
 	assert_int_equal(report->job[0].ranks, 6);
@@ -155,7 +150,7 @@ static void test_nodes(void **state)
 	assert_int_equal(report->finding[1].told_by, 1);
 	assert_true(report->notes >= 1);
 	report_free(report);
-	folders_free(&folders);
+	stores_free(&stores);
 }
 
 static size_t kept(const char *folder, const char *suffix)
@@ -174,14 +169,14 @@ static size_t kept(const char *folder, const char *suffix)
 static void test_keep(void **state)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 1);
-	struct folders folders = {0};
+	struct stores stores = {0};
 	char error[512] = "", folder[PATH_MAX], latest[PATH_MAX + 32], other[PATH_MAX + 32], to[64] = "";
 	struct report *report;
 
 	(void)state;
 	assert_int_equal(script_write(&script), 0);
-	assert_int_equal(folders_add(&folders, dir, true, error, sizeof(error)), 0);
-	report = read_folders(&folders);
+	assert_int_equal(stores_add(&stores, dir, error, sizeof(error)), 0);
+	report = read_stores(&stores);
 	snprintf(folder, sizeof(folder), "%s/report", dir);
 	snprintf(other, sizeof(other), "%s/report-notes.txt", folder);
 	for (unsigned i = 0; i < 5; i++) {
@@ -205,7 +200,7 @@ static void test_keep(void **state)
 	assert_int_equal(publish_file("/dev/null", render_html, report, error, sizeof(error)), 0);
 	assert_int_equal(publish_keep("/dev/null/x", 3, report, error, sizeof(error)), -ENOTDIR);
 	report_free(report);
-	folders_free(&folders);
+	stores_free(&stores);
 }
 
 int main(void)

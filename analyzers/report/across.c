@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs of which several stores have a part: a node's daemon compares the ranks that it sees, so a rank that is slow
+ * among those of other nodes is found only here, by the same detectors over the rows of all of these stores. What a
+ * daemon told, too, merge.c makes one of. Times are those of the first store where clocks differ (offline/clocks.h).
+ * See model.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/report/model.h"
+#include "analyzers/report/words.h"
+#include "analyzers/tool/analysis.h"
+
+/* What is still so at the end of the rows is so now, unless they end that long before. */
+#define STILL_NS 600000000000ULL
+
+/* Jobs by their first store, and whether there is a second one. */
+struct parts {
+	uint32_t first[REPORT_JOBS_MAX];
+	bool several[REPORT_JOBS_MAX];
+};
+
+static void find_parts(const struct report *report, struct parts *ret)
+{
+	memset(ret->several, 0, sizeof(ret->several));
+	for (size_t i = 0; i < REPORT_JOBS_MAX; i++)
+		ret->first[i] = REPORT_NONE;
+	for (size_t i = 0; i < report->ranks; i++) {
+		const struct report_rank *rank = &report->rank[i];
+
+		if (ret->first[rank->job] == REPORT_NONE)
+			ret->first[rank->job] = rank->store;
+		else if (ret->first[rank->job] != rank->store)
+			ret->several[rank->job] = true;
+	}
+}
+
+/* The stores with ranks of such a job; folder has room for all. */
+static size_t choose(const struct report *report, const struct parts *parts, char **folder)
+{
+	uint32_t last = REPORT_NONE;
+	size_t count = 0;
+
+	/* Ranks of a store lie together. */
+	for (size_t i = 0; i < report->ranks; i++) {
+		const struct report_rank *rank = &report->rank[i];
+
+		if (!parts->several[rank->job] || rank->store == last)
+			continue;
+		last = rank->store;
+		folder[count++] = report->store[last].path;
+	}
+	return count;
+}
+
+/* The number of a job that is there; REPORT_NONE: it is no such one. */
+static uint32_t job_of(const struct report *report, const struct parts *parts, const char *name)
+{
+	for (uint32_t i = 0; i < report->jobs; i++)
+		if (parts->several[i] && strcmp(report->job[i].name, name) == 0)
+			return i;
+	return REPORT_NONE;
+}
+
+/* The store that has the finding's rank, else the job's first one. */
+static uint32_t store_of(const struct report *report, const struct parts *parts, uint32_t job, int32_t rank)
+{
+	for (size_t i = report->ranks; rank >= 0 && i-- > 0;)
+		if (report->rank[i].job == job && report->rank[i].rank == rank)
+			return report->rank[i].store;
+	return parts->first[job];
+}
+
+static void clean(char *text, size_t size)
+{
+	char copy[512];
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	report_name(copy, text, size);
+}
+
+/* Its texts come from stores. */
+static void clean_finding(struct finding *f)
+{
+	clean(f->job, sizeof(f->job));
+	clean(f->host, sizeof(f->host));
+	clean(f->card, sizeof(f->card));
+	clean(f->communicator, sizeof(f->communicator));
+	clean(f->others, sizeof(f->others));
+	clean(f->sentence, sizeof(f->sentence));
+	for (size_t i = 0; i < f->evidences; i++) {
+		clean(f->evidence[i].name, sizeof(f->evidence[i].name));
+		clean(f->evidence[i].unit, sizeof(f->evidence[i].unit));
+		clean(f->evidence[i].detail, sizeof(f->evidence[i].detail));
+	}
+}
+
+static int take(
+	struct report *report, const struct parts *parts, const struct analysis *analysis, const struct finding *told)
+{
+	struct finding f = *told;
+	uint32_t job;
+
+	if ((f.state != FINDING_OPEN && f.state != FINDING_CLOSED) || f.kind >= FINDING_KIND_MAX ||
+		f.cause >= CAUSE_MAX)
+		return 0;
+	clean_finding(&f);
+	job = job_of(report, parts, f.job);
+	if (job == REPORT_NONE)
+		return 0;
+	if (!f.until_ns && analysis->end_ns + STILL_NS < report->now_ns)
+		f.until_ns = analysis->end_ns;
+	return report_add_finding(report, store_of(report, parts, job, f.rank), &f, true);
+}
+
+static void note_warning(void *arg, const char *sentence)
+{
+	report_note(arg, "%s", sentence);
+}
+
+static void note_enough(struct report *report, const struct report_options *options, uint64_t end_ns)
+{
+	char until[WORDS_BYTES], length[WORDS_BYTES];
+
+	report_note(report, "ranks of different nodes were compared up to %s only: more takes longer than %s",
+		words_when(end_ns, until), words_length(options->compare_ns, length));
+}
+
+static int compare(struct report *report, const struct report_options *options, const struct parts *parts,
+	char *const *folder, size_t folders)
+{
+	const struct analysis_options how = {
+		.folder = folder,
+		.folders = folders,
+		.job = options->job,
+		.since_ns = report->since_ns,
+		.until_ns = report->until_ns,
+		.shows_progress = options->shows_progress,
+		.enough_ns = options->compare_ns,
+		.warning = note_warning,
+		.arg = report,
+	};
+	const struct finding *finding;
+	struct analysis analysis;
+	int r = 0;
+
+	if (analysis_run(&how, &analysis) == 0 && analysis.end_ns) {
+		report->compared = analysis.sources;
+		report->compared_until_ns = analysis.enough ? analysis.end_ns : report->until_ns;
+		if (analysis.enough)
+			note_enough(report, options, analysis.end_ns);
+		for (size_t i = 0; r == 0 && (finding = findings_made_at(analysis.made, i)); i++)
+			r = take(report, parts, &analysis, finding);
+	}
+	findings_made_free(analysis.made);
+	return r;
+}
+
+int report_across(struct report *report, const struct report_options *options)
+{
+	char **folder = calloc(report->stores + 1, sizeof(*folder));
+	struct parts parts;
+	size_t folders;
+	int r = 0;
+
+	if (!folder)
+		return -ENOMEM;
+	find_parts(report, &parts);
+	folders = choose(report, &parts, folder);
+	if (folders > 1)
+		r = compare(report, options, &parts, folder, folders);
+	free(folder);
+	return r;
+}
