@@ -148,7 +148,7 @@ void finding_text_value(struct finding_text *text, double value, const char *uni
 	else if (strcmp(unit, "bytes") == 0 && value >= 0)
 		bytes(text, value);
 	else
-		finding_text_add(text, "%.3g", value);
+		finding_text_add(text, fabs(value) >= 999.5 && fabs(value) < 1e15 ? "%.0f" : "%.3g", value);
 }
 
 void finding_text_end(struct finding_text *text)

@@ -208,10 +208,10 @@ static void lanes(FILE *out, const struct report *report, const struct axis *axi
 
 			if (finding->job != job)
 				continue;
-			from = fmin(from, 96);
+			from = fmin(from, 93.5);
 			for (lane = 0; lane < LANES_MAX - 1 && taken[lane] > from; lane++)
 				;
-			taken[lane] = fmax(to, from + 6) + 0.5;
+			taken[lane] = fmax(to, from + 7.5) + 0.5;
 			used = lane + 1 > used ? lane + 1 : used;
 			if (!pass)
 				continue;

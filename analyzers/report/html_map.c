@@ -9,6 +9,7 @@
 
 #define NODES_SHOWN 512 /* of more, only those with something to see */
 #define CARDS_A_NODE 32
+#define NODES_FEW 16	  /* of more, cells are small on a small screen */
 #define UNSEEN_SHARE 0.02 /* from which on a card counts as not watched */
 
 static const struct report *sorting; /* for by_place(), in html_map() alone */
@@ -127,7 +128,8 @@ void html_map(FILE *out, const struct report *report)
 	}
 	sorting = report;
 	qsort(card, n, sizeof(*card), by_place);
-	fputs("<section class=\"box wide\"><h2>Cards, by node</h2>\n<div class=\"map\">\n", out);
+	fprintf(out, "<section class=\"box wide\"><h2>Cards, by node</h2>\n<div class=\"map%s\">\n",
+		report->nodes_here > NODES_FEW ? " many" : "");
 	for (size_t i = 0; i < n; i = next) {
 		for (next = i + 1; next < n && report->card[card[next]].node == report->card[card[i]].node;)
 			next++;

@@ -22,10 +22,7 @@ static const char *const sheet[] = {
 	"badfill:#d55e00;"
 	"--badsoft:#fdeadd;--cool:#0072b2;--band:#bcd9ee;--good:#00654a;--goodsoft:#dff3ec;--none:#6e7781;--cell:#"
 	"e4e9ee;--h1:#fdd9b5;"
-	"--h2:#fdae6b;--h3:#e6710c;--h4:#a33b00;--h12fg:#000;--h34fg:#fff;--hatch:#9aa4ae}"
-	"body{font-size:9.5pt;max-width:none;padding:0}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}"
-	".box,.head,article,.node,tr{break-inside:avoid}.scroll{overflow:visible}a{text-decoration:none}@page{margin:"
-	"12mm}}\n",
+	"--h2:#fdae6b;--h3:#e6710c;--h4:#a33b00;--h12fg:#000;--h34fg:#fff;--hatch:#9aa4ae}}\n",
 	"*{box-sizing:border-box}body{margin:0 "
 	"auto;max-width:1560px;padding:clamp(.6rem,2vw,1.6rem);background:var(--bg);color:var(--fg);"
 	"font:15px/1.45 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans','DejaVu "
@@ -74,7 +71,7 @@ static const char *const sheet[] = {
 	".l{transform:translateX(-100%)}.lanes{grid-column:2;position:relative}.lanes a{position:absolute;"
 	"height:1.15rem;border-radius:.2rem;background:var(--badfill);color:var(--h34fg);font-size:.72rem;line-height:"
 	"1.15rem;padding:0 .25rem;"
-	"font-weight:700;text-decoration:none;min-width:1.15rem;overflow:hidden;white-space:nowrap}.lanes "
+	"font-weight:700;text-decoration:none;min-width:1.5rem;overflow:hidden;white-space:nowrap}.lanes "
 	"a.r{background:var(--cell);color:var(--fg)}"
 	"svg "
 	"*{vector-effect:non-scaling-stroke}.own{fill:none;stroke:var(--badfill);stroke-width:2.6}.mid{fill:none;"
@@ -113,6 +110,7 @@ static const char *const sheet[] = {
 	"grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:.4rem 1.4rem}ul{margin:.2rem "
 	"0;padding-left:1.2rem}"
 	"footer{color:var(--mute);font-size:.8rem;margin-top:1rem}@media "
+	"(min-width:40.1rem) and (max-width:80rem){.facts{grid-template-columns:1fr 1fr}}@media "
 	"(max-width:40rem){.opt{display:none}.chart{grid-template-columns:4.5rem 1fr}"
 	".xs .odd{display:none}.plot{height:8.5rem}body{font-size:14px}"
 	".scroll{overflow:visible}table,tbody{display:block}tr{display:flex;flex-wrap:wrap;gap:0 .8rem;padding:.4rem "
@@ -121,7 +119,19 @@ static const char *const sheet[] = {
 	"width:0;overflow-wrap:anywhere;"
 	"text-align:left;white-space:normal}td:empty{display:none}td[data-u]:after{content:\" \" "
 	"attr(data-u);color:var(--mute);font-size:.8rem}"
-	"td.m{flex:1 1 80%;font-weight:600}.node>span{flex-basis:4.2rem}.cells{max-width:14rem}}\n",
+	"td.m{flex:1 1 80%;font-weight:600}.node>span{flex-basis:4.2rem}.cells{max-width:14rem}"
+	".map.many{grid-template-columns:1fr 1fr;gap:.22rem .5rem}.many .node{gap:.3rem}.many "
+	".cells{max-width:7.4rem}.many .node>span{flex-basis:4.3rem}.many i{width:.62rem;height:.95rem;font-size:0}}\n",
+	/* The last word. Boxes flow over pages; what belongs together stays on one. */
+	"@media print{body{font-size:9.5pt;max-width:none;padding:0}"
+	"*{print-color-adjust:exact;-webkit-print-color-adjust:exact}@page{margin:12mm}"
+	"h1{font-size:15pt}h2,.box>.small{break-after:avoid}.grid,.articles{display:block}"
+	".box{margin-bottom:.7rem;padding:.6rem}.head,article,.node,tr,.chart,.key{break-inside:avoid}"
+	".facts{grid-template-columns:1fr 1fr}.scroll{overflow:visible}a{text-decoration:none}"
+	".plot{height:7.5rem}.short .plot{height:5.5rem}.ev{grid-template-columns:3fr 2fr}"
+	".map{grid-template-columns:repeat(auto-fill,minmax(14rem,1fr));gap:.15rem .5rem}"
+	".node>span{flex-basis:4rem}.map i{width:1.1rem;height:1rem;font-size:.5rem;line-height:1rem}"
+	"td,th{padding:.18rem .6rem .18rem 0}}\n",
 };
 
 void html_style(FILE *out)
