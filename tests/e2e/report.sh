@@ -7,10 +7,10 @@ source "$(dirname "$0")/lib.sh"
 # Other trainings may run on the machine.
 report() { "$tracectl" report --state-dir "$state" --since 10m --job report "$@"; }
 reports() {
-	report --text -o "$work/$1.txt" && report --json -o "$work/$1.json" && report --html -o "$work/$1.html" || fail "no report"
+	report --text -o "$work/$1.txt" && report --markdown -o "$work/$1.md" && report --json -o "$work/$1.json" && report --html -o "$work/$1.html" || fail "no report"
 	cat "$work/$1.txt"
 	"$python_here" "$source_dir/tests/report/check_page.py" "$work/$1.html" || fail "the page of a $1 run"
-	[ -z "${KEEP:-}" ] || cp "$work/$1".{txt,json,html} "$KEEP/"
+	[ -z "${KEEP:-}" ] || cp "$work/$1".{txt,md,json,html} "$KEEP/"
 }
 json() { "$python_here" -c 'import json, sys
 r = json.load(open(sys.argv[1]))
