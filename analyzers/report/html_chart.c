@@ -231,7 +231,7 @@ static void lanes(FILE *out, const struct report *report, const struct axis *axi
 void html_job_chart(FILE *out, const struct report *report, uint32_t index)
 {
 	const struct report_job *job = &report->job[index];
-	struct axis axis = {.since_ns = report->since_ns, .until_ns = report->until_ns, .unit = "ns"};
+	struct axis axis = {.since_ns = job->drawn_since_ns, .until_ns = job->drawn_until_ns, .unit = "ns"};
 	double low[SERIES_BUCKETS], middle[SERIES_BUCKETS], high[SERIES_BUCKETS];
 
 	for (size_t i = 0; i < SERIES_BUCKETS; i++) {

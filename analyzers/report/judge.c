@@ -102,7 +102,10 @@ void judge_card_advice(const struct report *report, const struct report_card *ca
 	uint32_t slow, of;
 
 	judge_card_days(report, card, &slow, &of);
-	if (card->cause >= CAUSE_MAX)
+	/* One that was slow too shortly for a slow day. */
+	if (card->cause >= CAUSE_MAX && card->worst != REPORT_NONE)
+		snprintf(ret, size, "%s", finding_cause_advice(report->finding[card->worst].is.cause));
+	else if (card->cause >= CAUSE_MAX)
 		ret[0] = 0;
 	else if (judge_card_is_chronic(report, card) && (card->cause == CAUSE_LINK || card->cause == CAUSE_NODE))
 		snprintf(ret, size, "replace its network card, cable or port: slow on %u of %u days", slow, of);

@@ -25,6 +25,30 @@ static struct report_rank *rank_of(struct report_source *source, sqlite3_stmt *s
 	return rows->last;
 }
 
+/* Of the time of its ranks, where that is a small part of the report's, else of all of it. */
+static struct series *series_of(const struct report *report, struct report_job *job)
+{
+	uint64_t since_ns = report->until_ns, until_ns = report->since_ns;
+
+	for (size_t i = 0; i < report->ranks; i++) {
+		const struct report_rank *rank = &report->rank[i];
+
+		if (&report->job[rank->job] != job)
+			continue;
+		since_ns = rank->first_ns < since_ns ? rank->first_ns : since_ns;
+		until_ns = rank->last_ns > until_ns ? rank->last_ns : until_ns;
+	}
+	since_ns = since_ns > report->since_ns ? since_ns : report->since_ns;
+	until_ns = until_ns < report->until_ns ? until_ns : report->until_ns;
+	if (until_ns <= since_ns || until_ns - since_ns > (report->until_ns - report->since_ns) / 2) {
+		since_ns = report->since_ns;
+		until_ns = report->until_ns;
+	}
+	job->drawn_since_ns = since_ns;
+	job->drawn_until_ns = until_ns;
+	return plot_series_new(since_ns, until_ns);
+}
+
 static int step_row(struct report_source *source, sqlite3_stmt *s)
 {
 	struct rows *rows = source->arg;
@@ -36,7 +60,7 @@ static int step_row(struct report_source *source, sqlite3_stmt *s)
 		return 0;
 	job = &source->report->job[rank->job];
 	if (!job->series)
-		job->series = plot_series_new(source->report->since_ns, source->report->until_ns);
+		job->series = series_of(source->report, job);
 	if (!job->series)
 		return -ENOMEM;
 	plot_series_add(job->series, start_ns, duration_ns);

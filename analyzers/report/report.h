@@ -84,8 +84,9 @@ struct report_job {
 	double median_ns;  /* of a step; 0: none seen */
 	double cost_card_hours;
 	uint32_t findings;
-	struct series *series; /* length of steps, NULL where there are none */
-	uint8_t *rank_seen;    /* bit a rank, of the first world */
+	struct series *series; /* length of steps, NULL where there are none; of this time: */
+	uint64_t drawn_since_ns, drawn_until_ns;
+	uint8_t *rank_seen; /* bit a rank, of the first world */
 };
 
 /* A rank beside its peers: medians and the band of 10 to 90 % of them, a bucket each; NaN where there is nothing. */
