@@ -16,7 +16,7 @@
 #define FIELDS 10
 #define NS_MAX (1ULL << 62)
 
-enum field { FLAG, ID, KIND, NAME, SOURCE, TIMESTAMP };
+enum field { FLAG, ID, KIND, NAME, SOURCE, TIMESTAMP, DEVICE, STREAM, PROCESS, THREAD };
 
 struct waiting {
 	bool used;
@@ -110,7 +110,7 @@ static void widen(uint64_t *start_ns, uint64_t *end_ns, unsigned lines, uint64_t
 
 static int take_line(struct csv *csv, char *const field[FIELDS])
 {
-	uint64_t id, source, time_ns;
+	uint64_t id, source, time_ns, pid;
 	struct waiting *waiting;
 	int r = 0;
 
@@ -126,6 +126,8 @@ static int take_line(struct csv *csv, char *const field[FIELDS])
 		*waiting = (struct waiting){.used = true, .id = id};
 	if (*field[NAME])
 		take_name(field[NAME], &waiting->op);
+	if (source == 0 && field[PROCESS] && number_of(field[PROCESS], &pid) && pid < UINT32_MAX)
+		waiting->op.pid = (uint32_t)pid;
 	if (source == 0)
 		widen(&waiting->host_start_ns, &waiting->host_end_ns, waiting->host++, time_ns);
 	else
@@ -138,6 +140,7 @@ static bool split(char *line, char *field[FIELDS])
 {
 	size_t count = 0;
 
+	memset(field, 0, FIELDS * sizeof(*field));
 	line[strcspn(line, "\r\n")] = 0;
 	for (char *rest = line; rest && count < FIELDS;)
 		field[count++] = strsep(&rest, ",");
@@ -146,7 +149,7 @@ static bool split(char *line, char *field[FIELDS])
 
 static int read_lines(FILE *file, struct csv *csv)
 {
-	char line[LINE_BYTES], *field[FIELDS];
+	char line[LINE_BYTES], *field[FIELDS] = {NULL};
 	bool first = true, within = false;
 	int r = 0;
 

@@ -185,13 +185,21 @@ static bool is_point_to_point(const char *op)
 	return strstr(op, "Send") || strstr(op, "Recv") || strstr(op, "Receive");
 }
 
-/* Of the processes that had this rank, the one that lived then, or the last one. */
+/* Of the processes that had this rank, the one of that pid, else the one that lived then, or the last one. -ENOENT:
+ * it is of a job that nobody asked for, as jobs on a node have such a file together. */
 static int process_of_op(struct reading *reading, const struct systrace_op *op, uint32_t *ret)
 {
 	struct systrace_feed *feed = reading->feed;
 	struct systrace_process unknown = {.rank = (int32_t)reading->name->rank, .number = -1};
 	size_t best = SIZE_MAX;
 
+	for (size_t i = 0; op->pid && i < feed->processes; i++)
+		if (feed->process[i].rank == unknown.rank && feed->process[i].pid == op->pid) {
+			*ret = (uint32_t)i;
+			return 0;
+		}
+	if (op->pid && feed->options.job)
+		return -ENOENT;
 	for (size_t i = 0; i < feed->processes; i++) {
 		const struct systrace_process *process = &feed->process[i];
 
@@ -227,16 +235,18 @@ static int on_op(void *arg, const struct systrace_op *op)
 
 	if (!in_range(feed, op->start_ns))
 		return 0;
-	if (is_point_to_point(op->op)) {
+	r = process_of_op(reading, op, &event.process);
+	if (r == -ENOENT)
+		return 0;
+	if (r == 0 && is_point_to_point(op->op)) {
 		feed->counts.ops++;
 		feed->counts.ops_not_joined++;
 		return 0;
 	}
-	r = systrace_names_number(&feed->ops, op_word(op->op), &event.op);
+	if (r == 0)
+		r = systrace_names_number(&feed->ops, op_word(op->op), &event.op);
 	if (r == 0)
 		r = systrace_names_number(&feed->groups, op->group, &event.comm);
-	if (r == 0)
-		r = process_of_op(reading, op, &event.process);
 	if (r == -ENOSPC) {
 		feed->events.left_out++;
 		return 0;

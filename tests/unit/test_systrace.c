@@ -258,6 +258,54 @@ static void test_range_and_job(void **state)
 	assert_slow(&found, FRAME_TIER_STAGES);
 }
 
+static uint64_t operations_of(const struct systrace_options *options_of)
+{
+	struct systrace_feed *feed = NULL;
+	char error[512] = "";
+
+	if (systrace_feed_open(dir, options_of, &feed, error, sizeof(error)) < 0)
+		fail_msg("%s", error);
+	systrace_feed_counts(feed, &counts);
+	systrace_feed_close(feed);
+	return counts.ops;
+}
+
+/* Jobs on a node have the file of a rank's operations together; lines of the host tell whose they are. Where none of a
+ * file was seen on the device, the host's times are all there is. */
+static void test_pids(void **state)
+{
+	static const unsigned pids[] = {100, 100, 999};
+	struct systrace_options part = all;
+	FILE *file;
+
+	(void)state;
+	make_folders();
+	off_make("job", false, true);
+	for (int i = 0; i < OFF_RANKS; i++)
+		write_timeline(i, "node-a");
+	file = create("mspti/hccl_activity-10.0.0.1-.0.csv");
+	fputs(HEADER, file);
+	for (unsigned i = 0; i < ARRAY_SIZE(pids); i++) {
+		unsigned long long start = off.begin_ns + (6 + i) * NSEC_PER_SEC;
+
+		fprintf(file, "2,%u,1,comm:AllReduce!g!fp32!4,0,%llu,%u,7,%u,7\n", i, start, pids[i], pids[i]);
+		fprintf(file, "4,%u,1,,0,%llu,%u,7,%u,7\n", i, start + OFF_MS, pids[i], pids[i]);
+	}
+	fclose(file);
+	assert_int_equal(operations_of(&all), 3);
+	part.job = "job";
+	assert_int_equal(operations_of(&part), 2);
+	/* One that the device did makes the others calls without an end. */
+	file = create("mspti/hccl_activity-10.0.0.1-.0.csv");
+	fputs(HEADER, file);
+	fprintf(file, "2,1,1,comm:AllReduce!g!fp32!4,0,%llu,100,7,100,7\n4,1,1,,0,%llu,100,7,100,7\n",
+		(unsigned long long)off.begin_ns, (unsigned long long)off.begin_ns + 5);
+	fprintf(file, "16,2,1,comm:AllReduce!g!fp32!4,1,%llu,0,2,0,2\n32,2,1,,1,%llu,0,2,0,2\n",
+		(unsigned long long)off.begin_ns + 10, (unsigned long long)off.begin_ns + OFF_MS);
+	fclose(file);
+	assert_int_equal(operations_of(&all), 1);
+}
+
 /* A process that was started again has its rank; one that is cut in the middle of a record still tells the rest. */
 static void test_damaged(void **state)
 {
@@ -398,6 +446,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_operations, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_healthy, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_range_and_job, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_pids, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_damaged, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_none, store_setup, store_teardown),
 		cmocka_unit_test(test_names),
