@@ -15,6 +15,7 @@
 
 /* What is still so at the end of the rows is so now, unless they end that long before. */
 #define STILL_NS 600000000000ULL
+#define CLOCKS_TOLD_NS 10000000000ULL
 
 /* Jobs by their first store, and whether there is a second one. */
 struct parts {
@@ -97,11 +98,45 @@ static void clean_finding(struct finding *f)
 	}
 }
 
+/* What the detectors told in pieces that overlap: the place of the one that is there, SIZE_MAX for none. */
+static size_t overlapped(const struct report *report, const struct finding *f)
+{
+	for (size_t i = report->findings; i-- > 0;) {
+		const struct report_finding *other = &report->finding[i];
+
+		if (!other->told_by && other->is.kind == f->kind && other->is.rank == f->rank &&
+			strcmp(other->is.job, f->job) == 0 && strcmp(other->is.communicator, f->communicator) == 0 &&
+			(!other->is.until_ns || other->is.until_ns >= f->since_ns) &&
+			(!f->until_ns || f->until_ns >= other->is.since_ns))
+			return i;
+	}
+	return SIZE_MAX;
+}
+
+static void widen(struct report_finding *into, const struct finding *f, double cost_card_hours)
+{
+	struct finding *is = &into->is;
+	uint64_t since_ns = is->since_ns < f->since_ns ? is->since_ns : f->since_ns;
+	uint64_t until_ns = !is->until_ns || !f->until_ns ? 0 : is->until_ns > f->until_ns ? is->until_ns : f->until_ns;
+	double cost_in_all = is->cost_card_hours + f->cost_card_hours;
+
+	/* The costlier one says why. */
+	if (f->cost_card_hours > is->cost_card_hours)
+		*is = *f;
+	is->since_ns = since_ns;
+	is->until_ns = until_ns;
+	is->state = until_ns ? FINDING_CLOSED : FINDING_OPEN;
+	is->cost_card_hours = cost_in_all;
+	into->cost_card_hours += cost_card_hours;
+}
+
 static int take(
 	struct report *report, const struct parts *parts, const struct analysis *analysis, const struct finding *told)
 {
 	struct finding f = *told;
+	size_t before, count;
 	uint32_t job;
+	int r;
 
 	if ((f.state != FINDING_OPEN && f.state != FINDING_CLOSED) || f.kind >= FINDING_KIND_MAX ||
 		f.cause >= CAUSE_MAX)
@@ -112,7 +147,14 @@ static int take(
 		return 0;
 	if (!f.until_ns && analysis->end_ns + STILL_NS < report->now_ns)
 		f.until_ns = analysis->end_ns;
-	return report_add_finding(report, store_of(report, parts, job, f.rank), &f, true);
+	before = overlapped(report, &f);
+	count = report->findings;
+	r = report_add_finding(report, store_of(report, parts, job, f.rank), &f, true);
+	if (r == 0 && before != SIZE_MAX && report->findings > count) {
+		report->findings = count;
+		widen(&report->finding[before], &f, report->finding[count].cost_card_hours);
+	}
+	return r;
 }
 
 static void note_warning(void *arg, const char *sentence)
@@ -126,6 +168,17 @@ static void note_enough(struct report *report, const struct report_options *opti
 
 	report_note(report, "ranks of different nodes were compared up to %s only: more takes longer than %s",
 		words_when(end_ns, until), words_length(options->compare_ns, length));
+}
+
+/* Many nodes are a little apart, which is no news. */
+static void note_clocks(struct report *report, const struct analysis *analysis)
+{
+	char nodes[WORDS_BYTES], apart[WORDS_BYTES];
+
+	if (analysis->clocks_apart_ns >= CLOCKS_TOLD_NS)
+		report_note(report, "the clocks of %s are up to %s off those of others: corrected in the comparison",
+			words_many(analysis->clocks, "node", "nodes", nodes),
+			words_length(analysis->clocks_apart_ns, apart));
 }
 
 static int compare(struct report *report, const struct report_options *options, const struct parts *parts,
@@ -149,6 +202,7 @@ static int compare(struct report *report, const struct report_options *options, 
 	if (analysis_run(&how, &analysis) == 0 && analysis.end_ns) {
 		report->compared = analysis.sources;
 		report->compared_until_ns = analysis.enough ? analysis.end_ns : report->until_ns;
+		note_clocks(report, &analysis);
 		if (analysis.enough)
 			note_enough(report, options, analysis.end_ns);
 		for (size_t i = 0; r == 0 && (finding = findings_made_at(analysis.made, i)); i++)

@@ -3,7 +3,6 @@
 #include "analyzers/tool/analysis.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,16 +108,18 @@ static void allow_files(void)
 
 static void say_clock(struct running *running, const struct clocks_store *clock)
 {
-	char sentence[PATH_MAX + 128], apart[TOOL_TEXT_BYTES];
+	uint64_t apart_ns = (uint64_t)llabs(clock->offset_ns);
+	struct analysis *analysis = running->analysis;
+	char apart[TOOL_TEXT_BYTES];
 
-	if (!clock->offset_ns)
+	if (!apart_ns)
 		return;
-	snprintf(sentence, sizeof(sentence), "the clock of %s is %s %s others; its times are corrected", clock->path,
-		tool_duration((uint64_t)llabs(clock->offset_ns), apart), clock->offset_ns < 0 ? "ahead of" : "behind");
-	if (running->options->warning)
-		warn(running, sentence);
-	else
-		fprintf(stderr, "analyze: %s\n", sentence);
+	analysis->clocks++;
+	if (apart_ns > analysis->clocks_apart_ns)
+		analysis->clocks_apart_ns = apart_ns;
+	if (!running->options->warning)
+		fprintf(stderr, "analyze: the clock of %s is %s %s others; its times are corrected\n", clock->path,
+			tool_duration(apart_ns, apart), clock->offset_ns < 0 ? "ahead of" : "behind");
 }
 
 /* Of several stores, how far their clocks are apart. */

@@ -29,6 +29,7 @@ struct analysis {
 	uint64_t rows, sources;
 	uint64_t ranks_left_out, dropped, left_out; /* left_out: records, for want of room */
 	uint64_t ops, ops_not_joined;		    /* of sysTrace */
+	uint64_t clocks, clocks_apart_ns;	    /* stores whose clocks were corrected, and by how much at most */
 	bool failed;				    /* not all could be read */
 	bool enough;				    /* enough_ns was over: after end_ns nothing was judged */
 };
