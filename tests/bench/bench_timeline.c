@@ -134,8 +134,8 @@ static int make_store(const char *dir, long seconds, int64_t begin)
 	return r;
 }
 
-/* Runs the program; its peak memory in KiB, or below 0. */
-static long run(const char *program, const char *dir, const char *out, bool chrome)
+/* Runs the program: its peak memory in KiB, or below 0, and the CPU that it had. */
+static long run(const char *program, const char *dir, const char *out, bool chrome, double *ret_cpu_s)
 {
 	struct rusage usage;
 	pid_t pid = fork();
@@ -148,6 +148,8 @@ static long run(const char *program, const char *dir, const char *out, bool chro
 	}
 	if (pid < 0 || wait4(pid, &status, 0, &usage) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		return -1;
+	*ret_cpu_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+		     (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 	return usage.ru_maxrss;
 }
 
@@ -165,13 +167,15 @@ static int measure(const char *program, const char *dir, long pair, bool chrome)
 	char out[PATH_MAX];
 	uint64_t start = now_ns(CLOCK_MONOTONIC);
 	struct stat st = {0};
+	double cpu_s = 0;
 	long kib;
 
 	snprintf(out, sizeof(out), "%s/out", dir);
-	kib = run(program, dir, out, chrome);
+	kib = run(program, dir, out, chrome, &cpu_s);
 	if (kib < 0 || stat(out, &st) < 0)
 		return -EIO;
 	printf("timeline\t%s\ts\t%ld\t%.3f\n", what, pair, (double)(now_ns(CLOCK_MONOTONIC) - start) / 1e9);
+	printf("timeline CPU\t%s\ts\t%ld\t%.3f\n", what, pair, cpu_s);
 	printf("timeline memory\t%s\tMiB\t%ld\t%.1f\n", what, pair, (double)kib / 1024);
 	printf("timeline size\t%s\tMB\t%ld\t%.1f\n", what, pair, (double)st.st_size / 1e6);
 	fflush(stdout);
