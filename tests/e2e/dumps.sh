@@ -12,7 +12,7 @@ e2e_start "${conf[@]}"
 echo "-- two ranks with data-parallel training, and two that take and give device memory"
 port=$((20000 + RANDOM % 10000))
 for rank in 0 1; do
-	train job RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 40
+	train job RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank TORCHELASTIC_RUN_ID="dumps-$$" MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 40
 	job_pid[rank]=$last
 done
 wait_for 90 stepping "${job_pid[1]}" 8 || fail "the training does not begin"
@@ -44,6 +44,16 @@ cat "$work/status"
 ! grep -q trouble "$work/status" || fail "status tells of trouble"
 open=$(find "$state/dump" -perm /027 | head -3)
 [ -z "$open" ] || fail "others may read or write: $open"
+
+echo "-- read back, they are judged as the store is"
+# judged OPTION...: ranks and steps that analyze compared.
+judged() { "$tracectl" analyze --job "dumps-$$" --verbose "$@" | sed -n 's/.* rows of \([0-9]*\) ranks.*; \([0-9]*\) steps judged.*/\1 \2/p'; }
+read -r ranks_of_store steps_of_store < <(judged --dir "$state")
+read -r ranks_of_dump steps_of_dump < <(judged --from-systrace "$state/dump")
+echo "store: $ranks_of_store ranks, $steps_of_store steps; dumps: $ranks_of_dump ranks, $steps_of_dump steps"
+# The last step has no end in a dump, and the daemon was away for some of them.
+[ "$ranks_of_store" -eq 2 ] && [ "$ranks_of_dump" -eq 2 ] && [ "$steps_of_dump" -ge 3 ] && [ $((steps_of_store - steps_of_dump)) -le 3 ] &&
+	[ $((steps_of_dump - steps_of_store)) -le 3 ] || fail "the dumps are not judged as the store is"
 
 echo "-- on demand"
 "$tracectl" dump --since 1h -o "$work/out" || fail "tracectl dump failed"

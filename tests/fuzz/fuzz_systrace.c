@@ -72,7 +72,7 @@ static void check_steps(size_t before)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct systrace_sink sink = {on_stage, on_op, &events};
+	struct systrace_sink sink = {.stage = on_stage, .op = on_op, .arg = &events};
 	struct systrace_said said;
 	struct systrace_name name;
 	char text[64];
@@ -85,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!file)
 		return 0;
 	process = 0;
+	sink.host_ops = data[0] & 4;
 	if (data[0] & 1)
 		(void)systrace_csv_read(file, &sink, &said);
 	else
