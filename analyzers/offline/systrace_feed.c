@@ -354,15 +354,16 @@ int systrace_feed_open(const char *folder, const struct systrace_options *option
 	struct systrace_feed *feed = calloc(1, sizeof(*feed));
 	struct files files = {0};
 	int r = feed ? find_files(&files, folder, DEPTH) : -ENOMEM;
+	bool none = r == 0 && !files.count;
 
-	if (r == 0 && !files.count)
+	if (none)
 		r = -ENOENT;
 	if (r == 0) {
 		qsort(files.file, files.count, sizeof(*files.file), by_kind);
 		feed->options = *options;
 		r = read_all(feed, &files);
 	}
-	if (r == -ENOENT && !files.count)
+	if (none)
 		snprintf(error, error_size,
 			"no files of sysTrace in %s (HOST--RANK--PID.timeline, hccl_activity-ADDRESS-.RANK.csv)",
 			folder);

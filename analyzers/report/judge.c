@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/detect/finding_text.h"
 #include "analyzers/report/words.h"
 
 #define CHRONIC_DAYS 3
@@ -330,10 +331,24 @@ static bool anything_here(const struct report *report)
 	return false;
 }
 
+static void say_nothing(const struct report *report, char *ret, size_t size)
+{
+	char since[WORDS_BYTES], until[WORDS_BYTES], job[REPORT_NAME_BYTES] = "";
+	struct finding_text name;
+
+	if (report->only_job) {
+		finding_text_begin(&name, job, sizeof(job));
+		finding_text_name(&name, report->only_job, sizeof(job) - 4);
+	}
+	snprintf(ret, size, "Nothing was watched%s%s from %.60s to %.60s: no rank%s ran, or no daemon saw it",
+		report->only_job ? " of job " : "", job, words_when(report->since_ns, since),
+		words_when(report->until_ns, until), report->only_job ? " of it" : "");
+}
+
 void report_judge(struct report *report)
 {
 	struct report_headline *headline = &report->headline;
-	char seen[WORDS_BYTES * 2], but[WORDS_BYTES * 2], since[WORDS_BYTES], until[WORDS_BYTES];
+	char seen[WORDS_BYTES * 2], but[WORDS_BYTES * 2];
 
 	judge_findings(report);
 	judge_cards(report);
@@ -345,9 +360,7 @@ void report_judge(struct report *report)
 		say_parts(report);
 	} else if (!anything_here(report)) {
 		headline->verdict = REPORT_UNSEEN;
-		snprintf(headline->line, sizeof(headline->line),
-			"Nothing was watched from %.60s to %.60s: no rank ran, or no daemon saw it",
-			words_when(report->since_ns, since), words_when(report->until_ns, until));
+		say_nothing(report, headline->line, sizeof(headline->line));
 		snprintf(headline->title, sizeof(headline->title), "Nothing was watched");
 		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
 	} else {

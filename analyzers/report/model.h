@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report's parts while it is read: found or made by what names them, within the bounds of report.h. Shared by the
- * read_*.c; nobody else needs it. */
+ * read_*.c, across.c and merge.c; nobody else needs it. */
 #ifndef RANKTRACE_REPORT_MODEL_H
 #define RANKTRACE_REPORT_MODEL_H
 
