@@ -22,6 +22,7 @@
 #include "analyzers/detect/detector.h"
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_checkpoint.h"
+#include "analyzers/detect/slow_rank_growth.h"
 #include "analyzers/detect/slow_rank_series.h"
 
 #define SET_MAX 8 /* judged at once: the slowest ones */
@@ -36,10 +37,6 @@
 #define LOOK_EVERY_MAX 16
 #define GAIN_MEMORY 4 /* what-ifs that a gain is the mean of, about */
 #define WANT_EVERY 16 /* frames */
-#define STEPS 32
-#define STEPS_MIN 16
-#define STEPS_NEW 3
-#define STEPS_SLOWER 1.05
 
 struct verdict {
 	float gain; /* share of the step */
@@ -67,7 +64,7 @@ struct slow_rank {
 	size_t n_said;
 	struct cause *cause;
 	uint64_t next_want;
-	double step[STEPS];
+	struct growth growth;
 };
 
 static void court_free(struct court *court)
@@ -343,33 +340,6 @@ static bool judge(struct court *court, const struct frame *frame, const struct m
 	return any;
 }
 
-/* Of the last ones; 0: there is none yet. */
-static double usual_step(const struct slow_rank *state)
-{
-	double step[STEPS];
-	size_t n = state->steps.frames < STEPS ? (size_t)state->steps.frames : STEPS;
-
-	memcpy(step, state->step, n * sizeof(*step));
-	return robust_median(step, n);
-}
-
-/* All steps are longer than they were, and stages do not tell whose fault it is. */
-static bool slower(struct slow_rank *state, const struct measures *measures)
-{
-	double before[STEPS];
-	size_t n = 0;
-	bool all = true;
-
-	state->step[state->steps.frames % STEPS] = (double)measures->step_ns;
-	if (state->steps.frames < STEPS_MIN + STEPS_NEW)
-		return false;
-	for (uint64_t back = STEPS_NEW; back < STEPS && back <= state->steps.frames; back++)
-		before[n++] = state->step[(state->steps.frames - back) % STEPS];
-	for (uint64_t back = 0; back < STEPS_NEW; back++)
-		all &= state->step[(state->steps.frames - back) % STEPS] > STEPS_SLOWER * robust_median(before, n);
-	return all;
-}
-
 /* One frame, measured. Returns how many stand out; *ret_said: something was said. */
 static size_t hold(struct court *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out, bool *ret_said)
@@ -407,7 +377,7 @@ static void on_checkpoint(void *arg, const struct opinion *opinion)
 	said = &state->said[state->n_said++];
 	*said = *opinion;
 	said->finding.slowdown = checkpoint_slowdown(
-		&state->checkpoint, said->lost_ns, (double)listener->checkpoint_ns, usual_step(state));
+		&state->checkpoint, said->lost_ns, (double)listener->checkpoint_ns, growth_usual(&state->growth));
 	listener->out->say(listener->out->arg, said);
 	said->lost_ns = 0;
 }
@@ -453,7 +423,9 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 		judge_checkpoint(state, frame, measures, measure, out);
 	if (frame->class != FRAME_TRAIN)
 		return;
-	later = slower(state, measures);
+	growth_step(&state->growth, measures->step_ns);
+	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
+	state->steps.series.grown = growth_ln(&state->growth);
 	all = hold(&state->steps, frame, measures, measure, out, &said);
 	repeat_checkpoint(state, frame, out);
 	if (said)

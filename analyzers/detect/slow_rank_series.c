@@ -58,7 +58,7 @@ static int make_room(struct series *series, size_t ranks)
 	free(series->class);
 	free(series->records);
 	series->records = calloc(ranks, sizeof(*series->records));
-	series->class = calloc(ranks, sizeof(*series->class));
+	series->class = calloc(ranks * FRAME_TIER_MAX, sizeof(*series->class));
 	series->scratch = calloc(2 * ranks, sizeof(*series->scratch));
 	series->by_class = calloc(ranks, sizeof(*series->by_class));
 	series->start = calloc(ranks + 1, sizeof(*series->start));
@@ -108,7 +108,9 @@ static void take(struct series *series, struct series_rank *rank, const struct m
 		value = -FAR;
 	if (value > FAR)
 		value = FAR;
-	rank->distance = rank->frames >= series->of ? (float)fabs(value - (double)*slot) : NAN;
+	rank->distance = rank->frames >= series->of && series->since_tier > series->of
+				 ? (float)fabs(value - (double)*slot)
+				 : NAN;
 	*slot = (float)value;
 	rank->frames++;
 	rank->slow = rank->slow << 1 | (ratio > series->ratio && measured->z > series->z);
@@ -176,11 +178,13 @@ static void noise_of(struct series_class *class, double *distance, uint32_t n, u
 static double noise_lately(const struct series *series, const uint32_t *rank, uint32_t ranks)
 {
 	double moved[SERIES_SMALL * SERIES_OF_MAX];
-	size_t n = 0;
+	size_t n = 0, most = series->of;
 
+	if (series->since_tier > SERIES_NEW && series->since_tier < most)
+		most = series->since_tier; /* before, stages told, which moves less */
 	for (uint32_t i = 0; i < ranks && i < SERIES_SMALL; i++) {
 		const struct series_rank *of = &series->rank[rank[i]];
-		size_t frames = of->frames < series->of ? (size_t)of->frames : series->of;
+		size_t frames = of->frames < most ? (size_t)of->frames : most;
 
 		for (size_t back = 1; back < frames; back++)
 			moved[n++] = fabs(value_at(series, of, back - 1) - value_at(series, of, back));
@@ -188,11 +192,16 @@ static double noise_lately(const struct series *series, const uint32_t *rank, ui
 	return DISTANCE_TO_SIGMA * robust_median(moved, n);
 }
 
+static struct series_class *class_of(struct series *series, const uint32_t *rank)
+{
+	return &series->class[(size_t)series->rank[rank[0]].class * FRAME_TIER_MAX + series->tier];
+}
+
 /* Noise of the class, and the spread of its medians. */
 static void spread_of(
 	struct series *series, const uint32_t *rank, uint32_t ranks, double *ret_noise, double *ret_spread)
 {
-	struct series_class *class = &series->class[series->rank[rank[0]].class];
+	struct series_class *class = class_of(series, rank);
 	double *value = series->scratch, middle, spread;
 	uint32_t n = 0;
 
@@ -237,17 +246,31 @@ static bool is_divided(const struct series *series, const uint32_t *rank, uint32
 	return ranks > 2 && ranks < SERIES_SMALL && 2 * n >= ranks;
 }
 
+/* What a median has to be above, to be held. */
+static double limit_of(const struct series *series, uint32_t ranks, double noise, double spread)
+{
+	double far = (sqrt(2 * log((double)ranks)) + SERIES_BEYOND) * spread;
+
+	if (ranks >= SERIES_SMALL)
+		return far;
+	if (series->grown > 0)
+		return fmax(far, fmin(SERIES_NOISES * noise, SERIES_OF_GROWTH * series->grown));
+	return fmax(far, SERIES_NOISES * noise);
+}
+
 static void judge_class(struct series *series, const struct frame *frame, const uint32_t *rank, uint32_t ranks)
 {
-	double noise, spread, far = sqrt(2 * log((double)ranks)) + SERIES_BEYOND;
-	unsigned int frames_min = series->frames_min;
-
+	unsigned int frames_min = series->frames_min, held = SERIES_HELD;
+	double noise, spread, limit;
 	bool divided;
 
 	spread_of(series, rank, ranks, &noise, &spread);
+	limit = limit_of(series, ranks, noise, spread);
 	for (uint32_t i = 0; i < ranks; i++)
 		series->rank[rank[i]].slow = still_slow(series, &series->rank[rank[i]], noise, ranks < SERIES_SMALL);
 	divided = is_divided(series, rank, ranks);
+	if (ranks < SERIES_SMALL && series->grown > 0)
+		held = 1;
 	if (divided)
 		frames_min = series->of;
 	else if (series->loss)
@@ -257,7 +280,6 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 		struct series_rank *of = &series->rank[rank[i]];
 		double value = value_at(series, of, 0), middle = (double)of->middle;
 		double sure = series->loss || divided ? (double)of->low : middle;
-		double limit = ranks < SERIES_SMALL ? fmax(far * spread, SERIES_NOISES * noise) : far * spread;
 
 		if (sure > SERIES_LEAST && sure > limit && of->frames >= series->of)
 			of->held += of->held < SERIES_HELD;
@@ -265,7 +287,7 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 			of->held = 0;
 		date(of, frame, &frame->rank[rank[i]], value, noise);
 		of->suspect = often(of->slow, 4, 3);
-		of->candidate = often(of->slow, series->of, frames_min) || of->held == SERIES_HELD;
+		of->candidate = often(of->slow, series->of, frames_min) || of->held >= held;
 		if (!of->slow && !of->held && middle < SERIES_DRIFT)
 			of->cusum = 0;
 	}
@@ -290,6 +312,16 @@ static void take_class(struct series *series, const struct measures *measures, c
 	for (uint32_t i = 0; i < ranks; i++)
 		take(series, &series->rank[rank[i]], &measures->rank[rank[i]],
 			most > 0 ? 1 - series->records[rank[i]] / most : 0);
+}
+
+static void see_tier(struct series *series, const struct frame *frame)
+{
+	enum frame_tier tier = frame->tier < FRAME_TIER_MAX ? frame->tier : FRAME_TIER_STAGES;
+
+	if (tier != series->tier)
+		series->since_tier = 0;
+	series->tier = tier;
+	series->since_tier += series->since_tier <= SERIES_OF_MAX;
 }
 
 static void see_loss(struct series *series, const struct frame *frame, const struct measures *measures)
@@ -330,6 +362,7 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	if (r < 0)
 		return r;
 	start = series->start;
+	see_tier(series, frame);
 	see_loss(series, frame, measures);
 	count_records(series, frame, ranks);
 	memset(start, 0, (ranks + 1) * sizeof(*start));
