@@ -178,13 +178,11 @@ static void noise_of(struct series_class *class, double *distance, uint32_t n, u
 static double noise_lately(const struct series *series, const uint32_t *rank, uint32_t ranks)
 {
 	double moved[SERIES_SMALL * SERIES_OF_MAX];
-	size_t n = 0, most = series->of;
+	size_t n = 0;
 
-	if (series->since_tier > SERIES_NEW && series->since_tier < most)
-		most = series->since_tier; /* before, stages told, which moves less */
 	for (uint32_t i = 0; i < ranks && i < SERIES_SMALL; i++) {
 		const struct series_rank *of = &series->rank[rank[i]];
-		size_t frames = of->frames < most ? (size_t)of->frames : most;
+		size_t frames = of->frames < series->of ? (size_t)of->frames : series->of;
 
 		for (size_t back = 1; back < frames; back++)
 			moved[n++] = fabs(value_at(series, of, back - 1) - value_at(series, of, back));

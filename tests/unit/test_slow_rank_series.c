@@ -173,7 +173,7 @@ static void noise_of_another_tier(void **state)
 	for (unsigned k = 0; k < 20; k++)
 		two_frame(&two, FRAME_TIER_STAGES, alike[k % 5], 270);
 	for (unsigned k = 0; k < 10 && !first; k++) {
-		two_frame(&two, FRAME_TIER_STAGES, 150 + alike[k % 5], 270);
+		two_frame(&two, FRAME_TIER_STAGES, 80 + alike[k % 5], 270);
 		if (two.series.rank[0].candidate)
 			first = k + 1;
 	}
