@@ -5,7 +5,8 @@
  *
  * Several at once: where two are equally slow, one alone gains nothing, so the set is judged, gain = 1 - T(all without
  * their excess) / T; and each one's share of it goes by what it would cost if the others alone were repaired. One that
- * costs nothing then is idle rather than slow, and nobody is told of it.
+ * costs nothing then is idle rather than slow, and nobody is told of it. One that is the only one costs at least what
+ * steps have grown by since its onset (slow_rank_growth.h).
  *
  * Where records were lost, the replay misses waits and finds less or nothing. Then what others waited for the rank as
  * the last to come, beyond what they did for its peers, counts by LOST_SHARE: some of that hides in others' slack. As
@@ -35,11 +36,14 @@
 #define LOOKS_LOST 3	 /* what-ifs before one is confirmed where records are lost */
 #define OPS_A_LOOK 16384 /* a frame of more operations is replayed only so much more rarely */
 #define LOOK_EVERY_MAX 16
+/* At least that share of what steps have grown by has to be found, for all of it to be put down to the rank. */
+#define GROWTH_EXPLAINED (1.0 / 3)
 #define GAIN_MEMORY 4 /* what-ifs that a gain is the mean of, about */
 #define WANT_EVERY 16 /* frames */
 
 struct verdict {
-	float gain; /* share of the step */
+	float gain;		   /* share of the step */
+	struct growth_onset onset; /* while it is open */
 	uint16_t looks;
 	bool open, said; /* said: of this frame */
 };
@@ -54,7 +58,8 @@ struct court {
 	size_t n_set;
 	uint64_t frames, next_look;
 	struct cause *cause;
-	double *scratch; /* a rank */
+	const struct growth *growth; /* NULL: not of these */
+	double *scratch;	     /* a rank */
 };
 
 struct slow_rank {
@@ -106,6 +111,7 @@ static void *slow_rank_new(const struct detect_options *options)
 	if (!state->cause)
 		return slow_rank_free(state);
 	court_init(&state->steps, options, state->cause);
+	state->steps.growth = &state->growth;
 	of_checkpoints.slow_z = fmin(options->slow_z, CHECKPOINT_Z);
 	court_init(&state->checkpoints, &of_checkpoints, state->cause);
 	return state;
@@ -276,20 +282,39 @@ static double confidence_of(
 	return (frame->tier < FRAME_TIER_MAX ? of_tier[frame->tier] : 0.5) * often * (confirmed ? 1 : 0.5);
 }
 
-static void say(struct court *court, const struct frame *frame, const struct measures *measures, uint32_t i,
-	bool confirmed, const struct detector_out *out)
+/* Its what-if's; of the only one that stands out, what steps have grown by since then, if that is not mostly something
+ * else's. */
+static double gain_of(struct court *court, uint32_t i, bool only)
+{
+	struct verdict *verdict = &court->verdict[i];
+	double gain = (double)verdict->gain, share;
+
+	if (court->growth && only && verdict->open) {
+		if (!(verdict->onset.before_ns > 0))
+			verdict->onset = growth_since(court->growth, court->series.rank[i].since_step);
+		share = growth_share(court->growth, &verdict->onset);
+		if (gain >= GROWTH_EXPLAINED * share)
+			gain = fmax(gain, share);
+	}
+	return fmin(gain, 0.99);
+}
+
+static void say(struct court *court, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
+	const struct detector_out *out)
 {
 	const struct series_rank *rank = &court->series.rank[i];
 	const struct measure_rank *measured = &measures->rank[i];
-	double gain = fmin((double)court->verdict[i].gain, 0.99), excess;
+	bool confirmed = court->verdict[i].open;
+	double gain = gain_of(court, i, only), excess, found_ns;
 	struct opinion opinion = {.confirmed = confirmed, .lost_ns = gain * (double)measures->step_ns};
 	struct finding *finding = &opinion.finding;
 
 	excess = (double)measured->self_ns * (1 - exp(-(double)rank->middle));
 	/* Waits that computing hid count in its peers' favour, so that its excess may seem longer than what it costs
 	 * is. */
+	found_ns = (double)court->verdict[i].gain * (double)measures->step_ns;
 	if (frame->tier != FRAME_TIER_STAGES && measured->wait_ns != FRAME_UNKNOWN)
-		excess = fmin(excess, fmax(opinion.lost_ns * 1.25, 0.03 * (double)measured->self_ns));
+		excess = fmin(excess, fmax(found_ns * 1.25, 0.03 * (double)measured->self_ns));
 	finding->kind = FINDING_SLOW_RANK;
 	finding->rank = (int32_t)i;
 	finding->tier = frame->tier;
@@ -330,12 +355,13 @@ static bool judge(struct court *court, const struct frame *frame, const struct m
 		if (!verdict->looks || (double)verdict->gain < least * GAIN_FOUND ||
 			measures->rank[set[i]].wait_ns == FRAME_UNKNOWN) {
 			verdict->open = false;
+			verdict->onset = (struct growth_onset){0, 0};
 			continue;
 		}
 		verdict->open |= rank->candidate && (!court->series.loss || verdict->looks >= LOOKS_LOST);
 		verdict->said = true;
 		any = true;
-		say(court, frame, measures, set[i], verdict->open, out);
+		say(court, frame, measures, set[i], n == 1, out);
 	}
 	return any;
 }
@@ -423,7 +449,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 		judge_checkpoint(state, frame, measures, measure, out);
 	if (frame->class != FRAME_TRAIN)
 		return;
-	growth_step(&state->growth, measures->step_ns);
+	growth_step(&state->growth, frame->step, measures->step_ns);
 	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
 	state->steps.series.grown = growth_ln(&state->growth);
 	all = hold(&state->steps, frame, measures, measure, out, &said);

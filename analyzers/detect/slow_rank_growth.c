@@ -7,8 +7,9 @@
 
 #define SLOWER_STEPS 3
 
-void growth_step(struct growth *growth, uint64_t step_ns)
+void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns)
 {
+	growth->number[growth->steps % GROWTH_STEPS] = number;
 	growth->step[growth->steps++ % GROWTH_STEPS] = (double)step_ns;
 }
 
@@ -61,4 +62,38 @@ double growth_ln(const struct growth *growth)
 	if (!(usual > 0) || now < GROWTH_LEAST * usual || now < usual + GROWTH_SPREADS * spread)
 		return 0;
 	return log(now / usual);
+}
+
+/* So many of those that are known are of the onset or later. */
+static uint64_t steps_since(const struct growth *growth, uint64_t onset)
+{
+	uint64_t back = 0;
+
+	while (back < growth->steps && back < GROWTH_STEPS &&
+		growth->number[(growth->steps - 1 - back) % GROWTH_STEPS] >= onset)
+		back++;
+	return back;
+}
+
+struct growth_onset growth_since(const struct growth *growth, uint64_t onset)
+{
+	uint64_t since = steps_since(growth, onset);
+	double before, after;
+
+	if (since < GROWTH_NEW || since > GROWTH_STEPS / 2 || growth->steps < since + GROWTH_BEFORE)
+		return (struct growth_onset){0, 0};
+	before = median(growth, since, since + GROWTH_BEFORE);
+	after = median(growth, since - GROWTH_NEW, since);
+	if (after < GROWTH_LEAST * before ||
+		median(growth, since, since + GROWTH_BEFORE / 2) >
+			GROWTH_LEAST * median(growth, since + GROWTH_BEFORE / 2, since + GROWTH_BEFORE))
+		return (struct growth_onset){0, 0};
+	return (struct growth_onset){(float)before, (float)after};
+}
+
+double growth_share(const struct growth *growth, const struct growth_onset *onset)
+{
+	double now = fmin(median(growth, 0, GROWTH_AFTER), (double)onset->after_ns), before = (double)onset->before_ns;
+
+	return before > 0 && now > before ? 1 - before / now : 0;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* detect/slow_rank: checkpoints of ranks beside each other; detect/measure: sends that nobody waits for. */
+/* detect/slow_rank: checkpoints of ranks beside each other, what the only one costs; detect/measure: sends that nobody
+ * waits for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -251,6 +253,95 @@ static void sends_that_are_waited_for(void **state)
 	}
 }
 
+/*
+ * Two cards, steps of 210 ms: 170 of computing and an all-reduce of 40. Then another process computes on the card of
+ * rank 1: its own part takes 280 ms, and the all-reduce, of which it does half, 160 ms of all.
+ */
+#define SHARED_STEPS 60
+#define SHARED_ONSET 40
+
+struct told_of {
+	unsigned confirmed;
+	double slowdown, lost_ns;
+	enum finding_cause cause;
+};
+
+static void on_shared(void *arg, const struct opinion *opinion)
+{
+	struct told_of *told = arg;
+
+	assert_int_equal(opinion->finding.rank, 1);
+	if (!opinion->confirmed)
+		return;
+	told->confirmed++;
+	told->slowdown = opinion->finding.slowdown;
+	told->lost_ns = opinion->lost_ns;
+	told->cause = opinion->finding.cause;
+}
+
+/* grows: steps grow with it, or were as long before. */
+static struct told_of share_a_card(bool grows)
+{
+	struct told_of told = {0};
+	const struct detector_out out = {.say = on_shared, .arg = &told};
+	struct detect_options options;
+	void *state;
+
+	detect_options_default(&options);
+	state = slow_rank_detector.new(&options);
+	assert_non_null(state);
+	comm[0] = (struct frame_comm){.communicator = "c", .kind = COMM_KIND_DATA, .members = 2};
+	for (uint32_t i = 0; i < 2; i++)
+		snprintf(who[i].card, sizeof(who[i].card), "%u", i);
+	for (uint64_t step = 0; step < SHARED_STEPS; step++) {
+		bool shared = step >= SHARED_ONSET;
+		uint64_t noise_ns = step * 7 % 5 * MS / 2, transfer_ns = (shared || !grows ? 160 : 40) * MS;
+		uint64_t own_ns[2] = {170 * MS + noise_ns, (shared ? 280 : 170) * MS}, last_ns, end_ns;
+		const struct measures *measures;
+
+		last_ns = own_ns[0] > own_ns[1] ? own_ns[0] : own_ns[1];
+		end_ns = last_ns + transfer_ns;
+		frame = (struct frame){.step = step,
+			.class = FRAME_TRAIN,
+			.tier = FRAME_TIER_DEVICE,
+			.world_size = 2,
+			.cards = 2,
+			.ranks = 2,
+			.who = who,
+			.rank = rank,
+			.comms = 1,
+			.comm = comm,
+			.groups = 1,
+			.group = group,
+			.op = op,
+			.ops = 2};
+		group[0] = (struct frame_group){.members = 2, .bytes = 1 << 20};
+		for (uint32_t i = 0; i < 2; i++) {
+			rank[i] = (struct frame_rank){.here = true, .step_ns = end_ns, .end_ns = (step + 1) * end_ns};
+			rank[i].stage_ns[STAGE_FORWARD] = 60 * MS;
+			op[i] = (struct frame_op){0, i, (int64_t)own_ns[i], end_ns - own_ns[i]};
+		}
+		assert_int_equal(measure_frame(measure, &frame, &measures), 0);
+		slow_rank_detector.frame(state, &frame, measures, measure, &out);
+	}
+	slow_rank_detector.free(state);
+	return told;
+}
+
+static void a_shared_card_costs_what_steps_grew_by(void **state)
+{
+	struct told_of told = share_a_card(true);
+
+	(void)state;
+	assert_true(told.confirmed > 5);
+	assert_int_equal(told.cause, CAUSE_COMPUTE);
+	assert_true(told.slowdown > 2.05 && told.slowdown < 2.15); /* 440 of 210 */
+	assert_true(told.lost_ns > 225 * (double)MS && told.lost_ns < 232 * (double)MS);
+	told = share_a_card(false);
+	assert_true(told.confirmed > 5);
+	assert_true(told.slowdown > 1.3 && told.slowdown < 1.36); /* 440 of 330 */
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void)
@@ -262,6 +353,7 @@ int main(void)
 		TEST(the_first_rank_is_told_of_what_it_was_not),
 		TEST(sends_that_nobody_waits_for),
 		TEST(sends_that_are_waited_for),
+		TEST(a_shared_card_costs_what_steps_grew_by),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,7 +112,7 @@ static void two_frame(struct two *two, enum frame_tier tier, int thousandths, ui
 		measured[i] = (struct measure_rank){
 			.self_ns = (uint64_t)(200 * ratio) * MS, .ratio = ratio, .z = (ratio - 1) * 100};
 	}
-	growth_step(&two->growth, step_ms * MS);
+	growth_step(&two->growth, two->frames, step_ms * MS);
 	two->series.grown = growth_ln(&two->growth);
 	assert_int_equal(series_frame(&two->series, &of_two, &measures), 0);
 }
@@ -181,6 +181,13 @@ static void noise_of_another_tier(void **state)
 	series_free(&two.series);
 }
 
+static struct growth grow(struct growth growth, unsigned steps, uint64_t step_ms)
+{
+	for (unsigned k = 0; k < steps; k++)
+		growth_step(&growth, growth.steps, (step_ms + 20 * (growth.steps % 3)) * MS);
+	return growth;
+}
+
 static void growth_of_steps(void **state)
 {
 	struct growth growth = {.steps = 0};
@@ -188,24 +195,58 @@ static void growth_of_steps(void **state)
 	(void)state;
 	assert_true(growth_usual(&growth) == 0);
 	for (unsigned k = 0; k < 100; k++) {
-		growth_step(&growth, (250 + 20 * (k % 3)) * MS);
+		growth = grow(growth, 1, 250);
 		assert_true(growth_ln(&growth) == 0);
 		assert_false(growth_slower(&growth));
 	}
 	for (unsigned k = 1; k <= 3; k++) {
-		growth_step(&growth, 400 * MS);
+		growth = grow(growth, 1, 400);
 		assert_true((growth_ln(&growth) > 0) == (k == 3)); /* of five */
 		assert_true(growth_slower(&growth) == (k == 3));
 	}
 	assert_true(growth_ln(&growth) > 0.35 && growth_ln(&growth) < 0.5);
 	assert_true(growth_usual(&growth) == 270.0 * MS);
-	for (unsigned k = 0; k < GROWTH_STEPS; k++)
-		growth_step(&growth, 400 * MS);
+	growth = grow(growth, GROWTH_STEPS, 400);
 	assert_true(growth_ln(&growth) == 0);
 	/* A step that ends at once, or never, is a step. */
-	growth_step(&growth, 0);
-	growth_step(&growth, UINT64_MAX);
+	growth_step(&growth, growth.steps, 0);
+	growth_step(&growth, growth.steps, UINT64_MAX);
 	assert_true(growth_ln(&growth) == 0);
+}
+
+/* Share of the step that is new since that onset, in hundredths. */
+static int share_since(const struct growth *growth, uint64_t number)
+{
+	const struct growth_onset onset = growth_since(growth, number);
+
+	return (int)(100 * growth_share(growth, &onset) + 0.5);
+}
+
+static void growth_that_began_with_somebody(void **state)
+{
+	struct growth growth = grow((struct growth){.steps = 0}, 40, 180), then;
+	struct growth_onset onset;
+
+	(void)state;
+	assert_int_equal(share_since(&growth, 30), 0); /* nothing grew */
+	then = grow(growth, 4, 380);
+	assert_int_equal(share_since(&then, 40), 0); /* too few */
+	then = grow(growth, 12, 380);
+	assert_in_range(share_since(&then, 40), 48, 52);
+	assert_in_range(share_since(&then, 38), 46, 52); /* an onset is not known to the step */
+	assert_in_range(share_since(&then, 42), 48, 52);
+	assert_int_equal(share_since(&then, 32), 0); /* it was there for long before steps grew */
+	assert_int_equal(share_since(&then, 51), 0); /* too few */
+	onset = growth_since(&then, 40);
+	/* What grows later is not its, and what is over is over. */
+	growth = grow(then, 40, 900);
+	assert_in_range((int)(100 * growth_share(&growth, &onset)), 48, 52);
+	growth = grow(then, 40, 180);
+	assert_true(growth_share(&growth, &onset) == 0);
+	/* Steps grew before. */
+	growth = grow(grow((struct growth){.steps = 0}, 40, 180), 6, 380);
+	growth = grow(growth, 12, 500);
+	assert_int_equal(share_since(&growth, 46), 0);
 }
 
 /* It lies in forward, and is counted once, however long it is. */
@@ -245,6 +286,7 @@ int main(void)
 		cmocka_unit_test(steps_that_grew_by_themselves),
 		cmocka_unit_test(noise_of_another_tier),
 		cmocka_unit_test(growth_of_steps),
+		cmocka_unit_test(growth_that_began_with_somebody),
 		cmocka_unit_test(a_collection_in_forward),
 	};
 
