@@ -244,31 +244,32 @@ static bool is_divided(const struct series *series, const uint32_t *rank, uint32
 	return ranks > 2 && ranks < SERIES_SMALL && 2 * n >= ranks;
 }
 
-/* What a median has to be above, to be held. */
-static double limit_of(const struct series *series, uint32_t ranks, double noise, double spread)
+/* What a median has to be above, to be held; in *ret_held for how many frames. */
+static double limit_of(const struct series *series, uint32_t ranks, double noise, double spread, unsigned int *ret_held)
 {
-	double far = (sqrt(2 * log((double)ranks)) + SERIES_BEYOND) * spread;
+	double chance = sqrt(2 * log((double)ranks));
 
-	if (ranks >= SERIES_SMALL)
-		return far;
-	if (series->grown > 0)
-		return fmax(far, fmin(SERIES_NOISES * noise, SERIES_OF_GROWTH * series->grown));
-	return fmax(far, SERIES_NOISES * noise);
+	*ret_held = SERIES_HELD;
+	if (ranks == 2 && series->grown > 0) {
+		*ret_held = SERIES_HELD_GROWN;
+		return fmax((chance + SERIES_BEYOND_GROWN) * spread,
+			fmin(SERIES_NOISES * noise, SERIES_OF_GROWTH * series->grown));
+	}
+	chance = (chance + SERIES_BEYOND) * spread;
+	return ranks < SERIES_SMALL ? fmax(chance, SERIES_NOISES * noise) : chance;
 }
 
 static void judge_class(struct series *series, const struct frame *frame, const uint32_t *rank, uint32_t ranks)
 {
-	unsigned int frames_min = series->frames_min, held = SERIES_HELD;
+	unsigned int frames_min = series->frames_min, held;
 	double noise, spread, limit;
 	bool divided;
 
 	spread_of(series, rank, ranks, &noise, &spread);
-	limit = limit_of(series, ranks, noise, spread);
+	limit = limit_of(series, ranks, noise, spread, &held);
 	for (uint32_t i = 0; i < ranks; i++)
 		series->rank[rank[i]].slow = still_slow(series, &series->rank[rank[i]], noise, ranks < SERIES_SMALL);
 	divided = is_divided(series, rank, ranks);
-	if (ranks < SERIES_SMALL && series->grown > 0)
-		held = 1;
 	if (divided)
 		frames_min = series->of;
 	else if (series->loss)

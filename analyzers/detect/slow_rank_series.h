@@ -30,9 +30,11 @@
  *
  * Two ranks that share a machine are so noisy that one that takes half as long again is not above SERIES_NOISES times
  * the noise in most frames. But then the whole step is longer than it was before, which is measured by itself, hardly
- * moved by what these two differ by from step to step. Where steps have grown, somebody must be what they grew by: the
- * median of a class of few is then held to what chance makes of a median, as one of many is; to a third of that growth;
- * and for one frame, as the growth has been there for as many as the median needs.
+ * moved by what these two differ by from step to step. Where steps have grown, and one of two is what they grew by, its
+ * ratio has grown by as much at least, as its self time is no more than the step. So the median of a class of two is
+ * then held to what chance makes of a median, with SERIES_BEYOND_GROWN; to SERIES_OF_GROWTH of that growth, which
+ * samples of unequal length, in turn longer on one and the other, do not come to; and for SERIES_HELD_GROWN frames, as
+ * the growth has been there for as many as the median needs.
  *
  * What stages tell and what operations tell are two measures of one rank, each with a noise of its own: noise is kept
  * by tier, and no distance is taken between two tiers.
@@ -48,7 +50,9 @@
 #define SERIES_NOISES 2.5
 #define SERIES_LEAST 0.025
 #define SERIES_BEYOND 1.5
+#define SERIES_BEYOND_GROWN 2.2
 #define SERIES_HELD 3
+#define SERIES_HELD_GROWN 2
 #define SERIES_MEMORY 32
 #define SERIES_MEMORY_FAST 4
 #define SERIES_DRIFT 0.02
@@ -59,7 +63,7 @@
 #define SERIES_NEW 4	 /* frames with a distance */
 #define SERIES_STEP 0.03
 #define SERIES_STEP_FAST 0.1
-#define SERIES_OF_GROWTH (1.0 / 3)
+#define SERIES_OF_GROWTH 0.75
 #define SERIES_DIVIDED 3 /* frames that were slow of half of a class */
 #define SERIES_SMALL 6	 /* ranks: below, a class has no spread to speak of */
 

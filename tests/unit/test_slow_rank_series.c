@@ -139,11 +139,11 @@ static void one_of_two_on_a_noisy_machine(void **state)
 	(void)state;
 	series_init(&two.series, &options);
 	assert_int_equal(two_frames(&two, healthy, HEALTHY, 10 * HEALTHY, 260), 0);
-	assert_in_range(two_frames(&two, slower, SLOWER, SLOWER, 400), 4, 6);
+	assert_in_range(two_frames(&two, slower, SLOWER, SLOWER, 400), 5, 8);
 	/* And once more, when it has been well again for a while. */
 	two_frames(&two, healthy, HEALTHY, 8, 260);
 	assert_int_equal(two_frames(&two, healthy, HEALTHY, HEALTHY, 260), 0);
-	assert_in_range(two_frames(&two, slower, SLOWER, SLOWER, 400), 4, 6);
+	assert_in_range(two_frames(&two, slower, SLOWER, SLOWER, 400), 5, 8);
 	series_free(&two.series);
 }
 
