@@ -81,7 +81,7 @@ struct measure_class_state {
 
 struct measure {
 	struct measures told;
-	struct measure_rank *rank;
+	struct measure_rank *rank, *staged;
 	struct measure_group *group;
 	struct measure_shortest *shortest;
 	struct measure_walk *walk;
@@ -100,14 +100,14 @@ struct measure {
 
 /* -EINVAL: an index out of its range. Fills group, and rank's wait, self and last. */
 int measure_waits(struct measure *measure, const struct frame *frame);
-/* The same of a frame of stages; needs by_class. */
-void measure_stages(struct measure *measure, const struct frame *frame);
+/* The same by stages, into `to`; needs by_class. with_forward: forward counts, too. */
+void measure_stages(struct measure *measure, const struct frame *frame, bool with_forward, struct measure_rank *to);
 /* Who is of which class (-ENOMEM), after measure_waits(). */
 int measure_classify(struct measure *measure, const struct frame *frame);
 /* Ranks that are here, by class: told.classes, class_ranks, class_start, by_class. */
 void measure_by_class(struct measure *measure, const struct frame *frame);
 /* ratio and z. */
-void measure_compare(struct measure *measure);
+void measure_compare(struct measure *measure, struct measure_rank *of);
 void measure_class_free(struct measure_class_state *state);
 
 #endif

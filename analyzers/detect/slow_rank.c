@@ -12,6 +12,9 @@
  * the last to come, beyond what they did for its peers, counts by LOST_SHARE: some of that hides in others' slack. As
  * one frame's loss may make a rank look so, LOOKS_LOST of them are asked for before anybody is told.
  *
+ * Where operations are seen, what stages alone tell is judged beside them (struct measures): who stands out by the one
+ * or the other is looked at, and the what-if says whether it costs anything.
+ *
  * Steps with a checkpoint are judged among themselves, by what the checkpoint took (slow_rank_checkpoint.h), and what
  * is said of one goes on until the next one. Other frames that are no training steps are left out: steps with an
  * evaluation are long on the rank that reads, by design.
@@ -24,7 +27,7 @@
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_checkpoint.h"
 #include "analyzers/detect/slow_rank_growth.h"
-#include "analyzers/detect/slow_rank_series.h"
+#include "analyzers/detect/slow_rank_view.h"
 
 #define SET_MAX 8 /* judged at once: the slowest ones */
 #define LOST_SHARE 0.5
@@ -51,7 +54,7 @@ struct verdict {
 /* Of frames of one class. */
 struct court {
 	struct detect_options options;
-	struct series series;
+	struct view view;
 	struct verdict *verdict;
 	size_t ranks;
 	uint32_t set[SET_MAX]; /* looked at last */
@@ -74,7 +77,7 @@ struct slow_rank {
 
 static void court_free(struct court *court)
 {
-	series_free(&court->series);
+	view_free(&court->view);
 	free(court->verdict);
 	free(court->scratch);
 }
@@ -97,7 +100,7 @@ static void court_init(struct court *court, const struct detect_options *options
 {
 	court->options = *options;
 	court->cause = cause;
-	series_init(&court->series, options);
+	view_init(&court->view, options);
 }
 
 static void *slow_rank_new(const struct detect_options *options)
@@ -145,7 +148,7 @@ static bool goes_on(const struct series_rank *rank)
 
 static bool stands_out(const struct court *court, size_t i)
 {
-	const struct series_rank *rank = &court->series.rank[i];
+	const struct series_rank *rank = view_rank(&court->view, i);
 
 	return rank->candidate || rank->suspect || rank->held || (court->verdict[i].open && goes_on(rank));
 }
@@ -155,12 +158,12 @@ static size_t gather(struct court *court, uint32_t *set, size_t *ret_set)
 {
 	size_t n = 0, all = 0;
 
-	for (uint32_t i = 0; i < court->series.ranks && i < court->ranks; i++) {
+	for (uint32_t i = 0; i < court->view.series.ranks && i < court->ranks; i++) {
 		size_t least = 0;
 
 		court->verdict[i].said = false;
 		if (!stands_out(court, i)) {
-			if (court->series.rank[i].here)
+			if (court->view.series.rank[i].here)
 				court->verdict[i] = (struct verdict){0};
 			continue;
 		}
@@ -170,10 +173,10 @@ static size_t gather(struct court *court, uint32_t *set, size_t *ret_set)
 			continue;
 		}
 		for (size_t j = 1; j < n; j++) {
-			if (court->series.rank[set[j]].middle < court->series.rank[set[least]].middle)
+			if (view_rank(&court->view, set[j])->middle < view_rank(&court->view, set[least])->middle)
 				least = j;
 		}
-		if (court->series.rank[set[least]].middle >= court->series.rank[i].middle)
+		if (view_rank(&court->view, set[least])->middle >= view_rank(&court->view, i)->middle)
 			continue;
 		memmove(set + least, set + least + 1, (n - least - 1) * sizeof(*set));
 		set[n - 1] = i;
@@ -202,7 +205,7 @@ static double waited_for(struct court *court, const struct measures *measures, u
 	const struct measure_rank *of = &measures->rank[rank];
 	size_t n = 0;
 
-	if (!measures->step_ns || !court->series.loss)
+	if (!measures->step_ns || !court->view.series.loss)
 		return 0;
 	for (size_t i = 0; i < measures->ranks; i++) {
 		if (measures->rank[i].class == of->class)
@@ -221,7 +224,7 @@ static void look(struct court *court, const struct frame *frame, const struct me
 	double alone[SET_MAX], sum = 0, most = 0, all;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct measure_rank *rank = &measures->rank[set[i]];
+		const struct measure_rank *rank = view_measured(&court->view, measures, set[i]);
 
 		excess[i] = rank->ratio > 1 ? (uint64_t)((double)rank->self_ns * (1 - 1 / rank->ratio)) : 0;
 	}
@@ -276,7 +279,7 @@ static double confidence_of(
 {
 	static const double of_tier[FRAME_TIER_MAX] = {
 		[FRAME_TIER_STAGES] = 0.7, [FRAME_TIER_HOST] = 0.9, [FRAME_TIER_DEVICE] = 0.95};
-	unsigned int of = court->series.of, slow = (unsigned int)__builtin_popcount(rank->slow & ((1U << of) - 1));
+	unsigned int of = court->view.series.of, slow = (unsigned int)__builtin_popcount(rank->slow & ((1U << of) - 1));
 	double often = 0.7 + 0.3 * slow / of;
 
 	return (frame->tier < FRAME_TIER_MAX ? of_tier[frame->tier] : 0.5) * often * (confirmed ? 1 : 0.5);
@@ -291,7 +294,7 @@ static double gain_of(struct court *court, uint32_t i, bool only)
 
 	if (court->growth && only && verdict->open) {
 		if (!(verdict->onset.before_ns > 0))
-			verdict->onset = growth_since(court->growth, court->series.rank[i].since_step);
+			verdict->onset = growth_since(court->growth, view_rank(&court->view, i)->since_step);
 		share = growth_share(court->growth, &verdict->onset);
 		if (gain >= GROWTH_EXPLAINED * share)
 			gain = fmax(gain, share);
@@ -302,8 +305,8 @@ static double gain_of(struct court *court, uint32_t i, bool only)
 static void say(struct court *court, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
 	const struct detector_out *out)
 {
-	const struct series_rank *rank = &court->series.rank[i];
-	const struct measure_rank *measured = &measures->rank[i];
+	const struct series_rank *rank = view_rank(&court->view, i);
+	const struct measure_rank *measured = view_measured(&court->view, measures, i);
 	bool confirmed = court->verdict[i].open;
 	double gain = gain_of(court, i, only), excess, found_ns;
 	struct opinion opinion = {.confirmed = confirmed, .lost_ns = gain * (double)measures->step_ns};
@@ -348,7 +351,7 @@ static bool judge(struct court *court, const struct frame *frame, const struct m
 	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct series_rank *rank = &court->series.rank[set[i]];
+		const struct series_rank *rank = view_rank(&court->view, set[i]);
 		struct verdict *verdict = &court->verdict[set[i]];
 		double least = verdict->open ? court->options.gain_min / 2 : court->options.gain_min;
 
@@ -358,7 +361,7 @@ static bool judge(struct court *court, const struct frame *frame, const struct m
 			verdict->onset = (struct growth_onset){0, 0};
 			continue;
 		}
-		verdict->open |= rank->candidate && (!court->series.loss || verdict->looks >= LOOKS_LOST);
+		verdict->open |= rank->candidate && (!court->view.series.loss || verdict->looks >= LOOKS_LOST);
 		verdict->said = true;
 		any = true;
 		say(court, frame, measures, set[i], n == 1, out);
@@ -374,7 +377,7 @@ static size_t hold(struct court *court, const struct frame *frame, const struct 
 	size_t n = 0, all;
 
 	*ret_said = false;
-	if (!make_room(court, measures->ranks) || series_frame(&court->series, frame, measures) < 0)
+	if (!make_room(court, measures->ranks) || view_frame(&court->view, frame, measures) < 0)
 		return 0;
 	all = gather(court, set, &n);
 	if (too_many(frame, all))
@@ -451,7 +454,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 		return;
 	growth_step(&state->growth, frame->step, measures->step_ns);
 	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
-	state->steps.series.grown = growth_ln(&state->growth);
+	state->steps.view.series.grown = growth_ln(&state->growth);
 	all = hold(&state->steps, frame, measures, measure, out, &said);
 	repeat_checkpoint(state, frame, out);
 	if (said)
