@@ -190,6 +190,22 @@ static double noise_lately(const struct series *series, const uint32_t *rank, ui
 	return DISTANCE_TO_SIGMA * robust_median(moved, n);
 }
 
+/* By stages, of two: one has had more than the other, and never less. */
+static bool is_one_sided(const struct series *series, const uint32_t *rank, uint32_t ranks)
+{
+	bool less = false, more = false;
+
+	if (!series->by_stages || ranks != 2)
+		return false;
+	for (size_t back = 0; back < series->of && back < series->rank[rank[0]].frames; back++) {
+		double value = value_at(series, &series->rank[rank[0]], back);
+
+		less |= value < -SERIES_LEAST;
+		more |= value > SERIES_LEAST;
+	}
+	return less != more;
+}
+
 static struct series_class *class_of(struct series *series, const uint32_t *rank)
 {
 	return &series->class[(size_t)series->rank[rank[0]].class * FRAME_TIER_MAX + series->tier];
@@ -216,7 +232,7 @@ static void spread_of(
 	if (2 * n > ranks)
 		average(&class->spread, spread, class->frames, SERIES_MEMORY);
 	*ret_noise = ranks > 2 ? fmax(class->noise, class->fast) : class->noise;
-	if (ranks < SERIES_SMALL)
+	if (ranks < SERIES_SMALL && !is_one_sided(series, rank, ranks))
 		*ret_noise = fmax(*ret_noise, noise_lately(series, rank, ranks));
 	*ret_spread = fmax(fmax(spread, class->spread), fmax(MIDDLE_OF_NOISE * *ret_noise, SPREAD_LEAST));
 }

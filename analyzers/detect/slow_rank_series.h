@@ -36,6 +36,10 @@
  * samples of unequal length, in turn longer on one and the other, do not come to; and for SERIES_HELD_GROWN frames, as
  * the growth has been there for as many as the median needs.
  *
+ * What stages that hold no wait tell is nobody's waiting, so that what it varies by is the excess itself rather than
+ * noise around it: collections of 200 to 400 ms are never less than none. Of two ranks of which one had more in some of
+ * the last slow_of frames, and less in none, how it moved is no noise.
+ *
  * What stages tell and what operations tell are two measures of one rank, each with a noise of its own: noise is kept
  * by tier, and no distance is taken between two tiers.
  *
@@ -98,6 +102,7 @@ struct series {
 	unsigned int since_tier; /* frames of it, SERIES_OF_MAX + 1 at most */
 	double ratio, z;
 	double grown;
+	bool by_stages;	   /* what is told is of stages that hold no wait: set after series_init() */
 	double *scratch;   /* ranks of them, twice */
 	uint32_t *records; /* of each rank, in this frame */
 	uint32_t *by_class, *start;

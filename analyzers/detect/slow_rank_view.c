@@ -5,6 +5,7 @@ void view_init(struct view *view, const struct detect_options *options)
 {
 	series_init(&view->series, options);
 	series_init(&view->staged, options);
+	view->staged.by_stages = true;
 	view->has_staged = false;
 }
 

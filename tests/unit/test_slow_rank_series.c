@@ -181,6 +181,36 @@ static void noise_of_another_tier(void **state)
 	series_free(&two.series);
 }
 
+/* Collections differ from step to step, but are never less than none; stalls on both in turn are. */
+static void excess_of_stages_that_varies(void **state)
+{
+	static const int alike[] = {1, -2, 2, 0, -1}, collected[] = {460, 520, 784, 384, 815, 412, 287, 393},
+			 stalls[] = {460, -520, 784, -384, 815, 412, -287, -393};
+	struct two two = {.frames = 0};
+	unsigned first = 0;
+
+	(void)state;
+	series_init(&two.series, &options);
+	two.series.by_stages = true;
+	for (unsigned k = 0; k < 40; k++)
+		two_frame(&two, FRAME_TIER_STAGES, alike[k % 5], 270);
+	for (unsigned k = 0; k < 8; k++) {
+		two_frame(&two, FRAME_TIER_STAGES, collected[k], 270);
+		first = two.series.rank[0].candidate && !first ? k + 1 : first;
+	}
+	assert_int_equal(first, 5);
+	series_free(&two.series);
+	series_init(&two.series, &options);
+	two.series.by_stages = true;
+	for (unsigned k = 0; k < 40; k++)
+		two_frame(&two, FRAME_TIER_STAGES, alike[k % 5], 270);
+	for (unsigned k = 0; k < 24; k++) {
+		two_frame(&two, FRAME_TIER_STAGES, stalls[k % 8], 270);
+		assert_false(two.series.rank[0].candidate || two.series.rank[1].candidate);
+	}
+	series_free(&two.series);
+}
+
 static struct growth grow(struct growth growth, unsigned steps, uint64_t step_ms)
 {
 	for (unsigned k = 0; k < steps; k++)
@@ -285,6 +315,7 @@ int main(void)
 		cmocka_unit_test(one_of_two_on_a_noisy_machine),
 		cmocka_unit_test(steps_that_grew_by_themselves),
 		cmocka_unit_test(noise_of_another_tier),
+		cmocka_unit_test(excess_of_stages_that_varies),
 		cmocka_unit_test(growth_of_steps),
 		cmocka_unit_test(growth_that_began_with_somebody),
 		cmocka_unit_test(a_collection_in_forward),
