@@ -9,7 +9,8 @@
  *
  * Where records were lost, the replay misses waits and finds less or nothing. Then what others waited for the rank as
  * the last to come, beyond what they did for its peers, counts by LOST_SHARE: some of that hides in others' slack. As
- * one frame's loss may make a rank look so, LOOKS_LOST of them are asked for before anybody is told.
+ * one frame's loss may make a rank look so, LOOKS_LOST of them are asked for before anybody is told. Of a checkpoint
+ * that is the time by which it was longer than anybody else's.
  *
  * Steps with a checkpoint are judged among themselves, by what the checkpoint took (slow_rank_checkpoint.h), and what
  * is said of one goes on until the next one. Other frames that are no training steps are left out: steps with an
@@ -57,7 +58,8 @@ struct court {
 	size_t n_set;
 	uint64_t frames, next_look;
 	struct cause *cause;
-	double *scratch; /* a rank */
+	double *scratch;	   /* a rank */
+	bool of_checkpoints, lost; /* lost: of checkpoints, records of this frame */
 };
 
 struct slow_rank {
@@ -111,6 +113,7 @@ static void *slow_rank_new(const struct detect_options *options)
 	court_init(&state->steps, options, state->cause);
 	of_checkpoints.slow_z = fmin(options->slow_z, CHECKPOINT_Z);
 	court_init(&state->checkpoints, &of_checkpoints, state->cause);
+	state->checkpoints.of_checkpoints = true;
 	return state;
 }
 
@@ -193,20 +196,28 @@ static double gain_without(
 	return without && as_is && without < as_is ? 1 - (double)without / (double)as_is : 0;
 }
 
-/* What others waited for it, beyond what they did for its class, as a share of the step; at most its excess. */
-static double waited_for(struct court *court, const struct measures *measures, uint32_t rank, uint64_t excess)
+/* What others waited for it, beyond what they did for its class, ns. */
+static double waited_for(struct court *court, const struct measures *measures, uint32_t rank)
 {
 	const struct measure_rank *of = &measures->rank[rank];
 	size_t n = 0;
 
-	if (!measures->step_ns || !court->series.loss)
-		return 0;
 	for (size_t i = 0; i < measures->ranks; i++) {
 		if (measures->rank[i].class == of->class)
 			court->scratch[n++] = (double)measures->rank[i].last_ns;
 	}
-	return LOST_SHARE * fmax(0, fmin((double)excess, (double)of->last_ns - robust_median(court->scratch, n))) /
-	       (double)measures->step_ns;
+	return fmax(0, (double)of->last_ns - robust_median(court->scratch, n));
+}
+
+/* What one of the set costs at least, where a replay misses waits: a share of the step, at most its excess. */
+static double gain_at_least(struct court *court, const struct frame *frame, const struct measures *measures,
+	const uint32_t *set, size_t n, uint32_t rank, uint64_t excess)
+{
+	if (!measures->step_ns || !(court->of_checkpoints ? court->lost : court->series.loss))
+		return 0;
+	if (court->of_checkpoints)
+		return fmin((double)excess, checkpoint_lead_ns(frame, set, n, rank)) / (double)measures->step_ns;
+	return LOST_SHARE * fmin((double)excess, waited_for(court, measures, rank)) / (double)measures->step_ns;
 }
 
 /* Gains of the set in this frame. */
@@ -233,7 +244,7 @@ static void look(struct court *court, const struct frame *frame, const struct me
 			others_excess[m++] = excess[j];
 		}
 		alone[i] = n == 1 ? all : all - gain_without(measure, frame, others, others_excess, m);
-		alone[i] = fmax(alone[i], waited_for(court, measures, set[i], excess[i]));
+		alone[i] = fmax(alone[i], gain_at_least(court, frame, measures, set, n, set[i], excess[i]));
 		sum += alone[i];
 		most = fmax(most, alone[i]);
 		all = fmax(all, alone[i]);
@@ -421,6 +432,7 @@ static void judge_checkpoint(struct slow_rank *state, const struct frame *frame,
 	bool said;
 
 	state->n_said = 0;
+	state->checkpoints.lost = measures->lost > 0;
 	if (of)
 		hold(&state->checkpoints, frame, of, measure, &heard, &said);
 }

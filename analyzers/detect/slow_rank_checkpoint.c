@@ -248,6 +248,20 @@ const struct measures *checkpoint_measures(
 	return &checkpoint->measures;
 }
 
+double checkpoint_lead_ns(const struct frame *frame, const uint32_t *set, size_t n, uint32_t rank)
+{
+	double longest = 0;
+
+	/* The set is in the order of its numbers. */
+	for (size_t i = 0, next = 0; i < frame->ranks; i++) {
+		if (next < n && set[next] == i)
+			next++;
+		else if (frame->rank[i].here)
+			longest = fmax(longest, stage_of(frame, i));
+	}
+	return fmax(0, stage_of(frame, rank) - longest);
+}
+
 bool checkpoint_past(const struct slow_rank_checkpoint *checkpoint, uint64_t step)
 {
 	return !checkpoint->any || step < checkpoint->last_step ||

@@ -60,6 +60,9 @@ void checkpoint_free(struct slow_rank_checkpoint *checkpoint);
  * Valid until the next call. */
 const struct measures *checkpoint_measures(
 	struct slow_rank_checkpoint *checkpoint, const struct frame *frame, const struct measures *measures);
+/* For how long the others could not but wait for this rank's checkpoint: what it is over the longest of those that are
+ * not among the n of set, which are in the order of their numbers, ns; 0 if it is not. */
+double checkpoint_lead_ns(const struct frame *frame, const uint32_t *set, size_t n, uint32_t rank);
 /* Is what was seen at the last checkpoint too long ago to be said still, at this step? */
 bool checkpoint_past(const struct slow_rank_checkpoint *checkpoint, uint64_t step);
 /* How much longer the job takes, where a checkpoint, of so long a step, loses lost_ns: steps between are of step_ns. */
