@@ -113,7 +113,7 @@ static void *slow_rank_new(const struct detect_options *options)
 	court_init(&state->steps, options, state->cause);
 	of_checkpoints.slow_z = fmin(options->slow_z, CHECKPOINT_Z);
 	court_init(&state->checkpoints, &of_checkpoints, state->cause);
-	state->checkpoints.of_checkpoints = true;
+	state->checkpoints.of_checkpoints = state->checkpoints.series.timed = true;
 	return state;
 }
 

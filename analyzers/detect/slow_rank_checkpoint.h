@@ -28,7 +28,7 @@
 #define CHECKPOINT_ROLE 2
 /* Of the stage: one in a frame that is that far out says little, most of eight in a row do. It is timed by itself and
  * nothing that others do is in it, so that less is asked for than of a step's self time. */
-#define CHECKPOINT_Z 2.5
+#define CHECKPOINT_Z 2
 
 /* Of what it is the first rank. */
 enum checkpoint_lead { CHECKPOINT_LEADS_NONE, CHECKPOINT_LEADS_NODE, CHECKPOINT_LEADS_CLASS, CHECKPOINT_LEADS_JOB };

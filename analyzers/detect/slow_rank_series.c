@@ -239,11 +239,12 @@ static bool is_divided(const struct series *series, const uint32_t *rank, uint32
 
 static void judge_class(struct series *series, const struct frame *frame, const uint32_t *rank, uint32_t ranks)
 {
-	double noise, spread, far = sqrt(2 * log((double)ranks)) + SERIES_BEYOND;
+	double noise, spread, far = sqrt(2 * log((double)ranks));
 	unsigned int frames_min = series->frames_min;
 
 	bool divided;
 
+	far += series->timed ? SERIES_BEYOND_TIMED : SERIES_BEYOND;
 	spread_of(series, rank, ranks, &noise, &spread);
 	for (uint32_t i = 0; i < ranks; i++)
 		series->rank[rank[i]].slow = still_slow(series, &series->rank[rank[i]], noise, ranks < SERIES_SMALL);
@@ -257,7 +258,7 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 		struct series_rank *of = &series->rank[rank[i]];
 		double value = value_at(series, of, 0), middle = (double)of->middle;
 		double sure = series->loss || divided ? (double)of->low : middle;
-		double limit = ranks < SERIES_SMALL ? fmax(far * spread, SERIES_NOISES * noise) : far * spread;
+		double limit = fmax(far * spread, ranks < SERIES_SMALL && !series->timed ? SERIES_NOISES * noise : 0);
 
 		if (sure > SERIES_LEAST && sure > limit && of->frames >= series->of)
 			of->held += of->held < SERIES_HELD;

@@ -28,6 +28,10 @@
  * differs (replicas whose samples happened to be longer for a while): all slow_of frames and the lower quartile are
  * asked for.
  *
+ * Of what is timed by itself (checkpoints), with no others' waits and no samples' lengths in it, a middle above
+ * sqrt(2 ln n) + SERIES_BEYOND_TIMED times the spread is enough in classes of any size: what must be gained tells
+ * chance apart, as only one rank can be the last.
+ *
  * Onset: the frame after which a cusum of ln ratio, less SERIES_DRIFT and the noise, was last zero.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_SERIES_H
@@ -39,6 +43,7 @@
 #define SERIES_NOISES 2.5
 #define SERIES_LEAST 0.025
 #define SERIES_BEYOND 1.5
+#define SERIES_BEYOND_TIMED 0.5
 #define SERIES_HELD 3
 #define SERIES_MEMORY 32
 #define SERIES_MEMORY_FAST 4
@@ -77,6 +82,7 @@ struct series {
 	struct series_rank *rank;
 	size_t ranks;
 	unsigned int of, frames_min;
+	bool timed;  /* what is measured is timed by itself */
 	bool loss;   /* records were lost in one of the last `of` frames */
 	double lost; /* share of the records of this frame */
 	unsigned int since_loss;
