@@ -8,7 +8,8 @@
  * costs nothing then is idle rather than slow, and nobody is told of it.
  *
  * Where records were lost, the replay misses waits and finds less or nothing. Then what others waited for the rank as
- * the last to come, beyond what they did for its peers, counts by LOST_SHARE: some of that hides in others' slack. As
+ * the last to come, beyond what they did for its peers, counts by LOST_SHARE (some of that hides in others' slack), up
+ * to all of its excess. As
  * one frame's loss may make a rank look so, LOOKS_LOST of them are asked for before anybody is told. Of a checkpoint
  * that is the time by which it was longer than anybody else's.
  *
@@ -217,7 +218,7 @@ static double gain_at_least(struct court *court, const struct frame *frame, cons
 		return 0;
 	if (court->of_checkpoints)
 		return fmin((double)excess, checkpoint_lead_ns(frame, set, n, rank)) / (double)measures->step_ns;
-	return LOST_SHARE * fmin((double)excess, waited_for(court, measures, rank)) / (double)measures->step_ns;
+	return fmin((double)excess, LOST_SHARE * waited_for(court, measures, rank)) / (double)measures->step_ns;
 }
 
 /* Gains of the set in this frame. */
