@@ -9,9 +9,8 @@
  *
  * Where records were lost, the replay misses waits and finds less or nothing. Then what others waited for the rank as
  * the last to come, beyond what they did for its peers, counts by LOST_SHARE (some of that hides in others' slack), up
- * to all of its excess. As
- * one frame's loss may make a rank look so, LOOKS_LOST of them are asked for before anybody is told. Of a checkpoint
- * that is the time by which it was longer than anybody else's.
+ * to all of its excess. As one frame's loss may make a rank look so, LOOKS_LOST of them are asked for before anybody is
+ * told. Of a checkpoint it is the time by which it was longer than anybody else's that counts.
  *
  * Steps with a checkpoint are judged among themselves, by what the checkpoint took (slow_rank_checkpoint.h), and what
  * is said of one goes on until the next one. Other frames that are no training steps are left out: steps with an
@@ -24,6 +23,7 @@
 #include "analyzers/detect/detector.h"
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_checkpoint.h"
+#include "analyzers/detect/slow_rank_common.h"
 #include "analyzers/detect/slow_rank_series.h"
 
 #define SET_MAX 8 /* judged at once: the slowest ones */
@@ -181,12 +181,6 @@ static size_t gather(struct court *court, uint32_t *set, size_t *ret_set)
 	}
 	*ret_set = n;
 	return all;
-}
-
-/* Of frames of stages alone: more than a few who stand out have something in common that is not seen. */
-static bool too_many(const struct frame *frame, size_t all)
-{
-	return frame->tier == FRAME_TIER_STAGES && all > 2 && all > frame->ranks / 8;
 }
 
 static double gain_without(
@@ -382,23 +376,25 @@ static bool slower(struct slow_rank *state, const struct measures *measures)
 	return all;
 }
 
-/* One frame, measured. Returns how many stand out; *ret_said: something was said. */
-static size_t hold(struct court *court, const struct frame *frame, const struct measures *measures,
+/* One frame, measured. True if so many stand out that they have something in common; *ret_said: something was said. */
+static bool hold(struct court *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out, bool *ret_said)
 {
 	uint32_t set[SET_MAX];
 	size_t n = 0, all;
+	bool common;
 
 	*ret_said = false;
 	if (!make_room(court, measures->ranks) || series_frame(&court->series, frame, measures) < 0)
-		return 0;
+		return false;
 	all = gather(court, set, &n);
-	if (too_many(frame, all))
+	common = slow_rank_common(frame, measures, set, n, all, court->scratch);
+	if (common)
 		n = 0;
 	look_at_times(court, frame, measures, measure, set, n);
 	*ret_said = judge(court, frame, measures, set, n, out);
 	court->frames++;
-	return all;
+	return common;
 }
 
 /* Who listens to what is said of a checkpoint. */
@@ -456,8 +452,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	struct measure *measure, const struct detector_out *out)
 {
 	struct slow_rank *state = arg;
-	size_t all;
-	bool later, said;
+	bool later, said, common;
 
 	cause_frame(state->cause, frame, measures);
 	if (!measures->ranks)
@@ -467,11 +462,11 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	if (frame->class != FRAME_TRAIN)
 		return;
 	later = slower(state, measures);
-	all = hold(&state->steps, frame, measures, measure, out, &said);
+	common = hold(&state->steps, frame, measures, measure, out, &said);
 	repeat_checkpoint(state, frame, out);
 	if (said)
 		want(state, frame, "a rank keeps the others waiting", out);
-	if (frame->tier == FRAME_TIER_STAGES && (later || too_many(frame, all)))
+	if (frame->tier == FRAME_TIER_STAGES && (later || common))
 		want(state, frame, "steps are longer, and stages do not tell why", out);
 }
 
