@@ -9,8 +9,9 @@
  *
  * Where records were lost, the replay misses waits and finds less or nothing. Then what others waited for the rank as
  * the last to come, beyond what they did for its peers, counts by LOST_SHARE (some of that hides in others' slack), up
- * to all of its excess. As one frame's loss may make a rank look so, LOOKS_LOST of them are asked for before anybody is
- * told. Of a checkpoint it is the time by which it was longer than anybody else's that counts.
+ * to all of its excess. As one frame's loss may make a rank look so, LOOKS_LOST of the last LOOKS_LOST_OF what-ifs must
+ * have found something before anybody is told. Of a checkpoint it is the time by which it was longer than anybody
+ * else's that counts.
  *
  * Steps with a checkpoint are judged among themselves, by what the checkpoint took (slow_rank_checkpoint.h), and what
  * is said of one goes on until the next one. Other frames that are no training steps are left out: steps with an
@@ -32,8 +33,9 @@
  * step and more; a quarter find less than 0.58 to 0.91): waits that computing hid are not in the replay, and several
  * share. */
 #define GAIN_FOUND 0.8
-#define EQUAL 0.75	 /* of the largest gain of the set: then they are equals */
-#define LOOKS_LOST 3	 /* what-ifs before one is confirmed where records are lost */
+#define EQUAL 0.75   /* of the largest gain of the set: then they are equals */
+#define LOOKS_LOST 3 /* of the last LOOKS_LOST_OF what-ifs, before one is confirmed where records are lost */
+#define LOOKS_LOST_OF 4
 #define OPS_A_LOOK 16384 /* a frame of more operations is replayed only so much more rarely */
 #define LOOK_EVERY_MAX 16
 #define GAIN_MEMORY 4 /* what-ifs that a gain is the mean of, about */
@@ -46,6 +48,7 @@
 struct verdict {
 	float gain; /* share of the step */
 	uint16_t looks;
+	uint8_t found;	 /* what-ifs that found half of gain_min, newest in bit 0 */
 	bool open, said; /* said: of this frame */
 };
 
@@ -255,6 +258,7 @@ static void look(struct court *court, const struct frame *frame, const struct me
 			alone[i] >= EQUAL * most)
 			gain = court->options.gain_min;
 		verdict->looks += verdict->looks < GAIN_MEMORY;
+		verdict->found = (uint8_t)(verdict->found << 1 | (gain >= court->options.gain_min * GAIN_FOUND / 2));
 		weight = verdict->looks;
 		verdict->gain += (float)((gain - (double)verdict->gain) / weight);
 	}
@@ -325,6 +329,11 @@ static void want(struct slow_rank *state, const struct frame *frame, const char 
 	state->next_want = state->steps.frames + WANT_EVERY;
 }
 
+static bool found_often(const struct verdict *verdict)
+{
+	return __builtin_popcount(verdict->found & ((1U << LOOKS_LOST_OF) - 1)) >= LOOKS_LOST;
+}
+
 /* True if it said something. */
 static bool judge(struct court *court, const struct frame *frame, const struct measures *measures, const uint32_t *set,
 	size_t n, const struct detector_out *out)
@@ -341,7 +350,7 @@ static bool judge(struct court *court, const struct frame *frame, const struct m
 			verdict->open = false;
 			continue;
 		}
-		verdict->open |= rank->candidate && (!court->series.loss || verdict->looks >= LOOKS_LOST);
+		verdict->open |= rank->candidate && (!court->series.loss || found_often(verdict));
 		verdict->said = true;
 		any = true;
 		say(court, frame, measures, set[i], verdict->open, out);
