@@ -9,11 +9,13 @@
  * steps have grown by since its onset (slow_rank_growth.h).
  *
  * Where records were lost, the replay misses waits and finds less or nothing. Then what others waited for the rank as
- * the last to come, beyond what they did for its peers, counts by LOST_SHARE: some of that hides in others' slack. As
- * one frame's loss may make a rank look so, LOOKS_LOST of them are asked for before anybody is told.
+ * the last to come, beyond what they did for its peers, counts by LOST_SHARE (some of that hides in others' slack), up
+ * to all of its excess. As one frame's loss may make a rank look so, LOOKS_LOST of the last LOOKS_LOST_OF what-ifs must
+ * have found something before anybody is told. Of a checkpoint it is the time by which it was longer than anybody
+ * else's that counts.
  *
- * Where operations are seen, what stages alone tell is judged beside them (struct measures): who stands out by the one
- * or the other is looked at, and the what-if says whether it costs anything.
+ * Who stands out by all that is seen or by stages alone (slow_rank_view.h) is looked at; the what-if says whether it
+ * costs anything.
  *
  * Steps with a checkpoint are judged among themselves, by what the checkpoint took (slow_rank_checkpoint.h), and what
  * is said of one goes on until the next one. Other frames that are no training steps are left out: steps with an
@@ -26,6 +28,7 @@
 #include "analyzers/detect/detector.h"
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_checkpoint.h"
+#include "analyzers/detect/slow_rank_common.h"
 #include "analyzers/detect/slow_rank_growth.h"
 #include "analyzers/detect/slow_rank_view.h"
 
@@ -35,8 +38,9 @@
  * step and more; a quarter find less than 0.58 to 0.91): waits that computing hid are not in the replay, and several
  * share. */
 #define GAIN_FOUND 0.8
-#define EQUAL 0.75	 /* of the largest gain of the set: then they are equals */
-#define LOOKS_LOST 3	 /* what-ifs before one is confirmed where records are lost */
+#define EQUAL 0.75   /* of the largest gain of the set: then they are equals */
+#define LOOKS_LOST 3 /* of the last LOOKS_LOST_OF what-ifs, before one is confirmed where records are lost */
+#define LOOKS_LOST_OF 4
 #define OPS_A_LOOK 16384 /* a frame of more operations is replayed only so much more rarely */
 #define LOOK_EVERY_MAX 16
 /* At least that share of what steps have grown by has to be found, for all of it to be put down to the rank. */
@@ -48,6 +52,7 @@ struct verdict {
 	float gain;		   /* share of the step */
 	struct growth_onset onset; /* while it is open */
 	uint16_t looks;
+	uint8_t found;	 /* what-ifs that found half of gain_min, newest in bit 0 */
 	bool open, said; /* said: of this frame */
 };
 
@@ -63,6 +68,7 @@ struct court {
 	struct cause *cause;
 	const struct growth *growth; /* NULL: not of these */
 	double *scratch;	     /* a rank */
+	bool of_checkpoints, lost;   /* lost: of checkpoints, records of this frame */
 };
 
 struct slow_rank {
@@ -117,6 +123,7 @@ static void *slow_rank_new(const struct detect_options *options)
 	state->steps.growth = &state->growth;
 	of_checkpoints.slow_z = fmin(options->slow_z, CHECKPOINT_Z);
 	court_init(&state->checkpoints, &of_checkpoints, state->cause);
+	state->checkpoints.of_checkpoints = state->checkpoints.view.series.timed = true;
 	return state;
 }
 
@@ -185,12 +192,6 @@ static size_t gather(struct court *court, uint32_t *set, size_t *ret_set)
 	return all;
 }
 
-/* Of frames of stages alone: more than a few who stand out have something in common that is not seen. */
-static bool too_many(const struct frame *frame, size_t all)
-{
-	return frame->tier == FRAME_TIER_STAGES && all > 2 && all > frame->ranks / 8;
-}
-
 static double gain_without(
 	struct measure *measure, const struct frame *frame, const uint32_t *rank, const uint64_t *excess, size_t n)
 {
@@ -199,20 +200,28 @@ static double gain_without(
 	return without && as_is && without < as_is ? 1 - (double)without / (double)as_is : 0;
 }
 
-/* What others waited for it, beyond what they did for its class, as a share of the step; at most its excess. */
-static double waited_for(struct court *court, const struct measures *measures, uint32_t rank, uint64_t excess)
+/* What others waited for it, beyond what they did for its class, ns. */
+static double waited_for(struct court *court, const struct measures *measures, uint32_t rank)
 {
 	const struct measure_rank *of = &measures->rank[rank];
 	size_t n = 0;
 
-	if (!measures->step_ns || !court->view.series.loss)
-		return 0;
 	for (size_t i = 0; i < measures->ranks; i++) {
 		if (measures->rank[i].class == of->class)
 			court->scratch[n++] = (double)measures->rank[i].last_ns;
 	}
-	return LOST_SHARE * fmax(0, fmin((double)excess, (double)of->last_ns - robust_median(court->scratch, n))) /
-	       (double)measures->step_ns;
+	return fmax(0, (double)of->last_ns - robust_median(court->scratch, n));
+}
+
+/* What one of the set costs at least, where a replay misses waits: a share of the step, at most its excess. */
+static double gain_at_least(struct court *court, const struct frame *frame, const struct measures *measures,
+	const uint32_t *set, size_t n, uint32_t rank, uint64_t excess)
+{
+	if (!measures->step_ns || !(court->of_checkpoints ? court->lost : court->view.series.loss))
+		return 0;
+	if (court->of_checkpoints)
+		return fmin((double)excess, checkpoint_lead_ns(frame, set, n, rank)) / (double)measures->step_ns;
+	return fmin((double)excess, LOST_SHARE * waited_for(court, measures, rank)) / (double)measures->step_ns;
 }
 
 /* Gains of the set in this frame. */
@@ -239,7 +248,7 @@ static void look(struct court *court, const struct frame *frame, const struct me
 			others_excess[m++] = excess[j];
 		}
 		alone[i] = n == 1 ? all : all - gain_without(measure, frame, others, others_excess, m);
-		alone[i] = fmax(alone[i], waited_for(court, measures, set[i], excess[i]));
+		alone[i] = fmax(alone[i], gain_at_least(court, frame, measures, set, n, set[i], excess[i]));
 		sum += alone[i];
 		most = fmax(most, alone[i]);
 		all = fmax(all, alone[i]);
@@ -255,6 +264,7 @@ static void look(struct court *court, const struct frame *frame, const struct me
 			alone[i] >= EQUAL * most)
 			gain = court->options.gain_min;
 		verdict->looks += verdict->looks < GAIN_MEMORY;
+		verdict->found = (uint8_t)(verdict->found << 1 | (gain >= court->options.gain_min * GAIN_FOUND / 2));
 		weight = verdict->looks;
 		verdict->gain += (float)((gain - (double)verdict->gain) / weight);
 	}
@@ -344,6 +354,11 @@ static void want(struct slow_rank *state, const struct frame *frame, const char 
 	state->next_want = state->steps.frames + WANT_EVERY;
 }
 
+static bool found_often(const struct verdict *verdict)
+{
+	return __builtin_popcount(verdict->found & ((1U << LOOKS_LOST_OF) - 1)) >= LOOKS_LOST;
+}
+
 /* True if it said something. */
 static bool judge(struct court *court, const struct frame *frame, const struct measures *measures, const uint32_t *set,
 	size_t n, const struct detector_out *out)
@@ -361,7 +376,7 @@ static bool judge(struct court *court, const struct frame *frame, const struct m
 			verdict->onset = (struct growth_onset){0, 0};
 			continue;
 		}
-		verdict->open |= rank->candidate && (!court->view.series.loss || verdict->looks >= LOOKS_LOST);
+		verdict->open |= rank->candidate && (!court->view.series.loss || found_often(verdict));
 		verdict->said = true;
 		any = true;
 		say(court, frame, measures, set[i], n == 1, out);
@@ -369,23 +384,25 @@ static bool judge(struct court *court, const struct frame *frame, const struct m
 	return any;
 }
 
-/* One frame, measured. Returns how many stand out; *ret_said: something was said. */
-static size_t hold(struct court *court, const struct frame *frame, const struct measures *measures,
+/* One frame, measured. True if so many stand out that they have something in common; *ret_said: something was said. */
+static bool hold(struct court *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out, bool *ret_said)
 {
 	uint32_t set[SET_MAX];
 	size_t n = 0, all;
+	bool common;
 
 	*ret_said = false;
 	if (!make_room(court, measures->ranks) || view_frame(&court->view, frame, measures) < 0)
-		return 0;
+		return false;
 	all = gather(court, set, &n);
-	if (too_many(frame, all))
+	common = slow_rank_common(frame, measures, set, n, all, court->scratch);
+	if (common)
 		n = 0;
 	look_at_times(court, frame, measures, measure, set, n);
 	*ret_said = judge(court, frame, measures, set, n, out);
 	court->frames++;
-	return all;
+	return common;
 }
 
 /* Who listens to what is said of a checkpoint. */
@@ -420,6 +437,7 @@ static void judge_checkpoint(struct slow_rank *state, const struct frame *frame,
 	bool said;
 
 	state->n_said = 0;
+	state->checkpoints.lost = measures->lost > 0;
 	if (of)
 		hold(&state->checkpoints, frame, of, measure, &heard, &said);
 }
@@ -442,8 +460,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	struct measure *measure, const struct detector_out *out)
 {
 	struct slow_rank *state = arg;
-	size_t all;
-	bool later, said;
+	bool later, said, common;
 
 	cause_frame(state->cause, frame, measures);
 	if (!measures->ranks)
@@ -455,11 +472,11 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	growth_step(&state->growth, frame->step, measures->step_ns);
 	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
 	state->steps.view.series.grown = growth_ln(&state->growth);
-	all = hold(&state->steps, frame, measures, measure, out, &said);
+	common = hold(&state->steps, frame, measures, measure, out, &said);
 	repeat_checkpoint(state, frame, out);
 	if (said)
 		want(state, frame, "a rank keeps the others waiting", out);
-	if (frame->tier == FRAME_TIER_STAGES && (later || too_many(frame, all)))
+	if (frame->tier == FRAME_TIER_STAGES && (later || common))
 		want(state, frame, "steps are longer, and stages do not tell why", out);
 }
 

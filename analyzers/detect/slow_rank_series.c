@@ -271,8 +271,8 @@ static double limit_of(const struct series *series, uint32_t ranks, double noise
 		return fmax((chance + SERIES_BEYOND_GROWN) * spread,
 			fmin(SERIES_NOISES * noise, SERIES_OF_GROWTH * series->grown));
 	}
-	chance = (chance + SERIES_BEYOND) * spread;
-	return ranks < SERIES_SMALL ? fmax(chance, SERIES_NOISES * noise) : chance;
+	chance = (chance + (series->timed ? SERIES_BEYOND_TIMED : SERIES_BEYOND)) * spread;
+	return ranks < SERIES_SMALL && !series->timed ? fmax(chance, SERIES_NOISES * noise) : chance;
 }
 
 static void judge_class(struct series *series, const struct frame *frame, const uint32_t *rank, uint32_t ranks)

@@ -43,6 +43,10 @@
  * What stages tell and what operations tell are two measures of one rank, each with a noise of its own: noise is kept
  * by tier, and no distance is taken between two tiers.
  *
+ * Of what is timed by itself (checkpoints), with no others' waits and no samples' lengths in it, a middle above
+ * sqrt(2 ln n) + SERIES_BEYOND_TIMED times the spread is enough in classes of any size: what must be gained tells
+ * chance apart, as only one rank can be the last.
+ *
  * Onset: the frame after which a cusum of ln ratio, less SERIES_DRIFT and the noise, was last zero.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_SERIES_H
@@ -55,6 +59,7 @@
 #define SERIES_LEAST 0.025
 #define SERIES_BEYOND 1.5
 #define SERIES_BEYOND_GROWN 2.2
+#define SERIES_BEYOND_TIMED 1
 #define SERIES_HELD 3
 #define SERIES_HELD_GROWN 2
 #define SERIES_MEMORY 32
@@ -95,6 +100,7 @@ struct series {
 	struct series_rank *rank;
 	size_t ranks;
 	unsigned int of, frames_min;
+	bool timed;  /* what is measured is timed by itself */
 	bool loss;   /* records were lost in one of the last `of` frames */
 	double lost; /* share of the records of this frame */
 	unsigned int since_loss;

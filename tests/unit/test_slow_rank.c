@@ -12,6 +12,7 @@
 
 #include "analyzers/detect/detect.h"
 #include "analyzers/detect/detector.h"
+#include "analyzers/detect/slow_rank_checkpoint.h"
 
 #define MS 1000000ULL
 #define RANKS 6
@@ -191,6 +192,58 @@ static void the_first_rank_is_told_of_what_it_was_not(void **state)
 	(void)state;
 	run(first_slower);
 	expect(0);
+}
+
+/* Ranks 0 and 3 are the first of their nodes, and both have more to write. */
+static uint64_t first_of_nodes_write_more(uint32_t of, uint64_t step)
+{
+	return usual(of, step) + (of % 3 == 0 ? (of ? 450 : 300) * MS : 0);
+}
+
+static uint64_t first_of_a_node_is_slower(uint32_t of, uint64_t step)
+{
+	return usual(of, step) + (of == 3 ? 300 * MS : 0);
+}
+
+static uint64_t first_of_a_node_is_far_slower(uint32_t of, uint64_t step)
+{
+	return usual(of, step) + (of % 3 == 0 ? (of ? 600 : 100) * MS : 0);
+}
+
+static void first_ranks_are_beside_first_ranks(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < RANKS; i++)
+		who[i].node = i / 3;
+	run(first_of_nodes_write_more);
+	expect(RANKS);
+	/* The job's first rank has nobody beside it. */
+	run(first_writes_more);
+	expect(RANKS);
+	run(first_of_a_node_is_slower);
+	expect(3);
+	memset(said, 0, sizeof(said));
+	memset(confirmed, 0, sizeof(confirmed));
+	run(first_of_a_node_is_far_slower);
+	expect(3);
+}
+
+static void the_longest_checkpoint_holds_the_others_up(void **state)
+{
+	static const uint32_t set[] = {1, 4};
+
+	(void)state;
+	frame = (struct frame){.ranks = RANKS, .who = who, .rank = rank};
+	for (uint32_t i = 0; i < RANKS; i++) {
+		rank[i] = (struct frame_rank){.here = i != 5, .step_ns = 1000 * MS};
+		rank[i].stage_ns[STAGE_CHECKPOINT] = (i + 1) * 100 * MS;
+	}
+	assert_true(checkpoint_lead_ns(&frame, set, 2, 4) == 100.0 * MS);
+	assert_true(checkpoint_lead_ns(&frame, set, 2, 1) == 0);
+	assert_true(checkpoint_lead_ns(&frame, set, 1, 4) == 0);
+	/* No longer than its step. */
+	rank[4].stage_ns[STAGE_CHECKPOINT] = UINT64_MAX;
+	assert_true(checkpoint_lead_ns(&frame, set, 2, 4) == 600.0 * MS);
 }
 
 static struct frame_group group[2 * PERIODS];
@@ -416,6 +469,8 @@ int main(void)
 		TEST(whoever_writes_is_told_of_what_it_was_not),
 		TEST(writing_for_others_is_no_fault),
 		TEST(the_first_rank_is_told_of_what_it_was_not),
+		TEST(first_ranks_are_beside_first_ranks),
+		TEST(the_longest_checkpoint_holds_the_others_up),
 		TEST(sends_that_nobody_waits_for),
 		TEST(sends_that_are_waited_for),
 		TEST(a_shared_card_costs_what_steps_grew_by),
