@@ -21,6 +21,7 @@ struct measure *measure_free(struct measure *measure)
 	free(measure->rank);
 	free(measure->group);
 	free(measure->shortest);
+	free(measure->meeting);
 	free(measure->walk);
 	free(measure->class_ranks);
 	free(measure->class_start);
@@ -63,7 +64,8 @@ static int make_room(struct measure *measure, const struct frame *frame)
 	if (frame->groups > measure->group_room || !measure->group_room) {
 		measure->group_room = 0;
 		if (!renew(&measure->group, groups, sizeof(*measure->group)) ||
-			!renew(&measure->shortest, groups, sizeof(*measure->shortest)))
+			!renew(&measure->shortest, groups, sizeof(*measure->shortest)) ||
+			!renew(&measure->meeting, groups, sizeof(*measure->meeting)))
 			return -ENOMEM;
 		measure->group_room = groups;
 	}
