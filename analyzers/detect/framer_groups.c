@@ -7,8 +7,6 @@
 
 #include "analyzers/ops_hash.h"
 
-#define AHEAD 8 /* records that are fetched before they are needed */
-
 struct framer_group_key {
 	uint32_t seq, sides, comm;
 	uint32_t last; /* rank that was added last: one is in a group once */
@@ -132,13 +130,14 @@ static inline bool is_of(const struct framer_group_key *key, const struct framer
 	return key->seq == record->seq && key->sides == record->sides && key->p2p == framer_record_p2p(record);
 }
 
+/* The group of the record; *cursor: of its communicator. */
 static inline uint32_t follow(struct framer_scratch *scratch, const struct framer_room *room,
-	const struct framer_record *record, uint32_t rank)
+	const struct framer_record *record, uint32_t rank, struct framer_group_key *keys,
+	struct framer_groups_cursor *cursor)
 {
-	struct framer_groups_cursor *cursor = &scratch->cursor[framer_record_comm(record)];
-	uint32_t *link = cursor->rank == rank ? &scratch->key[cursor->at].next : &cursor->first, group = *link;
+	uint32_t *link = cursor->rank == rank ? &keys[cursor->at].next : &cursor->first, group = *link;
 
-	if (group == FRAME_NONE || !is_of(&scratch->key[group], record)) {
+	if (group == FRAME_NONE || !is_of(&keys[group], record)) {
 		group = find(scratch, room, record);
 		*link = group;
 	}
@@ -147,23 +146,30 @@ static inline uint32_t follow(struct framer_scratch *scratch, const struct frame
 	return group;
 }
 
-static inline bool add(struct framer_scratch *scratch, const struct framer_room *room,
-	const struct framer_record *record, uint64_t step_start_ns, uint32_t rank)
+/* To ops, which has room for all; how many they are. */
+static size_t add(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_slot *slot,
+	uint32_t rank, struct frame_op *ops)
 {
-	uint32_t group = follow(scratch, room, record, rank);
-	struct framer_group_key *key = &scratch->key[group];
-	struct frame_op *op = &scratch->op[scratch->ops];
+	struct framer_group_key *keys = scratch->key; /* room was made: it stays where it is */
+	struct framer_groups_cursor *cursors = scratch->cursor;
+	const struct framer_record *record = slot->record, *end = record + slot->records;
+	struct frame_op *op = ops;
 
-	if (key->last == rank || key->tier != framer_record_tier(record))
-		return false;
-	key->last = rank;
-	key->count++;
-	op->group = group;
-	op->rank = rank;
-	op->start_ns = (int64_t)record->start_ns - (int64_t)step_start_ns;
-	op->duration_ns = framer_record_duration(record);
-	scratch->ops++;
-	return true;
+	for (; record < end; record++) {
+		uint32_t group = follow(scratch, room, record, rank, keys, &cursors[framer_record_comm(record)]);
+		struct framer_group_key *key = &keys[group];
+
+		if (key->last == rank || key->tier != framer_record_tier(record))
+			continue;
+		key->last = rank;
+		key->count++;
+		op->group = group;
+		op->rank = rank;
+		op->start_ns = (int64_t)record->start_ns - (int64_t)slot->start_ns;
+		op->duration_ns = framer_record_duration(record);
+		op++;
+	}
+	return (size_t)(op - ops);
 }
 
 static int by_start(const void *a, const void *b)
@@ -177,18 +183,18 @@ static int by_start(const void *a, const void *b)
 
 void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_slot *slot, uint32_t rank)
 {
+	struct framer_scratch *scratch = &framer->scratch;
+	size_t added;
+
 	if (slot->unsorted)
 		qsort(slot->record, slot->records, sizeof(*slot->record), by_start);
-	if (!make_room(&framer->scratch, slot->records)) {
+	if (!make_room(scratch, slot->records)) {
 		framer->counts.ops_left_out += slot->records;
 		return;
 	}
-	for (uint32_t i = 0; i < slot->records; i++) {
-		if (i + AHEAD < slot->records)
-			__builtin_prefetch(&slot->record[i + AHEAD]);
-		if (!add(&framer->scratch, room, &slot->record[i], slot->start_ns, rank))
-			framer->counts.ops_left_out++;
-	}
+	added = add(scratch, room, slot, rank, scratch->op + scratch->ops);
+	scratch->ops += added;
+	framer->counts.ops_left_out += slot->records - added;
 }
 
 void framer_groups_end(struct framer *framer)

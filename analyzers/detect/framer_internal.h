@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the framer share. One owner a thing:
- *   framer.c         the doors: what comes in is checked there, and handed on
+ *   framer.c         the doors: what comes in is checked there, and handed on; that of operations is framer_ops.c
  *   framer_jobs.c    which process is of which job, and where in it
  *   framer_slots.c   the open steps of a process
  *   framer_align.c   a process's step numbers to its job's frame numbers (evidence: framer_evidence.c)
@@ -295,6 +295,24 @@ static inline struct framer_process *framer_process_get(const struct framer *fra
 	return process >= 0 && (size_t)process < framer->processes ? framer->process[process] : NULL;
 }
 
+static inline bool framer_is_time(uint64_t start_ns, uint64_t duration_ns)
+{
+	return start_ns < FRAMER_TIME_MAX && duration_ns < FRAMER_TIME_MAX;
+}
+
+static inline bool framer_is_step(int64_t step)
+{
+	return step >= 0 && step < FRAMER_STEP_MAX;
+}
+
+/* NULL where it does not live. */
+static inline struct framer_process *framer_living(const struct framer *framer, int number)
+{
+	struct framer_process *process = framer_process_get(framer, number);
+
+	return process && !process->ended ? process : NULL;
+}
+
 static inline struct framer_room *framer_room_of(const struct framer *framer, const struct framer_process *process)
 {
 	return process->job < FRAMER_JOBS_MAX ? framer->room[process->job] : NULL;
@@ -365,9 +383,6 @@ void framer_ops_comm(struct framer *framer, struct framer_process *process, cons
 bool framer_names_kind(
 	struct framer *framer, struct framer_process *process, const struct framer_op *op, struct framer_kind *ret);
 void framer_names_free(struct framer_names *names);
-
-/* framer_ops.c */
-void framer_ops_add(struct framer *framer, struct framer_process *process, const struct framer_op *op);
 
 /* framer_host.c */
 void framer_host_add(struct framer *framer, struct framer_process *process, const struct framer_host *host);

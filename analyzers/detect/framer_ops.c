@@ -24,8 +24,8 @@ static void late(struct framer *framer, struct framer_process *process)
 	framer_wait_update(framer_room_of(framer, process), process);
 }
 
-/* The slot that it belongs to; NULL where it has gone, or is far off. */
-static struct framer_slot *slot_of(
+/* The slot that it belongs to, which is not there yet; NULL where it has gone, or is far off. */
+static __attribute__((noinline)) struct framer_slot *slot_make(
 	struct framer *framer, struct framer_process *process, const struct framer_op *op, int64_t step)
 {
 	struct framer_slot *slot;
@@ -37,9 +37,7 @@ static struct framer_slot *slot_of(
 			framer->counts.ops_left_out++;
 		return NULL;
 	}
-	slot = framer_slot_find(process, step);
-	if (!slot)
-		slot = framer_slot_get(framer, process, step);
+	slot = framer_slot_get(framer, process, step);
 	if (!slot && process->newest != FRAMER_NO_STEP && step <= process->newest)
 		late(framer, process);
 	else if (!slot)
@@ -47,19 +45,23 @@ static struct framer_slot *slot_of(
 	return slot;
 }
 
-static void note_live(struct framer_process *process, struct framer_slot *slot)
+static __attribute__((noinline)) void begin_live(struct framer_process *process, const struct framer_slot *slot)
 {
-	if (!process->ops_live) {
-		process->ops_live = true;
-		process->usual = UINT32_MAX;
-		process->ops_since = process->from_start && process->steps_seen == 0 ? FRAMER_NO_STEP : slot->step;
-	}
+	process->ops_live = true;
+	process->usual = UINT32_MAX;
+	process->ops_since = process->from_start && process->steps_seen == 0 ? FRAMER_NO_STEP : slot->step;
+}
+
+static inline void note_live(struct framer_process *process, struct framer_slot *slot)
+{
+	if (!process->ops_live)
+		begin_live(process, slot);
 	if (slot->step > process->ops_newest)
 		process->ops_newest = slot->step;
 	slot->partial = process->ops_since != FRAMER_NO_STEP && slot->step <= process->ops_since;
 }
 
-static bool grow(struct framer_slot *slot)
+static __attribute__((noinline)) bool grow(struct framer_slot *slot)
 {
 	size_t many = slot->room;
 
@@ -70,7 +72,7 @@ static bool grow(struct framer_slot *slot)
 }
 
 /* Room for one more; NULL: left out. */
-static struct framer_record *append(
+static inline struct framer_record *append(
 	struct framer *framer, struct framer_room *room, struct framer_slot *slot, uint64_t start_ns, uint8_t tier)
 {
 	struct framer_record *record;
@@ -115,19 +117,20 @@ static uint64_t thinned(const struct framer_process *process)
 	return plenty ? EVIDENCE_ONE_IN - 1 : 0;
 }
 
-/* The number of its step; FRAMER_NO_STEP. */
-static int64_t step_of(struct framer *framer, struct framer_process *process, const struct framer_op *op, uint64_t key,
-	uint16_t number)
+/* The number of its step where that is not told; FRAMER_NO_STEP. */
+static __attribute__((noinline)) int64_t step_of(struct framer *framer, struct framer_process *process,
+	const struct framer_op *op, const struct framer_kind *kind)
 {
-	if (op->step != STEPS_NONE)
-		return op->step;
+	const struct framer_room *room = framer_room_of(framer, process);
+	uint64_t what = ops_mix(room->comm_key[kind->comm], kind->op);
+
 	if (process->loop_seen)
 		return framer_slot_at(process, op->start_ns);
-	return framer_period_op(framer, process, ops_mix(ops_mix(key, number), op->bytes), op->start_ns,
-		op->start_ns + op->duration_ns);
+	return framer_period_op(
+		framer, process, ops_mix(what, op->bytes), op->start_ns, op->start_ns + op->duration_ns);
 }
 
-static void write(struct framer_record *record, const struct framer_op *op, const struct framer_kind *kind)
+static inline void write(struct framer_record *record, const struct framer_op *op, const struct framer_kind *kind)
 {
 	uint64_t duration_ns = op->duration_ns < FRAMER_DURATION_MAX ? op->duration_ns : FRAMER_DURATION_MAX;
 	uint64_t bytes = op->bytes < FRAMER_BYTES_MAX ? op->bytes : FRAMER_BYTES_MAX;
@@ -140,7 +143,7 @@ static void write(struct framer_record *record, const struct framer_op *op, cons
 }
 
 /* The one that came after the kind before, the last time. */
-static const struct framer_kind *guess_kind(struct framer_process *process, const struct framer_op *op)
+static inline const struct framer_kind *guess_kind(struct framer_process *process, const struct framer_op *op)
 {
 	uint8_t next = process->kind[process->kind_last].next;
 	const struct framer_kind *kind = &process->kind[next];
@@ -152,25 +155,28 @@ static const struct framer_kind *guess_kind(struct framer_process *process, cons
 	return kind;
 }
 
-void framer_ops_add(struct framer *framer, struct framer_process *process, const struct framer_op *op)
+/* What tells which step of others this one is. */
+static inline void witness(struct framer *framer, struct framer_room *room, struct framer_process *process,
+	const struct framer_op *op, uint32_t comm, int64_t step)
 {
-	struct framer_room *room = framer_room_of(framer, process);
-	const struct framer_kind *kind = guess_kind(process, op);
-	struct framer_record *record;
-	struct framer_slot *slot;
-	struct framer_kind other;
 	uint64_t key;
-	int64_t step;
 
-	if (!kind) {
-		if (!framer_names_kind(framer, process, op, &other)) {
-			framer->counts.ops_left_out++;
-			return;
-		}
-		kind = &other;
-	}
-	step = step_of(framer, process, op, room->comm_key[kind->comm], kind->op);
-	slot = slot_of(framer, process, op, step);
+	if (room->comm[comm].members == 1 || room->ranks <= 1)
+		return;
+	key = ops_mix(room->comm_key[comm], op->seq);
+	if (!(key & thinned(process)))
+		framer_evidence_op(framer, process, key, step);
+}
+
+static inline void add(struct framer *framer, struct framer_room *room, struct framer_process *process,
+	const struct framer_op *op, const struct framer_kind *kind)
+{
+	int64_t step = op->step == STEPS_NONE ? step_of(framer, process, op, kind) : op->step;
+	struct framer_slot *slot = framer_slot_find(process, step);
+	struct framer_record *record;
+
+	if (!slot)
+		slot = slot_make(framer, process, op, step);
 	if (!slot)
 		return;
 	note_live(process, slot);
@@ -178,9 +184,60 @@ void framer_ops_add(struct framer *framer, struct framer_process *process, const
 	if (!record)
 		return;
 	write(record, op, kind);
-	if (kind->p2p || room->comm[kind->comm].members == 1 || room->ranks <= 1)
+	if (!kind->p2p)
+		witness(framer, room, process, op, kind->comm, step);
+}
+
+static __attribute__((noinline)) void add_other(
+	struct framer *framer, struct framer_room *room, struct framer_process *process, const struct framer_op *op)
+{
+	struct framer_kind kind;
+
+	if (framer_names_kind(framer, process, op, &kind))
+		add(framer, room, process, op, &kind);
+	else
+		framer->counts.ops_left_out++;
+}
+
+/* It is waited for because of its step: operations change nothing. */
+static inline bool lags(const struct framer_room *room, const struct framer_process *process)
+{
+	return framer_wait_lacks_step(process, room->head) && !process->absent && !process->hopeless;
+}
+
+/* It can be joined with those of others. */
+static inline bool makes_sense(const struct framer_op *op)
+{
+	if (!framer_is_time(op->start_ns, op->duration_ns) || !op->communicator || !*op->communicator || !op->seq ||
+		(op->tier != FRAME_TIER_HOST && op->tier != FRAME_TIER_DEVICE))
+		return false;
+	if (op->step != STEPS_NONE && !framer_is_step(op->step))
+		return false;
+	return op->peer == -1 || (op->peer >= 0 && op->member >= 0 && op->member != op->peer);
+}
+
+void framer_op(struct framer *framer, int number, const struct framer_op *op)
+{
+	struct framer_process *process = framer_living(framer, number);
+	const struct framer_kind *kind;
+	struct framer_room *room;
+
+	if (!process)
 		return;
-	key = ops_mix(room->comm_key[kind->comm], op->seq);
-	if (!(key & thinned(process)))
-		framer_evidence_op(framer, process, key, step);
+	framer->counts.ops++;
+	if (!makes_sense(op)) {
+		framer->counts.ops_left_out++;
+		return;
+	}
+	room = framer_room_of(framer, process);
+	kind = guess_kind(process, op);
+	if (kind)
+		add(framer, room, process, op, kind);
+	else
+		add_other(framer, room, process, op);
+	if (process->waited && !lags(room, process)) {
+		framer_wait_update(room, process);
+		if (!process->waited)
+			framer_wait_pump(framer, room);
+	}
 }
