@@ -34,35 +34,38 @@ static uint32_t like_row(uint64_t key)
 }
 
 /* Written whether it is shorter or not: who comes last is chance, and a processor that guesses it guesses wrong. */
-static void add_record(struct measure_shortest *group, const struct frame_op *op)
+static inline void add_record(struct measure_shortest *group, uint64_t duration_ns, uint32_t rank)
 {
-	uint64_t duration_ns = op->duration_ns, first_ns = group->first_ns, second_ns = group->second_ns;
+	uint64_t first_ns = group->first_ns, second_ns = group->second_ns;
 	uint32_t first = group->first, second = group->second;
 	bool is_first = duration_ns < first_ns, is_second = duration_ns < second_ns;
 
 	second_ns = is_second ? duration_ns : second_ns;
-	second = is_second ? op->rank : second;
+	second = is_second ? rank : second;
 	group->second_ns = is_first ? first_ns : second_ns;
 	group->second = is_first ? first : second;
 	group->first_ns = is_first ? duration_ns : first_ns;
-	group->first = is_first ? op->rank : first;
+	group->first = is_first ? rank : first;
 	group->records++;
 }
 
 static int find_shortest(struct measure *measure, const struct frame *frame)
 {
-	for (size_t i = 0; i < frame->groups; i++) {
+	const struct frame_op *end = frame->op + frame->ops;
+	struct measure_shortest *shortest = measure->shortest;
+	size_t groups = frame->groups, ranks = frame->ranks;
+	const bool *here = measure->here;
+
+	for (size_t i = 0; i < groups; i++) {
 		if (frame->group[i].comm >= frame->comms)
 			return -EINVAL;
-		measure->shortest[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0};
+		shortest[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0};
 	}
-	for (size_t i = 0; i < frame->ops; i++) {
-		const struct frame_op *op = &frame->op[i];
-
-		if (op->group >= frame->groups || op->rank >= frame->ranks)
+	for (const struct frame_op *op = frame->op; op < end; op++) {
+		if (op->group >= groups || op->rank >= ranks)
 			return -EINVAL;
-		if (measure->here[op->rank])
-			add_record(&measure->shortest[op->group], op);
+		if (here[op->rank])
+			add_record(&shortest[op->group], op->duration_ns, op->rank);
 	}
 	return 0;
 }
@@ -86,7 +89,8 @@ static void tell_like(struct measure *measure, uint64_t key, const struct measur
 	if (!like->key)
 		*like = (struct measure_like){.key = key, .shortest_ns = INFINITY};
 	like->mixed |= like->key != key;
-	like->shortest_ns = fmin(like->shortest_ns, (double)shortest->first_ns);
+	if ((double)shortest->first_ns < like->shortest_ns)
+		like->shortest_ns = (double)shortest->first_ns;
 	if (all) {
 		like->transfer_ns += (double)shortest->first_ns;
 		like->groups++;

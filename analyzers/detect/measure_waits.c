@@ -18,10 +18,11 @@ static int64_t clamp_time(int64_t time_ns)
  * Here and below both outcomes are computed and one is taken: which one is chance, and to guess costs more. */
 static inline void count_wait(struct measure_pace *pace, uint64_t wait_ns, bool in_run)
 {
-	uint64_t more_ns = wait_ns > pace->run_wait_ns ? wait_ns - pace->run_wait_ns : 0;
+	uint64_t run = -(uint64_t)in_run, counted_ns = pace->run_wait_ns & run;
 
-	pace->wait_ns += in_run ? more_ns : wait_ns;
-	pace->run_wait_ns += in_run ? more_ns : 0;
+	counted_ns = counted_ns < wait_ns ? counted_ns : wait_ns;
+	pace->wait_ns += wait_ns - counted_ns;
+	pace->run_wait_ns += (wait_ns - counted_ns) & run;
 }
 
 static bool overlap(const struct measure_overlaps *of)
@@ -158,14 +159,21 @@ static inline int64_t start_of(const struct measure_pace *pace, const struct fra
 static inline struct measure_flight flight_of(
 	const struct measure_meeting *meeting, const struct frame_op *op, int64_t start)
 {
-	uint64_t wait_ns = op->duration_ns > meeting->transfer_ns ? op->duration_ns - meeting->transfer_ns : 0;
-	int64_t full_end = start + measure_clamp_length(op->duration_ns);
+	int64_t length_ns = measure_clamp_length(op->duration_ns);
+	uint64_t waits = -(uint64_t)((uint64_t)length_ns > meeting->transfer_ns);
 
-	return (struct measure_flight){.wait_end = start + measure_clamp_length(wait_ns),
-		.end = full_end - overlap_slack_ns(op->duration_ns),
-		.full_end = full_end,
+	return (struct measure_flight){
+		.wait_end = start + (int64_t)(((uint64_t)length_ns - meeting->transfer_ns) & waits),
+		.end = start + length_ns - overlap_slack_ns((uint64_t)length_ns),
+		.full_end = start + length_ns,
 		.in_run = meeting->run != 0,
 		.p2p = meeting->p2p};
+}
+
+/* For so long it kept the others waiting. */
+static inline uint64_t kept_ns(const struct measure_meeting *meeting, const struct frame_op *op)
+{
+	return meeting->kept_ns & -(uint64_t)(meeting->last == op->rank);
 }
 
 /* The rank begins it. */
@@ -176,7 +184,7 @@ static inline void set_out(struct measure_pace *pace, const struct measure_meeti
 		follow_run(pace, meeting->run, start);
 	pace->start = start;
 	pace->newest_end = end;
-	blame(pace, meeting->last == op->rank ? meeting->kept_ns : 0);
+	blame(pace, kept_ns(meeting, op));
 }
 
 static void walk_op(struct measure *measure, struct measure_walk *walk, const struct frame_op *op)
@@ -187,13 +195,13 @@ static void walk_op(struct measure *measure, struct measure_walk *walk, const st
 
 	flight.overlapped = measure->told.sends_overlap && meeting->p2p && is_queued(walk, start);
 	if (flight.overlapped) {
-		blame(&walk->pace, meeting->last == op->rank ? meeting->kept_ns : 0);
+		blame(&walk->pace, kept_ns(meeting, op));
 	} else {
 		if (walk->flights)
 			land(measure, walk, start);
 		set_out(&walk->pace, meeting, op, start, flight.end);
 	}
-	if (op->duration_ns > meeting->transfer_ns)
+	if (flight.wait_end > start)
 		fly(walk, &flight);
 }
 
@@ -213,15 +221,16 @@ static size_t walk_plain(
 	size_t n;
 
 	if (!walk->flights)
-		flight = (struct measure_flight){.wait_end = INT64_MIN, .end = INT64_MIN};
+		flight = (struct measure_flight){.end = INT64_MIN};
+	if (!walk->flights || flight.wait_end < pace.start)
+		flight.wait_end = pace.start;
 	for (n = 0; n < ops && op[n].rank == rank; n++) {
 		const struct measure_meeting *meeting = &meetings[op[n].group];
 		int64_t start = start_of(&pace, &op[n]);
 
 		if (flight.end > start)
 			break;
-		count_wait(&pace, flight.wait_end > pace.start ? (uint64_t)(flight.wait_end - pace.start) : 0,
-			flight.in_run);
+		count_wait(&pace, (uint64_t)(flight.wait_end - pace.start), flight.in_run);
 		flight = flight_of(meeting, &op[n], start);
 		set_out(&pace, meeting, &op[n], start, flight.end);
 		flight.end = flight.wait_end > start ? flight.end : INT64_MIN;
