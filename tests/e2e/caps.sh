@@ -8,7 +8,7 @@ unit=$build/systemd/ranktraced.service
 user=nobody
 read -r -a capabilities < <(sed -n 's/^AmbientCapabilities=//p' "$unit")
 [ "${#capabilities[@]}" -eq 4 ] || fail "the unit names ${#capabilities[@]} capabilities, not four: ${capabilities[*]}"
-setpriv --help 2>/dev/null | grep -q ambient-caps || skip "setpriv of this util-linux has no --ambient-caps"
+grep -q ambient-caps <<<"$(setpriv --help 2>/dev/null)" || skip "setpriv of this util-linux has no --ambient-caps"
 
 # as_user CAPABILITY...: prints the command in front of the daemon's.
 as_user() {
@@ -34,7 +34,7 @@ mask=$(awk '$1 == "CapEff:" { print $2 }' "/proc/$daemon/status")
 [ "$mask" = "$(printf '%016x' $((1 << 2 | 1 << 19 | 1 << 38 | 1 << 39)))" ] || fail "effective capabilities are $mask"
 
 echo "--- a training of root, its script and environment for root only"
-train plain RANK=0 WORLD_SIZE=1 -- --mode plain --steps 30 --hidden 768
+held plain RANK=0 WORLD_SIZE=1 -- --mode plain --steps 30 --hidden 768
 pid=$last
 wait_train
 flush
@@ -66,7 +66,7 @@ compare "$work/out/chroot.0.json" 0 --pid "$pid" --shares dataloader,backward
 
 echo "--- L3"
 "$tracectl" set L3=true
-train sched RANK=3 WORLD_SIZE=4 -- --mode plain --steps 30 --workers 2
+held sched RANK=3 WORLD_SIZE=4 -- --mode plain --steps 30 --workers 2
 pid=$last
 wait_train
 flush

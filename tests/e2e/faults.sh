@@ -37,7 +37,7 @@ landed() { [ "$(query "select count(*) from in_flight where instance = $(instanc
 wait_for 10 landed || fail "the killed rank still has stages in flight"
 
 echo "--- 1,000 short processes a second beside a training"
-train busy RANK=0 WORLD_SIZE=1 -- --mode plain --steps 30
+held busy RANK=0 WORLD_SIZE=1 -- --mode plain --steps 30
 pid=$last
 "$build/tests/e2e/spawner" 1000 6 &
 spawner=$!

@@ -18,7 +18,7 @@ started() { stepping "${pids[0]}" "$1" && stepping "${pids[1]}" "$1"; }
 level() { [ "$("$tracectl" print "$1" | head -1)" = "$1: $2" ]; }
 
 e2e_start findings.raise_for=10s findings.hang_after=10s findings.raise_pause=20s
-findings | grep -q 'no rank was watched' || fail "it does not say that nobody was watched: $(findings)"
+grep -q 'no rank was watched' <<<"$(findings)" || fail "it does not say that nobody was watched: $(findings)"
 port=$((20000 + RANDOM % 20000))
 pids=()
 for rank in 0 1; do
@@ -33,8 +33,8 @@ flush
 findings --all
 found 'not [x for x in f if x["kind"] != "slow_job"]' || fail "a healthy job has findings"
 # The machine itself may have been slow for a while, which is a finding of the job.
-found 'f != []' || findings | grep -q 'no findings: .* watched since' || fail "it does not say that somebody was watched"
-"$tracectl" status | grep -qE '^findings +[01] open' || fail "status has no line of findings"
+found 'f != []' || grep -q 'no findings: .* watched since' <<<"$(findings)" || fail "it does not say that somebody was watched"
+grep -qE '^findings +[01] open' <<<"$("$tracectl" status)" || fail "status has no line of findings"
 
 echo "--- one rank loads its data slowly"
 echo 200 >"$work/dawdle.1"
@@ -45,13 +45,13 @@ echo "named after $SECONDS s"
 findings --all --verbose
 found '[x for x in f if x["kind"] == "slow_rank" and x["rank"] == 0] == []' || fail "rank 0 is accused"
 found "$slow" --rank 1 && found '[x for x in f if x["rank"] == 1] == []' --rank 0 || fail "--rank does not choose"
-findings --verbose | grep -q 'what to do:' || fail "--verbose says nothing of what to do"
+grep -q 'what to do:' <<<"$(findings --verbose)" || fail "--verbose says nothing of what to do"
 [ "$(findings --csv | head -1 | cut -d, -f1-3)" = kind,cause,state ] || fail "--csv has no header"
 [ "$(query "select count(*) from findings where kind = 'slow_rank' and rank = 1 and cause = 'dataloader' and state = 'open'")" -ge 1 ] || fail "it is not in the store"
 grep -q 'warning: findings: rank 1' "$work/daemon.log" || grep -q 'critical: findings: rank 1' "$work/daemon.log" || fail "it is not in the log"
 if grep -q 'to see more of' "$work/daemon.log"; then
 	grep -m3 'to see more of' "$work/daemon.log"
-	grep -A1 '"L1"' "$state/levels" 2>/dev/null | grep -q 'on = true' && fail "a raised level was saved"
+	grep -q 'on = true' <<<"$(grep -A1 '"L1"' "$state/levels" 2>/dev/null)" && fail "a raised level was saved"
 	wait_for 40 level L1 false || fail "L1 stays on"
 else
 	echo "no level was raised: it was settled without"

@@ -35,7 +35,7 @@ print(next(r["current"]["for_ns"] for r in json.load(sys.stdin)
 first=$(told) || fail "the daemon does not show what hangs"
 second=$(told) || fail "the daemon no longer shows what hangs"
 [ "$second" -gt "$first" ] || fail "the time that it hangs does not grow"
-"$tracectl" ranks | grep -q 'wait for the param' || fail "people are not shown what hangs"
+grep -q 'wait for the param' <<<"$("$tracectl" ranks)" || fail "people are not shown what hangs"
 exec 9>&-
 wait_train
 over() { [ "$(query "$open")" -eq 0 ]; }

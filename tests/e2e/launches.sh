@@ -30,8 +30,8 @@ for _ in $(seq 100); do [ "$(links)" -eq 0 ] || fail "the switch is off and some
 answer=$("$tracectl" set L1.launches=true)
 echo "$answer"
 grep -qE 'L1.launches on: a window of 50 ms in every 1 s on [2-9] functions in [2-9] libraries' <<<"$answer" || fail "set does not say what was done"
-"$tracectl" print L1 | grep -q 'L1: false' || fail "the switch turned its level on"
-"$tracectl" status | grep -q 'L1.launches on' || fail "status does not show the switch"
+grep -q 'L1: false' <<<"$("$tracectl" print L1)" || fail "the switch turned its level on"
+grep -q 'L1.launches on' <<<"$("$tracectl" status)" || fail "status does not show the switch"
 for pid in "$both" "$alone" "$quiet"; do wait_for 60 windows "$pid" || fail "no rows of process $pid"; done
 open=0
 for _ in $(seq 300); do [ "$(links)" -eq 0 ] || open=$((open + 1)); done
@@ -68,13 +68,13 @@ wait "$quiet"
 children=()
 
 "$tracectl" set L1.launches=true --for 2s >/dev/null
-off() { "$tracectl" print L1.launches | grep -q 'L1.launches: false'; }
+off() { grep -q 'L1.launches: false' <<<"$("$tracectl" print L1.launches)"; }
 if off; then fail "set --for did not turn the switch on"; fi
 wait_for 10 off || fail "set --for 2s is over and the switch is on"
 "$tracectl" set L1.launches=true >/dev/null
 e2e_stop
 e2e_start
-"$tracectl" print all | grep -q '  L1.launches: true' || fail "the switch did not survive the restart"
+grep -q '  L1.launches: true' <<<"$("$tracectl" print all)" || fail "the switch did not survive the restart"
 code=0
 "$tracectl" interval L1.launches=5 2>/dev/null || code=$?
 [ "$code" -eq 2 ] || fail "a switch took an interval"

@@ -43,7 +43,7 @@ wait_for 20 more || fail "no stages after L0 is on again"
 [ "$(links "$tracing")" -eq "$base" ] || fail "L3 is off and something is attached"
 
 "$tracectl" set L3=true --for 2s
-on() { "$tracectl" print L3 | grep -q 'L3: true'; }
+on() { grep -q 'L3: true' <<<"$("$tracectl" print L3)"; }
 off() { ! on; }
 on || fail "set --for did not turn L3 on"
 wait_for 10 off || fail "set --for 2s is over and L3 is on"
@@ -52,6 +52,6 @@ wait_for 10 off || fail "set --for 2s is over and L3 is on"
 "$tracectl" set L2=true
 e2e_stop
 e2e_start findings.raise=no
-"$tracectl" print | grep -q 'L2: true' || fail "a level did not survive the restart"
-"$tracectl" print L1 | grep -q 'L1_interval: 10' || fail "an interval did not survive the restart"
+grep -q 'L2: true' <<<"$("$tracectl" print)" || fail "a level did not survive the restart"
+grep -q 'L1_interval: 10' <<<"$("$tracectl" print L1)" || fail "an interval did not survive the restart"
 e2e_done

@@ -105,6 +105,17 @@ train() {
 	last=$!
 	children+=("$last")
 }
+# held NAME [ENV=VALUE...] -- ARGS: as train, but its first step begins when the daemon has its probes on it: on a busy machine
+# it may be later than PyTorch is loaded.
+probed() {
+	[ -n "$(query "select 1 from ranks where pid = $1")" ] || return 1
+	[[ "$(grep -E 'libtorch_python[^ ]*: ' "$work/daemon.log" | tail -n 1)" == *attached* ]]
+}
+held() {
+	train "$@" --start-file "$work/$1.start"
+	wait_for 60 probed "$last" || fail "no probes on process $last"
+	touch "$truth/$1.start"
+}
 compare() { "$python_here" "$source_dir/tests/e2e/compare.py" "$tracectl" "$@" || fail "what is stored is not what happened"; }
 wait_train() {
 	local pid

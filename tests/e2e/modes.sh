@@ -7,8 +7,8 @@ source "$(dirname "$0")/lib.sh"
 # own mark is some tenths of a millisecond a stage, so steps are long enough that it stays far below the two points.
 cases=(
 	"plain dataloader,zero_grad,forward,backward,optimizer --hidden 512"
-	"plain dataloader --workers 2"
-	"plain dataloader --workers 1 --sleep-data 5"
+	"plain dataloader --workers 2 --hidden 512"
+	"plain dataloader --workers 1 --sleep-data 20 --hidden 512"
 	"accumulate backward,optimizer --hidden 512"
 	"amp backward --hidden 768"
 	"checkpoint backward,optimizer --hidden 512"
@@ -27,7 +27,7 @@ for case in "${cases[@]}"; do
 	read -r mode shares rest <<<"$case"
 	echo "--- $mode $rest"
 	# shellcheck disable=SC2086
-	train "$mode" RANK=0 WORLD_SIZE=1 -- --mode "$mode" --steps 30 $rest
+	held "$mode" RANK=0 WORLD_SIZE=1 -- --mode "$mode" --steps 30 $rest
 	pid=$last
 	pid_of[$mode]=$pid
 	wait_train
@@ -52,9 +52,11 @@ count=$(count_stages checkpoint checkpoint)
 echo "--- ddp, two ranks"
 port=$((20000 + RANDOM % 10000))
 for rank in 0 1; do
-	train ddp RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 30
+	train ddp RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 30 --start-file "$work/ddp.start"
 	pids[rank]=$last
 done
+for rank in 0 1; do wait_for 60 probed "${pids[rank]}" || fail "no probes on rank $rank"; done
+touch "$truth/ddp.start"
 wait_train
 flush
 for rank in 0 1; do compare "$truth/ddp.$rank.json" "$rank" --pid "${pids[rank]}" --shares dataloader,forward,backward,optimizer; done

@@ -52,7 +52,7 @@ echo "-- a rank is killed in a collective"
 rm -f "$work/stop"
 start_ranks stuck 2
 wait_for 20 truths 9 || fail "the ranks did not call"
-stuck() { "$tracectl" ops --json | grep -q AllReduce; }
+stuck() { grep -q AllReduce <<<"$("$tracectl" ops --json)"; }
 wait_for 10 stuck || fail "tracectl ops does not show the call that does not return"
 sleep 1
 kill -9 "${rank_pids[1]}"

@@ -17,14 +17,14 @@ ours = [int(p) for p in sys.argv[2:]]
 c = ([c for c in o["communicators"] if any(r["pid"] in ours for r in c["ranks"])] + [{"ranks": [], "sentence": "", "state": ""}])[0]
 calls = [x for x in o["calls_in_flight"] if x["pid"] in ours]
 print(eval(sys.argv[1]))' "$1" "${pids[@]}"; }
-says() { of_ops 'c["sentence"]' | grep -q "$1"; }
+says() { grep -q "$1" <<<"$(of_ops 'c["sentence"]')"; }
 is() { [ "$(of_ops "$1")" = "$2" ]; }
 
 e2e_start
-"$tracectl" ops | grep -q 'L1 is off' || fail "ops does not say that L1 is off"
+grep -q 'L1 is off' <<<"$("$tracectl" ops)" || fail "ops does not say that L1 is off"
 is 'o["on"]' False || fail "--json does not say that L1 is off"
 "$tracectl" set L1=true L2=true
-"$tracectl" ops --rank 999999 | grep -qE 'no training rank|no communicator' || fail "ops does not say that there is nothing"
+grep -qE 'no training rank|no communicator' <<<"$("$tracectl" ops --rank 999999)" || fail "ops does not say that there is nothing"
 
 # start_ranks SCENARIO: two ranks of it, whose process ids are in pids; they begin together.
 start_ranks() {
@@ -56,9 +56,9 @@ wait_for 5 named || fail "the rank that is stopped is not named within 5 s: $(op
 "$tracectl" ops
 is 'c["state"]' MISSING_RANKS || fail "a rank that is stopped is not missing"
 is '[r["missing"] for r in c["ranks"]]' '[True, False]' || fail "the missing one is not first"
-"$tracectl" ops | grep -qE '^rank .* has' || fail "no line of people's words begins with the rank"
+grep -qE '^rank .* has' <<<"$("$tracectl" ops)" || fail "no line of people's words begins with the rank"
 [ "$("$tracectl" ops --rank 0 --json | grep -c "\"pid\": ${pids[1]},")" -eq 0 ] || fail "--rank 0 shows others"
-"$tracectl" ops --rank 0 | grep -q '^rank 1 has not' || fail "--rank 0 does not tell whom it waits for"
+grep -q '^rank 1 has not' <<<"$("$tracectl" ops --rank 0)" || fail "--rank 0 does not tell whom it waits for"
 
 echo "--- and killed"
 kill -9 "${pids[1]}"
@@ -89,7 +89,7 @@ is '[r["entered"]["seq"] for r in c["ranks"] if r["rank"] == 1]' '[10]' || fail 
 code=0
 "$tracectl" ops --rank 1-0 2>"$work/usage" || code=$?
 [ "$code" -eq 2 ] || fail "a list that is none has exit code $code"
-"$tracectl" status | grep -qE '^ops .* rows' || fail "status does not count operations"
+grep -qE '^ops .* rows' <<<"$("$tracectl" status)" || fail "status does not count operations"
 "$tracectl" set L1=false
-"$tracectl" ops | grep -q 'L1 is off' || fail "ops does not say that L1 is off again"
+grep -q 'L1 is off' <<<"$("$tracectl" ops)" || fail "ops does not say that L1 is off again"
 e2e_done

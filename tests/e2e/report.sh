@@ -22,7 +22,7 @@ sys.exit(not eval(sys.argv[1]))' "$1"; }
 started() { stepping "${pids[0]}" "$1" && stepping "${pids[3]}" "$1"; }
 
 e2e_start findings.raise=no
-report | grep -q '^Nothing was watched' || fail "with no rank it says: $(report)"
+grep -q '^Nothing was watched' <<<"$(report)" || fail "with no rank it says: $(report)"
 port=$((20000 + RANDOM % 20000))
 pids=()
 for rank in 0 1 2 3; do
