@@ -22,6 +22,7 @@ struct measure *measure_free(struct measure *measure)
 	free(measure->staged);
 	free(measure->group);
 	free(measure->shortest);
+	free(measure->meeting);
 	free(measure->walk);
 	free(measure->class_ranks);
 	free(measure->class_start);
@@ -65,7 +66,8 @@ static int make_room(struct measure *measure, const struct frame *frame)
 	if (frame->groups > measure->group_room || !measure->group_room) {
 		measure->group_room = 0;
 		if (!renew(&measure->group, groups, sizeof(*measure->group)) ||
-			!renew(&measure->shortest, groups, sizeof(*measure->shortest)))
+			!renew(&measure->shortest, groups, sizeof(*measure->shortest)) ||
+			!renew(&measure->meeting, groups, sizeof(*measure->meeting)))
 			return -ENOMEM;
 		measure->group_room = groups;
 	}
