@@ -61,7 +61,7 @@ struct findings_room {
 	struct findings_raise raise;
 	char proc_root[128], cgroup_root[128];
 	uint64_t id_base; /* added to ids: no two starts give the same */
-	uint64_t sample_next_ns, look_next_ns;
+	uint64_t sample_next_ns, look_next_ns, look_ended_ns;
 	uint64_t drops; /* of the kernel, that the framer knows of */
 	bool ending;	/* what is told is told for the last time */
 	bool marked;	/* findings_left_mark() */
@@ -81,6 +81,8 @@ void findings_samples_take(struct findings_room *room, uint64_t now_ns);
 void findings_samples_end(struct findings_room *room, struct findings_process *process);
 /* findings_look.c */
 void findings_look(struct findings_room *room, uint64_t now_ns);
+/* A rank has ended just now, others may live. */
+void findings_look_ended(struct findings_room *room, uint64_t now_ns);
 /* findings_tell.c: the sink of detect. */
 void findings_tell(void *arg, const struct finding *finding);
 /* findings_left.c: findings that a daemon left open which was killed are closed. */

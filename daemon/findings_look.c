@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where ranks stand, for hangs: every second, and what L1 says of it while somebody makes no progress. */
+/*
+ * Where ranks stand, for hangs: every second, and what L1 says of it while somebody makes no progress. And at once when
+ * a rank ends: gloo does not wait for ever in an operation that is another's, it fails, and so do the ranks, within
+ * less than a second; of those that died together, what they called last is then all that there is.
+ */
 #include "daemon/context.h"
 #include "daemon/findings_internal.h"
 #include "daemon/ops_room.h"
@@ -7,6 +11,7 @@
 #include "daemon/steps_room.h"
 
 #define LOOK_NS NSEC_PER_SEC
+#define LOOK_ENDED_NS (100 * NSEC_PER_MSEC) /* from one to the next: a job's ranks end together */
 #define STUCKS_MAX 64
 #define MEMBERS_MAX 64 /* culprits of a verdict, and waiters */
 
@@ -16,6 +21,7 @@ struct looking {
 	struct standing *standing;
 	size_t standings;
 	uint64_t slowest_ns; /* the longest that a rank which lives has made no progress */
+	bool ended;	     /* one has just ended */
 };
 
 struct verdicts {
@@ -159,12 +165,12 @@ static void add_verdict(struct verdicts *verdicts, const struct findings_room *r
 	verdicts->job[verdicts->count++] = member->job;
 }
 
-/* Costs a look into the kernel, so only while somebody stands still; what is wrong stands first. */
+/* Costs a look into the kernel, so only while somebody stands still, or ended; what is wrong stands first. */
 static void judge_operations(const struct looking *looking, struct verdicts *verdicts, struct ops_look **ret)
 {
 	struct findings_room *room = looking->room;
 
-	if (!room->context->levels.on[LEVEL_L1] || looking->slowest_ns < OPS_LOOK_PATIENCE_NS)
+	if (!room->context->levels.on[LEVEL_L1] || (!looking->ended && looking->slowest_ns < OPS_LOOK_PATIENCE_NS))
 		return;
 	if (ops_look_new(room->context->ops, looking->now_ns, ret) < 0)
 		return;
@@ -190,17 +196,14 @@ static void forget_ended(struct findings_room *room, uint64_t now_ns)
 	}
 }
 
-void findings_look(struct findings_room *room, uint64_t now_ns)
+static void look_at_all(struct findings_room *room, uint64_t now_ns, bool ended)
 {
 	_cleanup_(ops_look_freep) struct ops_look *look = NULL;
 	_cleanup_free_ struct verdicts *verdicts = NULL;
-	struct looking looking = {.room = room, .now_ns = now_ns};
+	struct looking looking = {.room = room, .now_ns = now_ns, .ended = ended};
 	_cleanup_free_ struct standing *standing = NULL;
 	struct ops_room_counts counts = {0};
 
-	if (now_ns < room->look_next_ns)
-		return;
-	room->look_next_ns = now_ns + LOOK_NS;
 	standing = calloc(room->slots + FINDINGS_ENDED, sizeof(*standing));
 	verdicts = calloc(1, sizeof(*verdicts));
 	if (!standing || !verdicts)
@@ -215,4 +218,20 @@ void findings_look(struct findings_room *room, uint64_t now_ns)
 		ops_room_counts(room->context->ops, &counts);
 	detect_look(room->detect, now_ns, standing, looking.standings, verdicts->stuck, verdicts->job, verdicts->count,
 		counts.communicators > 0);
+}
+
+void findings_look(struct findings_room *room, uint64_t now_ns)
+{
+	if (now_ns < room->look_next_ns)
+		return;
+	room->look_next_ns = now_ns + LOOK_NS;
+	look_at_all(room, now_ns, false);
+}
+
+void findings_look_ended(struct findings_room *room, uint64_t now_ns)
+{
+	if (!room->context->levels.on[LEVEL_L1] || now_ns < room->look_ended_ns)
+		return;
+	room->look_ended_ns = now_ns + LOOK_ENDED_NS;
+	look_at_all(room, now_ns, true);
 }

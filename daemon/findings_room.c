@@ -76,6 +76,8 @@ static void end(struct findings_room *room, struct findings_process *process, bo
 		room->ended[room->ended_next++ % FINDINGS_ENDED] = *process;
 	}
 	*process = (struct findings_process){0};
+	if (ended)
+		findings_look_ended(room, now_ns);
 }
 
 static bool is_same(const struct findings_process *process, const struct rank *rank)

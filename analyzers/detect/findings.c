@@ -373,6 +373,9 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 		place(life, said, who, ranks);
 	}
 	life_hear(life, &heard, cards, tier, step, now_ns);
+	/* Of what is no rank's, where it is goes with the cause that is told. */
+	if (rank < 0 && life->finding.cause == said->cause)
+		place(life, said, who, ranks);
 }
 
 void findings_close(struct findings *findings, uint64_t now_ns)

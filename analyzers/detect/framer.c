@@ -26,24 +26,6 @@ struct framer *framer_free(struct framer *framer)
 	return NULL;
 }
 
-static bool is_time(uint64_t start_ns, uint64_t duration_ns)
-{
-	return start_ns < FRAMER_TIME_MAX && duration_ns < FRAMER_TIME_MAX;
-}
-
-static bool is_step(int64_t step)
-{
-	return step >= 0 && step < FRAMER_STEP_MAX;
-}
-
-/* Of a process that lives, or NULL. */
-static struct framer_process *living(struct framer *framer, int number)
-{
-	struct framer_process *process = framer_process_get(framer, number);
-
-	return process && !process->ended ? process : NULL;
-}
-
 static void remember(struct framer_process *process, const struct framer_step *step)
 {
 	if (!process->first_end_ns)
@@ -112,11 +94,11 @@ void framer_step_closed(struct framer *framer, struct framer_process *process, c
 
 void framer_step(struct framer *framer, int number, const struct framer_step *step)
 {
-	struct framer_process *process = living(framer, number);
+	struct framer_process *process = framer_living(framer, number);
 
 	if (!process)
 		return;
-	if (!is_step(step->step) || !is_time(step->start_ns, step->duration_ns)) {
+	if (!framer_is_step(step->step) || !framer_is_time(step->start_ns, step->duration_ns)) {
 		framer->counts.dropped++;
 		return;
 	}
@@ -131,52 +113,22 @@ void framer_step(struct framer *framer, int number, const struct framer_step *st
 
 void framer_stage(struct framer *framer, int number, const struct framer_stage *stage)
 {
-	struct framer_process *process = living(framer, number);
+	struct framer_process *process = framer_living(framer, number);
 
 	if (!process)
 		return;
-	if (!is_time(stage->start_ns, stage->duration_ns) || (unsigned)stage->kind >= STAGE_KIND_MAX ||
-		(stage->step != STEPS_NONE && !is_step(stage->step))) {
+	if (!framer_is_time(stage->start_ns, stage->duration_ns) || (unsigned)stage->kind >= STAGE_KIND_MAX ||
+		(stage->step != STEPS_NONE && !framer_is_step(stage->step))) {
 		framer->counts.dropped++;
 		return;
 	}
 	framer_stages_add(framer, process, stage);
 }
 
-/* It is waited for because of its step: operations change nothing. */
-static bool lags(const struct framer_room *room, const struct framer_process *process)
-{
-	return framer_wait_lacks_step(process, room->head) && !process->absent && !process->hopeless;
-}
-
-void framer_op(struct framer *framer, int number, const struct framer_op *op)
-{
-	struct framer_process *process = living(framer, number);
-	struct framer_room *room;
-
-	if (!process)
-		return;
-	framer->counts.ops++;
-	if (!is_time(op->start_ns, op->duration_ns) || !op->communicator || !*op->communicator || !op->seq ||
-		(op->step != STEPS_NONE && !is_step(op->step)) ||
-		(op->tier != FRAME_TIER_HOST && op->tier != FRAME_TIER_DEVICE) || op->peer < -1 ||
-		(op->peer >= 0 && (op->member < 0 || op->member == op->peer))) {
-		framer->counts.ops_left_out++;
-		return;
-	}
-	room = framer_room_of(framer, process);
-	framer_ops_add(framer, process, op);
-	if (process->waited && !lags(room, process)) {
-		framer_wait_update(room, process);
-		if (!process->waited)
-			framer_wait_pump(framer, room);
-	}
-}
-
 void framer_comm(struct framer *framer, int number, const char *communicator, enum comm_kind kind, uint32_t members,
 	int32_t member)
 {
-	struct framer_process *process = living(framer, number);
+	struct framer_process *process = framer_living(framer, number);
 
 	(void)member;
 	if (process && communicator && *communicator && (unsigned)kind < COMM_KIND_MAX)
@@ -185,11 +137,11 @@ void framer_comm(struct framer *framer, int number, const char *communicator, en
 
 void framer_host(struct framer *framer, int number, const struct framer_host *host)
 {
-	struct framer_process *process = living(framer, number);
+	struct framer_process *process = framer_living(framer, number);
 
 	if (!process)
 		return;
-	if (!is_time(host->start_ns, host->duration_ns)) {
+	if (!framer_is_time(host->start_ns, host->duration_ns)) {
 		framer->counts.dropped++;
 		return;
 	}
@@ -204,7 +156,7 @@ void framer_host(struct framer *framer, int number, const struct framer_host *ho
 
 void framer_lost(struct framer *framer, int number, uint64_t records)
 {
-	struct framer_process *process = living(framer, number);
+	struct framer_process *process = framer_living(framer, number);
 	struct framer_room *room;
 
 	if (!process)

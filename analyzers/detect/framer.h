@@ -43,6 +43,7 @@
 #define FRAMER_OPEN_MAX 4096 /* fewer for jobs of many ranks, never less than 64 */
 #define FRAMER_OPS_MAX 4194304
 #define FRAMER_PERIOD_MAX 4096
+#define FRAMER_OURS "ranktraced"
 #define FRAMER_SETTLE_NS 5000000000ULL
 
 struct framer_rank {              /* a process */
@@ -84,7 +85,8 @@ struct framer_host {
 	uint64_t start_ns, duration_ns;
 	uint64_t cpu_ns, run_delay_ns, throttled_ns, major_faults, launch_gap_ns;
 	uint32_t hog_pid;
-	const char *hog_name;     /* "" if none */
+	const char *hog_name;     /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of
+				   * watching, at most, and never what is told of a rank */
 };
 
 struct framer_sink {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of a frame to its groups: those of one (communicator, seq), or (sender, receiver, seq), are one operation. */
+/* Records of a frame to its groups: those of one (communicator, seq), or (both sides, seq), are one operation. */
 #include "analyzers/detect/framer_internal.h"
 
 #include <stdlib.h>
@@ -7,16 +7,13 @@
 
 #include "analyzers/ops_hash.h"
 
-#define AHEAD 8 /* records that are fetched before they are needed */
-
 struct framer_group_key {
-	uint64_t seq;
-	uint32_t comm;
-	int32_t sender, receiver;
+	uint32_t seq, sides, comm;
 	uint32_t last; /* rank that was added last: one is in a group once */
 	uint32_t next; /* the group of this communicator that came after it with the rank before */
 	uint16_t count;
 	uint8_t tier;
+	bool p2p;
 };
 _Static_assert(FRAMER_RANKS_MAX <= UINT16_MAX, "a group's count of ranks");
 
@@ -54,14 +51,14 @@ bool framer_groups_begin(struct framer *framer, const struct framer_room *room)
 
 static size_t place_of(const struct framer_scratch *scratch, const struct framer_group_key *key)
 {
-	uint64_t sides = (uint64_t)(uint32_t)key->sender << 32 | (uint32_t)key->receiver;
-	size_t at = ops_mix(ops_mix(key->seq, key->comm), sides) & (scratch->hash_size - 1);
+	uint64_t what = (uint64_t)key->seq << 32 | key->comm, sides = (uint64_t)key->sides << 1 | key->p2p;
+	size_t at = ops_mix(what, sides) & (scratch->hash_size - 1);
 
 	for (; scratch->hash[at]; at = (at + 1) & (scratch->hash_size - 1)) {
 		const struct framer_group_key *other = &scratch->key[scratch->hash[at] - 1];
 
-		if (other->seq == key->seq && other->comm == key->comm && other->sender == key->sender &&
-			other->receiver == key->receiver)
+		if (other->seq == key->seq && other->comm == key->comm && other->sides == key->sides &&
+			other->p2p == key->p2p)
 			break;
 	}
 	return at;
@@ -108,41 +105,39 @@ static bool make_room(struct framer_scratch *scratch, size_t more)
 static uint32_t find(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record)
 {
 	struct framer_group_key key = {.seq = record->seq,
-		.comm = record->comm,
-		.sender = record->sender,
-		.receiver = record->receiver,
+		.comm = framer_record_comm(record),
+		.sides = record->sides,
+		.p2p = framer_record_p2p(record),
 		.last = FRAME_NONE,
 		.next = FRAME_NONE,
-		.tier = record->tier};
+		.tier = framer_record_tier(record)};
 	size_t at = place_of(scratch, &key);
 
 	if (!scratch->hash[at]) {
-		bool p2p = record->sender >= 0;
-
 		scratch->key[scratch->groups] = key;
-		scratch->group[scratch->groups] = (struct frame_group){.comm = record->comm,
-			.members = p2p ? 2 : room->comm[record->comm].members,
-			.bytes = record->bytes,
-			.op = record->op,
-			.p2p = p2p};
+		scratch->group[scratch->groups] = (struct frame_group){.comm = key.comm,
+			.members = key.p2p ? 2 : room->comm[key.comm].members,
+			.bytes = framer_record_bytes(record),
+			.op = framer_record_op(record),
+			.p2p = key.p2p};
 		scratch->hash[at] = (uint32_t)++scratch->groups;
 	}
 	return scratch->hash[at] - 1;
 }
 
-static uint32_t follow(struct framer_scratch *scratch, const struct framer_room *room,
-	const struct framer_record *record, uint32_t rank)
+static inline bool is_of(const struct framer_group_key *key, const struct framer_record *record)
 {
-	struct framer_groups_cursor *cursor = &scratch->cursor[record->comm];
-	uint32_t *link = cursor->rank == rank ? &scratch->key[cursor->at].next : &cursor->first, group = *link;
+	return key->seq == record->seq && key->sides == record->sides && key->p2p == framer_record_p2p(record);
+}
 
-	if (group != FRAME_NONE) {
-		const struct framer_group_key *key = &scratch->key[group];
+/* The group of the record; *cursor: of its communicator. */
+static inline uint32_t follow(struct framer_scratch *scratch, const struct framer_room *room,
+	const struct framer_record *record, uint32_t rank, struct framer_group_key *keys,
+	struct framer_groups_cursor *cursor)
+{
+	uint32_t *link = cursor->rank == rank ? &keys[cursor->at].next : &cursor->first, group = *link;
 
-		if (key->seq != record->seq || key->sender != record->sender || key->receiver != record->receiver)
-			group = FRAME_NONE;
-	}
-	if (group == FRAME_NONE) {
+	if (group == FRAME_NONE || !is_of(&keys[group], record)) {
 		group = find(scratch, room, record);
 		*link = group;
 	}
@@ -151,21 +146,30 @@ static uint32_t follow(struct framer_scratch *scratch, const struct framer_room 
 	return group;
 }
 
-static bool add(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record,
-	uint64_t step_start_ns, uint32_t rank)
+/* To ops, which has room for all; how many they are. */
+static size_t add(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_slot *slot,
+	uint32_t rank, struct frame_op *ops)
 {
-	uint32_t group = follow(scratch, room, record, rank);
-	struct framer_group_key *key = &scratch->key[group];
+	struct framer_group_key *keys = scratch->key; /* room was made: it stays where it is */
+	struct framer_groups_cursor *cursors = scratch->cursor;
+	const struct framer_record *record = slot->record, *end = record + slot->records;
+	struct frame_op *op = ops;
 
-	if (key->last == rank || key->tier != record->tier)
-		return false;
-	key->last = rank;
-	key->count++;
-	scratch->op[scratch->ops++] = (struct frame_op){.group = group,
-		.rank = rank,
-		.start_ns = (int64_t)record->start_ns - (int64_t)step_start_ns,
-		.duration_ns = record->duration_ns};
-	return true;
+	for (; record < end; record++) {
+		uint32_t group = follow(scratch, room, record, rank, keys, &cursors[framer_record_comm(record)]);
+		struct framer_group_key *key = &keys[group];
+
+		if (key->last == rank || key->tier != framer_record_tier(record))
+			continue;
+		key->last = rank;
+		key->count++;
+		op->group = group;
+		op->rank = rank;
+		op->start_ns = (int64_t)record->start_ns - (int64_t)slot->start_ns;
+		op->duration_ns = framer_record_duration(record);
+		op++;
+	}
+	return (size_t)(op - ops);
 }
 
 static int by_start(const void *a, const void *b)
@@ -179,18 +183,18 @@ static int by_start(const void *a, const void *b)
 
 void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_slot *slot, uint32_t rank)
 {
+	struct framer_scratch *scratch = &framer->scratch;
+	size_t added;
+
 	if (slot->unsorted)
 		qsort(slot->record, slot->records, sizeof(*slot->record), by_start);
-	if (!make_room(&framer->scratch, slot->records)) {
+	if (!make_room(scratch, slot->records)) {
 		framer->counts.ops_left_out += slot->records;
 		return;
 	}
-	for (uint32_t i = 0; i < slot->records; i++) {
-		if (i + AHEAD < slot->records)
-			__builtin_prefetch(&slot->record[i + AHEAD]);
-		if (!add(&framer->scratch, room, &slot->record[i], slot->start_ns, rank))
-			framer->counts.ops_left_out++;
-	}
+	added = add(scratch, room, slot, rank, scratch->op + scratch->ops);
+	scratch->ops += added;
+	framer->counts.ops_left_out += slot->records - added;
 }
 
 void framer_groups_end(struct framer *framer)

@@ -102,18 +102,20 @@ static uint64_t measured(uint64_t value)
 
 void framer_host_add(struct framer *framer, struct framer_process *process, const struct framer_host *host)
 {
+	const char *hog = host->hog_name ? host->hog_name : "";
+	bool ours = strcmp(hog, FRAMER_OURS) == 0;
 	struct framer_sample sample = {.start_ns = host->start_ns,
 		.duration_ns = host->duration_ns,
 		.value = {measured(host->cpu_ns), measured(host->run_delay_ns), measured(host->throttled_ns),
 			measured(host->major_faults)},
 		.launch_gap_ns = measured(host->launch_gap_ns),
-		.hog_pid = host->hog_pid};
+		.hog_pid = ours ? 0 : host->hog_pid};
 
 	if (!sample.duration_ns) {
 		framer->counts.dropped++;
 		return;
 	}
-	snprintf(sample.hog_name, sizeof(sample.hog_name), "%s", host->hog_name ? host->hog_name : "");
+	snprintf(sample.hog_name, sizeof(sample.hog_name), "%s", ours ? "" : hog);
 	if ((sample.value[CPU] != FRAME_UNKNOWN || sample.value[RUN_DELAY] != FRAME_UNKNOWN) &&
 		sample.duration_ns <= FRAMER_SETTLE_NS) {
 		process->host_live = true;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the framer share. One owner a thing:
- *   framer.c         the doors: what comes in is checked there, and handed on
+ *   framer.c         the doors: what comes in is checked there, and handed on; that of operations is framer_ops.c
  *   framer_jobs.c    which process is of which job, and where in it
  *   framer_slots.c   the open steps of a process
  *   framer_align.c   a process's step numbers to its job's frame numbers (evidence: framer_evidence.c)
  *   framer_stages.c  stages to sums of a step, and what class a step is
+ *   framer_names.c   texts of operations to numbers
  *   framer_ops.c     operations to records of a step
  *   framer_host.c    host samples to steps
  *   framer_period.c  steps of a process that shows none
@@ -38,19 +39,62 @@
 #define FRAMER_PAUSE 10			    /* so many steps' time without a step is a pause */
 #define FRAMER_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
 #define FRAMER_NO_STEP INT64_MIN
+#define FRAMER_KINDS 8	    /* of operations of a process, that are kept */
 #define FRAMER_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
 
 enum framer_align { FRAMER_UNPLACED, FRAMER_BY_NUMBER, FRAMER_BY_TIME, FRAMER_BY_OPS };
 
-/* In an order in which no two that follow each other do so in struct framer_op too: copied as pairs, of what was just
- * written one by one, they would have to wait for memory. */
+#define FRAMER_DURATION_MAX ((UINT64_C(1) << 48) - 1) /* three days; longer ones are taken for that long */
+#define FRAMER_BYTES_MAX ((UINT64_C(1) << 48) - 1)
+
+/* Small, as all of a step are written and read again: 32 bytes. */
 struct framer_record {
-	uint64_t start_ns, seq, duration_ns;
+	uint64_t start_ns;
+	uint64_t duration_comm; /* duration in ns << 16 | index of the communicator */
+	uint64_t bytes_what;	/* bytes << 16 | point to point << 13 | tier << 11 | number of the name */
+	uint32_t seq;		/* of more than 32 bits: folded */
+	uint32_t sides;		/* of point to point: which two */
+};
+_Static_assert(
+	FRAMER_COMMS_MAX <= 1 << 16 && FRAMER_NAMES_MAX < 1 << 11 && FRAME_TIER_MAX <= 1 << 2, "a record's bits");
+
+static inline uint64_t framer_record_duration(const struct framer_record *record)
+{
+	return record->duration_comm >> 16;
+}
+
+static inline uint32_t framer_record_comm(const struct framer_record *record)
+{
+	return (uint16_t)record->duration_comm;
+}
+
+static inline uint64_t framer_record_bytes(const struct framer_record *record)
+{
+	return record->bytes_what >> 16;
+}
+
+static inline uint16_t framer_record_op(const struct framer_record *record)
+{
+	return record->bytes_what & ((1 << 11) - 1);
+}
+
+static inline uint8_t framer_record_tier(const struct framer_record *record)
+{
+	return record->bytes_what >> 11 & 3;
+}
+
+static inline bool framer_record_p2p(const struct framer_record *record)
+{
+	return record->bytes_what >> 13 & 1;
+}
+
+/* Operations of a process that only differ in their numbers, times and bytes. */
+struct framer_kind {
+	char communicator[20], name[24]; /* "": unused */
 	uint32_t comm;
-	int32_t sender, receiver; /* -1: collective */
 	uint16_t op;
-	uint8_t tier;
-	uint64_t bytes;
+	bool p2p, receive;
+	uint8_t next; /* index of the one that came after it last */
 };
 
 struct framer_interval {
@@ -77,18 +121,18 @@ struct framer_host_sum {
 };
 
 struct framer_slot {
-	int64_t step;
-	bool used, closed; /* closed: its step's row is here */
-	bool partial;	   /* operations began to be seen in it: not all of them are */
-	uint8_t class;
-	uint64_t start_ns, step_ns;
-	uint64_t stage_ns[STAGE_KIND_MAX];
-	uint64_t lost;
-	struct framer_open *open;
+	int64_t step; /* what each operation needs comes first, and lies together */
 	struct framer_record *record;
 	uint32_t records, room;
+	bool used, closed;  /* closed: its step's row is here */
+	bool partial;	    /* operations began to be seen in it: not all of them are */
 	bool unsorted;	    /* records are not in the order of their starts */
 	uint8_t worst_tier; /* of them; nothing if there are none */
+	uint8_t class;
+	uint64_t start_ns, step_ns;
+	uint64_t lost;
+	struct framer_open *open;
+	uint64_t stage_ns[STAGE_KIND_MAX];
 	struct framer_host_sum host;
 };
 
@@ -106,29 +150,39 @@ struct framer_vote {
 struct framer_period; /* framer_period.c */
 
 struct framer_process {
+	/* What each operation needs, together. */
 	int number;
 	uint32_t job, index, node; /* job FRAME_NONE: of none any more */
+	enum framer_align align;
 	bool ended, from_start;
+	bool waited;   /* is among job's waiting */
+	bool absent;   /* its steps did not come in time */
+	bool hopeless; /* nothing tells where its steps belong; not waited for */
+	bool told;     /* and counted */
+	bool ops_live, host_live;
+	bool loop_seen;		  /* stages of a loop, or steps, came: no need to guess */
+	uint8_t kind_last;	  /* index of the newest operation's */
+	uint32_t slots;		  /* a power of two */
+	uint32_t usual;		  /* operations a step; UINT32_MAX not known */
+	int64_t low, high;	  /* steps that may have a slot; high < low: none */
+	struct framer_slot *slot; /* ring by step number */
+	int64_t offset;
+	int64_t newest;		       /* step closed last, FRAMER_NO_STEP */
+	int64_t ops_since, ops_newest; /* steps */
+	struct framer_vote vote;
+	struct framer_kind kind[FRAMER_KINDS];
+
+	uint32_t kinds; /* so many were kept */
+	uint64_t newest_end_ns;
+	int64_t lost_until; /* operations up to this step are not waited for */
+	uint64_t host_until_ns;
 	uint64_t end_ns;
 	uint64_t after_ns;     /* end of the process that had the rank before it, 0 */
 	uint64_t first_end_ns; /* of the first step that was seen */
-
-	enum framer_align align;
-	int64_t offset;
-	bool hopeless; /* nothing tells where its steps belong; not waited for */
-	bool told;     /* and counted */
-	struct framer_vote vote;
-	int64_t shift; /* that its step ends seem to have to its node's reference */
+	int64_t shift;	       /* that its step ends seem to have to its node's reference */
 	uint32_t shifts;
-
-	struct framer_slot *slot; /* ring by step number */
-	uint32_t slots;		  /* a power of two */
-	int64_t low, high;	  /* steps that may have a slot; high < low: none */
-	int64_t newest;		  /* step closed last, FRAMER_NO_STEP */
-	uint64_t newest_end_ns;
 	uint64_t steps_seen;
-	int64_t by_time_low;			 /* from here on times of its steps only rise */
-	struct framer_past past[FRAMER_HISTORY]; /* ring, by steps_seen */
+	int64_t by_time_low; /* from here on times of its steps only rise */
 	struct framer_open *unused;
 	struct framer_record *spare; /* a buffer of a slot that is gone */
 	uint32_t spare_room;
@@ -139,21 +193,12 @@ struct framer_process {
 	uint64_t aside_ns; /* evaluation since the last step */
 	bool aside_checkpoint;
 
-	bool waited; /* is among job's waiting */
-	bool absent; /* its steps did not come in time */
-	bool ops_live;
-	int64_t ops_since, ops_newest; /* steps */
-	uint32_t usual;		       /* operations a step; UINT32_MAX not known */
-	int64_t lost_until;	       /* operations up to this step are not waited for */
-
-	bool host_live;
-	uint64_t host_until_ns;
 	struct framer_sample *sample;
 	uint32_t samples;
-
-	struct framer_known known[2 << FRAMER_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
-	bool loop_seen;					   /* stages of a loop, or steps, came: no need to guess */
 	struct framer_period *period;
+
+	struct framer_past past[FRAMER_HISTORY];	   /* ring, by steps_seen */
+	struct framer_known known[2 << FRAMER_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
 };
 
 struct framer_sample {
@@ -250,6 +295,24 @@ static inline struct framer_process *framer_process_get(const struct framer *fra
 	return process >= 0 && (size_t)process < framer->processes ? framer->process[process] : NULL;
 }
 
+static inline bool framer_is_time(uint64_t start_ns, uint64_t duration_ns)
+{
+	return start_ns < FRAMER_TIME_MAX && duration_ns < FRAMER_TIME_MAX;
+}
+
+static inline bool framer_is_step(int64_t step)
+{
+	return step >= 0 && step < FRAMER_STEP_MAX;
+}
+
+/* NULL where it does not live. */
+static inline struct framer_process *framer_living(const struct framer *framer, int number)
+{
+	struct framer_process *process = framer_process_get(framer, number);
+
+	return process && !process->ended ? process : NULL;
+}
+
 static inline struct framer_room *framer_room_of(const struct framer *framer, const struct framer_process *process)
 {
 	return process->job < FRAMER_JOBS_MAX ? framer->room[process->job] : NULL;
@@ -313,10 +376,12 @@ void framer_stages_add(struct framer *framer, struct framer_process *process, co
 void framer_stages_close(struct framer_process *process, struct framer_slot *slot, uint64_t gap_ns);
 void framer_open_free(struct framer_open *open);
 
-/* framer_ops.c */
-void framer_ops_add(struct framer *framer, struct framer_process *process, const struct framer_op *op);
+/* framer_names.c */
 void framer_ops_comm(struct framer *framer, struct framer_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members);
+/* The kind of that operation, which is remembered if its texts are not long; false: of no communicator. */
+bool framer_names_kind(
+	struct framer *framer, struct framer_process *process, const struct framer_op *op, struct framer_kind *ret);
 void framer_names_free(struct framer_names *names);
 
 /* framer_host.c */

@@ -19,8 +19,10 @@ struct measure *measure_free(struct measure *measure)
 		measure->replay_free(measure->replay);
 	measure_class_free(&measure->classes);
 	free(measure->rank);
+	free(measure->staged);
 	free(measure->group);
 	free(measure->shortest);
+	free(measure->meeting);
 	free(measure->walk);
 	free(measure->class_ranks);
 	free(measure->class_start);
@@ -50,6 +52,7 @@ static int make_room(struct measure *measure, const struct frame *frame)
 	if (frame->ranks > measure->rank_room || !measure->rank_room) {
 		measure->rank_room = 0;
 		if (!renew(&measure->rank, ranks, sizeof(*measure->rank)) ||
+			!renew(&measure->staged, ranks, sizeof(*measure->staged)) ||
 			!renew(&measure->walk, ranks, sizeof(*measure->walk)) ||
 			!renew(&measure->class_ranks, ranks, sizeof(*measure->class_ranks)) ||
 			!renew(&measure->class_start, ranks, sizeof(*measure->class_start)) ||
@@ -63,7 +66,8 @@ static int make_room(struct measure *measure, const struct frame *frame)
 	if (frame->groups > measure->group_room || !measure->group_room) {
 		measure->group_room = 0;
 		if (!renew(&measure->group, groups, sizeof(*measure->group)) ||
-			!renew(&measure->shortest, groups, sizeof(*measure->shortest)))
+			!renew(&measure->shortest, groups, sizeof(*measure->shortest)) ||
+			!renew(&measure->meeting, groups, sizeof(*measure->meeting)))
 			return -ENOMEM;
 		measure->group_room = groups;
 	}
@@ -90,6 +94,17 @@ static void reset_ranks(struct measure *measure, const struct frame *frame)
 	measure->told.step_ns = (uint64_t)robust_median(measure->scratch, n);
 }
 
+/* What stages tell that hold no wait; who is of which class is known. */
+static const struct measure_rank *staged(struct measure *measure, const struct frame *frame)
+{
+	if (frame->ranks > MEASURE_STAGED_MAX)
+		return NULL;
+	memcpy(measure->staged, measure->rank, frame->ranks * sizeof(*measure->staged));
+	measure_stages(measure, frame, false, measure->staged);
+	measure_compare(measure, measure->staged);
+	return measure->staged;
+}
+
 int measure_frame(struct measure *measure, const struct frame *frame, const struct measures **ret)
 {
 	bool stages = frame->tier == FRAME_TIER_STAGES;
@@ -109,8 +124,9 @@ int measure_frame(struct measure *measure, const struct frame *frame, const stru
 		return r;
 	measure_by_class(measure, frame);
 	if (stages)
-		measure_stages(measure, frame);
-	measure_compare(measure);
+		measure_stages(measure, frame, true, measure->rank);
+	measure_compare(measure, measure->rank);
+	measure->told.staged = staged(measure, frame);
 	measure->told.ranks = frame->ranks;
 	measure->told.groups = frame->groups;
 	measure->told.rank = measure->rank;

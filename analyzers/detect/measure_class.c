@@ -280,7 +280,7 @@ static void compare_to(struct measure_rank *rank, double median, double spread)
 	rank->z = excess / (spread > least ? spread : least);
 }
 
-void measure_compare(struct measure *measure)
+void measure_compare(struct measure *measure, struct measure_rank *of)
 {
 	for (uint32_t c = 0; c < measure->told.classes; c++) {
 		const uint32_t *rank = measure->by_class + measure->class_start[c];
@@ -290,15 +290,15 @@ void measure_compare(struct measure *measure)
 		if (ranks < MEASURE_CLASS_MIN)
 			continue;
 		if (ranks == 2) {
-			compare_to(&measure->rank[rank[0]], (double)measure->rank[rank[1]].self_ns, 0);
-			compare_to(&measure->rank[rank[1]], (double)measure->rank[rank[0]].self_ns, 0);
+			compare_to(&of[rank[0]], (double)of[rank[1]].self_ns, 0);
+			compare_to(&of[rank[1]], (double)of[rank[0]].self_ns, 0);
 			continue;
 		}
 		for (uint32_t i = 0; i < ranks; i++)
-			measure->scratch[i] = (double)measure->rank[rank[i]].self_ns;
+			measure->scratch[i] = (double)of[rank[i]].self_ns;
 		median = robust_median(measure->scratch, ranks);
 		spread = robust_spread(measure->scratch, ranks, median);
 		for (uint32_t i = 0; i < ranks; i++)
-			compare_to(&measure->rank[rank[i]], median, spread);
+			compare_to(&of[rank[i]], median, spread);
 	}
 }

@@ -13,8 +13,9 @@
 #define MEASURE_PENDING 4 /* operations of a rank in flight at once that are remembered: the longest waits */
 #define MEASURE_COMMS 16  /* communicators of a rank that tell its class */
 #define MEASURE_TIME_MAX (1LL << 60)
-#define MEASURE_RUN_BREAK 2.5 /* of the longest interval in a run: then it is another one */
-#define MEASURE_LIKES 4096    /* rows */
+#define MEASURE_RUN_BREAK 5 /* halves of the longest interval in a run: then it is another one */
+#define MEASURE_LIKES_BITS 12
+#define MEASURE_LIKES (1 << MEASURE_LIKES_BITS) /* rows */
 #define MEASURE_LIKES_MIN 3
 #define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
 #define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
@@ -27,8 +28,15 @@ struct measure_shortest {
 	uint64_t first_ns, second_ns;
 	uint32_t first, second; /* whose; FRAME_NONE */
 	uint32_t records;
-	uint32_t run;  /* equal of operations that may be one asynchronous run, 0: blocks */
-	uint32_t like; /* its row in measure.like */
+};
+
+/* What of a group its members' walks need. */
+struct measure_meeting {
+	uint64_t transfer_ns; /* its own, else what its likes took; UINT64_MAX: not known */
+	uint64_t kept_ns;     /* for so long the others waited for the last one, if there is one to blame */
+	uint32_t last;	      /* who is; FRAME_NONE */
+	uint32_t run;	      /* equal of operations that may be one asynchronous run, 0: blocks */
+	bool p2p;
 };
 
 struct measure_flight {
@@ -52,16 +60,19 @@ struct measure_overlaps {
 	double begun, through;
 };
 
-/* A rank on its way through the frame. */
-struct measure_walk {
-	int64_t start, newest_end; /* of its newest operation; end: less overlap_slack_ns() */
+/* How far a rank has come on its way through the frame. */
+struct measure_pace {
+	int64_t start, newest_end; /* of its newest operation, INT64_MIN: none; end: less overlap_slack_ns() */
 	uint64_t wait_ns, last_ns, passed_ns;
 	uint64_t run_wait_ns;		 /* counted of the run that it is in */
 	int64_t run_interval, run_start; /* longest from begin to begin in it, 0: not known; begin of its newest */
 	uint32_t run;
-	struct measure_flight flight[MEASURE_PENDING];
+};
+
+struct measure_walk {
+	struct measure_pace pace;
 	uint32_t flights;
-	bool begun;
+	struct measure_flight flight[MEASURE_PENDING];
 };
 
 struct measure_class_state {
@@ -81,9 +92,10 @@ struct measure_class_state {
 
 struct measure {
 	struct measures told;
-	struct measure_rank *rank;
+	struct measure_rank *rank, *staged;
 	struct measure_group *group;
 	struct measure_shortest *shortest;
+	struct measure_meeting *meeting;
 	struct measure_walk *walk;
 	uint32_t *class_ranks, *class_start, *by_class;
 	double *scratch, *spread;
@@ -98,16 +110,24 @@ struct measure {
 	void (*replay_free)(void *replay);
 };
 
-/* -EINVAL: an index out of its range. Fills group, and rank's wait, self and last. */
+/* Nothing is longer than that: no sum of some is out of range. */
+static inline int64_t measure_clamp_length(uint64_t length_ns)
+{
+	return length_ns > (uint64_t)MEASURE_TIME_MAX ? MEASURE_TIME_MAX : (int64_t)length_ns;
+}
+
+/* -EINVAL: an index out of its range. Fills group and meeting. */
+int measure_groups(struct measure *measure, const struct frame *frame);
+/* The same, and rank's wait, self and last. */
 int measure_waits(struct measure *measure, const struct frame *frame);
-/* The same of a frame of stages; needs by_class. */
-void measure_stages(struct measure *measure, const struct frame *frame);
+/* The same by stages, into `to`; needs by_class. with_forward: forward counts, too. */
+void measure_stages(struct measure *measure, const struct frame *frame, bool with_forward, struct measure_rank *to);
 /* Who is of which class (-ENOMEM), after measure_waits(). */
 int measure_classify(struct measure *measure, const struct frame *frame);
 /* Ranks that are here, by class: told.classes, class_ranks, class_start, by_class. */
 void measure_by_class(struct measure *measure, const struct frame *frame);
 /* ratio and z. */
-void measure_compare(struct measure *measure);
+void measure_compare(struct measure *measure, struct measure_rank *of);
 void measure_class_free(struct measure_class_state *state);
 
 #endif

@@ -74,7 +74,8 @@ static void add_forward(
 			(most - own) * (1 + stage_of(frame, rank[longest], STAGE_BACKWARD) / (median + most));
 }
 
-static void excess_of_class(struct measure *measure, const struct frame *frame, uint32_t class, double *excess)
+static void excess_of_class(
+	struct measure *measure, const struct frame *frame, uint32_t class, bool with_forward, double *excess)
 {
 	const uint32_t *rank = measure->by_class + measure->class_start[class];
 	uint32_t ranks = measure->class_ranks[class];
@@ -95,15 +96,16 @@ static void excess_of_class(struct measure *measure, const struct frame *frame, 
 		if (collected > excess[i])
 			excess[i] = collected;
 	}
-	add_forward(measure, frame, class, excess, median_forward(measure, frame, class));
+	if (with_forward)
+		add_forward(measure, frame, class, excess, median_forward(measure, frame, class));
 }
 
-void measure_stages(struct measure *measure, const struct frame *frame)
+void measure_stages(struct measure *measure, const struct frame *frame, bool with_forward, struct measure_rank *to)
 {
 	double *excess = measure->spread, rest = INFINITY;
 
 	for (uint32_t c = 0; c < measure->told.classes; c++)
-		excess_of_class(measure, frame, c, excess + measure->class_start[c]);
+		excess_of_class(measure, frame, c, with_forward, excess + measure->class_start[c]);
 	/* The step that would be left to the one with the most. */
 	for (uint32_t c = 0; c < measure->told.classes; c++) {
 		for (uint32_t i = 0; i < measure->class_ranks[c]; i++) {
@@ -117,7 +119,7 @@ void measure_stages(struct measure *measure, const struct frame *frame)
 	for (uint32_t c = 0; c < measure->told.classes; c++) {
 		for (uint32_t i = 0; i < measure->class_ranks[c]; i++) {
 			uint32_t at = measure->class_start[c] + i;
-			struct measure_rank *rank = &measure->rank[measure->by_class[at]];
+			struct measure_rank *rank = &to[measure->by_class[at]];
 			uint64_t step_ns = frame->rank[measure->by_class[at]].step_ns;
 			double self = rest + excess[at];
 

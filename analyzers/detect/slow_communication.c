@@ -3,13 +3,14 @@
  * Operations that take longer than they did, and than their likes, once everybody is there: a link, a node's network,
  * or a communicator. Which series are slow is in slow_communication_series.c.
  *
- * Whose fault it is. With score(n) = records of node n in slow series / its records in series that cross nodes: a node
- * that has nearly all of its own in slow ones, where no other has; else the link of two nodes, where nobody beside them
- * has any; else the communicator.
+ * Whose fault it is. With score(n) = records of node n in slow series / its records in series that cross nodes, those
+ * that all ranks take part in left out: the link of two nodes, where nobody beside them has any; a node that has nearly
+ * all of its own in slow ones, where no other has; else the communicator.
  *
  * What it costs: the excess of operations that nothing of the same rank overlaps; of those that may be an asynchronous
- * run (gradients) only the longest, as the others hide behind computing. The median of the ranks concerned: at least so
- * much. It is told for what it costs: below COST_LEAST not at all.
+ * run (gradients) only the longest, as the others hide behind computing. The median of the ranks that lose at least
+ * CONCERNED of what the one that loses most does: the others wait for them, and what all take part in (a loss that is
+ * summed over all ranks) concerns everybody a little. It is told for what it costs: below COST_LEAST not at all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 
 #define SCORE_NODE 0.75
 #define SCORE_APART 0.7 /* the next node's score is less than that share of the best one's */
+#define CONCERNED 0.5
 #define COST_LEAST 0.01 /* of the step; less is not worth a word, however slow it is */
 #define FAR_SLOWER 1.5	/* of what costs less than gain_min, only that */
 #define SLACK_NS 2000
@@ -107,6 +109,7 @@ static double delay_of(const struct frame *frame, const struct frame_rank *rank)
 /* Of the step, in ns. */
 static double cost(struct slow_communication *state, const struct frame *frame)
 {
+	double most = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < frame->ranks; i++) {
@@ -135,8 +138,12 @@ static double cost(struct slow_communication *state, const struct frame *frame)
 			state->lost[op->rank] += excess;
 	}
 	for (size_t i = 0; i < frame->ranks; i++) {
-		if (state->lost[i] + state->run[i] > 0)
-			state->scratch[n++] = fmin(state->lost[i] + state->run[i], (double)frame->rank[i].step_ns);
+		state->lost[i] = fmin(state->lost[i] + state->run[i], (double)frame->rank[i].step_ns);
+		most = fmax(most, state->lost[i]);
+	}
+	for (size_t i = 0; i < frame->ranks; i++) {
+		if (state->lost[i] > 0 && state->lost[i] >= CONCERNED * most)
+			state->scratch[n++] = state->lost[i];
 	}
 	return robust_median(state->scratch, n);
 }
@@ -151,7 +158,8 @@ static bool by_node(struct slow_communication *state, const struct frame *frame)
 		const struct frame_op *op = &frame->op[i];
 		uint32_t of = state->links.of_group[op->group], node = frame->who[op->rank].node;
 
-		if (!of || !state->links.series[of - 1].spans || node >= frame->ranks)
+		if (!of || !state->links.series[of - 1].spans || node >= frame->ranks ||
+			frame->group[op->group].members >= frame->ranks)
 			continue;
 		state->place[node].all++;
 		state->place[node].rank = op->rank;
@@ -230,16 +238,16 @@ static void blame(struct slow_communication *state, const struct frame *frame, c
 	finding->cause = CAUSE_COMMUNICATION;
 	if (by_node(state, frame)) {
 		node = find_node(state, frame->ranks, pair);
+		if (pair[0] != FRAME_NONE) {
+			finding->cause = CAUSE_LINK;
+			tell_ranks(finding, frame, pair[0], pair[1]);
+			return;
+		}
 		if (node != FRAME_NONE) {
 			finding->cause = CAUSE_NODE;
 			snprintf(finding->host, sizeof(finding->host), "%.63s",
 				frame->who[state->place[node].rank].host);
 			tell_ranks(finding, frame, node, node);
-			return;
-		}
-		if (pair[0] != FRAME_NONE) {
-			finding->cause = CAUSE_LINK;
-			tell_ranks(finding, frame, pair[0], pair[1]);
 			return;
 		}
 	}

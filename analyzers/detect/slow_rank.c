@@ -5,11 +5,17 @@
  *
  * Several at once: where two are equally slow, one alone gains nothing, so the set is judged, gain = 1 - T(all without
  * their excess) / T; and each one's share of it goes by what it would cost if the others alone were repaired. One that
- * costs nothing then is idle rather than slow, and nobody is told of it.
+ * costs nothing then is idle rather than slow, and nobody is told of it. One that is the only one costs at least what
+ * steps have grown by since its onset (slow_rank_growth.h).
  *
  * Where records were lost, the replay misses waits and finds less or nothing. Then what others waited for the rank as
- * the last to come, beyond what they did for its peers, counts by LOST_SHARE: some of that hides in others' slack. As
- * one frame's loss may make a rank look so, LOOKS_LOST of them are asked for before anybody is told.
+ * the last to come, beyond what they did for its peers, counts by LOST_SHARE (some of that hides in others' slack), up
+ * to all of its excess. As one frame's loss may make a rank look so, LOOKS_LOST of the last LOOKS_LOST_OF what-ifs must
+ * have found something before anybody is told. Of a checkpoint it is the time by which it was longer than anybody
+ * else's that counts.
+ *
+ * Who stands out by all that is seen or by stages alone (slow_rank_view.h) is looked at; the what-if says whether it
+ * costs anything.
  *
  * Steps with a checkpoint are judged among themselves, by what the checkpoint took (slow_rank_checkpoint.h), and what
  * is said of one goes on until the next one. Other frames that are no training steps are left out: steps with an
@@ -22,7 +28,9 @@
 #include "analyzers/detect/detector.h"
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_checkpoint.h"
-#include "analyzers/detect/slow_rank_series.h"
+#include "analyzers/detect/slow_rank_common.h"
+#include "analyzers/detect/slow_rank_growth.h"
+#include "analyzers/detect/slow_rank_view.h"
 
 #define SET_MAX 8 /* judged at once: the slowest ones */
 #define LOST_SHARE 0.5
@@ -30,34 +38,37 @@
  * step and more; a quarter find less than 0.58 to 0.91): waits that computing hid are not in the replay, and several
  * share. */
 #define GAIN_FOUND 0.8
-#define EQUAL 0.75	 /* of the largest gain of the set: then they are equals */
-#define LOOKS_LOST 3	 /* what-ifs before one is confirmed where records are lost */
+#define EQUAL 0.75   /* of the largest gain of the set: then they are equals */
+#define LOOKS_LOST 3 /* of the last LOOKS_LOST_OF what-ifs, before one is confirmed where records are lost */
+#define LOOKS_LOST_OF 4
 #define OPS_A_LOOK 16384 /* a frame of more operations is replayed only so much more rarely */
 #define LOOK_EVERY_MAX 16
+/* At least that share of what steps have grown by has to be found, for all of it to be put down to the rank. */
+#define GROWTH_EXPLAINED (1.0 / 3)
 #define GAIN_MEMORY 4 /* what-ifs that a gain is the mean of, about */
 #define WANT_EVERY 16 /* frames */
-#define STEPS 32
-#define STEPS_MIN 16
-#define STEPS_NEW 3
-#define STEPS_SLOWER 1.05
 
 struct verdict {
-	float gain; /* share of the step */
+	float gain;		   /* share of the step */
+	struct growth_onset onset; /* while it is open */
 	uint16_t looks;
+	uint8_t found;	 /* what-ifs that found half of gain_min, newest in bit 0 */
 	bool open, said; /* said: of this frame */
 };
 
 /* Of frames of one class. */
 struct court {
 	struct detect_options options;
-	struct series series;
+	struct view view;
 	struct verdict *verdict;
 	size_t ranks;
 	uint32_t set[SET_MAX]; /* looked at last */
 	size_t n_set;
 	uint64_t frames, next_look;
 	struct cause *cause;
-	double *scratch; /* a rank */
+	const struct growth *growth; /* NULL: not of these */
+	double *scratch;	     /* a rank */
+	bool of_checkpoints, lost;   /* lost: of checkpoints, records of this frame */
 };
 
 struct slow_rank {
@@ -67,12 +78,12 @@ struct slow_rank {
 	size_t n_said;
 	struct cause *cause;
 	uint64_t next_want;
-	double step[STEPS];
+	struct growth growth;
 };
 
 static void court_free(struct court *court)
 {
-	series_free(&court->series);
+	view_free(&court->view);
 	free(court->verdict);
 	free(court->scratch);
 }
@@ -95,7 +106,7 @@ static void court_init(struct court *court, const struct detect_options *options
 {
 	court->options = *options;
 	court->cause = cause;
-	series_init(&court->series, options);
+	view_init(&court->view, options);
 }
 
 static void *slow_rank_new(const struct detect_options *options)
@@ -109,8 +120,10 @@ static void *slow_rank_new(const struct detect_options *options)
 	if (!state->cause)
 		return slow_rank_free(state);
 	court_init(&state->steps, options, state->cause);
+	state->steps.growth = &state->growth;
 	of_checkpoints.slow_z = fmin(options->slow_z, CHECKPOINT_Z);
 	court_init(&state->checkpoints, &of_checkpoints, state->cause);
+	state->checkpoints.of_checkpoints = state->checkpoints.view.series.timed = true;
 	return state;
 }
 
@@ -142,7 +155,7 @@ static bool goes_on(const struct series_rank *rank)
 
 static bool stands_out(const struct court *court, size_t i)
 {
-	const struct series_rank *rank = &court->series.rank[i];
+	const struct series_rank *rank = view_rank(&court->view, i);
 
 	return rank->candidate || rank->suspect || rank->held || (court->verdict[i].open && goes_on(rank));
 }
@@ -152,12 +165,12 @@ static size_t gather(struct court *court, uint32_t *set, size_t *ret_set)
 {
 	size_t n = 0, all = 0;
 
-	for (uint32_t i = 0; i < court->series.ranks && i < court->ranks; i++) {
+	for (uint32_t i = 0; i < court->view.series.ranks && i < court->ranks; i++) {
 		size_t least = 0;
 
 		court->verdict[i].said = false;
 		if (!stands_out(court, i)) {
-			if (court->series.rank[i].here)
+			if (court->view.series.rank[i].here)
 				court->verdict[i] = (struct verdict){0};
 			continue;
 		}
@@ -167,22 +180,16 @@ static size_t gather(struct court *court, uint32_t *set, size_t *ret_set)
 			continue;
 		}
 		for (size_t j = 1; j < n; j++) {
-			if (court->series.rank[set[j]].middle < court->series.rank[set[least]].middle)
+			if (view_rank(&court->view, set[j])->middle < view_rank(&court->view, set[least])->middle)
 				least = j;
 		}
-		if (court->series.rank[set[least]].middle >= court->series.rank[i].middle)
+		if (view_rank(&court->view, set[least])->middle >= view_rank(&court->view, i)->middle)
 			continue;
 		memmove(set + least, set + least + 1, (n - least - 1) * sizeof(*set));
 		set[n - 1] = i;
 	}
 	*ret_set = n;
 	return all;
-}
-
-/* Of frames of stages alone: more than a few who stand out have something in common that is not seen. */
-static bool too_many(const struct frame *frame, size_t all)
-{
-	return frame->tier == FRAME_TIER_STAGES && all > 2 && all > frame->ranks / 8;
 }
 
 static double gain_without(
@@ -193,20 +200,28 @@ static double gain_without(
 	return without && as_is && without < as_is ? 1 - (double)without / (double)as_is : 0;
 }
 
-/* What others waited for it, beyond what they did for its class, as a share of the step; at most its excess. */
-static double waited_for(struct court *court, const struct measures *measures, uint32_t rank, uint64_t excess)
+/* What others waited for it, beyond what they did for its class, ns. */
+static double waited_for(struct court *court, const struct measures *measures, uint32_t rank)
 {
 	const struct measure_rank *of = &measures->rank[rank];
 	size_t n = 0;
 
-	if (!measures->step_ns || !court->series.loss)
-		return 0;
 	for (size_t i = 0; i < measures->ranks; i++) {
 		if (measures->rank[i].class == of->class)
 			court->scratch[n++] = (double)measures->rank[i].last_ns;
 	}
-	return LOST_SHARE * fmax(0, fmin((double)excess, (double)of->last_ns - robust_median(court->scratch, n))) /
-	       (double)measures->step_ns;
+	return fmax(0, (double)of->last_ns - robust_median(court->scratch, n));
+}
+
+/* What one of the set costs at least, where a replay misses waits: a share of the step, at most its excess. */
+static double gain_at_least(struct court *court, const struct frame *frame, const struct measures *measures,
+	const uint32_t *set, size_t n, uint32_t rank, uint64_t excess)
+{
+	if (!measures->step_ns || !(court->of_checkpoints ? court->lost : court->view.series.loss))
+		return 0;
+	if (court->of_checkpoints)
+		return fmin((double)excess, checkpoint_lead_ns(frame, set, n, rank)) / (double)measures->step_ns;
+	return fmin((double)excess, LOST_SHARE * waited_for(court, measures, rank)) / (double)measures->step_ns;
 }
 
 /* Gains of the set in this frame. */
@@ -218,7 +233,7 @@ static void look(struct court *court, const struct frame *frame, const struct me
 	double alone[SET_MAX], sum = 0, most = 0, all;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct measure_rank *rank = &measures->rank[set[i]];
+		const struct measure_rank *rank = view_measured(&court->view, measures, set[i]);
 
 		excess[i] = rank->ratio > 1 ? (uint64_t)((double)rank->self_ns * (1 - 1 / rank->ratio)) : 0;
 	}
@@ -233,7 +248,7 @@ static void look(struct court *court, const struct frame *frame, const struct me
 			others_excess[m++] = excess[j];
 		}
 		alone[i] = n == 1 ? all : all - gain_without(measure, frame, others, others_excess, m);
-		alone[i] = fmax(alone[i], waited_for(court, measures, set[i], excess[i]));
+		alone[i] = fmax(alone[i], gain_at_least(court, frame, measures, set, n, set[i], excess[i]));
 		sum += alone[i];
 		most = fmax(most, alone[i]);
 		all = fmax(all, alone[i]);
@@ -249,6 +264,7 @@ static void look(struct court *court, const struct frame *frame, const struct me
 			alone[i] >= EQUAL * most)
 			gain = court->options.gain_min;
 		verdict->looks += verdict->looks < GAIN_MEMORY;
+		verdict->found = (uint8_t)(verdict->found << 1 | (gain >= court->options.gain_min * GAIN_FOUND / 2));
 		weight = verdict->looks;
 		verdict->gain += (float)((gain - (double)verdict->gain) / weight);
 	}
@@ -273,26 +289,45 @@ static double confidence_of(
 {
 	static const double of_tier[FRAME_TIER_MAX] = {
 		[FRAME_TIER_STAGES] = 0.7, [FRAME_TIER_HOST] = 0.9, [FRAME_TIER_DEVICE] = 0.95};
-	unsigned int of = court->series.of, slow = (unsigned int)__builtin_popcount(rank->slow & ((1U << of) - 1));
+	unsigned int of = court->view.series.of, slow = (unsigned int)__builtin_popcount(rank->slow & ((1U << of) - 1));
 	double often = 0.7 + 0.3 * slow / of;
 
 	return (frame->tier < FRAME_TIER_MAX ? of_tier[frame->tier] : 0.5) * often * (confirmed ? 1 : 0.5);
 }
 
-static void say(struct court *court, const struct frame *frame, const struct measures *measures, uint32_t i,
-	bool confirmed, const struct detector_out *out)
+/* Its what-if's; of the only one that stands out, what steps have grown by since then, if that is not mostly something
+ * else's. */
+static double gain_of(struct court *court, uint32_t i, bool only)
 {
-	const struct series_rank *rank = &court->series.rank[i];
-	const struct measure_rank *measured = &measures->rank[i];
-	double gain = fmin((double)court->verdict[i].gain, 0.99), excess;
+	struct verdict *verdict = &court->verdict[i];
+	double gain = (double)verdict->gain, share;
+
+	if (court->growth && only && verdict->open) {
+		if (!(verdict->onset.before_ns > 0))
+			verdict->onset = growth_since(court->growth, view_rank(&court->view, i)->since_step);
+		share = growth_share(court->growth, &verdict->onset);
+		if (gain >= GROWTH_EXPLAINED * share)
+			gain = fmax(gain, share);
+	}
+	return fmin(gain, 0.99);
+}
+
+static void say(struct court *court, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
+	const struct detector_out *out)
+{
+	const struct series_rank *rank = view_rank(&court->view, i);
+	const struct measure_rank *measured = view_measured(&court->view, measures, i);
+	bool confirmed = court->verdict[i].open;
+	double gain = gain_of(court, i, only), excess, found_ns;
 	struct opinion opinion = {.confirmed = confirmed, .lost_ns = gain * (double)measures->step_ns};
 	struct finding *finding = &opinion.finding;
 
 	excess = (double)measured->self_ns * (1 - exp(-(double)rank->middle));
 	/* Waits that computing hid count in its peers' favour, so that its excess may seem longer than what it costs
 	 * is. */
+	found_ns = (double)court->verdict[i].gain * (double)measures->step_ns;
 	if (frame->tier != FRAME_TIER_STAGES && measured->wait_ns != FRAME_UNKNOWN)
-		excess = fmin(excess, fmax(opinion.lost_ns * 1.25, 0.03 * (double)measured->self_ns));
+		excess = fmin(excess, fmax(found_ns * 1.25, 0.03 * (double)measured->self_ns));
 	finding->kind = FINDING_SLOW_RANK;
 	finding->rank = (int32_t)i;
 	finding->tier = frame->tier;
@@ -319,6 +354,11 @@ static void want(struct slow_rank *state, const struct frame *frame, const char 
 	state->next_want = state->steps.frames + WANT_EVERY;
 }
 
+static bool found_often(const struct verdict *verdict)
+{
+	return __builtin_popcount(verdict->found & ((1U << LOOKS_LOST_OF) - 1)) >= LOOKS_LOST;
+}
+
 /* True if it said something. */
 static bool judge(struct court *court, const struct frame *frame, const struct measures *measures, const uint32_t *set,
 	size_t n, const struct detector_out *out)
@@ -326,67 +366,43 @@ static bool judge(struct court *court, const struct frame *frame, const struct m
 	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct series_rank *rank = &court->series.rank[set[i]];
+		const struct series_rank *rank = view_rank(&court->view, set[i]);
 		struct verdict *verdict = &court->verdict[set[i]];
 		double least = verdict->open ? court->options.gain_min / 2 : court->options.gain_min;
 
 		if (!verdict->looks || (double)verdict->gain < least * GAIN_FOUND ||
 			measures->rank[set[i]].wait_ns == FRAME_UNKNOWN) {
 			verdict->open = false;
+			verdict->onset = (struct growth_onset){0, 0};
 			continue;
 		}
-		verdict->open |= rank->candidate && (!court->series.loss || verdict->looks >= LOOKS_LOST);
+		verdict->open |= rank->candidate && (!court->view.series.loss || found_often(verdict));
 		verdict->said = true;
 		any = true;
-		say(court, frame, measures, set[i], verdict->open, out);
+		say(court, frame, measures, set[i], n == 1, out);
 	}
 	return any;
 }
 
-/* Of the last ones; 0: there is none yet. */
-static double usual_step(const struct slow_rank *state)
-{
-	double step[STEPS];
-	size_t n = state->steps.frames < STEPS ? (size_t)state->steps.frames : STEPS;
-
-	memcpy(step, state->step, n * sizeof(*step));
-	return robust_median(step, n);
-}
-
-/* All steps are longer than they were, and stages do not tell whose fault it is. */
-static bool slower(struct slow_rank *state, const struct measures *measures)
-{
-	double before[STEPS];
-	size_t n = 0;
-	bool all = true;
-
-	state->step[state->steps.frames % STEPS] = (double)measures->step_ns;
-	if (state->steps.frames < STEPS_MIN + STEPS_NEW)
-		return false;
-	for (uint64_t back = STEPS_NEW; back < STEPS && back <= state->steps.frames; back++)
-		before[n++] = state->step[(state->steps.frames - back) % STEPS];
-	for (uint64_t back = 0; back < STEPS_NEW; back++)
-		all &= state->step[(state->steps.frames - back) % STEPS] > STEPS_SLOWER * robust_median(before, n);
-	return all;
-}
-
-/* One frame, measured. Returns how many stand out; *ret_said: something was said. */
-static size_t hold(struct court *court, const struct frame *frame, const struct measures *measures,
+/* One frame, measured. True if so many stand out that they have something in common; *ret_said: something was said. */
+static bool hold(struct court *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out, bool *ret_said)
 {
 	uint32_t set[SET_MAX];
 	size_t n = 0, all;
+	bool common;
 
 	*ret_said = false;
-	if (!make_room(court, measures->ranks) || series_frame(&court->series, frame, measures) < 0)
-		return 0;
+	if (!make_room(court, measures->ranks) || view_frame(&court->view, frame, measures) < 0)
+		return false;
 	all = gather(court, set, &n);
-	if (too_many(frame, all))
+	common = slow_rank_common(frame, measures, set, n, all, court->scratch);
+	if (common)
 		n = 0;
 	look_at_times(court, frame, measures, measure, set, n);
 	*ret_said = judge(court, frame, measures, set, n, out);
 	court->frames++;
-	return all;
+	return common;
 }
 
 /* Who listens to what is said of a checkpoint. */
@@ -407,7 +423,7 @@ static void on_checkpoint(void *arg, const struct opinion *opinion)
 	said = &state->said[state->n_said++];
 	*said = *opinion;
 	said->finding.slowdown = checkpoint_slowdown(
-		&state->checkpoint, said->lost_ns, (double)listener->checkpoint_ns, usual_step(state));
+		&state->checkpoint, said->lost_ns, (double)listener->checkpoint_ns, growth_usual(&state->growth));
 	listener->out->say(listener->out->arg, said);
 	said->lost_ns = 0;
 }
@@ -421,6 +437,7 @@ static void judge_checkpoint(struct slow_rank *state, const struct frame *frame,
 	bool said;
 
 	state->n_said = 0;
+	state->checkpoints.lost = measures->lost > 0;
 	if (of)
 		hold(&state->checkpoints, frame, of, measure, &heard, &said);
 }
@@ -443,8 +460,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	struct measure *measure, const struct detector_out *out)
 {
 	struct slow_rank *state = arg;
-	size_t all;
-	bool later, said;
+	bool later, said, common;
 
 	cause_frame(state->cause, frame, measures);
 	if (!measures->ranks)
@@ -453,12 +469,14 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 		judge_checkpoint(state, frame, measures, measure, out);
 	if (frame->class != FRAME_TRAIN)
 		return;
-	later = slower(state, measures);
-	all = hold(&state->steps, frame, measures, measure, out, &said);
+	growth_step(&state->growth, frame->step, measures->step_ns);
+	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
+	state->steps.view.series.grown = growth_ln(&state->growth);
+	common = hold(&state->steps, frame, measures, measure, out, &said);
 	repeat_checkpoint(state, frame, out);
 	if (said)
 		want(state, frame, "a rank keeps the others waiting", out);
-	if (frame->tier == FRAME_TIER_STAGES && (later || too_many(frame, all)))
+	if (frame->tier == FRAME_TIER_STAGES && (later || common))
 		want(state, frame, "steps are longer, and stages do not tell why", out);
 }
 

@@ -33,10 +33,14 @@ static void find_leads(
 	for (size_t i = 0; i < checkpoint->ranks; i++) {
 		uint32_t class = measures->rank[i].class, node = frame->who[i].node;
 
-		if (class < checkpoint->ranks && !class_seen[class])
-			checkpoint->rank[i].leads = class_seen[class] = true;
-		if (node < checkpoint->ranks && !node_seen[node])
-			checkpoint->rank[i].leads = node_seen[node] = true;
+		if (node < checkpoint->ranks && !node_seen[node]) {
+			node_seen[node] = true;
+			checkpoint->rank[i].lead = CHECKPOINT_LEADS_NODE;
+		}
+		if (class < checkpoint->ranks && !class_seen[class]) {
+			class_seen[class] = true;
+			checkpoint->rank[i].lead = i ? CHECKPOINT_LEADS_CLASS : CHECKPOINT_LEADS_JOB;
+		}
 	}
 }
 
@@ -95,16 +99,62 @@ static double beyond_own(struct checkpoint_rank *rank, double its)
 	return its > CHECKPOINT_MORE * own ? its - own : NAN;
 }
 
-/* What is not so by design. */
-static double beyond_usual(struct checkpoint_rank *rank, double share)
+static int by_value(const void *a, const void *b)
 {
-	if (!rank->leads)
-		return share;
-	if (rank->seen < CHECKPOINT_USUAL) {
-		rank->usual[rank->seen++] = (float)share;
-		return fmin(share, 0);
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* What first ranks of nodes, and of classes, are over their classes by: sorted, into self and stage. */
+static void gather_leads(struct slow_rank_checkpoint *checkpoint)
+{
+	checkpoint->leads = checkpoint->class_leads = 0;
+	for (size_t i = 0; i < checkpoint->ranks; i++) {
+		const struct checkpoint_rank *rank = &checkpoint->rank[i];
+
+		if (rank->lead == CHECKPOINT_LEADS_NONE || isnan(rank->share))
+			continue;
+		checkpoint->self[checkpoint->leads++] = rank->share;
+		if (rank->lead >= CHECKPOINT_LEADS_CLASS)
+			checkpoint->stage[checkpoint->class_leads++] = rank->share;
 	}
-	return share - fmax(0, middle_of(rank->usual));
+	qsort(checkpoint->self, checkpoint->leads, sizeof(double), by_value);
+	qsort(checkpoint->stage, checkpoint->class_leads, sizeof(double), by_value);
+}
+
+/* What the middle one of its role is over its class by, itself left out; of two the one that is further over. INFINITY:
+ * it has no peer. */
+static double of_role(const struct slow_rank_checkpoint *checkpoint, const struct checkpoint_rank *rank)
+{
+	bool node = rank->lead == CHECKPOINT_LEADS_NODE;
+	const double *sorted = node ? checkpoint->self : checkpoint->stage;
+	size_t n = node ? checkpoint->leads : checkpoint->class_leads, middle;
+
+	if (rank->lead == CHECKPOINT_LEADS_JOB || n < 2)
+		return INFINITY;
+	middle = (n - 1) / 2;
+	return sorted[rank->share <= sorted[middle] ? middle + 1 : middle];
+}
+
+/* What is not so by design. */
+static double beyond_usual(const struct slow_rank_checkpoint *checkpoint, struct checkpoint_rank *rank)
+{
+	double role = CHECKPOINT_ROLE * fmax(0, of_role(checkpoint, rank)), own = INFINITY;
+
+	if (rank->seen < CHECKPOINT_USUAL)
+		rank->usual[rank->seen++] = (float)rank->share;
+	else
+		own = fmax(0, middle_of(rank->usual));
+	return isinf(role) && isinf(own) ? fmin(rank->share, 0) : rank->share - fmin(role, own);
+}
+
+static void take(const struct checkpoint_rank *rank, double share, struct measure_rank *ret)
+{
+	share = fmax(share, SHARE_LEAST);
+	ret->self_ns = (uint64_t)(rank->self * (1 + share));
+	ret->ratio = 1 + share;
+	ret->z = share * rank->self / fmax(rank->spread, SPREAD_LEAST * rank->self);
 }
 
 static void compare_class(
@@ -120,23 +170,33 @@ static void compare_class(
 	stage = robust_median(checkpoint->stage, n);
 	spread = n > 2 ? robust_spread(checkpoint->stage, n, stage) : 0;
 	for (size_t i = 0; i < n; i++) {
-		struct measure_rank *rank = &checkpoint->measured[member[i]];
-		double its = stage_of(frame, member[i]), over = (double)rank->self_ns - self, share;
-		double more = self > 0 ? beyond_own(&checkpoint->rank[member[i]], its / self) : NAN;
+		struct measure_rank *measured = &checkpoint->measured[member[i]];
+		struct checkpoint_rank *rank = &checkpoint->rank[member[i]];
+		double its = stage_of(frame, member[i]), over = (double)measured->self_ns - self;
+		double more = self > 0 ? beyond_own(rank, its / self) : NAN;
 		bool alone = !(stage > 0) || its > CHECKPOINT_APART * stage;
 
+		rank->self = self;
+		rank->spread = spread;
 		if (!(self > 0) || (alone && isnan(more))) {
-			rank->class = FRAME_NONE;
+			measured->class = FRAME_NONE;
 			continue;
 		}
-		if (alone)
-			share = fmin(more, over / self);
-		else
-			share = beyond_usual(&checkpoint->rank[member[i]], fmin(its - stage, over) / self);
-		share = fmax(share, SHARE_LEAST);
-		rank->self_ns = (uint64_t)(self * (1 + share));
-		rank->ratio = 1 + share;
-		rank->z = share * self / fmax(spread, SPREAD_LEAST * self);
+		if (!alone)
+			rank->share = fmin(its - stage, over) / self;
+		take(rank, alone ? fmin(more, over / self) : rank->share, measured);
+	}
+}
+
+/* Of first ranks, what they may take longer is known once all classes have been compared. */
+static void compare_leads(struct slow_rank_checkpoint *checkpoint)
+{
+	gather_leads(checkpoint);
+	for (size_t i = 0; i < checkpoint->ranks; i++) {
+		struct checkpoint_rank *rank = &checkpoint->rank[i];
+
+		if (rank->lead != CHECKPOINT_LEADS_NONE && !isnan(rank->share))
+			take(rank, beyond_usual(checkpoint, rank), &checkpoint->measured[i]);
 	}
 }
 
@@ -147,6 +207,7 @@ static void compare(struct slow_rank_checkpoint *checkpoint, const struct frame 
 
 	memset(start, 0, (ranks + 1) * sizeof(*start));
 	for (size_t i = 0; i < ranks; i++) {
+		checkpoint->rank[i].share = NAN;
 		if (checkpoint->measured[i].class < ranks)
 			start[checkpoint->measured[i].class + 1]++;
 	}
@@ -161,6 +222,7 @@ static void compare(struct slow_rank_checkpoint *checkpoint, const struct frame 
 		if (start[c] > from)
 			compare_class(checkpoint, frame, checkpoint->by_class + from, start[c] - from);
 	}
+	compare_leads(checkpoint);
 }
 
 const struct measures *checkpoint_measures(
@@ -182,8 +244,23 @@ const struct measures *checkpoint_measures(
 	checkpoint->measures = *measures;
 	checkpoint->measures.rank = checkpoint->measured;
 	/* Where records were lost a rank's self time is too long, and its checkpoint is as long as it was. */
+	checkpoint->measures.staged = NULL;
 	checkpoint->measures.lost = 0;
 	return &checkpoint->measures;
+}
+
+double checkpoint_lead_ns(const struct frame *frame, const uint32_t *set, size_t n, uint32_t rank)
+{
+	double longest = 0;
+
+	/* The set is in the order of its numbers. */
+	for (size_t i = 0, next = 0; i < frame->ranks; i++) {
+		if (next < n && set[next] == i)
+			next++;
+		else if (frame->rank[i].here)
+			longest = fmax(longest, stage_of(frame, i));
+	}
+	return fmax(0, stage_of(frame, rank) - longest);
 }
 
 bool checkpoint_past(const struct slow_rank_checkpoint *checkpoint, uint64_t step)

@@ -12,8 +12,10 @@
  * CHECKPOINT_APART times as long as the middle one (the model, where the others write the state of their random
  * numbers), only that counts by which it is over what it took itself in its first CHECKPOINT_USUAL checkpoints, and
  * only from CHECKPOINT_MORE times of that on. The first rank of a class or of a node may have more to write than the
- * others (indices, what is replicated): of these only that counts by which they are over what they were in their first
- * CHECKPOINT_USUAL checkpoints.
+ * others (indices, what is replicated), and others of its role have that too: of these only that counts by which they
+ * are over what they were in their first CHECKPOINT_USUAL checkpoints, or over CHECKPOINT_ROLE times what the middle
+ * one of its role is, whichever is less. Of the role of a class's first rank are those of the other classes, of a
+ * node's first rank all that are first anywhere: who has more duties may take longer. The job's first rank has no peer.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_CHECKPOINT_H
 #define RANKTRACE_DETECT_SLOW_RANK_CHECKPOINT_H
@@ -23,22 +25,30 @@
 #define CHECKPOINT_APART 8
 #define CHECKPOINT_USUAL 4
 #define CHECKPOINT_MORE 1.5
+#define CHECKPOINT_ROLE 2
 /* Of the stage: one in a frame that is that far out says little, most of eight in a row do. It is timed by itself and
  * nothing that others do is in it, so that less is asked for than of a step's self time. */
-#define CHECKPOINT_Z 2.5
+#define CHECKPOINT_Z 2
+
+/* Of what it is the first rank. */
+enum checkpoint_lead { CHECKPOINT_LEADS_NONE, CHECKPOINT_LEADS_NODE, CHECKPOINT_LEADS_CLASS, CHECKPOINT_LEADS_JOB };
 
 struct checkpoint_rank {
 	float usual[CHECKPOINT_USUAL]; /* excess of its first ones, as a share of the class's self time */
 	float own[CHECKPOINT_USUAL];   /* its first ones, as a share of the class's self time */
+	/* of this frame */
+	double share;	     /* excess, as a share of the class's self time; NAN: not compared */
+	double self, spread; /* of its class, ns */
 	uint8_t seen, seen_own;
-	bool leads; /* is the first of its class or node */
+	uint8_t lead; /* enum checkpoint_lead */
 };
 
 struct slow_rank_checkpoint {
 	struct measures measures;
 	struct measure_rank *measured;
 	struct checkpoint_rank *rank;
-	double *self, *stage;	    /* of a class */
+	double *self, *stage;	    /* of a class; then of first ranks' shares, sorted: of nodes, of classes */
+	size_t leads, class_leads;  /* of these */
 	uint32_t *start, *by_class; /* ranks, class by class; also scratch */
 	size_t ranks;
 	uint64_t last_step, distance; /* of the last one; the most steps between two, 0: not known */
@@ -50,6 +60,9 @@ void checkpoint_free(struct slow_rank_checkpoint *checkpoint);
  * Valid until the next call. */
 const struct measures *checkpoint_measures(
 	struct slow_rank_checkpoint *checkpoint, const struct frame *frame, const struct measures *measures);
+/* For how long the others could not but wait for this rank's checkpoint: what it is over the longest of those that are
+ * not among the n of set, which are in the order of their numbers, ns; 0 if it is not. */
+double checkpoint_lead_ns(const struct frame *frame, const uint32_t *set, size_t n, uint32_t rank);
 /* Is what was seen at the last checkpoint too long ago to be said still, at this step? */
 bool checkpoint_past(const struct slow_rank_checkpoint *checkpoint, uint64_t step);
 /* How much longer the job takes, where a checkpoint, of so long a step, loses lost_ns: steps between are of step_ns. */

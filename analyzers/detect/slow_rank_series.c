@@ -58,7 +58,7 @@ static int make_room(struct series *series, size_t ranks)
 	free(series->class);
 	free(series->records);
 	series->records = calloc(ranks, sizeof(*series->records));
-	series->class = calloc(ranks, sizeof(*series->class));
+	series->class = calloc(ranks * FRAME_TIER_MAX, sizeof(*series->class));
 	series->scratch = calloc(2 * ranks, sizeof(*series->scratch));
 	series->by_class = calloc(ranks, sizeof(*series->by_class));
 	series->start = calloc(ranks + 1, sizeof(*series->start));
@@ -108,7 +108,9 @@ static void take(struct series *series, struct series_rank *rank, const struct m
 		value = -FAR;
 	if (value > FAR)
 		value = FAR;
-	rank->distance = rank->frames >= series->of ? (float)fabs(value - (double)*slot) : NAN;
+	rank->distance = rank->frames >= series->of && series->since_tier > series->of
+				 ? (float)fabs(value - (double)*slot)
+				 : NAN;
 	*slot = (float)value;
 	rank->frames++;
 	rank->slow = rank->slow << 1 | (ratio > series->ratio && measured->z > series->z);
@@ -188,11 +190,32 @@ static double noise_lately(const struct series *series, const uint32_t *rank, ui
 	return DISTANCE_TO_SIGMA * robust_median(moved, n);
 }
 
+/* By stages, of two: one has had more than the other, and never less. */
+static bool is_one_sided(const struct series *series, const uint32_t *rank, uint32_t ranks)
+{
+	bool less = false, more = false;
+
+	if (!series->by_stages || ranks != 2)
+		return false;
+	for (size_t back = 0; back < series->of && back < series->rank[rank[0]].frames; back++) {
+		double value = value_at(series, &series->rank[rank[0]], back);
+
+		less |= value < -SERIES_LEAST;
+		more |= value > SERIES_LEAST;
+	}
+	return less != more;
+}
+
+static struct series_class *class_of(struct series *series, const uint32_t *rank)
+{
+	return &series->class[(size_t)series->rank[rank[0]].class * FRAME_TIER_MAX + series->tier];
+}
+
 /* Noise of the class, and the spread of its medians. */
 static void spread_of(
 	struct series *series, const uint32_t *rank, uint32_t ranks, double *ret_noise, double *ret_spread)
 {
-	struct series_class *class = &series->class[series->rank[rank[0]].class];
+	struct series_class *class = class_of(series, rank);
 	double *value = series->scratch, middle, spread;
 	uint32_t n = 0;
 
@@ -209,7 +232,7 @@ static void spread_of(
 	if (2 * n > ranks)
 		average(&class->spread, spread, class->frames, SERIES_MEMORY);
 	*ret_noise = ranks > 2 ? fmax(class->noise, class->fast) : class->noise;
-	if (ranks < SERIES_SMALL)
+	if (ranks < SERIES_SMALL && !is_one_sided(series, rank, ranks))
 		*ret_noise = fmax(*ret_noise, noise_lately(series, rank, ranks));
 	*ret_spread = fmax(fmax(spread, class->spread), fmax(MIDDLE_OF_NOISE * *ret_noise, SPREAD_LEAST));
 }
@@ -237,14 +260,29 @@ static bool is_divided(const struct series *series, const uint32_t *rank, uint32
 	return ranks > 2 && ranks < SERIES_SMALL && 2 * n >= ranks;
 }
 
+/* What a median has to be above, to be held; in *ret_held for how many frames. */
+static double limit_of(const struct series *series, uint32_t ranks, double noise, double spread, unsigned int *ret_held)
+{
+	double chance = sqrt(2 * log((double)ranks));
+
+	*ret_held = SERIES_HELD;
+	if (ranks == 2 && series->grown > 0) {
+		*ret_held = SERIES_HELD_GROWN;
+		return fmax((chance + SERIES_BEYOND_GROWN) * spread,
+			fmin(SERIES_NOISES * noise, SERIES_OF_GROWTH * series->grown));
+	}
+	chance = (chance + (series->timed ? SERIES_BEYOND_TIMED : SERIES_BEYOND)) * spread;
+	return ranks < SERIES_SMALL && !series->timed ? fmax(chance, SERIES_NOISES * noise) : chance;
+}
+
 static void judge_class(struct series *series, const struct frame *frame, const uint32_t *rank, uint32_t ranks)
 {
-	double noise, spread, far = sqrt(2 * log((double)ranks)) + SERIES_BEYOND;
-	unsigned int frames_min = series->frames_min;
-
+	unsigned int frames_min = series->frames_min, held;
+	double noise, spread, limit;
 	bool divided;
 
 	spread_of(series, rank, ranks, &noise, &spread);
+	limit = limit_of(series, ranks, noise, spread, &held);
 	for (uint32_t i = 0; i < ranks; i++)
 		series->rank[rank[i]].slow = still_slow(series, &series->rank[rank[i]], noise, ranks < SERIES_SMALL);
 	divided = is_divided(series, rank, ranks);
@@ -257,7 +295,6 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 		struct series_rank *of = &series->rank[rank[i]];
 		double value = value_at(series, of, 0), middle = (double)of->middle;
 		double sure = series->loss || divided ? (double)of->low : middle;
-		double limit = ranks < SERIES_SMALL ? fmax(far * spread, SERIES_NOISES * noise) : far * spread;
 
 		if (sure > SERIES_LEAST && sure > limit && of->frames >= series->of)
 			of->held += of->held < SERIES_HELD;
@@ -265,7 +302,7 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 			of->held = 0;
 		date(of, frame, &frame->rank[rank[i]], value, noise);
 		of->suspect = often(of->slow, 4, 3);
-		of->candidate = often(of->slow, series->of, frames_min) || of->held == SERIES_HELD;
+		of->candidate = often(of->slow, series->of, frames_min) || of->held >= held;
 		if (!of->slow && !of->held && middle < SERIES_DRIFT)
 			of->cusum = 0;
 	}
@@ -290,6 +327,16 @@ static void take_class(struct series *series, const struct measures *measures, c
 	for (uint32_t i = 0; i < ranks; i++)
 		take(series, &series->rank[rank[i]], &measures->rank[rank[i]],
 			most > 0 ? 1 - series->records[rank[i]] / most : 0);
+}
+
+static void see_tier(struct series *series, const struct frame *frame)
+{
+	enum frame_tier tier = frame->tier < FRAME_TIER_MAX ? frame->tier : FRAME_TIER_STAGES;
+
+	if (tier != series->tier)
+		series->since_tier = 0;
+	series->tier = tier;
+	series->since_tier += series->since_tier <= SERIES_OF_MAX;
 }
 
 static void see_loss(struct series *series, const struct frame *frame, const struct measures *measures)
@@ -330,6 +377,7 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	if (r < 0)
 		return r;
 	start = series->start;
+	see_tier(series, frame);
 	see_loss(series, frame, measures);
 	count_records(series, frame, ranks);
 	memset(start, 0, (ranks + 1) * sizeof(*start));

@@ -28,6 +28,25 @@
  * differs (replicas whose samples happened to be longer for a while): all slow_of frames and the lower quartile are
  * asked for.
  *
+ * Two ranks that share a machine are so noisy that one that takes half as long again is not above SERIES_NOISES times
+ * the noise in most frames. But then the whole step is longer than it was before, which is measured by itself, hardly
+ * moved by what these two differ by from step to step. Where steps have grown, and one of two is what they grew by, its
+ * ratio has grown by as much at least, as its self time is no more than the step. So the median of a class of two is
+ * then held to what chance makes of a median, with SERIES_BEYOND_GROWN; to SERIES_OF_GROWTH of that growth, which
+ * samples of unequal length, in turn longer on one and the other, do not come to; and for SERIES_HELD_GROWN frames, as
+ * the growth has been there for as many as the median needs.
+ *
+ * What stages that hold no wait tell is nobody's waiting, so that what it varies by is the excess itself rather than
+ * noise around it: collections of 200 to 400 ms are never less than none. Of two ranks of which one had more in some of
+ * the last slow_of frames, and less in none, how it moved is no noise.
+ *
+ * What stages tell and what operations tell are two measures of one rank, each with a noise of its own: noise is kept
+ * by tier, and no distance is taken between two tiers.
+ *
+ * Of what is timed by itself (checkpoints), with no others' waits and no samples' lengths in it, a middle above
+ * sqrt(2 ln n) + SERIES_BEYOND_TIMED times the spread is enough in classes of any size: what must be gained tells
+ * chance apart, as only one rank can be the last.
+ *
  * Onset: the frame after which a cusum of ln ratio, less SERIES_DRIFT and the noise, was last zero.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_SERIES_H
@@ -39,7 +58,10 @@
 #define SERIES_NOISES 2.5
 #define SERIES_LEAST 0.025
 #define SERIES_BEYOND 1.5
+#define SERIES_BEYOND_GROWN 2.2
+#define SERIES_BEYOND_TIMED 1
 #define SERIES_HELD 3
+#define SERIES_HELD_GROWN 2
 #define SERIES_MEMORY 32
 #define SERIES_MEMORY_FAST 4
 #define SERIES_DRIFT 0.02
@@ -50,6 +72,7 @@
 #define SERIES_NEW 4	 /* frames with a distance */
 #define SERIES_STEP 0.03
 #define SERIES_STEP_FAST 0.1
+#define SERIES_OF_GROWTH 0.75
 #define SERIES_DIVIDED 3 /* frames that were slow of half of a class */
 #define SERIES_SMALL 6	 /* ranks: below, a class has no spread to speak of */
 
@@ -66,21 +89,26 @@ struct series_rank {
 	uint64_t since_step, since_ns;
 };
 
-/* Means over frames, of a class of this index. */
+/* Means over frames, of a class of this index, in frames of one tier. */
 struct series_class {
 	double noise, fast, spread; /* fast: of the last few frames */
 	uint32_t frames;
 };
 
 struct series {
-	struct series_class *class;
+	struct series_class *class; /* FRAME_TIER_MAX a class */
 	struct series_rank *rank;
 	size_t ranks;
 	unsigned int of, frames_min;
+	bool timed;  /* what is measured is timed by itself */
 	bool loss;   /* records were lost in one of the last `of` frames */
 	double lost; /* share of the records of this frame */
 	unsigned int since_loss;
+	enum frame_tier tier;
+	unsigned int since_tier; /* frames of it, SERIES_OF_MAX + 1 at most */
 	double ratio, z;
+	double grown;
+	bool by_stages;	   /* what is told is of stages that hold no wait: set after series_init() */
 	double *scratch;   /* ranks of them, twice */
 	uint32_t *records; /* of each rank, in this frame */
 	uint32_t *by_class, *start;
@@ -88,7 +116,8 @@ struct series {
 
 void series_init(struct series *series, const struct detect_options *options);
 void series_free(struct series *series);
-/* Takes a frame of training. -ENOMEM. */
+/* Takes a frame of training; grown is set before: ln of how much longer steps are than they were, 0 where they are not.
+ * -ENOMEM. */
 int series_frame(struct series *series, const struct frame *frame, const struct measures *measures);
 
 #endif

@@ -30,7 +30,7 @@ struct sample {
 	uint64_t findings, frames;
 };
 
-static const unsigned sizes[] = {320, 1280, 5120, 10240}, lengths[] = {25, 50, 100};
+static const unsigned sizes[] = {320, 1280, 2560, 5120, 10240}, lengths[] = {25, 50, 100};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 

@@ -24,7 +24,8 @@ static struct {
 	char op_name[32], hog_name[16];
 	struct framer_host host;
 	struct standing standing[8];
-	size_t standings;
+	size_t standings, stucks, culprits;
+	int stuck_state;
 	bool operations;
 } seen;
 
@@ -56,10 +57,13 @@ void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *
 {
 	(void)detect;
 	(void)now_ns;
-	(void)stuck;
 	(void)stuck_job;
-	(void)stucks;
 	seen.looks++;
+	seen.stucks = stucks;
+	if (stucks) {
+		seen.stuck_state = stuck->state;
+		seen.culprits = stuck->culprits;
+	}
 	seen.operations = operations;
 	seen.standings = standings;
 	memcpy(seen.standing, standing, (standings < 8 ? standings : 8) * sizeof(*standing));

@@ -203,6 +203,25 @@ static void the_heavier_cause_wins(void **state)
 	assert_string_equal(last(FINDING_CLOSED)->evidence[0].name, "dataloader");
 }
 
+/* Of what is no rank's: a link first, then the node that all slow links have in common. */
+static void the_place_goes_with_the_cause(void **state)
+{
+	struct opinion opinion = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
+
+	(void)state;
+	opinion.finding.cause = CAUSE_LINK;
+	said(opinion, 2);
+	assert_string_equal(last(FINDING_OPEN)->host, "");
+	opinion.finding.cause = CAUSE_NODE;
+	snprintf(opinion.finding.host, sizeof(opinion.finding.host), "node-b");
+	/* Said once, it is not what is told yet. */
+	said(opinion, 1);
+	assert_string_equal(last(FINDING_OPEN)->host, "");
+	said(opinion, 4);
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_NODE);
+	assert_string_equal(last(FINDING_OPEN)->host, "node-b");
+}
+
 static void hangs_end_with_looks(void **state)
 {
 	(void)state;
@@ -323,6 +342,7 @@ int main(void)
 		LIFE(not_confirmed_and_dropped),
 		LIFE(bursts_are_one_finding),
 		LIFE(the_heavier_cause_wins),
+		LIFE(the_place_goes_with_the_cause),
 		LIFE(hangs_end_with_looks),
 		LIFE(a_hang_whose_culprit_is_seen_later_is_one),
 		LIFE(figures_that_fade_are_not_told),

@@ -212,6 +212,37 @@ static void test_standings(void **state)
 	assert_true(seen.standing[1].ended && seen.standing[1].rank == 1 && seen.standing[1].ended_ns);
 }
 
+/* gloo fails where it is called with another size, and ends the ranks sooner than anybody stands still. */
+static void test_ended_by_a_mismatch(void **state)
+{
+	struct probe init =
+		PROBE("comm", "gloo", "Init", OP_FIELD_COMM, OP_FIELD_IDENTITY, OP_FIELD_MEMBER, OP_FIELD_MEMBERS);
+	struct probe reduce = PROBE("op", "gloo", "AllReduce", OP_FIELD_COUNT, OP_FIELD_COMM, OP_FIELD_WORK);
+	struct probe finished = PROBE("finished", "gloo", "", OP_FIELD_WORK);
+	uint64_t now_ns = monotonic_ns();
+
+	(void)state;
+	context.levels.on[LEVEL_L1] = true;
+	for (unsigned i = 0; i < RANKS; i++)
+		call_made(&ranks_here[i], &init,
+			&(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(0xc0, 0x1234, i, RANKS)});
+	for (unsigned i = 0; i < RANKS; i++)
+		call_made(&ranks_here[i], &reduce,
+			&(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(4096 << i, 0xc0, 0x50)});
+	call_made(&ranks_here[1], &finished, &(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(0x50)});
+	findings_room_tick(context.findings, now_ns + MS);
+	assert_int_equal(seen.looks, 1);
+	assert_int_equal(seen.stucks, 0); /* nobody stands still */
+	tell_rank(&ranks_here[0], RANK_ENDED);
+	assert_int_equal(seen.looks, 2);
+	assert_int_equal(seen.stucks, 1);
+	assert_int_equal(seen.stuck_state, OPS_STATE_SIZE_MISMATCH);
+	assert_int_equal(seen.culprits, 1);
+	/* The other one follows at once. */
+	tell_rank(&ranks_here[1], RANK_ENDED);
+	assert_int_equal(seen.looks, 2);
+}
+
 static void test_off(void **state)
 {
 	struct findings_room *off = (struct findings_room *)&context;
@@ -233,6 +264,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_samples, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_standings, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ended_by_a_mismatch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_off, setup, teardown),
 	};
 

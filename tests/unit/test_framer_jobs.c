@@ -263,6 +263,23 @@ static void host_samples_are_divided_by_time(void **state)
 	assert_int_equal(seen[3].rank[0].host.cpu_ns, FRAME_UNKNOWN); /* a third is too little */
 }
 
+/* Its delay is counted, and nobody is named for it. */
+static void who_watches_is_no_hog(void **state)
+{
+	(void)state;
+	begin_job(1, true);
+	sample(0, 100, 50 * MS, 20 * MS, "ranktraced");
+	step_at(0, 1, 0, 100);
+	sample(100, 100, 50 * MS, 20 * MS, "ranktracedog");
+	step_at(0, 2, 100, 100);
+	framer_end(framer);
+	assert_int_equal(n_seen, 2);
+	assert_int_equal(seen[0].rank[0].host.run_delay_ns, 20 * MS);
+	assert_int_equal(seen[0].rank[0].host.hog_pid, 0);
+	assert_string_equal(seen[0].rank[0].host.hog_name, "");
+	assert_int_equal(seen[1].rank[0].host.hog_pid, 4711);
+}
+
 static void host_samples_that_end_are_waited_for_once(void **state)
 {
 	(void)state;
@@ -353,6 +370,7 @@ int main(void)
 		cmocka_unit_test(many_processes),
 		cmocka_unit_test(classes),
 		cmocka_unit_test(host_samples_are_divided_by_time),
+		cmocka_unit_test(who_watches_is_no_hog),
 		cmocka_unit_test(host_samples_that_end_are_waited_for_once),
 		cmocka_unit_test(many_samples_in_a_step),
 		cmocka_unit_test(a_clock_that_goes_back),

@@ -358,6 +358,78 @@ static void many_communicators(void **state)
 	assert_true(seen[2999].frame.comms <= 65536);
 }
 
+/* More of them by turns than a process keeps, of two names each: each is joined with its own. */
+static void more_kinds_than_are_kept(void **state)
+{
+	(void)state;
+	begin_job(2, true);
+	for (int64_t step = 1; step <= 4; step++) {
+		for (int i = 0; i < 2; i++) {
+			for (int k = 0; k < 24; k++) {
+				char communicator[20];
+
+				snprintf(communicator, sizeof(communicator), "%016x", 1 + k / 2);
+				framer_op(framer, process[i],
+					&(struct framer_op){.communicator = communicator,
+						.seq = NTH(step) * 2 + 1 + (uint64_t)k % 2,
+						.op = k % 2 ? "AllReduce" : "AllGather",
+						.step = step,
+						.start_ns = start_ns + (NTH(step) * 100 + (uint64_t)k) * MS,
+						.duration_ns = MS,
+						.bytes = 8,
+						.peer = -1,
+						.tier = FRAME_TIER_DEVICE});
+			}
+		}
+		both_step(step);
+	}
+	framer_end(framer);
+	assert_int_equal(n_seen, 4);
+	for (size_t i = 0; i < n_seen; i++) {
+		assert_int_equal(seen[i].frame.groups, 24);
+		assert_int_equal(seen[i].frame.ops, 48);
+		for (size_t k = 0; k < 24; k++) {
+			assert_int_equal(seen[i].group[k].op, seen[i].group[k % 2].op);
+			assert_int_equal(seen[i].group[k].comm, seen[i].group[k / 2 * 2].comm);
+		}
+		assert_int_not_equal(seen[i].group[0].op, seen[i].group[1].op);
+		assert_int_not_equal(seen[i].group[0].comm, seen[i].group[2].comm);
+	}
+}
+
+/* What a record has few bits for: members beyond 65535, sequence numbers beyond 32 bits, days, and exabytes. */
+static void large_numbers(void **state)
+{
+	struct framer_op op = {.communicator = "00000000000000bb",
+		.step = 1,
+		.start_ns = start_ns + 10 * MS,
+		.tier = FRAME_TIER_DEVICE};
+
+	(void)state;
+	begin_job(2, true);
+	for (int32_t k = 0; k < 4; k++) {
+		op.seq = UINT64_C(1) << 40;
+		op.bytes = UINT64_MAX;
+		op.duration_ns = UINT64_C(1) << 60;
+		op.op = "Send";
+		op.member = 70000 + k;
+		op.peer = 90000;
+		framer_op(framer, process[0], &op);
+		op.op = "Recv";
+		op.member = 90000;
+		op.peer = 70000 + k;
+		framer_op(framer, process[1], &op);
+	}
+	both_step(1);
+	framer_end(framer);
+	assert_int_equal(n_seen, 1);
+	assert_int_equal(seen[0].frame.groups, 4);
+	assert_int_equal(seen[0].frame.ops, 8);
+	assert_true(seen[0].group[0].p2p);
+	assert_true(seen[0].group[0].bytes == (UINT64_C(1) << 48) - 1);
+	assert_true(seen[0].op[0].duration_ns == (UINT64_C(1) << 48) - 1);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -375,6 +447,8 @@ int main(void)
 		cmocka_unit_test(a_pattern_of_one_that_differs),
 		cmocka_unit_test(no_pattern_no_steps),
 		cmocka_unit_test(many_communicators),
+		cmocka_unit_test(more_kinds_than_are_kept),
+		cmocka_unit_test(large_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, done);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* detect/slow_rank_series: classes of few ranks; detect/measure_stages: collections that lie in forward. */
+/* detect/slow_rank_series, slow_rank_growth: classes of few ranks; detect/measure_stages: collections that lie in
+ * forward. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "analyzers/detect/slow_rank_growth.h"
 #include "analyzers/detect/slow_rank_series.h"
 
 #define MS 1000000ULL
@@ -76,6 +79,206 @@ static void one_that_became_slow(void **state)
 	assert_in_range(candidates(excess, 8), 3, 4);
 }
 
+/*
+ * Two ranks with gloo on a machine of two cores, as they were seen: ln of what the first does itself by what the second
+ * does, in thousandths, before and while the first computes half as long again.
+ */
+static const int healthy[] = {284, -180, 133, 117, 270, 54, 140, 129, 153, 300, -110, -310, -130, 330, 100, -107, 46,
+	-56, -160, -43, 7, 42, 46, 250, -120, -80, 35, 250};
+static const int slower[] = {700, 717, 503, 532, 471, 462, 212, 334, 443, 290, 503, 510, 814};
+#define HEALTHY (sizeof(healthy) / sizeof(healthy[0]))
+#define SLOWER (sizeof(slower) / sizeof(slower[0]))
+
+struct two {
+	struct series series;
+	struct growth growth;
+	uint64_t frames;
+};
+
+static void two_frame(struct two *two, enum frame_tier tier, int thousandths, uint64_t step_ms)
+{
+	const struct measures measures = {.ranks = 2, .classes = 1, .rank = measured, .step_ns = step_ms * MS};
+	struct frame of_two = frame;
+
+	of_two.world_size = of_two.cards = 2;
+	of_two.ranks = 2;
+	of_two.tier = tier;
+	of_two.step = two->frames;
+	for (int i = 0; i < 2; i++) {
+		double ratio = exp((i ? -thousandths : thousandths) * 0.001);
+
+		rank[i] = (struct frame_rank){
+			.here = true, .step_ns = step_ms * MS, .end_ns = ++two->frames * step_ms * MS};
+		measured[i] = (struct measure_rank){
+			.self_ns = (uint64_t)(200 * ratio) * MS, .ratio = ratio, .z = (ratio - 1) * 100};
+	}
+	growth_step(&two->growth, two->frames, step_ms * MS);
+	two->series.grown = growth_ln(&two->growth);
+	assert_int_equal(series_frame(&two->series, &of_two, &measures), 0);
+}
+
+/* In that many frames; steps take so long. Returns in which of them, from 1, the first rank is a candidate first; 0: in
+ * none. The second never is. */
+static unsigned two_frames(struct two *two, const int *thousandths, size_t many, unsigned frames, uint64_t step_ms)
+{
+	unsigned first = 0;
+
+	for (unsigned k = 0; k < frames; k++) {
+		two_frame(two, FRAME_TIER_HOST, thousandths[k % many], step_ms + 11 * (k % 5));
+		assert_false(two->series.rank[1].candidate);
+		if (two->series.rank[0].candidate && !first)
+			first = k + 1;
+	}
+	return first;
+}
+
+static void one_of_two_on_a_noisy_machine(void **state)
+{
+	struct two two = {.frames = 0};
+
+	(void)state;
+	series_init(&two.series, &options);
+	assert_int_equal(two_frames(&two, healthy, HEALTHY, 10 * HEALTHY, 260), 0);
+	assert_in_range(two_frames(&two, slower, SLOWER, SLOWER, 400), 5, 8);
+	/* And once more, when it has been well again for a while. */
+	two_frames(&two, healthy, HEALTHY, 8, 260);
+	assert_int_equal(two_frames(&two, healthy, HEALTHY, HEALTHY, 260), 0);
+	assert_in_range(two_frames(&two, slower, SLOWER, SLOWER, 400), 5, 8);
+	series_free(&two.series);
+}
+
+/* What the job loses to something else makes none of the two the culprit. */
+static void steps_that_grew_by_themselves(void **state)
+{
+	struct two two = {.frames = 0};
+
+	(void)state;
+	series_init(&two.series, &options);
+	assert_int_equal(two_frames(&two, healthy, HEALTHY, 3 * HEALTHY, 260), 0);
+	assert_int_equal(two_frames(&two, healthy, HEALTHY, 3 * HEALTHY, 400), 0);
+	series_free(&two.series);
+}
+
+/* Stages tell of two alike that they are alike, again when operations are seen no more: what operations told is no
+ * noise of what stages tell. */
+static void noise_of_another_tier(void **state)
+{
+	static const int alike[] = {1, -2, 2, 0, -1};
+	struct two two = {.frames = 0};
+	unsigned first = 0;
+
+	(void)state;
+	series_init(&two.series, &options);
+	assert_int_equal(two_frames(&two, healthy, HEALTHY, 3 * HEALTHY, 260), 0);
+	for (unsigned k = 0; k < 20; k++)
+		two_frame(&two, FRAME_TIER_STAGES, alike[k % 5], 270);
+	for (unsigned k = 0; k < 10 && !first; k++) {
+		two_frame(&two, FRAME_TIER_STAGES, 80 + alike[k % 5], 270);
+		if (two.series.rank[0].candidate)
+			first = k + 1;
+	}
+	assert_in_range(first, 5, 6);
+	series_free(&two.series);
+}
+
+/* Collections differ from step to step, but are never less than none; stalls on both in turn are. */
+static void excess_of_stages_that_varies(void **state)
+{
+	static const int alike[] = {1, -2, 2, 0, -1}, collected[] = {460, 520, 784, 384, 815, 412, 287, 393},
+			 stalls[] = {460, -520, 784, -384, 815, 412, -287, -393};
+	struct two two = {.frames = 0};
+	unsigned first = 0;
+
+	(void)state;
+	series_init(&two.series, &options);
+	two.series.by_stages = true;
+	for (unsigned k = 0; k < 40; k++)
+		two_frame(&two, FRAME_TIER_STAGES, alike[k % 5], 270);
+	for (unsigned k = 0; k < 8; k++) {
+		two_frame(&two, FRAME_TIER_STAGES, collected[k], 270);
+		first = two.series.rank[0].candidate && !first ? k + 1 : first;
+	}
+	assert_int_equal(first, 5);
+	series_free(&two.series);
+	series_init(&two.series, &options);
+	two.series.by_stages = true;
+	for (unsigned k = 0; k < 40; k++)
+		two_frame(&two, FRAME_TIER_STAGES, alike[k % 5], 270);
+	for (unsigned k = 0; k < 24; k++) {
+		two_frame(&two, FRAME_TIER_STAGES, stalls[k % 8], 270);
+		assert_false(two.series.rank[0].candidate || two.series.rank[1].candidate);
+	}
+	series_free(&two.series);
+}
+
+static struct growth grow(struct growth growth, unsigned steps, uint64_t step_ms)
+{
+	for (unsigned k = 0; k < steps; k++)
+		growth_step(&growth, growth.steps, (step_ms + 20 * (growth.steps % 3)) * MS);
+	return growth;
+}
+
+static void growth_of_steps(void **state)
+{
+	struct growth growth = {.steps = 0};
+
+	(void)state;
+	assert_true(growth_usual(&growth) == 0);
+	for (unsigned k = 0; k < 100; k++) {
+		growth = grow(growth, 1, 250);
+		assert_true(growth_ln(&growth) == 0);
+		assert_false(growth_slower(&growth));
+	}
+	for (unsigned k = 1; k <= 3; k++) {
+		growth = grow(growth, 1, 400);
+		assert_true((growth_ln(&growth) > 0) == (k == 3)); /* of five */
+		assert_true(growth_slower(&growth) == (k == 3));
+	}
+	assert_true(growth_ln(&growth) > 0.35 && growth_ln(&growth) < 0.5);
+	assert_true(growth_usual(&growth) == 270.0 * MS);
+	growth = grow(growth, GROWTH_STEPS, 400);
+	assert_true(growth_ln(&growth) == 0);
+	/* A step that ends at once, or never, is a step. */
+	growth_step(&growth, growth.steps, 0);
+	growth_step(&growth, growth.steps, UINT64_MAX);
+	assert_true(growth_ln(&growth) == 0);
+}
+
+/* Share of the step that is new since that onset, in hundredths. */
+static int share_since(const struct growth *growth, uint64_t number)
+{
+	const struct growth_onset onset = growth_since(growth, number);
+
+	return (int)(100 * growth_share(growth, &onset) + 0.5);
+}
+
+static void growth_that_began_with_somebody(void **state)
+{
+	struct growth growth = grow((struct growth){.steps = 0}, 40, 180), then;
+	struct growth_onset onset;
+
+	(void)state;
+	assert_int_equal(share_since(&growth, 30), 0); /* nothing grew */
+	then = grow(growth, 4, 380);
+	assert_int_equal(share_since(&then, 40), 0); /* too few */
+	then = grow(growth, 12, 380);
+	assert_in_range(share_since(&then, 40), 48, 52);
+	assert_in_range(share_since(&then, 38), 46, 52); /* an onset is not known to the step */
+	assert_in_range(share_since(&then, 42), 48, 52);
+	assert_int_equal(share_since(&then, 32), 0); /* it was there for long before steps grew */
+	assert_int_equal(share_since(&then, 51), 0); /* too few */
+	onset = growth_since(&then, 40);
+	/* What grows later is not its, and what is over is over. */
+	growth = grow(then, 40, 900);
+	assert_in_range((int)(100 * growth_share(&growth, &onset)), 48, 52);
+	growth = grow(then, 40, 180);
+	assert_true(growth_share(&growth, &onset) == 0);
+	/* Steps grew before. */
+	growth = grow(grow((struct growth){.steps = 0}, 40, 180), 6, 380);
+	growth = grow(growth, 12, 500);
+	assert_int_equal(share_since(&growth, 46), 0);
+}
+
 /* It lies in forward, and is counted once, however long it is. */
 static void a_collection_in_forward(void **state)
 {
@@ -109,6 +312,12 @@ int main(void)
 		cmocka_unit_test(half_of_a_class_is_not_slow),
 		cmocka_unit_test(noise_that_grew),
 		cmocka_unit_test(one_that_became_slow),
+		cmocka_unit_test(one_of_two_on_a_noisy_machine),
+		cmocka_unit_test(steps_that_grew_by_themselves),
+		cmocka_unit_test(noise_of_another_tier),
+		cmocka_unit_test(excess_of_stages_that_varies),
+		cmocka_unit_test(growth_of_steps),
+		cmocka_unit_test(growth_that_began_with_somebody),
 		cmocka_unit_test(a_collection_in_forward),
 	};
 

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts of operations to numbers: communicators of a job, names, and the kinds of operation of a process. */
+#include "analyzers/detect/framer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "analyzers/ops_hash.h"
+
+#define NAME_BYTES 64
+#define NAMES_KNOWN_BITS 5 /* log2 of sets of two */
+#define NAMES_HASH 4096	   /* a power of two, well above FRAMER_NAMES_MAX */
+
+struct framer_names {
+	size_t count;
+	uint64_t key[FRAMER_NAMES_MAX];
+	uint16_t hash[NAMES_HASH]; /* number + 1 */
+	struct framer_known known[2 << NAMES_KNOWN_BITS];
+};
+
+void framer_names_free(struct framer_names *names)
+{
+	free(names);
+}
+
+static uint64_t key_of(const char *text, size_t max)
+{
+	size_t length = strnlen(text, max);
+	uint64_t key = length, word;
+
+	for (; length >= sizeof(word); length -= sizeof(word), text += sizeof(word)) {
+		memcpy(&word, text, sizeof(word));
+		key = ops_mix(word, key);
+	}
+	word = 0;
+	memcpy(&word, text, length);
+	return ops_mix(word, key);
+}
+
+static uint16_t number_find(struct framer_names *names, const char *name)
+{
+	uint64_t key = key_of(name, NAME_BYTES);
+	size_t at;
+
+	for (at = ops_mix(key, 0) & (NAMES_HASH - 1); names->hash[at]; at = (at + 1) & (NAMES_HASH - 1)) {
+		if (names->key[names->hash[at] - 1] == key)
+			return names->hash[at];
+	}
+	if (names->count == FRAMER_NAMES_MAX)
+		return 0;
+	names->key[names->count] = key;
+	names->hash[at] = (uint16_t)++names->count;
+	return names->hash[at];
+}
+
+/* From 1; 0 for all that are too many. */
+static uint16_t number_of(struct framer *framer, const char *name)
+{
+	struct framer_names *names = framer->names;
+	const struct framer_known *known;
+	struct framer_known what, *set;
+
+	if (!names)
+		names = framer->names = calloc(1, sizeof(*names));
+	if (!names)
+		return 0;
+	if (!framer_known_read(&what, name, strnlen(name, NAME_BYTES)))
+		return number_find(names, name);
+	set = framer_known_set(names->known, NAMES_KNOWN_BITS, &what);
+	known = framer_known_find(set, &what);
+	if (known)
+		return (uint16_t)known->number;
+	what.number = number_find(names, name);
+	framer_known_keep(set, &what);
+	return (uint16_t)what.number;
+}
+
+static void hash_put(struct framer_room *room, uint32_t comm)
+{
+	size_t at = ops_mix(room->comm_key[comm], 0) & (room->comm_hash_size - 1);
+
+	while (room->comm_hash[at])
+		at = (at + 1) & (room->comm_hash_size - 1);
+	room->comm_hash[at] = comm + 1;
+}
+
+static bool hash_grow(struct framer_room *room)
+{
+	size_t size = room->comm_hash_size ? room->comm_hash_size * 2 : 64;
+	uint32_t *hash;
+
+	if (room->comms * 2 < room->comm_hash_size)
+		return true;
+	hash = calloc(size, sizeof(*hash));
+	if (!hash)
+		return false;
+	free(room->comm_hash);
+	room->comm_hash = hash;
+	room->comm_hash_size = size;
+	for (uint32_t i = 0; i < room->comms; i++)
+		hash_put(room, i);
+	return true;
+}
+
+/* Counts in `now` which communicators the records that wait are of; or gives them the numbers in it. */
+static void each_comm(struct framer_process *process, uint32_t *now, bool renumber)
+{
+	for (int64_t step = process->low; step <= process->high; step++) {
+		struct framer_slot *slot = framer_slot_find(process, step);
+
+		for (uint32_t i = 0; slot && i < slot->records; i++) {
+			uint32_t comm = framer_record_comm(&slot->record[i]);
+
+			if (renumber)
+				slot->record[i].duration_comm += (uint64_t)now[comm] - comm;
+			else
+				now[comm]++;
+		}
+	}
+}
+
+/* Forgets those of which no record waits. */
+static bool make_room(struct framer_room *room)
+{
+	uint32_t *now = calloc(room->comms, sizeof(*now)), kept = 0;
+
+	if (!now)
+		return false;
+	for (size_t i = 0; i < room->ranks; i++)
+		each_comm(room->live[i], now, false);
+	for (uint32_t i = 0; i < room->comms; i++) {
+		if (!now[i])
+			continue;
+		now[i] = kept;
+		room->comm[kept] = room->comm[i];
+		room->comm_key[kept++] = room->comm_key[i];
+	}
+	for (size_t i = 0; i < room->ranks; i++) {
+		each_comm(room->live[i], now, true);
+		memset(room->live[i]->known, 0, sizeof(room->live[i]->known));
+		memset(room->live[i]->kind, 0, sizeof(room->live[i]->kind));
+	}
+	free(now);
+	room->comms = kept;
+	memset(room->comm_hash, 0, room->comm_hash_size * sizeof(*room->comm_hash));
+	for (uint32_t i = 0; i < kept; i++)
+		hash_put(room, i);
+	return kept < FRAMER_COMMS_MAX;
+}
+
+static uint32_t comm_add(struct framer_room *room, const char *communicator, uint64_t key)
+{
+	size_t many = room->comm_room;
+	uint32_t comm;
+
+	if (room->comms == FRAMER_COMMS_MAX && !make_room(room))
+		return FRAME_NONE;
+	if (!framer_grow((void **)&room->comm, &many, room->comms + 1, sizeof(*room->comm), FRAMER_COMMS_MAX))
+		return FRAME_NONE;
+	many = room->comm_room;
+	if (!framer_grow((void **)&room->comm_key, &many, room->comms + 1, sizeof(*room->comm_key), FRAMER_COMMS_MAX))
+		return FRAME_NONE;
+	room->comm_room = many;
+	if (!hash_grow(room))
+		return FRAME_NONE;
+	comm = (uint32_t)room->comms++;
+	room->comm[comm] = (struct frame_comm){.kind = COMM_KIND_UNCLEAR};
+	strncpy(room->comm[comm].communicator, communicator, sizeof(room->comm[comm].communicator) - 1);
+	room->comm_key[comm] = key;
+	hash_put(room, comm);
+	return comm;
+}
+
+static uint32_t comm_find(struct framer_room *room, const char *communicator)
+{
+	uint64_t key = key_of(communicator, sizeof(room->comm->communicator) - 1);
+
+	if (room->comm_hash_size) {
+		size_t at = ops_mix(key, 0) & (room->comm_hash_size - 1);
+
+		for (; room->comm_hash[at]; at = (at + 1) & (room->comm_hash_size - 1)) {
+			if (room->comm_key[room->comm_hash[at] - 1] == key)
+				return room->comm_hash[at] - 1;
+		}
+	}
+	return comm_add(room, communicator, key);
+}
+
+static uint32_t comm_of(struct framer_room *room, struct framer_process *process, const char *communicator)
+{
+	size_t length = strnlen(communicator, sizeof(room->comm->communicator) - 1);
+	const struct framer_known *known;
+	struct framer_known what, *set;
+
+	if (!framer_known_read(&what, communicator, length))
+		return comm_find(room, communicator);
+	set = framer_known_set(process->known, FRAMER_KNOWN_BITS, &what);
+	known = framer_known_find(set, &what);
+	if (known)
+		return known->number;
+	what.number = comm_find(room, communicator);
+	if (what.number != FRAME_NONE)
+		framer_known_keep(set, &what);
+	return what.number;
+}
+
+void framer_ops_comm(struct framer *framer, struct framer_process *process, const char *communicator,
+	enum comm_kind kind, uint32_t members)
+{
+	struct framer_room *room = framer_room_of(framer, process);
+	uint32_t comm = comm_of(room, process, communicator);
+
+	if (comm == FRAME_NONE)
+		return;
+	if (members)
+		room->comm[comm].members = members;
+	if (kind != COMM_KIND_UNCLEAR)
+		room->comm[comm].kind = kind;
+}
+
+static bool is_receive(const char *op)
+{
+	return strncasecmp(op, "recv", 4) == 0 || strncasecmp(op, "irecv", 5) == 0;
+}
+
+/* Where it is kept; its texts are set. */
+static struct framer_kind *kind_place(
+	struct framer_process *process, const struct framer_op *op, uint32_t comm, uint16_t number, bool p2p)
+{
+	struct framer_kind *kind;
+
+	for (uint32_t i = 0; i < FRAMER_KINDS; i++) {
+		kind = &process->kind[i];
+		if (kind->comm == comm && kind->op == number && kind->p2p == p2p &&
+			strcmp(kind->communicator, op->communicator) == 0 && strcmp(kind->name, op->op) == 0)
+			return kind;
+	}
+	kind = &process->kind[process->kinds++ % FRAMER_KINDS];
+	*kind = (struct framer_kind){.comm = comm, .op = number, .p2p = p2p};
+	strncpy(kind->communicator, op->communicator, sizeof(kind->communicator) - 1);
+	strncpy(kind->name, op->op, sizeof(kind->name) - 1);
+	return kind;
+}
+
+static bool fits(const struct framer_op *op)
+{
+	struct framer_kind *kind;
+
+	return op->op && strnlen(op->communicator, sizeof(kind->communicator)) < sizeof(kind->communicator) &&
+	       strnlen(op->op, sizeof(kind->name)) < sizeof(kind->name);
+}
+
+bool framer_names_kind(
+	struct framer *framer, struct framer_process *process, const struct framer_op *op, struct framer_kind *ret)
+{
+	const char *name = op->op ? op->op : "";
+	bool p2p = op->peer >= 0, receive = p2p && is_receive(name);
+	uint16_t number = number_of(framer, receive ? "Send" : name);
+	uint32_t comm = comm_of(framer_room_of(framer, process), process, op->communicator);
+	struct framer_kind *kind;
+
+	if (comm == FRAME_NONE)
+		return false;
+	*ret = (struct framer_kind){.comm = comm, .op = number, .p2p = p2p, .receive = receive};
+	if (!fits(op))
+		return true;
+	kind = kind_place(process, op, comm, number, p2p);
+	kind->receive = receive;
+	process->kind[process->kind_last].next = (uint8_t)(kind - process->kind);
+	process->kind_last = (uint8_t)(kind - process->kind);
+	return true;
+}

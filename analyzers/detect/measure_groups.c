@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who came last to each group, and what it takes once all are there: see measure.h. One pass over the records, and two
+ * over the groups.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyzers/detect/measure_internal.h"
+
+/* Gradients are reduced in buckets, each while the next is computed. */
+static uint32_t run_of(const struct frame *frame, const struct frame_group *group)
+{
+	enum comm_kind kind = frame->comm[group->comm].kind;
+
+	if (group->p2p || (kind != COMM_KIND_DATA && kind != COMM_KIND_UNCLEAR))
+		return 0;
+	return (group->comm * 65599U + group->op) | 1U << 31;
+}
+
+static uint64_t like_key(const struct frame *frame, const struct frame_group *group)
+{
+	uint64_t hash = (uint64_t)frame->comm[group->comm].kind << 40 | (uint64_t)group->op << 1 | group->p2p;
+
+	hash = (hash ^ group->bytes) * 0x9e3779b97f4a7c15ULL;
+	hash = (hash ^ hash >> 31 ^ group->members) * 0x9e3779b97f4a7c15ULL;
+	return hash | 1;
+}
+
+static uint32_t like_row(uint64_t key)
+{
+	return (uint32_t)(key >> (64 - MEASURE_LIKES_BITS));
+}
+
+/* Written whether it is shorter or not: who comes last is chance, and a processor that guesses it guesses wrong. */
+static inline void add_record(struct measure_shortest *group, uint64_t duration_ns, uint32_t rank)
+{
+	uint64_t first_ns = group->first_ns, second_ns = group->second_ns;
+	uint32_t first = group->first, second = group->second;
+	bool is_first = duration_ns < first_ns, is_second = duration_ns < second_ns;
+
+	second_ns = is_second ? duration_ns : second_ns;
+	second = is_second ? rank : second;
+	group->second_ns = is_first ? first_ns : second_ns;
+	group->second = is_first ? first : second;
+	group->first_ns = is_first ? duration_ns : first_ns;
+	group->first = is_first ? rank : first;
+	group->records++;
+}
+
+static int find_shortest(struct measure *measure, const struct frame *frame)
+{
+	const struct frame_op *end = frame->op + frame->ops;
+	struct measure_shortest *shortest = measure->shortest;
+	size_t groups = frame->groups, ranks = frame->ranks;
+	const bool *here = measure->here;
+
+	for (size_t i = 0; i < groups; i++) {
+		if (frame->group[i].comm >= frame->comms)
+			return -EINVAL;
+		shortest[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0};
+	}
+	for (const struct frame_op *op = frame->op; op < end; op++) {
+		if (op->group >= groups || op->rank >= ranks)
+			return -EINVAL;
+		if (here[op->rank])
+			add_record(&shortest[op->group], op->duration_ns, op->rank);
+	}
+	return 0;
+}
+
+static uint64_t members_of(const struct frame_group *group)
+{
+	return group->p2p ? 2 : group->members;
+}
+
+/* Enough of its members have a record for the shortest to be that of the last one to come. */
+static bool tells(const struct frame_group *group, const struct measure_shortest *shortest)
+{
+	return shortest->records >= 2 && 2 * (uint64_t)shortest->records >= members_of(group) &&
+	       shortest->second != shortest->first;
+}
+
+static void tell_like(struct measure *measure, uint64_t key, const struct measure_shortest *shortest, bool all)
+{
+	struct measure_like *like = &measure->like[like_row(key)];
+
+	if (!like->key)
+		*like = (struct measure_like){.key = key, .shortest_ns = INFINITY};
+	like->mixed |= like->key != key;
+	if ((double)shortest->first_ns < like->shortest_ns)
+		like->shortest_ns = (double)shortest->first_ns;
+	if (all) {
+		like->transfer_ns += (double)shortest->first_ns;
+		like->groups++;
+	}
+}
+
+/* UINT64_MAX: not known. */
+static uint64_t usual_transfer(const struct measure *measure, const struct frame *frame, uint32_t group)
+{
+	const struct measure_like *like = &measure->like[like_row(like_key(frame, &frame->group[group]))];
+	double transfer_ns = like->groups >= MEASURE_LIKES_MIN ? like->transfer_ns / like->groups : like->shortest_ns;
+
+	if (!like->key || like->mixed || !(transfer_ns < (double)MEASURE_TIME_MAX))
+		return UINT64_MAX;
+	return (uint64_t)transfer_ns;
+}
+
+/* The likes of each group, and how many records its communicator's largest has. */
+static void tell_likes(struct measure *measure, const struct frame *frame)
+{
+	memset(measure->like, 0, sizeof(measure->like));
+	memset(measure->most, 0, frame->comms * sizeof(*measure->most));
+	for (size_t i = 0; i < frame->groups; i++) {
+		const struct frame_group *group = &frame->group[i];
+		const struct measure_shortest *shortest = &measure->shortest[i];
+		uint32_t *most = &measure->most[group->comm];
+
+		if (!group->p2p && shortest->records > *most)
+			*most = shortest->records;
+		if (tells(group, shortest))
+			tell_like(measure, like_key(frame, group), shortest, shortest->records >= members_of(group));
+	}
+}
+
+/* Where a member has no record, it may be the one that came last: then those that are there seem not to have waited. */
+static void tell_group(struct measure *measure, const struct frame *frame, uint32_t i)
+{
+	const struct measure_shortest *shortest = &measure->shortest[i];
+	struct measure_group *group = &measure->group[i];
+	struct measure_meeting *meeting = &measure->meeting[i];
+
+	*meeting = (struct measure_meeting){
+		.last = FRAME_NONE, .run = run_of(frame, &frame->group[i]), .p2p = frame->group[i].p2p};
+	if (!tells(&frame->group[i], shortest)) {
+		*group = (struct measure_group){FRAME_UNKNOWN, FRAME_NONE, FRAME_NONE};
+		meeting->transfer_ns = usual_transfer(measure, frame, i);
+		measure->told.left_out++;
+		return;
+	}
+	*group = (struct measure_group){shortest->first_ns, shortest->first, shortest->second};
+	if (shortest->records < members_of(&frame->group[i])) {
+		uint64_t usual = usual_transfer(measure, frame, i);
+
+		if (usual < group->transfer_ns)
+			group->transfer_ns = usual;
+	}
+	meeting->transfer_ns = group->transfer_ns;
+	/* Not if someone who has no record came after it. */
+	if (shortest->first_ns <= group->transfer_ns + group->transfer_ns / 2) {
+		meeting->last = shortest->first;
+		meeting->kept_ns = measure_clamp_length(shortest->second_ns - shortest->first_ns);
+	}
+}
+
+int measure_groups(struct measure *measure, const struct frame *frame)
+{
+	int r = find_shortest(measure, frame);
+
+	if (r < 0)
+		return r;
+	tell_likes(measure, frame);
+	measure->told.left_out = 0;
+	measure->told.lost = frame->lost;
+	for (uint32_t i = 0; i < frame->groups; i++) {
+		tell_group(measure, frame, i);
+		if (!frame->group[i].p2p)
+			measure->told.lost += measure->most[frame->group[i].comm] - measure->shortest[i].records;
+	}
+	return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long the job's steps are, and were. Pure; 64 steps. Inside slow_rank.c.
+ *
+ * Steps have grown where the median of the last GROWTH_NEW is more than that of those from GROWTH_FROM back by a factor
+ * of GROWTH_LEAST, and by GROWTH_SPREADS times their spread. It is so for about as many steps as half of those that are
+ * remembered: long enough to look who it is.
+ *
+ * What one rank costs, where it alone is slow: the what-if leaves what operations themselves take, which may be the
+ * same rank's fault. A process that computes on the same card takes it away from the operations' part, too, which all
+ * members then wait for as if it were a transfer. So by how much steps have grown since the rank became slow is the
+ * least that it costs, if they did so then, and neither before nor later: the median of the GROWTH_BEFORE steps before
+ * its onset, of which the newer half is no longer than the older one, to that of the first GROWTH_NEW from its onset
+ * on.
+ */
+#ifndef RANKTRACE_DETECT_SLOW_RANK_GROWTH_H
+#define RANKTRACE_DETECT_SLOW_RANK_GROWTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GROWTH_STEPS 64
+#define GROWTH_RECENT 32 /* of them, for what is usual */
+#define GROWTH_MIN 16
+#define GROWTH_NEW 5 /* as many as it takes the median of eight to follow */
+#define GROWTH_FROM 8
+#define GROWTH_LEAST 1.05
+#define GROWTH_SPREADS 3
+#define GROWTH_BEFORE 16
+#define GROWTH_AFTER 8
+
+struct growth {
+	double step[GROWTH_STEPS];
+	uint64_t number[GROWTH_STEPS];
+	uint64_t steps;
+};
+
+/* Of the steps around an onset, in ns; before_ns 0: they did not grow then, or too few are known. */
+struct growth_onset {
+	float before_ns, after_ns;
+};
+
+/* Numbers rise. */
+void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns);
+/* Median of the last ones; 0: there is none yet. */
+double growth_usual(const struct growth *growth);
+/* Each of the last three is longer than those before by GROWTH_LEAST. */
+bool growth_slower(const struct growth *growth);
+/* ln of the factor; 0 where they have not, or too few are known. */
+double growth_ln(const struct growth *growth);
+/* After GROWTH_NEW steps from the onset on, and before so many have gone that those before it are forgotten. */
+struct growth_onset growth_since(const struct growth *growth, uint64_t onset);
+/* Of the step as it is now, the share by which it has grown; not more than it did then. */
+double growth_share(const struct growth *growth, const struct growth_onset *onset);
+
+#endif
