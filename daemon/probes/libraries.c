@@ -18,7 +18,7 @@ struct libraries {
 	char proc_root[64];
 	size_t count;
 	struct library *library[LIBRARIES_MAX];
-	uint64_t refused[64];        /* inodes already told of, oldest overwritten */
+	uint64_t refused[64]; /* inodes already told of, oldest overwritten */
 	unsigned refusals;
 };
 
@@ -193,8 +193,10 @@ static int open_in_root(const struct libraries *libraries, uint32_t pid, const c
 	return open_regular((int)syscall(__NR_openat2, root_fd, name_in_root(root, path), &how, sizeof(how)), ret);
 }
 
-/* By path unless the file under that name is another one now. map_files needs more rights, but it is always the file. */
-static int open_mapping(const struct libraries *libraries, uint32_t pid, const struct mapping *mapping, struct stat *ret)
+/* By path unless the file under that name is another one now. map_files needs more rights, but it is always the file.
+ */
+static int open_mapping(
+	const struct libraries *libraries, uint32_t pid, const struct mapping *mapping, struct stat *ret)
 {
 	char path[192];
 	int fd;
@@ -205,8 +207,8 @@ static int open_mapping(const struct libraries *libraries, uint32_t pid, const s
 			return fd;
 		closep(&fd);
 	}
-	snprintf(path, sizeof(path), "%s/%u/map_files/%lx-%lx", libraries->proc_root, pid, (unsigned long)mapping->start,
-		 (unsigned long)mapping->end);
+	snprintf(path, sizeof(path), "%s/%u/map_files/%lx-%lx", libraries->proc_root, pid,
+		(unsigned long)mapping->start, (unsigned long)mapping->end);
 	fd = open_regular(open(path, O_PATH | O_CLOEXEC), ret);
 	if (fd >= 0 || mapping->deleted)
 		return fd;
@@ -230,15 +232,17 @@ static bool is_overlay(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-/* Another overlay's view of the same file: nothing sets the time of a file's last change but the kernel. */
-static struct library *find_below(struct libraries *libraries, const struct stat *st, const char *base_name)
+/* Another overlay's view of the same file, or the file itself below one: nothing sets the time of a file's last change
+ * but the kernel. Two files of which none is in an overlay are two, however equal (images mounted twice). */
+static struct library *find_below(
+	struct libraries *libraries, bool overlay, const struct stat *st, const char *base_name)
 {
 	for (size_t i = 0; i < libraries->count; i++) {
 		struct library *library = libraries->library[i];
 
-		if (library->overlay && library->id.inode == st->st_ino && library->size_bytes == (uint64_t)st->st_size &&
-		    library->changed.tv_sec == st->st_ctim.tv_sec && library->changed.tv_nsec == st->st_ctim.tv_nsec &&
-		    streq(library->base_name, base_name))
+		if ((overlay || library->overlay) && library->id.inode == st->st_ino &&
+			library->size_bytes == (uint64_t)st->st_size && library->changed.tv_sec == st->st_ctim.tv_sec &&
+			library->changed.tv_nsec == st->st_ctim.tv_nsec && streq(library->base_name, base_name))
 			return library;
 	}
 	return NULL;
@@ -273,7 +277,7 @@ static int add_library(struct libraries *libraries, uint32_t pid, const struct m
 	fd = open_mapping(libraries, pid, mapping, &st);
 	if (fd < 0)
 		return fd;
-	library = is_overlay(fd) ? find_below(libraries, &st, strrchr(mapping->path, '/') + 1) : NULL;
+	library = find_below(libraries, is_overlay(fd), &st, strrchr(mapping->path, '/') + 1);
 	if (library) {
 		*ret = library;
 		return 0;

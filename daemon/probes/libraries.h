@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which library files the ranks of this node use. A library is an inode, not a path: found through each rank's maps,
- * opened through its root (containers) or, where the file was deleted or replaced under the rank, through its map_files.
- * A new inode is a new library; one that no rank maps any more is let go.
+ * opened through its root (containers) or, where the file was deleted or replaced under the rank, through its
+ * map_files. A new inode is a new library; one that no rank maps any more is let go.
  *
  * Containers of one image have each an overlay of their own over the same file. Their maps name different devices, but
- * a probe goes to the file below, so that probing both would show every call twice: they are one library.
+ * a probe goes to the file below, so that probing both would show every call twice: they are one library, and so is
+ * that file where a rank outside maps it itself.
  */
 #ifndef RANKTRACE_PROBES_LIBRARIES_H
 #define RANKTRACE_PROBES_LIBRARIES_H
@@ -22,20 +23,20 @@ struct library_id {
 };
 
 struct library_user {
-	int64_t instance; /* of a rank */
+	int64_t instance;     /* of a rank */
 	struct library_id id; /* what its maps call the file */
 };
 
 struct library {
-	struct library_id id; /* kept from reuse by fd; those of the users by their mappings */
-	struct timespec changed; /* of a file in an overlay, which tells it from any other: its last change and size */
+	struct library_id id;	 /* kept from reuse by fd; those of the users by their mappings */
+	struct timespec changed; /* tells a file in an overlay from any other: its last change and size */
 	uint64_t size_bytes;
 	bool overlay;
-	char *path;            /* as the first rank sees it */
+	char *path;	       /* as the first rank sees it */
 	const char *base_name; /* within path, " (deleted)" removed */
-	int fd;                /* open for reading for the library's life */
+	int fd;		       /* open for reading for the library's life */
 	void *owner_data;      /* of the callbacks */
-	bool touched;          /* seen in the scan that is running */
+	bool touched;	       /* seen in the scan that is running */
 	size_t users;
 	struct library_user *user;
 };
@@ -54,7 +55,8 @@ struct libraries;
 struct libraries *libraries_new(const struct libraries_ops *ops, const char *proc_root); /* NULL: out of memory */
 struct libraries *libraries_free(struct libraries *libraries);
 
-/* Reads the process's maps: adds and drops libraries for this instance. Returns how many it uses, or -errno (-ESRCH, -EACCES). */
+/* Reads the process's maps: adds and drops libraries for this instance. Returns how many it uses, or -errno (-ESRCH,
+ * -EACCES). */
 int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance);
 /* The process ended. */
 void libraries_forget(struct libraries *libraries, int64_t instance);

@@ -70,6 +70,8 @@ static int mount_overlay(unsigned i)
 	return mount("overlay", path, "overlay", 0, options) < 0 ? -errno : 0;
 }
 
+#define BELOW 0 /* not in an overlay */
+
 /* A process that maps both files of its overlay and waits for its end. */
 static pid_t map_in_child(unsigned i)
 {
@@ -86,7 +88,10 @@ static pid_t map_in_child(unsigned i)
 		for (size_t k = 0; k < ARRAY_SIZE(names); k++) {
 			int fd;
 
-			snprintf(path, sizeof(path), "%s/root%u/%s", base, i, names[k]);
+			if (i == BELOW)
+				snprintf(path, sizeof(path), "%s/lower/%s", base, names[k]);
+			else
+				snprintf(path, sizeof(path), "%s/root%u/%s", base, i, names[k]);
 			fd = open(path, O_RDONLY | O_CLOEXEC);
 			if (fd < 0 || mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
 				_exit(1);
@@ -132,6 +137,32 @@ static void test_one_file_is_one_library(void **state)
 	libraries_free(libraries);
 }
 
+/* A rank outside the containers maps the file that their overlays lie over. */
+static void test_the_file_below_is_the_same(void **state)
+{
+	static const struct libraries_ops ops = {wanted, on_added, on_dropped, on_refused, NULL};
+	static const unsigned orders[][2] = {{BELOW, 1}, {2, BELOW}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		struct libraries *libraries = libraries_new(&ops, "/proc");
+		pid_t first = map_in_child(orders[i][0]), second = map_in_child(orders[i][1]);
+
+		assert_non_null(libraries);
+		added = dropped = 0;
+		assert_int_equal(libraries_scan(libraries, (uint32_t)first, 1), 2);
+		assert_int_equal(libraries_scan(libraries, (uint32_t)second, 2), 2);
+		assert_int_equal(added, 2);
+		libraries_forget(libraries, 1);
+		assert_int_equal(dropped, 0);
+		libraries_forget(libraries, 2);
+		assert_int_equal(dropped, 2);
+		end_child(first);
+		end_child(second);
+		libraries_free(libraries);
+	}
+}
+
 static int set_up(void)
 {
 	char path[128];
@@ -155,7 +186,8 @@ static int set_up(void)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_file_is_one_library)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_file_is_one_library), cmocka_unit_test(test_the_file_below_is_the_same)};
 	int r = set_up();
 
 	if (r < 0) {
