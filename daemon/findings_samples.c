@@ -75,7 +75,8 @@ static void feed(struct findings_room *room, struct findings_process *process, c
 	for (size_t i = 1; i < FINDINGS_HOGS; i++)
 		if (process->hog[i].ns > most->ns)
 			most = &process->hog[i];
-	if (most->pid) {
+	/* One among many that had its CPUs for a moment each is no hog. */
+	if (most->pid && most->ns >= process->waits_ns / 3) {
 		host.hog_pid = most->pid;
 		host.hog_name = most->name;
 	}

@@ -18,8 +18,8 @@
 #include <string.h>
 
 #define RANKS_MAX 16384
-#define PEERS_MAX 64	    /* of a class; of more, so many evenly chosen ones stand for all */
-#define FLOOR_DELAY_HOG 0.1 /* of the excess: see rest_of() */
+#define PEERS_MAX 64	      /* of a class; of more, so many evenly chosen ones stand for all */
+#define FLOOR_DELAY_HOG 0.125 /* of the excess: see rest_of() */
 #define SHARE_HOST 0.25
 #define SPINS_LEAST 1.1 /* times its self time */
 #define GAP_MORE 2.0	/* times its peers' */

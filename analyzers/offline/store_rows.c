@@ -148,7 +148,8 @@ void store_row_sample(const struct store_row *row)
 	for (size_t i = 1; i < STORE_HOGS; i++)
 		if (rank->hog[i].ns > most->ns)
 			most = &rank->hog[i];
-	if (most->pid) {
+	/* As in the daemon: one among many is no hog. */
+	if (most->pid && most->ns >= rank->waits_ns / 3) {
 		host.hog_pid = most->pid;
 		host.hog_name = most->name;
 	}

@@ -155,8 +155,12 @@ static void test_waits(void **state)
 	assert_string_equal(seen.hog_name, "other");
 	findings_room_tick(context.findings, now_ns + 2 * NSEC_PER_SEC);
 	assert_true(seen.host.run_delay_ns == 0 && seen.host.hog_pid == 0);
-	context.levels.on[LEVEL_L3] = false;
+	for (uint32_t i = 0; i < 4; i++) /* nobody had much of it */
+		wait_of(100, 2 * MS, 80 + i, "small");
 	findings_room_tick(context.findings, now_ns + 3 * NSEC_PER_SEC);
+	assert_true(seen.host.run_delay_ns == 8 * MS && seen.host.hog_pid == 0);
+	context.levels.on[LEVEL_L3] = false;
+	findings_room_tick(context.findings, now_ns + 4 * NSEC_PER_SEC);
 	assert_true(seen.host.run_delay_ns == FRAME_UNKNOWN); /* this kernel counts no waits, and nobody looks */
 	findings_room_launches(context.findings, 0, ranks_here[0].instance, 1 * MS, 50 * MS, 9 * MS);
 	assert_true(seen.host.launch_gap_ns == 9 * MS && seen.host.run_delay_ns == FRAME_UNKNOWN);
