@@ -51,7 +51,6 @@ static inline void add_record(struct measure_shortest *group, uint64_t duration_
 
 static int find_shortest(struct measure *measure, const struct frame *frame)
 {
-	const struct frame_op *end = frame->op + frame->ops;
 	struct measure_shortest *shortest = measure->shortest;
 	size_t groups = frame->groups, ranks = frame->ranks;
 	const bool *here = measure->here;
@@ -61,7 +60,9 @@ static int find_shortest(struct measure *measure, const struct frame *frame)
 			return -EINVAL;
 		shortest[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0};
 	}
-	for (const struct frame_op *op = frame->op; op < end; op++) {
+	for (size_t i = 0; i < frame->ops; i++) {
+		const struct frame_op *op = &frame->op[i];
+
 		if (op->group >= groups || op->rank >= ranks)
 			return -EINVAL;
 		if (here[op->rank])
