@@ -128,6 +128,16 @@ static bool yields(struct findings *findings, struct life *life, uint64_t now_ns
 	return life->finding.state != FINDING_OPEN;
 }
 
+/* A young one is told for its cost when it has become twice as old: who reads it then knows half of it at least. */
+static uint64_t tell_after_ns(const struct life *life)
+{
+	uint64_t age_ns = since(life->finding.told_ns, life->finding.since_ns);
+
+	return age_ns < FINDINGS_TELL_LEAST_NS ? FINDINGS_TELL_LEAST_NS
+	       : age_ns < FINDINGS_TELL_NS     ? age_ns
+					       : FINDINGS_TELL_NS;
+}
+
 static void turn_up(struct findings *findings, struct life *life, uint64_t now_ns)
 {
 	if (life->said_confirmed || life->lasting)
@@ -141,7 +151,7 @@ static void turn_up(struct findings *findings, struct life *life, uint64_t now_n
 	else if (now_ns < life->finding.told_ns)
 		life->finding.told_ns = now_ns;
 	else if (life->finding.state == FINDING_OPEN &&
-		 (life->changed || now_ns - life->finding.told_ns >= FINDINGS_TELL_NS))
+		 (life->changed || now_ns - life->finding.told_ns >= tell_after_ns(life)))
 		tell(findings, life, now_ns);
 }
 

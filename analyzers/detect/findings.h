@@ -4,7 +4,8 @@
  * hang also: standing still since before it was spoken of last, though the rank that is named for it is another now.
  *
  * Said during a round (a frame or a look), told at its end. Suspected with the first opinion, open with the first confirmed
- * one; told anew when its cause changes, and every FINDINGS_TELL_NS for its cost. Closed after relief_frames frames
+ * one; told anew when its cause changes, and for its cost when it is twice as old as when it was told,
+ * every FINDINGS_TELL_NS at least. Closed after relief_frames frames
  * (FINDINGS_LOOKS looks, of hangs and mismatches) without it; until: the last opinion's time. Dropped where it was not
  * confirmed in three times as many. One that comes back within FINDINGS_REOPEN_NS of its end is the same one, and each time it
  * does so it takes twice as long (16 times at most) to be closed again: what comes and goes is one finding.
@@ -25,6 +26,7 @@
 #define FINDINGS_MAX 256 /* at once a job, those that may come back included; more are left out */
 #define FINDINGS_LOOKS 3
 #define FINDINGS_TELL_NS 30000000000ULL
+#define FINDINGS_TELL_LEAST_NS 1000000000ULL
 #define FINDINGS_REOPEN_NS 600000000000ULL
 #define FINDINGS_REOPEN_LOOK_NS 60000000000ULL /* of hangs and mismatches */
 

@@ -85,7 +85,7 @@ static void most_of_a_node(void **state)
 		say(slow(5, true));
 		round_over();
 	}
-	assert_int_equal(tells, 8);
+	assert_int_equal(tells, 4);
 	for (size_t i = 0; i < tells; i++)
 		assert_int_equal(told[i].state, FINDING_OPEN);
 	assert_string_equal(told[0].others, "11,12");
