@@ -16,7 +16,7 @@ for rank in 0 1; do
 	job_pid[rank]=$last
 done
 wait_for 90 stepping "${job_pid[1]}" 8 || fail "the training does not begin"
-dumped() { find "$state/dump" -path "*/$1/*" -type f -not -name '.*' 2>/dev/null | grep -q .; }
+dumped() { [ -n "$(find "$state/dump" -path "*/$1/*" -type f -not -name '.*' 2>/dev/null)" ]; }
 for kind in timeline mspti osprobe; do wait_for 30 dumped "$kind" || fail "no dump in $kind"; done
 
 echo "-- the daemon is killed and comes back"

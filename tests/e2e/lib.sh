@@ -106,12 +106,12 @@ train() {
 	children+=("$last")
 }
 # held NAME [ENV=VALUE...] -- ARGS: as train, but its first step begins when the daemon has its probes on it: on a busy machine
-# it may be later than PyTorch is loaded.
-probed() {
-	[ -n "$(query "select 1 from ranks where pid = $1")" ] || return 1
-	[[ "$(grep -E 'libtorch_python[^ ]*: ' "$work/daemon.log" | tail -n 1)" == *attached* ]]
-}
+# it may be later than PyTorch is loaded. Where nothing else trains; what was probed before is let go first.
+torch_probes() { [[ "$(grep -E 'libtorch_python[^ ]*: ' "$work/daemon.log" | tail -n 1)" == *"probes attached"* ]]; }
+unprobed() { ! torch_probes; }
+probed() { [ -n "$(query "select 1 from ranks where pid = $1")" ] && torch_probes; }
 held() {
+	wait_for 60 unprobed || fail "the probes of the training before are not let go"
 	train "$@" --start-file "$work/$1.start"
 	wait_for 60 probed "$last" || fail "no probes on process $last"
 	touch "$truth/$1.start"

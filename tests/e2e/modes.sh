@@ -51,6 +51,7 @@ count=$(count_stages checkpoint checkpoint)
 
 echo "--- ddp, two ranks"
 port=$((20000 + RANDOM % 10000))
+wait_for 60 unprobed || fail "the probes of the training before are not let go"
 for rank in 0 1; do
 	train ddp RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 30 --start-file "$work/ddp.start"
 	pids[rank]=$last

@@ -37,13 +37,13 @@ sed 's|</h1>|<script src=x></script><b></h1>|' "$work/one.html" >"$work/bad.html
 python3 "$here/check_page.py" "$work/bad.html" >/dev/null && fail "a script is not noticed"
 
 [ "$(report --dir "$work/healthy" | wc -l)" -eq 1 ] || fail "a healthy fleet is not one line"
-report --dir "$work/gaps" | grep -q '^  node001, all of its 4 ranks: Fri 20 Nov 14:' || fail "the gap is not told"
+grep -q '^  node001, all of its 4 ranks: Fri 20 Nov 14:' <<<"$(report --dir "$work/gaps")" || fail "the gap is not told"
 [ "$(report --dir "$work/twelve" | grep -cE '^ +[0-9]+  (Fri|Sat)')" -eq 12 ] || fail "not twelve findings"
-report --dir "$work"/nodes/node00* | grep -q 'card 1 of node009' || fail "several folders after --dir are not taken"
-report --dir "$work/one/db" | grep -q 'card 0 of node000' || fail "a db folder is not taken"
+grep -q 'card 1 of node009' <<<"$(report --dir "$work"/nodes/node00*)" || fail "several folders after --dir are not taken"
+grep -q 'card 0 of node000' <<<"$(report --dir "$work/one/db")" || fail "a db folder is not taken"
 cp -r "$work/one/db" "$work/renamed"
-report --dir "$work/renamed" | grep -q 'card 0 of node000' || fail "a db folder of another name is not taken"
-report --state-dir "$work/one" --job other | grep -q '^Nothing was watched' || fail "--job does not choose"
+grep -q 'card 0 of node000' <<<"$(report --dir "$work/renamed")" || fail "a db folder of another name is not taken"
+grep -q '^Nothing was watched' <<<"$(report --state-dir "$work/one" --job other)" || fail "--job does not choose"
 
 # refused STATUS SENTENCE ARGUMENT...
 refused() {
