@@ -9,11 +9,11 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "analyzers/dump/dump_folder.h"
 #include "analyzers/dump/dump_run.h"
 #include "analyzers/dump/dump_state.h"
+#include "tests/unit/dump_script.h"
 
 #define NOW (1763737500ULL * NSEC_PER_SEC) /* 2025-11-21 15:05 UTC */
 #define WINDOW (3600ULL * NSEC_PER_SEC)
@@ -40,37 +40,6 @@ static struct dump_options how_at(uint64_t now_ns)
 		.bytes_max = 1 << 30,
 		.age_max_ns = 100 * WINDOW,
 		.warning = warned};
-}
-
-/* In a process of its own, as it always is: the lock of a folder lasts as long as the process. Returns its rows or an
- * error. */
-static long dump_with(const struct dump_options *how)
-{
-	int ends[2], status;
-	long rows = 0;
-	pid_t pid;
-
-	assert_int_equal(pipe(ends), 0);
-	fflush(NULL);
-	pid = fork();
-	if (pid == 0) {
-		struct dump_result result;
-		char error[512] = "";
-		int r = dump_run(how, &result, error, sizeof(error));
-		long said = r < 0 ? r : (long)result.rows;
-
-		if (r < 0)
-			fprintf(stderr, "%s\n", error);
-		dump_files_free(result.files);
-		_exit(write(ends[1], &said, sizeof(said)) != sizeof(said));
-	}
-	assert_true(pid > 0);
-	close(ends[1]);
-	assert_int_equal(read(ends[0], &rows, sizeof(rows)), sizeof(rows));
-	close(ends[0]);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	return rows;
 }
 
 static long dump_at(uint64_t now_ns)

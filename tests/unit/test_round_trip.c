@@ -4,10 +4,10 @@
  * place for (cards, members of groups, nanoseconds of stages, the end of the last step) nothing is asked.
  */
 #include <math.h>
-#include <sys/wait.h>
 
 #include "analyzers/dump/dump_run.h"
 #include "analyzers/tool/analysis.h"
+#include "tests/unit/dump_script.h"
 #include "tests/unit/offline_script.h"
 
 static char node[PATH_MAX], dumps[PATH_MAX];
@@ -19,36 +19,6 @@ static int setup(void **state)
 	snprintf(node, sizeof(node), "%s/node-a", dir);
 	snprintf(dumps, sizeof(dumps), "%s/dump", dir);
 	return r;
-}
-
-/* In a process of its own, as it always is: the lock of a folder lasts as long as the process. Returns its rows. */
-static long dump_with(const struct dump_options *how)
-{
-	int ends[2], status;
-	long rows = -1;
-	pid_t pid;
-
-	assert_int_equal(pipe(ends), 0);
-	fflush(NULL);
-	pid = fork();
-	if (pid == 0) {
-		struct dump_result result;
-		char error[512] = "";
-		int r = dump_run(how, &result, error, sizeof(error));
-		long said = r < 0 ? r : (long)result.rows;
-
-		if (r < 0)
-			fprintf(stderr, "%s\n", error);
-		dump_files_free(result.files);
-		_exit(write(ends[1], &said, sizeof(said)) != sizeof(said));
-	}
-	assert_true(pid > 0);
-	close(ends[1]);
-	assert_int_equal(read(ends[0], &rows, sizeof(rows)), sizeof(rows));
-	close(ends[0]);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	return rows;
 }
 
 static struct dump_options how_of(bool extend, uint64_t now_ns, uint64_t window_ns)
