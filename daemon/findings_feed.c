@@ -99,21 +99,6 @@ void findings_room_communicator(
 		communicator->members, communicator->members ? (int32_t)communicator->member : -1);
 }
 
-/* The one who is known, a place that is free, or the one who took least. */
-static struct findings_hog *hog_of(struct findings_process *process, uint32_t pid)
-{
-	struct findings_hog *least = &process->hog[0];
-
-	for (size_t i = 0; i < FINDINGS_HOGS; i++) {
-		if (process->hog[i].pid == pid)
-			return &process->hog[i];
-		if (process->hog[i].ns < least->ns)
-			least = &process->hog[i];
-	}
-	*least = (struct findings_hog){.pid = pid};
-	return least;
-}
-
 /*
  * Of the step thread only, which is the main thread as long as nothing tells. Goes out with the next sample: waits
  * alone would look like samples of the time that they lasted.
@@ -121,17 +106,10 @@ static struct findings_hog *hog_of(struct findings_process *process, uint32_t pi
 void findings_room_wait(struct findings_room *room, uint32_t slot, int64_t instance, const struct findings_wait *wait)
 {
 	struct findings_process *process = findings_process(room, slot, instance);
-	struct findings_hog *hog;
 
 	if (!process || wait->thread_id != (process->thread_id ? process->thread_id : process->pid))
 		return;
-	process->waits_ns += wait->run_delay_ns;
-	/* Its own threads take turns on the CPUs that it has: with nobody else there, it is its limit that holds it up. */
-	if (!wait->hog_pid || wait->hog_pid == process->pid || !wait->run_delay_ns)
-		return;
-	hog = hog_of(process, wait->hog_pid);
-	hog->ns += wait->run_delay_ns;
-	(void)copy_text(hog->name, sizeof(hog->name), wait->hog_name);
+	hogs_add(&process->hogs, process->pid, wait->hog_pid, wait->hog_name, wait->run_delay_ns);
 }
 
 void findings_room_launches(struct findings_room *room, uint32_t slot, int64_t instance, uint64_t start_ns,

@@ -8,6 +8,7 @@
 #define RANKTRACE_FINDINGS_INTERNAL_H
 
 #include "analyzers/detect/detect.h"
+#include "analyzers/detect/hogs.h"
 #include "daemon/findings_raise.h"
 #include "daemon/findings_room.h"
 #include "daemon/host_sample.h"
@@ -17,14 +18,6 @@
 #define FINDINGS_ENDED 64 /* ranks that ended and are remembered, while their job lives */
 #define FINDINGS_ENDED_NS (3600 * NSEC_PER_SEC)
 #define FINDINGS_TOLD_MAX 512
-#define FINDINGS_HOGS 8 /* that are told apart */
-
-/* Who had the CPU while the rank was ready to run, and for how long, since the sample before. */
-struct findings_hog {
-	uint32_t pid; /* 0: nobody */
-	uint64_t ns;
-	char name[16];
-};
 
 /* A process that is a rank, as the framer knows it. */
 struct findings_process {
@@ -38,8 +31,7 @@ struct findings_process {
 	uint64_t ended_ns;  /* 0: it lives */
 	uint32_t thread_id; /* its step thread, 0 while not known */
 	uint64_t op_ns;	    /* end of the newest operation that was told */
-	uint64_t waits_ns;  /* that L3 told of since the sample before */
-	struct findings_hog hog[FINDINGS_HOGS];
+	struct hogs hogs;   /* of the waits that L3 told of since the sample before */
 	struct steps_room_progress last; /* of one that ended: its place is another's */
 	struct host_sampler *sampler;
 	struct host_sample newest;

@@ -58,28 +58,22 @@ static void add_up(struct findings_process *process, const struct host_sample *s
 static void feed(struct findings_room *room, struct findings_process *process, const struct host_sample *sample)
 {
 	bool on = room->context->levels.on[LEVEL_L3];
-	const struct findings_hog *most = &process->hog[0];
+	const struct hog *hog = hogs_most(&process->hogs);
 	struct framer_host host = {
 		.start_ns = sample->start_ns,
 		.duration_ns = sample->duration_ns,
 		.cpu_ns = sample->cpu_ns,
 		.run_delay_ns = sample->run_delay_ns != HOST_UNKNOWN ? sample->run_delay_ns
-				: on				     ? process->waits_ns
+				: on				     ? process->hogs.waited_ns
 								     : FRAME_UNKNOWN,
 		.throttled_ns = sample->throttled_ns,
 		.major_faults = sample->major_faults,
 		.launch_gap_ns = FRAME_UNKNOWN,
-		.hog_name = "",
+		.hog_pid = hog ? hog->pid : 0,
+		.hog_ns = hog ? hog->ns : 0,
+		.hog_name = hog ? hog->name : "",
 	};
 
-	for (size_t i = 1; i < FINDINGS_HOGS; i++)
-		if (process->hog[i].ns > most->ns)
-			most = &process->hog[i];
-	/* One among many that had its CPUs for a moment each is no hog. */
-	if (most->pid && most->ns >= process->waits_ns / 3) {
-		host.hog_pid = most->pid;
-		host.hog_name = most->name;
-	}
 	framer_host(room->framer, process->process, &host);
 }
 
@@ -102,8 +96,7 @@ static void take(struct findings_room *room, struct findings_process *process, u
 		room->counts.samples++;
 		feed(room, process, &sample);
 	}
-	process->waits_ns = 0;
-	memset(process->hog, 0, sizeof(process->hog));
+	process->hogs = (struct hogs){0};
 	if (r == 0)
 		return;
 	add_up(process, &sample);

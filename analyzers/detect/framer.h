@@ -84,7 +84,8 @@ struct framer_op {
 struct framer_host {
 	uint64_t start_ns, duration_ns;
 	uint64_t cpu_ns, run_delay_ns, throttled_ns, major_faults, launch_gap_ns;
-	uint32_t hog_pid;
+	uint32_t hog_pid;         /* of hogs_most() (hogs.h); 0 if none */
+	uint64_t hog_ns;          /* of run_delay_ns, what it took */
 	const char *hog_name;     /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of
 				   * watching, at most, and never what is told of a rank */
 };

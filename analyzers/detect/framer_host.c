@@ -2,7 +2,7 @@
 /*
  * Host samples to steps, by time. A sample is shared out to the steps that it lies in when it comes; what lies past the
  * newest step's end waits for the next ones. A step of which less than half was measured is not measured; what is
- * missing of the rest is taken to be like what was.
+ * missing of the rest is taken to be like what was. Of those who had its CPUs a step keeps the one that took most.
  */
 #include "analyzers/detect/framer_internal.h"
 
@@ -39,9 +39,10 @@ static void share(struct framer_slot *slot, const struct framer_sample *sample)
 	}
 	if (sample->launch_gap_ns != FRAME_UNKNOWN && sample->launch_gap_ns >= sum->launch_gap_ns)
 		sum->launch_gap_ns = sample->launch_gap_ns + 1; /* 0: not measured */
-	if (sample->hog_pid && sample->value[RUN_DELAY] != FRAME_UNKNOWN &&
-		(double)sample->value[RUN_DELAY] * part > sum->hog_ns) {
-		sum->hog_ns = (double)sample->value[RUN_DELAY] * part;
+	if (sample->hog_pid && sample->hog_pid == sum->hog_pid) {
+		sum->hog_ns += (double)sample->hog_ns * part;
+	} else if ((double)sample->hog_ns * part > sum->hog_ns) {
+		sum->hog_ns = (double)sample->hog_ns * part;
 		sum->hog_pid = sample->hog_pid;
 		memcpy(sum->hog_name, sample->hog_name, sizeof(sum->hog_name));
 	}
@@ -65,8 +66,10 @@ static void merge(struct framer_process *process)
 {
 	struct framer_sample *a = &process->sample[0], *b = &process->sample[1];
 
-	if (b->value[RUN_DELAY] != FRAME_UNKNOWN &&
-		(a->value[RUN_DELAY] == FRAME_UNKNOWN || b->value[RUN_DELAY] > a->value[RUN_DELAY])) {
+	if (b->hog_pid == a->hog_pid) {
+		a->hog_ns += b->hog_ns;
+	} else if (b->hog_ns > a->hog_ns) {
+		a->hog_ns = b->hog_ns;
 		a->hog_pid = b->hog_pid;
 		memcpy(a->hog_name, b->hog_name, sizeof(a->hog_name));
 	}
@@ -95,6 +98,19 @@ static void keep(struct framer_process *process, const struct framer_sample *sam
 	process->sample[process->samples++] = *sample;
 }
 
+/* It may not have taken more than was waited. */
+static void keep_hog(struct framer_sample *sample, const struct framer_host *host)
+{
+	const char *name = host->hog_name ? host->hog_name : "";
+	uint64_t waited_ns = sample->value[RUN_DELAY];
+
+	if (!host->hog_pid || waited_ns == FRAME_UNKNOWN || strcmp(name, FRAMER_OURS) == 0)
+		return;
+	sample->hog_pid = host->hog_pid;
+	sample->hog_ns = host->hog_ns < waited_ns ? host->hog_ns : waited_ns;
+	snprintf(sample->hog_name, sizeof(sample->hog_name), "%s", name);
+}
+
 static uint64_t measured(uint64_t value)
 {
 	return value < FRAMER_TIME_MAX ? value : FRAME_UNKNOWN;
@@ -102,20 +118,17 @@ static uint64_t measured(uint64_t value)
 
 void framer_host_add(struct framer *framer, struct framer_process *process, const struct framer_host *host)
 {
-	const char *hog = host->hog_name ? host->hog_name : "";
-	bool ours = strcmp(hog, FRAMER_OURS) == 0;
 	struct framer_sample sample = {.start_ns = host->start_ns,
 		.duration_ns = host->duration_ns,
 		.value = {measured(host->cpu_ns), measured(host->run_delay_ns), measured(host->throttled_ns),
 			measured(host->major_faults)},
-		.launch_gap_ns = measured(host->launch_gap_ns),
-		.hog_pid = ours ? 0 : host->hog_pid};
+		.launch_gap_ns = measured(host->launch_gap_ns)};
 
 	if (!sample.duration_ns) {
 		framer->counts.dropped++;
 		return;
 	}
-	snprintf(sample.hog_name, sizeof(sample.hog_name), "%s", ours ? "" : hog);
+	keep_hog(&sample, host);
 	if ((sample.value[CPU] != FRAME_UNKNOWN || sample.value[RUN_DELAY] != FRAME_UNKNOWN) &&
 		sample.duration_ns <= FRAMER_SETTLE_NS) {
 		process->host_live = true;

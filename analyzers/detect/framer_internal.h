@@ -205,7 +205,8 @@ struct framer_sample {
 	uint64_t start_ns, duration_ns;
 	uint64_t value[4];
 	uint64_t launch_gap_ns;
-	uint32_t hog_pid;
+	uint64_t hog_ns;
+	uint32_t hog_pid; /* 0: none, and hog_ns is 0 too */
 	char hog_name[16];
 };
 

@@ -9,25 +9,18 @@
 
 #include <stdbool.h>
 
+#include "analyzers/detect/hogs.h"
 #include "analyzers/offline/store_feed.h"
 #include "analyzers/store/reader.h"
 
 #define STORE_FROM_START_NS 5000000000ULL /* seen that soon after its start, steps are counted from the first */
 #define STORE_PLACES_MAX 1048576	  /* rows of communicators */
-#define STORE_HOGS 8			  /* that are told apart between two samples */
 
 struct store_place {
 	char communicator[20];
 	enum comm_kind kind;
 	uint32_t members;
 	int32_t member; /* -1: not known */
-};
-
-/* Who had the CPU while the step thread was ready to run, and for how long, since the sample before. */
-struct store_hog {
-	uint32_t pid; /* 0: nobody */
-	uint64_t ns;
-	char name[16];
 };
 
 /* Launches on the device, in the window that is being read. */
@@ -47,9 +40,8 @@ struct store_rank {
 	uint64_t start_ns, first_seen_ns, seen_ns; /* seen_ns: last seen, or its end */
 	uint64_t row_ns;			   /* of its newest row */
 	uint32_t pid, step_thread;
-	uint64_t waits_ns; /* run delay that L3 saw since the sample before */
-	bool waits;	   /* and whether it saw anything */
-	struct store_hog hog[STORE_HOGS];
+	struct hogs hogs; /* of the waits that L3 saw since the sample before */
+	bool waits;	  /* and whether it saw anything */
 	struct store_window window;
 	size_t places, places_room;
 	struct store_place *place; /* by communicator */

@@ -2,12 +2,7 @@
 /* See store_rows.h. What a store holds is not trusted; the framer refuses what makes no sense. */
 #include "analyzers/offline/store_rows.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "analyzers/steps.h"
-
-#define SUM_MAX (1ULL << 60)
 
 static uint64_t get_number(const struct store_row *row, int column)
 {
@@ -92,46 +87,22 @@ void store_row_lost(const struct store_row *row)
 			framer_lost(row->framer, rank->process, get_number(row, 2));
 }
 
-/* The one who is known, a place that is free, or the one who took least. */
-static struct store_hog *hog_of(struct store_rank *rank, uint32_t pid)
-{
-	struct store_hog *least = &rank->hog[0];
-
-	for (size_t i = 0; i < STORE_HOGS; i++) {
-		if (rank->hog[i].pid == pid)
-			return &rank->hog[i];
-		if (rank->hog[i].ns < least->ns)
-			least = &rank->hog[i];
-	}
-	*least = (struct store_hog){.pid = pid};
-	return least;
-}
-
 /* Only of the step thread, which is the main thread as long as nothing tells. */
 void store_row_wait(const struct store_row *row)
 {
 	struct store_rank *rank = row->rank;
-	uint64_t run_delay_ns = get_number(row, 3);
-	uint32_t pid = (uint32_t)get_number(row, 4);
-	struct store_hog *hog;
 
-	if (get_number(row, 2) != (rank->step_thread ? rank->step_thread : rank->pid) ||
-		run_delay_ns > SUM_MAX - rank->waits_ns)
+	if (get_number(row, 2) != (rank->step_thread ? rank->step_thread : rank->pid))
 		return;
 	rank->waits = true;
-	rank->waits_ns += run_delay_ns;
-	if (!pid || !run_delay_ns)
-		return;
-	hog = hog_of(rank, pid);
-	hog->ns += run_delay_ns;
-	snprintf(hog->name, sizeof(hog->name), "%s", get_text(row, 5));
+	hogs_add(&rank->hogs, rank->pid, (uint32_t)get_number(row, 4), get_text(row, 5), get_number(row, 3));
 }
 
 /* The kernel's own count of waits, or what L3 saw of them; and who, if L3 was on. */
 void store_row_sample(const struct store_row *row)
 {
 	struct store_rank *rank = row->rank;
-	const struct store_hog *most = &rank->hog[0];
+	const struct hog *hog = hogs_most(&rank->hogs);
 	struct framer_host host = {
 		.start_ns = get_time(row, 2),
 		.duration_ns = get_number(row, 3),
@@ -140,23 +111,16 @@ void store_row_sample(const struct store_row *row)
 		.throttled_ns = get_known(row, 6),
 		.major_faults = get_known(row, 7),
 		.launch_gap_ns = FRAME_UNKNOWN,
-		.hog_name = "",
+		.hog_pid = hog ? hog->pid : 0,
+		.hog_ns = hog ? hog->ns : 0,
+		.hog_name = hog ? hog->name : "",
 	};
 
 	if (host.run_delay_ns == FRAME_UNKNOWN && rank->waits)
-		host.run_delay_ns = rank->waits_ns;
-	for (size_t i = 1; i < STORE_HOGS; i++)
-		if (rank->hog[i].ns > most->ns)
-			most = &rank->hog[i];
-	/* As in the daemon: one among many is no hog. */
-	if (most->pid && most->ns >= rank->waits_ns / 3) {
-		host.hog_pid = most->pid;
-		host.hog_name = most->name;
-	}
+		host.run_delay_ns = rank->hogs.waited_ns;
 	framer_host(row->framer, rank->process, &host);
 	rank->waits = false;
-	rank->waits_ns = 0;
-	memset(rank->hog, 0, sizeof(rank->hog));
+	rank->hogs = (struct hogs){0};
 }
 
 static void thread_over(struct store_window *window)

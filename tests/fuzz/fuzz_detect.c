@@ -183,6 +183,7 @@ static void host(struct input *input)
 		.major_faults = what & 8 ? FRAME_UNKNOWN : value(input),
 		.launch_gap_ns = what & 16 ? FRAME_UNKNOWN : value(input),
 		.hog_pid = what >> 5,
+		.hog_ns = value(input),
 		.hog_name = what & 64 ? "hog\n\xff and a long name" : ""};
 
 	framer_host(input->framer, process(input), &event);

@@ -173,6 +173,7 @@ static void host(struct input *input, unsigned who)
 		.major_faults = FRAME_UNKNOWN,
 		.launch_gap_ns = value(input),
 		.hog_pid = byte(input),
+		.hog_ns = value(input),
 		.hog_name = text(input)};
 
 	framer_host(input->framer, input->process[who], &one);

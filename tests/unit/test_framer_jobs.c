@@ -221,7 +221,7 @@ static void classes(void **state)
 	assert_int_equal(job.checkpoint_ns, 700 * MS);
 }
 
-static void sample(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, const char *hog)
+static void sample_of(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, uint64_t hog_ns, const char *hog)
 {
 	framer_host(framer, process[0],
 		&(struct framer_host){.start_ns = start_ns + from * MS,
@@ -231,8 +231,14 @@ static void sample(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay,
 			.throttled_ns = FRAME_UNKNOWN,
 			.major_faults = 100,
 			.launch_gap_ns = FRAME_UNKNOWN,
-			.hog_pid = *hog ? 4711 : 0,
+			.hog_pid = (uint32_t)(unsigned char)hog[0],
+			.hog_ns = hog_ns,
 			.hog_name = hog});
+}
+
+static void sample(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, const char *hog)
+{
+	sample_of(from, length, cpu, delay, *hog ? delay : 0, hog);
 }
 
 static void host_samples_are_divided_by_time(void **state)
@@ -251,7 +257,7 @@ static void host_samples_are_divided_by_time(void **state)
 	assert_int_equal(seen[1].rank[0].host.run_delay_ns, 25 * MS);
 	assert_int_equal(seen[1].rank[0].host.throttled_ns, FRAME_UNKNOWN);
 	assert_int_equal(seen[1].rank[0].host.major_faults, 58); /* 33.3 + 25 */
-	assert_int_equal(seen[1].rank[0].host.hog_pid, 4711);
+	assert_int_equal(seen[1].rank[0].host.hog_pid, 'a');
 	assert_string_equal(seen[1].rank[0].host.hog_name, "a name that is ");
 	framer_end(framer);
 	assert_int_equal(n_seen, 3); /* three quarters of it were measured */
@@ -277,7 +283,32 @@ static void who_watches_is_no_hog(void **state)
 	assert_int_equal(seen[0].rank[0].host.run_delay_ns, 20 * MS);
 	assert_int_equal(seen[0].rank[0].host.hog_pid, 0);
 	assert_string_equal(seen[0].rank[0].host.hog_name, "");
-	assert_int_equal(seen[1].rank[0].host.hog_pid, 4711);
+	assert_string_equal(seen[1].rank[0].host.hog_name, "ranktracedog");
+}
+
+/* By what it took itself, not by how long was waited where it took most. */
+static void the_hog_of_a_step_took_most_of_it(void **state)
+{
+	(void)state;
+	begin_job(1, true);
+	sample_of(0, 50, 10 * MS, 30 * MS, 12 * MS, "among many");
+	sample_of(50, 50, 10 * MS, 20 * MS, 16 * MS, "more");
+	step_at(0, 1, 0, 100);
+	/* Twice the same, with another between; what lies in another step does not count. */
+	sample_of(100, 40, 10 * MS, 20 * MS, 10 * MS, "twice");
+	sample_of(140, 40, 10 * MS, 20 * MS, 10 * MS, "twice");
+	sample_of(180, 40, 10 * MS, 30 * MS, 26 * MS, "half of it here");
+	step_at(0, 2, 100, 100);
+	step_at(0, 3, 200, 100);
+	/* More than was waited: as much as was waited. */
+	sample_of(220, 40, 10 * MS, 14 * MS, 999 * MS, "impossible");
+	sample_of(260, 40, 10 * MS, 15 * MS, 15 * MS, "whole");
+	framer_end(framer);
+	assert_int_equal(n_seen, 3);
+	assert_string_equal(seen[0].rank[0].host.hog_name, "more");
+	assert_int_equal(seen[0].rank[0].host.run_delay_ns, 50 * MS);
+	assert_string_equal(seen[1].rank[0].host.hog_name, "twice");
+	assert_string_equal(seen[2].rank[0].host.hog_name, "whole");
 }
 
 static void host_samples_that_end_are_waited_for_once(void **state)
@@ -308,6 +339,22 @@ static void many_samples_in_a_step(void **state)
 	assert_int_equal(seen[0].rank[0].host.cpu_ns, 150000 * MS);
 	assert_int_equal(seen[0].rank[0].host.run_delay_ns, 900 * MS);
 	assert_string_equal(seen[0].rank[0].host.hog_name, "hog");
+}
+
+/* As they are put together: what each took is added up, and no other's waits are. */
+static void many_hogs_in_a_step(void **state)
+{
+	(void)state;
+	begin_job(1, true);
+	for (uint64_t i = 0; i < 600; i++) {
+		if (i < 40)
+			sample_of(i * 1000, 1000, 250 * MS, 20 * MS, 10 * MS, "often");
+		else
+			sample_of(i * 1000, 1000, 250 * MS, 500 * MS, i == 300 ? 200 * MS : 0, i == 300 ? "once" : "");
+	}
+	step_at(0, 1, 0, 600000);
+	assert_int_equal(n_seen, 1);
+	assert_string_equal(seen[0].rank[0].host.hog_name, "often");
 }
 
 static void a_clock_that_goes_back(void **state)
@@ -371,6 +418,8 @@ int main(void)
 		cmocka_unit_test(classes),
 		cmocka_unit_test(host_samples_are_divided_by_time),
 		cmocka_unit_test(who_watches_is_no_hog),
+		cmocka_unit_test(the_hog_of_a_step_took_most_of_it),
+		cmocka_unit_test(many_hogs_in_a_step),
 		cmocka_unit_test(host_samples_that_end_are_waited_for_once),
 		cmocka_unit_test(many_samples_in_a_step),
 		cmocka_unit_test(a_clock_that_goes_back),
