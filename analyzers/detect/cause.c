@@ -45,7 +45,12 @@ struct cause {
 
 struct cause *cause_new(void)
 {
-	return calloc(1, sizeof(struct cause));
+	struct cause *cause = calloc(1, sizeof(*cause));
+
+	for (size_t class = 0; cause && class < FRAME_CLASS_MAX; class ++)
+		cause->series[class].least = cause->job[class].least =
+			class == FRAME_CHECKPOINT ? CAUSE_CHECKPOINTS_LEAST : CAUSE_FRAMES_LEAST;
+	return cause;
 }
 
 struct cause *cause_free(struct cause *cause)

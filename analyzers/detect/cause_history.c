@@ -66,7 +66,7 @@ static uint64_t from_step(const struct cause_series *series, uint64_t since_step
 
 	for (uint64_t k = 0; k < CAUSE_FRAMES && k < series->frames; k++)
 		n += series->step[k] >= since_step;
-	return n < CAUSE_FRAMES_LEAST ? 0 : since_step;
+	return n < series->least ? 0 : since_step;
 }
 
 double cause_series_middle(const struct cause_series *series, size_t rank, size_t part, uint64_t since_step)

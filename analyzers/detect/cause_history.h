@@ -11,7 +11,8 @@
 #define CAUSE_BLOCK_FRAMES 8
 #define CAUSE_BLOCKS 32
 #define CAUSE_FRAMES_LEAST 3
-#define CAUSE_FLOOR 0.005 /* deviations are at least that part of the step */
+#define CAUSE_CHECKPOINTS_LEAST 2 /* of these: as many as are enough to tell of them (slow_rank_checkpoint.h) */
+#define CAUSE_FLOOR 0.005	  /* deviations are at least that part of the step */
 
 /* Means of blocks of frames: the past of one rank. */
 struct cause_past {
@@ -28,6 +29,7 @@ struct cause_series {
 	uint64_t step[CAUSE_FRAMES];
 	size_t ranks;
 	uint64_t frames;
+	size_t least; /* frames since an onset that are enough */
 };
 
 /* A rank (or the job) beside what it is compared with. */
@@ -43,8 +45,9 @@ void cause_series_free(struct cause_series *series);
 bool cause_series_grow(struct cause_series *series, size_t ranks);
 /* Makes *past where there is none; without memory nothing is kept. */
 void cause_past_feed(struct cause_past **past, uint64_t step, const float part[PART_MAX]);
-/* Of the frames that have it, from since_step on (all, where fewer than CAUSE_FRAMES_LEAST are), without the smallest and the largest where there are four: steps with the odd pause in
- * them count, and one pause does not make a mean. NAN if none has. */
+/* Of the frames that have it, from since_step on (all, where fewer than series->least are), without the smallest and
+ * the largest where there are four: steps with the odd pause in them count, and one pause does not make a mean. NAN if
+ * none has. */
 double cause_series_middle(const struct cause_series *series, size_t rank, size_t part, uint64_t since_step);
 /* Means of the blocks before since_step (0: none). past may be NULL. */
 size_t cause_past_values(const struct cause_past *past, uint64_t since_step, size_t part, double ret[CAUSE_BLOCKS]);

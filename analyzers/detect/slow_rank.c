@@ -17,9 +17,9 @@
  * Who stands out by all that is seen or by stages alone (slow_rank_view.h) is looked at; the what-if says whether it
  * costs anything.
  *
- * Steps with a checkpoint are judged among themselves, by what the checkpoint took (slow_rank_checkpoint.h), and what
- * is said of one goes on until the next one. Other frames that are no training steps are left out: steps with an
- * evaluation are long on the rank that reads, by design.
+ * Steps with a checkpoint are judged among themselves, by what the checkpoint took (slow_rank_checkpoint.h, which also
+ * says whose last two are enough to be told), and what is said of one goes on until the next one. Other frames that are
+ * no training steps are left out: steps with an evaluation are long on the rank that reads, by design.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -66,9 +66,10 @@ struct court {
 	size_t n_set;
 	uint64_t frames, next_look;
 	struct cause *cause;
-	const struct growth *growth; /* NULL: not of these */
-	double *scratch;	     /* a rank */
-	bool of_checkpoints, lost;   /* lost: of checkpoints, records of this frame */
+	const struct growth *growth;		       /* NULL: not of these */
+	double *scratch;			       /* a rank */
+	const struct slow_rank_checkpoint *checkpoint; /* NULL: of steps without */
+	bool lost;				       /* of checkpoints, records of this frame */
 };
 
 struct slow_rank {
@@ -123,7 +124,8 @@ static void *slow_rank_new(const struct detect_options *options)
 	state->steps.growth = &state->growth;
 	of_checkpoints.slow_z = fmin(options->slow_z, CHECKPOINT_Z);
 	court_init(&state->checkpoints, &of_checkpoints, state->cause);
-	state->checkpoints.of_checkpoints = state->checkpoints.view.series.timed = true;
+	state->checkpoints.checkpoint = &state->checkpoint;
+	state->checkpoints.view.series.timed = true;
 	return state;
 }
 
@@ -217,9 +219,9 @@ static double waited_for(struct court *court, const struct measures *measures, u
 static double gain_at_least(struct court *court, const struct frame *frame, const struct measures *measures,
 	const uint32_t *set, size_t n, uint32_t rank, uint64_t excess)
 {
-	if (!measures->step_ns || !(court->of_checkpoints ? court->lost : court->view.series.loss))
+	if (!measures->step_ns || !(court->checkpoint ? court->lost : court->view.series.loss))
 		return 0;
-	if (court->of_checkpoints)
+	if (court->checkpoint)
 		return fmin((double)excess, checkpoint_lead_ns(frame, set, n, rank)) / (double)measures->step_ns;
 	return fmin((double)excess, LOST_SHARE * waited_for(court, measures, rank)) / (double)measures->step_ns;
 }
@@ -395,6 +397,10 @@ static bool hold(struct court *court, const struct frame *frame, const struct me
 	*ret_said = false;
 	if (!make_room(court, measures->ranks) || view_frame(&court->view, frame, measures) < 0)
 		return false;
+	for (size_t i = 0; court->checkpoint && i < measures->ranks; i++) {
+		if (checkpoint_is_far(court->checkpoint, i))
+			series_choose(&court->view.series, i, CHECKPOINT_IN_A_ROW);
+	}
 	all = gather(court, set, &n);
 	common = slow_rank_common(frame, measures, set, n, all, court->scratch);
 	if (common)
@@ -431,7 +437,8 @@ static void on_checkpoint(void *arg, const struct opinion *opinion)
 static void judge_checkpoint(struct slow_rank *state, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out)
 {
-	const struct measures *of = checkpoint_measures(&state->checkpoint, frame, measures);
+	const struct measures *of =
+		checkpoint_measures(&state->checkpoint, frame, measures, growth_usual(&state->growth));
 	struct listener listener = {state, out, measures->step_ns};
 	const struct detector_out heard = {.say = on_checkpoint, .arg = &listener};
 	bool said;

@@ -178,6 +178,7 @@ static void compare_class(
 
 		rank->self = self;
 		rank->spread = spread;
+		rank->middle = stage;
 		if (!(self > 0) || (alone && isnan(more))) {
 			measured->class = FRAME_NONE;
 			continue;
@@ -225,8 +226,93 @@ static void compare(struct slow_rank_checkpoint *checkpoint, const struct frame 
 	compare_leads(checkpoint);
 }
 
-const struct measures *checkpoint_measures(
-	struct slow_rank_checkpoint *checkpoint, const struct frame *frame, const struct measures *measures)
+static void keep(struct checkpoint_rank *rank, float its)
+{
+	rank->recent[rank->recents++ % CHECKPOINT_RECENT] = its;
+}
+
+/* ret_usual: the middle one of its last ones. */
+static double longest_of(const struct checkpoint_rank *rank, double *ret_usual)
+{
+	size_t n = rank->recents < CHECKPOINT_RECENT ? rank->recents : CHECKPOINT_RECENT;
+	double recent[CHECKPOINT_RECENT], longest = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		recent[i] = (double)rank->recent[i];
+		longest = fmax(longest, recent[i]);
+	}
+	*ret_usual = robust_median(recent, n);
+	return longest;
+}
+
+/* Of a checkpoint of the job. */
+struct whole {
+	size_t writing, longer; /* ranks that write; that took longer than they did */
+	double longest;		/* of those that did not, ns */
+	double its_step_ns, step_ns;
+};
+
+/* One that took longer than it did. */
+static bool is_far(
+	const struct slow_rank_checkpoint *checkpoint, const struct frame *frame, const struct whole *whole, size_t i)
+{
+	const struct checkpoint_rank *rank = &checkpoint->rank[i];
+	const struct measure_rank *measured = &checkpoint->measured[i];
+	double its = stage_of(frame, i), usual, lost;
+
+	if (whole->longer > 1 && whole->longer * CHECKPOINT_PART > whole->writing)
+		return false;
+	longest_of(rank, &usual);
+	if (measured->class == FRAME_NONE || !(measured->ratio > 1) || !(measured->z >= CHECKPOINT_FAR_Z) ||
+		checkpoint->distance < 2 || its < CHECKPOINT_MORE * rank->middle ||
+		usual > CHECKPOINT_LIKE * rank->middle)
+		return false;
+	lost = fmin((double)measured->self_ns * (1 - 1 / measured->ratio), its - whole->longest);
+	return checkpoint_slowdown(checkpoint, lost, whole->its_step_ns, whole->step_ns) >= 1 + CHECKPOINT_COSTS;
+}
+
+/* What was far once, and is not far now, was no more than what happens to it. */
+static void remember(struct checkpoint_rank *rank, double its, bool far)
+{
+	if (far) {
+		rank->once = rank->far++ ? 0 : (float)its;
+		return;
+	}
+	if (rank->once > 0)
+		keep(rank, rank->once);
+	rank->once = 0;
+	rank->far = 0;
+	if (rank->begun)
+		keep(rank, (float)its);
+	rank->begun = true;
+}
+
+static void see_far(struct slow_rank_checkpoint *checkpoint, const struct frame *frame, const struct measures *measures,
+	double step_ns)
+{
+	struct whole whole = {.its_step_ns = (double)measures->step_ns, .step_ns = step_ns};
+	double usual;
+
+	for (size_t i = 0; i < checkpoint->ranks; i++) {
+		struct checkpoint_rank *rank = &checkpoint->rank[i];
+		double its = frame->rank[i].here ? stage_of(frame, i) : 0;
+
+		rank->is_long = rank->recents >= CHECKPOINT_KNOWN && its >= CHECKPOINT_MORE * longest_of(rank, &usual);
+		whole.writing += its > 0;
+		whole.longer += rank->is_long;
+		if (!rank->is_long)
+			whole.longest = fmax(whole.longest, its);
+	}
+	for (size_t i = 0; i < checkpoint->ranks; i++) {
+		struct checkpoint_rank *rank = &checkpoint->rank[i];
+
+		if (frame->rank[i].here && stage_of(frame, i) > 0)
+			remember(rank, stage_of(frame, i), rank->is_long && is_far(checkpoint, frame, &whole, i));
+	}
+}
+
+const struct measures *checkpoint_measures(struct slow_rank_checkpoint *checkpoint, const struct frame *frame,
+	const struct measures *measures, double step_ns)
 {
 	if (measures->ranks != frame->ranks || !make_room(checkpoint, frame, measures))
 		return NULL;
@@ -241,12 +327,18 @@ const struct measures *checkpoint_measures(
 			checkpoint->measured[i].class = FRAME_NONE;
 	}
 	compare(checkpoint, frame);
+	see_far(checkpoint, frame, measures, step_ns);
 	checkpoint->measures = *measures;
 	checkpoint->measures.rank = checkpoint->measured;
 	/* Where records were lost a rank's self time is too long, and its checkpoint is as long as it was. */
 	checkpoint->measures.staged = NULL;
 	checkpoint->measures.lost = 0;
 	return &checkpoint->measures;
+}
+
+bool checkpoint_is_far(const struct slow_rank_checkpoint *checkpoint, size_t rank)
+{
+	return rank < checkpoint->ranks && checkpoint->rank[rank].far >= CHECKPOINT_IN_A_ROW;
 }
 
 double checkpoint_lead_ns(const struct frame *frame, const uint32_t *set, size_t n, uint32_t rank)

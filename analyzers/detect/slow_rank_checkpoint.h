@@ -16,6 +16,15 @@
  * are over what they were in their first CHECKPOINT_USUAL checkpoints, or over CHECKPOINT_ROLE times what the middle
  * one of its role is, whichever is less. Of the role of a class's first rank are those of the other classes, of a
  * node's first rank all that are first anywhere: who has more duties may take longer. The job's first rank has no peer.
+ *
+ * Checkpoints are rare, so that to wait for five of them takes long. One is far where it took CHECKPOINT_MORE times
+ * what the longest of this rank's last CHECKPOINT_RECENT took (CHECKPOINT_KNOWN at least; without its very first, which
+ * finds nothing prepared), and what the middle one of its class takes; where its excess is CHECKPOINT_FAR_Z times the
+ * spread; and where that much of it that is also above the longest of the others' costs the job CHECKPOINT_COSTS of its
+ * time. CHECKPOINT_IN_A_ROW far ones are enough. One never is: storage has hiccups, and one that was far once counts
+ * among what is usual of the rank. Nothing is far where more than a CHECKPOINT_PART-th of those that write take that
+ * much longer than they did (their storage is slow); of whoever writes for others, who has no peer; and where each step
+ * has a checkpoint, as two steps in a row may be of one hiccup.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_CHECKPOINT_H
 #define RANKTRACE_DETECT_SLOW_RANK_CHECKPOINT_H
@@ -26,6 +35,14 @@
 #define CHECKPOINT_USUAL 4
 #define CHECKPOINT_MORE 1.5
 #define CHECKPOINT_ROLE 2
+#define CHECKPOINT_RECENT 16
+#define CHECKPOINT_KNOWN 3
+#define CHECKPOINT_LIKE \
+	2 /* times the middle one of its class: what is usual of a rank that does not write for others */
+#define CHECKPOINT_FAR_Z 5
+#define CHECKPOINT_COSTS 0.1
+#define CHECKPOINT_PART 4
+#define CHECKPOINT_IN_A_ROW 2
 /* Of the stage: one in a frame that is that far out says little, most of eight in a row do. It is timed by itself and
  * nothing that others do is in it, so that less is asked for than of a step's self time. */
 #define CHECKPOINT_Z 2
@@ -34,11 +51,18 @@
 enum checkpoint_lead { CHECKPOINT_LEADS_NONE, CHECKPOINT_LEADS_NODE, CHECKPOINT_LEADS_CLASS, CHECKPOINT_LEADS_JOB };
 
 struct checkpoint_rank {
-	float usual[CHECKPOINT_USUAL]; /* excess of its first ones, as a share of the class's self time */
-	float own[CHECKPOINT_USUAL];   /* its first ones, as a share of the class's self time */
+	float usual[CHECKPOINT_USUAL];	 /* excess of its first ones, as a share of the class's self time */
+	float own[CHECKPOINT_USUAL];	 /* its first ones, as a share of the class's self time */
+	float recent[CHECKPOINT_RECENT]; /* its last ones, ns, n-th at n % CHECKPOINT_RECENT */
+	float once;			 /* the newest, if it was far and the one before it was not: ns; 0: not */
+	uint32_t recents;		 /* so many were kept */
+	uint32_t far;			 /* so many were far, up to the newest */
 	/* of this frame */
 	double share;	     /* excess, as a share of the class's self time; NAN: not compared */
 	double self, spread; /* of its class, ns */
+	double middle;	     /* checkpoint of its class, ns */
+	bool is_long;	     /* by what is usual of it */
+	bool begun;	     /* it wrote one before */
 	uint8_t seen, seen_own;
 	uint8_t lead; /* enum checkpoint_lead */
 };
@@ -56,10 +80,12 @@ struct slow_rank_checkpoint {
 };
 
 void checkpoint_free(struct slow_rank_checkpoint *checkpoint);
-/* Of a frame of class FRAME_CHECKPOINT: its measures, with those of ranks by their checkpoints. NULL: out of memory.
- * Valid until the next call. */
-const struct measures *checkpoint_measures(
-	struct slow_rank_checkpoint *checkpoint, const struct frame *frame, const struct measures *measures);
+/* Of a frame of class FRAME_CHECKPOINT: its measures, with those of ranks by their checkpoints. step_ns: of steps
+ * without, 0 not known. NULL: out of memory. Valid until the next call. */
+const struct measures *checkpoint_measures(struct slow_rank_checkpoint *checkpoint, const struct frame *frame,
+	const struct measures *measures, double step_ns);
+/* The last ones of this rank were far, as many as are enough. */
+bool checkpoint_is_far(const struct slow_rank_checkpoint *checkpoint, size_t rank);
 /* For how long the others could not but wait for this rank's checkpoint: what it is over the longest of those that are
  * not among the n of set, which are in the order of their numbers, ns; 0 if it is not. */
 double checkpoint_lead_ns(const struct frame *frame, const uint32_t *set, size_t n, uint32_t rank);

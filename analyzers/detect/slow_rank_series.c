@@ -400,3 +400,13 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	}
 	return 0;
 }
+
+void series_choose(struct series *series, size_t rank, unsigned int frames)
+{
+	struct series_rank *of = rank < series->ranks ? &series->rank[rank] : NULL;
+
+	if (!of || !of->here || frames < 1 || !often(of->slow, frames, frames))
+		return;
+	of->candidate = true;
+	of->middle = fmaxf(of->middle, (float)value_at(series, of, 0));
+}

@@ -119,5 +119,8 @@ void series_free(struct series *series);
 /* Takes a frame of training; grown is set before: ln of how much longer steps are than they were, 0 where they are not.
  * -ENOMEM. */
 int series_frame(struct series *series, const struct frame *frame, const struct measures *measures);
+/* Of this frame: a rank of which more is known than it shows is a candidate as it is in the newest frame, if it was
+ * slow in the last `frames`. */
+void series_choose(struct series *series, size_t rank, unsigned int frames);
 
 #endif
