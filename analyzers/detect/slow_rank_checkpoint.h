@@ -23,8 +23,8 @@
  * spread; and where that much of it that is also above the longest of the others' costs the job CHECKPOINT_COSTS of its
  * time. CHECKPOINT_IN_A_ROW far ones are enough. One never is: storage has hiccups, and one that was far once counts
  * among what is usual of the rank. Nothing is far where more than a CHECKPOINT_PART-th of those that write take that
- * much longer than they did (their storage is slow); of whoever writes for others, who has no peer; and where each step
- * has a checkpoint, as two steps in a row may be of one hiccup.
+ * much longer than they did (their storage is slow); of whoever writes for others (CHECKPOINT_LIKE), who has no peer;
+ * and where each step has a checkpoint, as two steps in a row may be of one hiccup.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_CHECKPOINT_H
 #define RANKTRACE_DETECT_SLOW_RANK_CHECKPOINT_H
@@ -37,8 +37,7 @@
 #define CHECKPOINT_ROLE 2
 #define CHECKPOINT_RECENT 16
 #define CHECKPOINT_KNOWN 3
-#define CHECKPOINT_LIKE \
-	2 /* times the middle one of its class: what is usual of a rank that does not write for others */
+#define CHECKPOINT_LIKE 2 /* times the middle one of its class: who usually takes more writes for others */
 #define CHECKPOINT_FAR_Z 5
 #define CHECKPOINT_COSTS 0.1
 #define CHECKPOINT_PART 4
