@@ -476,7 +476,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 		judge_checkpoint(state, frame, measures, measure, out);
 	if (frame->class != FRAME_TRAIN)
 		return;
-	growth_step(&state->growth, frame->step, measures->step_ns);
+	growth_step(&state->growth, frame->step, measures->step_ns, frame->tier);
 	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
 	state->steps.view.series.grown = growth_ln(&state->growth);
 	common = hold(&state->steps, frame, measures, measure, out, &said);

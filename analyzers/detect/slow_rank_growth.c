@@ -7,8 +7,14 @@
 
 #define SLOWER_STEPS 3
 
-void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns)
+void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns, enum frame_tier tier)
 {
+	if (tier != growth->tier) {
+		growth->unseen = tier > growth->tier ? growth->of_tier : 0;
+		growth->of_tier = 0;
+		growth->tier = tier;
+	}
+	growth->of_tier++;
 	growth->number[growth->steps % GROWTH_STEPS] = number;
 	growth->step[growth->steps++ % GROWTH_STEPS] = (double)step_ns;
 }
@@ -75,12 +81,12 @@ static uint64_t steps_since(const struct growth *growth, uint64_t onset)
 	return back;
 }
 
-struct growth_onset growth_since(const struct growth *growth, uint64_t onset)
+/* Did steps grow so many steps back, and only then? */
+static struct growth_onset grown_at(const struct growth *growth, uint64_t since)
 {
-	uint64_t since = steps_since(growth, onset);
 	double before, after;
 
-	if (since < GROWTH_NEW || since > GROWTH_STEPS / 2 || growth->steps < since + GROWTH_BEFORE)
+	if (growth->steps < since + GROWTH_BEFORE || since + GROWTH_BEFORE > GROWTH_STEPS)
 		return (struct growth_onset){0, 0};
 	before = median(growth, since, since + GROWTH_BEFORE);
 	after = median(growth, since - GROWTH_NEW, since);
@@ -89,6 +95,25 @@ struct growth_onset growth_since(const struct growth *growth, uint64_t onset)
 			GROWTH_LEAST * median(growth, since + GROWTH_BEFORE / 2, since + GROWTH_BEFORE))
 		return (struct growth_onset){0, 0};
 	return (struct growth_onset){(float)before, (float)after};
+}
+
+struct growth_onset growth_since(const struct growth *growth, uint64_t onset)
+{
+	uint64_t since = steps_since(growth, onset), earlier = 0;
+	struct growth_onset most = {0, 0};
+
+	if (since < GROWTH_NEW || since > GROWTH_STEPS / 2)
+		return most;
+	if (since + GROWTH_FIRST > growth->of_tier)
+		earlier = growth->unseen < GROWTH_UNSEEN ? growth->unseen : GROWTH_UNSEEN;
+	for (uint64_t back = since; back <= since + earlier; back++) {
+		struct growth_onset at = grown_at(growth, back);
+
+		if (at.before_ns > 0 &&
+			(!(most.before_ns > 0) || at.after_ns * most.before_ns > most.after_ns * at.before_ns))
+			most = at;
+	}
+	return most;
 }
 
 double growth_share(const struct growth *growth, const struct growth_onset *onset)

@@ -12,12 +12,18 @@
  * least that it costs, if they did so then, and neither before nor later: the median of the GROWTH_BEFORE steps before
  * its onset, of which the newer half is no longer than the older one, to that of the first GROWTH_NEW from its onset
  * on.
+ *
+ * Operations are often watched only since steps are longer, so that who it is shows later than that it is so. Of a rank
+ * that was slow in the first frames that tell more than those before (of a better tier), nothing says that it was not
+ * slow before: then the steps may have grown earlier, by up to GROWTH_UNSEEN steps of the tier that told less.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_GROWTH_H
 #define RANKTRACE_DETECT_SLOW_RANK_GROWTH_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "analyzers/detect/frame.h"
 
 #define GROWTH_STEPS 64
 #define GROWTH_RECENT 32 /* of them, for what is usual */
@@ -28,11 +34,15 @@
 #define GROWTH_SPREADS 3
 #define GROWTH_BEFORE 16
 #define GROWTH_AFTER 8
+#define GROWTH_UNSEEN 16
+#define GROWTH_FIRST 2 /* frames of a tier that are its first ones */
 
 struct growth {
 	double step[GROWTH_STEPS];
 	uint64_t number[GROWTH_STEPS];
 	uint64_t steps;
+	enum frame_tier tier;	  /* of the newest */
+	uint64_t of_tier, unseen; /* steps of it in a row; and before, of one that told less */
 };
 
 /* Of the steps around an onset, in ns; before_ns 0: they did not grow then, or too few are known. */
@@ -41,14 +51,15 @@ struct growth_onset {
 };
 
 /* Numbers rise. */
-void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns);
+void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns, enum frame_tier tier);
 /* Median of the last ones; 0: there is none yet. */
 double growth_usual(const struct growth *growth);
 /* Each of the last three is longer than those before by GROWTH_LEAST. */
 bool growth_slower(const struct growth *growth);
 /* ln of the factor; 0 where they have not, or too few are known. */
 double growth_ln(const struct growth *growth);
-/* After GROWTH_NEW steps from the onset on, and before so many have gone that those before it are forgotten. */
+/* Of the rank's onset. After GROWTH_NEW steps from then on, and before so many have gone that those before it are
+ * forgotten. */
 struct growth_onset growth_since(const struct growth *growth, uint64_t onset);
 /* Of the step as it is now, the share by which it has grown; not more than it did then. */
 double growth_share(const struct growth *growth, const struct growth_onset *onset);

@@ -315,7 +315,7 @@ static void sends_that_are_waited_for(void **state)
 
 struct told_of {
 	unsigned confirmed;
-	double slowdown, lost_ns;
+	double first, slowdown, lost_ns; /* first: slowdown as it was told first */
 	enum finding_cause cause;
 };
 
@@ -326,14 +326,15 @@ static void on_shared(void *arg, const struct opinion *opinion)
 	assert_int_equal(opinion->finding.rank, 1);
 	if (!opinion->confirmed)
 		return;
-	told->confirmed++;
+	if (!told->confirmed++)
+		told->first = opinion->finding.slowdown;
 	told->slowdown = opinion->finding.slowdown;
 	told->lost_ns = opinion->lost_ns;
 	told->cause = opinion->finding.cause;
 }
 
-/* grows: steps grow with it, or were as long before. */
-static struct told_of share_a_card(bool grows)
+/* grows: steps grow with it, or were as long before. Operations are seen from that step on. */
+static struct told_of share_a_card(bool grows, uint64_t seen_from)
 {
 	struct told_of told = {0};
 	const struct detector_out out = {.say = on_shared, .arg = &told};
@@ -356,7 +357,7 @@ static struct told_of share_a_card(bool grows)
 		end_ns = last_ns + transfer_ns;
 		frame = (struct frame){.step = step,
 			.class = FRAME_TRAIN,
-			.tier = FRAME_TIER_DEVICE,
+			.tier = step < seen_from ? FRAME_TIER_STAGES : FRAME_TIER_DEVICE,
 			.world_size = 2,
 			.cards = 2,
 			.ranks = 2,
@@ -364,10 +365,10 @@ static struct told_of share_a_card(bool grows)
 			.rank = rank,
 			.comms = 1,
 			.comm = comm,
-			.groups = 1,
+			.groups = step >= seen_from,
 			.group = group,
 			.op = op,
-			.ops = 2};
+			.ops = step < seen_from ? 0 : 2};
 		group[0] = (struct frame_group){.members = 2, .bytes = 1 << 20};
 		for (uint32_t i = 0; i < 2; i++) {
 			rank[i] = (struct frame_rank){.here = true, .step_ns = end_ns, .end_ns = (step + 1) * end_ns};
@@ -383,14 +384,19 @@ static struct told_of share_a_card(bool grows)
 
 static void a_shared_card_costs_what_steps_grew_by(void **state)
 {
-	struct told_of told = share_a_card(true);
+	struct told_of told = share_a_card(true, 0);
 
 	(void)state;
 	assert_true(told.confirmed > 5);
 	assert_int_equal(told.cause, CAUSE_COMPUTE);
 	assert_true(told.slowdown > 2.05 && told.slowdown < 2.15); /* 440 of 210 */
 	assert_true(told.lost_ns > 225 * (double)MS && told.lost_ns < 232 * (double)MS);
-	told = share_a_card(false);
+	assert_true(told.first > 2.05);
+	/* Watched because steps are longer: it tells all that it costs when it tells who it is. */
+	told = share_a_card(true, SHARED_ONSET + 6);
+	assert_true(told.confirmed > 5);
+	assert_true(told.first > 2.05 && told.first < 2.15);
+	told = share_a_card(false, 0);
 	assert_true(told.confirmed > 5);
 	assert_true(told.slowdown > 1.3 && told.slowdown < 1.36); /* 440 of 330 */
 }

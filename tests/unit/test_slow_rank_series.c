@@ -112,7 +112,7 @@ static void two_frame(struct two *two, enum frame_tier tier, int thousandths, ui
 		measured[i] = (struct measure_rank){
 			.self_ns = (uint64_t)(200 * ratio) * MS, .ratio = ratio, .z = (ratio - 1) * 100};
 	}
-	growth_step(&two->growth, two->frames, step_ms * MS);
+	growth_step(&two->growth, two->frames, step_ms * MS, tier);
 	two->series.grown = growth_ln(&two->growth);
 	assert_int_equal(series_frame(&two->series, &of_two, &measures), 0);
 }
@@ -211,11 +211,16 @@ static void excess_of_stages_that_varies(void **state)
 	series_free(&two.series);
 }
 
-static struct growth grow(struct growth growth, unsigned steps, uint64_t step_ms)
+static struct growth grow_in(enum frame_tier tier, struct growth growth, unsigned steps, uint64_t step_ms)
 {
 	for (unsigned k = 0; k < steps; k++)
-		growth_step(&growth, growth.steps, (step_ms + 20 * (growth.steps % 3)) * MS);
+		growth_step(&growth, growth.steps, (step_ms + 20 * (growth.steps % 3)) * MS, tier);
 	return growth;
+}
+
+static struct growth grow(struct growth growth, unsigned steps, uint64_t step_ms)
+{
+	return grow_in(FRAME_TIER_HOST, growth, steps, step_ms);
 }
 
 static void growth_of_steps(void **state)
@@ -239,8 +244,8 @@ static void growth_of_steps(void **state)
 	growth = grow(growth, GROWTH_STEPS, 400);
 	assert_true(growth_ln(&growth) == 0);
 	/* A step that ends at once, or never, is a step. */
-	growth_step(&growth, growth.steps, 0);
-	growth_step(&growth, growth.steps, UINT64_MAX);
+	growth_step(&growth, growth.steps, 0, FRAME_TIER_HOST);
+	growth_step(&growth, growth.steps, UINT64_MAX, FRAME_TIER_HOST);
 	assert_true(growth_ln(&growth) == 0);
 }
 
@@ -277,6 +282,35 @@ static void growth_that_began_with_somebody(void **state)
 	growth = grow(grow((struct growth){.steps = 0}, 40, 180), 6, 380);
 	growth = grow(growth, 12, 500);
 	assert_int_equal(share_since(&growth, 46), 0);
+}
+
+/* Operations are watched because steps are longer: who it is shows only then, from the first frame on. */
+static void growth_before_anybody_was_seen(void **state)
+{
+	const struct growth before = grow_in(FRAME_TIER_STAGES, (struct growth){.steps = 0}, 40, 180);
+	struct growth growth = grow_in(FRAME_TIER_STAGES, before, 6, 380), then;
+
+	(void)state;
+	then = grow_in(FRAME_TIER_DEVICE, growth, 5, 380);
+	assert_in_range(share_since(&then, 46), 48, 52);
+	then = grow_in(FRAME_TIER_DEVICE, growth, 12, 380);
+	assert_in_range(share_since(&then, 46), 48, 52);
+	assert_in_range(share_since(&then, 47), 48, 52);
+	/* It was seen, and was not slow. */
+	assert_int_equal(share_since(&then, 50), 0);
+	then = grow_in(FRAME_TIER_STAGES, growth, 12, 380);
+	assert_int_equal(share_since(&then, 46), 0);
+	growth = grow_in(FRAME_TIER_DEVICE, grow_in(FRAME_TIER_DEVICE, (struct growth){.steps = 0}, 40, 180), 6, 380);
+	then = grow_in(FRAME_TIER_STAGES, growth, 12, 380);
+	assert_int_equal(share_since(&then, 46), 0);
+	/* Only while it was not seen: other frames of few before them had told. */
+	growth = grow_in(FRAME_TIER_STAGES, grow_in(FRAME_TIER_DEVICE, before, 6, 380), 2, 380);
+	then = grow_in(FRAME_TIER_DEVICE, growth, 12, 380);
+	assert_int_equal(share_since(&then, 48), 0);
+	/* It is too long ago. */
+	growth = grow_in(FRAME_TIER_STAGES, before, 40, 380);
+	then = grow_in(FRAME_TIER_DEVICE, growth, 12, 380);
+	assert_int_equal(share_since(&then, 80), 0);
 }
 
 /* It lies in forward, and is counted once, however long it is. */
@@ -318,6 +352,7 @@ int main(void)
 		cmocka_unit_test(excess_of_stages_that_varies),
 		cmocka_unit_test(growth_of_steps),
 		cmocka_unit_test(growth_that_began_with_somebody),
+		cmocka_unit_test(growth_before_anybody_was_seen),
 		cmocka_unit_test(a_collection_in_forward),
 	};
 
