@@ -25,9 +25,10 @@
  * Waits, of frames of stages only. What can hold a wait is backward, synchronisation, and the unnamed rest; what cannot
  * is data loading, checkpoint, garbage collection and the optimizer; forward can (buffers, prefetched shards; on a card
  * it only launches). With excess_r = sum over stages that cannot of (stage_r - median of its class), at least that of
- * garbage collection alone, which lies within others; and forward's less collections, of one rank without a card that
- * alone has it, beyond what others have of own self_r = excess_r + min over ranks of (step - excess) so that only an
- * excess that no wait explains counts.
+ * garbage collection alone, which lies within others; and forward's less collections, of ranks without a card of which
+ * one alone has it, or a few that cannot be one group (measure_alike.h), beyond what others have of own
+ *   self_r = excess_r + min over ranks of (step - excess)
+ * so that only an excess that no wait explains counts.
  *
  * Classes. Ranks are compared only with ranks of the same role: the same pipeline stage, where it is known from
  * outside; otherwise those that are joined by collectives (replicas of the same parameters, shards of the same layers),

@@ -3,15 +3,18 @@
  * Self time where only stages were seen: see measure.h. What a rank has more of than its class does, in stages that
  * hold no wait. Forward holds one where shards or tensors are gathered in it, and on a card it only launches: it counts
  * only of ranks without a card, only as far as nobody's own stages explain it (others would wait there for as long),
- * and only where one rank alone has it (those of a tensor group wait for the slow one in it, and look the same).
+ * and only where one rank alone has it, or a few that cannot be one group (those of a tensor group wait for the slow
+ * one in it, and look the same): see measure_alike.h.
  */
+#include "analyzers/detect/measure_alike.h"
 #include "analyzers/detect/measure_internal.h"
 #include "analyzers/detect/robust.h"
 
 static const enum stage_kind own_stage[] = {STAGE_DATALOADER, STAGE_ZERO_GRAD, STAGE_OPTIMIZER, STAGE_CHECKPOINT};
 #define OWN_STAGES (sizeof(own_stage) / sizeof(own_stage[0]))
 #define FORWARD_SPREADS 3
-#define ALIKE 0.5 /* forward excesses from that share of the longest on are taken for one cause */
+#define ALIKE 0.5  /* forward excesses from that share of the longest on are taken for one cause */
+#define APART 0.25 /* where several have it, nobody else has more than that share */
 
 static double stage_of(const struct frame *frame, uint32_t rank, enum stage_kind kind)
 {
@@ -46,32 +49,60 @@ static double median_forward(struct measure *measure, const struct frame *frame,
 	return robust_median(measure->scratch, ranks);
 }
 
-/* Adds the forward excess of the one rank that has some which nobody's own stages explain. What makes forward longer
+/* Those of a class that are longer in forward by about as much, if they are few, apart from all others, and each by
+ * itself: into ret, as places in the class. scratch: excess of forward. Returns how many. */
+static size_t longer_in_forward(
+	const struct measure *measure, const struct frame *frame, uint32_t class, double most, uint32_t *ret)
+{
+	const uint32_t *rank = measure->by_class + measure->class_start[class];
+	int32_t number[MEASURE_ALIKE_MAX];
+	size_t n = 0, near = 0;
+
+	for (uint32_t i = 0; i < measure->class_ranks[class]; i++) {
+		near += measure->scratch[i] > APART * most;
+		if (!(measure->scratch[i] > ALIKE * most))
+			continue;
+		if (n == MEASURE_ALIKE_MAX)
+			return 0;
+		number[n] = frame->who[rank[i]].rank;
+		ret[n++] = i;
+	}
+	return n == 1 || (n == near && !measure_alike_grouped(number, n, frame->world_size)) ? n : 0;
+}
+
+/* Adds the forward excess of the few ranks that have some which nobody's own stages explain. What makes forward longer
  * makes backward longer by the same factor, where it hides behind the others' waiting. excess: of own stages. */
 static void add_forward(
 	struct measure *measure, const struct frame *frame, uint32_t class, double *excess, double median)
 {
 	const uint32_t *rank = measure->by_class + measure->class_start[class];
-	uint32_t ranks = measure->class_ranks[class], longest = 0, alike = 0;
-	double own = 0, most = 0;
+	uint32_t ranks = measure->class_ranks[class], longest[MEASURE_ALIKE_MAX];
+	double own = 0, most = 0, forward[MEASURE_ALIKE_MAX], spread;
+	size_t n;
 
 	for (uint32_t i = 0; i < ranks; i++) {
-		double forward = forward_of(frame, rank[i]) - median;
-
-		measure->scratch[i] = forward;
-		if (forward > most && !frame->who[rank[i]].card[0]) {
-			most = forward;
-			longest = i;
-		}
+		measure->scratch[i] = forward_of(frame, rank[i]) - median;
+		if (measure->scratch[i] > most && !frame->who[rank[i]].card[0])
+			most = measure->scratch[i];
 	}
+	n = longer_in_forward(measure, frame, class, most, longest);
+	for (size_t k = 0; k < n; k++)
+		forward[k] = measure->scratch[longest[k]];
 	for (uint32_t i = 0; i < ranks; i++) {
-		if (i != longest && excess[i] > own)
+		bool is = false;
+
+		for (size_t k = 0; k < n; k++)
+			is |= longest[k] == i;
+		if (!is && excess[i] > own)
 			own = excess[i];
-		alike += measure->scratch[i] > ALIKE * most;
 	}
-	if (alike == 1 && most > own && most > FORWARD_SPREADS * robust_spread(measure->scratch, ranks, 0))
-		excess[longest] +=
-			(most - own) * (1 + stage_of(frame, rank[longest], STAGE_BACKWARD) / (median + most));
+	spread = robust_spread(measure->scratch, ranks, 0);
+	for (size_t k = 0; k < n; k++) {
+		if (forward[k] > own && forward[k] > FORWARD_SPREADS * spread)
+			excess[longest[k]] +=
+				(forward[k] - own) *
+				(1 + stage_of(frame, rank[longest[k]], STAGE_BACKWARD) / (median + forward[k]));
+	}
 }
 
 static void excess_of_class(
