@@ -58,11 +58,11 @@ static size_t longer_in_forward(
 	int32_t number[MEASURE_ALIKE_MAX];
 	size_t n = 0, near = 0;
 
-	for (uint32_t i = 0; i < measure->class_ranks[class]; i++) {
+	for (uint32_t i = 0; most > 0 && i < measure->class_ranks[class]; i++) {
 		near += measure->scratch[i] > APART * most;
 		if (!(measure->scratch[i] > ALIKE * most))
 			continue;
-		if (n == MEASURE_ALIKE_MAX)
+		if (n == MEASURE_ALIKE_MAX || frame->who[rank[i]].card[0])
 			return 0;
 		number[n] = frame->who[rank[i]].rank;
 		ret[n++] = i;

@@ -46,8 +46,8 @@ static void what_makes_no_sense_may_be_a_group(void **state)
 	assert_false(GROUPED(1, 1, INT32_MAX));
 }
 
-/* Which ranks have 100 ms more of forward, as a mask, and who has 40 more; returns who is measured so. */
-static unsigned longer(unsigned mask, unsigned some)
+/* Which ranks have 100 ms more of forward, as a mask, who has 40 more, who has a card; returns who is measured so. */
+static unsigned longer(unsigned mask, unsigned some, unsigned cards)
 {
 	struct measure *measure = measure_new();
 	const struct measures *measures;
@@ -67,6 +67,7 @@ static unsigned longer(unsigned mask, unsigned some)
 		uint64_t more = mask >> i & 1 ? 100 * MS + i * MS / 4 : some >> i & 1 ? 40 * MS : i % 3 * MS;
 
 		who[i] = (struct frame_who){.rank = (int32_t)i, .stage = FRAME_NONE};
+		snprintf(who[i].card, sizeof(who[i].card), "%s", cards >> i & 1 ? "0" : "");
 		rank[i] = (struct frame_rank){.here = true, .step_ns = 1000 * MS};
 		rank[i].stage_ns[STAGE_FORWARD] = 300 * MS + more;
 		rank[i].stage_ns[STAGE_BACKWARD] = 650 * MS - more;
@@ -81,18 +82,22 @@ static unsigned longer(unsigned mask, unsigned some)
 static void who_is_longer_by_itself(void **state)
 {
 	(void)state;
-	assert_int_equal(longer(0, 0), 0);
-	assert_int_equal(longer(1 << 5, 0), 1 << 5);
+	assert_int_equal(longer(0, 0, 0), 0);
+	assert_int_equal(longer(1 << 5, 0, 0), 1 << 5);
 	/* Ranks 5 and 6 are of no group together, 4 and 5 may be. */
-	assert_int_equal(longer(1 << 5 | 1 << 6, 0), 1 << 5 | 1 << 6);
-	assert_int_equal(longer(1 << 4 | 1 << 5, 0), 0);
-	assert_int_equal(longer(1 << 5 | 1 << 6 | 1 << 12, 0), 1 << 5 | 1 << 6 | 1 << 12);
-	assert_int_equal(longer(1 << 5 | 1 << 6 | 1 << 14, 0), 0); /* 6 and 14 may be */
+	assert_int_equal(longer(1 << 5 | 1 << 6, 0, 0), 1 << 5 | 1 << 6);
+	assert_int_equal(longer(1 << 4 | 1 << 5, 0, 0), 0);
+	assert_int_equal(longer(1 << 5 | 1 << 6 | 1 << 12, 0, 0), 1 << 5 | 1 << 6 | 1 << 12);
+	assert_int_equal(longer(1 << 5 | 1 << 6 | 1 << 14, 0, 0), 0); /* 6 and 14 may be */
 	/* More may be a group that is no grid. */
-	assert_int_equal(longer(1 << 5 | 1 << 6 | 1 << 12 | 1 << 15, 0), 0);
+	assert_int_equal(longer(1 << 5 | 1 << 6 | 1 << 12 | 1 << 15, 0, 0), 0);
 	/* Others have some of it: they may wait, too. */
-	assert_int_equal(longer(1 << 5 | 1 << 6, 1 << 9), 0);
-	assert_int_equal(longer(1 << 5, 1 << 9), 1 << 5);
+	assert_int_equal(longer(1 << 5 | 1 << 6, 1 << 9, 0), 0);
+	assert_int_equal(longer(1 << 5, 1 << 9, 0), 1 << 5);
+	/* On a card forward only launches. */
+	assert_int_equal(longer(1 << 5, 0, 0xffff), 0);
+	assert_int_equal(longer(1 << 5 | 1 << 6, 0, 0xffff), 0);
+	assert_int_equal(longer(1 << 5 | 1 << 6, 0, 1 << 5), 0);
 }
 
 int main(void)
