@@ -211,33 +211,46 @@ static bool is_plain(const struct measure_walk *walk)
 	return !walk->flights || (walk->flights == 1 && !walk->flight[0].overlapped);
 }
 
-/* As walk_op(), for as many operations of the rank as are plain: how many. All of it is at hand then. */
+/* As walk_op(), for as many operations of the rank as are plain: how many. Of a tame frame alone, whose times need not
+ * be clamped. */
 static size_t walk_plain(
 	const struct measure_meeting *meetings, struct measure_walk *walk, const struct frame_op *op, size_t ops)
 {
 	struct measure_pace pace = walk->pace;
-	struct measure_flight flight = walk->flight[0];
+	struct measure_flight *flight = &walk->flight[0];
 	uint32_t rank = op->rank;
+	uint64_t length_ns = 0, wait_ns = 0; /* of the one before */
+	int64_t end = INT64_MIN;	     /* of the one before, if it waits */
+	bool in_run = false;
 	size_t n;
 
-	if (!walk->flights)
-		flight = (struct measure_flight){.end = INT64_MIN};
-	if (!walk->flights || flight.wait_end < pace.start)
-		flight.wait_end = pace.start;
+	if (walk->flights) {
+		flight->wait_end = flight->wait_end < pace.start ? pace.start : flight->wait_end;
+		if (flight->end > op->start_ns && flight->end > pace.start)
+			return 0;
+		wait_ns = (uint64_t)(flight->wait_end - pace.start);
+		in_run = flight->in_run;
+	}
 	for (n = 0; n < ops && op[n].rank == rank; n++) {
 		const struct measure_meeting *meeting = &meetings[op[n].group];
-		int64_t start = start_of(&pace, &op[n]);
+		int64_t start = op[n].start_ns > pace.start ? op[n].start_ns : pace.start;
 
-		if (flight.end > start)
+		if (end > start && end - overlap_slack_ns(length_ns) > start)
 			break;
-		count_wait(&pace, (uint64_t)(flight.wait_end - pace.start), flight.in_run);
-		flight = flight_of(meeting, &op[n], start);
-		set_out(&pace, meeting, &op[n], start, flight.end);
-		flight.end = flight.wait_end > start ? flight.end : INT64_MIN;
+		count_wait(&pace, wait_ns, in_run);
+		in_run = meeting->run != 0;
+		if (in_run)
+			follow_run(&pace, meeting->run, start);
+		pace.start = start;
+		blame(&pace, meeting->kept_ns & -(uint64_t)(meeting->last == rank));
+		length_ns = op[n].duration_ns;
+		wait_ns = length_ns > meeting->transfer_ns ? length_ns - meeting->transfer_ns : 0;
+		end = wait_ns ? start + (int64_t)length_ns : INT64_MIN;
 	}
+	*flight = flight_of(&meetings[op[n - 1].group], &op[n - 1], pace.start);
+	pace.newest_end = flight->end;
 	walk->pace = pace;
-	walk->flights = flight.end > INT64_MIN;
-	walk->flight[0] = flight;
+	walk->flights = wait_ns > 0;
 	return n;
 }
 
@@ -254,7 +267,7 @@ static void walk_all(struct measure *measure, const struct frame *frame)
 			i++;
 			continue;
 		}
-		if (is_plain(walk))
+		if (measure->tame && is_plain(walk))
 			n = walk_plain(measure->meeting, walk, op, frame->ops - i);
 		if (!n) {
 			walk_op(measure, walk, op);
