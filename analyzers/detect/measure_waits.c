@@ -15,14 +15,15 @@ static int64_t clamp_time(int64_t time_ns)
 }
 
 /* In a run the wait is the lead that the rank has, and is there again in each operation: the longest counts, once.
- * Here and below both outcomes are computed and one is taken: which one is chance, and to guess costs more. */
+ * Here and below, where it is chance which of two outcomes it is, both are computed and one is taken: to guess costs
+ * more. */
 static inline void count_wait(struct measure_pace *pace, uint64_t wait_ns, bool in_run)
 {
-	uint64_t run = -(uint64_t)in_run, counted_ns = pace->run_wait_ns & run;
-
-	counted_ns = counted_ns < wait_ns ? counted_ns : wait_ns;
-	pace->wait_ns += wait_ns - counted_ns;
-	pace->run_wait_ns += (wait_ns - counted_ns) & run;
+	if (in_run) {
+		wait_ns = wait_ns > pace->run_wait_ns ? wait_ns - pace->run_wait_ns : 0;
+		pace->run_wait_ns += wait_ns;
+	}
+	pace->wait_ns += wait_ns;
 }
 
 static bool overlap(const struct measure_overlaps *of)
@@ -242,7 +243,8 @@ static size_t walk_plain(
 		if (in_run)
 			follow_run(&pace, meeting->run, start);
 		pace.start = start;
-		blame(&pace, meeting->kept_ns & -(uint64_t)(meeting->last == rank));
+		if (meeting->last == rank)
+			blame(&pace, meeting->kept_ns);
 		length_ns = op[n].duration_ns;
 		wait_ns = length_ns > meeting->transfer_ns ? length_ns - meeting->transfer_ns : 0;
 		end = wait_ns ? start + (int64_t)length_ns : INT64_MIN;
