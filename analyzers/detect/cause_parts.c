@@ -89,9 +89,11 @@ static float transfer_of(const struct frame *frame, const struct measures *measu
 	if (measures == NULL || here == 0)
 		return NAN;
 	for (size_t i = 0; i < measures->groups && i < frame->groups; i++) {
+		size_t members = frame->group[i].members < here ? frame->group[i].members : here;
+
 		if (measures->group[i].transfer_ns == FRAME_UNKNOWN)
 			continue;
-		sum += (double)measures->group[i].transfer_ns * fmin(frame->group[i].members, (double)here);
+		sum += (double)measures->group[i].transfer_ns * (double)members;
 		groups++;
 	}
 	return groups > 0 ? (float)fmin(sum / (double)here, (double)measures->step_ns) : NAN;

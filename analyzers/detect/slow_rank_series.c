@@ -76,7 +76,7 @@ static void forget(struct series_rank *rank, uint32_t class)
 
 static inline void order(float *a, float *b)
 {
-	float less = *b < *a ? *b : *a, more = *b < *a ? *a : *b;
+	float less = *a < *b ? *a : *b, more = *a > *b ? *a : *b;
 
 	*a = less;
 	*b = more;
