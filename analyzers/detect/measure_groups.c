@@ -106,6 +106,7 @@ static bool find_keys(struct measure *measure, const struct frame *frame)
 		}
 		if (times >= MEASURE_TAME_NS)
 			return false;
+		measure->walk[rank].stop = (size_t)(op - frame->op);
 		next = rank + 1;
 	}
 	return true;

@@ -76,6 +76,7 @@ struct measure_pace {
 
 struct measure_walk {
 	struct measure_pace pace;
+	size_t stop; /* of a tame frame: where in it the rank's operations end */
 	uint32_t flights;
 	struct measure_flight flight[MEASURE_PENDING];
 };

@@ -212,70 +212,82 @@ static bool is_plain(const struct measure_walk *walk)
 	return !walk->flights || (walk->flights == 1 && !walk->flight[0].overlapped);
 }
 
-/* As walk_op(), for as many operations of the rank as are plain: how many. Of a tame frame alone, whose times need not
- * be clamped. */
-static size_t walk_plain(
-	const struct measure_meeting *meetings, struct measure_walk *walk, const struct frame_op *op, size_t ops)
+/* What of the one in flight is still to be counted, ns. */
+static uint64_t wait_left(struct measure_walk *walk)
 {
+	struct measure_flight *one = &walk->flight[0];
+
+	if (!walk->flights)
+		return 0;
+	one->wait_end = one->wait_end < walk->pace.start ? walk->pace.start : one->wait_end;
+	return (uint64_t)(one->wait_end - walk->pace.start);
+}
+
+/* As walk_op(), from `op` to before `stop`, all of one rank, for as many as are plain. Returns where it stopped. Of a
+ * tame frame alone, whose times need not be clamped. */
+static const struct frame_op *walk_plain(const struct measure_meeting *meetings, struct measure_walk *walk,
+	const struct frame_op *op, const struct frame_op *stop)
+{
+	const struct frame_op *first = op;
 	struct measure_pace pace = walk->pace;
-	struct measure_flight *flight = &walk->flight[0];
-	uint32_t rank = op->rank;
-	uint64_t length_ns = 0, wait_ns = 0; /* of the one before */
-	int64_t end = INT64_MIN;	     /* of the one before, if it waits */
-	bool in_run = false;
-	size_t n;
+	uint32_t rank = op->rank, run = walk->flights && walk->flight[0].in_run;
+	uint64_t wait_ns = wait_left(walk), length_ns = 0; /* of the one before */
+	int64_t end = INT64_MIN;
 
-	if (walk->flights) {
-		flight->wait_end = flight->wait_end < pace.start ? pace.start : flight->wait_end;
-		if (flight->end > op->start_ns && flight->end > pace.start)
-			return 0;
-		wait_ns = (uint64_t)(flight->wait_end - pace.start);
-		in_run = flight->in_run;
-	}
-	for (n = 0; n < ops && op[n].rank == rank; n++) {
-		const struct measure_meeting *meeting = &meetings[op[n].group];
-		int64_t start = op[n].start_ns > pace.start ? op[n].start_ns : pace.start;
+	if (walk->flights && walk->flight[0].end > op->start_ns && walk->flight[0].end > pace.start)
+		return op;
+	for (; op < stop; op++) {
+		const struct measure_meeting *meeting = &meetings[op->group];
+		int64_t start = op->start_ns > pace.start ? op->start_ns : pace.start;
 
-		if (end > start && end - overlap_slack_ns(length_ns) > start)
+		if (end > start && wait_ns && end - overlap_slack_ns(length_ns) > start)
 			break;
-		count_wait(&pace, wait_ns, in_run);
-		in_run = meeting->run != 0;
-		if (in_run)
-			follow_run(&pace, meeting->run, start);
+		count_wait(&pace, wait_ns, run);
+		run = meeting->run;
+		if (run)
+			follow_run(&pace, run, start);
 		pace.start = start;
 		if (meeting->last == rank)
 			blame(&pace, meeting->kept_ns);
-		length_ns = op[n].duration_ns;
+		length_ns = op->duration_ns;
 		wait_ns = length_ns > meeting->transfer_ns ? length_ns - meeting->transfer_ns : 0;
-		end = wait_ns ? start + (int64_t)length_ns : INT64_MIN;
+		end = start + (int64_t)length_ns;
 	}
-	*flight = flight_of(&meetings[op[n - 1].group], &op[n - 1], pace.start);
-	pace.newest_end = flight->end;
-	walk->pace = pace;
+	if (op == first)
+		return op;
+	walk->flight[0] = flight_of(&meetings[op[-1].group], &op[-1], pace.start);
 	walk->flights = wait_ns > 0;
-	return n;
+	pace.newest_end = walk->flight[0].end;
+	walk->pace = pace;
+	return op;
 }
 
-static void walk_all(struct measure *measure, const struct frame *frame)
+static void walk_tame(struct measure *measure, const struct frame *frame)
 {
-	size_t i = 0;
+	const struct frame_op *op = frame->op, *end = op + frame->ops;
 
-	while (i < frame->ops) {
-		const struct frame_op *op = &frame->op[i];
+	while (op < end) {
 		struct measure_walk *walk = &measure->walk[op->rank];
-		size_t n = 0;
+		const struct frame_op *stop = frame->op + walk->stop;
 
-		if (!measure->here[op->rank]) {
-			i++;
-			continue;
+		while (op < stop) {
+			const struct frame_op *from = op;
+
+			if (is_plain(walk))
+				op = walk_plain(measure->meeting, walk, op, stop);
+			if (op == from)
+				walk_op(measure, walk, op++);
 		}
-		if (measure->tame && is_plain(walk))
-			n = walk_plain(measure->meeting, walk, op, frame->ops - i);
-		if (!n) {
-			walk_op(measure, walk, op);
-			n = 1;
-		}
-		i += n;
+	}
+}
+
+static void walk_wild(struct measure *measure, const struct frame *frame)
+{
+	for (size_t i = 0; i < frame->ops; i++) {
+		const struct frame_op *op = &frame->op[i];
+
+		if (measure->here[op->rank])
+			walk_op(measure, &measure->walk[op->rank], op);
 	}
 }
 
@@ -295,7 +307,10 @@ int measure_waits(struct measure *measure, const struct frame *frame)
 		begin(&measure->walk[i]);
 	measure->told.sends_overlap = overlap(&measure->overlaps);
 	forget_overlaps(&measure->overlaps);
-	walk_all(measure, frame);
+	if (measure->tame)
+		walk_tame(measure, frame);
+	else
+		walk_wild(measure, frame);
 	for (size_t i = 0; i < frame->ranks; i++) {
 		struct measure_walk *walk = &measure->walk[i];
 		struct measure_rank *rank = &measure->rank[i];
