@@ -58,6 +58,8 @@ static int make_room(struct links *links, const struct frame *frame)
 
 static void hash_comms(struct links *links, const struct frame *frame)
 {
+	uint64_t turns = frame->groups / LINK_GROUPS + 1;
+
 	for (size_t c = 0; c < frame->comms; c++) {
 		uint64_t hash = 1;
 
@@ -65,6 +67,7 @@ static void hash_comms(struct links *links, const struct frame *frame)
 			hash = mix(hash, (unsigned char)frame->comm[c].communicator[i]);
 		links->comm_hash[c] = hash;
 		links->newest[c].series = 0;
+		links->newest[c].turn = turns == 1 || hash % turns == links->frames % turns;
 	}
 }
 
@@ -94,8 +97,10 @@ static struct link_series *find_of(struct links *links, const struct frame_group
 	if (newest->series && newest->key == key)
 		return &links->series[newest->series - 1];
 	series = find(links, key);
-	if (series)
-		*newest = (struct link_newest){key, (uint32_t)(series - links->series) + 1};
+	if (series) {
+		newest->key = key;
+		newest->series = (uint32_t)(series - links->series) + 1;
+	}
 	return series;
 }
 
@@ -133,7 +138,7 @@ static void add_group(
 		series->value_ns = (double)measured->transfer_ns;
 	series->tainted |= slow;
 	series->comm = group->comm;
-	series->spans |= crosses(frame, measured);
+	series->spans = series->spans || crosses(frame, measured);
 	series->like = mix(mix(what, (uint64_t)frame->comm[group->comm].kind << 32 | group->members), series->spans);
 	links->of_group[i] = (uint32_t)(series - links->series) + 1;
 }
@@ -141,15 +146,12 @@ static void add_group(
 static void add_groups(
 	struct links *links, const struct frame *frame, const struct measures *measures, double slow_ratio)
 {
-	uint64_t turns = frame->groups / LINK_GROUPS + 1;
-
 	memset(links->of_group, 0, frame->groups * sizeof(*links->of_group));
 	for (size_t i = 0; i < frame->groups; i++) {
 		const struct measure_group *measured = &measures->group[i];
 		const struct measure_rank *last;
 
-		if (measured->transfer_ns == FRAME_UNKNOWN ||
-			(turns > 1 && links->comm_hash[frame->group[i].comm] % turns != links->frames % turns))
+		if (measured->transfer_ns == FRAME_UNKNOWN || !links->newest[frame->group[i].comm].turn)
 			continue;
 		last = &measures->rank[measured->last];
 		add_group(links, frame, measures, i, last->ratio > slow_ratio && last->z > links->z);

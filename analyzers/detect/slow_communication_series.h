@@ -47,6 +47,7 @@ struct link_series {
 struct link_newest {
 	uint64_t key;
 	uint32_t series; /* + 1, 0: none yet in this frame */
+	bool turn;	 /* it is looked at in this frame */
 };
 
 struct links {
