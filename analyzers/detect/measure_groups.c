@@ -91,7 +91,7 @@ static bool find_keys(struct measure *measure, const struct frame *frame)
 	size_t groups = frame->groups;
 	uint64_t next = 0;
 
-	if (frame->ranks > MEASURE_TAME_RANKS)
+	if (frame->ranks >= MEASURE_TAME_RANKS)
 		return false;
 	while (op < end) {
 		uint64_t rank = op->rank, times = 0;
@@ -126,7 +126,7 @@ static int find_last(struct measure *measure, const struct frame *frame)
 
 	if (r < 0)
 		return r;
-	measure->tame = find_keys(measure, frame);
+	measure->tame = frame->ops && find_keys(measure, frame);
 	if (!measure->tame) {
 		reset_groups(measure, frame);
 		return find_shortest(measure, frame);
