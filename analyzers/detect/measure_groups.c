@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who came last to each group, and what it takes once all are there: see measure.h. One pass over the records, and a few
- * over the groups.
+ * Who came last to each group, and what it takes once all are there: see measure.h. One pass over the records, and a
+ * few over the groups.
  */
 #include <errno.h>
 #include <math.h>
