@@ -41,6 +41,7 @@ struct cause {
 	size_t ranks;
 	enum frame_class class; /* of the newest frame */
 	enum frame_tier tier;
+	bool of_job; /* nothing is kept of single ranks */
 };
 
 struct cause *cause_new(void)
@@ -50,6 +51,15 @@ struct cause *cause_new(void)
 	for (size_t class = 0; cause && class < FRAME_CLASS_MAX; class ++)
 		cause->series[class].least = cause->job[class].least =
 			class == FRAME_CHECKPOINT ? CAUSE_CHECKPOINTS_LEAST : CAUSE_FRAMES_LEAST;
+	return cause;
+}
+
+struct cause *cause_new_of_job(void)
+{
+	struct cause *cause = cause_new();
+
+	if (cause)
+		cause->of_job = true;
 	return cause;
 }
 
@@ -84,6 +94,11 @@ static bool grow(struct cause *cause, size_t ranks)
 	return true;
 }
 
+static bool is_here(const struct frame *frame, size_t i)
+{
+	return i < frame->ranks && frame->rank[i].here && frame->rank[i].step_ns != 0;
+}
+
 static void rank_feed(struct cause *cause, const struct frame *frame, const struct measures *measures, size_t i,
 	struct cause_sum *sum)
 {
@@ -92,7 +107,7 @@ static void rank_feed(struct cause *cause, const struct frame *frame, const stru
 	struct cause_rank *rank = &cause->rank[i];
 	const struct frame_rank *from;
 
-	if (i >= frame->ranks || !frame->rank[i].here || frame->rank[i].step_ns == 0) {
+	if (!is_here(frame, i)) {
 		for (size_t p = 0; p < PART_MAX; p++)
 			slot[p] = NAN;
 		return;
@@ -111,6 +126,19 @@ static void rank_feed(struct cause *cause, const struct frame *frame, const stru
 		cause_past_feed(&rank->past[frame->class], frame->step, slot);
 }
 
+/* The sum alone. */
+static void ranks_add(const struct frame *frame, const struct measures *measures, size_t ranks, struct cause_sum *sum)
+{
+	float part[PART_MAX];
+
+	for (size_t i = 0; i < ranks; i++) {
+		if (!is_here(frame, i))
+			continue;
+		cause_parts_read(frame, measures, i, part);
+		cause_sum_add(sum, part);
+	}
+}
+
 void cause_frame(struct cause *cause, const struct frame *frame, const struct measures *measures)
 {
 	size_t ranks = frame->ranks < RANKS_MAX ? frame->ranks : RANKS_MAX;
@@ -122,9 +150,13 @@ void cause_frame(struct cause *cause, const struct frame *frame, const struct me
 		return;
 	series = &cause->series[frame->class];
 	job = &cause->job[frame->class];
-	if (!grow(cause, ranks) || !cause_series_grow(series, cause->ranks) || !cause_series_grow(job, 1))
+	if (!cause_series_grow(job, 1))
+		return;
+	if (!cause->of_job && (!grow(cause, ranks) || !cause_series_grow(series, cause->ranks)))
 		return;
 	cause_sum_begin(&sum);
+	if (cause->of_job)
+		ranks_add(frame, measures, ranks, &sum);
 	for (size_t i = 0; i < series->ranks; i++)
 		rank_feed(cause, frame, measures, i, &sum);
 	series->step[series->frames++ % CAUSE_FRAMES] = frame->step;

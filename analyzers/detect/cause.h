@@ -24,6 +24,8 @@
 struct cause;
 
 struct cause *cause_new(void);
+/* For cause_of_job() alone: nothing is kept of single ranks. */
+struct cause *cause_new_of_job(void);
 struct cause *cause_free(struct cause *cause);
 void cause_frame(struct cause *cause, const struct frame *frame, const struct measures *measures);
 /* Writes cause and evidence of rank index rank into finding. excess_ns: of its self time, a step. A rank that can be

@@ -47,6 +47,9 @@ const struct cause_part_row cause_parts[PART_MAX] = {
 static_assert(PART_SELF + 3 == PART_MAX, "what is read by its offset comes first");
 static_assert(PART_MAX <= 32, "a bit a part");
 
+/* The table is known here: what a row says is no question any more once its turn of the loop is by itself. */
+#define CAUSE_UNROLL _Pragma("GCC unroll 32")
+
 /* No more than INT64_MAX, whose conversion is an instruction: this runs for every part of every rank of every step. */
 static inline float to_float(uint64_t value)
 {
@@ -63,6 +66,7 @@ void cause_parts_read(const struct frame *frame, const struct measures *measures
 	const struct frame_rank *from = &frame->rank[rank];
 	float step = to_float(from->step_ns);
 
+	CAUSE_UNROLL
 	for (enum cause_part part = 0; part < PART_SELF; part++) {
 		const struct cause_part_row *row = &cause_parts[part];
 		uint64_t value;
@@ -85,9 +89,11 @@ static float transfer_of(const struct frame *frame, const struct measures *measu
 	if (measures == NULL || here == 0)
 		return NAN;
 	for (size_t i = 0; i < measures->groups && i < frame->groups; i++) {
+		size_t members = frame->group[i].members < here ? frame->group[i].members : here;
+
 		if (measures->group[i].transfer_ns == FRAME_UNKNOWN)
 			continue;
-		sum += (double)measures->group[i].transfer_ns * fmin(frame->group[i].members, (double)here);
+		sum += (double)measures->group[i].transfer_ns * (double)members;
 		groups++;
 	}
 	return groups > 0 ? (float)fmin(sum / (double)here, (double)measures->step_ns) : NAN;
@@ -96,37 +102,41 @@ static float transfer_of(const struct frame *frame, const struct measures *measu
 void cause_sum_begin(struct cause_sum *sum)
 {
 	memset(sum, 0, sizeof(*sum));
-	for (size_t p = 0; p < PART_MAX; p++) {
-		sum->min[p] = INFINITY;
-		sum->max[p] = -INFINITY;
-	}
+	for (size_t p = 0; p < PART_MAX; p++)
+		sum->most[p] = cause_parts[p].reduce == REDUCE_MAX ? -INFINITY : INFINITY;
 }
 
+/* Of a part that is not known, comparing is false and nothing is added. */
 void cause_sum_add(struct cause_sum *sum, const float part[PART_MAX])
 {
+	CAUSE_UNROLL
 	for (size_t p = 0; p < PART_MAX; p++) {
 		bool known = part[p] == part[p];
 
-		sum->count[p] += known;
-		sum->sum[p] += known ? (double)part[p] : 0;
-		sum->min[p] = part[p] < sum->min[p] ? part[p] : sum->min[p];
-		sum->max[p] = part[p] > sum->max[p] ? part[p] : sum->max[p];
+		if (cause_parts[p].reduce == REDUCE_MAX)
+			sum->most[p] = part[p] > sum->most[p] ? part[p] : sum->most[p];
+		if (cause_parts[p].reduce == REDUCE_MIN)
+			sum->most[p] = part[p] < sum->most[p] ? part[p] : sum->most[p];
+		if (cause_parts[p].reduce == REDUCE_MEAN) {
+			sum->count[p] += known;
+			sum->sum[p] += known ? (double)part[p] : 0;
+		}
 	}
 	sum->ranks++;
+}
+
+/* NAN: of no rank. */
+static float reduced(const struct cause_sum *sum, enum cause_part part)
+{
+	if (cause_parts[part].reduce == REDUCE_MEAN)
+		return sum->count[part] > 0 ? (float)(sum->sum[part] / sum->count[part]) : NAN;
+	return isfinite(sum->most[part]) ? sum->most[part] : NAN;
 }
 
 void cause_sum_end(
 	const struct cause_sum *sum, const struct frame *frame, const struct measures *measures, float ret[PART_MAX])
 {
-	for (size_t p = 0; p < PART_MAX; p++) {
-		float of[REDUCE_MAX_KIND] = {
-			[REDUCE_MAX] = sum->max[p],
-			[REDUCE_MIN] = sum->min[p],
-			[REDUCE_MEAN] = (float)(sum->sum[p] / sum->count[p]),
-			[REDUCE_NONE] = NAN,
-		};
-
-		ret[p] = sum->count[p] > 0 ? of[cause_parts[p].reduce] : NAN;
-	}
+	for (enum cause_part p = 0; p < PART_MAX; p++)
+		ret[p] = reduced(sum, p);
 	ret[PART_TRANSFER] = transfer_of(frame, measures, sum->ranks);
 }

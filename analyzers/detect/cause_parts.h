@@ -59,9 +59,9 @@ extern const struct cause_part_row cause_parts[PART_MAX];
 
 /* All stored parts of a rank in ns, NAN where not measured. measures may be NULL. */
 void cause_parts_read(const struct frame *frame, const struct measures *measures, size_t rank, float ret[PART_MAX]);
-/* The same for all ranks together. */
+/* The same for all ranks together, as each part is reduced. */
 struct cause_sum {
-	float min[PART_MAX], max[PART_MAX];
+	float most[PART_MAX]; /* or least, as the part is reduced; infinite: of none yet */
 	double sum[PART_MAX];
 	uint32_t count[PART_MAX];
 	size_t ranks;

@@ -288,7 +288,7 @@ static void imbalance_frame(void *arg, const struct frame *frame, const struct m
 		return;
 	state->frames++;
 	classes = sort_ranks(state, measures);
-	for (size_t c = 0; c < classes; c++)
+	for (size_t c = 0; classes > 1 && c < classes; c++)
 		measure_class(state, measures, c);
 	if (classes > 1)
 		judge_stages(state, frame, measures, measure, classes, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who came last to each group, and what it takes once all are there: see measure.h. One pass over the records, and two
- * over the groups.
+ * Who came last to each group, and what it takes once all are there: see measure.h. One pass over the records, and a
+ * few over the groups.
  */
 #include <errno.h>
 #include <math.h>
@@ -49,24 +49,93 @@ static inline void add_record(struct measure_shortest *group, uint64_t duration_
 	group->records++;
 }
 
-static int find_shortest(struct measure *measure, const struct frame *frame)
+static int reset_groups(struct measure *measure, const struct frame *frame)
 {
-	struct measure_shortest *shortest = measure->shortest;
-	size_t groups = frame->groups, ranks = frame->ranks;
-	const bool *here = measure->here;
-
-	for (size_t i = 0; i < groups; i++) {
+	for (size_t i = 0; i < frame->groups; i++) {
 		if (frame->group[i].comm >= frame->comms)
 			return -EINVAL;
-		shortest[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0};
+		measure->shortest[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0};
 	}
+	return 0;
+}
+
+static int find_shortest(struct measure *measure, const struct frame *frame)
+{
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
 
-		if (op->group >= groups || op->rank >= ranks)
+		if (op->group >= frame->groups || op->rank >= frame->ranks)
 			return -EINVAL;
-		if (here[op->rank])
-			add_record(&shortest[op->group], op->duration_ns, op->rank);
+		if (measure->here[op->rank])
+			add_record(&measure->shortest[op->group], op->duration_ns, op->rank);
+	}
+	return 0;
+}
+
+/* A key: duration and rank. Of ranks in rising order, the shortest key is what the first of the shortest durations is.
+ */
+static inline void add_key(struct measure_shortest *group, uint64_t key)
+{
+	uint64_t first = group->first_ns, longer = key > first ? key : first;
+
+	group->first_ns = key < first ? key : first;
+	group->second_ns = longer < group->second_ns ? longer : group->second_ns;
+	group->records++;
+}
+
+/* As find_shortest(), with keys in place of durations, where the frame is tame: false where it is not, nor valid. */
+static bool find_keys(struct measure *measure, const struct frame *frame)
+{
+	struct measure_shortest *shortest = measure->shortest;
+	const struct frame_op *op = frame->op, *end = op + frame->ops;
+	size_t groups = frame->groups;
+	uint64_t next = 0;
+
+	if (frame->ranks >= MEASURE_TAME_RANKS)
+		return false;
+	while (op < end) {
+		uint64_t rank = op->rank, times = 0;
+
+		if (rank < next || rank >= frame->ranks || !measure->here[rank])
+			return false;
+		for (; op < end && op->rank == rank; op++) {
+			if (op->group >= groups)
+				return false;
+			times |= op->duration_ns | ((uint64_t)op->start_ns + MEASURE_TAME_NS / 2);
+			add_key(&shortest[op->group], op->duration_ns << MEASURE_TAME_RANK_BITS | rank);
+		}
+		if (times >= MEASURE_TAME_NS)
+			return false;
+		measure->walk[rank].stop = (size_t)(op - frame->op);
+		next = rank + 1;
+	}
+	return true;
+}
+
+static void split_key(uint64_t key, uint64_t *ret_ns, uint32_t *ret_rank)
+{
+	if (key == UINT64_MAX)
+		return;
+	*ret_ns = key >> MEASURE_TAME_RANK_BITS;
+	*ret_rank = (uint32_t)(key & (MEASURE_TAME_RANKS - 1));
+}
+
+static int find_last(struct measure *measure, const struct frame *frame)
+{
+	int r = reset_groups(measure, frame);
+
+	if (r < 0)
+		return r;
+	measure->tame = frame->ops && find_keys(measure, frame);
+	if (!measure->tame) {
+		reset_groups(measure, frame);
+		return find_shortest(measure, frame);
+	}
+	for (size_t i = 0; i < frame->groups; i++) {
+		struct measure_shortest *shortest = &measure->shortest[i];
+
+		split_key(shortest->first_ns, &shortest->first_ns, &shortest->first);
+		split_key(shortest->second_ns, &shortest->second_ns, &shortest->second);
 	}
 	return 0;
 }
@@ -80,7 +149,7 @@ static uint64_t members_of(const struct frame_group *group)
 static bool tells(const struct frame_group *group, const struct measure_shortest *shortest)
 {
 	return shortest->records >= 2 && 2 * (uint64_t)shortest->records >= members_of(group) &&
-	       shortest->second != shortest->first;
+	       shortest->second != FRAME_NONE && shortest->second != shortest->first;
 }
 
 static void tell_like(struct measure *measure, uint64_t key, const struct measure_shortest *shortest, bool all)
@@ -158,7 +227,7 @@ static void tell_group(struct measure *measure, const struct frame *frame, uint3
 
 int measure_groups(struct measure *measure, const struct frame *frame)
 {
-	int r = find_shortest(measure, frame);
+	int r = find_last(measure, frame);
 
 	if (r < 0)
 		return r;

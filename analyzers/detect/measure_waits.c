@@ -15,14 +15,15 @@ static int64_t clamp_time(int64_t time_ns)
 }
 
 /* In a run the wait is the lead that the rank has, and is there again in each operation: the longest counts, once.
- * Here and below both outcomes are computed and one is taken: which one is chance, and to guess costs more. */
+ * Here and below, where it is chance which of two outcomes it is, both are computed and one is taken: to guess costs
+ * more. */
 static inline void count_wait(struct measure_pace *pace, uint64_t wait_ns, bool in_run)
 {
-	uint64_t run = -(uint64_t)in_run, counted_ns = pace->run_wait_ns & run;
-
-	counted_ns = counted_ns < wait_ns ? counted_ns : wait_ns;
-	pace->wait_ns += wait_ns - counted_ns;
-	pace->run_wait_ns += (wait_ns - counted_ns) & run;
+	if (in_run) {
+		wait_ns = wait_ns > pace->run_wait_ns ? wait_ns - pace->run_wait_ns : 0;
+		pace->run_wait_ns += wait_ns;
+	}
+	pace->wait_ns += wait_ns;
 }
 
 static bool overlap(const struct measure_overlaps *of)
@@ -211,56 +212,82 @@ static bool is_plain(const struct measure_walk *walk)
 	return !walk->flights || (walk->flights == 1 && !walk->flight[0].overlapped);
 }
 
-/* As walk_op(), for as many operations of the rank as are plain: how many. All of it is at hand then. */
-static size_t walk_plain(
-	const struct measure_meeting *meetings, struct measure_walk *walk, const struct frame_op *op, size_t ops)
+/* What of the one in flight is still to be counted, ns. */
+static uint64_t wait_left(struct measure_walk *walk)
 {
-	struct measure_pace pace = walk->pace;
-	struct measure_flight flight = walk->flight[0];
-	uint32_t rank = op->rank;
-	size_t n;
+	struct measure_flight *one = &walk->flight[0];
 
 	if (!walk->flights)
-		flight = (struct measure_flight){.end = INT64_MIN};
-	if (!walk->flights || flight.wait_end < pace.start)
-		flight.wait_end = pace.start;
-	for (n = 0; n < ops && op[n].rank == rank; n++) {
-		const struct measure_meeting *meeting = &meetings[op[n].group];
-		int64_t start = start_of(&pace, &op[n]);
-
-		if (flight.end > start)
-			break;
-		count_wait(&pace, (uint64_t)(flight.wait_end - pace.start), flight.in_run);
-		flight = flight_of(meeting, &op[n], start);
-		set_out(&pace, meeting, &op[n], start, flight.end);
-		flight.end = flight.wait_end > start ? flight.end : INT64_MIN;
-	}
-	walk->pace = pace;
-	walk->flights = flight.end > INT64_MIN;
-	walk->flight[0] = flight;
-	return n;
+		return 0;
+	one->wait_end = one->wait_end < walk->pace.start ? walk->pace.start : one->wait_end;
+	return (uint64_t)(one->wait_end - walk->pace.start);
 }
 
-static void walk_all(struct measure *measure, const struct frame *frame)
+/* As walk_op(), from `op` to before `stop`, all of one rank, for as many as are plain. Returns where it stopped. Of a
+ * tame frame alone, whose times need not be clamped. */
+static const struct frame_op *walk_plain(const struct measure_meeting *meetings, struct measure_walk *walk,
+	const struct frame_op *op, const struct frame_op *stop)
 {
-	size_t i = 0;
+	const struct frame_op *first = op;
+	struct measure_pace pace = walk->pace;
+	uint32_t rank = op->rank, run = walk->flights && walk->flight[0].in_run;
+	uint64_t wait_ns = wait_left(walk), length_ns = 0; /* of the one before */
+	int64_t end = INT64_MIN;
 
-	while (i < frame->ops) {
-		const struct frame_op *op = &frame->op[i];
+	if (walk->flights && walk->flight[0].end > op->start_ns && walk->flight[0].end > pace.start)
+		return op;
+	for (; op < stop; op++) {
+		const struct measure_meeting *meeting = &meetings[op->group];
+		int64_t start = op->start_ns > pace.start ? op->start_ns : pace.start;
+
+		if (end > start && wait_ns && end - overlap_slack_ns(length_ns) > start)
+			break;
+		count_wait(&pace, wait_ns, run);
+		run = meeting->run;
+		if (run)
+			follow_run(&pace, run, start);
+		pace.start = start;
+		if (meeting->last == rank)
+			blame(&pace, meeting->kept_ns);
+		length_ns = op->duration_ns;
+		wait_ns = length_ns > meeting->transfer_ns ? length_ns - meeting->transfer_ns : 0;
+		end = start + (int64_t)length_ns;
+	}
+	if (op == first)
+		return op;
+	walk->flight[0] = flight_of(&meetings[op[-1].group], &op[-1], pace.start);
+	walk->flights = wait_ns > 0;
+	pace.newest_end = walk->flight[0].end;
+	walk->pace = pace;
+	return op;
+}
+
+static void walk_tame(struct measure *measure, const struct frame *frame)
+{
+	const struct frame_op *op = frame->op, *end = op + frame->ops;
+
+	while (op < end) {
 		struct measure_walk *walk = &measure->walk[op->rank];
-		size_t n = 0;
+		const struct frame_op *stop = frame->op + walk->stop;
 
-		if (!measure->here[op->rank]) {
-			i++;
-			continue;
+		while (op < stop) {
+			const struct frame_op *from = op;
+
+			if (is_plain(walk))
+				op = walk_plain(measure->meeting, walk, op, stop);
+			if (op == from)
+				walk_op(measure, walk, op++);
 		}
-		if (is_plain(walk))
-			n = walk_plain(measure->meeting, walk, op, frame->ops - i);
-		if (!n) {
-			walk_op(measure, walk, op);
-			n = 1;
-		}
-		i += n;
+	}
+}
+
+static void walk_wild(struct measure *measure, const struct frame *frame)
+{
+	for (size_t i = 0; i < frame->ops; i++) {
+		const struct frame_op *op = &frame->op[i];
+
+		if (measure->here[op->rank])
+			walk_op(measure, &measure->walk[op->rank], op);
 	}
 }
 
@@ -280,7 +307,10 @@ int measure_waits(struct measure *measure, const struct frame *frame)
 		begin(&measure->walk[i]);
 	measure->told.sends_overlap = overlap(&measure->overlaps);
 	forget_overlaps(&measure->overlaps);
-	walk_all(measure, frame);
+	if (measure->tame)
+		walk_tame(measure, frame);
+	else
+		walk_wild(measure, frame);
 	for (size_t i = 0; i < frame->ranks; i++) {
 		struct measure_walk *walk = &measure->walk[i];
 		struct measure_rank *rank = &measure->rank[i];

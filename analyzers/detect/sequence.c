@@ -23,6 +23,7 @@ void sequence_free(struct sequence *sequence)
 	free(sequence->longest);
 	free(sequence->deviation);
 	free(sequence->mean);
+	free(sequence->work);
 	free(sequence->sum);
 	replicas_free(&sequence->replicas);
 	*sequence = (struct sequence){0};
@@ -35,12 +36,16 @@ static bool make_room(struct sequence *sequence, size_t ranks)
 	free(sequence->longest);
 	free(sequence->deviation);
 	free(sequence->mean);
+	free(sequence->work);
 	free(sequence->sum);
 	sequence->longest = calloc(ranks, sizeof(*sequence->longest));
 	sequence->deviation = calloc(ranks, sizeof(*sequence->deviation));
 	sequence->mean = calloc(ranks, sizeof(*sequence->mean));
+	sequence->work = calloc(ranks, sizeof(*sequence->work));
 	sequence->sum = calloc(ranks, sizeof(*sequence->sum));
-	sequence->room = sequence->longest && sequence->deviation && sequence->mean && sequence->sum ? ranks : 0;
+	sequence->room = sequence->longest && sequence->deviation && sequence->mean && sequence->work && sequence->sum
+				 ? ranks
+				 : 0;
 	return sequence->room;
 }
 
@@ -52,6 +57,7 @@ static void begin(struct sequence *sequence, const struct frame *frame)
 		.longest = sequence->longest,
 		.deviation = sequence->deviation,
 		.mean = sequence->mean,
+		.work = sequence->work,
 		.sum = sequence->sum,
 		.room = sequence->room,
 		.replicas = sequence->replicas};
@@ -82,12 +88,16 @@ static double other_of(const struct frame *frame, uint32_t rank)
 /* Of the rank itself, as far as samples' lengths can be in it. */
 static double work_of(const struct frame *frame, const struct measures *measures, uint32_t rank)
 {
-	return fmax((double)measures->rank[rank].self_ns - other_of(frame, rank), 0);
+	double work = (double)measures->rank[rank].self_ns - other_of(frame, rank);
+
+	return work > 0 ? work : 0;
 }
 
 static double forward_of(const struct frame *frame, double work, uint32_t rank)
 {
-	return fmin((double)frame->rank[rank].stage_ns[STAGE_FORWARD], work);
+	double forward = (double)frame->rank[rank].stage_ns[STAGE_FORWARD];
+
+	return forward < work ? forward : work;
 }
 
 /* Sums of one frame, of deviations in shares of the class's median. */
@@ -96,26 +106,23 @@ struct deviations {
 	size_t ranks, classes, stay;
 };
 
-/* Deviations of forward and of the rest. */
-static void add_pieces(const struct sequence_classes *classes, const struct frame *frame,
-	const struct measures *measures, size_t c, double median, struct deviations *sum)
+/* Deviations of forward and of the rest. work: of each member. */
+static void add_pieces(const struct sequence_classes *classes, const struct frame *frame, const double *work, size_t c,
+	double median, struct deviations *sum)
 {
 	const uint32_t *member = classes->member + classes->start[c];
 	size_t n = classes->start[c + 1] - classes->start[c];
 	double forward, rest;
 
 	for (size_t i = 0; i < n; i++)
-		classes->value[i] = forward_of(frame, work_of(frame, measures, member[i]), member[i]);
+		classes->value[i] = forward_of(frame, work[i], member[i]);
 	forward = robust_median(classes->value, n);
-	for (size_t i = 0; i < n; i++) {
-		double work = work_of(frame, measures, member[i]);
-
-		classes->value[i] = work - forward_of(frame, work, member[i]);
-	}
+	for (size_t i = 0; i < n; i++)
+		classes->value[i] = work[i] - forward_of(frame, work[i], member[i]);
 	rest = robust_median(classes->value, n);
 	for (size_t i = 0; i < n; i++) {
-		double work = work_of(frame, measures, member[i]), of_forward = forward_of(frame, work, member[i]);
-		double x = (of_forward - forward) / median, y = (work - of_forward - rest) / median;
+		double of_forward = forward_of(frame, work[i], member[i]);
+		double x = (of_forward - forward) / median, y = (work[i] - of_forward - rest) / median;
 
 		sum->xx += x * x;
 		sum->yy += y * y;
@@ -132,7 +139,7 @@ static double other_over(const struct sequence_classes *classes, const struct fr
 
 	for (size_t i = 0; i < n; i++) {
 		classes->value[i] = other_of(frame, member[i]);
-		most = fmax(most, classes->value[i]);
+		most = classes->value[i] > most ? classes->value[i] : most;
 	}
 	return most - robust_median(classes->value, n);
 }
@@ -163,31 +170,30 @@ static void deviate(struct sequence *sequence, const struct sequence_classes *cl
 {
 	const uint32_t *member = classes->member + classes->start[c];
 	size_t n = classes->start[c + 1] - classes->start[c], longest = 0;
-	double median, spread, most = 0;
+	double *work = sequence->work, median, spread, frames, most = 0;
 
 	for (size_t i = 0; i < n; i++)
-		classes->value[i] = work_of(frame, measures, member[i]);
+		classes->value[i] = work[i] = work_of(frame, measures, member[i]);
 	median = robust_median(classes->value, n);
 	if (n < SEQUENCE_RANKS_MIN || !(median > 0))
 		return;
-	add_pieces(classes, frame, measures, c, median, sum);
+	add_pieces(classes, frame, work, c, median, sum);
 	for (size_t i = 0; i < n; i++) {
-		double work = work_of(frame, measures, member[i]);
-
-		sequence->deviation[member[i]] = work / median - 1;
-		classes->value[i] = work;
-		if (work > most) {
-			most = work;
+		sequence->deviation[member[i]] = work[i] / median - 1;
+		classes->value[i] = work[i];
+		if (work[i] > most) {
+			most = work[i];
 			longest = i;
 		}
 	}
 	spread = robust_spread(classes->value, n, median) / median;
 	cut_deviations(sequence, member, n);
+	/* The frame is counted once all classes are. */
+	frames = fmin((double)sequence->frames + 1, SEQUENCE_FRAMES);
 	for (size_t i = 0; i < n; i++) {
 		double *mean = &sequence->mean[member[i]];
 
-		/* The frame is counted once all classes are. */
-		*mean += (sequence->deviation[member[i]] - *mean) / fmin((double)sequence->frames + 1, SEQUENCE_FRAMES);
+		*mean += (sequence->deviation[member[i]] - *mean) / frames;
 		sum->lasting += *mean * *mean;
 		sum->squares += sequence->deviation[member[i]] * sequence->deviation[member[i]];
 	}

@@ -56,6 +56,7 @@ struct sequence {
 	uint32_t *longest; /* of each class */
 	double *deviation; /* NAN: of a class of too few */
 	double *mean;	   /* of each rank's deviations */
+	double *work;	   /* room: of the members of one class */
 	struct sequence_sum *sum;
 	size_t room;
 	uint32_t longest_replica;

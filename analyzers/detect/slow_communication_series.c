@@ -28,6 +28,7 @@ void links_free(struct links *links)
 	free(links->touched);
 	free(links->scratch);
 	free(links->comm_hash);
+	free(links->newest);
 	free(links->of_group);
 	*links = (struct links){0};
 }
@@ -42,25 +43,31 @@ static int make_room(struct links *links, const struct frame *frame)
 {
 	if (frame->comms > links->comm_room || !links->comm_hash) {
 		free(links->comm_hash);
+		free(links->newest);
 		links->comm_hash = calloc(frame->comms + 1, sizeof(*links->comm_hash));
-		links->comm_room = links->comm_hash ? frame->comms : 0;
+		links->newest = calloc(frame->comms + 1, sizeof(*links->newest));
+		links->comm_room = links->comm_hash && links->newest ? frame->comms : 0;
 	}
 	if (frame->groups > links->group_room || !links->of_group) {
 		free(links->of_group);
 		links->of_group = calloc(frame->groups + 1, sizeof(*links->of_group));
 		links->group_room = links->of_group ? frame->groups : 0;
 	}
-	return links->comm_hash && links->of_group ? 0 : -ENOMEM;
+	return links->comm_hash && links->newest && links->of_group ? 0 : -ENOMEM;
 }
 
 static void hash_comms(struct links *links, const struct frame *frame)
 {
+	uint64_t turns = frame->groups / LINK_GROUPS + 1;
+
 	for (size_t c = 0; c < frame->comms; c++) {
 		uint64_t hash = 1;
 
 		for (size_t i = 0; i < sizeof(frame->comm[c].communicator) && frame->comm[c].communicator[i]; i++)
 			hash = mix(hash, (unsigned char)frame->comm[c].communicator[i]);
 		links->comm_hash[c] = hash;
+		links->newest[c].series = 0;
+		links->newest[c].turn = turns == 1 || hash % turns == links->frames % turns;
 	}
 }
 
@@ -80,6 +87,21 @@ static struct link_series *find(struct links *links, uint64_t key)
 		links->series[*slot - 1] = (struct link_series){.key = key};
 		return &links->series[*slot - 1];
 	}
+}
+
+static struct link_series *find_of(struct links *links, const struct frame_group *group, uint64_t key)
+{
+	struct link_newest *newest = &links->newest[group->comm];
+	struct link_series *series;
+
+	if (newest->series && newest->key == key)
+		return &links->series[newest->series - 1];
+	series = find(links, key);
+	if (series) {
+		newest->key = key;
+		newest->series = (uint32_t)(series - links->series) + 1;
+	}
+	return series;
 }
 
 static bool crosses(const struct frame *frame, const struct measure_group *measured)
@@ -103,7 +125,7 @@ static void add_group(
 
 		key = mix(key, (uint64_t)(a < b ? a : b) << 32 | (a < b ? b : a));
 	}
-	series = find(links, key);
+	series = find_of(links, group, key);
 	if (!series)
 		return;
 	if (series->frame != links->frames) {
@@ -112,10 +134,11 @@ static void add_group(
 		series->tainted = false;
 		links->touched[links->n_touched++] = (uint32_t)(series - links->series);
 	}
-	series->value_ns = fmin(series->value_ns, (double)measured->transfer_ns);
+	if ((double)measured->transfer_ns < series->value_ns)
+		series->value_ns = (double)measured->transfer_ns;
 	series->tainted |= slow;
 	series->comm = group->comm;
-	series->spans |= crosses(frame, measured);
+	series->spans = series->spans || crosses(frame, measured);
 	series->like = mix(mix(what, (uint64_t)frame->comm[group->comm].kind << 32 | group->members), series->spans);
 	links->of_group[i] = (uint32_t)(series - links->series) + 1;
 }
@@ -123,15 +146,12 @@ static void add_group(
 static void add_groups(
 	struct links *links, const struct frame *frame, const struct measures *measures, double slow_ratio)
 {
-	uint64_t turns = frame->groups / LINK_GROUPS + 1;
-
 	memset(links->of_group, 0, frame->groups * sizeof(*links->of_group));
 	for (size_t i = 0; i < frame->groups; i++) {
 		const struct measure_group *measured = &measures->group[i];
 		const struct measure_rank *last;
 
-		if (measured->transfer_ns == FRAME_UNKNOWN ||
-			(turns > 1 && links->comm_hash[frame->group[i].comm] % turns != links->frames % turns))
+		if (measured->transfer_ns == FRAME_UNKNOWN || !links->newest[frame->group[i].comm].turn)
 			continue;
 		last = &measures->rank[measured->last];
 		add_group(links, frame, measures, i, last->ratio > slow_ratio && last->z > links->z);

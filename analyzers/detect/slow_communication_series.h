@@ -43,6 +43,13 @@ struct link_series {
 	bool spans, slow_learned, is_slow, tainted;
 };
 
+/* What a communicator's newest collective was, as mostly the next one is. */
+struct link_newest {
+	uint64_t key;
+	uint32_t series; /* + 1, 0: none yet in this frame */
+	bool turn;	 /* it is looked at in this frame */
+};
+
 struct links {
 	struct link_series *series;
 	uint32_t *slot; /* LINK_SLOTS of them: index + 1 */
@@ -53,6 +60,7 @@ struct links {
 	uint32_t *touched;
 	size_t n_touched, n_slow; /* n_slow: series that are slow now */
 	uint64_t *comm_hash;
+	struct link_newest *newest; /* by communicator */
 	size_t comm_room;
 	uint32_t *of_group; /* series + 1 of each group that was looked at, 0 none */
 	size_t group_room;

@@ -52,7 +52,7 @@ static void *new_state(const struct detect_options *options)
 	if (!job)
 		return NULL;
 	job->steps = failslow_new(&steps);
-	job->cause = cause_new();
+	job->cause = cause_new_of_job();
 	job->value = calloc(RANKS_MAX, sizeof(*job->value));
 	return job->steps && job->cause && job->value ? job : free_state(job);
 }

@@ -74,36 +74,69 @@ static void forget(struct series_rank *rank, uint32_t class)
 	*rank = (struct series_rank){.class = class};
 }
 
+static inline void order(float *a, float *b)
+{
+	float less = *a < *b ? *a : *b, more = *a > *b ? *a : *b;
+
+	*a = less;
+	*b = more;
+}
+
+/* A network of exchanges: which is the larger one is chance, and nothing here asks. */
+static void sort_eight(float *v)
+{
+	static const uint8_t pairs[][2] = {{0, 2}, {1, 3}, {4, 6}, {5, 7}, {0, 4}, {1, 5}, {2, 6}, {3, 7}, {0, 1},
+		{2, 3}, {4, 5}, {6, 7}, {2, 4}, {3, 5}, {1, 4}, {3, 6}, {1, 2}, {3, 4}, {5, 6}};
+
+	_Pragma("GCC unroll 32") for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		order(&v[pairs[i][0]], &v[pairs[i][1]]);
+}
+
+static void sort_some(float *v, unsigned int n)
+{
+	for (unsigned int i = 1; i < n; i++) {
+		float value = v[i];
+		unsigned int at = i;
+
+		for (; at > 0 && v[at - 1] > value; at--)
+			v[at] = v[at - 1];
+		v[at] = value;
+	}
+}
+
 static void sort_out(struct series_rank *rank, unsigned int of)
 {
 	unsigned int n = rank->frames < of ? (unsigned int)rank->frames : of;
 	float sorted[SERIES_OF_MAX];
 
-	for (unsigned int i = 0; i < n; i++) {
-		unsigned int at = i;
-
-		for (; at > 0 && sorted[at - 1] > rank->ring[i]; at--)
-			sorted[at] = sorted[at - 1];
-		sorted[at] = rank->ring[i];
-	}
+	memcpy(sorted, rank->ring, sizeof(sorted));
+	if (n == 8)
+		sort_eight(sorted);
+	else
+		sort_some(sorted, n);
 	rank->middle = sorted[(n - 1) / 2];
 	rank->low = sorted[n / 4];
 }
 
-/* So many frames before its newest. */
+/* So many frames before its newest, fewer than `of`. */
 static double value_at(const struct series *series, const struct series_rank *rank, size_t back)
 {
-	return (double)rank->ring[(rank->frames - 1 - back) % series->of];
+	size_t newest = rank->newest;
+
+	return (double)rank->ring[newest >= back ? newest - back : newest + series->of - back];
 }
 
 /* lost: share of its records that it lacks and its peers have. */
 static void take(struct series *series, struct series_rank *rank, const struct measure_rank *measured, double lost)
 {
-	double doubt =
-		measured->self_ns ? SERIES_DOUBT * lost * (double)measured->wait_ns / (double)measured->self_ns : 0;
+	double doubt = lost > 0 && measured->self_ns
+			       ? SERIES_DOUBT * lost * (double)measured->wait_ns / (double)measured->self_ns
+			       : 0;
 	double ratio = measured->ratio / (1 + doubt), value = ratio > 0 ? log(ratio) : -FAR;
-	float *slot = &rank->ring[rank->frames % series->of];
+	float *slot;
 
+	rank->newest = rank->frames && rank->newest + 1U < series->of ? rank->newest + 1 : 0;
+	slot = &rank->ring[rank->newest];
 	if (isnan(value) || value < -FAR)
 		value = -FAR;
 	if (value > FAR)
@@ -134,7 +167,8 @@ static void date(
 
 static bool often(uint32_t slow, unsigned int of, unsigned int least)
 {
-	return (unsigned int)__builtin_popcount(slow & ((1U << of) - 1)) >= least;
+	slow &= (1U << of) - 1;
+	return (slow || !least) && (unsigned int)__builtin_popcount(slow) >= least;
 }
 
 static void average(double *mean, double value, uint32_t frames, double memory)
@@ -154,9 +188,10 @@ static void noise_of(struct series_class *class, double *distance, uint32_t n, u
 {
 	class->frames++;
 	if (ranks >= SERIES_SMALL) {
-		average(&class->noise, DISTANCE_TO_SIGMA * robust_median(distance, n), class->frames, SERIES_MEMORY);
-		average(&class->fast, DISTANCE_TO_SIGMA * robust_median(distance, n), class->frames,
-			SERIES_MEMORY_FAST);
+		double noise = DISTANCE_TO_SIGMA * robust_median(distance, n);
+
+		average(&class->noise, noise, class->frames, SERIES_MEMORY);
+		average(&class->fast, noise, class->frames, SERIES_MEMORY_FAST);
 		return;
 	}
 	if (class->frames <= SERIES_NEW) {
@@ -255,9 +290,11 @@ static bool is_divided(const struct series *series, const uint32_t *rank, uint32
 {
 	uint32_t n = 0;
 
+	if (ranks <= 2 || ranks >= SERIES_SMALL)
+		return false;
 	for (uint32_t i = 0; i < ranks; i++)
 		n += often(series->rank[rank[i]].slow, series->of, SERIES_DIVIDED);
-	return ranks > 2 && ranks < SERIES_SMALL && 2 * n >= ranks;
+	return 2 * n >= ranks;
 }
 
 /* What a median has to be above, to be held; in *ret_held for how many frames. */
@@ -351,7 +388,7 @@ static void take_class(struct series *series, const struct measures *measures, c
 {
 	double most = 0;
 
-	for (uint32_t i = 0; i < ranks; i++)
+	for (uint32_t i = 0; series->lost > 0 && i < ranks; i++)
 		most = fmax(most, series->records[rank[i]]);
 	for (uint32_t i = 0; i < ranks; i++)
 		take(series, &series->rank[rank[i]], &measures->rank[rank[i]],

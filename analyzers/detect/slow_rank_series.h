@@ -87,7 +87,7 @@
 #define SERIES_SMALL 6	 /* ranks: below, a class has no spread to speak of */
 
 struct series_rank {
-	float ring[SERIES_OF_MAX]; /* ln ratio of frame n of this rank at n % of */
+	float ring[SERIES_OF_MAX]; /* ln ratio of frame n of this rank at n % of; the newest at `newest` */
 	float middle, low;	   /* median and lower quartile of the ring */
 	float distance;		   /* of the newest to that slow_of frames before */
 	float cusum;
@@ -95,6 +95,7 @@ struct series_rank {
 	uint32_t class;
 	uint16_t held, absent; /* frames */
 	bool here, suspect, candidate;
+	uint8_t newest;
 	uint64_t frames;
 	uint64_t since_step, since_ns;
 	uint64_t lasting_step, lasting_ns; /* frame in which lasting was last low */

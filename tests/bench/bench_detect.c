@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_detect PAIRS LARGEST: what verdicts cost by the size of the job. Events of a job of 320 to 10,240 ranks
- * through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS operations,
- * half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an operation and in
- * all, less that of making the events; of it that of the framer; that of frames alone, from detect_frame() on
- * (measures, detectors, findings); and the peak of memory. Each case in a process of its own. Prints one sample a line
- * for table.awk: where cost is linear, the ratios of ns/op are 1.
+ * bench_detect PAIRS LARGEST [frames]: what verdicts cost by the size of the job. Events of a job of 320 to 10,240
+ * ranks through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS
+ * operations, half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an
+ * operation and in all, less that of making the events; of it that of the framer; that of frames alone, from
+ * detect_frame() on (measures, detectors, findings); and the peak of memory. Each case in a process of its own. Prints
+ * one sample a line for table.awk: where cost is linear, the ratios of ns/op are 1. With "frames", that of frames
+ * alone, of 100 steps of the largest job.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -219,6 +221,16 @@ static struct sample apart(enum what what, unsigned ranks, unsigned steps)
 	return sample;
 }
 
+static void tell_frames(const struct sample *frames, unsigned ranks, unsigned steps, unsigned round)
+{
+	double ops = (double)ranks * steps * OPS;
+
+	printf("detect, frames alone\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round,
+		frames->frames_s / ops * 1e9);
+	printf("detect, frames alone, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round,
+		frames->frames_s);
+}
+
 static void measure(unsigned ranks, unsigned steps, unsigned round)
 {
 	double ops = (double)ranks * steps * OPS;
@@ -231,20 +243,31 @@ static void measure(unsigned ranks, unsigned steps, unsigned round)
 	printf("detect\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round, (all.s - nothing.s) / ops * 1e9);
 	printf("detect, its framer\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round,
 		(framer.s - nothing.s) / ops * 1e9);
-	printf("detect, frames alone\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round,
-		frames.frames_s / ops * 1e9);
-	printf("detect, frames alone, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round, frames.frames_s);
+	tell_frames(&frames, ranks, steps, round);
 	printf("detect, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round, all.s - nothing.s);
 	printf("detect, memory\t%u ranks, %u steps\tMiB\t%u\t%.1f\n", ranks, steps, round, all.mib);
+}
+
+static void measure_frames(unsigned ranks, unsigned round)
+{
+	unsigned steps = lengths[LENGTHS - 1];
+	struct sample frames = apart(WHAT_FRAMES, ranks, steps);
+
+	tell_frames(&frames, ranks, steps, round);
 }
 
 int main(int argc, char **argv)
 {
 	unsigned pairs = argc > 1 ? (unsigned)atoi(argv[1]) : 3, largest = argc > 2 ? (unsigned)atoi(argv[2]) : 10240;
+	bool frames_alone = argc > 3 && strcmp(argv[3], "frames") == 0;
 
 	if (pairs < 1 || largest < sizes[0])
 		return 2;
 	for (unsigned round = 0; round < pairs; round++) {
+		if (frames_alone) {
+			measure_frames(largest, round);
+			continue;
+		}
 		for (size_t i = 0; i < SIZES && sizes[i] <= largest; i++) {
 			for (size_t k = 0; k < LENGTHS; k++) {
 				if (sizes[i] == sizes[SIZES - 1] || lengths[k] == lengths[LENGTHS - 1])

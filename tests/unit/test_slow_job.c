@@ -28,7 +28,7 @@ struct cause {
 static double asked_excess;
 static uint64_t asked_since;
 
-struct cause *cause_new(void)
+struct cause *cause_new_of_job(void)
 {
 	return calloc(1, sizeof(struct cause));
 }
