@@ -11,6 +11,8 @@
 #include "daemon/ops_look.h"
 #include "daemon/steps_room.h"
 
+_Static_assert(OPS_LOOK_PATIENCE_NS == STUCK_PATIENCE_NS, "one patience");
+
 #define LOOK_NS NSEC_PER_SEC
 #define LOOK_ENDED_NS (100 * NSEC_PER_MSEC) /* from one to the next: a job's ranks end together */
 #define STUCKS_MAX 64

@@ -6,10 +6,10 @@
 #ifndef RANKTRACE_OPS_LOOK_H
 #define RANKTRACE_OPS_LOOK_H
 
-#include "analyzers/detect/stuck.h"
+#include "analyzers/ops_judge.h"
 #include "daemon/ops_room.h"
 
-#define OPS_LOOK_PATIENCE_NS STUCK_PATIENCE_NS
+#define OPS_LOOK_PATIENCE_NS (2 * NSEC_PER_SEC) /* STUCK_PATIENCE_NS of hangs is the same */
 #define OPS_LOOK_MEMBERS_MAX 4096 /* of all communicators together */
 
 struct ops_look_member {

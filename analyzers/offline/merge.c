@@ -20,7 +20,8 @@ struct merge {
 	struct place *heap;
 	size_t count;
 	struct looks *looks;
-	uint64_t look_ns; /* when the next one is due; UINT64_MAX: none */
+	uint64_t look_ns;     /* when the next one is due; UINT64_MAX: none */
+	uint64_t look_end_ns; /* there is none after it */
 };
 
 static bool is_before(const struct place *a, const struct place *b)
@@ -69,6 +70,31 @@ static void find_look(struct merge *merge, uint64_t after_ns)
 		if (look_ns < merge->look_ns)
 			merge->look_ns = look_ns;
 	}
+	if (merge->look_ns > merge->look_end_ns)
+		merge->look_ns = UINT64_MAX;
+}
+
+static uint64_t known_of(const struct source *source, uint64_t *ret_end_ns)
+{
+	*ret_end_ns = 0;
+	return source->ops->known ? source->ops->known(source->arg, ret_end_ns) : UINT64_MAX;
+}
+
+/* Where sources end a little one after the other, ranks of one that is over would seem to stand nowhere. */
+static void find_look_end(struct merge *merge)
+{
+	uint64_t last_ns = 0, end_ns = 0, known_ns;
+
+	for (size_t i = 0; i < merge->sources_count; i++) {
+		(void)known_of(&merge->sources[i], &end_ns);
+		last_ns = end_ns > last_ns ? end_ns : last_ns;
+	}
+	merge->look_end_ns = UINT64_MAX;
+	for (size_t i = 0; i < merge->sources_count; i++) {
+		known_ns = known_of(&merge->sources[i], &end_ns);
+		if (known_ns < merge->look_end_ns && known_ns + MERGE_ENDS_NS >= last_ns)
+			merge->look_end_ns = known_ns;
+	}
 }
 
 static int begin(struct merge *merge, const struct source *sources, size_t count)
@@ -87,6 +113,7 @@ static int begin(struct merge *merge, const struct source *sources, size_t count
 	}
 	for (size_t i = merge->count / 2; i-- > 0;)
 		sink(merge, i);
+	find_look_end(merge);
 	find_look(merge, 0);
 	return 0;
 }

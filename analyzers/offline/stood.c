@@ -64,6 +64,12 @@ static uint64_t look_at_still(const struct stood_spot *spot, uint64_t after_ns)
 	return look_ns <= spot->to_ns + STOOD_TAIL_NS ? look_ns : STOOD_NEVER;
 }
 
+uint64_t stood_known(const struct stood *stood, uint64_t *ret_end_ns)
+{
+	*ret_end_ns = stood->last_ns;
+	return stood->known_ns;
+}
+
 uint64_t stood_look(struct stood *stood, uint64_t after_ns)
 {
 	uint64_t look_ns = STOOD_NEVER;
@@ -133,17 +139,28 @@ static bool follows(const struct stood_sample *sample)
 	return sample->start_ns <= sample[-1].end_ns + HOLE_NS;
 }
 
-static void see(const struct stood *stood, uint32_t rank, uint64_t now_ns, uint64_t progress_ns, struct seen *ret)
+/* The last sample of a rank that ends is a little older than its end. */
+static bool covers(const struct stood_sample *sample, bool is_last, const struct store_rank *of, uint64_t now_ns)
+{
+	uint64_t hole_ns = !is_last || of->ended ? HOLE_NS : 0;
+
+	return now_ns <= sample->end_ns + hole_ns;
+}
+
+static void see(
+	const struct stood *stood, uint32_t rank, const struct store_rank *of, uint64_t now_ns, struct seen *ret)
 {
 	size_t first, end = samples_until(stood, rank, now_ns, &first), i;
 	const struct stood_sample *sample = stood->samples.row;
 
 	*ret = (struct seen){.since_ns = STOOD_NEVER, .cpu_ns = FRAME_UNKNOWN};
-	if (end == first || now_ns > sample[end - 1].end_ns + HOLE_NS)
+	if (end == first)
 		return;
 	i = end - 1;
+	if (!covers(&sample[i], end == stood->samples.count || sample[end].rank != rank, of, now_ns))
+		return;
 	ret->cpu_ns = cpu_at(&sample[i], now_ns);
-	ret->state = state_at(&sample[i], i > first && follows(&sample[i]), progress_ns);
+	ret->state = state_at(&sample[i], i > first && follows(&sample[i]), of->progress_ns);
 	while (i > first && follows(&sample[i]))
 		i--;
 	ret->since_ns = sample[i].start_ns;
@@ -180,9 +197,12 @@ static bool stand(
 	bool ended = of->ended && now_ns > of->seen_ns;
 	struct seen seen;
 
-	see(stood, rank, now_ns, of->progress_ns, &seen);
+	see(stood, rank, of, now_ns, &seen);
 	if (seen.since_ns == STOOD_NEVER && span)
 		seen.since_ns = span->start_ns > BEFORE_STAGE_NS ? span->start_ns - BEFORE_STAGE_NS : 0;
+	/* Who has just done something is watched. */
+	if (seen.since_ns == STOOD_NEVER && now_ns < of->progress_ns + HOLE_NS)
+		seen.since_ns = of->progress_ns;
 	if (seen.since_ns == STOOD_NEVER && !ended)
 		return false;
 	*ret = (struct standing){

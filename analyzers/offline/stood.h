@@ -28,6 +28,7 @@ int stood_open(struct reader *reader, struct store_ranks *ranks, const struct st
 	struct stood **ret, char *error, size_t error_size);
 struct stood *stood_close(struct stood *stood);
 /* As source_ops says. */
+uint64_t stood_known(const struct stood *stood, uint64_t *ret_end_ns);
 uint64_t stood_look(struct stood *stood, uint64_t after_ns);
 void stood_stand(struct stood *stood, uint64_t now_ns, struct looks *looks);
 

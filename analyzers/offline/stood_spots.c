@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When ranks stood still, or ended. See stood.h. */
+#include "analyzers/offline/merge.h"
 #include "analyzers/offline/stood_internal.h"
 
 #include <errno.h>
@@ -332,6 +333,21 @@ static bool find_ends(struct finding_spots *f)
 	return done;
 }
 
+/* Samples of ranks end one after the other. */
+static void find_known(const struct finding_spots *f)
+{
+	struct stood *stood = f->stood;
+
+	stood->known_ns = STOOD_NEVER;
+	for (uint32_t i = 0; i < f->ranks; i++)
+		if (end_of(f, i) > stood->last_ns)
+			stood->last_ns = end_of(f, i);
+	for (uint32_t i = 0; i < f->ranks; i++)
+		if (!rank_at(f, i)->ended && f->until_ns[i] && f->until_ns[i] + MERGE_ENDS_NS >= stood->last_ns &&
+			f->until_ns[i] < stood->known_ns)
+			stood->known_ns = f->until_ns[i];
+}
+
 static bool join(struct stood *stood)
 {
 	const struct stood_spots *both[] = {&stood->still, &stood->ends};
@@ -360,6 +376,7 @@ int stood_spots_find(struct stood *stood, char *error, size_t error_size)
 	if (f.job_of && f.order && f.until_ns && f.job && f.raw && f.raw_job) {
 		find_jobs(&f);
 		r = read_progress(&f, error, error_size);
+		find_known(&f);
 		if (r == 0 && (!find_still(&f) || !find_ends(&f) || !join(stood)))
 			r = -ENOMEM;
 	}

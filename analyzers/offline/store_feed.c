@@ -304,12 +304,18 @@ static uint64_t look(void *arg, uint64_t after_ns)
 	return stood_look(((struct store_feed *)arg)->stood, after_ns);
 }
 
+static uint64_t known(const void *arg, uint64_t *ret_end_ns)
+{
+	return stood_known(((const struct store_feed *)arg)->stood, ret_end_ns);
+}
+
 static void stand(void *arg, uint64_t now_ns, struct looks *looks)
 {
 	stood_stand(((struct store_feed *)arg)->stood, now_ns, looks);
 }
 
-const struct source_ops store_feed_source = {.next = next, .feed = feed_row, .look = look, .stand = stand};
+const struct source_ops store_feed_source = {
+	.next = next, .feed = feed_row, .look = look, .known = known, .stand = stand};
 
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret)
 {
