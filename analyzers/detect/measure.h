@@ -42,7 +42,7 @@
 #include "analyzers/detect/frame.h"
 
 #define MEASURE_CLASS_MIN 2
-#define MEASURE_STAGED_MAX 64
+#define MEASURE_STAGED_MAX 16384
 
 struct measure_rank {
 	uint64_t wait_ns; /* FRAME_UNKNOWN: not in this frame */

@@ -20,9 +20,9 @@ struct job {
 struct finding_spots {
 	struct stood *stood;
 	size_t ranks, jobs;
-	uint32_t *job_of;   /* of each rank */
-	uint32_t *order;    /* ranks by job */
-	uint64_t *until_ns; /* of each rank: when it was seen last */
+	uint32_t *job_of;	       /* of each rank */
+	uint32_t *order;	       /* ranks by job */
+	uint64_t *since_ns, *until_ns; /* of each rank: when it was seen first and last; 0: it was not */
 	struct job *job;
 	struct stood_spot *raw; /* gaps in progress */
 	uint32_t *raw_job;
@@ -181,6 +181,8 @@ static uint64_t length_of(sqlite3_stmt *s, int column)
 
 static void on_sample(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns)
 {
+	if (!f->since_ns[rank] || start_ns < f->since_ns[rank])
+		f->since_ns[rank] = start_ns;
 	if (start_ns + length_ns > f->until_ns[rank])
 		f->until_ns[rank] = start_ns + length_ns;
 }
@@ -255,6 +257,14 @@ static uint64_t end_of(const struct finding_spots *f, uint32_t rank)
 	return until_ns && end_ns > until_ns ? until_ns : end_ns;
 }
 
+/* Another daemon that goes on watching it has seen it first at its own start. */
+static uint64_t begin_of(const struct finding_spots *f, uint32_t rank)
+{
+	uint64_t seen_ns = rank_at(f, rank)->first_seen_ns;
+
+	return f->since_ns[rank] && f->since_ns[rank] < seen_ns ? f->since_ns[rank] : seen_ns;
+}
+
 /* When the job of order[first] to order[end] had ranks that lived. */
 static bool find_lives(const struct finding_spots *f, size_t first, size_t end, struct stood_spots *lives)
 {
@@ -262,10 +272,10 @@ static bool find_lives(const struct finding_spots *f, size_t first, size_t end, 
 
 	lives->count = 0;
 	for (size_t i = first; i < end && done; i++) {
-		const struct store_rank *rank = rank_at(f, f->order[i]);
+		uint32_t rank = f->order[i];
 
-		if (store_ranks_wants(f->stood->ranks, rank) && end_of(f, f->order[i]) > rank->first_seen_ns)
-			done = add(lives, rank->first_seen_ns, end_of(f, f->order[i]));
+		if (store_ranks_wants(f->stood->ranks, rank_at(f, rank)) && end_of(f, rank) > begin_of(f, rank))
+			done = add(lives, begin_of(f, rank), end_of(f, rank));
 	}
 	merge(lives, 0);
 	return done;
@@ -369,11 +379,12 @@ int stood_spots_find(struct stood *stood, char *error, size_t error_size)
 		f.ranks++;
 	f.job_of = calloc(f.ranks + 1, sizeof(*f.job_of));
 	f.order = calloc(f.ranks + 1, sizeof(*f.order));
+	f.since_ns = calloc(f.ranks + 1, sizeof(*f.since_ns));
 	f.until_ns = calloc(f.ranks + 1, sizeof(*f.until_ns));
 	f.job = calloc(f.ranks + 1, sizeof(*f.job));
 	f.raw = calloc(STOOD_SPOTS_MAX, sizeof(*f.raw));
 	f.raw_job = calloc(STOOD_SPOTS_MAX, sizeof(*f.raw_job));
-	if (f.job_of && f.order && f.until_ns && f.job && f.raw && f.raw_job) {
+	if (f.job_of && f.order && f.since_ns && f.until_ns && f.job && f.raw && f.raw_job) {
 		find_jobs(&f);
 		r = read_progress(&f, error, error_size);
 		find_known(&f);
@@ -384,6 +395,7 @@ int stood_spots_find(struct stood *stood, char *error, size_t error_size)
 		snprintf(error, error_size, "out of memory");
 	free(f.job_of);
 	free(f.order);
+	free(f.since_ns);
 	free(f.until_ns);
 	free(f.job);
 	free(f.raw);

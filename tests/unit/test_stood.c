@@ -308,6 +308,22 @@ static void test_mismatch_stands(void **state)
 	mismatch("AllReduce", 2000, CAUSE_SIZE_MISMATCH, 40 * S);
 }
 
+/* A daemon that came later saw the ranks first when it began. */
+static void test_another_daemon(void **state)
+{
+	uint64_t begin_ns;
+
+	(void)state;
+	begin(1, false);
+	samples(job.end_ns, 1);
+	begin_ns = off.begin_ns;
+	off.begin_ns = job.end_ns + 200 * S;
+	for (int i = 0; i < OFF_RANKS; i++)
+		off_put_rank(job.store[0], i, node[0], 0);
+	off.begin_ns = begin_ns;
+	assert_hang(CAUSE_STOPPED, 1);
+}
+
 static void test_clean_end(void **state)
 {
 	(void)state;
@@ -377,6 +393,7 @@ int main(void)
 		T(test_type_mismatch),
 		T(test_size_mismatch),
 		T(test_mismatch_stands),
+		T(test_another_daemon),
 		T(test_clean_end),
 		T(test_daemon_stopped),
 		T(test_not_watched),
