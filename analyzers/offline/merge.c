@@ -8,6 +8,7 @@
 
 #define TICK_NS 100000000ULL /* as the daemon's */
 #define PROGRESS_EVENTS 4096
+#define LOOKS_MAX 1000000
 
 struct place {
 	uint64_t next_ns;
@@ -22,6 +23,7 @@ struct merge {
 	struct looks *looks;
 	uint64_t look_ns;     /* when the next one is due; UINT64_MAX: none */
 	uint64_t look_end_ns; /* there is none after it */
+	uint64_t looks_past;
 };
 
 static bool is_before(const struct place *a, const struct place *b)
@@ -70,7 +72,7 @@ static void find_look(struct merge *merge, uint64_t after_ns)
 		if (look_ns < merge->look_ns)
 			merge->look_ns = look_ns;
 	}
-	if (merge->look_ns > merge->look_end_ns)
+	if (merge->look_ns > merge->look_end_ns || ++merge->looks_past > LOOKS_MAX)
 		merge->look_ns = UINT64_MAX;
 }
 

@@ -9,7 +9,9 @@
 
 #include "analyzers/offline/store_rows.h"
 
-#define CLOSE_NS (600 * STOOD_NS) /* times no further apart are read together */
+#define CLOSE_NS (7200 * STOOD_NS) /* times no further apart are read together: each reading is one of whole segments \
+				    */
+#define PARTS_MAX 512		   /* readings */
 #define STAGE_BEFORE_NS (60 * STOOD_NS)
 #define SAMPLE_BEFORE_NS (90 * STOOD_NS)
 #define SAMPLE_AFTER_NS (5 * STOOD_NS)
@@ -363,6 +365,13 @@ static void read_part(struct stood *stood)
 	sort(stood);
 }
 
+static uint64_t close_ns(const struct stood_spots *all)
+{
+	uint64_t apart_ns = (all->spot[all->count - 1].from_ns - all->spot[0].from_ns) / PARTS_MAX;
+
+	return apart_ns > CLOSE_NS ? apart_ns : CLOSE_NS;
+}
+
 void stood_rows_load(struct stood *stood, uint64_t now_ns)
 {
 	const struct stood_spots *all = &stood->all;
@@ -375,7 +384,7 @@ void stood_rows_load(struct stood *stood, uint64_t now_ns)
 	if (at == all->count || all->spot[at].from_ns > now_ns)
 		return; /* another store's time */
 	stood->part_at = at;
-	while (at + 1 < all->count && all->spot[at + 1].from_ns <= all->spot[at].to_ns + CLOSE_NS)
+	while (at + 1 < all->count && all->spot[at + 1].from_ns <= all->spot[at].to_ns + close_ns(all))
 		at++;
 	stood->part_end = at + 1;
 	read_part(stood);
