@@ -97,8 +97,6 @@ static void reset_ranks(struct measure *measure, const struct frame *frame)
 /* What stages tell that hold no wait; who is of which class is known. */
 static const struct measure_rank *staged(struct measure *measure, const struct frame *frame)
 {
-	if (frame->ranks > MEASURE_STAGED_MAX)
-		return NULL;
 	memcpy(measure->staged, measure->rank, frame->ranks * sizeof(*measure->staged));
 	measure_stages(measure, frame, false, measure->staged);
 	measure_compare(measure, measure->staged);

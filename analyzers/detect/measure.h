@@ -18,9 +18,9 @@
  * gradients): the wait in each is the lead that the rank has by then, so of all of them only the longest wait counts.
  *   wait_r = length of the union of [last begin of any operation of r before the end of g, start + wait_r(g))
  *   self_r = step_r - wait_r
- * is the time for which nobody but r (and the transfers, equal for all) can be blamed. Of few ranks
- * (MEASURE_STAGED_MAX) what their stages alone tell is measured beside it, as below: two ranks that share a machine
- * differ in computing from step to step by more than a loader that is late, which stages show to the millisecond.
+ * is the time for which nobody but r (and the transfers, equal for all) can be blamed. What stages alone
+ * tell is measured beside it, as below: two ranks that share a machine differ in computing from step to step by more
+ * than a loader that is late, which stages show to the millisecond.
  *
  * Waits, of frames of stages only. What can hold a wait is backward, synchronisation, and the unnamed rest; what cannot
  * is data loading, checkpoint, garbage collection and the optimizer; forward can (buffers, prefetched shards; on a card
@@ -42,7 +42,6 @@
 #include "analyzers/detect/frame.h"
 
 #define MEASURE_CLASS_MIN 2
-#define MEASURE_STAGED_MAX 16384
 
 struct measure_rank {
 	uint64_t wait_ns; /* FRAME_UNKNOWN: not in this frame */
@@ -64,7 +63,7 @@ struct measure_group {
 struct measures {
 	size_t ranks, groups, classes;
 	const struct measure_rank *rank;
-	const struct measure_rank *staged; /* by stages, in frames of any tier; NULL: there are more ranks */
+	const struct measure_rank *staged; /* by stages, in frames of any tier */
 	const struct measure_group *group;
 	const uint32_t *class_ranks; /* of each class, how many ranks of it are here */
 	uint64_t left_out;	     /* groups */
