@@ -11,15 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzers/detect/detect.h"
 #include "analyzers/tool/analysis.h"
 #include "analyzers/tool/findings_text.h"
+#include "analyzers/tool/thresholds.h"
 
 #define SINCE "1d"
 #define DAY_NS 86400000000000ULL
 
 static const char usage[] =
 	"usage: analyze [--since TIME] [--until TIME] [--dir FOLDER...] [--job ID] [--rank LIST] [--all] [--verbose]\n"
-	"               [--csv|--json] [--state-dir DIR]\n"
+	"               [--csv|--json] [--state-dir DIR] [THRESHOLD...]\n"
 	"       analyze --from-systrace DIR [OPTION...]\n"
 	"Judges what is stored as the daemon does while it happens: one line a finding, the oldest first.\n"
 	"  --since TIME     from then on: 30m, 12h, 7d ago, or a date and time (this node's store: " SINCE
@@ -34,12 +36,19 @@ static const char usage[] =
 	"  --json           an array of objects, as of findings\n"
 	"  --csv            comma-separated values (RFC 4180)\n"
 	"  --state-dir DIR  the store, without --dir (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
-	"  --help, --version\n";
+	"  --help, --version\n"
+	"Thresholds, as in [findings] of ranktrace.conf(5):\n"
+	"  --slow-percent N     more time of its own than its peers that makes a rank suspected (5)\n"
+	"  --gain-percent N     of the job's step that a slow rank must cost (3)\n"
+	"  --job-percent N      longer than before that makes a job slow (10)\n"
+	"  --hang-after LENGTH  without progress, a job hangs (30s)\n"
+	"  --hang-busy-after LENGTH  the same where the rank that others wait for computes (10m)\n";
 
 enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON };
 
 struct analyze {
 	struct analysis_options options;
+	struct detect_options detectors;
 	struct findings_filter filter;
 	const char *state_dir;
 	char **folder;
@@ -130,7 +139,19 @@ static int run(const struct analyze *analyze)
 	return status;
 }
 
-enum option_id { SET_STATE_DIR, SET_DIR, SET_SYSTRACE, SET_SINCE, SET_UNTIL, SET_JOB, SET_RANK, SET_HELP, SET_VERSION };
+enum option_id {
+	SET_STATE_DIR,
+	SET_DIR,
+	SET_SYSTRACE,
+	SET_SINCE,
+	SET_UNTIL,
+	SET_JOB,
+	SET_RANK,
+	SET_HELP,
+	SET_VERSION,
+	SET_THRESHOLD /* the first of them */
+};
+#define OPTIONS_MAX (16 + THRESHOLDS)
 
 static int set_time(const char *name, const char *value, uint64_t now_ns, uint64_t *ret)
 {
@@ -139,8 +160,18 @@ static int set_time(const char *name, const char *value, uint64_t now_ns, uint64
 	return 0;
 }
 
-static int set(struct analyze *analyze, enum option_id id, char *value)
+static int set_threshold(struct analyze *analyze, size_t which, const char *value)
 {
+	if (threshold_set(which, value, &analyze->detectors) < 0)
+		return 1 + tool_fail(2, "--%s takes %s, not \"%s\"", thresholds[which].name, thresholds[which].expected,
+				   value);
+	return 0;
+}
+
+static int set(struct analyze *analyze, int id, char *value)
+{
+	if (id >= SET_THRESHOLD)
+		return set_threshold(analyze, (size_t)(id - SET_THRESHOLD), value);
 	switch (id) {
 	case SET_STATE_DIR:
 		analyze->state_dir = value;
@@ -187,6 +218,7 @@ static int settle(struct analyze *analyze)
 		options->until_ns = analyze->now_ns + DAY_NS;
 	if (options->until_ns <= analyze->filter.since_ns)
 		return 1 + tool_fail(2, "--until is not after --since: there is nothing between");
+	options->detectors = &analyze->detectors;
 	options->since_ns = analyze->filter.since_ns;
 	options->folder = analyze->folder;
 	options->folders = analyze->folders;
@@ -198,7 +230,7 @@ static int settle(struct analyze *analyze)
 static int parse(int argc, char **argv, struct analyze *analyze)
 {
 	int csv = 0, json = 0, all = 0, verbose = 0, id, r = 0;
-	const struct option options[] = {
+	struct option options[OPTIONS_MAX + 1] = {
 		{"state-dir", required_argument, NULL, SET_STATE_DIR},
 		{"dir", required_argument, NULL, SET_DIR},
 		{"from-systrace", required_argument, NULL, SET_SYSTRACE},
@@ -212,15 +244,18 @@ static int parse(int argc, char **argv, struct analyze *analyze)
 		{"verbose", no_argument, &verbose, 1},
 		{"csv", no_argument, &csv, 1},
 		{"json", no_argument, &json, 1},
-		{0},
 	};
-	int index = 0;
+	int index = 0, count = 0;
 
+	while (options[count].name)
+		count++;
+	for (int i = 0; i < THRESHOLDS && count < OPTIONS_MAX; i++)
+		options[count++] = (struct option){thresholds[i].name, required_argument, NULL, SET_THRESHOLD + i};
 	while (r == 0 && (id = getopt_long(argc, argv, "", options, &index)) != -1) {
 		if (id == '?')
 			return 1 + 2; /* getopt_long has said what is wrong */
 		if (!options[index].flag)
-			r = set(analyze, (enum option_id)id, optarg);
+			r = set(analyze, id, optarg);
 	}
 	if (r)
 		return r;
@@ -242,6 +277,7 @@ int main(int argc, char **argv)
 	int r;
 
 	tool_begin("analyze", argv);
+	detect_options_default(&analyze.detectors);
 	analyze.folder = calloc((size_t)argc + 1, sizeof(char *));
 	if (!analyze.folder)
 		return tool_fail(1, "out of memory");

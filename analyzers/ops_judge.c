@@ -81,6 +81,8 @@ static bool called(const struct ops_judged *member, uint64_t seq, struct ops_poi
 		*ret = member->standing.entered;
 		return true;
 	}
+	if (member->recall)
+		return member->recall(member->recall_arg, seq, ret);
 	return member->ops && ops_at(member->ops, member->standing.communicator, seq, ret);
 }
 

@@ -22,7 +22,9 @@
 struct ops_judged {             /* a member, as seen on this node */
 	int32_t rank;           /* global */
 	uint32_t pid;
-	const struct ops *ops;  /* for ops_at() */
+	const struct ops *ops;  /* for ops_at(); or, where operations are kept elsewhere, what does the same: */
+	bool (*recall)(const void *arg, uint64_t seq, struct ops_point *ret);
+	const void *recall_arg;
 	struct ops_standing standing;
 	/* written by the judge */
 	bool compared;          /* its numbers can be compared with the others' */

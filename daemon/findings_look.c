@@ -4,11 +4,14 @@
  * a rank ends: gloo does not wait for ever in an operation that is another's, it fails, and so do the ranks, within
  * less than a second; of those that died together, what they called last is then all that there is.
  */
+#include "analyzers/detect/stuck.h"
 #include "daemon/context.h"
 #include "daemon/findings_internal.h"
 #include "daemon/ops_room.h"
 #include "daemon/ops_look.h"
 #include "daemon/steps_room.h"
+
+_Static_assert(OPS_LOOK_PATIENCE_NS == STUCK_PATIENCE_NS, "one patience");
 
 #define LOOK_NS NSEC_PER_SEC
 #define LOOK_ENDED_NS (100 * NSEC_PER_MSEC) /* from one to the next: a job's ranks end together */
@@ -95,74 +98,33 @@ static bool number_of(const struct findings_room *room, uint32_t pid, uint32_t *
 	return false;
 }
 
-/* All have called the newest operation, some time ago, and nobody has completed it: then nobody here is to blame. */
-static bool all_entered(const struct ops_look *look, const struct ops_look_comm *comm, uint64_t *ret_waited_ns)
-{
-	const struct ops_standing *first = &look->member[comm->first].judged.standing;
-	uint64_t newest_ns = 0;
-
-	if (comm->verdict.state != OPS_STATE_RUNNING || comm->verdict.members < 2 ||
-		comm->verdict.here != comm->verdict.members || !first->communicator[0])
-		return false;
-	for (size_t i = 0; i < comm->members; i++) {
-		const struct ops_standing *standing = &look->member[comm->first + i].judged.standing;
-
-		if (!standing->entered.seq || standing->entered.seq != first->entered.seq ||
-			!standing->completion_known || standing->completed.seq >= standing->entered.seq)
-			return false;
-		if (standing->entered.time_ns > newest_ns)
-			newest_ns = standing->entered.time_ns;
-	}
-	if (newest_ns >= look->now_ns || look->now_ns - newest_ns < OPS_LOOK_PATIENCE_NS)
-		return false;
-	*ret_waited_ns = look->now_ns - newest_ns;
-	return true;
-}
-
 static void add_member(const struct findings_room *room, uint32_t pid, uint32_t *member, size_t *members)
 {
 	if (*members < MEMBERS_MAX && number_of(room, pid, &member[*members]))
 		(*members)++;
 }
 
-/* It has called that number, and nothing says that it is complete. */
-static bool waits_in(const struct ops_standing *standing, uint64_t seq)
-{
-	return standing->entered.seq >= seq && !(standing->completion_known && standing->completed.seq >= seq);
-}
-
 static void add_verdict(struct verdicts *verdicts, const struct findings_room *room, const struct ops_look *look,
 	const struct ops_look_comm *comm)
 {
-	const struct ops_look_member *member = &look->member[comm->first];
+	_cleanup_free_ struct ops_judged *judged = calloc(comm->members + 1, sizeof(*judged));
 	struct stuck *stuck = &verdicts->stuck[verdicts->count];
 	uint32_t *culprit = verdicts->culprit[verdicts->count], *waiter = verdicts->waiter[verdicts->count];
-	uint64_t waited_ns = comm->verdict.waited_ns, seq = comm->verdict.seq;
-	bool entered = all_entered(look, comm, &waited_ns);
 
-	if (comm->verdict.state == OPS_STATE_RUNNING && !entered)
+	for (size_t i = 0; judged && i < comm->members; i++)
+		judged[i] = look->member[comm->first + i].judged;
+	if (!judged || !stuck_of(judged, comm->members, &comm->verdict, look->now_ns, stuck))
 		return;
-	if (entered)
-		seq = member->judged.standing.entered.seq;
-	*stuck = (struct stuck){
-		.state = (int)comm->verdict.state,
-		.seq = seq,
-		.waited_ns = waited_ns,
-		.culprit = culprit,
-		.waiter = waiter,
-		.all_entered = entered,
-	};
-	(void)copy_text(stuck->communicator, sizeof(stuck->communicator), member->judged.standing.communicator);
 	(void)copy_text(stuck->sentence, sizeof(stuck->sentence), comm->sentence);
+	stuck->culprit = culprit;
+	stuck->waiter = waiter;
 	for (size_t i = 0; i < comm->members; i++) {
-		const struct ops_judged *judged = &member[i].judged;
-
-		if (judged->missing || judged->differs)
-			add_member(room, judged->pid, culprit, &stuck->culprits);
-		else if (waits_in(&judged->standing, seq))
-			add_member(room, judged->pid, waiter, &stuck->waiters);
+		if (stuck_is_culprit(&judged[i]))
+			add_member(room, judged[i].pid, culprit, &stuck->culprits);
+		else if (stuck_is_waiter(&judged[i], stuck->seq))
+			add_member(room, judged[i].pid, waiter, &stuck->waiters);
 	}
-	verdicts->job[verdicts->count++] = member->job;
+	verdicts->job[verdicts->count++] = look->member[comm->first].job;
 }
 
 /* Costs a look into the kernel, so only while somebody stands still, or ended; what is wrong stands first. */

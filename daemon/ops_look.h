@@ -9,7 +9,7 @@
 #include "analyzers/ops_judge.h"
 #include "daemon/ops_room.h"
 
-#define OPS_LOOK_PATIENCE_NS (2 * NSEC_PER_SEC)
+#define OPS_LOOK_PATIENCE_NS (2 * NSEC_PER_SEC) /* STUCK_PATIENCE_NS of hangs is the same */
 #define OPS_LOOK_MEMBERS_MAX 4096 /* of all communicators together */
 
 struct ops_look_member {

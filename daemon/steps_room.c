@@ -79,11 +79,31 @@ static void on_step(void *arg, const struct steps_step *step)
 	remember(rank, step);
 }
 
+/* What it was in when it ended: of one that kept others waiting, nothing else tells. */
+static void put_cut(struct rank_steps *slot)
+{
+	struct steps_open open[IN_FLIGHT_MAX];
+	size_t count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t start_ns = open[i].start_ns;
+		const struct store_value row[] = {
+			V_INT(slot->rank), open[i].step == STEPS_NONE ? V_NULL : V_INT(open[i].step), V_TEXT(open[i].stage),
+			V_TEXT(open[i].name), V_INT(utc(slot->room, start_ns)),
+			V_INT(slot->ended_ns > start_ns ? slot->ended_ns - start_ns : 0), V_INT(open[i].thread_id),
+			V_INT(open[i].depth), V_INT(slot->instance),
+		};
+
+		(void)store_put(slot->room->context->store, TABLE_CUT_STAGES, row, ARRAY_SIZE(row));
+	}
+}
+
 static void forget(struct rank_steps *slot)
 {
 	if (!slot->steps)
 		return;
 	slot->ended_ns = monotonic_ns();
+	put_cut(slot);
 	slot->ended = steps_step_at(slot->steps, slot->ended_ns);
 	steps_end(slot->steps, slot->ended_ns);
 	slot->steps = steps_free(slot->steps);

@@ -8,6 +8,7 @@
 
 #define TICK_NS 100000000ULL /* as the daemon's */
 #define PROGRESS_EVENTS 4096
+#define LOOKS_MAX 1000000
 
 struct place {
 	uint64_t next_ns;
@@ -16,8 +17,13 @@ struct place {
 
 struct merge {
 	const struct source *sources;
+	size_t sources_count;
 	struct place *heap;
 	size_t count;
+	struct looks *looks;
+	uint64_t look_ns;     /* when the next one is due; UINT64_MAX: none */
+	uint64_t look_end_ns; /* there is none after it */
+	uint64_t looks_past;
 };
 
 static bool is_before(const struct place *a, const struct place *b)
@@ -56,10 +62,50 @@ static void settle(struct merge *merge, bool over)
 	sink(merge, 0);
 }
 
+static void find_look(struct merge *merge, uint64_t after_ns)
+{
+	merge->look_ns = UINT64_MAX;
+	for (size_t i = 0; i < merge->sources_count; i++) {
+		const struct source *source = &merge->sources[i];
+		uint64_t look_ns = source->ops->look ? source->ops->look(source->arg, after_ns) : UINT64_MAX;
+
+		if (look_ns < merge->look_ns)
+			merge->look_ns = look_ns;
+	}
+	if (merge->look_ns > merge->look_end_ns || ++merge->looks_past > LOOKS_MAX)
+		merge->look_ns = UINT64_MAX;
+}
+
+static uint64_t known_of(const struct source *source, uint64_t *ret_end_ns)
+{
+	*ret_end_ns = 0;
+	return source->ops->known ? source->ops->known(source->arg, ret_end_ns) : UINT64_MAX;
+}
+
+/* Where sources end a little one after the other, ranks of one that is over would seem to stand nowhere. */
+static void find_look_end(struct merge *merge)
+{
+	uint64_t last_ns = 0, end_ns = 0, known_ns;
+
+	for (size_t i = 0; i < merge->sources_count; i++) {
+		(void)known_of(&merge->sources[i], &end_ns);
+		last_ns = end_ns > last_ns ? end_ns : last_ns;
+	}
+	merge->look_end_ns = UINT64_MAX;
+	for (size_t i = 0; i < merge->sources_count; i++) {
+		known_ns = known_of(&merge->sources[i], &end_ns);
+		if (known_ns < merge->look_end_ns && known_ns + MERGE_ENDS_NS >= last_ns)
+			merge->look_end_ns = known_ns;
+	}
+}
+
 static int begin(struct merge *merge, const struct source *sources, size_t count)
 {
-	*merge = (struct merge){.sources = sources, .heap = calloc(count + 1, sizeof(*merge->heap))};
-	if (!merge->heap)
+	*merge = (struct merge){.sources = sources,
+		.sources_count = count,
+		.heap = calloc(count + 1, sizeof(*merge->heap)),
+		.looks = looks_new()};
+	if (!merge->heap || !merge->looks)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		uint64_t next_ns = sources[i].ops->next(sources[i].arg);
@@ -69,7 +115,22 @@ static int begin(struct merge *merge, const struct source *sources, size_t count
 	}
 	for (size_t i = merge->count / 2; i-- > 0;)
 		sink(merge, i);
+	find_look_end(merge);
+	find_look(merge, 0);
 	return 0;
+}
+
+/* All that is to be seen before the next event, or in the end after the last one. */
+static void look_until(struct merge *merge, struct detect *detect, uint64_t until_ns, uint64_t *now_ns)
+{
+	while (merge->look_ns <= until_ns && merge->look_ns != UINT64_MAX) {
+		uint64_t look_ns = merge->look_ns;
+
+		detect_advance(detect, look_ns);
+		looks_at(merge->looks, merge->sources, merge->sources_count, detect, look_ns);
+		*now_ns = look_ns;
+		find_look(merge, look_ns);
+	}
 }
 
 int merge_run(const struct source *sources, size_t count, struct detect *detect, const struct merge_options *options,
@@ -87,6 +148,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 		const struct source *source = &sources[merge.heap[0].source];
 		int failed;
 
+		look_until(&merge, detect, merge.heap[0].next_ns, &told_ns);
 		now_ns = merge.heap[0].next_ns;
 		if (now_ns >= told_ns + TICK_NS) {
 			detect_advance(detect, now_ns);
@@ -103,9 +165,12 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 	}
 	if (now_ns)
 		detect_advance(detect, now_ns);
+	if (now_ns && more)
+		look_until(&merge, detect, UINT64_MAX, &now_ns);
 	if (r == 0)
 		detect_end(detect);
 	*ret_end_ns = now_ns;
+	looks_free(merge.looks);
 	free(merge.heap);
 	return r;
 }

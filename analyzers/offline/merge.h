@@ -8,6 +8,8 @@
 
 #include "analyzers/offline/source.h"
 
+#define MERGE_ENDS_NS 20000000000ULL /* what sources tell ends that close together where they end at the same time */
+
 struct merge_options {
 	void (*warning)(void *arg, const char *sentence);
 	/* Every some thousand events, with the time that was reached; may be NULL. False: that is enough, and what

@@ -9,11 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analyzers/offline/stood.h"
 #include "analyzers/offline/store_rows.h"
 
 #define SQL_BYTES 1280
 #define TIME_MAX (1ULL << 62)
-#define CONNECTIONS_OF_MANY 12 /* a stream each, and some to change segments */
+#define CONNECTIONS_OF_MANY 13 /* a stream each, and some to change segments */
 
 struct stream {
 	sqlite3_stmt *statement;
@@ -86,6 +87,7 @@ struct store_feed {
 	struct store_feed_options options;
 	struct reader *reader;
 	struct store_ranks *ranks;
+	struct stood *stood;
 	struct stream stream[STREAMS];
 	struct stream waits[WAITS];
 	struct store_feed_counts counts;
@@ -150,7 +152,7 @@ static void read_waits(struct store_feed *feed, uint64_t until_ns, struct framer
 	}
 }
 
-static int64_t before_offset(const struct store_feed_options *options, uint64_t time_ns)
+int64_t store_feed_before(const struct store_feed_options *options, uint64_t time_ns)
 {
 	int64_t ret;
 
@@ -166,10 +168,10 @@ static int prepare(
 
 	if (options->since_ns)
 		snprintf(since, sizeof(since), " and %s >= %lld", row->time,
-			(long long)before_offset(options, options->since_ns));
+			(long long)store_feed_before(options, options->since_ns));
 	if (options->until_ns)
 		snprintf(until, sizeof(until), " and %s < %lld", row->time,
-			(long long)before_offset(options, options->until_ns));
+			(long long)store_feed_before(options, options->until_ns));
 	snprintf(sql, sizeof(sql), "%s%s%s", row->select, since, until);
 	return reader_prepare(feed->reader, sql, &stream->statement, error, error_size);
 }
@@ -211,6 +213,8 @@ int store_feed_open(const char *state_dir, const struct store_feed_options *opti
 	if (r == 0)
 		r = store_ranks_open(feed->reader, options, &feed->ranks, error, error_size);
 	if (r == 0)
+		r = stood_open(feed->reader, feed->ranks, &feed->options, &feed->stood, error, error_size);
+	if (r == 0)
 		r = open_streams(feed, error, error_size);
 	if (r < 0) {
 		store_feed_close(feed);
@@ -228,6 +232,7 @@ struct store_feed *store_feed_close(struct store_feed *feed)
 		sqlite3_finalize(feed->stream[i].statement);
 	for (size_t i = 0; i < WAITS; i++)
 		sqlite3_finalize(feed->waits[i].statement);
+	stood_close(feed->stood);
 	store_ranks_close(feed->ranks);
 	reader_close(feed->reader);
 	free(feed);
@@ -294,7 +299,23 @@ static int feed_row(void *arg, struct framer *framer, char *error, size_t error_
 	return r;
 }
 
-const struct source_ops store_feed_source = {.next = next, .feed = feed_row};
+static uint64_t look(void *arg, uint64_t after_ns)
+{
+	return stood_look(((struct store_feed *)arg)->stood, after_ns);
+}
+
+static uint64_t known(const void *arg, uint64_t *ret_end_ns)
+{
+	return stood_known(((const struct store_feed *)arg)->stood, ret_end_ns);
+}
+
+static void stand(void *arg, uint64_t now_ns, struct looks *looks)
+{
+	stood_stand(((struct store_feed *)arg)->stood, now_ns, looks);
+}
+
+const struct source_ops store_feed_source = {
+	.next = next, .feed = feed_row, .look = look, .known = known, .stand = stand};
 
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret)
 {

@@ -47,6 +47,8 @@ struct store_feed_counts {
 };
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret);
 
+/* The other way round: what the store calls it; INT64_MAX where that is beyond all. */
+int64_t store_feed_before(const struct store_feed_options *options, uint64_t time_ns);
 /* A time of the store by the clock that is fed; 0: none, or one that makes no sense. */
 uint64_t store_feed_time(const struct store_feed_options *options, int64_t time_ns);
 

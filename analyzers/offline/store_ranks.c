@@ -53,6 +53,7 @@ static int add_rank(void *arg, sqlite3_stmt *s)
 	*rank = (struct store_rank){
 		.instance = sqlite3_column_int64(s, 0),
 		.process = -1,
+		.number = -1,
 		.rank = sqlite3_column_int(s, 1),
 		.world_size = (uint32_t)sqlite3_column_int64(s, 2),
 		.start_ns = time_of(ranks, s, 6),
@@ -291,7 +292,7 @@ static void tell(struct store_ranks *ranks, struct store_rank *rank, struct fram
 		return;
 	rank->told = true;
 	end_before(ranks, rank, framer);
-	rank->process = framer_rank_new(framer, &told);
+	rank->process = rank->number = framer_rank_new(framer, &told);
 	for (size_t i = 0; i < rank->places && rank->process >= 0; i++)
 		framer_comm(framer, rank->process, rank->place[i].communicator, rank->place[i].kind,
 			rank->place[i].members, rank->place[i].member);
@@ -326,16 +327,33 @@ struct store_rank *store_ranks_at(struct store_ranks *ranks, size_t i)
 	return i < ranks->ranks ? &ranks->rank[i] : NULL;
 }
 
-int32_t store_rank_member(const struct store_rank *rank, const char *communicator)
+const struct store_place *store_rank_place(const struct store_rank *rank, const char *communicator)
 {
 	struct store_place key = {.member = -1};
-	const struct store_place *place;
 
 	if (!rank->places)
-		return -1;
+		return NULL;
 	snprintf(key.communicator, sizeof(key.communicator), "%s", communicator);
-	place = bsearch(&key, rank->place, rank->places, sizeof(key), by_communicator);
+	return bsearch(&key, rank->place, rank->places, sizeof(key), by_communicator);
+}
+
+int32_t store_rank_member(const struct store_rank *rank, const char *communicator)
+{
+	const struct store_place *place = store_rank_place(rank, communicator);
+
 	return place ? place->member : -1;
+}
+
+size_t store_ranks_place(const struct store_ranks *ranks, int64_t instance)
+{
+	const struct store_rank *rank = find(ranks, instance);
+
+	return rank ? (size_t)(rank - ranks->rank) : SIZE_MAX;
+}
+
+bool store_ranks_wants(const struct store_ranks *ranks, const struct store_rank *rank)
+{
+	return is_wanted(ranks, rank);
 }
 
 void store_ranks_counts(const struct store_ranks *ranks, uint64_t *ret_ranks, uint64_t *ret_left_out)

@@ -32,13 +32,15 @@ struct store_window {
 
 struct store_rank {
 	int64_t instance;
-	int process; /* the framer's, -1: not told, or none of its */
+	int process; /* the framer's, -1: not told, none of its, or over */
+	int number;  /* the same, but it stays when it is over */
 	bool told, ended;
 	int32_t rank;
 	uint32_t world_size;
 	char job[64], host[64], card[32];
 	uint64_t start_ns, first_seen_ns, seen_ns; /* seen_ns: last seen, or its end */
 	uint64_t row_ns;			   /* of its newest row */
+	uint64_t progress_ns, step_end_ns, steps;  /* newest sign of life, of what was fed; steps so far */
 	uint32_t pid, step_thread;
 	struct hogs hogs; /* of the waits that L3 saw since the sample before */
 	bool waits;	  /* and whether it saw anything */
@@ -59,8 +61,13 @@ uint64_t store_ranks_next(const struct store_ranks *ranks);
 void store_ranks_step(struct store_ranks *ranks, struct framer *framer);
 /* NULL: not known, or not wanted. */
 struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct framer *framer);
+/* Its place among all, by instance; SIZE_MAX: not known. Of all, whether they are wanted or not. */
+size_t store_ranks_place(const struct store_ranks *ranks, int64_t instance);
+bool store_ranks_wants(const struct store_ranks *ranks, const struct store_rank *rank);
 /* The rank by its place among all, for those who go through them; NULL past the last. */
 struct store_rank *store_ranks_at(struct store_ranks *ranks, size_t i);
+/* Its place in the communicator, NULL: not known. */
+const struct store_place *store_rank_place(const struct store_rank *rank, const char *communicator);
 /* Its number in the communicator, -1 not known. */
 int32_t store_rank_member(const struct store_rank *rank, const char *communicator);
 /* Of those with rows, and those beyond STORE_FEED_RANKS_MAX. */

@@ -35,6 +35,12 @@ static uint64_t get_time(const struct store_row *row, int column)
 	return store_feed_time(row->options, sqlite3_column_int64(row->statement, column));
 }
 
+static void progress(struct store_rank *rank, uint64_t end_ns)
+{
+	if (end_ns > rank->progress_ns)
+		rank->progress_ns = end_ns;
+}
+
 void store_row_stage(const struct store_row *row)
 {
 	const struct framer_stage stage = {
@@ -48,11 +54,18 @@ void store_row_stage(const struct store_row *row)
 
 	if (stage.depth == 0 && stage_is_loop(stage.kind) && stage.step != STEPS_NONE)
 		row->rank->step_thread = stage.thread_id;
+	progress(row->rank, get_time(row, 0));
 	framer_stage(row->framer, row->rank->process, &stage);
 }
 
 void store_row_step(const struct store_row *row)
 {
+	struct store_rank *rank = row->rank;
+
+	progress(rank, get_time(row, 0));
+	rank->steps++;
+	if (get_time(row, 0) > rank->step_end_ns)
+		rank->step_end_ns = get_time(row, 0);
 	framer_step(row->framer, row->rank->process,
 		&(struct framer_step){get_step(row, 2), get_time(row, 3), get_number(row, 4)});
 }
@@ -74,6 +87,7 @@ void store_row_op(const struct store_row *row)
 		.tier = sqlite3_column_int(row->statement, 10) ? FRAME_TIER_DEVICE : FRAME_TIER_HOST,
 	};
 
+	progress(row->rank, get_time(row, 0));
 	framer_op(row->framer, row->rank->process, &op);
 }
 

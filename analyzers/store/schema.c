@@ -63,6 +63,17 @@ const struct schema_table schema_tables[TABLE_MAX] = {
 		{"depth", SCHEMA_INT, "open stages around it on its thread", false},
 		INSTANCE,
 	}},
+	[TABLE_CUT_STAGES] = {"cut_stages", "stages that had begun and not ended when their rank ended, or was watched no longer", TIER_EVENTS, SCHEMA_LOG, {
+		{"rank", SCHEMA_INT, "global rank", false},
+		{"step", SCHEMA_INT, "step that it belongs to, NULL if none", false},
+		{"stage", SCHEMA_TEXT, "kind of stage", false},
+		{"name", SCHEMA_TEXT, "as the framework or the user marked it", false},
+		{"start_ns", SCHEMA_TIME, "start, ns since the epoch", false},
+		{"duration_ns", SCHEMA_DURATION, "length in ns until it was cut off", false},
+		{"thread_id", SCHEMA_INT, "thread", false},
+		{"depth", SCHEMA_INT, "open stages around it on its thread", false},
+		INSTANCE,
+	}},
 	[TABLE_OFFCPU] = {"offcpu", "times off the CPU above the threshold", TIER_EVENTS, SCHEMA_LOG, {
 		{"rank", SCHEMA_INT, "global rank", false},
 		{"thread_id", SCHEMA_INT, "thread", false},

@@ -216,6 +216,8 @@ static int judge(struct running *running)
 	int r = -ENOMEM;
 
 	detect_options_default(&detectors);
+	if (running->options->detectors)
+		detectors = *running->options->detectors;
 	detect = detect_new(&detectors, &sink);
 	if (detect) {
 		r = merge_run(running->source, analysis->sources, detect, &options, &analysis->end_ns, &failed);

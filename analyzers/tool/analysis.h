@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_TOOL_ANALYSIS_H
 #define RANKTRACE_TOOL_ANALYSIS_H
 
+#include "analyzers/detect/detector.h"
 #include "analyzers/detect/framer.h"
 #include "analyzers/tool/findings_made.h"
 
@@ -15,6 +16,7 @@ struct analysis_options {
 	const char *systrace; /* a folder of its files, instead; NULL: none */
 	const char *job;      /* only this one; NULL: all */
 	uint64_t since_ns, until_ns;
+	const struct detect_options *detectors; /* NULL: as they are by default */
 	bool shows_progress;
 	uint64_t enough_ns; /* of work, by the clock; what comes later is not judged. 0: all is */
 	void (*warning)(void *arg, const char *sentence); /* NULL: to stderr */

@@ -57,6 +57,7 @@ _tracectl()
 		timeline) words="--since --until --rank --job --output --chrome --dir --verbose --state-dir" ;;
 		analyze)
 			words="--since --until --dir --from-systrace --job --rank --all --verbose --csv --json --state-dir"
+			words+=" --slow-percent --gain-percent --job-percent --hang-after --hang-busy-after"
 			[[ " ${COMP_WORDS[*]} " == *" --dir "* && $cur != -* ]] && {
 				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 				return

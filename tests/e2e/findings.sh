@@ -14,6 +14,12 @@ found() {
 f = json.load(sys.stdin)
 sys.exit(not eval(sys.argv[1]))' "$expression"
 }
+# judged EXPRESSION: the same, of what analyze says of the store.
+judged() {
+	"$tracectl" analyze --json --state-dir "$state" --job findings --hang-after 10s | "$python_here" -c 'import json, sys
+f = json.load(sys.stdin)
+sys.exit(not eval(sys.argv[1]))' "$1"
+}
 started() { stepping "${pids[0]}" "$1" && stepping "${pids[1]}" "$1"; }
 level() { [ "$("$tracectl" print "$1" | head -1)" = "$1: $2" ]; }
 
@@ -32,6 +38,7 @@ wait_for 60 started 150 || fail "the ranks do not train"
 flush
 findings --all
 found 'not [x for x in f if x["kind"] != "slow_job"]' || fail "a healthy job has findings"
+judged '[x for x in f if x["kind"] in ("hang", "mismatch")] == []' || fail "analyze names somebody in a healthy job"
 # The machine itself may have been slow for a while, which is a finding of the job.
 found 'f != []' || grep -q 'no findings: .* watched since' <<<"$(findings)" || fail "it does not say that somebody was watched"
 grep -qE '^findings +[01] open' <<<"$("$tracectl" status)" || fail "status has no line of findings"
@@ -72,6 +79,11 @@ findings --all --verbose
 kill -CONT "${pids[1]}"
 over='[x for x in f if x["kind"] == "hang" and x["state"] == "open"] == []'
 wait_for 30 found "$over" || { findings --all; fail "a hang that is over is still open"; }
+sleep 3
+flush
+same='[(x["rank"], x["cause"], x["state"]) for x in f if x["kind"] == "hang"] == [(1, "stopped", "closed")]'
+judged "$same" || { "$tracectl" analyze --state-dir "$state" --all --verbose; fail "analyze does not name the rank that was stopped"; }
+"$tracectl" analyze --state-dir "$state" --hang-after 10s
 
 echo "--- the daemon ends, and one that was killed is tidied up after"
 echo 200 >"$work/dawdle.1"
@@ -85,5 +97,6 @@ found "$slow == []" || { findings --all; fail "a finding of a daemon that was ki
 for pid in "${pids[@]}"; do kill -9 "$pid"; done
 children=()
 e2e_stop
+judged "$same" || { "$tracectl" analyze --state-dir "$state" --all; fail "analyze names somebody for the end of daemons and ranks"; }
 found '[x for x in f if x["state"] == "open"] == []' || fail "something is open that nobody watches"
 e2e_done

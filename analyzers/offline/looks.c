@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See looks.h. */
+#include "analyzers/offline/looks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/detect/stuck.h"
+#include "analyzers/offline/source.h"
+
+#define STUCKS_MAX 64
+
+struct looks {
+	size_t standings, standings_room, members, members_room;
+	struct standing *standing;
+	struct looks_member *member;
+	bool too_many; /* members: what is missing among them would be missing in operations, too */
+	struct ops_judged *judged;
+	uint32_t *index; /* of culprits and waiters, one after the other */
+	size_t indices;
+	struct stuck stuck[STUCKS_MAX];
+	const char *job[STUCKS_MAX];
+	size_t stucks;
+};
+
+struct looks *looks_new(void)
+{
+	return calloc(1, sizeof(struct looks));
+}
+
+struct looks *looks_free(struct looks *looks)
+{
+	if (!looks)
+		return NULL;
+	free(looks->standing);
+	free(looks->member);
+	free(looks->judged);
+	free(looks->index);
+	free(looks);
+	return NULL;
+}
+
+/* Room for one more; false: there is none. */
+static bool grow(void **list, size_t *room, size_t count, size_t size, size_t most)
+{
+	size_t wanted = *room ? 2 * *room : 64;
+	void *more;
+
+	if (count < *room)
+		return true;
+	if (count >= most)
+		return false;
+	more = realloc(*list, wanted * size);
+	if (!more)
+		return false;
+	*list = more;
+	*room = wanted;
+	return true;
+}
+
+void looks_add_standing(struct looks *looks, const struct standing *standing)
+{
+	if (grow((void **)&looks->standing, &looks->standings_room, looks->standings, sizeof(*looks->standing),
+		    LOOKS_STANDINGS_MAX))
+		looks->standing[looks->standings++] = *standing;
+}
+
+void looks_add_member(struct looks *looks, const struct looks_member *member)
+{
+	if (grow((void **)&looks->member, &looks->members_room, looks->members, sizeof(*looks->member),
+		    LOOKS_MEMBERS_MAX))
+		looks->member[looks->members++] = *member;
+	else
+		looks->too_many = true;
+}
+
+/* Members of one communicator stand together. */
+static int by_communicator(const void *a, const void *b)
+{
+	const struct looks_member *x = a, *y = b;
+	int order = strcmp(x->job, y->job);
+
+	if (!order)
+		order = strcmp(x->judged.standing.communicator, y->judged.standing.communicator);
+	return order ? order : (x->judged.rank > y->judged.rank) - (x->judged.rank < y->judged.rank);
+}
+
+static bool is_same(const struct looks_member *a, const struct looks_member *b)
+{
+	return strcmp(a->job, b->job) == 0 &&
+	       strcmp(a->judged.standing.communicator, b->judged.standing.communicator) == 0;
+}
+
+/* One of which no call is known has called nothing where all that is known begins with the first number; else what it
+ * called came before what was read, and it is left out. */
+static size_t settle_uncalled(struct looks_member *member, size_t members)
+{
+	enum ops_seq_from from = OPS_SEQ_ATTACH;
+	uint64_t first_seq = UINT64_MAX;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < members; i++) {
+		if (member[i].uncalled || member[i].first_seq >= first_seq)
+			continue;
+		first_seq = member[i].first_seq;
+		from = member[i].judged.standing.seq_from;
+	}
+	for (size_t i = 0; i < members; i++) {
+		if (member[i].uncalled && first_seq != 1)
+			continue;
+		if (member[i].uncalled)
+			member[i].judged.standing.seq_from = from;
+		member[kept++] = member[i];
+	}
+	return kept;
+}
+
+static void judge(struct looks *looks, struct looks_member *member, size_t members, uint64_t now_ns)
+{
+	struct stuck *stuck = &looks->stuck[looks->stucks];
+	struct ops_verdict verdict;
+	uint32_t *culprit;
+
+	members = settle_uncalled(member, members);
+	if (!members)
+		return;
+	for (size_t i = 0; i < members; i++)
+		looks->judged[i] = member[i].judged;
+	ops_judge(looks->judged, members, now_ns, STUCK_PATIENCE_NS, &verdict);
+	if (!stuck_of(looks->judged, members, &verdict, now_ns, stuck))
+		return;
+	culprit = looks->index + looks->indices;
+	for (size_t i = 0; i < members; i++)
+		if (stuck_is_culprit(&looks->judged[i]))
+			culprit[stuck->culprits++] = member[i].process;
+	stuck->culprit = culprit;
+	stuck->waiter = culprit + stuck->culprits;
+	for (size_t i = 0; i < members; i++)
+		if (stuck_is_waiter(&looks->judged[i], stuck->seq))
+			culprit[stuck->culprits + stuck->waiters++] = member[i].process;
+	looks->indices += stuck->culprits + stuck->waiters;
+	looks->job[looks->stucks++] = member[0].job;
+}
+
+static void judge_all(struct looks *looks, uint64_t now_ns)
+{
+	free(looks->judged);
+	free(looks->index);
+	looks->judged = calloc(looks->members + 1, sizeof(*looks->judged));
+	looks->index = calloc(looks->members + 1, sizeof(*looks->index));
+	if (!looks->members || looks->too_many || !looks->judged || !looks->index)
+		return;
+	qsort(looks->member, looks->members, sizeof(*looks->member), by_communicator);
+	for (size_t i = 0, end; i < looks->members && looks->stucks < STUCKS_MAX; i = end) {
+		for (end = i + 1; end < looks->members && is_same(&looks->member[i], &looks->member[end]);)
+			end++;
+		judge(looks, &looks->member[i], end - i, now_ns);
+	}
+}
+
+void looks_at(struct looks *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns)
+{
+	looks->standings = looks->members = looks->stucks = looks->indices = 0;
+	looks->too_many = false;
+	for (size_t i = 0; i < count; i++)
+		if (sources[i].ops->stand)
+			sources[i].ops->stand(sources[i].arg, now_ns, looks);
+	if (!looks->standings)
+		return;
+	judge_all(looks, now_ns);
+	detect_look(detect, now_ns, looks->standing, looks->standings, looks->stuck, looks->job, looks->stucks,
+		looks->members > 0 && !looks->too_many);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where ranks stood, offline: what sources tell of a time at which nobody made progress, to the detectors' looks, as
+ * the daemon tells it online every second. Members of a communicator are brought together over all sources and judged
+ * by the same rules (analyzers/ops_judge.h), those of other nodes included.
+ */
+#ifndef RANKTRACE_OFFLINE_LOOKS_H
+#define RANKTRACE_OFFLINE_LOOKS_H
+
+#include <stddef.h>
+
+#include "analyzers/detect/detect.h"
+#include "analyzers/ops_judge.h"
+
+#define LOOKS_STANDINGS_MAX 65536
+#define LOOKS_MEMBERS_MAX 16384 /* of communicators, in one look; beyond it operations are not judged */
+
+struct looks_member {
+	const char *job; /* valid until the look is over, as judged.recall_arg */
+	uint32_t process;
+	bool uncalled;	    /* nothing tells that it ever called anything there */
+	uint64_t first_seq; /* the lowest number that is known of it; 0: none */
+	struct ops_judged judged;
+};
+
+struct looks;
+struct source;
+
+struct looks *looks_new(void); /* NULL: out of memory */
+struct looks *looks_free(struct looks *looks);
+/* For sources, from within their stand(). What does not fit is left out. */
+void looks_add_standing(struct looks *looks, const struct standing *standing);
+void looks_add_member(struct looks *looks, const struct looks_member *member);
+/* Asks all sources where their ranks stood, and has the detectors look. */
+void looks_at(struct looks *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns);
+
+#endif

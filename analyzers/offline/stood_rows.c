@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a store says of times that lie close together. See stood.h. */
+#include "analyzers/offline/stood_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/offline/store_rows.h"
+
+/* Times no further apart are read together. Rows of other times are passed over inside SQLite, which costs about a
+ * thirtieth of what it costs to read them. */
+#define CLOSE_NS (120 * STOOD_NS)
+#define PARTS_MAX 8192
+#define STAGE_BEFORE_NS (60 * STOOD_NS)
+#define SAMPLE_BEFORE_NS (90 * STOOD_NS)
+#define SAMPLE_AFTER_NS (5 * STOOD_NS)
+#define OPS_BEFORE_NS (20 * STOOD_NS) /* and some steps */
+#define OPS_BEFORE_MAX_NS (120 * STOOD_NS)
+
+/* Column 0 is the instance, 1 the time at which it begins. */
+static const char *const selects[STOOD_TABLES] = {
+	[STOOD_STAGES] = "select instance, start_ns, duration_ns, stage, thread_id from stages"
+			 " where start_ns >= ?1 and start_ns < ?2",
+	[STOOD_CUT] = "select instance, start_ns, duration_ns, stage, thread_id from cut_stages"
+		      " where start_ns >= ?1 and start_ns < ?2",
+	[STOOD_FLIGHT] = "select instance, start_ns, null, stage, thread_id from in_flight"
+			 " where start_ns >= ?1 and start_ns < ?2",
+	[STOOD_SAMPLES] = "select instance, start_ns, duration_ns, state, cpu_ns from host_samples"
+			  " where start_ns >= ?1 and start_ns < ?2",
+	/* What was only recorded into a graph was not called. */
+	[STOOD_OPS] =
+		"select instance, host_start_ns, host_duration_ns, communicator, seq, op, dtype, count, bytes, "
+		"seq_from,"
+		" case when tier = 'device' then device_start_ns + device_duration_ns"
+		" when family = 'gloo' then host_start_ns + host_duration_ns end, tier = 'device' or family = 'gloo'"
+		" from collectives where host_start_ns >= ?1 and host_start_ns < ?2 and peer is null and seq > 0"
+		" and communicator is not null and seq_from <> 'attach' and coalesce(captured, 0) = 0",
+};
+
+int stood_rows_open(struct stood *stood, char *error, size_t error_size)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < STOOD_TABLES && r == 0; i++)
+		r = reader_prepare(stood->reader, selects[i], &stood->statement[i], error, error_size);
+	return r;
+}
+
+void stood_rows_close(struct stood *stood)
+{
+	for (size_t i = 0; i < STOOD_TABLES; i++)
+		sqlite3_finalize(stood->statement[i]);
+	free(stood->spans.row);
+	free(stood->samples.row);
+	free(stood->ops.row);
+	free(stood->run);
+	free(stood->run_of);
+}
+
+static void *grow(struct stood_part *part, size_t size)
+{
+	if (part->count == part->room) {
+		size_t room = part->room ? 2 * part->room : 256;
+		void *more = room <= STOOD_ROWS_MAX ? realloc(part->row, room * size) : NULL;
+
+		if (!more)
+			return NULL;
+		part->row = more;
+		part->room = room;
+	}
+	return (char *)part->row + part->count++ * size;
+}
+
+/* Whether any time in memory, made longer by that on both sides, has something of it. */
+static bool is_near(
+	const struct stood *stood, uint64_t start_ns, uint64_t end_ns, uint64_t before_ns, uint64_t after_ns)
+{
+	size_t low = stood->part_at, high = stood->part_end;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (stood->all.spot[middle].to_ns + after_ns < start_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < stood->part_end && stood->all.spot[low].from_ns <= end_ns + before_ns;
+}
+
+static uint64_t time_of(const struct stood *stood, sqlite3_stmt *s, int column)
+{
+	return store_feed_time(stood->options, sqlite3_column_int64(s, column));
+}
+
+/* STOOD_NEVER where the length is not known. */
+static uint64_t end_of(sqlite3_stmt *s, uint64_t start_ns)
+{
+	int64_t length = sqlite3_column_int64(s, 2);
+
+	if (sqlite3_column_type(s, 2) == SQLITE_NULL)
+		return STOOD_NEVER;
+	return length > 0 && (uint64_t)length < STORE_FEED_LONGEST_NS ? start_ns + (uint64_t)length : start_ns;
+}
+
+static const char *text_of(sqlite3_stmt *s, int column)
+{
+	const unsigned char *text = sqlite3_column_text(s, column);
+
+	return text ? (const char *)text : "";
+}
+
+static void on_span(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
+{
+	uint64_t start_ns = time_of(stood, s, 1), end_ns = end_of(s, start_ns);
+	struct stood_span *span;
+
+	if (!start_ns || !is_near(stood, start_ns, end_ns == STOOD_NEVER ? start_ns : end_ns, 0,
+				 end_ns == STOOD_NEVER ? STAGE_BEFORE_NS : 0))
+		return;
+	span = grow(&stood->spans, sizeof(*span));
+	if (span)
+		*span = (struct stood_span){
+			.rank = rank,
+			.thread_id = (uint32_t)sqlite3_column_int64(s, 4),
+			.kind = stage_of_stage(text_of(s, 3)).kind,
+			.start_ns = start_ns,
+			.end_ns = end_ns,
+		};
+}
+
+static void on_flight(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
+{
+	uint64_t start_ns = time_of(stood, s, 1);
+	struct stood_span *span = start_ns ? grow(&stood->spans, sizeof(*span)) : NULL;
+
+	if (span)
+		*span = (struct stood_span){
+			.rank = rank,
+			.thread_id = (uint32_t)sqlite3_column_int64(s, 4),
+			.kind = stage_of_stage(text_of(s, 3)).kind,
+			.start_ns = start_ns,
+			.end_ns = STOOD_NEVER,
+		};
+}
+
+static void on_sample(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
+{
+	uint64_t start_ns = time_of(stood, s, 1), end_ns = end_of(s, start_ns);
+	struct stood_sample *sample;
+
+	if (!start_ns || end_ns == STOOD_NEVER || !is_near(stood, start_ns, end_ns, SAMPLE_BEFORE_NS, SAMPLE_AFTER_NS))
+		return;
+	sample = grow(&stood->samples, sizeof(*sample));
+	if (sample)
+		*sample = (struct stood_sample){
+			.rank = rank,
+			.state = text_of(s, 3)[0],
+			.start_ns = start_ns,
+			.end_ns = end_ns,
+			.cpu_ns = sqlite3_column_type(s, 4) == SQLITE_NULL || sqlite3_column_int64(s, 4) < 0
+					  ? FRAME_UNKNOWN
+					  : (uint64_t)sqlite3_column_int64(s, 4),
+		};
+}
+
+/* The last one is for what is too many, or too long. */
+static uint16_t word_of(struct stood *stood, const char *text)
+{
+	size_t i = 0;
+
+	while (i < stood->words && strcmp(stood->word[i], text) != 0)
+		i++;
+	if (i == stood->words && i < STOOD_WORDS_MAX - 1 && strlen(text) < sizeof(stood->word[0]))
+		(void)snprintf(stood->word[stood->words++], sizeof(stood->word[0]), "%s", text);
+	return i < stood->words ? (uint16_t)i : STOOD_WORDS_MAX - 1;
+}
+
+static uint8_t seq_from_of(const char *word)
+{
+	static const char *const words[] = {
+		[OPS_SEQ_INIT] = "init",
+		[OPS_SEQ_LIBRARY] = "library",
+		[OPS_SEQ_MARKER] = "marker",
+		[OPS_SEQ_GROUP] = "group",
+	};
+
+	for (uint8_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(words[i], word) == 0)
+			return i;
+	return OPS_SEQ_ATTACH;
+}
+
+static uint64_t known_of(sqlite3_stmt *s, int column)
+{
+	int64_t value = sqlite3_column_int64(s, column);
+
+	return sqlite3_column_type(s, column) == SQLITE_NULL || value < 0 ? OPS_UNKNOWN : (uint64_t)value;
+}
+
+static uint64_t ops_before(const struct stood *stood)
+{
+	uint64_t before_ns = OPS_BEFORE_NS + (stood->step_ns < OPS_BEFORE_MAX_NS ? 4 * stood->step_ns : 0);
+
+	return before_ns < OPS_BEFORE_MAX_NS ? before_ns : OPS_BEFORE_MAX_NS;
+}
+
+static void on_op(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
+{
+	const struct store_rank *of = store_ranks_at(stood->ranks, rank);
+	const struct store_place *place = store_rank_place(of, text_of(s, 3));
+	uint64_t start_ns = time_of(stood, s, 1), end_ns = time_of(stood, s, 10);
+	struct stood_op *op;
+
+	if (!start_ns || !place || !is_near(stood, start_ns, start_ns, ops_before(stood), 0))
+		return;
+	op = grow(&stood->ops, sizeof(*op));
+	if (!op) {
+		stood->ops_overflow = true;
+		return;
+	}
+	*op = (struct stood_op){
+		.rank = rank,
+		.place = (uint32_t)(place - of->place),
+		.seq = (uint64_t)sqlite3_column_int64(s, 4),
+		.start_ns = start_ns,
+		.end_ns = end_ns ? end_ns : STOOD_NEVER,
+		.count = known_of(s, 7),
+		.bytes = known_of(s, 8),
+		.op = word_of(stood, text_of(s, 5)),
+		.dtype = word_of(stood, text_of(s, 6)),
+		.seq_from = seq_from_of(text_of(s, 9)),
+		.tells = sqlite3_column_int(s, 11) != 0,
+	};
+}
+
+static void (*const take[STOOD_TABLES])(struct stood *stood, sqlite3_stmt *s, uint32_t rank) = {
+	[STOOD_STAGES] = on_span,
+	[STOOD_CUT] = on_span,
+	[STOOD_FLIGHT] = on_flight,
+	[STOOD_SAMPLES] = on_sample,
+	[STOOD_OPS] = on_op,
+};
+
+static int order(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int by_span(const void *a, const void *b)
+{
+	const struct stood_span *x = a, *y = b;
+	int r = order(x->rank, y->rank);
+
+	return r ? r : order(x->start_ns, y->start_ns);
+}
+
+static int by_sample(const void *a, const void *b)
+{
+	const struct stood_sample *x = a, *y = b;
+	int r = order(x->rank, y->rank);
+
+	return r ? r : order(x->start_ns, y->start_ns);
+}
+
+static int by_op(const void *a, const void *b)
+{
+	const struct stood_op *x = a, *y = b;
+	int r = order(x->rank, y->rank);
+
+	r = r ? r : order(x->place, y->place);
+	r = r ? r : order(x->seq, y->seq);
+	return r ? r : order(x->start_ns, y->start_ns);
+}
+
+static void add_up(struct stood *stood)
+{
+	struct stood_sample *sample = stood->samples.row;
+
+	for (size_t i = 1; i < stood->samples.count; i++) {
+		const struct stood_sample *before = &sample[i - 1];
+
+		if (before->rank == sample[i].rank)
+			sample[i].before_ns =
+				before->before_ns + (before->cpu_ns == FRAME_UNKNOWN ? 0 : before->cpu_ns);
+	}
+}
+
+static bool is_new_run(const struct stood_op *op, size_t i)
+{
+	return i == 0 || op[i - 1].rank != op[i].rank || op[i - 1].place != op[i].place;
+}
+
+static void make_runs(struct stood *stood)
+{
+	const struct stood_op *op = stood->ops.row;
+	size_t ranks = 0, at = 0;
+
+	stood->runs = 0;
+	free(stood->run);
+	free(stood->run_of);
+	while (store_ranks_at(stood->ranks, ranks))
+		ranks++;
+	for (size_t i = 0; i < stood->ops.count; i++)
+		stood->runs += is_new_run(op, i);
+	stood->run = calloc(stood->runs + 1, sizeof(*stood->run));
+	stood->run_of = calloc(ranks + 2, sizeof(*stood->run_of));
+	if (!stood->run || !stood->run_of) {
+		stood->runs = 0;
+		stood->ops_overflow = true;
+		return;
+	}
+	for (size_t i = 0; i < stood->ops.count; i++) {
+		if (is_new_run(op, i))
+			stood->run[at++] = (struct stood_run){.stood = stood, .first = i};
+		stood->run[at - 1].count++;
+		stood->run[at - 1].tells |= op[i].tells;
+	}
+	at = 0;
+	for (size_t rank = 0; rank <= ranks; rank++) {
+		while (at < stood->runs && op[stood->run[at].first].rank < rank)
+			at++;
+		stood->run_of[rank] = at;
+	}
+}
+
+static void sort(struct stood *stood)
+{
+	if (stood->spans.count)
+		qsort(stood->spans.row, stood->spans.count, sizeof(struct stood_span), by_span);
+	if (stood->samples.count)
+		qsort(stood->samples.row, stood->samples.count, sizeof(struct stood_sample), by_sample);
+	if (stood->ops.count)
+		qsort(stood->ops.row, stood->ops.count, sizeof(struct stood_op), by_op);
+	add_up(stood);
+	make_runs(stood);
+}
+
+static void read_part(struct stood *stood)
+{
+	const uint64_t before_ns[STOOD_TABLES] = {
+		[STOOD_STAGES] = STAGE_BEFORE_NS,
+		[STOOD_CUT] = STAGE_BEFORE_NS,
+		[STOOD_FLIGHT] = STORE_FEED_LONGEST_NS,
+		[STOOD_SAMPLES] = SAMPLE_BEFORE_NS,
+		[STOOD_OPS] = ops_before(stood),
+	};
+	uint64_t from_ns = stood->all.spot[stood->part_at].from_ns, to_ns = stood->all.spot[stood->part_end - 1].to_ns;
+	uint32_t rank;
+
+	stood->spans.count = stood->samples.count = stood->ops.count = 0;
+	stood->ops_overflow = false;
+	for (size_t i = 0; i < STOOD_TABLES; i++) {
+		sqlite3_stmt *s = stood->statement[i];
+
+		sqlite3_reset(s);
+		sqlite3_bind_int64(
+			s, 1, store_feed_before(stood->options, from_ns > before_ns[i] ? from_ns - before_ns[i] : 0));
+		sqlite3_bind_int64(s, 2, store_feed_before(stood->options, to_ns + SAMPLE_AFTER_NS));
+		while (stood_step(stood, s, &rank))
+			take[i](stood, s, rank);
+		sqlite3_reset(s);
+	}
+	sort(stood);
+}
+
+static uint64_t close_ns(const struct stood_spots *all)
+{
+	uint64_t apart_ns = (all->spot[all->count - 1].from_ns - all->spot[0].from_ns) / PARTS_MAX;
+
+	return apart_ns > CLOSE_NS ? apart_ns : CLOSE_NS;
+}
+
+void stood_rows_load(struct stood *stood, uint64_t now_ns)
+{
+	const struct stood_spots *all = &stood->all;
+	size_t at = stood->part_end;
+
+	if (stood->part_end > stood->part_at && now_ns <= all->spot[stood->part_end - 1].to_ns + STOOD_TAIL_NS)
+		return;
+	while (at < all->count && all->spot[at].to_ns + STOOD_TAIL_NS < now_ns)
+		at++;
+	if (at == all->count || all->spot[at].from_ns > now_ns)
+		return; /* another store's time */
+	stood->part_at = at;
+	while (at + 1 < all->count && all->spot[at + 1].from_ns <= all->spot[at].to_ns + close_ns(all))
+		at++;
+	stood->part_end = at + 1;
+	read_part(stood);
+}

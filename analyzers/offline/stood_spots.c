@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When ranks stood still, or ended. See stood.h. */
+#include "analyzers/offline/merge.h"
+#include "analyzers/offline/stood_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SQL_BYTES 512
+#define ENDS_APART_NS 100000000ULL /* a job's ranks end together */
+#define TYPICAL_OF 8		   /* steps */
+
+struct job {
+	uint64_t last_ns, typical_ns; /* newest progress; 0: none so far */
+	uint64_t steps;
+};
+
+struct finding_spots {
+	struct stood *stood;
+	size_t ranks, jobs;
+	uint32_t *job_of;	       /* of each rank */
+	uint32_t *order;	       /* ranks by job */
+	uint64_t *since_ns, *until_ns; /* of each rank: when it was seen first and last; 0: it was not */
+	struct job *job;
+	struct stood_spot *raw; /* gaps in progress */
+	uint32_t *raw_job;
+	size_t raws;
+	bool by_ops; /* of jobs without steps: their operations */
+};
+
+void stood_spots_free(struct stood_spots *spots)
+{
+	free(spots->spot);
+	*spots = (struct stood_spots){0};
+}
+
+static bool add(struct stood_spots *spots, uint64_t from_ns, uint64_t to_ns)
+{
+	if (spots->count == spots->room) {
+		size_t room = spots->room ? 2 * spots->room : 64;
+		struct stood_spot *more = realloc(spots->spot, room * sizeof(*more));
+
+		if (!more)
+			return false;
+		spots->spot = more;
+		spots->room = room;
+	}
+	spots->spot[spots->count++] = (struct stood_spot){from_ns, to_ns};
+	return true;
+}
+
+static int by_from(const void *a, const void *b)
+{
+	const struct stood_spot *x = a, *y = b;
+
+	return (x->from_ns > y->from_ns) - (x->from_ns < y->from_ns);
+}
+
+/* In order, and those that overlap, or are no further apart than that, are one. */
+static void merge(struct stood_spots *spots, uint64_t apart_ns)
+{
+	size_t kept = 0;
+
+	if (spots->count)
+		qsort(spots->spot, spots->count, sizeof(*spots->spot), by_from);
+	for (size_t i = 0; i < spots->count; i++) {
+		struct stood_spot *last = kept ? &spots->spot[kept - 1] : NULL;
+
+		if (!last || spots->spot[i].from_ns > last->to_ns + apart_ns)
+			spots->spot[kept++] = spots->spot[i];
+		else if (spots->spot[i].to_ns > last->to_ns)
+			last->to_ns = spots->spot[i].to_ns;
+	}
+	spots->count = kept;
+}
+
+static const struct store_ranks *sorting; /* for by_job(), in find_jobs() alone */
+
+static int compare_jobs(const struct store_rank *x, const struct store_rank *y)
+{
+	int order = strcmp(x->job, y->job);
+
+	return order ? order : (x->world_size > y->world_size) - (x->world_size < y->world_size);
+}
+
+static int by_job(const void *a, const void *b)
+{
+	struct store_ranks *ranks = (struct store_ranks *)(uintptr_t)sorting;
+
+	return compare_jobs(store_ranks_at(ranks, *(const uint32_t *)a), store_ranks_at(ranks, *(const uint32_t *)b));
+}
+
+static struct store_rank *rank_at(const struct finding_spots *f, size_t i)
+{
+	return store_ranks_at(f->stood->ranks, i);
+}
+
+static void find_jobs(struct finding_spots *f)
+{
+	for (uint32_t i = 0; i < f->ranks; i++)
+		f->order[i] = i;
+	sorting = f->stood->ranks;
+	if (f->ranks)
+		qsort(f->order, f->ranks, sizeof(*f->order), by_job);
+	for (size_t i = 0; i < f->ranks; i++) {
+		if (!i || compare_jobs(rank_at(f, f->order[i - 1]), rank_at(f, f->order[i])) != 0)
+			f->jobs++;
+		f->job_of[f->order[i]] = (uint32_t)(f->jobs - 1);
+	}
+}
+
+static void add_raw(struct finding_spots *f, uint32_t job, uint64_t from_ns, uint64_t to_ns)
+{
+	if (f->raws == STOOD_SPOTS_MAX)
+		return;
+	f->raw[f->raws] = (struct stood_spot){from_ns, to_ns};
+	f->raw_job[f->raws++] = job;
+}
+
+static void progress(struct finding_spots *f, uint32_t number, uint64_t time_ns)
+{
+	struct job *job = &f->job[number];
+	uint64_t still_ns = job->typical_ns + job->typical_ns / 2;
+
+	if (still_ns < STOOD_STILL_NS)
+		still_ns = STOOD_STILL_NS;
+	if (time_ns <= job->last_ns)
+		return;
+	if (time_ns - job->last_ns > still_ns)
+		add_raw(f, number, job->last_ns, time_ns);
+	job->last_ns = time_ns;
+}
+
+/* Checkpoints and what stood still are no typical ones. */
+static void step(struct finding_spots *f, uint32_t rank, uint64_t end_ns, uint64_t length_ns)
+{
+	struct job *job = &f->job[f->job_of[rank]];
+
+	progress(f, f->job_of[rank], end_ns);
+	if (!job->steps++)
+		job->typical_ns = length_ns;
+	if (length_ns > 2 * job->typical_ns)
+		length_ns = 2 * job->typical_ns;
+	job->typical_ns += length_ns / TYPICAL_OF;
+	job->typical_ns -= job->typical_ns / TYPICAL_OF;
+	if (job->typical_ns > f->stood->step_ns)
+		f->stood->step_ns = job->typical_ns;
+}
+
+bool stood_step(struct stood *stood, sqlite3_stmt *statement, uint32_t *ret_rank)
+{
+	int rc;
+
+	while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
+		size_t place = store_ranks_place(stood->ranks, sqlite3_column_int64(statement, 0));
+
+		if (place == SIZE_MAX || !store_ranks_wants(stood->ranks, store_ranks_at(stood->ranks, place)))
+			continue;
+		*ret_rank = (uint32_t)place;
+		return true;
+	}
+	if (rc != SQLITE_DONE && !stood->warned && stood->options->warning) {
+		char error[256], sentence[400];
+
+		reader_error(stood->reader, error, sizeof(error));
+		snprintf(sentence, sizeof(sentence), "hangs may be missing: %s", error);
+		stood->options->warning(stood->options->arg, sentence);
+		stood->warned = true;
+	}
+	return false;
+}
+
+static uint64_t length_of(sqlite3_stmt *s, int column)
+{
+	int64_t length = sqlite3_column_int64(s, column);
+
+	return length > 0 && (uint64_t)length < STORE_FEED_LONGEST_NS ? (uint64_t)length : 0;
+}
+
+static void on_sample(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns)
+{
+	if (!f->since_ns[rank] || start_ns < f->since_ns[rank])
+		f->since_ns[rank] = start_ns;
+	if (start_ns + length_ns > f->until_ns[rank])
+		f->until_ns[rank] = start_ns + length_ns;
+}
+
+static void on_step(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns)
+{
+	on_sample(f, rank, start_ns, length_ns);
+	step(f, rank, start_ns + length_ns, length_ns);
+}
+
+static void on_op(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns)
+{
+	on_sample(f, rank, start_ns, length_ns);
+	if (!f->job[f->job_of[rank]].steps)
+		progress(f, f->job_of[rank], start_ns + length_ns);
+}
+
+/* Instance, start, length. */
+static int each(struct finding_spots *f, const char *select, const char *time,
+	void (*row)(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns), char *error,
+	size_t error_size)
+{
+	const struct store_feed_options *options = f->stood->options;
+	sqlite3_stmt *s = NULL;
+	char sql[SQL_BYTES];
+	uint32_t rank;
+	int r;
+
+	(void)snprintf(sql, sizeof(sql), "%s where %s >= ?1 and %s < ?2", select, time, time);
+	r = reader_prepare(f->stood->reader, sql, &s, error, error_size);
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(s, 1, options->since_ns ? store_feed_before(options, options->since_ns) : INT64_MIN);
+	sqlite3_bind_int64(s, 2, options->until_ns ? store_feed_before(options, options->until_ns) : INT64_MAX);
+	while (stood_step(f->stood, s, &rank)) {
+		uint64_t start_ns = store_feed_time(options, sqlite3_column_int64(s, 1));
+
+		if (start_ns)
+			row(f, rank, start_ns, length_of(s, 2));
+	}
+	sqlite3_finalize(s);
+	return 0;
+}
+
+static bool lacks_steps(const struct finding_spots *f)
+{
+	for (size_t i = 0; i < f->ranks; i++)
+		if (!f->job[f->job_of[i]].steps && rank_at(f, i)->places)
+			return true;
+	return false;
+}
+
+static int read_progress(struct finding_spots *f, char *error, size_t error_size)
+{
+	int r = each(f, "select instance, start_ns, duration_ns from host_samples", "start_ns", on_sample, error,
+		error_size);
+
+	if (r == 0)
+		r = each(
+			f, "select instance, start_ns, duration_ns from steps", "start_ns", on_step, error, error_size);
+	if (r == 0 && lacks_steps(f))
+		r = each(f, "select instance, host_start_ns, host_duration_ns from collectives", "host_start_ns", on_op,
+			error, error_size);
+	return r;
+}
+
+static uint64_t end_of(const struct finding_spots *f, uint32_t rank)
+{
+	const struct store_rank *of = rank_at(f, rank);
+	uint64_t end_ns = of->ended ? of->seen_ns : f->until_ns[rank], until_ns = f->stood->options->until_ns;
+
+	return until_ns && end_ns > until_ns ? until_ns : end_ns;
+}
+
+/* Another daemon that goes on watching it has seen it first at its own start. */
+static uint64_t begin_of(const struct finding_spots *f, uint32_t rank)
+{
+	uint64_t seen_ns = rank_at(f, rank)->first_seen_ns;
+
+	return f->since_ns[rank] && f->since_ns[rank] < seen_ns ? f->since_ns[rank] : seen_ns;
+}
+
+/* When the job of order[first] to order[end] had ranks that lived. */
+static bool find_lives(const struct finding_spots *f, size_t first, size_t end, struct stood_spots *lives)
+{
+	bool done = true;
+
+	lives->count = 0;
+	for (size_t i = first; i < end && done; i++) {
+		uint32_t rank = f->order[i];
+
+		if (store_ranks_wants(f->stood->ranks, rank_at(f, rank)) && end_of(f, rank) > begin_of(f, rank))
+			done = add(lives, begin_of(f, rank), end_of(f, rank));
+	}
+	merge(lives, 0);
+	return done;
+}
+
+static bool clip(const struct finding_spots *f, uint32_t job, const struct stood_spots *lives)
+{
+	struct stood_spots *still = &f->stood->still;
+	bool done = true;
+
+	for (size_t i = 0; i < f->raws; i++) {
+		if (f->raw_job[i] != job)
+			continue;
+		for (size_t k = 0; k < lives->count && done && still->count < STOOD_SPOTS_MAX; k++) {
+			uint64_t from_ns =
+				f->raw[i].from_ns > lives->spot[k].from_ns ? f->raw[i].from_ns : lives->spot[k].from_ns;
+			uint64_t to_ns =
+				f->raw[i].to_ns < lives->spot[k].to_ns ? f->raw[i].to_ns : lives->spot[k].to_ns;
+
+			if (to_ns > from_ns && to_ns - from_ns >= STOOD_STILL_NS)
+				done = add(still, from_ns, to_ns);
+		}
+	}
+	return done;
+}
+
+static bool find_still(struct finding_spots *f)
+{
+	struct stood_spots lives = {0};
+	bool done = true;
+
+	for (size_t first = 0, end; first < f->ranks && done; first = end) {
+		uint32_t job = f->job_of[f->order[first]];
+
+		for (end = first; end < f->ranks && f->job_of[f->order[end]] == job;)
+			end++;
+		progress(f, job, STOOD_NEVER);
+		done = find_lives(f, first, end, &lives) && clip(f, job, &lives);
+	}
+	stood_spots_free(&lives);
+	merge(&f->stood->still, 0);
+	return done;
+}
+
+static bool find_ends(struct finding_spots *f)
+{
+	struct stood_spots *ends = &f->stood->ends;
+	const struct store_feed_options *options = f->stood->options;
+	size_t kept = 0;
+	bool done = true;
+
+	for (size_t i = 0; i < f->ranks && done; i++) {
+		const struct store_rank *rank = rank_at(f, i);
+
+		if (rank->ended && store_ranks_wants(f->stood->ranks, rank) &&
+			(!options->until_ns || rank->seen_ns < options->until_ns))
+			done = add(ends, rank->seen_ns, rank->seen_ns);
+	}
+	if (ends->count)
+		qsort(ends->spot, ends->count, sizeof(*ends->spot), by_from);
+	for (size_t i = 0; i < ends->count; i++)
+		if (!kept || ends->spot[i].from_ns > ends->spot[kept - 1].from_ns + ENDS_APART_NS)
+			ends->spot[kept++] = ends->spot[i];
+	ends->count = kept < STOOD_SPOTS_MAX ? kept : STOOD_SPOTS_MAX;
+	return done;
+}
+
+/* Samples of ranks end one after the other. */
+static void find_known(const struct finding_spots *f)
+{
+	struct stood *stood = f->stood;
+
+	stood->known_ns = STOOD_NEVER;
+	for (uint32_t i = 0; i < f->ranks; i++)
+		if (end_of(f, i) > stood->last_ns)
+			stood->last_ns = end_of(f, i);
+	for (uint32_t i = 0; i < f->ranks; i++)
+		if (!rank_at(f, i)->ended && f->until_ns[i] && f->until_ns[i] + MERGE_ENDS_NS >= stood->last_ns &&
+			f->until_ns[i] < stood->known_ns)
+			stood->known_ns = f->until_ns[i];
+}
+
+static bool join(struct stood *stood)
+{
+	const struct stood_spots *both[] = {&stood->still, &stood->ends};
+	bool done = true;
+
+	for (size_t i = 0; i < 2; i++)
+		for (size_t k = 0; k < both[i]->count && done; k++)
+			done = add(&stood->all, both[i]->spot[k].from_ns, both[i]->spot[k].to_ns);
+	merge(&stood->all, 0);
+	return done;
+}
+
+int stood_spots_find(struct stood *stood, char *error, size_t error_size)
+{
+	struct finding_spots f = {.stood = stood};
+	int r = -ENOMEM;
+
+	while (store_ranks_at(stood->ranks, f.ranks))
+		f.ranks++;
+	f.job_of = calloc(f.ranks + 1, sizeof(*f.job_of));
+	f.order = calloc(f.ranks + 1, sizeof(*f.order));
+	f.since_ns = calloc(f.ranks + 1, sizeof(*f.since_ns));
+	f.until_ns = calloc(f.ranks + 1, sizeof(*f.until_ns));
+	f.job = calloc(f.ranks + 1, sizeof(*f.job));
+	f.raw = calloc(STOOD_SPOTS_MAX, sizeof(*f.raw));
+	f.raw_job = calloc(STOOD_SPOTS_MAX, sizeof(*f.raw_job));
+	if (f.job_of && f.order && f.since_ns && f.until_ns && f.job && f.raw && f.raw_job) {
+		find_jobs(&f);
+		r = read_progress(&f, error, error_size);
+		find_known(&f);
+		if (r == 0 && (!find_still(&f) || !find_ends(&f) || !join(stood)))
+			r = -ENOMEM;
+	}
+	if (r == -ENOMEM)
+		snprintf(error, error_size, "out of memory");
+	free(f.job_of);
+	free(f.order);
+	free(f.since_ns);
+	free(f.until_ns);
+	free(f.job);
+	free(f.raw);
+	free(f.raw_job);
+	return r;
+}
