@@ -79,7 +79,7 @@ static void write_ops(struct framer *framer, struct framer_room *room, struct fr
 			framer->counts.ops_left_out += slot->records;
 			continue;
 		}
-		framer_groups_add(framer, room, slot, (uint32_t)i);
+		framer_groups_add(framer, room, room->live[i], slot, (uint32_t)i);
 		if (slot->worst_tier < worst)
 			worst = slot->worst_tier;
 	}

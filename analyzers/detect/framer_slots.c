@@ -67,6 +67,19 @@ void framer_slot_release(struct framer *framer, struct framer_process *process, 
 		slot->open->next = process->unused;
 		process->unused = slot->open;
 	}
+	if (slot->plan) { /* the next ones need no room for full records */
+		framer_plan_drop(room, &slot->plan);
+		free(slot->record);
+		slot->record = NULL;
+		slot->room = 0;
+	}
+	if (slot->words > process->spare_words) {
+		free(process->spare_word);
+		process->spare_word = slot->word;
+		process->spare_words = slot->words;
+	} else {
+		free(slot->word);
+	}
 	if (slot->room > process->spare_room) {
 		free(process->spare);
 		process->spare = slot->record;
@@ -190,7 +203,12 @@ void framer_process_free(struct framer *framer, struct framer_process *process)
 		process->unused = next;
 	}
 	framer_period_free(process->period);
+	if (process->plan)
+		framer_plan_drop(framer_room_of(framer, process), &process->plan);
+	free(process->handle);
+	free(process->handle_text);
 	free(process->sample);
+	free(process->spare_word);
 	free(process->spare);
 	free(process->slot);
 	free(process);
