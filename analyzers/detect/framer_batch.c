@@ -6,6 +6,7 @@
 #include "analyzers/detect/framer_internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,13 +56,33 @@ static bool makes_sense(const struct framer_called *op)
 	       framer_is_peer(op->member, op->peer);
 }
 
+/* What an operation that went by its slot's plan came with is its lane's. */
+static void learn(const struct framer_process *process, const struct framer_ops *ops, const struct framer_called *op,
+	const struct framer_slot *before, uint32_t records)
+{
+	const struct framer_slot *slot = framer_slot_find(process, ops->step);
+	const struct framer_entry *entry;
+	struct framer_lane *lane;
+
+	if (!slot || slot != before || !slot->plan || slot->records != records + 1)
+		return;
+	entry = &slot->plan->shape->entry[records];
+	lane = &slot->plan->lane[entry->lane];
+	lane->known = true;
+	lane->peer = op->peer;
+	lane->member = op->member;
+	lane->communicator = op->communicator;
+	lane->what_less_op = entry->what - op->op;
+}
+
 static void take_one(struct framer *framer, struct framer_room *room, struct framer_process *process,
 	const struct framer_ops *ops, const struct framer_called *op)
 {
+	const struct framer_slot *slot = ops->step == STEPS_NONE ? NULL : framer_slot_find(process, ops->step);
+	uint32_t comm, records = slot ? slot->records : 0;
 	bool p2p = op->peer >= 0, receive = false;
 	uint16_t number = (uint16_t)op->op;
 	struct framer_heard heard;
-	uint32_t comm;
 
 	if (!makes_sense(op)) {
 		framer->counts.ops_left_out++;
@@ -84,64 +105,49 @@ static void take_one(struct framer *framer, struct framer_room *room, struct fra
 		.sides = p2p ? framer_sides(op->member, op->peer, receive) : 0,
 		.what = framer_what(number, ops->tier, p2p)};
 	framer_ops_heard(framer, room, process, &heard);
-}
-
-/* The sides of an operation of two are the lane's, and its name is the entry's. */
-static __attribute__((noinline)) bool same_sides(struct framer *framer, const struct framer_called *op,
-	const struct framer_lane *lane, const struct framer_entry *entry)
-{
-	uint16_t number;
-	bool receive;
-
-	if (op->op > FRAMER_NAMES_MAX || !framer_is_peer(op->member, op->peer))
-		return false;
-	receive = framer_names_p2p(framer, (uint16_t)op->op, &number);
-	return lane->p2p && framer_what_op(entry->what) == number &&
-	       framer_sides(op->member, op->peer, receive) == lane->sides;
+	if (slot)
+		learn(process, ops, op, slot, records);
 }
 
 /*
- * As many from the first on as go by the plan of the slot, up to one that is a witness, which may change everything.
- * How many they are; *ret_witness: the last one is to be told of.
+ * From the first on up to the last, as many as go by the plan of the slot. No number is looked at twice, and nothing is
+ * called: this is what a job at work costs an operation.
  */
-static size_t take_planned(struct framer *framer, const struct framer_process *process, struct framer_slot *slot,
-	const struct framer_ops *ops, size_t from, bool *ret_witness)
+static __attribute__((noinline)) size_t take_planned(struct framer_slot *slot, const struct framer_ops *ops, size_t from, size_t to)
 {
 	const struct framer_plan *plan = slot->plan;
-	const struct framer_entry *entry = plan->shape->entry + slot->records, *last = plan->shape->entry + plan->count;
-	const struct framer_called *first = ops->op + from, *op = first, *end = ops->op + ops->count;
-	uint32_t *base = slot->word, *time = base + plan->lanes + (size_t)slot->records * 2;
-	const uint32_t *handle = process->handle;
+	const struct framer_lane *const lanes = plan->lane;
+	const struct framer_entry *entry = plan->shape->entry + slot->records;
+	const struct framer_called *const first = ops->op + from, *op = first, *end;
+	uint32_t *const base = slot->word, *time = base + plan->lanes + (size_t)slot->records * 2;
+	const uint32_t left = plan->count - slot->records;
 	uint64_t last_ns = slot->last_ns;
-	unsigned thinned = framer_thinned(process);
-	bool witness = false;
 
-	for (; op < end && entry < last && !witness; op++, entry++, time += 2) {
-		const struct framer_lane *lane = &plan->lane[entry->lane];
-		uint64_t after_ns = op->start_ns - last_ns;
+	end = first + (to - from < left ? to - from : left);
+	for (; op < end; op++, entry++, time += 2) {
+		const struct framer_lane *lane = &lanes[entry->lane];
+		uint64_t after_ns = op->start_ns - last_ns, wrong;
 
-		if (op->communicator >= process->handles || handle[op->communicator] != lane->comm)
-			break;
-		if (!entry->seq) {
+		if (__builtin_expect(!entry->seq, 0)) {
 			base[entry->lane] = (uint32_t)op->seq;
-			if (!op->seq)
+			if (!op->seq || !lane->known)
 				break;
 		}
-		if (op->peer == -1 ? op->op != framer_what_op(entry->what) || lane->p2p
-				   : !same_sides(framer, op, lane, entry))
-			break;
-		if (op->seq != (uint64_t)base[entry->lane] + entry->seq || op->bytes != entry->bytes ||
-			framer_what_tier(entry->what) != ops->tier ||
-			(after_ns | op->duration_ns) >> 32 || op->start_ns >= FRAMER_TIME_MAX)
+		wrong = op->seq ^ ((uint64_t)base[entry->lane] + entry->seq);
+		wrong |= op->bytes ^ entry->bytes;
+		wrong |= (after_ns | op->duration_ns) >> 32;
+		wrong |= (uint32_t)((op->peer ^ lane->peer) | (op->member ^ lane->member));
+		wrong |= (op->communicator ^ lane->communicator) | ((op->op + lane->what_less_op) ^ entry->what);
+		if (wrong)
 			break;
 		time[0] = (uint32_t)after_ns;
 		time[1] = (uint32_t)op->duration_ns;
 		last_ns = op->start_ns;
-		witness = !lane->p2p && framer_witnesses(op->seq, thinned);
 	}
+	if (last_ns >= FRAMER_TIME_MAX)
+		return 0;
 	slot->last_ns = last_ns;
 	slot->records += (uint32_t)(op - first);
-	*ret_witness = witness;
 	return (size_t)(op - first);
 }
 
@@ -154,28 +160,71 @@ static struct framer_slot *planned(
 	if (ops->step == STEPS_NONE || (process->waited && !framer_lags(room, process)))
 		return NULL;
 	slot = framer_slot_find(process, ops->step);
-	if (!slot || !slot->plan || !slot->records || !process->ops_live || ops->step > process->ops_newest ||
+	if (!slot || !slot->plan || slot->plan->shape->tier != ops->tier || !slot->records || !process->ops_live || ops->step > process->ops_newest ||
 		slot->worst_tier > ops->tier || room->records + ops->count > FRAMER_OPS_MAX)
 		return NULL;
 	slot->partial = process->ops_since != FRAMER_NO_STEP && ops->step <= process->ops_since;
 	return slot;
 }
 
+/* The operations of a batch that tell which step is whose, two of them known ahead. */
+struct witnesses {
+	unsigned thinned;
+	size_t next, after;
+};
+
+/* The first one from there on; it is looked for in memory while others are taken. */
+static size_t find_witness(const struct framer_room *room, const struct framer_process *process,
+	const struct framer_ops *ops, size_t from, unsigned thinned)
+{
+	const struct framer_called *op;
+
+	while (from < ops->count && !framer_witnesses(ops->op[from].seq, thinned))
+		from++;
+	if (from == ops->count)
+		return from;
+	op = &ops->op[from];
+	if (op->communicator < process->handles && process->handle[op->communicator] != FRAME_NONE)
+		framer_evidence_prefetch(room, process->handle[op->communicator], op->seq);
+	return from;
+}
+
+/* So that the next one does not lie before that. */
+static void find_witnesses(const struct framer_room *room, const struct framer_process *process,
+	const struct framer_ops *ops, size_t from, struct witnesses *ret)
+{
+	unsigned thinned = framer_thinned(process);
+
+	if (thinned == ret->thinned && ret->next >= from)
+		return;
+	if (thinned == ret->thinned && ret->after >= from)
+		ret->next = ret->after;
+	else
+		ret->next = find_witness(room, process, ops, from, thinned);
+	ret->thinned = thinned;
+	ret->after = ret->next < ops->count ? find_witness(room, process, ops, ret->next + 1, thinned) : ret->next;
+}
+
 /* From there on; how many were taken, at least one. */
 static size_t take(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	const struct framer_ops *ops, size_t from)
+	const struct framer_ops *ops, size_t from, struct witnesses *witnesses)
 {
 	struct framer_slot *slot = planned(room, process, ops);
-	bool witness = false;
-	size_t taken;
+	size_t taken = 0, to;
 
-	taken = slot ? take_planned(framer, process, slot, ops, from, &witness) : 0;
-	room->records += taken;
-	if (witness) {
-		const struct framer_called *op = &ops->op[from + taken - 1];
+	if (slot) {
+		find_witnesses(room, process, ops, from, witnesses);
+		to = witnesses->next < ops->count ? witnesses->next + 1 : ops->count;
+		taken = take_planned(slot, ops, from, to);
+		room->records += taken;
+		if (taken && from + taken == witnesses->next + 1) {
+			const struct framer_called *op = &ops->op[witnesses->next];
 
-		framer_ops_witness(framer, room, process, op->seq, process->handle[op->communicator], ops->step);
-		framer_ops_done(framer, room, process);
+			if (op->peer == -1)
+				framer_ops_witness(framer, room, process, op->seq, process->handle[op->communicator],
+					ops->step);
+			framer_ops_done(framer, room, process);
+		}
 	}
 	if (taken)
 		return taken;
@@ -186,6 +235,7 @@ static size_t take(struct framer *framer, struct framer_room *room, struct frame
 void framer_ops(struct framer *framer, int number, const struct framer_ops *ops)
 {
 	struct framer_process *process = framer_living(framer, number);
+	struct witnesses witnesses = {.thinned = UINT_MAX};
 	struct framer_room *room;
 
 	if (!process)
@@ -196,6 +246,7 @@ void framer_ops(struct framer *framer, int number, const struct framer_ops *ops)
 		return;
 	}
 	room = framer_room_of(framer, process);
+	framer_process_prefetch(room, process->index);
 	for (size_t i = 0; i < ops->count;)
-		i += take(framer, room, process, ops, i);
+		i += take(framer, room, process, ops, i, &witnesses);
 }

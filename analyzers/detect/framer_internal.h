@@ -64,7 +64,8 @@ struct framer_interval {
 };
 
 struct framer_union {
-	struct framer_interval *part; /* in the order of time, apart from each other */
+	struct framer_interval first; /* mostly it is the only one */
+	struct framer_interval *part; /* all of them, in the order of time and apart from each other, if there is room */
 	uint32_t count, room;
 };
 
@@ -142,7 +143,6 @@ struct framer_process {
 	uint32_t unlike;	  /* steps since one went by its plan */
 	uint32_t handles;
 	uint32_t *handle; /* communicators, FRAME_NONE: see its text */
-	struct framer_kind kind[FRAMER_KINDS];
 
 	char (*handle_text)[20];
 	size_t handle_room;
@@ -173,7 +173,8 @@ struct framer_process {
 	uint32_t samples;
 	struct framer_period *period;
 
-	struct framer_past past[FRAMER_HISTORY];	   /* ring, by steps_seen */
+	struct framer_past past[FRAMER_HISTORY]; /* ring, by steps_seen */
+	struct framer_kind kind[FRAMER_KINDS];
 	struct framer_known known[2 << FRAMER_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
 };
 
@@ -186,7 +187,7 @@ struct framer_sample {
 };
 
 struct framer_evidence {
-	uint64_t key;
+	uint32_t key; /* half of it, the other half is where it lies */
 	int process;
 	int64_t step;
 };
@@ -303,6 +304,13 @@ static inline struct framer_room *framer_room_of(const struct framer *framer, co
 	return process->job < FRAMER_JOBS_MAX ? framer->room[process->job] : NULL;
 }
 
+/* What is to be looked at soon: of many ranks nothing is in the caches. */
+static inline void framer_prefetch(const void *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += 64)
+		__builtin_prefetch((const char *)from + i);
+}
+
 static inline struct framer_slot *framer_slot_find(const struct framer_process *process, int64_t step)
 {
 	struct framer_slot *slot;
@@ -339,6 +347,10 @@ void framer_process_free(struct framer *framer, struct framer_process *process);
 /* The step that has that time in it, the one after the newest where it is later; FRAMER_NO_STEP. */
 int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns);
 int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process);
+/* Ranks of a large job are in no cache when they are needed. That after it is looked for as its events are likely next;
+ * those after it as a frame goes out, with their operations or without. */
+void framer_process_prefetch(const struct framer_room *room, size_t index);
+void framer_slot_prefetch(const struct framer_room *room, size_t index, bool ops);
 struct framer_open *framer_open_get(struct framer_process *process);
 
 /* framer_align.c */
@@ -353,6 +365,7 @@ void framer_align_ended(struct framer *framer, struct framer_process *process);
 bool framer_evidence_time(const struct framer_process *process, const struct framer_process *ref, int64_t *ret_offset);
 void framer_evidence_shift(struct framer *framer, struct framer_process *process, const struct framer_process *ref);
 void framer_evidence_op(struct framer *framer, struct framer_process *process, uint64_t key, int64_t step);
+void framer_evidence_prefetch(const struct framer_room *room, uint32_t comm, uint64_t seq);
 uint64_t framer_process_median(const struct framer_process *process); /* 0: no steps */
 
 /* framer_stages.c */
@@ -379,7 +392,7 @@ static inline unsigned framer_thinned(const struct framer_process *process)
 /* The same ones of all ranks; those of fewer are among those of more. */
 static inline bool framer_witnesses(uint64_t seq, unsigned thinned)
 {
-	return !((uint64_t)((uint32_t)seq * UINT32_C(0x9e3779b1)) << thinned >> 32);
+	return (uint32_t)seq * UINT32_C(0x9e3779b1) <= UINT32_MAX >> thinned;
 }
 
 /* framer_ops.c */

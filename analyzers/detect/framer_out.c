@@ -42,6 +42,7 @@ static bool write_ranks(struct framer *framer, struct framer_room *room, struct 
 		const struct framer_slot *slot = slot_of(room, i);
 		struct frame_rank *rank = &scratch->rank[i];
 
+		framer_slot_prefetch(room, i, false);
 		if (!slot) {
 			*rank = (struct frame_rank){.here = false};
 			continue;
@@ -73,6 +74,7 @@ static void write_ops(struct framer *framer, struct framer_room *room, struct fr
 	for (size_t i = 0; i < room->ranks; i++) {
 		struct framer_slot *slot = slot_of(room, i);
 
+		framer_slot_prefetch(room, i, true);
 		if (!slot || !slot->records)
 			continue;
 		if (!wanted || !has_ops(room->live[i], slot)) {
@@ -130,6 +132,7 @@ static void release(struct framer *framer, struct framer_room *room)
 		struct framer_process *process = room->live[i];
 		struct framer_slot *slot;
 
+		framer_slot_prefetch(room, i, false);
 		if (process->align == FRAMER_UNPLACED)
 			continue;
 		slot = framer_slot_find(process, room->head - process->offset);

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PREFETCH_RANKS 16  /* a frame's ranks are looked for that far ahead */
+#define PREFETCH_WORDS 160 /* of a step's times; what follows the processor finds */
+
 bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t max)
 {
 	size_t next = *room ? *room : 16;
@@ -38,7 +41,7 @@ int64_t framer_slots_max(const struct framer *framer, const struct framer_proces
 
 static bool grow(struct framer_process *process, uint32_t need)
 {
-	uint32_t slots = process->slots ? process->slots : 4;
+	uint32_t slots = process->slots ? process->slots : 2;
 	struct framer_slot *old = process->slot, *grown;
 	uint32_t old_slots = process->slots;
 
@@ -87,7 +90,7 @@ void framer_slot_release(struct framer *framer, struct framer_process *process, 
 	} else {
 		free(slot->record);
 	}
-	*slot = (struct framer_slot){.used = false};
+	slot->used = false; /* and no more of it counts */
 }
 
 void framer_slots_drop(struct framer *framer, struct framer_process *process, int64_t before)
@@ -212,4 +215,46 @@ void framer_process_free(struct framer *framer, struct framer_process *process)
 	free(process->spare);
 	free(process->slot);
 	free(process);
+}
+
+void framer_process_prefetch(const struct framer_room *room, size_t index)
+{
+	const struct framer_process *next;
+
+	if (index + 2 < room->ranks)
+		framer_prefetch(room->live[index + 2], offsetof(struct framer_process, past));
+	if (index + 1 >= room->ranks)
+		return;
+	next = room->live[index + 1];
+	if (next->slots)
+		framer_prefetch(at(next, next->newest + 1), sizeof(*next->slot));
+	if (next->plan) {
+		framer_prefetch(next->plan, sizeof(*next->plan) + 2 * sizeof(*next->plan->lane));
+		framer_prefetch(next->spare_word, next->spare_words < PREFETCH_WORDS ? next->spare_words * 4 : PREFETCH_WORDS * 4);
+	}
+	if (next->unused)
+		framer_prefetch(next->unused, sizeof(*next->unused));
+	framer_prefetch(&next->past[next->steps_seen % FRAMER_HISTORY], 1);
+}
+
+void framer_slot_prefetch(const struct framer_room *room, size_t index, bool ops)
+{
+	const struct framer_process *process;
+	const struct framer_slot *slot;
+
+	if (index + PREFETCH_RANKS < room->ranks)
+		framer_prefetch(room->live[index + PREFETCH_RANKS], 128);
+	if (index + PREFETCH_RANKS / 2 < room->ranks) {
+		process = room->live[index + PREFETCH_RANKS / 2];
+		if (process->slots)
+			framer_prefetch(at(process, room->head - process->offset), sizeof(*slot));
+	}
+	if (!ops || index + PREFETCH_RANKS / 4 >= room->ranks)
+		return;
+	process = room->live[index + PREFETCH_RANKS / 4];
+	slot = framer_slot_find(process, room->head - process->offset);
+	if (!slot || !slot->plan)
+		return;
+	framer_prefetch(slot->plan, sizeof(*slot->plan) + 2 * sizeof(*slot->plan->lane));
+	framer_prefetch(slot->word, slot->words < PREFETCH_WORDS ? slot->words * 4 : PREFETCH_WORDS * 4);
 }
