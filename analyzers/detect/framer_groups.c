@@ -20,6 +20,7 @@ struct framer_groups_cursor {
 void framer_groups_free(struct framer_scratch *scratch)
 {
 	free(scratch->rank);
+	free(scratch->slot);
 	free(scratch->group);
 	free(scratch->key);
 	free(scratch->op);
@@ -238,7 +239,8 @@ void framer_groups_add(struct framer *framer, struct framer_room *room, struct f
 	struct framer_scratch *scratch = &framer->scratch;
 
 	if (slot->plan && slot->records == slot->plan->count) {
-		process->unlike = 0;
+		if (process->unlike)
+			process->unlike = 0;
 		if (framer_groups_room(scratch, slot->records) && framer_lanes_add(scratch, room, slot, rank))
 			return;
 		framer_plan_leave(framer, room, process, slot);

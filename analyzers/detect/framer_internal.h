@@ -94,6 +94,7 @@ struct framer_slot {
 	uint32_t words; /* room */
 	uint64_t first_ns, last_ns; /* starts */
 	bool used, closed;  /* closed: its step's row is here */
+	bool has_ops;	    /* all that there are, as its frame goes out */
 	bool partial;	    /* operations began to be seen in it: not all of them are */
 	bool unsorted;	    /* records are not in the order of their starts */
 	uint8_t worst_tier; /* of them; nothing if there are none */
@@ -242,6 +243,7 @@ struct framer_room { /* a job */
 /* Used while a frame goes out; kept for the next one. */
 struct framer_scratch {
 	struct frame_rank *rank;
+	struct framer_slot **slot; /* of each rank, NULL: none */
 	size_t rank_room;
 	struct frame_group *group;
 	struct framer_group_key *key;
@@ -347,10 +349,10 @@ void framer_process_free(struct framer *framer, struct framer_process *process);
 /* The step that has that time in it, the one after the newest where it is later; FRAMER_NO_STEP. */
 int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns);
 int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process);
-/* Ranks of a large job are in no cache when they are needed. That after it is looked for as its events are likely next;
- * those after it as a frame goes out, with their operations or without. */
+/* Ranks of a large job are in no cache when they are needed: that after it is looked for as its events are likely next,
+ * those after it as the head goes out. */
 void framer_process_prefetch(const struct framer_room *room, size_t index);
-void framer_slot_prefetch(const struct framer_room *room, size_t index, bool ops);
+void framer_slot_prefetch(const struct framer_room *room, size_t index);
 struct framer_open *framer_open_get(struct framer_process *process);
 
 /* framer_align.c */

@@ -154,7 +154,7 @@ static void write_ops(
 	}
 	for (; entry < end; entry++, time += 2, op++) {
 		start_ns += time[0];
-		op->group = *group[entry->lane]++;
+		op->group = group[entry->lane][entry->nth];
 		op->rank = rank;
 		op->start_ns = start_ns;
 		op->duration_ns = time[1];

@@ -57,6 +57,7 @@ static bool draw(struct draft *draft, const struct framer_slot *slot)
 		entry->what = (uint16_t)record->bytes_what;
 		entry->seq = record->seq - draft->base[lane];
 		entry->lane = (uint16_t)lane;
+		entry->nth = (uint16_t)one->count;
 		if (!i)
 			shape->tier = framer_record_tier(record);
 		else if (shape->tier != framer_record_tier(record))

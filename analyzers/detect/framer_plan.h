@@ -16,7 +16,7 @@
 #define FRAMER_SHAPE_MIN 8		/* operations; shorter steps are not worth it */
 #define FRAMER_SHAPE_MAX 16384		/* operations */
 #define FRAMER_LANES_MAX 64		/* a shape */
-#define FRAMER_ENTRIES_MAX (UINT32_C(1) << 18) /* of all shapes of a job: 4 MiB */
+#define FRAMER_ENTRIES_MAX (UINT32_C(1) << 18) /* of all shapes of a job: 6 MiB */
 #define FRAMER_SHAPE_BUCKETS 64
 
 struct framer_entry {
@@ -24,6 +24,7 @@ struct framer_entry {
 	uint32_t seq;  /* less that of the first one of its lane; they only rise */
 	uint16_t what; /* as of a record */
 	uint16_t lane;
+	uint16_t nth; /* of its lane */
 };
 
 struct framer_shape_lane {

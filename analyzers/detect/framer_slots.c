@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFETCH_RANKS 16  /* a frame's ranks are looked for that far ahead */
+#define PREFETCH_RANKS 8   /* a frame's ranks are looked for that far ahead */
 #define PREFETCH_WORDS 160 /* of a step's times; what follows the processor finds */
 
 bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t max)
@@ -228,6 +228,8 @@ void framer_process_prefetch(const struct framer_room *room, size_t index)
 	next = room->live[index + 1];
 	if (next->slots)
 		framer_prefetch(at(next, next->newest + 1), sizeof(*next->slot));
+	if (next->handle)
+		framer_prefetch(next->handle, 1);
 	if (next->plan) {
 		framer_prefetch(next->plan, sizeof(*next->plan) + 2 * sizeof(*next->plan->lane));
 		framer_prefetch(next->spare_word, next->spare_words < PREFETCH_WORDS ? next->spare_words * 4 : PREFETCH_WORDS * 4);
@@ -237,24 +239,15 @@ void framer_process_prefetch(const struct framer_room *room, size_t index)
 	framer_prefetch(&next->past[next->steps_seen % FRAMER_HISTORY], 1);
 }
 
-void framer_slot_prefetch(const struct framer_room *room, size_t index, bool ops)
+void framer_slot_prefetch(const struct framer_room *room, size_t index)
 {
 	const struct framer_process *process;
-	const struct framer_slot *slot;
 
-	if (index + PREFETCH_RANKS < room->ranks)
-		framer_prefetch(room->live[index + PREFETCH_RANKS], 128);
-	if (index + PREFETCH_RANKS / 2 < room->ranks) {
-		process = room->live[index + PREFETCH_RANKS / 2];
-		if (process->slots)
-			framer_prefetch(at(process, room->head - process->offset), sizeof(*slot));
-	}
-	if (!ops || index + PREFETCH_RANKS / 4 >= room->ranks)
+	if (index + 2 * PREFETCH_RANKS < room->ranks)
+		framer_prefetch(room->live[index + 2 * PREFETCH_RANKS], 128);
+	if (index + PREFETCH_RANKS >= room->ranks)
 		return;
-	process = room->live[index + PREFETCH_RANKS / 4];
-	slot = framer_slot_find(process, room->head - process->offset);
-	if (!slot || !slot->plan)
-		return;
-	framer_prefetch(slot->plan, sizeof(*slot->plan) + 2 * sizeof(*slot->plan->lane));
-	framer_prefetch(slot->word, slot->words < PREFETCH_WORDS ? slot->words * 4 : PREFETCH_WORDS * 4);
+	process = room->live[index + PREFETCH_RANKS];
+	if (process->slots)
+		framer_prefetch(at(process, room->head - process->offset), sizeof(struct framer_slot));
 }
