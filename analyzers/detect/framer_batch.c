@@ -113,7 +113,8 @@ static void take_one(struct framer *framer, struct framer_room *room, struct fra
  * From the first on up to the last, as many as go by the plan of the slot. No number is looked at twice, and nothing is
  * called: this is what a job at work costs an operation.
  */
-static __attribute__((noinline)) size_t take_planned(struct framer_slot *slot, const struct framer_ops *ops, size_t from, size_t to)
+static __attribute__((noinline)) size_t take_planned(
+	struct framer_slot *slot, const struct framer_ops *ops, size_t from, size_t to)
 {
 	const struct framer_plan *plan = slot->plan;
 	const struct framer_lane *const lanes = plan->lane;
@@ -160,8 +161,9 @@ static struct framer_slot *planned(
 	if (ops->step == STEPS_NONE || (process->waited && !framer_lags(room, process)))
 		return NULL;
 	slot = framer_slot_find(process, ops->step);
-	if (!slot || !slot->plan || slot->plan->shape->tier != ops->tier || !slot->records || !process->ops_live || ops->step > process->ops_newest ||
-		slot->worst_tier > ops->tier || room->records + ops->count > FRAMER_OPS_MAX)
+	if (!slot || !slot->plan || slot->plan->shape->tier != ops->tier || !slot->records || !process->ops_live ||
+		ops->step > process->ops_newest || slot->worst_tier > ops->tier ||
+		room->records + ops->count > FRAMER_OPS_MAX)
 		return NULL;
 	slot->partial = process->ops_since != FRAMER_NO_STEP && ops->step <= process->ops_since;
 	return slot;
@@ -221,8 +223,8 @@ static size_t take(struct framer *framer, struct framer_room *room, struct frame
 			const struct framer_called *op = &ops->op[witnesses->next];
 
 			if (op->peer == -1)
-				framer_ops_witness(framer, room, process, op->seq, process->handle[op->communicator],
-					ops->step);
+				framer_ops_witness(
+					framer, room, process, op->seq, process->handle[op->communicator], ops->step);
 			framer_ops_done(framer, room, process);
 		}
 	}

@@ -43,10 +43,10 @@
 #define FRAMER_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
 #define FRAMER_NO_STEP INT64_MIN
 #define FRAMER_EVIDENCE_PLENTY 32 /* operations a step */
-#define FRAMER_EVIDENCE_FEW 4 /* of them are enough; a power of two */
-#define FRAMER_HANDLES_MAX 256 /* of communicators, a process */
-#define FRAMER_KINDS 8	    /* of operations of a process, that are kept */
-#define FRAMER_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
+#define FRAMER_EVIDENCE_FEW 4	  /* of them are enough; a power of two */
+#define FRAMER_HANDLES_MAX 256	  /* of communicators, a process */
+#define FRAMER_KINDS 8		  /* of operations of a process, that are kept */
+#define FRAMER_KNOWN_BITS 2	  /* communicators of a process used last: log2 of sets of two */
 
 enum framer_align { FRAMER_UNPLACED, FRAMER_BY_NUMBER, FRAMER_BY_TIME, FRAMER_BY_OPS };
 
@@ -65,7 +65,8 @@ struct framer_interval {
 
 struct framer_union {
 	struct framer_interval first; /* mostly it is the only one */
-	struct framer_interval *part; /* all of them, in the order of time and apart from each other, if there is room */
+	struct framer_interval
+		*part; /* all of them, in the order of time and apart from each other, if there is room */
 	uint32_t count, room;
 };
 
@@ -91,13 +92,13 @@ struct framer_slot {
 	 * time since the start of the one before, and its duration. */
 	struct framer_plan *plan;
 	uint32_t *word;
-	uint32_t words; /* room */
+	uint32_t words;		    /* room */
 	uint64_t first_ns, last_ns; /* starts */
-	bool used, closed;  /* closed: its step's row is here */
-	bool has_ops;	    /* all that there are, as its frame goes out */
-	bool partial;	    /* operations began to be seen in it: not all of them are */
-	bool unsorted;	    /* records are not in the order of their starts */
-	uint8_t worst_tier; /* of them; nothing if there are none */
+	bool used, closed;	    /* closed: its step's row is here */
+	bool has_ops;		    /* all that there are, as its frame goes out */
+	bool partial;		    /* operations began to be seen in it: not all of them are */
+	bool unsorted;		    /* records are not in the order of their starts */
+	uint8_t worst_tier;	    /* of them; nothing if there are none */
 	uint8_t class;
 	uint64_t start_ns, step_ns;
 	uint64_t lost;
@@ -403,8 +404,8 @@ void framer_ops_heard(struct framer *framer, struct framer_room *room, struct fr
 /* Goes out what was waited for, after an operation. */
 void framer_ops_done(struct framer *framer, struct framer_room *room, struct framer_process *process);
 /* Tells which step of others this one is. */
-void framer_ops_witness(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	uint64_t seq, uint32_t comm, int64_t step);
+void framer_ops_witness(struct framer *framer, struct framer_room *room, struct framer_process *process, uint64_t seq,
+	uint32_t comm, int64_t step);
 
 /* framer_names.c */
 /* FRAME_NONE: no room. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Steps that went by their plans to a frame. The first rank of a lane makes its groups, those after it that have the
- * same numbers are of the same groups, one after the other: nothing is looked up for an operation. A rank of whose lanes
- * one was seen with other numbers is taken record by record.
+ * same numbers are of the same groups, one after the other: nothing is looked up for an operation. A rank of whose
+ * lanes one was seen with other numbers is taken record by record.
  */
 #include "analyzers/detect/framer_groups.h"
 
@@ -78,8 +78,8 @@ static bool find_lanes(
 		struct framer_lanes_lane *lane;
 
 		if (!scratch->lane_hash[at]) {
-			scratch->lane[scratch->lanes] = (struct framer_lanes_lane){
-				.is = plan->lane[i], .shape = *shape, .base = slot->word[i]};
+			scratch->lane[scratch->lanes] =
+				(struct framer_lanes_lane){.is = plan->lane[i], .shape = *shape, .base = slot->word[i]};
 			scratch->lane_hash[at] = (uint32_t)++scratch->lanes;
 		}
 		ret_lane[i] = scratch->lane_hash[at] - 1;
@@ -100,7 +100,8 @@ static void undo(struct framer_scratch *scratch, uint32_t from)
 	}
 }
 
-/* Groups of the lanes that have none, in the order of their operations. False: there is one already, of another tier. */
+/* Groups of the lanes that have none, in the order of their operations. False: there is one already, of another tier.
+ */
 static bool make_groups(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_slot *slot,
 	const uint32_t *lanes, uint32_t new)
 {
@@ -130,8 +131,9 @@ static bool make_groups(struct framer_scratch *scratch, const struct framer_room
 
 		if (lanes[entry->lane] < new)
 			continue;
-		group = scratch->hashed ? framer_groups_find(scratch, room, &key, entry->bytes, framer_what_op(entry->what))
-					: framer_groups_new(scratch, room, &key, entry->bytes, framer_what_op(entry->what));
+		group = scratch->hashed
+				? framer_groups_find(scratch, room, &key, entry->bytes, framer_what_op(entry->what))
+				: framer_groups_new(scratch, room, &key, entry->bytes, framer_what_op(entry->what));
 		if (scratch->key[group].tier != key.tier)
 			return false;
 		*next[entry->lane]++ = group;

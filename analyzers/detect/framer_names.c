@@ -17,7 +17,7 @@ struct framer_names {
 	uint64_t key[FRAMER_NAMES_MAX];
 	bool receive[FRAMER_NAMES_MAX + 1]; /* by number */
 	uint16_t send;			    /* the number that they have as well */
-	uint16_t hash[NAMES_HASH]; /* number + 1 */
+	uint16_t hash[NAMES_HASH];	    /* number + 1 */
 	struct framer_known known[2 << NAMES_KNOWN_BITS];
 };
 

@@ -168,16 +168,16 @@ static inline const struct framer_kind *guess_kind(struct framer_process *proces
 	return kind;
 }
 
-void framer_ops_witness(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	uint64_t seq, uint32_t comm, int64_t step)
+void framer_ops_witness(struct framer *framer, struct framer_room *room, struct framer_process *process, uint64_t seq,
+	uint32_t comm, int64_t step)
 {
 	if (room->comm[comm].members == 1 || room->ranks <= 1)
 		return;
 	framer_evidence_op(framer, process, ops_mix(room->comm_key[comm], seq), step);
 }
 
-static inline void add(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	const struct framer_heard *op)
+static inline void add(
+	struct framer *framer, struct framer_room *room, struct framer_process *process, const struct framer_heard *op)
 {
 	int64_t step = op->step == STEPS_NONE ? step_of(framer, process, op) : op->step;
 	struct framer_slot *slot = framer_slot_find(process, step);

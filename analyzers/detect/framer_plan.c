@@ -211,8 +211,8 @@ static bool write_out(struct framer_slot *slot, uint32_t room)
 	return true;
 }
 
-void framer_plan_leave(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	struct framer_slot *slot)
+void framer_plan_leave(
+	struct framer *framer, struct framer_room *room, struct framer_process *process, struct framer_slot *slot)
 {
 	uint32_t need = slot->plan->count + 1;
 

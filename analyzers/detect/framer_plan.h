@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a rank's step is expected to be like. A job at work does the same operations each step, on the same
- * communicators, with numbers that rise by as much: where they come as they did before, only their times are kept, 8 bytes each.
+ * communicators, with numbers that rise by as much: where they come as they did before, only their times are kept, 8
+ * bytes each.
  *
  * A shape is what steps have in common, also those of different ranks: its operations, each by its lane, the first
- * lane being that of the first operation, and so on. A lane is the operations of one communicator, or of one pair of its
- * members. A plan is a shape with a process's own communicators for its lanes.
+ * lane being that of the first operation, and so on. A lane is the operations of one communicator, or of one pair of
+ * its members. A plan is a shape with a process's own communicators for its lanes.
  */
 #ifndef RANKTRACE_DETECT_FRAMER_PLAN_H
 #define RANKTRACE_DETECT_FRAMER_PLAN_H
@@ -13,9 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FRAMER_SHAPE_MIN 8		/* operations; shorter steps are not worth it */
-#define FRAMER_SHAPE_MAX 16384		/* operations */
-#define FRAMER_LANES_MAX 64		/* a shape */
+#define FRAMER_SHAPE_MIN 8		       /* operations; shorter steps are not worth it */
+#define FRAMER_SHAPE_MAX 16384		       /* operations */
+#define FRAMER_LANES_MAX 64		       /* a shape */
 #define FRAMER_ENTRIES_MAX (UINT32_C(1) << 18) /* of all shapes of a job: 6 MiB */
 #define FRAMER_SHAPE_BUCKETS 64
 
@@ -53,7 +54,7 @@ struct framer_lane {
 };
 
 struct framer_plan {
-	uint32_t refs; /* slots, and the process */
+	uint32_t refs;	       /* slots, and the process */
 	uint32_t count, lanes; /* the shape's */
 	struct framer_shape *shape;
 	struct framer_lane lane[];
@@ -71,7 +72,7 @@ void framer_plan_drop(struct framer_room *room, struct framer_plan **plan);
 /* An empty slot takes what comes by the plan of its process; false: it does not. */
 bool framer_plan_begin(struct framer_process *process, struct framer_slot *slot);
 /* The slot is of full records from now on. Without memory they are lost. */
-void framer_plan_leave(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	struct framer_slot *slot);
+void framer_plan_leave(
+	struct framer *framer, struct framer_room *room, struct framer_process *process, struct framer_slot *slot);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "analyzers/detect/framer.h"
 
-#define FRAMER_NAMES_MAX 1024		    /* names of operations */
-#define FRAMER_COMMS_MAX 65536		    /* communicators a job */
+#define FRAMER_NAMES_MAX 1024			      /* names of operations */
+#define FRAMER_COMMS_MAX 65536			      /* communicators a job */
 #define FRAMER_DURATION_MAX ((UINT64_C(1) << 48) - 1) /* three days; longer ones are taken for that long */
 #define FRAMER_BYTES_MAX ((UINT64_C(1) << 48) - 1)
 

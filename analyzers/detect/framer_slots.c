@@ -232,7 +232,8 @@ void framer_process_prefetch(const struct framer_room *room, size_t index)
 		framer_prefetch(next->handle, 1);
 	if (next->plan) {
 		framer_prefetch(next->plan, sizeof(*next->plan) + 2 * sizeof(*next->plan->lane));
-		framer_prefetch(next->spare_word, next->spare_words < PREFETCH_WORDS ? next->spare_words * 4 : PREFETCH_WORDS * 4);
+		framer_prefetch(next->spare_word,
+			next->spare_words < PREFETCH_WORDS ? next->spare_words * 4 : PREFETCH_WORDS * 4);
 	}
 	if (next->unused)
 		framer_prefetch(next->unused, sizeof(*next->unused));

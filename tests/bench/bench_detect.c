@@ -5,8 +5,8 @@
  * half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an operation and in
  * all, less that of making the events; of it that of the framer; that of frames alone, from detect_frame() on
  * (measures, detectors, findings); and the peak of memory. "From batches": the operations of a rank's step are given to
- * the framer together, by handles, not one by one by their texts. Each case in a process of its own. Prints one sample a line
- * for table.awk: where cost is linear, the ratios of ns/op are 1.
+ * the framer together, by handles, not one by one by their texts. Each case in a process of its own. Prints one sample
+ * a line for table.awk: where cost is linear, the ratios of ns/op are 1.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,15 @@
 #define STEP_NS (200000 * US)
 #define START (1000000000ULL * 1000)
 
-enum what { WHAT_NOTHING, WHAT_NOTHING_BATCHES, WHAT_FRAMER, WHAT_FRAMER_BATCHES, WHAT_FRAMES, WHAT_ALL, WHAT_ALL_BATCHES };
+enum what {
+	WHAT_NOTHING,
+	WHAT_NOTHING_BATCHES,
+	WHAT_FRAMER,
+	WHAT_FRAMER_BATCHES,
+	WHAT_FRAMES,
+	WHAT_ALL,
+	WHAT_ALL_BATCHES
+};
 
 struct sample {
 	double s, frames_s; /* frames_s: of it, what is done with frames */
@@ -289,8 +297,8 @@ static void measure_framer(const struct measured *of)
 static void measure(unsigned ranks, unsigned steps, unsigned round)
 {
 	double ops = (double)ranks * steps * OPS;
-	const struct measured of = {ranks, steps, round, apart(WHAT_NOTHING, ranks, steps).s,
-		apart(WHAT_NOTHING_BATCHES, ranks, steps).s};
+	const struct measured of = {
+		ranks, steps, round, apart(WHAT_NOTHING, ranks, steps).s, apart(WHAT_NOTHING_BATCHES, ranks, steps).s};
 	struct sample frames = apart(WHAT_FRAMES, ranks, steps), all = apart(WHAT_ALL, ranks, steps),
 		      batches = apart(WHAT_ALL_BATCHES, ranks, steps);
 

@@ -153,7 +153,8 @@ static uint64_t digest_of(uint32_t job, const struct frame *frame)
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
 
-		ret = mix(mix(ret, (uint64_t)op->group << 32 | op->rank), (uint64_t)op->start_ns ^ op->duration_ns << 20);
+		ret = mix(
+			mix(ret, (uint64_t)op->group << 32 | op->rank), (uint64_t)op->start_ns ^ op->duration_ns << 20);
 	}
 	return ret;
 }
@@ -196,7 +197,10 @@ static void write_program(struct program *program)
 		int which = (int)any(8);
 
 		program->op[i] = (struct planned){
-			.communicator = which < 4 ? EVERYBODY : which < 6 ? PAIR : which == 6 ? LONG : PIPE,
+			.communicator = which < 4    ? EVERYBODY
+					: which < 6  ? PAIR
+					: which == 6 ? LONG
+						     : PIPE,
 			.name = (int)any(2),
 			.bytes = any(3) << 10,
 			.rise = any(16) ? 1 : 3,
@@ -218,8 +222,8 @@ static void join(struct side *side, const struct job *job, int rank, uint64_t st
 	assert_true(side->process[rank] >= 0);
 	for (int i = 0; i < COMMUNICATORS; i++) {
 		side->handle[rank][i] = framer_comm_handle(side->framer, side->process[rank], communicators[i]);
-		assert_int_equal(side->handle[rank][i],
-			framer_comm_handle(side->framer, side->process[rank], communicators[i]));
+		assert_int_equal(
+			side->handle[rank][i], framer_comm_handle(side->framer, side->process[rank], communicators[i]));
 		assert_true(side->handle[rank][i] >= 0);
 	}
 }
@@ -254,20 +258,48 @@ static void make(struct job *job, int rank, const struct planned *planned, uint6
 static void make_odd(struct next *next)
 {
 	switch (any(14)) {
-	case 0: next->op.seq = 0; break;
-	case 1: next->op.seq += UINT64_C(1) << 33; break;
-	case 2: next->op.bytes++; break;
-	case 3: next->op.bytes = UINT64_MAX; break;
-	case 4: next->op.duration_ns = UINT64_C(1) << 35; break;
-	case 5: next->op.duration_ns = UINT64_MAX; break;
-	case 6: next->op.start_ns -= 3 * MS + 1; break;
-	case 7: next->op.start_ns = UINT64_MAX - any(9); break;
-	case 8: next->op.peer = next->op.member; break;
-	case 9: next->op.peer = -2; break;
-	case 10: next->communicator = -1; break;
-	case 11: next->name = UNNAMED; break;
-	case 12: next->communicator = EVERYBODY; break;
-	default: next->op.seq += 5; break;
+	case 0:
+		next->op.seq = 0;
+		break;
+	case 1:
+		next->op.seq += UINT64_C(1) << 33;
+		break;
+	case 2:
+		next->op.bytes++;
+		break;
+	case 3:
+		next->op.bytes = UINT64_MAX;
+		break;
+	case 4:
+		next->op.duration_ns = UINT64_C(1) << 35;
+		break;
+	case 5:
+		next->op.duration_ns = UINT64_MAX;
+		break;
+	case 6:
+		next->op.start_ns -= 3 * MS + 1;
+		break;
+	case 7:
+		next->op.start_ns = UINT64_MAX - any(9);
+		break;
+	case 8:
+		next->op.peer = next->op.member;
+		break;
+	case 9:
+		next->op.peer = -2;
+		break;
+	case 10:
+		next->communicator = -1;
+		break;
+	case 11:
+		next->name = UNNAMED;
+		break;
+	case 12:
+		next->communicator = EVERYBODY;
+		break;
+	default:
+		next->op.seq += 5;
+		break;
 	}
 }
 
@@ -286,8 +318,12 @@ static void remember(int rank, const struct next *next)
 		.bytes = next->op.bytes < (UINT64_C(1) << 48) ? next->op.bytes : (UINT64_C(1) << 48) - 1,
 		.rank = rank,
 		.communicator = next->communicator,
-		.low = !p2p ? -1 : receive ? next->op.peer : next->op.member,
-		.high = !p2p ? -1 : receive ? next->op.member : next->op.peer};
+		.low = !p2p	 ? -1
+		       : receive ? next->op.peer
+				 : next->op.member,
+		.high = !p2p	  ? -1
+			: receive ? next->op.member
+				  : next->op.peer};
 }
 
 static void tell_one_by_one(struct side *side, int rank, const struct framer_ops *ops, const struct next *next)
