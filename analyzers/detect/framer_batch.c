@@ -131,11 +131,11 @@ static __attribute__((noinline)) size_t take_planned(
 
 		if (__builtin_expect(!entry->seq, 0)) {
 			base[entry->lane] = (uint32_t)op->seq;
-			if (!op->seq || !lane->known)
+			if (!op->seq)
 				break;
 		}
 		wrong = op->seq ^ ((uint64_t)base[entry->lane] + entry->seq);
-		wrong |= op->bytes ^ entry->bytes;
+		wrong |= (op->bytes ^ entry->bytes) | !lane->known;
 		wrong |= (after_ns | op->duration_ns) >> 32;
 		wrong |= (uint32_t)((op->peer ^ lane->peer) | (op->member ^ lane->member));
 		wrong |= (op->communicator ^ lane->communicator) | ((op->op + lane->what_less_op) ^ entry->what);

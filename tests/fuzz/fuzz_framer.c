@@ -169,7 +169,7 @@ static void one_op(struct input *input, unsigned who, uint8_t what)
 		framer_op(input->framer, input->process[who], &one);
 }
 
-static void called(struct input *input, unsigned who, uint64_t start_ns, struct framer_called *ret)
+static void called(struct input *input, uint64_t start_ns, struct framer_called *ret)
 {
 	uint8_t what = byte(input);
 
@@ -197,7 +197,7 @@ static void batch(struct input *input, unsigned who)
 	if (what & 4 || !input->batched) {
 		input->batched = byte(input) % BATCH_MAX;
 		for (size_t i = 0; i < input->batched; i++)
-			called(input, who, from + i * 1000, &input->batch[i]);
+			called(input, from + i * 1000, &input->batch[i]);
 	} else {
 		uint64_t rise = byte(input) & 3;
 
@@ -206,7 +206,7 @@ static void batch(struct input *input, unsigned who)
 			input->batch[i].seq += rise * input->batched;
 		}
 		if (what & 8)
-			called(input, who, from, &input->batch[byte(input) % input->batched]);
+			called(input, from, &input->batch[byte(input) % input->batched]);
 	}
 	ops.count = what & 16 && input->batched ? byte(input) % input->batched : input->batched;
 	framer_ops(input->framer, input->process[who], &ops);
