@@ -152,13 +152,25 @@ static __attribute__((noinline)) size_t take_planned(
 	return (size_t)(op - first);
 }
 
+/* So many may go by the plan before the job's head could go out because of them. */
+static size_t unnoticed(
+	const struct framer_room *room, const struct framer_process *process, const struct framer_slot *slot)
+{
+	if (!process->waited || framer_lags(room, process))
+		return SIZE_MAX;
+	if (process->align == FRAMER_UNPLACED || framer_frame_of(process, slot->step) != room->head ||
+		!framer_wait_lacks_ops(process, slot) || process->usual == UINT32_MAX)
+		return 0;
+	return process->usual - 1 - slot->records;
+}
+
 /* The step's slot, if it goes by its plan, and nothing but that is changed by what goes by it. */
 static struct framer_slot *planned(
 	const struct framer_room *room, const struct framer_process *process, const struct framer_ops *ops)
 {
 	struct framer_slot *slot;
 
-	if (ops->step == STEPS_NONE || (process->waited && !framer_lags(room, process)))
+	if (ops->step == STEPS_NONE)
 		return NULL;
 	slot = framer_slot_find(process, ops->step);
 	if (!slot || !slot->plan || slot->plan->shape->tier != ops->tier || !slot->records || !process->ops_live ||
@@ -212,11 +224,12 @@ static size_t take(struct framer *framer, struct framer_room *room, struct frame
 	const struct framer_ops *ops, size_t from, struct witnesses *witnesses)
 {
 	struct framer_slot *slot = planned(room, process, ops);
-	size_t taken = 0, to;
+	size_t most = slot ? unnoticed(room, process, slot) : 0, taken = 0, to;
 
-	if (slot) {
+	if (most) {
 		find_witnesses(room, process, ops, from, witnesses);
 		to = witnesses->next < ops->count ? witnesses->next + 1 : ops->count;
+		to = to - from > most ? from + most : to;
 		taken = take_planned(slot, ops, from, to);
 		room->records += taken;
 		if (taken && from + taken == witnesses->next + 1) {
