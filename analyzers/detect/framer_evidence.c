@@ -14,7 +14,8 @@
 #define SHIFTS_MAX 16 /* step ends in a row that lie whole steps off */
 #define CLOSE 10      /* and no farther from another's than a tenth of a step */
 #define EVIDENCE_MIN 1024
-#define EVIDENCE_MAX 262144
+#define EVIDENCE_MAX 131072
+#define EVIDENCE_A_RANK 8 /* a few steps of each */
 
 static const struct framer_past *past(const struct framer_process *process, uint64_t back)
 {
@@ -105,32 +106,46 @@ void framer_evidence_shift(struct framer *framer, struct framer_process *process
 	process->align = FRAMER_BY_TIME;
 }
 
+static struct framer_evidence *place_of(const struct framer_room *room, uint64_t key)
+{
+	return &room->evidence[key & (room->evidences - 1)];
+}
+
+void framer_evidence_prefetch(const struct framer_room *room, uint32_t comm, uint64_t seq)
+{
+	uint64_t key = ops_mix(room->comm_key[comm], seq);
+
+	if (room->evidences)
+		framer_prefetch(place_of(room, key), sizeof(*room->evidence));
+}
+
 void framer_evidence_op(struct framer *framer, struct framer_process *process, uint64_t key, int64_t step)
 {
 	struct framer_room *room = framer_room_of(framer, process);
+	uint32_t half = (uint32_t)(key >> 32) | 1; /* 0: nothing is there */
 	struct framer_evidence *evidence;
 	struct framer_process *other;
 
 	if (!room->evidences) {
 		size_t size = EVIDENCE_MIN;
 
-		while (size < room->ranks * 16 && size < EVIDENCE_MAX)
+		while (size < room->ranks * EVIDENCE_A_RANK && size < EVIDENCE_MAX)
 			size *= 2;
 		room->evidence = calloc(size, sizeof(*room->evidence));
 		if (!room->evidence)
 			return;
 		room->evidences = size;
 	}
-	evidence = &room->evidence[ops_mix(key, 1) & (room->evidences - 1)];
-	other = evidence->key == key ? framer_process_get(framer, evidence->process) : NULL;
+	evidence = place_of(room, key);
+	other = evidence->key == half ? framer_process_get(framer, evidence->process) : NULL;
 	if (!other || other == process || other->job != process->job) {
-		*evidence = (struct framer_evidence){key, process->number, step};
+		*evidence = (struct framer_evidence){half, process->number, step};
 		return;
 	}
 	if (other->align == FRAMER_UNPLACED || room->ref == process->number) {
 		int64_t theirs = evidence->step;
 
-		*evidence = (struct framer_evidence){key, process->number, step};
+		*evidence = (struct framer_evidence){half, process->number, step};
 		if (process->align != FRAMER_UNPLACED)
 			framer_align_vote(framer, other, framer_frame_of(process, step) - theirs);
 		return;

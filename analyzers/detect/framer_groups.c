@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of a frame to its groups: those of one (communicator, seq), or (both sides, seq), are one operation. */
-#include "analyzers/detect/framer_internal.h"
+#include "analyzers/detect/framer_groups.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/ops_hash.h"
 
-struct framer_group_key {
-	uint32_t seq, sides, comm;
-	uint32_t last; /* rank that was added last: one is in a group once */
-	uint32_t next; /* the group of this communicator that came after it with the rank before */
-	uint16_t count;
-	uint8_t tier;
-	bool p2p;
-};
-_Static_assert(FRAMER_RANKS_MAX <= UINT16_MAX, "a group's count of ranks");
+#define UNLIKE_MIN 2 /* steps in a row that do not go by their plan: it is not theirs */
+#define UNLIKE_MAX 8
 
 /* Ranks of a communicator go through the same groups of it: the one after a rank's last one is likely the one that
  * came after it with the rank before, so that most groups are found without the hash. */
@@ -27,11 +20,15 @@ struct framer_groups_cursor {
 void framer_groups_free(struct framer_scratch *scratch)
 {
 	free(scratch->rank);
+	free(scratch->slot);
 	free(scratch->group);
 	free(scratch->key);
 	free(scratch->op);
 	free(scratch->hash);
 	free(scratch->cursor);
+	free(scratch->lane);
+	free(scratch->lane_hash);
+	free(scratch->lane_group);
 }
 
 bool framer_groups_begin(struct framer *framer, const struct framer_room *room)
@@ -41,11 +38,9 @@ bool framer_groups_begin(struct framer *framer, const struct framer_room *room)
 	if (!framer_grow((void **)&scratch->cursor, &scratch->cursor_room, room->comms, sizeof(*scratch->cursor),
 		    FRAMER_COMMS_MAX))
 		return false;
-	if (room->comms)
-		memset(scratch->cursor, 0xff, room->comms * sizeof(*scratch->cursor)); /* FRAME_NONE */
 	scratch->groups = scratch->ops = 0;
-	if (scratch->hash)
-		memset(scratch->hash, 0, scratch->hash_size * sizeof(*scratch->hash));
+	scratch->hashed = false;
+	framer_lanes_begin(scratch);
 	return true;
 }
 
@@ -85,8 +80,26 @@ static bool hash_grow(struct framer_scratch *scratch, size_t groups)
 	return true;
 }
 
-/* Room for so many more groups and records. */
-static bool make_room(struct framer_scratch *scratch, size_t more)
+/* From the first record on that is looked up all groups are in the hash, which is most work for nothing else. */
+static bool hash_begin(struct framer_scratch *scratch, const struct framer_room *room)
+{
+	size_t had = scratch->hash_size;
+
+	if (scratch->hashed)
+		return true;
+	if (room->comms)
+		memset(scratch->cursor, 0xff, room->comms * sizeof(*scratch->cursor)); /* FRAME_NONE */
+	if (scratch->hash)
+		memset(scratch->hash, 0, had * sizeof(*scratch->hash));
+	if (!hash_grow(scratch, scratch->groups))
+		return false;
+	for (uint32_t i = 0; i < scratch->groups && scratch->hash_size == had; i++)
+		scratch->hash[place_of(scratch, &scratch->key[i])] = i + 1;
+	scratch->hashed = true;
+	return true;
+}
+
+bool framer_groups_room(struct framer_scratch *scratch, size_t more)
 {
 	size_t many = scratch->group_room;
 
@@ -99,30 +112,42 @@ static bool make_room(struct framer_scratch *scratch, size_t more)
 	scratch->group_room = many;
 	return framer_grow((void **)&scratch->op, &scratch->op_room, scratch->ops + more, sizeof(*scratch->op),
 		       UINT32_MAX / 2) &&
-	       hash_grow(scratch, scratch->groups + more);
+	       (!scratch->hashed || hash_grow(scratch, scratch->groups + more));
+}
+
+uint32_t framer_groups_new(struct framer_scratch *scratch, const struct framer_room *room,
+	const struct framer_group_key *key, uint64_t bytes, uint16_t op)
+{
+	scratch->key[scratch->groups] = *key;
+	scratch->group[scratch->groups] = (struct frame_group){.comm = key->comm,
+		.members = key->p2p ? 2 : room->comm[key->comm].members,
+		.bytes = bytes,
+		.op = op,
+		.p2p = key->p2p};
+	return (uint32_t)scratch->groups++;
+}
+
+uint32_t framer_groups_find(struct framer_scratch *scratch, const struct framer_room *room,
+	const struct framer_group_key *key, uint64_t bytes, uint16_t op)
+{
+	size_t at = place_of(scratch, key);
+
+	if (!scratch->hash[at])
+		scratch->hash[at] = framer_groups_new(scratch, room, key, bytes, op) + 1;
+	return scratch->hash[at] - 1;
 }
 
 static uint32_t find(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record)
 {
-	struct framer_group_key key = {.seq = record->seq,
+	const struct framer_group_key key = {.seq = record->seq,
 		.comm = framer_record_comm(record),
 		.sides = record->sides,
 		.p2p = framer_record_p2p(record),
 		.last = FRAME_NONE,
 		.next = FRAME_NONE,
 		.tier = framer_record_tier(record)};
-	size_t at = place_of(scratch, &key);
 
-	if (!scratch->hash[at]) {
-		scratch->key[scratch->groups] = key;
-		scratch->group[scratch->groups] = (struct frame_group){.comm = key.comm,
-			.members = key.p2p ? 2 : room->comm[key.comm].members,
-			.bytes = framer_record_bytes(record),
-			.op = framer_record_op(record),
-			.p2p = key.p2p};
-		scratch->hash[at] = (uint32_t)++scratch->groups;
-	}
-	return scratch->hash[at] - 1;
+	return framer_groups_find(scratch, room, &key, framer_record_bytes(record), framer_record_op(record));
 }
 
 static inline bool is_of(const struct framer_group_key *key, const struct framer_record *record)
@@ -181,14 +206,12 @@ static int by_start(const void *a, const void *b)
 	return (x->seq > y->seq) - (x->seq < y->seq);
 }
 
-void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_slot *slot, uint32_t rank)
+static void add_records(struct framer *framer, const struct framer_room *room, struct framer_slot *slot, uint32_t rank)
 {
 	struct framer_scratch *scratch = &framer->scratch;
 	size_t added;
 
-	if (slot->unsorted)
-		qsort(slot->record, slot->records, sizeof(*slot->record), by_start);
-	if (!make_room(scratch, slot->records)) {
+	if (!hash_begin(scratch, room) || !framer_groups_room(scratch, slot->records)) {
 		framer->counts.ops_left_out += slot->records;
 		return;
 	}
@@ -197,10 +220,45 @@ void framer_groups_add(struct framer *framer, struct framer_room *room, struct f
 	framer->counts.ops_left_out += slot->records - added;
 }
 
+/* What steps are expected to be like changes where two that differ from it come one after the other; where none is
+ * ever like another, looking for it ends. */
+static void note_unlike(struct framer_room *room, struct framer_process *process, const struct framer_slot *slot)
+{
+	process->unlike += process->unlike < UINT32_MAX;
+	if (process->plan && process->unlike < UNLIKE_MIN)
+		return;
+	if ((process->unlike & (process->unlike - 1)) == 0 && !slot->unsorted)
+		framer_plan_learn(room, process, slot);
+	else if (process->unlike > UNLIKE_MAX)
+		framer_plan_drop(room, &process->plan);
+}
+
+void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_process *process,
+	struct framer_slot *slot, uint32_t rank)
+{
+	struct framer_scratch *scratch = &framer->scratch;
+
+	if (slot->plan && slot->records == slot->plan->count) {
+		if (process->unlike)
+			process->unlike = 0;
+		if (framer_groups_room(scratch, slot->records) && framer_lanes_add(scratch, room, slot, rank))
+			return;
+		framer_plan_leave(framer, room, process, slot);
+	} else {
+		if (slot->plan)
+			framer_plan_leave(framer, room, process, slot);
+		note_unlike(room, process, slot);
+	}
+	if (slot->unsorted)
+		qsort(slot->record, slot->records, sizeof(*slot->record), by_start);
+	add_records(framer, room, slot, rank);
+}
+
 void framer_groups_end(struct framer *framer)
 {
 	struct framer_scratch *scratch = &framer->scratch;
 
+	framer_lanes_end(scratch);
 	/* Where nothing told a communicator's size, those that were seen are it. */
 	for (size_t i = 0; i < scratch->groups; i++) {
 		if (scratch->group[i].members < scratch->key[i].count)

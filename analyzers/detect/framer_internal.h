@@ -8,10 +8,13 @@
  *   framer_stages.c  stages to sums of a step, and what class a step is
  *   framer_names.c   texts of operations to numbers
  *   framer_ops.c     operations to records of a step
+ *   framer_batch.c   operations of a rank given together
+ *   framer_plan.c    what a step is expected to be like: then only times are kept of its operations
  *   framer_host.c    host samples to steps
  *   framer_period.c  steps of a process that shows none
  *   framer_wait.c    when a frame may go out
  *   framer_groups.c  records of a frame to its groups
+ *   framer_lanes.c   the same of steps that went by their plan, all of a lane at once
  *   framer_out.c     slots of all ranks to a frame
  *
  * A frame's number is the step number of a process plus its offset. A process keeps a slot for each of its steps whose
@@ -22,6 +25,8 @@
 
 #include "analyzers/detect/framer.h"
 #include "analyzers/detect/framer_known.h"
+#include "analyzers/detect/framer_plan.h"
+#include "analyzers/detect/framer_record.h"
 
 #define FRAMER_STEP_MAX (INT64_C(1) << 53)  /* numbers beyond are no step numbers */
 #define FRAMER_TIME_MAX (UINT64_C(1) << 62) /* times beyond are none */
@@ -30,8 +35,6 @@
 #define FRAMER_UNPLACED_MAX 64		    /* slots of a process that has no place among its peers yet */
 #define FRAMER_HISTORY 16		    /* newest steps of a process, as times */
 #define FRAMER_MEDIAN 31		    /* steps that the job's median is taken of */
-#define FRAMER_COMMS_MAX 65536		    /* communicators a job */
-#define FRAMER_NAMES_MAX 1024		    /* names of operations */
 #define FRAMER_INTERVALS_MAX 1024	    /* parts of the union of a stage's kind in a step */
 #define FRAMER_SAMPLES 64		    /* host samples that wait for the end of their step */
 #define FRAMER_RECORDS_MAX 65536	    /* operations of a rank in a step */
@@ -39,54 +42,13 @@
 #define FRAMER_PAUSE 10			    /* so many steps' time without a step is a pause */
 #define FRAMER_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
 #define FRAMER_NO_STEP INT64_MIN
-#define FRAMER_KINDS 8	    /* of operations of a process, that are kept */
-#define FRAMER_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
+#define FRAMER_EVIDENCE_PLENTY 32 /* operations a step */
+#define FRAMER_EVIDENCE_FEW 4	  /* of them are enough; a power of two */
+#define FRAMER_HANDLES_MAX 256	  /* of communicators, a process */
+#define FRAMER_KINDS 8		  /* of operations of a process, that are kept */
+#define FRAMER_KNOWN_BITS 2	  /* communicators of a process used last: log2 of sets of two */
 
 enum framer_align { FRAMER_UNPLACED, FRAMER_BY_NUMBER, FRAMER_BY_TIME, FRAMER_BY_OPS };
-
-#define FRAMER_DURATION_MAX ((UINT64_C(1) << 48) - 1) /* three days; longer ones are taken for that long */
-#define FRAMER_BYTES_MAX ((UINT64_C(1) << 48) - 1)
-
-/* Small, as all of a step are written and read again: 32 bytes. */
-struct framer_record {
-	uint64_t start_ns;
-	uint64_t duration_comm; /* duration in ns << 16 | index of the communicator */
-	uint64_t bytes_what;	/* bytes << 16 | point to point << 13 | tier << 11 | number of the name */
-	uint32_t seq;		/* of more than 32 bits: folded */
-	uint32_t sides;		/* of point to point: which two */
-};
-_Static_assert(
-	FRAMER_COMMS_MAX <= 1 << 16 && FRAMER_NAMES_MAX < 1 << 11 && FRAME_TIER_MAX <= 1 << 2, "a record's bits");
-
-static inline uint64_t framer_record_duration(const struct framer_record *record)
-{
-	return record->duration_comm >> 16;
-}
-
-static inline uint32_t framer_record_comm(const struct framer_record *record)
-{
-	return (uint16_t)record->duration_comm;
-}
-
-static inline uint64_t framer_record_bytes(const struct framer_record *record)
-{
-	return record->bytes_what >> 16;
-}
-
-static inline uint16_t framer_record_op(const struct framer_record *record)
-{
-	return record->bytes_what & ((1 << 11) - 1);
-}
-
-static inline uint8_t framer_record_tier(const struct framer_record *record)
-{
-	return record->bytes_what >> 11 & 3;
-}
-
-static inline bool framer_record_p2p(const struct framer_record *record)
-{
-	return record->bytes_what >> 13 & 1;
-}
 
 /* Operations of a process that only differ in their numbers, times and bytes. */
 struct framer_kind {
@@ -102,7 +64,9 @@ struct framer_interval {
 };
 
 struct framer_union {
-	struct framer_interval *part; /* in the order of time, apart from each other */
+	struct framer_interval first; /* mostly it is the only one */
+	struct framer_interval
+		*part; /* all of them, in the order of time and apart from each other, if there is room */
 	uint32_t count, room;
 };
 
@@ -124,10 +88,17 @@ struct framer_slot {
 	int64_t step; /* what each operation needs comes first, and lies together */
 	struct framer_record *record;
 	uint32_t records, room;
-	bool used, closed;  /* closed: its step's row is here */
-	bool partial;	    /* operations began to be seen in it: not all of them are */
-	bool unsorted;	    /* records are not in the order of their starts */
-	uint8_t worst_tier; /* of them; nothing if there are none */
+	/* While all of them were as planned they are these instead: for each lane its first number, then of each the
+	 * time since the start of the one before, and its duration. */
+	struct framer_plan *plan;
+	uint32_t *word;
+	uint32_t words;		    /* room */
+	uint64_t first_ns, last_ns; /* starts */
+	bool used, closed;	    /* closed: its step's row is here */
+	bool has_ops;		    /* all that there are, as its frame goes out */
+	bool partial;		    /* operations began to be seen in it: not all of them are */
+	bool unsorted;		    /* records are not in the order of their starts */
+	uint8_t worst_tier;	    /* of them; nothing if there are none */
 	uint8_t class;
 	uint64_t start_ns, step_ns;
 	uint64_t lost;
@@ -170,8 +141,13 @@ struct framer_process {
 	int64_t newest;		       /* step closed last, FRAMER_NO_STEP */
 	int64_t ops_since, ops_newest; /* steps */
 	struct framer_vote vote;
-	struct framer_kind kind[FRAMER_KINDS];
+	struct framer_plan *plan; /* NULL: none */
+	uint32_t unlike;	  /* steps since one went by its plan */
+	uint32_t handles;
+	uint32_t *handle; /* communicators, FRAME_NONE: see its text */
 
+	char (*handle_text)[20];
+	size_t handle_room;
 	uint32_t kinds; /* so many were kept */
 	uint64_t newest_end_ns;
 	int64_t lost_until; /* operations up to this step are not waited for */
@@ -186,6 +162,8 @@ struct framer_process {
 	struct framer_open *unused;
 	struct framer_record *spare; /* a buffer of a slot that is gone */
 	uint32_t spare_room;
+	uint32_t *spare_word; /* and another one */
+	uint32_t spare_words;
 
 	uint32_t thread_id; /* step thread */
 	unsigned thread_rank;
@@ -197,7 +175,8 @@ struct framer_process {
 	uint32_t samples;
 	struct framer_period *period;
 
-	struct framer_past past[FRAMER_HISTORY];	   /* ring, by steps_seen */
+	struct framer_past past[FRAMER_HISTORY]; /* ring, by steps_seen */
+	struct framer_kind kind[FRAMER_KINDS];
 	struct framer_known known[2 << FRAMER_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
 };
 
@@ -211,7 +190,7 @@ struct framer_sample {
 };
 
 struct framer_evidence {
-	uint64_t key;
+	uint32_t key; /* half of it, the other half is where it lies */
 	int process;
 	int64_t step;
 };
@@ -254,6 +233,8 @@ struct framer_room { /* a job */
 	size_t comm_room, comm_hash_size;
 	struct framer_evidence *evidence;
 	size_t evidences;
+	struct framer_shape *shape[FRAMER_SHAPE_BUCKETS];
+	uint32_t entries; /* of all shapes */
 
 	bool trained;
 	uint64_t recent[FRAMER_MEDIAN];
@@ -264,6 +245,7 @@ struct framer_room { /* a job */
 /* Used while a frame goes out; kept for the next one. */
 struct framer_scratch {
 	struct frame_rank *rank;
+	struct framer_slot **slot; /* of each rank, NULL: none */
 	size_t rank_room;
 	struct frame_group *group;
 	struct framer_group_key *key;
@@ -274,6 +256,13 @@ struct framer_scratch {
 	size_t hash_size;
 	struct framer_groups_cursor *cursor; /* one a communicator */
 	size_t cursor_room;
+	bool hashed; /* all groups are in the hash */
+	struct framer_lanes_lane *lane;
+	size_t lanes, lane_room;
+	uint32_t *lane_hash; /* index of a lane + 1 */
+	size_t lane_hash_size;
+	uint32_t *lane_group; /* groups of each lane, in its order */
+	size_t lane_groups, lane_group_room;
 };
 
 struct framer {
@@ -319,6 +308,13 @@ static inline struct framer_room *framer_room_of(const struct framer *framer, co
 	return process->job < FRAMER_JOBS_MAX ? framer->room[process->job] : NULL;
 }
 
+/* What is to be looked at soon: of many ranks nothing is in the caches. */
+static inline void framer_prefetch(const void *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += 64)
+		__builtin_prefetch((const char *)from + i);
+}
+
 static inline struct framer_slot *framer_slot_find(const struct framer_process *process, int64_t step)
 {
 	struct framer_slot *slot;
@@ -355,6 +351,10 @@ void framer_process_free(struct framer *framer, struct framer_process *process);
 /* The step that has that time in it, the one after the newest where it is later; FRAMER_NO_STEP. */
 int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns);
 int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process);
+/* Ranks of a large job are in no cache when they are needed: that after it is looked for as its events are likely next,
+ * those after it as the head goes out. */
+void framer_process_prefetch(const struct framer_room *room, size_t index);
+void framer_slot_prefetch(const struct framer_room *room, size_t index);
 struct framer_open *framer_open_get(struct framer_process *process);
 
 /* framer_align.c */
@@ -369,6 +369,7 @@ void framer_align_ended(struct framer *framer, struct framer_process *process);
 bool framer_evidence_time(const struct framer_process *process, const struct framer_process *ref, int64_t *ret_offset);
 void framer_evidence_shift(struct framer *framer, struct framer_process *process, const struct framer_process *ref);
 void framer_evidence_op(struct framer *framer, struct framer_process *process, uint64_t key, int64_t step);
+void framer_evidence_prefetch(const struct framer_room *room, uint32_t comm, uint64_t seq);
 uint64_t framer_process_median(const struct framer_process *process); /* 0: no steps */
 
 /* framer_stages.c */
@@ -377,7 +378,41 @@ void framer_stages_add(struct framer *framer, struct framer_process *process, co
 void framer_stages_close(struct framer_process *process, struct framer_slot *slot, uint64_t gap_ns);
 void framer_open_free(struct framer_open *open);
 
+/* It is waited for because of its step: operations change nothing. */
+static inline bool framer_lags(const struct framer_room *room, const struct framer_process *process)
+{
+	return framer_wait_lacks_step(process, room->head) && !process->absent && !process->hopeless;
+}
+
+/* Where there is plenty, a few operations a step tell enough of which step is whose: one in 2 to the power of this. */
+static inline unsigned framer_thinned(const struct framer_process *process)
+{
+	bool plenty = process->align != FRAMER_UNPLACED && process->usual != UINT32_MAX &&
+		      process->usual >= FRAMER_EVIDENCE_PLENTY;
+
+	return plenty ? (unsigned)__builtin_clz(FRAMER_EVIDENCE_FEW) - (unsigned)__builtin_clz(process->usual) : 0;
+}
+
+/* The same ones of all ranks; those of fewer are among those of more. */
+static inline bool framer_witnesses(uint64_t seq, unsigned thinned)
+{
+	return (uint32_t)seq * UINT32_C(0x9e3779b1) <= UINT32_MAX >> thinned;
+}
+
+/* framer_ops.c */
+void framer_ops_heard(struct framer *framer, struct framer_room *room, struct framer_process *process,
+	const struct framer_heard *heard);
+/* Goes out what was waited for, after an operation. */
+void framer_ops_done(struct framer *framer, struct framer_room *room, struct framer_process *process);
+/* Tells which step of others this one is. */
+void framer_ops_witness(struct framer *framer, struct framer_room *room, struct framer_process *process, uint64_t seq,
+	uint32_t comm, int64_t step);
+
 /* framer_names.c */
+/* FRAME_NONE: no room. */
+uint32_t framer_names_comm(struct framer_room *room, struct framer_process *process, const char *communicator);
+/* The number that an operation of point to point has; true: it is a receive. */
+bool framer_names_p2p(struct framer *framer, uint16_t op, uint16_t *ret_op);
 void framer_ops_comm(struct framer *framer, struct framer_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members);
 /* The kind of that operation, which is remembered if its texts are not long; false: of no communicator. */
@@ -420,7 +455,8 @@ void framer_out(struct framer *framer, struct framer_room *room);
 /* framer_groups.c */
 bool framer_groups_begin(struct framer *framer, const struct framer_room *room); /* false: out of memory */
 /* Adds the records of a rank's step to the frame. */
-void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_slot *slot, uint32_t rank);
+void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_process *process,
+	struct framer_slot *slot, uint32_t rank);
 void framer_groups_end(struct framer *framer);
 void framer_groups_free(struct framer_scratch *scratch);
 

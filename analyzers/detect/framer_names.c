@@ -15,7 +15,9 @@
 struct framer_names {
 	size_t count;
 	uint64_t key[FRAMER_NAMES_MAX];
-	uint16_t hash[NAMES_HASH]; /* number + 1 */
+	bool receive[FRAMER_NAMES_MAX + 1]; /* by number */
+	uint16_t send;			    /* the number that they have as well */
+	uint16_t hash[NAMES_HASH];	    /* number + 1 */
 	struct framer_known known[2 << NAMES_KNOWN_BITS];
 };
 
@@ -38,6 +40,11 @@ static uint64_t key_of(const char *text, size_t max)
 	return ops_mix(word, key);
 }
 
+static bool is_receive(const char *op)
+{
+	return strncasecmp(op, "recv", 4) == 0 || strncasecmp(op, "irecv", 5) == 0;
+}
+
 static uint16_t number_find(struct framer_names *names, const char *name)
 {
 	uint64_t key = key_of(name, NAME_BYTES);
@@ -51,6 +58,7 @@ static uint16_t number_find(struct framer_names *names, const char *name)
 		return 0;
 	names->key[names->count] = key;
 	names->hash[at] = (uint16_t)++names->count;
+	names->receive[names->count] = is_receive(name);
 	return names->hash[at];
 }
 
@@ -120,6 +128,22 @@ static void each_comm(struct framer_process *process, uint32_t *now, bool renumb
 	}
 }
 
+/* Numbers of communicators are kept nowhere but in full records, and beside texts. */
+static void only_records(struct framer_room *room, struct framer_process *process)
+{
+	for (int64_t step = process->low; step <= process->high; step++) {
+		struct framer_slot *slot = framer_slot_find(process, step);
+
+		if (slot && slot->plan)
+			framer_plan_leave(room->framer, room, process, slot);
+	}
+	framer_plan_drop(room, &process->plan);
+	memset(process->known, 0, sizeof(process->known));
+	memset(process->kind, 0, sizeof(process->kind));
+	for (uint32_t i = 0; i < process->handles; i++)
+		process->handle[i] = FRAME_NONE;
+}
+
 /* Forgets those of which no record waits. */
 static bool make_room(struct framer_room *room)
 {
@@ -127,6 +151,8 @@ static bool make_room(struct framer_room *room)
 
 	if (!now)
 		return false;
+	for (size_t i = 0; i < room->ranks; i++)
+		only_records(room, room->live[i]);
 	for (size_t i = 0; i < room->ranks; i++)
 		each_comm(room->live[i], now, false);
 	for (uint32_t i = 0; i < room->comms; i++) {
@@ -136,11 +162,8 @@ static bool make_room(struct framer_room *room)
 		room->comm[kept] = room->comm[i];
 		room->comm_key[kept++] = room->comm_key[i];
 	}
-	for (size_t i = 0; i < room->ranks; i++) {
+	for (size_t i = 0; i < room->ranks; i++)
 		each_comm(room->live[i], now, true);
-		memset(room->live[i]->known, 0, sizeof(room->live[i]->known));
-		memset(room->live[i]->kind, 0, sizeof(room->live[i]->kind));
-	}
 	free(now);
 	room->comms = kept;
 	memset(room->comm_hash, 0, room->comm_hash_size * sizeof(*room->comm_hash));
@@ -187,7 +210,7 @@ static uint32_t comm_find(struct framer_room *room, const char *communicator)
 	return comm_add(room, communicator, key);
 }
 
-static uint32_t comm_of(struct framer_room *room, struct framer_process *process, const char *communicator)
+uint32_t framer_names_comm(struct framer_room *room, struct framer_process *process, const char *communicator)
 {
 	size_t length = strnlen(communicator, sizeof(room->comm->communicator) - 1);
 	const struct framer_known *known;
@@ -209,7 +232,7 @@ void framer_ops_comm(struct framer *framer, struct framer_process *process, cons
 	enum comm_kind kind, uint32_t members)
 {
 	struct framer_room *room = framer_room_of(framer, process);
-	uint32_t comm = comm_of(room, process, communicator);
+	uint32_t comm = framer_names_comm(room, process, communicator);
 
 	if (comm == FRAME_NONE)
 		return;
@@ -217,11 +240,6 @@ void framer_ops_comm(struct framer *framer, struct framer_process *process, cons
 		room->comm[comm].members = members;
 	if (kind != COMM_KIND_UNCLEAR)
 		room->comm[comm].kind = kind;
-}
-
-static bool is_receive(const char *op)
-{
-	return strncasecmp(op, "recv", 4) == 0 || strncasecmp(op, "irecv", 5) == 0;
 }
 
 /* Where it is kept; its texts are set. */
@@ -251,13 +269,29 @@ static bool fits(const struct framer_op *op)
 	       strnlen(op->op, sizeof(kind->name)) < sizeof(kind->name);
 }
 
+int framer_op_handle(struct framer *framer, const char *op)
+{
+	return number_of(framer, op ? op : "");
+}
+
+bool framer_names_p2p(struct framer *framer, uint16_t op, uint16_t *ret_op)
+{
+	struct framer_names *names = framer->names;
+	bool receive = names && op <= names->count && names->receive[op];
+
+	if (receive && !names->send)
+		names->send = number_of(framer, "Send");
+	*ret_op = receive ? names->send : op;
+	return receive;
+}
+
 bool framer_names_kind(
 	struct framer *framer, struct framer_process *process, const struct framer_op *op, struct framer_kind *ret)
 {
 	const char *name = op->op ? op->op : "";
 	bool p2p = op->peer >= 0, receive = p2p && is_receive(name);
 	uint16_t number = number_of(framer, receive ? "Send" : name);
-	uint32_t comm = comm_of(framer_room_of(framer, process), process, op->communicator);
+	uint32_t comm = framer_names_comm(framer_room_of(framer, process), process, op->communicator);
 	struct framer_kind *kind;
 
 	if (comm == FRAME_NONE)

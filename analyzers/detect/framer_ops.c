@@ -8,9 +8,6 @@
 #include "analyzers/ops_hash.h"
 #include "analyzers/steps.h"
 
-#define EVIDENCE_PLENTY 32 /* operations a step */
-#define EVIDENCE_ONE_IN 8  /* a power of two */
-
 /* Its frame has gone: from now on frames wait for operations. */
 static void late(struct framer *framer, struct framer_process *process)
 {
@@ -26,7 +23,7 @@ static void late(struct framer *framer, struct framer_process *process)
 
 /* The slot that it belongs to, which is not there yet; NULL where it has gone, or is far off. */
 static __attribute__((noinline)) struct framer_slot *slot_make(
-	struct framer *framer, struct framer_process *process, const struct framer_op *op, int64_t step)
+	struct framer *framer, struct framer_process *process, const struct framer_heard *op, int64_t step)
 {
 	struct framer_slot *slot;
 
@@ -71,75 +68,91 @@ static __attribute__((noinline)) bool grow(struct framer_slot *slot)
 	return true;
 }
 
-/* Room for one more; NULL: left out. */
-static inline struct framer_record *append(
-	struct framer *framer, struct framer_room *room, struct framer_slot *slot, uint64_t start_ns, uint8_t tier)
-{
-	struct framer_record *record;
-
-	if (room->records >= FRAMER_OPS_MAX || (slot->records == slot->room && !grow(slot))) {
-		framer->counts.ops_left_out++;
-		slot->lost++;
-		return NULL;
-	}
-	record = &slot->record[slot->records];
-	if (!slot->records) {
-		slot->worst_tier = tier;
-	} else {
-		slot->unsorted |= start_ns < record[-1].start_ns;
-		slot->worst_tier = tier < slot->worst_tier ? tier : slot->worst_tier;
-	}
-	slot->records++;
-	room->records++;
-	return record;
-}
-
 static uint32_t fold(uint64_t value)
 {
 	return (uint32_t)(value ^ value >> 32);
 }
 
-/* Both sides in one word: one word of two for each pair of numbers below 65536, and almost surely for others. */
-static uint32_t sides_of(const struct framer_op *op, bool receive)
+static inline void write(struct framer_record *record, const struct framer_heard *op)
 {
-	uint32_t sender = (uint32_t)(receive ? op->peer : op->member);
-	uint32_t receiver = (uint32_t)(receive ? op->member : op->peer);
+	uint64_t duration_ns = op->duration_ns < FRAMER_DURATION_MAX ? op->duration_ns : FRAMER_DURATION_MAX;
 
-	return (sender << 16 | sender >> 16) ^ receiver;
+	record->start_ns = op->start_ns;
+	record->duration_comm = duration_ns << 16 | op->comm;
+	record->bytes_what = op->bytes << 16 | op->what;
+	record->seq = fold(op->seq);
+	record->sides = op->sides;
 }
 
-/* Where there is plenty, one operation in EVIDENCE_ONE_IN tells enough of which step is whose; the same ones of all. */
-static uint64_t thinned(const struct framer_process *process)
+/* In the slot, by its plan; false: it is not as planned. */
+static bool take(struct framer_slot *slot, const struct framer_heard *op)
 {
-	bool plenty =
-		process->align != FRAMER_UNPLACED && process->usual != UINT32_MAX && process->usual >= EVIDENCE_PLENTY;
+	const struct framer_plan *plan = slot->plan;
+	const struct framer_entry *entry = &plan->shape->entry[slot->records];
+	const struct framer_lane *lane;
+	uint32_t *base = slot->word, *time = slot->word + plan->lanes + (size_t)slot->records * 2;
+	uint64_t after_ns;
 
-	return plenty ? EVIDENCE_ONE_IN - 1 : 0;
+	if (slot->records == plan->count)
+		return false;
+	if (!slot->records)
+		slot->first_ns = slot->last_ns = op->start_ns;
+	lane = &plan->lane[entry->lane];
+	after_ns = op->start_ns - slot->last_ns;
+	if (!entry->seq)
+		base[entry->lane] = (uint32_t)op->seq;
+	if (lane->comm != op->comm || lane->sides != op->sides || entry->what != op->what ||
+		entry->bytes != op->bytes || op->seq != (uint64_t)base[entry->lane] + entry->seq ||
+		after_ns > UINT32_MAX || op->duration_ns > UINT32_MAX)
+		return false;
+	time[0] = (uint32_t)after_ns;
+	time[1] = (uint32_t)op->duration_ns;
+	slot->last_ns = op->start_ns;
+	return true;
+}
+
+/* False: left out. */
+static inline bool append(struct framer_slot *slot, const struct framer_heard *op)
+{
+	if (slot->records == slot->room && !grow(slot))
+		return false;
+	if (slot->records)
+		slot->unsorted |= op->start_ns < slot->record[slot->records - 1].start_ns;
+	write(&slot->record[slot->records], op);
+	return true;
+}
+
+/* As it was planned, or as a full record; false: left out. */
+static inline bool put(struct framer *framer, struct framer_room *room, struct framer_process *process,
+	struct framer_slot *slot, const struct framer_heard *op)
+{
+	uint8_t tier = framer_what_tier(op->what);
+
+	if (room->records >= FRAMER_OPS_MAX)
+		return false;
+	if (!slot->records && process->plan)
+		framer_plan_begin(process, slot);
+	if (slot->plan && !take(slot, op))
+		framer_plan_leave(framer, room, process, slot);
+	if (!slot->plan && !append(slot, op))
+		return false;
+	slot->worst_tier = !slot->records || tier < slot->worst_tier ? tier : slot->worst_tier;
+	slot->records++;
+	room->records++;
+	return true;
 }
 
 /* The number of its step where that is not told; FRAMER_NO_STEP. */
-static __attribute__((noinline)) int64_t step_of(struct framer *framer, struct framer_process *process,
-	const struct framer_op *op, const struct framer_kind *kind)
+static __attribute__((noinline)) int64_t step_of(
+	struct framer *framer, struct framer_process *process, const struct framer_heard *op)
 {
 	const struct framer_room *room = framer_room_of(framer, process);
-	uint64_t what = ops_mix(room->comm_key[kind->comm], kind->op);
+	uint64_t what = ops_mix(room->comm_key[op->comm], framer_what_op(op->what));
 
 	if (process->loop_seen)
 		return framer_slot_at(process, op->start_ns);
 	return framer_period_op(
 		framer, process, ops_mix(what, op->bytes), op->start_ns, op->start_ns + op->duration_ns);
-}
-
-static inline void write(struct framer_record *record, const struct framer_op *op, const struct framer_kind *kind)
-{
-	uint64_t duration_ns = op->duration_ns < FRAMER_DURATION_MAX ? op->duration_ns : FRAMER_DURATION_MAX;
-	uint64_t bytes = op->bytes < FRAMER_BYTES_MAX ? op->bytes : FRAMER_BYTES_MAX;
-
-	record->start_ns = op->start_ns;
-	record->duration_comm = duration_ns << 16 | kind->comm;
-	record->bytes_what = bytes << 16 | (uint64_t)kind->p2p << 13 | (uint64_t)op->tier << 11 | kind->op;
-	record->seq = fold(op->seq);
-	record->sides = kind->p2p ? sides_of(op, kind->receive) : 0;
 }
 
 /* The one that came after the kind before, the last time. */
@@ -155,71 +168,64 @@ static inline const struct framer_kind *guess_kind(struct framer_process *proces
 	return kind;
 }
 
-/* What tells which step of others this one is. */
-static inline void witness(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	const struct framer_op *op, uint32_t comm, int64_t step)
+void framer_ops_witness(struct framer *framer, struct framer_room *room, struct framer_process *process, uint64_t seq,
+	uint32_t comm, int64_t step)
 {
-	uint64_t key;
-
 	if (room->comm[comm].members == 1 || room->ranks <= 1)
 		return;
-	key = ops_mix(room->comm_key[comm], op->seq);
-	if (!(key & thinned(process)))
-		framer_evidence_op(framer, process, key, step);
+	framer_evidence_op(framer, process, ops_mix(room->comm_key[comm], seq), step);
 }
 
-static inline void add(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	const struct framer_op *op, const struct framer_kind *kind)
+static inline void add(
+	struct framer *framer, struct framer_room *room, struct framer_process *process, const struct framer_heard *op)
 {
-	int64_t step = op->step == STEPS_NONE ? step_of(framer, process, op, kind) : op->step;
+	int64_t step = op->step == STEPS_NONE ? step_of(framer, process, op) : op->step;
 	struct framer_slot *slot = framer_slot_find(process, step);
-	struct framer_record *record;
 
 	if (!slot)
 		slot = slot_make(framer, process, op, step);
 	if (!slot)
 		return;
 	note_live(process, slot);
-	record = append(framer, room, slot, op->start_ns, (uint8_t)op->tier);
-	if (!record)
-		return;
-	write(record, op, kind);
-	if (!kind->p2p)
-		witness(framer, room, process, op, kind->comm, step);
-}
-
-static __attribute__((noinline)) void add_other(
-	struct framer *framer, struct framer_room *room, struct framer_process *process, const struct framer_op *op)
-{
-	struct framer_kind kind;
-
-	if (framer_names_kind(framer, process, op, &kind))
-		add(framer, room, process, op, &kind);
-	else
+	if (!put(framer, room, process, slot, op)) {
 		framer->counts.ops_left_out++;
+		slot->lost++;
+		return;
+	}
+	if (!framer_what_p2p(op->what) && framer_witnesses(op->seq, framer_thinned(process)))
+		framer_ops_witness(framer, room, process, op->seq, op->comm, step);
 }
 
-/* It is waited for because of its step: operations change nothing. */
-static inline bool lags(const struct framer_room *room, const struct framer_process *process)
+void framer_ops_done(struct framer *framer, struct framer_room *room, struct framer_process *process)
 {
-	return framer_wait_lacks_step(process, room->head) && !process->absent && !process->hopeless;
+	if (!process->waited || framer_lags(room, process))
+		return;
+	framer_wait_update(room, process);
+	if (!process->waited)
+		framer_wait_pump(framer, room);
+}
+
+void framer_ops_heard(struct framer *framer, struct framer_room *room, struct framer_process *process,
+	const struct framer_heard *heard)
+{
+	add(framer, room, process, heard);
+	framer_ops_done(framer, room, process);
 }
 
 /* It can be joined with those of others. */
 static inline bool makes_sense(const struct framer_op *op)
 {
-	if (!framer_is_time(op->start_ns, op->duration_ns) || !op->communicator || !*op->communicator || !op->seq ||
-		(op->tier != FRAME_TIER_HOST && op->tier != FRAME_TIER_DEVICE))
-		return false;
-	if (op->step != STEPS_NONE && !framer_is_step(op->step))
-		return false;
-	return op->peer == -1 || (op->peer >= 0 && op->member >= 0 && op->member != op->peer);
+	return framer_is_time(op->start_ns, op->duration_ns) && op->communicator && *op->communicator && op->seq &&
+	       framer_is_tier(op->tier) && (op->step == STEPS_NONE || framer_is_step(op->step)) &&
+	       framer_is_peer(op->member, op->peer);
 }
 
 void framer_op(struct framer *framer, int number, const struct framer_op *op)
 {
 	struct framer_process *process = framer_living(framer, number);
 	const struct framer_kind *kind;
+	struct framer_kind other;
+	struct framer_heard heard;
 	struct framer_room *room;
 
 	if (!process)
@@ -231,13 +237,20 @@ void framer_op(struct framer *framer, int number, const struct framer_op *op)
 	}
 	room = framer_room_of(framer, process);
 	kind = guess_kind(process, op);
-	if (kind)
-		add(framer, room, process, op, kind);
-	else
-		add_other(framer, room, process, op);
-	if (process->waited && !lags(room, process)) {
-		framer_wait_update(room, process);
-		if (!process->waited)
-			framer_wait_pump(framer, room);
+	if (!kind && framer_names_kind(framer, process, op, &other))
+		kind = &other;
+	if (kind) {
+		heard = (struct framer_heard){.step = op->step,
+			.start_ns = op->start_ns,
+			.duration_ns = op->duration_ns,
+			.seq = op->seq,
+			.bytes = op->bytes < FRAMER_BYTES_MAX ? op->bytes : FRAMER_BYTES_MAX,
+			.comm = kind->comm,
+			.sides = kind->p2p ? framer_sides(op->member, op->peer, kind->receive) : 0,
+			.what = framer_what(kind->op, op->tier, kind->p2p)};
+		add(framer, room, process, &heard);
+	} else {
+		framer->counts.ops_left_out++;
 	}
+	framer_ops_done(framer, room, process);
 }

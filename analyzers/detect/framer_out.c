@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PREFETCH_RANKS 4
+#define PREFETCH_WORDS 160 /* what follows them the processor finds */
+
 /* Which class a frame is, by the ranks': the first of these that one has. */
 static const enum frame_class precedence[] = {FRAME_FIRST, FRAME_CHECKPOINT, FRAME_EVALUATION};
 
@@ -28,6 +31,19 @@ static bool has_ops(const struct framer_process *process, const struct framer_sl
 	return slot->records && !slot->partial && !ceased;
 }
 
+static bool make_room(struct framer_scratch *scratch, size_t ranks)
+{
+	size_t many = scratch->rank_room;
+
+	if (!framer_grow((void **)&scratch->slot, &many, ranks, sizeof(struct framer_slot *), SIZE_MAX / 512))
+		return false;
+	many = scratch->rank_room;
+	if (!framer_grow((void **)&scratch->rank, &many, ranks, sizeof(*scratch->rank), SIZE_MAX / 512))
+		return false;
+	scratch->rank_room = many;
+	return true;
+}
+
 static bool write_ranks(struct framer *framer, struct framer_room *room, struct frame *frame, size_t *ret_with_ops)
 {
 	struct framer_scratch *scratch = &framer->scratch;
@@ -35,13 +51,13 @@ static bool write_ranks(struct framer *framer, struct framer_room *room, struct 
 	size_t here = 0;
 
 	*ret_with_ops = 0;
-	if (!framer_grow(
-		    (void **)&scratch->rank, &scratch->rank_room, room->ranks, sizeof(*scratch->rank), SIZE_MAX / 512))
+	if (!make_room(scratch, room->ranks))
 		return false;
 	for (size_t i = 0; i < room->ranks; i++) {
-		const struct framer_slot *slot = slot_of(room, i);
+		struct framer_slot *slot = scratch->slot[i] = slot_of(room, i);
 		struct frame_rank *rank = &scratch->rank[i];
 
+		framer_slot_prefetch(room, i);
 		if (!slot) {
 			*rank = (struct frame_rank){.here = false};
 			continue;
@@ -53,7 +69,8 @@ static bool write_ranks(struct framer *framer, struct framer_room *room, struct 
 		framer_host_write(slot, &rank->host);
 		frame->lost += slot->lost;
 		classes |= 1u << slot->class;
-		*ret_with_ops += has_ops(room->live[i], slot);
+		slot->has_ops = has_ops(room->live[i], slot);
+		*ret_with_ops += slot->has_ops;
 	}
 	if (*ret_with_ops * 2 <= here)
 		*ret_with_ops = 0;
@@ -64,22 +81,38 @@ static bool write_ranks(struct framer *framer, struct framer_room *room, struct 
 	return here > 0;
 }
 
+/* Of a rank that comes soon. */
+static void prefetch_ops(const struct framer_scratch *scratch, size_t ranks, size_t i)
+{
+	const struct framer_slot *slot;
+
+	if (i + 2 * PREFETCH_RANKS < ranks && scratch->slot[i + 2 * PREFETCH_RANKS])
+		framer_prefetch(scratch->slot[i + 2 * PREFETCH_RANKS], 128);
+	slot = i + PREFETCH_RANKS < ranks ? scratch->slot[i + PREFETCH_RANKS] : NULL;
+	if (!slot || !slot->plan)
+		return;
+	framer_prefetch(slot->plan, sizeof(*slot->plan) + 2 * sizeof(*slot->plan->lane));
+	framer_prefetch(slot->word, slot->words < PREFETCH_WORDS ? slot->words * 4 : PREFETCH_WORDS * 4);
+}
+
 static void write_ops(struct framer *framer, struct framer_room *room, struct frame *frame, bool wanted)
 {
+	const struct framer_scratch *scratch = &framer->scratch;
 	uint8_t worst = FRAME_TIER_MAX;
 
 	if (!framer_groups_begin(framer, room))
 		wanted = false;
 	for (size_t i = 0; i < room->ranks; i++) {
-		struct framer_slot *slot = slot_of(room, i);
+		struct framer_slot *slot = scratch->slot[i];
 
+		prefetch_ops(scratch, room->ranks, i);
 		if (!slot || !slot->records)
 			continue;
-		if (!wanted || !has_ops(room->live[i], slot)) {
+		if (!wanted || !slot->has_ops) {
 			framer->counts.ops_left_out += slot->records;
 			continue;
 		}
-		framer_groups_add(framer, room, slot, (uint32_t)i);
+		framer_groups_add(framer, room, room->live[i], slot, (uint32_t)i);
 		if (slot->worst_tier < worst)
 			worst = slot->worst_tier;
 	}
@@ -130,6 +163,7 @@ static void release(struct framer *framer, struct framer_room *room)
 		struct framer_process *process = room->live[i];
 		struct framer_slot *slot;
 
+		framer_slot_prefetch(room, i);
 		if (process->align == FRAMER_UNPLACED)
 			continue;
 		slot = framer_slot_find(process, room->head - process->offset);

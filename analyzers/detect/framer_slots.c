@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PREFETCH_RANKS 8   /* a frame's ranks are looked for that far ahead */
+#define PREFETCH_WORDS 160 /* of a step's times; what follows the processor finds */
+
 bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t max)
 {
 	size_t next = *room ? *room : 16;
@@ -38,7 +41,7 @@ int64_t framer_slots_max(const struct framer *framer, const struct framer_proces
 
 static bool grow(struct framer_process *process, uint32_t need)
 {
-	uint32_t slots = process->slots ? process->slots : 4;
+	uint32_t slots = process->slots ? process->slots : 2;
 	struct framer_slot *old = process->slot, *grown;
 	uint32_t old_slots = process->slots;
 
@@ -67,6 +70,19 @@ void framer_slot_release(struct framer *framer, struct framer_process *process, 
 		slot->open->next = process->unused;
 		process->unused = slot->open;
 	}
+	if (slot->plan) { /* the next ones need no room for full records */
+		framer_plan_drop(room, &slot->plan);
+		free(slot->record);
+		slot->record = NULL;
+		slot->room = 0;
+	}
+	if (slot->words > process->spare_words) {
+		free(process->spare_word);
+		process->spare_word = slot->word;
+		process->spare_words = slot->words;
+	} else {
+		free(slot->word);
+	}
 	if (slot->room > process->spare_room) {
 		free(process->spare);
 		process->spare = slot->record;
@@ -74,7 +90,7 @@ void framer_slot_release(struct framer *framer, struct framer_process *process, 
 	} else {
 		free(slot->record);
 	}
-	*slot = (struct framer_slot){.used = false};
+	slot->used = false; /* and no more of it counts */
 }
 
 void framer_slots_drop(struct framer *framer, struct framer_process *process, int64_t before)
@@ -190,8 +206,49 @@ void framer_process_free(struct framer *framer, struct framer_process *process)
 		process->unused = next;
 	}
 	framer_period_free(process->period);
+	if (process->plan)
+		framer_plan_drop(framer_room_of(framer, process), &process->plan);
+	free(process->handle);
+	free(process->handle_text);
 	free(process->sample);
+	free(process->spare_word);
 	free(process->spare);
 	free(process->slot);
 	free(process);
+}
+
+void framer_process_prefetch(const struct framer_room *room, size_t index)
+{
+	const struct framer_process *next;
+
+	if (index + 2 < room->ranks)
+		framer_prefetch(room->live[index + 2], offsetof(struct framer_process, past));
+	if (index + 1 >= room->ranks)
+		return;
+	next = room->live[index + 1];
+	if (next->slots)
+		framer_prefetch(at(next, next->newest + 1), sizeof(*next->slot));
+	if (next->handle)
+		framer_prefetch(next->handle, 1);
+	if (next->plan) {
+		framer_prefetch(next->plan, sizeof(*next->plan) + 2 * sizeof(*next->plan->lane));
+		framer_prefetch(next->spare_word,
+			next->spare_words < PREFETCH_WORDS ? next->spare_words * 4 : PREFETCH_WORDS * 4);
+	}
+	if (next->unused)
+		framer_prefetch(next->unused, sizeof(*next->unused));
+	framer_prefetch(&next->past[next->steps_seen % FRAMER_HISTORY], 1);
+}
+
+void framer_slot_prefetch(const struct framer_room *room, size_t index)
+{
+	const struct framer_process *process;
+
+	if (index + 2 * PREFETCH_RANKS < room->ranks)
+		framer_prefetch(room->live[index + 2 * PREFETCH_RANKS], 128);
+	if (index + PREFETCH_RANKS >= room->ranks)
+		return;
+	process = room->live[index + PREFETCH_RANKS];
+	if (process->slots)
+		framer_prefetch(at(process, room->head - process->offset), sizeof(struct framer_slot));
 }

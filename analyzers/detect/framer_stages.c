@@ -12,43 +12,65 @@
 
 #define CHECKPOINT_NS_MAX 86400000000000ULL
 
+static struct framer_interval *parts(struct framer_union *set)
+{
+	return set->room ? set->part : &set->first;
+}
+
+/* Room for one more than there are; false: no. */
+static bool make_room(struct framer_union *set)
+{
+	bool alone = !set->room;
+	size_t room = set->room;
+
+	if (!set->count)
+		return true;
+	if (!framer_grow((void **)&set->part, &room, set->count + 1, sizeof(*set->part), FRAMER_INTERVALS_MAX))
+		return false;
+	if (alone)
+		set->part[0] = set->first;
+	set->room = (uint32_t)room;
+	return true;
+}
+
 /* Stages come in the order of their ends, nearly: what they touch is at the end of the list. */
 static void unite(struct framer_union *set, uint64_t start_ns, uint64_t end_ns)
 {
+	struct framer_interval *part = parts(set);
 	uint32_t after = set->count, first;
 
-	while (after > 0 && set->part[after - 1].start_ns > end_ns)
+	while (after > 0 && part[after - 1].start_ns > end_ns)
 		after--;
 	first = after;
-	while (first > 0 && set->part[first - 1].end_ns >= start_ns) {
+	while (first > 0 && part[first - 1].end_ns >= start_ns) {
 		first--;
-		if (set->part[first].start_ns < start_ns)
-			start_ns = set->part[first].start_ns;
-		if (set->part[first].end_ns > end_ns)
-			end_ns = set->part[first].end_ns;
+		if (part[first].start_ns < start_ns)
+			start_ns = part[first].start_ns;
+		if (part[first].end_ns > end_ns)
+			end_ns = part[first].end_ns;
 	}
 	if (first == after) {
-		size_t room = set->room;
-
-		if (!framer_grow((void **)&set->part, &room, set->count + 1, sizeof(*set->part), FRAMER_INTERVALS_MAX))
+		if (!make_room(set))
 			return;
-		set->room = (uint32_t)room;
-		memmove(&set->part[first + 1], &set->part[first], (set->count - first) * sizeof(*set->part));
+		part = parts(set);
+		if (set->count > first)
+			memmove(&part[first + 1], &part[first], (set->count - first) * sizeof(*part));
 		set->count++;
 	} else if (after - first > 1) {
-		memmove(&set->part[first + 1], &set->part[after], (set->count - after) * sizeof(*set->part));
+		memmove(&part[first + 1], &part[after], (set->count - after) * sizeof(*part));
 		set->count -= after - first - 1;
 	}
-	set->part[first] = (struct framer_interval){start_ns, end_ns};
+	part[first] = (struct framer_interval){start_ns, end_ns};
 }
 
 static uint64_t length_within(const struct framer_union *set, uint64_t start_ns, uint64_t end_ns)
 {
+	const struct framer_interval *part = set->room ? set->part : &set->first;
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < set->count; i++) {
-		uint64_t from = set->part[i].start_ns > start_ns ? set->part[i].start_ns : start_ns;
-		uint64_t to = set->part[i].end_ns < end_ns ? set->part[i].end_ns : end_ns;
+		uint64_t from = part[i].start_ns > start_ns ? part[i].start_ns : start_ns;
+		uint64_t to = part[i].end_ns < end_ns ? part[i].end_ns : end_ns;
 
 		sum += to > from ? to - from : 0;
 	}

@@ -15,11 +15,11 @@
 
 uint32_t framer_wait_max(const struct framer_room *room)
 {
-	size_t max = FRAMER_CELLS_MAX / (room->ranks ? room->ranks : 1), ret = FRAMER_OPEN_MIN;
+	uint32_t max = FRAMER_CELLS_MAX / (room->ranks ? (uint32_t)room->ranks : 1);
 
-	while (ret * 2 <= max && ret < FRAMER_OPEN_MAX)
-		ret *= 2;
-	return (uint32_t)ret;
+	if (max < FRAMER_OPEN_MIN)
+		return FRAMER_OPEN_MIN;
+	return max < FRAMER_OPEN_MAX ? UINT32_C(1) << (31 - __builtin_clz(max)) : FRAMER_OPEN_MAX;
 }
 
 void framer_wait_begin(struct framer *framer, struct framer_room *room, int64_t head)

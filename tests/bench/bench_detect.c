@@ -4,9 +4,10 @@
  * ranks through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS
  * operations, half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an
  * operation and in all, less that of making the events; of it that of the framer; that of frames alone, from
- * detect_frame() on (measures, detectors, findings); and the peak of memory. Each case in a process of its own. Prints
- * one sample a line for table.awk: where cost is linear, the ratios of ns/op are 1. With "frames", that of frames
- * alone, of 100 steps of the largest job.
+ * detect_frame() on (measures, detectors, findings); and the peak of memory. "From batches": the operations of a rank's
+ * step are given to the framer together, by handles, not one by one by their texts. Each case in a process of its own.
+ * Prints one sample a line for table.awk: where cost is linear, the ratios of ns/op are 1. With "frames", that of
+ * frames alone, of 100 steps of the largest job.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,15 @@
 #define STEP_NS (200000 * US)
 #define START (1000000000ULL * 1000)
 
-enum what { WHAT_NOTHING, WHAT_FRAMER, WHAT_FRAMES, WHAT_ALL };
+enum what {
+	WHAT_NOTHING,
+	WHAT_NOTHING_BATCHES,
+	WHAT_FRAMER,
+	WHAT_FRAMER_BATCHES,
+	WHAT_FRAMES,
+	WHAT_ALL,
+	WHAT_ALL_BATCHES
+};
 
 struct sample {
 	double s, frames_s; /* frames_s: of it, what is done with frames */
@@ -90,19 +99,29 @@ static void feed_stages(struct framer *framer, int process, int64_t step, uint64
 	}
 }
 
-/* An operation begins when its rank is there and ends for all at once. */
-static uint64_t feed_ops(
-	struct framer *framer, int process, uint32_t rank, int64_t step, uint64_t from, const char (*communicator)[20])
+/* Of each rank: the number of its process, the communicators that it is in, and their handles. */
+struct fed {
+	int process;
+	char communicator[2][20];
+	int handle[2];
+};
+
+/* An operation begins when its rank is there and ends for all at once: ns that its rank is late. */
+static uint64_t late_of(uint32_t rank, int64_t step, unsigned i)
+{
+	return random_of(rank, (uint64_t)step, i) % (100 * US);
+}
+
+static uint64_t feed_ops(struct framer *framer, const struct fed *fed, uint32_t rank, int64_t step, uint64_t from)
 {
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < OPS; i++) {
-		bool near = i % 2;
-		uint64_t late = random_of(rank, (uint64_t)step, i) % (100 * US);
+		uint64_t late = late_of(rank, step, i);
 		struct framer_op op = {
-			.communicator = communicator[near ? NEIGHBOURS + rank / NEIGHBOURS : rank % NEIGHBOURS],
+			.communicator = fed->communicator[i % 2],
 			.seq = (uint64_t)step * OPS + i + 1,
-			.op = near ? "AllReduce" : "ReduceScatter",
+			.op = i % 2 ? "AllReduce" : "ReduceScatter",
 			.step = step,
 			.start_ns = from + 2000 * US + i * 2900 * US + late,
 			.duration_ns = 300 * US - late,
@@ -112,45 +131,78 @@ static uint64_t feed_ops(
 		};
 
 		if (framer)
-			framer_op(framer, process, &op);
+			framer_op(framer, fed->process, &op);
 		sum += op.start_ns;
 	}
 	return sum;
 }
 
-static void feed(struct framer *framer, struct detect *detect, unsigned ranks, unsigned steps)
+static uint64_t feed_batch(struct framer *framer, const struct fed *fed, uint32_t rank, int64_t step, uint64_t from)
 {
-	char(*communicator)[20] = calloc(NEIGHBOURS + ranks / NEIGHBOURS + 1, sizeof(*communicator));
-	int *process = calloc(ranks, sizeof(*process));
+	static struct framer_called op[OPS];
+	const struct framer_ops ops = {.step = step, .tier = FRAME_TIER_DEVICE, .count = OPS, .op = op};
+	static int name[2];
 	uint64_t sum = 0;
 
-	if (!communicator || !process)
-		exit(1);
-	for (unsigned i = 0; i < NEIGHBOURS + ranks / NEIGHBOURS; i++)
-		snprintf(communicator[i], sizeof(communicator[i]), "%016x", i + 1);
-	for (unsigned i = 0; framer && i < ranks; i++) {
-		char host[32];
+	for (unsigned i = 0; framer && i < 2 && step == 1; i++)
+		name[i] = framer_op_handle(framer, i ? "AllReduce" : "ReduceScatter");
+	for (unsigned i = 0; i < OPS; i++) {
+		uint64_t late = late_of(rank, step, i);
 
-		snprintf(host, sizeof(host), "node%u", i / NEIGHBOURS);
-		process[i] = framer_rank_new(framer, &(struct framer_rank){.job = "job",
-							     .rank = (int32_t)i,
-							     .world_size = ranks,
-							     .host = host,
-							     .card = "0",
-							     .start_ns = 1,
-							     .from_start = true});
-		for (unsigned k = 0; k < 2; k++)
-			framer_comm(framer, process[i], communicator[k ? NEIGHBOURS + i / NEIGHBOURS : i % NEIGHBOURS],
-				k ? COMM_KIND_TENSOR : COMM_KIND_DATA, k ? NEIGHBOURS : ranks / NEIGHBOURS, -1);
+		op[i].seq = (uint64_t)step * OPS + i + 1;
+		op[i].start_ns = from + 2000 * US + i * 2900 * US + late;
+		op[i].duration_ns = 300 * US - late;
+		op[i].bytes = 1 << 20;
+		op[i].peer = -1;
+		op[i].communicator = (uint32_t)fed->handle[i % 2];
+		op[i].op = (uint32_t)name[i % 2];
+		sum += op[i].start_ns;
 	}
+	if (framer)
+		framer_ops(framer, fed->process, &ops);
+	return sum;
+}
+
+static void make_rank(struct framer *framer, struct fed *fed, unsigned ranks, unsigned i)
+{
+	char host[32];
+
+	snprintf(host, sizeof(host), "node%u", i / NEIGHBOURS);
+	snprintf(fed->communicator[0], sizeof(fed->communicator[0]), "%016x", 1 + i % NEIGHBOURS);
+	snprintf(fed->communicator[1], sizeof(fed->communicator[1]), "%016x", 1 + NEIGHBOURS + i / NEIGHBOURS);
+	if (!framer)
+		return;
+	fed->process = framer_rank_new(framer, &(struct framer_rank){.job = "job",
+						       .rank = (int32_t)i,
+						       .world_size = ranks,
+						       .host = host,
+						       .card = "0",
+						       .start_ns = 1,
+						       .from_start = true});
+	for (unsigned k = 0; k < 2; k++) {
+		framer_comm(framer, fed->process, fed->communicator[k], k ? COMM_KIND_TENSOR : COMM_KIND_DATA,
+			k ? NEIGHBOURS : ranks / NEIGHBOURS, -1);
+		fed->handle[k] = framer_comm_handle(framer, fed->process, fed->communicator[k]);
+	}
+}
+
+static void feed(struct framer *framer, struct detect *detect, unsigned ranks, unsigned steps, bool batches)
+{
+	struct fed *fed = calloc(ranks, sizeof(*fed));
+	uint64_t sum = 0;
+
+	if (!fed)
+		exit(1);
+	for (unsigned i = 0; i < ranks; i++)
+		make_rank(framer, &fed[i], ranks, i);
 	for (unsigned step = 1; step <= steps; step++) {
 		uint64_t from = START + step * STEP_NS;
 
 		for (unsigned i = 0; i < ranks; i++) {
-			sum += feed_ops(framer, process[i], i, step, from, communicator);
-			feed_stages(framer, process[i], step, from);
+			sum += (batches ? feed_batch : feed_ops)(framer, &fed[i], i, step, from);
+			feed_stages(framer, fed[i].process, step, from);
 			if (framer)
-				framer_step(framer, process[i], &(struct framer_step){step, from, STEP_NS});
+				framer_step(framer, fed[i].process, &(struct framer_step){step, from, STEP_NS});
 		}
 		if (detect)
 			detect_advance(detect, from + STEP_NS);
@@ -158,8 +210,7 @@ static void feed(struct framer *framer, struct detect *detect, unsigned ranks, u
 			framer_advance(framer, from + STEP_NS);
 	}
 	made = sum; /* so that making them is not left out */
-	free(process);
-	free(communicator);
+	free(fed);
 }
 
 static void run(enum what what, unsigned ranks, unsigned steps, struct sample *ret)
@@ -172,18 +223,19 @@ static void run(enum what what, unsigned ranks, unsigned steps, struct sample *r
 	const struct detect_sink sink = {.finding = on_finding, .arg = ret};
 
 	detect_options_default(&options);
-	if (what == WHAT_ALL) {
+	if (what == WHAT_ALL || what == WHAT_ALL_BATCHES) {
 		detect = detect_new(&options, &sink);
 		framer = detect ? detect_framer(detect) : NULL;
-	} else if (what == WHAT_FRAMES || what == WHAT_FRAMER) {
+	} else if (what != WHAT_NOTHING && what != WHAT_NOTHING_BATCHES) {
 		on_frames = what == WHAT_FRAMES ? detect_new(&options, &sink) : NULL;
 		if (what == WHAT_FRAMES && !on_frames)
 			exit(1);
 		framer = framer_new(&(struct framer_sink){.frame = on_frame, .arg = ret});
 	}
-	if (what != WHAT_NOTHING && !framer)
+	if (what != WHAT_NOTHING && what != WHAT_NOTHING_BATCHES && !framer)
 		exit(1);
-	feed(framer, detect, ranks, steps);
+	feed(framer, detect, ranks, steps,
+		what == WHAT_NOTHING_BATCHES || what == WHAT_FRAMER_BATCHES || what == WHAT_ALL_BATCHES);
 	if (detect)
 		detect_end(detect);
 	else if (framer)
@@ -221,39 +273,61 @@ static struct sample apart(enum what what, unsigned ranks, unsigned steps)
 	return sample;
 }
 
-static void tell_frames(const struct sample *frames, unsigned ranks, unsigned steps, unsigned round)
-{
-	double ops = (double)ranks * steps * OPS;
+struct measured {
+	unsigned ranks, steps, round;
+	double nothing_s, nothing_batches_s;
+};
 
-	printf("detect, frames alone\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round,
-		frames->frames_s / ops * 1e9);
-	printf("detect, frames alone, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round,
-		frames->frames_s);
+static void print(const struct measured *of, const char *what, const char *unit, double value)
+{
+	printf("detect%s\t%u ranks, %u steps\t%s\t%u\t%.3f\n", what, of->ranks, of->steps, unit, of->round, value);
+}
+
+static void measure_framer(const struct measured *of)
+{
+	double ops = (double)of->ranks * of->steps * OPS;
+	struct sample one = apart(WHAT_FRAMER, of->ranks, of->steps),
+		      batches = apart(WHAT_FRAMER_BATCHES, of->ranks, of->steps);
+
+	if (one.frames < of->steps || batches.frames < of->steps)
+		fprintf(stderr, "bench_detect: %llu and %llu frames of %u\n", (unsigned long long)one.frames,
+			(unsigned long long)batches.frames, of->steps);
+	print(of, ", its framer", "ns/op", (one.s - of->nothing_s) / ops * 1e9);
+	print(of, ", its framer, from batches", "ns/op", (batches.s - of->nothing_batches_s) / ops * 1e9);
+}
+
+static void print_frames(const struct measured *of, const struct sample *frames)
+{
+	print(of, ", frames alone", "ns/op", frames->frames_s / ((double)of->ranks * of->steps * OPS) * 1e9);
+	print(of, ", frames alone, in all", "s", frames->frames_s);
+}
+
+static void measure_frames(unsigned ranks, unsigned round)
+{
+	const struct measured of = {.ranks = ranks, .steps = lengths[LENGTHS - 1], .round = round};
+	struct sample frames = apart(WHAT_FRAMES, ranks, of.steps);
+
+	print_frames(&of, &frames);
 }
 
 static void measure(unsigned ranks, unsigned steps, unsigned round)
 {
 	double ops = (double)ranks * steps * OPS;
-	struct sample nothing = apart(WHAT_NOTHING, ranks, steps), framer = apart(WHAT_FRAMER, ranks, steps),
-		      frames = apart(WHAT_FRAMES, ranks, steps), all = apart(WHAT_ALL, ranks, steps);
+	const struct measured of = {
+		ranks, steps, round, apart(WHAT_NOTHING, ranks, steps).s, apart(WHAT_NOTHING_BATCHES, ranks, steps).s};
+	struct sample frames = apart(WHAT_FRAMES, ranks, steps), all = apart(WHAT_ALL, ranks, steps),
+		      batches = apart(WHAT_ALL_BATCHES, ranks, steps);
 
-	if (framer.frames < steps || frames.frames < steps || all.findings || frames.findings)
+	if (frames.frames < steps || all.findings || frames.findings || batches.findings)
 		fprintf(stderr, "bench_detect: %llu frames of %u, %llu findings of a job that is well\n",
-			(unsigned long long)framer.frames, steps, (unsigned long long)all.findings);
-	printf("detect\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round, (all.s - nothing.s) / ops * 1e9);
-	printf("detect, its framer\t%u ranks, %u steps\tns/op\t%u\t%.1f\n", ranks, steps, round,
-		(framer.s - nothing.s) / ops * 1e9);
-	tell_frames(&frames, ranks, steps, round);
-	printf("detect, in all\t%u ranks, %u steps\ts\t%u\t%.3f\n", ranks, steps, round, all.s - nothing.s);
-	printf("detect, memory\t%u ranks, %u steps\tMiB\t%u\t%.1f\n", ranks, steps, round, all.mib);
-}
-
-static void measure_frames(unsigned ranks, unsigned round)
-{
-	unsigned steps = lengths[LENGTHS - 1];
-	struct sample frames = apart(WHAT_FRAMES, ranks, steps);
-
-	tell_frames(&frames, ranks, steps, round);
+			(unsigned long long)frames.frames, steps, (unsigned long long)all.findings);
+	measure_framer(&of);
+	print(&of, "", "ns/op", (all.s - of.nothing_s) / ops * 1e9);
+	print(&of, ", from batches", "ns/op", (batches.s - of.nothing_batches_s) / ops * 1e9);
+	print_frames(&of, &frames);
+	print(&of, ", in all", "s", all.s - of.nothing_s);
+	print(&of, ", from batches, in all", "s", batches.s - of.nothing_batches_s);
+	print(&of, ", memory", "MiB", batches.mib);
 }
 
 int main(int argc, char **argv)

@@ -9,8 +9,13 @@
 #include <string.h>
 
 #include "analyzers/detect/framer.h"
+#include "analyzers/steps.h"
 
 #define PROCESSES 24
+#define BATCH_MAX 48
+#define DOORS 12
+#define BATCH_MAX 48
+#define DOORS 12
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,6 +26,8 @@ struct input {
 	int process[PROCESSES];
 	int64_t step[PROCESSES];
 	struct framer *framer;
+	struct framer_called batch[BATCH_MAX]; /* the last one */
+	size_t batched;
 };
 
 static uint64_t frames, newest[FRAMER_JOBS_MAX];
@@ -140,9 +147,8 @@ static void stage(struct input *input, unsigned who)
 	framer_stage(input->framer, input->process[who], &one);
 }
 
-static void op(struct input *input, unsigned who)
+static void one_op(struct input *input, unsigned who, uint8_t what)
 {
-	uint8_t what = byte(input);
 	const struct framer_op one = {.communicator = text(input),
 		.seq = value(input),
 		.op = text(input),
@@ -161,6 +167,64 @@ static void op(struct input *input, unsigned who)
 	/* Sequences without steps must be long to be known: a byte makes many. */
 	for (int i = what == 255 ? 64 : 1; i > 0; i--)
 		framer_op(input->framer, input->process[who], &one);
+}
+
+static void called(struct input *input, uint64_t start_ns, struct framer_called *ret)
+{
+	uint8_t what = byte(input);
+
+	*ret = (struct framer_called){.start_ns = start_ns,
+		.duration_ns = what & 1 ? value(input) * 100000 : 1000,
+		.seq = what & 2 ? value(input) : 1,
+		.bytes = what & 4 ? value(input) : 8,
+		.peer = what & 8 ? (int8_t)byte(input) : -1,
+		.member = what >> 4 & 3,
+		.communicator = what & 64 ? byte(input) : what >> 3 & 1,
+		.op = what & 128 ? (uint32_t)value(input) : (uint32_t)framer_op_handle(input->framer, text(input))};
+}
+
+/* A new batch, or the one before again with other times and numbers, with or without one that differs. */
+static void batch(struct input *input, unsigned who)
+{
+	uint8_t what = byte(input);
+	uint64_t from = near(input);
+	struct framer_ops ops = {.step = what & 1 ? STEPS_NONE : input->step[who] + 1,
+		.tier = what & 2 ? FRAME_TIER_DEVICE : (enum frame_tier)(byte(input) & 3),
+		.op = input->batch};
+
+	for (int i = 0; i < 2; i++) /* the same numbers of all */
+		(void)framer_comm_handle(input->framer, input->process[who], texts[3 + i]);
+	if (what & 4 || !input->batched) {
+		input->batched = byte(input) % BATCH_MAX;
+		for (size_t i = 0; i < input->batched; i++)
+			called(input, from + i * 1000, &input->batch[i]);
+	} else {
+		uint64_t rise = byte(input) & 3;
+
+		for (size_t i = 0; i < input->batched; i++) {
+			input->batch[i].start_ns = from + i * 1000;
+			input->batch[i].seq += rise * input->batched;
+		}
+		if (what & 8)
+			called(input, from, &input->batch[byte(input) % input->batched]);
+	}
+	ops.count = what & 16 && input->batched ? byte(input) % input->batched : input->batched;
+	framer_ops(input->framer, input->process[who], &ops);
+	if (what & 32) {
+		ops.op += ops.count;
+		ops.count = input->batched - ops.count;
+		framer_ops(input->framer, input->process[who], &ops);
+	}
+}
+
+static void op(struct input *input, unsigned who)
+{
+	uint8_t what = byte(input);
+
+	if (what >= 192 && what < 240)
+		batch(input, who);
+	else
+		one_op(input, who, what);
 }
 
 static void host(struct input *input, unsigned who)
@@ -204,7 +268,7 @@ static void other(struct input *input, unsigned who)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const doors[])(struct input *, unsigned) = {
+	static void (*const doors[DOORS])(struct input *, unsigned) = {
 		rank_new, step, step, step, stage, stage, op, op, op, host, comm, other};
 	struct input input = {.data = data, .size = size, .now_ns = 1000000000000ULL};
 	struct framer_counts counts;
@@ -221,7 +285,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (input.size) {
 		uint8_t door = byte(&input);
 
-		doors[door % (sizeof(doors) / sizeof(doors[0]))](&input, door % PROCESSES);
+		doors[door % DOORS](&input, door / DOORS % PROCESSES);
 		input.now_ns += 1000000;
 	}
 	framer_end(input.framer);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/detect/framer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/ops_hash.h"
+
+#define WORDS_AN_OP 2
+
+/* A plan that is being made. */
+struct draft {
+	struct framer_shape *shape;
+	struct framer_lane lane[FRAMER_LANES_MAX];
+	uint32_t base[FRAMER_LANES_MAX], newest[FRAMER_LANES_MAX];
+};
+
+/* The lane of the record, likely the one that came after the lane before; FRAMER_LANES_MAX: no more of them. */
+static uint32_t lane_of(struct draft *draft, const struct framer_record *record, uint32_t guess)
+{
+	uint32_t comm = framer_record_comm(record), lanes = draft->shape->lanes;
+	bool p2p = framer_record_p2p(record);
+
+	for (uint32_t i = 0, at = guess; i < lanes; i++, at++) {
+		const struct framer_lane *lane = &draft->lane[at < lanes ? at : at - lanes];
+
+		if (lane->comm == comm && lane->sides == record->sides && lane->p2p == p2p)
+			return (uint32_t)(lane - draft->lane);
+	}
+	if (lanes == FRAMER_LANES_MAX)
+		return FRAMER_LANES_MAX;
+	draft->lane[lanes] = (struct framer_lane){.comm = comm, .sides = record->sides, .p2p = p2p};
+	draft->base[lanes] = record->seq;
+	draft->shape->lane[lanes] = (struct framer_shape_lane){.count = 0};
+	return draft->shape->lanes++;
+}
+
+/* False: not a step that a plan can be made of. */
+static bool draw(struct draft *draft, const struct framer_slot *slot)
+{
+	struct framer_shape *shape = draft->shape;
+	uint32_t lane = 0;
+
+	for (uint32_t i = 0; i < slot->records; i++) {
+		const struct framer_record *record = &slot->record[i];
+		struct framer_entry *entry = &shape->entry[i];
+		struct framer_shape_lane *one;
+
+		lane = lane_of(draft, record, lane + 1 < shape->lanes ? lane + 1 : 0);
+		if (lane == FRAMER_LANES_MAX)
+			return false;
+		one = &shape->lane[lane];
+		if (one->count && record->seq <= draft->newest[lane])
+			return false;
+		draft->newest[lane] = record->seq;
+		entry->bytes = framer_record_bytes(record);
+		entry->what = (uint16_t)record->bytes_what;
+		entry->seq = record->seq - draft->base[lane];
+		entry->lane = (uint16_t)lane;
+		entry->nth = (uint16_t)one->count;
+		if (!i)
+			shape->tier = framer_record_tier(record);
+		else if (shape->tier != framer_record_tier(record))
+			shape->tier = FRAME_TIER_MAX;
+		one->count++;
+		one->like = ops_mix(one->like, (uint64_t)framer_record_tier(record) << 32 | entry->seq);
+		shape->key = ops_mix(ops_mix(shape->key, entry->bytes),
+			(uint64_t)entry->seq << 32 | (uint32_t)entry->what << 16 | entry->lane);
+	}
+	shape->count = slot->records;
+	return true;
+}
+
+static bool equal(const struct framer_shape *a, const struct framer_shape *b)
+{
+	return a->key == b->key && a->count == b->count && a->lanes == b->lanes &&
+	       memcmp(a->entry, b->entry, a->count * sizeof(*a->entry)) == 0;
+}
+
+/* The job's own one that is equal, which may be this; NULL: too many of them. Takes the shape. */
+static struct framer_shape *intern(struct framer_room *room, struct framer_shape *shape)
+{
+	struct framer_shape **bucket = &room->shape[shape->key % FRAMER_SHAPE_BUCKETS];
+
+	for (struct framer_shape *one = *bucket; one; one = one->next) {
+		if (equal(one, shape)) {
+			free(shape);
+			return one;
+		}
+	}
+	if (room->entries + shape->count > FRAMER_ENTRIES_MAX) {
+		free(shape);
+		return NULL;
+	}
+	room->entries += shape->count;
+	shape->next = *bucket;
+	*bucket = shape;
+	return shape;
+}
+
+static void forget(struct framer_room *room, struct framer_shape *shape)
+{
+	struct framer_shape **link = &room->shape[shape->key % FRAMER_SHAPE_BUCKETS];
+
+	while (*link != shape)
+		link = &(*link)->next;
+	*link = shape->next;
+	room->entries -= shape->count;
+	free(shape);
+}
+
+void framer_plan_drop(struct framer_room *room, struct framer_plan **plan)
+{
+	struct framer_plan *one = *plan;
+
+	*plan = NULL;
+	if (!one || --one->refs)
+		return;
+	if (!--one->shape->refs)
+		forget(room, one->shape);
+	free(one);
+}
+
+void framer_plan_learn(struct framer_room *room, struct framer_process *process, const struct framer_slot *slot)
+{
+	struct draft draft;
+	struct framer_shape *shape;
+	struct framer_plan *plan;
+	uint32_t lanes;
+
+	framer_plan_drop(room, &process->plan);
+	if (slot->records < FRAMER_SHAPE_MIN || slot->records > FRAMER_SHAPE_MAX)
+		return;
+	draft.shape = calloc(1, sizeof(*shape) + slot->records * sizeof(*shape->entry));
+	if (!draft.shape)
+		return;
+	if (!draw(&draft, slot)) {
+		free(draft.shape);
+		return;
+	}
+	shape = intern(room, draft.shape);
+	if (!shape)
+		return;
+	lanes = shape->lanes;
+	plan = malloc(sizeof(*plan) + lanes * sizeof(*plan->lane));
+	if (!plan) {
+		if (!shape->refs)
+			forget(room, shape);
+		return;
+	}
+	*plan = (struct framer_plan){.refs = 1, .count = shape->count, .lanes = lanes, .shape = shape};
+	memcpy(plan->lane, draft.lane, lanes * sizeof(*plan->lane));
+	shape->refs++;
+	process->plan = plan;
+}
+
+bool framer_plan_begin(struct framer_process *process, struct framer_slot *slot)
+{
+	struct framer_plan *plan = process->plan;
+	uint32_t words = plan->lanes + plan->count * WORDS_AN_OP;
+
+	if (slot->words < words) {
+		uint32_t *word = process->spare_word;
+
+		process->spare_word = NULL;
+		if (process->spare_words < words) {
+			free(word);
+			word = malloc(words * sizeof(*word));
+		} else {
+			words = process->spare_words;
+		}
+		process->spare_words = 0;
+		if (!word)
+			return false;
+		free(slot->word);
+		slot->word = word;
+		slot->words = words;
+	}
+	slot->plan = plan;
+	plan->refs++;
+	return true;
+}
+
+/* As full records; false: out of memory. */
+static bool write_out(struct framer_slot *slot, uint32_t room)
+{
+	const struct framer_plan *plan = slot->plan;
+	const uint32_t *time = slot->word + plan->lanes;
+	uint64_t start_ns = slot->first_ns;
+
+	if (slot->room < room) {
+		struct framer_record *record = malloc(room * sizeof(*record));
+
+		if (!record)
+			return false;
+		free(slot->record);
+		slot->record = record;
+		slot->room = room;
+	}
+	for (uint32_t i = 0; i < slot->records; i++, time += WORDS_AN_OP) {
+		const struct framer_entry *entry = &plan->shape->entry[i];
+		const struct framer_lane *lane = &plan->lane[entry->lane];
+
+		start_ns += time[0];
+		slot->record[i] = (struct framer_record){.start_ns = start_ns,
+			.duration_comm = (uint64_t)time[1] << 16 | lane->comm,
+			.bytes_what = entry->bytes << 16 | entry->what,
+			.seq = slot->word[entry->lane] + entry->seq,
+			.sides = lane->sides};
+	}
+	return true;
+}
+
+void framer_plan_leave(
+	struct framer *framer, struct framer_room *room, struct framer_process *process, struct framer_slot *slot)
+{
+	uint32_t need = slot->plan->count + 1;
+
+	if (slot->records && !write_out(slot, need)) {
+		framer->counts.ops_left_out += slot->records;
+		slot->lost += slot->records;
+		room->records -= slot->records;
+		slot->records = 0;
+	}
+	framer_plan_drop(room, &slot->plan);
+	if (slot->words > process->spare_words) {
+		free(process->spare_word);
+		process->spare_word = slot->word;
+		process->spare_words = slot->words;
+	} else {
+		free(slot->word);
+	}
+	slot->word = NULL;
+	slot->words = 0;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a rank's step is expected to be like. A job at work does the same operations each step, on the same
+ * communicators, with numbers that rise by as much: where they come as they did before, only their times are kept, 8
+ * bytes each.
+ *
+ * A shape is what steps have in common, also those of different ranks: its operations, each by its lane, the first
+ * lane being that of the first operation, and so on. A lane is the operations of one communicator, or of one pair of
+ * its members. A plan is a shape with a process's own communicators for its lanes.
+ */
+#ifndef RANKTRACE_DETECT_FRAMER_PLAN_H
+#define RANKTRACE_DETECT_FRAMER_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FRAMER_SHAPE_MIN 8		       /* operations; shorter steps are not worth it */
+#define FRAMER_SHAPE_MAX 16384		       /* operations */
+#define FRAMER_LANES_MAX 64		       /* a shape */
+#define FRAMER_ENTRIES_MAX (UINT32_C(1) << 18) /* of all shapes of a job: 6 MiB */
+#define FRAMER_SHAPE_BUCKETS 64
+
+struct framer_entry {
+	uint64_t bytes;
+	uint32_t seq;  /* less that of the first one of its lane; they only rise */
+	uint16_t what; /* as of a record */
+	uint16_t lane;
+	uint16_t nth; /* of its lane */
+};
+
+struct framer_shape_lane {
+	uint64_t like; /* equal for lanes of equal numbers and tiers */
+	uint32_t count;
+};
+
+struct framer_shape {
+	struct framer_shape *next; /* in its bucket */
+	uint64_t key;
+	uint32_t refs; /* plans */
+	uint32_t count, lanes;
+	uint8_t tier; /* of all of them; FRAME_TIER_MAX where they are not of one */
+	struct framer_shape_lane lane[FRAMER_LANES_MAX];
+	struct framer_entry entry[];
+};
+
+struct framer_lane {
+	uint32_t comm, sides;
+	bool p2p;
+	/* What its operations came with in the last batch: those alike need no other look. */
+	bool known;
+	int32_t peer, member;
+	uint32_t communicator;
+	uint32_t what_less_op;
+};
+
+struct framer_plan {
+	uint32_t refs;	       /* slots, and the process */
+	uint32_t count, lanes; /* the shape's */
+	struct framer_shape *shape;
+	struct framer_lane lane[];
+};
+
+struct framer;
+struct framer_room;
+struct framer_process;
+struct framer_slot;
+
+/* The records of the slot, which lie in the order of their starts, are what the next steps are expected to be like, or
+ * nothing is where they cannot. */
+void framer_plan_learn(struct framer_room *room, struct framer_process *process, const struct framer_slot *slot);
+void framer_plan_drop(struct framer_room *room, struct framer_plan **plan);
+/* An empty slot takes what comes by the plan of its process; false: it does not. */
+bool framer_plan_begin(struct framer_process *process, struct framer_slot *slot);
+/* The slot is of full records from now on. Without memory they are lost. */
+void framer_plan_leave(
+	struct framer *framer, struct framer_room *room, struct framer_process *process, struct framer_slot *slot);
+
+#endif

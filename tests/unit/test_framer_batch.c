@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations in batches and one by one make the same frames, and what is in them is what was told. Random jobs: most
+ * steps are as the step before, some operations are missing, come twice, in another order, late, or make no sense, and
+ * ranks end and come again. Two framers are given the same, one of them in batches.
+ */
+#include "tests/unit/framer_sides.h"
+
+/* What a rank does in a step, as long as nothing is odd. */
+struct program {
+	size_t count;
+	struct planned {
+		int communicator, name;
+		uint64_t bytes;
+		uint32_t rise; /* of its communicator's number */
+	} op[PROGRAM_MAX];
+};
+
+struct job {
+	int ranks;
+	bool from_start;
+	unsigned odd; /* one operation in so many */
+	struct program program;
+	uint64_t seq[RANKS][COMMUNICATORS];
+	int64_t step[RANKS];
+	uint64_t at_ns[RANKS];
+	bool after; /* operations come after their step's row */
+};
+
+static void write_program(struct program *program)
+{
+	program->count = 4 + any(PROGRAM_MAX - 4);
+	for (size_t i = 0; i < program->count; i++) {
+		int which = (int)any(8);
+
+		program->op[i] = (struct planned){
+			.communicator = which < 4    ? EVERYBODY
+					: which < 6  ? PAIR
+					: which == 6 ? LONG
+						     : PIPE,
+			.name = (int)any(2),
+			.bytes = any(3) << 10,
+			.rise = any(16) ? 1 : 3,
+		};
+	}
+}
+
+static void join(struct side *side, const struct job *job, int rank, uint64_t start_ns)
+{
+	const struct framer_rank who = {.job = "job",
+		.rank = rank,
+		.world_size = (uint32_t)job->ranks,
+		.host = rank < 4 ? "one" : "two",
+		.card = "",
+		.start_ns = start_ns,
+		.from_start = job->from_start};
+
+	side->process[rank] = framer_rank_new(side->framer, &who);
+	assert_true(side->process[rank] >= 0);
+	for (int i = 0; i < COMMUNICATORS; i++) {
+		side->handle[rank][i] = framer_comm_handle(side->framer, side->process[rank], communicators[i]);
+		assert_int_equal(
+			side->handle[rank][i], framer_comm_handle(side->framer, side->process[rank], communicators[i]));
+		assert_true(side->handle[rank][i] >= 0);
+	}
+}
+
+/* An operation that is to come, as of the first side. */
+struct next {
+	int communicator, name;
+	struct framer_called op;
+};
+
+static void make(struct job *job, int rank, const struct planned *planned, uint64_t start_ns, struct next *ret)
+{
+	int communicator = planned->communicator == PAIR ? PAIR + rank / 2 : planned->communicator;
+	uint64_t *seq = &job->seq[rank][communicator];
+
+	*seq += planned->rise;
+	*ret = (struct next){.communicator = communicator,
+		.name = planned->name,
+		.op = {.start_ns = start_ns,
+			.duration_ns = MS / 4 + any(MS / 2),
+			.seq = *seq,
+			.bytes = planned->bytes,
+			.peer = -1,
+			.member = rank}};
+	if (communicator != PIPE)
+		return;
+	ret->op.peer = rank ^ 1;
+	ret->name = (rank ^ (int)*seq) & 1 ? SEND : RECV;
+}
+
+/* Makes it odd, in one of the ways that there are. */
+static void make_odd(struct next *next)
+{
+	switch (any(14)) {
+	case 0:
+		next->op.seq = 0;
+		break;
+	case 1:
+		next->op.seq += UINT64_C(1) << 33;
+		break;
+	case 2:
+		next->op.bytes++;
+		break;
+	case 3:
+		next->op.bytes = UINT64_MAX;
+		break;
+	case 4:
+		next->op.duration_ns = UINT64_C(1) << 35;
+		break;
+	case 5:
+		next->op.duration_ns = UINT64_MAX;
+		break;
+	case 6:
+		next->op.start_ns -= 3 * MS + 1;
+		break;
+	case 7:
+		next->op.start_ns = UINT64_MAX - any(9);
+		break;
+	case 8:
+		next->op.peer = next->op.member;
+		break;
+	case 9:
+		next->op.peer = -2;
+		break;
+	case 10:
+		next->communicator = -1;
+		break;
+	case 11:
+		next->name = UNNAMED;
+		break;
+	case 12:
+		next->communicator = EVERYBODY;
+		break;
+	default:
+		next->op.seq += 5;
+		break;
+	}
+}
+
+/* What makes sense is remembered. */
+static void remember(int rank, const struct next *next)
+{
+	bool p2p = next->op.peer >= 0, receive = next->name == RECV;
+	struct told *told;
+
+	if (next->op.start_ns > UINT64_MAX / 2 || next->communicator < 0)
+		return;
+	told = told_at(rank, next->op.start_ns);
+	*told = (struct told){.start_ns = next->op.start_ns,
+		.duration_ns = next->op.duration_ns,
+		.seq = (uint32_t)(next->op.seq ^ next->op.seq >> 32),
+		.bytes = next->op.bytes < (UINT64_C(1) << 48) ? next->op.bytes : (UINT64_C(1) << 48) - 1,
+		.rank = rank,
+		.communicator = next->communicator,
+		.low = !p2p	 ? -1
+		       : receive ? next->op.peer
+				 : next->op.member,
+		.high = !p2p	  ? -1
+			: receive ? next->op.member
+				  : next->op.peer};
+}
+
+static void tell_one_by_one(struct side *side, int rank, const struct framer_ops *ops, const struct next *next)
+{
+	for (size_t i = 0; i < ops->count; i++) {
+		const struct framer_op op = {
+			.communicator = next[i].communicator < 0 ? "" : communicators[next[i].communicator],
+			.seq = next[i].op.seq,
+			.op = names[next[i].name],
+			.step = ops->step,
+			.start_ns = next[i].op.start_ns,
+			.duration_ns = next[i].op.duration_ns,
+			.bytes = next[i].op.bytes,
+			.peer = next[i].op.peer,
+			.member = next[i].op.member,
+			.tier = ops->tier};
+
+		framer_op(side->framer, side->process[rank], &op);
+	}
+}
+
+static void tell_together(struct side *side, int rank, const struct framer_ops *ops, const struct next *next)
+{
+	struct framer_called *op = calloc(ops->count + 1, sizeof(*op));
+	struct framer_ops batch = *ops;
+
+	assert_non_null(op);
+	for (size_t i = 0; i < ops->count; i++) {
+		op[i] = next[i].op;
+		op[i].communicator = next[i].communicator < 0 ? 77 : (uint32_t)side->handle[rank][next[i].communicator];
+		op[i].op = (uint32_t)side->name[next[i].name];
+	}
+	batch.op = op;
+	framer_ops(side->framer, side->process[rank], &batch);
+	free(op);
+}
+
+static void tell(int rank, const struct framer_ops *ops, const struct next *next)
+{
+	tell_one_by_one(&sides[0], rank, ops, next);
+	tell_together(&sides[1], rank, ops, next);
+}
+
+/* In some pieces, now and then with a step or a tier of its own. */
+static void tell_pieces(const struct job *job, int rank, const struct next *next, size_t count)
+{
+	for (size_t i = 0; i < count;) {
+		struct framer_ops ops = {.step = job->step[rank], .tier = FRAME_TIER_DEVICE, .count = count - i};
+
+		if (any(4) == 0)
+			ops.count = 1 + any(ops.count);
+		if (any(job->odd) == 0)
+			ops.tier = (enum frame_tier)any(4);
+		if (any(job->odd) == 0)
+			ops.step = any(2) ? STEPS_NONE : job->step[rank] + (int64_t)any(5) - 3;
+		tell(rank, &ops, next + i);
+		i += ops.count;
+	}
+}
+
+static void tell_step(const struct job *job, int rank, uint64_t start_ns)
+{
+	for (int i = 0; i < SIDES; i++)
+		framer_step(sides[i].framer, sides[i].process[rank],
+			&(struct framer_step){job->step[rank], start_ns, 100 * MS});
+}
+
+static void do_step(struct job *job, int rank)
+{
+	struct next next[PROGRAM_MAX * 2];
+	uint64_t start_ns = job->at_ns[rank];
+	size_t count = 0;
+
+	job->step[rank]++;
+	for (size_t i = 0; i < job->program.count; i++) {
+		unsigned odd = (unsigned)any(job->odd);
+
+		make(job, rank, &job->program.op[i], start_ns + (1 + 2 * i) * MS + any(MS), &next[count]);
+		if (odd == 0)
+			continue; /* missing */
+		if (odd == 1)
+			make_odd(&next[count]);
+		remember(rank, &next[count++]);
+		if (odd == 2) {
+			next[count] = next[count - 1];
+			count++;
+		}
+	}
+	if (!job->after)
+		tell_pieces(job, rank, next, count);
+	tell_step(job, rank, start_ns);
+	if (job->after)
+		tell_pieces(job, rank, next, count);
+	job->at_ns[rank] += 100 * MS;
+	if (any(job->odd) == 0) /* its clock jumps */
+		job->at_ns[rank] += any(2) ? 5000 * MS : 100 * MS;
+}
+
+static void happen(struct job *job, int rank)
+{
+	bool again = any(3) == 0;
+
+	for (int i = 0; i < SIDES; i++) {
+		if (again) {
+			framer_rank_end(sides[i].framer, sides[i].process[rank], job->at_ns[rank]);
+			join(&sides[i], job, rank, job->at_ns[rank]);
+		} else {
+			framer_lost(sides[i].framer, sides[i].process[rank], 3);
+		}
+	}
+	if (again)
+		job->step[rank] = 0;
+}
+
+static void compare(uint64_t seed)
+{
+	struct framer_counts one, many;
+
+	for (int i = 0; i < SIDES; i++)
+		framer_end(sides[i].framer);
+	framer_counts(sides[0].framer, &one);
+	framer_counts(sides[1].framer, &many);
+	if (sides[0].frames != sides[1].frames ||
+		memcmp(sides[0].digest, sides[1].digest, sides[0].frames * sizeof(*sides[0].digest)) != 0)
+		fail_msg("seed %llu: frames differ", (unsigned long long)seed);
+	assert_int_equal(one.frames, many.frames);
+	assert_int_equal(one.ops, many.ops);
+	assert_int_equal(one.ops_left_out, many.ops_left_out);
+	assert_int_equal(one.late, many.late);
+	assert_int_equal(one.dropped, many.dropped);
+}
+
+static void run(uint64_t seed, unsigned odd)
+{
+	struct job job = {.odd = odd};
+
+	state = mix(seed, odd);
+	job.ranks = (int)(1 + any(RANKS / 2)) * 2;
+	job.from_start = any(4) != 0;
+	job.after = any(3) == 0;
+	write_program(&job.program);
+	memset(all_told, 0, TOLD_MAX * sizeof(*all_told));
+	for (int i = 0; i < SIDES; i++) {
+		sides[i] = (struct side){0};
+		sides[i].framer = framer_new(&(struct framer_sink){.frame = on_frame, .arg = &sides[i]});
+		assert_non_null(sides[i].framer);
+		for (int k = 0; k < NAMES; k++)
+			sides[i].name[k] = framer_op_handle(sides[i].framer, names[k]);
+		for (int rank = 0; rank < job.ranks; rank++)
+			join(&sides[i], &job, rank, BEGUN);
+	}
+	for (int rank = 0; rank < job.ranks; rank++) {
+		job.at_ns[rank] = BEGUN;
+		job.step[rank] = job.from_start ? 0 : (int64_t)any(3);
+	}
+	for (int step = 0; step < STEPS; step++) {
+		for (int rank = 0; rank < job.ranks; rank++) {
+			do_step(&job, rank);
+			if (any(job.odd * 4) == 0)
+				happen(&job, rank);
+		}
+		for (int i = 0; i < SIDES; i++)
+			framer_advance(sides[i].framer, BEGUN + (uint64_t)(step + 1) * 100 * MS);
+	}
+	compare(seed);
+	for (int i = 0; i < SIDES; i++)
+		sides[i].framer = framer_free(sides[i].framer);
+}
+
+static void steady_jobs(void **unused)
+{
+	(void)unused;
+	for (uint64_t seed = 0; seed < 40; seed++) {
+		run(seed, 1000000);
+		assert_true(sides[0].frames >= STEPS && sides[0].ops > 0);
+	}
+}
+
+static void jobs_with_odd_steps(void **unused)
+{
+	size_t ops = 0;
+
+	(void)unused;
+	for (uint64_t seed = 0; seed < 120; seed++) {
+		run(seed, 400);
+		ops += sides[0].ops;
+	}
+	assert_true(ops > 100000);
+}
+
+static void hostile_jobs(void **unused)
+{
+	(void)unused;
+	for (uint64_t seed = 0; seed < 120; seed++)
+		run(seed, 3 + (unsigned)seed % 30);
+}
+
+static void handles(void **unused)
+{
+	struct framer *framer = framer_new(NULL);
+	const struct framer_rank rank = {.job = "", .world_size = 1, .host = "", .card = ""};
+	int process = framer_rank_new(framer, &rank);
+	char name[24];
+
+	(void)unused;
+	assert_int_equal(framer_op_handle(framer, "AllReduce"), framer_op_handle(framer, "AllReduce"));
+	assert_int_not_equal(framer_op_handle(framer, "AllReduce"), framer_op_handle(framer, "AllGather"));
+	assert_int_equal(framer_comm_handle(framer, process, "one"), 0);
+	assert_int_equal(framer_comm_handle(framer, process, "two"), 1);
+	assert_int_equal(framer_comm_handle(framer, process, "one"), 0);
+	assert_true(framer_comm_handle(framer, process, "") < 0 && framer_comm_handle(framer, process, NULL) < 0);
+	assert_true(framer_comm_handle(framer, -1, "one") < 0 && framer_comm_handle(framer, 7, "one") < 0);
+	for (int i = 2; i < 256; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		assert_int_equal(framer_comm_handle(framer, process, name), i);
+	}
+	assert_true(framer_comm_handle(framer, process, "one more") < 0);
+	assert_int_equal(framer_comm_handle(framer, process, "255"), 255);
+	framer_free(framer);
+}
+
+static int set_up(void **unused)
+{
+	(void)unused;
+	all_told = calloc(TOLD_MAX, sizeof(*all_told));
+	return all_told ? 0 : -1;
+}
+
+static int tear_down(void **unused)
+{
+	(void)unused;
+	free(all_told);
+	return 0;
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(steady_jobs),
+		cmocka_unit_test(jobs_with_odd_steps),
+		cmocka_unit_test(hostile_jobs),
+		cmocka_unit_test(handles),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
