@@ -64,11 +64,15 @@ static void make(void)
 	}
 }
 
-/* Of ranks from the last to the first. */
+/* Of ranks from the last to the first, half of each one's, and then the other half. */
 static void turn(void)
 {
-	for (uint32_t r = 0; r < RANKS; r++)
-		memcpy(turned + r * OPS, op + (RANKS - 1 - r) * OPS, OPS * sizeof(*op));
+	struct frame_op *to = turned;
+
+	for (uint32_t half = 0; half < 2; half++) {
+		for (uint32_t r = RANKS; r-- > 0; to += OPS / 2)
+			memcpy(to, op + r * OPS + half * (OPS / 2), OPS / 2 * sizeof(*op));
+	}
 }
 
 static struct frame frame_of(const struct frame_op *ops)
