@@ -389,20 +389,22 @@ static void tell(const struct cause_compared *of, double excess, const struct ca
 }
 
 /*
- * Peers use the CPU while they wait. Either they used more than they were not waiting for, and no more than one thread
- * can (several threads may have that much and still sleep). Or all ranks use more since they wait for one: half as much
- * as their steps became longer, or more; peers that sleep use what they used before, and one rank that computes more
- * among few is told by having more than its peers.
+ * Peers use the CPU while they wait. All ranks use more since they wait for one: half as much as their steps became
+ * longer, or more; peers that sleep use what they used before, and one rank that computes more among few is told by
+ * having more than its peers. Of a job whose past is not known: they used more than they were not waiting for, and no
+ * more than one thread can (several threads may have that much and still sleep). What they were not waiting for is
+ * known from operations alone: of stages that hold waits, a self time has only what is surely none.
  */
 static bool spins(const struct cause *cause, const struct cause_compared *rank, uint64_t since_step)
 {
 	double cpu = rank->peers[PART_CPU];
 	struct cause_compared of = {.any = false};
 
-	if (cpu > SPINS_LEAST * rank->peers[PART_SELF] && cpu <= rank->peers[PART_STEP])
-		return true;
 	compare_past(&cause->job[cause->class], 0, cause->job_past[cause->class], since_step, &of);
-	return of.sure[PART_STEP] && of.excess[PART_CPU] >= of.excess[PART_STEP] / 2;
+	if (!isnan(of.value[PART_CPU]) && !isnan(of.peers[PART_CPU]) && of.sure[PART_STEP])
+		return of.excess[PART_CPU] >= of.excess[PART_STEP] / 2;
+	return cause->tier != FRAME_TIER_STAGES && cpu > SPINS_LEAST * rank->peers[PART_SELF] &&
+	       cpu <= rank->peers[PART_STEP];
 }
 
 void cause_of(const struct cause *cause, uint32_t rank, double excess_ns, struct finding *finding)

@@ -19,7 +19,8 @@ struct measure *measure_free(struct measure *measure)
 		measure->replay_free(measure->replay);
 	measure_class_free(&measure->classes);
 	free(measure->rank);
-	free(measure->staged);
+	for (size_t k = 0; k < MEASURE_STAGED_KINDS; k++)
+		free(measure->staged[k]);
 	free(measure->group);
 	free(measure->shortest);
 	free(measure->meeting);
@@ -52,7 +53,8 @@ static int make_room(struct measure *measure, const struct frame *frame)
 	if (frame->ranks > measure->rank_room || !measure->rank_room) {
 		measure->rank_room = 0;
 		if (!renew(&measure->rank, ranks, sizeof(*measure->rank)) ||
-			!renew(&measure->staged, ranks, sizeof(*measure->staged)) ||
+			!renew(&measure->staged[MEASURE_OWN_STAGES], ranks, sizeof(**measure->staged)) ||
+			!renew(&measure->staged[MEASURE_WITH_FORWARD], ranks, sizeof(**measure->staged)) ||
 			!renew(&measure->walk, ranks, sizeof(*measure->walk)) ||
 			!renew(&measure->class_ranks, ranks, sizeof(*measure->class_ranks)) ||
 			!renew(&measure->class_start, ranks, sizeof(*measure->class_start)) ||
@@ -94,13 +96,35 @@ static void reset_ranks(struct measure *measure, const struct frame *frame)
 	measure->told.step_ns = (uint64_t)robust_median(measure->scratch, n);
 }
 
-/* What stages tell that hold no wait; who is of which class is known. */
-static const struct measure_rank *staged(struct measure *measure, const struct frame *frame)
+/* Is it sure that nobody waits for others in forward? Without operations it is only likely. */
+static bool forward_is_free(const struct frame *frame)
 {
-	memcpy(measure->staged, measure->rank, frame->ranks * sizeof(*measure->staged));
-	measure_stages(measure, frame, false, measure->staged);
-	measure_compare(measure, measure->staged);
-	return measure->staged;
+	for (size_t i = 0; i < frame->ops; i++) {
+		const struct frame_op *op = &frame->op[i];
+		const struct frame_rank *rank = &frame->rank[op->rank];
+		double begun = (double)rank->stage_ns[STAGE_DATALOADER] + (double)rank->stage_ns[STAGE_FORWARD];
+
+		if (rank->here && ((double)op->start_ns < MEASURE_BEFORE * begun ||
+					  (double)op->start_ns + (double)op->duration_ns > (double)rank->step_ns))
+			return false;
+	}
+	return true;
+}
+
+/* What stages tell that hold no wait; who is of which class is known. */
+static void tell_staged(struct measure *measure, const struct frame *frame)
+{
+	for (size_t k = 0; k < MEASURE_STAGED_KINDS; k++) {
+		bool with_forward = k == MEASURE_WITH_FORWARD;
+
+		measure->told.staged[k] = NULL;
+		if (with_forward && (frame->ranks > MEASURE_STAGED_MAX || !forward_is_free(frame)))
+			continue;
+		memcpy(measure->staged[k], measure->rank, frame->ranks * sizeof(**measure->staged));
+		measure_stages(measure, frame, with_forward, measure->staged[k]);
+		measure_compare(measure, measure->staged[k]);
+		measure->told.staged[k] = measure->staged[k];
+	}
 }
 
 int measure_frame(struct measure *measure, const struct frame *frame, const struct measures **ret)
@@ -124,7 +148,7 @@ int measure_frame(struct measure *measure, const struct frame *frame, const stru
 	if (stages)
 		measure_stages(measure, frame, true, measure->rank);
 	measure_compare(measure, measure->rank);
-	measure->told.staged = staged(measure, frame);
+	tell_staged(measure, frame);
 	measure->told.ranks = frame->ranks;
 	measure->told.groups = frame->groups;
 	measure->told.rank = measure->rank;

@@ -18,9 +18,11 @@
  * gradients): the wait in each is the lead that the rank has by then, so of all of them only the longest wait counts.
  *   wait_r = length of the union of [last begin of any operation of r before the end of g, start + wait_r(g))
  *   self_r = step_r - wait_r
- * is the time for which nobody but r (and the transfers, equal for all) can be blamed. What stages alone
- * tell is measured beside it, as below: two ranks that share a machine differ in computing from step to step by more
- * than a loader that is late, which stages show to the millisecond.
+ * is the time for which nobody but r (and the transfers, equal for all) can be blamed. What stages
+ * alone tell is measured beside it, as below: two ranks that share a machine differ in computing from step to step by
+ * more than a loader that is late, which stages show to the millisecond. With forward it is told only of few ranks
+ * (MEASURE_STAGED_MAX), and only where no operation begins before MEASURE_BEFORE of the time that loading and forward
+ * take has passed, nor ends after the step: then forward holds no wait.
  *
  * Waits, of frames of stages only. What can hold a wait is backward, synchronisation, and the unnamed rest; what cannot
  * is data loading, checkpoint, garbage collection and the optimizer; forward can (buffers, prefetched shards; on a card
@@ -42,6 +44,8 @@
 #include "analyzers/detect/frame.h"
 
 #define MEASURE_CLASS_MIN 2
+#define MEASURE_STAGED_MAX 64
+#define MEASURE_BEFORE 0.9
 
 struct measure_rank {
 	uint64_t wait_ns; /* FRAME_UNKNOWN: not in this frame */
@@ -60,10 +64,17 @@ struct measure_group {
 	uint32_t before;      /* the one that came before it: of point to point the other side */
 };
 
+/* What stages alone tell, of frames of any tier. */
+enum measure_staged {
+	MEASURE_OWN_STAGES,   /* of stages that can hold no wait */
+	MEASURE_WITH_FORWARD, /* and of forward, where no operation lies in it: as in frames of stages only */
+	MEASURE_STAGED_KINDS
+};
+
 struct measures {
 	size_t ranks, groups, classes;
 	const struct measure_rank *rank;
-	const struct measure_rank *staged; /* by stages, in frames of any tier */
+	const struct measure_rank *staged[MEASURE_STAGED_KINDS]; /* NULL: not told of this frame */
 	const struct measure_group *group;
 	const uint32_t *class_ranks; /* of each class, how many ranks of it are here */
 	uint64_t left_out;	     /* groups */

@@ -92,7 +92,7 @@ struct measure_class_state {
 
 struct measure {
 	struct measures told;
-	struct measure_rank *rank, *staged;
+	struct measure_rank *rank, *staged[MEASURE_STAGED_KINDS];
 	struct measure_group *group;
 	struct measure_shortest *shortest;
 	struct measure_meeting *meeting;

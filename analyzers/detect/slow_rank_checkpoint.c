@@ -244,7 +244,7 @@ const struct measures *checkpoint_measures(
 	checkpoint->measures = *measures;
 	checkpoint->measures.rank = checkpoint->measured;
 	/* Where records were lost a rank's self time is too long, and its checkpoint is as long as it was. */
-	checkpoint->measures.staged = NULL;
+	memset(checkpoint->measures.staged, 0, sizeof(checkpoint->measures.staged));
 	checkpoint->measures.lost = 0;
 	return &checkpoint->measures;
 }

@@ -275,6 +275,29 @@ static double limit_of(const struct series *series, uint32_t ranks, double noise
 	return ranks < SERIES_SMALL && !series->timed ? fmax(chance, SERIES_NOISES * noise) : chance;
 }
 
+/* Of a class of few: has it had a little more for so long that noise does not make it? */
+static bool lasts(const struct series *series, struct series_rank *rank, const struct frame *frame,
+	const struct frame_rank *of, double value, double noise)
+{
+	double limit = fmax(SERIES_LEAST, SERIES_LASTING_NOISES * noise);
+
+	if (series->since_tier == 1)
+		rank->lasting_frames = 0;
+	if (!rank->lasting_frames) {
+		rank->lasting = 0;
+		rank->more = 0;
+	}
+	rank->more = rank->more << 1 | (value > SERIES_LEAST / 2);
+	rank->lasting_frames += rank->lasting_frames < SERIES_LASTING;
+	rank->lasting += (float)((value - (double)rank->lasting) / rank->lasting_frames);
+	if ((double)rank->lasting < SERIES_LEAST / 2) {
+		rank->lasting_step = frame->step;
+		rank->lasting_ns = of->end_ns;
+	}
+	return rank->lasting_frames == SERIES_LASTING && (double)rank->lasting > limit &&
+	       (double)rank->middle > limit && !series->loss && often(rank->more, SERIES_LASTING, SERIES_LASTING_MORE);
+}
+
 static void judge_class(struct series *series, const struct frame *frame, const uint32_t *rank, uint32_t ranks)
 {
 	unsigned int frames_min = series->frames_min, held;
@@ -303,6 +326,12 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 		date(of, frame, &frame->rank[rank[i]], value, noise);
 		of->suspect = often(of->slow, 4, 3);
 		of->candidate = often(of->slow, series->of, frames_min) || of->held >= held;
+		if (ranks < SERIES_SMALL && !series->timed &&
+			lasts(series, of, frame, &frame->rank[rank[i]], value, noise) && !of->candidate) {
+			of->candidate = true;
+			of->since_step = of->lasting_step;
+			of->since_ns = of->lasting_ns;
+		}
 		if (!of->slow && !of->held && middle < SERIES_DRIFT)
 			of->cusum = 0;
 	}

@@ -47,6 +47,13 @@
  * sqrt(2 ln n) + SERIES_BEYOND_TIMED times the spread is enough in classes of any size: what must be gained tells
  * chance apart, as only one rank can be the last.
  *
+ * What a rank of a class of few has more in every frame, by about as much as its noise, the median of eight frames
+ * tells too seldom. So where the mean of ln ratio (each new frame counts 1/SERIES_LASTING of it), over SERIES_LASTING
+ * frames and more of one tier, is above SERIES_LEAST and above SERIES_LASTING_NOISES times the noise, and
+ * SERIES_LASTING_MORE of these frames had more than half of SERIES_LEAST, it is a candidate, too: of noise that is as
+ * long-lived as a few frames such a mean is spread by a third at most. It has been so since the mean was last below
+ * half of that.
+ *
  * Onset: the frame after which a cusum of ln ratio, less SERIES_DRIFT and the noise, was last zero.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_SERIES_H
@@ -70,6 +77,9 @@
 #define SERIES_DOUBT 0.8
 #define SERIES_ABSENT 32 /* frames without it in a row, and it begins anew */
 #define SERIES_NEW 4	 /* frames with a distance */
+#define SERIES_LASTING 24
+#define SERIES_LASTING_MORE 20
+#define SERIES_LASTING_NOISES 1
 #define SERIES_STEP 0.03
 #define SERIES_STEP_FAST 0.1
 #define SERIES_OF_GROWTH 0.75
@@ -87,6 +97,10 @@ struct series_rank {
 	bool here, suspect, candidate;
 	uint64_t frames;
 	uint64_t since_step, since_ns;
+	uint64_t lasting_step, lasting_ns; /* frame in which lasting was last low */
+	float lasting;			   /* mean of ln ratio, of classes of few */
+	uint32_t more;			   /* its frames that had more, newest in bit 0 */
+	uint16_t lasting_frames;
 };
 
 /* Means over frames, of a class of this index, in frames of one tier. */

@@ -4,16 +4,20 @@
 void view_init(struct view *view, const struct detect_options *options)
 {
 	series_init(&view->series, options);
-	series_init(&view->staged, options);
-	view->staged.by_stages = true;
-	view->has_staged = false;
+	for (size_t k = 0; k < MEASURE_STAGED_KINDS; k++) {
+		series_init(&view->staged[k], options);
+		view->staged[k].by_stages = k == MEASURE_OWN_STAGES;
+		view->has_staged[k] = false;
+	}
 }
 
 void view_free(struct view *view)
 {
 	series_free(&view->series);
-	series_free(&view->staged);
-	view->has_staged = false;
+	for (size_t k = 0; k < MEASURE_STAGED_KINDS; k++) {
+		series_free(&view->staged[k]);
+		view->has_staged[k] = false;
+	}
 }
 
 int view_frame(struct view *view, const struct frame *frame, const struct measures *measures)
@@ -22,30 +26,43 @@ int view_frame(struct view *view, const struct frame *frame, const struct measur
 	struct frame stages = *frame;
 	int r = series_frame(&view->series, frame, measures);
 
-	view->has_staged = false;
-	if (r < 0 || !measures->staged)
-		return r;
-	staged.rank = measures->staged;
 	staged.lost = 0;
 	stages.tier = FRAME_TIER_STAGES;
-	view->staged.grown = view->series.grown;
-	r = series_frame(&view->staged, &stages, &staged);
-	view->has_staged = r >= 0;
+	for (size_t k = 0; k < MEASURE_STAGED_KINDS; k++) {
+		view->has_staged[k] = false;
+		if (r < 0 || !measures->staged[k])
+			continue;
+		staged.rank = measures->staged[k];
+		view->staged[k].grown = view->series.grown;
+		r = series_frame(&view->staged[k], &stages, &staged);
+		view->has_staged[k] = r >= 0;
+	}
 	return r;
 }
 
-static bool by_stages(const struct view *view, size_t rank)
+/* MEASURE_STAGED_KINDS: as all tells. */
+static size_t kind_of(const struct view *view, size_t rank)
 {
-	return view->has_staged && rank < view->staged.ranks && view->staged.rank[rank].candidate &&
-	       !view->series.rank[rank].candidate;
+	size_t k = 0;
+
+	if (view->series.rank[rank].candidate)
+		return MEASURE_STAGED_KINDS;
+	while (k < MEASURE_STAGED_KINDS &&
+		!(view->has_staged[k] && rank < view->staged[k].ranks && view->staged[k].rank[rank].candidate))
+		k++;
+	return k;
 }
 
 const struct series_rank *view_rank(const struct view *view, size_t rank)
 {
-	return by_stages(view, rank) ? &view->staged.rank[rank] : &view->series.rank[rank];
+	size_t k = kind_of(view, rank);
+
+	return k < MEASURE_STAGED_KINDS ? &view->staged[k].rank[rank] : &view->series.rank[rank];
 }
 
 const struct measure_rank *view_measured(const struct view *view, const struct measures *measures, size_t rank)
 {
-	return by_stages(view, rank) ? &measures->staged[rank] : &measures->rank[rank];
+	size_t k = kind_of(view, rank);
+
+	return k < MEASURE_STAGED_KINDS ? &measures->staged[k][rank] : &measures->rank[rank];
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks against their classes, by all that is seen of them and by what their stages alone tell (struct measures). Pure.
- * Inside slow_rank.c. Who stands out by stages, and not by all, is seen as stages tell; everybody else as all does.
+ * Inside slow_rank.c. Who stands out by stages, and not by all, is seen as stages tell, first as those
+ * do that hold no wait; everybody else as all does.
  * What stages tell goes on from tier to tier, with operations or without.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_VIEW_H
@@ -10,8 +11,8 @@
 #include "analyzers/detect/slow_rank_series.h"
 
 struct view {
-	struct series series, staged;
-	bool has_staged; /* of the newest frame */
+	struct series series, staged[MEASURE_STAGED_KINDS];
+	bool has_staged[MEASURE_STAGED_KINDS]; /* of the newest frame */
 };
 
 void view_init(struct view *view, const struct detect_options *options);

@@ -204,6 +204,28 @@ static void peers_that_spin_use_as_much_as_one_that_computes(void **state)
 	}
 }
 
+/* Of 240 ms that all took before it slept, they did not wait for 100 by what stages tell; they use what they used. */
+static void peers_that_use_what_they_used_do_not_spin(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 60; i++) {
+		quiet();
+		for (size_t r = 0; r < RANKS; r++)
+			ranks[r].host.cpu_ns = 160 * MS;
+		for (size_t r = 0; i >= 40 && r < RANKS; r++)
+			ranks[r].step_ns += 60 * MS;
+		if (i >= 40) {
+			ranks[SLOW].stage_ns[STAGE_FORWARD] += 60 * MS;
+			measured[SLOW].self_ns += 60 * MS;
+		}
+		feed();
+	}
+	memset(&finding, 0, sizeof(finding));
+	finding.since_step = 41;
+	cause_of(cause, SLOW, 60e6, &finding);
+	assert_int_equal(finding.cause, CAUSE_UNKNOWN);
+}
+
 /* There is no past of a rank that was slow from its start. */
 static void peers_that_use_more_than_they_work_spin(void **state)
 {
@@ -349,6 +371,7 @@ int main(void)
 		T(a_hog_is_named),
 		T(run_delay_that_all_have_is_no_excess),
 		T(peers_that_spin_use_as_much_as_one_that_computes),
+		T(peers_that_use_what_they_used_do_not_spin),
 		T(peers_that_use_more_than_they_work_spin),
 		T(a_sleep_on_a_device_rank_is_its_device),
 		T(a_device_whose_host_sleeps),

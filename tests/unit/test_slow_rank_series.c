@@ -147,6 +147,24 @@ static void one_of_two_on_a_noisy_machine(void **state)
 	series_free(&two.series);
 }
 
+/* Two ranks with NCCL, as they were seen: one of them costs the job 6 % for good, another process being on its CPUs. */
+static void little_that_lasts(void **state)
+{
+	static const int well[] = {3, -10, 8, -4, 12, -15, 6, -2},
+			 hogged[] = {57, 68, 39, 63, 92, 39, 82, 19, 57, 157, 14, 112, -5, 85, 80, 57, 30, 140, 48, 61};
+	struct two two = {.frames = 0};
+	unsigned first = 0;
+
+	(void)state;
+	series_init(&two.series, &options);
+	assert_int_equal(two_frames(&two, well, 8, 80, 212), 0);
+	for (unsigned k = 0; k < 26 && !first; k++)
+		first = two_frames(&two, hogged + k % 20, 1, 1, 218) ? k + 1 : 0;
+	assert_in_range(first, 5, 26);
+	assert_in_range(two.series.rank[0].since_step, 2 * 76, 2 * 84); /* two a frame */
+	series_free(&two.series);
+}
+
 /* What the job loses to something else makes none of the two the culprit. */
 static void steps_that_grew_by_themselves(void **state)
 {
@@ -313,6 +331,7 @@ int main(void)
 		cmocka_unit_test(noise_that_grew),
 		cmocka_unit_test(one_that_became_slow),
 		cmocka_unit_test(one_of_two_on_a_noisy_machine),
+		cmocka_unit_test(little_that_lasts),
 		cmocka_unit_test(steps_that_grew_by_themselves),
 		cmocka_unit_test(noise_of_another_tier),
 		cmocka_unit_test(excess_of_stages_that_varies),
