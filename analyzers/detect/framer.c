@@ -52,7 +52,7 @@ static struct framer_slot *slot_for(struct framer *framer, struct framer_process
 	const struct framer_room *room = framer_room_of(framer, process);
 	struct framer_slot *slot = framer_slot_get(framer, process, step);
 
-	if (slot || step >= process->low)
+	if (slot || (step >= process->low && step - process->high <= framer_slots_max(framer, process)))
 		return slot;
 	if (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < room->head)
 		return NULL;
@@ -84,6 +84,10 @@ void framer_step_closed(struct framer *framer, struct framer_process *process, c
 		framer->counts.late++;
 	}
 	remember(process, step);
+	if (process->high < process->low) { /* no slot: what walks back from the newest one has nothing to look at */
+		process->low = step->step + 1;
+		process->high = step->step;
+	}
 	process->absent = false;
 	if (slot && process->align != FRAMER_UNPLACED)
 		framer_wait_ended(framer, room, framer_frame_of(process, step->step), process->newest_end_ns);

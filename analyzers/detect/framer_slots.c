@@ -108,6 +108,8 @@ static bool make_room(struct framer *framer, struct framer_process *process, int
 {
 	int64_t max = framer_slots_max(framer, process), low, high;
 
+	if (process->newest != FRAMER_NO_STEP && process->newest - step >= max)
+		return false;
 	if (process->high < process->low) {
 		process->low = step;
 		process->high = step - 1;
