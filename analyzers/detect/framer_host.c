@@ -137,8 +137,9 @@ void framer_host_add(struct framer *framer, struct framer_process *process, cons
 	}
 	if (process->newest == FRAMER_NO_STEP || end_of(&sample) > process->newest_end_ns)
 		keep(process, &sample);
-	/* Backwards, from the newest: most samples are of the last steps. */
-	for (int64_t step = process->newest; step >= process->low && step >= process->by_time_low; step--) {
+	/* Backwards, from the newest that has a slot: most samples are of the last steps. */
+	for (int64_t step = process->newest < process->high ? process->newest : process->high;
+		step >= process->low && step >= process->by_time_low; step--) {
 		struct framer_slot *slot = framer_slot_find(process, step);
 
 		if (!slot || !slot->closed)
