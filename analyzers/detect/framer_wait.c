@@ -159,6 +159,8 @@ static void give_up(struct framer_room *room)
 			continue;
 		}
 		slot = framer_slot_find(process, room->head - process->offset);
+		if (!slot) /* it was dropped meanwhile */
+			continue;
 		if (lacks_host(process, slot))
 			process->host_live = false;
 		if (framer_wait_lacks_ops(process, slot) && !slot->records) {
