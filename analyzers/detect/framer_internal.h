@@ -345,6 +345,8 @@ bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t 
 /* Finds or makes; NULL where its frame has gone out, it lies too far off, or memory is out. */
 struct framer_slot *framer_slot_get(struct framer *framer, struct framer_process *process, int64_t step);
 void framer_slot_release(struct framer *framer, struct framer_process *process, struct framer_slot *slot);
+/* Its words become the process's spare ones where they are more, and are freed else. */
+void framer_slot_spare_words(struct framer_process *process, struct framer_slot *slot);
 /* Those before that step. */
 void framer_slots_drop(struct framer *framer, struct framer_process *process, int64_t before);
 void framer_process_free(struct framer *framer, struct framer_process *process);

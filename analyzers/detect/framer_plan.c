@@ -223,13 +223,5 @@ void framer_plan_leave(
 		slot->records = 0;
 	}
 	framer_plan_drop(room, &slot->plan);
-	if (slot->words > process->spare_words) {
-		free(process->spare_word);
-		process->spare_word = slot->word;
-		process->spare_words = slot->words;
-	} else {
-		free(slot->word);
-	}
-	slot->word = NULL;
-	slot->words = 0;
+	framer_slot_spare_words(process, slot);
 }

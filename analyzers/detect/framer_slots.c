@@ -60,6 +60,19 @@ static bool grow(struct framer_process *process, uint32_t need)
 	return true;
 }
 
+void framer_slot_spare_words(struct framer_process *process, struct framer_slot *slot)
+{
+	if (slot->words > process->spare_words) {
+		free(process->spare_word);
+		process->spare_word = slot->word;
+		process->spare_words = slot->words;
+	} else {
+		free(slot->word);
+	}
+	slot->word = NULL;
+	slot->words = 0;
+}
+
 void framer_slot_release(struct framer *framer, struct framer_process *process, struct framer_slot *slot)
 {
 	struct framer_room *room = framer_room_of(framer, process);
@@ -76,13 +89,7 @@ void framer_slot_release(struct framer *framer, struct framer_process *process, 
 		slot->record = NULL;
 		slot->room = 0;
 	}
-	if (slot->words > process->spare_words) {
-		free(process->spare_word);
-		process->spare_word = slot->word;
-		process->spare_words = slot->words;
-	} else {
-		free(slot->word);
-	}
+	framer_slot_spare_words(process, slot);
 	if (slot->room > process->spare_room) {
 		free(process->spare);
 		process->spare = slot->record;
