@@ -112,15 +112,10 @@ static const char *text_of(sqlite3_stmt *s, int column)
 	return text ? (const char *)text : "";
 }
 
-static void on_span(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
+static void add_span(struct stood *stood, sqlite3_stmt *s, uint32_t rank, uint64_t start_ns, uint64_t end_ns)
 {
-	uint64_t start_ns = time_of(stood, s, 1), end_ns = end_of(s, start_ns);
-	struct stood_span *span;
+	struct stood_span *span = grow(&stood->spans, sizeof(*span));
 
-	if (!start_ns || !is_near(stood, start_ns, end_ns == STOOD_NEVER ? start_ns : end_ns, 0,
-				 end_ns == STOOD_NEVER ? STAGE_BEFORE_NS : 0))
-		return;
-	span = grow(&stood->spans, sizeof(*span));
 	if (span)
 		*span = (struct stood_span){
 			.rank = rank,
@@ -131,19 +126,21 @@ static void on_span(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
 		};
 }
 
+static void on_span(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
+{
+	uint64_t start_ns = time_of(stood, s, 1), end_ns = end_of(s, start_ns);
+
+	if (start_ns && is_near(stood, start_ns, end_ns == STOOD_NEVER ? start_ns : end_ns, 0,
+				end_ns == STOOD_NEVER ? STAGE_BEFORE_NS : 0))
+		add_span(stood, s, rank, start_ns, end_ns);
+}
+
 static void on_flight(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
 {
 	uint64_t start_ns = time_of(stood, s, 1);
-	struct stood_span *span = start_ns ? grow(&stood->spans, sizeof(*span)) : NULL;
 
-	if (span)
-		*span = (struct stood_span){
-			.rank = rank,
-			.thread_id = (uint32_t)sqlite3_column_int64(s, 4),
-			.kind = stage_of_stage(text_of(s, 3)).kind,
-			.start_ns = start_ns,
-			.end_ns = STOOD_NEVER,
-		};
+	if (start_ns)
+		add_span(stood, s, rank, start_ns, STOOD_NEVER);
 }
 
 static void on_sample(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
