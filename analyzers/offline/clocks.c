@@ -14,7 +14,7 @@
 #define ENOUGH 8	       /* in common */
 #define SPREAD_NS 5000000000LL /* differences that lie farther from their median tell nothing, or a quarter of it */
 #define OWNERS_MAX 16384
-#define SQL_BYTES 1536
+#define SQL_BYTES 512
 
 enum { OPS, STEPS, KINDS };
 
@@ -81,13 +81,12 @@ static void add(struct marks *marks, uint64_t hash, int64_t end_ns)
 		tidy(marks);
 }
 
-static uint64_t hash_of(sqlite3_stmt *s, int column)
+static uint64_t hash_of(const char *text)
 {
-	const unsigned char *text = sqlite3_column_text(s, column);
 	uint64_t hash = 0xcbf29ce484222325ULL;
 
 	for (size_t i = 0; text && text[i] && i < 256; i++)
-		hash = ops_mix(hash, text[i]);
+		hash = ops_mix(hash, (unsigned char)text[i]);
 	return hash;
 }
 
@@ -122,7 +121,8 @@ static void read_owners(struct reader *reader, struct owners *owners)
 	if (reader_prepare(reader, sql, &statement, error, sizeof(error)) < 0)
 		return;
 	while (owners->count < OWNERS_MAX && sqlite3_step(statement) == SQLITE_ROW) {
-		uint64_t job = ops_mix(hash_of(statement, 1), (uint64_t)sqlite3_column_int64(statement, 2));
+		uint64_t job = ops_mix(hash_of((const char *)sqlite3_column_text(statement, 1)),
+			(uint64_t)sqlite3_column_int64(statement, 2));
 
 		owners->owner[owners->count++] = (struct owner){sqlite3_column_int64(statement, 0), job};
 	}
@@ -130,64 +130,73 @@ static void read_owners(struct reader *reader, struct owners *owners)
 	qsort(owners->owner, owners->count, sizeof(owners->owner[0]), by_instance);
 }
 
-/* Whose a row is: of the communicator in column 2, or of the owner with that instance. */
-static bool whose(sqlite3_stmt *statement, const struct owners *owners, uint64_t *ret)
-{
-	const struct owner key = {.instance = sqlite3_column_int64(statement, 2)};
-	const struct owner *owner;
+struct sampling {
+	const struct clocks_store *store;
+	struct reader *reader;
+	const struct owners *owners;
+};
 
-	if (!owners) {
-		*ret = hash_of(statement, 2);
-		return true;
-	}
-	owner = bsearch(&key, owners->owner, owners->count, sizeof(key), by_instance);
+/* Whose a step is. */
+static bool whose(const struct owners *owners, int64_t instance, uint64_t *ret)
+{
+	const struct owner key = {.instance = instance};
+	const struct owner *owner = bsearch(&key, owners->owner, owners->count, sizeof(key), by_instance);
+
 	if (owner)
 		*ret = owner->job;
 	return owner;
 }
 
-/* End, number, and whose it is. */
-static void read_marks(struct reader *reader, const char *sql, const struct owners *owners, struct marks *marks)
+static void add_step(const struct sampling *sampling, struct reader_scan *scan, struct marks *marks)
 {
-	sqlite3_stmt *statement = NULL;
-	char error[256];
-	uint64_t hash;
+	const struct reader_row *row = reader_scan_row(scan);
+	uint64_t job;
 
-	marks->limit = UINT64_MAX;
-	if (reader_prepare(reader, sql, &statement, error, sizeof(error)) < 0)
-		return;
-	while (sqlite3_step(statement) == SQLITE_ROW)
-		if (whose(statement, owners, &hash))
-			add(marks, ops_mix(hash, (uint64_t)sqlite3_column_int64(statement, 1)),
-				sqlite3_column_int64(statement, 0));
-	sqlite3_finalize(statement);
-	tidy(marks);
+	if (whose(sampling->owners, row->value[STORE_INSTANCE], &job))
+		add(marks, ops_mix(job, (uint64_t)row->value[STORE_STEP_STEP]),
+			store_tables[STORE_STEPS].time_ns(scan));
 }
 
-static void conditions(const struct clocks_store *store, const char *column, char *ret, size_t size)
+static void add_op(const struct sampling *sampling, struct reader_scan *scan, struct marks *marks)
 {
-	int used = 0;
+	const struct reader_row *row = reader_scan_row(scan);
+	const struct store_table *table = &store_tables[STORE_OPS];
 
-	ret[0] = 0;
-	if (store->since_ns)
-		used = snprintf(ret, size, " and %s >= %llu", column, (unsigned long long)store->since_ns);
-	if (store->until_ns)
-		snprintf(
-			ret + used, size - (size_t)used, " and %s < %llu", column, (unsigned long long)store->until_ns);
+	(void)sampling;
+	if (!reader_row_has(row, STORE_OP_PEER) && table->tells(scan))
+		add(marks,
+			ops_mix(hash_of(reader_scan_text(scan, STORE_OP_COMMUNICATOR)),
+				(uint64_t)row->value[STORE_OP_SEQ]),
+			table->time_ns(scan));
+}
+
+static void read_marks(const struct sampling *sampling, size_t table,
+	void (*row)(const struct sampling *sampling, struct reader_scan *scan, struct marks *marks),
+	struct marks *marks)
+{
+	const struct clocks_store *store = sampling->store;
+	int64_t since_ns = store->since_ns ? (int64_t)store->since_ns : INT64_MIN,
+		until_ns = store->until_ns ? (int64_t)store->until_ns : INT64_MAX;
+	struct reader_scan *scan = NULL;
+	char error[256];
+
+	marks->limit = UINT64_MAX;
+	if (reader_scan_open(sampling->reader, &store_tables[table].scanning, &scan) < 0)
+		return;
+	if (reader_scan_begin(scan, since_ns, until_ns, error, sizeof(error)) == 0)
+		while (reader_scan_next(scan) > 0)
+			row(sampling, scan, marks);
+	reader_scan_close(scan);
+	tidy(marks);
 }
 
 static void read_all(struct clocks_store *store, struct reader *reader, struct owners *owners)
 {
-	char sql[SQL_BYTES], when[128];
+	const struct sampling sampling = {store, reader, owners};
 
-	conditions(store, "host_start_ns", when, sizeof(when));
-	snprintf(sql, sizeof(sql),
-		"select " STORE_OP_END ", seq, communicator" STORE_OPS_THAT_TELL " and peer is null%s", when);
-	read_marks(reader, sql, NULL, &store->sample->marks[OPS]);
+	read_marks(&sampling, STORE_OPS, add_op, &store->sample->marks[OPS]);
 	read_owners(reader, owners);
-	conditions(store, "start_ns", when, sizeof(when));
-	snprintf(sql, sizeof(sql), "select start_ns + duration_ns, step, instance from steps where 1%s", when);
-	read_marks(reader, sql, owners, &store->sample->marks[STEPS]);
+	read_marks(&sampling, STORE_STEPS, add_step, &store->sample->marks[STEPS]);
 }
 
 static int sample(struct clocks_store *store)

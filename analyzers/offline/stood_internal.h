@@ -60,7 +60,7 @@ struct stood_part {
 	void *row;
 };
 
-enum stood_table { STOOD_STAGES, STOOD_CUT, STOOD_FLIGHT, STOOD_SAMPLES, STOOD_OPS, STOOD_TABLES };
+enum stood_table { STOOD_STAGES, STOOD_CUT, STOOD_SAMPLES, STOOD_OPS, STOOD_TABLES };
 
 struct stood {
 	struct reader *reader;
@@ -72,7 +72,8 @@ struct stood {
 	uint64_t known_ns, last_ns; /* see stood_known() */
 	uint64_t step_ns;	    /* longest typical step of a job */
 	size_t part_at, part_end;   /* of all, that is in memory */
-	sqlite3_stmt *statement[STOOD_TABLES];
+	struct reader_scan *scan[STOOD_TABLES];
+	sqlite3_stmt *flight; /* what is in flight is no log */
 	struct stood_part spans, samples, ops;
 	size_t runs;
 	struct stood_run *run;
@@ -89,7 +90,11 @@ void stood_spots_free(struct stood_spots *spots);
 int stood_rows_open(struct stood *stood, char *error, size_t error_size);
 void stood_rows_load(struct stood *stood, uint64_t now_ns);
 void stood_rows_close(struct stood *stood);
-/* Each statement's rows one after the other, with the place of their rank; false: over. Error: told once. */
-bool stood_step(struct stood *stood, sqlite3_stmt *statement, uint32_t *ret_rank);
+/* Once: that something could not be read. */
+void stood_warn(struct stood *stood, const char *error);
+/* The scan's rows one after the other, with the place of their rank; column 0 is the instance. False: over. */
+bool stood_next(struct stood *stood, struct reader_scan *scan, uint32_t *ret_rank);
+/* The place of the rank; false: it is not wanted. */
+bool stood_wants(const struct stood *stood, int64_t instance, uint32_t *ret_rank);
 
 #endif

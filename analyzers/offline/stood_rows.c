@@ -9,8 +9,8 @@
 
 #include "analyzers/offline/store_rows.h"
 
-/* Times no further apart are read together. Rows of other times are passed over inside SQLite, which costs about a
- * thirtieth of what it costs to read them. */
+/* Times no further apart are read together. Rows of other times are passed over inside SQLite, which costs a small
+ * part of what it costs to read them. */
 #define CLOSE_NS (120 * STOOD_NS)
 #define PARTS_MAX 8192
 #define STAGE_BEFORE_NS (60 * STOOD_NS)
@@ -19,39 +19,53 @@
 #define OPS_BEFORE_NS (20 * STOOD_NS) /* and some steps */
 #define OPS_BEFORE_MAX_NS (120 * STOOD_NS)
 
-/* Column 0 is the instance, 1 the time at which it begins. */
-static const char *const selects[STOOD_TABLES] = {
-	[STOOD_STAGES] = "select instance, start_ns, duration_ns, stage, thread_id from stages"
-			 " where start_ns >= ?1 and start_ns < ?2",
-	[STOOD_CUT] = "select instance, start_ns, duration_ns, stage, thread_id from cut_stages"
-		      " where start_ns >= ?1 and start_ns < ?2",
-	[STOOD_FLIGHT] = "select instance, start_ns, null, stage, thread_id from in_flight"
-			 " where start_ns >= ?1 and start_ns < ?2",
-	[STOOD_SAMPLES] = "select instance, start_ns, duration_ns, state, cpu_ns from host_samples"
-			  " where start_ns >= ?1 and start_ns < ?2",
-	/* What was only recorded into a graph was not called. */
-	[STOOD_OPS] =
-		"select instance, host_start_ns, host_duration_ns, communicator, seq, op, dtype, count, bytes, "
-		"seq_from,"
-		" case when tier = 'device' then device_start_ns + device_duration_ns"
-		" when family = 'gloo' then host_start_ns + host_duration_ns end, tier = 'device' or family = 'gloo'"
-		" from collectives where host_start_ns >= ?1 and host_start_ns < ?2 and peer is null and seq > 0"
-		" and communicator is not null and seq_from <> 'attach' and coalesce(captured, 0) = 0",
+/* Columns 0 to 2 are the instance, when it begins and how long it lasts. */
+enum { STAGE_STAGE = 3, STAGE_THREAD };
+enum { SAMPLE_STATE = 3, SAMPLE_CPU };
+enum {
+	OP_COMMUNICATOR = 3,
+	OP_SEQ,
+	OP_OP,
+	OP_DTYPE,
+	OP_COUNT,
+	OP_BYTES,
+	OP_SEQ_FROM,
+	OP_DEVICE_START,
+	OP_DEVICE_DURATION,
+	OP_TIER,
+	OP_FAMILY,
+	OP_PEER,
+	OP_CAPTURED
 };
+
+static const struct reader_scanning scannings[STOOD_TABLES] = {
+	[STOOD_STAGES] = {TABLE_STAGES, {"instance", "start_ns", "duration_ns", "stage", "thread_id"}},
+	[STOOD_CUT] = {TABLE_CUT_STAGES, {"instance", "start_ns", "duration_ns", "stage", "thread_id"}},
+	[STOOD_SAMPLES] = {TABLE_HOST_SAMPLES, {"instance", "start_ns", "duration_ns", "state", "cpu_ns"}},
+	[STOOD_OPS] = {TABLE_COLLECTIVES, {"instance", "host_start_ns", "host_duration_ns", "communicator", "seq", "op",
+						  "dtype", "count", "bytes", "seq_from", "device_start_ns",
+						  "device_duration_ns", "tier", "family", "peer", "captured"}},
+};
+
+static const char flight[] = "select instance, start_ns, stage, thread_id from in_flight"
+			     " where start_ns >= ?1 and start_ns < ?2";
 
 int stood_rows_open(struct stood *stood, char *error, size_t error_size)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < STOOD_TABLES && r == 0; i++)
-		r = reader_prepare(stood->reader, selects[i], &stood->statement[i], error, error_size);
-	return r;
+	for (size_t i = 0; i < STOOD_TABLES; i++) {
+		if (reader_scan_open(stood->reader, &scannings[i], &stood->scan[i]) < 0) {
+			snprintf(error, error_size, "out of memory");
+			return -ENOMEM;
+		}
+	}
+	return reader_prepare(stood->reader, flight, &stood->flight, error, error_size);
 }
 
 void stood_rows_close(struct stood *stood)
 {
 	for (size_t i = 0; i < STOOD_TABLES; i++)
-		sqlite3_finalize(stood->statement[i]);
+		reader_scan_close(stood->scan[i]);
+	sqlite3_finalize(stood->flight);
 	free(stood->spans.row);
 	free(stood->samples.row);
 	free(stood->ops.row);
@@ -90,62 +104,72 @@ static bool is_near(
 	return low < stood->part_end && stood->all.spot[low].from_ns <= end_ns + before_ns;
 }
 
-static uint64_t time_of(const struct stood *stood, sqlite3_stmt *s, int column)
+static uint64_t time_of(const struct stood *stood, const struct reader_row *row)
 {
-	return store_feed_time(stood->options, sqlite3_column_int64(s, column));
+	return store_feed_time(stood->options, row->value[STORE_START]);
 }
 
 /* STOOD_NEVER where the length is not known. */
-static uint64_t end_of(sqlite3_stmt *s, uint64_t start_ns)
+static uint64_t end_of(const struct reader_row *row, uint64_t start_ns)
 {
-	int64_t length = sqlite3_column_int64(s, 2);
+	int64_t length = row->value[STORE_DURATION];
 
-	if (sqlite3_column_type(s, 2) == SQLITE_NULL)
+	if (!reader_row_has(row, STORE_DURATION))
 		return STOOD_NEVER;
 	return length > 0 && (uint64_t)length < STORE_FEED_LONGEST_NS ? start_ns + (uint64_t)length : start_ns;
 }
 
-static const char *text_of(sqlite3_stmt *s, int column)
+static const char *text_of(struct reader_scan *scan, size_t column)
 {
-	const unsigned char *text = sqlite3_column_text(s, column);
+	const char *text = reader_scan_text(scan, column);
 
-	return text ? (const char *)text : "";
+	return text ? text : "";
 }
 
-static void add_span(struct stood *stood, sqlite3_stmt *s, uint32_t rank, uint64_t start_ns, uint64_t end_ns)
+static void add_span(struct stood *stood, const struct stood_span *span)
 {
-	struct stood_span *span = grow(&stood->spans, sizeof(*span));
+	struct stood_span *place = grow(&stood->spans, sizeof(*span));
 
-	if (span)
-		*span = (struct stood_span){
-			.rank = rank,
-			.thread_id = (uint32_t)sqlite3_column_int64(s, 4),
-			.kind = stage_of_stage(text_of(s, 3)).kind,
-			.start_ns = start_ns,
-			.end_ns = end_ns,
-		};
+	if (place)
+		*place = *span;
 }
 
-static void on_span(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
+static void on_span(struct stood *stood, struct reader_scan *scan, uint32_t rank)
 {
-	uint64_t start_ns = time_of(stood, s, 1), end_ns = end_of(s, start_ns);
+	const struct reader_row *row = reader_scan_row(scan);
+	uint64_t start_ns = time_of(stood, row), end_ns = end_of(row, start_ns);
 
 	if (start_ns && is_near(stood, start_ns, end_ns == STOOD_NEVER ? start_ns : end_ns, 0,
 				end_ns == STOOD_NEVER ? STAGE_BEFORE_NS : 0))
-		add_span(stood, s, rank, start_ns, end_ns);
+		add_span(stood, &(struct stood_span){
+					.rank = rank,
+					.thread_id = (uint32_t)row->value[STAGE_THREAD],
+					.kind = stage_of_stage(text_of(scan, STAGE_STAGE)).kind,
+					.start_ns = start_ns,
+					.end_ns = end_ns,
+				});
 }
 
-static void on_flight(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
+static void on_flight(struct stood *stood, sqlite3_stmt *s)
 {
-	uint64_t start_ns = time_of(stood, s, 1);
+	uint64_t start_ns = store_feed_time(stood->options, sqlite3_column_int64(s, 1));
+	const unsigned char *stage = sqlite3_column_text(s, 2);
+	uint32_t rank;
 
-	if (start_ns)
-		add_span(stood, s, rank, start_ns, STOOD_NEVER);
+	if (start_ns && stood_wants(stood, sqlite3_column_int64(s, 0), &rank))
+		add_span(stood, &(struct stood_span){
+					.rank = rank,
+					.thread_id = (uint32_t)sqlite3_column_int64(s, 3),
+					.kind = stage_of_stage(stage ? (const char *)stage : "").kind,
+					.start_ns = start_ns,
+					.end_ns = STOOD_NEVER,
+				});
 }
 
-static void on_sample(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
+static void on_sample(struct stood *stood, struct reader_scan *scan, uint32_t rank)
 {
-	uint64_t start_ns = time_of(stood, s, 1), end_ns = end_of(s, start_ns);
+	const struct reader_row *row = reader_scan_row(scan);
+	uint64_t start_ns = time_of(stood, row), end_ns = end_of(row, start_ns);
 	struct stood_sample *sample;
 
 	if (!start_ns || end_ns == STOOD_NEVER || !is_near(stood, start_ns, end_ns, SAMPLE_BEFORE_NS, SAMPLE_AFTER_NS))
@@ -154,12 +178,12 @@ static void on_sample(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
 	if (sample)
 		*sample = (struct stood_sample){
 			.rank = rank,
-			.state = text_of(s, 3)[0],
+			.state = text_of(scan, SAMPLE_STATE)[0],
 			.start_ns = start_ns,
 			.end_ns = end_ns,
-			.cpu_ns = sqlite3_column_type(s, 4) == SQLITE_NULL || sqlite3_column_int64(s, 4) < 0
+			.cpu_ns = !reader_row_has(row, SAMPLE_CPU) || row->value[SAMPLE_CPU] < 0
 					  ? FRAME_UNKNOWN
-					  : (uint64_t)sqlite3_column_int64(s, 4),
+					  : (uint64_t)row->value[SAMPLE_CPU],
 		};
 }
 
@@ -190,11 +214,9 @@ static uint8_t seq_from_of(const char *word)
 	return OPS_SEQ_ATTACH;
 }
 
-static uint64_t known_of(sqlite3_stmt *s, int column)
+static uint64_t known_of(const struct reader_row *row, size_t column)
 {
-	int64_t value = sqlite3_column_int64(s, column);
-
-	return sqlite3_column_type(s, column) == SQLITE_NULL || value < 0 ? OPS_UNKNOWN : (uint64_t)value;
+	return !reader_row_has(row, column) || row->value[column] < 0 ? OPS_UNKNOWN : (uint64_t)row->value[column];
 }
 
 static uint64_t ops_before(const struct stood *stood)
@@ -204,39 +226,74 @@ static uint64_t ops_before(const struct stood *stood)
 	return before_ns < OPS_BEFORE_MAX_NS ? before_ns : OPS_BEFORE_MAX_NS;
 }
 
-static void on_op(struct stood *stood, sqlite3_stmt *s, uint32_t rank)
+static bool is_word(struct reader_scan *scan, size_t column, const char *word)
+{
+	return strcmp(text_of(scan, column), word) == 0;
+}
+
+/* What was only recorded into a graph was not called. */
+static bool is_called(struct reader_scan *scan)
+{
+	const struct reader_row *row = reader_scan_row(scan);
+	const char *seq_from;
+
+	if (reader_row_has(row, OP_PEER) || row->value[OP_SEQ] <= 0 || row->value[OP_CAPTURED])
+		return false;
+	seq_from = reader_scan_text(scan, OP_SEQ_FROM);
+	return seq_from && strcmp(seq_from, "attach") != 0;
+}
+
+/* 0: not known. By the store's clock. */
+static int64_t completed_of(struct reader_scan *scan)
+{
+	const struct reader_row *row = reader_scan_row(scan);
+	bool device = is_word(scan, OP_TIER, "device");
+	size_t start = device ? OP_DEVICE_START : STORE_START, length = device ? OP_DEVICE_DURATION : STORE_DURATION;
+	int64_t ret;
+
+	if ((!device && !is_word(scan, OP_FAMILY, "gloo")) || !reader_row_has(row, start) ||
+		!reader_row_has(row, length) || __builtin_add_overflow(row->value[start], row->value[length], &ret))
+		return 0;
+	return ret;
+}
+
+static void on_op(struct stood *stood, struct reader_scan *scan, uint32_t rank)
 {
 	const struct store_rank *of = store_ranks_at(stood->ranks, rank);
-	const struct store_place *place = store_rank_place(of, text_of(s, 3));
-	uint64_t start_ns = time_of(stood, s, 1), end_ns = time_of(stood, s, 10);
+	const struct reader_row *row = reader_scan_row(scan);
+	uint64_t start_ns = time_of(stood, row), end_ns;
+	const struct store_place *place;
 	struct stood_op *op;
 
-	if (!start_ns || !place || !is_near(stood, start_ns, start_ns, ops_before(stood), 0))
+	if (!start_ns || !is_called(scan) || !is_near(stood, start_ns, start_ns, ops_before(stood), 0))
+		return;
+	place = store_rank_place(of, text_of(scan, OP_COMMUNICATOR));
+	if (!place)
 		return;
 	op = grow(&stood->ops, sizeof(*op));
 	if (!op) {
 		stood->ops_overflow = true;
 		return;
 	}
+	end_ns = store_feed_time(stood->options, completed_of(scan));
 	*op = (struct stood_op){
 		.rank = rank,
 		.place = (uint32_t)(place - of->place),
-		.seq = (uint64_t)sqlite3_column_int64(s, 4),
+		.seq = (uint64_t)row->value[OP_SEQ],
 		.start_ns = start_ns,
 		.end_ns = end_ns ? end_ns : STOOD_NEVER,
-		.count = known_of(s, 7),
-		.bytes = known_of(s, 8),
-		.op = word_of(stood, text_of(s, 5)),
-		.dtype = word_of(stood, text_of(s, 6)),
-		.seq_from = seq_from_of(text_of(s, 9)),
-		.tells = sqlite3_column_int(s, 11) != 0,
+		.count = known_of(row, OP_COUNT),
+		.bytes = known_of(row, OP_BYTES),
+		.op = word_of(stood, text_of(scan, OP_OP)),
+		.dtype = word_of(stood, text_of(scan, OP_DTYPE)),
+		.seq_from = seq_from_of(text_of(scan, OP_SEQ_FROM)),
+		.tells = is_word(scan, OP_TIER, "device") || is_word(scan, OP_FAMILY, "gloo"),
 	};
 }
 
-static void (*const take[STOOD_TABLES])(struct stood *stood, sqlite3_stmt *s, uint32_t rank) = {
+static void (*const take[STOOD_TABLES])(struct stood *stood, struct reader_scan *scan, uint32_t rank) = {
 	[STOOD_STAGES] = on_span,
 	[STOOD_CUT] = on_span,
-	[STOOD_FLIGHT] = on_flight,
 	[STOOD_SAMPLES] = on_sample,
 	[STOOD_OPS] = on_op,
 };
@@ -335,31 +392,50 @@ static void sort(struct stood *stood)
 	make_runs(stood);
 }
 
+static void read_flight(struct stood *stood, int64_t since_ns, int64_t until_ns)
+{
+	char error[256];
+	int rc;
+
+	sqlite3_bind_int64(stood->flight, 1, since_ns);
+	sqlite3_bind_int64(stood->flight, 2, until_ns);
+	while ((rc = sqlite3_step(stood->flight)) == SQLITE_ROW)
+		on_flight(stood, stood->flight);
+	if (rc != SQLITE_DONE) {
+		reader_error(stood->reader, error, sizeof(error));
+		stood_warn(stood, error);
+	}
+	sqlite3_reset(stood->flight);
+}
+
 static void read_part(struct stood *stood)
 {
+	const struct store_feed_options *options = stood->options;
 	const uint64_t before_ns[STOOD_TABLES] = {
 		[STOOD_STAGES] = STAGE_BEFORE_NS,
 		[STOOD_CUT] = STAGE_BEFORE_NS,
-		[STOOD_FLIGHT] = STORE_FEED_LONGEST_NS,
 		[STOOD_SAMPLES] = SAMPLE_BEFORE_NS,
 		[STOOD_OPS] = ops_before(stood),
 	};
-	uint64_t from_ns = stood->all.spot[stood->part_at].from_ns, to_ns = stood->all.spot[stood->part_end - 1].to_ns;
+	uint64_t from_ns = stood->all.spot[stood->part_at].from_ns, to_ns = stood->all.spot[stood->part_end - 1].to_ns,
+		 flight_ns = from_ns > STORE_FEED_LONGEST_NS ? from_ns - STORE_FEED_LONGEST_NS : 0;
+	int64_t until_ns = store_feed_before(options, to_ns + SAMPLE_AFTER_NS);
+	char error[256];
 	uint32_t rank;
 
 	stood->spans.count = stood->samples.count = stood->ops.count = 0;
 	stood->ops_overflow = false;
 	for (size_t i = 0; i < STOOD_TABLES; i++) {
-		sqlite3_stmt *s = stood->statement[i];
+		int64_t since_ns = store_feed_before(options, from_ns > before_ns[i] ? from_ns - before_ns[i] : 0);
 
-		sqlite3_reset(s);
-		sqlite3_bind_int64(
-			s, 1, store_feed_before(stood->options, from_ns > before_ns[i] ? from_ns - before_ns[i] : 0));
-		sqlite3_bind_int64(s, 2, store_feed_before(stood->options, to_ns + SAMPLE_AFTER_NS));
-		while (stood_step(stood, s, &rank))
-			take[i](stood, s, rank);
-		sqlite3_reset(s);
+		if (reader_scan_begin(stood->scan[i], since_ns, until_ns, error, sizeof(error)) < 0) {
+			stood_warn(stood, error);
+			continue;
+		}
+		while (stood_next(stood, stood->scan[i], &rank))
+			take[i](stood, stood->scan[i], rank);
 	}
+	read_flight(stood, store_feed_before(options, flight_ns), until_ns);
 	sort(stood);
 }
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SQL_BYTES 512
 #define ENDS_APART_NS 100000000ULL /* a job's ranks end together */
 #define TYPICAL_OF 8		   /* steps */
 
@@ -149,33 +148,42 @@ static void step(struct finding_spots *f, uint32_t rank, uint64_t end_ns, uint64
 		f->stood->step_ns = job->typical_ns;
 }
 
-bool stood_step(struct stood *stood, sqlite3_stmt *statement, uint32_t *ret_rank)
+bool stood_wants(const struct stood *stood, int64_t instance, uint32_t *ret_rank)
 {
-	int rc;
+	size_t place = store_ranks_place(stood->ranks, instance);
 
-	while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-		size_t place = store_ranks_place(stood->ranks, sqlite3_column_int64(statement, 0));
+	*ret_rank = (uint32_t)place;
+	return place != SIZE_MAX && store_ranks_wants(stood->ranks, store_ranks_at(stood->ranks, place));
+}
 
-		if (place == SIZE_MAX || !store_ranks_wants(stood->ranks, store_ranks_at(stood->ranks, place)))
-			continue;
-		*ret_rank = (uint32_t)place;
-		return true;
-	}
-	if (rc != SQLITE_DONE && !stood->warned && stood->options->warning) {
-		char error[256], sentence[400];
+void stood_warn(struct stood *stood, const char *error)
+{
+	char sentence[400];
 
-		reader_error(stood->reader, error, sizeof(error));
-		snprintf(sentence, sizeof(sentence), "hangs may be missing: %s", error);
-		stood->options->warning(stood->options->arg, sentence);
-		stood->warned = true;
+	if (stood->warned || !stood->options->warning)
+		return;
+	snprintf(sentence, sizeof(sentence), "hangs may be missing: %s", error);
+	stood->options->warning(stood->options->arg, sentence);
+	stood->warned = true;
+}
+
+bool stood_next(struct stood *stood, struct reader_scan *scan, uint32_t *ret_rank)
+{
+	char error[256];
+	int r;
+
+	while ((r = reader_scan_next(scan)) > 0)
+		if (stood_wants(stood, reader_scan_row(scan)->value[0], ret_rank))
+			return true;
+	if (r < 0) {
+		reader_scan_error(scan, error, sizeof(error));
+		stood_warn(stood, error);
 	}
 	return false;
 }
 
-static uint64_t length_of(sqlite3_stmt *s, int column)
+static uint64_t length_of(int64_t length)
 {
-	int64_t length = sqlite3_column_int64(s, column);
-
 	return length > 0 && (uint64_t)length < STORE_FEED_LONGEST_NS ? (uint64_t)length : 0;
 }
 
@@ -200,31 +208,27 @@ static void on_op(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uin
 		progress(f, f->job_of[rank], start_ns + length_ns);
 }
 
-/* Instance, start, length. */
-static int each(struct finding_spots *f, const char *select, const char *time,
+/* Of a table's instance, start and length. */
+static int each(struct finding_spots *f, const struct reader_scanning *scanning,
 	void (*row)(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns), char *error,
 	size_t error_size)
 {
-	const struct store_feed_options *options = f->stood->options;
-	sqlite3_stmt *s = NULL;
-	char sql[SQL_BYTES];
+	struct stood *stood = f->stood;
+	struct reader_scan *scan = NULL;
 	uint32_t rank;
-	int r;
+	int r = reader_scan_open(stood->reader, scanning, &scan);
 
-	(void)snprintf(sql, sizeof(sql), "%s where %s >= ?1 and %s < ?2", select, time, time);
-	r = reader_prepare(f->stood->reader, sql, &s, error, error_size);
-	if (r < 0)
-		return r;
-	sqlite3_bind_int64(s, 1, options->since_ns ? store_feed_before(options, options->since_ns) : INT64_MIN);
-	sqlite3_bind_int64(s, 2, options->until_ns ? store_feed_before(options, options->until_ns) : INT64_MAX);
-	while (stood_step(f->stood, s, &rank)) {
-		uint64_t start_ns = store_feed_time(options, sqlite3_column_int64(s, 1));
+	if (r == 0)
+		r = store_feed_begin(scan, stood->options, error, error_size);
+	while (r == 0 && stood_next(stood, scan, &rank)) {
+		const struct reader_row *of = reader_scan_row(scan);
+		uint64_t start_ns = store_feed_time(stood->options, of->value[1]);
 
 		if (start_ns)
-			row(f, rank, start_ns, length_of(s, 2));
+			row(f, rank, start_ns, length_of(of->value[2]));
 	}
-	sqlite3_finalize(s);
-	return 0;
+	reader_scan_close(scan);
+	return r;
 }
 
 static bool lacks_steps(const struct finding_spots *f)
@@ -237,15 +241,16 @@ static bool lacks_steps(const struct finding_spots *f)
 
 static int read_progress(struct finding_spots *f, char *error, size_t error_size)
 {
-	int r = each(f, "select instance, start_ns, duration_ns from host_samples", "start_ns", on_sample, error,
-		error_size);
+	static const struct reader_scanning samples = {TABLE_HOST_SAMPLES, {"instance", "start_ns", "duration_ns"}},
+					    steps = {TABLE_STEPS, {"instance", "start_ns", "duration_ns"}},
+					    ops = {TABLE_COLLECTIVES,
+						    {"instance", "host_start_ns", "host_duration_ns"}};
+	int r = each(f, &samples, on_sample, error, error_size);
 
 	if (r == 0)
-		r = each(
-			f, "select instance, start_ns, duration_ns from steps", "start_ns", on_step, error, error_size);
+		r = each(f, &steps, on_step, error, error_size);
 	if (r == 0 && lacks_steps(f))
-		r = each(f, "select instance, host_start_ns, host_duration_ns from collectives", "host_start_ns", on_op,
-			error, error_size);
+		r = each(f, &ops, on_op, error, error_size);
 	return r;
 }
 

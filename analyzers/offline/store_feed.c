@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A table is a row of streams[]: how to ask for it, and what to do with a row. Column 0 is always the time at which the
- * row goes in, column 1 the instance of its rank; of the waits that L3 saw, which go in with samples, likewise.
- */
+/* A table is a stream of rows, told of in store_rows.h. */
 #include "analyzers/offline/store_feed.h"
 
 #include <errno.h>
@@ -12,12 +9,12 @@
 #include "analyzers/offline/stood.h"
 #include "analyzers/offline/store_rows.h"
 
-#define SQL_BYTES 1280
 #define TIME_MAX (1ULL << 62)
 #define CONNECTIONS_OF_MANY 13 /* a stream each, and some to change segments */
 
 struct stream {
-	sqlite3_stmt *statement;
+	const struct store_table *table;
+	struct reader_scan *scan;
 	uint64_t row_ns; /* of the row that it stands on; UINT64_MAX: over */
 	uint64_t key_ns; /* the same, but it never goes back */
 };
@@ -31,104 +28,57 @@ uint64_t store_feed_time(const struct store_feed_options *options, int64_t time_
 	return ret > 0 && (uint64_t)ret < TIME_MAX ? (uint64_t)ret : 0;
 }
 
-struct stream_row {
-	const char *select; /* ends where conditions follow */
-	const char *time;   /* the column that the store is cut by */
-	void (*feed)(const struct store_row *row);
-	bool of_none;	 /* rows are of no rank */
-	bool with_waits; /* column 3 is how long it lasts from the time at which it goes in */
-	bool in_windows; /* rows of one time belong together */
-};
-
-/* At the same time, in this order: stages come before the step that ends with them. */
-static const struct stream_row streams[] = {
-	{.select = "select start_ns + duration_ns, instance, step, stage, start_ns, duration_ns, thread_id, depth"
-		   " from stages where 1",
-		.time = "start_ns",
-		.feed = store_row_stage},
-	{.select = "select " STORE_OP_END ", instance, step, communicator, seq, op,"
-		   " case when tier = 'device' then device_start_ns else host_start_ns end,"
-		   " case when tier = 'device' then device_duration_ns else host_duration_ns end,"
-		   " bytes, peer, tier = 'device'" STORE_OPS_THAT_TELL,
-		.time = "host_start_ns",
-		.feed = store_row_op},
-	{.select = "select start_ns + duration_ns, instance, step, start_ns, duration_ns from steps where 1",
-		.time = "start_ns",
-		.feed = store_row_step},
-	{.select = "select start_ns, instance, start_ns, duration_ns, cpu_ns, run_delay_ns, throttled_ns, "
-		   "major_faults from host_samples where 1",
-		.time = "start_ns",
-		.feed = store_row_sample,
-		.with_waits = true},
-	{.select = "select start_ns + duration_ns, instance, start_ns, duration_ns, longest_gap_ns, thread_id"
-		   " from launches where 1",
-		.time = "start_ns",
-		.feed = store_row_launches,
-		.in_windows = true},
-	{.select = "select start_ns, 0, count from drops where source in ('call', 'kernel')"
-		   " and reason = 'lost in the kernel'",
-		.time = "start_ns",
-		.feed = store_row_lost,
-		.of_none = true},
-};
-#define STREAMS (sizeof(streams) / sizeof(streams[0]))
-
-/* End, instance, thread, run delay, who had the CPU. */
-static const struct stream_row waits[] = {
-	{.select = "select start_ns + duration_ns, instance, thread_id, run_delay_ns, previous_pid, previous_name"
-		   " from offcpu where run_delay_ns > 0",
-		.time = "start_ns"},
-	{.select = "select start_ns + duration_ns, instance, thread_id, run_delay_ns, 0, '' from offcpu_sums where 1",
-		.time = "start_ns"},
-};
-#define WAITS (sizeof(waits) / sizeof(waits[0]))
-
 struct store_feed {
 	struct store_feed_options options;
 	struct reader *reader;
 	struct store_ranks *ranks;
 	struct stood *stood;
-	struct stream stream[STREAMS];
-	struct stream waits[WAITS];
+	struct stream stream[STORE_TABLES];
 	struct store_feed_counts counts;
 };
 
 static struct store_row make_row(struct store_feed *feed, const struct stream *stream, struct framer *framer)
 {
+	const struct reader_row *row = reader_scan_row(stream->scan);
+
 	return (struct store_row){
-		.statement = stream->statement,
+		.scan = stream->scan,
 		.options = &feed->options,
 		.ranks = feed->ranks,
-		.rank = store_ranks_find(feed->ranks, sqlite3_column_int64(stream->statement, 1), framer),
+		.rank = stream->table->of_none ? NULL
+					       : store_ranks_find(feed->ranks, row->value[STORE_INSTANCE], framer),
 		.framer = framer,
+		.time_ns = stream->row_ns,
 	};
 }
 
 static int advance(struct store_feed *feed, struct stream *stream, char *error, size_t error_size)
 {
 	const struct store_feed_options *options = &feed->options;
-	int rc;
+	const struct store_table *table = stream->table;
+	int r;
 
-	while ((rc = sqlite3_step(stream->statement)) == SQLITE_ROW) {
-		stream->row_ns = store_feed_time(options, sqlite3_column_int64(stream->statement, 0));
+	while ((r = reader_scan_next(stream->scan)) > 0) {
+		if (table->tells && !table->tells(stream->scan))
+			continue;
+		stream->row_ns = store_feed_time(options, table->time_ns(stream->scan));
 		if (stream->row_ns &&
 			(!options->until_ns || stream->row_ns < options->until_ns + STORE_FEED_LONGEST_NS))
 			break;
 		feed->counts.dropped++;
 	}
-	if (rc != SQLITE_ROW)
+	if (r <= 0)
 		stream->row_ns = UINT64_MAX;
 	if (stream->row_ns > stream->key_ns)
 		stream->key_ns = stream->row_ns;
-	if (rc == SQLITE_ROW || rc == SQLITE_DONE)
-		return 0;
-	reader_error(feed->reader, error, error_size);
-	return -EIO;
+	if (r < 0)
+		reader_scan_error(stream->scan, error, error_size);
+	return r < 0 ? r : 0;
 }
 
 static uint64_t sample_end(const struct stream *stream)
 {
-	int64_t duration_ns = sqlite3_column_int64(stream->statement, 3);
+	int64_t duration_ns = reader_scan_row(stream->scan)->value[STORE_DURATION];
 
 	return duration_ns > 0 && (uint64_t)duration_ns < STORE_FEED_LONGEST_NS ? stream->row_ns + (uint64_t)duration_ns
 										: stream->row_ns;
@@ -139,14 +89,14 @@ static void read_waits(struct store_feed *feed, uint64_t until_ns, struct framer
 {
 	char error[256];
 
-	for (size_t i = 0; i < WAITS; i++) {
-		struct stream *stream = &feed->waits[i];
+	for (size_t i = STORE_WAITS; i < STORE_TABLES; i++) {
+		struct stream *stream = &feed->stream[i];
 
 		while (stream->key_ns <= until_ns && stream->key_ns != UINT64_MAX) {
 			const struct store_row row = make_row(feed, stream, framer);
 
 			if (row.rank)
-				store_row_wait(&row);
+				stream->table->feed(&row);
 			(void)advance(feed, stream, error, sizeof(error));
 		}
 	}
@@ -160,35 +110,33 @@ int64_t store_feed_before(const struct store_feed_options *options, uint64_t tim
 													 : ret;
 }
 
-static int prepare(
-	struct store_feed *feed, struct stream *stream, const struct stream_row *row, char *error, size_t error_size)
+int store_feed_begin(struct reader_scan *scan, const struct store_feed_options *options, char *error, size_t error_size)
 {
-	const struct store_feed_options *options = &feed->options;
-	char sql[SQL_BYTES], since[64] = "", until[64] = "";
-
-	if (options->since_ns)
-		snprintf(since, sizeof(since), " and %s >= %lld", row->time,
-			(long long)store_feed_before(options, options->since_ns));
-	if (options->until_ns)
-		snprintf(until, sizeof(until), " and %s < %lld", row->time,
-			(long long)store_feed_before(options, options->until_ns));
-	snprintf(sql, sizeof(sql), "%s%s%s", row->select, since, until);
-	return reader_prepare(feed->reader, sql, &stream->statement, error, error_size);
+	return reader_scan_begin(scan, options->since_ns ? store_feed_before(options, options->since_ns) : INT64_MIN,
+		options->until_ns ? store_feed_before(options, options->until_ns) : INT64_MAX, error, error_size);
 }
 
-/* All are prepared before the first is stepped. */
+static int open_stream(struct store_feed *feed, size_t i, char *error, size_t error_size)
+{
+	struct stream *stream = &feed->stream[i];
+	int r;
+
+	stream->table = &store_tables[i];
+	r = reader_scan_open(feed->reader, &stream->table->scanning, &stream->scan);
+	if (r < 0) {
+		snprintf(error, error_size, "out of memory");
+		return r;
+	}
+	r = store_feed_begin(stream->scan, &feed->options, error, error_size);
+	return r < 0 ? r : advance(feed, stream, error, error_size);
+}
+
 static int open_streams(struct store_feed *feed, char *error, size_t error_size)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < STREAMS && r == 0; i++)
-		r = prepare(feed, &feed->stream[i], &streams[i], error, error_size);
-	for (size_t i = 0; i < WAITS && r == 0; i++)
-		r = prepare(feed, &feed->waits[i], &waits[i], error, error_size);
-	for (size_t i = 0; i < STREAMS && r == 0; i++)
-		r = advance(feed, &feed->stream[i], error, error_size);
-	for (size_t i = 0; i < WAITS && r == 0; i++)
-		r = advance(feed, &feed->waits[i], error, error_size);
+	for (size_t i = 0; i < STORE_TABLES && r == 0; i++)
+		r = open_stream(feed, i, error, error_size);
 	return r;
 }
 
@@ -228,10 +176,8 @@ struct store_feed *store_feed_close(struct store_feed *feed)
 {
 	if (!feed)
 		return NULL;
-	for (size_t i = 0; i < STREAMS; i++)
-		sqlite3_finalize(feed->stream[i].statement);
-	for (size_t i = 0; i < WAITS; i++)
-		sqlite3_finalize(feed->waits[i].statement);
+	for (size_t i = 0; i < STORE_TABLES; i++)
+		reader_scan_close(feed->stream[i].scan);
 	stood_close(feed->stood);
 	store_ranks_close(feed->ranks);
 	reader_close(feed->reader);
@@ -244,7 +190,7 @@ static size_t oldest(const struct store_feed *feed)
 {
 	size_t ret = 0;
 
-	for (size_t i = 1; i < STREAMS; i++) {
+	for (size_t i = 1; i < STORE_WAITS; i++) {
 		const struct stream *stream = &feed->stream[i], *best = &feed->stream[ret];
 
 		if (stream->key_ns < best->key_ns || (stream->key_ns == best->key_ns && stream->row_ns < best->row_ns))
@@ -287,14 +233,14 @@ static int feed_row(void *arg, struct framer *framer, char *error, size_t error_
 		return 0;
 	}
 	row = make_row(feed, stream, framer);
-	if (row.rank && streams[i].with_waits)
+	if (row.rank && stream->table->with_waits)
 		read_waits(feed, sample_end(stream), framer);
-	if (row.rank || streams[i].of_none) {
-		streams[i].feed(&row);
+	if (row.rank || stream->table->of_none) {
+		stream->table->feed(&row);
 		count(feed, row_ns, row.rank);
 	}
 	r = advance(feed, stream, error, error_size);
-	if (streams[i].in_windows && stream->row_ns != row_ns)
+	if (stream->table->in_windows && stream->row_ns != row_ns)
 		store_rows_launches_over(feed->ranks, framer);
 	return r;
 }

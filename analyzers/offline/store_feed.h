@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "analyzers/offline/source.h"
+#include "analyzers/store/reader_scan.h"
 
 #define STORE_FEED_RANKS_MAX 16384		/* processes in a store; more are left out and counted */
 #define STORE_FEED_LONGEST_NS 86400000000000ULL /* longer ones make no sense */
@@ -47,6 +48,8 @@ struct store_feed_counts {
 };
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret);
 
+/* Begins a scan of what the options ask for, by time. As reader_scan_begin(). */
+int store_feed_begin(struct reader_scan *scan, const struct store_feed_options *options, char *error, size_t error_size);
 /* The other way round: what the store calls it; INT64_MAX where that is beyond all. */
 int64_t store_feed_before(const struct store_feed_options *options, uint64_t time_ns);
 /* A time of the store by the clock that is fed; 0: none, or one that makes no sense. */

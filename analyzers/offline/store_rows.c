@@ -2,37 +2,125 @@
 /* See store_rows.h. What a store holds is not trusted; the framer refuses what makes no sense. */
 #include "analyzers/offline/store_rows.h"
 
+#include <string.h>
+
 #include "analyzers/steps.h"
 
-static uint64_t get_number(const struct store_row *row, int column)
+enum { STAGE_STEP = STORE_DURATION + 1, STAGE_STAGE, STAGE_THREAD, STAGE_DEPTH };
+enum { SAMPLE_CPU = STORE_DURATION + 1, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS };
+enum { LAUNCH_GAP = STORE_DURATION + 1, LAUNCH_THREAD };
+enum { LOST_SOURCE = STORE_DURATION + 1, LOST_REASON, LOST_COUNT };
+enum { WAIT_THREAD = STORE_DURATION + 1, WAIT_RUN_DELAY, WAIT_PID, WAIT_NAME };
+
+static int64_t get(struct reader_scan *scan, size_t column)
 {
-	int64_t value = sqlite3_column_int64(row->statement, column);
+	return reader_scan_row(scan)->value[column];
+}
+
+static bool has(struct reader_scan *scan, size_t column)
+{
+	return reader_row_has(reader_scan_row(scan), column);
+}
+
+static bool is_word(struct reader_scan *scan, size_t column, const char *word)
+{
+	const char *text = reader_scan_text(scan, column);
+
+	return text && strcmp(text, word) == 0;
+}
+
+static int64_t sum(struct reader_scan *scan, size_t start, size_t duration)
+{
+	int64_t ret;
+
+	if (!has(scan, start) || !has(scan, duration) ||
+		__builtin_add_overflow(get(scan, start), get(scan, duration), &ret))
+		return 0;
+	return ret;
+}
+
+static int64_t time_start(struct reader_scan *scan)
+{
+	return get(scan, STORE_START);
+}
+
+static int64_t time_end(struct reader_scan *scan)
+{
+	return sum(scan, STORE_START, STORE_DURATION);
+}
+
+static bool is_device(struct reader_scan *scan)
+{
+	return is_word(scan, STORE_OP_TIER, "device");
+}
+
+static int64_t time_op(struct reader_scan *scan)
+{
+	int64_t end_ns;
+
+	if (!is_device(scan))
+		return time_end(scan);
+	end_ns = has(scan, STORE_START) ? sum(scan, STORE_OP_DEVICE_START, STORE_OP_DEVICE_DURATION) : 0;
+	return end_ns && end_ns < get(scan, STORE_START) ? get(scan, STORE_START) : end_ns;
+}
+
+/* Beside what was not done (only recorded into a graph, or refused), those that the host only queued say nothing of who
+ * waits: gloo works on the host and is followed to its end, of the others the device's time counts. */
+static bool tells_op(struct reader_scan *scan)
+{
+	const char *seq_from;
+
+	if (get(scan, STORE_OP_SEQ) <= 0 || get(scan, STORE_OP_CAPTURED) || get(scan, STORE_OP_RESULT) ||
+		!reader_scan_text(scan, STORE_OP_COMMUNICATOR))
+		return false;
+	seq_from = reader_scan_text(scan, STORE_OP_SEQ_FROM);
+	if (!seq_from || strcmp(seq_from, "attach") == 0)
+		return false;
+	if (has(scan, STORE_OP_DEVICE_START) && has(scan, STORE_OP_DEVICE_DURATION) && is_device(scan))
+		return true;
+	return has(scan, STORE_DURATION) && is_word(scan, STORE_OP_FAMILY, "gloo");
+}
+
+static bool tells_lost(struct reader_scan *scan)
+{
+	return (is_word(scan, LOST_SOURCE, "call") || is_word(scan, LOST_SOURCE, "kernel")) &&
+	       is_word(scan, LOST_REASON, "lost in the kernel");
+}
+
+static bool tells_wait(struct reader_scan *scan)
+{
+	return get(scan, WAIT_RUN_DELAY) > 0;
+}
+
+static uint64_t get_number(const struct store_row *row, size_t column)
+{
+	int64_t value = get(row->scan, column);
 
 	return value > 0 ? (uint64_t)value : 0;
 }
 
-static uint64_t get_known(const struct store_row *row, int column)
+static uint64_t get_known(const struct store_row *row, size_t column)
 {
-	return sqlite3_column_type(row->statement, column) == SQLITE_NULL ? FRAME_UNKNOWN : get_number(row, column);
+	return has(row->scan, column) ? get_number(row, column) : FRAME_UNKNOWN;
 }
 
-static const char *get_text(const struct store_row *row, int column)
+static const char *get_text(const struct store_row *row, size_t column)
 {
-	const unsigned char *text = sqlite3_column_text(row->statement, column);
+	const char *text = reader_scan_text(row->scan, column);
 
-	return text ? (const char *)text : "";
+	return text ? text : "";
 }
 
-static int64_t get_step(const struct store_row *row, int column)
+static int64_t get_step(const struct store_row *row, size_t column)
 {
-	int64_t step = sqlite3_column_int64(row->statement, column);
+	int64_t step = get(row->scan, column);
 
-	return sqlite3_column_type(row->statement, column) == SQLITE_NULL || step < 0 ? STEPS_NONE : step;
+	return !has(row->scan, column) || step < 0 ? STEPS_NONE : step;
 }
 
-static uint64_t get_time(const struct store_row *row, int column)
+static uint64_t get_time(const struct store_row *row, size_t column)
 {
-	return store_feed_time(row->options, sqlite3_column_int64(row->statement, column));
+	return store_feed_time(row->options, get(row->scan, column));
 }
 
 static void progress(struct store_rank *rank, uint64_t end_ns)
@@ -41,89 +129,91 @@ static void progress(struct store_rank *rank, uint64_t end_ns)
 		rank->progress_ns = end_ns;
 }
 
-void store_row_stage(const struct store_row *row)
+static void feed_stage(const struct store_row *row)
 {
 	const struct framer_stage stage = {
-		.step = get_step(row, 2),
-		.kind = stage_of_stage(get_text(row, 3)).kind,
-		.start_ns = get_time(row, 4),
-		.duration_ns = get_number(row, 5),
-		.thread_id = (uint32_t)get_number(row, 6),
-		.depth = (uint32_t)get_number(row, 7),
+		.step = get_step(row, STAGE_STEP),
+		.kind = stage_of_stage(get_text(row, STAGE_STAGE)).kind,
+		.start_ns = get_time(row, STORE_START),
+		.duration_ns = get_number(row, STORE_DURATION),
+		.thread_id = (uint32_t)get_number(row, STAGE_THREAD),
+		.depth = (uint32_t)get_number(row, STAGE_DEPTH),
 	};
 
 	if (stage.depth == 0 && stage_is_loop(stage.kind) && stage.step != STEPS_NONE)
 		row->rank->step_thread = stage.thread_id;
-	progress(row->rank, get_time(row, 0));
+	progress(row->rank, row->time_ns);
 	framer_stage(row->framer, row->rank->process, &stage);
 }
 
-void store_row_step(const struct store_row *row)
+static void feed_step(const struct store_row *row)
 {
 	struct store_rank *rank = row->rank;
 
-	progress(rank, get_time(row, 0));
+	progress(rank, row->time_ns);
 	rank->steps++;
-	if (get_time(row, 0) > rank->step_end_ns)
-		rank->step_end_ns = get_time(row, 0);
+	if (row->time_ns > rank->step_end_ns)
+		rank->step_end_ns = row->time_ns;
 	framer_step(row->framer, row->rank->process,
-		&(struct framer_step){get_step(row, 2), get_time(row, 3), get_number(row, 4)});
+		&(struct framer_step){
+			get_step(row, STORE_STEP_STEP), get_time(row, STORE_START), get_number(row, STORE_DURATION)});
 }
 
-void store_row_op(const struct store_row *row)
+static void feed_op(const struct store_row *row)
 {
-	bool p2p = sqlite3_column_type(row->statement, 9) != SQLITE_NULL;
-	const char *communicator = get_text(row, 3);
+	bool device = is_device(row->scan);
+	const char *communicator = get_text(row, STORE_OP_COMMUNICATOR);
 	const struct framer_op op = {
 		.communicator = communicator,
-		.seq = get_number(row, 4),
-		.op = get_text(row, 5),
-		.step = get_step(row, 2),
-		.start_ns = get_time(row, 6),
-		.duration_ns = get_number(row, 7),
-		.bytes = get_number(row, 8),
-		.peer = p2p ? sqlite3_column_int(row->statement, 9) : -1,
+		.seq = get_number(row, STORE_OP_SEQ),
+		.op = get_text(row, STORE_OP_OP),
+		.step = get_step(row, STORE_OP_STEP),
+		.start_ns = get_time(row, device ? STORE_OP_DEVICE_START : STORE_START),
+		.duration_ns = get_number(row, device ? STORE_OP_DEVICE_DURATION : STORE_DURATION),
+		.bytes = get_number(row, STORE_OP_BYTES),
+		.peer = has(row->scan, STORE_OP_PEER) ? (int32_t)get(row->scan, STORE_OP_PEER) : -1,
 		.member = store_rank_member(row->rank, communicator),
-		.tier = sqlite3_column_int(row->statement, 10) ? FRAME_TIER_DEVICE : FRAME_TIER_HOST,
+		.tier = device ? FRAME_TIER_DEVICE : FRAME_TIER_HOST,
 	};
 
-	progress(row->rank, get_time(row, 0));
+	progress(row->rank, row->time_ns);
 	framer_op(row->framer, row->rank->process, &op);
 }
 
 /* What the kernel lost may have been records of any rank. */
-void store_row_lost(const struct store_row *row)
+static void feed_lost(const struct store_row *row)
 {
 	struct store_rank *rank;
 
 	for (size_t i = 0; (rank = store_ranks_at(row->ranks, i)); i++)
 		if (rank->process >= 0)
-			framer_lost(row->framer, rank->process, get_number(row, 2));
+			framer_lost(row->framer, rank->process, get_number(row, LOST_COUNT));
 }
 
 /* Only of the step thread, which is the main thread as long as nothing tells. */
-void store_row_wait(const struct store_row *row)
+static void feed_wait(const struct store_row *row)
 {
 	struct store_rank *rank = row->rank;
 
-	if (get_number(row, 2) != (rank->step_thread ? rank->step_thread : rank->pid))
+	if (get_number(row, WAIT_THREAD) != (rank->step_thread ? rank->step_thread : rank->pid))
 		return;
 	rank->waits = true;
-	hogs_add(&rank->hogs, rank->pid, (uint32_t)get_number(row, 4), get_text(row, 5), get_number(row, 3));
+	hogs_add(&rank->hogs, rank->pid, (uint32_t)get_number(row, WAIT_PID), get_text(row, WAIT_NAME),
+		get_number(row, WAIT_RUN_DELAY));
 }
 
 /* The kernel's own count of waits, or what L3 saw of them; and who, if L3 was on. */
-void store_row_sample(const struct store_row *row)
+static void feed_sample(const struct store_row *row)
 {
 	struct store_rank *rank = row->rank;
 	const struct hog *hog = hogs_most(&rank->hogs);
 	struct framer_host host = {
-		.start_ns = get_time(row, 2),
-		.duration_ns = get_number(row, 3),
-		.cpu_ns = get_known(row, 4),
-		.run_delay_ns = get_known(row, 5),
-		.throttled_ns = get_known(row, 6),
-		.major_faults = get_known(row, 7),
+		.start_ns = get_time(row, STORE_START),
+		.duration_ns = get_number(row, STORE_DURATION),
+		.cpu_ns = get_known(row, SAMPLE_CPU),
+		.run_delay_ns = get_known(row, SAMPLE_RUN_DELAY),
+		.throttled_ns = get_known(row, SAMPLE_THROTTLED),
+		.major_faults = get_known(row, SAMPLE_FAULTS),
 		.launch_gap_ns = FRAME_UNKNOWN,
 		.hog_pid = hog ? hog->pid : 0,
 		.hog_ns = hog ? hog->ns : 0,
@@ -144,17 +234,17 @@ static void thread_over(struct store_window *window)
 	window->thread_gap_ns = 0;
 }
 
-void store_row_launches(const struct store_row *row)
+static void feed_launches(const struct store_row *row)
 {
 	struct store_window *window = &row->rank->window;
-	uint32_t thread_id = (uint32_t)get_number(row, 5);
-	uint64_t gap_ns = get_number(row, 4);
+	uint32_t thread_id = (uint32_t)get_number(row, LAUNCH_THREAD);
+	uint64_t gap_ns = get_number(row, LAUNCH_GAP);
 
 	if (thread_id != window->thread_id)
 		thread_over(window);
 	window->thread_id = thread_id;
-	window->start_ns = get_time(row, 2);
-	window->duration_ns = get_number(row, 3);
+	window->start_ns = get_time(row, STORE_START);
+	window->duration_ns = get_number(row, STORE_DURATION);
 	if (gap_ns > window->thread_gap_ns)
 		window->thread_gap_ns = gap_ns;
 }
@@ -182,3 +272,45 @@ void store_rows_launches_over(struct store_ranks *ranks, struct framer *framer)
 		*window = (struct store_window){.thread_id = 0};
 	}
 }
+
+const struct store_table store_tables[STORE_TABLES] = {
+	[STORE_STAGES] = {.scanning = {TABLE_STAGES,
+				  {"instance", "start_ns", "duration_ns", "step", "stage", "thread_id", "depth"}},
+		.time_ns = time_end,
+		.feed = feed_stage},
+	[STORE_OPS] = {.scanning = {TABLE_COLLECTIVES,
+			       {"instance", "host_start_ns", "host_duration_ns", "step", "communicator", "seq", "op",
+				       "bytes", "peer", "device_start_ns", "device_duration_ns", "tier", "family",
+				       "seq_from", "captured", "result"}},
+		.tells = tells_op,
+		.time_ns = time_op,
+		.feed = feed_op},
+	[STORE_STEPS] = {.scanning = {TABLE_STEPS, {"instance", "start_ns", "duration_ns", "step"}},
+		.time_ns = time_end,
+		.feed = feed_step},
+	[STORE_SAMPLES] = {.scanning = {TABLE_HOST_SAMPLES, {"instance", "start_ns", "duration_ns", "cpu_ns",
+								    "run_delay_ns", "throttled_ns", "major_faults"}},
+		.time_ns = time_start,
+		.feed = feed_sample,
+		.with_waits = true},
+	[STORE_LAUNCHES] =
+		{.scanning = {TABLE_LAUNCHES, {"instance", "start_ns", "duration_ns", "longest_gap_ns", "thread_id"}},
+			.time_ns = time_end,
+			.feed = feed_launches,
+			.in_windows = true},
+	[STORE_LOST] = {.scanning = {TABLE_DROPS, {"", "start_ns", "", "source", "reason", "count"}},
+		.tells = tells_lost,
+		.time_ns = time_start,
+		.feed = feed_lost,
+		.of_none = true},
+	[STORE_WAITS] = {.scanning = {TABLE_OFFCPU, {"instance", "start_ns", "duration_ns", "thread_id", "run_delay_ns",
+							    "previous_pid", "previous_name"}},
+		.tells = tells_wait,
+		.time_ns = time_end,
+		.feed = feed_wait},
+	/* Who had the CPU is not known of them. */
+	[STORE_WAITS + 1] = {.scanning = {TABLE_OFFCPU_SUM,
+				     {"instance", "start_ns", "duration_ns", "thread_id", "run_delay_ns", "", ""}},
+		.time_ns = time_end,
+		.feed = feed_wait},
+};

@@ -1,40 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a store to the framer, for store_feed.c: one function a table. Which columns they get: there. */
+/* Rows of a store to the framer, for store_feed.c: how to ask for those of a table, and what to do with one. */
 #ifndef RANKTRACE_OFFLINE_STORE_ROWS_H
 #define RANKTRACE_OFFLINE_STORE_ROWS_H
 
 #include "analyzers/offline/store_ranks.h"
-
-/* Beside what was not done (only recorded into a graph, or refused), those that the host only queued say nothing of who
- * waits: gloo works on the host and is followed to its end, of the others the device's time counts. */
-#define STORE_OPS_THAT_TELL \
-	" from collectives where communicator is not null and seq > 0 and seq_from <> 'attach'" \
-	" and coalesce(captured, 0) = 0 and coalesce(result, 0) = 0" \
-	" and ((tier = 'device' and device_start_ns is not null and device_duration_ns is not null)" \
-	" or (family = 'gloo' and host_duration_ns is not null))"
-#define STORE_OP_END \
-	"case when tier = 'device' then max(device_start_ns + device_duration_ns, host_start_ns)" \
-	" else host_start_ns + host_duration_ns end"
+#include "analyzers/store/reader_scan.h"
 
 /* A row on its way. */
 struct store_row {
-	sqlite3_stmt *statement;
+	struct reader_scan *scan;
 	const struct store_feed_options *options;
 	struct store_ranks *ranks;
 	struct store_rank *rank; /* NULL: of none */
 	struct framer *framer;
+	uint64_t time_ns; /* at which it goes in */
 };
 
-void store_row_stage(const struct store_row *row);
-void store_row_step(const struct store_row *row);
-void store_row_op(const struct store_row *row);
-void store_row_lost(const struct store_row *row);
-/* With what store_row_wait() noted since the rank's sample before. */
-void store_row_sample(const struct store_row *row);
-void store_row_wait(const struct store_row *row);
+/* Columns 0 to 2 of all tables, but 0 of those of no rank. */
+enum { STORE_INSTANCE, STORE_START, STORE_DURATION };
+
+struct store_table {
+	struct reader_scanning scanning;
+	/* False: passed over; NULL: none is. */
+	bool (*tells)(struct reader_scan *scan);
+	/* By the clock of the store, when it goes in; 0: never. */
+	int64_t (*time_ns)(struct reader_scan *scan);
+	void (*feed)(const struct store_row *row);
+	bool of_none;	 /* rows are of no rank */
+	bool with_waits; /* of the time from then on that it lasts, what L3 saw goes in with it */
+	bool in_windows; /* rows of one time belong together */
+};
+
+/* At the same time, in this order: stages come before the step that ends with them. Those from STORE_WAITS on go in
+ * with samples. */
+enum { STORE_STAGES, STORE_OPS, STORE_STEPS, STORE_SAMPLES, STORE_LAUNCHES, STORE_LOST, STORE_WAITS };
+#define STORE_TABLES (STORE_WAITS + 2)
+extern const struct store_table store_tables[STORE_TABLES];
+
+/* Of steps, and of operations, beside those that all tables have. */
+enum { STORE_STEP_STEP = STORE_DURATION + 1 };
+enum {
+	STORE_OP_STEP = STORE_DURATION + 1,
+	STORE_OP_COMMUNICATOR,
+	STORE_OP_SEQ,
+	STORE_OP_OP,
+	STORE_OP_BYTES,
+	STORE_OP_PEER,
+	STORE_OP_DEVICE_START,
+	STORE_OP_DEVICE_DURATION,
+	STORE_OP_TIER,
+	STORE_OP_FAMILY,
+	STORE_OP_SEQ_FROM,
+	STORE_OP_CAPTURED,
+	STORE_OP_RESULT
+};
+
 /* Of a window: the rank as a whole was without a launch for no longer than the busiest of its threads. Told when the
  * window is over. */
-void store_row_launches(const struct store_row *row);
 void store_rows_launches_over(struct store_ranks *ranks, struct framer *framer);
 
 #endif

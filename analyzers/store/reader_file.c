@@ -122,6 +122,7 @@ static struct reader_connection *free_place(struct reader *reader)
 			oldest = at;
 	}
 	if (oldest) {
+		reader_texts_close(oldest->texts);
 		sqlite3_close(oldest->db);
 		*oldest = (struct reader_connection){0};
 	}
@@ -167,9 +168,55 @@ void reader_file_give_back(struct reader_connection *connection)
 void reader_files_close(struct reader *reader)
 {
 	for (size_t i = 0; i < READER_CONNECTIONS_MAX; i++) {
+		reader_texts_close(reader->connections[i].texts);
 		sqlite3_close(reader->connections[i].db);
 		reader->connections[i] = (struct reader_connection){0};
 	}
+}
+
+size_t reader_time_column(const struct schema_table *table)
+{
+	size_t at = 0;
+
+	while (at < schema_columns(table) && table->columns[at].type != SCHEMA_TIME)
+		at++;
+	return at;
+}
+
+bool reader_file_rules_out(sqlite3 *db, const struct schema_table *table, int64_t low_ns, int64_t high_ns)
+{
+	sqlite3_stmt *statement = NULL;
+	bool out = false;
+
+	if (low_ns == INT64_MIN && high_ns == INT64_MAX)
+		return false;
+	if (sqlite3_prepare_v2(db, "SELECT oldest_ns, newest_ns FROM spans WHERE name=?1", -1, &statement, NULL) ==
+		SQLITE_OK) {
+		sqlite3_bind_text(statement, 1, table->name, -1, SQLITE_STATIC);
+		if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_INTEGER &&
+			sqlite3_column_type(statement, 1) == SQLITE_INTEGER)
+			out = sqlite3_column_int64(statement, 1) < low_ns ||
+			      sqlite3_column_int64(statement, 0) > high_ns;
+	}
+	sqlite3_finalize(statement);
+	return out;
+}
+
+int reader_file_base(sqlite3 *db, int64_t *ret)
+{
+	sqlite3_stmt *statement = NULL;
+	int rc = sqlite3_prepare_v2(db, "SELECT value FROM meta WHERE key='base_ns'", -1, &statement, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(statement);
+	if (rc == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_INTEGER) {
+		*ret = sqlite3_column_int64(statement, 0);
+		rc = SQLITE_OK;
+	} else if (rc == SQLITE_ROW || rc == SQLITE_DONE) {
+		rc = SQLITE_CORRUPT;
+	}
+	sqlite3_finalize(statement);
+	return rc;
 }
 
 int reader_file_columns(sqlite3 *db, const struct schema_table *table, uint64_t *ret)

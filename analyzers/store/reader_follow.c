@@ -18,23 +18,6 @@ struct walk {
 	uint64_t left; /* rows that may still be met */
 };
 
-static int base_of(sqlite3 *db, int64_t *ret)
-{
-	sqlite3_stmt *statement = NULL;
-	int rc = sqlite3_prepare_v2(db, "SELECT value FROM meta WHERE key='base_ns'", -1, &statement, NULL);
-
-	if (rc == SQLITE_OK)
-		rc = sqlite3_step(statement);
-	if (rc == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_INTEGER) {
-		*ret = sqlite3_column_int64(statement, 0);
-		rc = SQLITE_OK;
-	} else if (rc == SQLITE_ROW || rc == SQLITE_DONE) {
-		rc = SQLITE_CORRUPT;
-	}
-	sqlite3_finalize(statement);
-	return rc;
-}
-
 /* Whether no row of the segment is as new as since_ns. Where it does not say, one may be. */
 static bool too_old(sqlite3 *db, const struct walk *walk)
 {
@@ -62,7 +45,7 @@ static int select_rows(sqlite3 *db, const struct schema_table *table, sqlite3_st
 	int rc = reader_file_columns(db, table, &there);
 
 	if (rc == SQLITE_OK)
-		rc = base_of(db, &base_ns);
+		rc = reader_file_base(db, &base_ns);
 	if (rc != SQLITE_OK)
 		return rc;
 	sql = sqlite3_str_new(db);

@@ -5,6 +5,8 @@
  *  reader.c         opening, the list of files, what SQL may do
  *  reader_file.c    connections to single segments, few at once
  *  reader_follow.c  rows after a place, in the order in which they were written
+ *  reader_scan.c    rows of a log table as numbers, for who reads very many (reader_scan.h)
+ *  reader_texts.c   texts of a segment by their numbers, for reader_scan.c
  *  segment_table.c  the virtual table: a view over all segments
  */
 #ifndef RANKTRACE_STORE_READER_INTERNAL_H
@@ -30,6 +32,7 @@ struct reader_connection {
 	uint64_t number;
 	unsigned users;
 	uint64_t used_at;
+	struct reader_texts *texts; /* those that were wanted; NULL: none so far */
 };
 
 struct reader_table { /* what a virtual table's module gets */
@@ -67,10 +70,24 @@ int reader_file_select(
 	sqlite3 *db, const struct schema_table *table, uint64_t wanted, const char *where, sqlite3_stmt **ret);
 /* Which of the schema's columns this file's view has, a bit each; SQLITE_EMPTY: it has no such view. */
 int reader_file_columns(sqlite3 *db, const struct schema_table *table, uint64_t *ret);
+/* Its first column of times; the number of columns where it has none. */
+size_t reader_time_column(const struct schema_table *table);
+/* Whether the times of the file's rows rule out that one is between these, both of them included. */
+bool reader_file_rules_out(sqlite3 *db, const struct schema_table *table, int64_t low_ns, int64_t high_ns);
+/* What is added to the times of the file's raw tables. SQLITE_CORRUPT: it does not say. */
+int reader_file_base(sqlite3 *db, int64_t *ret);
 /* Reads the folder again. */
 int reader_list(struct reader *reader);
 /* Stops statements at the deadline. */
 int reader_progress(void *arg);
+
+/* Before the first text is looked for; SQLite's error is the file's. */
+int reader_texts_open(struct reader_connection *connection);
+struct reader_texts *reader_texts_close(struct reader_texts *texts);
+/* Where they are too many, forgets them: texts that were found are valid no longer. */
+void reader_texts_tidy(struct reader_texts *texts);
+/* SQLITE_OK, with NULL where there is none; or SQLite's error. */
+int reader_texts_find(struct reader_texts *texts, int64_t id, const char **ret);
 
 /* Fills the cache with a state table or one of what is true now. */
 int reader_cache_load(struct reader_table *table);

@@ -214,12 +214,8 @@ static bool out_of_range(const struct cursor *cursor, sqlite3 *db)
 {
 	const struct schema_table *schema = cursor->table->schema;
 	int64_t low = INT64_MIN, high = INT64_MAX;
-	sqlite3_stmt *statement = NULL;
-	bool out = false;
-	size_t timed = 0;
+	size_t timed = reader_time_column(schema);
 
-	while (schema->columns[timed].name && schema->columns[timed].type != SCHEMA_TIME)
-		timed++;
 	for (size_t i = 0; i < cursor->filters_count; i++) {
 		const struct filter *filter = &cursor->filters[i];
 		int64_t value = sqlite3_value_int64(filter->value);
@@ -232,17 +228,7 @@ static bool out_of_range(const struct cursor *cursor, sqlite3 *db)
 			value < high)
 			high = value;
 	}
-	if (low == INT64_MIN && high == INT64_MAX)
-		return false;
-	if (sqlite3_prepare_v2(db, "SELECT oldest_ns, newest_ns FROM spans WHERE name=?1", -1, &statement, NULL) ==
-		SQLITE_OK) {
-		sqlite3_bind_text(statement, 1, schema->name, -1, SQLITE_STATIC);
-		if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_INTEGER &&
-			sqlite3_column_type(statement, 1) == SQLITE_INTEGER)
-			out = sqlite3_column_int64(statement, 1) < low || sqlite3_column_int64(statement, 0) > high;
-	}
-	sqlite3_finalize(statement);
-	return out;
+	return reader_file_rules_out(db, schema, low, high);
 }
 
 static int start(struct cursor *cursor, sqlite3 *db)

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The raw tables are read, one statement a segment. See reader_scan.h. */
+#include "analyzers/store/reader_scan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/store/reader_internal.h"
+
+struct reader_scan {
+	struct reader_row row;
+	size_t columns;
+	uint32_t times; /* columns of times, a bit each */
+	bool texts;	/* there are such columns, too */
+	int64_t base_ns;
+	sqlite3_stmt *statement; /* NULL: between two files */
+	struct reader_connection *connection;
+	uint64_t number; /* of the file that it is in, or was last; 0: none */
+	int text_rc;	 /* what became of looking for texts */
+	int rc;		 /* what ended it */
+	bool over;
+	int64_t since_ns, until_ns;
+	struct reader *reader;
+	const struct schema_table *schema;
+	int column[READER_SCAN_COLUMNS_MAX]; /* of the schema */
+};
+
+int reader_scan_open(struct reader *reader, const struct reader_scanning *scanning, struct reader_scan **ret)
+{
+	struct reader_scan *scan = calloc(1, sizeof(*scan));
+
+	if (!scan)
+		return -ENOMEM;
+	scan->reader = reader;
+	scan->schema = &schema_tables[scanning->table];
+	scan->over = true;
+	for (size_t i = 0; i < READER_SCAN_COLUMNS_MAX && scanning->columns[i]; i++) {
+		int column = schema_column_find(scan->schema, scanning->columns[i]);
+
+		scan->column[scan->columns++] = column;
+		if (column >= 0 && scan->schema->columns[column].type == SCHEMA_TIME)
+			scan->times |= 1U << i;
+		scan->texts |= column >= 0 && scan->schema->columns[column].type == SCHEMA_TEXT;
+	}
+	*ret = scan;
+	return 0;
+}
+
+static void leave_file(struct reader_scan *scan)
+{
+	sqlite3_finalize(scan->statement);
+	scan->statement = NULL;
+	reader_file_give_back(scan->connection);
+	scan->connection = NULL;
+	scan->text_rc = SQLITE_OK;
+}
+
+struct reader_scan *reader_scan_close(struct reader_scan *scan)
+{
+	if (!scan)
+		return NULL;
+	leave_file(scan);
+	free(scan);
+	return NULL;
+}
+
+int reader_scan_begin(struct reader_scan *scan, int64_t since_ns, int64_t until_ns, char *error, size_t error_size)
+{
+	int r;
+
+	leave_file(scan);
+	scan->over = true;
+	r = reader_list(scan->reader);
+	if (r < 0) {
+		snprintf(error, error_size, "cannot read the store in %s: %s", scan->reader->dir, strerror(-r));
+		return r;
+	}
+	scan->over = false;
+	scan->number = 0;
+	scan->rc = SQLITE_OK;
+	scan->since_ns = since_ns;
+	scan->until_ns = until_ns;
+	return 0;
+}
+
+static bool is_bounded(const struct reader_scan *scan)
+{
+	return scan->since_ns != INT64_MIN || scan->until_ns != INT64_MAX;
+}
+
+/* What a bound is in the raw table. */
+static int64_t raw_time(const struct reader_scan *scan, int64_t time_ns)
+{
+	int64_t ret;
+
+	if (time_ns == INT64_MIN || time_ns == INT64_MAX)
+		return time_ns;
+	if (__builtin_sub_overflow(time_ns, scan->base_ns, &ret))
+		return time_ns < 0 ? INT64_MIN : INT64_MAX;
+	return ret;
+}
+
+/* A column that the file lacks is NULL. */
+static char *make_sql(const struct reader_scan *scan, sqlite3 *db, uint64_t there)
+{
+	sqlite3_str *sql = sqlite3_str_new(db);
+	size_t time = reader_time_column(scan->schema);
+
+	sqlite3_str_appendall(sql, "SELECT ");
+	for (size_t i = 0; i < scan->columns; i++) {
+		int column = scan->column[i];
+
+		if (column >= 0 && there & (1ULL << column))
+			sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "", scan->schema->columns[column].name);
+		else
+			sqlite3_str_appendf(sql, "%sNULL", i ? "," : "");
+	}
+	sqlite3_str_appendf(sql, " FROM \"%w_raw\"", scan->schema->name);
+	if (is_bounded(scan) && there & (1ULL << time))
+		sqlite3_str_appendf(sql, " WHERE \"%w\">=?1 AND \"%w\"<?2", scan->schema->columns[time].name,
+			scan->schema->columns[time].name);
+	else if (is_bounded(scan))
+		sqlite3_str_appendall(sql, " WHERE 0");
+	return sqlite3_str_finish(sql);
+}
+
+static int start(struct reader_scan *scan)
+{
+	sqlite3 *db = scan->connection->db;
+	uint64_t there;
+	char *sql;
+	int rc;
+
+	if (reader_file_rules_out(db, scan->schema, scan->since_ns, scan->until_ns))
+		return SQLITE_EMPTY;
+	rc = reader_file_columns(db, scan->schema, &there);
+	if (rc == SQLITE_OK && scan->texts)
+		rc = reader_texts_open(scan->connection);
+	if (rc == SQLITE_OK)
+		rc = reader_file_base(db, &scan->base_ns);
+	if (rc != SQLITE_OK)
+		return rc;
+	sql = make_sql(scan, db, there);
+	if (!sql)
+		return SQLITE_NOMEM;
+	rc = sqlite3_prepare_v2(db, sql, -1, &scan->statement, NULL);
+	sqlite3_free(sql);
+	if (rc == SQLITE_OK) {
+		sqlite3_bind_int64(scan->statement, 1, raw_time(scan, scan->since_ns));
+		sqlite3_bind_int64(scan->statement, 2, raw_time(scan, scan->until_ns));
+	}
+	return rc;
+}
+
+/* The list of files may be a newer one than at the beginning: numbers of files only rise. */
+static struct reader_file *file_after(const struct reader *reader, uint64_t number)
+{
+	size_t low = 0, high = reader->files_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (reader->files[middle].name.number <= number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < reader->files_count ? &reader->files[low] : NULL;
+}
+
+static void warn(struct reader_scan *scan, int rc)
+{
+	struct reader_file *file = file_after(scan->reader, scan->number - 1);
+
+	if (file && file->name.number == scan->number)
+		reader_file_warn(scan->reader, file, sqlite3_errstr(rc));
+}
+
+static int next_file(struct reader_scan *scan)
+{
+	struct reader_file *file = file_after(scan->reader, scan->number);
+	int rc;
+
+	if (!file) {
+		scan->over = true;
+		return SQLITE_OK;
+	}
+	scan->number = file->name.number;
+	if (!schema_in_tier(scan->schema, file->name.tier))
+		return SQLITE_OK;
+	rc = reader_file_lend(scan->reader, file, &scan->connection);
+	return rc == SQLITE_OK ? start(scan) : rc;
+}
+
+static void take_row(struct reader_scan *scan)
+{
+	struct reader_row *row = &scan->row;
+
+	row->null = 0;
+	for (size_t i = 0; i < scan->columns; i++) {
+		int64_t value = sqlite3_column_int64(scan->statement, (int)i);
+
+		if (value == 0 && sqlite3_column_type(scan->statement, (int)i) == SQLITE_NULL)
+			row->null |= 1U << i;
+		else if (scan->times & 1U << i && __builtin_add_overflow(value, scan->base_ns, &value))
+			value = scan->base_ns < 0 ? INT64_MIN : INT64_MAX;
+		row->value[i] = value;
+	}
+}
+
+/* Errors that end it; all others are the file's, which is left out from there on. */
+static bool ends(int rc)
+{
+	return rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM;
+}
+
+int reader_scan_next(struct reader_scan *scan)
+{
+	while (!scan->over) {
+		int rc = scan->text_rc;
+
+		if (rc == SQLITE_OK && scan->statement) {
+			if (scan->connection->texts)
+				reader_texts_tidy(scan->connection->texts);
+			rc = sqlite3_step(scan->statement);
+			if (rc == SQLITE_ROW) {
+				take_row(scan);
+				return 1;
+			}
+			leave_file(scan);
+		} else if (rc == SQLITE_OK) {
+			rc = next_file(scan);
+		}
+		if (rc == SQLITE_OK)
+			continue;
+		leave_file(scan);
+		if (ends(rc)) {
+			scan->rc = rc;
+			scan->over = true;
+			return rc == SQLITE_NOMEM ? -ENOMEM : -EINTR;
+		}
+		if (rc != SQLITE_DONE && rc != SQLITE_EMPTY)
+			warn(scan, rc);
+	}
+	return 0;
+}
+
+void reader_scan_error(const struct reader_scan *scan, char *error, size_t error_size)
+{
+	snprintf(error, error_size, "cannot read the store in %s: %s", scan->reader->dir, sqlite3_errstr(scan->rc));
+}
+
+const struct reader_row *reader_scan_row(const struct reader_scan *scan)
+{
+	return &scan->row;
+}
+
+const char *reader_scan_text(struct reader_scan *scan, size_t column)
+{
+	const char *ret = NULL;
+	int rc;
+
+	if (scan->row.null & 1U << column || !scan->connection)
+		return NULL;
+	rc = reader_texts_find(scan->connection->texts, scan->row.value[column], &ret);
+	if (rc != SQLITE_OK)
+		scan->text_rc = rc;
+	return ret;
+}

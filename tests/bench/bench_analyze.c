@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_analyze DIR PAIRS RANKS STEPS PROGRAM...: stores of a job of so many ranks of a node and so many steps, each of
+ * five stages and 64 collectives, with a sample a second, in a new folder below DIR; and what analyze takes for all of
+ * it (libexec/ranktrace/analyze, of one build or of several that are compared): CPU time by stored operation, and peak
+ * memory. "By turns": rows of an operation lie together, of all ranks, as the host's do; "by steps": those of a rank's
+ * step, as the device's do, which are read in batches. Prints samples for table.awk; fails where a program does.
+ */
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/store.h"
+
+#define OPS 64
+#define PROGRAMS_MAX 4
+#define US 1000LL
+
+static const int64_t step_ns = 200000 * US;
+
+enum order { BY_TURNS, BY_STEPS, ORDERS };
+
+static const char *const order_name[ORDERS] = {[BY_TURNS] = "by turns", [BY_STEPS] = "by steps"};
+
+struct job {
+	struct store *store;
+	int64_t ranks, steps, begin;
+	enum order order;
+};
+
+static int64_t late_of(int64_t a, int64_t b, int64_t c)
+{
+	uint64_t x = (uint64_t)a * 0x9e3779b97f4a7c15ULL ^ (uint64_t)b * 0xc2b2ae3d27d4eb4fULL ^
+		     (uint64_t)c * 0x165667b19e3779f9ULL;
+
+	x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+	return (int64_t)((x ^ x >> 32) % (uint64_t)(100 * US));
+}
+
+static void put_rank(const struct job *job, int64_t rank, int64_t seen_ns, bool ended)
+{
+	const struct store_value row[] = {V_INT(rank), V_INT(job->ranks), V_INT(rank), V_TEXT("bench"), V_TEXT("node0"),
+		V_INT(4000 + rank), V_INT(job->begin - NSEC_PER_SEC), V_TEXT("/usr/bin/python3"),
+		V_TEXT("python3 train.py"), V_NULL, V_NULL, V_NULL, V_TEXT("0"), V_TEXT("torchrun"),
+		V_INT(job->begin - NSEC_PER_SEC), V_INT(seen_ns), V_INT(ended), V_INT(rank + 1)};
+
+	(void)store_put(job->store, TABLE_RANKS, row, ARRAY_SIZE(row));
+}
+
+/* Odd operations are of all ranks, even ones of eight. */
+static const char *name_of(int64_t rank, int64_t op, char ret[20])
+{
+	(void)snprintf(ret, 20, "%016llx", (unsigned long long)(op % 2 ? 1 : 2 + rank / 8) * 0x9e3779b97f4a7c15ULL);
+	return ret;
+}
+
+static void put_comms(const struct job *job, int64_t rank)
+{
+	for (int64_t i = 0; i < 2; i++) {
+		char name[20];
+		const struct store_value row[] = {V_TEXT(name_of(rank, i, name)), V_INT(rank),
+			V_INT(i ? rank : rank % 8), V_INT(i ? job->ranks : 8), V_TEXT("nccl"), V_TEXT("default_pg"),
+			V_TEXT(i ? "data" : "tensor"), V_NULL, V_NULL, V_TEXT("init"), V_NULL, V_INT(job->begin),
+			V_INT(0), V_INT(rank + 1), V_INT(2 * rank + i + 1)};
+
+		(void)store_put(job->store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row));
+	}
+}
+
+static void put_op(const struct job *job, int64_t rank, int64_t step, int64_t i)
+{
+	int64_t late = late_of(rank, step, i), start = job->begin + step * step_ns + 2000 * US + i * 2900 * US + late;
+	char name[20];
+	const struct store_value row[] = {V_INT(rank), V_INT(step), V_TEXT(name_of(rank, i, name)),
+		V_INT((step - 1) * OPS / 2 + i / 2 + 1), V_TEXT(i % 2 ? "AllReduce" : "ReduceScatter"),
+		V_TEXT("float16"), V_INT(524288), V_INT(1048576), V_INT(start - 50 * US), V_INT(20 * US), V_INT(start),
+		V_INT(300 * US - late), V_TEXT("device"), V_TEXT("marker"), V_NULL, V_NULL, V_INT(0), V_INT(0),
+		V_TEXT("nccl"), V_INT(4100 + rank), V_INT(rank + 1), V_INT(2 * rank + i % 2 + 1)};
+
+	(void)store_put(job->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row));
+}
+
+static void put_ops(const struct job *job, int64_t step)
+{
+	for (int64_t i = 0; i < OPS * job->ranks; i++)
+		if (job->order == BY_STEPS)
+			put_op(job, i / OPS, step, i % OPS);
+		else
+			put_op(job, i % job->ranks, step, i / job->ranks);
+}
+
+static void put_step(const struct job *job, int64_t rank, int64_t step)
+{
+	static const char *const stage[] = {"dataloader", "forward", "backward", "sync", "optimizer"};
+	static const int64_t length_us[] = {2000, 50000, 120000, 10000, 10000};
+	int64_t at = job->begin + step * step_ns;
+	const struct store_value whole[] = {
+		V_INT(rank), V_INT(step), V_INT(at), V_INT(step_ns - US), V_TEXT("train"), V_INT(rank + 1)};
+
+	for (size_t i = 0; i < ARRAY_SIZE(stage); i++) {
+		const struct store_value row[] = {V_INT(rank), V_INT(step), V_TEXT(stage[i]),
+			V_TEXT("as the framework says"), V_INT(at), V_INT(length_us[i] * US), V_INT(4000 + rank),
+			V_INT(0), V_INT(rank + 1)};
+
+		(void)store_put(job->store, TABLE_STAGES, row, ARRAY_SIZE(row));
+		at += length_us[i] * US;
+	}
+	(void)store_put(job->store, TABLE_STEPS, whole, ARRAY_SIZE(whole));
+}
+
+static void put_sample(const struct job *job, int64_t rank, int64_t at)
+{
+	const struct store_value row[] = {V_INT(rank), V_INT(at), V_INT(NSEC_PER_SEC), V_INT(980000000), V_INT(1200000),
+		V_INT(0), V_INT(0), V_INT(2000000000), V_TEXT("R"), V_INT(rank + 1)};
+
+	(void)store_put(job->store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row));
+}
+
+static int put_job(const struct job *job)
+{
+	int64_t end = job->begin + (job->steps + 1) * step_ns;
+	int r = 0;
+
+	for (int64_t rank = 0; rank < job->ranks; rank++) {
+		put_rank(job, rank, job->begin, false);
+		put_comms(job, rank);
+	}
+	for (int64_t step = 1; step <= job->steps && r >= 0; step++) {
+		int64_t at = job->begin + step * step_ns;
+
+		put_ops(job, step);
+		for (int64_t rank = 0; rank < job->ranks; rank++) {
+			put_step(job, rank, step);
+			if (step % (NSEC_PER_SEC / step_ns) == 0)
+				put_sample(job, rank, at - NSEC_PER_SEC + step_ns);
+		}
+		r = store_flush(job->store, (uint64_t)(at + step_ns));
+	}
+	for (int64_t rank = 0; rank < job->ranks; rank++)
+		put_rank(job, rank, end, true);
+	return r;
+}
+
+static int make_store(const char *dir, struct job *job)
+{
+	const struct store_options options = {
+		.state_dir = dir,
+		.segment_ns = 3600 * NSEC_PER_SEC,
+		.events_size_bytes_max = 64ULL << 30,
+		.events_age_ns_max = 30 * 86400 * NSEC_PER_SEC,
+		.summary_age_ns_max = 30 * 86400 * NSEC_PER_SEC,
+		.flush_interval_ns = NSEC_PER_SEC,
+	};
+	int r = store_open(&options, &job->store);
+
+	if (r < 0)
+		return r;
+	r = put_job(job);
+	store_close(job->store);
+	return r;
+}
+
+/* Peak memory in KiB, or below 0, and the CPU that it had. */
+static long run(const char *program, const char *dir, double *ret_cpu_s)
+{
+	struct rusage usage;
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+		(void)dup2(null, STDOUT_FILENO);
+		execl(program, program, "--dir", dir, "--json", NULL);
+		_exit(127);
+	}
+	if (pid < 0 || wait4(pid, &status, 0, &usage) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return -EIO;
+	*ret_cpu_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+		     (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+	return usage.ru_maxrss;
+}
+
+/* Of several programs, which. */
+static int measure(const struct job *job, const char *dir, long pair, int which, const char *program)
+{
+	const char *order = order_name[job->order];
+	char number[32] = "";
+	double cpu_s = 0;
+	long kib = run(program, dir, &cpu_s);
+
+	if (kib < 0)
+		return -EIO;
+	if (which)
+		(void)snprintf(number, sizeof(number), ", program %d", which + 1);
+	printf("analyze, %s\tCPU%s\tns/op\t%ld\t%.1f\n", order, number, pair,
+		cpu_s * 1e9 / (double)(job->ranks * job->steps * OPS));
+	printf("analyze, %s, memory\tpeak%s\tMiB\t%ld\t%.1f\n", order, number, pair, (double)kib / 1024);
+	fflush(stdout);
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+	(void)stat;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * (int64_t)NSEC_PER_SEC + now.tv_nsec;
+}
+
+static int measure_order(const char *below, struct job *job, long pairs, char **programs, int count)
+{
+	char dir[PATH_MAX - 16];
+	int r;
+
+	(void)snprintf(dir, sizeof(dir), "%s/ranktrace-analyze-XXXXXX", below);
+	if (!mkdtemp(dir))
+		return -errno;
+	r = make_store(dir, job);
+	for (long pair = 1; pair <= pairs && r >= 0; pair++)
+		for (int i = 0; i < count && r >= 0; i++)
+			r = measure(job, dir, pair, i, programs[i]);
+	if (!getenv("RANKTRACE_BENCH_KEEP"))
+		nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	long pairs = argc > 5 && argc <= 5 + PROGRAMS_MAX ? strtol(argv[2], NULL, 10) : 0;
+	struct job job = {0};
+	int r = 0;
+
+	if (pairs > 0) {
+		job.ranks = strtol(argv[3], NULL, 10);
+		job.steps = strtol(argv[4], NULL, 10);
+	}
+	if (job.ranks <= 0 || job.steps <= 0) {
+		fprintf(stderr, "usage: bench_analyze DIR PAIRS RANKS STEPS PROGRAM...\n");
+		return 2;
+	}
+	job.begin = now_ns() - (job.steps + 2) * step_ns;
+	for (job.order = 0; job.order < ORDERS && r >= 0; job.order++)
+		r = measure_order(argv[1], &job, pairs, argv + 5, argc - 5);
+	if (r < 0)
+		fprintf(stderr, "bench_analyze: %s\n", strerror(-r));
+	return r < 0;
+}
