@@ -37,14 +37,24 @@ enum {
 	OP_PEER,
 	OP_CAPTURED
 };
+enum { WORD_DEVICE, WORD_GLOO, WORD_ATTACH };
 
 static const struct reader_scanning scannings[STOOD_TABLES] = {
-	[STOOD_STAGES] = {TABLE_STAGES, {"instance", "start_ns", "duration_ns", "stage", "thread_id"}},
-	[STOOD_CUT] = {TABLE_CUT_STAGES, {"instance", "start_ns", "duration_ns", "stage", "thread_id"}},
-	[STOOD_SAMPLES] = {TABLE_HOST_SAMPLES, {"instance", "start_ns", "duration_ns", "state", "cpu_ns"}},
-	[STOOD_OPS] = {TABLE_COLLECTIVES, {"instance", "host_start_ns", "host_duration_ns", "communicator", "seq", "op",
-						  "dtype", "count", "bytes", "seq_from", "device_start_ns",
-						  "device_duration_ns", "tier", "family", "peer", "captured"}},
+	[STOOD_STAGES] = {.table = TABLE_STAGES,
+		.columns = {"instance", "start_ns",
+			"duration_ns", [STAGE_STAGE] = "stage", [STAGE_THREAD] = "thread_id"}},
+	[STOOD_CUT] = {.table = TABLE_CUT_STAGES,
+		.columns = {"instance", "start_ns",
+			"duration_ns", [STAGE_STAGE] = "stage", [STAGE_THREAD] = "thread_id"}},
+	[STOOD_SAMPLES] = {.table = TABLE_HOST_SAMPLES,
+		.columns = {"instance", "start_ns", "duration_ns", [SAMPLE_STATE] = "state", [SAMPLE_CPU] = "cpu_ns"}},
+	[STOOD_OPS] = {.table = TABLE_COLLECTIVES,
+		.columns = {"instance", "host_start_ns",
+			"host_duration_ns", [OP_COMMUNICATOR] = "communicator", [OP_SEQ] = "seq", [OP_OP] = "op",
+			[OP_DTYPE] = "dtype", [OP_COUNT] = "count", [OP_BYTES] = "bytes", [OP_SEQ_FROM] = "seq_from",
+			[OP_DEVICE_START] = "device_start_ns", [OP_DEVICE_DURATION] = "device_duration_ns",
+			[OP_TIER] = "tier", [OP_FAMILY] = "family", [OP_PEER] = "peer", [OP_CAPTURED] = "captured"},
+		.words = {[WORD_DEVICE] = "device", [WORD_GLOO] = "gloo", [WORD_ATTACH] = "attach"}},
 };
 
 static const char flight[] = "select instance, start_ns, stage, thread_id from in_flight"
@@ -226,32 +236,24 @@ static uint64_t ops_before(const struct stood *stood)
 	return before_ns < OPS_BEFORE_MAX_NS ? before_ns : OPS_BEFORE_MAX_NS;
 }
 
-static bool is_word(struct reader_scan *scan, size_t column, const char *word)
-{
-	return strcmp(text_of(scan, column), word) == 0;
-}
-
 /* What was only recorded into a graph was not called. */
 static bool is_called(struct reader_scan *scan)
 {
 	const struct reader_row *row = reader_scan_row(scan);
-	const char *seq_from;
 
-	if (reader_row_has(row, OP_PEER) || row->value[OP_SEQ] <= 0 || row->value[OP_CAPTURED])
-		return false;
-	seq_from = reader_scan_text(scan, OP_SEQ_FROM);
-	return seq_from && strcmp(seq_from, "attach") != 0;
+	return !reader_row_has(row, OP_PEER) && row->value[OP_SEQ] > 0 && !row->value[OP_CAPTURED] &&
+	       reader_row_has(row, OP_SEQ_FROM) && !reader_scan_is(scan, OP_SEQ_FROM, WORD_ATTACH);
 }
 
 /* 0: not known. By the store's clock. */
 static int64_t completed_of(struct reader_scan *scan)
 {
 	const struct reader_row *row = reader_scan_row(scan);
-	bool device = is_word(scan, OP_TIER, "device");
+	bool device = reader_scan_is(scan, OP_TIER, WORD_DEVICE);
 	size_t start = device ? OP_DEVICE_START : STORE_START, length = device ? OP_DEVICE_DURATION : STORE_DURATION;
 	int64_t ret;
 
-	if ((!device && !is_word(scan, OP_FAMILY, "gloo")) || !reader_row_has(row, start) ||
+	if ((!device && !reader_scan_is(scan, OP_FAMILY, WORD_GLOO)) || !reader_row_has(row, start) ||
 		!reader_row_has(row, length) || __builtin_add_overflow(row->value[start], row->value[length], &ret))
 		return 0;
 	return ret;
@@ -287,7 +289,7 @@ static void on_op(struct stood *stood, struct reader_scan *scan, uint32_t rank)
 		.op = word_of(stood, text_of(scan, OP_OP)),
 		.dtype = word_of(stood, text_of(scan, OP_DTYPE)),
 		.seq_from = seq_from_of(text_of(scan, OP_SEQ_FROM)),
-		.tells = is_word(scan, OP_TIER, "device") || is_word(scan, OP_FAMILY, "gloo"),
+		.tells = reader_scan_is(scan, OP_TIER, WORD_DEVICE) || reader_scan_is(scan, OP_FAMILY, WORD_GLOO),
 	};
 }
 

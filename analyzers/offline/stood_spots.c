@@ -153,7 +153,7 @@ bool stood_wants(const struct stood *stood, int64_t instance, uint32_t *ret_rank
 	size_t place = store_ranks_place(stood->ranks, instance);
 
 	*ret_rank = (uint32_t)place;
-	return place != SIZE_MAX && store_ranks_wants(stood->ranks, store_ranks_at(stood->ranks, place));
+	return place != SIZE_MAX && store_ranks_at(stood->ranks, place)->wanted;
 }
 
 void stood_warn(struct stood *stood, const char *error)
@@ -241,10 +241,12 @@ static bool lacks_steps(const struct finding_spots *f)
 
 static int read_progress(struct finding_spots *f, char *error, size_t error_size)
 {
-	static const struct reader_scanning samples = {TABLE_HOST_SAMPLES, {"instance", "start_ns", "duration_ns"}},
-					    steps = {TABLE_STEPS, {"instance", "start_ns", "duration_ns"}},
-					    ops = {TABLE_COLLECTIVES,
-						    {"instance", "host_start_ns", "host_duration_ns"}};
+	static const struct reader_scanning samples = {
+		.table = TABLE_HOST_SAMPLES, .columns = {"instance", "start_ns", "duration_ns"}};
+	static const struct reader_scanning steps = {
+		.table = TABLE_STEPS, .columns = {"instance", "start_ns", "duration_ns"}};
+	static const struct reader_scanning ops = {
+		.table = TABLE_COLLECTIVES, .columns = {"instance", "host_start_ns", "host_duration_ns"}};
 	int r = each(f, &samples, on_sample, error, error_size);
 
 	if (r == 0)
@@ -279,7 +281,7 @@ static bool find_lives(const struct finding_spots *f, size_t first, size_t end, 
 	for (size_t i = first; i < end && done; i++) {
 		uint32_t rank = f->order[i];
 
-		if (store_ranks_wants(f->stood->ranks, rank_at(f, rank)) && end_of(f, rank) > begin_of(f, rank))
+		if (rank_at(f, rank)->wanted && end_of(f, rank) > begin_of(f, rank))
 			done = add(lives, begin_of(f, rank), end_of(f, rank));
 	}
 	merge(lives, 0);
@@ -335,8 +337,7 @@ static bool find_ends(struct finding_spots *f)
 	for (size_t i = 0; i < f->ranks && done; i++) {
 		const struct store_rank *rank = rank_at(f, i);
 
-		if (rank->ended && store_ranks_wants(f->stood->ranks, rank) &&
-			(!options->until_ns || rank->seen_ns < options->until_ns))
+		if (rank->ended && rank->wanted && (!options->until_ns || rank->seen_ns < options->until_ns))
 			done = add(ends, rank->seen_ns, rank->seen_ns);
 	}
 	if (ends->count)

@@ -70,8 +70,14 @@ static int add_rank(void *arg, sqlite3_stmt *s)
 
 static struct store_rank *find(const struct store_ranks *ranks, int64_t instance)
 {
-	size_t low = 0, high = ranks->ranks;
+	size_t low = 0, high = ranks->ranks, guess;
 
+	if (!high)
+		return NULL;
+	/* They are numbered one after the other, unless retention has taken some away. */
+	guess = (size_t)((uint64_t)instance - (uint64_t)ranks->rank[0].instance);
+	if (guess < high && ranks->rank[guess].instance == instance)
+		return &ranks->rank[guess];
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -114,6 +120,7 @@ static int add_place(void *arg, sqlite3_stmt *s)
 	place = &rank->place[rank->places++];
 	copy(place->communicator, sizeof(place->communicator), sqlite3_column_text(s, 1));
 	copy(kind, sizeof(kind), sqlite3_column_text(s, 2));
+	place->next = 0;
 	place->kind = kind_of(kind);
 	place->members = (uint32_t)sqlite3_column_int64(s, 3);
 	place->member = sqlite3_column_type(s, 4) == SQLITE_NULL ? -1 : sqlite3_column_int(s, 4);
@@ -182,10 +189,10 @@ static int make_lists(struct store_ranks *ranks)
 		return -ENOMEM;
 	for (size_t i = 0; i < ranks->ranks; i++) {
 		struct store_rank *rank = &ranks->rank[i];
-		bool wanted = is_wanted(ranks, rank);
 
-		ranks->begin[i] = (struct moment){wanted ? rank->first_seen_ns : UINT64_MAX, i};
-		ranks->end[i] = (struct moment){wanted && rank->ended ? rank->seen_ns : UINT64_MAX, i};
+		rank->wanted = is_wanted(ranks, rank);
+		ranks->begin[i] = (struct moment){rank->wanted ? rank->first_seen_ns : UINT64_MAX, i};
+		ranks->end[i] = (struct moment){rank->wanted && rank->ended ? rank->seen_ns : UINT64_MAX, i};
 		if (rank->places)
 			qsort(rank->place, rank->places, sizeof(*rank->place), by_communicator);
 	}
@@ -316,7 +323,7 @@ struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance,
 {
 	struct store_rank *rank = find(ranks, instance);
 
-	if (!rank || !is_wanted(ranks, rank))
+	if (!rank || !rank->wanted)
 		return NULL;
 	tell(ranks, rank, framer); /* a row from before it was seen */
 	return rank->process >= 0 ? rank : NULL;
@@ -333,15 +340,25 @@ const struct store_place *store_rank_place(const struct store_rank *rank, const 
 
 	if (!rank->places)
 		return NULL;
-	snprintf(key.communicator, sizeof(key.communicator), "%s", communicator);
+	memcpy(key.communicator, communicator, strnlen(communicator, sizeof(key.communicator) - 1));
 	return bsearch(&key, rank->place, rank->places, sizeof(key), by_communicator);
 }
 
-int32_t store_rank_member(const struct store_rank *rank, const char *communicator)
+int32_t store_rank_member(struct store_rank *rank, const char *communicator)
 {
-	const struct store_place *place = store_rank_place(rank, communicator);
+	const struct store_place *place;
 
-	return place ? place->member : -1;
+	if (!rank->places)
+		return -1;
+	place = &rank->place[rank->place[rank->place_last].next];
+	if (strncmp(place->communicator, communicator, sizeof(place->communicator) - 1) != 0) {
+		place = store_rank_place(rank, communicator);
+		if (!place)
+			return -1;
+		rank->place[rank->place_last].next = (uint32_t)(place - rank->place);
+	}
+	rank->place_last = (uint32_t)(place - rank->place);
+	return place->member;
 }
 
 size_t store_ranks_place(const struct store_ranks *ranks, int64_t instance)
@@ -349,11 +366,6 @@ size_t store_ranks_place(const struct store_ranks *ranks, int64_t instance)
 	const struct store_rank *rank = find(ranks, instance);
 
 	return rank ? (size_t)(rank - ranks->rank) : SIZE_MAX;
-}
-
-bool store_ranks_wants(const struct store_ranks *ranks, const struct store_rank *rank)
-{
-	return is_wanted(ranks, rank);
 }
 
 void store_ranks_counts(const struct store_ranks *ranks, uint64_t *ret_ranks, uint64_t *ret_left_out)

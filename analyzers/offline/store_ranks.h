@@ -21,6 +21,7 @@ struct store_place {
 	enum comm_kind kind;
 	uint32_t members;
 	int32_t member; /* -1: not known */
+	uint32_t next;	/* the one that was asked for after it, the last time */
 };
 
 /* Launches on the device, in the window that is being read. */
@@ -35,6 +36,7 @@ struct store_rank {
 	int process; /* the framer's, -1: not told, none of its, or over */
 	int number;  /* the same, but it stays when it is over */
 	bool told, ended;
+	bool wanted; /* by the options */
 	int32_t rank;
 	uint32_t world_size;
 	char job[64], host[64], card[32];
@@ -47,6 +49,7 @@ struct store_rank {
 	struct store_window window;
 	size_t places, places_room;
 	struct store_place *place; /* by communicator */
+	uint32_t place_last;	   /* that was asked for */
 };
 
 struct store_ranks;
@@ -63,13 +66,12 @@ void store_ranks_step(struct store_ranks *ranks, struct framer *framer);
 struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct framer *framer);
 /* Its place among all, by instance; SIZE_MAX: not known. Of all, whether they are wanted or not. */
 size_t store_ranks_place(const struct store_ranks *ranks, int64_t instance);
-bool store_ranks_wants(const struct store_ranks *ranks, const struct store_rank *rank);
 /* The rank by its place among all, for those who go through them; NULL past the last. */
 struct store_rank *store_ranks_at(struct store_ranks *ranks, size_t i);
 /* Its place in the communicator, NULL: not known. */
 const struct store_place *store_rank_place(const struct store_rank *rank, const char *communicator);
-/* Its number in the communicator, -1 not known. */
-int32_t store_rank_member(const struct store_rank *rank, const char *communicator);
+/* Its number in the communicator, -1 not known. Cheapest where operations repeat. */
+int32_t store_rank_member(struct store_rank *rank, const char *communicator);
 /* Of those with rows, and those beyond STORE_FEED_RANKS_MAX. */
 void store_ranks_counts(const struct store_ranks *ranks, uint64_t *ret_ranks, uint64_t *ret_left_out);
 

@@ -10,6 +10,8 @@ enum { STAGE_STEP = STORE_DURATION + 1, STAGE_STAGE, STAGE_THREAD, STAGE_DEPTH }
 enum { SAMPLE_CPU = STORE_DURATION + 1, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS };
 enum { LAUNCH_GAP = STORE_DURATION + 1, LAUNCH_THREAD };
 enum { LOST_SOURCE = STORE_DURATION + 1, LOST_REASON, LOST_COUNT };
+enum { WORD_DEVICE, WORD_GLOO, WORD_ATTACH };
+enum { WORD_CALL, WORD_KERNEL, WORD_LOST };
 enum { WAIT_THREAD = STORE_DURATION + 1, WAIT_RUN_DELAY, WAIT_PID, WAIT_NAME };
 
 static int64_t get(struct reader_scan *scan, size_t column)
@@ -20,13 +22,6 @@ static int64_t get(struct reader_scan *scan, size_t column)
 static bool has(struct reader_scan *scan, size_t column)
 {
 	return reader_row_has(reader_scan_row(scan), column);
-}
-
-static bool is_word(struct reader_scan *scan, size_t column, const char *word)
-{
-	const char *text = reader_scan_text(scan, column);
-
-	return text && strcmp(text, word) == 0;
 }
 
 static int64_t sum(struct reader_scan *scan, size_t start, size_t duration)
@@ -51,7 +46,7 @@ static int64_t time_end(struct reader_scan *scan)
 
 static bool is_device(struct reader_scan *scan)
 {
-	return is_word(scan, STORE_OP_TIER, "device");
+	return reader_scan_is(scan, STORE_OP_TIER, WORD_DEVICE);
 }
 
 static int64_t time_op(struct reader_scan *scan)
@@ -68,23 +63,19 @@ static int64_t time_op(struct reader_scan *scan)
  * waits: gloo works on the host and is followed to its end, of the others the device's time counts. */
 static bool tells_op(struct reader_scan *scan)
 {
-	const char *seq_from;
-
 	if (get(scan, STORE_OP_SEQ) <= 0 || get(scan, STORE_OP_CAPTURED) || get(scan, STORE_OP_RESULT) ||
+		!has(scan, STORE_OP_SEQ_FROM) || reader_scan_is(scan, STORE_OP_SEQ_FROM, WORD_ATTACH) ||
 		!reader_scan_text(scan, STORE_OP_COMMUNICATOR))
 		return false;
-	seq_from = reader_scan_text(scan, STORE_OP_SEQ_FROM);
-	if (!seq_from || strcmp(seq_from, "attach") == 0)
-		return false;
-	if (has(scan, STORE_OP_DEVICE_START) && has(scan, STORE_OP_DEVICE_DURATION) && is_device(scan))
+	if (is_device(scan) && has(scan, STORE_OP_DEVICE_START) && has(scan, STORE_OP_DEVICE_DURATION))
 		return true;
-	return has(scan, STORE_DURATION) && is_word(scan, STORE_OP_FAMILY, "gloo");
+	return has(scan, STORE_DURATION) && reader_scan_is(scan, STORE_OP_FAMILY, WORD_GLOO);
 }
 
 static bool tells_lost(struct reader_scan *scan)
 {
-	return (is_word(scan, LOST_SOURCE, "call") || is_word(scan, LOST_SOURCE, "kernel")) &&
-	       is_word(scan, LOST_REASON, "lost in the kernel");
+	return (reader_scan_is(scan, LOST_SOURCE, WORD_CALL) || reader_scan_is(scan, LOST_SOURCE, WORD_KERNEL)) &&
+	       reader_scan_is(scan, LOST_REASON, WORD_LOST);
 }
 
 static bool tells_wait(struct reader_scan *scan)
@@ -273,44 +264,94 @@ void store_rows_launches_over(struct store_ranks *ranks, struct framer *framer)
 	}
 }
 
+/* clang-format off */
 const struct store_table store_tables[STORE_TABLES] = {
-	[STORE_STAGES] = {.scanning = {TABLE_STAGES,
-				  {"instance", "start_ns", "duration_ns", "step", "stage", "thread_id", "depth"}},
+	[STORE_STAGES] = {
+		.scanning = {
+			.table = TABLE_STAGES,
+			.columns = {"instance", "start_ns", "duration_ns", [STAGE_STEP] = "step", [STAGE_STAGE] = "stage",
+				[STAGE_THREAD] = "thread_id", [STAGE_DEPTH] = "depth"},
+		},
 		.time_ns = time_end,
-		.feed = feed_stage},
-	[STORE_OPS] = {.scanning = {TABLE_COLLECTIVES,
-			       {"instance", "host_start_ns", "host_duration_ns", "step", "communicator", "seq", "op",
-				       "bytes", "peer", "device_start_ns", "device_duration_ns", "tier", "family",
-				       "seq_from", "captured", "result"}},
+		.feed = feed_stage,
+	},
+	[STORE_OPS] = {
+		.scanning = {
+			.table = TABLE_COLLECTIVES,
+			.columns = {"instance", "host_start_ns", "host_duration_ns", [STORE_OP_STEP] = "step",
+				[STORE_OP_COMMUNICATOR] = "communicator", [STORE_OP_SEQ] = "seq", [STORE_OP_OP] = "op",
+				[STORE_OP_BYTES] = "bytes", [STORE_OP_PEER] = "peer",
+				[STORE_OP_DEVICE_START] = "device_start_ns",
+				[STORE_OP_DEVICE_DURATION] = "device_duration_ns", [STORE_OP_TIER] = "tier",
+				[STORE_OP_FAMILY] = "family", [STORE_OP_SEQ_FROM] = "seq_from",
+				[STORE_OP_CAPTURED] = "captured", [STORE_OP_RESULT] = "result"},
+			.words = {[WORD_DEVICE] = "device", [WORD_GLOO] = "gloo", [WORD_ATTACH] = "attach"},
+		},
 		.tells = tells_op,
 		.time_ns = time_op,
-		.feed = feed_op},
-	[STORE_STEPS] = {.scanning = {TABLE_STEPS, {"instance", "start_ns", "duration_ns", "step"}},
+		.feed = feed_op,
+	},
+	[STORE_STEPS] = {
+		.scanning = {
+			.table = TABLE_STEPS,
+			.columns = {"instance", "start_ns", "duration_ns", [STORE_STEP_STEP] = "step"},
+		},
 		.time_ns = time_end,
-		.feed = feed_step},
-	[STORE_SAMPLES] = {.scanning = {TABLE_HOST_SAMPLES, {"instance", "start_ns", "duration_ns", "cpu_ns",
-								    "run_delay_ns", "throttled_ns", "major_faults"}},
+		.feed = feed_step,
+	},
+	[STORE_SAMPLES] = {
+		.scanning = {
+			.table = TABLE_HOST_SAMPLES,
+			.columns = {"instance", "start_ns", "duration_ns", [SAMPLE_CPU] = "cpu_ns",
+				[SAMPLE_RUN_DELAY] = "run_delay_ns", [SAMPLE_THROTTLED] = "throttled_ns",
+				[SAMPLE_FAULTS] = "major_faults"},
+		},
 		.time_ns = time_start,
 		.feed = feed_sample,
-		.with_waits = true},
-	[STORE_LAUNCHES] =
-		{.scanning = {TABLE_LAUNCHES, {"instance", "start_ns", "duration_ns", "longest_gap_ns", "thread_id"}},
-			.time_ns = time_end,
-			.feed = feed_launches,
-			.in_windows = true},
-	[STORE_LOST] = {.scanning = {TABLE_DROPS, {"", "start_ns", "", "source", "reason", "count"}},
+		.with_waits = true,
+	},
+	[STORE_LAUNCHES] = {
+		.scanning = {
+			.table = TABLE_LAUNCHES,
+			.columns = {"instance", "start_ns", "duration_ns", [LAUNCH_GAP] = "longest_gap_ns",
+				[LAUNCH_THREAD] = "thread_id"},
+		},
+		.time_ns = time_end,
+		.feed = feed_launches,
+		.in_windows = true,
+	},
+	[STORE_LOST] = {
+		.scanning = {
+			.table = TABLE_DROPS,
+			.columns = {"", "start_ns", "", [LOST_SOURCE] = "source", [LOST_REASON] = "reason",
+				[LOST_COUNT] = "count"},
+			.words = {[WORD_CALL] = "call", [WORD_KERNEL] = "kernel", [WORD_LOST] = "lost in the kernel"},
+		},
 		.tells = tells_lost,
 		.time_ns = time_start,
 		.feed = feed_lost,
-		.of_none = true},
-	[STORE_WAITS] = {.scanning = {TABLE_OFFCPU, {"instance", "start_ns", "duration_ns", "thread_id", "run_delay_ns",
-							    "previous_pid", "previous_name"}},
+		.of_none = true,
+	},
+	[STORE_WAITS] = {
+		.scanning = {
+			.table = TABLE_OFFCPU,
+			.columns = {"instance", "start_ns", "duration_ns", [WAIT_THREAD] = "thread_id",
+				[WAIT_RUN_DELAY] = "run_delay_ns", [WAIT_PID] = "previous_pid",
+				[WAIT_NAME] = "previous_name"},
+		},
 		.tells = tells_wait,
 		.time_ns = time_end,
-		.feed = feed_wait},
+		.feed = feed_wait,
+	},
 	/* Who had the CPU is not known of them. */
-	[STORE_WAITS + 1] = {.scanning = {TABLE_OFFCPU_SUM,
-				     {"instance", "start_ns", "duration_ns", "thread_id", "run_delay_ns", "", ""}},
+	[STORE_WAITS + 1] = {
+		.scanning = {
+			.table = TABLE_OFFCPU_SUM,
+			.columns = {"instance", "start_ns", "duration_ns", [WAIT_THREAD] = "thread_id",
+				[WAIT_RUN_DELAY] = "run_delay_ns", [WAIT_PID] = "", [WAIT_NAME] = ""},
+		},
 		.time_ns = time_end,
-		.feed = feed_wait},
+		.feed = feed_wait,
+	},
 };
+/* clang-format on */

@@ -183,23 +183,28 @@ size_t reader_time_column(const struct schema_table *table)
 	return at;
 }
 
-bool reader_file_rules_out(sqlite3 *db, const struct schema_table *table, int64_t low_ns, int64_t high_ns)
+enum reader_span reader_file_span(sqlite3 *db, const struct schema_table *table, int64_t low_ns, int64_t high_ns)
 {
+	enum reader_span span = READER_SPAN_UNKNOWN;
 	sqlite3_stmt *statement = NULL;
-	bool out = false;
 
 	if (low_ns == INT64_MIN && high_ns == INT64_MAX)
-		return false;
-	if (sqlite3_prepare_v2(db, "SELECT oldest_ns, newest_ns FROM spans WHERE name=?1", -1, &statement, NULL) ==
-		SQLITE_OK) {
-		sqlite3_bind_text(statement, 1, table->name, -1, SQLITE_STATIC);
-		if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_INTEGER &&
-			sqlite3_column_type(statement, 1) == SQLITE_INTEGER)
-			out = sqlite3_column_int64(statement, 1) < low_ns ||
-			      sqlite3_column_int64(statement, 0) > high_ns;
+		return READER_SPAN_WITHIN;
+	if (sqlite3_prepare_v2(db, "SELECT oldest_ns, newest_ns FROM spans WHERE name=?1", -1, &statement, NULL) !=
+		SQLITE_OK)
+		return span;
+	sqlite3_bind_text(statement, 1, table->name, -1, SQLITE_STATIC);
+	if (sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_INTEGER &&
+		sqlite3_column_type(statement, 1) == SQLITE_INTEGER) {
+		int64_t oldest_ns = sqlite3_column_int64(statement, 0), newest_ns = sqlite3_column_int64(statement, 1);
+
+		if (newest_ns < low_ns || oldest_ns > high_ns)
+			span = READER_SPAN_OUTSIDE;
+		else
+			span = oldest_ns >= low_ns && newest_ns < high_ns ? READER_SPAN_WITHIN : READER_SPAN_ACROSS;
 	}
 	sqlite3_finalize(statement);
-	return out;
+	return span;
 }
 
 int reader_file_base(sqlite3 *db, int64_t *ret)

@@ -33,7 +33,12 @@ struct reader_connection {
 	unsigned users;
 	uint64_t used_at;
 	struct reader_texts *texts; /* those that were wanted; NULL: none so far */
+	bool takes;		      /* the function of reader_scan.c is there */
+	struct reader_scan *scanning; /* the one whose statement is stepped */
 };
+
+/* Where the times of a file's rows lie, by what the file says of them. */
+enum reader_span { READER_SPAN_UNKNOWN, READER_SPAN_OUTSIDE, READER_SPAN_ACROSS, READER_SPAN_WITHIN };
 
 struct reader_table { /* what a virtual table's module gets */
 	struct reader *reader;
@@ -72,8 +77,8 @@ int reader_file_select(
 int reader_file_columns(sqlite3 *db, const struct schema_table *table, uint64_t *ret);
 /* Its first column of times; the number of columns where it has none. */
 size_t reader_time_column(const struct schema_table *table);
-/* Whether the times of the file's rows rule out that one is between these, both of them included. */
-bool reader_file_rules_out(sqlite3 *db, const struct schema_table *table, int64_t low_ns, int64_t high_ns);
+/* Of the table, to times from low_ns on. Outside: none is high_ns or below it; within: all are below it. */
+enum reader_span reader_file_span(sqlite3 *db, const struct schema_table *table, int64_t low_ns, int64_t high_ns);
 /* What is added to the times of the file's raw tables. SQLITE_CORRUPT: it does not say. */
 int reader_file_base(sqlite3 *db, int64_t *ret);
 /* Reads the folder again. */

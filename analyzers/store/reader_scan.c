@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The raw tables are read, one statement a segment. See reader_scan.h. */
+/*
+ * The raw tables are read, one statement a segment. See reader_scan.h. Columns come as the arguments of a function of
+ * ours in the statement, which costs a third of asking SQLite for one column after the other.
+ */
 #include "analyzers/store/reader_scan.h"
 
 #include <errno.h>
@@ -9,13 +12,16 @@
 
 #include "analyzers/store/reader_internal.h"
 
+#define NO_WORD INT64_MIN
+
 struct reader_scan {
 	struct reader_row row;
 	size_t columns;
 	uint32_t times; /* columns of times, a bit each */
 	bool texts;	/* there are such columns, too */
 	int64_t base_ns;
-	sqlite3_stmt *statement; /* NULL: between two files */
+	int64_t word[READER_SCAN_WORDS_MAX]; /* their numbers in the file; NO_WORD: it does not have it */
+	sqlite3_stmt *statement;	     /* NULL: between two files */
 	struct reader_connection *connection;
 	uint64_t number; /* of the file that it is in, or was last; 0: none */
 	int text_rc;	 /* what became of looking for texts */
@@ -25,6 +31,7 @@ struct reader_scan {
 	struct reader *reader;
 	const struct schema_table *schema;
 	int column[READER_SCAN_COLUMNS_MAX]; /* of the schema */
+	const char *const *words;
 };
 
 int reader_scan_open(struct reader *reader, const struct reader_scanning *scanning, struct reader_scan **ret)
@@ -35,6 +42,7 @@ int reader_scan_open(struct reader *reader, const struct reader_scanning *scanni
 		return -ENOMEM;
 	scan->reader = reader;
 	scan->schema = &schema_tables[scanning->table];
+	scan->words = scanning->words;
 	scan->over = true;
 	for (size_t i = 0; i < READER_SCAN_COLUMNS_MAX && scanning->columns[i]; i++) {
 		int column = schema_column_find(scan->schema, scanning->columns[i]);
@@ -85,11 +93,6 @@ int reader_scan_begin(struct reader_scan *scan, int64_t since_ns, int64_t until_
 	return 0;
 }
 
-static bool is_bounded(const struct reader_scan *scan)
-{
-	return scan->since_ns != INT64_MIN || scan->until_ns != INT64_MAX;
-}
-
 /* What a bound is in the raw table. */
 static int64_t raw_time(const struct reader_scan *scan, int64_t time_ns)
 {
@@ -102,13 +105,34 @@ static int64_t raw_time(const struct reader_scan *scan, int64_t time_ns)
 	return ret;
 }
 
+/* The function: puts its arguments in the row of the scan that is at work. */
+static void take_row(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	struct reader_connection *connection = sqlite3_user_data(context);
+	struct reader_scan *scan = connection->scanning;
+	uint32_t null = 0;
+
+	if (!scan || (size_t)count != scan->columns)
+		return;
+	for (int i = 0; i < count; i++) {
+		int64_t value = sqlite3_value_int64(values[i]);
+
+		if (value == 0 && sqlite3_value_type(values[i]) == SQLITE_NULL)
+			null |= 1U << i;
+		else if (scan->times & 1U << i && __builtin_add_overflow(value, scan->base_ns, &value))
+			value = scan->base_ns < 0 ? INT64_MIN : INT64_MAX;
+		scan->row.value[i] = value;
+	}
+	scan->row.null = null;
+}
+
 /* A column that the file lacks is NULL. */
-static char *make_sql(const struct reader_scan *scan, sqlite3 *db, uint64_t there)
+static char *make_sql(const struct reader_scan *scan, sqlite3 *db, uint64_t there, bool bounded)
 {
 	sqlite3_str *sql = sqlite3_str_new(db);
 	size_t time = reader_time_column(scan->schema);
 
-	sqlite3_str_appendall(sql, "SELECT ");
+	sqlite3_str_appendall(sql, "SELECT take_row(");
 	for (size_t i = 0; i < scan->columns; i++) {
 		int column = scan->column[i];
 
@@ -117,37 +141,68 @@ static char *make_sql(const struct reader_scan *scan, sqlite3 *db, uint64_t ther
 		else
 			sqlite3_str_appendf(sql, "%sNULL", i ? "," : "");
 	}
-	sqlite3_str_appendf(sql, " FROM \"%w_raw\"", scan->schema->name);
-	if (is_bounded(scan) && there & (1ULL << time))
+	sqlite3_str_appendf(sql, ") FROM \"%w_raw\"", scan->schema->name);
+	if (bounded && there & (1ULL << time))
 		sqlite3_str_appendf(sql, " WHERE \"%w\">=?1 AND \"%w\"<?2", scan->schema->columns[time].name,
 			scan->schema->columns[time].name);
-	else if (is_bounded(scan))
+	else if (bounded)
 		sqlite3_str_appendall(sql, " WHERE 0");
 	return sqlite3_str_finish(sql);
+}
+
+static int find_words(struct reader_scan *scan)
+{
+	sqlite3_stmt *statement = NULL;
+	int rc = sqlite3_prepare_v2(scan->connection->db, "SELECT id FROM texts WHERE text=?1", -1, &statement, NULL);
+
+	for (size_t i = 0; i < READER_SCAN_WORDS_MAX && scan->words[i] && rc == SQLITE_OK; i++) {
+		sqlite3_bind_text(statement, 1, scan->words[i], -1, SQLITE_STATIC);
+		rc = sqlite3_step(statement);
+		scan->word[i] = rc == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : NO_WORD;
+		rc = rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+		sqlite3_reset(statement);
+	}
+	sqlite3_finalize(statement);
+	return rc;
+}
+
+static int prepare(struct reader_scan *scan)
+{
+	sqlite3 *db = scan->connection->db;
+	int rc = reader_file_base(db, &scan->base_ns);
+
+	if (rc == SQLITE_OK && scan->texts)
+		rc = reader_texts_open(scan->connection);
+	if (rc == SQLITE_OK && scan->words[0])
+		rc = find_words(scan);
+	if (rc == SQLITE_OK && !scan->connection->takes)
+		rc = sqlite3_create_function_v2(db, "take_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, scan->connection,
+			take_row, NULL, NULL, NULL);
+	scan->connection->takes |= rc == SQLITE_OK;
+	return rc;
 }
 
 static int start(struct reader_scan *scan)
 {
 	sqlite3 *db = scan->connection->db;
+	enum reader_span span = reader_file_span(db, scan->schema, scan->since_ns, scan->until_ns);
 	uint64_t there;
 	char *sql;
 	int rc;
 
-	if (reader_file_rules_out(db, scan->schema, scan->since_ns, scan->until_ns))
+	if (span == READER_SPAN_OUTSIDE)
 		return SQLITE_EMPTY;
 	rc = reader_file_columns(db, scan->schema, &there);
-	if (rc == SQLITE_OK && scan->texts)
-		rc = reader_texts_open(scan->connection);
 	if (rc == SQLITE_OK)
-		rc = reader_file_base(db, &scan->base_ns);
+		rc = prepare(scan);
 	if (rc != SQLITE_OK)
 		return rc;
-	sql = make_sql(scan, db, there);
+	sql = make_sql(scan, db, there, span != READER_SPAN_WITHIN);
 	if (!sql)
 		return SQLITE_NOMEM;
 	rc = sqlite3_prepare_v2(db, sql, -1, &scan->statement, NULL);
 	sqlite3_free(sql);
-	if (rc == SQLITE_OK) {
+	if (rc == SQLITE_OK && span != READER_SPAN_WITHIN) {
 		sqlite3_bind_int64(scan->statement, 1, raw_time(scan, scan->since_ns));
 		sqlite3_bind_int64(scan->statement, 2, raw_time(scan, scan->until_ns));
 	}
@@ -194,22 +249,6 @@ static int next_file(struct reader_scan *scan)
 	return rc == SQLITE_OK ? start(scan) : rc;
 }
 
-static void take_row(struct reader_scan *scan)
-{
-	struct reader_row *row = &scan->row;
-
-	row->null = 0;
-	for (size_t i = 0; i < scan->columns; i++) {
-		int64_t value = sqlite3_column_int64(scan->statement, (int)i);
-
-		if (value == 0 && sqlite3_column_type(scan->statement, (int)i) == SQLITE_NULL)
-			row->null |= 1U << i;
-		else if (scan->times & 1U << i && __builtin_add_overflow(value, scan->base_ns, &value))
-			value = scan->base_ns < 0 ? INT64_MIN : INT64_MAX;
-		row->value[i] = value;
-	}
-}
-
 /* Errors that end it; all others are the file's, which is left out from there on. */
 static bool ends(int rc)
 {
@@ -224,11 +263,10 @@ int reader_scan_next(struct reader_scan *scan)
 		if (rc == SQLITE_OK && scan->statement) {
 			if (scan->connection->texts)
 				reader_texts_tidy(scan->connection->texts);
+			scan->connection->scanning = scan;
 			rc = sqlite3_step(scan->statement);
-			if (rc == SQLITE_ROW) {
-				take_row(scan);
+			if (rc == SQLITE_ROW)
 				return 1;
-			}
 			leave_file(scan);
 		} else if (rc == SQLITE_OK) {
 			rc = next_file(scan);
@@ -268,4 +306,9 @@ const char *reader_scan_text(struct reader_scan *scan, size_t column)
 	if (rc != SQLITE_OK)
 		scan->text_rc = rc;
 	return ret;
+}
+
+bool reader_scan_is(const struct reader_scan *scan, size_t column, size_t word)
+{
+	return scan->row.value[column] == scan->word[word] && scan->word[word] != NO_WORD;
 }

@@ -11,12 +11,15 @@
 #include "analyzers/store/reader.h"
 
 #define READER_SCAN_COLUMNS_MAX 16
+#define READER_SCAN_WORDS_MAX 4
 #define READER_SCAN_TEXT_BYTES 256 /* longer texts are cut */
 
 struct reader_scanning {
 	enum schema_id table; /* a SCHEMA_LOG one */
 	/* Names of columns, as of the view; one that it does not have is NULL in all rows. NULL ends them. */
 	const char *columns[READER_SCAN_COLUMNS_MAX];
+	/* Texts that reader_scan_is() compares with. NULL ends them. */
+	const char *words[READER_SCAN_WORDS_MAX];
 };
 
 /* Columns in the order in which they were asked for. */
@@ -27,7 +30,7 @@ struct reader_row {
 
 struct reader_scan;
 
-/* 0 or -ENOMEM. It begins with reader_scan_begin(). */
+/* What it is told must outlive it. 0 or -ENOMEM. It begins with reader_scan_begin(). */
 int reader_scan_open(struct reader *reader, const struct reader_scanning *scanning, struct reader_scan **ret);
 struct reader_scan *reader_scan_close(struct reader_scan *scan);
 /* From the front, rows whose time (the table's first column of times) is at least since_ns and below until_ns;
@@ -42,6 +45,9 @@ void reader_scan_error(const struct reader_scan *scan, char *error, size_t error
 const struct reader_row *reader_scan_row(const struct reader_scan *scan);
 /* Of a column of texts; NULL: it has none. Valid until any scan of the reader goes on. */
 const char *reader_scan_text(struct reader_scan *scan, size_t column);
+
+/* Whether a column of texts is the word of that number in reader_scanning; for less than to look it up. */
+bool reader_scan_is(const struct reader_scan *scan, size_t column, size_t word);
 
 static inline bool reader_row_has(const struct reader_row *row, size_t column)
 {

@@ -228,7 +228,7 @@ static bool out_of_range(const struct cursor *cursor, sqlite3 *db)
 			value < high)
 			high = value;
 	}
-	return reader_file_rules_out(db, schema, low, high);
+	return reader_file_span(db, schema, low, high) == READER_SPAN_OUTSIDE;
 }
 
 static int start(struct cursor *cursor, sqlite3 *db)
