@@ -17,6 +17,12 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
+void reader_start_clock(struct reader *reader)
+{
+	reader->late = false;
+	reader->deadline_ns = reader->options.timeout_ns ? now_ns() + reader->options.timeout_ns : 0;
+}
+
 int reader_progress(void *arg)
 {
 	struct reader *reader = arg;
@@ -212,8 +218,8 @@ int reader_prepare(struct reader *reader, const char *sql, sqlite3_stmt **ret, c
 		return r;
 	}
 	reader->generation++;
-	reader->denied = reader->late = false;
-	reader->deadline_ns = reader->options.timeout_ns ? now_ns() + reader->options.timeout_ns : 0;
+	reader->denied = false;
+	reader_start_clock(reader);
 	rc = sqlite3_prepare_v2(reader->db, sql, -1, &statement, &rest);
 	if (rc != SQLITE_OK) {
 		reader_error(reader, error, error_size);

@@ -83,6 +83,8 @@ enum reader_span reader_file_span(sqlite3 *db, const struct schema_table *table,
 int reader_file_base(sqlite3 *db, int64_t *ret);
 /* Reads the folder again. */
 int reader_list(struct reader *reader);
+/* From now on, statements have the time that the options give them. */
+void reader_start_clock(struct reader *reader);
 /* Stops statements at the deadline. */
 int reader_progress(void *arg);
 

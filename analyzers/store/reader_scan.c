@@ -85,6 +85,7 @@ int reader_scan_begin(struct reader_scan *scan, int64_t since_ns, int64_t until_
 		snprintf(error, error_size, "cannot read the store in %s: %s", scan->reader->dir, strerror(-r));
 		return r;
 	}
+	reader_start_clock(scan->reader);
 	scan->over = false;
 	scan->number = 0;
 	scan->rc = SQLITE_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes are a segment file; the reader looks at every table of the store that holds it. No crash, no leak, and no
- * longer than the timeout whatever the file's schema makes SQLite do.
+ * The bytes are a segment file; the reader looks at every table of the store that holds it, by SQL and by scans. No
+ * crash, no leak, and no longer than the timeout whatever the file's schema makes SQLite do.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzers/store/reader.h"
+#include "analyzers/store/reader_scan.h"
 
 #define TIMEOUT_NS 50000000
 
@@ -60,6 +60,27 @@ static void query(struct reader *reader, const char *format, const char *table)
 	sqlite3_finalize(statement);
 }
 
+/* All of the table's columns, or the first ones. */
+static void scan(struct reader *reader, size_t table, int64_t since_ns)
+{
+	struct reader_scanning scanning = {.table = (enum schema_id)table, .words = {"device", "call"}};
+	struct reader_scan *at = NULL;
+	char error[256];
+	unsigned rows = 0;
+
+	for (size_t i = 0; i < READER_SCAN_COLUMNS_MAX && i < schema_columns(&schema_tables[table]); i++)
+		scanning.columns[i] = schema_tables[table].columns[i].name;
+	if (reader_scan_open(reader, &scanning, &at) < 0)
+		abort();
+	if (reader_scan_begin(at, since_ns, INT64_MAX, error, sizeof(error)) == 0)
+		while (reader_scan_next(at) > 0 && rows++ < 10000)
+			for (size_t i = 0; i < READER_SCAN_COLUMNS_MAX && scanning.columns[i]; i++)
+				if (schema_tables[table].columns[i].type == SCHEMA_TEXT &&
+					!reader_scan_is(at, i, rows % 2))
+					(void)reader_scan_text(at, i);
+	reader_scan_close(at);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct reader_options options = {.timeout_ns = TIMEOUT_NS};
@@ -82,6 +103,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (schema_column_find(&schema_tables[i], "start_ns") >= 0)
 			query(reader, "SELECT count(*) FROM \"%s\" WHERE start_ns > 1700000000000000000",
 				schema_tables[i].name);
+		if (schema_tables[i].kind == SCHEMA_LOG) {
+			scan(reader, i, INT64_MIN);
+			scan(reader, i, 1700000000000000000);
+		}
 	}
 	reader_close(reader);
 	return 0;
