@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The raw tables are read, one statement a segment. See reader_scan.h. Columns come as the arguments of a function of
- * ours in the statement, which costs a third of asking SQLite for one column after the other.
+ * ours in the statement, which costs a third of asking SQLite for one column after the other; it is a condition that
+ * holds only once it was given many rows, so that SQLite goes from one to the next by itself.
  */
 #include "analyzers/store/reader_scan.h"
 
@@ -13,9 +14,12 @@
 #include "analyzers/store/reader_internal.h"
 
 #define NO_WORD INT64_MIN
+#define ROWS 64 /* read at once */
 
 struct reader_scan {
-	struct reader_row row;
+	struct reader_row row[ROWS];
+	size_t rows, at; /* so many are read; the one that it stands on */
+	int rows_rc;	 /* what ended the reading of them */
 	size_t columns;
 	uint32_t times; /* columns of times, a bit each */
 	bool texts;	/* there are such columns, too */
@@ -62,7 +66,8 @@ static void leave_file(struct reader_scan *scan)
 	scan->statement = NULL;
 	reader_file_give_back(scan->connection);
 	scan->connection = NULL;
-	scan->text_rc = SQLITE_OK;
+	scan->rows = scan->at = 0;
+	scan->rows_rc = scan->text_rc = SQLITE_OK;
 }
 
 struct reader_scan *reader_scan_close(struct reader_scan *scan)
@@ -106,15 +111,17 @@ static int64_t raw_time(const struct reader_scan *scan, int64_t time_ns)
 	return ret;
 }
 
-/* The function: puts its arguments in the row of the scan that is at work. */
+/* The function: its arguments are one more row of the scan that is at work. True: there is no room for another. */
 static void take_row(sqlite3_context *context, int count, sqlite3_value **values)
 {
 	struct reader_connection *connection = sqlite3_user_data(context);
 	struct reader_scan *scan = connection->scanning;
+	struct reader_row *row;
 	uint32_t null = 0;
 
-	if (!scan || (size_t)count != scan->columns)
+	if (!scan || (size_t)count != scan->columns || scan->rows >= ROWS)
 		return;
+	row = &scan->row[scan->rows++];
 	for (int i = 0; i < count; i++) {
 		int64_t value = sqlite3_value_int64(values[i]);
 
@@ -122,9 +129,10 @@ static void take_row(sqlite3_context *context, int count, sqlite3_value **values
 			null |= 1U << i;
 		else if (scan->times & 1U << i && __builtin_add_overflow(value, scan->base_ns, &value))
 			value = scan->base_ns < 0 ? INT64_MIN : INT64_MAX;
-		scan->row.value[i] = value;
+		row->value[i] = value;
 	}
-	scan->row.null = null;
+	row->null = null;
+	sqlite3_result_int(context, scan->rows == ROWS);
 }
 
 /* A column that the file lacks is NULL. */
@@ -133,7 +141,13 @@ static char *make_sql(const struct reader_scan *scan, sqlite3 *db, uint64_t ther
 	sqlite3_str *sql = sqlite3_str_new(db);
 	size_t time = reader_time_column(scan->schema);
 
-	sqlite3_str_appendall(sql, "SELECT take_row(");
+	bounded = bounded && there & (1ULL << time);
+	sqlite3_str_appendf(sql, "SELECT 1 FROM \"%w_raw\" WHERE ", scan->schema->name);
+	/* Of a case, what is not wanted is not even computed. */
+	if (bounded)
+		sqlite3_str_appendf(sql, "CASE WHEN \"%w\">=?1 AND \"%w\"<?2 THEN ", scan->schema->columns[time].name,
+			scan->schema->columns[time].name);
+	sqlite3_str_appendall(sql, "take_row(");
 	for (size_t i = 0; i < scan->columns; i++) {
 		int column = scan->column[i];
 
@@ -142,12 +156,7 @@ static char *make_sql(const struct reader_scan *scan, sqlite3 *db, uint64_t ther
 		else
 			sqlite3_str_appendf(sql, "%sNULL", i ? "," : "");
 	}
-	sqlite3_str_appendf(sql, ") FROM \"%w_raw\"", scan->schema->name);
-	if (bounded && there & (1ULL << time))
-		sqlite3_str_appendf(sql, " WHERE \"%w\">=?1 AND \"%w\"<?2", scan->schema->columns[time].name,
-			scan->schema->columns[time].name);
-	else if (bounded)
-		sqlite3_str_appendall(sql, " WHERE 0");
+	sqlite3_str_appendall(sql, bounded ? ") END" : ")");
 	return sqlite3_str_finish(sql);
 }
 
@@ -194,6 +203,9 @@ static int start(struct reader_scan *scan)
 	if (span == READER_SPAN_OUTSIDE)
 		return SQLITE_EMPTY;
 	rc = reader_file_columns(db, scan->schema, &there);
+	/* No row is in times that the file does not tell of. */
+	if (rc == SQLITE_OK && span != READER_SPAN_WITHIN && !(there & (1ULL << reader_time_column(scan->schema))))
+		return SQLITE_EMPTY;
 	if (rc == SQLITE_OK)
 		rc = prepare(scan);
 	if (rc != SQLITE_OK)
@@ -256,22 +268,30 @@ static bool ends(int rc)
 	return rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM;
 }
 
-int reader_scan_next(struct reader_scan *scan)
+/* SQLITE_ROW: there are some; or what SQLite says after the last one. */
+static int read_rows(struct reader_scan *scan)
+{
+	int rc = scan->rows_rc;
+
+	scan->rows = scan->at = 0;
+	if (rc == SQLITE_OK) {
+		scan->connection->scanning = scan;
+		rc = sqlite3_step(scan->statement);
+		if (rc != SQLITE_ROW)
+			scan->rows_rc = rc;
+	}
+	return scan->rows ? SQLITE_ROW : rc;
+}
+
+static int next_rows(struct reader_scan *scan)
 {
 	while (!scan->over) {
 		int rc = scan->text_rc;
 
-		if (rc == SQLITE_OK && scan->statement) {
-			if (scan->connection->texts)
-				reader_texts_tidy(scan->connection->texts);
-			scan->connection->scanning = scan;
-			rc = sqlite3_step(scan->statement);
-			if (rc == SQLITE_ROW)
-				return 1;
-			leave_file(scan);
-		} else if (rc == SQLITE_OK) {
-			rc = next_file(scan);
-		}
+		if (rc == SQLITE_OK)
+			rc = scan->statement ? read_rows(scan) : next_file(scan);
+		if (rc == SQLITE_ROW)
+			return 1;
 		if (rc == SQLITE_OK)
 			continue;
 		leave_file(scan);
@@ -286,6 +306,17 @@ int reader_scan_next(struct reader_scan *scan)
 	return 0;
 }
 
+int reader_scan_next(struct reader_scan *scan)
+{
+	if (scan->connection && scan->connection->texts)
+		reader_texts_tidy(scan->connection->texts);
+	if (scan->at + 1 < scan->rows && scan->text_rc == SQLITE_OK) {
+		scan->at++;
+		return 1;
+	}
+	return next_rows(scan);
+}
+
 void reader_scan_error(const struct reader_scan *scan, char *error, size_t error_size)
 {
 	snprintf(error, error_size, "cannot read the store in %s: %s", scan->reader->dir, sqlite3_errstr(scan->rc));
@@ -293,7 +324,7 @@ void reader_scan_error(const struct reader_scan *scan, char *error, size_t error
 
 const struct reader_row *reader_scan_row(const struct reader_scan *scan)
 {
-	return &scan->row;
+	return &scan->row[scan->at];
 }
 
 const char *reader_scan_text(struct reader_scan *scan, size_t column)
@@ -301,9 +332,9 @@ const char *reader_scan_text(struct reader_scan *scan, size_t column)
 	const char *ret = NULL;
 	int rc;
 
-	if (scan->row.null & 1U << column || !scan->connection)
+	if (scan->at >= scan->rows || scan->row[scan->at].null & 1U << column)
 		return NULL;
-	rc = reader_texts_find(scan->connection->texts, scan->row.value[column], &ret);
+	rc = reader_texts_find(scan->connection->texts, scan->row[scan->at].value[column], &ret);
 	if (rc != SQLITE_OK)
 		scan->text_rc = rc;
 	return ret;
@@ -311,5 +342,5 @@ const char *reader_scan_text(struct reader_scan *scan, size_t column)
 
 bool reader_scan_is(const struct reader_scan *scan, size_t column, size_t word)
 {
-	return scan->row.value[column] == scan->word[word] && scan->word[word] != NO_WORD;
+	return scan->row[scan->at].value[column] == scan->word[word] && scan->word[word] != NO_WORD;
 }

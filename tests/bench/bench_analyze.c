@@ -3,8 +3,8 @@
  * bench_analyze DIR PAIRS RANKS STEPS PROGRAM...: stores of a job of so many ranks of a node and so many steps, each of
  * five stages and 64 collectives, with a sample a second, in a new folder below DIR; and what analyze takes for all of
  * it (libexec/ranktrace/analyze, of one build or of several that are compared): CPU time by stored operation, and peak
- * memory. "By turns": rows of an operation lie together, of all ranks, as the host's do; "by steps": those of a rank's
- * step, as the device's do, which are read in batches. Prints samples for table.awk; fails where a program does.
+ * memory. "By turns": rows of an operation lie together, of all ranks, as they come from the host; "by steps": those of
+ * a rank's step, as they come from devices. Prints samples for table.awk; fails where a program does.
  */
 #include <fcntl.h>
 #include <ftw.h>
@@ -19,7 +19,7 @@
 #define PROGRAMS_MAX 4
 #define US 1000LL
 
-static const int64_t step_ns = 200000 * US;
+static const int64_t step_ns = 1000000 * US;
 
 enum order { BY_TURNS, BY_STEPS, ORDERS };
 
@@ -72,7 +72,7 @@ static void put_comms(const struct job *job, int64_t rank)
 
 static void put_op(const struct job *job, int64_t rank, int64_t step, int64_t i)
 {
-	int64_t late = late_of(rank, step, i), start = job->begin + step * step_ns + 2000 * US + i * 2900 * US + late;
+	int64_t late = late_of(rank, step, i), start = job->begin + step * step_ns + 10000 * US + i * 14500 * US + late;
 	char name[20];
 	const struct store_value row[] = {V_INT(rank), V_INT(step), V_TEXT(name_of(rank, i, name)),
 		V_INT((step - 1) * OPS / 2 + i / 2 + 1), V_TEXT(i % 2 ? "AllReduce" : "ReduceScatter"),
@@ -95,7 +95,7 @@ static void put_ops(const struct job *job, int64_t step)
 static void put_step(const struct job *job, int64_t rank, int64_t step)
 {
 	static const char *const stage[] = {"dataloader", "forward", "backward", "sync", "optimizer"};
-	static const int64_t length_us[] = {2000, 50000, 120000, 10000, 10000};
+	static const int64_t length_us[] = {10000, 250000, 600000, 50000, 50000};
 	int64_t at = job->begin + step * step_ns;
 	const struct store_value whole[] = {
 		V_INT(rank), V_INT(step), V_INT(at), V_INT(step_ns - US), V_TEXT("train"), V_INT(rank + 1)};
@@ -134,8 +134,7 @@ static int put_job(const struct job *job)
 		put_ops(job, step);
 		for (int64_t rank = 0; rank < job->ranks; rank++) {
 			put_step(job, rank, step);
-			if (step % (NSEC_PER_SEC / step_ns) == 0)
-				put_sample(job, rank, at - NSEC_PER_SEC + step_ns);
+			put_sample(job, rank, at);
 		}
 		r = store_flush(job->store, (uint64_t)(at + step_ns));
 	}
