@@ -228,8 +228,8 @@ static bool stand(
 static void point_of(const struct stood *stood, const struct stood_op *op, uint64_t time_ns, struct ops_point *ret)
 {
 	*ret = (struct ops_point){.seq = op->seq, .count = op->count, .bytes = op->bytes, .time_ns = time_ns};
-	snprintf(ret->op, sizeof(ret->op), "%s", stood->word[op->op]);
-	snprintf(ret->dtype, sizeof(ret->dtype), "%.15s", stood->word[op->dtype]);
+	memcpy(ret->op, stood->word[op->op], sizeof(ret->op));
+	memcpy(ret->dtype, stood->word[op->dtype], sizeof(ret->dtype) - 1);
 }
 
 static bool recall(const void *arg, uint64_t seq, struct ops_point *ret)

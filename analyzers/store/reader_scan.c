@@ -14,7 +14,7 @@
 #include "analyzers/store/reader_internal.h"
 
 #define NO_WORD INT64_MIN
-#define ROWS 64 /* read at once */
+#define ROWS 32 /* read at once */
 
 struct reader_scan {
 	struct reader_row row[ROWS];
