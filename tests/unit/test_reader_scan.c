@@ -134,7 +134,7 @@ static void as_the_view(void **state)
 	all = scanned(scan);
 	assert_int_equal(reader_scan_begin(scan, 0, INT64_MAX, error, sizeof(error)), 0);
 	assert_as_view(scan, 0, INT64_MAX);
-	for (unsigned i = 0; i < 60; i++) {
+	for (unsigned i = 0; i < 30; i++) {
 		int64_t since = (int64_t)(now + random_below(SEGMENTS) * options.segment_ns -
 					  random_below(9000) * NSEC_PER_SEC),
 			until = since + (int64_t)(random_below(20000) * NSEC_PER_SEC);
