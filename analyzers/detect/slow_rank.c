@@ -123,6 +123,17 @@ static void repeat_checkpoint(struct slow_rank *state, const struct frame *frame
 	}
 }
 
+static uint64_t longest(const struct frame *frame)
+{
+	uint64_t ns = 0;
+
+	for (size_t i = 0; i < frame->ranks; i++) {
+		if (frame->rank[i].here && frame->rank[i].step_ns != FRAME_UNKNOWN && frame->rank[i].step_ns > ns)
+			ns = frame->rank[i].step_ns;
+	}
+	return ns;
+}
+
 static void slow_rank_frame(void *arg, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out)
 {
@@ -136,7 +147,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 		judge_checkpoint(state, frame, measures, measure, out);
 	if (frame->class != FRAME_TRAIN)
 		return;
-	growth_step(&state->growth, frame->step, measures->step_ns, frame->tier);
+	growth_step(&state->growth, frame->step, measures->step_ns, longest(frame), frame->tier);
 	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
 	state->steps.view.series.grown = growth_ln(&state->growth);
 	common = court_hold(&state->steps, frame, measures, measure, out, &said);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <stdio.h>
 
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_common.h"
@@ -170,10 +171,24 @@ static double gain_of(struct court *court, uint32_t i, bool only)
 		if (!(verdict->onset.before_ns > 0))
 			verdict->onset = growth_since(court->growth, view_rank(&court->view, i)->since_step);
 		share = growth_share(court->growth, &verdict->onset);
-		if (gain >= GROWTH_EXPLAINED * share)
+		verdict->explains = gain >= GROWTH_EXPLAINED * share;
+		if (verdict->explains)
 			gain = fmax(gain, share);
 	}
 	return fmin(gain, 0.99);
+}
+
+/* Since it shows; what it alone explains has been so since steps grew, which showed before. */
+static void date(const struct court_verdict *verdict, const struct series_rank *rank, struct finding *finding)
+{
+	uint64_t earlier_ns = verdict->open && verdict->explains ? verdict->onset.earlier_ns : 0;
+
+	finding->since_step = rank->since_step;
+	finding->since_ns = rank->since_ns;
+	if (!earlier_ns || earlier_ns >= rank->since_ns)
+		return;
+	finding->since_step = verdict->onset.step;
+	finding->since_ns -= earlier_ns;
 }
 
 static void say(struct court *court, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
@@ -195,8 +210,7 @@ static void say(struct court *court, const struct frame *frame, const struct mea
 	finding->kind = FINDING_SLOW_RANK;
 	finding->rank = (int32_t)i;
 	finding->tier = frame->tier;
-	finding->since_step = rank->since_step;
-	finding->since_ns = rank->since_ns;
+	date(&court->verdict[i], rank, finding);
 	finding->confidence = confidence_of(court, frame, rank, confirmed);
 	finding->severity = gain >= 0.2 ? SEVERITY_CRITICAL : SEVERITY_WARNING;
 	finding->slowdown = 1 / (1 - gain);
@@ -204,6 +218,37 @@ static void say(struct court *court, const struct frame *frame, const struct mea
 		measured->ratio > 0 ? (double)measured->self_ns / measured->ratio : NAN, NULL);
 	cause_of(court->cause, i, excess, finding);
 	out->say(out->arg, &opinion);
+}
+
+/* Is it what steps grew by, before it was seen who it is? */
+static bool is_early(const struct court *court, uint32_t i)
+{
+	const struct series *series = &court->view.series;
+	const struct series_rank *rank = &series->rank[i];
+	const struct court_verdict *verdict = &court->verdict[i];
+	const struct growth *growth = court->growth;
+	struct growth_onset onset;
+	double share, grown;
+
+if (getenv("DBG")&&growth) fprintf(stderr,"DBGa %u tier %d of_tier %lu loss %d looks %d\n",i,growth->tier,growth->of_tier,series->loss,verdict->looks);
+	if (!growth || growth->tier == FRAME_TIER_STAGES || growth->of_tier < EARLY_FRAMES ||
+		growth->of_tier > EARLY_WITHIN || series->loss)
+		return false;
+	onset = growth_since(growth, rank->since_step);
+	share = growth_share(growth, &onset);
+if (getenv("DBG")) fprintf(stderr,"DBG0 %u of_tier %lu since %lu share %.3f steps %lu gain %.3f v %.3f %.3f %.3f slow %x\n", i, growth->of_tier, rank->since_step, share, onset.steps, (double)verdict->gain, series_value(series,rank,0), series_value(series,rank,1), series_value(series,rank,2), rank->slow&0xff);
+	if (share < EARLY_LEAST || onset.steps < growth->of_tier + EARLY_UNSEEN ||
+		(double)verdict->gain < EARLY_GAIN * share)
+		return false;
+	grown = -log(1 - share);
+if (getenv("DBG")) fprintf(stderr,"DBG early %u of_tier %lu since %lu share %.3f steps %lu gain %.3f v %.3f %.3f %.3f slow %x\n", i, growth->of_tier, rank->since_step, share, onset.steps, (double)verdict->gain, series_value(series,rank,0), series_value(series,rank,1), series_value(series,rank,2), rank->slow&0xff);
+	for (unsigned int back = 0; back < EARLY_FRAMES; back++) {
+		double value = series_value(series, rank, back);
+
+		if (!(rank->slow >> back & 1) || value < EARLY_OF_GROWTH * grown || value > EARLY_BEYOND * grown)
+			return false;
+	}
+	return true;
 }
 
 static bool found_often(const struct court_verdict *verdict)
@@ -225,10 +270,12 @@ static bool judge(struct court *court, const struct frame *frame, const struct m
 		if (!verdict->looks || (double)verdict->gain < least * GAIN_FOUND ||
 			measures->rank[set[i]].wait_ns == FRAME_UNKNOWN) {
 			verdict->open = false;
-			verdict->onset = (struct growth_onset){0, 0};
+			verdict->explains = false;
+			verdict->onset = (struct growth_onset){0};
 			continue;
 		}
-		verdict->open |= rank->candidate && (!court->view.series.loss || found_often(verdict));
+		verdict->open |= (rank->candidate && (!court->view.series.loss || found_often(verdict))) ||
+				 (n == 1 && is_early(court, set[i]));
 		verdict->said = true;
 		any = true;
 		say(court, frame, measures, set[i], n == 1, out);
@@ -254,6 +301,7 @@ bool court_hold(struct court *court, const struct frame *frame, const struct mea
 	common = slow_rank_common(frame, measures, set, n, all, court->scratch);
 	if (common)
 		n = 0;
+if (getenv("DBG")&&court->growth) {fprintf(stderr,"DBGh step %lu ops %zu groups %zu lost %lu %lu tier %d n %zu all %zu loss %d grown %.2f:", frame->step,frame->ops,frame->groups,frame->lost,measures->lost,frame->tier,n,all,court->view.series.loss,court->view.series.grown); for (size_t i=0;i<measures->ranks&&i<2;i++) fprintf(stderr," [r%zu ratio %.2f z %.1f slow %x self %.0f last %.0f]", i, measures->rank[i].ratio, measures->rank[i].z, court->view.series.rank[i].slow&0xff, measures->rank[i].self_ns/1e6, measures->rank[i].last_ns/1e6); fprintf(stderr,"\n");}
 	look_at_times(court, frame, measures, measure, set, n);
 	*ret_said = judge(court, frame, measures, set, n, out);
 	court->frames++;
