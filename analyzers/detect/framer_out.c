@@ -167,7 +167,9 @@ static void release(struct framer *framer, struct framer_room *room)
 		if (process->align == FRAMER_UNPLACED)
 			continue;
 		slot = framer_slot_find(process, room->head - process->offset);
-		if (slot && process->ops_live && slot->records && !slot->partial)
+		/* Where some were lost, it may have had more. */
+		if (slot && process->ops_live && slot->records && !slot->partial &&
+			(slot->step > process->lost_until || process->usual == UINT32_MAX))
 			process->usual = slot->records;
 		framer_slots_drop(framer, process, room->head - process->offset + 1);
 	}

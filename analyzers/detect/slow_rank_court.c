@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <stdio.h>
 
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_common.h"
@@ -230,18 +229,15 @@ static bool is_early(const struct court *court, uint32_t i)
 	struct growth_onset onset;
 	double share, grown;
 
-if (getenv("DBG")&&growth) fprintf(stderr,"DBGa %u tier %d of_tier %lu loss %d looks %d\n",i,growth->tier,growth->of_tier,series->loss,verdict->looks);
 	if (!growth || growth->tier == FRAME_TIER_STAGES || growth->of_tier < EARLY_FRAMES ||
 		growth->of_tier > EARLY_WITHIN || series->loss)
 		return false;
 	onset = growth_since(growth, rank->since_step);
 	share = growth_share(growth, &onset);
-if (getenv("DBG")) fprintf(stderr,"DBG0 %u of_tier %lu since %lu share %.3f steps %lu gain %.3f v %.3f %.3f %.3f slow %x\n", i, growth->of_tier, rank->since_step, share, onset.steps, (double)verdict->gain, series_value(series,rank,0), series_value(series,rank,1), series_value(series,rank,2), rank->slow&0xff);
 	if (share < EARLY_LEAST || onset.steps < growth->of_tier + EARLY_UNSEEN ||
 		(double)verdict->gain < EARLY_GAIN * share)
 		return false;
 	grown = -log(1 - share);
-if (getenv("DBG")) fprintf(stderr,"DBG early %u of_tier %lu since %lu share %.3f steps %lu gain %.3f v %.3f %.3f %.3f slow %x\n", i, growth->of_tier, rank->since_step, share, onset.steps, (double)verdict->gain, series_value(series,rank,0), series_value(series,rank,1), series_value(series,rank,2), rank->slow&0xff);
 	for (unsigned int back = 0; back < EARLY_FRAMES; back++) {
 		double value = series_value(series, rank, back);
 
@@ -301,7 +297,6 @@ bool court_hold(struct court *court, const struct frame *frame, const struct mea
 	common = slow_rank_common(frame, measures, set, n, all, court->scratch);
 	if (common)
 		n = 0;
-if (getenv("DBG")&&court->growth) {fprintf(stderr,"DBGh step %lu ops %zu groups %zu lost %lu %lu tier %d n %zu all %zu loss %d grown %.2f:", frame->step,frame->ops,frame->groups,frame->lost,measures->lost,frame->tier,n,all,court->view.series.loss,court->view.series.grown); for (size_t i=0;i<measures->ranks&&i<2;i++) fprintf(stderr," [r%zu ratio %.2f z %.1f slow %x self %.0f last %.0f]", i, measures->rank[i].ratio, measures->rank[i].z, court->view.series.rank[i].slow&0xff, measures->rank[i].self_ns/1e6, measures->rank[i].last_ns/1e6); fprintf(stderr,"\n");}
 	look_at_times(court, frame, measures, measure, set, n);
 	*ret_said = judge(court, frame, measures, set, n, out);
 	court->frames++;
