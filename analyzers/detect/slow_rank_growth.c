@@ -126,7 +126,7 @@ static struct growth_onset grown_at(const struct growth *growth, uint64_t since)
 static uint64_t first_longer(const struct growth *growth, uint64_t since, const struct growth_onset *onset)
 {
 	double middle = ((double)onset->before_ns + (double)onset->after_ns) / 2;
-	uint64_t from = since + GROWTH_NEW / 2, until = since > GROWTH_NEW / 2 ? since - GROWTH_NEW / 2 : 1;
+	uint64_t from = since + GROWTH_BEFORE / 4, until = since > GROWTH_NEW / 2 ? since - GROWTH_NEW / 2 : 1;
 
 	for (uint64_t back = from; back >= until; back--) {
 		if (back <= growth->steps && growth->step[(growth->steps - back) % GROWTH_STEPS] > middle)
