@@ -31,6 +31,7 @@ struct measure *measure_free(struct measure *measure)
 	free(measure->scratch);
 	free(measure->spread);
 	free(measure->here);
+	free(measure->stop);
 	free(measure->most);
 	free(measure);
 	return NULL;
@@ -61,7 +62,8 @@ static int make_room(struct measure *measure, const struct frame *frame)
 			!renew(&measure->by_class, ranks, sizeof(*measure->by_class)) ||
 			!renew(&measure->scratch, ranks, sizeof(*measure->scratch)) ||
 			!renew(&measure->spread, ranks, sizeof(*measure->spread)) ||
-			!renew(&measure->here, ranks, sizeof(*measure->here)))
+			!renew(&measure->here, ranks, sizeof(*measure->here)) ||
+			!renew(&measure->stop, ranks, sizeof(*measure->stop)))
 			return -ENOMEM;
 		measure->rank_room = ranks;
 	}

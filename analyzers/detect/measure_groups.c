@@ -95,6 +95,7 @@ static bool find_keys(struct measure *measure, const struct frame *frame)
 		return false;
 	while (op < end) {
 		uint64_t rank = op->rank, times = 0;
+		int64_t before = op->start_ns;
 
 		if (rank < next || rank >= frame->ranks || !measure->here[rank])
 			return false;
@@ -102,11 +103,13 @@ static bool find_keys(struct measure *measure, const struct frame *frame)
 			if (op->group >= groups)
 				return false;
 			times |= op->duration_ns | ((uint64_t)op->start_ns + MEASURE_TAME_NS / 2);
+			times |= (uint64_t)op->start_ns - (uint64_t)before;
+			before = op->start_ns;
 			add_key(&shortest[op->group], op->duration_ns << MEASURE_TAME_RANK_BITS | rank);
 		}
 		if (times >= MEASURE_TAME_NS)
 			return false;
-		measure->walk[rank].stop = (size_t)(op - frame->op);
+		measure->stop[rank] = (size_t)(op - frame->op);
 		next = rank + 1;
 	}
 	return true;
@@ -127,17 +130,10 @@ static int find_last(struct measure *measure, const struct frame *frame)
 	if (r < 0)
 		return r;
 	measure->tame = frame->ops && find_keys(measure, frame);
-	if (!measure->tame) {
-		reset_groups(measure, frame);
-		return find_shortest(measure, frame);
-	}
-	for (size_t i = 0; i < frame->groups; i++) {
-		struct measure_shortest *shortest = &measure->shortest[i];
-
-		split_key(shortest->first_ns, &shortest->first_ns, &shortest->first);
-		split_key(shortest->second_ns, &shortest->second_ns, &shortest->second);
-	}
-	return 0;
+	if (measure->tame)
+		return 0;
+	reset_groups(measure, frame);
+	return find_shortest(measure, frame);
 }
 
 static uint64_t members_of(const struct frame_group *group)
@@ -195,49 +191,83 @@ static void tell_likes(struct measure *measure, const struct frame *frame)
 	}
 }
 
+/* The last one to come kept the others waiting. */
+static void blame_last(struct measure_meeting *meeting, const struct measure_shortest *shortest)
+{
+	meeting->last = shortest->first;
+	meeting->kept_ns = measure_clamp_length(shortest->second_ns - shortest->first_ns);
+}
+
+/* False: a member has no record. */
+static bool tell_whole(struct measure *measure, const struct frame *frame, uint32_t i)
+{
+	const struct frame_group *of = &frame->group[i];
+	struct measure_shortest *shortest = &measure->shortest[i];
+	struct measure_meeting *meeting = &measure->meeting[i];
+
+	if (measure->tame) {
+		split_key(shortest->first_ns, &shortest->first_ns, &shortest->first);
+		split_key(shortest->second_ns, &shortest->second_ns, &shortest->second);
+	}
+	*meeting = (struct measure_meeting){.last = FRAME_NONE, .run = run_of(frame, of), .p2p = of->p2p};
+	if (!tells(of, shortest) || shortest->records < members_of(of))
+		return false;
+	measure->group[i] = (struct measure_group){shortest->first_ns, shortest->first, shortest->second};
+	meeting->transfer_ns = shortest->first_ns;
+	blame_last(meeting, shortest);
+	return shortest->records == frame->comm[of->comm].members || of->p2p;
+}
+
 /* Where a member has no record, it may be the one that came last: then those that are there seem not to have waited. */
-static void tell_group(struct measure *measure, const struct frame *frame, uint32_t i)
+static void tell_part(struct measure *measure, const struct frame *frame, uint32_t i)
 {
 	const struct measure_shortest *shortest = &measure->shortest[i];
 	struct measure_group *group = &measure->group[i];
 	struct measure_meeting *meeting = &measure->meeting[i];
+	uint64_t usual = usual_transfer(measure, frame, i);
 
-	*meeting = (struct measure_meeting){
-		.last = FRAME_NONE, .run = run_of(frame, &frame->group[i]), .p2p = frame->group[i].p2p};
 	if (!tells(&frame->group[i], shortest)) {
 		*group = (struct measure_group){FRAME_UNKNOWN, FRAME_NONE, FRAME_NONE};
-		meeting->transfer_ns = usual_transfer(measure, frame, i);
+		meeting->transfer_ns = usual;
 		measure->told.left_out++;
 		return;
 	}
 	*group = (struct measure_group){shortest->first_ns, shortest->first, shortest->second};
-	if (shortest->records < members_of(&frame->group[i])) {
-		uint64_t usual = usual_transfer(measure, frame, i);
-
-		if (usual < group->transfer_ns)
-			group->transfer_ns = usual;
-	}
+	if (usual < group->transfer_ns)
+		group->transfer_ns = usual;
 	meeting->transfer_ns = group->transfer_ns;
 	/* Not if someone who has no record came after it. */
-	if (shortest->first_ns <= group->transfer_ns + group->transfer_ns / 2) {
-		meeting->last = shortest->first;
-		meeting->kept_ns = measure_clamp_length(shortest->second_ns - shortest->first_ns);
+	if (shortest->first_ns <= group->transfer_ns + group->transfer_ns / 2)
+		blame_last(meeting, shortest);
+}
+
+/* Those of which members have no record, by what their likes took; all were told of as if they were whole. */
+static void tell_parts(struct measure *measure, const struct frame *frame)
+{
+	tell_likes(measure, frame);
+	for (uint32_t i = 0; i < frame->groups; i++) {
+		const struct frame_group *group = &frame->group[i];
+		const struct measure_shortest *shortest = &measure->shortest[i];
+
+		if (!tells(group, shortest) || shortest->records < members_of(group))
+			tell_part(measure, frame, i);
+		if (!group->p2p)
+			measure->told.lost += measure->most[group->comm] - shortest->records;
 	}
 }
 
 int measure_groups(struct measure *measure, const struct frame *frame)
 {
 	int r = find_last(measure, frame);
+	bool whole = true;
 
 	if (r < 0)
 		return r;
-	tell_likes(measure, frame);
 	measure->told.left_out = 0;
 	measure->told.lost = frame->lost;
-	for (uint32_t i = 0; i < frame->groups; i++) {
-		tell_group(measure, frame, i);
-		if (!frame->group[i].p2p)
-			measure->told.lost += measure->most[frame->group[i].comm] - measure->shortest[i].records;
-	}
+	for (uint32_t i = 0; i < frame->groups; i++)
+		whole &= tell_whole(measure, frame, i);
+	if (!whole)
+		tell_parts(measure, frame);
 	return 0;
 }

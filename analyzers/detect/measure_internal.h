@@ -19,8 +19,9 @@
 #define MEASURE_LIKES_MIN 3
 #define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
 #define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
-/* A frame is tame where its records are in the order of ranks, all of ranks that are here, and shorter than 18 minutes,
- * and begin less than 9 minutes off the step's begin. A duration and a rank fit into 64 bits then. */
+/* A frame is tame where its records are in the order of ranks and of their begins, all of ranks that are here, and
+ * shorter than 18 minutes, and begin less than 9 minutes off the step's begin. A duration and a rank fit into 64 bits
+ * then. */
 #define MEASURE_TAME_RANK_BITS 24
 #define MEASURE_TAME_RANKS (1ULL << MEASURE_TAME_RANK_BITS) /* of which the last number is not a rank's */
 #define MEASURE_TAME_NS (1ULL << (64 - MEASURE_TAME_RANK_BITS))
@@ -76,7 +77,6 @@ struct measure_pace {
 
 struct measure_walk {
 	struct measure_pace pace;
-	size_t stop; /* of a tame frame: where in it the rank's operations end */
 	uint32_t flights;
 	struct measure_flight flight[MEASURE_PENDING];
 };
@@ -107,6 +107,7 @@ struct measure {
 	double *scratch, *spread;
 	struct measure_like like[MEASURE_LIKES];
 	bool *here;
+	size_t *stop;	/* of a tame frame: where in it each rank's operations end */
 	uint32_t *most; /* records of a collective, by communicator */
 	bool tame;	/* the frame is */
 	size_t rank_room, group_room, comm_room;
