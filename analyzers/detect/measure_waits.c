@@ -306,17 +306,16 @@ static void walk_rank(
 /* Rank by rank: one walk is enough. */
 static void walk_tame(struct measure *measure, const struct frame *frame)
 {
-	const struct frame_op *op = frame->op, *const stop = op + frame->ops;
+	const struct frame_op *op = frame->op;
 	struct measure_walk walk;
 
 	for (size_t i = 0; i < frame->ranks; i++) {
 		const struct frame_op *from = op;
 
+		op = frame->op + measure->stop[i];
 		if (!measure->here[i])
 			continue;
 		begin(&walk);
-		if (op < stop && op->rank == i)
-			op = frame->op + measure->stop[i];
 		walk_rank(measure, &walk, from, op);
 		end(measure, frame, &walk, i);
 	}
