@@ -129,7 +129,7 @@ static void write_ops(struct framer *framer, struct framer_room *room, struct fr
 	frame->group = framer->scratch.group;
 	frame->ops = framer->scratch.ops;
 	frame->op = framer->scratch.op;
-	if (scratch->tame) {
+	if (scratch->tame && scratch->ops) {
 		frame->shortest = scratch->shortest;
 		frame->stop = scratch->stop;
 	}

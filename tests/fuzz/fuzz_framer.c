@@ -77,7 +77,7 @@ static void check_kept(const struct frame *frame)
 	for (size_t i = 0; i < frame->ops; i++)
 		tame &= is_tame(frame->op[i].start_ns, frame->op[i].duration_ns);
 	check((frame->shortest != NULL) == (frame->stop != NULL) && (tame || !frame->shortest));
-	if (!frame->shortest || !frame->ops)
+	if (!frame->shortest)
 		return;
 	for (size_t i = 0; i < frame->ranks; i++) {
 		for (check(frame->stop[i] >= at && frame->stop[i] <= frame->ops); at < frame->stop[i]; at++)
