@@ -249,9 +249,11 @@ struct framer_room { /* a job */
 struct framer_scratch {
 	struct frame_rank *rank;
 	struct framer_slot **slot; /* of each rank, NULL: none */
+	size_t *stop;
 	size_t rank_room;
 	struct frame_group *group;
 	struct framer_group_key *key;
+	struct shortest *shortest;
 	size_t groups, group_room;
 	struct frame_op *op;
 	size_t ops, op_room;
@@ -260,6 +262,7 @@ struct framer_scratch {
 	struct framer_groups_cursor *cursor; /* one a communicator */
 	size_t cursor_room;
 	bool hashed; /* all groups are in the hash */
+	bool tame;   /* so far: see frame.h */
 	struct framer_lanes_lane *lane;
 	size_t lanes, lane_room;
 	uint32_t *lane_hash; /* index of a lane + 1 */
