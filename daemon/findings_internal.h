@@ -53,7 +53,7 @@ struct findings_room {
 	struct findings_raise raise;
 	char proc_root[128], cgroup_root[128];
 	uint64_t id_base; /* added to ids: no two starts give the same */
-	uint64_t sample_next_ns, look_next_ns, look_ended_ns;
+	uint64_t sample_next_ns, sample_last_ns, look_next_ns, look_ended_ns;
 	uint64_t closer_until_ns, closer_left_ns, closer_at_ns; /* findings_samples.c */
 	bool watched; /* the framer knows that operations are seen */
 	uint64_t drops; /* of the kernel, that the framer knows of */

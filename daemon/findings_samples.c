@@ -11,6 +11,7 @@
  * later in its rows as it showed here. Jobs may have longer steps for ever: so it is so for a CLOSER_PART-th of the
  * time, of which CLOSER_SAVED_NS may be saved up, and while levels are raised, which is bounded as well. */
 #define CLOSER_NS (200 * NSEC_PER_MSEC)
+#define CLOSER_LEAST_NS (100 * NSEC_PER_MSEC)
 #define CLOSER_ROW_NS NSEC_PER_SEC
 #define CLOSER_FOR_NS (5 * NSEC_PER_SEC)
 #define CLOSER_PART 10
@@ -35,8 +36,9 @@ void findings_samples_closer(struct findings_room *room, uint64_t now_ns)
 		return;
 	room->closer_left_ns -= more_ns;
 	room->closer_until_ns = until_ns;
-	if (room->sample_next_ns > now_ns + CLOSER_NS)
-		room->sample_next_ns = now_ns;
+	/* At once: the step that has just ended is waiting for it. */
+	if (room->sample_next_ns > room->sample_last_ns + CLOSER_LEAST_NS)
+		room->sample_next_ns = room->sample_last_ns + CLOSER_LEAST_NS;
 }
 
 static struct store_value known(uint64_t value)
@@ -140,6 +142,7 @@ void findings_samples_take(struct findings_room *room, uint64_t now_ns)
 {
 	if (now_ns < room->sample_next_ns)
 		return;
+	room->sample_last_ns = now_ns;
 	room->sample_next_ns =
 		now_ns + (is_closer(room, now_ns) ? CLOSER_NS : room->context->config.findings_sample_ns);
 	for (size_t i = 0; i < room->slots; i++)
