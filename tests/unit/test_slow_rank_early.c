@@ -155,6 +155,8 @@ static void who_does_not_is_not(void **state)
 		/* It was always so slow, and what has grown is another thing. */
 		{.always_ms = 105, .transfer_ms = 40, .onset = ONSET},
 		{.always_ms = 20, .transfer_ms = 100, .onset = ONSET},
+		/* So little of it is common. */
+		{.later_ms = 14, .onset = ONSET},
 		/* It explains half of it. */
 		{.later_ms = 50, .transfer_ms = 50, .onset = ONSET},
 		/* Something is missing. */
