@@ -27,13 +27,26 @@ void findings_room_stage(struct findings_room *room, uint32_t slot, int64_t inst
 	framer_stage(room->framer, process->process, &told);
 }
 
+/* By as much as makes a step far out (slow_rank_growth.h). */
+static bool is_long(const struct findings_room *room, int process, uint64_t step_ns)
+{
+	struct framer_job job;
+	uint32_t number, index;
+
+	return framer_where(room->framer, process, &number, &index) && framer_job(room->framer, number, &job) &&
+	       job.step_ns && step_ns > job.step_ns + job.step_ns / 10;
+}
+
 void findings_room_step(struct findings_room *room, uint32_t slot, int64_t instance, const struct steps_step *step)
 {
 	const struct findings_process *process = findings_process(room, slot, instance);
 
-	if (process)
-		framer_step(room->framer, process->process,
-			&(struct framer_step){step->step, step->start_ns, step->duration_ns});
+	if (!process)
+		return;
+	if (is_long(room, process->process, step->duration_ns))
+		findings_samples_closer(room, monotonic_ns());
+	framer_step(
+		room->framer, process->process, &(struct framer_step){step->step, step->start_ns, step->duration_ns});
 }
 
 /* gloo works on the host, and its operations are followed to their end; of the others the host only sees how long it

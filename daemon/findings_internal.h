@@ -53,7 +53,9 @@ struct findings_room {
 	struct findings_raise raise;
 	char proc_root[128], cgroup_root[128];
 	uint64_t id_base; /* added to ids: no two starts give the same */
-	uint64_t sample_next_ns, look_next_ns, look_ended_ns;
+	uint64_t sample_next_ns, sample_last_ns, look_next_ns, look_ended_ns;
+	uint64_t closer_until_ns, closer_left_ns, closer_at_ns; /* findings_samples.c */
+	bool watched; /* the framer knows that operations are seen */
 	uint64_t drops; /* of the kernel, that the framer knows of */
 	bool ending;	/* what is told is told for the last time */
 	bool marked;	/* findings_left_mark() */
@@ -70,6 +72,8 @@ struct findings_room {
 struct findings_process *findings_process(struct findings_room *room, uint32_t slot, int64_t instance);
 /* findings_samples.c */
 void findings_samples_take(struct findings_room *room, uint64_t now_ns);
+/* A step was longer than usual: samples of a shorter time for a while. */
+void findings_samples_closer(struct findings_room *room, uint64_t now_ns);
 void findings_samples_end(struct findings_room *room, struct findings_process *process);
 /* findings_look.c */
 void findings_look(struct findings_room *room, uint64_t now_ns);

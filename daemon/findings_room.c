@@ -185,6 +185,17 @@ static void tell_drops(struct findings_room *room)
 	room->drops = drops;
 }
 
+/* Not from within detect_advance(), which may raise the level. */
+static void tell_watched(struct findings_room *room)
+{
+	bool on = room->context->levels.on[LEVEL_L1];
+
+	if (on == room->watched)
+		return;
+	room->watched = on;
+	framer_watched(room->framer, on ? monotonic_ns() : 0);
+}
+
 void findings_room_tick(struct findings_room *room, uint64_t now_ns)
 {
 	if (!room)
@@ -192,6 +203,7 @@ void findings_room_tick(struct findings_room *room, uint64_t now_ns)
 	findings_samples_take(room, now_ns);
 	tell_drops(room);
 	detect_advance(room->detect, now_ns);
+	tell_watched(room);
 	findings_look(room, now_ns);
 	findings_raise_tick(&room->raise, room->context, now_ns);
 }

@@ -6,6 +6,40 @@
 #include "daemon/store.h"
 
 #define ROW_NS (10 * NSEC_PER_SEC)
+/* Closer: where a step has just been longer than usual, or levels were raised to see why. Frames wait for samples, so a
+ * second between two of them may be a second more until it is known that steps are longer; and what a rank does shows
+ * later in its rows as it showed here. Jobs may have longer steps for ever: so it is so for a CLOSER_PART-th of the
+ * time, of which CLOSER_SAVED_NS may be saved up, and while levels are raised, which is bounded as well. */
+#define CLOSER_NS (200 * NSEC_PER_MSEC)
+#define CLOSER_LEAST_NS (100 * NSEC_PER_MSEC)
+#define CLOSER_ROW_NS NSEC_PER_SEC
+#define CLOSER_FOR_NS (5 * NSEC_PER_SEC)
+#define CLOSER_PART 10
+#define CLOSER_SAVED_NS (60 * NSEC_PER_SEC)
+
+static bool is_closer(const struct findings_room *room, uint64_t now_ns)
+{
+	return now_ns < room->closer_until_ns || room->raise.raised[LEVEL_L1] || room->raise.raised[LEVEL_L3];
+}
+
+void findings_samples_closer(struct findings_room *room, uint64_t now_ns)
+{
+	uint64_t until_ns = now_ns + CLOSER_FOR_NS, more_ns = CLOSER_FOR_NS;
+
+	if (now_ns < room->closer_until_ns)
+		more_ns = until_ns - room->closer_until_ns;
+	room->closer_left_ns += room->closer_at_ns ? (now_ns - room->closer_at_ns) / CLOSER_PART : CLOSER_SAVED_NS;
+	if (room->closer_left_ns > CLOSER_SAVED_NS)
+		room->closer_left_ns = CLOSER_SAVED_NS;
+	room->closer_at_ns = now_ns;
+	if (room->closer_left_ns < more_ns)
+		return;
+	room->closer_left_ns -= more_ns;
+	room->closer_until_ns = until_ns;
+	/* At once: the step that has just ended is waiting for it. */
+	if (room->sample_next_ns > room->sample_last_ns + CLOSER_LEAST_NS)
+		room->sample_next_ns = room->sample_last_ns + CLOSER_LEAST_NS;
+}
 
 static struct store_value known(uint64_t value)
 {
@@ -100,7 +134,7 @@ static void take(struct findings_room *room, struct findings_process *process, u
 	if (r == 0)
 		return;
 	add_up(process, &sample);
-	if (process->sum.duration_ns >= ROW_NS)
+	if (process->sum.duration_ns >= (is_closer(room, now_ns) ? CLOSER_ROW_NS : ROW_NS))
 		put_row(room, process);
 }
 
@@ -108,7 +142,9 @@ void findings_samples_take(struct findings_room *room, uint64_t now_ns)
 {
 	if (now_ns < room->sample_next_ns)
 		return;
-	room->sample_next_ns = now_ns + room->context->config.findings_sample_ns;
+	room->sample_last_ns = now_ns;
+	room->sample_next_ns =
+		now_ns + (is_closer(room, now_ns) ? CLOSER_NS : room->context->config.findings_sample_ns);
 	for (size_t i = 0; i < room->slots; i++)
 		if (room->slot[i].instance)
 			take(room, &room->slot[i], now_ns);

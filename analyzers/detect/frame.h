@@ -17,10 +17,12 @@
 #include <stdint.h>
 
 #include "analyzers/comm_kind.h"
+#include "analyzers/detect/shortest.h"
 #include "analyzers/stage_names.h"
 
 #define FRAME_UNKNOWN UINT64_MAX
 #define FRAME_NONE UINT32_MAX
+#define FRAME_TAME_NS (SHORTEST_NS / 2)
 
 /* How much of the waiting can be seen. A frame is never of two tiers. */
 enum frame_tier {
@@ -104,6 +106,11 @@ struct frame {
 	size_t ops;               /* in any order; those of a rank are in the order of their starts */
 	const struct frame_op *op;
 	uint64_t lost;            /* records that should be here and are not, as far as known */
+	/* What who made the frame may have kept while it wrote: both or none, NULL where it did not. Where they are here the
+	 * frame is tame: operations lie by rank, and those of a rank in the order of their starts; ranks' numbers are below
+	 * SHORTEST_RANKS, durations below SHORTEST_NS, and starts less than FRAME_TAME_NS off the step's begin. */
+	const struct shortest *shortest; /* of each group */
+	const size_t *stop;       /* of each rank: where in op its operations end, as they begin where the one before's end */
 };
 
 #endif

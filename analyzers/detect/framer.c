@@ -80,6 +80,7 @@ void framer_step_closed(struct framer *framer, struct framer_process *process, c
 		framer_stages_close(process, slot, gap_ns);
 		framer_host_close(process, slot);
 		slot->closed = true;
+		slot->partial = slot->partial && !framer_is_watched(process, slot);
 	} else {
 		framer->counts.late++;
 	}
@@ -172,6 +173,14 @@ void framer_lost(struct framer *framer, int number, uint64_t records)
 	process->lost_until = process->newest + 1;
 	framer_wait_update(room, process);
 	framer_wait_pump(framer, room);
+}
+
+void framer_watched(struct framer *framer, uint64_t from_ns)
+{
+	for (size_t i = 0; i < framer->processes; i++) {
+		if (framer->process[i] && !framer->process[i]->ended)
+			framer->process[i]->watched_ns = from_ns;
+	}
 }
 
 void framer_advance(struct framer *framer, uint64_t now_ns)

@@ -23,7 +23,8 @@
  * on: then there is nothing else to tell. What did not come in time is not waited for again until it comes; the first
  * operations after they were off are only what tells to wait for the next ones. Frames go out in the order of their
  * steps. A frame's tier is that of the worst of its records: it has operations only where most ranks have them. A
- * rank's step in which its operations began or ceased to be seen counts as without.
+ * rank's step in which its operations began or ceased to be seen counts as without. Where a rank's step has more
+ * operations than the one before, the others' are expected to have as many more.
  *
  * Ranks without steps (frameworks whose loop is not seen): steps come from the repeating pattern of their collectives:
  * autocorrelation of the sequence of (operation, communicator, bytes), the shortest lag up to FRAMER_PERIOD_MAX at
@@ -145,6 +146,9 @@ int framer_op_handle(struct framer *framer, const char *op);
 void framer_host(struct framer *framer, int process, const struct framer_host *host);
 /* Records of this process were lost: operations of its open steps are not waited for. */
 void framer_lost(struct framer *framer, int process, uint64_t records);
+/* From then on all operations of all ranks that live now are seen (0: they are not, any more): steps that begin later
+ * are whole, the first one with operations too. Where this is not told, that one counts as without. */
+void framer_watched(struct framer *framer, uint64_t from_ns);
 /* Time has come to here; goes out what has settled. */
 void framer_advance(struct framer *framer, uint64_t now_ns);
 void framer_end(struct framer *framer); /* everything goes out */

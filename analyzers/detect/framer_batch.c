@@ -232,6 +232,7 @@ static size_t take(struct framer *framer, struct framer_room *room, struct frame
 		to = to - from > most ? from + most : to;
 		taken = take_planned(slot, ops, from, to);
 		room->records += taken;
+		framer_note_more(room, process, slot);
 		if (taken && from + taken == witnesses->next + 1) {
 			const struct framer_called *op = &ops->op[witnesses->next];
 

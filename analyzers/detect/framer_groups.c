@@ -23,6 +23,8 @@ void framer_groups_free(struct framer_scratch *scratch)
 	free(scratch->slot);
 	free(scratch->group);
 	free(scratch->key);
+	free(scratch->shortest);
+	free(scratch->stop);
 	free(scratch->op);
 	free(scratch->hash);
 	free(scratch->cursor);
@@ -40,6 +42,7 @@ bool framer_groups_begin(struct framer *framer, const struct framer_room *room)
 		return false;
 	scratch->groups = scratch->ops = 0;
 	scratch->hashed = false;
+	scratch->tame = room->ranks < SHORTEST_RANKS;
 	framer_lanes_begin(scratch);
 	return true;
 }
@@ -109,6 +112,10 @@ bool framer_groups_room(struct framer_scratch *scratch, size_t more)
 	if (!framer_grow(
 		    (void **)&scratch->group, &many, scratch->groups + more, sizeof(*scratch->group), UINT32_MAX / 2))
 		return false;
+	many = scratch->group_room;
+	if (!framer_grow((void **)&scratch->shortest, &many, scratch->groups + more, sizeof(*scratch->shortest),
+		    UINT32_MAX / 2))
+		return false;
 	scratch->group_room = many;
 	return framer_grow((void **)&scratch->op, &scratch->op_room, scratch->ops + more, sizeof(*scratch->op),
 		       UINT32_MAX / 2) &&
@@ -119,6 +126,7 @@ uint32_t framer_groups_new(struct framer_scratch *scratch, const struct framer_r
 	const struct framer_group_key *key, uint64_t bytes, uint16_t op)
 {
 	scratch->key[scratch->groups] = *key;
+	scratch->shortest[scratch->groups] = shortest_none();
 	scratch->group[scratch->groups] = (struct frame_group){.comm = key->comm,
 		.members = key->p2p ? 2 : room->comm[key->comm].members,
 		.bytes = bytes,
@@ -179,6 +187,7 @@ static size_t add(struct framer_scratch *scratch, const struct framer_room *room
 	struct framer_groups_cursor *cursors = scratch->cursor;
 	const struct framer_record *record = slot->record, *end = record + slot->records;
 	struct frame_op *op = ops;
+	uint64_t times = 0;
 
 	for (; record < end; record++) {
 		uint32_t group = follow(scratch, room, record, rank, keys, &cursors[framer_record_comm(record)]);
@@ -192,8 +201,11 @@ static size_t add(struct framer_scratch *scratch, const struct framer_room *room
 		op->rank = rank;
 		op->start_ns = (int64_t)record->start_ns - (int64_t)slot->start_ns;
 		op->duration_ns = framer_record_duration(record);
+		times |= op->duration_ns | ((uint64_t)op->start_ns + FRAME_TAME_NS);
+		shortest_add(&scratch->shortest[group], op->duration_ns, rank);
 		op++;
 	}
+	scratch->tame &= times < 2 * FRAME_TAME_NS;
 	return (size_t)(op - ops);
 }
 
@@ -261,6 +273,7 @@ void framer_groups_end(struct framer *framer)
 	framer_lanes_end(scratch);
 	/* Where nothing told a communicator's size, those that were seen are it. */
 	for (size_t i = 0; i < scratch->groups; i++) {
+		scratch->shortest[i].records = scratch->key[i].count;
 		if (scratch->group[i].members < scratch->key[i].count)
 			scratch->group[i].members = scratch->key[i].count;
 	}

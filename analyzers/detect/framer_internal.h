@@ -153,6 +153,7 @@ struct framer_process {
 	int64_t lost_until; /* operations up to this step are not waited for */
 	uint64_t host_until_ns;
 	uint64_t end_ns;
+	uint64_t watched_ns;   /* framer_watched(), 0 */
 	uint64_t after_ns;     /* end of the process that had the rank before it, 0 */
 	uint64_t first_end_ns; /* of the first step that was seen */
 	int64_t shift;	       /* that its step ends seem to have to its node's reference */
@@ -226,6 +227,8 @@ struct framer_room { /* a job */
 	uint64_t lost;	     /* records, to be told with the next frame */
 
 	uint64_t records; /* that wait */
+	int64_t more;	  /* newest frame of which somebody has more of them than of the one before */
+	int64_t evened;	  /* frame that was looked at for that */
 	size_t comms;
 	struct frame_comm *comm;
 	uint64_t *comm_key;
@@ -246,9 +249,11 @@ struct framer_room { /* a job */
 struct framer_scratch {
 	struct frame_rank *rank;
 	struct framer_slot **slot; /* of each rank, NULL: none */
+	size_t *stop;
 	size_t rank_room;
 	struct frame_group *group;
 	struct framer_group_key *key;
+	struct shortest *shortest;
 	size_t groups, group_room;
 	struct frame_op *op;
 	size_t ops, op_room;
@@ -257,6 +262,7 @@ struct framer_scratch {
 	struct framer_groups_cursor *cursor; /* one a communicator */
 	size_t cursor_room;
 	bool hashed; /* all groups are in the hash */
+	bool tame;   /* so far: see frame.h */
 	struct framer_lanes_lane *lane;
 	size_t lanes, lane_room;
 	uint32_t *lane_hash; /* index of a lane + 1 */
@@ -325,9 +331,24 @@ static inline struct framer_slot *framer_slot_find(const struct framer_process *
 	return slot->used && slot->step == step ? slot : NULL;
 }
 
+/* No operation of it is missing for want of looking: of a closed one. */
+static inline bool framer_is_watched(const struct framer_process *process, const struct framer_slot *slot)
+{
+	return process->watched_ns && slot->closed && slot->start_ns >= process->watched_ns;
+}
+
 static inline int64_t framer_frame_of(const struct framer_process *process, int64_t step) /* of one that has a place */
 {
 	return step + process->offset;
+}
+
+/* It may have more records than the step before: then its peers' are looked at (framer_wait.c). */
+static inline void framer_note_more(
+	struct framer_room *room, const struct framer_process *process, const struct framer_slot *slot)
+{
+	if (slot->records > process->usual && process->align != FRAMER_UNPLACED &&
+		framer_frame_of(process, slot->step) > room->more)
+		room->more = framer_frame_of(process, slot->step);
 }
 
 static inline bool framer_wait_lacks_step(const struct framer_process *process, int64_t frame)

@@ -148,7 +148,9 @@ static void write_ops(
 	const struct framer_entry *entry = plan->shape->entry, *end = entry + plan->count;
 	const uint32_t *time = slot->word + plan->lanes, *group[FRAMER_LANES_MAX];
 	struct frame_op *op = scratch->op + scratch->ops;
-	int64_t start_ns = (int64_t)slot->first_ns - (int64_t)slot->start_ns;
+	struct shortest *shortest = scratch->shortest;
+	const int64_t first_ns = (int64_t)slot->first_ns - (int64_t)slot->start_ns;
+	int64_t start_ns = first_ns;
 
 	for (uint32_t i = 0; i < plan->lanes; i++) {
 		group[i] = scratch->lane_group + scratch->lane[lanes[i]].first;
@@ -160,8 +162,11 @@ static void write_ops(
 		op->rank = rank;
 		op->start_ns = start_ns;
 		op->duration_ns = time[1];
+		shortest_add(&shortest[op->group], time[1], rank);
 	}
 	scratch->ops += plan->count;
+	scratch->tame &=
+		(((uint64_t)first_ns + FRAME_TAME_NS) | ((uint64_t)start_ns + FRAME_TAME_NS)) < 2 * FRAME_TAME_NS;
 }
 
 bool framer_lanes_add(

@@ -55,7 +55,8 @@ static inline void note_live(struct framer_process *process, struct framer_slot 
 		begin_live(process, slot);
 	if (slot->step > process->ops_newest)
 		process->ops_newest = slot->step;
-	slot->partial = process->ops_since != FRAMER_NO_STEP && slot->step <= process->ops_since;
+	slot->partial = process->ops_since != FRAMER_NO_STEP && slot->step <= process->ops_since &&
+			!framer_is_watched(process, slot);
 }
 
 static __attribute__((noinline)) bool grow(struct framer_slot *slot)
@@ -192,6 +193,7 @@ static inline void add(
 		slot->lost++;
 		return;
 	}
+	framer_note_more(room, process, slot);
 	if (!framer_what_p2p(op->what) && framer_witnesses(op->seq, framer_thinned(process)))
 		framer_ops_witness(framer, room, process, op->seq, op->comm, step);
 }

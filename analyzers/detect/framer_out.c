@@ -40,6 +40,9 @@ static bool make_room(struct framer_scratch *scratch, size_t ranks)
 	many = scratch->rank_room;
 	if (!framer_grow((void **)&scratch->rank, &many, ranks, sizeof(*scratch->rank), SIZE_MAX / 512))
 		return false;
+	many = scratch->rank_room;
+	if (!framer_grow((void **)&scratch->stop, &many, ranks, sizeof(*scratch->stop), SIZE_MAX / 512))
+		return false;
 	scratch->rank_room = many;
 	return true;
 }
@@ -106,6 +109,7 @@ static void write_ops(struct framer *framer, struct framer_room *room, struct fr
 		struct framer_slot *slot = scratch->slot[i];
 
 		prefetch_ops(scratch, room->ranks, i);
+		scratch->stop[i] = scratch->ops;
 		if (!slot || !slot->records)
 			continue;
 		if (!wanted || !slot->has_ops) {
@@ -113,6 +117,7 @@ static void write_ops(struct framer *framer, struct framer_room *room, struct fr
 			continue;
 		}
 		framer_groups_add(framer, room, room->live[i], slot, (uint32_t)i);
+		scratch->stop[i] = scratch->ops;
 		if (slot->worst_tier < worst)
 			worst = slot->worst_tier;
 	}
@@ -124,6 +129,10 @@ static void write_ops(struct framer *framer, struct framer_room *room, struct fr
 	frame->group = framer->scratch.group;
 	frame->ops = framer->scratch.ops;
 	frame->op = framer->scratch.op;
+	if (scratch->tame && scratch->ops) {
+		frame->shortest = scratch->shortest;
+		frame->stop = scratch->stop;
+	}
 }
 
 static int compare(const void *a, const void *b)
@@ -167,7 +176,9 @@ static void release(struct framer *framer, struct framer_room *room)
 		if (process->align == FRAMER_UNPLACED)
 			continue;
 		slot = framer_slot_find(process, room->head - process->offset);
-		if (slot && process->ops_live && slot->records && !slot->partial)
+		/* Where some were lost, it may have had more. */
+		if (slot && process->ops_live && slot->records && !slot->partial &&
+			(slot->step > process->lost_until || process->usual == UINT32_MAX))
 			process->usual = slot->records;
 		framer_slots_drop(framer, process, room->head - process->offset + 1);
 	}

@@ -137,10 +137,47 @@ static void pass(struct framer *framer, struct framer_room *room)
 	framer_wait_recount(room);
 }
 
+/* Of a rank of which it is known how many records a step has; NULL: it is not, or it has none of the head. */
+static struct framer_slot *expected_of(const struct framer_room *room, const struct framer_process *process)
+{
+	struct framer_slot *slot;
+
+	if (!process || process->align == FRAMER_UNPLACED || process->usual == UINT32_MAX)
+		return NULL;
+	slot = framer_slot_find(process, room->head - process->offset);
+	return slot && slot->records ? slot : NULL;
+}
+
+/* What one rank does now and then (a broadcast each tenth step), its peers do: those whose record of it is still to
+ * come have as many as ever. Once a head: they are expected to have more, and waited for as for any. */
+static void expect_more(struct framer_room *room)
+{
+	uint32_t more = 0;
+
+	if (room->more < room->head || room->evened == room->head)
+		return;
+	room->evened = room->head;
+	for (size_t i = 0; i < room->ranks; i++) {
+		const struct framer_slot *slot = expected_of(room, room->live[i]);
+
+		if (slot && slot->records > room->live[i]->usual && slot->records - room->live[i]->usual > more)
+			more = slot->records - room->live[i]->usual;
+	}
+	for (size_t i = 0; i < room->ranks && more; i++) {
+		if (!expected_of(room, room->live[i]))
+			continue;
+		room->live[i]->usual += more;
+		framer_wait_update(room, room->live[i]);
+	}
+}
+
 void framer_wait_pump(struct framer *framer, struct framer_room *room)
 {
-	while (room->begun && !room->waiting && room->head <= room->top)
-		pass(framer, room);
+	while (room->begun && !room->waiting && room->head <= room->top) {
+		expect_more(room);
+		if (!room->waiting)
+			pass(framer, room);
+	}
 }
 
 /* What is waited for in vain is not waited for again. */

@@ -22,7 +22,8 @@ struct measure *measure_free(struct measure *measure)
 	for (size_t k = 0; k < MEASURE_STAGED_KINDS; k++)
 		free(measure->staged[k]);
 	free(measure->group);
-	free(measure->shortest);
+	free(measure->own_shortest);
+	free(measure->wild);
 	free(measure->meeting);
 	free(measure->walk);
 	free(measure->class_ranks);
@@ -31,6 +32,7 @@ struct measure *measure_free(struct measure *measure)
 	free(measure->scratch);
 	free(measure->spread);
 	free(measure->here);
+	free(measure->own_stop);
 	free(measure->most);
 	free(measure);
 	return NULL;
@@ -61,16 +63,20 @@ static int make_room(struct measure *measure, const struct frame *frame)
 			!renew(&measure->by_class, ranks, sizeof(*measure->by_class)) ||
 			!renew(&measure->scratch, ranks, sizeof(*measure->scratch)) ||
 			!renew(&measure->spread, ranks, sizeof(*measure->spread)) ||
-			!renew(&measure->here, ranks, sizeof(*measure->here)))
+			!renew(&measure->here, ranks, sizeof(*measure->here)) ||
+			!renew(&measure->own_stop, ranks, sizeof(*measure->own_stop)))
 			return -ENOMEM;
 		measure->rank_room = ranks;
 	}
 	if (frame->groups > measure->group_room || !measure->group_room) {
 		measure->group_room = 0;
 		if (!renew(&measure->group, groups, sizeof(*measure->group)) ||
-			!renew(&measure->shortest, groups, sizeof(*measure->shortest)) ||
 			!renew(&measure->meeting, groups, sizeof(*measure->meeting)))
 			return -ENOMEM;
+		free(measure->own_shortest);
+		free(measure->wild);
+		measure->own_shortest = NULL;
+		measure->wild = NULL;
 		measure->group_room = groups;
 	}
 	if (frame->comms > measure->comm_room || !measure->most) {
@@ -86,10 +92,12 @@ static void reset_ranks(struct measure *measure, const struct frame *frame)
 {
 	size_t n = 0;
 
+	measure->odd = false;
 	for (size_t i = 0; i < frame->ranks; i++) {
 		measure->rank[i] = (struct measure_rank){FRAME_UNKNOWN, 0, 0, FRAME_NONE, 1, 0};
 		measure->here[i] = frame->rank[i].here && frame->rank[i].step_ns &&
 				   frame->rank[i].step_ns < (uint64_t)MEASURE_TIME_MAX;
+		measure->odd |= measure->here[i] != frame->rank[i].here;
 		if (measure->here[i])
 			measure->scratch[n++] = (double)frame->rank[i].step_ns;
 	}

@@ -49,95 +49,114 @@ static inline void add_record(struct measure_shortest *group, uint64_t duration_
 	group->records++;
 }
 
-static int reset_groups(struct measure *measure, const struct frame *frame)
+static int check_groups(const struct frame *frame)
 {
 	for (size_t i = 0; i < frame->groups; i++) {
 		if (frame->group[i].comm >= frame->comms)
 			return -EINVAL;
-		measure->shortest[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0};
 	}
 	return 0;
 }
 
 static int find_shortest(struct measure *measure, const struct frame *frame)
 {
+	if (!measure->wild)
+		measure->wild = calloc(measure->group_room, sizeof(*measure->wild));
+	if (!measure->wild)
+		return -ENOMEM;
+	for (size_t i = 0; i < frame->groups; i++)
+		measure->wild[i] = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, 0};
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
 
 		if (op->group >= frame->groups || op->rank >= frame->ranks)
 			return -EINVAL;
 		if (measure->here[op->rank])
-			add_record(&measure->shortest[op->group], op->duration_ns, op->rank);
+			add_record(&measure->wild[op->group], op->duration_ns, op->rank);
 	}
 	return 0;
 }
 
-/* A key: duration and rank. Of ranks in rising order, the shortest key is what the first of the shortest durations is.
- */
-static inline void add_key(struct measure_shortest *group, uint64_t key)
-{
-	uint64_t first = group->first_ns, longer = key > first ? key : first;
-
-	group->first_ns = key < first ? key : first;
-	group->second_ns = longer < group->second_ns ? longer : group->second_ns;
-	group->records++;
-}
-
-/* As find_shortest(), with keys in place of durations, where the frame is tame: false where it is not, nor valid. */
+/* As find_shortest(), with keys, where the frame is tame: false where it is not, nor valid. */
 static bool find_keys(struct measure *measure, const struct frame *frame)
 {
-	struct measure_shortest *shortest = measure->shortest;
+	struct shortest *shortest = measure->own_shortest;
 	const struct frame_op *op = frame->op, *end = op + frame->ops;
 	size_t groups = frame->groups;
 	uint64_t next = 0;
 
-	if (frame->ranks >= MEASURE_TAME_RANKS)
-		return false;
+	for (size_t i = 0; i < groups; i++)
+		shortest[i] = shortest_none();
 	while (op < end) {
 		uint64_t rank = op->rank, times = 0;
+		int64_t before = op->start_ns;
 
 		if (rank < next || rank >= frame->ranks || !measure->here[rank])
 			return false;
+		for (; next < rank; next++)
+			measure->own_stop[next] = (size_t)(op - frame->op);
 		for (; op < end && op->rank == rank; op++) {
 			if (op->group >= groups)
 				return false;
-			times |= op->duration_ns | ((uint64_t)op->start_ns + MEASURE_TAME_NS / 2);
-			add_key(&shortest[op->group], op->duration_ns << MEASURE_TAME_RANK_BITS | rank);
+			times |= op->duration_ns | ((uint64_t)op->start_ns + FRAME_TAME_NS);
+			times |= (uint64_t)op->start_ns - (uint64_t)before;
+			before = op->start_ns;
+			shortest_add(&shortest[op->group], op->duration_ns, rank);
+			shortest[op->group].records++;
 		}
-		if (times >= MEASURE_TAME_NS)
+		if (times >= 2 * FRAME_TAME_NS)
 			return false;
-		measure->walk[rank].stop = (size_t)(op - frame->op);
+		measure->own_stop[rank] = (size_t)(op - frame->op);
 		next = rank + 1;
 	}
+	for (; next < frame->ranks; next++)
+		measure->own_stop[next] = frame->ops;
 	return true;
 }
 
-static void split_key(uint64_t key, uint64_t *ret_ns, uint32_t *ret_rank)
+/* Whether the frame is tame, and the shortest of its groups if it is. */
+static bool is_tame(struct measure *measure, const struct frame *frame)
 {
-	if (key == UINT64_MAX)
-		return;
-	*ret_ns = key >> MEASURE_TAME_RANK_BITS;
-	*ret_rank = (uint32_t)(key & (MEASURE_TAME_RANKS - 1));
+	measure->shortest = frame->shortest;
+	measure->stop = frame->stop;
+	if (frame->shortest && frame->stop && !measure->odd)
+		return true;
+	if (!frame->ops || frame->ranks >= SHORTEST_RANKS)
+		return false;
+	if (!measure->own_shortest)
+		measure->own_shortest = calloc(measure->group_room, sizeof(*measure->own_shortest));
+	measure->shortest = measure->own_shortest;
+	measure->stop = measure->own_stop;
+	return measure->own_shortest && find_keys(measure, frame);
 }
 
 static int find_last(struct measure *measure, const struct frame *frame)
 {
-	int r = reset_groups(measure, frame);
+	int r = check_groups(frame);
 
 	if (r < 0)
 		return r;
-	measure->tame = frame->ops && find_keys(measure, frame);
-	if (!measure->tame) {
-		reset_groups(measure, frame);
-		return find_shortest(measure, frame);
-	}
-	for (size_t i = 0; i < frame->groups; i++) {
-		struct measure_shortest *shortest = &measure->shortest[i];
+	measure->tame = is_tame(measure, frame);
+	return measure->tame ? 0 : find_shortest(measure, frame);
+}
 
-		split_key(shortest->first_ns, &shortest->first_ns, &shortest->first);
-		split_key(shortest->second_ns, &shortest->second_ns, &shortest->second);
+static struct measure_shortest shortest_of(const struct measure *measure, size_t group)
+{
+	const struct shortest *keys = measure->tame ? &measure->shortest[group] : NULL;
+	struct measure_shortest shortest;
+
+	if (!keys)
+		return measure->wild[group];
+	shortest = (struct measure_shortest){UINT64_MAX, UINT64_MAX, FRAME_NONE, FRAME_NONE, keys->records};
+	if (keys->first != UINT64_MAX) {
+		shortest.first_ns = shortest_ns(keys->first);
+		shortest.first = shortest_rank(keys->first);
 	}
-	return 0;
+	if (keys->second != UINT64_MAX) {
+		shortest.second_ns = shortest_ns(keys->second);
+		shortest.second = shortest_rank(keys->second);
+	}
+	return shortest;
 }
 
 static uint64_t members_of(const struct frame_group *group)
@@ -185,59 +204,89 @@ static void tell_likes(struct measure *measure, const struct frame *frame)
 	memset(measure->most, 0, frame->comms * sizeof(*measure->most));
 	for (size_t i = 0; i < frame->groups; i++) {
 		const struct frame_group *group = &frame->group[i];
-		const struct measure_shortest *shortest = &measure->shortest[i];
+		const struct measure_shortest shortest = shortest_of(measure, i);
 		uint32_t *most = &measure->most[group->comm];
 
-		if (!group->p2p && shortest->records > *most)
-			*most = shortest->records;
-		if (tells(group, shortest))
-			tell_like(measure, like_key(frame, group), shortest, shortest->records >= members_of(group));
+		if (!group->p2p && shortest.records > *most)
+			*most = shortest.records;
+		if (tells(group, &shortest))
+			tell_like(measure, like_key(frame, group), &shortest, shortest.records >= members_of(group));
 	}
 }
 
-/* Where a member has no record, it may be the one that came last: then those that are there seem not to have waited. */
-static void tell_group(struct measure *measure, const struct frame *frame, uint32_t i)
+/* The last one to come kept the others waiting. */
+static void blame_last(struct measure_meeting *meeting, const struct measure_shortest *shortest)
 {
-	const struct measure_shortest *shortest = &measure->shortest[i];
-	struct measure_group *group = &measure->group[i];
+	meeting->last = shortest->first;
+	meeting->kept_ns = measure_clamp_length(shortest->second_ns - shortest->first_ns);
+}
+
+/* False: a member has no record. */
+static bool tell_whole(struct measure *measure, const struct frame *frame, uint32_t i)
+{
+	const struct frame_group *of = &frame->group[i];
+	const struct measure_shortest shortest = shortest_of(measure, i);
 	struct measure_meeting *meeting = &measure->meeting[i];
 
-	*meeting = (struct measure_meeting){
-		.last = FRAME_NONE, .run = run_of(frame, &frame->group[i]), .p2p = frame->group[i].p2p};
-	if (!tells(&frame->group[i], shortest)) {
+	*meeting = (struct measure_meeting){.last = FRAME_NONE, .run = run_of(frame, of), .p2p = of->p2p};
+	if (!tells(of, &shortest) || shortest.records < members_of(of))
+		return false;
+	measure->group[i] = (struct measure_group){shortest.first_ns, shortest.first, shortest.second};
+	meeting->transfer_ns = shortest.first_ns;
+	blame_last(meeting, &shortest);
+	return shortest.records == frame->comm[of->comm].members || of->p2p;
+}
+
+/* Where a member has no record, it may be the one that came last: then those that are there seem not to have waited. */
+static void tell_part(struct measure *measure, const struct frame *frame, uint32_t i)
+{
+	const struct measure_shortest shortest = shortest_of(measure, i);
+	struct measure_group *group = &measure->group[i];
+	struct measure_meeting *meeting = &measure->meeting[i];
+	uint64_t usual = usual_transfer(measure, frame, i);
+
+	if (!tells(&frame->group[i], &shortest)) {
 		*group = (struct measure_group){FRAME_UNKNOWN, FRAME_NONE, FRAME_NONE};
-		meeting->transfer_ns = usual_transfer(measure, frame, i);
+		meeting->transfer_ns = usual;
 		measure->told.left_out++;
 		return;
 	}
-	*group = (struct measure_group){shortest->first_ns, shortest->first, shortest->second};
-	if (shortest->records < members_of(&frame->group[i])) {
-		uint64_t usual = usual_transfer(measure, frame, i);
-
-		if (usual < group->transfer_ns)
-			group->transfer_ns = usual;
-	}
+	*group = (struct measure_group){shortest.first_ns, shortest.first, shortest.second};
+	if (usual < group->transfer_ns)
+		group->transfer_ns = usual;
 	meeting->transfer_ns = group->transfer_ns;
 	/* Not if someone who has no record came after it. */
-	if (shortest->first_ns <= group->transfer_ns + group->transfer_ns / 2) {
-		meeting->last = shortest->first;
-		meeting->kept_ns = measure_clamp_length(shortest->second_ns - shortest->first_ns);
+	if (shortest.first_ns <= group->transfer_ns + group->transfer_ns / 2)
+		blame_last(meeting, &shortest);
+}
+
+/* Those of which members have no record, by what their likes took; all were told of as if they were whole. */
+static void tell_parts(struct measure *measure, const struct frame *frame)
+{
+	tell_likes(measure, frame);
+	for (uint32_t i = 0; i < frame->groups; i++) {
+		const struct frame_group *group = &frame->group[i];
+		const struct measure_shortest shortest = shortest_of(measure, i);
+
+		if (!tells(group, &shortest) || shortest.records < members_of(group))
+			tell_part(measure, frame, i);
+		if (!group->p2p)
+			measure->told.lost += measure->most[group->comm] - shortest.records;
 	}
 }
 
 int measure_groups(struct measure *measure, const struct frame *frame)
 {
 	int r = find_last(measure, frame);
+	bool whole = true;
 
 	if (r < 0)
 		return r;
-	tell_likes(measure, frame);
 	measure->told.left_out = 0;
 	measure->told.lost = frame->lost;
-	for (uint32_t i = 0; i < frame->groups; i++) {
-		tell_group(measure, frame, i);
-		if (!frame->group[i].p2p)
-			measure->told.lost += measure->most[frame->group[i].comm] - measure->shortest[i].records;
-	}
+	for (uint32_t i = 0; i < frame->groups; i++)
+		whole &= tell_whole(measure, frame, i);
+	if (!whole)
+		tell_parts(measure, frame);
 	return 0;
 }

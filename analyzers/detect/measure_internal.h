@@ -19,16 +19,11 @@
 #define MEASURE_LIKES_MIN 3
 #define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
 #define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
-/* A frame is tame where its records are in the order of ranks, all of ranks that are here, and shorter than 18 minutes,
- * and begin less than 9 minutes off the step's begin. A duration and a rank fit into 64 bits then. */
-#define MEASURE_TAME_RANK_BITS 24
-#define MEASURE_TAME_RANKS (1ULL << MEASURE_TAME_RANK_BITS) /* of which the last number is not a rank's */
-#define MEASURE_TAME_NS (1ULL << (64 - MEASURE_TAME_RANK_BITS))
 #define MEASURE_OVERLAPS_MIN 32
 #define MEASURE_OVERLAPS_KEPT 0.9 /* of what was seen, from frame to frame */
 #define MEASURE_OVERLAPS_SHARE 0.1
 
-/* Of a group: the two shortest durations. */
+/* Of a group: the two shortest durations, however long. */
 struct measure_shortest {
 	uint64_t first_ns, second_ns;
 	uint32_t first, second; /* whose; FRAME_NONE */
@@ -76,7 +71,6 @@ struct measure_pace {
 
 struct measure_walk {
 	struct measure_pace pace;
-	size_t stop; /* of a tame frame: where in it the rank's operations end */
 	uint32_t flights;
 	struct measure_flight flight[MEASURE_PENDING];
 };
@@ -100,7 +94,12 @@ struct measure {
 	struct measures told;
 	struct measure_rank *rank, *staged[MEASURE_STAGED_KINDS];
 	struct measure_group *group;
-	struct measure_shortest *shortest;
+	/* Of a tame frame: the frame's own, or what was kept of it here. */
+	const struct shortest *shortest;
+	const size_t *stop;
+	struct shortest *own_shortest;
+	size_t *own_stop;
+	struct measure_shortest *wild; /* of another one */
 	struct measure_meeting *meeting;
 	struct measure_walk *walk;
 	uint32_t *class_ranks, *class_start, *by_class;
@@ -108,7 +107,8 @@ struct measure {
 	struct measure_like like[MEASURE_LIKES];
 	bool *here;
 	uint32_t *most; /* records of a collective, by communicator */
-	bool tame;	/* the frame is */
+	bool tame;	/* the frame is: see frame.h */
+	bool odd;	/* a rank is left out that the frame has */
 	size_t rank_room, group_room, comm_room;
 	struct measure_class_state classes;
 	struct measure_overlaps overlaps;

@@ -7,6 +7,9 @@
 #include "analyzers/detect/measure_internal.h"
 #include "analyzers/detect/overlap.h"
 
+/* Operations of a large job are in no cache any more when they are read: these are asked for so far ahead. */
+#define AHEAD_BYTES 1152
+
 static int64_t clamp_time(int64_t time_ns)
 {
 	if (time_ns > MEASURE_TIME_MAX)
@@ -76,18 +79,20 @@ static void land(struct measure *measure, struct measure_walk *walk, int64_t now
 	count_wait(&walk->pace, (uint64_t)(blocked_until - walk->pace.start), in_run);
 }
 
-/* Another operation of a run, or the first one of the next. */
+/* Another operation of a run, or the first one of the next, as seldom. */
 static inline void follow_run(struct measure_pace *pace, uint32_t run, int64_t start)
 {
-	int64_t interval = start - pace->run_start;
-	bool next = run != pace->run ||
-		    (pace->run_interval && (uint64_t)interval > (uint64_t)pace->run_interval * MEASURE_RUN_BREAK / 2);
+	int64_t interval = start - pace->run_start, longest = pace->run_interval;
 
-	interval = interval > pace->run_interval ? interval : pace->run_interval;
-	pace->run = run;
-	pace->run_wait_ns = next ? 0 : pace->run_wait_ns;
-	pace->run_interval = next ? 0 : interval;
 	pace->run_start = start;
+	pace->run_interval = interval > longest ? interval : longest;
+	if (__builtin_expect(
+		    run != pace->run || (longest && (uint64_t)interval > (uint64_t)longest * MEASURE_RUN_BREAK / 2),
+		    0)) {
+		pace->run = run;
+		pace->run_wait_ns = 0;
+		pace->run_interval = 0;
+	}
 }
 
 /* Where it is remembered, as one that ends its wait then; NULL: those that are there wait longer. */
@@ -206,89 +211,69 @@ static void walk_op(struct measure *measure, struct measure_walk *walk, const st
 		fly(walk, &flight);
 }
 
-/* Nothing is in flight but what has ended when the next one begins, as mostly. */
+/* Nothing is in flight but what may have ended when the next one begins, as mostly. */
 static bool is_plain(const struct measure_walk *walk)
 {
 	return !walk->flights || (walk->flights == 1 && !walk->flight[0].overlapped);
 }
 
-/* What of the one in flight is still to be counted, ns. */
-static uint64_t wait_left(struct measure_walk *walk)
+/* The one in flight has ended before that: what of its wait is still to be counted is. */
+static bool land_one(struct measure_walk *walk, int64_t start)
 {
-	struct measure_flight *one = &walk->flight[0];
+	const struct measure_flight *one = &walk->flight[0];
+	struct measure_pace *pace = &walk->pace;
 
 	if (!walk->flights)
-		return 0;
-	one->wait_end = one->wait_end < walk->pace.start ? walk->pace.start : one->wait_end;
-	return (uint64_t)(one->wait_end - walk->pace.start);
+		return true;
+	if (one->end > start)
+		return false;
+	count_wait(pace, one->wait_end > pace->start ? (uint64_t)(one->wait_end - pace->start) : 0, one->in_run);
+	walk->flights = 0;
+	return true;
 }
 
-/* As walk_op(), from `op` to before `stop`, all of one rank, for as many as are plain. Returns where it stopped. Of a
- * tame frame alone, whose times need not be clamped. */
+/* Is it still in flight then, and does that matter? */
+static inline bool reaches(int64_t start, uint64_t length_ns, uint64_t wait_ns, int64_t then)
+{
+	int64_t end = start + (int64_t)length_ns;
+
+	return end > then && wait_ns && end - overlap_slack_ns(length_ns) > then;
+}
+
+/*
+ * As walk_op(), from `op` to before `stop`, all of one rank, as far as each ends before the next one begins: then its
+ * wait counts at once. Returns where it stopped. Of a tame frame alone, whose times are in order and need not be
+ * clamped.
+ */
 static const struct frame_op *walk_plain(const struct measure_meeting *meetings, struct measure_walk *walk,
 	const struct frame_op *op, const struct frame_op *stop)
 {
-	const struct frame_op *first = op;
-	struct measure_pace pace = walk->pace;
-	uint32_t rank = op->rank, run = walk->flights && walk->flight[0].in_run;
-	uint64_t wait_ns = wait_left(walk), length_ns = 0; /* of the one before */
-	int64_t end = INT64_MIN;
+	struct measure_pace pace;
+	uint32_t rank = op->rank;
 
-	if (walk->flights && walk->flight[0].end > op->start_ns && walk->flight[0].end > pace.start)
+	if (!land_one(walk, op->start_ns))
 		return op;
-	for (; op < stop; op++) {
+	pace = walk->pace;
+	for (;; op++) {
 		const struct measure_meeting *meeting = &meetings[op->group];
-		int64_t start = op->start_ns > pace.start ? op->start_ns : pace.start;
+		uint64_t length_ns = op->duration_ns;
+		uint64_t wait_ns = length_ns > meeting->transfer_ns ? length_ns - meeting->transfer_ns : 0;
 
-		if (end > start && wait_ns && end - overlap_slack_ns(length_ns) > start)
-			break;
-		count_wait(&pace, wait_ns, run);
-		run = meeting->run;
-		if (run)
-			follow_run(&pace, run, start);
-		pace.start = start;
+		__builtin_prefetch((const void *)((uintptr_t)op + AHEAD_BYTES));
 		if (meeting->last == rank)
 			blame(&pace, meeting->kept_ns);
-		length_ns = op->duration_ns;
-		wait_ns = length_ns > meeting->transfer_ns ? length_ns - meeting->transfer_ns : 0;
-		end = start + (int64_t)length_ns;
+		if (meeting->run)
+			follow_run(&pace, meeting->run, op->start_ns);
+		if (op + 1 == stop || reaches(op->start_ns, length_ns, wait_ns, op[1].start_ns))
+			break;
+		count_wait(&pace, wait_ns, meeting->run);
 	}
-	if (op == first)
-		return op;
-	walk->flight[0] = flight_of(&meetings[op[-1].group], &op[-1], pace.start);
-	walk->flights = wait_ns > 0;
-	pace.newest_end = walk->flight[0].end;
+	pace.start = op->start_ns;
 	walk->pace = pace;
-	return op;
-}
-
-static void walk_tame(struct measure *measure, const struct frame *frame)
-{
-	const struct frame_op *op = frame->op, *end = op + frame->ops;
-
-	while (op < end) {
-		struct measure_walk *walk = &measure->walk[op->rank];
-		const struct frame_op *stop = frame->op + walk->stop;
-
-		while (op < stop) {
-			const struct frame_op *from = op;
-
-			if (is_plain(walk))
-				op = walk_plain(measure->meeting, walk, op, stop);
-			if (op == from)
-				walk_op(measure, walk, op++);
-		}
-	}
-}
-
-static void walk_wild(struct measure *measure, const struct frame *frame)
-{
-	for (size_t i = 0; i < frame->ops; i++) {
-		const struct frame_op *op = &frame->op[i];
-
-		if (measure->here[op->rank])
-			walk_op(measure, &measure->walk[op->rank], op);
-	}
+	walk->flight[0] = flight_of(&meetings[op->group], op, pace.start);
+	walk->flights = walk->flight[0].wait_end > pace.start;
+	walk->pace.newest_end = walk->flight[0].end;
+	return op + 1;
 }
 
 static void begin(struct measure_walk *walk)
@@ -297,31 +282,76 @@ static void begin(struct measure_walk *walk)
 	walk->flights = 0;
 }
 
+/* Each has come to its end: what is in flight still, ends. */
+static void end(struct measure *measure, const struct frame *frame, struct measure_walk *walk, size_t index)
+{
+	struct measure_rank *rank = &measure->rank[index];
+	uint64_t step_ns = frame->rank[index].step_ns;
+
+	land(measure, walk, INT64_MAX);
+	rank->wait_ns = walk->pace.wait_ns < step_ns ? walk->pace.wait_ns : step_ns;
+	rank->self_ns = step_ns - rank->wait_ns;
+	rank->last_ns = walk->pace.last_ns;
+}
+
+static void walk_rank(
+	struct measure *measure, struct measure_walk *walk, const struct frame_op *op, const struct frame_op *stop)
+{
+	while (op < stop) {
+		const struct frame_op *from = op;
+
+		if (is_plain(walk))
+			op = walk_plain(measure->meeting, walk, op, stop);
+		if (op == from)
+			walk_op(measure, walk, op++);
+	}
+}
+
+/* Rank by rank: one walk is enough. */
+static void walk_tame(struct measure *measure, const struct frame *frame)
+{
+	const struct frame_op *op = frame->op;
+	struct measure_walk walk;
+
+	for (size_t i = 0; i < frame->ranks; i++) {
+		const struct frame_op *from = op;
+
+		op = frame->op + measure->stop[i];
+		if (!measure->here[i])
+			continue;
+		begin(&walk);
+		walk_rank(measure, &walk, from, op);
+		end(measure, frame, &walk, i);
+	}
+}
+
+static void walk_wild(struct measure *measure, const struct frame *frame)
+{
+	for (size_t i = 0; i < frame->ranks; i++)
+		begin(&measure->walk[i]);
+	for (size_t i = 0; i < frame->ops; i++) {
+		const struct frame_op *op = &frame->op[i];
+
+		if (measure->here[op->rank])
+			walk_op(measure, &measure->walk[op->rank], op);
+	}
+	for (size_t i = 0; i < frame->ranks; i++) {
+		if (measure->here[i])
+			end(measure, frame, &measure->walk[i], i);
+	}
+}
+
 int measure_waits(struct measure *measure, const struct frame *frame)
 {
 	int r = measure_groups(measure, frame);
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < frame->ranks; i++)
-		begin(&measure->walk[i]);
 	measure->told.sends_overlap = overlap(&measure->overlaps);
 	forget_overlaps(&measure->overlaps);
 	if (measure->tame)
 		walk_tame(measure, frame);
 	else
 		walk_wild(measure, frame);
-	for (size_t i = 0; i < frame->ranks; i++) {
-		struct measure_walk *walk = &measure->walk[i];
-		struct measure_rank *rank = &measure->rank[i];
-		uint64_t step_ns = frame->rank[i].step_ns;
-
-		if (!measure->here[i])
-			continue;
-		land(measure, walk, INT64_MAX);
-		rank->wait_ns = walk->pace.wait_ns < step_ns ? walk->pace.wait_ns : step_ns;
-		rank->self_ns = step_ns - rank->wait_ns;
-		rank->last_ns = walk->pace.last_ns;
-	}
 	return 0;
 }

@@ -7,7 +7,7 @@
 
 #define SLOWER_STEPS 3
 
-void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns, enum frame_tier tier)
+void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns, uint64_t longest_ns, enum frame_tier tier)
 {
 	if (tier != growth->tier) {
 		growth->unseen = tier > growth->tier ? growth->of_tier : 0;
@@ -16,17 +16,23 @@ void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns, enum 
 	}
 	growth->of_tier++;
 	growth->number[growth->steps % GROWTH_STEPS] = number;
+	growth->longest[growth->steps % GROWTH_STEPS] = (double)longest_ns;
 	growth->step[growth->steps++ % GROWTH_STEPS] = (double)step_ns;
 }
 
-/* Those that are at least `from` and less than `until` steps back. Returns how many. */
-static size_t take(const struct growth *growth, uint64_t from, uint64_t until, double *ret)
+/* Those of `of` that are at least `from` and less than `until` steps back. Returns how many. */
+static size_t take_of(const struct growth *growth, const double *of, uint64_t from, uint64_t until, double *ret)
 {
 	size_t n = 0;
 
 	for (uint64_t back = from; back < until && back < growth->steps && back < GROWTH_STEPS; back++)
-		ret[n++] = growth->step[(growth->steps - 1 - back) % GROWTH_STEPS];
+		ret[n++] = of[(growth->steps - 1 - back) % GROWTH_STEPS];
 	return n;
+}
+
+static size_t take(const struct growth *growth, uint64_t from, uint64_t until, double *ret)
+{
+	return take_of(growth, growth->step, from, until, ret);
 }
 
 static double median(const struct growth *growth, uint64_t from, uint64_t until)
@@ -41,6 +47,24 @@ double growth_usual(const struct growth *growth)
 	return median(growth, 0, GROWTH_RECENT);
 }
 
+/* Are the last ones longer than anything that is remembered of before? */
+static bool is_far(const struct growth *growth)
+{
+	double before[GROWTH_STEPS], now[GROWTH_FAR_STEPS] = {0}, most = 0, usual, limit;
+	size_t n = take_of(growth, growth->longest, GROWTH_FAR_STEPS, GROWTH_FAR_STEPS + GROWTH_RECENT, before);
+
+	for (size_t i = 0; i < n; i++)
+		most = fmax(most, before[i]);
+	usual = robust_median(before, n);
+	limit = fmax(GROWTH_FAR * usual, usual + GROWTH_FAR_SPREADS * robust_spread(before, n, usual));
+	take_of(growth, growth->longest, 0, GROWTH_FAR_STEPS, now);
+	for (size_t i = 0; i < GROWTH_FAR_STEPS; i++) {
+		if (!(now[i] > fmax(most, limit)))
+			return false;
+	}
+	return true;
+}
+
 bool growth_slower(const struct growth *growth)
 {
 	double before, now[SLOWER_STEPS];
@@ -52,7 +76,7 @@ bool growth_slower(const struct growth *growth)
 	take(growth, 0, SLOWER_STEPS, now);
 	for (size_t i = 0; i < SLOWER_STEPS; i++)
 		all &= now[i] > GROWTH_LEAST * before;
-	return all;
+	return all || is_far(growth);
 }
 
 double growth_ln(const struct growth *growth)
@@ -87,32 +111,53 @@ static struct growth_onset grown_at(const struct growth *growth, uint64_t since)
 	double before, after;
 
 	if (growth->steps < since + GROWTH_BEFORE || since + GROWTH_BEFORE > GROWTH_STEPS)
-		return (struct growth_onset){0, 0};
+		return (struct growth_onset){0};
 	before = median(growth, since, since + GROWTH_BEFORE);
 	after = median(growth, since - GROWTH_NEW, since);
 	if (after < GROWTH_LEAST * before ||
 		median(growth, since, since + GROWTH_BEFORE / 2) >
 			GROWTH_LEAST * median(growth, since + GROWTH_BEFORE / 2, since + GROWTH_BEFORE))
-		return (struct growth_onset){0, 0};
-	return (struct growth_onset){(float)before, (float)after};
+		return (struct growth_onset){0};
+	return (struct growth_onset){.before_ns = (float)before, .after_ns = (float)after};
+}
+
+/* A median of GROWTH_NEW does not tell to the step: the first one of those around it that is longer. So many steps
+ * back, 1 the newest. */
+static uint64_t first_longer(const struct growth *growth, uint64_t since, const struct growth_onset *onset)
+{
+	double middle = ((double)onset->before_ns + (double)onset->after_ns) / 2;
+	uint64_t from = since + GROWTH_BEFORE / 4, until = since > GROWTH_NEW / 2 ? since - GROWTH_NEW / 2 : 1;
+
+	for (uint64_t back = from; back >= until; back--) {
+		if (back <= growth->steps && growth->step[(growth->steps - back) % GROWTH_STEPS] > middle)
+			return back;
+	}
+	return since;
 }
 
 struct growth_onset growth_since(const struct growth *growth, uint64_t onset)
 {
 	uint64_t since = steps_since(growth, onset), earlier = 0;
-	struct growth_onset most = {0, 0};
+	struct growth_onset most = {0};
 
-	if (since < GROWTH_NEW || since > GROWTH_STEPS / 2)
-		return most;
 	if (since + GROWTH_FIRST > growth->of_tier)
 		earlier = growth->unseen < GROWTH_UNSEEN ? growth->unseen : GROWTH_UNSEEN;
+	if (since + earlier < GROWTH_NEW || since > GROWTH_STEPS / 2)
+		return most;
 	for (uint64_t back = since; back <= since + earlier; back++) {
 		struct growth_onset at = grown_at(growth, back);
 
+		at.steps = back;
 		if (at.before_ns > 0 &&
 			(!(most.before_ns > 0) || at.after_ns * most.before_ns > most.after_ns * at.before_ns))
 			most = at;
 	}
+	if (!(most.before_ns > 0))
+		return most;
+	most.steps = first_longer(growth, most.steps, &most);
+	most.step = growth->number[(growth->steps - most.steps) % GROWTH_STEPS];
+	for (uint64_t back = most.steps; earlier && back > since; back--)
+		most.earlier_ns += (uint64_t)growth->step[(growth->steps - back) % GROWTH_STEPS];
 	return most;
 }
 

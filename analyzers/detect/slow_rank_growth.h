@@ -15,7 +15,13 @@
  *
  * Operations are often watched only since steps are longer, so that who it is shows later than that it is so. Of a rank
  * that was slow in the first frames that tell more than those before (of a better tier), nothing says that it was not
- * slow before: then the steps may have grown earlier, by up to GROWTH_UNSEEN steps of the tier that told less.
+ * slow before: then the steps may have grown earlier, by up to GROWTH_UNSEEN steps of the tier that told less. Since
+ * they did, it is slow.
+ *
+ * For levels to be raised, three longer steps in a row are enough, or GROWTH_FAR_STEPS whose longest rank took longer
+ * than any did in the GROWTH_RECENT steps before: by a factor of GROWTH_FAR over their median, and by
+ * GROWTH_FAR_SPREADS times their spread. (The longest rank: where ranks wait for each other within the next step only,
+ * the others' first longer step comes one later.) Two that have nothing to do with each other are not that far out.
  */
 #ifndef RANKTRACE_DETECT_SLOW_RANK_GROWTH_H
 #define RANKTRACE_DETECT_SLOW_RANK_GROWTH_H
@@ -36,9 +42,12 @@
 #define GROWTH_AFTER 8
 #define GROWTH_UNSEEN 16
 #define GROWTH_FIRST 2 /* frames of a tier that are its first ones */
+#define GROWTH_FAR_STEPS 2
+#define GROWTH_FAR 1.1
+#define GROWTH_FAR_SPREADS 6
 
 struct growth {
-	double step[GROWTH_STEPS];
+	double step[GROWTH_STEPS], longest[GROWTH_STEPS]; /* median of the ranks', and the longest */
 	uint64_t number[GROWTH_STEPS];
 	uint64_t steps;
 	enum frame_tier tier;	  /* of the newest */
@@ -48,13 +57,16 @@ struct growth {
 /* Of the steps around an onset, in ns; before_ns 0: they did not grow then, or too few are known. */
 struct growth_onset {
 	float before_ns, after_ns;
+	uint64_t steps; /* since the first one that was longer, and its number */
+	uint64_t step;
+	uint64_t earlier_ns; /* so long before the rank's onset it began, in steps of a tier that told less */
 };
 
-/* Numbers rise. */
-void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns, enum frame_tier tier);
+/* Numbers rise. longest_ns: of a rank. */
+void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns, uint64_t longest_ns, enum frame_tier tier);
 /* Median of the last ones; 0: there is none yet. */
 double growth_usual(const struct growth *growth);
-/* Each of the last three is longer than those before by GROWTH_LEAST. */
+/* Each of the last three is longer than those before by GROWTH_LEAST, or the last GROWTH_FAR_STEPS are far out. */
 bool growth_slower(const struct growth *growth);
 /* ln of the factor; 0 where they have not, or too few are known. */
 double growth_ln(const struct growth *growth);

@@ -118,14 +118,6 @@ static void sort_out(struct series_rank *rank, unsigned int of)
 	rank->low = sorted[n / 4];
 }
 
-/* So many frames before its newest, fewer than `of`. */
-static double value_at(const struct series *series, const struct series_rank *rank, size_t back)
-{
-	size_t newest = rank->newest;
-
-	return (double)rank->ring[newest >= back ? newest - back : newest + series->of - back];
-}
-
 /* lost: share of its records that it lacks and its peers have. */
 static void take(struct series *series, struct series_rank *rank, const struct measure_rank *measured, double lost)
 {
@@ -220,7 +212,7 @@ static double noise_lately(const struct series *series, const uint32_t *rank, ui
 		size_t frames = of->frames < series->of ? (size_t)of->frames : series->of;
 
 		for (size_t back = 1; back < frames; back++)
-			moved[n++] = fabs(value_at(series, of, back - 1) - value_at(series, of, back));
+			moved[n++] = fabs(series_value(series, of, back - 1) - series_value(series, of, back));
 	}
 	return DISTANCE_TO_SIGMA * robust_median(moved, n);
 }
@@ -233,7 +225,7 @@ static bool is_one_sided(const struct series *series, const uint32_t *rank, uint
 	if (!series->by_stages || ranks != 2)
 		return false;
 	for (size_t back = 0; back < series->of && back < series->rank[rank[0]].frames; back++) {
-		double value = value_at(series, &series->rank[rank[0]], back);
+		double value = series_value(series, &series->rank[rank[0]], back);
 
 		less |= value < -SERIES_LEAST;
 		more |= value > SERIES_LEAST;
@@ -279,7 +271,7 @@ static uint32_t still_slow(const struct series *series, const struct series_rank
 	uint32_t slow = rank->slow;
 
 	for (size_t back = 0; back < frames && back < rank->frames; back++) {
-		if (value_at(series, rank, back) <= SERIES_NOISES * noise)
+		if (series_value(series, rank, back) <= SERIES_NOISES * noise)
 			slow &= ~(1U << back);
 	}
 	return slow;
@@ -353,7 +345,7 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 			frames_min + SERIES_LOSS_FRAMES < series->of ? frames_min + SERIES_LOSS_FRAMES : series->of;
 	for (uint32_t i = 0; i < ranks; i++) {
 		struct series_rank *of = &series->rank[rank[i]];
-		double value = value_at(series, of, 0), middle = (double)of->middle;
+		double value = series_value(series, of, 0), middle = (double)of->middle;
 		double sure = series->loss || divided ? (double)of->low : middle;
 
 		if (sure > SERIES_LEAST && sure > limit && of->frames >= series->of)
@@ -474,5 +466,5 @@ void series_choose(struct series *series, size_t rank, unsigned int frames)
 	if (!of || !of->here || frames < 1 || !often(of->slow, frames, frames))
 		return;
 	of->candidate = true;
-	of->middle = fmaxf(of->middle, (float)value_at(series, of, 0));
+	of->middle = fmaxf(of->middle, (float)series_value(series, of, 0));
 }

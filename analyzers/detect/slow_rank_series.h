@@ -129,6 +129,14 @@ struct series {
 	uint32_t *by_class, *start;
 };
 
+/* ln ratio so many frames before its newest, fewer than `of`. */
+static inline double series_value(const struct series *series, const struct series_rank *rank, size_t back)
+{
+	size_t newest = rank->newest;
+
+	return (double)rank->ring[newest >= back ? newest - back : newest + series->of - back];
+}
+
 void series_init(struct series *series, const struct detect_options *options);
 void series_free(struct series *series);
 /* Takes a frame of training; grown is set before: ln of how much longer steps are than they were, 0 where they are not.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_detect PAIRS LARGEST [frames]: what verdicts cost by the size of the job. Events of a job of 320 to 10,240
- * ranks through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS
+ * bench_detect PAIRS LARGEST [frames|batches]: what verdicts cost by the size of the job. Events of a job of 320 to
+ * 10,240 ranks through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS
  * operations, half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an
  * operation and in all, less that of making the events; of it that of the framer; that of frames alone, from
  * detect_frame() on (measures, detectors, findings); and the peak of memory. "From batches": the operations of a rank's
  * step are given to the framer together, by handles, not one by one by their texts. Each case in a process of its own.
  * Prints one sample a line for table.awk: where cost is linear, the ratios of ns/op are 1. With "frames", that of
- * frames alone, of 100 steps of the largest job.
+ * frames alone, of 100 steps of the largest job; with "batches", that from batches.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,6 +310,20 @@ static void measure_frames(unsigned ranks, unsigned round)
 	print_frames(&of, &frames);
 }
 
+static void measure_batches(unsigned ranks, unsigned round)
+{
+	const unsigned steps = lengths[LENGTHS - 1];
+	const struct measured of = {.ranks = ranks,
+		.steps = steps,
+		.round = round,
+		.nothing_batches_s = apart(WHAT_NOTHING_BATCHES, ranks, steps).s};
+	double ops = (double)ranks * steps * OPS;
+
+	print(&of, ", its framer, from batches", "ns/op",
+		(apart(WHAT_FRAMER_BATCHES, ranks, steps).s - of.nothing_batches_s) / ops * 1e9);
+	print(&of, ", from batches, in all", "s", apart(WHAT_ALL_BATCHES, ranks, steps).s - of.nothing_batches_s);
+}
+
 static void measure(unsigned ranks, unsigned steps, unsigned round)
 {
 	double ops = (double)ranks * steps * OPS;
@@ -333,13 +347,17 @@ static void measure(unsigned ranks, unsigned steps, unsigned round)
 int main(int argc, char **argv)
 {
 	unsigned pairs = argc > 1 ? (unsigned)atoi(argv[1]) : 3, largest = argc > 2 ? (unsigned)atoi(argv[2]) : 10240;
-	bool frames_alone = argc > 3 && strcmp(argv[3], "frames") == 0;
+	void (*alone)(unsigned ranks, unsigned round) = NULL;
 
-	if (pairs < 1 || largest < sizes[0])
+	if (argc > 3)
+		alone = strcmp(argv[3], "frames") == 0	  ? measure_frames
+			: strcmp(argv[3], "batches") == 0 ? measure_batches
+							  : NULL;
+	if (pairs < 1 || largest < sizes[0] || (argc > 3 && !alone))
 		return 2;
 	for (unsigned round = 0; round < pairs; round++) {
-		if (frames_alone) {
-			measure_frames(largest, round);
+		if (alone) {
+			alone(largest, round);
 			continue;
 		}
 		for (size_t i = 0; i < SIZES && sizes[i] <= largest; i++) {

@@ -2,7 +2,8 @@
 /*
  * The bytes are a script of events of up to 24 processes of a few jobs, with small numbers so that they meet, and now
  * and then a huge one. Frames must hold together: indices in range, ops of ranks that are here and in the order of
- * their starts, stages no longer than their step, a job's numbers only rising.
+ * their starts, stages no longer than their step, a job's numbers only rising, the shortest of each group those that
+ * are found by looking.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,8 +13,6 @@
 #include "analyzers/steps.h"
 
 #define PROCESSES 24
-#define BATCH_MAX 48
-#define DOORS 12
 #define BATCH_MAX 48
 #define DOORS 12
 
@@ -51,6 +50,44 @@ static void check_rank(const struct frame *frame, size_t i)
 	check(memchr(rank->host.hog_name, 0, sizeof(rank->host.hog_name)));
 }
 
+static bool is_tame(int64_t start_ns, uint64_t duration_ns)
+{
+	return start_ns >= -(int64_t)FRAME_TAME_NS && start_ns < (int64_t)FRAME_TAME_NS && duration_ns < SHORTEST_NS;
+}
+
+static void check_group(const struct frame *frame, uint32_t group)
+{
+	struct shortest found = shortest_none();
+
+	for (size_t i = 0; i < frame->ops; i++) {
+		if (frame->op[i].group != group)
+			continue;
+		shortest_add(&found, frame->op[i].duration_ns, frame->op[i].rank);
+		found.records++;
+	}
+	check(found.records == frame->shortest[group].records);
+	check(found.first == frame->shortest[group].first && found.second == frame->shortest[group].second);
+}
+
+static void check_kept(const struct frame *frame)
+{
+	bool tame = true;
+	size_t at = 0;
+
+	for (size_t i = 0; i < frame->ops; i++)
+		tame &= is_tame(frame->op[i].start_ns, frame->op[i].duration_ns);
+	check((frame->shortest != NULL) == (frame->stop != NULL) && (tame || !frame->shortest));
+	if (!frame->shortest)
+		return;
+	for (size_t i = 0; i < frame->ranks; i++) {
+		for (check(frame->stop[i] >= at && frame->stop[i] <= frame->ops); at < frame->stop[i]; at++)
+			check(frame->op[at].rank == i);
+	}
+	check(at == frame->ops);
+	for (uint32_t i = 0; i < frame->groups; i++)
+		check_group(frame, i);
+}
+
 static void on_frame(void *arg, uint32_t job, const struct frame *frame)
 {
 	size_t here = 0;
@@ -75,6 +112,7 @@ static void on_frame(void *arg, uint32_t job, const struct frame *frame)
 	}
 	for (size_t i = 0; i < frame->groups; i++)
 		check(frame->group[i].comm < frame->comms && frame->group[i].members > 0);
+	check_kept(frame);
 }
 
 static uint8_t byte(struct input *input)
@@ -261,6 +299,8 @@ static void other(struct input *input, unsigned who)
 		framer_lost(input->framer, input->process[who], value(input));
 	else if (what < 110)
 		framer_rank_card(input->framer, input->process[who], text(input));
+	else if (what < 114)
+		framer_watched(input->framer, what & 1 ? near(input) : 0);
 	else
 		input->now_ns += value(input) * (what & 1 ? 1000000 : 1000000000);
 	framer_advance(input->framer, input->now_ns);

@@ -27,6 +27,7 @@ static struct {
 	size_t standings, stucks, culprits;
 	int stuck_state;
 	bool operations;
+	uint64_t watched_ns, step_ns; /* step_ns: what the framer says that a step takes */
 } seen;
 
 void detect_options_default(struct detect_options *ret)
@@ -160,6 +161,19 @@ void framer_lost(struct framer *framer, int process, uint64_t records)
 	(void)framer;
 	(void)process;
 	seen.lost += (unsigned)records;
+}
+
+void framer_watched(struct framer *framer, uint64_t from_ns)
+{
+	(void)framer;
+	seen.watched_ns = from_ns;
+}
+
+bool framer_job(const struct framer *framer, uint32_t job, struct framer_job *ret)
+{
+	(void)framer;
+	*ret = (struct framer_job){.job = "j", .step_ns = seen.step_ns};
+	return job == 0;
 }
 
 void framer_counts(const struct framer *framer, struct framer_counts *ret)

@@ -189,6 +189,68 @@ static void test_samples(void **state)
 		"0|10|0|R|NULL\n0|10|0|R|NULL\n0|5|0|R|NULL\n");
 }
 
+static void long_step(uint64_t step_ns)
+{
+	findings_room_step(context.findings, 0, ranks_here[0].instance,
+		&(struct steps_step){.step = 1, .start_ns = 1, .duration_ns = step_ns});
+}
+
+/* Samples that come within so many ms of ticks. */
+static unsigned samples_in(uint64_t from_ns, uint64_t ms)
+{
+	unsigned before = seen.hosts;
+
+	for (uint64_t at = 0; at < ms; at += 100)
+		findings_room_tick(context.findings, from_ns + at * MS);
+	return seen.hosts - before;
+}
+
+/* A step that takes longer than usual is looked at more closely, for a while and not for ever. */
+static void test_closer_samples(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+	unsigned all = 0;
+
+	(void)state;
+	FAKE_PUT(root, 100, 1, 0, .state = 'R');
+	seen.step_ns = 50 * MS;
+	assert_in_range(samples_in(now_ns, 10000), 8, 10);
+	long_step(54 * MS);
+	assert_in_range(samples_in(now_ns + 10000 * MS, 5000), 4, 6);
+	findings_samples_closer(context.findings, now_ns + 15000 * MS);
+	assert_in_range(samples_in(now_ns + 15000 * MS, 5000), 23, 27);
+	assert_in_range(samples_in(now_ns + 20000 * MS, 5000), 4, 6);
+	for (unsigned i = 0; i < 600; i++) { /* ten minutes of it */
+		findings_samples_closer(context.findings, now_ns + (25000 + i * 1000) * MS);
+		all += samples_in(now_ns + (25000 + i * 1000) * MS, 1000);
+	}
+	assert_in_range(all, 600 + 4 * 90, 600 + 4 * 130);
+	flush();
+	assert_query("select count(*) from host_samples where duration_ns between 1000000000 and 1400000000 and "
+		     "start_ns < (select min(start_ns) from host_samples) + 20000000000",
+		"4\n");
+	/* By a step that is told, now. */
+	context.findings->closer_at_ns = 0;
+	long_step(56 * MS);
+	assert_true(context.findings->closer_until_ns > monotonic_ns());
+}
+
+/* What L1 sees from now on is told; and that it sees no more. */
+static void test_watched(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	(void)state;
+	findings_room_tick(context.findings, now_ns);
+	assert_true(seen.watched_ns == 0);
+	context.levels.on[LEVEL_L1] = true;
+	findings_room_tick(context.findings, now_ns);
+	assert_true(seen.watched_ns >= now_ns);
+	context.levels.on[LEVEL_L1] = false;
+	findings_room_tick(context.findings, now_ns);
+	assert_true(seen.watched_ns == 0);
+}
+
 static void test_standings(void **state)
 {
 	uint64_t now_ns = monotonic_ns();
@@ -267,6 +329,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_tiers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_samples, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_closer_samples, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_watched, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_standings, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ended_by_a_mismatch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_off, setup, teardown),

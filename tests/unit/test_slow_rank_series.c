@@ -112,7 +112,7 @@ static void two_frame(struct two *two, enum frame_tier tier, int thousandths, ui
 		measured[i] = (struct measure_rank){
 			.self_ns = (uint64_t)(200 * ratio) * MS, .ratio = ratio, .z = (ratio - 1) * 100};
 	}
-	growth_step(&two->growth, two->frames, step_ms * MS, tier);
+	growth_step(&two->growth, two->frames, step_ms * MS, step_ms * MS, tier);
 	two->series.grown = growth_ln(&two->growth);
 	assert_int_equal(series_frame(&two->series, &of_two, &measures), 0);
 }
@@ -232,7 +232,8 @@ static void excess_of_stages_that_varies(void **state)
 static struct growth grow_in(enum frame_tier tier, struct growth growth, unsigned steps, uint64_t step_ms)
 {
 	for (unsigned k = 0; k < steps; k++)
-		growth_step(&growth, growth.steps, (step_ms + 20 * (growth.steps % 3)) * MS, tier);
+		growth_step(&growth, growth.steps, (step_ms + 20 * (growth.steps % 3)) * MS,
+			(step_ms + 20 * (growth.steps % 3)) * MS, tier);
 	return growth;
 }
 
@@ -262,9 +263,42 @@ static void growth_of_steps(void **state)
 	growth = grow(growth, GROWTH_STEPS, 400);
 	assert_true(growth_ln(&growth) == 0);
 	/* A step that ends at once, or never, is a step. */
-	growth_step(&growth, growth.steps, 0, FRAME_TIER_HOST);
-	growth_step(&growth, growth.steps, UINT64_MAX, FRAME_TIER_HOST);
+	growth_step(&growth, growth.steps, 0, 0, FRAME_TIER_HOST);
+	growth_step(&growth, growth.steps, UINT64_MAX, UINT64_MAX, FRAME_TIER_HOST);
 	assert_true(growth_ln(&growth) == 0);
+}
+
+/* Steps of which one rank's are longer. */
+static struct growth longer(struct growth growth, unsigned steps, uint64_t step_ms, uint64_t longest_ms)
+{
+	for (unsigned k = 0; k < steps; k++)
+		growth_step(&growth, growth.steps, step_ms * MS, longest_ms * MS, FRAME_TIER_HOST);
+	return growth;
+}
+
+static void steps_that_are_far_out(void **state)
+{
+	struct growth quiet = {.steps = 0}, growth;
+
+	(void)state;
+	for (unsigned k = 0; k < 40; k++)
+		quiet = longer(quiet, 1, 248 + k % 5, 250 + k % 5);
+	/* One rank's first, then all wait for it. */
+	growth = longer(quiet, 1, 270, 400);
+	assert_false(growth_slower(&growth));
+	growth = longer(growth, 1, 400, 400);
+	assert_true(growth_slower(&growth));
+	/* Not so far: it takes three. */
+	growth = longer(quiet, 2, 270, 270);
+	assert_false(growth_slower(&growth));
+	growth = longer(growth, 1, 270, 270);
+	assert_true(growth_slower(&growth));
+	/* There was one like that. */
+	growth = longer(longer(longer(quiet, 1, 420, 420), 10, 252, 252), 2, 400, 400);
+	assert_false(growth_slower(&growth));
+	/* Too little is known. */
+	growth = longer(longer((struct growth){.steps = 0}, 10, 250, 250), 2, 400, 400);
+	assert_false(growth_slower(&growth));
 }
 
 /* Share of the step that is new since that onset, in hundredths. */
@@ -370,6 +404,7 @@ int main(void)
 		cmocka_unit_test(noise_of_another_tier),
 		cmocka_unit_test(excess_of_stages_that_varies),
 		cmocka_unit_test(growth_of_steps),
+		cmocka_unit_test(steps_that_are_far_out),
 		cmocka_unit_test(growth_that_began_with_somebody),
 		cmocka_unit_test(growth_before_anybody_was_seen),
 		cmocka_unit_test(a_collection_in_forward),

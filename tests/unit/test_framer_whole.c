@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which steps have all of their operations. */
+#include "tests/unit/framer_script.h"
+
+#define NTH(step) ((uint64_t)((step)-1))
+
+static void both_step(int64_t step)
+{
+	step_at(0, step, NTH(step) * 100, 100);
+	step_at(1, step, NTH(step) * 100, 100);
+}
+
+static void both_ops(int64_t step, enum frame_tier tier)
+{
+	for (int i = 0; i < 2; i++) {
+		op_on(i, "00000000000000aa", NTH(step) * 2 + 1, step, NTH(step) * 100 + 40, 10, tier);
+		op_on(i, "00000000000000aa", NTH(step) * 2 + 2, step, NTH(step) * 100 + 60, 10, tier);
+	}
+}
+
+/* All of them are seen from shortly before step 11 on. */
+static void operations_that_begin_with_a_step(void **state)
+{
+	(void)state;
+	begin_job(2, true);
+	for (int64_t step = 1; step <= 20; step++) {
+		if (step == 11)
+			framer_watched(framer, start_ns + 990 * MS);
+		if (step >= 11)
+			both_ops(step, FRAME_TIER_HOST);
+		both_step(step);
+	}
+	framer_end(framer);
+	assert_int_equal(seen[9].frame.tier, FRAME_TIER_STAGES);
+	for (size_t i = 10; i < 20; i++)
+		assert_int_equal(seen[i].frame.ops, 4);
+}
+
+static void operations_that_begin_within_a_step(void **state)
+{
+	(void)state;
+	begin_job(2, true);
+	for (int64_t step = 1; step <= 20; step++) {
+		if (step == 11)
+			framer_watched(framer, start_ns + 1050 * MS);
+		if (step > 11)
+			both_ops(step, FRAME_TIER_HOST);
+		for (int i = 0; i < 2 && step == 11; i++)
+			op_at(i, NTH(step) * 2 + 2, step, NTH(step) * 100 + 60, 10);
+		both_step(step);
+	}
+	framer_end(framer);
+	assert_int_equal(seen[10].frame.tier, FRAME_TIER_STAGES);
+	for (size_t i = 11; i < 20; i++)
+		assert_int_equal(seen[i].frame.ops, 4);
+}
+
+/* One more than in the steps before: the other rank's is still to come. */
+static void one_operation_more(void **state)
+{
+	(void)state;
+	begin_job(2, true);
+	for (int64_t step = 1; step <= 10; step++) {
+		both_ops(step, FRAME_TIER_HOST);
+		both_step(step);
+	}
+	assert_int_equal(n_seen, 10);
+	both_ops(11, FRAME_TIER_HOST);
+	op_at(0, 1000, 11, 1080, 10);
+	both_step(11);
+	assert_int_equal(n_seen, 10);
+	op_at(1, 1000, 11, 1080, 10);
+	assert_int_equal(n_seen, 11);
+	assert_int_equal(seen[10].frame.ops, 6);
+	/* It has none: what comes after it tells. */
+	both_ops(12, FRAME_TIER_HOST);
+	op_at(0, 1001, 12, 1180, 10);
+	both_step(12);
+	both_ops(13, FRAME_TIER_HOST);
+	both_step(13);
+	assert_int_equal(n_seen, 11);
+	both_ops(14, FRAME_TIER_HOST);
+	assert_int_equal(n_seen, 12);
+	assert_int_equal(seen[11].frame.ops, 5);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(operations_that_begin_with_a_step),
+		cmocka_unit_test(operations_that_begin_within_a_step),
+		cmocka_unit_test(one_operation_more),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, done);
+}
