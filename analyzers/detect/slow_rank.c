@@ -99,7 +99,7 @@ static void judge_checkpoint(struct slow_rank *state, const struct frame *frame,
 {
 	const struct measures *of =
 		checkpoint_measures(&state->checkpoint, frame, measures, growth_usual(&state->growth));
-	struct listener listener = {state, out, measures->step_ns};
+	struct listener listener = {state, out, of ? of->step_ns : 0};
 	const struct detector_out heard = {.say = on_checkpoint, .arg = &listener};
 	bool said;
 

@@ -287,10 +287,9 @@ static void remember(struct checkpoint_rank *rank, double its, bool far)
 	rank->begun = true;
 }
 
-static void see_far(struct slow_rank_checkpoint *checkpoint, const struct frame *frame, const struct measures *measures,
-	double step_ns)
+static void see_far(struct slow_rank_checkpoint *checkpoint, const struct frame *frame, double step_ns)
 {
-	struct whole whole = {.its_step_ns = (double)measures->step_ns, .step_ns = step_ns};
+	struct whole whole = {.its_step_ns = (double)checkpoint->measures.step_ns, .step_ns = step_ns};
 	double usual;
 
 	for (size_t i = 0; i < checkpoint->ranks; i++) {
@@ -311,6 +310,18 @@ static void see_far(struct slow_rank_checkpoint *checkpoint, const struct frame 
 	}
 }
 
+/* The longest: who has written his goes on, and waits in the step after it. */
+static uint64_t step_of(const struct frame *frame, const struct measures *measures)
+{
+	uint64_t step_ns = measures->step_ns;
+
+	for (size_t i = 0; i < frame->ranks; i++) {
+		if (measures->rank[i].wait_ns != FRAME_UNKNOWN && frame->rank[i].step_ns > step_ns)
+			step_ns = frame->rank[i].step_ns;
+	}
+	return step_ns;
+}
+
 const struct measures *checkpoint_measures(struct slow_rank_checkpoint *checkpoint, const struct frame *frame,
 	const struct measures *measures, double step_ns)
 {
@@ -327,12 +338,13 @@ const struct measures *checkpoint_measures(struct slow_rank_checkpoint *checkpoi
 			checkpoint->measured[i].class = FRAME_NONE;
 	}
 	compare(checkpoint, frame);
-	see_far(checkpoint, frame, measures, step_ns);
 	checkpoint->measures = *measures;
+	checkpoint->measures.step_ns = step_of(frame, measures);
 	checkpoint->measures.rank = checkpoint->measured;
 	/* Where records were lost a rank's self time is too long, and its checkpoint is as long as it was. */
 	memset(checkpoint->measures.staged, 0, sizeof(checkpoint->measures.staged));
 	checkpoint->measures.lost = 0;
+	see_far(checkpoint, frame, step_ns);
 	return &checkpoint->measures;
 }
 

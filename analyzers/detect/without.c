@@ -377,11 +377,24 @@ static double excess_of(const struct measure_rank *rank)
 	return (double)rank->self_ns * (1 - 1 / rank->ratio);
 }
 
-/* The step waits for the largest excess: with the others' left, it is shorter by the difference. */
-static uint64_t of_stages(struct without *without, const struct measures *measures, const uint32_t *rank,
-	const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
+/* A checkpoint is the last of its step: who has written his goes on and waits in the next step, so that his own is no
+ * longer for it. It takes as long as that of the longest of those whose excess is in question. */
+static double step_of(const struct frame *frame, const struct measures *measures, const uint32_t *rank, size_t ranks)
 {
-	double before = 0, after = 0, step_ns = (double)measures->step_ns;
+	double step_ns = (double)measures->step_ns;
+
+	for (size_t i = 0; frame->class == FRAME_CHECKPOINT && i < ranks; i++) {
+		if (rank[i] < frame->ranks && frame->rank[rank[i]].here)
+			step_ns = fmax(step_ns, (double)frame->rank[rank[i]].step_ns);
+	}
+	return step_ns;
+}
+
+/* The step waits for the largest excess: with the others' left, it is shorter by the difference. */
+static uint64_t of_stages(struct without *without, const struct frame *frame, const struct measures *measures,
+	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
+{
+	double before = 0, after = 0, step_ns = step_of(frame, measures, rank, ranks);
 
 	if (without_own_begin(&without->own, measures->ranks, 0))
 		return 0;
@@ -399,7 +412,7 @@ static uint64_t of_stages(struct without *without, const struct measures *measur
 		}
 	if (!(step_ns < STEP_MAX_NS) || before - after >= step_ns)
 		return 0;
-	*ret_as_is_ns = measures->step_ns;
+	*ret_as_is_ns = (uint64_t)step_ns;
 	return (uint64_t)(step_ns - (before - after));
 }
 
@@ -413,7 +426,7 @@ uint64_t without_excess(struct without *without, const struct frame *frame, cons
 	if (frame->tier != FRAME_TIER_STAGES && frame->ops > 0)
 		without_ns = of_operations(without, frame, measures, rank, excess_ns, ranks, &as_is_ns);
 	else
-		without_ns = measures ? of_stages(without, measures, rank, excess_ns, ranks, &as_is_ns) : 0;
+		without_ns = measures ? of_stages(without, frame, measures, rank, excess_ns, ranks, &as_is_ns) : 0;
 	if (ret_as_is_ns)
 		*ret_as_is_ns = as_is_ns;
 	return without_ns;
