@@ -258,7 +258,8 @@ static struct life *find(const struct findings *findings, const struct finding *
 }
 
 /* Of a standstill it may be seen only later who it is that the others wait for: it is the same one if it began before
- * it was spoken of last. NULL if it is another. */
+ * it was spoken of last. Who was surer to be it stays: as it ends, one moment may look as if it were another. NULL if
+ * it is another. */
 static struct life *find_standstill(const struct findings *findings, const struct finding *said, int32_t rank)
 {
 	for (size_t i = 0; i < findings->lives && said->kind == FINDING_HANG; i++) {
@@ -267,8 +268,10 @@ static struct life *find_standstill(const struct findings *findings, const struc
 		if (life->finding.kind != FINDING_HANG || !life_is_up(life) || life->said || !said->since_ns ||
 			said->since_ns > life->last_ns)
 			continue;
-		life->finding.rank = rank;
-		life->changed = true;
+		if (life->finding.rank < 0 || said->confidence >= life->finding.confidence) {
+			life->finding.rank = rank;
+			life->changed = true;
+		}
 		return life;
 	}
 	return NULL;
@@ -354,7 +357,7 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 	struct opinion heard = *opinion;
 	struct life *life;
 	int32_t rank;
-	bool moved;
+	bool moved, its;
 
 	if ((size_t)said->kind >= FINDING_KIND_MAX || (size_t)said->cause >= CAUSE_MAX ||
 		(said->rank >= 0 && (size_t)said->rank >= ranks))
@@ -370,8 +373,9 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 		life = begin(findings, said, rank);
 	if (!life)
 		return;
+	its = life->finding.rank == rank;
 	/* Its rank's card may have become known since. */
-	if (moved || (said->rank >= 0 && !life->finding.card[0] && who[said->rank].card[0]))
+	if (its && (moved || (said->rank >= 0 && !life->finding.card[0] && who[said->rank].card[0])))
 		place(life, said, who, ranks);
 	heard.confirmed = opinion->confirmed && has_lasted(findings, life, said, now_ns);
 	life->lasting |= opinion->confirmed && !heard.confirmed;
@@ -380,7 +384,8 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 		(heard.confirmed && !life->finding.noticed_ns)) {
 		life->finding.since_step = said->since_step && said->since_step <= step ? said->since_step : step;
 		life->finding.since_ns = said->since_ns && said->since_ns <= now_ns ? said->since_ns : now_ns;
-		place(life, said, who, ranks);
+		if (its)
+			place(life, said, who, ranks);
 	}
 	life_hear(life, &heard, cards, tier, step, now_ns);
 	/* Of what is no rank's, where it is goes with the cause that is told. */

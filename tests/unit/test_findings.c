@@ -262,6 +262,15 @@ static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
 	assert_int_equal(last(FINDING_OPEN)->id, 5);
 	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 	assert_string_equal(last(FINDING_OPEN)->card, "3");
+	/* Who it is was surer than that. */
+	opinion.finding.rank = 5;
+	opinion.finding.confidence /= 2;
+	say(opinion);
+	look_over();
+	assert_int_equal(last(FINDING_OPEN)->id, 5);
+	assert_int_equal(last(FINDING_OPEN)->rank, 13);
+	assert_string_equal(last(FINDING_OPEN)->card, "3");
+	opinion.finding.confidence *= 2;
 	/* It went on, and stands still again because of another. */
 	opinion.finding.rank = 4;
 	opinion.finding.since_ns = now;
