@@ -241,7 +241,7 @@ static int set(struct run *run, int id, const char *value)
 	case SET_VERSION:
 		return 1 + tool_version();
 	}
-	return 1 + 2; /* getopt_long has said what is wrong */
+	return 1 + tool_see_help(); /* getopt_long has said what is wrong */
 }
 
 /* 0: go on; else the exit code plus one. */
