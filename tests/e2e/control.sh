@@ -72,7 +72,7 @@ e2e_stop
 "$tracectl" query --state-dir "$state" 'select count(*) from steps' >/dev/null || fail "query does not work with the daemon down"
 
 echo "--- findings --follow ends when nobody reads it"
-"$tracectl" findings --state-dir "$state" --follow 2>"$work/follow" | head -1 >/dev/null &
+"$tracectl" findings --state-dir "$state" --follow 2>"$work/follow" > >(head -1 >/dev/null) &
 last=$!
 children+=("$last")
 followed() { ! kill -0 "$last" 2>/dev/null; }
