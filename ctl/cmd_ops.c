@@ -195,7 +195,8 @@ static void print_ops(const Ranktrace__OpsBody *body, bool filtered)
 	if (!body->ranks && !body->n_communicators)
 		puts("no training rank on this node");
 	else if (!body->n_communicators)
-		printf("no communicator is known%s: no rank has called an operation since L1 is on\n",
+		printf("no communicator is known%s: no rank has called an operation since L1 is on; where ranks stood "
+		       "before, tracectl ranks and tracectl findings say\n",
 			filtered ? " of these ranks" : "");
 	for (size_t i = 0; i < body->n_communicators; i++) {
 		if (i)

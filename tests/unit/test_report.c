@@ -302,31 +302,6 @@ static void test_nothing(void **state)
 	report_free(report);
 }
 
-/* A healthy day, and one of which nothing is left: neither is silent about a segment that cannot be read. */
-static void test_unread(void **state)
-{
-	struct script script = script_healthy(dir, UNTIL, 1, 2);
-	struct report *report;
-	char *text;
-
-	(void)state;
-	assert_int_equal(script_write(&script), 0);
-	sh("echo this is no database, is it >'%s/db/summary-20261121T000000Z-000999.db'", dir);
-	report = read_day();
-	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
-	text = shown(render_text, report);
-	has(text, "000999.db cannot be read");
-	free(text);
-	report_free(report);
-	sh("cd '%s/db' && for f in *; do echo this is no database, is it >$f; done", dir);
-	report = read_day();
-	assert_int_equal(report->headline.verdict, REPORT_UNSEEN);
-	text = shown(render_text, report);
-	has(text, "cannot be read");
-	free(text);
-	report_free(report);
-}
-
 /* Slow for less than a minute of a day: one line, which says so. */
 static void test_brief(void **state)
 {
@@ -505,7 +480,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_past, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_gaps, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nothing, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_unread, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_brief, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_stale, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, store_teardown),
