@@ -28,7 +28,7 @@ static bool has_ops(const struct framer_process *process, const struct framer_sl
 	bool ceased =
 		process->usual != UINT32_MAX && slot->records < process->usual / 2 && process->ops_newest <= slot->step;
 
-	return slot->records && !slot->partial && !ceased;
+	return slot->records && !slot->partial && !ceased && !framer_is_cut(process, slot);
 }
 
 static bool make_room(struct framer_scratch *scratch, size_t ranks)
@@ -176,6 +176,10 @@ static void release(struct framer *framer, struct framer_room *room)
 		if (process->align == FRAMER_UNPLACED)
 			continue;
 		slot = framer_slot_find(process, room->head - process->offset);
+		if (slot && framer_is_unwatched(process) && framer_is_cut(process, slot)) {
+			process->ops_live = false;
+			process->usual = UINT32_MAX;
+		}
 		/* Where some were lost, it may have had more. */
 		if (slot && process->ops_live && slot->records && !slot->partial &&
 			(slot->step > process->lost_until || process->usual == UINT32_MAX))
