@@ -22,11 +22,12 @@ static struct framer_slot *slot_of(const struct framer_room *room, size_t index)
 	return slot && slot->closed ? slot : NULL;
 }
 
-/* Less than half of the usual ones, and none of a later step: they ceased to be seen within it. */
+/* Less than half of the usual ones, and none of a later step: they ceased to be seen within it. Where nobody looks any
+ * more, not all of them is enough: those of a card come after its step's end. */
 static bool has_ops(const struct framer_process *process, const struct framer_slot *slot)
 {
-	bool ceased =
-		process->usual != UINT32_MAX && slot->records < process->usual / 2 && process->ops_newest <= slot->step;
+	uint32_t least = framer_is_unwatched(process) ? process->usual : process->usual / 2;
+	bool ceased = process->usual != UINT32_MAX && slot->records < least && process->ops_newest <= slot->step;
 
 	return slot->records && !slot->partial && !ceased && !framer_is_cut(process, slot);
 }

@@ -83,7 +83,9 @@ void framer_wait_ended(struct framer *framer, struct framer_room *room, int64_t 
 
 bool framer_wait_lacks_ops(const struct framer_process *process, const struct framer_slot *slot)
 {
-	if (!process->ops_live || slot->partial || slot->step <= process->lost_until || framer_is_cut(process, slot))
+	if (!process->ops_live || slot->partial || slot->step <= process->lost_until)
+		return false;
+	if (framer_is_unwatched(process) || framer_is_cut(process, slot))
 		return false;
 	if (process->usual == UINT32_MAX)
 		return process->ops_newest <= slot->step;

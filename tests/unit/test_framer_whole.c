@@ -109,6 +109,30 @@ static void operations_that_are_not_watched(void **state)
 	}
 }
 
+/* A card's come after the end of their step, and were on their way when nobody looked any more. */
+static void operations_that_came_too_late(void **state)
+{
+	(void)state;
+	begin_job(2, true);
+	framer_watched(framer, true, start_ns);
+	for (int64_t step = 1; step <= 10; step++) {
+		both_ops(step, FRAME_TIER_DEVICE);
+		both_step(step);
+	}
+	op_on(0, "00000000000000aa", 21, 11, 1040, 10, FRAME_TIER_DEVICE);
+	op_on(1, "00000000000000aa", 21, 11, 1040, 10, FRAME_TIER_DEVICE);
+	both_step(11);
+	assert_int_equal(n_seen, 10);
+	framer_watched(framer, false, start_ns + 1110 * MS);
+	framer_advance(framer, start_ns + 1200 * MS);
+	assert_int_equal(n_seen, 11);
+	both_step(12);
+	assert_int_equal(n_seen, 12);
+	assert_int_equal(seen[9].frame.tier, FRAME_TIER_DEVICE);
+	assert_int_equal(seen[10].frame.tier, FRAME_TIER_STAGES);
+	assert_int_equal(seen[11].frame.tier, FRAME_TIER_STAGES);
+}
+
 /* What was still on its way then makes nobody wait for more. */
 static void operations_that_come_when_nobody_watches(void **state)
 {
@@ -139,6 +163,7 @@ int main(void)
 		cmocka_unit_test(operations_that_begin_within_a_step),
 		cmocka_unit_test(one_operation_more),
 		cmocka_unit_test(operations_that_are_not_watched),
+		cmocka_unit_test(operations_that_came_too_late),
 		cmocka_unit_test(operations_that_come_when_nobody_watches),
 	};
 
