@@ -219,7 +219,7 @@ static int settle(struct analyze *analyze)
 	if (!options->until_ns)
 		options->until_ns = analyze->now_ns + DAY_NS;
 	if (options->until_ns <= analyze->filter.since_ns)
-		return 1 + tool_fail(2, "--until is not after --since: there is nothing between");
+		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
 	options->detectors = &analyze->detectors;
 	options->since_ns = analyze->filter.since_ns;
 	options->folder = analyze->folder;

@@ -193,7 +193,7 @@ static int set_times(struct program *program)
 		return 1 +
 		       tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->since);
 	if (options->since_ns >= options->until_ns)
-		return 1 + tool_fail(2, "the report would end before it begins");
+		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
 	return 0;
 }
 

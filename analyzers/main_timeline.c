@@ -276,7 +276,7 @@ static int parse(int argc, char **argv, struct run *run)
 	if (optind != argc)
 		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
 	if (run->since_ns >= run->until_ns)
-		return 1 + tool_fail(2, "--since is not before --until");
+		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
 	if (run->until_ns > INT64_MAX / 2)
 		return 1 + tool_fail(2, "--until is too far in the future");
 	if (run->stores.count && run->state_dir)

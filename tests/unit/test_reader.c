@@ -227,6 +227,7 @@ static void no_store_is_said(void **state)
 	assert_int_equal(reader_open("/nonexistent", NULL, &reader, error, sizeof(error)), -ENOENT);
 	assert_null(reader);
 	assert_non_null(strstr(error, "/nonexistent"));
+	assert_non_null(strstr(error, "--state-dir"));
 }
 
 static void a_removed_segment_is_no_news(void **state)
