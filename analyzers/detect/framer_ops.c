@@ -96,7 +96,7 @@ static inline void write(struct framer_record *record, const struct heard *op)
 	record->sides = op->sides;
 }
 
-/* In the slot, by its plan; false: it is not as planned. */
+/* In the slot, by its plan; false: it is not as planned. Numbers beyond 32 bits never are: full records fold them. */
 static bool take(struct framer_slot *slot, const struct heard *op)
 {
 	const struct framer_plan *plan = slot->plan;
@@ -114,8 +114,8 @@ static bool take(struct framer_slot *slot, const struct heard *op)
 	if (!entry->seq)
 		base[entry->lane] = (uint32_t)op->seq;
 	if (lane->comm != op->comm || lane->sides != op->sides || entry->what != op->what ||
-		entry->bytes != op->bytes || op->seq != (uint64_t)base[entry->lane] + entry->seq ||
-		after_ns > UINT32_MAX || op->duration_ns > UINT32_MAX)
+		entry->bytes != op->bytes || op->seq != base[entry->lane] + entry->seq || after_ns > UINT32_MAX ||
+		op->duration_ns > UINT32_MAX)
 		return false;
 	time[0] = (uint32_t)after_ns;
 	time[1] = (uint32_t)op->duration_ns;

@@ -300,6 +300,12 @@ static void run(uint64_t seed, unsigned odd)
 	job.from_start = any(4) != 0;
 	job.after = any(3) == 0;
 	write_program(&job.program);
+	for (int i = 0; i < COMMUNICATORS; i++) { /* now and then they go beyond 32 bits */
+		uint64_t from = any(8) ? 0 : UINT32_MAX - any(PROGRAM_MAX * STEPS);
+
+		for (int rank = 0; rank < job.ranks; rank++)
+			job.seq[rank][i] = from;
+	}
 	memset(all_told, 0, TOLD_MAX * sizeof(*all_told));
 	for (int i = 0; i < SIDES; i++) {
 		sides[i] = (struct side){0};
