@@ -25,6 +25,7 @@ struct job {
 	bool from_start;
 	unsigned odd; /* one operation in so many */
 	struct program program;
+	size_t without[RANKS]; /* the one of the program that a rank never does, if there is such */
 	uint64_t seq[RANKS][COMMUNICATORS];
 	int64_t step[RANKS];
 	uint64_t at_ns[RANKS];
@@ -114,7 +115,7 @@ static void make(struct job *job, int rank, const struct planned *planned, uint6
 /* Makes it odd, in one of the ways that there are. */
 static void make_odd(struct next *next)
 {
-	switch (any(14)) {
+	switch (any(15)) {
 	case 0:
 		next->op.seq = 0;
 		break;
@@ -153,6 +154,9 @@ static void make_odd(struct next *next)
 		break;
 	case 12:
 		next->communicator = EVERYBODY;
+		break;
+	case 13:
+		next->op.start_ns += 5000 * MS;
 		break;
 	default:
 		next->op.seq += 5;
@@ -234,7 +238,7 @@ static void do_step(struct job *job, int rank)
 		unsigned odd = (unsigned)any(job->odd);
 
 		make(job, rank, &job->program.op[i], start_ns + (1 + 2 * i) * MS + any(MS), &next[count]);
-		if (odd == 0)
+		if (odd == 0 || i == job->without[rank])
 			continue; /* missing */
 		if (odd == 1)
 			make_odd(&next[count]);
@@ -316,6 +320,7 @@ static void run(uint64_t seed, unsigned odd)
 	}
 	for (int rank = 0; rank < job.ranks; rank++) {
 		job.at_ns[rank] = BEGUN;
+		job.without[rank] = any(PROGRAM_MAX * 2);
 		job.step[rank] = job.from_start ? 0 : (int64_t)any(3);
 	}
 	for (int step = 0; step < STEPS; step++) {
