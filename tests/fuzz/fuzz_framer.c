@@ -213,7 +213,7 @@ static void make_op(struct input *input, uint64_t start_ns, struct framer_op *re
 
 	*ret = (struct framer_op){.communicator = what & 64 ? text(input) : texts[3 + (what >> 3 & 1)],
 		.seq = what & 2 ? value(input) : 1,
-		.op = what & 128 ? text(input) : "AllReduce",
+		.op = text(input),
 		.start_ns = start_ns,
 		.duration_ns = what & 1 ? value(input) * 100000 : 1000,
 		.bytes = what & 4 ? value(input) : 8,
