@@ -40,12 +40,13 @@ static void feed_stages(struct framer *framer, int process, int64_t step, uint64
 
 static void feed_ops(struct framer *framer, int process, unsigned rank, int64_t step, unsigned count, uint64_t from)
 {
-	char communicator[20];
+	char communicator[2][20];
 
-	for (unsigned i = 0; i < count; i++) {
-		snprintf(communicator, sizeof(communicator), "%016x", i % 2 ? 1000 + rank / 8 : rank % 8);
+	snprintf(communicator[0], sizeof(communicator[0]), "%016x", rank % 8);
+	snprintf(communicator[1], sizeof(communicator[1]), "%016x", 1000 + rank / 8);
+	for (unsigned i = 0; i < count; i++)
 		framer_op(framer, process,
-			&(struct framer_op){.communicator = communicator,
+			&(struct framer_op){.communicator = communicator[i % 2],
 				.seq = (uint64_t)step * count + i,
 				.op = i % 2 ? "AllReduce" : "ReduceScatter",
 				.step = step,
@@ -54,7 +55,6 @@ static void feed_ops(struct framer *framer, int process, unsigned rank, int64_t 
 				.bytes = 1 << 20,
 				.peer = -1,
 				.tier = FRAME_TIER_DEVICE});
-	}
 	framer_host(framer, process,
 		&(struct framer_host){.start_ns = from, .duration_ns = 2000 * US, .cpu_ns = 1000, .run_delay_ns = 0});
 	events += count + 1;
