@@ -6,7 +6,6 @@
 #include "analyzers/detect/framer_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define AGREE 3	      /* steps in a row whose closest is the same */
 #define SHIFTS_MAX 16 /* step ends in a row that lie whole steps off */
