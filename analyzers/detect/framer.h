@@ -124,9 +124,11 @@ void framer_op(struct framer *framer, int process, const struct framer_op *op);
 void framer_host(struct framer *framer, int process, const struct framer_host *host);
 /* Records of this process were lost: operations of its open steps are not waited for. */
 void framer_lost(struct framer *framer, int process, uint64_t records);
-/* From then on all operations of all ranks that live now are seen (0: they are not, any more): steps that begin later
- * are whole, the first one with operations too. Where this is not told, that one counts as without. */
-void framer_watched(struct framer *framer, uint64_t from_ns);
+/* From then on all operations of all ranks that live now are seen, or none any more: steps that begin later are whole,
+ * the first one with operations too; those that end later count as without, and what has not come by now is not waited
+ * for. Where this is
+ * not told, the first one with operations counts as without, and the first ones without are waited for. */
+void framer_watched(struct framer *framer, bool on, uint64_t from_ns);
 /* Time has come to here; goes out what has settled. */
 void framer_advance(struct framer *framer, uint64_t now_ns);
 void framer_end(struct framer *framer); /* everything goes out */

@@ -144,7 +144,8 @@ struct framer_process {
 	int64_t lost_until; /* operations up to this step are not waited for */
 	uint64_t host_until_ns;
 	uint64_t end_ns;
-	uint64_t watched_ns;   /* framer_watched(), 0 */
+	uint64_t watched_ns;   /* since then all operations are seen, 0: not told, or not */
+	uint64_t unwatched_ns; /* since then none was, until watched_ns; 0: not told */
 	uint64_t after_ns;     /* end of the process that had the rank before it, 0 */
 	uint64_t first_end_ns; /* of the first step that was seen */
 	int64_t shift;	       /* that its step ends seem to have to its node's reference */
@@ -326,6 +327,19 @@ static inline struct framer_slot *framer_slot_find(const struct framer_process *
 static inline bool framer_is_watched(const struct framer_process *process, const struct framer_slot *slot)
 {
 	return process->watched_ns && slot->closed && slot->start_ns >= process->watched_ns;
+}
+
+/* Nobody looks at operations now. */
+static inline bool framer_is_unwatched(const struct framer_process *process)
+{
+	return process->unwatched_ns && !process->watched_ns;
+}
+
+/* Operations of it are missing for want of looking, or may be: of a closed one. */
+static inline bool framer_is_cut(const struct framer_process *process, const struct framer_slot *slot)
+{
+	return process->unwatched_ns && slot->closed && slot->start_ns + slot->step_ns > process->unwatched_ns &&
+	       !framer_is_watched(process, slot);
 }
 
 static inline int64_t framer_frame_of(const struct framer_process *process, int64_t step) /* of one that has a place */

@@ -24,7 +24,7 @@ static void late(struct framer *framer, struct framer_process *process)
 {
 	framer->counts.late++;
 	framer->counts.ops_left_out++;
-	if (process->ops_live)
+	if (process->ops_live || framer_is_unwatched(process))
 		return;
 	process->ops_live = true;
 	process->usual = UINT32_MAX;
@@ -62,7 +62,7 @@ static __attribute__((noinline)) void begin_live(struct framer_process *process,
 
 static inline void note_live(struct framer_process *process, struct framer_slot *slot)
 {
-	if (!process->ops_live)
+	if (!process->ops_live && !framer_is_unwatched(process))
 		begin_live(process, slot);
 	if (slot->step > process->ops_newest)
 		process->ops_newest = slot->step;

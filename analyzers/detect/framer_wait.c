@@ -86,6 +86,8 @@ static bool lacks_ops(const struct framer_process *process, const struct framer_
 {
 	if (!process->ops_live || slot->partial || slot->step <= process->lost_until)
 		return false;
+	if (framer_is_unwatched(process) || framer_is_cut(process, slot))
+		return false;
 	if (process->usual == UINT32_MAX)
 		return process->ops_newest <= slot->step;
 	return slot->records < process->usual && process->ops_newest < slot->step + 2;

@@ -298,7 +298,7 @@ static void other(struct input *input, unsigned who)
 	else if (what < 110)
 		framer_rank_card(input->framer, input->process[who], text(input));
 	else if (what < 114)
-		framer_watched(input->framer, what & 1 ? near(input) : 0);
+		framer_watched(input->framer, what & 1, near(input));
 	else
 		input->now_ns += value(input) * (what & 1 ? 1000000 : 1000000000);
 	framer_advance(input->framer, input->now_ns);
