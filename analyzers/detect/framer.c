@@ -137,7 +137,7 @@ void framer_comm(struct framer *framer, int number, const char *communicator, en
 
 	(void)member;
 	if (process && communicator && *communicator && (unsigned)kind < COMM_KIND_MAX)
-		framer_ops_comm(framer, process, communicator, kind, members);
+		framer_names_comm(framer, process, communicator, kind, members);
 }
 
 void framer_host(struct framer *framer, int number, const struct framer_host *host)

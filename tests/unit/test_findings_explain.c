@@ -93,6 +93,21 @@ static void most_of_a_node(void **state)
 	assert_string_equal(told[3].others, "");
 }
 
+/* Of the other two it is not sure. */
+static void neighbours_that_are_suspected(void **state)
+{
+	(void)state;
+	say(slow(1, false));
+	say(slow(2, false));
+	round_over();
+	say(slow(0, true));
+	say(slow(1, false));
+	say(slow(2, false));
+	round_over();
+	assert_int_equal(last(FINDING_OPEN)->rank, 10);
+	assert_string_equal(last(FINDING_OPEN)->others, "");
+}
+
 static void half_of_a_node(void **state)
 {
 	(void)state;
@@ -149,6 +164,7 @@ int main(void)
 		LIFE(an_open_slow_job_is_closed_by_what_explains_it),
 		LIFE(a_little_slow_rank_explains_no_much_slower_job),
 		LIFE(most_of_a_node),
+		LIFE(neighbours_that_are_suspected),
 		LIFE(half_of_a_node),
 		LIFE(most_of_the_job_is_the_model),
 	};

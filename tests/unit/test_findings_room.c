@@ -215,7 +215,7 @@ static void test_closer_samples(void **state)
 	FAKE_PUT(root, 100, 1, 0, .state = 'R');
 	seen.step_ns = 50 * MS;
 	assert_in_range(samples_in(now_ns, 10000), 8, 10);
-	long_step(54 * MS);
+	long_step(52 * MS);
 	assert_in_range(samples_in(now_ns + 10000 * MS, 5000), 4, 6);
 	findings_samples_closer(context.findings, now_ns + 15000 * MS);
 	assert_in_range(samples_in(now_ns + 15000 * MS, 5000), 46, 52);
