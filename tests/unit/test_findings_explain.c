@@ -40,7 +40,7 @@ static void a_slow_rank_explains_a_slow_job(void **state)
 	assert_int_equal(told[2].state, FINDING_OPEN);
 	assert_int_equal(told[3].kind, FINDING_SLOW_JOB);
 	assert_int_equal(told[3].state, FINDING_DROPPED);
-	assert_non_null(strstr(told[3].sentence, "; explained by finding 6, rank 13"));
+	assert_non_null(strstr(told[3].sentence, "; explained by finding slow_rank, rank 13"));
 	assert_int_equal(tells, 4);
 	/* The rank recovers, the job does not. */
 	said(slow_job(true, 1e8), 16);
