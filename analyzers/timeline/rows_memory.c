@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/timeline/texts.h"
+#include "analyzers/timeline/row_texts.h"
 #include "analyzers/timeline/timeline_internal.h"
 
 #define BEFORES_MAX 4096
@@ -66,7 +66,7 @@ struct before {
 };
 
 struct befores {
-	struct texts *texts;
+	struct row_texts *texts;
 	size_t count;
 	struct before before[2 * BEFORES_MAX]; /* a hash table with open addressing */
 };
@@ -106,7 +106,7 @@ static void add_before(struct timeline *t, struct befores *befores, struct reade
 		!reader_row_has(row, BEFORE_START) || row->value[BEFORE_START] >= timeline_before(t) ||
 		!timeline_rank_chosen(t, row, BEFORE_RANK))
 		return;
-	before = before_of(befores, row->value[BEFORE_INSTANCE], texts_number(befores->texts, op), device);
+	before = before_of(befores, row->value[BEFORE_INSTANCE], row_texts_number(befores->texts, op), device);
 	if (before)
 		before->bytes += (double)row->value[BEFORE_BYTES];
 	else
@@ -133,7 +133,7 @@ static void begin_counters(struct timeline *t, struct befores *befores)
 		if (befores->before[i].number)
 			befores->before[count++] = befores->before[i];
 	for (size_t i = 0; i < count; i++)
-		befores->before[i].op = texts_of(befores->texts, befores->before[i].number);
+		befores->before[i].op = row_texts_of(befores->texts, befores->before[i].number);
 	qsort(befores->before, count, sizeof(befores->before[0]), by_process);
 	for (size_t i = 0; i < count; i++) {
 		const struct before *before = &befores->before[i];
@@ -171,13 +171,13 @@ int rows_memory_before(struct timeline *t)
 	struct befores *befores = calloc(1, sizeof(*befores));
 	int r = -ENOMEM;
 
-	if (befores && (befores->texts = texts_new()))
+	if (befores && (befores->texts = row_texts_new()))
 		r = read_before(t, befores);
 	else
 		snprintf(t->error, t->error_size, "out of memory");
 	if (r == 0)
 		begin_counters(t, befores);
-	texts_free(befores ? befores->texts : NULL);
+	row_texts_free(befores ? befores->texts : NULL);
 	free(befores);
 	return r;
 }

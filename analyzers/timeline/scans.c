@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "analyzers/timeline/sorted.h"
-#include "analyzers/timeline/texts.h"
+#include "analyzers/timeline/row_texts.h"
 #include "analyzers/timeline/timeline_internal.h"
 
 #define RECORD_BYTES ((READER_SCAN_COLUMNS_MAX + 1) * 10) /* a varint is ten bytes at most */
@@ -19,7 +19,7 @@ struct feed {
 	const struct stream *stream;
 	const struct stream_scan *how;
 	struct reader_scan *scan;
-	struct texts *texts;
+	struct row_texts *texts;
 	uint32_t is_text; /* cells, a bit each */
 	int64_t since_ns; /* rows that start earlier are not wanted */
 	bool other;	  /* the other times of the row are still to come */
@@ -95,7 +95,7 @@ static void give(struct feed *feed, const struct numbers *numbers, struct sorted
 
 static uint32_t number_of(struct feed *feed, const char *text)
 {
-	return text ? texts_number(feed->texts, text) : 0;
+	return text ? row_texts_number(feed->texts, text) : 0;
 }
 
 static void set_number(struct numbers *numbers, size_t cell, bool has, int64_t value)
@@ -223,7 +223,7 @@ static void set_cell(const struct feed *feed, size_t i, int64_t value, struct ro
 	struct cell *cell = &row->cell[i];
 
 	if (feed->is_text & 1U << i)
-		cell_set_text(cell, texts_of(feed->texts, (uint32_t)value));
+		cell_set_text(cell, row_texts_of(feed->texts, (uint32_t)value));
 	else if (i == COL_END)
 		cell_set_int(cell, (int64_t)((uint64_t)row_int(row, COL_START) + (uint64_t)value));
 	else
@@ -264,7 +264,7 @@ static int begin(struct feed *feed)
 		if (column >= 0 && schema->columns[column].type == SCHEMA_TEXT)
 			feed->is_text |= 1U << i;
 	}
-	feed->texts = texts_new();
+	feed->texts = row_texts_new();
 	r = feed->texts ? reader_scan_open(t->reader, &how->scanning, &feed->scan) : -ENOMEM;
 	if (r < 0) {
 		snprintf(t->error, t->error_size, "out of memory");
@@ -291,7 +291,7 @@ int timeline_scan(struct timeline *t, const struct stream *stream)
 		r = sorted_each(&sorting, t->error, t->error_size);
 	sqlite3_finalize(feed->more);
 	reader_scan_close(feed->scan);
-	texts_free(feed->texts);
+	row_texts_free(feed->texts);
 	free(feed);
 	return r;
 }

@@ -7,7 +7,7 @@
  *  tracks.c         tracks as they are needed, and the lanes of each
  *  flows.c          which slices belong together
  *  streams.c        the tables: where their rows come from, and what a row becomes
- *  scans.c          rows of large tables, sorted (sorted.h, texts.h)
+ *  scans.c          rows of large tables, sorted (sorted.h, row_texts.h)
  *  rows_*.c         rows that need more than that
  */
 #ifndef RANKTRACE_TIMELINE_INTERNAL_H

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See texts.h. Texts lie one after the other; a hash table with open addressing has the place of each by its number. */
-#include "analyzers/timeline/texts.h"
+/* See row_texts.h. Texts lie one after the other; a hash table with open addressing has the place of each by its
+ * number. */
+#include "analyzers/timeline/row_texts.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES_MIN 256 /* a power of two, as TEXTS_MAX is */
+#define PLACES_MIN 256 /* a power of two, as ROW_TEXTS_MAX is */
 #define BYTES_MIN 4096
 
 struct slot {
 	uint32_t hash, number; /* 0: free */
 };
 
-struct texts {
+struct row_texts {
 	size_t count, places; /* slots: twice as many */
 	struct slot *slot;
 	uint32_t *place; /* of text n - 1 in bytes[] */
@@ -21,24 +22,24 @@ struct texts {
 	char *bytes;
 };
 
-struct texts *texts_new(void)
+struct row_texts *row_texts_new(void)
 {
-	return calloc(1, sizeof(struct texts));
+	return calloc(1, sizeof(struct row_texts));
 }
 
-void texts_clear(struct texts *texts)
+void row_texts_clear(struct row_texts *texts)
 {
 	free(texts->slot);
 	free(texts->place);
 	free(texts->bytes);
-	*texts = (struct texts){0};
+	*texts = (struct row_texts){0};
 }
 
-struct texts *texts_free(struct texts *texts)
+struct row_texts *row_texts_free(struct row_texts *texts)
 {
 	if (!texts)
 		return NULL;
-	texts_clear(texts);
+	row_texts_clear(texts);
 	free(texts);
 	return NULL;
 }
@@ -54,17 +55,17 @@ static uint32_t hash_of(const char *text)
 }
 
 /* Its own, or a free one. */
-static struct slot *slot_of(const struct texts *texts, uint32_t hash, const char *text)
+static struct slot *slot_of(const struct row_texts *texts, uint32_t hash, const char *text)
 {
 	size_t slots = 2 * texts->places, at = hash & (slots - 1);
 
 	while (texts->slot[at].number &&
-		(texts->slot[at].hash != hash || strcmp(texts_of(texts, texts->slot[at].number), text) != 0))
+		(texts->slot[at].hash != hash || strcmp(row_texts_of(texts, texts->slot[at].number), text) != 0))
 		at = (at + 1) & (slots - 1);
 	return &texts->slot[at];
 }
 
-static bool grow_places(struct texts *texts)
+static bool grow_places(struct row_texts *texts)
 {
 	size_t places = texts->places ? 2 * texts->places : PLACES_MIN;
 	struct slot *slot;
@@ -72,7 +73,7 @@ static bool grow_places(struct texts *texts)
 
 	if (texts->count < texts->places)
 		return true;
-	if (places > TEXTS_MAX)
+	if (places > ROW_TEXTS_MAX)
 		return false;
 	place = realloc(texts->place, places * sizeof(*place));
 	if (!place)
@@ -95,14 +96,14 @@ static bool grow_places(struct texts *texts)
 	return true;
 }
 
-static bool grow_bytes(struct texts *texts, size_t size)
+static bool grow_bytes(struct row_texts *texts, size_t size)
 {
 	size_t room = texts->bytes_room ? texts->bytes_room : BYTES_MIN;
 	char *bytes;
 
 	while (room < texts->bytes_used + size)
 		room *= 2;
-	if (room > TEXTS_BYTES_MAX)
+	if (room > ROW_TEXTS_BYTES_MAX)
 		return false;
 	if (room == texts->bytes_room)
 		return true;
@@ -114,7 +115,7 @@ static bool grow_bytes(struct texts *texts, size_t size)
 	return true;
 }
 
-uint32_t texts_number(struct texts *texts, const char *text)
+uint32_t row_texts_number(struct row_texts *texts, const char *text)
 {
 	uint32_t hash = hash_of(text);
 	size_t size = strlen(text) + 1;
@@ -122,7 +123,7 @@ uint32_t texts_number(struct texts *texts, const char *text)
 
 	if (slot && slot->number)
 		return slot->number;
-	if (size > TEXTS_BYTES_MAX || !grow_places(texts) || !grow_bytes(texts, size))
+	if (size > ROW_TEXTS_BYTES_MAX || !grow_places(texts) || !grow_bytes(texts, size))
 		return 0;
 	slot = slot_of(texts, hash, text);
 	texts->place[texts->count] = (uint32_t)texts->bytes_used;
@@ -132,7 +133,7 @@ uint32_t texts_number(struct texts *texts, const char *text)
 	return slot->number;
 }
 
-const char *texts_of(const struct texts *texts, uint32_t number)
+const char *row_texts_of(const struct row_texts *texts, uint32_t number)
 {
 	return number && number <= texts->count ? texts->bytes + texts->place[number - 1] : NULL;
 }
