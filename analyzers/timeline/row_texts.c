@@ -27,19 +27,13 @@ struct row_texts *row_texts_new(void)
 	return calloc(1, sizeof(struct row_texts));
 }
 
-void row_texts_clear(struct row_texts *texts)
-{
-	free(texts->slot);
-	free(texts->place);
-	free(texts->bytes);
-	*texts = (struct row_texts){0};
-}
-
 struct row_texts *row_texts_free(struct row_texts *texts)
 {
 	if (!texts)
 		return NULL;
-	row_texts_clear(texts);
+	free(texts->slot);
+	free(texts->place);
+	free(texts->bytes);
 	free(texts);
 	return NULL;
 }

@@ -15,9 +15,7 @@ struct row_texts *row_texts_new(void); /* NULL: no memory */
 struct row_texts *row_texts_free(struct row_texts *texts);
 /* From 1; 0: no room. */
 uint32_t row_texts_number(struct row_texts *texts, const char *text);
-/* NULL: no text has that number. Valid until the next row_texts_number() or row_texts_clear(). */
+/* NULL: no text has that number. Valid until the next row_texts_number(). */
 const char *row_texts_of(const struct row_texts *texts, uint32_t number);
-/* Forgets all. */
-void row_texts_clear(struct row_texts *texts);
 
 #endif
