@@ -161,18 +161,18 @@ static int make_store(const char *dir, long seconds, int64_t begin)
 }
 
 static const struct tool {
-	const char *program, *what, *format;
+	const char *program, *what, *format, *since, *until;
 } tools[] = {
-	{"timeline", "Perfetto", "--verbose"},
-	{"timeline", "Chrome JSON", "--chrome"},
-	{"report", "HTML", "--html"},
+	{"timeline", "Perfetto", "--verbose", "400d", "2100-01-01"},
+	{"timeline", "Chrome JSON", "--chrome", "400d", "2100-01-01"},
+	{"report", "HTML", "--html", "24h", "0s"},
 };
 
 static int measure(const struct tool *tool, const char *dir, const char *folder, int which, long pair)
 {
 	char program[PATH_MAX], out[PATH_MAX], number[32] = "", format[16];
 	const char *const argv[] = {
-		program, "--state-dir", dir, "--since", "400d", "--until", "2100-01-01", "-o", out, format, NULL};
+		program, "--state-dir", dir, "--since", tool->since, "--until", tool->until, "-o", out, format, NULL};
 	uint64_t start_ns = monotonic_ns();
 	struct bench_usage usage;
 	struct stat st;
