@@ -91,9 +91,11 @@ static void say_read(const struct analyze *analyze, const struct analysis *analy
 /* As of the newest event: what was so then may be long over. */
 static void show(const struct analyze *analyze, const json_t *rows, const struct analysis *analysis)
 {
+	struct findings_watched watched = analysis->watched;
 	const json_t *row;
 	size_t i;
 
+	watched.chosen = analyze->filter.ranks.count > 0;
 	if (analyze->format == FORMAT_JSON) {
 		json_dumpf(rows, stdout, JSON_INDENT(2));
 		putchar('\n');
@@ -104,7 +106,7 @@ static void show(const struct analyze *analyze, const json_t *rows, const struct
 	else if (json_array_size(rows))
 		findings_text_header(stdout);
 	else
-		findings_text_none(stdout, &analysis->watched, analyze->filter.since_ns, analyze->now_ns);
+		findings_text_none(stdout, &watched, analyze->filter.since_ns, analyze->now_ns);
 	json_array_foreach(rows, i, row)
 	{
 		if (analyze->format == FORMAT_CSV)
@@ -217,7 +219,7 @@ static int settle(struct analyze *analyze)
 	if (!options->until_ns)
 		options->until_ns = analyze->now_ns + DAY_NS;
 	if (options->until_ns <= analyze->filter.since_ns)
-		return 1 + tool_fail(2, "--until is not after --since: there is nothing between");
+		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
 	options->detectors = &analyze->detectors;
 	options->since_ns = analyze->filter.since_ns;
 	options->folder = analyze->folder;
@@ -253,7 +255,7 @@ static int parse(int argc, char **argv, struct analyze *analyze)
 		options[count++] = (struct option){thresholds[i].name, required_argument, NULL, SET_THRESHOLD + i};
 	while (r == 0 && (id = getopt_long(argc, argv, "", options, &index)) != -1) {
 		if (id == '?')
-			return 1 + 2; /* getopt_long has said what is wrong */
+			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
 		if (!options[index].flag)
 			r = set(analyze, id, optarg);
 	}

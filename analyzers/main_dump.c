@@ -238,7 +238,7 @@ static int parse(int argc, char **argv, struct dump *dump)
 
 	while (r == 0 && (id = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
 		if (id == '?')
-			return 1 + 2; /* getopt_long has said what is wrong */
+			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
 		if (id)
 			r = set(&dump->options, id == 'o' ? SET_OUTPUT : (enum option_id)id, optarg);
 	}

@@ -5,15 +5,16 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "analyzers/tool/findings_rows.h"
 #include "analyzers/tool/findings_text.h"
 
-#define FOLLOW_NS 1000000000L
+#define FOLLOW_MS 1000
 #define SINCE "1d"
 
 static const char usage[] =
@@ -44,11 +45,6 @@ static int fail(const char *error)
 	return tool_fail(1, "%s", error);
 }
 
-static int written(void)
-{
-	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : tool_fail(1, "cannot write: %s", strerror(errno));
-}
-
 static const char *word(const json_t *row, const char *name)
 {
 	const char *text = json_string_value(json_object_get(row, name));
@@ -63,8 +59,8 @@ static bool is_news(struct findings *findings, const json_t *row)
 	const char *before;
 
 	snprintf(key, sizeof(key), "%lld", (long long)json_integer_value(json_object_get(row, "finding")));
-	snprintf(state, sizeof(state), "%.32s %.32s %.32s", word(row, "state"),
-		word(row, "cause"), word(row, "severity"));
+	snprintf(state, sizeof(state), "%.32s %.32s %.32s", word(row, "state"), word(row, "cause"),
+		word(row, "severity"));
 	before = json_string_value(json_object_get(findings->shown, key));
 	if (before && strcmp(before, state) == 0)
 		return false;
@@ -99,7 +95,7 @@ static int show_none(const struct findings *findings, struct reader *reader)
 
 	if (findings->format != FORMAT_TEXT)
 		return 0;
-	if (findings_watched(reader, findings->filter.since_ns, &watched, error, sizeof(error)) < 0)
+	if (findings_watched(reader, &findings->filter, &watched, error, sizeof(error)) < 0)
 		return fail(error);
 	findings_text_none(stdout, &watched, findings->filter.since_ns, tool_now_ns());
 	return 0;
@@ -126,12 +122,12 @@ static int show_once(const struct findings *findings, struct reader *reader)
 			status = show_none(findings, reader);
 	}
 	json_decref(rows);
-	return status ? status : written();
+	return status ? status : tool_written();
 }
 
 static int follow(struct findings *findings, struct reader *reader)
 {
-	const struct timespec pause = {.tv_nsec = FOLLOW_NS % 1000000000L, .tv_sec = FOLLOW_NS / 1000000000L};
+	struct pollfd reader_of_stdout = {.fd = STDOUT_FILENO};
 	char error[1024] = "out of memory";
 	const json_t *row;
 	size_t i;
@@ -145,10 +141,12 @@ static int follow(struct findings *findings, struct reader *reader)
 			return fail(error);
 		json_array_foreach(rows, i, row) if (is_news(findings, row)) show_row(findings, row);
 		json_decref(rows);
-		status = written();
+		status = tool_written();
 		if (status)
 			return status;
-		nanosleep(&pause, NULL);
+		/* As `findings --follow | head -1` in a quiet fleet: nobody would ever be written to again. */
+		if (poll(&reader_of_stdout, 1, FOLLOW_MS) > 0 && reader_of_stdout.revents & (POLLERR | POLLNVAL))
+			return fail("nobody reads any more");
 	}
 }
 
@@ -213,7 +211,7 @@ static int parse(int argc, char **argv, struct findings *findings)
 
 	while (r == 0 && (id = getopt_long(argc, argv, "", options, &index)) != -1) {
 		if (id == '?')
-			return 1 + 2; /* getopt_long has said what is wrong */
+			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
 		if (!options[index].flag)
 			r = set(findings, (enum option_id)id, optarg);
 	}

@@ -52,7 +52,7 @@ static int print_tables(void)
 			printf("  %-15s %-8s %s\n", table->columns[j].name, type_name(table->columns[j].type),
 				table->columns[j].description);
 	}
-	return fflush(stdout) == 0 ? 0 : 1;
+	return tool_written();
 }
 
 /* Whole standard input, bounded; NULL with a sentence said. */
@@ -141,7 +141,7 @@ static int parse(int argc, char **argv, struct query *query)
 		case 'v':
 			return 1 + tool_version();
 		default: /* getopt_long has said what is wrong */
-			return 1 + 2;
+			return 1 + tool_see_help();
 		}
 	}
 	if (csv && json)

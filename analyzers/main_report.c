@@ -30,7 +30,7 @@ static const char usage[] =
 	"  --job J          only of this job\n"
 	"  --text, --markdown, --json, --html\n"
 	"                   what to write (text); HTML is one file with everything in it\n"
-	"  -o FILE          write it there and not to standard output; replaced as a whole\n"
+	"  -o, --output FILE  write it there and not to standard output; replaced as a whole\n"
 	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
 	"  --compare-max LENGTH  ranks of one job on several nodes are compared with each other as long as that takes "
 	"no\n"
@@ -175,7 +175,7 @@ static int set(struct program *program, enum option_id id, const char *value)
 	case SET_VERSION:
 		return 1 + tool_version();
 	default:
-		return 1 + 2; /* getopt_long has said what is wrong */
+		return 1 + tool_see_help(); /* getopt_long has said what is wrong */
 	}
 }
 
@@ -193,7 +193,7 @@ static int set_times(struct program *program)
 		return 1 +
 		       tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->since);
 	if (options->since_ns >= options->until_ns)
-		return 1 + tool_fail(2, "the report would end before it begins");
+		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
 	return 0;
 }
 

@@ -241,7 +241,7 @@ static int set(struct run *run, int id, const char *value)
 	case SET_VERSION:
 		return 1 + tool_version();
 	}
-	return 1 + 2; /* getopt_long has said what is wrong */
+	return 1 + tool_see_help(); /* getopt_long has said what is wrong */
 }
 
 /* 0: go on; else the exit code plus one. */
@@ -276,7 +276,7 @@ static int parse(int argc, char **argv, struct run *run)
 	if (optind != argc)
 		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
 	if (run->since_ns >= run->until_ns)
-		return 1 + tool_fail(2, "--since is not before --until");
+		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
 	if (run->until_ns > INT64_MAX / 2)
 		return 1 + tool_fail(2, "--until is too far in the future");
 	if (run->stores.count && run->state_dir)

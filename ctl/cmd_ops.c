@@ -29,8 +29,8 @@ static json_t *member_json(const Ranktrace__OpsMember *m, bool sized)
 	char address[OUT_BYTES];
 
 	snprintf(address, sizeof(address), "0x%llx", (unsigned long long)m->address);
-	return json_pack("{s:i, s:I, s:o, s:o, s:o, s:b, s:o, s:o, s:b, s:b, s:o, s:o, s:s}", "rank", (int)m->rank, "pid",
-		(json_int_t)m->pid, "member", u64_or_null(sized, m->member), "entered", point_json(m->entered),
+	return json_pack("{s:i, s:I, s:o, s:o, s:o, s:b, s:o, s:o, s:b, s:b, s:o, s:o, s:s}", "rank", (int)m->rank,
+		"pid", (json_int_t)m->pid, "member", u64_or_null(sized, m->member), "entered", point_json(m->entered),
 		"completed", point_json(m->completed), "completion_known", (int)m->completion_known, "in_call_ns",
 		u64_or_null(m->in_call, m->in_call_ns), "seq_from", out_json_text(m->seq_from), "missing",
 		(int)m->missing, "differs", (int)m->differs, "behind", json_u64(m->behind), "ended_ago_ns",
@@ -195,7 +195,8 @@ static void print_ops(const Ranktrace__OpsBody *body, bool filtered)
 	if (!body->ranks && !body->n_communicators)
 		puts("no training rank on this node");
 	else if (!body->n_communicators)
-		printf("no communicator is known%s: no rank has called an operation since L1 is on\n",
+		printf("no communicator is known%s: no rank has called an operation since L1 is on; where ranks stood "
+		       "before, tracectl ranks and tracectl findings say\n",
 			filtered ? " of these ranks" : "");
 	for (size_t i = 0; i < body->n_communicators; i++) {
 		if (i)
@@ -215,8 +216,8 @@ static int parse(int argc, char **argv, struct rank_range range[RANK_RANGES_MAX]
 
 		if (strncmp(argv[i], "--rank=", 7) == 0)
 			list = argv[i] + 7;
-		else if (strcmp(argv[i], "--rank") == 0 && i + 1 < argc)
-			list = argv[++i];
+		else if (strcmp(argv[i], "--rank") == 0)
+			list = i + 1 < argc ? argv[++i] : "";
 		else
 			return fail_argument("ops", argv[i]);
 		if (!rank_list_parse(list, range, ret_count))
@@ -245,8 +246,7 @@ static int ask(const struct options *options, const struct rank_range *range, si
 	if (code == EXIT_DONE && (*ret)->body_case != RANKTRACE__RESPONSE__BODY_OPS) {
 		client_free(*ret);
 		*ret = NULL;
-		return fail(
-			EXIT_REFUSED, "the daemon on %s answered something else than was asked", options->socket);
+		return fail(EXIT_REFUSED, "the daemon on %s answered something else than was asked", options->socket);
 	}
 	return code;
 }

@@ -303,6 +303,7 @@ static void print_status(const Ranktrace__StatusBody *body)
 	char a[OUT_BYTES], b[OUT_BYTES];
 
 	print_head(body);
+	print_raised(body);
 	if (body->self)
 		print_self(body);
 	if (body->store)
@@ -313,7 +314,6 @@ static void print_status(const Ranktrace__StatusBody *body)
 		print_findings(body->findings);
 	if (body->dumps)
 		print_dumps(body);
-	print_raised(body);
 	printf("%-8s  %s record%s lost in the kernel, %s refused as malformed\n", "drops",
 		out_count(body->ring_drops, a), body->ring_drops == 1 ? "" : "s", out_count(body->records_refused, b));
 	printf("\n%-9s %-11s %6s %4s %12s %7s  %s\n", "COLLECTOR", "LEVELS", "PROBES", "LIBS", "EVENTS", "DROPS",

@@ -2,7 +2,7 @@
 /*
  * Verbs that are programs: libexec/ranktrace/VERB, run in place of tracectl with the rest of the arguments as they
  * stand. They read the store; where it is stands in RANKTRACE_STATE_DIR, from --state-dir, from the environment, or
- * from the daemon.
+ * from the daemon; where the installed daemon is down, it is where that one keeps it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -53,14 +53,18 @@ bool external_exists(const char *verb)
 
 void external_list(FILE *f)
 {
-	DIR *dir = opendir(folder());
-	struct dirent *entry;
+	struct dirent **entry = NULL;
+	int count = scandir(folder(), &entry, NULL, alphasort);
 
-	while (dir && (entry = readdir(dir)))
-		if (external_exists(entry->d_name))
-			fprintf(f, "  %-10s reads the store (tracectl help %s)\n", entry->d_name, entry->d_name);
-	if (dir)
-		closedir(dir);
+	for (int i = 0; i < count; i++) {
+		const char *name = entry[i]->d_name, *help = program_help(name);
+
+		if (external_exists(name))
+			fprintf(f, "  %-10s %s%s\n", name, help ? help : "a program of its own: tracectl help ",
+				help ? "" : name);
+		free(entry[i]);
+	}
+	free(entry);
 }
 
 static int state_dir_from_daemon(const struct options *options)
@@ -71,9 +75,14 @@ static int state_dir_from_daemon(const struct options *options)
 
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_WHERE;
 	code = client_ask_quietly(options, &request, &response);
+	if (code == EXIT_UNREACHABLE && strcmp(options->socket, RANKTRACE_SOCKET) == 0 &&
+		access(RANKTRACE_STATEDIR "/db", F_OK) == 0) {
+		fprintf(stderr, "tracectl: no daemon answers; this is what is stored in %s\n", RANKTRACE_STATEDIR);
+		return setenv("RANKTRACE_STATE_DIR", RANKTRACE_STATEDIR, 1) < 0 ? fail(EXIT_REFUSED, "out of memory")
+										: EXIT_DONE;
+	}
 	if (code == EXIT_UNREACHABLE)
-		return fail(code,
-			"no daemon answers on %s to say where the store is; with --state-dir D it is not asked",
+		return fail(code, "no daemon answers on %s to say where the store is; --state-dir D says it instead",
 			options->socket);
 	if (code == EXIT_DONE && response->body_case != RANKTRACE__RESPONSE__BODY_WHERE)
 		code = fail(EXIT_REFUSED, "the daemon answered something else than was asked");
@@ -83,15 +92,10 @@ static int state_dir_from_daemon(const struct options *options)
 	return code;
 }
 
-static bool asks_for_help(int argc, char **argv)
-{
-	return argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0);
-}
-
-/* Options of programs with which they read something else than this node's store. */
+/* Options of programs with which they read something else than this node's store, or nothing. */
 static bool reads_elsewhere(int argc, char **argv)
 {
-	static const char *const elsewhere[] = {"--dir", "--from-systrace"};
+	static const char *const elsewhere[] = {"--dir", "--from-systrace", "--help", "-h", "--version", "--tables"};
 
 	for (int i = 0; i < argc; i++)
 		for (size_t j = 0; j < ARRAY_SIZE(elsewhere); j++) {
@@ -120,7 +124,7 @@ int external_run(const struct options *options, const char *verb, int argc, char
 	if (options->state_dir)
 		code = setenv("RANKTRACE_STATE_DIR", options->state_dir, 1) < 0 ? fail(EXIT_REFUSED, "out of memory")
 										: EXIT_DONE;
-	else if ((!known || !*known) && !asks_for_help(argc, argv) && !reads_elsewhere(argc, argv))
+	else if ((!known || !*known) && !reads_elsewhere(argc, argv))
 		code = state_dir_from_daemon(options);
 	if (code == EXIT_DONE) {
 		execv(path, args);

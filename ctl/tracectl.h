@@ -58,6 +58,8 @@ int external_run(const struct options *options, const char *verb, int argc, char
 bool external_exists(const char *verb);
 /* Writes a line for each. */
 void external_list(FILE *f);
+/* What one of ours does, in a line; NULL of others' programs. */
+const char *program_help(const char *name);
 
 /* Writes "tracectl: SENTENCE" on stderr and yields the code, so that a failure is one statement. */
 int fail(enum exit_code code, const char *format, ...) _printf_(2, 3);

@@ -10,7 +10,8 @@ const struct verb verbs[] = {
 		"Answers when probes are attached or detached, and says what happened.\n"},
 	{"interval", cmd_interval, "LEVEL=MINUTES... [--json]", "set the dump interval of L1, L2 or L3",
 		"Minutes may have a fraction; they are above 0 and at most 10080 (a week).\n"
-		"A dump adds what is new to the files of sysTrace in dump/ of the state folder; L0 has its interval in\n"
+		"A dump adds what is new to the files of sysTrace in dump/ of the state folder; L0 has its interval "
+		"in\n"
 		"ranktrace.conf. tracectl dump writes them on demand, tracectl status says what was written last.\n"},
 	{"print", cmd_print, "[LEVEL|all] [--json]", "show levels, switches and intervals", ""},
 	{"status", cmd_status, "[--json]", "show collectors, drops, the store and the daemon's own cost", ""},
@@ -33,8 +34,25 @@ const struct verb *verb_find(const char *name)
 	return NULL;
 }
 
-/* Verbs that are programs of libexec/ranktrace. */
-static const char *const programs[] = {"query", "findings", "analyze", "dump", "report", "timeline"};
+/* Verbs that are programs of libexec/ranktrace; they read the store, so that they work with the daemon down. */
+static const struct {
+	const char *name, *help;
+} programs[] = {
+	{"findings", "show what is slow or stands still, since when, why, and what it costs"},
+	{"report", "show the slow cards of the last day on one page"},
+	{"timeline", "write what was seen as a trace for ui.perfetto.dev"},
+	{"analyze", "judge what is stored once more, also of many nodes together"},
+	{"dump", "write what is stored as the files of sysTrace"},
+	{"query", "ask the store in SQL"},
+};
+
+const char *program_help(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		if (strcmp(programs[i].name, name) == 0)
+			return programs[i].help;
+	return NULL;
+}
 
 #define WORD_BYTES 24
 
@@ -80,11 +98,11 @@ const char *verb_nearest(const char *word)
 		}
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
-		unsigned d = distance(word, programs[i]);
+		unsigned d = distance(word, programs[i].name);
 
 		if (d < best) {
 			best = d;
-			nearest = programs[i];
+			nearest = programs[i].name;
 		}
 	}
 	return nearest;

@@ -262,10 +262,10 @@ static int refuse_value(const struct key *key, const char *value, char *error, s
 {
 	const char *expected = types[key->type].expected;
 
-	if (key->min)
+	if (key->min && key->type != KEY_SWITCH)
 		snprintf(error, error_size, "bad value '%.60s' for '%s' in [%s]: expected %s, from %s to %s", value,
 			key->name, key->section, expected, key->min, key->max);
-	else if (key->type == KEY_LEVEL)
+	else if (key->type == KEY_LEVEL || key->type == KEY_SWITCH)
 		snprintf(error, error_size, "bad value '%.60s' for '%s' in [%s]: expected %s", value, key->name,
 			key->section, expected);
 	else

@@ -2,6 +2,8 @@
 /* What other rooms see, to the framer. */
 #include "daemon/findings_internal.h"
 
+#define LONGER_PART 20
+
 struct findings_process *findings_process(struct findings_room *room, uint32_t slot, int64_t instance)
 {
 	if (!room || slot >= room->slots || !instance || room->slot[slot].instance != instance)
@@ -27,14 +29,14 @@ void findings_room_stage(struct findings_room *room, uint32_t slot, int64_t inst
 	framer_stage(room->framer, process->process, &told);
 }
 
-/* By as much as makes a step far out (slow_rank_growth.h). */
+/* By as much as makes several of them a reason to see more (GROWTH_LEAST in slow_rank_growth.h). */
 static bool is_long(const struct findings_room *room, int process, uint64_t step_ns)
 {
 	struct framer_job job;
 	uint32_t number, index;
 
 	return framer_where(room->framer, process, &number, &index) && framer_job(room->framer, number, &job) &&
-	       job.step_ns && step_ns > job.step_ns + job.step_ns / 10;
+	       job.step_ns && step_ns > job.step_ns + job.step_ns / LONGER_PART;
 }
 
 void findings_room_step(struct findings_room *room, uint32_t slot, int64_t instance, const struct steps_step *step)

@@ -56,6 +56,7 @@ struct findings_room {
 	uint64_t sample_next_ns, sample_last_ns, look_next_ns, look_ended_ns;
 	uint64_t closer_until_ns, closer_left_ns, closer_at_ns; /* findings_samples.c */
 	bool watched; /* the framer knows that operations are seen */
+	uint64_t watched_ns; /* they were, at this time */
 	uint64_t drops; /* of the kernel, that the framer knows of */
 	bool ending;	/* what is told is told for the last time */
 	bool marked;	/* findings_left_mark() */

@@ -186,14 +186,15 @@ static void tell_drops(struct findings_room *room)
 }
 
 /* Not from within detect_advance(), which may raise the level. */
-static void tell_watched(struct findings_room *room)
+static void tell_watched(struct findings_room *room, uint64_t now_ns)
 {
 	bool on = room->context->levels.on[LEVEL_L1];
 
-	if (on == room->watched)
-		return;
+	if (on != room->watched)
+		framer_watched(room->framer, on, on ? monotonic_ns() : room->watched_ns);
 	room->watched = on;
-	framer_watched(room->framer, on ? monotonic_ns() : 0);
+	if (on)
+		room->watched_ns = now_ns;
 }
 
 void findings_room_tick(struct findings_room *room, uint64_t now_ns)
@@ -203,7 +204,7 @@ void findings_room_tick(struct findings_room *room, uint64_t now_ns)
 	findings_samples_take(room, now_ns);
 	tell_drops(room);
 	detect_advance(room->detect, now_ns);
-	tell_watched(room);
+	tell_watched(room, now_ns);
 	findings_look(room, now_ns);
 	findings_raise_tick(&room->raise, room->context, now_ns);
 }

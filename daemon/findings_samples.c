@@ -10,8 +10,7 @@
  * second between two of them may be a second more until it is known that steps are longer; and what a rank does shows
  * later in its rows as it showed here. Jobs may have longer steps for ever: so it is so for a CLOSER_PART-th of the
  * time, of which CLOSER_SAVED_NS may be saved up, and while levels are raised, which is bounded as well. */
-#define CLOSER_NS (200 * NSEC_PER_MSEC)
-#define CLOSER_LEAST_NS (100 * NSEC_PER_MSEC)
+#define CLOSER_NS (100 * NSEC_PER_MSEC)
 #define CLOSER_ROW_NS NSEC_PER_SEC
 #define CLOSER_FOR_NS (5 * NSEC_PER_SEC)
 #define CLOSER_PART 10
@@ -37,8 +36,8 @@ void findings_samples_closer(struct findings_room *room, uint64_t now_ns)
 	room->closer_left_ns -= more_ns;
 	room->closer_until_ns = until_ns;
 	/* At once: the step that has just ended is waiting for it. */
-	if (room->sample_next_ns > room->sample_last_ns + CLOSER_LEAST_NS)
-		room->sample_next_ns = room->sample_last_ns + CLOSER_LEAST_NS;
+	if (room->sample_next_ns > room->sample_last_ns + CLOSER_NS)
+		room->sample_next_ns = room->sample_last_ns + CLOSER_NS;
 }
 
 static struct store_value known(uint64_t value)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <systemd/sd-journal.h>
+#include "analyzers/utf8.h"
 #include "daemon/log.h"
 
 #define LOG_MESSAGE_BYTES 2048
@@ -61,11 +62,30 @@ static void send_to_stderr(int level, const char *component, const char *message
 	fprintf(stderr, "ranktraced: %s: %s: %s\n", log_level_names[level], component, message);
 }
 
+/* Names of jobs and files may be any bytes: a terminal shall not obey them, and of a message that is no UTF-8
+ * journalctl shows only its length. */
+static char *clean(char *text)
+{
+	size_t left = strlen(text);
+
+	for (char *p = text; left;) {
+		size_t size = utf8_character((const unsigned char *)p, left);
+		bool control = ((unsigned char)*p < ' ' && !strchr("\r\n\t", *p)) || *p == 0x7f;
+
+		if (!size || control)
+			*p = '?';
+		size = size ? size : 1;
+		p += size;
+		left -= size;
+	}
+	return text;
+}
+
 static void emit(int level, const char *component, const char *file, int line, const char *func, char *text)
 {
 	char *rest = NULL;
 
-	for (char *part = strtok_r(text, "\r\n", &rest); part; part = strtok_r(NULL, "\r\n", &rest)) {
+	for (char *part = strtok_r(clean(text), "\r\n", &rest); part; part = strtok_r(NULL, "\r\n", &rest)) {
 		if (to_journal && send_to_journal(level, component, file, line, func, part) >= 0)
 			continue;
 		send_to_stderr(level, component, part);
@@ -121,14 +141,15 @@ void log_fields(int level, const char *component, const char *message, const cha
 	if (level > level_max || level < 0 || level > LOG_DEBUG)
 		return;
 	snprintf(priority, sizeof(priority), "PRIORITY=%d", level);
-	add_field(field, &n, join(text, sizeof(text), "MESSAGE", message));
+	(void)join(text, sizeof(text), "MESSAGE", message);
+	add_field(field, &n, clean(text));
 	add_field(field, &n, priority);
 	add_field(field, &n, join(room, sizeof(room), "RANKTRACE_COMPONENT", component));
 	add_field(field, &n, "SYSLOG_IDENTIFIER=ranktraced");
 	for (size_t i = 0; i < count && i < LOG_FIELDS_MAX; i++)
 		add_field(field, &n, fields[i]);
 	if (!to_journal || sd_journal_sendv(field, (int)n) < 0)
-		send_to_stderr(level, component, message);
+		send_to_stderr(level, component, text + strlen("MESSAGE="));
 	errno = saved;
 }
 

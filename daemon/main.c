@@ -185,7 +185,8 @@ static const struct room {
 	{"ranks", open_ranks, close_ranks, false},
 	{"steps", open_steps, close_steps, false},
 	{"operations", open_ops, close_ops, false},
-	{"findings", open_findings, close_findings, false}, /* hears of a rank's end after those that tell of its last steps */
+	{"findings", open_findings, close_findings,
+		false}, /* hears of a rank's end after those that tell of its last steps */
 	{"allocations", open_allocs, close_allocs, false},
 	{"collectors", open_collectors, close_collectors, true},
 	{"levels", open_levels, NULL, false},
@@ -273,8 +274,10 @@ static int parse(int argc, char **argv, struct start_options *options, int *ret_
 	*ret_status = EXIT_USAGE;
 	argv[0] = (char[]){"ranktraced"}; /* getopt begins its sentences with it */
 	while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
-		if (c == '?')
+		if (c == '?') {
+			fputs("ranktraced: ranktraced --help shows its options\n", stderr);
 			return 1;
+		}
 		if (c >= OPTION_STATE && c < OPTION_FLAG)
 			*texts[c - OPTION_STATE] = optarg;
 	}

@@ -105,7 +105,7 @@ quietly() {
 }
 failed() {
 	tail -n 20 "$log" >&2
-	echo "install-deps.sh: cannot install ${missing[*]}" >&2
+	echo "install-deps.sh: cannot install ${missing[*]}: why is said above; it needs a network or a mirror of packages" >&2
 	exit 1
 }
 

@@ -42,7 +42,12 @@ stop() {
 	if [ "$keep" = no ]; then rm -rf "$state"; fi
 }
 trap stop EXIT
-trap 'exit 130' INT TERM
+interrupted() {
+	if [ "$keep" = no ]; then state_is="its state is removed"; else state_is="its state stays in $state"; fi
+	printf '\nquickstart: interrupted; what it started ends, and %s\n' "$state_is" >&2
+	exit 130
+}
+trap interrupted INT TERM
 
 step() { printf '\n\033[1m[%s] %s\033[0m\n' "$1" "$2"; }
 fail() {
@@ -53,8 +58,9 @@ fail() {
 
 step 1/5 "Install what the build needs"
 "$here/packaging/install-deps.sh"
+echo "All of it is there."
 
-step 2/5 "Build"
+step 2/5 "Build (the first time a minute or more)"
 cmake -S "$here" -B "$build" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DRANKTRACE_TESTS=OFF \
 	>"$state/build.log" 2>&1 &&
 	ninja -C "$build" >>"$state/build.log" 2>&1 || { tail -40 "$state/build.log" >&2; fail "the build failed"; }
@@ -63,6 +69,9 @@ tracectl=$build/ctl/tracectl
 "$tracectl" --version
 
 step 3/5 "Start the daemon (state in $state)"
+if RANKTRACE_SOCKET='' "$tracectl" status >/dev/null 2>&1; then
+	echo "A ranktraced runs here already, and goes on; this is one of its own beside it."
+fi
 cat >"$state/ranktrace.conf" <<CONF
 [daemon]
 state_dir = $state/state
@@ -154,6 +163,8 @@ query "Who had the CPU while a thread of a rank was ready to run (waits of 1 ms 
 	       count(*) as times, round(sum(run_delay_ns) / 1e6, 1) as waited_ms
 	from r join offcpu o using (instance) where run_delay_ns >= 1000000
 	group by o.instance, thread_name, previous_pid, previous_name order by waited_ms desc limit 8"
+printf '\nFindings: who is slow or stands still, since when, why, and what it costs:\n'
+"$tracectl" findings
 printf '\nWhat was collected, and what it cost:\n'
 "$tracectl" status
 
@@ -165,10 +176,10 @@ Done in $SECONDS s; the daemon stops now. To look further, start one:
   tracectl status                      what is attached, seen, lost, and what it costs
   tracectl ranks                       who is which rank, and what each is in right now
   tracectl set L1=true --for 10m       every collective of every rank
+  tracectl ops                         where each rank stands in its collectives, and who is missing when a job hangs
   tracectl findings                    what is slow or stands still, since when, why, and what it costs
   tracectl report                      the slow cards of the day on one page; --html -o FILE
   tracectl timeline -o x.pftrace       the last ten minutes for ui.perfetto.dev
-  tracectl ops                         where everybody stands in them, and who is missing when a job hangs
   tracectl set L3=true --for 10m       time off the CPU and who had it, for ten minutes
   tracectl query --tables              the tables of the store, column by column
   tracectl query "select rank, avg(duration_ns)/1e6 ms from steps group by rank"

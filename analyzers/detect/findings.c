@@ -98,11 +98,12 @@ static void explained(struct findings *findings, struct life *life, const struct
 {
 	char detail[64];
 
+	/* By its kind: the number that people see of it is the store's, which is not known here. */
 	if (by->finding.rank >= 0)
-		snprintf(detail, sizeof(detail), "finding %llu, rank %d", (unsigned long long)by->finding.id,
+		snprintf(detail, sizeof(detail), "finding %s, rank %d", finding_kind_word(by->finding.kind),
 			by->finding.rank);
 	else
-		snprintf(detail, sizeof(detail), "finding %llu", (unsigned long long)by->finding.id);
+		snprintf(detail, sizeof(detail), "finding %s", finding_kind_word(by->finding.kind));
 	if (life->finding.evidences == FINDING_EVIDENCE_MAX)
 		life->finding.evidences--;
 	finding_add(&life->finding, "explained", "1", (double)by->finding.id, NAN, detail);

@@ -42,6 +42,19 @@ const struct life *findings_explain(const struct findings *findings, const struc
 	return best;
 }
 
+static bool is_sure(const struct life *life)
+{
+	return life->said_confirmed || (life_is_up(life) && life->finding.state == FINDING_OPEN);
+}
+
+/* It is told as well, no less surely than this one. */
+static bool is_neighbour(const struct life *other, const struct life *life)
+{
+	return other != life && other->finding.kind == FINDING_SLOW_RANK && (other->said || life_is_up(other)) &&
+	       (is_sure(other) || !is_sure(life)) && other->finding.rank != life->finding.rank &&
+	       strcmp(other->finding.host, life->finding.host) == 0;
+}
+
 void findings_neighbours(const struct findings *findings, struct life *life)
 {
 	int32_t rank[FINDINGS_MAX];
@@ -50,12 +63,8 @@ void findings_neighbours(const struct findings *findings, struct life *life)
 	if (life->finding.kind != FINDING_SLOW_RANK || !life->finding.host[0] || life->finding.rank < 0)
 		return;
 	for (size_t i = 0; i < findings->lives; i++) {
-		const struct life *other = findings->life[i];
-
-		if (other != life && other->finding.kind == FINDING_SLOW_RANK && (other->said || life_is_up(other)) &&
-			other->finding.rank != life->finding.rank &&
-			strcmp(other->finding.host, life->finding.host) == 0)
-			rank[ranks++] = other->finding.rank;
+		if (is_neighbour(findings->life[i], life))
+			rank[ranks++] = findings->life[i]->finding.rank;
 	}
 	if (ranks && (ranks + 1) * 2 > life->node_ranks)
 		finding_ranks(rank, ranks, life->finding.others, sizeof(life->finding.others));

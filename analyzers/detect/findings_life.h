@@ -49,7 +49,8 @@ void life_hear(struct life *life, const struct opinion *opinion, uint32_t cards,
 	uint64_t now_ns);
 /* What explains this slow_job: a more specific one that is up; NULL if nothing does. */
 const struct life *findings_explain(const struct findings *findings, const struct life *job);
-/* Other ranks of the node that are slow at the same time, where they are most of it. */
+/* Other ranks of the node that are slow at the same time, where they are most of it; where it is sure of this one,
+ * those of which it is. */
 void findings_neighbours(const struct findings *findings, struct life *life);
 
 #endif

@@ -137,7 +137,7 @@ void framer_comm(struct framer *framer, int number, const char *communicator, en
 
 	(void)member;
 	if (process && communicator && *communicator && (unsigned)kind < COMM_KIND_MAX)
-		framer_ops_comm(framer, process, communicator, kind, members);
+		framer_names_comm(framer, process, communicator, kind, members);
 }
 
 void framer_host(struct framer *framer, int number, const struct framer_host *host)
@@ -175,11 +175,20 @@ void framer_lost(struct framer *framer, int number, uint64_t records)
 	framer_wait_pump(framer, room);
 }
 
-void framer_watched(struct framer *framer, uint64_t from_ns)
+void framer_watched(struct framer *framer, bool on, uint64_t from_ns)
 {
 	for (size_t i = 0; i < framer->processes; i++) {
-		if (framer->process[i] && !framer->process[i]->ended)
-			framer->process[i]->watched_ns = from_ns;
+		struct framer_process *process = framer->process[i];
+
+		if (!process || process->ended)
+			continue;
+		process->watched_ns = on ? from_ns : 0;
+		if (!on)
+			process->unwatched_ns = from_ns;
+	}
+	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++) {
+		if (framer->room[i])
+			framer_wait_recount(framer->room[i]);
 	}
 }
 

@@ -70,6 +70,7 @@ struct framer_step {
 	uint64_t start_ns, duration_ns;
 };
 
+/* Cheapest where those of a step come in the order of their starts, as those of the step before did. */
 struct framer_op {
 	const char *communicator; /* "" : not known, left out */
 	uint64_t seq;		  /* 0: cannot be joined, left out */
@@ -82,31 +83,14 @@ struct framer_op {
 	enum frame_tier tier; /* HOST only where the duration is until completion */
 };
 
-/* One of many: as framer_op, its texts given before. */
-struct framer_called {
-	uint64_t start_ns, duration_ns, seq, bytes;
-	int32_t peer, member;
-	uint32_t communicator; /* as of framer_comm_handle(), of the same process; others are left out */
-	uint32_t op;	       /* as of framer_op_handle(); others are left out */
-};
-
-/* Operations of one step of a rank, or of a part of one. Cheapest where they come in the order of their starts, as
- * those of the step before did. */
-struct framer_ops {
-	int64_t step; /* STEPS_NONE: each by time */
-	enum frame_tier tier;
-	size_t count;
-	const struct framer_called *op;
-};
-
 /* CPU, memory and so on, of a time. What lies across a step's end is divided by time. FRAME_UNKNOWN: not measured. */
 struct framer_host {
 	uint64_t start_ns, duration_ns;
 	uint64_t cpu_ns, run_delay_ns, throttled_ns, major_faults, launch_gap_ns;
-	uint32_t hog_pid;         /* of hogs_most() (hogs.h); 0 if none */
-	uint64_t hog_ns;          /* of run_delay_ns, what it took */
-	const char *hog_name;     /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of
-				   * watching, at most, and never what is told of a rank */
+	uint32_t hog_pid;     /* of hogs_most() (hogs.h); 0 if none */
+	uint64_t hog_ns;      /* of run_delay_ns, what it took */
+	const char *hog_name; /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of
+			       * watching, at most, and never what is told of a rank */
 };
 
 struct framer_sink {
@@ -137,18 +121,14 @@ void framer_comm(struct framer *framer, int process, const char *communicator, e
 void framer_stage(struct framer *framer, int process, const struct framer_stage *stage);
 void framer_step(struct framer *framer, int process, const struct framer_step *step);
 void framer_op(struct framer *framer, int process, const struct framer_op *op);
-/* The same as framer_op() of each, at a fraction of its cost. */
-void framer_ops(struct framer *framer, int process, const struct framer_ops *ops);
-/* Numbers for texts, from 0, for as long as the process, or the framer, lives; the same for equal texts. Of a
- * communicator: negative errno: EINVAL for none, or no such process, ENOSPC, ENOMEM. */
-int framer_comm_handle(struct framer *framer, int process, const char *communicator);
-int framer_op_handle(struct framer *framer, const char *op);
 void framer_host(struct framer *framer, int process, const struct framer_host *host);
 /* Records of this process were lost: operations of its open steps are not waited for. */
 void framer_lost(struct framer *framer, int process, uint64_t records);
-/* From then on all operations of all ranks that live now are seen (0: they are not, any more): steps that begin later
- * are whole, the first one with operations too. Where this is not told, that one counts as without. */
-void framer_watched(struct framer *framer, uint64_t from_ns);
+/* From then on all operations of all ranks that live now are seen, or none any more: steps that begin later are whole,
+ * the first one with operations too; those that end later count as without, and what has not come by now is not waited
+ * for. Where this is
+ * not told, the first one with operations counts as without, and the first ones without are waited for. */
+void framer_watched(struct framer *framer, bool on, uint64_t from_ns);
 /* Time has come to here; goes out what has settled. */
 void framer_advance(struct framer *framer, uint64_t now_ns);
 void framer_end(struct framer *framer); /* everything goes out */

@@ -6,9 +6,6 @@
 #include "analyzers/detect/framer_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#include "analyzers/ops_hash.h"
 
 #define AGREE 3	      /* steps in a row whose closest is the same */
 #define SHIFTS_MAX 16 /* step ends in a row that lie whole steps off */
@@ -106,19 +103,6 @@ void framer_evidence_shift(struct framer *framer, struct framer_process *process
 	process->align = FRAMER_BY_TIME;
 }
 
-static struct framer_evidence *place_of(const struct framer_room *room, uint64_t key)
-{
-	return &room->evidence[key & (room->evidences - 1)];
-}
-
-void framer_evidence_prefetch(const struct framer_room *room, uint32_t comm, uint64_t seq)
-{
-	uint64_t key = ops_mix(room->comm_key[comm], seq);
-
-	if (room->evidences)
-		framer_prefetch(place_of(room, key), sizeof(*room->evidence));
-}
-
 void framer_evidence_op(struct framer *framer, struct framer_process *process, uint64_t key, int64_t step)
 {
 	struct framer_room *room = framer_room_of(framer, process);
@@ -136,7 +120,7 @@ void framer_evidence_op(struct framer *framer, struct framer_process *process, u
 			return;
 		room->evidences = size;
 	}
-	evidence = place_of(room, key);
+	evidence = &room->evidence[key & (room->evidences - 1)];
 	other = evidence->key == half ? framer_process_get(framer, evidence->process) : NULL;
 	if (!other || other == process || other->job != process->job) {
 		*evidence = (struct framer_evidence){half, process->number, step};

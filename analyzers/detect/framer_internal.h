@@ -8,7 +8,6 @@
  *   framer_stages.c  stages to sums of a step, and what class a step is
  *   framer_names.c   texts of operations to numbers
  *   framer_ops.c     operations to records of a step
- *   framer_batch.c   operations of a rank given together
  *   framer_plan.c    what a step is expected to be like: then only times are kept of its operations
  *   framer_host.c    host samples to steps
  *   framer_period.c  steps of a process that shows none
@@ -42,11 +41,8 @@
 #define FRAMER_PAUSE 10			    /* so many steps' time without a step is a pause */
 #define FRAMER_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
 #define FRAMER_NO_STEP INT64_MIN
-#define FRAMER_EVIDENCE_PLENTY 32 /* operations a step */
-#define FRAMER_EVIDENCE_FEW 4	  /* of them are enough; a power of two */
-#define FRAMER_HANDLES_MAX 256	  /* of communicators, a process */
-#define FRAMER_KINDS 8		  /* of operations of a process, that are kept */
-#define FRAMER_KNOWN_BITS 2	  /* communicators of a process used last: log2 of sets of two */
+#define FRAMER_KINDS 8	    /* of operations of a process, that are kept */
+#define FRAMER_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
 
 enum framer_align { FRAMER_UNPLACED, FRAMER_BY_NUMBER, FRAMER_BY_TIME, FRAMER_BY_OPS };
 
@@ -143,17 +139,13 @@ struct framer_process {
 	struct framer_vote vote;
 	struct framer_plan *plan; /* NULL: none */
 	uint32_t unlike;	  /* steps since one went by its plan */
-	uint32_t handles;
-	uint32_t *handle; /* communicators, FRAME_NONE: see its text */
-
-	char (*handle_text)[20];
-	size_t handle_room;
-	uint32_t kinds; /* so many were kept */
+	uint32_t kinds;		  /* so many were kept */
 	uint64_t newest_end_ns;
 	int64_t lost_until; /* operations up to this step are not waited for */
 	uint64_t host_until_ns;
 	uint64_t end_ns;
-	uint64_t watched_ns;   /* framer_watched(), 0 */
+	uint64_t watched_ns;   /* since then all operations are seen, 0: not told, or not */
+	uint64_t unwatched_ns; /* since then none was, until watched_ns; 0: not told */
 	uint64_t after_ns;     /* end of the process that had the rank before it, 0 */
 	uint64_t first_end_ns; /* of the first step that was seen */
 	int64_t shift;	       /* that its step ends seem to have to its node's reference */
@@ -337,18 +329,22 @@ static inline bool framer_is_watched(const struct framer_process *process, const
 	return process->watched_ns && slot->closed && slot->start_ns >= process->watched_ns;
 }
 
+/* Nobody looks at operations now. */
+static inline bool framer_is_unwatched(const struct framer_process *process)
+{
+	return process->unwatched_ns && !process->watched_ns;
+}
+
+/* Operations of it are missing for want of looking, or may be: of a closed one. */
+static inline bool framer_is_cut(const struct framer_process *process, const struct framer_slot *slot)
+{
+	return process->unwatched_ns && slot->closed && slot->start_ns + slot->step_ns > process->unwatched_ns &&
+	       !framer_is_watched(process, slot);
+}
+
 static inline int64_t framer_frame_of(const struct framer_process *process, int64_t step) /* of one that has a place */
 {
 	return step + process->offset;
-}
-
-/* It may have more records than the step before: then its peers' are looked at (framer_wait.c). */
-static inline void framer_note_more(
-	struct framer_room *room, const struct framer_process *process, const struct framer_slot *slot)
-{
-	if (slot->records > process->usual && process->align != FRAMER_UNPLACED &&
-		framer_frame_of(process, slot->step) > room->more)
-		room->more = framer_frame_of(process, slot->step);
 }
 
 static inline bool framer_wait_lacks_step(const struct framer_process *process, int64_t frame)
@@ -374,9 +370,7 @@ void framer_process_free(struct framer *framer, struct framer_process *process);
 /* The step that has that time in it, the one after the newest where it is later; FRAMER_NO_STEP. */
 int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns);
 int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process);
-/* Ranks of a large job are in no cache when they are needed: that after it is looked for as its events are likely next,
- * those after it as the head goes out. */
-void framer_process_prefetch(const struct framer_room *room, size_t index);
+/* Ranks of a large job are in no cache when they are needed: as the head goes out, those after it are looked for. */
 void framer_slot_prefetch(const struct framer_room *room, size_t index);
 struct framer_open *framer_open_get(struct framer_process *process);
 
@@ -392,7 +386,6 @@ void framer_align_ended(struct framer *framer, struct framer_process *process);
 bool framer_evidence_time(const struct framer_process *process, const struct framer_process *ref, int64_t *ret_offset);
 void framer_evidence_shift(struct framer *framer, struct framer_process *process, const struct framer_process *ref);
 void framer_evidence_op(struct framer *framer, struct framer_process *process, uint64_t key, int64_t step);
-void framer_evidence_prefetch(const struct framer_room *room, uint32_t comm, uint64_t seq);
 uint64_t framer_process_median(const struct framer_process *process); /* 0: no steps */
 
 /* framer_stages.c */
@@ -401,42 +394,9 @@ void framer_stages_add(struct framer *framer, struct framer_process *process, co
 void framer_stages_close(struct framer_process *process, struct framer_slot *slot, uint64_t gap_ns);
 void framer_open_free(struct framer_open *open);
 
-/* It is waited for because of its step: operations change nothing. */
-static inline bool framer_lags(const struct framer_room *room, const struct framer_process *process)
-{
-	return framer_wait_lacks_step(process, room->head) && !process->absent && !process->hopeless;
-}
-
-/* Where there is plenty, a few operations a step tell enough of which step is whose: one in 2 to the power of this. */
-static inline unsigned framer_thinned(const struct framer_process *process)
-{
-	bool plenty = process->align != FRAMER_UNPLACED && process->usual != UINT32_MAX &&
-		      process->usual >= FRAMER_EVIDENCE_PLENTY;
-
-	return plenty ? (unsigned)__builtin_clz(FRAMER_EVIDENCE_FEW) - (unsigned)__builtin_clz(process->usual) : 0;
-}
-
-/* The same ones of all ranks; those of fewer are among those of more. */
-static inline bool framer_witnesses(uint64_t seq, unsigned thinned)
-{
-	return (uint32_t)seq * UINT32_C(0x9e3779b1) <= UINT32_MAX >> thinned;
-}
-
-/* framer_ops.c */
-void framer_ops_heard(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	const struct framer_heard *heard);
-/* Goes out what was waited for, after an operation. */
-void framer_ops_done(struct framer *framer, struct framer_room *room, struct framer_process *process);
-/* Tells which step of others this one is. */
-void framer_ops_witness(struct framer *framer, struct framer_room *room, struct framer_process *process, uint64_t seq,
-	uint32_t comm, int64_t step);
-
 /* framer_names.c */
-/* FRAME_NONE: no room. */
-uint32_t framer_names_comm(struct framer_room *room, struct framer_process *process, const char *communicator);
-/* The number that an operation of point to point has; true: it is a receive. */
-bool framer_names_p2p(struct framer *framer, uint16_t op, uint16_t *ret_op);
-void framer_ops_comm(struct framer *framer, struct framer_process *process, const char *communicator,
+/* What is told of a communicator. */
+void framer_names_comm(struct framer *framer, struct framer_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members);
 /* The kind of that operation, which is remembered if its texts are not long; false: of no communicator. */
 bool framer_names_kind(
@@ -462,8 +422,6 @@ void framer_wait_begin(struct framer *framer, struct framer_room *room, int64_t 
 void framer_wait_ended(struct framer *framer, struct framer_room *room, int64_t frame, uint64_t end_ns);
 void framer_wait_update(struct framer_room *room, struct framer_process *process);
 void framer_wait_recount(struct framer_room *room);
-/* Not all of its operations are here, as far as the steps before tell. */
-bool framer_wait_lacks_ops(const struct framer_process *process, const struct framer_slot *slot);
 bool framer_wait_done(const struct framer_room *room, const struct framer_process *process, int64_t frame);
 /* Sends what can go. */
 void framer_wait_pump(struct framer *framer, struct framer_room *room);

@@ -15,9 +15,7 @@
 struct framer_names {
 	size_t count;
 	uint64_t key[FRAMER_NAMES_MAX];
-	bool receive[FRAMER_NAMES_MAX + 1]; /* by number */
-	uint16_t send;			    /* the number that they have as well */
-	uint16_t hash[NAMES_HASH];	    /* number + 1 */
+	uint16_t hash[NAMES_HASH]; /* number + 1 */
 	struct framer_known known[2 << NAMES_KNOWN_BITS];
 };
 
@@ -40,11 +38,6 @@ static uint64_t key_of(const char *text, size_t max)
 	return ops_mix(word, key);
 }
 
-static bool is_receive(const char *op)
-{
-	return strncasecmp(op, "recv", 4) == 0 || strncasecmp(op, "irecv", 5) == 0;
-}
-
 static uint16_t number_find(struct framer_names *names, const char *name)
 {
 	uint64_t key = key_of(name, NAME_BYTES);
@@ -58,7 +51,6 @@ static uint16_t number_find(struct framer_names *names, const char *name)
 		return 0;
 	names->key[names->count] = key;
 	names->hash[at] = (uint16_t)++names->count;
-	names->receive[names->count] = is_receive(name);
 	return names->hash[at];
 }
 
@@ -140,8 +132,6 @@ static void only_records(struct framer_room *room, struct framer_process *proces
 	framer_plan_drop(room, &process->plan);
 	memset(process->known, 0, sizeof(process->known));
 	memset(process->kind, 0, sizeof(process->kind));
-	for (uint32_t i = 0; i < process->handles; i++)
-		process->handle[i] = FRAME_NONE;
 }
 
 /* Forgets those of which no record waits. */
@@ -210,7 +200,8 @@ static uint32_t comm_find(struct framer_room *room, const char *communicator)
 	return comm_add(room, communicator, key);
 }
 
-uint32_t framer_names_comm(struct framer_room *room, struct framer_process *process, const char *communicator)
+/* FRAME_NONE: no room. */
+static uint32_t comm_of(struct framer_room *room, struct framer_process *process, const char *communicator)
 {
 	size_t length = strnlen(communicator, sizeof(room->comm->communicator) - 1);
 	const struct framer_known *known;
@@ -228,11 +219,11 @@ uint32_t framer_names_comm(struct framer_room *room, struct framer_process *proc
 	return what.number;
 }
 
-void framer_ops_comm(struct framer *framer, struct framer_process *process, const char *communicator,
+void framer_names_comm(struct framer *framer, struct framer_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members)
 {
 	struct framer_room *room = framer_room_of(framer, process);
-	uint32_t comm = framer_names_comm(room, process, communicator);
+	uint32_t comm = comm_of(room, process, communicator);
 
 	if (comm == FRAME_NONE)
 		return;
@@ -269,20 +260,9 @@ static bool fits(const struct framer_op *op)
 	       strnlen(op->op, sizeof(kind->name)) < sizeof(kind->name);
 }
 
-int framer_op_handle(struct framer *framer, const char *op)
+static bool is_receive(const char *op)
 {
-	return number_of(framer, op ? op : "");
-}
-
-bool framer_names_p2p(struct framer *framer, uint16_t op, uint16_t *ret_op)
-{
-	struct framer_names *names = framer->names;
-	bool receive = names && op <= names->count && names->receive[op];
-
-	if (receive && !names->send)
-		names->send = number_of(framer, "Send");
-	*ret_op = receive ? names->send : op;
-	return receive;
+	return strncasecmp(op, "recv", 4) == 0 || strncasecmp(op, "irecv", 5) == 0;
 }
 
 bool framer_names_kind(
@@ -291,7 +271,7 @@ bool framer_names_kind(
 	const char *name = op->op ? op->op : "";
 	bool p2p = op->peer >= 0, receive = p2p && is_receive(name);
 	uint16_t number = number_of(framer, receive ? "Send" : name);
-	uint32_t comm = framer_names_comm(framer_room_of(framer, process), process, op->communicator);
+	uint32_t comm = comm_of(framer_room_of(framer, process), process, op->communicator);
 	struct framer_kind *kind;
 
 	if (comm == FRAME_NONE)

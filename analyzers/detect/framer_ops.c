@@ -8,12 +8,23 @@
 #include "analyzers/ops_hash.h"
 #include "analyzers/steps.h"
 
+#define EVIDENCE_PLENTY 32 /* operations a step */
+#define EVIDENCE_FEW 4	   /* of them are enough; a power of two */
+
+/* An operation that makes sense, as numbers. */
+struct heard {
+	int64_t step;
+	uint64_t start_ns, duration_ns, seq, bytes;
+	uint32_t comm, sides;
+	uint16_t what;
+};
+
 /* Its frame has gone: from now on frames wait for operations. */
 static void late(struct framer *framer, struct framer_process *process)
 {
 	framer->counts.late++;
 	framer->counts.ops_left_out++;
-	if (process->ops_live)
+	if (process->ops_live || framer_is_unwatched(process))
 		return;
 	process->ops_live = true;
 	process->usual = UINT32_MAX;
@@ -23,7 +34,7 @@ static void late(struct framer *framer, struct framer_process *process)
 
 /* The slot that it belongs to, which is not there yet; NULL where it has gone, or is far off. */
 static __attribute__((noinline)) struct framer_slot *slot_make(
-	struct framer *framer, struct framer_process *process, const struct framer_heard *op, int64_t step)
+	struct framer *framer, struct framer_process *process, const struct heard *op, int64_t step)
 {
 	struct framer_slot *slot;
 
@@ -51,7 +62,7 @@ static __attribute__((noinline)) void begin_live(struct framer_process *process,
 
 static inline void note_live(struct framer_process *process, struct framer_slot *slot)
 {
-	if (!process->ops_live)
+	if (!process->ops_live && !framer_is_unwatched(process))
 		begin_live(process, slot);
 	if (slot->step > process->ops_newest)
 		process->ops_newest = slot->step;
@@ -74,7 +85,7 @@ static uint32_t fold(uint64_t value)
 	return (uint32_t)(value ^ value >> 32);
 }
 
-static inline void write(struct framer_record *record, const struct framer_heard *op)
+static inline void write(struct framer_record *record, const struct heard *op)
 {
 	uint64_t duration_ns = op->duration_ns < FRAMER_DURATION_MAX ? op->duration_ns : FRAMER_DURATION_MAX;
 
@@ -85,8 +96,8 @@ static inline void write(struct framer_record *record, const struct framer_heard
 	record->sides = op->sides;
 }
 
-/* In the slot, by its plan; false: it is not as planned. */
-static bool take(struct framer_slot *slot, const struct framer_heard *op)
+/* In the slot, by its plan; false: it is not as planned. Numbers beyond 32 bits never are: full records fold them. */
+static bool take(struct framer_slot *slot, const struct heard *op)
 {
 	const struct framer_plan *plan = slot->plan;
 	const struct framer_entry *entry = &plan->shape->entry[slot->records];
@@ -103,8 +114,8 @@ static bool take(struct framer_slot *slot, const struct framer_heard *op)
 	if (!entry->seq)
 		base[entry->lane] = (uint32_t)op->seq;
 	if (lane->comm != op->comm || lane->sides != op->sides || entry->what != op->what ||
-		entry->bytes != op->bytes || op->seq != (uint64_t)base[entry->lane] + entry->seq ||
-		after_ns > UINT32_MAX || op->duration_ns > UINT32_MAX)
+		entry->bytes != op->bytes || op->seq != base[entry->lane] + entry->seq || after_ns > UINT32_MAX ||
+		op->duration_ns > UINT32_MAX)
 		return false;
 	time[0] = (uint32_t)after_ns;
 	time[1] = (uint32_t)op->duration_ns;
@@ -113,7 +124,7 @@ static bool take(struct framer_slot *slot, const struct framer_heard *op)
 }
 
 /* False: left out. */
-static inline bool append(struct framer_slot *slot, const struct framer_heard *op)
+static inline bool append(struct framer_slot *slot, const struct heard *op)
 {
 	if (slot->records == slot->room && !grow(slot))
 		return false;
@@ -125,7 +136,7 @@ static inline bool append(struct framer_slot *slot, const struct framer_heard *o
 
 /* As it was planned, or as a full record; false: left out. */
 static inline bool put(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	struct framer_slot *slot, const struct framer_heard *op)
+	struct framer_slot *slot, const struct heard *op)
 {
 	uint8_t tier = framer_what_tier(op->what);
 
@@ -145,7 +156,7 @@ static inline bool put(struct framer *framer, struct framer_room *room, struct f
 
 /* The number of its step where that is not told; FRAMER_NO_STEP. */
 static __attribute__((noinline)) int64_t step_of(
-	struct framer *framer, struct framer_process *process, const struct framer_heard *op)
+	struct framer *framer, struct framer_process *process, const struct heard *op)
 {
 	const struct framer_room *room = framer_room_of(framer, process);
 	uint64_t what = ops_mix(room->comm_key[op->comm], framer_what_op(op->what));
@@ -169,16 +180,35 @@ static inline const struct framer_kind *guess_kind(struct framer_process *proces
 	return kind;
 }
 
-void framer_ops_witness(struct framer *framer, struct framer_room *room, struct framer_process *process, uint64_t seq,
-	uint32_t comm, int64_t step)
+/* It may have more records than the step before: then its peers' are looked at (framer_wait.c). */
+static inline void note_more(
+	struct framer_room *room, const struct framer_process *process, const struct framer_slot *slot)
 {
-	if (room->comm[comm].members == 1 || room->ranks <= 1)
-		return;
-	framer_evidence_op(framer, process, ops_mix(room->comm_key[comm], seq), step);
+	if (slot->records > process->usual && process->align != FRAMER_UNPLACED &&
+		framer_frame_of(process, slot->step) > room->more)
+		room->more = framer_frame_of(process, slot->step);
+}
+
+/* Where there is plenty, a few operations a step tell enough of which step is whose: one in 2 to the power of this. */
+static inline unsigned thinned(const struct framer_process *process)
+{
+	bool plenty =
+		process->align != FRAMER_UNPLACED && process->usual != UINT32_MAX && process->usual >= EVIDENCE_PLENTY;
+
+	return plenty ? (unsigned)__builtin_clz(EVIDENCE_FEW) - (unsigned)__builtin_clz(process->usual) : 0;
+}
+
+/* It tells which step of others this one is: the same ones of all ranks do, those of fewer are among those of more. */
+static inline bool is_witness(
+	const struct framer_room *room, const struct framer_process *process, const struct heard *op)
+{
+	return !framer_what_p2p(op->what) &&
+	       (uint32_t)op->seq * UINT32_C(0x9e3779b1) <= UINT32_MAX >> thinned(process) &&
+	       room->comm[op->comm].members != 1 && room->ranks > 1;
 }
 
 static inline void add(
-	struct framer *framer, struct framer_room *room, struct framer_process *process, const struct framer_heard *op)
+	struct framer *framer, struct framer_room *room, struct framer_process *process, const struct heard *op)
 {
 	int64_t step = op->step == STEPS_NONE ? step_of(framer, process, op) : op->step;
 	struct framer_slot *slot = framer_slot_find(process, step);
@@ -193,33 +223,44 @@ static inline void add(
 		slot->lost++;
 		return;
 	}
-	framer_note_more(room, process, slot);
-	if (!framer_what_p2p(op->what) && framer_witnesses(op->seq, framer_thinned(process)))
-		framer_ops_witness(framer, room, process, op->seq, op->comm, step);
+	note_more(room, process, slot);
+	if (is_witness(room, process, op))
+		framer_evidence_op(framer, process, ops_mix(room->comm_key[op->comm], op->seq), step);
 }
 
-void framer_ops_done(struct framer *framer, struct framer_room *room, struct framer_process *process)
+/* It is waited for because of its step: operations change nothing. */
+static inline bool lags(const struct framer_room *room, const struct framer_process *process)
 {
-	if (!process->waited || framer_lags(room, process))
+	return framer_wait_lacks_step(process, room->head) && !process->absent && !process->hopeless;
+}
+
+/* Goes out what was waited for. */
+static inline void send_ready(struct framer *framer, struct framer_room *room, struct framer_process *process)
+{
+	if (!process->waited || lags(room, process))
 		return;
 	framer_wait_update(room, process);
 	if (!process->waited)
 		framer_wait_pump(framer, room);
 }
 
-void framer_ops_heard(struct framer *framer, struct framer_room *room, struct framer_process *process,
-	const struct framer_heard *heard)
+static inline bool is_tier(enum frame_tier tier)
 {
-	add(framer, room, process, heard);
-	framer_ops_done(framer, room, process);
+	return tier == FRAME_TIER_HOST || tier == FRAME_TIER_DEVICE;
+}
+
+/* Collective, or of two. */
+static inline bool is_peer(int32_t member, int32_t peer)
+{
+	return peer == -1 || (peer >= 0 && member >= 0 && member != peer);
 }
 
 /* It can be joined with those of others. */
 static inline bool makes_sense(const struct framer_op *op)
 {
 	return framer_is_time(op->start_ns, op->duration_ns) && op->communicator && *op->communicator && op->seq &&
-	       framer_is_tier(op->tier) && (op->step == STEPS_NONE || framer_is_step(op->step)) &&
-	       framer_is_peer(op->member, op->peer);
+	       is_tier(op->tier) && (op->step == STEPS_NONE || framer_is_step(op->step)) &&
+	       is_peer(op->member, op->peer);
 }
 
 void framer_op(struct framer *framer, int number, const struct framer_op *op)
@@ -227,7 +268,7 @@ void framer_op(struct framer *framer, int number, const struct framer_op *op)
 	struct framer_process *process = framer_living(framer, number);
 	const struct framer_kind *kind;
 	struct framer_kind other;
-	struct framer_heard heard;
+	struct heard heard;
 	struct framer_room *room;
 
 	if (!process)
@@ -242,7 +283,7 @@ void framer_op(struct framer *framer, int number, const struct framer_op *op)
 	if (!kind && framer_names_kind(framer, process, op, &other))
 		kind = &other;
 	if (kind) {
-		heard = (struct framer_heard){.step = op->step,
+		heard = (struct heard){.step = op->step,
 			.start_ns = op->start_ns,
 			.duration_ns = op->duration_ns,
 			.seq = op->seq,
@@ -254,5 +295,5 @@ void framer_op(struct framer *framer, int number, const struct framer_op *op)
 	} else {
 		framer->counts.ops_left_out++;
 	}
-	framer_ops_done(framer, room, process);
+	send_ready(framer, room, process);
 }

@@ -22,13 +22,14 @@ static struct framer_slot *slot_of(const struct framer_room *room, size_t index)
 	return slot && slot->closed ? slot : NULL;
 }
 
-/* Less than half of the usual ones, and none of a later step: they ceased to be seen within it. */
+/* Less than half of the usual ones, and none of a later step: they ceased to be seen within it. Where nobody looks any
+ * more, not all of them is enough: those of a card come after its step's end. */
 static bool has_ops(const struct framer_process *process, const struct framer_slot *slot)
 {
-	bool ceased =
-		process->usual != UINT32_MAX && slot->records < process->usual / 2 && process->ops_newest <= slot->step;
+	uint32_t least = framer_is_unwatched(process) ? process->usual : process->usual / 2;
+	bool ceased = process->usual != UINT32_MAX && slot->records < least && process->ops_newest <= slot->step;
 
-	return slot->records && !slot->partial && !ceased;
+	return slot->records && !slot->partial && !ceased && !framer_is_cut(process, slot);
 }
 
 static bool make_room(struct framer_scratch *scratch, size_t ranks)
@@ -176,6 +177,10 @@ static void release(struct framer *framer, struct framer_room *room)
 		if (process->align == FRAMER_UNPLACED)
 			continue;
 		slot = framer_slot_find(process, room->head - process->offset);
+		if (slot && framer_is_unwatched(process) && framer_is_cut(process, slot)) {
+			process->ops_live = false;
+			process->usual = UINT32_MAX;
+		}
 		/* Where some were lost, it may have had more. */
 		if (slot && process->ops_live && slot->records && !slot->partial &&
 			(slot->step > process->lost_until || process->usual == UINT32_MAX))

@@ -58,10 +58,6 @@ static bool draw(struct draft *draft, const struct framer_slot *slot)
 		entry->seq = record->seq - draft->base[lane];
 		entry->lane = (uint16_t)lane;
 		entry->nth = (uint16_t)one->count;
-		if (!i)
-			shape->tier = framer_record_tier(record);
-		else if (shape->tier != framer_record_tier(record))
-			shape->tier = FRAME_TIER_MAX;
 		one->count++;
 		one->like = ops_mix(one->like, (uint64_t)framer_record_tier(record) << 32 | entry->seq);
 		shape->key = ops_mix(ops_mix(shape->key, entry->bytes),

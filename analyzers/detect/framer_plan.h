@@ -38,7 +38,6 @@ struct framer_shape {
 	uint64_t key;
 	uint32_t refs; /* plans */
 	uint32_t count, lanes;
-	uint8_t tier; /* of all of them; FRAME_TIER_MAX where they are not of one */
 	struct framer_shape_lane lane[FRAMER_LANES_MAX];
 	struct framer_entry entry[];
 };
@@ -46,11 +45,6 @@ struct framer_shape {
 struct framer_lane {
 	uint32_t comm, sides;
 	bool p2p;
-	/* What its operations came with in the last batch: those alike need no other look. */
-	bool known;
-	int32_t peer, member;
-	uint32_t communicator;
-	uint32_t what_less_op;
 };
 
 struct framer_plan {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An operation of a rank as numbers: as it comes in, and as a step keeps it. */
+/* An operation of a rank as numbers, as a step keeps it. */
 #ifndef RANKTRACE_DETECT_FRAMER_RECORD_H
 #define RANKTRACE_DETECT_FRAMER_RECORD_H
 
@@ -70,25 +70,6 @@ static inline uint8_t framer_what_tier(uint16_t what)
 static inline bool framer_what_p2p(uint16_t what)
 {
 	return what >> 13 & 1;
-}
-
-/* An operation that makes sense, as numbers. */
-struct framer_heard {
-	int64_t step;
-	uint64_t start_ns, duration_ns, seq, bytes;
-	uint32_t comm, sides;
-	uint16_t what;
-};
-
-static inline bool framer_is_tier(enum frame_tier tier)
-{
-	return tier == FRAME_TIER_HOST || tier == FRAME_TIER_DEVICE;
-}
-
-/* Collective, or of two. */
-static inline bool framer_is_peer(int32_t member, int32_t peer)
-{
-	return peer == -1 || (peer >= 0 && member >= 0 && member != peer);
 }
 
 /* Both sides in one word: one word of two for each pair of numbers below 65536, and almost surely for others. */

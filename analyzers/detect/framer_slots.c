@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFETCH_RANKS 8   /* a frame's ranks are looked for that far ahead */
-#define PREFETCH_WORDS 160 /* of a step's times; what follows the processor finds */
+#define PREFETCH_RANKS 8 /* a frame's ranks are looked for that far ahead */
 
 bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t max)
 {
@@ -217,36 +216,11 @@ void framer_process_free(struct framer *framer, struct framer_process *process)
 	framer_period_free(process->period);
 	if (process->plan)
 		framer_plan_drop(framer_room_of(framer, process), &process->plan);
-	free(process->handle);
-	free(process->handle_text);
 	free(process->sample);
 	free(process->spare_word);
 	free(process->spare);
 	free(process->slot);
 	free(process);
-}
-
-void framer_process_prefetch(const struct framer_room *room, size_t index)
-{
-	const struct framer_process *next;
-
-	if (index + 2 < room->ranks)
-		framer_prefetch(room->live[index + 2], offsetof(struct framer_process, past));
-	if (index + 1 >= room->ranks)
-		return;
-	next = room->live[index + 1];
-	if (next->slots)
-		framer_prefetch(at(next, next->newest + 1), sizeof(*next->slot));
-	if (next->handle)
-		framer_prefetch(next->handle, 1);
-	if (next->plan) {
-		framer_prefetch(next->plan, sizeof(*next->plan) + 2 * sizeof(*next->plan->lane));
-		framer_prefetch(next->spare_word,
-			next->spare_words < PREFETCH_WORDS ? next->spare_words * 4 : PREFETCH_WORDS * 4);
-	}
-	if (next->unused)
-		framer_prefetch(next->unused, sizeof(*next->unused));
-	framer_prefetch(&next->past[next->steps_seen % FRAMER_HISTORY], 1);
 }
 
 void framer_slot_prefetch(const struct framer_room *room, size_t index)

@@ -81,9 +81,12 @@ void framer_wait_ended(struct framer *framer, struct framer_room *room, int64_t 
 		due->base_ns = latest_ns;
 }
 
-bool framer_wait_lacks_ops(const struct framer_process *process, const struct framer_slot *slot)
+/* Not all of its operations are here, as far as the steps before tell. */
+static bool lacks_ops(const struct framer_process *process, const struct framer_slot *slot)
 {
 	if (!process->ops_live || slot->partial || slot->step <= process->lost_until)
+		return false;
+	if (framer_is_unwatched(process) || framer_is_cut(process, slot))
 		return false;
 	if (process->usual == UINT32_MAX)
 		return process->ops_newest <= slot->step;
@@ -103,7 +106,7 @@ bool framer_wait_done(const struct framer_room *room, const struct framer_proces
 	if (framer_wait_lacks_step(process, frame))
 		return process->absent || process->hopeless;
 	slot = framer_slot_find(process, frame - process->offset);
-	return !slot || !(framer_wait_lacks_ops(process, slot) || lacks_host(process, slot));
+	return !slot || !(lacks_ops(process, slot) || lacks_host(process, slot));
 }
 
 void framer_wait_update(struct framer_room *room, struct framer_process *process)
@@ -200,7 +203,7 @@ static void give_up(struct framer_room *room)
 			continue;
 		if (lacks_host(process, slot))
 			process->host_live = false;
-		if (framer_wait_lacks_ops(process, slot) && !slot->records) {
+		if (lacks_ops(process, slot) && !slot->records) {
 			process->ops_live = false;
 			process->usual = UINT32_MAX;
 		}

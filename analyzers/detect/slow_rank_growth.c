@@ -47,7 +47,8 @@ double growth_usual(const struct growth *growth)
 	return median(growth, 0, GROWTH_RECENT);
 }
 
-/* Are the last ones longer than anything that is remembered of before? */
+/* Are the last ones longer than anything that is remembered of before? They are looked at as soon as enough is
+ * remembered, as they are a part of it themselves when a third one comes. */
 static bool is_far(const struct growth *growth)
 {
 	double before[GROWTH_STEPS], now[GROWTH_FAR_STEPS] = {0}, most = 0, usual, limit;
@@ -55,6 +56,8 @@ static bool is_far(const struct growth *growth)
 
 	for (size_t i = 0; i < n; i++)
 		most = fmax(most, before[i]);
+	if (n < GROWTH_MIN)
+		return false;
 	usual = robust_median(before, n);
 	limit = fmax(GROWTH_FAR * usual, usual + GROWTH_FAR_SPREADS * robust_spread(before, n, usual));
 	take_of(growth, growth->longest, 0, GROWTH_FAR_STEPS, now);
@@ -67,11 +70,11 @@ static bool is_far(const struct growth *growth)
 
 bool growth_slower(const struct growth *growth)
 {
-	double before, now[SLOWER_STEPS];
+	double before, now[SLOWER_STEPS] = {0};
 	bool all = true;
 
 	if (growth->steps <= GROWTH_MIN + SLOWER_STEPS)
-		return false;
+		return is_far(growth);
 	before = median(growth, SLOWER_STEPS, GROWTH_RECENT);
 	take(growth, 0, SLOWER_STEPS, now);
 	for (size_t i = 0; i < SLOWER_STEPS; i++)

@@ -12,7 +12,10 @@
 
 static void warn(void *arg, const char *sentence)
 {
-	report_note(arg, "%s", sentence);
+	struct report *report = arg;
+
+	report->unread = true;
+	report_note(report, "%s", sentence);
 }
 
 /* The folder db is called after the one that it is in. */
@@ -77,7 +80,7 @@ static int each_store(struct report *report, store_pass pass, void *arg, char *e
 		if (r == -ENOMEM)
 			return r;
 		if (r < 0)
-			report_note(report, "%s", error);
+			warn(report, error);
 	}
 	return opened ? 0 : -ENOENT;
 }

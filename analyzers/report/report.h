@@ -162,6 +162,7 @@ struct report {
 	struct report_gap gap[REPORT_GAPS_MAX];
 	struct report_lost lose[REPORT_LOST_MAX];
 	char *note[REPORT_NOTES_MAX]; /* what else was not seen */
+	bool unread;		      /* a store or a segment could not be read: no report is silent about that */
 
 	size_t shown, remarks, briefs, suspected, gaps_left_out, ranks_left_out;
 	size_t explained;	    /* slow jobs that a node told of, not shown: others' slowness explains them */

@@ -228,7 +228,7 @@ static void render(FILE *out, const struct report *report, bool markdown)
 		show_cards(&page);
 		show_jobs(&page);
 	}
-	if (wrong || report->gaps)
+	if (wrong || report->gaps || report->unread)
 		show_unwatched(&page);
 }
 

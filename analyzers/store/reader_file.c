@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void file_path(const struct reader *reader, const struct reader_file *file, char *ret, size_t size)
@@ -90,9 +91,13 @@ static void make_uri(const char *path, const char *query, char *ret, size_t size
 static int open_file(struct reader *reader, struct reader_file *file, sqlite3 **ret)
 {
 	char path[PATH_MAX], wal[PATH_MAX + 8], uri[3 * PATH_MAX + 64];
+	struct stat st;
 	int rc;
 
 	file_path(reader, file, path, sizeof(path));
+	/* The open of a pipe would wait for its other end for ever. */
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return SQLITE_NOTADB;
 	make_uri(path, "mode=ro", uri, sizeof(uri));
 	rc = open_at(reader, uri, ret);
 	if ((rc & 0xff) != SQLITE_CANTOPEN && (rc & 0xff) != SQLITE_READONLY)

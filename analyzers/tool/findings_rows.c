@@ -129,17 +129,23 @@ json_t *findings_rows(struct reader *reader, const struct findings_filter *filte
 	return rows;
 }
 
-int findings_watched(
-	struct reader *reader, uint64_t since_ns, struct findings_watched *ret, char *error, size_t error_size)
+int findings_watched(struct reader *reader, const struct findings_filter *filter, struct findings_watched *ret,
+	char *error, size_t error_size)
 {
 	sqlite3_stmt *statement = NULL;
-	char sql[256];
+	char sql[256 + TOOL_RANGES_MAX * 64];
+	size_t used;
 	int rc;
 
-	snprintf(sql, sizeof(sql),
+	used = (size_t)snprintf(sql, sizeof(sql),
 		"SELECT min(start_ns), max(start_ns + duration_ns), count(DISTINCT instance) FROM host_samples"
 		" WHERE start_ns >= %" PRIu64,
-		since_ns);
+		filter->since_ns);
+	for (size_t i = 0; i < filter->ranks.count; i++)
+		used += (size_t)snprintf(sql + used, sizeof(sql) - used, " %s rank BETWEEN %" PRId64 " AND %" PRId64,
+			i ? "OR" : "AND (", filter->ranks.range[i].first, filter->ranks.range[i].last);
+	if (filter->ranks.count)
+		(void)snprintf(sql + used, sizeof(sql) - used, ")");
 	if (reader_prepare(reader, sql, &statement, error, error_size) < 0)
 		return -EINVAL;
 	rc = sqlite3_step(statement);
@@ -148,6 +154,8 @@ int findings_watched(
 			.first_ns = (uint64_t)sqlite3_column_int64(statement, 0),
 			.last_ns = (uint64_t)sqlite3_column_int64(statement, 1),
 			.ranks = (uint64_t)sqlite3_column_int64(statement, 2),
+			.chosen = filter->ranks.count > 0,
+			.only_them = true,
 		};
 	else
 		reader_error(reader, error, error_size);

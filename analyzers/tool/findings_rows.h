@@ -28,8 +28,11 @@ json_t *findings_row_text(const char *text);
 struct findings_watched {
 	uint64_t first_ns, last_ns; /* of the samples since then; 0: none, so nobody was watched */
 	uint64_t ranks;
+	bool chosen;	/* certain ranks were asked for */
+	bool only_them; /* and only those count here; else all */
 };
-int findings_watched(
-	struct reader *reader, uint64_t since_ns, struct findings_watched *ret, char *error, size_t error_size);
+/* Of the ranks that the filter asks for. */
+int findings_watched(struct reader *reader, const struct findings_filter *filter, struct findings_watched *ret,
+	char *error, size_t error_size);
 
 #endif

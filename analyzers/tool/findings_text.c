@@ -64,12 +64,26 @@ static void print_evidence(FILE *out, const json_t *evidence)
 	}
 }
 
+/* A sentence names a rank and a node; whoever has several jobs, or goes to the machine, needs the rest. */
+static void print_where(FILE *out, const json_t *row)
+{
+	static const char *const names[] = {"job", "host", "card", "communicator"};
+	size_t shown = 0;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (*text_of(row, names[i]))
+			fprintf(out, "%s%s %s", shown++ ? ", " : "    ", names[i], text_of(row, names[i]));
+	if (shown)
+		fputc('\n', out);
+}
+
 static void print_details(FILE *out, const json_t *row)
 {
 	enum finding_cause cause = finding_cause_parse(text_of(row, "cause"));
 	char since[TOOL_TEXT_BYTES];
 	uint64_t noticed_ns = ns_of(row, "noticed_ns");
 
+	print_where(out, row);
 	fprintf(out, "    %s, cause %s, confidence %.2f, seen from %s", text_of(row, "kind"), text_of(row, "cause"),
 		json_number_value(json_object_get(row, "confidence")), text_of(row, "tier"));
 	if (json_is_integer(json_object_get(row, "since_step")))
@@ -106,18 +120,22 @@ void findings_text_row(FILE *out, const json_t *row, bool verbose, uint64_t now_
 
 void findings_text_none(FILE *out, const struct findings_watched *watched, uint64_t since_ns, uint64_t now_ns)
 {
+	const char *whose = watched->chosen ? " of these ranks" : "";
+	const char *nobody = watched->chosen && watched->only_them ? "none of them" : "no rank";
 	char a[TOOL_TEXT_BYTES], b[TOOL_TEXT_BYTES];
 
 	if (!watched->first_ns && !since_ns) {
-		fprintf(out, "no findings, and no rank was watched\n");
+		fprintf(out, "no findings%s, and %s was watched\n", whose, nobody);
 		return;
 	}
 	if (!watched->first_ns) {
-		fprintf(out, "no findings since %s, and no rank was watched in that time\n", tool_time(since_ns, a));
+		fprintf(out, "no findings%s since %s, and %s was watched in that time\n", whose, tool_time(since_ns, a),
+			nobody);
 		return;
 	}
-	fprintf(out, "no findings: %" PRIu64 " rank%s watched since %s", watched->ranks,
-		watched->ranks == 1 ? " was" : "s were", tool_time(watched->first_ns, a));
+	fprintf(out, "no findings%s: %" PRIu64 " rank%s%s %s watched since %s", whose, watched->ranks,
+		watched->ranks == 1 ? "" : "s", watched->chosen && !watched->only_them ? " in all" : "",
+		watched->ranks == 1 ? "was" : "were", tool_time(watched->first_ns, a));
 	if (watched->last_ns + 60000000000ULL < now_ns)
 		fprintf(out, ", the last one until %s", tool_time(watched->last_ns, b));
 	fputc('\n', out);

@@ -13,6 +13,7 @@
 
 #define NSEC_PER_SEC 1000000000ULL
 #define RANK_MAX 100000000
+#define SAID_MAX 256 /* warnings that are not said twice */
 
 static char tool_name[32] = "tool";
 
@@ -35,22 +36,51 @@ int tool_fail(int status, const char *format, ...)
 	return status;
 }
 
+/* Whether it was said before; several looks at one store find the same things. */
+static bool said(const char *sentence)
+{
+	static uint64_t hashes[SAID_MAX];
+	static size_t count;
+	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
+
+	for (const char *p = sentence; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * 1099511628211ULL;
+	for (size_t i = 0; i < count; i++)
+		if (hashes[i] == hash)
+			return true;
+	if (count < SAID_MAX)
+		hashes[count++] = hash;
+	return false;
+}
+
 void tool_warn(void *arg, const char *sentence)
 {
 	(void)arg;
+	if (said(sentence))
+		return;
 	fprintf(stderr, "%s: warning: %s\n", tool_name, sentence);
+}
+
+int tool_see_help(void)
+{
+	return tool_fail(2, "tracectl help %s shows its options", tool_name);
+}
+
+int tool_written(void)
+{
+	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : tool_fail(1, "cannot write: %s", strerror(errno));
 }
 
 int tool_version(void)
 {
 	printf("%s (ranktrace) %s\n", tool_name, RANKTRACE_VERSION);
-	return fflush(stdout) == 0 ? 0 : 1;
+	return tool_written();
 }
 
 int tool_usage(const char *text)
 {
 	fputs(text, stdout);
-	return fflush(stdout) == 0 ? 0 : 1;
+	return tool_written();
 }
 
 const char *tool_state_dir(void)

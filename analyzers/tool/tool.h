@@ -18,7 +18,11 @@
 void tool_begin(const char *name, char **argv);
 /* "NAME: SENTENCE" on stderr; returns status. */
 int tool_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* For struct reader_options.warning. */
+/* After getopt has said which option is wrong: where the right ones stand. Returns 2. */
+int tool_see_help(void);
+/* Last thing of a program that writes on stdout: 0, or 1 with the sentence where not all of it could be written. */
+int tool_written(void);
+/* For struct reader_options.warning. A sentence is said once. */
 void tool_warn(void *arg, const char *sentence);
 /* --version: prints, and returns the exit code. */
 int tool_version(void);

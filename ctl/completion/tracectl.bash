@@ -25,13 +25,13 @@ _tracectl()
 		esac
 	done
 	case $prev in
-	--socket | --output | -o)
+	--socket)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
 	-o | --output)
-		# A file of a report, a folder of dumps.
-		if [[ $verb == report ]]; then words=-f; else words=-d; fi
+		# A file of a report or a trace, a folder of dumps.
+		if [[ $verb == dump ]]; then words=-d; else words=-f; fi
 		mapfile -t COMPREPLY < <(compgen "$words" -- "$cur")
 		return
 		;;
@@ -52,6 +52,7 @@ _tracectl()
 		print) words="L0 L1 L2 L3 L1.launches all --json" ;;
 		help) words=$(_tracectl_verbs) ;;
 		ops) words="--rank --json --socket" ;;
+		status | ranks | check) words="--json --socket" ;;
 		findings) words="--since --rank --all --verbose --follow --csv --json --state-dir" ;;
 		report) words="--since --until --job --text --markdown --json --html --output --dir --compare-max --state-dir --journal --keep --keep-max" ;;
 		timeline) words="--since --until --rank --job --output --chrome --dir --verbose --state-dir" ;;
@@ -64,8 +65,7 @@ _tracectl()
 			}
 			;;
 		dump) words="--since --rank --level --output --json --state-dir" ;;
-		query) words="--csv --json --state-dir" ;;
-		*) words="--json --socket" ;;
+		query) words="--csv --json --timeout --tables --state-dir" ;;
 		esac
 		;;
 	esac

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_detect PAIRS LARGEST [frames|batches]: what verdicts cost by the size of the job. Events of a job of 320 to
- * 10,240 ranks through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS
+ * bench_detect PAIRS LARGEST [frames]: what verdicts cost by the size of the job. Events of a job of 320 to 10,240
+ * ranks through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS
  * operations, half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an
  * operation and in all, less that of making the events; of it that of the framer; that of frames alone, from
- * detect_frame() on (measures, detectors, findings); and the peak of memory. "From batches": the operations of a rank's
- * step are given to the framer together, by handles, not one by one by their texts. Each case in a process of its own.
- * Prints one sample a line for table.awk: where cost is linear, the ratios of ns/op are 1. With "frames", that of
- * frames alone, of 100 steps of the largest job; with "batches", that from batches.
+ * detect_frame() on (measures, detectors, findings); and the peak of memory. Each case in a process of its own. Prints
+ * one sample a line for table.awk: where cost is linear, the ratios of ns/op are 1. With "frames", that of frames
+ * alone, of 100 steps of the largest job.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,15 +24,7 @@
 #define STEP_NS (200000 * US)
 #define START (1000000000ULL * 1000)
 
-enum what {
-	WHAT_NOTHING,
-	WHAT_NOTHING_BATCHES,
-	WHAT_FRAMER,
-	WHAT_FRAMER_BATCHES,
-	WHAT_FRAMES,
-	WHAT_ALL,
-	WHAT_ALL_BATCHES
-};
+enum what { WHAT_NOTHING, WHAT_FRAMER, WHAT_FRAMES, WHAT_ALL };
 
 struct sample {
 	double s, frames_s; /* frames_s: of it, what is done with frames */
@@ -99,25 +90,19 @@ static void feed_stages(struct framer *framer, int process, int64_t step, uint64
 	}
 }
 
-/* Of each rank: the number of its process, the communicators that it is in, and their handles. */
+/* Of each rank: the number of its process, and the communicators that it is in. */
 struct fed {
 	int process;
 	char communicator[2][20];
-	int handle[2];
 };
-
-/* An operation begins when its rank is there and ends for all at once: ns that its rank is late. */
-static uint64_t late_of(uint32_t rank, int64_t step, unsigned i)
-{
-	return random_of(rank, (uint64_t)step, i) % (100 * US);
-}
 
 static uint64_t feed_ops(struct framer *framer, const struct fed *fed, uint32_t rank, int64_t step, uint64_t from)
 {
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < OPS; i++) {
-		uint64_t late = late_of(rank, step, i);
+		/* An operation begins when its rank is there, this late, and ends for all at once. */
+		uint64_t late = random_of(rank, (uint64_t)step, i) % (100 * US);
 		struct framer_op op = {
 			.communicator = fed->communicator[i % 2],
 			.seq = (uint64_t)step * OPS + i + 1,
@@ -137,32 +122,6 @@ static uint64_t feed_ops(struct framer *framer, const struct fed *fed, uint32_t 
 	return sum;
 }
 
-static uint64_t feed_batch(struct framer *framer, const struct fed *fed, uint32_t rank, int64_t step, uint64_t from)
-{
-	static struct framer_called op[OPS];
-	const struct framer_ops ops = {.step = step, .tier = FRAME_TIER_DEVICE, .count = OPS, .op = op};
-	static int name[2];
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; framer && i < 2 && step == 1; i++)
-		name[i] = framer_op_handle(framer, i ? "AllReduce" : "ReduceScatter");
-	for (unsigned i = 0; i < OPS; i++) {
-		uint64_t late = late_of(rank, step, i);
-
-		op[i].seq = (uint64_t)step * OPS + i + 1;
-		op[i].start_ns = from + 2000 * US + i * 2900 * US + late;
-		op[i].duration_ns = 300 * US - late;
-		op[i].bytes = 1 << 20;
-		op[i].peer = -1;
-		op[i].communicator = (uint32_t)fed->handle[i % 2];
-		op[i].op = (uint32_t)name[i % 2];
-		sum += op[i].start_ns;
-	}
-	if (framer)
-		framer_ops(framer, fed->process, &ops);
-	return sum;
-}
-
 static void make_rank(struct framer *framer, struct fed *fed, unsigned ranks, unsigned i)
 {
 	char host[32];
@@ -179,14 +138,12 @@ static void make_rank(struct framer *framer, struct fed *fed, unsigned ranks, un
 						       .card = "0",
 						       .start_ns = 1,
 						       .from_start = true});
-	for (unsigned k = 0; k < 2; k++) {
+	for (unsigned k = 0; k < 2; k++)
 		framer_comm(framer, fed->process, fed->communicator[k], k ? COMM_KIND_TENSOR : COMM_KIND_DATA,
 			k ? NEIGHBOURS : ranks / NEIGHBOURS, -1);
-		fed->handle[k] = framer_comm_handle(framer, fed->process, fed->communicator[k]);
-	}
 }
 
-static void feed(struct framer *framer, struct detect *detect, unsigned ranks, unsigned steps, bool batches)
+static void feed(struct framer *framer, struct detect *detect, unsigned ranks, unsigned steps)
 {
 	struct fed *fed = calloc(ranks, sizeof(*fed));
 	uint64_t sum = 0;
@@ -199,7 +156,7 @@ static void feed(struct framer *framer, struct detect *detect, unsigned ranks, u
 		uint64_t from = START + step * STEP_NS;
 
 		for (unsigned i = 0; i < ranks; i++) {
-			sum += (batches ? feed_batch : feed_ops)(framer, &fed[i], i, step, from);
+			sum += feed_ops(framer, &fed[i], i, step, from);
 			feed_stages(framer, fed[i].process, step, from);
 			if (framer)
 				framer_step(framer, fed[i].process, &(struct framer_step){step, from, STEP_NS});
@@ -223,19 +180,18 @@ static void run(enum what what, unsigned ranks, unsigned steps, struct sample *r
 	const struct detect_sink sink = {.finding = on_finding, .arg = ret};
 
 	detect_options_default(&options);
-	if (what == WHAT_ALL || what == WHAT_ALL_BATCHES) {
+	if (what == WHAT_ALL) {
 		detect = detect_new(&options, &sink);
 		framer = detect ? detect_framer(detect) : NULL;
-	} else if (what != WHAT_NOTHING && what != WHAT_NOTHING_BATCHES) {
+	} else if (what != WHAT_NOTHING) {
 		on_frames = what == WHAT_FRAMES ? detect_new(&options, &sink) : NULL;
 		if (what == WHAT_FRAMES && !on_frames)
 			exit(1);
 		framer = framer_new(&(struct framer_sink){.frame = on_frame, .arg = ret});
 	}
-	if (what != WHAT_NOTHING && what != WHAT_NOTHING_BATCHES && !framer)
+	if (what != WHAT_NOTHING && !framer)
 		exit(1);
-	feed(framer, detect, ranks, steps,
-		what == WHAT_NOTHING_BATCHES || what == WHAT_FRAMER_BATCHES || what == WHAT_ALL_BATCHES);
+	feed(framer, detect, ranks, steps);
 	if (detect)
 		detect_end(detect);
 	else if (framer)
@@ -275,25 +231,12 @@ static struct sample apart(enum what what, unsigned ranks, unsigned steps)
 
 struct measured {
 	unsigned ranks, steps, round;
-	double nothing_s, nothing_batches_s;
+	double nothing_s;
 };
 
 static void print(const struct measured *of, const char *what, const char *unit, double value)
 {
 	printf("detect%s\t%u ranks, %u steps\t%s\t%u\t%.3f\n", what, of->ranks, of->steps, unit, of->round, value);
-}
-
-static void measure_framer(const struct measured *of)
-{
-	double ops = (double)of->ranks * of->steps * OPS;
-	struct sample one = apart(WHAT_FRAMER, of->ranks, of->steps),
-		      batches = apart(WHAT_FRAMER_BATCHES, of->ranks, of->steps);
-
-	if (one.frames < of->steps || batches.frames < of->steps)
-		fprintf(stderr, "bench_detect: %llu and %llu frames of %u\n", (unsigned long long)one.frames,
-			(unsigned long long)batches.frames, of->steps);
-	print(of, ", its framer", "ns/op", (one.s - of->nothing_s) / ops * 1e9);
-	print(of, ", its framer, from batches", "ns/op", (batches.s - of->nothing_batches_s) / ops * 1e9);
 }
 
 static void print_frames(const struct measured *of, const struct sample *frames)
@@ -310,54 +253,33 @@ static void measure_frames(unsigned ranks, unsigned round)
 	print_frames(&of, &frames);
 }
 
-static void measure_batches(unsigned ranks, unsigned round)
-{
-	const unsigned steps = lengths[LENGTHS - 1];
-	const struct measured of = {.ranks = ranks,
-		.steps = steps,
-		.round = round,
-		.nothing_batches_s = apart(WHAT_NOTHING_BATCHES, ranks, steps).s};
-	double ops = (double)ranks * steps * OPS;
-
-	print(&of, ", its framer, from batches", "ns/op",
-		(apart(WHAT_FRAMER_BATCHES, ranks, steps).s - of.nothing_batches_s) / ops * 1e9);
-	print(&of, ", from batches, in all", "s", apart(WHAT_ALL_BATCHES, ranks, steps).s - of.nothing_batches_s);
-}
-
 static void measure(unsigned ranks, unsigned steps, unsigned round)
 {
 	double ops = (double)ranks * steps * OPS;
-	const struct measured of = {
-		ranks, steps, round, apart(WHAT_NOTHING, ranks, steps).s, apart(WHAT_NOTHING_BATCHES, ranks, steps).s};
-	struct sample frames = apart(WHAT_FRAMES, ranks, steps), all = apart(WHAT_ALL, ranks, steps),
-		      batches = apart(WHAT_ALL_BATCHES, ranks, steps);
+	const struct measured of = {ranks, steps, round, apart(WHAT_NOTHING, ranks, steps).s};
+	struct sample alone = apart(WHAT_FRAMER, ranks, steps), frames = apart(WHAT_FRAMES, ranks, steps),
+		      all = apart(WHAT_ALL, ranks, steps);
 
-	if (frames.frames < steps || all.findings || frames.findings || batches.findings)
+	if (alone.frames < steps || frames.frames < steps || all.findings || frames.findings)
 		fprintf(stderr, "bench_detect: %llu frames of %u, %llu findings of a job that is well\n",
 			(unsigned long long)frames.frames, steps, (unsigned long long)all.findings);
-	measure_framer(&of);
+	print(&of, ", its framer", "ns/op", (alone.s - of.nothing_s) / ops * 1e9);
 	print(&of, "", "ns/op", (all.s - of.nothing_s) / ops * 1e9);
-	print(&of, ", from batches", "ns/op", (batches.s - of.nothing_batches_s) / ops * 1e9);
 	print_frames(&of, &frames);
 	print(&of, ", in all", "s", all.s - of.nothing_s);
-	print(&of, ", from batches, in all", "s", batches.s - of.nothing_batches_s);
-	print(&of, ", memory", "MiB", batches.mib);
+	print(&of, ", memory", "MiB", all.mib);
 }
 
 int main(int argc, char **argv)
 {
 	unsigned pairs = argc > 1 ? (unsigned)atoi(argv[1]) : 3, largest = argc > 2 ? (unsigned)atoi(argv[2]) : 10240;
-	void (*alone)(unsigned ranks, unsigned round) = NULL;
+	bool frames = argc > 3 && strcmp(argv[3], "frames") == 0;
 
-	if (argc > 3)
-		alone = strcmp(argv[3], "frames") == 0	  ? measure_frames
-			: strcmp(argv[3], "batches") == 0 ? measure_batches
-							  : NULL;
-	if (pairs < 1 || largest < sizes[0] || (argc > 3 && !alone))
+	if (pairs < 1 || largest < sizes[0] || (argc > 3 && !frames))
 		return 2;
 	for (unsigned round = 0; round < pairs; round++) {
-		if (alone) {
-			alone(largest, round);
+		if (frames) {
+			measure_frames(largest, round);
 			continue;
 		}
 		for (size_t i = 0; i < SIZES && sizes[i] <= largest; i++) {

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the framer costs an event and how much memory it takes. bench_framer RANKS STEPS OPS [LATE [batches]]: steps of
- * 2 ms with six stages and OPS operations each, in the order of time; operations and host samples come LATE steps after
- * their step.
+ * What the framer costs an event and how much memory it takes. bench_framer RANKS STEPS OPS [LATE]: steps of 2 ms with
+ * six stages and OPS operations each, in the order of time; operations and host samples come LATE steps after their
+ * step.
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #include "analyzers/detect/framer.h"
 
-#define OPS_MAX 4096
 #define US 1000ULL
 #define START (1000000000ULL * 1000)
 
@@ -40,40 +38,15 @@ static void feed_stages(struct framer *framer, int process, int64_t step, uint64
 	events += 7;
 }
 
-/* Those of a rank and step together, by handles. */
-static void feed_batch(struct framer *framer, int process, unsigned rank, int64_t step, unsigned count, uint64_t from)
+static void feed_ops(struct framer *framer, int process, unsigned rank, int64_t step, unsigned count, uint64_t from)
 {
-	static struct framer_called op[OPS_MAX];
-	struct framer_ops batch = {.step = step, .tier = FRAME_TIER_DEVICE, .count = count, .op = op};
-	int communicator[2], name[2];
+	char communicator[2][20];
 
-	for (unsigned i = 0; i < 2; i++) {
-		char text[20];
-
-		snprintf(text, sizeof(text), "%016x", i % 2 ? 1000 + rank / 8 : rank % 8);
-		communicator[i] = framer_comm_handle(framer, process, text);
-		name[i] = framer_op_handle(framer, i % 2 ? "AllReduce" : "ReduceScatter");
-	}
-	for (unsigned i = 0; i < count; i++) {
-		op[i].seq = (uint64_t)step * count + i;
-		op[i].start_ns = from + i * 20 * US;
-		op[i].duration_ns = 10 * US;
-		op[i].bytes = 1 << 20;
-		op[i].peer = -1;
-		op[i].communicator = (uint32_t)communicator[i % 2];
-		op[i].op = (uint32_t)name[i % 2];
-	}
-	framer_ops(framer, process, &batch);
-}
-
-static void feed_each(struct framer *framer, int process, unsigned rank, int64_t step, unsigned count, uint64_t from)
-{
-	char communicator[20];
-
-	for (unsigned i = 0; i < count; i++) {
-		snprintf(communicator, sizeof(communicator), "%016x", i % 2 ? 1000 + rank / 8 : rank % 8);
+	snprintf(communicator[0], sizeof(communicator[0]), "%016x", rank % 8);
+	snprintf(communicator[1], sizeof(communicator[1]), "%016x", 1000 + rank / 8);
+	for (unsigned i = 0; i < count; i++)
 		framer_op(framer, process,
-			&(struct framer_op){.communicator = communicator,
+			&(struct framer_op){.communicator = communicator[i % 2],
 				.seq = (uint64_t)step * count + i,
 				.op = i % 2 ? "AllReduce" : "ReduceScatter",
 				.step = step,
@@ -82,13 +55,6 @@ static void feed_each(struct framer *framer, int process, unsigned rank, int64_t
 				.bytes = 1 << 20,
 				.peer = -1,
 				.tier = FRAME_TIER_DEVICE});
-	}
-}
-
-static void feed_ops(
-	struct framer *framer, int process, unsigned rank, int64_t step, unsigned count, uint64_t from, bool batches)
-{
-	(batches ? feed_batch : feed_each)(framer, process, rank, step, count, from);
 	framer_host(framer, process,
 		&(struct framer_host){.start_ns = from, .duration_ns = 2000 * US, .cpu_ns = 1000, .run_delay_ns = 0});
 	events += count + 1;
@@ -98,7 +64,6 @@ int main(int argc, char **argv)
 {
 	unsigned ranks = argc > 1 ? (unsigned)atoi(argv[1]) : 64, steps = argc > 2 ? (unsigned)atoi(argv[2]) : 1000;
 	unsigned count = argc > 3 ? (unsigned)atoi(argv[3]) : 64, late = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
-	bool batches = argc > 5 && strcmp(argv[5], "batches") == 0;
 	struct framer *framer = framer_new(&(struct framer_sink){.frame = on_frame});
 	int *process = calloc(ranks ? ranks : 1, sizeof(*process));
 	struct framer_counts counts;
@@ -106,7 +71,7 @@ int main(int argc, char **argv)
 	clock_t begin;
 	double s;
 
-	if (!framer || !process || count > OPS_MAX)
+	if (!framer || !process)
 		return 1;
 	begin = clock();
 	for (unsigned i = 0; i < ranks; i++) {
@@ -127,8 +92,7 @@ int main(int argc, char **argv)
 	for (unsigned step = 1; step <= steps + late; step++) {
 		for (unsigned i = 0; i < ranks; i++) {
 			if (step > late)
-				feed_ops(framer, process[i], i, step - late, count, START + (step - late) * 2000 * US,
-					batches);
+				feed_ops(framer, process[i], i, step - late, count, START + (step - late) * 2000 * US);
 			if (step <= steps)
 				feed_stages(framer, process[i], step, START + step * 2000 * US);
 		}

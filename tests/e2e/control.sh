@@ -14,9 +14,20 @@ expect() {
 
 expect 3 'no daemon' status
 expect 3 'no daemon' query 'select 1'
+expect 3 'state-dir' findings
 expect 2 '.' frobnicate
+expect 2 'ranks as in' ops --rank
+expect 0 'what is slow' help
+expect 0 'communicator' query --tables
+expect 0 'RFC 4180' findings --json --help
+for words in 'query --tables' 'help findings' 'findings --version'; do
+	# shellcheck disable=SC2086
+	if "$tracectl" $words >/dev/full 2>"$work/full"; then fail "tracectl $words: what is lost is not told"; fi
+	grep -q 'cannot write' "$work/full" || fail "tracectl $words: no sentence for a full disk"
+done
 e2e_start
 expect 0 'L0 on' status
+expect 2 'tracectl help findings' findings --no-such-option
 expect 0 'L1 is off' ops
 expect 2 'ranks as in' ops --rank 3-1
 expect 0 'L0: true' print
@@ -59,4 +70,24 @@ socket=$RANKTRACE_SOCKET
 e2e_stop
 [ ! -e "$socket" ] || fail "the socket is left behind"
 "$tracectl" query --state-dir "$state" 'select count(*) from steps' >/dev/null || fail "query does not work with the daemon down"
+
+echo "--- findings --follow ends when nobody reads it"
+"$tracectl" findings --state-dir "$state" --follow 2>"$work/follow" > >(head -1 >/dev/null) &
+last=$!
+children+=("$last")
+followed() { ! kill -0 "$last" 2>/dev/null; }
+wait_for 30 followed || fail "findings --follow goes on writing to nobody"
+
+echo "--- the installed daemon is down: its store is read"
+installed=$("$tracectl" findings --help | sed -n 's/.*RANKTRACE_STATE_DIR; else \(.*\))$/\1/p')
+above=$installed
+while [ ! -d "$above" ]; do above=$(dirname "$above"); done
+if [[ $build/ = "$above"/* || $work/ = "$above"/* || $above = / || -e /run/ranktrace/control.sock ]]; then
+	echo "not tried: $installed cannot be replaced here"
+else
+	env -u RANKTRACE_SOCKET unshare -m bash -c "mount -t tmpfs none '$above' && mkdir -p '$installed' && cp -a '$state/db' '$installed/' &&
+		'$tracectl' findings" >"$work/installed" 2>&1 || fail "findings with the daemon down: $(cat "$work/installed")"
+	grep -q "no daemon answers; this is what is stored in $installed" "$work/installed" && grep -q 'no findings' "$work/installed" ||
+		fail "findings with the daemon down: $(cat "$work/installed")"
+fi
 e2e_done

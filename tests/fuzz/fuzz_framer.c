@@ -13,7 +13,7 @@
 #include "analyzers/steps.h"
 
 #define PROCESSES 24
-#define BATCH_MAX 48
+#define OPS_MAX 48
 #define DOORS 12
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -25,8 +25,8 @@ struct input {
 	int process[PROCESSES];
 	int64_t step[PROCESSES];
 	struct framer *framer;
-	struct framer_called batch[BATCH_MAX]; /* the last one */
-	size_t batched;
+	struct framer_op op[OPS_MAX]; /* the last ones that were many */
+	size_t ops;
 };
 
 static uint64_t frames, newest[FRAMER_JOBS_MAX];
@@ -207,51 +207,49 @@ static void one_op(struct input *input, unsigned who, uint8_t what)
 		framer_op(input->framer, input->process[who], &one);
 }
 
-static void called(struct input *input, uint64_t start_ns, struct framer_called *ret)
+static void make_op(struct input *input, uint64_t start_ns, struct framer_op *ret)
 {
 	uint8_t what = byte(input);
 
-	*ret = (struct framer_called){.start_ns = start_ns,
-		.duration_ns = what & 1 ? value(input) * 100000 : 1000,
+	*ret = (struct framer_op){.communicator = what & 64 ? text(input) : texts[3 + (what >> 3 & 1)],
 		.seq = what & 2 ? value(input) : 1,
+		.op = text(input),
+		.start_ns = start_ns,
+		.duration_ns = what & 1 ? value(input) * 100000 : 1000,
 		.bytes = what & 4 ? value(input) : 8,
 		.peer = what & 8 ? (int8_t)byte(input) : -1,
-		.member = what >> 4 & 3,
-		.communicator = what & 64 ? byte(input) : what >> 3 & 1,
-		.op = what & 128 ? (uint32_t)value(input) : (uint32_t)framer_op_handle(input->framer, text(input))};
+		.member = what >> 4 & 3};
 }
 
-/* A new batch, or the one before again with other times and numbers, with or without one that differs. */
-static void batch(struct input *input, unsigned who)
+/* As many as a step may have: new ones, or those before again with other times and numbers, with or without one that
+ * differs. So steps go by a plan. */
+static void many_ops(struct input *input, unsigned who)
 {
 	uint8_t what = byte(input);
 	uint64_t from = near(input);
-	struct framer_ops ops = {.step = what & 1 ? STEPS_NONE : input->step[who] + 1,
-		.tier = what & 2 ? FRAME_TIER_DEVICE : (enum frame_tier)(byte(input) & 3),
-		.op = input->batch};
+	int64_t step = what & 1 ? STEPS_NONE : input->step[who] + 1;
+	enum frame_tier tier = what & 2 ? FRAME_TIER_DEVICE : (enum frame_tier)(byte(input) & 3);
+	size_t count;
 
-	for (int i = 0; i < 2; i++) /* the same numbers of all */
-		(void)framer_comm_handle(input->framer, input->process[who], texts[3 + i]);
-	if (what & 4 || !input->batched) {
-		input->batched = byte(input) % BATCH_MAX;
-		for (size_t i = 0; i < input->batched; i++)
-			called(input, from + i * 1000, &input->batch[i]);
+	if (what & 4 || !input->ops) {
+		input->ops = byte(input) % OPS_MAX;
+		for (size_t i = 0; i < input->ops; i++)
+			make_op(input, from + i * 1000, &input->op[i]);
 	} else {
 		uint64_t rise = byte(input) & 3;
 
-		for (size_t i = 0; i < input->batched; i++) {
-			input->batch[i].start_ns = from + i * 1000;
-			input->batch[i].seq += rise * input->batched;
+		for (size_t i = 0; i < input->ops; i++) {
+			input->op[i].start_ns = from + i * 1000;
+			input->op[i].seq += rise * input->ops;
 		}
 		if (what & 8)
-			called(input, from, &input->batch[byte(input) % input->batched]);
+			make_op(input, from, &input->op[byte(input) % input->ops]);
 	}
-	ops.count = what & 16 && input->batched ? byte(input) % input->batched : input->batched;
-	framer_ops(input->framer, input->process[who], &ops);
-	if (what & 32) {
-		ops.op += ops.count;
-		ops.count = input->batched - ops.count;
-		framer_ops(input->framer, input->process[who], &ops);
+	count = what & 16 && input->ops ? byte(input) % input->ops : input->ops;
+	for (size_t i = 0; i < count; i++) {
+		input->op[i].step = step;
+		input->op[i].tier = tier;
+		framer_op(input->framer, input->process[who], &input->op[i]);
 	}
 }
 
@@ -260,7 +258,7 @@ static void op(struct input *input, unsigned who)
 	uint8_t what = byte(input);
 
 	if (what >= 192 && what < 240)
-		batch(input, who);
+		many_ops(input, who);
 	else
 		one_op(input, who, what);
 }
@@ -300,7 +298,7 @@ static void other(struct input *input, unsigned who)
 	else if (what < 110)
 		framer_rank_card(input->framer, input->process[who], text(input));
 	else if (what < 114)
-		framer_watched(input->framer, what & 1 ? near(input) : 0);
+		framer_watched(input->framer, what & 1, near(input));
 	else
 		input->now_ns += value(input) * (what & 1 ? 1000000 : 1000000000);
 	framer_advance(input->framer, input->now_ns);

@@ -221,7 +221,7 @@ class Run:
             self.ask({"kind": kind, "rank": self.rank, "ms": max(1, ms * scale), "at_step": last + 3})
         elif kind == "hog":
             core = sorted(os.sched_getaffinity(self.pid()))
-            for cpu in core:
+            for cpu in core * self.args.hogs:
                 hog = subprocess.Popen(["taskset", "-c", str(cpu), sys.executable, "-c", "while True: pass"])
                 self.undo.append(lambda hog=hog: (hog.kill(), hog.wait()))
         elif kind == "card":
@@ -367,6 +367,7 @@ def main():
     parser.add_argument("--between", type=float, default=8, help="seconds between what is done to one job")
     parser.add_argument("--per-job", type=int, default=1, help="so much is done to one job, at most one a rank")
     parser.add_argument("--severity", type=float, default=0.5, help="of the step, added to it")
+    parser.add_argument("--hogs", type=int, default=1, help="on each CPU of the rank (default 1)")
     parser.add_argument("--cpu-share", type=float, default=0.5)
     parser.add_argument("--mbit", type=int, default=200)
     parser.add_argument("--width", type=int, default=512)

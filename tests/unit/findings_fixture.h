@@ -27,7 +27,8 @@ static struct {
 	size_t standings, stucks, culprits;
 	int stuck_state;
 	bool operations;
-	uint64_t watched_ns, step_ns; /* step_ns: what the framer says that a step takes */
+	uint64_t watched_ns, unwatched_ns;
+	uint64_t step_ns; /* what the framer says that a step takes */
 } seen;
 
 void detect_options_default(struct detect_options *ret)
@@ -163,10 +164,11 @@ void framer_lost(struct framer *framer, int process, uint64_t records)
 	seen.lost += (unsigned)records;
 }
 
-void framer_watched(struct framer *framer, uint64_t from_ns)
+void framer_watched(struct framer *framer, bool on, uint64_t from_ns)
 {
 	(void)framer;
-	seen.watched_ns = from_ns;
+	seen.watched_ns = on ? from_ns : 0;
+	seen.unwatched_ns = on ? 0 : from_ns;
 }
 
 bool framer_job(const struct framer *framer, uint32_t job, struct framer_job *ret)

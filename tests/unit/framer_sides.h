@@ -44,9 +44,9 @@ struct told { /* an operation; starts of a rank differ */
 struct side {
 	struct framer *framer;
 	int process[RANKS];
-	int handle[RANKS][COMMUNICATORS], name[NAMES];
 	uint64_t digest[STEPS * 64];
-	size_t frames, ops, full;
+	size_t frames, ops;
+	size_t plans; /* so many ranks had one in the end */
 };
 
 static struct side sides[SIDES];

@@ -157,12 +157,12 @@ static void jobs_and_communicators(void **state)
 	finding_add(&job, "dataloader", "ns", 200 * MS, 12 * MS, "");
 	assert_told(job, "steps take 18 % longer since step 400 (1.21 s, 1.02 s before): data loading takes 200 ms a "
 			 "step, 12 ms before");
-	finding_add(&job, "explained", "1", 7, NAN, "finding 7, rank 3");
+	finding_add(&job, "explained", "1", 7, NAN, "finding slow_rank, rank 3");
 	job.state = FINDING_CLOSED;
 	job.until_ns = 0;
 	assert_told(job, "steps took 18 % longer for 31 s, at step 400 (1.21 s, 1.02 s before): data loading took 200 "
 			 "ms a step, 12 ms "
-			 "before; explained by finding 7, rank 3");
+			 "before; explained by finding slow_rank, rank 3");
 	strcpy(slow.communicator, "5f3c000011112222");
 	strcpy(slow.host, "node-c");
 	slow.since_step = 90;

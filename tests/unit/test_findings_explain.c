@@ -40,7 +40,7 @@ static void a_slow_rank_explains_a_slow_job(void **state)
 	assert_int_equal(told[2].state, FINDING_OPEN);
 	assert_int_equal(told[3].kind, FINDING_SLOW_JOB);
 	assert_int_equal(told[3].state, FINDING_DROPPED);
-	assert_non_null(strstr(told[3].sentence, "; explained by finding 6, rank 13"));
+	assert_non_null(strstr(told[3].sentence, "; explained by finding slow_rank, rank 13"));
 	assert_int_equal(tells, 4);
 	/* The rank recovers, the job does not. */
 	said(slow_job(true, 1e8), 16);
@@ -91,6 +91,21 @@ static void most_of_a_node(void **state)
 	assert_string_equal(told[0].others, "11,12");
 	assert_string_equal(told[2].others, "10,11");
 	assert_string_equal(told[3].others, "");
+}
+
+/* Of the other two it is not sure. */
+static void neighbours_that_are_suspected(void **state)
+{
+	(void)state;
+	say(slow(1, false));
+	say(slow(2, false));
+	round_over();
+	say(slow(0, true));
+	say(slow(1, false));
+	say(slow(2, false));
+	round_over();
+	assert_int_equal(last(FINDING_OPEN)->rank, 10);
+	assert_string_equal(last(FINDING_OPEN)->others, "");
 }
 
 static void half_of_a_node(void **state)
@@ -149,6 +164,7 @@ int main(void)
 		LIFE(an_open_slow_job_is_closed_by_what_explains_it),
 		LIFE(a_little_slow_rank_explains_no_much_slower_job),
 		LIFE(most_of_a_node),
+		LIFE(neighbours_that_are_suspected),
 		LIFE(half_of_a_node),
 		LIFE(most_of_the_job_is_the_model),
 	};

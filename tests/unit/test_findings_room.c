@@ -215,16 +215,16 @@ static void test_closer_samples(void **state)
 	FAKE_PUT(root, 100, 1, 0, .state = 'R');
 	seen.step_ns = 50 * MS;
 	assert_in_range(samples_in(now_ns, 10000), 8, 10);
-	long_step(54 * MS);
+	long_step(52 * MS);
 	assert_in_range(samples_in(now_ns + 10000 * MS, 5000), 4, 6);
 	findings_samples_closer(context.findings, now_ns + 15000 * MS);
-	assert_in_range(samples_in(now_ns + 15000 * MS, 5000), 23, 27);
+	assert_in_range(samples_in(now_ns + 15000 * MS, 5000), 46, 52);
 	assert_in_range(samples_in(now_ns + 20000 * MS, 5000), 4, 6);
 	for (unsigned i = 0; i < 600; i++) { /* ten minutes of it */
 		findings_samples_closer(context.findings, now_ns + (25000 + i * 1000) * MS);
 		all += samples_in(now_ns + (25000 + i * 1000) * MS, 1000);
 	}
-	assert_in_range(all, 600 + 4 * 90, 600 + 4 * 130);
+	assert_in_range(all, 600 + 9 * 90, 600 + 9 * 130);
 	flush();
 	assert_query("select count(*) from host_samples where duration_ns between 1000000000 and 1400000000 and "
 		     "start_ns < (select min(start_ns) from host_samples) + 20000000000",
@@ -246,9 +246,12 @@ static void test_watched(void **state)
 	context.levels.on[LEVEL_L1] = true;
 	findings_room_tick(context.findings, now_ns);
 	assert_true(seen.watched_ns >= now_ns);
+	findings_room_tick(context.findings, now_ns + 100);
 	context.levels.on[LEVEL_L1] = false;
-	findings_room_tick(context.findings, now_ns);
+	/* Since the last time that it is known to have been on. */
+	findings_room_tick(context.findings, now_ns + 200);
 	assert_true(seen.watched_ns == 0);
+	assert_true(seen.unwatched_ns == now_ns + 100);
 }
 
 static void test_standings(void **state)

@@ -110,6 +110,18 @@ static _printf_(2, 3) void as_libbpf(enum libbpf_print_level level, const char *
 	va_end(list);
 }
 
+/* What a job is called may be no text at all. */
+static void any_bytes_are_text(void **state)
+{
+	const char *field[] = {"RANKTRACE_JOB=x"};
+
+	(void)state;
+	begin_capture();
+	log_info("ranks", "job %s", "a\xff\xfe\x1b[2Jb\x7f \xe2\x82\xac \xc3");
+	log_fields(LOG_INFO, "findings", "b\xff", field, 1);
+	expect_captured("ranktraced: info: ranks: job a???[2Jb? \xe2\x82\xac ?\nranktraced: info: findings: b?\n");
+}
+
 static void libraries_are_routed(void **state)
 {
 	(void)state;
@@ -148,6 +160,7 @@ int main(void)
 		cmocka_unit_test(lines_name_level_and_component),
 		cmocka_unit_test(errors_keep_errno_and_yield_it),
 		cmocka_unit_test(long_and_broken_messages_stay_lines),
+		cmocka_unit_test(any_bytes_are_text),
 		cmocka_unit_test(libraries_are_routed),
 		cmocka_unit_test(the_journal_is_known_by_its_stream),
 	};

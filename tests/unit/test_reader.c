@@ -227,6 +227,7 @@ static void no_store_is_said(void **state)
 	assert_int_equal(reader_open("/nonexistent", NULL, &reader, error, sizeof(error)), -ENOENT);
 	assert_null(reader);
 	assert_non_null(strstr(error, "/nonexistent"));
+	assert_non_null(strstr(error, "--state-dir"));
 }
 
 static void a_removed_segment_is_no_news(void **state)
@@ -261,6 +262,20 @@ static void newer_versions_are_left_out(void **state)
 		dir);
 	assert_int_equal(query_int("select count(*) from stages"), (SEGMENTS - 1) * SEGMENT_ROWS);
 	assert_int_equal(warnings, 1);
+}
+
+/* Names of segments on what is none: nobody waits for the other end of a pipe. */
+static void what_is_no_file_is_left_out(void **state)
+{
+	struct store *store = open_store();
+
+	(void)state;
+	put_step(store, 1, 1, realtime_ns());
+	store_close(store);
+	sh("mkfifo '%s/db/summary-20261121T000000Z-000007.db'", dir);
+	sh("mkdir '%s/db/summary-20261121T000000Z-000008.db'", dir);
+	assert_int_equal(query_int("select count(*) from steps"), 1);
+	assert_int_equal(warnings, 2);
 }
 
 static void printed(const char *sql, enum output_format format, const char *expected)
@@ -311,6 +326,7 @@ int main(void)
 		store_test(no_store_is_said),
 		store_test(a_removed_segment_is_no_news),
 		store_test(newer_versions_are_left_out),
+		store_test(what_is_no_file_is_left_out),
 		store_test(what_is_printed),
 	};
 

@@ -244,6 +244,30 @@ static void test_enough(void **state)
 	report_free(report);
 }
 
+/* Healthy or with nothing left, a report is not silent about a segment that cannot be read. */
+static void test_unread(void **state)
+{
+	struct report *report;
+
+	(void)state;
+	off_make("job", false, false);
+	off_write("node-a", 0, OFF_RANKS - 1, 0);
+	report = read_all();
+	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
+	assert_false(shows(render_text, report, "cannot be read"));
+	report_free(report);
+	sh("echo this is no database >'%s/node-a/db/summary-20261121T000000Z-000999.db'", dir);
+	report = read_all();
+	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
+	assert_true(shows(render_text, report, "000999.db cannot be read"));
+	report_free(report);
+	sh("cd '%s/node-a/db' && for f in *; do echo this is no database >$f; done", dir);
+	report = read_all();
+	assert_int_equal(report->headline.verdict, REPORT_UNSEEN);
+	assert_true(shows(render_text, report, "cannot be read"));
+	report_free(report);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +278,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_one_node, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_over, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_clocks, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_unread, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_enough, store_setup, store_teardown),
 	};
 

@@ -296,6 +296,9 @@ static void steps_that_are_far_out(void **state)
 	/* There was one like that. */
 	growth = longer(longer(longer(quiet, 1, 420, 420), 10, 252, 252), 2, 400, 400);
 	assert_false(growth_slower(&growth));
+	/* Just enough is known: the third one would be compared with these. */
+	growth = longer(longer((struct growth){.steps = 0}, GROWTH_MIN, 250, 250), 2, 400, 400);
+	assert_true(growth_slower(&growth));
 	/* Too little is known. */
 	growth = longer(longer((struct growth){.steps = 0}, 10, 250, 250), 2, 400, 400);
 	assert_false(growth_slower(&growth));

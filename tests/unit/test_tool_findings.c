@@ -37,6 +37,8 @@ static void put(int64_t id, const char *state, int64_t rank, uint64_t since_ns, 
 	SET("severity", V_TEXT("warning"));
 	SET("confidence", V_REAL(0.75));
 	SET("tier", V_TEXT("host"));
+	SET("job", V_TEXT("llama"));
+	SET("host", V_TEXT("node7"));
 	SET("rank", rank < 0 ? V_NULL : V_INT(rank));
 	SET("since_ns", V_INT(since_ns));
 	SET("until_ns", until_ns ? V_INT(until_ns) : V_NULL);
@@ -70,9 +72,8 @@ static void shown(const struct findings_filter *filter, const char *expected)
 	const json_t *row;
 	size_t i;
 
-	json_array_foreach(all, i, row)
-		snprintf(got + strlen(got), sizeof(got) - strlen(got), "%d",
-			(int)json_integer_value(json_object_get(row, "finding")));
+	json_array_foreach(all, i, row) snprintf(got + strlen(got), sizeof(got) - strlen(got), "%d",
+		(int)json_integer_value(json_object_get(row, "finding")));
 	assert_string_equal(got, expected);
 	json_decref(all);
 }
@@ -115,7 +116,8 @@ static void test_hostile(void **state)
 
 	(void)state;
 	put(1, "open", 3, now - HOUR, 0, "3-", "{not json", "esc \033[31m and \xff\xfe");
-	put(2, "open", 3, now - HOUR, 0, "", "[1, null, {\"name\": 5, \"unit\": [], \"value\": \"x\"}]", "evidence of a kind");
+	put(2, "open", 3, now - HOUR, 0, "", "[1, null, {\"name\": 5, \"unit\": [], \"value\": \"x\"}]",
+		"evidence of a kind");
 	all = rows(&filter);
 	assert_int_equal(json_array_size(all), 2);
 	dumped = json_dumps(all, 0);
@@ -153,6 +155,7 @@ static void test_text(void **state)
 	assert_non_null(strstr(text, "1 min 30 s   open       warning          1.5  rank 3 is slow\n"));
 	assert_non_null(strstr(text, "dataloader                    310 ms           12 ms"));
 	assert_non_null(strstr(text, "what to do: look at the storage"));
+	assert_non_null(strstr(text, "\n    job llama, host node7\n"));
 	free(text);
 	json_decref(all);
 }
@@ -172,8 +175,10 @@ static void none(const struct findings_watched *watched, const char *expected)
 
 static void test_none(void **state)
 {
-	const struct store_value row[] = {V_INT(0), V_INT(now - HOUR / 2), V_INT(10 * NSEC_PER_SEC), V_INT(1), V_NULL, V_NULL,
-		V_INT(0), V_INT(4096), V_TEXT("R"), V_INT(1)};
+	const struct store_value row[] = {V_INT(0), V_INT(now - HOUR / 2), V_INT(10 * NSEC_PER_SEC), V_INT(1), V_NULL,
+		V_NULL, V_INT(0), V_INT(4096), V_TEXT("R"), V_INT(1)};
+	const struct findings_filter all = {.since_ns = now - HOUR}, late = {.since_ns = now - HOUR / 4};
+	struct findings_filter some = all;
 	struct findings_watched watched = {0};
 	struct reader *reader;
 	char error[512];
@@ -183,12 +188,22 @@ static void test_none(void **state)
 	assert_int_equal(store_put(store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row)), 0);
 	assert_int_equal(store_flush(store, now), 0);
 	reader = open_reader();
-	assert_int_equal(findings_watched(reader, now - HOUR, &watched, error, sizeof(error)), 0);
+	assert_int_equal(findings_watched(reader, &all, &watched, error, sizeof(error)), 0);
 	assert_int_equal(watched.ranks, 1);
 	none(&watched, "1 rank was watched since");
 	none(&watched, "the last one until");
-	assert_int_equal(findings_watched(reader, now - HOUR / 4, &watched, error, sizeof(error)), 0);
+	assert_int_equal(findings_watched(reader, &late, &watched, error, sizeof(error)), 0);
 	assert_int_equal(watched.ranks, 0);
+	/* Rank 0 was watched; nothing may be said of others. */
+	assert_int_equal(tool_ranks_parse("3,77-80", &some.ranks), 0);
+	assert_int_equal(findings_watched(reader, &some, &watched, error, sizeof(error)), 0);
+	none(&watched, "no findings of these ranks since");
+	none(&watched, "none of them was watched");
+	assert_int_equal(tool_ranks_parse("77,0-2", &some.ranks), 0);
+	assert_int_equal(findings_watched(reader, &some, &watched, error, sizeof(error)), 0);
+	none(&watched, "no findings of these ranks: 1 rank was watched since");
+	watched.only_them = false;
+	none(&watched, "no findings of these ranks: 1 rank in all was watched since");
 	reader_close(reader);
 }
 
@@ -211,7 +226,8 @@ static void test_words(void **state)
 	assert_int_equal(tool_since("2026-11-21 12:30", noon, &ns), 0);
 	assert_true(ns == 1795264200ULL * NSEC_PER_SEC);
 	assert_int_equal(tool_since("2026-11-21", noon, &ns), 0);
-	for (const char *const *bad = (const char *const[]){"", "m", "-5m", "10x", "nan", "yesterday", "2026-13-01", "10m ", NULL};
+	for (const char *const *bad =
+			(const char *const[]){"", "m", "-5m", "10x", "nan", "yesterday", "2026-13-01", "10m ", NULL};
 		*bad; bad++)
 		assert_int_equal(tool_since(*bad, noon, &ns), -EINVAL);
 	assert_int_equal(tool_ranks_parse("0,3-7", &ranks), 0);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations in batches and one by one make the same frames, and what is in them is what was told. Random jobs: most
- * steps are as the step before, some operations are missing, come twice, in another order, late, or make no sense, and
- * ranks end and come again. Two framers are given the same, one of them in batches.
+ * Steps that go by a plan make the same frames as those that go without, and what is in them is what was told. Random
+ * jobs: most steps are as the step before, some operations are missing, come twice, in another order, late, or make no
+ * sense, and ranks end and come again. Two framers are given the same; one of them loses each plan as soon as it has
+ * it.
  */
+#include "analyzers/detect/framer_internal.h"
 #include "tests/unit/framer_sides.h"
+
+enum { PLANNED, UNPLANNED }; /* sides */
 
 /* What a rank does in a step, as long as nothing is odd. */
 struct program {
@@ -21,6 +25,7 @@ struct job {
 	bool from_start;
 	unsigned odd; /* one operation in so many */
 	struct program program;
+	size_t without[RANKS]; /* the one of the program that a rank never does, if there is such */
 	uint64_t seq[RANKS][COMMUNICATORS];
 	int64_t step[RANKS];
 	uint64_t at_ns[RANKS];
@@ -57,18 +62,34 @@ static void join(struct side *side, const struct job *job, int rank, uint64_t st
 
 	side->process[rank] = framer_rank_new(side->framer, &who);
 	assert_true(side->process[rank] >= 0);
-	for (int i = 0; i < COMMUNICATORS; i++) {
-		side->handle[rank][i] = framer_comm_handle(side->framer, side->process[rank], communicators[i]);
-		assert_int_equal(
-			side->handle[rank][i], framer_comm_handle(side->framer, side->process[rank], communicators[i]));
-		assert_true(side->handle[rank][i] >= 0);
+}
+
+/* Slots get their plans of the process, and it gets its own as a frame goes out: after any event. */
+static void unplan(int side)
+{
+	struct framer *framer = sides[side].framer;
+
+	for (size_t i = 0; i < framer->processes && side == UNPLANNED; i++) {
+		struct framer_process *process = framer->process[i];
+
+		if (process && process->plan)
+			framer_plan_drop(framer_room_of(framer, process), &process->plan);
 	}
 }
 
-/* An operation that is to come, as of the first side. */
+static size_t count_plans(const struct framer *framer)
+{
+	size_t ret = 0;
+
+	for (size_t i = 0; i < framer->processes; i++)
+		ret += framer->process[i] && framer->process[i]->plan;
+	return ret;
+}
+
+/* An operation that is to come. */
 struct next {
 	int communicator, name;
-	struct framer_called op;
+	struct framer_op op;
 };
 
 static void make(struct job *job, int rank, const struct planned *planned, uint64_t start_ns, struct next *ret)
@@ -94,7 +115,7 @@ static void make(struct job *job, int rank, const struct planned *planned, uint6
 /* Makes it odd, in one of the ways that there are. */
 static void make_odd(struct next *next)
 {
-	switch (any(14)) {
+	switch (any(15)) {
 	case 0:
 		next->op.seq = 0;
 		break;
@@ -134,6 +155,9 @@ static void make_odd(struct next *next)
 	case 12:
 		next->communicator = EVERYBODY;
 		break;
+	case 13:
+		next->op.start_ns += 5000 * MS;
+		break;
 	default:
 		next->op.seq += 5;
 		break;
@@ -163,69 +187,44 @@ static void remember(int rank, const struct next *next)
 				  : next->op.peer};
 }
 
-static void tell_one_by_one(struct side *side, int rank, const struct framer_ops *ops, const struct next *next)
+static void tell(int rank, int64_t step, const struct next *next, enum frame_tier tier)
 {
-	for (size_t i = 0; i < ops->count; i++) {
-		const struct framer_op op = {
-			.communicator = next[i].communicator < 0 ? "" : communicators[next[i].communicator],
-			.seq = next[i].op.seq,
-			.op = names[next[i].name],
-			.step = ops->step,
-			.start_ns = next[i].op.start_ns,
-			.duration_ns = next[i].op.duration_ns,
-			.bytes = next[i].op.bytes,
-			.peer = next[i].op.peer,
-			.member = next[i].op.member,
-			.tier = ops->tier};
+	struct framer_op op = next->op;
 
-		framer_op(side->framer, side->process[rank], &op);
+	op.communicator = next->communicator < 0 ? "" : communicators[next->communicator];
+	op.op = names[next->name];
+	op.step = step;
+	op.tier = tier;
+	for (int i = 0; i < SIDES; i++) {
+		framer_op(sides[i].framer, sides[i].process[rank], &op);
+		unplan(i);
 	}
-}
-
-static void tell_together(struct side *side, int rank, const struct framer_ops *ops, const struct next *next)
-{
-	struct framer_called *op = calloc(ops->count + 1, sizeof(*op));
-	struct framer_ops batch = *ops;
-
-	assert_non_null(op);
-	for (size_t i = 0; i < ops->count; i++) {
-		op[i] = next[i].op;
-		op[i].communicator = next[i].communicator < 0 ? 77 : (uint32_t)side->handle[rank][next[i].communicator];
-		op[i].op = (uint32_t)side->name[next[i].name];
-	}
-	batch.op = op;
-	framer_ops(side->framer, side->process[rank], &batch);
-	free(op);
-}
-
-static void tell(int rank, const struct framer_ops *ops, const struct next *next)
-{
-	tell_one_by_one(&sides[0], rank, ops, next);
-	tell_together(&sides[1], rank, ops, next);
 }
 
 /* In some pieces, now and then with a step or a tier of its own. */
 static void tell_pieces(const struct job *job, int rank, const struct next *next, size_t count)
 {
-	for (size_t i = 0; i < count;) {
-		struct framer_ops ops = {.step = job->step[rank], .tier = FRAME_TIER_DEVICE, .count = count - i};
+	for (size_t i = 0, end; i < count;) {
+		enum frame_tier tier = FRAME_TIER_DEVICE;
+		int64_t step = job->step[rank];
 
-		if (any(4) == 0)
-			ops.count = 1 + any(ops.count);
+		end = any(4) ? count : i + 1 + any(count - i);
 		if (any(job->odd) == 0)
-			ops.tier = (enum frame_tier)any(4);
+			tier = (enum frame_tier)any(4);
 		if (any(job->odd) == 0)
-			ops.step = any(2) ? STEPS_NONE : job->step[rank] + (int64_t)any(5) - 3;
-		tell(rank, &ops, next + i);
-		i += ops.count;
+			step = any(2) ? STEPS_NONE : step + (int64_t)any(5) - 3;
+		for (; i < end; i++)
+			tell(rank, step, &next[i], tier);
 	}
 }
 
 static void tell_step(const struct job *job, int rank, uint64_t start_ns)
 {
-	for (int i = 0; i < SIDES; i++)
+	for (int i = 0; i < SIDES; i++) {
 		framer_step(sides[i].framer, sides[i].process[rank],
 			&(struct framer_step){job->step[rank], start_ns, 100 * MS});
+		unplan(i);
+	}
 }
 
 static void do_step(struct job *job, int rank)
@@ -239,7 +238,7 @@ static void do_step(struct job *job, int rank)
 		unsigned odd = (unsigned)any(job->odd);
 
 		make(job, rank, &job->program.op[i], start_ns + (1 + 2 * i) * MS + any(MS), &next[count]);
-		if (odd == 0)
+		if (odd == 0 || i == job->without[rank])
 			continue; /* missing */
 		if (odd == 1)
 			make_odd(&next[count]);
@@ -270,6 +269,7 @@ static void happen(struct job *job, int rank)
 		} else {
 			framer_lost(sides[i].framer, sides[i].process[rank], 3);
 		}
+		unplan(i);
 	}
 	if (again)
 		job->step[rank] = 0;
@@ -277,20 +277,22 @@ static void happen(struct job *job, int rank)
 
 static void compare(uint64_t seed)
 {
-	struct framer_counts one, many;
+	struct framer_counts planned, unplanned;
 
-	for (int i = 0; i < SIDES; i++)
+	for (int i = 0; i < SIDES; i++) {
+		sides[i].plans = count_plans(sides[i].framer);
 		framer_end(sides[i].framer);
-	framer_counts(sides[0].framer, &one);
-	framer_counts(sides[1].framer, &many);
+	}
+	framer_counts(sides[PLANNED].framer, &planned);
+	framer_counts(sides[UNPLANNED].framer, &unplanned);
 	if (sides[0].frames != sides[1].frames ||
 		memcmp(sides[0].digest, sides[1].digest, sides[0].frames * sizeof(*sides[0].digest)) != 0)
 		fail_msg("seed %llu: frames differ", (unsigned long long)seed);
-	assert_int_equal(one.frames, many.frames);
-	assert_int_equal(one.ops, many.ops);
-	assert_int_equal(one.ops_left_out, many.ops_left_out);
-	assert_int_equal(one.late, many.late);
-	assert_int_equal(one.dropped, many.dropped);
+	assert_int_equal(planned.frames, unplanned.frames);
+	assert_int_equal(planned.ops, unplanned.ops);
+	assert_int_equal(planned.ops_left_out, unplanned.ops_left_out);
+	assert_int_equal(planned.late, unplanned.late);
+	assert_int_equal(planned.dropped, unplanned.dropped);
 }
 
 static void run(uint64_t seed, unsigned odd)
@@ -302,18 +304,23 @@ static void run(uint64_t seed, unsigned odd)
 	job.from_start = any(4) != 0;
 	job.after = any(3) == 0;
 	write_program(&job.program);
+	for (int i = 0; i < COMMUNICATORS; i++) { /* now and then they go beyond 32 bits */
+		uint64_t from = any(8) ? 0 : UINT32_MAX - any(PROGRAM_MAX * STEPS);
+
+		for (int rank = 0; rank < job.ranks; rank++)
+			job.seq[rank][i] = from;
+	}
 	memset(all_told, 0, TOLD_MAX * sizeof(*all_told));
 	for (int i = 0; i < SIDES; i++) {
 		sides[i] = (struct side){0};
 		sides[i].framer = framer_new(&(struct framer_sink){.frame = on_frame, .arg = &sides[i]});
 		assert_non_null(sides[i].framer);
-		for (int k = 0; k < NAMES; k++)
-			sides[i].name[k] = framer_op_handle(sides[i].framer, names[k]);
 		for (int rank = 0; rank < job.ranks; rank++)
 			join(&sides[i], &job, rank, BEGUN);
 	}
 	for (int rank = 0; rank < job.ranks; rank++) {
 		job.at_ns[rank] = BEGUN;
+		job.without[rank] = any(PROGRAM_MAX * 2);
 		job.step[rank] = job.from_start ? 0 : (int64_t)any(3);
 	}
 	for (int step = 0; step < STEPS; step++) {
@@ -322,8 +329,10 @@ static void run(uint64_t seed, unsigned odd)
 			if (any(job.odd * 4) == 0)
 				happen(&job, rank);
 		}
-		for (int i = 0; i < SIDES; i++)
+		for (int i = 0; i < SIDES; i++) {
 			framer_advance(sides[i].framer, BEGUN + (uint64_t)(step + 1) * 100 * MS);
+			unplan(i);
+		}
 	}
 	compare(seed);
 	for (int i = 0; i < SIDES; i++)
@@ -332,11 +341,16 @@ static void run(uint64_t seed, unsigned odd)
 
 static void steady_jobs(void **unused)
 {
+	size_t plans = 0;
+
 	(void)unused;
 	for (uint64_t seed = 0; seed < 40; seed++) {
 		run(seed, 1000000);
 		assert_true(sides[0].frames >= STEPS && sides[0].ops > 0);
+		assert_int_equal(sides[UNPLANNED].plans, 0);
+		plans += sides[PLANNED].plans;
 	}
+	assert_true(plans > 40);
 }
 
 static void jobs_with_odd_steps(void **unused)
@@ -356,30 +370,6 @@ static void hostile_jobs(void **unused)
 	(void)unused;
 	for (uint64_t seed = 0; seed < 120; seed++)
 		run(seed, 3 + (unsigned)seed % 30);
-}
-
-static void handles(void **unused)
-{
-	struct framer *framer = framer_new(NULL);
-	const struct framer_rank rank = {.job = "", .world_size = 1, .host = "", .card = ""};
-	int process = framer_rank_new(framer, &rank);
-	char name[24];
-
-	(void)unused;
-	assert_int_equal(framer_op_handle(framer, "AllReduce"), framer_op_handle(framer, "AllReduce"));
-	assert_int_not_equal(framer_op_handle(framer, "AllReduce"), framer_op_handle(framer, "AllGather"));
-	assert_int_equal(framer_comm_handle(framer, process, "one"), 0);
-	assert_int_equal(framer_comm_handle(framer, process, "two"), 1);
-	assert_int_equal(framer_comm_handle(framer, process, "one"), 0);
-	assert_true(framer_comm_handle(framer, process, "") < 0 && framer_comm_handle(framer, process, NULL) < 0);
-	assert_true(framer_comm_handle(framer, -1, "one") < 0 && framer_comm_handle(framer, 7, "one") < 0);
-	for (int i = 2; i < 256; i++) {
-		snprintf(name, sizeof(name), "%d", i);
-		assert_int_equal(framer_comm_handle(framer, process, name), i);
-	}
-	assert_true(framer_comm_handle(framer, process, "one more") < 0);
-	assert_int_equal(framer_comm_handle(framer, process, "255"), 255);
-	framer_free(framer);
 }
 
 static int set_up(void **unused)
@@ -402,7 +392,6 @@ int main(void)
 		cmocka_unit_test(steady_jobs),
 		cmocka_unit_test(jobs_with_odd_steps),
 		cmocka_unit_test(hostile_jobs),
-		cmocka_unit_test(handles),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,0 +1,18 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What findings say they measured is explained in the man page. measured.sh SOURCE
+set -euo pipefail
+cd "$1"
+mapfile -t names < <({
+	sed -n 's/^\t\[PART_[A-Z_]*\] = {"\([a-z_]*\)".*/\1/p' analyzers/detect/cause_parts.c
+	grep -hoE 'finding_add\([^"]*"[a-z_]+"' analyzers/detect/*.c | sed 's/.*"\(.*\)"/\1/'
+} | sort -u)
+[ ${#names[@]} -gt 15 ] || {
+	echo "no names of measures found in analyzers/detect"
+	exit 1
+}
+failed=0
+for name in "${names[@]}"; do
+	grep -qE "^\.It Li (.* , )?$name( ,.*)?$" man/tracectl.1 || { echo "$name: not in man/tracectl.1" && failed=1; }
+done
+exit "$failed"
