@@ -227,14 +227,16 @@ static bool reads(const struct gather *gather, uint32_t store, enum source sourc
 	return gather->source == source && (gather->stores[store / 8] >> store % 8 & 1);
 }
 
-bool plots_want_stages(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
+/* Of all plots that are drawn from it. */
+static bool want(
+	const struct plots *plots, uint32_t store, enum source source, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
 	uint64_t since_ns = UINT64_MAX, until_ns = 0;
 
 	for (size_t i = 0; i < plots->count; i++) {
 		const struct gather *gather = &plots->gather[i];
 
-		if (!reads(gather, store, SOURCE_STAGE))
+		if (!reads(gather, store, source))
 			continue;
 		since_ns = gather->since_ns < since_ns ? gather->since_ns : since_ns;
 		until_ns = gather->until_ns > until_ns ? gather->until_ns : until_ns;
@@ -246,6 +248,11 @@ bool plots_want_stages(const struct plots *plots, uint32_t store, uint64_t *ret_
 	return true;
 }
 
+bool plots_want_stages(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
+{
+	return want(plots, store, SOURCE_STAGE, ret_since_ns, ret_until_ns);
+}
+
 void plots_stage(
 	struct plots *plots, const struct report_rank *rank, const char *stage, uint64_t start_ns, uint64_t duration_ns)
 {
@@ -254,23 +261,33 @@ void plots_stage(
 			add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
 }
 
-const char *plots_want_operations(
-	const struct plots *plots, uint32_t store, size_t index, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
+bool plots_want_operations(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
-	const struct gather *gather = &plots->gather[index];
-
-	if (index >= plots->count || !reads(gather, store, SOURCE_OPERATION))
-		return "";
-	*ret_since_ns = gather->since_ns;
-	*ret_until_ns = gather->until_ns;
-	return gather->finding->is.communicator;
+	return want(plots, store, SOURCE_OPERATION, ret_since_ns, ret_until_ns);
 }
 
-void plots_operation(
-	struct plots *plots, const struct report_rank *rank, size_t index, uint64_t start_ns, uint64_t duration_ns)
+/* A finding that names none is of none. */
+static bool reads_communicator(const struct gather *gather, uint32_t store, const char *communicator)
 {
-	if (index < plots->count)
-		add(&plots->gather[index], rank, start_ns, (double)duration_ns, 1);
+	const char *its = gather->finding->is.communicator;
+
+	return reads(gather, store, SOURCE_OPERATION) && its[0] && strcmp(its, communicator) == 0;
+}
+
+bool plots_want_communicator(const struct plots *plots, uint32_t store, const char *communicator)
+{
+	for (size_t i = 0; i < plots->count; i++)
+		if (reads_communicator(&plots->gather[i], store, communicator))
+			return true;
+	return false;
+}
+
+void plots_operation(struct plots *plots, const struct report_rank *rank, const char *communicator, uint64_t start_ns,
+	uint64_t duration_ns)
+{
+	for (size_t i = 0; i < plots->count; i++)
+		if (reads_communicator(&plots->gather[i], rank->store, communicator))
+			add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
 }
 
 /* A place's value in a bucket of the plot. A stage that comes more than once in a step counts with all its times. */

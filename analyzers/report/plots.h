@@ -25,11 +25,11 @@ void plots_host(struct plots *plots, const struct report_rank *rank, const struc
 bool plots_want_stages(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns);
 void plots_stage(struct plots *plots, const struct report_rank *rank, const char *stage, uint64_t start_ns,
 	uint64_t duration_ns);
-/* The same of operations, and of which communicator: "" for none. */
-const char *plots_want_operations(
-	const struct plots *plots, uint32_t store, size_t index, uint64_t *ret_since_ns, uint64_t *ret_until_ns);
-void plots_operation(
-	struct plots *plots, const struct report_rank *rank, size_t index, uint64_t start_ns, uint64_t duration_ns);
+/* The same of operations, and of which communicators. */
+bool plots_want_operations(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns);
+bool plots_want_communicator(const struct plots *plots, uint32_t store, const char *communicator);
+void plots_operation(struct plots *plots, const struct report_rank *rank, const char *communicator, uint64_t start_ns,
+	uint64_t duration_ns);
 /* Gives each finding its plot, where there is enough to see. */
 int plots_finish(struct plots *plots);
 

@@ -8,17 +8,34 @@
 #include <string.h>
 
 #include "analyzers/report/plots.h"
+#include "analyzers/store/reader_scan.h"
 
 struct rows {
 	struct plots *plots;
 	struct report_rank *last; /* rows of one process often lie together */
-	size_t plot;		  /* that operations are read for */
 };
 
-static struct report_rank *rank_of(struct report_source *source, sqlite3_stmt *s)
+/* Columns of all scans, and then their own. */
+enum { INSTANCE, START, DURATION, OWN };
+enum { SAMPLE_CPU = OWN, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS };
+enum { STAGE_STAGE = OWN };
+enum { OP_DEVICE_DURATION = OWN, OP_COMMUNICATOR };
+
+/* 0: the row was taken; -ENODATA: it was not, and does not count; or another negative errno. */
+typedef int (*scan_row)(struct report_source *source, struct reader_scan *scan);
+
+/* A count or time: 0 for NULL and negative. */
+static uint64_t number(struct reader_scan *scan, size_t column)
+{
+	int64_t value = reader_scan_row(scan)->value[column];
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+static struct report_rank *rank_of(struct report_source *source, struct reader_scan *scan)
 {
 	struct rows *rows = source->arg;
-	int64_t instance = sqlite3_column_int64(s, 0);
+	int64_t instance = reader_scan_row(scan)->value[INSTANCE];
 
 	if (!rows->last || rows->last->instance != instance || rows->last->store != source->store)
 		rows->last = report_rank_of(source->report, source->store, instance);
@@ -49,11 +66,11 @@ static struct series *series_of(const struct report *report, struct report_job *
 	return plot_series_new(since_ns, until_ns);
 }
 
-static int step_row(struct report_source *source, sqlite3_stmt *s)
+static int step_row(struct report_source *source, struct reader_scan *scan)
 {
 	struct rows *rows = source->arg;
-	struct report_rank *rank = rank_of(source, s);
-	uint64_t start_ns = report_ns(s, 1), duration_ns = report_ns(s, 2);
+	struct report_rank *rank = rank_of(source, scan);
+	uint64_t start_ns = number(scan, START), duration_ns = number(scan, DURATION);
 	struct report_job *job;
 
 	if (!rank)
@@ -70,17 +87,17 @@ static int step_row(struct report_source *source, sqlite3_stmt *s)
 	return 0;
 }
 
-static int sample_row(struct report_source *source, sqlite3_stmt *s)
+static int sample_row(struct report_source *source, struct reader_scan *scan)
 {
 	struct rows *rows = source->arg;
-	struct report_rank *rank = rank_of(source, s);
+	struct report_rank *rank = rank_of(source, scan);
 	const struct plots_sample sample = {
-		.start_ns = report_ns(s, 1),
-		.duration_ns = report_ns(s, 2),
-		.value = {[PLOT_CPU] = report_ns(s, 3),
-			[PLOT_RUN_DELAY] = report_ns(s, 4),
-			[PLOT_THROTTLED] = report_ns(s, 5),
-			[PLOT_FAULTS] = report_ns(s, 6)},
+		.start_ns = number(scan, START),
+		.duration_ns = number(scan, DURATION),
+		.value = {[PLOT_CPU] = number(scan, SAMPLE_CPU),
+			[PLOT_RUN_DELAY] = number(scan, SAMPLE_RUN_DELAY),
+			[PLOT_THROTTLED] = number(scan, SAMPLE_THROTTLED),
+			[PLOT_FAULTS] = number(scan, SAMPLE_FAULTS)},
 	};
 
 	if (!rank)
@@ -91,24 +108,30 @@ static int sample_row(struct report_source *source, sqlite3_stmt *s)
 	return 0;
 }
 
-static int stage_row(struct report_source *source, sqlite3_stmt *s)
+static int stage_row(struct report_source *source, struct reader_scan *scan)
 {
 	struct rows *rows = source->arg;
-	struct report_rank *rank = rank_of(source, s);
-	const char *stage = (const char *)sqlite3_column_text(s, 3);
+	struct report_rank *rank = rank_of(source, scan);
+	const char *stage = reader_scan_text(scan, STAGE_STAGE);
 
 	if (rank && stage)
-		plots_stage(rows->plots, rank, stage, report_ns(s, 1), report_ns(s, 2));
+		plots_stage(rows->plots, rank, stage, number(scan, START), number(scan, DURATION));
 	return 0;
 }
 
-static int operation_row(struct report_source *source, sqlite3_stmt *s)
+static int operation_row(struct report_source *source, struct reader_scan *scan)
 {
 	struct rows *rows = source->arg;
-	struct report_rank *rank = rank_of(source, s);
+	bool device = reader_row_has(reader_scan_row(scan), OP_DEVICE_DURATION);
+	uint64_t duration_ns = number(scan, device ? OP_DEVICE_DURATION : DURATION);
+	const char *communicator = reader_scan_text(scan, OP_COMMUNICATOR);
+	struct report_rank *rank;
 
-	if (rank && report_ns(s, 2))
-		plots_operation(rows->plots, rank, rows->plot, report_ns(s, 1), report_ns(s, 2));
+	if (!communicator || !plots_want_communicator(rows->plots, source->store, communicator))
+		return -ENODATA;
+	rank = rank_of(source, scan);
+	if (rank && duration_ns)
+		plots_operation(rows->plots, rank, communicator, number(scan, START), duration_ns);
 	return 0;
 }
 
@@ -141,52 +164,94 @@ static int lost_row(struct report_source *source, sqlite3_stmt *s)
 	return 0;
 }
 
-static int read_one(struct report_source *source, const char *columns, const char *table, uint64_t since_ns,
-	uint64_t until_ns, report_row row, char *error, size_t error_size)
+static int read_lost(struct report_source *source, char *error, size_t error_size)
 {
-	char sql[320];
+	struct report *report = source->report;
+	char sql[160];
 
-	snprintf(sql, sizeof(sql), "SELECT %s FROM %s WHERE start_ns >= %" PRIu64 " AND start_ns < %" PRIu64, columns,
-		table, since_ns, until_ns);
-	return report_each(source, sql, row, &source->report->rows, error, error_size);
+	snprintf(sql, sizeof(sql),
+		"SELECT start_ns, source, reason, count FROM drops WHERE start_ns >= %" PRIu64
+		" AND start_ns < %" PRIu64,
+		report->since_ns, report->until_ns);
+	return report_each(source, sql, lost_row, &report->rows, error, error_size);
 }
 
-/* Communicators are named by 16 hexadecimal digits; another name is a stranger's, and is not asked for. */
-static int read_operations(struct report_source *source, struct rows *rows, char *error, size_t error_size)
-{
-	uint64_t since = 0, until = 0;
-	const char *name = plots_want_operations(rows->plots, source->store, rows->plot, &since, &until);
-	char sql[512];
+static const struct reader_scanning steps = {TABLE_STEPS, .columns = {"instance", "start_ns", "duration_ns"}};
+static const struct reader_scanning samples = {TABLE_HOST_SAMPLES,
+	.columns = {"instance", "start_ns", "duration_ns", "cpu_ns", "run_delay_ns", "throttled_ns", "major_faults"}};
+static const struct reader_scanning stages = {
+	TABLE_STAGES, .columns = {"instance", "start_ns", "duration_ns", "stage"}};
+static const struct reader_scanning operations = {TABLE_COLLECTIVES,
+	.columns = {"instance", "host_start_ns", "host_duration_ns", "device_duration_ns", "communicator"}};
 
-	if (!name[0] || name[strspn(name, "0123456789abcdef")])
-		return 0;
-	snprintf(sql, sizeof(sql),
-		"SELECT instance, host_start_ns, coalesce(device_duration_ns, host_duration_ns) FROM collectives"
-		" WHERE host_start_ns >= %" PRIu64 " AND host_start_ns < %" PRIu64 " AND communicator = '%s'",
-		since, until, name);
-	return report_each(source, sql, operation_row, &source->report->rows, error, error_size);
+/* Rows of a span of time. */
+struct span {
+	uint64_t since_ns, until_ns;
+};
+
+static int64_t clamp(uint64_t time_ns)
+{
+	return time_ns < INT64_MAX ? (int64_t)time_ns : INT64_MAX;
+}
+
+/* Below 0: what the scan failed with, or -ENOMEM of a row. */
+static int each_row(struct report_source *source, struct reader_scan *scan, const struct span *span, scan_row row)
+{
+	struct report *report = source->report;
+	int r = 1;
+
+	while (r > 0 && report->rows < REPORT_ROWS_MAX && (r = reader_scan_next(scan)) > 0) {
+		uint64_t start_ns = number(scan, START);
+		int taken;
+
+		/* A file may not say rightly which times it has. */
+		if (start_ns < span->since_ns || start_ns >= span->until_ns)
+			continue;
+		taken = row(source, scan);
+		if (taken < 0 && taken != -ENODATA)
+			return taken;
+		report->rows += taken == 0;
+	}
+	if (report->rows >= REPORT_ROWS_MAX)
+		report_note(report, "too many rows: not all of them were read");
+	return r < 0 ? r : 0;
+}
+
+static int read_scan(struct report_source *source, const struct reader_scanning *scanning, const struct span *span,
+	scan_row row, char *error, size_t error_size)
+{
+	struct reader_scan *scan = NULL;
+	int r = reader_scan_open(source->reader, scanning, &scan);
+
+	snprintf(error, error_size, "out of memory");
+	if (r == 0)
+		r = reader_scan_begin(scan, clamp(span->since_ns), clamp(span->until_ns), error, error_size);
+	if (r == 0) {
+		r = each_row(source, scan, span, row);
+		if (r < 0 && r != -ENOMEM)
+			reader_scan_error(scan, error, error_size);
+	}
+	reader_scan_close(scan);
+	return r;
 }
 
 int report_read_rows(struct report_source *source, struct plots *plots, char *error, size_t error_size)
 {
 	const struct report *report = source->report;
+	const struct span whole = {report->since_ns, report->until_ns};
 	struct rows rows = {.plots = plots};
-	uint64_t since = report->since_ns, until = report->until_ns;
+	struct span span;
 	int r;
 
 	source->arg = &rows;
-	r = read_one(source, "instance, start_ns, duration_ns", "steps", since, until, step_row, error, error_size);
+	r = read_scan(source, &steps, &whole, step_row, error, error_size);
 	if (r == 0)
-		r = read_one(source,
-			"instance, start_ns, duration_ns, cpu_ns, run_delay_ns, throttled_ns, major_faults",
-			"host_samples", since, until, sample_row, error, error_size);
+		r = read_scan(source, &samples, &whole, sample_row, error, error_size);
 	if (r == 0)
-		r = read_one(
-			source, "start_ns, source, reason, count", "drops", since, until, lost_row, error, error_size);
-	if (r == 0 && plots_want_stages(plots, source->store, &since, &until))
-		r = read_one(source, "instance, start_ns, duration_ns, stage", "stages", since, until, stage_row, error,
-			error_size);
-	for (rows.plot = 0; r == 0 && rows.plot < REPORT_PLOTS_MAX; rows.plot++)
-		r = read_operations(source, &rows, error, error_size);
+		r = read_lost(source, error, error_size);
+	if (r == 0 && plots_want_stages(plots, source->store, &span.since_ns, &span.until_ns))
+		r = read_scan(source, &stages, &span, stage_row, error, error_size);
+	if (r == 0 && plots_want_operations(plots, source->store, &span.since_ns, &span.until_ns))
+		r = read_scan(source, &operations, &span, operation_row, error, error_size);
 	return r;
 }

@@ -10,7 +10,7 @@
 
 #include "analyzers/store/reader.h"
 
-#define READER_SCAN_COLUMNS_MAX 16
+#define READER_SCAN_COLUMNS_MAX 24
 #define READER_SCAN_WORDS_MAX 4
 #define READER_SCAN_TEXT_BYTES 256 /* longer texts are cut */
 

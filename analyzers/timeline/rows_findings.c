@@ -8,11 +8,9 @@ enum { FINDING_RANK = COL_MORE, FINDING_JOB, FINDING_HOST, FINDING_NOTICED };
 
 #define CLOCK_STEP_NS 10000000 /* the store notes smaller ones only where a segment begins */
 
-static const char *text_or_null(sqlite3_stmt *s, int column)
+static const char *text_or_null(const struct row *row, size_t cell)
 {
-	const char *text = (const char *)sqlite3_column_text(s, column);
-
-	return text && *text ? text : NULL;
+	return *row_text(row, cell) ? row->cell[cell].text : NULL;
 }
 
 static void put_finding(struct timeline *t, struct timeline_rank *rank, struct trace_event *event, int64_t noticed_ns)
@@ -36,36 +34,36 @@ static void put_finding(struct timeline *t, struct timeline_rank *rank, struct t
 }
 
 /* On the rank that it names; else, and where that one is of another node, on the node that tells it. */
-void rows_finding(struct timeline *t, const struct stream *stream, struct timeline_rank *none, sqlite3_stmt *s)
+void rows_finding(struct timeline *t, const struct stream *stream, struct timeline_rank *none, const struct row *row)
 {
-	bool of_rank = sqlite3_column_type(s, FINDING_RANK) != SQLITE_NULL;
-	int64_t number = sqlite3_column_int64(s, FINDING_RANK);
-	const char *job = text_or_null(s, FINDING_JOB);
+	bool of_rank = row_has(row, FINDING_RANK);
+	int64_t number = row_int(row, FINDING_RANK);
+	const char *job = text_or_null(row, FINDING_JOB);
 	struct timeline_rank *rank;
 	struct trace_event event;
 
 	if ((of_rank && !tool_ranks_have(&t->options->ranks, number)) ||
 		(t->options->job && (!job || strcmp(job, t->options->job) != 0)))
 		return;
-	if (!timeline_event(t, stream, s, &event))
+	if (!timeline_event(t, stream, row, &event))
 		return;
 	if (event.start_ns < t->options->since_ns)
 		event.start_ns = t->options->since_ns;
 	if (event.end_ns < event.start_ns)
 		event.end_ns = event.start_ns;
-	rank = of_rank ? timeline_rank_named(t, number, job, text_or_null(s, FINDING_HOST)) : none;
-	put_finding(t, rank && rank->wanted ? rank : none, &event, sqlite3_column_int64(s, FINDING_NOTICED));
+	rank = of_rank ? timeline_rank_named(t, number, job, text_or_null(row, FINDING_HOST)) : none;
+	put_finding(t, rank && rank->wanted ? rank : none, &event, row_int(row, FINDING_NOTICED));
 }
 
 /* The difference of the two clocks changes where UTC was set; a monotonic clock that goes back is another boot's. */
-void rows_clock(struct timeline *t, const struct stream *stream, struct timeline_rank *none, sqlite3_stmt *s)
+void rows_clock(struct timeline *t, const struct stream *stream, struct timeline_rank *none, const struct row *row)
 {
-	int64_t utc_ns = sqlite3_column_int64(s, COL_START), monotonic_ns = sqlite3_column_int64(s, COL_MORE);
+	int64_t utc_ns = row_int(row, COL_START), monotonic_ns = row_int(row, COL_MORE);
 	int64_t before_ns = t->clock_monotonic_ns, offset_ns, step_ns;
 	struct trace_event event;
 	char name[64];
 
-	if (monotonic_ns <= 0 || utc_ns < monotonic_ns || !timeline_event(t, stream, s, &event)) {
+	if (monotonic_ns <= 0 || utc_ns < monotonic_ns || !timeline_event(t, stream, row, &event)) {
 		t->counts.odd++;
 		return;
 	}

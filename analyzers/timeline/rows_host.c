@@ -7,13 +7,6 @@
 
 #define GAP_SAMPLES 3 /* so many samples' length without one is a gap */
 
-static const char *text_of(sqlite3_stmt *s, int column)
-{
-	const unsigned char *text = sqlite3_column_text(s, column);
-
-	return text ? (const char *)text : "";
-}
-
 static void value(struct timeline *t, struct timeline_rank *rank, int64_t thread, const char *label, int64_t time_ns,
 	double number)
 {
@@ -25,26 +18,25 @@ static void value(struct timeline *t, struct timeline_rank *rank, int64_t thread
 		t->counts.crowded++;
 }
 
-/* Every column from the first one on is a counter of that name. */
-static void values(struct timeline *t, struct timeline_rank *rank, sqlite3_stmt *s)
+/* Every cell from the first one on is a counter of that name. */
+static void values(struct timeline *t, struct timeline_rank *rank, const struct row *row)
 {
-	int64_t start_ns = sqlite3_column_int64(s, COL_START), thread = sqlite3_column_int64(s, COL_THREAD);
+	int64_t start_ns = row_int(row, COL_START), thread = row_int(row, COL_THREAD);
 
-	for (int column = COL_MORE; column < sqlite3_column_count(s); column++)
-		if (sqlite3_column_type(s, column) != SQLITE_NULL && sqlite3_column_name(s, column))
-			value(t, rank, thread, sqlite3_column_name(s, column), start_ns,
-				sqlite3_column_double(s, column));
+	for (size_t i = COL_MORE; i < row->count; i++)
+		if (row_has(row, i) && row->cell[i].name)
+			value(t, rank, thread, row->cell[i].name, start_ns, row_real(row, i));
 }
 
-void rows_offcpu(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+void rows_offcpu(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
-	int64_t thread = sqlite3_column_int64(s, COL_THREAD);
+	int64_t thread = row_int(row, COL_THREAD);
 	struct timeline_track *track;
 	struct trace_event event;
 
-	if (!timeline_event(t, stream, s, &event))
+	if (!timeline_event(t, stream, row, &event))
 		return;
-	timeline_thread_name(t, rank, thread, text_of(s, sqlite3_column_count(s) - 1));
+	timeline_thread_name(t, rank, thread, row_text(row, row->count - 1));
 	track = timeline_track(t, rank, stream->class, thread, "");
 	if (track)
 		(void)timeline_put(t, track, &event, NULL);
@@ -52,14 +44,14 @@ void rows_offcpu(struct timeline *t, const struct stream *stream, struct timelin
 		t->counts.crowded++;
 }
 
-void rows_values(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+void rows_values(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
 	(void)stream;
-	if (sqlite3_column_int64(s, COL_START) <= 0) {
+	if (row_int(row, COL_START) <= 0) {
 		t->counts.odd++;
 		return;
 	}
-	values(t, rank, s);
+	values(t, rank, row);
 }
 
 enum { LAUNCH_RATE = COL_MORE, LAUNCH_GAP, LAUNCH_COUNT };
@@ -87,26 +79,25 @@ static void launches_of(
 }
 
 /* A row of no thread says that the whole rank launched nothing. */
-void rows_launches(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+void rows_launches(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
-	int64_t start_ns = sqlite3_column_int64(s, COL_START), thread = sqlite3_column_int64(s, COL_THREAD);
+	int64_t start_ns = row_int(row, COL_START), thread = row_int(row, COL_THREAD);
 
 	(void)stream;
 	if (start_ns <= 0) {
 		t->counts.odd++;
 		return;
 	}
-	if (sqlite3_column_type(s, COL_THREAD) == SQLITE_NULL) {
+	if (!row_has(row, COL_THREAD)) {
 		for (struct timeline_track *at = rank->launches; at; at = at->next)
 			timeline_value(t, at, start_ns, 0);
 		if (!rank->launches)
 			launches_of(t, rank, 0, "", start_ns, 0);
 		return;
 	}
-	launches_of(t, rank, thread, text_of(s, COL_NAME), start_ns, sqlite3_column_double(s, LAUNCH_RATE));
-	if (sqlite3_column_type(s, LAUNCH_GAP) != SQLITE_NULL)
-		value(t, rank, thread, "longest time without a launch|ns", start_ns,
-			sqlite3_column_double(s, LAUNCH_GAP));
+	launches_of(t, rank, thread, row_text(row, COL_NAME), start_ns, row_real(row, LAUNCH_RATE));
+	if (row_has(row, LAUNCH_GAP))
+		value(t, rank, thread, "longest time without a launch|ns", start_ns, row_real(row, LAUNCH_GAP));
 }
 
 static void put(struct timeline *t, struct timeline_rank *rank, enum track_class class, struct trace_event *event)
@@ -156,14 +147,14 @@ static void state(struct timeline *t, struct timeline_rank *rank, char now, int6
 	rank->state = now;
 }
 
-void rows_sample(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+void rows_sample(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
-	const struct stream bare = {.category = stream->category, .args = sqlite3_column_count(s)};
+	const struct stream bare = {.category = stream->category, .args = row->count};
 	struct trace_event event;
 
-	if (!timeline_event(t, &bare, s, &event) || event.end_ns == TRACE_OPEN)
+	if (!timeline_event(t, &bare, row, &event) || event.end_ns == TRACE_OPEN)
 		return;
 	gap(t, rank, &event);
-	state(t, rank, text_of(s, COL_NAME)[0], event.end_ns);
-	values(t, rank, s);
+	state(t, rank, row_text(row, COL_NAME)[0], event.end_ns);
+	values(t, rank, row);
 }

@@ -5,9 +5,14 @@
  * window is counted from the store's older rows; what was taken before L2 was on is not known, so a counter is of what
  * was seen.
  */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/timeline/row_texts.h"
 #include "analyzers/timeline/timeline_internal.h"
+
+#define BEFORES_MAX 4096
 
 enum { ALLOC_BYTES = COL_MORE, ALLOC_DEVICE, ALLOC_RESULT };
 
@@ -47,43 +52,146 @@ static struct timeline_track *counter_of(struct timeline *t, struct timeline_ran
 	return timeline_track(t, rank, TRACK_COUNTER, 0, label);
 }
 
-static int64_t device_of(sqlite3_stmt *s, int column)
+static int64_t device_of(const struct row *row)
 {
-	return sqlite3_column_type(s, column) == SQLITE_NULL ? -1 : sqlite3_column_int64(s, column);
+	return row_has(row, ALLOC_DEVICE) ? row_int(row, ALLOC_DEVICE) : -1;
 }
 
-/* Sums by function, of one process after the other. */
-static int add_before(struct timeline *t, void *arg, sqlite3_stmt *s)
-{
-	const char *op = (const char *)sqlite3_column_text(s, 1);
-	struct timeline_rank *rank = timeline_rank_find(t, t->node, sqlite3_column_int64(s, 0));
-	struct timeline_track *counter = NULL;
+/* What a function took or gave back before the window, of one process and device. */
+struct before {
+	int64_t instance, device;
+	double bytes;
+	const char *op;
+	uint32_t number; /* of op; 0: a free place */
+};
 
-	(void)arg;
-	if (op && rank && rank->wanted && rank->seen_ns >= (uint64_t)t->options->since_ns)
-		counter = counter_of(t, rank, op, device_of(s, 2));
-	if (counter)
-		counter->value += gives_back(op) ? -sqlite3_column_double(s, 3) : sqlite3_column_double(s, 3);
-	return 0;
+struct befores {
+	struct row_texts *texts;
+	size_t count;
+	struct before before[2 * BEFORES_MAX]; /* a hash table with open addressing */
+};
+
+enum { BEFORE_INSTANCE, BEFORE_START, BEFORE_OP, BEFORE_DEVICE, BEFORE_BYTES, BEFORE_RESULT, BEFORE_RANK };
+
+static const struct reader_scanning befores_scanning = {
+	.table = TABLE_ALLOCATIONS,
+	.columns = {"instance", "start_ns", "op", "device", "bytes", "result", "rank"},
+};
+
+/* NULL: there is no room. */
+static struct before *before_of(struct befores *befores, int64_t instance, uint32_t number, int64_t device)
+{
+	uint64_t hash = ((uint64_t)instance * 31 + (uint64_t)device) * 31 + number;
+	size_t at = (size_t)(hash * 0x9e3779b97f4a7c15ULL >> 32) % (2 * BEFORES_MAX);
+	struct before *before;
+
+	for (; (before = &befores->before[at])->number; at = (at + 1) % (2 * BEFORES_MAX))
+		if (before->number == number && before->instance == instance && before->device == device)
+			return before;
+	if (!number || befores->count == BEFORES_MAX)
+		return NULL;
+	befores->count++;
+	*before = (struct before){.instance = instance, .number = number, .device = device};
+	return before;
+}
+
+static void add_before(struct timeline *t, struct befores *befores, struct reader_scan *scan)
+{
+	const struct reader_row *row = reader_scan_row(scan);
+	const char *op = reader_scan_text(scan, BEFORE_OP);
+	int64_t device = reader_row_has(row, BEFORE_DEVICE) ? row->value[BEFORE_DEVICE] : -1;
+	struct before *before;
+
+	if (!op || row->value[BEFORE_BYTES] <= 0 || row->value[BEFORE_RESULT] != 0 ||
+		!reader_row_has(row, BEFORE_START) || row->value[BEFORE_START] >= timeline_before(t) ||
+		!timeline_rank_chosen(t, row, BEFORE_RANK))
+		return;
+	before = before_of(befores, row->value[BEFORE_INSTANCE], row_texts_number(befores->texts, op), device);
+	if (before)
+		before->bytes += (double)row->value[BEFORE_BYTES];
+	else
+		t->counts.crowded++;
+}
+
+static int by_process(const void *a, const void *b)
+{
+	const struct before *x = a, *y = b;
+
+	if (x->instance != y->instance)
+		return x->instance < y->instance ? -1 : 1;
+	if (x->number != y->number)
+		return strcmp(x->op, y->op);
+	return (x->device > y->device) - (x->device < y->device);
+}
+
+/* Counters begin with it, those of one process after the other. */
+static void begin_counters(struct timeline *t, struct befores *befores)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < 2 * BEFORES_MAX; i++)
+		if (befores->before[i].number)
+			befores->before[count++] = befores->before[i];
+	for (size_t i = 0; i < count; i++)
+		befores->before[i].op = row_texts_of(befores->texts, befores->before[i].number);
+	qsort(befores->before, count, sizeof(befores->before[0]), by_process);
+	for (size_t i = 0; i < count; i++) {
+		const struct before *before = &befores->before[i];
+		struct timeline_rank *rank = timeline_rank_find(t, t->node, before->instance);
+		struct timeline_track *counter = NULL;
+
+		if (rank && rank->wanted && rank->seen_ns >= (uint64_t)t->options->since_ns)
+			counter = counter_of(t, rank, before->op, before->device);
+		if (counter)
+			counter->value += gives_back(before->op) ? -before->bytes : before->bytes;
+	}
+}
+
+static int read_before(struct timeline *t, struct befores *befores)
+{
+	struct reader_scan *scan = NULL;
+	int r = reader_scan_open(t->reader, &befores_scanning, &scan);
+
+	if (r < 0)
+		snprintf(t->error, t->error_size, "out of memory");
+	else
+		r = reader_scan_begin(scan, INT64_MIN, timeline_before(t), t->error, t->error_size);
+	if (r == 0) {
+		while ((r = reader_scan_next(scan)) > 0)
+			add_before(t, befores, scan);
+		if (r < 0)
+			reader_scan_error(scan, t->error, t->error_size);
+	}
+	reader_scan_close(scan);
+	return r;
 }
 
 int rows_memory_before(struct timeline *t)
 {
-	return timeline_each(t,
-		"select instance, op, device, total(bytes) from allocations where start_ns < :from and "
-		"coalesce(result, 0) = 0 and bytes > 0 and RANKS group by 1, 2, 3",
-		add_before, NULL);
+	struct befores *befores = calloc(1, sizeof(*befores));
+	int r = -ENOMEM;
+
+	if (befores && (befores->texts = row_texts_new()))
+		r = read_before(t, befores);
+	else
+		snprintf(t->error, t->error_size, "out of memory");
+	if (r == 0)
+		begin_counters(t, befores);
+	row_texts_free(befores ? befores->texts : NULL);
+	free(befores);
+	return r;
 }
 
-static void count(struct timeline *t, struct timeline_rank *rank, sqlite3_stmt *s, const struct trace_event *event)
+static void count(
+	struct timeline *t, struct timeline_rank *rank, const struct row *row, const struct trace_event *event)
 {
-	int64_t bytes = sqlite3_column_int64(s, ALLOC_BYTES);
+	int64_t bytes = row_int(row, ALLOC_BYTES);
 	struct timeline_track *counter;
 	double value;
 
-	if (sqlite3_column_int64(s, ALLOC_RESULT) != 0 || bytes <= 0)
+	if (row_int(row, ALLOC_RESULT) != 0 || bytes <= 0)
 		return;
-	counter = counter_of(t, rank, event->name, device_of(s, ALLOC_DEVICE));
+	counter = counter_of(t, rank, event->name, device_of(row));
 	if (!counter) {
 		t->counts.crowded++;
 		return;
@@ -94,17 +202,17 @@ static void count(struct timeline *t, struct timeline_rank *rank, sqlite3_stmt *
 	counter->value = value;
 }
 
-void rows_allocation(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+void rows_allocation(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
 	struct timeline_track *track;
 	struct trace_event event;
 
-	if (!timeline_event(t, stream, s, &event))
+	if (!timeline_event(t, stream, row, &event))
 		return;
-	count(t, rank, s, &event);
+	count(t, rank, row, &event);
 	if (event.end_ns < t->options->since_ns)
 		return;
-	track = timeline_track(t, rank, stream->class, sqlite3_column_int64(s, COL_THREAD), "");
+	track = timeline_track(t, rank, stream->class, row_int(row, COL_THREAD), "");
 	if (track)
 		(void)timeline_put(t, track, &event, NULL);
 	else

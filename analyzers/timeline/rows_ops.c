@@ -8,26 +8,19 @@
 
 #include "analyzers/timeline/timeline_internal.h"
 
-/* Which of the row's two slices it is; then OP_COLUMNS of streams.c. */
+/* Which of the row's two slices it is; then the columns in streams.c. */
 enum { OP_ON_DEVICE = COL_MORE, OP_KEY, OP_COMMUNICATOR, OP_SEQ, OP_SEQ_FROM, OP_PEER, OP_TIER };
 
-static const char *text_of(sqlite3_stmt *s, int column)
-{
-	const unsigned char *text = sqlite3_column_text(s, column);
-
-	return text ? (const char *)text : "";
-}
-
 /* The number that all members give the operation; 0: it cannot be joined. */
-static uint64_t members_flow(struct timeline *t, sqlite3_stmt *s)
+static uint64_t members_flow(struct timeline *t, const struct row *row)
 {
-	const char *communicator = text_of(s, OP_COMMUNICATOR);
-	int64_t seq = sqlite3_column_int64(s, OP_SEQ), peer = sqlite3_column_int64(s, OP_PEER);
-	bool pair = sqlite3_column_type(s, OP_PEER) != SQLITE_NULL;
-	const struct timeline_comm *comm = timeline_comm_find(t, sqlite3_column_int64(s, OP_KEY));
-	bool receives = strncmp(text_of(s, COL_NAME), "Recv", 4) == 0;
+	const char *communicator = row_text(row, OP_COMMUNICATOR);
+	int64_t seq = row_int(row, OP_SEQ), peer = row_int(row, OP_PEER);
+	bool pair = row_has(row, OP_PEER);
+	const struct timeline_comm *comm = timeline_comm_find(t, row_int(row, OP_KEY));
+	bool receives = strncmp(row_text(row, COL_NAME), "Recv", 4) == 0;
 
-	if (!*communicator || seq <= 0 || strcmp(text_of(s, OP_SEQ_FROM), "attach") == 0)
+	if (!*communicator || seq <= 0 || strcmp(row_text(row, OP_SEQ_FROM), "attach") == 0)
 		return 0;
 	if (!pair)
 		return flow_id("all", communicator, &seq, 1);
@@ -38,14 +31,14 @@ static uint64_t members_flow(struct timeline *t, sqlite3_stmt *s)
 }
 
 /* From the call to what the device did for it. */
-static uint64_t call_flow(struct timeline *t, const struct timeline_rank *rank, sqlite3_stmt *s)
+static uint64_t call_flow(struct timeline *t, const struct timeline_rank *rank, const struct row *row)
 {
-	const int64_t numbers[] = {(int64_t)t->node, rank->instance, sqlite3_column_int64(s, OP_SEQ),
-		sqlite3_column_type(s, OP_PEER) == SQLITE_NULL ? -1 : sqlite3_column_int64(s, OP_PEER)};
+	const int64_t numbers[] = {(int64_t)t->node, rank->instance, row_int(row, OP_SEQ),
+		!row_has(row, OP_PEER) ? -1 : row_int(row, OP_PEER)};
 
-	if (numbers[2] <= 0 || !*text_of(s, OP_COMMUNICATOR))
+	if (numbers[2] <= 0 || !*row_text(row, OP_COMMUNICATOR))
 		return 0;
-	return flow_id(text_of(s, COL_NAME), text_of(s, OP_COMMUNICATOR), numbers, 4);
+	return flow_id(row_text(row, COL_NAME), row_text(row, OP_COMMUNICATOR), numbers, 4);
 }
 
 static void put(struct timeline *t, struct timeline_track *track, struct trace_event *event)
@@ -68,30 +61,30 @@ static void add_flow(struct trace_event *event, uint64_t flow)
 		event->flow[event->flows++] = flow;
 }
 
-static void on_host(struct timeline *t, struct timeline_rank *rank, sqlite3_stmt *s, struct trace_event *event)
+static void on_host(struct timeline *t, struct timeline_rank *rank, const struct row *row, struct trace_event *event)
 {
-	bool device = strcmp(text_of(s, OP_TIER), "device") == 0;
+	bool device = strcmp(row_text(row, OP_TIER), "device") == 0;
 
-	add_flow(event, device ? call_flow(t, rank, s) : members_flow(t, s));
-	put(t, timeline_track(t, rank, TRACK_COLLECTIVES, sqlite3_column_int64(s, COL_THREAD), ""), event);
+	add_flow(event, device ? call_flow(t, rank, row) : members_flow(t, row));
+	put(t, timeline_track(t, rank, TRACK_COLLECTIVES, row_int(row, COL_THREAD), ""), event);
 }
 
-static void on_device(struct timeline *t, struct timeline_rank *rank, sqlite3_stmt *s, struct trace_event *event)
+static void on_device(struct timeline *t, struct timeline_rank *rank, const struct row *row, struct trace_event *event)
 {
-	const struct timeline_comm *comm = timeline_comm_find(t, sqlite3_column_int64(s, OP_KEY));
+	const struct timeline_comm *comm = timeline_comm_find(t, row_int(row, OP_KEY));
 	char label[TIMELINE_LABEL_BYTES];
 
 	snprintf(label, sizeof(label), "device: %s", comm ? comm->label : "communicator not known");
 	event->category = "device";
-	add_flow(event, call_flow(t, rank, s));
-	add_flow(event, members_flow(t, s));
-	put(t, timeline_track(t, rank, TRACK_DEVICE, sqlite3_column_int64(s, OP_KEY), label), event);
+	add_flow(event, call_flow(t, rank, row));
+	add_flow(event, members_flow(t, row));
+	put(t, timeline_track(t, rank, TRACK_DEVICE, row_int(row, OP_KEY), label), event);
 }
 
-void rows_collective(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+void rows_collective(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
 	struct trace_event event;
 
-	if (timeline_event(t, stream, s, &event))
-		(sqlite3_column_int(s, OP_ON_DEVICE) ? on_device : on_host)(t, rank, s, &event);
+	if (timeline_event(t, stream, row, &event))
+		(row_int(row, OP_ON_DEVICE) ? on_device : on_host)(t, rank, row, &event);
 }

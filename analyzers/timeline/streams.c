@@ -1,68 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of the store as tracks: one row each. The first five columns of a SELECT are instance, start, end, thread
- * and name, in that order; columns from `args` on are shown with the slice under their names. The end of what had not
- * ended is the largest integer, that of what has no known end is NULL.
+ * The tables of the store as tracks: one row each. Large ones are scans (stream_scan), the others SQL. The first five
+ * cells of a row are instance, start, end, thread and name, in that order; cells from `args` on are shown with the
+ * slice under their names. The end of what had not ended is the largest integer, that of what has no known end is NULL.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analyzers/timeline/timeline_internal.h"
 
 #define HORIZON_NS 3600000000000LL /* what ends that long after the window has not ended */
 
-static void add_arg(sqlite3_stmt *s, int column, struct trace_event *event)
+static void add_arg(const struct cell *cell, struct trace_event *event)
 {
 	struct trace_arg *arg = &event->arg[event->args];
-	int type = sqlite3_column_type(s, column);
 
-	if (type == SQLITE_NULL || event->args == TRACE_ARGS_MAX)
+	if (cell->type == CELL_NULL || event->args == TRACE_ARGS_MAX)
 		return;
-	arg->name = sqlite3_column_name(s, column);
-	if (type == SQLITE_INTEGER) {
+	arg->name = cell->name;
+	if (cell->type == CELL_INT) {
 		arg->type = TRACE_INT;
-		arg->integer = sqlite3_column_int64(s, column);
-	} else if (type == SQLITE_FLOAT) {
+		arg->integer = cell->integer;
+	} else if (cell->type == CELL_REAL) {
 		arg->type = TRACE_REAL;
-		arg->real = sqlite3_column_double(s, column);
+		arg->real = cell->real;
 	} else {
 		arg->type = TRACE_TEXT;
-		arg->text = (const char *)sqlite3_column_text(s, column);
+		arg->text = cell->text;
 	}
 	if (arg->name && (arg->type != TRACE_TEXT || (arg->text && *arg->text)))
 		event->args++;
 }
 
-bool timeline_event(struct timeline *t, const struct stream *stream, sqlite3_stmt *s, struct trace_event *ret)
+bool timeline_event(struct timeline *t, const struct stream *stream, const struct row *row, struct trace_event *ret)
 {
-	const unsigned char *name = sqlite3_column_text(s, COL_NAME);
-	int64_t end_ns = sqlite3_column_int64(s, COL_END);
+	const char *name = row_text(row, COL_NAME);
+	int64_t end_ns = row_int(row, COL_END);
 
 	*ret = (struct trace_event){
 		.category = stream->category,
-		.name = name && *name ? (const char *)name : "?",
-		.start_ns = sqlite3_column_int64(s, COL_START),
-		.instant = sqlite3_column_type(s, COL_END) == SQLITE_NULL,
+		.name = *name ? name : "?",
+		.start_ns = row_int(row, COL_START),
+		.instant = !row_has(row, COL_END),
 	};
-	if (ret->start_ns <= 0 || sqlite3_column_type(s, COL_START) == SQLITE_NULL) {
+	if (ret->start_ns <= 0 || !row_has(row, COL_START)) {
 		t->counts.odd++;
 		return false;
 	}
 	ret->end_ns = ret->instant || end_ns < ret->start_ns ? ret->start_ns : end_ns;
 	if (ret->end_ns > t->options->until_ns && ret->end_ns - t->options->until_ns > HORIZON_NS)
 		ret->end_ns = TRACE_OPEN;
-	for (int column = stream->args; column < sqlite3_column_count(s); column++)
-		add_arg(s, column, ret);
+	for (size_t i = stream->args; i < row->count; i++)
+		add_arg(&row->cell[i], ret);
 	return true;
 }
 
 /* A slice, or an instant, with nothing to it but its columns. */
-static void rows_plain(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s)
+static void rows_plain(
+	struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
-	int64_t thread = sqlite3_column_int64(s, COL_THREAD);
+	int64_t thread = row_int(row, COL_THREAD);
 	struct timeline_track *track;
 	struct trace_event event;
 
-	if (!timeline_event(t, stream, s, &event))
+	if (!timeline_event(t, stream, row, &event))
 		return;
 	track = timeline_track(t, rank, stream->class, thread, "");
 	if (track)
@@ -72,18 +74,152 @@ static void rows_plain(struct timeline *t, const struct stream *stream, struct t
 }
 
 #define OPEN_END "9223372036854775807"
-#define SLICE_WINDOW \
-	"start_ns >= :from and start_ns < :until and coalesce(start_ns + duration_ns, start_ns) >= :since and RANKS"
 #define BY_START " order by 2, 3 desc"
-#define OP_COLUMNS \
-	"communicator_key, communicator, seq, seq_from, peer, tier, step, bytes, count, dtype, group_id, " \
-	"nullif(captured, 0) as captured, nullif(result, 0) as result, family"
+
+static void name_step(struct row *row)
+{
+	if (!row_has(row, COL_MORE))
+		return;
+	snprintf(row->name, sizeof(row->name), "step %" PRId64, row_int(row, COL_MORE));
+	cell_set_text(&row->cell[COL_NAME], row->name);
+}
+
+static const struct stream_scan steps = {
+	.scanning = {TABLE_STEPS, .columns = {"instance", "start_ns", "duration_ns", "", "", "step", "kind", "rank"}},
+	.cells = 7,
+	.before = true,
+	.reaches = true,
+	.finish = name_step,
+};
+
+static const struct stream_scan stages = {
+	.scanning = {TABLE_STAGES, .columns = {"instance", "start_ns", "duration_ns", "thread_id", "stage", "name",
+					   "step", "depth", "rank"}},
+	.cells = 8,
+	.before = true,
+	.reaches = true,
+	.order = COL_MORE + 2,
+	.more = "select instance, start_ns, " OPEN_END ", thread_id, stage, name, step, depth from in_flight where "
+		"start_ns < :until and RANKS",
+};
+
+static void leave_out_zeros(struct row *row)
+{
+	for (size_t i = COL_MORE; i < row->count; i++)
+		if (strcmp(row->cell[i].name, "captured") == 0 || strcmp(row->cell[i].name, "result") == 0)
+			if (row_int(row, i) == 0)
+				cell_clear(&row->cell[i]);
+}
+
+/* Both in one, so that what belongs together comes close together: see flows.c. */
+static const struct stream_scan collectives = {
+	.scanning = {TABLE_COLLECTIVES,
+		.columns = {"instance", "host_start_ns", "host_duration_ns", "thread_id", "op", "", "communicator_key",
+			"communicator", "seq", "seq_from", "peer", "tier", "step", "bytes", "count", "dtype",
+			"group_id", "captured", "result", "family", "rank", "device_start_ns", "device_duration_ns"}},
+	.cells = 20,
+	.before = true,
+	.reaches = true,
+	.order = COL_MORE,
+	.other = 21,
+	.finish = leave_out_zeros,
+};
+
+static const struct stream_scan allocations = {
+	.scanning = {TABLE_ALLOCATIONS, .columns = {"instance", "start_ns", "duration_ns", "thread_id", "op", "bytes",
+						"device", "result", "step", "stage", "address", "rank"}},
+	.cells = 11,
+	.before = true,
+};
+
+enum { STAY_DELAY = COL_MORE, STAY_PREVIOUS_PID, STAY_PREVIOUS_NAME };
+
+static void name_stay(struct row *row)
+{
+	int64_t length_ns = row_int(row, COL_END) - row_int(row, COL_START), twice_ns;
+	const char *previous = row_text(row, STAY_PREVIOUS_NAME);
+	bool known = row_has(row, STAY_DELAY) && row_has(row, COL_END);
+
+	if (__builtin_mul_overflow(row_int(row, STAY_DELAY), 2, &twice_ns))
+		twice_ns = row_int(row, STAY_DELAY);
+	if (known && twice_ns <= length_ns)
+		snprintf(row->name, sizeof(row->name), "sleeps");
+	else if (!*previous || (row_has(row, STAY_PREVIOUS_PID) && row_int(row, STAY_PREVIOUS_PID) == 0))
+		snprintf(row->name, sizeof(row->name), "waits for the CPU");
+	else
+		snprintf(row->name, sizeof(row->name), "waits for the CPU: %s", previous);
+	cell_set_text(&row->cell[COL_NAME], row->name);
+}
+
+static const struct stream_scan stays = {
+	.scanning = {TABLE_OFFCPU,
+		.columns = {"instance", "start_ns", "duration_ns", "thread_id", "", "run_delay_ns", "previous_pid",
+			"previous_name", "next_pid", "next_name", "thread_name", "rank"}},
+	.cells = 11,
+	.before = true,
+	.reaches = true,
+	.finish = name_stay,
+};
+
+static const struct stream_scan short_stays = {
+	.scanning = {TABLE_OFFCPU_SUM, .columns = {"instance", "start_ns", "", "thread_id", "thread_name",
+					       "duration_ns", "run_delay_ns", "count", "rank"}},
+	.cells = 8,
+	.names = {[COL_MORE] = "time off the CPU in short stays|ns",
+		"run delay of short stays|ns",
+		"short stays off the CPU|times"},
+};
+
+enum { LAUNCHES_RATE = COL_MORE, LAUNCHES_GAP, LAUNCHES_COUNT, LAUNCHES_LENGTH };
+
+static void rate_launches(struct row *row)
+{
+	double length_ns = row_real(row, LAUNCHES_LENGTH);
+
+	if (row_has(row, LAUNCHES_COUNT) && length_ns != 0)
+		cell_set_real(&row->cell[LAUNCHES_RATE], row_real(row, LAUNCHES_COUNT) * 1e9 / length_ns);
+}
+
+static const struct stream_scan launches = {
+	.scanning = {TABLE_LAUNCHES, .columns = {"instance", "start_ns", "", "thread_id", "api", "", "longest_gap_ns",
+					     "count", "duration_ns", "rank"}},
+	.cells = 9,
+	.finish = rate_launches,
+};
+
+enum { SAMPLE_CPU = COL_MORE, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_SHARES };
+
+static void share_sample(struct row *row)
+{
+	double length_ns = (double)(row_int(row, COL_END) - row_int(row, COL_START));
+
+	for (size_t i = SAMPLE_CPU; i < SAMPLE_SHARES; i++) {
+		double share = row_real(row, i) * (i == SAMPLE_CPU ? 1 : 100);
+
+		if (!row_has(row, COL_END) || length_ns == 0)
+			cell_clear(&row->cell[i]);
+		else if (row_has(row, i))
+			cell_set_real(&row->cell[i], share / length_ns);
+	}
+}
+
+static const struct stream_scan samples = {
+	.scanning = {TABLE_HOST_SAMPLES,
+		.columns = {"instance", "start_ns", "duration_ns", "", "state", "cpu_ns", "run_delay_ns",
+			"throttled_ns", "major_faults", "resident_bytes", "rank"}},
+	.cells = 10,
+	.names = {[SAMPLE_CPU] = "CPU of the process|cores",
+		"run delay|%",
+		"throttled|%",
+		"major page faults|faults",
+		"memory of the process|bytes"},
+	.finish = share_sample,
+};
 
 const struct stream timeline_streams[] = {
 	{
 		.what = "steps",
-		.sql = "select instance, start_ns, start_ns + duration_ns, 0, 'step ' || step, step, kind from steps "
-		       "where " SLICE_WINDOW BY_START,
+		.scan = &steps,
 		.class = TRACK_STEPS,
 		.category = "step",
 		.args = COL_MORE,
@@ -91,26 +227,15 @@ const struct stream timeline_streams[] = {
 	},
 	{
 		.what = "stages",
-		.sql = "select instance, start_ns, start_ns + duration_ns, thread_id, stage, name, step, depth from "
-		       "stages "
-		       "where " SLICE_WINDOW " union all select instance, start_ns, " OPEN_END
-		       ", thread_id, stage, name, step, depth from in_flight where start_ns < :until and RANKS" BY_START
-		       ", 8",
+		.scan = &stages,
 		.class = TRACK_THREAD,
 		.category = "stage",
 		.args = COL_MORE,
 		.row = rows_plain,
 	},
 	{
-		/* Both in one, so that what belongs together comes close together: see flows.c. */
 		.what = "collectives",
-		.sql = "select instance, host_start_ns, host_start_ns + host_duration_ns, thread_id, op, 0, " OP_COLUMNS
-		       " from collectives where host_start_ns >= :from and host_start_ns < :until and "
-		       "coalesce(host_start_ns + host_duration_ns, host_start_ns) >= :since and RANKS union all select "
-		       "instance, device_start_ns, device_start_ns + device_duration_ns, thread_id, op, 1, " OP_COLUMNS
-		       " from collectives where host_start_ns >= :from and host_start_ns < :until and "
-		       "device_start_ns is not null and "
-		       "coalesce(device_start_ns + device_duration_ns, device_start_ns) >= :since and RANKS" BY_START,
+		.scan = &collectives,
 		.class = TRACK_COLLECTIVES,
 		.category = "collective",
 		.args = COL_MORE + 2,
@@ -118,9 +243,7 @@ const struct stream timeline_streams[] = {
 	},
 	{
 		.what = "memory calls",
-		.sql = "select instance, start_ns, start_ns + duration_ns, thread_id, op, bytes, device, result, step, "
-		       "stage, "
-		       "address from allocations where start_ns >= :from and start_ns < :until and RANKS" BY_START,
+		.scan = &allocations,
 		.class = TRACK_MEMORY,
 		.category = "memory",
 		.args = COL_MORE,
@@ -128,12 +251,7 @@ const struct stream timeline_streams[] = {
 	},
 	{
 		.what = "times off the CPU",
-		.sql = "select instance, start_ns, start_ns + duration_ns, thread_id, "
-		       "case when run_delay_ns * 2 <= duration_ns then 'sleeps' "
-		       "when coalesce(previous_name, '') = '' or previous_pid = 0 then 'waits for the CPU' "
-		       "else 'waits for the CPU: ' || previous_name end, run_delay_ns, previous_pid, previous_name, "
-		       "next_pid, "
-		       "next_name, thread_name from offcpu where " SLICE_WINDOW BY_START,
+		.scan = &stays,
 		.class = TRACK_OFFCPU,
 		.category = "offcpu",
 		.args = COL_MORE,
@@ -141,32 +259,19 @@ const struct stream timeline_streams[] = {
 	},
 	{
 		.what = "short times off the CPU",
-		.sql = "select instance, start_ns, null, thread_id, thread_name, duration_ns as \"time off the CPU in "
-		       "short stays|ns\", "
-		       "run_delay_ns as \"run delay of short stays|ns\", count as \"short stays off the CPU|times\" "
-		       "from "
-		       "offcpu_sums "
-		       "where start_ns >= :since and start_ns < :until and RANKS" BY_START,
+		.scan = &short_stays,
 		.class = TRACK_COUNTER,
 		.row = rows_values,
 	},
 	{
 		.what = "launches",
-		.sql = "select instance, start_ns, null, thread_id, api, count * 1e9 / nullif(duration_ns, 0), "
-		       "longest_gap_ns, "
-		       "count from launches where start_ns >= :since and start_ns < :until and RANKS" BY_START,
+		.scan = &launches,
 		.class = TRACK_COUNTER,
 		.row = rows_launches,
 	},
 	{
 		.what = "samples",
-		.sql = "select instance, start_ns, start_ns + duration_ns, 0, state, "
-		       "cpu_ns * 1.0 / nullif(duration_ns, 0) as \"CPU of the process|cores\", "
-		       "run_delay_ns * 100.0 / nullif(duration_ns, 0) as \"run delay|%\", "
-		       "throttled_ns * 100.0 / nullif(duration_ns, 0) as \"throttled|%\", "
-		       "major_faults as \"major page faults|faults\", resident_bytes as \"memory of the "
-		       "process|bytes\" "
-		       "from host_samples where start_ns >= :since and start_ns < :until and RANKS" BY_START,
+		.scan = &samples,
 		.class = TRACK_COUNTER,
 		.category = "sample",
 		.row = rows_sample,

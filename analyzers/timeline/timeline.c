@@ -42,14 +42,18 @@ static int write_sql(const struct timeline *t, const char *sql, char ret[SQL_BYT
 	return 0;
 }
 
+int64_t timeline_before(const struct timeline *t)
+{
+	return t->options->since_ns > TIMELINE_LOOKBACK_NS ? t->options->since_ns - TIMELINE_LOOKBACK_NS : 0;
+}
+
 static void bind(const struct timeline *t, sqlite3_stmt *s)
 {
 	const struct {
 		const char *name;
 		int64_t value;
 	} values[] = {
-		{":from",
-			t->options->since_ns > TIMELINE_LOOKBACK_NS ? t->options->since_ns - TIMELINE_LOOKBACK_NS : 0},
+		{":from", timeline_before(t)},
 		{":since", t->options->since_ns},
 		{":until", t->options->until_ns},
 	};
@@ -62,28 +66,44 @@ static void bind(const struct timeline *t, sqlite3_stmt *s)
 	}
 }
 
+int timeline_prepare(struct timeline *t, const char *template, sqlite3_stmt **ret)
+{
+	char sql[SQL_BYTES];
+	int r = write_sql(t, template, sql);
+
+	if (r < 0) {
+		snprintf(t->error, t->error_size, "%s", strerror(-r));
+		return r;
+	}
+	r = reader_prepare(t->reader, sql, ret, t->error, t->error_size);
+	if (r == 0)
+		bind(t, *ret);
+	return r;
+}
+
+int timeline_step(struct timeline *t, sqlite3_stmt *s)
+{
+	int rc = sqlite3_step(s);
+
+	if (rc == SQLITE_ROW || rc == SQLITE_DONE)
+		return rc == SQLITE_ROW;
+	reader_error(t->reader, t->error, t->error_size);
+	return -EIO;
+}
+
 int timeline_each(struct timeline *t, const char *template,
 	int (*row)(struct timeline *timeline, void *arg, sqlite3_stmt *s), void *arg)
 {
 	sqlite3_stmt *s = NULL;
-	char sql[SQL_BYTES];
-	int rc, r = write_sql(t, template, sql);
+	int more = 0, r = timeline_prepare(t, template, &s);
 
-	if (r == 0)
-		r = reader_prepare(t->reader, sql, &s, t->error, t->error_size);
-	if (r < 0)
-		return r;
-	bind(t, s);
-	while ((rc = sqlite3_step(s)) == SQLITE_ROW && (r = row(t, arg, s)) == 0)
-		;
-	if (r < 0) {
-		snprintf(t->error, t->error_size, "%s", strerror(-r));
-	} else if (rc != SQLITE_DONE) {
-		reader_error(t->reader, t->error, t->error_size);
-		r = -EIO;
+	while (r == 0 && (more = timeline_step(t, s)) > 0) {
+		r = row(t, arg, s);
+		if (r < 0)
+			snprintf(t->error, t->error_size, "%s", strerror(-r));
 	}
 	sqlite3_finalize(s);
-	return r;
+	return r < 0 ? r : more;
 }
 
 static int open_node(struct timeline *t, size_t node)
@@ -105,24 +125,23 @@ static void close_node(struct timeline *t)
 	t->reader = NULL;
 }
 
-static void progress(const struct timeline *t, const struct stream *stream, const sqlite3_stmt *s, int64_t start_ns)
+static void progress(const struct timeline *t, const struct stream *stream, bool begun, int64_t start_ns)
 {
 	double window = (double)(t->options->until_ns - t->options->since_ns);
-	double done = s && window > 0 ? (double)(start_ns - t->options->since_ns) / window : 0;
+	double done = begun && window > 0 ? (double)(start_ns - t->options->since_ns) / window : 0;
 
 	if (t->options->progress)
 		t->options->progress(t->options->arg, stream->what, done < 0 ? 0 : done > 1 ? 1 : done);
 }
 
-static int on_row(struct timeline *t, void *arg, sqlite3_stmt *s)
+int timeline_row(struct timeline *t, const struct stream *stream, const struct row *row)
 {
-	const struct stream *stream = arg;
 	struct timeline_rank *rank = NULL;
 
 	if (t->counts.rows++ % PROGRESS_ROWS == 0)
-		progress(t, stream, s, sqlite3_column_int64(s, COL_START));
+		progress(t, stream, true, row_int(row, COL_START));
 	if (!stream->of_node) {
-		rank = timeline_rank_find(t, t->node, sqlite3_column_int64(s, COL_INSTANCE));
+		rank = timeline_rank_find(t, t->node, row_int(row, COL_INSTANCE));
 		if (!rank) {
 			t->counts.unknown++;
 			return 0;
@@ -130,8 +149,16 @@ static int on_row(struct timeline *t, void *arg, sqlite3_stmt *s)
 		if (!rank->wanted)
 			return 0;
 	}
-	stream->row(t, stream, rank, s);
+	stream->row(t, stream, rank, row);
 	return t->trace->error;
+}
+
+static int on_row(struct timeline *t, void *arg, sqlite3_stmt *s)
+{
+	struct row row;
+
+	row_of(s, &row);
+	return timeline_row(t, arg, &row);
 }
 
 /* A node's own rows stand beside those of its ranks: where only some are wanted, and it has none of them, it has
@@ -148,7 +175,9 @@ static int run_stream(struct timeline *t, const struct stream *stream)
 	if (is_idle(t, stream))
 		return 0;
 	t->clock_offset_ns = t->clock_monotonic_ns = 0;
-	progress(t, stream, NULL, 0);
+	progress(t, stream, false, 0);
+	if (stream->scan)
+		return timeline_scan(t, stream);
 	return timeline_each(t, stream->sql, on_row, (void *)(uintptr_t)stream);
 }
 

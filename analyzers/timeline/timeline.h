@@ -4,9 +4,10 @@
  * for its steps, its threads' stages, collectives, memory calls and stays off the CPU, its communicators' device times,
  * counters, and the findings on it; a process a node with what was lost and steps of its clock.
  *
- * Table by table (streams.c), each read once from each store and sorted by SQLite on disk, so that memory does not grow
- * with the window. A slice that began before the window and reaches into it is there with its real start, if that is no
- * longer ago than TIMELINE_LOOKBACK_NS; a finding is cut to the window. Counters have what the window has.
+ * Table by table (streams.c), each read once from each store and sorted by SQLite on disk (sorted.h), so that memory
+ * does not grow with the window. A slice that began before the window and reaches into it is there with its real start,
+ * if that is no longer ago than TIMELINE_LOOKBACK_NS; a finding is cut to the window. Counters have what the window
+ * has.
  *
  * Times are each node's own UTC, as stored. Collectives of one (communicator, seq) are joined by flows, whose rows say
  * that their number may be joined; point-to-point calls by their sender and receiver, too.

@@ -6,7 +6,8 @@
  *  ranks.c          whose rows: processes and communicators
  *  tracks.c         tracks as they are needed, and the lanes of each
  *  flows.c          which slices belong together
- *  streams.c        the tables: SQL, and what a row becomes
+ *  streams.c        the tables: where their rows come from, and what a row becomes
+ *  scans.c          rows of large tables, sorted (sorted.h, row_texts.h)
  *  rows_*.c         rows that need more than that
  */
 #ifndef RANKTRACE_TIMELINE_INTERNAL_H
@@ -14,8 +15,9 @@
 
 #include <sqlite3.h>
 
-#include "analyzers/store/reader.h"
+#include "analyzers/store/reader_scan.h"
 #include "analyzers/timeline/lanes.h"
+#include "analyzers/timeline/row.h"
 #include "analyzers/timeline/timeline.h"
 
 #define TIMELINE_RANKS_MAX 65536
@@ -95,20 +97,37 @@ struct timeline {
 	size_t error_size;
 };
 
-/* A row of a stream. Every SELECT begins with these five columns. */
+/* A row of a stream. All begin with these five cells. */
 enum { COL_INSTANCE, COL_START, COL_END, COL_THREAD, COL_NAME, COL_MORE };
+
+/* A large table, read without SQL; rows come by their start, those of one start with the longest first. */
+struct stream_scan {
+	/* So many columns are the row's cells; in place of the end the duration is read. Then comes rank. */
+	struct reader_scanning scanning;
+	size_t cells;
+	const char *names[READER_SCAN_COLUMNS_MAX]; /* of cells that are called otherwise than their columns */
+	bool before;				    /* also what began up to TIMELINE_LOOKBACK_NS before the window */
+	bool reaches;				    /* not what ended before the window */
+	size_t order; /* cell that rows with the same times come by; 0: as they are stored */
+	/* Column of another start, and after it another duration: with them, where they are known, the row comes once
+	 * more. COL_MORE then is 0, and 1 of the other one. 0: it has none. */
+	size_t other;
+	const char *more;		 /* SELECT of more rows with these cells, as in stream.sql; NULL: none */
+	void (*finish)(struct row *row); /* makes cells of others; may be NULL */
+};
 
 struct stream {
 	const char *what;
+	const struct stream_scan *scan; /* or NULL: */
 	/* :from (start of the window less the lookback), :since, :until; RANKS where rank is to be chosen; ends by
 	 * start */
 	const char *sql;
 	enum track_class class;
 	const char *category;
-	int args;     /* column from which all are arguments, by their names */
+	size_t args;  /* cell from which all are arguments, by their names */
 	bool of_node; /* rows have no instance */
-	void (*row)(
-		struct timeline *timeline, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s);
+	void (*row)(struct timeline *timeline, const struct stream *stream, struct timeline_rank *rank,
+		const struct row *row);
 };
 
 extern const struct stream timeline_streams[];
@@ -118,6 +137,19 @@ extern const size_t timeline_streams_count;
 /* One SELECT over the node's store, row by row. 0 or negative errno with the sentence. */
 int timeline_each(struct timeline *timeline, const char *sql,
 	int (*row)(struct timeline *timeline, void *arg, sqlite3_stmt *s), void *arg);
+/* The same in two parts. 0 or negative errno with the sentence; 1: it stands on a row, 0: over, or the same. */
+int timeline_prepare(struct timeline *timeline, const char *sql, sqlite3_stmt **ret);
+int timeline_step(struct timeline *timeline, sqlite3_stmt *s);
+/* Start of the window less the lookback. */
+int64_t timeline_before(const struct timeline *timeline);
+/* One more row of a stream. 0, or what the trace failed with. */
+int timeline_row(struct timeline *timeline, const struct stream *stream, const struct row *row);
+
+/* scans.c */
+/* All rows of a stream that is a scan. 0 or negative errno with the sentence. */
+int timeline_scan(struct timeline *timeline, const struct stream *stream);
+/* By the rank in a column of a scan's row. */
+bool timeline_rank_chosen(const struct timeline *timeline, const struct reader_row *row, size_t column);
 
 /* ranks.c */
 int timeline_ranks_load(struct timeline *timeline); /* of all nodes' stores; said are those that have rows */
@@ -151,12 +183,13 @@ void flows_join(struct flows *flows, struct trace *trace, uint64_t id, const str
 
 /* streams.c */
 /* The row's times, text and arguments; false: it has no usable start. A row with no end is an instant. */
-bool timeline_event(struct timeline *timeline, const struct stream *stream, sqlite3_stmt *s, struct trace_event *ret);
+bool timeline_event(
+	struct timeline *timeline, const struct stream *stream, const struct row *row, struct trace_event *ret);
 
 /* rows_*.c */
-typedef void timeline_row(
-	struct timeline *timeline, const struct stream *stream, struct timeline_rank *rank, sqlite3_stmt *s);
-timeline_row rows_collective, rows_allocation, rows_offcpu, rows_values, rows_launches, rows_sample, rows_drops,
+typedef void timeline_rows(
+	struct timeline *timeline, const struct stream *stream, struct timeline_rank *rank, const struct row *row);
+timeline_rows rows_collective, rows_allocation, rows_offcpu, rows_values, rows_launches, rows_sample, rows_drops,
 	rows_clock, rows_finding;
 int rows_memory_before(struct timeline *timeline); /* what was taken before the window */
 

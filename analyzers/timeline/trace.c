@@ -98,10 +98,20 @@ const char *trace_clean(const char *text, char *buffer, size_t size)
 	size_t left = strlen(text), used = 0;
 
 	while (left > 0) {
-		size_t n = utf8_character((const unsigned char *)text, left), step = n ? n : 1;
+		size_t n, step;
+		bool control;
+
+		/* Nearly all of them are plain. */
+		if (*text >= ' ' && *text < 0x7f && used + 1 < size) {
+			buffer[used++] = *text++;
+			left--;
+			continue;
+		}
+		n = utf8_character((const unsigned char *)text, left);
+		step = n ? n : 1;
 		/* C0, DEL and C1 */
-		bool control = n == 1 ? (unsigned char)*text < ' ' || *text == 0x7f
-				      : n == 2 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0;
+		control = n == 1 ? (unsigned char)*text < ' ' || *text == 0x7f
+				 : n == 2 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0;
 
 		if (used + step >= size)
 			break;

@@ -6,14 +6,11 @@
  * memory. "By turns": rows of an operation lie together, of all ranks, as they come from the host; "by steps": those of
  * a rank's step, as they come from devices. Prints samples for table.awk; fails where a program does.
  */
-#include <fcntl.h>
-#include <ftw.h>
+#include <errno.h>
 #include <stdio.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <string.h>
 
-#include "daemon/store.h"
+#include "bench_common.h"
 
 #define OPS 64
 #define PROGRAMS_MAX 4
@@ -145,15 +142,7 @@ static int put_job(const struct job *job)
 
 static int make_store(const char *dir, struct job *job)
 {
-	const struct store_options options = {
-		.state_dir = dir,
-		.segment_ns = 3600 * NSEC_PER_SEC,
-		.events_size_bytes_max = 64ULL << 30,
-		.events_age_ns_max = 30 * 86400 * NSEC_PER_SEC,
-		.summary_age_ns_max = 30 * 86400 * NSEC_PER_SEC,
-		.flush_interval_ns = NSEC_PER_SEC,
-	};
-	int r = store_open(&options, &job->store);
+	int r = bench_store_open(dir, &job->store);
 
 	if (r < 0)
 		return r;
@@ -162,52 +151,23 @@ static int make_store(const char *dir, struct job *job)
 	return r;
 }
 
-/* Peak memory in KiB, or below 0, and the CPU that it had. */
-static long run(const char *program, const char *dir, double *ret_cpu_s)
-{
-	struct rusage usage;
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-		(void)dup2(null, STDOUT_FILENO);
-		execl(program, program, "--dir", dir, "--json", NULL);
-		_exit(127);
-	}
-	if (pid < 0 || wait4(pid, &status, 0, &usage) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		return -EIO;
-	*ret_cpu_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-		     (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-	return usage.ru_maxrss;
-}
-
 /* Of several programs, which. */
 static int measure(const struct job *job, const char *dir, long pair, int which, const char *program)
 {
+	const char *const argv[] = {program, "--dir", dir, "--json", NULL};
 	const char *order = order_name[job->order];
+	struct bench_usage usage;
 	char number[32] = "";
-	double cpu_s = 0;
-	long kib = run(program, dir, &cpu_s);
 
-	if (kib < 0)
+	if (bench_run(argv, &usage) < 0)
 		return -EIO;
 	if (which)
 		(void)snprintf(number, sizeof(number), ", program %d", which + 1);
 	printf("analyze, %s\tCPU%s\tns/op\t%ld\t%.1f\n", order, number, pair,
-		cpu_s * 1e9 / (double)(job->ranks * job->steps * OPS));
-	printf("analyze, %s, memory\tpeak%s\tMiB\t%ld\t%.1f\n", order, number, pair, (double)kib / 1024);
+		usage.cpu_s * 1e9 / (double)(job->ranks * job->steps * OPS));
+	printf("analyze, %s, memory\tpeak%s\tMiB\t%ld\t%.1f\n", order, number, pair, usage.mib);
 	fflush(stdout);
 	return 0;
-}
-
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
-{
-	(void)stat;
-	(void)type;
-	(void)ftw;
-	return remove(path);
 }
 
 static int64_t now_ns(void)
@@ -220,18 +180,16 @@ static int64_t now_ns(void)
 
 static int measure_order(const char *below, struct job *job, long pairs, char **programs, int count)
 {
-	char dir[PATH_MAX - 16];
-	int r;
+	char dir[BENCH_FOLDER_BYTES];
+	int r = bench_folder_new(below, "ranktrace-analyze", dir);
 
-	(void)snprintf(dir, sizeof(dir), "%s/ranktrace-analyze-XXXXXX", below);
-	if (!mkdtemp(dir))
-		return -errno;
+	if (r < 0)
+		return r;
 	r = make_store(dir, job);
 	for (long pair = 1; pair <= pairs && r >= 0; pair++)
 		for (int i = 0; i < count && r >= 0; i++)
 			r = measure(job, dir, pair, i, programs[i]);
-	if (!getenv("RANKTRACE_BENCH_KEEP"))
-		nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	bench_folder_remove(dir);
 	return r;
 }
 

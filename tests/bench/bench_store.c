@@ -4,11 +4,14 @@
  * one table (prepared, WAL, synchronous=NORMAL, one transaction a BATCH rows), in turn; and rows like an off-CPU stay's
  * through the store. The clock stops when the files are closed. Prints one sample a line for table.awk.
  */
+#include <errno.h>
 #include <ftw.h>
 #include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/store.h"
+#include "bench_common.h"
 
 #define BATCH 10000
 
@@ -52,14 +55,6 @@ static int add_size(const char *path, const struct stat *stat, int type, struct 
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
-{
-	(void)stat;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
 /* Stages as eight ranks make them. */
 static int put_stage(struct store *store, long i, uint64_t base_ns)
 {
@@ -86,17 +81,9 @@ static int put_offcpu(struct store *store, long i, uint64_t base_ns)
 
 static int run_store(const char *dir, long rows, uint64_t base_ns, int (*put)(struct store *, long, uint64_t))
 {
-	const struct store_options options = {
-		.state_dir = dir,
-		.segment_ns = 3600 * NSEC_PER_SEC,
-		.events_size_bytes_max = 64ULL << 30,
-		.events_age_ns_max = 30 * 86400 * NSEC_PER_SEC,
-		.summary_age_ns_max = 30 * 86400 * NSEC_PER_SEC,
-		.flush_interval_ns = NSEC_PER_SEC,
-	};
 	struct store *store;
 	struct store_status status;
-	int r = store_open(&options, &store);
+	int r = bench_store_open(dir, &store);
 
 	if (r < 0)
 		return r;
@@ -170,18 +157,17 @@ static int run_sqlite(const char *dir, long rows, uint64_t base_ns)
 static int sample(const char *parent, const char *name, int (*run)(const char *, long, uint64_t), long rows, long pair)
 {
 	uint64_t start_ns, duration_ns;
-	char dir[4096];
-	int r;
+	char dir[BENCH_FOLDER_BYTES];
+	int r = bench_folder_new(parent, "bench_store", dir);
 
-	snprintf(dir, sizeof(dir), "%s/bench_store.XXXXXX", parent);
-	if (!mkdtemp(dir))
-		return -errno;
+	if (r < 0)
+		return r;
 	start_ns = monotonic_ns();
 	r = run(dir, rows, realtime_ns());
 	duration_ns = monotonic_ns() - start_ns;
 	size_sum_bytes = 0;
 	nftw(dir, add_size, 16, FTW_PHYS);
-	nftw(dir, remove_one, 16, FTW_PHYS | FTW_DEPTH);
+	bench_folder_remove(dir);
 	if (r < 0)
 		return r;
 	printf("store\t%s\trows/s\t%ld\t%.0f\n", name, pair, (double)rows * 1e9 / (double)duration_ns);

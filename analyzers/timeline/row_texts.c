@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See row_texts.h. Texts lie one after the other; a hash table with open addressing has the place of each by its
+ * number. */
+#include "analyzers/timeline/row_texts.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACES_MIN 256 /* a power of two, as ROW_TEXTS_MAX is */
+#define BYTES_MIN 4096
+
+struct slot {
+	uint32_t hash, number; /* 0: free */
+};
+
+struct row_texts {
+	size_t count, places; /* slots: twice as many */
+	struct slot *slot;
+	uint32_t *place; /* of text n - 1 in bytes[] */
+	size_t bytes_used, bytes_room;
+	char *bytes;
+};
+
+struct row_texts *row_texts_new(void)
+{
+	return calloc(1, sizeof(struct row_texts));
+}
+
+struct row_texts *row_texts_free(struct row_texts *texts)
+{
+	if (!texts)
+		return NULL;
+	free(texts->slot);
+	free(texts->place);
+	free(texts->bytes);
+	free(texts);
+	return NULL;
+}
+
+/* FNV-1a */
+static uint32_t hash_of(const char *text)
+{
+	uint32_t hash = 2166136261U;
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 16777619U;
+	return hash;
+}
+
+/* Its own, or a free one. */
+static struct slot *slot_of(const struct row_texts *texts, uint32_t hash, const char *text)
+{
+	size_t slots = 2 * texts->places, at = hash & (slots - 1);
+
+	while (texts->slot[at].number &&
+		(texts->slot[at].hash != hash || strcmp(row_texts_of(texts, texts->slot[at].number), text) != 0))
+		at = (at + 1) & (slots - 1);
+	return &texts->slot[at];
+}
+
+static bool grow_places(struct row_texts *texts)
+{
+	size_t places = texts->places ? 2 * texts->places : PLACES_MIN;
+	struct slot *slot;
+	uint32_t *place;
+
+	if (texts->count < texts->places)
+		return true;
+	if (places > ROW_TEXTS_MAX)
+		return false;
+	place = realloc(texts->place, places * sizeof(*place));
+	if (!place)
+		return false;
+	texts->place = place;
+	slot = calloc(2 * places, sizeof(*slot));
+	if (!slot)
+		return false;
+	for (size_t i = 0; i < 2 * texts->places; i++) {
+		size_t at = texts->slot[i].hash & (2 * places - 1);
+
+		while (texts->slot[i].number && slot[at].number)
+			at = (at + 1) & (2 * places - 1);
+		if (texts->slot[i].number)
+			slot[at] = texts->slot[i];
+	}
+	free(texts->slot);
+	texts->slot = slot;
+	texts->places = places;
+	return true;
+}
+
+static bool grow_bytes(struct row_texts *texts, size_t size)
+{
+	size_t room = texts->bytes_room ? texts->bytes_room : BYTES_MIN;
+	char *bytes;
+
+	while (room < texts->bytes_used + size)
+		room *= 2;
+	if (room > ROW_TEXTS_BYTES_MAX)
+		return false;
+	if (room == texts->bytes_room)
+		return true;
+	bytes = realloc(texts->bytes, room);
+	if (!bytes)
+		return false;
+	texts->bytes = bytes;
+	texts->bytes_room = room;
+	return true;
+}
+
+uint32_t row_texts_number(struct row_texts *texts, const char *text)
+{
+	uint32_t hash = hash_of(text);
+	size_t size = strlen(text) + 1;
+	struct slot *slot = texts->places ? slot_of(texts, hash, text) : NULL;
+
+	if (slot && slot->number)
+		return slot->number;
+	if (size > ROW_TEXTS_BYTES_MAX || !grow_places(texts) || !grow_bytes(texts, size))
+		return 0;
+	slot = slot_of(texts, hash, text);
+	texts->place[texts->count] = (uint32_t)texts->bytes_used;
+	memcpy(texts->bytes + texts->bytes_used, text, size);
+	texts->bytes_used += size;
+	*slot = (struct slot){hash, (uint32_t)++texts->count};
+	return slot->number;
+}
+
+const char *row_texts_of(const struct row_texts *texts, uint32_t number)
+{
+	return number && number <= texts->count ? texts->bytes + texts->place[number - 1] : NULL;
+}

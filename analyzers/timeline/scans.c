@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams of large tables: rows come from a scan, are sorted as records, and become cells again. A record has a bit
+ * for each cell that is NULL, and the others as varints; a text is its number. The end is kept as what it is after the
+ * start, so that most records are some 40 bytes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/timeline/sorted.h"
+#include "analyzers/timeline/row_texts.h"
+#include "analyzers/timeline/timeline_internal.h"
+
+#define RECORD_BYTES ((READER_SCAN_COLUMNS_MAX + 1) * 10) /* a varint is ten bytes at most */
+
+struct feed {
+	struct timeline *timeline;
+	const struct stream *stream;
+	const struct stream_scan *how;
+	struct reader_scan *scan;
+	struct row_texts *texts;
+	uint32_t is_text; /* cells, a bit each */
+	int64_t since_ns; /* rows that start earlier are not wanted */
+	bool other;	  /* the other times of the row are still to come */
+	sqlite3_stmt *more;
+	bool in_more;
+	struct row row;
+	uint8_t bytes[RECORD_BYTES];
+};
+
+static size_t put_varint(uint8_t *to, uint64_t value)
+{
+	size_t n = 0;
+
+	for (; value >= 0x80; value >>= 7)
+		to[n++] = (uint8_t)(value | 0x80);
+	to[n++] = (uint8_t)value;
+	return n;
+}
+
+/* Small negative numbers are short, too. */
+static uint64_t folded(int64_t value)
+{
+	return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
+}
+
+static int64_t unfolded(uint64_t value)
+{
+	return (int64_t)(value >> 1 ^ (value & 1 ? UINT64_MAX : 0));
+}
+
+/* 0 where it ends too early. */
+static uint64_t get_varint(const uint8_t **at, const uint8_t *end)
+{
+	uint64_t value = 0;
+
+	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+		uint8_t byte = *(*at)++;
+
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			break;
+	}
+	return value;
+}
+
+/* What is left of a row before it is sorted: its numbers. */
+struct numbers {
+	int64_t value[READER_SCAN_COLUMNS_MAX];
+	uint32_t null;
+};
+
+static void give(struct feed *feed, const struct numbers *numbers, struct sorted_record *ret)
+{
+	const struct stream_scan *how = feed->how;
+	size_t used = put_varint(feed->bytes, numbers->null);
+	bool ends = !(numbers->null & 1U << COL_END);
+
+	for (size_t i = 0; i < how->cells; i++) {
+		uint64_t value = (uint64_t)numbers->value[i];
+
+		if (i == COL_END)
+			value -= (uint64_t)numbers->value[COL_START];
+		if (!(numbers->null & 1U << i))
+			used += put_varint(feed->bytes + used, folded((int64_t)value));
+	}
+	/* From the first, the longest first; what has no end comes last. */
+	ret->key[0] = numbers->value[COL_START];
+	ret->key[1] = ends ? ~numbers->value[COL_END] : INT64_MAX;
+	ret->key[2] = !how->order ? 0 : numbers->null & 1U << how->order ? INT64_MIN : numbers->value[how->order];
+	ret->bytes = feed->bytes;
+	ret->size = (int)used;
+}
+
+static uint32_t number_of(struct feed *feed, const char *text)
+{
+	return text ? row_texts_number(feed->texts, text) : 0;
+}
+
+static void set_number(struct numbers *numbers, size_t cell, bool has, int64_t value)
+{
+	numbers->value[cell] = value;
+	if (!has)
+		numbers->null |= 1U << cell;
+}
+
+/* The row that the scan stands on, with its first or its other times; false: it is not wanted. */
+static bool take_times(struct feed *feed, bool other, struct numbers *ret)
+{
+	const struct reader_row *row = reader_scan_row(feed->scan);
+	size_t start = other ? feed->how->other : COL_START, duration = other ? start + 1 : COL_END;
+	bool ends = reader_row_has(row, duration);
+	int64_t start_ns = row->value[start], end_ns;
+
+	if (!reader_row_has(row, start))
+		return false;
+	if (__builtin_add_overflow(start_ns, row->value[duration], &end_ns))
+		end_ns = start_ns < 0 ? INT64_MIN : INT64_MAX;
+	if (feed->how->reaches && (ends ? end_ns : start_ns) < feed->timeline->options->since_ns)
+		return false;
+	set_number(ret, COL_START, true, start_ns);
+	set_number(ret, COL_END, ends, end_ns);
+	return true;
+}
+
+static bool take_row(struct feed *feed, bool other, struct sorted_record *ret)
+{
+	const struct reader_row *row = reader_scan_row(feed->scan);
+	struct numbers numbers = {.null = 0};
+
+	if (!take_times(feed, other, &numbers))
+		return false;
+	for (size_t i = 0; i < feed->how->cells; i++) {
+		if (i == COL_START || i == COL_END)
+			continue;
+		set_number(&numbers, i, reader_row_has(row, i), row->value[i]);
+		if (feed->is_text & 1U << i) {
+			uint32_t number = number_of(feed, reader_scan_text(feed->scan, i));
+
+			set_number(&numbers, i, number != 0, number);
+		}
+	}
+	if (feed->how->other) {
+		numbers.null &= ~(1U << COL_MORE);
+		numbers.value[COL_MORE] = other;
+	}
+	give(feed, &numbers, ret);
+	return true;
+}
+
+bool timeline_rank_chosen(const struct timeline *t, const struct reader_row *row, size_t column)
+{
+	return !t->options->ranks.count ||
+	       (reader_row_has(row, column) && tool_ranks_have(&t->options->ranks, row->value[column]));
+}
+
+static bool is_wanted(const struct feed *feed)
+{
+	const struct reader_row *row = reader_scan_row(feed->scan);
+	int64_t start_ns = row->value[COL_START];
+
+	return reader_row_has(row, COL_START) && start_ns >= feed->since_ns &&
+	       start_ns < feed->timeline->options->until_ns &&
+	       timeline_rank_chosen(feed->timeline, row, feed->how->cells);
+}
+
+/* Rows of the same cells by SQL, after those of the scan. */
+static int next_more(struct feed *feed, struct sorted_record *ret)
+{
+	struct timeline *t = feed->timeline;
+	struct numbers numbers = {.null = 0};
+	int r = feed->more ? 0 : timeline_prepare(t, feed->how->more, &feed->more);
+
+	if (r < 0)
+		return r;
+	r = timeline_step(t, feed->more);
+	if (r <= 0)
+		return r;
+	row_of(feed->more, &feed->row);
+	for (size_t i = 0; i < feed->how->cells && i < feed->row.count; i++) {
+		const struct cell *cell = &feed->row.cell[i];
+		uint32_t number = feed->is_text & 1U << i ? number_of(feed, cell->text) : 0;
+
+		set_number(&numbers, i, feed->is_text & 1U << i ? number != 0 : cell->type != CELL_NULL,
+			number ? number : cell->integer);
+	}
+	give(feed, &numbers, ret);
+	return 1;
+}
+
+static int next(void *arg, struct sorted_record *ret)
+{
+	struct feed *feed = arg;
+
+	for (;;) {
+		int r;
+
+		if (feed->other) {
+			feed->other = false;
+			if (take_row(feed, true, ret))
+				return 1;
+		}
+		r = feed->in_more ? 0 : reader_scan_next(feed->scan);
+		if (r < 0) {
+			reader_scan_error(feed->scan, feed->timeline->error, feed->timeline->error_size);
+			return r;
+		}
+		if (r == 0) {
+			feed->in_more = true;
+			return feed->how->more ? next_more(feed, ret) : 0;
+		}
+		if (!is_wanted(feed))
+			continue;
+		feed->other = feed->how->other != 0;
+		if (take_row(feed, false, ret))
+			return 1;
+	}
+}
+
+static void set_cell(const struct feed *feed, size_t i, int64_t value, struct row *row)
+{
+	struct cell *cell = &row->cell[i];
+
+	if (feed->is_text & 1U << i)
+		cell_set_text(cell, row_texts_of(feed->texts, (uint32_t)value));
+	else if (i == COL_END)
+		cell_set_int(cell, (int64_t)((uint64_t)row_int(row, COL_START) + (uint64_t)value));
+	else
+		cell_set_int(cell, value);
+}
+
+static int take(void *arg, const void *bytes, int size)
+{
+	struct feed *feed = arg;
+	const uint8_t *at = bytes, *end = at + size;
+	uint32_t null = (uint32_t)get_varint(&at, end);
+	struct row *row = &feed->row;
+
+	row->count = feed->how->cells;
+	for (size_t i = 0; i < row->count; i++) {
+		row->cell[i].name = feed->how->names[i] ? feed->how->names[i] : feed->how->scanning.columns[i];
+		if (null & 1U << i)
+			cell_clear(&row->cell[i]);
+		else
+			set_cell(feed, i, unfolded(get_varint(&at, end)), row);
+	}
+	if (feed->how->finish)
+		feed->how->finish(row);
+	return timeline_row(feed->timeline, feed->stream, row);
+}
+
+static int begin(struct feed *feed)
+{
+	struct timeline *t = feed->timeline;
+	const struct stream_scan *how = feed->how;
+	const struct schema_table *schema = &schema_tables[how->scanning.table];
+	int r;
+
+	feed->since_ns = how->before ? timeline_before(t) : t->options->since_ns;
+	for (size_t i = 0; i < how->cells; i++) {
+		int column = schema_column_find(schema, how->scanning.columns[i]);
+
+		if (column >= 0 && schema->columns[column].type == SCHEMA_TEXT)
+			feed->is_text |= 1U << i;
+	}
+	feed->texts = row_texts_new();
+	r = feed->texts ? reader_scan_open(t->reader, &how->scanning, &feed->scan) : -ENOMEM;
+	if (r < 0) {
+		snprintf(t->error, t->error_size, "out of memory");
+		return r;
+	}
+	return reader_scan_begin(feed->scan, feed->since_ns, t->options->until_ns, t->error, t->error_size);
+}
+
+int timeline_scan(struct timeline *t, const struct stream *stream)
+{
+	struct feed *feed = calloc(1, sizeof(*feed));
+	const struct sorting sorting = {.next = next, .take = take, .arg = feed};
+	int r;
+
+	if (!feed) {
+		snprintf(t->error, t->error_size, "out of memory");
+		return -ENOMEM;
+	}
+	feed->timeline = t;
+	feed->stream = stream;
+	feed->how = stream->scan;
+	r = begin(feed);
+	if (r == 0)
+		r = sorted_each(&sorting, t->error, t->error_size);
+	sqlite3_finalize(feed->more);
+	reader_scan_close(feed->scan);
+	row_texts_free(feed->texts);
+	free(feed);
+	return r;
+}
