@@ -364,13 +364,15 @@ void report_judge(struct report *report)
 		snprintf(headline->title, sizeof(headline->title), "Nothing was watched");
 		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
 	} else {
+		const char *lasting = report->briefs ? " for long" : "";
+
 		headline->verdict = REPORT_HEALTHY;
 		say_seen(report, seen, sizeof(seen));
 		say_but(report, but, sizeof(but));
 		snprintf(headline->line, sizeof(headline->line),
-			"Healthy: nothing was slow or stood still; %.400s%.400s", seen, but);
+			"Healthy: nothing was slow%s or stood still; %.400s%.400s", lasting, seen, but);
 		snprintf(headline->why, sizeof(headline->why), "%.220s%.160s", seen, but);
-		snprintf(headline->title, sizeof(headline->title), "Nothing was slow or stood still");
+		snprintf(headline->title, sizeof(headline->title), "Nothing was slow%s or stood still", lasting);
 		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
 	}
 }

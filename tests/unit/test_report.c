@@ -315,6 +315,7 @@ static void test_brief(void **state)
 	assert_int_equal(script_write(&script), 0);
 	report = read_day();
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
+	has(report->headline.line, "Healthy: nothing was slow for long or stood still; ");
 	has(report->headline.line, "; 1 brief slowness");
 	assert_int_equal(report->worsts, 0);
 	report_free(report);
