@@ -2,7 +2,7 @@
 /*
  * The bytes are rows of the stores of two nodes: in every column a value that is likely there, or any other of any
  * type, as who writes the files can put them there. What people read is made of them: findings, the report in its forms
- * and with its comparison across nodes, and a timeline. The first bytes are a text that rows may hold.
+ * and with its comparison across nodes, or a timeline, by the first byte. A text that rows may hold follows it.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -23,7 +23,9 @@
 
 #define NSEC 1000000000LL
 #define BASE_NS (1795219200LL * NSEC) /* what the name of the segment says */
+/* One file by two names: readers look into each for the tables of its kind. */
 #define SEGMENT "events-20261121T000000Z-000001.db"
+#define SUMMARY "summary-20261121T000000Z-000002.db"
 #define STORES 2
 #define ROWS_MAX 256 /* of an input: more only take time */
 #define COMPARE_NS 50000000
@@ -42,7 +44,7 @@ static const char *const texts[31] = {"", "job", "node-a", "node-b", "0", "1", "
 	"0x00112233445566ff", "data", "slow_rank", "hang", "open", "closed", "warning", "suspected",
 	"[{\"what\":\"step_time\",\"value\":1.5,\"unit\":\"s\"}]", "L1", "malloc", "a \033[1m<b>&\xff\n"};
 
-static char folder[STORES][PATH_BYTES], segment[STORES][PATH_BYTES];
+static char folder[STORES][PATH_BYTES], segment[STORES][PATH_BYTES], summary[STORES][PATH_BYTES];
 static uint8_t *empty;
 static size_t empty_bytes;
 
@@ -53,6 +55,7 @@ static void remove_folders(void)
 	for (size_t i = 0; i < STORES; i++) {
 		snprintf(db, sizeof(db), "%s/db", folder[i]);
 		(void)unlink(segment[i]);
+		(void)unlink(summary[i]);
 		(void)rmdir(db);
 		(void)rmdir(folder[i]);
 	}
@@ -72,8 +75,10 @@ static void make_empty(void)
 	sqlite3 *db = NULL;
 
 	assert(sqlite3_open(":memory:", &db) == SQLITE_OK);
-	assert(schema_create_sql(TIER_EVENTS, BASE_NS, sql, sizeof(sql)) == 0);
-	run(db, sql);
+	for (unsigned tier = 0; tier < TIER_MAX; tier++) {
+		assert(schema_create_sql((enum schema_tier)tier, BASE_NS, sql, sizeof(sql)) == 0);
+		run(db, sql);
+	}
 	snprintf(sql, sizeof(sql),
 		"PRAGMA application_id=%d; PRAGMA user_version=%d; INSERT INTO meta "
 		"VALUES('base_ns',%lld),('tier','events')",
@@ -103,6 +108,9 @@ static void make_folders(void)
 		snprintf(db, sizeof(db), "%s/db", folder[i]);
 		assert(mkdir(db, 0700) == 0);
 		assert((size_t)snprintf(segment[i], PATH_BYTES, "%.60s/db/%s", folder[i], SEGMENT) < PATH_BYTES);
+		assert((size_t)snprintf(summary[i], PATH_BYTES, "%.60s/db/%s", folder[i], SUMMARY) < PATH_BYTES);
+		close(open(segment[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+		assert(link(segment[i], summary[i]) == 0);
 	}
 	atexit(remove_folders);
 }
@@ -187,8 +195,6 @@ static unsigned add_rows(struct input *input, sqlite3 *const *db)
 	struct input same;
 	char sql[1024];
 
-	if (!schema_in_tier(table, TIER_EVENTS))
-		return 1;
 	assert(schema_insert_sql(table, sql, sizeof(sql)) == 0);
 	assert(sqlite3_prepare_v2(db[which >> 7], sql, -1, &statement, NULL) == SQLITE_OK);
 	for (unsigned repeat = 0; repeat <= times; repeat++) {
@@ -289,6 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input input = {data, size};
 	static FILE *out;
+	uint8_t what;
 
 	if (!empty) {
 		make_empty();
@@ -296,9 +303,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		out = fopen("/dev/null", "we");
 		assert(out);
 	}
+	what = (uint8_t)take(&input, 1) & 3;
 	fill(&input);
-	findings();
-	report(out);
-	timeline(out, size & 1 ? &trace_perfetto : &trace_chrome);
+	if (what == 0)
+		findings();
+	else if (what == 1)
+		report(out);
+	else
+		timeline(out, what == 2 ? &trace_perfetto : &trace_chrome);
 	return 0;
 }
