@@ -178,6 +178,8 @@ static void follow(double *median, double value, double step)
 
 static void noise_of(struct series_class *class, double *distance, uint32_t n, uint32_t ranks)
 {
+	double step = class->frames < SERIES_MEMORY ? SERIES_STEP_FAST : SERIES_STEP;
+
 	class->frames++;
 	if (ranks >= SERIES_SMALL) {
 		double noise = DISTANCE_TO_SIGMA * robust_median(distance, n);
@@ -193,7 +195,7 @@ static void noise_of(struct series_class *class, double *distance, uint32_t n, u
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		follow(&class->noise, DISTANCE_TO_SIGMA * distance[i], SERIES_STEP);
+		follow(&class->noise, DISTANCE_TO_SIGMA * distance[i], step);
 		follow(&class->fast, DISTANCE_TO_SIGMA * distance[i], SERIES_STEP_FAST);
 	}
 	class->noise = fmax(class->noise, NOISE_LEAST);

@@ -17,9 +17,11 @@
  * Noise of a class: median over its ranks of |ln ratio - ln ratio slow_of frames before|, as a standard deviation,
  * averaged over about SERIES_MEMORY frames; of less than SERIES_SMALL ranks, the running median over ranks and frames,
  * which is stepped by SERIES_STEP of itself (and a faster one by SERIES_STEP_FAST): a frame of few ranks in which one
- * lost a long wait says nothing about the others. The distance sees slow noise too, and a rank that becomes slow
- * disturbs it only for slow_of frames; classes of two to five have no other that can be trusted. The spread of medians
- * is averaged likewise, as that of few ranks is a bad estimate, and the larger one counts.
+ * lost a long wait says nothing about the others. In its first SERIES_MEMORY frames it is the faster one, as it begins
+ * with what may be no noise: where operations are seen because a rank was slow, the first distances are to that time.
+ * The distance sees slow noise too, and a rank that becomes slow disturbs it only for slow_of frames; classes of two to
+ * five have no other that can be trusted. The spread of medians is averaged likewise, as that of few ranks is a bad
+ * estimate, and the larger one counts.
  *
  * That running median is late where noise grows at once (samples of unequal length begin): so in classes of less than
  * SERIES_SMALL the median over ranks and the last slow_of frames of |ln ratio - ln ratio one frame before| is a noise
