@@ -8,16 +8,17 @@
 #include "daemon/gloo_identity.h"
 
 #include "daemon/cxx_memory.h"
+#include "daemon/stat_within.h"
 #include "daemon/torch_group.h"
 
 #include <limits.h>
-#include <sys/stat.h>
 
 #define READS_MAX 512
 #define GROUP_WORDS 64
 #define STORE_WORDS 16
 #define STRING_AT_MAX 8    /* words before the first string of a store: its class, users, time limit */
 #define PREFIXES_MAX 16    /* stores in one another */
+#define FILES_WAIT_NS (100 * NSEC_PER_MSEC) /* for the server of a FileStore's file */
 
 #define CLASS_GROUP "N4c10d16ProcessGroupGlooE"
 #define CLASS_GLOO_STORE "N4c10d16ProcessGroupGloo9GlooStoreE"
@@ -137,8 +138,9 @@ static int inode_of(const struct gloo_process *process, const char *format, cons
 
 	if (n < 0 || (size_t)n >= sizeof(full))
 		return -ENAMETOOLONG;
-	if (stat(full, &st) < 0)
-		return -errno;
+	n = stat_within(full, FILES_WAIT_NS, &st);
+	if (n < 0)
+		return n;
 	*ret = st.st_ino;
 	return 0;
 }
@@ -175,12 +177,15 @@ static int hash_file(struct cxx_memory *memory, const struct gloo_process *proce
 	char path[CXX_STRING_BYTES];
 	uint64_t inode;
 	size_t at = 0;
+	int r;
 
 	*ret_trouble = "the path of its FileStore cannot be read";
 	if (first_string(memory, store, path, &at) < 0 || !*path)
 		return -ENOENT;
-	*ret_trouble = "the file of its FileStore cannot be seen";
-	if (inode_of(process, *path == '/' ? "%s/%u/root%s" : "%s/%u/cwd/%s", path, &inode) < 0)
+	r = inode_of(process, *path == '/' ? "%s/%u/root%s" : "%s/%u/cwd/%s", path, &inode);
+	*ret_trouble = r == -ETIMEDOUT || r == -EBUSY ? "the file system of its FileStore does not answer"
+						      : "the file of its FileStore cannot be seen";
+	if (r < 0)
 		return -ENOENT;
 	*hash = hash_text(hash_text(*hash, "file"), path);
 	*hash = fnv1a(*hash, &inode, sizeof(inode));
