@@ -193,7 +193,7 @@ static int set(struct analyze *analyze, int id, char *value)
 		return 0;
 	case SET_RANK:
 		if (tool_ranks_parse(value, &analyze->filter.ranks) < 0)
-			return 1 + tool_fail(2, "--rank takes at most 16 ranks or ranges, as in 0,3-7, not \"%s\"", value);
+			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
 		return 0;
 	case SET_HELP:
 		return 1 + tool_usage(usage);

@@ -201,7 +201,7 @@ static int set(struct dump_options *options, enum option_id id, const char *valu
 		return 0;
 	case SET_RANK:
 		if (tool_ranks_parse(value, &options->ranks) < 0)
-			return 1 + tool_fail(2, "--rank takes at most 16 ranks or ranges, as in 0,3-7, not \"%s\"", value);
+			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
 		return 0;
 	case SET_LEVEL:
 		if (parse_levels(value, &options->kinds) < 0)

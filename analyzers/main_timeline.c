@@ -231,7 +231,7 @@ static int set(struct run *run, int id, const char *value)
 		return set_time("--until", value, &run->until_ns);
 	case SET_RANK:
 		if (tool_ranks_parse(value, &run->options.ranks) < 0)
-			return 1 + tool_fail(2, "--rank takes at most 16 ranks or ranges, as in 0,3-7, not \"%s\"", value);
+			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
 		return 0;
 	case SET_JOB:
 		run->options.job = value;
