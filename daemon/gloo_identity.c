@@ -129,8 +129,20 @@ static bool is_loopback(const char *host)
 		strncmp(host, "localhost.", 10) == 0 || strcmp(host, "ip6-localhost") == 0;
 }
 
+/* The kernel answers for what is below /proc/PID/ns, whatever file systems do. */
+static int look_at_link(const char *path, struct stat *ret)
+{
+	return stat(path, ret) < 0 ? -errno : 0;
+}
+
+static int look_at_file(const char *path, struct stat *ret)
+{
+	return stat_within(path, FILES_WAIT_NS, ret);
+}
+
 /* What a path of the process leads to: links of /proc/PID/ns are files too. */
-static int inode_of(const struct gloo_process *process, const char *format, const char *path, uint64_t *ret)
+static int inode_of(const struct gloo_process *process, int (*look)(const char *path, struct stat *ret),
+	const char *format, const char *path, uint64_t *ret)
 {
 	char full[PATH_MAX];
 	struct stat st;
@@ -138,7 +150,7 @@ static int inode_of(const struct gloo_process *process, const char *format, cons
 
 	if (n < 0 || (size_t)n >= sizeof(full))
 		return -ENAMETOOLONG;
-	n = stat_within(full, FILES_WAIT_NS, &st);
+	n = look(full, &st);
 	if (n < 0)
 		return n;
 	*ret = st.st_ino;
@@ -164,7 +176,7 @@ static int hash_tcp(struct cxx_memory *memory, const struct gloo_process *proces
 	if (!is_loopback(host))
 		return 0;
 	*ret_trouble = "its TCPStore is on this host alone, and the network namespace of the process cannot be read";
-	if (inode_of(process, "%s/%u/ns/%s", "net", &inode) < 0)
+	if (inode_of(process, look_at_link, "%s/%u/ns/%s", "net", &inode) < 0)
 		return -ENOENT;
 	*hash = hash_text(*hash, process->boot_id);
 	*hash = fnv1a(*hash, &inode, sizeof(inode));
@@ -182,7 +194,7 @@ static int hash_file(struct cxx_memory *memory, const struct gloo_process *proce
 	*ret_trouble = "the path of its FileStore cannot be read";
 	if (first_string(memory, store, path, &at) < 0 || !*path)
 		return -ENOENT;
-	r = inode_of(process, *path == '/' ? "%s/%u/root%s" : "%s/%u/cwd/%s", path, &inode);
+	r = inode_of(process, look_at_file, *path == '/' ? "%s/%u/root%s" : "%s/%u/cwd/%s", path, &inode);
 	*ret_trouble = r == -ETIMEDOUT || r == -EBUSY ? "the file system of its FileStore does not answer"
 						      : "the file of its FileStore cannot be seen";
 	if (r < 0)

@@ -126,8 +126,8 @@ void framer_host(struct framer *framer, int process, const struct framer_host *h
 void framer_lost(struct framer *framer, int process, uint64_t records);
 /* From then on all operations of all ranks that live now are seen, or none any more: steps that begin later are whole,
  * the first one with operations too; those that end later count as without, and what has not come by now is not waited
- * for. Where this is
- * not told, the first one with operations counts as without, and the first ones without are waited for. */
+ * for. Where this is not told, the first one with operations counts as without, and the first ones without are waited
+ * for. */
 void framer_watched(struct framer *framer, bool on, uint64_t from_ns);
 /* Time has come to here; goes out what has settled. */
 void framer_advance(struct framer *framer, uint64_t now_ns);
