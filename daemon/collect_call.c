@@ -18,6 +18,7 @@
 #include "daemon/probes/call_engine.h"
 #include "daemon/steps_room.h"
 #include "daemon/text_units.h"
+#include "daemon/uprobe.h"
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* how long after its start a rank is looked at every SCAN_FIRST_NS */
@@ -43,6 +44,7 @@ struct call {
 	struct attach_engine attach;
 	struct libraries *libraries;
 	bool on[LEVEL_MAX];
+	uint64_t since_ns[LEVEL_MAX]; /* on since; what is older is of probes that were being detached then */
 	bool regroup; /* a library is new: which rows to use may have changed */
 	bool sweep; /* calls in flight may have lost their process, or their row its last library */
 	uint64_t events;
@@ -229,7 +231,12 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	struct call *call = state;
 	struct call_level_sum sum = {.level = level, .on = on};
 
+	if (on && call->engine && call->sweep) {
+		uprobe_detach_wait(); /* or what its probes, half gone, have left would look like calls in flight */
+		sweep(call);
+	}
 	call->on[level] = on;
+	call->since_ns[level] = monotonic_ns();
 	if (!call->libraries) {
 		snprintf(report, report_size, "%s", call->trouble);
 		return on ? -ENOTSUP : 0;
@@ -242,6 +249,7 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	}
 	if (!on)
 		sweep(call);
+	call->sweep |= !on;
 	call_rooms_level(call->context, level, on);
 	sum.rows = rows_of(call, level);
 	sum.ranks = ranks_count(call->context->ranks, RANK_ROLE_RANK);
@@ -350,7 +358,7 @@ static void call_tick(void *state, uint64_t now_ns)
 	struct call *call = state;
 
 	call_rooms_tick(call->context, now_ns);
-	if (call->sweep && call->engine)
+	if (call->sweep && call->engine && !uprobe_is_detaching())
 		sweep(call);
 	for (size_t i = 0; i < call->watches; i++)
 		if (call->watch[i].instance && now_ns >= call->watch[i].next_scan_ns)
@@ -408,7 +416,7 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	}
 	if (record.probe->event[0]) {
 		/* What was in the ring when the level went off would begin anew what its room has ended. */
-		if (call->on[record.probe->level])
+		if (call->on[record.probe->level] && header->time_ns >= call->since_ns[record.probe->level])
 			call->unclaimed += !call_rooms_feed(call->context, rank, &record);
 	} else if (record.probe->edge != RT_EDGE_CALL && record.probe->edge != RT_EDGE_ENTRY) {
 		mark_event(call, rank, &record, header->flags & RT_CALL_TEXT);

@@ -38,6 +38,7 @@ struct marker {
 	struct context *context;
 	struct marker_bpf *skeleton; /* NULL where the kernel refuses it */
 	bool on;
+	uint64_t since_ns; /* on since; what is older is of a probe that was being detached then */
 	struct libraries *libraries; /* NULL while off */
 	unsigned attached;
 	uint64_t events;
@@ -97,6 +98,7 @@ static int attach(const struct marker *marker, const struct library *library, st
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", library->fd);
 	target.path = path;
 	target.offsets = &offset;
+	uprobe_detach_wait();
 	return (multi ? uprobe_attach_multi : uprobe_attach_perf)(
 		bpf_program__fd(marker->skeleton->progs.marker_batch), &target, false, ret);
 }
@@ -125,7 +127,7 @@ static void library_dropped(void *arg, struct library *library)
 
 	if (!library->owner_data)
 		return;
-	uprobe_detach(library->owner_data);
+	uprobe_detach_later(library->owner_data);
 	library->owner_data = NULL;
 	marker->attached--;
 }
@@ -296,6 +298,8 @@ static int turn_on(struct marker *marker)
 	if (!marker->libraries)
 		return -ENOMEM;
 	marker->on = true;
+	uprobe_detach_wait();
+	marker->since_ns = monotonic_ns();
 	for (size_t i = 0; i < marker->watches; i++)
 		if (marker->watch[i].instance) {
 			marker->watch[i].since_ns = now_ns;
@@ -378,6 +382,8 @@ static void marker_event(void *state, const struct rt_event *header, size_t size
 		marker->strangers++;
 		return;
 	}
+	if (!marker->on || header->time_ns < marker->since_ns) /* of a probe that is being detached, or was in the ring */
+		return;
 	if (!watch->process)
 		watch->process = calloc(1, sizeof(*watch->process));
 	if (!watch->process)

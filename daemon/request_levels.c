@@ -3,6 +3,7 @@
 #include "daemon/context.h"
 #include "daemon/log.h"
 #include "daemon/request.h"
+#include "daemon/uprobe.h"
 
 #define REPORT_BYTES 4096
 
@@ -88,6 +89,7 @@ int request_set(struct context *context, const Ranktrace__Request *request, Rank
 		if (r < 0 && result == 0)
 			result = r;
 	}
+	uprobe_detach_wait(); /* who asked is answered when nothing of it is attached any more */
 	response_say(response, "%s", all);
 	return result;
 }

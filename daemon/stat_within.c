@@ -5,13 +5,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "daemon/thread.h"
 #include "daemon/util.h"
 
 /* The last of the two that let it go frees it. */
@@ -71,24 +71,6 @@ static void *answer(void *arg)
 	return NULL;
 }
 
-/* Signals are the loop's. */
-static int ask(struct question *question)
-{
-	pthread_attr_t attributes;
-	pthread_t thread;
-	sigset_t all, before;
-	int r;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	r = pthread_create(&thread, &attributes, answer, question);
-	pthread_attr_destroy(&attributes);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -r;
-}
-
 int stat_within(const char *path, uint64_t wait_ns, struct stat *ret)
 {
 	uint64_t until_ns = monotonic_ns() + wait_ns;
@@ -104,7 +86,7 @@ int stat_within(const char *path, uint64_t wait_ns, struct stat *ret)
 	question = question_new(path);
 	if (!question)
 		return -ENOMEM;
-	r = ask(question);
+	r = thread_run(answer, question);
 	if (r < 0) {
 		question_free(question);
 		return r;

@@ -74,6 +74,7 @@ static int attach_batch(struct attachment *attachment, enum level level, enum at
 	if (attachment->links >= LINKS_MAX)
 		return -ENOSPC;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", attachment->library->fd);
+	uprobe_detach_wait();
 	r = engine->attach(engine->arg, part, &target, &slot->link);
 	if (r < 0)
 		return r;
@@ -126,7 +127,7 @@ static void detach(struct attachment *attachment, enum level level)
 	for (unsigned i = 0; i < attachment->links; i++) {
 		if (attachment->link[i].level != level)
 			continue;
-		uprobe_detach(attachment->link[i].link);
+		uprobe_detach_later(attachment->link[i].link);
 		attachment->link[i--] = attachment->link[--attachment->links];
 	}
 }
@@ -204,7 +205,7 @@ struct attachment *attachment_free(struct attachment *attachment)
 	if (!attachment)
 		return NULL;
 	for (unsigned i = 0; i < attachment->links; i++)
-		uprobe_detach(attachment->link[i].link);
+		uprobe_detach_later(attachment->link[i].link);
 	for (unsigned i = 0; i < attachment->places.count; i++)
 		attachment->engine->spec_free(attachment->engine->arg, attachment->places.place[i].spec);
 	places_free(&attachment->places);

@@ -112,6 +112,8 @@ static void test_detached_is_gone(void **arg)
 	(void)arg;
 	assert_int_equal(attachment_level(fixture.attachment, LEVEL_L1, false), 0);
 	assert_int_equal(attachment_attached(fixture.attachment), 0);
+	uprobe_detach_wait();
+	assert_false(uprobe_is_detaching());
 	run_child(all_functions, true);
 	assert_int_equal(fixture.seen, 0);
 }
@@ -126,6 +128,7 @@ static void test_same_rows_share_numbers(void **arg)
 	attachment_choose(twin, attachment_found(twin));
 	assert_int_equal(attachment_level(twin, LEVEL_L1, true), 0);
 	attachment_free(fixture.attachment);
+	uprobe_detach_wait();
 	fixture.attachment = twin;
 	run_child(all_functions, true);
 	assert_int_equal(count_of("call").calls, TIMES);

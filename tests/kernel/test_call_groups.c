@@ -205,6 +205,7 @@ static void test_attached_in_the_middle(void **arg)
 
 	(void)arg;
 	assert_int_equal(attachment_level(fixture.attachment, LEVEL_L1, false), 0);
+	uprobe_detach_wait();
 	assert_int_equal(pipe(phase) | pipe(reached), 0);
 	child = child_start(attached_in_the_middle, true);
 	child_go(&child);
