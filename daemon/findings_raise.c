@@ -7,6 +7,9 @@
 #include "daemon/log.h"
 
 #define HOUR_NS (3600 * NSEC_PER_SEC)
+/* A suspicion is confirmed or dropped within some steps. Prolonged that much, this shortly before the end. */
+#define PROLONG_NS (5 * NSEC_PER_SEC)
+#define PROLONG_BEFORE_NS (2 * NSEC_PER_SEC)
 
 static const struct {
 	unsigned want;
@@ -21,6 +24,8 @@ static uint64_t budget(struct findings_raise *raise, const struct config *config
 {
 	uint64_t full_ns = HOUR_NS / 100 * config->findings_raise_percent, earned_ns = full_ns;
 
+	if (raise->budget_at_ns[level] && now_ns <= raise->budget_at_ns[level]) /* a tick's time is older than a frame's */
+		return raise->budget_ns[level];
 	if (raise->budget_at_ns[level] && now_ns - raise->budget_at_ns[level] < HOUR_NS)
 		earned_ns = (now_ns - raise->budget_at_ns[level]) / 100 * config->findings_raise_percent;
 	raise->budget_ns[level] += earned_ns;
@@ -36,11 +41,35 @@ static bool may(struct findings_raise *raise, const struct context *context, enu
 	const struct config *config = &context->config;
 	uint64_t set_ns = levels->set_ns[level];
 
-	if (!config->findings_raise || levels->on[level] || now_ns < raise->pause_until_ns[level])
+	/* raised: it has ended, and findings_raise_tick() has not yet seen whether it came to anything. */
+	if (!config->findings_raise || levels->on[level] || raise->raised[level] ||
+		now_ns < raise->pause_until_ns[level])
 		return false;
 	if (set_ns && now_ns < set_ns + config->findings_raise_pause_ns)
 		return false;
 	return budget(raise, config, level, now_ns) >= config->findings_raise_for_ns;
+}
+
+static bool is_ending(
+	const struct findings_raise *raise, const struct context *context, enum level level, uint64_t now_ns)
+{
+	uint64_t until_ns = context->levels.until_ns[level];
+
+	return raise->raised[level] && context->levels.raised[level] && until_ns &&
+	       now_ns + PROLONG_BEFORE_NS >= until_ns;
+}
+
+/* Another one, without an end between. */
+static void go_on(struct findings_raise *raise, struct context *context, enum level level, const char *why)
+{
+	uint64_t for_ns = context->config.findings_raise_for_ns;
+
+	raise->budget_ns[level] -= for_ns;
+	raise->prolonged_ns[level] = 0;
+	raise->fruitful[level] = false;
+	raise->count++;
+	levels_prolong(&context->levels, level, for_ns);
+	log_info("levels", "to see more of \"%s\": %s stays on", why, level_name(level));
 }
 
 static void raise_one(struct findings_raise *raise, struct context *context, enum level level, const char *job,
@@ -49,6 +78,11 @@ static void raise_one(struct findings_raise *raise, struct context *context, enu
 	uint64_t for_ns = context->config.findings_raise_for_ns;
 	char text[512];
 
+	if (is_ending(raise, context, level, now_ns) && raise->fruitful[level] && context->config.findings_raise &&
+		budget(raise, &context->config, level, now_ns) >= for_ns) {
+		go_on(raise, context, level, why);
+		return;
+	}
 	if (!may(raise, context, level, now_ns))
 		return;
 	snprintf(text, sizeof(text), "%s%s%s", why, job[0] ? ", job " : "", job);
@@ -58,8 +92,9 @@ static void raise_one(struct findings_raise *raise, struct context *context, enu
 		return;
 	}
 	raise->budget_ns[level] -= for_ns;
+	raise->prolonged_ns[level] = 0;
 	raise->raised[level] = true;
-	raise->fruitful = false;
+	raise->fruitful[level] = false;
 	raise->count++;
 }
 
@@ -73,16 +108,33 @@ void findings_raise_want(struct findings_raise *raise, struct context *context, 
 
 void findings_raise_confirmed(struct findings_raise *raise)
 {
-	raise->fruitful = true;
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		raise->fruitful[level] = true;
 }
 
-void findings_raise_tick(struct findings_raise *raise, const struct context *context, uint64_t now_ns)
+static void prolong(struct findings_raise *raise, struct context *context, enum level level, uint64_t now_ns)
+{
+	if (!context->config.findings_raise || !is_ending(raise, context, level, now_ns) ||
+		raise->prolonged_ns[level] + PROLONG_NS > context->config.findings_raise_for_ns ||
+		budget(raise, &context->config, level, now_ns) < PROLONG_NS)
+		return;
+	raise->budget_ns[level] -= PROLONG_NS;
+	raise->prolonged_ns[level] += PROLONG_NS;
+	levels_prolong(&context->levels, level, PROLONG_NS);
+}
+
+void findings_raise_tick(struct findings_raise *raise, struct context *context, bool suspected, uint64_t now_ns)
 {
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
-		if (!raise->raised[level] || context->levels.raised[level])
+		if (!raise->raised[level])
 			continue;
+		if (context->levels.raised[level]) {
+			if (suspected)
+				prolong(raise, context, level, now_ns);
+			continue;
+		}
 		raise->raised[level] = false;
-		if (!raise->fruitful)
+		if (!raise->fruitful[level])
 			raise->pause_until_ns[level] = now_ns + context->config.findings_raise_pause_ns;
 	}
 }

@@ -206,7 +206,7 @@ void findings_room_tick(struct findings_room *room, uint64_t now_ns)
 	detect_advance(room->detect, now_ns);
 	tell_watched(room, now_ns);
 	findings_look(room, now_ns);
-	findings_raise_tick(&room->raise, room->context, now_ns);
+	findings_raise_tick(&room->raise, room->context, room->counts.suspected > 0, now_ns);
 }
 
 void findings_room_counts(const struct findings_room *room, struct findings_counts *ret)

@@ -16,15 +16,22 @@
 #define CLOSER_PART 10
 #define CLOSER_SAVED_NS (60 * NSEC_PER_SEC)
 
+static bool is_raised(const struct findings_room *room)
+{
+	return room->raise.raised[LEVEL_L1] || room->raise.raised[LEVEL_L3];
+}
+
 static bool is_closer(const struct findings_room *room, uint64_t now_ns)
 {
-	return now_ns < room->closer_until_ns || room->raise.raised[LEVEL_L1] || room->raise.raised[LEVEL_L3];
+	return now_ns < room->closer_until_ns || is_raised(room);
 }
 
 void findings_samples_closer(struct findings_room *room, uint64_t now_ns)
 {
 	uint64_t until_ns = now_ns + CLOSER_FOR_NS, more_ns = CLOSER_FOR_NS;
 
+	if (is_raised(room)) /* they are close, and nothing of what is saved up is spent */
+		return;
 	if (now_ns < room->closer_until_ns)
 		more_ns = until_ns - room->closer_until_ns;
 	room->closer_left_ns += room->closer_at_ns ? (now_ns - room->closer_at_ns) / CLOSER_PART : CLOSER_SAVED_NS;

@@ -99,6 +99,12 @@ int levels_raise(struct context *context, enum level level, uint64_t for_ns, con
 	return 0;
 }
 
+void levels_prolong(struct levels *levels, enum level level, uint64_t by_ns)
+{
+	if (levels->on[level] && levels->raised[level] && levels->until_ns[level])
+		levels->until_ns[level] += by_ns;
+}
+
 /* Nobody set it, so nothing is saved. */
 static int lower(struct context *context, enum level level)
 {

@@ -39,6 +39,9 @@ int levels_set(struct context *context, enum level level, bool on, uint64_t for_
  */
 int levels_raise(struct context *context, enum level level, uint64_t for_ns, const char *why);
 
+/* A level that levels_raise() turned on stays on for so much longer; others are left as they are. */
+void levels_prolong(struct levels *levels, enum level level, uint64_t by_ns);
+
 /* Ends levels whose time is over. Called every second. */
 void levels_tick(struct context *context, uint64_t now_ns);
 

@@ -229,6 +229,13 @@ static void test_closer_samples(void **state)
 	assert_query("select count(*) from host_samples where duration_ns between 1000000000 and 1400000000 and "
 		     "start_ns < (select min(start_ns) from host_samples) + 20000000000",
 		"4\n");
+	/* While levels are raised it is so anyway: nothing is spent. */
+	context.findings->closer_until_ns = 0;
+	context.findings->closer_left_ns = 30 * NSEC_PER_SEC;
+	context.findings->raise.raised[LEVEL_L1] = true;
+	findings_samples_closer(context.findings, monotonic_ns());
+	assert_int_equal(context.findings->closer_left_ns, 30 * NSEC_PER_SEC);
+	context.findings->raise.raised[LEVEL_L1] = false;
 	/* By a step that is told, now. */
 	context.findings->closer_at_ns = 0;
 	long_step(56 * MS);

@@ -124,9 +124,66 @@ static void test_raise(void **state)
 		if (!context.levels.on[LEVEL_L1])
 			continue;
 		levels_tick(&context, context.levels.until_ns[LEVEL_L1]);
-		findings_raise_tick(&context.findings->raise, &context, now_ns);
+		findings_raise_tick(&context.findings->raise, &context, false, now_ns);
 	}
 	assert_int_equal(raises, 5); /* of six in an hour one was spent before, and hardly any time has passed */
+}
+
+/* Until what is suspected is decided, but no longer than as long again. */
+static void test_raise_goes_on(void **state)
+{
+	uint64_t until_ns, first_ns, for_ns = context.config.findings_raise_for_ns;
+	unsigned longer = 0;
+
+	(void)state;
+	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	first_ns = until_ns = context.levels.until_ns[LEVEL_L1];
+	say(finding(1, FINDING_SUSPECTED));
+	findings_room_tick(context.findings, until_ns - 3 * NSEC_PER_SEC);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
+	say(finding(1, FINDING_OPEN)); /* decided */
+	findings_room_tick(context.findings, until_ns - NSEC_PER_SEC);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
+	say(finding(2, FINDING_SUSPECTED));
+	for (; context.levels.on[LEVEL_L1] && longer < 100; longer++) {
+		until_ns = context.levels.until_ns[LEVEL_L1];
+		findings_room_tick(context.findings, until_ns - NSEC_PER_SEC);
+		levels_tick(&context, until_ns);
+	}
+	assert_false(context.levels.on[LEVEL_L1]);
+	assert_int_equal(until_ns - first_ns, for_ns);
+	/* It came to something, and more is wanted: another one without an end between, but not for ever. */
+	findings_room_tick(context.findings, until_ns);
+	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	until_ns = context.levels.until_ns[LEVEL_L1];
+	assert_true(context.levels.on[LEVEL_L1]);
+	for (int i = 0; i < 3; i++)
+		findings_raise_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+			until_ns - (i == 0 ? 3 : 1) * NSEC_PER_SEC);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
+	findings_raise_confirmed(&context.findings->raise);
+	for (int i = 0; i < 3; i++)
+		findings_raise_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+			until_ns - NSEC_PER_SEC + (uint64_t)i * for_ns);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns + for_ns);
+	/* A tick's time is older than a frame's, which does not fill the budget. */
+	context.findings->raise.budget_ns[LEVEL_L1] = 0;
+	context.findings->raise.budget_at_ns[LEVEL_L1] = until_ns + for_ns;
+	findings_raise_tick(&context.findings->raise, &context, true, until_ns + for_ns - 1);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns + for_ns);
+	/* Nothing was confirmed in this one: a pause, also for what is asked before that is seen. */
+	context.findings->raise.budget_ns[LEVEL_L1] = 2 * for_ns;
+	levels_tick(&context, until_ns + for_ns);
+	findings_raise_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow", until_ns + for_ns);
+	assert_false(context.levels.on[LEVEL_L1]);
+	findings_room_tick(context.findings, until_ns + for_ns);
+	assert_false(context.levels.on[LEVEL_L1]);
+	/* What a person has turned on is his. */
+	say(finding(3, FINDING_SUSPECTED));
+	assert_int_equal(levels_set(&context, LEVEL_L1, true, 10 * NSEC_PER_SEC, (char[256]){0}, 256), 0);
+	until_ns = context.levels.until_ns[LEVEL_L1];
+	findings_room_tick(context.findings, until_ns - NSEC_PER_SEC);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
 }
 
 static void test_raise_and_people(void **state)
@@ -151,6 +208,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_raise, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_raise_goes_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_raise_and_people, setup, teardown),
 	};
 
