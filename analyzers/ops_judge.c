@@ -193,6 +193,8 @@ static const struct ops_judged *usual_of(
 		if (!called(&judging->member[i], seq, &point))
 			continue;
 		n = mark(judging, seq, &point, state);
+		if (n == 0) /* too little is known of it to differ from anybody */
+			continue;
 		if (!best || n < least) {
 			best = &judging->member[i];
 			least = n;
@@ -324,17 +326,38 @@ static void tell_missing(struct judging *judging, struct judge_text *text, const
 	judge_text_duration(text, verdict->waited_ns);
 }
 
+/* There is no room for sizes beside data types, which say more. */
+static void add_measure(struct judge_text *text, const struct ops_point *point, bool types)
+{
+	if (types)
+		judge_text_add(text, " of %.16s", point->dtype);
+	else
+		judge_text_bytes(text, point->bytes);
+}
+
+static void tell_called(struct ops_verdict *verdict, const struct ops_point *other, const struct ops_point *usual)
+{
+	bool types = other->dtype[0] && usual->dtype[0] && strcmp(other->dtype, usual->dtype) != 0;
+	struct judge_text text;
+
+	judge_text_begin(&text, verdict->called, sizeof(verdict->called));
+	judge_text_add(&text, "%.32s %llu", other->op, (unsigned long long)verdict->seq);
+	add_measure(&text, other, types);
+	judge_text_add(&text, " instead of %.32s", usual->op);
+	add_measure(&text, usual, types);
+	judge_text_end(&text);
+}
+
 static void tell_difference(struct judging *judging, struct judge_text *text)
 {
 	struct ops_verdict *verdict = judging->verdict;
 	struct ops_point usual = {0}, other = {0};
+	bool found = false;
 	size_t n;
 
 	usual_of(judging, verdict->seq, verdict->state, &usual);
-	for (size_t i = 0; i < judging->members; i++) {
-		if (judging->member[i].differs && called(&judging->member[i], verdict->seq, &other))
-			break;
-	}
+	for (size_t i = 0; i < judging->members && !found; i++)
+		found = judging->member[i].differs && called(&judging->member[i], verdict->seq, &other);
 	n = ranks_where(judging, does_differ, verdict->seq);
 	judge_text_ranks(text, judging->rank, n);
 	judge_text_add(text, " called ");
@@ -349,6 +372,8 @@ static void tell_difference(struct judging *judging, struct judge_text *text)
 	judge_text_bytes(text, usual.bytes);
 	if (usual.dtype[0])
 		judge_text_add(text, " of %s", usual.dtype);
+	if (found)
+		tell_called(verdict, &other, &usual);
 }
 
 static void tell_running(struct judging *judging, struct judge_text *text)

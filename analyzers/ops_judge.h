@@ -40,6 +40,7 @@ struct ops_verdict {
 	uint64_t seq;           /* the first number that is missing, or differs */
 	uint64_t waited_ns;     /* since the first member called it */
 	uint32_t here, members; /* of the members (0: not known) that many are on this node */
+	char called[64];        /* where calls differ: "Broadcast 356 (16.0 KiB) instead of AllReduce (16.0 KiB)"; else "" */
 	char sentence[256];     /* for people: "rank 1 has not called AllReduce 118 (4.0 MiB) of communicator X; rank 0 waits for 7.1 s"; cut with "..." */
 };
 

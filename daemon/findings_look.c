@@ -119,9 +119,9 @@ static void add_verdict(struct verdicts *verdicts, const struct findings_room *r
 	stuck->culprit = culprit;
 	stuck->waiter = waiter;
 	for (size_t i = 0; i < comm->members; i++) {
-		if (stuck_is_culprit(&judged[i]))
+		if (stuck_is_culprit(stuck, &judged[i]))
 			add_member(room, judged[i].pid, culprit, &stuck->culprits);
-		else if (stuck_is_waiter(&judged[i], stuck->seq))
+		else if (stuck_is_waiter(stuck, &judged[i]))
 			add_member(room, judged[i].pid, waiter, &stuck->waiters);
 	}
 	verdicts->job[verdicts->count++] = look->member[comm->first].job;

@@ -260,7 +260,7 @@ static void add_stuck(const struct stuck *stuck, const char *evidence, struct fi
 {
 	char detail[64];
 
-	snprintf(detail, sizeof(detail), "%.63s", stuck->sentence);
+	snprintf(detail, sizeof(detail), "%.63s", stuck->called[0] ? stuck->called : stuck->sentence);
 	finding_add(finding, evidence, "1", (double)stuck->seq, NAN, detail);
 	finding_add(finding, "waited", "ns", (double)stuck->waited_ns, NAN, stuck->communicator);
 }

@@ -29,16 +29,19 @@ static bool all_entered(const struct ops_judged *member, size_t members, const s
 	return true;
 }
 
-bool stuck_is_culprit(const struct ops_judged *judged)
+bool stuck_is_culprit(const struct stuck *stuck, const struct ops_judged *judged)
 {
-	return judged->missing || judged->differs;
+	/* After a mismatch its members stand at several numbers for ever, so that all but one go missing. */
+	return stuck->state == OPS_STATE_TYPE_MISMATCH || stuck->state == OPS_STATE_SIZE_MISMATCH ? judged->differs
+												   : judged->missing;
 }
 
-bool stuck_is_waiter(const struct ops_judged *judged, uint64_t seq)
+bool stuck_is_waiter(const struct stuck *stuck, const struct ops_judged *judged)
 {
 	const struct ops_standing *standing = &judged->standing;
+	uint64_t seq = stuck->seq;
 
-	return !stuck_is_culprit(judged) && standing->entered.seq >= seq &&
+	return !stuck_is_culprit(stuck, judged) && standing->entered.seq >= seq &&
 	       !(standing->completion_known && standing->completed.seq >= seq);
 }
 
@@ -57,6 +60,7 @@ bool stuck_of(const struct ops_judged *member, size_t members, const struct ops_
 		.all_entered = entered,
 	};
 	snprintf(ret->communicator, sizeof(ret->communicator), "%s", member[0].standing.communicator);
+	snprintf(ret->called, sizeof(ret->called), "%s", verdict->called);
 	snprintf(ret->sentence, sizeof(ret->sentence), "%s", verdict->sentence);
 	return true;
 }

@@ -15,8 +15,9 @@
  * stuck_is_waiter() say of whom. */
 bool stuck_of(const struct ops_judged *member, size_t members, const struct ops_verdict *verdict, uint64_t now_ns,
 	struct stuck *ret);
-bool stuck_is_culprit(const struct ops_judged *judged);
-/* It has called that number, and nothing says that it is complete. */
-bool stuck_is_waiter(const struct ops_judged *judged, uint64_t seq);
+/* Of a mismatch: called something else. Else: is missing. */
+bool stuck_is_culprit(const struct stuck *stuck, const struct ops_judged *judged);
+/* It has called the number, and nothing says that it is complete. */
+bool stuck_is_waiter(const struct stuck *stuck, const struct ops_judged *judged);
 
 #endif

@@ -131,12 +131,12 @@ static void judge(struct looks *looks, struct looks_member *member, size_t membe
 		return;
 	culprit = looks->index + looks->indices;
 	for (size_t i = 0; i < members; i++)
-		if (stuck_is_culprit(&looks->judged[i]))
+		if (stuck_is_culprit(stuck, &looks->judged[i]))
 			culprit[stuck->culprits++] = member[i].process;
 	stuck->culprit = culprit;
 	stuck->waiter = culprit + stuck->culprits;
 	for (size_t i = 0; i < members; i++)
-		if (stuck_is_waiter(&looks->judged[i], stuck->seq))
+		if (stuck_is_waiter(stuck, &looks->judged[i]))
 			culprit[stuck->culprits + stuck->waiters++] = member[i].process;
 	looks->indices += stuck->culprits + stuck->waiters;
 	looks->job[looks->stucks++] = member[0].job;

@@ -152,6 +152,7 @@ static void different_operations_and_sizes(void **state)
 	assert_string_equal(verdict.sentence, "ranks 0-2, 4-7 called Broadcast 2 (32 B) of float32 of communicator "
 					      "0000000000000abc where ranks 3, 8-15 "
 					      "called AllReduce (32 B) of float32");
+	assert_string_equal(verdict.called, "Broadcast 2 (32 B) instead of AllReduce (32 B)");
 	start_ranks(4, 4, true);
 	round_of(4, 8);
 	for (size_t i = 0; i < 4; i++)
@@ -182,6 +183,7 @@ static void different_operations_and_sizes(void **state)
 		on(i, sized(call("nccl", "AllReduce", 0xa0, 0xabc), 1, 7 + i));
 	judge(2);
 	assert_int_equal(verdict.state, OPS_STATE_SIZE_MISMATCH);
+	assert_string_equal(verdict.called, "AllReduce 2 of float64 instead of AllReduce of float32");
 	/* It is complete on all: no harm was done. */
 	start_ranks(2, 2, true);
 	for (size_t i = 0; i < 2; i++) {

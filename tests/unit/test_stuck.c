@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the judge of operations says of a communicator, as hangs are judged by it: who is to blame, and who waits. */
+#include "analyzers/detect/stuck.h"
+#include "tests/unit/ops_script.h"
+
+#define RANKS 4
+
+static struct ops *rank_ops[RANKS];
+static struct ops_judged judged[RANKS];
+static struct stuck stuck;
+
+static int stop(void **state)
+{
+	for (size_t i = 0; i < RANKS; i++)
+		rank_ops[i] = ops_free(rank_ops[i]);
+	return done(state);
+}
+
+static void begin(void)
+{
+	n_rows = n_comms = 0;
+	now = SECOND;
+	for (size_t i = 0; i < RANKS; i++) {
+		struct ops_event event = of_kind(call("nccl", "", 0xa0, 0xabc), OPS_COMM);
+
+		set(&event, OP_FIELD_MEMBER, i);
+		set(&event, OP_FIELD_MEMBERS, RANKS);
+		rank_ops[i] = ops_free(rank_ops[i]);
+		rank_ops[i] = new_ops();
+		ops_feed(rank_ops[i], &event);
+	}
+}
+
+static void calls(size_t rank, const char *op)
+{
+	struct ops_event event = all_reduce(8);
+
+	event.op = op;
+	ops_feed(rank_ops[rank], &event);
+}
+
+static bool look(void)
+{
+	struct ops_verdict verdict;
+
+	for (size_t i = 0; i < RANKS; i++) {
+		judged[i] = (struct ops_judged){.rank = (int32_t)i, .ops = rank_ops[i]};
+		assert_int_equal(ops_standings(rank_ops[i], &judged[i].standing, 1), 1);
+	}
+	ops_judge(judged, RANKS, now, STUCK_PATIENCE_NS, &verdict);
+	return stuck_of(judged, RANKS, &verdict, now, &stuck);
+}
+
+static void assert_blamed(size_t rank)
+{
+	for (size_t i = 0; i < RANKS; i++) {
+		assert_int_equal(stuck_is_culprit(&stuck, &judged[i]), i == rank);
+		if (i == rank)
+			assert_false(stuck_is_waiter(&stuck, &judged[i]));
+	}
+}
+
+/* The others run ahead of it, each as far as its device lets it: then all but one are behind. */
+static void of_a_mismatch_only_who_differs_is_to_blame(void **state)
+{
+	(void)state;
+	begin();
+	for (size_t i = 0; i < RANKS; i++)
+		calls(i, i == 1 ? "Broadcast" : "AllReduce");
+	assert_true(look());
+	assert_int_equal(stuck.state, OPS_STATE_TYPE_MISMATCH);
+	assert_string_equal(stuck.called, "Broadcast 1 (32 B) instead of AllReduce (32 B)");
+	assert_blamed(1);
+	for (size_t i = 2; i < RANKS; i++)
+		for (size_t n = 0; n < i; n++)
+			calls(i, "AllReduce");
+	now += 10 * SECOND;
+	assert_true(look());
+	assert_int_equal(stuck.state, OPS_STATE_TYPE_MISMATCH);
+	assert_true(judged[0].missing && judged[1].missing && judged[2].missing);
+	assert_blamed(1);
+	assert_true(stuck_is_waiter(&stuck, &judged[0]));
+}
+
+static void who_is_missing_is_to_blame(void **state)
+{
+	(void)state;
+	begin();
+	for (size_t i = 0; i < RANKS; i++)
+		if (i != 2)
+			calls(i, "AllReduce");
+	assert_false(look());
+	now += 10 * SECOND;
+	assert_true(look());
+	assert_int_equal(stuck.state, OPS_STATE_MISSING);
+	assert_string_equal(stuck.called, "");
+	assert_blamed(2);
+	assert_true(stuck_is_waiter(&stuck, &judged[3]));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(of_a_mismatch_only_who_differs_is_to_blame, stop),
+		cmocka_unit_test_teardown(who_is_missing_is_to_blame, stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
