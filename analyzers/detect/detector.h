@@ -71,6 +71,7 @@ struct stuck {
 	uint64_t waited_ns;
 	size_t culprits;           /* missing, or different; indices in who */
 	const uint32_t *culprit;
+	char called[64];           /* of a mismatch: what the culprits called, and what the others; else "" */
 	char sentence[256];
 	bool all_entered;          /* nobody is missing and nothing differs, but it does not complete */
 	size_t waiters;            /* that have entered seq and wait in it, 0 not known: who is missing here and waits

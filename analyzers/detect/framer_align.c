@@ -60,7 +60,8 @@ void framer_align_lose(struct framer *framer, struct framer_process *process)
 	process->high = -1;
 	process->newest = FRAMER_NO_STEP;
 	process->vote = (struct framer_vote){0};
-	process->usual = UINT32_MAX;
+	framer_usual_from(process, UINT32_MAX);
+	process->usual_once = UINT32_MAX;
 	process->ops_live = false;
 	process->lost_until = FRAMER_NO_STEP;
 	process->ops_newest = process->ops_since = FRAMER_NO_STEP;

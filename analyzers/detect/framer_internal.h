@@ -131,6 +131,9 @@ struct framer_process {
 	uint8_t kind_last;	  /* index of the newest operation's */
 	uint32_t slots;		  /* a power of two */
 	uint32_t usual;		  /* operations a step; UINT32_MAX not known */
+	uint32_t less;		  /* of the last two frames: the one with less */
+	uint32_t before;	  /* of the frame that went last */
+	uint32_t usual_once;	  /* usual as it was when they ceased to be watched */
 	int64_t low, high;	  /* steps that may have a slot; high < low: none */
 	struct framer_slot *slot; /* ring by step number */
 	int64_t offset;
@@ -327,6 +330,12 @@ static inline struct framer_slot *framer_slot_find(const struct framer_process *
 static inline bool framer_is_watched(const struct framer_process *process, const struct framer_slot *slot)
 {
 	return process->watched_ns && slot->closed && slot->start_ns >= process->watched_ns;
+}
+
+/* Forgets how many operations a step has; from: what it may be (UINT32_MAX: that is not known either). */
+static inline void framer_usual_from(struct framer_process *process, uint32_t from)
+{
+	process->usual = process->less = process->before = from;
 }
 
 /* Nobody looks at operations now. */

@@ -217,7 +217,8 @@ static struct framer_process *process_new(struct framer *framer, const struct fr
 	process->high = -1;
 	process->newest = FRAMER_NO_STEP;
 	process->ops_since = process->ops_newest = process->lost_until = FRAMER_NO_STEP;
-	process->usual = UINT32_MAX;
+	framer_usual_from(process, UINT32_MAX);
+	process->usual_once = UINT32_MAX;
 	framer->process[number] = process;
 	return process;
 }

@@ -27,7 +27,7 @@ static void late(struct framer *framer, struct framer_process *process)
 	if (process->ops_live || framer_is_unwatched(process))
 		return;
 	process->ops_live = true;
-	process->usual = UINT32_MAX;
+	framer_usual_from(process, process->usual_once);
 	process->ops_since = process->newest == FRAMER_NO_STEP ? 0 : process->newest + 1;
 	framer_wait_update(framer_room_of(framer, process), process);
 }
@@ -56,7 +56,7 @@ static __attribute__((noinline)) struct framer_slot *slot_make(
 static __attribute__((noinline)) void begin_live(struct framer_process *process, const struct framer_slot *slot)
 {
 	process->ops_live = true;
-	process->usual = UINT32_MAX;
+	framer_usual_from(process, process->usual_once);
 	process->ops_since = process->from_start && process->steps_seen == 0 ? FRAMER_NO_STEP : slot->step;
 }
 

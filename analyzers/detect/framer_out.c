@@ -167,6 +167,13 @@ static void learn(struct framer_room *room, const struct frame *frame)
 	room->step_ns = sorted[count / 2];
 }
 
+static void learn_usual(struct framer_process *process, uint32_t records)
+{
+	process->usual = records;
+	process->less = process->before < records ? process->before : records;
+	process->before = records;
+}
+
 static void release(struct framer *framer, struct framer_room *room)
 {
 	for (size_t i = 0; i < room->ranks; i++) {
@@ -179,12 +186,14 @@ static void release(struct framer *framer, struct framer_room *room)
 		slot = framer_slot_find(process, room->head - process->offset);
 		if (slot && framer_is_unwatched(process) && framer_is_cut(process, slot)) {
 			process->ops_live = false;
-			process->usual = UINT32_MAX;
+			if (process->usual != UINT32_MAX)
+				process->usual_once = process->usual;
+			framer_usual_from(process, UINT32_MAX);
 		}
 		/* Where some were lost, it may have had more. */
 		if (slot && process->ops_live && slot->records && !slot->partial &&
 			(slot->step > process->lost_until || process->usual == UINT32_MAX))
-			process->usual = slot->records;
+			learn_usual(process, slot->records);
 		framer_slots_drop(framer, process, room->head - process->offset + 1);
 	}
 }

@@ -90,7 +90,11 @@ static bool lacks_ops(const struct framer_process *process, const struct framer_
 		return false;
 	if (process->usual == UINT32_MAX)
 		return process->ops_newest <= slot->step;
-	return slot->records < process->usual && process->ops_newest < slot->step + 2;
+	if (slot->records >= process->usual)
+		return false;
+	/* As many as one of the last two had: the other had one more (a broadcast each tenth step), and one of the next
+	 * step tells as well that no more is to come. */
+	return process->ops_newest < slot->step + (slot->records >= process->less ? 1 : 2);
 }
 
 static bool lacks_host(const struct framer_process *process, const struct framer_slot *slot)
@@ -205,7 +209,7 @@ static void give_up(struct framer_room *room)
 			process->host_live = false;
 		if (lacks_ops(process, slot) && !slot->records) {
 			process->ops_live = false;
-			process->usual = UINT32_MAX;
+			framer_usual_from(process, UINT32_MAX);
 		}
 	}
 }

@@ -143,6 +143,29 @@ static void operations_that_cease(void **state)
 	assert_int_equal(counts().ops_left_out, 2);
 }
 
+static void some_ops(int64_t step, int many)
+{
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < many; k++)
+			op_at(i, NTH(step) * 10 + (uint64_t)k + 1, step, NTH(step) * 100 + 40 + (uint64_t)k, 1);
+	}
+}
+
+/* Of every tenth step there is one more, and from step 41 on of each: only the step after it waits, and not for two. */
+static void now_and_then_one_more(void **state)
+{
+	(void)state;
+	begin_job(2, true);
+	for (int64_t step = 1; step <= 60; step++) {
+		both_step(step);
+		some_ops(step, step > 40 || step % 10 == 5 ? 5 : 4);
+		if (step > 3)
+			assert_int_equal(n_seen, step <= 40 && step % 10 == 6 ? step - 1 : step);
+	}
+	for (size_t i = 5; i < n_seen; i++)
+		assert_int_equal(seen[i].frame.ops, i < 40 && i % 10 != 4 ? 8 : 10);
+}
+
 /* The last operations of a step come after the step's row. */
 static void operations_after_their_steps_row(void **state)
 {
@@ -438,6 +461,7 @@ int main(void)
 		cmocka_unit_test(what_was_lost_is_not_waited_for),
 		cmocka_unit_test(operations_that_begin),
 		cmocka_unit_test(operations_that_cease),
+		cmocka_unit_test(now_and_then_one_more),
 		cmocka_unit_test(operations_after_their_steps_row),
 		cmocka_unit_test(without_most_ranks_there_are_no_operations),
 		cmocka_unit_test(a_send_and_its_receive_are_one),
