@@ -14,15 +14,12 @@
 #include "analyzers/detect/robust.h"
 #include "analyzers/detect/slow_rank_court.h"
 
-#define WANT_EVERY 16 /* frames */
-
 struct slow_rank {
 	struct court steps, checkpoints;
 	struct slow_rank_checkpoint checkpoint;
 	struct opinion said[GAIN_SET_MAX]; /* of the last checkpoint */
 	size_t n_said;
 	struct cause *cause;
-	uint64_t next_want;
 	struct growth growth;
 };
 
@@ -59,16 +56,15 @@ static void *slow_rank_new(const struct detect_options *options)
 	return state;
 }
 
-static void want(struct slow_rank *state, const struct frame *frame, const char *why, const struct detector_out *out)
+static void want(const struct frame *frame, const char *why, const struct detector_out *out)
 {
 	unsigned int wants = DETECT_WANT_SYSTEM;
 
-	if (!out->want || state->steps.frames < state->next_want)
+	if (!out->want)
 		return;
 	if (frame->tier == FRAME_TIER_STAGES)
 		wants |= DETECT_WANT_OPERATIONS;
 	out->want(out->arg, wants, why);
-	state->next_want = state->steps.frames + WANT_EVERY;
 }
 
 /* Who listens to what is said of a checkpoint. */
@@ -150,12 +146,13 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	growth_step(&state->growth, frame->step, measures->step_ns, longest(frame), frame->tier);
 	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
 	state->steps.view.series.grown = growth_ln(&state->growth);
+	state->steps.view.series.longer = growth_is_long(&state->growth);
 	common = court_hold(&state->steps, frame, measures, measure, out, &said);
 	repeat_checkpoint(state, frame, out);
 	if (said)
-		want(state, frame, "a rank keeps the others waiting", out);
+		want(frame, "a rank keeps the others waiting", out);
 	if (frame->tier == FRAME_TIER_STAGES && (later || common))
-		want(state, frame, "steps are longer, and stages do not tell why", out);
+		want(frame, "steps are longer, and stages do not tell why", out);
 }
 
 const struct detector slow_rank_detector = {

@@ -68,6 +68,14 @@ static bool is_far(const struct growth *growth)
 	return true;
 }
 
+bool growth_is_long(const struct growth *growth)
+{
+	double newest;
+
+	return growth->steps > GROWTH_MIN && take(growth, 0, 1, &newest) == 1 &&
+	       newest > GROWTH_FAR * median(growth, 1, GROWTH_RECENT);
+}
+
 bool growth_slower(const struct growth *growth)
 {
 	double before, now[SLOWER_STEPS] = {0};

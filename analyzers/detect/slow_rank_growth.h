@@ -66,6 +66,8 @@ struct growth_onset {
 void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns, uint64_t longest_ns, enum frame_tier tier);
 /* Median of the last ones; 0: there is none yet. */
 double growth_usual(const struct growth *growth);
+/* Is the newest one longer than is usual, by GROWTH_FAR? */
+bool growth_is_long(const struct growth *growth);
 /* Each of the last three is longer than those before by GROWTH_LEAST, or the last GROWTH_FAR_STEPS are far out. */
 bool growth_slower(const struct growth *growth);
 /* ln of the factor; 0 where they have not, or too few are known. */

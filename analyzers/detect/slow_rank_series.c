@@ -171,12 +171,15 @@ static void average(double *mean, double value, uint32_t frames, double memory)
 /* Of few ranks, those of a tensor group move together, so that the median of a frame may be of no two that differ; and
  * one that lost a record that held a wait is far out, in every other frame. The median of the last frames then: one
  * that is stepped towards each value. */
-static void follow(double *median, double value, double step)
+static void follow(double *median, double value, double step, bool longer)
 {
-	*median *= value > *median ? 1 + step : 1 - step;
+	if (value <= *median)
+		*median *= 1 - step;
+	else if (!longer)
+		*median *= 1 + step;
 }
 
-static void noise_of(struct series_class *class, double *distance, uint32_t n, uint32_t ranks)
+static void noise_of(struct series_class *class, double *distance, uint32_t n, uint32_t ranks, bool longer)
 {
 	double step = class->frames < SERIES_MEMORY ? SERIES_STEP_FAST : SERIES_STEP;
 
@@ -195,8 +198,8 @@ static void noise_of(struct series_class *class, double *distance, uint32_t n, u
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		follow(&class->noise, DISTANCE_TO_SIGMA * distance[i], step);
-		follow(&class->fast, DISTANCE_TO_SIGMA * distance[i], SERIES_STEP_FAST);
+		follow(&class->noise, DISTANCE_TO_SIGMA * distance[i], step, longer);
+		follow(&class->fast, DISTANCE_TO_SIGMA * distance[i], SERIES_STEP_FAST, longer);
 	}
 	class->noise = fmax(class->noise, NOISE_LEAST);
 	class->fast = fmax(class->fast, NOISE_LEAST);
@@ -253,7 +256,7 @@ static void spread_of(
 			value[n++] = (double)series->rank[rank[i]].distance;
 	}
 	if (2 * n > ranks)
-		noise_of(class, value, n, ranks);
+		noise_of(class, value, n, ranks, series->longer);
 	for (uint32_t i = 0; i < ranks; i++)
 		value[i] = (double)series->rank[rank[i]].middle;
 	middle = robust_median(value, ranks);

@@ -19,6 +19,7 @@
  * which is stepped by SERIES_STEP of itself (and a faster one by SERIES_STEP_FAST): a frame of few ranks in which one
  * lost a long wait says nothing about the others. In its first SERIES_MEMORY frames it is the faster one, as it begins
  * with what may be no noise: where operations are seen because a rank was slow, the first distances are to that time.
+ * It does not grow in steps that are longer than usual: that ranks differ more in these is what is looked for.
  * The distance sees slow noise too, and a rank that becomes slow disturbs it only for slow_of frames; classes of two to
  * five have no other that can be trusted. The spread of medians is averaged likewise, as that of few ranks is a bad
  * estimate, and the larger one counts.
@@ -125,6 +126,7 @@ struct series {
 	unsigned int since_tier; /* frames of it, SERIES_OF_MAX + 1 at most */
 	double ratio, z;
 	double grown;
+	bool longer;	   /* this step than is usual: set before series_frame(), as grown is */
 	bool by_stages;	   /* what is told is of stages that hold no wait: set after series_init() */
 	double *scratch;   /* ranks of them, twice */
 	uint32_t *records; /* of each rank, in this frame */

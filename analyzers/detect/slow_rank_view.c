@@ -34,6 +34,7 @@ int view_frame(struct view *view, const struct frame *frame, const struct measur
 			continue;
 		staged.rank = measures->staged[k];
 		view->staged[k].grown = view->series.grown;
+		view->staged[k].longer = view->series.longer;
 		r = series_frame(&view->staged[k], &stages, &staged);
 		view->has_staged[k] = r >= 0;
 	}
