@@ -92,6 +92,8 @@ static void say_read(const struct analyze *analyze, const struct analysis *analy
 static void show(const struct analyze *analyze, const json_t *rows, const struct analysis *analysis)
 {
 	struct findings_watched watched = analysis->watched;
+	unsigned flags = (analyze->verbose ? FINDINGS_TEXT_VERBOSE : 0) |
+			 (findings_text_many_jobs(rows) ? FINDINGS_TEXT_JOB : 0);
 	const json_t *row;
 	size_t i;
 
@@ -112,7 +114,7 @@ static void show(const struct analyze *analyze, const json_t *rows, const struct
 		if (analyze->format == FORMAT_CSV)
 			findings_csv_row(stdout, row);
 		else
-			findings_text_row(stdout, row, analyze->verbose, analysis->end_ns);
+			findings_text_row(stdout, row, flags, analysis->end_ns);
 	}
 }
 

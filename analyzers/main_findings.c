@@ -36,7 +36,8 @@ struct findings {
 	const char *state_dir;
 	struct findings_filter filter;
 	enum format format;
-	bool verbose, follow;
+	bool follow;
+	unsigned flags; /* enum findings_text */
 	json_t *shown; /* number of a finding to what was shown of it, with --follow */
 };
 
@@ -76,7 +77,7 @@ static void show_row(const struct findings *findings, const json_t *row)
 		json_dumpf(row, stdout, JSON_COMPACT);
 		putchar('\n');
 	} else {
-		findings_text_row(stdout, row, findings->verbose, tool_now_ns());
+		findings_text_row(stdout, row, findings->flags, tool_now_ns());
 	}
 }
 
@@ -101,7 +102,14 @@ static int show_none(const struct findings *findings, struct reader *reader)
 	return 0;
 }
 
-static int show_once(const struct findings *findings, struct reader *reader)
+/* From then on, as --follow shows the others later. */
+static void see_jobs(struct findings *findings, const json_t *rows)
+{
+	if (findings_text_many_jobs(rows))
+		findings->flags |= FINDINGS_TEXT_JOB;
+}
+
+static int show_once(struct findings *findings, struct reader *reader)
 {
 	char error[1024] = "out of memory";
 	json_t *rows = findings_rows(reader, &findings->filter, error, sizeof(error));
@@ -111,6 +119,7 @@ static int show_once(const struct findings *findings, struct reader *reader)
 
 	if (!rows)
 		return fail(error);
+	see_jobs(findings, rows);
 	if (findings->format == FORMAT_JSON) {
 		json_dumpf(rows, stdout, JSON_INDENT(2));
 		putchar('\n');
@@ -139,6 +148,7 @@ static int follow(struct findings *findings, struct reader *reader)
 
 		if (!rows)
 			return fail(error);
+		see_jobs(findings, rows);
 		json_array_foreach(rows, i, row) if (is_news(findings, row)) show_row(findings, row);
 		json_decref(rows);
 		status = tool_written();
@@ -223,7 +233,7 @@ static int parse(int argc, char **argv, struct findings *findings)
 		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
 	findings->format = csv ? FORMAT_CSV : json ? FORMAT_JSON : FORMAT_TEXT;
 	findings->filter.all = all;
-	findings->verbose = verbose;
+	findings->flags = verbose ? FINDINGS_TEXT_VERBOSE : 0;
 	findings->follow = follows;
 	return 0;
 }

@@ -131,12 +131,23 @@ static void add_place(struct fields *fields, const struct finding *f)
 		add(fields, "RANKTRACE_OTHERS=%s", f->others);
 }
 
+/* Is there another one than it on this node now? */
+static bool is_one_of_jobs(const struct findings_room *room, const char *job)
+{
+	for (size_t i = 0; i < room->slots; i++)
+		if (room->slot[i].instance && room->slot[i].job[0] && !streq(room->slot[i].job, job))
+			return true;
+	return false;
+}
+
 static void journal(const struct findings_room *room, const struct finding *f)
 {
-	char message[sizeof(f->sentence) + 32];
+	char message[sizeof(f->sentence) + sizeof(f->job) + 64];
+	bool many = f->job[0] && is_one_of_jobs(room, f->job);
 	struct fields fields = {.count = 0};
 
-	snprintf(message, sizeof(message), "%s%s", opening[f->state], f->sentence);
+	snprintf(message, sizeof(message), "%s%s%s%s%s", opening[f->state], f->sentence, many ? " (job " : "",
+		many ? f->job : "", many ? ")" : "");
 	add(&fields, "%s", message_id[f->state]);
 	add(&fields, "RANKTRACE_FINDING=%" PRIu64, room->id_base + f->id);
 	add(&fields, "RANKTRACE_KIND=%s", finding_kind_word(f->kind));

@@ -69,24 +69,29 @@ static void fill(struct telling *telling, const char *form, const struct finding
 struct clause {
 	const char *evidence[3];
 	const char *form;
+	const char *of_job; /* NULL: the same of all ranks alike */
 };
 
 static const struct clause clauses[CAUSE_MAX] = {
-	[CAUSE_UNKNOWN] = {{"self_time"}, "what it does itself {takes|took} $v a step$p; why is not seen"},
-	[CAUSE_COMPUTE] = {{"compute", "self_time"}, "$icomputing {takes|took} $v a step$p$d"},
-	[CAUSE_HOST] = {{"host", "self_time"}, "$iwork on the host {takes|took} $v a step$p$d"},
-	[CAUSE_PREEMPTION] = {{"preemption", "run_delay"},
-		"others$d {have|had} $iCPUs while it {is|was} ready to run, for $v a step$f"},
-	[CAUSE_THROTTLING] = {{"throttling", "throttled"},
-		"the CPU limit of $icontrol group {holds|held} it back for $v a step$f"},
-	[CAUSE_GARBAGE_COLLECTION] = {{"garbage_collection", "gc"},
-		"Python's garbage collection {takes|took} $v a step$p"},
-	[CAUSE_LAUNCH] = {{"launch", "launch_gap"},
-		"$ikernel launches {leave|left} its device without work for up to $v$f"},
-	[CAUSE_FAULTS] = {{"page_faults", "major_faults"}, "page faults that {read|read} from a disk: $v a step$p"},
-	[CAUSE_DATALOADER] = {{"dataloader"}, "$idata loading {takes|took} $v a step$p$d"},
-	[CAUSE_CHECKPOINT] = {{"checkpoint"}, "$icheckpoints {take|took} $v a step$p$d"},
-	[CAUSE_COMMUNICATION] = {{"communication", "transfer"}, "$ioperations {take|took} $v$p$d"},
+	[CAUSE_UNKNOWN] = {.evidence = {"self_time"},
+		.form = "what it does itself {takes|took} $v a step$p; why is not seen"},
+	[CAUSE_COMPUTE] = {.evidence = {"compute", "self_time"}, .form = "$icomputing {takes|took} $v a step$p$d"},
+	[CAUSE_HOST] = {.evidence = {"host", "self_time"}, .form = "$iwork on the host {takes|took} $v a step$p$d"},
+	[CAUSE_PREEMPTION] = {.evidence = {"preemption", "run_delay"},
+		.form = "others$d {have|had} its CPUs while it {is|was} ready to run, for $v a step$f",
+		.of_job = "others$d {have|had} the ranks' CPUs while they {are|were} ready to run, for $v a step$f"},
+	[CAUSE_THROTTLING] = {.evidence = {"throttling", "throttled"},
+		.form = "the CPU limit of its control group {holds|held} it back for $v a step$f",
+		.of_job = "CPU limits of control groups {hold|held} the ranks back for $v a step$f"},
+	[CAUSE_GARBAGE_COLLECTION] = {.evidence = {"garbage_collection", "gc"},
+		.form = "Python's garbage collection {takes|took} $v a step$p"},
+	[CAUSE_LAUNCH] = {.evidence = {"launch", "launch_gap"},
+		.form = "$ikernel launches {leave|left} its device without work for up to $v$f"},
+	[CAUSE_FAULTS] = {.evidence = {"page_faults", "major_faults"},
+		.form = "page faults that {read|read} from a disk: $v a step$p"},
+	[CAUSE_DATALOADER] = {.evidence = {"dataloader"}, .form = "$idata loading {takes|took} $v a step$p$d"},
+	[CAUSE_CHECKPOINT] = {.evidence = {"checkpoint"}, .form = "$icheckpoints {take|took} $v a step$p$d"},
+	[CAUSE_COMMUNICATION] = {.evidence = {"communication", "transfer"}, .form = "$ioperations {take|took} $v$p$d"},
 };
 
 /* ": " and why; nothing where there is nothing to say. */
@@ -101,7 +106,7 @@ static void tell_cause(struct telling *telling)
 		if (!evidence || !isfinite(evidence->value))
 			continue;
 		finding_text_add(&telling->text, ": ");
-		fill(telling, clause->form, evidence);
+		fill(telling, !telling->alone && clause->of_job ? clause->of_job : clause->form, evidence);
 		return;
 	}
 	if (finding->cause == CAUSE_UNKNOWN)

@@ -98,7 +98,21 @@ static void print_details(FILE *out, const json_t *row)
 		fprintf(out, "    what to do: %s\n", finding_cause_advice(cause));
 }
 
-void findings_text_row(FILE *out, const json_t *row, bool verbose, uint64_t now_ns)
+bool findings_text_many_jobs(const json_t *rows)
+{
+	const char *first = text_of(json_array_get(rows, 0), "job");
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		if (strcmp(text_of(row, "job"), first) != 0)
+			return true;
+	}
+	return false;
+}
+
+void findings_text_row(FILE *out, const json_t *row, unsigned flags, uint64_t now_ns)
 {
 	uint64_t since_ns = ns_of(row, "since_ns"), until_ns = ns_of(row, "until_ns");
 	char since[TOOL_TEXT_BYTES], lasts[TOOL_TEXT_BYTES];
@@ -113,8 +127,11 @@ void findings_text_row(FILE *out, const json_t *row, bool verbose, uint64_t now_
 		fprintf(out, "%10.3g  ", json_number_value(cost));
 	else
 		fprintf(out, "%10s  ", "-");
-	fprintf(out, "%s\n", text_of(row, "sentence"));
-	if (verbose)
+	fputs(text_of(row, "sentence"), out);
+	if (flags & FINDINGS_TEXT_JOB && !(flags & FINDINGS_TEXT_VERBOSE) && *text_of(row, "job"))
+		fprintf(out, " (job %s)", text_of(row, "job"));
+	fputc('\n', out);
+	if (flags & FINDINGS_TEXT_VERBOSE)
 		print_details(out, row);
 }
 

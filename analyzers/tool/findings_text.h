@@ -9,8 +9,15 @@
 #include "analyzers/tool/findings_rows.h"
 
 void findings_text_header(FILE *out);
-/* A line; verbose: and its evidence below it, with what to look at. */
-void findings_text_row(FILE *out, const json_t *row, bool verbose, uint64_t now_ns);
+enum findings_text {
+	FINDINGS_TEXT_VERBOSE = 1 << 0, /* its evidence below it, with what to look at */
+	FINDINGS_TEXT_JOB = 1 << 1,     /* its job behind its sentence, which names a rank and a node only */
+};
+
+/* A line. flags: of enum findings_text. */
+void findings_text_row(FILE *out, const json_t *row, unsigned flags, uint64_t now_ns);
+/* Whether they are of more than one job. */
+bool findings_text_many_jobs(const json_t *rows);
 /* Where there is no finding: who was watched, and since when. since_ns 0: all that there is was asked for. */
 void findings_text_none(FILE *out, const struct findings_watched *watched, uint64_t since_ns, uint64_t now_ns);
 /* RFC 4180; evidence is one JSON text. */

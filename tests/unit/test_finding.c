@@ -157,6 +157,13 @@ static void jobs_and_communicators(void **state)
 	finding_add(&job, "dataloader", "ns", 200 * MS, 12 * MS, "");
 	assert_told(job, "steps take 18 % longer since step 400 (1.21 s, 1.02 s before): data loading takes 200 ms a "
 			 "step, 12 ms before");
+	job.cause = CAUSE_PREEMPTION;
+	job.tier = FRAME_TIER_HOST;
+	finding_add(&job, "run_delay", "ns", 24 * MS, 14.5 * MS, "");
+	assert_told(job, "steps take 18 % longer since step 400 (1.21 s, 1.02 s before), on all ranks alike: others have the "
+			 "ranks' CPUs while they are ready to run, for 24 ms a step, 14.5 ms before");
+	job.cause = CAUSE_DATALOADER;
+	job.tier = FRAME_TIER_STAGES;
 	finding_add(&job, "explained", "1", 7, NAN, "finding slow_rank, rank 3");
 	job.state = FINDING_CLOSED;
 	job.until_ns = 0;
