@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds the operations in the store against what the ranks of tests/e2e/train/ops.py wrote down.
 
-usage: compare_ops.py TRACECTL [--from-seen] TRUTH.json...
+usage: compare_ops.py TRACECTL [--from NS] TRUTH.json...
 
 Every rank's rows must be its script's calls: group, number, name, data type, elements, bytes, peer. A group must have one
 identity on all its members and no two groups the same; every collective must be there on all members, by (communicator,
-seq) alone. With --from-seen the daemon came later: rows must be calls without a gap, from the first seen to the last.
+seq) alone. With --from the level came on later, and had by then (CLOCK_MONOTONIC): every call that began after it must be
+there; of those before, that were called while probes were being attached one after another, some are.
 """
 import argparse
 import collections
@@ -62,13 +63,15 @@ def key_of(row):
     return row["op"] if row["peer"] is not None else None, row["peer"], row["seq"]
 
 
-def compare_rank(rank, calls, rows, from_seen):
+def compare_rank(rank, calls, rows, from_ns):
     """Calls and rows of one group of one rank."""
     by_key = {key_of(row): row for row in rows}
     check(len(by_key) == len(rows), f"rank {rank}: two rows of one number")
-    first = min((row["seq"] for row in rows), default=0) if from_seen else 0
-    if first:
-        calls = [c for c in calls if c["seq"] >= first]
+    if from_ns:
+        calls = [c for c in calls if c["start_ns"] >= from_ns]
+        first = min((c["seq"] for c in calls), default=0)
+        check(calls, f"rank {rank}: nothing was called since")
+        rows = [row for row in rows if row["seq"] >= first]
     check(len(calls) == len(rows), f"rank {rank}: {len(rows)} rows, {len(calls)} calls")
     for call in calls:
         row = by_key.get(key_of(call))
@@ -76,8 +79,6 @@ def compare_rank(rank, calls, rows, from_seen):
             continue
         for field in ("op", "dtype", "count", "bytes"):
             check(row[field] == call[field], f"rank {rank}: {field} of {call} is {row[field]}")
-        if row["duration_ns"] is None and row["seq"] == first:
-            continue  # called while the probes were being attached one after another
         if not check(row["duration_ns"] is not None, f"rank {rank}: no duration of {call}"):
             continue
         check(row["duration_ns"] >= call["least_ns"], f"rank {rank}: {call} lasted but {row['duration_ns']} ns")
@@ -89,7 +90,7 @@ def compare_rank(rank, calls, rows, from_seen):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tracectl")
-    parser.add_argument("--from-seen", action="store_true")
+    parser.add_argument("--from", type=int, default=0, dest="from_ns")
     parser.add_argument("truth", nargs="+")
     args = parser.parse_args()
     truths, stored = {}, {}
@@ -109,21 +110,23 @@ def main():
             members[identity.get(name)] = calls[0]["members"]
             rows = [r for r in stored[rank]["rows"] if r["communicator"] == identity.get(name)]
             collectives = [r for r in rows if r["peer"] is None]
-            compare_rank(rank, [c for c in calls if c["peer"] is None], collectives, args.from_seen)
-            if not args.from_seen:
-                compare_rank(rank, [c for c in calls if c["peer"] is not None], [r for r in rows if r["peer"] is not None], False)
+            compare_rank(rank, [c for c in calls if c["peer"] is None], collectives, args.from_ns)
+            if not args.from_ns:
+                compare_rank(rank, [c for c in calls if c["peer"] is not None], [r for r in rows if r["peer"] is not None], 0)
 
     # With nothing but what is in the store: who has which operation.
     joined = collections.defaultdict(set)
-    first = {}
+    begun = collections.defaultdict(int)
     for rank in stored:
         for row in stored[rank]["rows"]:
             if row["peer"] is None:
                 joined[row["communicator"], row["seq"]].add((rank, row["op"]))
-                first.setdefault(row["communicator"], {}).setdefault(rank, row["seq"])
-    # Where the daemon came later it came to each rank at its own moment.
-    begun = {c: max(seqs.values()) if args.from_seen else 0 for c, seqs in first.items()}
-    whole = [key for key, ranks in joined.items() if key[1] >= begun[key[0]]]
+        # Where the level came on later it did so in the midst of another call of each rank.
+        for call in truths[rank]["calls"] if args.from_ns else []:
+            if call["peer"] is None and call["start_ns"] < args.from_ns:
+                group = identity.get(call["group"])
+                begun[group] = max(begun[group], call["seq"] + 1)
+    whole = [key for key in joined if key[1] >= begun[key[0]]]
     orphans = [key for key in whole if len(joined[key]) != members.get(key[0]) or len({op for _, op in joined[key]}) != 1]
     print(f"{len(truths)} ranks of PyTorch {truths[0]['torch']}: {len(identity)} groups, {len(whole)} collectives, "
           f"{len(orphans)} of them not joined; {sum(len(s['rows']) for s in stored.values())} rows")

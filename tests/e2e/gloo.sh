@@ -76,6 +76,7 @@ job run run
 wait_for 60 ready run || broken "the ranks do not come up"
 wait_for 30 watched 0 || fail "the ranks are not seen"
 "$tracectl" set L1=true >/dev/null
+on_ns=$("$python_here" -c 'import time; print(time.monotonic_ns())')
 seen() { [ "$(query "select count(*) from collectives where instance = $(instance "${pid_of[3]}")")" -gt 200 ]; }
 wait_for 30 seen || fail "no collectives of a running job"
 
@@ -89,7 +90,7 @@ touch "$truth/run.stop"
 wait_for 60 called run || broken "the ranks do not come to their end"
 wait_train
 flush
-compare_ops --from-seen "$truth"/run.[0-9].json
+compare_ops --from "$on_ns" "$truth"/run.[0-9].json
 
 echo "--- one calls something else"
 job mismatch mismatch

@@ -42,6 +42,9 @@ EXPECTED = {
 }
 BY_CONTROL = {"compute", "sleep", "dataloader", "gc", "checkpoint", "missing", "type", "size"}
 ALONE = {"link", "checkpoint"}  # of how the job is started
+# Ranks of a job that is to be throttled have control groups of their own; what runs beside these takes little from them,
+# as each group gets its share.
+APART = {"hog", "throttle"}
 HANGS = {"stop", "missing", "type", "size"}
 
 
@@ -215,10 +218,13 @@ class Run:
     def break_it(self):
         """Begins what the kind says; the undoing of it goes to self.undo."""
         kind, ms = self.kind, self.step_ms() * self.args.severity
+        self.acts_from_step = None
         if kind in BY_CONTROL:
             scale = 4 if kind == "checkpoint" else 1
             last = max(self.steps(rank)[-1][0] for rank in range(self.args.ranks))
             self.ask({"kind": kind, "rank": self.rank, "ms": max(1, ms * scale), "at_step": last + 3})
+            if kind == "checkpoint":  # the step that runs now has looked before; the next one that writes a checkpoint is slow
+                self.acts_from_step = (self.steps(self.rank)[-1][0] + 2 + 3) // 4 * 4
         elif kind == "hog":
             core = sorted(os.sched_getaffinity(self.pid()))
             for cpu in core * self.args.hogs:
@@ -262,9 +268,11 @@ class Run:
         kind_hits = [f for f in findings if f["kind"] in kinds and (not named or f["rank"] == self.rank)]
         wrong = [f for f in findings if not (f["kind"] in kinds and (not named or f["rank"] == self.rank)) and f["kind"] not in ("slow_job", "imbalance")]
         ends = [ns for rank in range(self.args.ranks) for _, ns in self.steps(rank) if ns > began_ns and (hit is None or ns <= hit)]
+        acted = sum(1 for rank in range(self.args.ranks) for step, ns in self.steps(rank) if self.acts_from_step and step >= self.acts_from_step and hit and ns <= hit)
         row = {"kind": self.kind, "rank": self.rank if self.kind != "clean" else None, "ranks": self.args.ranks, "device": self.args.device,
                "named": bool(kind_hits) if self.kind != "clean" else None, "right": hit is not None,
                "delay_s": (hit - began_ns) / 1e9 if hit else None, "steps": len(ends) / self.args.ranks if hit else None, "step_ms": self.before_ms,
+               "steps_since_it_acted": acted / self.args.ranks if hit and self.acts_from_step else None,
                "accused": [f["sentence"] for f in wrong], "said": [[f["kind"], f["rank"], f["cause"], f["tier"], f["state"]] for f in findings],
                "sentence": kind_hits[0]["sentence"] if kind_hits else "",
                "slowdown": kind_hits[0]["slowdown"] if kind_hits else None, "measured": None}
@@ -316,7 +324,7 @@ def jobs_of(kinds, most):
     """What is done to one job: as many as may be, but some need a job of their own, and some end it."""
     jobs, now = [], []
     for kind in kinds:
-        if now and (kind in ALONE or len(now) == most):
+        if now and (kind in ALONE or len(now) == most or APART <= {kind, *now}):
             jobs.append(now)
             now = []
         now.append(kind)
@@ -386,7 +394,7 @@ def main():
             for kinds in jobs_of(args.kinds.split(",") * args.runs, min(args.per_job, args.ranks)):
                 for row in Run(args, daemon, kinds, number).run():
                     rows.append(row)
-                    print(json.dumps({k: row[k] for k in ("kind", "rank", "right", "delay_s", "steps", "step_ms", "measured", "said", "sentence")}), flush=True)
+                    print(json.dumps({k: row.get(k) for k in ("kind", "rank", "right", "delay_s", "steps", "steps_since_it_acted", "step_ms", "measured", "said", "sentence")}), flush=True)
                 number += len(kinds)
         finally:
             daemon.stop()
