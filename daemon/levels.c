@@ -27,6 +27,7 @@ static void append(char *report, size_t report_size, const char *format, ...)
 static int switch_level(struct context *context, enum level level, bool on, char *report, size_t report_size)
 {
 	struct levels *levels = &context->levels;
+	uint64_t until_ns = levels->until_ns[level];
 	char told[1024] = "";
 	int r = 0;
 
@@ -35,9 +36,11 @@ static int switch_level(struct context *context, enum level level, bool on, char
 			levels->raised[level] ? ", because of a finding" : "");
 		return 0;
 	}
+	levels->until_ns[level] = 0; /* what is told while it goes off prolongs nothing */
 	if (context->collectors)
 		r = collectors_level(context->collectors, level, on, told, sizeof(told));
 	if (r < 0) {
+		levels->until_ns[level] = until_ns;
 		append(report, report_size, "%s stays %s: %s", level_name(level), on ? "off" : "on",
 			told[0] ? told : strerror(-r));
 		log_warning("levels", "%s", report);

@@ -194,13 +194,15 @@ bool framer_where(const struct framer *framer, int process, uint32_t *ret_job, u
 
 /* Levels that go on and off as they are told. */
 static unsigned switches;
+static void (*while_off)(void); /* called while a level is turned off */
 
 int collectors_level(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size)
 {
 	(void)collectors;
 	(void)level;
-	(void)on;
 	switches++;
+	if (!on && while_off)
+		while_off();
 	snprintf(report, report_size, "2 probes");
 	return 0;
 }
@@ -214,6 +216,7 @@ static inline int setup(void **state)
 	memset(&seen, 0, sizeof(seen));
 	numbers = 0;
 	switches = 0;
+	while_off = NULL;
 	has_open = false;
 	fake_new(root, sizeof(root));
 	context.collectors = (struct collectors *)&context; /* only passed on */
