@@ -60,6 +60,7 @@ struct findings_room {
 	uint64_t drops; /* of the kernel, that the framer knows of */
 	bool ending;	/* what is told is told for the last time */
 	bool marked;	/* findings_left_mark() */
+	bool left;	/* some of an earlier daemon are open still: the mark stays for the next start */
 	struct findings_counts counts;
 	size_t told_count;
 	struct findings_told told[FINDINGS_TOLD_MAX];

@@ -30,7 +30,7 @@ void findings_left_mark(struct findings_room *room, bool open)
 	room->marked = open;
 	if (open)
 		fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	else
+	else if (!room->left)
 		(void)unlink(path);
 }
 
@@ -72,6 +72,7 @@ static int close_all(struct findings_room *room, char *error, size_t error_size)
 	uint64_t now_ns = store_utc_ns(room->context->store, monotonic_ns());
 	sqlite3_stmt *statement = NULL;
 	struct reader *reader = NULL;
+	int rc = SQLITE_DONE;
 	unsigned count = 0;
 	int r = reader_open(room->context->config.state_dir, &options, &reader, error, error_size);
 
@@ -79,13 +80,19 @@ static int close_all(struct findings_room *room, char *error, size_t error_size)
 		return r;
 	r = reader_prepare(
 		reader, "SELECT * FROM findings WHERE state IN ('open', 'suspected')", &statement, error, error_size);
-	while (r == 0 && count < LEFT_MAX && sqlite3_step(statement) == SQLITE_ROW) {
+	while (r == 0 && (rc = sqlite3_step(statement)) == SQLITE_ROW && count < LEFT_MAX) {
 		put_closed(room, statement, now_ns);
 		count++;
 	}
+	if (r == 0 && rc != SQLITE_DONE) {
+		snprintf(error, error_size, "%s", rc == SQLITE_ROW ? "they are too many at once"
+						  : rc == SQLITE_INTERRUPT ? "reading them takes too long"
+									   : sqlite3_errstr(rc));
+		r = rc == SQLITE_ROW ? -E2BIG : -EIO;
+	}
 	sqlite3_finalize(statement);
 	reader_close(reader);
-	if (r == 0 && count)
+	if (count)
 		log_notice("findings", "closed %u finding%s that an earlier ranktraced left open", count,
 			count == 1 ? "" : "s");
 	return r;
@@ -97,7 +104,9 @@ void findings_left_close(struct findings_room *room)
 
 	if (!mark_path(room, path) || access(path, F_OK) < 0)
 		return;
-	if (close_all(room, error, sizeof(error)) < 0)
-		log_warning("findings", "findings of an earlier ranktraced stay open: %s", error);
-	(void)unlink(path);
+	room->left = close_all(room, error, sizeof(error)) < 0;
+	if (room->left)
+		log_warning("findings", "findings of an earlier ranktraced stay open, until the next start: %s", error);
+	else
+		(void)unlink(path);
 }

@@ -96,6 +96,32 @@ static void test_left(void **state)
 	free(killed);
 }
 
+/* More than are closed at once: the next start goes on. */
+static void test_many_left(void **state)
+{
+	struct findings_room *killed[2];
+
+	(void)state;
+	for (uint64_t id = 1; id <= 700; id++)
+		say(finding(id, FINDING_OPEN));
+	flush();
+	for (unsigned i = 0; i < 2; i++) {
+		killed[i] = context.findings;
+		observer_count--;
+		context.findings = NULL;
+		assert_int_equal(findings_room_new(&context, &context.findings), 0);
+		flush();
+		assert_int_equal(query_int("select count(*) from findings where state = 'open'"), i ? 0 : 700 - 512);
+		sh(i ? "test ! -e '%s/findings'" : "test -e '%s/findings'", dir);
+		/* Its own come and go; what is left stays marked. */
+		say(finding(1000, FINDING_OPEN));
+		say(finding(1000, FINDING_CLOSED));
+		sh(i ? "test ! -e '%s/findings'" : "test -e '%s/findings'", dir);
+	}
+	free(killed[0]);
+	free(killed[1]);
+}
+
 static void test_raise(void **state)
 {
 	uint64_t now_ns = monotonic_ns(), until_ns;
@@ -186,6 +212,29 @@ static void test_raise_goes_on(void **state)
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
 }
 
+static void want_more(void)
+{
+	findings_raise_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+		context.findings->raise.budget_at_ns[LEVEL_L1]);
+}
+
+/* The last operations are told while a level goes off: what is wanted then does not keep it on. */
+static void test_wanted_while_off(void **state)
+{
+	uint64_t budget_ns;
+
+	(void)state;
+	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	findings_raise_confirmed(&context.findings->raise);
+	context.findings->raise.budget_ns[LEVEL_L1] = budget_ns = 5 * context.config.findings_raise_for_ns;
+	context.findings->raise.budget_at_ns[LEVEL_L1] = context.levels.until_ns[LEVEL_L1];
+	while_off = want_more;
+	levels_tick(&context, context.levels.until_ns[LEVEL_L1]);
+	assert_false(context.levels.on[LEVEL_L1]);
+	assert_int_equal(context.findings->raise.budget_ns[LEVEL_L1], budget_ns);
+	assert_true(context.findings->raise.fruitful[LEVEL_L1]);
+}
+
 static void test_raise_and_people(void **state)
 {
 	char report[256];
@@ -207,8 +256,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_raise, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_raise_goes_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_wanted_while_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_raise_and_people, setup, teardown),
 	};
 
