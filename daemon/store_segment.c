@@ -4,8 +4,12 @@
  */
 #include "daemon/store_internal.h"
 
+#include <sys/statvfs.h>
+
 #include "daemon/log.h"
 #include "daemon/store_texts.h"
+
+#define SHORT_BYTES (16UL << 20) /* a disk with less has no room for what failed */
 
 static const char *const statements[] = {
 	"BEGIN IMMEDIATE",
@@ -17,18 +21,24 @@ static const char *const statements[] = {
 	"INSERT OR REPLACE INTO instances VALUES(?1,?2,?3,?4,?5)",
 };
 
-int segment_error(sqlite3 *db, int rc)
+/* Where the error of the system says so, or, as what SQLite does after a failure may hide it, the file system does. */
+static bool is_short_of_room(sqlite3 *db)
 {
 	int e = db ? sqlite3_system_errno(db) : 0;
+	const char *path = db ? sqlite3_db_filename(db, "main") : NULL;
+	struct statvfs fs;
 
+	if (e == ENOSPC || e == EDQUOT)
+		return true;
+	if (!path || statvfs(path, &fs) < 0)
+		return false;
+	return (uint64_t)fs.f_bavail * fs.f_frsize < SHORT_BYTES || (fs.f_files && !fs.f_favail);
+}
+
+int segment_error(sqlite3 *db, int rc)
+{
 	if (rc == SQLITE_OK || rc == SQLITE_DONE || rc == SQLITE_ROW)
 		return 0;
-	switch (rc) {
-	case SQLITE_IOERR_WRITE:
-	case SQLITE_IOERR_SHMSIZE:
-	case SQLITE_IOERR_TRUNCATE:
-		return -ENOSPC;
-	}
 	switch (rc & 0xff) {
 	case SQLITE_FULL:
 		return -ENOSPC;
@@ -43,7 +53,7 @@ int segment_error(sqlite3 *db, int rc)
 		return -EAGAIN;
 	case SQLITE_IOERR:
 	case SQLITE_CANTOPEN:
-		return e == ENOSPC || e == EDQUOT ? -ENOSPC : -EIO;
+		return is_short_of_room(db) ? -ENOSPC : -EIO;
 	}
 	return -EIO;
 }

@@ -6,6 +6,7 @@
 #include <glob.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -312,6 +313,37 @@ static void a_full_disk_takes_old_segments_first(void **state)
 	assert_int_equal(umount(dir), 0);
 }
 
+/* What is wrong with one file, here that it may not grow, is no reason to take others away. */
+static void a_failing_file_takes_no_other(void **state)
+{
+	struct rlimit before, small = {.rlim_cur = 64 << 10};
+	struct store_status status;
+	uint64_t now = realtime_ns();
+	struct store *store = open_store();
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		put_stage(store, 1, "kept", now + i * options.segment_ns, i);
+		assert_int_equal(store_flush(store, now + i * options.segment_ns), 0);
+	}
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small.rlim_max = before.rlim_max;
+	assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	for (unsigned i = 0; i < 20000; i++)
+		put_stage(store, 1, "lost", now + 4 * options.segment_ns, i);
+	assert_int_equal(store_flush(store, now + 4 * options.segment_ns), -EIO);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	store_status(store, &status);
+	assert_int_equal(status.segments_removed, 0);
+	assert_int_equal(status.rows_dropped, 20000);
+	put_stage(store, 1, "kept", now + 4 * options.segment_ns, 4);
+	assert_int_equal(store_flush(store, now + 4 * options.segment_ns), 0);
+	assert_query("select count(*) from stages where stage = 'kept'", "5\n");
+	assert_query("select reason, count from drops", "segment could not be written|20000\n");
+	store_close(store);
+}
+
 /* Full before there is anything: opens, counts, starts when there is room. */
 static void a_disk_full_from_the_start(void **state)
 {
@@ -354,6 +386,7 @@ int main(void)
 		store_test(few_corrupt_files_are_kept),
 		store_test(a_full_disk_is_survived),
 		store_test(a_full_disk_takes_old_segments_first),
+		store_test(a_failing_file_takes_no_other),
 		store_test(a_disk_full_from_the_start),
 	};
 
