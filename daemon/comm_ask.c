@@ -2,6 +2,8 @@
 /* See comm_ask.h. */
 #include "daemon/comm_ask.h"
 
+#define AGAIN_NS (2 * NSEC_PER_SEC)
+
 #define OPS_IDENTIFIER(name) extern const struct ops_identifier ops_identifier_##name;
 #include "daemon/ops_identifiers.def"
 #undef OPS_IDENTIFIER
@@ -21,15 +23,25 @@ static const struct ops_identifier *identifier_of(const char *family)
 	return NULL;
 }
 
-bool comm_ask(struct context *context, const struct rank *rank, struct comm_row *comm)
+/* The answer may come from within, and rows may lie elsewhere then. */
+static void ask(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm,
+	const struct ops_identifier *identifier)
+{
+	uint64_t address = comm->address;
+
+	comm->asked = true;
+	if (!identifier->ask(context, rank, address))
+		comm_rows_later(comms, identifier->family, address, monotonic_ns() + AGAIN_NS);
+}
+
+bool comm_ask(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm)
 {
 	const struct ops_identifier *identifier = identifier_of(comm->family);
 
 	if (!identifier || comm->freed)
 		return false;
 	if (identifier->ask && !comm->communicator[0] && !comm->asked) {
-		comm->asked = true;
-		identifier->ask(context, rank, comm->address);
+		ask(context, rank, comms, comm, identifier);
 		return true;
 	}
 	if (identifier->name && !comm->name[0] && comm->process_group && comm->named_by != comm->process_group) {

@@ -13,13 +13,13 @@ struct context;
 /* Asked outside of all calls of the analyzer. */
 struct ops_identifier {
 	const char *family;
-	/* For the identity; may be NULL. */
-	void (*ask)(struct context *context, const struct rank *rank, uint64_t address);
+	/* For the identity; may be NULL. False: it could not be told now, ask again later. */
+	bool (*ask)(struct context *context, const struct rank *rank, uint64_t address);
 	/* For the name, of a communicator that has none and whose process group was seen; may be NULL. */
 	void (*name)(struct context *context, const struct rank *rank, uint64_t address, uint64_t process_group);
 };
 
-/* Once each for its identity and its name, where they are not known and somebody may know. Whether anybody was asked. */
-bool comm_ask(struct context *context, const struct rank *rank, struct comm_row *comm);
+/* Once each for its identity, or until it could be told, and its name, where they are not known and somebody may know. Whether anybody was asked. */
+bool comm_ask(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm);
 
 #endif

@@ -36,12 +36,17 @@ static struct comm_row *find(const struct comm_rows *comms, const struct ops_com
 	return NULL;
 }
 
-const struct comm_row *comm_rows_find(const struct comm_rows *comms, const char *family, uint64_t address)
+static struct comm_row *newest(const struct comm_rows *comms, const char *family, uint64_t address)
 {
 	for (size_t i = comms->count; i-- > 0;)
 		if (comms->comm[i].address == address && streq(comms->comm[i].family, family))
 			return &comms->comm[i];
 	return NULL;
+}
+
+const struct comm_row *comm_rows_find(const struct comm_rows *comms, const char *family, uint64_t address)
+{
+	return newest(comms, family, address);
 }
 
 int32_t comm_rows_member(const struct comm_rows *comms, const char *communicator)
@@ -61,6 +66,7 @@ static void set_dirty(struct comm_rows *comms, struct comm_row *comm, bool dirty
 static void drop(struct comm_rows *comms, size_t i)
 {
 	set_dirty(comms, &comms->comm[i], false);
+	comms->later -= comms->comm[i].again_ns != 0;
 	memmove(&comms->comm[i], &comms->comm[i + 1], (--comms->count - i) * sizeof(comms->comm[0]));
 }
 
@@ -124,6 +130,30 @@ struct comm_row *comm_rows_next(struct comm_rows *comms)
 		if (comms->comm[i].dirty)
 			return &comms->comm[i];
 	return NULL;
+}
+
+void comm_rows_later(struct comm_rows *comms, const char *family, uint64_t address, uint64_t again_ns)
+{
+	struct comm_row *comm = newest(comms, family, address);
+
+	if (!comm || comm->communicator[0])
+		return;
+	comms->later += comm->again_ns == 0;
+	comm->again_ns = again_ns;
+}
+
+void comm_rows_again(struct comm_rows *comms, uint64_t now_ns)
+{
+	for (size_t i = 0; i < comms->count && comms->later; i++) {
+		struct comm_row *comm = &comms->comm[i];
+
+		if (!comm->again_ns || now_ns < comm->again_ns)
+			continue;
+		comms->later--;
+		comm->again_ns = 0;
+		comm->asked = false;
+		set_dirty(comms, comm, true);
+	}
 }
 
 static struct store_value text_or_null(const char *text)

@@ -21,6 +21,7 @@ struct comm_row {
 	int64_t key;         /* of its row; 0: none yet */
 	bool dirty;          /* to be told to the store */
 	bool asked;          /* for its identity */
+	uint64_t again_ns;   /* to be asked for it again then; 0: not */
 	bool freed;
 	uint32_t member, members;
 	int64_t color;
@@ -33,6 +34,7 @@ struct comm_row {
 struct comm_rows {
 	struct comm_row *comm;
 	size_t count, room;
+	size_t later; /* how many have an again_ns */
 	size_t dirty; /* how many are: there is nothing to do after most calls */
 	bool changed; /* one is new, or its identity or members are; whoever looks at them takes it back */
 };
@@ -41,6 +43,9 @@ struct comm_rows {
 void comm_rows_note(struct comm_rows *comms, const struct ops_communicator *told);
 /* The next one that is to be told to the store or asked for; NULL where there is none. */
 struct comm_row *comm_rows_next(struct comm_rows *comms);
+/* What it was asked for could not be told now: comm_rows_again() has it asked once more. */
+void comm_rows_later(struct comm_rows *comms, const char *family, uint64_t address, uint64_t again_ns);
+void comm_rows_again(struct comm_rows *comms, uint64_t now_ns);
 /* Writes its row; forgets it if it is freed, so that pointers to others may be no good after. */
 void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct rank *rank, struct store *store);
 const struct comm_row *comm_rows_find(const struct comm_rows *comms, const char *family, uint64_t address);

@@ -5,7 +5,7 @@
 #include "daemon/gloo_identity.h"
 #include "daemon/ops_room.h"
 
-static void ask(struct context *context, const struct rank *rank, uint64_t address)
+static bool ask(struct context *context, const struct rank *rank, uint64_t address)
 {
 	const struct gloo_process process = {
 		.pid = rank->pid,
@@ -15,10 +15,11 @@ static void ask(struct context *context, const struct rank *rank, uint64_t addre
 	};
 	struct gloo_group group = {0};
 	const char *trouble;
+	int r = gloo_identity_read(&process, address, &group, &trouble); /* the trouble tells */
 
-	(void)gloo_identity_read(&process, address, &group, &trouble); /* the trouble tells */
 	ops_room_identify(context->ops, rank, "gloo", address, group.identity, group.name, group.member, group.members,
 		"memory", trouble);
+	return r != -EAGAIN;
 }
 
 const struct ops_identifier ops_identifier_gloo = {.family = "gloo", .ask = ask};

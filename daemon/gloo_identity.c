@@ -198,7 +198,7 @@ static int hash_file(struct cxx_memory *memory, const struct gloo_process *proce
 	*ret_trouble = r == -ETIMEDOUT || r == -EBUSY ? "the file system of its FileStore does not answer"
 						      : "the file of its FileStore cannot be seen";
 	if (r < 0)
-		return -ENOENT;
+		return r == -ETIMEDOUT || r == -EBUSY ? -EAGAIN : -ENOENT;
 	*hash = hash_text(hash_text(*hash, "file"), path);
 	*hash = fnv1a(*hash, &inode, sizeof(inode));
 	return 0;

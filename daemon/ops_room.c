@@ -137,7 +137,7 @@ static void settle(struct rank_ops *rank)
 		return;
 	rank->settling = true;
 	while ((comm = comm_rows_next(&rank->comms))) {
-		if (!comm_ask(rank->room->context, &rank->rank, comm))
+		if (!comm_ask(rank->room->context, &rank->rank, &rank->comms, comm))
 			comm_rows_put(&rank->comms, comm, &rank->rank, rank->room->context->store);
 	}
 	rank->settling = false;
@@ -386,6 +386,7 @@ static void tick(struct context *context, uint64_t now_ns)
 		if (!room->slot[i])
 			continue;
 		ops_idle(room->slot[i]->ops, now_ns);
+		comm_rows_again(&room->slot[i]->comms, now_ns);
 		settle(room->slot[i]);
 	}
 }
@@ -407,7 +408,8 @@ static void one_in_flight(void *arg, uint32_t pid, uint32_t thread_id, const str
 {
 	struct refresh *refresh = arg;
 	const struct rank *rank = ranks_by_pid(refresh->room->context->ranks, pid);
-	struct rank_ops *slot = rank && takes(probe->event) ? of_rank(refresh->room, rank) : NULL;
+	/* A rank that died in a call is in the kernel's list until that is swept, and would begin anew. */
+	struct rank_ops *slot = rank && !rank->ended && takes(probe->event) ? of_rank(refresh->room, rank) : NULL;
 	struct ops_event event;
 
 	if (!slot)

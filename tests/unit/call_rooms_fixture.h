@@ -24,6 +24,7 @@ static struct {
 static size_t observer_count;
 static struct rank ranks_here[4];
 static uint64_t kernel_lost;
+static const struct rank *ending; /* is listed until all were told */
 
 int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg)
 {
@@ -37,7 +38,7 @@ const struct rank *ranks_by_pid(const struct ranks *ranks, uint32_t pid)
 {
 	(void)ranks;
 	for (size_t i = 0; i < ARRAY_SIZE(ranks_here); i++)
-		if (ranks_here[i].pid == pid && !ranks_here[i].ended)
+		if (ranks_here[i].pid == pid && (!ranks_here[i].ended || &ranks_here[i] == ending))
 			return &ranks_here[i];
 	return NULL;
 }
@@ -52,8 +53,10 @@ uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 static inline void tell_rank(struct rank *rank, enum rank_change change)
 {
 	rank->ended = change == RANK_ENDED;
+	ending = rank->ended ? rank : NULL;
 	for (size_t i = 0; i < observer_count; i++)
 		observers[i].callback(observers[i].arg, rank, change);
+	ending = NULL;
 }
 
 static inline int rooms_setup(void **state)

@@ -269,6 +269,39 @@ static void test_who_has_ended(void **state)
 	ops_look_free(look);
 }
 
+static struct ops_look *look_when_ended;
+
+static void look_at_end(void *arg, const struct rank *rank, enum rank_change change)
+{
+	(void)arg;
+	(void)rank;
+	if (change == RANK_ENDED)
+		look_when_ended = look_at(200 * MS + 5 * NSEC_PER_SEC);
+}
+
+/* A rank that dies in a call is still in the kernel's list of calls while everybody is told of its end. */
+static void test_ended_in_a_call(void **state)
+{
+	struct probe stage = {.name = "sync"};
+	const struct ops_look_comm *comm;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		made(&ranks_here[i], 0xc0, 10 * MS);
+		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
+	}
+	ops_room_set_in_flight(context.ops, in_flight, &stage);
+	assert_int_equal(ranks_observe(NULL, look_at_end, NULL), 0);
+	tell_rank(&ranks_here[0], RANK_ENDED);
+	assert_int_equal(look_when_ended->comms, 1);
+	comm = first(look_when_ended);
+	assert_int_equal(comm->members, 2);
+	for (size_t i = 0; i < 2; i++)
+		assert_true((look_when_ended->member[comm->first + i].judged.pid == 100) ==
+			    (look_when_ended->member[comm->first + i].ended_ns != 0));
+	ops_look_free(look_when_ended);
+}
+
 static void test_unknown_is_not_judged(void **state)
 {
 	struct ops_look *look;
@@ -363,6 +396,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_step, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_who_is_missing, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_who_has_ended, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_ended_in_a_call, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_is_not_judged, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_off_is_off, setup, rooms_teardown),
 		cmocka_unit_test_setup_teardown(test_many_communicators, setup, rooms_teardown),
