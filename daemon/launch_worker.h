@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one thread beside the daemon's loop: it runs windows on launches, because putting probes on and off waits for the
+ * A thread beside the daemon's loop: it runs windows on launches, because putting probes on and off waits for the
  * kernel for tens of ms, which the loop must not. Between the two there is one slot: the loop puts an order in, the
  * worker owns it until the result is there, the loop takes that. The worker touches nothing else of the daemon, and
  * does not log.

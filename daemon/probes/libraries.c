@@ -9,9 +9,11 @@
 #include <sys/vfs.h>
 
 #include "daemon/probes/libraries.h"
+#include "daemon/within.h"
 
 #define MAPS_LINES_MAX 1000000u
 #define DELETED " (deleted)"
+#define OPEN_WAIT_NS (100 * NSEC_PER_MSEC) /* for the server of a library's file */
 
 struct libraries {
 	struct libraries_ops ops;
@@ -180,13 +182,13 @@ static const char *name_in_root(const char *root_link, const char *name)
 }
 
 /* As the process sees the path: its links must not lead out of its root. */
-static int open_in_root(const struct libraries *libraries, uint32_t pid, const char *path, struct stat *ret)
+static int open_in_root(const char *proc_root, uint32_t pid, const char *path, struct stat *ret)
 {
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
 	_cleanup_close_ int root_fd = -1;
 	char root[128];
 
-	snprintf(root, sizeof(root), "%s/%u/root", libraries->proc_root, pid);
+	snprintf(root, sizeof(root), "%s/%u/root", proc_root, pid);
 	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root_fd < 0)
 		return -errno;
@@ -195,25 +197,66 @@ static int open_in_root(const struct libraries *libraries, uint32_t pid, const c
 
 /* By path unless the file under that name is another one now. map_files needs more rights, but it is always the file.
  */
-static int open_mapping(
-	const struct libraries *libraries, uint32_t pid, const struct mapping *mapping, struct stat *ret)
+static int open_mapping(const char *proc_root, uint32_t pid, const struct mapping *mapping, struct stat *ret)
 {
 	char path[192];
 	int fd;
 
 	if (!mapping->deleted) {
-		fd = open_in_root(libraries, pid, mapping->path, ret);
+		fd = open_in_root(proc_root, pid, mapping->path, ret);
 		if (fd >= 0 && ret->st_ino == mapping->id.inode)
 			return fd;
 		closep(&fd);
 	}
-	snprintf(path, sizeof(path), "%s/%u/map_files/%lx-%lx", libraries->proc_root, pid,
+	snprintf(path, sizeof(path), "%s/%u/map_files/%lx-%lx", proc_root, pid,
 		(unsigned long)mapping->start, (unsigned long)mapping->end);
 	fd = open_regular(open(path, O_PATH | O_CLOEXEC), ret);
 	if (fd >= 0 || mapping->deleted)
 		return fd;
 	/* Overlay file systems show one inode in maps and another by path: without map_files the path must do. */
-	return open_in_root(libraries, pid, mapping->path, ret);
+	return open_in_root(proc_root, pid, mapping->path, ret);
+}
+
+struct opening {
+	char proc_root[64];
+	uint32_t pid;
+	struct mapping mapping;
+	struct stat st;
+	char path[]; /* the mapping's */
+};
+
+static int answer_opening(void *arg)
+{
+	struct opening *opening = arg;
+
+	return open_mapping(opening->proc_root, opening->pid, &opening->mapping, &opening->st);
+}
+
+static void forget_opening(void *arg, int fd)
+{
+	closep(&fd);
+	free(arg);
+}
+
+static int open_within(
+	const struct libraries *libraries, uint32_t pid, const struct mapping *mapping, struct stat *ret)
+{
+	static const struct within within = {answer_opening, forget_opening};
+	size_t size_bytes = strlen(mapping->path) + 1;
+	struct opening *opening = malloc(sizeof(*opening) + size_bytes);
+	void *asked = opening;
+	int fd;
+
+	if (!opening)
+		return -ENOMEM;
+	*opening = (struct opening){.pid = pid, .mapping = *mapping};
+	(void)copy_text(opening->proc_root, sizeof(opening->proc_root), libraries->proc_root);
+	opening->mapping.path = memcpy(opening->path, mapping->path, size_bytes);
+	fd = ask_within(&within, &asked, OPEN_WAIT_NS);
+	if (fd >= 0)
+		*ret = opening->st;
+	free(asked);
+	return fd;
 }
 
 static bool refused_before(struct libraries *libraries, uint64_t inode)
@@ -274,7 +317,7 @@ static int add_library(struct libraries *libraries, uint32_t pid, const struct m
 	struct library *library;
 	struct stat st;
 
-	fd = open_mapping(libraries, pid, mapping, &st);
+	fd = open_within(libraries, pid, mapping, &st);
 	if (fd < 0)
 		return fd;
 	library = find_below(libraries, is_overlay(fd), &st, strrchr(mapping->path, '/') + 1);
@@ -311,7 +354,7 @@ static void use(struct libraries *libraries, uint32_t pid, int64_t instance, con
 		return;
 	r = library ? 0 : add_library(libraries, pid, mapping, &library);
 	if (r < 0) {
-		if (r != -ESRCH && !refused_before(libraries, mapping->id.inode))
+		if (r != -ESRCH && r != -EBUSY && !refused_before(libraries, mapping->id.inode))
 			libraries->ops.refused(libraries->ops.arg, pid, mapping->path, r);
 		return;
 	}

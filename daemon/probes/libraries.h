@@ -7,6 +7,8 @@
  * Containers of one image have each an overlay of their own over the same file. Their maps name different devices, but
  * a probe goes to the file below, so that probing both would show every call twice: they are one library, and so is
  * that file where a rank outside maps it itself.
+ *
+ * A file is opened once, and not waited for if its file system does not answer (daemon/within.h): the next scan tries again.
  */
 #ifndef RANKTRACE_PROBES_LIBRARIES_H
 #define RANKTRACE_PROBES_LIBRARIES_H

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <sys/mount.h>
 
 #include "daemon/probes/libraries.h"
 #include "tests/unit/fake_proc.h"
@@ -321,6 +322,53 @@ static void test_newline_in_a_name(void **state)
 	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
 }
 
+/* A file system whose server takes requests and answers none. Returns the server, or -1. */
+static int mount_dead(const char *path)
+{
+	int server = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	char options[96];
+
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", server);
+	if (server < 0 || mount("dead", path, "fuse", 0, options) < 0)
+		closep(&server);
+	return server;
+}
+
+/* Whose file system does not answer holds nobody up, hides no other library, and is asked again. */
+static void test_dead_file_system(void **state)
+{
+	unsigned long inode = put_file(1, "/lib/libwanted.so.1", "one");
+	char maps[16384], path[8192];
+	uint64_t start_ns;
+	int server, n;
+
+	(void)state;
+	fake_folder(proc, 1, "/root" "/dead");
+	path_in(path, sizeof(path), 1, "root/dead");
+	server = mount_dead(path);
+	if (server < 0) {
+		print_message("skipped: cannot mount a fuse file system here (%s)\n", strerror(errno));
+		skip();
+	}
+	n = add_line(maps, sizeof(maps), 0, inode, "/lib/libwanted.so.1");
+	n += add_line(maps + n, sizeof(maps) - (size_t)n, 1, 7, "/dead/libwanted.so.2");
+	fake_write(proc, 1, "maps", maps, (size_t)n);
+	start_ns = monotonic_ns();
+	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
+	assert_int_equal(libraries_scan(libraries, 1, 11), 1); /* one thread waits, not one a look */
+	assert_true(monotonic_ns() - start_ns < 20 * NSEC_PER_SEC);
+	assert_int_equal(refused, 1);
+	assert_int_equal(refusal, -ETIMEDOUT);
+	assert_int_equal(dropped, 0);
+	/* The server ends, and the file is there after all. */
+	close(server);
+	assert_int_equal(umount2(path, MNT_DETACH), 0);
+	put_file(1, "/dead/libwanted.so.2", "two");
+	for (unsigned i = 0; i < 1000 && libraries_scan(libraries, 1, 11) < 2; i++)
+		usleep(10000);
+	assert_int_equal(added, 2);
+}
+
 static void test_too_many(void **state)
 {
 	size_t size = (LIBRARIES_MAX + 8) * 160;
@@ -354,6 +402,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_hostile_lines, start, stop),
 		cmocka_unit_test_setup_teardown(test_newline_in_a_name, start, stop),
 		cmocka_unit_test_setup_teardown(test_chrooted, start, stop),
+		cmocka_unit_test_setup_teardown(test_dead_file_system, start, stop),
 		cmocka_unit_test_setup_teardown(test_too_many, start, stop),
 	};
 
