@@ -250,6 +250,8 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	if (!on)
 		sweep(call);
 	call->sweep |= !on;
+	if (!on && level == LEVEL_L0)
+		steps_room_gap(call->context->steps);
 	call_rooms_level(call->context, level, on);
 	sum.rows = rows_of(call, level);
 	sum.ranks = ranks_count(call->context->ranks, RANK_ROLE_RANK);
@@ -414,10 +416,11 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 		call->stale++;
 		return;
 	}
+	/* What was in the ring when the level went off would begin anew what its room has ended. */
+	if (!call->on[record.probe->level] || header->time_ns < call->since_ns[record.probe->level])
+		return;
 	if (record.probe->event[0]) {
-		/* What was in the ring when the level went off would begin anew what its room has ended. */
-		if (call->on[record.probe->level] && header->time_ns >= call->since_ns[record.probe->level])
-			call->unclaimed += !call_rooms_feed(call->context, rank, &record);
+		call->unclaimed += !call_rooms_feed(call->context, rank, &record);
 	} else if (record.probe->edge != RT_EDGE_CALL && record.probe->edge != RT_EDGE_ENTRY) {
 		mark_event(call, rank, &record, header->flags & RT_CALL_TEXT);
 	}

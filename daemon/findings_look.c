@@ -82,6 +82,13 @@ static void stand_all(struct looking *looking)
 			stand(looking, &room->ended[i]);
 }
 
+/* Nobody sees operations: when the newest one ended is no longer known. */
+static void forget_operations(struct findings_room *room)
+{
+	for (size_t i = 0; i < room->slots; i++)
+		room->slot[i].op_ns = 0;
+}
+
 /* Of the process, whether it lives or has ended. */
 static bool number_of(const struct findings_room *room, uint32_t pid, uint32_t *ret)
 {
@@ -172,6 +179,8 @@ static void look_at_all(struct findings_room *room, uint64_t now_ns, bool ended)
 		return;
 	looking.standing = standing;
 	forget_ended(room, now_ns);
+	if (!room->context->levels.on[LEVEL_L1])
+		forget_operations(room);
 	stand_all(&looking);
 	if (!looking.standings)
 		return;

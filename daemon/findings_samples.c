@@ -26,12 +26,11 @@ static bool is_closer(const struct findings_room *room, uint64_t now_ns)
 	return now_ns < room->closer_until_ns || is_raised(room);
 }
 
-void findings_samples_closer(struct findings_room *room, uint64_t now_ns)
+/* Of what is saved up. */
+static bool spend(struct findings_room *room, uint64_t now_ns)
 {
 	uint64_t until_ns = now_ns + CLOSER_FOR_NS, more_ns = CLOSER_FOR_NS;
 
-	if (is_raised(room)) /* they are close, and nothing of what is saved up is spent */
-		return;
 	if (now_ns < room->closer_until_ns)
 		more_ns = until_ns - room->closer_until_ns;
 	room->closer_left_ns += room->closer_at_ns ? (now_ns - room->closer_at_ns) / CLOSER_PART : CLOSER_SAVED_NS;
@@ -39,9 +38,16 @@ void findings_samples_closer(struct findings_room *room, uint64_t now_ns)
 		room->closer_left_ns = CLOSER_SAVED_NS;
 	room->closer_at_ns = now_ns;
 	if (room->closer_left_ns < more_ns)
-		return;
+		return false;
 	room->closer_left_ns -= more_ns;
 	room->closer_until_ns = until_ns;
+	return true;
+}
+
+void findings_samples_closer(struct findings_room *room, uint64_t now_ns)
+{
+	if (!is_raised(room) && !spend(room, now_ns))
+		return;
 	/* At once: the step that has just ended is waiting for it. */
 	if (room->sample_next_ns > room->sample_last_ns + CLOSER_NS)
 		room->sample_next_ns = room->sample_last_ns + CLOSER_NS;

@@ -21,7 +21,8 @@ struct rank_steps {
 	int32_t rank;
 	int64_t ended; /* number of the step that was open when the rank ended, STEPS_NONE */
 	uint64_t ended_ns;
-	uint64_t mark_ns; /* newest */
+	uint64_t mark_ns; /* newest; 0: none since marks are told */
+	bool names_unreadable;
 	struct past_step *past; /* a ring of STEPS_ROOM_PAST; NULL before the first one */
 	uint64_t pasts;         /* so many were there */
 };
@@ -109,6 +110,27 @@ static void forget(struct rank_steps *slot)
 	slot->steps = steps_free(slot->steps);
 }
 
+/* With the number that comes next, of one that is not seen from its start. */
+static void begin_again(struct rank_steps *slot)
+{
+	int64_t next;
+
+	steps_end(slot->steps, monotonic_ns());
+	next = steps_next(slot->steps);
+	steps_free(slot->steps);
+	slot->steps = steps_new(&(struct steps_sink){.stage = on_stage, .step = on_step, .arg = slot}, next, false);
+	if (slot->steps)
+		steps_names_readable(slot->steps, !slot->names_unreadable);
+	slot->mark_ns = 0;
+}
+
+void steps_room_gap(struct steps_room *room)
+{
+	for (size_t i = 0; i < room->slots; i++)
+		if (room->slot[i].steps)
+			begin_again(&room->slot[i]);
+}
+
 /* The analyzer of a rank, made at its first need; NULL where there is no memory. */
 static struct rank_steps *of_rank(struct steps_room *room, const struct rank *rank)
 {
@@ -186,8 +208,10 @@ void steps_room_names_readable(struct steps_room *room, const struct rank *rank,
 {
 	struct rank_steps *slot = of_rank(room, rank);
 
-	if (slot)
-		steps_names_readable(slot->steps, readable);
+	if (!slot)
+		return;
+	slot->names_unreadable = !readable;
+	steps_names_readable(slot->steps, readable);
 }
 
 static size_t put_in_flight(struct steps_room *room, struct rank_steps *slot)

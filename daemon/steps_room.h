@@ -21,6 +21,8 @@ struct steps_room *steps_room_free(struct steps_room *room);
 void steps_room_mark(struct steps_room *room, const struct rank *rank, const struct steps_mark *mark);
 /* Whether this rank's record_function can be read: if not, steps close at backward's end. */
 void steps_room_names_readable(struct steps_room *room, const struct rank *rank, bool readable);
+/* Marks are not told from now on (L0 goes off): what is open is not known any more, and no step goes on over the gap. */
+void steps_room_gap(struct steps_room *room);
 /* Refreshes the in-flight table and closes what has been over for a while; every 100 ms. */
 void steps_room_tick(struct steps_room *room, uint64_t now_ns);
 /* What the rank is in right now (innermost stage of its step thread), for `tracectl ranks`; false where nothing. */
@@ -28,7 +30,7 @@ bool steps_room_current(struct steps_room *room, const struct rank *rank, struct
 
 /* How far a rank is. */
 struct steps_room_progress {
-	uint64_t mark_ns;      /* its newest mark, of any thread; 0: none yet */
+	uint64_t mark_ns;      /* its newest mark, of any thread; 0: none yet, or none since a gap */
 	uint64_t steps;        /* that ended since it is followed */
 	uint64_t step_end_ns;  /* of the newest one, 0: none yet */
 	uint32_t thread_id;    /* its step thread, 0: not known */

@@ -36,6 +36,12 @@ echo "$answer"
 grep -qE 'L0 on: [0-9]+ probes in [0-9]+ libraries, [0-9]+ rank' <<<"$answer" || fail "set does not say what was attached"
 more() { [ "$(stages)" -gt "$before" ]; }
 wait_for 20 more || fail "no stages after L0 is on again"
+stepped() { [ "$(query "select count(*) from steps where instance = $(instance "$last")")" -gt $((steps + 20)) ]; }
+steps=$(query "select count(*) from steps where instance = $(instance "$last")")
+wait_for 20 stepped || fail "no steps after L0 is on again"
+longest=$(query "select max(duration_ns) / 1000000 from steps where instance = $(instance "$last") and step > 1")
+echo "longest step: $longest ms"
+[ "$longest" -lt 2000 ] || fail "a step went on while nothing was seen"
 
 "$tracectl" set L3=true
 [ "$(links "$tracing")" -gt "$base" ] || fail "L3 is on and nothing is attached"

@@ -233,8 +233,10 @@ static void test_closer_samples(void **state)
 	context.findings->closer_until_ns = 0;
 	context.findings->closer_left_ns = 30 * NSEC_PER_SEC;
 	context.findings->raise.raised[LEVEL_L1] = true;
+	context.findings->sample_next_ns = context.findings->sample_last_ns + 60 * NSEC_PER_SEC;
 	findings_samples_closer(context.findings, monotonic_ns());
 	assert_int_equal(context.findings->closer_left_ns, 30 * NSEC_PER_SEC);
+	assert_true(context.findings->sample_next_ns < context.findings->sample_last_ns + NSEC_PER_SEC);
 	context.findings->raise.raised[LEVEL_L1] = false;
 	/* By a step that is told, now. */
 	context.findings->closer_at_ns = 0;
@@ -286,6 +288,36 @@ static void test_standings(void **state)
 	assert_int_equal(seen.looks, 2);
 	assert_int_equal(seen.standings, 2);
 	assert_true(seen.standing[1].ended && seen.standing[1].rank == 1 && seen.standing[1].ended_ns);
+}
+
+/* Whom nobody watches does not stand still. */
+static void test_unwatched(void **state)
+{
+	struct probe all_reduce = PROBE("op", "nccl", "AllReduce", OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM);
+	uint64_t now_ns = monotonic_ns();
+
+	(void)state;
+	context.levels.on[LEVEL_L1] = true;
+	one_step(0, now_ns - 500 * MS);
+	mark(0, now_ns, STEPS_BEGIN, "dataloader");
+	call_made(&ranks_here[1], &all_reduce,
+		&(struct call_made){.start_ns = now_ns, .end_ns = now_ns + MS, WORDS(4000, 7, 0xc0)});
+	call_rooms_level(&context, LEVEL_L1, false);
+	findings_room_tick(context.findings, now_ns + MS);
+	assert_true(seen.standing[0].progress_ns == now_ns && seen.standing[0].stage == STAGE_DATALOADER);
+	assert_true(seen.standing[1].progress_ns == now_ns + MS);
+	context.levels.on[LEVEL_L1] = false;
+	steps_room_gap(context.steps);
+	findings_room_tick(context.findings, now_ns + 1100 * MS);
+	assert_int_equal(seen.looks, 2);
+	assert_true(seen.standing[0].progress_ns == 0 && seen.standing[0].stage == STAGE_USER);
+	assert_true(seen.standing[1].progress_ns == 0);
+	/* And no step goes on over what was not seen: the numbers do. */
+	one_step(0, now_ns + 5000 * MS);
+	one_step(0, now_ns + 5100 * MS);
+	tell_rank(&ranks_here[0], RANK_ENDED);
+	flush();
+	assert_query("select count(*), count(distinct step), max(duration_ns) < 1000000000 from steps", "3|3|1\n");
 }
 
 /* gloo fails where it is called with another size, and ends the ranks sooner than anybody stands still. */
@@ -342,6 +374,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_closer_samples, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watched, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_standings, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unwatched, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ended_by_a_mismatch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_off, setup, teardown),
 	};
