@@ -105,8 +105,8 @@ static void sort_stuck(const struct detect *detect, const struct told *told, uin
 		stuck->sentence[sizeof(stuck->sentence) - 1] = 0;
 		stuck->culprit = indices_of(detect, number, job->ranks, from->culprit, &stuck->culprits, room);
 		stuck->waiter = indices_of(detect, number, job->ranks, from->waiter, &stuck->waiters, room);
-		/* Of another job of that word. */
-		if (from->culprits && !stuck->culprits)
+		/* Of another job of that word. Of one that nobody is to blame for, its members wait. */
+		if ((from->culprits && !stuck->culprits) || (from->waiters && !stuck->culprits && !stuck->waiters))
 			continue;
 		room->stucks++;
 	}

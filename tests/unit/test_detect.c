@@ -325,14 +325,17 @@ static void looks_are_sorted_by_job(void **state)
 {
 	static const struct detector *const one[] = {&looker};
 	struct standing standing[DDP_RANKS];
-	uint32_t culprit[3] = {0}, waiter[2];
-	struct stuck stuck[2] = {{.culprits = 3, .culprit = culprit, .waiters = 2, .waiter = waiter}, {.culprits = 0}};
-	const char *const jobs[] = {"looked", "another"};
+	uint32_t culprit[3] = {0}, waiter[2], elsewhere;
+	/* The last one blames nobody, and those who wait are of another job of that word. */
+	struct stuck stuck[3] = {{.culprits = 3, .culprit = culprit, .waiters = 2, .waiter = waiter}, {.culprits = 0},
+		{.waiters = 1, .waiter = &elsewhere}};
+	const char *const jobs[] = {"looked", "another", "looked"};
 
 	(void)state;
 	restart_with(one, 1);
 	ddp_start(&ddp, detect, "unseen", 1, FRAME_TIER_HOST);
 	culprit[0] = (uint32_t)ddp.process[5];
+	elsewhere = (uint32_t)ddp.process[1];
 	ddp_start(&ddp, detect, "looked", 2, FRAME_TIER_HOST);
 	for (uint32_t i = 0; i < DDP_RANKS; i++)
 		standing[i] = (struct standing){
@@ -342,7 +345,7 @@ static void looks_are_sorted_by_job(void **state)
 	culprit[2] = 999999;
 	waiter[0] = (uint32_t)ddp.process[1];
 	waiter[1] = (uint32_t)ddp.process[2];
-	detect_look(detect, ddp.now_ns, standing, DDP_RANKS, stuck, jobs, 2, true);
+	detect_look(detect, ddp.now_ns, standing, DDP_RANKS, stuck, jobs, 3, true);
 	assert_int_equal(looks, 1);
 	ddp_stop(&ddp);
 	assert_int_equal(states, 0);
