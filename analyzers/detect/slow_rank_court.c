@@ -65,7 +65,8 @@ static bool stands_out(const struct court *court, size_t i)
 {
 	const struct series_rank *rank = view_rank(&court->view, i);
 
-	return rank->candidate || rank->suspect || rank->held || (court->verdict[i].open && goes_on(rank));
+	return rank->candidate || rank->suspect || (rank->held && rank->here) ||
+	       (court->verdict[i].open && goes_on(rank));
 }
 
 /* The slowest ones that stand out, in the order of their numbers; how many stand out. */
