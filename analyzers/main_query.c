@@ -27,7 +27,8 @@ static const char usage[] =
 	"  --tables           list tables and columns\n"
 	"  --help, --version\n"
 	"Segments have no index. To join two large tables, write WITH x AS MATERIALIZED (SELECT ...) and join with "
-	"x.\n";
+	"x;\n"
+	"SQLite before 3.35 takes WITH x AS (SELECT ... LIMIT -1) for that.\n";
 
 struct query {
 	const char *state_dir;
