@@ -197,7 +197,9 @@ static void check_state(const struct context *context, struct check_list *list)
 	while (access(parent, F_OK) < 0 && errno == ENOENT && strrchr(parent, '/') > parent)
 		*strrchr(parent, '/') = 0;
 	if (access(parent, W_OK | X_OK) < 0) {
-		add(list, "state folder", CHECK_MISSING, "name another with state_dir or --state-dir",
+		add(list, "state folder", CHECK_MISSING,
+			errno == EROFS ? "add it to ReadWritePaths= of the unit, see state_dir in ranktrace.conf(5)"
+				       : "name another with state_dir or --state-dir",
 			"%s cannot be written: %s", parent, strerror(errno));
 		return;
 	}
