@@ -114,6 +114,14 @@ static bool reads_elsewhere(int argc, char **argv)
 	return false;
 }
 
+/* Our own programs know long options only, and -h is one of every verb. What follows "--" is no option. */
+static void long_help(char **args)
+{
+	for (; *args && strcmp(*args, "--") != 0; args++)
+		if (strcmp(*args, "-h") == 0)
+			*args = (char *)"--help";
+}
+
 int external_run(const struct options *options, const char *verb, int argc, char **argv)
 {
 	const char *known = getenv("RANKTRACE_STATE_DIR");
@@ -127,6 +135,8 @@ int external_run(const struct options *options, const char *verb, int argc, char
 		return fail(EXIT_REFUSED, "out of memory");
 	args[0] = path;
 	memcpy(args + 1, argv, (size_t)argc * sizeof(*args));
+	if (program_help(verb))
+		long_help(args + 1);
 	if (options->state_dir)
 		code = setenv("RANKTRACE_STATE_DIR", options->state_dir, 1) < 0 ? fail(EXIT_REFUSED, "out of memory")
 										: EXIT_DONE;

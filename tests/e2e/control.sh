@@ -24,6 +24,7 @@ expect 0 '"name": "communicators"' query --tables --json
 	fail "query --tables --json is no JSON"
 expect 2 'not --csv' query --tables --csv
 expect 0 'RFC 4180' findings --json --help
+for verb in set status findings report timeline analyze dump query; do expect 0 'usage' "$verb" -h; done
 for words in 'query --tables' 'help findings' 'findings --version'; do
 	# shellcheck disable=SC2086
 	if "$tracectl" $words >/dev/full 2>"$work/full"; then fail "tracectl $words: what is lost is not told"; fi
