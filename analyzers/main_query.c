@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 
 static const char usage[] =
 	"usage: query [--state-dir DIR] [--csv|--json] [--timeout SECONDS] 'SELECT ...'\n"
-	"       query --tables\n"
+	"       query --tables [--json]\n"
 	"Runs one SELECT over all segments of the store, read-only. SQL - is read from standard input.\n"
 	"  --state-dir DIR    the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --csv              comma-separated values (RFC 4180)\n"
@@ -27,7 +28,8 @@ static const char usage[] =
 	"  --tables           list tables and columns\n"
 	"  --help, --version\n"
 	"Segments have no index. To join two large tables, write WITH x AS MATERIALIZED (SELECT ...) and join with "
-	"x.\n";
+	"x;\n"
+	"SQLite before 3.35 takes WITH x AS (SELECT ... LIMIT -1) for that.\n";
 
 struct query {
 	const char *state_dir;
@@ -42,8 +44,32 @@ static const char *type_name(enum schema_type type)
 	return type == SCHEMA_TEXT ? "text" : type == SCHEMA_REAL ? "real" : "integer";
 }
 
-static int print_tables(void)
+/* An array of tables, each with an array of its columns. */
+static int print_tables_json(void)
 {
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < TABLE_MAX; i++) {
+		const struct schema_table *table = &schema_tables[i];
+		json_t *columns = json_array();
+
+		for (size_t j = 0; j < schema_columns(table); j++)
+			json_array_append_new(columns, json_pack("{s:s, s:s, s:s}", "name", table->columns[j].name,
+							       "type", type_name(table->columns[j].type), "description",
+							       table->columns[j].description));
+		json_array_append_new(all, json_pack("{s:s, s:s, s:o}", "name", table->name, "description",
+						   table->description, "columns", columns));
+	}
+	json_dumpf(all, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(all);
+	return tool_written();
+}
+
+static int print_tables(bool json)
+{
+	if (json)
+		return print_tables_json();
 	for (size_t i = 0; i < TABLE_MAX; i++) {
 		const struct schema_table *table = &schema_tables[i];
 
@@ -146,6 +172,8 @@ static int parse(int argc, char **argv, struct query *query)
 	}
 	if (csv && json)
 		return 1 + tool_fail(2, "%s", "--csv and --json exclude each other");
+	if (query->tables && csv)
+		return 1 + tool_fail(2, "%s", "--tables is a text or --json, not --csv");
 	query->format = csv ? OUTPUT_CSV : json ? OUTPUT_JSON : OUTPUT_TABLE;
 	if (query->tables ? optind != argc : optind + 1 != argc)
 		return 1 + tool_fail(2, "%s",
@@ -165,7 +193,7 @@ int main(int argc, char **argv)
 	if (r)
 		return r - 1;
 	if (query.tables)
-		return print_tables();
+		return print_tables(query.format == OUTPUT_JSON);
 	if (strcmp(query.sql, "-") == 0) {
 		sql = read_sql();
 		if (!sql)

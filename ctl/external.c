@@ -71,16 +71,22 @@ static int state_dir_from_daemon(const struct options *options)
 {
 	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
 	Ranktrace__Response *response = NULL;
+	bool usual;
 	int code;
 
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_WHERE;
 	code = client_ask_quietly(options, &request, &response);
-	if (code == EXIT_UNREACHABLE && strcmp(options->socket, RANKTRACE_SOCKET) == 0 &&
-		access(RANKTRACE_STATEDIR "/db", F_OK) == 0) {
+	usual = strcmp(options->socket, RANKTRACE_SOCKET) == 0;
+	errno = 0;
+	if (code == EXIT_UNREACHABLE && usual && access(RANKTRACE_STATEDIR "/db", R_OK | X_OK) == 0) {
 		fprintf(stderr, "tracectl: no daemon answers; this is what is stored in %s\n", RANKTRACE_STATEDIR);
 		return setenv("RANKTRACE_STATE_DIR", RANKTRACE_STATEDIR, 1) < 0 ? fail(EXIT_REFUSED, "out of memory")
 										: EXIT_DONE;
 	}
+	if (code == EXIT_UNREACHABLE && usual && errno == EACCES)
+		return fail(EXIT_REFUSED,
+			"no daemon answers, and only root and members of group ranktrace may read the store in %s",
+			RANKTRACE_STATEDIR);
 	if (code == EXIT_UNREACHABLE)
 		return fail(code, "no daemon answers on %s to say where the store is; --state-dir D says it instead",
 			options->socket);
@@ -108,6 +114,14 @@ static bool reads_elsewhere(int argc, char **argv)
 	return false;
 }
 
+/* Our own programs know long options only, and -h is one of every verb. What follows "--" is no option. */
+static void long_help(char **args)
+{
+	for (; *args && strcmp(*args, "--") != 0; args++)
+		if (strcmp(*args, "-h") == 0)
+			*args = (char *)"--help";
+}
+
 int external_run(const struct options *options, const char *verb, int argc, char **argv)
 {
 	const char *known = getenv("RANKTRACE_STATE_DIR");
@@ -121,6 +135,8 @@ int external_run(const struct options *options, const char *verb, int argc, char
 		return fail(EXIT_REFUSED, "out of memory");
 	args[0] = path;
 	memcpy(args + 1, argv, (size_t)argc * sizeof(*args));
+	if (program_help(verb))
+		long_help(args + 1);
 	if (options->state_dir)
 		code = setenv("RANKTRACE_STATE_DIR", options->state_dir, 1) < 0 ? fail(EXIT_REFUSED, "out of memory")
 										: EXIT_DONE;

@@ -10,6 +10,7 @@ const struct verb verbs[] = {
 		"Answers when probes are attached or detached, and says what happened.\n"},
 	{"interval", cmd_interval, "LEVEL=MINUTES... [--json]", "set the dump interval of L1, L2 or L3",
 		"Minutes may have a fraction; they are above 0 and at most 10080 (a week).\n"
+		"By default 5, of L3 2.\n"
 		"A dump adds what is new to the files of sysTrace in dump/ of the state folder; L0 has its interval "
 		"in\n"
 		"ranktrace.conf. tracectl dump writes them on demand, tracectl status says what was written last.\n"},

@@ -129,8 +129,9 @@ static void check_uprobes(const struct context *context, struct check_list *list
 			"library probes go through perf, one at a time");
 	else
 		add(list, "uprobes", CHECK_MISSING,
-			"use Linux 6.6 or later, or add CAP_SYS_ADMIN to the unit (a drop-in with "
-			"AmbientCapabilities=)",
+			"use Linux 6.6 or later, or the drop-in old-kernel.conf (ranktraced(8) says where): "
+			"CAP_SYS_ADMIN in "
+			"CapabilityBoundingSet= and AmbientCapabilities=",
 			"neither uprobe_multi nor perf uprobes answer%s, so L0, L1 and L2 see nothing",
 			capable(CAPABILITY_SYS_ADMIN) ? "" : " to a daemon without CAP_SYS_ADMIN");
 	if (features->uprobe_multi || features->perf_cookie)
@@ -180,8 +181,8 @@ static void check_capabilities(const struct context *context, struct check_list 
 			add(list, wanted[i].name, CHECK_OK, "", "held");
 		else
 			add(list, wanted[i].name, wanted[i].verdict,
-				"run as root, or add it to AmbientCapabilities= of the unit", "not held: %s",
-				wanted[i].without);
+				"run as root, or add it to CapabilityBoundingSet= and AmbientCapabilities= of the unit",
+				"not held: %s", wanted[i].without);
 	}
 }
 
@@ -197,7 +198,9 @@ static void check_state(const struct context *context, struct check_list *list)
 	while (access(parent, F_OK) < 0 && errno == ENOENT && strrchr(parent, '/') > parent)
 		*strrchr(parent, '/') = 0;
 	if (access(parent, W_OK | X_OK) < 0) {
-		add(list, "state folder", CHECK_MISSING, "name another with state_dir or --state-dir",
+		add(list, "state folder", CHECK_MISSING,
+			errno == EROFS ? "add it to ReadWritePaths= of the unit, see state_dir in ranktrace.conf(5)"
+				       : "name another with state_dir or --state-dir",
 			"%s cannot be written: %s", parent, strerror(errno));
 		return;
 	}

@@ -68,6 +68,25 @@ static int make_map(enum bpf_map_type type, const char *name, uint32_t key, uint
 	return 0;
 }
 
+static int make_ring(const struct config *config, int *ret)
+{
+	unsigned long size_bytes = (unsigned long)ring_bytes(config->ring_size_bytes);
+	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "events", 0, 0, (uint32_t)size_bytes, NULL);
+
+	if (fd == -ENOMEM)
+		log_error("kernel",
+			"no memory for the ring of %lu bytes: lower size of [ring] in ranktrace.conf, or raise "
+			"MemoryHigh= and "
+			"MemoryMax= of the unit",
+			size_bytes);
+	else if (fd < 0)
+		log_error_errno("kernel", fd, "cannot create the ring of %lu bytes (see tracectl check)", size_bytes);
+	if (fd < 0)
+		return fd;
+	*ret = fd;
+	return 0;
+}
+
 int kernel_open(struct context *context, struct kernel **ret)
 {
 	_cleanup_(kernel_closep) struct kernel *kernel = calloc(1, sizeof(*kernel));
@@ -82,7 +101,7 @@ int kernel_open(struct context *context, struct kernel **ret)
 	kernel_probe(&kernel->features);
 	if (!kernel->features.host_pids)
 		log_warning("kernel", KERNEL_NO_HOST_PIDS "; " KERNEL_NO_HOST_PIDS_ADVICE);
-	r = make_map(BPF_MAP_TYPE_RINGBUF, "events", 0, 0, ring_bytes(context->config.ring_size_bytes), &kernel->events_fd);
+	r = make_ring(&context->config, &kernel->events_fd);
 	if (r < 0)
 		return r;
 	r = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, "drops", 4, 8, RT_KIND_MAX, &kernel->drops_fd);

@@ -16,6 +16,7 @@
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/ops_room.h"
+#include "daemon/request.h"
 #include "daemon/start.h"
 #include "daemon/steps_room.h"
 #include "daemon/store.h"
@@ -27,6 +28,12 @@ struct daemon {
 	struct start_options options;
 	struct loop *loop;
 };
+
+static void warn_group(const struct config *config)
+{
+	if (request_group_missing(config->group))
+		log_warning("config", "group '%s' does not exist; only root may change levels", config->group);
+}
 
 static void reload(void *arg)
 {
@@ -40,6 +47,7 @@ static void reload(void *arg)
 	}
 	config_reload(&d->context.config, &fresh, ignored, sizeof(ignored));
 	log_set_level(d->context.config.log_level);
+	warn_group(&d->context.config);
 	if (ignored[0])
 		log_warning("config", "configuration reloaded; waiting for a restart: %s", ignored);
 	else
@@ -314,9 +322,12 @@ int main(int argc, char **argv)
 		log_error("config", "%s", error);
 		return EXIT_FAILURE;
 	}
+	if (!d.options.check_config)
+		log_set_level(d.context.config.log_level);
+	if (!d.options.check)
+		warn_group(&d.context.config);
 	if (d.options.check_config)
 		return EXIT_SUCCESS;
-	log_set_level(d.context.config.log_level);
 	start_identity(&d.context);
 	if (setpriority(PRIO_PROCESS, 0, (int)d.context.config.nice) < 0)
 		log_warning("main", "cannot take nice %lu: %s; going on at the priority given",

@@ -92,7 +92,10 @@ Ranktrace__Response *request_answer(
 	if (!row) /* in control.proto, and not in the table */
 		return response_error(-EOPNOTSUPP, "this daemon does not answer such requests");
 	if (row->needs_control && !request_peer_may_control(peer, context->config.group)) {
-		snprintf(error, sizeof(error), "%s needs root or group %s", row->name, context->config.group);
+		if (context->config.group[0])
+			snprintf(error, sizeof(error), "%s needs root or group %s", row->name, context->config.group);
+		else
+			snprintf(error, sizeof(error), "%s needs root: the configuration names no group", row->name);
 		return response_error(-EPERM, error);
 	}
 	response = response_new();

@@ -55,6 +55,8 @@ void response_say(Ranktrace__Response *response, const char *format, ...) _print
 /* Owners (root, the daemon's user) need no lookup of groups. */
 bool request_peer_is_owner(const struct request_peer *peer);
 bool request_peer_may_control(const struct request_peer *peer, const char *group);
+/* A group is named and there is none of that name. */
+bool request_group_missing(const char *group);
 
 /* A message on the heap, initialised, as protobuf-c frees it; NULL without memory. */
 void *request_message_new(const ProtobufCMessageDescriptor *descriptor);

@@ -91,3 +91,11 @@ bool request_peer_may_control(const struct request_peer *peer, const char *group
 	r = peer_in_groups(peer->fd, entry.gr_gid);
 	return r < 0 ? listed_as_member(peer->uid, &entry) : r == 1;
 }
+
+bool request_group_missing(const char *group)
+{
+	_cleanup_free_ char *buffer = NULL;
+	struct group entry;
+
+	return *group && group_lookup(group, &entry, &buffer) == -ENOENT;
+}

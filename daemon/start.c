@@ -150,6 +150,13 @@ int start_store(const struct config *config, struct store **ret)
 	int r = store_open(&options, ret);
 	unsigned pid;
 
+	if (r == -EROFS) {
+		log_error("store",
+			"cannot open the store in %s: %s; under systemd a folder other than %s needs ReadWritePaths= "
+			"in a drop-in of ranktraced.service (state_dir in ranktrace.conf(5))",
+			config->state_dir, strerror(-r), RANKTRACE_STATEDIR);
+		return r;
+	}
 	if (r != -EBUSY)
 		return r < 0 ? log_error_errno("store", r, "cannot open the store in %s", config->state_dir) : r;
 	snprintf(path, sizeof(path), "%s/lock", config->state_dir);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what building ranktrace needs, with --tests what its tests need too, with --torch PyTorch alone. Looks first
-# and does nothing where all is there. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream, openEuler (dnf).
+# and does nothing where all is there. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream and its likes, openEuler (dnf).
 set -euo pipefail
 
 wanted=${1:---build}
@@ -110,7 +110,36 @@ failed() {
 }
 
 if [ "$column" = 3 ]; then
-	quietly dnf -y -q install "${missing[@]}" || failed
+	# Half of the -devel packages and ninja-build are in a repository that is off by default there; it is on for this call alone.
+	dnf=(dnf -y -q)
+	. /etc/os-release
+	case "$ID" in
+	centos | rocky | almalinux) dnf+=(--enablerepo=crb) ;;
+	rhel) dnf+=(--enablerepo="codeready-builder-for-rhel-${VERSION_ID%%.*}-$(uname -m)-rpms") ;;
+	esac
+	known=() nowhere=()
+	for package in "${missing[@]}"; do
+		case "$package" in
+		python3-torch | ShellCheck | debootstrap)
+			# Where it fails for another reason, the installation tells it.
+			if ! quietly "${dnf[@]}" list "$package" && grep -qi 'no matching packages' "$log"; then
+				nowhere+=("$package")
+				continue
+			fi
+			;;
+		esac
+		known+=("$package")
+	done
+	missing=("${known[@]}")
+	[ ${#missing[@]} -eq 0 ] || quietly "${dnf[@]}" install "${missing[@]}" || failed
+	for package in "${nowhere[@]}"; do
+		case "$package" in
+		python3-torch) how="/usr/bin/python3 -m pip install torch installs PyTorch" ;;
+		*) how="dnf install epel-release makes it known on CentOS, RHEL and their likes" ;;
+		esac
+		echo "install-deps.sh: no repository that is on has $package; $how" >&2
+	done
+	[ "$wanted" != --torch ] || [ ${#nowhere[@]} -eq 0 ] || exit 1
 	exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive

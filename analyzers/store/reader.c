@@ -164,7 +164,9 @@ int reader_open(const char *state_dir, const struct reader_options *options, str
 	r = reader_list(reader);
 	if (r < 0) {
 		snprintf(error, error_size, "cannot read the store in %s: %s%s", reader->dir, strerror(-r),
-			r == -ENOENT || r == -ENOTDIR ? "; --state-dir names ranktraced's state folder" : "");
+			r == -ENOENT || r == -ENOTDIR ? "; --state-dir names ranktraced's state folder"
+			: r == -EACCES		      ? "; only root and members of group ranktrace may read it"
+						      : "");
 		reader_close(reader);
 		return r;
 	}

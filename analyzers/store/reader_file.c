@@ -237,7 +237,7 @@ int reader_file_columns(sqlite3 *db, const struct schema_table *table, uint64_t 
 	int64_t exists = 0;
 	int rc;
 
-	snprintf(sql, sizeof(sql), "SELECT count(*) FROM sqlite_schema WHERE name='%s'", table->name);
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM sqlite_master WHERE name='%s'", table->name);
 	rc = pragma_int(db, sql, &exists);
 	if (rc != SQLITE_OK)
 		return rc;

@@ -93,14 +93,26 @@ static int table_disconnect(sqlite3_vtab *base)
 	return SQLITE_OK;
 }
 
+/* Whether it is a list of values, of which each would be one scan if it were pushed down. SQLite tells it since 3.38;
+ * before, a list is a scan a value. */
+static bool is_list(sqlite3_index_info *info, int i)
+{
+#if SQLITE_VERSION_NUMBER >= 3038000
+	return sqlite3_vtab_in(info, i, -1);
+#else
+	(void)info;
+	(void)i;
+	return false;
+#endif
+}
+
 static bool can_push(const struct schema_table *schema, sqlite3_index_info *info, int i)
 {
 	const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
 
 	if (!constraint->usable || constraint->iColumn < 0 || !operator_text(constraint->op))
 		return false;
-	/* A list is checked outside: pushed down, it would be one scan a value. */
-	if (sqlite3_vtab_in(info, i, -1))
+	if (is_list(info, i)) /* checked outside */
 		return false;
 	return schema->columns[constraint->iColumn].type != SCHEMA_TEXT ||
 	       sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") == 0;

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# ranktraced(8) documents the fields of findings in the journal, their words and message ids, and nothing else.
+# ranktraced(8) documents the fields of findings in the journal, their words and message ids, and nothing else;
+# ranktrace-report(8) those of the report.
 # fields.sh SOURCE BUILD
 set -euo pipefail
 cd "$1"
@@ -12,7 +13,7 @@ compare() { # what: in the source, in the manual, one a line
 		failed=1
 	}
 	diff <(sort -u <<<"$2") <(sort -u <<<"$3") || {
-		echo "$1: the source (<) and ranktraced.8 (>) do not say the same"
+		echo "$1: the source (<) and the manual (>) do not say the same"
 		failed=1
 	}
 }
@@ -25,4 +26,13 @@ compare ids "$(grep -oh 'MESSAGE_ID=[0-9a-f]\{32\}' daemon/findings_tell.c | cut
 	"$(grep -o '\b[0-9a-f]\{32\}\b' <<<"$section")" 4
 compare kinds "$(words KIND)" "$(paragraph KIND)" 6
 compare causes "$(words CAUSE)" "$(paragraph CAUSE)" 15
+
+report=analyzers/report/journal.c
+section=$(sed -n '/^\.Sh JOURNAL$/,/^\.Sh FILES$/p' man/ranktrace-report.8 | sed '/^\.Bd/,/^\.Ed/d')
+compare "fields of the report" "$(grep -oh '"RANKTRACE_[A-Z_]*=' "$report" | tr -d '"=')" \
+	"$(grep -o 'RANKTRACE_[A-Z_]*' <<<"$section")" 16
+compare "id of the report" "$(grep -oh 'MESSAGE_ID=[0-9a-f]\{32\}' "$report" | cut -d= -f2)" \
+	"$(grep -o '\b[0-9a-f]\{32\}\b' <<<"$section")" 1
+compare "verdicts of the report" "$(sed -n 's/.*verdicts\[REPORT_VERDICT_MAX\] = {\(.*\)};/\1/p' "$report" | grep -o '[a-z_]*')" \
+	"$(sed -n '/^\.It Ev RANKTRACE_VERDICT/,/^\.It/p' <<<"$section" | grep '^\.Ql' | grep -o '[a-z_]\{3,\}')" 4
 exit "$failed"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The spec parses with the macros of the distributions stubbed, and its version is the build's. rpm.sh SOURCE
+# The spec parses with the macros of the distributions stubbed, its version is the build's, the user is made where they lack the
+# macro for it, and the licences that it lists are there. rpm.sh SOURCE
 set -euo pipefail
 cd "$1"
 spec=packaging/rpm/ranktrace.spec
@@ -19,9 +20,18 @@ stubs=(-D '_sourcedir packaging/rpm' -D '_unitdir /usr/lib/systemd/system' -D '_
 for macro in cmake cmake_build cmake_install ctest; do
 	stubs+=(-D "$macro(-) true")
 done
-for macro in systemd_post systemd_preun systemd_postun systemd_postun_with_restart sysusers_create_compat; do
+for macro in systemd_post systemd_preun systemd_postun systemd_postun_with_restart; do
 	stubs+=(-D "$macro(-) true")
 done
-parsed=$(rpmspec "${stubs[@]}" -P "$spec")
-grep -q '^%files' <<<"$parsed"
-! grep -nE '%(cmake|ctest|_unitdir|_presetdir|_sysusersdir|systemd_[a-z_]*)' <<<"$parsed"
+# parse OPTION...: with these, too.
+parse() {
+	parsed=$(rpmspec "${stubs[@]}" "$@" -P "$spec")
+	grep -q '^%files' <<<"$parsed"
+	! grep -nE '%(cmake|ctest|_unitdir|_presetdir|_sysusersdir|systemd_[a-z_]*)' <<<"$parsed" || exit 1
+}
+parse -D 'sysusers_create_compat(-) true' -D 'sysusers_requires_compat Requires(pre): shadow-utils'
+grep -q '^Requires(pre): shadow-utils$' <<<"$parsed"
+! grep '^systemd-sysusers' <<<"$parsed" || exit 1
+parse
+grep -q '^systemd-sysusers /usr/lib/sysusers.d/ranktrace.conf ' <<<"$parsed"
+while read -r file; do [ -s "$file" ] || exit 1; done < <(sed -n 's/^%license //p' "$spec" | tr ' ' '\n')

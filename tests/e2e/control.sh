@@ -19,7 +19,12 @@ expect 2 '.' frobnicate
 expect 2 'ranks as in' ops --rank
 expect 0 'what is slow' help
 expect 0 'communicator' query --tables
+expect 0 '"name": "communicators"' query --tables --json
+"$tracectl" --json query --tables | python3 -c 'import json, sys; sys.exit(not all(t["columns"] for t in json.load(sys.stdin)))' ||
+	fail "query --tables --json is no JSON"
+expect 2 'not --csv' query --tables --csv
 expect 0 'RFC 4180' findings --json --help
+for verb in set status findings report timeline analyze dump query; do expect 0 'usage' "$verb" -h; done
 for words in 'query --tables' 'help findings' 'findings --version'; do
 	# shellcheck disable=SC2086
 	if "$tracectl" $words >/dev/full 2>"$work/full"; then fail "tracectl $words: what is lost is not told"; fi

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The installed tree under a real systemd, from its installation to its removal: order, user and rights, ranks in the root and
 # outside, reload, kill -9, a watchdog's timeout, levels that survive all of it, the socket, the report by hand and by its timer,
-# the journal's fields, and that nothing stays attached. What it prints is the transcript.
+# the journal's fields, another state folder, and that nothing stays attached. What it prints is the transcript.
 source "$(dirname "$0")/lib_boot.sh"
 
 service=ranktraced.service
@@ -248,6 +248,23 @@ head -2 "$work/status"
 wait_for 20 is ActiveState active || fail "a connection does not start the service"
 [ "$(property MainPID)" != "$pid" ] || fail "it never stopped"
 levels | diff "$work/levels" - || fail "levels did not survive a stop"
+held
+
+echo "--- another state folder: what it needs is said, and enough"
+inside install -d -o ranktrace -g ranktrace -m 750 /srv/ranktrace
+sed -i 's|^#state_dir = .*|state_dir = /srv/ranktrace|' "$root$configuration"
+! say systemctl restart "$service" || fail "it starts with a state folder that it may not write"
+wait_for 5 journal_says "needs ReadWritePaths=" || fail "the journal does not say what the folder needs"
+inside systemctl stop "$service" ranktraced.socket
+drop_in "$service" state '[Service]' ReadWritePaths=/srv/ranktrace
+inside systemctl daemon-reload
+inside systemctl reset-failed
+say systemctl start ranktraced.socket "$service" || fail "it does not start with another state folder"
+[ -d "$root/srv/ranktrace/db" ] || fail "the store is not in the folder named"
+echo RANKTRACE_STATE_DIR=/srv/ranktrace >>"$root${configuration%/*}/report.conf"
+before=$(reports)
+say systemctl start ranktrace-report || fail "no report of another state folder"
+wait_for 5 reported $((before + 1)) || fail "the journal has no report of another state folder"
 held
 
 echo "--- remove: nothing is left but the state"

@@ -50,7 +50,7 @@ static void test_rows(void **state)
 		     "cost_card_hours, sentence from findings order by finding",
 		"slow_rank|dataloader|open|warning|host|j|1|a|NULL|812|NULL|NULL|1.24|0.5|rank 1 is slow\n"
 		"slow_rank|dataloader|dropped|warning|host|j|1|a|NULL|812|NULL|NULL|1.24|0.5|rank 1 is slow\n");
-	assert_int_equal(query_int("select count(*) from findings where abs(since_ns / 1000000000 - unixepoch()) < 60"), 2);
+	assert_int_equal(query_int("select count(*) from findings where abs(since_ns / 1000000000 - strftime('%s', 'now')) < 60"), 2);
 	assert_query("select json_extract(evidence, '$[0].detail'), json_extract(evidence, '$[0].value') from findings limit 1",
 		"\"loader\"|300000000\n");
 	/* A judge that is out of its mind. */

@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <cmocka.h>
+#include "daemon/context.h"
 #include "daemon/request.h"
+#include "proto/frame.h"
 
 #define STRANGER 64123 /* no user and no group of this number */
 
@@ -93,11 +95,48 @@ static void test_owner(void **state)
 	assert_true(request_peer_may_control(&self, ""));
 }
 
+static void test_missing(void **state)
+{
+	(void)state;
+	assert_true(request_group_missing("ranktrace-no-such-group"));
+	assert_false(request_group_missing(""));
+	if (getgrnam(group_name))
+		assert_false(request_group_missing(group_name));
+}
+
+/* Who is refused is told who may. */
+static void test_refusal(void **state)
+{
+	const struct request_peer peer = {.uid = STRANGER, .gid = STRANGER, .fd = -1};
+	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
+	Ranktrace__LevelSwitch item = RANKTRACE__LEVEL_SWITCH__INIT, *list[] = {&item};
+	struct context *context = calloc(1, sizeof(*context));
+	Ranktrace__Response *response;
+
+	(void)state;
+	assert_non_null(context);
+	item.level = (char[]){"L1"};
+	request.version = FRAME_VERSION;
+	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_SET;
+	request.n_set = 1;
+	request.set = list;
+	response = request_answer(context, &peer, &request);
+	assert_string_equal(response->message, "set needs root: the configuration names no group");
+	response_free(response);
+	copy_text(context->config.group, sizeof(context->config.group), "ranktrace-no-such-group");
+	response = request_answer(context, &peer, &request);
+	assert_string_equal(response->message, "set needs root or group ranktrace-no-such-group");
+	response_free(response);
+	free(context);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_owner),
+		cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_refusal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,7 +100,7 @@ static off_t stages_root(const char *path)
 	off_t page;
 
 	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_prepare_v2(db, "select rootpage from sqlite_schema where name = 'stages_raw'", -1,
+	assert_int_equal(sqlite3_prepare_v2(db, "select rootpage from sqlite_master where name = 'stages_raw'", -1,
 				 &statement, NULL),
 		SQLITE_OK);
 	assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
