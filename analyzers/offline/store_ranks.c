@@ -270,7 +270,20 @@ static void end(struct store_rank *rank, uint64_t end_ns, struct framer *framer)
 	rank->process = -1;
 }
 
-/* The one that had this rank and of which no end is known has ended. */
+void store_ranks_lived(struct store_ranks *ranks, const uint64_t *since_ns, const uint64_t *until_ns)
+{
+	for (size_t i = 0; i < ranks->ranks; i++) {
+		ranks->rank[i].since_ns = since_ns[i];
+		ranks->rank[i].until_ns = until_ns[i];
+	}
+}
+
+uint64_t store_rank_begin(const struct store_rank *rank)
+{
+	return rank->since_ns && rank->since_ns < rank->first_seen_ns ? rank->since_ns : rank->first_seen_ns;
+}
+
+/* The one that had this rank and of which no end is known has ended, unless its rows go on. */
 static void end_before(struct store_ranks *ranks, const struct store_rank *next, struct framer *framer)
 {
 	for (size_t i = 0; i < ranks->begun; i++) {
@@ -278,7 +291,7 @@ static void end_before(struct store_ranks *ranks, const struct store_rank *next,
 
 		if (rank != next && rank->process >= 0 && !rank->ended && rank->rank == next->rank &&
 			rank->world_size == next->world_size && rank->start_ns < next->start_ns &&
-			strcmp(rank->job, next->job) == 0)
+			rank->until_ns < store_rank_begin(next) && strcmp(rank->job, next->job) == 0)
 			end(rank, rank->row_ns > next->start_ns ? next->start_ns : rank->row_ns, framer);
 	}
 }
