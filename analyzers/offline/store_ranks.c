@@ -181,6 +181,16 @@ static bool is_wanted(const struct store_ranks *ranks, const struct store_rank *
 	return !rank->ended || rank->seen_ns >= options->since_ns;
 }
 
+static void sort_ends(struct store_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->ranks; i++) {
+		const struct store_rank *rank = &ranks->rank[i];
+
+		ranks->end[i] = (struct moment){rank->wanted && rank->ended ? rank->seen_ns : UINT64_MAX, i};
+	}
+	qsort(ranks->end, ranks->ranks, sizeof(*ranks->end), by_time);
+}
+
 static int make_lists(struct store_ranks *ranks)
 {
 	ranks->begin = calloc(ranks->ranks + 1, sizeof(*ranks->begin));
@@ -192,12 +202,11 @@ static int make_lists(struct store_ranks *ranks)
 
 		rank->wanted = is_wanted(ranks, rank);
 		ranks->begin[i] = (struct moment){rank->wanted ? rank->first_seen_ns : UINT64_MAX, i};
-		ranks->end[i] = (struct moment){rank->wanted && rank->ended ? rank->seen_ns : UINT64_MAX, i};
 		if (rank->places)
 			qsort(rank->place, rank->places, sizeof(*rank->place), by_communicator);
 	}
 	qsort(ranks->begin, ranks->ranks, sizeof(*ranks->begin), by_time);
-	qsort(ranks->end, ranks->ranks, sizeof(*ranks->end), by_time);
+	sort_ends(ranks);
 	return 0;
 }
 
@@ -273,9 +282,15 @@ static void end(struct store_rank *rank, uint64_t end_ns, struct framer *framer)
 void store_ranks_lived(struct store_ranks *ranks, const uint64_t *since_ns, const uint64_t *until_ns)
 {
 	for (size_t i = 0; i < ranks->ranks; i++) {
-		ranks->rank[i].since_ns = since_ns[i];
-		ranks->rank[i].until_ns = until_ns[i];
+		struct store_rank *rank = &ranks->rank[i];
+
+		rank->since_ns = since_ns[i];
+		rank->until_ns = until_ns[i];
+		/* After its clock was set back, the end has an earlier time than what came before. */
+		if (rank->ended && rank->seen_ns <= rank->until_ns)
+			rank->seen_ns = rank->until_ns + 1;
 	}
+	sort_ends(ranks);
 }
 
 uint64_t store_rank_begin(const struct store_rank *rank)

@@ -60,7 +60,7 @@ struct store_ranks;
 int store_ranks_open(struct reader *reader, const struct store_feed_options *options, struct store_ranks **ret,
 	char *error, size_t error_size);
 struct store_ranks *store_ranks_close(struct store_ranks *ranks);
-/* Of each: its rows tell that it lived then. Before the first of them is told. */
+/* Of each: its rows tell that it lived then, and none ended before. Before the first of them is told. */
 void store_ranks_lived(struct store_ranks *ranks, const uint64_t *since_ns, const uint64_t *until_ns);
 /* When it was there: another daemon that goes on watching it has seen it first at its own start. */
 uint64_t store_rank_begin(const struct store_rank *rank);

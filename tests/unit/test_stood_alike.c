@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs of one node that look alike and run side by side: none of them ends or hides another. */
+/* Jobs of one node that look alike and run side by side: none of them ends or hides another. And when they end. */
 #include "analyzers/offline/merge.h"
 #include "analyzers/offline/store_feed.h"
 #include "tests/unit/offline_script.h"
@@ -173,6 +173,28 @@ static void one_after_the_other(void **state)
 	assert_int_equal(hang->rank, 1);
 }
 
+/* The clock was set back by two minutes while it stood still. */
+static void ended_by_another_clock(void **state)
+{
+	const struct run run = {
+		.instance = 1,
+		.world = 2,
+		.steps_end_ns = 400 * S,
+		.end_ns = 500 * S,
+		.ended_ns = 380 * S,
+		.stopped = 1,
+	};
+	const struct finding *hang;
+
+	(void)state;
+	judge(&run, 1);
+	hang = off_only(&found, FINDING_HANG);
+	assert_non_null(hang);
+	assert_int_equal(hang->rank, 1);
+	assert_int_equal(hang->state, FINDING_CLOSED);
+	assert_true(hang->until_ns >= origin_ns + 499 * S && hang->until_ns <= origin_ns + 505 * S);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
 
 int main(void)
@@ -181,6 +203,7 @@ int main(void)
 		T(single_processes),
 		T(of_several_ranks),
 		T(one_after_the_other),
+		T(ended_by_another_clock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
