@@ -1,39 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See clocks.h. One store after the other is put in place beside all that are. */
-#include "analyzers/offline/clocks.h"
+#include "analyzers/offline/clocks_internal.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/offline/store_rows.h"
-#include "analyzers/ops_hash.h"
-
-#define KEPT 2048	       /* of a store, of operations and of steps */
-#define ENOUGH 8	       /* in common */
-#define SPREAD_NS 5000000000LL /* differences that lie farther from their median tell nothing, or a quarter of it */
-#define OWNERS_MAX 16384
-#define SQL_BYTES 512
-
-enum { OPS, STEPS, KINDS };
-
-struct clock_mark {
-	uint64_t hash; /* of what is common */
-	int64_t end_ns;
-};
-
-/* Those of the lowest hashes. */
-struct marks {
-	size_t count;
-	uint64_t limit; /* of hashes that are wanted */
-	struct clock_mark mark[2 * KEPT];
-};
-
-struct clocks_sample {
-	bool placed;
-	struct marks marks[KINDS];
-};
+#define ENDS_MAX 64 /* of one hash, that are looked at */
 
 /* Marks of all stores that are in place, by the first one's clock. */
 struct placed {
@@ -41,187 +14,81 @@ struct placed {
 	struct clock_mark *mark;
 };
 
-static int by_hash(const void *a, const void *b)
+static int by_held(const void *a, const void *b)
 {
-	const struct clock_mark *x = a, *y = b;
+	const struct held *x = a, *y = b;
 
-	if (x->hash != y->hash)
-		return x->hash < y->hash ? -1 : 1;
-	return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
+	if (x->job != y->job)
+		return x->job < y->job ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return (x->sample > y->sample) - (x->sample < y->sample);
 }
 
-/* One a hash, the earliest. */
-static size_t sort_unique(struct clock_mark *mark, size_t count)
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Jobs with a rank that two stores have seen: it ran twice. */
+static size_t find_twice(struct held *held, size_t count, uint64_t *ret)
+{
+	size_t found = 0;
+
+	qsort(held, count, sizeof(*held), by_held);
+	for (size_t i = 1; i < count; i++)
+		if (held[i].job == held[i - 1].job && held[i].rank == held[i - 1].rank &&
+			held[i].sample != held[i - 1].sample && (!found || ret[found - 1] != held[i].job))
+			ret[found++] = held[i].job;
+	return found;
+}
+
+static void drop_steps(struct marks *marks, const uint64_t *job, size_t jobs)
 {
 	size_t kept = 0;
 
-	if (count)
-		qsort(mark, count, sizeof(*mark), by_hash);
+	for (size_t i = 0; i < marks->count; i++)
+		if (!bsearch(&marks->mark[i].job, job, jobs, sizeof(*job), by_number))
+			marks->mark[kept++] = marks->mark[i];
+	marks->count = kept;
+}
+
+/* A job that came to other nodes under the same word makes its steps once more, at another time: those of one node are
+ * then not those of another, and tell nothing of clocks. */
+static int drop_twice(struct clocks_store *stores, size_t count)
+{
+	struct held *held;
+	uint64_t *job;
+	size_t holds = 0, jobs;
+
 	for (size_t i = 0; i < count; i++)
-		if (!kept || mark[kept - 1].hash != mark[i].hash)
-			mark[kept++] = mark[i];
-	return kept;
-}
+		holds += stores[i].sample->holds;
+	held = calloc(holds + 1, sizeof(*held));
+	job = calloc(holds + 1, sizeof(*job));
+	if (held && job) {
+		holds = 0;
+		for (size_t i = 0; i < count; i++) {
+			const struct clocks_sample *sample = stores[i].sample;
 
-static void tidy(struct marks *marks)
-{
-	marks->count = sort_unique(marks->mark, marks->count);
-	if (marks->count > KEPT)
-		marks->count = KEPT;
-	if (marks->count == KEPT)
-		marks->limit = marks->mark[KEPT - 1].hash;
-}
-
-static void add(struct marks *marks, uint64_t hash, int64_t end_ns)
-{
-	if (hash >= marks->limit || end_ns <= 0)
-		return;
-	marks->mark[marks->count++] = (struct clock_mark){hash, end_ns};
-	if (marks->count == 2 * KEPT)
-		tidy(marks);
-}
-
-static uint64_t hash_of(const char *text)
-{
-	uint64_t hash = 0xcbf29ce484222325ULL;
-
-	for (size_t i = 0; text && text[i] && i < 256; i++)
-		hash = ops_mix(hash, (unsigned char)text[i]);
-	return hash;
-}
-
-/* A process whose steps have numbers that mean the same on all ranks of its job. */
-struct owner {
-	int64_t instance;
-	uint64_t job; /* hash of what is equal on all ranks */
-};
-
-struct owners {
-	size_t count;
-	struct owner owner[OWNERS_MAX];
-};
-
-static int by_instance(const void *a, const void *b)
-{
-	const struct owner *x = a, *y = b;
-
-	return (x->instance > y->instance) - (x->instance < y->instance);
-}
-
-static void read_owners(struct reader *reader, struct owners *owners)
-{
-	sqlite3_stmt *statement = NULL;
-	char sql[SQL_BYTES], error[256];
-
-	owners->count = 0;
-	snprintf(sql, sizeof(sql),
-		"select instance, job, world_size from ranks where rank is not null and world_size > 1 and instance is"
-		" not null and first_seen_ns < start_time_ns + %llu",
-		STORE_FROM_START_NS);
-	if (reader_prepare(reader, sql, &statement, error, sizeof(error)) < 0)
-		return;
-	while (owners->count < OWNERS_MAX && sqlite3_step(statement) == SQLITE_ROW) {
-		uint64_t job = ops_mix(hash_of((const char *)sqlite3_column_text(statement, 1)),
-			(uint64_t)sqlite3_column_int64(statement, 2));
-
-		owners->owner[owners->count++] = (struct owner){sqlite3_column_int64(statement, 0), job};
+			if (sample->holds)
+				memcpy(held + holds, sample->held, sample->holds * sizeof(*held));
+			holds += sample->holds;
+		}
+		jobs = find_twice(held, holds, job);
+		for (size_t i = 0; i < count && jobs; i++)
+			drop_steps(&stores[i].sample->marks[STEPS], job, jobs);
 	}
-	sqlite3_finalize(statement);
-	qsort(owners->owner, owners->count, sizeof(owners->owner[0]), by_instance);
+	free(held);
+	free(job);
+	return held && job ? 0 : -ENOMEM;
 }
 
-struct sampling {
-	const struct clocks_store *store;
-	struct reader *reader;
-	const struct owners *owners;
-};
-
-/* Whose a step is. */
-static bool whose(const struct owners *owners, int64_t instance, uint64_t *ret)
+/* Those in place of that hash. */
+static size_t find(const struct placed *placed, uint64_t hash, const struct clock_mark **ret)
 {
-	const struct owner key = {.instance = instance};
-	const struct owner *owner = bsearch(&key, owners->owner, owners->count, sizeof(key), by_instance);
-
-	if (owner)
-		*ret = owner->job;
-	return owner;
-}
-
-static void add_step(const struct sampling *sampling, struct reader_scan *scan, struct marks *marks)
-{
-	const struct reader_row *row = reader_scan_row(scan);
-	uint64_t job;
-
-	if (whose(sampling->owners, row->value[STORE_INSTANCE], &job))
-		add(marks, ops_mix(job, (uint64_t)row->value[STORE_STEP_STEP]),
-			store_tables[STORE_STEPS].time_ns(scan));
-}
-
-static void add_op(const struct sampling *sampling, struct reader_scan *scan, struct marks *marks)
-{
-	const struct reader_row *row = reader_scan_row(scan);
-	const struct store_table *table = &store_tables[STORE_OPS];
-
-	(void)sampling;
-	if (!reader_row_has(row, STORE_OP_PEER) && table->tells(scan))
-		add(marks,
-			ops_mix(hash_of(reader_scan_text(scan, STORE_OP_COMMUNICATOR)),
-				(uint64_t)row->value[STORE_OP_SEQ]),
-			table->time_ns(scan));
-}
-
-static void read_marks(const struct sampling *sampling, size_t table,
-	void (*row)(const struct sampling *sampling, struct reader_scan *scan, struct marks *marks),
-	struct marks *marks)
-{
-	const struct clocks_store *store = sampling->store;
-	int64_t since_ns = store->since_ns ? (int64_t)store->since_ns : INT64_MIN,
-		until_ns = store->until_ns ? (int64_t)store->until_ns : INT64_MAX;
-	struct reader_scan *scan = NULL;
-	char error[256];
-
-	marks->limit = UINT64_MAX;
-	if (reader_scan_open(sampling->reader, &store_tables[table].scanning, &scan) < 0)
-		return;
-	if (reader_scan_begin(scan, since_ns, until_ns, error, sizeof(error)) == 0)
-		while (reader_scan_next(scan) > 0)
-			row(sampling, scan, marks);
-	reader_scan_close(scan);
-	tidy(marks);
-}
-
-static void read_all(struct clocks_store *store, struct reader *reader, struct owners *owners)
-{
-	const struct sampling sampling = {store, reader, owners};
-
-	read_marks(&sampling, STORE_OPS, add_op, &store->sample->marks[OPS]);
-	read_owners(reader, owners);
-	read_marks(&sampling, STORE_STEPS, add_step, &store->sample->marks[STEPS]);
-}
-
-static int sample(struct clocks_store *store)
-{
-	const struct reader_options options = {.is_db = store->is_db, .connections_max = 4};
-	struct owners *owners = malloc(sizeof(*owners));
-	struct reader *reader = NULL;
-	char error[256];
-
-	store->sample = calloc(1, sizeof(*store->sample));
-	if (!store->sample || !owners) {
-		free(owners);
-		return -ENOMEM;
-	}
-	if (reader_open(store->path, &options, &reader, error, sizeof(error)) == 0) {
-		read_all(store, reader, owners);
-		reader_close(reader);
-	}
-	free(owners);
-	return 0;
-}
-
-static const struct clock_mark *find(const struct placed *placed, uint64_t hash)
-{
-	size_t low = 0, high = placed->count;
+	size_t low = 0, high = placed->count, end;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -231,7 +98,10 @@ static const struct clock_mark *find(const struct placed *placed, uint64_t hash)
 		else
 			high = middle;
 	}
-	return low < placed->count && placed->mark[low].hash == hash ? &placed->mark[low] : NULL;
+	*ret = placed->mark + low;
+	for (end = low; end < placed->count && end < low + ENDS_MAX && placed->mark[end].hash == hash;)
+		end++;
+	return end - low;
 }
 
 static int by_value(const void *a, const void *b)
@@ -247,29 +117,111 @@ static int64_t median(int64_t *value, size_t count)
 	return value[count / 2];
 }
 
-/* What to add to the store's times, where enough is common and says the same. */
+/* What is common, each with what to add to the store's times for it to be the same. */
+struct apart {
+	size_t count, near;
+	int64_t least_ns[KEPT]; /* of all its ends, the two that lie closest */
+	int64_t first_ns[KEPT]; /* its first end here and there */
+	int64_t near_ns[KEPT];	/* the least ones that are hardly apart */
+};
+
+static void add_apart(struct apart *apart, const struct clock_mark *mine, size_t ends, const struct clock_mark *theirs,
+	size_t their_ends)
+{
+	int64_t least_ns = INT64_MAX, first_ns = INT64_MAX, apart_ns;
+
+	for (size_t i = 0; i < ends && i < ENDS_MAX; i++)
+		for (size_t k = 0; k < their_ends; k++) {
+			if (__builtin_sub_overflow(theirs[k].end_ns, mine[i].end_ns, &apart_ns) ||
+				apart_ns == INT64_MIN)
+				continue;
+			if (llabs(apart_ns) < llabs(least_ns))
+				least_ns = apart_ns;
+			if (!i && !k)
+				first_ns = apart_ns;
+		}
+	if (least_ns == INT64_MAX || first_ns == INT64_MAX)
+		return;
+	if (llabs(least_ns) <= SPREAD_NS)
+		apart->near_ns[apart->near++] = least_ns;
+	apart->least_ns[apart->count] = least_ns;
+	apart->first_ns[apart->count++] = first_ns;
+}
+
+static size_t ends_of(const struct marks *marks, size_t first)
+{
+	size_t end = first;
+
+	while (end < marks->count && marks->mark[end].hash == marks->mark[first].hash)
+		end++;
+	return end - first;
+}
+
+static void find_apart(const struct placed *placed, const struct marks *marks, struct apart *ret)
+{
+	ret->count = ret->near = 0;
+	for (size_t i = 0, ends; i < marks->count && ret->count < KEPT; i += ends) {
+		const struct clock_mark *theirs;
+		size_t their_ends = find(placed, marks->mark[i].hash, &theirs);
+
+		ends = ends_of(marks, i);
+		add_apart(ret, &marks->mark[i], ends, theirs, their_ends);
+	}
+}
+
+/* How many ends are also there, that far away. */
+static size_t agree(const struct placed *placed, const struct marks *marks, int64_t offset_ns)
+{
+	size_t ret = 0;
+
+	for (size_t i = 0; i < marks->count; i++) {
+		const struct clock_mark *theirs;
+		size_t ends = find(placed, marks->mark[i].hash, &theirs), k = 0;
+		int64_t end_ns;
+
+		if (__builtin_add_overflow(marks->mark[i].end_ns, offset_ns, &end_ns))
+			continue;
+		while (k < ends && !clocks_is_near(theirs[k].end_ns, end_ns))
+			k++;
+		ret += k < ends;
+	}
+	return ret;
+}
+
+static bool are_alike(int64_t *value, size_t count, int64_t offset_ns)
+{
+	int64_t spread_ns;
+
+	for (size_t i = 0; i < count; i++)
+		if (__builtin_sub_overflow(value[i], offset_ns, &value[i]) || value[i] == INT64_MIN)
+			value[i] = INT64_MAX;
+		else
+			value[i] = llabs(value[i]);
+	spread_ns = median(value, count);
+	return spread_ns <= SPREAD_NS || spread_ns <= llabs(offset_ns) / 4;
+}
+
+/* What to add to the store's times, where enough is common and says the same. Where most of it fits as it is, the rest
+ * is of another run. Of two runs of a job, here and there, either the closest ends belong together or the first ones.
+ */
 static bool compare(const struct placed *placed, const struct marks *marks, int64_t *ret)
 {
-	int64_t apart[KEPT], offset_ns, spread_ns;
-	size_t count = 0;
+	struct apart apart;
+	int64_t least_ns, first_ns;
+	bool by_first;
 
-	for (size_t i = 0; i < marks->count && count < KEPT; i++) {
-		const struct clock_mark *theirs = find(placed, marks->mark[i].hash);
-
-		if (theirs && !__builtin_sub_overflow(theirs->end_ns, marks->mark[i].end_ns, &apart[count]))
-			count++;
-	}
-	if (count < ENOUGH)
+	find_apart(placed, marks, &apart);
+	if (apart.count < ENOUGH)
 		return false;
-	offset_ns = median(apart, count);
-	for (size_t i = 0; i < count; i++)
-		if (__builtin_sub_overflow(apart[i], offset_ns, &apart[i]) || apart[i] == INT64_MIN)
-			apart[i] = INT64_MAX;
-		else
-			apart[i] = llabs(apart[i]);
-	spread_ns = median(apart, count);
-	*ret = offset_ns;
-	return spread_ns <= SPREAD_NS || spread_ns <= llabs(offset_ns) / 4;
+	if (2 * apart.near > apart.count) {
+		*ret = median(apart.near_ns, apart.near);
+		return true;
+	}
+	least_ns = median(apart.least_ns, apart.count);
+	first_ns = median(apart.first_ns, apart.count);
+	by_first = first_ns != least_ns && agree(placed, marks, first_ns) > agree(placed, marks, least_ns);
+	*ret = by_first ? first_ns : least_ns;
+	return are_alike(by_first ? apart.first_ns : apart.least_ns, apart.count, *ret);
 }
 
 static int place(struct placed *placed, const struct marks *marks, int64_t offset_ns)
@@ -291,7 +243,7 @@ static int place(struct placed *placed, const struct marks *marks, int64_t offse
 		if (!__builtin_add_overflow(mark.end_ns, offset_ns, &mark.end_ns))
 			placed->mark[placed->count++] = mark;
 	}
-	placed->count = sort_unique(placed->mark, placed->count);
+	placed->count = clocks_sort_apart(placed->mark, placed->count);
 	return 0;
 }
 
@@ -349,13 +301,15 @@ int clocks_compare(struct clocks_store *stores, size_t count)
 	int r = 0;
 
 	for (size_t i = 0; i < count && r == 0; i++)
-		r = sample(&stores[i]);
+		r = clocks_sample_read(&stores[i]);
+	if (r == 0)
+		r = drop_twice(stores, count);
 	if (r == 0)
 		r = place_all(placed, stores, count);
 	for (int kind = 0; kind < KINDS; kind++)
 		free(placed[kind].mark);
 	for (size_t i = 0; i < count; i++) {
-		free(stores[i].sample);
+		clocks_sample_free(stores[i].sample);
 		stores[i].sample = NULL;
 	}
 	return r;
