@@ -8,10 +8,18 @@
 
 #define ENDS_MAX 64 /* of one hash, that are looked at */
 
-/* Marks of all stores that are in place, by the first one's clock. */
-struct placed {
-	size_t count, room;
-	struct clock_mark *mark;
+/* A hash, of all stores. */
+struct group {
+	size_t first;		/* of its marks, and of the room for its ends */
+	uint32_t count, placed; /* marks; ends of stores that are in place */
+};
+
+/* Marks of all stores by their hashes: so each store is looked at only when enough of it is in place. */
+struct places {
+	size_t marks, groups;
+	struct clock_mark **mark;
+	struct group *group;
+	int64_t *end_ns; /* in place, by the first store's clock, in order */
 };
 
 static int by_held(const void *a, const void *b)
@@ -85,25 +93,6 @@ static int drop_twice(struct clocks_store *stores, size_t count)
 	return held && job ? 0 : -ENOMEM;
 }
 
-/* Those in place of that hash. */
-static size_t find(const struct placed *placed, uint64_t hash, const struct clock_mark **ret)
-{
-	size_t low = 0, high = placed->count, end;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (placed->mark[middle].hash < hash)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*ret = placed->mark + low;
-	for (end = low; end < placed->count && end < low + ENDS_MAX && placed->mark[end].hash == hash;)
-		end++;
-	return end - low;
-}
-
 static int by_value(const void *a, const void *b)
 {
 	const int64_t *x = a, *y = b;
@@ -125,15 +114,14 @@ struct apart {
 	int64_t near_ns[KEPT];	/* the least ones that are hardly apart */
 };
 
-static void add_apart(struct apart *apart, const struct clock_mark *mine, size_t ends, const struct clock_mark *theirs,
-	size_t their_ends)
+static void add_apart(
+	struct apart *apart, const struct clock_mark *mine, size_t ends, const int64_t *theirs_ns, size_t their_ends)
 {
 	int64_t least_ns = INT64_MAX, first_ns = INT64_MAX, apart_ns;
 
 	for (size_t i = 0; i < ends && i < ENDS_MAX; i++)
 		for (size_t k = 0; k < their_ends; k++) {
-			if (__builtin_sub_overflow(theirs[k].end_ns, mine[i].end_ns, &apart_ns) ||
-				apart_ns == INT64_MIN)
+			if (__builtin_sub_overflow(theirs_ns[k], mine[i].end_ns, &apart_ns) || apart_ns == INT64_MIN)
 				continue;
 			if (llabs(apart_ns) < llabs(least_ns))
 				least_ns = apart_ns;
@@ -157,33 +145,32 @@ static size_t ends_of(const struct marks *marks, size_t first)
 	return end - first;
 }
 
-static void find_apart(const struct placed *placed, const struct marks *marks, struct apart *ret)
+static void find_apart(const struct places *places, const struct marks *marks, struct apart *ret)
 {
 	ret->count = ret->near = 0;
 	for (size_t i = 0, ends; i < marks->count && ret->count < KEPT; i += ends) {
-		const struct clock_mark *theirs;
-		size_t their_ends = find(placed, marks->mark[i].hash, &theirs);
+		const struct group *group = &places->group[marks->mark[i].group];
 
 		ends = ends_of(marks, i);
-		add_apart(ret, &marks->mark[i], ends, theirs, their_ends);
+		add_apart(ret, &marks->mark[i], ends, places->end_ns + group->first, group->placed);
 	}
 }
 
 /* How many ends are also there, that far away. */
-static size_t agree(const struct placed *placed, const struct marks *marks, int64_t offset_ns)
+static size_t agree(const struct places *places, const struct marks *marks, int64_t offset_ns)
 {
 	size_t ret = 0;
 
 	for (size_t i = 0; i < marks->count; i++) {
-		const struct clock_mark *theirs;
-		size_t ends = find(placed, marks->mark[i].hash, &theirs), k = 0;
+		const struct group *group = &places->group[marks->mark[i].group];
 		int64_t end_ns;
+		size_t k = 0;
 
 		if (__builtin_add_overflow(marks->mark[i].end_ns, offset_ns, &end_ns))
 			continue;
-		while (k < ends && !clocks_is_near(theirs[k].end_ns, end_ns))
+		while (k < group->placed && !clocks_is_near(places->end_ns[group->first + k], end_ns))
 			k++;
-		ret += k < ends;
+		ret += k < group->placed;
 	}
 	return ret;
 }
@@ -204,13 +191,13 @@ static bool are_alike(int64_t *value, size_t count, int64_t offset_ns)
 /* What to add to the store's times, where enough is common and says the same. Where most of it fits as it is, the rest
  * is of another run. Of two runs of a job, here and there, either the closest ends belong together or the first ones.
  */
-static bool compare(const struct placed *placed, const struct marks *marks, int64_t *ret)
+static bool compare(const struct places *places, const struct marks *marks, int64_t *ret)
 {
 	struct apart apart;
 	int64_t least_ns, first_ns;
 	bool by_first;
 
-	find_apart(placed, marks, &apart);
+	find_apart(places, marks, &apart);
 	if (apart.count < ENOUGH)
 		return false;
 	if (2 * apart.near > apart.count) {
@@ -219,85 +206,163 @@ static bool compare(const struct placed *placed, const struct marks *marks, int6
 	}
 	least_ns = median(apart.least_ns, apart.count);
 	first_ns = median(apart.first_ns, apart.count);
-	by_first = first_ns != least_ns && agree(placed, marks, first_ns) > agree(placed, marks, least_ns);
+	by_first = first_ns != least_ns && agree(places, marks, first_ns) > agree(places, marks, least_ns);
 	*ret = by_first ? first_ns : least_ns;
 	return are_alike(by_first ? apart.first_ns : apart.least_ns, apart.count, *ret);
 }
 
-static int place(struct placed *placed, const struct marks *marks, int64_t offset_ns)
+/* Of ends that lie close together the earliest stays. */
+static void add_end(struct places *places, struct group *group, int64_t end_ns)
 {
-	struct clock_mark *more;
+	int64_t *of = places->end_ns + group->first;
+	size_t at = 0;
 
-	if (placed->count + marks->count > placed->room) {
-		size_t room = 2 * (placed->count + marks->count);
-
-		more = realloc(placed->mark, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		placed->mark = more;
-		placed->room = room;
+	while (at < group->placed && of[at] < end_ns && !clocks_is_near(of[at], end_ns))
+		at++;
+	if (at < group->placed && clocks_is_near(of[at], end_ns)) {
+		of[at] = end_ns < of[at] ? end_ns : of[at];
+		return;
 	}
-	for (size_t i = 0; i < marks->count; i++) {
-		struct clock_mark mark = marks->mark[i];
-
-		if (!__builtin_add_overflow(mark.end_ns, offset_ns, &mark.end_ns))
-			placed->mark[placed->count++] = mark;
-	}
-	placed->count = clocks_sort_apart(placed->mark, placed->count);
-	return 0;
+	if (group->placed == group->count || group->placed == ENDS_MAX)
+		return;
+	memmove(of + at + 1, of + at, (group->placed - at) * sizeof(*of));
+	of[at] = end_ns;
+	group->placed++;
 }
 
-static bool compare_kinds(const struct placed placed[KINDS], const struct clocks_sample *mine, int64_t *ret)
+/* It is the first time that this hash is in place. */
+static void tell_others(
+	const struct places *places, const struct group *group, const struct clocks_store *stores, int kind)
 {
-	for (int kind = 0; kind < KINDS; kind++)
-		if (compare(&placed[kind], &mine->marks[kind], ret))
+	struct clock_mark *const *mark = places->mark + group->first;
+
+	for (size_t i = 0; i < group->count; i++)
+		if (!i || mark[i]->store != mark[i - 1]->store)
+			stores[mark[i]->store].sample->common[kind]++;
+}
+
+static bool compare_kinds(const struct places *places, struct clocks_sample *mine, int64_t *ret)
+{
+	for (int kind = 0; kind < KINDS; kind++) {
+		if (mine->common[kind] < mine->due[kind])
+			continue;
+		if (compare(&places[kind], &mine->marks[kind], ret))
 			return true;
+		mine->due[kind] = mine->common[kind] + mine->common[kind] / 4 + 1;
+	}
 	return false;
 }
 
 /* Puts the store in place. One that has nothing in common with any of them is where others may find themselves. */
-static int settle(struct placed placed[KINDS], struct clocks_store *store, int64_t offset_ns)
+static void settle(
+	struct places *places, const struct clocks_store *stores, struct clocks_store *store, int64_t offset_ns)
 {
-	int r = 0;
+	struct clocks_sample *sample = store->sample;
 
-	store->sample->placed = true;
+	sample->placed = true;
 	store->offset_ns = llabs(offset_ns) >= CLOCKS_APART_NS ? offset_ns : 0;
-	for (int kind = 0; kind < KINDS && r == 0; kind++)
-		r = place(&placed[kind], &store->sample->marks[kind], offset_ns);
-	return r;
+	for (int kind = 0; kind < KINDS; kind++)
+		for (size_t i = 0; i < sample->marks[kind].count; i++) {
+			const struct clock_mark *mark = &sample->marks[kind].mark[i];
+			struct group *group = &places[kind].group[mark->group];
+			int64_t end_ns;
+
+			if (__builtin_add_overflow(mark->end_ns, offset_ns, &end_ns))
+				continue;
+			if (!group->placed)
+				tell_others(&places[kind], group, stores, kind);
+			add_end(&places[kind], group, end_ns);
+		}
 }
 
 /* Each pass puts all that it can in place; the first one left begins anew. */
-static int place_all(struct placed placed[KINDS], struct clocks_store *stores, size_t count)
+static void place_all(struct places *places, struct clocks_store *stores, size_t count)
 {
+	size_t left = 0;
+
 	for (;;) {
 		bool any = false;
-		size_t left = count;
 		int64_t offset_ns;
 
-		for (size_t i = 0; i < count; i++) {
-			if (stores[i].sample->placed)
-				continue;
-			if (!compare_kinds(placed, stores[i].sample, &offset_ns)) {
-				left = i < left ? i : left;
-				continue;
+		while (left < count && stores[left].sample->placed)
+			left++;
+		for (size_t i = left; i < count; i++)
+			if (!stores[i].sample->placed && compare_kinds(places, stores[i].sample, &offset_ns)) {
+				settle(places, stores, &stores[i], offset_ns);
+				any = true;
 			}
-			if (settle(placed, &stores[i], offset_ns) < 0)
-				return -ENOMEM;
-			any = true;
-		}
 		if (any)
 			continue;
 		if (left == count)
-			return 0;
-		if (settle(placed, &stores[left], 0) < 0)
-			return -ENOMEM;
+			return;
+		settle(places, stores, &stores[left], 0);
 	}
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct clock_mark *x = *(struct clock_mark *const *)a, *y = *(struct clock_mark *const *)b;
+
+	if (x->hash != y->hash)
+		return x->hash < y->hash ? -1 : 1;
+	return (x->store > y->store) - (x->store < y->store);
+}
+
+static void list_marks(struct places *places, const struct clocks_store *stores, size_t count, int kind)
+{
+	places->marks = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct marks *marks = &stores[i].sample->marks[kind];
+
+		stores[i].sample->due[kind] = ENOUGH;
+		for (size_t k = 0; k < marks->count; k++) {
+			marks->mark[k].store = (uint32_t)i;
+			places->mark[places->marks++] = &marks->mark[k];
+		}
+	}
+	qsort(places->mark, places->marks, sizeof(struct clock_mark *), by_place);
+}
+
+static int prepare(struct places *places, const struct clocks_store *stores, size_t count, int kind)
+{
+	size_t marks = 0;
+
+	for (size_t i = 0; i < count; i++)
+		marks += stores[i].sample->marks[kind].count;
+	places->mark = calloc(marks + 1, sizeof(struct clock_mark *));
+	places->group = calloc(marks + 1, sizeof(*places->group));
+	places->end_ns = calloc(marks + 1, sizeof(*places->end_ns));
+	if (!places->mark || !places->group || !places->end_ns)
+		return -ENOMEM;
+	list_marks(places, stores, count, kind);
+	for (size_t i = 0; i < places->marks; i++) {
+		if (!i || places->mark[i]->hash != places->mark[i - 1]->hash)
+			places->group[places->groups++].first = i;
+		places->group[places->groups - 1].count++;
+		places->mark[i]->group = (uint32_t)(places->groups - 1);
+	}
+	return 0;
+}
+
+int clocks_place(struct clocks_store *stores, size_t count)
+{
+	struct places places[KINDS] = {{0}};
+	int r = 0;
+
+	for (int kind = 0; kind < KINDS && r == 0; kind++)
+		r = prepare(&places[kind], stores, count, kind);
+	if (r == 0)
+		place_all(places, stores, count);
+	for (int kind = 0; kind < KINDS; kind++) {
+		free(places[kind].mark);
+		free(places[kind].group);
+		free(places[kind].end_ns);
+	}
+	return r;
 }
 
 int clocks_compare(struct clocks_store *stores, size_t count)
 {
-	struct placed placed[KINDS] = {{0}};
 	int r = 0;
 
 	for (size_t i = 0; i < count && r == 0; i++)
@@ -305,9 +370,7 @@ int clocks_compare(struct clocks_store *stores, size_t count)
 	if (r == 0)
 		r = drop_twice(stores, count);
 	if (r == 0)
-		r = place_all(placed, stores, count);
-	for (int kind = 0; kind < KINDS; kind++)
-		free(placed[kind].mark);
+		r = clocks_place(stores, count);
 	for (size_t i = 0; i < count; i++) {
 		clocks_sample_free(stores[i].sample);
 		stores[i].sample = NULL;

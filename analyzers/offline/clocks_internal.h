@@ -15,13 +15,14 @@ struct clock_mark {
 	uint64_t hash; /* of what is common */
 	int64_t end_ns;
 	uint64_t job; /* of a step: see struct owner */
+	uint32_t store, group;
 };
 
-/* Those of the lowest hashes. */
+/* Those of the lowest hashes, in order. */
 struct marks {
 	size_t count;
 	uint64_t limit; /* the highest hash that is wanted */
-	struct clock_mark mark[2 * KEPT];
+	struct clock_mark *mark;
 };
 
 /* The store has seen that rank of the job. */
@@ -34,7 +35,9 @@ struct held {
 struct clocks_sample {
 	bool placed;
 	struct marks marks[KINDS];
-	size_t holds; /* ranks of jobs */
+	size_t common[KINDS]; /* hashes that a store in place has, too */
+	size_t due[KINDS];    /* so many of them make it worth another look */
+	size_t holds;	      /* ranks of jobs */
 	struct held *held;
 };
 
@@ -45,5 +48,7 @@ void clocks_sample_free(struct clocks_sample *sample);
  * run of its job. Returns how many are left. */
 size_t clocks_sort_apart(struct clock_mark *mark, size_t count);
 bool clocks_is_near(int64_t a_ns, int64_t b_ns);
+/* Of stores with samples: finds their offsets. 0 or -ENOMEM. */
+int clocks_place(struct clocks_store *stores, size_t count);
 
 #endif

@@ -182,16 +182,21 @@ static void read_marks(const struct sampling *sampling, size_t table,
 	int64_t since_ns = store->since_ns ? (int64_t)store->since_ns : INT64_MIN,
 		until_ns = store->until_ns ? (int64_t)store->until_ns : INT64_MAX;
 	struct reader_scan *scan = NULL;
+	struct clock_mark *shrunk;
 	char error[256];
 
 	marks->limit = UINT64_MAX;
-	if (reader_scan_open(sampling->reader, &store_tables[table].scanning, &scan) < 0)
+	marks->mark = calloc((size_t)2 * KEPT, sizeof(*marks->mark));
+	if (!marks->mark || reader_scan_open(sampling->reader, &store_tables[table].scanning, &scan) < 0)
 		return;
 	if (reader_scan_begin(scan, since_ns, until_ns, error, sizeof(error)) == 0)
 		while (reader_scan_next(scan) > 0)
 			row(sampling, scan, marks);
 	reader_scan_close(scan);
 	tidy(marks);
+	shrunk = realloc(marks->mark, (marks->count + 1) * sizeof(*marks->mark));
+	if (shrunk)
+		marks->mark = shrunk;
 }
 
 static void read_all(struct clocks_store *store, struct reader *reader, struct owners *owners)
@@ -226,7 +231,10 @@ int clocks_sample_read(struct clocks_store *store)
 
 void clocks_sample_free(struct clocks_sample *sample)
 {
-	if (sample)
-		free(sample->held);
+	if (!sample)
+		return;
+	for (int kind = 0; kind < KINDS; kind++)
+		free(sample->marks[kind].mark);
+	free(sample->held);
 	free(sample);
 }

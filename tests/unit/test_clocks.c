@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How far clocks are apart by steps alone, where a job ran more than once: runs of it are not taken for clocks. */
-#include "analyzers/offline/clocks.h"
+#include "analyzers/offline/clocks_internal.h"
 #include "tests/unit/offline_script.h"
 
 #define STORES_MAX 8
@@ -105,6 +105,42 @@ static void jobs_without_a_word(void **state)
 	assert_together();
 }
 
+#define MANY 1500
+
+static struct clocks_store many[MANY];
+
+/* Marks of its own, but for the last ones: they are those of a pair of stores, the second of which is an hour ahead. */
+static void make_sample(size_t store)
+{
+	struct clocks_sample *sample = calloc(1, sizeof(*sample));
+	struct marks *marks = &sample->marks[OPS];
+
+	marks->count = KEPT;
+	marks->mark = calloc(KEPT, sizeof(*marks->mark));
+	for (size_t i = 0; i < KEPT; i++) {
+		bool common = i >= KEPT - ENOUGH;
+
+		marks->mark[i] = (struct clock_mark){
+			.hash = (i << 32) + (common ? store / 2 : store),
+			.end_ns = HOUR + (int64_t)i * S + (int64_t)(store % 2) * HOUR,
+		};
+	}
+	many[store] = (struct clocks_store){.sample = sample};
+}
+
+/* The time that this takes is that of sorting. */
+static void many_stores_with_little_in_common(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < MANY; i++)
+		make_sample(i);
+	assert_int_equal(clocks_place(many, MANY), 0);
+	for (size_t i = 0; i < MANY; i++) {
+		assert_int_equal(many[i].offset_ns, i % 2 ? -HOUR : 0);
+		clocks_sample_free(many[i].sample);
+	}
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, store_teardown)
 
 int main(void)
@@ -115,6 +151,7 @@ int main(void)
 		T(and_its_clock_is_ahead),
 		T(two_runs_and_a_clock_farther_ahead_than_they_are_apart),
 		T(jobs_without_a_word),
+		T(many_stores_with_little_in_common),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
