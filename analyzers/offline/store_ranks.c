@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/offline/merge.h"
+
 struct moment {
 	uint64_t time_ns; /* UINT64_MAX: never */
 	size_t index;
@@ -18,6 +20,7 @@ struct store_ranks {
 	struct moment *begin, *end;
 	size_t begun, over; /* so many of each are past */
 	uint64_t left_out;
+	uint64_t last_ns; /* that any of them is known to have lived */
 	struct store_feed_options options;
 };
 
@@ -286,6 +289,8 @@ void store_ranks_lived(struct store_ranks *ranks, const uint64_t *since_ns, cons
 
 		rank->since_ns = since_ns[i];
 		rank->until_ns = until_ns[i];
+		if (rank->until_ns > ranks->last_ns)
+			ranks->last_ns = rank->until_ns;
 		/* After its clock was set back, the end has an earlier time than what came before. */
 		if (rank->ended && rank->seen_ns <= rank->until_ns)
 			rank->seen_ns = rank->until_ns + 1;
@@ -298,7 +303,14 @@ uint64_t store_rank_begin(const struct store_rank *rank)
 	return rank->since_ns && rank->since_ns < rank->first_seen_ns ? rank->since_ns : rank->first_seen_ns;
 }
 
-/* The one that had this rank and of which no end is known has ended, unless its rows go on. */
+/* Its rows go on after the other one began, or go to the end of all, but for the sample that is being taken. */
+static bool lives_beside(const struct store_ranks *ranks, const struct store_rank *rank, const struct store_rank *next)
+{
+	return rank->until_ns >= store_rank_begin(next) ||
+	       (rank->until_ns && rank->until_ns + MERGE_ENDS_NS >= ranks->last_ns);
+}
+
+/* The one that had this rank and of which no end is known has ended, unless it lives. */
 static void end_before(struct store_ranks *ranks, const struct store_rank *next, struct framer *framer)
 {
 	for (size_t i = 0; i < ranks->begun; i++) {
@@ -306,7 +318,7 @@ static void end_before(struct store_ranks *ranks, const struct store_rank *next,
 
 		if (rank != next && rank->process >= 0 && !rank->ended && rank->rank == next->rank &&
 			rank->world_size == next->world_size && rank->start_ns < next->start_ns &&
-			rank->until_ns < store_rank_begin(next) && strcmp(rank->job, next->job) == 0)
+			strcmp(rank->job, next->job) == 0 && !lives_beside(ranks, rank, next))
 			end(rank, rank->row_ns > next->start_ns ? next->start_ns : rank->row_ns, framer);
 	}
 }

@@ -152,6 +152,27 @@ static void of_several_ranks(void **state)
 	side_by_side(2);
 }
 
+/* The second one begins while the last sample of the first one is being taken. */
+static void begun_at_the_end(void **state)
+{
+	const struct run run[] = {
+		{.instance = 1, .world = 1, .steps_end_ns = 400 * S, .end_ns = 500 * S, .stopped = 0},
+		{.instance = 11,
+			.world = 1,
+			.start_ns = 503 * S,
+			.steps_end_ns = 508 * S,
+			.end_ns = 508 * S,
+			.stopped = -1},
+	};
+	const struct finding *hang;
+
+	(void)state;
+	judge(run, 2);
+	hang = off_only(&found, FINDING_HANG);
+	assert_non_null(hang);
+	assert_int_equal(hang->state, FINDING_OPEN);
+}
+
 /* The daemon was killed with the first one, and nobody saw its end. */
 static void one_after_the_other(void **state)
 {
@@ -202,6 +223,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(single_processes),
 		T(of_several_ranks),
+		T(begun_at_the_end),
 		T(one_after_the_other),
 		T(ended_by_another_clock),
 	};
