@@ -4,11 +4,19 @@
 
 #include "analyzers/ops_bytes.h"
 #include "analyzers/ops_judge_text.h"
+#include "analyzers/ops_usual.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* Of many members that are behind, each asks for the same few numbers. */
+struct asked {
+	bool asked, found;
+	uint64_t seq;
+	struct ops_point point;
+};
 
 struct judging {
 	struct ops_judged *member;
@@ -16,6 +24,7 @@ struct judging {
 	uint64_t now_ns, patience_ns, far;
 	int32_t *rank; /* room for all members' */
 	struct ops_verdict *verdict;
+	struct asked asked[OPS_RECENT + 1];
 };
 
 const char *ops_state_name(enum ops_state state)
@@ -86,13 +95,10 @@ static bool called(const struct ops_judged *member, uint64_t seq, struct ops_poi
 	return member->ops && ops_at(member->ops, member->standing.communicator, seq, ret);
 }
 
-/* The first call of a number, or of the lowest one after it that is remembered (far at the least). false: nobody's. */
-static bool first_call(const struct judging *judging, uint64_t seq, struct ops_point *ret)
+static bool ask_all(const struct judging *judging, uint64_t seq, struct ops_point *ret)
 {
 	bool found = false;
 
-	if (judging->far > seq + OPS_RECENT)
-		seq = judging->far - OPS_RECENT;
 	for (; seq <= judging->far && !found; seq++) {
 		for (size_t i = 0; i < judging->members; i++) {
 			struct ops_point point;
@@ -106,6 +112,23 @@ static bool first_call(const struct judging *judging, uint64_t seq, struct ops_p
 	return found;
 }
 
+/* The first call of a number, or of the lowest one after it that is remembered (far at the least). false: nobody's. */
+static bool first_call(struct judging *judging, uint64_t seq, struct ops_point *ret)
+{
+	struct asked *asked;
+
+	if (judging->far > seq + OPS_RECENT)
+		seq = judging->far - OPS_RECENT;
+	asked = &judging->asked[seq % (OPS_RECENT + 1)];
+	if (!asked->asked || asked->seq != seq) {
+		*asked = (struct asked){.asked = true, .seq = seq};
+		asked->found = ask_all(judging, seq, &asked->point);
+	}
+	if (asked->found)
+		*ret = asked->point;
+	return asked->found;
+}
+
 static uint64_t since(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
@@ -113,7 +136,7 @@ static uint64_t since(uint64_t now_ns, uint64_t then_ns)
 
 /* The first call of the number that this member has to call next. Where a peer ran so far ahead that it is forgotten, all
  * that is known is when this member was heard last: the peer's call came about then. */
-static bool awaited_call(const struct judging *judging, const struct ops_judged *member, struct ops_point *ret)
+static bool awaited_call(struct judging *judging, const struct ops_judged *member, struct ops_point *ret)
 {
 	const struct ops_point *last = &member->standing.entered;
 
@@ -179,33 +202,33 @@ static size_t mark(struct judging *judging, uint64_t seq, const struct ops_point
 	return n;
 }
 
-/* The member whose call agrees with most: the others are the ones to name. */
-static const struct ops_judged *usual_of(
-	struct judging *judging, uint64_t seq, enum ops_state state, struct ops_point *ret)
+/* The call that agrees with most: the others are the ones to name. False: there is none. */
+static bool find_usual(struct judging *judging, uint64_t seq, enum ops_state state, struct ops_point *ret)
 {
-	const struct ops_judged *best = NULL;
+	struct ops_usual tried = {0};
+	struct ops_point point;
+	bool found = false;
 	size_t least = 0;
 
-	for (size_t i = 0; i < judging->members; i++) {
-		struct ops_point point;
-		size_t n;
+	for (size_t i = 0; i < judging->members; i++)
+		if (called(&judging->member[i], seq, &point))
+			ops_usual_add(&tried, &point);
+	for (size_t i = 0; i < tried.count; i++) {
+		size_t n = mark(judging, seq, &tried.call[i].point, state);
 
-		if (!called(&judging->member[i], seq, &point))
-			continue;
-		n = mark(judging, seq, &point, state);
 		if (n == 0) /* too little is known of it to differ from anybody */
 			continue;
-		if (!best || n < least) {
-			best = &judging->member[i];
+		if (!found || n < least) {
+			found = true;
 			least = n;
-			*ret = point;
+			*ret = tried.call[i].point;
 		}
 		if (n * 2 < judging->members)
 			break;
 	}
-	if (best)
+	if (found)
 		mark(judging, seq, ret, state);
-	return best;
+	return found;
 }
 
 static enum ops_state differs_at(const struct judging *judging, uint64_t seq)
@@ -355,7 +378,7 @@ static void tell_difference(struct judging *judging, struct judge_text *text)
 	bool found = false;
 	size_t n;
 
-	usual_of(judging, verdict->seq, verdict->state, &usual);
+	(void)find_usual(judging, verdict->seq, verdict->state, &usual);
 	for (size_t i = 0; i < judging->members && !found; i++)
 		found = judging->member[i].differs && called(&judging->member[i], verdict->seq, &other);
 	n = ranks_where(judging, does_differ, verdict->seq);

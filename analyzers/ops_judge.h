@@ -47,7 +47,7 @@ struct ops_verdict {
 /* "RUNNING", "MISSING_RANKS", "COLLECTIVE_TYPE_MISMATCH", "SIZE_OR_SYNTAX_MISMATCH" */
 const char *ops_state_name(enum ops_state state);
 
-/* All members of one communicator, in any order. now_ns of the events' clock. Cost: members * OPS_RECENT * OPS_RECENT. */
+/* All members of one communicator, in any order. now_ns of the events' clock. Cost: members * OPS_RECENT * (OPS_RECENT + OPS_USUAL_MAX). */
 void ops_judge(struct ops_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct ops_verdict *ret);
 
 #endif

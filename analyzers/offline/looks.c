@@ -142,18 +142,40 @@ static void judge(struct looks *looks, struct looks_member *member, size_t membe
 	looks->job[looks->stucks++] = member[0].job;
 }
 
-static void judge_all(struct looks *looks, uint64_t now_ns)
+static size_t end_of(const struct looks *looks, size_t first)
 {
+	size_t end = first + 1;
+
+	while (end < looks->members && is_same(&looks->member[first], &looks->member[end]))
+		end++;
+	return end;
+}
+
+/* Room for the members of the largest communicator, and for the numbers of all. */
+static bool make_room(struct looks *looks)
+{
+	size_t most = 0;
+
+	for (size_t i = 0, end; i < looks->members; i = end) {
+		end = end_of(looks, i);
+		most = end - i > most ? end - i : most;
+	}
 	free(looks->judged);
 	free(looks->index);
-	looks->judged = calloc(looks->members + 1, sizeof(*looks->judged));
+	looks->judged = calloc(most + 1, sizeof(*looks->judged));
 	looks->index = calloc(looks->members + 1, sizeof(*looks->index));
-	if (!looks->members || looks->too_many || !looks->judged || !looks->index)
+	return looks->judged && looks->index;
+}
+
+static void judge_all(struct looks *looks, uint64_t now_ns)
+{
+	if (!looks->members || looks->too_many)
 		return;
 	qsort(looks->member, looks->members, sizeof(*looks->member), by_communicator);
+	if (!make_room(looks))
+		return;
 	for (size_t i = 0, end; i < looks->members && looks->stucks < STUCKS_MAX; i = end) {
-		for (end = i + 1; end < looks->members && is_same(&looks->member[i], &looks->member[end]);)
-			end++;
+		end = end_of(looks, i);
 		judge(looks, &looks->member[i], end - i, now_ns);
 	}
 }
@@ -170,4 +192,9 @@ void looks_at(struct looks *looks, const struct source *sources, size_t count, s
 	judge_all(looks, now_ns);
 	detect_look(detect, now_ns, looks->standing, looks->standings, looks->stuck, looks->job, looks->stucks,
 		looks->members > 0 && !looks->too_many);
+}
+
+bool looks_too_many(const struct looks *looks)
+{
+	return looks->too_many;
 }

@@ -13,7 +13,7 @@
 #include "analyzers/ops_judge.h"
 
 #define LOOKS_STANDINGS_MAX 65536
-#define LOOKS_MEMBERS_MAX 16384 /* of communicators, in one look; beyond it operations are not judged */
+#define LOOKS_MEMBERS_MAX 262144 /* of communicators, in one look; beyond it operations are not judged */
 
 struct looks_member {
 	const char *job; /* valid until the look is over, as judged.recall_arg */
@@ -33,5 +33,7 @@ void looks_add_standing(struct looks *looks, const struct standing *standing);
 void looks_add_member(struct looks *looks, const struct looks_member *member);
 /* Asks all sources where their ranks stood, and has the detectors look. */
 void looks_at(struct looks *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns);
+/* The last time, operations were not judged. */
+bool looks_too_many(const struct looks *looks);
 
 #endif

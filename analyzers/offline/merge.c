@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define TICK_NS 100000000ULL /* as the daemon's */
@@ -24,6 +25,7 @@ struct merge {
 	uint64_t look_ns;     /* when the next one is due; UINT64_MAX: none */
 	uint64_t look_end_ns; /* there is none after it */
 	uint64_t looks_past;
+	bool warned;
 };
 
 static bool is_before(const struct place *a, const struct place *b)
@@ -120,14 +122,28 @@ static int begin(struct merge *merge, const struct source *sources, size_t count
 	return 0;
 }
 
+static void warn_once(struct merge *merge, const struct merge_options *options)
+{
+	char sentence[160];
+
+	if (merge->warned || !looks_too_many(merge->looks) || !options->warning)
+		return;
+	snprintf(sentence, sizeof(sentence),
+		"hangs may be missing: ranks have more than %d places in communicators at one time", LOOKS_MEMBERS_MAX);
+	options->warning(options->arg, sentence);
+	merge->warned = true;
+}
+
 /* All that is to be seen before the next event, or in the end after the last one. */
-static void look_until(struct merge *merge, struct detect *detect, uint64_t until_ns, uint64_t *now_ns)
+static void look_until(struct merge *merge, struct detect *detect, const struct merge_options *options,
+	uint64_t until_ns, uint64_t *now_ns)
 {
 	while (merge->look_ns <= until_ns && merge->look_ns != UINT64_MAX) {
 		uint64_t look_ns = merge->look_ns;
 
 		detect_advance(detect, look_ns);
 		looks_at(merge->looks, merge->sources, merge->sources_count, detect, look_ns);
+		warn_once(merge, options);
 		*now_ns = look_ns;
 		find_look(merge, look_ns);
 	}
@@ -148,7 +164,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 		const struct source *source = &sources[merge.heap[0].source];
 		int failed;
 
-		look_until(&merge, detect, merge.heap[0].next_ns, &told_ns);
+		look_until(&merge, detect, options, merge.heap[0].next_ns, &told_ns);
 		now_ns = merge.heap[0].next_ns;
 		if (now_ns >= told_ns + TICK_NS) {
 			detect_advance(detect, now_ns);
@@ -166,7 +182,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 	if (now_ns)
 		detect_advance(detect, now_ns);
 	if (now_ns && more)
-		look_until(&merge, detect, UINT64_MAX, &now_ns);
+		look_until(&merge, detect, options, UINT64_MAX, &now_ns);
 	if (r == 0)
 		detect_end(detect);
 	*ret_end_ns = now_ns;

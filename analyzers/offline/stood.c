@@ -285,6 +285,35 @@ static void find_completed(
 		ret->seq = op[0].seq - 1;
 }
 
+/* Of the member all that is known by then, of the run. */
+static void stand_in_run(const struct stood *stood, struct stood_run *run, uint64_t now_ns, struct looks_member *member)
+{
+	const struct stood_op *op = (const struct stood_op *)stood->ops.row + run->first, *last = NULL, *unsure = NULL;
+	size_t unsure_by = entered_by(op + run->count, run->unsure, now_ns);
+	struct ops_standing *standing = &member->judged.standing;
+
+	run->entered = entered_by(op, run->count, now_ns);
+	if (run->entered)
+		last = &op[run->entered - 1];
+	if (unsure_by)
+		unsure = &op[run->count + unsure_by - 1];
+	member->first_seq = run->count ? op->seq : 0;
+	member->uncalled = !last && !run->unsure;
+	if (unsure ? !last || last->start_ns < unsure->start_ns : !last && run->unsure) {
+		/* Records were lost: its numbers do not tell whether it is behind. */
+		member->first_seq = UINT64_MAX;
+		standing->seq_from = OPS_SEQ_ATTACH;
+		if (unsure)
+			point_of(stood, unsure, unsure->start_ns, &standing->entered);
+	} else if (last) {
+		standing->seq_from = last->seq_from;
+		standing->completion_known = run->tells;
+		point_of(stood, last, last->start_ns, &standing->entered);
+		if (run->tells)
+			find_completed(stood, op, run->entered, now_ns, &standing->completed);
+	}
+}
+
 static void add_run(
 	struct stood *stood, const struct store_rank *of, struct stood_run *run, uint64_t now_ns, struct looks *looks)
 {
@@ -293,24 +322,13 @@ static void add_run(
 	struct looks_member member = {
 		.job = of->job,
 		.process = (uint32_t)of->number,
-		.first_seq = op->seq,
 		.judged = {.rank = of->rank, .pid = of->pid, .recall = recall, .recall_arg = run},
 	};
 	struct ops_standing *standing = &member.judged.standing;
 
-	run->entered = entered_by(op, run->count, now_ns);
 	snprintf(standing->communicator, sizeof(standing->communicator), "%s", place->communicator);
 	standing->members = place->members;
-	member.uncalled = !run->entered;
-	if (run->entered) {
-		const struct stood_op *last = &op[run->entered - 1];
-
-		standing->seq_from = last->seq_from;
-		standing->completion_known = run->tells;
-		point_of(stood, last, last->start_ns, &standing->entered);
-		if (run->tells)
-			find_completed(stood, op, run->entered, now_ns, &standing->completed);
-	}
+	stand_in_run(stood, run, now_ns, &member);
 	looks_add_member(looks, &member);
 }
 

@@ -47,11 +47,12 @@ struct stood_op {
 	bool tells; /* its end is that of the operation, not of the call */
 };
 
-/* A rank's operations of one communicator. */
+/* A rank's operations of one communicator: by number, and after them, by time, those whose number may not be compared
+ * with others'. */
 struct stood_run {
 	const struct stood *stood;
-	size_t first, count;
-	size_t entered; /* so many of them were called by the time of the look */
+	size_t first, count, unsure;
+	size_t entered; /* so many of those by number were called by the time of the look */
 	bool tells;	/* of completion */
 };
 

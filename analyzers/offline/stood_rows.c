@@ -37,7 +37,7 @@ enum {
 	OP_PEER,
 	OP_CAPTURED
 };
-enum { WORD_DEVICE, WORD_GLOO, WORD_ATTACH };
+enum { WORD_DEVICE, WORD_GLOO };
 
 static const struct reader_scanning scannings[STOOD_TABLES] = {
 	[STOOD_STAGES] = {.table = TABLE_STAGES,
@@ -54,7 +54,7 @@ static const struct reader_scanning scannings[STOOD_TABLES] = {
 			[OP_DTYPE] = "dtype", [OP_COUNT] = "count", [OP_BYTES] = "bytes", [OP_SEQ_FROM] = "seq_from",
 			[OP_DEVICE_START] = "device_start_ns", [OP_DEVICE_DURATION] = "device_duration_ns",
 			[OP_TIER] = "tier", [OP_FAMILY] = "family", [OP_PEER] = "peer", [OP_CAPTURED] = "captured"},
-		.words = {[WORD_DEVICE] = "device", [WORD_GLOO] = "gloo", [WORD_ATTACH] = "attach"}},
+		.words = {[WORD_DEVICE] = "device", [WORD_GLOO] = "gloo"}},
 };
 
 static const char flight[] = "select instance, start_ns, stage, thread_id from in_flight"
@@ -242,7 +242,7 @@ static bool is_called(struct reader_scan *scan)
 	const struct reader_row *row = reader_scan_row(scan);
 
 	return !reader_row_has(row, OP_PEER) && row->value[OP_SEQ] > 0 && !row->value[OP_CAPTURED] &&
-	       reader_row_has(row, OP_SEQ_FROM) && !reader_scan_is(scan, OP_SEQ_FROM, WORD_ATTACH);
+	       reader_row_has(row, OP_SEQ_FROM);
 }
 
 /* 0: not known. By the store's clock. */
@@ -327,7 +327,8 @@ static int by_op(const void *a, const void *b)
 	int r = order(x->rank, y->rank);
 
 	r = r ? r : order(x->place, y->place);
-	r = r ? r : order(x->seq, y->seq);
+	r = r ? r : order(x->seq_from == OPS_SEQ_ATTACH, y->seq_from == OPS_SEQ_ATTACH);
+	r = r || x->seq_from == OPS_SEQ_ATTACH ? r : order(x->seq, y->seq);
 	return r ? r : order(x->start_ns, y->start_ns);
 }
 
@@ -371,7 +372,8 @@ static void make_runs(struct stood *stood)
 	for (size_t i = 0; i < stood->ops.count; i++) {
 		if (is_new_run(op, i))
 			stood->run[at++] = (struct stood_run){.stood = stood, .first = i};
-		stood->run[at - 1].count++;
+		stood->run[at - 1].count += op[i].seq_from != OPS_SEQ_ATTACH;
+		stood->run[at - 1].unsure += op[i].seq_from == OPS_SEQ_ATTACH;
 		stood->run[at - 1].tells |= op[i].tells;
 	}
 	at = 0;

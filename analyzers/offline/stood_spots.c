@@ -22,6 +22,7 @@ struct finding_spots {
 	uint32_t *job_of;	       /* of each rank */
 	uint32_t *order;	       /* ranks by job */
 	uint64_t *since_ns, *until_ns; /* of each rank: when it was seen first and last; 0: it was not */
+	uint64_t *busy_ns;	       /* until when each of several jobs that are alike has a rank */
 	struct job *job;
 	struct stood_spot *raw; /* gaps in progress */
 	uint32_t *raw_job;
@@ -75,39 +76,87 @@ static void merge(struct stood_spots *spots, uint64_t apart_ns)
 	spots->count = kept;
 }
 
-static const struct store_ranks *sorting; /* for by_job(), in find_jobs() alone */
-
-static int compare_jobs(const struct store_rank *x, const struct store_rank *y)
-{
-	int order = strcmp(x->job, y->job);
-
-	return order ? order : (x->world_size > y->world_size) - (x->world_size < y->world_size);
-}
-
-static int by_job(const void *a, const void *b)
-{
-	struct store_ranks *ranks = (struct store_ranks *)(uintptr_t)sorting;
-
-	return compare_jobs(store_ranks_at(ranks, *(const uint32_t *)a), store_ranks_at(ranks, *(const uint32_t *)b));
-}
-
 static struct store_rank *rank_at(const struct finding_spots *f, size_t i)
 {
 	return store_ranks_at(f->stood->ranks, i);
 }
 
+/* Jobs of one process say nothing that tells one from another. */
+static int compare_jobs(const struct store_rank *x, const struct store_rank *y)
+{
+	int order = strcmp(x->job, y->job);
+
+	if (!order)
+		order = (x->world_size > y->world_size) - (x->world_size < y->world_size);
+	return order || x->world_size > 1 ? order : (x->instance > y->instance) - (x->instance < y->instance);
+}
+
+static const struct finding_spots *sorting; /* for by_life() and by_job(), in find_jobs() alone */
+
+/* Processes of one rank stand together, one after the other. */
+static int by_life(const void *a, const void *b)
+{
+	const struct store_rank *x = rank_at(sorting, *(const uint32_t *)a);
+	const struct store_rank *y = rank_at(sorting, *(const uint32_t *)b);
+	uint64_t x_ns = store_rank_begin(x), y_ns = store_rank_begin(y);
+	int order = compare_jobs(x, y);
+
+	if (!order)
+		order = (x->rank > y->rank) - (x->rank < y->rank);
+	if (!order)
+		order = (x_ns > y_ns) - (x_ns < y_ns);
+	return order ? order : (x > y) - (x < y);
+}
+
+static int by_job(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	if (sorting->job_of[x] != sorting->job_of[y])
+		return sorting->job_of[x] < sorting->job_of[y] ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
+/* A rank that is there twice at a time is one of two jobs: of order[first] to order[end], the first process of each
+ * rank is of the first job, what overlaps with it of the second one, and so on. */
+static void split_jobs(struct finding_spots *f, size_t first, size_t end)
+{
+	size_t jobs = 1, used = 0;
+
+	for (size_t i = first; i < end; i++) {
+		const struct store_rank *rank = rank_at(f, f->order[i]);
+		size_t at = 0;
+
+		if (i == first || rank->rank != rank_at(f, f->order[i - 1])->rank)
+			used = 0;
+		while (at < used && f->busy_ns[at] > store_rank_begin(rank))
+			at++;
+		used = at < used ? used : at + 1;
+		jobs = used > jobs ? used : jobs;
+		f->busy_ns[at] = rank->until_ns > rank->seen_ns ? rank->until_ns : rank->seen_ns;
+		f->job_of[f->order[i]] = (uint32_t)(f->jobs + at);
+	}
+	f->jobs += jobs;
+}
+
+/* Samples tell how long ranks lived. */
 static void find_jobs(struct finding_spots *f)
 {
+	sorting = f;
+	store_ranks_lived(f->stood->ranks, f->since_ns, f->until_ns);
 	for (uint32_t i = 0; i < f->ranks; i++)
 		f->order[i] = i;
-	sorting = f->stood->ranks;
+	if (f->ranks)
+		qsort(f->order, f->ranks, sizeof(*f->order), by_life);
+	for (size_t first = 0, end; first < f->ranks; first = end) {
+		const struct store_rank *rank = rank_at(f, f->order[first]);
+
+		for (end = first + 1; end < f->ranks && compare_jobs(rank, rank_at(f, f->order[end])) == 0;)
+			end++;
+		split_jobs(f, first, end);
+	}
 	if (f->ranks)
 		qsort(f->order, f->ranks, sizeof(*f->order), by_job);
-	for (size_t i = 0; i < f->ranks; i++) {
-		if (!i || compare_jobs(rank_at(f, f->order[i - 1]), rank_at(f, f->order[i])) != 0)
-			f->jobs++;
-		f->job_of[f->order[i]] = (uint32_t)(f->jobs - 1);
-	}
 }
 
 static void add_raw(struct finding_spots *f, uint32_t job, uint64_t from_ns, uint64_t to_ns)
@@ -249,10 +298,12 @@ static int read_progress(struct finding_spots *f, char *error, size_t error_size
 		.table = TABLE_COLLECTIVES, .columns = {"instance", "host_start_ns", "host_duration_ns"}};
 	int r = each(f, &samples, on_sample, error, error_size);
 
+	find_jobs(f);
 	if (r == 0)
 		r = each(f, &steps, on_step, error, error_size);
 	if (r == 0 && lacks_steps(f))
 		r = each(f, &ops, on_op, error, error_size);
+	store_ranks_lived(f->stood->ranks, f->since_ns, f->until_ns);
 	return r;
 }
 
@@ -264,14 +315,6 @@ static uint64_t end_of(const struct finding_spots *f, uint32_t rank)
 	return until_ns && end_ns > until_ns ? until_ns : end_ns;
 }
 
-/* Another daemon that goes on watching it has seen it first at its own start. */
-static uint64_t begin_of(const struct finding_spots *f, uint32_t rank)
-{
-	uint64_t seen_ns = rank_at(f, rank)->first_seen_ns;
-
-	return f->since_ns[rank] && f->since_ns[rank] < seen_ns ? f->since_ns[rank] : seen_ns;
-}
-
 /* When the job of order[first] to order[end] had ranks that lived. */
 static bool find_lives(const struct finding_spots *f, size_t first, size_t end, struct stood_spots *lives)
 {
@@ -280,9 +323,10 @@ static bool find_lives(const struct finding_spots *f, size_t first, size_t end, 
 	lives->count = 0;
 	for (size_t i = first; i < end && done; i++) {
 		uint32_t rank = f->order[i];
+		uint64_t begin_ns = store_rank_begin(rank_at(f, rank));
 
-		if (rank_at(f, rank)->wanted && end_of(f, rank) > begin_of(f, rank))
-			done = add(lives, begin_of(f, rank), end_of(f, rank));
+		if (rank_at(f, rank)->wanted && end_of(f, rank) > begin_ns)
+			done = add(lives, begin_ns, end_of(f, rank));
 	}
 	merge(lives, 0);
 	return done;
@@ -387,11 +431,11 @@ int stood_spots_find(struct stood *stood, char *error, size_t error_size)
 	f.order = calloc(f.ranks + 1, sizeof(*f.order));
 	f.since_ns = calloc(f.ranks + 1, sizeof(*f.since_ns));
 	f.until_ns = calloc(f.ranks + 1, sizeof(*f.until_ns));
+	f.busy_ns = calloc(f.ranks + 1, sizeof(*f.busy_ns));
 	f.job = calloc(f.ranks + 1, sizeof(*f.job));
 	f.raw = calloc(STOOD_SPOTS_MAX, sizeof(*f.raw));
 	f.raw_job = calloc(STOOD_SPOTS_MAX, sizeof(*f.raw_job));
-	if (f.job_of && f.order && f.since_ns && f.until_ns && f.job && f.raw && f.raw_job) {
-		find_jobs(&f);
+	if (f.job_of && f.order && f.since_ns && f.until_ns && f.busy_ns && f.job && f.raw && f.raw_job) {
 		r = read_progress(&f, error, error_size);
 		find_known(&f);
 		if (r == 0 && (!find_still(&f) || !find_ends(&f) || !join(stood)))
@@ -403,6 +447,7 @@ int stood_spots_find(struct stood *stood, char *error, size_t error_size)
 	free(f.order);
 	free(f.since_ns);
 	free(f.until_ns);
+	free(f.busy_ns);
 	free(f.job);
 	free(f.raw);
 	free(f.raw_job);

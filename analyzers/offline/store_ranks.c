@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/offline/merge.h"
+
 struct moment {
 	uint64_t time_ns; /* UINT64_MAX: never */
 	size_t index;
@@ -18,6 +20,7 @@ struct store_ranks {
 	struct moment *begin, *end;
 	size_t begun, over; /* so many of each are past */
 	uint64_t left_out;
+	uint64_t last_ns; /* that any of them is known to have lived */
 	struct store_feed_options options;
 };
 
@@ -181,6 +184,16 @@ static bool is_wanted(const struct store_ranks *ranks, const struct store_rank *
 	return !rank->ended || rank->seen_ns >= options->since_ns;
 }
 
+static void sort_ends(struct store_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->ranks; i++) {
+		const struct store_rank *rank = &ranks->rank[i];
+
+		ranks->end[i] = (struct moment){rank->wanted && rank->ended ? rank->seen_ns : UINT64_MAX, i};
+	}
+	qsort(ranks->end, ranks->ranks, sizeof(*ranks->end), by_time);
+}
+
 static int make_lists(struct store_ranks *ranks)
 {
 	ranks->begin = calloc(ranks->ranks + 1, sizeof(*ranks->begin));
@@ -192,12 +205,11 @@ static int make_lists(struct store_ranks *ranks)
 
 		rank->wanted = is_wanted(ranks, rank);
 		ranks->begin[i] = (struct moment){rank->wanted ? rank->first_seen_ns : UINT64_MAX, i};
-		ranks->end[i] = (struct moment){rank->wanted && rank->ended ? rank->seen_ns : UINT64_MAX, i};
 		if (rank->places)
 			qsort(rank->place, rank->places, sizeof(*rank->place), by_communicator);
 	}
 	qsort(ranks->begin, ranks->ranks, sizeof(*ranks->begin), by_time);
-	qsort(ranks->end, ranks->ranks, sizeof(*ranks->end), by_time);
+	sort_ends(ranks);
 	return 0;
 }
 
@@ -270,7 +282,35 @@ static void end(struct store_rank *rank, uint64_t end_ns, struct framer *framer)
 	rank->process = -1;
 }
 
-/* The one that had this rank and of which no end is known has ended. */
+void store_ranks_lived(struct store_ranks *ranks, const uint64_t *since_ns, const uint64_t *until_ns)
+{
+	for (size_t i = 0; i < ranks->ranks; i++) {
+		struct store_rank *rank = &ranks->rank[i];
+
+		rank->since_ns = since_ns[i];
+		rank->until_ns = until_ns[i];
+		if (rank->until_ns > ranks->last_ns)
+			ranks->last_ns = rank->until_ns;
+		/* After its clock was set back, the end has an earlier time than what came before. */
+		if (rank->ended && rank->seen_ns <= rank->until_ns)
+			rank->seen_ns = rank->until_ns + 1;
+	}
+	sort_ends(ranks);
+}
+
+uint64_t store_rank_begin(const struct store_rank *rank)
+{
+	return rank->since_ns && rank->since_ns < rank->first_seen_ns ? rank->since_ns : rank->first_seen_ns;
+}
+
+/* Its rows go on after the other one began, or go to the end of all, but for the sample that is being taken. */
+static bool lives_beside(const struct store_ranks *ranks, const struct store_rank *rank, const struct store_rank *next)
+{
+	return rank->until_ns >= store_rank_begin(next) ||
+	       (rank->until_ns && rank->until_ns + MERGE_ENDS_NS >= ranks->last_ns);
+}
+
+/* The one that had this rank and of which no end is known has ended, unless it lives. */
 static void end_before(struct store_ranks *ranks, const struct store_rank *next, struct framer *framer)
 {
 	for (size_t i = 0; i < ranks->begun; i++) {
@@ -278,7 +318,7 @@ static void end_before(struct store_ranks *ranks, const struct store_rank *next,
 
 		if (rank != next && rank->process >= 0 && !rank->ended && rank->rank == next->rank &&
 			rank->world_size == next->world_size && rank->start_ns < next->start_ns &&
-			strcmp(rank->job, next->job) == 0)
+			strcmp(rank->job, next->job) == 0 && !lives_beside(ranks, rank, next))
 			end(rank, rank->row_ns > next->start_ns ? next->start_ns : rank->row_ns, framer);
 	}
 }

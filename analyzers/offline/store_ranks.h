@@ -2,7 +2,8 @@
 /*
  * The processes of a store and their places in communicators, for store_feed.c: read whole at the start; told to the
  * framer when the daemon had seen them, before their first row as it does, and ended when they ended. One whose end
- * nobody saw (the daemon was killed) ends where another process of the same job has its rank.
+ * nobody saw (the daemon was killed) ends where another process of the same job has its rank, if it has no row from
+ * then on: jobs without a word that are alike may well run side by side.
  */
 #ifndef RANKTRACE_OFFLINE_STORE_RANKS_H
 #define RANKTRACE_OFFLINE_STORE_RANKS_H
@@ -41,6 +42,7 @@ struct store_rank {
 	uint32_t world_size;
 	char job[64], host[64], card[32];
 	uint64_t start_ns, first_seen_ns, seen_ns; /* seen_ns: last seen, or its end */
+	uint64_t since_ns, until_ns;		   /* of its rows, as store_ranks_lived() tells; 0: none */
 	uint64_t row_ns;			   /* of its newest row */
 	uint64_t progress_ns, step_end_ns, steps;  /* newest sign of life, of what was fed; steps so far */
 	uint32_t pid, step_thread;
@@ -58,6 +60,10 @@ struct store_ranks;
 int store_ranks_open(struct reader *reader, const struct store_feed_options *options, struct store_ranks **ret,
 	char *error, size_t error_size);
 struct store_ranks *store_ranks_close(struct store_ranks *ranks);
+/* Of each: its rows tell that it lived then, and none ended before. Before the first of them is told. */
+void store_ranks_lived(struct store_ranks *ranks, const uint64_t *since_ns, const uint64_t *until_ns);
+/* When it was there: another daemon that goes on watching it has seen it first at its own start. */
+uint64_t store_rank_begin(const struct store_rank *rank);
 /* When the next of them begins or ends; UINT64_MAX: none does. */
 uint64_t store_ranks_next(const struct store_ranks *ranks);
 /* Tells of it. */

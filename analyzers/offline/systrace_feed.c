@@ -31,6 +31,11 @@ struct reading {
 	const struct systrace_name *name;
 	uint32_t process; /* of a timeline */
 	uint64_t first_ns, last_ns;
+	/* Of operations. Those of one process mostly follow each other. */
+	bool pid_asked, pid_there;
+	uint32_t pid, pid_process;
+	uint64_t from_ns, until_ns; /* any that begins then, and has no such pid, is of time_process */
+	uint32_t time_process;
 };
 
 static void warn(const struct systrace_feed *feed, const char *path, const char *what)
@@ -185,39 +190,81 @@ static bool is_point_to_point(const char *op)
 	return strstr(op, "Send") || strstr(op, "Recv") || strstr(op, "Receive");
 }
 
-/* Of the processes that had this rank, the one of that pid, else the one that lived then, or the last one. -ENOENT:
- * it is of a job that nobody asked for, as jobs on a node have such a file together. */
-static int process_of_op(struct reading *reading, const struct systrace_op *op, uint32_t *ret)
+static bool is_of_pid(struct reading *reading, uint32_t pid, uint32_t *ret)
 {
-	struct systrace_feed *feed = reading->feed;
-	struct systrace_process unknown = {.rank = (int32_t)reading->name->rank, .number = -1};
+	const struct systrace_feed *feed = reading->feed;
+
+	if (!reading->pid_asked || reading->pid != pid) {
+		size_t i = 0;
+
+		while (i < feed->processes &&
+			(feed->process[i].rank != (int32_t)reading->name->rank || feed->process[i].pid != pid))
+			i++;
+		reading->pid_asked = true;
+		reading->pid_there = i < feed->processes;
+		reading->pid = pid;
+		reading->pid_process = (uint32_t)i;
+	}
+	*ret = reading->pid_process;
+	return reading->pid_there;
+}
+
+static void bound(struct reading *reading, uint64_t edge_ns, uint64_t start_ns)
+{
+	if (edge_ns <= start_ns && edge_ns > reading->from_ns)
+		reading->from_ns = edge_ns;
+	if (edge_ns > start_ns && edge_ns < reading->until_ns)
+		reading->until_ns = edge_ns;
+}
+
+/* The one of this rank that lived then, or the last one; SIZE_MAX: there is none. */
+static size_t find_by_time(struct reading *reading, uint64_t start_ns)
+{
+	const struct systrace_feed *feed = reading->feed;
 	size_t best = SIZE_MAX;
 
-	for (size_t i = 0; op->pid && i < feed->processes; i++)
-		if (feed->process[i].rank == unknown.rank && feed->process[i].pid == op->pid) {
-			*ret = (uint32_t)i;
-			return 0;
-		}
-	if (op->pid && feed->options.job)
-		return -ENOENT;
+	if (start_ns >= reading->from_ns && start_ns < reading->until_ns)
+		return reading->time_process;
+	reading->from_ns = 0;
+	reading->until_ns = UINT64_MAX;
 	for (size_t i = 0; i < feed->processes; i++) {
 		const struct systrace_process *process = &feed->process[i];
 
-		if (process->rank != unknown.rank)
+		if (process->rank != (int32_t)reading->name->rank)
 			continue;
-		if (op->start_ns >= process->first_ns && op->start_ns <= process->last_ns) {
-			best = i;
-			break;
+		bound(reading, process->first_ns, start_ns);
+		bound(reading, process->last_ns + 1, start_ns);
+		if (start_ns >= process->first_ns && start_ns <= process->last_ns) {
+			reading->time_process = (uint32_t)i;
+			return i;
 		}
 		if (best == SIZE_MAX || process->last_ns > feed->process[best].last_ns)
 			best = i;
 	}
+	reading->until_ns = 0;
+	return best;
+}
+
+/* Of the processes that had this rank, the one of that pid, else the one that lived then, or the last one. -ENOENT:
+ * it is of a job that nobody asked for, as jobs on a node have such a file together. */
+static int process_of_op(struct reading *reading, const struct systrace_op *op, uint32_t *ret)
+{
+	struct systrace_process unknown = {.rank = (int32_t)reading->name->rank, .number = -1};
+	size_t best;
+
+	if (op->pid && is_of_pid(reading, op->pid, ret)) {
+		reading->until_ns = 0; /* what comes may make its life longer */
+		return 0;
+	}
+	if (op->pid && reading->feed->options.job)
+		return -ENOENT;
+	best = find_by_time(reading, op->start_ns);
 	if (best != SIZE_MAX) {
 		*ret = (uint32_t)best;
 		return 0;
 	}
 	snprintf(unknown.host, sizeof(unknown.host), "%s", reading->name->host);
-	return process_get(feed, &unknown, ret);
+	return process_get(reading->feed, &unknown, ret);
 }
 
 static int on_op(void *arg, const struct systrace_op *op)

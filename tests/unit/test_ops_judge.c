@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where everybody stands: calls in flight, and verdicts over several ranks. */
 #include "analyzers/ops_judge.h"
+#include "analyzers/ops_usual.h"
 #include "tests/unit/ops_script.h"
 
 #define RANKS 16
@@ -307,6 +308,86 @@ static void a_long_sentence_is_cut(void **state)
 	assert_string_equal(verdict.sentence + strlen(verdict.sentence) - 3, "...");
 }
 
+#define MANY 10240
+
+static struct ops_judged many[MANY];
+static struct ops_point many_at[MANY];
+static size_t recalled;
+
+static bool recall(const void *arg, uint64_t seq, struct ops_point *ret)
+{
+	const struct ops_point *point = arg;
+
+	recalled++;
+	if (!seq || seq > point->seq)
+		return false;
+	*ret = *point;
+	ret->seq = seq;
+	return true;
+}
+
+static void many_of(size_t i, uint64_t seq, const char *op, uint64_t count)
+{
+	many_at[i] = (struct ops_point){.seq = seq, .count = count, .bytes = OPS_UNKNOWN, .time_ns = SECOND + i};
+	strcpy(many_at[i].op, op);
+	many[i] = (struct ops_judged){.rank = (int32_t)i,
+		.recall = recall,
+		.recall_arg = &many_at[i],
+		.standing = {.communicator = "abc", .members = MANY, .entered = many_at[i]}};
+}
+
+static void judge_many(void)
+{
+	recalled = 0;
+	ops_judge(many, MANY, 100 * SECOND, PATIENCE, &verdict);
+}
+
+/* What is asked of each member does not grow with their number. */
+static void members_split_in_half_are_asked_a_few_times_each(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < MANY; i++)
+		many_of(i, i % 2 ? 7 : 6, "AllReduce", 8);
+	judge_many();
+	assert_int_equal(verdict.state, OPS_STATE_MISSING);
+	assert_int_equal(verdict.seq, 7);
+	assert_true(many[0].missing && !many[1].missing);
+	assert_true(recalled < 200 * MANY);
+	/* They stand all over. */
+	for (size_t i = 0; i < MANY; i++)
+		many_of(i, 1 + i % OPS_RECENT, "AllReduce", 8);
+	judge_many();
+	assert_int_equal(verdict.state, OPS_STATE_MISSING);
+	assert_int_equal(verdict.seq, 2);
+	assert_true(recalled < 200 * MANY);
+	for (size_t i = 0; i < MANY; i++)
+		many_of(i, 8, i % 2 ? "AllReduce" : "Broadcast", 8);
+	judge_many();
+	assert_int_equal(verdict.state, OPS_STATE_TYPE_MISMATCH);
+	assert_true(!many[0].differs && many[1].differs);
+	assert_true(recalled < 200 * MANY);
+}
+
+/* The first ones all call something of their own: they are named, not those that agree. */
+static void what_most_call_is_found_behind_many_others(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < MANY; i++)
+		many_of(i, 2, "AllReduce", i < MANY / 4 ? 1000 + i : 8);
+	judge_many();
+	assert_int_equal(verdict.state, OPS_STATE_SIZE_MISMATCH);
+	assert_true(many[0].differs && many[MANY / 4 - 1].differs);
+	assert_true(!many[MANY / 4].differs && !many[MANY - 1].differs);
+	for (size_t i = 0; i < MANY; i++)
+		many_of(i, 2, "AllReduce", 1000 + i);
+	judge_many();
+	assert_int_equal(verdict.state, OPS_STATE_SIZE_MISMATCH);
+	assert_true(recalled < 200 * MANY);
+	ops_judge(many, OPS_USUAL_MAX + 1, 100 * SECOND, PATIENCE, &verdict);
+	assert_int_equal(verdict.state, OPS_STATE_SIZE_MISMATCH);
+	assert_true(many[0].differs && !many[OPS_USUAL_MAX].differs);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -318,6 +399,8 @@ int main(void)
 		cmocka_unit_test(a_call_that_never_returns_is_entered),
 		cmocka_unit_test(a_group_that_is_not_closed_is_entered),
 		cmocka_unit_test(a_long_sentence_is_cut),
+		cmocka_unit_test(members_split_in_half_are_asked_a_few_times_each),
+		cmocka_unit_test(what_most_call_is_found_behind_many_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, stop_ranks);

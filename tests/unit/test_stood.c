@@ -88,23 +88,28 @@ static void cut(int rank, enum stage_kind kind)
 }
 
 /* An operation that was called and is not known to be complete. */
-static void call(int rank, const char *op, int64_t count)
+static void call_as(int rank, const char *op, int64_t count, uint64_t seq, const char *seq_from)
 {
 	OFF_ROW(TABLE_COLLECTIVES);
 
 	OFF_SET("rank", V_INT(rank));
 	OFF_SET("communicator", V_TEXT(OFF_COMMUNICATOR));
-	OFF_SET("seq", V_INT(off.event[off.events - 1].seq + 1000));
+	OFF_SET("seq", V_INT(seq));
 	OFF_SET("op", V_TEXT(op));
 	OFF_SET("dtype", V_TEXT("float32"));
 	OFF_SET("count", V_INT(count));
 	OFF_SET("bytes", V_INT(4 * count));
 	OFF_SET("host_start_ns", V_INT(job.at_ns + 20 * OFF_MS));
 	OFF_SET("tier", V_TEXT("host"));
-	OFF_SET("seq_from", V_TEXT("init"));
+	OFF_SET("seq_from", V_TEXT(seq_from));
 	OFF_SET("family", V_TEXT("gloo"));
 	OFF_SET("instance", V_INT(rank + 1));
 	assert_int_equal(store_put(store_of(rank), TABLE_COLLECTIVES, row, schema_columns(table)), 0);
+}
+
+static void call(int rank, const char *op, int64_t count)
+{
+	call_as(rank, op, count, off.event[off.events - 1].seq + 1000, "init");
 }
 
 static void end_rank(int rank, uint64_t end_ns)
@@ -215,6 +220,27 @@ static void test_missing_across(void **state)
 {
 	(void)state;
 	missing(2);
+}
+
+/* Records of rank 1 were lost: it is not behind, its numbers are. */
+static void test_missing_beside_lost(void **state)
+{
+	const struct finding *hang;
+
+	(void)state;
+	begin(1, true);
+	samples(job.end_ns, -1);
+	for (int i = 0; i < OFF_RANKS; i++) {
+		if (i == 1)
+			call_as(i, "AllReduce", 1000, 7, "attach");
+		else if (i != 2)
+			call(i, "AllReduce", 1000);
+		cut(i, i == 2 ? STAGE_FORWARD : STAGE_BACKWARD);
+	}
+	end_all(job.end_ns);
+	hang = assert_hang(CAUSE_MISSING, 2);
+	assert_null(strstr(hang->sentence, "rank 1"));
+	assert_null(strstr(hang->sentence, "ranks 1"));
 }
 
 /* Of stages alone, and still so at the end of what there is. */
@@ -387,6 +413,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_missing),
 		T(test_missing_across),
+		T(test_missing_beside_lost),
 		T(test_missing_stages),
 		T(test_stopped),
 		T(test_stopped_over),

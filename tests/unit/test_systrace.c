@@ -6,11 +6,7 @@
 #include "analyzers/offline/systrace_feed.h"
 #include "analyzers/offline/systrace_files.h"
 #include "analyzers/offline/systrace_internal.h"
-#include "tests/unit/offline_script.h"
-
-#define HEADER \
-	"Flag,Id,Kind,Name,SourceKind,Timestamp,msptiObjectId_Ds_DeviceId,msptiObjectId_Ds_StreamId," \
-	"msptiObjectId_Pt_ProcessId,msptiObjectId_Pt_ThreadId\n"
+#include "tests/unit/systrace_script.h"
 
 static unsigned told;
 
@@ -19,61 +15,6 @@ static void on_warning(void *arg, const char *sentence)
 	(void)arg;
 	assert_true(sentence[0]);
 	told++;
-}
-
-static FILE *create(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static FILE *create(const char *format, ...)
-{
-	char name[256], path[PATH_MAX];
-	va_list args;
-	FILE *file;
-
-	va_start(args, format);
-	vsnprintf(name, sizeof(name), format, args);
-	va_end(args);
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	return file;
-}
-
-static void put_varint(FILE *file, uint64_t value)
-{
-	for (; value >= 0x80; value >>= 7)
-		putc((int)(value & 0x7f) | 0x80, file);
-	putc((int)value, file);
-}
-
-static void put_number(FILE *file, unsigned field, uint64_t value)
-{
-	put_varint(file, field << 3);
-	put_varint(file, value);
-}
-
-static void put_bytes(FILE *file, unsigned field, const void *bytes, size_t size)
-{
-	put_varint(file, field << 3 | 2);
-	put_varint(file, size);
-	fwrite(bytes, 1, size, file);
-}
-
-static void put_stage_of(FILE *file, const char *name, uint64_t number, uint64_t start_ns, uint64_t end_ns)
-{
-	static const char frame[] = "step@train.py:12";
-	char *text = NULL;
-	size_t size = 0;
-	FILE *stage = open_memstream(&text, &size);
-
-	if (number)
-		put_number(stage, 1, number);
-	put_bytes(stage, 2, name, strlen(name));
-	put_number(stage, 3, start_ns / 1000);
-	put_number(stage, 4, end_ns / 1000);
-	put_bytes(stage, 5, frame, strlen(frame));
-	fclose(stage);
-	put_bytes(file, 1, text, size);
-	free(text);
 }
 
 static const char *const functions[STAGE_KIND_MAX] = {
@@ -306,6 +247,59 @@ static void test_pids(void **state)
 	assert_int_equal(operations_of(&all), 1);
 }
 
+static void write_life(unsigned pid, uint64_t start_ns)
+{
+	FILE *file = create("timeline/node-a--00000--%u.timeline", pid);
+
+	put_stage_of(file, functions[STAGE_FORWARD], 1, start_ns, start_ns + NSEC_PER_SEC);
+	put_stage_of(file, functions[STAGE_FORWARD], 2, start_ns + 9 * NSEC_PER_SEC, start_ns + 10 * NSEC_PER_SEC);
+	fclose(file);
+}
+
+/* Of a rank that was started again operations are of who lived then, in whatever order they are in the file, where
+ * no line of the host says whose they are. */
+static void test_lives(void **state)
+{
+	static const struct {
+		unsigned at_s, pid, of;
+	} ops[] = {{1, 0, 100}, {2, 0, 100}, {21, 0, 200}, {3, 0, 100}, {22, 0, 200}, {23, 100, 100}, {24, 0, 100},
+		{25, 200, 200}, {26, 999, 200}, {40, 0, 200}};
+	uint64_t begin_ns = (realtime_ns() - 100 * NSEC_PER_SEC) / 1000 * 1000;
+	struct systrace_feed *feed = NULL;
+	char error[512] = "";
+	size_t found = 0;
+	FILE *file;
+
+	(void)state;
+	make_folders();
+	write_life(100, begin_ns);
+	write_life(200, begin_ns + 20 * NSEC_PER_SEC);
+	file = create("mspti/hccl_activity-10.0.0.1-.0.csv");
+	fputs(HEADER, file);
+	for (unsigned i = 0; i < ARRAY_SIZE(ops); i++) {
+		unsigned long long start = begin_ns + ops[i].at_s * NSEC_PER_SEC;
+
+		if (ops[i].pid)
+			fprintf(file, "2,%u,1,comm:AllReduce!g!fp32!4,0,%llu,%u,7,%u,7\n", i, start, ops[i].pid,
+				ops[i].pid);
+		fprintf(file, "16,%u,1,comm:AllReduce!g!fp32!4,1,%llu,0,2,0,2\n32,%u,1,,1,%llu,0,2,0,2\n", i, start, i,
+			start + (ops[i].at_s == 23 ? 3 * NSEC_PER_SEC / 2 : OFF_MS));
+	}
+	fclose(file);
+	assert_int_equal(systrace_feed_open(dir, &all, &feed, error, sizeof(error)), 0);
+	for (size_t i = 0; i < feed->events.count; i++) {
+		const struct systrace_event *event = &feed->events.event[i];
+
+		for (size_t k = 0; event->what == SYSTRACE_OP && k < ARRAY_SIZE(ops); k++)
+			if (event->start_ns == begin_ns + ops[k].at_s * NSEC_PER_SEC) {
+				assert_int_equal(feed->process[event->process].pid, ops[k].of);
+				found++;
+			}
+	}
+	assert_int_equal(found, ARRAY_SIZE(ops));
+	systrace_feed_close(feed);
+}
+
 /* A process that was started again has its rank; one that is cut in the middle of a record still tells the rest. */
 static void test_damaged(void **state)
 {
@@ -447,6 +441,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_healthy, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_range_and_job, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_pids, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_lives, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_damaged, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_none, store_setup, store_teardown),
 		cmocka_unit_test(test_names),

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside clocks: clocks_marks.c (what is read of a store), clocks.c (how far it is from the others'). */
+#ifndef RANKTRACE_OFFLINE_CLOCKS_INTERNAL_H
+#define RANKTRACE_OFFLINE_CLOCKS_INTERNAL_H
+
+#include "analyzers/offline/clocks.h"
+
+#define KEPT 2048	       /* of a store, of operations and of steps */
+#define ENOUGH 8	       /* in common */
+#define SPREAD_NS 5000000000LL /* differences that lie farther from their median tell nothing, or a quarter of it */
+
+enum { OPS, STEPS, KINDS };
+
+struct clock_mark {
+	uint64_t hash; /* of what is common */
+	int64_t end_ns;
+	uint64_t job; /* of a step: see struct owner */
+	uint32_t store, group;
+};
+
+/* Those of the lowest hashes, in order. */
+struct marks {
+	size_t count;
+	uint64_t limit; /* the highest hash that is wanted */
+	struct clock_mark *mark;
+};
+
+/* The store has seen that rank of the job. */
+struct held {
+	uint64_t job;
+	int32_t rank;
+	const struct clocks_sample *sample;
+};
+
+struct clocks_sample {
+	bool placed;
+	struct marks marks[KINDS];
+	size_t common[KINDS]; /* hashes that a store in place has, too */
+	size_t due[KINDS];    /* so many of them make it worth another look */
+	size_t holds;	      /* ranks of jobs */
+	struct held *held;
+};
+
+/* Leaves in the store a sample, also of what cannot be read. 0 or -ENOMEM. */
+int clocks_sample_read(struct clocks_store *store);
+void clocks_sample_free(struct clocks_sample *sample);
+/* In order. Ranks of a node end a step at about the same time: the earliest counts. One that lies farther is of another
+ * run of its job. Returns how many are left. */
+size_t clocks_sort_apart(struct clock_mark *mark, size_t count);
+bool clocks_is_near(int64_t a_ns, int64_t b_ns);
+/* Of stores with samples: finds their offsets. 0 or -ENOMEM. */
+int clocks_place(struct clocks_store *stores, size_t count);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See ops_usual.h. One that is not there and has no room takes something from all that are (Misra and Gries). */
+#include "analyzers/ops_usual.h"
+
+#include <string.h>
+#include <strings.h>
+
+static bool is_same(const struct ops_point *a, const struct ops_point *b)
+{
+	return a->count == b->count && strcasecmp(a->op, b->op) == 0 && strcmp(a->dtype, b->dtype) == 0;
+}
+
+void ops_usual_add(struct ops_usual *usual, const struct ops_point *point)
+{
+	struct ops_usual_call *call = usual->call;
+	size_t i = 0, kept = 0;
+
+	while (i < usual->count && !is_same(&call[i].point, point))
+		i++;
+	if (i < usual->count) {
+		call[i].weight++;
+		return;
+	}
+	if (usual->count < OPS_USUAL_MAX) {
+		call[usual->count++] = (struct ops_usual_call){*point, 1};
+		return;
+	}
+	for (i = 0; i < usual->count; i++)
+		if (--call[i].weight)
+			call[kept++] = call[i];
+	if (!kept)
+		call[kept++] = (struct ops_usual_call){*point, 1};
+	usual->count = kept;
+}

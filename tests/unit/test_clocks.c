@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How far clocks are apart by steps alone, where a job ran more than once: runs of it are not taken for clocks. */
+#include "analyzers/offline/clocks_internal.h"
+#include "tests/unit/offline_script.h"
+
+#define STORES_MAX 8
+#define S 1000000000LL
+#define HOUR (3600 * S)
+
+static struct clocks_store clocks[STORES_MAX];
+static char path[STORES_MAX][PATH_MAX];
+static size_t stores;
+
+static int begin(void **state)
+{
+	stores = 0;
+	off_make("job", false, true);
+	return store_setup(state);
+}
+
+static const char *name_of(size_t i)
+{
+	static char name[16];
+
+	snprintf(name, sizeof(name), "node-%zu", i);
+	return name;
+}
+
+/* Of ranks first to last, by a clock that is that far ahead: the run that began then. */
+static void add_run(size_t store, int first, int last, int64_t begin_ns, int64_t ahead_ns)
+{
+	off_write(name_of(store), first, last, begin_ns + ahead_ns);
+	stores = store >= stores ? store + 1 : stores;
+}
+
+static void compare(void)
+{
+	for (size_t i = 0; i < stores; i++) {
+		snprintf(path[i], sizeof(path[i]), "%s/%s", dir, name_of(i));
+		clocks[i] = (struct clocks_store){.path = path[i]};
+	}
+	assert_int_equal(clocks_compare(clocks, stores), 0);
+}
+
+static void assert_ahead(size_t store, int64_t ahead_ns)
+{
+	assert_true(llabs(clocks[store].offset_ns + ahead_ns) < S);
+}
+
+static void assert_together(void)
+{
+	compare();
+	for (size_t i = 0; i < stores; i++)
+		assert_int_equal(clocks[i].offset_ns, 0);
+}
+
+static void queued_again_on_other_nodes(void **state)
+{
+	(void)state;
+	add_run(0, 0, 1, 0, 0);
+	add_run(1, 2, 3, 0, 0);
+	add_run(2, 0, 1, 2 * HOUR, 0);
+	add_run(3, 2, 3, 2 * HOUR, 0);
+	assert_together();
+}
+
+static void a_node_that_has_seen_one_run_of_two(void **state)
+{
+	(void)state;
+	add_run(0, 0, 1, 0, 0);
+	add_run(0, 0, 1, 2 * HOUR, 0);
+	add_run(1, 2, 3, 2 * HOUR, 0);
+	assert_together();
+}
+
+static void and_its_clock_is_ahead(void **state)
+{
+	(void)state;
+	add_run(0, 0, 1, 0, 0);
+	add_run(0, 0, 1, 2 * HOUR, 0);
+	add_run(1, 2, 3, 2 * HOUR, 100 * S);
+	compare();
+	assert_ahead(0, 0);
+	assert_ahead(1, 100 * S);
+}
+
+static void two_runs_and_a_clock_farther_ahead_than_they_are_apart(void **state)
+{
+	(void)state;
+	for (int64_t run = 0; run < 2; run++) {
+		add_run(0, 0, 1, run * 2 * HOUR, 0);
+		add_run(1, 2, 3, run * 2 * HOUR, 3 * HOUR);
+	}
+	compare();
+	assert_ahead(0, 0);
+	assert_ahead(1, 3 * HOUR);
+}
+
+static void jobs_without_a_word(void **state)
+{
+	(void)state;
+	off_make("", false, true);
+	add_run(0, 0, 1, 0, 0);
+	add_run(1, 2, 3, 2 * HOUR, 0);
+	assert_together();
+}
+
+#define MANY 1500
+
+static struct clocks_store many[MANY];
+
+/* Marks of its own, but for the last ones: they are those of a pair of stores, the second of which is an hour ahead. */
+static void make_sample(size_t store)
+{
+	struct clocks_sample *sample = calloc(1, sizeof(*sample));
+	struct marks *marks = &sample->marks[OPS];
+
+	marks->count = KEPT;
+	marks->mark = calloc(KEPT, sizeof(*marks->mark));
+	for (size_t i = 0; i < KEPT; i++) {
+		bool common = i >= KEPT - ENOUGH;
+
+		marks->mark[i] = (struct clock_mark){
+			.hash = (i << 32) + (common ? store / 2 : store),
+			.end_ns = HOUR + (int64_t)i * S + (int64_t)(store % 2) * HOUR,
+		};
+	}
+	many[store] = (struct clocks_store){.sample = sample};
+}
+
+/* The time that this takes is that of sorting. */
+static void many_stores_with_little_in_common(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < MANY; i++)
+		make_sample(i);
+	assert_int_equal(clocks_place(many, MANY), 0);
+	for (size_t i = 0; i < MANY; i++) {
+		assert_int_equal(many[i].offset_ns, i % 2 ? -HOUR : 0);
+		clocks_sample_free(many[i].sample);
+	}
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, begin, store_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(queued_again_on_other_nodes),
+		T(a_node_that_has_seen_one_run_of_two),
+		T(and_its_clock_is_ahead),
+		T(two_runs_and_a_clock_farther_ahead_than_they_are_apart),
+		T(jobs_without_a_word),
+		T(many_stores_with_little_in_common),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
