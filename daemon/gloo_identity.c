@@ -123,6 +123,12 @@ static int open_prefixes(struct cxx_memory *memory, uint64_t store, struct prefi
 	return ret->parts ? 0 : -ENOENT;
 }
 
+static bool is_loopback(const char *host)
+{
+	return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
+		strncmp(host, "localhost.", 10) == 0 || strcmp(host, "ip6-localhost") == 0;
+}
+
 /* The kernel answers for what is below /proc/PID/ns, whatever file systems do. */
 static int look_at_link(const char *path, struct stat *ret)
 {

@@ -158,19 +158,7 @@ static void find_card(const struct block *block, struct rank_env *env)
 			return;
 }
 
-/* Where its ranks meet tells a job that nobody named from others: no two on a host can have one port. */
-static void take_meeting(const struct block *block, const char *host, struct rank_env *env)
-{
-	char address[sizeof(env->job)];
-	int32_t port = find_number(block, "MASTER_PORT");
-
-	if (port <= 0 || port > UINT16_MAX || !find_text(block, "MASTER_ADDR", address, sizeof(address)))
-		return;
-	snprintf(env->job, sizeof(env->job), "%.*s:%d", (int)sizeof(env->job) - (int)sizeof(":65535"),
-		is_loopback(address) && host[0] ? host : address, port);
-}
-
-void rank_env_parse(const char *text, size_t size_bytes, const char *host, struct rank_env *ret)
+void rank_env_parse(const char *text, size_t size_bytes, struct rank_env *ret)
 {
 	const struct block block = {text, size_bytes};
 	struct rank_env env = {.rank = -1, .world_size = -1, .local_rank = -1, .local_world_size = -1};
@@ -181,8 +169,6 @@ void rank_env_parse(const char *text, size_t size_bytes, const char *host, struc
 			break;
 	for (size_t i = 0; i < ARRAY_SIZE(jobs) && !env.job[0]; i++)
 		(void)find_text(&block, jobs[i], env.job, sizeof(env.job));
-	if (env.rank >= 0 && !env.job[0])
-		take_meeting(&block, host, &env);
 	/* In a pod the host's name is the pod's. */
 	if (!find_text(&block, "POD_NAME", env.pod, sizeof(env.pod)) &&
 		find(&block, "KUBERNETES_SERVICE_HOST", &length))

@@ -9,9 +9,8 @@
 
 /*
  * Fills *ret with what the block says; what it does not say, or says in nonsense, is -1 or "". The first launcher of
- * the table that gives a valid rank wins. The block needs no terminator. A job that has no name is called by where its
- * ranks meet (MASTER_ADDR:MASTER_PORT), with `host` in place of an address that is this host's alone.
+ * the table that gives a valid rank wins. The block needs no terminator.
  */
-void rank_env_parse(const char *block, size_t size_bytes, const char *host, struct rank_env *ret);
+void rank_env_parse(const char *block, size_t size_bytes, struct rank_env *ret);
 
 #endif

@@ -131,7 +131,7 @@ static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *re
 
 	if (r < 0)
 		return r;
-	rank_env_parse(block, size, ranks->context->host, ret);
+	rank_env_parse(block, size, ret);
 	return 0;
 }
 

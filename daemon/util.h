@@ -31,13 +31,6 @@
 #define TAKE_PTR(p) ({ __typeof__(p) *_pp = &(p); __typeof__(p) _v = *_pp; *_pp = NULL; _v; })
 #define TAKE_FD(fd) ({ int *_fp = &(fd); int _v = *_fp; *_fp = -1; _v; })
 
-/* A host's name, or address, that means each host's own. */
-static inline bool is_loopback(const char *host)
-{
-	return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
-		strncmp(host, "localhost.", 10) == 0 || strcmp(host, "ip6-localhost") == 0;
-}
-
 static inline void freep(void *p)
 {
 	free(*(void **)p);

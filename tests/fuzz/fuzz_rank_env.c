@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* A buffer of exactly this size, so that a read past it shows. */
 	memcpy(text, data, size);
 	text[size] = 0;
-	rank_env_parse((const char *)data, size, "host", &env);
+	rank_env_parse((const char *)data, size, &env);
 	assert((env.rank >= 0) == (env.source[0] != 0));
 	check_pair(env.rank, env.world_size);
 	check_pair(env.local_rank, env.local_world_size);

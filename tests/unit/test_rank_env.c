@@ -12,7 +12,7 @@
 #include "daemon/rank_env.h"
 
 /* A literal's own NUL ends its last entry. */
-#define PARSE(block, env) rank_env_parse(block, sizeof(block), "node7", env)
+#define PARSE(block, env) rank_env_parse(block, sizeof(block), env)
 
 static void test_launchers(void **state)
 {
@@ -43,7 +43,7 @@ static void test_launchers(void **state)
 		const struct rank_env *want = &cases[i].want;
 		struct rank_env env;
 
-		rank_env_parse(cases[i].block, cases[i].size, "node7", &env);
+		rank_env_parse(cases[i].block, cases[i].size, &env);
 		assert_string_equal(env.source, want->source);
 		assert_int_equal(env.rank, want->rank);
 		assert_int_equal(env.world_size, want->world_size);
@@ -65,7 +65,7 @@ static void test_nonsense_is_not_there(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(ranks); i++) {
 		int n = snprintf(block, sizeof(block), "RANK=%s", ranks[i]);
 
-		rank_env_parse(block, (size_t)n, "node7", &env);
+		rank_env_parse(block, (size_t)n, &env);
 		assert_int_equal(env.rank, -1);
 		assert_string_equal(env.source, "");
 	}
@@ -82,7 +82,7 @@ static void test_nonsense_is_not_there(void **state)
 	assert_int_equal(env.world_size, -1);
 	PARSE("XRANK=1\0RANK\0RANKS=2\0=\0", &env);
 	assert_string_equal(env.source, "");
-	rank_env_parse(NULL, 0, "node7", &env);
+	rank_env_parse(NULL, 0, &env);
 	assert_string_equal(env.source, "");
 }
 
@@ -129,34 +129,9 @@ static void test_pods_and_texts(void **state)
 	assert_string_equal(env.pod, "p?q");
 	memset(block + strlen(block), 'j', 200);
 	memcpy(block + 221, "RANK=1", 7);
-	rank_env_parse(block, sizeof(block), "node7", &env);
+	rank_env_parse(block, sizeof(block), &env);
 	assert_int_equal(env.rank, 1);
 	assert_int_equal(strlen(env.job), sizeof(env.job) - 1);
-}
-
-static void test_jobs_without_a_name(void **state)
-{
-	char block[600] = "RANK=1\0MASTER_PORT=29500\0MASTER_ADDR=";
-	struct rank_env env;
-
-	(void)state;
-	PARSE("RANK=1\0WORLD_SIZE=4\0TORCHELASTIC_RUN_ID=none\0MASTER_ADDR=10.0.0.7\0MASTER_PORT=29500", &env);
-	assert_string_equal(env.job, "10.0.0.7:29500");
-	PARSE("RANK=1\0WORLD_SIZE=4\0MASTER_ADDR=127.0.0.1\0MASTER_PORT=29501", &env);
-	assert_string_equal(env.job, "node7:29501");
-	PARSE("RANK=1\0MASTER_ADDR=localhost\0MASTER_PORT=29501\0SLURM_JOB_ID=77", &env);
-	assert_string_equal(env.job, "77");
-	PARSE("RANK=1\0MASTER_ADDR=10.0.0.7\0MASTER_PORT=65536", &env);
-	assert_string_equal(env.job, "");
-	PARSE("RANK=1\0MASTER_PORT=29500", &env);
-	assert_string_equal(env.job, "");
-	PARSE("MASTER_ADDR=10.0.0.7\0MASTER_PORT=29500", &env); /* no rank: perhaps the shell that starts them */
-	assert_string_equal(env.job, "");
-	/* Of a long name the port is kept. */
-	memset(block + 37, 'a', 400);
-	rank_env_parse(block, 437, "node7", &env);
-	assert_int_equal(strlen(env.job), sizeof(env.job) - 1);
-	assert_string_equal(env.job + strlen(env.job) - 6, ":29500");
 }
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -239,7 +214,6 @@ int main(void)
 		cmocka_unit_test(test_nonsense_is_not_there),
 		cmocka_unit_test(test_first_of_two_counts),
 		cmocka_unit_test(test_cards),
-		cmocka_unit_test(test_jobs_without_a_name),
 		cmocka_unit_test(test_pods_and_texts),
 		cmocka_unit_test(test_cgroups),
 		cmocka_unit_test(test_commands),
