@@ -45,6 +45,9 @@ static void begin(struct findings_room *room, const struct rank *rank)
 							   .world_size = world_size(rank),
 							   .host = rank->host,
 							   .card = rank->env.card,
+							   .port = rank->env.master_port > 0
+									   ? (uint16_t)rank->env.master_port
+									   : 0,
 							   .start_ns = start_ns(rank),
 							   .from_start = rank->from_start,
 						   });

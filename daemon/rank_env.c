@@ -161,7 +161,8 @@ static void find_card(const struct block *block, struct rank_env *env)
 void rank_env_parse(const char *text, size_t size_bytes, struct rank_env *ret)
 {
 	const struct block block = {text, size_bytes};
-	struct rank_env env = {.rank = -1, .world_size = -1, .local_rank = -1, .local_world_size = -1};
+	struct rank_env env = {
+		.rank = -1, .world_size = -1, .local_rank = -1, .local_world_size = -1, .master_port = -1};
 	size_t length;
 
 	for (size_t i = 0; i < ARRAY_SIZE(launchers); i++)
@@ -169,6 +170,9 @@ void rank_env_parse(const char *text, size_t size_bytes, struct rank_env *ret)
 			break;
 	for (size_t i = 0; i < ARRAY_SIZE(jobs) && !env.job[0]; i++)
 		(void)find_text(&block, jobs[i], env.job, sizeof(env.job));
+	env.master_port = find_number(&block, "MASTER_PORT");
+	if (env.master_port == 0 || env.master_port > UINT16_MAX)
+		env.master_port = -1;
 	/* In a pod the host's name is the pod's. */
 	if (!find_text(&block, "POD_NAME", env.pod, sizeof(env.pod)) &&
 		find(&block, "KUBERNETES_SERVICE_HOST", &length))

@@ -55,6 +55,7 @@ struct framer_rank {	 /* a process */
 	const char *host;
 	const char *card;
 	uint64_t start_ns; /* of the process */
+	uint16_t port;	   /* where the job's ranks meet, 0 not known: no two jobs of a host that run have the same */
 	bool from_start;   /* its steps are counted from its start */
 };
 

@@ -203,6 +203,7 @@ struct framer_room { /* a job */
 	char *word;
 	uint32_t world_size;
 	uint64_t first_start_ns, last_end_ns;
+	uint16_t port; /* of who lives, 0 not known */
 	size_t ranks, ranks_room;
 	struct frame_who *who;
 	int *process;

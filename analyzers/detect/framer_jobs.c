@@ -150,6 +150,9 @@ static bool fits(const struct framer_room *room, const struct framer_rank *rank,
 		return false;
 	if (!room->alive && room->last_end_ns <= rank->start_ns)
 		return false;
+	/* Of two jobs without a word that begin together, ranks come in any order. */
+	if (room->alive && room->port && rank->port && room->port != rank->port)
+		return false;
 	index = index_of(room, rank->rank);
 	return index == room->ranks ? room->ranks < FRAMER_RANKS_MAX : room->live[index]->ended;
 }
@@ -281,6 +284,8 @@ int framer_rank_new(struct framer *framer, const struct framer_rank *rank)
 		framer->counts.ranks_left_out++;
 		return -ENOMEM;
 	}
+	if (rank->port && (!room->alive || !room->port))
+		room->port = rank->port;
 	enter(framer, room, process, rank);
 	return process->number;
 }

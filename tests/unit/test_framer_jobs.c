@@ -66,6 +66,35 @@ static void ranks_without_a_job_word(void **state)
 	start_ns -= 121000 * MS;
 }
 
+static int rank_at(int32_t rank, uint16_t port)
+{
+	int number = framer_rank_new(framer, &(struct framer_rank){.job = "", .rank = rank, .world_size = 2,
+						     .host = "node", .card = "", .start_ns = start_ns, .port = port});
+
+	assert_true(number >= 0);
+	return number;
+}
+
+/* Ranks of both come in any order, and only where they meet tells them apart. */
+static void two_jobs_that_begin_together(void **state)
+{
+	int a0, a1, b0, b1, c0, c1;
+
+	(void)state;
+	begin();
+	a0 = rank_at(0, 29500);
+	b0 = rank_at(0, 29501);
+	b1 = rank_at(1, 29501);
+	a1 = rank_at(1, 29500);
+	assert_int_equal(job_of(a0), job_of(a1));
+	assert_int_equal(job_of(b0), job_of(b1));
+	assert_int_not_equal(job_of(a0), job_of(b0));
+	/* Where it is not known of some, as before. */
+	c0 = rank_at(0, 0);
+	c1 = rank_at(1, 29502);
+	assert_int_equal(job_of(c0), job_of(c1));
+}
+
 static void a_rank_twice(void **state)
 {
 	uint32_t job, index;
@@ -409,6 +438,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_jobs_on_a_node),
 		cmocka_unit_test(ranks_without_a_job_word),
+		cmocka_unit_test(two_jobs_that_begin_together),
 		cmocka_unit_test(a_rank_twice),
 		cmocka_unit_test(another_world_size_is_another_job),
 		cmocka_unit_test(a_card_is_known_later),

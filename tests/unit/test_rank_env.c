@@ -23,18 +23,18 @@ static void test_launchers(void **state)
 	} cases[] = {
 #define CASE(text, ...) {text, sizeof(text), __VA_ARGS__}
 		CASE("A=1\0RANK=5\0WORLD_SIZE=16\0LOCAL_RANK=1\0LOCAL_WORLD_SIZE=4\0TORCHELASTIC_RUN_ID=run7",
-			{5, 16, 1, 4, "torchrun", "run7", "", ""}),
+			{5, 16, 1, 4, "torchrun", "run7", "", "", -1}),
 		CASE("RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0\0TORCHELASTIC_RUN_ID=none\0SLURM_JOB_ID=99",
-			{0, 2, 0, -1, "torchrun", "99", "", ""}),
-		CASE("RANK_ID=3\0RANK_SIZE=8\0DEVICE_ID=3", {3, 8, 3, -1, "ascend", "", "", "3"}),
+			{0, 2, 0, -1, "torchrun", "99", "", "", -1}),
+		CASE("RANK_ID=3\0RANK_SIZE=8\0DEVICE_ID=3", {3, 8, 3, -1, "ascend", "", "", "3", -1}),
 		CASE("OMPI_COMM_WORLD_RANK=2\0OMPI_COMM_WORLD_SIZE=4\0OMPI_COMM_WORLD_LOCAL_RANK=0\0"
 		     "OMPI_COMM_WORLD_LOCAL_SIZE=2\0PMIX_NAMESPACE=prterun-1",
-			{2, 4, 0, 2, "openmpi", "prterun-1", "", ""}),
-		CASE("PMI_RANK=1\0PMI_SIZE=2\0MPI_LOCALRANKID=1\0MPI_LOCALNRANKS=2", {1, 2, 1, 2, "pmi", "", "", ""}),
+			{2, 4, 0, 2, "openmpi", "prterun-1", "", "", -1}),
+		CASE("PMI_RANK=1\0PMI_SIZE=2\0MPI_LOCALRANKID=1\0MPI_LOCALNRANKS=2", {1, 2, 1, 2, "pmi", "", "", "", -1}),
 		CASE("SLURM_PROCID=7\0SLURM_NTASKS=8\0SLURM_LOCALID=3\0SLURM_JOB_ID=12",
-			{7, 8, 3, -1, "slurm", "12", "", ""}),
+			{7, 8, 3, -1, "slurm", "12", "", "", -1}),
 		/* The agent's numbers win over the batch system's. */
-		CASE("SLURM_PROCID=0\0SLURM_NTASKS=2\0RANK=9\0WORLD_SIZE=16", {9, 16, -1, -1, "torchrun", "", "", ""}),
+		CASE("SLURM_PROCID=0\0SLURM_NTASKS=2\0RANK=9\0WORLD_SIZE=16", {9, 16, -1, -1, "torchrun", "", "", "", -1}),
 #undef CASE
 	};
 
@@ -51,6 +51,7 @@ static void test_launchers(void **state)
 		assert_int_equal(env.local_world_size, want->local_world_size);
 		assert_string_equal(env.job, want->job);
 		assert_string_equal(env.card, want->card);
+		assert_int_equal(env.master_port, want->master_port);
 	}
 }
 
@@ -134,6 +135,21 @@ static void test_pods_and_texts(void **state)
 	assert_int_equal(strlen(env.job), sizeof(env.job) - 1);
 }
 
+static void test_where_they_meet(void **state)
+{
+	struct rank_env env;
+
+	(void)state;
+	PARSE("RANK=1\0MASTER_PORT=29500", &env);
+	assert_int_equal(env.master_port, 29500);
+	PARSE("RANK=1\0MASTER_PORT=65536", &env);
+	assert_int_equal(env.master_port, -1);
+	PARSE("RANK=1\0MASTER_PORT=0", &env);
+	assert_int_equal(env.master_port, -1);
+	PARSE("RANK=1", &env);
+	assert_int_equal(env.master_port, -1);
+}
+
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static void test_cgroups(void **state)
@@ -214,6 +230,7 @@ int main(void)
 		cmocka_unit_test(test_nonsense_is_not_there),
 		cmocka_unit_test(test_first_of_two_counts),
 		cmocka_unit_test(test_cards),
+		cmocka_unit_test(test_where_they_meet),
 		cmocka_unit_test(test_pods_and_texts),
 		cmocka_unit_test(test_cgroups),
 		cmocka_unit_test(test_commands),
