@@ -113,10 +113,12 @@ static void forget(struct rank_steps *slot)
 /* With the number that comes next, of one that is not seen from its start. */
 static void begin_again(struct rank_steps *slot)
 {
-	int64_t next;
+	int64_t open = steps_step_at(slot->steps, monotonic_ns()), next;
 
 	steps_end(slot->steps, monotonic_ns());
 	next = steps_next(slot->steps);
+	if (open != STEPS_NONE && open >= next) /* stages of it have that number */
+		next = open + 1;
 	steps_free(slot->steps);
 	slot->steps = steps_new(&(struct steps_sink){.stage = on_stage, .step = on_step, .arg = slot}, next, false);
 	if (slot->steps)

@@ -318,6 +318,7 @@ static void test_unwatched(void **state)
 	tell_rank(&ranks_here[0], RANK_ENDED);
 	flush();
 	assert_query("select count(*), count(distinct step), max(duration_ns) < 1000000000 from steps", "3|3|1\n");
+	assert_query("select count(*) from stages a join steps b using (instance, step) where a.start_ns < b.start_ns", "0\n");
 }
 
 /* gloo fails where it is called with another size, and ends the ranks sooner than anybody stands still. */
