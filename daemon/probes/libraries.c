@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
+#include "daemon/log.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/within.h"
 
@@ -345,6 +346,17 @@ static struct library *find_known(const struct libraries *libraries, const struc
 	return NULL;
 }
 
+static void refuse(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, int error)
+{
+	if (refused_before(libraries, mapping->id.inode))
+		return;
+	if (error == -ETIMEDOUT)
+		log_warning("libraries", "the file system of %s of process %u does not answer; it is asked again",
+			mapping->path, pid);
+	else
+		libraries->ops.refused(libraries->ops.arg, pid, mapping->path, error);
+}
+
 static void use(struct libraries *libraries, uint32_t pid, int64_t instance, const struct mapping *mapping)
 {
 	struct library *library = find_known(libraries, &mapping->id);
@@ -354,8 +366,8 @@ static void use(struct libraries *libraries, uint32_t pid, int64_t instance, con
 		return;
 	r = library ? 0 : add_library(libraries, pid, mapping, &library);
 	if (r < 0) {
-		if (r != -ESRCH && r != -EBUSY && !refused_before(libraries, mapping->id.inode))
-			libraries->ops.refused(libraries->ops.arg, pid, mapping->path, r);
+		if (r != -ESRCH && r != -EBUSY)
+			refuse(libraries, pid, mapping, r);
 		return;
 	}
 	if (add_user(library, instance, &mapping->id) == 0)

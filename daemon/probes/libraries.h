@@ -8,7 +8,8 @@
  * a probe goes to the file below, so that probing both would show every call twice: they are one library, and so is
  * that file where a rank outside maps it itself.
  *
- * A file is opened once, and not waited for if its file system does not answer (daemon/within.h): the next scan tries again.
+ * A file is opened once; if its file system does not answer, that is not waited for (daemon/within.h), and the next scan
+ * tries again. What is read of an open file is waited for.
  */
 #ifndef RANKTRACE_PROBES_LIBRARIES_H
 #define RANKTRACE_PROBES_LIBRARIES_H

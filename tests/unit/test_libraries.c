@@ -357,9 +357,7 @@ static void test_dead_file_system(void **state)
 	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
 	assert_int_equal(libraries_scan(libraries, 1, 11), 1); /* one thread waits, not one a look */
 	assert_true(monotonic_ns() - start_ns < 20 * NSEC_PER_SEC);
-	assert_int_equal(refused, 1);
-	assert_int_equal(refusal, -ETIMEDOUT);
-	assert_int_equal(dropped, 0);
+	assert_int_equal(refused + dropped, 0);
 	/* The server ends, and the file is there after all. */
 	close(server);
 	assert_int_equal(umount2(path, MNT_DETACH), 0);
