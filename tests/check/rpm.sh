@@ -32,6 +32,6 @@ parse() {
 parse -D 'sysusers_create_compat(-) true' -D 'sysusers_requires_compat Requires(pre): shadow-utils'
 grep -q '^Requires(pre): shadow-utils$' <<<"$parsed"
 ! grep '^systemd-sysusers' <<<"$parsed" || exit 1
-parse
+parse --undefine sysusers_create_compat --undefine sysusers_requires_compat
 grep -q '^systemd-sysusers /usr/lib/sysusers.d/ranktrace.conf ' <<<"$parsed"
 while read -r file; do [ -s "$file" ] || exit 1; done < <(sed -n 's/^%license //p' "$spec" | tr ' ' '\n')
