@@ -94,6 +94,16 @@ static const struct clause clauses[CAUSE_MAX] = {
 	[CAUSE_COMMUNICATION] = {.evidence = {"communication", "transfer"}, .form = "$ioperations {take|took} $v$p$d"},
 };
 
+static void tell_others(struct telling *telling)
+{
+	const struct finding *finding = telling->finding;
+
+	if (finding->rank < 0 || !finding->others[0])
+		return;
+	finding_text_add(&telling->text, "; so it is with rank%s ", strpbrk(finding->others, ",-") ? "s" : "");
+	finding_text_name(&telling->text, finding->others, sizeof(finding->others));
+}
+
 /* ": " and why; nothing where there is nothing to say. */
 static void tell_cause(struct telling *telling)
 {
@@ -207,10 +217,7 @@ static void tell_slow_rank(struct telling *telling)
 	if (stages)
 		finding_text_add(&telling->text, ", judged by stages alone");
 	tell_cause(telling);
-	if (finding->rank >= 0 && finding->others[0]) {
-		finding_text_add(&telling->text, "; so it is with ranks ");
-		finding_text_name(&telling->text, finding->others, sizeof(finding->others));
-	}
+	tell_others(telling);
 }
 
 static const char *const take[FINDING_STATE_MAX] = {"may take", "take", "took", "may have taken"};
@@ -354,10 +361,7 @@ static void tell_hang(struct telling *telling)
 	tell_hang_why(telling);
 	if (waiting && waiting->value >= 1 && waiting->value < 1e7)
 		tell_waiting(telling, waiting);
-	if (finding->rank >= 0 && finding->others[0]) {
-		finding_text_add(&telling->text, "; so it is with ranks ");
-		finding_text_name(&telling->text, finding->others, sizeof(finding->others));
-	}
+	tell_others(telling);
 }
 
 static void tell_mismatch(struct telling *telling)

@@ -47,10 +47,11 @@ static bool is_sure(const struct life *life)
 	return life->said_confirmed || (life_is_up(life) && life->finding.state == FINDING_OPEN);
 }
 
-/* It is told as well, no less surely than this one. */
+/* It is told as well, no less surely than this one, and began before this one was over. */
 static bool is_neighbour(const struct life *other, const struct life *life)
 {
 	return other != life && other->finding.kind == FINDING_SLOW_RANK && (other->said || life_is_up(other)) &&
+	       other->finding.since_ns <= life->last_ns &&
 	       (is_sure(other) || !is_sure(life)) && other->finding.rank != life->finding.rank &&
 	       strcmp(other->finding.host, life->finding.host) == 0;
 }

@@ -8,6 +8,7 @@
 #define WEIGHT_LEAST 0.05
 #define WEIGHT_UNKNOWN 0.25 /* a cause that is seen wins soon over one that is not */
 #define CHANGE 1.25	    /* so much heavier must another cause be */
+#define FADING 0.25	    /* what is said while it costs half of what it did, or less */
 #define LOST_NS_MAX 1e15    /* eleven days in one opinion are no measure */
 
 static double within(double value, double least, double most, double otherwise)
@@ -16,9 +17,9 @@ static double within(double value, double least, double most, double otherwise)
 }
 
 /* True if the finding's cause is the opinion's. */
-static bool weigh(struct life *life, const struct finding *said)
+static bool weigh(struct life *life, const struct finding *said, bool fading)
 {
-	double weight = within(said->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST);
+	double weight = within(said->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST) * (fading ? FADING : 1);
 	enum finding_cause now = life->finding.cause;
 
 	life->weight[said->cause] += said->cause == CAUSE_UNKNOWN ? weight * WEIGHT_UNKNOWN : weight;
@@ -54,11 +55,11 @@ void life_hear(struct life *life, const struct opinion *opinion, uint32_t cards,
 	double lost_ns = within(opinion->lost_ns, 0, LOST_NS_MAX, 0);
 	bool first = opinion->confirmed && !life->confirmed;
 	double typical_ns = life->opinions > 0 ? life->lost_ns / life->opinions : 0;
-	bool holds = weigh(life, said);
-
 	/* What is measured while it is fading says little about it. */
-	if (holds && (first || life->opinions == 0 ||
-			     ((opinion->confirmed || !life->confirmed) && lost_ns >= typical_ns / 2))) {
+	bool fades = !first && life->opinions > 0 && lost_ns < typical_ns / 2;
+	bool holds = weigh(life, said, fades && lost_ns > 0 && !life_of_looks(life));
+
+	if (holds && (first || life->opinions == 0 || ((opinion->confirmed || !life->confirmed) && !fades))) {
 		copy_evidence(finding, said);
 		finding->tier = tier;
 		finding->severity = (size_t)said->severity < SEVERITY_MAX ? said->severity : SEVERITY_WARNING;

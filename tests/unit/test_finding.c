@@ -136,9 +136,10 @@ static void causes_of_slow_ranks(void **state)
 			     "for 120 ms a step; "
 			     "so it is with ranks 4-7");
 	finding.evidence[0].value = INFINITY;
+	strcpy(finding.others, "4");
 	assert_told(finding,
 		"rank 3 slows its job by 10 % for 31 s: the cause is the CPU limit of its control group; so it is with "
-		"ranks 4-7");
+		"rank 4");
 }
 
 static void jobs_and_communicators(void **state)

@@ -209,6 +209,32 @@ static void the_heavier_cause_wins(void **state)
 }
 
 /* Of what is no rank's: a link first, then the node that all slow links have in common. */
+/* What is left when it is nearly over may be another's, and lasts. */
+static void what_fades_says_little(void **state)
+{
+	struct opinion opinion = slow(1, true);
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		say(opinion);
+		round_over();
+	}
+	opinion.finding.cause = CAUSE_PREEMPTION;
+	opinion.lost_ns /= 4;
+	for (int i = 0; i < 40; i++) {
+		say(opinion);
+		round_over();
+	}
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_COMPUTE);
+	/* What costs as much says as much. */
+	opinion.lost_ns *= 4;
+	for (int i = 0; i < 25; i++) {
+		say(opinion);
+		round_over();
+	}
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_PREEMPTION);
+}
+
 static void the_place_goes_with_the_cause(void **state)
 {
 	struct opinion opinion = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
@@ -356,6 +382,7 @@ int main(void)
 		LIFE(not_confirmed_and_dropped),
 		LIFE(bursts_are_one_finding),
 		LIFE(the_heavier_cause_wins),
+		LIFE(what_fades_says_little),
 		LIFE(the_place_goes_with_the_cause),
 		LIFE(hangs_end_with_looks),
 		LIFE(a_hang_whose_culprit_is_seen_later_is_one),

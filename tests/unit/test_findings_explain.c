@@ -108,6 +108,23 @@ static void neighbours_that_are_suspected(void **state)
 	assert_string_equal(last(FINDING_OPEN)->others, "");
 }
 
+/* One after the other: when the first one is told to be over, others are slow, and were not with it. */
+static void neighbours_of_another_time(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		say(slow(0, true));
+		round_over();
+	}
+	for (int i = 0; i < 20; i++) {
+		for (int32_t rank = 1; i >= 3 && rank < 3; rank++)
+			say(slow(rank, true));
+		round_over();
+	}
+	assert_int_equal(last(FINDING_CLOSED)->rank, 10);
+	assert_string_equal(last(FINDING_CLOSED)->others, "");
+}
+
 static void half_of_a_node(void **state)
 {
 	(void)state;
@@ -165,6 +182,7 @@ int main(void)
 		LIFE(a_little_slow_rank_explains_no_much_slower_job),
 		LIFE(most_of_a_node),
 		LIFE(neighbours_that_are_suspected),
+		LIFE(neighbours_of_another_time),
 		LIFE(half_of_a_node),
 		LIFE(most_of_the_job_is_the_model),
 	};
