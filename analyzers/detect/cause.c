@@ -20,6 +20,8 @@
 #define RANKS_MAX 16384
 #define PEERS_MAX 64	      /* of a class; of more, so many evenly chosen ones stand for all */
 #define FLOOR_DELAY_HOG 0.125 /* of the excess: see rest_of() */
+#define FLOOR_HOG 0.03	      /* of the excess, that who it is had itself */
+#define NAMED_HOG 0.2	      /* of the delay, or it is not told who it was */
 #define SHARE_HOST 0.25
 #define SPINS_LEAST 1.1 /* times its self time */
 #define GAP_MORE 2.0	/* times its peers' */
@@ -300,7 +302,8 @@ static bool sleeps_at_launch(const struct cause_compared *of, double excess)
  * A rest that no part explains. On a device it is computing, unless its host sleeps where it should launch: see
  * sleeps_at_launch(). On the CPU, a rank that computes more burns more CPU than
  * its peers, who sleep while they wait for it; one that does not was held up: by others on its CPUs where it is known
- * who and its step thread saw something of them (what the threads that compute with it lost is not measured), by its
+ * who and its step thread saw something of them (what the threads that compute with it lost is not measured, and of
+ * several that have its CPUs one is known; but who has them for a moment, as kernel threads do, holds nobody up), by its
  * host where what the host did adds up, by something that nobody saw else. Peers that spin while they wait burn as much
  * as one that computes: then as much as theirs is computing too.
  */
@@ -315,7 +318,8 @@ static enum finding_cause rest_of(const struct cause_rank *rank, const struct ca
 	if (rank->device || isnan(cpu) || cpu >= SHARE_HOST * excess ||
 		((busy || of->spins) && cpu > -SHARE_HOST * excess))
 		return CAUSE_COMPUTE;
-	if (rank->hog_pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess)
+	if (rank->hog_pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess &&
+		of->value[PART_HOG] >= FLOOR_HOG * excess)
 		return CAUSE_PREEMPTION;
 	for (enum cause_part p = 0; p < PART_MAX; p++)
 		host += cause_parts[p].within != 0 && of->sure[p] ? of->excess[p] : 0;
@@ -332,7 +336,8 @@ static void add(
 		if (strcmp(finding->evidence[i].name, row->name) == 0)
 			return;
 	}
-	if (part == PART_RUN_DELAY && rank && rank->hog_pid != 0) {
+	if (part == PART_RUN_DELAY && rank && rank->hog_pid != 0 &&
+		of->value[PART_HOG] >= NAMED_HOG * of->value[PART_RUN_DELAY]) {
 		memcpy(name, rank->hog_name, sizeof(name));
 		for (size_t i = 0; i < sizeof(name) && name[i]; i++)
 			name[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';

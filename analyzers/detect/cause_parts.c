@@ -38,6 +38,7 @@ const struct cause_part_row cause_parts[PART_MAX] = {
 	[PART_OPTIMIZER] = {"optimizer", "ns", STAGE(STAGE_OPTIMIZER), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
 	[PART_SYNC] = {"sync", "ns", STAGE(STAGE_SYNC), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
 	[PART_CPU] = {"cpu_time", "ns", HOST(cpu_ns), 1, 4096, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
+	[PART_HOG] = {"hog", "ns", HOST(hog_ns), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
 	[PART_SELF] = {"self_time", "ns", PART_NO_OFFSET, 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
 	[PART_TRANSFER] = {"transfer", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMMUNICATION, true, 0, 0, REDUCE_NONE},
 	[PART_REST] = {"compute", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMPUTE, true, 0, 0, REDUCE_NONE},

@@ -48,7 +48,8 @@ struct frame_host {
 	uint64_t throttled_ns;    /* its control group was held back by cpu.max */
 	uint64_t major_faults;    /* of the process */
 	uint64_t launch_gap_ns;   /* longest time without a launch on the device, in sampled windows */
-	uint32_t hog_pid;         /* who had the CPU most of run_delay_ns; 0 not known */
+	uint64_t hog_ns;          /* of run_delay_ns, who had the CPU most of it; 0 where that is not known */
+	uint32_t hog_pid;         /* who that was; 0 not known */
 	char hog_name[16];
 };
 

@@ -150,16 +150,21 @@ void framer_host_add(struct framer *framer, struct framer_process *process, cons
 	}
 }
 
-static uint64_t value_of(const struct framer_slot *slot, int what)
+/* A sum over what was covered of the step, as that of all of it. */
+static uint64_t whole(const struct framer_slot *slot, int what, double value)
 {
-	double covered_ns = slot->host.covered_ns[what], step_ns = (double)slot->step_ns, value;
+	double covered_ns = slot->host.covered_ns[what], step_ns = (double)slot->step_ns;
 
 	if (covered_ns <= 0 || covered_ns < COVERED_MIN * step_ns)
 		return FRAME_UNKNOWN;
-	value = slot->host.sum[what];
 	if (covered_ns < step_ns)
 		value *= step_ns / covered_ns;
 	return value < (double)FRAMER_TIME_MAX ? (uint64_t)llround(value) : FRAMER_TIME_MAX;
+}
+
+static uint64_t value_of(const struct framer_slot *slot, int what)
+{
+	return whole(slot, what, slot->host.sum[what]);
 }
 
 void framer_host_write(const struct framer_slot *slot, struct frame_host *ret)
@@ -169,6 +174,7 @@ void framer_host_write(const struct framer_slot *slot, struct frame_host *ret)
 		.throttled_ns = value_of(slot, THROTTLED),
 		.major_faults = value_of(slot, FAULTS),
 		.launch_gap_ns = slot->host.launch_gap_ns ? slot->host.launch_gap_ns - 1 : FRAME_UNKNOWN,
+		.hog_ns = whole(slot, RUN_DELAY, slot->host.hog_ns),
 		.hog_pid = slot->host.hog_pid};
 	memcpy(ret->hog_name, slot->host.hog_name, sizeof(ret->hog_name));
 }

@@ -6,6 +6,7 @@ static void loads_and_is_preempted_a_little(struct frame_rank *rank)
 {
 	loads(rank);
 	rank->host.run_delay_ns += 20 * MS;
+	rank->host.hog_ns = 20 * MS;
 	rank->host.hog_pid = 4711;
 }
 
@@ -20,6 +21,7 @@ static void is_preempted(struct frame_rank *rank)
 {
 	rank->stage_ns[STAGE_FORWARD] += 60 * MS;
 	rank->host.run_delay_ns += 18 * MS; /* of its step thread; the other three lost as much */
+	rank->host.hog_ns = 15 * MS;
 	rank->host.hog_pid = 4711;
 	memcpy(rank->host.hog_name, "stress-ng\n-cpu-x", 16);
 }
@@ -35,6 +37,7 @@ static void is_preempted_on_a_device(struct frame_rank *rank)
 static void is_preempted_elsewhere(struct frame_rank *rank)
 {
 	rank->host.run_delay_ns += 8 * MS;
+	rank->host.hog_ns = 8 * MS;
 	rank->host.hog_pid = 4711;
 }
 
@@ -64,6 +67,21 @@ static void computes_where_all_are_delayed(struct frame_rank *rank)
 static void sleeps(struct frame_rank *rank)
 {
 	rank->stage_ns[STAGE_FORWARD] += 60 * MS;
+}
+
+/* Who had its CPUs for a moment, a kernel thread, say, is known; it is nothing beside what the rank lost. */
+static void sleeps_and_others_run(struct frame_rank *rank)
+{
+	sleeps(rank);
+	rank->host.run_delay_ns += 9 * MS;
+	rank->host.hog_ns = MS;
+	rank->host.hog_pid = 15;
+}
+
+static void is_preempted_by_many(struct frame_rank *rank)
+{
+	is_preempted(rank);
+	rank->host.hog_ns = 2 * MS;
 }
 
 static void launches_late(struct frame_rank *rank)
@@ -122,6 +140,7 @@ static void causes_are_told_apart(void **state)
 		{"computing", computes, CAUSE_COMPUTE, "compute"},
 		{"computing, all delayed", computes_where_all_are_delayed, CAUSE_COMPUTE, "compute"},
 		{"sleep in forward", sleeps, CAUSE_UNKNOWN, "forward"},
+		{"sleep in forward, others run", sleeps_and_others_run, CAUSE_UNKNOWN, "forward"},
 		{"launches", launches_late, CAUSE_LAUNCH, "launch_gap"},
 		{"launches, many gaps", launches_a_little_late_often, CAUSE_LAUNCH, "launch_gap"},
 		{"launches of a slow rank", computes_and_launches_later, CAUSE_COMPUTE, "compute"},
@@ -149,6 +168,13 @@ static void a_hog_is_named(void **state)
 	assert_true(evidence("run_delay")->value > 19e6 && evidence("run_delay")->value < 21e6);
 	assert_true(evidence("run_delay")->peers < 3e6);
 	assert_string_equal(finding.evidence[0].name, "run_delay");
+}
+
+static void one_of_many_hogs_is_not_named(void **state)
+{
+	(void)state;
+	assert_int_equal(run(is_preempted_by_many, 60 * MS), CAUSE_PREEMPTION);
+	assert_string_equal(evidence("run_delay")->detail, "");
 }
 
 static void run_delay_that_all_have_is_no_excess(void **state)
@@ -369,6 +395,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		T(causes_are_told_apart),
 		T(a_hog_is_named),
+		T(one_of_many_hogs_is_not_named),
 		T(run_delay_that_all_have_is_no_excess),
 		T(peers_that_spin_use_as_much_as_one_that_computes),
 		T(peers_that_use_what_they_used_do_not_spin),

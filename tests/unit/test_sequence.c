@@ -49,7 +49,7 @@ static void script_begin(struct script *script, enum frame_tier tier, bool pipel
 		script->group[i / 2] = (struct frame_group){.members = 2, .p2p = true};
 		script->rank[i].here = true;
 		script->rank[i].host = (struct frame_host){
-			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, ""};
+			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
 	}
 	script->start[1] = pipeline ? RANKS / 2 : RANKS;
 	script->start[2] = RANKS;
