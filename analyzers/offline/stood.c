@@ -285,6 +285,12 @@ static void find_completed(
 		ret->seq = op[0].seq - 1;
 }
 
+/* All that it ever called is known, up to where records were lost. */
+static bool begins(const struct stood_run *run, const struct stood_op *op)
+{
+	return run->count && op->seq == 1 && (!run->unsure || op->start_ns < op[run->count].start_ns);
+}
+
 /* Of the member all that is known by then, of the run. */
 static void stand_in_run(const struct stood *stood, struct stood_run *run, uint64_t now_ns, struct looks_member *member)
 {
@@ -298,8 +304,8 @@ static void stand_in_run(const struct stood *stood, struct stood_run *run, uint6
 	if (unsure_by)
 		unsure = &op[run->count + unsure_by - 1];
 	member->first_seq = run->count ? op->seq : 0;
-	member->uncalled = !last && !run->unsure;
-	if (unsure ? !last || last->start_ns < unsure->start_ns : !last && run->unsure) {
+	member->uncalled = !last && !unsure && (!run->unsure || begins(run, op));
+	if (unsure ? !last || last->start_ns < unsure->start_ns : !last && !member->uncalled) {
 		/* Records were lost: its numbers do not tell whether it is behind. */
 		member->first_seq = UINT64_MAX;
 		standing->seq_from = OPS_SEQ_ATTACH;
