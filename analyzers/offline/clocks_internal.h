@@ -25,7 +25,7 @@ struct marks {
 	struct clock_mark *mark;
 };
 
-/* The store has seen that rank of the job. */
+/* The store has a step of that rank of the job, in what is read. */
 struct held {
 	uint64_t job;
 	int32_t rank;

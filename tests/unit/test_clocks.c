@@ -10,10 +10,12 @@
 static struct clocks_store clocks[STORES_MAX];
 static char path[STORES_MAX][PATH_MAX];
 static size_t stores;
+static uint64_t since_ns;
 
 static int begin(void **state)
 {
 	stores = 0;
+	since_ns = 0;
 	off_make("job", false, true);
 	return store_setup(state);
 }
@@ -37,7 +39,7 @@ static void compare(void)
 {
 	for (size_t i = 0; i < stores; i++) {
 		snprintf(path[i], sizeof(path[i]), "%s/%s", dir, name_of(i));
-		clocks[i] = (struct clocks_store){.path = path[i]};
+		clocks[i] = (struct clocks_store){.path = path[i], .since_ns = since_ns};
 	}
 	assert_int_equal(clocks_compare(clocks, stores), 0);
 }
@@ -71,6 +73,19 @@ static void a_node_that_has_seen_one_run_of_two(void **state)
 	add_run(0, 0, 1, 2 * HOUR, 0);
 	add_run(1, 2, 3, 2 * HOUR, 0);
 	assert_together();
+}
+
+static void a_run_before_what_is_read(void **state)
+{
+	(void)state;
+	add_run(2, 2, 3, 0, 0);
+	add_run(0, 0, 1, 2 * HOUR, 0);
+	add_run(1, 2, 3, 2 * HOUR, 100 * S);
+	assert_together();
+	since_ns = off.begin_ns + HOUR;
+	compare();
+	assert_ahead(0, 0);
+	assert_ahead(1, 100 * S);
 }
 
 static void and_its_clock_is_ahead(void **state)
@@ -149,6 +164,7 @@ int main(void)
 		T(queued_again_on_other_nodes),
 		T(a_node_that_has_seen_one_run_of_two),
 		T(and_its_clock_is_ahead),
+		T(a_run_before_what_is_read),
 		T(two_runs_and_a_clock_farther_ahead_than_they_are_apart),
 		T(jobs_without_a_word),
 		T(many_stores_with_little_in_common),
