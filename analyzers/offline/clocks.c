@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENDS_MAX 64 /* of one hash, that are looked at */
-
 /* A hash, of all stores. */
 struct group {
 	size_t first;		/* of its marks, and of the room for its ends */
@@ -119,7 +117,7 @@ static void add_apart(
 {
 	int64_t least_ns = INT64_MAX, first_ns = INT64_MAX, apart_ns;
 
-	for (size_t i = 0; i < ends && i < ENDS_MAX; i++)
+	for (size_t i = 0; i < ends; i++)
 		for (size_t k = 0; k < their_ends; k++) {
 			if (__builtin_sub_overflow(theirs_ns[k], mine[i].end_ns, &apart_ns) || apart_ns == INT64_MIN)
 				continue;

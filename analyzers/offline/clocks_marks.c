@@ -30,14 +30,18 @@ bool clocks_is_near(int64_t a_ns, int64_t b_ns)
 
 size_t clocks_sort_apart(struct clock_mark *mark, size_t count)
 {
-	size_t kept = 0;
+	size_t kept = 0, ends = 0;
 
 	if (count)
 		qsort(mark, count, sizeof(*mark), by_hash);
-	for (size_t i = 0; i < count; i++)
-		if (!kept || mark[kept - 1].hash != mark[i].hash ||
-			!clocks_is_near(mark[kept - 1].end_ns, mark[i].end_ns))
-			mark[kept++] = mark[i];
+	for (size_t i = 0; i < count; i++) {
+		if (!kept || mark[kept - 1].hash != mark[i].hash)
+			ends = 0;
+		if (ends == ENDS_MAX || (ends && clocks_is_near(mark[kept - 1].end_ns, mark[i].end_ns)))
+			continue;
+		mark[kept++] = mark[i];
+		ends++;
+	}
 	return kept;
 }
 

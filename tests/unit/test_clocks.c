@@ -120,6 +120,28 @@ static void jobs_without_a_word(void **state)
 	assert_together();
 }
 
+#define RUNS 300
+#define STEPS_OF_RUN 100
+
+/* A store keeps enough numbers of steps to be compared by, and of each the same ends as others do. */
+static void more_runs_than_are_looked_at(void **state)
+{
+	static struct clock_mark mark[STEPS_OF_RUN * RUNS];
+	size_t count = 0;
+
+	(void)state;
+	for (int64_t run = 0; run < RUNS; run++)
+		for (int64_t step = 0; step < STEPS_OF_RUN; step++)
+			mark[count++] = (struct clock_mark){.hash = (uint64_t)step, .end_ns = run * HOUR + step * S};
+	count = clocks_sort_apart(mark, count);
+	assert_int_equal(count, STEPS_OF_RUN * ENDS_MAX);
+	assert_true(KEPT / ENDS_MAX >= ENOUGH);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(mark[i].hash, i / ENDS_MAX);
+		assert_int_equal(mark[i].end_ns, (int64_t)(i % ENDS_MAX) * HOUR + (int64_t)(i / ENDS_MAX) * S);
+	}
+}
+
 #define MANY 1500
 
 static struct clocks_store many[MANY];
@@ -167,6 +189,7 @@ int main(void)
 		T(a_run_before_what_is_read),
 		T(two_runs_and_a_clock_farther_ahead_than_they_are_apart),
 		T(jobs_without_a_word),
+		T(more_runs_than_are_looked_at),
 		T(many_stores_with_little_in_common),
 	};
 
