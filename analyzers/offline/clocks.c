@@ -209,8 +209,8 @@ static bool compare(const struct places *places, const struct marks *marks, int6
 	return are_alike(by_first ? apart.first_ns : apart.least_ns, apart.count, *ret);
 }
 
-/* Of ends that lie close together the earliest stays. */
-static void add_end(struct places *places, struct group *group, int64_t end_ns)
+/* Of ends that lie close together the earliest stays. True: it is one more. */
+static bool add_end(struct places *places, struct group *group, int64_t end_ns)
 {
 	int64_t *of = places->end_ns + group->first;
 	size_t at = 0;
@@ -219,16 +219,17 @@ static void add_end(struct places *places, struct group *group, int64_t end_ns)
 		at++;
 	if (at < group->placed && clocks_is_near(of[at], end_ns)) {
 		of[at] = end_ns < of[at] ? end_ns : of[at];
-		return;
+		return false;
 	}
 	if (group->placed == group->count || group->placed == ENDS_MAX)
-		return;
+		return false;
 	memmove(of + at + 1, of + at, (group->placed - at) * sizeof(*of));
 	of[at] = end_ns;
 	group->placed++;
+	return true;
 }
 
-/* It is the first time that this hash is in place. */
+/* One more end of this hash is in place: of another run it may be the one that they know. */
 static void tell_others(
 	const struct places *places, const struct group *group, const struct clocks_store *stores, int kind)
 {
@@ -267,9 +268,8 @@ static void settle(
 
 			if (__builtin_add_overflow(mark->end_ns, offset_ns, &end_ns))
 				continue;
-			if (!group->placed)
+			if (add_end(&places[kind], group, end_ns))
 				tell_others(&places[kind], group, stores, kind);
-			add_end(&places[kind], group, end_ns);
 		}
 }
 

@@ -36,7 +36,7 @@ struct held {
 struct clocks_sample {
 	bool placed;
 	struct marks marks[KINDS];
-	size_t common[KINDS]; /* hashes that a store in place has, too */
+	size_t common[KINDS]; /* ends of its hashes that are in place */
 	size_t due[KINDS];    /* so many of them make it worth another look */
 	size_t holds;	      /* ranks of jobs */
 	struct held *held;

@@ -178,6 +178,40 @@ static void many_stores_with_little_in_common(void **state)
 	}
 }
 
+#define COMMON 32
+
+/* That store's next mark. */
+static void mark_at(size_t store, uint64_t hash, int64_t end_ns)
+{
+	struct clocks_sample *sample = many[store].sample ? many[store].sample : calloc(1, sizeof(*sample));
+	struct marks *marks = &sample->marks[STEPS];
+
+	if (!marks->mark)
+		marks->mark = calloc((size_t)2 * COMMON, sizeof(*marks->mark));
+	marks->mark[marks->count++] = (struct clock_mark){.hash = hash, .end_ns = end_ns};
+	many[store].sample = sample;
+}
+
+/* The second one has nothing to do with the first one's run, but with the other run that the third one knows, too. */
+static void a_run_that_comes_in_place_later(void **state)
+{
+	(void)state;
+	memset(many, 0, sizeof(many));
+	for (uint64_t i = 0; i < COMMON; i++) {
+		int64_t end_ns = (int64_t)i * S;
+
+		mark_at(0, i, end_ns + (i % 2 ? 21 : 1) * HOUR);
+		mark_at(1, i, end_ns + 10 * HOUR + 100 * S);
+		mark_at(2, i, end_ns + (i % 2 ? 10 : 1) * HOUR);
+		mark_at(2, i, end_ns + (i % 2 ? 21 : 10) * HOUR);
+	}
+	assert_int_equal(clocks_place(many, 3), 0);
+	assert_int_equal(many[1].offset_ns, -100 * S);
+	assert_int_equal(many[2].offset_ns, 0);
+	for (size_t i = 0; i < 3; i++)
+		clocks_sample_free(many[i].sample);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, store_teardown)
 
 int main(void)
@@ -191,6 +225,7 @@ int main(void)
 		T(jobs_without_a_word),
 		T(more_runs_than_are_looked_at),
 		T(many_stores_with_little_in_common),
+		T(a_run_that_comes_in_place_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
