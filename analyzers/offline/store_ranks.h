@@ -25,6 +25,7 @@ struct store_place {
 	uint32_t members;
 	int32_t member; /* -1: not known */
 	uint32_t next;	/* the one that was asked for after it, the last time */
+	size_t unsure;	/* for stood_rows.c: its newest operation whose number may not be compared */
 };
 
 /* Launches on the device, in the window that is being read. */

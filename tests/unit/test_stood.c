@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hangs and mismatched operations, from stores as the daemon leaves them: who is named, and where nobody is. */
 #include "analyzers/offline/merge.h"
+#include "analyzers/offline/stood.h"
 #include "analyzers/offline/store_feed.h"
 #include "tests/unit/offline_script.h"
 
@@ -283,6 +284,29 @@ static void test_missing_before_lost(void **state)
 	assert_hang(CAUSE_MISSING, 2);
 }
 
+#define UNSURE_CALLS (STOOD_ROWS_MAX + 1000)
+
+/* What rank 1 calls leaves room for what the others do. */
+static void test_missing_beside_many_lost(void **state)
+{
+	(void)state;
+	begin(1, true);
+	samples(job.end_ns, -1);
+	for (int i = 0; i < OFF_RANKS; i++) {
+		if (i != 1 && i != 2)
+			call(i, "AllReduce", 1000);
+		cut(i, STAGE_BACKWARD);
+	}
+	for (uint64_t seq = 1; seq <= UNSURE_CALLS; seq++) {
+		call_as(1, "AllReduce", 1000, seq, "attach");
+		job.call_ns += 20 * S / UNSURE_CALLS;
+		if (seq % 20000 == 0)
+			assert_int_equal(store_flush(job.store[0], realtime_ns()), 0);
+	}
+	end_all(job.end_ns);
+	assert_hang(CAUSE_MISSING, 2);
+}
+
 /* Of stages alone, and still so at the end of what there is. */
 static void test_missing_stages(void **state)
 {
@@ -455,6 +479,7 @@ int main(void)
 		T(test_missing_across),
 		T(test_missing_beside_lost),
 		T(test_missing_before_lost),
+		T(test_missing_beside_many_lost),
 		T(test_missing_stages),
 		T(test_stopped),
 		T(test_stopped_over),
