@@ -49,15 +49,21 @@ struct stood *stood_close(struct stood *stood)
 	return NULL;
 }
 
-static uint64_t look_at_still(const struct stood_spot *spot, uint64_t after_ns)
+static uint64_t look_at_still(const struct stood_spot *spot, uint64_t after_ns, uint64_t rare_ns)
 {
 	uint64_t look_ns = spot->from_ns + FIRST_NS, every_ns = STOOD_NS;
 
 	if (after_ns < look_ns)
 		return look_ns;
-	if (after_ns < spot->to_ns && (after_ns - spot->from_ns) / GROWS_BY > every_ns)
-		every_ns = (after_ns - spot->from_ns) / GROWS_BY;
+	if (after_ns < spot->to_ns) {
+		every_ns = rare_ns > every_ns ? rare_ns : every_ns;
+		if ((after_ns - spot->from_ns) / GROWS_BY > every_ns)
+			every_ns = (after_ns - spot->from_ns) / GROWS_BY;
+	}
 	look_ns = after_ns + every_ns;
+	/* Some have gone on before its end: where looks are far apart, there is one while it surely stands. */
+	if (every_ns > STOOD_NS && after_ns + STOOD_NS < spot->to_ns && look_ns + STOOD_NS > spot->to_ns)
+		return spot->to_ns - STOOD_NS;
 	/* The last one before it goes on. */
 	if (after_ns < spot->to_ns && look_ns > spot->to_ns)
 		look_ns = spot->to_ns;
@@ -75,7 +81,7 @@ uint64_t stood_look(struct stood *stood, uint64_t after_ns)
 	uint64_t look_ns = STOOD_NEVER;
 
 	for (; stood->still_at < stood->still.count; stood->still_at++) {
-		look_ns = look_at_still(&stood->still.spot[stood->still_at], after_ns);
+		look_ns = look_at_still(&stood->still.spot[stood->still_at], after_ns, stood->every_ns);
 		if (look_ns != STOOD_NEVER)
 			break;
 	}
@@ -373,6 +379,7 @@ void stood_stand(struct stood *stood, uint64_t now_ns, struct looks *looks)
 	struct store_rank *of;
 
 	stood_rows_load(stood, now_ns);
+	stood->every_ns = STOOD_NS * (looks_members_before(looks) / LOOKS_MEMBERS_OFTEN);
 	for (uint32_t i = 0; (of = store_ranks_at(stood->ranks, i)); i++) {
 		struct standing standing;
 
