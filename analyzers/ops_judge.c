@@ -202,17 +202,23 @@ static size_t mark(struct judging *judging, uint64_t seq, const struct ops_point
 	return n;
 }
 
-/* The call that agrees with most: the others are the ones to name. False: there is none. */
+/* The call that agrees with most: the others are the ones to name. Where those that are left to try differ from nobody,
+ * as too little is known of them, it is the first one: some call differs from it. False: nobody called. */
 static bool find_usual(struct judging *judging, uint64_t seq, enum ops_state state, struct ops_point *ret)
 {
 	struct ops_usual tried = {0};
 	struct ops_point point;
-	bool found = false;
+	bool found = false, any = false;
 	size_t least = 0;
 
-	for (size_t i = 0; i < judging->members; i++)
-		if (called(&judging->member[i], seq, &point))
-			ops_usual_add(&tried, &point);
+	for (size_t i = 0; i < judging->members; i++) {
+		if (!called(&judging->member[i], seq, &point))
+			continue;
+		if (!any)
+			*ret = point;
+		any = true;
+		ops_usual_add(&tried, &point);
+	}
 	for (size_t i = 0; i < tried.count; i++) {
 		size_t n = mark(judging, seq, &tried.call[i].point, state);
 
@@ -226,9 +232,9 @@ static bool find_usual(struct judging *judging, uint64_t seq, enum ops_state sta
 		if (n * 2 < judging->members)
 			break;
 	}
-	if (found)
+	if (any)
 		mark(judging, seq, ret, state);
-	return found;
+	return any;
 }
 
 static enum ops_state differs_at(const struct judging *judging, uint64_t seq)

@@ -5,9 +5,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "analyzers/ops_bytes.h"
+
+/* Counts that may rightly differ make no call another one. */
 static bool is_same(const struct ops_point *a, const struct ops_point *b)
 {
-	return a->count == b->count && strcasecmp(a->op, b->op) == 0 && strcmp(a->dtype, b->dtype) == 0;
+	return strcasecmp(a->op, b->op) == 0 && strcmp(a->dtype, b->dtype) == 0 &&
+	       (a->count == b->count || ops_operation(a->op)->uneven);
 }
 
 void ops_usual_add(struct ops_usual *usual, const struct ops_point *point)

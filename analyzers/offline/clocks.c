@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENDS_MAX 64 /* of one hash, that are looked at */
-
 /* A hash, of all stores. */
 struct group {
 	size_t first;		/* of its marks, and of the room for its ends */
@@ -119,7 +117,7 @@ static void add_apart(
 {
 	int64_t least_ns = INT64_MAX, first_ns = INT64_MAX, apart_ns;
 
-	for (size_t i = 0; i < ends && i < ENDS_MAX; i++)
+	for (size_t i = 0; i < ends; i++)
 		for (size_t k = 0; k < their_ends; k++) {
 			if (__builtin_sub_overflow(theirs_ns[k], mine[i].end_ns, &apart_ns) || apart_ns == INT64_MIN)
 				continue;
@@ -211,8 +209,8 @@ static bool compare(const struct places *places, const struct marks *marks, int6
 	return are_alike(by_first ? apart.first_ns : apart.least_ns, apart.count, *ret);
 }
 
-/* Of ends that lie close together the earliest stays. */
-static void add_end(struct places *places, struct group *group, int64_t end_ns)
+/* Of ends that lie close together the earliest stays. True: it is one more. */
+static bool add_end(struct places *places, struct group *group, int64_t end_ns)
 {
 	int64_t *of = places->end_ns + group->first;
 	size_t at = 0;
@@ -221,16 +219,17 @@ static void add_end(struct places *places, struct group *group, int64_t end_ns)
 		at++;
 	if (at < group->placed && clocks_is_near(of[at], end_ns)) {
 		of[at] = end_ns < of[at] ? end_ns : of[at];
-		return;
+		return false;
 	}
 	if (group->placed == group->count || group->placed == ENDS_MAX)
-		return;
+		return false;
 	memmove(of + at + 1, of + at, (group->placed - at) * sizeof(*of));
 	of[at] = end_ns;
 	group->placed++;
+	return true;
 }
 
-/* It is the first time that this hash is in place. */
+/* One more end of this hash is in place: of another run it may be the one that they know. */
 static void tell_others(
 	const struct places *places, const struct group *group, const struct clocks_store *stores, int kind)
 {
@@ -269,9 +268,8 @@ static void settle(
 
 			if (__builtin_add_overflow(mark->end_ns, offset_ns, &end_ns))
 				continue;
-			if (!group->placed)
+			if (add_end(&places[kind], group, end_ns))
 				tell_others(&places[kind], group, stores, kind);
-			add_end(&places[kind], group, end_ns);
 		}
 }
 

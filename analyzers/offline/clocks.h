@@ -6,7 +6,7 @@
  * of the differences counts; over a day clocks drift apart by less than what the framer waits for.
  *
  * Steps have the same numbers in each run of a job. They tell of clocks only where the job has a word, and no rank of
- * it was seen by two stores: else it ran on other nodes before.
+ * it made steps in two stores, in what is read: else it ran on other nodes before.
  *
  * Findings need no such thing, as they compare durations; only the order of rows does.
  */

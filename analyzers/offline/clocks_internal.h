@@ -6,6 +6,7 @@
 #include "analyzers/offline/clocks.h"
 
 #define KEPT 2048	       /* of a store, of operations and of steps */
+#define ENDS_MAX 64	       /* of one hash: of more runs than that, the first ones */
 #define ENOUGH 8	       /* in common */
 #define SPREAD_NS 5000000000LL /* differences that lie farther from their median tell nothing, or a quarter of it */
 
@@ -25,7 +26,7 @@ struct marks {
 	struct clock_mark *mark;
 };
 
-/* The store has seen that rank of the job. */
+/* The store has a step of that rank of the job, in what is read. */
 struct held {
 	uint64_t job;
 	int32_t rank;
@@ -35,7 +36,7 @@ struct held {
 struct clocks_sample {
 	bool placed;
 	struct marks marks[KINDS];
-	size_t common[KINDS]; /* hashes that a store in place has, too */
+	size_t common[KINDS]; /* ends of its hashes that are in place */
 	size_t due[KINDS];    /* so many of them make it worth another look */
 	size_t holds;	      /* ranks of jobs */
 	struct held *held;
@@ -45,7 +46,7 @@ struct clocks_sample {
 int clocks_sample_read(struct clocks_store *store);
 void clocks_sample_free(struct clocks_sample *sample);
 /* In order. Ranks of a node end a step at about the same time: the earliest counts. One that lies farther is of another
- * run of its job. Returns how many are left. */
+ * run of its job. Returns how many are left, at most ENDS_MAX of each. */
 size_t clocks_sort_apart(struct clock_mark *mark, size_t count);
 bool clocks_is_near(int64_t a_ns, int64_t b_ns);
 /* Of stores with samples: finds their offsets. 0 or -ENOMEM. */

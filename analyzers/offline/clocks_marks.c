@@ -30,14 +30,18 @@ bool clocks_is_near(int64_t a_ns, int64_t b_ns)
 
 size_t clocks_sort_apart(struct clock_mark *mark, size_t count)
 {
-	size_t kept = 0;
+	size_t kept = 0, ends = 0;
 
 	if (count)
 		qsort(mark, count, sizeof(*mark), by_hash);
-	for (size_t i = 0; i < count; i++)
-		if (!kept || mark[kept - 1].hash != mark[i].hash ||
-			!clocks_is_near(mark[kept - 1].end_ns, mark[i].end_ns))
-			mark[kept++] = mark[i];
+	for (size_t i = 0; i < count; i++) {
+		if (!kept || mark[kept - 1].hash != mark[i].hash)
+			ends = 0;
+		if (ends == ENDS_MAX || (ends && clocks_is_near(mark[kept - 1].end_ns, mark[i].end_ns)))
+			continue;
+		mark[kept++] = mark[i];
+		ends++;
+	}
 	return kept;
 }
 
@@ -81,6 +85,7 @@ struct owner {
 	uint64_t job; /* hash of what is equal on all ranks */
 	int32_t rank;
 	bool counts; /* numbers of its steps mean the same as on other ranks of its job */
+	bool seen;   /* it has a step in what is read */
 };
 
 struct owners {
@@ -119,29 +124,22 @@ static void read_owners(struct reader *reader, struct owners *owners)
 	qsort(owners->owner, owners->count, sizeof(owners->owner[0]), by_instance);
 }
 
-static void hold(struct clocks_sample *sample, const struct owners *owners)
-{
-	sample->held = calloc(owners->count + 1, sizeof(*sample->held));
-	if (!sample->held)
-		return;
-	sample->holds = owners->count;
-	for (size_t i = 0; i < owners->count; i++)
-		sample->held[i] = (struct held){owners->owner[i].job, owners->owner[i].rank, sample};
-}
-
 struct sampling {
 	const struct clocks_store *store;
 	struct reader *reader;
-	const struct owners *owners;
+	struct owners *owners;
 };
 
 /* Whose a step is. */
-static bool whose(const struct owners *owners, int64_t instance, uint64_t *ret)
+static bool whose(struct owners *owners, int64_t instance, uint64_t *ret)
 {
 	const struct owner key = {.instance = instance};
-	const struct owner *owner = bsearch(&key, owners->owner, owners->count, sizeof(key), by_instance);
+	struct owner *owner = bsearch(&key, owners->owner, owners->count, sizeof(key), by_instance);
 
-	if (!owner || !owner->counts)
+	if (!owner)
+		return false;
+	owner->seen = true;
+	if (!owner->counts)
 		return false;
 	*ret = owner->job;
 	return true;
@@ -199,14 +197,26 @@ static void read_marks(const struct sampling *sampling, size_t table,
 		marks->mark = shrunk;
 }
 
+/* What ran at another time than what is read says nothing of the runs that are. */
+static void hold(struct clocks_sample *sample, const struct owners *owners)
+{
+	sample->held = calloc(owners->count + 1, sizeof(*sample->held));
+	if (!sample->held)
+		return;
+	for (size_t i = 0; i < owners->count; i++)
+		if (owners->owner[i].seen)
+			sample->held[sample->holds++] =
+				(struct held){owners->owner[i].job, owners->owner[i].rank, sample};
+}
+
 static void read_all(struct clocks_store *store, struct reader *reader, struct owners *owners)
 {
 	const struct sampling sampling = {store, reader, owners};
 
 	read_marks(&sampling, STORE_OPS, add_op, &store->sample->marks[OPS]);
 	read_owners(reader, owners);
-	hold(store->sample, owners);
 	read_marks(&sampling, STORE_STEPS, add_step, &store->sample->marks[STEPS]);
+	hold(store->sample, owners);
 }
 
 int clocks_sample_read(struct clocks_store *store)

@@ -11,7 +11,7 @@
 #define STUCKS_MAX 64
 
 struct looks {
-	size_t standings, standings_room, members, members_room;
+	size_t standings, standings_room, members, members_room, members_before;
 	struct standing *standing;
 	struct looks_member *member;
 	bool too_many; /* members: what is missing among them would be missing in operations, too */
@@ -72,6 +72,11 @@ void looks_add_member(struct looks *looks, const struct looks_member *member)
 		looks->member[looks->members++] = *member;
 	else
 		looks->too_many = true;
+}
+
+size_t looks_members_before(const struct looks *looks)
+{
+	return looks->members_before;
 }
 
 /* Members of one communicator stand together. */
@@ -182,6 +187,7 @@ static void judge_all(struct looks *looks, uint64_t now_ns)
 
 void looks_at(struct looks *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns)
 {
+	looks->members_before = looks->members;
 	looks->standings = looks->members = looks->stucks = looks->indices = 0;
 	looks->too_many = false;
 	for (size_t i = 0; i < count; i++)

@@ -15,6 +15,9 @@
 #define LOOKS_STANDINGS_MAX 65536
 #define LOOKS_MEMBERS_MAX 262144 /* of communicators, in one look; beyond it operations are not judged */
 
+/* A look of the most members takes seconds: one of so many times this is as many times as rare. */
+#define LOOKS_MEMBERS_OFTEN 16384
+
 struct looks_member {
 	const char *job; /* valid until the look is over, as judged.recall_arg */
 	uint32_t process;
@@ -31,6 +34,8 @@ struct looks *looks_free(struct looks *looks);
 /* For sources, from within their stand(). What does not fit is left out. */
 void looks_add_standing(struct looks *looks, const struct standing *standing);
 void looks_add_member(struct looks *looks, const struct looks_member *member);
+/* Of all sources, in the look before this one. */
+size_t looks_members_before(const struct looks *looks);
 /* Asks all sources where their ranks stood, and has the detectors look. */
 void looks_at(struct looks *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns);
 /* The last time, operations were not judged. */

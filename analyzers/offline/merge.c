@@ -25,6 +25,7 @@ struct merge {
 	uint64_t look_ns;     /* when the next one is due; UINT64_MAX: none */
 	uint64_t look_end_ns; /* there is none after it */
 	uint64_t looks_past;
+	uint64_t events; /* that were fed */
 	bool warned;
 };
 
@@ -134,11 +135,18 @@ static void warn_once(struct merge *merge, const struct merge_options *options)
 	merge->warned = true;
 }
 
-/* All that is to be seen before the next event, or in the end after the last one. */
-static void look_until(struct merge *merge, struct detect *detect, const struct merge_options *options,
+static bool tell_progress(const struct merge *merge, const struct merge_options *options, uint64_t now_ns)
+{
+	return !options->progress || options->progress(options->arg, merge->events, now_ns);
+}
+
+/* All that is to be seen before the next event, or in the end after the last one. False: that is enough. */
+static bool look_until(struct merge *merge, struct detect *detect, const struct merge_options *options,
 	uint64_t until_ns, uint64_t *now_ns)
 {
-	while (merge->look_ns <= until_ns && merge->look_ns != UINT64_MAX) {
+	bool more = true;
+
+	while (more && merge->look_ns <= until_ns && merge->look_ns != UINT64_MAX) {
 		uint64_t look_ns = merge->look_ns;
 
 		detect_advance(detect, look_ns);
@@ -146,7 +154,9 @@ static void look_until(struct merge *merge, struct detect *detect, const struct 
 		warn_once(merge, options);
 		*now_ns = look_ns;
 		find_look(merge, look_ns);
+		more = tell_progress(merge, options, look_ns);
 	}
+	return more;
 }
 
 int merge_run(const struct source *sources, size_t count, struct detect *detect, const struct merge_options *options,
@@ -160,12 +170,14 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 	int r = begin(&merge, sources, count);
 
 	*ret_failed = 0;
-	for (uint64_t events = 0; r == 0 && merge.count && more; events++) {
+	while (r == 0 && merge.count && more) {
 		const struct source *source = &sources[merge.heap[0].source];
 		int failed;
 
-		look_until(&merge, detect, options, merge.heap[0].next_ns, &told_ns);
-		now_ns = merge.heap[0].next_ns;
+		more = look_until(&merge, detect, options, merge.heap[0].next_ns, &told_ns);
+		now_ns = more ? merge.heap[0].next_ns : told_ns;
+		if (!more)
+			break;
 		if (now_ns >= told_ns + TICK_NS) {
 			detect_advance(detect, now_ns);
 			told_ns = now_ns;
@@ -176,13 +188,13 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 			options->warning(options->arg, error);
 		}
 		settle(&merge, failed < 0);
-		if (options->progress && events % PROGRESS_EVENTS == PROGRESS_EVENTS - 1)
-			more = options->progress(options->arg, events, now_ns);
+		if (++merge.events % PROGRESS_EVENTS == 0)
+			more = tell_progress(&merge, options, now_ns);
 	}
 	if (now_ns)
 		detect_advance(detect, now_ns);
 	if (now_ns && more)
-		look_until(&merge, detect, options, UINT64_MAX, &now_ns);
+		(void)look_until(&merge, detect, options, UINT64_MAX, &now_ns);
 	if (r == 0)
 		detect_end(detect);
 	*ret_end_ns = now_ns;

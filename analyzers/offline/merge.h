@@ -12,8 +12,8 @@
 
 struct merge_options {
 	void (*warning)(void *arg, const char *sentence);
-	/* Every some thousand events, with the time that was reached; may be NULL. False: that is enough, and what
-	 * comes later is not read. */
+	/* Every some thousand events and after each look at where ranks stood, with the time that was reached; may be
+	 * NULL. False: that is enough, and what comes later is not read. */
 	bool (*progress)(void *arg, uint64_t events, uint64_t now_ns);
 	void *arg;
 };

@@ -49,15 +49,21 @@ struct stood *stood_close(struct stood *stood)
 	return NULL;
 }
 
-static uint64_t look_at_still(const struct stood_spot *spot, uint64_t after_ns)
+static uint64_t look_at_still(const struct stood_spot *spot, uint64_t after_ns, uint64_t rare_ns)
 {
 	uint64_t look_ns = spot->from_ns + FIRST_NS, every_ns = STOOD_NS;
 
 	if (after_ns < look_ns)
 		return look_ns;
-	if (after_ns < spot->to_ns && (after_ns - spot->from_ns) / GROWS_BY > every_ns)
-		every_ns = (after_ns - spot->from_ns) / GROWS_BY;
+	if (after_ns < spot->to_ns) {
+		every_ns = rare_ns > every_ns ? rare_ns : every_ns;
+		if ((after_ns - spot->from_ns) / GROWS_BY > every_ns)
+			every_ns = (after_ns - spot->from_ns) / GROWS_BY;
+	}
 	look_ns = after_ns + every_ns;
+	/* Some have gone on before its end: where looks are far apart, there is one while it surely stands. */
+	if (every_ns > STOOD_NS && after_ns + STOOD_NS < spot->to_ns && look_ns + STOOD_NS > spot->to_ns)
+		return spot->to_ns - STOOD_NS;
 	/* The last one before it goes on. */
 	if (after_ns < spot->to_ns && look_ns > spot->to_ns)
 		look_ns = spot->to_ns;
@@ -75,7 +81,7 @@ uint64_t stood_look(struct stood *stood, uint64_t after_ns)
 	uint64_t look_ns = STOOD_NEVER;
 
 	for (; stood->still_at < stood->still.count; stood->still_at++) {
-		look_ns = look_at_still(&stood->still.spot[stood->still_at], after_ns);
+		look_ns = look_at_still(&stood->still.spot[stood->still_at], after_ns, stood->every_ns);
 		if (look_ns != STOOD_NEVER)
 			break;
 	}
@@ -285,6 +291,12 @@ static void find_completed(
 		ret->seq = op[0].seq - 1;
 }
 
+/* All that it ever called is known, up to where records were lost. */
+static bool begins(const struct stood_run *run, const struct stood_op *op)
+{
+	return run->count && op->seq == 1 && (!run->unsure || op->start_ns < op[run->count].start_ns);
+}
+
 /* Of the member all that is known by then, of the run. */
 static void stand_in_run(const struct stood *stood, struct stood_run *run, uint64_t now_ns, struct looks_member *member)
 {
@@ -298,8 +310,8 @@ static void stand_in_run(const struct stood *stood, struct stood_run *run, uint6
 	if (unsure_by)
 		unsure = &op[run->count + unsure_by - 1];
 	member->first_seq = run->count ? op->seq : 0;
-	member->uncalled = !last && !run->unsure;
-	if (unsure ? !last || last->start_ns < unsure->start_ns : !last && run->unsure) {
+	member->uncalled = !last && !unsure && (!run->unsure || begins(run, op));
+	if (unsure ? !last || last->start_ns < unsure->start_ns : !last && !member->uncalled) {
 		/* Records were lost: its numbers do not tell whether it is behind. */
 		member->first_seq = UINT64_MAX;
 		standing->seq_from = OPS_SEQ_ATTACH;
@@ -367,6 +379,7 @@ void stood_stand(struct stood *stood, uint64_t now_ns, struct looks *looks)
 	struct store_rank *of;
 
 	stood_rows_load(stood, now_ns);
+	stood->every_ns = STOOD_NS * (looks_members_before(looks) / LOOKS_MEMBERS_OFTEN);
 	for (uint32_t i = 0; (of = store_ranks_at(stood->ranks, i)); i++) {
 		struct standing standing;
 

@@ -70,6 +70,7 @@ struct stood {
 	struct stood_spots still, ends; /* gaps in progress; ends of ranks */
 	struct stood_spots all;		/* both together, for reading */
 	size_t still_at, ends_at;
+	uint64_t every_ns;	    /* looks at what stands still are that far apart, at least; 0: no matter */
 	uint64_t known_ns, last_ns; /* see stood_known() */
 	uint64_t step_ns;	    /* longest typical step of a job */
 	size_t part_at, part_end;   /* of all, that is in memory */

@@ -259,38 +259,59 @@ static int64_t completed_of(struct reader_scan *scan)
 	return ret;
 }
 
+/* Those whose number may not be compared do not take the room of the others: where it is half full, only the newest of
+ * each second stays, which is enough to tell that a rank called something. */
+static void add_op(struct stood *stood, struct store_place *place, const struct stood_op *op)
+{
+	bool unsure = op->seq_from == OPS_SEQ_ATTACH;
+	struct stood_op *to;
+
+	if (unsure && stood->ops.count > STOOD_ROWS_MAX / 2 && place->unsure < stood->ops.count) {
+		to = (struct stood_op *)stood->ops.row + place->unsure;
+		if (to->rank == op->rank && to->place == op->place && to->seq_from == OPS_SEQ_ATTACH &&
+			to->start_ns / STOOD_NS == op->start_ns / STOOD_NS) {
+			*to = op->start_ns > to->start_ns ? *op : *to;
+			return;
+		}
+	}
+	to = grow(&stood->ops, sizeof(*to));
+	if (!to) {
+		stood->ops_overflow = true;
+		return;
+	}
+	*to = *op;
+	if (unsure)
+		place->unsure = stood->ops.count - 1;
+}
+
 static void on_op(struct stood *stood, struct reader_scan *scan, uint32_t rank)
 {
 	const struct store_rank *of = store_ranks_at(stood->ranks, rank);
 	const struct reader_row *row = reader_scan_row(scan);
 	uint64_t start_ns = time_of(stood, row), end_ns;
 	const struct store_place *place;
-	struct stood_op *op;
 
 	if (!start_ns || !is_called(scan) || !is_near(stood, start_ns, start_ns, ops_before(stood), 0))
 		return;
 	place = store_rank_place(of, text_of(scan, OP_COMMUNICATOR));
 	if (!place)
 		return;
-	op = grow(&stood->ops, sizeof(*op));
-	if (!op) {
-		stood->ops_overflow = true;
-		return;
-	}
 	end_ns = store_feed_time(stood->options, completed_of(scan));
-	*op = (struct stood_op){
-		.rank = rank,
-		.place = (uint32_t)(place - of->place),
-		.seq = (uint64_t)row->value[OP_SEQ],
-		.start_ns = start_ns,
-		.end_ns = end_ns ? end_ns : STOOD_NEVER,
-		.count = known_of(row, OP_COUNT),
-		.bytes = known_of(row, OP_BYTES),
-		.op = word_of(stood, text_of(scan, OP_OP)),
-		.dtype = word_of(stood, text_of(scan, OP_DTYPE)),
-		.seq_from = seq_from_of(text_of(scan, OP_SEQ_FROM)),
-		.tells = reader_scan_is(scan, OP_TIER, WORD_DEVICE) || reader_scan_is(scan, OP_FAMILY, WORD_GLOO),
-	};
+	add_op(stood, &of->place[place - of->place],
+		&(struct stood_op){
+			.rank = rank,
+			.place = (uint32_t)(place - of->place),
+			.seq = (uint64_t)row->value[OP_SEQ],
+			.start_ns = start_ns,
+			.end_ns = end_ns ? end_ns : STOOD_NEVER,
+			.count = known_of(row, OP_COUNT),
+			.bytes = known_of(row, OP_BYTES),
+			.op = word_of(stood, text_of(scan, OP_OP)),
+			.dtype = word_of(stood, text_of(scan, OP_DTYPE)),
+			.seq_from = seq_from_of(text_of(scan, OP_SEQ_FROM)),
+			.tells = reader_scan_is(scan, OP_TIER, WORD_DEVICE) ||
+				 reader_scan_is(scan, OP_FAMILY, WORD_GLOO),
+		});
 }
 
 static void (*const take[STOOD_TABLES])(struct stood *stood, struct reader_scan *scan, uint32_t rank) = {
@@ -394,6 +415,8 @@ static void sort(struct stood *stood)
 		qsort(stood->ops.row, stood->ops.count, sizeof(struct stood_op), by_op);
 	add_up(stood);
 	make_runs(stood);
+	if (stood->ops_overflow)
+		stood_warn(stood, "operations that lie close together are too many to be judged");
 }
 
 static void read_flight(struct stood *stood, int64_t since_ns, int64_t until_ns)

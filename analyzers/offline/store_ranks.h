@@ -3,7 +3,9 @@
  * The processes of a store and their places in communicators, for store_feed.c: read whole at the start; told to the
  * framer when the daemon had seen them, before their first row as it does, and ended when they ended. One whose end
  * nobody saw (the daemon was killed) ends where another process of the same job has its rank, if it has no row from
- * then on: jobs without a word that are alike may well run side by side.
+ * then on: jobs without a word that are alike may well run side by side. The reader does not tell of which boot a
+ * process is. Where the clock was set back over a reboot, the rows of what ran before seem to go on beside what runs
+ * after it, and one whose end nobody saw does not end.
  */
 #ifndef RANKTRACE_OFFLINE_STORE_RANKS_H
 #define RANKTRACE_OFFLINE_STORE_RANKS_H
@@ -23,6 +25,7 @@ struct store_place {
 	uint32_t members;
 	int32_t member; /* -1: not known */
 	uint32_t next;	/* the one that was asked for after it, the last time */
+	size_t unsure;	/* for stood_rows.c: its newest operation whose number may not be compared */
 };
 
 /* Launches on the device, in the window that is being read. */

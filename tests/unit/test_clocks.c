@@ -10,10 +10,12 @@
 static struct clocks_store clocks[STORES_MAX];
 static char path[STORES_MAX][PATH_MAX];
 static size_t stores;
+static uint64_t since_ns;
 
 static int begin(void **state)
 {
 	stores = 0;
+	since_ns = 0;
 	off_make("job", false, true);
 	return store_setup(state);
 }
@@ -37,7 +39,7 @@ static void compare(void)
 {
 	for (size_t i = 0; i < stores; i++) {
 		snprintf(path[i], sizeof(path[i]), "%s/%s", dir, name_of(i));
-		clocks[i] = (struct clocks_store){.path = path[i]};
+		clocks[i] = (struct clocks_store){.path = path[i], .since_ns = since_ns};
 	}
 	assert_int_equal(clocks_compare(clocks, stores), 0);
 }
@@ -73,6 +75,19 @@ static void a_node_that_has_seen_one_run_of_two(void **state)
 	assert_together();
 }
 
+static void a_run_before_what_is_read(void **state)
+{
+	(void)state;
+	add_run(2, 2, 3, 0, 0);
+	add_run(0, 0, 1, 2 * HOUR, 0);
+	add_run(1, 2, 3, 2 * HOUR, 100 * S);
+	assert_together();
+	since_ns = off.begin_ns + HOUR;
+	compare();
+	assert_ahead(0, 0);
+	assert_ahead(1, 100 * S);
+}
+
 static void and_its_clock_is_ahead(void **state)
 {
 	(void)state;
@@ -103,6 +118,28 @@ static void jobs_without_a_word(void **state)
 	add_run(0, 0, 1, 0, 0);
 	add_run(1, 2, 3, 2 * HOUR, 0);
 	assert_together();
+}
+
+#define RUNS 300
+#define STEPS_OF_RUN 100
+
+/* A store keeps enough numbers of steps to be compared by, and of each the same ends as others do. */
+static void more_runs_than_are_looked_at(void **state)
+{
+	static struct clock_mark mark[STEPS_OF_RUN * RUNS];
+	size_t count = 0;
+
+	(void)state;
+	for (int64_t run = 0; run < RUNS; run++)
+		for (int64_t step = 0; step < STEPS_OF_RUN; step++)
+			mark[count++] = (struct clock_mark){.hash = (uint64_t)step, .end_ns = run * HOUR + step * S};
+	count = clocks_sort_apart(mark, count);
+	assert_int_equal(count, STEPS_OF_RUN * ENDS_MAX);
+	assert_true(KEPT / ENDS_MAX >= ENOUGH);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(mark[i].hash, i / ENDS_MAX);
+		assert_int_equal(mark[i].end_ns, (int64_t)(i % ENDS_MAX) * HOUR + (int64_t)(i / ENDS_MAX) * S);
+	}
 }
 
 #define MANY 1500
@@ -141,6 +178,40 @@ static void many_stores_with_little_in_common(void **state)
 	}
 }
 
+#define COMMON 32
+
+/* That store's next mark. */
+static void mark_at(size_t store, uint64_t hash, int64_t end_ns)
+{
+	struct clocks_sample *sample = many[store].sample ? many[store].sample : calloc(1, sizeof(*sample));
+	struct marks *marks = &sample->marks[STEPS];
+
+	if (!marks->mark)
+		marks->mark = calloc((size_t)2 * COMMON, sizeof(*marks->mark));
+	marks->mark[marks->count++] = (struct clock_mark){.hash = hash, .end_ns = end_ns};
+	many[store].sample = sample;
+}
+
+/* The second one has nothing to do with the first one's run, but with the other run that the third one knows, too. */
+static void a_run_that_comes_in_place_later(void **state)
+{
+	(void)state;
+	memset(many, 0, sizeof(many));
+	for (uint64_t i = 0; i < COMMON; i++) {
+		int64_t end_ns = (int64_t)i * S;
+
+		mark_at(0, i, end_ns + (i % 2 ? 21 : 1) * HOUR);
+		mark_at(1, i, end_ns + 10 * HOUR + 100 * S);
+		mark_at(2, i, end_ns + (i % 2 ? 10 : 1) * HOUR);
+		mark_at(2, i, end_ns + (i % 2 ? 21 : 10) * HOUR);
+	}
+	assert_int_equal(clocks_place(many, 3), 0);
+	assert_int_equal(many[1].offset_ns, -100 * S);
+	assert_int_equal(many[2].offset_ns, 0);
+	for (size_t i = 0; i < 3; i++)
+		clocks_sample_free(many[i].sample);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, begin, store_teardown)
 
 int main(void)
@@ -149,9 +220,12 @@ int main(void)
 		T(queued_again_on_other_nodes),
 		T(a_node_that_has_seen_one_run_of_two),
 		T(and_its_clock_is_ahead),
+		T(a_run_before_what_is_read),
 		T(two_runs_and_a_clock_farther_ahead_than_they_are_apart),
 		T(jobs_without_a_word),
+		T(more_runs_than_are_looked_at),
 		T(many_stores_with_little_in_common),
+		T(a_run_that_comes_in_place_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

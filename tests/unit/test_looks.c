@@ -9,7 +9,7 @@
 #define LOOKS 3
 
 static struct off_found found;
-static size_t members, recalled, looks_past;
+static size_t members, recalled, looks_past, looks_enough;
 static unsigned warned_of;
 
 struct fake {
@@ -56,8 +56,10 @@ static bool recall(const void *arg, uint64_t seq, struct ops_point *ret)
 /* All have called two operations. Pairs are a communicator. */
 static void stand(void *arg, uint64_t now_ns, struct looks *looks)
 {
+	size_t kept = members < LOOKS_MEMBERS_MAX ? members : LOOKS_MEMBERS_MAX;
 	const struct fake *fake = arg;
 
+	assert_int_equal(looks_members_before(looks), looks_past ? kept : 0);
 	looks_past++;
 	looks_add_standing(looks, &(struct standing){.rank = (uint32_t)fake->process, .progress_ns = now_ns});
 	for (size_t i = 0; i < members; i++) {
@@ -81,27 +83,35 @@ static void on_warning(void *arg, const char *sentence)
 	warned_of++;
 }
 
-static void run(size_t members_of_it)
+static bool progress(void *arg, uint64_t events, uint64_t now_ns)
+{
+	(void)arg;
+	assert_true(events == 1 && now_ns == BEGIN_NS + looks_past * S);
+	return looks_past < looks_enough;
+}
+
+static void run(size_t members_of_it, size_t enough)
 {
 	static const struct source_ops ops = {.next = next, .feed = feed, .look = look, .stand = stand};
-	const struct merge_options merging = {.warning = on_warning};
+	const struct merge_options merging = {.warning = on_warning, .progress = progress};
 	struct detect *detect = off_detect(&found);
 	struct fake fake = {.process = -1};
 	uint64_t end_ns;
 	size_t failed;
 
 	members = members_of_it;
+	looks_enough = enough;
 	recalled = looks_past = warned_of = 0;
 	assert_int_equal(merge_run(&(struct source){&ops, &fake}, 1, detect, &merging, &end_ns, &failed), 0);
 	assert_int_equal(failed, 0);
-	assert_int_equal(looks_past, LOOKS);
+	assert_int_equal(looks_past, enough);
 	detect_free(detect);
 }
 
 static void members_of_a_thousand_ranks_are_judged(void **state)
 {
 	(void)state;
-	run(20000);
+	run(20000, LOOKS);
 	assert_true(recalled >= LOOKS * members);
 	assert_int_equal(warned_of, 0);
 }
@@ -109,9 +119,16 @@ static void members_of_a_thousand_ranks_are_judged(void **state)
 static void what_is_not_judged_is_said_once(void **state)
 {
 	(void)state;
-	run(LOOKS_MEMBERS_MAX + 1);
+	run(LOOKS_MEMBERS_MAX + 1, LOOKS);
 	assert_int_equal(recalled, 0);
 	assert_int_equal(warned_of, 1);
+}
+
+/* A look may take seconds. */
+static void each_look_may_be_the_last(void **state)
+{
+	(void)state;
+	run(2, 1);
 }
 
 int main(void)
@@ -119,6 +136,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_of_a_thousand_ranks_are_judged),
 		cmocka_unit_test(what_is_not_judged_is_said_once),
+		cmocka_unit_test(each_look_may_be_the_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -388,6 +388,38 @@ static void what_most_call_is_found_behind_many_others(void **state)
 	assert_true(many[0].differs && !many[OPS_USUAL_MAX].differs);
 }
 
+#define TOGETHER 32 /* of them and OTHERS, the latter call something else */
+#define OTHERS 8
+
+static void judge_others(enum ops_state state)
+{
+	ops_judge(many, TOGETHER + OTHERS, 100 * SECOND, PATIENCE, &verdict);
+	assert_int_equal(verdict.state, state);
+}
+
+/* Each gives its own count, as it may. */
+static void counts_that_may_differ_are_one_call(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < TOGETHER + OTHERS; i++)
+		many_of(i, 2, i < TOGETHER ? "AlltoAllV" : "AllReduce", 1000 + i);
+	judge_others(OPS_STATE_TYPE_MISMATCH);
+	for (size_t i = 0; i < TOGETHER + OTHERS; i++)
+		assert_int_equal(many[i].differs, i >= TOGETHER);
+}
+
+/* Those of which nothing is known take the room of the others. */
+static void somebody_is_named_where_counts_are_not_known(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < TOGETHER + OTHERS; i++)
+		many_of(i, 2, "AllReduce", i < TOGETHER ? 1000 + i : OPS_UNKNOWN);
+	judge_others(OPS_STATE_SIZE_MISMATCH);
+	for (size_t i = 0; i < TOGETHER + OTHERS; i++)
+		assert_int_equal(many[i].differs, i > 0 && i < TOGETHER);
+	assert_non_null(strstr(verdict.called, "instead of AllReduce"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +433,8 @@ int main(void)
 		cmocka_unit_test(a_long_sentence_is_cut),
 		cmocka_unit_test(members_split_in_half_are_asked_a_few_times_each),
 		cmocka_unit_test(what_most_call_is_found_behind_many_others),
+		cmocka_unit_test(counts_that_may_differ_are_one_call),
+		cmocka_unit_test(somebody_is_named_where_counts_are_not_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, stop_ranks);

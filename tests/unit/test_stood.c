@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hangs and mismatched operations, from stores as the daemon leaves them: who is named, and where nobody is. */
 #include "analyzers/offline/merge.h"
+#include "analyzers/offline/stood.h"
 #include "analyzers/offline/store_feed.h"
 #include "tests/unit/offline_script.h"
 
@@ -17,6 +18,8 @@ static struct {
 	size_t stores;
 	uint64_t at_ns;	 /* nothing that ends later is in the store */
 	uint64_t end_ns; /* of what is told of it */
+	uint64_t call_ns;
+	const char *communicator; /* of calls */
 } job;
 
 static struct store *store_of(int rank)
@@ -33,6 +36,8 @@ static void begin(size_t stores, bool ops)
 	job.stores = stores;
 	job.at_ns = off.event[off.events / 2].end_ns;
 	job.end_ns = job.at_ns + 60 * S;
+	job.call_ns = job.at_ns + 20 * OFF_MS;
+	job.communicator = OFF_COMMUNICATOR;
 	for (size_t i = 0; i < stores; i++)
 		job.store[i] = off_store(node[i]);
 	for (int i = 0; i < OFF_RANKS; i++) {
@@ -93,13 +98,13 @@ static void call_as(int rank, const char *op, int64_t count, uint64_t seq, const
 	OFF_ROW(TABLE_COLLECTIVES);
 
 	OFF_SET("rank", V_INT(rank));
-	OFF_SET("communicator", V_TEXT(OFF_COMMUNICATOR));
+	OFF_SET("communicator", V_TEXT(job.communicator));
 	OFF_SET("seq", V_INT(seq));
 	OFF_SET("op", V_TEXT(op));
 	OFF_SET("dtype", V_TEXT("float32"));
 	OFF_SET("count", V_INT(count));
 	OFF_SET("bytes", V_INT(4 * count));
-	OFF_SET("host_start_ns", V_INT(job.at_ns + 20 * OFF_MS));
+	OFF_SET("host_start_ns", V_INT(job.call_ns));
 	OFF_SET("tier", V_TEXT("host"));
 	OFF_SET("seq_from", V_TEXT(seq_from));
 	OFF_SET("family", V_TEXT("gloo"));
@@ -241,6 +246,65 @@ static void test_missing_beside_lost(void **state)
 	hang = assert_hang(CAUSE_MISSING, 2);
 	assert_null(strstr(hang->sentence, "rank 1"));
 	assert_null(strstr(hang->sentence, "ranks 1"));
+}
+
+static void place(int rank, const char *communicator)
+{
+	OFF_ROW(TABLE_COMMUNICATORS);
+
+	OFF_SET("communicator", V_TEXT(communicator));
+	OFF_SET("rank", V_INT(rank));
+	OFF_SET("member", V_INT(rank));
+	OFF_SET("members", V_INT(OFF_RANKS));
+	OFF_SET("family", V_TEXT("gloo"));
+	OFF_SET("kind", V_TEXT("data"));
+	OFF_SET("instance", V_INT(rank + 1));
+	OFF_SET("communicator_key", V_INT(100 + rank));
+	assert_int_equal(store_put(store_of(rank), TABLE_COMMUNICATORS, row, schema_columns(table)), 0);
+}
+
+/* Rank 2 calls its first operation there much later, and its records are lost only then. */
+static void test_missing_before_lost(void **state)
+{
+	(void)state;
+	begin(1, true);
+	samples(job.end_ns, -1);
+	job.communicator = "000000000000beef";
+	for (int i = 0; i < OFF_RANKS; i++) {
+		place(i, job.communicator);
+		cut(i, STAGE_BACKWARD);
+		if (i != 2)
+			call_as(i, "AllReduce", 1000, 1, "init");
+	}
+	job.call_ns = job.end_ns - S;
+	call_as(2, "AllReduce", 1000, 1, "init");
+	job.call_ns += 10 * OFF_MS;
+	call_as(2, "AllReduce", 1000, 7, "attach");
+	end_all(job.end_ns);
+	assert_hang(CAUSE_MISSING, 2);
+}
+
+#define UNSURE_CALLS (STOOD_ROWS_MAX + 1000)
+
+/* What rank 1 calls leaves room for what the others do. */
+static void test_missing_beside_many_lost(void **state)
+{
+	(void)state;
+	begin(1, true);
+	samples(job.end_ns, -1);
+	for (int i = 0; i < OFF_RANKS; i++) {
+		if (i != 1 && i != 2)
+			call(i, "AllReduce", 1000);
+		cut(i, STAGE_BACKWARD);
+	}
+	for (uint64_t seq = 1; seq <= UNSURE_CALLS; seq++) {
+		call_as(1, "AllReduce", 1000, seq, "attach");
+		job.call_ns += 20 * S / UNSURE_CALLS;
+		if (seq % 20000 == 0)
+			assert_int_equal(store_flush(job.store[0], realtime_ns()), 0);
+	}
+	end_all(job.end_ns);
+	assert_hang(CAUSE_MISSING, 2);
 }
 
 /* Of stages alone, and still so at the end of what there is. */
@@ -414,6 +478,8 @@ int main(void)
 		T(test_missing),
 		T(test_missing_across),
 		T(test_missing_beside_lost),
+		T(test_missing_before_lost),
+		T(test_missing_beside_many_lost),
 		T(test_missing_stages),
 		T(test_stopped),
 		T(test_stopped_over),
