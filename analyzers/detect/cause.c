@@ -345,6 +345,9 @@ static void add(
 			name);
 	}
 	finding_add(finding, row->name, row->unit, of->value[part] / row->scale, of->peers[part] / row->scale, detail);
+	row = &cause_parts[PART_HOG];
+	if (detail[0])
+		finding_add(finding, row->name, row->unit, of->value[PART_HOG], of->peers[PART_HOG], detail);
 }
 
 /* What was said, and up to two parts that were more than a quarter of it though nothing was said of them. */
