@@ -11,9 +11,9 @@
 #include "analyzers/detect/cause.h"
 
 #include "analyzers/detect/cause_history.h"
+#include "analyzers/detect/cause_hog.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,8 +30,7 @@
 struct cause_rank {
 	uint32_t class;
 	bool device;
-	uint32_t hog_pid;
-	char hog_name[16];
+	struct cause_hog hog;
 	struct cause_past *past[FRAME_CLASS_MAX]; /* of the last of a class of one; NULL where there are peers */
 };
 
@@ -120,10 +119,7 @@ static void rank_feed(struct cause *cause, const struct frame *frame, const stru
 	rank->class = measures && i < measures->ranks ? measures->rank[i].class : FRAME_NONE;
 	rank->device =
 		frame->who[i].card[0] || frame->tier == FRAME_TIER_DEVICE || from->host.launch_gap_ns != FRAME_UNKNOWN;
-	if (from->host.hog_pid != 0 && from->host.run_delay_ns != 0) {
-		rank->hog_pid = from->host.hog_pid;
-		memcpy(rank->hog_name, from->host.hog_name, sizeof(rank->hog_name));
-	}
+	cause_hog_feed(&rank->hog, &from->host);
 	if (rank->class == FRAME_NONE || rank->class >= measures->classes || measures->class_ranks[rank->class] < 2)
 		cause_past_feed(&rank->past[frame->class], frame->step, slot);
 }
@@ -318,7 +314,7 @@ static enum finding_cause rest_of(const struct cause_rank *rank, const struct ca
 	if (rank->device || isnan(cpu) || cpu >= SHARE_HOST * excess ||
 		((busy || of->spins) && cpu > -SHARE_HOST * excess))
 		return CAUSE_COMPUTE;
-	if (rank->hog_pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess &&
+	if (rank->hog.pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess &&
 		of->value[PART_HOG] >= FLOOR_HOG * excess)
 		return CAUSE_PREEMPTION;
 	for (enum cause_part p = 0; p < PART_MAX; p++)
@@ -330,20 +326,14 @@ static void add(
 	struct finding *finding, const struct cause_compared *of, enum cause_part part, const struct cause_rank *rank)
 {
 	const struct cause_part_row *row = &cause_parts[part];
-	char detail[64] = "", name[16];
+	char detail[64] = "";
 
 	for (size_t i = 0; i < finding->evidences && i < FINDING_EVIDENCE_MAX; i++) {
 		if (strcmp(finding->evidence[i].name, row->name) == 0)
 			return;
 	}
-	if (part == PART_RUN_DELAY && rank && rank->hog_pid != 0 &&
-		of->value[PART_HOG] >= NAMED_HOG * of->value[PART_RUN_DELAY]) {
-		memcpy(name, rank->hog_name, sizeof(name));
-		for (size_t i = 0; i < sizeof(name) && name[i]; i++)
-			name[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
-		snprintf(detail, sizeof(detail), "pid %u%s%.*s", rank->hog_pid, name[0] ? " " : "", (int)sizeof(name),
-			name);
-	}
+	if (part == PART_RUN_DELAY && rank && of->value[PART_HOG] >= NAMED_HOG * of->value[PART_RUN_DELAY])
+		cause_hog_text(&rank->hog, detail, sizeof(detail));
 	finding_add(finding, row->name, row->unit, of->value[part] / row->scale, of->peers[part] / row->scale, detail);
 	row = &cause_parts[PART_HOG];
 	if (detail[0])

@@ -170,6 +170,24 @@ static void a_hog_is_named(void **state)
 	assert_string_equal(finding.evidence[0].name, "run_delay");
 }
 
+/* The last frame has another, for a moment. */
+static void the_hog_of_most_frames_is_named(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		quiet();
+		is_preempted(&ranks[SLOW]);
+		if (i == 19) {
+			ranks[SLOW].host.hog_pid = 15;
+			ranks[SLOW].host.hog_ns = MS / 10;
+			strcpy(ranks[SLOW].host.hog_name, "kworker");
+		}
+		feed();
+	}
+	assert_int_equal(ask(60 * MS), CAUSE_PREEMPTION);
+	assert_string_equal(evidence("run_delay")->detail, "pid 4711 stress-ng?-cpu-x");
+}
+
 static void one_of_many_hogs_is_not_named(void **state)
 {
 	(void)state;
@@ -395,6 +413,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		T(causes_are_told_apart),
 		T(a_hog_is_named),
+		T(the_hog_of_most_frames_is_named),
 		T(one_of_many_hogs_is_not_named),
 		T(run_delay_that_all_have_is_no_excess),
 		T(peers_that_spin_use_as_much_as_one_that_computes),

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which other process had a rank's CPUs, over several frames. Pure. A frame has one, be it of a moment: the one that is
+ * kept goes on until another had at least half as much in a frame; while it has nothing, what it had halves.
+ */
+#ifndef RANKTRACE_DETECT_CAUSE_HOG_H
+#define RANKTRACE_DETECT_CAUSE_HOG_H
+
+#include <stddef.h>
+
+#include "analyzers/detect/frame.h"
+
+struct cause_hog {
+	uint32_t pid; /* 0: none yet */
+	uint64_t ns;
+	char name[16]; /* as it came, perhaps without an end */
+};
+
+void cause_hog_feed(struct cause_hog *hog, const struct frame_host *host);
+/* "pid 4711 stress-ng", "" if there is none. */
+void cause_hog_text(const struct cause_hog *hog, char *ret, size_t size);
+
+#endif
