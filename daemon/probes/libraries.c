@@ -16,13 +16,18 @@
 #define DELETED " (deleted)"
 #define OPEN_WAIT_NS (100 * NSEC_PER_MSEC) /* for the server of a library's file */
 
+/* The newest ones. */
+struct inodes {
+	uint64_t inode[64];
+	unsigned count;
+};
+
 struct libraries {
 	struct libraries_ops ops;
 	char proc_root[64];
 	size_t count;
 	struct library *library[LIBRARIES_MAX];
-	uint64_t refused[64]; /* inodes already told of, oldest overwritten */
-	unsigned refusals;
+	struct inodes refused, slow; /* already told of */
 };
 
 struct mapping {
@@ -260,12 +265,12 @@ static int open_within(
 	return fd;
 }
 
-static bool refused_before(struct libraries *libraries, uint64_t inode)
+static bool told_before(struct inodes *told, uint64_t inode)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(libraries->refused); i++)
-		if (libraries->refused[i] == inode)
+	for (size_t i = 0; i < ARRAY_SIZE(told->inode); i++)
+		if (told->inode[i] == inode)
 			return true;
-	libraries->refused[libraries->refusals++ % ARRAY_SIZE(libraries->refused)] = inode;
+	told->inode[told->count++ % ARRAY_SIZE(told->inode)] = inode;
 	return false;
 }
 
@@ -348,9 +353,11 @@ static struct library *find_known(const struct libraries *libraries, const struc
 
 static void refuse(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, int error)
 {
-	if (refused_before(libraries, mapping->id.inode))
+	bool slow = error == -ETIMEDOUT;
+
+	if (told_before(slow ? &libraries->slow : &libraries->refused, mapping->id.inode))
 		return;
-	if (error == -ETIMEDOUT)
+	if (slow)
 		log_warning("libraries", "the file system of %s of process %u does not answer; it is asked again",
 			mapping->path, pid);
 	else
