@@ -128,6 +128,9 @@ static void add_apart(
 		}
 	if (least_ns == INT64_MAX || first_ns == INT64_MAX)
 		return;
+	/* Some are left out: what is far apart may be so because of that. */
+	if ((ends == ENDS_MAX || their_ends == ENDS_MAX) && llabs(least_ns) > SPREAD_NS)
+		return;
 	if (llabs(least_ns) <= SPREAD_NS)
 		apart->near_ns[apart->near++] = least_ns;
 	apart->least_ns[apart->count] = least_ns;

@@ -154,7 +154,8 @@ static bool look_until(struct merge *merge, struct detect *detect, const struct 
 		warn_once(merge, options);
 		*now_ns = look_ns;
 		find_look(merge, look_ns);
-		more = tell_progress(merge, options, look_ns);
+		if (merge->count || merge->look_ns != UINT64_MAX) /* of the last one nothing is left out any more */
+			more = tell_progress(merge, options, look_ns);
 	}
 	return more;
 }

@@ -124,6 +124,7 @@ static int add_place(void *arg, sqlite3_stmt *s)
 	copy(place->communicator, sizeof(place->communicator), sqlite3_column_text(s, 1));
 	copy(kind, sizeof(kind), sqlite3_column_text(s, 2));
 	place->next = 0;
+	place->unsure = 0;
 	place->kind = kind_of(kind);
 	place->members = (uint32_t)sqlite3_column_int64(s, 3);
 	place->member = sqlite3_column_type(s, 4) == SQLITE_NULL ? -1 : sqlite3_column_int(s, 4);
