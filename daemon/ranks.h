@@ -29,7 +29,7 @@ struct rank_env {
 	char job[64];       /* job or run id where given */
 	char pod[128];
 	char card[64];      /* visible devices or device id, as given; else as rank_card.c finds it later; "" if none */
-	int32_t master_port; /* where its job's ranks meet: equal on all of them, not on those of another job */
+	int32_t master_port; /* where its job's ranks meet: those of which it differs are of different jobs */
 };
 
 struct rank {

@@ -55,7 +55,7 @@ struct framer_rank {	 /* a process */
 	const char *host;
 	const char *card;
 	uint64_t start_ns; /* of the process */
-	uint16_t port;	   /* where the job's ranks meet, 0 not known: no two jobs of a host that run have the same */
+	uint16_t port;	   /* where the job's ranks meet, 0 not known: ranks of which it differs are of different jobs */
 	bool from_start;   /* its steps are counted from its start */
 };
 

@@ -284,7 +284,7 @@ int framer_rank_new(struct framer *framer, const struct framer_rank *rank)
 		framer->counts.ranks_left_out++;
 		return -ENOMEM;
 	}
-	if (rank->port && (!room->alive || !room->port))
+	if (!room->alive || !room->port)
 		room->port = rank->port;
 	enter(framer, room, process, rank);
 	return process->number;
