@@ -224,19 +224,24 @@ static inline void off_put_rank(struct store *store, int rank, const char *host,
 	assert_int_equal(store_put(store, TABLE_RANKS, row, schema_columns(table)), 0);
 }
 
-static inline void off_put_comm(struct store *store, int rank)
+static inline void off_put_comm_of(struct store *store, int rank, const char *communicator, int64_t key)
 {
 	OFF_ROW(TABLE_COMMUNICATORS);
 
-	OFF_SET("communicator", V_TEXT(OFF_COMMUNICATOR));
+	OFF_SET("communicator", V_TEXT(communicator));
 	OFF_SET("rank", V_INT(rank));
 	OFF_SET("member", V_INT(rank));
 	OFF_SET("members", V_INT(OFF_RANKS));
 	OFF_SET("family", V_TEXT("gloo"));
 	OFF_SET("kind", V_TEXT("data"));
 	OFF_SET("instance", V_INT(rank + 1));
-	OFF_SET("communicator_key", V_INT(rank + 1));
+	OFF_SET("communicator_key", V_INT(key));
 	assert_int_equal(store_put(store, TABLE_COMMUNICATORS, row, schema_columns(table)), 0);
+}
+
+static inline void off_put_comm(struct store *store, int rank)
+{
+	off_put_comm_of(store, rank, OFF_COMMUNICATOR, rank + 1);
 }
 
 static inline void off_put_stage(struct store *store, const struct off_event *e, int64_t start_ns)

@@ -248,21 +248,6 @@ static void test_missing_beside_lost(void **state)
 	assert_null(strstr(hang->sentence, "ranks 1"));
 }
 
-static void place(int rank, const char *communicator)
-{
-	OFF_ROW(TABLE_COMMUNICATORS);
-
-	OFF_SET("communicator", V_TEXT(communicator));
-	OFF_SET("rank", V_INT(rank));
-	OFF_SET("member", V_INT(rank));
-	OFF_SET("members", V_INT(OFF_RANKS));
-	OFF_SET("family", V_TEXT("gloo"));
-	OFF_SET("kind", V_TEXT("data"));
-	OFF_SET("instance", V_INT(rank + 1));
-	OFF_SET("communicator_key", V_INT(100 + rank));
-	assert_int_equal(store_put(store_of(rank), TABLE_COMMUNICATORS, row, schema_columns(table)), 0);
-}
-
 /* Rank 2 calls its first operation there much later, and its records are lost only then. */
 static void test_missing_before_lost(void **state)
 {
@@ -271,7 +256,7 @@ static void test_missing_before_lost(void **state)
 	samples(job.end_ns, -1);
 	job.communicator = "000000000000beef";
 	for (int i = 0; i < OFF_RANKS; i++) {
-		place(i, job.communicator);
+		off_put_comm_of(store_of(i), i, job.communicator, 100 + i);
 		cut(i, STAGE_BACKWARD);
 		if (i != 2)
 			call_as(i, "AllReduce", 1000, 1, "init");
