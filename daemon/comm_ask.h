@@ -19,7 +19,8 @@ struct ops_identifier {
 	void (*name)(struct context *context, const struct rank *rank, uint64_t address, uint64_t process_group);
 };
 
-/* Once each for its identity, or until it could be told, and its name, where they are not known and somebody may know. Whether anybody was asked. */
+/* Once each for its identity, or until it could be told, and its name, where they are not known and somebody may know.
+ * Whether anybody was asked. */
 bool comm_ask(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm);
 
 #endif

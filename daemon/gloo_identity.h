@@ -30,7 +30,8 @@ struct gloo_group {
 	char name[64];         /* what the program calls it, "" if PyTorch keeps no name */
 };
 
-/* 0; -EAGAIN: a file system does not answer now; else *ret_trouble says in a sentence what could not be read. The process is never stopped; at most some hundred reads. */
+/* 0; -EAGAIN: a file system does not answer now; else *ret_trouble says in a sentence what could not be read. The process
+ * is never stopped; at most some hundred reads. */
 int gloo_identity_read(const struct gloo_process *process, uint64_t address, struct gloo_group *ret, const char **ret_trouble);
 
 #endif

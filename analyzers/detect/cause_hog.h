@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which other process had a rank's CPUs, over several frames. Pure. A frame has one, be it of a moment: the one that is
- * kept goes on until another had at least half as much in a frame; while it has nothing, what it had halves.
+ * Which other process had a rank's CPUs, over several frames. Pure. A frame may have one, be it of a moment: the one that
+ * is kept stays until another had at least half as much, and each frame in which another had less halves that.
  */
 #ifndef RANKTRACE_DETECT_CAUSE_HOG_H
 #define RANKTRACE_DETECT_CAUSE_HOG_H
