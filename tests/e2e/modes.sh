@@ -9,7 +9,7 @@ cases=(
 	"plain dataloader,zero_grad,forward,backward,optimizer --hidden 512"
 	"plain dataloader --workers 2 --hidden 512"
 	"plain dataloader --workers 1 --sleep-data 20 --hidden 512"
-	"accumulate backward,optimizer --hidden 512"
+	"accumulate backward,optimizer --hidden 256" # four batches a step
 	"amp backward --hidden 768"
 	"checkpoint backward,optimizer --hidden 512"
 	"two_optimizers backward --hidden 512"
