@@ -76,7 +76,7 @@ static bool is_inner(const struct ops_entry *outer, const struct ops_event *even
 }
 
 /* An exception left it before it had a number: the next call has that. */
-static void leave(struct ops_entry *entry)
+static void coll_leave(struct ops_entry *entry)
 {
 	struct ops_comm *comm = entry->comm;
 
@@ -85,7 +85,7 @@ static void leave(struct ops_entry *entry)
 		comm->calls--;
 }
 
-static void fill(struct ops *ops, struct ops_thread *thread, struct ops_entry *entry, const struct ops_event *event)
+static void coll_fill(struct ops *ops, struct ops_thread *thread, struct ops_entry *entry, const struct ops_event *event)
 {
 	entry->word = ops_word(ops, event->op ? event->op : "");
 	entry->p2p = event->kind == OPS_P2P;
@@ -102,7 +102,7 @@ static void fill(struct ops *ops, struct ops_thread *thread, struct ops_entry *e
 	ops_number(ops, entry, event);
 }
 
-static void remember(struct ops_thread *thread, struct ops_entry *entry)
+static void coll_remember(struct ops_thread *thread, struct ops_entry *entry)
 {
 	struct ops_comm *comm = entry->comm;
 
@@ -123,7 +123,7 @@ static void remember(struct ops_thread *thread, struct ops_entry *entry)
 	thread->last_call = comm->calls;
 }
 
-static void on_call(struct ops *ops, const struct ops_event *event)
+static void coll_on_call(struct ops *ops, const struct ops_event *event)
 {
 	struct ops_comm *comm = ops_comm_of(ops, event);
 	struct ops_thread *thread = comm ? ops_thread_of(ops, event->thread_id) : NULL;
@@ -136,7 +136,7 @@ static void on_call(struct ops *ops, const struct ops_event *event)
 			take_fields(thread->announced, event);
 			return;
 		}
-		leave(thread->announced);
+		coll_leave(thread->announced);
 	}
 	if (thread->announced) {
 		ops->counts.lost++;
@@ -149,8 +149,8 @@ static void on_call(struct ops *ops, const struct ops_event *event)
 		return;
 	entry->comm = comm;
 	comm->waiting++;
-	fill(ops, thread, entry, event);
-	remember(thread, entry);
+	coll_fill(ops, thread, entry, event);
+	coll_remember(thread, entry);
 	if (comm->family->works) {
 		await_work(ops, thread, entry, event);
 	} else if (event->in_group) {
@@ -168,7 +168,7 @@ static void on_call(struct ops *ops, const struct ops_event *event)
 	ops_entry_done(ops, entry, 0);
 }
 
-static void on_group(struct ops *ops, const struct ops_event *event)
+static void coll_on_group(struct ops *ops, const struct ops_event *event)
 {
 	struct ops_thread *thread = ops_thread_find(ops, event->thread_id);
 	struct ops_group group = {.start_ns = event->start_ns, .thread_id = event->thread_id};
@@ -253,9 +253,9 @@ static void on_capture(struct ops *ops, const struct ops_event *event)
 }
 
 static void (*const handlers[])(struct ops *ops, const struct ops_event *event) = {
-	[OPS_OP] = on_call,
-	[OPS_P2P] = on_call,
-	[OPS_GROUP] = on_group,
+	[OPS_OP] = coll_on_call,
+	[OPS_P2P] = coll_on_call,
+	[OPS_GROUP] = coll_on_group,
 	[OPS_WORK] = on_work,
 	[OPS_FINISHED] = on_finished,
 	[OPS_COMM] = ops_comm_made,

@@ -50,7 +50,7 @@ struct ops_comm *ops_comm_by_identity(const struct ops *ops, const struct ops_de
 	return best;
 }
 
-static void look(struct ops *ops, struct ops_comm *comm)
+static void coll_comms_look(struct ops *ops, struct ops_comm *comm)
 {
 	struct comm_evidence evidence = {
 		.name = comm->name, .mix = comm->mix, .members = comm->members, .place = comm->place};
@@ -87,7 +87,7 @@ void ops_comm_tell(struct ops *ops, struct ops_comm *comm)
 {
 	/* The mix is looked at rarer and rarer. */
 	if (comm->dirty || (comm->mixed && !(comm->mixed & (comm->mixed - 1))))
-		look(ops, comm);
+		coll_comms_look(ops, comm);
 }
 
 void ops_members(struct ops *ops, const char *family, const char *communicator, const struct comm_place *place)
@@ -103,7 +103,7 @@ void ops_members(struct ops *ops, const char *family, const char *communicator, 
 		if (!comm->live || comm->identity != identity || comm->family != of || comm->members != place->members)
 			continue;
 		comm->place = *place;
-		look(ops, comm);
+		coll_comms_look(ops, comm);
 	}
 }
 
@@ -149,7 +149,7 @@ void ops_comms_done(struct ops *ops)
 		comm_free(ops, OPS_CONTAINER(link, struct ops_comm, used));
 }
 
-static void set_trouble(struct ops_comm *comm, const char *trouble)
+static void coll_comms_set_trouble(struct ops_comm *comm, const char *trouble)
 {
 	if (strcmp(comm->trouble, trouble) == 0)
 		return;
@@ -157,7 +157,7 @@ static void set_trouble(struct ops_comm *comm, const char *trouble)
 	comm->dirty = true;
 }
 
-static struct ops_comm *comm_new(struct ops *ops, const struct ops_family *family, uint64_t address, uint64_t since_ns)
+static struct ops_comm *coll_comms_comm_new(struct ops *ops, const struct ops_family *family, uint64_t address, uint64_t since_ns)
 {
 	struct ops_comm *comm = calloc(1, sizeof(*comm));
 
@@ -178,7 +178,7 @@ static struct ops_comm *comm_new(struct ops *ops, const struct ops_family *famil
 	ops_list_init(&comm->peers);
 	comm->live = comm->dirty = true;
 	comm->waits_device = ops->marker && family->device;
-	set_trouble(comm, !address ? no_address : family->told_later ? not_yet : not_seen);
+	coll_comms_set_trouble(comm, !address ? no_address : family->told_later ? not_yet : not_seen);
 	ops_hash_put(&ops->by_address, &comm->by_address, address_key(family, address));
 	ops_append(&ops->live, &comm->used);
 	ops->comms++;
@@ -210,7 +210,7 @@ void ops_comm_members(struct ops_comm *comm, uint64_t member, uint64_t members)
 }
 
 /* MEMBER alone may hold both; alone and narrow it tells too little to be checked, and is left for a wider one. */
-static void note(struct ops_comm *comm, const struct ops_event *event)
+static void coll_comms_note(struct ops_comm *comm, const struct ops_event *event)
 {
 	uint64_t member = ops_value(event, OP_FIELD_MEMBER), members = ops_value(event, OP_FIELD_MEMBERS);
 
@@ -253,14 +253,14 @@ struct ops_comm *ops_comm_of(struct ops *ops, const struct ops_event *event)
 		comm = NULL;
 	}
 	if (!comm)
-		comm = comm_new(ops, family, address, event->start_ns);
+		comm = coll_comms_comm_new(ops, family, address, event->start_ns);
 	if (!comm)
 		return NULL;
 	if (identity && !comm->library_identity) {
 		comm->library_identity = true;
 		ops_comm_identity(ops, comm, identity, "library");
 	}
-	note(comm, event);
+	coll_comms_note(comm, event);
 	ops_unlink(&comm->used);
 	ops_append(&ops->live, &comm->used);
 	return comm;
@@ -286,7 +286,7 @@ void ops_comm_made(struct ops *ops, const struct ops_event *event)
 		comm = NULL;
 	}
 	if (!comm)
-		comm = comm_new(ops, family, address, event->start_ns);
+		comm = coll_comms_comm_new(ops, family, address, event->start_ns);
 	if (!comm)
 		return;
 	comm->init_seen = true;
@@ -295,7 +295,7 @@ void ops_comm_made(struct ops *ops, const struct ops_event *event)
 		comm->seq_from = comm->p2p_from = OPS_SEQ_INIT;
 	if (identity && !comm->identity)
 		ops_comm_identity(ops, comm, identity, "init");
-	note(comm, event);
+	coll_comms_note(comm, event);
 	note_name(comm, event->text);
 	parent = ops_has(event, OP_FIELD_PARENT) ? ops_comm_find(ops, family, ops_value(event, OP_FIELD_PARENT)) : NULL;
 	if (parent)
@@ -324,7 +324,7 @@ void ops_identify(struct ops *ops, const char *family, uint64_t address, uint64_
 
 	if (comm && identity && comm->library_identity && comm->identity != identity && comm->family->told_later) {
 		ops_comm_retire(ops, comm);
-		comm = comm_new(ops, ops_family(family), address, ops->now_ns);
+		comm = coll_comms_comm_new(ops, ops_family(family), address, ops->now_ns);
 	}
 	if (!comm)
 		return;
@@ -336,7 +336,7 @@ void ops_identify(struct ops *ops, const char *family, uint64_t address, uint64_
 		comm->library_identity = comm->family->told_later;
 		ops_comm_identity(ops, comm, identity, comm->told_by);
 	} else if (!identity && trouble && trouble[0]) {
-		set_trouble(comm, trouble);
+		coll_comms_set_trouble(comm, trouble);
 	}
 	ops_comm_tell(ops, comm);
 	OPS_EACH (link, &ops->waiting) {

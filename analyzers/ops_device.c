@@ -6,7 +6,7 @@
 
 #define UNIDENTIFIED_WALK_MAX 16
 
-static int32_t peer_of(const struct ops_device *device)
+static int32_t coll_device_peer_of(const struct ops_device *device)
 {
 	return device->peer < 0 ? -1 : device->peer;
 }
@@ -14,7 +14,7 @@ static int32_t peer_of(const struct ops_device *device)
 /* NCCL's records count some operations in bytes. */
 static bool same_call(const struct ops_entry *entry, const struct ops_device *device, uint64_t hash)
 {
-	return entry->word->hash == hash && entry->peer == peer_of(device) && !entry->captured &&
+	return entry->word->hash == hash && entry->peer == coll_device_peer_of(device) && !entry->captured &&
 	       (entry->count == OPS_UNKNOWN || entry->count == device->count ||
 		       ops_entry_bytes(entry) == device->count);
 }
@@ -28,7 +28,7 @@ static bool in_call(const struct ops_entry *entry, const struct ops_device *devi
 	       (entry->waits & WAIT_GROUP || !entry->end_ns || entry->result || device->host_ns <= entry->end_ns);
 }
 
-static struct ops_entry *by_number(
+static struct ops_entry *coll_device_by_number(
 	struct ops *ops, struct ops_comm *comm, const struct ops_device *device, uint64_t hash)
 {
 	uint64_t key = ops_number_key(comm, device->seq);
@@ -48,7 +48,7 @@ static struct ops_entry *by_number(
 static struct ops_entry *by_signature(
 	struct ops *ops, const struct ops_comm *comm, const struct ops_device *device, uint64_t hash)
 {
-	uint64_t key = ops_mix(ops_mix(comm->id, hash), (uint32_t)peer_of(device));
+	uint64_t key = ops_mix(ops_mix(comm->id, hash), (uint32_t)coll_device_peer_of(device));
 	unsigned walked = 0;
 
 	OPS_EACH (link, ops_bucket(&ops->signature, key)) {
@@ -64,7 +64,7 @@ static struct ops_entry *by_signature(
 
 static struct ops_entry *of_comm(struct ops *ops, struct ops_comm *comm, const struct ops_device *device, uint64_t hash)
 {
-	struct ops_entry *entry = by_number(ops, comm, device, hash);
+	struct ops_entry *entry = coll_device_by_number(ops, comm, device, hash);
 
 	return entry ? entry : by_signature(ops, comm, device, hash);
 }
@@ -121,7 +121,7 @@ static void device_tells(struct ops *ops, struct ops_comm *comm)
 	comm->no_device = false;
 }
 
-static void note(struct ops *ops, struct ops_comm *comm, const struct ops_device *device)
+static void coll_device_note(struct ops *ops, struct ops_comm *comm, const struct ops_device *device)
 {
 	if (!comm->waits_device)
 		device_tells(ops, comm);
@@ -163,7 +163,7 @@ static void tell_graph(struct ops *ops, struct ops_comm *comm, const struct ops_
 		.dtype = dtype,
 		.count = device->count <= INT64_MAX ? device->count : OPS_UNKNOWN,
 		.bytes = OPS_UNKNOWN,
-		.peer = peer_of(device),
+		.peer = coll_device_peer_of(device),
 		.host_start_ns = device->host_ns,
 		.host_duration_ns = OPS_UNKNOWN,
 		.device_start_ns = known ? device->start_ns : OPS_UNKNOWN,
@@ -200,7 +200,7 @@ static void apply(struct ops *ops, struct ops_entry *entry, const struct ops_dev
 }
 
 /* Kept until its call or its communicator turns up; the oldest one goes where there is no room. */
-static void keep(struct ops *ops, const struct ops_device *device)
+static void coll_device_keep(struct ops *ops, const struct ops_device *device)
 {
 	struct ops_early *early = &ops->early[ops->early_next];
 
@@ -216,7 +216,7 @@ static void keep(struct ops *ops, const struct ops_device *device)
 	early->device.dtype = early->dtype;
 }
 
-static void drop(struct ops *ops, struct ops_early *early)
+static void coll_device_drop(struct ops *ops, struct ops_early *early)
 {
 	early->came_ns = 0;
 	ops->early_used--;
@@ -232,7 +232,7 @@ void ops_early_entry(struct ops *ops, struct ops_entry *entry)
 		if (!early->came_ns || early->device.identity != entry->comm->identity ||
 			!same_call(entry, &early->device, ops_word_hash(early->op)) || !in_call(entry, &early->device))
 			continue;
-		drop(ops, early);
+		coll_device_drop(ops, early);
 		/* The entry stays the caller's: it may not go out here. */
 		entry->waits |= WAIT_CALLER;
 		apply(ops, entry, &early->device);
@@ -248,9 +248,9 @@ void ops_early_comm(struct ops *ops, struct ops_comm *comm)
 
 		if (!early->came_ns || early->device.identity != comm->identity)
 			continue;
-		note(ops, comm, &early->device);
+		coll_device_note(ops, comm, &early->device);
 		if (!early->op[0])
-			drop(ops, early);
+			coll_device_drop(ops, early);
 	}
 }
 
@@ -260,7 +260,7 @@ static void unexplained(struct ops *ops, const struct ops_comm *comm, const stru
 	if (device->open)
 		return;
 	if (device->host_ns && (!comm || device->host_ns > comm->seen_ns))
-		keep(ops, device);
+		coll_device_keep(ops, device);
 	else
 		ops->counts.late += comm && comm->mixed && (!device->host_ns || device->host_ns >= comm->first_ns);
 }
@@ -281,12 +281,12 @@ void ops_feed_device(struct ops *ops, const struct ops_device *device)
 	ops->no_marker = false;
 	comm = ops_comm_by_identity(ops, device);
 	if (comm)
-		note(ops, comm, device);
+		coll_device_note(ops, comm, device);
 	if (!device->op || !device->op[0] || (comm && device->captured)) {
 		if (comm && device->captured && device->op && device->op[0])
 			tell_graph(ops, comm, device);
 		else if (!comm)
-			keep(ops, device);
+			coll_device_keep(ops, device);
 		if (comm)
 			ops_comm_tell(ops, comm);
 		return;
@@ -295,12 +295,12 @@ void ops_feed_device(struct ops *ops, const struct ops_device *device)
 	if (comm) {
 		entry = of_identified(ops, comm, device, hash);
 		if (entry && entry->comm != comm)
-			note(ops, entry->comm, device);
+			coll_device_note(ops, entry->comm, device);
 	} else {
 		entry = of_unidentified(ops, device, hash);
 		if (entry) {
 			ops_comm_identity(ops, entry->comm, device->identity, "marker");
-			note(ops, entry->comm, device);
+			coll_device_note(ops, entry->comm, device);
 		}
 	}
 	if (entry) {

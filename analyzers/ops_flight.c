@@ -96,7 +96,7 @@ void ops_in_call(struct ops *ops, const struct ops_event *event)
 	ops_comm_tell(ops, entry.comm);
 }
 
-static void point(struct ops_point *ret, const struct ops_signature *signature)
+static void coll_flight_point(struct ops_point *ret, const struct ops_signature *signature)
 {
 	*ret = (struct ops_point){.seq = signature->seq,
 		.count = signature->count,
@@ -107,7 +107,7 @@ static void point(struct ops_point *ret, const struct ops_signature *signature)
 	snprintf(ret->dtype, sizeof(ret->dtype), "%s", signature->dtype ? signature->dtype->name : "");
 }
 
-static void stand(const struct ops *ops, const struct ops_comm *comm, struct ops_standing *ret)
+static void coll_flight_stand(const struct ops *ops, const struct ops_comm *comm, struct ops_standing *ret)
 {
 	*ret = (struct ops_standing){.address = comm->address,
 		.member = comm->member,
@@ -119,16 +119,16 @@ static void stand(const struct ops *ops, const struct ops_comm *comm, struct ops
 	snprintf(ret->family, sizeof(ret->family), "%s", comm->family->name);
 	memcpy(ret->name, comm->name, sizeof(ret->name));
 	if (comm->calls)
-		point(&ret->entered, &comm->recent[(comm->calls - 1) % OPS_RECENT]);
+		coll_flight_point(&ret->entered, &comm->recent[(comm->calls - 1) % OPS_RECENT]);
 	if (comm->completed.seq)
-		point(&ret->completed, &comm->completed);
+		coll_flight_point(&ret->completed, &comm->completed);
 	for (size_t i = 0; i < ops->flights; i++) {
 		const struct ops_flight *flight = &ops->flight[i];
 
 		if (flight->comm != comm)
 			continue;
 		if (!flight->p2p && flight->signature.seq > ret->entered.seq)
-			point(&ret->entered, &flight->signature);
+			coll_flight_point(&ret->entered, &flight->signature);
 		if (!ret->in_call_ns || flight->start_ns < ret->in_call_ns)
 			ret->in_call_ns = flight->start_ns;
 	}
@@ -139,11 +139,11 @@ size_t ops_standings(const struct ops *ops, struct ops_standing *ret, size_t max
 	size_t n = 0;
 
 	for (const struct ops_link *link = ops->live.prev; link != &ops->live && n < max; link = link->prev)
-		stand(ops, OPS_CONTAINER(link, struct ops_comm, used), &ret[n++]);
+		coll_flight_stand(ops, OPS_CONTAINER(link, struct ops_comm, used), &ret[n++]);
 	return n;
 }
 
-static const struct ops_signature *at(const struct ops *ops, const struct ops_comm *comm, uint64_t seq)
+static const struct ops_signature *coll_flight_at(const struct ops *ops, const struct ops_comm *comm, uint64_t seq)
 {
 	for (uint64_t back = 1; back <= comm->calls && back <= OPS_RECENT; back++) {
 		const struct ops_signature *signature = &comm->recent[(comm->calls - back) % OPS_RECENT];
@@ -173,9 +173,9 @@ bool ops_at(const struct ops *ops, const char *communicator, uint64_t seq, struc
 
 		if (comm->identity != identity || !comm->live)
 			continue;
-		signature = at(ops, comm, seq);
+		signature = coll_flight_at(ops, comm, seq);
 		if (signature) {
-			point(ret, signature);
+			coll_flight_point(ret, signature);
 			return true;
 		}
 	}

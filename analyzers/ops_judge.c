@@ -56,7 +56,7 @@ static unsigned numbering_of(const struct ops_judged *member)
 	return from < sizeof(numbering) / sizeof(numbering[0]) ? numbering[from] : 0;
 }
 
-static void choose(struct judging *judging)
+static void coll_judge_choose(struct judging *judging)
 {
 	size_t count[4] = {0};
 	unsigned best = 1;
@@ -129,7 +129,7 @@ static bool first_call(struct judging *judging, uint64_t seq, struct ops_point *
 	return asked->found;
 }
 
-static uint64_t since(uint64_t now_ns, uint64_t then_ns)
+static uint64_t coll_judge_since(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
@@ -158,8 +158,8 @@ static uint64_t find_missing(struct judging *judging, struct ops_point *ret)
 		struct ops_point first;
 
 		if (!member->behind || !awaited_call(judging, member, &first) ||
-			since(judging->now_ns, first.time_ns) <= judging->patience_ns ||
-			(last->seq && since(judging->now_ns, last->time_ns) <= judging->patience_ns))
+			coll_judge_since(judging->now_ns, first.time_ns) <= judging->patience_ns ||
+			(last->seq && coll_judge_since(judging->now_ns, last->time_ns) <= judging->patience_ns))
 			continue;
 		member->missing = true;
 		if (!lowest || last->seq + 1 < lowest) {
@@ -426,7 +426,7 @@ static void tell_running(struct judging *judging, struct judge_text *text)
 		return;
 	}
 	verdict->seq = judging->far;
-	verdict->waited_ns = since(judging->now_ns, first.time_ns);
+	verdict->waited_ns = coll_judge_since(judging->now_ns, first.time_ns);
 	add_call(text, &first, judging->far);
 	add_communicator(text, judging);
 	judge_text_add(text, " was called ");
@@ -437,7 +437,7 @@ static void tell_running(struct judging *judging, struct judge_text *text)
 		judge_text_add(text, ", on %zu it is complete", done);
 }
 
-static void judge(struct judging *judging, struct judge_text *text)
+static void coll_judge(struct judging *judging, struct judge_text *text)
 {
 	struct ops_verdict *verdict = judging->verdict;
 	struct ops_point missing = {0}, first;
@@ -448,12 +448,12 @@ static void judge(struct judging *judging, struct judge_text *text)
 		verdict->state = state;
 		verdict->seq = different;
 		if (first_call(judging, different, &first))
-			verdict->waited_ns = since(judging->now_ns, first.time_ns);
+			verdict->waited_ns = coll_judge_since(judging->now_ns, first.time_ns);
 		tell_difference(judging, text);
 	} else if (seq) {
 		verdict->state = OPS_STATE_MISSING;
 		verdict->seq = seq;
-		verdict->waited_ns = since(judging->now_ns, missing.time_ns);
+		verdict->waited_ns = coll_judge_since(judging->now_ns, missing.time_ns);
 		tell_missing(judging, text, &missing);
 	} else {
 		tell_running(judging, text);
@@ -477,9 +477,9 @@ void ops_judge(
 	judging.rank = calloc(members, sizeof(*judging.rank));
 	if (!judging.rank)
 		return;
-	choose(&judging);
+	coll_judge_choose(&judging);
 	judge_text_begin(&text, ret->sentence, sizeof(ret->sentence));
-	judge(&judging, &text);
+	coll_judge(&judging, &text);
 	add_elsewhere(&text, &judging);
 	judge_text_end(&text);
 	free(judging.rank);

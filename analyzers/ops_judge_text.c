@@ -45,7 +45,7 @@ void judge_text_end(struct judge_text *text)
 	memcpy(text->start + n, "...", 4);
 }
 
-static int compare(const void *a, const void *b)
+static int coll_judge_text_compare(const void *a, const void *b)
 {
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
 
@@ -58,7 +58,7 @@ void judge_text_ranks(struct judge_text *text, int32_t *rank, size_t ranks)
 
 	if (!ranks)
 		return;
-	qsort(rank, ranks, sizeof(*rank), compare);
+	qsort(rank, ranks, sizeof(*rank), coll_judge_text_compare);
 	for (size_t i = 0; i < ranks; i++) {
 		if (!distinct || rank[distinct - 1] != rank[i])
 			rank[distinct++] = rank[i];

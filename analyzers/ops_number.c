@@ -9,7 +9,7 @@ uint64_t ops_number_key(const struct ops_comm *comm, uint64_t seq)
 	return ops_mix(comm->id, seq);
 }
 
-static struct ops_peer *peer_of(struct ops *ops, struct ops_comm *comm, int32_t peer, bool receive)
+static struct ops_peer *coll_number_peer_of(struct ops *ops, struct ops_comm *comm, int32_t peer, bool receive)
 {
 	uint64_t key = ops_mix(comm->id, (uint64_t)(uint32_t)peer << 1 | receive);
 	struct ops_peer *found;
@@ -45,7 +45,7 @@ void ops_number_forget(struct ops *ops, struct ops_comm *comm)
 /* What a library counts of sends and receives is not equal on both sides: they are counted here. */
 static void number_p2p(struct ops *ops, struct ops_entry *entry)
 {
-	struct ops_peer *peer = peer_of(ops, entry->comm, entry->peer, entry->word->operation->name[0] == 'R');
+	struct ops_peer *peer = coll_number_peer_of(ops, entry->comm, entry->peer, entry->word->operation->name[0] == 'R');
 
 	entry->seq = peer ? ++peer->count : 0;
 	entry->seq_from = peer && entry->peer >= 0 ? entry->comm->p2p_from : OPS_SEQ_ATTACH;

@@ -16,7 +16,7 @@ static uint64_t duration(uint64_t start_ns, uint64_t end_ns)
 	return start_ns == OPS_UNKNOWN || end_ns == OPS_UNKNOWN || end_ns < start_ns ? OPS_UNKNOWN : end_ns - start_ns;
 }
 
-static void tell(struct ops *ops, const struct ops_entry *entry)
+static void coll_rows_tell(struct ops *ops, const struct ops_entry *entry)
 {
 	uint64_t device_ns = entry->device ? duration(entry->device_start_ns, entry->device_stop_ns) : OPS_UNKNOWN;
 	struct ops_row row = {.communicator = entry->comm->text,
@@ -50,7 +50,7 @@ static void out(struct ops *ops, struct ops_entry *entry)
 	if (entry->announcer && entry->announcer->announced == entry)
 		entry->announcer->announced = NULL;
 	if (!entry->left)
-		tell(ops, entry);
+		coll_rows_tell(ops, entry);
 	ops_unlink(&entry->age);
 	ops_unlink(&entry->member);
 	ops_unlink(&entry->number.link);
@@ -145,7 +145,7 @@ void ops_entry_complete(struct ops_entry *entry, uint64_t time_ns)
 		.dtype = entry->dtype};
 }
 
-static bool past(uint64_t since_ns, uint64_t wait_ns, uint64_t now_ns)
+static bool coll_rows_past(uint64_t since_ns, uint64_t wait_ns, uint64_t now_ns)
 {
 	return now_ns > since_ns && now_ns - since_ns > wait_ns;
 }
@@ -156,13 +156,13 @@ static bool device_is_overdue(const struct ops *ops, const struct ops_entry *ent
 	uint64_t since_ns = entry->fed_ns;
 
 	if (entry->trial)
-		return comm->no_device || past(ops_max(since_ns, comm->freed_ns), OPS_NUMBER_NS, ops->now_ns);
+		return comm->no_device || coll_rows_past(ops_max(since_ns, comm->freed_ns), OPS_NUMBER_NS, ops->now_ns);
 	if (comm->freed_ns)
-		return past(ops_max(comm->device_ns, comm->freed_ns), OPS_FREED_WAIT_NS, ops->now_ns);
+		return coll_rows_past(ops_max(comm->device_ns, comm->freed_ns), OPS_FREED_WAIT_NS, ops->now_ns);
 	/* The device has not come so far while it does what was called before. */
 	if (comm->device_ns > since_ns && (entry->p2p || entry->seq > comm->device_seq))
 		since_ns = comm->device_ns;
-	return past(since_ns, OPS_WAIT_NS, ops->now_ns);
+	return coll_rows_past(since_ns, OPS_WAIT_NS, ops->now_ns);
 }
 
 /* Which of its waits have been long enough. */
@@ -172,13 +172,13 @@ static unsigned overdue(const struct ops *ops, const struct ops_entry *entry)
 	uint64_t work_ns = ops_linked(&entry->by_work.link) ? OPS_STUCK_NS : OPS_WAIT_NS;
 	unsigned waits = 0;
 
-	if (past(since_ns, OPS_IDENTIFY_NS, now_ns))
+	if (coll_rows_past(since_ns, OPS_IDENTIFY_NS, now_ns))
 		waits |= WAIT_IDENTITY;
-	if (past(since_ns, OPS_STUCK_NS, now_ns))
+	if (coll_rows_past(since_ns, OPS_STUCK_NS, now_ns))
 		waits |= WAIT_GROUP;
-	if (past(since_ns, work_ns, now_ns))
+	if (coll_rows_past(since_ns, work_ns, now_ns))
 		waits |= WAIT_WORK;
-	if (entry->comm->no_number || past(since_ns, OPS_NUMBER_NS, now_ns))
+	if (entry->comm->no_number || coll_rows_past(since_ns, OPS_NUMBER_NS, now_ns))
 		waits |= WAIT_NUMBER;
 	if (device_is_overdue(ops, entry))
 		waits |= WAIT_DEVICE;
@@ -191,7 +191,7 @@ static void waited_in_vain(struct ops *ops, const struct ops_entry *entry, unsig
 	struct ops_comm *comm = entry->comm;
 
 	comm->no_number |= (waits & WAIT_NUMBER) != 0;
-	if (waits & WAIT_DEVICE && past(comm->device_ns, entry->trial ? 0 : OPS_WAIT_NS, ops->now_ns)) {
+	if (waits & WAIT_DEVICE && coll_rows_past(comm->device_ns, entry->trial ? 0 : OPS_WAIT_NS, ops->now_ns)) {
 		comm->waits_device = false;
 		comm->no_device = true;
 		ops->no_marker = !ops->marker;

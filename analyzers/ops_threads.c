@@ -23,7 +23,7 @@ void ops_thread_group_lost(struct ops *ops, struct ops_thread *thread, uint64_t 
 	}
 }
 
-static void forget(struct ops *ops, struct ops_thread *thread)
+static void coll_threads_forget(struct ops *ops, struct ops_thread *thread)
 {
 	ops_thread_group_lost(ops, thread, UINT64_MAX);
 	/* A start of UINT64_MAX is a lie that the loop above leaves. */
@@ -47,7 +47,7 @@ struct ops_thread *ops_thread_of(struct ops *ops, uint32_t id)
 
 	if (!thread) {
 		if (ops->n_threads >= OPS_THREADS_MAX)
-			forget(ops, OPS_CONTAINER(ops->threads.next, struct ops_thread, used));
+			coll_threads_forget(ops, OPS_CONTAINER(ops->threads.next, struct ops_thread, used));
 		thread = calloc(1, sizeof(*thread));
 		if (!thread)
 			return NULL;

@@ -8,7 +8,7 @@
 #include "analyzers/ops_bytes.h"
 
 /* Counts that may rightly differ make no call another one. */
-static bool is_same(const struct ops_point *a, const struct ops_point *b)
+static bool coll_majority_is_same(const struct ops_point *a, const struct ops_point *b)
 {
 	return strcasecmp(a->op, b->op) == 0 && strcmp(a->dtype, b->dtype) == 0 &&
 	       (a->count == b->count || ops_operation(a->op)->uneven);
@@ -19,7 +19,7 @@ void ops_usual_add(struct ops_usual *usual, const struct ops_point *point)
 	struct ops_usual_call *call = usual->call;
 	size_t i = 0, kept = 0;
 
-	while (i < usual->count && !is_same(&call[i].point, point))
+	while (i < usual->count && !coll_majority_is_same(&call[i].point, point))
 		i++;
 	if (i < usual->count) {
 		call[i].weight++;

@@ -51,7 +51,7 @@ int64_t steps_place(const struct steps *steps, uint64_t start_ns)
 	return steps_rule_certain(steps) ? steps->next : STEPS_UNDECIDED;
 }
 
-static void emit(
+static void steps_emit(
 	struct steps *steps, const struct steps_entry *entry, uint32_t thread_id, uint32_t depth, uint64_t end_ns)
 {
 	struct steps_stage stage = {
@@ -69,7 +69,7 @@ static void emit(
 	steps->sink.stage(steps->sink.arg, &stage);
 }
 
-static bool hold(struct steps *steps, const struct steps_held *held)
+static bool steps_hold(struct steps *steps, const struct steps_held *held)
 {
 	if (steps->held_count >= STEPS_HELD_MAX)
 		return false;
@@ -92,12 +92,12 @@ void steps_finish(
 	struct steps_held held = {*entry, end_ns, thread_id, depth};
 
 	if (entry->step == STEPS_UNDECIDED) {
-		if (hold(steps, &held))
+		if (steps_hold(steps, &held))
 			return;
 		steps->counts.not_held++;
 		held.entry.step = STEPS_NONE;
 	}
-	emit(steps, &held.entry, thread_id, depth, end_ns);
+	steps_emit(steps, &held.entry, thread_id, depth, end_ns);
 }
 
 /* All undecided marks, open or ended, that started before until_ns belong to step number. */
@@ -122,7 +122,7 @@ void steps_settle(struct steps *steps, uint64_t until_ns, int64_t number)
 
 		if (held->entry.start_ns < until_ns) {
 			held->entry.step = number;
-			emit(steps, &held->entry, held->thread_id, held->depth, held->end_ns);
+			steps_emit(steps, &held->entry, held->thread_id, held->depth, held->end_ns);
 		} else {
 			steps->held[kept++] = *held;
 		}
@@ -136,7 +136,7 @@ static bool is_step_thread(const struct steps *steps, const struct steps_thread 
 }
 
 /* Forgets the marks from index on: their ends were lost. */
-static void drop(struct steps *steps, struct steps_thread *thread, size_t index, uint64_t now_ns)
+static void steps_drop(struct steps *steps, struct steps_thread *thread, size_t index, uint64_t now_ns)
 {
 	const struct steps_entry *loop = steps_thread_loop(thread);
 	bool optimized = false, backward_since = false;
@@ -165,7 +165,7 @@ static void drop_left(struct steps *steps, struct steps_thread *thread, const st
 		uint64_t frame = thread->entries[i].frame;
 
 		if (frame && (at > frame || (at == frame && mark->edge == STEPS_BEGIN))) {
-			drop(steps, thread, i, thread->last_ns);
+			steps_drop(steps, thread, i, thread->last_ns);
 			return;
 		}
 	}
@@ -189,13 +189,13 @@ static void drop_stale(struct steps *steps, struct steps_thread *thread, const s
 {
 	if (thread->depth >= STEPS_DEPTH_MAX &&
 		((stage_is_loop(inner->kind) && inner->kind != STAGE_FORWARD) || thread->left_out >= LEFT_OUT_MAX)) {
-		drop(steps, thread, 0, inner->start_ns);
+		steps_drop(steps, thread, 0, inner->start_ns);
 		thread->left_out = 0;
 		return;
 	}
 	for (size_t i = 0; i < thread->depth; i++) {
 		if (is_stale(steps, &thread->entries[i], inner)) {
-			drop(steps, thread, i, inner->start_ns);
+			steps_drop(steps, thread, i, inner->start_ns);
 			return;
 		}
 	}
@@ -231,7 +231,7 @@ static void begin_loop(struct steps *steps, struct steps_thread *thread, const s
 		steps_rule_begin(steps, entry->kind, entry->start_ns, (uint32_t)thread->depth);
 }
 
-static void begin(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
+static void steps_begin(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
 {
 	const char *name = mark->name ? mark->name : "";
 	struct stage_meaning meaning = mark->stage ? stage_of_stage(mark->stage) : stage_of_name(name);
@@ -272,7 +272,7 @@ static void begin(struct steps *steps, struct steps_thread *thread, const struct
 	steps->shown |= steps->open && pushed->step == steps->next;
 }
 
-static void end(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
+static void steps_end_one(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
 {
 	int index = steps_thread_match(thread, mark->stage);
 	const struct steps_entry *loop;
@@ -287,7 +287,7 @@ static void end(struct steps *steps, struct steps_thread *thread, const struct s
 		steps->counts.unpaired++;
 		return;
 	}
-	drop(steps, thread, (size_t)index + 1, thread->last_ns);
+	steps_drop(steps, thread, (size_t)index + 1, thread->last_ns);
 	entry = thread->entries[index];
 	loop = steps_thread_loop(thread);
 	outermost = loop == &thread->entries[index];
@@ -317,9 +317,9 @@ void steps_feed(struct steps *steps, const struct steps_mark *mark)
 		thread->last_ns = mark->time_ns;
 	drop_left(steps, thread, mark);
 	if (mark->edge == STEPS_BEGIN)
-		begin(steps, thread, mark);
+		steps_begin(steps, thread, mark);
 	else
-		end(steps, thread, mark);
+		steps_end_one(steps, thread, mark);
 }
 
 /* What is still undecided will most likely be of the next step, unless an evaluation goes on. */

@@ -17,13 +17,13 @@ bool steps_rule_certain(const struct steps *steps)
 	return steps->named && (steps->trained || !steps->loader_seen || (steps->infers && !steps->trains));
 }
 
-static void release(struct steps *steps)
+static void steps_rules_release(struct steps *steps)
 {
 	if (steps_rule_certain(steps))
 		steps_settle(steps, UINT64_MAX, steps->next);
 }
 
-static void open_at(struct steps *steps, uint64_t start_ns)
+static void steps_rules_open_at(struct steps *steps, uint64_t start_ns)
 {
 	steps->open = true;
 	steps->mid = false;
@@ -48,7 +48,7 @@ static void close_at(struct steps *steps, uint64_t end_ns, const char *kind)
 	} else {
 		steps_settle(steps, end_ns, STEPS_NONE);
 	}
-	open_at(steps, end_ns);
+	steps_rules_open_at(steps, end_ns);
 }
 
 /* Every candidate was an end. */
@@ -69,7 +69,7 @@ static void close_each(struct steps *steps)
 		steps->trained = steps->trained_since;
 	steps->sealed = steps->trained_since = false;
 	steps->ends_kind = STEPS_ENDS_TRAIN;
-	release(steps);
+	steps_rules_release(steps);
 }
 
 /* Only the last candidate was. */
@@ -124,7 +124,7 @@ static void train(struct steps *steps)
 		steps->ends_kind = STEPS_ENDS_TRAIN;
 	}
 	steps->trained = true;
-	release(steps);
+	steps_rules_release(steps);
 }
 
 static void anchor(struct steps *steps, uint64_t now_ns, bool load)
@@ -174,7 +174,7 @@ static void load_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 {
 	steps->loader_seen = true;
 	if (!steps->open && !steps->mid) {
-		open_at(steps, now_ns);
+		steps_rules_open_at(steps, now_ns);
 	} else if (steps->n_ends && steps->ends_kind == STEPS_ENDS_TRAIN) {
 		steps->loader_drives |= steps->has_load;
 		close_last(steps);
@@ -199,7 +199,7 @@ static void forward_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 	(void)depth;
 	seal(steps);
 	if (!steps->open && !steps->mid)
-		open_at(steps, now_ns);
+		steps_rules_open_at(steps, now_ns);
 	steps->forward_marked = true;
 	steps->iteration_marked = true;
 }
@@ -208,7 +208,7 @@ static void zero_grad_begin(struct steps *steps, uint64_t now_ns, uint32_t depth
 {
 	(void)depth;
 	if (!steps->open && !steps->mid)
-		open_at(steps, now_ns);
+		steps_rules_open_at(steps, now_ns);
 	if (steps->has_anchor && steps->anchor_is_load) {
 		steps->gap_start_ns = steps->anchor_ns;
 		steps->gap_end_ns = now_ns;
@@ -228,7 +228,7 @@ static void open_late(struct steps *steps, uint64_t now_ns)
 	if (steps->open || steps->mid)
 		return;
 	if (steps->from_start)
-		open_at(steps, now_ns);
+		steps_rules_open_at(steps, now_ns);
 	else
 		steps->mid = true;
 }
@@ -242,7 +242,7 @@ static void backward_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 		derive_forward(steps, now_ns, depth);
 }
 
-static void add_end(struct steps *steps, uint64_t now_ns)
+static void steps_rules_add_end(struct steps *steps, uint64_t now_ns)
 {
 	if (steps->n_ends && !steps->sealed)
 		steps->n_ends--;
@@ -258,7 +258,7 @@ static void backward_end(struct steps *steps, uint64_t now_ns, bool optimizer_in
 	}
 	anchor(steps, now_ns, false);
 	if (optimizer_inside) {
-		add_end(steps, now_ns);
+		steps_rules_add_end(steps, now_ns);
 	} else if (!steps->named) {
 		steps->ends_kind = STEPS_ENDS_BACKWARD;
 		steps->sealed = true;
@@ -284,7 +284,7 @@ static void optimizer_begin(struct steps *steps, uint64_t now_ns, uint32_t depth
 static void optimizer_end(struct steps *steps, uint64_t now_ns)
 {
 	anchor(steps, now_ns, false);
-	add_end(steps, now_ns);
+	steps_rules_add_end(steps, now_ns);
 }
 
 static const struct rule {
@@ -306,7 +306,7 @@ static bool deaf(const struct steps *steps, enum stage_kind kind)
 	return steps->mode == STEPS_NO_NAMES || kind != STAGE_OPTIMIZER;
 }
 
-static uint64_t tick(struct steps *steps, uint64_t now_ns)
+static uint64_t steps_rules_tick(struct steps *steps, uint64_t now_ns)
 {
 	if (now_ns > steps->clock_ns)
 		steps->clock_ns = now_ns;
@@ -315,14 +315,14 @@ static uint64_t tick(struct steps *steps, uint64_t now_ns)
 
 void steps_rule_begin(struct steps *steps, enum stage_kind kind, uint64_t now_ns, uint32_t depth)
 {
-	now_ns = tick(steps, now_ns);
+	now_ns = steps_rules_tick(steps, now_ns);
 	if (rules[kind].begin && !deaf(steps, kind))
 		rules[kind].begin(steps, now_ns, depth);
 }
 
 void steps_rule_end(struct steps *steps, enum stage_kind kind, uint64_t now_ns, bool optimizer_inside)
 {
-	now_ns = tick(steps, now_ns);
+	now_ns = steps_rules_tick(steps, now_ns);
 	if (kind == STAGE_BACKWARD)
 		backward_end(steps, now_ns, optimizer_inside);
 	else if (rules[kind].end && !deaf(steps, kind))
@@ -332,7 +332,7 @@ void steps_rule_end(struct steps *steps, enum stage_kind kind, uint64_t now_ns, 
 void steps_rule_user(struct steps *steps, uint64_t now_ns)
 {
 	if (steps->from_start && !steps->open && !steps->mid && !steps->has_thread && steps->mode == STEPS_BY_NAMES)
-		open_at(steps, tick(steps, now_ns));
+		steps_rules_open_at(steps, steps_rules_tick(steps, now_ns));
 }
 
 void steps_rule_named(struct steps *steps)
@@ -345,7 +345,7 @@ void steps_rule_named(struct steps *steps)
 		steps->ends_kind = STEPS_ENDS_TRAIN;
 		steps->sealed = false;
 	}
-	release(steps);
+	steps_rules_release(steps);
 }
 
 void steps_rule_no_names(struct steps *steps)

@@ -18,7 +18,7 @@ void alloc_live_clear(struct alloc_live *live)
 }
 
 /* The address's entry, or the free place where it would be. The table is never full. */
-static struct alloc_live_entry *place(const struct alloc_live *live, uint64_t address)
+static struct alloc_live_entry *alloc_live_place(const struct alloc_live *live, uint64_t address)
 {
 	size_t i = (size_t)((address >> 8 ^ address) * 0x9e3779b97f4a7c15ULL >> 20) & (live->room - 1);
 
@@ -40,7 +40,7 @@ static bool rebuild(struct alloc_live *live, size_t room)
 
 		if (!old->address || old->freed_ns)
 			continue;
-		*place(&grown, old->address) = *old;
+		*alloc_live_place(&grown, old->address) = *old;
 		grown.used++;
 		grown.lives++;
 	}
@@ -63,14 +63,14 @@ static bool reserve(struct alloc_live *live)
 
 bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes)
 {
-	struct alloc_live_entry *entry = live->room ? place(live, address) : NULL;
+	struct alloc_live_entry *entry = live->room ? alloc_live_place(live, address) : NULL;
 
 	if (!address)
 		return false;
 	if (!entry || !entry->address) {
 		if (!reserve(live))
 			return false;
-		entry = place(live, address);
+		entry = alloc_live_place(live, address);
 		live->used++;
 		live->lives++;
 	} else if (entry->freed_ns) {
@@ -84,7 +84,7 @@ bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes)
 
 bool alloc_live_drop(struct alloc_live *live, uint64_t address, uint64_t start_ns, uint64_t *ret_bytes)
 {
-	struct alloc_live_entry *entry = live->room && address ? place(live, address) : NULL;
+	struct alloc_live_entry *entry = live->room && address ? alloc_live_place(live, address) : NULL;
 
 	if (!entry || !entry->address || (entry->freed_ns && start_ns > entry->freed_ns))
 		return false;

@@ -19,19 +19,19 @@ struct alloc_room {
 	struct rank_allocs slot[];
 };
 
-static void forget(struct rank_allocs *slot)
+static void allocs_forget(struct rank_allocs *slot)
 {
 	alloc_live_clear(&slot->live);
 	slot->instance = 0;
 }
 
-static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
+static void allocs_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
 	struct alloc_room *room = arg;
 
 	if (rank->slot < room->slots && room->slot[rank->slot].instance == rank->instance &&
 		(change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
-		forget(&room->slot[rank->slot]);
+		allocs_forget(&room->slot[rank->slot]);
 }
 
 int alloc_room_new(struct context *context, struct alloc_room **ret)
@@ -44,7 +44,7 @@ int alloc_room_new(struct context *context, struct alloc_room **ret)
 		return -ENOMEM;
 	room->context = context;
 	room->slots = slots;
-	r = ranks_observe(context->ranks, on_rank, room);
+	r = ranks_observe(context->ranks, allocs_on_rank, room);
 	if (r < 0) {
 		free(room);
 		return r;
@@ -56,12 +56,12 @@ int alloc_room_new(struct context *context, struct alloc_room **ret)
 struct alloc_room *alloc_room_free(struct alloc_room *room)
 {
 	for (size_t i = 0; room && i < room->slots; i++)
-		forget(&room->slot[i]);
+		allocs_forget(&room->slot[i]);
 	free(room);
 	return NULL;
 }
 
-static struct rank_allocs *of_rank(struct alloc_room *room, const struct rank *rank)
+static struct rank_allocs *allocs_of_rank(struct alloc_room *room, const struct rank *rank)
 {
 	struct rank_allocs *slot;
 
@@ -70,7 +70,7 @@ static struct rank_allocs *of_rank(struct alloc_room *room, const struct rank *r
 	slot = &room->slot[rank->slot];
 	if (slot->instance == rank->instance)
 		return slot;
-	forget(slot);
+	allocs_forget(slot);
 	alloc_live_init(&slot->live, ALLOC_LIVE_MAX);
 	slot->instance = rank->instance;
 	return slot;
@@ -82,7 +82,7 @@ struct allocation {
 	uint64_t device;
 };
 
-static void put(struct alloc_room *room, const struct rank *rank, const struct call_record *record,
+static void allocs_put(struct alloc_room *room, const struct rank *rank, const struct call_record *record,
 	const struct allocation *allocation)
 {
 	const struct rt_call_event *event = record->event;
@@ -137,7 +137,7 @@ static const struct {
 		struct allocation *allocation);
 } events[] = {{"alloc", on_alloc}, {"free", on_free}};
 
-static bool takes(const char *event)
+static bool allocs_takes(const char *event)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (streq(events[i].event, event))
@@ -145,10 +145,10 @@ static bool takes(const char *event)
 	return false;
 }
 
-static void feed(struct context *context, const struct rank *rank, const struct call_record *record)
+static void allocs_feed(struct context *context, const struct rank *rank, const struct call_record *record)
 {
 	struct alloc_room *room = context->allocs;
-	struct rank_allocs *slot = room ? of_rank(room, rank) : NULL;
+	struct rank_allocs *slot = room ? allocs_of_rank(room, rank) : NULL;
 	bool failed = record->event->event.flags & RT_CALL_RESULT && call_result(record->event) != 0;
 	struct allocation allocation;
 	struct call_fields fields;
@@ -165,16 +165,16 @@ static void feed(struct context *context, const struct rank *rank, const struct 
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (streq(events[i].event, record->probe->event))
 			events[i].run(room, slot, failed, record, &allocation);
-	put(room, rank, record, &allocation);
+	allocs_put(room, rank, record, &allocation);
 }
 
 /* While nothing is seen addresses are given out again: what is remembered would be wrong. */
-static void level(struct context *context, enum level level, bool on)
+static void allocs_level(struct context *context, enum level level, bool on)
 {
 	if (level != LEVEL_L2 || on || !context->allocs)
 		return;
 	for (size_t i = 0; i < context->allocs->slots; i++)
-		forget(&context->allocs->slot[i]);
+		allocs_forget(&context->allocs->slot[i]);
 }
 
 void alloc_room_counts(const struct alloc_room *room, struct alloc_room_counts *ret)
@@ -184,4 +184,4 @@ void alloc_room_counts(const struct alloc_room *room, struct alloc_room_counts *
 		ret->live += room->slot[i].live.lives;
 }
 
-const struct call_room alloc_call_room = {.takes = takes, .feed = feed, .level = level};
+const struct call_room alloc_call_room = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level};

@@ -25,11 +25,11 @@ enum {
 #define NCCL_PLUGIN RANKTRACE_LIBDIR "/libnccl-profiler-ranktrace.so"
 #define DISK_FREE_BYTES_LOW (1ULL << 30)
 
-static struct check_item *add(struct check_list *list, const char *topic, enum check_verdict verdict,
+static struct check_item *check_add(struct check_list *list, const char *topic, enum check_verdict verdict,
 	const char *advice, const char *format, ...) _printf_(5, 6);
 
 /* Past the end of the list everything lands in its last item, which stays valid. */
-static struct check_item *add(struct check_list *list, const char *topic, enum check_verdict verdict,
+static struct check_item *check_add(struct check_list *list, const char *topic, enum check_verdict verdict,
 	const char *advice, const char *format, ...)
 {
 	struct check_item *item = &list->item[list->count < CHECK_ITEMS_MAX ? list->count++ : CHECK_ITEMS_MAX - 1];
@@ -71,19 +71,19 @@ static void check_kernel(const struct context *context, struct check_list *list)
 
 	uname(&name);
 	if (!features_of(context))
-		add(list, "kernel", CHECK_LIMITED, "run this as root, or ask a running daemon with tracectl check",
+		check_add(list, "kernel", CHECK_LIMITED, "run this as root, or ask a running daemon with tracectl check",
 			"Linux %s on %s; what it offers could not be tried out", name.release, name.machine);
 	else
-		add(list, "kernel", CHECK_OK, "", "Linux %s on %s", name.release, name.machine);
+		check_add(list, "kernel", CHECK_OK, "", "Linux %s on %s", name.release, name.machine);
 }
 
 static void check_btf(const struct context *context, struct check_list *list)
 {
 	(void)context;
 	if (access("/sys/kernel/btf/vmlinux", R_OK) == 0)
-		add(list, "btf", CHECK_OK, "", "the kernel describes its own types in /sys/kernel/btf/vmlinux");
+		check_add(list, "btf", CHECK_OK, "", "the kernel describes its own types in /sys/kernel/btf/vmlinux");
 	else
-		add(list, "btf", CHECK_MISSING,
+		check_add(list, "btf", CHECK_MISSING,
 			"use a kernel built with CONFIG_DEBUG_INFO_BTF; in a container, mount the host's /sys",
 			"/sys/kernel/btf/vmlinux cannot be read (%s), so no probe can be loaded", strerror(errno));
 }
@@ -95,9 +95,9 @@ static void check_ring(const struct context *context, struct check_list *list)
 	if (!features)
 		return;
 	if (features->ring_buffer)
-		add(list, "ring buffer", CHECK_OK, "", "the kernel has BPF ring buffers");
+		check_add(list, "ring buffer", CHECK_OK, "", "the kernel has BPF ring buffers");
 	else
-		add(list, "ring buffer", CHECK_MISSING, "use Linux 5.8 or later, and give the daemon CAP_BPF",
+		check_add(list, "ring buffer", CHECK_MISSING, "use Linux 5.8 or later, and give the daemon CAP_BPF",
 			"no BPF ring buffer can be made, so nothing can be collected");
 }
 
@@ -108,9 +108,9 @@ static void check_scheduler(const struct context *context, struct check_list *li
 	if (!features)
 		return;
 	if (features->tp_btf)
-		add(list, "tp_btf", CHECK_OK, "", "scheduler and process events come by typed tracepoints (tp_btf)");
+		check_add(list, "tp_btf", CHECK_OK, "", "scheduler and process events come by typed tracepoints (tp_btf)");
 	else
-		add(list, "tp_btf", CHECK_LIMITED, "give the daemon CAP_PERFMON, or use a kernel with BTF",
+		check_add(list, "tp_btf", CHECK_LIMITED, "give the daemon CAP_PERFMON, or use a kernel with BTF",
 			"typed tracepoints do not load; raw tracepoints serve in their place");
 }
 
@@ -121,23 +121,23 @@ static void check_uprobes(const struct context *context, struct check_list *list
 	if (!features)
 		return;
 	if (features->uprobe_multi)
-		add(list, "uprobes", CHECK_OK, "",
+		check_add(list, "uprobes", CHECK_OK, "",
 			"uprobe_multi: one link a library, and no CAP_SYS_ADMIN needed for it");
 	else if (features->perf_uprobe)
-		add(list, "uprobes", CHECK_LIMITED,
+		check_add(list, "uprobes", CHECK_LIMITED,
 			"Linux 6.6 and later have uprobe_multi, which attaches faster and needs fewer rights",
 			"library probes go through perf, one at a time");
 	else
-		add(list, "uprobes", CHECK_MISSING,
+		check_add(list, "uprobes", CHECK_MISSING,
 			"use Linux 6.6 or later, or the drop-in old-kernel.conf (ranktraced(8) says where): "
 			"CAP_SYS_ADMIN in "
 			"CapabilityBoundingSet= and AmbientCapabilities=",
 			"neither uprobe_multi nor perf uprobes answer%s, so L0, L1 and L2 see nothing",
 			capable(CAPABILITY_SYS_ADMIN) ? "" : " to a daemon without CAP_SYS_ADMIN");
 	if (features->uprobe_multi || features->perf_cookie)
-		add(list, "cookies", CHECK_OK, "", "one program serves all probes (BPF cookies)");
+		check_add(list, "cookies", CHECK_OK, "", "one program serves all probes (BPF cookies)");
 	else if (features->perf_uprobe)
-		add(list, "cookies", CHECK_LIMITED, "Linux 5.15 and later have BPF cookies, which take one program for all",
+		check_add(list, "cookies", CHECK_LIMITED, "Linux 5.15 and later have BPF cookies, which take one program for all",
 			"probes can have no BPF cookie: each gets a program of its own, %d at most", CALL_ENGINE_FIXED_MAX);
 }
 
@@ -148,9 +148,9 @@ static void check_pid_namespace(const struct context *context, struct check_list
 	if (!features)
 		return;
 	if (features->host_pids)
-		add(list, "pid namespace", CHECK_OK, "", "the machine's own: ranks in containers are seen too");
+		check_add(list, "pid namespace", CHECK_OK, "", "the machine's own: ranks in containers are seen too");
 	else
-		add(list, "pid namespace", CHECK_MISSING, KERNEL_NO_HOST_PIDS_ADVICE, "%s", KERNEL_NO_HOST_PIDS);
+		check_add(list, "pid namespace", CHECK_MISSING, KERNEL_NO_HOST_PIDS_ADVICE, "%s", KERNEL_NO_HOST_PIDS);
 }
 
 static void check_capabilities(const struct context *context, struct check_list *list)
@@ -178,9 +178,9 @@ static void check_capabilities(const struct context *context, struct check_list 
 		bool implied = admin && wanted[i].number >= CAPABILITY_PERFMON;
 
 		if (capable(wanted[i].number) || implied)
-			add(list, wanted[i].name, CHECK_OK, "", "held");
+			check_add(list, wanted[i].name, CHECK_OK, "", "held");
 		else
-			add(list, wanted[i].name, wanted[i].verdict,
+			check_add(list, wanted[i].name, wanted[i].verdict,
 				"run as root, or add it to CapabilityBoundingSet= and AmbientCapabilities= of the unit",
 				"not held: %s", wanted[i].without);
 	}
@@ -198,26 +198,26 @@ static void check_state(const struct context *context, struct check_list *list)
 	while (access(parent, F_OK) < 0 && errno == ENOENT && strrchr(parent, '/') > parent)
 		*strrchr(parent, '/') = 0;
 	if (access(parent, W_OK | X_OK) < 0) {
-		add(list, "state folder", CHECK_MISSING,
+		check_add(list, "state folder", CHECK_MISSING,
 			errno == EROFS ? "add it to ReadWritePaths= of the unit, see state_dir in ranktrace.conf(5)"
 				       : "name another with state_dir or --state-dir",
 			"%s cannot be written: %s", parent, strerror(errno));
 		return;
 	}
 	if (statvfs(parent, &fs) < 0) {
-		add(list, "state folder", CHECK_LIMITED, "", "free space of %s is not known: %s", parent,
+		check_add(list, "state folder", CHECK_LIMITED, "", "free space of %s is not known: %s", parent,
 			strerror(errno));
 		return;
 	}
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (free_bytes < DISK_FREE_BYTES_LOW || free_bytes < context->config.events_size_bytes_max)
-		add(list, "state folder", CHECK_LIMITED, "make room, or lower the store's size limit in ranktrace.conf",
+		check_add(list, "state folder", CHECK_LIMITED, "make room, or lower the store's size limit in ranktrace.conf",
 			"%s has %llu MiB free, and the store may take %llu MiB: the oldest data goes first when it is "
 			"full",
 			path, (unsigned long long)(free_bytes >> 20),
 			(unsigned long long)(context->config.events_size_bytes_max >> 20));
 	else
-		add(list, "state folder", CHECK_OK, "", "%s can be written and has %llu MiB free", path,
+		check_add(list, "state folder", CHECK_OK, "", "%s can be written and has %llu MiB free", path,
 			(unsigned long long)(free_bytes >> 20));
 }
 
@@ -240,14 +240,14 @@ static void check_device_times(const struct context *context, struct check_list 
 
 	(void)context;
 	if (access(NCCL_PLUGIN, R_OK) < 0)
-		add(list, "device times", CHECK_LIMITED,
+		check_add(list, "device times", CHECK_LIMITED,
 			named ? "install the package ranktrace-nccl, or give the library's whole path in " NCCL_CONF
 			      : "install the package ranktrace-nccl if jobs here use NCCL",
 			"%s is not there, so NCCL operations have host times only", NCCL_PLUGIN);
 	else if (named)
-		add(list, "device times", CHECK_OK, "", "every NCCL process that starts loads the marker library (" NCCL_CONF ")");
+		check_add(list, "device times", CHECK_OK, "", "every NCCL process that starts loads the marker library (" NCCL_CONF ")");
 	else
-		add(list, "device times", CHECK_LIMITED,
+		check_add(list, "device times", CHECK_LIMITED,
 			"add the line " NCCL_PLUGIN_KEY "ranktrace to " NCCL_CONF ", or to a job's environment",
 			"the marker library is installed and " NCCL_CONF " does not name it: NCCL operations have device times "
 			"only in jobs that load it themselves");
@@ -261,10 +261,10 @@ static void check_ranks(const struct context *context, struct check_list *list)
 		return;
 	count = ranks_count(context->ranks, RANK_ROLE_RANK);
 	if (count)
-		add(list, "ranks", CHECK_OK, "", "%zu training rank%s on this node (tracectl ranks shows more)", count,
+		check_add(list, "ranks", CHECK_OK, "", "%zu training rank%s on this node (tracectl ranks shows more)", count,
 			count == 1 ? "" : "s");
 	else
-		add(list, "ranks", CHECK_OK, "",
+		check_add(list, "ranks", CHECK_OK, "",
 			"no training rank on this node now; libraries are judged when one runs");
 }
 
@@ -277,12 +277,12 @@ static void add_collector(const struct context *context, enum level level, struc
 		on && status->probes_attached == 0 && context->ranks && ranks_count(context->ranks, RANK_ROLE_RANK);
 
 	if (status->levels_empty & LEVEL_BIT(level))
-		add(list, level_name(level), CHECK_LIMITED, "add rows to a table in probes.d, or leave it off",
+		check_add(list, level_name(level), CHECK_LIMITED, "add rows to a table in probes.d, or leave it off",
 			"%s: no probe table has a row of this level, so it collects nothing", collector->name);
 	else if (!on)
-		add(list, level_name(level), CHECK_OK, "", "%s: %s; off now", collector->name, collector->summary);
+		check_add(list, level_name(level), CHECK_OK, "", "%s: %s; off now", collector->name, collector->summary);
 	else
-		add(list, level_name(level), blind || status->notes ? CHECK_LIMITED : CHECK_OK,
+		check_add(list, level_name(level), blind || status->notes ? CHECK_LIMITED : CHECK_OK,
 			blind ? "see the notes below, if any, and the tables in probes.d" : "",
 			"%s: %s; %llu probe%s attached now", collector->name, collector->summary,
 			(unsigned long long)status->probes_attached, status->probes_attached == 1 ? "" : "s");
@@ -312,7 +312,7 @@ static bool level_from_collectors(
 			for (unsigned n = 0;
 				level == first_on(context, collector) && n < status->notes && n < COLLECTOR_NOTES_MAX;
 				n++)
-				add(list, level_name(level), CHECK_LIMITED, "", "%s: %s", collector->name,
+				check_add(list, level_name(level), CHECK_LIMITED, "", "%s: %s", collector->name,
 					status->note[n]);
 		}
 		memset(status, 0, sizeof(*status));
@@ -330,11 +330,11 @@ static void check_levels(const struct context *context, struct check_list *list)
 		bool served = context->collectors && level_from_collectors(context, l, list, status);
 
 		if (context->collectors && !served)
-			add(list, level_name(l), CHECK_LIMITED, "", "no collector of this build serves it");
+			check_add(list, level_name(l), CHECK_LIMITED, "", "no collector of this build serves it");
 		else if (!context->collectors && l != LEVEL_L3 && !probes)
-			add(list, level_name(l), CHECK_MISSING, "see uprobes above", "needs library probes");
+			check_add(list, level_name(l), CHECK_MISSING, "see uprobes above", "needs library probes");
 		else if (!context->collectors)
-			add(list, level_name(l), CHECK_OK, "",
+			check_add(list, level_name(l), CHECK_OK, "",
 				"what it sees depends on the libraries of the ranks: a running daemon tells it");
 	}
 }

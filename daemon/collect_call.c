@@ -59,7 +59,7 @@ struct call {
 	struct watch *watch;
 };
 
-static void library_added(void *arg, struct library *library)
+static void collect_call_library_added(void *arg, struct library *library)
 {
 	struct call *call = arg;
 	struct attachment *attachment = NULL;
@@ -75,7 +75,7 @@ static void library_added(void *arg, struct library *library)
 	call->attaching_ns += monotonic_ns() - start_ns;
 }
 
-static void library_dropped(void *arg, struct library *library)
+static void collect_call_library_dropped(void *arg, struct library *library)
 {
 	struct call *call = arg;
 
@@ -84,7 +84,7 @@ static void library_dropped(void *arg, struct library *library)
 	call->sweep = true;
 }
 
-static void library_refused(void *arg, uint32_t pid, const char *path, int error)
+static void collect_call_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
 	struct call *call = arg;
 
@@ -97,7 +97,7 @@ struct in_flight {
 	void *arg;
 };
 
-static void one_in_flight(
+static void collect_call_one_in_flight(
 	void *arg, uint64_t pid_thread, const struct probe *probe, const struct rt_inflight *inflight)
 {
 	const struct in_flight *ask = arg;
@@ -111,7 +111,7 @@ static void read_in_flight(void *reader, ops_room_in_flight_each each, void *arg
 {
 	struct in_flight ask = {each, arg};
 
-	call_engine_inflight(((struct call *)reader)->engine, one_in_flight, &ask);
+	call_engine_inflight(((struct call *)reader)->engine, collect_call_one_in_flight, &ask);
 }
 
 /* Frees what call_open() made; also of a half-made one. */
@@ -136,7 +136,7 @@ static void call_closep(struct call **call)
 	call_close(*call);
 }
 
-static bool wanted(void *arg, const char *base_name)
+static bool collect_call_wanted(void *arg, const char *base_name)
 {
 	const struct call *call = arg;
 
@@ -170,7 +170,7 @@ static int load_tables(struct call *call)
 static int call_open(struct context *context, void **ret_state)
 {
 	_cleanup_(call_closep) struct call *call = calloc(1, sizeof(*call));
-	struct libraries_ops ops = {wanted, library_added, library_dropped, library_refused, call};
+	struct libraries_ops ops = {collect_call_wanted, collect_call_library_added, collect_call_library_dropped, collect_call_library_refused, call};
 	enum call_engine_mode mode = call_engine_mode(kernel_features(context->kernel));
 	int r;
 
@@ -220,7 +220,7 @@ static bool can_return(void *arg, uint32_t pid, const struct probe *probe)
 	return probe && call->on[probe->level] && ranks_by_pid(call->context->ranks, pid);
 }
 
-static void sweep(struct call *call)
+static void collect_call_sweep(struct call *call)
 {
 	call->sweep = false;
 	call_engine_sweep(call->engine, can_return, call);
@@ -233,7 +233,7 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 
 	if (on && call->engine && call->sweep) {
 		uprobe_detach_wait(); /* or what its probes, half gone, have left would look like calls in flight */
-		sweep(call);
+		collect_call_sweep(call);
 	}
 	call->on[level] = on;
 	call->since_ns[level] = monotonic_ns();
@@ -248,7 +248,7 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 		call_level_switch(call->libraries, &(struct call_level_sum){.level = level});
 	}
 	if (!on)
-		sweep(call);
+		collect_call_sweep(call);
 	call->sweep |= !on;
 	if (!on && level == LEVEL_L0)
 		steps_room_gap(call->context->steps);
@@ -258,7 +258,7 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	return call_level_report(&sum, report, report_size);
 }
 
-static struct watch *watch_of(struct call *call, int64_t instance)
+static struct watch *collect_call_watch_of(struct call *call, int64_t instance)
 {
 	for (size_t i = 0; i < call->watches; i++)
 		if (call->watch[i].instance == instance)
@@ -313,7 +313,7 @@ static void regroup(struct call *call)
 	call->attaching_ns += monotonic_ns() - start_ns;
 }
 
-static void scan(struct call *call, struct watch *watch, uint64_t now_ns)
+static void collect_call_scan(struct call *call, struct watch *watch, uint64_t now_ns)
 {
 	uint64_t limit_ns = call->context->config.scan_interval_ns, start_ns, pause_ns;
 
@@ -336,7 +336,7 @@ static void call_rank(void *state, const struct rank *rank, enum rank_change cha
 
 	if (!call->libraries)
 		return;
-	watch = watch_of(call, rank->instance);
+	watch = collect_call_watch_of(call, rank->instance);
 	if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK) {
 		if (watch && watch->instance) {
 			libraries_forget(call->libraries, watch->instance);
@@ -346,13 +346,13 @@ static void call_rank(void *state, const struct rank *rank, enum rank_change cha
 		return;
 	}
 	if (!watch)
-		watch = watch_of(call, 0);
+		watch = collect_call_watch_of(call, 0);
 	if (!watch || watch->instance)
 		return;
 	*watch = (struct watch){
 		.pid = rank->pid, .instance = rank->instance, .since_ns = monotonic_ns(), .interval_ns = SCAN_FIRST_NS,
 		.names_readable = -1};
-	scan(call, watch, watch->since_ns);
+	collect_call_scan(call, watch, watch->since_ns);
 }
 
 static void call_tick(void *state, uint64_t now_ns)
@@ -361,14 +361,14 @@ static void call_tick(void *state, uint64_t now_ns)
 
 	call_rooms_tick(call->context, now_ns);
 	if (call->sweep && call->engine && !uprobe_is_detaching())
-		sweep(call);
+		collect_call_sweep(call);
 	for (size_t i = 0; i < call->watches; i++)
 		if (call->watch[i].instance && now_ns >= call->watch[i].next_scan_ns)
-			scan(call, &call->watch[i], now_ns);
+			collect_call_scan(call, &call->watch[i], now_ns);
 }
 
 /* What the probe read besides words; "" where that is nothing. */
-static const char *text_of(const struct rt_call_event *event, size_t size_bytes, char text[NAME_BYTES])
+static const char *collect_call_text_of(const struct rt_call_event *event, size_t size_bytes, char text[NAME_BYTES])
 {
 	const struct rt_call_text_event *full = (const void *)event;
 
@@ -410,7 +410,7 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	if (size_bytes < sizeof(*event) || !call->engine)
 		return;
 	call->events++;
-	record = (struct call_record){call_engine_probe(call->engine, event), event, text_of(event, size_bytes, text)};
+	record = (struct call_record){call_engine_probe(call->engine, event), event, collect_call_text_of(event, size_bytes, text)};
 	rank = ranks_by_pid(call->context->ranks, header->pid);
 	if (!record.probe || !rank) {
 		call->stale++;

@@ -107,7 +107,7 @@ static int launches_open(struct context *context, void **ret_state)
 	return 0;
 }
 
-static void scan(struct launches *launches, struct watch *watch, uint64_t now_ns)
+static void collect_launches_scan(struct launches *launches, struct watch *watch, uint64_t now_ns)
 {
 	uint64_t limit_ns = launches->context->config.scan_interval_ns, pause_ns;
 	uint64_t start_ns = monotonic_ns();
@@ -119,13 +119,13 @@ static void scan(struct launches *launches, struct watch *watch, uint64_t now_ns
 	watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
 }
 
-static void forget(struct launches *launches, struct watch *watch)
+static void collect_launches_forget(struct launches *launches, struct watch *watch)
 {
 	launch_places_forget(launches->places, watch->instance);
 	*watch = (struct watch){0};
 }
 
-static void follow(void *arg, const struct rank *rank)
+static void collect_launches_follow(void *arg, const struct rank *rank)
 {
 	struct launches *launches = arg;
 	struct watch *watch = rank->slot < launches->watches ? &launches->watch[rank->slot] : NULL;
@@ -133,9 +133,9 @@ static void follow(void *arg, const struct rank *rank)
 	if (!watch || rank->role != RANK_ROLE_RANK || watch->instance == rank->instance)
 		return;
 	if (watch->instance)
-		forget(launches, watch);
+		collect_launches_forget(launches, watch);
 	*watch = (struct watch){.pid = rank->pid, .instance = rank->instance, .interval_ns = SCAN_FIRST_NS};
-	scan(launches, watch, monotonic_ns());
+	collect_launches_scan(launches, watch, monotonic_ns());
 }
 
 static void launches_rank(void *state, const struct rank *rank, enum rank_change change)
@@ -145,16 +145,16 @@ static void launches_rank(void *state, const struct rank *rank, enum rank_change
 	if (!launches->on)
 		return;
 	if (change != RANK_ENDED && rank->role == RANK_ROLE_RANK) {
-		follow(launches, rank);
+		collect_launches_follow(launches, rank);
 		return;
 	}
 	/* A rank that turned out to be none has lost its slot: it is found by what it was. */
 	for (size_t i = 0; i < launches->watches; i++)
 		if (launches->watch[i].instance && launches->watch[i].instance == rank->instance)
-			forget(launches, &launches->watch[i]);
+			collect_launches_forget(launches, &launches->watch[i]);
 }
 
-static struct store_value step_at(const struct launches *launches, const struct rank *rank, uint64_t time_ns)
+static struct store_value collect_launches_step_at(const struct launches *launches, const struct rank *rank, uint64_t time_ns)
 {
 	int64_t step = steps_room_step(launches->context->steps, rank, time_ns);
 
@@ -162,13 +162,13 @@ static struct store_value step_at(const struct launches *launches, const struct 
 }
 
 /* thread NULL: the rank launched nothing. */
-static void put_row(struct launches *launches, const struct rank *rank, const struct launch_result *result,
+static void collect_launches_put_row(struct launches *launches, const struct rank *rank, const struct launch_result *result,
 	const struct launch_thread *thread, unsigned api)
 {
 	const struct store_value none = V_NULL;
 	const struct store_value row[] = {
 		V_INT(rank->env.rank),
-		step_at(launches, rank, result->start_ns),
+		collect_launches_step_at(launches, rank, result->start_ns),
 		V_INT(store_utc_ns(launches->context->store, result->start_ns)),
 		V_INT(result->duration_ns),
 		thread ? V_INT(thread->thread_id) : none,
@@ -181,7 +181,7 @@ static void put_row(struct launches *launches, const struct rank *rank, const st
 	(void)store_put(launches->context->store, TABLE_LAUNCHES, row, ARRAY_SIZE(row));
 }
 
-static void put_thread(
+static void collect_launches_put_thread(
 	struct launches *launches, const struct launch_result *result, const struct launch_thread *thread)
 {
 	const struct rank *rank = ranks_by_pid(launches->context->ranks, thread->pid);
@@ -195,7 +195,7 @@ static void put_thread(
 	for (unsigned api = 0; api < RT_LAUNCH_APIS_MAX; api++) {
 		if (!thread->api[api].count)
 			continue;
-		put_row(launches, rank, result, thread, api);
+		collect_launches_put_row(launches, rank, result, thread, api);
 		if (thread->api[api].longest_gap_ns > gap_ns)
 			gap_ns = thread->api[api].longest_gap_ns;
 	}
@@ -216,7 +216,7 @@ static void put_quiet(struct launches *launches, const struct launch_result *res
 		watch->in_window = false;
 		if (!rank || rank->instance != watch->instance)
 			continue;
-		put_row(launches, rank, result, NULL, 0);
+		collect_launches_put_row(launches, rank, result, NULL, 0);
 		watch->gap_ns = result->duration_ns;
 	}
 }
@@ -249,7 +249,7 @@ static void take_result(struct launches *launches)
 	if (result.duration_ns == 0)
 		return;
 	for (size_t i = 0; i < result.threads; i++)
-		put_thread(launches, &result, &threads[i]);
+		collect_launches_put_thread(launches, &result, &threads[i]);
 	put_quiet(launches, &result);
 	tell_gaps(launches, &result);
 	launches->events++;
@@ -305,12 +305,12 @@ static void launches_tick(void *state, uint64_t now_ns)
 	take_result(launches);
 	for (size_t i = 0; i < launches->watches; i++)
 		if (launches->watch[i].instance && now_ns >= launches->watch[i].next_scan_ns)
-			scan(launches, &launches->watch[i], now_ns);
+			collect_launches_scan(launches, &launches->watch[i], now_ns);
 	if (now_ns >= launches->period_start_ns && launch_worker_is_idle(launches->worker))
 		order_window(launches, now_ns);
 }
 
-static int turn_off(struct launches *launches, char *report, size_t report_size)
+static int collect_launches_turn_off(struct launches *launches, char *report, size_t report_size)
 {
 	if (launches->worker) {
 		launch_worker_stop(launches->worker);
@@ -320,7 +320,7 @@ static int turn_off(struct launches *launches, char *report, size_t report_size)
 	launches->window = launch_window_close(launches->window);
 	for (size_t i = 0; i < launches->watches; i++)
 		if (launches->watch[i].instance)
-			forget(launches, &launches->watch[i]);
+			collect_launches_forget(launches, &launches->watch[i]);
 	launches->on = false;
 	launches->error = 0;
 	snprintf(report, report_size, "no further window on launches");
@@ -335,7 +335,7 @@ static int launches_level(void *state, enum level level, bool on, char *report, 
 
 	(void)level;
 	if (!on)
-		return turn_off(launches, report, report_size);
+		return collect_launches_turn_off(launches, report, report_size);
 	if (launches->on)
 		return 0;
 	r = launch_window_open(launches->context->kernel, &launches->window);
@@ -349,7 +349,7 @@ static int launches_level(void *state, enum level level, bool on, char *report, 
 	}
 	launches->on = true;
 	launches->period_start_ns = monotonic_ns();
-	ranks_each(launches->context->ranks, follow, launches);
+	ranks_each(launches->context->ranks, collect_launches_follow, launches);
 	if (launches->rows == 0) {
 		snprintf(report, report_size, "no probe table has a row of this switch, so it collects nothing");
 		return 0;

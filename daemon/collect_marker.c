@@ -65,14 +65,14 @@ static bool operands_are_ours(enum elf_machine machine, const struct usdt_place 
 	return true;
 }
 
-static void elf_file_closep(struct elf_file **file)
+static void collect_marker_elf_file_closep(struct elf_file **file)
 {
 	*file = elf_file_close(*file);
 }
 
 static int find_probe(const struct library *library, uint64_t *ret)
 {
-	_cleanup_(elf_file_closep) struct elf_file *file = NULL;
+	_cleanup_(collect_marker_elf_file_closep) struct elf_file *file = NULL;
 	struct usdt_place place;
 	int r = elf_file_open(library->fd, &file);
 
@@ -85,7 +85,7 @@ static int find_probe(const struct library *library, uint64_t *ret)
 	return 0;
 }
 
-static int attach(const struct marker *marker, const struct library *library, struct uprobe_link **ret)
+static int collect_marker_attach(const struct marker *marker, const struct library *library, struct uprobe_link **ret)
 {
 	bool multi = kernel_features(marker->context->kernel)->uprobe_multi;
 	struct uprobe_target target = {.count = 1};
@@ -103,7 +103,7 @@ static int attach(const struct marker *marker, const struct library *library, st
 		bpf_program__fd(marker->skeleton->progs.marker_batch), &target, false, ret);
 }
 
-static void library_added(void *arg, struct library *library)
+static void collect_marker_library_added(void *arg, struct library *library)
 {
 	struct marker *marker = arg;
 	struct uprobe_link *link = NULL;
@@ -111,7 +111,7 @@ static void library_added(void *arg, struct library *library)
 
 	if (!streq(library->base_name, MARKER_LIBRARY))
 		return;
-	r = attach(marker, library, &link);
+	r = collect_marker_attach(marker, library, &link);
 	if (r < 0) {
 		snprintf(marker->trouble, sizeof(marker->trouble), "%.160s cannot be probed: %s", library->path, strerror(-r));
 		log_warning("marker", "%s; its device times stay unseen", marker->trouble);
@@ -121,7 +121,7 @@ static void library_added(void *arg, struct library *library)
 	marker->attached++;
 }
 
-static void library_dropped(void *arg, struct library *library)
+static void collect_marker_library_dropped(void *arg, struct library *library)
 {
 	struct marker *marker = arg;
 
@@ -132,20 +132,20 @@ static void library_dropped(void *arg, struct library *library)
 	marker->attached--;
 }
 
-static void library_refused(void *arg, uint32_t pid, const char *path, int error)
+static void collect_marker_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
 	struct marker *marker = arg;
 
 	snprintf(marker->trouble, sizeof(marker->trouble), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
 }
 
-static bool wanted(void *arg, const char *base_name)
+static bool collect_marker_wanted(void *arg, const char *base_name)
 {
 	(void)arg;
 	return streq(base_name, MARKER_LIBRARY) || strncmp(base_name, NCCL_LIBRARY, strlen(NCCL_LIBRARY)) == 0;
 }
 
-static int load(struct marker *marker)
+static int collect_marker_load(struct marker *marker)
 {
 	const struct kernel_features *features = kernel_features(marker->context->kernel);
 	struct marker_bpf *skeleton;
@@ -169,7 +169,7 @@ static int load(struct marker *marker)
 	return 0;
 }
 
-static void add_counts(struct marker_counts *sum, const struct marker_counts *counts)
+static void collect_marker_add_counts(struct marker_counts *sum, const struct marker_counts *counts)
 {
 	sum->operations += counts->operations;
 	sum->incomplete += counts->incomplete;
@@ -183,7 +183,7 @@ static void add_counts(struct marker_counts *sum, const struct marker_counts *co
 static void watch_free(struct marker *marker, struct watch *watch)
 {
 	if (watch->process)
-		add_counts(&marker->ended, &watch->process->counts);
+		collect_marker_add_counts(&marker->ended, &watch->process->counts);
 	free(watch->process);
 	*watch = (struct watch){0};
 }
@@ -216,7 +216,7 @@ static int marker_open(struct context *context, void **ret_state)
 		marker_close(marker);
 		return -ENOMEM;
 	}
-	r = load(marker);
+	r = collect_marker_load(marker);
 	if (r < 0) {
 		snprintf(marker->trouble, sizeof(marker->trouble), "the kernel refuses the marker program (%s)", strerror(-r));
 		log_warning("marker", "%s; device times will not be seen", marker->trouble);
@@ -242,7 +242,7 @@ static void ask_library(void *arg, struct library *library)
 		question->nccl = true;
 }
 
-static void scan(struct marker *marker, struct watch *watch, uint64_t now_ns)
+static void collect_marker_scan(struct marker *marker, struct watch *watch, uint64_t now_ns)
 {
 	struct library_question question = {.instance = watch->instance};
 	const struct rank *rank = ranks_by_pid(marker->context->ranks, watch->pid);
@@ -262,7 +262,7 @@ static void scan(struct marker *marker, struct watch *watch, uint64_t now_ns)
 		watch->nccl_since_ns = now_ns;
 }
 
-static struct watch *watch_of(struct marker *marker, int64_t instance)
+static struct watch *collect_marker_watch_of(struct marker *marker, int64_t instance)
 {
 	for (size_t i = 0; i < marker->watches; i++)
 		if (marker->watch[i].instance == instance)
@@ -279,7 +279,7 @@ static unsigned ranks_with_library(const struct marker *marker)
 	return count;
 }
 
-static void turn_off(struct marker *marker)
+static void collect_marker_turn_off(struct marker *marker)
 {
 	marker->on = false;
 	marker->libraries = libraries_free(marker->libraries); /* lets go of each, which detaches */
@@ -289,7 +289,7 @@ static void turn_off(struct marker *marker)
 
 static int turn_on(struct marker *marker)
 {
-	struct libraries_ops ops = {wanted, library_added, library_dropped, library_refused, marker};
+	struct libraries_ops ops = {collect_marker_wanted, collect_marker_library_added, collect_marker_library_dropped, collect_marker_library_refused, marker};
 	uint64_t now_ns = monotonic_ns();
 
 	if (marker->on)
@@ -303,7 +303,7 @@ static int turn_on(struct marker *marker)
 	for (size_t i = 0; i < marker->watches; i++)
 		if (marker->watch[i].instance) {
 			marker->watch[i].since_ns = now_ns;
-			scan(marker, &marker->watch[i], now_ns);
+			collect_marker_scan(marker, &marker->watch[i], now_ns);
 		}
 	return 0;
 }
@@ -317,7 +317,7 @@ static int marker_level(void *state, enum level level, bool on, char *report, si
 	if (level != LEVEL_L1)
 		return 0;
 	if (!on)
-		turn_off(marker);
+		collect_marker_turn_off(marker);
 	else if (marker->skeleton)
 		r = turn_on(marker);
 	if (!marker->skeleton)
@@ -333,7 +333,7 @@ static int marker_level(void *state, enum level level, bool on, char *report, si
 static void marker_rank(void *state, const struct rank *rank, enum rank_change change)
 {
 	struct marker *marker = state;
-	struct watch *watch = watch_of(marker, rank->instance);
+	struct watch *watch = collect_marker_watch_of(marker, rank->instance);
 
 	if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK) {
 		if (watch && watch->instance) {
@@ -344,7 +344,7 @@ static void marker_rank(void *state, const struct rank *rank, enum rank_change c
 		return;
 	}
 	if (!watch)
-		watch = watch_of(marker, 0);
+		watch = collect_marker_watch_of(marker, 0);
 	if (!watch || watch->instance || !rank->instance)
 		return;
 	*watch = (struct watch){.pid = rank->pid, .instance = rank->instance, .since_ns = monotonic_ns()};
@@ -356,7 +356,7 @@ static void marker_tick(void *state, uint64_t now_ns)
 
 	for (size_t i = 0; marker->on && i < marker->watches; i++)
 		if (marker->watch[i].instance && now_ns >= marker->watch[i].next_scan_ns)
-			scan(marker, &marker->watch[i], now_ns);
+			collect_marker_scan(marker, &marker->watch[i], now_ns);
 }
 
 struct delivery {
@@ -364,7 +364,7 @@ struct delivery {
 	const struct rank *rank;
 };
 
-static void deliver(void *arg, const struct ops_device *device)
+static void collect_marker_deliver(void *arg, const struct ops_device *device)
 {
 	const struct delivery *delivery = arg;
 
@@ -375,7 +375,7 @@ static void marker_event(void *state, const struct rt_event *header, size_t size
 {
 	struct marker *marker = state;
 	const struct rank *rank = ranks_by_pid(marker->context->ranks, header->pid);
-	struct watch *watch = rank && rank->instance ? watch_of(marker, rank->instance) : NULL;
+	struct watch *watch = rank && rank->instance ? collect_marker_watch_of(marker, rank->instance) : NULL;
 	struct delivery delivery = {marker, rank};
 
 	if (!watch) {
@@ -389,7 +389,7 @@ static void marker_event(void *state, const struct rt_event *header, size_t size
 	if (!watch->process)
 		return;
 	marker->events++;
-	marker_decode(watch->process, (const void *)header, size_bytes, deliver, &delivery);
+	marker_decode(watch->process, (const void *)header, size_bytes, collect_marker_deliver, &delivery);
 }
 
 static void note_count(struct collector_status *ret, uint64_t count, const char *what)
@@ -404,7 +404,7 @@ static void note_counts(const struct marker *marker, struct collector_status *re
 
 	for (size_t i = 0; i < marker->watches; i++)
 		if (marker->watch[i].process)
-			add_counts(&counts, &marker->watch[i].process->counts);
+			collect_marker_add_counts(&counts, &marker->watch[i].process->counts);
 	ret->drops += counts.lost + counts.unreadable;
 	note_count(ret, counts.incomplete, "operations came without device times (the interface gives none, or not all "
 					   "channels told them): their rows say host");

@@ -24,7 +24,7 @@ struct proc {
 	char trouble[128]; /* why skeleton is NULL */
 };
 
-static int load(struct proc *proc)
+static int collect_proc_load(struct proc *proc)
 {
 	bool btf = kernel_features(proc->context->kernel)->tp_btf;
 	struct proc_bpf *skeleton = proc_bpf__open();
@@ -58,7 +58,7 @@ static int proc_open(struct context *context, void **ret_state)
 		return -ENOMEM;
 	proc->context = context;
 	proc->scanned_ns = monotonic_ns();
-	r = load(proc);
+	r = collect_proc_load(proc);
 	if (r < 0) {
 		snprintf(proc->trouble, sizeof(proc->trouble), "the kernel refuses the process programs (%s)",
 			strerror(-r));

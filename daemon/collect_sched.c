@@ -86,7 +86,7 @@ static void put_stay(struct sched *sched, const struct rank *rank, const struct 
 }
 
 /* Removes an entry and hands out what it held. Kernels before 5.14 cannot do both at once. */
-static int take_thread(int map, uint32_t thread_id, struct rt_offcpu_thread *ret)
+static int collect_sched_take_thread(int map, uint32_t thread_id, struct rt_offcpu_thread *ret)
 {
 	if (bpf_map_lookup_and_delete_elem(map, &thread_id, ret) == 0)
 		return 0;
@@ -103,7 +103,7 @@ static void take_sum(struct sched *sched, const struct rank *rank, uint32_t thre
 	struct rt_offcpu_thread thread;
 	struct rt_offcpu_sum_event sum = {0};
 
-	if (take_thread(bpf_map__fd(sched->skeleton->maps.offcpu_threads), thread_id, &thread) < 0)
+	if (collect_sched_take_thread(bpf_map__fd(sched->skeleton->maps.offcpu_threads), thread_id, &thread) < 0)
 		return;
 	if (thread.sum_count == 0)
 		return;
@@ -168,7 +168,7 @@ static bool run_delay_is_known(void)
 	return known;
 }
 
-static int load(struct sched *sched)
+static int collect_sched_load(struct sched *sched)
 {
 	const struct kernel_features *features = kernel_features(sched->context->kernel);
 	struct sched_bpf *skeleton;
@@ -205,7 +205,7 @@ static int sched_open(struct context *context, void **ret_state)
 	sched->context = context;
 	sched->threads_max = threads == 0 || threads > THREADS_MAX ? THREADS_MAX : (uint32_t)threads;
 	sched->run_delay_known = run_delay_is_known();
-	r = load(sched);
+	r = collect_sched_load(sched);
 	if (r < 0) {
 		snprintf(sched->trouble, sizeof(sched->trouble), "the kernel refuses the off-CPU program (%s)",
 			strerror(-r));

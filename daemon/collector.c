@@ -49,7 +49,7 @@ void collector_note(struct collector_status *status, const char *format, ...)
 	va_end(list);
 }
 
-static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
+static void collector_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
 	struct collectors *collectors = arg;
 
@@ -114,7 +114,7 @@ int collectors_open(struct context *context, struct collectors **ret)
 		collectors->opened++;
 	}
 	/* Last, because nothing takes an observer back: once it stands, opening cannot fail any more. */
-	r = ranks_observe(context->ranks, on_rank, collectors);
+	r = ranks_observe(context->ranks, collector_on_rank, collectors);
 	if (r < 0)
 		return log_error_errno("collectors", r, "cannot follow the ranks");
 	*ret = TAKE_PTR(collectors);

@@ -24,7 +24,7 @@ static const struct ops_identifier *identifier_of(const char *family)
 }
 
 /* The answer may come from within, and rows may lie elsewhere then. */
-static void ask(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm,
+static void comm_identify_ask(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm,
 	const struct ops_identifier *identifier)
 {
 	uint64_t address = comm->address;
@@ -41,7 +41,7 @@ bool comm_ask(struct context *context, const struct rank *rank, struct comm_rows
 	if (!identifier || comm->freed)
 		return false;
 	if (identifier->ask && !comm->communicator[0] && !comm->asked) {
-		ask(context, rank, comms, comm, identifier);
+		comm_identify_ask(context, rank, comms, comm, identifier);
 		return true;
 	}
 	if (identifier->name && !comm->name[0] && comm->process_group && comm->named_by != comm->process_group) {

@@ -26,7 +26,7 @@ static int compare_communicators(const struct member *a, const struct member *b)
 	return r ? r : strcmp(a->rank->env.source, b->rank->env.source);
 }
 
-static int compare(const void *left, const void *right)
+static int comm_members_compare(const void *left, const void *right)
 {
 	const struct member *a = left, *b = right;
 	int r = compare_communicators(a, b);
@@ -42,13 +42,13 @@ static uint32_t not_negative(int32_t number)
 }
 
 /* A communicator that an init within another one told of first has two rows. */
-static bool is_same(const struct member *a, const struct member *b)
+static bool comm_members_is_same(const struct member *a, const struct member *b)
 {
 	return a->of == b->of && a->address == b->address;
 }
 
 /* The place of a communicator whose members, by rising rank, are these. */
-static struct comm_place place_of(const struct member *member, size_t count)
+static struct comm_place comm_members_place_of(const struct member *member, size_t count)
 {
 	uint32_t members = member->members, here = 0;
 	uint32_t world = not_negative(member->rank->env.world_size);
@@ -65,7 +65,7 @@ static struct comm_place place_of(const struct member *member, size_t count)
 	if (!rank || !seen)
 		return (struct comm_place){0};
 	for (size_t i = 0; i < count; i++) {
-		if (i && is_same(&member[i], &member[i - 1]))
+		if (i && comm_members_is_same(&member[i], &member[i - 1]))
 			continue;
 		if (here == members || member[i].member >= members || seen[member[i].member])
 			return (struct comm_place){0};
@@ -75,9 +75,9 @@ static struct comm_place place_of(const struct member *member, size_t count)
 	return here == members ? comm_place_of(rank, members, world, node) : (struct comm_place){0};
 }
 
-static void tell(const struct comm_members_rank *ranks, const struct member *member, size_t count)
+static void comm_members_tell_one(const struct comm_members_rank *ranks, const struct member *member, size_t count)
 {
-	struct comm_place place = place_of(member, count);
+	struct comm_place place = comm_members_place_of(member, count);
 
 	if (!place.members)
 		return;
@@ -87,7 +87,7 @@ static void tell(const struct comm_members_rank *ranks, const struct member *mem
 }
 
 /* Returns how many there are, with members NULL too. */
-static size_t collect(const struct comm_members_rank *ranks, size_t count, struct member *members)
+static size_t comm_members_collect(const struct comm_members_rank *ranks, size_t count, struct member *members)
 {
 	size_t n = 0;
 
@@ -132,16 +132,16 @@ void comm_members_tell(const struct comm_members_rank *ranks, size_t count)
 
 	if (!take_changed(ranks, count))
 		return;
-	n = collect(ranks, count, NULL);
+	n = comm_members_collect(ranks, count, NULL);
 	members = n && n <= COMM_MEMBERS_MAX ? calloc(n, sizeof(*members)) : NULL;
 	if (!members)
 		return;
-	(void)collect(ranks, count, members);
-	qsort(members, n, sizeof(*members), compare);
+	(void)comm_members_collect(ranks, count, members);
+	qsort(members, n, sizeof(*members), comm_members_compare);
 	for (size_t i = 1; i <= n; i++) {
 		if (i < n && compare_communicators(&members[i], &members[first]) == 0)
 			continue;
-		tell(ranks, &members[first], i - first);
+		comm_members_tell_one(ranks, &members[first], i - first);
 		first = i;
 	}
 }

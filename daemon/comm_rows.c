@@ -4,7 +4,7 @@
 #include "daemon/store.h"
 
 /* A key says nothing of what it is made of and is the same on every start. */
-static int64_t key_of(uint64_t hashed)
+static int64_t comm_rows_key_of(uint64_t hashed)
 {
 	int64_t key = (int64_t)(hashed & INT64_MAX);
 
@@ -15,7 +15,7 @@ int64_t comm_rows_key(int64_t instance, const char *communicator)
 {
 	uint64_t h = fnv1a(FNV1A_START, &instance, sizeof(instance));
 
-	return key_of(fnv1a(h, communicator, strlen(communicator)));
+	return comm_rows_key_of(fnv1a(h, communicator, strlen(communicator)));
 }
 
 static int64_t own_key(int64_t instance, const struct comm_row *comm)
@@ -24,10 +24,10 @@ static int64_t own_key(int64_t instance, const struct comm_row *comm)
 
 	h = fnv1a(h, comm->family, strlen(comm->family) + 1);
 	h = fnv1a(h, &comm->address, sizeof(comm->address));
-	return key_of(fnv1a(h, &comm->since_ns, sizeof(comm->since_ns)));
+	return comm_rows_key_of(fnv1a(h, &comm->since_ns, sizeof(comm->since_ns)));
 }
 
-static struct comm_row *find(const struct comm_rows *comms, const struct ops_communicator *told)
+static struct comm_row *comm_rows_find_one(const struct comm_rows *comms, const struct ops_communicator *told)
 {
 	for (size_t i = comms->count; i-- > 0;)
 		if (comms->comm[i].address == told->address && comms->comm[i].since_ns == told->since_ns &&
@@ -63,7 +63,7 @@ static void set_dirty(struct comm_rows *comms, struct comm_row *comm, bool dirty
 	comm->dirty = dirty;
 }
 
-static void drop(struct comm_rows *comms, size_t i)
+static void comm_rows_drop(struct comm_rows *comms, size_t i)
 {
 	set_dirty(comms, &comms->comm[i], false);
 	comms->later -= comms->comm[i].again_ns != 0;
@@ -71,10 +71,10 @@ static void drop(struct comm_rows *comms, size_t i)
 }
 
 /* The analyzer follows no more than OPS_COMMS_MAX either: what is beyond is the one that came first. */
-static struct comm_row *add(struct comm_rows *comms)
+static struct comm_row *comm_rows_add(struct comm_rows *comms)
 {
 	if (comms->count == OPS_COMMS_MAX)
-		drop(comms, 0);
+		comm_rows_drop(comms, 0);
 	if (comms->count == comms->room) {
 		size_t room = comms->room ? comms->room * 2 : 8;
 		struct comm_row *grown = realloc(comms->comm, room * sizeof(*grown));
@@ -87,7 +87,7 @@ static struct comm_row *add(struct comm_rows *comms)
 	return &comms->comm[comms->count++];
 }
 
-static void copy(char *to, size_t size, const char *from)
+static void comm_rows_copy(char *to, size_t size, const char *from)
 {
 	(void)copy_text(to, size, from ? from : "");
 }
@@ -98,15 +98,15 @@ void comm_rows_note(struct comm_rows *comms, const struct ops_communicator *told
 	struct ops_communicator own = *told;
 	struct comm_row *comm;
 
-	copy(family, sizeof(family), told->family);
+	comm_rows_copy(family, sizeof(family), told->family);
 	own.family = family;
-	comm = find(comms, &own);
+	comm = comm_rows_find_one(comms, &own);
 	if (!comm) {
-		comm = add(comms);
+		comm = comm_rows_add(comms);
 		if (!comm)
 			return;
 		*comm = (struct comm_row){.address = told->address, .since_ns = told->since_ns};
-		copy(comm->family, sizeof(comm->family), family);
+		comm_rows_copy(comm->family, sizeof(comm->family), family);
 	}
 	set_dirty(comms, comm, true);
 	comms->changed |= !told->freed && (comm->member != told->member || comm->members != told->members ||
@@ -116,12 +116,12 @@ void comm_rows_note(struct comm_rows *comms, const struct ops_communicator *told
 	comm->member = told->member;
 	comm->members = told->members;
 	comm->color = told->color;
-	copy(comm->communicator, sizeof(comm->communicator), told->communicator);
-	copy(comm->parent, sizeof(comm->parent), told->parent);
-	copy(comm->name, sizeof(comm->name), told->name);
-	copy(comm->kind, sizeof(comm->kind), told->kind);
-	copy(comm->source, sizeof(comm->source), told->source);
-	copy(comm->trouble, sizeof(comm->trouble), told->trouble);
+	comm_rows_copy(comm->communicator, sizeof(comm->communicator), told->communicator);
+	comm_rows_copy(comm->parent, sizeof(comm->parent), told->parent);
+	comm_rows_copy(comm->name, sizeof(comm->name), told->name);
+	comm_rows_copy(comm->kind, sizeof(comm->kind), told->kind);
+	comm_rows_copy(comm->source, sizeof(comm->source), told->source);
+	comm_rows_copy(comm->trouble, sizeof(comm->trouble), told->trouble);
 }
 
 struct comm_row *comm_rows_next(struct comm_rows *comms)
@@ -156,7 +156,7 @@ void comm_rows_again(struct comm_rows *comms, uint64_t now_ns)
 	}
 }
 
-static struct store_value text_or_null(const char *text)
+static struct store_value comm_rows_text_or_null(const char *text)
 {
 	return text[0] ? V_TEXT(text) : V_NULL;
 }
@@ -171,7 +171,7 @@ static void take_away(struct store *store, int64_t key)
 }
 
 /* It is known, or known better: its row of before goes, unless another of this process is of that identity. */
-static void leave(struct comm_rows *comms, const struct comm_row *comm, struct store *store)
+static void comm_rows_leave(struct comm_rows *comms, const struct comm_row *comm, struct store *store)
 {
 	for (size_t i = 0; i < comms->count; i++)
 		if (&comms->comm[i] != comm && comms->comm[i].key == comm->key) {
@@ -186,17 +186,17 @@ void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct 
 	int64_t key = comm->communicator[0] ? comm_rows_key(rank->instance, comm->communicator)
 					    : own_key(rank->instance, comm);
 	const struct store_value row[] = {
-		text_or_null(comm->communicator),
+		comm_rows_text_or_null(comm->communicator),
 		V_INT(rank->env.rank),
 		comm->members ? V_INT(comm->member) : V_NULL,
 		comm->members ? V_INT(comm->members) : V_NULL,
 		V_TEXT(comm->family),
-		text_or_null(comm->name),
-		text_or_null(comm->kind),
-		text_or_null(comm->parent),
+		comm_rows_text_or_null(comm->name),
+		comm_rows_text_or_null(comm->kind),
+		comm_rows_text_or_null(comm->parent),
 		comm->color == INT64_MIN ? V_NULL : V_INT(comm->color),
-		text_or_null(comm->source),
-		comm->communicator[0] ? V_NULL : text_or_null(comm->trouble),
+		comm_rows_text_or_null(comm->source),
+		comm->communicator[0] ? V_NULL : comm_rows_text_or_null(comm->trouble),
 		V_INT(store_utc_ns(store, comm->since_ns)),
 		V_INT(comm->freed),
 		V_INT(rank->instance),
@@ -204,12 +204,12 @@ void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct 
 	};
 
 	if (comm->key && comm->key != key)
-		leave(comms, comm, store);
+		comm_rows_leave(comms, comm, store);
 	comm->key = key;
 	set_dirty(comms, comm, false);
 	(void)store_put(store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row));
 	if (comm->freed)
-		drop(comms, (size_t)(comm - comms->comm));
+		comm_rows_drop(comms, (size_t)(comm - comms->comm));
 }
 
 void comm_rows_free(struct comm_rows *comms)

@@ -85,7 +85,7 @@ int config_log_level(const char *text, int *ret)
 	return -EINVAL;
 }
 
-static int read_text(const char *text, const struct key *key, void *field)
+static int config_read_text(const char *text, const struct key *key, void *field)
 {
 	if (strlen(text) >= key->size_bytes)
 		return -EINVAL;
@@ -94,7 +94,7 @@ static int read_text(const char *text, const struct key *key, void *field)
 
 static int read_path(const char *text, const struct key *key, void *field)
 {
-	return text[0] == '/' ? read_text(text, key, field) : -EINVAL;
+	return text[0] == '/' ? config_read_text(text, key, field) : -EINVAL;
 }
 
 static int read_level(const char *text, const struct key *key, void *field)
@@ -134,7 +134,7 @@ static const struct {
 	int (*number)(const char *text, uint64_t *ret); /* kept within the key's limits */
 } types[] = {
 	[KEY_PATH] = {.expected = "an absolute path", .text = read_path},
-	[KEY_TEXT] = {.expected = "a text", .text = read_text},
+	[KEY_TEXT] = {.expected = "a text", .text = config_read_text},
 	[KEY_LEVEL] = {.expected = "emergency, alert, critical, error, warning, notice, info or debug",
 		.text = read_level},
 	[KEY_COUNT] = {.expected = "a number", .number = read_count},
@@ -180,7 +180,7 @@ struct loading {
 #define GUESS_BYTES 32
 
 /* How many letters must be changed, added or left out to get from one word to the other. */
-static unsigned distance(const char *a, const char *b)
+static unsigned config_distance(const char *a, const char *b)
 {
 	unsigned row[GUESS_BYTES + 1];
 	size_t length = strlen(b);
@@ -224,7 +224,7 @@ static const char *guess(const char *section, const char *word)
 
 		if (section && !streq(keys[i].section, section))
 			continue;
-		d = distance(word, known);
+		d = config_distance(word, known);
 		if (d > nearest && !begins_or_ends_with(known, word) && !begins_or_ends_with(word, known))
 			continue;
 		nearest = d < nearest ? d : nearest;
@@ -274,7 +274,7 @@ static int refuse_value(const struct key *key, const char *value, char *error, s
 	return -EINVAL;
 }
 
-static int load_line(void *arg, const struct ini_line *line, char *error, size_t error_size)
+static int config_load_line(void *arg, const struct ini_line *line, char *error, size_t error_size)
 {
 	struct loading *loading = arg;
 	const char *meant;
@@ -315,7 +315,7 @@ int config_load(const char *path, struct config *config, char *error, size_t err
 		return -ENOMEM;
 	}
 	config_defaults(&loading->config);
-	r = ini_parse_file(path, load_line, loading, sentence);
+	r = ini_parse_file(path, config_load_line, loading, sentence);
 	if (r < 0) {
 		copy_text(error, error_size, sentence);
 		return r;
@@ -324,7 +324,7 @@ int config_load(const char *path, struct config *config, char *error, size_t err
 	return 0;
 }
 
-static bool same(const struct key *key, const void *a, const void *b)
+static bool config_same(const struct key *key, const void *a, const void *b)
 {
 	if (key->type == KEY_PATH || key->type == KEY_TEXT)
 		return streq(a, b);
@@ -343,7 +343,7 @@ void config_reload(struct config *running, const struct config *fresh, char *ign
 		const char *from = (const char *)fresh + key->offset;
 		int n;
 
-		if (same(key, to, from))
+		if (config_same(key, to, from))
 			continue;
 		if (key->reloadable) {
 			memcpy(to, from, key->size_bytes);

@@ -56,7 +56,7 @@ int cxx_read_object(struct cxx_memory *memory, uint64_t address, size_t words, s
 }
 
 /* A text of known length with its end; -ENOENT where it is longer, holds what is not printable, or does not end. */
-static int read_text(struct cxx_memory *memory, uint64_t address, uint64_t length, char *ret, size_t size)
+static int cxx_memory_read_text(struct cxx_memory *memory, uint64_t address, uint64_t length, char *ret, size_t size)
 {
 	int r;
 
@@ -124,7 +124,7 @@ static int string_now(struct cxx_memory *memory, const struct cxx_object *object
 		   object->word[at + 2] >= ADDRESS_MAX) {
 		return -ENOENT;
 	}
-	return read_text(memory, text, length, ret, CXX_STRING_BYTES);
+	return cxx_memory_read_text(memory, text, length, ret, CXX_STRING_BYTES);
 }
 
 /* Before C++11's ABI: one pointer to a text that has {length, capacity, users} before it. */
@@ -143,7 +143,7 @@ static int string_before(struct cxx_memory *memory, const struct cxx_object *obj
 		return r == -EFAULT ? -ENOENT : r;
 	if (head.length > head.capacity || head.capacity >= ADDRESS_MAX || head.users < -1)
 		return -ENOENT;
-	return read_text(memory, object->word[at], head.length, ret, CXX_STRING_BYTES);
+	return cxx_memory_read_text(memory, object->word[at], head.length, ret, CXX_STRING_BYTES);
 }
 
 int cxx_string(struct cxx_memory *memory, const struct cxx_object *object, size_t at, char ret[static CXX_STRING_BYTES],

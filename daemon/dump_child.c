@@ -103,7 +103,7 @@ static void listen_to(struct dump_child *child)
 	child->said[child->said_used] = 0;
 }
 
-static uint64_t timeval_ns(struct timeval t)
+static uint64_t dump_child_timeval_ns(struct timeval t)
 {
 	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_usec * NSEC_PER_USEC;
 }
@@ -123,7 +123,7 @@ bool dump_child_ended(struct dump_child *child, struct dump_end *ret)
 	listen_to(child);
 	close(child->said_fd);
 	*ret = (struct dump_end){.failed = pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0,
-		.cpu_ns = timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime)};
+		.cpu_ns = dump_child_timeval_ns(usage.ru_utime) + dump_child_timeval_ns(usage.ru_stime)};
 	child->said[strcspn(child->said, "\n")] = 0; /* the first sentence says it */
 	copy_text(ret->why, sizeof(ret->why), child->said);
 	if (ret->failed && !ret->why[0] && WIFSIGNALED(status))

@@ -76,7 +76,7 @@ static unsigned due_kinds(const struct dump_room *room, uint64_t now_ns)
 	return kinds;
 }
 
-static void set_trouble(struct dump_room *room, const char *sentence)
+static void dumps_set_trouble(struct dump_room *room, const char *sentence)
 {
 	if (sentence[0] && !streq(room->trouble, sentence))
 		log_warning("dump", "%s", sentence);
@@ -101,7 +101,7 @@ static int start_child(struct dump_room *room, unsigned kinds)
 	return dump_child_start(&room->child, argv);
 }
 
-static void begin(struct dump_room *room, unsigned kinds, uint64_t now_ns)
+static void dumps_begin(struct dump_room *room, unsigned kinds, uint64_t now_ns)
 {
 	char sentence[DUMP_TROUBLE_BYTES];
 	int r = start_child(room, kinds);
@@ -114,14 +114,14 @@ static void begin(struct dump_room *room, unsigned kinds, uint64_t now_ns)
 	}
 	if (r < 0) {
 		snprintf(sentence, sizeof(sentence), "cannot run %.150s: %s", room->program, strerror(-r));
-		set_trouble(room, sentence);
+		dumps_set_trouble(room, sentence);
 		return;
 	}
 	room->began_ns = now_ns;
 	room->kinds = kinds;
 }
 
-static void end(struct dump_room *room, const struct dump_end *end)
+static void dumps_end(struct dump_room *room, const struct dump_end *end)
 {
 	char sentence[DUMP_TROUBLE_BYTES + DUMP_SAID_BYTES];
 
@@ -132,12 +132,12 @@ static void end(struct dump_room *room, const struct dump_end *end)
 			room->dirty[i] |= (room->kinds & 1U << i) != 0;
 		snprintf(sentence, sizeof(sentence), "no dump was written: %s; trying again at the next interval",
 			end->why);
-		set_trouble(room, sentence);
+		dumps_set_trouble(room, sentence);
 		return;
 	}
 	if (end->why[0])
 		log_info("dump", "%s", end->why);
-	set_trouble(room, room->state.trouble);
+	dumps_set_trouble(room, room->state.trouble);
 }
 
 void dump_room_tick(struct dump_room *room, uint64_t now_ns)
@@ -150,7 +150,7 @@ void dump_room_tick(struct dump_room *room, uint64_t now_ns)
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++)
 		room->dirty[i] |= room->context->levels.on[levels[i]];
 	if (dump_child_ended(&room->child, &how))
-		end(room, &how);
+		dumps_end(room, &how);
 	if (room->child.pid) {
 		if (now_ns > room->began_ns + LONGEST_NS)
 			kill(room->child.pid, SIGKILL);
@@ -158,7 +158,7 @@ void dump_room_tick(struct dump_room *room, uint64_t now_ns)
 	}
 	kinds = room->context->config.dump_enabled ? due_kinds(room, now_ns) : 0;
 	if (kinds)
-		begin(room, kinds, now_ns);
+		dumps_begin(room, kinds, now_ns);
 }
 
 void dump_room_status(const struct dump_room *room, struct dump_room_status *ret)

@@ -53,7 +53,7 @@ void findings_room_step(struct findings_room *room, uint32_t slot, int64_t insta
 
 /* gloo works on the host, and its operations are followed to their end; of the others the host only sees how long it
  * took to queue them, which says nothing of who waits. */
-static bool times_of(const struct ops_row *op, struct framer_op *told)
+static bool online_feed_times_of(const struct ops_row *op, struct framer_op *told)
 {
 	if (op->device && op->device_start_ns != OPS_UNKNOWN && op->device_duration_ns != OPS_UNKNOWN) {
 		told->tier = FRAME_TIER_DEVICE;
@@ -90,12 +90,12 @@ void findings_room_op(struct findings_room *room, uint32_t slot, int64_t instanc
 	if (end_ns > process->op_ns)
 		process->op_ns = end_ns;
 	/* What was only recorded into a graph, or refused, was not done. */
-	if (op->captured || op->result || !times_of(op, &told))
+	if (op->captured || op->result || !online_feed_times_of(op, &told))
 		return;
 	framer_op(room->framer, process->process, &told);
 }
 
-static enum comm_kind kind_of(const char *word)
+static enum comm_kind online_feed_kind_of(const char *word)
 {
 	for (enum comm_kind kind = 0; word && word[0] && kind < COMM_KIND_MAX; kind++)
 		if (streq(word, comm_kind_name(kind)))
@@ -110,7 +110,7 @@ void findings_room_communicator(
 
 	if (!process || !communicator->communicator[0] || communicator->freed)
 		return;
-	framer_comm(room->framer, process->process, communicator->communicator, kind_of(communicator->kind),
+	framer_comm(room->framer, process->process, communicator->communicator, online_feed_kind_of(communicator->kind),
 		communicator->members, communicator->members ? (int32_t)communicator->member : -1);
 }
 

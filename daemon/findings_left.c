@@ -34,7 +34,7 @@ void findings_left_mark(struct findings_room *room, bool open)
 		(void)unlink(path);
 }
 
-static struct store_value value_of(sqlite3_stmt *statement, int column)
+static struct store_value online_recover_value_of(sqlite3_stmt *statement, int column)
 {
 	switch (sqlite3_column_type(statement, column)) {
 	case SQLITE_INTEGER:
@@ -58,7 +58,7 @@ static void put_closed(struct findings_room *room, sqlite3_stmt *statement, uint
 	bool open;
 
 	for (size_t i = 0; i < columns; i++)
-		row[i] = value_of(statement, (int)i);
+		row[i] = online_recover_value_of(statement, (int)i);
 	open = row[state].type == STORE_TEXT && streq(row[state].text, "open");
 	row[state] = V_TEXT(open ? "closed" : "dropped");
 	if (row[until].type == STORE_NULL)

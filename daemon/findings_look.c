@@ -34,7 +34,7 @@ struct verdicts {
 	size_t count;
 };
 
-static void stand(struct looking *looking, const struct findings_process *process)
+static void online_stall_stand(struct looking *looking, const struct findings_process *process)
 {
 	const struct steps_room *steps = looking->room->context->steps;
 	struct standing *standing = &looking->standing[looking->standings++];
@@ -72,14 +72,14 @@ static void stand_all(struct looking *looking)
 
 		if (!room->slot[i].instance)
 			continue;
-		stand(looking, &room->slot[i]);
+		online_stall_stand(looking, &room->slot[i]);
 		if (standing->progress_ns && looking->now_ns > standing->progress_ns &&
 			looking->now_ns - standing->progress_ns > looking->slowest_ns)
 			looking->slowest_ns = looking->now_ns - standing->progress_ns;
 	}
 	for (size_t i = 0; i < FINDINGS_ENDED; i++)
 		if (room->ended[i].instance)
-			stand(looking, &room->ended[i]);
+			online_stall_stand(looking, &room->ended[i]);
 }
 
 /* Nobody sees operations: when the newest one ended is no longer known. */
@@ -90,7 +90,7 @@ static void forget_operations(struct findings_room *room)
 }
 
 /* Of the process, whether it lives or has ended. */
-static bool number_of(const struct findings_room *room, uint32_t pid, uint32_t *ret)
+static bool online_stall_number_of(const struct findings_room *room, uint32_t pid, uint32_t *ret)
 {
 	for (size_t i = 0; i < room->slots; i++)
 		if (room->slot[i].instance && room->slot[i].pid == pid) {
@@ -105,9 +105,9 @@ static bool number_of(const struct findings_room *room, uint32_t pid, uint32_t *
 	return false;
 }
 
-static void add_member(const struct findings_room *room, uint32_t pid, uint32_t *member, size_t *members)
+static void online_stall_add_member(const struct findings_room *room, uint32_t pid, uint32_t *member, size_t *members)
 {
-	if (*members < MEMBERS_MAX && number_of(room, pid, &member[*members]))
+	if (*members < MEMBERS_MAX && online_stall_number_of(room, pid, &member[*members]))
 		(*members)++;
 }
 
@@ -127,9 +127,9 @@ static void add_verdict(struct verdicts *verdicts, const struct findings_room *r
 	stuck->waiter = waiter;
 	for (size_t i = 0; i < comm->members; i++) {
 		if (stuck_is_culprit(stuck, &judged[i]))
-			add_member(room, judged[i].pid, culprit, &stuck->culprits);
+			online_stall_add_member(room, judged[i].pid, culprit, &stuck->culprits);
 		else if (stuck_is_waiter(stuck, &judged[i]))
-			add_member(room, judged[i].pid, waiter, &stuck->waiters);
+			online_stall_add_member(room, judged[i].pid, waiter, &stuck->waiters);
 	}
 	verdicts->job[verdicts->count++] = look->member[comm->first].job;
 }
@@ -147,13 +147,13 @@ static void judge_operations(const struct looking *looking, struct verdicts *ver
 		add_verdict(verdicts, room, *ret, &(*ret)->comm[i]);
 }
 
-static void ops_look_freep(struct ops_look **look)
+static void online_stall_ops_look_freep(struct ops_look **look)
 {
 	ops_look_free(*look);
 }
 
 /* Those whose job is over, whose number is another's now, or that ended long ago. */
-static void forget_ended(struct findings_room *room, uint64_t now_ns)
+static void online_stall_forget_ended(struct findings_room *room, uint64_t now_ns)
 {
 	for (size_t i = 0; i < FINDINGS_ENDED; i++) {
 		struct findings_process *process = &room->ended[i];
@@ -167,7 +167,7 @@ static void forget_ended(struct findings_room *room, uint64_t now_ns)
 
 static void look_at_all(struct findings_room *room, uint64_t now_ns, bool ended)
 {
-	_cleanup_(ops_look_freep) struct ops_look *look = NULL;
+	_cleanup_(online_stall_ops_look_freep) struct ops_look *look = NULL;
 	_cleanup_free_ struct verdicts *verdicts = NULL;
 	struct looking looking = {.room = room, .now_ns = now_ns, .ended = ended};
 	_cleanup_free_ struct standing *standing = NULL;
@@ -178,7 +178,7 @@ static void look_at_all(struct findings_room *room, uint64_t now_ns, bool ended)
 	if (!standing || !verdicts)
 		return;
 	looking.standing = standing;
-	forget_ended(room, now_ns);
+	online_stall_forget_ended(room, now_ns);
 	if (!room->context->levels.on[LEVEL_L1])
 		forget_operations(room);
 	stand_all(&looking);

@@ -6,7 +6,7 @@
 #include "daemon/kernel.h"
 #include "daemon/store.h"
 
-static int64_t clock_ns(clockid_t clock)
+static int64_t online_clock_ns(clockid_t clock)
 {
 	struct timespec t = {0};
 
@@ -17,7 +17,7 @@ static int64_t clock_ns(clockid_t clock)
 /* /proc tells starts by the clock that goes on while the machine sleeps. */
 static uint64_t start_ns(const struct rank *rank)
 {
-	int64_t slept_ns = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
+	int64_t slept_ns = online_clock_ns(CLOCK_BOOTTIME) - online_clock_ns(CLOCK_MONOTONIC);
 	int64_t start = (int64_t)rank->start_time_ns - (slept_ns > 0 ? slept_ns : 0);
 
 	return start > 0 ? (uint64_t)start : 1;
@@ -36,7 +36,7 @@ static void forget_number(struct findings_room *room, int number)
 			room->ended[i].instance = 0;
 }
 
-static void begin(struct findings_room *room, const struct rank *rank)
+static void online_begin(struct findings_room *room, const struct rank *rank)
 {
 	struct findings_process *process = &room->slot[rank->slot];
 	int number = framer_rank_new(room->framer, &(struct framer_rank){
@@ -67,7 +67,7 @@ static void begin(struct findings_room *room, const struct rank *rank)
 	(void)copy_text(process->job, sizeof(process->job), rank->env.job);
 }
 
-static void end(struct findings_room *room, struct findings_process *process, bool ended)
+static void online_end(struct findings_room *room, struct findings_process *process, bool ended)
 {
 	uint64_t now_ns = monotonic_ns();
 
@@ -83,13 +83,13 @@ static void end(struct findings_room *room, struct findings_process *process, bo
 		findings_look_ended(room, now_ns);
 }
 
-static bool is_same(const struct findings_process *process, const struct rank *rank)
+static bool online_is_same(const struct findings_process *process, const struct rank *rank)
 {
 	return process->instance == rank->instance && process->rank == rank->env.rank &&
 	       process->world_size == world_size(rank) && streq(process->job, rank->env.job);
 }
 
-static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
+static void online_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
 	struct findings_room *room = arg;
 	struct findings_process *process;
@@ -98,15 +98,15 @@ static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
 	if (rank->slot >= room->slots)
 		return;
 	process = &room->slot[rank->slot];
-	if (process->instance && (is_rank ? !is_same(process, rank) : process->instance == rank->instance))
-		end(room, process, change == RANK_ENDED);
+	if (process->instance && (is_rank ? !online_is_same(process, rank) : process->instance == rank->instance))
+		online_end(room, process, change == RANK_ENDED);
 	if (is_rank && !process->instance && rank->instance)
-		begin(room, rank);
+		online_begin(room, rank);
 	else if (is_rank && process->instance)
 		framer_rank_card(room->framer, process->process, rank->env.card);
 }
 
-static void want(void *arg, unsigned wants, const char *job, const char *why)
+static void online_want(void *arg, unsigned wants, const char *job, const char *why)
 {
 	struct findings_room *room = arg;
 
@@ -146,8 +146,8 @@ int findings_room_new(struct context *context, struct findings_room **ret)
 	(void)copy_text(room->cgroup_root, sizeof(room->cgroup_root), "/sys/fs/cgroup");
 	/* Microseconds, so that programs which know only floating point read them whole. */
 	room->id_base = realtime_ns() / NSEC_PER_USEC;
-	room->detect = detect_new(&options, &(struct detect_sink){.finding = findings_tell, .want = want, .arg = room});
-	r = room->detect ? ranks_observe(context->ranks, on_rank, room) : -ENOMEM;
+	room->detect = detect_new(&options, &(struct detect_sink){.finding = findings_tell, .want = online_want, .arg = room});
+	r = room->detect ? ranks_observe(context->ranks, online_on_rank, room) : -ENOMEM;
 	if (r < 0) {
 		detect_free(room->detect);
 		free(room);
@@ -175,7 +175,7 @@ struct findings_room *findings_room_free(struct findings_room *room)
 }
 
 /* What the kernel dropped may have been records of any rank. */
-static void tell_drops(struct findings_room *room)
+static void online_tell_drops(struct findings_room *room)
 {
 	const struct kernel *kernel = room->context->kernel;
 	uint64_t drops = kernel ? kernel_drops(kernel, RT_KIND_CALL) : 0;
@@ -205,7 +205,7 @@ void findings_room_tick(struct findings_room *room, uint64_t now_ns)
 	if (!room)
 		return;
 	findings_samples_take(room, now_ns);
-	tell_drops(room);
+	online_tell_drops(room);
 	detect_advance(room->detect, now_ns);
 	tell_watched(room, now_ns);
 	findings_look(room, now_ns);

@@ -53,12 +53,12 @@ void findings_samples_closer(struct findings_room *room, uint64_t now_ns)
 		room->sample_next_ns = room->sample_last_ns + CLOSER_NS;
 }
 
-static struct store_value known(uint64_t value)
+static struct store_value online_samples_known(uint64_t value)
 {
 	return value == HOST_UNKNOWN ? V_NULL : V_INT(value);
 }
 
-static void put_row(struct findings_room *room, struct findings_process *process)
+static void online_samples_put_row(struct findings_room *room, struct findings_process *process)
 {
 	const struct host_sample *sum = &process->sum;
 	const char state[] = {sum->state, 0};
@@ -66,11 +66,11 @@ static void put_row(struct findings_room *room, struct findings_process *process
 		V_INT(process->rank),
 		V_INT(store_utc_ns(room->context->store, sum->start_ns)),
 		V_INT(sum->duration_ns),
-		known(sum->cpu_ns),
-		known(sum->run_delay_ns),
-		known(sum->throttled_ns),
-		known(sum->major_faults),
-		known(sum->resident_bytes),
+		online_samples_known(sum->cpu_ns),
+		online_samples_known(sum->run_delay_ns),
+		online_samples_known(sum->throttled_ns),
+		online_samples_known(sum->major_faults),
+		online_samples_known(sum->resident_bytes),
 		V_TEXT(state),
 		V_INT(process->instance),
 	};
@@ -80,28 +80,28 @@ static void put_row(struct findings_room *room, struct findings_process *process
 }
 
 /* What is not known of a part is not known of the whole. */
-static void add(uint64_t *sum, uint64_t part)
+static void online_samples_add(uint64_t *sum, uint64_t part)
 {
 	*sum = *sum == HOST_UNKNOWN || part == HOST_UNKNOWN ? HOST_UNKNOWN : *sum + part;
 }
 
-static void add_up(struct findings_process *process, const struct host_sample *sample)
+static void online_samples_add_up(struct findings_process *process, const struct host_sample *sample)
 {
 	struct host_sample *sum = &process->sum;
 
 	if (!sum->duration_ns)
 		sum->start_ns = sample->start_ns;
 	sum->duration_ns += sample->duration_ns;
-	add(&sum->cpu_ns, sample->cpu_ns);
-	add(&sum->run_delay_ns, sample->run_delay_ns);
-	add(&sum->throttled_ns, sample->throttled_ns);
-	add(&sum->major_faults, sample->major_faults);
+	online_samples_add(&sum->cpu_ns, sample->cpu_ns);
+	online_samples_add(&sum->run_delay_ns, sample->run_delay_ns);
+	online_samples_add(&sum->throttled_ns, sample->throttled_ns);
+	online_samples_add(&sum->major_faults, sample->major_faults);
 	sum->resident_bytes = sample->resident_bytes;
 	sum->state = sample->state;
 }
 
 /* The kernel's own count of waits, or what L3 saw of them; and who, if L3 is on. */
-static void feed(struct findings_room *room, struct findings_process *process, const struct host_sample *sample)
+static void online_samples_feed(struct findings_room *room, struct findings_process *process, const struct host_sample *sample)
 {
 	bool on = room->context->levels.on[LEVEL_L3];
 	const struct hog *hog = hogs_most(&process->hogs);
@@ -123,7 +123,7 @@ static void feed(struct findings_room *room, struct findings_process *process, c
 	framer_host(room->framer, process->process, &host);
 }
 
-static void take(struct findings_room *room, struct findings_process *process, uint64_t now_ns)
+static void online_samples_take(struct findings_room *room, struct findings_process *process, uint64_t now_ns)
 {
 	struct steps_room_progress progress = {0};
 	struct host_sample sample;
@@ -140,14 +140,14 @@ static void take(struct findings_room *room, struct findings_process *process, u
 	process->newest = sample;
 	if (r > 0) {
 		room->counts.samples++;
-		feed(room, process, &sample);
+		online_samples_feed(room, process, &sample);
 	}
 	process->hogs = (struct hogs){0};
 	if (r == 0)
 		return;
-	add_up(process, &sample);
+	online_samples_add_up(process, &sample);
 	if (process->sum.duration_ns >= (is_closer(room, now_ns) ? CLOSER_ROW_NS : ROW_NS))
-		put_row(room, process);
+		online_samples_put_row(room, process);
 }
 
 void findings_samples_take(struct findings_room *room, uint64_t now_ns)
@@ -159,12 +159,12 @@ void findings_samples_take(struct findings_room *room, uint64_t now_ns)
 		now_ns + (is_closer(room, now_ns) ? CLOSER_NS : room->context->config.findings_sample_ns);
 	for (size_t i = 0; i < room->slots; i++)
 		if (room->slot[i].instance)
-			take(room, &room->slot[i], now_ns);
+			online_samples_take(room, &room->slot[i], now_ns);
 }
 
 void findings_samples_end(struct findings_room *room, struct findings_process *process)
 {
 	if (process->sum.duration_ns)
-		put_row(room, process);
+		online_samples_put_row(room, process);
 	process->sampler = host_sampler_free(process->sampler);
 }

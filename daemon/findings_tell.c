@@ -27,7 +27,7 @@ static const char *const opening[FINDING_STATE_MAX] = {
 	[FINDING_DROPPED] = "not confirmed: ",
 };
 
-static int priority_of(const struct finding *finding)
+static int online_publish_priority_of(const struct finding *finding)
 {
 	static const int of_severity[SEVERITY_MAX] = {
 		[SEVERITY_INFO] = LOG_NOTICE,
@@ -42,7 +42,7 @@ static int priority_of(const struct finding *finding)
 						     : LOG_DEBUG;
 }
 
-static struct store_value text_or_null(const char *text)
+static struct store_value online_publish_text_or_null(const char *text)
 {
 	return text[0] ? V_TEXT(text) : V_NULL;
 }
@@ -52,12 +52,12 @@ static struct store_value time_or_null(struct store *store, uint64_t time_ns)
 	return time_ns ? V_INT(store_utc_ns(store, time_ns)) : V_NULL;
 }
 
-static struct store_value number_or_null(double number)
+static struct store_value online_publish_number_or_null(double number)
 {
 	return isfinite(number) ? V_REAL(number) : V_NULL;
 }
 
-static void put_row(const struct findings_room *room, const struct finding *f)
+static void online_publish_put_row(const struct findings_room *room, const struct finding *f)
 {
 	struct store *store = room->context->store;
 	char evidence[FINDING_JSON_BYTES];
@@ -68,21 +68,21 @@ static void put_row(const struct findings_room *room, const struct finding *f)
 		V_TEXT(finding_cause_word(f->cause)),
 		V_TEXT(finding_state_word(f->state)),
 		V_TEXT(finding_severity_word(f->severity)),
-		number_or_null(f->confidence),
+		online_publish_number_or_null(f->confidence),
 		V_TEXT(finding_tier_word(f->tier)),
-		text_or_null(f->job),
+		online_publish_text_or_null(f->job),
 		f->rank < 0 ? V_NULL : V_INT(f->rank),
-		text_or_null(f->host),
-		text_or_null(f->card),
-		text_or_null(f->communicator),
+		online_publish_text_or_null(f->host),
+		online_publish_text_or_null(f->card),
+		online_publish_text_or_null(f->communicator),
 		f->since_step ? V_INT(f->since_step) : V_NULL,
 		f->until_step && f->until_ns ? V_INT(f->until_step) : V_NULL,
 		time_or_null(store, f->since_ns),
 		time_or_null(store, f->noticed_ns),
 		time_or_null(store, f->until_ns),
-		f->slowdown > 0 ? number_or_null(f->slowdown) : V_NULL,
-		number_or_null(f->cost_card_hours),
-		text_or_null(f->others),
+		f->slowdown > 0 ? online_publish_number_or_null(f->slowdown) : V_NULL,
+		online_publish_number_or_null(f->cost_card_hours),
+		online_publish_text_or_null(f->others),
 		V_TEXT(evidence),
 		V_TEXT(f->sentence),
 		V_INT(room->id_base + f->id),
@@ -99,9 +99,9 @@ struct fields {
 	size_t count;
 };
 
-static void add(struct fields *fields, const char *format, ...) _printf_(2, 3);
+static void online_publish_add(struct fields *fields, const char *format, ...) _printf_(2, 3);
 
-static void add(struct fields *fields, const char *format, ...)
+static void online_publish_add(struct fields *fields, const char *format, ...)
 {
 	char *text = fields->text[fields->count];
 	va_list args;
@@ -115,20 +115,20 @@ static void add(struct fields *fields, const char *format, ...)
 }
 
 /* Where the rank is; nothing of what is not known. */
-static void add_place(struct fields *fields, const struct finding *f)
+static void online_publish_add_place(struct fields *fields, const struct finding *f)
 {
 	if (f->job[0])
-		add(fields, "RANKTRACE_JOB=%s", f->job);
+		online_publish_add(fields, "RANKTRACE_JOB=%s", f->job);
 	if (f->rank >= 0)
-		add(fields, "RANKTRACE_RANK=%" PRId32, f->rank);
+		online_publish_add(fields, "RANKTRACE_RANK=%" PRId32, f->rank);
 	if (f->host[0])
-		add(fields, "RANKTRACE_HOST=%s", f->host);
+		online_publish_add(fields, "RANKTRACE_HOST=%s", f->host);
 	if (f->card[0])
-		add(fields, "RANKTRACE_CARD=%s", f->card);
+		online_publish_add(fields, "RANKTRACE_CARD=%s", f->card);
 	if (f->communicator[0])
-		add(fields, "RANKTRACE_COMMUNICATOR=%s", f->communicator);
+		online_publish_add(fields, "RANKTRACE_COMMUNICATOR=%s", f->communicator);
 	if (f->others[0])
-		add(fields, "RANKTRACE_OTHERS=%s", f->others);
+		online_publish_add(fields, "RANKTRACE_OTHERS=%s", f->others);
 }
 
 /* Is there another one than it on this node now? */
@@ -148,27 +148,27 @@ static void journal(const struct findings_room *room, const struct finding *f)
 
 	snprintf(message, sizeof(message), "%s%s%s%s%s", opening[f->state], f->sentence, many ? " (job " : "",
 		many ? f->job : "", many ? ")" : "");
-	add(&fields, "%s", message_id[f->state]);
-	add(&fields, "RANKTRACE_FINDING=%" PRIu64, room->id_base + f->id);
-	add(&fields, "RANKTRACE_KIND=%s", finding_kind_word(f->kind));
-	add(&fields, "RANKTRACE_CAUSE=%s", finding_cause_word(f->cause));
-	add(&fields, "RANKTRACE_STATE=%s", finding_state_word(f->state));
-	add(&fields, "RANKTRACE_SEVERITY=%s", finding_severity_word(f->severity));
-	add(&fields, "RANKTRACE_TIER=%s", finding_tier_word(f->tier));
-	add(&fields, "RANKTRACE_CONFIDENCE=%.2f", f->confidence);
-	add_place(&fields, f);
+	online_publish_add(&fields, "%s", message_id[f->state]);
+	online_publish_add(&fields, "RANKTRACE_FINDING=%" PRIu64, room->id_base + f->id);
+	online_publish_add(&fields, "RANKTRACE_KIND=%s", finding_kind_word(f->kind));
+	online_publish_add(&fields, "RANKTRACE_CAUSE=%s", finding_cause_word(f->cause));
+	online_publish_add(&fields, "RANKTRACE_STATE=%s", finding_state_word(f->state));
+	online_publish_add(&fields, "RANKTRACE_SEVERITY=%s", finding_severity_word(f->severity));
+	online_publish_add(&fields, "RANKTRACE_TIER=%s", finding_tier_word(f->tier));
+	online_publish_add(&fields, "RANKTRACE_CONFIDENCE=%.2f", f->confidence);
+	online_publish_add_place(&fields, f);
 	if (f->slowdown > 0 && isfinite(f->slowdown))
-		add(&fields, "RANKTRACE_SLOWDOWN=%.3f", f->slowdown);
+		online_publish_add(&fields, "RANKTRACE_SLOWDOWN=%.3f", f->slowdown);
 	if (isfinite(f->cost_card_hours))
-		add(&fields, "RANKTRACE_COST_CARD_HOURS=%.3f", f->cost_card_hours);
+		online_publish_add(&fields, "RANKTRACE_COST_CARD_HOURS=%.3f", f->cost_card_hours);
 	if (f->since_ns)
-		add(&fields, "RANKTRACE_SINCE_USEC=%llu",
+		online_publish_add(&fields, "RANKTRACE_SINCE_USEC=%llu",
 			(unsigned long long)(store_utc_ns(room->context->store, f->since_ns) / NSEC_PER_USEC));
-	add(&fields, "RANKTRACE_ADVICE=%s", finding_cause_advice(f->cause));
-	log_fields(priority_of(f), "findings", message, fields.field, fields.count);
+	online_publish_add(&fields, "RANKTRACE_ADVICE=%s", finding_cause_advice(f->cause));
+	log_fields(online_publish_priority_of(f), "findings", message, fields.field, fields.count);
 }
 
-static bool is_over(enum finding_state state)
+static bool online_publish_is_over(enum finding_state state)
 {
 	return state == FINDING_CLOSED || state == FINDING_DROPPED;
 }
@@ -182,7 +182,7 @@ static void count_now(struct findings_room *room, enum finding_state state, uint
 }
 
 /* Notes what is told; whether it is news. */
-static bool note(struct findings_room *room, const struct finding *f)
+static bool online_publish_note(struct findings_room *room, const struct finding *f)
 {
 	const struct findings_told told = {f->id, f->state, f->cause, f->severity};
 	size_t i = 0;
@@ -194,13 +194,13 @@ static bool note(struct findings_room *room, const struct finding *f)
 		news = room->told[i].state != told.state || room->told[i].cause != told.cause ||
 		       room->told[i].severity != told.severity;
 		count_now(room, room->told[i].state, -1ULL);
-		if (is_over(told.state))
+		if (online_publish_is_over(told.state))
 			room->told[i] = room->told[--room->told_count];
 		else
 			room->told[i] = told;
 	} else {
 		news = true;
-		if (is_over(told.state) || i == FINDINGS_TOLD_MAX)
+		if (online_publish_is_over(told.state) || i == FINDINGS_TOLD_MAX)
 			return true;
 		room->told[room->told_count++] = told;
 	}
@@ -217,20 +217,20 @@ void findings_tell(void *arg, const struct finding *finding)
 	if (told.kind >= FINDING_KIND_MAX || told.cause >= CAUSE_MAX || told.state >= FINDING_STATE_MAX ||
 		told.severity >= SEVERITY_MAX || told.tier >= FRAME_TIER_MAX)
 		return;
-	if (room->ending && !is_over(told.state)) {
+	if (room->ending && !online_publish_is_over(told.state)) {
 		size_t used = strlen(told.sentence);
 
 		told.state = told.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
 		told.until_ns = monotonic_ns();
 		snprintf(told.sentence + used, sizeof(told.sentence) - used, "; so it was when ranktraced stopped");
 	}
-	news = note(room, &told);
+	news = online_publish_note(room, &told);
 	room->counts.closed += news && told.state == FINDING_CLOSED;
 	room->counts.dropped += news && told.state == FINDING_DROPPED;
 	if (news && told.state == FINDING_OPEN)
 		findings_raise_confirmed(&room->raise);
 	findings_left_mark(room, room->told_count > 0);
-	put_row(room, &told);
+	online_publish_put_row(room, &told);
 	if (news)
 		journal(room, &told);
 }

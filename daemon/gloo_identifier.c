@@ -5,7 +5,7 @@
 #include "daemon/gloo_identity.h"
 #include "daemon/ops_room.h"
 
-static bool ask(struct context *context, const struct rank *rank, uint64_t address)
+static bool gloo_identifier_ask(struct context *context, const struct rank *rank, uint64_t address)
 {
 	const struct gloo_process process = {
 		.pid = rank->pid,
@@ -22,4 +22,4 @@ static bool ask(struct context *context, const struct rank *rank, uint64_t addre
 	return r != -EAGAIN;
 }
 
-const struct ops_identifier ops_identifier_gloo = {.family = "gloo", .ask = ask};
+const struct ops_identifier ops_identifier_gloo = {.family = "gloo", .ask = gloo_identifier_ask};

@@ -9,7 +9,7 @@
 #define STAT_BYTES_MAX 4096
 
 /* The number behind that word at the start of a line; false where there is none. */
-static bool number_of(const char *text, const char *word, uint64_t *ret)
+static bool host_cgroup_number_of(const char *text, const char *word, uint64_t *ret)
 {
 	size_t length = strlen(word);
 
@@ -34,10 +34,10 @@ static bool read_stat(const char *path, bool *ret_limited, uint64_t *ret_ns)
 	if (n <= 0)
 		return false;
 	text[n] = 0;
-	*ret_limited = number_of(text, "nr_periods", &periods) && periods > 0;
-	if (number_of(text, "throttled_usec", &throttled))
+	*ret_limited = host_cgroup_number_of(text, "nr_periods", &periods) && periods > 0;
+	if (host_cgroup_number_of(text, "throttled_usec", &throttled))
 		*ret_ns = throttled > UINT64_MAX / NSEC_PER_USEC ? UINT64_MAX : throttled * NSEC_PER_USEC;
-	else if (number_of(text, "throttled_time", &throttled))
+	else if (host_cgroup_number_of(text, "throttled_time", &throttled))
 		*ret_ns = throttled;
 	else
 		*ret_ns = 0; /* no controller here: nothing is held back */
@@ -53,7 +53,7 @@ static bool leads_elsewhere(const char *path)
 }
 
 /* A group of before keeps what was read. */
-static void keep(struct host_cgroup *fresh, struct host_cgroup *before, const char *path)
+static void host_cgroup_keep(struct host_cgroup *fresh, struct host_cgroup *before, const char *path)
 {
 	char *copy = NULL;
 
@@ -94,7 +94,7 @@ static void look_up_from(struct host_cgroup *fresh, struct host_cgroup *before, 
 		if (read_stat(path, &limited, &throttled_ns)) {
 			fresh->known = true;
 			if (limited)
-				keep(fresh, before, path);
+				host_cgroup_keep(fresh, before, path);
 		}
 		slash = strrchr(below, '/');
 		if (!slash)

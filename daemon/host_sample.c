@@ -41,7 +41,7 @@ struct host_sampler *host_sampler_free(struct host_sampler *sampler)
 	return NULL;
 }
 
-static uint64_t since(uint64_t now, uint64_t before)
+static uint64_t host_sample_since(uint64_t now, uint64_t before)
 {
 	return now >= before ? now - before : HOST_UNKNOWN;
 }
@@ -55,7 +55,7 @@ static uint64_t take_run_delay(struct host_sampler *sampler, uint32_t thread_id)
 		return HOST_UNKNOWN;
 	}
 	if (sampler->thread_id == thread_id)
-		ret = since(delay_ns, sampler->run_delay_ns);
+		ret = host_sample_since(delay_ns, sampler->run_delay_ns);
 	sampler->thread_id = thread_id;
 	sampler->run_delay_ns = delay_ns;
 	return ret;
@@ -87,8 +87,8 @@ int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, uint64_t
 	sample.state = stat.state;
 	sample.cpu_total_ns = stat.cpu_ns;
 	sample.resident_bytes = stat.resident_bytes;
-	sample.cpu_ns = since(stat.cpu_ns, sampler->stat.cpu_ns);
-	sample.major_faults = since(stat.major_faults, sampler->stat.major_faults);
+	sample.cpu_ns = host_sample_since(stat.cpu_ns, sampler->stat.cpu_ns);
+	sample.major_faults = host_sample_since(stat.major_faults, sampler->stat.major_faults);
 	sample.run_delay_ns = take_run_delay(sampler, thread_id ? thread_id : sampler->pid);
 	sample.throttled_ns = take_throttled(sampler, now_ns, sample.duration_ns);
 	sampler->stat = stat;

@@ -21,7 +21,7 @@ struct parser {
 	char text[INI_LINE_BYTES_MAX + 1];
 };
 
-static _printf_(3, 4) int refuse(struct parser *p, int r, const char *format, ...)
+static _printf_(3, 4) int ini_refuse(struct parser *p, int r, const char *format, ...)
 {
 	va_list list;
 	int n;
@@ -40,7 +40,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-static bool is_word(char c)
+static bool ini_is_word(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
 	       c == '.';
@@ -50,7 +50,7 @@ static size_t word_length(const char *text)
 {
 	size_t n = 0;
 
-	while (is_word(text[n]))
+	while (ini_is_word(text[n]))
 		n++;
 	return n;
 }
@@ -77,7 +77,7 @@ static int call(struct parser *p)
 
 	if (r >= 0)
 		return 0;
-	return refuse(p, r, "%s", fragment[0] ? fragment : strerror(-r));
+	return ini_refuse(p, r, "%s", fragment[0] ? fragment : strerror(-r));
 }
 
 /* text is what follows the '['. */
@@ -89,7 +89,7 @@ static int parse_section(struct parser *p, char *text)
 	text = skip_blanks(text);
 	n = word_length(text);
 	if (!n)
-		return refuse(p, -EINVAL, "a section needs a name: [section] or [section \"name\"]");
+		return ini_refuse(p, -EINVAL, "a section needs a name: [section] or [section \"name\"]");
 	memcpy(p->section, text, n);
 	p->section[n] = 0;
 	p->name[0] = 0;
@@ -97,16 +97,16 @@ static int parse_section(struct parser *p, char *text)
 	if (*text == '"') {
 		end = strchr(text + 1, '"');
 		if (!end)
-			return refuse(
+			return ini_refuse(
 				p, -EINVAL, "the name of section [%.*s] has no closing quote", INI_SHOWN, p->section);
 		*end = 0;
 		copy_text(p->name, sizeof(p->name), text + 1);
 		text = skip_blanks(end + 1);
 	}
 	if (*text != ']')
-		return refuse(p, -EINVAL, "expected ']' after section '%.*s'", INI_SHOWN, p->section);
+		return ini_refuse(p, -EINVAL, "expected ']' after section '%.*s'", INI_SHOWN, p->section);
 	if (text[1])
-		return refuse(p, -EINVAL, "unexpected text after [%.*s]", INI_SHOWN, p->section);
+		return ini_refuse(p, -EINVAL, "unexpected text after [%.*s]", INI_SHOWN, p->section);
 	p->at.section = p->section;
 	p->at.name = p->name;
 	p->at.key = NULL;
@@ -121,7 +121,7 @@ static int parse_key(struct parser *p, char *text)
 
 	value = skip_blanks(text + n);
 	if (!n || *value != '=')
-		return refuse(p, -EINVAL, "expected 'key = value' or '[section]', found '%.*s'", INI_SHOWN, text);
+		return ini_refuse(p, -EINVAL, "expected 'key = value' or '[section]', found '%.*s'", INI_SHOWN, text);
 	value = skip_blanks(value + 1);
 	text[n] = 0;
 	p->at.key = text;
@@ -134,12 +134,12 @@ static int parse_line(struct parser *p, const char *line, size_t size_bytes)
 	char *text;
 
 	if (size_bytes > INI_LINE_BYTES_MAX)
-		return refuse(p, -E2BIG, "line is longer than %u bytes", INI_LINE_BYTES_MAX);
+		return ini_refuse(p, -E2BIG, "line is longer than %u bytes", INI_LINE_BYTES_MAX);
 	for (size_t i = 0; i < size_bytes; i++) {
 		unsigned char c = line[i];
 
 		if ((c < 0x20 && c != '\t') || c == 0x7f)
-			return refuse(p, -EINVAL, "control character 0x%02x in column %zu", c, i + 1);
+			return ini_refuse(p, -EINVAL, "control character 0x%02x in column %zu", c, i + 1);
 	}
 	memcpy(p->text, line, size_bytes);
 	p->text[size_bytes] = 0;
@@ -165,7 +165,7 @@ int ini_parse(const char *path, const char *text, size_t size_bytes, ini_callbac
 	p->arg = arg;
 	p->error = error;
 	if (size_bytes > INI_FILE_BYTES_MAX)
-		return refuse(p, -EFBIG, "file is larger than %u bytes", INI_FILE_BYTES_MAX);
+		return ini_refuse(p, -EFBIG, "file is larger than %u bytes", INI_FILE_BYTES_MAX);
 	while (text < end) {
 		const char *newline = memchr(text, '\n', end - text);
 		size_t length = (newline ? newline : end) - text;
@@ -180,7 +180,7 @@ int ini_parse(const char *path, const char *text, size_t size_bytes, ini_callbac
 	return 0;
 }
 
-static int read_all(int fd, char *buffer, size_t size_bytes, size_t *ret)
+static int ini_read_all(int fd, char *buffer, size_t size_bytes, size_t *ret)
 {
 	size_t n = 0;
 
@@ -220,7 +220,7 @@ int ini_parse_file(const char *path, ini_callback callback, void *arg, char erro
 	}
 	/* One byte more than is allowed, so that a file that is too large is noticed whatever fstat said. */
 	text = malloc(INI_FILE_BYTES_MAX + 1);
-	r = text ? read_all(fd, text, INI_FILE_BYTES_MAX + 1, &n) : -ENOMEM;
+	r = text ? ini_read_all(fd, text, INI_FILE_BYTES_MAX + 1, &n) : -ENOMEM;
 	if (r < 0) {
 		snprintf(error, INI_ERROR_BYTES, "%s: cannot read: %s", path, strerror(-r));
 		return r;

@@ -22,7 +22,7 @@ struct kernel {
 
 #define DRAIN_MAX 65536 /* records in one drain: a busy ring must not keep the loop from its other duties */
 
-static int on_record(void *arg, void *data, size_t size_bytes)
+static int kernel_on_record(void *arg, void *data, size_t size_bytes)
 {
 	struct kernel *kernel = arg;
 
@@ -110,7 +110,7 @@ int kernel_open(struct context *context, struct kernel **ret)
 	r = make_map(BPF_MAP_TYPE_HASH, "ranks", 4, 4, (uint32_t)context->config.ranks_max, &kernel->ranks_fd);
 	if (r < 0)
 		return r;
-	kernel->ring = ring_buffer__new(kernel->events_fd, on_record, kernel, NULL);
+	kernel->ring = ring_buffer__new(kernel->events_fd, kernel_on_record, kernel, NULL);
 	if (!kernel->ring)
 		return log_error_errno("kernel", errno, "cannot map the ring of %lu bytes",
 				       (unsigned long)context->config.ring_size_bytes);

@@ -22,7 +22,7 @@ struct file_places {
 };
 
 /* There is nothing to specify: a hit is all that is wanted. */
-static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+static int launch_sites_spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
 {
 	const struct launch_places *places = arg;
 
@@ -31,13 +31,13 @@ static int spec_new(void *arg, const struct place *place, const struct rt_call_s
 	return 0;
 }
 
-static void spec_free(void *arg, uint32_t spec)
+static void launch_sites_spec_free(void *arg, uint32_t spec)
 {
 	(void)arg;
 	(void)spec;
 }
 
-static bool wanted(void *arg, const char *base_name)
+static bool launch_sites_wanted(void *arg, const char *base_name)
 {
 	const struct launch_places *places = arg;
 
@@ -47,7 +47,7 @@ static bool wanted(void *arg, const char *base_name)
 	return false;
 }
 
-static void library_added(void *arg, struct library *library)
+static void launch_sites_library_added(void *arg, struct library *library)
 {
 	struct launch_places *places = arg;
 	struct file_places *file = calloc(1, sizeof(*file));
@@ -64,7 +64,7 @@ static void library_added(void *arg, struct library *library)
 	library->owner_data = file;
 }
 
-static void library_dropped(void *arg, struct library *library)
+static void launch_sites_library_dropped(void *arg, struct library *library)
 {
 	struct launch_places *places = arg;
 	struct file_places *file = library->owner_data;
@@ -76,7 +76,7 @@ static void library_dropped(void *arg, struct library *library)
 	library->owner_data = NULL;
 }
 
-static void library_refused(void *arg, uint32_t pid, const char *path, int error)
+static void launch_sites_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
 	struct launch_places *places = arg;
 
@@ -98,7 +98,7 @@ struct launch_places *launch_places_free(struct launch_places *places)
 int launch_places_new(struct probe_table *table, struct launch_places **ret)
 {
 	struct launch_places *places = calloc(1, sizeof(*places));
-	struct libraries_ops ops = {wanted, library_added, library_dropped, library_refused, places};
+	struct libraries_ops ops = {launch_sites_wanted, launch_sites_library_added, launch_sites_library_dropped, launch_sites_library_refused, places};
 
 	if (!places)
 		return -ENOMEM;
@@ -118,8 +118,8 @@ int launch_places_new(struct probe_table *table, struct launch_places **ret)
 	}
 	places->engine = (struct attach_engine){.table = &places->table,
 		.mixes_specs = true,
-		.spec_new = spec_new,
-		.spec_free = spec_free,
+		.spec_new = launch_sites_spec_new,
+		.spec_free = launch_sites_spec_free,
 		.arg = places};
 	*ret = places;
 	return 0;
@@ -142,7 +142,7 @@ struct group {
 	bool found[PROBES_MAX];
 };
 
-static void add_found(void *arg, struct library *library)
+static void launch_sites_add_found(void *arg, struct library *library)
 {
 	const struct file_places *file = library->owner_data;
 	struct group *group = arg;
@@ -155,7 +155,7 @@ static void add_found(void *arg, struct library *library)
 }
 
 /* Of the runtime's and the driver's functions the ones that are right where both are mapped (sets, probes/table.h). */
-static void choose(void *arg, struct library *library)
+static void launch_sites_choose(void *arg, struct library *library)
 {
 	struct launch_places *places = arg;
 	struct file_places *file = library->owner_data;
@@ -163,18 +163,18 @@ static void choose(void *arg, struct library *library)
 
 	if (!file)
 		return;
-	libraries_each(places->libraries, add_found, &group);
+	libraries_each(places->libraries, launch_sites_add_found, &group);
 	probe_table_choose(&places->table, group.found, file->use);
 }
 
 static void refresh(struct launch_places *places)
 {
 	if (places->stale)
-		libraries_each(places->libraries, choose, places);
+		libraries_each(places->libraries, launch_sites_choose, places);
 	places->stale = false;
 }
 
-static bool is_in(const struct launch_target *target, uint64_t offset)
+static bool launch_sites_is_in(const struct launch_target *target, uint64_t offset)
 {
 	for (size_t i = 0; i < target->count; i++)
 		if (target->offset[i] == offset)
@@ -191,7 +191,7 @@ static void fill_target(const struct library *library, struct launch_target *ret
 	for (unsigned i = 0; file && i < file->found.count && ret->count < LAUNCH_PLACES_MAX; i++) {
 		const struct place *place = &file->found.place[i];
 
-		if (!file->use[place->spec] || !place->entry_offset || is_in(ret, place->entry_offset))
+		if (!file->use[place->spec] || !place->entry_offset || launch_sites_is_in(ret, place->entry_offset))
 			continue;
 		ret->offset[ret->count] = place->entry_offset;
 		ret->cookie[ret->count++] = place->spec;

@@ -60,7 +60,7 @@ bool launch_window_tells_apis(const struct launch_window *window)
 	return window->has_cookies;
 }
 
-static int attach(struct launch_window *window, const struct launch_target *from, struct uprobe_link **ret)
+static int launch_window_attach(struct launch_window *window, const struct launch_target *from, struct uprobe_link **ret)
 {
 	char path[64];
 	struct uprobe_target target = {
@@ -77,7 +77,7 @@ static int attach(struct launch_window *window, const struct launch_target *from
 
 /* The time from a thread's last launch to the window's end is a gap of at least that length, of the API launched last.
  */
-static void take_thread(uint64_t key, const struct rt_launch_thread *from, uint64_t end_ns, struct launch_thread *ret)
+static void launch_window_take_thread(uint64_t key, const struct rt_launch_thread *from, uint64_t end_ns, struct launch_thread *ret)
 {
 	uint64_t gap_ns = end_ns > from->last_ns ? end_ns - from->last_ns : 0;
 	struct rt_launch_sum *last = &ret->api[from->last_api % RT_LAUNCH_APIS_MAX];
@@ -99,7 +99,7 @@ static void take_all(struct launch_window *window, struct launch_result *ret)
 		struct rt_launch_thread thread;
 
 		if (ret->thread && bpf_map_lookup_elem(map, &key, &thread) == 0)
-			take_thread(key, &thread, ret->start_ns + ret->duration_ns, &ret->thread[ret->threads++]);
+			launch_window_take_thread(key, &thread, ret->start_ns + ret->duration_ns, &ret->thread[ret->threads++]);
 		(void)bpf_map_delete_elem(map, &key);
 	}
 	if (!ret->thread)
@@ -115,7 +115,7 @@ void launch_window_run(struct launch_window *window, const struct launch_target 
 
 	*ret = (struct launch_result){0};
 	for (size_t i = 0; i < targets && i < LAUNCH_TARGETS_MAX; i++) {
-		int r = attach(window, &target[i], &link[i]);
+		int r = launch_window_attach(window, &target[i], &link[i]);
 
 		if (r == 0)
 			ret->attached += (unsigned)target[i].count;

@@ -70,7 +70,7 @@ static bool is_stopping(struct launch_worker *worker)
 	return stopping;
 }
 
-static void *work(void *arg)
+static void *launch_worker_work(void *arg)
 {
 	struct launch_worker *worker = arg;
 	struct launch_order *order;
@@ -119,7 +119,7 @@ int launch_worker_start(struct launch_window *window, struct launch_worker **ret
 	/* Signals are the loop's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	r = -pthread_create(&worker->thread, NULL, work, worker);
+	r = -pthread_create(&worker->thread, NULL, launch_worker_work, worker);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	worker->is_running = r == 0;
 	if (r < 0) {

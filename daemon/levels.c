@@ -9,9 +9,9 @@
 /* After an end of time that failed; a second would fill the log. */
 #define LEVELS_RETRY_NS (60 * NSEC_PER_SEC)
 
-static void append(char *report, size_t report_size, const char *format, ...) _printf_(3, 4);
+static void levels_append(char *report, size_t report_size, const char *format, ...) _printf_(3, 4);
 
-static void append(char *report, size_t report_size, const char *format, ...)
+static void levels_append(char *report, size_t report_size, const char *format, ...)
 {
 	size_t used = strnlen(report, report_size);
 	va_list args;
@@ -32,7 +32,7 @@ static int switch_level(struct context *context, enum level level, bool on, char
 	int r = 0;
 
 	if (levels->on[level] == on) {
-		append(report, report_size, "%s was %s already%s", level_name(level), on ? "on" : "off",
+		levels_append(report, report_size, "%s was %s already%s", level_name(level), on ? "on" : "off",
 			levels->raised[level] ? ", because of a finding" : "");
 		return 0;
 	}
@@ -41,13 +41,13 @@ static int switch_level(struct context *context, enum level level, bool on, char
 		r = collectors_level(context->collectors, level, on, told, sizeof(told));
 	if (r < 0) {
 		levels->until_ns[level] = until_ns;
-		append(report, report_size, "%s stays %s: %s", level_name(level), on ? "off" : "on",
+		levels_append(report, report_size, "%s stays %s: %s", level_name(level), on ? "off" : "on",
 			told[0] ? told : strerror(-r));
 		log_warning("levels", "%s", report);
 		return r;
 	}
 	levels->on[level] = on;
-	append(report, report_size, "%s %s: %s", level_name(level), on ? "on" : "off",
+	levels_append(report, report_size, "%s %s: %s", level_name(level), on ? "on" : "off",
 		told[0] ? told : "no collector serves it here");
 	return 0;
 }
@@ -60,7 +60,7 @@ static void set_end(struct levels *levels, enum level level, uint64_t for_ns, ch
 
 	levels->until_ns[level] = levels->on[level] && for_ns && for_ns < UINT64_MAX - now_ns ? now_ns + for_ns : 0;
 	if (levels->until_ns[level])
-		append(report, report_size, "; off again in %g %s", for_s < 60 ? for_s : for_s / 60,
+		levels_append(report, report_size, "; off again in %g %s", for_s < 60 ? for_s : for_s / 60,
 			for_s < 60 ? "s" : "min");
 }
 
@@ -79,7 +79,7 @@ int levels_set(struct context *context, enum level level, bool on, uint64_t for_
 	set_end(levels, level, for_ns, report, report_size);
 	r = levels_save(levels, context->config.state_dir);
 	if (r < 0)
-		append(report, report_size, "; a restart forgets this, because %s cannot be written: %s",
+		levels_append(report, report_size, "; a restart forgets this, because %s cannot be written: %s",
 			context->config.state_dir, strerror(-r));
 	log_notice("levels", "%s", report);
 	return 0;

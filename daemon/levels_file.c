@@ -37,7 +37,7 @@ static int load_key(struct loading *loading, enum level level, const struct ini_
 	return -ENOENT;
 }
 
-static int load_line(void *arg, const struct ini_line *line, char *error, size_t error_size)
+static int levels_file_load_line(void *arg, const struct ini_line *line, char *error, size_t error_size)
 {
 	enum level level;
 	int r;
@@ -65,7 +65,7 @@ int levels_load(struct levels *levels, const char *state_dir)
 
 	if (snprintf(path, sizeof(path), "%s/levels", state_dir) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
-	r = ini_parse_file(path, load_line, &loading, error);
+	r = ini_parse_file(path, levels_file_load_line, &loading, error);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0) {

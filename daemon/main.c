@@ -64,7 +64,7 @@ static void close_loop(struct daemon *d)
 	d->loop = loop_close(d->loop);
 }
 
-static int open_store(struct daemon *d)
+static int main_open_store(struct daemon *d)
 {
 	return start_store(&d->context.config, &d->context.store);
 }
@@ -134,7 +134,7 @@ static void close_ranks(struct daemon *d)
 	d->context.ranks = ranks_free(d->context.ranks);
 }
 
-static void deliver(void *arg, const void *data, size_t size_bytes)
+static void main_deliver(void *arg, const void *data, size_t size_bytes)
 {
 	collectors_event(arg, data, size_bytes);
 }
@@ -144,7 +144,7 @@ static int open_collectors(struct daemon *d)
 	int r = collectors_open(&d->context, &d->context.collectors);
 
 	if (r >= 0)
-		kernel_deliver(d->context.kernel, deliver, d->context.collectors);
+		kernel_deliver(d->context.kernel, main_deliver, d->context.collectors);
 	return r;
 }
 
@@ -188,7 +188,7 @@ static const struct room {
 	bool tells;			 /* logs why it failed, better than we can */
 } rooms[] = {
 	{"loop", open_loop, close_loop, true},
-	{"store", open_store, close_store, true},
+	{"store", main_open_store, close_store, true},
 	{"kernel", open_kernel, close_kernel, false},
 	{"ranks", open_ranks, close_ranks, false},
 	{"steps", open_steps, close_steps, false},
@@ -202,7 +202,7 @@ static const struct room {
 	{"control", open_control, close_control, true},
 };
 
-static int run(struct daemon *d)
+static int main_run(struct daemon *d)
 {
 	size_t opened;
 	int r = 0;
@@ -227,7 +227,7 @@ static int run(struct daemon *d)
 
 /* What the machine allows, without a daemon: the kernel room is asked where it opens, and check says what is missing.
  */
-static int check(struct daemon *d)
+static int main_check(struct daemon *d)
 {
 	int missing;
 
@@ -261,7 +261,7 @@ static void usage(FILE *f)
 enum { OPTION_STATE = 256, OPTION_SOCKET, OPTION_CONFIG, OPTION_LEVEL, OPTION_FLAG };
 
 /* 0: go on; otherwise the program ends with ret_status. */
-static int parse(int argc, char **argv, struct start_options *options, int *ret_status)
+static int main_parse(int argc, char **argv, struct start_options *options, int *ret_status)
 {
 	int check = 0, check_config = 0, json = 0, help = 0, version = 0, foreground = 0, c;
 	const struct option table[] = {
@@ -311,7 +311,7 @@ int main(int argc, char **argv)
 	char error[512];
 	int status;
 
-	if (parse(argc, argv, &d.options, &status))
+	if (main_parse(argc, argv, &d.options, &status))
 		return status;
 	log_open(LOG_INFO);
 	if (start_options_check(&d.options, error, sizeof(error)) < 0) {
@@ -332,5 +332,5 @@ int main(int argc, char **argv)
 	if (setpriority(PRIO_PROCESS, 0, (int)d.context.config.nice) < 0)
 		log_warning("main", "cannot take nice %lu: %s; going on at the priority given",
 			(unsigned long)d.context.config.nice, strerror(errno));
-	return d.options.check ? check(&d) : run(&d);
+	return d.options.check ? main_check(&d) : main_run(&d);
 }

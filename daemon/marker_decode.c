@@ -3,7 +3,7 @@
 
 #define TIME_MAX_NS ((uint64_t)INT64_MAX) /* later than this is no time */
 
-static struct marker_comm *comm_of(struct marker_process *process, uint64_t identity, bool make)
+static struct marker_comm *marker_decode_comm_of(struct marker_process *process, uint64_t identity, bool make)
 {
 	struct marker_comm *oldest = &process->comm[0];
 
@@ -29,7 +29,7 @@ static void on_comm(struct marker_process *process, const struct rt_marker_recor
 		process->counts.unreadable++;
 		return;
 	}
-	comm = comm_of(process, told.identity, true);
+	comm = marker_decode_comm_of(process, told.identity, true);
 	*comm = (struct marker_comm){
 		.identity = told.identity,
 		.told = ++process->told,
@@ -73,7 +73,7 @@ static void on_operation(struct marker_process *process, const struct rt_marker_
 {
 	bool is_open = record->kind == RT_MARKER_OPEN;
 	char dtype[sizeof(record->dtype)];
-	const struct marker_comm *comm = comm_of(process, record->identity, false);
+	const struct marker_comm *comm = marker_decode_comm_of(process, record->identity, false);
 	struct ops_device device = {
 		.identity = record->identity,
 		.name = comm ? comm->name : "",
@@ -115,7 +115,7 @@ static void on_operation(struct marker_process *process, const struct rt_marker_
 	sink(arg, &device);
 }
 
-static void on_record(struct marker_process *process, const struct rt_marker_record *record, marker_sink sink, void *arg)
+static void marker_decode_on_record(struct marker_process *process, const struct rt_marker_record *record, marker_sink sink, void *arg)
 {
 	if (record->kind == RT_MARKER_COMM)
 		on_comm(process, record);
@@ -148,6 +148,6 @@ void marker_decode(struct marker_process *process, const struct rt_marker_event 
 			record.dtype[sizeof(record.dtype) - 1] = 0;
 		}
 		if (record.kind != RT_MARKER_NONE) /* one of those that could not be copied */
-			on_record(process, &record, sink, arg);
+			marker_decode_on_record(process, &record, sink, arg);
 	}
 }

@@ -5,7 +5,7 @@
 #include "daemon/ops_room.h"
 #include "daemon/torch_group.h"
 
-static void name(struct context *context, const struct rank *rank, uint64_t address, uint64_t process_group)
+static void nccl_identifier_name(struct context *context, const struct rank *rank, uint64_t address, uint64_t process_group)
 {
 	char text[OPS_NAME_BYTES];
 
@@ -13,4 +13,4 @@ static void name(struct context *context, const struct rank *rank, uint64_t addr
 		ops_room_identify(context->ops, rank, "nccl", address, 0, text, 0, 0, "", "");
 }
 
-const struct ops_identifier ops_identifier_nccl = {.family = "nccl", .name = name};
+const struct ops_identifier ops_identifier_nccl = {.family = "nccl", .name = nccl_identifier_name};

@@ -15,12 +15,12 @@ struct ops_look *ops_look_free(struct ops_look *look)
 	return NULL;
 }
 
-static void ops_look_freep(struct ops_look **look)
+static void coll_snapshot_ops_look_freep(struct ops_look **look)
 {
 	ops_look_free(*look);
 }
 
-static void collect(void *arg, const struct ops_room_standing *standing)
+static void coll_snapshot_collect(void *arg, const struct ops_room_standing *standing)
 {
 	struct ops_look *look = arg;
 	struct ops_look_member *member;
@@ -39,52 +39,52 @@ static void collect(void *arg, const struct ops_room_standing *standing)
 	(void)copy_text(member->trouble, sizeof(member->trouble), standing->trouble);
 }
 
-static int order(uint64_t a, uint64_t b)
+static int coll_snapshot_order(uint64_t a, uint64_t b)
 {
 	return a < b ? -1 : a > b;
 }
 
 /* Members of one communicator stand together. Jobs are told apart, should two of them ever come to the same identity. What
  * is not known stands alone. */
-static int by_communicator(const void *a, const void *b)
+static int coll_snapshot_by_communicator(const void *a, const void *b)
 {
 	const struct ops_look_member *x = a, *y = b;
 	const struct ops_standing *p = &x->judged.standing, *q = &y->judged.standing;
-	int r = order(!p->communicator[0], !q->communicator[0]);
+	int r = coll_snapshot_order(!p->communicator[0], !q->communicator[0]);
 
 	r = r ? r : strcmp(x->job, y->job);
 	r = r ? r : strcmp(p->family, q->family);
 	r = r ? r : strcmp(p->communicator, q->communicator);
 	if (r || p->communicator[0])
 		return r;
-	r = order(x->judged.pid, y->judged.pid);
-	return r ? r : order(p->address, q->address);
+	r = coll_snapshot_order(x->judged.pid, y->judged.pid);
+	return r ? r : coll_snapshot_order(p->address, q->address);
 }
 
-static int by_missing(const void *a, const void *b)
+static int coll_snapshot_by_missing(const void *a, const void *b)
 {
 	const struct ops_look_member *x = a, *y = b;
-	int r = order(y->judged.missing || y->judged.differs, x->judged.missing || x->judged.differs);
+	int r = coll_snapshot_order(y->judged.missing || y->judged.differs, x->judged.missing || x->judged.differs);
 
-	r = r ? r : order((uint32_t)x->judged.rank, (uint32_t)y->judged.rank);
-	return r ? r : order(x->judged.pid, y->judged.pid);
+	r = r ? r : coll_snapshot_order((uint32_t)x->judged.rank, (uint32_t)y->judged.rank);
+	return r ? r : coll_snapshot_order(x->judged.pid, y->judged.pid);
 }
 
 static int by_urgency(const void *a, const void *b)
 {
 	const struct ops_look_comm *x = a, *y = b;
-	int r = order(x->verdict.state == OPS_STATE_RUNNING, y->verdict.state == OPS_STATE_RUNNING);
+	int r = coll_snapshot_order(x->verdict.state == OPS_STATE_RUNNING, y->verdict.state == OPS_STATE_RUNNING);
 
-	r = r ? r : order(y->verdict.waited_ns, x->verdict.waited_ns);
-	r = r ? r : order(y->members, x->members);
-	return r ? r : order(x->first, y->first);
+	r = r ? r : coll_snapshot_order(y->verdict.waited_ns, x->verdict.waited_ns);
+	r = r ? r : coll_snapshot_order(y->members, x->members);
+	return r ? r : coll_snapshot_order(x->first, y->first);
 }
 
-static int by_start(const void *a, const void *b)
+static int coll_snapshot_by_start(const void *a, const void *b)
 {
 	const struct ops_room_call *x = a, *y = b;
 
-	return order(x->start_ns, y->start_ns);
+	return coll_snapshot_order(x->start_ns, y->start_ns);
 }
 
 /* Communicators of which nobody lives are over. */
@@ -96,7 +96,7 @@ static void drop_ended(struct ops_look *look)
 		bool lives = false;
 
 		for (end = i; end < look->members &&
-			      by_communicator(&look->member[i], &look->member[end]) == 0;
+			      coll_snapshot_by_communicator(&look->member[i], &look->member[end]) == 0;
 			end++)
 			lives |= !look->member[end].ended_ns;
 		if (!lives)
@@ -107,7 +107,7 @@ static void drop_ended(struct ops_look *look)
 	look->members = kept;
 }
 
-static void say(struct ops_look_comm *comm, const struct ops_look_member *member)
+static void coll_snapshot_say(struct ops_look_comm *comm, const struct ops_look_member *member)
 {
 	size_t used;
 
@@ -125,7 +125,7 @@ static void say(struct ops_look_comm *comm, const struct ops_look_member *member
 	}
 }
 
-static int judge(struct ops_look *look, struct ops_look_comm *comm)
+static int coll_snapshot_judge(struct ops_look *look, struct ops_look_comm *comm)
 {
 	struct ops_look_member *member = &look->member[comm->first];
 	_cleanup_free_ struct ops_judged *judged = calloc(comm->members, sizeof(*judged));
@@ -142,8 +142,8 @@ static int judge(struct ops_look *look, struct ops_look_comm *comm)
 		member[i].judged = judged[i];
 	if (member->judged.standing.communicator[0])
 		ops_stopped(comm, member, "/proc", look->now_ns, OPS_LOOK_PATIENCE_NS);
-	qsort(member, comm->members, sizeof(*member), by_missing);
-	say(comm, member);
+	qsort(member, comm->members, sizeof(*member), coll_snapshot_by_missing);
+	coll_snapshot_say(comm, member);
 	return 0;
 }
 
@@ -158,11 +158,11 @@ static int group(struct ops_look *look)
 		struct ops_look_comm *comm = &look->comm[look->comms++];
 
 		for (end = i; end < look->members &&
-			      by_communicator(&look->member[i], &look->member[end]) == 0;)
+			      coll_snapshot_by_communicator(&look->member[i], &look->member[end]) == 0;)
 			end++;
 		comm->first = i;
 		comm->members = end - i;
-		r = judge(look, comm);
+		r = coll_snapshot_judge(look, comm);
 	}
 	qsort(look->comm, look->comms, sizeof(*look->comm), by_urgency);
 	return r;
@@ -170,7 +170,7 @@ static int group(struct ops_look *look)
 
 int ops_look_new(struct ops_room *room, uint64_t now_ns, struct ops_look **ret)
 {
-	_cleanup_(ops_look_freep) struct ops_look *look = calloc(1, sizeof(*look));
+	_cleanup_(coll_snapshot_ops_look_freep) struct ops_look *look = calloc(1, sizeof(*look));
 	int r;
 
 	if (!look)
@@ -181,9 +181,9 @@ int ops_look_new(struct ops_room *room, uint64_t now_ns, struct ops_look **ret)
 	if (!look->member || !look->call)
 		return -ENOMEM;
 	look->calls = ops_room_refresh(room, look->call, OPS_ROOM_IN_CALL_MAX);
-	qsort(look->call, look->calls, sizeof(*look->call), by_start);
-	ops_room_each(room, collect, look);
-	qsort(look->member, look->members, sizeof(*look->member), by_communicator);
+	qsort(look->call, look->calls, sizeof(*look->call), coll_snapshot_by_start);
+	ops_room_each(room, coll_snapshot_collect, look);
+	qsort(look->member, look->members, sizeof(*look->member), coll_snapshot_by_communicator);
 	drop_ended(look);
 	r = group(look);
 	if (r < 0)

@@ -40,22 +40,22 @@ struct ops_room {
 	struct rank_ops *slot[];
 };
 
-static int64_t utc(const struct rank_ops *rank, uint64_t time_ns)
+static int64_t rank_coll_utc(const struct rank_ops *rank, uint64_t time_ns)
 {
 	return (int64_t)store_utc_ns(rank->room->context->store, time_ns);
 }
 
-static struct store_value known(uint64_t value)
+static struct store_value rank_coll_known(uint64_t value)
 {
 	return value == OPS_UNKNOWN ? V_NULL : V_INT(value);
 }
 
-static struct store_value text_or_null(const char *text)
+static struct store_value rank_coll_text_or_null(const char *text)
 {
 	return text && text[0] ? V_TEXT(text) : V_NULL;
 }
 
-static int64_t step_at(const struct rank_ops *rank, uint64_t time_ns)
+static int64_t rank_coll_step_at(const struct rank_ops *rank, uint64_t time_ns)
 {
 	const struct steps_room *steps = rank->room->context->steps;
 
@@ -67,23 +67,23 @@ static struct store_value step_or_null(int64_t step)
 	return step == STEPS_NONE ? V_NULL : V_INT(step);
 }
 
-static void on_row(void *arg, const struct ops_row *op)
+static void rank_coll_on_row(void *arg, const struct ops_row *op)
 {
 	struct rank_ops *rank = arg;
-	int64_t step = step_at(rank, op->host_start_ns);
+	int64_t step = rank_coll_step_at(rank, op->host_start_ns);
 	const struct store_value row[] = {
 		V_INT(rank->rank.env.rank),
 		step_or_null(step),
-		text_or_null(op->communicator),
+		rank_coll_text_or_null(op->communicator),
 		op->seq ? V_INT(op->seq) : V_NULL,
 		V_TEXT(op->op),
-		text_or_null(op->dtype),
-		known(op->count),
-		known(op->bytes),
-		V_INT(utc(rank, op->host_start_ns)),
-		known(op->host_duration_ns),
-		op->device_start_ns == OPS_UNKNOWN ? V_NULL : V_INT(utc(rank, op->device_start_ns)),
-		known(op->device_duration_ns),
+		rank_coll_text_or_null(op->dtype),
+		rank_coll_known(op->count),
+		rank_coll_known(op->bytes),
+		V_INT(rank_coll_utc(rank, op->host_start_ns)),
+		rank_coll_known(op->host_duration_ns),
+		op->device_start_ns == OPS_UNKNOWN ? V_NULL : V_INT(rank_coll_utc(rank, op->device_start_ns)),
+		rank_coll_known(op->device_duration_ns),
 		V_TEXT(op->device ? "device" : "host"),
 		V_TEXT(ops_room_seq_from(op->seq_from)),
 		op->peer < 0 ? V_NULL : V_INT(op->peer),
@@ -103,13 +103,13 @@ static void on_row(void *arg, const struct ops_row *op)
 		op->peer < 0 ? -1 : comm_rows_member(&rank->comms, op->communicator));
 }
 
-static void on_group(void *arg, const struct ops_group *group)
+static void rank_coll_on_group(void *arg, const struct ops_group *group)
 {
 	struct rank_ops *rank = arg;
 	const struct store_value row[] = {
-		V_INT(rank->rank.env.rank), step_or_null(step_at(rank, group->start_ns)), V_INT(group->group),
-		V_INT(group->members), known(group->bytes), V_INT(utc(rank, group->start_ns)),
-		known(group->duration_ns), V_INT(group->thread_id), V_INT(rank->rank.instance),
+		V_INT(rank->rank.env.rank), step_or_null(rank_coll_step_at(rank, group->start_ns)), V_INT(group->group),
+		V_INT(group->members), rank_coll_known(group->bytes), V_INT(rank_coll_utc(rank, group->start_ns)),
+		rank_coll_known(group->duration_ns), V_INT(group->thread_id), V_INT(rank->rank.instance),
 	};
 
 	rank->room->groups++;
@@ -129,7 +129,7 @@ static void on_communicator(void *arg, const struct ops_communicator *communicat
  * After each call of the analyzer: asks for identities that are not known, and tells the store of what is new. Whoever is
  * asked may answer from within, which makes more to tell, and no second round.
  */
-static void settle(struct rank_ops *rank)
+static void rank_coll_settle(struct rank_ops *rank)
 {
 	struct comm_row *comm;
 
@@ -143,7 +143,7 @@ static void settle(struct rank_ops *rank)
 	rank->settling = false;
 }
 
-static void add_counts(struct ops_counts *sum, const struct ops *ops)
+static void rank_coll_add_counts(struct ops_counts *sum, const struct ops *ops)
 {
 	struct ops_counts counts;
 
@@ -165,18 +165,18 @@ static struct rank_ops *rank_ops_free(struct rank_ops *rank)
 }
 
 /* What waits goes out; the rank's place is free. */
-static struct rank_ops *take(struct ops_room *room, size_t slot)
+static struct rank_ops *rank_coll_take(struct ops_room *room, size_t slot)
 {
 	struct rank_ops *rank = room->slot[slot];
 
 	room->slot[slot] = NULL;
 	ops_end(rank->ops);
-	settle(rank);
-	add_counts(&room->ended_counts, rank->ops);
+	rank_coll_settle(rank);
+	rank_coll_add_counts(&room->ended_counts, rank->ops);
 	return rank;
 }
 
-static void forget_ended(struct ops_room *room, const struct rank *same)
+static void rank_coll_forget_ended(struct ops_room *room, const struct rank *same)
 {
 	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
 		if (room->ended[i] && (!same || (room->ended[i]->rank.env.rank == same->env.rank &&
@@ -184,7 +184,7 @@ static void forget_ended(struct ops_room *room, const struct rank *same)
 			room->ended[i] = rank_ops_free(room->ended[i]);
 }
 
-static struct rank_ops *of_rank(struct ops_room *room, const struct rank *rank)
+static struct rank_ops *rank_coll_of_rank(struct ops_room *room, const struct rank *rank)
 {
 	struct rank_ops *slot;
 
@@ -194,27 +194,27 @@ static struct rank_ops *of_rank(struct ops_room *room, const struct rank *rank)
 	if (slot && slot->rank.instance == rank->instance)
 		return slot;
 	if (slot)
-		rank_ops_free(take(room, rank->slot));
+		rank_ops_free(rank_coll_take(room, rank->slot));
 	slot = calloc(1, sizeof(*slot));
 	if (!slot)
 		return NULL;
 	slot->room = room;
 	slot->rank = *rank;
 	slot->ops = ops_new(&(struct ops_sink){
-		.row = on_row, .group = on_group, .communicator = on_communicator, .arg = slot});
+		.row = rank_coll_on_row, .group = rank_coll_on_group, .communicator = on_communicator, .arg = slot});
 	if (!slot->ops)
 		return rank_ops_free(slot);
 	room->slot[rank->slot] = slot;
 	return slot;
 }
 
-static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
+static void rank_coll_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
 	struct ops_room *room = arg;
 	struct rank_ops *slot = rank->slot < room->slots ? room->slot[rank->slot] : NULL;
 
 	if (change == RANK_ADDED && rank->role == RANK_ROLE_RANK)
-		forget_ended(room, rank);
+		rank_coll_forget_ended(room, rank);
 	if (!slot || slot->rank.instance != rank->instance)
 		return;
 	if (change != RANK_ENDED && rank->role == RANK_ROLE_RANK) {
@@ -222,7 +222,7 @@ static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
 		slot->comms.changed = true; /* perhaps its job */
 		return;
 	}
-	slot = take(room, rank->slot);
+	slot = rank_coll_take(room, rank->slot);
 	if (change != RANK_ENDED) {
 		rank_ops_free(slot);
 		return;
@@ -242,7 +242,7 @@ int ops_room_new(struct context *context, struct ops_room **ret)
 		return -ENOMEM;
 	room->context = context;
 	room->slots = slots;
-	r = ranks_observe(context->ranks, on_rank, room);
+	r = ranks_observe(context->ranks, rank_coll_on_rank, room);
 	if (r < 0) {
 		free(room);
 		return r;
@@ -255,8 +255,8 @@ static void end_all(struct ops_room *room)
 {
 	for (size_t i = 0; i < room->slots; i++)
 		if (room->slot[i])
-			rank_ops_free(take(room, i));
-	forget_ended(room, NULL);
+			rank_ops_free(rank_coll_take(room, i));
+	rank_coll_forget_ended(room, NULL);
 }
 
 struct ops_room *ops_room_free(struct ops_room *room)
@@ -270,12 +270,12 @@ struct ops_room *ops_room_free(struct ops_room *room)
 
 void ops_room_device(struct ops_room *room, const struct rank *rank, const struct ops_device *device)
 {
-	struct rank_ops *slot = room->off ? NULL : of_rank(room, rank);
+	struct rank_ops *slot = room->off ? NULL : rank_coll_of_rank(room, rank);
 
 	if (!slot)
 		return;
 	ops_feed_device(slot->ops, device);
-	settle(slot);
+	rank_coll_settle(slot);
 }
 
 void ops_room_identify(struct ops_room *room, const struct rank *rank, const char *family, uint64_t address,
@@ -286,10 +286,10 @@ void ops_room_identify(struct ops_room *room, const struct rank *rank, const cha
 	if (!slot || slot->rank.instance != rank->instance)
 		return;
 	ops_identify(slot->ops, family, address, identity, name, member, members, source, trouble);
-	settle(slot);
+	rank_coll_settle(slot);
 }
 
-static bool takes(const char *event)
+static bool rank_coll_takes(const char *event)
 {
 	return ops_kind_parse(event) != OPS_NONE;
 }
@@ -311,10 +311,10 @@ static struct ops_event event_of(const struct probe *probe, const uint64_t *word
 	return event;
 }
 
-static void feed(struct context *context, const struct rank *rank, const struct call_record *record)
+static void rank_coll_feed(struct context *context, const struct rank *rank, const struct call_record *record)
 {
 	const struct rt_call_event *call = record->event;
-	struct rank_ops *slot = context->ops ? of_rank(context->ops, rank) : NULL;
+	struct rank_ops *slot = context->ops ? rank_coll_of_rank(context->ops, rank) : NULL;
 	struct ops_event event;
 
 	if (!slot)
@@ -328,10 +328,10 @@ static void feed(struct context *context, const struct rank *rank, const struct 
 	event.result = event.has_result ? call_result(call) : 0;
 	event.text = record->text;
 	ops_feed(slot->ops, &event);
-	settle(slot);
+	rank_coll_settle(slot);
 }
 
-static void level(struct context *context, enum level level, bool on)
+static void rank_coll_level(struct context *context, enum level level, bool on)
 {
 	if (level != LEVEL_L1 || !context->ops)
 		return;
@@ -341,7 +341,7 @@ static void level(struct context *context, enum level level, bool on)
 }
 
 /* What the kernel dropped may have been calls of any rank. */
-static void tell_drops(struct ops_room *room)
+static void rank_coll_tell_drops(struct ops_room *room)
 {
 	uint64_t drops = room->context->kernel ? kernel_drops(room->context->kernel, RT_KIND_CALL) : 0;
 
@@ -370,14 +370,14 @@ static void tell_members(struct ops_room *room, uint64_t now_ns)
 	comm_members_tell(ranks, count);
 }
 
-static void tick(struct context *context, uint64_t now_ns)
+static void rank_coll_tick(struct context *context, uint64_t now_ns)
 {
 	struct ops_room *room = context->ops;
 
 	if (!room || now_ns < room->idle_next_ns)
 		return;
 	room->idle_next_ns = now_ns + IDLE_NS;
-	tell_drops(room);
+	rank_coll_tell_drops(room);
 	tell_members(room, now_ns);
 	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
 		if (room->ended[i] && now_ns > room->ended[i]->ended_ns + OPS_ROOM_ENDED_NS)
@@ -387,7 +387,7 @@ static void tick(struct context *context, uint64_t now_ns)
 			continue;
 		ops_idle(room->slot[i]->ops, now_ns);
 		comm_rows_again(&room->slot[i]->comms, now_ns);
-		settle(room->slot[i]);
+		rank_coll_settle(room->slot[i]);
 	}
 }
 
@@ -403,13 +403,13 @@ struct refresh {
 	size_t max, count;
 };
 
-static void one_in_flight(void *arg, uint32_t pid, uint32_t thread_id, const struct probe *probe, uint64_t start_ns,
+static void rank_coll_one_in_flight(void *arg, uint32_t pid, uint32_t thread_id, const struct probe *probe, uint64_t start_ns,
 	uint32_t flags, const uint64_t *words)
 {
 	struct refresh *refresh = arg;
 	const struct rank *rank = ranks_by_pid(refresh->room->context->ranks, pid);
 	/* A rank that died in a call is in the kernel's list until that is swept, and would begin anew. */
-	struct rank_ops *slot = rank && !rank->ended && takes(probe->event) ? of_rank(refresh->room, rank) : NULL;
+	struct rank_ops *slot = rank && !rank->ended && rank_coll_takes(probe->event) ? rank_coll_of_rank(refresh->room, rank) : NULL;
 	struct ops_event event;
 
 	if (!slot)
@@ -418,7 +418,7 @@ static void one_in_flight(void *arg, uint32_t pid, uint32_t thread_id, const str
 	event.start_ns = start_ns;
 	event.thread_id = thread_id;
 	ops_in_call(slot->ops, &event);
-	settle(slot);
+	rank_coll_settle(slot);
 	if (refresh->count < refresh->max)
 		refresh->ret[refresh->count++] =
 			(struct ops_room_call){rank->env.rank, pid, thread_id, probe, start_ns};
@@ -432,7 +432,7 @@ size_t ops_room_refresh(struct ops_room *room, struct ops_room_call *ret, size_t
 		if (room->slot[i])
 			ops_in_call_begin(room->slot[i]->ops);
 	if (room->read)
-		room->read(room->reader, one_in_flight, &refresh);
+		room->read(room->reader, rank_coll_one_in_flight, &refresh);
 	return refresh.count;
 }
 
@@ -482,7 +482,7 @@ void ops_room_counts(const struct ops_room *room, struct ops_room_counts *ret)
 	for (size_t i = 0; i < room->slots; i++) {
 		if (!room->slot[i])
 			continue;
-		add_counts(&sum, room->slot[i]->ops);
+		rank_coll_add_counts(&sum, room->slot[i]->ops);
 		ret->communicators += room->slot[i]->comms.count;
 	}
 	ret->lost = sum.lost;
@@ -491,4 +491,4 @@ void ops_room_counts(const struct ops_room *room, struct ops_room_counts *ret)
 	ret->forgotten = sum.comms_forgotten;
 }
 
-const struct call_room ops_call_room = {.takes = takes, .feed = feed, .level = level, .tick = tick};
+const struct call_room ops_call_room = {.takes = rank_coll_takes, .feed = rank_coll_feed, .level = rank_coll_level, .tick = rank_coll_tick};

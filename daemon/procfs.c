@@ -36,7 +36,7 @@ void procfs_printable(char *text)
 			*text = '?';
 }
 
-static int open_file(const char *root, uint32_t pid, const char *name)
+static int procfs_open_file(const char *root, uint32_t pid, const char *name)
 {
 	char path[PATH_MAX];
 	int fd, n = snprintf(path, sizeof(path), "%s/%u/%s", root, pid, name);
@@ -67,10 +67,10 @@ static ssize_t read_up_to(int fd, char *buffer, size_t size)
 }
 
 /* The file's first max bytes in a buffer of their own, terminated. */
-static int read_file(
+static int procfs_read_file(
 	const char *root, uint32_t pid, const char *name, size_t max, char **ret, size_t *ret_size_bytes, bool *ret_cut)
 {
-	_cleanup_close_ int fd = open_file(root, pid, name);
+	_cleanup_close_ int fd = procfs_open_file(root, pid, name);
 	_cleanup_free_ char *buffer = NULL;
 	size_t size = 0, room = 0;
 	bool cut = false;
@@ -116,7 +116,7 @@ static uint64_t ns_per_tick(void)
 
 int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
 {
-	_cleanup_close_ int fd = open_file(root, pid, "stat");
+	_cleanup_close_ int fd = procfs_open_file(root, pid, "stat");
 	unsigned long long start, faults, user, system, pages = 0;
 	char text[STAT_BYTES_MAX];
 	unsigned parent;
@@ -157,7 +157,7 @@ int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_
 	ssize_t n;
 
 	snprintf(name, sizeof(name), "task/%u/schedstat", thread_id);
-	fd = open_file(root, pid, name);
+	fd = procfs_open_file(root, pid, name);
 	if (fd < 0)
 		return fd;
 	n = read_up_to(fd, text, sizeof(text) - 1);
@@ -191,12 +191,12 @@ int procfs_command(const char *root, uint32_t pid, char **ret, size_t *ret_size_
 {
 	bool cut;
 
-	return read_file(root, pid, "cmdline", PROCFS_COMMAND_BYTES_MAX, ret, ret_size_bytes, &cut);
+	return procfs_read_file(root, pid, "cmdline", PROCFS_COMMAND_BYTES_MAX, ret, ret_size_bytes, &cut);
 }
 
 int procfs_environ(const char *root, uint32_t pid, char **ret, size_t *ret_size_bytes, bool *ret_cut)
 {
-	return read_file(root, pid, "environ", PROCFS_ENVIRON_BYTES_MAX, ret, ret_size_bytes, ret_cut);
+	return procfs_read_file(root, pid, "environ", PROCFS_ENVIRON_BYTES_MAX, ret, ret_size_bytes, ret_cut);
 }
 
 int procfs_cgroup(const char *root, uint32_t pid, char **ret)
@@ -204,7 +204,7 @@ int procfs_cgroup(const char *root, uint32_t pid, char **ret)
 	size_t size;
 	bool cut;
 
-	return read_file(root, pid, "cgroup", PROCFS_CGROUP_BYTES_MAX, ret, &size, &cut);
+	return procfs_read_file(root, pid, "cgroup", PROCFS_CGROUP_BYTES_MAX, ret, &size, &cut);
 }
 
 /* What the file of one line of maps says; line is terminated and may be cut at the front of its path, never its end. */
@@ -231,7 +231,7 @@ static uint32_t library_of_line(char *line)
 
 int procfs_libraries(const char *root, uint32_t pid, uint32_t *ret)
 {
-	_cleanup_close_ int fd = open_file(root, pid, "maps");
+	_cleanup_close_ int fd = procfs_open_file(root, pid, "maps");
 	_cleanup_free_ char *buffer = NULL;
 	size_t held = 0, total = 0;
 	uint32_t found = 0;
@@ -306,7 +306,7 @@ static void children_of_thread(
 	bool cut;
 
 	snprintf(name, sizeof(name), "task/%u/children", thread_id);
-	if (read_file(root, pid, name, CHILDREN_BYTES_MAX, &text, &size, &cut) < 0)
+	if (procfs_read_file(root, pid, name, CHILDREN_BYTES_MAX, &text, &size, &cut) < 0)
 		return;
 	for (char *word = strtok_r(text, " \n", &save); word; word = strtok_r(NULL, " \n", &save)) {
 		uint32_t child;

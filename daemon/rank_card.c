@@ -53,7 +53,7 @@ struct seen {
 	bool rocm_all, rocm_card;
 };
 
-static void note(struct seen *seen, const char *path)
+static void rank_card_note(struct seen *seen, const char *path)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(numbered); i++) {
 		int number = number_after(path, numbered[i]);
@@ -87,7 +87,7 @@ int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret, 
 		if (length <= 0 || (size_t)length >= sizeof(target) || memchr(target, 0, (size_t)length))
 			continue;
 		target[length] = 0;
-		note(&seen, target);
+		rank_card_note(&seen, target);
 	}
 	*ret = seen.nodes;
 	ret->rocm = seen.rocm_all && seen.rocm_card;
@@ -96,7 +96,7 @@ int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret, 
 }
 
 /* The number of the index-th open one, from 0; -1 past the last. */
-static int open_at(const struct rank_card_nodes *nodes, int32_t index)
+static int rank_card_open_at(const struct rank_card_nodes *nodes, int32_t index)
 {
 	for (int number = 0; number < RANK_CARD_NUMBERS; number++)
 		if (nodes->open[number / 64] >> (number % 64) & 1 && index-- == 0)
@@ -107,14 +107,14 @@ static int open_at(const struct rank_card_nodes *nodes, int32_t index)
 bool rank_card_pick(
 	const struct rank_card_nodes *nodes, int32_t local_rank, int32_t local_world_size, char *ret, size_t size)
 {
-	int first = open_at(nodes, 0), card = local_rank;
+	int first = rank_card_open_at(nodes, 0), card = local_rank;
 
 	if (first < 0 && !nodes->rocm)
 		return false;
-	if (first >= 0 && open_at(nodes, 1) < 0)
+	if (first >= 0 && rank_card_open_at(nodes, 1) < 0)
 		card = first;
-	else if (local_rank >= 0 && local_rank < local_world_size && open_at(nodes, local_world_size - 1) >= 0)
-		card = open_at(nodes, local_rank);
+	else if (local_rank >= 0 && local_rank < local_world_size && rank_card_open_at(nodes, local_world_size - 1) >= 0)
+		card = rank_card_open_at(nodes, local_rank);
 	if (card < 0)
 		return false;
 	snprintf(ret, size, "%d", card);
@@ -122,12 +122,12 @@ bool rank_card_pick(
 }
 
 /* Age of a time that may lie ahead: what calls us reads the clock itself. */
-static uint64_t since(uint64_t time_ns, uint64_t now_ns)
+static uint64_t rank_card_since(uint64_t time_ns, uint64_t now_ns)
 {
 	return now_ns > time_ns ? now_ns - time_ns : 0;
 }
 
-static unsigned look(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
+static unsigned rank_card_look(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
 {
 	const struct rank_env *env = &tracked->rank.env;
 	struct tracked_card *card = &tracked->card;
@@ -135,13 +135,13 @@ static unsigned look(struct ranks *ranks, struct tracked *tracked, uint64_t now_
 	char picked[sizeof(card->picked)] = "";
 	unsigned fds = 1;
 
-	card->due_ns = now_ns + (since(card->first_ns, now_ns) < EAGER_NS ? INTERVAL_NS : INTERVAL_LATER_NS);
+	card->due_ns = now_ns + (rank_card_since(card->first_ns, now_ns) < EAGER_NS ? INTERVAL_NS : INTERVAL_LATER_NS);
 	if (rank_card_read(ranks->proc_root, tracked->rank.pid, &nodes, &fds) < 0 ||
 		!rank_card_pick(&nodes, env->local_rank, env->local_world_size, picked, sizeof(picked)) ||
 		!streq(picked, card->picked)) {
 		(void)copy_text(card->picked, sizeof(card->picked), picked);
 		card->picked_ns = now_ns;
-	} else if (since(card->picked_ns, now_ns) >= SETTLE_NS) {
+	} else if (rank_card_since(card->picked_ns, now_ns) >= SETTLE_NS) {
 		tracked_card_found(ranks, tracked, picked);
 	}
 	return fds;
@@ -157,6 +157,6 @@ void rank_card_tick(struct ranks *ranks, uint64_t now_ns)
 		ranks->card_slot = ranks->card_slot + 1 < ranks->slots ? ranks->card_slot + 1 : 0;
 		tracked = ranks->slot[ranks->card_slot];
 		if (tracked && !tracked->rank.env.card[0] && now_ns >= tracked->card.due_ns)
-			ranks->card_fds -= (int)look(ranks, tracked, now_ns);
+			ranks->card_fds -= (int)rank_card_look(ranks, tracked, now_ns);
 	}
 }

@@ -71,7 +71,7 @@ static void find_pod_uid(const char *path, char *ret)
 }
 
 /* Of several hierarchies (version 1, or both versions) the one with a container says most, then the longest path. */
-static bool says_more(const struct rank_cgroup *a, const struct rank_cgroup *b)
+static bool rank_cgroup_says_more(const struct rank_cgroup *a, const struct rank_cgroup *b)
 {
 	if (!a->container[0] != !b->container[0])
 		return a->container[0] != 0;
@@ -100,7 +100,7 @@ void rank_cgroup_parse(const char *text, struct rank_cgroup *ret)
 		find_pod_uid(path + 1, here.pod_uid);
 		(void)copy_text(here.path, sizeof(here.path), path + 1);
 		procfs_printable(here.path);
-		if (says_more(&here, &best))
+		if (rank_cgroup_says_more(&here, &best))
 			best = here;
 	}
 	*ret = best;

@@ -49,7 +49,7 @@ bool rank_command_is_interpreter(const char *exe)
 	return strncmp(name, "python", 6) == 0 || strncmp(name, "pypy", 4) == 0;
 }
 
-static unsigned split(const char *block, size_t size_bytes, const char **args)
+static unsigned rank_command_split(const char *block, size_t size_bytes, const char **args)
 {
 	unsigned count = 0;
 	size_t at = 0;
@@ -88,7 +88,7 @@ static unsigned find_script(const char **args, unsigned count)
 bool rank_command_is_launcher(const char *block, size_t size_bytes)
 {
 	const char *args[ARGS_MAX];
-	unsigned count = split(block, size_bytes, args), program = 0;
+	unsigned count = rank_command_split(block, size_bytes, args), program = 0;
 
 	if (count == 0)
 		return false;

@@ -40,7 +40,7 @@ struct block {
 };
 
 /* The value of a variable, not terminated; the first one counts, as for getenv. Empty is as if it were not there. */
-static const char *find(const struct block *block, const char *name, size_t *ret_length)
+static const char *rank_env_find(const struct block *block, const char *name, size_t *ret_length)
 {
 	size_t name_length = strlen(name), at = 0;
 
@@ -61,7 +61,7 @@ static const char *find(const struct block *block, const char *name, size_t *ret
 static int32_t find_number(const struct block *block, const char *name)
 {
 	size_t length;
-	const char *text = name ? find(block, name, &length) : NULL;
+	const char *text = name ? rank_env_find(block, name, &length) : NULL;
 	int32_t value = 0;
 
 	if (!text || length > 7)
@@ -74,7 +74,7 @@ static int32_t find_number(const struct block *block, const char *name)
 	return value <= RANK_ENV_NUMBER_MAX ? value : -1;
 }
 
-static void take_text(char *dst, size_t size, const char *text, size_t length)
+static void rank_env_take_text(char *dst, size_t size, const char *text, size_t length)
 {
 	size_t n = length < size ? length : size - 1;
 
@@ -86,10 +86,10 @@ static void take_text(char *dst, size_t size, const char *text, size_t length)
 static bool find_text(const struct block *block, const char *name, char *dst, size_t size)
 {
 	size_t length;
-	const char *text = find(block, name, &length);
+	const char *text = rank_env_find(block, name, &length);
 
 	if (text)
-		take_text(dst, size, text, length);
+		rank_env_take_text(dst, size, text, length);
 	return text != NULL;
 }
 
@@ -133,12 +133,12 @@ static void take_card(const char *list, size_t length, int32_t local_rank, char 
 		entry = entry ? entry + 1 : NULL;
 	}
 	if (local_rank < 0 || !entry || entry == end) {
-		take_text(card, size, list, length);
+		rank_env_take_text(card, size, list, length);
 		return;
 	}
 	const char *comma = memchr(entry, ',', (size_t)(end - entry));
 
-	take_text(card, size, entry, (size_t)((comma ? comma : end) - entry));
+	rank_env_take_text(card, size, entry, (size_t)((comma ? comma : end) - entry));
 }
 
 static void find_card(const struct block *block, struct rank_env *env)
@@ -146,7 +146,7 @@ static void find_card(const struct block *block, struct rank_env *env)
 	size_t length;
 
 	for (size_t i = 0; i < ARRAY_SIZE(card_lists); i++) {
-		const char *list = find(block, card_lists[i], &length);
+		const char *list = rank_env_find(block, card_lists[i], &length);
 
 		if (list) {
 			take_card(list, length, env->local_rank, env->card, sizeof(env->card));
@@ -175,7 +175,7 @@ void rank_env_parse(const char *text, size_t size_bytes, struct rank_env *ret)
 		env.master_port = -1;
 	/* In a pod the host's name is the pod's. */
 	if (!find_text(&block, "POD_NAME", env.pod, sizeof(env.pod)) &&
-		find(&block, "KUBERNETES_SERVICE_HOST", &length))
+		rank_env_find(&block, "KUBERNETES_SERVICE_HOST", &length))
 		(void)find_text(&block, "HOSTNAME", env.pod, sizeof(env.pod));
 	find_card(&block, &env);
 	*ret = env;

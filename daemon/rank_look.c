@@ -136,7 +136,7 @@ static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *re
 }
 
 /* Everything but role, number and slot. */
-static int describe(const struct ranks *ranks, uint32_t pid, struct rank *ret)
+static int rank_identify_describe(const struct ranks *ranks, uint32_t pid, struct rank *ret)
 {
 	struct procfs_stat stat;
 	int r = procfs_stat(ranks->proc_root, pid, &stat);
@@ -171,7 +171,7 @@ static void review(struct ranks *ranks, const struct rank *rank, const struct an
 
 		if (tracked && tracked->rank.role == RANK_ROLE_RANK && is_outranked(&tracked->rank.env, &rank->env))
 			tracked_become(ranks, tracked, RANK_ROLE_LAUNCHER, 0);
-		if (tracked || !is_launcher(ranks, above->pid[i]) || describe(ranks, above->pid[i], &launcher) < 0)
+		if (tracked || !is_launcher(ranks, above->pid[i]) || rank_identify_describe(ranks, above->pid[i], &launcher) < 0)
 			continue;
 		/* mpirun and its like have no training library of their own. */
 		make_launcher(&launcher);
@@ -194,7 +194,7 @@ static enum look decide(struct ranks *ranks, const struct rank_candidate *candid
 	struct tracked *owner, *added;
 	struct rank rank;
 
-	if (describe(ranks, candidate->pid, &rank) < 0 || rank.start_time_ns != candidate->start_time_ns)
+	if (rank_identify_describe(ranks, candidate->pid, &rank) < 0 || rank.start_time_ns != candidate->start_time_ns)
 		return LOOK_GONE;
 	rank.from_start = candidate->from_exec && now_ns - before_ns <= FROM_START_NS;
 	find_ancestors(ranks, rank.parent_pid, &above);

@@ -60,14 +60,14 @@ struct rank_queue *rank_queue_free(struct rank_queue *queue)
 	return NULL;
 }
 
-static uint32_t *bucket_of(const struct rank_queue *queue, uint32_t pid)
+static uint32_t *rank_queue_bucket_of(const struct rank_queue *queue, uint32_t pid)
 {
 	return &queue->bucket[(pid * 2654435761u) & (queue->buckets - 1)];
 }
 
-static uint32_t find(const struct rank_queue *queue, uint32_t pid)
+static uint32_t rank_queue_find(const struct rank_queue *queue, uint32_t pid)
 {
-	uint32_t i = *bucket_of(queue, pid) - 1;
+	uint32_t i = *rank_queue_bucket_of(queue, pid) - 1;
 
 	while (i != NONE && queue->entry[i].candidate.pid != pid)
 		i = queue->entry[i].next_in_bucket;
@@ -131,7 +131,7 @@ static void list_append(struct rank_queue *queue, uint32_t i)
 static void remove_entry(struct rank_queue *queue, uint32_t i)
 {
 	struct entry *entry = &queue->entry[i];
-	uint32_t *link = bucket_of(queue, entry->candidate.pid), at = entry->heap_at;
+	uint32_t *link = rank_queue_bucket_of(queue, entry->candidate.pid), at = entry->heap_at;
 
 	if (*link - 1 == i) {
 		*link = entry->next_in_bucket + 1;
@@ -165,7 +165,7 @@ static uint32_t take_free(struct rank_queue *queue)
 
 int rank_queue_put(struct rank_queue *queue, const struct rank_candidate *candidate)
 {
-	uint32_t i = find(queue, candidate->pid), *bucket;
+	uint32_t i = rank_queue_find(queue, candidate->pid), *bucket;
 
 	if (i != NONE) {
 		queue->entry[i].candidate = *candidate;
@@ -184,7 +184,7 @@ int rank_queue_put(struct rank_queue *queue, const struct rank_candidate *candid
 	}
 	i = take_free(queue);
 	queue->entry[i] = (struct entry){.candidate = *candidate};
-	bucket = bucket_of(queue, candidate->pid);
+	bucket = rank_queue_bucket_of(queue, candidate->pid);
 	queue->entry[i].next_in_bucket = *bucket - 1;
 	*bucket = i + 1;
 	if (!candidate->has_env)
@@ -196,7 +196,7 @@ int rank_queue_put(struct rank_queue *queue, const struct rank_candidate *candid
 
 bool rank_queue_get(const struct rank_queue *queue, uint32_t pid, struct rank_candidate *ret)
 {
-	uint32_t i = find(queue, pid);
+	uint32_t i = rank_queue_find(queue, pid);
 
 	if (i == NONE)
 		return false;
@@ -206,7 +206,7 @@ bool rank_queue_get(const struct rank_queue *queue, uint32_t pid, struct rank_ca
 
 void rank_queue_remove(struct rank_queue *queue, uint32_t pid)
 {
-	uint32_t i = find(queue, pid);
+	uint32_t i = rank_queue_find(queue, pid);
 
 	if (i != NONE)
 		remove_entry(queue, i);

@@ -12,32 +12,32 @@
 #include "daemon/rank_room.h"
 #include "daemon/store.h"
 
-static struct tracked **bucket_of(const struct ranks *ranks, uint32_t pid)
+static struct tracked **rank_table_bucket_of(const struct ranks *ranks, uint32_t pid)
 {
 	return (struct tracked **)&ranks->bucket[pid % RANK_BUCKETS];
 }
 
 struct tracked *tracked_find(const struct ranks *ranks, uint32_t pid)
 {
-	struct tracked *tracked = *bucket_of(ranks, pid);
+	struct tracked *tracked = *rank_table_bucket_of(ranks, pid);
 
 	while (tracked && tracked->rank.pid != pid)
 		tracked = tracked->next;
 	return tracked;
 }
 
-static void tell(struct ranks *ranks, const struct tracked *tracked, enum rank_change change)
+static void rank_table_tell(struct ranks *ranks, const struct tracked *tracked, enum rank_change change)
 {
 	for (size_t i = 0; i < ranks->observers; i++)
 		ranks->observer[i].callback(ranks->observer[i].arg, &tracked->rank, change);
 }
 
-static struct store_value text_or_null(const char *text)
+static struct store_value rank_table_text_or_null(const char *text)
 {
 	return text[0] ? V_TEXT(text) : V_NULL;
 }
 
-static struct store_value number_or_null(int32_t number)
+static struct store_value rank_table_number_or_null(int32_t number)
 {
 	return number >= 0 ? V_INT(number) : V_NULL;
 }
@@ -49,19 +49,19 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked)
 	bool is_rank = rank->role == RANK_ROLE_RANK;
 	const struct store_value row[] = {
 		is_rank ? V_INT(rank->env.rank) : V_NULL,
-		is_rank ? number_or_null(rank->env.world_size) : V_NULL,
-		number_or_null(rank->env.local_rank),
-		text_or_null(rank->env.job),
+		is_rank ? rank_table_number_or_null(rank->env.world_size) : V_NULL,
+		rank_table_number_or_null(rank->env.local_rank),
+		rank_table_text_or_null(rank->env.job),
 		V_TEXT(rank->host),
 		V_INT(rank->pid),
 		V_INT(tracked->start_utc_ns),
 		V_TEXT(rank->exe),
 		V_TEXT(rank->command),
-		text_or_null(rank->cgroup),
-		text_or_null(rank->container),
-		text_or_null(rank->env.pod),
-		text_or_null(rank->env.card),
-		text_or_null(rank->env.source),
+		rank_table_text_or_null(rank->cgroup),
+		rank_table_text_or_null(rank->container),
+		rank_table_text_or_null(rank->env.pod),
+		rank_table_text_or_null(rank->env.card),
+		rank_table_text_or_null(rank->env.source),
 		V_INT(rank->first_seen_ns),
 		V_INT(rank->last_seen_ns),
 		V_INT(rank->ended || !is_rank),
@@ -80,7 +80,7 @@ static uint64_t start_utc_ns(uint64_t start_time_ns)
 	return realtime_ns() - ((uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec) + start_time_ns;
 }
 
-static int refuse(bool *told, const char *what, uint64_t limit, uint32_t pid)
+static int rank_table_refuse(bool *told, const char *what, uint64_t limit, uint32_t pid)
 {
 	if (!*told)
 		log_warning("ranks",
@@ -100,7 +100,7 @@ static int take_slot(struct ranks *ranks, struct tracked *tracked)
 	while (slot < ranks->slots && ranks->slot[slot])
 		slot++;
 	if (slot == ranks->slots)
-		return refuse(&ranks->full_told, "ranks", ranks->slots, rank->pid);
+		return rank_table_refuse(&ranks->full_told, "ranks", ranks->slots, rank->pid);
 	r = store_instance(ranks->context->store, rank->boot_id, rank->pid, rank->start_time_ns, &rank->instance);
 	if (r < 0)
 		return log_error_errno("ranks", r, "cannot number process %u, trying again later", rank->pid);
@@ -133,7 +133,7 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 {
 	size_t others = ranks->count[RANK_ROLE_CHILD] + ranks->count[RANK_ROLE_LAUNCHER];
 	_cleanup_free_ struct tracked *tracked = calloc(1, sizeof(*tracked));
-	struct tracked **bucket = bucket_of(ranks, rank->pid);
+	struct tracked **bucket = rank_table_bucket_of(ranks, rank->pid);
 	int r;
 
 	if (!tracked)
@@ -150,14 +150,14 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 		log_info("ranks", "process %u is rank %d of %d%s%s", rank->pid, rank->env.rank, rank->env.world_size,
 			rank->env.job[0] ? " of job " : "", rank->env.job);
 	} else if (others >= RANK_OTHERS_MAX) {
-		return refuse(&ranks->others_full_told, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
+		return rank_table_refuse(&ranks->others_full_told, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
 	}
 	tracked->next = *bucket;
 	*bucket = tracked;
 	ranks->count[rank->role]++;
 	*ret = TAKE_PTR(tracked);
 	tracked_store(ranks, *ret);
-	tell(ranks, *ret, RANK_ADDED);
+	rank_table_tell(ranks, *ret, RANK_ADDED);
 	return 0;
 }
 
@@ -168,7 +168,7 @@ void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char
 	(void)copy_text(rank->env.card, sizeof(rank->env.card), card);
 	log_info("ranks", "process %u, rank %d, works on card %s", rank->pid, rank->env.rank, rank->env.card);
 	tracked_store(ranks, tracked);
-	tell(ranks, tracked, RANK_CHANGED);
+	rank_table_tell(ranks, tracked, RANK_CHANGED);
 }
 
 /* Children of one that is no rank belong to nobody. */
@@ -178,7 +178,7 @@ static void orphan_children(struct ranks *ranks, int64_t instance)
 		for (struct tracked *t = ranks->bucket[i]; t; t = t->next)
 			if (t->rank.role == RANK_ROLE_CHILD && t->rank.parent_instance == instance) {
 				t->rank.parent_instance = 0;
-				tell(ranks, t, RANK_CHANGED);
+				rank_table_tell(ranks, t, RANK_CHANGED);
 			}
 }
 
@@ -196,7 +196,7 @@ void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role
 	if (role == RANK_ROLE_LAUNCHER)
 		rank->env.rank = rank->env.world_size = -1;
 	tracked_store(ranks, tracked);
-	tell(ranks, tracked, RANK_CHANGED);
+	rank_table_tell(ranks, tracked, RANK_CHANGED);
 	rank->slot = RANK_NO_SLOT;
 	release_slot(ranks, slot);
 	if (role == RANK_ROLE_LAUNCHER)
@@ -206,7 +206,7 @@ void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role
 void tracked_end(struct ranks *ranks, struct tracked *tracked)
 {
 	struct rank *rank = &tracked->rank;
-	struct tracked **link = bucket_of(ranks, rank->pid);
+	struct tracked **link = rank_table_bucket_of(ranks, rank->pid);
 
 	rank->ended = true;
 	rank->last_seen_ns = realtime_ns();
@@ -215,7 +215,7 @@ void tracked_end(struct ranks *ranks, struct tracked *tracked)
 		log_info("ranks", "process %u, rank %d, has ended", rank->pid, rank->env.rank);
 		tracked_store(ranks, tracked);
 	}
-	tell(ranks, tracked, RANK_ENDED);
+	rank_table_tell(ranks, tracked, RANK_ENDED);
 	release_slot(ranks, rank->slot);
 	ranks->count[rank->role]--;
 	if (rank->role != RANK_ROLE_RANK)

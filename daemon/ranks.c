@@ -102,7 +102,7 @@ static void look_later(struct rank_candidate *candidate, uint64_t now_ns)
 	candidate->due_ns = now_ns + candidate->interval_ns;
 }
 
-static void look_at(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+static void ranks_look_at(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
 	enum look look = rank_look(ranks, candidate, now_ns);
 
@@ -184,7 +184,7 @@ int ranks_scan(struct ranks *ranks)
 		candidate.from_exec = walk.found[i].start_time_ns + FRESH_NS > boot_ns;
 		rank_queue_remove(ranks->queue, candidate.pid);
 		if (!tracked_find(ranks, candidate.pid))
-			look_at(ranks, &candidate, now_ns);
+			ranks_look_at(ranks, &candidate, now_ns);
 	}
 	free(walk.found);
 	return 0;
@@ -302,7 +302,7 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 		}
 	rank_card_tick(ranks, now_ns);
 	for (unsigned i = 0; i < LOOKS_PER_TICK_MAX && rank_queue_pop(ranks->queue, now_ns, &candidate); i++)
-		look_at(ranks, &candidate, now_ns);
+		ranks_look_at(ranks, &candidate, now_ns);
 }
 
 const struct rank *ranks_by_pid(const struct ranks *ranks, uint32_t pid)

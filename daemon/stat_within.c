@@ -12,14 +12,14 @@ struct question {
 	char path[PATH_MAX];
 };
 
-static int ask(void *arg)
+static int stat_timeout_ask(void *arg)
 {
 	struct question *question = arg;
 
 	return fstatat(AT_FDCWD, question->path, &question->st, 0) < 0 ? -errno : 0;
 }
 
-static void forget(void *arg, int answer)
+static void stat_timeout_forget(void *arg, int answer)
 {
 	(void)answer;
 	free(arg);
@@ -27,7 +27,7 @@ static void forget(void *arg, int answer)
 
 int stat_within(const char *path, uint64_t wait_ns, struct stat *ret)
 {
-	static const struct within within = {ask, forget};
+	static const struct within within = {stat_timeout_ask, stat_timeout_forget};
 	struct question *question;
 	void *asked;
 	int r;

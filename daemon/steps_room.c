@@ -35,30 +35,30 @@ struct steps_room {
 	struct rank_steps slot[];
 };
 
-static int64_t utc(struct steps_room *room, uint64_t time_ns)
+static int64_t rank_steps_utc(struct steps_room *room, uint64_t time_ns)
 {
 	return (int64_t)store_utc_ns(room->context->store, time_ns);
 }
 
-static uint32_t number_of(const struct rank_steps *rank)
+static uint32_t rank_steps_number_of(const struct rank_steps *rank)
 {
 	return (uint32_t)(rank - rank->room->slot);
 }
 
-static void on_stage(void *arg, const struct steps_stage *stage)
+static void rank_steps_on_stage(void *arg, const struct steps_stage *stage)
 {
 	struct rank_steps *rank = arg;
 	const struct store_value row[] = {
 		V_INT(rank->rank), stage->step == STEPS_NONE ? V_NULL : V_INT(stage->step), V_TEXT(stage->stage),
-		V_TEXT(stage->name), V_INT(utc(rank->room, stage->start_ns)), V_INT(stage->duration_ns),
+		V_TEXT(stage->name), V_INT(rank_steps_utc(rank->room, stage->start_ns)), V_INT(stage->duration_ns),
 		V_INT(stage->thread_id), V_INT(stage->depth), V_INT(rank->instance),
 	};
 
 	(void)store_put(rank->room->context->store, TABLE_STAGES, row, ARRAY_SIZE(row)); /* the store counts its drops */
-	findings_room_stage(rank->room->context->findings, number_of(rank), rank->instance, stage);
+	findings_room_stage(rank->room->context->findings, rank_steps_number_of(rank), rank->instance, stage);
 }
 
-static void remember(struct rank_steps *rank, const struct steps_step *step)
+static void rank_steps_remember(struct rank_steps *rank, const struct steps_step *step)
 {
 	if (!rank->past)
 		rank->past = calloc(STEPS_ROOM_PAST, sizeof(*rank->past));
@@ -67,17 +67,17 @@ static void remember(struct rank_steps *rank, const struct steps_step *step)
 			(struct past_step){step->step, step->start_ns, step->start_ns + step->duration_ns};
 }
 
-static void on_step(void *arg, const struct steps_step *step)
+static void rank_steps_on_step(void *arg, const struct steps_step *step)
 {
 	struct rank_steps *rank = arg;
 	const struct store_value row[] = {
-		V_INT(rank->rank), V_INT(step->step), V_INT(utc(rank->room, step->start_ns)), V_INT(step->duration_ns),
+		V_INT(rank->rank), V_INT(step->step), V_INT(rank_steps_utc(rank->room, step->start_ns)), V_INT(step->duration_ns),
 		V_TEXT(step->kind), V_INT(rank->instance),
 	};
 
 	(void)store_put(rank->room->context->store, TABLE_STEPS, row, ARRAY_SIZE(row));
-	findings_room_step(rank->room->context->findings, number_of(rank), rank->instance, step);
-	remember(rank, step);
+	findings_room_step(rank->room->context->findings, rank_steps_number_of(rank), rank->instance, step);
+	rank_steps_remember(rank, step);
 }
 
 /* What it was in when it ended: of one that kept others waiting, nothing else tells. */
@@ -90,7 +90,7 @@ static void put_cut(struct rank_steps *slot)
 		uint64_t start_ns = open[i].start_ns;
 		const struct store_value row[] = {
 			V_INT(slot->rank), open[i].step == STEPS_NONE ? V_NULL : V_INT(open[i].step), V_TEXT(open[i].stage),
-			V_TEXT(open[i].name), V_INT(utc(slot->room, start_ns)),
+			V_TEXT(open[i].name), V_INT(rank_steps_utc(slot->room, start_ns)),
 			V_INT(slot->ended_ns > start_ns ? slot->ended_ns - start_ns : 0), V_INT(open[i].thread_id),
 			V_INT(open[i].depth), V_INT(slot->instance),
 		};
@@ -99,7 +99,7 @@ static void put_cut(struct rank_steps *slot)
 	}
 }
 
-static void forget(struct rank_steps *slot)
+static void rank_steps_forget(struct rank_steps *slot)
 {
 	if (!slot->steps)
 		return;
@@ -120,7 +120,7 @@ static void begin_again(struct rank_steps *slot)
 	if (open != STEPS_NONE && open >= next) /* stages of it have that number */
 		next = open + 1;
 	steps_free(slot->steps);
-	slot->steps = steps_new(&(struct steps_sink){.stage = on_stage, .step = on_step, .arg = slot}, next, false);
+	slot->steps = steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot}, next, false);
 	if (slot->steps)
 		steps_names_readable(slot->steps, !slot->names_unreadable);
 	slot->mark_ns = 0;
@@ -134,7 +134,7 @@ void steps_room_gap(struct steps_room *room)
 }
 
 /* The analyzer of a rank, made at its first need; NULL where there is no memory. */
-static struct rank_steps *of_rank(struct steps_room *room, const struct rank *rank)
+static struct rank_steps *rank_steps_of_rank(struct steps_room *room, const struct rank *rank)
 {
 	struct rank_steps *slot;
 	int64_t last = 0;
@@ -144,23 +144,23 @@ static struct rank_steps *of_rank(struct steps_room *room, const struct rank *ra
 	slot = &room->slot[rank->slot];
 	if (slot->steps && slot->instance == rank->instance)
 		return slot;
-	forget(slot);
+	rank_steps_forget(slot);
 	free(slot->past);
 	*slot = (struct rank_steps){
 		.room = room, .instance = rank->instance, .rank = rank->env.rank, .ended = STEPS_NONE};
 	(void)store_last_step(room->context->store, rank->instance, &last); /* no earlier steps: numbers start at 1 */
-	slot->steps = steps_new(&(struct steps_sink){.stage = on_stage, .step = on_step, .arg = slot}, last + 1,
+	slot->steps = steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot}, last + 1,
 				rank->from_start);
 	return slot->steps ? slot : NULL;
 }
 
-static void on_rank(void *arg, const struct rank *rank, enum rank_change change)
+static void rank_steps_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
 	struct steps_room *room = arg;
 
 	if (rank->slot < room->slots && room->slot[rank->slot].instance == rank->instance &&
 	    (change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
-		forget(&room->slot[rank->slot]);
+		rank_steps_forget(&room->slot[rank->slot]);
 }
 
 int steps_room_new(struct context *context, struct steps_room **ret)
@@ -173,7 +173,7 @@ int steps_room_new(struct context *context, struct steps_room **ret)
 		return -ENOMEM;
 	room->context = context;
 	room->slots = slots;
-	r = ranks_observe(context->ranks, on_rank, room);
+	r = ranks_observe(context->ranks, rank_steps_on_rank, room);
 	if (r < 0) {
 		free(room);
 		return r;
@@ -187,7 +187,7 @@ struct steps_room *steps_room_free(struct steps_room *room)
 	if (!room)
 		return NULL;
 	for (size_t i = 0; i < room->slots; i++) {
-		forget(&room->slot[i]);
+		rank_steps_forget(&room->slot[i]);
 		free(room->slot[i].past);
 	}
 	(void)store_replace(room->context->store, TABLE_IN_FLIGHT); /* nothing is watched any more */
@@ -197,7 +197,7 @@ struct steps_room *steps_room_free(struct steps_room *room)
 
 void steps_room_mark(struct steps_room *room, const struct rank *rank, const struct steps_mark *mark)
 {
-	struct rank_steps *slot = of_rank(room, rank);
+	struct rank_steps *slot = rank_steps_of_rank(room, rank);
 
 	if (!slot)
 		return;
@@ -208,7 +208,7 @@ void steps_room_mark(struct steps_room *room, const struct rank *rank, const str
 
 void steps_room_names_readable(struct steps_room *room, const struct rank *rank, bool readable)
 {
-	struct rank_steps *slot = of_rank(room, rank);
+	struct rank_steps *slot = rank_steps_of_rank(room, rank);
 
 	if (!slot)
 		return;
@@ -224,7 +224,7 @@ static size_t put_in_flight(struct steps_room *room, struct rank_steps *slot)
 	for (size_t i = 0; i < count; i++) {
 		const struct store_value row[] = {
 			V_INT(slot->rank), open[i].step == STEPS_NONE ? V_NULL : V_INT(open[i].step), V_TEXT(open[i].stage),
-			V_TEXT(open[i].name), V_INT(utc(room, open[i].start_ns)), V_INT(open[i].thread_id),
+			V_TEXT(open[i].name), V_INT(rank_steps_utc(room, open[i].start_ns)), V_INT(open[i].thread_id),
 			V_INT(open[i].depth), V_INT(slot->instance),
 		};
 
@@ -255,7 +255,7 @@ void steps_room_tick(struct steps_room *room, uint64_t now_ns)
 }
 
 /* What is kept of this rank; NULL where the slot is another's by now. */
-static const struct rank_steps *slot_of(const struct steps_room *room, const struct rank *rank)
+static const struct rank_steps *rank_steps_slot_of(const struct steps_room *room, const struct rank *rank)
 {
 	if (rank->slot >= room->slots || room->slot[rank->slot].instance != rank->instance)
 		return NULL;
@@ -278,7 +278,7 @@ static bool innermost(const struct steps_open *open, size_t count, size_t first,
 bool steps_room_stage(
 	const struct steps_room *room, const struct rank *rank, uint32_t thread_id, struct steps_open *ret)
 {
-	const struct rank_steps *slot = slot_of(room, rank);
+	const struct rank_steps *slot = rank_steps_slot_of(room, rank);
 	struct steps_open open[IN_FLIGHT_MAX];
 	size_t count, own = 0;
 
@@ -300,7 +300,7 @@ bool steps_room_progress(
 	const struct steps_room *room, uint32_t slot, int64_t instance, struct steps_room_progress *ret)
 {
 	const struct rank of = {.slot = slot, .instance = instance};
-	const struct rank_steps *rank = slot_of(room, &of);
+	const struct rank_steps *rank = rank_steps_slot_of(room, &of);
 	const struct past_step *past;
 
 	if (!rank)
@@ -319,7 +319,7 @@ bool steps_room_progress(
 
 int64_t steps_room_step(const struct steps_room *room, const struct rank *rank, uint64_t time_ns)
 {
-	const struct rank_steps *slot = slot_of(room, rank);
+	const struct rank_steps *slot = rank_steps_slot_of(room, rank);
 	uint64_t past_end_ns = 0;
 
 	if (!slot)

@@ -78,7 +78,7 @@ int uprobe_attach_multi(int program_fd, const struct uprobe_target *target, bool
 	return 0;
 }
 
-static int read_number(const char *path, const char *format, unsigned *ret)
+static int uprobe_read_number(const char *path, const char *format, unsigned *ret)
 {
 	_cleanup_fclose_ FILE *f = fopen(path, "re");
 
@@ -128,10 +128,10 @@ int uprobe_attach_perf(int program_fd, const struct uprobe_target *target, bool 
 
 	if (!link)
 		return -ENOMEM;
-	r = read_number("/sys/bus/event_source/devices/uprobe/type", "%u", &type);
+	r = uprobe_read_number("/sys/bus/event_source/devices/uprobe/type", "%u", &type);
 	if (r < 0)
 		return r;
-	r = read_number("/sys/bus/event_source/devices/uprobe/format/retprobe", "config:%u", &return_bit);
+	r = uprobe_read_number("/sys/bus/event_source/devices/uprobe/format/retprobe", "config:%u", &return_bit);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < target->count; i++) {

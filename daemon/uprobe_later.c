@@ -17,7 +17,7 @@ static struct uprobe_link *waiting[LATER_MAX];
 static size_t waiting_count;
 static bool is_running, waits_at_exit;
 
-static void *work(void *arg)
+static void *uprobe_detach_work(void *arg)
 {
 	(void)arg;
 	pthread_mutex_lock(&lock);
@@ -34,14 +34,14 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static int start(void)
+static int uprobe_detach_start(void)
 {
 	/* A process that ends kills its threads, and a thread that is being killed cannot put the instructions of others back:
 	 * the kernel then leaves the breakpoints where they are ("leaking uprobe"). */
 	waits_at_exit = waits_at_exit || atexit(uprobe_detach_wait) == 0;
 	if (!waits_at_exit)
 		return -EAGAIN;
-	return thread_run(work, NULL);
+	return thread_run(uprobe_detach_work, NULL);
 }
 
 void uprobe_detach_later(struct uprobe_link *link)
@@ -53,7 +53,7 @@ void uprobe_detach_later(struct uprobe_link *link)
 	pthread_mutex_lock(&lock);
 	if (waiting_count < LATER_MAX) {
 		waiting[waiting_count++] = link;
-		taken = is_running || start() == 0;
+		taken = is_running || uprobe_detach_start() == 0;
 		is_running |= taken;
 		waiting_count -= !taken;
 	}

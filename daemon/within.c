@@ -46,7 +46,7 @@ static struct asking *asking_new(const struct within *within, void *question)
 	return asking;
 }
 
-static void *run(void *arg)
+static void *timeout_call_run(void *arg)
 {
 	struct asking *asking = arg;
 	bool is_given_up;
@@ -79,7 +79,7 @@ int ask_within(const struct within *within, void **question, uint64_t wait_ns)
 	asking = asking_new(within, *question);
 	if (!asking)
 		return -ENOMEM;
-	r = thread_run(run, asking);
+	r = thread_run(timeout_call_run, asking);
 	if (r < 0) {
 		asking_free(asking);
 		return r;

@@ -80,7 +80,7 @@ struct cause *cause_free(struct cause *cause)
 	return NULL;
 }
 
-static bool grow(struct cause *cause, size_t ranks)
+static bool cause_grow(struct cause *cause, size_t ranks)
 {
 	struct cause_rank *rank;
 
@@ -95,7 +95,7 @@ static bool grow(struct cause *cause, size_t ranks)
 	return true;
 }
 
-static bool is_here(const struct frame *frame, size_t i)
+static bool cause_is_here(const struct frame *frame, size_t i)
 {
 	return i < frame->ranks && frame->rank[i].here && frame->rank[i].step_ns != 0;
 }
@@ -108,7 +108,7 @@ static void rank_feed(struct cause *cause, const struct frame *frame, const stru
 	struct cause_rank *rank = &cause->rank[i];
 	const struct frame_rank *from;
 
-	if (!is_here(frame, i)) {
+	if (!cause_is_here(frame, i)) {
 		for (size_t p = 0; p < PART_MAX; p++)
 			slot[p] = NAN;
 		return;
@@ -130,7 +130,7 @@ static void ranks_add(const struct frame *frame, const struct measures *measures
 	float part[PART_MAX];
 
 	for (size_t i = 0; i < ranks; i++) {
-		if (!is_here(frame, i))
+		if (!cause_is_here(frame, i))
 			continue;
 		cause_parts_read(frame, measures, i, part);
 		cause_sum_add(sum, part);
@@ -150,7 +150,7 @@ void cause_frame(struct cause *cause, const struct frame *frame, const struct me
 	job = &cause->job[frame->class];
 	if (!cause_series_grow(job, 1))
 		return;
-	if (!cause->of_job && (!grow(cause, ranks) || !cause_series_grow(series, cause->ranks)))
+	if (!cause->of_job && (!cause_grow(cause, ranks) || !cause_series_grow(series, cause->ranks)))
 		return;
 	cause_sum_begin(&sum);
 	if (cause->of_job)
@@ -228,7 +228,7 @@ static void compare_rank(const struct cause *cause, uint32_t rank, uint64_t sinc
 
 /* Excesses that are none are 0 from here on, and what a rank waits for its CPU because it needs more of it is no delay
  * by others: on a CPU that all share, twice the work is twice the delay. */
-static void settle(struct cause_compared *of)
+static void cause_settle(struct cause_compared *of)
 {
 	double more = of->value[PART_CPU] / of->peers[PART_CPU];
 
@@ -322,7 +322,7 @@ static enum finding_cause rest_of(const struct cause_rank *rank, const struct ca
 	return host >= SHARE_HOST * excess ? CAUSE_HOST : CAUSE_UNKNOWN;
 }
 
-static void add(
+static void cause_add(
 	struct finding *finding, const struct cause_compared *of, enum cause_part part, const struct cause_rank *rank)
 {
 	const struct cause_part_row *row = &cause_parts[part];
@@ -357,7 +357,7 @@ static void add_rest(struct finding *finding, const struct cause_compared *of, d
 		}
 		if (most == PART_MAX)
 			return;
-		add(finding, of, most, NULL);
+		cause_add(finding, of, most, NULL);
 	}
 }
 
@@ -382,7 +382,7 @@ static enum cause_part outermost(const struct cause_compared *of, double excess)
 	return of->excess[most] >= CAUSE_SHARE * excess ? most : PART_MAX;
 }
 
-static double known(double value)
+static double cause_known(double value)
 {
 	return isnan(value) ? 0 : value;
 }
@@ -396,14 +396,14 @@ static void fill_rest(struct cause_compared *of, double excess)
 	for (enum cause_part p = 0; p < PART_REST; p++) {
 		if (!cause_parts[p].outer)
 			continue;
-		of->value[PART_REST] -= known(of->value[p]);
-		of->peers[PART_REST] -= known(of->peers[p]);
+		of->value[PART_REST] -= cause_known(of->value[p]);
+		of->peers[PART_REST] -= cause_known(of->peers[p]);
 		of->excess[PART_REST] -= of->sure[p] ? of->excess[p] : 0;
 	}
 	of->sure[PART_REST] = true;
 }
 
-static void tell(const struct cause_compared *of, double excess, const struct cause_rank *rank, struct finding *finding)
+static void cause_tell(const struct cause_compared *of, double excess, const struct cause_rank *rank, struct finding *finding)
 {
 	enum cause_part chain[PART_MAX + 1], outer = outermost(of, excess), deep;
 	size_t n = outer == PART_MAX ? 0 : descend(of, outer, excess, chain);
@@ -413,14 +413,14 @@ static void tell(const struct cause_compared *of, double excess, const struct ca
 	if (deep == PART_REST)
 		finding->cause = nothing_seen(of) ? CAUSE_UNKNOWN : rank ? rest_of(rank, of, excess) : CAUSE_COMPUTE;
 	if (finding->cause == CAUSE_PREEMPTION)
-		add(finding, of, PART_RUN_DELAY, rank);
+		cause_add(finding, of, PART_RUN_DELAY, rank);
 	for (; n > 0; n--) {
 		if (chain[n - 1] != PART_REST || (finding->cause == CAUSE_COMPUTE && of->value[PART_REST] > 0))
-			add(finding, of, chain[n - 1], rank);
+			cause_add(finding, of, chain[n - 1], rank);
 	}
 	add_rest(finding, of, excess);
 	if (!isnan(of->value[PART_CPU]) && !isnan(of->peers[PART_CPU]))
-		add(finding, of, PART_CPU, rank);
+		cause_add(finding, of, PART_CPU, rank);
 }
 
 /*
@@ -455,9 +455,9 @@ void cause_of(const struct cause *cause, uint32_t rank, double excess_ns, struct
 	if (!of.any)
 		return;
 	of.spins = !cause->rank[rank].device && spins(cause, &of, since_step);
-	settle(&of);
+	cause_settle(&of);
 	fill_rest(&of, excess_ns);
-	tell(&of, excess_ns, &cause->rank[rank], finding);
+	cause_tell(&of, excess_ns, &cause->rank[rank], finding);
 }
 
 /*
@@ -477,7 +477,7 @@ void cause_of_job(const struct cause *cause, uint64_t since_step, double excess_
 	compare_past(job, 0, cause->job_past[cause->class], since_step, &of);
 	if (!of.any)
 		return;
-	settle(&of);
+	cause_settle(&of);
 	fill_rest(&of, excess_ns);
 	forward = of.excess[PART_FORWARD] / of.peers[PART_FORWARD];
 	backward = of.excess[PART_BACKWARD] / of.peers[PART_BACKWARD];
@@ -486,5 +486,5 @@ void cause_of_job(const struct cause *cause, uint64_t since_step, double excess_
 		most += of.excess[PART_BACKWARD] + of.excess[PART_SYNC];
 	if (cause->tier == FRAME_TIER_STAGES)
 		of.excess[PART_REST] = fmin(of.excess[PART_REST], most);
-	tell(&of, excess_ns, NULL, finding);
+	cause_tell(&of, excess_ns, NULL, finding);
 }

@@ -116,7 +116,7 @@ struct detector_out detect_hear(struct detect_hearing *hearing)
 }
 
 /* When the frame ended: of the first rank that is in it. */
-static uint64_t end_of(const struct frame *frame, uint64_t otherwise)
+static uint64_t detect_end_of(const struct frame *frame, uint64_t otherwise)
 {
 	for (size_t i = 0; i < frame->ranks; i++) {
 		if (frame->rank[i].here && frame->rank[i].end_ns)
@@ -133,7 +133,7 @@ static bool is_warm(struct detect_job *job, uint64_t now_ns)
 	return now_ns - job->first_ns >= job->detect->options.warm_ns;
 }
 
-static void take(struct detect_job *job, const struct frame *given)
+static void detect_take(struct detect_job *job, const struct frame *given)
 {
 	struct frame mine = *given;
 	const struct frame *frame = &mine;
@@ -144,7 +144,7 @@ static void take(struct detect_job *job, const struct frame *given)
 		.cards = frame->cards ? frame->cards : frame->world_size,
 		.tier = frame->tier,
 		.step = frame->step,
-		.now_ns = end_of(frame, detect->now_ns)};
+		.now_ns = detect_end_of(frame, detect->now_ns)};
 	const struct detector_out out = detect_hear(&hearing);
 	const struct measures *measures;
 
@@ -174,7 +174,7 @@ static void on_frame(void *arg, uint32_t number, const struct frame *frame)
 		return;
 	job = detect_job_find(detect, number, known.job, known.world_size);
 	if (job)
-		take(job, frame);
+		detect_take(job, frame);
 }
 
 struct detect *detect_new_with(const struct detect_options *options, const struct detect_sink *sink,
@@ -215,10 +215,10 @@ void detect_frame(struct detect *detect, const char *word, const struct frame *f
 	struct detect_job *job = detect_job_find(detect, DETECT_ELSEWHERE, word, frame->world_size);
 
 	if (job)
-		take(job, frame);
+		detect_take(job, frame);
 }
 
-static bool is_over(const struct detect *detect, const struct detect_job *job)
+static bool detect_is_over(const struct detect *detect, const struct detect_job *job)
 {
 	struct framer_job known;
 
@@ -231,7 +231,7 @@ void detect_advance(struct detect *detect, uint64_t now_ns)
 	detect->now_ns = now_ns;
 	framer_advance(detect->framer, now_ns);
 	for (size_t i = detect->jobs; i-- > 0;) {
-		if (is_over(detect, detect->job[i]))
+		if (detect_is_over(detect, detect->job[i]))
 			job_over(detect, i);
 	}
 }

@@ -24,14 +24,14 @@ struct room {
 	size_t stucks, indices;
 };
 
-static void room_free(struct room *room)
+static void detect_snapshot_room_free(struct room *room)
 {
 	free(room->standing);
 	free(room->stuck);
 	free(room->index);
 }
 
-static bool is_of(const struct detect *detect, uint32_t process, uint32_t job, uint32_t *ret_index)
+static bool detect_snapshot_is_of(const struct detect *detect, uint32_t process, uint32_t job, uint32_t *ret_index)
 {
 	uint32_t where;
 
@@ -66,7 +66,7 @@ static bool sort_standings(
 	uint32_t index;
 
 	for (size_t i = 0; i < told->standings; i++) {
-		if (!is_of(detect, told->standing[i].rank, number, &index) || index >= ranks)
+		if (!detect_snapshot_is_of(detect, told->standing[i].rank, number, &index) || index >= ranks)
 			continue;
 		room->standing[index] = told->standing[i];
 		room->standing[index].rank = index;
@@ -83,7 +83,7 @@ static const uint32_t *indices_of(const struct detect *detect, uint32_t number, 
 	size_t count = bounded(process, *processes), n = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (is_of(detect, process[i], number, &index) && index < ranks)
+		if (detect_snapshot_is_of(detect, process[i], number, &index) && index < ranks)
 			first[n++] = index;
 	}
 	room->indices += n;
@@ -112,7 +112,7 @@ static void sort_stuck(const struct detect *detect, const struct told *told, uin
 	}
 }
 
-static void look_at(struct detect *detect, const struct told *told, struct detect_job *job,
+static void detect_snapshot_look_at(struct detect *detect, const struct told *told, struct detect_job *job,
 	const struct framer_job *known, const struct room *room)
 {
 	struct look look = {.now_ns = told->now_ns,
@@ -151,9 +151,9 @@ static void look_job(struct detect *detect, const struct told *told, uint32_t nu
 		sort_stuck(detect, told, number, known, &room);
 		job = detect_job_find(detect, number, known->job, known->world_size);
 		if (job)
-			look_at(detect, told, job, known, &room);
+			detect_snapshot_look_at(detect, told, job, known, &room);
 	}
-	room_free(&room);
+	detect_snapshot_room_free(&room);
 }
 
 void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,

@@ -94,7 +94,7 @@ struct failslow *failslow_free(struct failslow *failslow)
 }
 
 /* The step so many before the newest one; 0: the newest. */
-static const struct point *ago(const struct failslow *failslow, uint64_t steps)
+static const struct point *failslow_ago(const struct failslow *failslow, uint64_t steps)
 {
 	return &failslow->recent[(failslow->seen - 1 - steps) % RECENT];
 }
@@ -105,7 +105,7 @@ static double excess(const struct failslow *failslow, uint64_t n)
 	double value[VERIFY_MAX];
 
 	for (uint64_t i = 0; i < n; i++)
-		value[i] = ago(failslow, i)->y;
+		value[i] = failslow_ago(failslow, i)->y;
 	return failslow_median(value, n) - failslow->past.median;
 }
 
@@ -131,7 +131,7 @@ static void admit(struct failslow *failslow, uint64_t n)
 	if (n > FAILSLOW_REFERENCE)
 		n = FAILSLOW_REFERENCE;
 	for (uint64_t i = n; i > 0; i--)
-		failslow_reference_add(&failslow->reference, ago(failslow, i - 1)->y);
+		failslow_reference_add(&failslow->reference, failslow_ago(failslow, i - 1)->y);
 	failslow->fresh += n;
 	if (failslow->fresh >= REFRESH)
 		read_reference(failslow);
@@ -155,7 +155,7 @@ static void be_slow(struct failslow *failslow, enum failslow_state state, double
 
 static void set_onset(struct failslow *failslow, uint64_t since)
 {
-	const struct point *first = ago(failslow, (since < RECENT ? since : RECENT) - 1);
+	const struct point *first = failslow_ago(failslow, (since < RECENT ? since : RECENT) - 1);
 
 	failslow->verdict.steps_since = since;
 	failslow->verdict.onset_step = first->step;
@@ -179,7 +179,7 @@ static bool even(const struct failslow *failslow, uint64_t n, double excess_ln)
 	uint64_t slow = 0;
 
 	for (uint64_t i = 0; i < n; i++)
-		slow += ago(failslow, i)->y > least;
+		slow += failslow_ago(failslow, i)->y > least;
 	return (double)slow >= EVEN_PART * (double)n;
 }
 
@@ -212,7 +212,7 @@ static uint64_t began(const struct failslow *failslow, uint64_t since, double ex
 	uint64_t at = 1;
 
 	for (uint64_t i = 0; i < since; i++) {
-		double x = (ago(failslow, i)->y - middle) / excess_ln;
+		double x = (failslow_ago(failslow, i)->y - middle) / excess_ln;
 
 		score += fmin(fmax(x, -1), 1);
 		if (score > best) {
@@ -232,13 +232,13 @@ static bool rises(const struct failslow *failslow, uint64_t had, uint64_t since,
 	if (n < RISE_STEPS)
 		return false;
 	for (uint64_t i = 0; i < n; i++)
-		early[i] = ago(failslow, since + i)->y;
+		early[i] = failslow_ago(failslow, since + i)->y;
 	return failslow_median(early, n) - failslow->past.median > RISE_EARLY * excess_ln;
 }
 
 static void look_for_ramps(struct failslow *failslow)
 {
-	const struct point *now = ago(failslow, 0);
+	const struct point *now = failslow_ago(failslow, 0);
 
 	for (size_t i = 0; i < RAMPS; i++) {
 		struct failslow_rise rise;
@@ -264,7 +264,7 @@ static void look_for_ramps(struct failslow *failslow)
 
 static void watch(struct failslow *failslow)
 {
-	double found = 0, sigma = failslow->past.sigma, r = (ago(failslow, 0)->y - failslow->past.median) / sigma;
+	double found = 0, sigma = failslow->past.sigma, r = (failslow_ago(failslow, 0)->y - failslow->past.median) / sigma;
 	double allowance = fmax(0.5, 0.25 * failslow->degree / sigma);
 
 	failslow->since++;
@@ -303,7 +303,7 @@ static bool relieved(const struct failslow *failslow)
 	unsigned quick = 0;
 
 	for (uint64_t i = 0; i < RELIEF; i++)
-		quick += ago(failslow, i)->y - failslow->past.median < failslow->relief;
+		quick += failslow_ago(failslow, i)->y - failslow->past.median < failslow->relief;
 	return quick > RELIEF / 2;
 }
 
@@ -325,11 +325,11 @@ static void await_relief(struct failslow *failslow)
 	}
 }
 
-static void learn(struct failslow *failslow)
+static void failslow_learn(struct failslow *failslow)
 {
 	if (failslow->seen <= WARM_UP)
 		return;
-	failslow_reference_add(&failslow->reference, ago(failslow, 0)->y);
+	failslow_reference_add(&failslow->reference, failslow_ago(failslow, 0)->y);
 	if (failslow->reference.count < NEEDED)
 		return;
 	read_reference(failslow);
@@ -343,7 +343,7 @@ void failslow_feed(struct failslow *failslow, uint64_t step, uint64_t time_ns, u
 	if (class == FRAME_TRAIN && step_ns > 0) {
 		failslow->recent[failslow->seen++ % RECENT] = (struct point){log((double)step_ns), step, time_ns};
 		if (failslow->state == FAILSLOW_LEARNING)
-			learn(failslow);
+			failslow_learn(failslow);
 		else if (failslow->state == FAILSLOW_ALARM)
 			await_relief(failslow);
 		else

@@ -10,7 +10,7 @@
 #define PHI_MAX 0.95
 
 /* The first place whose value is not below; without branches that cannot be foretold. */
-static size_t place(const struct failslow_reference *reference, double value)
+static size_t failslow_reference_place(const struct failslow_reference *reference, double value)
 {
 	const double *sorted = reference->sorted;
 	size_t n = reference->count, at = 0;
@@ -27,10 +27,10 @@ static size_t place(const struct failslow_reference *reference, double value)
 void failslow_reference_add(struct failslow_reference *reference, double value)
 {
 	double *sorted = reference->sorted;
-	size_t at = place(reference, value), old = reference->count;
+	size_t at = failslow_reference_place(reference, value), old = reference->count;
 
 	if (reference->count == FAILSLOW_REFERENCE)
-		old = place(reference, reference->value[reference->next]);
+		old = failslow_reference_place(reference, reference->value[reference->next]);
 	else
 		reference->count++;
 	if (at > old) {

@@ -119,7 +119,7 @@ void finding_add(
 	snprintf(evidence->detail, sizeof(evidence->detail), "%s", detail ? detail : "");
 }
 
-static int compare(const void *a, const void *b)
+static int finding_compare(const void *a, const void *b)
 {
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
 
@@ -135,7 +135,7 @@ void finding_ranks(int32_t *rank, size_t ranks, char *ret, size_t size)
 	ret[0] = 0;
 	if (!ranks)
 		return;
-	qsort(rank, ranks, sizeof(*rank), compare);
+	qsort(rank, ranks, sizeof(*rank), finding_compare);
 	for (size_t i = 0; i < ranks; i++) {
 		if (!distinct || rank[distinct - 1] != rank[i])
 			rank[distinct++] = rank[i];

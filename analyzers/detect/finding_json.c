@@ -24,7 +24,7 @@ static void string(struct finding_text *text, const char *name, const char *valu
 	finding_text_add(text, "\"");
 }
 
-static void number(struct finding_text *text, const char *name, double value)
+static void finding_json_number(struct finding_text *text, const char *name, double value)
 {
 	char digits[40];
 
@@ -48,9 +48,9 @@ static void piece(struct finding_text *text, const struct finding_evidence *evid
 	finding_text_add(text, ",");
 	string(text, "unit", evidence->unit, sizeof(evidence->unit));
 	finding_text_add(text, ",");
-	number(text, "value", evidence->value);
+	finding_json_number(text, "value", evidence->value);
 	finding_text_add(text, ",");
-	number(text, "peers", evidence->peers);
+	finding_json_number(text, "peers", evidence->peers);
 	finding_text_add(text, ",");
 	string(text, "detail", evidence->detail, sizeof(evidence->detail));
 	finding_text_add(text, "}");

@@ -19,7 +19,7 @@ struct telling {
 	bool past, alone; /* over; of one rank */
 };
 
-static const struct finding_evidence *evidence_of(const struct finding *finding, const char *name)
+static const struct finding_evidence *finding_sentence_evidence_of(const struct finding *finding, const char *name)
 {
 	for (size_t i = 0; name && i < finding->evidences && i < FINDING_EVIDENCE_MAX; i++) {
 		if (strcmp(finding->evidence[i].name, name) == 0)
@@ -30,13 +30,13 @@ static const struct finding_evidence *evidence_of(const struct finding *finding,
 
 static const char *detail_of(const struct finding *finding, const char *name)
 {
-	const struct finding_evidence *evidence = evidence_of(finding, name);
+	const struct finding_evidence *evidence = finding_sentence_evidence_of(finding, name);
 
 	return evidence ? evidence->detail : "";
 }
 
 /* "$v" value, "$p" what its peers' is, "$f" for how long its peers, "$d" the detail, "$i" its; "{now|then}". */
-static void fill(struct telling *telling, const char *form, const struct finding_evidence *evidence)
+static void finding_sentence_fill(struct telling *telling, const char *form, const struct finding_evidence *evidence)
 {
 	const char *peers = telling->alone ? (strstr(form, "$f") ? ", its peers for " : ", its peers' ") : ", ";
 	bool inside = false, second = false;
@@ -94,7 +94,7 @@ static const struct clause clauses[CAUSE_MAX] = {
 	[CAUSE_COMMUNICATION] = {.evidence = {"communication", "transfer"}, .form = "$ioperations {take|took} $v$p$d"},
 };
 
-static void tell_others(struct telling *telling)
+static void finding_sentence_tell_others(struct telling *telling)
 {
 	const struct finding *finding = telling->finding;
 
@@ -111,12 +111,12 @@ static void tell_cause(struct telling *telling)
 	const struct clause *clause = &clauses[finding->cause];
 
 	for (size_t i = 0; clause->form && i < sizeof(clause->evidence) / sizeof(clause->evidence[0]); i++) {
-		const struct finding_evidence *evidence = evidence_of(finding, clause->evidence[i]);
+		const struct finding_evidence *evidence = finding_sentence_evidence_of(finding, clause->evidence[i]);
 
 		if (!evidence || !isfinite(evidence->value))
 			continue;
 		finding_text_add(&telling->text, ": ");
-		fill(telling, !telling->alone && clause->of_job ? clause->of_job : clause->form, evidence);
+		finding_sentence_fill(telling, !telling->alone && clause->of_job ? clause->of_job : clause->form, evidence);
 		return;
 	}
 	if (finding->cause == CAUSE_UNKNOWN)
@@ -217,7 +217,7 @@ static void tell_slow_rank(struct telling *telling)
 	if (stages)
 		finding_text_add(&telling->text, ", judged by stages alone");
 	tell_cause(telling);
-	tell_others(telling);
+	finding_sentence_tell_others(telling);
 }
 
 static const char *const take[FINDING_STATE_MAX] = {"may take", "take", "took", "may have taken"};
@@ -225,7 +225,7 @@ static const char *const take[FINDING_STATE_MAX] = {"may take", "take", "took", 
 static void tell_slow_communication(struct telling *telling)
 {
 	const struct finding *finding = telling->finding;
-	const struct finding_evidence *transfer = evidence_of(finding, "transfer");
+	const struct finding_evidence *transfer = finding_sentence_evidence_of(finding, "transfer");
 	double ratio = ratio_of(transfer);
 
 	finding_text_add(&telling->text, "operations");
@@ -260,7 +260,7 @@ static void tell_slow_communication(struct telling *telling)
 static void tell_slow_job(struct telling *telling)
 {
 	const struct finding *finding = telling->finding;
-	const struct finding_evidence *step = evidence_of(finding, "step_time");
+	const struct finding_evidence *step = finding_sentence_evidence_of(finding, "step_time");
 
 	finding_text_add(&telling->text, "steps %s ", take[finding->state]);
 	if (percent(finding->slowdown) > 0)
@@ -329,7 +329,7 @@ static void tell_hang_why(struct telling *telling)
 
 static void tell_waiting(struct telling *telling, const struct finding_evidence *waiting)
 {
-	const struct finding_evidence *seq = evidence_of(telling->finding, "entered_seq");
+	const struct finding_evidence *seq = finding_sentence_evidence_of(telling->finding, "entered_seq");
 	bool more = waiting->value >= 2, accused = telling->alone || telling->finding->others[0];
 
 	finding_text_add(&telling->text, "; %.0f %s%s %s", waiting->value, accused ? "other" : "rank", more ? "s" : "",
@@ -350,7 +350,7 @@ static void tell_hang(struct telling *telling)
 	static const char *const more[] = {"may have stopped", "have stopped", "stopped", "may have stopped"};
 	static const char *const job[] = {"may stand still", "has stood still", "stood still", "may have stood still"};
 	const struct finding *finding = telling->finding;
-	const struct finding_evidence *waiting = evidence_of(finding, "waiting");
+	const struct finding_evidence *waiting = finding_sentence_evidence_of(finding, "waiting");
 
 	if (tell_who(telling))
 		finding_text_add(
@@ -361,7 +361,7 @@ static void tell_hang(struct telling *telling)
 	tell_hang_why(telling);
 	if (waiting && waiting->value >= 1 && waiting->value < 1e7)
 		tell_waiting(telling, waiting);
-	tell_others(telling);
+	finding_sentence_tell_others(telling);
 }
 
 static void tell_mismatch(struct telling *telling)
@@ -387,7 +387,7 @@ static void tell_mismatch(struct telling *telling)
 static void tell_imbalance(struct telling *telling)
 {
 	const struct finding *finding = telling->finding;
-	const struct finding_evidence *stage = evidence_of(finding, "stage"), *self = evidence_of(finding, "self_time");
+	const struct finding_evidence *stage = finding_sentence_evidence_of(finding, "stage"), *self = finding_sentence_evidence_of(finding, "self_time");
 	double more = percent(ratio_of(self));
 
 	if (finding->cause == CAUSE_STAGE) {
@@ -434,7 +434,7 @@ static void tell_cost(struct telling *telling)
 static void tell_end(struct telling *telling)
 {
 	const struct finding *finding = telling->finding;
-	const struct finding_evidence *returns = evidence_of(finding, "returns");
+	const struct finding_evidence *returns = finding_sentence_evidence_of(finding, "returns");
 	const char *by = detail_of(finding, "explained");
 
 	if (returns && returns->value >= 1 && returns->value < 1e6)

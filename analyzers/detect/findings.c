@@ -35,7 +35,7 @@ struct findings *findings_free(struct findings *findings)
 	return NULL;
 }
 
-static uint64_t since(uint64_t now_ns, uint64_t then_ns)
+static uint64_t findings_since(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
@@ -58,7 +58,7 @@ static void compose(const struct life *life, uint64_t now_ns, struct finding *re
 	finding_tell(ret);
 }
 
-static void tell(struct findings *findings, struct life *life, uint64_t now_ns)
+static void findings_tell_one(struct findings *findings, struct life *life, uint64_t now_ns)
 {
 	struct finding finding;
 
@@ -71,13 +71,13 @@ static void tell(struct findings *findings, struct life *life, uint64_t now_ns)
 	findings->sink.finding(findings->sink.arg, &finding);
 }
 
-static void end(struct findings *findings, struct life *life, uint64_t now_ns)
+static void findings_end_one(struct findings *findings, struct life *life, uint64_t now_ns)
 {
 	life->finding.state = life->finding.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
 	life->finding.until_ns = life->last_ns;
 	life->finding.until_step = life->last_step;
 	life->confirmed = false;
-	tell(findings, life, now_ns);
+	findings_tell_one(findings, life, now_ns);
 }
 
 static void bring_up(struct findings *findings, struct life *life, enum finding_state state, uint64_t now_ns)
@@ -91,7 +91,7 @@ static void bring_up(struct findings *findings, struct life *life, enum finding_
 	if (state == FINDING_OPEN && !finding->noticed_ns)
 		finding->noticed_ns = now_ns;
 	life->unconfirmed = 0;
-	tell(findings, life, now_ns);
+	findings_tell_one(findings, life, now_ns);
 }
 
 static void explained(struct findings *findings, struct life *life, const struct life *by, uint64_t now_ns)
@@ -109,7 +109,7 @@ static void explained(struct findings *findings, struct life *life, const struct
 	finding_add(&life->finding, "explained", "1", (double)by->finding.id, NAN, detail);
 	/* It is counted there. */
 	life->finding.cost_card_hours = 0;
-	end(findings, life, now_ns);
+	findings_end_one(findings, life, now_ns);
 }
 
 /* A slow job that something else may explain: true if that settles it for this round. */
@@ -132,7 +132,7 @@ static bool yields(struct findings *findings, struct life *life, uint64_t now_ns
 /* A young one is told for its cost when it has become twice as old: who reads it then knows half of it at least. */
 static uint64_t tell_after_ns(const struct life *life)
 {
-	uint64_t age_ns = since(life->finding.told_ns, life->finding.since_ns);
+	uint64_t age_ns = findings_since(life->finding.told_ns, life->finding.since_ns);
 
 	return age_ns < FINDINGS_TELL_LEAST_NS ? FINDINGS_TELL_LEAST_NS
 	       : age_ns < FINDINGS_TELL_NS     ? age_ns
@@ -148,12 +148,12 @@ static void turn_up(struct findings *findings, struct life *life, uint64_t now_n
 	if (life->finding.state == FINDING_SUSPECTED && life->said_confirmed)
 		bring_up(findings, life, FINDING_OPEN, now_ns);
 	else if (life->unconfirmed >= 3 * relief(findings, life))
-		end(findings, life, now_ns);
+		findings_end_one(findings, life, now_ns);
 	else if (now_ns < life->finding.told_ns)
 		life->finding.told_ns = now_ns;
 	else if (life->finding.state == FINDING_OPEN &&
 		 (life->changed || now_ns - life->finding.told_ns >= tell_after_ns(life)))
-		tell(findings, life, now_ns);
+		findings_tell_one(findings, life, now_ns);
 }
 
 static void turn_said(struct findings *findings, struct life *life, bool withheld, uint64_t now_ns)
@@ -180,7 +180,7 @@ static void turn(struct findings *findings, struct life *life, bool withheld, ui
 		life->quiet += life->quiet < 1u << 30;
 		life->alone = 0;
 		if (life_is_up(life) && life->quiet >= relief(findings, life))
-			end(findings, life, now_ns);
+			findings_end_one(findings, life, now_ns);
 	}
 	life->said = life->said_confirmed = life->lasting = false;
 }
@@ -216,10 +216,10 @@ static bool is_past(const struct findings *findings, const struct life *life, ui
 		return false;
 	if (!life->finding.id)
 		return life->quiet >= relief(findings, life);
-	return since(now_ns, life->last_ns) > (life_of_looks(life) ? FINDINGS_REOPEN_LOOK_NS : FINDINGS_REOPEN_NS);
+	return findings_since(now_ns, life->last_ns) > (life_of_looks(life) ? FINDINGS_REOPEN_LOOK_NS : FINDINGS_REOPEN_NS);
 }
 
-static void forget(struct findings *findings, size_t i)
+static void findings_forget(struct findings *findings, size_t i)
 {
 	free(findings->life[i]);
 	findings->life[i] = findings->life[--findings->lives];
@@ -241,11 +241,11 @@ void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_
 	}
 	for (size_t i = findings->lives; i-- > 0;) {
 		if (is_past(findings, findings->life[i], now_ns))
-			forget(findings, i);
+			findings_forget(findings, i);
 	}
 }
 
-static struct life *find(const struct findings *findings, const struct finding *finding, int32_t rank)
+static struct life *findings_find(const struct findings *findings, const struct finding *finding, int32_t rank)
 {
 	for (size_t i = 0; i < findings->lives; i++) {
 		struct life *life = findings->life[i];
@@ -279,7 +279,7 @@ static struct life *find_standstill(const struct findings *findings, const struc
 }
 
 /* Room for one more: of those that are over, the one that has been for longest makes it. */
-static bool make_room(struct findings *findings)
+static bool findings_reserve(struct findings *findings)
 {
 	size_t oldest = findings->lives;
 
@@ -294,13 +294,13 @@ static bool make_room(struct findings *findings)
 	}
 	if (oldest == findings->lives)
 		return false;
-	forget(findings, oldest);
+	findings_forget(findings, oldest);
 	return true;
 }
 
-static struct life *begin(struct findings *findings, const struct finding *said, int32_t rank)
+static struct life *findings_begin(struct findings *findings, const struct finding *said, int32_t rank)
 {
-	struct life *life = make_room(findings) ? calloc(1, sizeof(*life)) : NULL;
+	struct life *life = findings_reserve(findings) ? calloc(1, sizeof(*life)) : NULL;
 
 	if (!life)
 		return NULL;
@@ -314,7 +314,7 @@ static struct life *begin(struct findings *findings, const struct finding *said,
 	return life;
 }
 
-static void place(struct life *life, const struct finding *said, const struct frame_who *who, size_t ranks)
+static void findings_place(struct life *life, const struct finding *said, const struct frame_who *who, size_t ranks)
 {
 	struct finding *finding = &life->finding;
 	const struct frame_who *here = said->rank >= 0 ? &who[said->rank] : NULL;
@@ -365,19 +365,19 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 		return;
 	rank = said->rank >= 0 ? who[said->rank].rank : -1;
 	findings->ranks = ranks;
-	life = find(findings, said, rank);
+	life = findings_find(findings, said, rank);
 	moved = !life;
 	if (!life)
 		life = find_standstill(findings, said, rank);
 	moved = moved && life;
 	if (!life)
-		life = begin(findings, said, rank);
+		life = findings_begin(findings, said, rank);
 	if (!life)
 		return;
 	its = life->finding.rank == rank;
 	/* Its rank's card may have become known since. */
 	if (its && (moved || (said->rank >= 0 && !life->finding.card[0] && who[said->rank].card[0])))
-		place(life, said, who, ranks);
+		findings_place(life, said, who, ranks);
 	heard.confirmed = opinion->confirmed && has_lasted(findings, life, said, now_ns);
 	life->lasting |= opinion->confirmed && !heard.confirmed;
 	if (!life->opinions ||
@@ -386,29 +386,29 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 		life->finding.since_step = said->since_step && said->since_step <= step ? said->since_step : step;
 		life->finding.since_ns = said->since_ns && said->since_ns <= now_ns ? said->since_ns : now_ns;
 		if (its)
-			place(life, said, who, ranks);
+			findings_place(life, said, who, ranks);
 	}
 	life_hear(life, &heard, cards, tier, step, now_ns);
 	/* Of what is no rank's, where it is goes with the cause that is told. */
 	if (rank < 0 && life->finding.cause == said->cause)
-		place(life, said, who, ranks);
+		findings_place(life, said, who, ranks);
 }
 
 void findings_close(struct findings *findings, uint64_t now_ns)
 {
 	for (size_t i = 0; i < findings->lives; i++) {
 		if (life_is_up(findings->life[i]))
-			end(findings, findings->life[i], now_ns);
+			findings_end_one(findings, findings->life[i], now_ns);
 	}
 	while (findings->lives)
-		forget(findings, findings->lives - 1);
+		findings_forget(findings, findings->lives - 1);
 }
 
 void findings_end(struct findings *findings, uint64_t now_ns)
 {
 	for (size_t i = 0; i < findings->lives; i++) {
 		if (life_is_up(findings->life[i]))
-			tell(findings, findings->life[i], now_ns);
+			findings_tell_one(findings, findings->life[i], now_ns);
 	}
 }
 

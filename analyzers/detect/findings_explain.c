@@ -14,7 +14,7 @@
 #define COVERS 0.5
 #define COVERS_LEAST 0.1
 
-static bool explains(const struct life *life, const struct life *job)
+static bool findings_explain_explains(const struct life *life, const struct life *job)
 {
 	uint64_t a = life->finding.since_step, b = job->finding.since_step;
 	double lost_ns = life->opinions > 0 ? life->lost_ns / life->opinions : 0;
@@ -36,7 +36,7 @@ const struct life *findings_explain(const struct findings *findings, const struc
 	for (size_t i = 0; i < findings->lives; i++) {
 		const struct life *life = findings->life[i];
 
-		if (explains(life, job) && (!best || life->lost_ns > best->lost_ns))
+		if (findings_explain_explains(life, job) && (!best || life->lost_ns > best->lost_ns))
 			best = life;
 	}
 	return best;

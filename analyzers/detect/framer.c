@@ -26,7 +26,7 @@ struct framer *framer_free(struct framer *framer)
 	return NULL;
 }
 
-static void remember(struct framer_process *process, const struct framer_step *step)
+static void align_remember(struct framer_process *process, const struct framer_step *step)
 {
 	if (!process->first_end_ns)
 		process->first_end_ns = step->start_ns + step->duration_ns;
@@ -84,7 +84,7 @@ void framer_step_closed(struct framer *framer, struct framer_process *process, c
 	} else {
 		framer->counts.late++;
 	}
-	remember(process, step);
+	align_remember(process, step);
 	if (process->high < process->low) { /* no slot: what walks back from the newest one has nothing to look at */
 		process->low = step->step + 1;
 		process->high = step->step;

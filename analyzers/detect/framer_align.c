@@ -32,7 +32,7 @@ static void register_slots(struct framer *framer, struct framer_room *room, stru
 	}
 }
 
-static void place(struct framer *framer, struct framer_process *process, enum framer_align how, int64_t offset)
+static void align_steps_place(struct framer *framer, struct framer_process *process, enum framer_align how, int64_t offset)
 {
 	struct framer_room *room = framer_room_of(framer, process);
 
@@ -77,7 +77,7 @@ void framer_align_lose(struct framer *framer, struct framer_process *process)
 }
 
 /* With no process in place: this one's numbers count from here on. */
-static void found(struct framer *framer, struct framer_room *room, struct framer_process *process)
+static void align_steps_found(struct framer *framer, struct framer_room *room, struct framer_process *process)
 {
 	int64_t offset = 0, first = process->low;
 
@@ -92,12 +92,12 @@ static void found(struct framer *framer, struct framer_room *room, struct framer
 	room->ref = process->number;
 	room->pending_ns = 0;
 	framer_wait_begin(framer, room, first + offset);
-	place(framer, process, FRAMER_BY_NUMBER, offset);
+	align_steps_place(framer, process, FRAMER_BY_NUMBER, offset);
 }
 
 /* Numbers tell, of processes seen from their start, where they stand about where the reference does, and that one is
  * not of a run before: all of a run begin their first step after all have started. */
-static bool by_number(const struct framer *framer, const struct framer_room *room, struct framer_process *process)
+static bool align_steps_by_number(const struct framer *framer, const struct framer_room *room, struct framer_process *process)
 {
 	const struct framer_process *ref = framer_process_get(framer, room->ref);
 	int64_t apart;
@@ -115,15 +115,15 @@ static void try_place(struct framer *framer, struct framer_room *room, struct fr
 	const struct framer_process *ref = NULL;
 	int64_t offset;
 
-	if (by_number(framer, room, process)) {
+	if (align_steps_by_number(framer, room, process)) {
 		ref = framer_process_get(framer, room->ref);
-		place(framer, process, FRAMER_BY_NUMBER, ref->offset);
+		align_steps_place(framer, process, FRAMER_BY_NUMBER, ref->offset);
 		return;
 	}
 	if (process->node != FRAME_NONE)
 		ref = framer_process_get(framer, room->node_ref[process->node]);
 	if (ref && ref != process && framer_evidence_time(process, ref, &offset)) {
-		place(framer, process, FRAMER_BY_TIME, offset);
+		align_steps_place(framer, process, FRAMER_BY_TIME, offset);
 		return;
 	}
 	if (process->steps_seen > TRIES_MAX)
@@ -137,7 +137,7 @@ static void try_place(struct framer *framer, struct framer_room *room, struct fr
 
 /* Nobody is in place: the one seen from its start with the lowest index is, at once where it is the one that asks;
  * among those attached in mid-run the lowest index, once all had a step or it is late. */
-static struct framer_process *choose(const struct framer_room *room, bool late)
+static struct framer_process *align_steps_choose(const struct framer_room *room, bool late)
 {
 	struct framer_process *first = NULL;
 	bool all = true;
@@ -165,10 +165,10 @@ void framer_align_tick(struct framer *framer, struct framer_room *room, bool lat
 
 	if (room->placed || !room->alive)
 		return;
-	first = choose(room, late);
+	first = align_steps_choose(room, late);
 	if (!first)
 		return;
-	found(framer, room, first);
+	align_steps_found(framer, room, first);
 	for (size_t i = 0; i < room->ranks; i++) {
 		struct framer_process *process = room->live[i];
 
@@ -219,11 +219,11 @@ void framer_align_vote(struct framer *framer, struct framer_process *process, in
 	}
 	if (!is_placed(process)) {
 		if (vote->others >= VOTES_FIRST)
-			place(framer, process, FRAMER_BY_OPS, vote->other);
+			align_steps_place(framer, process, FRAMER_BY_OPS, vote->other);
 		return;
 	}
 	if ((vote->others >= VOTES_QUICK && !vote->same) || vote->others > VOTES_WINDOW / 2)
-		place(framer, process, FRAMER_BY_OPS, vote->other);
+		align_steps_place(framer, process, FRAMER_BY_OPS, vote->other);
 	else if (vote->total >= VOTES_WINDOW)
 		*vote = (struct framer_vote){0};
 }

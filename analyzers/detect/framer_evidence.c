@@ -14,7 +14,7 @@
 #define EVIDENCE_MAX 131072
 #define EVIDENCE_A_RANK 8 /* a few steps of each */
 
-static const struct framer_past *past(const struct framer_process *process, uint64_t back)
+static const struct framer_past *align_evidence_past(const struct framer_process *process, uint64_t back)
 {
 	return &process->past[(process->steps_seen - 1 - back) % FRAMER_HISTORY];
 }
@@ -24,7 +24,7 @@ static uint64_t history(const struct framer_process *process)
 	return process->steps_seen < FRAMER_HISTORY ? process->steps_seen : FRAMER_HISTORY;
 }
 
-static int compare(const void *a, const void *b)
+static int align_evidence_compare(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
@@ -38,24 +38,24 @@ uint64_t framer_process_median(const struct framer_process *process)
 	if (!count)
 		return 0;
 	for (uint64_t i = 0; i < count; i++)
-		length[i] = past(process, i)->step_ns;
-	qsort(length, count, sizeof(*length), compare);
+		length[i] = align_evidence_past(process, i)->step_ns;
+	qsort(length, count, sizeof(*length), align_evidence_compare);
 	return length[count / 2];
 }
 
-static uint64_t distance(uint64_t a, uint64_t b)
+static uint64_t align_evidence_distance(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : b - a;
 }
 
-static const struct framer_past *closest(const struct framer_process *process, uint64_t end_ns)
+static const struct framer_past *align_evidence_closest(const struct framer_process *process, uint64_t end_ns)
 {
 	const struct framer_past *best = NULL;
 
 	for (uint64_t i = 0; i < history(process); i++) {
-		const struct framer_past *one = past(process, i);
+		const struct framer_past *one = align_evidence_past(process, i);
 
-		if (!best || distance(one->end_ns, end_ns) < distance(best->end_ns, end_ns))
+		if (!best || align_evidence_distance(one->end_ns, end_ns) < align_evidence_distance(best->end_ns, end_ns))
 			best = one;
 	}
 	return best;
@@ -67,13 +67,13 @@ bool framer_evidence_time(const struct framer_process *process, const struct fra
 	int64_t offset = 0;
 
 	for (uint64_t i = 0; i < history(process) && agree < AGREE; i++) {
-		const struct framer_past *mine = past(process, i), *theirs = closest(ref, mine->end_ns);
+		const struct framer_past *mine = align_evidence_past(process, i), *theirs = align_evidence_closest(ref, mine->end_ns);
 		int64_t next;
 
 		/* The other one's step that ends closest may not be told yet, or be forgotten. */
-		if (!theirs || theirs == past(ref, history(ref) - 1))
+		if (!theirs || theirs == align_evidence_past(ref, history(ref) - 1))
 			break;
-		if (theirs == past(ref, 0) && mine->end_ns > theirs->end_ns)
+		if (theirs == align_evidence_past(ref, 0) && mine->end_ns > theirs->end_ns)
 			continue;
 		next = framer_frame_of(ref, theirs->step) - mine->step;
 		agree = agree && next == offset ? agree + 1 : 1;
@@ -85,10 +85,10 @@ bool framer_evidence_time(const struct framer_process *process, const struct fra
 
 void framer_evidence_shift(struct framer *framer, struct framer_process *process, const struct framer_process *ref)
 {
-	const struct framer_past *mine = past(process, 0), *theirs = closest(ref, mine->end_ns);
+	const struct framer_past *mine = align_evidence_past(process, 0), *theirs = align_evidence_closest(ref, mine->end_ns);
 	int64_t shift = theirs ? framer_frame_of(ref, theirs->step) - framer_frame_of(process, mine->step) : 0;
 
-	if (!shift || distance(mine->end_ns, theirs->end_ns) > mine->step_ns / CLOSE) {
+	if (!shift || align_evidence_distance(mine->end_ns, theirs->end_ns) > mine->step_ns / CLOSE) {
 		process->shifts = 0;
 		return;
 	}

@@ -47,7 +47,7 @@ bool framer_groups_begin(struct framer *framer, const struct framer_room *room)
 	return true;
 }
 
-static size_t place_of(const struct framer_scratch *scratch, const struct framer_group_key *key)
+static size_t align_groups_place_of(const struct framer_scratch *scratch, const struct framer_group_key *key)
 {
 	uint64_t what = (uint64_t)key->seq << 32 | key->comm, sides = (uint64_t)key->sides << 1 | key->p2p;
 	size_t at = ops_mix(what, sides) & (scratch->hash_size - 1);
@@ -63,7 +63,7 @@ static size_t place_of(const struct framer_scratch *scratch, const struct framer
 }
 
 /* So that it is half empty with that many groups. */
-static bool hash_grow(struct framer_scratch *scratch, size_t groups)
+static bool align_groups_hash_grow(struct framer_scratch *scratch, size_t groups)
 {
 	size_t size = scratch->hash_size ? scratch->hash_size : 256;
 	uint32_t *hash;
@@ -79,7 +79,7 @@ static bool hash_grow(struct framer_scratch *scratch, size_t groups)
 	scratch->hash = hash;
 	scratch->hash_size = size;
 	for (uint32_t i = 0; i < scratch->groups; i++)
-		hash[place_of(scratch, &scratch->key[i])] = i + 1;
+		hash[align_groups_place_of(scratch, &scratch->key[i])] = i + 1;
 	return true;
 }
 
@@ -94,10 +94,10 @@ static bool hash_begin(struct framer_scratch *scratch, const struct framer_room 
 		memset(scratch->cursor, 0xff, room->comms * sizeof(*scratch->cursor)); /* FRAME_NONE */
 	if (scratch->hash)
 		memset(scratch->hash, 0, had * sizeof(*scratch->hash));
-	if (!hash_grow(scratch, scratch->groups))
+	if (!align_groups_hash_grow(scratch, scratch->groups))
 		return false;
 	for (uint32_t i = 0; i < scratch->groups && scratch->hash_size == had; i++)
-		scratch->hash[place_of(scratch, &scratch->key[i])] = i + 1;
+		scratch->hash[align_groups_place_of(scratch, &scratch->key[i])] = i + 1;
 	scratch->hashed = true;
 	return true;
 }
@@ -119,7 +119,7 @@ bool framer_groups_room(struct framer_scratch *scratch, size_t more)
 	scratch->group_room = many;
 	return framer_grow((void **)&scratch->op, &scratch->op_room, scratch->ops + more, sizeof(*scratch->op),
 		       UINT32_MAX / 2) &&
-	       (!scratch->hashed || hash_grow(scratch, scratch->groups + more));
+	       (!scratch->hashed || align_groups_hash_grow(scratch, scratch->groups + more));
 }
 
 uint32_t framer_groups_new(struct framer_scratch *scratch, const struct framer_room *room,
@@ -138,14 +138,14 @@ uint32_t framer_groups_new(struct framer_scratch *scratch, const struct framer_r
 uint32_t framer_groups_find(struct framer_scratch *scratch, const struct framer_room *room,
 	const struct framer_group_key *key, uint64_t bytes, uint16_t op)
 {
-	size_t at = place_of(scratch, key);
+	size_t at = align_groups_place_of(scratch, key);
 
 	if (!scratch->hash[at])
 		scratch->hash[at] = framer_groups_new(scratch, room, key, bytes, op) + 1;
 	return scratch->hash[at] - 1;
 }
 
-static uint32_t find(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record)
+static uint32_t align_groups_find(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record)
 {
 	const struct framer_group_key key = {.seq = record->seq,
 		.comm = framer_record_comm(record),
@@ -158,20 +158,20 @@ static uint32_t find(struct framer_scratch *scratch, const struct framer_room *r
 	return framer_groups_find(scratch, room, &key, framer_record_bytes(record), framer_record_op(record));
 }
 
-static inline bool is_of(const struct framer_group_key *key, const struct framer_record *record)
+static inline bool align_groups_is_of(const struct framer_group_key *key, const struct framer_record *record)
 {
 	return key->seq == record->seq && key->sides == record->sides && key->p2p == framer_record_p2p(record);
 }
 
 /* The group of the record; *cursor: of its communicator. */
-static inline uint32_t follow(struct framer_scratch *scratch, const struct framer_room *room,
+static inline uint32_t align_groups_follow(struct framer_scratch *scratch, const struct framer_room *room,
 	const struct framer_record *record, uint32_t rank, struct framer_group_key *keys,
 	struct framer_groups_cursor *cursor)
 {
 	uint32_t *link = cursor->rank == rank ? &keys[cursor->at].next : &cursor->first, group = *link;
 
-	if (group == FRAME_NONE || !is_of(&keys[group], record)) {
-		group = find(scratch, room, record);
+	if (group == FRAME_NONE || !align_groups_is_of(&keys[group], record)) {
+		group = align_groups_find(scratch, room, record);
 		*link = group;
 	}
 	cursor->rank = rank;
@@ -180,7 +180,7 @@ static inline uint32_t follow(struct framer_scratch *scratch, const struct frame
 }
 
 /* To ops, which has room for all; how many they are. */
-static size_t add(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_slot *slot,
+static size_t align_groups_add(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_slot *slot,
 	uint32_t rank, struct frame_op *ops)
 {
 	struct framer_group_key *keys = scratch->key; /* room was made: it stays where it is */
@@ -190,7 +190,7 @@ static size_t add(struct framer_scratch *scratch, const struct framer_room *room
 	uint64_t times = 0;
 
 	for (; record < end; record++) {
-		uint32_t group = follow(scratch, room, record, rank, keys, &cursors[framer_record_comm(record)]);
+		uint32_t group = align_groups_follow(scratch, room, record, rank, keys, &cursors[framer_record_comm(record)]);
 		struct framer_group_key *key = &keys[group];
 
 		if (key->last == rank || key->tier != framer_record_tier(record))
@@ -209,7 +209,7 @@ static size_t add(struct framer_scratch *scratch, const struct framer_room *room
 	return (size_t)(op - ops);
 }
 
-static int by_start(const void *a, const void *b)
+static int align_groups_by_start(const void *a, const void *b)
 {
 	const struct framer_record *x = a, *y = b;
 
@@ -227,7 +227,7 @@ static void add_records(struct framer *framer, const struct framer_room *room, s
 		framer->counts.ops_left_out += slot->records;
 		return;
 	}
-	added = add(scratch, room, slot, rank, scratch->op + scratch->ops);
+	added = align_groups_add(scratch, room, slot, rank, scratch->op + scratch->ops);
 	scratch->ops += added;
 	framer->counts.ops_left_out += slot->records - added;
 }
@@ -262,7 +262,7 @@ void framer_groups_add(struct framer *framer, struct framer_room *room, struct f
 		note_unlike(room, process, slot);
 	}
 	if (slot->unsorted)
-		qsort(slot->record, slot->records, sizeof(*slot->record), by_start);
+		qsort(slot->record, slot->records, sizeof(*slot->record), align_groups_by_start);
 	add_records(framer, room, slot, rank);
 }
 

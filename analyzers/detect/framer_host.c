@@ -15,14 +15,14 @@
 
 enum { CPU, RUN_DELAY, THROTTLED, FAULTS };
 
-static uint64_t end_of(const struct framer_sample *sample)
+static uint64_t align_host_end_of(const struct framer_sample *sample)
 {
 	return sample->start_ns + sample->duration_ns;
 }
 
-static void share(struct framer_slot *slot, const struct framer_sample *sample)
+static void align_host_share(struct framer_slot *slot, const struct framer_sample *sample)
 {
-	uint64_t slot_end_ns = slot->start_ns + slot->step_ns, end_ns = end_of(sample);
+	uint64_t slot_end_ns = slot->start_ns + slot->step_ns, end_ns = align_host_end_of(sample);
 	uint64_t from = sample->start_ns > slot->start_ns ? sample->start_ns : slot->start_ns;
 	uint64_t to = end_ns < slot_end_ns ? end_ns : slot_end_ns;
 	struct framer_host_sum *sum = &slot->host;
@@ -54,15 +54,15 @@ void framer_host_close(struct framer_process *process, struct framer_slot *slot)
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < process->samples; i++) {
-		share(slot, &process->sample[i]);
-		if (end_of(&process->sample[i]) > slot_end_ns)
+		align_host_share(slot, &process->sample[i]);
+		if (align_host_end_of(&process->sample[i]) > slot_end_ns)
 			process->sample[kept++] = process->sample[i];
 	}
 	process->samples = kept;
 }
 
 /* The two oldest become one. */
-static void merge(struct framer_process *process)
+static void align_host_merge(struct framer_process *process)
 {
 	struct framer_sample *a = &process->sample[0], *b = &process->sample[1];
 
@@ -82,19 +82,19 @@ static void merge(struct framer_process *process)
 	if (a->launch_gap_ns == FRAME_UNKNOWN ||
 		(b->launch_gap_ns != FRAME_UNKNOWN && b->launch_gap_ns > a->launch_gap_ns))
 		a->launch_gap_ns = b->launch_gap_ns;
-	a->duration_ns = end_of(b) > a->start_ns ? end_of(b) - a->start_ns : a->duration_ns;
+	a->duration_ns = align_host_end_of(b) > a->start_ns ? align_host_end_of(b) - a->start_ns : a->duration_ns;
 	memmove(b, b + 1, (process->samples - 2) * sizeof(*b));
 	process->samples--;
 }
 
-static void keep(struct framer_process *process, const struct framer_sample *sample)
+static void align_host_keep(struct framer_process *process, const struct framer_sample *sample)
 {
 	if (!process->sample)
 		process->sample = calloc(FRAMER_SAMPLES, sizeof(*process->sample));
 	if (!process->sample)
 		return;
 	if (process->samples == FRAMER_SAMPLES)
-		merge(process);
+		align_host_merge(process);
 	process->sample[process->samples++] = *sample;
 }
 
@@ -132,11 +132,11 @@ void framer_host_add(struct framer *framer, struct framer_process *process, cons
 	if ((sample.value[CPU] != FRAME_UNKNOWN || sample.value[RUN_DELAY] != FRAME_UNKNOWN) &&
 		sample.duration_ns <= FRAMER_SETTLE_NS) {
 		process->host_live = true;
-		if (end_of(&sample) > process->host_until_ns)
-			process->host_until_ns = end_of(&sample);
+		if (align_host_end_of(&sample) > process->host_until_ns)
+			process->host_until_ns = align_host_end_of(&sample);
 	}
-	if (process->newest == FRAMER_NO_STEP || end_of(&sample) > process->newest_end_ns)
-		keep(process, &sample);
+	if (process->newest == FRAMER_NO_STEP || align_host_end_of(&sample) > process->newest_end_ns)
+		align_host_keep(process, &sample);
 	/* Backwards, from the newest that has a slot: most samples are of the last steps. */
 	for (int64_t step = process->newest < process->high ? process->newest : process->high;
 		step >= process->low && step >= process->by_time_low; step--) {
@@ -146,7 +146,7 @@ void framer_host_add(struct framer *framer, struct framer_process *process, cons
 			continue;
 		if (slot->start_ns + slot->step_ns <= sample.start_ns)
 			break;
-		share(slot, &sample);
+		align_host_share(slot, &sample);
 	}
 }
 
@@ -162,17 +162,17 @@ static uint64_t whole(const struct framer_slot *slot, int what, double value)
 	return value < (double)FRAMER_TIME_MAX ? (uint64_t)llround(value) : FRAMER_TIME_MAX;
 }
 
-static uint64_t value_of(const struct framer_slot *slot, int what)
+static uint64_t align_host_value_of(const struct framer_slot *slot, int what)
 {
 	return whole(slot, what, slot->host.sum[what]);
 }
 
 void framer_host_write(const struct framer_slot *slot, struct frame_host *ret)
 {
-	*ret = (struct frame_host){.cpu_ns = value_of(slot, CPU),
-		.run_delay_ns = value_of(slot, RUN_DELAY),
-		.throttled_ns = value_of(slot, THROTTLED),
-		.major_faults = value_of(slot, FAULTS),
+	*ret = (struct frame_host){.cpu_ns = align_host_value_of(slot, CPU),
+		.run_delay_ns = align_host_value_of(slot, RUN_DELAY),
+		.throttled_ns = align_host_value_of(slot, THROTTLED),
+		.major_faults = align_host_value_of(slot, FAULTS),
 		.launch_gap_ns = slot->host.launch_gap_ns ? slot->host.launch_gap_ns - 1 : FRAME_UNKNOWN,
 		.hog_ns = whole(slot, RUN_DELAY, slot->host.hog_ns),
 		.hog_pid = slot->host.hog_pid};

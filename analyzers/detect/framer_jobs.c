@@ -45,7 +45,7 @@ static int take_number(struct framer *framer)
 	return (int)framer->processes++;
 }
 
-static void forget(struct framer *framer, struct framer_process *process)
+static void align_jobs_forget(struct framer *framer, struct framer_process *process)
 {
 	int number = process->number;
 
@@ -54,12 +54,12 @@ static void forget(struct framer *framer, struct framer_process *process)
 	rest_number(framer, number);
 }
 
-static void room_free(struct framer *framer, struct framer_room *room)
+static void align_jobs_room_free(struct framer *framer, struct framer_room *room)
 {
 	if (!room)
 		return;
 	for (size_t i = 0; i < room->ranks; i++)
-		forget(framer, room->live[i]);
+		align_jobs_forget(framer, room->live[i]);
 	framer->room[room->number] = NULL;
 	free(room->word);
 	free(room->who);
@@ -78,7 +78,7 @@ static void room_free(struct framer *framer, struct framer_room *room)
 void framer_rooms_free(struct framer *framer)
 {
 	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++)
-		room_free(framer, framer->room[i]);
+		align_jobs_room_free(framer, framer->room[i]);
 	free(framer->process);
 	free(framer->unused);
 }
@@ -101,7 +101,7 @@ static struct framer_room *room_new(struct framer *framer, const struct framer_r
 		}
 		if (oldest == FRAMER_JOBS_MAX)
 			return NULL;
-		room_free(framer, framer->room[oldest]);
+		align_jobs_room_free(framer, framer->room[oldest]);
 		number = oldest;
 	}
 	room = calloc(1, sizeof(*room));
@@ -138,7 +138,7 @@ static size_t index_of(const struct framer_room *room, int32_t rank)
 }
 
 /* Do their lives overlap, and has nobody that lives that rank there? */
-static bool fits(const struct framer_room *room, const struct framer_rank *rank, const char *word)
+static bool align_jobs_fits(const struct framer_room *room, const struct framer_rank *rank, const char *word)
 {
 	uint64_t apart_ns = rank->start_ns > room->first_start_ns ? rank->start_ns - room->first_start_ns
 								  : room->first_start_ns - rank->start_ns;
@@ -157,7 +157,7 @@ static bool fits(const struct framer_room *room, const struct framer_rank *rank,
 	return index == room->ranks ? room->ranks < FRAMER_RANKS_MAX : room->live[index]->ended;
 }
 
-static uint32_t node_of(struct framer_room *room, const char *host)
+static uint32_t align_jobs_node_of(struct framer_room *room, const char *host)
 {
 	uint64_t key = 0xcbf29ce484222325ULL;
 	size_t many = room->nodes_room;
@@ -231,7 +231,7 @@ static void enter(
 {
 	const char *host = rank->host ? rank->host : "", *card = rank->card ? rank->card : "";
 	size_t index = index_of(room, rank->rank);
-	uint32_t node = node_of(room, host);
+	uint32_t node = align_jobs_node_of(room, host);
 	struct frame_who *who = &room->who[index];
 
 	if (index < room->ranks) {
@@ -241,7 +241,7 @@ static void enter(
 		if (before->align != FRAMER_UNPLACED && before->newest != FRAMER_NO_STEP)
 			framer_wait_flush(framer, room, framer_frame_of(before, before->newest));
 		process->after_ns = before->end_ns;
-		forget(framer, before);
+		align_jobs_forget(framer, before);
 	} else {
 		room->ranks++;
 	}
@@ -270,7 +270,7 @@ int framer_rank_new(struct framer *framer, const struct framer_rank *rank)
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < FRAMER_JOBS_MAX && !room; i++) {
-		if (framer->room[i] && fits(framer->room[i], rank, word))
+		if (framer->room[i] && align_jobs_fits(framer->room[i], rank, word))
 			room = framer->room[i];
 	}
 	if (!room)

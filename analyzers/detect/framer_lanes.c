@@ -26,7 +26,7 @@ void framer_lanes_begin(struct framer_scratch *scratch)
 		memset(scratch->lane_hash, 0, scratch->lane_hash_size * sizeof(*scratch->lane_hash));
 }
 
-static size_t place_of(const struct framer_scratch *scratch, const struct framer_lane *lane)
+static size_t align_lanes_place_of(const struct framer_scratch *scratch, const struct framer_lane *lane)
 {
 	size_t at = ops_mix((uint64_t)lane->comm << 1 | lane->p2p, lane->sides) & (scratch->lane_hash_size - 1);
 
@@ -39,7 +39,7 @@ static size_t place_of(const struct framer_scratch *scratch, const struct framer
 	return at;
 }
 
-static bool make_room(struct framer_scratch *scratch, size_t lanes, size_t groups)
+static bool align_lanes_reserve(struct framer_scratch *scratch, size_t lanes, size_t groups)
 {
 	size_t size = scratch->lane_hash_size ? scratch->lane_hash_size : 256;
 	uint32_t *hash;
@@ -60,7 +60,7 @@ static bool make_room(struct framer_scratch *scratch, size_t lanes, size_t group
 	scratch->lane_hash = hash;
 	scratch->lane_hash_size = size;
 	for (uint32_t i = 0; i < scratch->lanes; i++)
-		hash[place_of(scratch, &scratch->lane[i].is)] = i + 1;
+		hash[align_lanes_place_of(scratch, &scratch->lane[i].is)] = i + 1;
 	return true;
 }
 
@@ -74,7 +74,7 @@ static bool find_lanes(
 	*ret_new = (uint32_t)scratch->lanes;
 	for (uint32_t i = 0; i < plan->lanes; i++) {
 		const struct framer_shape_lane *shape = &plan->shape->lane[i];
-		size_t at = place_of(scratch, &plan->lane[i]);
+		size_t at = align_lanes_place_of(scratch, &plan->lane[i]);
 		struct framer_lanes_lane *lane;
 
 		if (!scratch->lane_hash[at]) {
@@ -95,7 +95,7 @@ static void undo(struct framer_scratch *scratch, uint32_t from)
 {
 	while (scratch->lanes > from) {
 		/* The newest ones first: what was put in before them is found as before. */
-		scratch->lane_hash[place_of(scratch, &scratch->lane[scratch->lanes - 1].is)] = 0;
+		scratch->lane_hash[align_lanes_place_of(scratch, &scratch->lane[scratch->lanes - 1].is)] = 0;
 		scratch->lanes--;
 	}
 }
@@ -141,7 +141,7 @@ static bool make_groups(struct framer_scratch *scratch, const struct framer_room
 	return true;
 }
 
-static void write_ops(
+static void align_lanes_write_ops(
 	struct framer_scratch *scratch, const struct framer_slot *slot, const uint32_t *lanes, uint32_t rank)
 {
 	const struct framer_plan *plan = slot->plan;
@@ -176,7 +176,7 @@ bool framer_lanes_add(
 	uint32_t lanes[FRAMER_LANES_MAX], new;
 	size_t groups = scratch->lane_groups;
 
-	if (slot->records < plan->count || !make_room(scratch, plan->lanes, plan->count))
+	if (slot->records < plan->count || !align_lanes_reserve(scratch, plan->lanes, plan->count))
 		return false;
 	if (!find_lanes(scratch, slot, lanes, &new) ||
 		(new < scratch->lanes && !make_groups(scratch, room, slot, lanes, new))) {
@@ -184,7 +184,7 @@ bool framer_lanes_add(
 		scratch->lane_groups = groups;
 		return false;
 	}
-	write_ops(scratch, slot, lanes, rank);
+	align_lanes_write_ops(scratch, slot, lanes, rank);
 	return true;
 }
 

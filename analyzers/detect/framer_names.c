@@ -24,7 +24,7 @@ void framer_names_free(struct framer_names *names)
 	free(names);
 }
 
-static uint64_t key_of(const char *text, size_t max)
+static uint64_t align_names_key_of(const char *text, size_t max)
 {
 	size_t length = strnlen(text, max);
 	uint64_t key = length, word;
@@ -40,7 +40,7 @@ static uint64_t key_of(const char *text, size_t max)
 
 static uint16_t number_find(struct framer_names *names, const char *name)
 {
-	uint64_t key = key_of(name, NAME_BYTES);
+	uint64_t key = align_names_key_of(name, NAME_BYTES);
 	size_t at;
 
 	for (at = ops_mix(key, 0) & (NAMES_HASH - 1); names->hash[at]; at = (at + 1) & (NAMES_HASH - 1)) {
@@ -55,7 +55,7 @@ static uint16_t number_find(struct framer_names *names, const char *name)
 }
 
 /* From 1; 0 for all that are too many. */
-static uint16_t number_of(struct framer *framer, const char *name)
+static uint16_t align_names_number_of(struct framer *framer, const char *name)
 {
 	struct framer_names *names = framer->names;
 	const struct framer_known *known;
@@ -85,7 +85,7 @@ static void hash_put(struct framer_room *room, uint32_t comm)
 	room->comm_hash[at] = comm + 1;
 }
 
-static bool hash_grow(struct framer_room *room)
+static bool align_names_hash_grow(struct framer_room *room)
 {
 	size_t size = room->comm_hash_size ? room->comm_hash_size * 2 : 64;
 	uint32_t *hash;
@@ -135,7 +135,7 @@ static void only_records(struct framer_room *room, struct framer_process *proces
 }
 
 /* Forgets those of which no record waits. */
-static bool make_room(struct framer_room *room)
+static bool align_names_reserve(struct framer_room *room)
 {
 	uint32_t *now = calloc(room->comms, sizeof(*now)), kept = 0;
 
@@ -167,7 +167,7 @@ static uint32_t comm_add(struct framer_room *room, const char *communicator, uin
 	size_t many = room->comm_room;
 	uint32_t comm;
 
-	if (room->comms == FRAMER_COMMS_MAX && !make_room(room))
+	if (room->comms == FRAMER_COMMS_MAX && !align_names_reserve(room))
 		return FRAME_NONE;
 	if (!framer_grow((void **)&room->comm, &many, room->comms + 1, sizeof(*room->comm), FRAMER_COMMS_MAX))
 		return FRAME_NONE;
@@ -175,7 +175,7 @@ static uint32_t comm_add(struct framer_room *room, const char *communicator, uin
 	if (!framer_grow((void **)&room->comm_key, &many, room->comms + 1, sizeof(*room->comm_key), FRAMER_COMMS_MAX))
 		return FRAME_NONE;
 	room->comm_room = many;
-	if (!hash_grow(room))
+	if (!align_names_hash_grow(room))
 		return FRAME_NONE;
 	comm = (uint32_t)room->comms++;
 	room->comm[comm] = (struct frame_comm){.kind = COMM_KIND_UNCLEAR};
@@ -187,7 +187,7 @@ static uint32_t comm_add(struct framer_room *room, const char *communicator, uin
 
 static uint32_t comm_find(struct framer_room *room, const char *communicator)
 {
-	uint64_t key = key_of(communicator, sizeof(room->comm->communicator) - 1);
+	uint64_t key = align_names_key_of(communicator, sizeof(room->comm->communicator) - 1);
 
 	if (room->comm_hash_size) {
 		size_t at = ops_mix(key, 0) & (room->comm_hash_size - 1);
@@ -201,7 +201,7 @@ static uint32_t comm_find(struct framer_room *room, const char *communicator)
 }
 
 /* FRAME_NONE: no room. */
-static uint32_t comm_of(struct framer_room *room, struct framer_process *process, const char *communicator)
+static uint32_t align_names_comm_of(struct framer_room *room, struct framer_process *process, const char *communicator)
 {
 	size_t length = strnlen(communicator, sizeof(room->comm->communicator) - 1);
 	const struct framer_known *known;
@@ -223,7 +223,7 @@ void framer_names_comm(struct framer *framer, struct framer_process *process, co
 	enum comm_kind kind, uint32_t members)
 {
 	struct framer_room *room = framer_room_of(framer, process);
-	uint32_t comm = comm_of(room, process, communicator);
+	uint32_t comm = align_names_comm_of(room, process, communicator);
 
 	if (comm == FRAME_NONE)
 		return;
@@ -252,7 +252,7 @@ static struct framer_kind *kind_place(
 	return kind;
 }
 
-static bool fits(const struct framer_op *op)
+static bool align_names_fits(const struct framer_op *op)
 {
 	struct framer_kind *kind;
 
@@ -270,14 +270,14 @@ bool framer_names_kind(
 {
 	const char *name = op->op ? op->op : "";
 	bool p2p = op->peer >= 0, receive = p2p && is_receive(name);
-	uint16_t number = number_of(framer, receive ? "Send" : name);
-	uint32_t comm = comm_of(framer_room_of(framer, process), process, op->communicator);
+	uint16_t number = align_names_number_of(framer, receive ? "Send" : name);
+	uint32_t comm = align_names_comm_of(framer_room_of(framer, process), process, op->communicator);
 	struct framer_kind *kind;
 
 	if (comm == FRAME_NONE)
 		return false;
 	*ret = (struct framer_kind){.comm = comm, .op = number, .p2p = p2p, .receive = receive};
-	if (!fits(op))
+	if (!align_names_fits(op))
 		return true;
 	kind = kind_place(process, op, comm, number, p2p);
 	kind->receive = receive;

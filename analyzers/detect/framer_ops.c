@@ -70,7 +70,7 @@ static inline void note_live(struct framer_process *process, struct framer_slot 
 			!framer_is_watched(process, slot);
 }
 
-static __attribute__((noinline)) bool grow(struct framer_slot *slot)
+static __attribute__((noinline)) bool align_colls_grow(struct framer_slot *slot)
 {
 	size_t many = slot->room;
 
@@ -97,7 +97,7 @@ static inline void write(struct framer_record *record, const struct heard *op)
 }
 
 /* In the slot, by its plan; false: it is not as planned. Numbers beyond 32 bits never are: full records fold them. */
-static bool take(struct framer_slot *slot, const struct heard *op)
+static bool align_colls_take(struct framer_slot *slot, const struct heard *op)
 {
 	const struct framer_plan *plan = slot->plan;
 	const struct framer_entry *entry = &plan->shape->entry[slot->records];
@@ -124,9 +124,9 @@ static bool take(struct framer_slot *slot, const struct heard *op)
 }
 
 /* False: left out. */
-static inline bool append(struct framer_slot *slot, const struct heard *op)
+static inline bool align_colls_append(struct framer_slot *slot, const struct heard *op)
 {
-	if (slot->records == slot->room && !grow(slot))
+	if (slot->records == slot->room && !align_colls_grow(slot))
 		return false;
 	if (slot->records)
 		slot->unsorted |= op->start_ns < slot->record[slot->records - 1].start_ns;
@@ -135,7 +135,7 @@ static inline bool append(struct framer_slot *slot, const struct heard *op)
 }
 
 /* As it was planned, or as a full record; false: left out. */
-static inline bool put(struct framer *framer, struct framer_room *room, struct framer_process *process,
+static inline bool align_colls_put(struct framer *framer, struct framer_room *room, struct framer_process *process,
 	struct framer_slot *slot, const struct heard *op)
 {
 	uint8_t tier = framer_what_tier(op->what);
@@ -144,9 +144,9 @@ static inline bool put(struct framer *framer, struct framer_room *room, struct f
 		return false;
 	if (!slot->records && process->plan)
 		framer_plan_begin(process, slot);
-	if (slot->plan && !take(slot, op))
+	if (slot->plan && !align_colls_take(slot, op))
 		framer_plan_leave(framer, room, process, slot);
-	if (!slot->plan && !append(slot, op))
+	if (!slot->plan && !align_colls_append(slot, op))
 		return false;
 	slot->worst_tier = !slot->records || tier < slot->worst_tier ? tier : slot->worst_tier;
 	slot->records++;
@@ -155,7 +155,7 @@ static inline bool put(struct framer *framer, struct framer_room *room, struct f
 }
 
 /* The number of its step where that is not told; FRAMER_NO_STEP. */
-static __attribute__((noinline)) int64_t step_of(
+static __attribute__((noinline)) int64_t align_colls_step_of(
 	struct framer *framer, struct framer_process *process, const struct heard *op)
 {
 	const struct framer_room *room = framer_room_of(framer, process);
@@ -207,10 +207,10 @@ static inline bool is_witness(
 	       room->comm[op->comm].members != 1 && room->ranks > 1;
 }
 
-static inline void add(
+static inline void align_colls_add(
 	struct framer *framer, struct framer_room *room, struct framer_process *process, const struct heard *op)
 {
-	int64_t step = op->step == STEPS_NONE ? step_of(framer, process, op) : op->step;
+	int64_t step = op->step == STEPS_NONE ? align_colls_step_of(framer, process, op) : op->step;
 	struct framer_slot *slot = framer_slot_find(process, step);
 
 	if (!slot)
@@ -218,7 +218,7 @@ static inline void add(
 	if (!slot)
 		return;
 	note_live(process, slot);
-	if (!put(framer, room, process, slot, op)) {
+	if (!align_colls_put(framer, room, process, slot, op)) {
 		framer->counts.ops_left_out++;
 		slot->lost++;
 		return;
@@ -250,7 +250,7 @@ static inline bool is_tier(enum frame_tier tier)
 }
 
 /* Collective, or of two. */
-static inline bool is_peer(int32_t member, int32_t peer)
+static inline bool align_colls_is_peer(int32_t member, int32_t peer)
 {
 	return peer == -1 || (peer >= 0 && member >= 0 && member != peer);
 }
@@ -260,7 +260,7 @@ static inline bool makes_sense(const struct framer_op *op)
 {
 	return framer_is_time(op->start_ns, op->duration_ns) && op->communicator && *op->communicator && op->seq &&
 	       is_tier(op->tier) && (op->step == STEPS_NONE || framer_is_step(op->step)) &&
-	       is_peer(op->member, op->peer);
+	       align_colls_is_peer(op->member, op->peer);
 }
 
 void framer_op(struct framer *framer, int number, const struct framer_op *op)
@@ -291,7 +291,7 @@ void framer_op(struct framer *framer, int number, const struct framer_op *op)
 			.comm = kind->comm,
 			.sides = kind->p2p ? framer_sides(op->member, op->peer, kind->receive) : 0,
 			.what = framer_what(kind->op, op->tier, kind->p2p)};
-		add(framer, room, process, &heard);
+		align_colls_add(framer, room, process, &heard);
 	} else {
 		framer->counts.ops_left_out++;
 	}

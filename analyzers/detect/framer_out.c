@@ -11,7 +11,7 @@
 /* Which class a frame is, by the ranks': the first of these that one has. */
 static const enum frame_class precedence[] = {FRAME_FIRST, FRAME_CHECKPOINT, FRAME_EVALUATION};
 
-static struct framer_slot *slot_of(const struct framer_room *room, size_t index)
+static struct framer_slot *align_out_slot_of(const struct framer_room *room, size_t index)
 {
 	const struct framer_process *process = room->live[index];
 	struct framer_slot *slot;
@@ -32,7 +32,7 @@ static bool has_ops(const struct framer_process *process, const struct framer_sl
 	return slot->records && !slot->partial && !ceased && !framer_is_cut(process, slot);
 }
 
-static bool make_room(struct framer_scratch *scratch, size_t ranks)
+static bool align_out_reserve(struct framer_scratch *scratch, size_t ranks)
 {
 	size_t many = scratch->rank_room;
 
@@ -48,17 +48,17 @@ static bool make_room(struct framer_scratch *scratch, size_t ranks)
 	return true;
 }
 
-static bool write_ranks(struct framer *framer, struct framer_room *room, struct frame *frame, size_t *ret_with_ops)
+static bool align_out_write_ranks(struct framer *framer, struct framer_room *room, struct frame *frame, size_t *ret_with_ops)
 {
 	struct framer_scratch *scratch = &framer->scratch;
 	unsigned classes = 0;
 	size_t here = 0;
 
 	*ret_with_ops = 0;
-	if (!make_room(scratch, room->ranks))
+	if (!align_out_reserve(scratch, room->ranks))
 		return false;
 	for (size_t i = 0; i < room->ranks; i++) {
-		struct framer_slot *slot = scratch->slot[i] = slot_of(room, i);
+		struct framer_slot *slot = scratch->slot[i] = align_out_slot_of(room, i);
 		struct frame_rank *rank = &scratch->rank[i];
 
 		framer_slot_prefetch(room, i);
@@ -99,7 +99,7 @@ static void prefetch_ops(const struct framer_scratch *scratch, size_t ranks, siz
 	framer_prefetch(slot->word, slot->words < PREFETCH_WORDS ? slot->words * 4 : PREFETCH_WORDS * 4);
 }
 
-static void write_ops(struct framer *framer, struct framer_room *room, struct frame *frame, bool wanted)
+static void align_out_write_ops(struct framer *framer, struct framer_room *room, struct frame *frame, bool wanted)
 {
 	const struct framer_scratch *scratch = &framer->scratch;
 	uint8_t worst = FRAME_TIER_MAX;
@@ -136,7 +136,7 @@ static void write_ops(struct framer *framer, struct framer_room *room, struct fr
 	}
 }
 
-static int compare(const void *a, const void *b)
+static int align_out_compare(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
@@ -144,7 +144,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* The reference's step stands for the job's: they differ little. */
-static void learn(struct framer_room *room, const struct frame *frame)
+static void align_out_learn(struct framer_room *room, const struct frame *frame)
 {
 	uint64_t sorted[FRAMER_MEDIAN];
 	size_t index = 0, count;
@@ -163,7 +163,7 @@ static void learn(struct framer_room *room, const struct frame *frame)
 	room->recent[room->recents++ % FRAMER_MEDIAN] = frame->rank[index].step_ns;
 	count = room->recents < FRAMER_MEDIAN ? room->recents : FRAMER_MEDIAN;
 	memcpy(sorted, room->recent, count * sizeof(*sorted));
-	qsort(sorted, count, sizeof(*sorted), compare);
+	qsort(sorted, count, sizeof(*sorted), align_out_compare);
 	room->step_ns = sorted[count / 2];
 }
 
@@ -174,7 +174,7 @@ static void learn_usual(struct framer_process *process, uint32_t records)
 	process->before = records;
 }
 
-static void release(struct framer *framer, struct framer_room *room)
+static void align_out_release(struct framer *framer, struct framer_room *room)
 {
 	for (size_t i = 0; i < room->ranks; i++) {
 		struct framer_process *process = room->live[i];
@@ -208,14 +208,14 @@ void framer_out(struct framer *framer, struct framer_room *room)
 	size_t with_ops;
 
 	frame.cards = frame.world_size;
-	if (write_ranks(framer, room, &frame, &with_ops)) {
+	if (align_out_write_ranks(framer, room, &frame, &with_ops)) {
 		frame.rank = framer->scratch.rank;
-		write_ops(framer, room, &frame, with_ops > 0);
+		align_out_write_ops(framer, room, &frame, with_ops > 0);
 		room->lost = 0;
 		framer->counts.frames++;
-		learn(room, &frame);
+		align_out_learn(room, &frame);
 		if (framer->sink.frame)
 			framer->sink.frame(framer->sink.arg, room->number, &frame);
 	}
-	release(framer, room);
+	align_out_release(framer, room);
 }

@@ -72,7 +72,7 @@ static size_t find_lag(const struct framer_period *period)
 }
 
 /* Makes the last lag operations the pattern, turned so that it begins after its longest gap. */
-static void settle(struct framer_period *period, size_t lag, bool strict)
+static void align_period_settle(struct framer_period *period, size_t lag, bool strict)
 {
 	size_t first = period->count - lag, longest = 0;
 	uint64_t longest_ns = 0;
@@ -100,7 +100,7 @@ static void settle(struct framer_period *period, size_t lag, bool strict)
 	period->strict = strict;
 }
 
-static void forget(struct framer_period *period)
+static void align_period_forget(struct framer_period *period)
 {
 	period->lag = period->count = 0;
 	period->first_try = period->held >= HELD ? PERIOD_TRY : period->first_try * 4;
@@ -112,7 +112,7 @@ static void forget(struct framer_period *period)
 		period->step++; /* the open one never ends */
 }
 
-static void learn(struct framer_period *period, uint32_t what, uint64_t start_ns)
+static void align_period_learn(struct framer_period *period, uint32_t what, uint64_t start_ns)
 {
 	size_t lag;
 
@@ -134,11 +134,11 @@ static void learn(struct framer_period *period, uint32_t what, uint64_t start_ns
 		period->next_try = KEPT_MAX;
 	lag = find_lag(period);
 	if (lag)
-		settle(period, lag, misses(period, lag, 1) == 0);
+		align_period_settle(period, lag, misses(period, lag, 1) == 0);
 }
 
 /* The operation is the pattern's next one, or not. */
-static void follow(struct framer *framer, struct framer_process *process, uint32_t what, uint64_t start_ns)
+static void align_period_follow(struct framer *framer, struct framer_process *process, uint32_t what, uint64_t start_ns)
 {
 	struct framer_period *period = process->period;
 	size_t look;
@@ -159,7 +159,7 @@ static void follow(struct framer *framer, struct framer_process *process, uint32
 	period->at = (period->at + 1) % period->lag;
 	look = period->lag * 4 > LOOK ? period->lag * 4 : LOOK;
 	if (period->missed > (period->strict ? 0 : look / MISSES)) {
-		forget(period);
+		align_period_forget(period);
 	} else if (period->checked >= look) {
 		period->checked = period->missed = 0;
 		period->held++;
@@ -178,9 +178,9 @@ int64_t framer_period_op(
 		period->first_try = period->next_try = PERIOD_TRY;
 	}
 	if (period->lag)
-		follow(framer, process, (uint32_t)what, start_ns);
+		align_period_follow(framer, process, (uint32_t)what, start_ns);
 	else
-		learn(period, (uint32_t)what, start_ns);
+		align_period_learn(period, (uint32_t)what, start_ns);
 	if (end_ns > period->end_ns)
 		period->end_ns = end_ns;
 	return period->lag && period->step_start_ns ? period->step : FRAMER_NO_STEP;

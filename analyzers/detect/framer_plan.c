@@ -74,7 +74,7 @@ static bool equal(const struct framer_shape *a, const struct framer_shape *b)
 }
 
 /* The job's own one that is equal, which may be this; NULL: too many of them. Takes the shape. */
-static struct framer_shape *intern(struct framer_room *room, struct framer_shape *shape)
+static struct framer_shape *align_template_intern(struct framer_room *room, struct framer_shape *shape)
 {
 	struct framer_shape **bucket = &room->shape[shape->key % FRAMER_SHAPE_BUCKETS];
 
@@ -94,7 +94,7 @@ static struct framer_shape *intern(struct framer_room *room, struct framer_shape
 	return shape;
 }
 
-static void forget(struct framer_room *room, struct framer_shape *shape)
+static void align_template_forget(struct framer_room *room, struct framer_shape *shape)
 {
 	struct framer_shape **link = &room->shape[shape->key % FRAMER_SHAPE_BUCKETS];
 
@@ -113,7 +113,7 @@ void framer_plan_drop(struct framer_room *room, struct framer_plan **plan)
 	if (!one || --one->refs)
 		return;
 	if (!--one->shape->refs)
-		forget(room, one->shape);
+		align_template_forget(room, one->shape);
 	free(one);
 }
 
@@ -134,14 +134,14 @@ void framer_plan_learn(struct framer_room *room, struct framer_process *process,
 		free(draft.shape);
 		return;
 	}
-	shape = intern(room, draft.shape);
+	shape = align_template_intern(room, draft.shape);
 	if (!shape)
 		return;
 	lanes = shape->lanes;
 	plan = malloc(sizeof(*plan) + lanes * sizeof(*plan->lane));
 	if (!plan) {
 		if (!shape->refs)
-			forget(room, shape);
+			align_template_forget(room, shape);
 		return;
 	}
 	*plan = (struct framer_plan){.refs = 1, .count = shape->count, .lanes = lanes, .shape = shape};

@@ -26,7 +26,7 @@ bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t 
 	return true;
 }
 
-static struct framer_slot *at(const struct framer_process *process, int64_t step)
+static struct framer_slot *align_slots_at(const struct framer_process *process, int64_t step)
 {
 	return &process->slot[(uint64_t)step & (process->slots - 1)];
 }
@@ -38,7 +38,7 @@ int64_t framer_slots_max(const struct framer *framer, const struct framer_proces
 	return process->align == FRAMER_UNPLACED || !room ? FRAMER_UNPLACED_MAX : (int64_t)framer_wait_max(room);
 }
 
-static bool grow(struct framer_process *process, uint32_t need)
+static bool align_slots_grow(struct framer_process *process, uint32_t need)
 {
 	uint32_t slots = process->slots ? process->slots : 2;
 	struct framer_slot *old = process->slot, *grown;
@@ -53,7 +53,7 @@ static bool grow(struct framer_process *process, uint32_t need)
 	process->slots = slots;
 	for (uint32_t i = 0; i < old_slots; i++) {
 		if (old[i].used)
-			*at(process, old[i].step) = old[i];
+			*align_slots_at(process, old[i].step) = old[i];
 	}
 	free(old);
 	return true;
@@ -110,7 +110,7 @@ void framer_slots_drop(struct framer *framer, struct framer_process *process, in
 	}
 }
 
-static bool make_room(struct framer *framer, struct framer_process *process, int64_t step)
+static bool align_slots_reserve(struct framer *framer, struct framer_process *process, int64_t step)
 {
 	int64_t max = framer_slots_max(framer, process), low, high;
 
@@ -132,7 +132,7 @@ static bool make_room(struct framer *framer, struct framer_process *process, int
 	}
 	low = step < process->low ? step : process->low;
 	high = step > process->high ? step : process->high;
-	if ((uint64_t)(high - low) + 1 > process->slots && !grow(process, (uint32_t)(high - low) + 1))
+	if ((uint64_t)(high - low) + 1 > process->slots && !align_slots_grow(process, (uint32_t)(high - low) + 1))
 		return false;
 	process->low = low;
 	process->high = high;
@@ -148,9 +148,9 @@ struct framer_slot *framer_slot_get(struct framer *framer, struct framer_process
 		return slot;
 	if (!room || (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < room->head))
 		return NULL;
-	if (!make_room(framer, process, step))
+	if (!align_slots_reserve(framer, process, step))
 		return NULL;
-	slot = at(process, step);
+	slot = align_slots_at(process, step);
 	*slot = (struct framer_slot){.step = step, .used = true};
 	slot->record = process->spare;
 	slot->room = process->spare_room;
@@ -233,5 +233,5 @@ void framer_slot_prefetch(const struct framer_room *room, size_t index)
 		return;
 	process = room->live[index + PREFETCH_RANKS];
 	if (process->slots)
-		framer_prefetch(at(process, room->head - process->offset), sizeof(struct framer_slot));
+		framer_prefetch(align_slots_at(process, room->head - process->offset), sizeof(struct framer_slot));
 }

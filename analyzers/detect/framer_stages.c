@@ -18,7 +18,7 @@ static struct framer_interval *parts(struct framer_union *set)
 }
 
 /* Room for one more than there are; false: no. */
-static bool make_room(struct framer_union *set)
+static bool align_stages_reserve(struct framer_union *set)
 {
 	bool alone = !set->room;
 	size_t room = set->room;
@@ -50,7 +50,7 @@ static void unite(struct framer_union *set, uint64_t start_ns, uint64_t end_ns)
 			end_ns = part[first].end_ns;
 	}
 	if (first == after) {
-		if (!make_room(set))
+		if (!align_stages_reserve(set))
 			return;
 		part = parts(set);
 		if (set->count > first)
@@ -135,7 +135,7 @@ void framer_stages_add(struct framer *framer, struct framer_process *process, co
 		unite(&slot->open->kind[stage->kind], stage->start_ns, stage->start_ns + stage->duration_ns);
 }
 
-static enum frame_class class_of(const struct framer_process *process, const struct framer_slot *slot, uint64_t gap_ns)
+static enum frame_class align_stages_class_of(const struct framer_process *process, const struct framer_slot *slot, uint64_t gap_ns)
 {
 	uint64_t median;
 
@@ -161,7 +161,7 @@ void framer_stages_close(struct framer_process *process, struct framer_slot *slo
 		process->unused = slot->open;
 		slot->open = NULL;
 	}
-	slot->class = (uint8_t)class_of(process, slot, gap_ns);
+	slot->class = (uint8_t)align_stages_class_of(process, slot, gap_ns);
 	process->aside_ns = 0;
 	process->aside_checkpoint = false;
 }

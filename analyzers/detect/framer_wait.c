@@ -37,7 +37,7 @@ static struct framer_due *due_of(struct framer_room *room, int64_t frame)
 	return &room->due[(uint64_t)frame & (room->dues - 1)];
 }
 
-static bool grow(struct framer_room *room, uint32_t need)
+static bool align_wait_grow(struct framer_room *room, uint32_t need)
 {
 	uint32_t dues = room->dues ? room->dues : DUES_MIN, old_dues = room->dues;
 	struct framer_due *grown, *old = room->due;
@@ -67,7 +67,7 @@ void framer_wait_ended(struct framer *framer, struct framer_room *room, int64_t 
 		return;
 	if (frame - room->head >= max)
 		framer_wait_flush(framer, room, frame - max);
-	if (!grow(room, (uint32_t)(frame - room->head) + 1))
+	if (!align_wait_grow(room, (uint32_t)(frame - room->head) + 1))
 		return;
 	for (; room->top < frame; room->top++)
 		*due_of(room, room->top + 1) = (struct framer_due){0};

@@ -82,7 +82,7 @@ static void *hang_free(void *state)
 	return NULL;
 }
 
-static bool grow(struct hang *hang, size_t ranks)
+static bool hang_grow(struct hang *hang, size_t ranks)
 {
 	struct hang_cpu *cpu;
 
@@ -173,7 +173,7 @@ static struct excuses excuses_of(const struct hang *hang, const struct look *loo
 	return ret;
 }
 
-static uint64_t limit_of(const struct hang *hang, const struct look *look, const struct hang_who *who)
+static uint64_t hang_limit_of(const struct hang *hang, const struct look *look, const struct hang_who *who)
 {
 	const struct detect_options *options = &hang->options;
 	struct excuses excuses = excuses_of(hang, look, who);
@@ -221,7 +221,7 @@ static double lost_of(struct hang *hang, uint64_t now_ns, uint64_t since_ns)
 }
 
 /* One: its rank. More: the list of them. */
-static void name(
+static void hang_name(
 	struct hang *hang, const struct look *look, const uint32_t *culprit, size_t culprits, struct finding *finding)
 {
 	size_t n = 0;
@@ -278,7 +278,7 @@ static void say_hang(struct hang *hang, const struct look *look, const struct ha
 	finding->confidence = who->confidence;
 	finding->severity = who->outside && !who->stuck ? SEVERITY_WARNING : SEVERITY_CRITICAL;
 	finding->since_ns = look->now_ns - still_ns;
-	name(hang, look, who->culprit, who->culprits, finding);
+	hang_name(hang, look, who->culprit, who->culprits, finding);
 	add_culprit(hang, look, who, finding);
 	waiting = hang_where(look, who, where, sizeof(where));
 	if (waiting > 0)
@@ -328,7 +328,7 @@ static bool say_mismatches(
 		finding->since_ns = look->now_ns - min_of(stuck->waited_ns, look->now_ns);
 		snprintf(finding->communicator, sizeof(finding->communicator), "%.*s",
 			(int)sizeof(finding->communicator) - 1, stuck->communicator);
-		name(hang, look, stuck->culprit, stuck->culprits, finding);
+		hang_name(hang, look, stuck->culprit, stuck->culprits, finding);
 		add_stuck(stuck, "mismatch", finding);
 		if (said++ == 0 && since_ns != 0)
 			opinion.lost_ns =
@@ -353,7 +353,7 @@ static void hang_look(void *state, const struct look *look, const struct detecto
 	uint64_t still, limit;
 	bool confirmed;
 
-	if (look->ranks == 0 || look->ranks > RANKS_MAX || !grow(hang, look->ranks))
+	if (look->ranks == 0 || look->ranks > RANKS_MAX || !hang_grow(hang, look->ranks))
 		return;
 	for (size_t i = 0; i < look->ranks; i++) {
 		if (look->standing[i].rank < look->ranks)
@@ -367,7 +367,7 @@ static void hang_look(void *state, const struct look *look, const struct detecto
 	if (say_mismatches(hang, look, who.since_ns, out))
 		return;
 	still = still_of(look, &who);
-	limit = limit_of(hang, look, &who);
+	limit = hang_limit_of(hang, look, &who);
 	if (still < limit / 2 || (who.outside && !who.stuck && look->world_size <= 1 && who.cause != CAUSE_STOPPED))
 		return;
 	confirmed = still >= limit && !is_person(look, &who);

@@ -37,13 +37,13 @@ bool hang_stopped(const struct standing *standing)
 	return !standing->ended && (standing->state == 'T' || standing->state == 't');
 }
 
-static const struct stage_row *stage_of(const struct standing *standing)
+static const struct stage_row *hang_who_stage_of(const struct standing *standing)
 {
 	return &stages[(size_t)standing->stage < STAGE_KIND_MAX ? standing->stage : STAGE_USER];
 }
 
 /* Ranks that were never seen to do anything tell nothing. */
-static bool tells(const struct look *look, const struct standing *standing)
+static bool hang_who_tells(const struct look *look, const struct standing *standing)
 {
 	return standing->rank < look->ranks && !standing->ended && standing->progress_ns != 0;
 }
@@ -68,7 +68,7 @@ static void acquit_all(struct hang_who *ret)
 	ret->culprits = 0;
 }
 
-static void found(struct hang_who *ret, enum finding_cause cause, double confidence)
+static void hang_who_found(struct hang_who *ret, enum finding_cause cause, double confidence)
 {
 	ret->cause = cause;
 	ret->confidence = confidence;
@@ -80,7 +80,7 @@ static bool by_stopped(const struct look *look, struct hang_who *ret)
 		if (hang_stopped(&look->standing[i]))
 			accuse(ret, look, look->standing[i].rank);
 	}
-	found(ret, CAUSE_STOPPED, 0.99);
+	hang_who_found(ret, CAUSE_STOPPED, 0.99);
 	return ret->culprits > 0;
 }
 
@@ -105,12 +105,12 @@ static int openness(const struct look *look, const struct hang_who *who, const s
 		return 0;
 	if (standing->ended)
 		return OPEN_ENDED;
-	return stuck->waiters > 0 ? OPEN_SURE : OPEN_LEAST + (int)stage_of(standing)->holds;
+	return stuck->waiters > 0 ? OPEN_SURE : OPEN_LEAST + (int)hang_who_stage_of(standing)->holds;
 }
 
 /* Who is missing and waits nowhere; if all of them wait (a circle), all. Where it is not known who waits, stages say
  * who may. */
-static bool by_missing(const struct look *look, struct hang_who *ret)
+static bool hang_who_by_missing(const struct look *look, struct hang_who *ret)
 {
 	int best = 0;
 
@@ -131,7 +131,7 @@ static bool by_missing(const struct look *look, struct hang_who *ret)
 				ret->stuck = stuck;
 		}
 	}
-	found(ret, best == OPEN_ENDED ? CAUSE_ENDED : CAUSE_MISSING, best > 0 ? 0.97 : 0.7);
+	hang_who_found(ret, best == OPEN_ENDED ? CAUSE_ENDED : CAUSE_MISSING, best > 0 ? 0.97 : 0.7);
 	return ret->culprits > 0;
 }
 
@@ -148,7 +148,7 @@ static bool by_ended(const struct look *look, struct hang_who *ret)
 			(ret->since_ns < standing->ended_ns || ret->since_ns - standing->ended_ns < outlived_ns))
 			accuse(ret, look, standing->rank);
 	}
-	found(ret, CAUSE_ENDED, 0.95);
+	hang_who_found(ret, CAUSE_ENDED, 0.95);
 	return ret->culprits > 0;
 }
 
@@ -158,7 +158,7 @@ static bool by_entered(const struct look *look, struct hang_who *ret)
 		if (look->stuck[s].all_entered)
 			ret->stuck = &look->stuck[s];
 	}
-	found(ret, CAUSE_COMMUNICATION, 0.9);
+	hang_who_found(ret, CAUSE_COMMUNICATION, 0.9);
 	return ret->stuck != NULL;
 }
 
@@ -169,9 +169,9 @@ struct held {
 	bool same; /* all in one stage */
 };
 
-static void hold(struct held held[HOLDS_OWN + 1], const struct standing *standing)
+static void hang_who_hold(struct held held[HOLDS_OWN + 1], const struct standing *standing)
 {
-	struct held *in = &held[stage_of(standing)->holds];
+	struct held *in = &held[hang_who_stage_of(standing)->holds];
 
 	if (in->ranks == 0)
 		*in = (struct held){0, standing->progress_ns, standing->progress_ns, standing->stage, true};
@@ -189,10 +189,10 @@ static void accuse_held(
 	for (size_t i = 0; i < look->ranks; i++) {
 		const struct standing *standing = &look->standing[i];
 
-		if (tells(look, standing) && stage_of(standing)->holds == holds)
+		if (hang_who_tells(look, standing) && hang_who_stage_of(standing)->holds == holds)
 			accuse(ret, look, standing->rank);
 	}
-	found(ret, in->same && (size_t)in->stage < STAGE_KIND_MAX ? stages[in->stage].cause : CAUSE_MISSING,
+	hang_who_found(ret, in->same && (size_t)in->stage < STAGE_KIND_MAX ? stages[in->stage].cause : CAUSE_MISSING,
 		confidence);
 }
 
@@ -203,8 +203,8 @@ static void by_stages(const struct look *look, struct hang_who *ret)
 	uint64_t margin = look->step_ns / 4 > FIRST_MARGIN_NS ? look->step_ns / 4 : FIRST_MARGIN_NS;
 
 	for (size_t i = 0; i < look->ranks; i++) {
-		if (tells(look, &look->standing[i]))
-			hold(held, &look->standing[i]);
+		if (hang_who_tells(look, &look->standing[i]))
+			hang_who_hold(held, &look->standing[i]);
 	}
 	ret->together = own->ranks > 0 && own->same && either->ranks + wait->ranks == 0;
 	if (own->ranks > 0) {
@@ -212,7 +212,7 @@ static void by_stages(const struct look *look, struct hang_who *ret)
 	} else if (either->ranks > 0 && either->ranks <= wait->ranks && either->newest_ns <= wait->oldest_ns + margin) {
 		accuse_held(look, HOLDS_EITHER, either, 0.75, ret);
 	} else {
-		found(ret, CAUSE_UNKNOWN, 0.5);
+		hang_who_found(ret, CAUSE_UNKNOWN, 0.5);
 	}
 }
 
@@ -229,7 +229,7 @@ bool hang_who(const struct look *look, struct hang_who *ret)
 			ret->flags[standing->rank] |= HANG_STANDS;
 			ret->at[standing->rank] = (uint32_t)i;
 		}
-		if (!tells(look, standing))
+		if (!hang_who_tells(look, standing))
 			continue;
 		live++;
 		ret->outside = ret->outside && standing->stage == STAGE_USER;
@@ -238,7 +238,7 @@ bool hang_who(const struct look *look, struct hang_who *ret)
 	}
 	if (live == 0 || ret->since_ns >= look->now_ns)
 		return false;
-	if (!by_stopped(look, ret) && !by_missing(look, ret) && !by_ended(look, ret) && !by_entered(look, ret))
+	if (!by_stopped(look, ret) && !hang_who_by_missing(look, ret) && !by_ended(look, ret) && !by_entered(look, ret))
 		by_stages(look, ret);
 	return true;
 }
@@ -250,7 +250,7 @@ size_t hang_where(const struct look *look, const struct hang_who *who, char *ret
 	for (size_t i = 0; i < look->ranks; i++) {
 		const struct standing *standing = &look->standing[i];
 
-		if (tells(look, standing) && !(who->flags[standing->rank] & HANG_ACCUSED)) {
+		if (hang_who_tells(look, standing) && !(who->flags[standing->rank] & HANG_ACCUSED)) {
 			in[(size_t)standing->stage < STAGE_KIND_MAX ? standing->stage : STAGE_USER]++;
 			all++;
 		}

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* The one who is known, a place that is free, or the one who took least. */
-static struct hog *place_of(struct hogs *hogs, uint32_t pid)
+static struct hog *preemptors_place_of(struct hogs *hogs, uint32_t pid)
 {
 	struct hog *least = &hogs->hog[0];
 
@@ -28,7 +28,7 @@ void hogs_add(struct hogs *hogs, uint32_t own, uint32_t pid, const char *name, u
 	hogs->waited_ns += ns;
 	if (!pid || pid == own)
 		return;
-	hog = place_of(hogs, pid);
+	hog = preemptors_place_of(hogs, pid);
 	hog->ns += ns;
 	snprintf(hog->name, sizeof(hog->name), "%s", name ? name : "");
 }

@@ -68,24 +68,24 @@ static void *imbalance_new(const struct detect_options *options)
 	return state;
 }
 
-static void *renew(void *old, size_t n, size_t size)
+static void *imbalance_renew(void *old, size_t n, size_t size)
 {
 	free(old);
 	return calloc(n, size);
 }
 
-static bool make_room(struct imbalance *state, size_t ranks)
+static bool imbalance_reserve(struct imbalance *state, size_t ranks)
 {
 	if (ranks <= state->room)
 		return true;
-	state->class = renew(state->class, ranks, sizeof(*state->class));
-	state->value = renew(state->value, ranks, sizeof(*state->value));
-	state->median = renew(state->median, ranks, sizeof(*state->median));
-	state->transfer = renew(state->transfer, ranks, sizeof(*state->transfer));
-	state->low = renew(state->low, ranks, sizeof(*state->low));
-	state->member = renew(state->member, ranks, sizeof(*state->member));
-	state->start = renew(state->start, ranks + 1, sizeof(*state->start));
-	state->excess = renew(state->excess, ranks, sizeof(*state->excess));
+	state->class = imbalance_renew(state->class, ranks, sizeof(*state->class));
+	state->value = imbalance_renew(state->value, ranks, sizeof(*state->value));
+	state->median = imbalance_renew(state->median, ranks, sizeof(*state->median));
+	state->transfer = imbalance_renew(state->transfer, ranks, sizeof(*state->transfer));
+	state->low = imbalance_renew(state->low, ranks, sizeof(*state->low));
+	state->member = imbalance_renew(state->member, ranks, sizeof(*state->member));
+	state->start = imbalance_renew(state->start, ranks + 1, sizeof(*state->start));
+	state->excess = imbalance_renew(state->excess, ranks, sizeof(*state->excess));
 	state->room = state->class && state->value && state->median && state->low && state->transfer && state->member &&
 				      state->start && state->excess
 			      ? ranks
@@ -125,7 +125,7 @@ static void measure_class(struct imbalance *state, const struct measures *measur
 	state->low[c] = n ? robust_kth(state->value, n, n / 4) : 0;
 }
 
-static uint64_t begin_of(const struct frame *frame, uint32_t rank)
+static uint64_t imbalance_begin_of(const struct frame *frame, uint32_t rank)
 {
 	return frame->rank[rank].end_ns > frame->rank[rank].step_ns
 		       ? frame->rank[rank].end_ns - frame->rank[rank].step_ns
@@ -160,7 +160,7 @@ static uint32_t worst_class(struct imbalance *state, const struct frame *frame, 
 
 		if (slow && !class->slow) {
 			class->since_step = frame->step;
-			class->since_ns = begin_of(frame, state->member[state->start[c]]);
+			class->since_ns = imbalance_begin_of(frame, state->member[state->start[c]]);
 		}
 		class->slow = class->slow << 1 | slow;
 		if ((unsigned int)__builtin_popcount(class->slow & ((1U << STAGE_OF) - 1)) >= STAGE_FRAMES && slow &&
@@ -219,7 +219,7 @@ static double stage_gain(struct imbalance *state, const struct frame *frame, con
 	return state->gain;
 }
 
-static void fill(struct opinion *opinion, const struct frame *frame, const struct measures *measures, double gain)
+static void imbalance_fill(struct opinion *opinion, const struct frame *frame, const struct measures *measures, double gain)
 {
 	struct finding *finding = &opinion->finding;
 
@@ -248,7 +248,7 @@ static void judge_stages(struct imbalance *state, const struct frame *frame, con
 	gain = stage_gain(state, frame, measures, measure, c, ratio);
 	if (gain < state->options.gain_min / 2)
 		return;
-	fill(&opinion, frame, measures, gain);
+	imbalance_fill(&opinion, frame, measures, gain);
 	opinion.finding.cause = CAUSE_STAGE;
 	opinion.finding.since_step = state->class[c].since_step;
 	opinion.finding.since_ns = state->class[c].since_ns;
@@ -269,7 +269,7 @@ static void judge_sequences(struct imbalance *state, const struct frame *frame, 
 
 	if (!differs)
 		return;
-	fill(&opinion, frame, measures, sequence->over);
+	imbalance_fill(&opinion, frame, measures, sequence->over);
 	opinion.finding.cause = CAUSE_SEQUENCE;
 	opinion.finding.since_step = sequence->since_step;
 	opinion.finding.since_ns = sequence->since_ns;
@@ -284,7 +284,7 @@ static void imbalance_frame(void *arg, const struct frame *frame, const struct m
 	struct imbalance *state = arg;
 	size_t classes;
 
-	if (frame->class != FRAME_TRAIN || !measures->ranks || !make_room(state, measures->ranks))
+	if (frame->class != FRAME_TRAIN || !measures->ranks || !imbalance_reserve(state, measures->ranks))
 		return;
 	state->frames++;
 	classes = sort_ranks(state, measures);

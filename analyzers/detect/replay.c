@@ -158,21 +158,21 @@ static void happened(struct replay *replay, const struct replayed_op *op, enum r
 	}
 }
 
-static void end(struct replay *replay, struct replayed_op *op, double end_ns)
+static void replay_end(struct replay *replay, struct replayed_op *op, double end_ns)
 {
 	op->end_ns = end_ns;
 	replay->done++;
 	happened(replay, op, REPLAY_END, end_ns);
 }
 
-static void start(struct replay *replay, struct replayed_op *op)
+static void replay_start(struct replay *replay, struct replayed_op *op)
 {
 	struct group *group;
 
 	op->started = true;
 	happened(replay, op, REPLAY_START, op->start_ns);
 	if (op->group == REPLAY_NONE) {
-		end(replay, op, op->start_ns + op->length_ns);
+		replay_end(replay, op, op->start_ns + op->length_ns);
 		return;
 	}
 	group = &replay->group[op->group];
@@ -185,21 +185,21 @@ static void start(struct replay *replay, struct replayed_op *op)
 			replay->lonely[replay->groups - ++replay->slow] = op->group;
 	}
 	if (group->open)
-		end(replay, op, group->begin_ns + op->length_ns);
+		replay_end(replay, op, group->begin_ns + op->length_ns);
 	else if (group->left == 0)
 		for (uint32_t m = group->first_member; m != REPLAY_NONE; m = replay->op[m].next_member)
-			end(replay, &replay->op[m], group->begin_ns + replay->op[m].length_ns);
+			replay_end(replay, &replay->op[m], group->begin_ns + replay->op[m].length_ns);
 }
 
 /* Lets those leave that are in the group alone. */
-static void leave(struct replay *replay, struct group *group)
+static void replay_leave(struct replay *replay, struct group *group)
 {
 	group->open = true;
 	for (uint32_t m = group->first_member; m != REPLAY_NONE; m = replay->op[m].next_member) {
 		struct replayed_op *op = &replay->op[m];
 
 		if (op->started && isnan(op->end_ns))
-			end(replay, op, op->start_ns + op->alone_ns);
+			replay_end(replay, op, op->start_ns + op->alone_ns);
 	}
 }
 
@@ -232,7 +232,7 @@ static bool let_leave(struct replay *replay, uint32_t *quick, uint32_t *slow)
 		struct group *group = &replay->group[replay->lonely[*quick]];
 
 		if (group->left > 0) {
-			leave(replay, group);
+			replay_leave(replay, group);
 			left = true;
 		}
 	}
@@ -240,7 +240,7 @@ static bool let_leave(struct replay *replay, uint32_t *quick, uint32_t *slow)
 		struct group *group = &replay->group[replay->lonely[replay->groups - ++*slow]];
 
 		if (group->left > 0) {
-			leave(replay, group);
+			replay_leave(replay, group);
 			left = true;
 		}
 	}
@@ -254,7 +254,7 @@ int replay_run(struct replay *replay)
 	rewind_all(replay);
 	do {
 		while (replay->readies > 0)
-			start(replay, &replay->op[replay->ready[--replay->readies]]);
+			replay_start(replay, &replay->op[replay->ready[--replay->readies]]);
 	} while (let_leave(replay, &quick, &slow));
 	return replay->done == replay->ops ? 0 : -ELOOP;
 }

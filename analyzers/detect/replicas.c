@@ -14,7 +14,7 @@ void replicas_free(struct replicas *replicas)
 	*replicas = (struct replicas){0};
 }
 
-static int make_room(struct replicas *replicas, const struct frame *frame)
+static int replicas_reserve(struct replicas *replicas, const struct frame *frame)
 {
 	size_t room = frame->comms + frame->groups;
 
@@ -35,7 +35,7 @@ static int make_room(struct replicas *replicas, const struct frame *frame)
 	return 0;
 }
 
-static uint32_t root_of(uint32_t *parent, uint32_t rank)
+static uint32_t replicas_root_of(uint32_t *parent, uint32_t rank)
 {
 	while (parent[rank] != rank) {
 		parent[rank] = parent[parent[rank]];
@@ -44,10 +44,10 @@ static uint32_t root_of(uint32_t *parent, uint32_t rank)
 	return rank;
 }
 
-static void join(uint32_t *parent, uint32_t a, uint32_t b)
+static void replicas_join(uint32_t *parent, uint32_t a, uint32_t b)
 {
-	a = root_of(parent, a);
-	b = root_of(parent, b);
+	a = replicas_root_of(parent, a);
+	b = replicas_root_of(parent, b);
 	if (a < b)
 		parent[b] = a;
 	else
@@ -56,7 +56,7 @@ static void join(uint32_t *parent, uint32_t a, uint32_t b)
 
 /* Where in lead what the operation joins is; SIZE_MAX: it joins nobody. Sends within one expert or data group are
  * collectives made of sends. */
-static size_t place_of(const struct frame *frame, uint32_t g)
+static size_t replicas_place_of(const struct frame *frame, uint32_t g)
 {
 	const struct frame_group *group = &frame->group[g];
 	enum comm_kind kind = group->comm < frame->comms ? frame->comm[group->comm].kind : COMM_KIND_UNCLEAR;
@@ -67,12 +67,12 @@ static size_t place_of(const struct frame *frame, uint32_t g)
 }
 
 /* Roots to numbers; a replica of one rank is none, and one of more than half of the ranks tells nothing. */
-static void number(struct replicas *replicas, uint32_t *size)
+static void replicas_number(struct replicas *replicas, uint32_t *size)
 {
 	uint32_t *of = replicas->of;
 
 	for (uint32_t i = 0; i < replicas->ranks; i++)
-		of[i] = root_of(of, i);
+		of[i] = replicas_root_of(of, i);
 	memset(size, 0, replicas->ranks * sizeof(*size));
 	for (size_t i = 0; i < replicas->ranks; i++)
 		size[of[i]]++;
@@ -91,7 +91,7 @@ int replicas_look(struct replicas *replicas, const struct frame *frame)
 
 	if (frame->ranks == replicas->ranks && replicas->frames++ >= EARLY && replicas->frames % REPLICAS_EVERY)
 		return 0;
-	if (make_room(replicas, frame) < 0)
+	if (replicas_reserve(replicas, frame) < 0)
 		return -ENOMEM;
 	size = calloc(frame->ranks + 1, sizeof(*size));
 	if (!size)
@@ -108,15 +108,15 @@ int replicas_look(struct replicas *replicas, const struct frame *frame)
 
 		if (op->group >= frame->groups || op->rank >= frame->ranks)
 			continue;
-		place = place_of(frame, op->group);
+		place = replicas_place_of(frame, op->group);
 		if (place == SIZE_MAX)
 			continue;
 		if (replicas->lead[place] == FRAME_NONE)
 			replicas->lead[place] = op->rank;
 		else
-			join(replicas->of, replicas->lead[place], op->rank);
+			replicas_join(replicas->of, replicas->lead[place], op->rank);
 	}
-	number(replicas, size);
+	replicas_number(replicas, size);
 	free(size);
 	return 0;
 }

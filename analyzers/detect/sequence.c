@@ -29,7 +29,7 @@ void sequence_free(struct sequence *sequence)
 	*sequence = (struct sequence){0};
 }
 
-static bool make_room(struct sequence *sequence, size_t ranks)
+static bool sequence_reserve(struct sequence *sequence, size_t ranks)
 {
 	if (ranks <= sequence->room)
 		return true;
@@ -50,7 +50,7 @@ static bool make_room(struct sequence *sequence, size_t ranks)
 }
 
 /* What was seen in another way is no measure for this. */
-static void begin(struct sequence *sequence, const struct frame *frame)
+static void sequence_begin(struct sequence *sequence, const struct frame *frame)
 {
 	struct sequence fresh = {.tier = frame->tier,
 		.ranks = frame->ranks,
@@ -66,7 +66,7 @@ static void begin(struct sequence *sequence, const struct frame *frame)
 	*sequence = fresh;
 }
 
-static void average(const struct sequence *sequence, double *mean, double value)
+static void sequence_average(const struct sequence *sequence, double *mean, double value)
 {
 	*mean += (value - *mean) / fmin((double)sequence->frames, SEQUENCE_FRAMES);
 }
@@ -93,7 +93,7 @@ static double work_of(const struct frame *frame, const struct measures *measures
 	return work > 0 ? work : 0;
 }
 
-static double forward_of(const struct frame *frame, double work, uint32_t rank)
+static double sequence_forward_of(const struct frame *frame, double work, uint32_t rank)
 {
 	double forward = (double)frame->rank[rank].stage_ns[STAGE_FORWARD];
 
@@ -115,13 +115,13 @@ static void add_pieces(const struct sequence_classes *classes, const struct fram
 	double forward, rest;
 
 	for (size_t i = 0; i < n; i++)
-		classes->value[i] = forward_of(frame, work[i], member[i]);
+		classes->value[i] = sequence_forward_of(frame, work[i], member[i]);
 	forward = robust_median(classes->value, n);
 	for (size_t i = 0; i < n; i++)
-		classes->value[i] = work[i] - forward_of(frame, work[i], member[i]);
+		classes->value[i] = work[i] - sequence_forward_of(frame, work[i], member[i]);
 	rest = robust_median(classes->value, n);
 	for (size_t i = 0; i < n; i++) {
-		double of_forward = forward_of(frame, work[i], member[i]);
+		double of_forward = sequence_forward_of(frame, work[i], member[i]);
 		double x = (of_forward - forward) / median, y = (work[i] - of_forward - rest) / median;
 
 		sum->xx += x * x;
@@ -144,7 +144,7 @@ static double other_over(const struct sequence_classes *classes, const struct fr
 	return most - robust_median(classes->value, n);
 }
 
-static double clip(double value, double most)
+static double sequence_clip(double value, double most)
 {
 	return value > most ? most : value < -most ? -most : value;
 }
@@ -158,7 +158,7 @@ static void cut_deviations(struct sequence *sequence, const uint32_t *member, si
 	for (size_t i = 0; i < n; i++)
 		absolute += fabs(sequence->deviation[member[i]]) / (double)n;
 	for (size_t i = 0; i < n; i++) {
-		sequence->deviation[member[i]] = clip(sequence->deviation[member[i]], CUT * absolute);
+		sequence->deviation[member[i]] = sequence_clip(sequence->deviation[member[i]], CUT * absolute);
 		mean += sequence->deviation[member[i]] / (double)n;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -256,7 +256,7 @@ static double shared_of(const struct sequence_sum *sum)
 	return (sum->all * sum->all - sum->square) / (n - 1);
 }
 
-static void share(struct sequence *sequence, const struct sequence_classes *classes, struct deviations *sum)
+static void sequence_share(struct sequence *sequence, const struct sequence_classes *classes, struct deviations *sum)
 {
 	double shared = 0, all = 0, most = 0, ranks = 0;
 	uint32_t longest = FRAME_NONE;
@@ -277,8 +277,8 @@ static void share(struct sequence *sequence, const struct sequence_classes *clas
 	}
 	if (!(ranks > 0))
 		return;
-	average(sequence, &sequence->shared, shared / ranks);
-	average(sequence, &sequence->all, all / ranks);
+	sequence_average(sequence, &sequence->shared, shared / ranks);
+	sequence_average(sequence, &sequence->all, all / ranks);
 	sum->over = most;
 	sum->stay = sequence->longest_replica == longest ? sum->classes : 0;
 	sequence->longest_replica = longest;
@@ -346,7 +346,7 @@ static bool differs(const struct sequence *sequence, const struct frame *frame, 
 }
 
 /* Notes since when; whether it has been so for long enough. */
-static bool note(struct sequence *sequence, const struct frame *frame, bool differs)
+static bool sequence_note(struct sequence *sequence, const struct frame *frame, bool differs)
 {
 	bool quiet = sequence->replicas.count ? !(sequence->shared > SPREAD_SHARED * SPREAD_SHARED)
 					      : sequence->spread < SPREAD_ALONE;
@@ -376,10 +376,10 @@ static void add_steps(struct sequence *sequence, double step, double most, doubl
 		off[i] = value[i] - all[i]->mean;
 	}
 	for (unsigned i = 0; i < 3; i++) {
-		average(sequence, &all[i]->step, off[i] * off[0]);
-		average(sequence, &all[i]->most, off[i] * off[1]);
-		average(sequence, &all[i]->median, off[i] * off[2]);
-		average(sequence, &all[i]->mean, value[i]);
+		sequence_average(sequence, &all[i]->step, off[i] * off[0]);
+		sequence_average(sequence, &all[i]->most, off[i] * off[1]);
+		sequence_average(sequence, &all[i]->median, off[i] * off[2]);
+		sequence_average(sequence, &all[i]->mean, value[i]);
 	}
 }
 
@@ -409,15 +409,15 @@ static bool frame_of_stages(struct sequence *sequence, const struct sequence_cla
 		return false;
 	sequence->frames++;
 	add_steps(sequence, (double)measures->step_ns, most, median);
-	average(sequence, &sequence->lead, most - second);
-	average(sequence, &sequence->spread, robust_spread(classes->value, n, median) / median);
-	average(sequence, &sequence->stays, sequence->longest[0] == longest);
+	sequence_average(sequence, &sequence->lead, most - second);
+	sequence_average(sequence, &sequence->spread, robust_spread(classes->value, n, median) / median);
+	sequence_average(sequence, &sequence->stays, sequence->longest[0] == longest);
 	sequence->longest[0] = longest;
 	sequence->over =
 		sequence->step.mean > 0
 			? steps_slope(sequence) * (sequence->most.mean - sequence->median.mean) / sequence->step.mean
 			: 0;
-	return note(sequence, frame, differs(sequence, frame, gain_min));
+	return sequence_note(sequence, frame, differs(sequence, frame, gain_min));
 }
 
 bool sequence_frame(struct sequence *sequence, const struct sequence_classes *classes, const struct frame *frame,
@@ -425,10 +425,10 @@ bool sequence_frame(struct sequence *sequence, const struct sequence_classes *cl
 {
 	struct deviations sum = {.ranks = 0};
 
-	if (!make_room(sequence, frame->ranks) || replicas_look(&sequence->replicas, frame) < 0)
+	if (!sequence_reserve(sequence, frame->ranks) || replicas_look(&sequence->replicas, frame) < 0)
 		return false;
 	if (frame->tier != sequence->tier || frame->ranks != sequence->ranks)
-		begin(sequence, frame);
+		sequence_begin(sequence, frame);
 	if (frame->tier == FRAME_TIER_STAGES)
 		return frame_of_stages(sequence, classes, frame, measures, gain_min);
 	for (size_t i = 0; i < frame->ranks; i++)
@@ -439,15 +439,15 @@ bool sequence_frame(struct sequence *sequence, const struct sequence_classes *cl
 		return false;
 	sequence->frames++;
 	if (sequence->replicas.count)
-		share(sequence, classes, &sum);
+		sequence_share(sequence, classes, &sum);
 	sequence->lasting = sum.lasting / (double)sum.ranks;
-	average(sequence, &sequence->squares, sum.squares / (double)sum.ranks);
-	average(sequence, &sequence->other, sum.other / (double)measures->step_ns);
-	average(sequence, &sequence->xx, sum.xx / (double)sum.ranks);
-	average(sequence, &sequence->yy, sum.yy / (double)sum.ranks);
-	average(sequence, &sequence->xy, sum.xy / (double)sum.ranks);
-	average(sequence, &sequence->spread, sum.spread / (double)sum.classes);
-	average(sequence, &sequence->stays, (double)sum.stay / (double)sum.classes);
-	average(sequence, &sequence->over, sequence->replicas.count ? sum.over : sum.over / (double)measures->step_ns);
-	return note(sequence, frame, differs(sequence, frame, gain_min));
+	sequence_average(sequence, &sequence->squares, sum.squares / (double)sum.ranks);
+	sequence_average(sequence, &sequence->other, sum.other / (double)measures->step_ns);
+	sequence_average(sequence, &sequence->xx, sum.xx / (double)sum.ranks);
+	sequence_average(sequence, &sequence->yy, sum.yy / (double)sum.ranks);
+	sequence_average(sequence, &sequence->xy, sum.xy / (double)sum.ranks);
+	sequence_average(sequence, &sequence->spread, sum.spread / (double)sum.classes);
+	sequence_average(sequence, &sequence->stays, (double)sum.stay / (double)sum.classes);
+	sequence_average(sequence, &sequence->over, sequence->replicas.count ? sum.over : sum.over / (double)measures->step_ns);
+	return sequence_note(sequence, frame, differs(sequence, frame, gain_min));
 }

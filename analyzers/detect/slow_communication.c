@@ -68,7 +68,7 @@ static void *slow_communication_new(const struct detect_options *options)
 	return links_init(&state->links, options) ? state : slow_communication_free(state);
 }
 
-static bool make_room(struct slow_communication *state, size_t ranks)
+static bool slow_communication_reserve(struct slow_communication *state, size_t ranks)
 {
 	if (ranks <= state->rank_room)
 		return true;
@@ -230,7 +230,7 @@ static const struct link_series *worst_series(const struct slow_communication *s
 	return worst;
 }
 
-static void blame(struct slow_communication *state, const struct frame *frame, const struct link_series *worst,
+static void slow_communication_blame(struct slow_communication *state, const struct frame *frame, const struct link_series *worst,
 	struct finding *finding)
 {
 	uint32_t pair[2], node = FRAME_NONE;
@@ -264,7 +264,7 @@ static void slow_communication_frame(void *arg, const struct frame *frame, const
 
 	(void)measure;
 	if (frame->class != FRAME_TRAIN || frame->tier == FRAME_TIER_STAGES || !frame->ops ||
-		!make_room(state, frame->ranks) ||
+		!slow_communication_reserve(state, frame->ranks) ||
 		links_frame(&state->links, frame, measures, state->options.slow_ratio) < 0 || !state->links.n_slow)
 		return;
 	worst = worst_series(state);
@@ -284,7 +284,7 @@ static void slow_communication_frame(void *arg, const struct frame *frame, const
 	opinion.finding.confidence = frame->tier == FRAME_TIER_DEVICE ? 0.9 : 0.8;
 	opinion.finding.severity = gain >= state->options.gain_min ? SEVERITY_WARNING : SEVERITY_INFO;
 	opinion.finding.slowdown = 1 / (1 - gain);
-	blame(state, frame, worst, &opinion.finding);
+	slow_communication_blame(state, frame, worst, &opinion.finding);
 	finding_add(&opinion.finding, "transfer", "ns", worst->value_ns, worst->reference_ns,
 		worst->reference_ns < worst->baseline_ns || worst->reference_ns > worst->baseline_ns
 			? "others of its kind"

@@ -208,7 +208,7 @@ static void judge_checkpoints(struct slow_job *job, const struct frame *frame, u
 		say_of_checkpoints(job, is, out);
 }
 
-static void judge(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
+static void slow_job_judge(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
 	const struct detector_out *out)
 {
 	struct slow_job *job = state;
@@ -225,5 +225,5 @@ const struct detector slow_job_detector = {
 	.name = "slow_job",
 	.new = new_state,
 	.free = free_state,
-	.frame = judge,
+	.frame = slow_job_judge,
 };

@@ -56,7 +56,7 @@ static void *slow_rank_new(const struct detect_options *options)
 	return state;
 }
 
-static void want(const struct frame *frame, const char *why, const struct detector_out *out)
+static void slow_rank_want(const struct frame *frame, const char *why, const struct detector_out *out)
 {
 	unsigned int wants = DETECT_WANT_SYSTEM;
 
@@ -150,9 +150,9 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	common = court_hold(&state->steps, frame, measures, measure, out, &said);
 	repeat_checkpoint(state, frame, out);
 	if (said)
-		want(frame, "a rank keeps the others waiting", out);
+		slow_rank_want(frame, "a rank keeps the others waiting", out);
 	if (frame->tier == FRAME_TIER_STAGES && (later || common))
-		want(frame, "steps are longer, and stages do not tell why", out);
+		slow_rank_want(frame, "steps are longer, and stages do not tell why", out);
 }
 
 const struct detector slow_rank_detector = {

@@ -35,7 +35,7 @@ void court_free(struct court *court)
 	court->ranks = 0;
 }
 
-static bool make_room(struct court *court, size_t ranks)
+static bool slow_rank_candidate_reserve(struct court *court, size_t ranks)
 {
 	struct court_verdict *verdict;
 	double *scratch;
@@ -70,7 +70,7 @@ static bool stands_out(const struct court *court, size_t i)
 }
 
 /* The slowest ones that stand out, in the order of their numbers; how many stand out. */
-static size_t gather(struct court *court, uint32_t *set, size_t *ret_set)
+static size_t slow_rank_candidate_gather(struct court *court, uint32_t *set, size_t *ret_set)
 {
 	size_t n = 0, all = 0;
 
@@ -102,7 +102,7 @@ static size_t gather(struct court *court, uint32_t *set, size_t *ret_set)
 }
 
 /* Gains of the set in this frame. */
-static void look(struct court *court, const struct frame *frame, const struct measures *measures,
+static void slow_rank_candidate_look(struct court *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const uint32_t *set, size_t n)
 {
 	bool lost = court->checkpoint ? court->lost : court->view.series.loss;
@@ -143,7 +143,7 @@ static void look_at_times(struct court *court, const struct frame *frame, const 
 
 	if (!n || (same && court->frames < court->next_look))
 		return;
-	look(court, frame, measures, measure, set, n);
+	slow_rank_candidate_look(court, frame, measures, measure, set, n);
 	memcpy(court->set, set, n * sizeof(*set));
 	court->n_set = n;
 	court->next_look = court->frames + (every > LOOK_EVERY_MAX ? LOOK_EVERY_MAX : every);
@@ -179,7 +179,7 @@ static double gain_of(struct court *court, uint32_t i, bool only)
 }
 
 /* Since it shows; what it alone explains has been so since steps grew, which showed before. */
-static void date(const struct court_verdict *verdict, const struct series_rank *rank, struct finding *finding)
+static void slow_rank_candidate_date(const struct court_verdict *verdict, const struct series_rank *rank, struct finding *finding)
 {
 	uint64_t earlier_ns = verdict->open && verdict->explains ? verdict->onset.earlier_ns : 0;
 
@@ -191,7 +191,7 @@ static void date(const struct court_verdict *verdict, const struct series_rank *
 	finding->since_ns -= earlier_ns;
 }
 
-static void say(struct court *court, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
+static void slow_rank_candidate_say(struct court *court, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
 	const struct detector_out *out)
 {
 	const struct series_rank *rank = view_rank(&court->view, i);
@@ -210,7 +210,7 @@ static void say(struct court *court, const struct frame *frame, const struct mea
 	finding->kind = FINDING_SLOW_RANK;
 	finding->rank = (int32_t)i;
 	finding->tier = frame->tier;
-	date(&court->verdict[i], rank, finding);
+	slow_rank_candidate_date(&court->verdict[i], rank, finding);
 	finding->confidence = confidence_of(court, frame, rank, confirmed);
 	finding->severity = gain >= 0.2 ? SEVERITY_CRITICAL : SEVERITY_WARNING;
 	finding->slowdown = 1 / (1 - gain);
@@ -254,7 +254,7 @@ static bool found_often(const struct court_verdict *verdict)
 }
 
 /* True if it said something. */
-static bool judge(struct court *court, const struct frame *frame, const struct measures *measures, const uint32_t *set,
+static bool slow_rank_candidate_judge(struct court *court, const struct frame *frame, const struct measures *measures, const uint32_t *set,
 	size_t n, const struct detector_out *out)
 {
 	bool any = false;
@@ -275,7 +275,7 @@ static bool judge(struct court *court, const struct frame *frame, const struct m
 				 (n == 1 && is_early(court, set[i]));
 		verdict->said = true;
 		any = true;
-		say(court, frame, measures, set[i], n == 1, out);
+		slow_rank_candidate_say(court, frame, measures, set[i], n == 1, out);
 	}
 	return any;
 }
@@ -288,18 +288,18 @@ bool court_hold(struct court *court, const struct frame *frame, const struct mea
 	bool common;
 
 	*ret_said = false;
-	if (!make_room(court, measures->ranks) || view_frame(&court->view, frame, measures) < 0)
+	if (!slow_rank_candidate_reserve(court, measures->ranks) || view_frame(&court->view, frame, measures) < 0)
 		return false;
 	for (size_t i = 0; court->checkpoint && i < measures->ranks; i++) {
 		if (checkpoint_is_far(court->checkpoint, i))
 			series_choose(&court->view.series, i, CHECKPOINT_IN_A_ROW);
 	}
-	all = gather(court, set, &n);
+	all = slow_rank_candidate_gather(court, set, &n);
 	common = slow_rank_common(frame, measures, set, n, all, court->scratch);
 	if (common)
 		n = 0;
 	look_at_times(court, frame, measures, measure, set, n);
-	*ret_said = judge(court, frame, measures, set, n, out);
+	*ret_said = slow_rank_candidate_judge(court, frame, measures, set, n, out);
 	court->frames++;
 	return common;
 }

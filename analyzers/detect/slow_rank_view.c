@@ -42,7 +42,7 @@ int view_frame(struct view *view, const struct frame *frame, const struct measur
 }
 
 /* MEASURE_STAGED_KINDS: as all tells. */
-static size_t kind_of(const struct view *view, size_t rank)
+static size_t slow_rank_view_kind_of(const struct view *view, size_t rank)
 {
 	size_t k = 0;
 
@@ -56,14 +56,14 @@ static size_t kind_of(const struct view *view, size_t rank)
 
 const struct series_rank *view_rank(const struct view *view, size_t rank)
 {
-	size_t k = kind_of(view, rank);
+	size_t k = slow_rank_view_kind_of(view, rank);
 
 	return k < MEASURE_STAGED_KINDS ? &view->staged[k].rank[rank] : &view->series.rank[rank];
 }
 
 const struct measure_rank *view_measured(const struct view *view, const struct measures *measures, size_t rank)
 {
-	size_t k = kind_of(view, rank);
+	size_t k = slow_rank_view_kind_of(view, rank);
 
 	return k < MEASURE_STAGED_KINDS ? &measures->staged[k][rank] : &measures->rank[rank];
 }

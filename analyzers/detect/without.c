@@ -63,7 +63,7 @@ struct without *without_free(struct without *without)
 	return NULL;
 }
 
-static bool grow(void **array, size_t wanted, size_t size)
+static bool whatif_grow(void **array, size_t wanted, size_t size)
 {
 	void *grown = reallocarray(*array, wanted ? wanted : 1, size);
 
@@ -72,32 +72,32 @@ static bool grow(void **array, size_t wanted, size_t size)
 	return grown;
 }
 
-static int make_room(struct without *without, const struct frame *frame)
+static int whatif_reserve(struct without *without, const struct frame *frame)
 {
 	if (frame->ranks >= REPLAY_NONE || frame->ops >= REPLAY_NONE || frame->groups >= REPLAY_NONE)
 		return -E2BIG;
 	if (frame->groups > without->groups_room || !without->group) {
-		if (!grow((void **)&without->group, frame->groups, sizeof(*without->group)))
+		if (!whatif_grow((void **)&without->group, frame->groups, sizeof(*without->group)))
 			return -ENOMEM;
 		without->groups_room = frame->groups;
 	}
 	if (frame->ops > without->ops_room || !without->place) {
-		if (!grow((void **)&without->place, frame->ops, sizeof(*without->place)) ||
-			!grow((void **)&without->flight, frame->ops, sizeof(*without->flight)))
+		if (!whatif_grow((void **)&without->place, frame->ops, sizeof(*without->place)) ||
+			!whatif_grow((void **)&without->flight, frame->ops, sizeof(*without->flight)))
 			return -ENOMEM;
 		without->ops_room = frame->ops;
 	}
 	return without_own_begin(&without->own, frame->ranks, frame->ops);
 }
 
-static bool is_here(const struct frame_rank *rank)
+static bool whatif_is_here(const struct frame_rank *rank)
 {
 	return rank->here && rank->step_ns > 0 && rank->step_ns < STEP_MAX_NS;
 }
 
 static bool counts(const struct frame *frame, const struct frame_op *op)
 {
-	return op->rank < frame->ranks && op->group < frame->groups && is_here(&frame->rank[op->rank]);
+	return op->rank < frame->ranks && op->group < frame->groups && whatif_is_here(&frame->rank[op->rank]);
 }
 
 static void see_groups(struct without *without, const struct frame *frame)
@@ -153,7 +153,7 @@ static double alone_of(struct without *without, const struct frame_group *group,
 }
 
 /* Rank by rank; those of a rank are in the order of their starts already, or are brought into it. */
-static int order(struct without *without, const struct frame *frame)
+static int whatif_order(struct without *without, const struct frame *frame)
 {
 	uint32_t *first = without->own.first;
 	bool sorted = true;
@@ -175,7 +175,7 @@ static int order(struct without *without, const struct frame *frame)
 	return sorted ? 0 : without_own_sort(without->place, first[frame->ranks], frame->op);
 }
 
-static void take_off(struct flight *heap, size_t *flights)
+static void whatif_take_off(struct flight *heap, size_t *flights)
 {
 	size_t n = --*flights;
 	struct flight last = heap[n];
@@ -240,7 +240,7 @@ static bool add_queued(struct without *without, struct last *last, double start_
 	return false;
 }
 
-static void add(struct without *without, struct last *last, double start_ns, uint32_t index)
+static void whatif_add(struct without *without, struct last *last, double start_ns, uint32_t index)
 {
 	uint32_t edge = REPLAY_NONE;
 	double own_ns = start_ns;
@@ -248,7 +248,7 @@ static void add(struct without *without, struct last *last, double start_ns, uin
 	while (last->flights > 0 && without->flight[0].until_ns <= start_ns) {
 		if (last->ended.op == REPLAY_NONE || without->flight[0].end_ns >= last->ended.end_ns)
 			last->ended = without->flight[0];
-		take_off(without->flight, &last->flights);
+		whatif_take_off(without->flight, &last->flights);
 	}
 	if (last->ended.op != REPLAY_NONE &&
 		(last->started.op == REPLAY_NONE || last->ended.end_ns >= last->started.end_ns)) {
@@ -266,7 +266,7 @@ static void add(struct without *without, struct last *last, double start_ns, uin
 	last->started = (struct flight){start_ns, start_ns, index, false};
 }
 
-static void add_rank(struct without *without, const struct frame *frame, uint32_t rank, bool sends_overlap)
+static void whatif_add_rank(struct without *without, const struct frame *frame, uint32_t rank, bool sends_overlap)
 {
 	struct last last = {.ended.op = REPLAY_NONE, .started.op = REPLAY_NONE, .sends_overlap = sends_overlap};
 
@@ -286,20 +286,20 @@ static void add_rank(struct without *without, const struct frame *frame, uint32_
 				end_ns - (double)overlap_slack_ns(op->duration_ns), end_ns, index, true};
 			continue;
 		}
-		add(without, &last, start_ns, index);
+		whatif_add(without, &last, start_ns, index);
 		put_on(without->flight, &last.flights,
 			(struct flight){end_ns - (double)overlap_slack_ns(op->duration_ns), end_ns, index,
 				frame->group[op->group].p2p});
 	}
-	if (is_here(&frame->rank[rank]))
-		add(without, &last, (double)frame->rank[rank].step_ns, replay_op(without->replay, REPLAY_NONE, 0, 0));
+	if (whatif_is_here(&frame->rank[rank]))
+		whatif_add(without, &last, (double)frame->rank[rank].step_ns, replay_op(without->replay, REPLAY_NONE, 0, 0));
 	without_own_end(&without->own, rank);
 }
 
 static int build(struct without *without, const struct frame *frame, bool sends_overlap)
 {
 	size_t all = frame->ops + frame->ranks;
-	int r = make_room(without, frame);
+	int r = whatif_reserve(without, frame);
 
 	if (r)
 		return r;
@@ -307,26 +307,26 @@ static int build(struct without *without, const struct frame *frame, bool sends_
 	see_likes(without, frame);
 	r = replay_begin(without->replay, all, all + without_count_lost(frame, without->group), frame->groups);
 	if (!r)
-		r = order(without, frame);
+		r = whatif_order(without, frame);
 	if (r)
 		return r;
 	for (size_t g = 0; g < frame->groups; g++)
 		if (is_joined(&without->group[g], &frame->group[g]))
 			without->group[g].index = replay_group(without->replay, frame->group[g].p2p);
 	for (uint32_t rank = 0; rank < frame->ranks; rank++)
-		add_rank(without, frame, rank, sends_overlap);
+		whatif_add_rank(without, frame, rank, sends_overlap);
 	return 0;
 }
 
 /* 0: cannot be told. */
-static uint64_t length(struct without *without, const struct frame *frame)
+static uint64_t whatif_length(struct without *without, const struct frame *frame)
 {
 	double longest_ns = 0;
 
 	if (replay_run(without->replay))
 		return 0;
 	for (size_t rank = 0; rank < frame->ranks; rank++)
-		if (is_here(&frame->rank[rank]))
+		if (whatif_is_here(&frame->rank[rank]))
 			longest_ns =
 				fmax(longest_ns, replay_end_ns(without->replay, without_own_last(&without->own, rank)));
 	return longest_ns < STEP_MAX_NS ? (uint64_t)longest_ns : 0;
@@ -356,15 +356,15 @@ static uint64_t of_operations(struct without *without, const struct frame *frame
 		return 0;
 	for (size_t i = 0; i < ranks; i++)
 		without_own_name(&without->own, rank[i]);
-	as_is_ns = length(without, frame);
+	as_is_ns = whatif_length(without, frame);
 	hidden = as_is_ns ? find_hidden(without, frame, measures) : -ENODATA;
 	if (hidden < 0)
 		return 0;
 	if (hidden > 0)
-		as_is_ns = length(without, frame);
+		as_is_ns = whatif_length(without, frame);
 	for (size_t i = 0; i < ranks; i++)
 		without_own_take(&without->own, without->replay, measures, rank[i], excess_ns[i]);
-	without_ns = length(without, frame);
+	without_ns = whatif_length(without, frame);
 	*ret_as_is_ns = without_ns ? as_is_ns : 0;
 	return as_is_ns ? without_ns : 0;
 }
@@ -379,7 +379,7 @@ static double excess_of(const struct measure_rank *rank)
 
 /* A checkpoint is the last of its step: who has written his goes on and waits in the next step, so that his own is no
  * longer for it. It takes as long as that of the longest of those whose excess is in question. */
-static double step_of(const struct frame *frame, const struct measures *measures, const uint32_t *rank, size_t ranks)
+static double whatif_step_of(const struct frame *frame, const struct measures *measures, const uint32_t *rank, size_t ranks)
 {
 	double step_ns = (double)measures->step_ns;
 
@@ -394,7 +394,7 @@ static double step_of(const struct frame *frame, const struct measures *measures
 static uint64_t of_stages(struct without *without, const struct frame *frame, const struct measures *measures,
 	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
 {
-	double before = 0, after = 0, step_ns = step_of(frame, measures, rank, ranks);
+	double before = 0, after = 0, step_ns = whatif_step_of(frame, measures, rank, ranks);
 
 	if (without_own_begin(&without->own, measures->ranks, 0))
 		return 0;

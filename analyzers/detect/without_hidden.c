@@ -48,7 +48,7 @@ static void free_members(struct members *members)
 	free(members->next);
 }
 
-static void add_member(struct members *members, uint32_t comm, uint32_t rank)
+static void whatif_hidden_add_member(struct members *members, uint32_t comm, uint32_t rank)
 {
 	members->member[members->members] = (struct member){rank, members->first[comm]};
 	members->first[comm] = members->members++;
@@ -88,14 +88,14 @@ static int add_known(struct members *members, const struct frame *frame, const s
 				m = members->member[m].next)
 				there = m < before && members->member[m].rank == rank;
 			if (found && !there)
-				add_member(members, found->comm, rank);
+				whatif_hidden_add_member(members, found->comm, rank);
 		}
 	}
 	free(identity);
 	return 0;
 }
 
-static int find_members(struct members *members, const struct without_own *own, const struct frame *frame,
+static int whatif_hidden_find_members(struct members *members, const struct without_own *own, const struct frame *frame,
 	const uint32_t *place, const struct without_known *known)
 {
 	members->member = calloc(frame->ops + frame->ranks * WITHOUT_KNOWN_MAX + 1, sizeof(*members->member));
@@ -119,7 +119,7 @@ static int find_members(struct members *members, const struct without_own *own, 
 		if (comm >= frame->comms || frame->group[op->group].p2p ||
 			(members->first[comm] != REPLAY_NONE && members->member[members->first[comm]].rank == op->rank))
 			continue;
-		add_member(members, comm, op->rank);
+		whatif_hidden_add_member(members, comm, op->rank);
 	}
 	return add_known(members, frame, known);
 }
@@ -160,7 +160,7 @@ int without_lost(struct replay *replay, struct without_own *own, const struct fr
 	const struct without_group *group, const uint32_t *place, const struct without_known *known)
 {
 	struct members members = {0};
-	int found = find_members(&members, own, frame, place, known);
+	int found = whatif_hidden_find_members(&members, own, frame, place, known);
 
 	for (uint32_t g = 0; found >= 0 && g < frame->groups; g++) {
 		uint32_t comm = frame->group[g].comm;

@@ -14,7 +14,7 @@ uint64_t without_known_identity(const struct frame_comm *comm)
 	return hash | 1;
 }
 
-static int make_room(struct without_known *known, size_t ranks)
+static int whatif_known_reserve(struct without_known *known, size_t ranks)
 {
 	void *more;
 
@@ -32,7 +32,7 @@ static int make_room(struct without_known *known, size_t ranks)
 int without_known_see(struct without_known *known, const struct frame *frame)
 {
 	uint64_t *identity = calloc(frame->comms + 1, sizeof(*identity));
-	int r = identity ? make_room(known, frame->ranks) : -ENOMEM;
+	int r = identity ? whatif_known_reserve(known, frame->ranks) : -ENOMEM;
 
 	for (size_t i = 0; !r && i < frame->comms; i++)
 		identity[i] = without_known_identity(&frame->comm[i]);

@@ -93,15 +93,15 @@ bool without_own_named(const struct without_own *own, size_t rank)
 	return own->named[rank] != NOT_NAMED;
 }
 
-static size_t times_of(const struct without_own *own, size_t rank)
+static size_t whatif_own_times_of(const struct without_own *own, size_t rank)
 {
 	return own->own_first[rank + 1] - own->own_first[rank];
 }
 
-static bool is_peer(const struct without_own *own, const struct measures *measures, uint32_t rank, size_t other)
+static bool whatif_own_is_peer(const struct without_own *own, const struct measures *measures, uint32_t rank, size_t other)
 {
 	return own->named[other] == NOT_NAMED && measures->rank[other].class == measures->rank[rank].class &&
-	       times_of(own, other) == times_of(own, rank);
+	       whatif_own_times_of(own, other) == whatif_own_times_of(own, rank);
 }
 
 /* Up to WITHOUT_PEERS of them, from all over the class. */
@@ -113,9 +113,9 @@ static size_t find_peers(
 	if (!measures || measures->rank[rank].class == FRAME_NONE)
 		return 0;
 	for (size_t other = 0; other < own->ranks; other++)
-		all += is_peer(own, measures, rank, other);
+		all += whatif_own_is_peer(own, measures, rank, other);
 	for (size_t other = 0; other < own->ranks && found < WITHOUT_PEERS; other++)
-		if (is_peer(own, measures, rank, other) && seen++ * WITHOUT_PEERS >= found * all)
+		if (whatif_own_is_peer(own, measures, rank, other) && seen++ * WITHOUT_PEERS >= found * all)
 			peer[found++] = (uint32_t)other;
 	return found;
 }
@@ -141,14 +141,14 @@ static double take_over(struct without_own *own, uint32_t rank, const uint32_t *
 	struct own_time *time = &own->time[own->own_first[rank]];
 	double total = 0, share;
 
-	for (size_t i = 0; i < times_of(own, rank); i++) {
+	for (size_t i = 0; i < whatif_own_times_of(own, rank); i++) {
 		own->over[i] = fmax(0, time[i].own_ns - fmax(0, median_time(own, peer, peers, i)));
 		total += own->over[i];
 	}
 	if (!(total > 0))
 		return excess_ns;
 	share = fmin(1, excess_ns / total);
-	for (size_t i = 0; i < times_of(own, rank); i++)
+	for (size_t i = 0; i < whatif_own_times_of(own, rank); i++)
 		time[i].own_ns -= share * own->over[i];
 	return fmax(0, excess_ns - total);
 }
@@ -185,7 +185,7 @@ void without_own_set(struct replay *replay, struct own_time *time, double own_ns
 
 bool without_own_shorten(struct without_own *own, struct replay *replay, uint32_t rank, uint32_t peer, double excess_ns)
 {
-	if (times_of(own, rank) != times_of(own, peer))
+	if (whatif_own_times_of(own, rank) != whatif_own_times_of(own, peer))
 		return false;
 	take_over(own, rank, &peer, 1, excess_ns);
 	for (size_t i = own->own_first[rank]; i < own->own_first[rank + 1]; i++)
@@ -209,8 +209,8 @@ void without_own_take(struct without_own *own, struct replay *replay, const stru
 	if (peers > 0)
 		left_ns = take_over(own, rank, peer, peers, left_ns);
 	if (left_ns > 0)
-		take_longest(time, times_of(own, rank), left_ns);
-	for (size_t i = 0; i < times_of(own, rank); i++)
+		take_longest(time, whatif_own_times_of(own, rank), left_ns);
+	for (size_t i = 0; i < whatif_own_times_of(own, rank); i++)
 		without_own_set(replay, &time[i], time[i].own_ns);
 }
 

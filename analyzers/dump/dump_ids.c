@@ -37,30 +37,30 @@ struct dump_ids *dump_ids_free(struct dump_ids *ids)
 }
 
 /* FNV-1a, 64 bits. */
-static uint64_t add(uint64_t hash, const void *data, size_t size)
+static uint64_t dump_ids_add(uint64_t hash, const void *data, size_t size)
 {
 	for (size_t i = 0; i < size; i++)
 		hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3ULL;
 	return hash;
 }
 
-static uint64_t add_text(uint64_t hash, const char *text)
+static uint64_t dump_ids_add_text(uint64_t hash, const char *text)
 {
 	const char *p = text ? text : "";
 
 	do
-		hash = add(hash, p, 1);
+		hash = dump_ids_add(hash, p, 1);
 	while (*p++);
 	return hash;
 }
 
-static uint64_t hash_of(const struct dump_op_key *key)
+static uint64_t dump_ids_hash_of(const struct dump_op_key *key)
 {
-	uint64_t hash = add_text(0xcbf29ce484222325ULL, key->communicator);
+	uint64_t hash = dump_ids_add_text(0xcbf29ce484222325ULL, key->communicator);
 
-	hash = add_text(hash, key->op);
-	hash = add(hash, &key->seq, sizeof(key->seq));
-	return add(hash, &key->peer, sizeof(key->peer));
+	hash = dump_ids_add_text(hash, key->op);
+	hash = dump_ids_add(hash, &key->seq, sizeof(key->seq));
+	return dump_ids_add(hash, &key->peer, sizeof(key->peer));
 }
 
 uint64_t dump_ids_of(struct dump_ids *ids, const struct dump_op_key *key, uint64_t member)
@@ -70,7 +70,7 @@ uint64_t dump_ids_of(struct dump_ids *ids, const struct dump_op_key *key, uint64
 
 	if (!key->joins)
 		return ids->next++;
-	hash = hash_of(key);
+	hash = dump_ids_hash_of(key);
 	set = &ids->place[(hash ^ hash >> 32) % (DUMP_IDS_MAX / WAYS) * WAYS];
 	oldest = set;
 	for (unsigned i = 0; i < WAYS; i++) {

@@ -55,7 +55,7 @@ static void default_networks(const char *net_dir, struct networks *ret)
 	}
 }
 
-static bool is_in(const struct networks *networks, uint32_t address)
+static bool node_address_is_in(const struct networks *networks, uint32_t address)
 {
 	for (size_t i = 0; i < networks->count; i++)
 		if ((address & networks->network[i].mask) == networks->network[i].address)
@@ -80,9 +80,9 @@ void node_address(const char *net_dir, char ret[NODE_ADDRESS_BYTES])
 		if (!strstr(line, "/32 host LOCAL") || strncmp(last, "127.", 4) == 0 ||
 			inet_pton(AF_INET, last, &address) != 1)
 			continue;
-		if (first || is_in(&networks, address.s_addr))
+		if (first || node_address_is_in(&networks, address.s_addr))
 			memcpy(ret, last, NODE_ADDRESS_BYTES);
-		if (is_in(&networks, address.s_addr))
+		if (node_address_is_in(&networks, address.s_addr))
 			break;
 	}
 	if (f)

@@ -31,7 +31,7 @@ static int by_held(const void *a, const void *b)
 	return (x->sample > y->sample) - (x->sample < y->sample);
 }
 
-static int by_number(const void *a, const void *b)
+static int clocks_by_number(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
@@ -56,7 +56,7 @@ static void drop_steps(struct marks *marks, const uint64_t *job, size_t jobs)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < marks->count; i++)
-		if (!bsearch(&marks->mark[i].job, job, jobs, sizeof(*job), by_number))
+		if (!bsearch(&marks->mark[i].job, job, jobs, sizeof(*job), clocks_by_number))
 			marks->mark[kept++] = marks->mark[i];
 	marks->count = kept;
 }
@@ -91,16 +91,16 @@ static int drop_twice(struct clocks_store *stores, size_t count)
 	return held && job ? 0 : -ENOMEM;
 }
 
-static int by_value(const void *a, const void *b)
+static int clocks_by_value(const void *a, const void *b)
 {
 	const int64_t *x = a, *y = b;
 
 	return (*x > *y) - (*x < *y);
 }
 
-static int64_t median(int64_t *value, size_t count)
+static int64_t clocks_median(int64_t *value, size_t count)
 {
-	qsort(value, count, sizeof(*value), by_value);
+	qsort(value, count, sizeof(*value), clocks_by_value);
 	return value[count / 2];
 }
 
@@ -185,14 +185,14 @@ static bool are_alike(int64_t *value, size_t count, int64_t offset_ns)
 			value[i] = INT64_MAX;
 		else
 			value[i] = llabs(value[i]);
-	spread_ns = median(value, count);
+	spread_ns = clocks_median(value, count);
 	return spread_ns <= SPREAD_NS || spread_ns <= llabs(offset_ns) / 4;
 }
 
 /* What to add to the store's times, where enough is common and says the same. Where most of it fits as it is, the rest
  * is of another run. Of two runs of a job, here and there, either the closest ends belong together or the first ones.
  */
-static bool compare(const struct places *places, const struct marks *marks, int64_t *ret)
+static bool clocks_compare_one(const struct places *places, const struct marks *marks, int64_t *ret)
 {
 	struct apart apart;
 	int64_t least_ns, first_ns;
@@ -202,18 +202,18 @@ static bool compare(const struct places *places, const struct marks *marks, int6
 	if (apart.count < ENOUGH)
 		return false;
 	if (2 * apart.near > apart.count) {
-		*ret = median(apart.near_ns, apart.near);
+		*ret = clocks_median(apart.near_ns, apart.near);
 		return true;
 	}
-	least_ns = median(apart.least_ns, apart.count);
-	first_ns = median(apart.first_ns, apart.count);
+	least_ns = clocks_median(apart.least_ns, apart.count);
+	first_ns = clocks_median(apart.first_ns, apart.count);
 	by_first = first_ns != least_ns && agree(places, marks, first_ns) > agree(places, marks, least_ns);
 	*ret = by_first ? first_ns : least_ns;
 	return are_alike(by_first ? apart.first_ns : apart.least_ns, apart.count, *ret);
 }
 
 /* Of ends that lie close together the earliest stays. True: it is one more. */
-static bool add_end(struct places *places, struct group *group, int64_t end_ns)
+static bool clocks_add_end(struct places *places, struct group *group, int64_t end_ns)
 {
 	int64_t *of = places->end_ns + group->first;
 	size_t at = 0;
@@ -233,7 +233,7 @@ static bool add_end(struct places *places, struct group *group, int64_t end_ns)
 }
 
 /* One more end of this hash is in place: of another run it may be the one that they know. */
-static void tell_others(
+static void clocks_tell_others(
 	const struct places *places, const struct group *group, const struct clocks_store *stores, int kind)
 {
 	struct clock_mark *const *mark = places->mark + group->first;
@@ -248,7 +248,7 @@ static bool compare_kinds(const struct places *places, struct clocks_sample *min
 	for (int kind = 0; kind < KINDS; kind++) {
 		if (mine->common[kind] < mine->due[kind])
 			continue;
-		if (compare(&places[kind], &mine->marks[kind], ret))
+		if (clocks_compare_one(&places[kind], &mine->marks[kind], ret))
 			return true;
 		mine->due[kind] = mine->common[kind] + mine->common[kind] / 4 + 1;
 	}
@@ -256,7 +256,7 @@ static bool compare_kinds(const struct places *places, struct clocks_sample *min
 }
 
 /* Puts the store in place. One that has nothing in common with any of them is where others may find themselves. */
-static void settle(
+static void clocks_settle(
 	struct places *places, const struct clocks_store *stores, struct clocks_store *store, int64_t offset_ns)
 {
 	struct clocks_sample *sample = store->sample;
@@ -271,8 +271,8 @@ static void settle(
 
 			if (__builtin_add_overflow(mark->end_ns, offset_ns, &end_ns))
 				continue;
-			if (add_end(&places[kind], group, end_ns))
-				tell_others(&places[kind], group, stores, kind);
+			if (clocks_add_end(&places[kind], group, end_ns))
+				clocks_tell_others(&places[kind], group, stores, kind);
 		}
 }
 
@@ -289,18 +289,18 @@ static void place_all(struct places *places, struct clocks_store *stores, size_t
 			left++;
 		for (size_t i = left; i < count; i++)
 			if (!stores[i].sample->placed && compare_kinds(places, stores[i].sample, &offset_ns)) {
-				settle(places, stores, &stores[i], offset_ns);
+				clocks_settle(places, stores, &stores[i], offset_ns);
 				any = true;
 			}
 		if (any)
 			continue;
 		if (left == count)
 			return;
-		settle(places, stores, &stores[left], 0);
+		clocks_settle(places, stores, &stores[left], 0);
 	}
 }
 
-static int by_place(const void *a, const void *b)
+static int clocks_by_place(const void *a, const void *b)
 {
 	const struct clock_mark *x = *(struct clock_mark *const *)a, *y = *(struct clock_mark *const *)b;
 
@@ -321,10 +321,10 @@ static void list_marks(struct places *places, const struct clocks_store *stores,
 			places->mark[places->marks++] = &marks->mark[k];
 		}
 	}
-	qsort(places->mark, places->marks, sizeof(struct clock_mark *), by_place);
+	qsort(places->mark, places->marks, sizeof(struct clock_mark *), clocks_by_place);
 }
 
-static int prepare(struct places *places, const struct clocks_store *stores, size_t count, int kind)
+static int clocks_prepare(struct places *places, const struct clocks_store *stores, size_t count, int kind)
 {
 	size_t marks = 0;
 
@@ -351,7 +351,7 @@ int clocks_place(struct clocks_store *stores, size_t count)
 	int r = 0;
 
 	for (int kind = 0; kind < KINDS && r == 0; kind++)
-		r = prepare(&places[kind], stores, count, kind);
+		r = clocks_prepare(&places[kind], stores, count, kind);
 	if (r == 0)
 		place_all(places, stores, count);
 	for (int kind = 0; kind < KINDS; kind++) {

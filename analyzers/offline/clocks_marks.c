@@ -46,7 +46,7 @@ size_t clocks_sort_apart(struct clock_mark *mark, size_t count)
 }
 
 /* Of a hash all ends are kept, or none. */
-static void tidy(struct marks *marks)
+static void clocks_marks_tidy(struct marks *marks)
 {
 	size_t end = KEPT;
 	uint64_t hash;
@@ -61,16 +61,16 @@ static void tidy(struct marks *marks)
 	marks->limit = end ? hash - 1 : hash;
 }
 
-static void add(struct marks *marks, const struct clock_mark *mark)
+static void clocks_marks_add(struct marks *marks, const struct clock_mark *mark)
 {
 	if (mark->hash > marks->limit || mark->end_ns <= 0)
 		return;
 	marks->mark[marks->count++] = *mark;
 	if (marks->count == 2 * KEPT)
-		tidy(marks);
+		clocks_marks_tidy(marks);
 }
 
-static uint64_t hash_of(const char *text)
+static uint64_t clocks_marks_hash_of(const char *text)
 {
 	uint64_t hash = 0xcbf29ce484222325ULL;
 
@@ -93,7 +93,7 @@ struct owners {
 	struct owner owner[OWNERS_MAX];
 };
 
-static int by_instance(const void *a, const void *b)
+static int clocks_marks_by_instance(const void *a, const void *b)
 {
 	const struct owner *x = a, *y = b;
 
@@ -115,13 +115,13 @@ static void read_owners(struct reader *reader, struct owners *owners)
 	while (owners->count < OWNERS_MAX && sqlite3_step(statement) == SQLITE_ROW)
 		owners->owner[owners->count++] = (struct owner){
 			.instance = sqlite3_column_int64(statement, 0),
-			.job = ops_mix(hash_of((const char *)sqlite3_column_text(statement, 1)),
+			.job = ops_mix(clocks_marks_hash_of((const char *)sqlite3_column_text(statement, 1)),
 				(uint64_t)sqlite3_column_int64(statement, 2)),
 			.rank = sqlite3_column_int(statement, 3),
 			.counts = sqlite3_column_int(statement, 4) != 0,
 		};
 	sqlite3_finalize(statement);
-	qsort(owners->owner, owners->count, sizeof(owners->owner[0]), by_instance);
+	qsort(owners->owner, owners->count, sizeof(owners->owner[0]), clocks_marks_by_instance);
 }
 
 struct sampling {
@@ -134,7 +134,7 @@ struct sampling {
 static bool whose(struct owners *owners, int64_t instance, uint64_t *ret)
 {
 	const struct owner key = {.instance = instance};
-	struct owner *owner = bsearch(&key, owners->owner, owners->count, sizeof(key), by_instance);
+	struct owner *owner = bsearch(&key, owners->owner, owners->count, sizeof(key), clocks_marks_by_instance);
 
 	if (!owner)
 		return false;
@@ -151,22 +151,22 @@ static void add_step(const struct sampling *sampling, struct reader_scan *scan, 
 	uint64_t job;
 
 	if (whose(sampling->owners, row->value[STORE_INSTANCE], &job))
-		add(marks, &(struct clock_mark){
+		clocks_marks_add(marks, &(struct clock_mark){
 				   .hash = ops_mix(job, (uint64_t)row->value[STORE_STEP_STEP]),
 				   .end_ns = store_tables[STORE_STEPS].time_ns(scan),
 				   .job = job,
 			   });
 }
 
-static void add_op(const struct sampling *sampling, struct reader_scan *scan, struct marks *marks)
+static void clocks_marks_add_op(const struct sampling *sampling, struct reader_scan *scan, struct marks *marks)
 {
 	const struct reader_row *row = reader_scan_row(scan);
 	const struct store_table *table = &store_tables[STORE_OPS];
 
 	(void)sampling;
 	if (!reader_row_has(row, STORE_OP_PEER) && table->tells(scan))
-		add(marks, &(struct clock_mark){
-				   .hash = ops_mix(hash_of(reader_scan_text(scan, STORE_OP_COMMUNICATOR)),
+		clocks_marks_add(marks, &(struct clock_mark){
+				   .hash = ops_mix(clocks_marks_hash_of(reader_scan_text(scan, STORE_OP_COMMUNICATOR)),
 					   (uint64_t)row->value[STORE_OP_SEQ]),
 				   .end_ns = table->time_ns(scan),
 			   });
@@ -191,14 +191,14 @@ static void read_marks(const struct sampling *sampling, size_t table,
 		while (reader_scan_next(scan) > 0)
 			row(sampling, scan, marks);
 	reader_scan_close(scan);
-	tidy(marks);
+	clocks_marks_tidy(marks);
 	shrunk = realloc(marks->mark, (marks->count + 1) * sizeof(*marks->mark));
 	if (shrunk)
 		marks->mark = shrunk;
 }
 
 /* What ran at another time than what is read says nothing of the runs that are. */
-static void hold(struct clocks_sample *sample, const struct owners *owners)
+static void clocks_marks_hold(struct clocks_sample *sample, const struct owners *owners)
 {
 	sample->held = calloc(owners->count + 1, sizeof(*sample->held));
 	if (!sample->held)
@@ -209,14 +209,14 @@ static void hold(struct clocks_sample *sample, const struct owners *owners)
 				(struct held){owners->owner[i].job, owners->owner[i].rank, sample};
 }
 
-static void read_all(struct clocks_store *store, struct reader *reader, struct owners *owners)
+static void clocks_marks_read_all(struct clocks_store *store, struct reader *reader, struct owners *owners)
 {
 	const struct sampling sampling = {store, reader, owners};
 
-	read_marks(&sampling, STORE_OPS, add_op, &store->sample->marks[OPS]);
+	read_marks(&sampling, STORE_OPS, clocks_marks_add_op, &store->sample->marks[OPS]);
 	read_owners(reader, owners);
 	read_marks(&sampling, STORE_STEPS, add_step, &store->sample->marks[STEPS]);
-	hold(store->sample, owners);
+	clocks_marks_hold(store->sample, owners);
 }
 
 int clocks_sample_read(struct clocks_store *store)
@@ -232,7 +232,7 @@ int clocks_sample_read(struct clocks_store *store)
 		return -ENOMEM;
 	}
 	if (reader_open(store->path, &options, &reader, error, sizeof(error)) == 0) {
-		read_all(store, reader, owners);
+		clocks_marks_read_all(store, reader, owners);
 		reader_close(reader);
 	}
 	free(owners);

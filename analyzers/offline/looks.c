@@ -41,7 +41,7 @@ struct looks *looks_free(struct looks *looks)
 }
 
 /* Room for one more; false: there is none. */
-static bool grow(void **list, size_t *room, size_t count, size_t size, size_t most)
+static bool stall_check_grow(void **list, size_t *room, size_t count, size_t size, size_t most)
 {
 	size_t wanted = *room ? 2 * *room : 64;
 	void *more;
@@ -60,14 +60,14 @@ static bool grow(void **list, size_t *room, size_t count, size_t size, size_t mo
 
 void looks_add_standing(struct looks *looks, const struct standing *standing)
 {
-	if (grow((void **)&looks->standing, &looks->standings_room, looks->standings, sizeof(*looks->standing),
+	if (stall_check_grow((void **)&looks->standing, &looks->standings_room, looks->standings, sizeof(*looks->standing),
 		    LOOKS_STANDINGS_MAX))
 		looks->standing[looks->standings++] = *standing;
 }
 
 void looks_add_member(struct looks *looks, const struct looks_member *member)
 {
-	if (grow((void **)&looks->member, &looks->members_room, looks->members, sizeof(*looks->member),
+	if (stall_check_grow((void **)&looks->member, &looks->members_room, looks->members, sizeof(*looks->member),
 		    LOOKS_MEMBERS_MAX))
 		looks->member[looks->members++] = *member;
 	else
@@ -80,7 +80,7 @@ size_t looks_members_before(const struct looks *looks)
 }
 
 /* Members of one communicator stand together. */
-static int by_communicator(const void *a, const void *b)
+static int stall_check_by_communicator(const void *a, const void *b)
 {
 	const struct looks_member *x = a, *y = b;
 	int order = strcmp(x->job, y->job);
@@ -90,7 +90,7 @@ static int by_communicator(const void *a, const void *b)
 	return order ? order : (x->judged.rank > y->judged.rank) - (x->judged.rank < y->judged.rank);
 }
 
-static bool is_same(const struct looks_member *a, const struct looks_member *b)
+static bool stall_check_is_same(const struct looks_member *a, const struct looks_member *b)
 {
 	return strcmp(a->job, b->job) == 0 &&
 	       strcmp(a->judged.standing.communicator, b->judged.standing.communicator) == 0;
@@ -120,7 +120,7 @@ static size_t settle_uncalled(struct looks_member *member, size_t members)
 	return kept;
 }
 
-static void judge(struct looks *looks, struct looks_member *member, size_t members, uint64_t now_ns)
+static void stall_check_judge(struct looks *looks, struct looks_member *member, size_t members, uint64_t now_ns)
 {
 	struct stuck *stuck = &looks->stuck[looks->stucks];
 	struct ops_verdict verdict;
@@ -147,22 +147,22 @@ static void judge(struct looks *looks, struct looks_member *member, size_t membe
 	looks->job[looks->stucks++] = member[0].job;
 }
 
-static size_t end_of(const struct looks *looks, size_t first)
+static size_t stall_check_end_of(const struct looks *looks, size_t first)
 {
 	size_t end = first + 1;
 
-	while (end < looks->members && is_same(&looks->member[first], &looks->member[end]))
+	while (end < looks->members && stall_check_is_same(&looks->member[first], &looks->member[end]))
 		end++;
 	return end;
 }
 
 /* Room for the members of the largest communicator, and for the numbers of all. */
-static bool make_room(struct looks *looks)
+static bool stall_check_reserve(struct looks *looks)
 {
 	size_t most = 0;
 
 	for (size_t i = 0, end; i < looks->members; i = end) {
-		end = end_of(looks, i);
+		end = stall_check_end_of(looks, i);
 		most = end - i > most ? end - i : most;
 	}
 	free(looks->judged);
@@ -176,12 +176,12 @@ static void judge_all(struct looks *looks, uint64_t now_ns)
 {
 	if (!looks->members || looks->too_many)
 		return;
-	qsort(looks->member, looks->members, sizeof(*looks->member), by_communicator);
-	if (!make_room(looks))
+	qsort(looks->member, looks->members, sizeof(*looks->member), stall_check_by_communicator);
+	if (!stall_check_reserve(looks))
 		return;
 	for (size_t i = 0, end; i < looks->members && looks->stucks < STUCKS_MAX; i = end) {
-		end = end_of(looks, i);
-		judge(looks, &looks->member[i], end - i, now_ns);
+		end = stall_check_end_of(looks, i);
+		stall_check_judge(looks, &looks->member[i], end - i, now_ns);
 	}
 }
 

@@ -54,7 +54,7 @@ static void sink(struct merge *merge, size_t at)
 }
 
 /* The source at the top has moved on, or is over. */
-static void settle(struct merge *merge, bool over)
+static void merge_settle(struct merge *merge, bool over)
 {
 	struct place *top = &merge->heap[0];
 
@@ -79,7 +79,7 @@ static void find_look(struct merge *merge, uint64_t after_ns)
 		merge->look_ns = UINT64_MAX;
 }
 
-static uint64_t known_of(const struct source *source, uint64_t *ret_end_ns)
+static uint64_t merge_known_of(const struct source *source, uint64_t *ret_end_ns)
 {
 	*ret_end_ns = 0;
 	return source->ops->known ? source->ops->known(source->arg, ret_end_ns) : UINT64_MAX;
@@ -91,18 +91,18 @@ static void find_look_end(struct merge *merge)
 	uint64_t last_ns = 0, end_ns = 0, known_ns;
 
 	for (size_t i = 0; i < merge->sources_count; i++) {
-		(void)known_of(&merge->sources[i], &end_ns);
+		(void)merge_known_of(&merge->sources[i], &end_ns);
 		last_ns = end_ns > last_ns ? end_ns : last_ns;
 	}
 	merge->look_end_ns = UINT64_MAX;
 	for (size_t i = 0; i < merge->sources_count; i++) {
-		known_ns = known_of(&merge->sources[i], &end_ns);
+		known_ns = merge_known_of(&merge->sources[i], &end_ns);
 		if (known_ns < merge->look_end_ns && known_ns + MERGE_ENDS_NS >= last_ns)
 			merge->look_end_ns = known_ns;
 	}
 }
 
-static int begin(struct merge *merge, const struct source *sources, size_t count)
+static int merge_begin(struct merge *merge, const struct source *sources, size_t count)
 {
 	*merge = (struct merge){.sources = sources,
 		.sources_count = count,
@@ -168,7 +168,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 	struct merge merge;
 	bool more = true;
 	char error[512];
-	int r = begin(&merge, sources, count);
+	int r = merge_begin(&merge, sources, count);
 
 	*ret_failed = 0;
 	while (r == 0 && merge.count && more) {
@@ -188,7 +188,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 			(*ret_failed)++;
 			options->warning(options->arg, error);
 		}
-		settle(&merge, failed < 0);
+		merge_settle(&merge, failed < 0);
 		if (++merge.events % PROGRESS_EVENTS == 0)
 			more = tell_progress(&merge, options, now_ns);
 	}

@@ -196,7 +196,7 @@ static const struct stood_span *stage_at(
 	return ret;
 }
 
-static bool stand(
+static bool stall_stand(
 	const struct stood *stood, uint32_t rank, const struct store_rank *of, uint64_t now_ns, struct standing *ret)
 {
 	const struct stood_span *span = stage_at(stood, rank, of, now_ns);
@@ -231,7 +231,7 @@ static bool stand(
 	return true;
 }
 
-static void point_of(const struct stood *stood, const struct stood_op *op, uint64_t time_ns, struct ops_point *ret)
+static void stall_point_of(const struct stood *stood, const struct stood_op *op, uint64_t time_ns, struct ops_point *ret)
 {
 	*ret = (struct ops_point){.seq = op->seq, .count = op->count, .bytes = op->bytes, .time_ns = time_ns};
 	memcpy(ret->op, stood->word[op->op], sizeof(ret->op));
@@ -254,7 +254,7 @@ static bool recall(const void *arg, uint64_t seq, struct ops_point *ret)
 	}
 	if (low == run->entered || op[low].seq != seq)
 		return false;
-	point_of(run->stood, &op[low], op[low].start_ns, ret);
+	stall_point_of(run->stood, &op[low], op[low].start_ns, ret);
 	return true;
 }
 
@@ -282,11 +282,11 @@ static void find_completed(
 	for (size_t i = entered; i-- > last;) {
 		if (!op[i].tells || op[i].end_ns > now_ns)
 			continue;
-		point_of(stood, &op[i], op[i].end_ns, ret);
+		stall_point_of(stood, &op[i], op[i].end_ns, ret);
 		return;
 	}
 	if (last)
-		point_of(stood, &op[last - 1], op[last - 1].start_ns, ret);
+		stall_point_of(stood, &op[last - 1], op[last - 1].start_ns, ret);
 	else
 		ret->seq = op[0].seq - 1;
 }
@@ -316,11 +316,11 @@ static void stand_in_run(const struct stood *stood, struct stood_run *run, uint6
 		member->first_seq = UINT64_MAX;
 		standing->seq_from = OPS_SEQ_ATTACH;
 		if (unsure)
-			point_of(stood, unsure, unsure->start_ns, &standing->entered);
+			stall_point_of(stood, unsure, unsure->start_ns, &standing->entered);
 	} else if (last) {
 		standing->seq_from = last->seq_from;
 		standing->completion_known = run->tells;
-		point_of(stood, last, last->start_ns, &standing->entered);
+		stall_point_of(stood, last, last->start_ns, &standing->entered);
 		if (run->tells)
 			find_completed(stood, op, run->entered, now_ns, &standing->completed);
 	}
@@ -384,7 +384,7 @@ void stood_stand(struct stood *stood, uint64_t now_ns, struct looks *looks)
 		struct standing standing;
 
 		if (of->number < 0 || (of->ended && now_ns > of->seen_ns + ENDED_NS) ||
-			!stand(stood, i, of, now_ns, &standing))
+			!stall_stand(stood, i, of, now_ns, &standing))
 			continue;
 		looks_add_standing(looks, &standing);
 		if (stood->runs && !stood->ops_overflow)

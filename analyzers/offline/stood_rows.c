@@ -83,7 +83,7 @@ void stood_rows_close(struct stood *stood)
 	free(stood->run_of);
 }
 
-static void *grow(struct stood_part *part, size_t size)
+static void *stall_rows_grow(struct stood_part *part, size_t size)
 {
 	if (part->count == part->room) {
 		size_t room = part->room ? 2 * part->room : 256;
@@ -114,13 +114,13 @@ static bool is_near(
 	return low < stood->part_end && stood->all.spot[low].from_ns <= end_ns + before_ns;
 }
 
-static uint64_t time_of(const struct stood *stood, const struct reader_row *row)
+static uint64_t stall_rows_time_of(const struct stood *stood, const struct reader_row *row)
 {
 	return store_feed_time(stood->options, row->value[STORE_START]);
 }
 
 /* STOOD_NEVER where the length is not known. */
-static uint64_t end_of(const struct reader_row *row, uint64_t start_ns)
+static uint64_t stall_rows_end_of(const struct reader_row *row, uint64_t start_ns)
 {
 	int64_t length = row->value[STORE_DURATION];
 
@@ -129,7 +129,7 @@ static uint64_t end_of(const struct reader_row *row, uint64_t start_ns)
 	return length > 0 && (uint64_t)length < STORE_FEED_LONGEST_NS ? start_ns + (uint64_t)length : start_ns;
 }
 
-static const char *text_of(struct reader_scan *scan, size_t column)
+static const char *stall_rows_text_of(struct reader_scan *scan, size_t column)
 {
 	const char *text = reader_scan_text(scan, column);
 
@@ -138,7 +138,7 @@ static const char *text_of(struct reader_scan *scan, size_t column)
 
 static void add_span(struct stood *stood, const struct stood_span *span)
 {
-	struct stood_span *place = grow(&stood->spans, sizeof(*span));
+	struct stood_span *place = stall_rows_grow(&stood->spans, sizeof(*span));
 
 	if (place)
 		*place = *span;
@@ -147,14 +147,14 @@ static void add_span(struct stood *stood, const struct stood_span *span)
 static void on_span(struct stood *stood, struct reader_scan *scan, uint32_t rank)
 {
 	const struct reader_row *row = reader_scan_row(scan);
-	uint64_t start_ns = time_of(stood, row), end_ns = end_of(row, start_ns);
+	uint64_t start_ns = stall_rows_time_of(stood, row), end_ns = stall_rows_end_of(row, start_ns);
 
 	if (start_ns && is_near(stood, start_ns, end_ns == STOOD_NEVER ? start_ns : end_ns, 0,
 				end_ns == STOOD_NEVER ? STAGE_BEFORE_NS : 0))
 		add_span(stood, &(struct stood_span){
 					.rank = rank,
 					.thread_id = (uint32_t)row->value[STAGE_THREAD],
-					.kind = stage_of_stage(text_of(scan, STAGE_STAGE)).kind,
+					.kind = stage_of_stage(stall_rows_text_of(scan, STAGE_STAGE)).kind,
 					.start_ns = start_ns,
 					.end_ns = end_ns,
 				});
@@ -176,19 +176,19 @@ static void on_flight(struct stood *stood, sqlite3_stmt *s)
 				});
 }
 
-static void on_sample(struct stood *stood, struct reader_scan *scan, uint32_t rank)
+static void stall_rows_on_sample(struct stood *stood, struct reader_scan *scan, uint32_t rank)
 {
 	const struct reader_row *row = reader_scan_row(scan);
-	uint64_t start_ns = time_of(stood, row), end_ns = end_of(row, start_ns);
+	uint64_t start_ns = stall_rows_time_of(stood, row), end_ns = stall_rows_end_of(row, start_ns);
 	struct stood_sample *sample;
 
 	if (!start_ns || end_ns == STOOD_NEVER || !is_near(stood, start_ns, end_ns, SAMPLE_BEFORE_NS, SAMPLE_AFTER_NS))
 		return;
-	sample = grow(&stood->samples, sizeof(*sample));
+	sample = stall_rows_grow(&stood->samples, sizeof(*sample));
 	if (sample)
 		*sample = (struct stood_sample){
 			.rank = rank,
-			.state = text_of(scan, SAMPLE_STATE)[0],
+			.state = stall_rows_text_of(scan, SAMPLE_STATE)[0],
 			.start_ns = start_ns,
 			.end_ns = end_ns,
 			.cpu_ns = !reader_row_has(row, SAMPLE_CPU) || row->value[SAMPLE_CPU] < 0
@@ -224,7 +224,7 @@ static uint8_t seq_from_of(const char *word)
 	return OPS_SEQ_ATTACH;
 }
 
-static uint64_t known_of(const struct reader_row *row, size_t column)
+static uint64_t stall_rows_known_of(const struct reader_row *row, size_t column)
 {
 	return !reader_row_has(row, column) || row->value[column] < 0 ? OPS_UNKNOWN : (uint64_t)row->value[column];
 }
@@ -261,7 +261,7 @@ static int64_t completed_of(struct reader_scan *scan)
 
 /* Those whose number may not be compared do not take the room of the others: where it is half full, only the newest of
  * each second stays, which is enough to tell that a rank called something. */
-static void add_op(struct stood *stood, struct store_place *place, const struct stood_op *op)
+static void stall_rows_add_op(struct stood *stood, struct store_place *place, const struct stood_op *op)
 {
 	bool unsure = op->seq_from == OPS_SEQ_ATTACH;
 	struct stood_op *to;
@@ -274,7 +274,7 @@ static void add_op(struct stood *stood, struct store_place *place, const struct 
 			return;
 		}
 	}
-	to = grow(&stood->ops, sizeof(*to));
+	to = stall_rows_grow(&stood->ops, sizeof(*to));
 	if (!to) {
 		stood->ops_overflow = true;
 		return;
@@ -284,31 +284,31 @@ static void add_op(struct stood *stood, struct store_place *place, const struct 
 		place->unsure = stood->ops.count - 1;
 }
 
-static void on_op(struct stood *stood, struct reader_scan *scan, uint32_t rank)
+static void stall_rows_on_op(struct stood *stood, struct reader_scan *scan, uint32_t rank)
 {
 	const struct store_rank *of = store_ranks_at(stood->ranks, rank);
 	const struct reader_row *row = reader_scan_row(scan);
-	uint64_t start_ns = time_of(stood, row), end_ns;
+	uint64_t start_ns = stall_rows_time_of(stood, row), end_ns;
 	const struct store_place *place;
 
 	if (!start_ns || !is_called(scan) || !is_near(stood, start_ns, start_ns, ops_before(stood), 0))
 		return;
-	place = store_rank_place(of, text_of(scan, OP_COMMUNICATOR));
+	place = store_rank_place(of, stall_rows_text_of(scan, OP_COMMUNICATOR));
 	if (!place)
 		return;
 	end_ns = store_feed_time(stood->options, completed_of(scan));
-	add_op(stood, &of->place[place - of->place],
+	stall_rows_add_op(stood, &of->place[place - of->place],
 		&(struct stood_op){
 			.rank = rank,
 			.place = (uint32_t)(place - of->place),
 			.seq = (uint64_t)row->value[OP_SEQ],
 			.start_ns = start_ns,
 			.end_ns = end_ns ? end_ns : STOOD_NEVER,
-			.count = known_of(row, OP_COUNT),
-			.bytes = known_of(row, OP_BYTES),
-			.op = word_of(stood, text_of(scan, OP_OP)),
-			.dtype = word_of(stood, text_of(scan, OP_DTYPE)),
-			.seq_from = seq_from_of(text_of(scan, OP_SEQ_FROM)),
+			.count = stall_rows_known_of(row, OP_COUNT),
+			.bytes = stall_rows_known_of(row, OP_BYTES),
+			.op = word_of(stood, stall_rows_text_of(scan, OP_OP)),
+			.dtype = word_of(stood, stall_rows_text_of(scan, OP_DTYPE)),
+			.seq_from = seq_from_of(stall_rows_text_of(scan, OP_SEQ_FROM)),
 			.tells = reader_scan_is(scan, OP_TIER, WORD_DEVICE) ||
 				 reader_scan_is(scan, OP_FAMILY, WORD_GLOO),
 		});
@@ -317,11 +317,11 @@ static void on_op(struct stood *stood, struct reader_scan *scan, uint32_t rank)
 static void (*const take[STOOD_TABLES])(struct stood *stood, struct reader_scan *scan, uint32_t rank) = {
 	[STOOD_STAGES] = on_span,
 	[STOOD_CUT] = on_span,
-	[STOOD_SAMPLES] = on_sample,
-	[STOOD_OPS] = on_op,
+	[STOOD_SAMPLES] = stall_rows_on_sample,
+	[STOOD_OPS] = stall_rows_on_op,
 };
 
-static int order(uint64_t a, uint64_t b)
+static int stall_rows_order(uint64_t a, uint64_t b)
 {
 	return (a > b) - (a < b);
 }
@@ -329,31 +329,31 @@ static int order(uint64_t a, uint64_t b)
 static int by_span(const void *a, const void *b)
 {
 	const struct stood_span *x = a, *y = b;
-	int r = order(x->rank, y->rank);
+	int r = stall_rows_order(x->rank, y->rank);
 
-	return r ? r : order(x->start_ns, y->start_ns);
+	return r ? r : stall_rows_order(x->start_ns, y->start_ns);
 }
 
 static int by_sample(const void *a, const void *b)
 {
 	const struct stood_sample *x = a, *y = b;
-	int r = order(x->rank, y->rank);
+	int r = stall_rows_order(x->rank, y->rank);
 
-	return r ? r : order(x->start_ns, y->start_ns);
+	return r ? r : stall_rows_order(x->start_ns, y->start_ns);
 }
 
 static int by_op(const void *a, const void *b)
 {
 	const struct stood_op *x = a, *y = b;
-	int r = order(x->rank, y->rank);
+	int r = stall_rows_order(x->rank, y->rank);
 
-	r = r ? r : order(x->place, y->place);
-	r = r ? r : order(x->seq_from == OPS_SEQ_ATTACH, y->seq_from == OPS_SEQ_ATTACH);
-	r = r || x->seq_from == OPS_SEQ_ATTACH ? r : order(x->seq, y->seq);
-	return r ? r : order(x->start_ns, y->start_ns);
+	r = r ? r : stall_rows_order(x->place, y->place);
+	r = r ? r : stall_rows_order(x->seq_from == OPS_SEQ_ATTACH, y->seq_from == OPS_SEQ_ATTACH);
+	r = r || x->seq_from == OPS_SEQ_ATTACH ? r : stall_rows_order(x->seq, y->seq);
+	return r ? r : stall_rows_order(x->start_ns, y->start_ns);
 }
 
-static void add_up(struct stood *stood)
+static void stall_rows_add_up(struct stood *stood)
 {
 	struct stood_sample *sample = stood->samples.row;
 
@@ -413,7 +413,7 @@ static void sort(struct stood *stood)
 		qsort(stood->samples.row, stood->samples.count, sizeof(struct stood_sample), by_sample);
 	if (stood->ops.count)
 		qsort(stood->ops.row, stood->ops.count, sizeof(struct stood_op), by_op);
-	add_up(stood);
+	stall_rows_add_up(stood);
 	make_runs(stood);
 	if (stood->ops_overflow)
 		stood_warn(stood, "operations that lie close together are too many to be judged");

@@ -36,7 +36,7 @@ void stood_spots_free(struct stood_spots *spots)
 	*spots = (struct stood_spots){0};
 }
 
-static bool add(struct stood_spots *spots, uint64_t from_ns, uint64_t to_ns)
+static bool stall_intervals_add(struct stood_spots *spots, uint64_t from_ns, uint64_t to_ns)
 {
 	if (spots->count == spots->room) {
 		size_t room = spots->room ? 2 * spots->room : 64;
@@ -59,7 +59,7 @@ static int by_from(const void *a, const void *b)
 }
 
 /* In order, and those that overlap, or are no further apart than that, are one. */
-static void merge(struct stood_spots *spots, uint64_t apart_ns)
+static void stall_intervals_merge(struct stood_spots *spots, uint64_t apart_ns)
 {
 	size_t kept = 0;
 
@@ -167,7 +167,7 @@ static void add_raw(struct finding_spots *f, uint32_t job, uint64_t from_ns, uin
 	f->raw_job[f->raws++] = job;
 }
 
-static void progress(struct finding_spots *f, uint32_t number, uint64_t time_ns)
+static void stall_intervals_progress(struct finding_spots *f, uint32_t number, uint64_t time_ns)
 {
 	struct job *job = &f->job[number];
 	uint64_t still_ns = job->typical_ns + job->typical_ns / 2;
@@ -186,7 +186,7 @@ static void step(struct finding_spots *f, uint32_t rank, uint64_t end_ns, uint64
 {
 	struct job *job = &f->job[f->job_of[rank]];
 
-	progress(f, f->job_of[rank], end_ns);
+	stall_intervals_progress(f, f->job_of[rank], end_ns);
 	if (!job->steps++)
 		job->typical_ns = length_ns;
 	if (length_ns > 2 * job->typical_ns)
@@ -236,7 +236,7 @@ static uint64_t length_of(int64_t length)
 	return length > 0 && (uint64_t)length < STORE_FEED_LONGEST_NS ? (uint64_t)length : 0;
 }
 
-static void on_sample(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns)
+static void stall_intervals_on_sample(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns)
 {
 	if (!f->since_ns[rank] || start_ns < f->since_ns[rank])
 		f->since_ns[rank] = start_ns;
@@ -244,21 +244,21 @@ static void on_sample(struct finding_spots *f, uint32_t rank, uint64_t start_ns,
 		f->until_ns[rank] = start_ns + length_ns;
 }
 
-static void on_step(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns)
+static void stall_intervals_on_step(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns)
 {
-	on_sample(f, rank, start_ns, length_ns);
+	stall_intervals_on_sample(f, rank, start_ns, length_ns);
 	step(f, rank, start_ns + length_ns, length_ns);
 }
 
-static void on_op(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns)
+static void stall_intervals_on_op(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns)
 {
-	on_sample(f, rank, start_ns, length_ns);
+	stall_intervals_on_sample(f, rank, start_ns, length_ns);
 	if (!f->job[f->job_of[rank]].steps)
-		progress(f, f->job_of[rank], start_ns + length_ns);
+		stall_intervals_progress(f, f->job_of[rank], start_ns + length_ns);
 }
 
 /* Of a table's instance, start and length. */
-static int each(struct finding_spots *f, const struct reader_scanning *scanning,
+static int stall_intervals_each(struct finding_spots *f, const struct reader_scanning *scanning,
 	void (*row)(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns), char *error,
 	size_t error_size)
 {
@@ -296,18 +296,18 @@ static int read_progress(struct finding_spots *f, char *error, size_t error_size
 		.table = TABLE_STEPS, .columns = {"instance", "start_ns", "duration_ns"}};
 	static const struct reader_scanning ops = {
 		.table = TABLE_COLLECTIVES, .columns = {"instance", "host_start_ns", "host_duration_ns"}};
-	int r = each(f, &samples, on_sample, error, error_size);
+	int r = stall_intervals_each(f, &samples, stall_intervals_on_sample, error, error_size);
 
 	find_jobs(f);
 	if (r == 0)
-		r = each(f, &steps, on_step, error, error_size);
+		r = stall_intervals_each(f, &steps, stall_intervals_on_step, error, error_size);
 	if (r == 0 && lacks_steps(f))
-		r = each(f, &ops, on_op, error, error_size);
+		r = stall_intervals_each(f, &ops, stall_intervals_on_op, error, error_size);
 	store_ranks_lived(f->stood->ranks, f->since_ns, f->until_ns);
 	return r;
 }
 
-static uint64_t end_of(const struct finding_spots *f, uint32_t rank)
+static uint64_t stall_intervals_end_of(const struct finding_spots *f, uint32_t rank)
 {
 	const struct store_rank *of = rank_at(f, rank);
 	uint64_t end_ns = of->ended ? of->seen_ns : f->until_ns[rank], until_ns = f->stood->options->until_ns;
@@ -325,14 +325,14 @@ static bool find_lives(const struct finding_spots *f, size_t first, size_t end, 
 		uint32_t rank = f->order[i];
 		uint64_t begin_ns = store_rank_begin(rank_at(f, rank));
 
-		if (rank_at(f, rank)->wanted && end_of(f, rank) > begin_ns)
-			done = add(lives, begin_ns, end_of(f, rank));
+		if (rank_at(f, rank)->wanted && stall_intervals_end_of(f, rank) > begin_ns)
+			done = stall_intervals_add(lives, begin_ns, stall_intervals_end_of(f, rank));
 	}
-	merge(lives, 0);
+	stall_intervals_merge(lives, 0);
 	return done;
 }
 
-static bool clip(const struct finding_spots *f, uint32_t job, const struct stood_spots *lives)
+static bool stall_intervals_clip(const struct finding_spots *f, uint32_t job, const struct stood_spots *lives)
 {
 	struct stood_spots *still = &f->stood->still;
 	bool done = true;
@@ -347,7 +347,7 @@ static bool clip(const struct finding_spots *f, uint32_t job, const struct stood
 				f->raw[i].to_ns < lives->spot[k].to_ns ? f->raw[i].to_ns : lives->spot[k].to_ns;
 
 			if (to_ns > from_ns && to_ns - from_ns >= STOOD_STILL_NS)
-				done = add(still, from_ns, to_ns);
+				done = stall_intervals_add(still, from_ns, to_ns);
 		}
 	}
 	return done;
@@ -363,11 +363,11 @@ static bool find_still(struct finding_spots *f)
 
 		for (end = first; end < f->ranks && f->job_of[f->order[end]] == job;)
 			end++;
-		progress(f, job, STOOD_NEVER);
-		done = find_lives(f, first, end, &lives) && clip(f, job, &lives);
+		stall_intervals_progress(f, job, STOOD_NEVER);
+		done = find_lives(f, first, end, &lives) && stall_intervals_clip(f, job, &lives);
 	}
 	stood_spots_free(&lives);
-	merge(&f->stood->still, 0);
+	stall_intervals_merge(&f->stood->still, 0);
 	return done;
 }
 
@@ -382,7 +382,7 @@ static bool find_ends(struct finding_spots *f)
 		const struct store_rank *rank = rank_at(f, i);
 
 		if (rank->ended && rank->wanted && (!options->until_ns || rank->seen_ns < options->until_ns))
-			done = add(ends, rank->seen_ns, rank->seen_ns);
+			done = stall_intervals_add(ends, rank->seen_ns, rank->seen_ns);
 	}
 	if (ends->count)
 		qsort(ends->spot, ends->count, sizeof(*ends->spot), by_from);
@@ -394,29 +394,29 @@ static bool find_ends(struct finding_spots *f)
 }
 
 /* Samples of ranks end one after the other. */
-static void find_known(const struct finding_spots *f)
+static void stall_intervals_find_known(const struct finding_spots *f)
 {
 	struct stood *stood = f->stood;
 
 	stood->known_ns = STOOD_NEVER;
 	for (uint32_t i = 0; i < f->ranks; i++)
-		if (end_of(f, i) > stood->last_ns)
-			stood->last_ns = end_of(f, i);
+		if (stall_intervals_end_of(f, i) > stood->last_ns)
+			stood->last_ns = stall_intervals_end_of(f, i);
 	for (uint32_t i = 0; i < f->ranks; i++)
 		if (!rank_at(f, i)->ended && f->until_ns[i] && f->until_ns[i] + MERGE_ENDS_NS >= stood->last_ns &&
 			f->until_ns[i] < stood->known_ns)
 			stood->known_ns = f->until_ns[i];
 }
 
-static bool join(struct stood *stood)
+static bool stall_intervals_join(struct stood *stood)
 {
 	const struct stood_spots *both[] = {&stood->still, &stood->ends};
 	bool done = true;
 
 	for (size_t i = 0; i < 2; i++)
 		for (size_t k = 0; k < both[i]->count && done; k++)
-			done = add(&stood->all, both[i]->spot[k].from_ns, both[i]->spot[k].to_ns);
-	merge(&stood->all, 0);
+			done = stall_intervals_add(&stood->all, both[i]->spot[k].from_ns, both[i]->spot[k].to_ns);
+	stall_intervals_merge(&stood->all, 0);
 	return done;
 }
 
@@ -437,8 +437,8 @@ int stood_spots_find(struct stood *stood, char *error, size_t error_size)
 	f.raw_job = calloc(STOOD_SPOTS_MAX, sizeof(*f.raw_job));
 	if (f.job_of && f.order && f.since_ns && f.until_ns && f.busy_ns && f.job && f.raw && f.raw_job) {
 		r = read_progress(&f, error, error_size);
-		find_known(&f);
-		if (r == 0 && (!find_still(&f) || !find_ends(&f) || !join(stood)))
+		stall_intervals_find_known(&f);
+		if (r == 0 && (!find_still(&f) || !find_ends(&f) || !stall_intervals_join(stood)))
 			r = -ENOMEM;
 	}
 	if (r == -ENOMEM)

@@ -52,7 +52,7 @@ static struct store_row make_row(struct store_feed *feed, const struct stream *s
 	};
 }
 
-static int advance(struct store_feed *feed, struct stream *stream, char *error, size_t error_size)
+static int store_feed_advance(struct store_feed *feed, struct stream *stream, char *error, size_t error_size)
 {
 	const struct store_feed_options *options = &feed->options;
 	const struct store_table *table = stream->table;
@@ -97,7 +97,7 @@ static void read_waits(struct store_feed *feed, uint64_t until_ns, struct framer
 
 			if (row.rank)
 				stream->table->feed(&row);
-			(void)advance(feed, stream, error, sizeof(error));
+			(void)store_feed_advance(feed, stream, error, sizeof(error));
 		}
 	}
 }
@@ -128,7 +128,7 @@ static int open_stream(struct store_feed *feed, size_t i, char *error, size_t er
 		return r;
 	}
 	r = store_feed_begin(stream->scan, &feed->options, error, error_size);
-	return r < 0 ? r : advance(feed, stream, error, error_size);
+	return r < 0 ? r : store_feed_advance(feed, stream, error, error_size);
 }
 
 static int open_streams(struct store_feed *feed, char *error, size_t error_size)
@@ -186,7 +186,7 @@ struct store_feed *store_feed_close(struct store_feed *feed)
 }
 
 /* Of streams at the same place, the one whose row is older: after a clock was set back, they are all there. */
-static size_t oldest(const struct store_feed *feed)
+static size_t store_feed_oldest(const struct store_feed *feed)
 {
 	size_t ret = 0;
 
@@ -199,16 +199,16 @@ static size_t oldest(const struct store_feed *feed)
 	return ret;
 }
 
-static uint64_t next(const void *arg)
+static uint64_t store_feed_next(const void *arg)
 {
 	const struct store_feed *feed = arg;
-	uint64_t row_ns = feed->stream[oldest(feed)].key_ns, rank_ns = store_ranks_next(feed->ranks);
+	uint64_t row_ns = feed->stream[store_feed_oldest(feed)].key_ns, rank_ns = store_ranks_next(feed->ranks);
 
 	/* Ends of ranks that have no more rows are told, too; those that begin later have nothing to tell. */
 	return row_ns < rank_ns ? row_ns : rank_ns;
 }
 
-static void count(struct store_feed *feed, uint64_t row_ns, struct store_rank *rank)
+static void store_feed_count(struct store_feed *feed, uint64_t row_ns, struct store_rank *rank)
 {
 	feed->counts.rows++;
 	if (!feed->counts.first_ns)
@@ -222,7 +222,7 @@ static void count(struct store_feed *feed, uint64_t row_ns, struct store_rank *r
 static int feed_row(void *arg, struct framer *framer, char *error, size_t error_size)
 {
 	struct store_feed *feed = arg;
-	size_t i = oldest(feed);
+	size_t i = store_feed_oldest(feed);
 	struct stream *stream = &feed->stream[i];
 	uint64_t row_ns = stream->row_ns;
 	struct store_row row;
@@ -237,31 +237,31 @@ static int feed_row(void *arg, struct framer *framer, char *error, size_t error_
 		read_waits(feed, sample_end(stream), framer);
 	if (row.rank || stream->table->of_none) {
 		stream->table->feed(&row);
-		count(feed, row_ns, row.rank);
+		store_feed_count(feed, row_ns, row.rank);
 	}
-	r = advance(feed, stream, error, error_size);
+	r = store_feed_advance(feed, stream, error, error_size);
 	if (stream->table->in_windows && stream->row_ns != row_ns)
 		store_rows_launches_over(feed->ranks, framer);
 	return r;
 }
 
-static uint64_t look(void *arg, uint64_t after_ns)
+static uint64_t store_feed_look(void *arg, uint64_t after_ns)
 {
 	return stood_look(((struct store_feed *)arg)->stood, after_ns);
 }
 
-static uint64_t known(const void *arg, uint64_t *ret_end_ns)
+static uint64_t store_feed_known(const void *arg, uint64_t *ret_end_ns)
 {
 	return stood_known(((const struct store_feed *)arg)->stood, ret_end_ns);
 }
 
-static void stand(void *arg, uint64_t now_ns, struct looks *looks)
+static void store_feed_stand(void *arg, uint64_t now_ns, struct looks *looks)
 {
 	stood_stand(((struct store_feed *)arg)->stood, now_ns, looks);
 }
 
 const struct source_ops store_feed_source = {
-	.next = next, .feed = feed_row, .look = look, .known = known, .stand = stand};
+	.next = store_feed_next, .feed = feed_row, .look = store_feed_look, .known = store_feed_known, .stand = store_feed_stand};
 
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret)
 {

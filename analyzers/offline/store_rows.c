@@ -114,7 +114,7 @@ static uint64_t get_time(const struct store_row *row, size_t column)
 	return store_feed_time(row->options, get(row->scan, column));
 }
 
-static void progress(struct store_rank *rank, uint64_t end_ns)
+static void store_rows_progress(struct store_rank *rank, uint64_t end_ns)
 {
 	if (end_ns > rank->progress_ns)
 		rank->progress_ns = end_ns;
@@ -133,7 +133,7 @@ static void feed_stage(const struct store_row *row)
 
 	if (stage.depth == 0 && stage_is_loop(stage.kind) && stage.step != STEPS_NONE)
 		row->rank->step_thread = stage.thread_id;
-	progress(row->rank, row->time_ns);
+	store_rows_progress(row->rank, row->time_ns);
 	framer_stage(row->framer, row->rank->process, &stage);
 }
 
@@ -141,7 +141,7 @@ static void feed_step(const struct store_row *row)
 {
 	struct store_rank *rank = row->rank;
 
-	progress(rank, row->time_ns);
+	store_rows_progress(rank, row->time_ns);
 	rank->steps++;
 	if (row->time_ns > rank->step_end_ns)
 		rank->step_end_ns = row->time_ns;
@@ -167,7 +167,7 @@ static void feed_op(const struct store_row *row)
 		.tier = device ? FRAME_TIER_DEVICE : FRAME_TIER_HOST,
 	};
 
-	progress(row->rank, row->time_ns);
+	store_rows_progress(row->rank, row->time_ns);
 	framer_op(row->framer, row->rank->process, &op);
 }
 

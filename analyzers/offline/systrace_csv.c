@@ -51,7 +51,7 @@ static uint64_t bytes_of(const char *type)
 	return 0;
 }
 
-static bool number_of(const char *text, uint64_t *ret)
+static bool systrace_csv_number_of(const char *text, uint64_t *ret)
 {
 	char *end;
 
@@ -75,11 +75,11 @@ static void take_name(char *name, struct systrace_op *op)
 		part[i] = strsep(&rest, "!");
 	snprintf(op->op, sizeof(op->op), "%s", part[0]);
 	snprintf(op->group, sizeof(op->group), "%s", part[1]);
-	if (number_of(part[3], &count) && count < NS_MAX / 8)
+	if (systrace_csv_number_of(part[3], &count) && count < NS_MAX / 8)
 		op->bytes = count * bytes_of(part[2]);
 }
 
-static int finish(struct csv *csv, struct waiting *waiting)
+static int systrace_csv_finish(struct csv *csv, struct waiting *waiting)
 {
 	struct systrace_op op = waiting->op;
 	bool named = op.op[0] && op.group[0];
@@ -100,7 +100,7 @@ static int finish(struct csv *csv, struct waiting *waiting)
 	return csv->sink->op ? csv->sink->op(csv->sink->arg, &op) : 0;
 }
 
-static void widen(uint64_t *start_ns, uint64_t *end_ns, unsigned lines, uint64_t time_ns)
+static void systrace_csv_widen(uint64_t *start_ns, uint64_t *end_ns, unsigned lines, uint64_t time_ns)
 {
 	if (!lines || time_ns < *start_ns)
 		*start_ns = time_ns;
@@ -114,29 +114,29 @@ static int take_line(struct csv *csv, char *const field[FIELDS])
 	struct waiting *waiting;
 	int r = 0;
 
-	if (!number_of(field[ID], &id) || !number_of(field[SOURCE], &source) ||
-		!number_of(field[TIMESTAMP], &time_ns) || source > 1 || !time_ns || time_ns >= NS_MAX) {
+	if (!systrace_csv_number_of(field[ID], &id) || !systrace_csv_number_of(field[SOURCE], &source) ||
+		!systrace_csv_number_of(field[TIMESTAMP], &time_ns) || source > 1 || !time_ns || time_ns >= NS_MAX) {
 		csv->said->dropped++;
 		return 0;
 	}
 	waiting = &csv->waiting[id & (WAITING - 1)];
 	if (waiting->used && waiting->id != id)
-		r = finish(csv, waiting);
+		r = systrace_csv_finish(csv, waiting);
 	if (!waiting->used)
 		*waiting = (struct waiting){.used = true, .id = id};
 	if (*field[NAME])
 		take_name(field[NAME], &waiting->op);
-	if (source == 0 && field[PROCESS] && number_of(field[PROCESS], &pid) && pid < UINT32_MAX)
+	if (source == 0 && field[PROCESS] && systrace_csv_number_of(field[PROCESS], &pid) && pid < UINT32_MAX)
 		waiting->op.pid = (uint32_t)pid;
 	if (source == 0)
-		widen(&waiting->host_start_ns, &waiting->host_end_ns, waiting->host++, time_ns);
+		systrace_csv_widen(&waiting->host_start_ns, &waiting->host_end_ns, waiting->host++, time_ns);
 	else
-		widen(&waiting->op.start_ns, &waiting->op.end_ns, waiting->device++, time_ns);
+		systrace_csv_widen(&waiting->op.start_ns, &waiting->op.end_ns, waiting->device++, time_ns);
 	return r;
 }
 
 /* In the order of sysTrace's header, which others may extend at its end. */
-static bool split(char *line, char *field[FIELDS])
+static bool systrace_csv_split(char *line, char *field[FIELDS])
 {
 	size_t count = 0;
 
@@ -163,7 +163,7 @@ static int read_lines(FILE *file, struct csv *csv)
 		}
 		if (first && strncmp(line, "Flag,Id,Kind,Name,SourceKind,Timestamp", 38) != 0)
 			return -EBADMSG;
-		if (!first && split(line, field))
+		if (!first && systrace_csv_split(line, field))
 			r = take_line(csv, field);
 		else if (!first)
 			csv->said->dropped++;
@@ -188,7 +188,7 @@ int systrace_csv_read(FILE *file, const struct systrace_sink *sink, struct systr
 	r = read_lines(file, csv);
 	for (size_t i = 0; i < WAITING && r == 0; i++)
 		if (csv->waiting[i].used)
-			r = finish(csv, &csv->waiting[i]);
+			r = systrace_csv_finish(csv, &csv->waiting[i]);
 	free(csv);
 	return r;
 }

@@ -25,7 +25,7 @@ int systrace_events_add(struct systrace_events *events, const struct systrace_ev
 	return 0;
 }
 
-static int by_time(const void *a, const void *b)
+static int systrace_events_by_time(const void *a, const void *b)
 {
 	const struct systrace_event *x = a, *y = b;
 
@@ -39,10 +39,10 @@ static int by_time(const void *a, const void *b)
 void systrace_events_sort(struct systrace_events *events)
 {
 	if (events->count)
-		qsort(events->event, events->count, sizeof(*events->event), by_time);
+		qsort(events->event, events->count, sizeof(*events->event), systrace_events_by_time);
 }
 
-static int by_process(const void *a, const void *b)
+static int systrace_events_by_process(const void *a, const void *b)
 {
 	const struct systrace_event *x = a, *y = b;
 
@@ -58,7 +58,7 @@ int systrace_events_steps(struct systrace_events *events)
 	int r = 0;
 
 	if (count)
-		qsort(events->event, count, sizeof(*events->event), by_process);
+		qsort(events->event, count, sizeof(*events->event), systrace_events_by_process);
 	for (size_t i = 1; i <= count && r == 0; i++) {
 		const struct systrace_event *first = &events->event[begin], *next = &events->event[i];
 

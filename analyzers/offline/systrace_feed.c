@@ -38,7 +38,7 @@ struct reading {
 	uint32_t time_process;
 };
 
-static void warn(const struct systrace_feed *feed, const char *path, const char *what)
+static void systrace_feed_warn(const struct systrace_feed *feed, const char *path, const char *what)
 {
 	char sentence[PATH_MAX + 256];
 
@@ -146,7 +146,7 @@ static void extend(struct systrace_process *process, uint64_t start_ns, uint64_t
 		process->last_ns = end_ns;
 }
 
-static int add(struct systrace_feed *feed, const struct systrace_event *event)
+static int systrace_feed_add(struct systrace_feed *feed, const struct systrace_event *event)
 {
 	struct systrace_counts *counts = &feed->counts;
 
@@ -158,7 +158,7 @@ static int add(struct systrace_feed *feed, const struct systrace_event *event)
 	return systrace_events_add(&feed->events, event);
 }
 
-static int on_stage(void *arg, const struct systrace_stage *stage)
+static int systrace_feed_on_stage(void *arg, const struct systrace_stage *stage)
 {
 	struct reading *reading = arg;
 	const struct systrace_word word = systrace_word_of(stage->name);
@@ -174,7 +174,7 @@ static int on_stage(void *arg, const struct systrace_stage *stage)
 		.closes = word.closes,
 	};
 
-	return in_range(reading->feed, stage->start_ns) ? add(reading->feed, &event) : 0;
+	return in_range(reading->feed, stage->start_ns) ? systrace_feed_add(reading->feed, &event) : 0;
 }
 
 /* Without what libraries put before it; words of theirs that are another's elsewhere. */
@@ -267,7 +267,7 @@ static int process_of_op(struct reading *reading, const struct systrace_op *op, 
 	return process_get(reading->feed, &unknown, ret);
 }
 
-static int on_op(void *arg, const struct systrace_op *op)
+static int systrace_feed_on_op(void *arg, const struct systrace_op *op)
 {
 	struct reading *reading = arg;
 	struct systrace_feed *feed = reading->feed;
@@ -298,13 +298,13 @@ static int on_op(void *arg, const struct systrace_op *op)
 		feed->events.left_out++;
 		return 0;
 	}
-	return r < 0 ? r : add(feed, &event);
+	return r < 0 ? r : systrace_feed_add(feed, &event);
 }
 
 /* The rank and the job may stand at the end of the file: then they are taken over from what was assumed. */
 static int read_timeline(struct reading *reading, FILE *file, struct systrace_said *said)
 {
-	const struct systrace_sink sink = {.stage = on_stage, .arg = reading};
+	const struct systrace_sink sink = {.stage = systrace_feed_on_stage, .arg = reading};
 	const struct systrace_name *name = reading->name;
 	struct systrace_process process = {
 		.rank = (int32_t)(name->rank < 0 ? 0 : name->rank), .pid = name->pid, .number = -1};
@@ -330,7 +330,7 @@ static int read_timeline(struct reading *reading, FILE *file, struct systrace_sa
 /* Times of the host are read only where there are no others. */
 static int read_csv(struct reading *reading, FILE *file, struct systrace_said *said)
 {
-	struct systrace_sink sink = {.op = on_op, .arg = reading};
+	struct systrace_sink sink = {.op = systrace_feed_on_op, .arg = reading};
 	int r = systrace_csv_read(file, &sink, said);
 
 	if (r < 0 || said->records || !said->host_ops)
@@ -347,7 +347,7 @@ static const char *why(int error)
 				  : "cannot be read: its rest is left out";
 }
 
-static int read_file(struct systrace_feed *feed, const struct file *one)
+static int systrace_feed_read_file(struct systrace_feed *feed, const struct file *one)
 {
 	struct reading reading = {.feed = feed, .name = &one->name};
 	struct systrace_said said = {.rank = -1};
@@ -369,19 +369,19 @@ static int read_file(struct systrace_feed *feed, const struct file *one)
 		return r;
 	if (r < 0) {
 		feed->counts.files_failed++;
-		warn(feed, one->path, r == -EINVAL ? "is left out: nothing tells whose rank it is" : why(r));
+		systrace_feed_warn(feed, one->path, r == -EINVAL ? "is left out: nothing tells whose rank it is" : why(r));
 	} else if (said.cut) {
-		warn(feed, one->path, "ends within a record: it is being written, or damaged");
+		systrace_feed_warn(feed, one->path, "ends within a record: it is being written, or damaged");
 	}
 	return 0;
 }
 
-static int read_all(struct systrace_feed *feed, const struct files *files)
+static int systrace_feed_read_all(struct systrace_feed *feed, const struct files *files)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < files->count && r == 0; i++) {
-		r = read_file(feed, &files->file[i]);
+		r = systrace_feed_read_file(feed, &files->file[i]);
 		if (feed->options.progress)
 			feed->options.progress(feed->options.arg, i + 1, feed->counts.records);
 	}
@@ -408,7 +408,7 @@ int systrace_feed_open(const char *folder, const struct systrace_options *option
 	if (r == 0) {
 		qsort(files.file, files.count, sizeof(*files.file), by_kind);
 		feed->options = *options;
-		r = read_all(feed, &files);
+		r = systrace_feed_read_all(feed, &files);
 	}
 	if (none)
 		snprintf(error, error_size,

@@ -18,7 +18,7 @@ struct run {
 	size_t count;
 };
 
-static int by_group(const void *a, const void *b)
+static int systrace_join_by_group(const void *a, const void *b)
 {
 	const struct systrace_event *x = *(struct systrace_event *const *)a, *y = *(struct systrace_event *const *)b;
 
@@ -36,7 +36,7 @@ static bool is_alike(const struct systrace_event *a, const struct systrace_event
 	return a->op == b->op && a->bytes == b->bytes;
 }
 
-static bool is_same(const struct run *a, const struct run *b)
+static bool systrace_join_is_same(const struct run *a, const struct run *b)
 {
 	if (a->count != b->count)
 		return false;
@@ -52,7 +52,7 @@ static int64_t apart(const struct systrace_event *a, const struct systrace_event
 }
 
 /* The one that ended closest among those from place on; both runs go forward together. */
-static size_t closest(const struct run *run, const struct systrace_event *op, size_t from, int64_t offset_ns)
+static size_t systrace_join_closest(const struct run *run, const struct systrace_event *op, size_t from, int64_t offset_ns)
 {
 	size_t best = from;
 
@@ -73,7 +73,7 @@ static size_t match(const struct run *first, const struct run *run, int64_t offs
 		op->number = 0;
 		if (next >= first->count)
 			continue;
-		at = closest(first, op, at > next ? at : next, offset_ns);
+		at = systrace_join_closest(first, op, at > next ? at : next, offset_ns);
 		if (!is_alike(op, first->op[at]))
 			continue;
 		op->number = first->op[at]->number;
@@ -85,7 +85,7 @@ static size_t match(const struct run *first, const struct run *run, int64_t offs
 	return matched;
 }
 
-static int by_value(const void *a, const void *b)
+static int systrace_join_by_value(const void *a, const void *b)
 {
 	const int64_t *x = a, *y = b;
 
@@ -97,7 +97,7 @@ static int number_run(const struct run *first, const struct run *run)
 	int64_t *difference;
 	size_t count;
 
-	if (is_same(first, run)) {
+	if (systrace_join_is_same(first, run)) {
 		for (size_t i = 0; i < run->count; i++)
 			run->op[i]->number = i + 1;
 		return 0;
@@ -107,7 +107,7 @@ static int number_run(const struct run *first, const struct run *run)
 		return -ENOMEM;
 	count = match(first, run, 0, difference);
 	if (count >= ENOUGH) {
-		qsort(difference, count, sizeof(*difference), by_value);
+		qsort(difference, count, sizeof(*difference), systrace_join_by_value);
 		(void)match(first, run, difference[count / 2], NULL);
 	}
 	free(difference);
@@ -146,7 +146,7 @@ int systrace_join(struct systrace_events *events, size_t processes)
 		if (events->event[i].what == SYSTRACE_OP)
 			op[count++] = &events->event[i];
 	if (count)
-		qsort(op, count, sizeof(struct systrace_event *), by_group);
+		qsort(op, count, sizeof(struct systrace_event *), systrace_join_by_group);
 	for (size_t i = 1; i <= count && r == 0; i++) {
 		if (i < count && op[i]->comm == op[begin]->comm)
 			continue;

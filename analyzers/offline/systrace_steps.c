@@ -48,7 +48,7 @@ struct boundary {
 	uint64_t time_ns, number;
 };
 
-static int by_time(const void *a, const void *b)
+static int systrace_steps_by_time(const void *a, const void *b)
 {
 	const struct boundary *x = a, *y = b;
 
@@ -57,7 +57,7 @@ static int by_time(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-static uint64_t time_of(const struct systrace_event *event)
+static uint64_t systrace_steps_time_of(const struct systrace_event *event)
 {
 	return event->opens ? event->start_ns : event->end_ns;
 }
@@ -84,7 +84,7 @@ static size_t number_them(struct boundary *boundary, size_t count, bool opens)
 }
 
 /* The step that has the time in it: the last boundary that is not after it; SIZE_MAX: before the first. */
-static size_t find(const struct boundary *boundary, size_t count, uint64_t time_ns)
+static size_t systrace_steps_find(const struct boundary *boundary, size_t count, uint64_t time_ns)
 {
 	size_t low = 0, high = count;
 
@@ -105,7 +105,7 @@ static int make(struct systrace_events *events, uint32_t process, size_t first, 
 {
 	for (size_t i = first; i < end; i++) {
 		struct systrace_event *event = &events->event[i];
-		size_t at = find(boundary, count, event->start_ns);
+		size_t at = systrace_steps_find(boundary, count, event->start_ns);
 
 		event->number = 0;
 		if (at != SIZE_MAX && at + 1 < count)
@@ -148,10 +148,10 @@ int systrace_steps_make(struct systrace_events *events, uint32_t process, size_t
 		const struct systrace_event *event = &events->event[i];
 
 		if ((event->opens || event->closes) && event->op == best)
-			boundary[count++] = (struct boundary){time_of(event), event->number};
+			boundary[count++] = (struct boundary){systrace_steps_time_of(event), event->number};
 	}
 	if (count)
-		qsort(boundary, count, sizeof(*boundary), by_time);
+		qsort(boundary, count, sizeof(*boundary), systrace_steps_by_time);
 	count = number_them(boundary, count, opens);
 	r = make(events, process, first, end, boundary, count, opens);
 	free(boundary);

@@ -46,7 +46,7 @@ static int add_lives(struct systrace_feed *feed)
 	return r;
 }
 
-static int by_group(const void *a, const void *b)
+static int systrace_emit_by_group(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
@@ -68,7 +68,7 @@ static int count_members(struct systrace_feed *feed)
 			pair[pairs++] = (uint64_t)event->comm << 32 | event->process;
 	}
 	if (pairs)
-		qsort(pair, pairs, sizeof(*pair), by_group);
+		qsort(pair, pairs, sizeof(*pair), systrace_emit_by_group);
 	for (size_t i = 0; i < pairs; i++)
 		feed->members[pair[i] >> 32] += i == 0 || pair[i] != pair[i - 1];
 	free(pair);
@@ -98,7 +98,7 @@ int systrace_tell_prepare(struct systrace_feed *feed)
 	return 0;
 }
 
-static void begin(const struct systrace_feed *feed, struct systrace_process *process, struct framer *framer)
+static void systrace_emit_begin(const struct systrace_feed *feed, struct systrace_process *process, struct framer *framer)
 {
 	int32_t highest = 0;
 	struct framer_rank rank = {
@@ -143,13 +143,13 @@ static void tell_op(struct systrace_feed *feed, const struct systrace_event *eve
 		});
 }
 
-static void tell(struct systrace_feed *feed, const struct systrace_event *event, struct framer *framer)
+static void systrace_emit_tell(struct systrace_feed *feed, const struct systrace_event *event, struct framer *framer)
 {
 	struct systrace_process *process = &feed->process[event->process];
 
 	switch ((enum systrace_what)event->what) {
 	case SYSTRACE_BEGIN:
-		begin(feed, process, framer);
+		systrace_emit_begin(feed, process, framer);
 		return;
 	case SYSTRACE_END:
 		framer_rank_end(framer, process->number, event->end_ns);
@@ -175,7 +175,7 @@ static void tell(struct systrace_feed *feed, const struct systrace_event *event,
 	}
 }
 
-static uint64_t next(const void *arg)
+static uint64_t systrace_emit_next(const void *arg)
 {
 	const struct systrace_feed *feed = arg;
 
@@ -188,8 +188,8 @@ static int feed_next(void *arg, struct framer *framer, char *error, size_t error
 
 	(void)error;
 	(void)error_size;
-	tell(feed, &feed->events.event[feed->next++], framer);
+	systrace_emit_tell(feed, &feed->events.event[feed->next++], framer);
 	return 0;
 }
 
-const struct source_ops systrace_feed_source = {.next = next, .feed = feed_next};
+const struct source_ops systrace_feed_source = {.next = systrace_emit_next, .feed = feed_next};

@@ -37,7 +37,7 @@ static bool take_varint(struct bytes *bytes, uint64_t *ret)
 	return false;
 }
 
-static bool take(struct bytes *bytes, uint64_t count, struct bytes *ret)
+static bool systrace_timeline_take(struct bytes *bytes, uint64_t count, struct bytes *ret)
 {
 	if (count > (uint64_t)(bytes->end - bytes->at))
 		return false;
@@ -47,7 +47,7 @@ static bool take(struct bytes *bytes, uint64_t count, struct bytes *ret)
 }
 
 /* The value, or where the bytes are. */
-static bool take_field(struct bytes *bytes, struct key *key, uint64_t *value, struct bytes *text)
+static bool systrace_timeline_take_field(struct bytes *bytes, struct key *key, uint64_t *value, struct bytes *text)
 {
 	uint64_t head;
 
@@ -58,17 +58,17 @@ static bool take_field(struct bytes *bytes, struct key *key, uint64_t *value, st
 	case WIRE_VARINT:
 		return take_varint(bytes, value);
 	case WIRE_FIXED64:
-		return take(bytes, 8, text);
+		return systrace_timeline_take(bytes, 8, text);
 	case WIRE_BYTES:
-		return take_varint(bytes, value) && take(bytes, *value, text);
+		return take_varint(bytes, value) && systrace_timeline_take(bytes, *value, text);
 	case WIRE_FIXED32:
-		return take(bytes, 4, text);
+		return systrace_timeline_take(bytes, 4, text);
 	default:
 		return false; /* groups are of no such file */
 	}
 }
 
-static void copy_text(char *to, size_t size, struct bytes from)
+static void systrace_timeline_copy_text(char *to, size_t size, struct bytes from)
 {
 	size_t count = (size_t)(from.end - from.at);
 
@@ -91,12 +91,12 @@ static bool parse_stage(struct bytes bytes, struct systrace_stage *ret)
 		uint64_t value = 0;
 		struct key key;
 
-		if (!take_field(&bytes, &key, &value, &text))
+		if (!systrace_timeline_take_field(&bytes, &key, &value, &text))
 			return false;
 		if (key.field == 1 && key.wire == WIRE_VARINT)
 			ret->number = value;
 		else if (key.field == 2 && key.wire == WIRE_BYTES)
-			copy_text(ret->name, sizeof(ret->name), text);
+			systrace_timeline_copy_text(ret->name, sizeof(ret->name), text);
 		else if (key.field == 3 && key.wire == WIRE_VARINT)
 			start_us = value;
 		else if (key.field == 4 && key.wire == WIRE_VARINT)
@@ -126,7 +126,7 @@ static int read_varint(FILE *file, uint64_t *ret)
 	return -EBADMSG;
 }
 
-static int pass_over(FILE *file, uint64_t count)
+static int systrace_timeline_pass_over(FILE *file, uint64_t count)
 {
 	char buffer[4096];
 
@@ -160,13 +160,13 @@ static int read_bytes(struct reading *reading, uint64_t field)
 		return r < 0 ? r : -ENODATA;
 	if ((field != 1 && field != 4) || size > SYSTRACE_RECORD_BYTES) {
 		said->dropped += field == 1;
-		return pass_over(reading->file, size);
+		return systrace_timeline_pass_over(reading->file, size);
 	}
 	if (fread(reading->record, 1, size, reading->file) != size)
 		return ferror(reading->file) ? -EIO : -ENODATA;
 	bytes = (struct bytes){reading->record, reading->record + size};
 	if (field == 4) {
-		copy_text(said->job, sizeof(said->job), bytes);
+		systrace_timeline_copy_text(said->job, sizeof(said->job), bytes);
 		if (strcmp(said->job, "NONE") == 0)
 			said->job[0] = 0;
 		return 0;
@@ -191,11 +191,11 @@ static int read_field(struct reading *reading, uint64_t head)
 			reading->said->rank = value <= INT32_MAX ? (int64_t)value : -1;
 		return r > 0 ? 0 : r < 0 ? r : -ENODATA;
 	case WIRE_FIXED64:
-		return pass_over(reading->file, 8);
+		return systrace_timeline_pass_over(reading->file, 8);
 	case WIRE_BYTES:
 		return head >> 3 ? read_bytes(reading, head >> 3) : -EBADMSG;
 	case WIRE_FIXED32:
-		return pass_over(reading->file, 4);
+		return systrace_timeline_pass_over(reading->file, 4);
 	default:
 		return -EBADMSG;
 	}

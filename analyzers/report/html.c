@@ -48,7 +48,7 @@ void html_format(FILE *out, const char *format, ...)
 	html_text(out, text);
 }
 
-static void begin(FILE *out, const struct report *report)
+static void report_html_begin(FILE *out, const struct report *report)
 {
 	char since[WORDS_BYTES], until[WORDS_BYTES], zone[WORDS_BYTES];
 
@@ -196,7 +196,7 @@ static void put_line(void *arg, const char *text)
 	fputs("</li>\n", lines->out);
 }
 
-static void unwatched(FILE *out, const struct report *report)
+static void report_html_unwatched(FILE *out, const struct report *report)
 {
 	struct lines lines = {.out = out};
 
@@ -235,7 +235,7 @@ static void footer(FILE *out, const struct report *report)
 
 void render_html(FILE *out, const struct report *report)
 {
-	begin(out, report);
+	report_html_begin(out, report);
 	put_counts(out, report);
 	headline(out, report);
 	fputs("<main class=\"grid\">\n", out);
@@ -245,7 +245,7 @@ void render_html(FILE *out, const struct report *report)
 	html_map(out, report);
 	html_evidence(out, report);
 	html_jobs(out, report);
-	unwatched(out, report);
+	report_html_unwatched(out, report);
 	fputs("</main>\n", out);
 	footer(out, report);
 }

@@ -66,7 +66,7 @@ static const struct row {
 };
 static const struct row progress = {"", "steps finished", SOURCE_PROGRESS, 0, "steps"};
 
-static const struct finding_evidence *evidence_of(const struct finding *f, const char *name)
+static const struct finding_evidence *report_plots_evidence_of(const struct finding *f, const char *name)
 {
 	for (size_t i = 0; i < f->evidences; i++)
 		if (strcmp(f->evidence[i].name, name) == 0)
@@ -74,16 +74,16 @@ static const struct finding_evidence *evidence_of(const struct finding *f, const
 	return NULL;
 }
 
-static const struct row *row_of(const struct finding *f)
+static const struct row *report_plots_row_of(const struct finding *f)
 {
 	if (f->kind == FINDING_HANG || f->kind == FINDING_MISMATCH)
 		return &progress;
 	/* What shows the cause, if it is there. */
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (strcmp(rows[i].evidence, judge_evidence_of(f->cause)) == 0 && evidence_of(f, rows[i].evidence))
+		if (strcmp(rows[i].evidence, judge_evidence_of(f->cause)) == 0 && report_plots_evidence_of(f, rows[i].evidence))
 			return &rows[i];
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (evidence_of(f, rows[i].evidence))
+		if (report_plots_evidence_of(f, rows[i].evidence))
 			return &rows[i];
 	return NULL;
 }
@@ -110,7 +110,7 @@ static void choose_stores(const struct report *report, struct gather *gather)
 		}
 }
 
-static int begin(struct plots *plots, struct report_finding *finding, const struct row *row)
+static int report_plots_begin(struct plots *plots, struct report_finding *finding, const struct row *row)
 {
 	const struct report *report = plots->report;
 	struct gather *gather = &plots->gather[plots->count];
@@ -149,9 +149,9 @@ struct plots *plots_new(struct report *report)
 		return NULL;
 	plots->report = report;
 	for (size_t i = 0; i < report->findings && plots->count < REPORT_PLOTS_MAX; i++) {
-		const struct row *row = row_of(&report->finding[i].is);
+		const struct row *row = report_plots_row_of(&report->finding[i].is);
 
-		if (row && begin(plots, &report->finding[i], row) < 0)
+		if (row && report_plots_begin(plots, &report->finding[i], row) < 0)
 			return plots_free(plots);
 	}
 	return plots;
@@ -168,7 +168,7 @@ struct plots *plots_free(struct plots *plots)
 }
 
 /* Its place, -1: it is none of the peers. */
-static int place_of(const struct gather *gather, const struct report_rank *rank)
+static int report_plots_place_of(const struct gather *gather, const struct report_rank *rank)
 {
 	if (rank->job != gather->finding->job || rank->rank < 0)
 		return -1;
@@ -179,9 +179,9 @@ static int place_of(const struct gather *gather, const struct report_rank *rank)
 	return rank->rank / gather->stride;
 }
 
-static void add(struct gather *gather, const struct report_rank *rank, uint64_t time_ns, double value, uint32_t count)
+static void report_plots_add(struct gather *gather, const struct report_rank *rank, uint64_t time_ns, double value, uint32_t count)
 {
-	int place = place_of(gather, rank);
+	int place = report_plots_place_of(gather, rank);
 	struct cell *cell;
 	size_t bucket;
 
@@ -201,12 +201,12 @@ void plots_step(struct plots *plots, const struct report_rank *rank, uint64_t st
 {
 	for (size_t i = 0; i < plots->count; i++) {
 		struct gather *gather = &plots->gather[i];
-		int place = place_of(gather, rank);
+		int place = report_plots_place_of(gather, rank);
 
 		if (gather->source == SOURCE_STEP)
-			add(gather, rank, start_ns, (double)duration_ns, 1);
+			report_plots_add(gather, rank, start_ns, (double)duration_ns, 1);
 		else if (gather->source == SOURCE_PROGRESS)
-			add(gather, rank, start_ns + duration_ns, 1, 1);
+			report_plots_add(gather, rank, start_ns + duration_ns, 1, 1);
 		else if (place >= 0 && start_ns >= gather->since_ns && start_ns < gather->until_ns)
 			gather->steps[place]++;
 	}
@@ -218,7 +218,7 @@ void plots_host(struct plots *plots, const struct report_rank *rank, const struc
 
 	for (size_t i = 0; i < plots->count; i++)
 		if (plots->gather[i].source == SOURCE_HOST && ms)
-			add(&plots->gather[i], rank, sample->start_ns,
+			report_plots_add(&plots->gather[i], rank, sample->start_ns,
 				(double)sample->value[plots->gather[i].host] * 1000, ms);
 }
 
@@ -228,7 +228,7 @@ static bool reads(const struct gather *gather, uint32_t store, enum source sourc
 }
 
 /* Of all plots that are drawn from it. */
-static bool want(
+static bool report_plots_want(
 	const struct plots *plots, uint32_t store, enum source source, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
 	uint64_t since_ns = UINT64_MAX, until_ns = 0;
@@ -250,7 +250,7 @@ static bool want(
 
 bool plots_want_stages(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
-	return want(plots, store, SOURCE_STAGE, ret_since_ns, ret_until_ns);
+	return report_plots_want(plots, store, SOURCE_STAGE, ret_since_ns, ret_until_ns);
 }
 
 void plots_stage(
@@ -258,12 +258,12 @@ void plots_stage(
 {
 	for (size_t i = 0; i < plots->count; i++)
 		if (reads(&plots->gather[i], rank->store, SOURCE_STAGE) && strcmp(plots->gather[i].what, stage) == 0)
-			add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
+			report_plots_add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
 }
 
 bool plots_want_operations(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
-	return want(plots, store, SOURCE_OPERATION, ret_since_ns, ret_until_ns);
+	return report_plots_want(plots, store, SOURCE_OPERATION, ret_since_ns, ret_until_ns);
 }
 
 /* A finding that names none is of none. */
@@ -287,11 +287,11 @@ void plots_operation(struct plots *plots, const struct report_rank *rank, const 
 {
 	for (size_t i = 0; i < plots->count; i++)
 		if (reads_communicator(&plots->gather[i], rank->store, communicator))
-			add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
+			report_plots_add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
 }
 
 /* A place's value in a bucket of the plot. A stage that comes more than once in a step counts with all its times. */
-static double value_of(const struct gather *gather, size_t bucket, size_t place)
+static double report_plots_value_of(const struct gather *gather, size_t bucket, size_t place)
 {
 	double sum = 0, count = 0;
 
@@ -314,7 +314,7 @@ static double filled(const struct gather *gather, size_t place)
 	size_t first = REPORT_PLOT_BUCKETS, last = 0, some = 0, n = REPORT_PLOT_BUCKETS / gather->merge;
 
 	for (size_t bucket = 0; bucket < n; bucket++) {
-		double value = value_of(gather, bucket, place);
+		double value = report_plots_value_of(gather, bucket, place);
 
 		if (!isfinite(value) || (gather->source == SOURCE_PROGRESS && value < 2))
 			continue;
@@ -353,7 +353,7 @@ static void finish_bucket(const struct gather *gather, size_t bucket, struct rep
 	size_t n = 0;
 
 	for (size_t place = 0; place < PEERS_MAX + (size_t)!of_one(gather); place++) {
-		double one = gather->rows[place] ? value_of(gather, bucket, place) : NAN;
+		double one = gather->rows[place] ? report_plots_value_of(gather, bucket, place) : NAN;
 
 		if (isfinite(one))
 			value[n++] = one;
@@ -361,16 +361,16 @@ static void finish_bucket(const struct gather *gather, size_t bucket, struct rep
 	plot->middle[bucket] = values_quantile(value, n, 0.5);
 	plot->low[bucket] = values_quantile(value, n, 0.1);
 	plot->high[bucket] = values_quantile(value, n, 0.9);
-	plot->own[bucket] = gather->rows[PEERS_MAX] ? value_of(gather, bucket, PEERS_MAX) : NAN;
+	plot->own[bucket] = gather->rows[PEERS_MAX] ? report_plots_value_of(gather, bucket, PEERS_MAX) : NAN;
 	if (of_one(gather))
 		return;
 	plot->own[bucket] = plot->middle[bucket];
 	plot->middle[bucket] = plot->low[bucket] = plot->high[bucket] = NAN;
 }
 
-static int finish(struct gather *gather)
+static int report_plots_finish(struct gather *gather)
 {
-	const struct finding_evidence *evidence = evidence_of(&gather->finding->is, gather->what);
+	const struct finding_evidence *evidence = report_plots_evidence_of(&gather->finding->is, gather->what);
 	struct report_plot *plot;
 	size_t points = 0;
 
@@ -402,6 +402,6 @@ int plots_finish(struct plots *plots)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < plots->count; i++)
-		r = finish(&plots->gather[i]);
+		r = report_plots_finish(&plots->gather[i]);
 	return r;
 }

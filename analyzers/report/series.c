@@ -48,7 +48,7 @@ static size_t bin_of(uint64_t value_ns)
 	return bin < SERIES_BINS - 1 ? (size_t)bin : SERIES_BINS - 1;
 }
 
-static double value_of(const struct series *series, size_t bin)
+static double report_series_value_of(const struct series *series, size_t bin)
 {
 	return series->sum_ns[bin] / (double)series->all[bin];
 }
@@ -85,7 +85,7 @@ static double quantile(const struct series *series, size_t first, size_t last, d
 		for (size_t bucket = first; bucket <= last; bucket++)
 			below += series->count[bucket][bin];
 		if ((double)below > q * (double)(count - 1))
-			return value_of(series, bin);
+			return report_series_value_of(series, bin);
 	}
 	return NAN;
 }
@@ -100,7 +100,7 @@ double plot_series_quantile_all(const struct series *series, double q)
 	return quantile(series, 0, SERIES_BUCKETS - 1, q);
 }
 
-static int by_value(const void *a, const void *b)
+static int report_series_by_value(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 
@@ -114,7 +114,7 @@ double values_quantile(double *value, size_t n, double q)
 
 	if (!n)
 		return NAN;
-	qsort(value, n, sizeof(*value), by_value);
+	qsort(value, n, sizeof(*value), report_series_by_value);
 	at = q * (double)(n - 1);
 	low = (size_t)at;
 	return low + 1 < n ? value[low] + (at - (double)low) * (value[low + 1] - value[low]) : value[n - 1];

@@ -65,13 +65,13 @@ static const char *text_at(const struct table *table, size_t at)
 	return at < table->cells && table->cell[at] ? table->cell[at] : "";
 }
 
-static void pad(FILE *out, size_t n)
+static void report_table_pad(FILE *out, size_t n)
 {
 	while (n--)
 		fputc(' ', out);
 }
 
-static void put_row(const struct table *table, FILE *out, const char *indent, const size_t *widths, size_t row)
+static void report_table_put_row(const struct table *table, FILE *out, const char *indent, const size_t *widths, size_t row)
 {
 	fputs(indent, out);
 	for (size_t i = 0; i < table->columns; i++) {
@@ -79,13 +79,13 @@ static void put_row(const struct table *table, FILE *out, const char *indent, co
 		size_t blanks = widths[i] - width_of(text);
 
 		if (table->headers[i][0] == '>')
-			pad(out, blanks);
+			report_table_pad(out, blanks);
 		fputs(text, out);
 		if (i + 1 == table->columns)
 			break;
 		if (table->headers[i][0] != '>')
-			pad(out, blanks);
-		pad(out, 2);
+			report_table_pad(out, blanks);
+		report_table_pad(out, 2);
 	}
 	fputc('\n', out);
 }
@@ -120,7 +120,7 @@ void table_end(struct table *table, FILE *out, const char *indent)
 	if (table->markdown)
 		put_markdown(table, out);
 	for (size_t row = 0; !table->markdown && row <= rows; row++)
-		put_row(table, out, indent, widths, row);
+		report_table_put_row(table, out, indent, widths, row);
 	for (size_t at = 0; at < table->cells; at++)
 		free(table->cell[at]);
 	free(table);

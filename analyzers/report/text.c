@@ -19,7 +19,7 @@ struct page {
 	size_t lines;
 };
 
-static void put(const struct page *page, const char *text)
+static void report_text_put(const struct page *page, const char *text)
 {
 	if (page->markdown)
 		markdown_text(page->out, text);
@@ -35,7 +35,7 @@ static void heading(const struct page *page, const char *text)
 static void part(const struct page *page, const char *name, const char *text)
 {
 	fprintf(page->out, page->markdown ? "* **%s**: " : "  %-6s ", name);
-	put(page, text);
+	report_text_put(page, text);
 	fputc('\n', page->out);
 }
 
@@ -45,7 +45,7 @@ static void show_headline(const struct page *page)
 
 	if (page->markdown)
 		fputs("**", page->out);
-	put(page, headline->line);
+	report_text_put(page, headline->line);
 	fputs(page->markdown ? "**\n\n" : "\n", page->out);
 	part(page, "which", headline->which);
 	part(page, "since", headline->since);
@@ -173,7 +173,7 @@ static void show_line(void *arg, const char *text)
 	if (page->lines++ >= LINES_MAX)
 		return;
 	fputs(page->markdown ? "* " : "  ", page->out);
-	put(page, text);
+	report_text_put(page, text);
 	fputc('\n', page->out);
 }
 
@@ -216,7 +216,7 @@ static void render(FILE *out, const struct report *report, bool markdown)
 	bool wrong = report->headline.verdict == REPORT_SLOW || report->headline.verdict == REPORT_HANG;
 
 	if (!wrong) {
-		put(&page, report->headline.line);
+		report_text_put(&page, report->headline.line);
 		fputc('\n', out);
 	} else {
 		show_title(&page);

@@ -19,7 +19,7 @@ struct watch {
 	uint32_t *last;		  /* slot in which anything of the node was seen, a node */
 };
 
-static uint32_t node_of(const struct report *report, const struct report_rank *rank)
+static uint32_t report_watch_node_of(const struct report *report, const struct report_rank *rank)
 {
 	return rank->card == REPORT_NONE ? REPORT_NONE : report->card[rank->card].node;
 }
@@ -59,7 +59,7 @@ static void life(
 static void count_rank(struct watch *watch, const struct report_rank *rank)
 {
 	struct report *report = watch->report;
-	uint32_t node = node_of(report, rank), first, end, run = 0;
+	uint32_t node = report_watch_node_of(report, rank), first, end, run = 0;
 	size_t at;
 
 	if (node == REPORT_NONE || !rank->here)
@@ -130,7 +130,7 @@ static void node_gaps(const struct watch *watch, uint32_t node)
 	}
 }
 
-static int by_time(const void *a, const void *b)
+static int report_watch_by_time(const void *a, const void *b)
 {
 	const struct report_gap *x = a, *y = b;
 
@@ -180,7 +180,7 @@ void report_watch(struct report *report)
 
 	if (watch.alive && watch.unseen && watch.who && watch.last) {
 		for (size_t i = 0; i < report->ranks; i++) {
-			uint32_t node = node_of(report, &report->rank[i]), seen = last_seen(report, &report->rank[i]);
+			uint32_t node = report_watch_node_of(report, &report->rank[i]), seen = last_seen(report, &report->rank[i]);
 
 			if (node != REPORT_NONE && seen > watch.last[node])
 				watch.last[node] = seen;
@@ -196,6 +196,6 @@ void report_watch(struct report *report)
 	free(watch.unseen);
 	free(watch.who);
 	free(watch.last);
-	qsort(report->gap, report->gaps, sizeof(*report->gap), by_time);
+	qsort(report->gap, report->gaps, sizeof(*report->gap), report_watch_by_time);
 	note_steps(report);
 }

@@ -61,7 +61,7 @@ static int make_cell(sqlite3_stmt *statement, int column, bool terminal, struct 
 	return 0;
 }
 
-static void pad(FILE *out, size_t n)
+static void output_pad(FILE *out, size_t n)
 {
 	while (n--)
 		fputc(' ', out);
@@ -72,10 +72,10 @@ static void put_cell(FILE *out, const char *text, size_t width, size_t room, boo
 	size_t blanks = width < room ? room - width : 0;
 
 	if (right)
-		pad(out, blanks);
+		output_pad(out, blanks);
 	fputs(text ? text : "", out);
 	if (!right && !last)
-		pad(out, blanks);
+		output_pad(out, blanks);
 	fputs(last ? "\n" : "  ", out);
 }
 
@@ -170,7 +170,7 @@ static int output_table(FILE *out, sqlite3_stmt *statement)
 	return rc;
 }
 
-static void csv_text(FILE *out, const char *text)
+static void output_csv_text(FILE *out, const char *text)
 {
 	if (!text[strcspn(text, ",\"\r\n")]) {
 		fputs(text, out);
@@ -191,7 +191,7 @@ static int output_csv(FILE *out, sqlite3_stmt *statement)
 
 	for (int i = 0; i < columns; i++) {
 		fputs(i ? "," : "", out);
-		csv_text(out, sqlite3_column_name(statement, i) ? sqlite3_column_name(statement, i) : "");
+		output_csv_text(out, sqlite3_column_name(statement, i) ? sqlite3_column_name(statement, i) : "");
 	}
 	fputs("\r\n", out);
 	while ((rc = sqlite3_step(statement)) == SQLITE_ROW && !ferror(out)) {
@@ -202,7 +202,7 @@ static int output_csv(FILE *out, sqlite3_stmt *statement)
 				return SQLITE_NOMEM;
 			fputs(i ? "," : "", out);
 			if (cell.text)
-				csv_text(out, cell.text);
+				output_csv_text(out, cell.text);
 			free(cell.text);
 		}
 		fputs("\r\n", out);
@@ -210,7 +210,7 @@ static int output_csv(FILE *out, sqlite3_stmt *statement)
 	return rc;
 }
 
-static void json_text(FILE *out, const char *text)
+static void output_json_text(FILE *out, const char *text)
 {
 	fputc('"', out);
 	for (; *text; text++) {
@@ -248,7 +248,7 @@ static int json_value(FILE *out, sqlite3_stmt *statement, int column)
 	}
 	if (make_cell(statement, column, false, &cell) < 0)
 		return -1;
-	json_text(out, cell.text ? cell.text : "");
+	output_json_text(out, cell.text ? cell.text : "");
 	free(cell.text);
 	return 0;
 }
@@ -264,7 +264,7 @@ static int output_json(FILE *out, sqlite3_stmt *statement)
 		first = false;
 		for (int i = 0; i < columns; i++) {
 			fputs(i ? ", " : "", out);
-			json_text(out, sqlite3_column_name(statement, i) ? sqlite3_column_name(statement, i) : "");
+			output_json_text(out, sqlite3_column_name(statement, i) ? sqlite3_column_name(statement, i) : "");
 			fputs(": ", out);
 			if (json_value(out, statement, i) < 0)
 				return SQLITE_NOMEM;

@@ -54,7 +54,7 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
 	return SQLITE_DENY;
 }
 
-static int by_number(const void *a, const void *b)
+static int reader_by_number(const void *a, const void *b)
 {
 	const struct reader_file *x = a, *y = b;
 
@@ -90,7 +90,7 @@ int reader_list(struct reader *reader)
 	}
 	closedir(dir);
 	if (count)
-		qsort(files, count, sizeof(*files), by_number);
+		qsort(files, count, sizeof(*files), reader_by_number);
 	/* A warning is said once, not once a statement. */
 	for (size_t i = 0, j = 0; i < count; i++) {
 		while (j < reader->files_count && reader->files[j].name.number < files[i].name.number)
@@ -105,7 +105,7 @@ int reader_list(struct reader *reader)
 }
 
 /* Declared at once, by a first use: later the authorizer would take the declaration for a CREATE TABLE. */
-static int add_table(struct reader *reader, size_t i)
+static int reader_add_table(struct reader *reader, size_t i)
 {
 	const char *name = schema_tables[i].name;
 	sqlite3_stmt *statement = NULL;
@@ -135,7 +135,7 @@ static int open_databases(struct reader *reader)
 	sqlite3_exec(reader->db, reader->options.sort_on_disk ? "PRAGMA temp_store=FILE" : "PRAGMA temp_store=MEMORY",
 		NULL, NULL, NULL);
 	for (size_t i = 0; i < TABLE_MAX && rc == SQLITE_OK; i++)
-		rc = add_table(reader, i);
+		rc = reader_add_table(reader, i);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_set_authorizer(reader->db, authorize, reader);
 	sqlite3_progress_handler(reader->db, 2000, reader_progress, reader);

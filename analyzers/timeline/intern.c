@@ -47,7 +47,7 @@ void intern_clear(struct intern *intern)
 }
 
 /* FNV-1a */
-static uint32_t hash_of(enum intern_kind kind, const char *text)
+static uint32_t timeline_intern_hash_of(enum intern_kind kind, const char *text)
 {
 	uint32_t hash = 2166136261U ^ (uint32_t)kind;
 
@@ -58,7 +58,7 @@ static uint32_t hash_of(enum intern_kind kind, const char *text)
 
 uint64_t intern_number(struct intern *intern, enum intern_kind kind, const char *text, bool *ret_new)
 {
-	uint32_t hash = hash_of(kind, text);
+	uint32_t hash = timeline_intern_hash_of(kind, text);
 	size_t size = strlen(text) + 1, at = hash % SLOTS;
 	struct slot *slot;
 

@@ -10,7 +10,7 @@ struct lane {
 	int64_t end_ns[LANES_DEPTH]; /* of the slices that are open, the outermost first */
 };
 
-static bool take(struct lane *lane, bool nest, int64_t start_ns, int64_t end_ns)
+static bool timeline_lanes_take(struct lane *lane, bool nest, int64_t start_ns, int64_t end_ns)
 {
 	while (lane->depth > 0 && lane->end_ns[lane->depth - 1] <= start_ns)
 		lane->depth--;
@@ -25,7 +25,7 @@ int lanes_place(struct lanes *lanes, int64_t start_ns, int64_t end_ns)
 	struct lane *more;
 
 	for (size_t i = 0; i < lanes->count; i++)
-		if (take(&lanes->lane[i], lanes->nest, start_ns, end_ns))
+		if (timeline_lanes_take(&lanes->lane[i], lanes->nest, start_ns, end_ns))
 			return (int)i;
 	if (lanes->count == LANES_MAX)
 		return -ENOSPC;

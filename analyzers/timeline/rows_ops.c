@@ -41,7 +41,7 @@ static uint64_t call_flow(struct timeline *t, const struct timeline_rank *rank, 
 	return flow_id(row_text(row, COL_NAME), row_text(row, OP_COMMUNICATOR), numbers, 4);
 }
 
-static void put(struct timeline *t, struct timeline_track *track, struct trace_event *event)
+static void timeline_rows_coll_put(struct timeline *t, struct timeline_track *track, struct trace_event *event)
 {
 	struct trace_end end;
 
@@ -66,7 +66,7 @@ static void on_host(struct timeline *t, struct timeline_rank *rank, const struct
 	bool device = strcmp(row_text(row, OP_TIER), "device") == 0;
 
 	add_flow(event, device ? call_flow(t, rank, row) : members_flow(t, row));
-	put(t, timeline_track(t, rank, TRACK_COLLECTIVES, row_int(row, COL_THREAD), ""), event);
+	timeline_rows_coll_put(t, timeline_track(t, rank, TRACK_COLLECTIVES, row_int(row, COL_THREAD), ""), event);
 }
 
 static void on_device(struct timeline *t, struct timeline_rank *rank, const struct row *row, struct trace_event *event)
@@ -78,7 +78,7 @@ static void on_device(struct timeline *t, struct timeline_rank *rank, const stru
 	event->category = "device";
 	add_flow(event, call_flow(t, rank, row));
 	add_flow(event, members_flow(t, row));
-	put(t, timeline_track(t, rank, TRACK_DEVICE, row_int(row, OP_KEY), label), event);
+	timeline_rows_coll_put(t, timeline_track(t, rank, TRACK_DEVICE, row_int(row, OP_KEY), label), event);
 }
 
 void rows_collective(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)

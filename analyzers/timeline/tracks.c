@@ -121,7 +121,7 @@ static uint64_t node_track(struct timeline *t)
 	return *id;
 }
 
-static uint64_t hash_of(size_t owner, enum track_class class, int64_t number, const char *label)
+static uint64_t timeline_tracks_hash_of(size_t owner, enum track_class class, int64_t number, const char *label)
 {
 	uint64_t hash = (uint64_t)owner * 31 + (uint64_t) class;
 
@@ -131,7 +131,7 @@ static uint64_t hash_of(size_t owner, enum track_class class, int64_t number, co
 	return hash ^ hash >> 32;
 }
 
-static struct timeline_track **slot_of(struct tracks *tracks, const struct timeline_track *key)
+static struct timeline_track **timeline_tracks_slot_of(struct tracks *tracks, const struct timeline_track *key)
 {
 	size_t at = key->hash % SLOTS;
 
@@ -173,7 +173,7 @@ static void name_it(const struct timeline *t, struct timeline_track *track, cons
 }
 
 /* Says the track; its thread's comes first. */
-static int say(struct timeline *t, struct timeline_track *track, struct timeline_rank *rank)
+static int timeline_tracks_say(struct timeline *t, struct timeline_track *track, struct timeline_rank *rank)
 {
 	const struct class_row *class = &classes[track->class];
 	bool below = class->parent == PARENT_THREAD || (class->parent == PARENT_EITHER && track->number);
@@ -206,19 +206,19 @@ struct timeline_track *timeline_track(
 
 	key.owner = rank ? (size_t)(rank - t->rank) + 1 : SIZE_MAX - t->node;
 	trace_clean(label, key.label, sizeof(key.label));
-	key.hash = hash_of(key.owner, class, number, key.label);
-	track = *slot_of(t->tracks, &key);
+	key.hash = timeline_tracks_hash_of(key.owner, class, number, key.label);
+	track = *timeline_tracks_slot_of(t->tracks, &key);
 	if (track)
 		return track;
 	if (t->tracks->used == TIMELINE_TRACKS_MAX || !(track = malloc(sizeof(*track))))
 		return NULL;
 	*track = key;
-	if (say(t, track, rank) < 0) {
+	if (timeline_tracks_say(t, track, rank) < 0) {
 		free(track);
 		return NULL;
 	}
 	t->tracks->used++;
-	*slot_of(t->tracks, &key) = track; /* saying it may have brought its thread's in */
+	*timeline_tracks_slot_of(t->tracks, &key) = track; /* saying it may have brought its thread's in */
 	return track;
 }
 

@@ -17,7 +17,7 @@
 
 #define PROGRESS_NS 250000000ULL
 
-static uint64_t monotonic_ns(void)
+static uint64_t analysis_monotonic_ns(void)
 {
 	struct timespec now;
 
@@ -43,7 +43,7 @@ static void clear_progress(struct running *running)
 	running->progress_ns = 0;
 }
 
-static void warn(void *arg, const char *sentence)
+static void analysis_warn(void *arg, const char *sentence)
 {
 	struct running *running = arg;
 
@@ -73,7 +73,7 @@ static bool show_judging(void *arg, uint64_t events, uint64_t now_ns)
 	if (is_due(running))
 		fprintf(stderr, "\r\033[Kjudging: %s, %.1f million events", tool_time(now_ns, time),
 			(double)events / 1e6);
-	running->analysis->enough = options->enough_ns && monotonic_ns() - running->begin_ns >= options->enough_ns;
+	running->analysis->enough = options->enough_ns && analysis_monotonic_ns() - running->begin_ns >= options->enough_ns;
 	return !running->analysis->enough;
 }
 
@@ -84,11 +84,11 @@ static void show_reading(void *arg, uint64_t files, uint64_t records)
 			(double)records / 1e6);
 }
 
-static int fail(struct running *running, const char *error)
+static int analysis_fail(struct running *running, const char *error)
 {
 	running->analysis->failed = true;
 	if (running->options->warning) {
-		warn(running, error);
+		analysis_warn(running, error);
 		return 1;
 	}
 	clear_progress(running);
@@ -135,13 +135,13 @@ static int compare_clocks(struct running *running, struct clocks_store *clocks)
 			.until_ns = running->options->until_ns,
 		};
 	if (stores->count > 1 && clocks_compare(clocks, stores->count) < 0)
-		return fail(running, "out of memory");
+		return analysis_fail(running, "out of memory");
 	for (size_t i = 0; i < stores->count; i++)
 		say_clock(running, &clocks[i]);
 	return 0;
 }
 
-static void open_store(struct running *running, size_t i, const struct clocks_store *clock)
+static void analysis_open_store(struct running *running, size_t i, const struct clocks_store *clock)
 {
 	const struct store_feed_options options = {
 		.since_ns = running->options->since_ns,
@@ -150,13 +150,13 @@ static void open_store(struct running *running, size_t i, const struct clocks_st
 		.offset_ns = clock->offset_ns,
 		.is_db = running->stores.one[i].is_db,
 		.many = running->stores.count > 1,
-		.warning = warn,
+		.warning = analysis_warn,
 		.arg = running,
 	};
 	char error[1024];
 
 	if (store_feed_open(running->stores.one[i].path, &options, &running->feed[i], error, sizeof(error)) < 0) {
-		(void)fail(running, error);
+		(void)analysis_fail(running, error);
 		return;
 	}
 	running->source[running->analysis->sources++] = (struct source){&store_feed_source, running->feed[i]};
@@ -172,14 +172,14 @@ static int open_stores(struct running *running)
 	allow_files();
 	for (size_t i = 0; i < options->folders; i++)
 		if (stores_add(&running->stores, options->folder[i], error, sizeof(error)) < 0)
-			(void)fail(running, error);
+			(void)analysis_fail(running, error);
 	running->feed = calloc(running->stores.count + 1, sizeof(struct store_feed *));
 	running->source = calloc(running->stores.count + 1, sizeof(*running->source));
 	clocks = calloc(running->stores.count + 1, sizeof(*clocks));
 	status = running->feed && running->source && clocks ? compare_clocks(running, clocks)
-							    : fail(running, "out of memory");
+							    : analysis_fail(running, "out of memory");
 	for (size_t i = 0; i < running->stores.count && status == 0; i++)
-		open_store(running, i, &clocks[i]);
+		analysis_open_store(running, i, &clocks[i]);
 	free(clocks);
 	return status ? status : running->analysis->sources ? 0 : 1;
 }
@@ -190,7 +190,7 @@ static int open_systrace(struct running *running)
 		.since_ns = running->options->since_ns,
 		.until_ns = running->options->until_ns,
 		.job = running->options->job,
-		.warning = warn,
+		.warning = analysis_warn,
 		.progress = show_reading,
 		.arg = running,
 	};
@@ -198,16 +198,16 @@ static int open_systrace(struct running *running)
 
 	running->source = calloc(1, sizeof(*running->source));
 	if (!running->source)
-		return fail(running, "out of memory");
+		return analysis_fail(running, "out of memory");
 	if (systrace_feed_open(running->options->systrace, &options, &running->systrace, error, sizeof(error)) < 0)
-		return fail(running, error);
+		return analysis_fail(running, error);
 	running->source[running->analysis->sources++] = (struct source){&systrace_feed_source, running->systrace};
 	return 0;
 }
 
-static int judge(struct running *running)
+static int analysis_judge(struct running *running)
 {
-	const struct merge_options options = {.warning = warn, .progress = show_judging, .arg = running};
+	const struct merge_options options = {.warning = analysis_warn, .progress = show_judging, .arg = running};
 	struct analysis *analysis = running->analysis;
 	const struct detect_sink sink = {.finding = findings_made_tell, .arg = analysis->made};
 	struct detect_options detectors;
@@ -226,10 +226,10 @@ static int judge(struct running *running)
 	clear_progress(running);
 	detect_free(detect);
 	analysis->failed = analysis->failed || failed > 0;
-	return r < 0 ? fail(running, "out of memory") : 0;
+	return r < 0 ? analysis_fail(running, "out of memory") : 0;
 }
 
-static void widen(struct findings_watched *watched, uint64_t first_ns, uint64_t last_ns)
+static void analysis_widen(struct findings_watched *watched, uint64_t first_ns, uint64_t last_ns)
 {
 	if (first_ns && (!watched->first_ns || first_ns < watched->first_ns))
 		watched->first_ns = first_ns;
@@ -237,7 +237,7 @@ static void widen(struct findings_watched *watched, uint64_t first_ns, uint64_t 
 		watched->last_ns = last_ns;
 }
 
-static void add_store(struct analysis *analysis, const struct store_feed *feed)
+static void analysis_add_store(struct analysis *analysis, const struct store_feed *feed)
 {
 	struct store_feed_counts counts;
 
@@ -246,7 +246,7 @@ static void add_store(struct analysis *analysis, const struct store_feed *feed)
 	analysis->ranks_left_out += counts.ranks_left_out;
 	analysis->dropped += counts.dropped;
 	analysis->watched.ranks += counts.ranks;
-	widen(&analysis->watched, counts.first_ns, counts.last_ns);
+	analysis_widen(&analysis->watched, counts.first_ns, counts.last_ns);
 }
 
 static void add_systrace(struct running *running)
@@ -263,14 +263,14 @@ static void add_systrace(struct running *running)
 	analysis->ops = counts.ops;
 	analysis->ops_not_joined = counts.ops_not_joined;
 	analysis->watched.ranks = counts.ranks;
-	widen(&analysis->watched, counts.first_ns, counts.last_ns);
+	analysis_widen(&analysis->watched, counts.first_ns, counts.last_ns);
 }
 
-static void add_up(struct running *running)
+static void analysis_add_up(struct running *running)
 {
 	for (size_t i = 0; i < running->stores.count; i++)
 		if (running->feed[i])
-			add_store(running->analysis, running->feed[i]);
+			analysis_add_store(running->analysis, running->feed[i]);
 	if (running->systrace)
 		add_systrace(running);
 	running->analysis->ranks_left_out += running->analysis->framer.ranks_left_out;
@@ -279,17 +279,17 @@ static void add_up(struct running *running)
 
 int analysis_run(const struct analysis_options *options, struct analysis *ret)
 {
-	struct running running = {.options = options, .analysis = ret, .begin_ns = monotonic_ns()};
+	struct running running = {.options = options, .analysis = ret, .begin_ns = analysis_monotonic_ns()};
 	int status;
 
 	*ret = (struct analysis){.made = findings_made_new()};
-	status = !ret->made	     ? fail(&running, "out of memory")
+	status = !ret->made	     ? analysis_fail(&running, "out of memory")
 		 : options->systrace ? open_systrace(&running)
 				     : open_stores(&running);
 	if (status == 0)
-		status = judge(&running);
+		status = analysis_judge(&running);
 	if (status == 0)
-		add_up(&running);
+		analysis_add_up(&running);
 	for (size_t i = 0; running.feed && i < running.stores.count; i++)
 		store_feed_close(running.feed[i]);
 	systrace_feed_close(running.systrace);

@@ -26,7 +26,7 @@ struct findings_made *findings_made_free(struct findings_made *made)
 }
 
 /* Where the finding of that number is, or would be. */
-static size_t place_of(const struct findings_made *made, uint64_t id)
+static size_t findings_made_place_of(const struct findings_made *made, uint64_t id)
 {
 	size_t low = 0, high = made->count;
 
@@ -44,7 +44,7 @@ static size_t place_of(const struct findings_made *made, uint64_t id)
 void findings_made_tell(void *arg, const struct finding *finding)
 {
 	struct findings_made *made = arg;
-	size_t at = place_of(made, finding->id);
+	size_t at = findings_made_place_of(made, finding->id);
 
 	if (at < made->count && made->finding[at].id == finding->id) {
 		made->finding[at] = *finding;
@@ -71,12 +71,12 @@ void findings_made_tell(void *arg, const struct finding *finding)
 	made->finding[at] = *finding;
 }
 
-static json_t *text_or_null(const char *text)
+static json_t *findings_made_text_or_null(const char *text)
 {
 	return text[0] ? findings_row_text(text) : json_null();
 }
 
-static json_t *number_or_null(double number)
+static json_t *findings_made_number_or_null(double number)
 {
 	return isfinite(number) ? json_real(number) : json_null();
 }
@@ -86,7 +86,7 @@ static json_t *count_or_null(uint64_t count)
 	return count ? json_integer((json_int_t)count) : json_null();
 }
 
-static json_t *evidence_of(const struct finding *f)
+static json_t *findings_made_evidence_of(const struct finding *f)
 {
 	char text[FINDING_JSON_BYTES];
 	json_t *json;
@@ -96,7 +96,7 @@ static json_t *evidence_of(const struct finding *f)
 	return json ? json : json_array();
 }
 
-static json_t *row_of(const struct finding *f)
+static json_t *findings_made_row_of(const struct finding *f)
 {
 	json_t *row = json_object();
 
@@ -104,22 +104,22 @@ static json_t *row_of(const struct finding *f)
 	json_object_set_new(row, "cause", json_string(finding_cause_word(f->cause)));
 	json_object_set_new(row, "state", json_string(finding_state_word(f->state)));
 	json_object_set_new(row, "severity", json_string(finding_severity_word(f->severity)));
-	json_object_set_new(row, "confidence", number_or_null(f->confidence));
+	json_object_set_new(row, "confidence", findings_made_number_or_null(f->confidence));
 	json_object_set_new(row, "tier", json_string(finding_tier_word(f->tier)));
-	json_object_set_new(row, "job", text_or_null(f->job));
+	json_object_set_new(row, "job", findings_made_text_or_null(f->job));
 	json_object_set_new(row, "rank", f->rank < 0 ? json_null() : json_integer(f->rank));
-	json_object_set_new(row, "host", text_or_null(f->host));
-	json_object_set_new(row, "card", text_or_null(f->card));
-	json_object_set_new(row, "communicator", text_or_null(f->communicator));
+	json_object_set_new(row, "host", findings_made_text_or_null(f->host));
+	json_object_set_new(row, "card", findings_made_text_or_null(f->card));
+	json_object_set_new(row, "communicator", findings_made_text_or_null(f->communicator));
 	json_object_set_new(row, "since_step", count_or_null(f->since_step));
 	json_object_set_new(row, "until_step", count_or_null(f->until_ns ? f->until_step : 0));
 	json_object_set_new(row, "since_ns", count_or_null(f->since_ns));
 	json_object_set_new(row, "noticed_ns", count_or_null(f->noticed_ns));
 	json_object_set_new(row, "until_ns", count_or_null(f->until_ns));
-	json_object_set_new(row, "slowdown", f->slowdown > 0 ? number_or_null(f->slowdown) : json_null());
-	json_object_set_new(row, "cost_card_hours", number_or_null(f->cost_card_hours));
-	json_object_set_new(row, "others", text_or_null(f->others));
-	json_object_set_new(row, "evidence", evidence_of(f));
+	json_object_set_new(row, "slowdown", f->slowdown > 0 ? findings_made_number_or_null(f->slowdown) : json_null());
+	json_object_set_new(row, "cost_card_hours", findings_made_number_or_null(f->cost_card_hours));
+	json_object_set_new(row, "others", findings_made_text_or_null(f->others));
+	json_object_set_new(row, "evidence", findings_made_evidence_of(f));
 	json_object_set_new(row, "sentence", findings_row_text(f->sentence));
 	json_object_set_new(row, "finding", json_integer((json_int_t)f->id));
 	return row;
@@ -156,7 +156,7 @@ json_t *findings_made_rows(const struct findings_made *made, const struct findin
 	if (count)
 		qsort(list, count, sizeof(const struct finding *), by_since);
 	for (size_t i = 0; i < count; i++) {
-		json_t *row = row_of(list[i]);
+		json_t *row = findings_made_row_of(list[i]);
 
 		if (findings_row_is_wanted(filter, row))
 			json_array_append_new(rows, row);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Text of a terminal's harm is none: control characters, and all of a text that is no UTF-8, become '?'. */
-static json_t *text_of(const char *text, bool ascii)
+static json_t *findings_rows_text_of(const char *text, bool ascii)
 {
 	char *copy = strdup(text);
 	json_t *json;
@@ -23,16 +23,16 @@ static json_t *text_of(const char *text, bool ascii)
 	json = json_string(copy);
 	free(copy);
 	if (!json && !ascii)
-		return text_of(text, true);
+		return findings_rows_text_of(text, true);
 	return json ? json : json_null();
 }
 
 json_t *findings_row_text(const char *text)
 {
-	return text_of(text, false);
+	return findings_rows_text_of(text, false);
 }
 
-static json_t *evidence_of(const char *text)
+static json_t *findings_rows_evidence_of(const char *text)
 {
 	json_t *json = json_loads(text, 0, NULL);
 
@@ -42,7 +42,7 @@ static json_t *evidence_of(const char *text)
 	return json_array();
 }
 
-static json_t *value_of(sqlite3_stmt *statement, int column)
+static json_t *findings_rows_value_of(sqlite3_stmt *statement, int column)
 {
 	const char *name = sqlite3_column_name(statement, column);
 	double real;
@@ -55,8 +55,8 @@ static json_t *value_of(sqlite3_stmt *statement, int column)
 		return isfinite(real) ? json_real(real) : json_null();
 	case SQLITE_TEXT:
 		if (strcmp(name, "evidence") == 0)
-			return evidence_of((const char *)sqlite3_column_text(statement, column));
-		return text_of((const char *)sqlite3_column_text(statement, column), false);
+			return findings_rows_evidence_of((const char *)sqlite3_column_text(statement, column));
+		return findings_rows_text_of((const char *)sqlite3_column_text(statement, column), false);
 	default:
 		return json_null();
 	}
@@ -88,12 +88,12 @@ bool findings_row_is_wanted(const struct findings_filter *filter, const json_t *
 	return concerns(&filter->ranks, json_string_value(json_object_get(row, "others")));
 }
 
-static json_t *row_of(sqlite3_stmt *statement)
+static json_t *findings_rows_row_of(sqlite3_stmt *statement)
 {
 	json_t *row = json_object();
 
 	for (int i = 0; i < sqlite3_column_count(statement); i++)
-		json_object_set_new(row, sqlite3_column_name(statement, i), value_of(statement, i));
+		json_object_set_new(row, sqlite3_column_name(statement, i), findings_rows_value_of(statement, i));
 	return row;
 }
 
@@ -113,7 +113,7 @@ json_t *findings_rows(struct reader *reader, const struct findings_filter *filte
 		return NULL;
 	}
 	while ((rc = sqlite3_step(statement)) == SQLITE_ROW && json_array_size(rows) < FINDINGS_ROWS_MAX) {
-		json_t *row = row_of(statement);
+		json_t *row = findings_rows_row_of(statement);
 
 		if (findings_row_is_wanted(filter, row))
 			json_array_append_new(rows, row);

@@ -79,7 +79,7 @@ static bool is_there(const struct stores *stores, const struct stores_one *one)
 }
 
 /* Takes its path over. */
-static int append(struct stores *stores, const struct stores_one *one)
+static int stores_append(struct stores *stores, const struct stores_one *one)
 {
 	if (stores->count == stores->room) {
 		size_t room = stores->room ? 2 * stores->room : 16;
@@ -96,7 +96,7 @@ static int append(struct stores *stores, const struct stores_one *one)
 	return 0;
 }
 
-static int add(struct stores *stores, const char *path, bool is_db)
+static int stores_add_one(struct stores *stores, const char *path, bool is_db)
 {
 	struct stores_one one = {.path = strdup(path), .is_db = is_db};
 
@@ -106,7 +106,7 @@ static int add(struct stores *stores, const char *path, bool is_db)
 		free(one.path);
 		return 0;
 	}
-	return append(stores, &one);
+	return stores_append(stores, &one);
 }
 
 /* Those in the folder; how many in ret. */
@@ -125,7 +125,7 @@ static int add_children(struct stores *stores, const char *folder, size_t *ret)
 			asprintf(&path, "%s/%s", folder, entry[i]->d_name) >= 0)
 			what = what_is(path);
 		if (what != FOLDER_NOTHING) {
-			r = add(stores, path, what == FOLDER_DB);
+			r = stores_add_one(stores, path, what == FOLDER_DB);
 			(*ret)++;
 		}
 		free(path);
@@ -148,7 +148,7 @@ int stores_add(struct stores *stores, const char *folder, char *error, size_t er
 		return r;
 	}
 	if (what != FOLDER_NOTHING) {
-		r = add(stores, folder, what == FOLDER_DB);
+		r = stores_add_one(stores, folder, what == FOLDER_DB);
 	} else {
 		found = 0;
 		r = add_children(stores, folder, &found);
@@ -172,7 +172,7 @@ int stores_add_state(struct stores *stores, const char *folder)
 	if (!one.path)
 		return -ENOMEM;
 	(void)identify(&one);
-	return append(stores, &one);
+	return stores_append(stores, &one);
 }
 
 void stores_free(struct stores *stores)

@@ -33,7 +33,7 @@ static const struct {
 	{"d", 86400 * SECOND},
 };
 
-static int parse(const struct threshold *threshold, const char *text, uint64_t *ret)
+static int thresholds_parse(const struct threshold *threshold, const char *text, uint64_t *ret)
 {
 	uint64_t value, by = threshold->is_duration ? 0 : 1;
 	char *end;
@@ -57,7 +57,7 @@ int threshold_set(size_t which, const char *text, struct detect_options *options
 {
 	uint64_t value;
 
-	if (which >= THRESHOLDS || parse(&thresholds[which], text, &value) < 0)
+	if (which >= THRESHOLDS || thresholds_parse(&thresholds[which], text, &value) < 0)
 		return -EINVAL;
 	switch (which) {
 	case SLOW_PERCENT:

@@ -40,7 +40,7 @@ static void batch_add(struct batch *batch, uint64_t offset, uint64_t semaphore, 
 	batch->cookie[batch->count++] = spec;
 }
 
-static bool is_used(const struct attachment *attachment, const struct place *place)
+static bool attachment_is_used(const struct attachment *attachment, const struct place *place)
 {
 	return attachment->used[place->probe - attachment->engine->table->probe];
 }
@@ -93,7 +93,7 @@ static int attach_singly(struct attachment *attachment, enum level level, enum a
 		const struct place *place = &attachment->places.place[i];
 		int r;
 
-		if (place->probe->level != level || !is_used(attachment, place))
+		if (place->probe->level != level || !attachment_is_used(attachment, place))
 			continue;
 		batch->count = 0;
 		batch_place(batch, place, part);
@@ -115,7 +115,7 @@ static int attach_part(struct attachment *attachment, enum level level, enum att
 	if (!batch)
 		return -ENOMEM;
 	for (unsigned i = 0; i < attachment->places.count; i++)
-		if (attachment->places.place[i].probe->level == level && is_used(attachment, &attachment->places.place[i]))
+		if (attachment->places.place[i].probe->level == level && attachment_is_used(attachment, &attachment->places.place[i]))
 			batch_place(batch, &attachment->places.place[i], part);
 	if (attachment->engine->mixes_specs && attach_batch(attachment, level, part, batch) == 0)
 		return 0;
@@ -265,7 +265,7 @@ const char *attachment_refused(const struct attachment *attachment, enum level l
 bool attachment_has_set(const struct attachment *attachment, const char *set)
 {
 	for (unsigned k = 0; k < attachment->places.count; k++)
-		if (streq(attachment->places.place[k].probe->set, set) && is_used(attachment, &attachment->places.place[k]) &&
+		if (streq(attachment->places.place[k].probe->set, set) && attachment_is_used(attachment, &attachment->places.place[k]) &&
 		    !attachment->error[k])
 			return true;
 	return false;

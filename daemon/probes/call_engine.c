@@ -156,7 +156,7 @@ static bool is_current(void *arg, uint32_t pid, const struct probe *probe)
 	return probe != NULL;
 }
 
-static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+static int call_engine_spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
 {
 	struct call_engine *engine = arg;
 	bool fresh;
@@ -181,14 +181,14 @@ static int spec_new(void *arg, const struct place *place, const struct rt_call_s
 	return 0;
 }
 
-static void spec_free(void *arg, uint32_t spec)
+static void call_engine_spec_free(void *arg, uint32_t spec)
 {
 	struct call_engine *engine = arg;
 
 	specs_drop(&engine->specs, spec, monotonic_ns());
 }
 
-static int attach(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret)
+static int call_engine_attach_one(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret)
 {
 	struct call_engine *engine = arg;
 	bool own = modes[engine->mode].own_programs;
@@ -206,9 +206,9 @@ struct attach_engine call_engine_attach(struct call_engine *engine, const struct
 	return (struct attach_engine){
 		.table = table,
 		.mixes_specs = !modes[engine->mode].own_programs,
-		.spec_new = spec_new,
-		.spec_free = spec_free,
-		.attach = attach,
+		.spec_new = call_engine_spec_new,
+		.spec_free = call_engine_spec_free,
+		.attach = call_engine_attach_one,
 		.arg = engine,
 	};
 }

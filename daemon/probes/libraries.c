@@ -57,7 +57,7 @@ static void library_free(struct library *library)
 	free(library);
 }
 
-static void drop(struct libraries *libraries, size_t i)
+static void libraries_drop(struct libraries *libraries, size_t i)
 {
 	struct library *library = libraries->library[i];
 
@@ -72,7 +72,7 @@ struct libraries *libraries_free(struct libraries *libraries)
 	if (!libraries)
 		return NULL;
 	while (libraries->count > 0)
-		drop(libraries, libraries->count - 1);
+		libraries_drop(libraries, libraries->count - 1);
 	free(libraries);
 	return NULL;
 }
@@ -85,7 +85,7 @@ bool library_used_by(const struct library *library, int64_t instance)
 	return false;
 }
 
-static int add_user(struct library *library, int64_t instance, const struct library_id *id)
+static int libraries_add_user(struct library *library, int64_t instance, const struct library_id *id)
 {
 	struct library_user *user;
 
@@ -343,7 +343,7 @@ static int add_library(struct libraries *libraries, uint32_t pid, const struct m
 	return 0;
 }
 
-static struct library *find_known(const struct libraries *libraries, const struct library_id *id)
+static struct library *libraries_find_known(const struct libraries *libraries, const struct library_id *id)
 {
 	for (size_t i = 0; i < libraries->count; i++)
 		if (has_id(libraries->library[i], id))
@@ -351,7 +351,7 @@ static struct library *find_known(const struct libraries *libraries, const struc
 	return NULL;
 }
 
-static void refuse(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, int error)
+static void libraries_refuse(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, int error)
 {
 	bool slow = error == -ETIMEDOUT;
 
@@ -366,7 +366,7 @@ static void refuse(struct libraries *libraries, uint32_t pid, const struct mappi
 
 static void use(struct libraries *libraries, uint32_t pid, int64_t instance, const struct mapping *mapping)
 {
-	struct library *library = find_known(libraries, &mapping->id);
+	struct library *library = libraries_find_known(libraries, &mapping->id);
 	int r;
 
 	if (!library && !libraries->ops.wanted(libraries->ops.arg, strrchr(mapping->path, '/') + 1))
@@ -374,10 +374,10 @@ static void use(struct libraries *libraries, uint32_t pid, int64_t instance, con
 	r = library ? 0 : add_library(libraries, pid, mapping, &library);
 	if (r < 0) {
 		if (r != -ESRCH && r != -EBUSY)
-			refuse(libraries, pid, mapping, r);
+			libraries_refuse(libraries, pid, mapping, r);
 		return;
 	}
-	if (add_user(library, instance, &mapping->id) == 0)
+	if (libraries_add_user(library, instance, &mapping->id) == 0)
 		library->touched = true;
 }
 
@@ -409,7 +409,7 @@ int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)
 			continue;
 		remove_user(libraries->library[i], instance);
 		if (libraries->library[i]->users == 0)
-			drop(libraries, i);
+			libraries_drop(libraries, i);
 	}
 	return (int)used;
 }
@@ -419,7 +419,7 @@ void libraries_forget(struct libraries *libraries, int64_t instance)
 	for (size_t i = libraries->count; i-- > 0;) {
 		remove_user(libraries->library[i], instance);
 		if (libraries->library[i]->users == 0)
-			drop(libraries, i);
+			libraries_drop(libraries, i);
 	}
 }
 

@@ -18,7 +18,7 @@ static bool is_named(const struct room *room, size_t row)
 	return false;
 }
 
-static bool is_used(const struct room *room, size_t row)
+static bool unresolved_is_used(const struct room *room, size_t row)
 {
 	for (size_t i = 0; i < room->count; i++)
 		if (attachment_uses(room->library[i]->owner_data, row))
@@ -94,7 +94,7 @@ static const char *trouble_of(const struct room *room, const struct library *lib
 }
 
 /* Where the thing should be: rather in a library that has it and tells why it cannot be used. */
-static void describe(const struct room *room, struct missing_thing *thing)
+static void unresolved_describe(const struct room *room, struct missing_thing *thing)
 {
 	for (size_t i = 0; i < room->count; i++) {
 		const char *trouble = trouble_of(room, room->library[i], thing->probe);
@@ -109,7 +109,7 @@ static void describe(const struct room *room, struct missing_thing *thing)
 	}
 }
 
-static int keep(struct missing *missing, const struct missing_thing *thing)
+static int unresolved_keep(struct missing *missing, const struct missing_thing *thing)
 {
 	struct missing_thing *grown;
 
@@ -136,12 +136,12 @@ int missing_add(struct missing *missing, const struct library *const *library, s
 		int r;
 
 		if (name_of(room.table, thing.probe) != thing.probe || !any_variant(&room, thing.probe, is_named) ||
-			any_variant(&room, thing.probe, is_used))
+			any_variant(&room, thing.probe, unresolved_is_used))
 			continue;
-		describe(&room, &thing);
+		unresolved_describe(&room, &thing);
 		if (!thing.reason && is_optional(room.table, thing.probe))
 			continue;
-		r = keep(missing, &thing);
+		r = unresolved_keep(missing, &thing);
 		if (r < 0)
 			return r;
 	}
@@ -153,7 +153,7 @@ struct collection {
 	const struct library *library[LIBRARIES_MAX];
 };
 
-static void collect(void *arg, struct library *library)
+static void unresolved_collect(void *arg, struct library *library)
 {
 	struct collection *collection = arg;
 
@@ -162,7 +162,7 @@ static void collect(void *arg, struct library *library)
 }
 
 /* Adds what the user of a library misses, unless an earlier library has told of it. */
-static int add_user(struct missing *missing, const struct collection *all, size_t from, int64_t instance, struct collection *own)
+static int unresolved_add_user(struct missing *missing, const struct collection *all, size_t from, int64_t instance, struct collection *own)
 {
 	own->count = 0;
 	for (size_t i = 0; i < from; i++)
@@ -182,10 +182,10 @@ int missing_find(struct libraries *libraries, struct missing *ret)
 
 	if (!all || !own)
 		return -ENOMEM;
-	libraries_each(libraries, collect, all);
+	libraries_each(libraries, unresolved_collect, all);
 	for (size_t i = 0; i < all->count; i++)
 		for (size_t k = 0; k < all->library[i]->users && r == 0; k++)
-			r = add_user(&missing, all, i, all->library[i]->user[k].instance, own);
+			r = unresolved_add_user(&missing, all, i, all->library[i]->user[k].instance, own);
 	if (r < 0) {
 		missing_free(&missing);
 		return r;

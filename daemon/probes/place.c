@@ -42,7 +42,7 @@ struct finder {
 	struct accessor_answer answer[ANSWERS_MAX];
 };
 
-static void elf_file_closep(struct elf_file **file)
+static void site_elf_file_closep(struct elf_file **file)
 {
 	elf_file_close(*file);
 }
@@ -277,7 +277,7 @@ static struct accessor_answer ask_accessor(struct finder *finder, const char *na
 }
 
 /* Asks the row's accessors. A row that gets no answer is not used: what it would read is anybody's guess. */
-static void find_members(struct finder *finder, size_t row)
+static void site_find_members(struct finder *finder, size_t row)
 {
 	const struct probe *probe = &finder->engine->table->probe[row];
 
@@ -329,7 +329,7 @@ static int find_rows(struct finder *finder)
 		if (probe->usdt_provider[0])
 			finder->places.found[i] = find_usdt(finder, probe, &site, 1) > 0;
 		if (finder->places.found[i])
-			find_members(finder, i);
+			site_find_members(finder, i);
 	}
 	return 0;
 }
@@ -383,7 +383,7 @@ static void place_row(struct finder *finder, size_t i)
 int places_find(const struct attach_engine *engine, const struct library *library, struct places *ret)
 {
 	_cleanup_free_ struct finder *finder = calloc(1, sizeof(*finder));
-	_cleanup_(elf_file_closep) struct elf_file *file = NULL;
+	_cleanup_(site_elf_file_closep) struct elf_file *file = NULL;
 	int r;
 
 	if (!finder)

@@ -4,7 +4,7 @@
 
 #include "daemon/probes/returns.h"
 
-static int sweep(csh handle, const uint8_t *code, size_t size_bytes, uint32_t *ret, size_t max)
+static int returns_sweep(csh handle, const uint8_t *code, size_t size_bytes, uint32_t *ret, size_t max)
 {
 	cs_insn *insn = cs_malloc(handle);
 	uint64_t address = 0;
@@ -48,7 +48,7 @@ int returns_find(enum elf_machine machine, const uint8_t *code, size_t size_byte
 	if (cs_open(machines[machine].arch, machines[machine].mode, &handle) != CS_ERR_OK)
 		return -ENOTSUP;
 	if (cs_option(handle, CS_OPT_DETAIL, CS_OPT_ON) == CS_ERR_OK)
-		r = sweep(handle, code, size_bytes, offsets, max < RETURNS_MAX ? max : RETURNS_MAX);
+		r = returns_sweep(handle, code, size_bytes, offsets, max < RETURNS_MAX ? max : RETURNS_MAX);
 	else
 		r = -ENOTSUP;
 	cs_close(&handle);

@@ -2,7 +2,7 @@
 /* Owns the numbering; see specs.h. */
 #include "daemon/probes/specs.h"
 
-static bool is_same(const struct spec_slot *slot, const struct probe *probe, const struct rt_call_spec *spec)
+static bool specs_is_same(const struct spec_slot *slot, const struct probe *probe, const struct rt_call_spec *spec)
 {
 	return slot->probe == probe && memcmp(&slot->spec, spec, sizeof(*spec)) == 0;
 }
@@ -35,7 +35,7 @@ int specs_take(struct specs *specs, const struct probe *probe, const struct rt_c
 	int r;
 
 	for (id = 0; id < specs->limit; id++) {
-		if (!is_same(&specs->slot[id], probe, spec))
+		if (!specs_is_same(&specs->slot[id], probe, spec))
 			continue;
 		specs->slot[id].users++;
 		*ret_fresh = false;
