@@ -74,13 +74,13 @@ static bool steps_hold(struct steps *steps, const struct steps_held *held)
 	if (steps->held_count >= STEPS_HELD_MAX)
 		return false;
 	if (steps->held_count == steps->held_room) {
-		size_t room = steps->held_room ? steps->held_room * 2 : 16;
-		struct steps_held *grown = realloc(steps->held, room * sizeof(*grown));
+		size_t capacity = steps->held_room ? steps->held_room * 2 : 16;
+		struct steps_held *grown = realloc(steps->held, capacity * sizeof(*grown));
 
 		if (!grown)
 			return false;
 		steps->held = grown;
-		steps->held_room = room;
+		steps->held_room = capacity;
 	}
 	steps->held[steps->held_count++] = *held;
 	return true;

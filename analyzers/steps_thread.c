@@ -63,7 +63,7 @@ struct steps_thread *steps_threads_get(struct steps_threads *threads, uint32_t i
 	if (threads->count >= STEPS_THREADS_MAX) {
 		row = quietest(threads, keep);
 		*lost += row->depth;
-		*row = (struct steps_thread){.id = id, .entries = row->entries, .room = row->room};
+		*row = (struct steps_thread){.id = id, .entries = row->entries, .capacity = row->capacity};
 		return row;
 	}
 	rows = realloc(threads->rows, (threads->count + 1) * sizeof(*rows));
@@ -81,14 +81,14 @@ struct steps_entry *steps_thread_push(struct steps_thread *thread)
 
 	if (thread->depth >= STEPS_DEPTH_MAX)
 		return NULL;
-	if (thread->depth == thread->room) {
-		size_t room = thread->room ? thread->room * 2 : 4;
-		struct steps_entry *entries = realloc(thread->entries, room * sizeof(*entries));
+	if (thread->depth == thread->capacity) {
+		size_t capacity = thread->capacity ? thread->capacity * 2 : 4;
+		struct steps_entry *entries = realloc(thread->entries, capacity * sizeof(*entries));
 
 		if (!entries)
 			return NULL;
 		thread->entries = entries;
-		thread->room = room;
+		thread->capacity = capacity;
 	}
 	entry = &thread->entries[thread->depth++];
 	memset(entry, 0, offsetof(struct steps_entry, stage));

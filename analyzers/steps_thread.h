@@ -27,7 +27,7 @@ struct steps_entry {
 struct steps_thread {
 	uint32_t id;
 	uint64_t last_ns; /* newest mark; time does not go back on a thread */
-	size_t depth, room;
+	size_t depth, capacity;
 	struct steps_entry *entries; /* [0] outermost */
 	uint32_t left_out;	     /* begins beyond the depth, not ended yet */
 };

@@ -20,22 +20,22 @@ void alloc_live_clear(struct alloc_live *live)
 /* The address's entry, or the free place where it would be. The table is never full. */
 static struct alloc_live_entry *alloc_live_place(const struct alloc_live *live, uint64_t address)
 {
-	size_t i = (size_t)((address >> 8 ^ address) * 0x9e3779b97f4a7c15ULL >> 20) & (live->room - 1);
+	size_t i = (size_t)((address >> 8 ^ address) * 0x9e3779b97f4a7c15ULL >> 20) & (live->capacity - 1);
 
 	while (live->entry[i].address && live->entry[i].address != address)
-		i = (i + 1) & (live->room - 1);
+		i = (i + 1) & (live->capacity - 1);
 	return &live->entry[i];
 }
 
 /* Only those that live move on. */
-static bool rebuild(struct alloc_live *live, size_t room)
+static bool rebuild(struct alloc_live *live, size_t capacity)
 {
-	struct alloc_live grown = {.room = room, .max = live->max};
+	struct alloc_live grown = {.capacity = capacity, .max = live->max};
 
-	grown.entry = calloc(room, sizeof(*grown.entry));
+	grown.entry = calloc(capacity, sizeof(*grown.entry));
 	if (!grown.entry)
 		return false;
-	for (size_t i = 0; i < live->room; i++) {
+	for (size_t i = 0; i < live->capacity; i++) {
 		const struct alloc_live_entry *old = &live->entry[i];
 
 		if (!old->address || old->freed_ns)
@@ -54,16 +54,16 @@ static bool reserve(struct alloc_live *live)
 {
 	if (live->lives >= live->max)
 		return false;
-	if ((live->used + 1) * 4 <= live->room * 3)
+	if ((live->used + 1) * 4 <= live->capacity * 3)
 		return true;
-	if (!live->room)
+	if (!live->capacity)
 		return rebuild(live, ROOM_MIN);
-	return rebuild(live, (live->lives + 1) * 2 > live->room ? live->room * 2 : live->room);
+	return rebuild(live, (live->lives + 1) * 2 > live->capacity ? live->capacity * 2 : live->capacity);
 }
 
 bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes)
 {
-	struct alloc_live_entry *entry = live->room ? alloc_live_place(live, address) : NULL;
+	struct alloc_live_entry *entry = live->capacity ? alloc_live_place(live, address) : NULL;
 
 	if (!address)
 		return false;
@@ -84,7 +84,7 @@ bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes)
 
 bool alloc_live_drop(struct alloc_live *live, uint64_t address, uint64_t start_ns, uint64_t *ret_bytes)
 {
-	struct alloc_live_entry *entry = live->room && address ? alloc_live_place(live, address) : NULL;
+	struct alloc_live_entry *entry = live->capacity && address ? alloc_live_place(live, address) : NULL;
 
 	if (!entry || !entry->address || (entry->freed_ns && start_ns > entry->freed_ns))
 		return false;

@@ -15,7 +15,7 @@ struct alloc_live_entry {
 
 struct alloc_live {
 	struct alloc_live_entry *entry;
-	size_t room;  /* a power of two */
+	size_t capacity;  /* a power of two */
 	size_t used;  /* freed ones included */
 	size_t lives;
 	size_t max;

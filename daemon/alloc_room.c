@@ -27,47 +27,47 @@ static void allocs_forget(struct rank_allocs *slot)
 
 static void allocs_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
-	struct alloc_room *room = arg;
+	struct alloc_room *allocs = arg;
 
-	if (rank->slot < room->slots && room->slot[rank->slot].instance == rank->instance &&
+	if (rank->slot < allocs->slots && allocs->slot[rank->slot].instance == rank->instance &&
 		(change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
-		allocs_forget(&room->slot[rank->slot]);
+		allocs_forget(&allocs->slot[rank->slot]);
 }
 
 int alloc_room_new(struct context *context, struct alloc_room **ret)
 {
 	size_t slots = context->config.ranks_max;
-	struct alloc_room *room = calloc(1, sizeof(*room) + slots * sizeof(room->slot[0]));
+	struct alloc_room *allocs = calloc(1, sizeof(*allocs) + slots * sizeof(allocs->slot[0]));
 	int r;
 
-	if (!room)
+	if (!allocs)
 		return -ENOMEM;
-	room->context = context;
-	room->slots = slots;
-	r = ranks_observe(context->ranks, allocs_on_rank, room);
+	allocs->context = context;
+	allocs->slots = slots;
+	r = ranks_observe(context->ranks, allocs_on_rank, allocs);
 	if (r < 0) {
-		free(room);
+		free(allocs);
 		return r;
 	}
-	*ret = room;
+	*ret = allocs;
 	return 0;
 }
 
-struct alloc_room *alloc_room_free(struct alloc_room *room)
+struct alloc_room *alloc_room_free(struct alloc_room *allocs)
 {
-	for (size_t i = 0; room && i < room->slots; i++)
-		allocs_forget(&room->slot[i]);
-	free(room);
+	for (size_t i = 0; allocs && i < allocs->slots; i++)
+		allocs_forget(&allocs->slot[i]);
+	free(allocs);
 	return NULL;
 }
 
-static struct rank_allocs *allocs_of_rank(struct alloc_room *room, const struct rank *rank)
+static struct rank_allocs *allocs_of_rank(struct alloc_room *allocs, const struct rank *rank)
 {
 	struct rank_allocs *slot;
 
-	if (rank->slot >= room->slots)
+	if (rank->slot >= allocs->slots)
 		return NULL;
-	slot = &room->slot[rank->slot];
+	slot = &allocs->slot[rank->slot];
 	if (slot->instance == rank->instance)
 		return slot;
 	allocs_forget(slot);
@@ -82,12 +82,12 @@ struct allocation {
 	uint64_t device;
 };
 
-static void allocs_put(struct alloc_room *room, const struct rank *rank, const struct call_record *record,
+static void allocs_put(struct alloc_room *allocs, const struct rank *rank, const struct call_record *record,
 	const struct allocation *allocation)
 {
 	const struct rt_call_event *event = record->event;
-	struct steps_room *steps = room->context->steps;
-	struct store *store = room->context->store;
+	struct steps_room *steps = allocs->context->steps;
+	struct store *store = allocs->context->store;
 	struct steps_open open = {.step = STEPS_NONE};
 	bool staged = steps && steps_room_stage(steps, rank, event->event.thread_id, &open);
 	int64_t step = !staged && steps ? steps_room_step(steps, rank, event->start_ns) : open.step;
@@ -107,33 +107,33 @@ static void allocs_put(struct alloc_room *room, const struct rank *rank, const s
 		V_INT(rank->instance),
 	};
 
-	room->rows++;
+	allocs->rows++;
 	(void)store_put(store, TABLE_ALLOCATIONS, row, ARRAY_SIZE(row)); /* the store counts its drops */
 }
 
-static void on_alloc(struct alloc_room *room, struct rank_allocs *slot, bool failed, const struct call_record *record,
+static void on_alloc(struct alloc_room *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
 	struct allocation *allocation)
 {
 	(void)record;
 	if (failed)
 		allocation->address = OPS_UNKNOWN; /* what the pointer held before */
 	else if (allocation->address && allocation->address != OPS_UNKNOWN)
-		room->not_followed += !alloc_live_add(&slot->live, allocation->address, allocation->bytes);
+		allocs->not_followed += !alloc_live_add(&slot->live, allocation->address, allocation->bytes);
 }
 
-static void on_free(struct alloc_room *room, struct rank_allocs *slot, bool failed, const struct call_record *record,
+static void on_free(struct alloc_room *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
 	struct allocation *allocation)
 {
 	uint64_t bytes;
 
-	(void)room;
+	(void)allocs;
 	if (!failed && alloc_live_drop(&slot->live, allocation->address, record->event->start_ns, &bytes))
 		allocation->bytes = bytes;
 }
 
 static const struct {
 	const char *event;
-	void (*run)(struct alloc_room *room, struct rank_allocs *slot, bool failed, const struct call_record *record,
+	void (*run)(struct alloc_room *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
 		struct allocation *allocation);
 } events[] = {{"alloc", on_alloc}, {"free", on_free}};
 
@@ -147,8 +147,8 @@ static bool allocs_takes(const char *event)
 
 static void allocs_feed(struct context *context, const struct rank *rank, const struct call_record *record)
 {
-	struct alloc_room *room = context->allocs;
-	struct rank_allocs *slot = room ? allocs_of_rank(room, rank) : NULL;
+	struct alloc_room *allocs = context->allocs;
+	struct rank_allocs *slot = allocs ? allocs_of_rank(allocs, rank) : NULL;
 	bool failed = record->event->event.flags & RT_CALL_RESULT && call_result(record->event) != 0;
 	struct allocation allocation;
 	struct call_fields fields;
@@ -164,8 +164,8 @@ static void allocs_feed(struct context *context, const struct rank *rank, const 
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (streq(events[i].event, record->probe->event))
-			events[i].run(room, slot, failed, record, &allocation);
-	allocs_put(room, rank, record, &allocation);
+			events[i].run(allocs, slot, failed, record, &allocation);
+	allocs_put(allocs, rank, record, &allocation);
 }
 
 /* While nothing is seen addresses are given out again: what is remembered would be wrong. */
@@ -177,11 +177,11 @@ static void allocs_level(struct context *context, enum level level, bool on)
 		allocs_forget(&context->allocs->slot[i]);
 }
 
-void alloc_room_counts(const struct alloc_room *room, struct alloc_room_counts *ret)
+void alloc_room_counts(const struct alloc_room *allocs, struct alloc_room_counts *ret)
 {
-	*ret = (struct alloc_room_counts){.rows = room->rows, .not_followed = room->not_followed};
-	for (size_t i = 0; i < room->slots; i++)
-		ret->live += room->slot[i].live.lives;
+	*ret = (struct alloc_room_counts){.rows = allocs->rows, .not_followed = allocs->not_followed};
+	for (size_t i = 0; i < allocs->slots; i++)
+		ret->live += allocs->slot[i].live.lives;
 }
 
 const struct call_room alloc_call_room = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level};

@@ -21,8 +21,8 @@ struct alloc_room_counts {
 };
 
 int alloc_room_new(struct context *context, struct alloc_room **ret);
-struct alloc_room *alloc_room_free(struct alloc_room *room);
-void alloc_room_counts(const struct alloc_room *room, struct alloc_room_counts *ret);
+struct alloc_room *alloc_room_free(struct alloc_room *allocs);
+void alloc_room_counts(const struct alloc_room *allocs, struct alloc_room_counts *ret);
 
 extern const struct call_room alloc_call_room;
 

@@ -75,14 +75,14 @@ static struct comm_row *comm_rows_add(struct comm_rows *comms)
 {
 	if (comms->count == OPS_COMMS_MAX)
 		comm_rows_drop(comms, 0);
-	if (comms->count == comms->room) {
-		size_t room = comms->room ? comms->room * 2 : 8;
-		struct comm_row *grown = realloc(comms->comm, room * sizeof(*grown));
+	if (comms->count == comms->capacity) {
+		size_t capacity = comms->capacity ? comms->capacity * 2 : 8;
+		struct comm_row *grown = realloc(comms->comm, capacity * sizeof(*grown));
 
 		if (!grown)
 			return NULL;
 		comms->comm = grown;
-		comms->room = room;
+		comms->capacity = capacity;
 	}
 	return &comms->comm[comms->count++];
 }

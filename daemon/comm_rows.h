@@ -33,7 +33,7 @@ struct comm_row {
 
 struct comm_rows {
 	struct comm_row *comm;
-	size_t count, room;
+	size_t count, capacity;
 	size_t later; /* how many have an again_ns */
 	size_t dirty; /* how many are: there is nothing to do after most calls */
 	bool changed; /* one is new, or its identity or members are; whoever looks at them takes it back */

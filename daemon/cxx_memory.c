@@ -77,7 +77,7 @@ int cxx_class(struct cxx_memory *memory, uint64_t address, char ret[static CXX_C
 {
 	uint64_t table, info, name;
 	char text[CXX_CLASS_BYTES];
-	size_t room, length;
+	size_t capacity, length;
 	int r;
 
 	if (address % sizeof(uint64_t))
@@ -90,16 +90,16 @@ int cxx_class(struct cxx_memory *memory, uint64_t address, char ret[static CXX_C
 		r = cxx_read(memory, info + sizeof(name), &name, sizeof(name));
 	if (r < 0)
 		return r == -EFAULT ? -ENOENT : r;
-	room = PAGE_BYTES - name % PAGE_BYTES;
+	capacity = PAGE_BYTES - name % PAGE_BYTES;
 	r = cxx_read(memory, name, text, sizeof(text));
-	if (r == -EFAULT && room < sizeof(text))
-		r = cxx_read(memory, name, text, room);
+	if (r == -EFAULT && capacity < sizeof(text))
+		r = cxx_read(memory, name, text, capacity);
 	else
-		room = sizeof(text);
+		capacity = sizeof(text);
 	if (r < 0)
 		return r == -EFAULT ? -ENOENT : r;
-	length = strnlen(text, room);
-	if (!length || length == room)
+	length = strnlen(text, capacity);
+	if (!length || length == capacity)
 		return -ENOENT;
 	for (size_t i = 0; i < length; i++)
 		if (text[i] <= ' ' || text[i] > '~')

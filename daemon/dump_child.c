@@ -91,13 +91,13 @@ static void listen_to(struct dump_child *child)
 	char rest[256];
 
 	for (unsigned i = 0; i < 64; i++) {
-		size_t room = sizeof(child->said) - 1 - child->said_used;
+		size_t capacity = sizeof(child->said) - 1 - child->said_used;
 		ssize_t n =
-			read(child->said_fd, room ? child->said + child->said_used : rest, room ? room : sizeof(rest));
+			read(child->said_fd, capacity ? child->said + child->said_used : rest, capacity ? capacity : sizeof(rest));
 
 		if (n <= 0)
 			break;
-		if (room)
+		if (capacity)
 			child->said_used += (size_t)n;
 	}
 	child->said[child->said_used] = 0;

@@ -28,67 +28,67 @@ struct dump_room {
 
 int dump_room_new(struct context *context, struct dump_room **ret)
 {
-	struct dump_room *room = calloc(1, sizeof(*room));
+	struct dump_room *dumps = calloc(1, sizeof(*dumps));
 	uint64_t now_ns = monotonic_ns();
 
-	if (!room)
+	if (!dumps)
 		return -ENOMEM;
-	room->context = context;
-	room->child.said_fd = -1;
+	dumps->context = context;
+	dumps->child.said_fd = -1;
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++) {
-		room->due_ns[i] = now_ns + FIRST_NS;
-		room->dirty[i] = true;
+		dumps->due_ns[i] = now_ns + FIRST_NS;
+		dumps->dirty[i] = true;
 	}
-	dump_child_program("dump", room->program, sizeof(room->program));
-	snprintf(room->dir, sizeof(room->dir), "%s/dump", context->config.state_dir);
-	(void)dump_state_look(room->dir, &room->state);
-	*ret = room;
+	dump_child_program("dump", dumps->program, sizeof(dumps->program));
+	snprintf(dumps->dir, sizeof(dumps->dir), "%s/dump", context->config.state_dir);
+	(void)dump_state_look(dumps->dir, &dumps->state);
+	*ret = dumps;
 	return 0;
 }
 
-struct dump_room *dump_room_free(struct dump_room *room)
+struct dump_room *dump_room_free(struct dump_room *dumps)
 {
-	if (!room)
+	if (!dumps)
 		return NULL;
-	dump_child_kill(&room->child);
-	free(room);
+	dump_child_kill(&dumps->child);
+	free(dumps);
 	return NULL;
 }
 
-static uint64_t interval_ns(const struct dump_room *room, unsigned kind)
+static uint64_t interval_ns(const struct dump_room *dumps, unsigned kind)
 {
-	double minutes = room->context->levels.interval_minutes[levels[kind]];
+	double minutes = dumps->context->levels.interval_minutes[levels[kind]];
 
-	return kind == DUMP_L0 ? room->context->config.dump_l0_interval_ns
+	return kind == DUMP_L0 ? dumps->context->config.dump_l0_interval_ns
 			       : (uint64_t)(minutes * 60 * (double)NSEC_PER_SEC);
 }
 
-static unsigned due_kinds(const struct dump_room *room, uint64_t now_ns)
+static unsigned due_kinds(const struct dump_room *dumps, uint64_t now_ns)
 {
 	unsigned kinds = 0;
 
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++) {
-		uint64_t due_ns = room->last_ns[i] ? room->last_ns[i] + interval_ns(room, i) : room->due_ns[i];
+		uint64_t due_ns = dumps->last_ns[i] ? dumps->last_ns[i] + interval_ns(dumps, i) : dumps->due_ns[i];
 
-		if (room->dirty[i] && now_ns >= due_ns)
+		if (dumps->dirty[i] && now_ns >= due_ns)
 			kinds |= 1U << i;
 	}
 	return kinds;
 }
 
-static void dumps_set_trouble(struct dump_room *room, const char *sentence)
+static void dumps_set_trouble(struct dump_room *dumps, const char *sentence)
 {
-	if (sentence[0] && !streq(room->trouble, sentence))
+	if (sentence[0] && !streq(dumps->trouble, sentence))
 		log_warning("dump", "%s", sentence);
-	copy_text(room->trouble, sizeof(room->trouble), sentence);
+	copy_text(dumps->trouble, sizeof(dumps->trouble), sentence);
 }
 
-static int start_child(struct dump_room *room, unsigned kinds)
+static int start_child(struct dump_room *dumps, unsigned kinds)
 {
-	const struct config *config = &room->context->config;
+	const struct config *config = &dumps->context->config;
 	char list[32] = "", window[24], size[24], age[24];
-	const char *argv[] = {room->program, "--extend", "--level", list, "--window", window, "--size-max", size,
-		"--age-max", age, "--state-dir", room->context->config.state_dir, NULL};
+	const char *argv[] = {dumps->program, "--extend", "--level", list, "--window", window, "--size-max", size,
+		"--age-max", age, "--state-dir", dumps->context->config.state_dir, NULL};
 	size_t used = 0;
 
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++)
@@ -98,71 +98,71 @@ static int start_child(struct dump_room *room, unsigned kinds)
 	snprintf(window, sizeof(window), "%llu", (unsigned long long)(config->dump_window_ns / NSEC_PER_SEC));
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)config->dump_size_bytes_max);
 	snprintf(age, sizeof(age), "%llu", (unsigned long long)(config->dump_age_ns_max / NSEC_PER_SEC));
-	return dump_child_start(&room->child, argv);
+	return dump_child_start(&dumps->child, argv);
 }
 
-static void dumps_begin(struct dump_room *room, unsigned kinds, uint64_t now_ns)
+static void dumps_begin(struct dump_room *dumps, unsigned kinds, uint64_t now_ns)
 {
 	char sentence[DUMP_TROUBLE_BYTES];
-	int r = start_child(room, kinds);
+	int r = start_child(dumps, kinds);
 
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++) {
 		if (!(kinds & 1U << i))
 			continue;
-		room->last_ns[i] = now_ns;
-		room->dirty[i] = r < 0 || room->context->levels.on[levels[i]];
+		dumps->last_ns[i] = now_ns;
+		dumps->dirty[i] = r < 0 || dumps->context->levels.on[levels[i]];
 	}
 	if (r < 0) {
-		snprintf(sentence, sizeof(sentence), "cannot run %.150s: %s", room->program, strerror(-r));
-		dumps_set_trouble(room, sentence);
+		snprintf(sentence, sizeof(sentence), "cannot run %.150s: %s", dumps->program, strerror(-r));
+		dumps_set_trouble(dumps, sentence);
 		return;
 	}
-	room->began_ns = now_ns;
-	room->kinds = kinds;
+	dumps->began_ns = now_ns;
+	dumps->kinds = kinds;
 }
 
-static void dumps_end(struct dump_room *room, const struct dump_end *end)
+static void dumps_end(struct dump_room *dumps, const struct dump_end *end)
 {
 	char sentence[DUMP_TROUBLE_BYTES + DUMP_SAID_BYTES];
 
-	room->cpu_ns += end->cpu_ns;
-	(void)dump_state_look(room->dir, &room->state);
+	dumps->cpu_ns += end->cpu_ns;
+	(void)dump_state_look(dumps->dir, &dumps->state);
 	if (end->failed) {
 		for (unsigned i = 0; i < DUMP_KIND_MAX; i++)
-			room->dirty[i] |= (room->kinds & 1U << i) != 0;
+			dumps->dirty[i] |= (dumps->kinds & 1U << i) != 0;
 		snprintf(sentence, sizeof(sentence), "no dump was written: %s; trying again at the next interval",
 			end->why);
-		dumps_set_trouble(room, sentence);
+		dumps_set_trouble(dumps, sentence);
 		return;
 	}
 	if (end->why[0])
 		log_info("dump", "%s", end->why);
-	dumps_set_trouble(room, room->state.trouble);
+	dumps_set_trouble(dumps, dumps->state.trouble);
 }
 
-void dump_room_tick(struct dump_room *room, uint64_t now_ns)
+void dump_room_tick(struct dump_room *dumps, uint64_t now_ns)
 {
 	struct dump_end how;
 	unsigned kinds;
 
-	if (!room)
+	if (!dumps)
 		return;
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++)
-		room->dirty[i] |= room->context->levels.on[levels[i]];
-	if (dump_child_ended(&room->child, &how))
-		dumps_end(room, &how);
-	if (room->child.pid) {
-		if (now_ns > room->began_ns + LONGEST_NS)
-			kill(room->child.pid, SIGKILL);
+		dumps->dirty[i] |= dumps->context->levels.on[levels[i]];
+	if (dump_child_ended(&dumps->child, &how))
+		dumps_end(dumps, &how);
+	if (dumps->child.pid) {
+		if (now_ns > dumps->began_ns + LONGEST_NS)
+			kill(dumps->child.pid, SIGKILL);
 		return;
 	}
-	kinds = room->context->config.dump_enabled ? due_kinds(room, now_ns) : 0;
+	kinds = dumps->context->config.dump_enabled ? due_kinds(dumps, now_ns) : 0;
 	if (kinds)
-		dumps_begin(room, kinds, now_ns);
+		dumps_begin(dumps, kinds, now_ns);
 }
 
-void dump_room_status(const struct dump_room *room, struct dump_room_status *ret)
+void dump_room_status(const struct dump_room *dumps, struct dump_room_status *ret)
 {
-	*ret = (struct dump_room_status){.state = room->state, .running = room->child.pid != 0, .cpu_ns = room->cpu_ns};
-	copy_text(ret->trouble, sizeof(ret->trouble), room->trouble);
+	*ret = (struct dump_room_status){.state = dumps->state, .running = dumps->child.pid != 0, .cpu_ns = dumps->cpu_ns};
+	copy_text(ret->trouble, sizeof(ret->trouble), dumps->trouble);
 }

@@ -23,10 +23,10 @@ struct dump_room_status {
 
 int dump_room_new(struct context *context, struct dump_room **ret);
 /* Ends a dump that runs. */
-struct dump_room *dump_room_free(struct dump_room *room);
+struct dump_room *dump_room_free(struct dump_room *dumps);
 
 /* Called every second. room NULL: nothing. */
-void dump_room_tick(struct dump_room *room, uint64_t now_ns);
-void dump_room_status(const struct dump_room *room, struct dump_room_status *ret);
+void dump_room_tick(struct dump_room *dumps, uint64_t now_ns);
+void dump_room_status(const struct dump_room *dumps, struct dump_room_status *ret);
 
 #endif

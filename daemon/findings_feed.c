@@ -4,16 +4,16 @@
 
 #define LONGER_PART 20
 
-struct findings_process *findings_process(struct findings_room *room, uint32_t slot, int64_t instance)
+struct findings_process *findings_process(struct findings_room *online, uint32_t slot, int64_t instance)
 {
-	if (!room || slot >= room->slots || !instance || room->slot[slot].instance != instance)
+	if (!online || slot >= online->slots || !instance || online->slot[slot].instance != instance)
 		return NULL;
-	return &room->slot[slot];
+	return &online->slot[slot];
 }
 
-void findings_room_stage(struct findings_room *room, uint32_t slot, int64_t instance, const struct steps_stage *stage)
+void findings_room_stage(struct findings_room *online, uint32_t slot, int64_t instance, const struct steps_stage *stage)
 {
-	const struct findings_process *process = findings_process(room, slot, instance);
+	const struct findings_process *process = findings_process(online, slot, instance);
 	struct framer_stage told;
 
 	if (!process)
@@ -26,29 +26,29 @@ void findings_room_stage(struct findings_room *room, uint32_t slot, int64_t inst
 		.thread_id = stage->thread_id,
 		.depth = stage->depth,
 	};
-	framer_stage(room->framer, process->process, &told);
+	framer_stage(online->framer, process->process, &told);
 }
 
 /* By as much as makes several of them a reason to see more (GROWTH_LEAST in slow_rank_growth.h). */
-static bool is_long(const struct findings_room *room, int process, uint64_t step_ns)
+static bool is_long(const struct findings_room *online, int process, uint64_t step_ns)
 {
 	struct framer_job job;
 	uint32_t number, index;
 
-	return framer_where(room->framer, process, &number, &index) && framer_job(room->framer, number, &job) &&
+	return framer_where(online->framer, process, &number, &index) && framer_job(online->framer, number, &job) &&
 	       job.step_ns && step_ns > job.step_ns + job.step_ns / LONGER_PART;
 }
 
-void findings_room_step(struct findings_room *room, uint32_t slot, int64_t instance, const struct steps_step *step)
+void findings_room_step(struct findings_room *online, uint32_t slot, int64_t instance, const struct steps_step *step)
 {
-	const struct findings_process *process = findings_process(room, slot, instance);
+	const struct findings_process *process = findings_process(online, slot, instance);
 
 	if (!process)
 		return;
-	if (is_long(room, process->process, step->duration_ns))
-		findings_samples_closer(room, monotonic_ns());
+	if (is_long(online, process->process, step->duration_ns))
+		findings_samples_closer(online, monotonic_ns());
 	framer_step(
-		room->framer, process->process, &(struct framer_step){step->step, step->start_ns, step->duration_ns});
+		online->framer, process->process, &(struct framer_step){step->step, step->start_ns, step->duration_ns});
 }
 
 /* gloo works on the host, and its operations are followed to their end; of the others the host only sees how long it
@@ -69,10 +69,10 @@ static bool online_feed_times_of(const struct ops_row *op, struct framer_op *tol
 	return true;
 }
 
-void findings_room_op(struct findings_room *room, uint32_t slot, int64_t instance, const struct ops_row *op,
+void findings_room_op(struct findings_room *online, uint32_t slot, int64_t instance, const struct ops_row *op,
 	int64_t step, int32_t member)
 {
-	struct findings_process *process = findings_process(room, slot, instance);
+	struct findings_process *process = findings_process(online, slot, instance);
 	struct framer_op told = {
 		.communicator = op->communicator,
 		.seq = op->seq_from == OPS_SEQ_ATTACH ? 0 : op->seq,
@@ -92,7 +92,7 @@ void findings_room_op(struct findings_room *room, uint32_t slot, int64_t instanc
 	/* What was only recorded into a graph, or refused, was not done. */
 	if (op->captured || op->result || !online_feed_times_of(op, &told))
 		return;
-	framer_op(room->framer, process->process, &told);
+	framer_op(online->framer, process->process, &told);
 }
 
 static enum comm_kind online_feed_kind_of(const char *word)
@@ -104,13 +104,13 @@ static enum comm_kind online_feed_kind_of(const char *word)
 }
 
 void findings_room_communicator(
-	struct findings_room *room, uint32_t slot, int64_t instance, const struct ops_communicator *communicator)
+	struct findings_room *online, uint32_t slot, int64_t instance, const struct ops_communicator *communicator)
 {
-	const struct findings_process *process = findings_process(room, slot, instance);
+	const struct findings_process *process = findings_process(online, slot, instance);
 
 	if (!process || !communicator->communicator[0] || communicator->freed)
 		return;
-	framer_comm(room->framer, process->process, communicator->communicator, online_feed_kind_of(communicator->kind),
+	framer_comm(online->framer, process->process, communicator->communicator, online_feed_kind_of(communicator->kind),
 		communicator->members, communicator->members ? (int32_t)communicator->member : -1);
 }
 
@@ -118,19 +118,19 @@ void findings_room_communicator(
  * Of the step thread only, which is the main thread as long as nothing tells. Goes out with the next sample: waits
  * alone would look like samples of the time that they lasted.
  */
-void findings_room_wait(struct findings_room *room, uint32_t slot, int64_t instance, const struct findings_wait *wait)
+void findings_room_wait(struct findings_room *online, uint32_t slot, int64_t instance, const struct findings_wait *wait)
 {
-	struct findings_process *process = findings_process(room, slot, instance);
+	struct findings_process *process = findings_process(online, slot, instance);
 
 	if (!process || wait->thread_id != (process->thread_id ? process->thread_id : process->pid))
 		return;
 	hogs_add(&process->hogs, process->pid, wait->hog_pid, wait->hog_name, wait->run_delay_ns);
 }
 
-void findings_room_launches(struct findings_room *room, uint32_t slot, int64_t instance, uint64_t start_ns,
+void findings_room_launches(struct findings_room *online, uint32_t slot, int64_t instance, uint64_t start_ns,
 	uint64_t duration_ns, uint64_t gap_ns)
 {
-	const struct findings_process *process = findings_process(room, slot, instance);
+	const struct findings_process *process = findings_process(online, slot, instance);
 	struct framer_host host = {
 		.start_ns = start_ns,
 		.duration_ns = duration_ns,
@@ -144,5 +144,5 @@ void findings_room_launches(struct findings_room *room, uint32_t slot, int64_t i
 
 	if (!process)
 		return;
-	framer_host(room->framer, process->process, &host);
+	framer_host(online->framer, process->process, &host);
 }

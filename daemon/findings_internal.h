@@ -71,21 +71,21 @@ struct findings_room {
 };
 
 /* findings_feed.c: NULL where it is another's slot by now, or unknown to the framer. */
-struct findings_process *findings_process(struct findings_room *room, uint32_t slot, int64_t instance);
+struct findings_process *findings_process(struct findings_room *online, uint32_t slot, int64_t instance);
 /* findings_samples.c */
-void findings_samples_take(struct findings_room *room, uint64_t now_ns);
+void findings_samples_take(struct findings_room *online, uint64_t now_ns);
 /* A step was longer than usual: samples of a shorter time for a while. */
-void findings_samples_closer(struct findings_room *room, uint64_t now_ns);
-void findings_samples_end(struct findings_room *room, struct findings_process *process);
+void findings_samples_closer(struct findings_room *online, uint64_t now_ns);
+void findings_samples_end(struct findings_room *online, struct findings_process *process);
 /* findings_look.c */
-void findings_look(struct findings_room *room, uint64_t now_ns);
+void findings_look(struct findings_room *online, uint64_t now_ns);
 /* A rank has ended just now, others may live. */
-void findings_look_ended(struct findings_room *room, uint64_t now_ns);
+void findings_look_ended(struct findings_room *online, uint64_t now_ns);
 /* findings_tell.c: the sink of detect. */
 void findings_tell(void *arg, const struct finding *finding);
 /* findings_left.c: findings that a daemon left open which was killed are closed. */
-void findings_left_close(struct findings_room *room);
+void findings_left_close(struct findings_room *online);
 /* That some are open, or none. */
-void findings_left_mark(struct findings_room *room, bool open);
+void findings_left_mark(struct findings_room *online, bool open);
 
 #endif

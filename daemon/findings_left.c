@@ -15,22 +15,22 @@
 #define LEFT_MAX 512
 #define LOOK_NS_MAX (5 * NSEC_PER_SEC)
 
-static bool mark_path(const struct findings_room *room, char path[PATH_MAX])
+static bool mark_path(const struct findings_room *online, char path[PATH_MAX])
 {
-	return snprintf(path, PATH_MAX, "%s/findings", room->context->config.state_dir) < PATH_MAX;
+	return snprintf(path, PATH_MAX, "%s/findings", online->context->config.state_dir) < PATH_MAX;
 }
 
-void findings_left_mark(struct findings_room *room, bool open)
+void findings_left_mark(struct findings_room *online, bool open)
 {
 	_cleanup_close_ int fd = -1;
 	char path[PATH_MAX];
 
-	if (open == room->marked || !mark_path(room, path))
+	if (open == online->marked || !mark_path(online, path))
 		return;
-	room->marked = open;
+	online->marked = open;
 	if (open)
 		fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	else if (!room->left)
+	else if (!online->left)
 		(void)unlink(path);
 }
 
@@ -49,7 +49,7 @@ static struct store_value online_recover_value_of(sqlite3_stmt *statement, int c
 }
 
 /* The columns of the table as they stand, but for these. */
-static void put_closed(struct findings_room *room, sqlite3_stmt *statement, uint64_t now_ns)
+static void put_closed(struct findings_room *online, sqlite3_stmt *statement, uint64_t now_ns)
 {
 	const struct schema_table *table = &schema_tables[TABLE_FINDINGS];
 	size_t columns = schema_columns(table);
@@ -63,25 +63,25 @@ static void put_closed(struct findings_room *room, sqlite3_stmt *statement, uint
 	row[state] = V_TEXT(open ? "closed" : "dropped");
 	if (row[until].type == STORE_NULL)
 		row[until] = V_INT(now_ns);
-	(void)store_put(room->context->store, TABLE_FINDINGS, row, columns);
+	(void)store_put(online->context->store, TABLE_FINDINGS, row, columns);
 }
 
-static int close_all(struct findings_room *room, char *error, size_t error_size)
+static int close_all(struct findings_room *online, char *error, size_t error_size)
 {
 	const struct reader_options options = {.timeout_ns = LOOK_NS_MAX};
-	uint64_t now_ns = store_utc_ns(room->context->store, monotonic_ns());
+	uint64_t now_ns = store_utc_ns(online->context->store, monotonic_ns());
 	sqlite3_stmt *statement = NULL;
 	struct reader *reader = NULL;
 	int rc = SQLITE_DONE;
 	unsigned count = 0;
-	int r = reader_open(room->context->config.state_dir, &options, &reader, error, error_size);
+	int r = reader_open(online->context->config.state_dir, &options, &reader, error, error_size);
 
 	if (r < 0)
 		return r;
 	r = reader_prepare(
 		reader, "SELECT * FROM findings WHERE state IN ('open', 'suspected')", &statement, error, error_size);
 	while (r == 0 && (rc = sqlite3_step(statement)) == SQLITE_ROW && count < LEFT_MAX) {
-		put_closed(room, statement, now_ns);
+		put_closed(online, statement, now_ns);
 		count++;
 	}
 	if (r == 0 && rc != SQLITE_DONE) {
@@ -98,14 +98,14 @@ static int close_all(struct findings_room *room, char *error, size_t error_size)
 	return r;
 }
 
-void findings_left_close(struct findings_room *room)
+void findings_left_close(struct findings_room *online)
 {
 	char path[PATH_MAX], error[512] = "";
 
-	if (!mark_path(room, path) || access(path, F_OK) < 0)
+	if (!mark_path(online, path) || access(path, F_OK) < 0)
 		return;
-	room->left = close_all(room, error, sizeof(error)) < 0;
-	if (room->left)
+	online->left = close_all(online, error, sizeof(error)) < 0;
+	if (online->left)
 		log_warning("findings", "findings of an earlier ranktraced stay open, until the next start: %s", error);
 	else
 		(void)unlink(path);

@@ -19,7 +19,7 @@ _Static_assert(OPS_LOOK_PATIENCE_NS == STUCK_PATIENCE_NS, "one patience");
 #define MEMBERS_MAX 64 /* culprits of a verdict, and waiters */
 
 struct looking {
-	struct findings_room *room;
+	struct findings_room *online;
 	uint64_t now_ns;
 	struct standing *standing;
 	size_t standings;
@@ -36,7 +36,7 @@ struct verdicts {
 
 static void online_stall_stand(struct looking *looking, const struct findings_process *process)
 {
-	const struct steps_room *steps = looking->room->context->steps;
+	const struct steps_room *steps = looking->online->context->steps;
 	struct standing *standing = &looking->standing[looking->standings++];
 	struct steps_room_progress progress = {0};
 
@@ -65,53 +65,53 @@ static void online_stall_stand(struct looking *looking, const struct findings_pr
 
 static void stand_all(struct looking *looking)
 {
-	struct findings_room *room = looking->room;
+	struct findings_room *online = looking->online;
 
-	for (size_t i = 0; i < room->slots; i++) {
+	for (size_t i = 0; i < online->slots; i++) {
 		const struct standing *standing = &looking->standing[looking->standings];
 
-		if (!room->slot[i].instance)
+		if (!online->slot[i].instance)
 			continue;
-		online_stall_stand(looking, &room->slot[i]);
+		online_stall_stand(looking, &online->slot[i]);
 		if (standing->progress_ns && looking->now_ns > standing->progress_ns &&
 			looking->now_ns - standing->progress_ns > looking->slowest_ns)
 			looking->slowest_ns = looking->now_ns - standing->progress_ns;
 	}
 	for (size_t i = 0; i < FINDINGS_ENDED; i++)
-		if (room->ended[i].instance)
-			online_stall_stand(looking, &room->ended[i]);
+		if (online->ended[i].instance)
+			online_stall_stand(looking, &online->ended[i]);
 }
 
 /* Nobody sees operations: when the newest one ended is no longer known. */
-static void forget_operations(struct findings_room *room)
+static void forget_operations(struct findings_room *online)
 {
-	for (size_t i = 0; i < room->slots; i++)
-		room->slot[i].op_ns = 0;
+	for (size_t i = 0; i < online->slots; i++)
+		online->slot[i].op_ns = 0;
 }
 
 /* Of the process, whether it lives or has ended. */
-static bool online_stall_number_of(const struct findings_room *room, uint32_t pid, uint32_t *ret)
+static bool online_stall_number_of(const struct findings_room *online, uint32_t pid, uint32_t *ret)
 {
-	for (size_t i = 0; i < room->slots; i++)
-		if (room->slot[i].instance && room->slot[i].pid == pid) {
-			*ret = (uint32_t)room->slot[i].process;
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance && online->slot[i].pid == pid) {
+			*ret = (uint32_t)online->slot[i].process;
 			return true;
 		}
 	for (size_t i = 0; i < FINDINGS_ENDED; i++)
-		if (room->ended[i].instance && room->ended[i].pid == pid) {
-			*ret = (uint32_t)room->ended[i].process;
+		if (online->ended[i].instance && online->ended[i].pid == pid) {
+			*ret = (uint32_t)online->ended[i].process;
 			return true;
 		}
 	return false;
 }
 
-static void online_stall_add_member(const struct findings_room *room, uint32_t pid, uint32_t *member, size_t *members)
+static void online_stall_add_member(const struct findings_room *online, uint32_t pid, uint32_t *member, size_t *members)
 {
-	if (*members < MEMBERS_MAX && online_stall_number_of(room, pid, &member[*members]))
+	if (*members < MEMBERS_MAX && online_stall_number_of(online, pid, &member[*members]))
 		(*members)++;
 }
 
-static void add_verdict(struct verdicts *verdicts, const struct findings_room *room, const struct ops_look *look,
+static void add_verdict(struct verdicts *verdicts, const struct findings_room *online, const struct ops_look *look,
 	const struct ops_look_comm *comm)
 {
 	_cleanup_free_ struct ops_judged *judged = calloc(comm->members + 1, sizeof(*judged));
@@ -127,9 +127,9 @@ static void add_verdict(struct verdicts *verdicts, const struct findings_room *r
 	stuck->waiter = waiter;
 	for (size_t i = 0; i < comm->members; i++) {
 		if (stuck_is_culprit(stuck, &judged[i]))
-			online_stall_add_member(room, judged[i].pid, culprit, &stuck->culprits);
+			online_stall_add_member(online, judged[i].pid, culprit, &stuck->culprits);
 		else if (stuck_is_waiter(stuck, &judged[i]))
-			online_stall_add_member(room, judged[i].pid, waiter, &stuck->waiters);
+			online_stall_add_member(online, judged[i].pid, waiter, &stuck->waiters);
 	}
 	verdicts->job[verdicts->count++] = look->member[comm->first].job;
 }
@@ -137,14 +137,14 @@ static void add_verdict(struct verdicts *verdicts, const struct findings_room *r
 /* Costs a look into the kernel, so only while somebody stands still, or ended; what is wrong stands first. */
 static void judge_operations(const struct looking *looking, struct verdicts *verdicts, struct ops_look **ret)
 {
-	struct findings_room *room = looking->room;
+	struct findings_room *online = looking->online;
 
-	if (!room->context->levels.on[LEVEL_L1] || (!looking->ended && looking->slowest_ns < OPS_LOOK_PATIENCE_NS))
+	if (!online->context->levels.on[LEVEL_L1] || (!looking->ended && looking->slowest_ns < OPS_LOOK_PATIENCE_NS))
 		return;
-	if (ops_look_new(room->context->ops, looking->now_ns, ret) < 0)
+	if (ops_look_new(online->context->ops, looking->now_ns, ret) < 0)
 		return;
 	for (size_t i = 0; i < (*ret)->comms && verdicts->count < STUCKS_MAX; i++)
-		add_verdict(verdicts, room, *ret, &(*ret)->comm[i]);
+		add_verdict(verdicts, online, *ret, &(*ret)->comm[i]);
 }
 
 static void online_stall_ops_look_freep(struct ops_look **look)
@@ -153,56 +153,56 @@ static void online_stall_ops_look_freep(struct ops_look **look)
 }
 
 /* Those whose job is over, whose number is another's now, or that ended long ago. */
-static void online_stall_forget_ended(struct findings_room *room, uint64_t now_ns)
+static void online_stall_forget_ended(struct findings_room *online, uint64_t now_ns)
 {
 	for (size_t i = 0; i < FINDINGS_ENDED; i++) {
-		struct findings_process *process = &room->ended[i];
+		struct findings_process *process = &online->ended[i];
 		uint32_t job, index;
 
 		if (process->instance && (now_ns > process->ended_ns + FINDINGS_ENDED_NS ||
-						 !framer_where(room->framer, process->process, &job, &index)))
+						 !framer_where(online->framer, process->process, &job, &index)))
 			process->instance = 0;
 	}
 }
 
-static void look_at_all(struct findings_room *room, uint64_t now_ns, bool ended)
+static void look_at_all(struct findings_room *online, uint64_t now_ns, bool ended)
 {
 	_cleanup_(online_stall_ops_look_freep) struct ops_look *look = NULL;
 	_cleanup_free_ struct verdicts *verdicts = NULL;
-	struct looking looking = {.room = room, .now_ns = now_ns, .ended = ended};
+	struct looking looking = {.online = online, .now_ns = now_ns, .ended = ended};
 	_cleanup_free_ struct standing *standing = NULL;
 	struct ops_room_counts counts = {0};
 
-	standing = calloc(room->slots + FINDINGS_ENDED, sizeof(*standing));
+	standing = calloc(online->slots + FINDINGS_ENDED, sizeof(*standing));
 	verdicts = calloc(1, sizeof(*verdicts));
 	if (!standing || !verdicts)
 		return;
 	looking.standing = standing;
-	online_stall_forget_ended(room, now_ns);
-	if (!room->context->levels.on[LEVEL_L1])
-		forget_operations(room);
+	online_stall_forget_ended(online, now_ns);
+	if (!online->context->levels.on[LEVEL_L1])
+		forget_operations(online);
 	stand_all(&looking);
 	if (!looking.standings)
 		return;
 	judge_operations(&looking, verdicts, &look);
-	if (room->context->levels.on[LEVEL_L1])
-		ops_room_counts(room->context->ops, &counts);
-	detect_look(room->detect, now_ns, standing, looking.standings, verdicts->stuck, verdicts->job, verdicts->count,
+	if (online->context->levels.on[LEVEL_L1])
+		ops_room_counts(online->context->ops, &counts);
+	detect_look(online->detect, now_ns, standing, looking.standings, verdicts->stuck, verdicts->job, verdicts->count,
 		counts.communicators > 0);
 }
 
-void findings_look(struct findings_room *room, uint64_t now_ns)
+void findings_look(struct findings_room *online, uint64_t now_ns)
 {
-	if (now_ns < room->look_next_ns)
+	if (now_ns < online->look_next_ns)
 		return;
-	room->look_next_ns = now_ns + LOOK_NS;
-	look_at_all(room, now_ns, false);
+	online->look_next_ns = now_ns + LOOK_NS;
+	look_at_all(online, now_ns, false);
 }
 
-void findings_look_ended(struct findings_room *room, uint64_t now_ns)
+void findings_look_ended(struct findings_room *online, uint64_t now_ns)
 {
-	if (!room->context->levels.on[LEVEL_L1] || now_ns < room->look_ended_ns)
+	if (!online->context->levels.on[LEVEL_L1] || now_ns < online->look_ended_ns)
 		return;
-	room->look_ended_ns = now_ns + LOOK_ENDED_NS;
-	look_at_all(room, now_ns, true);
+	online->look_ended_ns = now_ns + LOOK_ENDED_NS;
+	look_at_all(online, now_ns, true);
 }

@@ -29,17 +29,17 @@ static uint32_t world_size(const struct rank *rank)
 }
 
 /* A number that the framer gives anew is nobody else's any more. */
-static void forget_number(struct findings_room *room, int number)
+static void forget_number(struct findings_room *online, int number)
 {
 	for (size_t i = 0; i < FINDINGS_ENDED; i++)
-		if (room->ended[i].instance && room->ended[i].process == number)
-			room->ended[i].instance = 0;
+		if (online->ended[i].instance && online->ended[i].process == number)
+			online->ended[i].instance = 0;
 }
 
-static void online_begin(struct findings_room *room, const struct rank *rank)
+static void online_begin(struct findings_room *online, const struct rank *rank)
 {
-	struct findings_process *process = &room->slot[rank->slot];
-	int number = framer_rank_new(room->framer, &(struct framer_rank){
+	struct findings_process *process = &online->slot[rank->slot];
+	int number = framer_rank_new(online->framer, &(struct framer_rank){
 							   .job = rank->env.job,
 							   .rank = rank->env.rank,
 							   .world_size = world_size(rank),
@@ -54,7 +54,7 @@ static void online_begin(struct findings_room *room, const struct rank *rank)
 
 	if (number < 0)
 		return; /* beyond the bound: it is not judged, and the framer counts it */
-	forget_number(room, number);
+	forget_number(online, number);
 	*process = (struct findings_process){
 		.instance = rank->instance,
 		.process = number,
@@ -67,20 +67,20 @@ static void online_begin(struct findings_room *room, const struct rank *rank)
 	(void)copy_text(process->job, sizeof(process->job), rank->env.job);
 }
 
-static void online_end(struct findings_room *room, struct findings_process *process, bool ended)
+static void online_end(struct findings_room *online, struct findings_process *process, bool ended)
 {
 	uint64_t now_ns = monotonic_ns();
 
-	findings_samples_end(room, process);
-	framer_rank_end(room->framer, process->process, now_ns);
+	findings_samples_end(online, process);
+	framer_rank_end(online->framer, process->process, now_ns);
 	if (ended) {
-		(void)steps_room_progress(room->context->steps, process->slot, process->instance, &process->last);
+		(void)steps_room_progress(online->context->steps, process->slot, process->instance, &process->last);
 		process->ended_ns = now_ns;
-		room->ended[room->ended_next++ % FINDINGS_ENDED] = *process;
+		online->ended[online->ended_next++ % FINDINGS_ENDED] = *process;
 	}
 	*process = (struct findings_process){0};
 	if (ended)
-		findings_look_ended(room, now_ns);
+		findings_look_ended(online, now_ns);
 }
 
 static bool online_is_same(const struct findings_process *process, const struct rank *rank)
@@ -91,26 +91,26 @@ static bool online_is_same(const struct findings_process *process, const struct 
 
 static void online_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
-	struct findings_room *room = arg;
+	struct findings_room *online = arg;
 	struct findings_process *process;
 	bool is_rank = rank->role == RANK_ROLE_RANK && change != RANK_ENDED;
 
-	if (rank->slot >= room->slots)
+	if (rank->slot >= online->slots)
 		return;
-	process = &room->slot[rank->slot];
+	process = &online->slot[rank->slot];
 	if (process->instance && (is_rank ? !online_is_same(process, rank) : process->instance == rank->instance))
-		online_end(room, process, change == RANK_ENDED);
+		online_end(online, process, change == RANK_ENDED);
 	if (is_rank && !process->instance && rank->instance)
-		online_begin(room, rank);
+		online_begin(online, rank);
 	else if (is_rank && process->instance)
-		framer_rank_card(room->framer, process->process, rank->env.card);
+		framer_rank_card(online->framer, process->process, rank->env.card);
 }
 
 static void online_want(void *arg, unsigned wants, const char *job, const char *why)
 {
-	struct findings_room *room = arg;
+	struct findings_room *online = arg;
 
-	findings_raise_want(&room->raise, room->context, wants, job, why, monotonic_ns());
+	findings_raise_want(&online->raise, online->context, wants, job, why, monotonic_ns());
 }
 
 static struct detect_options options_of(const struct config *config)
@@ -130,98 +130,98 @@ int findings_room_new(struct context *context, struct findings_room **ret)
 {
 	struct detect_options options = options_of(&context->config);
 	size_t slots = context->config.ranks_max;
-	struct findings_room *room;
+	struct findings_room *online;
 	int r;
 
 	if (!context->config.findings_enabled) {
 		*ret = NULL;
 		return 0;
 	}
-	room = calloc(1, sizeof(*room) + slots * sizeof(room->slot[0]));
-	if (!room)
+	online = calloc(1, sizeof(*online) + slots * sizeof(online->slot[0]));
+	if (!online)
 		return -ENOMEM;
-	room->context = context;
-	room->slots = slots;
-	(void)copy_text(room->proc_root, sizeof(room->proc_root), "/proc");
-	(void)copy_text(room->cgroup_root, sizeof(room->cgroup_root), "/sys/fs/cgroup");
+	online->context = context;
+	online->slots = slots;
+	(void)copy_text(online->proc_root, sizeof(online->proc_root), "/proc");
+	(void)copy_text(online->cgroup_root, sizeof(online->cgroup_root), "/sys/fs/cgroup");
 	/* Microseconds, so that programs which know only floating point read them whole. */
-	room->id_base = realtime_ns() / NSEC_PER_USEC;
-	room->detect = detect_new(&options, &(struct detect_sink){.finding = findings_tell, .want = online_want, .arg = room});
-	r = room->detect ? ranks_observe(context->ranks, online_on_rank, room) : -ENOMEM;
+	online->id_base = realtime_ns() / NSEC_PER_USEC;
+	online->detect = detect_new(&options, &(struct detect_sink){.finding = findings_tell, .want = online_want, .arg = online});
+	r = online->detect ? ranks_observe(context->ranks, online_on_rank, online) : -ENOMEM;
 	if (r < 0) {
-		detect_free(room->detect);
-		free(room);
+		detect_free(online->detect);
+		free(online);
 		return r;
 	}
-	room->framer = detect_framer(room->detect);
-	findings_left_close(room);
-	*ret = room;
+	online->framer = detect_framer(online->detect);
+	findings_left_close(online);
+	*ret = online;
 	return 0;
 }
 
-struct findings_room *findings_room_free(struct findings_room *room)
+struct findings_room *findings_room_free(struct findings_room *online)
 {
-	if (!room)
+	if (!online)
 		return NULL;
-	room->ending = true;
-	for (size_t i = 0; i < room->slots; i++)
-		if (room->slot[i].instance)
-			findings_samples_end(room, &room->slot[i]);
-	detect_end(room->detect);
-	detect_free(room->detect);
-	findings_left_mark(room, false);
-	free(room);
+	online->ending = true;
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance)
+			findings_samples_end(online, &online->slot[i]);
+	detect_end(online->detect);
+	detect_free(online->detect);
+	findings_left_mark(online, false);
+	free(online);
 	return NULL;
 }
 
 /* What the kernel dropped may have been records of any rank. */
-static void online_tell_drops(struct findings_room *room)
+static void online_tell_drops(struct findings_room *online)
 {
-	const struct kernel *kernel = room->context->kernel;
+	const struct kernel *kernel = online->context->kernel;
 	uint64_t drops = kernel ? kernel_drops(kernel, RT_KIND_CALL) : 0;
 
-	if (drops == room->drops)
+	if (drops == online->drops)
 		return;
-	for (size_t i = 0; i < room->slots; i++)
-		if (room->slot[i].instance)
-			framer_lost(room->framer, room->slot[i].process, drops - room->drops);
-	room->drops = drops;
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance)
+			framer_lost(online->framer, online->slot[i].process, drops - online->drops);
+	online->drops = drops;
 }
 
 /* Not from within detect_advance(), which may raise the level. */
-static void tell_watched(struct findings_room *room, uint64_t now_ns)
+static void tell_watched(struct findings_room *online, uint64_t now_ns)
 {
-	bool on = room->context->levels.on[LEVEL_L1];
+	bool on = online->context->levels.on[LEVEL_L1];
 
-	if (on != room->watched)
-		framer_watched(room->framer, on, on ? monotonic_ns() : room->watched_ns);
-	room->watched = on;
+	if (on != online->watched)
+		framer_watched(online->framer, on, on ? monotonic_ns() : online->watched_ns);
+	online->watched = on;
 	if (on)
-		room->watched_ns = now_ns;
+		online->watched_ns = now_ns;
 }
 
-void findings_room_tick(struct findings_room *room, uint64_t now_ns)
+void findings_room_tick(struct findings_room *online, uint64_t now_ns)
 {
-	if (!room)
+	if (!online)
 		return;
-	findings_samples_take(room, now_ns);
-	online_tell_drops(room);
-	detect_advance(room->detect, now_ns);
-	tell_watched(room, now_ns);
-	findings_look(room, now_ns);
-	findings_raise_tick(&room->raise, room->context, room->counts.suspected > 0, now_ns);
+	findings_samples_take(online, now_ns);
+	online_tell_drops(online);
+	detect_advance(online->detect, now_ns);
+	tell_watched(online, now_ns);
+	findings_look(online, now_ns);
+	findings_raise_tick(&online->raise, online->context, online->counts.suspected > 0, now_ns);
 }
 
-void findings_room_counts(const struct findings_room *room, struct findings_counts *ret)
+void findings_room_counts(const struct findings_room *online, struct findings_counts *ret)
 {
 	struct framer_counts framer = {0};
 
 	*ret = (struct findings_counts){0};
-	if (!room)
+	if (!online)
 		return;
-	*ret = room->counts;
-	framer_counts(room->framer, &framer);
+	*ret = online->counts;
+	framer_counts(online->framer, &framer);
 	ret->frames = framer.frames;
 	ret->ranks_left_out = framer.ranks_left_out;
-	ret->raises = room->raise.count;
+	ret->raises = online->raise.count;
 }

@@ -26,18 +26,18 @@ struct findings_counts {
 /* *ret stays NULL where findings are off. */
 int findings_room_new(struct context *context, struct findings_room **ret);
 /* What is open is told as over: nobody watches any more. */
-struct findings_room *findings_room_free(struct findings_room *room);
+struct findings_room *findings_room_free(struct findings_room *online);
 /* Every 100 ms. */
-void findings_room_tick(struct findings_room *room, uint64_t now_ns);
-void findings_room_counts(const struct findings_room *room, struct findings_counts *ret);
+void findings_room_tick(struct findings_room *online, uint64_t now_ns);
+void findings_room_counts(const struct findings_room *online, struct findings_counts *ret);
 
-void findings_room_stage(struct findings_room *room, uint32_t slot, int64_t instance, const struct steps_stage *stage);
-void findings_room_step(struct findings_room *room, uint32_t slot, int64_t instance, const struct steps_step *step);
+void findings_room_stage(struct findings_room *online, uint32_t slot, int64_t instance, const struct steps_stage *stage);
+void findings_room_step(struct findings_room *online, uint32_t slot, int64_t instance, const struct steps_step *step);
 /* step: STEPS_NONE where none was open. member: of the rank in the communicator, -1 if not known. */
-void findings_room_op(struct findings_room *room, uint32_t slot, int64_t instance, const struct ops_row *op,
+void findings_room_op(struct findings_room *online, uint32_t slot, int64_t instance, const struct ops_row *op,
 	int64_t step, int32_t member);
 void findings_room_communicator(
-	struct findings_room *room, uint32_t slot, int64_t instance, const struct ops_communicator *communicator);
+	struct findings_room *online, uint32_t slot, int64_t instance, const struct ops_communicator *communicator);
 
 /* A thread was ready to run, for run_delay_ns of that time, and another had the CPU. */
 struct findings_wait {
@@ -46,9 +46,9 @@ struct findings_wait {
 	uint32_t hog_pid; /* 0: not known */
 	const char *hog_name;
 };
-void findings_room_wait(struct findings_room *room, uint32_t slot, int64_t instance, const struct findings_wait *wait);
+void findings_room_wait(struct findings_room *online, uint32_t slot, int64_t instance, const struct findings_wait *wait);
 /* In this window the rank launched nothing for at most gap_ns. */
-void findings_room_launches(struct findings_room *room, uint32_t slot, int64_t instance, uint64_t start_ns,
+void findings_room_launches(struct findings_room *online, uint32_t slot, int64_t instance, uint64_t start_ns,
 	uint64_t duration_ns, uint64_t gap_ns);
 
 #endif

@@ -16,41 +16,41 @@
 #define CLOSER_PART 10
 #define CLOSER_SAVED_NS (60 * NSEC_PER_SEC)
 
-static bool is_raised(const struct findings_room *room)
+static bool is_raised(const struct findings_room *online)
 {
-	return room->raise.raised[LEVEL_L1] || room->raise.raised[LEVEL_L3];
+	return online->raise.raised[LEVEL_L1] || online->raise.raised[LEVEL_L3];
 }
 
-static bool is_closer(const struct findings_room *room, uint64_t now_ns)
+static bool is_closer(const struct findings_room *online, uint64_t now_ns)
 {
-	return now_ns < room->closer_until_ns || is_raised(room);
+	return now_ns < online->closer_until_ns || is_raised(online);
 }
 
 /* Of what is saved up. */
-static bool spend(struct findings_room *room, uint64_t now_ns)
+static bool spend(struct findings_room *online, uint64_t now_ns)
 {
 	uint64_t until_ns = now_ns + CLOSER_FOR_NS, more_ns = CLOSER_FOR_NS;
 
-	if (now_ns < room->closer_until_ns)
-		more_ns = until_ns - room->closer_until_ns;
-	room->closer_left_ns += room->closer_at_ns ? (now_ns - room->closer_at_ns) / CLOSER_PART : CLOSER_SAVED_NS;
-	if (room->closer_left_ns > CLOSER_SAVED_NS)
-		room->closer_left_ns = CLOSER_SAVED_NS;
-	room->closer_at_ns = now_ns;
-	if (room->closer_left_ns < more_ns)
+	if (now_ns < online->closer_until_ns)
+		more_ns = until_ns - online->closer_until_ns;
+	online->closer_left_ns += online->closer_at_ns ? (now_ns - online->closer_at_ns) / CLOSER_PART : CLOSER_SAVED_NS;
+	if (online->closer_left_ns > CLOSER_SAVED_NS)
+		online->closer_left_ns = CLOSER_SAVED_NS;
+	online->closer_at_ns = now_ns;
+	if (online->closer_left_ns < more_ns)
 		return false;
-	room->closer_left_ns -= more_ns;
-	room->closer_until_ns = until_ns;
+	online->closer_left_ns -= more_ns;
+	online->closer_until_ns = until_ns;
 	return true;
 }
 
-void findings_samples_closer(struct findings_room *room, uint64_t now_ns)
+void findings_samples_closer(struct findings_room *online, uint64_t now_ns)
 {
-	if (!is_raised(room) && !spend(room, now_ns))
+	if (!is_raised(online) && !spend(online, now_ns))
 		return;
 	/* At once: the step that has just ended is waiting for it. */
-	if (room->sample_next_ns > room->sample_last_ns + CLOSER_NS)
-		room->sample_next_ns = room->sample_last_ns + CLOSER_NS;
+	if (online->sample_next_ns > online->sample_last_ns + CLOSER_NS)
+		online->sample_next_ns = online->sample_last_ns + CLOSER_NS;
 }
 
 static struct store_value online_samples_known(uint64_t value)
@@ -58,13 +58,13 @@ static struct store_value online_samples_known(uint64_t value)
 	return value == HOST_UNKNOWN ? V_NULL : V_INT(value);
 }
 
-static void online_samples_put_row(struct findings_room *room, struct findings_process *process)
+static void online_samples_put_row(struct findings_room *online, struct findings_process *process)
 {
 	const struct host_sample *sum = &process->sum;
 	const char state[] = {sum->state, 0};
 	const struct store_value row[] = {
 		V_INT(process->rank),
-		V_INT(store_utc_ns(room->context->store, sum->start_ns)),
+		V_INT(store_utc_ns(online->context->store, sum->start_ns)),
 		V_INT(sum->duration_ns),
 		online_samples_known(sum->cpu_ns),
 		online_samples_known(sum->run_delay_ns),
@@ -75,7 +75,7 @@ static void online_samples_put_row(struct findings_room *room, struct findings_p
 		V_INT(process->instance),
 	};
 
-	(void)store_put(room->context->store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row));
+	(void)store_put(online->context->store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row));
 	process->sum = (struct host_sample){0};
 }
 
@@ -101,9 +101,9 @@ static void online_samples_add_up(struct findings_process *process, const struct
 }
 
 /* The kernel's own count of waits, or what L3 saw of them; and who, if L3 is on. */
-static void online_samples_feed(struct findings_room *room, struct findings_process *process, const struct host_sample *sample)
+static void online_samples_feed(struct findings_room *online, struct findings_process *process, const struct host_sample *sample)
 {
-	bool on = room->context->levels.on[LEVEL_L3];
+	bool on = online->context->levels.on[LEVEL_L3];
 	const struct hog *hog = hogs_most(&process->hogs);
 	struct framer_host host = {
 		.start_ns = sample->start_ns,
@@ -120,51 +120,51 @@ static void online_samples_feed(struct findings_room *room, struct findings_proc
 		.hog_name = hog ? hog->name : "",
 	};
 
-	framer_host(room->framer, process->process, &host);
+	framer_host(online->framer, process->process, &host);
 }
 
-static void online_samples_take(struct findings_room *room, struct findings_process *process, uint64_t now_ns)
+static void online_samples_take(struct findings_room *online, struct findings_process *process, uint64_t now_ns)
 {
 	struct steps_room_progress progress = {0};
 	struct host_sample sample;
 	int r;
 
-	if (!process->sampler && host_sampler_new(room->proc_root, room->cgroup_root, process->pid,
+	if (!process->sampler && host_sampler_new(online->proc_root, online->cgroup_root, process->pid,
 					 process->start_time_ns, &process->sampler) < 0)
 		return;
-	if (steps_room_progress(room->context->steps, process->slot, process->instance, &progress))
+	if (steps_room_progress(online->context->steps, process->slot, process->instance, &progress))
 		process->thread_id = progress.thread_id;
 	r = host_sampler_take(process->sampler, process->thread_id, now_ns, &sample);
 	if (r < 0)
 		return; /* gone: the room of ranks will tell */
 	process->newest = sample;
 	if (r > 0) {
-		room->counts.samples++;
-		online_samples_feed(room, process, &sample);
+		online->counts.samples++;
+		online_samples_feed(online, process, &sample);
 	}
 	process->hogs = (struct hogs){0};
 	if (r == 0)
 		return;
 	online_samples_add_up(process, &sample);
-	if (process->sum.duration_ns >= (is_closer(room, now_ns) ? CLOSER_ROW_NS : ROW_NS))
-		online_samples_put_row(room, process);
+	if (process->sum.duration_ns >= (is_closer(online, now_ns) ? CLOSER_ROW_NS : ROW_NS))
+		online_samples_put_row(online, process);
 }
 
-void findings_samples_take(struct findings_room *room, uint64_t now_ns)
+void findings_samples_take(struct findings_room *online, uint64_t now_ns)
 {
-	if (now_ns < room->sample_next_ns)
+	if (now_ns < online->sample_next_ns)
 		return;
-	room->sample_last_ns = now_ns;
-	room->sample_next_ns =
-		now_ns + (is_closer(room, now_ns) ? CLOSER_NS : room->context->config.findings_sample_ns);
-	for (size_t i = 0; i < room->slots; i++)
-		if (room->slot[i].instance)
-			online_samples_take(room, &room->slot[i], now_ns);
+	online->sample_last_ns = now_ns;
+	online->sample_next_ns =
+		now_ns + (is_closer(online, now_ns) ? CLOSER_NS : online->context->config.findings_sample_ns);
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance)
+			online_samples_take(online, &online->slot[i], now_ns);
 }
 
-void findings_samples_end(struct findings_room *room, struct findings_process *process)
+void findings_samples_end(struct findings_room *online, struct findings_process *process)
 {
 	if (process->sum.duration_ns)
-		online_samples_put_row(room, process);
+		online_samples_put_row(online, process);
 	process->sampler = host_sampler_free(process->sampler);
 }

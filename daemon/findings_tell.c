@@ -57,9 +57,9 @@ static struct store_value online_publish_number_or_null(double number)
 	return isfinite(number) ? V_REAL(number) : V_NULL;
 }
 
-static void online_publish_put_row(const struct findings_room *room, const struct finding *f)
+static void online_publish_put_row(const struct findings_room *online, const struct finding *f)
 {
-	struct store *store = room->context->store;
+	struct store *store = online->context->store;
 	char evidence[FINDING_JSON_BYTES];
 
 	(void)finding_evidence_json(f, evidence, sizeof(evidence));
@@ -85,7 +85,7 @@ static void online_publish_put_row(const struct findings_room *room, const struc
 		online_publish_text_or_null(f->others),
 		V_TEXT(evidence),
 		V_TEXT(f->sentence),
-		V_INT(room->id_base + f->id),
+		V_INT(online->id_base + f->id),
 	};
 
 	(void)store_put(store, TABLE_FINDINGS, row, ARRAY_SIZE(row));
@@ -132,24 +132,24 @@ static void online_publish_add_place(struct fields *fields, const struct finding
 }
 
 /* Is there another one than it on this node now? */
-static bool is_one_of_jobs(const struct findings_room *room, const char *job)
+static bool is_one_of_jobs(const struct findings_room *online, const char *job)
 {
-	for (size_t i = 0; i < room->slots; i++)
-		if (room->slot[i].instance && room->slot[i].job[0] && !streq(room->slot[i].job, job))
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance && online->slot[i].job[0] && !streq(online->slot[i].job, job))
 			return true;
 	return false;
 }
 
-static void journal(const struct findings_room *room, const struct finding *f)
+static void journal(const struct findings_room *online, const struct finding *f)
 {
 	char message[sizeof(f->sentence) + sizeof(f->job) + 64];
-	bool many = f->job[0] && is_one_of_jobs(room, f->job);
+	bool many = f->job[0] && is_one_of_jobs(online, f->job);
 	struct fields fields = {.count = 0};
 
 	snprintf(message, sizeof(message), "%s%s%s%s%s", opening[f->state], f->sentence, many ? " (job " : "",
 		many ? f->job : "", many ? ")" : "");
 	online_publish_add(&fields, "%s", message_id[f->state]);
-	online_publish_add(&fields, "RANKTRACE_FINDING=%" PRIu64, room->id_base + f->id);
+	online_publish_add(&fields, "RANKTRACE_FINDING=%" PRIu64, online->id_base + f->id);
 	online_publish_add(&fields, "RANKTRACE_KIND=%s", finding_kind_word(f->kind));
 	online_publish_add(&fields, "RANKTRACE_CAUSE=%s", finding_cause_word(f->cause));
 	online_publish_add(&fields, "RANKTRACE_STATE=%s", finding_state_word(f->state));
@@ -163,7 +163,7 @@ static void journal(const struct findings_room *room, const struct finding *f)
 		online_publish_add(&fields, "RANKTRACE_COST_CARD_HOURS=%.3f", f->cost_card_hours);
 	if (f->since_ns)
 		online_publish_add(&fields, "RANKTRACE_SINCE_USEC=%llu",
-			(unsigned long long)(store_utc_ns(room->context->store, f->since_ns) / NSEC_PER_USEC));
+			(unsigned long long)(store_utc_ns(online->context->store, f->since_ns) / NSEC_PER_USEC));
 	online_publish_add(&fields, "RANKTRACE_ADVICE=%s", finding_cause_advice(f->cause));
 	log_fields(online_publish_priority_of(f), "findings", message, fields.field, fields.count);
 }
@@ -173,64 +173,64 @@ static bool online_publish_is_over(enum finding_state state)
 	return state == FINDING_CLOSED || state == FINDING_DROPPED;
 }
 
-static void count_now(struct findings_room *room, enum finding_state state, uint64_t by)
+static void count_now(struct findings_room *online, enum finding_state state, uint64_t by)
 {
 	if (state == FINDING_SUSPECTED)
-		room->counts.suspected += by;
+		online->counts.suspected += by;
 	else if (state == FINDING_OPEN)
-		room->counts.open += by;
+		online->counts.open += by;
 }
 
 /* Notes what is told; whether it is news. */
-static bool online_publish_note(struct findings_room *room, const struct finding *f)
+static bool online_publish_note(struct findings_room *online, const struct finding *f)
 {
 	const struct findings_told told = {f->id, f->state, f->cause, f->severity};
 	size_t i = 0;
 	bool news;
 
-	while (i < room->told_count && room->told[i].id != f->id)
+	while (i < online->told_count && online->told[i].id != f->id)
 		i++;
-	if (i < room->told_count) {
-		news = room->told[i].state != told.state || room->told[i].cause != told.cause ||
-		       room->told[i].severity != told.severity;
-		count_now(room, room->told[i].state, -1ULL);
+	if (i < online->told_count) {
+		news = online->told[i].state != told.state || online->told[i].cause != told.cause ||
+		       online->told[i].severity != told.severity;
+		count_now(online, online->told[i].state, -1ULL);
 		if (online_publish_is_over(told.state))
-			room->told[i] = room->told[--room->told_count];
+			online->told[i] = online->told[--online->told_count];
 		else
-			room->told[i] = told;
+			online->told[i] = told;
 	} else {
 		news = true;
 		if (online_publish_is_over(told.state) || i == FINDINGS_TOLD_MAX)
 			return true;
-		room->told[room->told_count++] = told;
+		online->told[online->told_count++] = told;
 	}
-	count_now(room, told.state, 1);
+	count_now(online, told.state, 1);
 	return news;
 }
 
 void findings_tell(void *arg, const struct finding *finding)
 {
-	struct findings_room *room = arg;
+	struct findings_room *online = arg;
 	struct finding told = *finding;
 	bool news;
 
 	if (told.kind >= FINDING_KIND_MAX || told.cause >= CAUSE_MAX || told.state >= FINDING_STATE_MAX ||
 		told.severity >= SEVERITY_MAX || told.tier >= FRAME_TIER_MAX)
 		return;
-	if (room->ending && !online_publish_is_over(told.state)) {
+	if (online->ending && !online_publish_is_over(told.state)) {
 		size_t used = strlen(told.sentence);
 
 		told.state = told.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
 		told.until_ns = monotonic_ns();
 		snprintf(told.sentence + used, sizeof(told.sentence) - used, "; so it was when ranktraced stopped");
 	}
-	news = online_publish_note(room, &told);
-	room->counts.closed += news && told.state == FINDING_CLOSED;
-	room->counts.dropped += news && told.state == FINDING_DROPPED;
+	news = online_publish_note(online, &told);
+	online->counts.closed += news && told.state == FINDING_CLOSED;
+	online->counts.dropped += news && told.state == FINDING_DROPPED;
 	if (news && told.state == FINDING_OPEN)
-		findings_raise_confirmed(&room->raise);
-	findings_left_mark(room, room->told_count > 0);
-	online_publish_put_row(room, &told);
+		findings_raise_confirmed(&online->raise);
+	findings_left_mark(online, online->told_count > 0);
+	online_publish_put_row(online, &told);
 	if (news)
-		journal(room, &told);
+		journal(online, &told);
 }

@@ -181,7 +181,7 @@ static void close_control(struct daemon *d)
 }
 
 /* Opened from the top, closed from the bottom. */
-static const struct room {
+static const struct input {
 	const char *name;
 	int (*open)(struct daemon *d);
 	void (*close)(struct daemon *d); /* may be NULL */

@@ -168,7 +168,7 @@ static int group(struct ops_look *look)
 	return r;
 }
 
-int ops_look_new(struct ops_room *room, uint64_t now_ns, struct ops_look **ret)
+int ops_look_new(struct ops_room *colls, uint64_t now_ns, struct ops_look **ret)
 {
 	_cleanup_(coll_snapshot_ops_look_freep) struct ops_look *look = calloc(1, sizeof(*look));
 	int r;
@@ -180,9 +180,9 @@ int ops_look_new(struct ops_room *room, uint64_t now_ns, struct ops_look **ret)
 	look->call = calloc(OPS_ROOM_IN_CALL_MAX, sizeof(*look->call));
 	if (!look->member || !look->call)
 		return -ENOMEM;
-	look->calls = ops_room_refresh(room, look->call, OPS_ROOM_IN_CALL_MAX);
+	look->calls = ops_room_refresh(colls, look->call, OPS_ROOM_IN_CALL_MAX);
 	qsort(look->call, look->calls, sizeof(*look->call), coll_snapshot_by_start);
-	ops_room_each(room, coll_snapshot_collect, look);
+	ops_room_each(colls, coll_snapshot_collect, look);
 	qsort(look->member, look->members, sizeof(*look->member), coll_snapshot_by_communicator);
 	drop_ended(look);
 	r = group(look);

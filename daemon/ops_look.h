@@ -39,7 +39,7 @@ struct ops_look {
 };
 
 /* Reads what is in flight, too. */
-int ops_look_new(struct ops_room *room, uint64_t now_ns, struct ops_look **ret);
+int ops_look_new(struct ops_room *colls, uint64_t now_ns, struct ops_look **ret);
 struct ops_look *ops_look_free(struct ops_look *look);
 
 #endif

@@ -17,7 +17,7 @@
 #define IDLE_NS (500 * NSEC_PER_MSEC)
 
 struct rank_ops {
-	struct ops_room *room;
+	struct ops_room *colls;
 	struct ops *ops;
 	struct rank rank; /* a copy: rows go out after it ended, too */
 	uint64_t ended_ns;
@@ -42,7 +42,7 @@ struct ops_room {
 
 static int64_t rank_coll_utc(const struct rank_ops *rank, uint64_t time_ns)
 {
-	return (int64_t)store_utc_ns(rank->room->context->store, time_ns);
+	return (int64_t)store_utc_ns(rank->colls->context->store, time_ns);
 }
 
 static struct store_value rank_coll_known(uint64_t value)
@@ -57,7 +57,7 @@ static struct store_value rank_coll_text_or_null(const char *text)
 
 static int64_t rank_coll_step_at(const struct rank_ops *rank, uint64_t time_ns)
 {
-	const struct steps_room *steps = rank->room->context->steps;
+	const struct steps_room *steps = rank->colls->context->steps;
 
 	return steps ? steps_room_step(steps, &rank->rank, time_ns) : STEPS_NONE;
 }
@@ -96,10 +96,10 @@ static void rank_coll_on_row(void *arg, const struct ops_row *op)
 		op->communicator[0] ? V_INT(comm_rows_key(rank->rank.instance, op->communicator)) : V_NULL,
 	};
 
-	rank->room->rows++;
-	(void)store_put(rank->room->context->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)); /* it counts its drops */
+	rank->colls->rows++;
+	(void)store_put(rank->colls->context->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)); /* it counts its drops */
 	findings_room_op(
-		rank->room->context->findings, rank->rank.slot, rank->rank.instance, op, step,
+		rank->colls->context->findings, rank->rank.slot, rank->rank.instance, op, step,
 		op->peer < 0 ? -1 : comm_rows_member(&rank->comms, op->communicator));
 }
 
@@ -112,8 +112,8 @@ static void rank_coll_on_group(void *arg, const struct ops_group *group)
 		rank_coll_known(group->duration_ns), V_INT(group->thread_id), V_INT(rank->rank.instance),
 	};
 
-	rank->room->groups++;
-	(void)store_put(rank->room->context->store, TABLE_COLLECTIVE_GROUPS, row, ARRAY_SIZE(row));
+	rank->colls->groups++;
+	(void)store_put(rank->colls->context->store, TABLE_COLLECTIVE_GROUPS, row, ARRAY_SIZE(row));
 }
 
 static void on_communicator(void *arg, const struct ops_communicator *communicator)
@@ -122,7 +122,7 @@ static void on_communicator(void *arg, const struct ops_communicator *communicat
 
 	comm_rows_note(&rank->comms, communicator);
 	findings_room_communicator(
-		rank->room->context->findings, rank->rank.slot, rank->rank.instance, communicator);
+		rank->colls->context->findings, rank->rank.slot, rank->rank.instance, communicator);
 }
 
 /*
@@ -137,8 +137,8 @@ static void rank_coll_settle(struct rank_ops *rank)
 		return;
 	rank->settling = true;
 	while ((comm = comm_rows_next(&rank->comms))) {
-		if (!comm_ask(rank->room->context, &rank->rank, &rank->comms, comm))
-			comm_rows_put(&rank->comms, comm, &rank->rank, rank->room->context->store);
+		if (!comm_ask(rank->colls->context, &rank->rank, &rank->comms, comm))
+			comm_rows_put(&rank->comms, comm, &rank->rank, rank->colls->context->store);
 	}
 	rank->settling = false;
 }
@@ -165,56 +165,56 @@ static struct rank_ops *rank_ops_free(struct rank_ops *rank)
 }
 
 /* What waits goes out; the rank's place is free. */
-static struct rank_ops *rank_coll_take(struct ops_room *room, size_t slot)
+static struct rank_ops *rank_coll_take(struct ops_room *colls, size_t slot)
 {
-	struct rank_ops *rank = room->slot[slot];
+	struct rank_ops *rank = colls->slot[slot];
 
-	room->slot[slot] = NULL;
+	colls->slot[slot] = NULL;
 	ops_end(rank->ops);
 	rank_coll_settle(rank);
-	rank_coll_add_counts(&room->ended_counts, rank->ops);
+	rank_coll_add_counts(&colls->ended_counts, rank->ops);
 	return rank;
 }
 
-static void rank_coll_forget_ended(struct ops_room *room, const struct rank *same)
+static void rank_coll_forget_ended(struct ops_room *colls, const struct rank *same)
 {
 	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
-		if (room->ended[i] && (!same || (room->ended[i]->rank.env.rank == same->env.rank &&
-							streq(room->ended[i]->rank.env.job, same->env.job))))
-			room->ended[i] = rank_ops_free(room->ended[i]);
+		if (colls->ended[i] && (!same || (colls->ended[i]->rank.env.rank == same->env.rank &&
+							streq(colls->ended[i]->rank.env.job, same->env.job))))
+			colls->ended[i] = rank_ops_free(colls->ended[i]);
 }
 
-static struct rank_ops *rank_coll_of_rank(struct ops_room *room, const struct rank *rank)
+static struct rank_ops *rank_coll_of_rank(struct ops_room *colls, const struct rank *rank)
 {
 	struct rank_ops *slot;
 
-	if (rank->slot >= room->slots)
+	if (rank->slot >= colls->slots)
 		return NULL;
-	slot = room->slot[rank->slot];
+	slot = colls->slot[rank->slot];
 	if (slot && slot->rank.instance == rank->instance)
 		return slot;
 	if (slot)
-		rank_ops_free(rank_coll_take(room, rank->slot));
+		rank_ops_free(rank_coll_take(colls, rank->slot));
 	slot = calloc(1, sizeof(*slot));
 	if (!slot)
 		return NULL;
-	slot->room = room;
+	slot->colls = colls;
 	slot->rank = *rank;
 	slot->ops = ops_new(&(struct ops_sink){
 		.row = rank_coll_on_row, .group = rank_coll_on_group, .communicator = on_communicator, .arg = slot});
 	if (!slot->ops)
 		return rank_ops_free(slot);
-	room->slot[rank->slot] = slot;
+	colls->slot[rank->slot] = slot;
 	return slot;
 }
 
 static void rank_coll_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
-	struct ops_room *room = arg;
-	struct rank_ops *slot = rank->slot < room->slots ? room->slot[rank->slot] : NULL;
+	struct ops_room *colls = arg;
+	struct rank_ops *slot = rank->slot < colls->slots ? colls->slot[rank->slot] : NULL;
 
 	if (change == RANK_ADDED && rank->role == RANK_ROLE_RANK)
-		rank_coll_forget_ended(room, rank);
+		rank_coll_forget_ended(colls, rank);
 	if (!slot || slot->rank.instance != rank->instance)
 		return;
 	if (change != RANK_ENDED && rank->role == RANK_ROLE_RANK) {
@@ -222,55 +222,55 @@ static void rank_coll_on_rank(void *arg, const struct rank *rank, enum rank_chan
 		slot->comms.changed = true; /* perhaps its job */
 		return;
 	}
-	slot = rank_coll_take(room, rank->slot);
+	slot = rank_coll_take(colls, rank->slot);
 	if (change != RANK_ENDED) {
 		rank_ops_free(slot);
 		return;
 	}
 	slot->ended_ns = monotonic_ns();
-	rank_ops_free(room->ended[room->ended_next % OPS_ROOM_ENDED]);
-	room->ended[room->ended_next++ % OPS_ROOM_ENDED] = slot;
+	rank_ops_free(colls->ended[colls->ended_next % OPS_ROOM_ENDED]);
+	colls->ended[colls->ended_next++ % OPS_ROOM_ENDED] = slot;
 }
 
 int ops_room_new(struct context *context, struct ops_room **ret)
 {
 	size_t slots = context->config.ranks_max;
-	struct ops_room *room = calloc(1, sizeof(*room) + slots * sizeof(room->slot[0]));
+	struct ops_room *colls = calloc(1, sizeof(*colls) + slots * sizeof(colls->slot[0]));
 	int r;
 
-	if (!room)
+	if (!colls)
 		return -ENOMEM;
-	room->context = context;
-	room->slots = slots;
-	r = ranks_observe(context->ranks, rank_coll_on_rank, room);
+	colls->context = context;
+	colls->slots = slots;
+	r = ranks_observe(context->ranks, rank_coll_on_rank, colls);
 	if (r < 0) {
-		free(room);
+		free(colls);
 		return r;
 	}
-	*ret = room;
+	*ret = colls;
 	return 0;
 }
 
-static void end_all(struct ops_room *room)
+static void end_all(struct ops_room *colls)
 {
-	for (size_t i = 0; i < room->slots; i++)
-		if (room->slot[i])
-			rank_ops_free(rank_coll_take(room, i));
-	rank_coll_forget_ended(room, NULL);
+	for (size_t i = 0; i < colls->slots; i++)
+		if (colls->slot[i])
+			rank_ops_free(rank_coll_take(colls, i));
+	rank_coll_forget_ended(colls, NULL);
 }
 
-struct ops_room *ops_room_free(struct ops_room *room)
+struct ops_room *ops_room_free(struct ops_room *colls)
 {
-	if (!room)
+	if (!colls)
 		return NULL;
-	end_all(room);
-	free(room);
+	end_all(colls);
+	free(colls);
 	return NULL;
 }
 
-void ops_room_device(struct ops_room *room, const struct rank *rank, const struct ops_device *device)
+void ops_room_device(struct ops_room *colls, const struct rank *rank, const struct ops_device *device)
 {
-	struct rank_ops *slot = room->off ? NULL : rank_coll_of_rank(room, rank);
+	struct rank_ops *slot = colls->off ? NULL : rank_coll_of_rank(colls, rank);
 
 	if (!slot)
 		return;
@@ -278,10 +278,10 @@ void ops_room_device(struct ops_room *room, const struct rank *rank, const struc
 	rank_coll_settle(slot);
 }
 
-void ops_room_identify(struct ops_room *room, const struct rank *rank, const char *family, uint64_t address,
+void ops_room_identify(struct ops_room *colls, const struct rank *rank, const char *family, uint64_t address,
 	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source, const char *trouble)
 {
-	struct rank_ops *slot = rank->slot < room->slots ? room->slot[rank->slot] : NULL;
+	struct rank_ops *slot = rank->slot < colls->slots ? colls->slot[rank->slot] : NULL;
 
 	if (!slot || slot->rank.instance != rank->instance)
 		return;
@@ -341,64 +341,64 @@ static void rank_coll_level(struct context *context, enum level level, bool on)
 }
 
 /* What the kernel dropped may have been calls of any rank. */
-static void rank_coll_tell_drops(struct ops_room *room)
+static void rank_coll_tell_drops(struct ops_room *colls)
 {
-	uint64_t drops = room->context->kernel ? kernel_drops(room->context->kernel, RT_KIND_CALL) : 0;
+	uint64_t drops = colls->context->kernel ? kernel_drops(colls->context->kernel, RT_KIND_CALL) : 0;
 
-	if (drops == room->drops)
+	if (drops == colls->drops)
 		return;
-	room->drops = drops;
-	for (size_t i = 0; i < room->slots; i++)
-		if (room->slot[i])
-			ops_dropped(room->slot[i]->ops);
+	colls->drops = drops;
+	for (size_t i = 0; i < colls->slots; i++)
+		if (colls->slot[i])
+			ops_dropped(colls->slot[i]->ops);
 }
 
 /* What the analyzers tell now is settled with what they tell of time. */
-static void tell_members(struct ops_room *room, uint64_t now_ns)
+static void tell_members(struct ops_room *colls, uint64_t now_ns)
 {
 	_cleanup_free_ struct comm_members_rank *ranks = NULL;
 	size_t count = 0;
 
-	if (now_ns < room->members_next_ns)
+	if (now_ns < colls->members_next_ns)
 		return;
-	room->members_next_ns = now_ns + COMM_MEMBERS_NS;
-	ranks = calloc(room->slots, sizeof(*ranks));
-	for (size_t i = 0; ranks && i < room->slots; i++)
-		if (room->slot[i])
+	colls->members_next_ns = now_ns + COMM_MEMBERS_NS;
+	ranks = calloc(colls->slots, sizeof(*ranks));
+	for (size_t i = 0; ranks && i < colls->slots; i++)
+		if (colls->slot[i])
 			ranks[count++] = (struct comm_members_rank){
-				&room->slot[i]->rank, &room->slot[i]->comms, room->slot[i]->ops};
+				&colls->slot[i]->rank, &colls->slot[i]->comms, colls->slot[i]->ops};
 	comm_members_tell(ranks, count);
 }
 
 static void rank_coll_tick(struct context *context, uint64_t now_ns)
 {
-	struct ops_room *room = context->ops;
+	struct ops_room *colls = context->ops;
 
-	if (!room || now_ns < room->idle_next_ns)
+	if (!colls || now_ns < colls->idle_next_ns)
 		return;
-	room->idle_next_ns = now_ns + IDLE_NS;
-	rank_coll_tell_drops(room);
-	tell_members(room, now_ns);
+	colls->idle_next_ns = now_ns + IDLE_NS;
+	rank_coll_tell_drops(colls);
+	tell_members(colls, now_ns);
 	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
-		if (room->ended[i] && now_ns > room->ended[i]->ended_ns + OPS_ROOM_ENDED_NS)
-			room->ended[i] = rank_ops_free(room->ended[i]);
-	for (size_t i = 0; i < room->slots; i++) {
-		if (!room->slot[i])
+		if (colls->ended[i] && now_ns > colls->ended[i]->ended_ns + OPS_ROOM_ENDED_NS)
+			colls->ended[i] = rank_ops_free(colls->ended[i]);
+	for (size_t i = 0; i < colls->slots; i++) {
+		if (!colls->slot[i])
 			continue;
-		ops_idle(room->slot[i]->ops, now_ns);
-		comm_rows_again(&room->slot[i]->comms, now_ns);
-		rank_coll_settle(room->slot[i]);
+		ops_idle(colls->slot[i]->ops, now_ns);
+		comm_rows_again(&colls->slot[i]->comms, now_ns);
+		rank_coll_settle(colls->slot[i]);
 	}
 }
 
-void ops_room_set_in_flight(struct ops_room *room, ops_room_in_flight read, void *reader)
+void ops_room_set_in_flight(struct ops_room *colls, ops_room_in_flight read, void *reader)
 {
-	room->read = read;
-	room->reader = reader;
+	colls->read = read;
+	colls->reader = reader;
 }
 
 struct refresh {
-	struct ops_room *room;
+	struct ops_room *colls;
 	struct ops_room_call *ret;
 	size_t max, count;
 };
@@ -407,9 +407,9 @@ static void rank_coll_one_in_flight(void *arg, uint32_t pid, uint32_t thread_id,
 	uint32_t flags, const uint64_t *words)
 {
 	struct refresh *refresh = arg;
-	const struct rank *rank = ranks_by_pid(refresh->room->context->ranks, pid);
+	const struct rank *rank = ranks_by_pid(refresh->colls->context->ranks, pid);
 	/* A rank that died in a call is in the kernel's list until that is swept, and would begin anew. */
-	struct rank_ops *slot = rank && !rank->ended && rank_coll_takes(probe->event) ? rank_coll_of_rank(refresh->room, rank) : NULL;
+	struct rank_ops *slot = rank && !rank->ended && rank_coll_takes(probe->event) ? rank_coll_of_rank(refresh->colls, rank) : NULL;
 	struct ops_event event;
 
 	if (!slot)
@@ -424,15 +424,15 @@ static void rank_coll_one_in_flight(void *arg, uint32_t pid, uint32_t thread_id,
 			(struct ops_room_call){rank->env.rank, pid, thread_id, probe, start_ns};
 }
 
-size_t ops_room_refresh(struct ops_room *room, struct ops_room_call *ret, size_t max)
+size_t ops_room_refresh(struct ops_room *colls, struct ops_room_call *ret, size_t max)
 {
-	struct refresh refresh = {room, ret, ret ? max : 0, 0};
+	struct refresh refresh = {colls, ret, ret ? max : 0, 0};
 
-	for (size_t i = 0; i < room->slots; i++)
-		if (room->slot[i])
-			ops_in_call_begin(room->slot[i]->ops);
-	if (room->read)
-		room->read(room->reader, rank_coll_one_in_flight, &refresh);
+	for (size_t i = 0; i < colls->slots; i++)
+		if (colls->slot[i])
+			ops_in_call_begin(colls->slot[i]->ops);
+	if (colls->read)
+		colls->read(colls->reader, rank_coll_one_in_flight, &refresh);
 	return refresh.count;
 }
 
@@ -460,30 +460,30 @@ static void each_of(const struct rank_ops *rank, struct ops_standing *standing,
 }
 
 void ops_room_each(
-	struct ops_room *room, void (*callback)(void *arg, const struct ops_room_standing *standing), void *arg)
+	struct ops_room *colls, void (*callback)(void *arg, const struct ops_room_standing *standing), void *arg)
 {
 	_cleanup_free_ struct ops_standing *standing = calloc(STANDINGS_MAX, sizeof(*standing));
 
 	if (!standing)
 		return;
-	for (size_t i = 0; i < room->slots; i++)
-		if (room->slot[i])
-			each_of(room->slot[i], standing, callback, arg);
+	for (size_t i = 0; i < colls->slots; i++)
+		if (colls->slot[i])
+			each_of(colls->slot[i], standing, callback, arg);
 	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
-		if (room->ended[i])
-			each_of(room->ended[i], standing, callback, arg);
+		if (colls->ended[i])
+			each_of(colls->ended[i], standing, callback, arg);
 }
 
-void ops_room_counts(const struct ops_room *room, struct ops_room_counts *ret)
+void ops_room_counts(const struct ops_room *colls, struct ops_room_counts *ret)
 {
-	struct ops_counts sum = room->ended_counts;
+	struct ops_counts sum = colls->ended_counts;
 
-	*ret = (struct ops_room_counts){.rows = room->rows, .groups = room->groups};
-	for (size_t i = 0; i < room->slots; i++) {
-		if (!room->slot[i])
+	*ret = (struct ops_room_counts){.rows = colls->rows, .groups = colls->groups};
+	for (size_t i = 0; i < colls->slots; i++) {
+		if (!colls->slot[i])
 			continue;
-		rank_coll_add_counts(&sum, room->slot[i]->ops);
-		ret->communicators += room->slot[i]->comms.count;
+		rank_coll_add_counts(&sum, colls->slot[i]->ops);
+		ret->communicators += colls->slot[i]->comms.count;
 	}
 	ret->lost = sum.lost;
 	ret->not_waited = sum.not_waited;

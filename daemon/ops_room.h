@@ -44,19 +44,19 @@ struct ops_room_counts {
 
 int ops_room_new(struct context *context, struct ops_room **ret);
 /* What waits goes out. */
-struct ops_room *ops_room_free(struct ops_room *room);
+struct ops_room *ops_room_free(struct ops_room *colls);
 
-void ops_room_device(struct ops_room *room, const struct rank *rank, const struct ops_device *device);
+void ops_room_device(struct ops_room *colls, const struct rank *rank, const struct ops_device *device);
 /* As ops_identify(). */
-void ops_room_identify(struct ops_room *room, const struct rank *rank, const char *family, uint64_t address,
+void ops_room_identify(struct ops_room *colls, const struct rank *rank, const char *family, uint64_t address,
 	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source,
 	const char *trouble);
 /* Who can read what is in flight; NULL: nobody any more. */
-void ops_room_set_in_flight(struct ops_room *room, ops_room_in_flight read, void *reader);
+void ops_room_set_in_flight(struct ops_room *colls, ops_room_in_flight read, void *reader);
 
 /* Tells the analyzers what is in flight now; ret may be NULL. Returns how many calls were written, OPS_ROOM_IN_CALL_MAX at
  * most. */
-size_t ops_room_refresh(struct ops_room *room, struct ops_room_call *ret, size_t max);
+size_t ops_room_refresh(struct ops_room *colls, struct ops_room_call *ret, size_t max);
 struct ops_room_standing {
 	int32_t rank;
 	uint32_t pid;
@@ -69,8 +69,8 @@ struct ops_room_standing {
 };
 /* Where each rank stands on each of its communicators. */
 void ops_room_each(
-	struct ops_room *room, void (*callback)(void *arg, const struct ops_room_standing *standing), void *arg);
-void ops_room_counts(const struct ops_room *room, struct ops_room_counts *ret);
+	struct ops_room *colls, void (*callback)(void *arg, const struct ops_room_standing *standing), void *arg);
+void ops_room_counts(const struct ops_room *colls, struct ops_room_counts *ret);
 /* "init", "library", ... as the view has it. */
 const char *ops_room_seq_from(enum ops_seq_from from);
 

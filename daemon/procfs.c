@@ -72,29 +72,29 @@ static int procfs_read_file(
 {
 	_cleanup_close_ int fd = procfs_open_file(root, pid, name);
 	_cleanup_free_ char *buffer = NULL;
-	size_t size = 0, room = 0;
+	size_t size = 0, capacity = 0;
 	bool cut = false;
 
 	if (fd < 0)
 		return fd;
 	for (;;) {
-		size_t wanted = room ? room * 4 : 4096;
+		size_t wanted = capacity ? capacity * 4 : 4096;
 		char *bigger;
 		ssize_t n;
 
 		/* One byte above the limit tells "just fits" from "cut". */
-		room = wanted > max + 1 ? max + 1 : wanted;
-		bigger = realloc(buffer, room + 1);
+		capacity = wanted > max + 1 ? max + 1 : wanted;
+		bigger = realloc(buffer, capacity + 1);
 		if (!bigger)
 			return -ENOMEM;
 		buffer = bigger;
-		n = read_up_to(fd, buffer + size, room - size);
+		n = read_up_to(fd, buffer + size, capacity - size);
 		if (n < 0)
 			return (int)n;
 		size += (size_t)n;
-		if (size < room)
+		if (size < capacity)
 			break;
-		if (room == max + 1) {
+		if (capacity == max + 1) {
 			cut = true;
 			size = max;
 			break;

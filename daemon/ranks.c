@@ -125,7 +125,7 @@ struct found {
 struct walk {
 	struct ranks *ranks;
 	struct found *found;
-	size_t count, room;
+	size_t count, capacity;
 };
 
 static bool found_process(void *arg, uint32_t pid)
@@ -139,14 +139,14 @@ static bool found_process(void *arg, uint32_t pid)
 	if (rank_queue_get(walk->ranks->queue, pid, &candidate) &&
 		(!candidate.known || candidate.start_time_ns == stat.start_time_ns))
 		return true;
-	if (walk->count == walk->room) {
-		size_t room = walk->room ? walk->room * 2 : 1024;
-		struct found *bigger = reallocarray(walk->found, room, sizeof(*bigger));
+	if (walk->count == walk->capacity) {
+		size_t capacity = walk->capacity ? walk->capacity * 2 : 1024;
+		struct found *bigger = reallocarray(walk->found, capacity, sizeof(*bigger));
 
 		if (!bigger)
 			return false;
 		walk->found = bigger;
-		walk->room = room;
+		walk->capacity = capacity;
 	}
 	walk->found[walk->count++] = (struct found){stat.start_time_ns, pid};
 	return walk->count < SCAN_PROCESSES_MAX;

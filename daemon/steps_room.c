@@ -15,7 +15,7 @@ struct past_step {
 };
 
 struct rank_steps {
-	struct steps_room *room;
+	struct steps_room *rank_steps;
 	struct steps *steps;
 	int64_t instance;
 	int32_t rank;
@@ -35,14 +35,14 @@ struct steps_room {
 	struct rank_steps slot[];
 };
 
-static int64_t rank_steps_utc(struct steps_room *room, uint64_t time_ns)
+static int64_t rank_steps_utc(struct steps_room *rank_steps, uint64_t time_ns)
 {
-	return (int64_t)store_utc_ns(room->context->store, time_ns);
+	return (int64_t)store_utc_ns(rank_steps->context->store, time_ns);
 }
 
 static uint32_t rank_steps_number_of(const struct rank_steps *rank)
 {
-	return (uint32_t)(rank - rank->room->slot);
+	return (uint32_t)(rank - rank->rank_steps->slot);
 }
 
 static void rank_steps_on_stage(void *arg, const struct steps_stage *stage)
@@ -50,12 +50,12 @@ static void rank_steps_on_stage(void *arg, const struct steps_stage *stage)
 	struct rank_steps *rank = arg;
 	const struct store_value row[] = {
 		V_INT(rank->rank), stage->step == STEPS_NONE ? V_NULL : V_INT(stage->step), V_TEXT(stage->stage),
-		V_TEXT(stage->name), V_INT(rank_steps_utc(rank->room, stage->start_ns)), V_INT(stage->duration_ns),
+		V_TEXT(stage->name), V_INT(rank_steps_utc(rank->rank_steps, stage->start_ns)), V_INT(stage->duration_ns),
 		V_INT(stage->thread_id), V_INT(stage->depth), V_INT(rank->instance),
 	};
 
-	(void)store_put(rank->room->context->store, TABLE_STAGES, row, ARRAY_SIZE(row)); /* the store counts its drops */
-	findings_room_stage(rank->room->context->findings, rank_steps_number_of(rank), rank->instance, stage);
+	(void)store_put(rank->rank_steps->context->store, TABLE_STAGES, row, ARRAY_SIZE(row)); /* the store counts its drops */
+	findings_room_stage(rank->rank_steps->context->findings, rank_steps_number_of(rank), rank->instance, stage);
 }
 
 static void rank_steps_remember(struct rank_steps *rank, const struct steps_step *step)
@@ -71,12 +71,12 @@ static void rank_steps_on_step(void *arg, const struct steps_step *step)
 {
 	struct rank_steps *rank = arg;
 	const struct store_value row[] = {
-		V_INT(rank->rank), V_INT(step->step), V_INT(rank_steps_utc(rank->room, step->start_ns)), V_INT(step->duration_ns),
+		V_INT(rank->rank), V_INT(step->step), V_INT(rank_steps_utc(rank->rank_steps, step->start_ns)), V_INT(step->duration_ns),
 		V_TEXT(step->kind), V_INT(rank->instance),
 	};
 
-	(void)store_put(rank->room->context->store, TABLE_STEPS, row, ARRAY_SIZE(row));
-	findings_room_step(rank->room->context->findings, rank_steps_number_of(rank), rank->instance, step);
+	(void)store_put(rank->rank_steps->context->store, TABLE_STEPS, row, ARRAY_SIZE(row));
+	findings_room_step(rank->rank_steps->context->findings, rank_steps_number_of(rank), rank->instance, step);
 	rank_steps_remember(rank, step);
 }
 
@@ -90,12 +90,12 @@ static void put_cut(struct rank_steps *slot)
 		uint64_t start_ns = open[i].start_ns;
 		const struct store_value row[] = {
 			V_INT(slot->rank), open[i].step == STEPS_NONE ? V_NULL : V_INT(open[i].step), V_TEXT(open[i].stage),
-			V_TEXT(open[i].name), V_INT(rank_steps_utc(slot->room, start_ns)),
+			V_TEXT(open[i].name), V_INT(rank_steps_utc(slot->rank_steps, start_ns)),
 			V_INT(slot->ended_ns > start_ns ? slot->ended_ns - start_ns : 0), V_INT(open[i].thread_id),
 			V_INT(open[i].depth), V_INT(slot->instance),
 		};
 
-		(void)store_put(slot->room->context->store, TABLE_CUT_STAGES, row, ARRAY_SIZE(row));
+		(void)store_put(slot->rank_steps->context->store, TABLE_CUT_STAGES, row, ARRAY_SIZE(row));
 	}
 }
 
@@ -126,29 +126,29 @@ static void begin_again(struct rank_steps *slot)
 	slot->mark_ns = 0;
 }
 
-void steps_room_gap(struct steps_room *room)
+void steps_room_gap(struct steps_room *rank_steps)
 {
-	for (size_t i = 0; i < room->slots; i++)
-		if (room->slot[i].steps)
-			begin_again(&room->slot[i]);
+	for (size_t i = 0; i < rank_steps->slots; i++)
+		if (rank_steps->slot[i].steps)
+			begin_again(&rank_steps->slot[i]);
 }
 
 /* The analyzer of a rank, made at its first need; NULL where there is no memory. */
-static struct rank_steps *rank_steps_of_rank(struct steps_room *room, const struct rank *rank)
+static struct rank_steps *rank_steps_of_rank(struct steps_room *rank_steps, const struct rank *rank)
 {
 	struct rank_steps *slot;
 	int64_t last = 0;
 
-	if (rank->slot >= room->slots)
+	if (rank->slot >= rank_steps->slots)
 		return NULL;
-	slot = &room->slot[rank->slot];
+	slot = &rank_steps->slot[rank->slot];
 	if (slot->steps && slot->instance == rank->instance)
 		return slot;
 	rank_steps_forget(slot);
 	free(slot->past);
 	*slot = (struct rank_steps){
-		.room = room, .instance = rank->instance, .rank = rank->env.rank, .ended = STEPS_NONE};
-	(void)store_last_step(room->context->store, rank->instance, &last); /* no earlier steps: numbers start at 1 */
+		.rank_steps = rank_steps, .instance = rank->instance, .rank = rank->env.rank, .ended = STEPS_NONE};
+	(void)store_last_step(rank_steps->context->store, rank->instance, &last); /* no earlier steps: numbers start at 1 */
 	slot->steps = steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot}, last + 1,
 				rank->from_start);
 	return slot->steps ? slot : NULL;
@@ -156,48 +156,48 @@ static struct rank_steps *rank_steps_of_rank(struct steps_room *room, const stru
 
 static void rank_steps_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
-	struct steps_room *room = arg;
+	struct steps_room *rank_steps = arg;
 
-	if (rank->slot < room->slots && room->slot[rank->slot].instance == rank->instance &&
+	if (rank->slot < rank_steps->slots && rank_steps->slot[rank->slot].instance == rank->instance &&
 	    (change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
-		rank_steps_forget(&room->slot[rank->slot]);
+		rank_steps_forget(&rank_steps->slot[rank->slot]);
 }
 
 int steps_room_new(struct context *context, struct steps_room **ret)
 {
 	size_t slots = context->config.ranks_max;
-	struct steps_room *room = calloc(1, sizeof(*room) + slots * sizeof(room->slot[0]));
+	struct steps_room *rank_steps = calloc(1, sizeof(*rank_steps) + slots * sizeof(rank_steps->slot[0]));
 	int r;
 
-	if (!room)
+	if (!rank_steps)
 		return -ENOMEM;
-	room->context = context;
-	room->slots = slots;
-	r = ranks_observe(context->ranks, rank_steps_on_rank, room);
+	rank_steps->context = context;
+	rank_steps->slots = slots;
+	r = ranks_observe(context->ranks, rank_steps_on_rank, rank_steps);
 	if (r < 0) {
-		free(room);
+		free(rank_steps);
 		return r;
 	}
-	*ret = room;
+	*ret = rank_steps;
 	return 0;
 }
 
-struct steps_room *steps_room_free(struct steps_room *room)
+struct steps_room *steps_room_free(struct steps_room *rank_steps)
 {
-	if (!room)
+	if (!rank_steps)
 		return NULL;
-	for (size_t i = 0; i < room->slots; i++) {
-		rank_steps_forget(&room->slot[i]);
-		free(room->slot[i].past);
+	for (size_t i = 0; i < rank_steps->slots; i++) {
+		rank_steps_forget(&rank_steps->slot[i]);
+		free(rank_steps->slot[i].past);
 	}
-	(void)store_replace(room->context->store, TABLE_IN_FLIGHT); /* nothing is watched any more */
-	free(room);
+	(void)store_replace(rank_steps->context->store, TABLE_IN_FLIGHT); /* nothing is watched any more */
+	free(rank_steps);
 	return NULL;
 }
 
-void steps_room_mark(struct steps_room *room, const struct rank *rank, const struct steps_mark *mark)
+void steps_room_mark(struct steps_room *rank_steps, const struct rank *rank, const struct steps_mark *mark)
 {
-	struct rank_steps *slot = rank_steps_of_rank(room, rank);
+	struct rank_steps *slot = rank_steps_of_rank(rank_steps, rank);
 
 	if (!slot)
 		return;
@@ -206,9 +206,9 @@ void steps_room_mark(struct steps_room *room, const struct rank *rank, const str
 	steps_feed(slot->steps, mark);
 }
 
-void steps_room_names_readable(struct steps_room *room, const struct rank *rank, bool readable)
+void steps_room_names_readable(struct steps_room *rank_steps, const struct rank *rank, bool readable)
 {
-	struct rank_steps *slot = rank_steps_of_rank(room, rank);
+	struct rank_steps *slot = rank_steps_of_rank(rank_steps, rank);
 
 	if (!slot)
 		return;
@@ -216,7 +216,7 @@ void steps_room_names_readable(struct steps_room *room, const struct rank *rank,
 	steps_names_readable(slot->steps, readable);
 }
 
-static size_t put_in_flight(struct steps_room *room, struct rank_steps *slot)
+static size_t put_in_flight(struct steps_room *rank_steps, struct rank_steps *slot)
 {
 	struct steps_open open[IN_FLIGHT_MAX];
 	size_t count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
@@ -224,42 +224,42 @@ static size_t put_in_flight(struct steps_room *room, struct rank_steps *slot)
 	for (size_t i = 0; i < count; i++) {
 		const struct store_value row[] = {
 			V_INT(slot->rank), open[i].step == STEPS_NONE ? V_NULL : V_INT(open[i].step), V_TEXT(open[i].stage),
-			V_TEXT(open[i].name), V_INT(rank_steps_utc(room, open[i].start_ns)), V_INT(open[i].thread_id),
+			V_TEXT(open[i].name), V_INT(rank_steps_utc(rank_steps, open[i].start_ns)), V_INT(open[i].thread_id),
 			V_INT(open[i].depth), V_INT(slot->instance),
 		};
 
-		(void)store_put(room->context->store, TABLE_IN_FLIGHT, row, ARRAY_SIZE(row));
+		(void)store_put(rank_steps->context->store, TABLE_IN_FLIGHT, row, ARRAY_SIZE(row));
 	}
 	return count;
 }
 
-void steps_room_tick(struct steps_room *room, uint64_t now_ns)
+void steps_room_tick(struct steps_room *rank_steps, uint64_t now_ns)
 {
-	bool refresh = now_ns >= room->in_flight_next_ns;
+	bool refresh = now_ns >= rank_steps->in_flight_next_ns;
 	size_t rows = 0;
 
 	if (refresh) {
-		room->in_flight_next_ns = now_ns + room->context->config.flush_interval_ns;
-		if (room->in_flight_rows)
-			(void)store_replace(room->context->store, TABLE_IN_FLIGHT);
+		rank_steps->in_flight_next_ns = now_ns + rank_steps->context->config.flush_interval_ns;
+		if (rank_steps->in_flight_rows)
+			(void)store_replace(rank_steps->context->store, TABLE_IN_FLIGHT);
 	}
-	for (size_t i = 0; i < room->slots; i++) {
-		if (!room->slot[i].steps)
+	for (size_t i = 0; i < rank_steps->slots; i++) {
+		if (!rank_steps->slot[i].steps)
 			continue;
-		steps_idle(room->slot[i].steps, now_ns, IDLE_NS);
+		steps_idle(rank_steps->slot[i].steps, now_ns, IDLE_NS);
 		if (refresh)
-			rows += put_in_flight(room, &room->slot[i]);
+			rows += put_in_flight(rank_steps, &rank_steps->slot[i]);
 	}
 	if (refresh)
-		room->in_flight_rows = rows > 0;
+		rank_steps->in_flight_rows = rows > 0;
 }
 
 /* What is kept of this rank; NULL where the slot is another's by now. */
-static const struct rank_steps *rank_steps_slot_of(const struct steps_room *room, const struct rank *rank)
+static const struct rank_steps *rank_steps_slot_of(const struct steps_room *rank_steps, const struct rank *rank)
 {
-	if (rank->slot >= room->slots || room->slot[rank->slot].instance != rank->instance)
+	if (rank->slot >= rank_steps->slots || rank_steps->slot[rank->slot].instance != rank->instance)
 		return NULL;
-	return &room->slot[rank->slot];
+	return &rank_steps->slot[rank->slot];
 }
 
 /* The last of those of the thread that stands first from there on: innermost, as outermost stands first. */
@@ -276,9 +276,9 @@ static bool innermost(const struct steps_open *open, size_t count, size_t first,
 }
 
 bool steps_room_stage(
-	const struct steps_room *room, const struct rank *rank, uint32_t thread_id, struct steps_open *ret)
+	const struct steps_room *rank_steps, const struct rank *rank, uint32_t thread_id, struct steps_open *ret)
 {
-	const struct rank_steps *slot = rank_steps_slot_of(room, rank);
+	const struct rank_steps *slot = rank_steps_slot_of(rank_steps, rank);
 	struct steps_open open[IN_FLIGHT_MAX];
 	size_t count, own = 0;
 
@@ -291,16 +291,16 @@ bool steps_room_stage(
 	return innermost(open, count, own < count ? own : 0, ret);
 }
 
-bool steps_room_current(struct steps_room *room, const struct rank *rank, struct steps_open *ret)
+bool steps_room_current(struct steps_room *rank_steps, const struct rank *rank, struct steps_open *ret)
 {
-	return steps_room_stage(room, rank, 0, ret);
+	return steps_room_stage(rank_steps, rank, 0, ret);
 }
 
 bool steps_room_progress(
-	const struct steps_room *room, uint32_t slot, int64_t instance, struct steps_room_progress *ret)
+	const struct steps_room *rank_steps, uint32_t slot, int64_t instance, struct steps_room_progress *ret)
 {
 	const struct rank of = {.slot = slot, .instance = instance};
-	const struct rank_steps *rank = rank_steps_slot_of(room, &of);
+	const struct rank_steps *rank = rank_steps_slot_of(rank_steps, &of);
 	const struct past_step *past;
 
 	if (!rank)
@@ -312,14 +312,14 @@ bool steps_room_progress(
 		.step_end_ns = past ? past->end_ns : 0,
 		.thread_id = rank->steps ? steps_step_thread(rank->steps) : 0,
 	};
-	ret->in_stage = steps_room_stage(room, &of, ret->thread_id, &ret->stage) && ret->thread_id &&
+	ret->in_stage = steps_room_stage(rank_steps, &of, ret->thread_id, &ret->stage) && ret->thread_id &&
 			ret->stage.thread_id == ret->thread_id;
 	return true;
 }
 
-int64_t steps_room_step(const struct steps_room *room, const struct rank *rank, uint64_t time_ns)
+int64_t steps_room_step(const struct steps_room *rank_steps, const struct rank *rank, uint64_t time_ns)
 {
-	const struct rank_steps *slot = rank_steps_slot_of(room, rank);
+	const struct rank_steps *slot = rank_steps_slot_of(rank_steps, rank);
 	uint64_t past_end_ns = 0;
 
 	if (!slot)

@@ -15,18 +15,18 @@ struct context;
 struct steps_room;
 
 int steps_room_new(struct context *context, struct steps_room **ret);
-struct steps_room *steps_room_free(struct steps_room *room);
+struct steps_room *steps_room_free(struct steps_room *rank_steps);
 
 /* A mark of a rank's thread. time and duration as analyzers/steps.h says. */
-void steps_room_mark(struct steps_room *room, const struct rank *rank, const struct steps_mark *mark);
+void steps_room_mark(struct steps_room *rank_steps, const struct rank *rank, const struct steps_mark *mark);
 /* Whether this rank's record_function can be read: if not, steps close at backward's end. */
-void steps_room_names_readable(struct steps_room *room, const struct rank *rank, bool readable);
+void steps_room_names_readable(struct steps_room *rank_steps, const struct rank *rank, bool readable);
 /* Marks are not told from now on (L0 goes off): what is open is not known any more, and no step goes on over the gap. */
-void steps_room_gap(struct steps_room *room);
+void steps_room_gap(struct steps_room *rank_steps);
 /* Refreshes the in-flight table and closes what has been over for a while; every 100 ms. */
-void steps_room_tick(struct steps_room *room, uint64_t now_ns);
+void steps_room_tick(struct steps_room *rank_steps, uint64_t now_ns);
 /* What the rank is in right now (innermost stage of its step thread), for `tracectl ranks`; false where nothing. */
-bool steps_room_current(struct steps_room *room, const struct rank *rank, struct steps_open *ret);
+bool steps_room_current(struct steps_room *rank_steps, const struct rank *rank, struct steps_open *ret);
 
 /* How far a rank is. */
 struct steps_room_progress {
@@ -38,12 +38,12 @@ struct steps_room_progress {
 	struct steps_open stage;
 };
 bool steps_room_progress(
-	const struct steps_room *room, uint32_t slot, int64_t instance, struct steps_room_progress *ret);
+	const struct steps_room *rank_steps, uint32_t slot, int64_t instance, struct steps_room_progress *ret);
 
 /* The step that was open in the rank at time_ns, of the last STEPS_ROOM_PAST ones; STEPS_NONE. Also of one that just ended. */
-int64_t steps_room_step(const struct steps_room *room, const struct rank *rank, uint64_t time_ns);
+int64_t steps_room_step(const struct steps_room *rank_steps, const struct rank *rank, uint64_t time_ns);
 /* The innermost stage that is open on this thread now, else on the rank's step thread; false where nothing is. */
 bool steps_room_stage(
-	const struct steps_room *room, const struct rank *rank, uint32_t thread_id, struct steps_open *ret);
+	const struct steps_room *rank_steps, const struct rank *rank, uint32_t thread_id, struct steps_open *ret);
 
 #endif

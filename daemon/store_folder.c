@@ -28,14 +28,14 @@ static int by_number(const void *a, const void *b)
 
 bool folder_add(struct folder *folder, const struct segment_name *name, int64_t end_ns)
 {
-	if (folder->count == folder->room) {
-		size_t room = folder->room ? folder->room * 2 : 64;
-		struct folder_file *files = reallocarray(folder->files, room, sizeof(*files));
+	if (folder->count == folder->capacity) {
+		size_t capacity = folder->capacity ? folder->capacity * 2 : 64;
+		struct folder_file *files = reallocarray(folder->files, capacity, sizeof(*files));
 
 		if (!files)
 			return false;
 		folder->files = files;
-		folder->room = room;
+		folder->capacity = capacity;
 	}
 	folder->files[folder->count++] = (struct folder_file){.name = *name, .end_ns = end_ns};
 	if (name->number >= folder->next_number)
@@ -142,21 +142,21 @@ static int each_name(
 	_cleanup_closedir_ DIR *dir = opendir(folder->dir);
 	struct dirent *entry;
 	char **names = NULL;
-	size_t count = 0, room = 0;
+	size_t count = 0, capacity = 0;
 	int r = 0;
 
 	if (!dir)
 		return -errno;
 	while (r == 0 && (entry = readdir(dir))) {
-		if (count == room) {
-			char **more = reallocarray(names, room ? room * 2 : 64, sizeof(*names));
+		if (count == capacity) {
+			char **more = reallocarray(names, capacity ? capacity * 2 : 64, sizeof(*names));
 
 			if (!more) {
 				r = -ENOMEM;
 				break;
 			}
 			names = more;
-			room = room ? room * 2 : 64;
+			capacity = capacity ? capacity * 2 : 64;
 		}
 		names[count] = strdup(entry->d_name);
 		if (names[count])

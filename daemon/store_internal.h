@@ -33,7 +33,7 @@
 struct queue {
 	uint8_t *data;
 	size_t used;
-	size_t room;
+	size_t capacity;
 	uint64_t rows;
 };
 
@@ -49,7 +49,7 @@ void queue_free(struct queue *queue);
 /* ---- an open segment ---- */
 struct texts {
 	struct text_entry *entries;
-	size_t room; /* a power of two */
+	size_t capacity; /* a power of two */
 	size_t used;
 };
 
@@ -98,7 +98,7 @@ struct folder {
 	char dir[PATH_MAX - SEGMENT_NAME_BYTES - 16]; /* STATE_DIR/db */
 	struct folder_file *files;		      /* by number */
 	size_t count;
-	size_t room;
+	size_t capacity;
 	uint64_t next_number;
 	uint64_t removed;
 	uint64_t corrupt;

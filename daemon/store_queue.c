@@ -17,20 +17,20 @@ static size_t value_bytes(const struct store_value *value, size_t *ret_text)
 
 static int make_room(struct queue *queue, size_t need)
 {
-	size_t room = queue->room ? queue->room : 4096;
+	size_t capacity = queue->capacity ? queue->capacity : 4096;
 	uint8_t *data;
 
 	if (queue->rows >= QUEUE_ROWS_MAX || queue->used + need > QUEUE_BYTES_MAX)
 		return -ENOBUFS;
-	while (room < queue->used + need)
-		room *= 2;
-	if (room == queue->room)
+	while (capacity < queue->used + need)
+		capacity *= 2;
+	if (capacity == queue->capacity)
 		return 0;
-	data = realloc(queue->data, room);
+	data = realloc(queue->data, capacity);
 	if (!data)
 		return -ENOMEM;
 	queue->data = data;
-	queue->room = room;
+	queue->capacity = capacity;
 	return 0;
 }
 
@@ -100,7 +100,7 @@ bool queue_next(const struct queue *queue, size_t *offset, enum schema_id *ret_t
 
 void queue_clear(struct queue *queue)
 {
-	if (queue->room > QUEUE_KEEP_BYTES) {
+	if (queue->capacity > QUEUE_KEEP_BYTES) {
 		queue_free(queue);
 		return;
 	}

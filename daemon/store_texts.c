@@ -22,10 +22,10 @@ static uint64_t hash_of(const char *text)
 
 static struct text_entry *place(const struct texts *texts, const char *text, uint64_t hash)
 {
-	size_t i = hash & (texts->room - 1);
+	size_t i = hash & (texts->capacity - 1);
 
 	while (texts->entries[i].text && (texts->entries[i].hash != hash || !streq(texts->entries[i].text, text)))
-		i = (i + 1) & (texts->room - 1);
+		i = (i + 1) & (texts->capacity - 1);
 	return &texts->entries[i];
 }
 
@@ -33,7 +33,7 @@ bool texts_find(const struct texts *texts, const char *text, int64_t *ret)
 {
 	const struct text_entry *entry;
 
-	if (!texts->room)
+	if (!texts->capacity)
 		return false;
 	entry = place(texts, text, hash_of(text));
 	if (!entry->text)
@@ -44,12 +44,12 @@ bool texts_find(const struct texts *texts, const char *text, int64_t *ret)
 
 static bool grow(struct texts *texts)
 {
-	struct texts larger = {.room = texts->room ? texts->room * 2 : 256};
+	struct texts larger = {.capacity = texts->capacity ? texts->capacity * 2 : 256};
 
-	larger.entries = calloc(larger.room, sizeof(*larger.entries));
+	larger.entries = calloc(larger.capacity, sizeof(*larger.entries));
 	if (!larger.entries)
 		return false;
-	for (size_t i = 0; i < texts->room; i++)
+	for (size_t i = 0; i < texts->capacity; i++)
 		if (texts->entries[i].text)
 			*place(&larger, texts->entries[i].text, texts->entries[i].hash) = texts->entries[i];
 	larger.used = texts->used;
@@ -69,7 +69,7 @@ void texts_add(struct texts *texts, const char *text, int64_t id)
 		return;
 	if (texts->used >= TEXTS_MAX)
 		texts_free(texts);
-	if (2 * texts->used >= texts->room && !grow(texts))
+	if (2 * texts->used >= texts->capacity && !grow(texts))
 		return;
 	entry = place(texts, text, hash);
 	if (entry->text)
@@ -83,7 +83,7 @@ void texts_add(struct texts *texts, const char *text, int64_t id)
 
 void texts_free(struct texts *texts)
 {
-	for (size_t i = 0; i < texts->room; i++)
+	for (size_t i = 0; i < texts->capacity; i++)
 		free(texts->entries[i].text);
 	free(texts->entries);
 	*texts = (struct texts){0};

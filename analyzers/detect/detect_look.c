@@ -17,18 +17,18 @@ struct told {
 };
 
 /* What of it is one job's. */
-struct room {
+struct input {
 	struct standing *standing; /* one a rank of the job */
 	struct stuck *stuck;
 	uint32_t *index; /* of culprits and waiters of all stuck ones */
 	size_t stucks, indices;
 };
 
-static void detect_snapshot_room_free(struct room *room)
+static void detect_snapshot_room_free(struct input *input)
 {
-	free(room->standing);
-	free(room->stuck);
-	free(room->index);
+	free(input->standing);
+	free(input->stuck);
+	free(input->index);
 }
 
 static bool detect_snapshot_is_of(const struct detect *detect, uint32_t process, uint32_t job, uint32_t *ret_index)
@@ -43,24 +43,24 @@ static size_t bounded(const uint32_t *process, size_t processes)
 	return !process ? 0 : processes < FRAMER_RANKS_MAX ? processes : FRAMER_RANKS_MAX;
 }
 
-static bool room_make(struct room *room, const struct told *told, size_t ranks)
+static bool room_make(struct input *input, const struct told *told, size_t ranks)
 {
 	size_t indices = 0;
 
 	for (size_t i = 0; i < told->stucks; i++)
 		indices += bounded(told->stuck[i].culprit, told->stuck[i].culprits) +
 			   bounded(told->stuck[i].waiter, told->stuck[i].waiters);
-	*room = (struct room){.standing = calloc(ranks + 1, sizeof(*room->standing)),
-		.stuck = calloc(told->stucks + 1, sizeof(*room->stuck)),
-		.index = calloc(indices + 1, sizeof(*room->index))};
-	for (size_t i = 0; room->standing && i < ranks; i++)
-		room->standing[i] = (struct standing){.rank = (uint32_t)i};
-	return room->standing && room->stuck && room->index;
+	*input = (struct input){.standing = calloc(ranks + 1, sizeof(*input->standing)),
+		.stuck = calloc(told->stucks + 1, sizeof(*input->stuck)),
+		.index = calloc(indices + 1, sizeof(*input->index))};
+	for (size_t i = 0; input->standing && i < ranks; i++)
+		input->standing[i] = (struct standing){.rank = (uint32_t)i};
+	return input->standing && input->stuck && input->index;
 }
 
 /* True if anything was told of the job. */
 static bool sort_standings(
-	const struct detect *detect, const struct told *told, uint32_t number, size_t ranks, struct room *room)
+	const struct detect *detect, const struct told *told, uint32_t number, size_t ranks, struct input *input)
 {
 	bool any = false;
 	uint32_t index;
@@ -68,8 +68,8 @@ static bool sort_standings(
 	for (size_t i = 0; i < told->standings; i++) {
 		if (!detect_snapshot_is_of(detect, told->standing[i].rank, number, &index) || index >= ranks)
 			continue;
-		room->standing[index] = told->standing[i];
-		room->standing[index].rank = index;
+		input->standing[index] = told->standing[i];
+		input->standing[index].rank = index;
 		any = true;
 	}
 	return any;
@@ -77,43 +77,43 @@ static bool sort_standings(
 
 /* Those of the processes that are ranks of the job, by their index. */
 static const uint32_t *indices_of(const struct detect *detect, uint32_t number, size_t ranks, const uint32_t *process,
-	size_t *processes, struct room *room)
+	size_t *processes, struct input *input)
 {
-	uint32_t *first = &room->index[room->indices], index;
+	uint32_t *first = &input->index[input->indices], index;
 	size_t count = bounded(process, *processes), n = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		if (detect_snapshot_is_of(detect, process[i], number, &index) && index < ranks)
 			first[n++] = index;
 	}
-	room->indices += n;
+	input->indices += n;
 	*processes = n;
 	return first;
 }
 
 static void sort_stuck(const struct detect *detect, const struct told *told, uint32_t number,
-	const struct framer_job *job, struct room *room)
+	const struct framer_job *job, struct input *input)
 {
 	for (size_t i = 0; i < told->stucks; i++) {
 		const struct stuck *from = &told->stuck[i];
-		struct stuck *stuck = &room->stuck[room->stucks];
+		struct stuck *stuck = &input->stuck[input->stucks];
 
 		if (strcmp(told->stuck_job[i], job->job) != 0)
 			continue;
 		*stuck = *from;
 		stuck->communicator[sizeof(stuck->communicator) - 1] = 0;
 		stuck->sentence[sizeof(stuck->sentence) - 1] = 0;
-		stuck->culprit = indices_of(detect, number, job->ranks, from->culprit, &stuck->culprits, room);
-		stuck->waiter = indices_of(detect, number, job->ranks, from->waiter, &stuck->waiters, room);
+		stuck->culprit = indices_of(detect, number, job->ranks, from->culprit, &stuck->culprits, input);
+		stuck->waiter = indices_of(detect, number, job->ranks, from->waiter, &stuck->waiters, input);
 		/* Of another job of that word. Of one that nobody is to blame for, its members wait. */
 		if ((from->culprits && !stuck->culprits) || (from->waiters && !stuck->culprits && !stuck->waiters))
 			continue;
-		room->stucks++;
+		input->stucks++;
 	}
 }
 
 static void detect_snapshot_look_at(struct detect *detect, const struct told *told, struct detect_job *job,
-	const struct framer_job *known, const struct room *room)
+	const struct framer_job *known, const struct input *input)
 {
 	struct look look = {.now_ns = told->now_ns,
 		.step_ns = known->step_ns,
@@ -122,9 +122,9 @@ static void detect_snapshot_look_at(struct detect *detect, const struct told *to
 		.cards = job->cards,
 		.ranks = known->ranks,
 		.who = known->who,
-		.standing = room->standing,
-		.stucks = room->stucks,
-		.stuck = room->stuck,
+		.standing = input->standing,
+		.stucks = input->stucks,
+		.stuck = input->stuck,
 		.operations = told->operations};
 	struct detect_hearing hearing = {.job = job,
 		.who = known->who,
@@ -145,15 +145,15 @@ static void detect_snapshot_look_at(struct detect *detect, const struct told *to
 static void look_job(struct detect *detect, const struct told *told, uint32_t number, const struct framer_job *known)
 {
 	struct detect_job *job;
-	struct room room;
+	struct input input;
 
-	if (room_make(&room, told, known->ranks) && sort_standings(detect, told, number, known->ranks, &room)) {
-		sort_stuck(detect, told, number, known, &room);
+	if (room_make(&input, told, known->ranks) && sort_standings(detect, told, number, known->ranks, &input)) {
+		sort_stuck(detect, told, number, known, &input);
 		job = detect_job_find(detect, number, known->job, known->world_size);
 		if (job)
-			detect_snapshot_look_at(detect, told, job, known, &room);
+			detect_snapshot_look_at(detect, told, job, known, &input);
 	}
-	detect_snapshot_room_free(&room);
+	detect_snapshot_room_free(&input);
 }
 
 void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,

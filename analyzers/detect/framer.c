@@ -49,12 +49,12 @@ static uint64_t gap_before(struct framer_process *process, const struct framer_s
 /* What came before the step may have had numbers that are far off; the step's own is the one that counts. */
 static struct framer_slot *slot_for(struct framer *framer, struct framer_process *process, int64_t step)
 {
-	const struct framer_room *room = framer_room_of(framer, process);
+	const struct framer_room *job = framer_room_of(framer, process);
 	struct framer_slot *slot = framer_slot_get(framer, process, step);
 
 	if (slot || (step >= process->low && step - process->high <= framer_slots_max(framer, process)))
 		return slot;
-	if (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < room->head)
+	if (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < job->head)
 		return NULL;
 	framer_slots_drop(framer, process, INT64_MAX);
 	return framer_slot_get(framer, process, step);
@@ -62,7 +62,7 @@ static struct framer_slot *slot_for(struct framer *framer, struct framer_process
 
 void framer_step_closed(struct framer *framer, struct framer_process *process, const struct framer_step *step)
 {
-	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_room *job = framer_room_of(framer, process);
 	struct framer_slot *slot;
 	uint64_t gap_ns;
 
@@ -91,10 +91,10 @@ void framer_step_closed(struct framer *framer, struct framer_process *process, c
 	}
 	process->absent = false;
 	if (slot && process->align != FRAMER_UNPLACED)
-		framer_wait_ended(framer, room, framer_frame_of(process, step->step), process->newest_end_ns);
+		framer_wait_ended(framer, job, framer_frame_of(process, step->step), process->newest_end_ns);
 	framer_align_step(framer, process);
-	framer_wait_update(room, process);
-	framer_wait_pump(framer, room);
+	framer_wait_update(job, process);
+	framer_wait_pump(framer, job);
 }
 
 void framer_step(struct framer *framer, int number, const struct framer_step *step)
@@ -152,27 +152,27 @@ void framer_host(struct framer *framer, int number, const struct framer_host *ho
 	}
 	framer_host_add(framer, process, host);
 	if (process->waited) {
-		struct framer_room *room = framer_room_of(framer, process);
+		struct framer_room *job = framer_room_of(framer, process);
 
-		framer_wait_update(room, process);
-		framer_wait_pump(framer, room);
+		framer_wait_update(job, process);
+		framer_wait_pump(framer, job);
 	}
 }
 
 void framer_lost(struct framer *framer, int number, uint64_t records)
 {
 	struct framer_process *process = framer_living(framer, number);
-	struct framer_room *room;
+	struct framer_room *job;
 
 	if (!process)
 		return;
-	room = framer_room_of(framer, process);
-	room->lost = room->lost + records < records ? UINT64_MAX : room->lost + records;
+	job = framer_room_of(framer, process);
+	job->lost = job->lost + records < records ? UINT64_MAX : job->lost + records;
 	if (process->newest == FRAMER_NO_STEP)
 		return;
 	process->lost_until = process->newest + 1;
-	framer_wait_update(room, process);
-	framer_wait_pump(framer, room);
+	framer_wait_update(job, process);
+	framer_wait_pump(framer, job);
 }
 
 void framer_watched(struct framer *framer, bool on, uint64_t from_ns)
@@ -187,8 +187,8 @@ void framer_watched(struct framer *framer, bool on, uint64_t from_ns)
 			process->unwatched_ns = from_ns;
 	}
 	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++) {
-		if (framer->room[i])
-			framer_wait_recount(framer->room[i]);
+		if (framer->job[i])
+			framer_wait_recount(framer->job[i]);
 	}
 }
 
@@ -199,20 +199,20 @@ void framer_advance(struct framer *framer, uint64_t now_ns)
 	if (now_ns > framer->now_ns)
 		framer->now_ns = now_ns;
 	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++) {
-		if (framer->room[i])
-			framer_wait_tick(framer, framer->room[i]);
+		if (framer->job[i])
+			framer_wait_tick(framer, framer->job[i]);
 	}
 }
 
 void framer_end(struct framer *framer)
 {
 	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++) {
-		struct framer_room *room = framer->room[i];
+		struct framer_room *job = framer->job[i];
 
-		if (!room)
+		if (!job)
 			continue;
-		framer_align_tick(framer, room, true);
-		framer_wait_flush(framer, room, room->top);
+		framer_align_tick(framer, job, true);
+		framer_wait_flush(framer, job, job->top);
 	}
 }
 

@@ -20,40 +20,40 @@ static bool is_placed(const struct framer_process *process)
 }
 
 /* All its slots that can still go out are the job's now. */
-static void register_slots(struct framer *framer, struct framer_room *room, struct framer_process *process)
+static void register_slots(struct framer *framer, struct framer_room *job, struct framer_process *process)
 {
-	if (room->head - process->offset > process->low)
-		framer_slots_drop(framer, process, room->head - process->offset);
+	if (job->head - process->offset > process->low)
+		framer_slots_drop(framer, process, job->head - process->offset);
 	for (int64_t step = process->low; step <= process->high; step++) {
 		const struct framer_slot *slot = framer_slot_find(process, step);
 
 		if (slot && slot->closed)
-			framer_wait_ended(framer, room, framer_frame_of(process, step), slot->start_ns + slot->step_ns);
+			framer_wait_ended(framer, job, framer_frame_of(process, step), slot->start_ns + slot->step_ns);
 	}
 }
 
 static void align_steps_place(struct framer *framer, struct framer_process *process, enum framer_align how, int64_t offset)
 {
-	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_room *job = framer_room_of(framer, process);
 
 	if (!is_placed(process) && !process->ended)
-		room->placed++;
+		job->placed++;
 	process->align = how;
 	process->offset = offset;
 	process->hopeless = false;
 	process->vote = (struct framer_vote){0};
 	process->shifts = 0;
-	if (room->ref < 0)
-		room->ref = process->number;
-	if (process->node != FRAME_NONE && room->node_ref[process->node] < 0)
-		room->node_ref[process->node] = process->number;
-	register_slots(framer, room, process);
-	framer_wait_update(room, process);
+	if (job->ref < 0)
+		job->ref = process->number;
+	if (process->node != FRAME_NONE && job->node_ref[process->node] < 0)
+		job->node_ref[process->node] = process->number;
+	register_slots(framer, job, process);
+	framer_wait_update(job, process);
 }
 
 void framer_align_lose(struct framer *framer, struct framer_process *process)
 {
-	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_room *job = framer_room_of(framer, process);
 
 	framer_slots_drop(framer, process, INT64_MAX);
 	process->low = 0;
@@ -71,35 +71,35 @@ void framer_align_lose(struct framer *framer, struct framer_process *process)
 	process->align = FRAMER_UNPLACED;
 	process->from_start = false; /* its numbers do not say anything any more */
 	if (!process->ended)
-		room->placed--;
+		job->placed--;
 	framer_align_ended(framer, process);
-	framer_wait_update(room, process);
+	framer_wait_update(job, process);
 }
 
 /* With no process in place: this one's numbers count from here on. */
-static void align_steps_found(struct framer *framer, struct framer_room *room, struct framer_process *process)
+static void align_steps_found(struct framer *framer, struct framer_room *job, struct framer_process *process)
 {
 	int64_t offset = 0, first = process->low;
 
 	while (first < process->high && !framer_slot_find(process, first))
 		first++;
-	if (room->begun) {
-		int64_t next = room->top >= room->head ? room->top + 1 : room->head;
+	if (job->begun) {
+		int64_t next = job->top >= job->head ? job->top + 1 : job->head;
 
-		framer_wait_flush(framer, room, room->top);
+		framer_wait_flush(framer, job, job->top);
 		offset = next - first;
 	}
-	room->ref = process->number;
-	room->pending_ns = 0;
-	framer_wait_begin(framer, room, first + offset);
+	job->ref = process->number;
+	job->pending_ns = 0;
+	framer_wait_begin(framer, job, first + offset);
 	align_steps_place(framer, process, FRAMER_BY_NUMBER, offset);
 }
 
 /* Numbers tell, of processes seen from their start, where they stand about where the reference does, and that one is
  * not of a run before: all of a run begin their first step after all have started. */
-static bool align_steps_by_number(const struct framer *framer, const struct framer_room *room, struct framer_process *process)
+static bool align_steps_by_number(const struct framer *framer, const struct framer_room *job, struct framer_process *process)
 {
-	const struct framer_process *ref = framer_process_get(framer, room->ref);
+	const struct framer_process *ref = framer_process_get(framer, job->ref);
 	int64_t apart;
 
 	if (!process->from_start || !ref || !ref->from_start || ref->newest == FRAMER_NO_STEP)
@@ -110,18 +110,18 @@ static bool align_steps_by_number(const struct framer *framer, const struct fram
 	return apart <= NUMBER_APART_MAX && apart >= -NUMBER_APART_MAX;
 }
 
-static void try_place(struct framer *framer, struct framer_room *room, struct framer_process *process)
+static void try_place(struct framer *framer, struct framer_room *job, struct framer_process *process)
 {
 	const struct framer_process *ref = NULL;
 	int64_t offset;
 
-	if (align_steps_by_number(framer, room, process)) {
-		ref = framer_process_get(framer, room->ref);
+	if (align_steps_by_number(framer, job, process)) {
+		ref = framer_process_get(framer, job->ref);
 		align_steps_place(framer, process, FRAMER_BY_NUMBER, ref->offset);
 		return;
 	}
 	if (process->node != FRAME_NONE)
-		ref = framer_process_get(framer, room->node_ref[process->node]);
+		ref = framer_process_get(framer, job->node_ref[process->node]);
 	if (ref && ref != process && framer_evidence_time(process, ref, &offset)) {
 		align_steps_place(framer, process, FRAMER_BY_TIME, offset);
 		return;
@@ -132,18 +132,18 @@ static void try_place(struct framer *framer, struct framer_room *room, struct fr
 		process->told = true;
 		framer->counts.ranks_left_out++;
 	}
-	framer_wait_update(room, process);
+	framer_wait_update(job, process);
 }
 
 /* Nobody is in place: the one seen from its start with the lowest index is, at once where it is the one that asks;
  * among those attached in mid-run the lowest index, once all had a step or it is late. */
-static struct framer_process *align_steps_choose(const struct framer_room *room, bool late)
+static struct framer_process *align_steps_choose(const struct framer_room *job, bool late)
 {
 	struct framer_process *first = NULL;
 	bool all = true;
 
-	for (size_t i = 0; i < room->ranks; i++) {
-		struct framer_process *process = room->live[i];
+	for (size_t i = 0; i < job->ranks; i++) {
+		struct framer_process *process = job->live[i];
 
 		if (!process || process->ended)
 			continue;
@@ -159,43 +159,43 @@ static struct framer_process *align_steps_choose(const struct framer_room *room,
 	return first && (first->from_start || all || late) ? first : NULL;
 }
 
-void framer_align_tick(struct framer *framer, struct framer_room *room, bool late)
+void framer_align_tick(struct framer *framer, struct framer_room *job, bool late)
 {
 	struct framer_process *first;
 
-	if (room->placed || !room->alive)
+	if (job->placed || !job->alive)
 		return;
-	first = align_steps_choose(room, late);
+	first = align_steps_choose(job, late);
 	if (!first)
 		return;
-	align_steps_found(framer, room, first);
-	for (size_t i = 0; i < room->ranks; i++) {
-		struct framer_process *process = room->live[i];
+	align_steps_found(framer, job, first);
+	for (size_t i = 0; i < job->ranks; i++) {
+		struct framer_process *process = job->live[i];
 
 		if (process && !process->ended && !is_placed(process) && process->newest != FRAMER_NO_STEP)
-			try_place(framer, room, process);
+			try_place(framer, job, process);
 	}
-	framer_wait_recount(room);
+	framer_wait_recount(job);
 }
 
 void framer_align_step(struct framer *framer, struct framer_process *process)
 {
-	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_room *job = framer_room_of(framer, process);
 	const struct framer_process *ref;
 
-	if (!is_placed(process) && !room->placed) {
-		if (!room->pending_ns)
-			room->pending_ns = framer->now_ns ? framer->now_ns : 1;
-		framer_align_tick(framer, room, false);
+	if (!is_placed(process) && !job->placed) {
+		if (!job->pending_ns)
+			job->pending_ns = framer->now_ns ? framer->now_ns : 1;
+		framer_align_tick(framer, job, false);
 		return;
 	}
 	if (!is_placed(process)) {
-		try_place(framer, room, process);
+		try_place(framer, job, process);
 		return;
 	}
-	if (process->node == FRAME_NONE || process->ops_live || room->ref == process->number)
+	if (process->node == FRAME_NONE || process->ops_live || job->ref == process->number)
 		return;
-	ref = framer_process_get(framer, room->node_ref[process->node]);
+	ref = framer_process_get(framer, job->node_ref[process->node]);
 	if (ref && ref != process)
 		framer_evidence_shift(framer, process, ref);
 }
@@ -203,10 +203,10 @@ void framer_align_step(struct framer *framer, struct framer_process *process)
 /* Boyer and Moore's majority, of those that differ; those that agree are counted. */
 void framer_align_vote(struct framer *framer, struct framer_process *process, int64_t offset)
 {
-	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_room *job = framer_room_of(framer, process);
 	struct framer_vote *vote = &process->vote;
 
-	if (room->ref == process->number)
+	if (job->ref == process->number)
 		return;
 	vote->total++;
 	if (is_placed(process) && offset == process->offset) {
@@ -229,10 +229,10 @@ void framer_align_vote(struct framer *framer, struct framer_process *process, in
 }
 
 static struct framer_process *placed_but(
-	const struct framer_room *room, const struct framer_process *but, uint32_t node)
+	const struct framer_room *job, const struct framer_process *but, uint32_t node)
 {
-	for (size_t i = 0; i < room->ranks; i++) {
-		struct framer_process *process = room->live[i];
+	for (size_t i = 0; i < job->ranks; i++) {
+		struct framer_process *process = job->live[i];
 
 		if (process && process != but && !process->ended && is_placed(process) &&
 			(node == FRAME_NONE || process->node == node))
@@ -243,15 +243,15 @@ static struct framer_process *placed_but(
 
 void framer_align_ended(struct framer *framer, struct framer_process *process)
 {
-	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_room *job = framer_room_of(framer, process);
 	struct framer_process *next;
 
-	if (room->ref == process->number) {
-		next = placed_but(room, process, FRAME_NONE);
-		room->ref = next ? next->number : -1;
+	if (job->ref == process->number) {
+		next = placed_but(job, process, FRAME_NONE);
+		job->ref = next ? next->number : -1;
 	}
-	if (process->node != FRAME_NONE && room->node_ref[process->node] == process->number) {
-		next = placed_but(room, process, process->node);
-		room->node_ref[process->node] = next ? next->number : -1;
+	if (process->node != FRAME_NONE && job->node_ref[process->node] == process->number) {
+		next = placed_but(job, process, process->node);
+		job->node_ref[process->node] = next ? next->number : -1;
 	}
 }

@@ -105,28 +105,28 @@ void framer_evidence_shift(struct framer *framer, struct framer_process *process
 
 void framer_evidence_op(struct framer *framer, struct framer_process *process, uint64_t key, int64_t step)
 {
-	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_room *job = framer_room_of(framer, process);
 	uint32_t half = (uint32_t)(key >> 32) | 1; /* 0: nothing is there */
 	struct framer_evidence *evidence;
 	struct framer_process *other;
 
-	if (!room->evidences) {
+	if (!job->evidences) {
 		size_t size = EVIDENCE_MIN;
 
-		while (size < room->ranks * EVIDENCE_A_RANK && size < EVIDENCE_MAX)
+		while (size < job->ranks * EVIDENCE_A_RANK && size < EVIDENCE_MAX)
 			size *= 2;
-		room->evidence = calloc(size, sizeof(*room->evidence));
-		if (!room->evidence)
+		job->evidence = calloc(size, sizeof(*job->evidence));
+		if (!job->evidence)
 			return;
-		room->evidences = size;
+		job->evidences = size;
 	}
-	evidence = &room->evidence[key & (room->evidences - 1)];
+	evidence = &job->evidence[key & (job->evidences - 1)];
 	other = evidence->key == half ? framer_process_get(framer, evidence->process) : NULL;
 	if (!other || other == process || other->job != process->job) {
 		*evidence = (struct framer_evidence){half, process->number, step};
 		return;
 	}
-	if (other->align == FRAMER_UNPLACED || room->ref == process->number) {
+	if (other->align == FRAMER_UNPLACED || job->ref == process->number) {
 		int64_t theirs = evidence->step;
 
 		*evidence = (struct framer_evidence){half, process->number, step};

@@ -33,16 +33,16 @@ void framer_groups_free(struct framer_scratch *scratch)
 	free(scratch->lane_group);
 }
 
-bool framer_groups_begin(struct framer *framer, const struct framer_room *room)
+bool framer_groups_begin(struct framer *framer, const struct framer_room *job)
 {
 	struct framer_scratch *scratch = &framer->scratch;
 
-	if (!framer_grow((void **)&scratch->cursor, &scratch->cursor_room, room->comms, sizeof(*scratch->cursor),
+	if (!framer_grow((void **)&scratch->cursor, &scratch->cursor_room, job->comms, sizeof(*scratch->cursor),
 		    FRAMER_COMMS_MAX))
 		return false;
 	scratch->groups = scratch->ops = 0;
 	scratch->hashed = false;
-	scratch->tame = room->ranks < SHORTEST_RANKS;
+	scratch->tame = job->ranks < SHORTEST_RANKS;
 	framer_lanes_begin(scratch);
 	return true;
 }
@@ -84,14 +84,14 @@ static bool align_groups_hash_grow(struct framer_scratch *scratch, size_t groups
 }
 
 /* From the first record on that is looked up all groups are in the hash, which is most work for nothing else. */
-static bool hash_begin(struct framer_scratch *scratch, const struct framer_room *room)
+static bool hash_begin(struct framer_scratch *scratch, const struct framer_room *job)
 {
 	size_t had = scratch->hash_size;
 
 	if (scratch->hashed)
 		return true;
-	if (room->comms)
-		memset(scratch->cursor, 0xff, room->comms * sizeof(*scratch->cursor)); /* FRAME_NONE */
+	if (job->comms)
+		memset(scratch->cursor, 0xff, job->comms * sizeof(*scratch->cursor)); /* FRAME_NONE */
 	if (scratch->hash)
 		memset(scratch->hash, 0, had * sizeof(*scratch->hash));
 	if (!align_groups_hash_grow(scratch, scratch->groups))
@@ -122,30 +122,30 @@ bool framer_groups_room(struct framer_scratch *scratch, size_t more)
 	       (!scratch->hashed || align_groups_hash_grow(scratch, scratch->groups + more));
 }
 
-uint32_t framer_groups_new(struct framer_scratch *scratch, const struct framer_room *room,
+uint32_t framer_groups_new(struct framer_scratch *scratch, const struct framer_room *job,
 	const struct framer_group_key *key, uint64_t bytes, uint16_t op)
 {
 	scratch->key[scratch->groups] = *key;
 	scratch->shortest[scratch->groups] = shortest_none();
 	scratch->group[scratch->groups] = (struct frame_group){.comm = key->comm,
-		.members = key->p2p ? 2 : room->comm[key->comm].members,
+		.members = key->p2p ? 2 : job->comm[key->comm].members,
 		.bytes = bytes,
 		.op = op,
 		.p2p = key->p2p};
 	return (uint32_t)scratch->groups++;
 }
 
-uint32_t framer_groups_find(struct framer_scratch *scratch, const struct framer_room *room,
+uint32_t framer_groups_find(struct framer_scratch *scratch, const struct framer_room *job,
 	const struct framer_group_key *key, uint64_t bytes, uint16_t op)
 {
 	size_t at = align_groups_place_of(scratch, key);
 
 	if (!scratch->hash[at])
-		scratch->hash[at] = framer_groups_new(scratch, room, key, bytes, op) + 1;
+		scratch->hash[at] = framer_groups_new(scratch, job, key, bytes, op) + 1;
 	return scratch->hash[at] - 1;
 }
 
-static uint32_t align_groups_find(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_record *record)
+static uint32_t align_groups_find(struct framer_scratch *scratch, const struct framer_room *job, const struct framer_record *record)
 {
 	const struct framer_group_key key = {.seq = record->seq,
 		.comm = framer_record_comm(record),
@@ -155,7 +155,7 @@ static uint32_t align_groups_find(struct framer_scratch *scratch, const struct f
 		.next = FRAME_NONE,
 		.tier = framer_record_tier(record)};
 
-	return framer_groups_find(scratch, room, &key, framer_record_bytes(record), framer_record_op(record));
+	return framer_groups_find(scratch, job, &key, framer_record_bytes(record), framer_record_op(record));
 }
 
 static inline bool align_groups_is_of(const struct framer_group_key *key, const struct framer_record *record)
@@ -164,14 +164,14 @@ static inline bool align_groups_is_of(const struct framer_group_key *key, const 
 }
 
 /* The group of the record; *cursor: of its communicator. */
-static inline uint32_t align_groups_follow(struct framer_scratch *scratch, const struct framer_room *room,
+static inline uint32_t align_groups_follow(struct framer_scratch *scratch, const struct framer_room *job,
 	const struct framer_record *record, uint32_t rank, struct framer_group_key *keys,
 	struct framer_groups_cursor *cursor)
 {
 	uint32_t *link = cursor->rank == rank ? &keys[cursor->at].next : &cursor->first, group = *link;
 
 	if (group == FRAME_NONE || !align_groups_is_of(&keys[group], record)) {
-		group = align_groups_find(scratch, room, record);
+		group = align_groups_find(scratch, job, record);
 		*link = group;
 	}
 	cursor->rank = rank;
@@ -180,7 +180,7 @@ static inline uint32_t align_groups_follow(struct framer_scratch *scratch, const
 }
 
 /* To ops, which has room for all; how many they are. */
-static size_t align_groups_add(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_slot *slot,
+static size_t align_groups_add(struct framer_scratch *scratch, const struct framer_room *job, const struct framer_slot *slot,
 	uint32_t rank, struct frame_op *ops)
 {
 	struct framer_group_key *keys = scratch->key; /* room was made: it stays where it is */
@@ -190,7 +190,7 @@ static size_t align_groups_add(struct framer_scratch *scratch, const struct fram
 	uint64_t times = 0;
 
 	for (; record < end; record++) {
-		uint32_t group = align_groups_follow(scratch, room, record, rank, keys, &cursors[framer_record_comm(record)]);
+		uint32_t group = align_groups_follow(scratch, job, record, rank, keys, &cursors[framer_record_comm(record)]);
 		struct framer_group_key *key = &keys[group];
 
 		if (key->last == rank || key->tier != framer_record_tier(record))
@@ -218,34 +218,34 @@ static int align_groups_by_start(const void *a, const void *b)
 	return (x->seq > y->seq) - (x->seq < y->seq);
 }
 
-static void add_records(struct framer *framer, const struct framer_room *room, struct framer_slot *slot, uint32_t rank)
+static void add_records(struct framer *framer, const struct framer_room *job, struct framer_slot *slot, uint32_t rank)
 {
 	struct framer_scratch *scratch = &framer->scratch;
 	size_t added;
 
-	if (!hash_begin(scratch, room) || !framer_groups_room(scratch, slot->records)) {
+	if (!hash_begin(scratch, job) || !framer_groups_room(scratch, slot->records)) {
 		framer->counts.ops_left_out += slot->records;
 		return;
 	}
-	added = align_groups_add(scratch, room, slot, rank, scratch->op + scratch->ops);
+	added = align_groups_add(scratch, job, slot, rank, scratch->op + scratch->ops);
 	scratch->ops += added;
 	framer->counts.ops_left_out += slot->records - added;
 }
 
 /* What steps are expected to be like changes where two that differ from it come one after the other; where none is
  * ever like another, looking for it ends. */
-static void note_unlike(struct framer_room *room, struct framer_process *process, const struct framer_slot *slot)
+static void note_unlike(struct framer_room *job, struct framer_process *process, const struct framer_slot *slot)
 {
 	process->unlike += process->unlike < UINT32_MAX;
 	if (process->plan && process->unlike < UNLIKE_MIN)
 		return;
 	if ((process->unlike & (process->unlike - 1)) == 0 && !slot->unsorted)
-		framer_plan_learn(room, process, slot);
+		framer_plan_learn(job, process, slot);
 	else if (process->unlike > UNLIKE_MAX)
-		framer_plan_drop(room, &process->plan);
+		framer_plan_drop(job, &process->plan);
 }
 
-void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_process *process,
+void framer_groups_add(struct framer *framer, struct framer_room *job, struct framer_process *process,
 	struct framer_slot *slot, uint32_t rank)
 {
 	struct framer_scratch *scratch = &framer->scratch;
@@ -253,17 +253,17 @@ void framer_groups_add(struct framer *framer, struct framer_room *room, struct f
 	if (slot->plan && slot->records == slot->plan->count) {
 		if (process->unlike)
 			process->unlike = 0;
-		if (framer_groups_room(scratch, slot->records) && framer_lanes_add(scratch, room, slot, rank))
+		if (framer_groups_room(scratch, slot->records) && framer_lanes_add(scratch, job, slot, rank))
 			return;
-		framer_plan_leave(framer, room, process, slot);
+		framer_plan_leave(framer, job, process, slot);
 	} else {
 		if (slot->plan)
-			framer_plan_leave(framer, room, process, slot);
-		note_unlike(room, process, slot);
+			framer_plan_leave(framer, job, process, slot);
+		note_unlike(job, process, slot);
 	}
 	if (slot->unsorted)
 		qsort(slot->record, slot->records, sizeof(*slot->record), align_groups_by_start);
-	add_records(framer, room, slot, rank);
+	add_records(framer, job, slot, rank);
 }
 
 void framer_groups_end(struct framer *framer)

@@ -19,17 +19,17 @@ _Static_assert(FRAMER_RANKS_MAX <= UINT16_MAX, "a group's count of ranks");
 /* Room for so many more groups and operations; false: out of memory. */
 bool framer_groups_room(struct framer_scratch *scratch, size_t more);
 /* The next group, as its first record has it. It is in the hash if all are. */
-uint32_t framer_groups_new(struct framer_scratch *scratch, const struct framer_room *room,
+uint32_t framer_groups_new(struct framer_scratch *scratch, const struct framer_room *job,
 	const struct framer_group_key *key, uint64_t bytes, uint16_t op);
 /* Finds or makes; all groups must be in the hash. */
-uint32_t framer_groups_find(struct framer_scratch *scratch, const struct framer_room *room,
+uint32_t framer_groups_find(struct framer_scratch *scratch, const struct framer_room *job,
 	const struct framer_group_key *key, uint64_t bytes, uint16_t op);
 
 /* framer_lanes.c: of a frame, one after the other */
 void framer_lanes_begin(struct framer_scratch *scratch);
 /* The whole step of a rank, that went by its plan; false: nothing was added, it is to be taken record by record. */
 bool framer_lanes_add(
-	struct framer_scratch *scratch, const struct framer_room *room, const struct framer_slot *slot, uint32_t rank);
+	struct framer_scratch *scratch, const struct framer_room *job, const struct framer_slot *slot, uint32_t rank);
 void framer_lanes_end(struct framer_scratch *scratch);
 
 #endif

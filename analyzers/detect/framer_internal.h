@@ -63,7 +63,7 @@ struct framer_union {
 	struct framer_interval first; /* mostly it is the only one */
 	struct framer_interval
 		*part; /* all of them, in the order of time and apart from each other, if there is room */
-	uint32_t count, room;
+	uint32_t count, capacity;
 };
 
 /* The stages of a step that is not over. */
@@ -83,7 +83,7 @@ struct framer_host_sum {
 struct framer_slot {
 	int64_t step; /* what each operation needs comes first, and lies together */
 	struct framer_record *record;
-	uint32_t records, room;
+	uint32_t records, capacity;
 	/* While all of them were as planned they are these instead: for each lane its first number, then of each the
 	 * time since the start of the one before, and its duration. */
 	struct framer_plan *plan;
@@ -275,7 +275,7 @@ struct framer {
 	size_t processes, process_room;
 	int *unused; /* numbers of processes that are gone, in the order of their going */
 	size_t unused_first, unused_count, unused_room;
-	struct framer_room *room[FRAMER_JOBS_MAX];
+	struct framer_room *job[FRAMER_JOBS_MAX];
 	uint64_t jobs; /* so many there were */
 	struct framer_scratch scratch;
 	struct framer_names *names;
@@ -307,7 +307,7 @@ static inline struct framer_process *framer_living(const struct framer *framer, 
 
 static inline struct framer_room *framer_room_of(const struct framer *framer, const struct framer_process *process)
 {
-	return process->job < FRAMER_JOBS_MAX ? framer->room[process->job] : NULL;
+	return process->job < FRAMER_JOBS_MAX ? framer->job[process->job] : NULL;
 }
 
 /* What is to be looked at soon: of many ranks nothing is in the caches. */
@@ -368,7 +368,7 @@ static inline bool framer_wait_lacks_step(const struct framer_process *process, 
 void framer_rooms_free(struct framer *framer);
 
 /* framer_slots.c */
-bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t max); /* false: no */
+bool framer_grow(void **pointer, size_t *capacity, size_t need, size_t size, size_t max); /* false: no */
 /* Finds or makes; NULL where its frame has gone out, it lies too far off, or memory is out. */
 struct framer_slot *framer_slot_get(struct framer *framer, struct framer_process *process, int64_t step);
 void framer_slot_release(struct framer *framer, struct framer_process *process, struct framer_slot *slot);
@@ -381,14 +381,14 @@ void framer_process_free(struct framer *framer, struct framer_process *process);
 int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns);
 int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process);
 /* Ranks of a large job are in no cache when they are needed: as the head goes out, those after it are looked for. */
-void framer_slot_prefetch(const struct framer_room *room, size_t index);
+void framer_slot_prefetch(const struct framer_room *job, size_t index);
 struct framer_open *framer_open_get(struct framer_process *process);
 
 /* framer_align.c */
 void framer_align_step(struct framer *framer, struct framer_process *process);
 void framer_align_vote(struct framer *framer, struct framer_process *process, int64_t offset);
 void framer_align_lose(struct framer *framer, struct framer_process *process);
-void framer_align_tick(struct framer *framer, struct framer_room *room, bool late);
+void framer_align_tick(struct framer *framer, struct framer_room *job, bool late);
 /* The reference, or a node's, is gone. */
 void framer_align_ended(struct framer *framer, struct framer_process *process);
 
@@ -427,26 +427,26 @@ void framer_period_free(struct framer_period *period);
 void framer_step_closed(struct framer *framer, struct framer_process *process, const struct framer_step *step);
 
 /* framer_wait.c */
-void framer_wait_begin(struct framer *framer, struct framer_room *room, int64_t head);
+void framer_wait_begin(struct framer *framer, struct framer_room *job, int64_t head);
 /* The process has ended that frame. */
-void framer_wait_ended(struct framer *framer, struct framer_room *room, int64_t frame, uint64_t end_ns);
-void framer_wait_update(struct framer_room *room, struct framer_process *process);
-void framer_wait_recount(struct framer_room *room);
-bool framer_wait_done(const struct framer_room *room, const struct framer_process *process, int64_t frame);
+void framer_wait_ended(struct framer *framer, struct framer_room *job, int64_t frame, uint64_t end_ns);
+void framer_wait_update(struct framer_room *job, struct framer_process *process);
+void framer_wait_recount(struct framer_room *job);
+bool framer_wait_done(const struct framer_room *job, const struct framer_process *process, int64_t frame);
 /* Sends what can go. */
-void framer_wait_pump(struct framer *framer, struct framer_room *room);
-void framer_wait_tick(struct framer *framer, struct framer_room *room);
+void framer_wait_pump(struct framer *framer, struct framer_room *job);
+void framer_wait_tick(struct framer *framer, struct framer_room *job);
 /* Sends all frames up to that one, ready or not. */
-void framer_wait_flush(struct framer *framer, struct framer_room *room, int64_t until);
-uint32_t framer_wait_max(const struct framer_room *room);
+void framer_wait_flush(struct framer *framer, struct framer_room *job, int64_t until);
+uint32_t framer_wait_max(const struct framer_room *job);
 
 /* framer_out.c: sends the head as it is. */
-void framer_out(struct framer *framer, struct framer_room *room);
+void framer_out(struct framer *framer, struct framer_room *job);
 
 /* framer_groups.c */
-bool framer_groups_begin(struct framer *framer, const struct framer_room *room); /* false: out of memory */
+bool framer_groups_begin(struct framer *framer, const struct framer_room *job); /* false: out of memory */
 /* Adds the records of a rank's step to the frame. */
-void framer_groups_add(struct framer *framer, struct framer_room *room, struct framer_process *process,
+void framer_groups_add(struct framer *framer, struct framer_room *job, struct framer_process *process,
 	struct framer_slot *slot, uint32_t rank);
 void framer_groups_end(struct framer *framer);
 void framer_groups_free(struct framer_scratch *scratch);

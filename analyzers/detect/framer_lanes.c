@@ -102,7 +102,7 @@ static void undo(struct framer_scratch *scratch, uint32_t from)
 
 /* Groups of the lanes that have none, in the order of their operations. False: there is one already, of another tier.
  */
-static bool make_groups(struct framer_scratch *scratch, const struct framer_room *room, const struct framer_slot *slot,
+static bool make_groups(struct framer_scratch *scratch, const struct framer_room *job, const struct framer_slot *slot,
 	const uint32_t *lanes, uint32_t new)
 {
 	const struct framer_plan *plan = slot->plan;
@@ -132,8 +132,8 @@ static bool make_groups(struct framer_scratch *scratch, const struct framer_room
 		if (lanes[entry->lane] < new)
 			continue;
 		group = scratch->hashed
-				? framer_groups_find(scratch, room, &key, entry->bytes, framer_what_op(entry->what))
-				: framer_groups_new(scratch, room, &key, entry->bytes, framer_what_op(entry->what));
+				? framer_groups_find(scratch, job, &key, entry->bytes, framer_what_op(entry->what))
+				: framer_groups_new(scratch, job, &key, entry->bytes, framer_what_op(entry->what));
 		if (scratch->key[group].tier != key.tier)
 			return false;
 		*next[entry->lane]++ = group;
@@ -170,7 +170,7 @@ static void align_lanes_write_ops(
 }
 
 bool framer_lanes_add(
-	struct framer_scratch *scratch, const struct framer_room *room, const struct framer_slot *slot, uint32_t rank)
+	struct framer_scratch *scratch, const struct framer_room *job, const struct framer_slot *slot, uint32_t rank)
 {
 	const struct framer_plan *plan = slot->plan;
 	uint32_t lanes[FRAMER_LANES_MAX], new;
@@ -179,7 +179,7 @@ bool framer_lanes_add(
 	if (slot->records < plan->count || !align_lanes_reserve(scratch, plan->lanes, plan->count))
 		return false;
 	if (!find_lanes(scratch, slot, lanes, &new) ||
-		(new < scratch->lanes && !make_groups(scratch, room, slot, lanes, new))) {
+		(new < scratch->lanes && !make_groups(scratch, job, slot, lanes, new))) {
 		undo(scratch, new);
 		scratch->lane_groups = groups;
 		return false;

@@ -76,30 +76,30 @@ static uint16_t align_names_number_of(struct framer *framer, const char *name)
 	return (uint16_t)what.number;
 }
 
-static void hash_put(struct framer_room *room, uint32_t comm)
+static void hash_put(struct framer_room *job, uint32_t comm)
 {
-	size_t at = ops_mix(room->comm_key[comm], 0) & (room->comm_hash_size - 1);
+	size_t at = ops_mix(job->comm_key[comm], 0) & (job->comm_hash_size - 1);
 
-	while (room->comm_hash[at])
-		at = (at + 1) & (room->comm_hash_size - 1);
-	room->comm_hash[at] = comm + 1;
+	while (job->comm_hash[at])
+		at = (at + 1) & (job->comm_hash_size - 1);
+	job->comm_hash[at] = comm + 1;
 }
 
-static bool align_names_hash_grow(struct framer_room *room)
+static bool align_names_hash_grow(struct framer_room *job)
 {
-	size_t size = room->comm_hash_size ? room->comm_hash_size * 2 : 64;
+	size_t size = job->comm_hash_size ? job->comm_hash_size * 2 : 64;
 	uint32_t *hash;
 
-	if (room->comms * 2 < room->comm_hash_size)
+	if (job->comms * 2 < job->comm_hash_size)
 		return true;
 	hash = calloc(size, sizeof(*hash));
 	if (!hash)
 		return false;
-	free(room->comm_hash);
-	room->comm_hash = hash;
-	room->comm_hash_size = size;
-	for (uint32_t i = 0; i < room->comms; i++)
-		hash_put(room, i);
+	free(job->comm_hash);
+	job->comm_hash = hash;
+	job->comm_hash_size = size;
+	for (uint32_t i = 0; i < job->comms; i++)
+		hash_put(job, i);
 	return true;
 }
 
@@ -121,99 +121,99 @@ static void each_comm(struct framer_process *process, uint32_t *now, bool renumb
 }
 
 /* Numbers of communicators are kept nowhere but in full records, and beside texts. */
-static void only_records(struct framer_room *room, struct framer_process *process)
+static void only_records(struct framer_room *job, struct framer_process *process)
 {
 	for (int64_t step = process->low; step <= process->high; step++) {
 		struct framer_slot *slot = framer_slot_find(process, step);
 
 		if (slot && slot->plan)
-			framer_plan_leave(room->framer, room, process, slot);
+			framer_plan_leave(job->framer, job, process, slot);
 	}
-	framer_plan_drop(room, &process->plan);
+	framer_plan_drop(job, &process->plan);
 	memset(process->known, 0, sizeof(process->known));
 	memset(process->kind, 0, sizeof(process->kind));
 }
 
 /* Forgets those of which no record waits. */
-static bool align_names_reserve(struct framer_room *room)
+static bool align_names_reserve(struct framer_room *job)
 {
-	uint32_t *now = calloc(room->comms, sizeof(*now)), kept = 0;
+	uint32_t *now = calloc(job->comms, sizeof(*now)), kept = 0;
 
 	if (!now)
 		return false;
-	for (size_t i = 0; i < room->ranks; i++)
-		only_records(room, room->live[i]);
-	for (size_t i = 0; i < room->ranks; i++)
-		each_comm(room->live[i], now, false);
-	for (uint32_t i = 0; i < room->comms; i++) {
+	for (size_t i = 0; i < job->ranks; i++)
+		only_records(job, job->live[i]);
+	for (size_t i = 0; i < job->ranks; i++)
+		each_comm(job->live[i], now, false);
+	for (uint32_t i = 0; i < job->comms; i++) {
 		if (!now[i])
 			continue;
 		now[i] = kept;
-		room->comm[kept] = room->comm[i];
-		room->comm_key[kept++] = room->comm_key[i];
+		job->comm[kept] = job->comm[i];
+		job->comm_key[kept++] = job->comm_key[i];
 	}
-	for (size_t i = 0; i < room->ranks; i++)
-		each_comm(room->live[i], now, true);
+	for (size_t i = 0; i < job->ranks; i++)
+		each_comm(job->live[i], now, true);
 	free(now);
-	room->comms = kept;
-	memset(room->comm_hash, 0, room->comm_hash_size * sizeof(*room->comm_hash));
+	job->comms = kept;
+	memset(job->comm_hash, 0, job->comm_hash_size * sizeof(*job->comm_hash));
 	for (uint32_t i = 0; i < kept; i++)
-		hash_put(room, i);
+		hash_put(job, i);
 	return kept < FRAMER_COMMS_MAX;
 }
 
-static uint32_t comm_add(struct framer_room *room, const char *communicator, uint64_t key)
+static uint32_t comm_add(struct framer_room *job, const char *communicator, uint64_t key)
 {
-	size_t many = room->comm_room;
+	size_t many = job->comm_room;
 	uint32_t comm;
 
-	if (room->comms == FRAMER_COMMS_MAX && !align_names_reserve(room))
+	if (job->comms == FRAMER_COMMS_MAX && !align_names_reserve(job))
 		return FRAME_NONE;
-	if (!framer_grow((void **)&room->comm, &many, room->comms + 1, sizeof(*room->comm), FRAMER_COMMS_MAX))
+	if (!framer_grow((void **)&job->comm, &many, job->comms + 1, sizeof(*job->comm), FRAMER_COMMS_MAX))
 		return FRAME_NONE;
-	many = room->comm_room;
-	if (!framer_grow((void **)&room->comm_key, &many, room->comms + 1, sizeof(*room->comm_key), FRAMER_COMMS_MAX))
+	many = job->comm_room;
+	if (!framer_grow((void **)&job->comm_key, &many, job->comms + 1, sizeof(*job->comm_key), FRAMER_COMMS_MAX))
 		return FRAME_NONE;
-	room->comm_room = many;
-	if (!align_names_hash_grow(room))
+	job->comm_room = many;
+	if (!align_names_hash_grow(job))
 		return FRAME_NONE;
-	comm = (uint32_t)room->comms++;
-	room->comm[comm] = (struct frame_comm){.kind = COMM_KIND_UNCLEAR};
-	strncpy(room->comm[comm].communicator, communicator, sizeof(room->comm[comm].communicator) - 1);
-	room->comm_key[comm] = key;
-	hash_put(room, comm);
+	comm = (uint32_t)job->comms++;
+	job->comm[comm] = (struct frame_comm){.kind = COMM_KIND_UNCLEAR};
+	strncpy(job->comm[comm].communicator, communicator, sizeof(job->comm[comm].communicator) - 1);
+	job->comm_key[comm] = key;
+	hash_put(job, comm);
 	return comm;
 }
 
-static uint32_t comm_find(struct framer_room *room, const char *communicator)
+static uint32_t comm_find(struct framer_room *job, const char *communicator)
 {
-	uint64_t key = align_names_key_of(communicator, sizeof(room->comm->communicator) - 1);
+	uint64_t key = align_names_key_of(communicator, sizeof(job->comm->communicator) - 1);
 
-	if (room->comm_hash_size) {
-		size_t at = ops_mix(key, 0) & (room->comm_hash_size - 1);
+	if (job->comm_hash_size) {
+		size_t at = ops_mix(key, 0) & (job->comm_hash_size - 1);
 
-		for (; room->comm_hash[at]; at = (at + 1) & (room->comm_hash_size - 1)) {
-			if (room->comm_key[room->comm_hash[at] - 1] == key)
-				return room->comm_hash[at] - 1;
+		for (; job->comm_hash[at]; at = (at + 1) & (job->comm_hash_size - 1)) {
+			if (job->comm_key[job->comm_hash[at] - 1] == key)
+				return job->comm_hash[at] - 1;
 		}
 	}
-	return comm_add(room, communicator, key);
+	return comm_add(job, communicator, key);
 }
 
 /* FRAME_NONE: no room. */
-static uint32_t align_names_comm_of(struct framer_room *room, struct framer_process *process, const char *communicator)
+static uint32_t align_names_comm_of(struct framer_room *job, struct framer_process *process, const char *communicator)
 {
-	size_t length = strnlen(communicator, sizeof(room->comm->communicator) - 1);
+	size_t length = strnlen(communicator, sizeof(job->comm->communicator) - 1);
 	const struct framer_known *known;
 	struct framer_known what, *set;
 
 	if (!framer_known_read(&what, communicator, length))
-		return comm_find(room, communicator);
+		return comm_find(job, communicator);
 	set = framer_known_set(process->known, FRAMER_KNOWN_BITS, &what);
 	known = framer_known_find(set, &what);
 	if (known)
 		return known->number;
-	what.number = comm_find(room, communicator);
+	what.number = comm_find(job, communicator);
 	if (what.number != FRAME_NONE)
 		framer_known_keep(set, &what);
 	return what.number;
@@ -222,15 +222,15 @@ static uint32_t align_names_comm_of(struct framer_room *room, struct framer_proc
 void framer_names_comm(struct framer *framer, struct framer_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members)
 {
-	struct framer_room *room = framer_room_of(framer, process);
-	uint32_t comm = align_names_comm_of(room, process, communicator);
+	struct framer_room *job = framer_room_of(framer, process);
+	uint32_t comm = align_names_comm_of(job, process, communicator);
 
 	if (comm == FRAME_NONE)
 		return;
 	if (members)
-		room->comm[comm].members = members;
+		job->comm[comm].members = members;
 	if (kind != COMM_KIND_UNCLEAR)
-		room->comm[comm].kind = kind;
+		job->comm[comm].kind = kind;
 }
 
 /* Where it is kept; its texts are set. */

@@ -72,11 +72,11 @@ static inline void note_live(struct framer_process *process, struct framer_slot 
 
 static __attribute__((noinline)) bool align_colls_grow(struct framer_slot *slot)
 {
-	size_t many = slot->room;
+	size_t many = slot->capacity;
 
 	if (!framer_grow((void **)&slot->record, &many, slot->records + 1, sizeof(*slot->record), FRAMER_RECORDS_MAX))
 		return false;
-	slot->room = (uint32_t)many;
+	slot->capacity = (uint32_t)many;
 	return true;
 }
 
@@ -126,7 +126,7 @@ static bool align_colls_take(struct framer_slot *slot, const struct heard *op)
 /* False: left out. */
 static inline bool align_colls_append(struct framer_slot *slot, const struct heard *op)
 {
-	if (slot->records == slot->room && !align_colls_grow(slot))
+	if (slot->records == slot->capacity && !align_colls_grow(slot))
 		return false;
 	if (slot->records)
 		slot->unsorted |= op->start_ns < slot->record[slot->records - 1].start_ns;
@@ -135,22 +135,22 @@ static inline bool align_colls_append(struct framer_slot *slot, const struct hea
 }
 
 /* As it was planned, or as a full record; false: left out. */
-static inline bool align_colls_put(struct framer *framer, struct framer_room *room, struct framer_process *process,
+static inline bool align_colls_put(struct framer *framer, struct framer_room *job, struct framer_process *process,
 	struct framer_slot *slot, const struct heard *op)
 {
 	uint8_t tier = framer_what_tier(op->what);
 
-	if (room->records >= FRAMER_OPS_MAX)
+	if (job->records >= FRAMER_OPS_MAX)
 		return false;
 	if (!slot->records && process->plan)
 		framer_plan_begin(process, slot);
 	if (slot->plan && !align_colls_take(slot, op))
-		framer_plan_leave(framer, room, process, slot);
+		framer_plan_leave(framer, job, process, slot);
 	if (!slot->plan && !align_colls_append(slot, op))
 		return false;
 	slot->worst_tier = !slot->records || tier < slot->worst_tier ? tier : slot->worst_tier;
 	slot->records++;
-	room->records++;
+	job->records++;
 	return true;
 }
 
@@ -158,8 +158,8 @@ static inline bool align_colls_put(struct framer *framer, struct framer_room *ro
 static __attribute__((noinline)) int64_t align_colls_step_of(
 	struct framer *framer, struct framer_process *process, const struct heard *op)
 {
-	const struct framer_room *room = framer_room_of(framer, process);
-	uint64_t what = ops_mix(room->comm_key[op->comm], framer_what_op(op->what));
+	const struct framer_room *job = framer_room_of(framer, process);
+	uint64_t what = ops_mix(job->comm_key[op->comm], framer_what_op(op->what));
 
 	if (process->loop_seen)
 		return framer_slot_at(process, op->start_ns);
@@ -182,11 +182,11 @@ static inline const struct framer_kind *guess_kind(struct framer_process *proces
 
 /* It may have more records than the step before: then its peers' are looked at (framer_wait.c). */
 static inline void note_more(
-	struct framer_room *room, const struct framer_process *process, const struct framer_slot *slot)
+	struct framer_room *job, const struct framer_process *process, const struct framer_slot *slot)
 {
 	if (slot->records > process->usual && process->align != FRAMER_UNPLACED &&
-		framer_frame_of(process, slot->step) > room->more)
-		room->more = framer_frame_of(process, slot->step);
+		framer_frame_of(process, slot->step) > job->more)
+		job->more = framer_frame_of(process, slot->step);
 }
 
 /* Where there is plenty, a few operations a step tell enough of which step is whose: one in 2 to the power of this. */
@@ -200,15 +200,15 @@ static inline unsigned thinned(const struct framer_process *process)
 
 /* It tells which step of others this one is: the same ones of all ranks do, those of fewer are among those of more. */
 static inline bool is_witness(
-	const struct framer_room *room, const struct framer_process *process, const struct heard *op)
+	const struct framer_room *job, const struct framer_process *process, const struct heard *op)
 {
 	return !framer_what_p2p(op->what) &&
 	       (uint32_t)op->seq * UINT32_C(0x9e3779b1) <= UINT32_MAX >> thinned(process) &&
-	       room->comm[op->comm].members != 1 && room->ranks > 1;
+	       job->comm[op->comm].members != 1 && job->ranks > 1;
 }
 
 static inline void align_colls_add(
-	struct framer *framer, struct framer_room *room, struct framer_process *process, const struct heard *op)
+	struct framer *framer, struct framer_room *job, struct framer_process *process, const struct heard *op)
 {
 	int64_t step = op->step == STEPS_NONE ? align_colls_step_of(framer, process, op) : op->step;
 	struct framer_slot *slot = framer_slot_find(process, step);
@@ -218,30 +218,30 @@ static inline void align_colls_add(
 	if (!slot)
 		return;
 	note_live(process, slot);
-	if (!align_colls_put(framer, room, process, slot, op)) {
+	if (!align_colls_put(framer, job, process, slot, op)) {
 		framer->counts.ops_left_out++;
 		slot->lost++;
 		return;
 	}
-	note_more(room, process, slot);
-	if (is_witness(room, process, op))
-		framer_evidence_op(framer, process, ops_mix(room->comm_key[op->comm], op->seq), step);
+	note_more(job, process, slot);
+	if (is_witness(job, process, op))
+		framer_evidence_op(framer, process, ops_mix(job->comm_key[op->comm], op->seq), step);
 }
 
 /* It is waited for because of its step: operations change nothing. */
-static inline bool lags(const struct framer_room *room, const struct framer_process *process)
+static inline bool lags(const struct framer_room *job, const struct framer_process *process)
 {
-	return framer_wait_lacks_step(process, room->head) && !process->absent && !process->hopeless;
+	return framer_wait_lacks_step(process, job->head) && !process->absent && !process->hopeless;
 }
 
 /* Goes out what was waited for. */
-static inline void send_ready(struct framer *framer, struct framer_room *room, struct framer_process *process)
+static inline void send_ready(struct framer *framer, struct framer_room *job, struct framer_process *process)
 {
-	if (!process->waited || lags(room, process))
+	if (!process->waited || lags(job, process))
 		return;
-	framer_wait_update(room, process);
+	framer_wait_update(job, process);
 	if (!process->waited)
-		framer_wait_pump(framer, room);
+		framer_wait_pump(framer, job);
 }
 
 static inline bool is_tier(enum frame_tier tier)
@@ -269,7 +269,7 @@ void framer_op(struct framer *framer, int number, const struct framer_op *op)
 	const struct framer_kind *kind;
 	struct framer_kind other;
 	struct heard heard;
-	struct framer_room *room;
+	struct framer_room *job;
 
 	if (!process)
 		return;
@@ -278,7 +278,7 @@ void framer_op(struct framer *framer, int number, const struct framer_op *op)
 		framer->counts.ops_left_out++;
 		return;
 	}
-	room = framer_room_of(framer, process);
+	job = framer_room_of(framer, process);
 	kind = guess_kind(process, op);
 	if (!kind && framer_names_kind(framer, process, op, &other))
 		kind = &other;
@@ -291,9 +291,9 @@ void framer_op(struct framer *framer, int number, const struct framer_op *op)
 			.comm = kind->comm,
 			.sides = kind->p2p ? framer_sides(op->member, op->peer, kind->receive) : 0,
 			.what = framer_what(kind->op, op->tier, kind->p2p)};
-		align_colls_add(framer, room, process, &heard);
+		align_colls_add(framer, job, process, &heard);
 	} else {
 		framer->counts.ops_left_out++;
 	}
-	send_ready(framer, room, process);
+	send_ready(framer, job, process);
 }

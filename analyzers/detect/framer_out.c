@@ -11,14 +11,14 @@
 /* Which class a frame is, by the ranks': the first of these that one has. */
 static const enum frame_class precedence[] = {FRAME_FIRST, FRAME_CHECKPOINT, FRAME_EVALUATION};
 
-static struct framer_slot *align_out_slot_of(const struct framer_room *room, size_t index)
+static struct framer_slot *align_out_slot_of(const struct framer_room *job, size_t index)
 {
-	const struct framer_process *process = room->live[index];
+	const struct framer_process *process = job->live[index];
 	struct framer_slot *slot;
 
 	if (process->align == FRAMER_UNPLACED)
 		return NULL;
-	slot = framer_slot_find(process, room->head - process->offset);
+	slot = framer_slot_find(process, job->head - process->offset);
 	return slot && slot->closed ? slot : NULL;
 }
 
@@ -48,20 +48,20 @@ static bool align_out_reserve(struct framer_scratch *scratch, size_t ranks)
 	return true;
 }
 
-static bool align_out_write_ranks(struct framer *framer, struct framer_room *room, struct frame *frame, size_t *ret_with_ops)
+static bool align_out_write_ranks(struct framer *framer, struct framer_room *job, struct frame *frame, size_t *ret_with_ops)
 {
 	struct framer_scratch *scratch = &framer->scratch;
 	unsigned classes = 0;
 	size_t here = 0;
 
 	*ret_with_ops = 0;
-	if (!align_out_reserve(scratch, room->ranks))
+	if (!align_out_reserve(scratch, job->ranks))
 		return false;
-	for (size_t i = 0; i < room->ranks; i++) {
-		struct framer_slot *slot = scratch->slot[i] = align_out_slot_of(room, i);
+	for (size_t i = 0; i < job->ranks; i++) {
+		struct framer_slot *slot = scratch->slot[i] = align_out_slot_of(job, i);
 		struct frame_rank *rank = &scratch->rank[i];
 
-		framer_slot_prefetch(room, i);
+		framer_slot_prefetch(job, i);
 		if (!slot) {
 			*rank = (struct frame_rank){.here = false};
 			continue;
@@ -73,7 +73,7 @@ static bool align_out_write_ranks(struct framer *framer, struct framer_room *roo
 		framer_host_write(slot, &rank->host);
 		frame->lost += slot->lost;
 		classes |= 1u << slot->class;
-		slot->has_ops = has_ops(room->live[i], slot);
+		slot->has_ops = has_ops(job->live[i], slot);
 		*ret_with_ops += slot->has_ops;
 	}
 	if (*ret_with_ops * 2 <= here)
@@ -99,17 +99,17 @@ static void prefetch_ops(const struct framer_scratch *scratch, size_t ranks, siz
 	framer_prefetch(slot->word, slot->words < PREFETCH_WORDS ? slot->words * 4 : PREFETCH_WORDS * 4);
 }
 
-static void align_out_write_ops(struct framer *framer, struct framer_room *room, struct frame *frame, bool wanted)
+static void align_out_write_ops(struct framer *framer, struct framer_room *job, struct frame *frame, bool wanted)
 {
 	const struct framer_scratch *scratch = &framer->scratch;
 	uint8_t worst = FRAME_TIER_MAX;
 
-	if (!framer_groups_begin(framer, room))
+	if (!framer_groups_begin(framer, job))
 		wanted = false;
-	for (size_t i = 0; i < room->ranks; i++) {
+	for (size_t i = 0; i < job->ranks; i++) {
 		struct framer_slot *slot = scratch->slot[i];
 
-		prefetch_ops(scratch, room->ranks, i);
+		prefetch_ops(scratch, job->ranks, i);
 		scratch->stop[i] = scratch->ops;
 		if (!slot || !slot->records)
 			continue;
@@ -117,15 +117,15 @@ static void align_out_write_ops(struct framer *framer, struct framer_room *room,
 			framer->counts.ops_left_out += slot->records;
 			continue;
 		}
-		framer_groups_add(framer, room, room->live[i], slot, (uint32_t)i);
+		framer_groups_add(framer, job, job->live[i], slot, (uint32_t)i);
 		scratch->stop[i] = scratch->ops;
 		if (slot->worst_tier < worst)
 			worst = slot->worst_tier;
 	}
 	framer_groups_end(framer);
 	frame->tier = framer->scratch.ops ? worst : FRAME_TIER_STAGES;
-	frame->comms = room->comms;
-	frame->comm = room->comm;
+	frame->comms = job->comms;
+	frame->comm = job->comm;
 	frame->groups = framer->scratch.groups;
 	frame->group = framer->scratch.group;
 	frame->ops = framer->scratch.ops;
@@ -144,27 +144,27 @@ static int align_out_compare(const void *a, const void *b)
 }
 
 /* The reference's step stands for the job's: they differ little. */
-static void align_out_learn(struct framer_room *room, const struct frame *frame)
+static void align_out_learn(struct framer_room *job, const struct frame *frame)
 {
 	uint64_t sorted[FRAMER_MEDIAN];
 	size_t index = 0, count;
-	const struct framer_process *ref = framer_process_get(room->framer, room->ref);
+	const struct framer_process *ref = framer_process_get(job->framer, job->ref);
 
 	if (ref && frame->rank[ref->index].here)
 		index = ref->index;
 	while (index < frame->ranks && !frame->rank[index].here)
 		index++;
-	if (index == frame->ranks || (frame->class != FRAME_TRAIN && room->recents >= FRAMER_FIRST))
+	if (index == frame->ranks || (frame->class != FRAME_TRAIN && job->recents >= FRAMER_FIRST))
 		return;
-	if (frame->class == FRAME_TRAIN && !room->trained) { /* the first ones were better than nothing */
-		room->trained = true;
-		room->recents = 0;
+	if (frame->class == FRAME_TRAIN && !job->trained) { /* the first ones were better than nothing */
+		job->trained = true;
+		job->recents = 0;
 	}
-	room->recent[room->recents++ % FRAMER_MEDIAN] = frame->rank[index].step_ns;
-	count = room->recents < FRAMER_MEDIAN ? room->recents : FRAMER_MEDIAN;
-	memcpy(sorted, room->recent, count * sizeof(*sorted));
+	job->recent[job->recents++ % FRAMER_MEDIAN] = frame->rank[index].step_ns;
+	count = job->recents < FRAMER_MEDIAN ? job->recents : FRAMER_MEDIAN;
+	memcpy(sorted, job->recent, count * sizeof(*sorted));
 	qsort(sorted, count, sizeof(*sorted), align_out_compare);
-	room->step_ns = sorted[count / 2];
+	job->step_ns = sorted[count / 2];
 }
 
 static void learn_usual(struct framer_process *process, uint32_t records)
@@ -174,16 +174,16 @@ static void learn_usual(struct framer_process *process, uint32_t records)
 	process->before = records;
 }
 
-static void align_out_release(struct framer *framer, struct framer_room *room)
+static void align_out_release(struct framer *framer, struct framer_room *job)
 {
-	for (size_t i = 0; i < room->ranks; i++) {
-		struct framer_process *process = room->live[i];
+	for (size_t i = 0; i < job->ranks; i++) {
+		struct framer_process *process = job->live[i];
 		struct framer_slot *slot;
 
-		framer_slot_prefetch(room, i);
+		framer_slot_prefetch(job, i);
 		if (process->align == FRAMER_UNPLACED)
 			continue;
-		slot = framer_slot_find(process, room->head - process->offset);
+		slot = framer_slot_find(process, job->head - process->offset);
 		if (slot && framer_is_unwatched(process) && framer_is_cut(process, slot)) {
 			process->ops_live = false;
 			if (process->usual != UINT32_MAX)
@@ -194,28 +194,28 @@ static void align_out_release(struct framer *framer, struct framer_room *room)
 		if (slot && process->ops_live && slot->records && !slot->partial &&
 			(slot->step > process->lost_until || process->usual == UINT32_MAX))
 			learn_usual(process, slot->records);
-		framer_slots_drop(framer, process, room->head - process->offset + 1);
+		framer_slots_drop(framer, process, job->head - process->offset + 1);
 	}
 }
 
-void framer_out(struct framer *framer, struct framer_room *room)
+void framer_out(struct framer *framer, struct framer_room *job)
 {
-	struct frame frame = {.step = (uint64_t)room->head,
-		.world_size = room->world_size > room->ranks ? room->world_size : (uint32_t)room->ranks,
-		.ranks = room->ranks,
-		.who = room->who,
-		.lost = room->lost};
+	struct frame frame = {.step = (uint64_t)job->head,
+		.world_size = job->world_size > job->ranks ? job->world_size : (uint32_t)job->ranks,
+		.ranks = job->ranks,
+		.who = job->who,
+		.lost = job->lost};
 	size_t with_ops;
 
 	frame.cards = frame.world_size;
-	if (align_out_write_ranks(framer, room, &frame, &with_ops)) {
+	if (align_out_write_ranks(framer, job, &frame, &with_ops)) {
 		frame.rank = framer->scratch.rank;
-		align_out_write_ops(framer, room, &frame, with_ops > 0);
-		room->lost = 0;
+		align_out_write_ops(framer, job, &frame, with_ops > 0);
+		job->lost = 0;
 		framer->counts.frames++;
-		align_out_learn(room, &frame);
+		align_out_learn(job, &frame);
 		if (framer->sink.frame)
-			framer->sink.frame(framer->sink.arg, room->number, &frame);
+			framer->sink.frame(framer->sink.arg, job->number, &frame);
 	}
-	align_out_release(framer, room);
+	align_out_release(framer, job);
 }

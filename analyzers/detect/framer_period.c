@@ -23,7 +23,7 @@
 #define BETTER 200 /* a longer lag that agrees better by 1 of so many is the pattern */
 
 struct framer_period {
-	size_t count, room, first_try, next_try;
+	size_t count, capacity, first_try, next_try;
 	uint32_t *what;
 	uint64_t *gap_ns; /* before it */
 	size_t gap_room;
@@ -121,7 +121,7 @@ static void align_period_learn(struct framer_period *period, uint32_t what, uint
 		memmove(period->what, period->what + period->count, period->count * sizeof(*period->what));
 		memmove(period->gap_ns, period->gap_ns + period->count, period->count * sizeof(*period->gap_ns));
 	}
-	if (!framer_grow((void **)&period->what, &period->room, period->count + 1, sizeof(*period->what), KEPT_MAX) ||
+	if (!framer_grow((void **)&period->what, &period->capacity, period->count + 1, sizeof(*period->what), KEPT_MAX) ||
 		!framer_grow((void **)&period->gap_ns, &period->gap_room, period->count + 1, sizeof(*period->gap_ns),
 			KEPT_MAX))
 		return;

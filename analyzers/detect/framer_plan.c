@@ -74,9 +74,9 @@ static bool equal(const struct framer_shape *a, const struct framer_shape *b)
 }
 
 /* The job's own one that is equal, which may be this; NULL: too many of them. Takes the shape. */
-static struct framer_shape *align_template_intern(struct framer_room *room, struct framer_shape *shape)
+static struct framer_shape *align_template_intern(struct framer_room *job, struct framer_shape *shape)
 {
-	struct framer_shape **bucket = &room->shape[shape->key % FRAMER_SHAPE_BUCKETS];
+	struct framer_shape **bucket = &job->shape[shape->key % FRAMER_SHAPE_BUCKETS];
 
 	for (struct framer_shape *one = *bucket; one; one = one->next) {
 		if (equal(one, shape)) {
@@ -84,28 +84,28 @@ static struct framer_shape *align_template_intern(struct framer_room *room, stru
 			return one;
 		}
 	}
-	if (room->entries + shape->count > FRAMER_ENTRIES_MAX) {
+	if (job->entries + shape->count > FRAMER_ENTRIES_MAX) {
 		free(shape);
 		return NULL;
 	}
-	room->entries += shape->count;
+	job->entries += shape->count;
 	shape->next = *bucket;
 	*bucket = shape;
 	return shape;
 }
 
-static void align_template_forget(struct framer_room *room, struct framer_shape *shape)
+static void align_template_forget(struct framer_room *job, struct framer_shape *shape)
 {
-	struct framer_shape **link = &room->shape[shape->key % FRAMER_SHAPE_BUCKETS];
+	struct framer_shape **link = &job->shape[shape->key % FRAMER_SHAPE_BUCKETS];
 
 	while (*link != shape)
 		link = &(*link)->next;
 	*link = shape->next;
-	room->entries -= shape->count;
+	job->entries -= shape->count;
 	free(shape);
 }
 
-void framer_plan_drop(struct framer_room *room, struct framer_plan **plan)
+void framer_plan_drop(struct framer_room *job, struct framer_plan **plan)
 {
 	struct framer_plan *one = *plan;
 
@@ -113,18 +113,18 @@ void framer_plan_drop(struct framer_room *room, struct framer_plan **plan)
 	if (!one || --one->refs)
 		return;
 	if (!--one->shape->refs)
-		align_template_forget(room, one->shape);
+		align_template_forget(job, one->shape);
 	free(one);
 }
 
-void framer_plan_learn(struct framer_room *room, struct framer_process *process, const struct framer_slot *slot)
+void framer_plan_learn(struct framer_room *job, struct framer_process *process, const struct framer_slot *slot)
 {
 	struct draft draft;
 	struct framer_shape *shape;
 	struct framer_plan *plan;
 	uint32_t lanes;
 
-	framer_plan_drop(room, &process->plan);
+	framer_plan_drop(job, &process->plan);
 	if (slot->records < FRAMER_SHAPE_MIN || slot->records > FRAMER_SHAPE_MAX)
 		return;
 	draft.shape = calloc(1, sizeof(*shape) + slot->records * sizeof(*shape->entry));
@@ -134,14 +134,14 @@ void framer_plan_learn(struct framer_room *room, struct framer_process *process,
 		free(draft.shape);
 		return;
 	}
-	shape = align_template_intern(room, draft.shape);
+	shape = align_template_intern(job, draft.shape);
 	if (!shape)
 		return;
 	lanes = shape->lanes;
 	plan = malloc(sizeof(*plan) + lanes * sizeof(*plan->lane));
 	if (!plan) {
 		if (!shape->refs)
-			align_template_forget(room, shape);
+			align_template_forget(job, shape);
 		return;
 	}
 	*plan = (struct framer_plan){.refs = 1, .count = shape->count, .lanes = lanes, .shape = shape};
@@ -178,20 +178,20 @@ bool framer_plan_begin(struct framer_process *process, struct framer_slot *slot)
 }
 
 /* As full records; false: out of memory. */
-static bool write_out(struct framer_slot *slot, uint32_t room)
+static bool write_out(struct framer_slot *slot, uint32_t capacity)
 {
 	const struct framer_plan *plan = slot->plan;
 	const uint32_t *time = slot->word + plan->lanes;
 	uint64_t start_ns = slot->first_ns;
 
-	if (slot->room < room) {
-		struct framer_record *record = malloc(room * sizeof(*record));
+	if (slot->capacity < capacity) {
+		struct framer_record *record = malloc(capacity * sizeof(*record));
 
 		if (!record)
 			return false;
 		free(slot->record);
 		slot->record = record;
-		slot->room = room;
+		slot->capacity = capacity;
 	}
 	for (uint32_t i = 0; i < slot->records; i++, time += WORDS_AN_OP) {
 		const struct framer_entry *entry = &plan->shape->entry[i];
@@ -208,16 +208,16 @@ static bool write_out(struct framer_slot *slot, uint32_t room)
 }
 
 void framer_plan_leave(
-	struct framer *framer, struct framer_room *room, struct framer_process *process, struct framer_slot *slot)
+	struct framer *framer, struct framer_room *job, struct framer_process *process, struct framer_slot *slot)
 {
 	uint32_t need = slot->plan->count + 1;
 
 	if (slot->records && !write_out(slot, need)) {
 		framer->counts.ops_left_out += slot->records;
 		slot->lost += slot->records;
-		room->records -= slot->records;
+		job->records -= slot->records;
 		slot->records = 0;
 	}
-	framer_plan_drop(room, &slot->plan);
+	framer_plan_drop(job, &slot->plan);
 	framer_slot_spare_words(process, slot);
 }

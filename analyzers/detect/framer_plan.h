@@ -61,12 +61,12 @@ struct framer_slot;
 
 /* The records of the slot, which lie in the order of their starts, are what the next steps are expected to be like, or
  * nothing is where they cannot. */
-void framer_plan_learn(struct framer_room *room, struct framer_process *process, const struct framer_slot *slot);
-void framer_plan_drop(struct framer_room *room, struct framer_plan **plan);
+void framer_plan_learn(struct framer_room *job, struct framer_process *process, const struct framer_slot *slot);
+void framer_plan_drop(struct framer_room *job, struct framer_plan **plan);
 /* An empty slot takes what comes by the plan of its process; false: it does not. */
 bool framer_plan_begin(struct framer_process *process, struct framer_slot *slot);
 /* The slot is of full records from now on. Without memory they are lost. */
 void framer_plan_leave(
-	struct framer *framer, struct framer_room *room, struct framer_process *process, struct framer_slot *slot);
+	struct framer *framer, struct framer_room *job, struct framer_process *process, struct framer_slot *slot);
 
 #endif

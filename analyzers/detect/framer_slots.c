@@ -7,12 +7,12 @@
 
 #define PREFETCH_RANKS 8 /* a frame's ranks are looked for that far ahead */
 
-bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t max)
+bool framer_grow(void **pointer, size_t *capacity, size_t need, size_t size, size_t max)
 {
-	size_t next = *room ? *room : 16;
+	size_t next = *capacity ? *capacity : 16;
 	void *grown;
 
-	if (need <= *room)
+	if (need <= *capacity)
 		return true;
 	if (need > max)
 		return false;
@@ -22,7 +22,7 @@ bool framer_grow(void **pointer, size_t *room, size_t need, size_t size, size_t 
 	if (!grown)
 		return false;
 	*pointer = grown;
-	*room = next;
+	*capacity = next;
 	return true;
 }
 
@@ -33,9 +33,9 @@ static struct framer_slot *align_slots_at(const struct framer_process *process, 
 
 int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process)
 {
-	const struct framer_room *room = framer_room_of(framer, process);
+	const struct framer_room *job = framer_room_of(framer, process);
 
-	return process->align == FRAMER_UNPLACED || !room ? FRAMER_UNPLACED_MAX : (int64_t)framer_wait_max(room);
+	return process->align == FRAMER_UNPLACED || !job ? FRAMER_UNPLACED_MAX : (int64_t)framer_wait_max(job);
 }
 
 static bool align_slots_grow(struct framer_process *process, uint32_t need)
@@ -74,25 +74,25 @@ void framer_slot_spare_words(struct framer_process *process, struct framer_slot 
 
 void framer_slot_release(struct framer *framer, struct framer_process *process, struct framer_slot *slot)
 {
-	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_room *job = framer_room_of(framer, process);
 
-	if (room)
-		room->records -= slot->records;
+	if (job)
+		job->records -= slot->records;
 	if (slot->open) {
 		slot->open->next = process->unused;
 		process->unused = slot->open;
 	}
 	if (slot->plan) { /* the next ones need no room for full records */
-		framer_plan_drop(room, &slot->plan);
+		framer_plan_drop(job, &slot->plan);
 		free(slot->record);
 		slot->record = NULL;
-		slot->room = 0;
+		slot->capacity = 0;
 	}
 	framer_slot_spare_words(process, slot);
-	if (slot->room > process->spare_room) {
+	if (slot->capacity > process->spare_room) {
 		free(process->spare);
 		process->spare = slot->record;
-		process->spare_room = slot->room;
+		process->spare_room = slot->capacity;
 	} else {
 		free(slot->record);
 	}
@@ -142,18 +142,18 @@ static bool align_slots_reserve(struct framer *framer, struct framer_process *pr
 struct framer_slot *framer_slot_get(struct framer *framer, struct framer_process *process, int64_t step)
 {
 	struct framer_slot *slot = framer_slot_find(process, step);
-	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_room *job = framer_room_of(framer, process);
 
 	if (slot)
 		return slot;
-	if (!room || (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < room->head))
+	if (!job || (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < job->head))
 		return NULL;
 	if (!align_slots_reserve(framer, process, step))
 		return NULL;
 	slot = align_slots_at(process, step);
 	*slot = (struct framer_slot){.step = step, .used = true};
 	slot->record = process->spare;
-	slot->room = process->spare_room;
+	slot->capacity = process->spare_room;
 	process->spare = NULL;
 	process->spare_room = 0;
 	return slot;
@@ -223,15 +223,15 @@ void framer_process_free(struct framer *framer, struct framer_process *process)
 	free(process);
 }
 
-void framer_slot_prefetch(const struct framer_room *room, size_t index)
+void framer_slot_prefetch(const struct framer_room *job, size_t index)
 {
 	const struct framer_process *process;
 
-	if (index + 2 * PREFETCH_RANKS < room->ranks)
-		framer_prefetch(room->live[index + 2 * PREFETCH_RANKS], 128);
-	if (index + PREFETCH_RANKS >= room->ranks)
+	if (index + 2 * PREFETCH_RANKS < job->ranks)
+		framer_prefetch(job->live[index + 2 * PREFETCH_RANKS], 128);
+	if (index + PREFETCH_RANKS >= job->ranks)
 		return;
-	process = room->live[index + PREFETCH_RANKS];
+	process = job->live[index + PREFETCH_RANKS];
 	if (process->slots)
-		framer_prefetch(align_slots_at(process, room->head - process->offset), sizeof(struct framer_slot));
+		framer_prefetch(align_slots_at(process, job->head - process->offset), sizeof(struct framer_slot));
 }

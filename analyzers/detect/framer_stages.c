@@ -14,22 +14,22 @@
 
 static struct framer_interval *parts(struct framer_union *set)
 {
-	return set->room ? set->part : &set->first;
+	return set->capacity ? set->part : &set->first;
 }
 
 /* Room for one more than there are; false: no. */
 static bool align_stages_reserve(struct framer_union *set)
 {
-	bool alone = !set->room;
-	size_t room = set->room;
+	bool alone = !set->capacity;
+	size_t capacity = set->capacity;
 
 	if (!set->count)
 		return true;
-	if (!framer_grow((void **)&set->part, &room, set->count + 1, sizeof(*set->part), FRAMER_INTERVALS_MAX))
+	if (!framer_grow((void **)&set->part, &capacity, set->count + 1, sizeof(*set->part), FRAMER_INTERVALS_MAX))
 		return false;
 	if (alone)
 		set->part[0] = set->first;
-	set->room = (uint32_t)room;
+	set->capacity = (uint32_t)capacity;
 	return true;
 }
 
@@ -65,7 +65,7 @@ static void unite(struct framer_union *set, uint64_t start_ns, uint64_t end_ns)
 
 static uint64_t length_within(const struct framer_union *set, uint64_t start_ns, uint64_t end_ns)
 {
-	const struct framer_interval *part = set->room ? set->part : &set->first;
+	const struct framer_interval *part = set->capacity ? set->part : &set->first;
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < set->count; i++) {
@@ -111,13 +111,13 @@ static void aside(struct framer_process *process, const struct framer_stage *sta
 
 void framer_stages_add(struct framer *framer, struct framer_process *process, const struct framer_stage *stage)
 {
-	struct framer_room *room = framer_room_of(framer, process);
+	struct framer_room *job = framer_room_of(framer, process);
 	struct framer_slot *slot;
 
 	process->loop_seen = process->loop_seen || stage_is_loop(stage->kind);
-	if (stage->kind == STAGE_CHECKPOINT && stage->duration_ns > room->checkpoint_ns &&
+	if (stage->kind == STAGE_CHECKPOINT && stage->duration_ns > job->checkpoint_ns &&
 		stage->duration_ns < CHECKPOINT_NS_MAX)
-		room->checkpoint_ns = stage->duration_ns;
+		job->checkpoint_ns = stage->duration_ns;
 	if (stage->step == STEPS_NONE) {
 		aside(process, stage);
 		return;

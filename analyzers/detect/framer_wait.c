@@ -13,34 +13,34 @@
 
 #define DUES_MIN 64
 
-uint32_t framer_wait_max(const struct framer_room *room)
+uint32_t framer_wait_max(const struct framer_room *job)
 {
-	uint32_t max = FRAMER_CELLS_MAX / (room->ranks ? (uint32_t)room->ranks : 1);
+	uint32_t max = FRAMER_CELLS_MAX / (job->ranks ? (uint32_t)job->ranks : 1);
 
 	if (max < FRAMER_OPEN_MIN)
 		return FRAMER_OPEN_MIN;
 	return max < FRAMER_OPEN_MAX ? UINT32_C(1) << (31 - __builtin_clz(max)) : FRAMER_OPEN_MAX;
 }
 
-void framer_wait_begin(struct framer *framer, struct framer_room *room, int64_t head)
+void framer_wait_begin(struct framer *framer, struct framer_room *job, int64_t head)
 {
 	(void)framer;
-	if (!room->begun || head > room->head)
-		room->head = head;
-	if (!room->begun)
-		room->top = head - 1;
-	room->begun = true;
+	if (!job->begun || head > job->head)
+		job->head = head;
+	if (!job->begun)
+		job->top = head - 1;
+	job->begun = true;
 }
 
-static struct framer_due *due_of(struct framer_room *room, int64_t frame)
+static struct framer_due *due_of(struct framer_room *job, int64_t frame)
 {
-	return &room->due[(uint64_t)frame & (room->dues - 1)];
+	return &job->due[(uint64_t)frame & (job->dues - 1)];
 }
 
-static bool align_wait_grow(struct framer_room *room, uint32_t need)
+static bool align_wait_grow(struct framer_room *job, uint32_t need)
 {
-	uint32_t dues = room->dues ? room->dues : DUES_MIN, old_dues = room->dues;
-	struct framer_due *grown, *old = room->due;
+	uint32_t dues = job->dues ? job->dues : DUES_MIN, old_dues = job->dues;
+	struct framer_due *grown, *old = job->due;
 
 	while (dues < need)
 		dues *= 2;
@@ -49,29 +49,29 @@ static bool align_wait_grow(struct framer_room *room, uint32_t need)
 	grown = calloc(dues, sizeof(*grown));
 	if (!grown)
 		return false;
-	for (int64_t frame = room->head; old_dues && frame <= room->top; frame++)
+	for (int64_t frame = job->head; old_dues && frame <= job->top; frame++)
 		grown[(uint64_t)frame & (dues - 1)] = old[(uint64_t)frame & (old_dues - 1)];
 	free(old);
-	room->due = grown;
-	room->dues = dues;
+	job->due = grown;
+	job->dues = dues;
 	return true;
 }
 
-void framer_wait_ended(struct framer *framer, struct framer_room *room, int64_t frame, uint64_t end_ns)
+void framer_wait_ended(struct framer *framer, struct framer_room *job, int64_t frame, uint64_t end_ns)
 {
-	uint32_t max = framer_wait_max(room);
+	uint32_t max = framer_wait_max(job);
 	struct framer_due *due;
 	uint64_t latest_ns = framer->now_ns + FRAMER_SETTLE_NS;
 
-	if (frame < room->head)
+	if (frame < job->head)
 		return;
-	if (frame - room->head >= max)
-		framer_wait_flush(framer, room, frame - max);
-	if (!align_wait_grow(room, (uint32_t)(frame - room->head) + 1))
+	if (frame - job->head >= max)
+		framer_wait_flush(framer, job, frame - max);
+	if (!align_wait_grow(job, (uint32_t)(frame - job->head) + 1))
 		return;
-	for (; room->top < frame; room->top++)
-		*due_of(room, room->top + 1) = (struct framer_due){0};
-	due = due_of(room, frame);
+	for (; job->top < frame; job->top++)
+		*due_of(job, job->top + 1) = (struct framer_due){0};
+	due = due_of(job, frame);
 	if (due->ended++)
 		return;
 	due->base_ns = end_ns;
@@ -102,107 +102,107 @@ static bool lacks_host(const struct framer_process *process, const struct framer
 	return process->host_live && slot->start_ns + slot->step_ns > process->host_until_ns;
 }
 
-bool framer_wait_done(const struct framer_room *room, const struct framer_process *process, int64_t frame)
+bool framer_wait_done(const struct framer_room *job, const struct framer_process *process, int64_t frame)
 {
 	const struct framer_slot *slot;
 
-	(void)room;
+	(void)job;
 	if (framer_wait_lacks_step(process, frame))
 		return process->absent || process->hopeless;
 	slot = framer_slot_find(process, frame - process->offset);
 	return !slot || !(lacks_ops(process, slot) || lacks_host(process, slot));
 }
 
-void framer_wait_update(struct framer_room *room, struct framer_process *process)
+void framer_wait_update(struct framer_room *job, struct framer_process *process)
 {
-	bool waited = room->begun && !process->ended && !framer_wait_done(room, process, room->head);
+	bool waited = job->begun && !process->ended && !framer_wait_done(job, process, job->head);
 
 	if (waited == process->waited)
 		return;
 	process->waited = waited;
-	room->waiting += waited ? 1 : (size_t)-1;
+	job->waiting += waited ? 1 : (size_t)-1;
 }
 
-void framer_wait_recount(struct framer_room *room)
+void framer_wait_recount(struct framer_room *job)
 {
-	for (size_t i = 0; i < room->ranks; i++) {
-		if (room->live[i])
-			framer_wait_update(room, room->live[i]);
+	for (size_t i = 0; i < job->ranks; i++) {
+		if (job->live[i])
+			framer_wait_update(job, job->live[i]);
 	}
 }
 
 /* Sends the head, or steps over it where nobody has it. */
-static void pass(struct framer *framer, struct framer_room *room)
+static void pass(struct framer *framer, struct framer_room *job)
 {
-	bool any = due_of(room, room->head)->ended > 0;
+	bool any = due_of(job, job->head)->ended > 0;
 
 	if (any)
-		framer_out(framer, room);
-	room->head++;
-	if (room->top < room->head - 1)
-		room->top = room->head - 1;
-	framer_wait_recount(room);
+		framer_out(framer, job);
+	job->head++;
+	if (job->top < job->head - 1)
+		job->top = job->head - 1;
+	framer_wait_recount(job);
 }
 
 /* Of a rank of which it is known how many records a step has; NULL: it is not, or it has none of the head. */
-static struct framer_slot *expected_of(const struct framer_room *room, const struct framer_process *process)
+static struct framer_slot *expected_of(const struct framer_room *job, const struct framer_process *process)
 {
 	struct framer_slot *slot;
 
 	if (!process || process->align == FRAMER_UNPLACED || process->usual == UINT32_MAX)
 		return NULL;
-	slot = framer_slot_find(process, room->head - process->offset);
+	slot = framer_slot_find(process, job->head - process->offset);
 	return slot && slot->records ? slot : NULL;
 }
 
 /* What one rank does now and then (a broadcast each tenth step), its peers do: those whose record of it is still to
  * come have as many as ever. Once a head: they are expected to have more, and waited for as for any. */
-static void expect_more(struct framer_room *room)
+static void expect_more(struct framer_room *job)
 {
 	uint32_t more = 0;
 
-	if (room->more < room->head || room->evened == room->head)
+	if (job->more < job->head || job->evened == job->head)
 		return;
-	room->evened = room->head;
-	for (size_t i = 0; i < room->ranks; i++) {
-		const struct framer_slot *slot = expected_of(room, room->live[i]);
+	job->evened = job->head;
+	for (size_t i = 0; i < job->ranks; i++) {
+		const struct framer_slot *slot = expected_of(job, job->live[i]);
 
-		if (slot && slot->records > room->live[i]->usual && slot->records - room->live[i]->usual > more)
-			more = slot->records - room->live[i]->usual;
+		if (slot && slot->records > job->live[i]->usual && slot->records - job->live[i]->usual > more)
+			more = slot->records - job->live[i]->usual;
 	}
-	for (size_t i = 0; i < room->ranks && more; i++) {
-		if (!expected_of(room, room->live[i]))
+	for (size_t i = 0; i < job->ranks && more; i++) {
+		if (!expected_of(job, job->live[i]))
 			continue;
-		room->live[i]->usual += more;
-		framer_wait_update(room, room->live[i]);
+		job->live[i]->usual += more;
+		framer_wait_update(job, job->live[i]);
 	}
 }
 
-void framer_wait_pump(struct framer *framer, struct framer_room *room)
+void framer_wait_pump(struct framer *framer, struct framer_room *job)
 {
-	while (room->begun && !room->waiting && room->head <= room->top) {
-		expect_more(room);
-		if (!room->waiting)
-			pass(framer, room);
+	while (job->begun && !job->waiting && job->head <= job->top) {
+		expect_more(job);
+		if (!job->waiting)
+			pass(framer, job);
 	}
 }
 
 /* What is waited for in vain is not waited for again. */
-static void give_up(struct framer_room *room)
+static void give_up(struct framer_room *job)
 {
-	for (size_t i = 0; i < room->ranks; i++) {
-		struct framer_process *process = room->live[i];
+	for (size_t i = 0; i < job->ranks; i++) {
+		struct framer_process *process = job->live[i];
 		const struct framer_slot *slot;
 
 		if (!process || !process->waited)
 			continue;
 		if (process->align == FRAMER_UNPLACED)
 			process->hopeless = true;
-		if (framer_wait_lacks_step(process, room->head)) {
+		if (framer_wait_lacks_step(process, job->head)) {
 			process->absent = true;
 			continue;
 		}
-		slot = framer_slot_find(process, room->head - process->offset);
+		slot = framer_slot_find(process, job->head - process->offset);
 		if (!slot) /* it was dropped meanwhile */
 			continue;
 		if (lacks_host(process, slot))
@@ -214,55 +214,55 @@ static void give_up(struct framer_room *room)
 	}
 }
 
-void framer_wait_flush(struct framer *framer, struct framer_room *room, int64_t until)
+void framer_wait_flush(struct framer *framer, struct framer_room *job, int64_t until)
 {
-	int64_t last = until < room->top ? until : room->top;
+	int64_t last = until < job->top ? until : job->top;
 
-	while (room->begun && room->head <= last) {
-		if (room->waiting)
-			give_up(room);
-		pass(framer, room);
+	while (job->begun && job->head <= last) {
+		if (job->waiting)
+			give_up(job);
+		pass(framer, job);
 	}
-	if (room->begun && room->head <= until) {
-		room->head = until + 1;
-		room->top = until;
-		framer_wait_recount(room);
+	if (job->begun && job->head <= until) {
+		job->head = until + 1;
+		job->top = until;
+		framer_wait_recount(job);
 	}
 }
 
 /* A rank that has not ended the step is waited for as long as nobody is two steps on: nothing else can go out then. */
-static bool is_late(const struct framer *framer, const struct framer_room *room)
+static bool is_late(const struct framer *framer, const struct framer_room *job)
 {
-	const struct framer_due *due = &room->due[(uint64_t)room->head & (room->dues - 1)];
+	const struct framer_due *due = &job->due[(uint64_t)job->head & (job->dues - 1)];
 	uint64_t base_ns = due->base_ns;
 
-	for (int64_t frame = room->head; frame <= room->top && !due->ended; frame++) {
-		due = &room->due[(uint64_t)frame & (room->dues - 1)];
+	for (int64_t frame = job->head; frame <= job->top && !due->ended; frame++) {
+		due = &job->due[(uint64_t)frame & (job->dues - 1)];
 		base_ns = due->base_ns;
 	}
 	if (framer->now_ns < base_ns || framer->now_ns - base_ns < FRAMER_SETTLE_NS)
 		return false;
-	if (room->top >= room->head + 2 || framer->now_ns - base_ns >= FRAMER_STALL_NS)
+	if (job->top >= job->head + 2 || framer->now_ns - base_ns >= FRAMER_STALL_NS)
 		return true;
-	for (size_t i = 0; i < room->ranks; i++) {
-		const struct framer_process *process = room->live[i];
+	for (size_t i = 0; i < job->ranks; i++) {
+		const struct framer_process *process = job->live[i];
 
 		if (process && process->waited && process->align != FRAMER_UNPLACED &&
-			process->newest != FRAMER_NO_STEP && framer_wait_lacks_step(process, room->head))
+			process->newest != FRAMER_NO_STEP && framer_wait_lacks_step(process, job->head))
 			return false;
 	}
 	return true;
 }
 
-void framer_wait_tick(struct framer *framer, struct framer_room *room)
+void framer_wait_tick(struct framer *framer, struct framer_room *job)
 {
-	if (!room->placed && room->alive && room->pending_ns && framer->now_ns > room->pending_ns &&
-		framer->now_ns - room->pending_ns >= FRAMER_SETTLE_NS)
-		framer_align_tick(framer, room, true);
-	framer_wait_pump(framer, room);
-	while (room->begun && room->head <= room->top && is_late(framer, room)) {
-		give_up(room);
-		pass(framer, room);
-		framer_wait_pump(framer, room);
+	if (!job->placed && job->alive && job->pending_ns && framer->now_ns > job->pending_ns &&
+		framer->now_ns - job->pending_ns >= FRAMER_SETTLE_NS)
+		framer_align_tick(framer, job, true);
+	framer_wait_pump(framer, job);
+	while (job->begun && job->head <= job->top && is_late(framer, job)) {
+		give_up(job);
+		pass(framer, job);
+		framer_wait_pump(framer, job);
 	}
 }

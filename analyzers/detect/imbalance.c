@@ -33,7 +33,7 @@ struct imbalance {
 	double *value, *median, *low, *transfer;
 	uint32_t *member, *start;
 	uint64_t *excess;
-	size_t room;
+	size_t capacity;
 	uint64_t frames, next_look;
 	uint32_t looked; /* class whose gain it is */
 	double gain;
@@ -76,7 +76,7 @@ static void *imbalance_renew(void *old, size_t n, size_t size)
 
 static bool imbalance_reserve(struct imbalance *state, size_t ranks)
 {
-	if (ranks <= state->room)
+	if (ranks <= state->capacity)
 		return true;
 	state->class = imbalance_renew(state->class, ranks, sizeof(*state->class));
 	state->value = imbalance_renew(state->value, ranks, sizeof(*state->value));
@@ -86,11 +86,11 @@ static bool imbalance_reserve(struct imbalance *state, size_t ranks)
 	state->member = imbalance_renew(state->member, ranks, sizeof(*state->member));
 	state->start = imbalance_renew(state->start, ranks + 1, sizeof(*state->start));
 	state->excess = imbalance_renew(state->excess, ranks, sizeof(*state->excess));
-	state->room = state->class && state->value && state->median && state->low && state->transfer && state->member &&
+	state->capacity = state->class && state->value && state->median && state->low && state->transfer && state->member &&
 				      state->start && state->excess
 			      ? ranks
 			      : 0;
-	return state->room;
+	return state->capacity;
 }
 
 /* Members of classes, class by class. */

@@ -55,7 +55,7 @@ struct replay *replay_free(struct replay *replay)
 }
 
 /* What was in it is not kept. */
-static int room(void **array, size_t *ret_room, size_t wanted, size_t size)
+static int capacity(void **array, size_t *ret_room, size_t wanted, size_t size)
 {
 	if (wanted >= REPLAY_NONE)
 		return -E2BIG;
@@ -70,17 +70,17 @@ static int room(void **array, size_t *ret_room, size_t wanted, size_t size)
 int replay_begin(struct replay *replay, size_t ops, size_t edges, size_t groups)
 {
 	size_t ready_room = replay->ops_room, lonely_room = replay->groups_room;
-	int r = room((void **)&replay->op, &replay->ops_room, ops, sizeof(*replay->op));
+	int r = capacity((void **)&replay->op, &replay->ops_room, ops, sizeof(*replay->op));
 
 	replay->ops = replay->edges = replay->groups = 0;
 	if (!r)
-		r = room((void **)&replay->edge, &replay->edges_room, edges, sizeof(*replay->edge));
+		r = capacity((void **)&replay->edge, &replay->edges_room, edges, sizeof(*replay->edge));
 	if (!r)
-		r = room((void **)&replay->group, &replay->groups_room, groups, sizeof(*replay->group));
+		r = capacity((void **)&replay->group, &replay->groups_room, groups, sizeof(*replay->group));
 	if (!r)
-		r = room((void **)&replay->ready, &ready_room, ops, sizeof(*replay->ready));
+		r = capacity((void **)&replay->ready, &ready_room, ops, sizeof(*replay->ready));
 	if (!r)
-		r = room((void **)&replay->lonely, &lonely_room, groups, sizeof(*replay->lonely));
+		r = capacity((void **)&replay->lonely, &lonely_room, groups, sizeof(*replay->lonely));
 	if (r)
 		replay->ops_room = replay->edges_room = replay->groups_room = 0;
 	return r;

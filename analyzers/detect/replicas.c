@@ -16,7 +16,7 @@ void replicas_free(struct replicas *replicas)
 
 static int replicas_reserve(struct replicas *replicas, const struct frame *frame)
 {
-	size_t room = frame->comms + frame->groups;
+	size_t capacity = frame->comms + frame->groups;
 
 	if (frame->ranks > replicas->rank_room) {
 		free(replicas->of);
@@ -25,10 +25,10 @@ static int replicas_reserve(struct replicas *replicas, const struct frame *frame
 		if (!replicas->of)
 			return -ENOMEM;
 	}
-	if (room > replicas->room) {
+	if (capacity > replicas->capacity) {
 		free(replicas->lead);
-		replicas->lead = calloc(room, sizeof(*replicas->lead));
-		replicas->room = replicas->lead ? room : 0;
+		replicas->lead = calloc(capacity, sizeof(*replicas->lead));
+		replicas->capacity = replicas->lead ? capacity : 0;
 		if (!replicas->lead)
 			return -ENOMEM;
 	}

@@ -12,7 +12,7 @@ struct replicas {
 	size_t ranks, count; /* count 0: not known, or all ranks are one */
 	uint32_t *of;	     /* of each rank its replica, FRAME_NONE: alone */
 	uint32_t *lead;	     /* room: of communicators and groups, the first rank seen */
-	size_t room, rank_room;
+	size_t capacity, rank_room;
 	uint64_t frames;
 };
 

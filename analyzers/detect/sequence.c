@@ -31,7 +31,7 @@ void sequence_free(struct sequence *sequence)
 
 static bool sequence_reserve(struct sequence *sequence, size_t ranks)
 {
-	if (ranks <= sequence->room)
+	if (ranks <= sequence->capacity)
 		return true;
 	free(sequence->longest);
 	free(sequence->deviation);
@@ -43,10 +43,10 @@ static bool sequence_reserve(struct sequence *sequence, size_t ranks)
 	sequence->mean = calloc(ranks, sizeof(*sequence->mean));
 	sequence->work = calloc(ranks, sizeof(*sequence->work));
 	sequence->sum = calloc(ranks, sizeof(*sequence->sum));
-	sequence->room = sequence->longest && sequence->deviation && sequence->mean && sequence->work && sequence->sum
+	sequence->capacity = sequence->longest && sequence->deviation && sequence->mean && sequence->work && sequence->sum
 				 ? ranks
 				 : 0;
-	return sequence->room;
+	return sequence->capacity;
 }
 
 /* What was seen in another way is no measure for this. */
@@ -59,10 +59,10 @@ static void sequence_begin(struct sequence *sequence, const struct frame *frame)
 		.mean = sequence->mean,
 		.work = sequence->work,
 		.sum = sequence->sum,
-		.room = sequence->room,
+		.capacity = sequence->capacity,
 		.replicas = sequence->replicas};
 
-	memset(sequence->mean, 0, sequence->room * sizeof(*sequence->mean));
+	memset(sequence->mean, 0, sequence->capacity * sizeof(*sequence->mean));
 	*sequence = fresh;
 }
 

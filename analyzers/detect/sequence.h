@@ -58,7 +58,7 @@ struct sequence {
 	double *mean;	   /* of each rank's deviations */
 	double *work;	   /* room: of the members of one class */
 	struct sequence_sum *sum;
-	size_t room;
+	size_t capacity;
 	uint32_t longest_replica;
 	struct replicas replicas;
 };

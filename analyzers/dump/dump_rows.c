@@ -202,20 +202,20 @@ int dump_ranks_load(struct reader *reader, struct dump_ranks *ret, char *error, 
 {
 	struct dump_ranks ranks = {0};
 	sqlite3_stmt *statement = NULL;
-	size_t room = 0;
+	size_t capacity = 0;
 	int rc, r = reader_prepare(reader, "SELECT instance, rank, local_rank, pid, job, host FROM ranks", &statement,
 			error, error_size);
 
 	if (r < 0)
 		return r;
 	while ((rc = sqlite3_step(statement)) == SQLITE_ROW && ranks.count < RANKS_MAX) {
-		if (ranks.count == room) {
-			struct dump_rank *more = reallocarray(ranks.rank, room ? 2 * room : 64, sizeof(*more));
+		if (ranks.count == capacity) {
+			struct dump_rank *more = reallocarray(ranks.rank, capacity ? 2 * capacity : 64, sizeof(*more));
 
 			if (!more)
 				break;
 			ranks.rank = more;
-			room = room ? 2 * room : 64;
+			capacity = capacity ? 2 * capacity : 64;
 		}
 		ranks.rank[ranks.count++] = dump_rows_rank_of(statement);
 	}

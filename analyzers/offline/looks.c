@@ -41,12 +41,12 @@ struct looks *looks_free(struct looks *looks)
 }
 
 /* Room for one more; false: there is none. */
-static bool stall_check_grow(void **list, size_t *room, size_t count, size_t size, size_t most)
+static bool stall_check_grow(void **list, size_t *capacity, size_t count, size_t size, size_t most)
 {
-	size_t wanted = *room ? 2 * *room : 64;
+	size_t wanted = *capacity ? 2 * *capacity : 64;
 	void *more;
 
-	if (count < *room)
+	if (count < *capacity)
 		return true;
 	if (count >= most)
 		return false;
@@ -54,7 +54,7 @@ static bool stall_check_grow(void **list, size_t *room, size_t count, size_t siz
 	if (!more)
 		return false;
 	*list = more;
-	*room = wanted;
+	*capacity = wanted;
 	return true;
 }
 

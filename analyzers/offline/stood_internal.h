@@ -18,7 +18,7 @@ struct stood_spot {
 };
 
 struct stood_spots {
-	size_t count, room;
+	size_t count, capacity;
 	struct stood_spot *spot; /* by time, apart from each other */
 };
 
@@ -57,7 +57,7 @@ struct stood_run {
 };
 
 struct stood_part {
-	size_t count, room;
+	size_t count, capacity;
 	void *row;
 };
 

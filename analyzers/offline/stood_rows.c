@@ -85,14 +85,14 @@ void stood_rows_close(struct stood *stood)
 
 static void *stall_rows_grow(struct stood_part *part, size_t size)
 {
-	if (part->count == part->room) {
-		size_t room = part->room ? 2 * part->room : 256;
-		void *more = room <= STOOD_ROWS_MAX ? realloc(part->row, room * size) : NULL;
+	if (part->count == part->capacity) {
+		size_t capacity = part->capacity ? 2 * part->capacity : 256;
+		void *more = capacity <= STOOD_ROWS_MAX ? realloc(part->row, capacity * size) : NULL;
 
 		if (!more)
 			return NULL;
 		part->row = more;
-		part->room = room;
+		part->capacity = capacity;
 	}
 	return (char *)part->row + part->count++ * size;
 }

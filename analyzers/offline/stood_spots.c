@@ -38,14 +38,14 @@ void stood_spots_free(struct stood_spots *spots)
 
 static bool stall_intervals_add(struct stood_spots *spots, uint64_t from_ns, uint64_t to_ns)
 {
-	if (spots->count == spots->room) {
-		size_t room = spots->room ? 2 * spots->room : 64;
-		struct stood_spot *more = realloc(spots->spot, room * sizeof(*more));
+	if (spots->count == spots->capacity) {
+		size_t capacity = spots->capacity ? 2 * spots->capacity : 64;
+		struct stood_spot *more = realloc(spots->spot, capacity * sizeof(*more));
 
 		if (!more)
 			return false;
 		spots->spot = more;
-		spots->room = room;
+		spots->capacity = capacity;
 	}
 	spots->spot[spots->count++] = (struct stood_spot){from_ns, to_ns};
 	return true;

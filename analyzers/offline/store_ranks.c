@@ -112,13 +112,13 @@ static int store_ranks_add_place(void *arg, sqlite3_stmt *s)
 	if (!rank)
 		return 0;
 	if (rank->places == rank->places_room) {
-		size_t room = rank->places_room ? 2 * rank->places_room : 8;
+		size_t capacity = rank->places_room ? 2 * rank->places_room : 8;
 
-		place = realloc(rank->place, room * sizeof(*place));
+		place = realloc(rank->place, capacity * sizeof(*place));
 		if (!place)
 			return -ENOMEM;
 		rank->place = place;
-		rank->places_room = room;
+		rank->places_room = capacity;
 	}
 	place = &rank->place[rank->places++];
 	store_ranks_copy(place->communicator, sizeof(place->communicator), sqlite3_column_text(s, 1));

@@ -12,14 +12,14 @@ int systrace_events_add(struct systrace_events *events, const struct systrace_ev
 		events->left_out++;
 		return 0;
 	}
-	if (events->count == events->room) {
-		size_t room = events->room ? 2 * events->room : 1024;
-		struct systrace_event *more = realloc(events->event, room * sizeof(*more));
+	if (events->count == events->capacity) {
+		size_t capacity = events->capacity ? 2 * events->capacity : 1024;
+		struct systrace_event *more = realloc(events->event, capacity * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
 		events->event = more;
-		events->room = room;
+		events->capacity = capacity;
 	}
 	events->event[events->count++] = *event;
 	return 0;

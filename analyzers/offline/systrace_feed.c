@@ -21,7 +21,7 @@ struct file {
 };
 
 struct files {
-	size_t count, room;
+	size_t count, capacity;
 	struct file *file;
 };
 
@@ -51,14 +51,14 @@ static int add_file(struct files *files, const char *path, const struct systrace
 {
 	if (files->count == SYSTRACE_FILES_MAX)
 		return 0;
-	if (files->count == files->room) {
-		size_t room = files->room ? 2 * files->room : 64;
-		struct file *more = realloc(files->file, room * sizeof(*more));
+	if (files->count == files->capacity) {
+		size_t capacity = files->capacity ? 2 * files->capacity : 64;
+		struct file *more = realloc(files->file, capacity * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
 		files->file = more;
-		files->room = room;
+		files->capacity = capacity;
 	}
 	files->file[files->count] = (struct file){strdup(path), *name};
 	return files->file[files->count++].path ? 0 : -ENOMEM;
@@ -118,13 +118,13 @@ static int process_get(struct systrace_feed *feed, const struct systrace_process
 	if (feed->processes == PROCESSES_MAX)
 		return -ENOSPC;
 	if (feed->processes == feed->processes_room) {
-		size_t room = feed->processes_room ? 2 * feed->processes_room : 16;
-		struct systrace_process *more = realloc(feed->process, room * sizeof(*more));
+		size_t capacity = feed->processes_room ? 2 * feed->processes_room : 16;
+		struct systrace_process *more = realloc(feed->process, capacity * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
 		feed->process = more;
-		feed->processes_room = room;
+		feed->processes_room = capacity;
 	}
 	feed->process[feed->processes] = *wanted;
 	*ret = (uint32_t)feed->processes++;

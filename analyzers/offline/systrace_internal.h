@@ -38,7 +38,7 @@ struct systrace_process {
 };
 
 struct systrace_events {
-	size_t count, room;
+	size_t count, capacity;
 	struct systrace_event *event;
 	uint64_t left_out; /* beyond SYSTRACE_EVENTS_MAX */
 };

@@ -67,9 +67,9 @@ static void output_pad(FILE *out, size_t n)
 		fputc(' ', out);
 }
 
-static void put_cell(FILE *out, const char *text, size_t width, size_t room, bool right, bool last)
+static void put_cell(FILE *out, const char *text, size_t width, size_t capacity, bool right, bool last)
 {
-	size_t blanks = width < room ? room - width : 0;
+	size_t blanks = width < capacity ? capacity - width : 0;
 
 	if (right)
 		output_pad(out, blanks);

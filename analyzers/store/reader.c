@@ -64,7 +64,7 @@ static int reader_by_number(const void *a, const void *b)
 int reader_list(struct reader *reader)
 {
 	struct reader_file *files = NULL;
-	size_t count = 0, room = 0;
+	size_t count = 0, capacity = 0;
 	struct dirent *entry;
 	DIR *dir = opendir(reader->dir);
 
@@ -75,8 +75,8 @@ int reader_list(struct reader *reader)
 
 		if (segment_name_parse(entry->d_name, &name) < 0)
 			continue;
-		if (count == room) {
-			struct reader_file *more = reallocarray(files, room ? room * 2 : 64, sizeof(*files));
+		if (count == capacity) {
+			struct reader_file *more = reallocarray(files, capacity ? capacity * 2 : 64, sizeof(*files));
 
 			if (!more) {
 				free(files);
@@ -84,7 +84,7 @@ int reader_list(struct reader *reader)
 				return -ENOMEM;
 			}
 			files = more;
-			room = room ? room * 2 : 64;
+			capacity = capacity ? capacity * 2 : 64;
 		}
 		files[count++] = (struct reader_file){.name = name};
 	}

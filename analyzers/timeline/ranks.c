@@ -15,18 +15,18 @@ static void timeline_ranks_copy(char *to, size_t size, sqlite3_stmt *s, int colu
 }
 
 /* Doubles what array has room for, up to max. */
-static int timeline_ranks_grow(void **array, size_t *room, size_t size, size_t max)
+static int timeline_ranks_grow(void **array, size_t *capacity, size_t size, size_t max)
 {
-	size_t more = *room ? 2 * *room : 64;
+	size_t more = *capacity ? 2 * *capacity : 64;
 	void *grown;
 
-	if (*room >= max)
+	if (*capacity >= max)
 		return -E2BIG;
 	grown = reallocarray(*array, more < max ? more : max, size);
 	if (!grown)
 		return -ENOMEM;
 	*array = grown;
-	*room = more < max ? more : max;
+	*capacity = more < max ? more : max;
 	return 0;
 }
 

@@ -92,20 +92,20 @@ static bool grow_places(struct row_texts *texts)
 
 static bool grow_bytes(struct row_texts *texts, size_t size)
 {
-	size_t room = texts->bytes_room ? texts->bytes_room : BYTES_MIN;
+	size_t capacity = texts->bytes_room ? texts->bytes_room : BYTES_MIN;
 	char *bytes;
 
-	while (room < texts->bytes_used + size)
-		room *= 2;
-	if (room > ROW_TEXTS_BYTES_MAX)
+	while (capacity < texts->bytes_used + size)
+		capacity *= 2;
+	if (capacity > ROW_TEXTS_BYTES_MAX)
 		return false;
-	if (room == texts->bytes_room)
+	if (capacity == texts->bytes_room)
 		return true;
-	bytes = realloc(texts->bytes, room);
+	bytes = realloc(texts->bytes, capacity);
 	if (!bytes)
 		return false;
 	texts->bytes = bytes;
-	texts->bytes_room = room;
+	texts->bytes_room = capacity;
 	return true;
 }
 

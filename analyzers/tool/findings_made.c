@@ -8,7 +8,7 @@
 
 struct findings_made {
 	struct finding *finding; /* by id, which only rises */
-	size_t count, room;
+	size_t count, capacity;
 	uint64_t left_out;
 };
 
@@ -54,16 +54,16 @@ void findings_made_tell(void *arg, const struct finding *finding)
 		made->left_out++;
 		return;
 	}
-	if (made->count == made->room) {
-		size_t room = made->room ? 2 * made->room : 64;
-		struct finding *more = realloc(made->finding, room * sizeof(*more));
+	if (made->count == made->capacity) {
+		size_t capacity = made->capacity ? 2 * made->capacity : 64;
+		struct finding *more = realloc(made->finding, capacity * sizeof(*more));
 
 		if (!more) {
 			made->left_out++;
 			return;
 		}
 		made->finding = more;
-		made->room = room;
+		made->capacity = capacity;
 	}
 	/* Mostly the newest: the first telling of a number comes in their order. */
 	for (size_t i = made->count++; i > at; i--)

@@ -81,16 +81,16 @@ static bool is_there(const struct stores *stores, const struct stores_one *one)
 /* Takes its path over. */
 static int stores_append(struct stores *stores, const struct stores_one *one)
 {
-	if (stores->count == stores->room) {
-		size_t room = stores->room ? 2 * stores->room : 16;
-		struct stores_one *more = room <= STORES_MAX ? realloc(stores->one, room * sizeof(*more)) : NULL;
+	if (stores->count == stores->capacity) {
+		size_t capacity = stores->capacity ? 2 * stores->capacity : 16;
+		struct stores_one *more = capacity <= STORES_MAX ? realloc(stores->one, capacity * sizeof(*more)) : NULL;
 
 		if (!more) {
 			free(one->path);
-			return room <= STORES_MAX ? -ENOMEM : -E2BIG;
+			return capacity <= STORES_MAX ? -ENOMEM : -E2BIG;
 		}
 		stores->one = more;
-		stores->room = room;
+		stores->capacity = capacity;
 	}
 	stores->one[stores->count++] = *one;
 	return 0;

@@ -18,7 +18,7 @@ struct stores_one {
 };
 
 struct stores {
-	size_t count, room;
+	size_t count, capacity;
 	struct stores_one *one; /* in the order of their names within a folder */
 };
 

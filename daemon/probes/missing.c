@@ -4,24 +4,24 @@
 #include "daemon/probes/missing.h"
 
 /* One rank's libraries, those that could be read. */
-struct room {
+struct input {
 	const struct library *const *library;
 	size_t count;
 	const struct probe_table *table;
 };
 
-static bool is_named(const struct room *room, size_t row)
+static bool is_named(const struct input *input, size_t row)
 {
-	for (size_t i = 0; i < room->count; i++)
-		if (attachment_names(room->library[i]->owner_data, row))
+	for (size_t i = 0; i < input->count; i++)
+		if (attachment_names(input->library[i]->owner_data, row))
 			return true;
 	return false;
 }
 
-static bool unresolved_is_used(const struct room *room, size_t row)
+static bool unresolved_is_used(const struct input *input, size_t row)
 {
-	for (size_t i = 0; i < room->count; i++)
-		if (attachment_uses(room->library[i]->owner_data, row))
+	for (size_t i = 0; i < input->count; i++)
+		if (attachment_uses(input->library[i]->owner_data, row))
 			return true;
 	return false;
 }
@@ -38,18 +38,18 @@ static bool is_same_variant(const struct probe *a, const struct probe *b)
 }
 
 /* Whether the question holds for every row of this row's variant. */
-static bool all_rows(const struct room *room, const struct probe *variant, bool (*question)(const struct room *room, size_t row))
+static bool all_rows(const struct input *input, const struct probe *variant, bool (*question)(const struct input *input, size_t row))
 {
-	for (size_t i = 0; i < room->table->count; i++)
-		if (is_same_variant(variant, &room->table->probe[i]) && !question(room, i))
+	for (size_t i = 0; i < input->table->count; i++)
+		if (is_same_variant(variant, &input->table->probe[i]) && !question(input, i))
 			return false;
 	return true;
 }
 
-static bool any_variant(const struct room *room, const struct probe *of, bool (*question)(const struct room *room, size_t row))
+static bool any_variant(const struct input *input, const struct probe *of, bool (*question)(const struct input *input, size_t row))
 {
-	for (size_t i = 0; i < room->table->count; i++)
-		if (is_same_set(of, &room->table->probe[i]) && all_rows(room, &room->table->probe[i], question))
+	for (size_t i = 0; i < input->table->count; i++)
+		if (is_same_set(of, &input->table->probe[i]) && all_rows(input, &input->table->probe[i], question))
 			return true;
 	return false;
 }
@@ -77,33 +77,33 @@ static bool is_optional(const struct probe_table *table, const struct probe *of)
 	return true;
 }
 
-static bool names_any(const struct room *room, const struct library *library, const struct probe *of)
+static bool names_any(const struct input *input, const struct library *library, const struct probe *of)
 {
-	for (size_t row = 0; row < room->table->count; row++)
-		if (is_same_set(of, &room->table->probe[row]) && attachment_names(library->owner_data, row))
+	for (size_t row = 0; row < input->table->count; row++)
+		if (is_same_set(of, &input->table->probe[row]) && attachment_names(library->owner_data, row))
 			return true;
 	return false;
 }
 
-static const char *trouble_of(const struct room *room, const struct library *library, const struct probe *of)
+static const char *trouble_of(const struct input *input, const struct library *library, const struct probe *of)
 {
-	for (size_t row = 0; row < room->table->count; row++)
-		if (is_same_set(of, &room->table->probe[row]) && attachment_trouble(library->owner_data, row))
+	for (size_t row = 0; row < input->table->count; row++)
+		if (is_same_set(of, &input->table->probe[row]) && attachment_trouble(library->owner_data, row))
 			return attachment_trouble(library->owner_data, row);
 	return NULL;
 }
 
 /* Where the thing should be: rather in a library that has it and tells why it cannot be used. */
-static void unresolved_describe(const struct room *room, struct missing_thing *thing)
+static void unresolved_describe(const struct input *input, struct missing_thing *thing)
 {
-	for (size_t i = 0; i < room->count; i++) {
-		const char *trouble = trouble_of(room, room->library[i], thing->probe);
+	for (size_t i = 0; i < input->count; i++) {
+		const char *trouble = trouble_of(input, input->library[i], thing->probe);
 
-		if (!names_any(room, room->library[i], thing->probe))
+		if (!names_any(input, input->library[i], thing->probe))
 			continue;
 		thing->others += thing->library != NULL;
 		if (!thing->library || (trouble && !thing->reason)) {
-			thing->library = room->library[i];
+			thing->library = input->library[i];
 			thing->reason = trouble;
 		}
 	}
@@ -126,20 +126,20 @@ static int unresolved_keep(struct missing *missing, const struct missing_thing *
 
 int missing_add(struct missing *missing, const struct library *const *library, size_t count)
 {
-	struct room room = {library, count, NULL};
+	struct input input = {library, count, NULL};
 
 	if (count == 0)
 		return 0;
-	room.table = attachment_table(library[0]->owner_data);
-	for (size_t i = 0; i < room.table->count; i++) {
-		struct missing_thing thing = {.probe = &room.table->probe[i]};
+	input.table = attachment_table(library[0]->owner_data);
+	for (size_t i = 0; i < input.table->count; i++) {
+		struct missing_thing thing = {.probe = &input.table->probe[i]};
 		int r;
 
-		if (name_of(room.table, thing.probe) != thing.probe || !any_variant(&room, thing.probe, is_named) ||
-			any_variant(&room, thing.probe, unresolved_is_used))
+		if (name_of(input.table, thing.probe) != thing.probe || !any_variant(&input, thing.probe, is_named) ||
+			any_variant(&input, thing.probe, unresolved_is_used))
 			continue;
-		unresolved_describe(&room, &thing);
-		if (!thing.reason && is_optional(room.table, thing.probe))
+		unresolved_describe(&input, &thing);
+		if (!thing.reason && is_optional(input.table, thing.probe))
 			continue;
 		r = unresolved_keep(missing, &thing);
 		if (r < 0)
@@ -215,7 +215,7 @@ static bool is_listed(const struct missing *missing, size_t i, enum level level,
 
 unsigned missing_names(const struct missing *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES])
 {
-	const size_t room = MISSING_NAMES_BYTES - sizeof(" and 4294967295 more");
+	const size_t capacity = MISSING_NAMES_BYTES - sizeof(" and 4294967295 more");
 	unsigned count = 0, shown = 0;
 	size_t used = 0;
 
@@ -226,7 +226,7 @@ unsigned missing_names(const struct missing *missing, enum level level, bool wit
 		if (!is_listed(missing, i, level, with_reason))
 			continue;
 		/* Once one found no room, none does: what is shown is the first ones. */
-		if (shown == count++ && used + strlen(name) + 2 < room) {
+		if (shown == count++ && used + strlen(name) + 2 < capacity) {
 			used += (size_t)snprintf(names + used, MISSING_NAMES_BYTES - used, "%s%s", used ? ", " : "", name);
 			shown++;
 		}

@@ -84,29 +84,29 @@ __attribute__((weak)) void ranks_each(
 		callback(arg, &rank);
 }
 
-__attribute__((weak)) bool steps_room_current(struct steps_room *room, const struct rank *rank, struct steps_open *ret)
+__attribute__((weak)) bool steps_room_current(struct steps_room *rank_steps, const struct rank *rank, struct steps_open *ret)
 {
-	(void)room;
+	(void)rank_steps;
 	(void)rank;
 	*ret = (struct steps_open){.step = 30, .stage = "backward", .start_ns = 1};
 	return true;
 }
 
-__attribute__((weak)) void ops_room_counts(const struct ops_room *room, struct ops_room_counts *ret)
+__attribute__((weak)) void ops_room_counts(const struct ops_room *colls, struct ops_room_counts *ret)
 {
-	(void)room;
+	(void)colls;
 	*ret = (struct ops_room_counts){.rows = 77, .late = 5};
 }
 
-__attribute__((weak)) void alloc_room_counts(const struct alloc_room *room, struct alloc_room_counts *ret)
+__attribute__((weak)) void alloc_room_counts(const struct alloc_room *allocs, struct alloc_room_counts *ret)
 {
-	(void)room;
+	(void)allocs;
 	*ret = (struct alloc_room_counts){.rows = 66};
 }
 
-__attribute__((weak)) void findings_room_counts(const struct findings_room *room, struct findings_counts *ret)
+__attribute__((weak)) void findings_room_counts(const struct findings_room *online, struct findings_counts *ret)
 {
-	(void)room;
+	(void)online;
 	*ret = (struct findings_counts){.open = 2, .closed = 3, .frames = 44};
 }
 
@@ -116,11 +116,11 @@ __attribute__((weak)) const char *ops_room_seq_from(enum ops_seq_from from)
 }
 
 /* More than fits, with the longest of texts: ranks of two members a communicator. */
-__attribute__((weak)) int ops_look_new(struct ops_room *room, uint64_t now_ns, struct ops_look **ret)
+__attribute__((weak)) int ops_look_new(struct ops_room *colls, uint64_t now_ns, struct ops_look **ret)
 {
 	struct ops_look *look = calloc(1, sizeof(*look));
 
-	(void)room;
+	(void)colls;
 	look->now_ns = now_ns;
 	look->members = OPS_LOOK_MEMBERS_MAX;
 	look->comms = look->members / 2;

@@ -138,7 +138,7 @@ static void test_live_is_bounded(void **state)
 		assert_true(alloc_live_add(&live, (1ULL << 40) + i, i));
 	}
 	assert_int_equal(live.lives, 1000);
-	assert_true(live.room <= 4096);
+	assert_true(live.capacity <= 4096);
 	assert_true(alloc_live_drop(&live, 4096, 9, &bytes));
 	assert_int_equal(bytes, 1);
 	alloc_live_clear(&live);
