@@ -79,13 +79,13 @@ static void say_read(const struct analyze *analyze, const struct analysis *analy
 		(unsigned long long)analysis->rows, (unsigned long long)analysis->watched.ranks,
 		(unsigned long long)analysis->sources, analyze->options.systrace ? "file" : "store",
 		analysis->sources == 1 ? "" : "s", tool_time(analysis->watched.first_ns, first),
-		tool_time(analysis->watched.last_ns, last), (unsigned long long)analysis->framer.frames);
+		tool_time(analysis->watched.last_ns, last), (unsigned long long)analysis->align.frames);
 	if (analysis->dropped)
 		printf("left out: %llu rows whose times or numbers make no sense\n",
 			(unsigned long long)analysis->dropped);
 	if (analysis->ops)
 		printf("operations: %llu, of which %llu are not joined with those of other ranks\n",
-			(unsigned long long)analysis->ops, (unsigned long long)analysis->ops_not_joined);
+			(unsigned long long)analysis->ops, (unsigned long long)analysis->coll_not_joined);
 }
 
 /* As of the newest event: what was so then may be long over. */

@@ -10,36 +10,36 @@ static const char *const field_names[OP_FIELD_MAX] = {
 #undef OP_FIELD
 };
 
-static const char *const kind_names[OPS_KIND_MAX] = {
-	[OPS_OP] = "op",
-	[OPS_P2P] = "p2p",
-	[OPS_GROUP] = "group",
-	[OPS_WORK] = "work",
-	[OPS_FINISHED] = "finished",
-	[OPS_COMM] = "comm",
-	[OPS_COMM_FREE] = "comm_free",
-	[OPS_CAPTURE] = "capture",
-	[OPS_CAPTURE_END] = "capture_end",
-	[OPS_GROUP_SEQ] = "group_seq",
+static const char *const kind_names[COLL_KIND_MAX] = {
+	[COLL_OP] = "op",
+	[COLL_P2P] = "p2p",
+	[COLL_GROUP] = "group",
+	[COLL_WORK] = "work",
+	[COLL_FINISHED] = "finished",
+	[COLL_COMM] = "comm",
+	[COLL_COMM_FREE] = "comm_free",
+	[COLL_CAPTURE] = "capture",
+	[COLL_CAPTURE_END] = "capture_end",
+	[COLL_GROUP_SEQ] = "group_seq",
 };
 
-enum op_field op_field_parse(const char *name)
+enum coll_field op_field_parse(const char *name)
 {
 	for (unsigned i = 0; i < OP_FIELD_MAX; i++)
 		if (strcmp(field_names[i], name) == 0)
-			return (enum op_field)i;
+			return (enum coll_field)i;
 	return OP_FIELD_MAX;
 }
 
-const char *op_field_name(enum op_field field)
+const char *op_field_name(enum coll_field field)
 {
 	return (unsigned)field < OP_FIELD_MAX ? field_names[field] : "";
 }
 
-enum ops_kind ops_kind_parse(const char *name)
+enum coll_kind coll_kind_parse(const char *name)
 {
-	for (unsigned i = OPS_NONE + 1; i < OPS_KIND_MAX; i++)
+	for (unsigned i = COLL_NONE + 1; i < COLL_KIND_MAX; i++)
 		if (strcmp(kind_names[i], name) == 0)
-			return (enum ops_kind)i;
-	return OPS_NONE;
+			return (enum coll_kind)i;
+	return COLL_NONE;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls of communication libraries to operations of communicators. Pure: no I/O, no clock, no globals; the same code runs
- * in the daemon, over a store and in tests. One `struct ops` follows one rank (one process).
+ * in the daemon, over a store and in tests. One `struct coll` follows one rank (one process).
  *
  * What comes in: a record for every probed call (struct ops_event: a probe table's row with its named fields), and, where
  * the process has a marker library loaded, a record for every operation that the device did (struct ops_device). What goes
@@ -9,7 +9,7 @@
  * nodes can be joined by (communicator, seq) with no configuration.
  *
  * Communicators. Told apart by (family, address) while they live; a call that frees one makes its address free. The
- * identity comes, best first: from the library's own memory with each call (IDENTITY field), from ops_identify(), from the
+ * identity comes, best first: from the library's own memory with each call (IDENTITY field), from coll_identify(), from the
  * init call, from the device record; else it is not known, and the row says so: it is never guessed. An address under
  * which another identity of the same source turns up is another communicator, whose predecessor's end was not seen.
  *
@@ -17,11 +17,11 @@
  * (communicator, sender, receiver). Where the call itself carries the library's count of calls before it (SEQ), its number
  * is SEQ + 1. Else they are counted from the communicator's init. Where init was not seen, numbers are taken from the
  * first device record that matches a call (marker; a call in a group of several tells nothing, for NCCL sorts them), or
- * from the process group's own count (OPS_GROUP_SEQ), else counted from the first call seen: seq_from says which, and only
- * OPS_SEQ_ATTACH may not be joined. INIT and MARKER are one numbering. A device record that is numbered higher than the
+ * from the process group's own count (COLL_GROUP_SEQ), else counted from the first call seen: seq_from says which, and only
+ * COLL_SEQ_ATTACH may not be joined. INIT and MARKER are one numbering. A device record that is numbered higher than the
  * call that it belongs to says that records of calls were lost: the count goes on from it. Where the daemon knows of a
- * loss, ops_dropped() makes counted numbers OPS_SEQ_ATTACH until a record or the process group tells again.
- * A row whose number would be OPS_SEQ_ATTACH waits OPS_NUMBER_NS for something that numbers it. If nothing did, its
+ * loss, coll_dropped() makes counted numbers COLL_SEQ_ATTACH until a record or the process group tells again.
+ * A row whose number would be COLL_SEQ_ATTACH waits COLL_NUMBER_NS for something that numbers it. If nothing did, its
  * communicator is one that nothing numbers, and its later rows do not wait for that.
  *
  * Groups. A call made in a group (in_group) lasts until the group's closing call returns: its row waits for the
@@ -35,15 +35,15 @@
  *
  * Device records are matched to calls of the same communicator: by number where both are known, else by operation, count
  * and time (the record's host_ns lies in the call, from its start to its group's end). A row waits for its device record
- * if its communicator has had one, at most OPS_WAIT_NS after the newest record and OPS_WAITING_MAX of them; a late one
+ * if its communicator has had one, at most COLL_WAIT_NS after the newest record and COLL_WAITING_MAX of them; a late one
  * then is counted, not reported. Records come in batches, so that many calls may come before the first one: rows of a
- * communicator that has had none wait OPS_NUMBER_NS for it, unless one waited in vain before. Rows of a communicator that
- * was freed wait OPS_FREED_WAIT_NS: the library hands over the last batch after that. A device record that no call
+ * communicator that has had none wait COLL_NUMBER_NS for it, unless one waited in vain before. Rows of a communicator that
+ * was freed wait COLL_FREED_WAIT_NS: the library hands over the last batch after that. A device record that no call
  * explains (attached in mid-run) makes no row; that of a recorded graph, whose launch is no call, makes one with seq 0,
  * captured, device.
  *
  * In flight. A call that was entered and has not returned sends no record. The daemon reads the kernel's map of calls in
- * flight and tells it whole: ops_in_call_begin(), then ops_in_call() for each. Standings and ops_at() count them as entered.
+ * flight and tells it whole: coll_in_call_begin(), then coll_in_call() for each. Standings and coll_at() count them as entered.
  *
  * Times are CLOCK_MONOTONIC ns, of the host; device times come already mapped to it. Texts in rows are valid during the
  * call. Everything in an event may be a lie: lengths, numbers and addresses are bounded here, not believed.
@@ -57,42 +57,42 @@
 
 #include "analyzers/comm_kind.h"
 
-#define OPS_COMMS_MAX 1024      /* live communicators a rank; the one used longest ago is forgotten beyond it */
-#define OPS_WAITING_MAX 4096    /* rows that wait for a group, a work or a device record */
-#define OPS_RECENT 64           /* operations a communicator whose signature is remembered, to compare ranks */
-#define OPS_WAIT_NS 30000000000ULL
-#define OPS_IDENTIFY_NS 2000000000ULL /* a row waits that long for ops_identify(), if its family is told later */
-#define OPS_NUMBER_NS 2000000000ULL   /* what numbers a row, and a communicator's first device record, is waited for */
-#define OPS_FREED_WAIT_NS 5000000000ULL /* after its communicator's end, or a newer record of that */
-#define OPS_STUCK_NS 600000000000ULL  /* a row waits that long for its group's or its work's end */
-#define OPS_IN_CALL_MAX 256
-#define OPS_NAME_BYTES 64
-#define OPS_UNKNOWN UINT64_MAX  /* of a duration, a time, a count: not known */
+#define COLL_COMMS_MAX 1024      /* live communicators a rank; the one used longest ago is forgotten beyond it */
+#define COLL_WAITING_MAX 4096    /* rows that wait for a group, a work or a device record */
+#define COLL_RECENT 64           /* operations a communicator whose signature is remembered, to compare ranks */
+#define COLL_WAIT_NS 30000000000ULL
+#define COLL_IDENTIFY_NS 2000000000ULL /* a row waits that long for coll_identify(), if its family is told later */
+#define COLL_NUMBER_NS 2000000000ULL   /* what numbers a row, and a communicator's first device record, is waited for */
+#define COLL_FREED_WAIT_NS 5000000000ULL /* after its communicator's end, or a newer record of that */
+#define COLL_STUCK_NS 600000000000ULL  /* a row waits that long for its group's or its work's end */
+#define COLL_IN_CALL_MAX 256
+#define COLL_NAME_BYTES 64
+#define COLL_UNKNOWN UINT64_MAX  /* of a duration, a time, a count: not known */
 
-enum op_field {
+enum coll_field {
 #define OP_FIELD(id, name, meaning) OP_FIELD_##id,
 #include "analyzers/op_fields.def"
 #undef OP_FIELD
 	OP_FIELD_MAX
 };
 
-enum ops_kind {
-	OPS_NONE,
-	OPS_OP,         /* "op": a collective was called */
-	OPS_P2P,        /* "p2p": a send or a receive was called */
-	OPS_GROUP,      /* "group": the outermost group of the thread was closed: start is its opening, end its return */
-	OPS_WORK,       /* "work": the operation just announced on this thread is WORK now */
-	OPS_FINISHED,   /* "finished": WORK is complete */
-	OPS_COMM,       /* "comm": a communicator was made (init, split); COMM is its address */
-	OPS_COMM_FREE,  /* "comm_free": COMM is going away */
-	OPS_CAPTURE,    /* "capture": the thread begins (end_ns 0) or ends recording a device graph; calls between are captured */
-	OPS_CAPTURE_END,/* "capture_end" */
-	OPS_GROUP_SEQ,  /* "group_seq": the framework's process group numbered the last call of this thread SEQ */
-	OPS_KIND_MAX
+enum coll_kind {
+	COLL_NONE,
+	COLL_OP,         /* "op": a collective was called */
+	COLL_P2P,        /* "p2p": a send or a receive was called */
+	COLL_GROUP,      /* "group": the outermost group of the thread was closed: start is its opening, end its return */
+	COLL_WORK,       /* "work": the operation just announced on this thread is WORK now */
+	COLL_FINISHED,   /* "finished": WORK is complete */
+	COLL_COMM,       /* "comm": a communicator was made (init, split); COMM is its address */
+	COLL_COMM_FREE,  /* "comm_free": COMM is going away */
+	COLL_CAPTURE,    /* "capture": the thread begins (end_ns 0) or ends recording a device graph; calls between are captured */
+	COLL_CAPTURE_END,/* "capture_end" */
+	COLL_GROUP_SEQ,  /* "group_seq": the framework's process group numbered the last call of this thread SEQ */
+	COLL_KIND_MAX
 };
 
-struct ops_event {
-	enum ops_kind kind;
+struct coll_event {
+	enum coll_kind kind;
 	const char *family;     /* of the library: "nccl", "rccl", "hccl", "gloo" */
 	const char *op;         /* "AllReduce", "Send": NCCL's words for all families */
 	uint64_t start_ns;
@@ -109,7 +109,7 @@ struct ops_event {
 
 /* op "" or NULL: the record only tells of the communicator and that its operations will be recorded; with
  * identity 0, that those of all communicators of the rank will be. */
-struct ops_device {
+struct coll_device {
 	uint64_t identity;      /* of the communicator */
 	const char *name;       /* of the communicator, "" if none */
 	uint64_t seq;           /* collectives: from 1 since its init; 0 unknown (point to point) */
@@ -125,12 +125,12 @@ struct ops_device {
 	const char *dtype;      /* "" or NULL if not known; only used where no call tells it */
 };
 
-enum ops_seq_from { OPS_SEQ_INIT, OPS_SEQ_LIBRARY, OPS_SEQ_MARKER, OPS_SEQ_GROUP, OPS_SEQ_ATTACH };
+enum coll_seq_from { COLL_SEQ_INIT, COLL_SEQ_LIBRARY, COLL_SEQ_MARKER, COLL_SEQ_GROUP, COLL_SEQ_ATTACH };
 
-struct ops_row {
+struct coll_row {
 	const char *communicator; /* 16 hex digits; "" if its identity is not known */
 	uint64_t seq;
-	enum ops_seq_from seq_from;
+	enum coll_seq_from seq_from;
 	const char *family;
 	const char *op;
 	const char *dtype;        /* "float32", ...; "" if not known */
@@ -149,7 +149,7 @@ struct ops_row {
 	uint32_t thread_id;
 };
 
-struct ops_group {
+struct coll_group {
 	uint64_t group;
 	uint64_t members;         /* calls in it */
 	uint64_t bytes;
@@ -157,7 +157,7 @@ struct ops_group {
 	uint32_t thread_id;
 };
 
-struct ops_communicator {
+struct coll_communicator {
 	const char *communicator; /* "" if not known */
 	const char *family;
 	const char *name;         /* as the framework names it, "" if none */
@@ -167,7 +167,7 @@ struct ops_communicator {
 	uint32_t member, members; /* members 0: not known */
 	const char *parent;       /* communicator that it was split from, "" if none or not known */
 	int64_t color;            /* of the split; INT64_MIN if none */
-	const char *source;       /* what told its identity: "library", "init", "marker", ops_identify()'s word, "" */
+	const char *source;       /* what told its identity: "library", "init", "marker", coll_identify()'s word, "" */
 	const char *trouble;      /* why it is not known, "" if it is */
 	uint64_t since_ns;        /* init, or the first call seen */
 	bool freed;
@@ -175,37 +175,37 @@ struct ops_communicator {
 };
 
 /* Where a rank stands on one communicator. */
-struct ops_point {
+struct coll_point {
 	uint64_t seq;           /* 0: none yet */
-	char op[OPS_NAME_BYTES];
+	char op[COLL_NAME_BYTES];
 	uint64_t count, bytes;
 	char dtype[16];
 	uint64_t time_ns;       /* entered: the call's start; completed: its end */
 };
 
-struct ops_standing {
+struct coll_standing {
 	char communicator[20];  /* "" if not known */
 	char family[8];
-	char name[OPS_NAME_BYTES];
+	char name[COLL_NAME_BYTES];
 	uint64_t address;
 	uint32_t member, members;
-	enum ops_seq_from seq_from;
-	struct ops_point entered;   /* the last collective that the host called */
-	struct ops_point completed; /* the last one known to be complete; seq 0: none, or nothing tells */
+	enum coll_seq_from seq_from;
+	struct coll_point entered;   /* the last collective that the host called */
+	struct coll_point completed; /* the last one known to be complete; seq 0: none, or nothing tells */
 	bool completion_known;      /* something tells of completion: a work, a device record */
 	uint64_t in_call_ns;        /* the host is in a call on it (or its group's end) since then; 0: it is not */
 };
 
-/* Called from within ops_feed(), ops_feed_device(), ops_identify(), ops_members(), ops_in_call(), ops_idle(),
- * ops_end(); must not call back in. */
-struct ops_sink {
-	void (*row)(void *arg, const struct ops_row *row);
-	void (*group)(void *arg, const struct ops_group *group);
-	void (*communicator)(void *arg, const struct ops_communicator *communicator); /* new, or more is known, or freed */
+/* Called from within coll_feed(), coll_feed_device(), coll_identify(), coll_members(), coll_in_call(), coll_idle(),
+ * coll_end(); must not call back in. */
+struct coll_sink {
+	void (*row)(void *arg, const struct coll_row *row);
+	void (*group)(void *arg, const struct coll_group *group);
+	void (*communicator)(void *arg, const struct coll_communicator *communicator); /* new, or more is known, or freed */
 	void *arg;
 };
 
-struct ops_counts {
+struct coll_counts {
 	uint64_t events;
 	uint64_t lost;          /* works that finished unannounced, groups without a member, ... */
 	uint64_t not_waited;    /* rows reported early because too many waited */
@@ -213,39 +213,39 @@ struct ops_counts {
 	uint64_t comms_forgotten;
 };
 
-struct ops;
+struct coll;
 
-struct ops *ops_new(const struct ops_sink *sink); /* NULL: out of memory */
-struct ops *ops_free(struct ops *ops);
-void ops_feed(struct ops *ops, const struct ops_event *event);
-void ops_feed_device(struct ops *ops, const struct ops_device *device);
+struct coll *coll_new(const struct coll_sink *sink); /* NULL: out of memory */
+struct coll *coll_free(struct coll *ops);
+void coll_feed(struct coll *ops, const struct coll_event *event);
+void coll_feed_device(struct coll *ops, const struct coll_device *device);
 /* What the daemon found out about the live communicator at that address; nothing happens if there is none. identity 0: it
  * could not be found out, and trouble says why. name may be "", members 0. */
-void ops_identify(struct ops *ops, const char *family, uint64_t address, uint64_t identity, const char *name,
+void coll_identify(struct coll *ops, const char *family, uint64_t address, uint64_t identity, const char *name,
 		  uint32_t member, uint32_t members, const char *source, const char *trouble);
 /* Where the members of a communicator are, for its kind: of the live ones of that identity; nothing happens if there is
  * none. */
-void ops_members(struct ops *ops, const char *family, const char *communicator, const struct comm_place *place);
+void coll_members(struct coll *ops, const char *family, const char *communicator, const struct comm_place *place);
 /* A new look at what is in flight: forgets the last one. */
-void ops_in_call_begin(struct ops *ops);
+void coll_in_call_begin(struct coll *ops);
 /* A call that was entered and has not returned: an OPS_OP, OPS_P2P or OPS_GROUP with start_ns (of a group: the start of
  * its closing call) and no end; other kinds are ignored, and a call whose record has come already. */
-void ops_in_call(struct ops *ops, const struct ops_event *event);
+void coll_in_call(struct coll *ops, const struct coll_event *event);
 /* Records of this rank's calls may have been lost: what was counted may not be joined from here on. */
-void ops_dropped(struct ops *ops);
+void coll_dropped(struct coll *ops);
 /* Time has passed: rows that waited long enough go out as they are. */
-void ops_idle(struct ops *ops, uint64_t now_ns);
+void coll_idle(struct coll *ops, uint64_t now_ns);
 /* The rank ended, or its level went off: everything that waits goes out. */
-void ops_end(struct ops *ops);
+void coll_end(struct coll *ops);
 /* One a communicator, the one used last first; returns how many were written. */
-size_t ops_standings(const struct ops *ops, struct ops_standing *ret, size_t max);
+size_t coll_standings(const struct coll *ops, struct coll_standing *ret, size_t max);
 /* What the rank called as number seq of that communicator; false where it has not, or that is forgotten. */
-bool ops_at(const struct ops *ops, const char *communicator, uint64_t seq, struct ops_point *ret);
-void ops_counts(const struct ops *ops, struct ops_counts *ret);
+bool coll_at(const struct coll *ops, const char *communicator, uint64_t seq, struct coll_point *ret);
+void coll_counts(const struct coll *ops, struct coll_counts *ret);
 
-/* "count" and so on; OP_FIELD_MAX if there is no such field. ops_kind_parse: OPS_NONE. */
-enum op_field op_field_parse(const char *name);
-const char *op_field_name(enum op_field field);
-enum ops_kind ops_kind_parse(const char *name);
+/* "count" and so on; OP_FIELD_MAX if there is no such field. coll_kind_parse: OPS_NONE. */
+enum coll_field op_field_parse(const char *name);
+const char *op_field_name(enum coll_field field);
+enum coll_kind coll_kind_parse(const char *name);
 
 #endif

@@ -10,7 +10,7 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* NCCL's and RCCL's ncclDataType_t. */
-static const struct ops_dtype nccl_dtypes[] = {
+static const struct coll_dtype nccl_dtypes[] = {
 	[0] = {"int8", 1},
 	[1] = {"uint8", 1},
 	[2] = {"int32", 4},
@@ -26,7 +26,7 @@ static const struct ops_dtype nccl_dtypes[] = {
 };
 
 /* HCCL's HcclDataType; 13 is not in use. */
-static const struct ops_dtype hccl_dtypes[] = {
+static const struct coll_dtype hccl_dtypes[] = {
 	[0] = {"int8", 1},
 	[1] = {"int16", 2},
 	[2] = {"int32", 4},
@@ -48,7 +48,7 @@ static const struct ops_dtype hccl_dtypes[] = {
 };
 
 /* PyTorch's c10::ScalarType, which gloo's calls carry. */
-static const struct ops_dtype torch_dtypes[] = {
+static const struct coll_dtype torch_dtypes[] = {
 	[0] = {"uint8", 1},
 	[1] = {"int8", 1},
 	[2] = {"int16", 2},
@@ -81,15 +81,15 @@ static const struct ops_dtype torch_dtypes[] = {
 	[29] = {"uint64", 8},
 };
 
-static const struct ops_family families[] = {
+static const struct coll_family families[] = {
 	{"nccl", nccl_dtypes, COUNT_OF(nccl_dtypes), .per_member = true, .device = true},
 	{"rccl", nccl_dtypes, COUNT_OF(nccl_dtypes), .per_member = true, .device = true},
 	{"hccl", hccl_dtypes, COUNT_OF(hccl_dtypes), .per_member = true, .device = true},
 	{"gloo", torch_dtypes, COUNT_OF(torch_dtypes), .works = true, .told_later = true},
 };
-static const struct ops_family unknown_family = {"", NULL, 0, .per_member = true, .device = true};
+static const struct coll_family unknown_family = {"", NULL, 0, .per_member = true, .device = true};
 
-static const struct ops_operation operations[] = {
+static const struct coll_operation operations[] = {
 	{"AllReduce", .per_member = false},
 	{"AllGather", .per_member = false},
 	{"ReduceScatter", .per_member = true, .of_others = true},
@@ -106,9 +106,9 @@ static const struct ops_operation operations[] = {
 	{"Scatter", .uneven = true, .pieces = true},
 	{"BatchSendRecv", .uneven = true, .pieces = true},
 };
-static const struct ops_operation other_operation = {"", .per_member = false};
+static const struct coll_operation other_operation = {"", .per_member = false};
 
-const struct ops_family *ops_family(const char *name)
+const struct coll_family *coll_family(const char *name)
 {
 	for (size_t i = 0; name && i < COUNT_OF(families); i++) {
 		if (strcmp(families[i].name, name) == 0)
@@ -117,14 +117,14 @@ const struct ops_family *ops_family(const char *name)
 	return &unknown_family;
 }
 
-const struct ops_dtype *ops_dtype(const struct ops_family *family, uint64_t number)
+const struct coll_dtype *coll_dtype(const struct coll_family *family, uint64_t number)
 {
 	if (number >= family->dtypes || !family->dtype[number].size_bytes)
 		return NULL;
 	return &family->dtype[number];
 }
 
-const struct ops_operation *ops_operation(const char *name)
+const struct coll_operation *coll_operation(const char *name)
 {
 	for (size_t i = 0; name && i < COUNT_OF(operations); i++) {
 		if (strcasecmp(operations[i].name, name) == 0)
@@ -133,15 +133,15 @@ const struct ops_operation *ops_operation(const char *name)
 	return &other_operation;
 }
 
-uint64_t ops_bytes(const struct ops_family *family, const struct ops_operation *operation, uint64_t count,
-	const struct ops_dtype *dtype, uint32_t members)
+uint64_t coll_bytes(const struct coll_family *family, const struct coll_operation *operation, uint64_t count,
+	const struct coll_dtype *dtype, uint32_t members)
 {
 	uint64_t parts = family->per_member && operation->per_member ? members : 1, bytes;
 
-	if (!dtype || !parts || count == OPS_UNKNOWN)
-		return OPS_UNKNOWN;
+	if (!dtype || !parts || count == COLL_UNKNOWN)
+		return COLL_UNKNOWN;
 	if (__builtin_mul_overflow(count, dtype->size_bytes, &bytes) || __builtin_mul_overflow(bytes, parts, &bytes) ||
 		bytes > INT64_MAX)
-		return OPS_UNKNOWN;
+		return COLL_UNKNOWN;
 	return bytes;
 }

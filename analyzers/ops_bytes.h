@@ -19,22 +19,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct ops_dtype {
+struct coll_dtype {
 	const char *name;       /* "" for a number that is not in use */
 	uint8_t size_bytes;
 };
 
-struct ops_family {
+struct coll_family {
 	const char *name;       /* "" for a family that is not known: it has no data types */
-	const struct ops_dtype *dtype;
+	const struct coll_dtype *dtype;
 	size_t dtypes;
 	bool per_member;        /* ReduceScatter and AlltoAll count for each member */
 	bool works;             /* calls end in another thread: see OPS_WORK */
 	bool device;            /* a marker library may tell device times */
-	bool told_later;        /* a communicator's identity comes by ops_identify() */
+	bool told_later;        /* a communicator's identity comes by coll_identify() */
 };
 
-struct ops_operation {
+struct coll_operation {
 	const char *name;
 	bool per_member;        /* the call counts what goes to, or comes from, each member */
 	bool uneven;            /* members may rightly give different counts */
@@ -43,13 +43,13 @@ struct ops_operation {
 };
 
 /* Never NULL. */
-const struct ops_family *ops_family(const char *name);
+const struct coll_family *coll_family(const char *name);
 /* NULL: no such data type. */
-const struct ops_dtype *ops_dtype(const struct ops_family *family, uint64_t number);
+const struct coll_dtype *coll_dtype(const struct coll_family *family, uint64_t number);
 /* Never NULL; the same words in any case ("ncclBcast" is Broadcast in the probe tables already). */
-const struct ops_operation *ops_operation(const char *name);
+const struct coll_operation *coll_operation(const char *name);
 /* members 0: not known. OPS_UNKNOWN where something needed is not known, or the product is more than 63 bits hold. */
-uint64_t ops_bytes(const struct ops_family *family, const struct ops_operation *operation, uint64_t count,
-		   const struct ops_dtype *dtype, uint32_t members);
+uint64_t coll_bytes(const struct coll_family *family, const struct coll_operation *operation, uint64_t count,
+		   const struct coll_dtype *dtype, uint32_t members);
 
 #endif

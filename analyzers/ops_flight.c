@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-void ops_in_call_begin(struct ops *ops)
+void coll_in_call_begin(struct coll *ops)
 {
 	ops->flights = 0;
-	OPS_EACH (link, &ops->live)
-		OPS_CONTAINER(link, struct ops_comm, used)->closing_ns = 0;
+	COLL_EACH (link, &ops->live)
+		COLL_CONTAINER(link, struct coll_comm, used)->closing_ns = 0;
 }
 
-void ops_flight_answered(struct ops *ops, const struct ops_event *event)
+void coll_flight_answered(struct coll *ops, const struct coll_event *event)
 {
 	size_t n = 0;
 
@@ -24,7 +24,7 @@ void ops_flight_answered(struct ops *ops, const struct ops_event *event)
 	ops->flights = n;
 }
 
-void ops_flight_purge(struct ops *ops, const struct ops_comm *comm)
+void coll_flight_purge(struct coll *ops, const struct coll_comm *comm)
 {
 	size_t n = 0;
 
@@ -35,17 +35,17 @@ void ops_flight_purge(struct ops *ops, const struct ops_comm *comm)
 	ops->flights = n;
 }
 
-static void closing(struct ops *ops, const struct ops_event *event)
+static void closing(struct coll *ops, const struct coll_event *event)
 {
-	struct ops_thread *thread = ops_thread_find(ops, event->thread_id);
+	struct coll_thread *thread = coll_thread_find(ops, event->thread_id);
 
 	if (!thread || event->start_ns <= thread->closed_ns)
 		return;
-	OPS_EACH (link, &thread->group)
-		OPS_CONTAINER(link, struct ops_entry, member)->comm->closing_ns = event->start_ns;
+	COLL_EACH (link, &thread->group)
+		COLL_CONTAINER(link, struct coll_entry, member)->comm->closing_ns = event->start_ns;
 }
 
-static uint64_t next_seq(const struct ops *ops, const struct ops_comm *comm)
+static uint64_t next_seq(const struct coll *ops, const struct coll_comm *comm)
 {
 	uint64_t seq = comm->last_seq + 1;
 
@@ -54,51 +54,51 @@ static uint64_t next_seq(const struct ops *ops, const struct ops_comm *comm)
 	return seq;
 }
 
-void ops_in_call(struct ops *ops, const struct ops_event *event)
+void coll_in_call(struct coll *ops, const struct coll_event *event)
 {
-	const struct ops_thread *thread = ops_thread_find(ops, event->thread_id);
-	struct ops_flight *flight;
-	struct ops_entry entry = {.count = OPS_UNKNOWN, .given_bytes = OPS_UNKNOWN};
-	uint64_t seq = ops_value(event, OP_FIELD_SEQ), value;
+	const struct coll_thread *thread = coll_thread_find(ops, event->thread_id);
+	struct coll_flight *flight;
+	struct coll_entry entry = {.count = COLL_UNKNOWN, .given_bytes = COLL_UNKNOWN};
+	uint64_t seq = coll_value(event, OP_FIELD_SEQ), value;
 
-	if (event->kind == OPS_GROUP)
+	if (event->kind == COLL_GROUP)
 		closing(ops, event);
-	if ((event->kind != OPS_OP && event->kind != OPS_P2P) || ops->flights >= OPS_IN_CALL_MAX ||
+	if ((event->kind != COLL_OP && event->kind != COLL_P2P) || ops->flights >= COLL_IN_CALL_MAX ||
 		(thread && event->start_ns <= thread->newest_ns))
 		return;
-	entry.comm = ops_comm_of(ops, event);
+	entry.comm = coll_comm_of(ops, event);
 	if (!entry.comm)
 		return;
-	value = ops_value(event, OP_FIELD_COUNT);
-	if (ops_has(event, OP_FIELD_COUNT) && value <= INT64_MAX)
+	value = coll_value(event, OP_FIELD_COUNT);
+	if (coll_has(event, OP_FIELD_COUNT) && value <= INT64_MAX)
 		entry.count = value;
-	value = ops_value(event, OP_FIELD_BYTES);
-	if (ops_has(event, OP_FIELD_BYTES) && value <= INT64_MAX)
+	value = coll_value(event, OP_FIELD_BYTES);
+	if (coll_has(event, OP_FIELD_BYTES) && value <= INT64_MAX)
 		entry.given_bytes = value;
 	entry.dtype =
-		ops_has(event, OP_FIELD_DTYPE) ? ops_dtype(entry.comm->family, ops_value(event, OP_FIELD_DTYPE)) : NULL;
-	entry.word = ops_word(ops, event->op ? event->op : "");
+		coll_has(event, OP_FIELD_DTYPE) ? coll_dtype(entry.comm->family, coll_value(event, OP_FIELD_DTYPE)) : NULL;
+	entry.word = coll_word(ops, event->op ? event->op : "");
 	flight = &ops->flight[ops->flights];
-	*flight = (struct ops_flight){.comm = entry.comm,
+	*flight = (struct coll_flight){.comm = entry.comm,
 		.thread_id = event->thread_id,
 		.start_ns = event->start_ns,
-		.p2p = event->kind == OPS_P2P,
+		.p2p = event->kind == COLL_P2P,
 		.signature = {
-			.seq = ops_has(event, OP_FIELD_SEQ) && seq < INT64_MAX ? seq + 1 : next_seq(ops, entry.comm),
+			.seq = coll_has(event, OP_FIELD_SEQ) && seq < INT64_MAX ? seq + 1 : next_seq(ops, entry.comm),
 			.count = entry.count,
-			.bytes = ops_entry_bytes(&entry),
+			.bytes = coll_entry_bytes(&entry),
 			.time_ns = event->start_ns,
 			.word = entry.word,
 			.dtype = entry.dtype}};
-	if (ops_has(event, OP_FIELD_SEQ) && !entry.comm->calls)
-		entry.comm->seq_from = OPS_SEQ_LIBRARY;
+	if (coll_has(event, OP_FIELD_SEQ) && !entry.comm->calls)
+		entry.comm->seq_from = COLL_SEQ_LIBRARY;
 	ops->flights++;
-	ops_comm_tell(ops, entry.comm);
+	coll_comm_tell(ops, entry.comm);
 }
 
-static void coll_flight_point(struct ops_point *ret, const struct ops_signature *signature)
+static void coll_flight_point(struct coll_point *ret, const struct coll_signature *signature)
 {
-	*ret = (struct ops_point){.seq = signature->seq,
+	*ret = (struct coll_point){.seq = signature->seq,
 		.count = signature->count,
 		.bytes = signature->bytes,
 		.time_ns = signature->time_ns};
@@ -107,9 +107,9 @@ static void coll_flight_point(struct ops_point *ret, const struct ops_signature 
 	snprintf(ret->dtype, sizeof(ret->dtype), "%s", signature->dtype ? signature->dtype->name : "");
 }
 
-static void coll_flight_stand(const struct ops *ops, const struct ops_comm *comm, struct ops_standing *ret)
+static void coll_flight_stand(const struct coll *ops, const struct coll_comm *comm, struct coll_standing *ret)
 {
-	*ret = (struct ops_standing){.address = comm->address,
+	*ret = (struct coll_standing){.address = comm->address,
 		.member = comm->member,
 		.members = comm->members,
 		.seq_from = comm->seq_from,
@@ -119,11 +119,11 @@ static void coll_flight_stand(const struct ops *ops, const struct ops_comm *comm
 	snprintf(ret->family, sizeof(ret->family), "%s", comm->family->name);
 	memcpy(ret->name, comm->name, sizeof(ret->name));
 	if (comm->calls)
-		coll_flight_point(&ret->entered, &comm->recent[(comm->calls - 1) % OPS_RECENT]);
+		coll_flight_point(&ret->entered, &comm->recent[(comm->calls - 1) % COLL_RECENT]);
 	if (comm->completed.seq)
 		coll_flight_point(&ret->completed, &comm->completed);
 	for (size_t i = 0; i < ops->flights; i++) {
-		const struct ops_flight *flight = &ops->flight[i];
+		const struct coll_flight *flight = &ops->flight[i];
 
 		if (flight->comm != comm)
 			continue;
@@ -134,19 +134,19 @@ static void coll_flight_stand(const struct ops *ops, const struct ops_comm *comm
 	}
 }
 
-size_t ops_standings(const struct ops *ops, struct ops_standing *ret, size_t max)
+size_t coll_standings(const struct coll *ops, struct coll_standing *ret, size_t max)
 {
 	size_t n = 0;
 
-	for (const struct ops_link *link = ops->live.prev; link != &ops->live && n < max; link = link->prev)
-		coll_flight_stand(ops, OPS_CONTAINER(link, struct ops_comm, used), &ret[n++]);
+	for (const struct coll_link *link = ops->live.prev; link != &ops->live && n < max; link = link->prev)
+		coll_flight_stand(ops, COLL_CONTAINER(link, struct coll_comm, used), &ret[n++]);
 	return n;
 }
 
-static const struct ops_signature *coll_flight_at(const struct ops *ops, const struct ops_comm *comm, uint64_t seq)
+static const struct coll_signature *coll_flight_at(const struct coll *ops, const struct coll_comm *comm, uint64_t seq)
 {
-	for (uint64_t back = 1; back <= comm->calls && back <= OPS_RECENT; back++) {
-		const struct ops_signature *signature = &comm->recent[(comm->calls - back) % OPS_RECENT];
+	for (uint64_t back = 1; back <= comm->calls && back <= COLL_RECENT; back++) {
+		const struct coll_signature *signature = &comm->recent[(comm->calls - back) % COLL_RECENT];
 
 		if (signature->seq == seq)
 			return signature;
@@ -158,7 +158,7 @@ static const struct ops_signature *coll_flight_at(const struct ops *ops, const s
 	return NULL;
 }
 
-bool ops_at(const struct ops *ops, const char *communicator, uint64_t seq, struct ops_point *ret)
+bool coll_at(const struct coll *ops, const char *communicator, uint64_t seq, struct coll_point *ret)
 {
 	char *end;
 	uint64_t identity;
@@ -167,9 +167,9 @@ bool ops_at(const struct ops *ops, const char *communicator, uint64_t seq, struc
 	identity = strtoull(communicator, &end, 16);
 	if (errno || *end || end == communicator || !seq)
 		return false;
-	OPS_EACH (link, ops_bucket(&ops->by_identity, identity)) {
-		const struct ops_comm *comm = OPS_CONTAINER(link, struct ops_comm, by_identity.link);
-		const struct ops_signature *signature;
+	COLL_EACH (link, coll_bucket(&ops->by_identity, identity)) {
+		const struct coll_comm *comm = COLL_CONTAINER(link, struct coll_comm, by_identity.link);
+		const struct coll_signature *signature;
 
 		if (comm->identity != identity || !comm->live)
 			continue;

@@ -11,41 +11,41 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-struct ops_link {
-	struct ops_link *prev, *next; /* NULL: in no list */
+struct coll_link {
+	struct coll_link *prev, *next; /* NULL: in no list */
 };
 
-struct ops_node {
-	struct ops_link link;
+struct coll_node {
+	struct coll_link link;
 	uint64_t key;
 };
 
-struct ops_hash {
-	struct ops_link *bucket;
+struct coll_hash {
+	struct coll_link *bucket;
 	uint64_t mask;
 };
 
-#define OPS_CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
-#define OPS_EACH(link, list) \
-	for (struct ops_link *link = (list)->next, *link##_next = link->next; link != (list); \
+#define COLL_CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+#define COLL_EACH(link, list) \
+	for (struct coll_link *link = (list)->next, *link##_next = link->next; link != (list); \
 		link = link##_next, link##_next = link->next)
 
-static inline void ops_list_init(struct ops_link *list)
+static inline void coll_list_init(struct coll_link *list)
 {
 	list->prev = list->next = list;
 }
 
-static inline bool ops_linked(const struct ops_link *link)
+static inline bool coll_linked(const struct coll_link *link)
 {
 	return link->next;
 }
 
-static inline bool ops_list_empty(const struct ops_link *list)
+static inline bool coll_list_empty(const struct coll_link *list)
 {
 	return list->next == list;
 }
 
-static inline void ops_append(struct ops_link *list, struct ops_link *link)
+static inline void coll_append(struct coll_link *list, struct coll_link *link)
 {
 	link->prev = list->prev;
 	link->next = list;
@@ -53,7 +53,7 @@ static inline void ops_append(struct ops_link *list, struct ops_link *link)
 	list->prev = link;
 }
 
-static inline void ops_unlink(struct ops_link *link)
+static inline void coll_unlink(struct coll_link *link)
 {
 	if (!link->next)
 		return;
@@ -62,7 +62,7 @@ static inline void ops_unlink(struct ops_link *link)
 	link->prev = link->next = NULL;
 }
 
-static inline uint64_t ops_mix(uint64_t a, uint64_t b)
+static inline uint64_t coll_mix(uint64_t a, uint64_t b)
 {
 	uint64_t x = (a ^ 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL ^ b;
 
@@ -72,32 +72,32 @@ static inline uint64_t ops_mix(uint64_t a, uint64_t b)
 }
 
 /* size: a power of two. */
-static inline int ops_hash_init(struct ops_hash *hash, size_t size)
+static inline int coll_hash_init(struct coll_hash *hash, size_t size)
 {
 	hash->bucket = calloc(size, sizeof(*hash->bucket));
 	if (!hash->bucket)
 		return -1;
 	hash->mask = size - 1;
 	for (size_t i = 0; i < size; i++)
-		ops_list_init(&hash->bucket[i]);
+		coll_list_init(&hash->bucket[i]);
 	return 0;
 }
 
-static inline struct ops_link *ops_bucket(const struct ops_hash *hash, uint64_t key)
+static inline struct coll_link *coll_bucket(const struct coll_hash *hash, uint64_t key)
 {
-	return &hash->bucket[ops_mix(key, 0) & hash->mask];
+	return &hash->bucket[coll_mix(key, 0) & hash->mask];
 }
 
-static inline void ops_hash_put(struct ops_hash *hash, struct ops_node *node, uint64_t key)
+static inline void coll_hash_put(struct coll_hash *hash, struct coll_node *node, uint64_t key)
 {
 	node->key = key;
-	ops_append(ops_bucket(hash, key), &node->link);
+	coll_append(coll_bucket(hash, key), &node->link);
 }
 
-static inline struct ops_node *ops_hash_find(const struct ops_hash *hash, uint64_t key)
+static inline struct coll_node *coll_hash_find(const struct coll_hash *hash, uint64_t key)
 {
-	OPS_EACH(link, ops_bucket(hash, key)) {
-		struct ops_node *node = OPS_CONTAINER(link, struct ops_node, link);
+	COLL_EACH(link, coll_bucket(hash, key)) {
+		struct coll_node *node = COLL_CONTAINER(link, struct coll_node, link);
 
 		if (node->key == key)
 			return node;

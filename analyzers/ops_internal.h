@@ -11,60 +11,60 @@
 #include "analyzers/ops_bytes.h"
 #include "analyzers/ops_hash.h"
 
-#define OPS_WORDS_MAX 128       /* names of operations */
-#define OPS_THREADS_MAX 1024
-#define OPS_PEERS_MAX 16384     /* numbered (communicator, direction, peer) of a rank */
-#define OPS_EARLY_MAX 128       /* device records that came before their call's record */
-#define OPS_FINISHED_MAX 64     /* works that finished before their call's record */
-#define OPS_CAPTURES_MAX 4      /* streams that a thread records at a time */
-#define OPS_WALK_MAX 512        /* rows looked at for one device record */
+#define COLL_WORDS_MAX 128       /* names of operations */
+#define COLL_THREADS_MAX 1024
+#define COLL_PEERS_MAX 16384     /* numbered (communicator, direction, peer) of a rank */
+#define COLL_EARLY_MAX 128       /* device records that came before their call's record */
+#define COLL_FINISHED_MAX 64     /* works that finished before their call's record */
+#define COLL_CAPTURES_MAX 4      /* streams that a thread records at a time */
+#define COLL_WALK_MAX 512        /* rows looked at for one device record */
 
 /* What a row waits for. */
 enum { WAIT_GROUP = 1, WAIT_WORK = 2, WAIT_DEVICE = 4, WAIT_IDENTITY = 8, WAIT_CALLER = 16, WAIT_NUMBER = 32 };
 
-#define OPS_RESULT_IN_PROGRESS 7 /* of NCCL's calls on a communicator that does not block: no failure */
+#define COLL_RESULT_IN_PROGRESS 7 /* of NCCL's calls on a communicator that does not block: no failure */
 
-struct ops_word {
-	char text[OPS_NAME_BYTES];
+struct coll_word {
+	char text[COLL_NAME_BYTES];
 	uint64_t hash;          /* of the text in lower case */
-	const struct ops_operation *operation;
+	const struct coll_operation *operation;
 };
 
 /* A collective whose signature is remembered. */
-struct ops_signature {
+struct coll_signature {
 	uint64_t seq, count, bytes, time_ns;
-	const struct ops_word *word;
-	const struct ops_dtype *dtype;
+	const struct coll_word *word;
+	const struct coll_dtype *dtype;
 };
 
-struct ops_comm {
-	struct ops_node by_address;  /* live ones only */
-	struct ops_node by_identity;
-	struct ops_link used;        /* live ones: ops->live; gone ones with rows that wait: ops->gone */
+struct coll_comm {
+	struct coll_node by_address;  /* live ones only */
+	struct coll_node by_identity;
+	struct coll_link used;        /* live ones: ops->live; gone ones with rows that wait: ops->gone */
 	uint64_t id;                 /* never used again */
-	const struct ops_family *family;
+	const struct coll_family *family;
 	uint64_t address;
 	uint64_t process_group;      /* 0: not seen */
 	uint64_t identity;           /* 0: not known */
 	char text[20];               /* the same in hex, "" if not known */
-	struct ops_link peers;       /* numbered pairs */
+	struct coll_link peers;       /* numbered pairs */
 	const char *source;
-	char told_by[16];            /* ops_identify()'s source */
+	char told_by[16];            /* coll_identify()'s source */
 	char trouble[96];
-	char name[OPS_NAME_BYTES];
+	char name[COLL_NAME_BYTES];
 	uint64_t parent;             /* identity, 0: none or not known */
 	int64_t color;
 	uint32_t member, members;
 	uint64_t since_ns, first_ns; /* made or first seen; first call's start */
 	uint64_t seen_ns;            /* newest end of a call or its group */
-	enum ops_seq_from seq_from, p2p_from;
+	enum coll_seq_from seq_from, p2p_from;
 	uint64_t last_seq;           /* of the newest collective */
-	uint64_t sure_seq;           /* the last one before ops_dropped() */
-	struct ops_signature *recent; /* ring of OPS_RECENT, made with the first collective */
+	uint64_t sure_seq;           /* the last one before coll_dropped() */
+	struct coll_signature *recent; /* ring of OPS_RECENT, made with the first collective */
 	uint64_t calls;              /* collectives, ever: recent[(calls - 1) % OPS_RECENT] is the newest */
-	struct ops_signature completed;
+	struct coll_signature completed;
 	bool completion_known;
-	bool init_seen, library_identity, told; /* told: ops_identify() had its say */
+	bool init_seen, library_identity, told; /* told: coll_identify() had its say */
 	bool waits_device;           /* device records are to be expected */
 	bool no_device, no_number;   /* a row waited in vain for a first device record, for a number */
 	bool graphs;                 /* calls were captured: the device's numbers are not the host's */
@@ -76,38 +76,38 @@ struct ops_comm {
 	size_t waiting;              /* rows */
 	struct comm_mix mix;
 	uint64_t mixed;              /* calls in the mix */
-	struct comm_place place;     /* told by ops_members() */
+	struct comm_place place;     /* told by coll_members() */
 	enum comm_kind kind;
 };
 
-struct ops_thread {
-	struct ops_node node;
-	struct ops_link used;
-	struct ops_link group;       /* rows of the open group */
-	struct ops_entry *announced; /* has no work yet */
-	const struct ops_family *last_family; /* communicator of its newest collective, which may be gone */
+struct coll_thread {
+	struct coll_node node;
+	struct coll_link used;
+	struct coll_link group;       /* rows of the open group */
+	struct coll_entry *announced; /* has no work yet */
+	const struct coll_family *last_family; /* communicator of its newest collective, which may be gone */
 	uint64_t last_address, last_comm, last_call;
 	uint64_t newest_ns;          /* start of its newest call */
 	uint64_t closed_ns;          /* end of its newest group */
-	uint64_t capture[OPS_CAPTURES_MAX];
+	uint64_t capture[COLL_CAPTURES_MAX];
 	unsigned captures;
 };
 
-struct ops_entry {
-	struct ops_link age;         /* ops->waiting: in the order of feeding */
-	struct ops_link member;      /* of the thread's open group */
-	struct ops_node number;      /* (communicator, seq) of a collective that waits for the device */
-	struct ops_node signature;   /* (communicator, op, peer) of what waits for the device */
-	struct ops_node by_work;
+struct coll_entry {
+	struct coll_link age;         /* ops->waiting: in the order of feeding */
+	struct coll_link member;      /* of the thread's open group */
+	struct coll_node number;      /* (communicator, seq) of a collective that waits for the device */
+	struct coll_node signature;   /* (communicator, op, peer) of what waits for the device */
+	struct coll_node by_work;
 	uint64_t id;
-	struct ops_comm *comm;
-	struct ops_thread *announcer;
-	const struct ops_word *word;
-	const struct ops_dtype *dtype;
+	struct coll_comm *comm;
+	struct coll_thread *announcer;
+	const struct coll_word *word;
+	const struct coll_dtype *dtype;
 	unsigned waits;
 	uint64_t seq, count, given_bytes, start_ns, end_ns, group, fed_ns;
 	uint64_t device_start_ns, device_stop_ns;
-	enum ops_seq_from seq_from;
+	enum coll_seq_from seq_from;
 	int64_t result;
 	int32_t peer;
 	uint32_t thread_id;
@@ -117,141 +117,141 @@ struct ops_entry {
 	bool left;                   /* by an exception, before it had a number: it makes no row */
 };
 
-struct ops_peer {
-	struct ops_node node;
-	struct ops_link of_comm;
+struct coll_peer {
+	struct coll_node node;
+	struct coll_link of_comm;
 	uint64_t comm_id, count;
 	int32_t peer;
 	bool receive;
 };
 
-struct ops_early {
-	struct ops_device device;
-	char name[OPS_NAME_BYTES], op[OPS_NAME_BYTES], dtype[16];
+struct coll_early {
+	struct coll_device device;
+	char name[COLL_NAME_BYTES], op[COLL_NAME_BYTES], dtype[16];
 	uint64_t came_ns;            /* 0: free */
 };
 
-struct ops_flight {
-	struct ops_comm *comm;
+struct coll_flight {
+	struct coll_comm *comm;
 	uint32_t thread_id;
 	uint64_t start_ns;
 	bool p2p;
-	struct ops_signature signature;
+	struct coll_signature signature;
 };
 
-struct ops {
-	struct ops_sink sink;
-	struct ops_counts counts;
+struct coll {
+	struct coll_sink sink;
+	struct coll_counts counts;
 	uint64_t now_ns, next_comm, next_entry, groups;
-	struct ops_link live, gone;  /* communicators, the one used longest ago first */
+	struct coll_link live, gone;  /* communicators, the one used longest ago first */
 	size_t comms, unidentified;
-	struct ops_hash by_address, by_identity;
-	struct ops_link threads;
+	struct coll_hash by_address, by_identity;
+	struct coll_link threads;
 	size_t n_threads;
-	struct ops_hash thread;
-	struct ops_link waiting, spare;
+	struct coll_hash thread;
+	struct coll_link waiting, spare;
 	size_t n_waiting;
-	struct ops_hash number, signature, work, peer;
+	struct coll_hash number, signature, work, peer;
 	size_t peers;
 	bool marker, no_marker;      /* device records come from this rank; were waited for in vain */
-	struct ops_word word[OPS_WORDS_MAX];
+	struct coll_word word[COLL_WORDS_MAX];
 	size_t words;
-	struct ops_early early[OPS_EARLY_MAX];
+	struct coll_early early[COLL_EARLY_MAX];
 	size_t early_next, early_used;
 	struct {
 		uint64_t work, time_ns;
-	} finished[OPS_FINISHED_MAX];
+	} finished[COLL_FINISHED_MAX];
 	size_t finished_next;
-	struct ops_flight flight[OPS_IN_CALL_MAX];
+	struct coll_flight flight[COLL_IN_CALL_MAX];
 	size_t flights;
 };
 
-static inline bool ops_has(const struct ops_event *event, enum op_field field)
+static inline bool coll_has(const struct coll_event *event, enum coll_field field)
 {
 	return event->present & 1u << field;
 }
 
 /* 0 where the event does not carry it. */
-static inline uint64_t ops_value(const struct ops_event *event, enum op_field field)
+static inline uint64_t coll_value(const struct coll_event *event, enum coll_field field)
 {
-	return ops_has(event, field) ? event->field[field] : 0;
+	return coll_has(event, field) ? event->field[field] : 0;
 }
 
-static inline uint64_t ops_max(uint64_t a, uint64_t b)
+static inline uint64_t coll_max(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
 
-static inline bool ops_failed(int64_t result)
+static inline bool coll_failed(int64_t result)
 {
-	return result && result != OPS_RESULT_IN_PROGRESS;
+	return result && result != COLL_RESULT_IN_PROGRESS;
 }
 
-static inline uint64_t ops_end_ns(const struct ops_event *event)
+static inline uint64_t coll_end_ns(const struct coll_event *event)
 {
 	return event->end_ns ? event->end_ns : event->start_ns;
 }
 
 /* ops_words.c: names are kept once a rank. Never NULL: the last place stands for all that do not fit. */
-const struct ops_word *ops_word(struct ops *ops, const char *text);
-uint64_t ops_word_hash(const char *text);
+const struct coll_word *coll_word(struct coll *ops, const char *text);
+uint64_t coll_word_hash(const char *text);
 /* Copies a text that may be NULL, cut at a character; what is not printable becomes '?'. */
-void ops_text(char *ret, size_t size, const char *text);
+void coll_text(char *ret, size_t size, const char *text);
 
-/* ops_comms.c. ops_comm_of(): NULL if out of memory. */
-struct ops_comm *ops_comm_of(struct ops *ops, const struct ops_event *event);
-struct ops_comm *ops_comm_find(const struct ops *ops, const struct ops_family *family, uint64_t address);
-struct ops_comm *ops_comm_by_identity(const struct ops *ops, const struct ops_device *device);
-bool ops_comm_fits(const struct ops_comm *comm, const struct ops_device *device);
-void ops_comm_made(struct ops *ops, const struct ops_event *event);
-void ops_comm_freed(struct ops *ops, const struct ops_event *event);
-void ops_comm_identity(struct ops *ops, struct ops_comm *comm, uint64_t identity, const char *source);
-void ops_comm_members(struct ops_comm *comm, uint64_t member, uint64_t members);
+/* ops_comms.c. coll_comm_of(): NULL if out of memory. */
+struct coll_comm *coll_comm_of(struct coll *ops, const struct coll_event *event);
+struct coll_comm *coll_comm_find(const struct coll *ops, const struct coll_family *family, uint64_t address);
+struct coll_comm *coll_comm_by_identity(const struct coll *ops, const struct coll_device *device);
+bool coll_comm_fits(const struct coll_comm *comm, const struct coll_device *device);
+void coll_comm_made(struct coll *ops, const struct coll_event *event);
+void coll_comm_freed(struct coll *ops, const struct coll_event *event);
+void coll_comm_identity(struct coll *ops, struct coll_comm *comm, uint64_t identity, const char *source);
+void coll_comm_members(struct coll_comm *comm, uint64_t member, uint64_t members);
 /* Takes it off the live ones; it stays until its last row has gone. */
-void ops_comm_retire(struct ops *ops, struct ops_comm *comm);
-void ops_comm_unref(struct ops *ops, struct ops_comm *comm);
+void coll_comm_retire(struct coll *ops, struct coll_comm *comm);
+void coll_comm_unref(struct coll *ops, struct coll_comm *comm);
 /* Tells the sink what is new about it. */
-void ops_comm_tell(struct ops *ops, struct ops_comm *comm);
-void ops_comms_done(struct ops *ops);
+void coll_comm_tell(struct coll *ops, struct coll_comm *comm);
+void coll_comms_done(struct coll *ops);
 
 /* ops_number.c: numbers of calls. */
-void ops_number(struct ops *ops, struct ops_entry *entry, const struct ops_event *event);
-uint64_t ops_number_key(const struct ops_comm *comm, uint64_t seq);
-void ops_number_forget(struct ops *ops, struct ops_comm *comm);
-void ops_number_group(struct ops *ops, const struct ops_event *event);
-void ops_number_device(struct ops *ops, struct ops_entry *entry, uint64_t seq);
+void coll_number(struct coll *ops, struct coll_entry *entry, const struct coll_event *event);
+uint64_t coll_number_key(const struct coll_comm *comm, uint64_t seq);
+void coll_number_forget(struct coll *ops, struct coll_comm *comm);
+void coll_number_group(struct coll *ops, const struct coll_event *event);
+void coll_number_device(struct coll *ops, struct coll_entry *entry, uint64_t seq);
 /* Its number may be told later. */
-bool ops_number_may_come(const struct ops_entry *entry);
+bool coll_number_may_come(const struct coll_entry *entry);
 /* Keeps the newest collective's signature. */
-void ops_remember(struct ops_entry *entry);
+void coll_remember(struct coll_entry *entry);
 
 /* ops_threads.c. NULL: out of memory. */
-struct ops_thread *ops_thread_of(struct ops *ops, uint32_t id);
-struct ops_thread *ops_thread_find(const struct ops *ops, uint32_t id);
+struct coll_thread *coll_thread_of(struct coll *ops, uint32_t id);
+struct coll_thread *coll_thread_find(const struct coll *ops, uint32_t id);
 /* Rows of its open group that no record will end any more go out as they are. */
-void ops_thread_group_lost(struct ops *ops, struct ops_thread *thread, uint64_t before_ns);
-void ops_thread_capture(struct ops_thread *thread, const struct ops_event *event, bool begins);
-void ops_threads_done(struct ops *ops);
+void coll_thread_group_lost(struct coll *ops, struct coll_thread *thread, uint64_t before_ns);
+void coll_thread_capture(struct coll_thread *thread, const struct coll_event *event, bool begins);
+void coll_threads_done(struct coll *ops);
 
 /* ops_rows.c. */
-struct ops_entry *ops_entry_new(struct ops *ops);
-void ops_entry_waits_work(struct ops *ops, struct ops_entry *entry, uint64_t work);
-void ops_entry_waits_device(struct ops *ops, struct ops_entry *entry);
+struct coll_entry *coll_entry_new(struct coll *ops);
+void coll_entry_waits_work(struct coll *ops, struct coll_entry *entry, uint64_t work);
+void coll_entry_waits_device(struct coll *ops, struct coll_entry *entry);
 /* It waits for that no more; goes out, and is gone, if it waits for nothing. */
-void ops_entry_done(struct ops *ops, struct ops_entry *entry, unsigned wait);
-void ops_entry_complete(struct ops_entry *entry, uint64_t time_ns);
-uint64_t ops_entry_bytes(const struct ops_entry *entry);
-void ops_rows_idle(struct ops *ops);
-void ops_rows_end(struct ops *ops);
-void ops_rows_done(struct ops *ops);
+void coll_entry_done(struct coll *ops, struct coll_entry *entry, unsigned wait);
+void coll_entry_complete(struct coll_entry *entry, uint64_t time_ns);
+uint64_t coll_entry_bytes(const struct coll_entry *entry);
+void coll_rows_idle(struct coll *ops);
+void coll_rows_end(struct coll *ops);
+void coll_rows_done(struct coll *ops);
 
 /* ops_device.c. */
 /* Records that came before their call: to be asked for every new call that waits, and every communicator told of. */
-void ops_early_entry(struct ops *ops, struct ops_entry *entry);
-void ops_early_comm(struct ops *ops, struct ops_comm *comm);
+void coll_early_entry(struct coll *ops, struct coll_entry *entry);
+void coll_early_comm(struct coll *ops, struct coll_comm *comm);
 
 /* ops_flight.c. */
-void ops_flight_answered(struct ops *ops, const struct ops_event *event);
-void ops_flight_purge(struct ops *ops, const struct ops_comm *comm);
+void coll_flight_answered(struct coll *ops, const struct coll_event *event);
+void coll_flight_purge(struct coll *ops, const struct coll_comm *comm);
 
 #endif

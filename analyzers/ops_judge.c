@@ -15,41 +15,41 @@
 struct asked {
 	bool asked, found;
 	uint64_t seq;
-	struct ops_point point;
+	struct coll_point point;
 };
 
 struct judging {
-	struct ops_judged *member;
+	struct coll_judged *member;
 	size_t members;
 	uint64_t now_ns, patience_ns, far;
 	int32_t *rank; /* room for all members' */
-	struct ops_verdict *verdict;
-	struct asked asked[OPS_RECENT + 1];
+	struct coll_verdict *verdict;
+	struct asked asked[COLL_RECENT + 1];
 };
 
-const char *ops_state_name(enum ops_state state)
+const char *coll_state_name(enum coll_state state)
 {
 	static const char *const names[] = {
-		[OPS_STATE_RUNNING] = "RUNNING",
-		[OPS_STATE_MISSING] = "MISSING_RANKS",
-		[OPS_STATE_TYPE_MISMATCH] = "COLLECTIVE_TYPE_MISMATCH",
-		[OPS_STATE_SIZE_MISMATCH] = "SIZE_OR_SYNTAX_MISMATCH",
+		[COLL_STATE_RUNNING] = "RUNNING",
+		[COLL_STATE_MISSING] = "MISSING_RANKS",
+		[COLL_STATE_TYPE_MISMATCH] = "COLLECTIVE_TYPE_MISMATCH",
+		[COLL_STATE_SIZE_MISMATCH] = "SIZE_OR_SYNTAX_MISMATCH",
 	};
 
-	_Static_assert(sizeof(names) / sizeof(names[0]) == OPS_STATE_MAX, "a name a state");
-	return (size_t)state < OPS_STATE_MAX ? names[state] : "";
+	_Static_assert(sizeof(names) / sizeof(names[0]) == COLL_STATE_MAX, "a name a state");
+	return (size_t)state < COLL_STATE_MAX ? names[state] : "";
 }
 
 /* Numbers of different kinds have nothing to do with each other; those from the init and the marker are one kind. */
 static const unsigned numbering[] = {
-	[OPS_SEQ_INIT] = 1,
-	[OPS_SEQ_LIBRARY] = 2,
-	[OPS_SEQ_MARKER] = 1,
-	[OPS_SEQ_GROUP] = 3,
-	[OPS_SEQ_ATTACH] = 0,
+	[COLL_SEQ_INIT] = 1,
+	[COLL_SEQ_LIBRARY] = 2,
+	[COLL_SEQ_MARKER] = 1,
+	[COLL_SEQ_GROUP] = 3,
+	[COLL_SEQ_ATTACH] = 0,
 };
 
-static unsigned numbering_of(const struct ops_judged *member)
+static unsigned numbering_of(const struct coll_judged *member)
 {
 	size_t from = (size_t)member->standing.seq_from;
 
@@ -66,7 +66,7 @@ static void coll_judge_choose(struct judging *judging)
 	for (unsigned i = 2; i < 4; i++)
 		best = count[i] > count[best] ? i : best;
 	for (size_t i = 0; i < judging->members; i++) {
-		struct ops_judged *member = &judging->member[i];
+		struct coll_judged *member = &judging->member[i];
 
 		member->compared = numbering_of(member) == best && member->standing.communicator[0];
 		member->missing = member->differs = false;
@@ -75,14 +75,14 @@ static void coll_judge_choose(struct judging *judging)
 			judging->far = member->standing.entered.seq;
 	}
 	for (size_t i = 0; i < judging->members; i++) {
-		struct ops_judged *member = &judging->member[i];
+		struct coll_judged *member = &judging->member[i];
 
 		if (member->compared)
 			member->behind = judging->far - member->standing.entered.seq;
 	}
 }
 
-static bool called(const struct ops_judged *member, uint64_t seq, struct ops_point *ret)
+static bool called(const struct coll_judged *member, uint64_t seq, struct coll_point *ret)
 {
 	if (!member->compared)
 		return false;
@@ -92,16 +92,16 @@ static bool called(const struct ops_judged *member, uint64_t seq, struct ops_poi
 	}
 	if (member->recall)
 		return member->recall(member->recall_arg, seq, ret);
-	return member->ops && ops_at(member->ops, member->standing.communicator, seq, ret);
+	return member->ops && coll_at(member->ops, member->standing.communicator, seq, ret);
 }
 
-static bool ask_all(const struct judging *judging, uint64_t seq, struct ops_point *ret)
+static bool ask_all(const struct judging *judging, uint64_t seq, struct coll_point *ret)
 {
 	bool found = false;
 
 	for (; seq <= judging->far && !found; seq++) {
 		for (size_t i = 0; i < judging->members; i++) {
-			struct ops_point point;
+			struct coll_point point;
 
 			if (!called(&judging->member[i], seq, &point) || (found && point.time_ns >= ret->time_ns))
 				continue;
@@ -113,13 +113,13 @@ static bool ask_all(const struct judging *judging, uint64_t seq, struct ops_poin
 }
 
 /* The first call of a number, or of the lowest one after it that is remembered (far at the least). false: nobody's. */
-static bool first_call(struct judging *judging, uint64_t seq, struct ops_point *ret)
+static bool first_call(struct judging *judging, uint64_t seq, struct coll_point *ret)
 {
 	struct asked *asked;
 
-	if (judging->far > seq + OPS_RECENT)
-		seq = judging->far - OPS_RECENT;
-	asked = &judging->asked[seq % (OPS_RECENT + 1)];
+	if (judging->far > seq + COLL_RECENT)
+		seq = judging->far - COLL_RECENT;
+	asked = &judging->asked[seq % (COLL_RECENT + 1)];
 	if (!asked->asked || asked->seq != seq) {
 		*asked = (struct asked){.asked = true, .seq = seq};
 		asked->found = ask_all(judging, seq, &asked->point);
@@ -136,26 +136,26 @@ static uint64_t coll_judge_since(uint64_t now_ns, uint64_t then_ns)
 
 /* The first call of the number that this member has to call next. Where a peer ran so far ahead that it is forgotten, all
  * that is known is when this member was heard last: the peer's call came about then. */
-static bool awaited_call(struct judging *judging, const struct ops_judged *member, struct ops_point *ret)
+static bool awaited_call(struct judging *judging, const struct coll_judged *member, struct coll_point *ret)
 {
-	const struct ops_point *last = &member->standing.entered;
+	const struct coll_point *last = &member->standing.entered;
 
 	if (!first_call(judging, last->seq + 1, ret))
 		return false;
-	if (last->seq && member->behind > OPS_RECENT && last->time_ns < ret->time_ns)
+	if (last->seq && member->behind > COLL_RECENT && last->time_ns < ret->time_ns)
 		ret->time_ns = last->time_ns;
 	return true;
 }
 
 /* The lowest number that a missing member has not called; 0: nobody is missing. */
-static uint64_t find_missing(struct judging *judging, struct ops_point *ret)
+static uint64_t find_missing(struct judging *judging, struct coll_point *ret)
 {
 	uint64_t lowest = 0;
 
 	for (size_t i = 0; i < judging->members; i++) {
-		struct ops_judged *member = &judging->member[i];
-		const struct ops_point *last = &member->standing.entered;
-		struct ops_point first;
+		struct coll_judged *member = &judging->member[i];
+		const struct coll_point *last = &member->standing.entered;
+		struct coll_point first;
 
 		if (!member->behind || !awaited_call(judging, member, &first) ||
 			coll_judge_since(judging->now_ns, first.time_ns) <= judging->patience_ns ||
@@ -170,31 +170,31 @@ static uint64_t find_missing(struct judging *judging, struct ops_point *ret)
 	return lowest;
 }
 
-static enum ops_state difference(const struct ops_point *a, const struct ops_point *b)
+static enum coll_state difference(const struct coll_point *a, const struct coll_point *b)
 {
 	if (strcasecmp(a->op, b->op) != 0)
-		return OPS_STATE_TYPE_MISMATCH;
+		return COLL_STATE_TYPE_MISMATCH;
 	if (a->dtype[0] && b->dtype[0] && strcmp(a->dtype, b->dtype) != 0)
-		return OPS_STATE_SIZE_MISMATCH;
-	return !ops_operation(a->op)->uneven && a->count != OPS_UNKNOWN && b->count != OPS_UNKNOWN &&
+		return COLL_STATE_SIZE_MISMATCH;
+	return !coll_operation(a->op)->uneven && a->count != COLL_UNKNOWN && b->count != COLL_UNKNOWN &&
 			       a->count != b->count
-		       ? OPS_STATE_SIZE_MISMATCH
-		       : OPS_STATE_RUNNING;
+		       ? COLL_STATE_SIZE_MISMATCH
+		       : COLL_STATE_RUNNING;
 }
 
-static bool complete(const struct ops_judged *member, uint64_t seq)
+static bool complete(const struct coll_judged *member, uint64_t seq)
 {
 	return member->standing.completion_known && member->standing.completed.seq >= seq;
 }
 
 /* Who called something else under that number than `usual` did. */
-static size_t mark(struct judging *judging, uint64_t seq, const struct ops_point *usual, enum ops_state state)
+static size_t mark(struct judging *judging, uint64_t seq, const struct coll_point *usual, enum coll_state state)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < judging->members; i++) {
-		struct ops_judged *member = &judging->member[i];
-		struct ops_point point;
+		struct coll_judged *member = &judging->member[i];
+		struct coll_point point;
 
 		member->differs = called(member, seq, &point) && difference(usual, &point) == state;
 		n += member->differs;
@@ -204,10 +204,10 @@ static size_t mark(struct judging *judging, uint64_t seq, const struct ops_point
 
 /* The call that agrees with most: the others are the ones to name. Where those that are left to try differ from nobody,
  * as too little is known of them, it is the first one: some call differs from it. False: nobody called. */
-static bool find_usual(struct judging *judging, uint64_t seq, enum ops_state state, struct ops_point *ret)
+static bool find_usual(struct judging *judging, uint64_t seq, enum coll_state state, struct coll_point *ret)
 {
-	struct ops_usual tried = {0};
-	struct ops_point point;
+	struct coll_majority tried = {0};
+	struct coll_point point;
 	bool found = false, any = false;
 	size_t least = 0;
 
@@ -217,7 +217,7 @@ static bool find_usual(struct judging *judging, uint64_t seq, enum ops_state sta
 		if (!any)
 			*ret = point;
 		any = true;
-		ops_usual_add(&tried, &point);
+		coll_majority_add(&tried, &point);
 	}
 	for (size_t i = 0; i < tried.count; i++) {
 		size_t n = mark(judging, seq, &tried.call[i].point, state);
@@ -237,14 +237,14 @@ static bool find_usual(struct judging *judging, uint64_t seq, enum ops_state sta
 	return any;
 }
 
-static enum ops_state differs_at(const struct judging *judging, uint64_t seq)
+static enum coll_state differs_at(const struct judging *judging, uint64_t seq)
 {
-	enum ops_state worst = OPS_STATE_RUNNING;
-	struct ops_point first, point;
+	enum coll_state worst = COLL_STATE_RUNNING;
+	struct coll_point first, point;
 	bool found = false, open = false;
 
 	for (size_t i = 0; i < judging->members; i++) {
-		enum ops_state state;
+		enum coll_state state;
 
 		if (!called(&judging->member[i], seq, &point))
 			continue;
@@ -255,38 +255,38 @@ static enum ops_state differs_at(const struct judging *judging, uint64_t seq)
 			continue;
 		}
 		state = difference(&first, &point);
-		if (state == OPS_STATE_TYPE_MISMATCH || worst == OPS_STATE_RUNNING)
+		if (state == COLL_STATE_TYPE_MISMATCH || worst == COLL_STATE_RUNNING)
 			worst = state;
 	}
-	return open ? worst : OPS_STATE_RUNNING;
+	return open ? worst : COLL_STATE_RUNNING;
 }
 
 /* Numbers below `before` (0: all). */
-static enum ops_state find_difference(const struct judging *judging, uint64_t before, uint64_t *ret_seq)
+static enum coll_state find_difference(const struct judging *judging, uint64_t before, uint64_t *ret_seq)
 {
-	uint64_t seq = judging->far > OPS_RECENT ? judging->far - OPS_RECENT + 1 : 1;
+	uint64_t seq = judging->far > COLL_RECENT ? judging->far - COLL_RECENT + 1 : 1;
 
 	for (; seq <= judging->far && (!before || seq < before); seq++) {
-		enum ops_state state = differs_at(judging, seq);
+		enum coll_state state = differs_at(judging, seq);
 
-		if (state != OPS_STATE_RUNNING) {
+		if (state != COLL_STATE_RUNNING) {
 			*ret_seq = seq;
 			return state;
 		}
 	}
-	return OPS_STATE_RUNNING;
+	return COLL_STATE_RUNNING;
 }
 
 static void add_communicator(struct judge_text *text, const struct judging *judging)
 {
-	const struct ops_standing *standing = &judging->member[0].standing;
+	const struct coll_standing *standing = &judging->member[0].standing;
 
 	judge_text_add(text, " of communicator %s", standing->communicator[0] ? standing->communicator : "(unknown)");
 	if (standing->name[0])
 		judge_text_add(text, " (%.32s)", standing->name);
 }
 
-static void add_call(struct judge_text *text, const struct ops_point *point, uint64_t seq)
+static void add_call(struct judge_text *text, const struct coll_point *point, uint64_t seq)
 {
 	judge_text_add(text, "%.32s %llu", point->op[0] ? point->op : "number", (unsigned long long)seq);
 	judge_text_bytes(text, point->bytes);
@@ -294,7 +294,7 @@ static void add_call(struct judge_text *text, const struct ops_point *point, uin
 
 static void add_elsewhere(struct judge_text *text, const struct judging *judging)
 {
-	const struct ops_verdict *verdict = judging->verdict;
+	const struct coll_verdict *verdict = judging->verdict;
 	uint32_t away = verdict->members > verdict->here ? verdict->members - verdict->here : 0;
 
 	if (away)
@@ -303,7 +303,7 @@ static void add_elsewhere(struct judge_text *text, const struct judging *judging
 }
 
 static size_t ranks_where(
-	const struct judging *judging, bool (*which)(const struct ops_judged *member, uint64_t seq), uint64_t seq)
+	const struct judging *judging, bool (*which)(const struct coll_judged *member, uint64_t seq), uint64_t seq)
 {
 	size_t n = 0;
 
@@ -314,30 +314,30 @@ static size_t ranks_where(
 	return n;
 }
 
-static bool has_not_called(const struct ops_judged *member, uint64_t seq)
+static bool has_not_called(const struct coll_judged *member, uint64_t seq)
 {
 	return member->missing && member->standing.entered.seq < seq;
 }
 
-static bool has_called(const struct ops_judged *member, uint64_t seq)
+static bool has_called(const struct coll_judged *member, uint64_t seq)
 {
 	return member->standing.entered.seq >= seq;
 }
 
-static bool does_differ(const struct ops_judged *member, uint64_t seq)
+static bool does_differ(const struct coll_judged *member, uint64_t seq)
 {
 	(void)seq;
 	return member->differs;
 }
 
-static bool does_agree(const struct ops_judged *member, uint64_t seq)
+static bool does_agree(const struct coll_judged *member, uint64_t seq)
 {
 	return !member->differs && member->standing.entered.seq >= seq;
 }
 
-static void tell_missing(struct judging *judging, struct judge_text *text, const struct ops_point *point)
+static void tell_missing(struct judging *judging, struct judge_text *text, const struct coll_point *point)
 {
-	struct ops_verdict *verdict = judging->verdict;
+	struct coll_verdict *verdict = judging->verdict;
 	size_t n = ranks_where(judging, has_not_called, verdict->seq);
 
 	judge_text_ranks(text, judging->rank, n);
@@ -356,7 +356,7 @@ static void tell_missing(struct judging *judging, struct judge_text *text, const
 }
 
 /* There is no room for sizes beside data types, which say more. */
-static void add_measure(struct judge_text *text, const struct ops_point *point, bool types)
+static void add_measure(struct judge_text *text, const struct coll_point *point, bool types)
 {
 	if (types)
 		judge_text_add(text, " of %.16s", point->dtype);
@@ -364,7 +364,7 @@ static void add_measure(struct judge_text *text, const struct ops_point *point, 
 		judge_text_bytes(text, point->bytes);
 }
 
-static void tell_called(struct ops_verdict *verdict, const struct ops_point *other, const struct ops_point *usual)
+static void tell_called(struct coll_verdict *verdict, const struct coll_point *other, const struct coll_point *usual)
 {
 	bool types = other->dtype[0] && usual->dtype[0] && strcmp(other->dtype, usual->dtype) != 0;
 	struct judge_text text;
@@ -379,8 +379,8 @@ static void tell_called(struct ops_verdict *verdict, const struct ops_point *oth
 
 static void tell_difference(struct judging *judging, struct judge_text *text)
 {
-	struct ops_verdict *verdict = judging->verdict;
-	struct ops_point usual = {0}, other = {0};
+	struct coll_verdict *verdict = judging->verdict;
+	struct coll_point usual = {0}, other = {0};
 	bool found = false;
 	size_t n;
 
@@ -407,8 +407,8 @@ static void tell_difference(struct judging *judging, struct judge_text *text)
 
 static void tell_running(struct judging *judging, struct judge_text *text)
 {
-	struct ops_verdict *verdict = judging->verdict;
-	struct ops_point first;
+	struct coll_verdict *verdict = judging->verdict;
+	struct coll_point first;
 	size_t compared = 0, done = 0;
 
 	for (size_t i = 0; i < judging->members; i++) {
@@ -437,21 +437,21 @@ static void tell_running(struct judging *judging, struct judge_text *text)
 		judge_text_add(text, ", on %zu it is complete", done);
 }
 
-static void coll_judge(struct judging *judging, struct judge_text *text)
+static void coll_judge_comm(struct judging *judging, struct judge_text *text)
 {
-	struct ops_verdict *verdict = judging->verdict;
-	struct ops_point missing = {0}, first;
+	struct coll_verdict *verdict = judging->verdict;
+	struct coll_point missing = {0}, first;
 	uint64_t seq = find_missing(judging, &missing), different = 0;
-	enum ops_state state = find_difference(judging, seq, &different);
+	enum coll_state state = find_difference(judging, seq, &different);
 
-	if (state != OPS_STATE_RUNNING) {
+	if (state != COLL_STATE_RUNNING) {
 		verdict->state = state;
 		verdict->seq = different;
 		if (first_call(judging, different, &first))
 			verdict->waited_ns = coll_judge_since(judging->now_ns, first.time_ns);
 		tell_difference(judging, text);
 	} else if (seq) {
-		verdict->state = OPS_STATE_MISSING;
+		verdict->state = COLL_STATE_MISSING;
 		verdict->seq = seq;
 		verdict->waited_ns = coll_judge_since(judging->now_ns, missing.time_ns);
 		tell_missing(judging, text, &missing);
@@ -460,14 +460,14 @@ static void coll_judge(struct judging *judging, struct judge_text *text)
 	}
 }
 
-void ops_judge(
-	struct ops_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct ops_verdict *ret)
+void coll_judge(
+	struct coll_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct coll_verdict *ret)
 {
 	struct judging judging = {
 		.member = member, .members = members, .now_ns = now_ns, .patience_ns = patience_ns, .verdict = ret};
 	struct judge_text text;
 
-	*ret = (struct ops_verdict){.here = (uint32_t)members};
+	*ret = (struct coll_verdict){.here = (uint32_t)members};
 	if (!members)
 		return;
 	for (size_t i = 0; i < members; i++) {
@@ -479,7 +479,7 @@ void ops_judge(
 		return;
 	coll_judge_choose(&judging);
 	judge_text_begin(&text, ret->sentence, sizeof(ret->sentence));
-	coll_judge(&judging, &text);
+	coll_judge_comm(&judging, &text);
 	add_elsewhere(&text, &judging);
 	judge_text_end(&text);
 	free(judging.rank);

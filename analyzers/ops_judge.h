@@ -9,7 +9,7 @@
  * called nothing on this communicator for as long. A member that is not on this node is not judged, only counted.
  *
  * Compared are members whose numbers are of one kind: counted from the init (or told by the marker), the library's, or the
- * process group's; the kind that most members have. OPS_SEQ_ATTACH is never compared. A difference is judged at once, in
+ * process group's; the kind that most members have. COLL_SEQ_ATTACH is never compared. A difference is judged at once, in
  * the last OPS_RECENT numbers, unless the number is complete on all that differ; where a member is missing under a lower
  * number than the first that differs, that one is the verdict. Operations that may rightly differ in count (all-to-all
  * with splits, gather, scatter, batches) are compared by name alone.
@@ -19,13 +19,13 @@
 
 #include "analyzers/ops.h"
 
-struct ops_judged {             /* a member, as seen on this node */
+struct coll_judged {             /* a member, as seen on this node */
 	int32_t rank;           /* global */
 	uint32_t pid;
-	const struct ops *ops;  /* for ops_at(); or, where operations are kept elsewhere, what does the same: */
-	bool (*recall)(const void *arg, uint64_t seq, struct ops_point *ret);
+	const struct coll *ops;  /* for coll_at(); or, where operations are kept elsewhere, what does the same: */
+	bool (*recall)(const void *arg, uint64_t seq, struct coll_point *ret);
 	const void *recall_arg;
-	struct ops_standing standing;
+	struct coll_standing standing;
 	/* written by the judge */
 	bool compared;          /* its numbers can be compared with the others' */
 	bool missing;
@@ -33,10 +33,10 @@ struct ops_judged {             /* a member, as seen on this node */
 	uint64_t behind;        /* numbers behind the farthest member */
 };
 
-enum ops_state { OPS_STATE_RUNNING, OPS_STATE_MISSING, OPS_STATE_TYPE_MISMATCH, OPS_STATE_SIZE_MISMATCH, OPS_STATE_MAX };
+enum coll_state { COLL_STATE_RUNNING, COLL_STATE_MISSING, COLL_STATE_TYPE_MISMATCH, COLL_STATE_SIZE_MISMATCH, COLL_STATE_MAX };
 
-struct ops_verdict {
-	enum ops_state state;
+struct coll_verdict {
+	enum coll_state state;
 	uint64_t seq;           /* the first number that is missing, or differs */
 	uint64_t waited_ns;     /* since the first member called it */
 	uint32_t here, members; /* of the members (0: not known) that many are on this node */
@@ -45,9 +45,9 @@ struct ops_verdict {
 };
 
 /* "RUNNING", "MISSING_RANKS", "COLLECTIVE_TYPE_MISMATCH", "SIZE_OR_SYNTAX_MISMATCH" */
-const char *ops_state_name(enum ops_state state);
+const char *coll_state_name(enum coll_state state);
 
-/* All members of one communicator, in any order. now_ns of the events' clock. Cost: members * OPS_RECENT * (OPS_RECENT + OPS_USUAL_MAX). */
-void ops_judge(struct ops_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct ops_verdict *ret);
+/* All members of one communicator, in any order. now_ns of the events' clock. Cost: members * OPS_RECENT * (OPS_RECENT + COLL_USUAL_MAX). */
+void coll_judge(struct coll_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct coll_verdict *ret);
 
 #endif

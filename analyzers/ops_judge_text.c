@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ops_judge_text.h. */
+/* See coll_judge_text.h. */
 #include "analyzers/ops_judge_text.h"
 
 #include "analyzers/ops.h"
@@ -79,7 +79,7 @@ void judge_text_bytes(struct judge_text *text, uint64_t bytes)
 	double value = (double)bytes;
 	size_t unit = 0;
 
-	if (bytes == OPS_UNKNOWN)
+	if (bytes == COLL_UNKNOWN)
 		return;
 	for (; value >= 1023.95 && unit < sizeof(units) / sizeof(units[0]) - 1; unit++)
 		value /= 1024;

@@ -4,35 +4,35 @@
 
 #include <string.h>
 
-uint64_t ops_entry_bytes(const struct ops_entry *entry)
+uint64_t coll_entry_bytes(const struct coll_entry *entry)
 {
-	if (entry->given_bytes != OPS_UNKNOWN)
+	if (entry->given_bytes != COLL_UNKNOWN)
 		return entry->given_bytes;
-	return ops_bytes(entry->comm->family, entry->word->operation, entry->count, entry->dtype, entry->comm->members);
+	return coll_bytes(entry->comm->family, entry->word->operation, entry->count, entry->dtype, entry->comm->members);
 }
 
 static uint64_t duration(uint64_t start_ns, uint64_t end_ns)
 {
-	return start_ns == OPS_UNKNOWN || end_ns == OPS_UNKNOWN || end_ns < start_ns ? OPS_UNKNOWN : end_ns - start_ns;
+	return start_ns == COLL_UNKNOWN || end_ns == COLL_UNKNOWN || end_ns < start_ns ? COLL_UNKNOWN : end_ns - start_ns;
 }
 
-static void coll_rows_tell(struct ops *ops, const struct ops_entry *entry)
+static void coll_rows_tell(struct coll *ops, const struct coll_entry *entry)
 {
-	uint64_t device_ns = entry->device ? duration(entry->device_start_ns, entry->device_stop_ns) : OPS_UNKNOWN;
-	struct ops_row row = {.communicator = entry->comm->text,
+	uint64_t device_ns = entry->device ? duration(entry->device_start_ns, entry->device_stop_ns) : COLL_UNKNOWN;
+	struct coll_row row = {.communicator = entry->comm->text,
 		.seq = entry->seq,
 		.seq_from = entry->seq_from,
 		.family = entry->comm->family->name,
 		.op = entry->word->text,
 		.dtype = entry->dtype ? entry->dtype->name : "",
 		.count = entry->count,
-		.bytes = ops_entry_bytes(entry),
+		.bytes = coll_entry_bytes(entry),
 		.peer = entry->peer,
 		.host_start_ns = entry->start_ns,
-		.host_duration_ns = entry->end_ns ? duration(entry->start_ns, entry->end_ns) : OPS_UNKNOWN,
-		.device_start_ns = device_ns != OPS_UNKNOWN ? entry->device_start_ns : OPS_UNKNOWN,
+		.host_duration_ns = entry->end_ns ? duration(entry->start_ns, entry->end_ns) : COLL_UNKNOWN,
+		.device_start_ns = device_ns != COLL_UNKNOWN ? entry->device_start_ns : COLL_UNKNOWN,
 		.device_duration_ns = device_ns,
-		.device = device_ns != OPS_UNKNOWN,
+		.device = device_ns != COLL_UNKNOWN,
 		.captured = entry->captured,
 		.p2p = entry->p2p,
 		.group = entry->group,
@@ -43,103 +43,103 @@ static void coll_rows_tell(struct ops *ops, const struct ops_entry *entry)
 		ops->sink.row(ops->sink.arg, &row);
 }
 
-static void out(struct ops *ops, struct ops_entry *entry)
+static void out(struct coll *ops, struct coll_entry *entry)
 {
-	struct ops_comm *comm = entry->comm;
+	struct coll_comm *comm = entry->comm;
 
 	if (entry->announcer && entry->announcer->announced == entry)
 		entry->announcer->announced = NULL;
 	if (!entry->left)
 		coll_rows_tell(ops, entry);
-	ops_unlink(&entry->age);
-	ops_unlink(&entry->member);
-	ops_unlink(&entry->number.link);
-	ops_unlink(&entry->signature.link);
-	ops_unlink(&entry->by_work.link);
-	ops_append(&ops->spare, &entry->age);
+	coll_unlink(&entry->age);
+	coll_unlink(&entry->member);
+	coll_unlink(&entry->number.link);
+	coll_unlink(&entry->signature.link);
+	coll_unlink(&entry->by_work.link);
+	coll_append(&ops->spare, &entry->age);
 	ops->n_waiting--;
-	ops_comm_unref(ops, comm);
+	coll_comm_unref(ops, comm);
 }
 
-struct ops_entry *ops_entry_new(struct ops *ops)
+struct coll_entry *coll_entry_new(struct coll *ops)
 {
-	struct ops_entry *entry;
+	struct coll_entry *entry;
 
-	if (ops->n_waiting >= OPS_WAITING_MAX) {
-		entry = OPS_CONTAINER(ops->waiting.next, struct ops_entry, age);
+	if (ops->n_waiting >= COLL_WAITING_MAX) {
+		entry = COLL_CONTAINER(ops->waiting.next, struct coll_entry, age);
 		/* What waits for something that may well not exist has lost nothing that is known of. */
 		ops->counts.not_waited += (entry->waits & ~(WAIT_NUMBER | (entry->trial ? WAIT_DEVICE : 0u))) != 0;
 		out(ops, entry);
 	}
-	if (ops_list_empty(&ops->spare)) {
+	if (coll_list_empty(&ops->spare)) {
 		entry = malloc(sizeof(*entry));
 		if (!entry)
 			return NULL;
 	} else {
-		entry = OPS_CONTAINER(ops->spare.next, struct ops_entry, age);
-		ops_unlink(&entry->age);
+		entry = COLL_CONTAINER(ops->spare.next, struct coll_entry, age);
+		coll_unlink(&entry->age);
 	}
 	memset(entry, 0, sizeof(*entry));
 	entry->id = ++ops->next_entry;
-	entry->given_bytes = entry->count = OPS_UNKNOWN;
-	entry->device_start_ns = entry->device_stop_ns = OPS_UNKNOWN;
+	entry->given_bytes = entry->count = COLL_UNKNOWN;
+	entry->device_start_ns = entry->device_stop_ns = COLL_UNKNOWN;
 	entry->peer = -1;
-	ops_append(&ops->waiting, &entry->age);
+	coll_append(&ops->waiting, &entry->age);
 	ops->n_waiting++;
 	return entry;
 }
 
-void ops_entry_waits_work(struct ops *ops, struct ops_entry *entry, uint64_t work)
+void coll_entry_waits_work(struct coll *ops, struct coll_entry *entry, uint64_t work)
 {
-	struct ops_node *old = ops_hash_find(&ops->work, work);
+	struct coll_node *old = coll_hash_find(&ops->work, work);
 
 	/* The end of the one that had this address before was not seen. */
 	if (old) {
 		ops->counts.lost++;
-		ops_entry_done(ops, OPS_CONTAINER(old, struct ops_entry, by_work), WAIT_WORK);
+		coll_entry_done(ops, COLL_CONTAINER(old, struct coll_entry, by_work), WAIT_WORK);
 	}
 	entry->waits |= WAIT_WORK;
-	ops_hash_put(&ops->work, &entry->by_work, work);
+	coll_hash_put(&ops->work, &entry->by_work, work);
 }
 
-void ops_entry_waits_device(struct ops *ops, struct ops_entry *entry)
+void coll_entry_waits_device(struct coll *ops, struct coll_entry *entry)
 {
 	entry->waits |= WAIT_DEVICE;
 	entry->trial = !entry->comm->waits_device;
 	if (!entry->p2p)
-		ops_hash_put(&ops->number, &entry->number, ops_number_key(entry->comm, entry->seq));
-	ops_hash_put(&ops->signature, &entry->signature,
-		ops_mix(ops_mix(entry->comm->id, entry->word->hash), (uint32_t)entry->peer));
+		coll_hash_put(&ops->number, &entry->number, coll_number_key(entry->comm, entry->seq));
+	coll_hash_put(&ops->signature, &entry->signature,
+		coll_mix(coll_mix(entry->comm->id, entry->word->hash), (uint32_t)entry->peer));
 }
 
-void ops_entry_done(struct ops *ops, struct ops_entry *entry, unsigned wait)
+void coll_entry_done(struct coll *ops, struct coll_entry *entry, unsigned wait)
 {
 	entry->waits &= ~wait;
 	if (wait & WAIT_WORK) {
-		ops_unlink(&entry->by_work.link);
+		coll_unlink(&entry->by_work.link);
 		if (entry->announcer && entry->announcer->announced == entry)
 			entry->announcer->announced = NULL;
 		entry->announcer = NULL;
 	}
 	if (wait & WAIT_DEVICE) {
-		ops_unlink(&entry->number.link);
-		ops_unlink(&entry->signature.link);
+		coll_unlink(&entry->number.link);
+		coll_unlink(&entry->signature.link);
 	}
 	if (!entry->waits)
 		out(ops, entry);
 }
 
 /* Works may end in any order: the highest number that is complete counts. */
-void ops_entry_complete(struct ops_entry *entry, uint64_t time_ns)
+void coll_entry_complete(struct coll_entry *entry, uint64_t time_ns)
 {
-	struct ops_comm *comm = entry->comm;
+	struct coll_comm *comm = entry->comm;
 
 	comm->completion_known = true;
 	if (entry->p2p || entry->seq < comm->completed.seq)
 		return;
-	comm->completed = (struct ops_signature){.seq = entry->seq,
+	comm->completed = (struct coll_signature){.seq = entry->seq,
 		.count = entry->count,
-		.bytes = ops_entry_bytes(entry),
+		.bytes = coll_entry_bytes(entry),
 		.time_ns = time_ns,
 		.word = entry->word,
 		.dtype = entry->dtype};
@@ -150,35 +150,35 @@ static bool coll_rows_past(uint64_t since_ns, uint64_t wait_ns, uint64_t now_ns)
 	return now_ns > since_ns && now_ns - since_ns > wait_ns;
 }
 
-static bool device_is_overdue(const struct ops *ops, const struct ops_entry *entry)
+static bool device_is_overdue(const struct coll *ops, const struct coll_entry *entry)
 {
-	const struct ops_comm *comm = entry->comm;
+	const struct coll_comm *comm = entry->comm;
 	uint64_t since_ns = entry->fed_ns;
 
 	if (entry->trial)
-		return comm->no_device || coll_rows_past(ops_max(since_ns, comm->freed_ns), OPS_NUMBER_NS, ops->now_ns);
+		return comm->no_device || coll_rows_past(coll_max(since_ns, comm->freed_ns), COLL_NUMBER_NS, ops->now_ns);
 	if (comm->freed_ns)
-		return coll_rows_past(ops_max(comm->device_ns, comm->freed_ns), OPS_FREED_WAIT_NS, ops->now_ns);
+		return coll_rows_past(coll_max(comm->device_ns, comm->freed_ns), COLL_FREED_WAIT_NS, ops->now_ns);
 	/* The device has not come so far while it does what was called before. */
 	if (comm->device_ns > since_ns && (entry->p2p || entry->seq > comm->device_seq))
 		since_ns = comm->device_ns;
-	return coll_rows_past(since_ns, OPS_WAIT_NS, ops->now_ns);
+	return coll_rows_past(since_ns, COLL_WAIT_NS, ops->now_ns);
 }
 
 /* Which of its waits have been long enough. */
-static unsigned overdue(const struct ops *ops, const struct ops_entry *entry)
+static unsigned overdue(const struct coll *ops, const struct coll_entry *entry)
 {
 	uint64_t now_ns = ops->now_ns, since_ns = entry->fed_ns;
-	uint64_t work_ns = ops_linked(&entry->by_work.link) ? OPS_STUCK_NS : OPS_WAIT_NS;
+	uint64_t work_ns = coll_linked(&entry->by_work.link) ? COLL_STUCK_NS : COLL_WAIT_NS;
 	unsigned waits = 0;
 
-	if (coll_rows_past(since_ns, OPS_IDENTIFY_NS, now_ns))
+	if (coll_rows_past(since_ns, COLL_IDENTIFY_NS, now_ns))
 		waits |= WAIT_IDENTITY;
-	if (coll_rows_past(since_ns, OPS_STUCK_NS, now_ns))
+	if (coll_rows_past(since_ns, COLL_STUCK_NS, now_ns))
 		waits |= WAIT_GROUP;
 	if (coll_rows_past(since_ns, work_ns, now_ns))
 		waits |= WAIT_WORK;
-	if (entry->comm->no_number || coll_rows_past(since_ns, OPS_NUMBER_NS, now_ns))
+	if (entry->comm->no_number || coll_rows_past(since_ns, COLL_NUMBER_NS, now_ns))
 		waits |= WAIT_NUMBER;
 	if (device_is_overdue(ops, entry))
 		waits |= WAIT_DEVICE;
@@ -186,22 +186,22 @@ static unsigned overdue(const struct ops *ops, const struct ops_entry *entry)
 }
 
 /* No records any more, or none ever: the next calls need not wait until one comes. */
-static void waited_in_vain(struct ops *ops, const struct ops_entry *entry, unsigned waits)
+static void waited_in_vain(struct coll *ops, const struct coll_entry *entry, unsigned waits)
 {
-	struct ops_comm *comm = entry->comm;
+	struct coll_comm *comm = entry->comm;
 
 	comm->no_number |= (waits & WAIT_NUMBER) != 0;
-	if (waits & WAIT_DEVICE && coll_rows_past(comm->device_ns, entry->trial ? 0 : OPS_WAIT_NS, ops->now_ns)) {
+	if (waits & WAIT_DEVICE && coll_rows_past(comm->device_ns, entry->trial ? 0 : COLL_WAIT_NS, ops->now_ns)) {
 		comm->waits_device = false;
 		comm->no_device = true;
 		ops->no_marker = !ops->marker;
 	}
 }
 
-void ops_rows_idle(struct ops *ops)
+void coll_rows_idle(struct coll *ops)
 {
-	OPS_EACH (link, &ops->waiting) {
-		struct ops_entry *entry = OPS_CONTAINER(link, struct ops_entry, age);
+	COLL_EACH (link, &ops->waiting) {
+		struct coll_entry *entry = COLL_CONTAINER(link, struct coll_entry, age);
 		unsigned waits = overdue(ops, entry);
 
 		if (!waits)
@@ -209,22 +209,22 @@ void ops_rows_idle(struct ops *ops)
 		waited_in_vain(ops, entry, waits);
 		if (waits & WAIT_GROUP) {
 			ops->counts.lost++;
-			ops_unlink(&entry->member);
+			coll_unlink(&entry->member);
 		}
-		ops_entry_done(ops, entry, waits);
+		coll_entry_done(ops, entry, waits);
 	}
 }
 
-void ops_rows_end(struct ops *ops)
+void coll_rows_end(struct coll *ops)
 {
-	while (!ops_list_empty(&ops->waiting))
-		out(ops, OPS_CONTAINER(ops->waiting.next, struct ops_entry, age));
+	while (!coll_list_empty(&ops->waiting))
+		out(ops, COLL_CONTAINER(ops->waiting.next, struct coll_entry, age));
 }
 
-void ops_rows_done(struct ops *ops)
+void coll_rows_done(struct coll *ops)
 {
-	OPS_EACH (link, &ops->waiting)
-		free(OPS_CONTAINER(link, struct ops_entry, age));
-	OPS_EACH (link, &ops->spare)
-		free(OPS_CONTAINER(link, struct ops_entry, age));
+	COLL_EACH (link, &ops->waiting)
+		free(COLL_CONTAINER(link, struct coll_entry, age));
+	COLL_EACH (link, &ops->spare)
+		free(COLL_CONTAINER(link, struct coll_entry, age));
 }

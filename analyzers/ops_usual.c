@@ -8,15 +8,15 @@
 #include "analyzers/ops_bytes.h"
 
 /* Counts that may rightly differ make no call another one. */
-static bool coll_majority_is_same(const struct ops_point *a, const struct ops_point *b)
+static bool coll_majority_is_same(const struct coll_point *a, const struct coll_point *b)
 {
 	return strcasecmp(a->op, b->op) == 0 && strcmp(a->dtype, b->dtype) == 0 &&
-	       (a->count == b->count || ops_operation(a->op)->uneven);
+	       (a->count == b->count || coll_operation(a->op)->uneven);
 }
 
-void ops_usual_add(struct ops_usual *usual, const struct ops_point *point)
+void coll_majority_add(struct coll_majority *usual, const struct coll_point *point)
 {
-	struct ops_usual_call *call = usual->call;
+	struct coll_majority_call *call = usual->call;
 	size_t i = 0, kept = 0;
 
 	while (i < usual->count && !coll_majority_is_same(&call[i].point, point))
@@ -25,14 +25,14 @@ void ops_usual_add(struct ops_usual *usual, const struct ops_point *point)
 		call[i].weight++;
 		return;
 	}
-	if (usual->count < OPS_USUAL_MAX) {
-		call[usual->count++] = (struct ops_usual_call){*point, 1};
+	if (usual->count < COLL_USUAL_MAX) {
+		call[usual->count++] = (struct coll_majority_call){*point, 1};
 		return;
 	}
 	for (i = 0; i < usual->count; i++)
 		if (--call[i].weight)
 			call[kept++] = call[i];
 	if (!kept)
-		call[kept++] = (struct ops_usual_call){*point, 1};
+		call[kept++] = (struct coll_majority_call){*point, 1};
 	usual->count = kept;
 }

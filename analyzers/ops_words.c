@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-void ops_text(char *ret, size_t size, const char *text)
+void coll_text(char *ret, size_t size, const char *text)
 {
 	size_t n = text ? strnlen(text, size) : 0;
 
@@ -18,11 +18,11 @@ void ops_text(char *ret, size_t size, const char *text)
 	memset(ret + n, 0, size - n);
 }
 
-uint64_t ops_word_hash(const char *text)
+uint64_t coll_word_hash(const char *text)
 {
 	uint64_t hash = 0xcbf29ce484222325ULL;
 
-	for (size_t i = 0; i < OPS_NAME_BYTES && text[i]; i++) {
+	for (size_t i = 0; i < COLL_NAME_BYTES && text[i]; i++) {
 		unsigned char c = (unsigned char)text[i];
 
 		hash = (hash ^ (c >= 'A' && c <= 'Z' ? c + 32u : c)) * 0x100000001b3ULL;
@@ -30,10 +30,10 @@ uint64_t ops_word_hash(const char *text)
 	return hash;
 }
 
-const struct ops_word *ops_word(struct ops *ops, const char *text)
+const struct coll_word *coll_word(struct coll *ops, const char *text)
 {
-	char clean[OPS_NAME_BYTES];
-	struct ops_word *word;
+	char clean[COLL_NAME_BYTES];
+	struct coll_word *word;
 	size_t at;
 
 	/* What was kept before is the rule: it is looked for as it stands, and made safe only if it is new. */
@@ -41,14 +41,14 @@ const struct ops_word *ops_word(struct ops *ops, const char *text)
 		if (strcmp(ops->word[at].text, text) == 0)
 			return &ops->word[at];
 	}
-	ops_text(clean, sizeof(clean), ops->words < OPS_WORDS_MAX - 1 ? text : "other");
+	coll_text(clean, sizeof(clean), ops->words < COLL_WORDS_MAX - 1 ? text : "other");
 	for (at = 0; at < ops->words; at++) {
 		if (strcmp(ops->word[at].text, clean) == 0)
 			return &ops->word[at];
 	}
 	word = &ops->word[ops->words++];
 	memcpy(word->text, clean, sizeof(word->text));
-	word->hash = ops_word_hash(clean);
-	word->operation = ops_operation(clean);
+	word->hash = coll_word_hash(clean);
+	word->operation = coll_operation(clean);
 	return word;
 }

@@ -73,14 +73,14 @@ static bool steps_hold(struct steps *steps, const struct steps_held *held)
 {
 	if (steps->held_count >= STEPS_HELD_MAX)
 		return false;
-	if (steps->held_count == steps->held_room) {
-		size_t capacity = steps->held_room ? steps->held_room * 2 : 16;
+	if (steps->held_count == steps->held_capacity) {
+		size_t capacity = steps->held_capacity ? steps->held_capacity * 2 : 16;
 		struct steps_held *grown = realloc(steps->held, capacity * sizeof(*grown));
 
 		if (!grown)
 			return false;
 		steps->held = grown;
-		steps->held_room = capacity;
+		steps->held_capacity = capacity;
 	}
 	steps->held[steps->held_count++] = *held;
 	return true;

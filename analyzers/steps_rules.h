@@ -35,7 +35,7 @@ struct steps {
 	struct steps_counts counts;
 	struct steps_threads threads;
 	struct steps_held *held; /* ended stages whose step is not decided */
-	size_t held_count, held_room;
+	size_t held_count, held_capacity;
 
 	enum steps_mode mode;
 	bool from_start;

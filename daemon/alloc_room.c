@@ -12,7 +12,7 @@ struct rank_allocs {
 	struct alloc_live live;
 };
 
-struct alloc_room {
+struct allocs {
 	struct context *context;
 	uint64_t rows, not_followed;
 	size_t slots;
@@ -27,17 +27,17 @@ static void allocs_forget(struct rank_allocs *slot)
 
 static void allocs_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
-	struct alloc_room *allocs = arg;
+	struct allocs *allocs = arg;
 
 	if (rank->slot < allocs->slots && allocs->slot[rank->slot].instance == rank->instance &&
 		(change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
 		allocs_forget(&allocs->slot[rank->slot]);
 }
 
-int alloc_room_new(struct context *context, struct alloc_room **ret)
+int allocs_new(struct context *context, struct allocs **ret)
 {
 	size_t slots = context->config.ranks_max;
-	struct alloc_room *allocs = calloc(1, sizeof(*allocs) + slots * sizeof(allocs->slot[0]));
+	struct allocs *allocs = calloc(1, sizeof(*allocs) + slots * sizeof(allocs->slot[0]));
 	int r;
 
 	if (!allocs)
@@ -53,7 +53,7 @@ int alloc_room_new(struct context *context, struct alloc_room **ret)
 	return 0;
 }
 
-struct alloc_room *alloc_room_free(struct alloc_room *allocs)
+struct allocs *allocs_free(struct allocs *allocs)
 {
 	for (size_t i = 0; allocs && i < allocs->slots; i++)
 		allocs_forget(&allocs->slot[i]);
@@ -61,7 +61,7 @@ struct alloc_room *alloc_room_free(struct alloc_room *allocs)
 	return NULL;
 }
 
-static struct rank_allocs *allocs_of_rank(struct alloc_room *allocs, const struct rank *rank)
+static struct rank_allocs *allocs_of_rank(struct allocs *allocs, const struct rank *rank)
 {
 	struct rank_allocs *slot;
 
@@ -82,27 +82,27 @@ struct allocation {
 	uint64_t device;
 };
 
-static void allocs_put(struct alloc_room *allocs, const struct rank *rank, const struct call_record *record,
+static void allocs_put(struct allocs *allocs, const struct rank *rank, const struct call_record *record,
 	const struct allocation *allocation)
 {
 	const struct rt_call_event *event = record->event;
-	struct steps_room *steps = allocs->context->steps;
+	struct rank_steps *steps = allocs->context->steps;
 	struct store *store = allocs->context->store;
 	struct steps_open open = {.step = STEPS_NONE};
-	bool staged = steps && steps_room_stage(steps, rank, event->event.thread_id, &open);
-	int64_t step = !staged && steps ? steps_room_step(steps, rank, event->start_ns) : open.step;
+	bool staged = steps && rank_steps_stage(steps, rank, event->event.thread_id, &open);
+	int64_t step = !staged && steps ? rank_steps_step(steps, rank, event->start_ns) : open.step;
 	bool whole = event->event.flags & RT_CALL_END && event->event.time_ns >= event->start_ns;
 	const struct store_value row[] = {
 		V_INT(rank->env.rank),
 		step == STEPS_NONE ? V_NULL : V_INT(step),
 		staged ? V_TEXT(open.stage) : V_NULL,
 		V_TEXT(record->probe->op),
-		allocation->address && allocation->address != OPS_UNKNOWN ? V_INT(allocation->address) : V_NULL,
-		allocation->bytes != OPS_UNKNOWN ? V_INT(allocation->bytes) : V_NULL,
+		allocation->address && allocation->address != COLL_UNKNOWN ? V_INT(allocation->address) : V_NULL,
+		allocation->bytes != COLL_UNKNOWN ? V_INT(allocation->bytes) : V_NULL,
 		event->event.flags & RT_CALL_RESULT ? V_INT(call_result(event)) : V_NULL,
 		V_INT(store_utc_ns(store, event->start_ns)),
 		whole ? V_INT(event->event.time_ns - event->start_ns) : V_NULL,
-		allocation->device != OPS_UNKNOWN ? V_INT((int32_t)allocation->device) : V_NULL,
+		allocation->device != COLL_UNKNOWN ? V_INT((int32_t)allocation->device) : V_NULL,
 		V_INT(event->event.thread_id),
 		V_INT(rank->instance),
 	};
@@ -111,17 +111,17 @@ static void allocs_put(struct alloc_room *allocs, const struct rank *rank, const
 	(void)store_put(store, TABLE_ALLOCATIONS, row, ARRAY_SIZE(row)); /* the store counts its drops */
 }
 
-static void on_alloc(struct alloc_room *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
+static void on_alloc(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
 	struct allocation *allocation)
 {
 	(void)record;
 	if (failed)
-		allocation->address = OPS_UNKNOWN; /* what the pointer held before */
-	else if (allocation->address && allocation->address != OPS_UNKNOWN)
+		allocation->address = COLL_UNKNOWN; /* what the pointer held before */
+	else if (allocation->address && allocation->address != COLL_UNKNOWN)
 		allocs->not_followed += !alloc_live_add(&slot->live, allocation->address, allocation->bytes);
 }
 
-static void on_free(struct alloc_room *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
+static void on_free(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
 	struct allocation *allocation)
 {
 	uint64_t bytes;
@@ -133,7 +133,7 @@ static void on_free(struct alloc_room *allocs, struct rank_allocs *slot, bool fa
 
 static const struct {
 	const char *event;
-	void (*run)(struct alloc_room *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
+	void (*run)(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
 		struct allocation *allocation);
 } events[] = {{"alloc", on_alloc}, {"free", on_free}};
 
@@ -147,7 +147,7 @@ static bool allocs_takes(const char *event)
 
 static void allocs_feed(struct context *context, const struct rank *rank, const struct call_record *record)
 {
-	struct alloc_room *allocs = context->allocs;
+	struct allocs *allocs = context->allocs;
 	struct rank_allocs *slot = allocs ? allocs_of_rank(allocs, rank) : NULL;
 	bool failed = record->event->event.flags & RT_CALL_RESULT && call_result(record->event) != 0;
 	struct allocation allocation;
@@ -177,11 +177,11 @@ static void allocs_level(struct context *context, enum level level, bool on)
 		allocs_forget(&context->allocs->slot[i]);
 }
 
-void alloc_room_counts(const struct alloc_room *allocs, struct alloc_room_counts *ret)
+void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)
 {
-	*ret = (struct alloc_room_counts){.rows = allocs->rows, .not_followed = allocs->not_followed};
+	*ret = (struct allocs_counts){.rows = allocs->rows, .not_followed = allocs->not_followed};
 	for (size_t i = 0; i < allocs->slots; i++)
 		ret->live += allocs->slot[i].live.lives;
 }
 
-const struct call_room alloc_call_room = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level};
+const struct call_sink allocs_sink = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level};

@@ -12,18 +12,18 @@
 
 #define ALLOC_LIVE_MAX 65536
 
-struct alloc_room;
+struct allocs;
 
-struct alloc_room_counts {
+struct allocs_counts {
 	uint64_t rows;
 	uint64_t live;         /* allocations that are remembered now */
 	uint64_t not_followed; /* beyond the bound: their free will show no bytes */
 };
 
-int alloc_room_new(struct context *context, struct alloc_room **ret);
-struct alloc_room *alloc_room_free(struct alloc_room *allocs);
-void alloc_room_counts(const struct alloc_room *allocs, struct alloc_room_counts *ret);
+int allocs_new(struct context *context, struct allocs **ret);
+struct allocs *allocs_free(struct allocs *allocs);
+void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret);
 
-extern const struct call_room alloc_call_room;
+extern const struct call_sink allocs_sink;
 
 #endif

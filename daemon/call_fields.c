@@ -15,7 +15,7 @@ void call_fields(
 {
 	*ret = (struct call_fields){0};
 	for (unsigned i = 0; i < probe->spec.args && i < RT_CALL_ARGS_MAX; i++) {
-		enum op_field field = probe->field[i];
+		enum coll_field field = probe->field[i];
 
 		if ((unsigned)field >= OP_FIELD_MAX || (arg[i] == 0 && flags & RT_CALL_FAULT && may_fault(&probe->spec.arg[i])))
 			continue;
@@ -26,9 +26,9 @@ void call_fields(
 	}
 }
 
-uint64_t call_field(const struct call_fields *fields, enum op_field field)
+uint64_t call_field(const struct call_fields *fields, enum coll_field field)
 {
-	return fields->present & 1u << field ? fields->field[field] : OPS_UNKNOWN;
+	return fields->present & 1u << field ? fields->field[field] : COLL_UNKNOWN;
 }
 
 int64_t call_result(const struct rt_call_event *event)

@@ -16,7 +16,7 @@ struct call_fields {
 void call_fields(
 	const struct probe *probe, const uint64_t *arg, uint32_t flags, bool returned, struct call_fields *ret);
 /* The word of a field, or OPS_UNKNOWN. */
-uint64_t call_field(const struct call_fields *fields, enum op_field field);
+uint64_t call_field(const struct call_fields *fields, enum coll_field field);
 /* The probed functions return an int: what lies above it in the register is anything. */
 int64_t call_result(const struct rt_call_event *event);
 

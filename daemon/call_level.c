@@ -32,13 +32,13 @@ static void level_library(void *arg, struct library *library)
 
 void call_level_switch(struct libraries *libraries, struct call_level_sum *sum)
 {
-	_cleanup_(missing_free) struct missing missing = {0};
+	_cleanup_(unresolved_free) struct unresolved missing = {0};
 
 	libraries_each(libraries, level_library, sum);
-	if (!sum->on || missing_find(libraries, &missing) < 0)
+	if (!sum->on || unresolved_find(libraries, &missing) < 0)
 		return;
-	sum->missing = missing_names(&missing, sum->level, false, sum->missing_names);
-	sum->unusable = missing_names(&missing, sum->level, true, sum->unusable_names);
+	sum->missing = unresolved_names(&missing, sum->level, false, sum->unresolved_names);
+	sum->unusable = unresolved_names(&missing, sum->level, true, sum->unusable_names);
 }
 
 static const char *plural(size_t n)
@@ -68,7 +68,7 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 	used = strlen(report);
 	if (sum->missing && used < report_size)
 		snprintf(report + used, report_size - used, "; %u symbol%s not found: %s", sum->missing,
-			plural(sum->missing), sum->missing_names);
+			plural(sum->missing), sum->unresolved_names);
 	used = strlen(report);
 	if (sum->unusable && used < report_size)
 		snprintf(report + used, report_size - used, "; %u function%s cannot be used (see tracectl status): %s",
@@ -82,12 +82,12 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 
 void call_level_notes(struct libraries *libraries, struct collector_status *status)
 {
-	_cleanup_(missing_free) struct missing missing = {0};
+	_cleanup_(unresolved_free) struct unresolved missing = {0};
 
-	if (missing_find(libraries, &missing) < 0)
+	if (unresolved_find(libraries, &missing) < 0)
 		collector_note(status, "no memory to tell which functions stay unseen");
 	for (size_t i = 0; i < missing.count; i++) {
-		const struct missing_thing *thing = &missing.thing[i];
+		const struct unresolved_thing *thing = &missing.thing[i];
 		const char *level = level_name(thing->probe->level), *path = thing->library->path;
 		char others[32] = "";
 

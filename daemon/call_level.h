@@ -15,7 +15,7 @@ struct call_level_sum {
 	unsigned probes, libraries, refused;
 	unsigned missing, unusable;                /* see probes/missing.h: without a reason, with one */
 	size_t rows, ranks;                        /* of the level in the tables; on the node */
-	char missing_names[MISSING_NAMES_BYTES];
+	char unresolved_names[MISSING_NAMES_BYTES];
 	char unusable_names[MISSING_NAMES_BYTES];
 };
 

@@ -4,12 +4,12 @@
 #include "daemon/call_rooms.h"
 #include "daemon/ops_room.h"
 
-static const struct call_room *const rooms[] = {
-	&ops_call_room,
-	&alloc_call_room,
+static const struct call_sink *const rooms[] = {
+	&rank_coll_sink,
+	&allocs_sink,
 };
 
-bool call_rooms_feed(struct context *context, const struct rank *rank, const struct call_record *record)
+bool call_sinks_feed(struct context *context, const struct rank *rank, const struct call_record *record)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++) {
 		if (!rooms[i]->takes(record->probe->event))
@@ -20,14 +20,14 @@ bool call_rooms_feed(struct context *context, const struct rank *rank, const str
 	return false;
 }
 
-void call_rooms_level(struct context *context, enum level level, bool on)
+void call_sinks_level(struct context *context, enum level level, bool on)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++)
 		if (rooms[i]->level)
 			rooms[i]->level(context, level, on);
 }
 
-void call_rooms_tick(struct context *context, uint64_t now_ns)
+void call_sinks_tick(struct context *context, uint64_t now_ns)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++)
 		if (rooms[i]->tick)

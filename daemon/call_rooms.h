@@ -16,7 +16,7 @@ struct call_record {
 	const char *text; /* UTF-8, "" if none */
 };
 
-struct call_room {
+struct call_sink {
 	bool (*takes)(const char *event);
 	void (*feed)(struct context *context, const struct rank *rank, const struct call_record *record);
 	void (*level)(struct context *context, enum level level, bool on); /* it went on or off; may be NULL */
@@ -24,8 +24,8 @@ struct call_room {
 };
 
 /* False where no room takes the row's event: a table of a newer release. */
-bool call_rooms_feed(struct context *context, const struct rank *rank, const struct call_record *record);
-void call_rooms_level(struct context *context, enum level level, bool on);
-void call_rooms_tick(struct context *context, uint64_t now_ns);
+bool call_sinks_feed(struct context *context, const struct rank *rank, const struct call_record *record);
+void call_sinks_level(struct context *context, enum level level, bool on);
+void call_sinks_tick(struct context *context, uint64_t now_ns);
 
 #endif

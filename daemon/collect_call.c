@@ -93,7 +93,7 @@ static void collect_call_library_refused(void *arg, uint32_t pid, const char *pa
 }
 
 struct in_flight {
-	ops_room_in_flight_each each;
+	rank_coll_in_flight_each each;
 	void *arg;
 };
 
@@ -107,7 +107,7 @@ static void collect_call_one_in_flight(
 			inflight->flags, inflight->arg);
 }
 
-static void read_in_flight(void *reader, ops_room_in_flight_each each, void *arg)
+static void read_in_flight(void *reader, rank_coll_in_flight_each each, void *arg)
 {
 	struct in_flight ask = {each, arg};
 
@@ -122,7 +122,7 @@ static void call_close(void *state)
 	if (!call)
 		return;
 	if (call->engine && call->context->ops)
-		ops_room_set_in_flight(call->context->ops, NULL, NULL);
+		rank_coll_set_in_flight(call->context->ops, NULL, NULL);
 	libraries_free(call->libraries);
 	call_engine_close(call->engine);
 	probe_table_free(&call->table);
@@ -198,7 +198,7 @@ static int call_open(struct context *context, void **ret_state)
 	if (!call->watch || !call->libraries)
 		return -ENOMEM;
 	if (context->ops)
-		ops_room_set_in_flight(context->ops, read_in_flight, call);
+		rank_coll_set_in_flight(context->ops, read_in_flight, call);
 	*ret_state = TAKE_PTR(call);
 	return 0;
 }
@@ -251,8 +251,8 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 		collect_call_sweep(call);
 	call->sweep |= !on;
 	if (!on && level == LEVEL_L0)
-		steps_room_gap(call->context->steps);
-	call_rooms_level(call->context, level, on);
+		rank_steps_gap(call->context->steps);
+	call_sinks_level(call->context, level, on);
 	sum.rows = rows_of(call, level);
 	sum.ranks = ranks_count(call->context->ranks, RANK_ROLE_RANK);
 	return call_level_report(&sum, report, report_size);
@@ -293,7 +293,7 @@ static void ask_names(struct call *call, struct watch *watch)
 	    watch->names_readable == question.readable)
 		return;
 	watch->names_readable = question.readable;
-	steps_room_names_readable(call->context->steps, rank, question.readable);
+	rank_steps_names_readable(call->context->steps, rank, question.readable);
 }
 
 /* The clock, stopped while a new library is read and attached. */
@@ -359,7 +359,7 @@ static void call_tick(void *state, uint64_t now_ns)
 {
 	struct call *call = state;
 
-	call_rooms_tick(call->context, now_ns);
+	call_sinks_tick(call->context, now_ns);
 	if (call->sweep && call->engine && !uprobe_is_detaching())
 		collect_call_sweep(call);
 	for (size_t i = 0; i < call->watches; i++)
@@ -396,7 +396,7 @@ static void mark_event(struct call *call, const struct rank *rank, const struct 
 		mark.name = has_text ? record->text : probe->stage[0] ? probe->name : "(unreadable)";
 		call->unreadable += !has_text && !probe->stage[0];
 	}
-	steps_room_mark(call->context->steps, rank, &mark);
+	rank_steps_mark(call->context->steps, rank, &mark);
 }
 
 static void call_event(void *state, const struct rt_event *header, size_t size_bytes)
@@ -420,7 +420,7 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	if (!call->on[record.probe->level] || header->time_ns < call->since_ns[record.probe->level])
 		return;
 	if (record.probe->event[0]) {
-		call->unclaimed += !call_rooms_feed(call->context, rank, &record);
+		call->unclaimed += !call_sinks_feed(call->context, rank, &record);
 	} else if (record.probe->edge != RT_EDGE_CALL && record.probe->edge != RT_EDGE_ENTRY) {
 		mark_event(call, rank, &record, header->flags & RT_CALL_TEXT);
 	}

@@ -37,7 +37,7 @@ struct watch {
 
 struct launches {
 	struct context *context;
-	struct launch_places *places;
+	struct launch_sites *places;
 	size_t rows;		      /* of the tables */
 	struct launch_window *window; /* these two with the switch on only */
 	struct launch_worker *worker;
@@ -60,7 +60,7 @@ static void launches_close(void *state)
 		return;
 	launch_worker_free(launches->worker);
 	launch_window_close(launches->window);
-	launch_places_free(launches->places);
+	launch_sites_free(launches->places);
 	free(launches->watch);
 	free(launches);
 }
@@ -96,7 +96,7 @@ static int launches_open(struct context *context, void **ret_state)
 	launches->context = context;
 	r = load_table(launches, &table);
 	if (r == 0)
-		r = launch_places_new(&table, &launches->places);
+		r = launch_sites_new(&table, &launches->places);
 	if (r < 0)
 		return r;
 	launches->watches = context->config.ranks_max;
@@ -112,7 +112,7 @@ static void collect_launches_scan(struct launches *launches, struct watch *watch
 	uint64_t limit_ns = launches->context->config.scan_interval_ns, pause_ns;
 	uint64_t start_ns = monotonic_ns();
 
-	launch_places_scan(launches->places, watch->pid, watch->instance);
+	launch_sites_scan(launches->places, watch->pid, watch->instance);
 	/* What a look costs is the process's choice: it may map a million files. */
 	pause_ns = (monotonic_ns() - start_ns) * SCAN_SHARE * ranks_count(launches->context->ranks, RANK_ROLE_RANK);
 	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
@@ -121,7 +121,7 @@ static void collect_launches_scan(struct launches *launches, struct watch *watch
 
 static void collect_launches_forget(struct launches *launches, struct watch *watch)
 {
-	launch_places_forget(launches->places, watch->instance);
+	launch_sites_forget(launches->places, watch->instance);
 	*watch = (struct watch){0};
 }
 
@@ -156,7 +156,7 @@ static void launches_rank(void *state, const struct rank *rank, enum rank_change
 
 static struct store_value collect_launches_step_at(const struct launches *launches, const struct rank *rank, uint64_t time_ns)
 {
-	int64_t step = steps_room_step(launches->context->steps, rank, time_ns);
+	int64_t step = rank_steps_step(launches->context->steps, rank, time_ns);
 
 	return step < 1 ? V_NULL : V_INT(step);
 }
@@ -172,7 +172,7 @@ static void collect_launches_put_row(struct launches *launches, const struct ran
 		V_INT(store_utc_ns(launches->context->store, result->start_ns)),
 		V_INT(result->duration_ns),
 		thread ? V_INT(thread->thread_id) : none,
-		thread ? V_TEXT(launch_places_api(launches->places, api)) : none,
+		thread ? V_TEXT(launch_sites_api(launches->places, api)) : none,
 		V_INT(thread ? thread->api[api].count : 0),
 		V_INT(thread ? thread->api[api].longest_gap_ns : result->duration_ns),
 		V_INT(rank->instance),
@@ -228,7 +228,7 @@ static void tell_gaps(struct launches *launches, const struct launch_result *res
 		struct watch *watch = &launches->watch[i];
 
 		if (watch->instance && watch->gap_ns)
-			findings_room_launches(launches->context->findings, (uint32_t)i, watch->instance,
+			online_launches(launches->context->findings, (uint32_t)i, watch->instance,
 				result->start_ns, result->duration_ns, watch->gap_ns);
 		watch->gap_ns = 0;
 	}
@@ -283,7 +283,7 @@ static void order_window(struct launches *launches, uint64_t now_ns)
 		return;
 	order->at_ns = launches->period_start_ns + random_part_ns(launches);
 	order->length_ns = window_ns(launches);
-	order->targets = launch_places_targets(launches->places, order->target, LAUNCH_TARGETS_MAX);
+	order->targets = launch_sites_targets(launches->places, order->target, LAUNCH_TARGETS_MAX);
 	launches->period_start_ns += launches->context->config.launches_period_ns;
 	if (launches->period_start_ns < now_ns)
 		launches->period_start_ns = now_ns;
@@ -293,7 +293,7 @@ static void order_window(struct launches *launches, uint64_t now_ns)
 	}
 	for (size_t i = 0; i < launches->watches; i++)
 		launches->watch[i].in_window =
-			launches->watch[i].instance && launch_places_has(launches->places, launches->watch[i].instance);
+			launches->watch[i].instance && launch_sites_has(launches->places, launches->watch[i].instance);
 }
 
 static void launches_tick(void *state, uint64_t now_ns)
@@ -354,7 +354,7 @@ static int launches_level(void *state, enum level level, bool on, char *report, 
 		snprintf(report, report_size, "no probe table has a row of this switch, so it collects nothing");
 		return 0;
 	}
-	launch_places_count(launches->places, &functions, &libraries);
+	launch_sites_count(launches->places, &functions, &libraries);
 	snprintf(report, report_size, "a window of %g ms in every %g s on %u function%s in %u librar%s, %zu rank%s%s",
 		(double)window_ns(launches) / (double)NSEC_PER_MSEC,
 		(double)launches->context->config.launches_period_ns / (double)NSEC_PER_SEC, functions,
@@ -372,7 +372,7 @@ static void launches_status(void *state, struct collector_status *ret)
 
 	/* Not what is attached this very moment, which is nothing most of the time, but what each window attaches. */
 	if (launches->on)
-		launch_places_count(launches->places, &functions, &libraries);
+		launch_sites_count(launches->places, &functions, &libraries);
 	ret->probes_attached = functions;
 	ret->libraries = libraries;
 	ret->events = launches->events;
@@ -382,11 +382,11 @@ static void launches_status(void *state, struct collector_status *ret)
 	if (launches->on && launches->error)
 		collector_note(ret, "a library could not be probed in the last window (%s): its launches were not seen",
 			strerror(-launches->error));
-	if (launches->on && launch_places_trouble(launches->places)[0])
-		collector_note(ret, "%s", launch_places_trouble(launches->places));
+	if (launches->on && launch_sites_trouble(launches->places)[0])
+		collector_note(ret, "%s", launch_sites_trouble(launches->places));
 	if (launches->on && !launch_window_tells_apis(launches->window))
 		collector_note(ret, "this kernel has no cookies for uprobes: every launch is shown as '%s'",
-			launch_places_api(launches->places, 0));
+			launch_sites_api(launches->places, 0));
 }
 
 const struct collector collector_launches = {

@@ -55,7 +55,7 @@ static const uint8_t operand_slot[][4] = {
 	[ELF_MACHINE_AARCH64] = {0, 1, 2, 3},
 };
 
-static bool operands_are_ours(enum elf_machine machine, const struct usdt_place *place)
+static bool operands_are_ours(enum elf_machine machine, const struct usdt_site *place)
 {
 	if (place->operands != 4)
 		return false;
@@ -73,7 +73,7 @@ static void collect_marker_elf_file_closep(struct elf_file **file)
 static int find_probe(const struct library *library, uint64_t *ret)
 {
 	_cleanup_(collect_marker_elf_file_closep) struct elf_file *file = NULL;
-	struct usdt_place place;
+	struct usdt_site place;
 	int r = elf_file_open(library->fd, &file);
 
 	if (r < 0)
@@ -127,7 +127,7 @@ static void collect_marker_library_dropped(void *arg, struct library *library)
 
 	if (!library->owner_data)
 		return;
-	uprobe_detach_later(library->owner_data);
+	uprobe_detach_async(library->owner_data);
 	library->owner_data = NULL;
 	marker->attached--;
 }
@@ -255,7 +255,7 @@ static void collect_marker_scan(struct marker *marker, struct watch *watch, uint
 	watch->has_library = question.marker;
 	/* Rows wait for their times from now on, and not only from when the first batch has come. */
 	if (rank && question.marker)
-		ops_room_device(marker->context->ops, rank, &(struct ops_device){.peer = -1});
+		rank_coll_device(marker->context->ops, rank, &(struct coll_device){.peer = -1});
 	if (!question.nccl)
 		watch->nccl_since_ns = 0;
 	else if (!watch->nccl_since_ns)
@@ -364,11 +364,11 @@ struct delivery {
 	const struct rank *rank;
 };
 
-static void collect_marker_deliver(void *arg, const struct ops_device *device)
+static void collect_marker_deliver(void *arg, const struct coll_device *device)
 {
 	const struct delivery *delivery = arg;
 
-	ops_room_device(delivery->marker->context->ops, delivery->rank, device);
+	rank_coll_device(delivery->marker->context->ops, delivery->rank, device);
 }
 
 static void marker_event(void *state, const struct rt_event *header, size_t size_bytes)

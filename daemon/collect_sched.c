@@ -54,8 +54,8 @@ static void put_sum(
 	};
 
 	(void)store_put(sched->context->store, TABLE_OFFCPU_SUM, row, ARRAY_SIZE(row));
-	findings_room_wait(sched->context->findings, rank->slot, rank->instance,
-		&(struct findings_wait){thread_id, sum->start_ns, NSEC_PER_SEC, sum->run_delay_ns, 0, ""});
+	online_wait(sched->context->findings, rank->slot, rank->instance,
+		&(struct online_wait_info){thread_id, sum->start_ns, NSEC_PER_SEC, sum->run_delay_ns, 0, ""});
 }
 
 static void put_stay(struct sched *sched, const struct rank *rank, const struct rt_offcpu_event *stay)
@@ -80,8 +80,8 @@ static void put_stay(struct sched *sched, const struct rank *rank, const struct 
 	};
 
 	(void)store_put(sched->context->store, TABLE_OFFCPU, row, ARRAY_SIZE(row));
-	findings_room_wait(sched->context->findings, rank->slot, rank->instance,
-		&(struct findings_wait){stay->event.thread_id, stay->start_ns, stay->duration_ns, stay->run_delay_ns,
+	online_wait(sched->context->findings, rank->slot, rank->instance,
+		&(struct online_wait_info){stay->event.thread_id, stay->start_ns, stay->duration_ns, stay->run_delay_ns,
 			stay->previous_pid, previous});
 }
 

@@ -4,18 +4,18 @@
 
 #define AGAIN_NS (2 * NSEC_PER_SEC)
 
-#define OPS_IDENTIFIER(name) extern const struct ops_identifier ops_identifier_##name;
+#define COLL_IDENTIFIER(name) extern const struct coll_identifier coll_identifier_##name;
 #include "daemon/ops_identifiers.def"
-#undef OPS_IDENTIFIER
+#undef COLL_IDENTIFIER
 
-static const struct ops_identifier *const identifiers[] = {
-#define OPS_IDENTIFIER(name) &ops_identifier_##name,
+static const struct coll_identifier *const identifiers[] = {
+#define COLL_IDENTIFIER(name) &coll_identifier_##name,
 #include "daemon/ops_identifiers.def"
-#undef OPS_IDENTIFIER
+#undef COLL_IDENTIFIER
 	NULL,
 };
 
-static const struct ops_identifier *identifier_of(const char *family)
+static const struct coll_identifier *identifier_of(const char *family)
 {
 	for (size_t i = 0; identifiers[i]; i++)
 		if (streq(identifiers[i]->family, family))
@@ -25,7 +25,7 @@ static const struct ops_identifier *identifier_of(const char *family)
 
 /* The answer may come from within, and rows may lie elsewhere then. */
 static void comm_identify_ask(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm,
-	const struct ops_identifier *identifier)
+	const struct coll_identifier *identifier)
 {
 	uint64_t address = comm->address;
 
@@ -34,9 +34,9 @@ static void comm_identify_ask(struct context *context, const struct rank *rank, 
 		comm_rows_later(comms, identifier->family, address, monotonic_ns() + AGAIN_NS);
 }
 
-bool comm_ask(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm)
+bool comm_identify(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm)
 {
-	const struct ops_identifier *identifier = identifier_of(comm->family);
+	const struct coll_identifier *identifier = identifier_of(comm->family);
 
 	if (!identifier || comm->freed)
 		return false;

@@ -83,7 +83,7 @@ static void comm_members_tell_one(const struct comm_members_rank *ranks, const s
 		return;
 	for (size_t i = 0; i < count; i++)
 		if (!i || member[i].of != member[i - 1].of)
-			ops_members(ranks[member[i].of].ops, member[i].family, member[i].communicator, &place);
+			coll_members(ranks[member[i].of].ops, member[i].family, member[i].communicator, &place);
 }
 
 /* Returns how many there are, with members NULL too. */

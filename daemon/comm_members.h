@@ -17,7 +17,7 @@
 struct comm_members_rank {
 	const struct rank *rank;
 	struct comm_rows *comms;
-	struct ops *ops;
+	struct coll *ops;
 };
 
 /* Tells the analyzers of all communicators whose members are known, if one of them is new or changed since. The analyzers

@@ -27,7 +27,7 @@ static int64_t own_key(int64_t instance, const struct comm_row *comm)
 	return comm_rows_key_of(fnv1a(h, &comm->since_ns, sizeof(comm->since_ns)));
 }
 
-static struct comm_row *comm_rows_find_one(const struct comm_rows *comms, const struct ops_communicator *told)
+static struct comm_row *comm_rows_find_one(const struct comm_rows *comms, const struct coll_communicator *told)
 {
 	for (size_t i = comms->count; i-- > 0;)
 		if (comms->comm[i].address == told->address && comms->comm[i].since_ns == told->since_ns &&
@@ -70,10 +70,10 @@ static void comm_rows_drop(struct comm_rows *comms, size_t i)
 	memmove(&comms->comm[i], &comms->comm[i + 1], (--comms->count - i) * sizeof(comms->comm[0]));
 }
 
-/* The analyzer follows no more than OPS_COMMS_MAX either: what is beyond is the one that came first. */
+/* The analyzer follows no more than COLL_COMMS_MAX either: what is beyond is the one that came first. */
 static struct comm_row *comm_rows_add(struct comm_rows *comms)
 {
-	if (comms->count == OPS_COMMS_MAX)
+	if (comms->count == COLL_COMMS_MAX)
 		comm_rows_drop(comms, 0);
 	if (comms->count == comms->capacity) {
 		size_t capacity = comms->capacity ? comms->capacity * 2 : 8;
@@ -92,10 +92,10 @@ static void comm_rows_copy(char *to, size_t size, const char *from)
 	(void)copy_text(to, size, from ? from : "");
 }
 
-void comm_rows_note(struct comm_rows *comms, const struct ops_communicator *told)
+void comm_rows_note(struct comm_rows *comms, const struct coll_communicator *told)
 {
 	char family[sizeof(comms->comm->family)];
-	struct ops_communicator own = *told;
+	struct coll_communicator own = *told;
 	struct comm_row *comm;
 
 	comm_rows_copy(family, sizeof(family), told->family);

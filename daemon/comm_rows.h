@@ -27,7 +27,7 @@ struct comm_row {
 	int64_t color;
 	char family[8];
 	char communicator[20], parent[20];
-	char name[OPS_NAME_BYTES], kind[16], source[16];
+	char name[COLL_NAME_BYTES], kind[16], source[16];
 	char trouble[192];
 };
 
@@ -40,7 +40,7 @@ struct comm_rows {
 };
 
 /* Notes what the analyzer told. */
-void comm_rows_note(struct comm_rows *comms, const struct ops_communicator *told);
+void comm_rows_note(struct comm_rows *comms, const struct coll_communicator *told);
 /* The next one that is to be told to the store or asked for; NULL where there is none. */
 struct comm_row *comm_rows_next(struct comm_rows *comms);
 /* What it was asked for could not be told now: comm_rows_again() has it asked once more. */

@@ -36,10 +36,10 @@ struct config {
 	uint64_t findings_job_percent; /* that steps take longer than they did */
 	uint64_t findings_hang_ns;     /* without progress */
 	uint64_t findings_hang_busy_ns; /* the same, where the one that others wait for computes */
-	uint64_t findings_raise;       /* whether a suspicion turns levels on */
-	uint64_t findings_raise_for_ns;
-	uint64_t findings_raise_pause_ns;
-	uint64_t findings_raise_percent; /* of the time, at most */
+	uint64_t online_auto_level;       /* whether a suspicion turns levels on */
+	uint64_t online_auto_level_for_ns;
+	uint64_t online_auto_level_pause_ns;
+	uint64_t online_auto_level_percent; /* of the time, at most */
 	/* [dump] */
 	uint64_t dump_enabled;
 	uint64_t dump_l0_interval_ns;  /* of L0; the others have theirs from tracectl interval */

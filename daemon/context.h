@@ -15,11 +15,11 @@ struct context {
 	struct kernel *kernel;        /* features, shared maps, ring */
 	struct store *store;
 	struct ranks *ranks;
-	struct steps_room *steps;     /* marks to stages and steps to the store (daemon/steps_room.h) */
-	struct ops_room *ops;         /* calls to operations of communicators to the store (daemon/ops_room.h) */
-	struct alloc_room *allocs;    /* calls that take or free device memory to the store (daemon/alloc_room.h) */
-	struct findings_room *findings; /* what all of it means; NULL: off (daemon/findings_room.h) */
-	struct dump_room *dumps;      /* runs the program that writes dumps (daemon/dump_room.h) */
+	struct rank_steps *steps;     /* marks to stages and steps to the store (daemon/rank_steps.h) */
+	struct rank_coll *ops;         /* calls to operations of communicators to the store (daemon/rank_coll.h) */
+	struct allocs *allocs;    /* calls that take or free device memory to the store (daemon/allocs.h) */
+	struct online *findings; /* what all of it means; NULL: off (daemon/online.h) */
+	struct dumps *dumps;      /* runs the program that writes dumps (daemon/dumps.h) */
 	struct collectors *collectors;
 	struct control *control;
 	uint64_t started_ns;          /* CLOCK_MONOTONIC */

@@ -13,7 +13,7 @@
 static const enum level levels[DUMP_KIND_MAX] = {
 	[DUMP_L0] = LEVEL_L0, [DUMP_L1] = LEVEL_L1, [DUMP_L2] = LEVEL_L2, [DUMP_L3] = LEVEL_L3};
 
-struct dump_room {
+struct dumps {
 	struct context *context;
 	struct dump_child child;
 	uint64_t began_ns;		 /* when the dump that runs began */
@@ -26,9 +26,9 @@ struct dump_room {
 	char program[PATH_MAX], dir[PATH_MAX + 8], trouble[DUMP_TROUBLE_BYTES];
 };
 
-int dump_room_new(struct context *context, struct dump_room **ret)
+int dumps_new(struct context *context, struct dumps **ret)
 {
-	struct dump_room *dumps = calloc(1, sizeof(*dumps));
+	struct dumps *dumps = calloc(1, sizeof(*dumps));
 	uint64_t now_ns = monotonic_ns();
 
 	if (!dumps)
@@ -46,7 +46,7 @@ int dump_room_new(struct context *context, struct dump_room **ret)
 	return 0;
 }
 
-struct dump_room *dump_room_free(struct dump_room *dumps)
+struct dumps *dumps_free(struct dumps *dumps)
 {
 	if (!dumps)
 		return NULL;
@@ -55,7 +55,7 @@ struct dump_room *dump_room_free(struct dump_room *dumps)
 	return NULL;
 }
 
-static uint64_t interval_ns(const struct dump_room *dumps, unsigned kind)
+static uint64_t interval_ns(const struct dumps *dumps, unsigned kind)
 {
 	double minutes = dumps->context->levels.interval_minutes[levels[kind]];
 
@@ -63,7 +63,7 @@ static uint64_t interval_ns(const struct dump_room *dumps, unsigned kind)
 			       : (uint64_t)(minutes * 60 * (double)NSEC_PER_SEC);
 }
 
-static unsigned due_kinds(const struct dump_room *dumps, uint64_t now_ns)
+static unsigned due_kinds(const struct dumps *dumps, uint64_t now_ns)
 {
 	unsigned kinds = 0;
 
@@ -76,14 +76,14 @@ static unsigned due_kinds(const struct dump_room *dumps, uint64_t now_ns)
 	return kinds;
 }
 
-static void dumps_set_trouble(struct dump_room *dumps, const char *sentence)
+static void dumps_set_trouble(struct dumps *dumps, const char *sentence)
 {
 	if (sentence[0] && !streq(dumps->trouble, sentence))
 		log_warning("dump", "%s", sentence);
 	copy_text(dumps->trouble, sizeof(dumps->trouble), sentence);
 }
 
-static int start_child(struct dump_room *dumps, unsigned kinds)
+static int start_child(struct dumps *dumps, unsigned kinds)
 {
 	const struct config *config = &dumps->context->config;
 	char list[32] = "", window[24], size[24], age[24];
@@ -101,7 +101,7 @@ static int start_child(struct dump_room *dumps, unsigned kinds)
 	return dump_child_start(&dumps->child, argv);
 }
 
-static void dumps_begin(struct dump_room *dumps, unsigned kinds, uint64_t now_ns)
+static void dumps_begin(struct dumps *dumps, unsigned kinds, uint64_t now_ns)
 {
 	char sentence[DUMP_TROUBLE_BYTES];
 	int r = start_child(dumps, kinds);
@@ -121,7 +121,7 @@ static void dumps_begin(struct dump_room *dumps, unsigned kinds, uint64_t now_ns
 	dumps->kinds = kinds;
 }
 
-static void dumps_end(struct dump_room *dumps, const struct dump_end *end)
+static void dumps_end(struct dumps *dumps, const struct dump_end *end)
 {
 	char sentence[DUMP_TROUBLE_BYTES + DUMP_SAID_BYTES];
 
@@ -140,7 +140,7 @@ static void dumps_end(struct dump_room *dumps, const struct dump_end *end)
 	dumps_set_trouble(dumps, dumps->state.trouble);
 }
 
-void dump_room_tick(struct dump_room *dumps, uint64_t now_ns)
+void dumps_tick(struct dumps *dumps, uint64_t now_ns)
 {
 	struct dump_end how;
 	unsigned kinds;
@@ -161,8 +161,8 @@ void dump_room_tick(struct dump_room *dumps, uint64_t now_ns)
 		dumps_begin(dumps, kinds, now_ns);
 }
 
-void dump_room_status(const struct dump_room *dumps, struct dump_room_status *ret)
+void dumps_status(const struct dumps *dumps, struct dumps_status *ret)
 {
-	*ret = (struct dump_room_status){.state = dumps->state, .running = dumps->child.pid != 0, .cpu_ns = dumps->cpu_ns};
+	*ret = (struct dumps_status){.state = dumps->state, .running = dumps->child.pid != 0, .cpu_ns = dumps->cpu_ns};
 	copy_text(ret->trouble, sizeof(ret->trouble), dumps->trouble);
 }

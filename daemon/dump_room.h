@@ -12,21 +12,21 @@
 #include "daemon/util.h"
 
 struct context;
-struct dump_room;
+struct dumps;
 
-struct dump_room_status {
+struct dumps_status {
 	struct dump_state state; /* without delays */
 	bool running;
 	uint64_t cpu_ns;
 	char trouble[DUMP_TROUBLE_BYTES]; /* of the last dump, "" if none */
 };
 
-int dump_room_new(struct context *context, struct dump_room **ret);
+int dumps_new(struct context *context, struct dumps **ret);
 /* Ends a dump that runs. */
-struct dump_room *dump_room_free(struct dump_room *dumps);
+struct dumps *dumps_free(struct dumps *dumps);
 
 /* Called every second. room NULL: nothing. */
-void dump_room_tick(struct dump_room *dumps, uint64_t now_ns);
-void dump_room_status(const struct dump_room *dumps, struct dump_room_status *ret);
+void dumps_tick(struct dumps *dumps, uint64_t now_ns);
+void dumps_status(const struct dumps *dumps, struct dumps_status *ret);
 
 #endif

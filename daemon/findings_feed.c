@@ -4,21 +4,21 @@
 
 #define LONGER_PART 20
 
-struct findings_process *findings_process(struct findings_room *online, uint32_t slot, int64_t instance)
+struct online_process *online_process(struct online *online, uint32_t slot, int64_t instance)
 {
 	if (!online || slot >= online->slots || !instance || online->slot[slot].instance != instance)
 		return NULL;
 	return &online->slot[slot];
 }
 
-void findings_room_stage(struct findings_room *online, uint32_t slot, int64_t instance, const struct steps_stage *stage)
+void online_stage(struct online *online, uint32_t slot, int64_t instance, const struct steps_stage *stage)
 {
-	const struct findings_process *process = findings_process(online, slot, instance);
-	struct framer_stage told;
+	const struct online_process *process = online_process(online, slot, instance);
+	struct align_stage told;
 
 	if (!process)
 		return;
-	told = (struct framer_stage){
+	told = (struct align_stage){
 		.step = stage->step,
 		.kind = stage_of_stage(stage->stage).kind,
 		.start_ns = stage->start_ns,
@@ -26,42 +26,42 @@ void findings_room_stage(struct findings_room *online, uint32_t slot, int64_t in
 		.thread_id = stage->thread_id,
 		.depth = stage->depth,
 	};
-	framer_stage(online->framer, process->process, &told);
+	align_stage(online->align, process->process, &told);
 }
 
 /* By as much as makes several of them a reason to see more (GROWTH_LEAST in slow_rank_growth.h). */
-static bool is_long(const struct findings_room *online, int process, uint64_t step_ns)
+static bool is_long(const struct online *online, int process, uint64_t step_ns)
 {
-	struct framer_job job;
+	struct align_job_info job;
 	uint32_t number, index;
 
-	return framer_where(online->framer, process, &number, &index) && framer_job(online->framer, number, &job) &&
+	return align_where(online->align, process, &number, &index) && align_job_info(online->align, number, &job) &&
 	       job.step_ns && step_ns > job.step_ns + job.step_ns / LONGER_PART;
 }
 
-void findings_room_step(struct findings_room *online, uint32_t slot, int64_t instance, const struct steps_step *step)
+void online_step(struct online *online, uint32_t slot, int64_t instance, const struct steps_step *step)
 {
-	const struct findings_process *process = findings_process(online, slot, instance);
+	const struct online_process *process = online_process(online, slot, instance);
 
 	if (!process)
 		return;
 	if (is_long(online, process->process, step->duration_ns))
-		findings_samples_closer(online, monotonic_ns());
-	framer_step(
-		online->framer, process->process, &(struct framer_step){step->step, step->start_ns, step->duration_ns});
+		online_samples_closer(online, monotonic_ns());
+	align_step(
+		online->align, process->process, &(struct align_step){step->step, step->start_ns, step->duration_ns});
 }
 
 /* gloo works on the host, and its operations are followed to their end; of the others the host only sees how long it
  * took to queue them, which says nothing of who waits. */
-static bool online_feed_times_of(const struct ops_row *op, struct framer_op *told)
+static bool online_feed_times_of(const struct coll_row *op, struct align_op *told)
 {
-	if (op->device && op->device_start_ns != OPS_UNKNOWN && op->device_duration_ns != OPS_UNKNOWN) {
+	if (op->device && op->device_start_ns != COLL_UNKNOWN && op->device_duration_ns != COLL_UNKNOWN) {
 		told->tier = FRAME_TIER_DEVICE;
 		told->start_ns = op->device_start_ns;
 		told->duration_ns = op->device_duration_ns;
 		return true;
 	}
-	if (strcmp(op->family, "gloo") != 0 || op->host_duration_ns == OPS_UNKNOWN)
+	if (strcmp(op->family, "gloo") != 0 || op->host_duration_ns == COLL_UNKNOWN)
 		return false;
 	told->tier = FRAME_TIER_HOST;
 	told->start_ns = op->host_start_ns;
@@ -69,16 +69,16 @@ static bool online_feed_times_of(const struct ops_row *op, struct framer_op *tol
 	return true;
 }
 
-void findings_room_op(struct findings_room *online, uint32_t slot, int64_t instance, const struct ops_row *op,
+void online_op(struct online *online, uint32_t slot, int64_t instance, const struct coll_row *op,
 	int64_t step, int32_t member)
 {
-	struct findings_process *process = findings_process(online, slot, instance);
-	struct framer_op told = {
+	struct online_process *process = online_process(online, slot, instance);
+	struct align_op told = {
 		.communicator = op->communicator,
-		.seq = op->seq_from == OPS_SEQ_ATTACH ? 0 : op->seq,
+		.seq = op->seq_from == COLL_SEQ_ATTACH ? 0 : op->seq,
 		.op = op->op,
 		.step = step,
-		.bytes = op->bytes == OPS_UNKNOWN ? 0 : op->bytes,
+		.bytes = op->bytes == COLL_UNKNOWN ? 0 : op->bytes,
 		.peer = op->peer,
 		.member = member,
 	};
@@ -86,13 +86,13 @@ void findings_room_op(struct findings_room *online, uint32_t slot, int64_t insta
 
 	if (!process)
 		return;
-	end_ns = op->host_start_ns + (op->host_duration_ns == OPS_UNKNOWN ? 0 : op->host_duration_ns);
+	end_ns = op->host_start_ns + (op->host_duration_ns == COLL_UNKNOWN ? 0 : op->host_duration_ns);
 	if (end_ns > process->op_ns)
 		process->op_ns = end_ns;
 	/* What was only recorded into a graph, or refused, was not done. */
 	if (op->captured || op->result || !online_feed_times_of(op, &told))
 		return;
-	framer_op(online->framer, process->process, &told);
+	align_op(online->align, process->process, &told);
 }
 
 static enum comm_kind online_feed_kind_of(const char *word)
@@ -103,14 +103,14 @@ static enum comm_kind online_feed_kind_of(const char *word)
 	return COMM_KIND_UNCLEAR;
 }
 
-void findings_room_communicator(
-	struct findings_room *online, uint32_t slot, int64_t instance, const struct ops_communicator *communicator)
+void online_communicator(
+	struct online *online, uint32_t slot, int64_t instance, const struct coll_communicator *communicator)
 {
-	const struct findings_process *process = findings_process(online, slot, instance);
+	const struct online_process *process = online_process(online, slot, instance);
 
 	if (!process || !communicator->communicator[0] || communicator->freed)
 		return;
-	framer_comm(online->framer, process->process, communicator->communicator, online_feed_kind_of(communicator->kind),
+	align_comm(online->align, process->process, communicator->communicator, online_feed_kind_of(communicator->kind),
 		communicator->members, communicator->members ? (int32_t)communicator->member : -1);
 }
 
@@ -118,20 +118,20 @@ void findings_room_communicator(
  * Of the step thread only, which is the main thread as long as nothing tells. Goes out with the next sample: waits
  * alone would look like samples of the time that they lasted.
  */
-void findings_room_wait(struct findings_room *online, uint32_t slot, int64_t instance, const struct findings_wait *wait)
+void online_wait(struct online *online, uint32_t slot, int64_t instance, const struct online_wait_info *wait)
 {
-	struct findings_process *process = findings_process(online, slot, instance);
+	struct online_process *process = online_process(online, slot, instance);
 
 	if (!process || wait->thread_id != (process->thread_id ? process->thread_id : process->pid))
 		return;
-	hogs_add(&process->hogs, process->pid, wait->hog_pid, wait->hog_name, wait->run_delay_ns);
+	preemptors_add(&process->hogs, process->pid, wait->preemptor_pid, wait->preemptor_name, wait->run_delay_ns);
 }
 
-void findings_room_launches(struct findings_room *online, uint32_t slot, int64_t instance, uint64_t start_ns,
+void online_launches(struct online *online, uint32_t slot, int64_t instance, uint64_t start_ns,
 	uint64_t duration_ns, uint64_t gap_ns)
 {
-	const struct findings_process *process = findings_process(online, slot, instance);
-	struct framer_host host = {
+	const struct online_process *process = online_process(online, slot, instance);
+	struct align_host host = {
 		.start_ns = start_ns,
 		.duration_ns = duration_ns,
 		.cpu_ns = FRAME_UNKNOWN,
@@ -139,10 +139,10 @@ void findings_room_launches(struct findings_room *online, uint32_t slot, int64_t
 		.throttled_ns = FRAME_UNKNOWN,
 		.major_faults = FRAME_UNKNOWN,
 		.launch_gap_ns = gap_ns,
-		.hog_name = "",
+		.preemptor_name = "",
 	};
 
 	if (!process)
 		return;
-	framer_host(online->framer, process->process, &host);
+	align_host(online->align, process->process, &host);
 }

@@ -15,12 +15,12 @@
 #define LEFT_MAX 512
 #define LOOK_NS_MAX (5 * NSEC_PER_SEC)
 
-static bool mark_path(const struct findings_room *online, char path[PATH_MAX])
+static bool mark_path(const struct online *online, char path[PATH_MAX])
 {
 	return snprintf(path, PATH_MAX, "%s/findings", online->context->config.state_dir) < PATH_MAX;
 }
 
-void findings_left_mark(struct findings_room *online, bool open)
+void online_recover_mark(struct online *online, bool open)
 {
 	_cleanup_close_ int fd = -1;
 	char path[PATH_MAX];
@@ -49,7 +49,7 @@ static struct store_value online_recover_value_of(sqlite3_stmt *statement, int c
 }
 
 /* The columns of the table as they stand, but for these. */
-static void put_closed(struct findings_room *online, sqlite3_stmt *statement, uint64_t now_ns)
+static void put_closed(struct online *online, sqlite3_stmt *statement, uint64_t now_ns)
 {
 	const struct schema_table *table = &schema_tables[TABLE_FINDINGS];
 	size_t columns = schema_columns(table);
@@ -66,7 +66,7 @@ static void put_closed(struct findings_room *online, sqlite3_stmt *statement, ui
 	(void)store_put(online->context->store, TABLE_FINDINGS, row, columns);
 }
 
-static int close_all(struct findings_room *online, char *error, size_t error_size)
+static int close_all(struct online *online, char *error, size_t error_size)
 {
 	const struct reader_options options = {.timeout_ns = LOOK_NS_MAX};
 	uint64_t now_ns = store_utc_ns(online->context->store, monotonic_ns());
@@ -98,7 +98,7 @@ static int close_all(struct findings_room *online, char *error, size_t error_siz
 	return r;
 }
 
-void findings_left_close(struct findings_room *online)
+void online_recover_close(struct online *online)
 {
 	char path[PATH_MAX], error[512] = "";
 

@@ -11,7 +11,7 @@
 #include "daemon/ops_look.h"
 #include "daemon/steps_room.h"
 
-_Static_assert(OPS_LOOK_PATIENCE_NS == STUCK_PATIENCE_NS, "one patience");
+_Static_assert(COLL_LOOK_PATIENCE_NS == STUCK_PATIENCE_NS, "one patience");
 
 #define LOOK_NS NSEC_PER_SEC
 #define LOOK_ENDED_NS (100 * NSEC_PER_MSEC) /* from one to the next: a job's ranks end together */
@@ -19,7 +19,7 @@ _Static_assert(OPS_LOOK_PATIENCE_NS == STUCK_PATIENCE_NS, "one patience");
 #define MEMBERS_MAX 64 /* culprits of a verdict, and waiters */
 
 struct looking {
-	struct findings_room *online;
+	struct online *online;
 	uint64_t now_ns;
 	struct standing *standing;
 	size_t standings;
@@ -34,11 +34,11 @@ struct verdicts {
 	size_t count;
 };
 
-static void online_stall_stand(struct looking *looking, const struct findings_process *process)
+static void online_stall_stand(struct looking *looking, const struct online_process *process)
 {
-	const struct steps_room *steps = looking->online->context->steps;
+	const struct rank_steps *steps = looking->online->context->steps;
 	struct standing *standing = &looking->standing[looking->standings++];
-	struct steps_room_progress progress = {0};
+	struct rank_steps_progress progress = {0};
 
 	*standing = (struct standing){
 		.rank = (uint32_t)process->process,
@@ -51,7 +51,7 @@ static void online_stall_stand(struct looking *looking, const struct findings_pr
 	};
 	if (process->ended_ns)
 		progress = process->last;
-	else if (!steps_room_progress(steps, process->slot, process->instance, &progress))
+	else if (!rank_steps_progress(steps, process->slot, process->instance, &progress))
 		return;
 	if (progress.mark_ns > standing->progress_ns)
 		standing->progress_ns = progress.mark_ns;
@@ -65,7 +65,7 @@ static void online_stall_stand(struct looking *looking, const struct findings_pr
 
 static void stand_all(struct looking *looking)
 {
-	struct findings_room *online = looking->online;
+	struct online *online = looking->online;
 
 	for (size_t i = 0; i < online->slots; i++) {
 		const struct standing *standing = &looking->standing[looking->standings];
@@ -83,14 +83,14 @@ static void stand_all(struct looking *looking)
 }
 
 /* Nobody sees operations: when the newest one ended is no longer known. */
-static void forget_operations(struct findings_room *online)
+static void forget_operations(struct online *online)
 {
 	for (size_t i = 0; i < online->slots; i++)
 		online->slot[i].op_ns = 0;
 }
 
 /* Of the process, whether it lives or has ended. */
-static bool online_stall_number_of(const struct findings_room *online, uint32_t pid, uint32_t *ret)
+static bool online_stall_number_of(const struct online *online, uint32_t pid, uint32_t *ret)
 {
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance && online->slot[i].pid == pid) {
@@ -105,16 +105,16 @@ static bool online_stall_number_of(const struct findings_room *online, uint32_t 
 	return false;
 }
 
-static void online_stall_add_member(const struct findings_room *online, uint32_t pid, uint32_t *member, size_t *members)
+static void online_stall_add_member(const struct online *online, uint32_t pid, uint32_t *member, size_t *members)
 {
 	if (*members < MEMBERS_MAX && online_stall_number_of(online, pid, &member[*members]))
 		(*members)++;
 }
 
-static void add_verdict(struct verdicts *verdicts, const struct findings_room *online, const struct ops_look *look,
-	const struct ops_look_comm *comm)
+static void add_verdict(struct verdicts *verdicts, const struct online *online, const struct coll_snapshot *look,
+	const struct coll_snapshot_comm *comm)
 {
-	_cleanup_free_ struct ops_judged *judged = calloc(comm->members + 1, sizeof(*judged));
+	_cleanup_free_ struct coll_judged *judged = calloc(comm->members + 1, sizeof(*judged));
 	struct stuck *stuck = &verdicts->stuck[verdicts->count];
 	uint32_t *culprit = verdicts->culprit[verdicts->count], *waiter = verdicts->waiter[verdicts->count];
 
@@ -135,43 +135,43 @@ static void add_verdict(struct verdicts *verdicts, const struct findings_room *o
 }
 
 /* Costs a look into the kernel, so only while somebody stands still, or ended; what is wrong stands first. */
-static void judge_operations(const struct looking *looking, struct verdicts *verdicts, struct ops_look **ret)
+static void judge_operations(const struct looking *looking, struct verdicts *verdicts, struct coll_snapshot **ret)
 {
-	struct findings_room *online = looking->online;
+	struct online *online = looking->online;
 
-	if (!online->context->levels.on[LEVEL_L1] || (!looking->ended && looking->slowest_ns < OPS_LOOK_PATIENCE_NS))
+	if (!online->context->levels.on[LEVEL_L1] || (!looking->ended && looking->slowest_ns < COLL_LOOK_PATIENCE_NS))
 		return;
-	if (ops_look_new(online->context->ops, looking->now_ns, ret) < 0)
+	if (coll_snapshot_new(online->context->ops, looking->now_ns, ret) < 0)
 		return;
 	for (size_t i = 0; i < (*ret)->comms && verdicts->count < STUCKS_MAX; i++)
 		add_verdict(verdicts, online, *ret, &(*ret)->comm[i]);
 }
 
-static void online_stall_ops_look_freep(struct ops_look **look)
+static void online_stall_ops_look_freep(struct coll_snapshot **look)
 {
-	ops_look_free(*look);
+	coll_snapshot_free(*look);
 }
 
 /* Those whose job is over, whose number is another's now, or that ended long ago. */
-static void online_stall_forget_ended(struct findings_room *online, uint64_t now_ns)
+static void online_stall_forget_ended(struct online *online, uint64_t now_ns)
 {
 	for (size_t i = 0; i < FINDINGS_ENDED; i++) {
-		struct findings_process *process = &online->ended[i];
+		struct online_process *process = &online->ended[i];
 		uint32_t job, index;
 
 		if (process->instance && (now_ns > process->ended_ns + FINDINGS_ENDED_NS ||
-						 !framer_where(online->framer, process->process, &job, &index)))
+						 !align_where(online->align, process->process, &job, &index)))
 			process->instance = 0;
 	}
 }
 
-static void look_at_all(struct findings_room *online, uint64_t now_ns, bool ended)
+static void look_at_all(struct online *online, uint64_t now_ns, bool ended)
 {
-	_cleanup_(online_stall_ops_look_freep) struct ops_look *look = NULL;
+	_cleanup_(online_stall_ops_look_freep) struct coll_snapshot *look = NULL;
 	_cleanup_free_ struct verdicts *verdicts = NULL;
 	struct looking looking = {.online = online, .now_ns = now_ns, .ended = ended};
 	_cleanup_free_ struct standing *standing = NULL;
-	struct ops_room_counts counts = {0};
+	struct rank_coll_counts counts = {0};
 
 	standing = calloc(online->slots + FINDINGS_ENDED, sizeof(*standing));
 	verdicts = calloc(1, sizeof(*verdicts));
@@ -186,12 +186,12 @@ static void look_at_all(struct findings_room *online, uint64_t now_ns, bool ende
 		return;
 	judge_operations(&looking, verdicts, &look);
 	if (online->context->levels.on[LEVEL_L1])
-		ops_room_counts(online->context->ops, &counts);
+		rank_coll_counts(online->context->ops, &counts);
 	detect_look(online->detect, now_ns, standing, looking.standings, verdicts->stuck, verdicts->job, verdicts->count,
 		counts.communicators > 0);
 }
 
-void findings_look(struct findings_room *online, uint64_t now_ns)
+void online_stall_snapshot(struct online *online, uint64_t now_ns)
 {
 	if (now_ns < online->look_next_ns)
 		return;
@@ -199,7 +199,7 @@ void findings_look(struct findings_room *online, uint64_t now_ns)
 	look_at_all(online, now_ns, false);
 }
 
-void findings_look_ended(struct findings_room *online, uint64_t now_ns)
+void online_stall_ended(struct online *online, uint64_t now_ns)
 {
 	if (!online->context->levels.on[LEVEL_L1] || now_ns < online->look_ended_ns)
 		return;

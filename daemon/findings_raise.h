@@ -13,7 +13,7 @@
 
 struct context;
 
-struct findings_raise {
+struct online_auto_level {
 	uint64_t count;			  /* times that a level was turned on */
 	uint64_t budget_ns[LEVEL_MAX];	  /* that it may still be on */
 	uint64_t budget_at_ns[LEVEL_MAX]; /* as of then; 0: not used yet */
@@ -24,11 +24,11 @@ struct findings_raise {
 };
 
 /* wants: bits of enum detect_want. */
-void findings_raise_want(struct findings_raise *raise, struct context *context, unsigned wants, const char *job,
+void online_auto_level_want(struct online_auto_level *raise, struct context *context, unsigned wants, const char *job,
 	const char *why, uint64_t now_ns);
 /* A finding was confirmed. */
-void findings_raise_confirmed(struct findings_raise *raise);
+void online_auto_level_confirmed(struct online_auto_level *raise);
 /* Every second at least: those that are over, and those that are to go on as something is suspected now. */
-void findings_raise_tick(struct findings_raise *raise, struct context *context, bool suspected, uint64_t now_ns);
+void online_auto_level_tick(struct online_auto_level *raise, struct context *context, bool suspected, uint64_t now_ns);
 
 #endif

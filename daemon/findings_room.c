@@ -28,18 +28,18 @@ static uint32_t world_size(const struct rank *rank)
 	return rank->env.world_size > 0 ? (uint32_t)rank->env.world_size : 1;
 }
 
-/* A number that the framer gives anew is nobody else's any more. */
-static void forget_number(struct findings_room *online, int number)
+/* A number that the aligner gives anew is nobody else's any more. */
+static void forget_number(struct online *online, int number)
 {
 	for (size_t i = 0; i < FINDINGS_ENDED; i++)
 		if (online->ended[i].instance && online->ended[i].process == number)
 			online->ended[i].instance = 0;
 }
 
-static void online_begin(struct findings_room *online, const struct rank *rank)
+static void online_begin(struct online *online, const struct rank *rank)
 {
-	struct findings_process *process = &online->slot[rank->slot];
-	int number = framer_rank_new(online->framer, &(struct framer_rank){
+	struct online_process *process = &online->slot[rank->slot];
+	int number = align_rank_new(online->align, &(struct align_rank){
 							   .job = rank->env.job,
 							   .rank = rank->env.rank,
 							   .world_size = world_size(rank),
@@ -53,9 +53,9 @@ static void online_begin(struct findings_room *online, const struct rank *rank)
 						   });
 
 	if (number < 0)
-		return; /* beyond the bound: it is not judged, and the framer counts it */
+		return; /* beyond the bound: it is not judged, and the aligner counts it */
 	forget_number(online, number);
-	*process = (struct findings_process){
+	*process = (struct online_process){
 		.instance = rank->instance,
 		.process = number,
 		.pid = rank->pid,
@@ -67,23 +67,23 @@ static void online_begin(struct findings_room *online, const struct rank *rank)
 	(void)copy_text(process->job, sizeof(process->job), rank->env.job);
 }
 
-static void online_end(struct findings_room *online, struct findings_process *process, bool ended)
+static void online_end(struct online *online, struct online_process *process, bool ended)
 {
 	uint64_t now_ns = monotonic_ns();
 
-	findings_samples_end(online, process);
-	framer_rank_end(online->framer, process->process, now_ns);
+	online_samples_end(online, process);
+	align_rank_end(online->align, process->process, now_ns);
 	if (ended) {
-		(void)steps_room_progress(online->context->steps, process->slot, process->instance, &process->last);
+		(void)rank_steps_progress(online->context->steps, process->slot, process->instance, &process->last);
 		process->ended_ns = now_ns;
 		online->ended[online->ended_next++ % FINDINGS_ENDED] = *process;
 	}
-	*process = (struct findings_process){0};
+	*process = (struct online_process){0};
 	if (ended)
-		findings_look_ended(online, now_ns);
+		online_stall_ended(online, now_ns);
 }
 
-static bool online_is_same(const struct findings_process *process, const struct rank *rank)
+static bool online_is_same(const struct online_process *process, const struct rank *rank)
 {
 	return process->instance == rank->instance && process->rank == rank->env.rank &&
 	       process->world_size == world_size(rank) && streq(process->job, rank->env.job);
@@ -91,8 +91,8 @@ static bool online_is_same(const struct findings_process *process, const struct 
 
 static void online_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
-	struct findings_room *online = arg;
-	struct findings_process *process;
+	struct online *online = arg;
+	struct online_process *process;
 	bool is_rank = rank->role == RANK_ROLE_RANK && change != RANK_ENDED;
 
 	if (rank->slot >= online->slots)
@@ -103,14 +103,14 @@ static void online_on_rank(void *arg, const struct rank *rank, enum rank_change 
 	if (is_rank && !process->instance && rank->instance)
 		online_begin(online, rank);
 	else if (is_rank && process->instance)
-		framer_rank_card(online->framer, process->process, rank->env.card);
+		align_rank_card(online->align, process->process, rank->env.card);
 }
 
 static void online_want(void *arg, unsigned wants, const char *job, const char *why)
 {
-	struct findings_room *online = arg;
+	struct online *online = arg;
 
-	findings_raise_want(&online->raise, online->context, wants, job, why, monotonic_ns());
+	online_auto_level_want(&online->raise, online->context, wants, job, why, monotonic_ns());
 }
 
 static struct detect_options options_of(const struct config *config)
@@ -126,11 +126,11 @@ static struct detect_options options_of(const struct config *config)
 	return options;
 }
 
-int findings_room_new(struct context *context, struct findings_room **ret)
+int online_new(struct context *context, struct online **ret)
 {
 	struct detect_options options = options_of(&context->config);
 	size_t slots = context->config.ranks_max;
-	struct findings_room *online;
+	struct online *online;
 	int r;
 
 	if (!context->config.findings_enabled) {
@@ -146,36 +146,36 @@ int findings_room_new(struct context *context, struct findings_room **ret)
 	(void)copy_text(online->cgroup_root, sizeof(online->cgroup_root), "/sys/fs/cgroup");
 	/* Microseconds, so that programs which know only floating point read them whole. */
 	online->id_base = realtime_ns() / NSEC_PER_USEC;
-	online->detect = detect_new(&options, &(struct detect_sink){.finding = findings_tell, .want = online_want, .arg = online});
+	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish, .want = online_want, .arg = online});
 	r = online->detect ? ranks_observe(context->ranks, online_on_rank, online) : -ENOMEM;
 	if (r < 0) {
 		detect_free(online->detect);
 		free(online);
 		return r;
 	}
-	online->framer = detect_framer(online->detect);
-	findings_left_close(online);
+	online->align = detect_align(online->detect);
+	online_recover_close(online);
 	*ret = online;
 	return 0;
 }
 
-struct findings_room *findings_room_free(struct findings_room *online)
+struct online *online_free(struct online *online)
 {
 	if (!online)
 		return NULL;
 	online->ending = true;
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance)
-			findings_samples_end(online, &online->slot[i]);
+			online_samples_end(online, &online->slot[i]);
 	detect_end(online->detect);
 	detect_free(online->detect);
-	findings_left_mark(online, false);
+	online_recover_mark(online, false);
 	free(online);
 	return NULL;
 }
 
 /* What the kernel dropped may have been records of any rank. */
-static void online_tell_drops(struct findings_room *online)
+static void online_tell_drops(struct online *online)
 {
 	const struct kernel *kernel = online->context->kernel;
 	uint64_t drops = kernel ? kernel_drops(kernel, RT_KIND_CALL) : 0;
@@ -184,44 +184,44 @@ static void online_tell_drops(struct findings_room *online)
 		return;
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance)
-			framer_lost(online->framer, online->slot[i].process, drops - online->drops);
+			align_lost(online->align, online->slot[i].process, drops - online->drops);
 	online->drops = drops;
 }
 
 /* Not from within detect_advance(), which may raise the level. */
-static void tell_watched(struct findings_room *online, uint64_t now_ns)
+static void tell_watched(struct online *online, uint64_t now_ns)
 {
 	bool on = online->context->levels.on[LEVEL_L1];
 
 	if (on != online->watched)
-		framer_watched(online->framer, on, on ? monotonic_ns() : online->watched_ns);
+		align_watched(online->align, on, on ? monotonic_ns() : online->watched_ns);
 	online->watched = on;
 	if (on)
 		online->watched_ns = now_ns;
 }
 
-void findings_room_tick(struct findings_room *online, uint64_t now_ns)
+void online_tick(struct online *online, uint64_t now_ns)
 {
 	if (!online)
 		return;
-	findings_samples_take(online, now_ns);
+	online_samples_take(online, now_ns);
 	online_tell_drops(online);
 	detect_advance(online->detect, now_ns);
 	tell_watched(online, now_ns);
-	findings_look(online, now_ns);
-	findings_raise_tick(&online->raise, online->context, online->counts.suspected > 0, now_ns);
+	online_stall_snapshot(online, now_ns);
+	online_auto_level_tick(&online->raise, online->context, online->counts.suspected > 0, now_ns);
 }
 
-void findings_room_counts(const struct findings_room *online, struct findings_counts *ret)
+void online_counts_get(const struct online *online, struct online_counts *ret)
 {
-	struct framer_counts framer = {0};
+	struct align_counts align = {0};
 
-	*ret = (struct findings_counts){0};
+	*ret = (struct online_counts){0};
 	if (!online)
 		return;
 	*ret = online->counts;
-	framer_counts(online->framer, &framer);
-	ret->frames = framer.frames;
-	ret->ranks_left_out = framer.ranks_left_out;
+	align_counts(online->align, &align);
+	ret->frames = align.frames;
+	ret->ranks_left_out = align.ranks_left_out;
 	ret->raises = online->raise.count;
 }

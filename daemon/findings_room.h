@@ -15,40 +15,40 @@
 #include "daemon/util.h"
 
 struct context;
-struct findings_room;
+struct online;
 
-struct findings_counts {
+struct online_counts {
 	uint64_t suspected, open; /* now */
 	uint64_t closed, dropped; /* since start */
 	uint64_t frames, ranks_left_out, raises, samples;
 };
 
 /* *ret stays NULL where findings are off. */
-int findings_room_new(struct context *context, struct findings_room **ret);
+int online_new(struct context *context, struct online **ret);
 /* What is open is told as over: nobody watches any more. */
-struct findings_room *findings_room_free(struct findings_room *online);
+struct online *online_free(struct online *online);
 /* Every 100 ms. */
-void findings_room_tick(struct findings_room *online, uint64_t now_ns);
-void findings_room_counts(const struct findings_room *online, struct findings_counts *ret);
+void online_tick(struct online *online, uint64_t now_ns);
+void online_counts_get(const struct online *online, struct online_counts *ret);
 
-void findings_room_stage(struct findings_room *online, uint32_t slot, int64_t instance, const struct steps_stage *stage);
-void findings_room_step(struct findings_room *online, uint32_t slot, int64_t instance, const struct steps_step *step);
+void online_stage(struct online *online, uint32_t slot, int64_t instance, const struct steps_stage *stage);
+void online_step(struct online *online, uint32_t slot, int64_t instance, const struct steps_step *step);
 /* step: STEPS_NONE where none was open. member: of the rank in the communicator, -1 if not known. */
-void findings_room_op(struct findings_room *online, uint32_t slot, int64_t instance, const struct ops_row *op,
+void online_op(struct online *online, uint32_t slot, int64_t instance, const struct coll_row *op,
 	int64_t step, int32_t member);
-void findings_room_communicator(
-	struct findings_room *online, uint32_t slot, int64_t instance, const struct ops_communicator *communicator);
+void online_communicator(
+	struct online *online, uint32_t slot, int64_t instance, const struct coll_communicator *communicator);
 
 /* A thread was ready to run, for run_delay_ns of that time, and another had the CPU. */
-struct findings_wait {
+struct online_wait_info {
 	uint32_t thread_id;
 	uint64_t start_ns, duration_ns, run_delay_ns;
-	uint32_t hog_pid; /* 0: not known */
-	const char *hog_name;
+	uint32_t preemptor_pid; /* 0: not known */
+	const char *preemptor_name;
 };
-void findings_room_wait(struct findings_room *online, uint32_t slot, int64_t instance, const struct findings_wait *wait);
+void online_wait(struct online *online, uint32_t slot, int64_t instance, const struct online_wait_info *wait);
 /* In this window the rank launched nothing for at most gap_ns. */
-void findings_room_launches(struct findings_room *online, uint32_t slot, int64_t instance, uint64_t start_ns,
+void online_launches(struct online *online, uint32_t slot, int64_t instance, uint64_t start_ns,
 	uint64_t duration_ns, uint64_t gap_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the system gives the ranks: each sample to the framer, and a row for each ROW_NS. */
+/* What the system gives the ranks: each sample to the aligner, and a row for each ROW_NS. */
 #include "daemon/context.h"
 #include "daemon/findings_internal.h"
 #include "daemon/steps_room.h"
@@ -16,18 +16,18 @@
 #define CLOSER_PART 10
 #define CLOSER_SAVED_NS (60 * NSEC_PER_SEC)
 
-static bool is_raised(const struct findings_room *online)
+static bool is_raised(const struct online *online)
 {
 	return online->raise.raised[LEVEL_L1] || online->raise.raised[LEVEL_L3];
 }
 
-static bool is_closer(const struct findings_room *online, uint64_t now_ns)
+static bool is_closer(const struct online *online, uint64_t now_ns)
 {
 	return now_ns < online->closer_until_ns || is_raised(online);
 }
 
 /* Of what is saved up. */
-static bool spend(struct findings_room *online, uint64_t now_ns)
+static bool spend(struct online *online, uint64_t now_ns)
 {
 	uint64_t until_ns = now_ns + CLOSER_FOR_NS, more_ns = CLOSER_FOR_NS;
 
@@ -44,7 +44,7 @@ static bool spend(struct findings_room *online, uint64_t now_ns)
 	return true;
 }
 
-void findings_samples_closer(struct findings_room *online, uint64_t now_ns)
+void online_samples_closer(struct online *online, uint64_t now_ns)
 {
 	if (!is_raised(online) && !spend(online, now_ns))
 		return;
@@ -58,7 +58,7 @@ static struct store_value online_samples_known(uint64_t value)
 	return value == HOST_UNKNOWN ? V_NULL : V_INT(value);
 }
 
-static void online_samples_put_row(struct findings_room *online, struct findings_process *process)
+static void online_samples_put_row(struct online *online, struct online_process *process)
 {
 	const struct host_sample *sum = &process->sum;
 	const char state[] = {sum->state, 0};
@@ -85,7 +85,7 @@ static void online_samples_add(uint64_t *sum, uint64_t part)
 	*sum = *sum == HOST_UNKNOWN || part == HOST_UNKNOWN ? HOST_UNKNOWN : *sum + part;
 }
 
-static void online_samples_add_up(struct findings_process *process, const struct host_sample *sample)
+static void online_samples_add_up(struct online_process *process, const struct host_sample *sample)
 {
 	struct host_sample *sum = &process->sum;
 
@@ -101,11 +101,11 @@ static void online_samples_add_up(struct findings_process *process, const struct
 }
 
 /* The kernel's own count of waits, or what L3 saw of them; and who, if L3 is on. */
-static void online_samples_feed(struct findings_room *online, struct findings_process *process, const struct host_sample *sample)
+static void online_samples_feed(struct online *online, struct online_process *process, const struct host_sample *sample)
 {
 	bool on = online->context->levels.on[LEVEL_L3];
-	const struct hog *hog = hogs_most(&process->hogs);
-	struct framer_host host = {
+	const struct preemptor *hog = preemptors_most(&process->hogs);
+	struct align_host host = {
 		.start_ns = sample->start_ns,
 		.duration_ns = sample->duration_ns,
 		.cpu_ns = sample->cpu_ns,
@@ -115,24 +115,24 @@ static void online_samples_feed(struct findings_room *online, struct findings_pr
 		.throttled_ns = sample->throttled_ns,
 		.major_faults = sample->major_faults,
 		.launch_gap_ns = FRAME_UNKNOWN,
-		.hog_pid = hog ? hog->pid : 0,
-		.hog_ns = hog ? hog->ns : 0,
-		.hog_name = hog ? hog->name : "",
+		.preemptor_pid = hog ? hog->pid : 0,
+		.preemptor_ns = hog ? hog->ns : 0,
+		.preemptor_name = hog ? hog->name : "",
 	};
 
-	framer_host(online->framer, process->process, &host);
+	align_host(online->align, process->process, &host);
 }
 
-static void online_samples_take(struct findings_room *online, struct findings_process *process, uint64_t now_ns)
+static void online_samples_take_rank(struct online *online, struct online_process *process, uint64_t now_ns)
 {
-	struct steps_room_progress progress = {0};
+	struct rank_steps_progress progress = {0};
 	struct host_sample sample;
 	int r;
 
 	if (!process->sampler && host_sampler_new(online->proc_root, online->cgroup_root, process->pid,
 					 process->start_time_ns, &process->sampler) < 0)
 		return;
-	if (steps_room_progress(online->context->steps, process->slot, process->instance, &progress))
+	if (rank_steps_progress(online->context->steps, process->slot, process->instance, &progress))
 		process->thread_id = progress.thread_id;
 	r = host_sampler_take(process->sampler, process->thread_id, now_ns, &sample);
 	if (r < 0)
@@ -142,7 +142,7 @@ static void online_samples_take(struct findings_room *online, struct findings_pr
 		online->counts.samples++;
 		online_samples_feed(online, process, &sample);
 	}
-	process->hogs = (struct hogs){0};
+	process->hogs = (struct preemptors){0};
 	if (r == 0)
 		return;
 	online_samples_add_up(process, &sample);
@@ -150,7 +150,7 @@ static void online_samples_take(struct findings_room *online, struct findings_pr
 		online_samples_put_row(online, process);
 }
 
-void findings_samples_take(struct findings_room *online, uint64_t now_ns)
+void online_samples_take(struct online *online, uint64_t now_ns)
 {
 	if (now_ns < online->sample_next_ns)
 		return;
@@ -159,10 +159,10 @@ void findings_samples_take(struct findings_room *online, uint64_t now_ns)
 		now_ns + (is_closer(online, now_ns) ? CLOSER_NS : online->context->config.findings_sample_ns);
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance)
-			online_samples_take(online, &online->slot[i], now_ns);
+			online_samples_take_rank(online, &online->slot[i], now_ns);
 }
 
-void findings_samples_end(struct findings_room *online, struct findings_process *process)
+void online_samples_end(struct online *online, struct online_process *process)
 {
 	if (process->sum.duration_ns)
 		online_samples_put_row(online, process);

@@ -57,7 +57,7 @@ static struct store_value online_publish_number_or_null(double number)
 	return isfinite(number) ? V_REAL(number) : V_NULL;
 }
 
-static void online_publish_put_row(const struct findings_room *online, const struct finding *f)
+static void online_publish_put_row(const struct online *online, const struct finding *f)
 {
 	struct store *store = online->context->store;
 	char evidence[FINDING_JSON_BYTES];
@@ -132,7 +132,7 @@ static void online_publish_add_place(struct fields *fields, const struct finding
 }
 
 /* Is there another one than it on this node now? */
-static bool is_one_of_jobs(const struct findings_room *online, const char *job)
+static bool is_one_of_jobs(const struct online *online, const char *job)
 {
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance && online->slot[i].job[0] && !streq(online->slot[i].job, job))
@@ -140,7 +140,7 @@ static bool is_one_of_jobs(const struct findings_room *online, const char *job)
 	return false;
 }
 
-static void journal(const struct findings_room *online, const struct finding *f)
+static void journal(const struct online *online, const struct finding *f)
 {
 	char message[sizeof(f->sentence) + sizeof(f->job) + 64];
 	bool many = f->job[0] && is_one_of_jobs(online, f->job);
@@ -173,7 +173,7 @@ static bool online_publish_is_over(enum finding_state state)
 	return state == FINDING_CLOSED || state == FINDING_DROPPED;
 }
 
-static void count_now(struct findings_room *online, enum finding_state state, uint64_t by)
+static void count_now(struct online *online, enum finding_state state, uint64_t by)
 {
 	if (state == FINDING_SUSPECTED)
 		online->counts.suspected += by;
@@ -182,7 +182,7 @@ static void count_now(struct findings_room *online, enum finding_state state, ui
 }
 
 /* Notes what is told; whether it is news. */
-static bool online_publish_note(struct findings_room *online, const struct finding *f)
+static bool online_publish_note(struct online *online, const struct finding *f)
 {
 	const struct findings_told told = {f->id, f->state, f->cause, f->severity};
 	size_t i = 0;
@@ -208,9 +208,9 @@ static bool online_publish_note(struct findings_room *online, const struct findi
 	return news;
 }
 
-void findings_tell(void *arg, const struct finding *finding)
+void online_publish(void *arg, const struct finding *finding)
 {
-	struct findings_room *online = arg;
+	struct online *online = arg;
 	struct finding told = *finding;
 	bool news;
 
@@ -228,8 +228,8 @@ void findings_tell(void *arg, const struct finding *finding)
 	online->counts.closed += news && told.state == FINDING_CLOSED;
 	online->counts.dropped += news && told.state == FINDING_DROPPED;
 	if (news && told.state == FINDING_OPEN)
-		findings_raise_confirmed(&online->raise);
-	findings_left_mark(online, online->told_count > 0);
+		online_auto_level_confirmed(&online->raise);
+	online_recover_mark(online, online->told_count > 0);
 	online_publish_put_row(online, &told);
 	if (news)
 		journal(online, &told);

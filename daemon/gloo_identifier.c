@@ -17,9 +17,9 @@ static bool gloo_identifier_ask(struct context *context, const struct rank *rank
 	const char *trouble;
 	int r = gloo_identity_read(&process, address, &group, &trouble); /* the trouble tells */
 
-	ops_room_identify(context->ops, rank, "gloo", address, group.identity, group.name, group.member, group.members,
+	rank_coll_identify(context->ops, rank, "gloo", address, group.identity, group.name, group.member, group.members,
 		"memory", trouble);
 	return r != -EAGAIN;
 }
 
-const struct ops_identifier ops_identifier_gloo = {.family = "gloo", .ask = gloo_identifier_ask};
+const struct coll_identifier coll_identifier_gloo = {.family = "gloo", .ask = gloo_identifier_ask};

@@ -137,7 +137,7 @@ static int look_at_link(const char *path, struct stat *ret)
 
 static int look_at_file(const char *path, struct stat *ret)
 {
-	return stat_within(path, FILES_WAIT_NS, ret);
+	return stat_timeout(path, FILES_WAIT_NS, ret);
 }
 
 /* What a path of the process leads to: links of /proc/PID/ns are files too. */

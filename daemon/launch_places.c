@@ -7,7 +7,7 @@
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/place.h"
 
-struct launch_places {
+struct launch_sites {
 	struct probe_table table; /* the number of an API is its row's */
 	struct attach_engine engine;
 	struct libraries *libraries;
@@ -24,7 +24,7 @@ struct file_places {
 /* There is nothing to specify: a hit is all that is wanted. */
 static int launch_sites_spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
 {
-	const struct launch_places *places = arg;
+	const struct launch_sites *places = arg;
 
 	(void)spec;
 	*ret = (uint32_t)(place->probe - places->table.probe);
@@ -39,7 +39,7 @@ static void launch_sites_spec_free(void *arg, uint32_t spec)
 
 static bool launch_sites_wanted(void *arg, const char *base_name)
 {
-	const struct launch_places *places = arg;
+	const struct launch_sites *places = arg;
 
 	for (size_t i = 0; i < places->table.count; i++)
 		if (probe_matches_library(&places->table.probe[i], base_name))
@@ -49,9 +49,9 @@ static bool launch_sites_wanted(void *arg, const char *base_name)
 
 static void launch_sites_library_added(void *arg, struct library *library)
 {
-	struct launch_places *places = arg;
+	struct launch_sites *places = arg;
 	struct file_places *file = calloc(1, sizeof(*file));
-	int r = file ? places_find(&places->engine, library, &file->found) : -ENOMEM;
+	int r = file ? sites_find(&places->engine, library, &file->found) : -ENOMEM;
 
 	places->stale = true;
 	if (r < 0) {
@@ -66,26 +66,26 @@ static void launch_sites_library_added(void *arg, struct library *library)
 
 static void launch_sites_library_dropped(void *arg, struct library *library)
 {
-	struct launch_places *places = arg;
+	struct launch_sites *places = arg;
 	struct file_places *file = library->owner_data;
 
 	places->stale = true;
 	if (file)
-		places_free(&file->found);
+		sites_free(&file->found);
 	free(file);
 	library->owner_data = NULL;
 }
 
 static void launch_sites_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
-	struct launch_places *places = arg;
+	struct launch_sites *places = arg;
 
 	snprintf(places->trouble, sizeof(places->trouble),
 		"cannot use %.160s of process %u (%s): its launches stay unseen", path, pid, strerror(-error));
 	log_warning("launches", "%s", places->trouble);
 }
 
-struct launch_places *launch_places_free(struct launch_places *places)
+struct launch_sites *launch_sites_free(struct launch_sites *places)
 {
 	if (!places)
 		return NULL;
@@ -95,9 +95,9 @@ struct launch_places *launch_places_free(struct launch_places *places)
 	return NULL;
 }
 
-int launch_places_new(struct probe_table *table, struct launch_places **ret)
+int launch_sites_new(struct probe_table *table, struct launch_sites **ret)
 {
-	struct launch_places *places = calloc(1, sizeof(*places));
+	struct launch_sites *places = calloc(1, sizeof(*places));
 	struct libraries_ops ops = {launch_sites_wanted, launch_sites_library_added, launch_sites_library_dropped, launch_sites_library_refused, places};
 
 	if (!places)
@@ -125,13 +125,13 @@ int launch_places_new(struct probe_table *table, struct launch_places **ret)
 	return 0;
 }
 
-void launch_places_scan(struct launch_places *places, uint32_t pid, int64_t instance)
+void launch_sites_scan(struct launch_sites *places, uint32_t pid, int64_t instance)
 {
 	(void)libraries_scan(places->libraries, pid, instance);
 	places->stale = true; /* a user more or less of a library that is known changes its group, too */
 }
 
-void launch_places_forget(struct launch_places *places, int64_t instance)
+void launch_sites_forget(struct launch_sites *places, int64_t instance)
 {
 	libraries_forget(places->libraries, instance);
 	places->stale = true;
@@ -157,7 +157,7 @@ static void launch_sites_add_found(void *arg, struct library *library)
 /* Of the runtime's and the driver's functions the ones that are right where both are mapped (sets, probes/table.h). */
 static void launch_sites_choose(void *arg, struct library *library)
 {
-	struct launch_places *places = arg;
+	struct launch_sites *places = arg;
 	struct file_places *file = library->owner_data;
 	struct group group = {.of = library};
 
@@ -167,7 +167,7 @@ static void launch_sites_choose(void *arg, struct library *library)
 	probe_table_choose(&places->table, group.found, file->use);
 }
 
-static void refresh(struct launch_places *places)
+static void refresh(struct launch_sites *places)
 {
 	if (places->stale)
 		libraries_each(places->libraries, launch_sites_choose, places);
@@ -218,7 +218,7 @@ static void add_target(void *arg, struct library *library)
 		targets->count++;
 }
 
-size_t launch_places_targets(struct launch_places *places, struct launch_target *ret, size_t max)
+size_t launch_sites_targets(struct launch_sites *places, struct launch_target *ret, size_t max)
 {
 	struct targets targets = {.target = ret, .max = max};
 
@@ -244,7 +244,7 @@ static void count_library(void *arg, struct library *library)
 	question->libraries += target.count > 0;
 }
 
-bool launch_places_has(struct launch_places *places, int64_t instance)
+bool launch_sites_has(struct launch_sites *places, int64_t instance)
 {
 	struct question question = {.instance = instance};
 
@@ -253,7 +253,7 @@ bool launch_places_has(struct launch_places *places, int64_t instance)
 	return question.functions > 0;
 }
 
-void launch_places_count(struct launch_places *places, unsigned *ret_functions, unsigned *ret_libraries)
+void launch_sites_count(struct launch_sites *places, unsigned *ret_functions, unsigned *ret_libraries)
 {
 	struct question question = {0};
 
@@ -263,12 +263,12 @@ void launch_places_count(struct launch_places *places, unsigned *ret_functions, 
 	*ret_libraries = question.libraries;
 }
 
-const char *launch_places_trouble(const struct launch_places *places)
+const char *launch_sites_trouble(const struct launch_sites *places)
 {
 	return places->trouble;
 }
 
-const char *launch_places_api(const struct launch_places *places, unsigned api)
+const char *launch_sites_api(const struct launch_sites *places, unsigned api)
 {
 	return api < places->table.count ? places->table.probe[api].name : "";
 }

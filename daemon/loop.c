@@ -49,7 +49,7 @@ static void tick_collectors(struct loop *loop, uint64_t now_ns)
 
 static void tick_steps(struct loop *loop, uint64_t now_ns)
 {
-	steps_room_tick(loop->context->steps, now_ns);
+	rank_steps_tick(loop->context->steps, now_ns);
 }
 
 static void tick_ranks(struct loop *loop, uint64_t now_ns)
@@ -59,7 +59,7 @@ static void tick_ranks(struct loop *loop, uint64_t now_ns)
 
 static void tick_findings(struct loop *loop, uint64_t now_ns)
 {
-	findings_room_tick(loop->context->findings, now_ns);
+	online_tick(loop->context->findings, now_ns);
 }
 
 static void tick_levels(struct loop *loop, uint64_t now_ns)
@@ -69,7 +69,7 @@ static void tick_levels(struct loop *loop, uint64_t now_ns)
 
 static void tick_dumps(struct loop *loop, uint64_t now_ns)
 {
-	dump_room_tick(loop->context->dumps, now_ns);
+	dumps_tick(loop->context->dumps, now_ns);
 }
 
 static void flush(struct loop *loop, uint64_t now_ns)

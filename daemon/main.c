@@ -86,42 +86,42 @@ static void close_kernel(struct daemon *d)
 
 static int open_steps(struct daemon *d)
 {
-	return steps_room_new(&d->context, &d->context.steps);
+	return rank_steps_new(&d->context, &d->context.steps);
 }
 
 static void close_steps(struct daemon *d)
 {
-	d->context.steps = steps_room_free(d->context.steps);
+	d->context.steps = rank_steps_free(d->context.steps);
 }
 
 static int open_ops(struct daemon *d)
 {
-	return ops_room_new(&d->context, &d->context.ops);
+	return rank_coll_new(&d->context, &d->context.ops);
 }
 
 static void close_ops(struct daemon *d)
 {
-	d->context.ops = ops_room_free(d->context.ops);
+	d->context.ops = rank_coll_free(d->context.ops);
 }
 
 static int open_findings(struct daemon *d)
 {
-	return findings_room_new(&d->context, &d->context.findings);
+	return online_new(&d->context, &d->context.findings);
 }
 
 static void close_findings(struct daemon *d)
 {
-	d->context.findings = findings_room_free(d->context.findings);
+	d->context.findings = online_free(d->context.findings);
 }
 
 static int open_allocs(struct daemon *d)
 {
-	return alloc_room_new(&d->context, &d->context.allocs);
+	return allocs_new(&d->context, &d->context.allocs);
 }
 
 static void close_allocs(struct daemon *d)
 {
-	d->context.allocs = alloc_room_free(d->context.allocs);
+	d->context.allocs = allocs_free(d->context.allocs);
 }
 
 static int open_ranks(struct daemon *d)
@@ -162,12 +162,12 @@ static int open_levels(struct daemon *d)
 
 static int open_dumps(struct daemon *d)
 {
-	return dump_room_new(&d->context, &d->context.dumps);
+	return dumps_new(&d->context, &d->context.dumps);
 }
 
 static void close_dumps(struct daemon *d)
 {
-	d->context.dumps = dump_room_free(d->context.dumps);
+	d->context.dumps = dumps_free(d->context.dumps);
 }
 
 static int open_control(struct daemon *d)

@@ -74,15 +74,15 @@ static void on_operation(struct marker_process *process, const struct rt_marker_
 	bool is_open = record->kind == RT_MARKER_OPEN;
 	char dtype[sizeof(record->dtype)];
 	const struct marker_comm *comm = marker_decode_comm_of(process, record->identity, false);
-	struct ops_device device = {
+	struct coll_device device = {
 		.identity = record->identity,
 		.name = comm ? comm->name : "",
 		.seq = record->peer < 0 && !(record->flags & RT_MARKER_BY_LAUNCH) ? record->seq : 0,
 		.op = record->text,
 		.count = record->count,
 		.host_ns = record->host_ns,
-		.start_ns = OPS_UNKNOWN,
-		.stop_ns = OPS_UNKNOWN,
+		.start_ns = COLL_UNKNOWN,
+		.stop_ns = COLL_UNKNOWN,
 		.member = record->member,
 		.members = record->members,
 		.peer = record->peer < 0 ? -1 : record->peer,

@@ -44,7 +44,7 @@ struct marker_process {
 	struct marker_comm comm[MARKER_COMMS_MAX];
 };
 
-typedef void (*marker_sink)(void *arg, const struct ops_device *device);
+typedef void (*marker_sink)(void *arg, const struct coll_device *device);
 
 /* Calls back for each operation; its texts are valid for the call. size_bytes: of the whole event. */
 void marker_decode(struct marker_process *process, const struct rt_marker_event *event, size_t size_bytes, marker_sink sink,

@@ -7,10 +7,10 @@
 
 static void nccl_identifier_name(struct context *context, const struct rank *rank, uint64_t address, uint64_t process_group)
 {
-	char text[OPS_NAME_BYTES];
+	char text[COLL_NAME_BYTES];
 
 	if (torch_group_nccl_name(rank->pid, process_group, text, sizeof(text)) == 0 && text[0])
-		ops_room_identify(context->ops, rank, "nccl", address, 0, text, 0, 0, "", "");
+		rank_coll_identify(context->ops, rank, "nccl", address, 0, text, 0, 0, "", "");
 }
 
-const struct ops_identifier ops_identifier_nccl = {.family = "nccl", .name = nccl_identifier_name};
+const struct coll_identifier coll_identifier_nccl = {.family = "nccl", .name = nccl_identifier_name};

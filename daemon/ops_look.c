@@ -4,7 +4,7 @@
 #include "daemon/ops_look.h"
 #include "daemon/ops_stopped.h"
 
-struct ops_look *ops_look_free(struct ops_look *look)
+struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *look)
 {
 	if (!look)
 		return NULL;
@@ -15,22 +15,22 @@ struct ops_look *ops_look_free(struct ops_look *look)
 	return NULL;
 }
 
-static void coll_snapshot_ops_look_freep(struct ops_look **look)
+static void coll_snapshot_ops_look_freep(struct coll_snapshot **look)
 {
-	ops_look_free(*look);
+	coll_snapshot_free(*look);
 }
 
-static void coll_snapshot_collect(void *arg, const struct ops_room_standing *standing)
+static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *standing)
 {
-	struct ops_look *look = arg;
-	struct ops_look_member *member;
+	struct coll_snapshot *look = arg;
+	struct coll_snapshot_member *member;
 
-	if (look->members == OPS_LOOK_MEMBERS_MAX) {
+	if (look->members == COLL_LOOK_MEMBERS_MAX) {
 		look->left_out++;
 		return;
 	}
 	member = &look->member[look->members++];
-	*member = (struct ops_look_member){
+	*member = (struct coll_snapshot_member){
 		.judged = {.rank = standing->rank, .pid = standing->pid, .ops = standing->ops, .standing = *standing->standing},
 		.ended_ns = standing->ended_ns,
 	};
@@ -48,8 +48,8 @@ static int coll_snapshot_order(uint64_t a, uint64_t b)
  * is not known stands alone. */
 static int coll_snapshot_by_communicator(const void *a, const void *b)
 {
-	const struct ops_look_member *x = a, *y = b;
-	const struct ops_standing *p = &x->judged.standing, *q = &y->judged.standing;
+	const struct coll_snapshot_member *x = a, *y = b;
+	const struct coll_standing *p = &x->judged.standing, *q = &y->judged.standing;
 	int r = coll_snapshot_order(!p->communicator[0], !q->communicator[0]);
 
 	r = r ? r : strcmp(x->job, y->job);
@@ -63,7 +63,7 @@ static int coll_snapshot_by_communicator(const void *a, const void *b)
 
 static int coll_snapshot_by_missing(const void *a, const void *b)
 {
-	const struct ops_look_member *x = a, *y = b;
+	const struct coll_snapshot_member *x = a, *y = b;
 	int r = coll_snapshot_order(y->judged.missing || y->judged.differs, x->judged.missing || x->judged.differs);
 
 	r = r ? r : coll_snapshot_order((uint32_t)x->judged.rank, (uint32_t)y->judged.rank);
@@ -72,8 +72,8 @@ static int coll_snapshot_by_missing(const void *a, const void *b)
 
 static int by_urgency(const void *a, const void *b)
 {
-	const struct ops_look_comm *x = a, *y = b;
-	int r = coll_snapshot_order(x->verdict.state == OPS_STATE_RUNNING, y->verdict.state == OPS_STATE_RUNNING);
+	const struct coll_snapshot_comm *x = a, *y = b;
+	int r = coll_snapshot_order(x->verdict.state == COLL_STATE_RUNNING, y->verdict.state == COLL_STATE_RUNNING);
 
 	r = r ? r : coll_snapshot_order(y->verdict.waited_ns, x->verdict.waited_ns);
 	r = r ? r : coll_snapshot_order(y->members, x->members);
@@ -82,13 +82,13 @@ static int by_urgency(const void *a, const void *b)
 
 static int coll_snapshot_by_start(const void *a, const void *b)
 {
-	const struct ops_room_call *x = a, *y = b;
+	const struct rank_coll_call *x = a, *y = b;
 
 	return coll_snapshot_order(x->start_ns, y->start_ns);
 }
 
 /* Communicators of which nobody lives are over. */
-static void drop_ended(struct ops_look *look)
+static void drop_ended(struct coll_snapshot *look)
 {
 	size_t kept = 0;
 
@@ -107,7 +107,7 @@ static void drop_ended(struct ops_look *look)
 	look->members = kept;
 }
 
-static void coll_snapshot_say(struct ops_look_comm *comm, const struct ops_look_member *member)
+static void coll_snapshot_say(struct coll_snapshot_comm *comm, const struct coll_snapshot_member *member)
 {
 	size_t used;
 
@@ -125,29 +125,29 @@ static void coll_snapshot_say(struct ops_look_comm *comm, const struct ops_look_
 	}
 }
 
-static int coll_snapshot_judge(struct ops_look *look, struct ops_look_comm *comm)
+static int coll_snapshot_judge(struct coll_snapshot *look, struct coll_snapshot_comm *comm)
 {
-	struct ops_look_member *member = &look->member[comm->first];
-	_cleanup_free_ struct ops_judged *judged = calloc(comm->members, sizeof(*judged));
+	struct coll_snapshot_member *member = &look->member[comm->first];
+	_cleanup_free_ struct coll_judged *judged = calloc(comm->members, sizeof(*judged));
 
 	if (!judged)
 		return -ENOMEM;
 	for (size_t i = 0; i < comm->members; i++)
 		judged[i] = member[i].judged;
 	if (member->judged.standing.communicator[0])
-		ops_judge(judged, comm->members, look->now_ns, OPS_LOOK_PATIENCE_NS, &comm->verdict);
+		coll_judge(judged, comm->members, look->now_ns, COLL_LOOK_PATIENCE_NS, &comm->verdict);
 	else
-		comm->verdict = (struct ops_verdict){.here = 1, .members = member->judged.standing.members};
+		comm->verdict = (struct coll_verdict){.here = 1, .members = member->judged.standing.members};
 	for (size_t i = 0; i < comm->members; i++)
 		member[i].judged = judged[i];
 	if (member->judged.standing.communicator[0])
-		ops_stopped(comm, member, "/proc", look->now_ns, OPS_LOOK_PATIENCE_NS);
+		coll_stopped(comm, member, "/proc", look->now_ns, COLL_LOOK_PATIENCE_NS);
 	qsort(member, comm->members, sizeof(*member), coll_snapshot_by_missing);
 	coll_snapshot_say(comm, member);
 	return 0;
 }
 
-static int group(struct ops_look *look)
+static int group(struct coll_snapshot *look)
 {
 	int r = 0;
 
@@ -155,7 +155,7 @@ static int group(struct ops_look *look)
 	if (!look->comm)
 		return -ENOMEM;
 	for (size_t i = 0, end; i < look->members && r == 0; i = end) {
-		struct ops_look_comm *comm = &look->comm[look->comms++];
+		struct coll_snapshot_comm *comm = &look->comm[look->comms++];
 
 		for (end = i; end < look->members &&
 			      coll_snapshot_by_communicator(&look->member[i], &look->member[end]) == 0;)
@@ -168,21 +168,21 @@ static int group(struct ops_look *look)
 	return r;
 }
 
-int ops_look_new(struct ops_room *colls, uint64_t now_ns, struct ops_look **ret)
+int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snapshot **ret)
 {
-	_cleanup_(coll_snapshot_ops_look_freep) struct ops_look *look = calloc(1, sizeof(*look));
+	_cleanup_(coll_snapshot_ops_look_freep) struct coll_snapshot *look = calloc(1, sizeof(*look));
 	int r;
 
 	if (!look)
 		return -ENOMEM;
 	look->now_ns = now_ns;
-	look->member = calloc(OPS_LOOK_MEMBERS_MAX, sizeof(*look->member));
-	look->call = calloc(OPS_ROOM_IN_CALL_MAX, sizeof(*look->call));
+	look->member = calloc(COLL_LOOK_MEMBERS_MAX, sizeof(*look->member));
+	look->call = calloc(RANK_COLL_IN_CALL_MAX, sizeof(*look->call));
 	if (!look->member || !look->call)
 		return -ENOMEM;
-	look->calls = ops_room_refresh(colls, look->call, OPS_ROOM_IN_CALL_MAX);
+	look->calls = rank_coll_refresh(colls, look->call, RANK_COLL_IN_CALL_MAX);
 	qsort(look->call, look->calls, sizeof(*look->call), coll_snapshot_by_start);
-	ops_room_each(colls, coll_snapshot_collect, look);
+	rank_coll_each(colls, coll_snapshot_collect, look);
 	qsort(look->member, look->members, sizeof(*look->member), coll_snapshot_by_communicator);
 	drop_ended(look);
 	r = group(look);

@@ -13,41 +13,41 @@
 #include "daemon/steps_room.h"
 #include "daemon/store.h"
 
-#define STANDINGS_MAX OPS_COMMS_MAX
+#define STANDINGS_MAX COLL_COMMS_MAX
 #define IDLE_NS (500 * NSEC_PER_MSEC)
 
-struct rank_ops {
-	struct ops_room *colls;
-	struct ops *ops;
+struct rank_coll_state {
+	struct rank_coll *colls;
+	struct coll *ops;
 	struct rank rank; /* a copy: rows go out after it ended, too */
 	uint64_t ended_ns;
 	struct comm_rows comms;
 	bool settling;
 };
 
-struct ops_room {
+struct rank_coll {
 	struct context *context;
-	ops_room_in_flight read;
+	rank_coll_in_flight read;
 	void *reader;
 	uint64_t rows, groups;
-	struct ops_counts ended_counts;
+	struct coll_counts ended_counts;
 	uint64_t drops; /* of the kernel, that the analyzers know of */
 	uint64_t idle_next_ns, members_next_ns;
 	bool off; /* the level: what still comes in begins nothing */
-	struct rank_ops *ended[OPS_ROOM_ENDED];
+	struct rank_coll_state *ended[RANK_COLL_ENDED];
 	unsigned ended_next;
 	size_t slots;
-	struct rank_ops *slot[];
+	struct rank_coll_state *slot[];
 };
 
-static int64_t rank_coll_utc(const struct rank_ops *rank, uint64_t time_ns)
+static int64_t rank_coll_utc(const struct rank_coll_state *rank, uint64_t time_ns)
 {
 	return (int64_t)store_utc_ns(rank->colls->context->store, time_ns);
 }
 
 static struct store_value rank_coll_known(uint64_t value)
 {
-	return value == OPS_UNKNOWN ? V_NULL : V_INT(value);
+	return value == COLL_UNKNOWN ? V_NULL : V_INT(value);
 }
 
 static struct store_value rank_coll_text_or_null(const char *text)
@@ -55,11 +55,11 @@ static struct store_value rank_coll_text_or_null(const char *text)
 	return text && text[0] ? V_TEXT(text) : V_NULL;
 }
 
-static int64_t rank_coll_step_at(const struct rank_ops *rank, uint64_t time_ns)
+static int64_t rank_coll_step_at(const struct rank_coll_state *rank, uint64_t time_ns)
 {
-	const struct steps_room *steps = rank->colls->context->steps;
+	const struct rank_steps *steps = rank->colls->context->steps;
 
-	return steps ? steps_room_step(steps, &rank->rank, time_ns) : STEPS_NONE;
+	return steps ? rank_steps_step(steps, &rank->rank, time_ns) : STEPS_NONE;
 }
 
 static struct store_value step_or_null(int64_t step)
@@ -67,9 +67,9 @@ static struct store_value step_or_null(int64_t step)
 	return step == STEPS_NONE ? V_NULL : V_INT(step);
 }
 
-static void rank_coll_on_row(void *arg, const struct ops_row *op)
+static void rank_coll_on_row(void *arg, const struct coll_row *op)
 {
-	struct rank_ops *rank = arg;
+	struct rank_coll_state *rank = arg;
 	int64_t step = rank_coll_step_at(rank, op->host_start_ns);
 	const struct store_value row[] = {
 		V_INT(rank->rank.env.rank),
@@ -82,10 +82,10 @@ static void rank_coll_on_row(void *arg, const struct ops_row *op)
 		rank_coll_known(op->bytes),
 		V_INT(rank_coll_utc(rank, op->host_start_ns)),
 		rank_coll_known(op->host_duration_ns),
-		op->device_start_ns == OPS_UNKNOWN ? V_NULL : V_INT(rank_coll_utc(rank, op->device_start_ns)),
+		op->device_start_ns == COLL_UNKNOWN ? V_NULL : V_INT(rank_coll_utc(rank, op->device_start_ns)),
 		rank_coll_known(op->device_duration_ns),
 		V_TEXT(op->device ? "device" : "host"),
-		V_TEXT(ops_room_seq_from(op->seq_from)),
+		V_TEXT(rank_coll_seq_from(op->seq_from)),
 		op->peer < 0 ? V_NULL : V_INT(op->peer),
 		op->group ? V_INT(op->group) : V_NULL,
 		V_INT(op->captured),
@@ -98,14 +98,14 @@ static void rank_coll_on_row(void *arg, const struct ops_row *op)
 
 	rank->colls->rows++;
 	(void)store_put(rank->colls->context->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)); /* it counts its drops */
-	findings_room_op(
+	online_op(
 		rank->colls->context->findings, rank->rank.slot, rank->rank.instance, op, step,
 		op->peer < 0 ? -1 : comm_rows_member(&rank->comms, op->communicator));
 }
 
-static void rank_coll_on_group(void *arg, const struct ops_group *group)
+static void rank_coll_on_group(void *arg, const struct coll_group *group)
 {
-	struct rank_ops *rank = arg;
+	struct rank_coll_state *rank = arg;
 	const struct store_value row[] = {
 		V_INT(rank->rank.env.rank), step_or_null(rank_coll_step_at(rank, group->start_ns)), V_INT(group->group),
 		V_INT(group->members), rank_coll_known(group->bytes), V_INT(rank_coll_utc(rank, group->start_ns)),
@@ -116,12 +116,12 @@ static void rank_coll_on_group(void *arg, const struct ops_group *group)
 	(void)store_put(rank->colls->context->store, TABLE_COLLECTIVE_GROUPS, row, ARRAY_SIZE(row));
 }
 
-static void on_communicator(void *arg, const struct ops_communicator *communicator)
+static void on_communicator(void *arg, const struct coll_communicator *communicator)
 {
-	struct rank_ops *rank = arg;
+	struct rank_coll_state *rank = arg;
 
 	comm_rows_note(&rank->comms, communicator);
-	findings_room_communicator(
+	online_communicator(
 		rank->colls->context->findings, rank->rank.slot, rank->rank.instance, communicator);
 }
 
@@ -129,7 +129,7 @@ static void on_communicator(void *arg, const struct ops_communicator *communicat
  * After each call of the analyzer: asks for identities that are not known, and tells the store of what is new. Whoever is
  * asked may answer from within, which makes more to tell, and no second round.
  */
-static void rank_coll_settle(struct rank_ops *rank)
+static void rank_coll_settle(struct rank_coll_state *rank)
 {
 	struct comm_row *comm;
 
@@ -137,56 +137,56 @@ static void rank_coll_settle(struct rank_ops *rank)
 		return;
 	rank->settling = true;
 	while ((comm = comm_rows_next(&rank->comms))) {
-		if (!comm_ask(rank->colls->context, &rank->rank, &rank->comms, comm))
+		if (!comm_identify(rank->colls->context, &rank->rank, &rank->comms, comm))
 			comm_rows_put(&rank->comms, comm, &rank->rank, rank->colls->context->store);
 	}
 	rank->settling = false;
 }
 
-static void rank_coll_add_counts(struct ops_counts *sum, const struct ops *ops)
+static void rank_coll_add_counts(struct coll_counts *sum, const struct coll *ops)
 {
-	struct ops_counts counts;
+	struct coll_counts counts;
 
-	ops_counts(ops, &counts);
+	coll_counts(ops, &counts);
 	sum->lost += counts.lost;
 	sum->not_waited += counts.not_waited;
 	sum->late += counts.late;
 	sum->comms_forgotten += counts.comms_forgotten;
 }
 
-static struct rank_ops *rank_ops_free(struct rank_ops *rank)
+static struct rank_coll_state *rank_coll_state_free(struct rank_coll_state *rank)
 {
 	if (!rank)
 		return NULL;
-	ops_free(rank->ops);
+	coll_free(rank->ops);
 	comm_rows_free(&rank->comms);
 	free(rank);
 	return NULL;
 }
 
 /* What waits goes out; the rank's place is free. */
-static struct rank_ops *rank_coll_take(struct ops_room *colls, size_t slot)
+static struct rank_coll_state *rank_coll_take(struct rank_coll *colls, size_t slot)
 {
-	struct rank_ops *rank = colls->slot[slot];
+	struct rank_coll_state *rank = colls->slot[slot];
 
 	colls->slot[slot] = NULL;
-	ops_end(rank->ops);
+	coll_end(rank->ops);
 	rank_coll_settle(rank);
 	rank_coll_add_counts(&colls->ended_counts, rank->ops);
 	return rank;
 }
 
-static void rank_coll_forget_ended(struct ops_room *colls, const struct rank *same)
+static void rank_coll_forget_ended(struct rank_coll *colls, const struct rank *same)
 {
-	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
+	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
 		if (colls->ended[i] && (!same || (colls->ended[i]->rank.env.rank == same->env.rank &&
 							streq(colls->ended[i]->rank.env.job, same->env.job))))
-			colls->ended[i] = rank_ops_free(colls->ended[i]);
+			colls->ended[i] = rank_coll_state_free(colls->ended[i]);
 }
 
-static struct rank_ops *rank_coll_of_rank(struct ops_room *colls, const struct rank *rank)
+static struct rank_coll_state *rank_coll_of_rank(struct rank_coll *colls, const struct rank *rank)
 {
-	struct rank_ops *slot;
+	struct rank_coll_state *slot;
 
 	if (rank->slot >= colls->slots)
 		return NULL;
@@ -194,24 +194,24 @@ static struct rank_ops *rank_coll_of_rank(struct ops_room *colls, const struct r
 	if (slot && slot->rank.instance == rank->instance)
 		return slot;
 	if (slot)
-		rank_ops_free(rank_coll_take(colls, rank->slot));
+		rank_coll_state_free(rank_coll_take(colls, rank->slot));
 	slot = calloc(1, sizeof(*slot));
 	if (!slot)
 		return NULL;
 	slot->colls = colls;
 	slot->rank = *rank;
-	slot->ops = ops_new(&(struct ops_sink){
+	slot->ops = coll_new(&(struct coll_sink){
 		.row = rank_coll_on_row, .group = rank_coll_on_group, .communicator = on_communicator, .arg = slot});
 	if (!slot->ops)
-		return rank_ops_free(slot);
+		return rank_coll_state_free(slot);
 	colls->slot[rank->slot] = slot;
 	return slot;
 }
 
 static void rank_coll_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
-	struct ops_room *colls = arg;
-	struct rank_ops *slot = rank->slot < colls->slots ? colls->slot[rank->slot] : NULL;
+	struct rank_coll *colls = arg;
+	struct rank_coll_state *slot = rank->slot < colls->slots ? colls->slot[rank->slot] : NULL;
 
 	if (change == RANK_ADDED && rank->role == RANK_ROLE_RANK)
 		rank_coll_forget_ended(colls, rank);
@@ -224,18 +224,18 @@ static void rank_coll_on_rank(void *arg, const struct rank *rank, enum rank_chan
 	}
 	slot = rank_coll_take(colls, rank->slot);
 	if (change != RANK_ENDED) {
-		rank_ops_free(slot);
+		rank_coll_state_free(slot);
 		return;
 	}
 	slot->ended_ns = monotonic_ns();
-	rank_ops_free(colls->ended[colls->ended_next % OPS_ROOM_ENDED]);
-	colls->ended[colls->ended_next++ % OPS_ROOM_ENDED] = slot;
+	rank_coll_state_free(colls->ended[colls->ended_next % RANK_COLL_ENDED]);
+	colls->ended[colls->ended_next++ % RANK_COLL_ENDED] = slot;
 }
 
-int ops_room_new(struct context *context, struct ops_room **ret)
+int rank_coll_new(struct context *context, struct rank_coll **ret)
 {
 	size_t slots = context->config.ranks_max;
-	struct ops_room *colls = calloc(1, sizeof(*colls) + slots * sizeof(colls->slot[0]));
+	struct rank_coll *colls = calloc(1, sizeof(*colls) + slots * sizeof(colls->slot[0]));
 	int r;
 
 	if (!colls)
@@ -251,15 +251,15 @@ int ops_room_new(struct context *context, struct ops_room **ret)
 	return 0;
 }
 
-static void end_all(struct ops_room *colls)
+static void end_all(struct rank_coll *colls)
 {
 	for (size_t i = 0; i < colls->slots; i++)
 		if (colls->slot[i])
-			rank_ops_free(rank_coll_take(colls, i));
+			rank_coll_state_free(rank_coll_take(colls, i));
 	rank_coll_forget_ended(colls, NULL);
 }
 
-struct ops_room *ops_room_free(struct ops_room *colls)
+struct rank_coll *rank_coll_free(struct rank_coll *colls)
 {
 	if (!colls)
 		return NULL;
@@ -268,36 +268,36 @@ struct ops_room *ops_room_free(struct ops_room *colls)
 	return NULL;
 }
 
-void ops_room_device(struct ops_room *colls, const struct rank *rank, const struct ops_device *device)
+void rank_coll_device(struct rank_coll *colls, const struct rank *rank, const struct coll_device *device)
 {
-	struct rank_ops *slot = colls->off ? NULL : rank_coll_of_rank(colls, rank);
+	struct rank_coll_state *slot = colls->off ? NULL : rank_coll_of_rank(colls, rank);
 
 	if (!slot)
 		return;
-	ops_feed_device(slot->ops, device);
+	coll_feed_device(slot->ops, device);
 	rank_coll_settle(slot);
 }
 
-void ops_room_identify(struct ops_room *colls, const struct rank *rank, const char *family, uint64_t address,
+void rank_coll_identify(struct rank_coll *colls, const struct rank *rank, const char *family, uint64_t address,
 	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source, const char *trouble)
 {
-	struct rank_ops *slot = rank->slot < colls->slots ? colls->slot[rank->slot] : NULL;
+	struct rank_coll_state *slot = rank->slot < colls->slots ? colls->slot[rank->slot] : NULL;
 
 	if (!slot || slot->rank.instance != rank->instance)
 		return;
-	ops_identify(slot->ops, family, address, identity, name, member, members, source, trouble);
+	coll_identify(slot->ops, family, address, identity, name, member, members, source, trouble);
 	rank_coll_settle(slot);
 }
 
 static bool rank_coll_takes(const char *event)
 {
-	return ops_kind_parse(event) != OPS_NONE;
+	return coll_kind_parse(event) != COLL_NONE;
 }
 
-static struct ops_event event_of(const struct probe *probe, const uint64_t *words, uint32_t flags, bool returned)
+static struct coll_event event_of(const struct probe *probe, const uint64_t *words, uint32_t flags, bool returned)
 {
-	struct ops_event event = {
-		.kind = ops_kind_parse(probe->event),
+	struct coll_event event = {
+		.kind = coll_kind_parse(probe->event),
 		.family = probe->family,
 		.op = probe->op,
 		.in_group = flags & RT_CALL_IN_GROUP,
@@ -314,8 +314,8 @@ static struct ops_event event_of(const struct probe *probe, const uint64_t *word
 static void rank_coll_feed(struct context *context, const struct rank *rank, const struct call_record *record)
 {
 	const struct rt_call_event *call = record->event;
-	struct rank_ops *slot = context->ops ? rank_coll_of_rank(context->ops, rank) : NULL;
-	struct ops_event event;
+	struct rank_coll_state *slot = context->ops ? rank_coll_of_rank(context->ops, rank) : NULL;
+	struct coll_event event;
 
 	if (!slot)
 		return;
@@ -327,7 +327,7 @@ static void rank_coll_feed(struct context *context, const struct rank *rank, con
 	event.has_result = call->event.flags & RT_CALL_RESULT;
 	event.result = event.has_result ? call_result(call) : 0;
 	event.text = record->text;
-	ops_feed(slot->ops, &event);
+	coll_feed(slot->ops, &event);
 	rank_coll_settle(slot);
 }
 
@@ -341,7 +341,7 @@ static void rank_coll_level(struct context *context, enum level level, bool on)
 }
 
 /* What the kernel dropped may have been calls of any rank. */
-static void rank_coll_tell_drops(struct ops_room *colls)
+static void rank_coll_tell_drops(struct rank_coll *colls)
 {
 	uint64_t drops = colls->context->kernel ? kernel_drops(colls->context->kernel, RT_KIND_CALL) : 0;
 
@@ -350,11 +350,11 @@ static void rank_coll_tell_drops(struct ops_room *colls)
 	colls->drops = drops;
 	for (size_t i = 0; i < colls->slots; i++)
 		if (colls->slot[i])
-			ops_dropped(colls->slot[i]->ops);
+			coll_dropped(colls->slot[i]->ops);
 }
 
 /* What the analyzers tell now is settled with what they tell of time. */
-static void tell_members(struct ops_room *colls, uint64_t now_ns)
+static void tell_members(struct rank_coll *colls, uint64_t now_ns)
 {
 	_cleanup_free_ struct comm_members_rank *ranks = NULL;
 	size_t count = 0;
@@ -372,34 +372,34 @@ static void tell_members(struct ops_room *colls, uint64_t now_ns)
 
 static void rank_coll_tick(struct context *context, uint64_t now_ns)
 {
-	struct ops_room *colls = context->ops;
+	struct rank_coll *colls = context->ops;
 
 	if (!colls || now_ns < colls->idle_next_ns)
 		return;
 	colls->idle_next_ns = now_ns + IDLE_NS;
 	rank_coll_tell_drops(colls);
 	tell_members(colls, now_ns);
-	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
-		if (colls->ended[i] && now_ns > colls->ended[i]->ended_ns + OPS_ROOM_ENDED_NS)
-			colls->ended[i] = rank_ops_free(colls->ended[i]);
+	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
+		if (colls->ended[i] && now_ns > colls->ended[i]->ended_ns + RANK_COLL_ENDED_NS)
+			colls->ended[i] = rank_coll_state_free(colls->ended[i]);
 	for (size_t i = 0; i < colls->slots; i++) {
 		if (!colls->slot[i])
 			continue;
-		ops_idle(colls->slot[i]->ops, now_ns);
+		coll_idle(colls->slot[i]->ops, now_ns);
 		comm_rows_again(&colls->slot[i]->comms, now_ns);
 		rank_coll_settle(colls->slot[i]);
 	}
 }
 
-void ops_room_set_in_flight(struct ops_room *colls, ops_room_in_flight read, void *reader)
+void rank_coll_set_in_flight(struct rank_coll *colls, rank_coll_in_flight read, void *reader)
 {
 	colls->read = read;
 	colls->reader = reader;
 }
 
 struct refresh {
-	struct ops_room *colls;
-	struct ops_room_call *ret;
+	struct rank_coll *colls;
+	struct rank_coll_call *ret;
 	size_t max, count;
 };
 
@@ -409,42 +409,42 @@ static void rank_coll_one_in_flight(void *arg, uint32_t pid, uint32_t thread_id,
 	struct refresh *refresh = arg;
 	const struct rank *rank = ranks_by_pid(refresh->colls->context->ranks, pid);
 	/* A rank that died in a call is in the kernel's list until that is swept, and would begin anew. */
-	struct rank_ops *slot = rank && !rank->ended && rank_coll_takes(probe->event) ? rank_coll_of_rank(refresh->colls, rank) : NULL;
-	struct ops_event event;
+	struct rank_coll_state *slot = rank && !rank->ended && rank_coll_takes(probe->event) ? rank_coll_of_rank(refresh->colls, rank) : NULL;
+	struct coll_event event;
 
 	if (!slot)
 		return;
 	event = event_of(probe, words, flags, false);
 	event.start_ns = start_ns;
 	event.thread_id = thread_id;
-	ops_in_call(slot->ops, &event);
+	coll_in_call(slot->ops, &event);
 	rank_coll_settle(slot);
 	if (refresh->count < refresh->max)
 		refresh->ret[refresh->count++] =
-			(struct ops_room_call){rank->env.rank, pid, thread_id, probe, start_ns};
+			(struct rank_coll_call){rank->env.rank, pid, thread_id, probe, start_ns};
 }
 
-size_t ops_room_refresh(struct ops_room *colls, struct ops_room_call *ret, size_t max)
+size_t rank_coll_refresh(struct rank_coll *colls, struct rank_coll_call *ret, size_t max)
 {
 	struct refresh refresh = {colls, ret, ret ? max : 0, 0};
 
 	for (size_t i = 0; i < colls->slots; i++)
 		if (colls->slot[i])
-			ops_in_call_begin(colls->slot[i]->ops);
+			coll_in_call_begin(colls->slot[i]->ops);
 	if (colls->read)
 		colls->read(colls->reader, rank_coll_one_in_flight, &refresh);
 	return refresh.count;
 }
 
-static void each_of(const struct rank_ops *rank, struct ops_standing *standing,
-	void (*callback)(void *arg, const struct ops_room_standing *standing), void *arg)
+static void each_of(const struct rank_coll_state *rank, struct coll_standing *standing,
+	void (*callback)(void *arg, const struct rank_coll_standing *standing), void *arg)
 {
-	size_t count = ops_standings(rank->ops, standing, STANDINGS_MAX);
+	size_t count = coll_standings(rank->ops, standing, STANDINGS_MAX);
 
 	for (size_t i = 0; i < count; i++) {
 		const struct comm_row *comm =
 			comm_rows_find(&rank->comms, standing[i].family, standing[i].address);
-		const struct ops_room_standing row = {
+		const struct rank_coll_standing row = {
 			.rank = rank->rank.env.rank,
 			.pid = rank->rank.pid,
 			.job = rank->rank.env.job,
@@ -459,26 +459,26 @@ static void each_of(const struct rank_ops *rank, struct ops_standing *standing,
 	}
 }
 
-void ops_room_each(
-	struct ops_room *colls, void (*callback)(void *arg, const struct ops_room_standing *standing), void *arg)
+void rank_coll_each(
+	struct rank_coll *colls, void (*callback)(void *arg, const struct rank_coll_standing *standing), void *arg)
 {
-	_cleanup_free_ struct ops_standing *standing = calloc(STANDINGS_MAX, sizeof(*standing));
+	_cleanup_free_ struct coll_standing *standing = calloc(STANDINGS_MAX, sizeof(*standing));
 
 	if (!standing)
 		return;
 	for (size_t i = 0; i < colls->slots; i++)
 		if (colls->slot[i])
 			each_of(colls->slot[i], standing, callback, arg);
-	for (size_t i = 0; i < OPS_ROOM_ENDED; i++)
+	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
 		if (colls->ended[i])
 			each_of(colls->ended[i], standing, callback, arg);
 }
 
-void ops_room_counts(const struct ops_room *colls, struct ops_room_counts *ret)
+void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *ret)
 {
-	struct ops_counts sum = colls->ended_counts;
+	struct coll_counts sum = colls->ended_counts;
 
-	*ret = (struct ops_room_counts){.rows = colls->rows, .groups = colls->groups};
+	*ret = (struct rank_coll_counts){.rows = colls->rows, .groups = colls->groups};
 	for (size_t i = 0; i < colls->slots; i++) {
 		if (!colls->slot[i])
 			continue;
@@ -491,4 +491,4 @@ void ops_room_counts(const struct ops_room *colls, struct ops_room_counts *ret)
 	ret->forgotten = sum.comms_forgotten;
 }
 
-const struct call_room ops_call_room = {.takes = rank_coll_takes, .feed = rank_coll_feed, .level = rank_coll_level, .tick = rank_coll_tick};
+const struct call_sink rank_coll_sink = {.takes = rank_coll_takes, .feed = rank_coll_feed, .level = rank_coll_level, .tick = rank_coll_tick};

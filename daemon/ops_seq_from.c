@@ -3,14 +3,14 @@
 #include "daemon/ops_room.h"
 
 static const char *const seq_from_names[] = {
-	[OPS_SEQ_INIT] = "init",
-	[OPS_SEQ_LIBRARY] = "library",
-	[OPS_SEQ_MARKER] = "marker",
-	[OPS_SEQ_GROUP] = "group",
-	[OPS_SEQ_ATTACH] = "attach",
+	[COLL_SEQ_INIT] = "init",
+	[COLL_SEQ_LIBRARY] = "library",
+	[COLL_SEQ_MARKER] = "marker",
+	[COLL_SEQ_GROUP] = "group",
+	[COLL_SEQ_ATTACH] = "attach",
 };
 
-const char *ops_room_seq_from(enum ops_seq_from from)
+const char *rank_coll_seq_from(enum coll_seq_from from)
 {
 	return (unsigned)from < ARRAY_SIZE(seq_from_names) ? seq_from_names[from] : "";
 }

@@ -12,7 +12,7 @@
 /* Marks stopped members. If nothing else is wrong, and one has been in an operation that it called for longer than
  * patience_ns, it is missing, and the verdict says so. If it is missing anyway, those are not who wait for it in the same
  * operation. */
-void ops_stopped(struct ops_look_comm *comm, struct ops_look_member *member, const char *proc_root, uint64_t now_ns,
+void coll_stopped(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member, const char *proc_root, uint64_t now_ns,
 		 uint64_t patience_ns);
 
 #endif

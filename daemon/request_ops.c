@@ -24,7 +24,7 @@ static uint64_t ago(uint64_t now_ns, uint64_t time_ns)
 }
 
 /* NULL where there is nothing to tell, or no memory: then it is left out. */
-static Ranktrace__OpsPoint *point_of(const struct ops_point *point, uint64_t now_ns)
+static Ranktrace__OpsPoint *point_of(const struct coll_point *point, uint64_t now_ns)
 {
 	Ranktrace__OpsPoint *item = point->op[0] ? request_message_new(&ranktrace__ops_point__descriptor) : NULL;
 
@@ -33,18 +33,18 @@ static Ranktrace__OpsPoint *point_of(const struct ops_point *point, uint64_t now
 	item->seq = point->seq;
 	item->op = strndup(point->op, sizeof(point->op));
 	item->dtype = strndup(point->dtype, sizeof(point->dtype));
-	item->count_known = point->count != OPS_UNKNOWN;
+	item->count_known = point->count != COLL_UNKNOWN;
 	item->count = item->count_known ? point->count : 0;
-	item->bytes_known = point->bytes != OPS_UNKNOWN;
+	item->bytes_known = point->bytes != COLL_UNKNOWN;
 	item->bytes = item->bytes_known ? point->bytes : 0;
 	item->ago_ns = ago(now_ns, point->time_ns);
 	return item;
 }
 
-static Ranktrace__OpsMember *member_of(const struct ops_look_member *member, uint64_t now_ns)
+static Ranktrace__OpsMember *member_of(const struct coll_snapshot_member *member, uint64_t now_ns)
 {
 	Ranktrace__OpsMember *item = request_message_new(&ranktrace__ops_member__descriptor);
-	const struct ops_standing *standing = &member->judged.standing;
+	const struct coll_standing *standing = &member->judged.standing;
 
 	if (!item)
 		return NULL;
@@ -56,7 +56,7 @@ static Ranktrace__OpsMember *member_of(const struct ops_look_member *member, uin
 	item->completion_known = standing->completion_known;
 	item->in_call = standing->in_call_ns && !member->ended_ns;
 	item->in_call_ns = item->in_call ? ago(now_ns, standing->in_call_ns) : 0;
-	item->seq_from = strdup(ops_room_seq_from(standing->seq_from));
+	item->seq_from = strdup(rank_coll_seq_from(standing->seq_from));
 	item->missing = member->judged.missing;
 	item->differs = member->judged.differs;
 	item->behind = member->judged.behind;
@@ -66,10 +66,10 @@ static Ranktrace__OpsMember *member_of(const struct ops_look_member *member, uin
 	return item;
 }
 
-static void fill_head(Ranktrace__OpsCommunicator *item, const struct ops_look_comm *comm,
-	const struct ops_look_member *member)
+static void fill_head(Ranktrace__OpsCommunicator *item, const struct coll_snapshot_comm *comm,
+	const struct coll_snapshot_member *member)
 {
-	const struct ops_standing *standing = &member->judged.standing;
+	const struct coll_standing *standing = &member->judged.standing;
 	bool identified = standing->communicator[0];
 
 	item->communicator = strndup(standing->communicator, sizeof(standing->communicator));
@@ -79,7 +79,7 @@ static void fill_head(Ranktrace__OpsCommunicator *item, const struct ops_look_co
 	item->job = strndup(member->job, sizeof(member->job));
 	item->members = comm->verdict.members;
 	item->here = comm->verdict.here;
-	item->state = strdup(identified ? ops_state_name(comm->verdict.state) : "UNKNOWN");
+	item->state = strdup(identified ? coll_state_name(comm->verdict.state) : "UNKNOWN");
 	item->sentence = strndup(comm->sentence, sizeof(comm->sentence));
 	item->seq = comm->verdict.seq;
 	item->waited_ns = comm->verdict.waited_ns;
@@ -88,15 +88,15 @@ static void fill_head(Ranktrace__OpsCommunicator *item, const struct ops_look_co
 
 struct filling {
 	const Ranktrace__Request *request;
-	const struct ops_look *look;
+	const struct coll_snapshot *look;
 	Ranktrace__OpsBody *body;
 	size_t members;
 };
 
 /* All are judged; of those that are not asked for nothing is told. */
-static int fill_communicator(struct filling *filling, const struct ops_look_comm *comm)
+static int fill_communicator(struct filling *filling, const struct coll_snapshot_comm *comm)
 {
-	const struct ops_look_member *member = &filling->look->member[comm->first];
+	const struct coll_snapshot_member *member = &filling->look->member[comm->first];
 	Ranktrace__OpsCommunicator *item;
 	size_t shown = 0;
 
@@ -133,7 +133,7 @@ static int fill_calls(struct filling *filling)
 	Ranktrace__OpsBody *body = filling->body;
 
 	for (size_t i = 0; i < filling->look->calls && body->n_calls < CALLS_MAX; i++) {
-		const struct ops_room_call *call = &filling->look->call[i];
+		const struct rank_coll_call *call = &filling->look->call[i];
 		Ranktrace__OpsCall *item;
 
 		if (!wanted(filling->request, call->rank))
@@ -169,7 +169,7 @@ static int fill(struct filling *filling)
 int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
 	Ranktrace__OpsBody *body = request_message_new(&ranktrace__ops_body__descriptor);
-	struct ops_look *look = NULL;
+	struct coll_snapshot *look = NULL;
 	int r;
 
 	if (!body)
@@ -180,10 +180,10 @@ int request_ops(struct context *context, const Ranktrace__Request *request, Rank
 	body->ranks = context->ranks ? ranks_count(context->ranks, RANK_ROLE_RANK) : 0;
 	if (!context->ops || !body->on)
 		return 0;
-	r = ops_look_new(context->ops, monotonic_ns(), &look);
+	r = coll_snapshot_new(context->ops, monotonic_ns(), &look);
 	if (r < 0)
 		return r;
 	r = fill(&(struct filling){request, look, body, 0});
-	ops_look_free(look);
+	coll_snapshot_free(look);
 	return r;
 }

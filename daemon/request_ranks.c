@@ -27,7 +27,7 @@ static void fill_stage(const struct listing *listing, const struct rank *rank, R
 
 	item->step = STEPS_NONE;
 	if (!listing->context->steps || rank->role != RANK_ROLE_RANK ||
-		!steps_room_current(listing->context->steps, rank, &open))
+		!rank_steps_current(listing->context->steps, rank, &open))
 		return;
 	item->stage = strndup(open.stage, sizeof(open.stage));
 	item->stage_name = strndup(open.name, sizeof(open.name));

@@ -175,16 +175,16 @@ static int fill_self(const struct context *context, Ranktrace__StatusBody *body)
 static int fill_operations(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Operations *item = request_message_new(&ranktrace__operations__descriptor);
-	struct alloc_room_counts allocs = {0};
-	struct ops_room_counts ops = {0};
+	struct allocs_counts allocs = {0};
+	struct rank_coll_counts ops = {0};
 
 	if (!item)
 		return -ENOMEM;
 	body->operations = item;
 	if (context->ops)
-		ops_room_counts(context->ops, &ops);
+		rank_coll_counts(context->ops, &ops);
 	if (context->allocs)
-		alloc_room_counts(context->allocs, &allocs);
+		allocs_counts(context->allocs, &allocs);
 	item->rows = ops.rows;
 	item->groups = ops.groups;
 	item->communicators = ops.communicators;
@@ -201,12 +201,12 @@ static int fill_operations(const struct context *context, Ranktrace__StatusBody 
 static int fill_findings(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Findings *item = request_message_new(&ranktrace__findings__descriptor);
-	struct findings_counts counts;
+	struct online_counts counts;
 
 	if (!item)
 		return -ENOMEM;
 	body->findings = item;
-	findings_room_counts(context->findings, &counts);
+	online_counts_get(context->findings, &counts);
 	item->enabled = context->findings != NULL;
 	item->suspected = counts.suspected;
 	item->open = counts.open;
@@ -222,14 +222,14 @@ static int fill_findings(const struct context *context, Ranktrace__StatusBody *b
 static int fill_dumps(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Dumps *item = request_message_new(&ranktrace__dumps__descriptor);
-	struct dump_room_status status;
+	struct dumps_status status;
 
 	if (!item)
 		return -ENOMEM;
 	body->dumps = item;
 	if (!context->dumps)
 		return 0;
-	dump_room_status(context->dumps, &status);
+	dumps_status(context->dumps, &status);
 	item->enabled = context->config.dump_enabled;
 	item->l0_minutes = (double)context->config.dump_l0_interval_ns / (60.0 * (double)NSEC_PER_SEC);
 	if (asprintf(&item->path, "%s/dump", context->config.state_dir) < 0) {

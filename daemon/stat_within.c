@@ -25,9 +25,9 @@ static void stat_timeout_forget(void *arg, int answer)
 	free(arg);
 }
 
-int stat_within(const char *path, uint64_t wait_ns, struct stat *ret)
+int stat_timeout(const char *path, uint64_t wait_ns, struct stat *ret)
 {
-	static const struct within within = {stat_timeout_ask, stat_timeout_forget};
+	static const struct timeout_call within = {stat_timeout_ask, stat_timeout_forget};
 	struct question *question;
 	void *asked;
 	int r;
@@ -39,7 +39,7 @@ int stat_within(const char *path, uint64_t wait_ns, struct stat *ret)
 		return -ENOMEM;
 	memcpy(question->path, path, strlen(path) + 1);
 	asked = question;
-	r = ask_within(&within, &asked, wait_ns);
+	r = timeout_call_run(&within, &asked, wait_ns);
 	if (r == 0)
 		*ret = question->st;
 	free(asked);

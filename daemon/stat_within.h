@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* As stat(). 0, or negative errno; what ask_within() says, too. Of the loop's thread alone. */
-int stat_within(const char *path, uint64_t wait_ns, struct stat *ret);
+/* As stat(). 0, or negative errno; what timeout_call_run() says, too. Of the loop's thread alone. */
+int stat_timeout(const char *path, uint64_t wait_ns, struct stat *ret);
 
 #endif

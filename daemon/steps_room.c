@@ -14,8 +14,8 @@ struct past_step {
 	uint64_t start_ns, end_ns;
 };
 
-struct rank_steps {
-	struct steps_room *rank_steps;
+struct rank_steps_state {
+	struct rank_steps *rank_steps;
 	struct steps *steps;
 	int64_t instance;
 	int32_t rank;
@@ -27,27 +27,27 @@ struct rank_steps {
 	uint64_t pasts;         /* so many were there */
 };
 
-struct steps_room {
+struct rank_steps {
 	struct context *context;
 	size_t slots;
 	uint64_t in_flight_next_ns;
 	bool in_flight_rows; /* the table is not empty */
-	struct rank_steps slot[];
+	struct rank_steps_state slot[];
 };
 
-static int64_t rank_steps_utc(struct steps_room *rank_steps, uint64_t time_ns)
+static int64_t rank_steps_utc(struct rank_steps *rank_steps, uint64_t time_ns)
 {
 	return (int64_t)store_utc_ns(rank_steps->context->store, time_ns);
 }
 
-static uint32_t rank_steps_number_of(const struct rank_steps *rank)
+static uint32_t rank_steps_number_of(const struct rank_steps_state *rank)
 {
 	return (uint32_t)(rank - rank->rank_steps->slot);
 }
 
 static void rank_steps_on_stage(void *arg, const struct steps_stage *stage)
 {
-	struct rank_steps *rank = arg;
+	struct rank_steps_state *rank = arg;
 	const struct store_value row[] = {
 		V_INT(rank->rank), stage->step == STEPS_NONE ? V_NULL : V_INT(stage->step), V_TEXT(stage->stage),
 		V_TEXT(stage->name), V_INT(rank_steps_utc(rank->rank_steps, stage->start_ns)), V_INT(stage->duration_ns),
@@ -55,33 +55,33 @@ static void rank_steps_on_stage(void *arg, const struct steps_stage *stage)
 	};
 
 	(void)store_put(rank->rank_steps->context->store, TABLE_STAGES, row, ARRAY_SIZE(row)); /* the store counts its drops */
-	findings_room_stage(rank->rank_steps->context->findings, rank_steps_number_of(rank), rank->instance, stage);
+	online_stage(rank->rank_steps->context->findings, rank_steps_number_of(rank), rank->instance, stage);
 }
 
-static void rank_steps_remember(struct rank_steps *rank, const struct steps_step *step)
+static void rank_steps_remember(struct rank_steps_state *rank, const struct steps_step *step)
 {
 	if (!rank->past)
-		rank->past = calloc(STEPS_ROOM_PAST, sizeof(*rank->past));
+		rank->past = calloc(RANK_STEPS_PAST, sizeof(*rank->past));
 	if (rank->past)
-		rank->past[rank->pasts++ % STEPS_ROOM_PAST] =
+		rank->past[rank->pasts++ % RANK_STEPS_PAST] =
 			(struct past_step){step->step, step->start_ns, step->start_ns + step->duration_ns};
 }
 
 static void rank_steps_on_step(void *arg, const struct steps_step *step)
 {
-	struct rank_steps *rank = arg;
+	struct rank_steps_state *rank = arg;
 	const struct store_value row[] = {
 		V_INT(rank->rank), V_INT(step->step), V_INT(rank_steps_utc(rank->rank_steps, step->start_ns)), V_INT(step->duration_ns),
 		V_TEXT(step->kind), V_INT(rank->instance),
 	};
 
 	(void)store_put(rank->rank_steps->context->store, TABLE_STEPS, row, ARRAY_SIZE(row));
-	findings_room_step(rank->rank_steps->context->findings, rank_steps_number_of(rank), rank->instance, step);
+	online_step(rank->rank_steps->context->findings, rank_steps_number_of(rank), rank->instance, step);
 	rank_steps_remember(rank, step);
 }
 
 /* What it was in when it ended: of one that kept others waiting, nothing else tells. */
-static void put_cut(struct rank_steps *slot)
+static void put_cut(struct rank_steps_state *slot)
 {
 	struct steps_open open[IN_FLIGHT_MAX];
 	size_t count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
@@ -99,7 +99,7 @@ static void put_cut(struct rank_steps *slot)
 	}
 }
 
-static void rank_steps_forget(struct rank_steps *slot)
+static void rank_steps_forget(struct rank_steps_state *slot)
 {
 	if (!slot->steps)
 		return;
@@ -111,7 +111,7 @@ static void rank_steps_forget(struct rank_steps *slot)
 }
 
 /* With the number that comes next, of one that is not seen from its start. */
-static void begin_again(struct rank_steps *slot)
+static void begin_again(struct rank_steps_state *slot)
 {
 	int64_t open = steps_step_at(slot->steps, monotonic_ns()), next;
 
@@ -126,7 +126,7 @@ static void begin_again(struct rank_steps *slot)
 	slot->mark_ns = 0;
 }
 
-void steps_room_gap(struct steps_room *rank_steps)
+void rank_steps_gap(struct rank_steps *rank_steps)
 {
 	for (size_t i = 0; i < rank_steps->slots; i++)
 		if (rank_steps->slot[i].steps)
@@ -134,9 +134,9 @@ void steps_room_gap(struct steps_room *rank_steps)
 }
 
 /* The analyzer of a rank, made at its first need; NULL where there is no memory. */
-static struct rank_steps *rank_steps_of_rank(struct steps_room *rank_steps, const struct rank *rank)
+static struct rank_steps_state *rank_steps_of_rank(struct rank_steps *rank_steps, const struct rank *rank)
 {
-	struct rank_steps *slot;
+	struct rank_steps_state *slot;
 	int64_t last = 0;
 
 	if (rank->slot >= rank_steps->slots)
@@ -146,7 +146,7 @@ static struct rank_steps *rank_steps_of_rank(struct steps_room *rank_steps, cons
 		return slot;
 	rank_steps_forget(slot);
 	free(slot->past);
-	*slot = (struct rank_steps){
+	*slot = (struct rank_steps_state){
 		.rank_steps = rank_steps, .instance = rank->instance, .rank = rank->env.rank, .ended = STEPS_NONE};
 	(void)store_last_step(rank_steps->context->store, rank->instance, &last); /* no earlier steps: numbers start at 1 */
 	slot->steps = steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot}, last + 1,
@@ -156,17 +156,17 @@ static struct rank_steps *rank_steps_of_rank(struct steps_room *rank_steps, cons
 
 static void rank_steps_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
-	struct steps_room *rank_steps = arg;
+	struct rank_steps *rank_steps = arg;
 
 	if (rank->slot < rank_steps->slots && rank_steps->slot[rank->slot].instance == rank->instance &&
 	    (change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
 		rank_steps_forget(&rank_steps->slot[rank->slot]);
 }
 
-int steps_room_new(struct context *context, struct steps_room **ret)
+int rank_steps_new(struct context *context, struct rank_steps **ret)
 {
 	size_t slots = context->config.ranks_max;
-	struct steps_room *rank_steps = calloc(1, sizeof(*rank_steps) + slots * sizeof(rank_steps->slot[0]));
+	struct rank_steps *rank_steps = calloc(1, sizeof(*rank_steps) + slots * sizeof(rank_steps->slot[0]));
 	int r;
 
 	if (!rank_steps)
@@ -182,7 +182,7 @@ int steps_room_new(struct context *context, struct steps_room **ret)
 	return 0;
 }
 
-struct steps_room *steps_room_free(struct steps_room *rank_steps)
+struct rank_steps *rank_steps_free(struct rank_steps *rank_steps)
 {
 	if (!rank_steps)
 		return NULL;
@@ -195,9 +195,9 @@ struct steps_room *steps_room_free(struct steps_room *rank_steps)
 	return NULL;
 }
 
-void steps_room_mark(struct steps_room *rank_steps, const struct rank *rank, const struct steps_mark *mark)
+void rank_steps_mark(struct rank_steps *rank_steps, const struct rank *rank, const struct steps_mark *mark)
 {
-	struct rank_steps *slot = rank_steps_of_rank(rank_steps, rank);
+	struct rank_steps_state *slot = rank_steps_of_rank(rank_steps, rank);
 
 	if (!slot)
 		return;
@@ -206,9 +206,9 @@ void steps_room_mark(struct steps_room *rank_steps, const struct rank *rank, con
 	steps_feed(slot->steps, mark);
 }
 
-void steps_room_names_readable(struct steps_room *rank_steps, const struct rank *rank, bool readable)
+void rank_steps_names_readable(struct rank_steps *rank_steps, const struct rank *rank, bool readable)
 {
-	struct rank_steps *slot = rank_steps_of_rank(rank_steps, rank);
+	struct rank_steps_state *slot = rank_steps_of_rank(rank_steps, rank);
 
 	if (!slot)
 		return;
@@ -216,7 +216,7 @@ void steps_room_names_readable(struct steps_room *rank_steps, const struct rank 
 	steps_names_readable(slot->steps, readable);
 }
 
-static size_t put_in_flight(struct steps_room *rank_steps, struct rank_steps *slot)
+static size_t put_in_flight(struct rank_steps *rank_steps, struct rank_steps_state *slot)
 {
 	struct steps_open open[IN_FLIGHT_MAX];
 	size_t count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
@@ -233,7 +233,7 @@ static size_t put_in_flight(struct steps_room *rank_steps, struct rank_steps *sl
 	return count;
 }
 
-void steps_room_tick(struct steps_room *rank_steps, uint64_t now_ns)
+void rank_steps_tick(struct rank_steps *rank_steps, uint64_t now_ns)
 {
 	bool refresh = now_ns >= rank_steps->in_flight_next_ns;
 	size_t rows = 0;
@@ -255,7 +255,7 @@ void steps_room_tick(struct steps_room *rank_steps, uint64_t now_ns)
 }
 
 /* What is kept of this rank; NULL where the slot is another's by now. */
-static const struct rank_steps *rank_steps_slot_of(const struct steps_room *rank_steps, const struct rank *rank)
+static const struct rank_steps_state *rank_steps_slot_of(const struct rank_steps *rank_steps, const struct rank *rank)
 {
 	if (rank->slot >= rank_steps->slots || rank_steps->slot[rank->slot].instance != rank->instance)
 		return NULL;
@@ -275,10 +275,10 @@ static bool innermost(const struct steps_open *open, size_t count, size_t first,
 	return true;
 }
 
-bool steps_room_stage(
-	const struct steps_room *rank_steps, const struct rank *rank, uint32_t thread_id, struct steps_open *ret)
+bool rank_steps_stage(
+	const struct rank_steps *rank_steps, const struct rank *rank, uint32_t thread_id, struct steps_open *ret)
 {
-	const struct rank_steps *slot = rank_steps_slot_of(rank_steps, rank);
+	const struct rank_steps_state *slot = rank_steps_slot_of(rank_steps, rank);
 	struct steps_open open[IN_FLIGHT_MAX];
 	size_t count, own = 0;
 
@@ -291,41 +291,41 @@ bool steps_room_stage(
 	return innermost(open, count, own < count ? own : 0, ret);
 }
 
-bool steps_room_current(struct steps_room *rank_steps, const struct rank *rank, struct steps_open *ret)
+bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret)
 {
-	return steps_room_stage(rank_steps, rank, 0, ret);
+	return rank_steps_stage(rank_steps, rank, 0, ret);
 }
 
-bool steps_room_progress(
-	const struct steps_room *rank_steps, uint32_t slot, int64_t instance, struct steps_room_progress *ret)
+bool rank_steps_progress(
+	const struct rank_steps *rank_steps, uint32_t slot, int64_t instance, struct rank_steps_progress *ret)
 {
 	const struct rank of = {.slot = slot, .instance = instance};
-	const struct rank_steps *rank = rank_steps_slot_of(rank_steps, &of);
+	const struct rank_steps_state *rank = rank_steps_slot_of(rank_steps, &of);
 	const struct past_step *past;
 
 	if (!rank)
 		return false;
-	past = rank->past && rank->pasts ? &rank->past[(rank->pasts - 1) % STEPS_ROOM_PAST] : NULL;
-	*ret = (struct steps_room_progress){
+	past = rank->past && rank->pasts ? &rank->past[(rank->pasts - 1) % RANK_STEPS_PAST] : NULL;
+	*ret = (struct rank_steps_progress){
 		.mark_ns = rank->mark_ns,
 		.steps = rank->pasts,
 		.step_end_ns = past ? past->end_ns : 0,
 		.thread_id = rank->steps ? steps_step_thread(rank->steps) : 0,
 	};
-	ret->in_stage = steps_room_stage(rank_steps, &of, ret->thread_id, &ret->stage) && ret->thread_id &&
+	ret->in_stage = rank_steps_stage(rank_steps, &of, ret->thread_id, &ret->stage) && ret->thread_id &&
 			ret->stage.thread_id == ret->thread_id;
 	return true;
 }
 
-int64_t steps_room_step(const struct steps_room *rank_steps, const struct rank *rank, uint64_t time_ns)
+int64_t rank_steps_step(const struct rank_steps *rank_steps, const struct rank *rank, uint64_t time_ns)
 {
-	const struct rank_steps *slot = rank_steps_slot_of(rank_steps, rank);
+	const struct rank_steps_state *slot = rank_steps_slot_of(rank_steps, rank);
 	uint64_t past_end_ns = 0;
 
 	if (!slot)
 		return STEPS_NONE;
-	for (uint64_t i = slot->pasts; i > 0 && i + STEPS_ROOM_PAST > slot->pasts; i--) {
-		const struct past_step *past = &slot->past[(i - 1) % STEPS_ROOM_PAST];
+	for (uint64_t i = slot->pasts; i > 0 && i + RANK_STEPS_PAST > slot->pasts; i--) {
+		const struct past_step *past = &slot->past[(i - 1) % RANK_STEPS_PAST];
 
 		if (time_ns >= past->start_ns && time_ns < past->end_ns)
 			return past->step;

@@ -9,27 +9,27 @@
 #include "analyzers/steps.h"
 #include "daemon/ranks.h"
 
-#define STEPS_ROOM_PAST 128 /* closed steps a rank of which times are remembered */
+#define RANK_STEPS_PAST 128 /* closed steps a rank of which times are remembered */
 
 struct context;
-struct steps_room;
+struct rank_steps;
 
-int steps_room_new(struct context *context, struct steps_room **ret);
-struct steps_room *steps_room_free(struct steps_room *rank_steps);
+int rank_steps_new(struct context *context, struct rank_steps **ret);
+struct rank_steps *rank_steps_free(struct rank_steps *rank_steps);
 
 /* A mark of a rank's thread. time and duration as analyzers/steps.h says. */
-void steps_room_mark(struct steps_room *rank_steps, const struct rank *rank, const struct steps_mark *mark);
+void rank_steps_mark(struct rank_steps *rank_steps, const struct rank *rank, const struct steps_mark *mark);
 /* Whether this rank's record_function can be read: if not, steps close at backward's end. */
-void steps_room_names_readable(struct steps_room *rank_steps, const struct rank *rank, bool readable);
+void rank_steps_names_readable(struct rank_steps *rank_steps, const struct rank *rank, bool readable);
 /* Marks are not told from now on (L0 goes off): what is open is not known any more, and no step goes on over the gap. */
-void steps_room_gap(struct steps_room *rank_steps);
+void rank_steps_gap(struct rank_steps *rank_steps);
 /* Refreshes the in-flight table and closes what has been over for a while; every 100 ms. */
-void steps_room_tick(struct steps_room *rank_steps, uint64_t now_ns);
+void rank_steps_tick(struct rank_steps *rank_steps, uint64_t now_ns);
 /* What the rank is in right now (innermost stage of its step thread), for `tracectl ranks`; false where nothing. */
-bool steps_room_current(struct steps_room *rank_steps, const struct rank *rank, struct steps_open *ret);
+bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret);
 
 /* How far a rank is. */
-struct steps_room_progress {
+struct rank_steps_progress {
 	uint64_t mark_ns;      /* its newest mark, of any thread; 0: none yet, or none since a gap */
 	uint64_t steps;        /* that ended since it is followed */
 	uint64_t step_end_ns;  /* of the newest one, 0: none yet */
@@ -37,13 +37,13 @@ struct steps_room_progress {
 	bool in_stage;         /* of that thread, and then the innermost one: */
 	struct steps_open stage;
 };
-bool steps_room_progress(
-	const struct steps_room *rank_steps, uint32_t slot, int64_t instance, struct steps_room_progress *ret);
+bool rank_steps_progress(
+	const struct rank_steps *rank_steps, uint32_t slot, int64_t instance, struct rank_steps_progress *ret);
 
 /* The step that was open in the rank at time_ns, of the last STEPS_ROOM_PAST ones; STEPS_NONE. Also of one that just ended. */
-int64_t steps_room_step(const struct steps_room *rank_steps, const struct rank *rank, uint64_t time_ns);
+int64_t rank_steps_step(const struct rank_steps *rank_steps, const struct rank *rank, uint64_t time_ns);
 /* The innermost stage that is open on this thread now, else on the rank's step thread; false where nothing is. */
-bool steps_room_stage(
-	const struct steps_room *rank_steps, const struct rank *rank, uint32_t thread_id, struct steps_open *ret);
+bool rank_steps_stage(
+	const struct rank_steps *rank_steps, const struct rank *rank, uint32_t thread_id, struct steps_open *ret);
 
 #endif

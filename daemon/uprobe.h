@@ -27,8 +27,8 @@ int uprobe_attach_perf(int program_fd, const struct uprobe_target *target, bool 
 /* Detached in the kernel when this returns, which takes long: see uprobe_later.c. Takes NULL. */
 void uprobe_detach(struct uprobe_link *link);
 /* The same by a thread, so that the caller goes on: until it is done, hits still come. exit() waits for it. */
-void uprobe_detach_later(struct uprobe_link *link);
-/* Whether some are not detached yet that uprobe_detach_later() was given. */
+void uprobe_detach_async(struct uprobe_link *link);
+/* Whether some are not detached yet that uprobe_detach_async() was given. */
 bool uprobe_is_detaching(void);
 /* Until all are: to be called before the same place is attached to again, or each hit would be seen twice. */
 void uprobe_detach_wait(void);

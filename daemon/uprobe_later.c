@@ -44,7 +44,7 @@ static int uprobe_detach_start(void)
 	return thread_run(uprobe_detach_work, NULL);
 }
 
-void uprobe_detach_later(struct uprobe_link *link)
+void uprobe_detach_async(struct uprobe_link *link)
 {
 	bool taken = false;
 

@@ -9,7 +9,7 @@
 
 /* The last of the two that let it go frees it. */
 struct asking {
-	struct within within;
+	struct timeout_call within;
 	void *question;
 	pthread_mutex_t lock;
 	pthread_cond_t answered;
@@ -29,7 +29,7 @@ static struct asking *asking_free(struct asking *asking)
 	return NULL;
 }
 
-static struct asking *asking_new(const struct within *within, void *question)
+static struct asking *asking_new(const struct timeout_call *within, void *question)
 {
 	struct asking *asking = calloc(1, sizeof(*asking));
 	pthread_condattr_t attributes;
@@ -46,7 +46,7 @@ static struct asking *asking_new(const struct within *within, void *question)
 	return asking;
 }
 
-static void *timeout_call_run(void *arg)
+static void *timeout_call_thread(void *arg)
 {
 	struct asking *asking = arg;
 	bool is_given_up;
@@ -66,7 +66,7 @@ static void *timeout_call_run(void *arg)
 	return NULL;
 }
 
-int ask_within(const struct within *within, void **question, uint64_t wait_ns)
+int timeout_call_run(const struct timeout_call *within, void **question, uint64_t wait_ns)
 {
 	uint64_t until_ns = monotonic_ns() + wait_ns;
 	const struct timespec until = {
@@ -79,7 +79,7 @@ int ask_within(const struct within *within, void **question, uint64_t wait_ns)
 	asking = asking_new(within, *question);
 	if (!asking)
 		return -ENOMEM;
-	r = thread_run(timeout_call_run, asking);
+	r = thread_run(timeout_call_thread, asking);
 	if (r < 0) {
 		asking_free(asking);
 		return r;

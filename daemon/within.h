@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-struct within {
+struct timeout_call {
 	/* Called by a thread of its own; its result is the answer. Touches nothing but the question. */
 	int (*ask)(void *question);
 	/* Of a question that was given up, when its answer has come after all: frees it and what the answer holds. */
@@ -19,6 +19,6 @@ struct within {
 /* The answer; or negative errno: -ETIMEDOUT there was none for wait_ns, -EBUSY somebody's question of before is not
  * answered yet, so that nothing was asked. *question is from malloc(); it is the caller's again when this returns, or NULL
  * where it was given up. Of the loop's thread alone. */
-int ask_within(const struct within *within, void **question, uint64_t wait_ns);
+int timeout_call_run(const struct timeout_call *within, void **question, uint64_t wait_ns);
 
 #endif

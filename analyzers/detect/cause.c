@@ -30,7 +30,7 @@
 struct cause_rank {
 	uint32_t class;
 	bool device;
-	struct cause_hog hog;
+	struct cause_preemptor hog;
 	struct cause_past *past[FRAME_CLASS_MAX]; /* of the last of a class of one; NULL where there are peers */
 };
 

@@ -4,20 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
-void cause_hog_feed(struct cause_hog *hog, const struct frame_host *host)
+void cause_hog_feed(struct cause_preemptor *hog, const struct frame_host *host)
 {
-	if (host->hog_pid == 0 || host->run_delay_ns == 0 || host->hog_ns == FRAME_UNKNOWN)
+	if (host->preemptor_pid == 0 || host->run_delay_ns == 0 || host->preemptor_ns == FRAME_UNKNOWN)
 		return;
-	if (host->hog_pid != hog->pid && host->hog_ns < hog->ns / 2) {
+	if (host->preemptor_pid != hog->pid && host->preemptor_ns < hog->ns / 2) {
 		hog->ns /= 2;
 		return;
 	}
-	hog->pid = host->hog_pid;
-	hog->ns = host->hog_ns;
-	memcpy(hog->name, host->hog_name, sizeof(hog->name));
+	hog->pid = host->preemptor_pid;
+	hog->ns = host->preemptor_ns;
+	memcpy(hog->name, host->preemptor_name, sizeof(hog->name));
 }
 
-void cause_hog_text(const struct cause_hog *hog, char *ret, size_t size)
+void cause_hog_text(const struct cause_preemptor *hog, char *ret, size_t size)
 {
 	char name[sizeof(hog->name)];
 

@@ -10,14 +10,14 @@
 
 #include "analyzers/detect/frame.h"
 
-struct cause_hog {
+struct cause_preemptor {
 	uint32_t pid; /* 0: none yet */
 	uint64_t ns;
 	char name[16]; /* as it came, perhaps without an end */
 };
 
-void cause_hog_feed(struct cause_hog *hog, const struct frame_host *host);
+void cause_hog_feed(struct cause_preemptor *hog, const struct frame_host *host);
 /* "pid 4711 stress-ng", "" if there is none. */
-void cause_hog_text(const struct cause_hog *hog, char *ret, size_t size);
+void cause_hog_text(const struct cause_preemptor *hog, char *ret, size_t size);
 
 #endif

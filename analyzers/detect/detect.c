@@ -82,7 +82,7 @@ struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const
 	}
 	for (size_t i = 0; i < detect->jobs; i++)
 		oldest = detect->job[i]->used < detect->job[oldest]->used ? i : oldest;
-	if (detect->jobs == FRAMER_JOBS_MAX)
+	if (detect->jobs == ALIGN_JOBS_MAX)
 		job_over(detect, oldest);
 	job = job_new(detect, number, word, world_size);
 	if (!job)
@@ -92,7 +92,7 @@ struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const
 	return job;
 }
 
-static void on_say(void *arg, const struct opinion *opinion)
+static void on_say(void *arg, const struct verdict *opinion)
 {
 	struct detect_hearing *hearing = arg;
 
@@ -167,10 +167,10 @@ static void detect_take(struct detect_job *job, const struct frame *given)
 static void on_frame(void *arg, uint32_t number, const struct frame *frame)
 {
 	struct detect *detect = arg;
-	struct framer_job known;
+	struct align_job_info known;
 	struct detect_job *job;
 
-	if (!framer_job(detect->framer, number, &known))
+	if (!align_job_info(detect->align, number, &known))
 		return;
 	job = detect_job_find(detect, number, known.job, known.world_size);
 	if (job)
@@ -181,7 +181,7 @@ struct detect *detect_new_with(const struct detect_options *options, const struc
 	const struct detector *const *detectors, size_t count)
 {
 	struct detect *detect = count <= DETECT_DETECTORS_MAX ? calloc(1, sizeof(*detect)) : NULL;
-	struct framer_sink frames = {on_frame, detect};
+	struct align_sink frames = {on_frame, detect};
 
 	if (!detect)
 		return NULL;
@@ -190,24 +190,24 @@ struct detect *detect_new_with(const struct detect_options *options, const struc
 	detect->detectors = detectors;
 	detect->count = count;
 	detect->next_id = 1;
-	detect->framer = framer_new(&frames);
-	return detect->framer ? detect : detect_free(detect);
+	detect->align = align_new(&frames);
+	return detect->align ? detect : detect_free(detect);
 }
 
 struct detect *detect_free(struct detect *detect)
 {
 	if (!detect)
 		return NULL;
-	framer_free(detect->framer);
+	align_free(detect->align);
 	for (size_t i = 0; i < detect->jobs; i++)
 		job_free(detect->job[i]);
 	free(detect);
 	return NULL;
 }
 
-struct framer *detect_framer(struct detect *detect)
+struct align *detect_align(struct detect *detect)
 {
-	return detect->framer;
+	return detect->align;
 }
 
 void detect_frame(struct detect *detect, const char *word, const struct frame *frame)
@@ -220,16 +220,16 @@ void detect_frame(struct detect *detect, const char *word, const struct frame *f
 
 static bool detect_is_over(const struct detect *detect, const struct detect_job *job)
 {
-	struct framer_job known;
+	struct align_job_info known;
 
-	return job->number != DETECT_ELSEWHERE && (!framer_job(detect->framer, job->number, &known) || known.ended ||
+	return job->number != DETECT_ELSEWHERE && (!align_job_info(detect->align, job->number, &known) || known.ended ||
 							  !is_job(job, job->number, known.job, known.world_size));
 }
 
 void detect_advance(struct detect *detect, uint64_t now_ns)
 {
 	detect->now_ns = now_ns;
-	framer_advance(detect->framer, now_ns);
+	align_advance(detect->align, now_ns);
 	for (size_t i = detect->jobs; i-- > 0;) {
 		if (detect_is_over(detect, detect->job[i]))
 			job_over(detect, i);
@@ -238,7 +238,7 @@ void detect_advance(struct detect *detect, uint64_t now_ns)
 
 void detect_end(struct detect *detect)
 {
-	framer_end(detect->framer);
+	align_end(detect->align);
 	for (size_t i = 0; i < detect->jobs; i++)
 		findings_end(detect->job[i]->findings, detect->now_ns);
 }

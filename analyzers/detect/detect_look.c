@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where ranks stand, from processes of the framer to ranks of jobs, and to the detectors that look. */
+/* Where ranks stand, from processes of the aligner to ranks of jobs, and to the detectors that look. */
 #include "analyzers/detect/detect_internal.h"
 
 #include <stdlib.h>
@@ -35,12 +35,12 @@ static bool detect_snapshot_is_of(const struct detect *detect, uint32_t process,
 {
 	uint32_t where;
 
-	return process <= INT32_MAX && framer_where(detect->framer, (int)process, &where, ret_index) && where == job;
+	return process <= INT32_MAX && align_where(detect->align, (int)process, &where, ret_index) && where == job;
 }
 
 static size_t bounded(const uint32_t *process, size_t processes)
 {
-	return !process ? 0 : processes < FRAMER_RANKS_MAX ? processes : FRAMER_RANKS_MAX;
+	return !process ? 0 : processes < ALIGN_RANKS_MAX ? processes : ALIGN_RANKS_MAX;
 }
 
 static bool room_make(struct input *input, const struct told *told, size_t ranks)
@@ -92,7 +92,7 @@ static const uint32_t *indices_of(const struct detect *detect, uint32_t number, 
 }
 
 static void sort_stuck(const struct detect *detect, const struct told *told, uint32_t number,
-	const struct framer_job *job, struct input *input)
+	const struct align_job_info *job, struct input *input)
 {
 	for (size_t i = 0; i < told->stucks; i++) {
 		const struct stuck *from = &told->stuck[i];
@@ -113,9 +113,9 @@ static void sort_stuck(const struct detect *detect, const struct told *told, uin
 }
 
 static void detect_snapshot_look_at(struct detect *detect, const struct told *told, struct detect_job *job,
-	const struct framer_job *known, const struct input *input)
+	const struct align_job_info *known, const struct input *input)
 {
-	struct look look = {.now_ns = told->now_ns,
+	struct snapshot look = {.now_ns = told->now_ns,
 		.step_ns = known->step_ns,
 		.checkpoint_ns = known->checkpoint_ns,
 		.world_size = known->world_size,
@@ -142,7 +142,7 @@ static void detect_snapshot_look_at(struct detect *detect, const struct told *to
 	findings_round(job->findings, true, job->step, told->now_ns);
 }
 
-static void look_job(struct detect *detect, const struct told *told, uint32_t number, const struct framer_job *known)
+static void look_job(struct detect *detect, const struct told *told, uint32_t number, const struct align_job_info *known)
 {
 	struct detect_job *job;
 	struct input input;
@@ -160,10 +160,10 @@ void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations)
 {
 	const struct told told = {now_ns, standing, standings, stuck, stuck_job, stucks, operations};
-	struct framer_job known;
+	struct align_job_info known;
 
 	detect->now_ns = now_ns;
-	for (uint32_t number = 0; number < FRAMER_JOBS_MAX && framer_job(detect->framer, number, &known); number++) {
+	for (uint32_t number = 0; number < ALIGN_JOBS_MAX && align_job_info(detect->align, number, &known); number++) {
 		if (!known.ended)
 			look_job(detect, &told, number, &known);
 	}

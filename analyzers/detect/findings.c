@@ -40,16 +40,16 @@ static uint64_t findings_since(uint64_t now_ns, uint64_t then_ns)
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-static unsigned relief(const struct findings *findings, const struct life *life)
+static unsigned relief(const struct findings *findings, const struct lifecycle *life)
 {
-	uint64_t base = life_of_looks(life) ? FINDINGS_LOOKS : findings->options.relief_frames;
+	uint64_t base = lifecycle_of_snapshots(life) ? FINDINGS_LOOKS : findings->options.relief_frames;
 
 	base = base < 1 ? 1 : base > 100000 ? 100000 : base;
 	return (unsigned)base << (life->returns < RETURNS_COUNTED ? life->returns : RETURNS_COUNTED);
 }
 
 /* As it is told, with what is known only now. */
-static void compose(const struct life *life, uint64_t now_ns, struct finding *ret)
+static void compose(const struct lifecycle *life, uint64_t now_ns, struct finding *ret)
 {
 	*ret = life->finding;
 	ret->told_ns = now_ns;
@@ -58,7 +58,7 @@ static void compose(const struct life *life, uint64_t now_ns, struct finding *re
 	finding_tell(ret);
 }
 
-static void findings_tell_one(struct findings *findings, struct life *life, uint64_t now_ns)
+static void findings_tell_one(struct findings *findings, struct lifecycle *life, uint64_t now_ns)
 {
 	struct finding finding;
 
@@ -71,7 +71,7 @@ static void findings_tell_one(struct findings *findings, struct life *life, uint
 	findings->sink.finding(findings->sink.arg, &finding);
 }
 
-static void findings_end_one(struct findings *findings, struct life *life, uint64_t now_ns)
+static void findings_end_one(struct findings *findings, struct lifecycle *life, uint64_t now_ns)
 {
 	life->finding.state = life->finding.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
 	life->finding.until_ns = life->last_ns;
@@ -80,7 +80,7 @@ static void findings_end_one(struct findings *findings, struct life *life, uint6
 	findings_tell_one(findings, life, now_ns);
 }
 
-static void bring_up(struct findings *findings, struct life *life, enum finding_state state, uint64_t now_ns)
+static void bring_up(struct findings *findings, struct lifecycle *life, enum finding_state state, uint64_t now_ns)
 {
 	struct finding *finding = &life->finding;
 
@@ -94,7 +94,7 @@ static void bring_up(struct findings *findings, struct life *life, enum finding_
 	findings_tell_one(findings, life, now_ns);
 }
 
-static void explained(struct findings *findings, struct life *life, const struct life *by, uint64_t now_ns)
+static void explained(struct findings *findings, struct lifecycle *life, const struct lifecycle *by, uint64_t now_ns)
 {
 	char detail[64];
 
@@ -113,9 +113,9 @@ static void explained(struct findings *findings, struct life *life, const struct
 }
 
 /* A slow job that something else may explain: true if that settles it for this round. */
-static bool yields(struct findings *findings, struct life *life, uint64_t now_ns)
+static bool yields(struct findings *findings, struct lifecycle *life, uint64_t now_ns)
 {
-	const struct life *by = findings_explain(findings, life);
+	const struct lifecycle *by = findings_explain(findings, life);
 
 	if (!by) {
 		life->alone += life->said_confirmed;
@@ -124,13 +124,13 @@ static bool yields(struct findings *findings, struct life *life, uint64_t now_ns
 		return false;
 	}
 	life->alone = 0;
-	if (life_is_up(life) && by->finding.state == FINDING_OPEN)
+	if (lifecycle_is_up(life) && by->finding.state == FINDING_OPEN)
 		explained(findings, life, by, now_ns);
 	return life->finding.state != FINDING_OPEN;
 }
 
 /* A young one is told for its cost when it has become twice as old: who reads it then knows half of it at least. */
-static uint64_t tell_after_ns(const struct life *life)
+static uint64_t tell_after_ns(const struct lifecycle *life)
 {
 	uint64_t age_ns = findings_since(life->finding.told_ns, life->finding.since_ns);
 
@@ -139,7 +139,7 @@ static uint64_t tell_after_ns(const struct life *life)
 					       : FINDINGS_TELL_NS;
 }
 
-static void turn_up(struct findings *findings, struct life *life, uint64_t now_ns)
+static void turn_up(struct findings *findings, struct lifecycle *life, uint64_t now_ns)
 {
 	if (life->said_confirmed || life->lasting)
 		life->unconfirmed = 0;
@@ -156,14 +156,14 @@ static void turn_up(struct findings *findings, struct life *life, uint64_t now_n
 		findings_tell_one(findings, life, now_ns);
 }
 
-static void turn_said(struct findings *findings, struct life *life, bool withheld, uint64_t now_ns)
+static void turn_said(struct findings *findings, struct lifecycle *life, bool withheld, uint64_t now_ns)
 {
 	bool again = !life->finding.id || life->quiet >= relief(findings, life);
 
 	life->quiet = 0;
 	if (life->finding.kind == FINDING_SLOW_JOB && yields(findings, life, now_ns))
 		return;
-	if (life_is_up(life))
+	if (lifecycle_is_up(life))
 		turn_up(findings, life, now_ns);
 	else if (life->said_confirmed)
 		bring_up(findings, life, FINDING_OPEN, now_ns);
@@ -172,14 +172,14 @@ static void turn_said(struct findings *findings, struct life *life, bool withhel
 		bring_up(findings, life, FINDING_SUSPECTED, now_ns);
 }
 
-static void turn(struct findings *findings, struct life *life, bool withheld, uint64_t now_ns)
+static void turn(struct findings *findings, struct lifecycle *life, bool withheld, uint64_t now_ns)
 {
 	if (life->said) {
 		turn_said(findings, life, withheld, now_ns);
 	} else {
 		life->quiet += life->quiet < 1u << 30;
 		life->alone = 0;
-		if (life_is_up(life) && life->quiet >= relief(findings, life))
+		if (lifecycle_is_up(life) && life->quiet >= relief(findings, life))
 			findings_end_one(findings, life, now_ns);
 	}
 	life->said = life->said_confirmed = life->lasting = false;
@@ -194,29 +194,29 @@ static bool withhold(const struct findings *findings)
 	size_t said = 0, confirmed = 0;
 
 	for (size_t i = 0; i < findings->lives; i++) {
-		const struct life *life = findings->life[i];
+		const struct lifecycle *life = findings->life[i];
 
 		said += life->finding.kind == FINDING_SLOW_RANK && life->said;
 		confirmed += life->finding.kind == FINDING_SLOW_RANK && life->said_confirmed;
 	}
 	for (size_t i = 0; i < findings->lives && confirmed > 1 && confirmed * 2 > findings->ranks; i++) {
-		struct life *life = findings->life[i];
+		struct lifecycle *life = findings->life[i];
 
 		if (life->finding.kind == FINDING_SLOW_RANK &&
-			!(life_is_up(life) && life->finding.state == FINDING_OPEN))
+			!(lifecycle_is_up(life) && life->finding.state == FINDING_OPEN))
 			life->said_confirmed = false;
 	}
 	return said > 1 && said * 2 > findings->ranks;
 }
 
 /* Cannot come back as the same one any more. */
-static bool is_past(const struct findings *findings, const struct life *life, uint64_t now_ns)
+static bool is_past(const struct findings *findings, const struct lifecycle *life, uint64_t now_ns)
 {
-	if (life_is_up(life) || life->said)
+	if (lifecycle_is_up(life) || life->said)
 		return false;
 	if (!life->finding.id)
 		return life->quiet >= relief(findings, life);
-	return findings_since(now_ns, life->last_ns) > (life_of_looks(life) ? FINDINGS_REOPEN_LOOK_NS : FINDINGS_REOPEN_NS);
+	return findings_since(now_ns, life->last_ns) > (lifecycle_of_snapshots(life) ? FINDINGS_REOPEN_LOOK_NS : FINDINGS_REOPEN_NS);
 }
 
 static void findings_forget(struct findings *findings, size_t i)
@@ -233,9 +233,9 @@ void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_
 	/* A slow job last: it depends on what the others are. */
 	for (int last = 0; last < 2; last++) {
 		for (size_t i = 0; i < findings->lives; i++) {
-			struct life *life = findings->life[i];
+			struct lifecycle *life = findings->life[i];
 
-			if (life_of_looks(life) == hang && (life->finding.kind == FINDING_SLOW_JOB) == last)
+			if (lifecycle_of_snapshots(life) == hang && (life->finding.kind == FINDING_SLOW_JOB) == last)
 				turn(findings, life, many && life->finding.kind == FINDING_SLOW_RANK, now_ns);
 		}
 	}
@@ -245,10 +245,10 @@ void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_
 	}
 }
 
-static struct life *findings_find(const struct findings *findings, const struct finding *finding, int32_t rank)
+static struct lifecycle *findings_find(const struct findings *findings, const struct finding *finding, int32_t rank)
 {
 	for (size_t i = 0; i < findings->lives; i++) {
-		struct life *life = findings->life[i];
+		struct lifecycle *life = findings->life[i];
 
 		if (life->finding.kind == finding->kind && life->finding.rank == rank &&
 			strncmp(life->finding.communicator, finding->communicator, sizeof(finding->communicator) - 1) ==
@@ -261,12 +261,12 @@ static struct life *findings_find(const struct findings *findings, const struct 
 /* Of a standstill it may be seen only later who it is that the others wait for: it is the same one if it began before
  * it was spoken of last. Who was surer to be it stays: as it ends, one moment may look as if it were another. NULL if
  * it is another. */
-static struct life *find_standstill(const struct findings *findings, const struct finding *said, int32_t rank)
+static struct lifecycle *find_standstill(const struct findings *findings, const struct finding *said, int32_t rank)
 {
 	for (size_t i = 0; i < findings->lives && said->kind == FINDING_HANG; i++) {
-		struct life *life = findings->life[i];
+		struct lifecycle *life = findings->life[i];
 
-		if (life->finding.kind != FINDING_HANG || !life_is_up(life) || life->said || !said->since_ns ||
+		if (life->finding.kind != FINDING_HANG || !lifecycle_is_up(life) || life->said || !said->since_ns ||
 			said->since_ns > life->last_ns)
 			continue;
 		if (life->finding.rank < 0 || said->confidence >= life->finding.confidence) {
@@ -286,9 +286,9 @@ static bool findings_reserve(struct findings *findings)
 	if (findings->lives < FINDINGS_MAX)
 		return true;
 	for (size_t i = 0; i < findings->lives; i++) {
-		const struct life *life = findings->life[i];
+		const struct lifecycle *life = findings->life[i];
 
-		if (!life_is_up(life) && !life->said &&
+		if (!lifecycle_is_up(life) && !life->said &&
 			(oldest == findings->lives || life->last_ns < findings->life[oldest]->last_ns))
 			oldest = i;
 	}
@@ -298,9 +298,9 @@ static bool findings_reserve(struct findings *findings)
 	return true;
 }
 
-static struct life *findings_begin(struct findings *findings, const struct finding *said, int32_t rank)
+static struct lifecycle *findings_begin(struct findings *findings, const struct finding *said, int32_t rank)
 {
-	struct life *life = findings_reserve(findings) ? calloc(1, sizeof(*life)) : NULL;
+	struct lifecycle *life = findings_reserve(findings) ? calloc(1, sizeof(*life)) : NULL;
 
 	if (!life)
 		return NULL;
@@ -314,7 +314,7 @@ static struct life *findings_begin(struct findings *findings, const struct findi
 	return life;
 }
 
-static void findings_place(struct life *life, const struct finding *said, const struct frame_who *who, size_t ranks)
+static void findings_place(struct lifecycle *life, const struct finding *said, const struct frame_who *who, size_t ranks)
 {
 	struct finding *finding = &life->finding;
 	const struct frame_who *here = said->rank >= 0 ? &who[said->rank] : NULL;
@@ -340,23 +340,23 @@ static uint64_t must_last_ns(const struct findings *findings, const struct findi
 
 /* What was confirmed once stays so; what began in the future began before the clock stepped back. */
 static bool has_lasted(
-	const struct findings *findings, const struct life *life, const struct finding *said, uint64_t now_ns)
+	const struct findings *findings, const struct lifecycle *life, const struct finding *said, uint64_t now_ns)
 {
 	uint64_t least_ns = must_last_ns(findings, said);
 
-	if (life_of_looks(life) || life->confirmed || !least_ns)
+	if (lifecycle_of_snapshots(life) || life->confirmed || !least_ns)
 		return true;
 	if (said->since_ns && said->since_ns <= now_ns)
 		return now_ns - said->since_ns >= least_ns;
 	return life->opinions > 0 && (life->finding.since_ns > now_ns || now_ns - life->finding.since_ns >= least_ns);
 }
 
-void findings_say(struct findings *findings, const struct opinion *opinion, const struct frame_who *who, size_t ranks,
+void findings_say(struct findings *findings, const struct verdict *opinion, const struct frame_who *who, size_t ranks,
 	uint32_t cards, enum frame_tier tier, uint64_t step, uint64_t now_ns)
 {
 	const struct finding *said = &opinion->finding;
-	struct opinion heard = *opinion;
-	struct life *life;
+	struct verdict heard = *opinion;
+	struct lifecycle *life;
 	int32_t rank;
 	bool moved, its;
 
@@ -381,14 +381,14 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 	heard.confirmed = opinion->confirmed && has_lasted(findings, life, said, now_ns);
 	life->lasting |= opinion->confirmed && !heard.confirmed;
 	if (!life->opinions ||
-		(!life_is_up(life) && !life->finding.noticed_ns && life->quiet >= relief(findings, life)) ||
+		(!lifecycle_is_up(life) && !life->finding.noticed_ns && life->quiet >= relief(findings, life)) ||
 		(heard.confirmed && !life->finding.noticed_ns)) {
 		life->finding.since_step = said->since_step && said->since_step <= step ? said->since_step : step;
 		life->finding.since_ns = said->since_ns && said->since_ns <= now_ns ? said->since_ns : now_ns;
 		if (its)
 			findings_place(life, said, who, ranks);
 	}
-	life_hear(life, &heard, cards, tier, step, now_ns);
+	lifecycle_add(life, &heard, cards, tier, step, now_ns);
 	/* Of what is no rank's, where it is goes with the cause that is told. */
 	if (rank < 0 && life->finding.cause == said->cause)
 		findings_place(life, said, who, ranks);
@@ -397,7 +397,7 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 void findings_close(struct findings *findings, uint64_t now_ns)
 {
 	for (size_t i = 0; i < findings->lives; i++) {
-		if (life_is_up(findings->life[i]))
+		if (lifecycle_is_up(findings->life[i]))
 			findings_end_one(findings, findings->life[i], now_ns);
 	}
 	while (findings->lives)
@@ -407,7 +407,7 @@ void findings_close(struct findings *findings, uint64_t now_ns)
 void findings_end(struct findings *findings, uint64_t now_ns)
 {
 	for (size_t i = 0; i < findings->lives; i++) {
-		if (life_is_up(findings->life[i]))
+		if (lifecycle_is_up(findings->life[i]))
 			findings_tell_one(findings, findings->life[i], now_ns);
 	}
 }
@@ -417,9 +417,9 @@ size_t findings_open(const struct findings *findings, struct finding *ret, size_
 	size_t n = 0;
 
 	for (size_t i = 0; i < findings->lives && n < max; i++) {
-		const struct life *life = findings->life[i];
+		const struct lifecycle *life = findings->life[i];
 
-		if (life_is_up(life))
+		if (lifecycle_is_up(life))
 			compose(life, life->finding.told_ns, &ret[n++]);
 	}
 	return n;

@@ -14,13 +14,13 @@
 #define COVERS 0.5
 #define COVERS_LEAST 0.1
 
-static bool findings_explain_explains(const struct life *life, const struct life *job)
+static bool findings_explain_explains(const struct lifecycle *life, const struct lifecycle *job)
 {
 	uint64_t a = life->finding.since_step, b = job->finding.since_step;
 	double lost_ns = life->opinions > 0 ? life->lost_ns / life->opinions : 0;
 	double job_lost_ns = job->opinions > 0 ? job->lost_ns / job->opinions : 0;
 
-	if (life->finding.kind == FINDING_SLOW_JOB || life->finding.kind == FINDING_MISMATCH || !life_is_up(life))
+	if (life->finding.kind == FINDING_SLOW_JOB || life->finding.kind == FINDING_MISMATCH || !lifecycle_is_up(life))
 		return false;
 	if (life->finding.kind == FINDING_HANG)
 		return true;
@@ -29,12 +29,12 @@ static bool findings_explain_explains(const struct life *life, const struct life
 	return (a > b ? a - b : b - a) <= ABOUT_STEPS && (lost_ns <= 0 || lost_ns >= COVERS_LEAST * job_lost_ns);
 }
 
-const struct life *findings_explain(const struct findings *findings, const struct life *job)
+const struct lifecycle *findings_explain(const struct findings *findings, const struct lifecycle *job)
 {
-	const struct life *best = NULL;
+	const struct lifecycle *best = NULL;
 
 	for (size_t i = 0; i < findings->lives; i++) {
-		const struct life *life = findings->life[i];
+		const struct lifecycle *life = findings->life[i];
 
 		if (findings_explain_explains(life, job) && (!best || life->lost_ns > best->lost_ns))
 			best = life;
@@ -42,21 +42,21 @@ const struct life *findings_explain(const struct findings *findings, const struc
 	return best;
 }
 
-static bool is_sure(const struct life *life)
+static bool is_sure(const struct lifecycle *life)
 {
-	return life->said_confirmed || (life_is_up(life) && life->finding.state == FINDING_OPEN);
+	return life->said_confirmed || (lifecycle_is_up(life) && life->finding.state == FINDING_OPEN);
 }
 
 /* It is told as well, no less surely than this one, and began before this one was over. */
-static bool is_neighbour(const struct life *other, const struct life *life)
+static bool is_neighbour(const struct lifecycle *other, const struct lifecycle *life)
 {
-	return other != life && other->finding.kind == FINDING_SLOW_RANK && (other->said || life_is_up(other)) &&
+	return other != life && other->finding.kind == FINDING_SLOW_RANK && (other->said || lifecycle_is_up(other)) &&
 	       other->finding.since_ns <= life->last_ns &&
 	       (is_sure(other) || !is_sure(life)) && other->finding.rank != life->finding.rank &&
 	       strcmp(other->finding.host, life->finding.host) == 0;
 }
 
-void findings_neighbours(const struct findings *findings, struct life *life)
+void findings_neighbours(const struct findings *findings, struct lifecycle *life)
 {
 	int32_t rank[FINDINGS_MAX];
 	size_t ranks = 0;

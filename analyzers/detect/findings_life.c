@@ -17,7 +17,7 @@ static double within(double value, double least, double most, double otherwise)
 }
 
 /* True if the finding's cause is the opinion's. */
-static bool weigh(struct life *life, const struct finding *said, bool fading)
+static bool weigh(struct lifecycle *life, const struct finding *said, bool fading)
 {
 	double weight = within(said->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST) * (fading ? FADING : 1);
 	enum finding_cause now = life->finding.cause;
@@ -47,7 +47,7 @@ static void copy_evidence(struct finding *finding, const struct finding *said)
 	finding->others[sizeof(finding->others) - 1] = 0;
 }
 
-void life_hear(struct life *life, const struct opinion *opinion, uint32_t cards, enum frame_tier tier, uint64_t step,
+void lifecycle_add(struct lifecycle *life, const struct verdict *opinion, uint32_t cards, enum frame_tier tier, uint64_t step,
 	uint64_t now_ns)
 {
 	struct finding *finding = &life->finding;
@@ -57,7 +57,7 @@ void life_hear(struct life *life, const struct opinion *opinion, uint32_t cards,
 	double typical_ns = life->opinions > 0 ? life->lost_ns / life->opinions : 0;
 	/* What is measured while it is fading says little about it. */
 	bool fades = !first && life->opinions > 0 && lost_ns < typical_ns / 2;
-	bool holds = weigh(life, said, fades && lost_ns > 0 && !life_of_looks(life));
+	bool holds = weigh(life, said, fades && lost_ns > 0 && !lifecycle_of_snapshots(life));
 
 	if (holds && (first || life->opinions == 0 || ((opinion->confirmed || !life->confirmed) && !fades))) {
 		copy_evidence(finding, said);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A frame: one training step of one job, as all of its ranks that we know of went through it. What every detector reads
- * (detect/detector.h), and what the framer (detect/framer.h), the simulator and traces of others make. Plain data, no clock.
+ * (detect/detector.h), and what the aligner (detect/framer.h), the simulator and traces of others make. Plain data, no clock.
  *
  * Times of a rank are ns since its own step began, on its own node's clock, so that nothing here needs clocks that agree:
  * what is compared between ranks are durations. An operation that began before the step has a negative start.
@@ -48,9 +48,9 @@ struct frame_host {
 	uint64_t throttled_ns;    /* its control group was held back by cpu.max */
 	uint64_t major_faults;    /* of the process */
 	uint64_t launch_gap_ns;   /* longest time without a launch on the device, in sampled windows */
-	uint64_t hog_ns;          /* of run_delay_ns, who had the CPU most of it; 0 where that is not known */
-	uint32_t hog_pid;         /* who that was; 0 not known */
-	char hog_name[16];
+	uint64_t preemptor_ns;          /* of run_delay_ns, who had the CPU most of it; 0 where that is not known */
+	uint32_t preemptor_pid;         /* who that was; 0 not known */
+	char preemptor_name[16];
 };
 
 struct frame_rank {

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doors of the framer: what comes in is checked here, counted where it makes no sense, and handed on. */
+/* The doors of the aligner: what comes in is checked here, counted where it makes no sense, and handed on. */
 #include "analyzers/detect/framer_internal.h"
 
 #include <stdlib.h>
 
 #include "analyzers/steps.h"
 
-struct framer *framer_new(const struct framer_sink *sink)
+struct align *align_new(const struct align_sink *sink)
 {
-	struct framer *framer = calloc(1, sizeof(*framer));
+	struct align *align = calloc(1, sizeof(*align));
 
-	if (framer && sink)
-		framer->sink = *sink;
-	return framer;
+	if (align && sink)
+		align->sink = *sink;
+	return align;
 }
 
-struct framer *framer_free(struct framer *framer)
+struct align *align_free(struct align *align)
 {
-	if (!framer)
+	if (!align)
 		return NULL;
-	framer_rooms_free(framer);
-	framer_groups_free(&framer->scratch);
-	framer_names_free(framer->names);
-	free(framer);
+	align_jobs_free(align);
+	align_groups_free(&align->scratch);
+	align_names_free(align->names);
+	free(align);
 	return NULL;
 }
 
-static void align_remember(struct framer_process *process, const struct framer_step *step)
+static void align_remember(struct align_process *process, const struct align_step *step)
 {
 	if (!process->first_end_ns)
 		process->first_end_ns = step->start_ns + step->duration_ns;
-	process->past[process->steps_seen++ % FRAMER_HISTORY] = (struct framer_past){
+	process->past[process->steps_seen++ % ALIGN_HISTORY] = (struct align_past){
 		.step = step->step, .end_ns = step->start_ns + step->duration_ns, .step_ns = step->duration_ns};
 	process->newest = step->step;
 	process->newest_end_ns = step->start_ns + step->duration_ns;
 }
 
-static uint64_t gap_before(struct framer_process *process, const struct framer_step *step)
+static uint64_t gap_before(struct align_process *process, const struct align_step *step)
 {
-	if (process->newest == FRAMER_NO_STEP)
+	if (process->newest == ALIGN_NO_STEP)
 		return 0;
 	if (step->start_ns >= process->newest_end_ns)
 		return step->start_ns - process->newest_end_ns;
@@ -47,42 +47,42 @@ static uint64_t gap_before(struct framer_process *process, const struct framer_s
 }
 
 /* What came before the step may have had numbers that are far off; the step's own is the one that counts. */
-static struct framer_slot *slot_for(struct framer *framer, struct framer_process *process, int64_t step)
+static struct align_slot *slot_for(struct align *align, struct align_process *process, int64_t step)
 {
-	const struct framer_room *job = framer_room_of(framer, process);
-	struct framer_slot *slot = framer_slot_get(framer, process, step);
+	const struct align_job *job = align_job_of(align, process);
+	struct align_slot *slot = align_slot_get(align, process, step);
 
-	if (slot || (step >= process->low && step - process->high <= framer_slots_max(framer, process)))
+	if (slot || (step >= process->low && step - process->high <= align_slots_max(align, process)))
 		return slot;
-	if (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < job->head)
+	if (process->align != ALIGN_UNPLACED && align_frame_of(process, step) < job->head)
 		return NULL;
-	framer_slots_drop(framer, process, INT64_MAX);
-	return framer_slot_get(framer, process, step);
+	align_slots_drop(align, process, INT64_MAX);
+	return align_slot_get(align, process, step);
 }
 
-void framer_step_closed(struct framer *framer, struct framer_process *process, const struct framer_step *step)
+void align_step_closed(struct align *align, struct align_process *process, const struct align_step *step)
 {
-	struct framer_room *job = framer_room_of(framer, process);
-	struct framer_slot *slot;
+	struct align_job *job = align_job_of(align, process);
+	struct align_slot *slot;
 	uint64_t gap_ns;
 
-	if (process->newest != FRAMER_NO_STEP && step->step <= process->newest) {
-		framer->counts.dropped++;
+	if (process->newest != ALIGN_NO_STEP && step->step <= process->newest) {
+		align->counts.dropped++;
 		return;
 	}
-	if (process->newest != FRAMER_NO_STEP && step->step - process->newest > framer_slots_max(framer, process))
-		framer_align_lose(framer, process);
+	if (process->newest != ALIGN_NO_STEP && step->step - process->newest > align_slots_max(align, process))
+		align_steps_lose(align, process);
 	gap_ns = gap_before(process, step);
-	slot = slot_for(framer, process, step->step);
+	slot = slot_for(align, process, step->step);
 	if (slot) {
 		slot->start_ns = step->start_ns;
 		slot->step_ns = step->duration_ns;
-		framer_stages_close(process, slot, gap_ns);
-		framer_host_close(process, slot);
+		align_stages_close(process, slot, gap_ns);
+		align_host_close(process, slot);
 		slot->closed = true;
-		slot->partial = slot->partial && !framer_is_watched(process, slot);
+		slot->partial = slot->partial && !align_is_watched(process, slot);
 	} else {
-		framer->counts.late++;
+		align->counts.late++;
 	}
 	align_remember(process, step);
 	if (process->high < process->low) { /* no slot: what walks back from the newest one has nothing to look at */
@@ -90,95 +90,95 @@ void framer_step_closed(struct framer *framer, struct framer_process *process, c
 		process->high = step->step;
 	}
 	process->absent = false;
-	if (slot && process->align != FRAMER_UNPLACED)
-		framer_wait_ended(framer, job, framer_frame_of(process, step->step), process->newest_end_ns);
-	framer_align_step(framer, process);
-	framer_wait_update(job, process);
-	framer_wait_pump(framer, job);
+	if (slot && process->align != ALIGN_UNPLACED)
+		align_wait_ended(align, job, align_frame_of(process, step->step), process->newest_end_ns);
+	align_steps_step(align, process);
+	align_wait_update(job, process);
+	align_wait_pump(align, job);
 }
 
-void framer_step(struct framer *framer, int number, const struct framer_step *step)
+void align_step(struct align *align, int number, const struct align_step *step)
 {
-	struct framer_process *process = framer_living(framer, number);
+	struct align_process *process = align_living(align, number);
 
 	if (!process)
 		return;
-	if (!framer_is_step(step->step) || !framer_is_time(step->start_ns, step->duration_ns)) {
-		framer->counts.dropped++;
+	if (!align_is_step(step->step) || !align_is_time(step->start_ns, step->duration_ns)) {
+		align->counts.dropped++;
 		return;
 	}
 	process->loop_seen = true;
 	if (process->period) { /* guessing is over */
-		framer_period_free(process->period);
+		align_period_free(process->period);
 		process->period = NULL;
-		framer_align_lose(framer, process);
+		align_steps_lose(align, process);
 	}
-	framer_step_closed(framer, process, step);
+	align_step_closed(align, process, step);
 }
 
-void framer_stage(struct framer *framer, int number, const struct framer_stage *stage)
+void align_stage(struct align *align, int number, const struct align_stage *stage)
 {
-	struct framer_process *process = framer_living(framer, number);
+	struct align_process *process = align_living(align, number);
 
 	if (!process)
 		return;
-	if (!framer_is_time(stage->start_ns, stage->duration_ns) || (unsigned)stage->kind >= STAGE_KIND_MAX ||
-		(stage->step != STEPS_NONE && !framer_is_step(stage->step))) {
-		framer->counts.dropped++;
+	if (!align_is_time(stage->start_ns, stage->duration_ns) || (unsigned)stage->kind >= STAGE_KIND_MAX ||
+		(stage->step != STEPS_NONE && !align_is_step(stage->step))) {
+		align->counts.dropped++;
 		return;
 	}
-	framer_stages_add(framer, process, stage);
+	align_stages_add(align, process, stage);
 }
 
-void framer_comm(struct framer *framer, int number, const char *communicator, enum comm_kind kind, uint32_t members,
+void align_comm(struct align *align, int number, const char *communicator, enum comm_kind kind, uint32_t members,
 	int32_t member)
 {
-	struct framer_process *process = framer_living(framer, number);
+	struct align_process *process = align_living(align, number);
 
 	(void)member;
 	if (process && communicator && *communicator && (unsigned)kind < COMM_KIND_MAX)
-		framer_names_comm(framer, process, communicator, kind, members);
+		align_names_comm(align, process, communicator, kind, members);
 }
 
-void framer_host(struct framer *framer, int number, const struct framer_host *host)
+void align_host(struct align *align, int number, const struct align_host *host)
 {
-	struct framer_process *process = framer_living(framer, number);
+	struct align_process *process = align_living(align, number);
 
 	if (!process)
 		return;
-	if (!framer_is_time(host->start_ns, host->duration_ns)) {
-		framer->counts.dropped++;
+	if (!align_is_time(host->start_ns, host->duration_ns)) {
+		align->counts.dropped++;
 		return;
 	}
-	framer_host_add(framer, process, host);
+	align_host_add(align, process, host);
 	if (process->waited) {
-		struct framer_room *job = framer_room_of(framer, process);
+		struct align_job *job = align_job_of(align, process);
 
-		framer_wait_update(job, process);
-		framer_wait_pump(framer, job);
+		align_wait_update(job, process);
+		align_wait_pump(align, job);
 	}
 }
 
-void framer_lost(struct framer *framer, int number, uint64_t records)
+void align_lost(struct align *align, int number, uint64_t records)
 {
-	struct framer_process *process = framer_living(framer, number);
-	struct framer_room *job;
+	struct align_process *process = align_living(align, number);
+	struct align_job *job;
 
 	if (!process)
 		return;
-	job = framer_room_of(framer, process);
+	job = align_job_of(align, process);
 	job->lost = job->lost + records < records ? UINT64_MAX : job->lost + records;
-	if (process->newest == FRAMER_NO_STEP)
+	if (process->newest == ALIGN_NO_STEP)
 		return;
 	process->lost_until = process->newest + 1;
-	framer_wait_update(job, process);
-	framer_wait_pump(framer, job);
+	align_wait_update(job, process);
+	align_wait_pump(align, job);
 }
 
-void framer_watched(struct framer *framer, bool on, uint64_t from_ns)
+void align_watched(struct align *align, bool on, uint64_t from_ns)
 {
-	for (size_t i = 0; i < framer->processes; i++) {
-		struct framer_process *process = framer->process[i];
+	for (size_t i = 0; i < align->processes; i++) {
+		struct align_process *process = align->process[i];
 
 		if (!process || process->ended)
 			continue;
@@ -186,37 +186,37 @@ void framer_watched(struct framer *framer, bool on, uint64_t from_ns)
 		if (!on)
 			process->unwatched_ns = from_ns;
 	}
-	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++) {
-		if (framer->job[i])
-			framer_wait_recount(framer->job[i]);
+	for (size_t i = 0; i < ALIGN_JOBS_MAX; i++) {
+		if (align->job[i])
+			align_wait_recount(align->job[i]);
 	}
 }
 
-void framer_advance(struct framer *framer, uint64_t now_ns)
+void align_advance(struct align *align, uint64_t now_ns)
 {
-	if (now_ns >= FRAMER_TIME_MAX)
+	if (now_ns >= ALIGN_TIME_MAX)
 		return;
-	if (now_ns > framer->now_ns)
-		framer->now_ns = now_ns;
-	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++) {
-		if (framer->job[i])
-			framer_wait_tick(framer, framer->job[i]);
+	if (now_ns > align->now_ns)
+		align->now_ns = now_ns;
+	for (size_t i = 0; i < ALIGN_JOBS_MAX; i++) {
+		if (align->job[i])
+			align_wait_tick(align, align->job[i]);
 	}
 }
 
-void framer_end(struct framer *framer)
+void align_end(struct align *align)
 {
-	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++) {
-		struct framer_room *job = framer->job[i];
+	for (size_t i = 0; i < ALIGN_JOBS_MAX; i++) {
+		struct align_job *job = align->job[i];
 
 		if (!job)
 			continue;
-		framer_align_tick(framer, job, true);
-		framer_wait_flush(framer, job, job->top);
+		align_steps_tick(align, job, true);
+		align_wait_flush(align, job, job->top);
 	}
 }
 
-void framer_counts(const struct framer *framer, struct framer_counts *ret)
+void align_counts(const struct align *align, struct align_counts *ret)
 {
-	*ret = framer->counts;
+	*ret = align->counts;
 }

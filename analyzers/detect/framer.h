@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events of ranks to frames of jobs. Pure. Fed by the daemon as things happen, by tracectl analyze from stores, by
- * tests: in about the order of time over all ranks, with framer_advance() in between; who feeds one rank after the
- * other gets frames of one rank each. framer_rank_new() of all ranks that are known comes first.
+ * tests: in about the order of time over all ranks, with align_advance() in between; who feeds one rank after the
+ * other gets frames of one rank each. align_rank_new() of all ranks that are known comes first.
  *
  * A job is what has the same job word and world size, and ranks whose lives overlap; ranks without a job word are of
  * one job where they are of one world size and were started within two minutes of each other. A rank number that
@@ -18,8 +18,8 @@
  *
  * A frame goes out once all its ranks that live have ended the step and, where operations are seen, those begun in it
  * are there (as many as in the rank's step before, or one of the step after the next has come) and, where the host is
- * sampled more often than every FRAMER_SETTLE_NS, the samples of it; or FRAMER_SETTLE_NS after its first rank ended it.
- * A rank that lags behind is waited for longer (FRAMER_STALL_NS in framer_internal.h) as long as no other is two steps
+ * sampled more often than every ALIGN_SETTLE_NS, the samples of it; or ALIGN_SETTLE_NS after its first rank ended it.
+ * A rank that lags behind is waited for longer (ALIGN_STALL_NS in framer_internal.h) as long as no other is two steps
  * on: then there is nothing else to tell. What did not come in time is not waited for again until it comes; the first
  * operations after they were off are only what tells to wait for the next ones. Frames go out in the order of their
  * steps. A frame's tier is that of the worst of its records: it has operations only where most ranks have them. A
@@ -27,11 +27,11 @@
  * operations than the one before, the others' are expected to have as many more.
  *
  * Ranks without steps (frameworks whose loop is not seen): steps come from the repeating pattern of their collectives:
- * autocorrelation of the sequence of (operation, communicator, bytes), the shortest lag up to FRAMER_PERIOD_MAX at
+ * autocorrelation of the sequence of (operation, communicator, bytes), the shortest lag up to ALIGN_PERIOD_MAX at
  * which 95 % agree and no longer one does clearly better, then a step is a period; the phase is where the longest gap
  * lies.
  *
- * Bounded: FRAMER_JOBS_MAX jobs, FRAMER_OPEN_MAX open frames a job, FRAMER_OPS_MAX waiting records a job; what is
+ * Bounded: ALIGN_JOBS_MAX jobs, ALIGN_OPEN_MAX open frames a job, ALIGN_OPS_MAX waiting records a job; what is
  * beyond is left out and counted. Times are ns of the node's clock (CLOCK_MONOTONIC online, UTC from stores); they must
  * be of one clock a node.
  */
@@ -40,15 +40,15 @@
 
 #include "analyzers/detect/frame.h"
 
-#define FRAMER_JOBS_MAX 64
-#define FRAMER_RANKS_MAX 16384 /* a job */
-#define FRAMER_OPEN_MAX 4096   /* fewer for jobs of many ranks, never less than 64 */
-#define FRAMER_OPS_MAX 4194304
-#define FRAMER_PERIOD_MAX 4096
-#define FRAMER_OURS "ranktraced"
-#define FRAMER_SETTLE_NS 5000000000ULL
+#define ALIGN_JOBS_MAX 64
+#define ALIGN_RANKS_MAX 16384 /* a job */
+#define ALIGN_OPEN_MAX 4096   /* fewer for jobs of many ranks, never less than 64 */
+#define ALIGN_OPS_MAX 4194304
+#define ALIGN_PERIOD_MAX 4096
+#define ALIGN_OURS "ranktraced"
+#define ALIGN_SETTLE_NS 5000000000ULL
 
-struct framer_rank {	 /* a process */
+struct align_rank {	 /* a process */
 	const char *job; /* job word, "" if none */
 	int32_t rank;
 	uint32_t world_size;
@@ -59,20 +59,20 @@ struct framer_rank {	 /* a process */
 	bool from_start;   /* its steps are counted from its start */
 };
 
-struct framer_stage {
+struct align_stage {
 	int64_t step; /* its rank's, STEPS_NONE if none. Those that come after their step are left out */
 	enum stage_kind kind;
 	uint64_t start_ns, duration_ns;
 	uint32_t thread_id, depth;
 };
 
-struct framer_step {
+struct align_step {
 	int64_t step;
 	uint64_t start_ns, duration_ns;
 };
 
 /* Cheapest where those of a step come in the order of their starts, as those of the step before did. */
-struct framer_op {
+struct align_op {
 	const char *communicator; /* "" : not known, left out */
 	uint64_t seq;		  /* 0: cannot be joined, left out */
 	const char *op;
@@ -85,57 +85,57 @@ struct framer_op {
 };
 
 /* CPU, memory and so on, of a time. What lies across a step's end is divided by time. FRAME_UNKNOWN: not measured. */
-struct framer_host {
+struct align_host {
 	uint64_t start_ns, duration_ns;
 	uint64_t cpu_ns, run_delay_ns, throttled_ns, major_faults, launch_gap_ns;
-	uint32_t hog_pid;     /* of hogs_most() (hogs.h); 0 if none */
-	uint64_t hog_ns;      /* of run_delay_ns, what it took */
-	const char *hog_name; /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of
+	uint32_t preemptor_pid;     /* of preemptors_most() (hogs.h); 0 if none */
+	uint64_t preemptor_ns;      /* of run_delay_ns, what it took */
+	const char *preemptor_name; /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of
 			       * watching, at most, and never what is told of a rank */
 };
 
-struct framer_sink {
-	/* job: as of framer_job(). The frame is valid during the call, which may ask the framer and must not feed it.
+struct align_sink {
+	/* job: as of align_job_info(). The frame is valid during the call, which may ask the aligner and must not feed it.
 	 */
 	void (*frame)(void *arg, uint32_t job, const struct frame *frame);
 	void *arg;
 };
 
-struct framer_counts {
-	uint64_t frames, ops, ops_left_out, ranks_left_out, late;
+struct align_counts {
+	uint64_t frames, ops, coll_left_out, ranks_left_out, late;
 	uint64_t dropped; /* events that make no sense: twice, out of range, times that are none */
 };
 
-struct framer;
+struct align;
 
-struct framer *framer_new(const struct framer_sink *sink);
-struct framer *framer_free(struct framer *framer);
+struct align *align_new(const struct align_sink *sink);
+struct align *align_free(struct align *align);
 /* Number of the process, from 0, used in all that follows; negative errno: EINVAL for a rank that cannot be, ENOSPC,
  * ENOMEM. It is given again when the job, or a restarted rank, has taken its place and 4096 others were given up since.
  */
-int framer_rank_new(struct framer *framer, const struct framer_rank *rank);
-void framer_rank_end(struct framer *framer, int process, uint64_t end_ns);
+int align_rank_new(struct align *align, const struct align_rank *rank);
+void align_rank_end(struct align *align, int process, uint64_t end_ns);
 /* Its card, which was not known when it began: of frames that go out from now on. */
-void framer_rank_card(struct framer *framer, int process, const char *card);
-void framer_comm(struct framer *framer, int process, const char *communicator, enum comm_kind kind, uint32_t members,
+void align_rank_card(struct align *align, int process, const char *card);
+void align_comm(struct align *align, int process, const char *communicator, enum comm_kind kind, uint32_t members,
 	int32_t member);
-void framer_stage(struct framer *framer, int process, const struct framer_stage *stage);
-void framer_step(struct framer *framer, int process, const struct framer_step *step);
-void framer_op(struct framer *framer, int process, const struct framer_op *op);
-void framer_host(struct framer *framer, int process, const struct framer_host *host);
+void align_stage(struct align *align, int process, const struct align_stage *stage);
+void align_step(struct align *align, int process, const struct align_step *step);
+void align_op(struct align *align, int process, const struct align_op *op);
+void align_host(struct align *align, int process, const struct align_host *host);
 /* Records of this process were lost: operations of its open steps are not waited for. */
-void framer_lost(struct framer *framer, int process, uint64_t records);
+void align_lost(struct align *align, int process, uint64_t records);
 /* From then on all operations of all ranks that live now are seen, or none any more: steps that begin later are whole,
  * the first one with operations too; those that end later count as without, and what has not come by now is not waited
  * for. Where this is not told, the first one with operations counts as without, and the first ones without are waited
  * for. */
-void framer_watched(struct framer *framer, bool on, uint64_t from_ns);
+void align_watched(struct align *align, bool on, uint64_t from_ns);
 /* Time has come to here; goes out what has settled. */
-void framer_advance(struct framer *framer, uint64_t now_ns);
-void framer_end(struct framer *framer); /* everything goes out */
-void framer_counts(const struct framer *framer, struct framer_counts *ret);
+void align_advance(struct align *align, uint64_t now_ns);
+void align_end(struct align *align); /* everything goes out */
+void align_counts(const struct align *align, struct align_counts *ret);
 
-struct framer_job {
+struct align_job_info {
 	uint64_t id; /* never used again: tells it from the job that had its number before */
 	const char *job;
 	uint32_t world_size;
@@ -147,8 +147,8 @@ struct framer_job {
 	bool ended;		/* no rank of it lives */
 };
 /* job from 0; false past the last. A job that is over keeps its number until it is needed again. */
-bool framer_job(const struct framer *framer, uint32_t job, struct framer_job *ret);
+bool align_job_info(const struct align *align, uint32_t job, struct align_job_info *ret);
 /* Job and index in who of a process; false if it is of none. */
-bool framer_where(const struct framer *framer, int process, uint32_t *ret_job, uint32_t *ret_index);
+bool align_where(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index);
 
 #endif

@@ -14,95 +14,95 @@
 #define VOTES_QUICK 12	    /* that many without one against them change it */
 #define VOTES_WINDOW 64
 
-static bool is_placed(const struct framer_process *process)
+static bool is_placed(const struct align_process *process)
 {
-	return process->align != FRAMER_UNPLACED;
+	return process->align != ALIGN_UNPLACED;
 }
 
 /* All its slots that can still go out are the job's now. */
-static void register_slots(struct framer *framer, struct framer_room *job, struct framer_process *process)
+static void register_slots(struct align *align, struct align_job *job, struct align_process *process)
 {
 	if (job->head - process->offset > process->low)
-		framer_slots_drop(framer, process, job->head - process->offset);
+		align_slots_drop(align, process, job->head - process->offset);
 	for (int64_t step = process->low; step <= process->high; step++) {
-		const struct framer_slot *slot = framer_slot_find(process, step);
+		const struct align_slot *slot = align_slot_find(process, step);
 
 		if (slot && slot->closed)
-			framer_wait_ended(framer, job, framer_frame_of(process, step), slot->start_ns + slot->step_ns);
+			align_wait_ended(align, job, align_frame_of(process, step), slot->start_ns + slot->step_ns);
 	}
 }
 
-static void align_steps_place(struct framer *framer, struct framer_process *process, enum framer_align how, int64_t offset)
+static void align_steps_place(struct align *align, struct align_process *process, enum align_method how, int64_t offset)
 {
-	struct framer_room *job = framer_room_of(framer, process);
+	struct align_job *job = align_job_of(align, process);
 
 	if (!is_placed(process) && !process->ended)
 		job->placed++;
 	process->align = how;
 	process->offset = offset;
 	process->hopeless = false;
-	process->vote = (struct framer_vote){0};
+	process->vote = (struct align_vote){0};
 	process->shifts = 0;
 	if (job->ref < 0)
 		job->ref = process->number;
 	if (process->node != FRAME_NONE && job->node_ref[process->node] < 0)
 		job->node_ref[process->node] = process->number;
-	register_slots(framer, job, process);
-	framer_wait_update(job, process);
+	register_slots(align, job, process);
+	align_wait_update(job, process);
 }
 
-void framer_align_lose(struct framer *framer, struct framer_process *process)
+void align_steps_lose(struct align *align, struct align_process *process)
 {
-	struct framer_room *job = framer_room_of(framer, process);
+	struct align_job *job = align_job_of(align, process);
 
-	framer_slots_drop(framer, process, INT64_MAX);
+	align_slots_drop(align, process, INT64_MAX);
 	process->low = 0;
 	process->high = -1;
-	process->newest = FRAMER_NO_STEP;
-	process->vote = (struct framer_vote){0};
-	framer_usual_from(process, UINT32_MAX);
+	process->newest = ALIGN_NO_STEP;
+	process->vote = (struct align_vote){0};
+	align_usual_from(process, UINT32_MAX);
 	process->usual_once = UINT32_MAX;
-	process->ops_live = false;
-	process->lost_until = FRAMER_NO_STEP;
-	process->ops_newest = process->ops_since = FRAMER_NO_STEP;
+	process->coll_live = false;
+	process->lost_until = ALIGN_NO_STEP;
+	process->coll_newest = process->coll_since = ALIGN_NO_STEP;
 	process->steps_seen = 0;
 	if (!is_placed(process))
 		return;
-	process->align = FRAMER_UNPLACED;
+	process->align = ALIGN_UNPLACED;
 	process->from_start = false; /* its numbers do not say anything any more */
 	if (!process->ended)
 		job->placed--;
-	framer_align_ended(framer, process);
-	framer_wait_update(job, process);
+	align_steps_ended(align, process);
+	align_wait_update(job, process);
 }
 
 /* With no process in place: this one's numbers count from here on. */
-static void align_steps_found(struct framer *framer, struct framer_room *job, struct framer_process *process)
+static void align_steps_found(struct align *align, struct align_job *job, struct align_process *process)
 {
 	int64_t offset = 0, first = process->low;
 
-	while (first < process->high && !framer_slot_find(process, first))
+	while (first < process->high && !align_slot_find(process, first))
 		first++;
 	if (job->begun) {
 		int64_t next = job->top >= job->head ? job->top + 1 : job->head;
 
-		framer_wait_flush(framer, job, job->top);
+		align_wait_flush(align, job, job->top);
 		offset = next - first;
 	}
 	job->ref = process->number;
 	job->pending_ns = 0;
-	framer_wait_begin(framer, job, first + offset);
-	align_steps_place(framer, process, FRAMER_BY_NUMBER, offset);
+	align_wait_begin(align, job, first + offset);
+	align_steps_place(align, process, ALIGN_BY_NUMBER, offset);
 }
 
 /* Numbers tell, of processes seen from their start, where they stand about where the reference does, and that one is
  * not of a run before: all of a run begin their first step after all have started. */
-static bool align_steps_by_number(const struct framer *framer, const struct framer_room *job, struct framer_process *process)
+static bool align_steps_by_number(const struct align *align, const struct align_job *job, struct align_process *process)
 {
-	const struct framer_process *ref = framer_process_get(framer, job->ref);
+	const struct align_process *ref = align_process_get(align, job->ref);
 	int64_t apart;
 
-	if (!process->from_start || !ref || !ref->from_start || ref->newest == FRAMER_NO_STEP)
+	if (!process->from_start || !ref || !ref->from_start || ref->newest == ALIGN_NO_STEP)
 		return false;
 	if (ref->first_end_ns < process->after_ns)
 		return false;
@@ -110,48 +110,48 @@ static bool align_steps_by_number(const struct framer *framer, const struct fram
 	return apart <= NUMBER_APART_MAX && apart >= -NUMBER_APART_MAX;
 }
 
-static void try_place(struct framer *framer, struct framer_room *job, struct framer_process *process)
+static void try_place(struct align *align, struct align_job *job, struct align_process *process)
 {
-	const struct framer_process *ref = NULL;
+	const struct align_process *ref = NULL;
 	int64_t offset;
 
-	if (align_steps_by_number(framer, job, process)) {
-		ref = framer_process_get(framer, job->ref);
-		align_steps_place(framer, process, FRAMER_BY_NUMBER, ref->offset);
+	if (align_steps_by_number(align, job, process)) {
+		ref = align_process_get(align, job->ref);
+		align_steps_place(align, process, ALIGN_BY_NUMBER, ref->offset);
 		return;
 	}
 	if (process->node != FRAME_NONE)
-		ref = framer_process_get(framer, job->node_ref[process->node]);
-	if (ref && ref != process && framer_evidence_time(process, ref, &offset)) {
-		align_steps_place(framer, process, FRAMER_BY_TIME, offset);
+		ref = align_process_get(align, job->node_ref[process->node]);
+	if (ref && ref != process && align_evidence_time(process, ref, &offset)) {
+		align_steps_place(align, process, ALIGN_BY_TIME, offset);
 		return;
 	}
 	if (process->steps_seen > TRIES_MAX)
 		process->hopeless = true;
 	if (process->hopeless && !process->told) {
 		process->told = true;
-		framer->counts.ranks_left_out++;
+		align->counts.ranks_left_out++;
 	}
-	framer_wait_update(job, process);
+	align_wait_update(job, process);
 }
 
 /* Nobody is in place: the one seen from its start with the lowest index is, at once where it is the one that asks;
  * among those attached in mid-run the lowest index, once all had a step or it is late. */
-static struct framer_process *align_steps_choose(const struct framer_room *job, bool late)
+static struct align_process *align_steps_choose(const struct align_job *job, bool late)
 {
-	struct framer_process *first = NULL;
+	struct align_process *first = NULL;
 	bool all = true;
 
 	for (size_t i = 0; i < job->ranks; i++) {
-		struct framer_process *process = job->live[i];
+		struct align_process *process = job->live[i];
 
 		if (!process || process->ended)
 			continue;
-		if (process->newest == FRAMER_NO_STEP) {
+		if (process->newest == ALIGN_NO_STEP) {
 			all = false;
 			continue;
 		}
-		if (process->steps_seen >= FRAMER_UNPLACED_MAX / 2)
+		if (process->steps_seen >= ALIGN_UNPLACED_MAX / 2)
 			late = true;
 		if (!first || (process->from_start && !first->from_start))
 			first = process;
@@ -159,52 +159,52 @@ static struct framer_process *align_steps_choose(const struct framer_room *job, 
 	return first && (first->from_start || all || late) ? first : NULL;
 }
 
-void framer_align_tick(struct framer *framer, struct framer_room *job, bool late)
+void align_steps_tick(struct align *align, struct align_job *job, bool late)
 {
-	struct framer_process *first;
+	struct align_process *first;
 
 	if (job->placed || !job->alive)
 		return;
 	first = align_steps_choose(job, late);
 	if (!first)
 		return;
-	align_steps_found(framer, job, first);
+	align_steps_found(align, job, first);
 	for (size_t i = 0; i < job->ranks; i++) {
-		struct framer_process *process = job->live[i];
+		struct align_process *process = job->live[i];
 
-		if (process && !process->ended && !is_placed(process) && process->newest != FRAMER_NO_STEP)
-			try_place(framer, job, process);
+		if (process && !process->ended && !is_placed(process) && process->newest != ALIGN_NO_STEP)
+			try_place(align, job, process);
 	}
-	framer_wait_recount(job);
+	align_wait_recount(job);
 }
 
-void framer_align_step(struct framer *framer, struct framer_process *process)
+void align_steps_step(struct align *align, struct align_process *process)
 {
-	struct framer_room *job = framer_room_of(framer, process);
-	const struct framer_process *ref;
+	struct align_job *job = align_job_of(align, process);
+	const struct align_process *ref;
 
 	if (!is_placed(process) && !job->placed) {
 		if (!job->pending_ns)
-			job->pending_ns = framer->now_ns ? framer->now_ns : 1;
-		framer_align_tick(framer, job, false);
+			job->pending_ns = align->now_ns ? align->now_ns : 1;
+		align_steps_tick(align, job, false);
 		return;
 	}
 	if (!is_placed(process)) {
-		try_place(framer, job, process);
+		try_place(align, job, process);
 		return;
 	}
-	if (process->node == FRAME_NONE || process->ops_live || job->ref == process->number)
+	if (process->node == FRAME_NONE || process->coll_live || job->ref == process->number)
 		return;
-	ref = framer_process_get(framer, job->node_ref[process->node]);
+	ref = align_process_get(align, job->node_ref[process->node]);
 	if (ref && ref != process)
-		framer_evidence_shift(framer, process, ref);
+		align_evidence_shift(align, process, ref);
 }
 
 /* Boyer and Moore's majority, of those that differ; those that agree are counted. */
-void framer_align_vote(struct framer *framer, struct framer_process *process, int64_t offset)
+void align_steps_vote(struct align *align, struct align_process *process, int64_t offset)
 {
-	struct framer_room *job = framer_room_of(framer, process);
-	struct framer_vote *vote = &process->vote;
+	struct align_job *job = align_job_of(align, process);
+	struct align_vote *vote = &process->vote;
 
 	if (job->ref == process->number)
 		return;
@@ -219,20 +219,20 @@ void framer_align_vote(struct framer *framer, struct framer_process *process, in
 	}
 	if (!is_placed(process)) {
 		if (vote->others >= VOTES_FIRST)
-			align_steps_place(framer, process, FRAMER_BY_OPS, vote->other);
+			align_steps_place(align, process, ALIGN_BY_OPS, vote->other);
 		return;
 	}
 	if ((vote->others >= VOTES_QUICK && !vote->same) || vote->others > VOTES_WINDOW / 2)
-		align_steps_place(framer, process, FRAMER_BY_OPS, vote->other);
+		align_steps_place(align, process, ALIGN_BY_OPS, vote->other);
 	else if (vote->total >= VOTES_WINDOW)
-		*vote = (struct framer_vote){0};
+		*vote = (struct align_vote){0};
 }
 
-static struct framer_process *placed_but(
-	const struct framer_room *job, const struct framer_process *but, uint32_t node)
+static struct align_process *placed_but(
+	const struct align_job *job, const struct align_process *but, uint32_t node)
 {
 	for (size_t i = 0; i < job->ranks; i++) {
-		struct framer_process *process = job->live[i];
+		struct align_process *process = job->live[i];
 
 		if (process && process != but && !process->ended && is_placed(process) &&
 			(node == FRAME_NONE || process->node == node))
@@ -241,10 +241,10 @@ static struct framer_process *placed_but(
 	return NULL;
 }
 
-void framer_align_ended(struct framer *framer, struct framer_process *process)
+void align_steps_ended(struct align *align, struct align_process *process)
 {
-	struct framer_room *job = framer_room_of(framer, process);
-	struct framer_process *next;
+	struct align_job *job = align_job_of(align, process);
+	struct align_process *next;
 
 	if (job->ref == process->number) {
 		next = placed_but(job, process, FRAME_NONE);

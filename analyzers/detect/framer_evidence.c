@@ -14,14 +14,14 @@
 #define EVIDENCE_MAX 131072
 #define EVIDENCE_A_RANK 8 /* a few steps of each */
 
-static const struct framer_past *align_evidence_past(const struct framer_process *process, uint64_t back)
+static const struct align_past *align_evidence_past(const struct align_process *process, uint64_t back)
 {
-	return &process->past[(process->steps_seen - 1 - back) % FRAMER_HISTORY];
+	return &process->past[(process->steps_seen - 1 - back) % ALIGN_HISTORY];
 }
 
-static uint64_t history(const struct framer_process *process)
+static uint64_t history(const struct align_process *process)
 {
-	return process->steps_seen < FRAMER_HISTORY ? process->steps_seen : FRAMER_HISTORY;
+	return process->steps_seen < ALIGN_HISTORY ? process->steps_seen : ALIGN_HISTORY;
 }
 
 static int align_evidence_compare(const void *a, const void *b)
@@ -31,9 +31,9 @@ static int align_evidence_compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-uint64_t framer_process_median(const struct framer_process *process)
+uint64_t align_process_median(const struct align_process *process)
 {
-	uint64_t length[FRAMER_HISTORY], count = history(process);
+	uint64_t length[ALIGN_HISTORY], count = history(process);
 
 	if (!count)
 		return 0;
@@ -48,12 +48,12 @@ static uint64_t align_evidence_distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-static const struct framer_past *align_evidence_closest(const struct framer_process *process, uint64_t end_ns)
+static const struct align_past *align_evidence_closest(const struct align_process *process, uint64_t end_ns)
 {
-	const struct framer_past *best = NULL;
+	const struct align_past *best = NULL;
 
 	for (uint64_t i = 0; i < history(process); i++) {
-		const struct framer_past *one = align_evidence_past(process, i);
+		const struct align_past *one = align_evidence_past(process, i);
 
 		if (!best || align_evidence_distance(one->end_ns, end_ns) < align_evidence_distance(best->end_ns, end_ns))
 			best = one;
@@ -61,13 +61,13 @@ static const struct framer_past *align_evidence_closest(const struct framer_proc
 	return best;
 }
 
-bool framer_evidence_time(const struct framer_process *process, const struct framer_process *ref, int64_t *ret_offset)
+bool align_evidence_time(const struct align_process *process, const struct align_process *ref, int64_t *ret_offset)
 {
 	unsigned agree = 0;
 	int64_t offset = 0;
 
 	for (uint64_t i = 0; i < history(process) && agree < AGREE; i++) {
-		const struct framer_past *mine = align_evidence_past(process, i), *theirs = align_evidence_closest(ref, mine->end_ns);
+		const struct align_past *mine = align_evidence_past(process, i), *theirs = align_evidence_closest(ref, mine->end_ns);
 		int64_t next;
 
 		/* The other one's step that ends closest may not be told yet, or be forgotten. */
@@ -75,7 +75,7 @@ bool framer_evidence_time(const struct framer_process *process, const struct fra
 			break;
 		if (theirs == align_evidence_past(ref, 0) && mine->end_ns > theirs->end_ns)
 			continue;
-		next = framer_frame_of(ref, theirs->step) - mine->step;
+		next = align_frame_of(ref, theirs->step) - mine->step;
 		agree = agree && next == offset ? agree + 1 : 1;
 		offset = next;
 	}
@@ -83,10 +83,10 @@ bool framer_evidence_time(const struct framer_process *process, const struct fra
 	return agree >= AGREE;
 }
 
-void framer_evidence_shift(struct framer *framer, struct framer_process *process, const struct framer_process *ref)
+void align_evidence_shift(struct align *align, struct align_process *process, const struct align_process *ref)
 {
-	const struct framer_past *mine = align_evidence_past(process, 0), *theirs = align_evidence_closest(ref, mine->end_ns);
-	int64_t shift = theirs ? framer_frame_of(ref, theirs->step) - framer_frame_of(process, mine->step) : 0;
+	const struct align_past *mine = align_evidence_past(process, 0), *theirs = align_evidence_closest(ref, mine->end_ns);
+	int64_t shift = theirs ? align_frame_of(ref, theirs->step) - align_frame_of(process, mine->step) : 0;
 
 	if (!shift || align_evidence_distance(mine->end_ns, theirs->end_ns) > mine->step_ns / CLOSE) {
 		process->shifts = 0;
@@ -97,18 +97,18 @@ void framer_evidence_shift(struct framer *framer, struct framer_process *process
 	if (process->shifts < SHIFTS_MAX)
 		return;
 	/* As many votes as make a change at once. */
-	process->vote = (struct framer_vote){0};
+	process->vote = (struct align_vote){0};
 	for (int i = 0; i < SHIFTS_MAX && process->shifts; i++)
-		framer_align_vote(framer, process, process->offset + shift);
-	process->align = FRAMER_BY_TIME;
+		align_steps_vote(align, process, process->offset + shift);
+	process->align = ALIGN_BY_TIME;
 }
 
-void framer_evidence_op(struct framer *framer, struct framer_process *process, uint64_t key, int64_t step)
+void align_evidence_op(struct align *align, struct align_process *process, uint64_t key, int64_t step)
 {
-	struct framer_room *job = framer_room_of(framer, process);
+	struct align_job *job = align_job_of(align, process);
 	uint32_t half = (uint32_t)(key >> 32) | 1; /* 0: nothing is there */
-	struct framer_evidence *evidence;
-	struct framer_process *other;
+	struct align_evidence *evidence;
+	struct align_process *other;
 
 	if (!job->evidences) {
 		size_t size = EVIDENCE_MIN;
@@ -121,18 +121,18 @@ void framer_evidence_op(struct framer *framer, struct framer_process *process, u
 		job->evidences = size;
 	}
 	evidence = &job->evidence[key & (job->evidences - 1)];
-	other = evidence->key == half ? framer_process_get(framer, evidence->process) : NULL;
+	other = evidence->key == half ? align_process_get(align, evidence->process) : NULL;
 	if (!other || other == process || other->job != process->job) {
-		*evidence = (struct framer_evidence){half, process->number, step};
+		*evidence = (struct align_evidence){half, process->number, step};
 		return;
 	}
-	if (other->align == FRAMER_UNPLACED || job->ref == process->number) {
+	if (other->align == ALIGN_UNPLACED || job->ref == process->number) {
 		int64_t theirs = evidence->step;
 
-		*evidence = (struct framer_evidence){half, process->number, step};
-		if (process->align != FRAMER_UNPLACED)
-			framer_align_vote(framer, other, framer_frame_of(process, step) - theirs);
+		*evidence = (struct align_evidence){half, process->number, step};
+		if (process->align != ALIGN_UNPLACED)
+			align_steps_vote(align, other, align_frame_of(process, step) - theirs);
 		return;
 	}
-	framer_align_vote(framer, process, framer_frame_of(other, evidence->step) - step);
+	align_steps_vote(align, process, align_frame_of(other, evidence->step) - step);
 }

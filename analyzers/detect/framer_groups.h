@@ -5,7 +5,7 @@
 
 #include "analyzers/detect/framer_internal.h"
 
-struct framer_group_key {
+struct align_group_key {
 	uint32_t seq, sides, comm;
 	uint32_t last; /* rank that was added last: one is in a group once */
 	uint32_t next; /* the group of this communicator that came after it with the rank before */
@@ -13,23 +13,23 @@ struct framer_group_key {
 	uint8_t tier;
 	bool p2p;
 };
-_Static_assert(FRAMER_RANKS_MAX <= UINT16_MAX, "a group's count of ranks");
+_Static_assert(ALIGN_RANKS_MAX <= UINT16_MAX, "a group's count of ranks");
 
 /* framer_groups.c */
 /* Room for so many more groups and operations; false: out of memory. */
-bool framer_groups_room(struct framer_scratch *scratch, size_t more);
+bool align_groups_room(struct align_scratch *scratch, size_t more);
 /* The next group, as its first record has it. It is in the hash if all are. */
-uint32_t framer_groups_new(struct framer_scratch *scratch, const struct framer_room *job,
-	const struct framer_group_key *key, uint64_t bytes, uint16_t op);
+uint32_t align_groups_new(struct align_scratch *scratch, const struct align_job *job,
+	const struct align_group_key *key, uint64_t bytes, uint16_t op);
 /* Finds or makes; all groups must be in the hash. */
-uint32_t framer_groups_find(struct framer_scratch *scratch, const struct framer_room *job,
-	const struct framer_group_key *key, uint64_t bytes, uint16_t op);
+uint32_t align_groups_find(struct align_scratch *scratch, const struct align_job *job,
+	const struct align_group_key *key, uint64_t bytes, uint16_t op);
 
 /* framer_lanes.c: of a frame, one after the other */
-void framer_lanes_begin(struct framer_scratch *scratch);
+void align_lanes_begin(struct align_scratch *scratch);
 /* The whole step of a rank, that went by its plan; false: nothing was added, it is to be taken record by record. */
-bool framer_lanes_add(
-	struct framer_scratch *scratch, const struct framer_room *job, const struct framer_slot *slot, uint32_t rank);
-void framer_lanes_end(struct framer_scratch *scratch);
+bool align_lanes_add(
+	struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot, uint32_t rank);
+void align_lanes_end(struct align_scratch *scratch);
 
 #endif

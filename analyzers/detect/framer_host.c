@@ -15,17 +15,17 @@
 
 enum { CPU, RUN_DELAY, THROTTLED, FAULTS };
 
-static uint64_t align_host_end_of(const struct framer_sample *sample)
+static uint64_t align_host_end_of(const struct align_sample *sample)
 {
 	return sample->start_ns + sample->duration_ns;
 }
 
-static void align_host_share(struct framer_slot *slot, const struct framer_sample *sample)
+static void align_host_share(struct align_slot *slot, const struct align_sample *sample)
 {
 	uint64_t slot_end_ns = slot->start_ns + slot->step_ns, end_ns = align_host_end_of(sample);
 	uint64_t from = sample->start_ns > slot->start_ns ? sample->start_ns : slot->start_ns;
 	uint64_t to = end_ns < slot_end_ns ? end_ns : slot_end_ns;
-	struct framer_host_sum *sum = &slot->host;
+	struct align_host_sum *sum = &slot->host;
 	double part;
 
 	if (to <= from)
@@ -39,16 +39,16 @@ static void align_host_share(struct framer_slot *slot, const struct framer_sampl
 	}
 	if (sample->launch_gap_ns != FRAME_UNKNOWN && sample->launch_gap_ns >= sum->launch_gap_ns)
 		sum->launch_gap_ns = sample->launch_gap_ns + 1; /* 0: not measured */
-	if (sample->hog_pid && sample->hog_pid == sum->hog_pid) {
-		sum->hog_ns += (double)sample->hog_ns * part;
-	} else if ((double)sample->hog_ns * part > sum->hog_ns) {
-		sum->hog_ns = (double)sample->hog_ns * part;
-		sum->hog_pid = sample->hog_pid;
-		memcpy(sum->hog_name, sample->hog_name, sizeof(sum->hog_name));
+	if (sample->preemptor_pid && sample->preemptor_pid == sum->preemptor_pid) {
+		sum->preemptor_ns += (double)sample->preemptor_ns * part;
+	} else if ((double)sample->preemptor_ns * part > sum->preemptor_ns) {
+		sum->preemptor_ns = (double)sample->preemptor_ns * part;
+		sum->preemptor_pid = sample->preemptor_pid;
+		memcpy(sum->preemptor_name, sample->preemptor_name, sizeof(sum->preemptor_name));
 	}
 }
 
-void framer_host_close(struct framer_process *process, struct framer_slot *slot)
+void align_host_close(struct align_process *process, struct align_slot *slot)
 {
 	uint64_t slot_end_ns = slot->start_ns + slot->step_ns;
 	uint32_t kept = 0;
@@ -62,16 +62,16 @@ void framer_host_close(struct framer_process *process, struct framer_slot *slot)
 }
 
 /* The two oldest become one. */
-static void align_host_merge(struct framer_process *process)
+static void align_host_merge(struct align_process *process)
 {
-	struct framer_sample *a = &process->sample[0], *b = &process->sample[1];
+	struct align_sample *a = &process->sample[0], *b = &process->sample[1];
 
-	if (b->hog_pid == a->hog_pid) {
-		a->hog_ns += b->hog_ns;
-	} else if (b->hog_ns > a->hog_ns) {
-		a->hog_ns = b->hog_ns;
-		a->hog_pid = b->hog_pid;
-		memcpy(a->hog_name, b->hog_name, sizeof(a->hog_name));
+	if (b->preemptor_pid == a->preemptor_pid) {
+		a->preemptor_ns += b->preemptor_ns;
+	} else if (b->preemptor_ns > a->preemptor_ns) {
+		a->preemptor_ns = b->preemptor_ns;
+		a->preemptor_pid = b->preemptor_pid;
+		memcpy(a->preemptor_name, b->preemptor_name, sizeof(a->preemptor_name));
 	}
 	for (int i = 0; i < 4; i++) {
 		if (a->value[i] == FRAME_UNKNOWN)
@@ -87,60 +87,60 @@ static void align_host_merge(struct framer_process *process)
 	process->samples--;
 }
 
-static void align_host_keep(struct framer_process *process, const struct framer_sample *sample)
+static void align_host_keep(struct align_process *process, const struct align_sample *sample)
 {
 	if (!process->sample)
-		process->sample = calloc(FRAMER_SAMPLES, sizeof(*process->sample));
+		process->sample = calloc(ALIGN_SAMPLES, sizeof(*process->sample));
 	if (!process->sample)
 		return;
-	if (process->samples == FRAMER_SAMPLES)
+	if (process->samples == ALIGN_SAMPLES)
 		align_host_merge(process);
 	process->sample[process->samples++] = *sample;
 }
 
 /* It may not have taken more than was waited. */
-static void keep_hog(struct framer_sample *sample, const struct framer_host *host)
+static void keep_preemptor(struct align_sample *sample, const struct align_host *host)
 {
-	const char *name = host->hog_name ? host->hog_name : "";
+	const char *name = host->preemptor_name ? host->preemptor_name : "";
 	uint64_t waited_ns = sample->value[RUN_DELAY];
 
-	if (!host->hog_pid || waited_ns == FRAME_UNKNOWN || strcmp(name, FRAMER_OURS) == 0)
+	if (!host->preemptor_pid || waited_ns == FRAME_UNKNOWN || strcmp(name, ALIGN_OURS) == 0)
 		return;
-	sample->hog_pid = host->hog_pid;
-	sample->hog_ns = host->hog_ns < waited_ns ? host->hog_ns : waited_ns;
-	snprintf(sample->hog_name, sizeof(sample->hog_name), "%s", name);
+	sample->preemptor_pid = host->preemptor_pid;
+	sample->preemptor_ns = host->preemptor_ns < waited_ns ? host->preemptor_ns : waited_ns;
+	snprintf(sample->preemptor_name, sizeof(sample->preemptor_name), "%s", name);
 }
 
 static uint64_t measured(uint64_t value)
 {
-	return value < FRAMER_TIME_MAX ? value : FRAME_UNKNOWN;
+	return value < ALIGN_TIME_MAX ? value : FRAME_UNKNOWN;
 }
 
-void framer_host_add(struct framer *framer, struct framer_process *process, const struct framer_host *host)
+void align_host_add(struct align *align, struct align_process *process, const struct align_host *host)
 {
-	struct framer_sample sample = {.start_ns = host->start_ns,
+	struct align_sample sample = {.start_ns = host->start_ns,
 		.duration_ns = host->duration_ns,
 		.value = {measured(host->cpu_ns), measured(host->run_delay_ns), measured(host->throttled_ns),
 			measured(host->major_faults)},
 		.launch_gap_ns = measured(host->launch_gap_ns)};
 
 	if (!sample.duration_ns) {
-		framer->counts.dropped++;
+		align->counts.dropped++;
 		return;
 	}
-	keep_hog(&sample, host);
+	keep_preemptor(&sample, host);
 	if ((sample.value[CPU] != FRAME_UNKNOWN || sample.value[RUN_DELAY] != FRAME_UNKNOWN) &&
-		sample.duration_ns <= FRAMER_SETTLE_NS) {
+		sample.duration_ns <= ALIGN_SETTLE_NS) {
 		process->host_live = true;
 		if (align_host_end_of(&sample) > process->host_until_ns)
 			process->host_until_ns = align_host_end_of(&sample);
 	}
-	if (process->newest == FRAMER_NO_STEP || align_host_end_of(&sample) > process->newest_end_ns)
+	if (process->newest == ALIGN_NO_STEP || align_host_end_of(&sample) > process->newest_end_ns)
 		align_host_keep(process, &sample);
 	/* Backwards, from the newest that has a slot: most samples are of the last steps. */
 	for (int64_t step = process->newest < process->high ? process->newest : process->high;
 		step >= process->low && step >= process->by_time_low; step--) {
-		struct framer_slot *slot = framer_slot_find(process, step);
+		struct align_slot *slot = align_slot_find(process, step);
 
 		if (!slot || !slot->closed)
 			continue;
@@ -151,7 +151,7 @@ void framer_host_add(struct framer *framer, struct framer_process *process, cons
 }
 
 /* A sum over what was covered of the step, as that of all of it. */
-static uint64_t whole(const struct framer_slot *slot, int what, double value)
+static uint64_t whole(const struct align_slot *slot, int what, double value)
 {
 	double covered_ns = slot->host.covered_ns[what], step_ns = (double)slot->step_ns;
 
@@ -159,22 +159,22 @@ static uint64_t whole(const struct framer_slot *slot, int what, double value)
 		return FRAME_UNKNOWN;
 	if (covered_ns < step_ns)
 		value *= step_ns / covered_ns;
-	return value < (double)FRAMER_TIME_MAX ? (uint64_t)llround(value) : FRAMER_TIME_MAX;
+	return value < (double)ALIGN_TIME_MAX ? (uint64_t)llround(value) : ALIGN_TIME_MAX;
 }
 
-static uint64_t align_host_value_of(const struct framer_slot *slot, int what)
+static uint64_t align_host_value_of(const struct align_slot *slot, int what)
 {
 	return whole(slot, what, slot->host.sum[what]);
 }
 
-void framer_host_write(const struct framer_slot *slot, struct frame_host *ret)
+void align_host_write(const struct align_slot *slot, struct frame_host *ret)
 {
 	*ret = (struct frame_host){.cpu_ns = align_host_value_of(slot, CPU),
 		.run_delay_ns = align_host_value_of(slot, RUN_DELAY),
 		.throttled_ns = align_host_value_of(slot, THROTTLED),
 		.major_faults = align_host_value_of(slot, FAULTS),
 		.launch_gap_ns = slot->host.launch_gap_ns ? slot->host.launch_gap_ns - 1 : FRAME_UNKNOWN,
-		.hog_ns = whole(slot, RUN_DELAY, slot->host.hog_ns),
-		.hog_pid = slot->host.hog_pid};
-	memcpy(ret->hog_name, slot->host.hog_name, sizeof(ret->hog_name));
+		.preemptor_ns = whole(slot, RUN_DELAY, slot->host.preemptor_ns),
+		.preemptor_pid = slot->host.preemptor_pid};
+	memcpy(ret->preemptor_name, slot->host.preemptor_name, sizeof(ret->preemptor_name));
 }

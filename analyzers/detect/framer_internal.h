@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the framer share. One owner a thing:
+ * What the files of the aligner share. One owner a thing:
  *   framer.c         the doors: what comes in is checked there, and handed on; that of operations is framer_ops.c
  *   framer_jobs.c    which process is of which job, and where in it
  *   framer_slots.c   the open steps of a process
@@ -27,27 +27,27 @@
 #include "analyzers/detect/framer_plan.h"
 #include "analyzers/detect/framer_record.h"
 
-#define FRAMER_STEP_MAX (INT64_C(1) << 53)  /* numbers beyond are no step numbers */
-#define FRAMER_TIME_MAX (UINT64_C(1) << 62) /* times beyond are none */
-#define FRAMER_CELLS_MAX (1u << 20)	    /* slots a job, over all its ranks */
-#define FRAMER_OPEN_MIN 64		    /* open frames a job, however many ranks it has */
-#define FRAMER_UNPLACED_MAX 64		    /* slots of a process that has no place among its peers yet */
-#define FRAMER_HISTORY 16		    /* newest steps of a process, as times */
-#define FRAMER_MEDIAN 31		    /* steps that the job's median is taken of */
-#define FRAMER_INTERVALS_MAX 1024	    /* parts of the union of a stage's kind in a step */
-#define FRAMER_SAMPLES 64		    /* host samples that wait for the end of their step */
-#define FRAMER_RECORDS_MAX 65536	    /* operations of a rank in a step */
-#define FRAMER_FIRST 3			    /* steps of a process that are no measure */
-#define FRAMER_PAUSE 10			    /* so many steps' time without a step is a pause */
-#define FRAMER_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
-#define FRAMER_NO_STEP INT64_MIN
-#define FRAMER_KINDS 8	    /* of operations of a process, that are kept */
-#define FRAMER_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
+#define ALIGN_STEP_MAX (INT64_C(1) << 53)  /* numbers beyond are no step numbers */
+#define ALIGN_TIME_MAX (UINT64_C(1) << 62) /* times beyond are none */
+#define ALIGN_CELLS_MAX (1u << 20)	    /* slots a job, over all its ranks */
+#define ALIGN_OPEN_MIN 64		    /* open frames a job, however many ranks it has */
+#define ALIGN_UNPLACED_MAX 64		    /* slots of a process that has no place among its peers yet */
+#define ALIGN_HISTORY 16		    /* newest steps of a process, as times */
+#define ALIGN_MEDIAN 31		    /* steps that the job's median is taken of */
+#define ALIGN_INTERVALS_MAX 1024	    /* parts of the union of a stage's kind in a step */
+#define ALIGN_SAMPLES 64		    /* host samples that wait for the end of their step */
+#define ALIGN_RECORDS_MAX 65536	    /* operations of a rank in a step */
+#define ALIGN_FIRST 3			    /* steps of a process that are no measure */
+#define ALIGN_PAUSE 10			    /* so many steps' time without a step is a pause */
+#define ALIGN_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
+#define ALIGN_NO_STEP INT64_MIN
+#define ALIGN_KINDS 8	    /* of operations of a process, that are kept */
+#define ALIGN_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
 
-enum framer_align { FRAMER_UNPLACED, FRAMER_BY_NUMBER, FRAMER_BY_TIME, FRAMER_BY_OPS };
+enum align_method { ALIGN_UNPLACED, ALIGN_BY_NUMBER, ALIGN_BY_TIME, ALIGN_BY_OPS };
 
 /* Operations of a process that only differ in their numbers, times and bytes. */
-struct framer_kind {
+struct align_kind {
 	char communicator[20], name[24]; /* "": unused */
 	uint32_t comm;
 	uint16_t op;
@@ -55,38 +55,38 @@ struct framer_kind {
 	uint8_t next; /* index of the one that came after it last */
 };
 
-struct framer_interval {
+struct align_interval {
 	uint64_t start_ns, end_ns;
 };
 
-struct framer_union {
-	struct framer_interval first; /* mostly it is the only one */
-	struct framer_interval
+struct align_union {
+	struct align_interval first; /* mostly it is the only one */
+	struct align_interval
 		*part; /* all of them, in the order of time and apart from each other, if there is room */
 	uint32_t count, capacity;
 };
 
 /* The stages of a step that is not over. */
-struct framer_open {
-	struct framer_open *next; /* among the unused ones of its process */
-	struct framer_union kind[STAGE_KIND_MAX];
+struct align_open {
+	struct align_open *next; /* among the unused ones of its process */
+	struct align_union kind[STAGE_KIND_MAX];
 };
 
-struct framer_host_sum {
+struct align_host_sum {
 	double sum[4], covered_ns[4]; /* cpu, run delay, throttled, major faults */
 	uint64_t launch_gap_ns;
-	double hog_ns;
-	uint32_t hog_pid;
-	char hog_name[16];
+	double preemptor_ns;
+	uint32_t preemptor_pid;
+	char preemptor_name[16];
 };
 
-struct framer_slot {
+struct align_slot {
 	int64_t step; /* what each operation needs comes first, and lies together */
-	struct framer_record *record;
+	struct align_record *record;
 	uint32_t records, capacity;
 	/* While all of them were as planned they are these instead: for each lane its first number, then of each the
 	 * time since the start of the one before, and its duration. */
-	struct framer_plan *plan;
+	struct align_template *plan;
 	uint32_t *word;
 	uint32_t words;		    /* room */
 	uint64_t first_ns, last_ns; /* starts */
@@ -98,35 +98,35 @@ struct framer_slot {
 	uint8_t class;
 	uint64_t start_ns, step_ns;
 	uint64_t lost;
-	struct framer_open *open;
+	struct align_open *open;
 	uint64_t stage_ns[STAGE_KIND_MAX];
-	struct framer_host_sum host;
+	struct align_host_sum host;
 };
 
-struct framer_past {
+struct align_past {
 	int64_t step;
 	uint64_t end_ns, step_ns;
 };
 
 /* Which of two answers has the majority, without keeping the votes. */
-struct framer_vote {
+struct align_vote {
 	int64_t other; /* offset that others speak for */
 	uint32_t others, same, total;
 };
 
-struct framer_period; /* framer_period.c */
+struct align_period; /* framer_period.c */
 
-struct framer_process {
+struct align_process {
 	/* What each operation needs, together. */
 	int number;
 	uint32_t job, index, node; /* job FRAME_NONE: of none any more */
-	enum framer_align align;
+	enum align_method align;
 	bool ended, from_start;
 	bool waited;   /* is among job's waiting */
 	bool absent;   /* its steps did not come in time */
 	bool hopeless; /* nothing tells where its steps belong; not waited for */
 	bool told;     /* and counted */
-	bool ops_live, host_live;
+	bool coll_live, host_live;
 	bool loop_seen;		  /* stages of a loop, or steps, came: no need to guess */
 	uint8_t kind_last;	  /* index of the newest operation's */
 	uint32_t slots;		  /* a power of two */
@@ -135,12 +135,12 @@ struct framer_process {
 	uint32_t before;	  /* of the frame that went last */
 	uint32_t usual_once;	  /* usual as it was when they ceased to be watched */
 	int64_t low, high;	  /* steps that may have a slot; high < low: none */
-	struct framer_slot *slot; /* ring by step number */
+	struct align_slot *slot; /* ring by step number */
 	int64_t offset;
-	int64_t newest;		       /* step closed last, FRAMER_NO_STEP */
-	int64_t ops_since, ops_newest; /* steps */
-	struct framer_vote vote;
-	struct framer_plan *plan; /* NULL: none */
+	int64_t newest;		       /* step closed last, ALIGN_NO_STEP */
+	int64_t coll_since, coll_newest; /* steps */
+	struct align_vote vote;
+	struct align_template *plan; /* NULL: none */
 	uint32_t unlike;	  /* steps since one went by its plan */
 	uint32_t kinds;		  /* so many were kept */
 	uint64_t newest_end_ns;
@@ -155,9 +155,9 @@ struct framer_process {
 	uint32_t shifts;
 	uint64_t steps_seen;
 	int64_t by_time_low; /* from here on times of its steps only rise */
-	struct framer_open *unused;
-	struct framer_record *spare; /* a buffer of a slot that is gone */
-	uint32_t spare_room;
+	struct align_open *unused;
+	struct align_record *spare; /* a buffer of a slot that is gone */
+	uint32_t spare_capacity;
 	uint32_t *spare_word; /* and another one */
 	uint32_t spare_words;
 
@@ -167,55 +167,55 @@ struct framer_process {
 	uint64_t aside_ns; /* evaluation since the last step */
 	bool aside_checkpoint;
 
-	struct framer_sample *sample;
+	struct align_sample *sample;
 	uint32_t samples;
-	struct framer_period *period;
+	struct align_period *period;
 
-	struct framer_past past[FRAMER_HISTORY]; /* ring, by steps_seen */
-	struct framer_kind kind[FRAMER_KINDS];
-	struct framer_known known[2 << FRAMER_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
+	struct align_past past[ALIGN_HISTORY]; /* ring, by steps_seen */
+	struct align_kind kind[ALIGN_KINDS];
+	struct align_known known[2 << ALIGN_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
 };
 
-struct framer_sample {
+struct align_sample {
 	uint64_t start_ns, duration_ns;
 	uint64_t value[4];
 	uint64_t launch_gap_ns;
-	uint64_t hog_ns;
-	uint32_t hog_pid; /* 0: none, and hog_ns is 0 too */
-	char hog_name[16];
+	uint64_t preemptor_ns;
+	uint32_t preemptor_pid; /* 0: none, and hog_ns is 0 too */
+	char preemptor_name[16];
 };
 
-struct framer_evidence {
+struct align_evidence {
 	uint32_t key; /* half of it, the other half is where it lies */
 	int process;
 	int64_t step;
 };
 
-struct framer_due {	  /* an open frame */
+struct align_due {	  /* an open frame */
 	uint64_t base_ns; /* when it began to be waited for */
 	uint32_t ended;	  /* processes that ended it */
 };
 
-struct framer_room { /* a job */
-	struct framer *framer;
+struct align_job { /* a job */
+	struct align *align;
 	uint32_t number;
 	uint64_t id;
 	char *word;
 	uint32_t world_size;
 	uint64_t first_start_ns, last_end_ns;
 	uint16_t port; /* of who lives, 0 not known */
-	size_t ranks, ranks_room;
+	size_t ranks, ranks_capacity;
 	struct frame_who *who;
 	int *process;
-	struct framer_process **live; /* the newest of each rank, ended ones included */
+	struct align_process **live; /* the newest of each rank, ended ones included */
 	size_t alive, placed;	      /* processes that live; of them, those that have a place */
-	size_t nodes, nodes_room;
+	size_t nodes, nodes_capacity;
 	uint64_t *node_key;
 	int *node_ref; /* process that tells the time of its node, -1 */
 
 	bool begun;		/* head is known */
 	int64_t head, top;	/* next frame to go out, highest one that anybody ended */
-	struct framer_due *due; /* ring by frame number */
+	struct align_due *due; /* ring by frame number */
 	uint32_t dues;
 	size_t waiting;
 	int ref;	     /* process whose numbers count, -1 */
@@ -229,97 +229,97 @@ struct framer_room { /* a job */
 	struct frame_comm *comm;
 	uint64_t *comm_key;
 	uint32_t *comm_hash; /* index + 1 */
-	size_t comm_room, comm_hash_size;
-	struct framer_evidence *evidence;
+	size_t comm_capacity, comm_hash_size;
+	struct align_evidence *evidence;
 	size_t evidences;
-	struct framer_shape *shape[FRAMER_SHAPE_BUCKETS];
+	struct align_shape *shape[ALIGN_SHAPE_BUCKETS];
 	uint32_t entries; /* of all shapes */
 
 	bool trained;
-	uint64_t recent[FRAMER_MEDIAN];
+	uint64_t recent[ALIGN_MEDIAN];
 	size_t recents;
 	uint64_t step_ns, checkpoint_ns;
 };
 
 /* Used while a frame goes out; kept for the next one. */
-struct framer_scratch {
+struct align_scratch {
 	struct frame_rank *rank;
-	struct framer_slot **slot; /* of each rank, NULL: none */
+	struct align_slot **slot; /* of each rank, NULL: none */
 	size_t *stop;
 	size_t rank_room;
 	struct frame_group *group;
-	struct framer_group_key *key;
+	struct align_group_key *key;
 	struct shortest *shortest;
-	size_t groups, group_room;
+	size_t groups, group_capacity;
 	struct frame_op *op;
-	size_t ops, op_room;
+	size_t ops, op_capacity;
 	uint32_t *hash; /* index of a group + 1 */
 	size_t hash_size;
-	struct framer_groups_cursor *cursor; /* one a communicator */
-	size_t cursor_room;
+	struct align_groups_cursor *cursor; /* one a communicator */
+	size_t cursor_capacity;
 	bool hashed; /* all groups are in the hash */
 	bool tame;   /* so far: see frame.h */
-	struct framer_lanes_lane *lane;
-	size_t lanes, lane_room;
+	struct align_lanes_lane *lane;
+	size_t lanes, lane_capacity;
 	uint32_t *lane_hash; /* index of a lane + 1 */
 	size_t lane_hash_size;
 	uint32_t *lane_group; /* groups of each lane, in its order */
-	size_t lane_groups, lane_group_room;
+	size_t lane_groups, lane_group_capacity;
 };
 
-struct framer {
-	struct framer_sink sink;
-	struct framer_counts counts;
+struct align {
+	struct align_sink sink;
+	struct align_counts counts;
 	uint64_t now_ns;
-	struct framer_process **process;
-	size_t processes, process_room;
+	struct align_process **process;
+	size_t processes, process_capacity;
 	int *unused; /* numbers of processes that are gone, in the order of their going */
-	size_t unused_first, unused_count, unused_room;
-	struct framer_room *job[FRAMER_JOBS_MAX];
+	size_t unused_first, unused_count, unused_capacity;
+	struct align_job *job[ALIGN_JOBS_MAX];
 	uint64_t jobs; /* so many there were */
-	struct framer_scratch scratch;
-	struct framer_names *names;
+	struct align_scratch scratch;
+	struct align_names *names;
 };
 
 /* What each operation asks, so here. NULL: no such process, or it is gone; of no job; no such step. */
-static inline struct framer_process *framer_process_get(const struct framer *framer, int process)
+static inline struct align_process *align_process_get(const struct align *align, int process)
 {
-	return process >= 0 && (size_t)process < framer->processes ? framer->process[process] : NULL;
+	return process >= 0 && (size_t)process < align->processes ? align->process[process] : NULL;
 }
 
-static inline bool framer_is_time(uint64_t start_ns, uint64_t duration_ns)
+static inline bool align_is_time(uint64_t start_ns, uint64_t duration_ns)
 {
-	return start_ns < FRAMER_TIME_MAX && duration_ns < FRAMER_TIME_MAX;
+	return start_ns < ALIGN_TIME_MAX && duration_ns < ALIGN_TIME_MAX;
 }
 
-static inline bool framer_is_step(int64_t step)
+static inline bool align_is_step(int64_t step)
 {
-	return step >= 0 && step < FRAMER_STEP_MAX;
+	return step >= 0 && step < ALIGN_STEP_MAX;
 }
 
 /* NULL where it does not live. */
-static inline struct framer_process *framer_living(const struct framer *framer, int number)
+static inline struct align_process *align_living(const struct align *align, int number)
 {
-	struct framer_process *process = framer_process_get(framer, number);
+	struct align_process *process = align_process_get(align, number);
 
 	return process && !process->ended ? process : NULL;
 }
 
-static inline struct framer_room *framer_room_of(const struct framer *framer, const struct framer_process *process)
+static inline struct align_job *align_job_of(const struct align *align, const struct align_process *process)
 {
-	return process->job < FRAMER_JOBS_MAX ? framer->job[process->job] : NULL;
+	return process->job < ALIGN_JOBS_MAX ? align->job[process->job] : NULL;
 }
 
 /* What is to be looked at soon: of many ranks nothing is in the caches. */
-static inline void framer_prefetch(const void *from, size_t bytes)
+static inline void align_prefetch(const void *from, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i += 64)
 		__builtin_prefetch((const char *)from + i);
 }
 
-static inline struct framer_slot *framer_slot_find(const struct framer_process *process, int64_t step)
+static inline struct align_slot *align_slot_find(const struct align_process *process, int64_t step)
 {
-	struct framer_slot *slot;
+	struct align_slot *slot;
 
 	if (!process->slots || step < process->low || step > process->high)
 		return NULL;
@@ -328,127 +328,127 @@ static inline struct framer_slot *framer_slot_find(const struct framer_process *
 }
 
 /* No operation of it is missing for want of looking: of a closed one. */
-static inline bool framer_is_watched(const struct framer_process *process, const struct framer_slot *slot)
+static inline bool align_is_watched(const struct align_process *process, const struct align_slot *slot)
 {
 	return process->watched_ns && slot->closed && slot->start_ns >= process->watched_ns;
 }
 
 /* Forgets how many operations a step has; from: what it may be (UINT32_MAX: that is not known either). */
-static inline void framer_usual_from(struct framer_process *process, uint32_t from)
+static inline void align_usual_from(struct align_process *process, uint32_t from)
 {
 	process->usual = process->less = process->before = from;
 }
 
 /* Nobody looks at operations now. */
-static inline bool framer_is_unwatched(const struct framer_process *process)
+static inline bool align_is_unwatched(const struct align_process *process)
 {
 	return process->unwatched_ns && !process->watched_ns;
 }
 
 /* Operations of it are missing for want of looking, or may be: of a closed one. */
-static inline bool framer_is_cut(const struct framer_process *process, const struct framer_slot *slot)
+static inline bool align_is_cut(const struct align_process *process, const struct align_slot *slot)
 {
 	return process->unwatched_ns && slot->closed && slot->start_ns + slot->step_ns > process->unwatched_ns &&
-	       !framer_is_watched(process, slot);
+	       !align_is_watched(process, slot);
 }
 
-static inline int64_t framer_frame_of(const struct framer_process *process, int64_t step) /* of one that has a place */
+static inline int64_t align_frame_of(const struct align_process *process, int64_t step) /* of one that has a place */
 {
 	return step + process->offset;
 }
 
-static inline bool framer_wait_lacks_step(const struct framer_process *process, int64_t frame)
+static inline bool align_wait_lacks_step(const struct align_process *process, int64_t frame)
 {
-	if (process->align == FRAMER_UNPLACED)
+	if (process->align == ALIGN_UNPLACED)
 		return true;
-	return process->newest == FRAMER_NO_STEP || framer_frame_of(process, process->newest) < frame;
+	return process->newest == ALIGN_NO_STEP || align_frame_of(process, process->newest) < frame;
 }
 
 /* framer_jobs.c */
-void framer_rooms_free(struct framer *framer);
+void align_jobs_free(struct align *align);
 
 /* framer_slots.c */
-bool framer_grow(void **pointer, size_t *capacity, size_t need, size_t size, size_t max); /* false: no */
+bool align_grow(void **pointer, size_t *capacity, size_t need, size_t size, size_t max); /* false: no */
 /* Finds or makes; NULL where its frame has gone out, it lies too far off, or memory is out. */
-struct framer_slot *framer_slot_get(struct framer *framer, struct framer_process *process, int64_t step);
-void framer_slot_release(struct framer *framer, struct framer_process *process, struct framer_slot *slot);
+struct align_slot *align_slot_get(struct align *align, struct align_process *process, int64_t step);
+void align_slot_release(struct align *align, struct align_process *process, struct align_slot *slot);
 /* Its words become the process's spare ones where they are more, and are freed else. */
-void framer_slot_spare_words(struct framer_process *process, struct framer_slot *slot);
+void align_slot_spare_words(struct align_process *process, struct align_slot *slot);
 /* Those before that step. */
-void framer_slots_drop(struct framer *framer, struct framer_process *process, int64_t before);
-void framer_process_free(struct framer *framer, struct framer_process *process);
-/* The step that has that time in it, the one after the newest where it is later; FRAMER_NO_STEP. */
-int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns);
-int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process);
+void align_slots_drop(struct align *align, struct align_process *process, int64_t before);
+void align_process_free(struct align *align, struct align_process *process);
+/* The step that has that time in it, the one after the newest where it is later; ALIGN_NO_STEP. */
+int64_t align_slot_at(const struct align_process *process, uint64_t time_ns);
+int64_t align_slots_max(const struct align *align, const struct align_process *process);
 /* Ranks of a large job are in no cache when they are needed: as the head goes out, those after it are looked for. */
-void framer_slot_prefetch(const struct framer_room *job, size_t index);
-struct framer_open *framer_open_get(struct framer_process *process);
+void align_slot_prefetch(const struct align_job *job, size_t index);
+struct align_open *align_open_get(struct align_process *process);
 
 /* framer_align.c */
-void framer_align_step(struct framer *framer, struct framer_process *process);
-void framer_align_vote(struct framer *framer, struct framer_process *process, int64_t offset);
-void framer_align_lose(struct framer *framer, struct framer_process *process);
-void framer_align_tick(struct framer *framer, struct framer_room *job, bool late);
+void align_steps_step(struct align *align, struct align_process *process);
+void align_steps_vote(struct align *align, struct align_process *process, int64_t offset);
+void align_steps_lose(struct align *align, struct align_process *process);
+void align_steps_tick(struct align *align, struct align_job *job, bool late);
 /* The reference, or a node's, is gone. */
-void framer_align_ended(struct framer *framer, struct framer_process *process);
+void align_steps_ended(struct align *align, struct align_process *process);
 
 /* framer_evidence.c */
-bool framer_evidence_time(const struct framer_process *process, const struct framer_process *ref, int64_t *ret_offset);
-void framer_evidence_shift(struct framer *framer, struct framer_process *process, const struct framer_process *ref);
-void framer_evidence_op(struct framer *framer, struct framer_process *process, uint64_t key, int64_t step);
-uint64_t framer_process_median(const struct framer_process *process); /* 0: no steps */
+bool align_evidence_time(const struct align_process *process, const struct align_process *ref, int64_t *ret_offset);
+void align_evidence_shift(struct align *align, struct align_process *process, const struct align_process *ref);
+void align_evidence_op(struct align *align, struct align_process *process, uint64_t key, int64_t step);
+uint64_t align_process_median(const struct align_process *process); /* 0: no steps */
 
 /* framer_stages.c */
-void framer_stages_add(struct framer *framer, struct framer_process *process, const struct framer_stage *stage);
+void align_stages_add(struct align *align, struct align_process *process, const struct align_stage *stage);
 /* The step's row is there: sums are final. gap_ns: since the step before. */
-void framer_stages_close(struct framer_process *process, struct framer_slot *slot, uint64_t gap_ns);
-void framer_open_free(struct framer_open *open);
+void align_stages_close(struct align_process *process, struct align_slot *slot, uint64_t gap_ns);
+void align_open_free(struct align_open *open);
 
 /* framer_names.c */
 /* What is told of a communicator. */
-void framer_names_comm(struct framer *framer, struct framer_process *process, const char *communicator,
+void align_names_comm(struct align *align, struct align_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members);
 /* The kind of that operation, which is remembered if its texts are not long; false: of no communicator. */
-bool framer_names_kind(
-	struct framer *framer, struct framer_process *process, const struct framer_op *op, struct framer_kind *ret);
-void framer_names_free(struct framer_names *names);
+bool align_names_kind(
+	struct align *align, struct align_process *process, const struct align_op *op, struct align_kind *ret);
+void align_names_free(struct align_names *names);
 
 /* framer_host.c */
-void framer_host_add(struct framer *framer, struct framer_process *process, const struct framer_host *host);
-void framer_host_close(struct framer_process *process, struct framer_slot *slot);
-void framer_host_write(const struct framer_slot *slot, struct frame_host *ret);
+void align_host_add(struct align *align, struct align_process *process, const struct align_host *host);
+void align_host_close(struct align_process *process, struct align_slot *slot);
+void align_host_write(const struct align_slot *slot, struct frame_host *ret);
 
 /* framer_period.c: the step of this operation, of a process that shows no steps; may close one. */
-int64_t framer_period_op(
-	struct framer *framer, struct framer_process *process, uint64_t what, uint64_t start_ns, uint64_t end_ns);
-void framer_period_free(struct framer_period *period);
+int64_t align_period_op(
+	struct align *align, struct align_process *process, uint64_t what, uint64_t start_ns, uint64_t end_ns);
+void align_period_free(struct align_period *period);
 
 /* framer.c */
-void framer_step_closed(struct framer *framer, struct framer_process *process, const struct framer_step *step);
+void align_step_closed(struct align *align, struct align_process *process, const struct align_step *step);
 
 /* framer_wait.c */
-void framer_wait_begin(struct framer *framer, struct framer_room *job, int64_t head);
+void align_wait_begin(struct align *align, struct align_job *job, int64_t head);
 /* The process has ended that frame. */
-void framer_wait_ended(struct framer *framer, struct framer_room *job, int64_t frame, uint64_t end_ns);
-void framer_wait_update(struct framer_room *job, struct framer_process *process);
-void framer_wait_recount(struct framer_room *job);
-bool framer_wait_done(const struct framer_room *job, const struct framer_process *process, int64_t frame);
+void align_wait_ended(struct align *align, struct align_job *job, int64_t frame, uint64_t end_ns);
+void align_wait_update(struct align_job *job, struct align_process *process);
+void align_wait_recount(struct align_job *job);
+bool align_wait_done(const struct align_job *job, const struct align_process *process, int64_t frame);
 /* Sends what can go. */
-void framer_wait_pump(struct framer *framer, struct framer_room *job);
-void framer_wait_tick(struct framer *framer, struct framer_room *job);
+void align_wait_pump(struct align *align, struct align_job *job);
+void align_wait_tick(struct align *align, struct align_job *job);
 /* Sends all frames up to that one, ready or not. */
-void framer_wait_flush(struct framer *framer, struct framer_room *job, int64_t until);
-uint32_t framer_wait_max(const struct framer_room *job);
+void align_wait_flush(struct align *align, struct align_job *job, int64_t until);
+uint32_t align_wait_max(const struct align_job *job);
 
 /* framer_out.c: sends the head as it is. */
-void framer_out(struct framer *framer, struct framer_room *job);
+void align_out(struct align *align, struct align_job *job);
 
 /* framer_groups.c */
-bool framer_groups_begin(struct framer *framer, const struct framer_room *job); /* false: out of memory */
+bool align_groups_begin(struct align *align, const struct align_job *job); /* false: out of memory */
 /* Adds the records of a rank's step to the frame. */
-void framer_groups_add(struct framer *framer, struct framer_room *job, struct framer_process *process,
-	struct framer_slot *slot, uint32_t rank);
-void framer_groups_end(struct framer *framer);
-void framer_groups_free(struct framer_scratch *scratch);
+void align_groups_add(struct align *align, struct align_job *job, struct align_process *process,
+	struct align_slot *slot, uint32_t rank);
+void align_groups_end(struct align *align);
+void align_groups_free(struct align_scratch *scratch);
 
 #endif

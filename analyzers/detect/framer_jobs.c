@@ -17,50 +17,50 @@
 #define NUMBERS_REST 4096	    /* numbers of processes that rest before one is given again */
 #define WORD_MAX 256
 
-static void rest_number(struct framer *framer, int number)
+static void rest_number(struct align *align, int number)
 {
-	if (!framer_grow((void **)&framer->unused, &framer->unused_room,
-		    framer->unused_first + framer->unused_count + 1, sizeof(*framer->unused), INT_MAX))
+	if (!align_grow((void **)&align->unused, &align->unused_capacity,
+		    align->unused_first + align->unused_count + 1, sizeof(*align->unused), INT_MAX))
 		return;
-	framer->unused[framer->unused_first + framer->unused_count++] = number;
+	align->unused[align->unused_first + align->unused_count++] = number;
 }
 
-static int take_number(struct framer *framer)
+static int take_number(struct align *align)
 {
-	if (framer->unused_count > NUMBERS_REST) {
-		int number = framer->unused[framer->unused_first++];
+	if (align->unused_count > NUMBERS_REST) {
+		int number = align->unused[align->unused_first++];
 
-		framer->unused_count--;
-		if (framer->unused_first > framer->unused_count) {
-			memmove(framer->unused, framer->unused + framer->unused_first,
-				framer->unused_count * sizeof(*framer->unused));
-			framer->unused_first = 0;
+		align->unused_count--;
+		if (align->unused_first > align->unused_count) {
+			memmove(align->unused, align->unused + align->unused_first,
+				align->unused_count * sizeof(*align->unused));
+			align->unused_first = 0;
 		}
 		return number;
 	}
-	if (!framer_grow((void **)&framer->process, &framer->process_room, framer->processes + 1,
-		    sizeof(struct framer_process *), INT_MAX))
+	if (!align_grow((void **)&align->process, &align->process_capacity, align->processes + 1,
+		    sizeof(struct align_process *), INT_MAX))
 		return -ENOMEM;
-	framer->process[framer->processes] = NULL;
-	return (int)framer->processes++;
+	align->process[align->processes] = NULL;
+	return (int)align->processes++;
 }
 
-static void align_jobs_forget(struct framer *framer, struct framer_process *process)
+static void align_jobs_forget(struct align *align, struct align_process *process)
 {
 	int number = process->number;
 
-	framer_process_free(framer, process);
-	framer->process[number] = NULL;
-	rest_number(framer, number);
+	align_process_free(align, process);
+	align->process[number] = NULL;
+	rest_number(align, number);
 }
 
-static void align_jobs_room_free(struct framer *framer, struct framer_room *job)
+static void align_job_free(struct align *align, struct align_job *job)
 {
 	if (!job)
 		return;
 	for (size_t i = 0; i < job->ranks; i++)
-		align_jobs_forget(framer, job->live[i]);
-	framer->job[job->number] = NULL;
+		align_jobs_forget(align, job->live[i]);
+	align->job[job->number] = NULL;
 	free(job->word);
 	free(job->who);
 	free(job->process);
@@ -75,33 +75,33 @@ static void align_jobs_room_free(struct framer *framer, struct framer_room *job)
 	free(job);
 }
 
-void framer_rooms_free(struct framer *framer)
+void align_jobs_free(struct align *align)
 {
-	for (size_t i = 0; i < FRAMER_JOBS_MAX; i++)
-		align_jobs_room_free(framer, framer->job[i]);
-	free(framer->process);
-	free(framer->unused);
+	for (size_t i = 0; i < ALIGN_JOBS_MAX; i++)
+		align_job_free(align, align->job[i]);
+	free(align->process);
+	free(align->unused);
 }
 
-static struct framer_room *room_new(struct framer *framer, const struct framer_rank *rank, const char *word)
+static struct align_job *room_new(struct align *align, const struct align_rank *rank, const char *word)
 {
-	struct framer_room *job;
+	struct align_job *job;
 	size_t number = 0;
 
-	while (number < FRAMER_JOBS_MAX && framer->job[number])
+	while (number < ALIGN_JOBS_MAX && align->job[number])
 		number++;
-	if (number == FRAMER_JOBS_MAX) {
-		size_t oldest = FRAMER_JOBS_MAX;
+	if (number == ALIGN_JOBS_MAX) {
+		size_t oldest = ALIGN_JOBS_MAX;
 
-		for (size_t i = 0; i < FRAMER_JOBS_MAX; i++) {
-			if (!framer->job[i]->alive &&
-				(oldest == FRAMER_JOBS_MAX ||
-					framer->job[i]->last_end_ns < framer->job[oldest]->last_end_ns))
+		for (size_t i = 0; i < ALIGN_JOBS_MAX; i++) {
+			if (!align->job[i]->alive &&
+				(oldest == ALIGN_JOBS_MAX ||
+					align->job[i]->last_end_ns < align->job[oldest]->last_end_ns))
 				oldest = i;
 		}
-		if (oldest == FRAMER_JOBS_MAX)
+		if (oldest == ALIGN_JOBS_MAX)
 			return NULL;
-		align_jobs_room_free(framer, framer->job[oldest]);
+		align_job_free(align, align->job[oldest]);
 		number = oldest;
 	}
 	job = calloc(1, sizeof(*job));
@@ -112,19 +112,19 @@ static struct framer_room *room_new(struct framer *framer, const struct framer_r
 		free(job);
 		return NULL;
 	}
-	*job = (struct framer_room){.framer = framer,
+	*job = (struct align_job){.align = align,
 		.number = (uint32_t)number,
-		.id = ++framer->jobs,
+		.id = ++align->jobs,
 		.word = job->word,
 		.world_size = rank->world_size,
 		.first_start_ns = rank->start_ns,
 		.ref = -1};
-	framer->job[number] = job;
+	align->job[number] = job;
 	return job;
 }
 
 /* Index of the rank, or of the next one. Ranks mostly come in their order. */
-static size_t index_of(const struct framer_room *job, int32_t rank)
+static size_t index_of(const struct align_job *job, int32_t rank)
 {
 	if ((size_t)rank < job->ranks && job->who[rank].rank == rank)
 		return (size_t)rank;
@@ -138,7 +138,7 @@ static size_t index_of(const struct framer_room *job, int32_t rank)
 }
 
 /* Do their lives overlap, and has nobody that lives that rank there? */
-static bool align_jobs_fits(const struct framer_room *job, const struct framer_rank *rank, const char *word)
+static bool align_jobs_fits(const struct align_job *job, const struct align_rank *rank, const char *word)
 {
 	uint64_t apart_ns = rank->start_ns > job->first_start_ns ? rank->start_ns - job->first_start_ns
 								  : job->first_start_ns - rank->start_ns;
@@ -154,18 +154,18 @@ static bool align_jobs_fits(const struct framer_room *job, const struct framer_r
 	if (job->alive && job->port && rank->port && job->port != rank->port)
 		return false;
 	index = index_of(job, rank->rank);
-	return index == job->ranks ? job->ranks < FRAMER_RANKS_MAX : job->live[index]->ended;
+	return index == job->ranks ? job->ranks < ALIGN_RANKS_MAX : job->live[index]->ended;
 }
 
-static uint32_t align_jobs_node_of(struct framer_room *job, const char *host)
+static uint32_t align_jobs_node_of(struct align_job *job, const char *host)
 {
 	uint64_t key = 0xcbf29ce484222325ULL;
-	size_t many = job->nodes_room;
+	size_t many = job->nodes_capacity;
 
 	if (!*host)
 		return FRAME_NONE;
 	for (const char *at = host; *at && at - host < 64; at++)
-		key = ops_mix(key, (unsigned char)*at);
+		key = coll_mix(key, (unsigned char)*at);
 	if (job->ranks && job->who[job->ranks - 1].node != FRAME_NONE &&
 		job->node_key[job->who[job->ranks - 1].node] == key)
 		return job->who[job->ranks - 1].node;
@@ -173,43 +173,43 @@ static uint32_t align_jobs_node_of(struct framer_room *job, const char *host)
 		if (job->node_key[i] == key)
 			return (uint32_t)i;
 	}
-	if (!framer_grow((void **)&job->node_key, &many, job->nodes + 1, sizeof(*job->node_key), SIZE_MAX / 64))
+	if (!align_grow((void **)&job->node_key, &many, job->nodes + 1, sizeof(*job->node_key), SIZE_MAX / 64))
 		return FRAME_NONE;
-	many = job->nodes_room;
-	if (!framer_grow((void **)&job->node_ref, &many, job->nodes + 1, sizeof(*job->node_ref), SIZE_MAX / 64))
+	many = job->nodes_capacity;
+	if (!align_grow((void **)&job->node_ref, &many, job->nodes + 1, sizeof(*job->node_ref), SIZE_MAX / 64))
 		return FRAME_NONE;
-	job->nodes_room = many;
+	job->nodes_capacity = many;
 	job->node_key[job->nodes] = key;
 	job->node_ref[job->nodes] = -1;
 	return (uint32_t)job->nodes++;
 }
 
-static bool room_grow(struct framer_room *job)
+static bool room_grow(struct align_job *job)
 {
-	size_t many = job->ranks_room;
+	size_t many = job->ranks_capacity;
 
-	if (job->ranks < job->ranks_room)
+	if (job->ranks < job->ranks_capacity)
 		return true;
-	if (!framer_grow((void **)&job->who, &many, job->ranks + 1, sizeof(*job->who), SIZE_MAX / 256))
+	if (!align_grow((void **)&job->who, &many, job->ranks + 1, sizeof(*job->who), SIZE_MAX / 256))
 		return false;
-	many = job->ranks_room;
-	if (!framer_grow((void **)&job->process, &many, job->ranks + 1, sizeof(*job->process), SIZE_MAX / 256))
+	many = job->ranks_capacity;
+	if (!align_grow((void **)&job->process, &many, job->ranks + 1, sizeof(*job->process), SIZE_MAX / 256))
 		return false;
-	many = job->ranks_room;
-	if (!framer_grow((void **)&job->live, &many, job->ranks + 1, sizeof(struct framer_process *), SIZE_MAX / 256))
+	many = job->ranks_capacity;
+	if (!align_grow((void **)&job->live, &many, job->ranks + 1, sizeof(struct align_process *), SIZE_MAX / 256))
 		return false;
-	job->ranks_room = many;
+	job->ranks_capacity = many;
 	return true;
 }
 
-static struct framer_process *process_new(struct framer *framer, const struct framer_rank *rank)
+static struct align_process *process_new(struct align *align, const struct align_rank *rank)
 {
-	struct framer_process *process = calloc(1, sizeof(*process));
+	struct align_process *process = calloc(1, sizeof(*process));
 	int number;
 
 	if (!process)
 		return NULL;
-	number = take_number(framer);
+	number = take_number(align);
 	if (number < 0) {
 		free(process);
 		return NULL;
@@ -218,16 +218,16 @@ static struct framer_process *process_new(struct framer *framer, const struct fr
 	process->job = FRAME_NONE;
 	process->from_start = rank->from_start;
 	process->high = -1;
-	process->newest = FRAMER_NO_STEP;
-	process->ops_since = process->ops_newest = process->lost_until = FRAMER_NO_STEP;
-	framer_usual_from(process, UINT32_MAX);
+	process->newest = ALIGN_NO_STEP;
+	process->coll_since = process->coll_newest = process->lost_until = ALIGN_NO_STEP;
+	align_usual_from(process, UINT32_MAX);
 	process->usual_once = UINT32_MAX;
-	framer->process[number] = process;
+	align->process[number] = process;
 	return process;
 }
 
 static void enter(
-	struct framer *framer, struct framer_room *job, struct framer_process *process, const struct framer_rank *rank)
+	struct align *align, struct align_job *job, struct align_process *process, const struct align_rank *rank)
 {
 	const char *host = rank->host ? rank->host : "", *card = rank->card ? rank->card : "";
 	size_t index = index_of(job, rank->rank);
@@ -235,13 +235,13 @@ static void enter(
 	struct frame_who *who = &job->who[index];
 
 	if (index < job->ranks) {
-		struct framer_process *before = job->live[index];
+		struct align_process *before = job->live[index];
 
 		/* What it had ended goes out before it is forgotten. */
-		if (before->align != FRAMER_UNPLACED && before->newest != FRAMER_NO_STEP)
-			framer_wait_flush(framer, job, framer_frame_of(before, before->newest));
+		if (before->align != ALIGN_UNPLACED && before->newest != ALIGN_NO_STEP)
+			align_wait_flush(align, job, align_frame_of(before, before->newest));
 		process->after_ns = before->end_ns;
-		align_jobs_forget(framer, before);
+		align_jobs_forget(align, before);
 	} else {
 		job->ranks++;
 	}
@@ -256,78 +256,78 @@ static void enter(
 	process->job = job->number;
 	process->index = (uint32_t)index;
 	process->node = node;
-	framer_wait_update(job, process);
+	align_wait_update(job, process);
 }
 
-int framer_rank_new(struct framer *framer, const struct framer_rank *rank)
+int align_rank_new(struct align *align, const struct align_rank *rank)
 {
 	const char *word = rank->job ? rank->job : "";
-	struct framer_room *job = NULL;
-	struct framer_process *process;
+	struct align_job *job = NULL;
+	struct align_process *process;
 
 	if (rank->rank < 0 || (rank->world_size && (uint32_t)rank->rank >= rank->world_size)) {
-		framer->counts.ranks_left_out++;
+		align->counts.ranks_left_out++;
 		return -EINVAL;
 	}
-	for (size_t i = 0; i < FRAMER_JOBS_MAX && !job; i++) {
-		if (framer->job[i] && align_jobs_fits(framer->job[i], rank, word))
-			job = framer->job[i];
+	for (size_t i = 0; i < ALIGN_JOBS_MAX && !job; i++) {
+		if (align->job[i] && align_jobs_fits(align->job[i], rank, word))
+			job = align->job[i];
 	}
 	if (!job)
-		job = room_new(framer, rank, word);
+		job = room_new(align, rank, word);
 	if (!job) {
-		framer->counts.ranks_left_out++;
+		align->counts.ranks_left_out++;
 		return -ENOSPC;
 	}
-	process = room_grow(job) ? process_new(framer, rank) : NULL;
+	process = room_grow(job) ? process_new(align, rank) : NULL;
 	if (!process) {
-		framer->counts.ranks_left_out++;
+		align->counts.ranks_left_out++;
 		return -ENOMEM;
 	}
 	if (!job->alive || !job->port)
 		job->port = rank->port;
-	enter(framer, job, process, rank);
+	enter(align, job, process, rank);
 	return process->number;
 }
 
-void framer_rank_card(struct framer *framer, int number, const char *card)
+void align_rank_card(struct align *align, int number, const char *card)
 {
-	const struct framer_process *process = framer_process_get(framer, number);
-	struct framer_room *job = process ? framer_room_of(framer, process) : NULL;
+	const struct align_process *process = align_process_get(align, number);
+	struct align_job *job = process ? align_job_of(align, process) : NULL;
 
 	if (job)
 		snprintf(job->who[process->index].card, sizeof(job->who->card), "%s", card ? card : "");
 }
 
-void framer_rank_end(struct framer *framer, int number, uint64_t end_ns)
+void align_rank_end(struct align *align, int number, uint64_t end_ns)
 {
-	struct framer_process *process = framer_process_get(framer, number);
-	struct framer_room *job;
+	struct align_process *process = align_process_get(align, number);
+	struct align_job *job;
 
 	if (!process || process->ended)
 		return;
-	job = framer_room_of(framer, process);
+	job = align_job_of(align, process);
 	process->ended = true;
 	process->end_ns = end_ns;
 	job->alive--;
-	if (process->align != FRAMER_UNPLACED) {
+	if (process->align != ALIGN_UNPLACED) {
 		job->placed--;
-		framer_align_ended(framer, process);
+		align_steps_ended(align, process);
 	}
-	if (end_ns > job->last_end_ns && end_ns < FRAMER_TIME_MAX)
+	if (end_ns > job->last_end_ns && end_ns < ALIGN_TIME_MAX)
 		job->last_end_ns = end_ns;
-	framer_wait_update(job, process);
-	framer_align_tick(framer, job, false);
-	framer_wait_pump(framer, job);
+	align_wait_update(job, process);
+	align_steps_tick(align, job, false);
+	align_wait_pump(align, job);
 }
 
-bool framer_job(const struct framer *framer, uint32_t number, struct framer_job *ret)
+bool align_job_info(const struct align *align, uint32_t number, struct align_job_info *ret)
 {
-	const struct framer_room *job = number < FRAMER_JOBS_MAX ? framer->job[number] : NULL;
+	const struct align_job *job = number < ALIGN_JOBS_MAX ? align->job[number] : NULL;
 
 	if (!job)
 		return false;
-	*ret = (struct framer_job){.id = job->id,
+	*ret = (struct align_job_info){.id = job->id,
 		.job = job->word,
 		.world_size = job->world_size,
 		.ranks = job->ranks,
@@ -339,9 +339,9 @@ bool framer_job(const struct framer *framer, uint32_t number, struct framer_job 
 	return true;
 }
 
-bool framer_where(const struct framer *framer, int number, uint32_t *ret_job, uint32_t *ret_index)
+bool align_where(const struct align *align, int number, uint32_t *ret_job, uint32_t *ret_index)
 {
-	const struct framer_process *process = framer_process_get(framer, number);
+	const struct align_process *process = align_process_get(align, number);
 
 	if (!process || process->job == FRAME_NONE)
 		return false;

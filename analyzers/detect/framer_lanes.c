@@ -11,27 +11,27 @@
 
 #include "analyzers/ops_hash.h"
 
-struct framer_lanes_lane {
-	struct framer_lane is;
-	struct framer_shape_lane shape;
+struct align_lanes_lane {
+	struct align_lane is;
+	struct align_shape_lane shape;
 	uint32_t base;	/* its first number */
 	uint32_t first; /* of its groups, in lane_group */
 	uint32_t ranks;
 };
 
-void framer_lanes_begin(struct framer_scratch *scratch)
+void align_lanes_begin(struct align_scratch *scratch)
 {
 	scratch->lanes = scratch->lane_groups = 0;
 	if (scratch->lane_hash)
 		memset(scratch->lane_hash, 0, scratch->lane_hash_size * sizeof(*scratch->lane_hash));
 }
 
-static size_t align_lanes_place_of(const struct framer_scratch *scratch, const struct framer_lane *lane)
+static size_t align_lanes_place_of(const struct align_scratch *scratch, const struct align_lane *lane)
 {
-	size_t at = ops_mix((uint64_t)lane->comm << 1 | lane->p2p, lane->sides) & (scratch->lane_hash_size - 1);
+	size_t at = coll_mix((uint64_t)lane->comm << 1 | lane->p2p, lane->sides) & (scratch->lane_hash_size - 1);
 
 	for (; scratch->lane_hash[at]; at = (at + 1) & (scratch->lane_hash_size - 1)) {
-		const struct framer_lane *other = &scratch->lane[scratch->lane_hash[at] - 1].is;
+		const struct align_lane *other = &scratch->lane[scratch->lane_hash[at] - 1].is;
 
 		if (other->comm == lane->comm && other->sides == lane->sides && other->p2p == lane->p2p)
 			break;
@@ -39,14 +39,14 @@ static size_t align_lanes_place_of(const struct framer_scratch *scratch, const s
 	return at;
 }
 
-static bool align_lanes_reserve(struct framer_scratch *scratch, size_t lanes, size_t groups)
+static bool align_lanes_reserve(struct align_scratch *scratch, size_t lanes, size_t groups)
 {
 	size_t size = scratch->lane_hash_size ? scratch->lane_hash_size : 256;
 	uint32_t *hash;
 
-	if (!framer_grow((void **)&scratch->lane, &scratch->lane_room, scratch->lanes + lanes, sizeof(*scratch->lane),
+	if (!align_grow((void **)&scratch->lane, &scratch->lane_capacity, scratch->lanes + lanes, sizeof(*scratch->lane),
 		    UINT32_MAX / 2) ||
-		!framer_grow((void **)&scratch->lane_group, &scratch->lane_group_room, scratch->lane_groups + groups,
+		!align_grow((void **)&scratch->lane_group, &scratch->lane_group_capacity, scratch->lane_groups + groups,
 			sizeof(*scratch->lane_group), UINT32_MAX / 2))
 		return false;
 	while (size <= (scratch->lanes + lanes) * 2)
@@ -67,19 +67,19 @@ static bool align_lanes_reserve(struct framer_scratch *scratch, size_t lanes, si
 /* Those of the slot, by numbers in scratch->lane; *ret_new: from here on they have no groups yet. False: one is known
  * with other numbers. */
 static bool find_lanes(
-	struct framer_scratch *scratch, const struct framer_slot *slot, uint32_t *ret_lane, uint32_t *ret_new)
+	struct align_scratch *scratch, const struct align_slot *slot, uint32_t *ret_lane, uint32_t *ret_new)
 {
-	const struct framer_plan *plan = slot->plan;
+	const struct align_template *plan = slot->plan;
 
 	*ret_new = (uint32_t)scratch->lanes;
 	for (uint32_t i = 0; i < plan->lanes; i++) {
-		const struct framer_shape_lane *shape = &plan->shape->lane[i];
+		const struct align_shape_lane *shape = &plan->shape->lane[i];
 		size_t at = align_lanes_place_of(scratch, &plan->lane[i]);
-		struct framer_lanes_lane *lane;
+		struct align_lanes_lane *lane;
 
 		if (!scratch->lane_hash[at]) {
 			scratch->lane[scratch->lanes] =
-				(struct framer_lanes_lane){.is = plan->lane[i], .shape = *shape, .base = slot->word[i]};
+				(struct align_lanes_lane){.is = plan->lane[i], .shape = *shape, .base = slot->word[i]};
 			scratch->lane_hash[at] = (uint32_t)++scratch->lanes;
 		}
 		ret_lane[i] = scratch->lane_hash[at] - 1;
@@ -91,7 +91,7 @@ static bool find_lanes(
 }
 
 /* As if those from there on had not been found. */
-static void undo(struct framer_scratch *scratch, uint32_t from)
+static void undo(struct align_scratch *scratch, uint32_t from)
 {
 	while (scratch->lanes > from) {
 		/* The newest ones first: what was put in before them is found as before. */
@@ -102,14 +102,14 @@ static void undo(struct framer_scratch *scratch, uint32_t from)
 
 /* Groups of the lanes that have none, in the order of their operations. False: there is one already, of another tier.
  */
-static bool make_groups(struct framer_scratch *scratch, const struct framer_room *job, const struct framer_slot *slot,
+static bool make_groups(struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot,
 	const uint32_t *lanes, uint32_t new)
 {
-	const struct framer_plan *plan = slot->plan;
-	uint32_t *next[FRAMER_LANES_MAX];
+	const struct align_template *plan = slot->plan;
+	uint32_t *next[ALIGN_LANES_MAX];
 
 	for (uint32_t i = 0; i < plan->lanes; i++) {
-		struct framer_lanes_lane *lane = &scratch->lane[lanes[i]];
+		struct align_lanes_lane *lane = &scratch->lane[lanes[i]];
 
 		if (lanes[i] < new)
 			continue;
@@ -118,22 +118,22 @@ static bool make_groups(struct framer_scratch *scratch, const struct framer_room
 		scratch->lane_groups += lane->shape.count;
 	}
 	for (uint32_t i = 0; i < plan->count; i++) {
-		const struct framer_entry *entry = &plan->shape->entry[i];
-		const struct framer_lane *lane = &plan->lane[entry->lane];
-		const struct framer_group_key key = {.seq = slot->word[entry->lane] + entry->seq,
+		const struct align_entry *entry = &plan->shape->entry[i];
+		const struct align_lane *lane = &plan->lane[entry->lane];
+		const struct align_group_key key = {.seq = slot->word[entry->lane] + entry->seq,
 			.sides = lane->sides,
 			.comm = lane->comm,
 			.last = FRAME_NONE,
 			.next = FRAME_NONE,
-			.tier = framer_what_tier(entry->what),
+			.tier = align_what_tier(entry->what),
 			.p2p = lane->p2p};
 		uint32_t group;
 
 		if (lanes[entry->lane] < new)
 			continue;
 		group = scratch->hashed
-				? framer_groups_find(scratch, job, &key, entry->bytes, framer_what_op(entry->what))
-				: framer_groups_new(scratch, job, &key, entry->bytes, framer_what_op(entry->what));
+				? align_groups_find(scratch, job, &key, entry->bytes, align_what_op(entry->what))
+				: align_groups_new(scratch, job, &key, entry->bytes, align_what_op(entry->what));
 		if (scratch->key[group].tier != key.tier)
 			return false;
 		*next[entry->lane]++ = group;
@@ -142,11 +142,11 @@ static bool make_groups(struct framer_scratch *scratch, const struct framer_room
 }
 
 static void align_lanes_write_ops(
-	struct framer_scratch *scratch, const struct framer_slot *slot, const uint32_t *lanes, uint32_t rank)
+	struct align_scratch *scratch, const struct align_slot *slot, const uint32_t *lanes, uint32_t rank)
 {
-	const struct framer_plan *plan = slot->plan;
-	const struct framer_entry *entry = plan->shape->entry, *end = entry + plan->count;
-	const uint32_t *time = slot->word + plan->lanes, *group[FRAMER_LANES_MAX];
+	const struct align_template *plan = slot->plan;
+	const struct align_entry *entry = plan->shape->entry, *end = entry + plan->count;
+	const uint32_t *time = slot->word + plan->lanes, *group[ALIGN_LANES_MAX];
 	struct frame_op *op = scratch->op + scratch->ops;
 	struct shortest *shortest = scratch->shortest;
 	const int64_t first_ns = (int64_t)slot->first_ns - (int64_t)slot->start_ns;
@@ -169,11 +169,11 @@ static void align_lanes_write_ops(
 		(((uint64_t)first_ns + FRAME_TAME_NS) | ((uint64_t)start_ns + FRAME_TAME_NS)) < 2 * FRAME_TAME_NS;
 }
 
-bool framer_lanes_add(
-	struct framer_scratch *scratch, const struct framer_room *job, const struct framer_slot *slot, uint32_t rank)
+bool align_lanes_add(
+	struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot, uint32_t rank)
 {
-	const struct framer_plan *plan = slot->plan;
-	uint32_t lanes[FRAMER_LANES_MAX], new;
+	const struct align_template *plan = slot->plan;
+	uint32_t lanes[ALIGN_LANES_MAX], new;
 	size_t groups = scratch->lane_groups;
 
 	if (slot->records < plan->count || !align_lanes_reserve(scratch, plan->lanes, plan->count))
@@ -188,10 +188,10 @@ bool framer_lanes_add(
 	return true;
 }
 
-void framer_lanes_end(struct framer_scratch *scratch)
+void align_lanes_end(struct align_scratch *scratch)
 {
 	for (size_t i = 0; i < scratch->lanes; i++) {
-		const struct framer_lanes_lane *lane = &scratch->lane[i];
+		const struct align_lanes_lane *lane = &scratch->lane[i];
 
 		for (uint32_t k = 0; k < lane->shape.count; k++)
 			scratch->key[scratch->lane_group[lane->first + k]].count += (uint16_t)lane->ranks;

@@ -10,16 +10,16 @@
 
 #define NAME_BYTES 64
 #define NAMES_KNOWN_BITS 5 /* log2 of sets of two */
-#define NAMES_HASH 4096	   /* a power of two, well above FRAMER_NAMES_MAX */
+#define NAMES_HASH 4096	   /* a power of two, well above ALIGN_NAMES_MAX */
 
-struct framer_names {
+struct align_names {
 	size_t count;
-	uint64_t key[FRAMER_NAMES_MAX];
+	uint64_t key[ALIGN_NAMES_MAX];
 	uint16_t hash[NAMES_HASH]; /* number + 1 */
-	struct framer_known known[2 << NAMES_KNOWN_BITS];
+	struct align_known known[2 << NAMES_KNOWN_BITS];
 };
 
-void framer_names_free(struct framer_names *names)
+void align_names_free(struct align_names *names)
 {
 	free(names);
 }
@@ -31,23 +31,23 @@ static uint64_t align_names_key_of(const char *text, size_t max)
 
 	for (; length >= sizeof(word); length -= sizeof(word), text += sizeof(word)) {
 		memcpy(&word, text, sizeof(word));
-		key = ops_mix(word, key);
+		key = coll_mix(word, key);
 	}
 	word = 0;
 	memcpy(&word, text, length);
-	return ops_mix(word, key);
+	return coll_mix(word, key);
 }
 
-static uint16_t number_find(struct framer_names *names, const char *name)
+static uint16_t number_find(struct align_names *names, const char *name)
 {
 	uint64_t key = align_names_key_of(name, NAME_BYTES);
 	size_t at;
 
-	for (at = ops_mix(key, 0) & (NAMES_HASH - 1); names->hash[at]; at = (at + 1) & (NAMES_HASH - 1)) {
+	for (at = coll_mix(key, 0) & (NAMES_HASH - 1); names->hash[at]; at = (at + 1) & (NAMES_HASH - 1)) {
 		if (names->key[names->hash[at] - 1] == key)
 			return names->hash[at];
 	}
-	if (names->count == FRAMER_NAMES_MAX)
+	if (names->count == ALIGN_NAMES_MAX)
 		return 0;
 	names->key[names->count] = key;
 	names->hash[at] = (uint16_t)++names->count;
@@ -55,37 +55,37 @@ static uint16_t number_find(struct framer_names *names, const char *name)
 }
 
 /* From 1; 0 for all that are too many. */
-static uint16_t align_names_number_of(struct framer *framer, const char *name)
+static uint16_t align_names_number_of(struct align *align, const char *name)
 {
-	struct framer_names *names = framer->names;
-	const struct framer_known *known;
-	struct framer_known what, *set;
+	struct align_names *names = align->names;
+	const struct align_known *known;
+	struct align_known what, *set;
 
 	if (!names)
-		names = framer->names = calloc(1, sizeof(*names));
+		names = align->names = calloc(1, sizeof(*names));
 	if (!names)
 		return 0;
-	if (!framer_known_read(&what, name, strnlen(name, NAME_BYTES)))
+	if (!align_known_read(&what, name, strnlen(name, NAME_BYTES)))
 		return number_find(names, name);
-	set = framer_known_set(names->known, NAMES_KNOWN_BITS, &what);
-	known = framer_known_find(set, &what);
+	set = align_known_set(names->known, NAMES_KNOWN_BITS, &what);
+	known = align_known_find(set, &what);
 	if (known)
 		return (uint16_t)known->number;
 	what.number = number_find(names, name);
-	framer_known_keep(set, &what);
+	align_known_keep(set, &what);
 	return (uint16_t)what.number;
 }
 
-static void hash_put(struct framer_room *job, uint32_t comm)
+static void hash_put(struct align_job *job, uint32_t comm)
 {
-	size_t at = ops_mix(job->comm_key[comm], 0) & (job->comm_hash_size - 1);
+	size_t at = coll_mix(job->comm_key[comm], 0) & (job->comm_hash_size - 1);
 
 	while (job->comm_hash[at])
 		at = (at + 1) & (job->comm_hash_size - 1);
 	job->comm_hash[at] = comm + 1;
 }
 
-static bool align_names_hash_grow(struct framer_room *job)
+static bool align_names_hash_grow(struct align_job *job)
 {
 	size_t size = job->comm_hash_size ? job->comm_hash_size * 2 : 64;
 	uint32_t *hash;
@@ -104,13 +104,13 @@ static bool align_names_hash_grow(struct framer_room *job)
 }
 
 /* Counts in `now` which communicators the records that wait are of; or gives them the numbers in it. */
-static void each_comm(struct framer_process *process, uint32_t *now, bool renumber)
+static void each_comm(struct align_process *process, uint32_t *now, bool renumber)
 {
 	for (int64_t step = process->low; step <= process->high; step++) {
-		struct framer_slot *slot = framer_slot_find(process, step);
+		struct align_slot *slot = align_slot_find(process, step);
 
 		for (uint32_t i = 0; slot && i < slot->records; i++) {
-			uint32_t comm = framer_record_comm(&slot->record[i]);
+			uint32_t comm = align_record_comm(&slot->record[i]);
 
 			if (renumber)
 				slot->record[i].duration_comm += (uint64_t)now[comm] - comm;
@@ -121,21 +121,21 @@ static void each_comm(struct framer_process *process, uint32_t *now, bool renumb
 }
 
 /* Numbers of communicators are kept nowhere but in full records, and beside texts. */
-static void only_records(struct framer_room *job, struct framer_process *process)
+static void only_records(struct align_job *job, struct align_process *process)
 {
 	for (int64_t step = process->low; step <= process->high; step++) {
-		struct framer_slot *slot = framer_slot_find(process, step);
+		struct align_slot *slot = align_slot_find(process, step);
 
 		if (slot && slot->plan)
-			framer_plan_leave(job->framer, job, process, slot);
+			align_template_leave(job->align, job, process, slot);
 	}
-	framer_plan_drop(job, &process->plan);
+	align_template_drop(job, &process->plan);
 	memset(process->known, 0, sizeof(process->known));
 	memset(process->kind, 0, sizeof(process->kind));
 }
 
 /* Forgets those of which no record waits. */
-static bool align_names_reserve(struct framer_room *job)
+static bool align_names_reserve(struct align_job *job)
 {
 	uint32_t *now = calloc(job->comms, sizeof(*now)), kept = 0;
 
@@ -159,22 +159,22 @@ static bool align_names_reserve(struct framer_room *job)
 	memset(job->comm_hash, 0, job->comm_hash_size * sizeof(*job->comm_hash));
 	for (uint32_t i = 0; i < kept; i++)
 		hash_put(job, i);
-	return kept < FRAMER_COMMS_MAX;
+	return kept < ALIGN_COMMS_MAX;
 }
 
-static uint32_t comm_add(struct framer_room *job, const char *communicator, uint64_t key)
+static uint32_t comm_add(struct align_job *job, const char *communicator, uint64_t key)
 {
-	size_t many = job->comm_room;
+	size_t many = job->comm_capacity;
 	uint32_t comm;
 
-	if (job->comms == FRAMER_COMMS_MAX && !align_names_reserve(job))
+	if (job->comms == ALIGN_COMMS_MAX && !align_names_reserve(job))
 		return FRAME_NONE;
-	if (!framer_grow((void **)&job->comm, &many, job->comms + 1, sizeof(*job->comm), FRAMER_COMMS_MAX))
+	if (!align_grow((void **)&job->comm, &many, job->comms + 1, sizeof(*job->comm), ALIGN_COMMS_MAX))
 		return FRAME_NONE;
-	many = job->comm_room;
-	if (!framer_grow((void **)&job->comm_key, &many, job->comms + 1, sizeof(*job->comm_key), FRAMER_COMMS_MAX))
+	many = job->comm_capacity;
+	if (!align_grow((void **)&job->comm_key, &many, job->comms + 1, sizeof(*job->comm_key), ALIGN_COMMS_MAX))
 		return FRAME_NONE;
-	job->comm_room = many;
+	job->comm_capacity = many;
 	if (!align_names_hash_grow(job))
 		return FRAME_NONE;
 	comm = (uint32_t)job->comms++;
@@ -185,12 +185,12 @@ static uint32_t comm_add(struct framer_room *job, const char *communicator, uint
 	return comm;
 }
 
-static uint32_t comm_find(struct framer_room *job, const char *communicator)
+static uint32_t comm_find(struct align_job *job, const char *communicator)
 {
 	uint64_t key = align_names_key_of(communicator, sizeof(job->comm->communicator) - 1);
 
 	if (job->comm_hash_size) {
-		size_t at = ops_mix(key, 0) & (job->comm_hash_size - 1);
+		size_t at = coll_mix(key, 0) & (job->comm_hash_size - 1);
 
 		for (; job->comm_hash[at]; at = (at + 1) & (job->comm_hash_size - 1)) {
 			if (job->comm_key[job->comm_hash[at] - 1] == key)
@@ -201,28 +201,28 @@ static uint32_t comm_find(struct framer_room *job, const char *communicator)
 }
 
 /* FRAME_NONE: no room. */
-static uint32_t align_names_comm_of(struct framer_room *job, struct framer_process *process, const char *communicator)
+static uint32_t align_names_comm_of(struct align_job *job, struct align_process *process, const char *communicator)
 {
 	size_t length = strnlen(communicator, sizeof(job->comm->communicator) - 1);
-	const struct framer_known *known;
-	struct framer_known what, *set;
+	const struct align_known *known;
+	struct align_known what, *set;
 
-	if (!framer_known_read(&what, communicator, length))
+	if (!align_known_read(&what, communicator, length))
 		return comm_find(job, communicator);
-	set = framer_known_set(process->known, FRAMER_KNOWN_BITS, &what);
-	known = framer_known_find(set, &what);
+	set = align_known_set(process->known, ALIGN_KNOWN_BITS, &what);
+	known = align_known_find(set, &what);
 	if (known)
 		return known->number;
 	what.number = comm_find(job, communicator);
 	if (what.number != FRAME_NONE)
-		framer_known_keep(set, &what);
+		align_known_keep(set, &what);
 	return what.number;
 }
 
-void framer_names_comm(struct framer *framer, struct framer_process *process, const char *communicator,
+void align_names_comm(struct align *align, struct align_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members)
 {
-	struct framer_room *job = framer_room_of(framer, process);
+	struct align_job *job = align_job_of(align, process);
 	uint32_t comm = align_names_comm_of(job, process, communicator);
 
 	if (comm == FRAME_NONE)
@@ -234,27 +234,27 @@ void framer_names_comm(struct framer *framer, struct framer_process *process, co
 }
 
 /* Where it is kept; its texts are set. */
-static struct framer_kind *kind_place(
-	struct framer_process *process, const struct framer_op *op, uint32_t comm, uint16_t number, bool p2p)
+static struct align_kind *kind_place(
+	struct align_process *process, const struct align_op *op, uint32_t comm, uint16_t number, bool p2p)
 {
-	struct framer_kind *kind;
+	struct align_kind *kind;
 
-	for (uint32_t i = 0; i < FRAMER_KINDS; i++) {
+	for (uint32_t i = 0; i < ALIGN_KINDS; i++) {
 		kind = &process->kind[i];
 		if (kind->comm == comm && kind->op == number && kind->p2p == p2p &&
 			strcmp(kind->communicator, op->communicator) == 0 && strcmp(kind->name, op->op) == 0)
 			return kind;
 	}
-	kind = &process->kind[process->kinds++ % FRAMER_KINDS];
-	*kind = (struct framer_kind){.comm = comm, .op = number, .p2p = p2p};
+	kind = &process->kind[process->kinds++ % ALIGN_KINDS];
+	*kind = (struct align_kind){.comm = comm, .op = number, .p2p = p2p};
 	strncpy(kind->communicator, op->communicator, sizeof(kind->communicator) - 1);
 	strncpy(kind->name, op->op, sizeof(kind->name) - 1);
 	return kind;
 }
 
-static bool align_names_fits(const struct framer_op *op)
+static bool align_names_fits(const struct align_op *op)
 {
-	struct framer_kind *kind;
+	struct align_kind *kind;
 
 	return op->op && strnlen(op->communicator, sizeof(kind->communicator)) < sizeof(kind->communicator) &&
 	       strnlen(op->op, sizeof(kind->name)) < sizeof(kind->name);
@@ -265,18 +265,18 @@ static bool is_receive(const char *op)
 	return strncasecmp(op, "recv", 4) == 0 || strncasecmp(op, "irecv", 5) == 0;
 }
 
-bool framer_names_kind(
-	struct framer *framer, struct framer_process *process, const struct framer_op *op, struct framer_kind *ret)
+bool align_names_kind(
+	struct align *align, struct align_process *process, const struct align_op *op, struct align_kind *ret)
 {
 	const char *name = op->op ? op->op : "";
 	bool p2p = op->peer >= 0, receive = p2p && is_receive(name);
-	uint16_t number = align_names_number_of(framer, receive ? "Send" : name);
-	uint32_t comm = align_names_comm_of(framer_room_of(framer, process), process, op->communicator);
-	struct framer_kind *kind;
+	uint16_t number = align_names_number_of(align, receive ? "Send" : name);
+	uint32_t comm = align_names_comm_of(align_job_of(align, process), process, op->communicator);
+	struct align_kind *kind;
 
 	if (comm == FRAME_NONE)
 		return false;
-	*ret = (struct framer_kind){.comm = comm, .op = number, .p2p = p2p, .receive = receive};
+	*ret = (struct align_kind){.comm = comm, .op = number, .p2p = p2p, .receive = receive};
 	if (!align_names_fits(op))
 		return true;
 	kind = kind_place(process, op, comm, number, p2p);

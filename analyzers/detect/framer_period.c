@@ -15,18 +15,18 @@
 
 #define PERIOD_TRY 48
 #define ROUNDS 3			 /* a pattern is one that came so often */
-#define KEPT_MAX (FRAMER_PERIOD_MAX * 4) /* operations */
+#define KEPT_MAX (ALIGN_PERIOD_MAX * 4) /* operations */
 #define MISSES 20			 /* 1 of so many may differ: 5 % */
 #define SURE 2048
 #define HELD 16 /* so many looks at a pattern, and it was the right one */
 #define LOOK 256
 #define BETTER 200 /* a longer lag that agrees better by 1 of so many is the pattern */
 
-struct framer_period {
+struct align_period {
 	size_t count, capacity, first_try, next_try;
 	uint32_t *what;
 	uint64_t *gap_ns; /* before it */
-	size_t gap_room;
+	size_t gap_capacity;
 	uint64_t end_ns; /* of what was seen so far */
 
 	size_t lag;  /* 0: not known */
@@ -36,7 +36,7 @@ struct framer_period {
 	uint64_t step_start_ns;
 };
 
-void framer_period_free(struct framer_period *period)
+void align_period_free(struct align_period *period)
 {
 	if (!period)
 		return;
@@ -46,7 +46,7 @@ void framer_period_free(struct framer_period *period)
 }
 
 /* Operations of the later part that differ from the one lag before; no more than limit are counted. */
-static size_t misses(const struct framer_period *period, size_t lag, size_t limit)
+static size_t misses(const struct align_period *period, size_t lag, size_t limit)
 {
 	size_t ret = 0;
 
@@ -55,12 +55,12 @@ static size_t misses(const struct framer_period *period, size_t lag, size_t limi
 	return ret;
 }
 
-static size_t find_lag(const struct framer_period *period)
+static size_t find_lag(const struct align_period *period)
 {
 	size_t compared = period->count - period->count / ROUNDS, ret = 0;
 	size_t best = period->count < SURE ? 1 : compared / MISSES + 1;
 
-	for (size_t lag = 1; lag <= period->count / ROUNDS && lag <= FRAMER_PERIOD_MAX && best; lag++) {
+	for (size_t lag = 1; lag <= period->count / ROUNDS && lag <= ALIGN_PERIOD_MAX && best; lag++) {
 		size_t missed = misses(period, lag, best);
 
 		if (missed < best && (!ret || best - missed > compared / BETTER)) {
@@ -72,7 +72,7 @@ static size_t find_lag(const struct framer_period *period)
 }
 
 /* Makes the last lag operations the pattern, turned so that it begins after its longest gap. */
-static void align_period_settle(struct framer_period *period, size_t lag, bool strict)
+static void align_period_settle(struct align_period *period, size_t lag, bool strict)
 {
 	size_t first = period->count - lag, longest = 0;
 	uint64_t longest_ns = 0;
@@ -100,7 +100,7 @@ static void align_period_settle(struct framer_period *period, size_t lag, bool s
 	period->strict = strict;
 }
 
-static void align_period_forget(struct framer_period *period)
+static void align_period_forget(struct align_period *period)
 {
 	period->lag = period->count = 0;
 	period->first_try = period->held >= HELD ? PERIOD_TRY : period->first_try * 4;
@@ -112,7 +112,7 @@ static void align_period_forget(struct framer_period *period)
 		period->step++; /* the open one never ends */
 }
 
-static void align_period_learn(struct framer_period *period, uint32_t what, uint64_t start_ns)
+static void align_period_learn(struct align_period *period, uint32_t what, uint64_t start_ns)
 {
 	size_t lag;
 
@@ -121,8 +121,8 @@ static void align_period_learn(struct framer_period *period, uint32_t what, uint
 		memmove(period->what, period->what + period->count, period->count * sizeof(*period->what));
 		memmove(period->gap_ns, period->gap_ns + period->count, period->count * sizeof(*period->gap_ns));
 	}
-	if (!framer_grow((void **)&period->what, &period->capacity, period->count + 1, sizeof(*period->what), KEPT_MAX) ||
-		!framer_grow((void **)&period->gap_ns, &period->gap_room, period->count + 1, sizeof(*period->gap_ns),
+	if (!align_grow((void **)&period->what, &period->capacity, period->count + 1, sizeof(*period->what), KEPT_MAX) ||
+		!align_grow((void **)&period->gap_ns, &period->gap_capacity, period->count + 1, sizeof(*period->gap_ns),
 			KEPT_MAX))
 		return;
 	period->what[period->count] = what;
@@ -138,18 +138,18 @@ static void align_period_learn(struct framer_period *period, uint32_t what, uint
 }
 
 /* The operation is the pattern's next one, or not. */
-static void align_period_follow(struct framer *framer, struct framer_process *process, uint32_t what, uint64_t start_ns)
+static void align_period_follow(struct align *align, struct align_process *process, uint32_t what, uint64_t start_ns)
 {
-	struct framer_period *period = process->period;
+	struct align_period *period = process->period;
 	size_t look;
 
 	if (period->at == 0) {
-		const struct framer_step step = {.step = period->step,
+		const struct align_step step = {.step = period->step,
 			.start_ns = period->step_start_ns,
 			.duration_ns = start_ns > period->step_start_ns ? start_ns - period->step_start_ns : 0};
 
 		if (period->step && period->step_start_ns)
-			framer_step_closed(framer, process, &step);
+			align_step_closed(align, process, &step);
 		process->from_start = false; /* the first one that was found, not the first one */
 		period->step++;
 		period->step_start_ns = start_ns;
@@ -166,22 +166,22 @@ static void align_period_follow(struct framer *framer, struct framer_process *pr
 	}
 }
 
-int64_t framer_period_op(
-	struct framer *framer, struct framer_process *process, uint64_t what, uint64_t start_ns, uint64_t end_ns)
+int64_t align_period_op(
+	struct align *align, struct align_process *process, uint64_t what, uint64_t start_ns, uint64_t end_ns)
 {
-	struct framer_period *period = process->period;
+	struct align_period *period = process->period;
 
 	if (!period) {
 		period = process->period = calloc(1, sizeof(*period));
 		if (!period)
-			return FRAMER_NO_STEP;
+			return ALIGN_NO_STEP;
 		period->first_try = period->next_try = PERIOD_TRY;
 	}
 	if (period->lag)
-		align_period_follow(framer, process, (uint32_t)what, start_ns);
+		align_period_follow(align, process, (uint32_t)what, start_ns);
 	else
 		align_period_learn(period, (uint32_t)what, start_ns);
 	if (end_ns > period->end_ns)
 		period->end_ns = end_ns;
-	return period->lag && period->step_start_ns ? period->step : FRAMER_NO_STEP;
+	return period->lag && period->step_start_ns ? period->step : ALIGN_NO_STEP;
 }

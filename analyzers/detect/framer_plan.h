@@ -14,13 +14,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FRAMER_SHAPE_MIN 8		       /* operations; shorter steps are not worth it */
-#define FRAMER_SHAPE_MAX 16384		       /* operations */
-#define FRAMER_LANES_MAX 64		       /* a shape */
-#define FRAMER_ENTRIES_MAX (UINT32_C(1) << 18) /* of all shapes of a job: 6 MiB */
-#define FRAMER_SHAPE_BUCKETS 64
+#define ALIGN_SHAPE_MIN 8		       /* operations; shorter steps are not worth it */
+#define ALIGN_SHAPE_MAX 16384		       /* operations */
+#define ALIGN_LANES_MAX 64		       /* a shape */
+#define ALIGN_ENTRIES_MAX (UINT32_C(1) << 18) /* of all shapes of a job: 6 MiB */
+#define ALIGN_SHAPE_BUCKETS 64
 
-struct framer_entry {
+struct align_entry {
 	uint64_t bytes;
 	uint32_t seq;  /* less that of the first one of its lane; they only rise */
 	uint16_t what; /* as of a record */
@@ -28,45 +28,45 @@ struct framer_entry {
 	uint16_t nth; /* of its lane */
 };
 
-struct framer_shape_lane {
+struct align_shape_lane {
 	uint64_t like; /* equal for lanes of equal numbers and tiers */
 	uint32_t count;
 };
 
-struct framer_shape {
-	struct framer_shape *next; /* in its bucket */
+struct align_shape {
+	struct align_shape *next; /* in its bucket */
 	uint64_t key;
 	uint32_t refs; /* plans */
 	uint32_t count, lanes;
-	struct framer_shape_lane lane[FRAMER_LANES_MAX];
-	struct framer_entry entry[];
+	struct align_shape_lane lane[ALIGN_LANES_MAX];
+	struct align_entry entry[];
 };
 
-struct framer_lane {
+struct align_lane {
 	uint32_t comm, sides;
 	bool p2p;
 };
 
-struct framer_plan {
+struct align_template {
 	uint32_t refs;	       /* slots, and the process */
 	uint32_t count, lanes; /* the shape's */
-	struct framer_shape *shape;
-	struct framer_lane lane[];
+	struct align_shape *shape;
+	struct align_lane lane[];
 };
 
-struct framer;
-struct framer_room;
-struct framer_process;
-struct framer_slot;
+struct align;
+struct align_job;
+struct align_process;
+struct align_slot;
 
 /* The records of the slot, which lie in the order of their starts, are what the next steps are expected to be like, or
  * nothing is where they cannot. */
-void framer_plan_learn(struct framer_room *job, struct framer_process *process, const struct framer_slot *slot);
-void framer_plan_drop(struct framer_room *job, struct framer_plan **plan);
+void align_template_learn(struct align_job *job, struct align_process *process, const struct align_slot *slot);
+void align_template_drop(struct align_job *job, struct align_template **plan);
 /* An empty slot takes what comes by the plan of its process; false: it does not. */
-bool framer_plan_begin(struct framer_process *process, struct framer_slot *slot);
+bool align_template_begin(struct align_process *process, struct align_slot *slot);
 /* The slot is of full records from now on. Without memory they are lost. */
-void framer_plan_leave(
-	struct framer *framer, struct framer_room *job, struct framer_process *process, struct framer_slot *slot);
+void align_template_leave(
+	struct align *align, struct align_job *job, struct align_process *process, struct align_slot *slot);
 
 #endif

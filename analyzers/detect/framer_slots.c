@@ -7,7 +7,7 @@
 
 #define PREFETCH_RANKS 8 /* a frame's ranks are looked for that far ahead */
 
-bool framer_grow(void **pointer, size_t *capacity, size_t need, size_t size, size_t max)
+bool align_grow(void **pointer, size_t *capacity, size_t need, size_t size, size_t max)
 {
 	size_t next = *capacity ? *capacity : 16;
 	void *grown;
@@ -26,22 +26,22 @@ bool framer_grow(void **pointer, size_t *capacity, size_t need, size_t size, siz
 	return true;
 }
 
-static struct framer_slot *align_slots_at(const struct framer_process *process, int64_t step)
+static struct align_slot *align_slots_at(const struct align_process *process, int64_t step)
 {
 	return &process->slot[(uint64_t)step & (process->slots - 1)];
 }
 
-int64_t framer_slots_max(const struct framer *framer, const struct framer_process *process)
+int64_t align_slots_max(const struct align *align, const struct align_process *process)
 {
-	const struct framer_room *job = framer_room_of(framer, process);
+	const struct align_job *job = align_job_of(align, process);
 
-	return process->align == FRAMER_UNPLACED || !job ? FRAMER_UNPLACED_MAX : (int64_t)framer_wait_max(job);
+	return process->align == ALIGN_UNPLACED || !job ? ALIGN_UNPLACED_MAX : (int64_t)align_wait_max(job);
 }
 
-static bool align_slots_grow(struct framer_process *process, uint32_t need)
+static bool align_slots_grow(struct align_process *process, uint32_t need)
 {
 	uint32_t slots = process->slots ? process->slots : 2;
-	struct framer_slot *old = process->slot, *grown;
+	struct align_slot *old = process->slot, *grown;
 	uint32_t old_slots = process->slots;
 
 	while (slots < need)
@@ -59,7 +59,7 @@ static bool align_slots_grow(struct framer_process *process, uint32_t need)
 	return true;
 }
 
-void framer_slot_spare_words(struct framer_process *process, struct framer_slot *slot)
+void align_slot_spare_words(struct align_process *process, struct align_slot *slot)
 {
 	if (slot->words > process->spare_words) {
 		free(process->spare_word);
@@ -72,9 +72,9 @@ void framer_slot_spare_words(struct framer_process *process, struct framer_slot 
 	slot->words = 0;
 }
 
-void framer_slot_release(struct framer *framer, struct framer_process *process, struct framer_slot *slot)
+void align_slot_release(struct align *align, struct align_process *process, struct align_slot *slot)
 {
-	struct framer_room *job = framer_room_of(framer, process);
+	struct align_job *job = align_job_of(align, process);
 
 	if (job)
 		job->records -= slot->records;
@@ -83,38 +83,38 @@ void framer_slot_release(struct framer *framer, struct framer_process *process, 
 		process->unused = slot->open;
 	}
 	if (slot->plan) { /* the next ones need no room for full records */
-		framer_plan_drop(job, &slot->plan);
+		align_template_drop(job, &slot->plan);
 		free(slot->record);
 		slot->record = NULL;
 		slot->capacity = 0;
 	}
-	framer_slot_spare_words(process, slot);
-	if (slot->capacity > process->spare_room) {
+	align_slot_spare_words(process, slot);
+	if (slot->capacity > process->spare_capacity) {
 		free(process->spare);
 		process->spare = slot->record;
-		process->spare_room = slot->capacity;
+		process->spare_capacity = slot->capacity;
 	} else {
 		free(slot->record);
 	}
 	slot->used = false; /* and no more of it counts */
 }
 
-void framer_slots_drop(struct framer *framer, struct framer_process *process, int64_t before)
+void align_slots_drop(struct align *align, struct align_process *process, int64_t before)
 {
 	while (process->low <= process->high && process->low < before) {
-		struct framer_slot *slot = framer_slot_find(process, process->low);
+		struct align_slot *slot = align_slot_find(process, process->low);
 
 		if (slot)
-			framer_slot_release(framer, process, slot);
+			align_slot_release(align, process, slot);
 		process->low++;
 	}
 }
 
-static bool align_slots_reserve(struct framer *framer, struct framer_process *process, int64_t step)
+static bool align_slots_reserve(struct align *align, struct align_process *process, int64_t step)
 {
-	int64_t max = framer_slots_max(framer, process), low, high;
+	int64_t max = align_slots_max(align, process), low, high;
 
-	if (process->newest != FRAMER_NO_STEP && process->newest - step >= max)
+	if (process->newest != ALIGN_NO_STEP && process->newest - step >= max)
 		return false;
 	if (process->high < process->low) {
 		process->low = step;
@@ -125,7 +125,7 @@ static bool align_slots_reserve(struct framer *framer, struct framer_process *pr
 	if (step < process->low && process->high - step >= max)
 		return false;
 	if (step - process->low >= max)
-		framer_slots_drop(framer, process, step - max + 1);
+		align_slots_drop(align, process, step - max + 1);
 	if (process->high < process->low) {
 		process->low = step;
 		process->high = step - 1;
@@ -139,60 +139,60 @@ static bool align_slots_reserve(struct framer *framer, struct framer_process *pr
 	return true;
 }
 
-struct framer_slot *framer_slot_get(struct framer *framer, struct framer_process *process, int64_t step)
+struct align_slot *align_slot_get(struct align *align, struct align_process *process, int64_t step)
 {
-	struct framer_slot *slot = framer_slot_find(process, step);
-	struct framer_room *job = framer_room_of(framer, process);
+	struct align_slot *slot = align_slot_find(process, step);
+	struct align_job *job = align_job_of(align, process);
 
 	if (slot)
 		return slot;
-	if (!job || (process->align != FRAMER_UNPLACED && framer_frame_of(process, step) < job->head))
+	if (!job || (process->align != ALIGN_UNPLACED && align_frame_of(process, step) < job->head))
 		return NULL;
-	if (!align_slots_reserve(framer, process, step))
+	if (!align_slots_reserve(align, process, step))
 		return NULL;
 	slot = align_slots_at(process, step);
-	*slot = (struct framer_slot){.step = step, .used = true};
+	*slot = (struct align_slot){.step = step, .used = true};
 	slot->record = process->spare;
-	slot->capacity = process->spare_room;
+	slot->capacity = process->spare_capacity;
 	process->spare = NULL;
-	process->spare_room = 0;
+	process->spare_capacity = 0;
 	return slot;
 }
 
-int64_t framer_slot_at(const struct framer_process *process, uint64_t time_ns)
+int64_t align_slot_at(const struct align_process *process, uint64_t time_ns)
 {
 	int64_t low = process->low > process->by_time_low ? process->low : process->by_time_low;
 	/* Beyond what is open nothing can be found: numbers may be as far apart as they like. */
 	int64_t high = process->newest < process->high ? process->newest : process->high;
 
-	if (process->newest == FRAMER_NO_STEP)
-		return FRAMER_NO_STEP;
+	if (process->newest == ALIGN_NO_STEP)
+		return ALIGN_NO_STEP;
 	if (time_ns >= process->newest_end_ns)
 		return process->newest + 1;
 	/* The first step that ends after that time; those that are missing end with the next one. */
 	while (low < high) {
 		int64_t middle = low + (high - low) / 2, next = middle;
-		const struct framer_slot *slot = framer_slot_find(process, next);
+		const struct align_slot *slot = align_slot_find(process, next);
 
 		while (next < high && !(slot && slot->closed))
-			slot = framer_slot_find(process, ++next);
+			slot = align_slot_find(process, ++next);
 		if (!slot || !slot->closed || slot->start_ns + slot->step_ns > time_ns)
 			high = middle;
 		else
 			low = next + 1;
 	}
 	{
-		const struct framer_slot *slot = framer_slot_find(process, low);
+		const struct align_slot *slot = align_slot_find(process, low);
 
 		return slot && slot->closed && slot->start_ns <= time_ns && time_ns - slot->start_ns < slot->step_ns
 			       ? low
-			       : FRAMER_NO_STEP;
+			       : ALIGN_NO_STEP;
 	}
 }
 
-struct framer_open *framer_open_get(struct framer_process *process)
+struct align_open *align_open_get(struct align_process *process)
 {
-	struct framer_open *open = process->unused;
+	struct align_open *open = process->unused;
 
 	if (!open)
 		return calloc(1, sizeof(*open));
@@ -202,20 +202,20 @@ struct framer_open *framer_open_get(struct framer_process *process)
 	return open;
 }
 
-void framer_process_free(struct framer *framer, struct framer_process *process)
+void align_process_free(struct align *align, struct align_process *process)
 {
 	if (!process)
 		return;
-	framer_slots_drop(framer, process, INT64_MAX);
+	align_slots_drop(align, process, INT64_MAX);
 	while (process->unused) {
-		struct framer_open *next = process->unused->next;
+		struct align_open *next = process->unused->next;
 
-		framer_open_free(process->unused);
+		align_open_free(process->unused);
 		process->unused = next;
 	}
-	framer_period_free(process->period);
+	align_period_free(process->period);
 	if (process->plan)
-		framer_plan_drop(framer_room_of(framer, process), &process->plan);
+		align_template_drop(align_job_of(align, process), &process->plan);
 	free(process->sample);
 	free(process->spare_word);
 	free(process->spare);
@@ -223,15 +223,15 @@ void framer_process_free(struct framer *framer, struct framer_process *process)
 	free(process);
 }
 
-void framer_slot_prefetch(const struct framer_room *job, size_t index)
+void align_slot_prefetch(const struct align_job *job, size_t index)
 {
-	const struct framer_process *process;
+	const struct align_process *process;
 
 	if (index + 2 * PREFETCH_RANKS < job->ranks)
-		framer_prefetch(job->live[index + 2 * PREFETCH_RANKS], 128);
+		align_prefetch(job->live[index + 2 * PREFETCH_RANKS], 128);
 	if (index + PREFETCH_RANKS >= job->ranks)
 		return;
 	process = job->live[index + PREFETCH_RANKS];
 	if (process->slots)
-		framer_prefetch(align_slots_at(process, job->head - process->offset), sizeof(struct framer_slot));
+		align_prefetch(align_slots_at(process, job->head - process->offset), sizeof(struct align_slot));
 }

@@ -12,20 +12,20 @@
 
 #define CHECKPOINT_NS_MAX 86400000000000ULL
 
-static struct framer_interval *parts(struct framer_union *set)
+static struct align_interval *parts(struct align_union *set)
 {
 	return set->capacity ? set->part : &set->first;
 }
 
 /* Room for one more than there are; false: no. */
-static bool align_stages_reserve(struct framer_union *set)
+static bool align_stages_reserve(struct align_union *set)
 {
 	bool alone = !set->capacity;
 	size_t capacity = set->capacity;
 
 	if (!set->count)
 		return true;
-	if (!framer_grow((void **)&set->part, &capacity, set->count + 1, sizeof(*set->part), FRAMER_INTERVALS_MAX))
+	if (!align_grow((void **)&set->part, &capacity, set->count + 1, sizeof(*set->part), ALIGN_INTERVALS_MAX))
 		return false;
 	if (alone)
 		set->part[0] = set->first;
@@ -34,9 +34,9 @@ static bool align_stages_reserve(struct framer_union *set)
 }
 
 /* Stages come in the order of their ends, nearly: what they touch is at the end of the list. */
-static void unite(struct framer_union *set, uint64_t start_ns, uint64_t end_ns)
+static void unite(struct align_union *set, uint64_t start_ns, uint64_t end_ns)
 {
-	struct framer_interval *part = parts(set);
+	struct align_interval *part = parts(set);
 	uint32_t after = set->count, first;
 
 	while (after > 0 && part[after - 1].start_ns > end_ns)
@@ -60,12 +60,12 @@ static void unite(struct framer_union *set, uint64_t start_ns, uint64_t end_ns)
 		memmove(&part[first + 1], &part[after], (set->count - after) * sizeof(*part));
 		set->count -= after - first - 1;
 	}
-	part[first] = (struct framer_interval){start_ns, end_ns};
+	part[first] = (struct align_interval){start_ns, end_ns};
 }
 
-static uint64_t length_within(const struct framer_union *set, uint64_t start_ns, uint64_t end_ns)
+static uint64_t length_within(const struct align_union *set, uint64_t start_ns, uint64_t end_ns)
 {
-	const struct framer_interval *part = set->capacity ? set->part : &set->first;
+	const struct align_interval *part = set->capacity ? set->part : &set->first;
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < set->count; i++) {
@@ -79,7 +79,7 @@ static uint64_t length_within(const struct framer_union *set, uint64_t start_ns,
 
 /* Is it the step thread's? A thread that shows a better stage becomes it, and one that shows as good a one once the old
  * one has shown none for two steps. */
-static bool on_step_thread(struct framer_process *process, const struct framer_stage *stage)
+static bool on_step_thread(struct align_process *process, const struct align_stage *stage)
 {
 	unsigned rank = stage_rank(stage->kind);
 	bool quiet = stage->step != STEPS_NONE && stage->step > process->thread_step + 2;
@@ -99,20 +99,20 @@ static bool on_step_thread(struct framer_process *process, const struct framer_s
 }
 
 /* Of no step: an evaluation, or a checkpoint, before the step that comes next. */
-static void aside(struct framer_process *process, const struct framer_stage *stage)
+static void aside(struct align_process *process, const struct align_stage *stage)
 {
 	if (stage->kind == STAGE_CHECKPOINT)
 		process->aside_checkpoint = true;
 	else if ((stage->kind == STAGE_DATALOADER || stage->kind == STAGE_FORWARD) && stage->depth == 0)
 		process->aside_ns += stage->duration_ns;
-	if (process->aside_ns > FRAMER_TIME_MAX)
-		process->aside_ns = FRAMER_TIME_MAX;
+	if (process->aside_ns > ALIGN_TIME_MAX)
+		process->aside_ns = ALIGN_TIME_MAX;
 }
 
-void framer_stages_add(struct framer *framer, struct framer_process *process, const struct framer_stage *stage)
+void align_stages_add(struct align *align, struct align_process *process, const struct align_stage *stage)
 {
-	struct framer_room *job = framer_room_of(framer, process);
-	struct framer_slot *slot;
+	struct align_job *job = align_job_of(align, process);
+	struct align_slot *slot;
 
 	process->loop_seen = process->loop_seen || stage_is_loop(stage->kind);
 	if (stage->kind == STAGE_CHECKPOINT && stage->duration_ns > job->checkpoint_ns &&
@@ -122,36 +122,36 @@ void framer_stages_add(struct framer *framer, struct framer_process *process, co
 		aside(process, stage);
 		return;
 	}
-	if (process->newest != FRAMER_NO_STEP && stage->step <= process->newest)
+	if (process->newest != ALIGN_NO_STEP && stage->step <= process->newest)
 		return; /* ends after its step, whose sums are final */
 	if (stage_is_loop(stage->kind) && !on_step_thread(process, stage))
 		return;
-	slot = framer_slot_get(framer, process, stage->step);
+	slot = align_slot_get(align, process, stage->step);
 	if (!slot || slot->closed)
 		return;
 	if (!slot->open)
-		slot->open = framer_open_get(process);
+		slot->open = align_open_get(process);
 	if (slot->open)
 		unite(&slot->open->kind[stage->kind], stage->start_ns, stage->start_ns + stage->duration_ns);
 }
 
-static enum frame_class align_stages_class_of(const struct framer_process *process, const struct framer_slot *slot, uint64_t gap_ns)
+static enum frame_class align_stages_class_of(const struct align_process *process, const struct align_slot *slot, uint64_t gap_ns)
 {
 	uint64_t median;
 
-	if (process->steps_seen < FRAMER_FIRST)
+	if (process->steps_seen < ALIGN_FIRST)
 		return FRAME_FIRST;
 	if (slot->stage_ns[STAGE_CHECKPOINT] || process->aside_checkpoint)
 		return FRAME_CHECKPOINT;
 	if (!process->aside_ns && !gap_ns)
 		return FRAME_TRAIN;
-	median = framer_process_median(process);
+	median = align_process_median(process);
 	if (process->aside_ns > median)
 		return FRAME_EVALUATION;
-	return gap_ns / FRAMER_PAUSE > median ? FRAME_FIRST : FRAME_TRAIN;
+	return gap_ns / ALIGN_PAUSE > median ? FRAME_FIRST : FRAME_TRAIN;
 }
 
-void framer_stages_close(struct framer_process *process, struct framer_slot *slot, uint64_t gap_ns)
+void align_stages_close(struct align_process *process, struct align_slot *slot, uint64_t gap_ns)
 {
 	if (slot->open) {
 		for (int kind = 0; kind < STAGE_KIND_MAX; kind++)
@@ -166,7 +166,7 @@ void framer_stages_close(struct framer_process *process, struct framer_slot *slo
 	process->aside_checkpoint = false;
 }
 
-void framer_open_free(struct framer_open *open)
+void align_open_free(struct align_open *open)
 {
 	for (int kind = 0; kind < STAGE_KIND_MAX; kind++)
 		free(open->kind[kind].part);

@@ -13,18 +13,18 @@
 
 #define DUES_MIN 64
 
-uint32_t framer_wait_max(const struct framer_room *job)
+uint32_t align_wait_max(const struct align_job *job)
 {
-	uint32_t max = FRAMER_CELLS_MAX / (job->ranks ? (uint32_t)job->ranks : 1);
+	uint32_t max = ALIGN_CELLS_MAX / (job->ranks ? (uint32_t)job->ranks : 1);
 
-	if (max < FRAMER_OPEN_MIN)
-		return FRAMER_OPEN_MIN;
-	return max < FRAMER_OPEN_MAX ? UINT32_C(1) << (31 - __builtin_clz(max)) : FRAMER_OPEN_MAX;
+	if (max < ALIGN_OPEN_MIN)
+		return ALIGN_OPEN_MIN;
+	return max < ALIGN_OPEN_MAX ? UINT32_C(1) << (31 - __builtin_clz(max)) : ALIGN_OPEN_MAX;
 }
 
-void framer_wait_begin(struct framer *framer, struct framer_room *job, int64_t head)
+void align_wait_begin(struct align *align, struct align_job *job, int64_t head)
 {
-	(void)framer;
+	(void)align;
 	if (!job->begun || head > job->head)
 		job->head = head;
 	if (!job->begun)
@@ -32,15 +32,15 @@ void framer_wait_begin(struct framer *framer, struct framer_room *job, int64_t h
 	job->begun = true;
 }
 
-static struct framer_due *due_of(struct framer_room *job, int64_t frame)
+static struct align_due *due_of(struct align_job *job, int64_t frame)
 {
 	return &job->due[(uint64_t)frame & (job->dues - 1)];
 }
 
-static bool align_wait_grow(struct framer_room *job, uint32_t need)
+static bool align_wait_grow(struct align_job *job, uint32_t need)
 {
 	uint32_t dues = job->dues ? job->dues : DUES_MIN, old_dues = job->dues;
-	struct framer_due *grown, *old = job->due;
+	struct align_due *grown, *old = job->due;
 
 	while (dues < need)
 		dues *= 2;
@@ -57,65 +57,65 @@ static bool align_wait_grow(struct framer_room *job, uint32_t need)
 	return true;
 }
 
-void framer_wait_ended(struct framer *framer, struct framer_room *job, int64_t frame, uint64_t end_ns)
+void align_wait_ended(struct align *align, struct align_job *job, int64_t frame, uint64_t end_ns)
 {
-	uint32_t max = framer_wait_max(job);
-	struct framer_due *due;
-	uint64_t latest_ns = framer->now_ns + FRAMER_SETTLE_NS;
+	uint32_t max = align_wait_max(job);
+	struct align_due *due;
+	uint64_t latest_ns = align->now_ns + ALIGN_SETTLE_NS;
 
 	if (frame < job->head)
 		return;
 	if (frame - job->head >= max)
-		framer_wait_flush(framer, job, frame - max);
+		align_wait_flush(align, job, frame - max);
 	if (!align_wait_grow(job, (uint32_t)(frame - job->head) + 1))
 		return;
 	for (; job->top < frame; job->top++)
-		*due_of(job, job->top + 1) = (struct framer_due){0};
+		*due_of(job, job->top + 1) = (struct align_due){0};
 	due = due_of(job, frame);
 	if (due->ended++)
 		return;
 	due->base_ns = end_ns;
-	if (framer->now_ns && end_ns < framer->now_ns)
-		due->base_ns = framer->now_ns;
-	else if (framer->now_ns && end_ns > latest_ns)
+	if (align->now_ns && end_ns < align->now_ns)
+		due->base_ns = align->now_ns;
+	else if (align->now_ns && end_ns > latest_ns)
 		due->base_ns = latest_ns;
 }
 
 /* Not all of its operations are here, as far as the steps before tell. */
-static bool lacks_ops(const struct framer_process *process, const struct framer_slot *slot)
+static bool lacks_ops(const struct align_process *process, const struct align_slot *slot)
 {
-	if (!process->ops_live || slot->partial || slot->step <= process->lost_until)
+	if (!process->coll_live || slot->partial || slot->step <= process->lost_until)
 		return false;
-	if (framer_is_unwatched(process) || framer_is_cut(process, slot))
+	if (align_is_unwatched(process) || align_is_cut(process, slot))
 		return false;
 	if (process->usual == UINT32_MAX)
-		return process->ops_newest <= slot->step;
+		return process->coll_newest <= slot->step;
 	if (slot->records >= process->usual)
 		return false;
 	/* As many as one of the last two had: the other had one more (a broadcast each tenth step), and one of the next
 	 * step tells as well that no more is to come. */
-	return process->ops_newest < slot->step + (slot->records >= process->less ? 1 : 2);
+	return process->coll_newest < slot->step + (slot->records >= process->less ? 1 : 2);
 }
 
-static bool lacks_host(const struct framer_process *process, const struct framer_slot *slot)
+static bool lacks_host(const struct align_process *process, const struct align_slot *slot)
 {
 	return process->host_live && slot->start_ns + slot->step_ns > process->host_until_ns;
 }
 
-bool framer_wait_done(const struct framer_room *job, const struct framer_process *process, int64_t frame)
+bool align_wait_done(const struct align_job *job, const struct align_process *process, int64_t frame)
 {
-	const struct framer_slot *slot;
+	const struct align_slot *slot;
 
 	(void)job;
-	if (framer_wait_lacks_step(process, frame))
+	if (align_wait_lacks_step(process, frame))
 		return process->absent || process->hopeless;
-	slot = framer_slot_find(process, frame - process->offset);
+	slot = align_slot_find(process, frame - process->offset);
 	return !slot || !(lacks_ops(process, slot) || lacks_host(process, slot));
 }
 
-void framer_wait_update(struct framer_room *job, struct framer_process *process)
+void align_wait_update(struct align_job *job, struct align_process *process)
 {
-	bool waited = job->begun && !process->ended && !framer_wait_done(job, process, job->head);
+	bool waited = job->begun && !process->ended && !align_wait_done(job, process, job->head);
 
 	if (waited == process->waited)
 		return;
@@ -123,41 +123,41 @@ void framer_wait_update(struct framer_room *job, struct framer_process *process)
 	job->waiting += waited ? 1 : (size_t)-1;
 }
 
-void framer_wait_recount(struct framer_room *job)
+void align_wait_recount(struct align_job *job)
 {
 	for (size_t i = 0; i < job->ranks; i++) {
 		if (job->live[i])
-			framer_wait_update(job, job->live[i]);
+			align_wait_update(job, job->live[i]);
 	}
 }
 
 /* Sends the head, or steps over it where nobody has it. */
-static void pass(struct framer *framer, struct framer_room *job)
+static void pass(struct align *align, struct align_job *job)
 {
 	bool any = due_of(job, job->head)->ended > 0;
 
 	if (any)
-		framer_out(framer, job);
+		align_out(align, job);
 	job->head++;
 	if (job->top < job->head - 1)
 		job->top = job->head - 1;
-	framer_wait_recount(job);
+	align_wait_recount(job);
 }
 
 /* Of a rank of which it is known how many records a step has; NULL: it is not, or it has none of the head. */
-static struct framer_slot *expected_of(const struct framer_room *job, const struct framer_process *process)
+static struct align_slot *expected_of(const struct align_job *job, const struct align_process *process)
 {
-	struct framer_slot *slot;
+	struct align_slot *slot;
 
-	if (!process || process->align == FRAMER_UNPLACED || process->usual == UINT32_MAX)
+	if (!process || process->align == ALIGN_UNPLACED || process->usual == UINT32_MAX)
 		return NULL;
-	slot = framer_slot_find(process, job->head - process->offset);
+	slot = align_slot_find(process, job->head - process->offset);
 	return slot && slot->records ? slot : NULL;
 }
 
 /* What one rank does now and then (a broadcast each tenth step), its peers do: those whose record of it is still to
  * come have as many as ever. Once a head: they are expected to have more, and waited for as for any. */
-static void expect_more(struct framer_room *job)
+static void expect_more(struct align_job *job)
 {
 	uint32_t more = 0;
 
@@ -165,7 +165,7 @@ static void expect_more(struct framer_room *job)
 		return;
 	job->evened = job->head;
 	for (size_t i = 0; i < job->ranks; i++) {
-		const struct framer_slot *slot = expected_of(job, job->live[i]);
+		const struct align_slot *slot = expected_of(job, job->live[i]);
 
 		if (slot && slot->records > job->live[i]->usual && slot->records - job->live[i]->usual > more)
 			more = slot->records - job->live[i]->usual;
@@ -174,95 +174,95 @@ static void expect_more(struct framer_room *job)
 		if (!expected_of(job, job->live[i]))
 			continue;
 		job->live[i]->usual += more;
-		framer_wait_update(job, job->live[i]);
+		align_wait_update(job, job->live[i]);
 	}
 }
 
-void framer_wait_pump(struct framer *framer, struct framer_room *job)
+void align_wait_pump(struct align *align, struct align_job *job)
 {
 	while (job->begun && !job->waiting && job->head <= job->top) {
 		expect_more(job);
 		if (!job->waiting)
-			pass(framer, job);
+			pass(align, job);
 	}
 }
 
 /* What is waited for in vain is not waited for again. */
-static void give_up(struct framer_room *job)
+static void give_up(struct align_job *job)
 {
 	for (size_t i = 0; i < job->ranks; i++) {
-		struct framer_process *process = job->live[i];
-		const struct framer_slot *slot;
+		struct align_process *process = job->live[i];
+		const struct align_slot *slot;
 
 		if (!process || !process->waited)
 			continue;
-		if (process->align == FRAMER_UNPLACED)
+		if (process->align == ALIGN_UNPLACED)
 			process->hopeless = true;
-		if (framer_wait_lacks_step(process, job->head)) {
+		if (align_wait_lacks_step(process, job->head)) {
 			process->absent = true;
 			continue;
 		}
-		slot = framer_slot_find(process, job->head - process->offset);
+		slot = align_slot_find(process, job->head - process->offset);
 		if (!slot) /* it was dropped meanwhile */
 			continue;
 		if (lacks_host(process, slot))
 			process->host_live = false;
 		if (lacks_ops(process, slot) && !slot->records) {
-			process->ops_live = false;
-			framer_usual_from(process, UINT32_MAX);
+			process->coll_live = false;
+			align_usual_from(process, UINT32_MAX);
 		}
 	}
 }
 
-void framer_wait_flush(struct framer *framer, struct framer_room *job, int64_t until)
+void align_wait_flush(struct align *align, struct align_job *job, int64_t until)
 {
 	int64_t last = until < job->top ? until : job->top;
 
 	while (job->begun && job->head <= last) {
 		if (job->waiting)
 			give_up(job);
-		pass(framer, job);
+		pass(align, job);
 	}
 	if (job->begun && job->head <= until) {
 		job->head = until + 1;
 		job->top = until;
-		framer_wait_recount(job);
+		align_wait_recount(job);
 	}
 }
 
 /* A rank that has not ended the step is waited for as long as nobody is two steps on: nothing else can go out then. */
-static bool is_late(const struct framer *framer, const struct framer_room *job)
+static bool is_late(const struct align *align, const struct align_job *job)
 {
-	const struct framer_due *due = &job->due[(uint64_t)job->head & (job->dues - 1)];
+	const struct align_due *due = &job->due[(uint64_t)job->head & (job->dues - 1)];
 	uint64_t base_ns = due->base_ns;
 
 	for (int64_t frame = job->head; frame <= job->top && !due->ended; frame++) {
 		due = &job->due[(uint64_t)frame & (job->dues - 1)];
 		base_ns = due->base_ns;
 	}
-	if (framer->now_ns < base_ns || framer->now_ns - base_ns < FRAMER_SETTLE_NS)
+	if (align->now_ns < base_ns || align->now_ns - base_ns < ALIGN_SETTLE_NS)
 		return false;
-	if (job->top >= job->head + 2 || framer->now_ns - base_ns >= FRAMER_STALL_NS)
+	if (job->top >= job->head + 2 || align->now_ns - base_ns >= ALIGN_STALL_NS)
 		return true;
 	for (size_t i = 0; i < job->ranks; i++) {
-		const struct framer_process *process = job->live[i];
+		const struct align_process *process = job->live[i];
 
-		if (process && process->waited && process->align != FRAMER_UNPLACED &&
-			process->newest != FRAMER_NO_STEP && framer_wait_lacks_step(process, job->head))
+		if (process && process->waited && process->align != ALIGN_UNPLACED &&
+			process->newest != ALIGN_NO_STEP && align_wait_lacks_step(process, job->head))
 			return false;
 	}
 	return true;
 }
 
-void framer_wait_tick(struct framer *framer, struct framer_room *job)
+void align_wait_tick(struct align *align, struct align_job *job)
 {
-	if (!job->placed && job->alive && job->pending_ns && framer->now_ns > job->pending_ns &&
-		framer->now_ns - job->pending_ns >= FRAMER_SETTLE_NS)
-		framer_align_tick(framer, job, true);
-	framer_wait_pump(framer, job);
-	while (job->begun && job->head <= job->top && is_late(framer, job)) {
+	if (!job->placed && job->alive && job->pending_ns && align->now_ns > job->pending_ns &&
+		align->now_ns - job->pending_ns >= ALIGN_SETTLE_NS)
+		align_steps_tick(align, job, true);
+	align_wait_pump(align, job);
+	while (job->begun && job->head <= job->top && is_late(align, job)) {
 		give_up(job);
-		pass(framer, job);
-		framer_wait_pump(framer, job);
+		pass(align, job);
+		align_wait_pump(align, job);
 	}
 }

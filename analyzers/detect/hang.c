@@ -149,7 +149,7 @@ struct excuses {
 	size_t seen; /* ranks of which something is known, were it that they have ended */
 };
 
-static struct excuses excuses_of(const struct hang *hang, const struct look *look, const struct hang_who *who)
+static struct excuses excuses_of(const struct hang *hang, const struct snapshot *look, const struct hang_who *who)
 {
 	struct excuses ret = {.starting = look->step_ns == 0};
 
@@ -173,7 +173,7 @@ static struct excuses excuses_of(const struct hang *hang, const struct look *loo
 	return ret;
 }
 
-static uint64_t hang_limit_of(const struct hang *hang, const struct look *look, const struct hang_who *who)
+static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *look, const struct hang_who *who)
 {
 	const struct detect_options *options = &hang->options;
 	struct excuses excuses = excuses_of(hang, look, who);
@@ -196,7 +196,7 @@ static uint64_t hang_limit_of(const struct hang *hang, const struct look *look, 
 }
 
 /* For how long: of everybody; where operations say who is missing, of those. */
-static uint64_t still_of(const struct look *look, struct hang_who *who)
+static uint64_t still_of(const struct snapshot *look, struct hang_who *who)
 {
 	uint64_t newest = 0;
 
@@ -222,7 +222,7 @@ static double lost_of(struct hang *hang, uint64_t now_ns, uint64_t since_ns)
 
 /* One: its rank. More: the list of them. */
 static void hang_name(
-	struct hang *hang, const struct look *look, const uint32_t *culprit, size_t culprits, struct finding *finding)
+	struct hang *hang, const struct snapshot *look, const uint32_t *culprit, size_t culprits, struct finding *finding)
 {
 	size_t n = 0;
 
@@ -238,7 +238,7 @@ static void hang_name(
 }
 
 static void add_culprit(
-	const struct hang *hang, const struct look *look, const struct hang_who *who, struct finding *finding)
+	const struct hang *hang, const struct snapshot *look, const struct hang_who *who, struct finding *finding)
 {
 	const struct standing *standing = who->culprits > 0 ? hang_standing(look, who, who->culprit[0]) : NULL;
 	char state[2] = "";
@@ -265,10 +265,10 @@ static void add_stuck(const struct stuck *stuck, const char *evidence, struct fi
 	finding_add(finding, "waited", "ns", (double)stuck->waited_ns, NAN, stuck->communicator);
 }
 
-static void say_hang(struct hang *hang, const struct look *look, const struct hang_who *who, uint64_t still_ns,
+static void say_hang(struct hang *hang, const struct snapshot *look, const struct hang_who *who, uint64_t still_ns,
 	bool confirmed, const struct detector_out *out)
 {
-	struct opinion opinion = {.confirmed = confirmed};
+	struct verdict opinion = {.confirmed = confirmed};
 	struct finding *finding = &opinion.finding;
 	char where[64];
 	size_t waiting;
@@ -293,8 +293,8 @@ static const struct {
 	int state;
 	enum finding_cause cause;
 } mismatches[] = {
-	{OPS_STATE_TYPE_MISMATCH, CAUSE_TYPE_MISMATCH},
-	{OPS_STATE_SIZE_MISMATCH, CAUSE_SIZE_MISMATCH},
+	{COLL_STATE_TYPE_MISMATCH, CAUSE_TYPE_MISMATCH},
+	{COLL_STATE_SIZE_MISMATCH, CAUSE_SIZE_MISMATCH},
 };
 
 static bool is_mismatch(const struct stuck *stuck, enum finding_cause *ret)
@@ -310,14 +310,14 @@ static bool is_mismatch(const struct stuck *stuck, enum finding_cause *ret)
 
 /* Told at once. What stands still because of it is its cost, and no hang of its own. */
 static bool say_mismatches(
-	struct hang *hang, const struct look *look, uint64_t since_ns, const struct detector_out *out)
+	struct hang *hang, const struct snapshot *look, uint64_t since_ns, const struct detector_out *out)
 {
 	uint64_t still_ns = look->now_ns > since_ns ? look->now_ns - since_ns : 0;
 	size_t said = 0;
 
 	for (size_t s = 0; s < look->stucks && said < STUCKS_MAX; s++) {
 		const struct stuck *stuck = &look->stuck[s];
-		struct opinion opinion = {.confirmed = true};
+		struct verdict opinion = {.confirmed = true};
 		struct finding *finding = &opinion.finding;
 
 		if (!is_mismatch(stuck, &finding->cause))
@@ -339,14 +339,14 @@ static bool say_mismatches(
 }
 
 /* A person at a prompt, or in a debugger, is no hang of the job: it is looked at, not told. */
-static bool is_person(const struct look *look, const struct hang_who *who)
+static bool is_person(const struct snapshot *look, const struct hang_who *who)
 {
 	const struct standing *standing = who->culprits == 1 ? hang_standing(look, who, who->culprit[0]) : NULL;
 
 	return look->world_size <= 1 && standing && standing->state == 't';
 }
 
-static void hang_look(void *state, const struct look *look, const struct detector_out *out)
+static void hang_look(void *state, const struct snapshot *look, const struct detector_out *out)
 {
 	struct hang *hang = state;
 	struct hang_who who;

@@ -43,17 +43,17 @@ static const struct stage_row *hang_who_stage_of(const struct standing *standing
 }
 
 /* Ranks that were never seen to do anything tell nothing. */
-static bool hang_who_tells(const struct look *look, const struct standing *standing)
+static bool hang_who_tells(const struct snapshot *look, const struct standing *standing)
 {
 	return standing->rank < look->ranks && !standing->ended && standing->progress_ns != 0;
 }
 
-const struct standing *hang_standing(const struct look *look, const struct hang_who *who, uint32_t rank)
+const struct standing *hang_standing(const struct snapshot *look, const struct hang_who *who, uint32_t rank)
 {
 	return rank < look->ranks && (who->flags[rank] & HANG_STANDS) ? &look->standing[who->at[rank]] : NULL;
 }
 
-static void accuse(struct hang_who *ret, const struct look *look, uint32_t rank)
+static void accuse(struct hang_who *ret, const struct snapshot *look, uint32_t rank)
 {
 	if (rank >= look->ranks || (ret->flags[rank] & HANG_ACCUSED))
 		return;
@@ -74,7 +74,7 @@ static void hang_who_found(struct hang_who *ret, enum finding_cause cause, doubl
 	ret->confidence = confidence;
 }
 
-static bool by_stopped(const struct look *look, struct hang_who *ret)
+static bool by_stopped(const struct snapshot *look, struct hang_who *ret)
 {
 	for (size_t i = 0; i < look->ranks; i++) {
 		if (hang_stopped(&look->standing[i]))
@@ -84,12 +84,12 @@ static bool by_stopped(const struct look *look, struct hang_who *ret)
 	return ret->culprits > 0;
 }
 
-static void mark_waiters(const struct look *look, struct hang_who *ret)
+static void mark_waiters(const struct snapshot *look, struct hang_who *ret)
 {
 	for (size_t s = 0; s < look->stucks; s++) {
 		const struct stuck *stuck = &look->stuck[s];
 
-		for (size_t i = 0; stuck->state == OPS_STATE_MISSING && i < stuck->waiters; i++) {
+		for (size_t i = 0; stuck->state == COLL_STATE_MISSING && i < stuck->waiters; i++) {
 			if (stuck->waiter[i] < look->ranks)
 				ret->flags[stuck->waiter[i]] |= HANG_WAITS;
 		}
@@ -97,7 +97,7 @@ static void mark_waiters(const struct look *look, struct hang_who *ret)
 }
 
 /* How little a missing rank looks like one that waits for others elsewhere. */
-static int openness(const struct look *look, const struct hang_who *who, const struct stuck *stuck, uint32_t rank)
+static int openness(const struct snapshot *look, const struct hang_who *who, const struct stuck *stuck, uint32_t rank)
 {
 	const struct standing *standing = hang_standing(look, who, rank);
 
@@ -110,7 +110,7 @@ static int openness(const struct look *look, const struct hang_who *who, const s
 
 /* Who is missing and waits nowhere; if all of them wait (a circle), all. Where it is not known who waits, stages say
  * who may. */
-static bool hang_who_by_missing(const struct look *look, struct hang_who *ret)
+static bool hang_who_by_missing(const struct snapshot *look, struct hang_who *ret)
 {
 	int best = 0;
 
@@ -118,7 +118,7 @@ static bool hang_who_by_missing(const struct look *look, struct hang_who *ret)
 	for (size_t s = 0; s < look->stucks; s++) {
 		const struct stuck *stuck = &look->stuck[s];
 
-		for (size_t i = 0; stuck->state == OPS_STATE_MISSING && i < stuck->culprits; i++) {
+		for (size_t i = 0; stuck->state == COLL_STATE_MISSING && i < stuck->culprits; i++) {
 			int open = openness(look, ret, stuck, stuck->culprit[i]);
 
 			if (open > best) {
@@ -136,7 +136,7 @@ static bool hang_who_by_missing(const struct look *look, struct hang_who *ret)
 }
 
 /* An end that the others have long outlived, as in a job that shrinks, is no reason. */
-static bool by_ended(const struct look *look, struct hang_who *ret)
+static bool by_ended(const struct snapshot *look, struct hang_who *ret)
 {
 	uint64_t outlived_ns = 2 * look->step_ns > TEARDOWN_NS ? 2 * look->step_ns : TEARDOWN_NS;
 
@@ -152,7 +152,7 @@ static bool by_ended(const struct look *look, struct hang_who *ret)
 	return ret->culprits > 0;
 }
 
-static bool by_entered(const struct look *look, struct hang_who *ret)
+static bool by_entered(const struct snapshot *look, struct hang_who *ret)
 {
 	for (size_t s = 0; s < look->stucks && !ret->stuck; s++) {
 		if (look->stuck[s].all_entered)
@@ -184,7 +184,7 @@ static void hang_who_hold(struct held held[HOLDS_OWN + 1], const struct standing
 }
 
 static void accuse_held(
-	const struct look *look, enum holds holds, const struct held *in, double confidence, struct hang_who *ret)
+	const struct snapshot *look, enum holds holds, const struct held *in, double confidence, struct hang_who *ret)
 {
 	for (size_t i = 0; i < look->ranks; i++) {
 		const struct standing *standing = &look->standing[i];
@@ -196,7 +196,7 @@ static void accuse_held(
 		confidence);
 }
 
-static void by_stages(const struct look *look, struct hang_who *ret)
+static void by_stages(const struct snapshot *look, struct hang_who *ret)
 {
 	struct held held[HOLDS_OWN + 1] = {{0}};
 	const struct held *own = &held[HOLDS_OWN], *either = &held[HOLDS_EITHER], *wait = &held[HOLDS_WAIT];
@@ -216,7 +216,7 @@ static void by_stages(const struct look *look, struct hang_who *ret)
 	}
 }
 
-bool hang_who(const struct look *look, struct hang_who *ret)
+bool hang_who(const struct snapshot *look, struct hang_who *ret)
 {
 	size_t live = 0;
 
@@ -243,7 +243,7 @@ bool hang_who(const struct look *look, struct hang_who *ret)
 	return true;
 }
 
-size_t hang_where(const struct look *look, const struct hang_who *who, char *ret, size_t size)
+size_t hang_where(const struct snapshot *look, const struct hang_who *who, char *ret, size_t size)
 {
 	size_t in[STAGE_KIND_MAX] = {0}, all = 0, at = 0;
 

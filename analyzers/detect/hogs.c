@@ -5,23 +5,23 @@
 #include <stdio.h>
 
 /* The one who is known, a place that is free, or the one who took least. */
-static struct hog *preemptors_place_of(struct hogs *hogs, uint32_t pid)
+static struct preemptor *preemptors_place_of(struct preemptors *hogs, uint32_t pid)
 {
-	struct hog *least = &hogs->hog[0];
+	struct preemptor *least = &hogs->hog[0];
 
-	for (size_t i = 0; i < HOGS_MAX; i++) {
+	for (size_t i = 0; i < PREEMPTOR_MAX; i++) {
 		if (hogs->hog[i].pid == pid)
 			return &hogs->hog[i];
 		if (hogs->hog[i].ns < least->ns)
 			least = &hogs->hog[i];
 	}
-	*least = (struct hog){.pid = pid};
+	*least = (struct preemptor){.pid = pid};
 	return least;
 }
 
-void hogs_add(struct hogs *hogs, uint32_t own, uint32_t pid, const char *name, uint64_t ns)
+void preemptors_add(struct preemptors *hogs, uint32_t own, uint32_t pid, const char *name, uint64_t ns)
 {
-	struct hog *hog;
+	struct preemptor *hog;
 
 	if (!ns || ns > UINT64_MAX - hogs->waited_ns)
 		return;
@@ -33,13 +33,13 @@ void hogs_add(struct hogs *hogs, uint32_t own, uint32_t pid, const char *name, u
 	snprintf(hog->name, sizeof(hog->name), "%s", name ? name : "");
 }
 
-const struct hog *hogs_most(const struct hogs *hogs)
+const struct preemptor *preemptors_most(const struct preemptors *hogs)
 {
-	const struct hog *most = &hogs->hog[0];
+	const struct preemptor *most = &hogs->hog[0];
 
-	for (size_t i = 1; i < HOGS_MAX; i++) {
+	for (size_t i = 1; i < PREEMPTOR_MAX; i++) {
 		if (hogs->hog[i].ns > most->ns)
 			most = &hogs->hog[i];
 	}
-	return most->pid && most->ns >= hogs->waited_ns / HOGS_PART ? most : NULL;
+	return most->pid && most->ns >= hogs->waited_ns / PREEMPTOR_PART ? most : NULL;
 }

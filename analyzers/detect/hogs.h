@@ -2,7 +2,7 @@
 /*
  * Who had a rank's CPUs while its step thread was ready to run, and for how long, since the sample before. Pure. Fed
  * with the waits that L3 saw, by the daemon as they happen and by tracectl analyze from stores; what comes out goes
- * into the framer with the sample of their time (struct framer_host).
+ * into the aligner with the sample of their time (struct framer_host).
  *
  * The hog is the one that took most, if that is a third of the waits at least: one among many that had the CPUs for a
  * moment each is none. A rank's own threads take turns on the CPUs that it has: with nobody else there it is its limit
@@ -16,25 +16,25 @@
 
 #include <stdint.h>
 
-#define HOGS_MAX 8
-#define HOGS_PART 3 /* of the waits, a HOGS_PART-th at least */
+#define PREEMPTOR_MAX 8
+#define PREEMPTOR_PART 3 /* of the waits, a HOGS_PART-th at least */
 
-struct hog {
+struct preemptor {
 	uint32_t pid; /* 0: the place is free */
 	uint64_t ns;
 	char name[16];
 };
 
 /* All zero: nothing was seen. */
-struct hogs {
+struct preemptors {
 	uint64_t waited_ns; /* by whomever */
-	struct hog hog[HOGS_MAX];
+	struct preemptor hog[PREEMPTOR_MAX];
 };
 
 /* own: the rank's process. pid: whose thread had the CPU, 0 not known. name: as long as it may be, cut to fit. What
  * would make a sum overflow is left out. */
-void hogs_add(struct hogs *hogs, uint32_t own, uint32_t pid, const char *name, uint64_t ns);
-/* NULL: there is none. Valid until the next hogs_add(). */
-const struct hog *hogs_most(const struct hogs *hogs);
+void preemptors_add(struct preemptors *hogs, uint32_t own, uint32_t pid, const char *name, uint64_t ns);
+/* NULL: there is none. Valid until the next preemptors_add(). */
+const struct preemptor *preemptors_most(const struct preemptors *hogs);
 
 #endif

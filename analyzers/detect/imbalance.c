@@ -4,7 +4,7 @@
  *
  * Stage: all ranks of one class (a pipeline stage) take longer than other classes do. Its median self time over the
  * median of the other classes' medians, and its lower quartile too, above STAGE_RATIO in STAGE_FRAMES of the last
- * STAGE_OF frames, and the step gains at least half of gain_min without it (measure_without()).
+ * STAGE_OF frames, and the step gains at least half of gain_min without it (measure_whatif()).
  *
  * Sequence: see sequence.h.
  */
@@ -210,7 +210,7 @@ static double stage_gain(struct imbalance *state, const struct frame *frame, con
 		return state->gain;
 	for (size_t i = 0; i < n; i++)
 		state->excess[i] = (uint64_t)((double)measures->rank[member[i]].self_ns * (1 - 1 / ratio));
-	without = measure_without(measure, frame, member, state->excess, n, &as_is);
+	without = measure_whatif(measure, frame, member, state->excess, n, &as_is);
 	state->gain = without && without < as_is ? 1 - (double)without / (double)as_is : 0;
 	if (of_transfers(state, frame, measures, c, ratio))
 		state->gain = 0;
@@ -219,7 +219,7 @@ static double stage_gain(struct imbalance *state, const struct frame *frame, con
 	return state->gain;
 }
 
-static void imbalance_fill(struct opinion *opinion, const struct frame *frame, const struct measures *measures, double gain)
+static void imbalance_fill(struct verdict *opinion, const struct frame *frame, const struct measures *measures, double gain)
 {
 	struct finding *finding = &opinion->finding;
 
@@ -237,7 +237,7 @@ static void imbalance_fill(struct opinion *opinion, const struct frame *frame, c
 static void judge_stages(struct imbalance *state, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, size_t classes, const struct detector_out *out)
 {
-	struct opinion opinion = {.confirmed = true};
+	struct verdict opinion = {.confirmed = true};
 	int32_t rank[OTHERS_MAX];
 	double ratio, gain;
 	uint32_t c = worst_class(state, frame, classes, &ratio);
@@ -264,7 +264,7 @@ static void judge_sequences(struct imbalance *state, const struct frame *frame, 
 {
 	struct sequence_classes by_class = {classes, state->member, state->start, state->value};
 	struct sequence *sequence = &state->sequence;
-	struct opinion opinion = {.confirmed = true};
+	struct verdict opinion = {.confirmed = true};
 	bool differs = sequence_frame(sequence, &by_class, frame, measures, state->options.gain_min);
 
 	if (!differs)

@@ -68,8 +68,8 @@ static int measure_reserve(struct measure *measure, const struct frame *frame)
 			return -ENOMEM;
 		measure->rank_room = ranks;
 	}
-	if (frame->groups > measure->group_room || !measure->group_room) {
-		measure->group_room = 0;
+	if (frame->groups > measure->group_capacity || !measure->group_capacity) {
+		measure->group_capacity = 0;
 		if (!measure_renew(&measure->group, groups, sizeof(*measure->group)) ||
 			!measure_renew(&measure->meeting, groups, sizeof(*measure->meeting)))
 			return -ENOMEM;
@@ -77,13 +77,13 @@ static int measure_reserve(struct measure *measure, const struct frame *frame)
 		free(measure->wild);
 		measure->own_shortest = NULL;
 		measure->wild = NULL;
-		measure->group_room = groups;
+		measure->group_capacity = groups;
 	}
-	if (frame->comms > measure->comm_room || !measure->most) {
-		measure->comm_room = 0;
+	if (frame->comms > measure->comm_capacity || !measure->most) {
+		measure->comm_capacity = 0;
 		if (!measure_renew(&measure->most, frame->comms + 1, sizeof(*measure->most)))
 			return -ENOMEM;
-		measure->comm_room = frame->comms;
+		measure->comm_capacity = frame->comms;
 	}
 	return 0;
 }

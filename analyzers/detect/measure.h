@@ -102,7 +102,7 @@ int measure_frame(struct measure *measure, const struct frame *frame, const stru
  * Returns the step's length in ns of the replay with the excess removed, and in *ret_as_is_ns that of the replay with
  * nothing removed: their quotient tells, as the replay is not exact. 0: cannot be told.
  */
-uint64_t measure_without(struct measure *measure, const struct frame *frame, const uint32_t *rank,
+uint64_t measure_whatif(struct measure *measure, const struct frame *frame, const uint32_t *rank,
 	const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns);
 
 #endif

@@ -46,16 +46,16 @@ static int room_for_ranks(struct measure_class_state *state, size_t ranks)
 
 static int room_for_comms(struct measure_class_state *state, size_t comms)
 {
-	if (comms <= state->comm_room && state->lead)
+	if (comms <= state->comm_capacity && state->lead)
 		return 0;
 	free(state->lead);
 	free(state->split);
-	state->comm_room = 0;
+	state->comm_capacity = 0;
 	state->lead = calloc(comms + 1, sizeof(*state->lead));
 	state->split = calloc(comms + 1, sizeof(*state->split));
 	if (!state->lead || !state->split)
 		return -ENOMEM;
-	state->comm_room = comms;
+	state->comm_capacity = comms;
 	return 0;
 }
 

@@ -87,7 +87,7 @@ struct measure_class_state {
 	uint32_t (*comm)[MEASURE_COMMS];
 	uint32_t *lead, *pair;
 	bool *split;
-	size_t comm_room;
+	size_t comm_capacity;
 };
 
 struct measure {
@@ -109,10 +109,10 @@ struct measure {
 	uint32_t *most; /* records of a collective, by communicator */
 	bool tame;	/* the frame is: see frame.h */
 	bool odd;	/* a rank is left out that the frame has */
-	size_t rank_room, group_room, comm_room;
+	size_t rank_room, group_capacity, comm_capacity;
 	struct measure_class_state classes;
 	struct measure_overlaps overlaps;
-	/* For measure_without(): room of its own, freed by replay_free if that is not NULL. */
+	/* For measure_whatif(): room of its own, freed by replay_free if that is not NULL. */
 	void *replay;
 	void (*replay_free)(void *replay);
 };

@@ -4,19 +4,19 @@
 
 static void free_replay(void *replay)
 {
-	without_free(replay);
+	whatif_free(replay);
 }
 
-uint64_t measure_without(struct measure *measure, const struct frame *frame, const uint32_t *rank,
+uint64_t measure_whatif(struct measure *measure, const struct frame *frame, const uint32_t *rank,
 	const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
 {
 	if (!measure->replay) {
-		measure->replay = without_new();
+		measure->replay = whatif_new();
 		measure->replay_free = free_replay;
 	}
 	if (!measure->replay) {
 		*ret_as_is_ns = 0;
 		return 0;
 	}
-	return without_excess(measure->replay, frame, &measure->told, rank, excess_ns, ranks, ret_as_is_ns);
+	return whatif_excess(measure->replay, frame, &measure->told, rank, excess_ns, ranks, ret_as_is_ns);
 }

@@ -31,7 +31,7 @@ struct replay {
 	struct group *group;
 	uint32_t *ready;  /* stack of operations that can start */
 	uint32_t *lonely; /* loose groups with one member started; quick ones from the front, others from the back */
-	size_t ops_room, edges_room, groups_room;
+	size_t rank_coll, edges_capacity, groups_capacity;
 	uint32_t ops, edges, groups;
 	uint32_t readies, quick, slow, done; /* quick, slow: how many of lonely */
 };
@@ -69,20 +69,20 @@ static int capacity(void **array, size_t *ret_room, size_t wanted, size_t size)
 
 int replay_begin(struct replay *replay, size_t ops, size_t edges, size_t groups)
 {
-	size_t ready_room = replay->ops_room, lonely_room = replay->groups_room;
-	int r = capacity((void **)&replay->op, &replay->ops_room, ops, sizeof(*replay->op));
+	size_t ready_capacity = replay->rank_coll, lonely_room = replay->groups_capacity;
+	int r = capacity((void **)&replay->op, &replay->rank_coll, ops, sizeof(*replay->op));
 
 	replay->ops = replay->edges = replay->groups = 0;
 	if (!r)
-		r = capacity((void **)&replay->edge, &replay->edges_room, edges, sizeof(*replay->edge));
+		r = capacity((void **)&replay->edge, &replay->edges_capacity, edges, sizeof(*replay->edge));
 	if (!r)
-		r = capacity((void **)&replay->group, &replay->groups_room, groups, sizeof(*replay->group));
+		r = capacity((void **)&replay->group, &replay->groups_capacity, groups, sizeof(*replay->group));
 	if (!r)
-		r = capacity((void **)&replay->ready, &ready_room, ops, sizeof(*replay->ready));
+		r = capacity((void **)&replay->ready, &ready_capacity, ops, sizeof(*replay->ready));
 	if (!r)
 		r = capacity((void **)&replay->lonely, &lonely_room, groups, sizeof(*replay->lonely));
 	if (r)
-		replay->ops_room = replay->edges_room = replay->groups_room = 0;
+		replay->rank_coll = replay->edges_capacity = replay->groups_capacity = 0;
 	return r;
 }
 

@@ -258,7 +258,7 @@ static void slow_communication_frame(void *arg, const struct frame *frame, const
 	struct measure *measure, const struct detector_out *out)
 {
 	struct slow_communication *state = arg;
-	struct opinion opinion = {.confirmed = true};
+	struct verdict opinion = {.confirmed = true};
 	const struct link_series *worst;
 	double ratio, gain;
 

@@ -41,17 +41,17 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 
 static int slow_communication_series_reserve(struct links *links, const struct frame *frame)
 {
-	if (frame->comms > links->comm_room || !links->comm_hash) {
+	if (frame->comms > links->comm_capacity || !links->comm_hash) {
 		free(links->comm_hash);
 		free(links->newest);
 		links->comm_hash = calloc(frame->comms + 1, sizeof(*links->comm_hash));
 		links->newest = calloc(frame->comms + 1, sizeof(*links->newest));
-		links->comm_room = links->comm_hash && links->newest ? frame->comms : 0;
+		links->comm_capacity = links->comm_hash && links->newest ? frame->comms : 0;
 	}
-	if (frame->groups > links->group_room || !links->of_group) {
+	if (frame->groups > links->group_capacity || !links->of_group) {
 		free(links->of_group);
 		links->of_group = calloc(frame->groups + 1, sizeof(*links->of_group));
-		links->group_room = links->of_group ? frame->groups : 0;
+		links->group_capacity = links->of_group ? frame->groups : 0;
 	}
 	return links->comm_hash && links->newest && links->of_group ? 0 : -ENOMEM;
 }

@@ -61,9 +61,9 @@ struct links {
 	size_t n_touched, n_slow; /* n_slow: series that are slow now */
 	uint64_t *comm_hash;
 	struct link_newest *newest; /* by communicator */
-	size_t comm_room;
+	size_t comm_capacity;
 	uint32_t *of_group; /* series + 1 of each group that was looked at, 0 none */
-	size_t group_room;
+	size_t group_capacity;
 	double *scratch;
 };
 

@@ -23,7 +23,7 @@ struct slow_job {
 	struct cause *cause;
 	struct checkpoints checkpoints;
 	struct failslow_verdict verdict;
-	struct opinion of_steps; /* the last one, said again where a frame tells nothing new */
+	struct verdict of_steps; /* the last one, said again where a frame tells nothing new */
 	bool wanted;		 /* with this suspicion */
 	uint64_t *value;	 /* room for RANKS_MAX */
 };
@@ -116,9 +116,9 @@ static void make_of_steps(struct slow_job *job, uint64_t step_ns)
 	const struct failslow_verdict *verdict = &job->verdict;
 	double reference = (double)verdict->reference_ns, confidence = verdict->ramp ? 0.8 : 0.9;
 	bool confirmed = verdict->state == FAILSLOW_ALARM;
-	struct opinion *opinion = &job->of_steps;
+	struct verdict *opinion = &job->of_steps;
 
-	*opinion = (struct opinion){
+	*opinion = (struct verdict){
 		.finding = {.kind = FINDING_SLOW_JOB,
 			.cause = CAUSE_UNKNOWN,
 			.severity = severity_of(verdict->ratio),
@@ -176,7 +176,7 @@ static void say_of_checkpoints(const struct slow_job *job, bool now, const struc
 	const struct checkpoints *checkpoints = &job->checkpoints;
 	double lost = checkpoints->last_ns - checkpoints->median_ns;
 	double slowdown = slowdown_of(checkpoints, (double)job->verdict.reference_ns);
-	struct opinion opinion = {
+	struct verdict opinion = {
 		.finding = {.kind = FINDING_SLOW_JOB,
 			.cause = CAUSE_CHECKPOINT,
 			.severity = severity_of(slowdown),

@@ -15,9 +15,9 @@
 #include "analyzers/detect/slow_rank_court.h"
 
 struct slow_rank {
-	struct court steps, checkpoints;
+	struct candidate steps, checkpoints;
 	struct slow_rank_checkpoint checkpoint;
-	struct opinion said[GAIN_SET_MAX]; /* of the last checkpoint */
+	struct verdict said[GAIN_SET_MAX]; /* of the last checkpoint */
 	size_t n_said;
 	struct cause *cause;
 	struct growth growth;
@@ -29,8 +29,8 @@ static void *slow_rank_free(void *arg)
 
 	if (!state)
 		return NULL;
-	court_free(&state->steps);
-	court_free(&state->checkpoints);
+	candidate_free(&state->steps);
+	candidate_free(&state->checkpoints);
 	checkpoint_free(&state->checkpoint);
 	cause_free(state->cause);
 	free(state);
@@ -47,10 +47,10 @@ static void *slow_rank_new(const struct detect_options *options)
 	state->cause = cause_new();
 	if (!state->cause)
 		return slow_rank_free(state);
-	court_init(&state->steps, options, state->cause);
+	candidate_init(&state->steps, options, state->cause);
 	state->steps.growth = &state->growth;
 	of_checkpoints.slow_z = fmin(options->slow_z, CHECKPOINT_Z);
-	court_init(&state->checkpoints, &of_checkpoints, state->cause);
+	candidate_init(&state->checkpoints, &of_checkpoints, state->cause);
 	state->checkpoints.checkpoint = &state->checkpoint;
 	state->checkpoints.view.series.timed = true;
 	return state;
@@ -74,11 +74,11 @@ struct listener {
 	uint64_t checkpoint_ns;
 };
 
-static void on_checkpoint(void *arg, const struct opinion *opinion)
+static void on_checkpoint(void *arg, const struct verdict *opinion)
 {
 	struct listener *listener = arg;
 	struct slow_rank *state = listener->state;
-	struct opinion *said;
+	struct verdict *said;
 
 	if (state->n_said == GAIN_SET_MAX)
 		return;
@@ -102,7 +102,7 @@ static void judge_checkpoint(struct slow_rank *state, const struct frame *frame,
 	state->n_said = 0;
 	state->checkpoints.lost = measures->lost > 0;
 	if (of)
-		court_hold(&state->checkpoints, frame, of, measure, &heard, &said);
+		candidate_hold(&state->checkpoints, frame, of, measure, &heard, &said);
 }
 
 /* It is so until the next one tells otherwise, or does not come. A rank is told of once: if it keeps the others waiting
@@ -147,7 +147,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
 	state->steps.view.series.grown = growth_ln(&state->growth);
 	state->steps.view.series.longer = growth_is_long(&state->growth);
-	common = court_hold(&state->steps, frame, measures, measure, out, &said);
+	common = candidate_hold(&state->steps, frame, measures, measure, out, &said);
 	repeat_checkpoint(state, frame, out);
 	if (said)
 		slow_rank_want(frame, "a rank keeps the others waiting", out);

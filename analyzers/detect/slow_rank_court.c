@@ -13,19 +13,19 @@
 #define GAIN_FOUND 0.8
 #define LOOKS_LOST 3 /* of the last LOOKS_LOST_OF what-ifs, before one is confirmed where records are lost */
 #define LOOKS_LOST_OF 4
-#define OPS_A_LOOK 16384 /* a frame of more operations is replayed only so much more rarely */
+#define COLL_A_LOOK 16384 /* a frame of more operations is replayed only so much more rarely */
 #define LOOK_EVERY_MAX 16
 /* At least that share of what steps have grown by has to be found, for all of it to be put down to the rank. */
 #define GROWTH_EXPLAINED (1.0 / 3)
 #define GAIN_MEMORY 4 /* what-ifs that a gain is the mean of, about */
 
-void court_init(struct court *court, const struct detect_options *options, struct cause *cause)
+void candidate_init(struct candidate *court, const struct detect_options *options, struct cause *cause)
 {
-	*court = (struct court){.options = *options, .cause = cause};
+	*court = (struct candidate){.options = *options, .cause = cause};
 	view_init(&court->view, options);
 }
 
-void court_free(struct court *court)
+void candidate_free(struct candidate *court)
 {
 	view_free(&court->view);
 	free(court->verdict);
@@ -35,9 +35,9 @@ void court_free(struct court *court)
 	court->ranks = 0;
 }
 
-static bool slow_rank_candidate_reserve(struct court *court, size_t ranks)
+static bool slow_rank_candidate_reserve(struct candidate *court, size_t ranks)
 {
-	struct court_verdict *verdict;
+	struct candidate_verdict *verdict;
 	double *scratch;
 
 	if (ranks <= court->ranks)
@@ -61,7 +61,7 @@ static bool goes_on(const struct series_rank *rank)
 	return rank->here && rank->middle > SERIES_LEAST / 2 && (rank->slow & 0xff || rank->middle > SERIES_LEAST);
 }
 
-static bool stands_out(const struct court *court, size_t i)
+static bool stands_out(const struct candidate *court, size_t i)
 {
 	const struct series_rank *rank = view_rank(&court->view, i);
 
@@ -70,7 +70,7 @@ static bool stands_out(const struct court *court, size_t i)
 }
 
 /* The slowest ones that stand out, in the order of their numbers; how many stand out. */
-static size_t slow_rank_candidate_gather(struct court *court, uint32_t *set, size_t *ret_set)
+static size_t slow_rank_candidate_gather(struct candidate *court, uint32_t *set, size_t *ret_set)
 {
 	size_t n = 0, all = 0;
 
@@ -80,7 +80,7 @@ static size_t slow_rank_candidate_gather(struct court *court, uint32_t *set, siz
 		court->verdict[i].said = false;
 		if (!stands_out(court, i)) {
 			if (court->view.series.rank[i].here)
-				court->verdict[i] = (struct court_verdict){0};
+				court->verdict[i] = (struct candidate_verdict){0};
 			continue;
 		}
 		all++;
@@ -102,7 +102,7 @@ static size_t slow_rank_candidate_gather(struct court *court, uint32_t *set, siz
 }
 
 /* Gains of the set in this frame. */
-static void slow_rank_candidate_look(struct court *court, const struct frame *frame, const struct measures *measures,
+static void slow_rank_candidate_look(struct candidate *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const uint32_t *set, size_t n)
 {
 	bool lost = court->checkpoint ? court->lost : court->view.series.loss;
@@ -127,7 +127,7 @@ static void slow_rank_candidate_look(struct court *court, const struct frame *fr
 	}
 	gain_of_set(&of, gain);
 	for (size_t i = 0; i < n; i++) {
-		struct court_verdict *verdict = &court->verdict[set[i]];
+		struct candidate_verdict *verdict = &court->verdict[set[i]];
 
 		verdict->looks += verdict->looks < GAIN_MEMORY;
 		verdict->found = (uint8_t)(verdict->found << 1 | (gain[i] >= court->options.gain_min * GAIN_FOUND / 2));
@@ -135,10 +135,10 @@ static void slow_rank_candidate_look(struct court *court, const struct frame *fr
 	}
 }
 
-static void look_at_times(struct court *court, const struct frame *frame, const struct measures *measures,
+static void look_at_times(struct candidate *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const uint32_t *set, size_t n)
 {
-	size_t every = frame->ops / OPS_A_LOOK + 1;
+	size_t every = frame->ops / COLL_A_LOOK + 1;
 	bool same = n == court->n_set && !memcmp(set, court->set, n * sizeof(*set));
 
 	if (!n || (same && court->frames < court->next_look))
@@ -150,7 +150,7 @@ static void look_at_times(struct court *court, const struct frame *frame, const 
 }
 
 static double confidence_of(
-	const struct court *court, const struct frame *frame, const struct series_rank *rank, bool confirmed)
+	const struct candidate *court, const struct frame *frame, const struct series_rank *rank, bool confirmed)
 {
 	static const double of_tier[FRAME_TIER_MAX] = {
 		[FRAME_TIER_STAGES] = 0.7, [FRAME_TIER_HOST] = 0.9, [FRAME_TIER_DEVICE] = 0.95};
@@ -162,9 +162,9 @@ static double confidence_of(
 
 /* Its what-if's; of the only one that stands out, what steps have grown by since then, if that is not mostly something
  * else's. */
-static double gain_of(struct court *court, uint32_t i, bool only)
+static double gain_of(struct candidate *court, uint32_t i, bool only)
 {
-	struct court_verdict *verdict = &court->verdict[i];
+	struct candidate_verdict *verdict = &court->verdict[i];
 	double gain = (double)verdict->gain, share;
 
 	if (court->growth && only && verdict->open) {
@@ -179,7 +179,7 @@ static double gain_of(struct court *court, uint32_t i, bool only)
 }
 
 /* Since it shows; what it alone explains has been so since steps grew, which showed before. */
-static void slow_rank_candidate_date(const struct court_verdict *verdict, const struct series_rank *rank, struct finding *finding)
+static void slow_rank_candidate_date(const struct candidate_verdict *verdict, const struct series_rank *rank, struct finding *finding)
 {
 	uint64_t earlier_ns = verdict->open && verdict->explains ? verdict->onset.earlier_ns : 0;
 
@@ -191,14 +191,14 @@ static void slow_rank_candidate_date(const struct court_verdict *verdict, const 
 	finding->since_ns -= earlier_ns;
 }
 
-static void slow_rank_candidate_say(struct court *court, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
+static void slow_rank_candidate_say(struct candidate *court, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
 	const struct detector_out *out)
 {
 	const struct series_rank *rank = view_rank(&court->view, i);
 	const struct measure_rank *measured = view_measured(&court->view, measures, i);
 	bool confirmed = court->verdict[i].open;
 	double gain = gain_of(court, i, only), excess, found_ns;
-	struct opinion opinion = {.confirmed = confirmed, .lost_ns = gain * (double)measures->step_ns};
+	struct verdict opinion = {.confirmed = confirmed, .lost_ns = gain * (double)measures->step_ns};
 	struct finding *finding = &opinion.finding;
 
 	excess = (double)measured->self_ns * (1 - exp(-(double)rank->middle));
@@ -221,11 +221,11 @@ static void slow_rank_candidate_say(struct court *court, const struct frame *fra
 }
 
 /* Is it what steps grew by, before it was seen who it is? */
-static bool is_early(const struct court *court, uint32_t i)
+static bool is_early(const struct candidate *court, uint32_t i)
 {
 	const struct series *series = &court->view.series;
 	const struct series_rank *rank = &series->rank[i];
-	const struct court_verdict *verdict = &court->verdict[i];
+	const struct candidate_verdict *verdict = &court->verdict[i];
 	const struct growth *growth = court->growth;
 	struct growth_onset onset;
 	double share, grown;
@@ -248,20 +248,20 @@ static bool is_early(const struct court *court, uint32_t i)
 	return true;
 }
 
-static bool found_often(const struct court_verdict *verdict)
+static bool found_often(const struct candidate_verdict *verdict)
 {
 	return __builtin_popcount(verdict->found & ((1U << LOOKS_LOST_OF) - 1)) >= LOOKS_LOST;
 }
 
 /* True if it said something. */
-static bool slow_rank_candidate_judge(struct court *court, const struct frame *frame, const struct measures *measures, const uint32_t *set,
+static bool slow_rank_candidate_judge(struct candidate *court, const struct frame *frame, const struct measures *measures, const uint32_t *set,
 	size_t n, const struct detector_out *out)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct series_rank *rank = view_rank(&court->view, set[i]);
-		struct court_verdict *verdict = &court->verdict[set[i]];
+		struct candidate_verdict *verdict = &court->verdict[set[i]];
 		double least = verdict->open ? court->options.gain_min / 2 : court->options.gain_min;
 
 		if (!verdict->looks || (double)verdict->gain < least * GAIN_FOUND ||
@@ -280,7 +280,7 @@ static bool slow_rank_candidate_judge(struct court *court, const struct frame *f
 	return any;
 }
 
-bool court_hold(struct court *court, const struct frame *frame, const struct measures *measures,
+bool candidate_hold(struct candidate *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out, bool *ret_said)
 {
 	uint32_t set[GAIN_SET_MAX];

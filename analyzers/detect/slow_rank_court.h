@@ -32,7 +32,7 @@
 #define EARLY_BEYOND 2
 #define EARLY_GAIN 0.5
 
-struct court_verdict {
+struct candidate_verdict {
 	float gain;		   /* share of the step */
 	struct growth_onset onset; /* while it is open */
 	uint16_t looks;
@@ -41,26 +41,26 @@ struct court_verdict {
 	bool explains;	 /* growth since the onset */
 };
 
-struct court {
+struct candidate {
 	struct detect_options options;
 	struct view view;
-	struct court_verdict *verdict;
+	struct candidate_verdict *verdict;
 	size_t ranks;
 	uint32_t set[GAIN_SET_MAX]; /* looked at last */
 	size_t n_set;
 	uint64_t frames, next_look;
 	struct cause *cause;
-	const struct growth *growth;		       /* NULL: not of these. Set after court_init(), as what follows */
+	const struct growth *growth;		       /* NULL: not of these. Set after candidate_init(), as what follows */
 	double *scratch;			       /* a rank */
 	const struct slow_rank_checkpoint *checkpoint; /* NULL: of steps without */
 	bool lost;				       /* of checkpoints, records of this frame */
 };
 
 /* cause: borrowed. */
-void court_init(struct court *court, const struct detect_options *options, struct cause *cause);
-void court_free(struct court *court);
+void candidate_init(struct candidate *court, const struct detect_options *options, struct cause *cause);
+void candidate_free(struct candidate *court);
 /* One frame, measured. True if so many stand out that they have something in common; *ret_said: something was said. */
-bool court_hold(struct court *court, const struct frame *frame, const struct measures *measures,
+bool candidate_hold(struct candidate *court, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out, bool *ret_said);
 
 #endif

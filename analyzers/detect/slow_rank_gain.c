@@ -9,7 +9,7 @@
 
 static double gain_without(const struct gain_set *set, const uint32_t *rank, const uint64_t *excess, size_t n)
 {
-	uint64_t as_is = 0, without = measure_without(set->measure, set->frame, rank, excess, n, &as_is);
+	uint64_t as_is = 0, without = measure_whatif(set->measure, set->frame, rank, excess, n, &as_is);
 
 	return without && as_is && without < as_is ? 1 - (double)without / (double)as_is : 0;
 }

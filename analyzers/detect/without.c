@@ -29,33 +29,33 @@ struct like {
 #define LIKES_MIN 3
 #define SENDS_MAX 4
 
-struct without {
+struct whatif {
 	struct replay *replay;
 	struct like like[LIKES];
-	struct without_own own;
-	struct without_known known;
-	struct without_group *group;
+	struct whatif_own own;
+	struct whatif_known known;
+	struct whatif_group *group;
 	uint32_t *place;       /* operations, rank by rank, in the order of their starts */
 	struct flight *flight; /* heap of one rank's operations that have not ended */
-	size_t groups_room, ops_room;
+	size_t groups_capacity, rank_coll;
 };
 
-struct without *without_new(void)
+struct whatif *whatif_new(void)
 {
-	struct without *without = calloc(1, sizeof(*without));
+	struct whatif *without = calloc(1, sizeof(*without));
 
 	if (without)
 		without->replay = replay_new();
-	return without && without->replay ? without : without_free(without);
+	return without && without->replay ? without : whatif_free(without);
 }
 
-struct without *without_free(struct without *without)
+struct whatif *whatif_free(struct whatif *without)
 {
 	if (!without)
 		return NULL;
 	replay_free(without->replay);
-	without_own_free(&without->own);
-	without_known_free(&without->known);
+	whatif_own_free(&without->own);
+	whatif_known_free(&without->known);
 	free(without->group);
 	free(without->place);
 	free(without->flight);
@@ -72,22 +72,22 @@ static bool whatif_grow(void **array, size_t wanted, size_t size)
 	return grown;
 }
 
-static int whatif_reserve(struct without *without, const struct frame *frame)
+static int whatif_reserve(struct whatif *without, const struct frame *frame)
 {
 	if (frame->ranks >= REPLAY_NONE || frame->ops >= REPLAY_NONE || frame->groups >= REPLAY_NONE)
 		return -E2BIG;
-	if (frame->groups > without->groups_room || !without->group) {
+	if (frame->groups > without->groups_capacity || !without->group) {
 		if (!whatif_grow((void **)&without->group, frame->groups, sizeof(*without->group)))
 			return -ENOMEM;
-		without->groups_room = frame->groups;
+		without->groups_capacity = frame->groups;
 	}
-	if (frame->ops > without->ops_room || !without->place) {
+	if (frame->ops > without->rank_coll || !without->place) {
 		if (!whatif_grow((void **)&without->place, frame->ops, sizeof(*without->place)) ||
 			!whatif_grow((void **)&without->flight, frame->ops, sizeof(*without->flight)))
 			return -ENOMEM;
-		without->ops_room = frame->ops;
+		without->rank_coll = frame->ops;
 	}
-	return without_own_begin(&without->own, frame->ranks, frame->ops);
+	return whatif_own_begin(&without->own, frame->ranks, frame->ops);
 }
 
 static bool whatif_is_here(const struct frame_rank *rank)
@@ -100,10 +100,10 @@ static bool counts(const struct frame *frame, const struct frame_op *op)
 	return op->rank < frame->ranks && op->group < frame->groups && whatif_is_here(&frame->rank[op->rank]);
 }
 
-static void see_groups(struct without *without, const struct frame *frame)
+static void see_groups(struct whatif *without, const struct frame *frame)
 {
 	for (size_t g = 0; g < frame->groups; g++)
-		without->group[g] = (struct without_group){UINT64_MAX, 0, REPLAY_NONE, REPLAY_NONE};
+		without->group[g] = (struct whatif_group){UINT64_MAX, 0, REPLAY_NONE, REPLAY_NONE};
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
 
@@ -115,14 +115,14 @@ static void see_groups(struct without *without, const struct frame *frame)
 	}
 }
 
-static bool is_joined(const struct without_group *seen, const struct frame_group *group)
+static bool is_joined(const struct whatif_group *seen, const struct frame_group *group)
 {
 	uint64_t members = group->p2p ? 2 : group->members;
 
 	return seen->records >= 2 && seen->records <= members && 2ULL * seen->records >= members;
 }
 
-static struct like *like_of(struct without *without, const struct frame_group *group)
+static struct like *like_of(struct whatif *without, const struct frame_group *group)
 {
 	uint64_t hash =
 		(group->bytes ^ ((uint64_t)group->op << 40) ^ (uint64_t)group->p2p << 63) * 0x9e3779b97f4a7c15ULL;
@@ -130,7 +130,7 @@ static struct like *like_of(struct without *without, const struct frame_group *g
 	return &without->like[hash >> 56];
 }
 
-static void see_likes(struct without *without, const struct frame *frame)
+static void see_likes(struct whatif *without, const struct frame *frame)
 {
 	memset(without->like, 0, sizeof(without->like));
 	for (size_t g = 0; g < frame->groups; g++) {
@@ -145,7 +145,7 @@ static void see_likes(struct without *without, const struct frame *frame)
 
 /* Of an operation whose others' records are lost: what it took is its wait and its transfer, and its wait would not be
  * the same without the excess. */
-static double alone_of(struct without *without, const struct frame_group *group, double duration_ns)
+static double alone_of(struct whatif *without, const struct frame_group *group, double duration_ns)
 {
 	const struct like *like = like_of(without, group);
 
@@ -153,7 +153,7 @@ static double alone_of(struct without *without, const struct frame_group *group,
 }
 
 /* Rank by rank; those of a rank are in the order of their starts already, or are brought into it. */
-static int whatif_order(struct without *without, const struct frame *frame)
+static int whatif_order(struct whatif *without, const struct frame *frame)
 {
 	uint32_t *first = without->own.first;
 	bool sorted = true;
@@ -172,7 +172,7 @@ static int whatif_order(struct without *without, const struct frame *frame)
 
 		sorted = a->rank != b->rank || a->start_ns <= b->start_ns;
 	}
-	return sorted ? 0 : without_own_sort(without->place, first[frame->ranks], frame->op);
+	return sorted ? 0 : whatif_own_sort(without->place, first[frame->ranks], frame->op);
 }
 
 static void whatif_take_off(struct flight *heap, size_t *flights)
@@ -210,7 +210,7 @@ struct last {
 };
 
 /* What is sent and has not ended by now is waited for no more; what is sent next may queue behind it. */
-static void drop_sends(struct without *without, struct last *last)
+static void drop_sends(struct whatif *without, struct last *last)
 {
 	size_t n = last->flights;
 
@@ -224,7 +224,7 @@ static void drop_sends(struct without *without, struct last *last)
 }
 
 /* One that begins when one before it ends comes after that one, and nothing comes after its begin. */
-static bool add_queued(struct without *without, struct last *last, double start_ns, uint32_t index)
+static bool add_queued(struct whatif *without, struct last *last, double start_ns, uint32_t index)
 {
 	for (size_t i = 0; i < last->sends && i < SENDS_MAX; i++) {
 		double slack_ns = last->sent[i].end_ns - last->sent[i].until_ns;
@@ -234,13 +234,13 @@ static bool add_queued(struct without *without, struct last *last, double start_
 		if (fabs(own_ns) > slack_ns)
 			continue;
 		edge = replay_after(without->replay, index, last->sent[i].op, REPLAY_END, own_ns);
-		without_own_add(&without->own, own_ns, index, edge);
+		whatif_own_add(&without->own, own_ns, index, edge);
 		return true;
 	}
 	return false;
 }
 
-static void whatif_add(struct without *without, struct last *last, double start_ns, uint32_t index)
+static void whatif_add(struct whatif *without, struct last *last, double start_ns, uint32_t index)
 {
 	uint32_t edge = REPLAY_NONE;
 	double own_ns = start_ns;
@@ -260,19 +260,19 @@ static void whatif_add(struct without *without, struct last *last, double start_
 	} else {
 		replay_set_first(without->replay, index, start_ns);
 	}
-	without_own_add(&without->own, own_ns, index, edge);
+	whatif_own_add(&without->own, own_ns, index, edge);
 	if (last->sends_overlap)
 		drop_sends(without, last);
 	last->started = (struct flight){start_ns, start_ns, index, false};
 }
 
-static void whatif_add_rank(struct without *without, const struct frame *frame, uint32_t rank, bool sends_overlap)
+static void whatif_add_rank(struct whatif *without, const struct frame *frame, uint32_t rank, bool sends_overlap)
 {
 	struct last last = {.ended.op = REPLAY_NONE, .started.op = REPLAY_NONE, .sends_overlap = sends_overlap};
 
 	for (uint32_t i = without->own.first[rank]; i < without->own.first[rank + 1]; i++) {
 		const struct frame_op *op = &frame->op[without->place[i]];
-		struct without_group *seen = &without->group[op->group];
+		struct whatif_group *seen = &without->group[op->group];
 		double duration_ns = (double)op->duration_ns, start_ns = (double)op->start_ns, end_ns;
 		uint32_t index = replay_op(without->replay, seen->index,
 			seen->index == REPLAY_NONE ? alone_of(without, &frame->group[op->group], duration_ns)
@@ -293,10 +293,10 @@ static void whatif_add_rank(struct without *without, const struct frame *frame, 
 	}
 	if (whatif_is_here(&frame->rank[rank]))
 		whatif_add(without, &last, (double)frame->rank[rank].step_ns, replay_op(without->replay, REPLAY_NONE, 0, 0));
-	without_own_end(&without->own, rank);
+	whatif_own_end(&without->own, rank);
 }
 
-static int build(struct without *without, const struct frame *frame, bool sends_overlap)
+static int build(struct whatif *without, const struct frame *frame, bool sends_overlap)
 {
 	size_t all = frame->ops + frame->ranks;
 	int r = whatif_reserve(without, frame);
@@ -305,7 +305,7 @@ static int build(struct without *without, const struct frame *frame, bool sends_
 		return r;
 	see_groups(without, frame);
 	see_likes(without, frame);
-	r = replay_begin(without->replay, all, all + without_count_lost(frame, without->group), frame->groups);
+	r = replay_begin(without->replay, all, all + whatif_count_lost(frame, without->group), frame->groups);
 	if (!r)
 		r = whatif_order(without, frame);
 	if (r)
@@ -319,7 +319,7 @@ static int build(struct without *without, const struct frame *frame, bool sends_
 }
 
 /* 0: cannot be told. */
-static uint64_t whatif_length(struct without *without, const struct frame *frame)
+static uint64_t whatif_length(struct whatif *without, const struct frame *frame)
 {
 	double longest_ns = 0;
 
@@ -328,34 +328,34 @@ static uint64_t whatif_length(struct without *without, const struct frame *frame
 	for (size_t rank = 0; rank < frame->ranks; rank++)
 		if (whatif_is_here(&frame->rank[rank]))
 			longest_ns =
-				fmax(longest_ns, replay_end_ns(without->replay, without_own_last(&without->own, rank)));
+				fmax(longest_ns, replay_end_ns(without->replay, whatif_own_last(&without->own, rank)));
 	return longest_ns < STEP_MAX_NS ? (uint64_t)longest_ns : 0;
 }
 
 /* Waits that no record shows become waits. 0: there are none; negative errno. */
-static int find_hidden(struct without *without, const struct frame *frame, const struct measures *measures)
+static int find_hidden(struct whatif *without, const struct frame *frame, const struct measures *measures)
 {
 	int lost = 0, unrecorded;
 
-	if (without_count_lost(frame, without->group) > 0)
-		lost = without_lost(
+	if (whatif_count_lost(frame, without->group) > 0)
+		lost = whatif_lost(
 			without->replay, &without->own, frame, without->group, without->place, &without->known);
 	if (lost < 0)
 		return lost;
-	unrecorded = without_unrecorded(without->replay, &without->own, measures);
+	unrecorded = whatif_unrecorded(without->replay, &without->own, measures);
 	return unrecorded < 0 ? unrecorded : lost + unrecorded;
 }
 
-static uint64_t of_operations(struct without *without, const struct frame *frame, const struct measures *measures,
+static uint64_t of_operations(struct whatif *without, const struct frame *frame, const struct measures *measures,
 	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
 {
-	uint64_t as_is_ns, without_ns;
+	uint64_t as_is_ns, whatif_ns;
 	int hidden;
 
-	if (without_known_see(&without->known, frame) || build(without, frame, measures && measures->sends_overlap))
+	if (whatif_known_see(&without->known, frame) || build(without, frame, measures && measures->sends_overlap))
 		return 0;
 	for (size_t i = 0; i < ranks; i++)
-		without_own_name(&without->own, rank[i]);
+		whatif_own_name(&without->own, rank[i]);
 	as_is_ns = whatif_length(without, frame);
 	hidden = as_is_ns ? find_hidden(without, frame, measures) : -ENODATA;
 	if (hidden < 0)
@@ -363,10 +363,10 @@ static uint64_t of_operations(struct without *without, const struct frame *frame
 	if (hidden > 0)
 		as_is_ns = whatif_length(without, frame);
 	for (size_t i = 0; i < ranks; i++)
-		without_own_take(&without->own, without->replay, measures, rank[i], excess_ns[i]);
-	without_ns = whatif_length(without, frame);
-	*ret_as_is_ns = without_ns ? as_is_ns : 0;
-	return as_is_ns ? without_ns : 0;
+		whatif_own_take(&without->own, without->replay, measures, rank[i], excess_ns[i]);
+	whatif_ns = whatif_length(without, frame);
+	*ret_as_is_ns = whatif_ns ? as_is_ns : 0;
+	return as_is_ns ? whatif_ns : 0;
 }
 
 /* By how much a rank's self time is over its class's median. */
@@ -391,22 +391,22 @@ static double whatif_step_of(const struct frame *frame, const struct measures *m
 }
 
 /* The step waits for the largest excess: with the others' left, it is shorter by the difference. */
-static uint64_t of_stages(struct without *without, const struct frame *frame, const struct measures *measures,
+static uint64_t of_stages(struct whatif *without, const struct frame *frame, const struct measures *measures,
 	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
 {
 	double before = 0, after = 0, step_ns = whatif_step_of(frame, measures, rank, ranks);
 
-	if (without_own_begin(&without->own, measures->ranks, 0))
+	if (whatif_own_begin(&without->own, measures->ranks, 0))
 		return 0;
 	for (size_t i = 0; i < ranks; i++)
-		if (without_own_name(&without->own, rank[i])) {
+		if (whatif_own_name(&without->own, rank[i])) {
 			double excess = excess_of(&measures->rank[rank[i]]);
 
 			before = fmax(before, fmax(excess, (double)excess_ns[i]));
 			after = fmax(after, excess - (double)excess_ns[i]);
 		}
 	for (size_t i = 0; i < measures->ranks; i++)
-		if (!without_own_named(&without->own, i)) {
+		if (!whatif_own_named(&without->own, i)) {
 			before = fmax(before, excess_of(&measures->rank[i]));
 			after = fmax(after, excess_of(&measures->rank[i]));
 		}
@@ -416,18 +416,18 @@ static uint64_t of_stages(struct without *without, const struct frame *frame, co
 	return (uint64_t)(step_ns - (before - after));
 }
 
-uint64_t without_excess(struct without *without, const struct frame *frame, const struct measures *measures,
+uint64_t whatif_excess(struct whatif *without, const struct frame *frame, const struct measures *measures,
 	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
 {
-	uint64_t as_is_ns = 0, without_ns;
+	uint64_t as_is_ns = 0, whatif_ns;
 
 	if (measures && measures->ranks != frame->ranks)
 		measures = NULL;
 	if (frame->tier != FRAME_TIER_STAGES && frame->ops > 0)
-		without_ns = of_operations(without, frame, measures, rank, excess_ns, ranks, &as_is_ns);
+		whatif_ns = of_operations(without, frame, measures, rank, excess_ns, ranks, &as_is_ns);
 	else
-		without_ns = measures ? of_stages(without, frame, measures, rank, excess_ns, ranks, &as_is_ns) : 0;
+		whatif_ns = measures ? of_stages(without, frame, measures, rank, excess_ns, ranks, &as_is_ns) : 0;
 	if (ret_as_is_ns)
 		*ret_as_is_ns = as_is_ns;
-	return without_ns;
+	return whatif_ns;
 }

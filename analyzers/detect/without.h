@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The what-if of measure_without() (detect/measure.h): how long a step had been if some ranks had not had their excess.
+ * The what-if of measure_whatif() (detect/measure.h): how long a step had been if some ranks had not had their excess.
  * Pure. Replays a frame (detect/replay.h).
  *
  * An operation comes after what happened last on its rank before it began, the end or the start of another operation
@@ -22,16 +22,16 @@
 
 #include "analyzers/detect/measure.h"
 
-#define WITHOUT_PEERS 15
+#define WHATIF_PEERS 15
 
-struct without;
+struct whatif;
 
-struct without *without_new(void);
-struct without *without_free(struct without *without);
+struct whatif *whatif_new(void);
+struct whatif *whatif_free(struct whatif *without);
 /* measures: of this frame; NULL: no classes are known, and of frames without operations nothing can be told. Ranks that
  * are named twice or are not in the frame are left out. Returns and *ret_as_is_ns (may be NULL; 0 too where it cannot
- * be told): see measure_without(). */
-uint64_t without_excess(struct without *without, const struct frame *frame, const struct measures *measures,
+ * be told): see measure_whatif(). */
+uint64_t whatif_excess(struct whatif *without, const struct frame *frame, const struct measures *measures,
 	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns);
 
 #endif

@@ -20,7 +20,7 @@ struct members {
 };
 
 /* As far as groups go that others wait in: at most as many as there are records. */
-static uint64_t missing(const struct frame *frame, const struct without_group *group, size_t g)
+static uint64_t missing(const struct frame *frame, const struct whatif_group *group, size_t g)
 {
 	uint64_t members = frame->group[g].members;
 
@@ -29,7 +29,7 @@ static uint64_t missing(const struct frame *frame, const struct without_group *g
 	return members > group[g].records && members <= 2ULL * group[g].records ? members - group[g].records : 0;
 }
 
-size_t without_count_lost(const struct frame *frame, const struct without_group *group)
+size_t whatif_count_lost(const struct frame *frame, const struct whatif_group *group)
 {
 	size_t lost = 0;
 
@@ -68,7 +68,7 @@ static int by_identity(const void *a, const void *b)
 }
 
 /* Those that are here and have used it in a frame before, though not in this one. */
-static int add_known(struct members *members, const struct frame *frame, const struct without_known *known)
+static int add_known(struct members *members, const struct frame *frame, const struct whatif_known *known)
 {
 	struct identity *identity = malloc((frame->comms + 1) * sizeof(*identity));
 	uint32_t before = members->members;
@@ -76,10 +76,10 @@ static int add_known(struct members *members, const struct frame *frame, const s
 	if (!identity)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < frame->comms; i++)
-		identity[i] = (struct identity){without_known_identity(&frame->comm[i]), i};
+		identity[i] = (struct identity){whatif_known_identity(&frame->comm[i]), i};
 	qsort(identity, frame->comms, sizeof(*identity), by_identity);
 	for (uint32_t rank = 0; rank < frame->ranks && rank < known->ranks; rank++) {
-		for (size_t k = 0; k < WITHOUT_KNOWN_MAX && known->identity[rank][k] && frame->rank[rank].here; k++) {
+		for (size_t k = 0; k < WHATIF_KNOWN_MAX && known->identity[rank][k] && frame->rank[rank].here; k++) {
 			struct identity key = {known->identity[rank][k], 0}, *found;
 			bool there = false;
 
@@ -95,10 +95,10 @@ static int add_known(struct members *members, const struct frame *frame, const s
 	return 0;
 }
 
-static int whatif_hidden_find_members(struct members *members, const struct without_own *own, const struct frame *frame,
-	const uint32_t *place, const struct without_known *known)
+static int whatif_hidden_find_members(struct members *members, const struct whatif_own *own, const struct frame *frame,
+	const uint32_t *place, const struct whatif_known *known)
 {
-	members->member = calloc(frame->ops + frame->ranks * WITHOUT_KNOWN_MAX + 1, sizeof(*members->member));
+	members->member = calloc(frame->ops + frame->ranks * WHATIF_KNOWN_MAX + 1, sizeof(*members->member));
 	members->first = malloc((frame->comms + 1) * sizeof(*members->first));
 	members->count = calloc(frame->comms + 1, sizeof(*members->count));
 	members->group_of_rank = malloc((frame->ranks + 1) * sizeof(*members->group_of_rank));
@@ -125,7 +125,7 @@ static int whatif_hidden_find_members(struct members *members, const struct with
 }
 
 /* The first own time of the rank that ended no earlier; NULL: none. */
-static struct own_time *time_after(const struct replay *replay, const struct without_own *own, uint32_t rank, double ns)
+static struct own_time *time_after(const struct replay *replay, const struct whatif_own *own, uint32_t rank, double ns)
 {
 	uint32_t low = own->own_first[rank], high = own->own_first[rank + 1];
 
@@ -140,7 +140,7 @@ static struct own_time *time_after(const struct replay *replay, const struct wit
 	return low < own->own_first[rank + 1] ? &own->time[low] : NULL;
 }
 
-static bool fill_in(struct replay *replay, struct without_own *own, const struct without_group *group, uint32_t rank)
+static bool fill_in(struct replay *replay, struct whatif_own *own, const struct whatif_group *group, uint32_t rank)
 {
 	double end_ns = replay_end_ns(replay, group->op);
 	struct own_time *time = time_after(replay, own, rank, end_ns);
@@ -152,12 +152,12 @@ static bool fill_in(struct replay *replay, struct without_own *own, const struct
 	if (time->own_ns <= from_there_ns + (double)group->transfer_ns)
 		return false;
 	replay_after(replay, time->op, group->op, REPLAY_END, from_there_ns);
-	without_own_set(replay, time, from_there_ns + (double)group->transfer_ns);
+	whatif_own_set(replay, time, from_there_ns + (double)group->transfer_ns);
 	return true;
 }
 
-int without_lost(struct replay *replay, struct without_own *own, const struct frame *frame,
-	const struct without_group *group, const uint32_t *place, const struct without_known *known)
+int whatif_lost(struct replay *replay, struct whatif_own *own, const struct frame *frame,
+	const struct whatif_group *group, const uint32_t *place, const struct whatif_known *known)
 {
 	struct members members = {0};
 	int found = whatif_hidden_find_members(&members, own, frame, place, known);
@@ -179,7 +179,7 @@ int without_lost(struct replay *replay, struct without_own *own, const struct fr
 }
 
 /* Of each class the rank of the least self time, REPLAY_NONE: of none that tells. */
-static uint32_t *find_fastest(const struct without_own *own, const struct measures *measures)
+static uint32_t *find_fastest(const struct whatif_own *own, const struct measures *measures)
 {
 	uint32_t *fastest = malloc((measures->classes + 1) * sizeof(*fastest));
 
@@ -189,7 +189,7 @@ static uint32_t *find_fastest(const struct without_own *own, const struct measur
 	for (uint32_t i = 0; i < measures->ranks; i++) {
 		const struct measure_rank *rank = &measures->rank[i];
 
-		if (rank->class >= measures->classes || rank->wait_ns == FRAME_UNKNOWN || without_own_named(own, i))
+		if (rank->class >= measures->classes || rank->wait_ns == FRAME_UNKNOWN || whatif_own_named(own, i))
 			continue;
 		if (fastest[rank->class] == REPLAY_NONE || rank->self_ns < measures->rank[fastest[rank->class]].self_ns)
 			fastest[rank->class] = i;
@@ -197,7 +197,7 @@ static uint32_t *find_fastest(const struct without_own *own, const struct measur
 	return fastest;
 }
 
-int without_unrecorded(struct replay *replay, struct without_own *own, const struct measures *measures)
+int whatif_unrecorded(struct replay *replay, struct whatif_own *own, const struct measures *measures)
 {
 	uint32_t *fastest;
 	int found = 0;
@@ -211,13 +211,13 @@ int without_unrecorded(struct replay *replay, struct without_own *own, const str
 		const struct measure_rank *rank = &measures->rank[i], *least;
 		uint32_t peer = rank->class < measures->classes ? fastest[rank->class] : REPLAY_NONE;
 
-		if (peer == REPLAY_NONE || peer == i || without_own_named(own, i) ||
+		if (peer == REPLAY_NONE || peer == i || whatif_own_named(own, i) ||
 			measures->class_ranks[rank->class] < 3 || rank->wait_ns == FRAME_UNKNOWN)
 			continue;
 		least = &measures->rank[peer];
-		if (!(least->ratio < WITHOUT_FASTEST) || rank->self_ns <= least->self_ns)
+		if (!(least->ratio < WHATIF_FASTEST) || rank->self_ns <= least->self_ns)
 			continue;
-		found += without_own_shorten(own, replay, i, peer, (double)(rank->self_ns - least->self_ns));
+		found += whatif_own_shorten(own, replay, i, peer, (double)(rank->self_ns - least->self_ns));
 	}
 	free(fastest);
 	return found;

@@ -18,22 +18,22 @@
 #include "analyzers/detect/without_known.h"
 #include "analyzers/detect/without_own.h"
 
-#define WITHOUT_FASTEST 0.8
+#define WHATIF_FASTEST 0.8
 
 /* Of a group of the frame. */
-struct without_group {
+struct whatif_group {
 	uint64_t transfer_ns;
 	uint32_t records;
 	uint32_t index; /* in the replay, REPLAY_NONE: its members are alone */
 	uint32_t op;	/* in the replay: one of its members */
 };
 
-/* So many records are lost: edges that without_lost() may add, at most. */
-size_t without_count_lost(const struct frame *frame, const struct without_group *group);
+/* So many records are lost: edges that whatif_lost() may add, at most. */
+size_t whatif_count_lost(const struct frame *frame, const struct whatif_group *group);
 /* place: operations rank by rank, see own->first. -ENOMEM; else how many waits it found. */
-int without_lost(struct replay *replay, struct without_own *own, const struct frame *frame,
-	const struct without_group *group, const uint32_t *place, const struct without_known *known);
+int whatif_lost(struct replay *replay, struct whatif_own *own, const struct frame *frame,
+	const struct whatif_group *group, const uint32_t *place, const struct whatif_known *known);
 /* How many ranks it found. */
-int without_unrecorded(struct replay *replay, struct without_own *own, const struct measures *measures);
+int whatif_unrecorded(struct replay *replay, struct whatif_own *own, const struct measures *measures);
 
 #endif

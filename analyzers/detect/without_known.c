@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t without_known_identity(const struct frame_comm *comm)
+uint64_t whatif_known_identity(const struct frame_comm *comm)
 {
 	uint64_t hash = 14695981039346656037ULL;
 
@@ -14,7 +14,7 @@ uint64_t without_known_identity(const struct frame_comm *comm)
 	return hash | 1;
 }
 
-static int whatif_known_reserve(struct without_known *known, size_t ranks)
+static int whatif_known_reserve(struct whatif_known *known, size_t ranks)
 {
 	void *more;
 
@@ -29,13 +29,13 @@ static int whatif_known_reserve(struct without_known *known, size_t ranks)
 	return 0;
 }
 
-int without_known_see(struct without_known *known, const struct frame *frame)
+int whatif_known_see(struct whatif_known *known, const struct frame *frame)
 {
 	uint64_t *identity = calloc(frame->comms + 1, sizeof(*identity));
 	int r = identity ? whatif_known_reserve(known, frame->ranks) : -ENOMEM;
 
 	for (size_t i = 0; !r && i < frame->comms; i++)
-		identity[i] = without_known_identity(&frame->comm[i]);
+		identity[i] = whatif_known_identity(&frame->comm[i]);
 	for (size_t i = 0; !r && i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
 		uint64_t *of;
@@ -45,17 +45,17 @@ int without_known_see(struct without_known *known, const struct frame *frame)
 			frame->group[op->group].comm >= frame->comms)
 			continue;
 		of = known->identity[op->rank];
-		while (k < WITHOUT_KNOWN_MAX && of[k] && of[k] != identity[frame->group[op->group].comm])
+		while (k < WHATIF_KNOWN_MAX && of[k] && of[k] != identity[frame->group[op->group].comm])
 			k++;
-		if (k < WITHOUT_KNOWN_MAX)
+		if (k < WHATIF_KNOWN_MAX)
 			of[k] = identity[frame->group[op->group].comm];
 	}
 	free(identity);
 	return r;
 }
 
-void without_known_free(struct without_known *known)
+void whatif_known_free(struct whatif_known *known)
 {
 	free(known->identity);
-	*known = (struct without_known){0};
+	*known = (struct whatif_known){0};
 }

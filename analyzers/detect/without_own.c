@@ -12,19 +12,19 @@
 
 enum { NOT_NAMED, NAMED, TAKEN };
 
-void without_own_free(struct without_own *own)
+void whatif_own_free(struct whatif_own *own)
 {
 	free(own->first);
 	free(own->own_first);
 	free(own->named);
 	free(own->time);
 	free(own->over);
-	*own = (struct without_own){0};
+	*own = (struct whatif_own){0};
 }
 
-static int more_ranks(struct without_own *own, size_t ranks)
+static int more_ranks(struct whatif_own *own, size_t ranks)
 {
-	if (own->first && ranks <= own->ranks_room)
+	if (own->first && ranks <= own->ranks_capacity)
 		return 0;
 	free(own->first);
 	free(own->own_first);
@@ -32,30 +32,30 @@ static int more_ranks(struct without_own *own, size_t ranks)
 	own->first = calloc(ranks + 2, sizeof(*own->first));
 	own->own_first = calloc(ranks + 2, sizeof(*own->own_first));
 	own->named = calloc(ranks + 1, sizeof(*own->named));
-	own->ranks_room = own->first && own->own_first && own->named ? ranks : 0;
-	return own->ranks_room == ranks ? 0 : -ENOMEM;
+	own->ranks_capacity = own->first && own->own_first && own->named ? ranks : 0;
+	return own->ranks_capacity == ranks ? 0 : -ENOMEM;
 }
 
-static int more_times(struct without_own *own, size_t times)
+static int more_times(struct whatif_own *own, size_t times)
 {
-	if (own->time && times <= own->times_room)
+	if (own->time && times <= own->times_capacity)
 		return 0;
 	free(own->time);
 	free(own->over);
 	own->time = calloc(times + 1, sizeof(*own->time));
 	own->over = calloc(times + 1, sizeof(*own->over));
-	own->times_room = own->time && own->over ? times : 0;
-	return own->times_room == times ? 0 : -ENOMEM;
+	own->times_capacity = own->time && own->over ? times : 0;
+	return own->times_capacity == times ? 0 : -ENOMEM;
 }
 
-int without_own_begin(struct without_own *own, size_t ranks, size_t ops)
+int whatif_own_begin(struct whatif_own *own, size_t ranks, size_t ops)
 {
 	int r = more_ranks(own, ranks);
 
 	if (!r)
 		r = more_times(own, ranks + ops);
 	if (r) {
-		without_own_free(own);
+		whatif_own_free(own);
 		return r;
 	}
 	own->ranks = ranks;
@@ -65,22 +65,22 @@ int without_own_begin(struct without_own *own, size_t ranks, size_t ops)
 	return 0;
 }
 
-void without_own_add(struct without_own *own, double own_ns, uint32_t op, uint32_t edge)
+void whatif_own_add(struct whatif_own *own, double own_ns, uint32_t op, uint32_t edge)
 {
 	own->time[own->times++] = (struct own_time){own_ns, op, edge};
 }
 
-void without_own_end(struct without_own *own, uint32_t rank)
+void whatif_own_end(struct whatif_own *own, uint32_t rank)
 {
 	own->own_first[rank + 1] = (uint32_t)own->times;
 }
 
-uint32_t without_own_last(const struct without_own *own, size_t rank)
+uint32_t whatif_own_last(const struct whatif_own *own, size_t rank)
 {
 	return own->time[own->own_first[rank + 1] - 1].op;
 }
 
-bool without_own_name(struct without_own *own, uint32_t rank)
+bool whatif_own_name(struct whatif_own *own, uint32_t rank)
 {
 	if (rank >= own->ranks || own->named[rank] != NOT_NAMED)
 		return false;
@@ -88,17 +88,17 @@ bool without_own_name(struct without_own *own, uint32_t rank)
 	return true;
 }
 
-bool without_own_named(const struct without_own *own, size_t rank)
+bool whatif_own_named(const struct whatif_own *own, size_t rank)
 {
 	return own->named[rank] != NOT_NAMED;
 }
 
-static size_t whatif_own_times_of(const struct without_own *own, size_t rank)
+static size_t whatif_own_times_of(const struct whatif_own *own, size_t rank)
 {
 	return own->own_first[rank + 1] - own->own_first[rank];
 }
 
-static bool whatif_own_is_peer(const struct without_own *own, const struct measures *measures, uint32_t rank, size_t other)
+static bool whatif_own_is_peer(const struct whatif_own *own, const struct measures *measures, uint32_t rank, size_t other)
 {
 	return own->named[other] == NOT_NAMED && measures->rank[other].class == measures->rank[rank].class &&
 	       whatif_own_times_of(own, other) == whatif_own_times_of(own, rank);
@@ -106,7 +106,7 @@ static bool whatif_own_is_peer(const struct without_own *own, const struct measu
 
 /* Up to WITHOUT_PEERS of them, from all over the class. */
 static size_t find_peers(
-	const struct without_own *own, const struct measures *measures, uint32_t rank, uint32_t peer[WITHOUT_PEERS])
+	const struct whatif_own *own, const struct measures *measures, uint32_t rank, uint32_t peer[WHATIF_PEERS])
 {
 	size_t all = 0, seen = 0, found = 0;
 
@@ -114,15 +114,15 @@ static size_t find_peers(
 		return 0;
 	for (size_t other = 0; other < own->ranks; other++)
 		all += whatif_own_is_peer(own, measures, rank, other);
-	for (size_t other = 0; other < own->ranks && found < WITHOUT_PEERS; other++)
-		if (whatif_own_is_peer(own, measures, rank, other) && seen++ * WITHOUT_PEERS >= found * all)
+	for (size_t other = 0; other < own->ranks && found < WHATIF_PEERS; other++)
+		if (whatif_own_is_peer(own, measures, rank, other) && seen++ * WHATIF_PEERS >= found * all)
 			peer[found++] = (uint32_t)other;
 	return found;
 }
 
-static double median_time(const struct without_own *own, const uint32_t *peer, size_t peers, size_t at)
+static double median_time(const struct whatif_own *own, const uint32_t *peer, size_t peers, size_t at)
 {
-	double sorted[WITHOUT_PEERS];
+	double sorted[WHATIF_PEERS];
 
 	for (size_t p = 0; p < peers; p++) {
 		double own_ns = own->time[own->own_first[peer[p]] + at].own_ns;
@@ -136,7 +136,7 @@ static double median_time(const struct without_own *own, const uint32_t *peer, s
 }
 
 /* Takes excess_ns out of what is over that of the peers, in proportion. Returns what of it is left. */
-static double take_over(struct without_own *own, uint32_t rank, const uint32_t *peer, size_t peers, double excess_ns)
+static double take_over(struct whatif_own *own, uint32_t rank, const uint32_t *peer, size_t peers, double excess_ns)
 {
 	struct own_time *time = &own->time[own->own_first[rank]];
 	double total = 0, share;
@@ -174,7 +174,7 @@ static void take_longest(struct own_time *time, size_t times, double excess_ns)
 		time[i].own_ns = fmin(time[i].own_ns, high);
 }
 
-void without_own_set(struct replay *replay, struct own_time *time, double own_ns)
+void whatif_own_set(struct replay *replay, struct own_time *time, double own_ns)
 {
 	time->own_ns = own_ns;
 	if (time->edge == REPLAY_NONE)
@@ -183,20 +183,20 @@ void without_own_set(struct replay *replay, struct own_time *time, double own_ns
 		replay_set_lag(replay, time->edge, own_ns);
 }
 
-bool without_own_shorten(struct without_own *own, struct replay *replay, uint32_t rank, uint32_t peer, double excess_ns)
+bool whatif_own_shorten(struct whatif_own *own, struct replay *replay, uint32_t rank, uint32_t peer, double excess_ns)
 {
 	if (whatif_own_times_of(own, rank) != whatif_own_times_of(own, peer))
 		return false;
 	take_over(own, rank, &peer, 1, excess_ns);
 	for (size_t i = own->own_first[rank]; i < own->own_first[rank + 1]; i++)
-		without_own_set(replay, &own->time[i], own->time[i].own_ns);
+		whatif_own_set(replay, &own->time[i], own->time[i].own_ns);
 	return true;
 }
 
-void without_own_take(struct without_own *own, struct replay *replay, const struct measures *measures, uint32_t rank,
+void whatif_own_take(struct whatif_own *own, struct replay *replay, const struct measures *measures, uint32_t rank,
 	uint64_t excess_ns)
 {
-	uint32_t peer[WITHOUT_PEERS];
+	uint32_t peer[WHATIF_PEERS];
 	struct own_time *time;
 	size_t peers;
 	double left_ns = (double)excess_ns;
@@ -211,7 +211,7 @@ void without_own_take(struct without_own *own, struct replay *replay, const stru
 	if (left_ns > 0)
 		take_longest(time, whatif_own_times_of(own, rank), left_ns);
 	for (size_t i = 0; i < whatif_own_times_of(own, rank); i++)
-		without_own_set(replay, &time[i], time[i].own_ns);
+		whatif_own_set(replay, &time[i], time[i].own_ns);
 }
 
 struct sorting {
@@ -230,7 +230,7 @@ static int by_rank_and_start(const void *a, const void *b)
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-int without_own_sort(uint32_t *place, size_t places, const struct frame_op *op)
+int whatif_own_sort(uint32_t *place, size_t places, const struct frame_op *op)
 {
 	struct sorting *sorting = calloc(places, sizeof(*sorting));
 

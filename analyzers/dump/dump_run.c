@@ -202,7 +202,7 @@ static int take_back(struct run *run)
 }
 
 /* Whether the disk has more than what is left to others. */
-static bool dump_run_has_room(const char *dir)
+static bool dump_run_has_capacity(const char *dir)
 {
 	struct statvfs fs;
 	uint64_t keep_free, available;
@@ -216,7 +216,7 @@ static bool dump_run_has_room(const char *dir)
 
 static int dump_run_reserve(const char *dir, char *error, size_t error_size)
 {
-	while (!dump_run_has_room(dir)) {
+	while (!dump_run_has_capacity(dir)) {
 		if (dump_folder_remove_oldest(dir))
 			continue;
 		snprintf(error, error_size, "nothing is written, because little is left of the disk of %s", dir);

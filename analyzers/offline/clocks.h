@@ -3,7 +3,7 @@
  * How far the clocks of nodes are apart, from what their stores have in common, so that their rows can be merged by
  * time: an operation ends on all its members at once, and so, more coarsely, does a step of ranks that were seen from
  * their start. Of each store the same few thousand of them are looked at (those of the lowest hashes), and the median
- * of the differences counts; over a day clocks drift apart by less than what the framer waits for.
+ * of the differences counts; over a day clocks drift apart by less than what the aligner waits for.
  *
  * Steps have the same numbers in each run of a job. They tell of clocks only where the job has a word, and no rank of
  * it made steps in two stores, in what is read: else it ran on other nodes before.

@@ -10,12 +10,12 @@
 
 #define STUCKS_MAX 64
 
-struct looks {
-	size_t standings, standings_room, members, members_room, members_before;
+struct stall_check {
+	size_t standings, standings_capacity, members, members_capacity, members_before;
 	struct standing *standing;
-	struct looks_member *member;
+	struct stall_check_member *member;
 	bool too_many; /* members: what is missing among them would be missing in operations, too */
-	struct ops_judged *judged;
+	struct coll_judged *judged;
 	uint32_t *index; /* of culprits and waiters, one after the other */
 	size_t indices;
 	struct stuck stuck[STUCKS_MAX];
@@ -23,12 +23,12 @@ struct looks {
 	size_t stucks;
 };
 
-struct looks *looks_new(void)
+struct stall_check *stall_check_new(void)
 {
-	return calloc(1, sizeof(struct looks));
+	return calloc(1, sizeof(struct stall_check));
 }
 
-struct looks *looks_free(struct looks *looks)
+struct stall_check *stall_check_free(struct stall_check *looks)
 {
 	if (!looks)
 		return NULL;
@@ -58,23 +58,23 @@ static bool stall_check_grow(void **list, size_t *capacity, size_t count, size_t
 	return true;
 }
 
-void looks_add_standing(struct looks *looks, const struct standing *standing)
+void stall_check_add_standing(struct stall_check *looks, const struct standing *standing)
 {
-	if (stall_check_grow((void **)&looks->standing, &looks->standings_room, looks->standings, sizeof(*looks->standing),
+	if (stall_check_grow((void **)&looks->standing, &looks->standings_capacity, looks->standings, sizeof(*looks->standing),
 		    LOOKS_STANDINGS_MAX))
 		looks->standing[looks->standings++] = *standing;
 }
 
-void looks_add_member(struct looks *looks, const struct looks_member *member)
+void stall_check_add_member(struct stall_check *looks, const struct stall_check_member *member)
 {
-	if (stall_check_grow((void **)&looks->member, &looks->members_room, looks->members, sizeof(*looks->member),
+	if (stall_check_grow((void **)&looks->member, &looks->members_capacity, looks->members, sizeof(*looks->member),
 		    LOOKS_MEMBERS_MAX))
 		looks->member[looks->members++] = *member;
 	else
 		looks->too_many = true;
 }
 
-size_t looks_members_before(const struct looks *looks)
+size_t stall_check_members_before(const struct stall_check *looks)
 {
 	return looks->members_before;
 }
@@ -82,7 +82,7 @@ size_t looks_members_before(const struct looks *looks)
 /* Members of one communicator stand together. */
 static int stall_check_by_communicator(const void *a, const void *b)
 {
-	const struct looks_member *x = a, *y = b;
+	const struct stall_check_member *x = a, *y = b;
 	int order = strcmp(x->job, y->job);
 
 	if (!order)
@@ -90,7 +90,7 @@ static int stall_check_by_communicator(const void *a, const void *b)
 	return order ? order : (x->judged.rank > y->judged.rank) - (x->judged.rank < y->judged.rank);
 }
 
-static bool stall_check_is_same(const struct looks_member *a, const struct looks_member *b)
+static bool stall_check_is_same(const struct stall_check_member *a, const struct stall_check_member *b)
 {
 	return strcmp(a->job, b->job) == 0 &&
 	       strcmp(a->judged.standing.communicator, b->judged.standing.communicator) == 0;
@@ -98,9 +98,9 @@ static bool stall_check_is_same(const struct looks_member *a, const struct looks
 
 /* One of which no call is known has called nothing where all that is known begins with the first number; else what it
  * called came before what was read, and it is left out. */
-static size_t settle_uncalled(struct looks_member *member, size_t members)
+static size_t settle_uncalled(struct stall_check_member *member, size_t members)
 {
-	enum ops_seq_from from = OPS_SEQ_ATTACH;
+	enum coll_seq_from from = COLL_SEQ_ATTACH;
 	uint64_t first_seq = UINT64_MAX;
 	size_t kept = 0;
 
@@ -120,10 +120,10 @@ static size_t settle_uncalled(struct looks_member *member, size_t members)
 	return kept;
 }
 
-static void stall_check_judge(struct looks *looks, struct looks_member *member, size_t members, uint64_t now_ns)
+static void stall_check_judge(struct stall_check *looks, struct stall_check_member *member, size_t members, uint64_t now_ns)
 {
 	struct stuck *stuck = &looks->stuck[looks->stucks];
-	struct ops_verdict verdict;
+	struct coll_verdict verdict;
 	uint32_t *culprit;
 
 	members = settle_uncalled(member, members);
@@ -131,7 +131,7 @@ static void stall_check_judge(struct looks *looks, struct looks_member *member, 
 		return;
 	for (size_t i = 0; i < members; i++)
 		looks->judged[i] = member[i].judged;
-	ops_judge(looks->judged, members, now_ns, STUCK_PATIENCE_NS, &verdict);
+	coll_judge(looks->judged, members, now_ns, STUCK_PATIENCE_NS, &verdict);
 	if (!stuck_of(looks->judged, members, &verdict, now_ns, stuck))
 		return;
 	culprit = looks->index + looks->indices;
@@ -147,7 +147,7 @@ static void stall_check_judge(struct looks *looks, struct looks_member *member, 
 	looks->job[looks->stucks++] = member[0].job;
 }
 
-static size_t stall_check_end_of(const struct looks *looks, size_t first)
+static size_t stall_check_end_of(const struct stall_check *looks, size_t first)
 {
 	size_t end = first + 1;
 
@@ -157,7 +157,7 @@ static size_t stall_check_end_of(const struct looks *looks, size_t first)
 }
 
 /* Room for the members of the largest communicator, and for the numbers of all. */
-static bool stall_check_reserve(struct looks *looks)
+static bool stall_check_reserve(struct stall_check *looks)
 {
 	size_t most = 0;
 
@@ -172,7 +172,7 @@ static bool stall_check_reserve(struct looks *looks)
 	return looks->judged && looks->index;
 }
 
-static void judge_all(struct looks *looks, uint64_t now_ns)
+static void judge_all(struct stall_check *looks, uint64_t now_ns)
 {
 	if (!looks->members || looks->too_many)
 		return;
@@ -185,7 +185,7 @@ static void judge_all(struct looks *looks, uint64_t now_ns)
 	}
 }
 
-void looks_at(struct looks *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns)
+void stall_check_at(struct stall_check *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns)
 {
 	looks->members_before = looks->members;
 	looks->standings = looks->members = looks->stucks = looks->indices = 0;
@@ -200,7 +200,7 @@ void looks_at(struct looks *looks, const struct source *sources, size_t count, s
 		looks->members > 0 && !looks->too_many);
 }
 
-bool looks_too_many(const struct looks *looks)
+bool stall_check_too_many(const struct stall_check *looks)
 {
 	return looks->too_many;
 }

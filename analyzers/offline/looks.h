@@ -2,7 +2,7 @@
 /*
  * Where ranks stood, offline: what sources tell of a time at which nobody made progress, to the detectors' looks, as
  * the daemon tells it online every second. Members of a communicator are brought together over all sources and judged
- * by the same rules (analyzers/ops_judge.h), those of other nodes included.
+ * by the same rules (analyzers/coll_judge.h), those of other nodes included.
  */
 #ifndef RANKTRACE_OFFLINE_LOOKS_H
 #define RANKTRACE_OFFLINE_LOOKS_H
@@ -18,27 +18,27 @@
 /* A look of the most members takes seconds: one of so many times this is as many times as rare. */
 #define LOOKS_MEMBERS_OFTEN 16384
 
-struct looks_member {
+struct stall_check_member {
 	const char *job; /* valid until the look is over, as judged.recall_arg */
 	uint32_t process;
 	bool uncalled;	    /* nothing tells that it ever called anything there */
 	uint64_t first_seq; /* the lowest number that is known of it; 0: none */
-	struct ops_judged judged;
+	struct coll_judged judged;
 };
 
-struct looks;
+struct stall_check;
 struct source;
 
-struct looks *looks_new(void); /* NULL: out of memory */
-struct looks *looks_free(struct looks *looks);
+struct stall_check *stall_check_new(void); /* NULL: out of memory */
+struct stall_check *stall_check_free(struct stall_check *looks);
 /* For sources, from within their stand(). What does not fit is left out. */
-void looks_add_standing(struct looks *looks, const struct standing *standing);
-void looks_add_member(struct looks *looks, const struct looks_member *member);
+void stall_check_add_standing(struct stall_check *looks, const struct standing *standing);
+void stall_check_add_member(struct stall_check *looks, const struct stall_check_member *member);
 /* Of all sources, in the look before this one. */
-size_t looks_members_before(const struct looks *looks);
+size_t stall_check_members_before(const struct stall_check *looks);
 /* Asks all sources where their ranks stood, and has the detectors look. */
-void looks_at(struct looks *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns);
+void stall_check_at(struct stall_check *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns);
 /* The last time, operations were not judged. */
-bool looks_too_many(const struct looks *looks);
+bool stall_check_too_many(const struct stall_check *looks);
 
 #endif

@@ -21,10 +21,10 @@ struct merge {
 	size_t sources_count;
 	struct place *heap;
 	size_t count;
-	struct looks *looks;
+	struct stall_check *looks;
 	uint64_t look_ns;     /* when the next one is due; UINT64_MAX: none */
 	uint64_t look_end_ns; /* there is none after it */
-	uint64_t looks_past;
+	uint64_t stall_check_past;
 	uint64_t events; /* that were fed */
 	bool warned;
 };
@@ -75,7 +75,7 @@ static void find_look(struct merge *merge, uint64_t after_ns)
 		if (look_ns < merge->look_ns)
 			merge->look_ns = look_ns;
 	}
-	if (merge->look_ns > merge->look_end_ns || ++merge->looks_past > LOOKS_MAX)
+	if (merge->look_ns > merge->look_end_ns || ++merge->stall_check_past > LOOKS_MAX)
 		merge->look_ns = UINT64_MAX;
 }
 
@@ -107,7 +107,7 @@ static int merge_begin(struct merge *merge, const struct source *sources, size_t
 	*merge = (struct merge){.sources = sources,
 		.sources_count = count,
 		.heap = calloc(count + 1, sizeof(*merge->heap)),
-		.looks = looks_new()};
+		.looks = stall_check_new()};
 	if (!merge->heap || !merge->looks)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
@@ -127,7 +127,7 @@ static void warn_once(struct merge *merge, const struct merge_options *options)
 {
 	char sentence[160];
 
-	if (merge->warned || !looks_too_many(merge->looks) || !options->warning)
+	if (merge->warned || !stall_check_too_many(merge->looks) || !options->warning)
 		return;
 	snprintf(sentence, sizeof(sentence),
 		"hangs may be missing: ranks have more than %d places in communicators at one time", LOOKS_MEMBERS_MAX);
@@ -150,7 +150,7 @@ static bool look_until(struct merge *merge, struct detect *detect, const struct 
 		uint64_t look_ns = merge->look_ns;
 
 		detect_advance(detect, look_ns);
-		looks_at(merge->looks, merge->sources, merge->sources_count, detect, look_ns);
+		stall_check_at(merge->looks, merge->sources, merge->sources_count, detect, look_ns);
 		warn_once(merge, options);
 		*now_ns = look_ns;
 		find_look(merge, look_ns);
@@ -163,7 +163,7 @@ static bool look_until(struct merge *merge, struct detect *detect, const struct 
 int merge_run(const struct source *sources, size_t count, struct detect *detect, const struct merge_options *options,
 	uint64_t *ret_end_ns, size_t *ret_failed)
 {
-	struct framer *framer = detect_framer(detect);
+	struct align *align = detect_align(detect);
 	uint64_t told_ns = 0, now_ns = 0;
 	struct merge merge;
 	bool more = true;
@@ -183,7 +183,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 			detect_advance(detect, now_ns);
 			told_ns = now_ns;
 		}
-		failed = source->ops->feed(source->arg, framer, error, sizeof(error));
+		failed = source->ops->feed(source->arg, align, error, sizeof(error));
 		if (failed < 0) {
 			(*ret_failed)++;
 			options->warning(options->arg, error);
@@ -199,7 +199,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 	if (r == 0)
 		detect_end(detect);
 	*ret_end_ns = now_ns;
-	looks_free(merge.looks);
+	stall_check_free(merge.looks);
 	free(merge.heap);
 	return r;
 }

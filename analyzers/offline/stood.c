@@ -7,51 +7,51 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_NS (2 * STOOD_NS)		/* after it began to stand still: no judge says anything before */
+#define FIRST_NS (2 * STALL_NS)		/* after it began to stand still: no judge says anything before */
 #define GROWS_BY 200			/* what stands still for long is looked at less often */
-#define HOLE_NS (3 * STOOD_NS)		/* between samples of one daemon */
-#define BEFORE_STAGE_NS (60 * STOOD_NS) /* watched before a stage, without samples */
-#define ENDED_NS (3600 * STOOD_NS)	/* remembered, as the daemon does */
+#define HOLE_NS (3 * STALL_NS)		/* between samples of one daemon */
+#define BEFORE_STAGE_NS (60 * STALL_NS) /* watched before a stage, without samples */
+#define ENDED_NS (3600 * STALL_NS)	/* remembered, as the daemon does */
 
-int stood_open(struct reader *reader, struct store_ranks *ranks, const struct store_feed_options *options,
-	struct stood **ret, char *error, size_t error_size)
+int stall_open(struct reader *reader, struct store_ranks *ranks, const struct store_feed_options *options,
+	struct stall **ret, char *error, size_t error_size)
 {
-	struct stood *stood = calloc(1, sizeof(*stood));
+	struct stall *stall = calloc(1, sizeof(*stall));
 	int r;
 
-	if (!stood) {
+	if (!stall) {
 		snprintf(error, error_size, "out of memory");
 		return -ENOMEM;
 	}
-	stood->reader = reader;
-	stood->ranks = ranks;
-	stood->options = options;
-	r = stood_spots_find(stood, error, error_size);
+	stall->reader = reader;
+	stall->ranks = ranks;
+	stall->options = options;
+	r = stall_intervals_find(stall, error, error_size);
 	if (r == 0)
-		r = stood_rows_open(stood, error, error_size);
+		r = stall_rows_open(stall, error, error_size);
 	if (r < 0) {
-		stood_close(stood);
+		stall_close(stall);
 		return r;
 	}
-	*ret = stood;
+	*ret = stall;
 	return 0;
 }
 
-struct stood *stood_close(struct stood *stood)
+struct stall *stall_close(struct stall *stall)
 {
-	if (!stood)
+	if (!stall)
 		return NULL;
-	stood_spots_free(&stood->still);
-	stood_spots_free(&stood->ends);
-	stood_spots_free(&stood->all);
-	stood_rows_close(stood);
-	free(stood);
+	stall_intervals_free(&stall->still);
+	stall_intervals_free(&stall->ends);
+	stall_intervals_free(&stall->all);
+	stall_rows_close(stall);
+	free(stall);
 	return NULL;
 }
 
-static uint64_t look_at_still(const struct stood_spot *spot, uint64_t after_ns, uint64_t rare_ns)
+static uint64_t look_at_still(const struct stall_interval *spot, uint64_t after_ns, uint64_t rare_ns)
 {
-	uint64_t look_ns = spot->from_ns + FIRST_NS, every_ns = STOOD_NS;
+	uint64_t look_ns = spot->from_ns + FIRST_NS, every_ns = STALL_NS;
 
 	if (after_ns < look_ns)
 		return look_ns;
@@ -62,41 +62,41 @@ static uint64_t look_at_still(const struct stood_spot *spot, uint64_t after_ns, 
 	}
 	look_ns = after_ns + every_ns;
 	/* Some have gone on before its end: where looks are far apart, there is one while it surely stands. */
-	if (every_ns > STOOD_NS && after_ns + STOOD_NS < spot->to_ns && look_ns + STOOD_NS > spot->to_ns)
-		return spot->to_ns - STOOD_NS;
+	if (every_ns > STALL_NS && after_ns + STALL_NS < spot->to_ns && look_ns + STALL_NS > spot->to_ns)
+		return spot->to_ns - STALL_NS;
 	/* The last one before it goes on. */
 	if (after_ns < spot->to_ns && look_ns > spot->to_ns)
 		look_ns = spot->to_ns;
-	return look_ns <= spot->to_ns + STOOD_TAIL_NS ? look_ns : STOOD_NEVER;
+	return look_ns <= spot->to_ns + STALL_TAIL_NS ? look_ns : STALL_NEVER;
 }
 
-uint64_t stood_known(const struct stood *stood, uint64_t *ret_end_ns)
+uint64_t stall_known(const struct stall *stall, uint64_t *ret_end_ns)
 {
-	*ret_end_ns = stood->last_ns;
-	return stood->known_ns;
+	*ret_end_ns = stall->last_ns;
+	return stall->known_ns;
 }
 
-uint64_t stood_look(struct stood *stood, uint64_t after_ns)
+uint64_t stall_look(struct stall *stall, uint64_t after_ns)
 {
-	uint64_t look_ns = STOOD_NEVER;
+	uint64_t look_ns = STALL_NEVER;
 
-	for (; stood->still_at < stood->still.count; stood->still_at++) {
-		look_ns = look_at_still(&stood->still.spot[stood->still_at], after_ns, stood->every_ns);
-		if (look_ns != STOOD_NEVER)
+	for (; stall->still_at < stall->still.count; stall->still_at++) {
+		look_ns = look_at_still(&stall->still.spot[stall->still_at], after_ns, stall->every_ns);
+		if (look_ns != STALL_NEVER)
 			break;
 	}
-	while (stood->ends_at < stood->ends.count && stood->ends.spot[stood->ends_at].to_ns <= after_ns)
-		stood->ends_at++;
-	if (stood->ends_at < stood->ends.count && stood->ends.spot[stood->ends_at].to_ns < look_ns)
-		look_ns = stood->ends.spot[stood->ends_at].to_ns;
+	while (stall->ends_at < stall->ends.count && stall->ends.spot[stall->ends_at].to_ns <= after_ns)
+		stall->ends_at++;
+	if (stall->ends_at < stall->ends.count && stall->ends.spot[stall->ends_at].to_ns < look_ns)
+		look_ns = stall->ends.spot[stall->ends_at].to_ns;
 	return look_ns;
 }
 
 /* Of the rank, those that began by then: ends before the one that is returned; first: of its first one. */
-static size_t samples_until(const struct stood *stood, uint32_t rank, uint64_t now_ns, size_t *ret_first)
+static size_t samples_until(const struct stall *stall, uint32_t rank, uint64_t now_ns, size_t *ret_first)
 {
-	const struct stood_sample *sample = stood->samples.row;
-	size_t low = 0, high = stood->samples.count;
+	const struct stall_sample *sample = stall->samples.row;
+	size_t low = 0, high = stall->samples.count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -118,7 +118,7 @@ struct seen {
 	char state;
 };
 
-static uint64_t cpu_at(const struct stood_sample *sample, uint64_t now_ns)
+static uint64_t cpu_at(const struct stall_sample *sample, uint64_t now_ns)
 {
 	uint64_t length_ns = sample->end_ns - sample->start_ns, past_ns;
 
@@ -130,7 +130,7 @@ static uint64_t cpu_at(const struct stood_sample *sample, uint64_t now_ns)
 
 /* A sample tells the state at its end; a process that was stopped when it began has not gone on before it did
  * something. */
-static char state_at(const struct stood_sample *sample, bool follows, uint64_t progress_ns)
+static char state_at(const struct stall_sample *sample, bool follows, uint64_t progress_ns)
 {
 	char before = follows ? sample[-1].state : 0;
 
@@ -140,13 +140,13 @@ static char state_at(const struct stood_sample *sample, bool follows, uint64_t p
 	return sample->state;
 }
 
-static bool follows(const struct stood_sample *sample)
+static bool follows(const struct stall_sample *sample)
 {
 	return sample->start_ns <= sample[-1].end_ns + HOLE_NS;
 }
 
 /* The last sample of a rank that ends is a little older than its end. */
-static bool covers(const struct stood_sample *sample, bool is_last, const struct store_rank *of, uint64_t now_ns)
+static bool covers(const struct stall_sample *sample, bool is_last, const struct store_rank *of, uint64_t now_ns)
 {
 	uint64_t hole_ns = !is_last || of->ended ? HOLE_NS : 0;
 
@@ -154,16 +154,16 @@ static bool covers(const struct stood_sample *sample, bool is_last, const struct
 }
 
 static void see(
-	const struct stood *stood, uint32_t rank, const struct store_rank *of, uint64_t now_ns, struct seen *ret)
+	const struct stall *stall, uint32_t rank, const struct store_rank *of, uint64_t now_ns, struct seen *ret)
 {
-	size_t first, end = samples_until(stood, rank, now_ns, &first), i;
-	const struct stood_sample *sample = stood->samples.row;
+	size_t first, end = samples_until(stall, rank, now_ns, &first), i;
+	const struct stall_sample *sample = stall->samples.row;
 
-	*ret = (struct seen){.since_ns = STOOD_NEVER, .cpu_ns = FRAME_UNKNOWN};
+	*ret = (struct seen){.since_ns = STALL_NEVER, .cpu_ns = FRAME_UNKNOWN};
 	if (end == first)
 		return;
 	i = end - 1;
-	if (!covers(&sample[i], end == stood->samples.count || sample[end].rank != rank, of, now_ns))
+	if (!covers(&sample[i], end == stall->samples.count || sample[end].rank != rank, of, now_ns))
 		return;
 	ret->cpu_ns = cpu_at(&sample[i], now_ns);
 	ret->state = state_at(&sample[i], i > first && follows(&sample[i]), of->progress_ns);
@@ -173,11 +173,11 @@ static void see(
 }
 
 /* The innermost stage that was open then; NULL: none, or none that is known of. */
-static const struct stood_span *stage_at(
-	const struct stood *stood, uint32_t rank, const struct store_rank *of, uint64_t now_ns)
+static const struct stall_span *stage_at(
+	const struct stall *stall, uint32_t rank, const struct store_rank *of, uint64_t now_ns)
 {
-	const struct stood_span *span = stood->spans.row, *ret = NULL;
-	size_t low = 0, high = stood->spans.count;
+	const struct stall_span *span = stall->spans.row, *ret = NULL;
+	size_t low = 0, high = stall->spans.count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -187,29 +187,29 @@ static const struct stood_span *stage_at(
 		else
 			high = middle;
 	}
-	for (; low < stood->spans.count && span[low].rank == rank && span[low].start_ns <= now_ns; low++) {
+	for (; low < stall->spans.count && span[low].rank == rank && span[low].start_ns <= now_ns; low++) {
 		if (of->step_thread && span[low].thread_id && span[low].thread_id != of->step_thread)
 			continue;
-		if (span[low].end_ns >= now_ns && (span[low].end_ns != STOOD_NEVER || !of->ended))
+		if (span[low].end_ns >= now_ns && (span[low].end_ns != STALL_NEVER || !of->ended))
 			ret = &span[low];
 	}
 	return ret;
 }
 
-static bool stall_stand(
-	const struct stood *stood, uint32_t rank, const struct store_rank *of, uint64_t now_ns, struct standing *ret)
+static bool stall_stand_rank(
+	const struct stall *stall, uint32_t rank, const struct store_rank *of, uint64_t now_ns, struct standing *ret)
 {
-	const struct stood_span *span = stage_at(stood, rank, of, now_ns);
+	const struct stall_span *span = stage_at(stall, rank, of, now_ns);
 	bool ended = of->ended && now_ns > of->seen_ns;
 	struct seen seen;
 
-	see(stood, rank, of, now_ns, &seen);
-	if (seen.since_ns == STOOD_NEVER && span)
+	see(stall, rank, of, now_ns, &seen);
+	if (seen.since_ns == STALL_NEVER && span)
 		seen.since_ns = span->start_ns > BEFORE_STAGE_NS ? span->start_ns - BEFORE_STAGE_NS : 0;
 	/* Who has just done something is watched. */
-	if (seen.since_ns == STOOD_NEVER && now_ns < of->progress_ns + HOLE_NS)
+	if (seen.since_ns == STALL_NEVER && now_ns < of->progress_ns + HOLE_NS)
 		seen.since_ns = of->progress_ns;
-	if (seen.since_ns == STOOD_NEVER && !ended)
+	if (seen.since_ns == STALL_NEVER && !ended)
 		return false;
 	*ret = (struct standing){
 		.rank = (uint32_t)of->number,
@@ -231,17 +231,17 @@ static bool stall_stand(
 	return true;
 }
 
-static void stall_point_of(const struct stood *stood, const struct stood_op *op, uint64_t time_ns, struct ops_point *ret)
+static void stall_point_of(const struct stall *stall, const struct stall_op *op, uint64_t time_ns, struct coll_point *ret)
 {
-	*ret = (struct ops_point){.seq = op->seq, .count = op->count, .bytes = op->bytes, .time_ns = time_ns};
-	memcpy(ret->op, stood->word[op->op], sizeof(ret->op));
-	memcpy(ret->dtype, stood->word[op->dtype], sizeof(ret->dtype) - 1);
+	*ret = (struct coll_point){.seq = op->seq, .count = op->count, .bytes = op->bytes, .time_ns = time_ns};
+	memcpy(ret->op, stall->word[op->op], sizeof(ret->op));
+	memcpy(ret->dtype, stall->word[op->dtype], sizeof(ret->dtype) - 1);
 }
 
-static bool recall(const void *arg, uint64_t seq, struct ops_point *ret)
+static bool recall(const void *arg, uint64_t seq, struct coll_point *ret)
 {
-	const struct stood_run *run = arg;
-	const struct stood_op *op = (const struct stood_op *)run->stood->ops.row + run->first;
+	const struct stall_run *run = arg;
+	const struct stall_op *op = (const struct stall_op *)run->stall->ops.row + run->first;
 	size_t low = 0, high = run->entered;
 
 	while (low < high) {
@@ -254,11 +254,11 @@ static bool recall(const void *arg, uint64_t seq, struct ops_point *ret)
 	}
 	if (low == run->entered || op[low].seq != seq)
 		return false;
-	stall_point_of(run->stood, &op[low], op[low].start_ns, ret);
+	stall_point_of(run->stall, &op[low], op[low].start_ns, ret);
 	return true;
 }
 
-static size_t entered_by(const struct stood_op *op, size_t count, uint64_t now_ns)
+static size_t entered_by(const struct stall_op *op, size_t count, uint64_t now_ns)
 {
 	size_t low = 0, high = count;
 
@@ -275,34 +275,34 @@ static size_t entered_by(const struct stood_op *op, size_t count, uint64_t now_n
 
 /* What was called so long ago that it is not looked at is complete. */
 static void find_completed(
-	const struct stood *stood, const struct stood_op *op, size_t entered, uint64_t now_ns, struct ops_point *ret)
+	const struct stall *stall, const struct stall_op *op, size_t entered, uint64_t now_ns, struct coll_point *ret)
 {
-	size_t last = entered > OPS_RECENT ? entered - OPS_RECENT : 0;
+	size_t last = entered > COLL_RECENT ? entered - COLL_RECENT : 0;
 
 	for (size_t i = entered; i-- > last;) {
 		if (!op[i].tells || op[i].end_ns > now_ns)
 			continue;
-		stall_point_of(stood, &op[i], op[i].end_ns, ret);
+		stall_point_of(stall, &op[i], op[i].end_ns, ret);
 		return;
 	}
 	if (last)
-		stall_point_of(stood, &op[last - 1], op[last - 1].start_ns, ret);
+		stall_point_of(stall, &op[last - 1], op[last - 1].start_ns, ret);
 	else
 		ret->seq = op[0].seq - 1;
 }
 
 /* All that it ever called is known, up to where records were lost. */
-static bool begins(const struct stood_run *run, const struct stood_op *op)
+static bool begins(const struct stall_run *run, const struct stall_op *op)
 {
 	return run->count && op->seq == 1 && (!run->unsure || op->start_ns < op[run->count].start_ns);
 }
 
 /* Of the member all that is known by then, of the run. */
-static void stand_in_run(const struct stood *stood, struct stood_run *run, uint64_t now_ns, struct looks_member *member)
+static void stand_in_run(const struct stall *stall, struct stall_run *run, uint64_t now_ns, struct stall_check_member *member)
 {
-	const struct stood_op *op = (const struct stood_op *)stood->ops.row + run->first, *last = NULL, *unsure = NULL;
+	const struct stall_op *op = (const struct stall_op *)stall->ops.row + run->first, *last = NULL, *unsure = NULL;
 	size_t unsure_by = entered_by(op + run->count, run->unsure, now_ns);
-	struct ops_standing *standing = &member->judged.standing;
+	struct coll_standing *standing = &member->judged.standing;
 
 	run->entered = entered_by(op, run->count, now_ns);
 	if (run->entered)
@@ -314,40 +314,40 @@ static void stand_in_run(const struct stood *stood, struct stood_run *run, uint6
 	if (unsure ? !last || last->start_ns < unsure->start_ns : !last && !member->uncalled) {
 		/* Records were lost: its numbers do not tell whether it is behind. */
 		member->first_seq = UINT64_MAX;
-		standing->seq_from = OPS_SEQ_ATTACH;
+		standing->seq_from = COLL_SEQ_ATTACH;
 		if (unsure)
-			stall_point_of(stood, unsure, unsure->start_ns, &standing->entered);
+			stall_point_of(stall, unsure, unsure->start_ns, &standing->entered);
 	} else if (last) {
 		standing->seq_from = last->seq_from;
 		standing->completion_known = run->tells;
-		stall_point_of(stood, last, last->start_ns, &standing->entered);
+		stall_point_of(stall, last, last->start_ns, &standing->entered);
 		if (run->tells)
-			find_completed(stood, op, run->entered, now_ns, &standing->completed);
+			find_completed(stall, op, run->entered, now_ns, &standing->completed);
 	}
 }
 
 static void add_run(
-	struct stood *stood, const struct store_rank *of, struct stood_run *run, uint64_t now_ns, struct looks *looks)
+	struct stall *stall, const struct store_rank *of, struct stall_run *run, uint64_t now_ns, struct stall_check *looks)
 {
-	const struct stood_op *op = (const struct stood_op *)stood->ops.row + run->first;
+	const struct stall_op *op = (const struct stall_op *)stall->ops.row + run->first;
 	const struct store_place *place = &of->place[op->place];
-	struct looks_member member = {
+	struct stall_check_member member = {
 		.job = of->job,
 		.process = (uint32_t)of->number,
 		.judged = {.rank = of->rank, .pid = of->pid, .recall = recall, .recall_arg = run},
 	};
-	struct ops_standing *standing = &member.judged.standing;
+	struct coll_standing *standing = &member.judged.standing;
 
 	snprintf(standing->communicator, sizeof(standing->communicator), "%s", place->communicator);
 	standing->members = place->members;
-	stand_in_run(stood, run, now_ns, &member);
-	looks_add_member(looks, &member);
+	stand_in_run(stall, run, now_ns, &member);
+	stall_check_add_member(looks, &member);
 }
 
 /* On which nothing is known to have been called. */
-static void add_uncalled(const struct store_rank *of, const struct store_place *place, struct looks *looks)
+static void add_uncalled(const struct store_rank *of, const struct store_place *place, struct stall_check *looks)
 {
-	struct looks_member member = {
+	struct stall_check_member member = {
 		.job = of->job,
 		.process = (uint32_t)of->number,
 		.uncalled = true,
@@ -357,37 +357,37 @@ static void add_uncalled(const struct store_rank *of, const struct store_place *
 	snprintf(member.judged.standing.communicator, sizeof(member.judged.standing.communicator), "%s",
 		place->communicator);
 	member.judged.standing.members = place->members;
-	looks_add_member(looks, &member);
+	stall_check_add_member(looks, &member);
 }
 
 static void add_members(
-	struct stood *stood, uint32_t rank, const struct store_rank *of, uint64_t now_ns, struct looks *looks)
+	struct stall *stall, uint32_t rank, const struct store_rank *of, uint64_t now_ns, struct stall_check *looks)
 {
-	const struct stood_op *op = stood->ops.row;
-	size_t at = stood->run_of[rank], end = stood->run_of[rank + 1];
+	const struct stall_op *op = stall->ops.row;
+	size_t at = stall->run_of[rank], end = stall->run_of[rank + 1];
 
 	for (size_t i = 0; i < of->places; i++) {
-		if (at < end && op[stood->run[at].first].place == i)
-			add_run(stood, of, &stood->run[at++], now_ns, looks);
+		if (at < end && op[stall->run[at].first].place == i)
+			add_run(stall, of, &stall->run[at++], now_ns, looks);
 		else
 			add_uncalled(of, &of->place[i], looks);
 	}
 }
 
-void stood_stand(struct stood *stood, uint64_t now_ns, struct looks *looks)
+void stall_stand(struct stall *stall, uint64_t now_ns, struct stall_check *looks)
 {
 	struct store_rank *of;
 
-	stood_rows_load(stood, now_ns);
-	stood->every_ns = STOOD_NS * (looks_members_before(looks) / LOOKS_MEMBERS_OFTEN);
-	for (uint32_t i = 0; (of = store_ranks_at(stood->ranks, i)); i++) {
+	stall_rows_load(stall, now_ns);
+	stall->every_ns = STALL_NS * (stall_check_members_before(looks) / LOOKS_MEMBERS_OFTEN);
+	for (uint32_t i = 0; (of = store_ranks_at(stall->ranks, i)); i++) {
 		struct standing standing;
 
 		if (of->number < 0 || (of->ended && now_ns > of->seen_ns + ENDED_NS) ||
-			!stall_stand(stood, i, of, now_ns, &standing))
+			!stall_stand_rank(stall, i, of, now_ns, &standing))
 			continue;
-		looks_add_standing(looks, &standing);
-		if (stood->runs && !stood->ops_overflow)
-			add_members(stood, i, of, now_ns, looks);
+		stall_check_add_standing(looks, &standing);
+		if (stall->runs && !stall->coll_overflow)
+			add_members(stall, i, of, now_ns, looks);
 	}
 }

@@ -3,7 +3,7 @@
  * Where the ranks of a store stood while nobody made progress, for hangs (offline/looks.h); for store_feed.c.
  *
  * First the steps of each job are read (of jobs without steps, their operations): from the end of one step to that of
- * the next where that takes longer than STOOD_STILL_NS and half as long again as steps do, and until their end for
+ * the next where that takes longer than STALL_STILL_NS and half as long again as steps do, and until their end for
  * those that live, the job stood still, or did something that takes its time. Ranks are looked at then, and when one of
  * them ends. Only of these times are the other tables read a second time: stages and what cut them off, samples of the
  * system, and operations; in parts that lie close together.
@@ -17,19 +17,19 @@
 #include "analyzers/offline/looks.h"
 #include "analyzers/offline/store_ranks.h"
 
-#define STOOD_STILL_NS 6000000000ULL
-#define STOOD_SPOTS_MAX 65536  /* times at which something stood still; more are left out */
-#define STOOD_ROWS_MAX 2097152 /* of one table, of times that lie close together; beyond it, the rest is not known */
+#define STALL_STILL_NS 6000000000ULL
+#define STALL_SPOTS_MAX 65536  /* times at which something stood still; more are left out */
+#define STALL_ROWS_MAX 2097152 /* of one table, of times that lie close together; beyond it, the rest is not known */
 
-struct stood;
+struct stall;
 
 /* Reads what tells when to look. The others must outlive it. 0, or negative errno with the sentence. */
-int stood_open(struct reader *reader, struct store_ranks *ranks, const struct store_feed_options *options,
-	struct stood **ret, char *error, size_t error_size);
-struct stood *stood_close(struct stood *stood);
+int stall_open(struct reader *reader, struct store_ranks *ranks, const struct store_feed_options *options,
+	struct stall **ret, char *error, size_t error_size);
+struct stall *stall_close(struct stall *stall);
 /* As source_ops says. */
-uint64_t stood_known(const struct stood *stood, uint64_t *ret_end_ns);
-uint64_t stood_look(struct stood *stood, uint64_t after_ns);
-void stood_stand(struct stood *stood, uint64_t now_ns, struct looks *looks);
+uint64_t stall_known(const struct stall *stall, uint64_t *ret_end_ns);
+uint64_t stall_look(struct stall *stall, uint64_t after_ns);
+void stall_stand(struct stall *stall, uint64_t now_ns, struct stall_check *looks);
 
 #endif

@@ -7,30 +7,30 @@
 
 #include "analyzers/offline/stood.h"
 
-#define STOOD_NS 1000000000ULL
-#define STOOD_TAIL_NS (3 * STOOD_NS) /* looked at after it is over, so that it is seen to be over */
-#define STOOD_WORDS_MAX 256	     /* names of operations and data types */
-#define STOOD_NEVER UINT64_MAX
+#define STALL_NS 1000000000ULL
+#define STALL_TAIL_NS (3 * STALL_NS) /* looked at after it is over, so that it is seen to be over */
+#define STALL_WORDS_MAX 256	     /* names of operations and data types */
+#define STALL_NEVER UINT64_MAX
 
 /* A time to look at. */
-struct stood_spot {
+struct stall_interval {
 	uint64_t from_ns, to_ns;
 };
 
-struct stood_spots {
+struct stall_intervals {
 	size_t count, capacity;
-	struct stood_spot *spot; /* by time, apart from each other */
+	struct stall_interval *spot; /* by time, apart from each other */
 };
 
 /* A stage of a rank. */
-struct stood_span {
+struct stall_span {
 	uint32_t rank; /* its place in store_ranks, as in all that follow */
 	uint32_t thread_id;
 	enum stage_kind kind;
 	uint64_t start_ns, end_ns; /* end_ns: STOOD_NEVER, it had not ended */
 };
 
-struct stood_sample {
+struct stall_sample {
 	uint32_t rank;
 	char state;
 	uint64_t start_ns, end_ns;
@@ -38,7 +38,7 @@ struct stood_sample {
 	uint64_t before_ns; /* in those before it */
 };
 
-struct stood_op {
+struct stall_op {
 	uint32_t rank, place;		/* of its communicator, in the rank's places */
 	uint64_t seq, start_ns, end_ns; /* end_ns: STOOD_NEVER, not known */
 	uint64_t count, bytes;
@@ -49,54 +49,54 @@ struct stood_op {
 
 /* A rank's operations of one communicator: by number, and after them, by time, those whose number may not be compared
  * with others'. */
-struct stood_run {
-	const struct stood *stood;
+struct stall_run {
+	const struct stall *stall;
 	size_t first, count, unsure;
 	size_t entered; /* so many of those by number were called by the time of the look */
 	bool tells;	/* of completion */
 };
 
-struct stood_part {
+struct stall_part {
 	size_t count, capacity;
 	void *row;
 };
 
-enum stood_table { STOOD_STAGES, STOOD_CUT, STOOD_SAMPLES, STOOD_OPS, STOOD_TABLES };
+enum stall_table { STALL_STAGES, STALL_CUT, STALL_SAMPLES, STALL_OPS, STALL_TABLES };
 
-struct stood {
+struct stall {
 	struct reader *reader;
 	struct store_ranks *ranks;
 	const struct store_feed_options *options;
-	struct stood_spots still, ends; /* gaps in progress; ends of ranks */
-	struct stood_spots all;		/* both together, for reading */
+	struct stall_intervals still, ends; /* gaps in progress; ends of ranks */
+	struct stall_intervals all;		/* both together, for reading */
 	size_t still_at, ends_at;
 	uint64_t every_ns;	    /* looks at what stands still are that far apart, at least; 0: no matter */
-	uint64_t known_ns, last_ns; /* see stood_known() */
+	uint64_t known_ns, last_ns; /* see stall_known() */
 	uint64_t step_ns;	    /* longest typical step of a job */
 	size_t part_at, part_end;   /* of all, that is in memory */
-	struct reader_scan *scan[STOOD_TABLES];
+	struct reader_scan *scan[STALL_TABLES];
 	sqlite3_stmt *flight; /* what is in flight is no log */
-	struct stood_part spans, samples, ops;
+	struct stall_part spans, samples, ops;
 	size_t runs;
-	struct stood_run *run;
+	struct stall_run *run;
 	size_t *run_of; /* of each rank, and one more: the first of its runs */
 	size_t words;
-	char word[STOOD_WORDS_MAX][OPS_NAME_BYTES];
-	bool ops_overflow, warned;
+	char word[STALL_WORDS_MAX][COLL_NAME_BYTES];
+	bool coll_overflow, warned;
 };
 
 /* stood_spots.c */
-int stood_spots_find(struct stood *stood, char *error, size_t error_size);
-void stood_spots_free(struct stood_spots *spots);
+int stall_intervals_find(struct stall *stall, char *error, size_t error_size);
+void stall_intervals_free(struct stall_intervals *spots);
 /* stood_rows.c: of the times around now_ns, if they are not in memory. */
-int stood_rows_open(struct stood *stood, char *error, size_t error_size);
-void stood_rows_load(struct stood *stood, uint64_t now_ns);
-void stood_rows_close(struct stood *stood);
+int stall_rows_open(struct stall *stall, char *error, size_t error_size);
+void stall_rows_load(struct stall *stall, uint64_t now_ns);
+void stall_rows_close(struct stall *stall);
 /* Once: that something could not be read. */
-void stood_warn(struct stood *stood, const char *error);
+void stall_warn(struct stall *stall, const char *error);
 /* The scan's rows one after the other, with the place of their rank; column 0 is the instance. False: over. */
-bool stood_next(struct stood *stood, struct reader_scan *scan, uint32_t *ret_rank);
+bool stall_next(struct stall *stall, struct reader_scan *scan, uint32_t *ret_rank);
 /* The place of the rank; false: it is not wanted. */
-bool stood_wants(const struct stood *stood, int64_t instance, uint32_t *ret_rank);
+bool stall_wants(const struct stall *stall, int64_t instance, uint32_t *ret_rank);
 
 #endif

@@ -11,13 +11,13 @@
 
 /* Times no further apart are read together. Rows of other times are passed over inside SQLite, which costs a small
  * part of what it costs to read them. */
-#define CLOSE_NS (120 * STOOD_NS)
+#define CLOSE_NS (120 * STALL_NS)
 #define PARTS_MAX 8192
-#define STAGE_BEFORE_NS (60 * STOOD_NS)
-#define SAMPLE_BEFORE_NS (90 * STOOD_NS)
-#define SAMPLE_AFTER_NS (5 * STOOD_NS)
-#define OPS_BEFORE_NS (20 * STOOD_NS) /* and some steps */
-#define OPS_BEFORE_MAX_NS (120 * STOOD_NS)
+#define STAGE_BEFORE_NS (60 * STALL_NS)
+#define SAMPLE_BEFORE_NS (90 * STALL_NS)
+#define SAMPLE_AFTER_NS (5 * STALL_NS)
+#define COLL_BEFORE_NS (20 * STALL_NS) /* and some steps */
+#define COLL_BEFORE_MAX_NS (120 * STALL_NS)
 
 /* Columns 0 to 2 are the instance, when it begins and how long it lasts. */
 enum { STAGE_STAGE = 3, STAGE_THREAD };
@@ -39,16 +39,16 @@ enum {
 };
 enum { WORD_DEVICE, WORD_GLOO };
 
-static const struct reader_scanning scannings[STOOD_TABLES] = {
-	[STOOD_STAGES] = {.table = TABLE_STAGES,
+static const struct reader_scanning scannings[STALL_TABLES] = {
+	[STALL_STAGES] = {.table = TABLE_STAGES,
 		.columns = {"instance", "start_ns",
 			"duration_ns", [STAGE_STAGE] = "stage", [STAGE_THREAD] = "thread_id"}},
-	[STOOD_CUT] = {.table = TABLE_CUT_STAGES,
+	[STALL_CUT] = {.table = TABLE_CUT_STAGES,
 		.columns = {"instance", "start_ns",
 			"duration_ns", [STAGE_STAGE] = "stage", [STAGE_THREAD] = "thread_id"}},
-	[STOOD_SAMPLES] = {.table = TABLE_HOST_SAMPLES,
+	[STALL_SAMPLES] = {.table = TABLE_HOST_SAMPLES,
 		.columns = {"instance", "start_ns", "duration_ns", [SAMPLE_STATE] = "state", [SAMPLE_CPU] = "cpu_ns"}},
-	[STOOD_OPS] = {.table = TABLE_COLLECTIVES,
+	[STALL_OPS] = {.table = TABLE_COLLECTIVES,
 		.columns = {"instance", "host_start_ns",
 			"host_duration_ns", [OP_COMMUNICATOR] = "communicator", [OP_SEQ] = "seq", [OP_OP] = "op",
 			[OP_DTYPE] = "dtype", [OP_COUNT] = "count", [OP_BYTES] = "bytes", [OP_SEQ_FROM] = "seq_from",
@@ -60,34 +60,34 @@ static const struct reader_scanning scannings[STOOD_TABLES] = {
 static const char flight[] = "select instance, start_ns, stage, thread_id from in_flight"
 			     " where start_ns >= ?1 and start_ns < ?2";
 
-int stood_rows_open(struct stood *stood, char *error, size_t error_size)
+int stall_rows_open(struct stall *stall, char *error, size_t error_size)
 {
-	for (size_t i = 0; i < STOOD_TABLES; i++) {
-		if (reader_scan_open(stood->reader, &scannings[i], &stood->scan[i]) < 0) {
+	for (size_t i = 0; i < STALL_TABLES; i++) {
+		if (reader_scan_open(stall->reader, &scannings[i], &stall->scan[i]) < 0) {
 			snprintf(error, error_size, "out of memory");
 			return -ENOMEM;
 		}
 	}
-	return reader_prepare(stood->reader, flight, &stood->flight, error, error_size);
+	return reader_prepare(stall->reader, flight, &stall->flight, error, error_size);
 }
 
-void stood_rows_close(struct stood *stood)
+void stall_rows_close(struct stall *stall)
 {
-	for (size_t i = 0; i < STOOD_TABLES; i++)
-		reader_scan_close(stood->scan[i]);
-	sqlite3_finalize(stood->flight);
-	free(stood->spans.row);
-	free(stood->samples.row);
-	free(stood->ops.row);
-	free(stood->run);
-	free(stood->run_of);
+	for (size_t i = 0; i < STALL_TABLES; i++)
+		reader_scan_close(stall->scan[i]);
+	sqlite3_finalize(stall->flight);
+	free(stall->spans.row);
+	free(stall->samples.row);
+	free(stall->ops.row);
+	free(stall->run);
+	free(stall->run_of);
 }
 
-static void *stall_rows_grow(struct stood_part *part, size_t size)
+static void *stall_rows_grow(struct stall_part *part, size_t size)
 {
 	if (part->count == part->capacity) {
 		size_t capacity = part->capacity ? 2 * part->capacity : 256;
-		void *more = capacity <= STOOD_ROWS_MAX ? realloc(part->row, capacity * size) : NULL;
+		void *more = capacity <= STALL_ROWS_MAX ? realloc(part->row, capacity * size) : NULL;
 
 		if (!more)
 			return NULL;
@@ -99,24 +99,24 @@ static void *stall_rows_grow(struct stood_part *part, size_t size)
 
 /* Whether any time in memory, made longer by that on both sides, has something of it. */
 static bool is_near(
-	const struct stood *stood, uint64_t start_ns, uint64_t end_ns, uint64_t before_ns, uint64_t after_ns)
+	const struct stall *stall, uint64_t start_ns, uint64_t end_ns, uint64_t before_ns, uint64_t after_ns)
 {
-	size_t low = stood->part_at, high = stood->part_end;
+	size_t low = stall->part_at, high = stall->part_end;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (stood->all.spot[middle].to_ns + after_ns < start_ns)
+		if (stall->all.spot[middle].to_ns + after_ns < start_ns)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < stood->part_end && stood->all.spot[low].from_ns <= end_ns + before_ns;
+	return low < stall->part_end && stall->all.spot[low].from_ns <= end_ns + before_ns;
 }
 
-static uint64_t stall_rows_time_of(const struct stood *stood, const struct reader_row *row)
+static uint64_t stall_rows_time_of(const struct stall *stall, const struct reader_row *row)
 {
-	return store_feed_time(stood->options, row->value[STORE_START]);
+	return store_feed_time(stall->options, row->value[STORE_START]);
 }
 
 /* STOOD_NEVER where the length is not known. */
@@ -125,7 +125,7 @@ static uint64_t stall_rows_end_of(const struct reader_row *row, uint64_t start_n
 	int64_t length = row->value[STORE_DURATION];
 
 	if (!reader_row_has(row, STORE_DURATION))
-		return STOOD_NEVER;
+		return STALL_NEVER;
 	return length > 0 && (uint64_t)length < STORE_FEED_LONGEST_NS ? start_ns + (uint64_t)length : start_ns;
 }
 
@@ -136,22 +136,22 @@ static const char *stall_rows_text_of(struct reader_scan *scan, size_t column)
 	return text ? text : "";
 }
 
-static void add_span(struct stood *stood, const struct stood_span *span)
+static void add_span(struct stall *stall, const struct stall_span *span)
 {
-	struct stood_span *place = stall_rows_grow(&stood->spans, sizeof(*span));
+	struct stall_span *place = stall_rows_grow(&stall->spans, sizeof(*span));
 
 	if (place)
 		*place = *span;
 }
 
-static void on_span(struct stood *stood, struct reader_scan *scan, uint32_t rank)
+static void on_span(struct stall *stall, struct reader_scan *scan, uint32_t rank)
 {
 	const struct reader_row *row = reader_scan_row(scan);
-	uint64_t start_ns = stall_rows_time_of(stood, row), end_ns = stall_rows_end_of(row, start_ns);
+	uint64_t start_ns = stall_rows_time_of(stall, row), end_ns = stall_rows_end_of(row, start_ns);
 
-	if (start_ns && is_near(stood, start_ns, end_ns == STOOD_NEVER ? start_ns : end_ns, 0,
-				end_ns == STOOD_NEVER ? STAGE_BEFORE_NS : 0))
-		add_span(stood, &(struct stood_span){
+	if (start_ns && is_near(stall, start_ns, end_ns == STALL_NEVER ? start_ns : end_ns, 0,
+				end_ns == STALL_NEVER ? STAGE_BEFORE_NS : 0))
+		add_span(stall, &(struct stall_span){
 					.rank = rank,
 					.thread_id = (uint32_t)row->value[STAGE_THREAD],
 					.kind = stage_of_stage(stall_rows_text_of(scan, STAGE_STAGE)).kind,
@@ -160,33 +160,33 @@ static void on_span(struct stood *stood, struct reader_scan *scan, uint32_t rank
 				});
 }
 
-static void on_flight(struct stood *stood, sqlite3_stmt *s)
+static void on_flight(struct stall *stall, sqlite3_stmt *s)
 {
-	uint64_t start_ns = store_feed_time(stood->options, sqlite3_column_int64(s, 1));
+	uint64_t start_ns = store_feed_time(stall->options, sqlite3_column_int64(s, 1));
 	const unsigned char *stage = sqlite3_column_text(s, 2);
 	uint32_t rank;
 
-	if (start_ns && stood_wants(stood, sqlite3_column_int64(s, 0), &rank))
-		add_span(stood, &(struct stood_span){
+	if (start_ns && stall_wants(stall, sqlite3_column_int64(s, 0), &rank))
+		add_span(stall, &(struct stall_span){
 					.rank = rank,
 					.thread_id = (uint32_t)sqlite3_column_int64(s, 3),
 					.kind = stage_of_stage(stage ? (const char *)stage : "").kind,
 					.start_ns = start_ns,
-					.end_ns = STOOD_NEVER,
+					.end_ns = STALL_NEVER,
 				});
 }
 
-static void stall_rows_on_sample(struct stood *stood, struct reader_scan *scan, uint32_t rank)
+static void stall_rows_on_sample(struct stall *stall, struct reader_scan *scan, uint32_t rank)
 {
 	const struct reader_row *row = reader_scan_row(scan);
-	uint64_t start_ns = stall_rows_time_of(stood, row), end_ns = stall_rows_end_of(row, start_ns);
-	struct stood_sample *sample;
+	uint64_t start_ns = stall_rows_time_of(stall, row), end_ns = stall_rows_end_of(row, start_ns);
+	struct stall_sample *sample;
 
-	if (!start_ns || end_ns == STOOD_NEVER || !is_near(stood, start_ns, end_ns, SAMPLE_BEFORE_NS, SAMPLE_AFTER_NS))
+	if (!start_ns || end_ns == STALL_NEVER || !is_near(stall, start_ns, end_ns, SAMPLE_BEFORE_NS, SAMPLE_AFTER_NS))
 		return;
-	sample = stall_rows_grow(&stood->samples, sizeof(*sample));
+	sample = stall_rows_grow(&stall->samples, sizeof(*sample));
 	if (sample)
-		*sample = (struct stood_sample){
+		*sample = (struct stall_sample){
 			.rank = rank,
 			.state = stall_rows_text_of(scan, SAMPLE_STATE)[0],
 			.start_ns = start_ns,
@@ -198,42 +198,42 @@ static void stall_rows_on_sample(struct stood *stood, struct reader_scan *scan, 
 }
 
 /* The last one is for what is too many, or too long. */
-static uint16_t word_of(struct stood *stood, const char *text)
+static uint16_t word_of(struct stall *stall, const char *text)
 {
 	size_t i = 0;
 
-	while (i < stood->words && strcmp(stood->word[i], text) != 0)
+	while (i < stall->words && strcmp(stall->word[i], text) != 0)
 		i++;
-	if (i == stood->words && i < STOOD_WORDS_MAX - 1 && strlen(text) < sizeof(stood->word[0]))
-		(void)snprintf(stood->word[stood->words++], sizeof(stood->word[0]), "%s", text);
-	return i < stood->words ? (uint16_t)i : STOOD_WORDS_MAX - 1;
+	if (i == stall->words && i < STALL_WORDS_MAX - 1 && strlen(text) < sizeof(stall->word[0]))
+		(void)snprintf(stall->word[stall->words++], sizeof(stall->word[0]), "%s", text);
+	return i < stall->words ? (uint16_t)i : STALL_WORDS_MAX - 1;
 }
 
 static uint8_t seq_from_of(const char *word)
 {
 	static const char *const words[] = {
-		[OPS_SEQ_INIT] = "init",
-		[OPS_SEQ_LIBRARY] = "library",
-		[OPS_SEQ_MARKER] = "marker",
-		[OPS_SEQ_GROUP] = "group",
+		[COLL_SEQ_INIT] = "init",
+		[COLL_SEQ_LIBRARY] = "library",
+		[COLL_SEQ_MARKER] = "marker",
+		[COLL_SEQ_GROUP] = "group",
 	};
 
 	for (uint8_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcmp(words[i], word) == 0)
 			return i;
-	return OPS_SEQ_ATTACH;
+	return COLL_SEQ_ATTACH;
 }
 
 static uint64_t stall_rows_known_of(const struct reader_row *row, size_t column)
 {
-	return !reader_row_has(row, column) || row->value[column] < 0 ? OPS_UNKNOWN : (uint64_t)row->value[column];
+	return !reader_row_has(row, column) || row->value[column] < 0 ? COLL_UNKNOWN : (uint64_t)row->value[column];
 }
 
-static uint64_t ops_before(const struct stood *stood)
+static uint64_t coll_before(const struct stall *stall)
 {
-	uint64_t before_ns = OPS_BEFORE_NS + (stood->step_ns < OPS_BEFORE_MAX_NS ? 4 * stood->step_ns : 0);
+	uint64_t before_ns = COLL_BEFORE_NS + (stall->step_ns < COLL_BEFORE_MAX_NS ? 4 * stall->step_ns : 0);
 
-	return before_ns < OPS_BEFORE_MAX_NS ? before_ns : OPS_BEFORE_MAX_NS;
+	return before_ns < COLL_BEFORE_MAX_NS ? before_ns : COLL_BEFORE_MAX_NS;
 }
 
 /* What was only recorded into a graph was not called. */
@@ -261,64 +261,64 @@ static int64_t completed_of(struct reader_scan *scan)
 
 /* Those whose number may not be compared do not take the room of the others: where it is half full, only the newest of
  * each second stays, which is enough to tell that a rank called something. */
-static void stall_rows_add_op(struct stood *stood, struct store_place *place, const struct stood_op *op)
+static void stall_rows_add_op(struct stall *stall, struct store_place *place, const struct stall_op *op)
 {
-	bool unsure = op->seq_from == OPS_SEQ_ATTACH;
-	struct stood_op *to;
+	bool unsure = op->seq_from == COLL_SEQ_ATTACH;
+	struct stall_op *to;
 
-	if (unsure && stood->ops.count > STOOD_ROWS_MAX / 2 && place->unsure < stood->ops.count) {
-		to = (struct stood_op *)stood->ops.row + place->unsure;
-		if (to->rank == op->rank && to->place == op->place && to->seq_from == OPS_SEQ_ATTACH &&
-			to->start_ns / STOOD_NS == op->start_ns / STOOD_NS) {
+	if (unsure && stall->ops.count > STALL_ROWS_MAX / 2 && place->unsure < stall->ops.count) {
+		to = (struct stall_op *)stall->ops.row + place->unsure;
+		if (to->rank == op->rank && to->place == op->place && to->seq_from == COLL_SEQ_ATTACH &&
+			to->start_ns / STALL_NS == op->start_ns / STALL_NS) {
 			*to = op->start_ns > to->start_ns ? *op : *to;
 			return;
 		}
 	}
-	to = stall_rows_grow(&stood->ops, sizeof(*to));
+	to = stall_rows_grow(&stall->ops, sizeof(*to));
 	if (!to) {
-		stood->ops_overflow = true;
+		stall->coll_overflow = true;
 		return;
 	}
 	*to = *op;
 	if (unsure)
-		place->unsure = stood->ops.count - 1;
+		place->unsure = stall->ops.count - 1;
 }
 
-static void stall_rows_on_op(struct stood *stood, struct reader_scan *scan, uint32_t rank)
+static void stall_rows_on_op(struct stall *stall, struct reader_scan *scan, uint32_t rank)
 {
-	const struct store_rank *of = store_ranks_at(stood->ranks, rank);
+	const struct store_rank *of = store_ranks_at(stall->ranks, rank);
 	const struct reader_row *row = reader_scan_row(scan);
-	uint64_t start_ns = stall_rows_time_of(stood, row), end_ns;
+	uint64_t start_ns = stall_rows_time_of(stall, row), end_ns;
 	const struct store_place *place;
 
-	if (!start_ns || !is_called(scan) || !is_near(stood, start_ns, start_ns, ops_before(stood), 0))
+	if (!start_ns || !is_called(scan) || !is_near(stall, start_ns, start_ns, coll_before(stall), 0))
 		return;
 	place = store_rank_place(of, stall_rows_text_of(scan, OP_COMMUNICATOR));
 	if (!place)
 		return;
-	end_ns = store_feed_time(stood->options, completed_of(scan));
-	stall_rows_add_op(stood, &of->place[place - of->place],
-		&(struct stood_op){
+	end_ns = store_feed_time(stall->options, completed_of(scan));
+	stall_rows_add_op(stall, &of->place[place - of->place],
+		&(struct stall_op){
 			.rank = rank,
 			.place = (uint32_t)(place - of->place),
 			.seq = (uint64_t)row->value[OP_SEQ],
 			.start_ns = start_ns,
-			.end_ns = end_ns ? end_ns : STOOD_NEVER,
+			.end_ns = end_ns ? end_ns : STALL_NEVER,
 			.count = stall_rows_known_of(row, OP_COUNT),
 			.bytes = stall_rows_known_of(row, OP_BYTES),
-			.op = word_of(stood, stall_rows_text_of(scan, OP_OP)),
-			.dtype = word_of(stood, stall_rows_text_of(scan, OP_DTYPE)),
+			.op = word_of(stall, stall_rows_text_of(scan, OP_OP)),
+			.dtype = word_of(stall, stall_rows_text_of(scan, OP_DTYPE)),
 			.seq_from = seq_from_of(stall_rows_text_of(scan, OP_SEQ_FROM)),
 			.tells = reader_scan_is(scan, OP_TIER, WORD_DEVICE) ||
 				 reader_scan_is(scan, OP_FAMILY, WORD_GLOO),
 		});
 }
 
-static void (*const take[STOOD_TABLES])(struct stood *stood, struct reader_scan *scan, uint32_t rank) = {
-	[STOOD_STAGES] = on_span,
-	[STOOD_CUT] = on_span,
-	[STOOD_SAMPLES] = stall_rows_on_sample,
-	[STOOD_OPS] = stall_rows_on_op,
+static void (*const take[STALL_TABLES])(struct stall *stall, struct reader_scan *scan, uint32_t rank) = {
+	[STALL_STAGES] = on_span,
+	[STALL_CUT] = on_span,
+	[STALL_SAMPLES] = stall_rows_on_sample,
+	[STALL_OPS] = stall_rows_on_op,
 };
 
 static int stall_rows_order(uint64_t a, uint64_t b)
@@ -328,7 +328,7 @@ static int stall_rows_order(uint64_t a, uint64_t b)
 
 static int by_span(const void *a, const void *b)
 {
-	const struct stood_span *x = a, *y = b;
+	const struct stall_span *x = a, *y = b;
 	int r = stall_rows_order(x->rank, y->rank);
 
 	return r ? r : stall_rows_order(x->start_ns, y->start_ns);
@@ -336,7 +336,7 @@ static int by_span(const void *a, const void *b)
 
 static int by_sample(const void *a, const void *b)
 {
-	const struct stood_sample *x = a, *y = b;
+	const struct stall_sample *x = a, *y = b;
 	int r = stall_rows_order(x->rank, y->rank);
 
 	return r ? r : stall_rows_order(x->start_ns, y->start_ns);
@@ -344,21 +344,21 @@ static int by_sample(const void *a, const void *b)
 
 static int by_op(const void *a, const void *b)
 {
-	const struct stood_op *x = a, *y = b;
+	const struct stall_op *x = a, *y = b;
 	int r = stall_rows_order(x->rank, y->rank);
 
 	r = r ? r : stall_rows_order(x->place, y->place);
-	r = r ? r : stall_rows_order(x->seq_from == OPS_SEQ_ATTACH, y->seq_from == OPS_SEQ_ATTACH);
-	r = r || x->seq_from == OPS_SEQ_ATTACH ? r : stall_rows_order(x->seq, y->seq);
+	r = r ? r : stall_rows_order(x->seq_from == COLL_SEQ_ATTACH, y->seq_from == COLL_SEQ_ATTACH);
+	r = r || x->seq_from == COLL_SEQ_ATTACH ? r : stall_rows_order(x->seq, y->seq);
 	return r ? r : stall_rows_order(x->start_ns, y->start_ns);
 }
 
-static void stall_rows_add_up(struct stood *stood)
+static void stall_rows_add_up(struct stall *stall)
 {
-	struct stood_sample *sample = stood->samples.row;
+	struct stall_sample *sample = stall->samples.row;
 
-	for (size_t i = 1; i < stood->samples.count; i++) {
-		const struct stood_sample *before = &sample[i - 1];
+	for (size_t i = 1; i < stall->samples.count; i++) {
+		const struct stall_sample *before = &sample[i - 1];
 
 		if (before->rank == sample[i].rank)
 			sample[i].before_ns =
@@ -366,127 +366,127 @@ static void stall_rows_add_up(struct stood *stood)
 	}
 }
 
-static bool is_new_run(const struct stood_op *op, size_t i)
+static bool is_new_run(const struct stall_op *op, size_t i)
 {
 	return i == 0 || op[i - 1].rank != op[i].rank || op[i - 1].place != op[i].place;
 }
 
-static void make_runs(struct stood *stood)
+static void make_runs(struct stall *stall)
 {
-	const struct stood_op *op = stood->ops.row;
+	const struct stall_op *op = stall->ops.row;
 	size_t ranks = 0, at = 0;
 
-	stood->runs = 0;
-	free(stood->run);
-	free(stood->run_of);
-	while (store_ranks_at(stood->ranks, ranks))
+	stall->runs = 0;
+	free(stall->run);
+	free(stall->run_of);
+	while (store_ranks_at(stall->ranks, ranks))
 		ranks++;
-	for (size_t i = 0; i < stood->ops.count; i++)
-		stood->runs += is_new_run(op, i);
-	stood->run = calloc(stood->runs + 1, sizeof(*stood->run));
-	stood->run_of = calloc(ranks + 2, sizeof(*stood->run_of));
-	if (!stood->run || !stood->run_of) {
-		stood->runs = 0;
-		stood->ops_overflow = true;
+	for (size_t i = 0; i < stall->ops.count; i++)
+		stall->runs += is_new_run(op, i);
+	stall->run = calloc(stall->runs + 1, sizeof(*stall->run));
+	stall->run_of = calloc(ranks + 2, sizeof(*stall->run_of));
+	if (!stall->run || !stall->run_of) {
+		stall->runs = 0;
+		stall->coll_overflow = true;
 		return;
 	}
-	for (size_t i = 0; i < stood->ops.count; i++) {
+	for (size_t i = 0; i < stall->ops.count; i++) {
 		if (is_new_run(op, i))
-			stood->run[at++] = (struct stood_run){.stood = stood, .first = i};
-		stood->run[at - 1].count += op[i].seq_from != OPS_SEQ_ATTACH;
-		stood->run[at - 1].unsure += op[i].seq_from == OPS_SEQ_ATTACH;
-		stood->run[at - 1].tells |= op[i].tells;
+			stall->run[at++] = (struct stall_run){.stall = stall, .first = i};
+		stall->run[at - 1].count += op[i].seq_from != COLL_SEQ_ATTACH;
+		stall->run[at - 1].unsure += op[i].seq_from == COLL_SEQ_ATTACH;
+		stall->run[at - 1].tells |= op[i].tells;
 	}
 	at = 0;
 	for (size_t rank = 0; rank <= ranks; rank++) {
-		while (at < stood->runs && op[stood->run[at].first].rank < rank)
+		while (at < stall->runs && op[stall->run[at].first].rank < rank)
 			at++;
-		stood->run_of[rank] = at;
+		stall->run_of[rank] = at;
 	}
 }
 
-static void sort(struct stood *stood)
+static void sort(struct stall *stall)
 {
-	if (stood->spans.count)
-		qsort(stood->spans.row, stood->spans.count, sizeof(struct stood_span), by_span);
-	if (stood->samples.count)
-		qsort(stood->samples.row, stood->samples.count, sizeof(struct stood_sample), by_sample);
-	if (stood->ops.count)
-		qsort(stood->ops.row, stood->ops.count, sizeof(struct stood_op), by_op);
-	stall_rows_add_up(stood);
-	make_runs(stood);
-	if (stood->ops_overflow)
-		stood_warn(stood, "operations that lie close together are too many to be judged");
+	if (stall->spans.count)
+		qsort(stall->spans.row, stall->spans.count, sizeof(struct stall_span), by_span);
+	if (stall->samples.count)
+		qsort(stall->samples.row, stall->samples.count, sizeof(struct stall_sample), by_sample);
+	if (stall->ops.count)
+		qsort(stall->ops.row, stall->ops.count, sizeof(struct stall_op), by_op);
+	stall_rows_add_up(stall);
+	make_runs(stall);
+	if (stall->coll_overflow)
+		stall_warn(stall, "operations that lie close together are too many to be judged");
 }
 
-static void read_flight(struct stood *stood, int64_t since_ns, int64_t until_ns)
+static void read_flight(struct stall *stall, int64_t since_ns, int64_t until_ns)
 {
 	char error[256];
 	int rc;
 
-	sqlite3_bind_int64(stood->flight, 1, since_ns);
-	sqlite3_bind_int64(stood->flight, 2, until_ns);
-	while ((rc = sqlite3_step(stood->flight)) == SQLITE_ROW)
-		on_flight(stood, stood->flight);
+	sqlite3_bind_int64(stall->flight, 1, since_ns);
+	sqlite3_bind_int64(stall->flight, 2, until_ns);
+	while ((rc = sqlite3_step(stall->flight)) == SQLITE_ROW)
+		on_flight(stall, stall->flight);
 	if (rc != SQLITE_DONE) {
-		reader_error(stood->reader, error, sizeof(error));
-		stood_warn(stood, error);
+		reader_error(stall->reader, error, sizeof(error));
+		stall_warn(stall, error);
 	}
-	sqlite3_reset(stood->flight);
+	sqlite3_reset(stall->flight);
 }
 
-static void read_part(struct stood *stood)
+static void read_part(struct stall *stall)
 {
-	const struct store_feed_options *options = stood->options;
-	const uint64_t before_ns[STOOD_TABLES] = {
-		[STOOD_STAGES] = STAGE_BEFORE_NS,
-		[STOOD_CUT] = STAGE_BEFORE_NS,
-		[STOOD_SAMPLES] = SAMPLE_BEFORE_NS,
-		[STOOD_OPS] = ops_before(stood),
+	const struct store_feed_options *options = stall->options;
+	const uint64_t before_ns[STALL_TABLES] = {
+		[STALL_STAGES] = STAGE_BEFORE_NS,
+		[STALL_CUT] = STAGE_BEFORE_NS,
+		[STALL_SAMPLES] = SAMPLE_BEFORE_NS,
+		[STALL_OPS] = coll_before(stall),
 	};
-	uint64_t from_ns = stood->all.spot[stood->part_at].from_ns, to_ns = stood->all.spot[stood->part_end - 1].to_ns,
+	uint64_t from_ns = stall->all.spot[stall->part_at].from_ns, to_ns = stall->all.spot[stall->part_end - 1].to_ns,
 		 flight_ns = from_ns > STORE_FEED_LONGEST_NS ? from_ns - STORE_FEED_LONGEST_NS : 0;
 	int64_t until_ns = store_feed_before(options, to_ns + SAMPLE_AFTER_NS);
 	char error[256];
 	uint32_t rank;
 
-	stood->spans.count = stood->samples.count = stood->ops.count = 0;
-	stood->ops_overflow = false;
-	for (size_t i = 0; i < STOOD_TABLES; i++) {
+	stall->spans.count = stall->samples.count = stall->ops.count = 0;
+	stall->coll_overflow = false;
+	for (size_t i = 0; i < STALL_TABLES; i++) {
 		int64_t since_ns = store_feed_before(options, from_ns > before_ns[i] ? from_ns - before_ns[i] : 0);
 
-		if (reader_scan_begin(stood->scan[i], since_ns, until_ns, error, sizeof(error)) < 0) {
-			stood_warn(stood, error);
+		if (reader_scan_begin(stall->scan[i], since_ns, until_ns, error, sizeof(error)) < 0) {
+			stall_warn(stall, error);
 			continue;
 		}
-		while (stood_next(stood, stood->scan[i], &rank))
-			take[i](stood, stood->scan[i], rank);
+		while (stall_next(stall, stall->scan[i], &rank))
+			take[i](stall, stall->scan[i], rank);
 	}
-	read_flight(stood, store_feed_before(options, flight_ns), until_ns);
-	sort(stood);
+	read_flight(stall, store_feed_before(options, flight_ns), until_ns);
+	sort(stall);
 }
 
-static uint64_t close_ns(const struct stood_spots *all)
+static uint64_t close_ns(const struct stall_intervals *all)
 {
 	uint64_t apart_ns = (all->spot[all->count - 1].from_ns - all->spot[0].from_ns) / PARTS_MAX;
 
 	return apart_ns > CLOSE_NS ? apart_ns : CLOSE_NS;
 }
 
-void stood_rows_load(struct stood *stood, uint64_t now_ns)
+void stall_rows_load(struct stall *stall, uint64_t now_ns)
 {
-	const struct stood_spots *all = &stood->all;
-	size_t at = stood->part_end;
+	const struct stall_intervals *all = &stall->all;
+	size_t at = stall->part_end;
 
-	if (stood->part_end > stood->part_at && now_ns <= all->spot[stood->part_end - 1].to_ns + STOOD_TAIL_NS)
+	if (stall->part_end > stall->part_at && now_ns <= all->spot[stall->part_end - 1].to_ns + STALL_TAIL_NS)
 		return;
-	while (at < all->count && all->spot[at].to_ns + STOOD_TAIL_NS < now_ns)
+	while (at < all->count && all->spot[at].to_ns + STALL_TAIL_NS < now_ns)
 		at++;
 	if (at == all->count || all->spot[at].from_ns > now_ns)
 		return; /* another store's time */
-	stood->part_at = at;
+	stall->part_at = at;
 	while (at + 1 < all->count && all->spot[at + 1].from_ns <= all->spot[at].to_ns + close_ns(all))
 		at++;
-	stood->part_end = at + 1;
-	read_part(stood);
+	stall->part_end = at + 1;
+	read_part(stall);
 }

@@ -17,56 +17,56 @@ struct job {
 };
 
 struct finding_spots {
-	struct stood *stood;
+	struct stall *stall;
 	size_t ranks, jobs;
 	uint32_t *job_of;	       /* of each rank */
 	uint32_t *order;	       /* ranks by job */
 	uint64_t *since_ns, *until_ns; /* of each rank: when it was seen first and last; 0: it was not */
 	uint64_t *busy_ns;	       /* until when each of several jobs that are alike has a rank */
 	struct job *job;
-	struct stood_spot *raw; /* gaps in progress */
+	struct stall_interval *raw; /* gaps in progress */
 	uint32_t *raw_job;
 	size_t raws;
 	bool by_ops; /* of jobs without steps: their operations */
 };
 
-void stood_spots_free(struct stood_spots *spots)
+void stall_intervals_free(struct stall_intervals *spots)
 {
 	free(spots->spot);
-	*spots = (struct stood_spots){0};
+	*spots = (struct stall_intervals){0};
 }
 
-static bool stall_intervals_add(struct stood_spots *spots, uint64_t from_ns, uint64_t to_ns)
+static bool stall_intervals_add(struct stall_intervals *spots, uint64_t from_ns, uint64_t to_ns)
 {
 	if (spots->count == spots->capacity) {
 		size_t capacity = spots->capacity ? 2 * spots->capacity : 64;
-		struct stood_spot *more = realloc(spots->spot, capacity * sizeof(*more));
+		struct stall_interval *more = realloc(spots->spot, capacity * sizeof(*more));
 
 		if (!more)
 			return false;
 		spots->spot = more;
 		spots->capacity = capacity;
 	}
-	spots->spot[spots->count++] = (struct stood_spot){from_ns, to_ns};
+	spots->spot[spots->count++] = (struct stall_interval){from_ns, to_ns};
 	return true;
 }
 
 static int by_from(const void *a, const void *b)
 {
-	const struct stood_spot *x = a, *y = b;
+	const struct stall_interval *x = a, *y = b;
 
 	return (x->from_ns > y->from_ns) - (x->from_ns < y->from_ns);
 }
 
 /* In order, and those that overlap, or are no further apart than that, are one. */
-static void stall_intervals_merge(struct stood_spots *spots, uint64_t apart_ns)
+static void stall_intervals_merge(struct stall_intervals *spots, uint64_t apart_ns)
 {
 	size_t kept = 0;
 
 	if (spots->count)
 		qsort(spots->spot, spots->count, sizeof(*spots->spot), by_from);
 	for (size_t i = 0; i < spots->count; i++) {
-		struct stood_spot *last = kept ? &spots->spot[kept - 1] : NULL;
+		struct stall_interval *last = kept ? &spots->spot[kept - 1] : NULL;
 
 		if (!last || spots->spot[i].from_ns > last->to_ns + apart_ns)
 			spots->spot[kept++] = spots->spot[i];
@@ -78,7 +78,7 @@ static void stall_intervals_merge(struct stood_spots *spots, uint64_t apart_ns)
 
 static struct store_rank *rank_at(const struct finding_spots *f, size_t i)
 {
-	return store_ranks_at(f->stood->ranks, i);
+	return store_ranks_at(f->stall->ranks, i);
 }
 
 /* Jobs of one process say nothing that tells one from another. */
@@ -143,7 +143,7 @@ static void split_jobs(struct finding_spots *f, size_t first, size_t end)
 static void find_jobs(struct finding_spots *f)
 {
 	sorting = f;
-	store_ranks_lived(f->stood->ranks, f->since_ns, f->until_ns);
+	store_ranks_lived(f->stall->ranks, f->since_ns, f->until_ns);
 	for (uint32_t i = 0; i < f->ranks; i++)
 		f->order[i] = i;
 	if (f->ranks)
@@ -161,9 +161,9 @@ static void find_jobs(struct finding_spots *f)
 
 static void add_raw(struct finding_spots *f, uint32_t job, uint64_t from_ns, uint64_t to_ns)
 {
-	if (f->raws == STOOD_SPOTS_MAX)
+	if (f->raws == STALL_SPOTS_MAX)
 		return;
-	f->raw[f->raws] = (struct stood_spot){from_ns, to_ns};
+	f->raw[f->raws] = (struct stall_interval){from_ns, to_ns};
 	f->raw_job[f->raws++] = job;
 }
 
@@ -172,8 +172,8 @@ static void stall_intervals_progress(struct finding_spots *f, uint32_t number, u
 	struct job *job = &f->job[number];
 	uint64_t still_ns = job->typical_ns + job->typical_ns / 2;
 
-	if (still_ns < STOOD_STILL_NS)
-		still_ns = STOOD_STILL_NS;
+	if (still_ns < STALL_STILL_NS)
+		still_ns = STALL_STILL_NS;
 	if (time_ns <= job->last_ns)
 		return;
 	if (time_ns - job->last_ns > still_ns)
@@ -193,40 +193,40 @@ static void step(struct finding_spots *f, uint32_t rank, uint64_t end_ns, uint64
 		length_ns = 2 * job->typical_ns;
 	job->typical_ns += length_ns / TYPICAL_OF;
 	job->typical_ns -= job->typical_ns / TYPICAL_OF;
-	if (job->typical_ns > f->stood->step_ns)
-		f->stood->step_ns = job->typical_ns;
+	if (job->typical_ns > f->stall->step_ns)
+		f->stall->step_ns = job->typical_ns;
 }
 
-bool stood_wants(const struct stood *stood, int64_t instance, uint32_t *ret_rank)
+bool stall_wants(const struct stall *stall, int64_t instance, uint32_t *ret_rank)
 {
-	size_t place = store_ranks_place(stood->ranks, instance);
+	size_t place = store_ranks_place(stall->ranks, instance);
 
 	*ret_rank = (uint32_t)place;
-	return place != SIZE_MAX && store_ranks_at(stood->ranks, place)->wanted;
+	return place != SIZE_MAX && store_ranks_at(stall->ranks, place)->wanted;
 }
 
-void stood_warn(struct stood *stood, const char *error)
+void stall_warn(struct stall *stall, const char *error)
 {
 	char sentence[400];
 
-	if (stood->warned || !stood->options->warning)
+	if (stall->warned || !stall->options->warning)
 		return;
 	snprintf(sentence, sizeof(sentence), "hangs may be missing: %s", error);
-	stood->options->warning(stood->options->arg, sentence);
-	stood->warned = true;
+	stall->options->warning(stall->options->arg, sentence);
+	stall->warned = true;
 }
 
-bool stood_next(struct stood *stood, struct reader_scan *scan, uint32_t *ret_rank)
+bool stall_next(struct stall *stall, struct reader_scan *scan, uint32_t *ret_rank)
 {
 	char error[256];
 	int r;
 
 	while ((r = reader_scan_next(scan)) > 0)
-		if (stood_wants(stood, reader_scan_row(scan)->value[0], ret_rank))
+		if (stall_wants(stall, reader_scan_row(scan)->value[0], ret_rank))
 			return true;
 	if (r < 0) {
 		reader_scan_error(scan, error, sizeof(error));
-		stood_warn(stood, error);
+		stall_warn(stall, error);
 	}
 	return false;
 }
@@ -262,16 +262,16 @@ static int stall_intervals_each(struct finding_spots *f, const struct reader_sca
 	void (*row)(struct finding_spots *f, uint32_t rank, uint64_t start_ns, uint64_t length_ns), char *error,
 	size_t error_size)
 {
-	struct stood *stood = f->stood;
+	struct stall *stall = f->stall;
 	struct reader_scan *scan = NULL;
 	uint32_t rank;
-	int r = reader_scan_open(stood->reader, scanning, &scan);
+	int r = reader_scan_open(stall->reader, scanning, &scan);
 
 	if (r == 0)
-		r = store_feed_begin(scan, stood->options, error, error_size);
-	while (r == 0 && stood_next(stood, scan, &rank)) {
+		r = store_feed_begin(scan, stall->options, error, error_size);
+	while (r == 0 && stall_next(stall, scan, &rank)) {
 		const struct reader_row *of = reader_scan_row(scan);
-		uint64_t start_ns = store_feed_time(stood->options, of->value[1]);
+		uint64_t start_ns = store_feed_time(stall->options, of->value[1]);
 
 		if (start_ns)
 			row(f, rank, start_ns, length_of(of->value[2]));
@@ -303,20 +303,20 @@ static int read_progress(struct finding_spots *f, char *error, size_t error_size
 		r = stall_intervals_each(f, &steps, stall_intervals_on_step, error, error_size);
 	if (r == 0 && lacks_steps(f))
 		r = stall_intervals_each(f, &ops, stall_intervals_on_op, error, error_size);
-	store_ranks_lived(f->stood->ranks, f->since_ns, f->until_ns);
+	store_ranks_lived(f->stall->ranks, f->since_ns, f->until_ns);
 	return r;
 }
 
 static uint64_t stall_intervals_end_of(const struct finding_spots *f, uint32_t rank)
 {
 	const struct store_rank *of = rank_at(f, rank);
-	uint64_t end_ns = of->ended ? of->seen_ns : f->until_ns[rank], until_ns = f->stood->options->until_ns;
+	uint64_t end_ns = of->ended ? of->seen_ns : f->until_ns[rank], until_ns = f->stall->options->until_ns;
 
 	return until_ns && end_ns > until_ns ? until_ns : end_ns;
 }
 
 /* When the job of order[first] to order[end] had ranks that lived. */
-static bool find_lives(const struct finding_spots *f, size_t first, size_t end, struct stood_spots *lives)
+static bool find_lives(const struct finding_spots *f, size_t first, size_t end, struct stall_intervals *lives)
 {
 	bool done = true;
 
@@ -332,21 +332,21 @@ static bool find_lives(const struct finding_spots *f, size_t first, size_t end, 
 	return done;
 }
 
-static bool stall_intervals_clip(const struct finding_spots *f, uint32_t job, const struct stood_spots *lives)
+static bool stall_intervals_clip(const struct finding_spots *f, uint32_t job, const struct stall_intervals *lives)
 {
-	struct stood_spots *still = &f->stood->still;
+	struct stall_intervals *still = &f->stall->still;
 	bool done = true;
 
 	for (size_t i = 0; i < f->raws; i++) {
 		if (f->raw_job[i] != job)
 			continue;
-		for (size_t k = 0; k < lives->count && done && still->count < STOOD_SPOTS_MAX; k++) {
+		for (size_t k = 0; k < lives->count && done && still->count < STALL_SPOTS_MAX; k++) {
 			uint64_t from_ns =
 				f->raw[i].from_ns > lives->spot[k].from_ns ? f->raw[i].from_ns : lives->spot[k].from_ns;
 			uint64_t to_ns =
 				f->raw[i].to_ns < lives->spot[k].to_ns ? f->raw[i].to_ns : lives->spot[k].to_ns;
 
-			if (to_ns > from_ns && to_ns - from_ns >= STOOD_STILL_NS)
+			if (to_ns > from_ns && to_ns - from_ns >= STALL_STILL_NS)
 				done = stall_intervals_add(still, from_ns, to_ns);
 		}
 	}
@@ -355,7 +355,7 @@ static bool stall_intervals_clip(const struct finding_spots *f, uint32_t job, co
 
 static bool find_still(struct finding_spots *f)
 {
-	struct stood_spots lives = {0};
+	struct stall_intervals lives = {0};
 	bool done = true;
 
 	for (size_t first = 0, end; first < f->ranks && done; first = end) {
@@ -363,18 +363,18 @@ static bool find_still(struct finding_spots *f)
 
 		for (end = first; end < f->ranks && f->job_of[f->order[end]] == job;)
 			end++;
-		stall_intervals_progress(f, job, STOOD_NEVER);
+		stall_intervals_progress(f, job, STALL_NEVER);
 		done = find_lives(f, first, end, &lives) && stall_intervals_clip(f, job, &lives);
 	}
-	stood_spots_free(&lives);
-	stall_intervals_merge(&f->stood->still, 0);
+	stall_intervals_free(&lives);
+	stall_intervals_merge(&f->stall->still, 0);
 	return done;
 }
 
 static bool find_ends(struct finding_spots *f)
 {
-	struct stood_spots *ends = &f->stood->ends;
-	const struct store_feed_options *options = f->stood->options;
+	struct stall_intervals *ends = &f->stall->ends;
+	const struct store_feed_options *options = f->stall->options;
 	size_t kept = 0;
 	bool done = true;
 
@@ -389,43 +389,43 @@ static bool find_ends(struct finding_spots *f)
 	for (size_t i = 0; i < ends->count; i++)
 		if (!kept || ends->spot[i].from_ns > ends->spot[kept - 1].from_ns + ENDS_APART_NS)
 			ends->spot[kept++] = ends->spot[i];
-	ends->count = kept < STOOD_SPOTS_MAX ? kept : STOOD_SPOTS_MAX;
+	ends->count = kept < STALL_SPOTS_MAX ? kept : STALL_SPOTS_MAX;
 	return done;
 }
 
 /* Samples of ranks end one after the other. */
 static void stall_intervals_find_known(const struct finding_spots *f)
 {
-	struct stood *stood = f->stood;
+	struct stall *stall = f->stall;
 
-	stood->known_ns = STOOD_NEVER;
+	stall->known_ns = STALL_NEVER;
 	for (uint32_t i = 0; i < f->ranks; i++)
-		if (stall_intervals_end_of(f, i) > stood->last_ns)
-			stood->last_ns = stall_intervals_end_of(f, i);
+		if (stall_intervals_end_of(f, i) > stall->last_ns)
+			stall->last_ns = stall_intervals_end_of(f, i);
 	for (uint32_t i = 0; i < f->ranks; i++)
-		if (!rank_at(f, i)->ended && f->until_ns[i] && f->until_ns[i] + MERGE_ENDS_NS >= stood->last_ns &&
-			f->until_ns[i] < stood->known_ns)
-			stood->known_ns = f->until_ns[i];
+		if (!rank_at(f, i)->ended && f->until_ns[i] && f->until_ns[i] + MERGE_ENDS_NS >= stall->last_ns &&
+			f->until_ns[i] < stall->known_ns)
+			stall->known_ns = f->until_ns[i];
 }
 
-static bool stall_intervals_join(struct stood *stood)
+static bool stall_intervals_join(struct stall *stall)
 {
-	const struct stood_spots *both[] = {&stood->still, &stood->ends};
+	const struct stall_intervals *both[] = {&stall->still, &stall->ends};
 	bool done = true;
 
 	for (size_t i = 0; i < 2; i++)
 		for (size_t k = 0; k < both[i]->count && done; k++)
-			done = stall_intervals_add(&stood->all, both[i]->spot[k].from_ns, both[i]->spot[k].to_ns);
-	stall_intervals_merge(&stood->all, 0);
+			done = stall_intervals_add(&stall->all, both[i]->spot[k].from_ns, both[i]->spot[k].to_ns);
+	stall_intervals_merge(&stall->all, 0);
 	return done;
 }
 
-int stood_spots_find(struct stood *stood, char *error, size_t error_size)
+int stall_intervals_find(struct stall *stall, char *error, size_t error_size)
 {
-	struct finding_spots f = {.stood = stood};
+	struct finding_spots f = {.stall = stall};
 	int r = -ENOMEM;
 
-	while (store_ranks_at(stood->ranks, f.ranks))
+	while (store_ranks_at(stall->ranks, f.ranks))
 		f.ranks++;
 	f.job_of = calloc(f.ranks + 1, sizeof(*f.job_of));
 	f.order = calloc(f.ranks + 1, sizeof(*f.order));
@@ -433,12 +433,12 @@ int stood_spots_find(struct stood *stood, char *error, size_t error_size)
 	f.until_ns = calloc(f.ranks + 1, sizeof(*f.until_ns));
 	f.busy_ns = calloc(f.ranks + 1, sizeof(*f.busy_ns));
 	f.job = calloc(f.ranks + 1, sizeof(*f.job));
-	f.raw = calloc(STOOD_SPOTS_MAX, sizeof(*f.raw));
-	f.raw_job = calloc(STOOD_SPOTS_MAX, sizeof(*f.raw_job));
+	f.raw = calloc(STALL_SPOTS_MAX, sizeof(*f.raw));
+	f.raw_job = calloc(STALL_SPOTS_MAX, sizeof(*f.raw_job));
 	if (f.job_of && f.order && f.since_ns && f.until_ns && f.busy_ns && f.job && f.raw && f.raw_job) {
 		r = read_progress(&f, error, error_size);
 		stall_intervals_find_known(&f);
-		if (r == 0 && (!find_still(&f) || !find_ends(&f) || !stall_intervals_join(stood)))
+		if (r == 0 && (!find_still(&f) || !find_ends(&f) || !stall_intervals_join(stall)))
 			r = -ENOMEM;
 	}
 	if (r == -ENOMEM)

@@ -111,14 +111,14 @@ static int store_ranks_add_place(void *arg, sqlite3_stmt *s)
 
 	if (!rank)
 		return 0;
-	if (rank->places == rank->places_room) {
-		size_t capacity = rank->places_room ? 2 * rank->places_room : 8;
+	if (rank->places == rank->places_capacity) {
+		size_t capacity = rank->places_capacity ? 2 * rank->places_capacity : 8;
 
 		place = realloc(rank->place, capacity * sizeof(*place));
 		if (!place)
 			return -ENOMEM;
 		rank->place = place;
-		rank->places_room = capacity;
+		rank->places_capacity = capacity;
 	}
 	place = &rank->place[rank->places++];
 	store_ranks_copy(place->communicator, sizeof(place->communicator), sqlite3_column_text(s, 1));
@@ -276,10 +276,10 @@ uint64_t store_ranks_next(const struct store_ranks *ranks)
 	return begin_ns < end_ns ? begin_ns : end_ns;
 }
 
-static void store_ranks_end(struct store_rank *rank, uint64_t end_ns, struct framer *framer)
+static void store_ranks_end(struct store_rank *rank, uint64_t end_ns, struct align *align)
 {
 	if (rank->process >= 0)
-		framer_rank_end(framer, rank->process, end_ns);
+		align_rank_end(align, rank->process, end_ns);
 	rank->process = -1;
 }
 
@@ -312,7 +312,7 @@ static bool lives_beside(const struct store_ranks *ranks, const struct store_ran
 }
 
 /* The one that had this rank and of which no end is known has ended, unless it lives. */
-static void end_before(struct store_ranks *ranks, const struct store_rank *next, struct framer *framer)
+static void end_before(struct store_ranks *ranks, const struct store_rank *next, struct align *align)
 {
 	for (size_t i = 0; i < ranks->begun; i++) {
 		struct store_rank *rank = &ranks->rank[ranks->begin[i].index];
@@ -320,13 +320,13 @@ static void end_before(struct store_ranks *ranks, const struct store_rank *next,
 		if (rank != next && rank->process >= 0 && !rank->ended && rank->rank == next->rank &&
 			rank->world_size == next->world_size && rank->start_ns < next->start_ns &&
 			strcmp(rank->job, next->job) == 0 && !lives_beside(ranks, rank, next))
-			store_ranks_end(rank, rank->row_ns > next->start_ns ? next->start_ns : rank->row_ns, framer);
+			store_ranks_end(rank, rank->row_ns > next->start_ns ? next->start_ns : rank->row_ns, align);
 	}
 }
 
-static void store_ranks_tell(struct store_ranks *ranks, struct store_rank *rank, struct framer *framer)
+static void store_ranks_tell(struct store_ranks *ranks, struct store_rank *rank, struct align *align)
 {
-	const struct framer_rank told = {
+	const struct align_rank told = {
 		.job = rank->job,
 		.rank = rank->rank,
 		.world_size = rank->world_size ? rank->world_size : 1,
@@ -339,14 +339,14 @@ static void store_ranks_tell(struct store_ranks *ranks, struct store_rank *rank,
 	if (rank->told)
 		return;
 	rank->told = true;
-	end_before(ranks, rank, framer);
-	rank->process = rank->number = framer_rank_new(framer, &told);
+	end_before(ranks, rank, align);
+	rank->process = rank->number = align_rank_new(align, &told);
 	for (size_t i = 0; i < rank->places && rank->process >= 0; i++)
-		framer_comm(framer, rank->process, rank->place[i].communicator, rank->place[i].kind,
+		align_comm(align, rank->process, rank->place[i].communicator, rank->place[i].kind,
 			rank->place[i].members, rank->place[i].member);
 }
 
-void store_ranks_step(struct store_ranks *ranks, struct framer *framer)
+void store_ranks_step(struct store_ranks *ranks, struct align *align)
 {
 	uint64_t begin_ns = next_of(ranks, ranks->begin, ranks->begun),
 		 end_ns = next_of(ranks, ranks->end, ranks->over);
@@ -354,19 +354,19 @@ void store_ranks_step(struct store_ranks *ranks, struct framer *framer)
 	if (begin_ns == UINT64_MAX && end_ns == UINT64_MAX)
 		return;
 	if (begin_ns <= end_ns) {
-		store_ranks_tell(ranks, &ranks->rank[ranks->begin[ranks->begun++].index], framer);
+		store_ranks_tell(ranks, &ranks->rank[ranks->begin[ranks->begun++].index], align);
 		return;
 	}
-	store_ranks_end(&ranks->rank[ranks->end[ranks->over++].index], end_ns, framer);
+	store_ranks_end(&ranks->rank[ranks->end[ranks->over++].index], end_ns, align);
 }
 
-struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct framer *framer)
+struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct align *align)
 {
 	struct store_rank *rank = store_ranks_find_one(ranks, instance);
 
 	if (!rank || !rank->wanted)
 		return NULL;
-	store_ranks_tell(ranks, rank, framer); /* a row from before it was seen */
+	store_ranks_tell(ranks, rank, align); /* a row from before it was seen */
 	return rank->process >= 0 ? rank : NULL;
 }
 

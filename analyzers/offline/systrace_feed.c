@@ -117,14 +117,14 @@ static int process_get(struct systrace_feed *feed, const struct systrace_process
 	}
 	if (feed->processes == PROCESSES_MAX)
 		return -ENOSPC;
-	if (feed->processes == feed->processes_room) {
-		size_t capacity = feed->processes_room ? 2 * feed->processes_room : 16;
+	if (feed->processes == feed->processes_capacity) {
+		size_t capacity = feed->processes_capacity ? 2 * feed->processes_capacity : 16;
 		struct systrace_process *more = realloc(feed->process, capacity * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
 		feed->process = more;
-		feed->processes_room = capacity;
+		feed->processes_capacity = capacity;
 	}
 	feed->process[feed->processes] = *wanted;
 	*ret = (uint32_t)feed->processes++;
@@ -178,7 +178,7 @@ static int systrace_feed_on_stage(void *arg, const struct systrace_stage *stage)
 }
 
 /* Without what libraries put before it; words of theirs that are another's elsewhere. */
-static const char *op_word(const char *op)
+static const char *coll_op_word(const char *op)
 {
 	if (strncmp(op, "Hccl", 4) == 0 || strncmp(op, "hccl", 4) == 0 || strncmp(op, "nccl", 4) == 0)
 		op += 4;
@@ -287,11 +287,11 @@ static int systrace_feed_on_op(void *arg, const struct systrace_op *op)
 		return 0;
 	if (r == 0 && is_point_to_point(op->op)) {
 		feed->counts.ops++;
-		feed->counts.ops_not_joined++;
+		feed->counts.coll_not_joined++;
 		return 0;
 	}
 	if (r == 0)
-		r = systrace_names_number(&feed->ops, op_word(op->op), &event.op);
+		r = systrace_names_number(&feed->ops, coll_op_word(op->op), &event.op);
 	if (r == 0)
 		r = systrace_names_number(&feed->groups, op->group, &event.comm);
 	if (r == -ENOSPC) {

@@ -36,7 +36,7 @@ struct systrace_options {
 struct systrace_counts {
 	uint64_t files, files_failed;
 	uint64_t records, dropped, left_out;
-	uint64_t ranks, steps, ops, ops_not_joined;
+	uint64_t ranks, steps, ops, coll_not_joined;
 	uint64_t first_ns, last_ns;
 };
 

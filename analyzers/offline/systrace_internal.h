@@ -3,7 +3,7 @@
  * Between the files that make events of sysTrace's records; nobody else includes it.
  *
  *   systrace_feed.c   files to records
- *   systrace_tell.c   records to the framer in the order of time
+ *   systrace_tell.c   records to the aligner in the order of time
  *   systrace_events.c the list of records, and names
  *   systrace_steps.c  stages of a process to its steps
  *   systrace_join.c   operations of all processes to the numbers by which they are joined
@@ -33,7 +33,7 @@ struct systrace_process {
 	char host[64], job[64];
 	int32_t rank;
 	uint32_t pid;
-	int number; /* the framer's, -1 */
+	int number; /* the aligner's, -1 */
 	uint64_t first_ns, last_ns;
 };
 
@@ -68,7 +68,7 @@ struct systrace_feed {
 	struct systrace_events events;
 	struct systrace_names ops, groups;
 	uint32_t members[SYSTRACE_NAMES_MAX]; /* of a group: processes that have shown an operation of it */
-	size_t processes, processes_room;
+	size_t processes, processes_capacity;
 	struct systrace_process *process;
 	size_t next; /* event to be fed */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of sysTrace's files to the framer, in the order of time. */
+/* Records of sysTrace's files to the aligner, in the order of time. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,15 +93,15 @@ int systrace_tell_prepare(struct systrace_feed *feed)
 
 		feed->counts.steps += event->what == SYSTRACE_STEP;
 		feed->counts.ops += event->what == SYSTRACE_OP;
-		feed->counts.ops_not_joined += event->what == SYSTRACE_OP && !event->number;
+		feed->counts.coll_not_joined += event->what == SYSTRACE_OP && !event->number;
 	}
 	return 0;
 }
 
-static void systrace_emit_begin(const struct systrace_feed *feed, struct systrace_process *process, struct framer *framer)
+static void systrace_emit_begin(const struct systrace_feed *feed, struct systrace_process *process, struct align *align)
 {
 	int32_t highest = 0;
-	struct framer_rank rank = {
+	struct align_rank rank = {
 		.job = process->job,
 		.rank = process->rank,
 		.host = process->host,
@@ -114,22 +114,22 @@ static void systrace_emit_begin(const struct systrace_feed *feed, struct systrac
 		if (strcmp(feed->process[i].job, process->job) == 0 && feed->process[i].rank > highest)
 			highest = feed->process[i].rank;
 	rank.world_size = (uint32_t)highest + 1;
-	process->number = framer_rank_new(framer, &rank);
+	process->number = align_rank_new(align, &rank);
 }
 
-static void tell_op(struct systrace_feed *feed, const struct systrace_event *event, struct framer *framer)
+static void tell_op(struct systrace_feed *feed, const struct systrace_event *event, struct align *align)
 {
 	const char *group = feed->groups.name[event->comm];
 	uint64_t hash = 0xcbf29ce484222325ULL;
 	char communicator[20];
 
 	for (const char *p = group; *p; p++)
-		hash = ops_mix(hash, (unsigned char)*p);
+		hash = coll_mix(hash, (unsigned char)*p);
 	snprintf(communicator, sizeof(communicator), "%016llx", (unsigned long long)hash);
-	framer_comm(framer, feed->process[event->process].number, communicator, COMM_KIND_UNCLEAR,
+	align_comm(align, feed->process[event->process].number, communicator, COMM_KIND_UNCLEAR,
 		feed->members[event->comm], -1);
-	framer_op(framer, feed->process[event->process].number,
-		&(struct framer_op){
+	align_op(align, feed->process[event->process].number,
+		&(struct align_op){
 			.communicator = communicator,
 			.seq = event->number,
 			.op = feed->ops.name[event->op],
@@ -143,20 +143,20 @@ static void tell_op(struct systrace_feed *feed, const struct systrace_event *eve
 		});
 }
 
-static void systrace_emit_tell(struct systrace_feed *feed, const struct systrace_event *event, struct framer *framer)
+static void systrace_emit_tell(struct systrace_feed *feed, const struct systrace_event *event, struct align *align)
 {
 	struct systrace_process *process = &feed->process[event->process];
 
 	switch ((enum systrace_what)event->what) {
 	case SYSTRACE_BEGIN:
-		systrace_emit_begin(feed, process, framer);
+		systrace_emit_begin(feed, process, align);
 		return;
 	case SYSTRACE_END:
-		framer_rank_end(framer, process->number, event->end_ns);
+		align_rank_end(align, process->number, event->end_ns);
 		return;
 	case SYSTRACE_STAGE:
-		framer_stage(framer, process->number,
-			&(struct framer_stage){
+		align_stage(align, process->number,
+			&(struct align_stage){
 				.step = event->number ? (int64_t)event->number - 1 : STEPS_NONE,
 				.kind = (enum stage_kind)event->kind,
 				.start_ns = event->start_ns,
@@ -164,13 +164,13 @@ static void systrace_emit_tell(struct systrace_feed *feed, const struct systrace
 			});
 		return;
 	case SYSTRACE_STEP:
-		framer_step(framer, process->number,
-			&(struct framer_step){
+		align_step(align, process->number,
+			&(struct align_step){
 				(int64_t)event->number - 1, event->start_ns, event->end_ns - event->start_ns});
 		return;
 	case SYSTRACE_OP:
 		if (event->number)
-			tell_op(feed, event, framer);
+			tell_op(feed, event, align);
 		return;
 	}
 }
@@ -182,13 +182,13 @@ static uint64_t systrace_emit_next(const void *arg)
 	return feed->next < feed->events.count ? feed->events.event[feed->next].end_ns : UINT64_MAX;
 }
 
-static int feed_next(void *arg, struct framer *framer, char *error, size_t error_size)
+static int feed_next(void *arg, struct align *align, char *error, size_t error_size)
 {
 	struct systrace_feed *feed = arg;
 
 	(void)error;
 	(void)error_size;
-	systrace_emit_tell(feed, &feed->events.event[feed->next++], framer);
+	systrace_emit_tell(feed, &feed->events.event[feed->next++], align);
 	return 0;
 }
 

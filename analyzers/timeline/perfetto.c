@@ -256,7 +256,7 @@ static void perfetto_event(struct trace *trace, const struct trace_event *event)
 
 	if (trace->error)
 		return;
-	if (!intern_has_room(p->intern, 2 + 2 * TRACE_ARGS_MAX,
+	if (!intern_has_capacity(p->intern, 2 + 2 * TRACE_ARGS_MAX,
 		    TRACE_NAME_BYTES + VALUE_BYTES + 2 * TRACE_ARGS_MAX * VALUE_BYTES)) {
 		intern_clear(p->intern);
 		p->cleared = true;

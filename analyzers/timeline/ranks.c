@@ -36,8 +36,8 @@ static int timeline_ranks_add_rank(struct timeline *t, void *arg, sqlite3_stmt *
 	int r;
 
 	(void)arg;
-	if (t->ranks_count == t->ranks_room) {
-		r = timeline_ranks_grow((void **)&t->rank, &t->ranks_room, sizeof(*t->rank), TIMELINE_RANKS_MAX);
+	if (t->ranks_count == t->ranks_capacity) {
+		r = timeline_ranks_grow((void **)&t->rank, &t->ranks_capacity, sizeof(*t->rank), TIMELINE_RANKS_MAX);
 		if (r < 0)
 			return r == -E2BIG ? 0 : r; /* their rows are counted as unknown */
 	}
@@ -138,8 +138,8 @@ static int timeline_ranks_add_comm(struct timeline *t, void *arg, sqlite3_stmt *
 	int r;
 
 	(void)arg;
-	if (t->comms_count == t->comms_room) {
-		r = timeline_ranks_grow((void **)&t->comm, &t->comms_room, sizeof(*t->comm), TIMELINE_COMMS_MAX);
+	if (t->comms_count == t->comms_capacity) {
+		r = timeline_ranks_grow((void **)&t->comm, &t->comms_capacity, sizeof(*t->comm), TIMELINE_COMMS_MAX);
 		if (r < 0)
 			return r == -E2BIG ? 0 : r;
 	}

@@ -18,7 +18,7 @@ struct row_texts {
 	size_t count, places; /* slots: twice as many */
 	struct slot *slot;
 	uint32_t *place; /* of text n - 1 in bytes[] */
-	size_t bytes_used, bytes_room;
+	size_t bytes_used, bytes_capacity;
 	char *bytes;
 };
 
@@ -92,20 +92,20 @@ static bool grow_places(struct row_texts *texts)
 
 static bool grow_bytes(struct row_texts *texts, size_t size)
 {
-	size_t capacity = texts->bytes_room ? texts->bytes_room : BYTES_MIN;
+	size_t capacity = texts->bytes_capacity ? texts->bytes_capacity : BYTES_MIN;
 	char *bytes;
 
 	while (capacity < texts->bytes_used + size)
 		capacity *= 2;
 	if (capacity > ROW_TEXTS_BYTES_MAX)
 		return false;
-	if (capacity == texts->bytes_room)
+	if (capacity == texts->bytes_capacity)
 		return true;
 	bytes = realloc(texts->bytes, capacity);
 	if (!bytes)
 		return false;
 	texts->bytes = bytes;
-	texts->bytes_room = capacity;
+	texts->bytes_capacity = capacity;
 	return true;
 }
 

@@ -86,9 +86,9 @@ struct timeline {
 	struct timeline_counts counts;
 	size_t node;	       /* that is read now */
 	struct reader *reader; /* of it */
-	size_t ranks_count, ranks_room;
+	size_t ranks_count, ranks_capacity;
 	struct timeline_rank *rank; /* by (node, instance) */
-	size_t comms_count, comms_room;
+	size_t comms_count, comms_capacity;
 	struct timeline_comm *comm; /* of the node that is read now, by key */
 	struct tracks *tracks;
 	struct flows *flows;

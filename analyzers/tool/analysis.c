@@ -221,7 +221,7 @@ static int analysis_judge(struct running *running)
 	detect = detect_new(&detectors, &sink);
 	if (detect) {
 		r = merge_run(running->source, analysis->sources, detect, &options, &analysis->end_ns, &failed);
-		framer_counts(detect_framer(detect), &analysis->framer);
+		align_counts(detect_align(detect), &analysis->align);
 	}
 	clear_progress(running);
 	detect_free(detect);
@@ -261,7 +261,7 @@ static void add_systrace(struct running *running)
 	analysis->dropped = counts.dropped;
 	analysis->left_out = counts.left_out;
 	analysis->ops = counts.ops;
-	analysis->ops_not_joined = counts.ops_not_joined;
+	analysis->coll_not_joined = counts.coll_not_joined;
 	analysis->watched.ranks = counts.ranks;
 	analysis_widen(&analysis->watched, counts.first_ns, counts.last_ns);
 }
@@ -273,8 +273,8 @@ static void analysis_add_up(struct running *running)
 			analysis_add_store(running->analysis, running->feed[i]);
 	if (running->systrace)
 		add_systrace(running);
-	running->analysis->ranks_left_out += running->analysis->framer.ranks_left_out;
-	running->analysis->dropped += running->analysis->framer.dropped;
+	running->analysis->ranks_left_out += running->analysis->align.ranks_left_out;
+	running->analysis->dropped += running->analysis->align.dropped;
 }
 
 int analysis_run(const struct analysis_options *options, struct analysis *ret)

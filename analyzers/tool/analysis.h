@@ -26,11 +26,11 @@ struct analysis_options {
 struct analysis {
 	struct findings_made *made; /* the caller frees it, also after an error */
 	struct findings_watched watched;
-	struct framer_counts framer;
+	struct align_counts align;
 	uint64_t end_ns; /* of the newest event; 0: there was none */
 	uint64_t rows, sources;
 	uint64_t ranks_left_out, dropped, left_out; /* left_out: records, for want of room */
-	uint64_t ops, ops_not_joined;		    /* of sysTrace */
+	uint64_t ops, coll_not_joined;		    /* of sysTrace */
 	uint64_t clocks, clocks_apart_ns;	    /* stores whose clocks were corrected, and by how much at most */
 	bool failed;				    /* not all could be read */
 	bool enough;				    /* enough_ns was over: after end_ns nothing was judged */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See findings_made.h. Columns, their order and what is NULL are those of the daemon's rows (daemon/findings_tell.c).
+/* See findings_made.h. Columns, their order and what is NULL are those of the daemon's rows (daemon/online_publish.c).
  */
 #include "analyzers/tool/findings_made.h"
 

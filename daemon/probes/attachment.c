@@ -127,7 +127,7 @@ static void detach(struct attachment *attachment, enum level level)
 	for (unsigned i = 0; i < attachment->links; i++) {
 		if (attachment->link[i].level != level)
 			continue;
-		uprobe_detach_later(attachment->link[i].link);
+		uprobe_detach_async(attachment->link[i].link);
 		attachment->link[i--] = attachment->link[--attachment->links];
 	}
 }
@@ -191,7 +191,7 @@ int attachment_new(const struct attach_engine *engine, const struct library *lib
 	attachment->library = library;
 	for (size_t i = 0; i < engine->table->count; i++)
 		attachment->names[i] = probe_matches_library(&engine->table->probe[i], library->base_name);
-	r = places_find(engine, library, &attachment->places);
+	r = sites_find(engine, library, &attachment->places);
 	if (r < 0) {
 		free(attachment);
 		return r;
@@ -205,10 +205,10 @@ struct attachment *attachment_free(struct attachment *attachment)
 	if (!attachment)
 		return NULL;
 	for (unsigned i = 0; i < attachment->links; i++)
-		uprobe_detach_later(attachment->link[i].link);
+		uprobe_detach_async(attachment->link[i].link);
 	for (unsigned i = 0; i < attachment->places.count; i++)
 		attachment->engine->spec_free(attachment->engine->arg, attachment->places.place[i].spec);
-	places_free(&attachment->places);
+	sites_free(&attachment->places);
 	free(attachment);
 	return NULL;
 }

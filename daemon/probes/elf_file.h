@@ -33,7 +33,7 @@ struct usdt_operand {
 #define ELF_MATCHES_MAX 65536
 #define ELF_NAME_BYTES_MAX 4096 /* symbols with longer names are skipped */
 
-struct usdt_place {
+struct usdt_site {
 	uint64_t file_offset;
 	uint64_t semaphore_offset; /* file offset, 0 if none */
 	unsigned operands;
@@ -56,7 +56,7 @@ int elf_file_find_all(struct elf_file *file, const char *const *patterns, size_t
 int elf_file_find_every(struct elf_file *file, const char *pattern, struct elf_symbol *ret, size_t max);
 
 /* All places of provider:name, at most max; returns how many there are, or -errno. */
-int elf_file_usdt(struct elf_file *file, const char *provider, const char *name, struct usdt_place *ret, size_t max);
+int elf_file_usdt(struct elf_file *file, const char *provider, const char *name, struct usdt_site *ret, size_t max);
 
 /* Operands from a note's text; returns how many. What it cannot say becomes USDT_UNKNOWN. */
 unsigned usdt_parse_operands(enum elf_machine machine, const char *text, struct usdt_operand *ret, unsigned max);

@@ -259,12 +259,12 @@ static bool elf_usdt_describe(const struct elf_note *note, struct description *r
 	return ret->provider && ret->name && ret->operands;
 }
 
-static bool elf_usdt_place_of(const struct elf_file *file, const struct description *d, struct usdt_place *ret)
+static bool elf_usdt_place_of(const struct elf_file *file, const struct description *d, struct usdt_site *ret)
 {
 	uint64_t moved = file->usdt_base && d->base ? file->usdt_base - d->base : 0;
 	uint64_t left;
 
-	*ret = (struct usdt_place){0};
+	*ret = (struct usdt_site){0};
 	if (!elf_file_offset(file, d->pc + moved, &ret->file_offset) || !elf_is_code(file, ret->file_offset, &left))
 		return false;
 	/* Without its semaphore such a probe is never reached. */
@@ -274,7 +274,7 @@ static bool elf_usdt_place_of(const struct elf_file *file, const struct descript
 	return true;
 }
 
-int elf_file_usdt(struct elf_file *file, const char *provider, const char *name, struct usdt_place *ret, size_t max)
+int elf_file_usdt(struct elf_file *file, const char *provider, const char *name, struct usdt_site *ret, size_t max)
 {
 	_cleanup_free_ uint8_t *notes = NULL;
 	struct elf_note note;
@@ -288,7 +288,7 @@ int elf_file_usdt(struct elf_file *file, const char *provider, const char *name,
 		return r;
 	while (elf_next_note(notes, file->usdt_notes.size_bytes, &at, &note)) {
 		struct description d;
-		struct usdt_place found;
+		struct usdt_site found;
 
 		if (!elf_usdt_describe(&note, &d) || !streq(d.provider, provider) || !streq(d.name, name) ||
 			!elf_usdt_place_of(file, &d, &found))

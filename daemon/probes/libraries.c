@@ -247,7 +247,7 @@ static void forget_opening(void *arg, int fd)
 static int open_within(
 	const struct libraries *libraries, uint32_t pid, const struct mapping *mapping, struct stat *ret)
 {
-	static const struct within within = {answer_opening, forget_opening};
+	static const struct timeout_call within = {answer_opening, forget_opening};
 	size_t size_bytes = strlen(mapping->path) + 1;
 	struct opening *opening = malloc(sizeof(*opening) + size_bytes);
 	void *asked = opening;
@@ -258,7 +258,7 @@ static int open_within(
 	*opening = (struct opening){.pid = pid, .mapping = *mapping};
 	(void)copy_text(opening->proc_root, sizeof(opening->proc_root), libraries->proc_root);
 	opening->mapping.path = memcpy(opening->path, mapping->path, size_bytes);
-	fd = ask_within(&within, &asked, OPEN_WAIT_NS);
+	fd = timeout_call_run(&within, &asked, OPEN_WAIT_NS);
 	if (fd >= 0)
 		*ret = opening->st;
 	free(asked);

@@ -94,7 +94,7 @@ static const char *trouble_of(const struct input *input, const struct library *l
 }
 
 /* Where the thing should be: rather in a library that has it and tells why it cannot be used. */
-static void unresolved_describe(const struct input *input, struct missing_thing *thing)
+static void unresolved_describe(const struct input *input, struct unresolved_thing *thing)
 {
 	for (size_t i = 0; i < input->count; i++) {
 		const char *trouble = trouble_of(input, input->library[i], thing->probe);
@@ -109,9 +109,9 @@ static void unresolved_describe(const struct input *input, struct missing_thing 
 	}
 }
 
-static int unresolved_keep(struct missing *missing, const struct missing_thing *thing)
+static int unresolved_keep(struct unresolved *missing, const struct unresolved_thing *thing)
 {
-	struct missing_thing *grown;
+	struct unresolved_thing *grown;
 
 	for (size_t i = 0; i < missing->count; i++)
 		if (missing->thing[i].probe == thing->probe && missing->thing[i].library == thing->library)
@@ -124,7 +124,7 @@ static int unresolved_keep(struct missing *missing, const struct missing_thing *
 	return 0;
 }
 
-int missing_add(struct missing *missing, const struct library *const *library, size_t count)
+int unresolved_add(struct unresolved *missing, const struct library *const *library, size_t count)
 {
 	struct input input = {library, count, NULL};
 
@@ -132,7 +132,7 @@ int missing_add(struct missing *missing, const struct library *const *library, s
 		return 0;
 	input.table = attachment_table(library[0]->owner_data);
 	for (size_t i = 0; i < input.table->count; i++) {
-		struct missing_thing thing = {.probe = &input.table->probe[i]};
+		struct unresolved_thing thing = {.probe = &input.table->probe[i]};
 		int r;
 
 		if (name_of(input.table, thing.probe) != thing.probe || !any_variant(&input, thing.probe, is_named) ||
@@ -162,7 +162,7 @@ static void unresolved_collect(void *arg, struct library *library)
 }
 
 /* Adds what the user of a library misses, unless an earlier library has told of it. */
-static int unresolved_add_user(struct missing *missing, const struct collection *all, size_t from, int64_t instance, struct collection *own)
+static int unresolved_add_user(struct unresolved *missing, const struct collection *all, size_t from, int64_t instance, struct collection *own)
 {
 	own->count = 0;
 	for (size_t i = 0; i < from; i++)
@@ -171,13 +171,13 @@ static int unresolved_add_user(struct missing *missing, const struct collection 
 	for (size_t i = from; i < all->count; i++)
 		if (library_used_by(all->library[i], instance))
 			own->library[own->count++] = all->library[i];
-	return missing_add(missing, own->library, own->count);
+	return unresolved_add(missing, own->library, own->count);
 }
 
-int missing_find(struct libraries *libraries, struct missing *ret)
+int unresolved_find(struct libraries *libraries, struct unresolved *ret)
 {
 	_cleanup_free_ struct collection *all = calloc(1, sizeof(*all)), *own = calloc(1, sizeof(*own));
-	struct missing missing = {0};
+	struct unresolved missing = {0};
 	int r = 0;
 
 	if (!all || !own)
@@ -187,23 +187,23 @@ int missing_find(struct libraries *libraries, struct missing *ret)
 		for (size_t k = 0; k < all->library[i]->users && r == 0; k++)
 			r = unresolved_add_user(&missing, all, i, all->library[i]->user[k].instance, own);
 	if (r < 0) {
-		missing_free(&missing);
+		unresolved_free(&missing);
 		return r;
 	}
 	*ret = missing;
 	return 0;
 }
 
-void missing_free(struct missing *missing)
+void unresolved_free(struct unresolved *missing)
 {
 	free(missing->thing);
-	*missing = (struct missing){0};
+	*missing = (struct unresolved){0};
 }
 
 /* Whether the thing is of this list and its name has not been met before in it. */
-static bool is_listed(const struct missing *missing, size_t i, enum level level, bool with_reason)
+static bool is_listed(const struct unresolved *missing, size_t i, enum level level, bool with_reason)
 {
-	const struct missing_thing *thing = &missing->thing[i];
+	const struct unresolved_thing *thing = &missing->thing[i];
 
 	if (thing->probe->level != level || !thing->reason == with_reason)
 		return false;
@@ -213,7 +213,7 @@ static bool is_listed(const struct missing *missing, size_t i, enum level level,
 	return true;
 }
 
-unsigned missing_names(const struct missing *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES])
+unsigned unresolved_names(const struct unresolved *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES])
 {
 	const size_t capacity = MISSING_NAMES_BYTES - sizeof(" and 4294967295 more");
 	unsigned count = 0, shown = 0;

@@ -12,7 +12,7 @@
 /* Room for a list of names in an answer. */
 #define MISSING_NAMES_BYTES 192
 
-struct missing_thing {
+struct unresolved_thing {
 	const struct probe *probe;     /* the row; of a set, the first row of its lowest variant */
 	const struct library *library; /* the first one of a rank that should have it */
 	unsigned others;               /* further ones of that rank that might have had it */
@@ -20,21 +20,21 @@ struct missing_thing {
 };
 
 /* Each thing once a library. Valid until the libraries change. */
-struct missing {
+struct unresolved {
 	size_t count;
-	struct missing_thing *thing;
+	struct unresolved_thing *thing;
 };
 
 /* Of all ranks: the libraries' owner_data are attachments for which was chosen, NULL where one could not be read. */
-int missing_find(struct libraries *libraries, struct missing *ret);
+int unresolved_find(struct libraries *libraries, struct unresolved *ret);
 /* Adds what one rank misses that has these libraries. */
-int missing_add(struct missing *missing, const struct library *const *library, size_t count);
-void missing_free(struct missing *missing);
+int unresolved_add(struct unresolved *missing, const struct library *const *library, size_t count);
+void unresolved_free(struct unresolved *missing);
 
 /*
  * The level's things as words, each name once: "a, b" or, where there is no room for all, "a, b and 3 more". with_reason:
  * those that have a reason, else the others. Returns how many there are; 0 leaves names empty.
  */
-unsigned missing_names(const struct missing *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES]);
+unsigned unresolved_names(const struct unresolved *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES]);
 
 #endif

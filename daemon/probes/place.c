@@ -47,7 +47,7 @@ static void site_elf_file_closep(struct elf_file **file)
 	elf_file_close(*file);
 }
 
-void places_free(struct places *places)
+void sites_free(struct places *places)
 {
 	free(places->place);
 	for (size_t i = 0; i < ARRAY_SIZE(places->trouble); i++)
@@ -232,7 +232,7 @@ static bool operand_reader(const struct usdt_operand *operand, struct rt_call_ar
 	return true;
 }
 
-static void place_usdt(struct finder *finder, const struct probe *probe, const struct usdt_place *site)
+static void place_usdt(struct finder *finder, const struct probe *probe, const struct usdt_site *site)
 {
 	struct rt_call_spec spec = probe->spec;
 	struct place *place = new_place(finder, probe);
@@ -254,7 +254,7 @@ static void place_usdt(struct finder *finder, const struct probe *probe, const s
 	keep_place(finder, place, &spec);
 }
 
-static int find_usdt(struct finder *finder, const struct probe *probe, struct usdt_place *ret, size_t max)
+static int find_usdt(struct finder *finder, const struct probe *probe, struct usdt_site *ret, size_t max)
 {
 	int count = elf_file_usdt(finder->file, probe->usdt_provider, probe->usdt_name, ret, max);
 
@@ -303,7 +303,7 @@ static int find_rows(struct finder *finder)
 	_cleanup_free_ const char **pattern = calloc(max, sizeof(*pattern));
 	_cleanup_free_ struct elf_symbol *symbol = calloc(max, sizeof(*symbol));
 	_cleanup_free_ bool *found = calloc(max, sizeof(*found));
-	struct usdt_place site;
+	struct usdt_site site;
 	size_t count = 0;
 	int r;
 
@@ -366,7 +366,7 @@ static void place_first(struct finder *finder, size_t i)
 static void place_row(struct finder *finder, size_t i)
 {
 	const struct probe *probe = &finder->engine->table->probe[i];
-	struct usdt_place site[8];
+	struct usdt_site site[8];
 	int sites;
 
 	if (probe->usdt_provider[0]) {
@@ -380,7 +380,7 @@ static void place_row(struct finder *finder, size_t i)
 	}
 }
 
-int places_find(const struct attach_engine *engine, const struct library *library, struct places *ret)
+int sites_find(const struct attach_engine *engine, const struct library *library, struct places *ret)
 {
 	_cleanup_free_ struct finder *finder = calloc(1, sizeof(*finder));
 	_cleanup_(site_elf_file_closep) struct elf_file *file = NULL;
@@ -399,7 +399,7 @@ int places_find(const struct attach_engine *engine, const struct library *librar
 		return -ENOMEM;
 	r = find_rows(finder);
 	if (r < 0) {
-		places_free(&finder->places);
+		sites_free(&finder->places);
 		return r;
 	}
 	for (size_t i = 0; i < engine->table->count; i++)

@@ -19,7 +19,7 @@ struct places {
 };
 
 /* Finds all; a library that is no ELF file we know has no places. */
-int places_find(const struct attach_engine *engine, const struct library *library, struct places *ret);
-void places_free(struct places *places);
+int sites_find(const struct attach_engine *engine, const struct library *library, struct places *ret);
+void sites_free(struct places *places);
 
 #endif

@@ -41,7 +41,7 @@
  *               cstring(N[,OFF[,OFF[,OFF]]])       a text, at N, at N + OFF, at *(N + OFF) + OFF, ...
  *               stdstring(N) pystring(N) pytuple(N) texts. Of texts one, and as the last
  *               usdt(N)                            operand N of the USDT probe, from 1
- *             count:reg(3) comm:reg(6)             of an event, each may have a name: a field of analyzers/op_fields.def
+ *             count:reg(3) comm:reg(6)             of an event, each may have a name: a field of analyzers/coll_fields.def
  *   symbol_reg = 3                                 edge mark: register of the c10::Symbol
  *   set     = record_function/1                    SET/VARIANT, variants 1 to 16. Of a set's variants only the lowest one is
  *                                                  used of which all rows are found in the libraries that a rank maps. So
@@ -85,7 +85,7 @@ struct probe {
 	char event[32];              /* "" if the row is a mark of a stage, or opens a group */
 	char family[8];
 	char op[32];
-	enum op_field field[RT_CALL_ARGS_MAX]; /* name of arg[i]; OP_FIELD_MAX: none, also of those past the last */
+	enum coll_field field[RT_CALL_ARGS_MAX]; /* name of arg[i]; OP_FIELD_MAX: none, also of those past the last */
 	char accessor[PROBE_ACCESSORS_MAX][PROBE_ACCESSOR_BYTES];
 	bool accessor_is_part[PROBE_ACCESSORS_MAX];
 	unsigned accessors;

@@ -176,7 +176,7 @@ static int set_stage(struct probe *probe, const char *value, char *error, size_t
 
 static int set_event(struct probe *probe, const char *value, char *error, size_t error_size)
 {
-	if (ops_kind_parse(value) == OPS_NONE && find_word(event_words, ARRAY_SIZE(event_words), value) < 0)
+	if (coll_kind_parse(value) == COLL_NONE && find_word(event_words, ARRAY_SIZE(event_words), value) < 0)
 		return probe_refuse(error, error_size,
 			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/ops.h; alloc, free, launch)",
 			value);

@@ -116,7 +116,7 @@ static int find_place(struct bench *bench, const struct mode *mode, const char *
 	bench->library.fd = open(library, O_RDONLY | O_CLOEXEC);
 	if (bench->library.fd < 0)
 		return -errno;
-	r = places_find(&engine, &bench->library, &bench->places);
+	r = sites_find(&engine, &bench->library, &bench->places);
 	if (r < 0)
 		return r;
 	return bench->places.count == 1 ? 0 : -ENOENT;
@@ -169,7 +169,7 @@ static void close_bench(struct bench *bench)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(bench->link); i++)
 		uprobe_detach(bench->link[i]);
-	places_free(&bench->places);
+	sites_free(&bench->places);
 	closep(&bench->library.fd);
 	call_bpf__destroy(bench->skeleton);
 	kernel_close(bench->context.kernel);

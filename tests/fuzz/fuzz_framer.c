@@ -13,7 +13,7 @@
 #include "analyzers/steps.h"
 
 #define PROCESSES 24
-#define OPS_MAX 48
+#define COLL_MAX 48
 #define DOORS 12
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,13 +24,13 @@ struct input {
 	uint64_t now_ns;
 	int process[PROCESSES];
 	int64_t step[PROCESSES];
-	struct framer *framer;
-	struct framer_op op[OPS_MAX]; /* the last ones that were many */
+	struct align *align;
+	struct align_op op[COLL_MAX]; /* the last ones that were many */
 	size_t ops;
 };
 
-static uint64_t frames, newest[FRAMER_JOBS_MAX];
-static const struct frame_who *owner[FRAMER_JOBS_MAX];
+static uint64_t frames, newest[ALIGN_JOBS_MAX];
+static const struct frame_who *owner[ALIGN_JOBS_MAX];
 
 static void check(bool holds)
 {
@@ -47,7 +47,7 @@ static void check_rank(const struct frame *frame, size_t i)
 		return;
 	for (int kind = 0; kind < STAGE_KIND_MAX; kind++)
 		check(rank->stage_ns[kind] <= rank->step_ns);
-	check(memchr(rank->host.hog_name, 0, sizeof(rank->host.hog_name)));
+	check(memchr(rank->host.preemptor_name, 0, sizeof(rank->host.preemptor_name)));
 }
 
 static bool is_tame(int64_t start_ns, uint64_t duration_ns)
@@ -94,7 +94,7 @@ static void on_frame(void *arg, uint32_t job, const struct frame *frame)
 
 	(void)arg;
 	frames++;
-	check(job < FRAMER_JOBS_MAX && frame->ranks > 0 && frame->class < FRAME_CLASS_MAX);
+	check(job < ALIGN_JOBS_MAX && frame->ranks > 0 && frame->class < FRAME_CLASS_MAX);
 	check(frame->tier < FRAME_TIER_MAX && (frame->ops > 0) == (frame->tier != FRAME_TIER_STAGES));
 	check(frame->step > newest[job] || owner[job] != frame->who || newest[job] == 0);
 	newest[job] = frame->step;
@@ -150,7 +150,7 @@ static uint64_t near(struct input *input)
 
 static void rank_new(struct input *input, unsigned who)
 {
-	const struct framer_rank rank = {.job = text(input),
+	const struct align_rank rank = {.job = text(input),
 		.rank = (int32_t)(byte(input) % 9) - 1,
 		.world_size = byte(input) & 3 ? 8 : (uint32_t)value(input),
 		.host = text(input),
@@ -158,36 +158,36 @@ static void rank_new(struct input *input, unsigned who)
 		.start_ns = near(input),
 		.from_start = byte(input) & 1};
 
-	input->process[who] = framer_rank_new(input->framer, &rank);
+	input->process[who] = align_rank_new(input->align, &rank);
 	input->step[who] = 0;
 }
 
 static void step(struct input *input, unsigned who)
 {
 	uint8_t what = byte(input);
-	struct framer_step one = {.step = what < 200 ? ++input->step[who] : (int64_t)(value(input) - 1),
+	struct align_step one = {.step = what < 200 ? ++input->step[who] : (int64_t)(value(input) - 1),
 		.start_ns = near(input),
 		.duration_ns = value(input) * 1000000};
 
-	framer_step(input->framer, input->process[who], &one);
+	align_step(input->align, input->process[who], &one);
 }
 
 static void stage(struct input *input, unsigned who)
 {
 	uint8_t what = byte(input);
-	const struct framer_stage one = {.step = what & 128 ? (int64_t)(value(input) - 1) : input->step[who] + 1,
+	const struct align_stage one = {.step = what & 128 ? (int64_t)(value(input) - 1) : input->step[who] + 1,
 		.kind = (enum stage_kind)(what & 15),
 		.start_ns = near(input),
 		.duration_ns = value(input) * 100000,
 		.thread_id = what >> 4 & 3,
 		.depth = what >> 6 & 1};
 
-	framer_stage(input->framer, input->process[who], &one);
+	align_stage(input->align, input->process[who], &one);
 }
 
 static void one_op(struct input *input, unsigned who, uint8_t what)
 {
-	const struct framer_op one = {.communicator = text(input),
+	const struct align_op one = {.communicator = text(input),
 		.seq = value(input),
 		.op = text(input),
 		.step = what & 1   ? -1
@@ -204,14 +204,14 @@ static void one_op(struct input *input, unsigned who, uint8_t what)
 
 	/* Sequences without steps must be long to be known: a byte makes many. */
 	for (int i = what == 255 ? 64 : 1; i > 0; i--)
-		framer_op(input->framer, input->process[who], &one);
+		align_op(input->align, input->process[who], &one);
 }
 
-static void make_op(struct input *input, uint64_t start_ns, struct framer_op *ret)
+static void make_op(struct input *input, uint64_t start_ns, struct align_op *ret)
 {
 	uint8_t what = byte(input);
 
-	*ret = (struct framer_op){.communicator = what & 64 ? text(input) : texts[3 + (what >> 3 & 1)],
+	*ret = (struct align_op){.communicator = what & 64 ? text(input) : texts[3 + (what >> 3 & 1)],
 		.seq = what & 2 ? value(input) : 1,
 		.op = text(input),
 		.start_ns = start_ns,
@@ -232,7 +232,7 @@ static void many_ops(struct input *input, unsigned who)
 	size_t count;
 
 	if (what & 4 || !input->ops) {
-		input->ops = byte(input) % OPS_MAX;
+		input->ops = byte(input) % COLL_MAX;
 		for (size_t i = 0; i < input->ops; i++)
 			make_op(input, from + i * 1000, &input->op[i]);
 	} else {
@@ -249,7 +249,7 @@ static void many_ops(struct input *input, unsigned who)
 	for (size_t i = 0; i < count; i++) {
 		input->op[i].step = step;
 		input->op[i].tier = tier;
-		framer_op(input->framer, input->process[who], &input->op[i]);
+		align_op(input->align, input->process[who], &input->op[i]);
 	}
 }
 
@@ -265,25 +265,25 @@ static void op(struct input *input, unsigned who)
 
 static void host(struct input *input, unsigned who)
 {
-	const struct framer_host one = {.start_ns = near(input),
+	const struct align_host one = {.start_ns = near(input),
 		.duration_ns = value(input) * 1000000,
 		.cpu_ns = value(input),
 		.run_delay_ns = byte(input) & 1 ? FRAME_UNKNOWN : value(input),
 		.throttled_ns = value(input),
 		.major_faults = FRAME_UNKNOWN,
 		.launch_gap_ns = value(input),
-		.hog_pid = byte(input),
-		.hog_ns = value(input),
-		.hog_name = text(input)};
+		.preemptor_pid = byte(input),
+		.preemptor_ns = value(input),
+		.preemptor_name = text(input)};
 
-	framer_host(input->framer, input->process[who], &one);
+	align_host(input->align, input->process[who], &one);
 }
 
 static void comm(struct input *input, unsigned who)
 {
 	const char *communicator = text(input);
 
-	framer_comm(input->framer, input->process[who], communicator, (enum comm_kind)(byte(input) & 7),
+	align_comm(input->align, input->process[who], communicator, (enum comm_kind)(byte(input) & 7),
 		(uint32_t)value(input), (int8_t)byte(input));
 }
 
@@ -292,16 +292,16 @@ static void other(struct input *input, unsigned who)
 	uint8_t what = byte(input);
 
 	if (what < 60)
-		framer_rank_end(input->framer, input->process[who], near(input));
+		align_rank_end(input->align, input->process[who], near(input));
 	else if (what < 100)
-		framer_lost(input->framer, input->process[who], value(input));
+		align_lost(input->align, input->process[who], value(input));
 	else if (what < 110)
-		framer_rank_card(input->framer, input->process[who], text(input));
+		align_rank_card(input->align, input->process[who], text(input));
 	else if (what < 114)
-		framer_watched(input->framer, what & 1, near(input));
+		align_watched(input->align, what & 1, near(input));
 	else
 		input->now_ns += value(input) * (what & 1 ? 1000000 : 1000000000);
-	framer_advance(input->framer, input->now_ns);
+	align_advance(input->align, input->now_ns);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -309,14 +309,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static void (*const doors[DOORS])(struct input *, unsigned) = {
 		rank_new, step, step, step, stage, stage, op, op, op, host, comm, other};
 	struct input input = {.data = data, .size = size, .now_ns = 1000000000000ULL};
-	struct framer_counts counts;
-	struct framer_job job;
+	struct align_counts counts;
+	struct align_job_info job;
 
 	frames = 0;
 	memset(newest, 0, sizeof(newest));
 	memset(owner, 0, sizeof(owner));
-	input.framer = framer_new(&(struct framer_sink){.frame = on_frame});
-	if (!input.framer)
+	input.align = align_new(&(struct align_sink){.frame = on_frame});
+	if (!input.align)
 		return 0;
 	for (int i = 0; i < PROCESSES; i++)
 		input.process[i] = -1;
@@ -326,11 +326,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		doors[door % DOORS](&input, door / DOORS % PROCESSES);
 		input.now_ns += 1000000;
 	}
-	framer_end(input.framer);
-	framer_counts(input.framer, &counts);
-	check(counts.frames == frames && counts.ops_left_out <= counts.ops);
-	for (uint32_t i = 0; framer_job(input.framer, i, &job); i++)
+	align_end(input.align);
+	align_counts(input.align, &counts);
+	check(counts.frames == frames && counts.coll_left_out <= counts.ops);
+	for (uint32_t i = 0; align_job_info(input.align, i, &job); i++)
 		check(job.ranks > 0 && job.job);
-	framer_free(input.framer);
+	align_free(input.align);
 	return 0;
 }

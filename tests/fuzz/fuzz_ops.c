@@ -26,31 +26,31 @@ static void check(bool holds)
 		abort();
 }
 
-static void on_row(void *arg, const struct ops_row *row)
+static void on_row(void *arg, const struct coll_row *row)
 {
 	(void)arg;
 	rows++;
 	graphs += row->captured && row->seq == 0 && row->thread_id == 0;
 	check(strlen(row->communicator) == 0 || strlen(row->communicator) == 16);
-	check(strlen(row->op) < OPS_NAME_BYTES && strlen(row->dtype) < 16 && strlen(row->family) < 8);
-	check(row->bytes == OPS_UNKNOWN || row->bytes <= INT64_MAX);
-	check(row->count == OPS_UNKNOWN || row->count <= INT64_MAX);
+	check(strlen(row->op) < COLL_NAME_BYTES && strlen(row->dtype) < 16 && strlen(row->family) < 8);
+	check(row->bytes == COLL_UNKNOWN || row->bytes <= INT64_MAX);
+	check(row->count == COLL_UNKNOWN || row->count <= INT64_MAX);
 	check(row->seq <= INT64_MAX && row->peer >= -1);
-	check(row->device == (row->device_duration_ns != OPS_UNKNOWN));
+	check(row->device == (row->device_duration_ns != COLL_UNKNOWN));
 }
 
-static void on_group(void *arg, const struct ops_group *group)
+static void on_group(void *arg, const struct coll_group *group)
 {
 	(void)arg;
 	check(group->members > 1 && group->bytes <= INT64_MAX);
 }
 
-static void on_communicator(void *arg, const struct ops_communicator *communicator)
+static void on_communicator(void *arg, const struct coll_communicator *communicator)
 {
 	(void)arg;
 	check(!communicator->members || communicator->member < communicator->members);
 	check(communicator->communicator[0] ? !communicator->trouble[0] : communicator->trouble[0]);
-	check(strlen(communicator->name) < OPS_NAME_BYTES && communicator->kind);
+	check(strlen(communicator->name) < COLL_NAME_BYTES && communicator->kind);
 }
 
 static uint8_t byte(struct input *input)
@@ -78,10 +78,10 @@ static const char *const families[] = {"nccl", "gloo", "hccl", "", NULL};
 static const char *const names[] = {
 	"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Send", "Recv", "AlltoAll", ""};
 
-static struct ops_event event(struct input *input, char text[16])
+static struct coll_event event(struct input *input, char text[16])
 {
 	uint8_t kind = byte(input), what = byte(input);
-	struct ops_event ret = {.kind = (enum ops_kind)(kind & 15),
+	struct coll_event ret = {.kind = (enum coll_kind)(kind & 15),
 		.family = families[(what & 7) % 5],
 		.op = names[what >> 3 & 7],
 		.thread_id = 1 + (what >> 6),
@@ -105,18 +105,18 @@ static struct ops_event event(struct input *input, char text[16])
 	return ret;
 }
 
-static void feed_device(struct input *input, struct ops *ops)
+static void feed_device(struct input *input, struct coll *ops)
 {
 	char text[16] = "";
 	uint8_t what = byte(input);
-	struct ops_device device = {.identity = value(input),
+	struct coll_device device = {.identity = value(input),
 		.name = what & 64 ? text : NULL,
 		.seq = value(input),
 		.op = names[what & 7],
 		.count = value(input),
 		.host_ns = what & 8 ? 0 : input->now_ns - (byte(input) & 31),
-		.start_ns = what & 16 ? OPS_UNKNOWN : value(input),
-		.stop_ns = what & 32 ? OPS_UNKNOWN : value(input),
+		.start_ns = what & 16 ? COLL_UNKNOWN : value(input),
+		.stop_ns = what & 32 ? COLL_UNKNOWN : value(input),
 		.member = byte(input) & 3,
 		.members = byte(input) & 3,
 		.peer = (int8_t)byte(input),
@@ -125,60 +125,60 @@ static void feed_device(struct input *input, struct ops *ops)
 	device.open = (byte(input) & 7) == 7;
 	for (int i = 0; i < 15 && what & 64; i++)
 		text[i] = (char)byte(input);
-	ops_feed_device(ops, &device);
+	coll_feed_device(ops, &device);
 }
 
-static void step(struct input *input, struct ops *ops)
+static void step(struct input *input, struct coll *ops)
 {
 	char text[16] = "";
 	uint8_t what = byte(input);
-	struct ops_event next;
+	struct coll_event next;
 
 	if (what < 150) {
 		next = event(input, text);
-		calls += next.kind == OPS_OP || next.kind == OPS_P2P;
-		ops_feed(ops, &next);
+		calls += next.kind == COLL_OP || next.kind == COLL_P2P;
+		coll_feed(ops, &next);
 	} else if (what < 210) {
 		feed_device(input, ops);
 	} else if (what < 220) {
-		ops_in_call_begin(ops);
+		coll_in_call_begin(ops);
 	} else if (what < 235) {
 		next = event(input, text);
-		ops_in_call(ops, &next);
+		coll_in_call(ops, &next);
 	} else if (what < 250) {
-		ops_identify(ops, families[what % 5], byte(input), byte(input) & 7, "name", byte(input), byte(input),
+		coll_identify(ops, families[what % 5], byte(input), byte(input) & 7, "name", byte(input), byte(input),
 			"store", what & 1 ? "why" : "");
 	} else if (what < 254) {
 		input->now_ns += value(input) & 0xfffffffff;
-		ops_idle(ops, input->now_ns);
+		coll_idle(ops, input->now_ns);
 	} else {
-		ops_dropped(ops);
+		coll_dropped(ops);
 	}
 }
 
-static void judge(struct ops *const *ops, uint64_t now_ns)
+static void judge(struct coll *const *ops, uint64_t now_ns)
 {
-	struct ops_judged member[8];
-	struct ops_standing standings[4];
-	struct ops_verdict verdict;
+	struct coll_judged member[8];
+	struct coll_standing standings[4];
+	struct coll_verdict verdict;
 	size_t n = 0;
 
 	for (int32_t i = 0; i < 2; i++) {
-		size_t found = ops_standings(ops[i], standings, 4);
+		size_t found = coll_standings(ops[i], standings, 4);
 
 		for (size_t j = 0; j < found; j++)
-			member[n++] = (struct ops_judged){.rank = i, .ops = ops[i], .standing = standings[j]};
+			member[n++] = (struct coll_judged){.rank = i, .ops = ops[i], .standing = standings[j]};
 	}
-	ops_judge(member, n, now_ns, 1000, &verdict);
-	check(strlen(verdict.sentence) < sizeof(verdict.sentence) && ops_state_name(verdict.state)[0]);
+	coll_judge(member, n, now_ns, 1000, &verdict);
+	check(strlen(verdict.sentence) < sizeof(verdict.sentence) && coll_state_name(verdict.state)[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct ops_sink sink = {on_row, on_group, on_communicator, NULL};
+	const struct coll_sink sink = {on_row, on_group, on_communicator, NULL};
 	struct input input = {data, size, 1000};
-	struct ops *ops[2] = {ops_new(&sink), ops_new(&sink)};
-	struct ops_counts counts;
+	struct coll *ops[2] = {coll_new(&sink), coll_new(&sink)};
+	struct coll_counts counts;
 
 	rows = calls = graphs = 0;
 	check(ops[0] && ops[1]);
@@ -189,12 +189,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(rows - graphs <= calls);
 	}
 	judge(ops, input.now_ns);
-	ops_end(ops[0]);
-	ops_end(ops[1]);
+	coll_end(ops[0]);
+	coll_end(ops[1]);
 	check(rows - graphs <= calls);
-	ops_counts(ops[0], &counts);
-	check(counts.not_waited == 0 || calls > OPS_WAITING_MAX);
-	ops_free(ops[0]);
-	ops_free(ops[1]);
+	coll_counts(ops[0], &counts);
+	check(counts.not_waited == 0 || calls > COLL_WAITING_MAX);
+	coll_free(ops[0]);
+	coll_free(ops[1]);
 	return 0;
 }

@@ -285,7 +285,7 @@ static void *burn(void *arg)
 	return NULL;
 }
 
-static pid_t start_hog(void)
+static pid_t start_preemptor(void)
 {
 	pid_t parent = getpid(), hog = fork();
 
@@ -312,7 +312,7 @@ static void a_hog_is_named(void **state)
 	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
 	pin_to_this_cpu();
-	hog = start_hog();
+	hog = start_preemptor();
 	seen = start(64, true);
 	assert_int_equal(pthread_create(&thread, NULL, burn, &thread_id), 0);
 	pthread_join(thread, NULL);

@@ -59,7 +59,7 @@ static inline void tell_rank(struct rank *rank, enum rank_change change)
 	ending = NULL;
 }
 
-static inline int rooms_setup(void **state)
+static inline int fixture_setup(void **state)
 {
 	if (store_setup(state) < 0)
 		return -1;
@@ -70,9 +70,9 @@ static inline int rooms_setup(void **state)
 	context.config.flush_interval_ns = NSEC_PER_SEC;
 	context.kernel = (struct kernel *)&context; /* never looked into: the functions above */
 	context.store = open_store();
-	assert_int_equal(steps_room_new(&context, &context.steps), 0);
-	assert_int_equal(ops_room_new(&context, &context.ops), 0);
-	assert_int_equal(alloc_room_new(&context, &context.allocs), 0);
+	assert_int_equal(rank_steps_new(&context, &context.steps), 0);
+	assert_int_equal(rank_coll_new(&context, &context.ops), 0);
+	assert_int_equal(allocs_new(&context, &context.allocs), 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(ranks_here); i++) {
 		ranks_here[i] = (struct rank){
 			.pid = 100 + i, .instance = 1 + i, .slot = i, .env = {.rank = (int32_t)i, .world_size = 4, .job = "j"}};
@@ -81,11 +81,11 @@ static inline int rooms_setup(void **state)
 	return 0;
 }
 
-static inline int rooms_teardown(void **state)
+static inline int fixture_teardown(void **state)
 {
-	context.allocs = alloc_room_free(context.allocs);
-	context.ops = ops_room_free(context.ops);
-	context.steps = steps_room_free(context.steps);
+	context.allocs = allocs_free(context.allocs);
+	context.ops = rank_coll_free(context.ops);
+	context.steps = rank_steps_free(context.steps);
 	store_close(context.store);
 	return store_teardown(state);
 }
@@ -96,7 +96,7 @@ static inline void flush(void)
 }
 
 /* A row of a table: event, family, op, and names of its words. */
-static inline struct probe probe_of(const char *event, const char *family, const char *op, const enum op_field *field,
+static inline struct probe probe_of(const char *event, const char *family, const char *op, const enum coll_field *field,
 	unsigned fields)
 {
 	struct probe probe = {.level = LEVEL_L1, .edge = RT_EDGE_CALL};
@@ -114,8 +114,8 @@ static inline struct probe probe_of(const char *event, const char *family, const
 }
 
 #define PROBE(event, family, op, ...) \
-	probe_of(event, family, op, (const enum op_field[]){__VA_ARGS__}, \
-		sizeof((const enum op_field[]){__VA_ARGS__}) / sizeof(enum op_field))
+	probe_of(event, family, op, (const enum coll_field[]){__VA_ARGS__}, \
+		sizeof((const enum coll_field[]){__VA_ARGS__}) / sizeof(enum coll_field))
 
 struct call_made {
 	uint64_t start_ns, end_ns;
@@ -137,7 +137,7 @@ static inline void call_made(const struct rank *rank, const struct probe *probe,
 	};
 
 	memcpy(event.arg, made->word, made->words * sizeof(event.arg[0]));
-	assert_true(call_rooms_feed(&context, rank, &(struct call_record){probe, &event, made->text ? made->text : ""}));
+	assert_true(call_sinks_feed(&context, rank, &(struct call_record){probe, &event, made->text ? made->text : ""}));
 }
 
 #define WORDS(...) \

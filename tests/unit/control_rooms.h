@@ -84,7 +84,7 @@ __attribute__((weak)) void ranks_each(
 		callback(arg, &rank);
 }
 
-__attribute__((weak)) bool steps_room_current(struct steps_room *rank_steps, const struct rank *rank, struct steps_open *ret)
+__attribute__((weak)) bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret)
 {
 	(void)rank_steps;
 	(void)rank;
@@ -92,45 +92,45 @@ __attribute__((weak)) bool steps_room_current(struct steps_room *rank_steps, con
 	return true;
 }
 
-__attribute__((weak)) void ops_room_counts(const struct ops_room *colls, struct ops_room_counts *ret)
+__attribute__((weak)) void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *ret)
 {
 	(void)colls;
-	*ret = (struct ops_room_counts){.rows = 77, .late = 5};
+	*ret = (struct rank_coll_counts){.rows = 77, .late = 5};
 }
 
-__attribute__((weak)) void alloc_room_counts(const struct alloc_room *allocs, struct alloc_room_counts *ret)
+__attribute__((weak)) void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)
 {
 	(void)allocs;
-	*ret = (struct alloc_room_counts){.rows = 66};
+	*ret = (struct allocs_counts){.rows = 66};
 }
 
-__attribute__((weak)) void findings_room_counts(const struct findings_room *online, struct findings_counts *ret)
+__attribute__((weak)) void online_counts_get(const struct online *online, struct online_counts *ret)
 {
 	(void)online;
-	*ret = (struct findings_counts){.open = 2, .closed = 3, .frames = 44};
+	*ret = (struct online_counts){.open = 2, .closed = 3, .frames = 44};
 }
 
-__attribute__((weak)) const char *ops_room_seq_from(enum ops_seq_from from)
+__attribute__((weak)) const char *rank_coll_seq_from(enum coll_seq_from from)
 {
-	return from == OPS_SEQ_INIT ? "init" : "other";
+	return from == COLL_SEQ_INIT ? "init" : "other";
 }
 
 /* More than fits, with the longest of texts: ranks of two members a communicator. */
-__attribute__((weak)) int ops_look_new(struct ops_room *colls, uint64_t now_ns, struct ops_look **ret)
+__attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snapshot **ret)
 {
-	struct ops_look *look = calloc(1, sizeof(*look));
+	struct coll_snapshot *look = calloc(1, sizeof(*look));
 
 	(void)colls;
 	look->now_ns = now_ns;
-	look->members = OPS_LOOK_MEMBERS_MAX;
+	look->members = COLL_LOOK_MEMBERS_MAX;
 	look->comms = look->members / 2;
 	look->member = calloc(look->members, sizeof(*look->member));
 	look->comm = calloc(look->comms, sizeof(*look->comm));
-	look->calls = OPS_ROOM_IN_CALL_MAX;
+	look->calls = RANK_COLL_IN_CALL_MAX;
 	look->call = calloc(look->calls, sizeof(*look->call));
 	for (size_t i = 0; i < look->members; i++) {
-		struct ops_look_member *member = &look->member[i];
-		struct ops_standing *standing = &member->judged.standing;
+		struct coll_snapshot_member *member = &look->member[i];
+		struct coll_standing *standing = &member->judged.standing;
 
 		member->judged.rank = (int32_t)(i % 8);
 		member->judged.pid = UINT32_MAX;
@@ -143,22 +143,22 @@ __attribute__((weak)) int ops_look_new(struct ops_room *colls, uint64_t now_ns, 
 		standing->entered.count = standing->entered.bytes = UINT64_MAX - 1;
 		standing->entered.seq = UINT64_MAX;
 		standing->completed = standing->entered;
-		standing->completed.bytes = OPS_UNKNOWN;
+		standing->completed.bytes = COLL_UNKNOWN;
 	}
 	for (size_t i = 0; i < look->comms; i++) {
-		look->comm[i] = (struct ops_look_comm){.first = 2 * i, .members = 2, .verdict = {.here = 2, .members = 3}};
+		look->comm[i] = (struct coll_snapshot_comm){.first = 2 * i, .members = 2, .verdict = {.here = 2, .members = 3}};
 		memset(look->comm[i].sentence, 's', sizeof(look->comm[i].sentence) - 1);
 	}
 	for (size_t i = 0; i < look->calls; i++) {
 		static const struct probe probe = {.family = "nccl", .op = "AllReduce"};
 
-		look->call[i] = (struct ops_room_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1};
+		look->call[i] = (struct rank_coll_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1};
 	}
 	*ret = look;
 	return 0;
 }
 
-__attribute__((weak)) struct ops_look *ops_look_free(struct ops_look *look)
+__attribute__((weak)) struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *look)
 {
 	free(look->member);
 	free(look->comm);

@@ -73,9 +73,9 @@ static inline int stop(void **state)
 	return 0;
 }
 
-static inline struct opinion slow(int32_t rank, bool confirmed)
+static inline struct verdict slow(int32_t rank, bool confirmed)
 {
-	struct opinion opinion = {.confirmed = confirmed, .lost_ns = 0.1 * S};
+	struct verdict opinion = {.confirmed = confirmed, .lost_ns = 0.1 * S};
 
 	opinion.finding.kind = FINDING_SLOW_RANK;
 	opinion.finding.cause = CAUSE_COMPUTE;
@@ -86,13 +86,13 @@ static inline struct opinion slow(int32_t rank, bool confirmed)
 	return opinion;
 }
 
-static inline struct opinion of(enum finding_kind kind, struct opinion opinion)
+static inline struct verdict of(enum finding_kind kind, struct verdict opinion)
 {
 	opinion.finding.kind = kind;
 	return opinion;
 }
 
-static inline void say(struct opinion opinion)
+static inline void say(struct verdict opinion)
 {
 	findings_say(findings, &opinion, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
 }
@@ -117,7 +117,7 @@ static inline void quiet(unsigned rounds)
 		round_over();
 }
 
-static inline void said(struct opinion opinion, unsigned rounds)
+static inline void said(struct verdict opinion, unsigned rounds)
 {
 	while (rounds--) {
 		say(opinion);

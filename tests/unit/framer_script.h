@@ -23,7 +23,7 @@
 #define MS 1000000ULL
 #define RANKS 8
 #define FRAMES_MAX 4096
-#define OPS_MAX 160
+#define COLL_MAX 160
 
 struct seen {
 	uint32_t job;
@@ -31,13 +31,13 @@ struct seen {
 	struct frame_rank rank[RANKS];
 	struct frame_who who[RANKS];
 	size_t here;
-	struct frame_op op[OPS_MAX];
-	struct frame_group group[OPS_MAX];
+	struct frame_op op[COLL_MAX];
+	struct frame_group group[COLL_MAX];
 };
 
 static struct seen *seen;
 static size_t n_seen;
-static struct framer *framer;
+static struct align *align;
 static int process[RANKS];
 static uint64_t start_ns = 1000000 * MS;
 
@@ -49,7 +49,7 @@ static inline void on_frame(void *arg, uint32_t job, const struct frame *frame)
 	assert_true(n_seen < FRAMES_MAX);
 	*one = (struct seen){.job = job, .frame = *frame};
 	assert_true(frame->ranks <= RANKS);
-	assert_true(frame->ops <= OPS_MAX && frame->groups <= OPS_MAX);
+	assert_true(frame->ops <= COLL_MAX && frame->groups <= COLL_MAX);
 	memcpy(one->rank, frame->rank, frame->ranks * sizeof(*frame->rank));
 	memcpy(one->who, frame->who, frame->ranks * sizeof(*frame->who));
 	for (size_t i = 0; i < frame->ops; i++) {
@@ -71,9 +71,9 @@ static inline void on_frame(void *arg, uint32_t job, const struct frame *frame)
 
 static inline void begin(void)
 {
-	framer_free(framer);
-	framer = framer_new(&(struct framer_sink){.frame = on_frame});
-	assert_non_null(framer);
+	align_free(align);
+	align = align_new(&(struct align_sink){.frame = on_frame});
+	assert_non_null(align);
 	if (!seen)
 		seen = calloc(FRAMES_MAX, sizeof(*seen));
 	assert_non_null(seen);
@@ -82,7 +82,7 @@ static inline void begin(void)
 
 static inline int rank_of(const char *job, int32_t rank, uint32_t world, const char *host, bool from_start)
 {
-	return framer_rank_new(framer, &(struct framer_rank){.job = job,
+	return align_rank_new(align, &(struct align_rank){.job = job,
 					       .rank = rank,
 					       .world_size = world,
 					       .host = host,
@@ -102,14 +102,14 @@ static inline void begin_job(int ranks, bool from_start)
 
 static inline void step_at(int rank, int64_t step, uint64_t from, uint64_t length)
 {
-	framer_step(framer, process[rank],
-		&(struct framer_step){.step = step, .start_ns = start_ns + from * MS, .duration_ns = length * MS});
+	align_step(align, process[rank],
+		&(struct align_step){.step = step, .start_ns = start_ns + from * MS, .duration_ns = length * MS});
 }
 
 static inline void stage_at(int rank, int64_t step, enum stage_kind kind, uint64_t from, uint64_t length)
 {
-	framer_stage(framer, process[rank],
-		&(struct framer_stage){.step = step,
+	align_stage(align, process[rank],
+		&(struct align_stage){.step = step,
 			.kind = kind,
 			.start_ns = start_ns + from * MS,
 			.duration_ns = length * MS,
@@ -119,8 +119,8 @@ static inline void stage_at(int rank, int64_t step, enum stage_kind kind, uint64
 static inline void op_on(int rank, const char *communicator, uint64_t seq, int64_t step, uint64_t from, uint64_t length,
 	enum frame_tier tier)
 {
-	framer_op(framer, process[rank],
-		&(struct framer_op){.communicator = communicator,
+	align_op(align, process[rank],
+		&(struct align_op){.communicator = communicator,
 			.seq = seq,
 			.op = "AllReduce",
 			.step = step,
@@ -138,7 +138,7 @@ static inline void op_at(int rank, uint64_t seq, int64_t step, uint64_t from, ui
 
 static inline void at(uint64_t now)
 {
-	framer_advance(framer, start_ns + now * MS);
+	align_advance(align, start_ns + now * MS);
 }
 
 /* Steps of 100 ms, numbered and ending alike. */
@@ -151,19 +151,19 @@ static inline void steps_alike(int ranks, int64_t first, int64_t last)
 	}
 }
 
-static inline struct framer_counts counts(void)
+static inline struct align_counts counts(void)
 {
-	struct framer_counts ret;
+	struct align_counts ret;
 
-	framer_counts(framer, &ret);
+	align_counts(align, &ret);
 	return ret;
 }
 
 static inline int done(void **state)
 {
 	(void)state;
-	framer = framer_free(framer);
-	assert_null(framer_free(NULL));
+	align = align_free(align);
+	assert_null(align_free(NULL));
 	free(seen);
 	seen = NULL;
 	return 0;

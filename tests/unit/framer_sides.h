@@ -35,14 +35,14 @@ enum { ALL_REDUCE, ALL_GATHER, SEND, RECV, UNNAMED, NAMES };
 
 struct told { /* an operation; starts of a rank differ */
 	uint64_t start_ns, duration_ns, bytes;
-	uint32_t seq; /* folded, as the framer does: two groups may fall together */
+	uint32_t seq; /* folded, as the aligner does: two groups may fall together */
 	int rank, communicator;
 	int32_t low, high; /* members; -1: collective */
 };
 
 /* One of two that hear the same. */
 struct side {
-	struct framer *framer;
+	struct align *align;
 	int process[RANKS];
 	uint64_t digest[STEPS * 64];
 	size_t frames, ops;

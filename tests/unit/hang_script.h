@@ -25,13 +25,13 @@ extern const struct detector hang_detector;
 static struct standing standing[RANKS];
 static struct frame_who who[RANKS];
 static struct stuck stuck[4];
-static struct look look;
-static struct opinion said[8];
+static struct snapshot look;
+static struct verdict said[8];
 static size_t n_said, n_wants;
 static unsigned wants;
 static void *hang;
 
-static inline void on_say(void *arg, const struct opinion *opinion)
+static inline void on_say(void *arg, const struct verdict *opinion)
 {
 	(void)arg;
 	assert_true(n_said < 8);
@@ -57,7 +57,7 @@ static inline int begin(void **state)
 	hang = hang_detector.new(&options);
 	assert_non_null(hang);
 	memset(stuck, 0, sizeof(stuck));
-	look = (struct look){.now_ns = START,
+	look = (struct snapshot){.now_ns = START,
 		.step_ns = SECOND,
 		.world_size = RANKS,
 		.cards = RANKS,

@@ -19,23 +19,23 @@
 #define SECOND 1000000000ULL
 
 struct seen_row {
-	struct ops_row row;
-	char communicator[20], op[OPS_NAME_BYTES], dtype[16];
+	struct coll_row row;
+	char communicator[20], op[COLL_NAME_BYTES], dtype[16];
 };
 
 struct seen_comm {
-	struct ops_communicator row;
-	char communicator[20], name[OPS_NAME_BYTES], parent[20], source[16], trouble[96], kind[16];
+	struct coll_communicator row;
+	char communicator[20], name[COLL_NAME_BYTES], parent[20], source[16], trouble[96], kind[16];
 };
 
 static struct seen_row rows[ROWS_MAX];
 static struct seen_comm comms[ROWS_MAX];
-static struct ops_group groups[ROWS_MAX];
+static struct coll_group groups[ROWS_MAX];
 static size_t n_rows, n_comms, n_groups;
-static struct ops *ops;
+static struct coll *ops;
 static uint64_t now;
 
-static inline void on_row(void *arg, const struct ops_row *row)
+static inline void on_row(void *arg, const struct coll_row *row)
 {
 	struct seen_row *seen = &rows[n_rows++];
 
@@ -47,14 +47,14 @@ static inline void on_row(void *arg, const struct ops_row *row)
 	snprintf(seen->dtype, sizeof(seen->dtype), "%s", row->dtype);
 }
 
-static inline void on_group(void *arg, const struct ops_group *group)
+static inline void on_group(void *arg, const struct coll_group *group)
 {
 	(void)arg;
 	groups[n_groups++] = *group;
 	assert_true(n_groups < ROWS_MAX);
 }
 
-static inline void on_communicator(void *arg, const struct ops_communicator *row)
+static inline void on_communicator(void *arg, const struct coll_communicator *row)
 {
 	struct seen_comm *seen = &comms[n_comms++];
 
@@ -69,10 +69,10 @@ static inline void on_communicator(void *arg, const struct ops_communicator *row
 	snprintf(seen->kind, sizeof(seen->kind), "%s", row->kind);
 }
 
-static inline struct ops *new_ops(void)
+static inline struct coll *new_ops(void)
 {
-	const struct ops_sink sink = {on_row, on_group, on_communicator, rows};
-	struct ops *ret = ops_new(&sink);
+	const struct coll_sink sink = {on_row, on_group, on_communicator, rows};
+	struct coll *ret = coll_new(&sink);
 
 	assert_non_null(ret);
 	return ret;
@@ -80,7 +80,7 @@ static inline struct ops *new_ops(void)
 
 static inline void start(void)
 {
-	ops_free(ops);
+	coll_free(ops);
 	ops = new_ops();
 	n_rows = n_comms = n_groups = 0;
 	now = 1000;
@@ -89,8 +89,8 @@ static inline void start(void)
 static inline int done(void **state)
 {
 	(void)state;
-	ops = ops_free(ops);
-	assert_null(ops_free(NULL));
+	ops = coll_free(ops);
+	assert_null(coll_free(NULL));
 	return 0;
 }
 
@@ -99,20 +99,20 @@ static inline void wait_in_vain(void)
 {
 	static uint64_t passed_ns;
 
-	passed_ns += OPS_NUMBER_NS + SECOND;
-	ops_idle(ops, now + passed_ns);
+	passed_ns += COLL_NUMBER_NS + SECOND;
+	coll_idle(ops, now + passed_ns);
 }
 
-static inline void set(struct ops_event *event, enum op_field field, uint64_t value)
+static inline void set(struct coll_event *event, enum coll_field field, uint64_t value)
 {
 	event->present |= 1u << field;
 	event->field[field] = value;
 }
 
 /* A call of 10 ns on the thread 1; `now` is its end then. */
-static inline struct ops_event call(const char *family, const char *op, uint64_t comm, uint64_t identity)
+static inline struct coll_event call(const char *family, const char *op, uint64_t comm, uint64_t identity)
 {
-	struct ops_event event = {.kind = strcmp(op, "Send") == 0 || strcmp(op, "Recv") == 0 ? OPS_P2P : OPS_OP,
+	struct coll_event event = {.kind = strcmp(op, "Send") == 0 || strcmp(op, "Recv") == 0 ? COLL_P2P : COLL_OP,
 		.family = family,
 		.op = op,
 		.start_ns = now,
@@ -127,52 +127,52 @@ static inline struct ops_event call(const char *family, const char *op, uint64_t
 	return event;
 }
 
-static inline struct ops_event sized(struct ops_event event, uint64_t count, uint64_t dtype)
+static inline struct coll_event sized(struct coll_event event, uint64_t count, uint64_t dtype)
 {
 	set(&event, OP_FIELD_COUNT, count);
 	set(&event, OP_FIELD_DTYPE, dtype);
 	return event;
 }
 
-static inline struct ops_event with(struct ops_event event, enum op_field field, uint64_t value)
+static inline struct coll_event with(struct coll_event event, enum coll_field field, uint64_t value)
 {
 	set(&event, field, value);
 	return event;
 }
 
-static inline struct ops_event of_kind(struct ops_event event, enum ops_kind kind)
+static inline struct coll_event of_kind(struct coll_event event, enum coll_kind kind)
 {
 	event.kind = kind;
 	return event;
 }
 
-static inline struct ops_event grouped(struct ops_event event)
+static inline struct coll_event grouped(struct coll_event event)
 {
 	event.in_group = true;
 	return event;
 }
 
-static inline struct ops_event on_thread(struct ops_event event, uint32_t thread)
+static inline struct coll_event on_thread(struct coll_event event, uint32_t thread)
 {
 	event.thread_id = thread;
 	return event;
 }
 
-static inline void feed(struct ops_event event)
+static inline void feed(struct coll_event event)
 {
-	ops_feed(ops, &event);
+	coll_feed(ops, &event);
 }
 
 static inline void init(const char *family, uint64_t comm, uint64_t identity, uint32_t member, uint32_t members)
 {
-	struct ops_event event = of_kind(call(family, "", comm, identity), OPS_COMM);
+	struct coll_event event = of_kind(call(family, "", comm, identity), COLL_COMM);
 
 	set(&event, OP_FIELD_MEMBER, member);
 	set(&event, OP_FIELD_MEMBERS, members);
 	feed(event);
 }
 
-static inline struct ops_event all_reduce(uint64_t count)
+static inline struct coll_event all_reduce(uint64_t count)
 {
 	return sized(call("nccl", "AllReduce", 0xa0, 0xabc), count, 7);
 }
@@ -183,16 +183,16 @@ static inline void start_without_marker(void)
 	start();
 	feed(sized(call("nccl", "AllReduce", 0xdead, 0xdead), 1, 7));
 	wait_in_vain();
-	feed(of_kind(call("nccl", "", 0xdead, 0), OPS_COMM_FREE));
+	feed(of_kind(call("nccl", "", 0xdead, 0), COLL_COMM_FREE));
 	assert_int_equal(n_rows, 1);
 	n_rows = n_comms = 0;
 	now = 1000;
 }
 
 /* A device record of the call that ended last, 100 ns long. */
-static inline struct ops_device record(const char *op, uint64_t seq, uint64_t count)
+static inline struct coll_device record(const char *op, uint64_t seq, uint64_t count)
 {
-	return (struct ops_device){.identity = 0xabc,
+	return (struct coll_device){.identity = 0xabc,
 		.name = "",
 		.seq = seq,
 		.op = op,
@@ -205,23 +205,23 @@ static inline struct ops_device record(const char *op, uint64_t seq, uint64_t co
 		.peer = -1};
 }
 
-static inline void feed_device(struct ops_device device)
+static inline void feed_device(struct coll_device device)
 {
-	ops_feed_device(ops, &device);
+	coll_feed_device(ops, &device);
 }
 
-static inline struct ops_counts counts(void)
+static inline struct coll_counts counts(void)
 {
-	struct ops_counts ret;
+	struct coll_counts ret;
 
-	ops_counts(ops, &ret);
+	coll_counts(ops, &ret);
 	return ret;
 }
 
-static inline struct ops_standing standing(size_t i)
+static inline struct coll_standing standing(size_t i)
 {
-	static struct ops_standing all[OPS_COMMS_MAX];
-	size_t n = ops_standings(ops, all, OPS_COMMS_MAX);
+	static struct coll_standing all[COLL_COMMS_MAX];
+	size_t n = coll_standings(ops, all, COLL_COMMS_MAX);
 
 	assert_in_range(i, 0, n - 1);
 	return all[i];

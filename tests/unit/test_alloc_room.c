@@ -62,7 +62,7 @@ static void mark(const struct rank *rank, enum steps_edge edge, const char *stag
 	struct steps_mark mark = {
 		.time_ns = time_ns, .thread_id = rank->pid, .edge = edge, .stage = stage, .name = edge == STEPS_BEGIN ? stage : NULL};
 
-	steps_room_mark(context.steps, rank, &mark);
+	rank_steps_mark(context.steps, rank, &mark);
 }
 
 static void test_stage_and_step(void **state)
@@ -88,18 +88,18 @@ static void test_level_off_forgets(void **state)
 {
 	struct probe alloc = ALLOC, freed = FREE;
 	struct rank *rank = &ranks_here[0];
-	struct alloc_room_counts counts;
+	struct allocs_counts counts;
 
 	(void)state;
 	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x30, 128, 0)});
-	call_rooms_level(&context, LEVEL_L1, false);
-	alloc_room_counts(context.allocs, &counts);
+	call_sinks_level(&context, LEVEL_L1, false);
+	allocs_counts(context.allocs, &counts);
 	assert_int_equal(counts.live, 1);
-	call_rooms_level(&context, LEVEL_L2, false);
+	call_sinks_level(&context, LEVEL_L2, false);
 	call_made(rank, &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x30)});
 	flush();
 	assert_query("select bytes from allocations where op = 'cudaFree'", "NULL\n");
-	alloc_room_counts(context.allocs, &counts);
+	allocs_counts(context.allocs, &counts);
 	assert_int_equal(counts.live, 0);
 	assert_int_equal(counts.rows, 2);
 }
@@ -147,12 +147,12 @@ static void test_live_is_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rows, rooms_setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_a_failed_free_gives_nothing_back, rooms_setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_functions_within_functions, rooms_setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_stage_and_step, rooms_setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_level_off_forgets, rooms_setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_ranks_are_apart, rooms_setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_rows, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_failed_free_gives_nothing_back, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_functions_within_functions, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_stage_and_step, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_level_off_forgets, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_ranks_are_apart, fixture_setup, fixture_teardown),
 		cmocka_unit_test(test_live_is_bounded),
 	};
 

@@ -6,8 +6,8 @@ static void loads_and_is_preempted_a_little(struct frame_rank *rank)
 {
 	loads(rank);
 	rank->host.run_delay_ns += 20 * MS;
-	rank->host.hog_ns = 20 * MS;
-	rank->host.hog_pid = 4711;
+	rank->host.preemptor_ns = 20 * MS;
+	rank->host.preemptor_pid = 4711;
 }
 
 static void collects(struct frame_rank *rank)
@@ -21,9 +21,9 @@ static void is_preempted(struct frame_rank *rank)
 {
 	rank->stage_ns[STAGE_FORWARD] += 60 * MS;
 	rank->host.run_delay_ns += 18 * MS; /* of its step thread; the other three lost as much */
-	rank->host.hog_ns = 15 * MS;
-	rank->host.hog_pid = 4711;
-	memcpy(rank->host.hog_name, "stress-ng\n-cpu-x", 16);
+	rank->host.preemptor_ns = 15 * MS;
+	rank->host.preemptor_pid = 4711;
+	memcpy(rank->host.preemptor_name, "stress-ng\n-cpu-x", 16);
 }
 
 /* A device's rank: its CPU time says nothing. */
@@ -37,8 +37,8 @@ static void is_preempted_on_a_device(struct frame_rank *rank)
 static void is_preempted_elsewhere(struct frame_rank *rank)
 {
 	rank->host.run_delay_ns += 8 * MS;
-	rank->host.hog_ns = 8 * MS;
-	rank->host.hog_pid = 4711;
+	rank->host.preemptor_ns = 8 * MS;
+	rank->host.preemptor_pid = 4711;
 }
 
 /* Delays differ from rank to rank, and its own is one of the longer ones. */
@@ -74,14 +74,14 @@ static void sleeps_and_others_run(struct frame_rank *rank)
 {
 	sleeps(rank);
 	rank->host.run_delay_ns += 9 * MS;
-	rank->host.hog_ns = MS;
-	rank->host.hog_pid = 15;
+	rank->host.preemptor_ns = MS;
+	rank->host.preemptor_pid = 15;
 }
 
 static void is_preempted_by_many(struct frame_rank *rank)
 {
 	is_preempted(rank);
-	rank->host.hog_ns = 2 * MS;
+	rank->host.preemptor_ns = 2 * MS;
 }
 
 static void launches_late(struct frame_rank *rank)
@@ -178,9 +178,9 @@ static void the_hog_of_most_frames_is_named(void **state)
 		quiet();
 		is_preempted(&ranks[SLOW]);
 		if (i == 19) {
-			ranks[SLOW].host.hog_pid = 15;
-			ranks[SLOW].host.hog_ns = MS / 10;
-			strcpy(ranks[SLOW].host.hog_name, "kworker");
+			ranks[SLOW].host.preemptor_pid = 15;
+			ranks[SLOW].host.preemptor_ns = MS / 10;
+			strcpy(ranks[SLOW].host.preemptor_name, "kworker");
 		}
 		feed();
 	}

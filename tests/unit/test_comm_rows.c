@@ -11,7 +11,7 @@ static struct comm_rows comms;
 
 static void note(uint64_t address, const char *communicator)
 {
-	comm_rows_note(&comms, &(struct ops_communicator){.family = "gloo", .address = address, .since_ns = 5,
+	comm_rows_note(&comms, &(struct coll_communicator){.family = "gloo", .address = address, .since_ns = 5,
 				       .communicator = communicator});
 }
 

@@ -222,7 +222,7 @@ static void *fake_free(void *state)
 static void fake_frame(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
 	const struct detector_out *out)
 {
-	struct opinion opinion = {.confirmed = true};
+	struct verdict opinion = {.confirmed = true};
 
 	assert_non_null(state);
 	assert_non_null(measure);
@@ -236,7 +236,7 @@ static void fake_frame(void *state, const struct frame *frame, const struct meas
 	out->want(out->arg, DETECT_WANT_LAUNCHES, "to see");
 }
 
-static void fake_look(void *state, const struct look *look, const struct detector_out *out)
+static void fake_look(void *state, const struct snapshot *look, const struct detector_out *out)
 {
 	(void)state;
 	(void)out;
@@ -308,11 +308,11 @@ static void frames_made_elsewhere(void **state)
 	assert_int_equal(told[tells - 1].until_ns, 39 * 200000000ULL);
 	before = tells;
 	/* More jobs than there is room for: the one that was used least goes. */
-	for (uint64_t i = 0; i < 2 * FRAMER_JOBS_MAX; i++) {
+	for (uint64_t i = 0; i < 2 * ALIGN_JOBS_MAX; i++) {
 		snprintf(job, sizeof(job), "%d", (int)i);
 		frame_of(job, 1, FRAME_TRAIN, 1000000);
 	}
-	assert_int_equal(states, 2 * FRAMER_JOBS_MAX);
+	assert_int_equal(states, 2 * ALIGN_JOBS_MAX);
 	assert_int_equal(told[before].id, 2);
 	restart_with(bad, 2);
 	frame_of("a", 1, FRAME_TRAIN, 1000000);
@@ -321,7 +321,7 @@ static void frames_made_elsewhere(void **state)
 	assert_null(detect_new_with(&(struct detect_options){.slow_z = 1}, &sink, two, DETECT_DETECTORS_MAX + 1));
 }
 
-static void looks_are_sorted_by_job(void **state)
+static void stall_check_are_sorted_by_job(void **state)
 {
 	static const struct detector *const one[] = {&looker};
 	struct standing standing[DDP_RANKS];
@@ -357,7 +357,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		DETECT(frames_made_elsewhere),
-		DETECT(looks_are_sorted_by_job),
+		DETECT(stall_check_are_sorted_by_job),
 		DETECT(clean),
 		DETECT(a_slow_loader_by_operations),
 		DETECT(a_slow_loader_by_stages),

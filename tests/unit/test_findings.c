@@ -6,7 +6,7 @@
 static void suspected_open_closed(void **state)
 {
 	struct finding open[2];
-	struct opinion opinion = slow(3, true);
+	struct verdict opinion = slow(3, true);
 	const struct finding *finding;
 
 	(void)state;
@@ -84,7 +84,7 @@ static void what_is_soon_over_is_not_confirmed(void **state)
 
 static void what_costs_little_must_last_longer(void **state)
 {
-	struct opinion opinion = slow(3, true);
+	struct verdict opinion = slow(3, true);
 
 	(void)state;
 	findings->options.lasts_ns = 8 * S;
@@ -187,7 +187,7 @@ static void bursts_are_one_finding(void **state)
 
 static void the_heavier_cause_wins(void **state)
 {
-	struct opinion opinion = slow(3, true);
+	struct verdict opinion = slow(3, true);
 
 	(void)state;
 	opinion.finding.cause = CAUSE_UNKNOWN;
@@ -212,7 +212,7 @@ static void the_heavier_cause_wins(void **state)
 /* What is left when it is nearly over may be another's, and lasts. */
 static void what_fades_says_little(void **state)
 {
-	struct opinion opinion = slow(1, true);
+	struct verdict opinion = slow(1, true);
 
 	(void)state;
 	for (int i = 0; i < 20; i++) {
@@ -237,7 +237,7 @@ static void what_fades_says_little(void **state)
 
 static void the_place_goes_with_the_cause(void **state)
 {
-	struct opinion opinion = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
+	struct verdict opinion = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
 
 	(void)state;
 	opinion.finding.cause = CAUSE_LINK;
@@ -275,7 +275,7 @@ static void hangs_end_with_looks(void **state)
 
 static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
 {
-	struct opinion opinion = of(FINDING_HANG, slow(-1, true));
+	struct verdict opinion = of(FINDING_HANG, slow(-1, true));
 
 	(void)state;
 	opinion.finding.since_ns = now - 30 * S;
@@ -307,7 +307,7 @@ static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
 
 static void figures_that_fade_are_not_told(void **state)
 {
-	struct opinion opinion = slow(3, true);
+	struct verdict opinion = slow(3, true);
 
 	(void)state;
 	said(opinion, 20);
@@ -320,7 +320,7 @@ static void figures_that_fade_are_not_told(void **state)
 
 static void senseless_opinions(void **state)
 {
-	struct opinion opinion = slow(RANKS, true);
+	struct verdict opinion = slow(RANKS, true);
 
 	(void)state;
 	said(opinion, 1);
@@ -355,7 +355,7 @@ static void more_than_there_is_room_for(void **state)
 	(void)state;
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < FINDINGS_MAX + 50; i++) {
-			struct opinion opinion = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
+			struct verdict opinion = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
 
 			snprintf(name, sizeof(name), "%d", i);
 			memcpy(opinion.finding.communicator, name, sizeof(opinion.finding.communicator));

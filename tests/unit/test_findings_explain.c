@@ -2,9 +2,9 @@
 /* Findings that have to do with each other: a slow job and what explains it, ranks of a node, most of a job. */
 #include "tests/unit/findings_script.h"
 
-static struct opinion slow_job(bool confirmed, double lost_ns)
+static struct verdict slow_job(bool confirmed, double lost_ns)
 {
-	struct opinion opinion = of(FINDING_SLOW_JOB, slow(-1, confirmed));
+	struct verdict opinion = of(FINDING_SLOW_JOB, slow(-1, confirmed));
 
 	opinion.lost_ns = lost_ns;
 	opinion.finding.since_step = 1000;
@@ -63,7 +63,7 @@ static void an_open_slow_job_is_closed_by_what_explains_it(void **state)
 
 static void a_little_slow_rank_explains_no_much_slower_job(void **state)
 {
-	struct opinion opinion = slow(3, true);
+	struct verdict opinion = slow(3, true);
 
 	(void)state;
 	opinion.finding.since_step = 500;

@@ -4,7 +4,7 @@
 
 static void mark(unsigned rank, uint64_t time_ns, enum steps_edge edge, const char *stage)
 {
-	steps_room_mark(context.steps, &ranks_here[rank],
+	rank_steps_mark(context.steps, &ranks_here[rank],
 		&(struct steps_mark){
 			.time_ns = time_ns, .thread_id = 100 + rank, .edge = edge, .stage = stage, .name = ""});
 }
@@ -44,8 +44,8 @@ static void test_who_is_watched(void **state)
 	assert_int_equal(seen.ended, 2);
 	ranks_here[1].role = RANK_ROLE_RANK;
 	/* A room that is off takes everything and does nothing. */
-	findings_room_step(NULL, 0, 1, &(struct steps_step){.step = 1});
-	findings_room_tick(NULL, 1);
+	online_step(NULL, 0, 1, &(struct steps_step){.step = 1});
+	online_tick(NULL, 1);
 }
 
 static void test_steps_and_stages(void **state)
@@ -60,12 +60,12 @@ static void test_steps_and_stages(void **state)
 	assert_true(seen.stage.kind != STAGE_USER);
 }
 
-static struct ops_row row_of(const char *family)
+static struct coll_row row_of(const char *family)
 {
-	return (struct ops_row){
+	return (struct coll_row){
 		.communicator = "00000000000000aa",
 		.seq = 5,
-		.seq_from = OPS_SEQ_INIT,
+		.seq_from = COLL_SEQ_INIT,
 		.family = family,
 		.op = "AllReduce",
 		.dtype = "",
@@ -73,20 +73,20 @@ static struct ops_row row_of(const char *family)
 		.peer = -1,
 		.host_start_ns = 10 * MS,
 		.host_duration_ns = 3 * MS,
-		.device_start_ns = OPS_UNKNOWN,
-		.device_duration_ns = OPS_UNKNOWN,
+		.device_start_ns = COLL_UNKNOWN,
+		.device_duration_ns = COLL_UNKNOWN,
 	};
 }
 
-static void feed(const struct ops_row *row)
+static void feed(const struct coll_row *row)
 {
-	findings_room_op(context.findings, 0, ranks_here[0].instance, row, 7, 0);
+	online_op(context.findings, 0, ranks_here[0].instance, row, 7, 0);
 }
 
 /* A time that only tells how long queueing took would put the blame on anybody. */
 static void test_tiers(void **state)
 {
-	struct ops_row row = row_of("nccl");
+	struct coll_row row = row_of("nccl");
 
 	(void)state;
 	feed(&row);
@@ -105,8 +105,8 @@ static void test_tiers(void **state)
 	assert_int_equal(seen.op.tier, FRAME_TIER_HOST);
 	assert_true(seen.op.start_ns == 10 * MS && seen.op.duration_ns == 3 * MS);
 	assert_int_equal(seen.op.seq, 5);
-	assert_string_equal(seen.op_name, "AllReduce");
-	row.seq_from = OPS_SEQ_ATTACH; /* not to be joined */
+	assert_string_equal(seen.coll_name, "AllReduce");
+	row.seq_from = COLL_SEQ_ATTACH; /* not to be joined */
 	feed(&row);
 	assert_int_equal(seen.op.seq, 0);
 	row.captured = true;
@@ -115,20 +115,20 @@ static void test_tiers(void **state)
 	row.result = -1;
 	feed(&row);
 	row = row_of("gloo");
-	row.host_duration_ns = OPS_UNKNOWN;
+	row.host_duration_ns = COLL_UNKNOWN;
 	feed(&row);
 	assert_int_equal(seen.ops, 3);
 	/* Another rank's slot by now. */
 	row = row_of("gloo");
-	findings_room_op(context.findings, 0, 99, &row, 7, 0);
-	findings_room_op(context.findings, 4000, 1, &row, 7, 0);
+	online_op(context.findings, 0, 99, &row, 7, 0);
+	online_op(context.findings, 4000, 1, &row, 7, 0);
 	assert_int_equal(seen.ops, 3);
 }
 
-static void wait_of(uint32_t thread_id, uint64_t run_delay_ns, uint32_t hog_pid, const char *hog_name)
+static void wait_of(uint32_t thread_id, uint64_t run_delay_ns, uint32_t preemptor_pid, const char *preemptor_name)
 {
-	findings_room_wait(context.findings, 0, ranks_here[0].instance,
-		&(struct findings_wait){thread_id, 5 * MS, 4 * MS, run_delay_ns, hog_pid, hog_name});
+	online_wait(context.findings, 0, ranks_here[0].instance,
+		&(struct online_wait_info){thread_id, 5 * MS, 4 * MS, run_delay_ns, preemptor_pid, preemptor_name});
 }
 
 /* Waits go out with the sample of their time; who took most of it is named. */
@@ -139,7 +139,7 @@ static void test_waits(void **state)
 	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'R');
 	context.levels.on[LEVEL_L3] = true;
-	findings_room_tick(context.findings, now_ns);
+	online_tick(context.findings, now_ns);
 	wait_of(100, 3 * MS, 77, "stress-ng");
 	wait_of(100, 2 * MS, 78, "other");
 	wait_of(100, 2 * MS, 78, "other");
@@ -148,38 +148,38 @@ static void test_waits(void **state)
 	for (uint32_t i = 0; i < 100; i++)
 		wait_of(100, 1, 1000 + i, "small");
 	assert_int_equal(seen.hosts, 0);
-	findings_room_tick(context.findings, now_ns + NSEC_PER_SEC);
+	online_tick(context.findings, now_ns + NSEC_PER_SEC);
 	assert_int_equal(seen.hosts, 1);
 	assert_true(seen.host.run_delay_ns == 8 * MS + 100);
-	assert_int_equal(seen.host.hog_pid, 78);
-	assert_string_equal(seen.hog_name, "other");
-	findings_room_tick(context.findings, now_ns + 2 * NSEC_PER_SEC);
-	assert_true(seen.host.run_delay_ns == 0 && seen.host.hog_pid == 0);
+	assert_int_equal(seen.host.preemptor_pid, 78);
+	assert_string_equal(seen.preemptor_name, "other");
+	online_tick(context.findings, now_ns + 2 * NSEC_PER_SEC);
+	assert_true(seen.host.run_delay_ns == 0 && seen.host.preemptor_pid == 0);
 	for (uint32_t i = 0; i < 4; i++) /* nobody had much of it */
 		wait_of(100, 2 * MS, 80 + i, "small");
-	findings_room_tick(context.findings, now_ns + 3 * NSEC_PER_SEC);
-	assert_true(seen.host.run_delay_ns == 8 * MS && seen.host.hog_pid == 0);
+	online_tick(context.findings, now_ns + 3 * NSEC_PER_SEC);
+	assert_true(seen.host.run_delay_ns == 8 * MS && seen.host.preemptor_pid == 0);
 	context.levels.on[LEVEL_L3] = false;
-	findings_room_tick(context.findings, now_ns + 4 * NSEC_PER_SEC);
+	online_tick(context.findings, now_ns + 4 * NSEC_PER_SEC);
 	assert_true(seen.host.run_delay_ns == FRAME_UNKNOWN); /* this kernel counts no waits, and nobody looks */
-	findings_room_launches(context.findings, 0, ranks_here[0].instance, 1 * MS, 50 * MS, 9 * MS);
+	online_launches(context.findings, 0, ranks_here[0].instance, 1 * MS, 50 * MS, 9 * MS);
 	assert_true(seen.host.launch_gap_ns == 9 * MS && seen.host.run_delay_ns == FRAME_UNKNOWN);
 }
 
 static void test_samples(void **state)
 {
 	uint64_t now_ns = monotonic_ns();
-	struct findings_counts counts;
+	struct online_counts counts;
 
 	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'R'); /* the other rank's process has vanished */
 	for (unsigned i = 0; i <= 25; i++)
-		findings_room_tick(context.findings, now_ns + i * NSEC_PER_SEC);
+		online_tick(context.findings, now_ns + i * NSEC_PER_SEC);
 	assert_int_equal(seen.hosts, 25);
 	assert_int_equal(seen.advances, 26);
 	assert_true(seen.host.duration_ns == NSEC_PER_SEC);
 	assert_true(seen.host.run_delay_ns == FRAME_UNKNOWN);
-	findings_room_counts(context.findings, &counts);
+	online_counts_get(context.findings, &counts);
 	assert_int_equal(counts.samples, 25);
 	assert_int_equal(counts.frames, 17);
 	tell_rank(&ranks_here[0], RANK_ENDED); /* and the rest of its row goes out */
@@ -191,7 +191,7 @@ static void test_samples(void **state)
 
 static void long_step(uint64_t step_ns)
 {
-	findings_room_step(context.findings, 0, ranks_here[0].instance,
+	online_step(context.findings, 0, ranks_here[0].instance,
 		&(struct steps_step){.step = 1, .start_ns = 1, .duration_ns = step_ns});
 }
 
@@ -201,7 +201,7 @@ static unsigned samples_in(uint64_t from_ns, uint64_t ms)
 	unsigned before = seen.hosts;
 
 	for (uint64_t at = 0; at < ms; at += 100)
-		findings_room_tick(context.findings, from_ns + at * MS);
+		online_tick(context.findings, from_ns + at * MS);
 	return seen.hosts - before;
 }
 
@@ -217,11 +217,11 @@ static void test_closer_samples(void **state)
 	assert_in_range(samples_in(now_ns, 10000), 8, 10);
 	long_step(52 * MS);
 	assert_in_range(samples_in(now_ns + 10000 * MS, 5000), 4, 6);
-	findings_samples_closer(context.findings, now_ns + 15000 * MS);
+	online_samples_closer(context.findings, now_ns + 15000 * MS);
 	assert_in_range(samples_in(now_ns + 15000 * MS, 5000), 46, 52);
 	assert_in_range(samples_in(now_ns + 20000 * MS, 5000), 4, 6);
 	for (unsigned i = 0; i < 600; i++) { /* ten minutes of it */
-		findings_samples_closer(context.findings, now_ns + (25000 + i * 1000) * MS);
+		online_samples_closer(context.findings, now_ns + (25000 + i * 1000) * MS);
 		all += samples_in(now_ns + (25000 + i * 1000) * MS, 1000);
 	}
 	assert_in_range(all, 600 + 9 * 90, 600 + 9 * 130);
@@ -234,7 +234,7 @@ static void test_closer_samples(void **state)
 	context.findings->closer_left_ns = 30 * NSEC_PER_SEC;
 	context.findings->raise.raised[LEVEL_L1] = true;
 	context.findings->sample_next_ns = context.findings->sample_last_ns + 60 * NSEC_PER_SEC;
-	findings_samples_closer(context.findings, monotonic_ns());
+	online_samples_closer(context.findings, monotonic_ns());
 	assert_int_equal(context.findings->closer_left_ns, 30 * NSEC_PER_SEC);
 	assert_true(context.findings->sample_next_ns < context.findings->sample_last_ns + NSEC_PER_SEC);
 	context.findings->raise.raised[LEVEL_L1] = false;
@@ -250,15 +250,15 @@ static void test_watched(void **state)
 	uint64_t now_ns = monotonic_ns();
 
 	(void)state;
-	findings_room_tick(context.findings, now_ns);
+	online_tick(context.findings, now_ns);
 	assert_true(seen.watched_ns == 0);
 	context.levels.on[LEVEL_L1] = true;
-	findings_room_tick(context.findings, now_ns);
+	online_tick(context.findings, now_ns);
 	assert_true(seen.watched_ns >= now_ns);
-	findings_room_tick(context.findings, now_ns + 100);
+	online_tick(context.findings, now_ns + 100);
 	context.levels.on[LEVEL_L1] = false;
 	/* Since the last time that it is known to have been on. */
-	findings_room_tick(context.findings, now_ns + 200);
+	online_tick(context.findings, now_ns + 200);
 	assert_true(seen.watched_ns == 0);
 	assert_true(seen.unwatched_ns == now_ns + 100);
 }
@@ -272,7 +272,7 @@ static void test_standings(void **state)
 	for (uint64_t step = 0; step < 3; step++)
 		one_step(0, now_ns - 500 * MS + step * 50 * MS);
 	mark(0, now_ns, STEPS_BEGIN, "dataloader");
-	findings_room_tick(context.findings, now_ns + MS);
+	online_tick(context.findings, now_ns + MS);
 	assert_int_equal(seen.looks, 1);
 	assert_int_equal(seen.standings, RANKS);
 	assert_int_equal(seen.standing[0].state, 'T');
@@ -281,10 +281,10 @@ static void test_standings(void **state)
 	assert_true(seen.standing[0].steps >= 2 && seen.standing[0].step_end_ns < now_ns);
 	assert_true(seen.standing[1].progress_ns == 0 && !seen.standing[1].state && !seen.operations);
 	/* Once a second, and those that ended still stand somewhere. */
-	findings_room_tick(context.findings, now_ns + 200 * MS);
+	online_tick(context.findings, now_ns + 200 * MS);
 	assert_int_equal(seen.looks, 1);
 	tell_rank(&ranks_here[1], RANK_ENDED);
-	findings_room_tick(context.findings, now_ns + 1100 * MS);
+	online_tick(context.findings, now_ns + 1100 * MS);
 	assert_int_equal(seen.looks, 2);
 	assert_int_equal(seen.standings, 2);
 	assert_true(seen.standing[1].ended && seen.standing[1].rank == 1 && seen.standing[1].ended_ns);
@@ -302,13 +302,13 @@ static void test_unwatched(void **state)
 	mark(0, now_ns, STEPS_BEGIN, "dataloader");
 	call_made(&ranks_here[1], &all_reduce,
 		&(struct call_made){.start_ns = now_ns, .end_ns = now_ns + MS, WORDS(4000, 7, 0xc0)});
-	call_rooms_level(&context, LEVEL_L1, false);
-	findings_room_tick(context.findings, now_ns + MS);
+	call_sinks_level(&context, LEVEL_L1, false);
+	online_tick(context.findings, now_ns + MS);
 	assert_true(seen.standing[0].progress_ns == now_ns && seen.standing[0].stage == STAGE_DATALOADER);
 	assert_true(seen.standing[1].progress_ns == now_ns + MS);
 	context.levels.on[LEVEL_L1] = false;
-	steps_room_gap(context.steps);
-	findings_room_tick(context.findings, now_ns + 1100 * MS);
+	rank_steps_gap(context.steps);
+	online_tick(context.findings, now_ns + 1100 * MS);
 	assert_int_equal(seen.looks, 2);
 	assert_true(seen.standing[0].progress_ns == 0 && seen.standing[0].stage == STAGE_USER);
 	assert_true(seen.standing[1].progress_ns == 0);
@@ -339,13 +339,13 @@ static void test_ended_by_a_mismatch(void **state)
 		call_made(&ranks_here[i], &reduce,
 			&(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(4096 << i, 0xc0, 0x50)});
 	call_made(&ranks_here[1], &finished, &(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(0x50)});
-	findings_room_tick(context.findings, now_ns + MS);
+	online_tick(context.findings, now_ns + MS);
 	assert_int_equal(seen.looks, 1);
 	assert_int_equal(seen.stucks, 0); /* nobody stands still */
 	tell_rank(&ranks_here[0], RANK_ENDED);
 	assert_int_equal(seen.looks, 2);
 	assert_int_equal(seen.stucks, 1);
-	assert_int_equal(seen.stuck_state, OPS_STATE_SIZE_MISMATCH);
+	assert_int_equal(seen.stuck_state, COLL_STATE_SIZE_MISMATCH);
 	assert_int_equal(seen.culprits, 1);
 	/* The other one follows at once. */
 	tell_rank(&ranks_here[1], RANK_ENDED);
@@ -354,12 +354,12 @@ static void test_ended_by_a_mismatch(void **state)
 
 static void test_off(void **state)
 {
-	struct findings_room *off = (struct findings_room *)&context;
+	struct online *off = (struct online *)&context;
 	size_t before = observer_count;
 
 	(void)state;
 	context.config.findings_enabled = 0;
-	assert_int_equal(findings_room_new(&context, &off), 0);
+	assert_int_equal(online_new(&context, &off), 0);
 	assert_null(off);
 	assert_int_equal(observer_count, before);
 }

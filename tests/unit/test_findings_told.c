@@ -33,17 +33,17 @@ static void say(struct finding f)
 
 static void test_rows(void **state)
 {
-	struct findings_counts counts;
+	struct online_counts counts;
 
 	(void)state;
 	say(finding(1, FINDING_SUSPECTED));
-	findings_room_counts(context.findings, &counts);
+	online_counts_get(context.findings, &counts);
 	assert_true(counts.suspected == 1 && counts.open == 0);
 	say(finding(1, FINDING_OPEN));
 	say(finding(1, FINDING_OPEN));
 	say(finding(2, FINDING_SUSPECTED));
 	say(finding(2, FINDING_DROPPED));
-	findings_room_counts(context.findings, &counts);
+	online_counts_get(context.findings, &counts);
 	assert_true(counts.suspected == 0 && counts.open == 1 && counts.dropped == 1 && counts.closed == 0);
 	flush();
 	assert_query("select kind, cause, state, severity, tier, job, rank, host, card, since_step, until_step, until_ns, slowdown, "
@@ -56,7 +56,7 @@ static void test_rows(void **state)
 	/* A judge that is out of its mind. */
 	say((struct finding){.kind = FINDING_KIND_MAX});
 	say((struct finding){.cause = CAUSE_MAX});
-	findings_room_counts(context.findings, &counts);
+	online_counts_get(context.findings, &counts);
 	assert_true(counts.suspected == 0 && counts.open == 1);
 }
 
@@ -67,7 +67,7 @@ static void test_end(void **state)
 	say(finding(3, FINDING_OPEN));
 	has_open = true;
 	open_at_end = finding(3, FINDING_OPEN);
-	context.findings = findings_room_free(context.findings);
+	context.findings = online_free(context.findings);
 	flush();
 	assert_query("select state, until_ns is not null, sentence from findings",
 		"closed|1|rank 1 is slow; so it was when ranktraced stopped\n");
@@ -77,7 +77,7 @@ static void test_end(void **state)
 /* Killed, and started again. */
 static void test_left(void **state)
 {
-	struct findings_room *killed = context.findings;
+	struct online *killed = context.findings;
 
 	(void)state;
 	say(finding(3, FINDING_OPEN));
@@ -88,7 +88,7 @@ static void test_left(void **state)
 	sh("test -e '%s/findings'", dir);
 	observer_count--;
 	context.findings = NULL;
-	assert_int_equal(findings_room_new(&context, &context.findings), 0);
+	assert_int_equal(online_new(&context, &context.findings), 0);
 	flush();
 	assert_query("select state, until_ns is not null, sentence from findings order by finding",
 		"closed|1|rank 1 is slow\ndropped|1|rank 1 is slow\nclosed|0|rank 1 is slow\n");
@@ -99,7 +99,7 @@ static void test_left(void **state)
 /* More than are closed at once: the next start goes on. */
 static void test_many_left(void **state)
 {
-	struct findings_room *killed[2];
+	struct online *killed[2];
 
 	(void)state;
 	for (uint64_t id = 1; id <= 700; id++)
@@ -109,7 +109,7 @@ static void test_many_left(void **state)
 		killed[i] = context.findings;
 		observer_count--;
 		context.findings = NULL;
-		assert_int_equal(findings_room_new(&context, &context.findings), 0);
+		assert_int_equal(online_new(&context, &context.findings), 0);
 		flush();
 		assert_int_equal(query_int("select count(*) from findings where state = 'open'"), i ? 0 : 700 - 512);
 		sh(i ? "test ! -e '%s/findings'" : "test -e '%s/findings'", dir);
@@ -137,20 +137,20 @@ static void test_raise(void **state)
 	assert_true(until_ns > now_ns + 50 * NSEC_PER_SEC && until_ns < now_ns + 70 * NSEC_PER_SEC);
 	/* It comes to nothing: then there is a pause. */
 	levels_tick(&context, until_ns + NSEC_PER_SEC);
-	findings_room_tick(context.findings, until_ns + NSEC_PER_SEC);
+	online_tick(context.findings, until_ns + NSEC_PER_SEC);
 	assert_false(context.levels.on[LEVEL_L1] || context.levels.on[LEVEL_L3]);
 	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
 	assert_false(context.levels.on[LEVEL_L1]);
 	/* After it, again; and what is worth it needs no pause, but a tenth of the hour is all there is. */
 	now_ns = until_ns + 400 * NSEC_PER_SEC;
 	for (unsigned i = 0; i < 30; i++) {
-		findings_raise_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow", now_ns);
+		online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow", now_ns);
 		raises += context.levels.on[LEVEL_L1];
 		say(finding(10 + i, FINDING_OPEN));
 		if (!context.levels.on[LEVEL_L1])
 			continue;
 		levels_tick(&context, context.levels.until_ns[LEVEL_L1]);
-		findings_raise_tick(&context.findings->raise, &context, false, now_ns);
+		online_auto_level_tick(&context.findings->raise, &context, false, now_ns);
 	}
 	assert_int_equal(raises, 5); /* of six in an hour one was spent before, and hardly any time has passed */
 }
@@ -158,63 +158,63 @@ static void test_raise(void **state)
 /* Until what is suspected is decided, but no longer than as long again. */
 static void test_raise_goes_on(void **state)
 {
-	uint64_t until_ns, first_ns, for_ns = context.config.findings_raise_for_ns;
+	uint64_t until_ns, first_ns, for_ns = context.config.online_auto_level_for_ns;
 	unsigned longer = 0;
 
 	(void)state;
 	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
 	first_ns = until_ns = context.levels.until_ns[LEVEL_L1];
 	say(finding(1, FINDING_SUSPECTED));
-	findings_room_tick(context.findings, until_ns - 3 * NSEC_PER_SEC);
+	online_tick(context.findings, until_ns - 3 * NSEC_PER_SEC);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
 	say(finding(1, FINDING_OPEN)); /* decided */
-	findings_room_tick(context.findings, until_ns - NSEC_PER_SEC);
+	online_tick(context.findings, until_ns - NSEC_PER_SEC);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
 	say(finding(2, FINDING_SUSPECTED));
 	for (; context.levels.on[LEVEL_L1] && longer < 100; longer++) {
 		until_ns = context.levels.until_ns[LEVEL_L1];
-		findings_room_tick(context.findings, until_ns - NSEC_PER_SEC);
+		online_tick(context.findings, until_ns - NSEC_PER_SEC);
 		levels_tick(&context, until_ns);
 	}
 	assert_false(context.levels.on[LEVEL_L1]);
 	assert_int_equal(until_ns - first_ns, for_ns);
 	/* It came to something, and more is wanted: another one without an end between, but not for ever. */
-	findings_room_tick(context.findings, until_ns);
+	online_tick(context.findings, until_ns);
 	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
 	until_ns = context.levels.until_ns[LEVEL_L1];
 	assert_true(context.levels.on[LEVEL_L1]);
 	for (int i = 0; i < 3; i++)
-		findings_raise_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+		online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
 			until_ns - (i == 0 ? 3 : 1) * NSEC_PER_SEC);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
-	findings_raise_confirmed(&context.findings->raise);
+	online_auto_level_confirmed(&context.findings->raise);
 	for (int i = 0; i < 3; i++)
-		findings_raise_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+		online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
 			until_ns - NSEC_PER_SEC + (uint64_t)i * for_ns);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns + for_ns);
 	/* A tick's time is older than a frame's, which does not fill the budget. */
 	context.findings->raise.budget_ns[LEVEL_L1] = 0;
 	context.findings->raise.budget_at_ns[LEVEL_L1] = until_ns + for_ns;
-	findings_raise_tick(&context.findings->raise, &context, true, until_ns + for_ns - 1);
+	online_auto_level_tick(&context.findings->raise, &context, true, until_ns + for_ns - 1);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns + for_ns);
 	/* Nothing was confirmed in this one: a pause, also for what is asked before that is seen. */
 	context.findings->raise.budget_ns[LEVEL_L1] = 2 * for_ns;
 	levels_tick(&context, until_ns + for_ns);
-	findings_raise_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow", until_ns + for_ns);
+	online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow", until_ns + for_ns);
 	assert_false(context.levels.on[LEVEL_L1]);
-	findings_room_tick(context.findings, until_ns + for_ns);
+	online_tick(context.findings, until_ns + for_ns);
 	assert_false(context.levels.on[LEVEL_L1]);
 	/* What a person has turned on is his. */
 	say(finding(3, FINDING_SUSPECTED));
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 10 * NSEC_PER_SEC, (char[256]){0}, 256), 0);
 	until_ns = context.levels.until_ns[LEVEL_L1];
-	findings_room_tick(context.findings, until_ns - NSEC_PER_SEC);
+	online_tick(context.findings, until_ns - NSEC_PER_SEC);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
 }
 
 static void want_more(void)
 {
-	findings_raise_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+	online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
 		context.findings->raise.budget_at_ns[LEVEL_L1]);
 }
 
@@ -225,8 +225,8 @@ static void test_wanted_while_off(void **state)
 
 	(void)state;
 	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
-	findings_raise_confirmed(&context.findings->raise);
-	context.findings->raise.budget_ns[LEVEL_L1] = budget_ns = 5 * context.config.findings_raise_for_ns;
+	online_auto_level_confirmed(&context.findings->raise);
+	context.findings->raise.budget_ns[LEVEL_L1] = budget_ns = 5 * context.config.online_auto_level_for_ns;
 	context.findings->raise.budget_at_ns[LEVEL_L1] = context.levels.until_ns[LEVEL_L1];
 	while_off = want_more;
 	levels_tick(&context, context.levels.until_ns[LEVEL_L1]);
@@ -245,7 +245,7 @@ static void test_raise_and_people(void **state)
 	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
 	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "slow");
 	assert_false(context.levels.on[LEVEL_L1]);
-	context.config.findings_raise = 0;
+	context.config.online_auto_level = 0;
 	sink.want(sink.arg, DETECT_WANT_SYSTEM, "j", "slow");
 	assert_false(context.levels.on[LEVEL_L3]);
 }

@@ -64,7 +64,7 @@ static void loop_stages_are_the_step_threads(void **state)
 	begin_job(1, true);
 	for (int64_t step = 1; step <= 4; step++) {
 		uint64_t from = (uint64_t)step * 100 - 100;
-		struct framer_stage other = {.step = step,
+		struct align_stage other = {.step = step,
 			.kind = STAGE_DATALOADER,
 			.start_ns = start_ns + from * MS,
 			.duration_ns = 90 * MS,
@@ -72,10 +72,10 @@ static void loop_stages_are_the_step_threads(void **state)
 
 		stage_at(0, step, STAGE_DATALOADER, from, 10);
 		stage_at(0, step, STAGE_OPTIMIZER, from + 80, 10);
-		framer_stage(framer, process[0], &other);
+		align_stage(align, process[0], &other);
 		other.kind = STAGE_CHECKPOINT;
 		if (step == 4)
-			framer_stage(framer, process[0], &other);
+			align_stage(align, process[0], &other);
 		step_at(0, step, from, 100);
 	}
 	assert_int_equal(n_seen, 4);
@@ -87,7 +87,7 @@ static void operations_make_groups(void **state)
 {
 	(void)state;
 	begin_job(2, true);
-	framer_comm(framer, process[0], "00000000000000aa", COMM_KIND_DATA, 2, 0);
+	align_comm(align, process[0], "00000000000000aa", COMM_KIND_DATA, 2, 0);
 	for (int64_t step = 1; step <= 5; step++) {
 		uint64_t from = (uint64_t)step * 100 - 100;
 
@@ -97,7 +97,7 @@ static void operations_make_groups(void **state)
 			step_at(i, step, from, 100);
 		}
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 5);
 	for (size_t i = 0; i < 5; i++) {
 		assert_int_equal(seen[i].frame.tier, FRAME_TIER_HOST);
@@ -110,7 +110,7 @@ static void operations_make_groups(void **state)
 		assert_int_equal(seen[i].op[3].start_ns, 70 * MS);
 		assert_int_equal(seen[i].op[3].duration_ns, 5 * MS);
 	}
-	assert_int_equal(counts().ops_left_out, 0);
+	assert_int_equal(counts().coll_left_out, 0);
 }
 
 static void what_makes_no_sense_is_dropped(void **state)
@@ -121,10 +121,10 @@ static void what_makes_no_sense_is_dropped(void **state)
 	step_at(0, 1, 0, 100);
 	step_at(0, -1, 0, 100);
 	step_at(0, INT64_MAX, 0, 100);
-	framer_step(framer, process[0], &(struct framer_step){2, UINT64_MAX, 1});
-	framer_step(framer, process[0], &(struct framer_step){2, 1, UINT64_MAX});
-	framer_step(framer, 77, &(struct framer_step){2, 1, 1});
-	framer_step(framer, -1, &(struct framer_step){2, 1, 1});
+	align_step(align, process[0], &(struct align_step){2, UINT64_MAX, 1});
+	align_step(align, process[0], &(struct align_step){2, 1, UINT64_MAX});
+	align_step(align, 77, &(struct align_step){2, 1, 1});
+	align_step(align, -1, &(struct align_step){2, 1, 1});
 	stage_at(0, 2, STAGE_KIND_MAX, 0, 1);
 	stage_at(0, -5, STAGE_GC, 0, 1);
 	assert_int_equal(n_seen, 1);

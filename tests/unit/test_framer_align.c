@@ -40,7 +40,7 @@ static void operations_tell_better_than_time(void **state)
 			play(i, (int64_t)nth + 1 + i * 3, nth, skew);
 		}
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_true(n_seen >= 25);
 	for (size_t i = n_seen - 20; i < n_seen; i++) {
 		assert_int_equal(seen[i].here, 4);
@@ -109,7 +109,7 @@ static void a_rank_that_is_replaced(void **state)
 	begin_job(2, true);
 	steps_alike(2, 1, 5);
 	step_at(0, 6, 500, 100);
-	framer_rank_end(framer, process[0], start_ns + 600 * MS);
+	align_rank_end(align, process[0], start_ns + 600 * MS);
 	assert_int_equal(n_seen, 5);
 	process[0] = rank_of("job", 0, 2, "node", true);
 	assert_int_equal(n_seen, 6);
@@ -158,7 +158,7 @@ static void numbers_go_on_without_the_reference(void **state)
 	(void)state;
 	begin_job(3, true);
 	steps_alike(3, 1, 20);
-	framer_rank_end(framer, process[0], start_ns + 2000 * MS);
+	align_rank_end(align, process[0], start_ns + 2000 * MS);
 	for (int64_t step = 21; step <= 40; step++) {
 		step_at(1, step, (uint64_t)(step - 1) * 100, 100);
 		step_at(2, step, (uint64_t)(step - 1) * 100, 100);
@@ -176,7 +176,7 @@ static void a_job_that_restarts_goes_on(void **state)
 	begin_job(3, true);
 	steps_alike(3, 1, 20);
 	for (int i = 0; i < 3; i++) {
-		framer_rank_end(framer, process[i], start_ns + 2100 * MS);
+		align_rank_end(align, process[i], start_ns + 2100 * MS);
 		start_ns += 2100 * MS - 1;
 		process[i] = rank_of("job", i, 3, "node", true);
 		start_ns -= 2100 * MS - 1;
@@ -200,7 +200,7 @@ static void one_rank_that_restarts_finds_its_place(void **state)
 	(void)state;
 	begin_job(3, true);
 	steps_alike(3, 1, 20);
-	framer_rank_end(framer, process[2], start_ns + 2010 * MS);
+	align_rank_end(align, process[2], start_ns + 2010 * MS);
 	start_ns += 2020 * MS;
 	process[2] = rank_of("job", 2, 3, "node", true);
 	start_ns -= 2020 * MS;
@@ -213,7 +213,7 @@ static void one_rank_that_restarts_finds_its_place(void **state)
 		}
 		at(from + 100);
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(seen[n_seen - 1].frame.step, 60);
 	for (size_t i = n_seen - 20; i < n_seen; i++) {
 		assert_int_equal(seen[i].here, 3);
@@ -232,7 +232,7 @@ static void numbers_that_jump_lose_their_place(void **state)
 		step_at(2, step, (uint64_t)(step - 1) * 100, 100);
 		at((uint64_t)step * 100);
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 60);
 	assert_int_equal(seen[59].frame.step, 60);
 	assert_int_equal(seen[59].here, 2);

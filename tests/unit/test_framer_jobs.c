@@ -5,7 +5,7 @@
 static void where(int number, uint32_t *job, uint32_t *index)
 {
 	*job = *index = 999;
-	assert_true(framer_where(framer, number, job, index));
+	assert_true(align_where(align, number, job, index));
 }
 
 static uint32_t job_of(int number)
@@ -18,7 +18,7 @@ static uint32_t job_of(int number)
 
 static void two_jobs_on_a_node(void **state)
 {
-	struct framer_job job;
+	struct align_job_info job;
 
 	(void)state;
 	begin();
@@ -30,20 +30,20 @@ static void two_jobs_on_a_node(void **state)
 	step_at(3, 1, 0, 100);
 	assert_int_equal(n_seen, 6);
 	assert_int_not_equal(seen[5].job, seen[0].job);
-	assert_true(framer_job(framer, 0, &job));
+	assert_true(align_job_info(align, 0, &job));
 	assert_string_equal(job.job, "one");
 	assert_int_equal(job.ranks, 2);
 	assert_int_equal(job.process[1], process[1]);
 	assert_int_equal(job.step_ns, 100 * MS);
 	assert_false(job.ended);
-	assert_true(framer_job(framer, 1, &job));
+	assert_true(align_job_info(align, 1, &job));
 	assert_string_equal(job.job, "two");
-	assert_false(framer_job(framer, 2, &job));
-	assert_false(framer_job(framer, UINT32_MAX, &job));
-	framer_rank_end(framer, process[0], start_ns);
-	framer_rank_end(framer, process[0], start_ns);
-	framer_rank_end(framer, process[1], start_ns);
-	assert_true(framer_job(framer, 0, &job));
+	assert_false(align_job_info(align, 2, &job));
+	assert_false(align_job_info(align, UINT32_MAX, &job));
+	align_rank_end(align, process[0], start_ns);
+	align_rank_end(align, process[0], start_ns);
+	align_rank_end(align, process[1], start_ns);
+	assert_true(align_job_info(align, 0, &job));
 	assert_true(job.ended);
 }
 
@@ -68,7 +68,7 @@ static void ranks_without_a_job_word(void **state)
 
 static int rank_at(int32_t rank, uint16_t port)
 {
-	int number = framer_rank_new(framer, &(struct framer_rank){.job = "", .rank = rank, .world_size = 2,
+	int number = align_rank_new(align, &(struct align_rank){.job = "", .rank = rank, .world_size = 2,
 						     .host = "node", .card = "", .start_ns = start_ns, .port = port});
 
 	assert_true(number >= 0);
@@ -105,15 +105,15 @@ static void a_rank_twice(void **state)
 	first = rank_of("job", 3, 8, "node", true);
 	second = rank_of("job", 3, 8, "node", true);
 	assert_int_not_equal(job_of(first), job_of(second));
-	framer_rank_end(framer, first, start_ns + 100 * MS);
+	align_rank_end(align, first, start_ns + 100 * MS);
 	start_ns += 50 * MS;
 	third = rank_of("job", 3, 8, "node", true);
 	start_ns -= 50 * MS;
 	where(third, &job, &index);
 	assert_int_equal(job, 0);
 	assert_int_equal(index, 0);
-	assert_false(framer_where(framer, first, &job, &index)); /* its place is taken */
-	framer_rank_end(framer, third, start_ns + 100 * MS);
+	assert_false(align_where(align, first, &job, &index)); /* its place is taken */
+	align_rank_end(align, third, start_ns + 100 * MS);
 	start_ns += 200 * MS; /* after the last one's end: another run */
 	assert_int_not_equal(job_of(rank_of("job", 3, 8, "node", true)), 0);
 	start_ns -= 200 * MS;
@@ -133,9 +133,9 @@ static void a_card_is_known_later(void **state)
 	(void)state;
 	begin_job(2, true);
 	steps_alike(2, 1, 5);
-	framer_rank_card(framer, process[1], "6");
-	framer_rank_card(framer, 99, "7");
-	framer_rank_card(framer, -1, "7");
+	align_rank_card(align, process[1], "6");
+	align_rank_card(align, 99, "7");
+	align_rank_card(align, -1, "7");
 	steps_alike(2, 6, 10);
 	assert_int_equal(n_seen, 10);
 	assert_string_equal(seen[4].who[1].card, "");
@@ -144,15 +144,15 @@ static void a_card_is_known_later(void **state)
 	assert_string_equal(seen[9].who[0].card, "");
 	assert_string_equal(seen[9].who[1].host, "node");
 	/* Of a rank that was started anew, it is its own. */
-	framer_rank_end(framer, process[1], start_ns);
+	align_rank_end(align, process[1], start_ns);
 	start_ns += MS;
 	assert_int_not_equal(rank_of("job", 1, 2, "node", true), process[1]);
-	framer_rank_card(framer, process[1], "7");
+	align_rank_card(align, process[1], "7");
 	memset(huge, 'x', sizeof(huge) - 1);
 	huge[sizeof(huge) - 1] = 0;
-	framer_rank_card(framer, process[0], huge);
+	align_rank_card(align, process[0], huge);
 	steps_alike(1, 11, 11);
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 11);
 	assert_string_equal(seen[10].who[1].card, "");
 	assert_int_equal(strlen(seen[10].who[0].card), sizeof(seen[10].who[0].card) - 1);
@@ -176,23 +176,23 @@ static void ranks_that_cannot_be(void **state)
 
 static void too_many_jobs(void **state)
 {
-	struct framer_job job, next;
+	struct align_job_info job, next;
 	char word[16];
 	int first = -1;
 
 	(void)state;
 	begin();
-	for (int i = 0; i < FRAMER_JOBS_MAX; i++) {
+	for (int i = 0; i < ALIGN_JOBS_MAX; i++) {
 		snprintf(word, sizeof(word), "job %d", i);
 		process[0] = rank_of(word, 0, 1, "node", true);
 		first = i == 7 ? process[0] : first;
 		assert_true(process[0] >= 0);
 	}
 	assert_int_equal(rank_of("more", 0, 1, "node", true), -ENOSPC);
-	assert_true(framer_job(framer, 7, &job));
-	framer_rank_end(framer, first, start_ns);
+	assert_true(align_job_info(align, 7, &job));
+	align_rank_end(align, first, start_ns);
 	assert_int_equal(job_of(rank_of("more", 0, 1, "node", true)), 7);
-	assert_true(framer_job(framer, 7, &next));
+	assert_true(align_job_info(align, 7, &next));
 	assert_string_equal(next.job, "more");
 	assert_true(next.id > job.id);
 }
@@ -210,7 +210,7 @@ static void many_processes(void **state)
 		most = process[0] > most ? process[0] : most;
 		if (i % 8 == 0)
 			step_at(0, 1, 0, 100);
-		framer_rank_end(framer, process[0], start_ns + 1);
+		align_rank_end(align, process[0], start_ns + 1);
 	}
 	assert_true(most < 5000);
 	assert_int_equal(n_seen, 2500);
@@ -223,7 +223,7 @@ static void classes(void **state)
 		FRAME_CHECKPOINT, FRAME_TRAIN, FRAME_EVALUATION, FRAME_TRAIN, FRAME_TRAIN, FRAME_CHECKPOINT,
 		FRAME_TRAIN, FRAME_FIRST, FRAME_TRAIN};
 	uint64_t now = 0;
-	struct framer_job job;
+	struct align_job_info job;
 
 	(void)state;
 	begin_job(2, true);
@@ -246,23 +246,23 @@ static void classes(void **state)
 	assert_int_equal(n_seen, 13);
 	for (size_t i = 0; i < 13; i++)
 		assert_int_equal(seen[i].frame.class, expected[i]);
-	assert_true(framer_job(framer, 0, &job));
+	assert_true(align_job_info(align, 0, &job));
 	assert_int_equal(job.checkpoint_ns, 700 * MS);
 }
 
-static void sample_of(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, uint64_t hog_ns, const char *hog)
+static void sample_of(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, uint64_t preemptor_ns, const char *hog)
 {
-	framer_host(framer, process[0],
-		&(struct framer_host){.start_ns = start_ns + from * MS,
+	align_host(align, process[0],
+		&(struct align_host){.start_ns = start_ns + from * MS,
 			.duration_ns = length * MS,
 			.cpu_ns = cpu,
 			.run_delay_ns = delay,
 			.throttled_ns = FRAME_UNKNOWN,
 			.major_faults = 100,
 			.launch_gap_ns = FRAME_UNKNOWN,
-			.hog_pid = (uint32_t)(unsigned char)hog[0],
-			.hog_ns = hog_ns,
-			.hog_name = hog});
+			.preemptor_pid = (uint32_t)(unsigned char)hog[0],
+			.preemptor_ns = preemptor_ns,
+			.preemptor_name = hog});
 }
 
 static void sample(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, const char *hog)
@@ -286,20 +286,20 @@ static void host_samples_are_divided_by_time(void **state)
 	assert_int_equal(seen[1].rank[0].host.run_delay_ns, 25 * MS);
 	assert_int_equal(seen[1].rank[0].host.throttled_ns, FRAME_UNKNOWN);
 	assert_int_equal(seen[1].rank[0].host.major_faults, 58); /* 33.3 + 25 */
-	assert_int_equal(seen[1].rank[0].host.hog_pid, 'a');
-	assert_string_equal(seen[1].rank[0].host.hog_name, "a name that is ");
-	framer_end(framer);
+	assert_int_equal(seen[1].rank[0].host.preemptor_pid, 'a');
+	assert_string_equal(seen[1].rank[0].host.preemptor_name, "a name that is ");
+	align_end(align);
 	assert_int_equal(n_seen, 3); /* three quarters of it were measured */
 	assert_int_equal(seen[2].rank[0].host.cpu_ns, 200 * MS);
 	assert_int_equal(seen[2].rank[0].host.run_delay_ns, 100 * MS);
 	sample(400, 30, 30 * MS, 0, "");
 	step_at(0, 4, 400, 100);
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(seen[3].rank[0].host.cpu_ns, FRAME_UNKNOWN); /* a third is too little */
 }
 
 /* Its delay is counted, and nobody is named for it. */
-static void who_watches_is_no_hog(void **state)
+static void who_watches_is_no_preemptor(void **state)
 {
 	(void)state;
 	begin_job(1, true);
@@ -307,12 +307,12 @@ static void who_watches_is_no_hog(void **state)
 	step_at(0, 1, 0, 100);
 	sample(100, 100, 50 * MS, 20 * MS, "ranktracedog");
 	step_at(0, 2, 100, 100);
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 2);
 	assert_int_equal(seen[0].rank[0].host.run_delay_ns, 20 * MS);
-	assert_int_equal(seen[0].rank[0].host.hog_pid, 0);
-	assert_string_equal(seen[0].rank[0].host.hog_name, "");
-	assert_string_equal(seen[1].rank[0].host.hog_name, "ranktracedog");
+	assert_int_equal(seen[0].rank[0].host.preemptor_pid, 0);
+	assert_string_equal(seen[0].rank[0].host.preemptor_name, "");
+	assert_string_equal(seen[1].rank[0].host.preemptor_name, "ranktracedog");
 }
 
 /* By what it took itself, not by how long was waited where it took most. */
@@ -332,12 +332,12 @@ static void the_hog_of_a_step_took_most_of_it(void **state)
 	/* More than was waited: as much as was waited. */
 	sample_of(220, 40, 10 * MS, 14 * MS, 999 * MS, "impossible");
 	sample_of(260, 40, 10 * MS, 15 * MS, 15 * MS, "whole");
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 3);
-	assert_string_equal(seen[0].rank[0].host.hog_name, "more");
+	assert_string_equal(seen[0].rank[0].host.preemptor_name, "more");
 	assert_int_equal(seen[0].rank[0].host.run_delay_ns, 50 * MS);
-	assert_string_equal(seen[1].rank[0].host.hog_name, "twice");
-	assert_string_equal(seen[2].rank[0].host.hog_name, "whole");
+	assert_string_equal(seen[1].rank[0].host.preemptor_name, "twice");
+	assert_string_equal(seen[2].rank[0].host.preemptor_name, "whole");
 }
 
 static void host_samples_that_end_are_waited_for_once(void **state)
@@ -367,7 +367,7 @@ static void many_samples_in_a_step(void **state)
 	assert_int_equal(n_seen, 1);
 	assert_int_equal(seen[0].rank[0].host.cpu_ns, 150000 * MS);
 	assert_int_equal(seen[0].rank[0].host.run_delay_ns, 900 * MS);
-	assert_string_equal(seen[0].rank[0].host.hog_name, "hog");
+	assert_string_equal(seen[0].rank[0].host.preemptor_name, "hog");
 }
 
 /* As they are put together: what each took is added up, and no other's waits are. */
@@ -383,7 +383,7 @@ static void many_hogs_in_a_step(void **state)
 	}
 	step_at(0, 1, 0, 600000);
 	assert_int_equal(n_seen, 1);
-	assert_string_equal(seen[0].rank[0].host.hog_name, "often");
+	assert_string_equal(seen[0].rank[0].host.preemptor_name, "often");
 }
 
 static void a_clock_that_goes_back(void **state)
@@ -392,8 +392,8 @@ static void a_clock_that_goes_back(void **state)
 	begin_job(1, true);
 	steps_alike(1, 1, 5);
 	for (int64_t step = 6; step <= 10; step++) {
-		framer_step(framer, process[0],
-			&(struct framer_step){step, start_ns - 100000 * MS + (uint64_t)step * 100 * MS, 100 * MS});
+		align_step(align, process[0],
+			&(struct align_step){step, start_ns - 100000 * MS + (uint64_t)step * 100 * MS, 100 * MS});
 	}
 	assert_int_equal(n_seen, 10);
 	assert_int_equal(seen[9].rank[0].step_ns, 100 * MS);
@@ -447,7 +447,7 @@ int main(void)
 		cmocka_unit_test(many_processes),
 		cmocka_unit_test(classes),
 		cmocka_unit_test(host_samples_are_divided_by_time),
-		cmocka_unit_test(who_watches_is_no_hog),
+		cmocka_unit_test(who_watches_is_no_preemptor),
 		cmocka_unit_test(the_hog_of_a_step_took_most_of_it),
 		cmocka_unit_test(many_hogs_in_a_step),
 		cmocka_unit_test(host_samples_that_end_are_waited_for_once),

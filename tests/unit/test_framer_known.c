@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that are told apart by their words: analyzers/detect/framer_known.h. */
+/* Texts that are told apart by their words: analyzers/detect/align_known.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,57 +13,57 @@
 
 #define BITS 2
 
-static struct framer_known of(const char *text, size_t length)
+static struct align_known of(const char *text, size_t length)
 {
-	struct framer_known ret;
+	struct align_known ret;
 	/* Of just that length, so that a sanitizer tells what is read beyond. */
 	char *copy = malloc(length);
 
 	assert_non_null(copy);
-	assert_true(framer_known_read(&ret, memcpy(copy, text, length), length));
+	assert_true(align_known_read(&ret, memcpy(copy, text, length), length));
 	free(copy);
 	return ret;
 }
 
 static void each_byte_and_the_length_tell(void **state)
 {
-	char text[FRAMER_KNOWN_BYTES];
+	char text[ALIGN_KNOWN_BYTES];
 
 	(void)state;
 	memset(text, 'a', sizeof(text));
 	for (size_t length = 1; length <= sizeof(text); length++) {
-		struct framer_known one = of(text, length), same = of(text, length);
+		struct align_known one = of(text, length), same = of(text, length);
 
-		assert_true(framer_known_equal(&one, &same));
+		assert_true(align_known_equal(&one, &same));
 		for (size_t i = 0; i < length; i++) {
-			struct framer_known other;
+			struct align_known other;
 
 			text[i] = 'b';
 			other = of(text, length);
 			text[i] = 'a';
-			assert_false(framer_known_equal(&one, &other));
+			assert_false(align_known_equal(&one, &other));
 		}
 		for (size_t shorter = 1; shorter < length; shorter++) {
-			struct framer_known other = of(text, shorter);
+			struct align_known other = of(text, shorter);
 
-			assert_false(framer_known_equal(&one, &other));
+			assert_false(align_known_equal(&one, &other));
 		}
 	}
 }
 
 static void none_and_long_ones_are_not_kept(void **state)
 {
-	char text[FRAMER_KNOWN_BYTES + 1] = "a text of more than that";
-	struct framer_known ret;
+	char text[ALIGN_KNOWN_BYTES + 1] = "a text of more than that";
+	struct align_known ret;
 
 	(void)state;
-	assert_false(framer_known_read(&ret, text, 0));
-	assert_false(framer_known_read(&ret, text, sizeof(text)));
+	assert_false(align_known_read(&ret, text, 0));
+	assert_false(align_known_read(&ret, text, sizeof(text)));
 }
 
 static void the_newest_two_of_a_set_are_found(void **state)
 {
-	struct framer_known known[2 << BITS] = {0}, what[3], *set = NULL;
+	struct align_known known[2 << BITS] = {0}, what[3], *set = NULL;
 	unsigned n = 0;
 
 	(void)state;
@@ -74,16 +74,16 @@ static void the_newest_two_of_a_set_are_found(void **state)
 		snprintf(text, sizeof(text), "%016x", i);
 		what[n] = of(text, 16);
 		what[n].number = i;
-		if (set && framer_known_set(known, BITS, &what[n]) != set)
+		if (set && align_known_set(known, BITS, &what[n]) != set)
 			continue;
-		set = framer_known_set(known, BITS, &what[n]);
+		set = align_known_set(known, BITS, &what[n]);
 		assert_true(set >= known && set <= &known[(2 << BITS) - 2]);
-		assert_null(framer_known_find(set, &what[n]));
-		framer_known_keep(set, &what[n++]);
+		assert_null(align_known_find(set, &what[n]));
+		align_known_keep(set, &what[n++]);
 	}
-	assert_null(framer_known_find(set, &what[0]));
-	assert_int_equal(framer_known_find(set, &what[1])->number, what[1].number);
-	assert_int_equal(framer_known_find(set, &what[2])->number, what[2].number);
+	assert_null(align_known_find(set, &what[0]));
+	assert_int_equal(align_known_find(set, &what[1])->number, what[1].number);
+	assert_int_equal(align_known_find(set, &what[2])->number, what[2].number);
 }
 
 int main(void)

@@ -68,7 +68,7 @@ static void a_rank_that_is_gone_is_not_waited_for(void **state)
 	op_at(0, 22, 11, 1060, 10);
 	step_at(0, 11, 1000, 100);
 	assert_int_equal(n_seen, 10);
-	framer_rank_end(framer, process[1], start_ns + 1050 * MS);
+	align_rank_end(align, process[1], start_ns + 1050 * MS);
 	assert_int_equal(n_seen, 11);
 	assert_int_equal(seen[10].here, 1);
 	op_at(0, 23, 12, 1140, 10);
@@ -90,7 +90,7 @@ static void what_was_lost_is_not_waited_for(void **state)
 	op_at(1, 22, 11, 1060, 10);
 	both_step(11);
 	assert_int_equal(n_seen, 10);
-	framer_lost(framer, process[1], 5);
+	align_lost(align, process[1], 5);
 	assert_int_equal(n_seen, 11);
 	assert_int_equal(seen[10].frame.lost, 5);
 	both_ops(12, FRAME_TIER_HOST);
@@ -112,7 +112,7 @@ static void operations_that_begin(void **state)
 			op_at(i, NTH(step) * 2 + 2, step, NTH(step) * 100 + 60, 10);
 		both_step(step);
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(seen[10].frame.tier, FRAME_TIER_STAGES);
 	for (size_t i = 11; i < 20; i++)
 		assert_int_equal(seen[i].frame.ops, 4);
@@ -140,7 +140,7 @@ static void operations_that_cease(void **state)
 	assert_int_equal(seen[9].frame.ops, 40);
 	assert_int_equal(seen[10].frame.ops, 21);
 	assert_int_equal(seen[11].frame.tier, FRAME_TIER_STAGES);
-	assert_int_equal(counts().ops_left_out, 2);
+	assert_int_equal(counts().coll_left_out, 2);
 }
 
 static void some_ops(int64_t step, int many)
@@ -180,7 +180,7 @@ static void operations_after_their_steps_row(void **state)
 	assert_int_equal(n_seen, 20);
 }
 
-static void without_most_ranks_there_are_no_operations(void **state)
+static void whatif_most_ranks_there_are_no_operations(void **state)
 {
 	(void)state;
 	begin_job(4, true);
@@ -191,17 +191,17 @@ static void without_most_ranks_there_are_no_operations(void **state)
 			step_at(i, step, NTH(step) * 100, 100);
 		}
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 10);
 	for (size_t i = 0; i < n_seen; i++)
 		assert_int_equal(seen[i].frame.tier, FRAME_TIER_STAGES);
-	assert_int_equal(counts().ops_left_out, 20);
+	assert_int_equal(counts().coll_left_out, 20);
 }
 
 static void side(int rank, const char *op, uint64_t seq, int32_t member, int32_t peer, uint64_t from)
 {
-	framer_op(framer, process[rank],
-		&(struct framer_op){.communicator = "00000000000000bb",
+	align_op(align, process[rank],
+		&(struct align_op){.communicator = "00000000000000bb",
 			.seq = seq,
 			.op = op,
 			.step = 1,
@@ -231,7 +231,7 @@ static void a_send_and_its_receive_are_one(void **state)
 	op_on(0, "00000000000000aa", 1, 1, 1, 1, FRAME_TIER_STAGES);
 	op_on(0, "00000000000000aa", 1, -7, 1, 1, FRAME_TIER_HOST);
 	both_step(1);
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 1);
 	assert_int_equal(seen[0].frame.tier, FRAME_TIER_DEVICE);
 	assert_int_equal(seen[0].frame.groups, 2);
@@ -243,7 +243,7 @@ static void a_send_and_its_receive_are_one(void **state)
 	}
 	assert_int_equal(seen[0].op[0].start_ns, 10 * MS);
 	assert_int_equal(seen[0].op[1].start_ns, 30 * MS);
-	assert_int_equal(counts().ops_left_out, 9);
+	assert_int_equal(counts().coll_left_out, 9);
 }
 
 static void operations_of_no_step_are_placed_by_time(void **state)
@@ -255,7 +255,7 @@ static void operations_of_no_step_are_placed_by_time(void **state)
 		op_at(0, (uint64_t)step, STEPS_NONE, NTH(step) * 100 + 40, 10);
 		step_at(0, step, NTH(step) * 100, 100);
 	}
-	framer_end(framer);
+	align_end(align);
 	for (size_t i = 2; i < 10; i++) {
 		assert_int_equal(seen[i].frame.ops, 1);
 		assert_int_equal(seen[i].op[0].start_ns, 40 * MS);
@@ -264,8 +264,8 @@ static void operations_of_no_step_are_placed_by_time(void **state)
 
 static void unstepped(int rank, const char *communicator, uint64_t seq, uint64_t bytes, uint64_t from, uint64_t length)
 {
-	framer_op(framer, process[rank],
-		&(struct framer_op){.communicator = communicator,
+	align_op(align, process[rank],
+		&(struct align_op){.communicator = communicator,
 			.seq = seq,
 			.op = "AllGather",
 			.step = STEPS_NONE,
@@ -296,7 +296,7 @@ static void steps_come_from_the_pattern_of_operations(void **state)
 		}
 		at(nth * 200 + 200 + (nth >= 3 ? 1000 : 0));
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_true(n_seen >= 25);
 	for (size_t i = n_seen - 20; i < n_seen; i++) {
 		assert_int_equal(seen[i].here, 2);
@@ -323,7 +323,7 @@ static void a_pattern_with_noise(void **state)
 		unstepped(0, "00000000000000aa", i + 1, bytes, i * 4 + i / 10 * 30, 2);
 		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
 	}
-	framer_end(framer);
+	align_end(align);
 	for (size_t i = 0; i < n_seen; i++)
 		right += seen[i].rank[0].step_ns == 70 * MS;
 	assert_true(right > 1000);
@@ -338,7 +338,7 @@ static void a_pattern_of_one_that_differs(void **state)
 	begin_job(1, true);
 	for (uint64_t i = 0; i < 13000; i++)
 		unstepped(0, "00000000000000aa", i + 1, i % 130 == 90, i * 4 + i / 130 * 80, 2);
-	framer_end(framer);
+	align_end(align);
 	for (size_t i = 0; i < n_seen; i++)
 		right += seen[i].rank[0].step_ns == 600 * MS;
 	assert_true(right > 60);
@@ -355,9 +355,9 @@ static void no_pattern_no_steps(void **state)
 		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
 		unstepped(0, "00000000000000aa", i + 1, random >> 61, i * 3, 2);
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 0);
-	assert_int_equal(counts().ops_left_out, 20000);
+	assert_int_equal(counts().coll_left_out, 20000);
 }
 
 /* A communicator a step: none is kept that no record needs. */
@@ -374,9 +374,9 @@ static void many_communicators(void **state)
 		}
 		step_at(0, step, NTH(step) * 100, 100);
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 3000);
-	assert_int_equal(counts().ops_left_out, 0);
+	assert_int_equal(counts().coll_left_out, 0);
 	assert_int_equal(seen[2999].frame.groups, 40);
 	assert_true(seen[2999].frame.comms <= 65536);
 }
@@ -392,8 +392,8 @@ static void more_kinds_than_are_kept(void **state)
 				char communicator[20];
 
 				snprintf(communicator, sizeof(communicator), "%016x", 1 + k / 2);
-				framer_op(framer, process[i],
-					&(struct framer_op){.communicator = communicator,
+				align_op(align, process[i],
+					&(struct align_op){.communicator = communicator,
 						.seq = NTH(step) * 2 + 1 + (uint64_t)k % 2,
 						.op = k % 2 ? "AllReduce" : "AllGather",
 						.step = step,
@@ -406,7 +406,7 @@ static void more_kinds_than_are_kept(void **state)
 		}
 		both_step(step);
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 4);
 	for (size_t i = 0; i < n_seen; i++) {
 		assert_int_equal(seen[i].frame.groups, 24);
@@ -423,7 +423,7 @@ static void more_kinds_than_are_kept(void **state)
 /* What a record has few bits for: members beyond 65535, sequence numbers beyond 32 bits, days, and exabytes. */
 static void large_numbers(void **state)
 {
-	struct framer_op op = {.communicator = "00000000000000bb",
+	struct align_op op = {.communicator = "00000000000000bb",
 		.step = 1,
 		.start_ns = start_ns + 10 * MS,
 		.tier = FRAME_TIER_DEVICE};
@@ -437,14 +437,14 @@ static void large_numbers(void **state)
 		op.op = "Send";
 		op.member = 70000 + k;
 		op.peer = 90000;
-		framer_op(framer, process[0], &op);
+		align_op(align, process[0], &op);
 		op.op = "Recv";
 		op.member = 90000;
 		op.peer = 70000 + k;
-		framer_op(framer, process[1], &op);
+		align_op(align, process[1], &op);
 	}
 	both_step(1);
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(n_seen, 1);
 	assert_int_equal(seen[0].frame.groups, 4);
 	assert_int_equal(seen[0].frame.ops, 8);
@@ -463,7 +463,7 @@ int main(void)
 		cmocka_unit_test(operations_that_cease),
 		cmocka_unit_test(now_and_then_one_more),
 		cmocka_unit_test(operations_after_their_steps_row),
-		cmocka_unit_test(without_most_ranks_there_are_no_operations),
+		cmocka_unit_test(whatif_most_ranks_there_are_no_operations),
 		cmocka_unit_test(a_send_and_its_receive_are_one),
 		cmocka_unit_test(operations_of_no_step_are_placed_by_time),
 		cmocka_unit_test(steps_come_from_the_pattern_of_operations),

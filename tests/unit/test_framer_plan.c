@@ -52,7 +52,7 @@ static void write_program(struct program *program)
 
 static void join(struct side *side, const struct job *job, int rank, uint64_t start_ns)
 {
-	const struct framer_rank who = {.job = "job",
+	const struct align_rank who = {.job = "job",
 		.rank = rank,
 		.world_size = (uint32_t)job->ranks,
 		.host = rank < 4 ? "one" : "two",
@@ -60,36 +60,36 @@ static void join(struct side *side, const struct job *job, int rank, uint64_t st
 		.start_ns = start_ns,
 		.from_start = job->from_start};
 
-	side->process[rank] = framer_rank_new(side->framer, &who);
+	side->process[rank] = align_rank_new(side->align, &who);
 	assert_true(side->process[rank] >= 0);
 }
 
 /* Slots get their plans of the process, and it gets its own as a frame goes out: after any event. */
 static void unplan(int side)
 {
-	struct framer *framer = sides[side].framer;
+	struct align *align = sides[side].align;
 
-	for (size_t i = 0; i < framer->processes && side == UNPLANNED; i++) {
-		struct framer_process *process = framer->process[i];
+	for (size_t i = 0; i < align->processes && side == UNPLANNED; i++) {
+		struct align_process *process = align->process[i];
 
 		if (process && process->plan)
-			framer_plan_drop(framer_room_of(framer, process), &process->plan);
+			align_template_drop(align_job_of(align, process), &process->plan);
 	}
 }
 
-static size_t count_plans(const struct framer *framer)
+static size_t count_plans(const struct align *align)
 {
 	size_t ret = 0;
 
-	for (size_t i = 0; i < framer->processes; i++)
-		ret += framer->process[i] && framer->process[i]->plan;
+	for (size_t i = 0; i < align->processes; i++)
+		ret += align->process[i] && align->process[i]->plan;
 	return ret;
 }
 
 /* An operation that is to come. */
 struct next {
 	int communicator, name;
-	struct framer_op op;
+	struct align_op op;
 };
 
 static void make(struct job *job, int rank, const struct planned *planned, uint64_t start_ns, struct next *ret)
@@ -189,14 +189,14 @@ static void remember(int rank, const struct next *next)
 
 static void tell(int rank, int64_t step, const struct next *next, enum frame_tier tier)
 {
-	struct framer_op op = next->op;
+	struct align_op op = next->op;
 
 	op.communicator = next->communicator < 0 ? "" : communicators[next->communicator];
 	op.op = names[next->name];
 	op.step = step;
 	op.tier = tier;
 	for (int i = 0; i < SIDES; i++) {
-		framer_op(sides[i].framer, sides[i].process[rank], &op);
+		align_op(sides[i].align, sides[i].process[rank], &op);
 		unplan(i);
 	}
 }
@@ -221,8 +221,8 @@ static void tell_pieces(const struct job *job, int rank, const struct next *next
 static void tell_step(const struct job *job, int rank, uint64_t start_ns)
 {
 	for (int i = 0; i < SIDES; i++) {
-		framer_step(sides[i].framer, sides[i].process[rank],
-			&(struct framer_step){job->step[rank], start_ns, 100 * MS});
+		align_step(sides[i].align, sides[i].process[rank],
+			&(struct align_step){job->step[rank], start_ns, 100 * MS});
 		unplan(i);
 	}
 }
@@ -264,10 +264,10 @@ static void happen(struct job *job, int rank)
 
 	for (int i = 0; i < SIDES; i++) {
 		if (again) {
-			framer_rank_end(sides[i].framer, sides[i].process[rank], job->at_ns[rank]);
+			align_rank_end(sides[i].align, sides[i].process[rank], job->at_ns[rank]);
 			join(&sides[i], job, rank, job->at_ns[rank]);
 		} else {
-			framer_lost(sides[i].framer, sides[i].process[rank], 3);
+			align_lost(sides[i].align, sides[i].process[rank], 3);
 		}
 		unplan(i);
 	}
@@ -277,20 +277,20 @@ static void happen(struct job *job, int rank)
 
 static void compare(uint64_t seed)
 {
-	struct framer_counts planned, unplanned;
+	struct align_counts planned, unplanned;
 
 	for (int i = 0; i < SIDES; i++) {
-		sides[i].plans = count_plans(sides[i].framer);
-		framer_end(sides[i].framer);
+		sides[i].plans = count_plans(sides[i].align);
+		align_end(sides[i].align);
 	}
-	framer_counts(sides[PLANNED].framer, &planned);
-	framer_counts(sides[UNPLANNED].framer, &unplanned);
+	align_counts(sides[PLANNED].align, &planned);
+	align_counts(sides[UNPLANNED].align, &unplanned);
 	if (sides[0].frames != sides[1].frames ||
 		memcmp(sides[0].digest, sides[1].digest, sides[0].frames * sizeof(*sides[0].digest)) != 0)
 		fail_msg("seed %llu: frames differ", (unsigned long long)seed);
 	assert_int_equal(planned.frames, unplanned.frames);
 	assert_int_equal(planned.ops, unplanned.ops);
-	assert_int_equal(planned.ops_left_out, unplanned.ops_left_out);
+	assert_int_equal(planned.coll_left_out, unplanned.coll_left_out);
 	assert_int_equal(planned.late, unplanned.late);
 	assert_int_equal(planned.dropped, unplanned.dropped);
 }
@@ -313,8 +313,8 @@ static void run(uint64_t seed, unsigned odd)
 	memset(all_told, 0, TOLD_MAX * sizeof(*all_told));
 	for (int i = 0; i < SIDES; i++) {
 		sides[i] = (struct side){0};
-		sides[i].framer = framer_new(&(struct framer_sink){.frame = on_frame, .arg = &sides[i]});
-		assert_non_null(sides[i].framer);
+		sides[i].align = align_new(&(struct align_sink){.frame = on_frame, .arg = &sides[i]});
+		assert_non_null(sides[i].align);
 		for (int rank = 0; rank < job.ranks; rank++)
 			join(&sides[i], &job, rank, BEGUN);
 	}
@@ -330,13 +330,13 @@ static void run(uint64_t seed, unsigned odd)
 				happen(&job, rank);
 		}
 		for (int i = 0; i < SIDES; i++) {
-			framer_advance(sides[i].framer, BEGUN + (uint64_t)(step + 1) * 100 * MS);
+			align_advance(sides[i].align, BEGUN + (uint64_t)(step + 1) * 100 * MS);
 			unplan(i);
 		}
 	}
 	compare(seed);
 	for (int i = 0; i < SIDES; i++)
-		sides[i].framer = framer_free(sides[i].framer);
+		sides[i].align = align_free(sides[i].align);
 }
 
 static void steady_jobs(void **unused)

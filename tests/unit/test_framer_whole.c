@@ -25,12 +25,12 @@ static void operations_that_begin_with_a_step(void **state)
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 20; step++) {
 		if (step == 11)
-			framer_watched(framer, true, start_ns + 990 * MS);
+			align_watched(align, true, start_ns + 990 * MS);
 		if (step >= 11)
 			both_ops(step, FRAME_TIER_HOST);
 		both_step(step);
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(seen[9].frame.tier, FRAME_TIER_STAGES);
 	for (size_t i = 10; i < 20; i++)
 		assert_int_equal(seen[i].frame.ops, 4);
@@ -42,14 +42,14 @@ static void operations_that_begin_within_a_step(void **state)
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 20; step++) {
 		if (step == 11)
-			framer_watched(framer, true, start_ns + 1050 * MS);
+			align_watched(align, true, start_ns + 1050 * MS);
 		if (step > 11)
 			both_ops(step, FRAME_TIER_HOST);
 		for (int i = 0; i < 2 && step == 11; i++)
 			op_at(i, NTH(step) * 2 + 2, step, NTH(step) * 100 + 60, 10);
 		both_step(step);
 	}
-	framer_end(framer);
+	align_end(align);
 	assert_int_equal(seen[10].frame.tier, FRAME_TIER_STAGES);
 	for (size_t i = 11; i < 20; i++)
 		assert_int_equal(seen[i].frame.ops, 4);
@@ -97,12 +97,12 @@ static void operations_that_are_not_watched(void **state)
 {
 	(void)state;
 	begin_job(2, true);
-	framer_watched(framer, true, start_ns);
+	align_watched(align, true, start_ns);
 	for (int64_t step = 1; step <= 30; step++) {
 		if (step == 12)
-			framer_watched(framer, false, start_ns + 1050 * MS);
+			align_watched(align, false, start_ns + 1050 * MS);
 		if (step == 21)
-			framer_watched(framer, true, start_ns + 1990 * MS);
+			align_watched(align, true, start_ns + 1990 * MS);
 		if (step <= 10 || step > 20)
 			both_ops(step, FRAME_TIER_HOST);
 		for (int i = 0; i < 2 && step == 11; i++)
@@ -122,7 +122,7 @@ static void operations_that_came_too_late(void **state)
 {
 	(void)state;
 	begin_job(2, true);
-	framer_watched(framer, true, start_ns);
+	align_watched(align, true, start_ns);
 	for (int64_t step = 1; step <= 10; step++) {
 		both_ops(step, FRAME_TIER_DEVICE);
 		both_step(step);
@@ -131,8 +131,8 @@ static void operations_that_came_too_late(void **state)
 	op_on(1, "00000000000000aa", 21, 11, 1040, 10, FRAME_TIER_DEVICE);
 	both_step(11);
 	assert_int_equal(n_seen, 10);
-	framer_watched(framer, false, start_ns + 1110 * MS);
-	framer_advance(framer, start_ns + 1200 * MS);
+	align_watched(align, false, start_ns + 1110 * MS);
+	align_advance(align, start_ns + 1200 * MS);
 	assert_int_equal(n_seen, 11);
 	both_step(12);
 	assert_int_equal(n_seen, 12);
@@ -146,12 +146,12 @@ static void operations_that_come_when_nobody_watches(void **state)
 {
 	(void)state;
 	begin_job(2, true);
-	framer_watched(framer, true, start_ns);
+	align_watched(align, true, start_ns);
 	for (int64_t step = 1; step <= 10; step++) {
 		both_ops(step, FRAME_TIER_HOST);
 		both_step(step);
 	}
-	framer_watched(framer, false, start_ns + 1000 * MS);
+	align_watched(align, false, start_ns + 1000 * MS);
 	both_step(11);
 	both_step(12);
 	assert_int_equal(n_seen, 12);

@@ -7,7 +7,7 @@ static uint32_t one_culprit[2], some_waiters[RANKS];
 static struct stuck missing(uint32_t culprit, size_t waiters, const char *communicator)
 {
 	struct stuck ret = {
-		.state = OPS_STATE_MISSING, .seq = 118, .culprits = 1, .waiters = waiters, .waiter = some_waiters};
+		.state = COLL_STATE_MISSING, .seq = 118, .culprits = 1, .waiters = waiters, .waiter = some_waiters};
 
 	one_culprit[look.stucks] = culprit;
 	ret.culprit = &one_culprit[look.stucks];
@@ -78,7 +78,7 @@ static void who_is_known_not_to_wait_is_named_first(void **state)
 static void all_have_entered_and_it_does_not_end(void **state)
 {
 	(void)state;
-	stuck[0] = (struct stuck){.state = OPS_STATE_RUNNING, .communicator = "aaaa", .seq = 9, .all_entered = true};
+	stuck[0] = (struct stuck){.state = COLL_STATE_RUNNING, .communicator = "aaaa", .seq = 9, .all_entered = true};
 	look.stucks = 1;
 	assert_in_range(seconds(30), 10, 30);
 	assert_int_equal(said[0].finding.rank, -1);
@@ -95,14 +95,14 @@ static void a_mismatch_is_told_at_once(void **state)
 
 	(void)state;
 	stuck[0] = missing(6, 0, "aaaa");
-	stuck[0].state = OPS_STATE_SIZE_MISMATCH;
+	stuck[0].state = COLL_STATE_SIZE_MISMATCH;
 	look.stucks = 1;
 	assert_int_equal(seconds(1), 1);
 	assert_int_equal(said[0].finding.kind, FINDING_MISMATCH);
 	assert_int_equal(said[0].finding.cause, CAUSE_SIZE_MISMATCH);
 	assert_int_equal(said[0].finding.rank, 6);
 	assert_string_equal(said[0].finding.communicator, "aaaa");
-	stuck[0].state = OPS_STATE_TYPE_MISMATCH;
+	stuck[0].state = COLL_STATE_TYPE_MISMATCH;
 	stuck[0].culprit = two;
 	stuck[0].culprits = 2;
 	seconds(60);
@@ -149,14 +149,14 @@ static void what_cannot_be_is_no_harm(void **state)
 		standing[i].stage_since_ns = UINT64_MAX;
 	}
 	stuck[0] = (struct stuck){.state = 1000, .culprits = 2, .culprit = far, .waited_ns = UINT64_MAX / 2};
-	stuck[1] = (struct stuck){.state = OPS_STATE_MISSING,
+	stuck[1] = (struct stuck){.state = COLL_STATE_MISSING,
 		.culprits = 2,
 		.culprit = far,
 		.waiters = 2,
 		.waiter = far,
 		.waited_ns = UINT64_MAX / 2};
 	stuck[2] = stuck[1];
-	stuck[2].state = OPS_STATE_TYPE_MISMATCH;
+	stuck[2].state = COLL_STATE_TYPE_MISMATCH;
 	look.stucks = 3;
 	look.step_ns = look.checkpoint_ns = UINT64_MAX - 1;
 	seconds(50);

@@ -13,16 +13,16 @@
 
 static void who_took_most_is_named(void **state)
 {
-	struct hogs hogs = {0};
-	const struct hog *most;
+	struct preemptors hogs = {0};
+	const struct preemptor *most;
 
 	(void)state;
-	assert_null(hogs_most(&hogs));
-	hogs_add(&hogs, OWN, 77, "stress-ng", 30);
-	hogs_add(&hogs, OWN, 78, "of a name that is too long", 20);
-	hogs_add(&hogs, OWN, 78, "of a name that is too long", 20);
-	hogs_add(&hogs, OWN, 0, "idle", 10);
-	most = hogs_most(&hogs);
+	assert_null(preemptors_most(&hogs));
+	preemptors_add(&hogs, OWN, 77, "stress-ng", 30);
+	preemptors_add(&hogs, OWN, 78, "of a name that is too long", 20);
+	preemptors_add(&hogs, OWN, 78, "of a name that is too long", 20);
+	preemptors_add(&hogs, OWN, 0, "idle", 10);
+	most = preemptors_most(&hogs);
 	assert_non_null(most);
 	assert_int_equal(most->pid, 78);
 	assert_int_equal(most->ns, 40);
@@ -33,52 +33,52 @@ static void who_took_most_is_named(void **state)
 /* Of who is not known, and of its own threads, the time counts, and nobody had it. */
 static void one_among_many_is_none(void **state)
 {
-	struct hogs hogs = {0};
+	struct preemptors hogs = {0};
 
 	(void)state;
 	for (uint32_t pid = 1; pid <= 3; pid++)
-		hogs_add(&hogs, OWN, pid, "one", 20);
-	assert_non_null(hogs_most(&hogs)); /* a third */
-	hogs_add(&hogs, OWN, 4, "one", 20);
-	assert_null(hogs_most(&hogs));
-	hogs = (struct hogs){0};
-	hogs_add(&hogs, OWN, 1, "one", 20);
-	assert_non_null(hogs_most(&hogs));
-	hogs_add(&hogs, OWN, 0, "idle", 20);
-	hogs_add(&hogs, OWN, OWN, "its own", 30);
-	assert_null(hogs_most(&hogs));
+		preemptors_add(&hogs, OWN, pid, "one", 20);
+	assert_non_null(preemptors_most(&hogs)); /* a third */
+	preemptors_add(&hogs, OWN, 4, "one", 20);
+	assert_null(preemptors_most(&hogs));
+	hogs = (struct preemptors){0};
+	preemptors_add(&hogs, OWN, 1, "one", 20);
+	assert_non_null(preemptors_most(&hogs));
+	preemptors_add(&hogs, OWN, 0, "idle", 20);
+	preemptors_add(&hogs, OWN, OWN, "its own", 30);
+	assert_null(preemptors_most(&hogs));
 	assert_int_equal(hogs.waited_ns, 70);
 }
 
 /* Whoever comes when all places are taken is told of with no more than it took. */
 static void more_than_can_be_told_apart(void **state)
 {
-	struct hogs hogs = {0};
+	struct preemptors hogs = {0};
 
 	(void)state;
 	for (uint32_t pid = 1; pid <= 200; pid++)
-		hogs_add(&hogs, OWN, pid, "small", 1);
-	hogs_add(&hogs, OWN, 1000, "hog", 150);
-	hogs_add(&hogs, OWN, 1001, "small", 1);
-	assert_non_null(hogs_most(&hogs));
-	assert_int_equal(hogs_most(&hogs)->pid, 1000);
-	assert_int_equal(hogs_most(&hogs)->ns, 150);
+		preemptors_add(&hogs, OWN, pid, "small", 1);
+	preemptors_add(&hogs, OWN, 1000, "hog", 150);
+	preemptors_add(&hogs, OWN, 1001, "small", 1);
+	assert_non_null(preemptors_most(&hogs));
+	assert_int_equal(preemptors_most(&hogs)->pid, 1000);
+	assert_int_equal(preemptors_most(&hogs)->ns, 150);
 }
 
 static void what_makes_no_sense_is_left_out(void **state)
 {
-	struct hogs hogs = {0};
+	struct preemptors hogs = {0};
 
 	(void)state;
-	hogs_add(&hogs, OWN, 1, NULL, 5);
-	hogs_add(&hogs, OWN, 1, "", 0);
-	hogs_add(&hogs, OWN, 2, "much", UINT64_MAX);
+	preemptors_add(&hogs, OWN, 1, NULL, 5);
+	preemptors_add(&hogs, OWN, 1, "", 0);
+	preemptors_add(&hogs, OWN, 2, "much", UINT64_MAX);
 	assert_int_equal(hogs.waited_ns, 5);
-	assert_int_equal(hogs_most(&hogs)->pid, 1);
-	assert_string_equal(hogs_most(&hogs)->name, "");
-	hogs_add(&hogs, OWN, 2, "much", UINT64_MAX - 5);
-	assert_int_equal(hogs_most(&hogs)->pid, 2);
-	hogs_add(&hogs, OWN, 1, "", 1);
+	assert_int_equal(preemptors_most(&hogs)->pid, 1);
+	assert_string_equal(preemptors_most(&hogs)->name, "");
+	preemptors_add(&hogs, OWN, 2, "much", UINT64_MAX - 5);
+	assert_int_equal(preemptors_most(&hogs)->pid, 2);
+	preemptors_add(&hogs, OWN, 1, "", 1);
 	assert_int_equal(hogs.waited_ns, UINT64_MAX);
 }
 

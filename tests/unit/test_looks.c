@@ -9,7 +9,7 @@
 #define LOOKS 3
 
 static struct off_found found;
-static size_t members, recalled, looks_past, looks_enough;
+static size_t members, recalled, stall_check_past, stall_check_enough;
 static unsigned warned_of;
 
 struct fake {
@@ -24,14 +24,14 @@ static uint64_t next(const void *arg)
 	return fake->fed ? UINT64_MAX : BEGIN_NS;
 }
 
-static int feed(void *arg, struct framer *framer, char *error, size_t error_size)
+static int feed(void *arg, struct align *align, char *error, size_t error_size)
 {
 	struct fake *fake = arg;
 
 	(void)error;
 	(void)error_size;
-	fake->process = framer_rank_new(
-		framer, &(struct framer_rank){
+	fake->process = align_rank_new(
+		align, &(struct align_rank){
 				.job = "job", .world_size = 2, .host = "node", .card = "0", .start_ns = BEGIN_NS});
 	fake->fed = true;
 	return 0;
@@ -45,25 +45,25 @@ static uint64_t look(void *arg, uint64_t after_ns)
 	return after_ns < BEGIN_NS + LOOKS * S ? after_ns + S : UINT64_MAX;
 }
 
-static bool recall(const void *arg, uint64_t seq, struct ops_point *ret)
+static bool recall(const void *arg, uint64_t seq, struct coll_point *ret)
 {
 	(void)arg;
 	recalled++;
-	*ret = (struct ops_point){.seq = seq, .time_ns = BEGIN_NS};
+	*ret = (struct coll_point){.seq = seq, .time_ns = BEGIN_NS};
 	return true;
 }
 
 /* All have called two operations. Pairs are a communicator. */
-static void stand(void *arg, uint64_t now_ns, struct looks *looks)
+static void stand(void *arg, uint64_t now_ns, struct stall_check *looks)
 {
 	size_t kept = members < LOOKS_MEMBERS_MAX ? members : LOOKS_MEMBERS_MAX;
 	const struct fake *fake = arg;
 
-	assert_int_equal(looks_members_before(looks), looks_past ? kept : 0);
-	looks_past++;
-	looks_add_standing(looks, &(struct standing){.rank = (uint32_t)fake->process, .progress_ns = now_ns});
+	assert_int_equal(stall_check_members_before(looks), stall_check_past ? kept : 0);
+	stall_check_past++;
+	stall_check_add_standing(looks, &(struct standing){.rank = (uint32_t)fake->process, .progress_ns = now_ns});
 	for (size_t i = 0; i < members; i++) {
-		struct looks_member member = {.job = "job",
+		struct stall_check_member member = {.job = "job",
 			.process = (uint32_t)fake->process,
 			.first_seq = 1,
 			.judged = {.rank = (int32_t)(i % 2), .recall = recall}};
@@ -71,8 +71,8 @@ static void stand(void *arg, uint64_t now_ns, struct looks *looks)
 		snprintf(
 			member.judged.standing.communicator, sizeof(member.judged.standing.communicator), "%zu", i / 2);
 		member.judged.standing.members = 2;
-		member.judged.standing.entered = (struct ops_point){.seq = 2, .time_ns = now_ns};
-		looks_add_member(looks, &member);
+		member.judged.standing.entered = (struct coll_point){.seq = 2, .time_ns = now_ns};
+		stall_check_add_member(looks, &member);
 	}
 }
 
@@ -86,8 +86,8 @@ static void on_warning(void *arg, const char *sentence)
 static bool progress(void *arg, uint64_t events, uint64_t now_ns)
 {
 	(void)arg;
-	assert_true(events == 1 && now_ns == BEGIN_NS + looks_past * S);
-	return looks_past < looks_enough;
+	assert_true(events == 1 && now_ns == BEGIN_NS + stall_check_past * S);
+	return stall_check_past < stall_check_enough;
 }
 
 static void run(size_t members_of_it, size_t enough)
@@ -100,11 +100,11 @@ static void run(size_t members_of_it, size_t enough)
 	size_t failed;
 
 	members = members_of_it;
-	looks_enough = enough;
-	recalled = looks_past = warned_of = 0;
+	stall_check_enough = enough;
+	recalled = stall_check_past = warned_of = 0;
 	assert_int_equal(merge_run(&(struct source){&ops, &fake}, 1, detect, &merging, &end_ns, &failed), 0);
 	assert_int_equal(failed, 0);
-	assert_int_equal(looks_past, enough);
+	assert_int_equal(stall_check_past, enough);
 	detect_free(detect);
 }
 

@@ -49,7 +49,7 @@ void collectors_tick(struct collectors *collectors, uint64_t now_ns)
 	tick('c');
 }
 
-void steps_room_tick(struct steps_room *rank_steps, uint64_t now_ns)
+void rank_steps_tick(struct rank_steps *rank_steps, uint64_t now_ns)
 {
 	(void)rank_steps;
 	(void)now_ns;
@@ -69,7 +69,7 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 		raise(SIGTERM);
 }
 
-void findings_room_tick(struct findings_room *online, uint64_t now_ns)
+void online_tick(struct online *online, uint64_t now_ns)
 {
 	(void)online;
 	(void)now_ns;

@@ -99,9 +99,9 @@ static struct libraries *two_ranks(void)
 	return libraries;
 }
 
-static const struct missing_thing *thing_of(const struct missing *missing, const char *name)
+static const struct unresolved_thing *thing_of(const struct unresolved *missing, const char *name)
 {
-	const struct missing_thing *found = NULL;
+	const struct unresolved_thing *found = NULL;
 
 	for (size_t i = 0; i < missing->count; i++) {
 		if (!streq(missing->thing[i].probe->name, name))
@@ -113,9 +113,9 @@ static const struct missing_thing *thing_of(const struct missing *missing, const
 	return found;
 }
 
-static const struct missing_thing *needs(const struct missing *missing, const char *name)
+static const struct unresolved_thing *needs(const struct unresolved *missing, const char *name)
 {
-	const struct missing_thing *thing = thing_of(missing, name);
+	const struct unresolved_thing *thing = thing_of(missing, name);
 
 	if (!thing)
 		fail_msg("'%s' is not told", name);
@@ -125,26 +125,26 @@ static const struct missing_thing *needs(const struct missing *missing, const ch
 static void in_another_library_is_not_missing(void **state)
 {
 	struct libraries *libraries = two_ranks();
-	struct missing missing;
+	struct unresolved missing;
 
 	(void)state;
-	assert_int_equal(missing_find(libraries, &missing), 0);
+	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	assert_null(thing_of(&missing, "here"));
 	assert_null(thing_of(&missing, "there"));
 	assert_null(thing_of(&missing, "elsewhere"));
 	assert_null(needs(&missing, "nowhere")->reason);
 	assert_int_equal(needs(&missing, "nowhere")->others, 1);
-	missing_free(&missing);
+	unresolved_free(&missing);
 	libraries_free(libraries);
 }
 
 static void a_set_is_told_once_and_only_as_a_whole(void **state)
 {
 	struct libraries *libraries = two_ranks();
-	struct missing missing;
+	struct unresolved missing;
 
 	(void)state;
-	assert_int_equal(missing_find(libraries, &missing), 0);
+	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	assert_null(thing_of(&missing, "whole.first"));
 	assert_null(thing_of(&missing, "whole.second"));
 	assert_null(thing_of(&missing, "whole.third"));
@@ -152,38 +152,38 @@ static void a_set_is_told_once_and_only_as_a_whole(void **state)
 	assert_null(thing_of(&missing, "broken.second"));
 	assert_null(thing_of(&missing, "broken.more"));
 	assert_null(thing_of(&missing, "apart.nccl")); /* its variant is for another set of libraries */
-	missing_free(&missing);
+	unresolved_free(&missing);
 	libraries_free(libraries);
 }
 
 static void optional_ones_are_not_told(void **state)
 {
 	struct libraries *libraries = two_ranks();
-	struct missing missing;
+	struct unresolved missing;
 
 	(void)state;
-	assert_int_equal(missing_find(libraries, &missing), 0);
+	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	assert_null(thing_of(&missing, "later"));
 	assert_null(thing_of(&missing, "later.first"));
 	assert_null(thing_of(&missing, "later.second"));
 	/* But the function is there, and not seen. */
 	assert_string_equal(needs(&missing, "unclear")->reason, "ncclNoAccessor is not in the library");
 	assert_string_equal(needs(&missing, "unclear")->library->base_name, "libnccl.so.2");
-	missing_free(&missing);
+	unresolved_free(&missing);
 	libraries_free(libraries);
 }
 
 static void unusable_ones_have_a_reason(void **state)
 {
 	struct libraries *libraries = two_ranks();
-	struct missing missing;
+	struct unresolved missing;
 
 	(void)state;
-	assert_int_equal(missing_find(libraries, &missing), 0);
+	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	assert_null(thing_of(&missing, "unclear.first")); /* the second stands in */
 	assert_string_equal(needs(&missing, "unclear.set")->reason, "ncclNoAccessor is not in the library");
 	assert_int_equal(missing.count, 4);
-	missing_free(&missing);
+	unresolved_free(&missing);
 	libraries_free(libraries);
 }
 
@@ -191,31 +191,31 @@ static void unusable_ones_have_a_reason(void **state)
 static void is_judged_rank_by_rank(void **state)
 {
 	struct libraries *libraries = two_ranks();
-	struct missing missing = {0};
+	struct unresolved missing = {0};
 	const struct library *alone = NULL;
 
 	(void)state;
-	assert_int_equal(missing_find(libraries, &missing), 0);
+	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	for (size_t i = 0; i < missing.count; i++)
 		if (streq(missing.thing[i].probe->name, "unclear"))
 			alone = missing.thing[i].library;
-	missing_free(&missing);
+	unresolved_free(&missing);
 	assert_non_null(alone);
-	assert_int_equal(missing_add(&missing, &alone, 1), 0);
+	assert_int_equal(unresolved_add(&missing, &alone, 1), 0);
 	assert_null(thing_of(&missing, "here"));
 	assert_ptr_equal(needs(&missing, "there")->library, alone);
 	assert_int_equal(needs(&missing, "there")->others, 0);
-	assert_int_equal(missing_add(&missing, &alone, 1), 0); /* the next rank with it */
+	assert_int_equal(unresolved_add(&missing, &alone, 1), 0); /* the next rank with it */
 	assert_non_null(needs(&missing, "there"));
-	missing_free(&missing);
+	unresolved_free(&missing);
 	libraries_free(libraries);
 }
 
 static void names_are_whole(void **state)
 {
 	static struct probe probe[40];
-	static struct missing_thing thing[41];
-	struct missing missing = {1, thing};
+	static struct unresolved_thing thing[41];
+	struct unresolved missing = {1, thing};
 	char names[MISSING_NAMES_BYTES];
 	const char *word;
 	unsigned shown = 1, more;
@@ -228,13 +228,13 @@ static void names_are_whole(void **state)
 		snprintf(probe[k].name, sizeof(probe[k].name), "function.%02u", k);
 		thing[i].probe = &probe[k];
 	}
-	assert_int_equal(missing_names(&missing, LEVEL_L1, false, names), 1);
+	assert_int_equal(unresolved_names(&missing, LEVEL_L1, false, names), 1);
 	assert_string_equal(names, "function.00");
-	assert_int_equal(missing_names(&missing, LEVEL_L2, false, names), 0);
+	assert_int_equal(unresolved_names(&missing, LEVEL_L2, false, names), 0);
 	assert_string_equal(names, "");
-	assert_int_equal(missing_names(&missing, LEVEL_L1, true, names), 0);
+	assert_int_equal(unresolved_names(&missing, LEVEL_L1, true, names), 0);
 	missing.count = ARRAY_SIZE(thing);
-	assert_int_equal(missing_names(&missing, LEVEL_L1, false, names), ARRAY_SIZE(probe));
+	assert_int_equal(unresolved_names(&missing, LEVEL_L1, false, names), ARRAY_SIZE(probe));
 	for (word = names; (word = strchr(word, ',')); word++)
 		shown++;
 	word = strstr(names, " and ");
@@ -250,17 +250,17 @@ static void the_answer_tells_both_kinds(void **state)
 {
 	struct libraries *libraries = two_ranks();
 	struct call_level_sum sum = {.level = LEVEL_L1, .on = true, .rows = 1, .ranks = 2};
-	struct missing missing;
+	struct unresolved missing;
 	char report[1024];
 
 	(void)state;
-	assert_int_equal(missing_find(libraries, &missing), 0);
-	sum.missing = missing_names(&missing, LEVEL_L1, false, sum.missing_names);
-	sum.unusable = missing_names(&missing, LEVEL_L1, true, sum.unusable_names);
+	assert_int_equal(unresolved_find(libraries, &missing), 0);
+	sum.missing = unresolved_names(&missing, LEVEL_L1, false, sum.unresolved_names);
+	sum.unusable = unresolved_names(&missing, LEVEL_L1, true, sum.unusable_names);
 	assert_int_equal(call_level_report(&sum, report, sizeof(report)), 0);
 	assert_string_equal(report, "0 probes in 0 libraries, 2 ranks; 2 symbols not found: nowhere, broken.first; 2 "
 				    "functions cannot be used (see tracectl status): unclear, unclear.set");
-	missing_free(&missing);
+	unresolved_free(&missing);
 	libraries_free(libraries);
 }
 

@@ -25,35 +25,35 @@ static void bytes_as_the_profiler_counts_them(void **state)
 		{"nccl", "allreduce", 100, 9, 0, 200, "bfloat16"},
 		{"nccl", "AllGather", 100, 6, 8, 200, "float16"},
 		{"nccl", "ReduceScatter", 100, 7, 8, 3200, "float32"},
-		{"nccl", "ReduceScatter", 100, 7, 0, OPS_UNKNOWN, "float32"},
+		{"nccl", "ReduceScatter", 100, 7, 0, COLL_UNKNOWN, "float32"},
 		{"rccl", "AlltoAll", 100, 10, 8, 800, "float8_e4m3"},
 		{"hccl", "ReduceScatter", 100, 3, 8, 1600, "float16"},
 		{"hccl", "AllReduce", 100, 4, 8, 400, "float32"},
 		{"hccl", "Send", 100, 11, 8, 200, "bfloat16"},
-		{"hccl", "AllReduce", 100, 13, 8, OPS_UNKNOWN, ""},
+		{"hccl", "AllReduce", 100, 13, 8, COLL_UNKNOWN, ""},
 		{"gloo", "ReduceScatter", 100, 6, 8, 400, "float32"},
 		{"gloo", "AllReduce", 100, 15, 8, 200, "bfloat16"},
 		{"gloo", "AllReduce", 100, 4, 8, 800, "int64"},
 		{"gloo", "Broadcast", 0, 11, 8, 0, "bool"},
-		{"nccl", "AllReduce", 100, 12, 8, OPS_UNKNOWN, ""},
-		{"mpi", "AllReduce", 100, 7, 8, OPS_UNKNOWN, ""},
+		{"nccl", "AllReduce", 100, 12, 8, COLL_UNKNOWN, ""},
+		{"mpi", "AllReduce", 100, 7, 8, COLL_UNKNOWN, ""},
 		{"nccl", "AllReduce", UINT64_MAX / 8, 7, 8, INT64_MAX - 3, "float32"},
-		{"nccl", "AllReduce", (uint64_t)INT64_MAX / 4 + 1, 7, 8, OPS_UNKNOWN, "float32"},
-		{"nccl", "AlltoAll", INT64_MAX / 8, 8, 2, OPS_UNKNOWN, "float64"},
-		{"nccl", "AllReduce", OPS_UNKNOWN, 7, 8, OPS_UNKNOWN, "float32"},
+		{"nccl", "AllReduce", (uint64_t)INT64_MAX / 4 + 1, 7, 8, COLL_UNKNOWN, "float32"},
+		{"nccl", "AlltoAll", INT64_MAX / 8, 8, 2, COLL_UNKNOWN, "float64"},
+		{"nccl", "AllReduce", COLL_UNKNOWN, 7, 8, COLL_UNKNOWN, "float32"},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const struct ops_family *family = ops_family(cases[i].family);
-		const struct ops_dtype *dtype = ops_dtype(family, cases[i].dtype);
+		const struct coll_family *family = coll_family(cases[i].family);
+		const struct coll_dtype *dtype = coll_dtype(family, cases[i].dtype);
 
 		assert_string_equal(dtype ? dtype->name : "", cases[i].name);
-		assert_int_equal(ops_bytes(family, ops_operation(cases[i].op), cases[i].count, dtype, cases[i].members),
+		assert_int_equal(coll_bytes(family, coll_operation(cases[i].op), cases[i].count, dtype, cases[i].members),
 			cases[i].bytes);
 	}
-	assert_null(ops_dtype(ops_family("nccl"), UINT64_MAX));
-	assert_string_equal(ops_family(NULL)->name, "");
+	assert_null(coll_dtype(coll_family("nccl"), UINT64_MAX));
+	assert_string_equal(coll_family(NULL)->name, "");
 }
 
 static void names_say_what_a_group_is_for(void **state)

@@ -4,12 +4,12 @@
 
 static void a_record_makes_a_row_of_the_device(void **state)
 {
-	struct ops_standing stand;
+	struct coll_standing stand;
 
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct ops_device){.identity = 0xabc, .name = "tp", .members = 2, .peer = -1}); /* it will tell */
+	feed_device((struct coll_device){.identity = 0xabc, .name = "tp", .members = 2, .peer = -1}); /* it will tell */
 	assert_string_equal(comms[n_comms - 1].name, "tp");
 	feed(all_reduce(10));
 	assert_int_equal(n_rows, 0);
@@ -42,12 +42,12 @@ static void a_record_makes_a_row_of_the_device(void **state)
 
 static void nothing_is_awaited_that_never_comes(void **state)
 {
-	struct ops_event event;
+	struct coll_event event;
 
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct ops_device){.identity = 0xabc, .members = 2, .peer = -1});
+	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
 	feed(all_reduce(0)); /* NCCL drops it */
 	assert_int_equal(n_rows, 1);
 	feed(sized(call("nccl", "AlltoAll", 0xa0, 0xabc), 8, 7)); /* sends and receives on the device */
@@ -65,9 +65,9 @@ static void nothing_is_awaited_that_never_comes(void **state)
 	/* No record for a while: the row goes out as the host saw it, and the next ones do not wait. */
 	feed(all_reduce(1));
 	assert_int_equal(n_rows, 5);
-	ops_idle(ops, now + OPS_WAIT_NS / 2);
+	coll_idle(ops, now + COLL_WAIT_NS / 2);
 	assert_int_equal(n_rows, 5);
-	ops_idle(ops, now + OPS_WAIT_NS * 2);
+	coll_idle(ops, now + COLL_WAIT_NS * 2);
 	assert_int_equal(n_rows, 6);
 	assert_false(rows[5].row.device);
 	feed(all_reduce(1));
@@ -77,32 +77,32 @@ static void nothing_is_awaited_that_never_comes(void **state)
 	assert_int_equal(counts().late, 1);
 	feed(all_reduce(1));
 	assert_int_equal(n_rows, 7);
-	ops_end(ops);
+	coll_end(ops);
 	assert_int_equal(n_rows, 8);
 }
 
 static void a_device_that_is_busy_is_waited_for(void **state)
 {
-	struct ops_device open;
+	struct coll_device open;
 
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct ops_device){.identity = 0xabc, .members = 2, .peer = -1});
+	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
 	feed(all_reduce(1));
 	feed(all_reduce(2));
 	now -= 10;
-	ops_idle(ops, now + OPS_WAIT_NS - 1000);
+	coll_idle(ops, now + COLL_WAIT_NS - 1000);
 	feed_device(record("AllReduce", 1, 1));
 	now += 10;
 	assert_int_equal(n_rows, 1);
-	ops_idle(ops, now + OPS_WAIT_NS + 1000); /* the device was at number 1 just now */
+	coll_idle(ops, now + COLL_WAIT_NS + 1000); /* the device was at number 1 just now */
 	assert_int_equal(n_rows, 1);
 	open = record("AllReduce", 2, 2);
-	open.start_ns = open.stop_ns = OPS_UNKNOWN;
+	open.start_ns = open.stop_ns = COLL_UNKNOWN;
 	open.open = true;
 	feed_device(open);
-	ops_idle(ops, now + 2 * OPS_WAIT_NS - 3000);
+	coll_idle(ops, now + 2 * COLL_WAIT_NS - 3000);
 	assert_int_equal(n_rows, 1);
 	open.open = false; /* given up: complete or not, no times */
 	feed_device(open);
@@ -113,19 +113,19 @@ static void a_device_that_is_busy_is_waited_for(void **state)
 
 static void a_record_may_come_before_its_call(void **state)
 {
-	struct ops_device early;
-	struct ops_event event;
+	struct coll_device early;
+	struct coll_event event;
 
 	(void)state;
 	start();
 	/* Of the communicator too. */
-	feed_device((struct ops_device){.identity = 0xabc, .name = "dp", .members = 2, .peer = -1});
+	feed_device((struct coll_device){.identity = 0xabc, .name = "dp", .members = 2, .peer = -1});
 	event = all_reduce(10);
 	early = record("AllReduce", 1, 10);
 	feed_device(early);
 	assert_int_equal(counts().late, 0);
 	{
-		struct ops_event made = of_kind(call("nccl", "", 0xa0, 0xabc), OPS_COMM);
+		struct coll_event made = of_kind(call("nccl", "", 0xa0, 0xabc), COLL_COMM);
 
 		made.start_ns = 1;
 		made.end_ns = 2;
@@ -140,7 +140,7 @@ static void a_record_may_come_before_its_call(void **state)
 	feed_device(record("AllReduce", 2, 20));
 	feed(event);
 	assert_int_equal(n_rows, 1);
-	event = of_kind(call("nccl", "", 0, 0), OPS_GROUP);
+	event = of_kind(call("nccl", "", 0, 0), COLL_GROUP);
 	event.start_ns -= 15;
 	feed(event);
 	assert_int_equal(n_rows, 2);
@@ -151,13 +151,13 @@ static void a_record_may_come_before_its_call(void **state)
 static void sorted_groups_are_matched_by_size(void **state)
 {
 	static const uint64_t seqs[] = {2, 3, 1}, sizes[] = {100, 10, 1};
-	struct ops_event close;
+	struct coll_event close;
 
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct ops_device){.identity = 0xabc, .members = 2, .peer = -1});
-	close = of_kind(call("nccl", "", 0, 0), OPS_GROUP);
+	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
+	close = of_kind(call("nccl", "", 0, 0), COLL_GROUP);
 	feed(grouped(all_reduce(1)));
 	feed(grouped(all_reduce(100)));
 	feed(grouped(all_reduce(10)));
@@ -169,7 +169,7 @@ static void sorted_groups_are_matched_by_size(void **state)
 	assert_int_equal(n_rows, 3);
 	for (size_t i = 0; i < 3; i++) {
 		assert_true(rows[i].row.device);
-		assert_int_equal(rows[i].row.seq_from, OPS_SEQ_INIT);
+		assert_int_equal(rows[i].row.seq_from, COLL_SEQ_INIT);
 		assert_int_equal(rows[i].row.seq, seqs[i]);
 		assert_int_equal(rows[i].row.count, sizes[i]);
 	}
@@ -180,31 +180,31 @@ static void equal_calls_are_told_apart_by_time(void **state)
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct ops_device){.identity = 0xabc, .members = 2, .peer = -1});
+	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
 	for (int i = 0; i < 3; i++)
 		feed(sized(with(call("nccl", "Recv", 0xa0, 0xabc), OP_FIELD_PEER, 1), 8, 7));
 	now -= 10; /* the first one's record was lost */
 	{
-		struct ops_device device = record("Recv", 0, 8);
+		struct coll_device device = record("Recv", 0, 8);
 
 		device.peer = 1;
 		feed_device(device);
 	}
 	assert_int_equal(n_rows, 1);
 	assert_int_equal(rows[0].row.seq, 2);
-	ops_end(ops);
+	coll_end(ops);
 	assert_int_equal(rows[1].row.seq, 1);
 	assert_false(rows[1].row.device);
 }
 
 static void p2p_records_find_their_calls(void **state)
 {
-	struct ops_device device;
+	struct coll_device device;
 
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct ops_device){.identity = 0xabc, .members = 2, .peer = -1});
+	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
 	feed(sized(with(call("nccl", "Send", 0xa0, 0xabc), OP_FIELD_PEER, 1), 8, 7));
 	feed(sized(with(call("nccl", "Send", 0xa0, 0xabc), OP_FIELD_PEER, 0), 8, 7));
 	device = record("Send", 0, 32); /* in bytes */
@@ -219,17 +219,17 @@ static void p2p_records_find_their_calls(void **state)
 
 static void attached_in_mid_run_the_marker_tells(void **state)
 {
-	struct ops_event event;
+	struct coll_event event;
 
 	(void)state;
 	start();
 	feed(all_reduce(10));
 	wait_in_vain();
 	assert_int_equal(n_rows, 1);
-	assert_int_equal(rows[0].row.seq_from, OPS_SEQ_ATTACH);
+	assert_int_equal(rows[0].row.seq_from, COLL_SEQ_ATTACH);
 	/* Of before the attachment: no row, and nothing late. */
 	{
-		struct ops_device old = record("AllReduce", 500, 10);
+		struct coll_device old = record("AllReduce", 500, 10);
 
 		old.host_ns = 10;
 		feed_device(old);
@@ -241,7 +241,7 @@ static void attached_in_mid_run_the_marker_tells(void **state)
 	feed_device(record("AllReduce", 502, 10));
 	now += 10;
 	assert_int_equal(rows[1].row.seq, 502);
-	assert_int_equal(rows[1].row.seq_from, OPS_SEQ_MARKER);
+	assert_int_equal(rows[1].row.seq_from, COLL_SEQ_MARKER);
 	assert_int_equal(standing(0).entered.seq, 503);
 	feed_device(record("AllReduce", 503, 20));
 	assert_int_equal(rows[2].row.seq, 503);
@@ -261,7 +261,7 @@ static void attached_in_mid_run_the_marker_tells(void **state)
 	event = sized(call("nccl", "Broadcast", 0xb0, 0), 3, 0);
 	feed(event);
 	{
-		struct ops_device device = record("Broadcast", 77, 3);
+		struct coll_device device = record("Broadcast", 77, 3);
 
 		device.identity = 0xbbb;
 		device.member = 1;
@@ -275,15 +275,15 @@ static void attached_in_mid_run_the_marker_tells(void **state)
 
 static void launches_of_recorded_graphs(void **state)
 {
-	struct ops_device device;
+	struct coll_device device;
 
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct ops_device){.identity = 0xabc, .members = 2, .peer = -1});
-	feed(of_kind(call("", "", 0, 0), OPS_CAPTURE));
+	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
+	feed(of_kind(call("", "", 0, 0), COLL_CAPTURE));
 	feed(all_reduce(10));
-	feed(of_kind(call("", "", 0, 0), OPS_CAPTURE_END));
+	feed(of_kind(call("", "", 0, 0), COLL_CAPTURE_END));
 	assert_int_equal(n_rows, 1); /* the device is not told of it now */
 	assert_true(rows[0].row.captured);
 	device = record("AllReduce", 2, 10);
@@ -294,7 +294,7 @@ static void launches_of_recorded_graphs(void **state)
 	assert_int_equal(n_rows, 3);
 	assert_true(rows[2].row.captured && rows[2].row.device);
 	assert_int_equal(rows[2].row.seq, 0);
-	assert_int_equal(rows[2].row.seq_from, OPS_SEQ_ATTACH);
+	assert_int_equal(rows[2].row.seq_from, COLL_SEQ_ATTACH);
 	assert_int_equal(rows[2].row.device_duration_ns, 100);
 	/* The device counts launches, the host does not: its numbers are no use any more. */
 	feed(all_reduce(10));
@@ -308,21 +308,21 @@ static void more_rows_than_may_wait(void **state)
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct ops_device){.identity = 0xabc, .members = 2, .peer = -1});
+	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
 	for (uint64_t i = 0; i < 6000; i++)
 		feed(all_reduce(1 + i));
-	assert_int_equal(n_rows, 6000 - OPS_WAITING_MAX);
-	assert_int_equal(counts().not_waited, 6000 - OPS_WAITING_MAX);
+	assert_int_equal(n_rows, 6000 - COLL_WAITING_MAX);
+	assert_int_equal(counts().not_waited, 6000 - COLL_WAITING_MAX);
 	for (uint64_t i = 0; i < n_rows; i++)
 		assert_int_equal(rows[i].row.seq, i + 1);
 	now -= 10 * 5999;
 	for (uint64_t i = 0; i < 6000; i++, now += 10)
 		feed_device(record("AllReduce", i + 1, i + 1));
 	assert_int_equal(n_rows, 6000);
-	assert_int_equal(counts().late, 6000 - OPS_WAITING_MAX);
+	assert_int_equal(counts().late, 6000 - COLL_WAITING_MAX);
 	for (uint64_t i = 0; i < n_rows; i++) {
 		assert_int_equal(rows[i].row.seq, i + 1);
-		assert_int_equal(rows[i].row.device, i >= 6000 - OPS_WAITING_MAX);
+		assert_int_equal(rows[i].row.device, i >= 6000 - COLL_WAITING_MAX);
 	}
 }
 
@@ -331,10 +331,10 @@ static void a_communicator_goes_before_its_records(void **state)
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct ops_device){.identity = 0xabc, .members = 2, .peer = -1});
+	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
 	feed(all_reduce(10));
 	feed(all_reduce(20));
-	feed(of_kind(call("nccl", "", 0xa0, 0), OPS_COMM_FREE));
+	feed(of_kind(call("nccl", "", 0xa0, 0), COLL_COMM_FREE));
 	assert_true(comms[n_comms - 1].row.freed);
 	now -= 10;
 	feed_device(record("AllReduce", 1, 10 + 10));
@@ -344,8 +344,8 @@ static void a_communicator_goes_before_its_records(void **state)
 	assert_string_equal(rows[0].communicator, "0000000000000abc");
 	assert_int_equal(rows[0].row.seq, 2);
 	feed_device(record("AllReduce", 3, 10)); /* of nobody */
-	feed_device((struct ops_device){.op = "AllReduce"});
-	ops_end(ops);
+	feed_device((struct coll_device){.op = "AllReduce"});
+	coll_end(ops);
 	assert_int_equal(n_rows, 2);
 }
 

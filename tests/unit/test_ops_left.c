@@ -16,7 +16,7 @@ struct told {
 	uint64_t seq[8];
 };
 
-static void on_row(void *arg, const struct ops_row *row)
+static void on_row(void *arg, const struct coll_row *row)
 {
 	struct told *told = arg;
 
@@ -27,30 +27,30 @@ static void on_row(void *arg, const struct ops_row *row)
 
 static uint64_t now_ns = 1000;
 
-static void call(struct ops *ops, const char *op, uint64_t before, uint64_t stack_pointer)
+static void call(struct coll *ops, const char *op, uint64_t before, uint64_t stack_pointer)
 {
-	struct ops_event event = {.kind = OPS_OP, .family = "gloo", .op = op, .start_ns = now_ns++, .thread_id = 1, .text = "",
+	struct coll_event event = {.kind = COLL_OP, .family = "gloo", .op = op, .start_ns = now_ns++, .thread_id = 1, .text = "",
 		.stack_pointer = stack_pointer, .present = 1u << OP_FIELD_COMM | 1u << OP_FIELD_SEQ | 1u << OP_FIELD_IDENTITY};
 
 	event.field[OP_FIELD_COMM] = 0x1000;
 	event.field[OP_FIELD_IDENTITY] = 5;
 	event.field[OP_FIELD_SEQ] = before;
-	ops_feed(ops, &event);
+	coll_feed(ops, &event);
 }
 
-static void work(struct ops *ops, enum ops_kind kind, uint64_t address)
+static void work(struct coll *ops, enum coll_kind kind, uint64_t address)
 {
-	struct ops_event event = {.kind = kind, .family = "gloo", .op = "", .start_ns = now_ns++, .thread_id = 1, .text = "",
+	struct coll_event event = {.kind = kind, .family = "gloo", .op = "", .start_ns = now_ns++, .thread_id = 1, .text = "",
 		.present = 1u << OP_FIELD_WORK};
 
 	event.field[OP_FIELD_WORK] = address;
-	ops_feed(ops, &event);
+	coll_feed(ops, &event);
 }
 
-static void done(struct ops *ops, uint64_t address)
+static void done(struct coll *ops, uint64_t address)
 {
-	work(ops, OPS_WORK, address);
-	work(ops, OPS_FINISHED, address);
+	work(ops, COLL_WORK, address);
+	work(ops, COLL_FINISHED, address);
 }
 
 /* What the next call with its number is named must not be what failed before it, however deep that was called from. */
@@ -61,27 +61,27 @@ static void a_call_that_failed_makes_no_row(void **state)
 	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		struct told told = {0};
-		struct ops *ops = ops_new(&(struct ops_sink){.row = on_row, .arg = &told});
-		struct ops_point point;
+		struct coll *ops = coll_new(&(struct coll_sink){.row = on_row, .arg = &told});
+		struct coll_point point;
 
 		assert_non_null(ops);
 		call(ops, "AlltoAllV", 0, 0x7000);
 		call(ops, "AllReduce", 0, deeper[i]);
 		done(ops, 0x20);
-		assert_true(ops_at(ops, "0000000000000005", 1, &point));
+		assert_true(coll_at(ops, "0000000000000005", 1, &point));
 		assert_string_equal(point.op, "AllReduce");
-		ops_end(ops);
+		coll_end(ops);
 		assert_int_equal(told.rows, 1);
 		assert_string_equal(told.op[0], "AllReduce");
 		assert_int_equal(told.seq[0], 1);
-		ops_free(ops);
+		coll_free(ops);
 	}
 }
 
 static void a_call_within_a_call_is_a_part_of_it(void **state)
 {
 	struct told told = {0};
-	struct ops *ops = ops_new(&(struct ops_sink){.row = on_row, .arg = &told});
+	struct coll *ops = coll_new(&(struct coll_sink){.row = on_row, .arg = &told});
 
 	(void)state;
 	assert_non_null(ops);
@@ -91,11 +91,11 @@ static void a_call_within_a_call_is_a_part_of_it(void **state)
 	call(ops, "ReduceScatter", 1, 0x7000); /* fails */
 	call(ops, "AllReduce", 1, 0x7000);
 	done(ops, 0x20);
-	ops_end(ops);
+	coll_end(ops);
 	assert_int_equal(told.rows, 2);
 	assert_string_equal(told.op[0], "ReduceScatter");
 	assert_string_equal(told.op[1], "AllReduce");
-	ops_free(ops);
+	coll_free(ops);
 }
 
 int main(void)

@@ -16,7 +16,7 @@ static int setup(void **state)
 	init = INIT;
 	freed = FREED;
 	all_reduce = ALL_REDUCE;
-	return rooms_setup(state);
+	return fixture_setup(state);
 }
 
 static void made(const struct rank *rank, uint64_t address, uint64_t time_ns)
@@ -53,16 +53,16 @@ static void test_rows(void **state)
 
 static void test_device_times(void **state)
 {
-	struct ops_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
+	struct coll_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
 		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS, .member = 0, .members = 4, .peer = -1};
 
 	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	/* The record that tells that there are device records, so that rows wait for theirs. */
-	ops_room_device(context.ops, &ranks_here[0], &(struct ops_device){.identity = IDENTITY, .name = "world", .op = "",
-		.peer = -1, .members = 4, .host_ns = 11 * MS, .start_ns = OPS_UNKNOWN, .stop_ns = OPS_UNKNOWN});
+	rank_coll_device(context.ops, &ranks_here[0], &(struct coll_device){.identity = IDENTITY, .name = "world", .op = "",
+		.peer = -1, .members = 4, .host_ns = 11 * MS, .start_ns = COLL_UNKNOWN, .stop_ns = COLL_UNKNOWN});
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
-	ops_room_device(context.ops, &ranks_here[0], &device);
+	rank_coll_device(context.ops, &ranks_here[0], &device);
 	tell_rank(&ranks_here[0], RANK_ENDED);
 	flush();
 	assert_query("select seq, tier, device_duration_ns, device_start_ns - host_start_ns from collectives",
@@ -77,12 +77,12 @@ static void test_becomes_known(void **state)
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	flush();
 	assert_query("select communicator, trouble is not null, first_seen_ns is not null from communicators", "NULL|1|1\n");
-	ops_room_identify(context.ops, &ranks_here[0], "nccl", 0xc0, IDENTITY, "pg", 0, 4, "memory", "");
+	rank_coll_identify(context.ops, &ranks_here[0], "nccl", 0xc0, IDENTITY, "pg", 0, 4, "memory", "");
 	flush();
 	assert_query("select communicator, trouble, name, source, members from communicators",
 		"0000000000001234|NULL|pg|memory|4\n");
 	/* What another rank or process says of the same address is no matter. */
-	ops_room_identify(context.ops, &ranks_here[1], "nccl", 0xc0, 0x99, "other", 0, 4, "memory", "");
+	rank_coll_identify(context.ops, &ranks_here[1], "nccl", 0xc0, 0x99, "other", 0, 4, "memory", "");
 	flush();
 	assert_query("select count(*) from communicators", "1\n");
 }
@@ -123,10 +123,10 @@ static void test_one_row_over_restarts(void **state)
 {
 	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
-	call_rooms_level(&context, LEVEL_L1, false);
+	call_sinks_level(&context, LEVEL_L1, false);
 	flush();
 	reduced(&ranks_here[0], 0xc0, 1000, 60 * MS);
-	ops_room_identify(context.ops, &ranks_here[0], "nccl", 0xc0, IDENTITY, "", 0, 4, "memory", "");
+	rank_coll_identify(context.ops, &ranks_here[0], "nccl", 0xc0, IDENTITY, "", 0, 4, "memory", "");
 	flush();
 	assert_query("select communicator, source from communicators", "0000000000001234|memory\n");
 	assert_query("select count(*) from communicators where trouble is not null", "0\n");
@@ -151,7 +151,7 @@ static void mark(const struct rank *rank, enum steps_edge edge, const char *stag
 	struct steps_mark mark = {
 		.time_ns = time_ns, .thread_id = rank->pid, .edge = edge, .stage = stage, .name = edge == STEPS_BEGIN ? stage : NULL};
 
-	steps_room_mark(context.steps, rank, &mark);
+	rank_steps_mark(context.steps, rank, &mark);
 }
 
 /* The step that was open when it was called, though its row comes much later. */
@@ -181,13 +181,13 @@ static void test_step(void **state)
 	assert_query("select step from collectives order by host_start_ns", "1\n2\n3\n");
 }
 
-static const struct ops_look_comm *first(const struct ops_look *look)
+static const struct coll_snapshot_comm *first(const struct coll_snapshot *look)
 {
 	assert_true(look->comms > 0);
 	return &look->comm[0];
 }
 
-static void in_flight(void *reader, ops_room_in_flight_each each, void *arg)
+static void in_flight(void *reader, rank_coll_in_flight_each each, void *arg)
 {
 	uint64_t words[RT_CALL_ARGS_MAX] = {4000, FLOAT32, 0xc0};
 	struct probe *stage = reader;
@@ -198,11 +198,11 @@ static void in_flight(void *reader, ops_room_in_flight_each each, void *arg)
 	each(arg, 101, 101, stage, 200 * MS, 0, words);
 }
 
-static struct ops_look *look_at(uint64_t now_ns)
+static struct coll_snapshot *look_at(uint64_t now_ns)
 {
-	struct ops_look *look = NULL;
+	struct coll_snapshot *look = NULL;
 
-	assert_int_equal(ops_look_new(context.ops, now_ns, &look), 0);
+	assert_int_equal(coll_snapshot_new(context.ops, now_ns, &look), 0);
 	return look;
 }
 
@@ -210,7 +210,7 @@ static struct ops_look *look_at(uint64_t now_ns)
 static void test_who_is_missing(void **state)
 {
 	struct probe stage = {.name = "sync"};
-	struct ops_look *look;
+	struct coll_snapshot *look;
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
@@ -218,16 +218,16 @@ static void test_who_is_missing(void **state)
 		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
 	}
 	look = look_at(201 * MS);
-	assert_int_equal(first(look)->verdict.state, OPS_STATE_RUNNING);
+	assert_int_equal(first(look)->verdict.state, COLL_STATE_RUNNING);
 	assert_int_equal(look->calls, 0);
-	ops_look_free(look);
-	ops_room_set_in_flight(context.ops, in_flight, &stage);
+	coll_snapshot_free(look);
+	rank_coll_set_in_flight(context.ops, in_flight, &stage);
 	look = look_at(201 * MS); /* within the patience */
-	assert_int_equal(first(look)->verdict.state, OPS_STATE_RUNNING);
-	ops_look_free(look);
+	assert_int_equal(first(look)->verdict.state, COLL_STATE_RUNNING);
+	coll_snapshot_free(look);
 	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
 	assert_int_equal(look->comms, 1);
-	assert_int_equal(first(look)->verdict.state, OPS_STATE_MISSING);
+	assert_int_equal(first(look)->verdict.state, COLL_STATE_MISSING);
 	assert_int_equal(first(look)->verdict.seq, 2);
 	assert_int_equal(first(look)->members, 2);
 	assert_non_null(strstr(first(look)->sentence, "rank 1"));
@@ -237,14 +237,14 @@ static void test_who_is_missing(void **state)
 	assert_int_equal(look->member[1].judged.standing.in_call_ns, 200 * MS);
 	assert_int_equal(look->calls, 1);
 	assert_int_equal(look->call[0].pid, 100);
-	ops_look_free(look);
+	coll_snapshot_free(look);
 }
 
 /* A rank that is gone is named, until another takes its place. */
 static void test_who_has_ended(void **state)
 {
 	struct probe stage = {.name = "sync"};
-	struct ops_look *look;
+	struct coll_snapshot *look;
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
@@ -252,24 +252,24 @@ static void test_who_has_ended(void **state)
 		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
 	}
 	tell_rank(&ranks_here[1], RANK_ENDED);
-	ops_room_set_in_flight(context.ops, in_flight, &stage);
+	rank_coll_set_in_flight(context.ops, in_flight, &stage);
 	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
-	assert_int_equal(first(look)->verdict.state, OPS_STATE_MISSING);
+	assert_int_equal(first(look)->verdict.state, COLL_STATE_MISSING);
 	assert_non_null(strstr(first(look)->sentence, "has ended"));
-	ops_look_free(look);
+	coll_snapshot_free(look);
 	ranks_here[1].instance = 99;
 	tell_rank(&ranks_here[1], RANK_ADDED);
 	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
 	assert_int_equal(first(look)->members, 1);
-	ops_look_free(look);
+	coll_snapshot_free(look);
 	/* And of communicators of which nobody lives nothing is told. */
 	tell_rank(&ranks_here[0], RANK_ENDED);
 	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
 	assert_int_equal(look->comms, 0);
-	ops_look_free(look);
+	coll_snapshot_free(look);
 }
 
-static struct ops_look *look_when_ended;
+static struct coll_snapshot *look_when_ended;
 
 static void look_at_end(void *arg, const struct rank *rank, enum rank_change change)
 {
@@ -283,14 +283,14 @@ static void look_at_end(void *arg, const struct rank *rank, enum rank_change cha
 static void test_ended_in_a_call(void **state)
 {
 	struct probe stage = {.name = "sync"};
-	const struct ops_look_comm *comm;
+	const struct coll_snapshot_comm *comm;
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		made(&ranks_here[i], 0xc0, 10 * MS);
 		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
 	}
-	ops_room_set_in_flight(context.ops, in_flight, &stage);
+	rank_coll_set_in_flight(context.ops, in_flight, &stage);
 	assert_int_equal(ranks_observe(NULL, look_at_end, NULL), 0);
 	tell_rank(&ranks_here[0], RANK_ENDED);
 	assert_int_equal(look_when_ended->comms, 1);
@@ -299,12 +299,12 @@ static void test_ended_in_a_call(void **state)
 	for (size_t i = 0; i < 2; i++)
 		assert_true((look_when_ended->member[comm->first + i].judged.pid == 100) ==
 			    (look_when_ended->member[comm->first + i].ended_ns != 0));
-	ops_look_free(look_when_ended);
+	coll_snapshot_free(look_when_ended);
 }
 
 static void test_unknown_is_not_judged(void **state)
 {
-	struct ops_look *look;
+	struct coll_snapshot *look;
 
 	(void)state;
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
@@ -312,30 +312,30 @@ static void test_unknown_is_not_judged(void **state)
 	reduced(&ranks_here[1], 0xc0, 1000, 30 * MS);
 	look = look_at(60 * NSEC_PER_SEC);
 	assert_int_equal(look->comms, 2);
-	assert_int_equal(look->comm[0].verdict.state, OPS_STATE_RUNNING);
+	assert_int_equal(look->comm[0].verdict.state, COLL_STATE_RUNNING);
 	assert_non_null(strstr(look->comm[0].sentence, "not identified"));
-	ops_look_free(look);
+	coll_snapshot_free(look);
 }
 
 /* A device record that is on its way when the level goes off begins nothing. */
 static void test_off_is_off(void **state)
 {
-	const struct ops_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
+	const struct coll_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
 		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS, .members = 4, .peer = -1};
-	struct ops_room_counts counts;
+	struct rank_coll_counts counts;
 
 	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
-	call_rooms_level(&context, LEVEL_L2, false); /* another one's business */
-	ops_room_counts(context.ops, &counts);
+	call_sinks_level(&context, LEVEL_L2, false); /* another one's business */
+	rank_coll_counts(context.ops, &counts);
 	assert_int_equal(counts.communicators, 1);
-	call_rooms_level(&context, LEVEL_L1, false);
-	ops_room_device(context.ops, &ranks_here[0], &device);
-	ops_room_counts(context.ops, &counts);
+	call_sinks_level(&context, LEVEL_L1, false);
+	rank_coll_device(context.ops, &ranks_here[0], &device);
+	rank_coll_counts(context.ops, &counts);
 	assert_int_equal(counts.communicators, 0);
-	call_rooms_level(&context, LEVEL_L1, true);
+	call_sinks_level(&context, LEVEL_L1, true);
 	made(&ranks_here[0], 0xc0, 50 * MS);
-	ops_room_counts(context.ops, &counts);
+	rank_coll_counts(context.ops, &counts);
 	assert_int_equal(counts.communicators, 1);
 }
 
@@ -351,7 +351,7 @@ static void test_many_communicators(void **state)
 			WORDS(0x1000 + i * 16)});
 	flush();
 	assert_query("select count(*), count(distinct communicator), sum(trouble is not null) from communicators", "3000|3000|0\n");
-	assert_true(query_int("select sum(freed) from communicators") >= OPS_COMMS_MAX);
+	assert_true(query_int("select sum(freed) from communicators") >= COLL_COMMS_MAX);
 }
 
 /* Records that the kernel lost were perhaps calls: what is counted from here on may not be joined. */
@@ -361,7 +361,7 @@ static void test_lost_records(void **state)
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	kernel_lost = 3;
-	call_rooms_tick(&context, 25 * MS);
+	call_sinks_tick(&context, 25 * MS);
 	reduced(&ranks_here[0], 0xc0, 1000, 30 * MS);
 	tell_rank(&ranks_here[0], RANK_ENDED);
 	flush();
@@ -370,15 +370,15 @@ static void test_lost_records(void **state)
 
 static void test_counts_outlive_ranks(void **state)
 {
-	struct ops_room_counts counts;
+	struct rank_coll_counts counts;
 
 	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
-	ops_room_counts(context.ops, &counts);
+	rank_coll_counts(context.ops, &counts);
 	assert_int_equal(counts.communicators, 1);
 	tell_rank(&ranks_here[0], RANK_ENDED);
-	ops_room_counts(context.ops, &counts);
+	rank_coll_counts(context.ops, &counts);
 	assert_int_equal(counts.rows, 1);
 	assert_int_equal(counts.communicators, 0);
 }
@@ -386,22 +386,22 @@ static void test_counts_outlive_ranks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rows, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_device_times, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_becomes_known, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_known_better, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_two_members_in_one_process, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_one_row_over_restarts, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_freed, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_step, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_who_is_missing, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_who_has_ended, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_ended_in_a_call, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_unknown_is_not_judged, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_off_is_off, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_many_communicators, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_lost_records, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_counts_outlive_ranks, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_rows, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_device_times, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_becomes_known, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_known_better, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_two_members_in_one_process, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_one_row_over_restarts, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_freed, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_step, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_who_is_missing, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_who_has_ended, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_ended_in_a_call, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_unknown_is_not_judged, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_off_is_off, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_many_communicators, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_lost_records, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_counts_outlive_ranks, setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,29 +27,29 @@ static void process(uint32_t pid, char state)
 	fclose(file);
 }
 
-static struct ops_look_member member(uint32_t pid, uint64_t entered, uint64_t completed, bool missing)
+static struct coll_snapshot_member member(uint32_t pid, uint64_t entered, uint64_t completed, bool missing)
 {
-	return (struct ops_look_member){.judged = {.pid = pid, .missing = missing, .standing = {
+	return (struct coll_snapshot_member){.judged = {.pid = pid, .missing = missing, .standing = {
 		.entered = {.seq = entered, .time_ns = 10 * SECOND},
 		.completed = {.seq = completed},
 		.completion_known = true}}};
 }
 
-static void look(struct ops_look_comm *comm, struct ops_look_member *members, enum ops_state state)
+static void look(struct coll_snapshot_comm *comm, struct coll_snapshot_member *members, enum coll_state state)
 {
-	*comm = (struct ops_look_comm){.members = 3, .verdict.state = state};
-	ops_stopped(comm, members, root, 15 * SECOND, 2 * SECOND);
+	*comm = (struct coll_snapshot_comm){.members = 3, .verdict.state = state};
+	coll_stopped(comm, members, root, 15 * SECOND, 2 * SECOND);
 }
 
 static void stopped_in_an_operation_is_missing(void **state)
 {
-	struct ops_look_member members[] = {member(1, 7, 6, false), member(2, 7, 6, false), member(3, 7, 6, false)};
-	struct ops_look_comm comm;
+	struct coll_snapshot_member members[] = {member(1, 7, 6, false), member(2, 7, 6, false), member(3, 7, 6, false)};
+	struct coll_snapshot_comm comm;
 
 	(void)state;
 	process(2, 'T');
-	look(&comm, members, OPS_STATE_RUNNING);
-	assert_int_equal(comm.verdict.state, OPS_STATE_MISSING);
+	look(&comm, members, COLL_STATE_RUNNING);
+	assert_int_equal(comm.verdict.state, COLL_STATE_MISSING);
 	assert_int_equal(comm.verdict.seq, 7);
 	assert_int_equal(comm.verdict.waited_ns, 5 * SECOND);
 	assert_false(members[0].judged.missing || members[2].judged.missing);
@@ -58,40 +58,40 @@ static void stopped_in_an_operation_is_missing(void **state)
 
 static void who_waits_for_it_is_not(void **state)
 {
-	struct ops_look_member members[] = {member(1, 8, 7, false), member(2, 7, 6, true), member(3, 7, 6, true)};
-	struct ops_look_comm comm;
+	struct coll_snapshot_member members[] = {member(1, 8, 7, false), member(2, 7, 6, true), member(3, 7, 6, true)};
+	struct coll_snapshot_comm comm;
 
 	(void)state;
 	process(2, 't');
-	look(&comm, members, OPS_STATE_MISSING);
+	look(&comm, members, COLL_STATE_MISSING);
 	assert_true(members[1].judged.missing);
 	assert_false(members[2].judged.missing);
 	/* One that is not in an operation is missing of itself. */
 	members[2] = member(3, 7, 7, true);
-	look(&comm, members, OPS_STATE_MISSING);
+	look(&comm, members, COLL_STATE_MISSING);
 	assert_true(members[2].judged.missing);
 }
 
 static void nothing_is_wrong(void **state)
 {
-	struct ops_look_member members[] = {member(1, 7, 7, false), member(2, 7, 7, false), member(3, 7, 6, false)};
-	struct ops_look_comm comm;
+	struct coll_snapshot_member members[] = {member(1, 7, 7, false), member(2, 7, 7, false), member(3, 7, 6, false)};
+	struct coll_snapshot_comm comm;
 
 	(void)state;
 	process(2, 'T'); /* between operations: nobody waits yet */
-	look(&comm, members, OPS_STATE_RUNNING);
-	assert_int_equal(comm.verdict.state, OPS_STATE_RUNNING);
+	look(&comm, members, COLL_STATE_RUNNING);
+	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
 	assert_true(members[1].stopped);
 	assert_false(members[1].judged.missing);
 	process(2, 'S');
 	members[1] = member(2, 7, 6, false);
-	look(&comm, members, OPS_STATE_RUNNING);
-	assert_int_equal(comm.verdict.state, OPS_STATE_RUNNING);
+	look(&comm, members, COLL_STATE_RUNNING);
+	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
 	assert_false(members[1].stopped);
 	process(2, 'T');
 	members[1].judged.standing.entered.time_ns = 14 * SECOND;
-	look(&comm, members, OPS_STATE_RUNNING);
-	assert_int_equal(comm.verdict.state, OPS_STATE_RUNNING);
+	look(&comm, members, COLL_STATE_RUNNING);
+	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
 }
 
 static int make_root(void **state)

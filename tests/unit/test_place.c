@@ -138,7 +138,7 @@ static void check_library(const char *path, bool *group_found)
 	library.fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(library.fd >= 0);
 	assert_int_equal(elf_file_open(library.fd, &elf), 0);
-	assert_int_equal(places_find(engine(), &library, &places), 0);
+	assert_int_equal(sites_find(engine(), &library, &places), 0);
 	for (unsigned i = 0; i < places.count; i++) {
 		const struct place *place = &places.place[i];
 
@@ -155,12 +155,12 @@ static void check_library(const char *path, bool *group_found)
 	assert_int_equal(places.count, specs);
 	for (size_t i = 0; i < table.count; i++)
 		group_found[i] |= places.found[i];
-	places_free(&places);
+	sites_free(&places);
 	specs_max = 1; /* no room for more: the rest is left out, and what is there is whole */
 	specs = 0;
-	assert_int_equal(places_find(engine(), &library, &places), 0);
+	assert_int_equal(sites_find(engine(), &library, &places), 0);
 	assert_int_equal(places.count, 1);
-	places_free(&places);
+	sites_free(&places);
 	elf_file_close(elf);
 	close(library.fd);
 }

@@ -79,11 +79,11 @@ static void *state;
 static struct frame_rank rank[RANKS];
 static struct frame_who who[RANKS];
 static uint64_t step, now, random_state;
-static struct opinion said;
+static struct verdict said;
 static unsigned says, confirmed, wants, wanted;
 static char why[256];
 
-static void say(void *arg, const struct opinion *opinion)
+static void say(void *arg, const struct verdict *opinion)
 {
 	(void)arg;
 	said = *opinion;

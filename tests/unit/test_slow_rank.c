@@ -30,7 +30,7 @@ static unsigned said[RANKS], confirmed[RANKS], between; /* between: in steps wit
 static enum finding_cause cause;
 static double cost_ns;
 
-static void on_say(void *arg, const struct opinion *opinion)
+static void on_say(void *arg, const struct verdict *opinion)
 {
 	(void)arg;
 	assert_in_range(opinion->finding.rank, 0, RANKS - 1);
@@ -319,7 +319,7 @@ struct told_of {
 	enum finding_cause cause;
 };
 
-static void on_shared(void *arg, const struct opinion *opinion)
+static void on_shared(void *arg, const struct verdict *opinion)
 {
 	struct told_of *told = arg;
 

@@ -38,7 +38,7 @@ static struct {
 } told;
 static unsigned checkpoint;
 
-static void on_say(void *arg, const struct opinion *opinion)
+static void on_say(void *arg, const struct verdict *opinion)
 {
 	(void)arg;
 	assert_in_range(opinion->finding.rank, 0, RANKS_MAX - 1);

@@ -39,7 +39,7 @@ struct told {
 	uint64_t now;
 };
 
-static void on_say(void *arg, const struct opinion *opinion)
+static void on_say(void *arg, const struct verdict *opinion)
 {
 	struct told *told = arg;
 

@@ -36,13 +36,13 @@ static void files_that_are_there(void **state)
 
 	(void)state;
 	assert_int_equal(stat("/proc/self/exe", &theirs), 0);
-	assert_int_equal(stat_within("/proc/self/exe", EVER_NS, &ours), 0);
+	assert_int_equal(stat_timeout("/proc/self/exe", EVER_NS, &ours), 0);
 	assert_true(ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev);
-	assert_int_equal(stat_within("/proc/self/nothing", EVER_NS, &ours), -ENOENT);
-	assert_int_equal(stat_within("/proc/self/exe/nothing", EVER_NS, &ours), -ENOTDIR);
+	assert_int_equal(stat_timeout("/proc/self/nothing", EVER_NS, &ours), -ENOENT);
+	assert_int_equal(stat_timeout("/proc/self/exe/nothing", EVER_NS, &ours), -ENOTDIR);
 	memset(longest, 'x', PATH_MAX);
 	longest[PATH_MAX] = 0;
-	assert_int_equal(stat_within(longest, EVER_NS, &ours), -ENAMETOOLONG);
+	assert_int_equal(stat_timeout(longest, EVER_NS, &ours), -ENAMETOOLONG);
 }
 
 static void a_server_that_is_down(void **state)
@@ -51,17 +51,17 @@ static void a_server_that_is_down(void **state)
 
 	(void)state;
 	assert_int_equal(sem_init(&server, 0, 0), 0);
-	assert_int_equal(stat_within("/dead/file", SOON_NS, &st), -ETIMEDOUT);
+	assert_int_equal(stat_timeout("/dead/file", SOON_NS, &st), -ETIMEDOUT);
 	/* One thread waits for it, not one a rank; others' files are not asked for either. */
-	assert_int_equal(stat_within("/dead/file", EVER_NS, &st), -EBUSY);
-	assert_int_equal(stat_within("/proc/self/exe", EVER_NS, &st), -EBUSY);
+	assert_int_equal(stat_timeout("/dead/file", EVER_NS, &st), -EBUSY);
+	assert_int_equal(stat_timeout("/proc/self/exe", EVER_NS, &st), -EBUSY);
 	assert_int_equal(st.st_ino, 1);
 	/* It is up again. */
 	sem_post(&server);
-	while (stat_within("/proc/self/exe", EVER_NS, &st) == -EBUSY)
+	while (stat_timeout("/proc/self/exe", EVER_NS, &st) == -EBUSY)
 		usleep(1000);
 	sem_post(&server);
-	assert_int_equal(stat_within("/dead/file", EVER_NS, &st), 0);
+	assert_int_equal(stat_timeout("/dead/file", EVER_NS, &st), 0);
 	assert_int_equal(st.st_ino, 7);
 }
 

@@ -269,7 +269,7 @@ static void test_missing_before_lost(void **state)
 	assert_hang(CAUSE_MISSING, 2);
 }
 
-#define UNSURE_CALLS (STOOD_ROWS_MAX + 1000)
+#define UNSURE_CALLS (STALL_ROWS_MAX + 1000)
 
 /* What rank 1 calls leaves room for what the others do. */
 static void test_missing_beside_many_lost(void **state)
