@@ -157,7 +157,7 @@ static void check_capabilities(const struct context *context, struct check_list 
 {
 	static const struct {
 		unsigned number;
-		const char *name, *without;
+		const char *name, *whatif;
 		enum check_verdict verdict;
 	} wanted[] = {
 		{CAPABILITY_BPF, "CAP_BPF", "no probe can be loaded", CHECK_MISSING},
@@ -182,7 +182,7 @@ static void check_capabilities(const struct context *context, struct check_list 
 		else
 			check_add(list, wanted[i].name, wanted[i].verdict,
 				"run as root, or add it to CapabilityBoundingSet= and AmbientCapabilities= of the unit",
-				"not held: %s", wanted[i].without);
+				"not held: %s", wanted[i].whatif);
 	}
 }
 

@@ -58,31 +58,31 @@ static void put_sum(
 		&(struct online_wait_info){thread_id, sum->start_ns, NSEC_PER_SEC, sum->run_delay_ns, 0, ""});
 }
 
-static void put_stay(struct sched *sched, const struct rank *rank, const struct rt_offcpu_event *stay)
+static void put_stay(struct sched *sched, const struct rank *rank, const struct rt_offcpu_event *interval)
 {
 	char thread[RT_COMM_SIZE], next[RT_COMM_SIZE], previous[RT_COMM_SIZE];
 
-	copy_text(thread, sizeof(thread), stay->thread_name);
-	copy_text(next, sizeof(next), stay->next_name);
-	copy_text(previous, sizeof(previous), stay->previous_name);
+	copy_text(thread, sizeof(thread), interval->thread_name);
+	copy_text(next, sizeof(next), interval->next_name);
+	copy_text(previous, sizeof(previous), interval->previous_name);
 	const struct store_value row[] = {
 		V_INT(rank->env.rank),
-		V_INT(stay->event.thread_id),
+		V_INT(interval->event.thread_id),
 		V_TEXT(thread),
-		V_INT(store_utc_ns(sched->context->store, stay->start_ns)),
-		V_INT(stay->duration_ns),
-		V_INT(stay->run_delay_ns),
-		V_INT(stay->next_pid),
+		V_INT(store_utc_ns(sched->context->store, interval->start_ns)),
+		V_INT(interval->duration_ns),
+		V_INT(interval->run_delay_ns),
+		V_INT(interval->next_pid),
 		V_TEXT(next),
-		V_INT(stay->previous_pid),
+		V_INT(interval->previous_pid),
 		V_TEXT(previous),
 		V_INT(rank->instance),
 	};
 
 	(void)store_put(sched->context->store, TABLE_OFFCPU, row, ARRAY_SIZE(row));
 	online_wait(sched->context->findings, rank->slot, rank->instance,
-		&(struct online_wait_info){stay->event.thread_id, stay->start_ns, stay->duration_ns, stay->run_delay_ns,
-			stay->previous_pid, previous});
+		&(struct online_wait_info){interval->event.thread_id, interval->start_ns, interval->duration_ns, interval->run_delay_ns,
+			interval->previous_pid, previous});
 }
 
 /* Removes an entry and hands out what it held. Kernels before 5.14 cannot do both at once. */

@@ -124,7 +124,7 @@ void online_wait(struct online *online, uint32_t slot, int64_t instance, const s
 
 	if (!process || wait->thread_id != (process->thread_id ? process->thread_id : process->pid))
 		return;
-	preemptors_add(&process->hogs, process->pid, wait->preemptor_pid, wait->preemptor_name, wait->run_delay_ns);
+	preemptors_add(&process->preemptors, process->pid, wait->preemptor_pid, wait->preemptor_name, wait->run_delay_ns);
 }
 
 void online_launches(struct online *online, uint32_t slot, int64_t instance, uint64_t start_ns,

@@ -31,7 +31,7 @@ struct online_process {
 	uint64_t ended_ns;  /* 0: it lives */
 	uint32_t thread_id; /* its step thread, 0 while not known */
 	uint64_t op_ns;	    /* end of the newest operation that was told */
-	struct preemptors hogs;   /* of the waits that L3 told of since the sample before */
+	struct preemptors preemptors;   /* of the waits that L3 told of since the sample before */
 	struct rank_steps_progress last; /* of one that ended: its place is another's */
 	struct host_sampler *sampler;
 	struct host_sample newest;

@@ -111,7 +111,7 @@ static void online_stall_add_member(const struct online *online, uint32_t pid, u
 		(*members)++;
 }
 
-static void add_verdict(struct verdicts *verdicts, const struct online *online, const struct coll_snapshot *look,
+static void add_verdict(struct verdicts *verdicts, const struct online *online, const struct coll_snapshot *snapshot,
 	const struct coll_snapshot_comm *comm)
 {
 	_cleanup_free_ struct coll_judged *judged = calloc(comm->members + 1, sizeof(*judged));
@@ -119,8 +119,8 @@ static void add_verdict(struct verdicts *verdicts, const struct online *online, 
 	uint32_t *culprit = verdicts->culprit[verdicts->count], *waiter = verdicts->waiter[verdicts->count];
 
 	for (size_t i = 0; judged && i < comm->members; i++)
-		judged[i] = look->member[comm->first + i].judged;
-	if (!judged || !stuck_of(judged, comm->members, &comm->verdict, look->now_ns, stuck))
+		judged[i] = snapshot->member[comm->first + i].judged;
+	if (!judged || !stuck_of(judged, comm->members, &comm->verdict, snapshot->now_ns, stuck))
 		return;
 	(void)copy_text(stuck->sentence, sizeof(stuck->sentence), comm->sentence);
 	stuck->culprit = culprit;
@@ -131,7 +131,7 @@ static void add_verdict(struct verdicts *verdicts, const struct online *online, 
 		else if (stuck_is_waiter(stuck, &judged[i]))
 			online_stall_add_member(online, judged[i].pid, waiter, &stuck->waiters);
 	}
-	verdicts->job[verdicts->count++] = look->member[comm->first].job;
+	verdicts->job[verdicts->count++] = snapshot->member[comm->first].job;
 }
 
 /* Costs a look into the kernel, so only while somebody stands still, or ended; what is wrong stands first. */
@@ -147,9 +147,9 @@ static void judge_operations(const struct looking *looking, struct verdicts *ver
 		add_verdict(verdicts, online, *ret, &(*ret)->comm[i]);
 }
 
-static void online_stall_ops_look_freep(struct coll_snapshot **look)
+static void online_stall_ops_look_freep(struct coll_snapshot **snapshot)
 {
-	coll_snapshot_free(*look);
+	coll_snapshot_free(*snapshot);
 }
 
 /* Those whose job is over, whose number is another's now, or that ended long ago. */
@@ -167,7 +167,7 @@ static void online_stall_forget_ended(struct online *online, uint64_t now_ns)
 
 static void look_at_all(struct online *online, uint64_t now_ns, bool ended)
 {
-	_cleanup_(online_stall_ops_look_freep) struct coll_snapshot *look = NULL;
+	_cleanup_(online_stall_ops_look_freep) struct coll_snapshot *snapshot = NULL;
 	_cleanup_free_ struct verdicts *verdicts = NULL;
 	struct looking looking = {.online = online, .now_ns = now_ns, .ended = ended};
 	_cleanup_free_ struct standing *standing = NULL;
@@ -184,7 +184,7 @@ static void look_at_all(struct online *online, uint64_t now_ns, bool ended)
 	stand_all(&looking);
 	if (!looking.standings)
 		return;
-	judge_operations(&looking, verdicts, &look);
+	judge_operations(&looking, verdicts, &snapshot);
 	if (online->context->levels.on[LEVEL_L1])
 		rank_coll_counts(online->context->ops, &counts);
 	detect_look(online->detect, now_ns, standing, looking.standings, verdicts->stuck, verdicts->job, verdicts->count,

@@ -104,20 +104,20 @@ static void online_samples_add_up(struct online_process *process, const struct h
 static void online_samples_feed(struct online *online, struct online_process *process, const struct host_sample *sample)
 {
 	bool on = online->context->levels.on[LEVEL_L3];
-	const struct preemptor *hog = preemptors_most(&process->hogs);
+	const struct preemptor *preemptor = preemptors_most(&process->preemptors);
 	struct align_host host = {
 		.start_ns = sample->start_ns,
 		.duration_ns = sample->duration_ns,
 		.cpu_ns = sample->cpu_ns,
 		.run_delay_ns = sample->run_delay_ns != HOST_UNKNOWN ? sample->run_delay_ns
-				: on				     ? process->hogs.waited_ns
+				: on				     ? process->preemptors.waited_ns
 								     : FRAME_UNKNOWN,
 		.throttled_ns = sample->throttled_ns,
 		.major_faults = sample->major_faults,
 		.launch_gap_ns = FRAME_UNKNOWN,
-		.preemptor_pid = hog ? hog->pid : 0,
-		.preemptor_ns = hog ? hog->ns : 0,
-		.preemptor_name = hog ? hog->name : "",
+		.preemptor_pid = preemptor ? preemptor->pid : 0,
+		.preemptor_ns = preemptor ? preemptor->ns : 0,
+		.preemptor_name = preemptor ? preemptor->name : "",
 	};
 
 	align_host(online->align, process->process, &host);
@@ -142,7 +142,7 @@ static void online_samples_take_rank(struct online *online, struct online_proces
 		online->counts.samples++;
 		online_samples_feed(online, process, &sample);
 	}
-	process->hogs = (struct preemptors){0};
+	process->preemptors = (struct preemptors){0};
 	if (r == 0)
 		return;
 	online_samples_add_up(process, &sample);

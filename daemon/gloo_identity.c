@@ -141,7 +141,7 @@ static int look_at_file(const char *path, struct stat *ret)
 }
 
 /* What a path of the process leads to: links of /proc/PID/ns are files too. */
-static int inode_of(const struct gloo_process *process, int (*look)(const char *path, struct stat *ret),
+static int inode_of(const struct gloo_process *process, int (*snapshot)(const char *path, struct stat *ret),
 	const char *format, const char *path, uint64_t *ret)
 {
 	char full[PATH_MAX];
@@ -150,7 +150,7 @@ static int inode_of(const struct gloo_process *process, int (*look)(const char *
 
 	if (n < 0 || (size_t)n >= sizeof(full))
 		return -ENAMETOOLONG;
-	n = look(full, &st);
+	n = snapshot(full, &st);
 	if (n < 0)
 		return n;
 	*ret = st.st_ino;

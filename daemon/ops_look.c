@@ -4,32 +4,32 @@
 #include "daemon/ops_look.h"
 #include "daemon/ops_stopped.h"
 
-struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *look)
+struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *snapshot)
 {
-	if (!look)
+	if (!snapshot)
 		return NULL;
-	free(look->comm);
-	free(look->member);
-	free(look->call);
-	free(look);
+	free(snapshot->comm);
+	free(snapshot->member);
+	free(snapshot->call);
+	free(snapshot);
 	return NULL;
 }
 
-static void coll_snapshot_ops_look_freep(struct coll_snapshot **look)
+static void coll_snapshot_ops_look_freep(struct coll_snapshot **snapshot)
 {
-	coll_snapshot_free(*look);
+	coll_snapshot_free(*snapshot);
 }
 
 static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *standing)
 {
-	struct coll_snapshot *look = arg;
+	struct coll_snapshot *snapshot = arg;
 	struct coll_snapshot_member *member;
 
-	if (look->members == COLL_LOOK_MEMBERS_MAX) {
-		look->left_out++;
+	if (snapshot->members == COLL_LOOK_MEMBERS_MAX) {
+		snapshot->left_out++;
 		return;
 	}
-	member = &look->member[look->members++];
+	member = &snapshot->member[snapshot->members++];
 	*member = (struct coll_snapshot_member){
 		.judged = {.rank = standing->rank, .pid = standing->pid, .ops = standing->ops, .standing = *standing->standing},
 		.ended_ns = standing->ended_ns,
@@ -88,23 +88,23 @@ static int coll_snapshot_by_start(const void *a, const void *b)
 }
 
 /* Communicators of which nobody lives are over. */
-static void drop_ended(struct coll_snapshot *look)
+static void drop_ended(struct coll_snapshot *snapshot)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0, end; i < look->members; i = end) {
+	for (size_t i = 0, end; i < snapshot->members; i = end) {
 		bool lives = false;
 
-		for (end = i; end < look->members &&
-			      coll_snapshot_by_communicator(&look->member[i], &look->member[end]) == 0;
+		for (end = i; end < snapshot->members &&
+			      coll_snapshot_by_communicator(&snapshot->member[i], &snapshot->member[end]) == 0;
 			end++)
-			lives |= !look->member[end].ended_ns;
+			lives |= !snapshot->member[end].ended_ns;
 		if (!lives)
 			continue;
-		memmove(&look->member[kept], &look->member[i], (end - i) * sizeof(look->member[0]));
+		memmove(&snapshot->member[kept], &snapshot->member[i], (end - i) * sizeof(snapshot->member[0]));
 		kept += end - i;
 	}
-	look->members = kept;
+	snapshot->members = kept;
 }
 
 static void coll_snapshot_say(struct coll_snapshot_comm *comm, const struct coll_snapshot_member *member)
@@ -125,9 +125,9 @@ static void coll_snapshot_say(struct coll_snapshot_comm *comm, const struct coll
 	}
 }
 
-static int coll_snapshot_judge(struct coll_snapshot *look, struct coll_snapshot_comm *comm)
+static int coll_snapshot_judge(struct coll_snapshot *snapshot, struct coll_snapshot_comm *comm)
 {
-	struct coll_snapshot_member *member = &look->member[comm->first];
+	struct coll_snapshot_member *member = &snapshot->member[comm->first];
 	_cleanup_free_ struct coll_judged *judged = calloc(comm->members, sizeof(*judged));
 
 	if (!judged)
@@ -135,59 +135,59 @@ static int coll_snapshot_judge(struct coll_snapshot *look, struct coll_snapshot_
 	for (size_t i = 0; i < comm->members; i++)
 		judged[i] = member[i].judged;
 	if (member->judged.standing.communicator[0])
-		coll_judge(judged, comm->members, look->now_ns, COLL_LOOK_PATIENCE_NS, &comm->verdict);
+		coll_judge(judged, comm->members, snapshot->now_ns, COLL_LOOK_PATIENCE_NS, &comm->verdict);
 	else
 		comm->verdict = (struct coll_verdict){.here = 1, .members = member->judged.standing.members};
 	for (size_t i = 0; i < comm->members; i++)
 		member[i].judged = judged[i];
 	if (member->judged.standing.communicator[0])
-		coll_stopped(comm, member, "/proc", look->now_ns, COLL_LOOK_PATIENCE_NS);
+		coll_stopped(comm, member, "/proc", snapshot->now_ns, COLL_LOOK_PATIENCE_NS);
 	qsort(member, comm->members, sizeof(*member), coll_snapshot_by_missing);
 	coll_snapshot_say(comm, member);
 	return 0;
 }
 
-static int group(struct coll_snapshot *look)
+static int group(struct coll_snapshot *snapshot)
 {
 	int r = 0;
 
-	look->comm = calloc(look->members + 1, sizeof(*look->comm));
-	if (!look->comm)
+	snapshot->comm = calloc(snapshot->members + 1, sizeof(*snapshot->comm));
+	if (!snapshot->comm)
 		return -ENOMEM;
-	for (size_t i = 0, end; i < look->members && r == 0; i = end) {
-		struct coll_snapshot_comm *comm = &look->comm[look->comms++];
+	for (size_t i = 0, end; i < snapshot->members && r == 0; i = end) {
+		struct coll_snapshot_comm *comm = &snapshot->comm[snapshot->comms++];
 
-		for (end = i; end < look->members &&
-			      coll_snapshot_by_communicator(&look->member[i], &look->member[end]) == 0;)
+		for (end = i; end < snapshot->members &&
+			      coll_snapshot_by_communicator(&snapshot->member[i], &snapshot->member[end]) == 0;)
 			end++;
 		comm->first = i;
 		comm->members = end - i;
-		r = coll_snapshot_judge(look, comm);
+		r = coll_snapshot_judge(snapshot, comm);
 	}
-	qsort(look->comm, look->comms, sizeof(*look->comm), by_urgency);
+	qsort(snapshot->comm, snapshot->comms, sizeof(*snapshot->comm), by_urgency);
 	return r;
 }
 
 int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snapshot **ret)
 {
-	_cleanup_(coll_snapshot_ops_look_freep) struct coll_snapshot *look = calloc(1, sizeof(*look));
+	_cleanup_(coll_snapshot_ops_look_freep) struct coll_snapshot *snapshot = calloc(1, sizeof(*snapshot));
 	int r;
 
-	if (!look)
+	if (!snapshot)
 		return -ENOMEM;
-	look->now_ns = now_ns;
-	look->member = calloc(COLL_LOOK_MEMBERS_MAX, sizeof(*look->member));
-	look->call = calloc(RANK_COLL_IN_CALL_MAX, sizeof(*look->call));
-	if (!look->member || !look->call)
+	snapshot->now_ns = now_ns;
+	snapshot->member = calloc(COLL_LOOK_MEMBERS_MAX, sizeof(*snapshot->member));
+	snapshot->call = calloc(RANK_COLL_IN_CALL_MAX, sizeof(*snapshot->call));
+	if (!snapshot->member || !snapshot->call)
 		return -ENOMEM;
-	look->calls = rank_coll_refresh(colls, look->call, RANK_COLL_IN_CALL_MAX);
-	qsort(look->call, look->calls, sizeof(*look->call), coll_snapshot_by_start);
-	rank_coll_each(colls, coll_snapshot_collect, look);
-	qsort(look->member, look->members, sizeof(*look->member), coll_snapshot_by_communicator);
-	drop_ended(look);
-	r = group(look);
+	snapshot->calls = rank_coll_refresh(colls, snapshot->call, RANK_COLL_IN_CALL_MAX);
+	qsort(snapshot->call, snapshot->calls, sizeof(*snapshot->call), coll_snapshot_by_start);
+	rank_coll_each(colls, coll_snapshot_collect, snapshot);
+	qsort(snapshot->member, snapshot->members, sizeof(*snapshot->member), coll_snapshot_by_communicator);
+	drop_ended(snapshot);
+	r = group(snapshot);
 	if (r < 0)
 		return r;
-	*ret = TAKE_PTR(look);
+	*ret = TAKE_PTR(snapshot);
 	return 0;
 }

@@ -40,6 +40,6 @@ struct coll_snapshot {
 
 /* Reads what is in flight, too. */
 int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snapshot **ret);
-struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *look);
+struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *snapshot);
 
 #endif

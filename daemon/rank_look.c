@@ -187,7 +187,7 @@ static void review(struct ranks *ranks, const struct rank *rank, const struct an
 	}
 }
 
-static enum look decide(struct ranks *ranks, const struct rank_candidate *candidate, uint64_t now_ns)
+static enum snapshot decide(struct ranks *ranks, const struct rank_candidate *candidate, uint64_t now_ns)
 {
 	uint64_t before_ns = candidate->looked_ns ? candidate->looked_ns : candidate->since_ns;
 	struct ancestors above;
@@ -242,12 +242,12 @@ static int get_to_know(const struct ranks *ranks, struct rank_candidate *candida
 	return 0;
 }
 
-enum look rank_look(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+enum snapshot rank_look(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
 	struct procfs_stat stat;
 	uint32_t libraries;
 	char exe[256];
-	enum look look;
+	enum snapshot snapshot;
 
 	if (procfs_stat(ranks->proc_root, candidate->pid, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
 		return LOOK_GONE;
@@ -268,7 +268,7 @@ enum look rank_look(struct ranks *ranks, struct rank_candidate *candidate, uint6
 		return LOOK_GONE;
 	if (libraries & PROCFS_LIBRARY_PYTHON)
 		candidate->interpreter = true;
-	look = libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : LOOK_AGAIN;
+	snapshot = libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : LOOK_AGAIN;
 	candidate->looked_ns = now_ns;
-	return look;
+	return snapshot;
 }

@@ -71,10 +71,10 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked);
 void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char *card);
 
 /* rank_look.c */
-enum look { LOOK_GONE, LOOK_AGAIN, LOOK_NEVER, LOOK_DECIDED };
+enum snapshot { LOOK_GONE, LOOK_AGAIN, LOOK_NEVER, LOOK_DECIDED };
 
 /* Looks at a candidate and, where it has a training library, decides its role and tracks it. */
-enum look rank_look(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns);
+enum snapshot rank_look(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns);
 
 /* rank_card.c: looks for the cards of ranks that are not known yet, a few ranks at a time. */
 void rank_card_tick(struct ranks *ranks, uint64_t now_ns);

@@ -104,11 +104,11 @@ static void look_later(struct rank_candidate *candidate, uint64_t now_ns)
 
 static void ranks_look_at(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
-	enum look look = rank_look(ranks, candidate, now_ns);
+	enum snapshot snapshot = rank_look(ranks, candidate, now_ns);
 
-	if (look == LOOK_GONE || look == LOOK_DECIDED)
+	if (snapshot == LOOK_GONE || snapshot == LOOK_DECIDED)
 		return;
-	if (look == LOOK_NEVER) {
+	if (snapshot == LOOK_NEVER) {
 		candidate->known = true;
 		candidate->due_ns = UINT64_MAX;
 	} else {

@@ -88,7 +88,7 @@ static void fill_head(Ranktrace__OpsCommunicator *item, const struct coll_snapsh
 
 struct filling {
 	const Ranktrace__Request *request;
-	const struct coll_snapshot *look;
+	const struct coll_snapshot *snapshot;
 	Ranktrace__OpsBody *body;
 	size_t members;
 };
@@ -96,7 +96,7 @@ struct filling {
 /* All are judged; of those that are not asked for nothing is told. */
 static int fill_communicator(struct filling *filling, const struct coll_snapshot_comm *comm)
 {
-	const struct coll_snapshot_member *member = &filling->look->member[comm->first];
+	const struct coll_snapshot_member *member = &filling->snapshot->member[comm->first];
 	Ranktrace__OpsCommunicator *item;
 	size_t shown = 0;
 
@@ -120,7 +120,7 @@ static int fill_communicator(struct filling *filling, const struct coll_snapshot
 	for (size_t i = 0; i < comm->members; i++) {
 		if (!wanted(filling->request, member[i].judged.rank))
 			continue;
-		item->ranks[item->n_ranks] = member_of(&member[i], filling->look->now_ns);
+		item->ranks[item->n_ranks] = member_of(&member[i], filling->snapshot->now_ns);
 		if (!item->ranks[item->n_ranks])
 			return -ENOMEM;
 		item->n_ranks++;
@@ -132,8 +132,8 @@ static int fill_calls(struct filling *filling)
 {
 	Ranktrace__OpsBody *body = filling->body;
 
-	for (size_t i = 0; i < filling->look->calls && body->n_calls < CALLS_MAX; i++) {
-		const struct rank_coll_call *call = &filling->look->call[i];
+	for (size_t i = 0; i < filling->snapshot->calls && body->n_calls < CALLS_MAX; i++) {
+		const struct rank_coll_call *call = &filling->snapshot->call[i];
 		Ranktrace__OpsCall *item;
 
 		if (!wanted(filling->request, call->rank))
@@ -147,7 +147,7 @@ static int fill_calls(struct filling *filling)
 		item->thread_id = call->thread_id;
 		item->family = strdup(call->probe->family);
 		item->op = strdup(call->probe->op[0] ? call->probe->op : call->probe->name);
-		item->for_ns = ago(filling->look->now_ns, call->start_ns);
+		item->for_ns = ago(filling->snapshot->now_ns, call->start_ns);
 	}
 	return 0;
 }
@@ -156,20 +156,20 @@ static int fill(struct filling *filling)
 {
 	int r = 0;
 
-	filling->body->left_out = filling->look->left_out;
+	filling->body->left_out = filling->snapshot->left_out;
 	filling->body->communicators = calloc(COMMUNICATORS_MAX, sizeof(*filling->body->communicators));
 	filling->body->calls = calloc(CALLS_MAX, sizeof(*filling->body->calls));
 	if (!filling->body->communicators || !filling->body->calls)
 		return -ENOMEM;
-	for (size_t i = 0; i < filling->look->comms && r == 0; i++)
-		r = fill_communicator(filling, &filling->look->comm[i]);
+	for (size_t i = 0; i < filling->snapshot->comms && r == 0; i++)
+		r = fill_communicator(filling, &filling->snapshot->comm[i]);
 	return r < 0 ? r : fill_calls(filling);
 }
 
 int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
 	Ranktrace__OpsBody *body = request_message_new(&ranktrace__ops_body__descriptor);
-	struct coll_snapshot *look = NULL;
+	struct coll_snapshot *snapshot = NULL;
 	int r;
 
 	if (!body)
@@ -180,10 +180,10 @@ int request_ops(struct context *context, const Ranktrace__Request *request, Rank
 	body->ranks = context->ranks ? ranks_count(context->ranks, RANK_ROLE_RANK) : 0;
 	if (!context->ops || !body->on)
 		return 0;
-	r = coll_snapshot_new(context->ops, monotonic_ns(), &look);
+	r = coll_snapshot_new(context->ops, monotonic_ns(), &snapshot);
 	if (r < 0)
 		return r;
-	r = fill(&(struct filling){request, look, body, 0});
-	coll_snapshot_free(look);
+	r = fill(&(struct filling){request, snapshot, body, 0});
+	coll_snapshot_free(snapshot);
 	return r;
 }

@@ -30,7 +30,7 @@
 struct cause_rank {
 	uint32_t class;
 	bool device;
-	struct cause_preemptor hog;
+	struct cause_preemptor preemptor;
 	struct cause_past *past[FRAME_CLASS_MAX]; /* of the last of a class of one; NULL where there are peers */
 };
 
@@ -119,7 +119,7 @@ static void rank_feed(struct cause *cause, const struct frame *frame, const stru
 	rank->class = measures && i < measures->ranks ? measures->rank[i].class : FRAME_NONE;
 	rank->device =
 		frame->who[i].card[0] || frame->tier == FRAME_TIER_DEVICE || from->host.launch_gap_ns != FRAME_UNKNOWN;
-	cause_hog_feed(&rank->hog, &from->host);
+	cause_hog_feed(&rank->preemptor, &from->host);
 	if (rank->class == FRAME_NONE || rank->class >= measures->classes || measures->class_ranks[rank->class] < 2)
 		cause_past_feed(&rank->past[frame->class], frame->step, slot);
 }
@@ -314,7 +314,7 @@ static enum finding_cause rest_of(const struct cause_rank *rank, const struct ca
 	if (rank->device || isnan(cpu) || cpu >= SHARE_HOST * excess ||
 		((busy || of->spins) && cpu > -SHARE_HOST * excess))
 		return CAUSE_COMPUTE;
-	if (rank->hog.pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess &&
+	if (rank->preemptor.pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess &&
 		of->value[PART_HOG] >= FLOOR_HOG * excess)
 		return CAUSE_PREEMPTION;
 	for (enum cause_part p = 0; p < PART_MAX; p++)
@@ -333,7 +333,7 @@ static void cause_add(
 			return;
 	}
 	if (part == PART_RUN_DELAY && rank && of->value[PART_HOG] >= NAMED_HOG * of->value[PART_RUN_DELAY])
-		cause_hog_text(&rank->hog, detail, sizeof(detail));
+		cause_hog_text(&rank->preemptor, detail, sizeof(detail));
 	finding_add(finding, row->name, row->unit, of->value[part] / row->scale, of->peers[part] / row->scale, detail);
 	row = &cause_parts[PART_HOG];
 	if (detail[0])

@@ -16,8 +16,8 @@ struct cause_preemptor {
 	char name[16]; /* as it came, perhaps without an end */
 };
 
-void cause_hog_feed(struct cause_preemptor *hog, const struct frame_host *host);
+void cause_hog_feed(struct cause_preemptor *preemptor, const struct frame_host *host);
 /* "pid 4711 stress-ng", "" if there is none. */
-void cause_hog_text(const struct cause_preemptor *hog, char *ret, size_t size);
+void cause_hog_text(const struct cause_preemptor *preemptor, char *ret, size_t size);
 
 #endif

@@ -92,12 +92,12 @@ struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const
 	return job;
 }
 
-static void on_say(void *arg, const struct verdict *opinion)
+static void on_say(void *arg, const struct verdict *verdict)
 {
 	struct detect_hearing *hearing = arg;
 
 	hearing->said = true;
-	findings_say(hearing->job->findings, opinion, hearing->who, hearing->ranks, hearing->cards, hearing->tier,
+	findings_say(hearing->job->findings, verdict, hearing->who, hearing->ranks, hearing->cards, hearing->tier,
 		hearing->step, hearing->now_ns);
 }
 

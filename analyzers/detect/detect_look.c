@@ -115,7 +115,7 @@ static void sort_stuck(const struct detect *detect, const struct told *told, uin
 static void detect_snapshot_look_at(struct detect *detect, const struct told *told, struct detect_job *job,
 	const struct align_job_info *known, const struct input *input)
 {
-	struct snapshot look = {.now_ns = told->now_ns,
+	struct snapshot snapshot = {.now_ns = told->now_ns,
 		.step_ns = known->step_ns,
 		.checkpoint_ns = known->checkpoint_ns,
 		.world_size = known->world_size,
@@ -136,8 +136,8 @@ static void detect_snapshot_look_at(struct detect *detect, const struct told *to
 	const struct detector_out out = detect_hear(&hearing);
 
 	for (size_t i = 0; i < detect->count; i++) {
-		if (detect->detectors[i]->look)
-			detect->detectors[i]->look(job->state[i], &look, &out);
+		if (detect->detectors[i]->snapshot)
+			detect->detectors[i]->snapshot(job->state[i], &snapshot, &out);
 	}
 	findings_round(job->findings, true, job->step, told->now_ns);
 }

@@ -41,7 +41,7 @@ struct verdict {
 };
 
 struct detector_out {
-	void (*say)(void *arg, const struct verdict *opinion);
+	void (*say)(void *arg, const struct verdict *verdict);
 	/* What would settle it: bits of enum detect_want; seen: a sentence for the log. */
 	void (*want)(void *arg, unsigned wants, const char *why);
 	void *arg;
@@ -99,7 +99,7 @@ struct detector {
 	void *(*free)(void *state);
 	void (*frame)(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
 		const struct detector_out *out);  /* may be NULL */
-	void (*look)(void *state, const struct snapshot *look, const struct detector_out *out); /* may be NULL */
+	void (*snapshot)(void *state, const struct snapshot *snapshot, const struct detector_out *out); /* may be NULL */
 };
 
 #endif

@@ -41,7 +41,7 @@ struct findings;
 struct findings *findings_new(const struct detect_options *options, const char *job, const struct findings_sink *sink, uint64_t *next_id);
 struct findings *findings_free(struct findings *findings);
 /* opinion->finding.rank: index in who. An opinion that makes no sense (such an index out of range) is left out. */
-void findings_say(struct findings *findings, const struct verdict *opinion, const struct frame_who *who, size_t ranks, uint32_t cards,
+void findings_say(struct findings *findings, const struct verdict *verdict, const struct frame_who *who, size_t ranks, uint32_t cards,
 	enum frame_tier tier, uint64_t step, uint64_t now_ns);
 /* A frame (or a look) is over: what was said is told, those not said of it come nearer their end. hang: it was a look. */
 void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_t now_ns);

@@ -14,15 +14,15 @@
 #define COVERS 0.5
 #define COVERS_LEAST 0.1
 
-static bool findings_explain_explains(const struct lifecycle *life, const struct lifecycle *job)
+static bool findings_explain_explains(const struct lifecycle *lifecycle, const struct lifecycle *job)
 {
-	uint64_t a = life->finding.since_step, b = job->finding.since_step;
-	double lost_ns = life->opinions > 0 ? life->lost_ns / life->opinions : 0;
-	double job_lost_ns = job->opinions > 0 ? job->lost_ns / job->opinions : 0;
+	uint64_t a = lifecycle->finding.since_step, b = job->finding.since_step;
+	double lost_ns = lifecycle->verdicts > 0 ? lifecycle->lost_ns / lifecycle->verdicts : 0;
+	double job_lost_ns = job->verdicts > 0 ? job->lost_ns / job->verdicts : 0;
 
-	if (life->finding.kind == FINDING_SLOW_JOB || life->finding.kind == FINDING_MISMATCH || !lifecycle_is_up(life))
+	if (lifecycle->finding.kind == FINDING_SLOW_JOB || lifecycle->finding.kind == FINDING_MISMATCH || !lifecycle_is_up(lifecycle))
 		return false;
-	if (life->finding.kind == FINDING_HANG)
+	if (lifecycle->finding.kind == FINDING_HANG)
 		return true;
 	if (lost_ns > 0 && lost_ns >= COVERS * job_lost_ns)
 		return true;
@@ -34,39 +34,39 @@ const struct lifecycle *findings_explain(const struct findings *findings, const 
 	const struct lifecycle *best = NULL;
 
 	for (size_t i = 0; i < findings->lives; i++) {
-		const struct lifecycle *life = findings->life[i];
+		const struct lifecycle *lifecycle = findings->lifecycle[i];
 
-		if (findings_explain_explains(life, job) && (!best || life->lost_ns > best->lost_ns))
-			best = life;
+		if (findings_explain_explains(lifecycle, job) && (!best || lifecycle->lost_ns > best->lost_ns))
+			best = lifecycle;
 	}
 	return best;
 }
 
-static bool is_sure(const struct lifecycle *life)
+static bool is_sure(const struct lifecycle *lifecycle)
 {
-	return life->said_confirmed || (lifecycle_is_up(life) && life->finding.state == FINDING_OPEN);
+	return lifecycle->said_confirmed || (lifecycle_is_up(lifecycle) && lifecycle->finding.state == FINDING_OPEN);
 }
 
 /* It is told as well, no less surely than this one, and began before this one was over. */
-static bool is_neighbour(const struct lifecycle *other, const struct lifecycle *life)
+static bool is_neighbour(const struct lifecycle *other, const struct lifecycle *lifecycle)
 {
-	return other != life && other->finding.kind == FINDING_SLOW_RANK && (other->said || lifecycle_is_up(other)) &&
-	       other->finding.since_ns <= life->last_ns &&
-	       (is_sure(other) || !is_sure(life)) && other->finding.rank != life->finding.rank &&
-	       strcmp(other->finding.host, life->finding.host) == 0;
+	return other != lifecycle && other->finding.kind == FINDING_SLOW_RANK && (other->said || lifecycle_is_up(other)) &&
+	       other->finding.since_ns <= lifecycle->last_ns &&
+	       (is_sure(other) || !is_sure(lifecycle)) && other->finding.rank != lifecycle->finding.rank &&
+	       strcmp(other->finding.host, lifecycle->finding.host) == 0;
 }
 
-void findings_neighbours(const struct findings *findings, struct lifecycle *life)
+void findings_neighbours(const struct findings *findings, struct lifecycle *lifecycle)
 {
 	int32_t rank[FINDINGS_MAX];
 	size_t ranks = 0;
 
-	if (life->finding.kind != FINDING_SLOW_RANK || !life->finding.host[0] || life->finding.rank < 0)
+	if (lifecycle->finding.kind != FINDING_SLOW_RANK || !lifecycle->finding.host[0] || lifecycle->finding.rank < 0)
 		return;
 	for (size_t i = 0; i < findings->lives; i++) {
-		if (is_neighbour(findings->life[i], life))
-			rank[ranks++] = findings->life[i]->finding.rank;
+		if (is_neighbour(findings->lifecycle[i], lifecycle))
+			rank[ranks++] = findings->lifecycle[i]->finding.rank;
 	}
-	if (ranks && (ranks + 1) * 2 > life->node_ranks)
-		finding_ranks(rank, ranks, life->finding.others, sizeof(life->finding.others));
+	if (ranks && (ranks + 1) * 2 > lifecycle->node_ranks)
+		finding_ranks(rank, ranks, lifecycle->finding.others, sizeof(lifecycle->finding.others));
 }

@@ -17,18 +17,18 @@ static double within(double value, double least, double most, double otherwise)
 }
 
 /* True if the finding's cause is the opinion's. */
-static bool weigh(struct lifecycle *life, const struct finding *said, bool fading)
+static bool weigh(struct lifecycle *lifecycle, const struct finding *said, bool fading)
 {
 	double weight = within(said->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST) * (fading ? FADING : 1);
-	enum finding_cause now = life->finding.cause;
+	enum finding_cause now = lifecycle->finding.cause;
 
-	life->weight[said->cause] += said->cause == CAUSE_UNKNOWN ? weight * WEIGHT_UNKNOWN : weight;
+	lifecycle->weight[said->cause] += said->cause == CAUSE_UNKNOWN ? weight * WEIGHT_UNKNOWN : weight;
 	if (said->cause == now)
 		return true;
-	if (life->opinions > 0 && life->weight[said->cause] <= life->weight[now] * CHANGE)
+	if (lifecycle->verdicts > 0 && lifecycle->weight[said->cause] <= lifecycle->weight[now] * CHANGE)
 		return false;
-	life->finding.cause = said->cause;
-	life->changed = true;
+	lifecycle->finding.cause = said->cause;
+	lifecycle->changed = true;
 	return true;
 }
 
@@ -47,36 +47,36 @@ static void copy_evidence(struct finding *finding, const struct finding *said)
 	finding->others[sizeof(finding->others) - 1] = 0;
 }
 
-void lifecycle_add(struct lifecycle *life, const struct verdict *opinion, uint32_t cards, enum frame_tier tier, uint64_t step,
+void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, uint32_t cards, enum frame_tier tier, uint64_t step,
 	uint64_t now_ns)
 {
-	struct finding *finding = &life->finding;
-	const struct finding *said = &opinion->finding;
-	double lost_ns = within(opinion->lost_ns, 0, LOST_NS_MAX, 0);
-	bool first = opinion->confirmed && !life->confirmed;
-	double typical_ns = life->opinions > 0 ? life->lost_ns / life->opinions : 0;
+	struct finding *finding = &lifecycle->finding;
+	const struct finding *said = &verdict->finding;
+	double lost_ns = within(verdict->lost_ns, 0, LOST_NS_MAX, 0);
+	bool first = verdict->confirmed && !lifecycle->confirmed;
+	double typical_ns = lifecycle->verdicts > 0 ? lifecycle->lost_ns / lifecycle->verdicts : 0;
 	/* What is measured while it is fading says little about it. */
-	bool fades = !first && life->opinions > 0 && lost_ns < typical_ns / 2;
-	bool holds = weigh(life, said, fades && lost_ns > 0 && !lifecycle_of_snapshots(life));
+	bool fades = !first && lifecycle->verdicts > 0 && lost_ns < typical_ns / 2;
+	bool holds = weigh(lifecycle, said, fades && lost_ns > 0 && !lifecycle_of_snapshots(lifecycle));
 
-	if (holds && (first || life->opinions == 0 || ((opinion->confirmed || !life->confirmed) && !fades))) {
+	if (holds && (first || lifecycle->verdicts == 0 || ((verdict->confirmed || !lifecycle->confirmed) && !fades))) {
 		copy_evidence(finding, said);
 		finding->tier = tier;
 		finding->severity = (size_t)said->severity < SEVERITY_MAX ? said->severity : SEVERITY_WARNING;
 		finding->confidence = within(said->confidence, 0, 1, 0);
 	}
 	if (first)
-		life->slowdowns = life->lost_ns = life->opinions = 0;
-	if (opinion->confirmed || !life->confirmed) {
-		life->slowdowns += within(said->slowdown, 0, 1e6, 1);
-		life->lost_ns += lost_ns;
-		life->opinions++;
-		finding->slowdown = life->slowdowns / life->opinions;
+		lifecycle->slowdowns = lifecycle->lost_ns = lifecycle->verdicts = 0;
+	if (verdict->confirmed || !lifecycle->confirmed) {
+		lifecycle->slowdowns += within(said->slowdown, 0, 1e6, 1);
+		lifecycle->lost_ns += lost_ns;
+		lifecycle->verdicts++;
+		finding->slowdown = lifecycle->slowdowns / lifecycle->verdicts;
 	}
 	finding->cost_card_hours += lost_ns * cards / 3.6e12;
-	life->confirmed |= opinion->confirmed;
-	life->said = true;
-	life->said_confirmed |= opinion->confirmed;
-	life->last_ns = now_ns;
-	life->last_step = step;
+	lifecycle->confirmed |= verdict->confirmed;
+	lifecycle->said = true;
+	lifecycle->said_confirmed |= verdict->confirmed;
+	lifecycle->last_ns = now_ns;
+	lifecycle->last_step = step;
 }

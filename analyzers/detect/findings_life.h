@@ -9,7 +9,7 @@ struct lifecycle {
 	struct finding finding; /* id 0: not told yet */
 	double weight[CAUSE_MAX];
 	double slowdowns, lost_ns; /* sums over confirmed opinions (over all while there is none) */
-	double opinions;	   /* so many */
+	double verdicts;	   /* so many */
 	bool confirmed;		   /* once, in this episode */
 	bool said, said_confirmed; /* in this round */
 	bool lasting;		   /* in this round: would be confirmed, but must last longer */
@@ -29,28 +29,28 @@ struct findings {
 	char job[64];
 	size_t ranks; /* of the job, in the last opinion */
 	size_t lives;
-	struct lifecycle *life[FINDINGS_MAX];
+	struct lifecycle *lifecycle[FINDINGS_MAX];
 };
 
 /* Told: suspected or open now. */
-static inline bool lifecycle_is_up(const struct lifecycle *life)
+static inline bool lifecycle_is_up(const struct lifecycle *lifecycle)
 {
-	return life->finding.id && (life->finding.state == FINDING_SUSPECTED || life->finding.state == FINDING_OPEN);
+	return lifecycle->finding.id && (lifecycle->finding.state == FINDING_SUSPECTED || lifecycle->finding.state == FINDING_OPEN);
 }
 
 /* Comes from looks, and ends with them. */
-static inline bool lifecycle_of_snapshots(const struct lifecycle *life)
+static inline bool lifecycle_of_snapshots(const struct lifecycle *lifecycle)
 {
-	return life->finding.kind == FINDING_HANG || life->finding.kind == FINDING_MISMATCH;
+	return lifecycle->finding.kind == FINDING_HANG || lifecycle->finding.kind == FINDING_MISMATCH;
 }
 
 /* Takes an opinion in. index: of its rank in who, -1 none. */
-void lifecycle_add(struct lifecycle *life, const struct verdict *opinion, uint32_t cards, enum frame_tier tier, uint64_t step,
+void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, uint32_t cards, enum frame_tier tier, uint64_t step,
 	uint64_t now_ns);
 /* What explains this slow_job: a more specific one that is up; NULL if nothing does. */
 const struct lifecycle *findings_explain(const struct findings *findings, const struct lifecycle *job);
 /* Other ranks of the node that are slow at the same time, where they are most of it; where it is sure of this one,
  * those of which it is. */
-void findings_neighbours(const struct findings *findings, struct lifecycle *life);
+void findings_neighbours(const struct findings *findings, struct lifecycle *lifecycle);
 
 #endif

@@ -141,7 +141,7 @@ static void align_period_learn(struct align_period *period, uint32_t what, uint6
 static void align_period_follow(struct align *align, struct align_process *process, uint32_t what, uint64_t start_ns)
 {
 	struct align_period *period = process->period;
-	size_t look;
+	size_t snapshot;
 
 	if (period->at == 0) {
 		const struct align_step step = {.step = period->step,
@@ -157,10 +157,10 @@ static void align_period_follow(struct align *align, struct align_process *proce
 	period->missed += period->what[period->at] != what;
 	period->checked++;
 	period->at = (period->at + 1) % period->lag;
-	look = period->lag * 4 > LOOK ? period->lag * 4 : LOOK;
-	if (period->missed > (period->strict ? 0 : look / MISSES)) {
+	snapshot = period->lag * 4 > LOOK ? period->lag * 4 : LOOK;
+	if (period->missed > (period->strict ? 0 : snapshot / MISSES)) {
 		align_period_forget(period);
-	} else if (period->checked >= look) {
+	} else if (period->checked >= snapshot) {
 		period->checked = period->missed = 0;
 		period->held++;
 	}

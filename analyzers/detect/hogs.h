@@ -28,13 +28,13 @@ struct preemptor {
 /* All zero: nothing was seen. */
 struct preemptors {
 	uint64_t waited_ns; /* by whomever */
-	struct preemptor hog[PREEMPTOR_MAX];
+	struct preemptor preemptor[PREEMPTOR_MAX];
 };
 
 /* own: the rank's process. pid: whose thread had the CPU, 0 not known. name: as long as it may be, cut to fit. What
  * would make a sum overflow is left out. */
-void preemptors_add(struct preemptors *hogs, uint32_t own, uint32_t pid, const char *name, uint64_t ns);
+void preemptors_add(struct preemptors *preemptors, uint32_t own, uint32_t pid, const char *name, uint64_t ns);
 /* NULL: there is none. Valid until the next preemptors_add(). */
-const struct preemptor *preemptors_most(const struct preemptors *hogs);
+const struct preemptor *preemptors_most(const struct preemptors *preemptors);
 
 #endif

@@ -204,14 +204,14 @@ static double stage_gain(struct imbalance *state, const struct frame *frame, con
 {
 	const uint32_t *member = state->member + state->start[c];
 	size_t n = state->start[c + 1] - state->start[c];
-	uint64_t as_is = 0, without;
+	uint64_t as_is = 0, whatif;
 
 	if (state->looked == c && state->frames < state->next_look)
 		return state->gain;
 	for (size_t i = 0; i < n; i++)
 		state->excess[i] = (uint64_t)((double)measures->rank[member[i]].self_ns * (1 - 1 / ratio));
-	without = measure_whatif(measure, frame, member, state->excess, n, &as_is);
-	state->gain = without && without < as_is ? 1 - (double)without / (double)as_is : 0;
+	whatif = measure_whatif(measure, frame, member, state->excess, n, &as_is);
+	state->gain = whatif && whatif < as_is ? 1 - (double)whatif / (double)as_is : 0;
 	if (of_transfers(state, frame, measures, c, ratio))
 		state->gain = 0;
 	state->looked = c;
@@ -219,13 +219,13 @@ static double stage_gain(struct imbalance *state, const struct frame *frame, con
 	return state->gain;
 }
 
-static void imbalance_fill(struct verdict *opinion, const struct frame *frame, const struct measures *measures, double gain)
+static void imbalance_fill(struct verdict *verdict, const struct frame *frame, const struct measures *measures, double gain)
 {
-	struct finding *finding = &opinion->finding;
+	struct finding *finding = &verdict->finding;
 
 	gain = fmin(gain, 0.99);
-	opinion->confirmed = true;
-	opinion->lost_ns = gain * (double)measures->step_ns;
+	verdict->confirmed = true;
+	verdict->lost_ns = gain * (double)measures->step_ns;
 	finding->kind = FINDING_IMBALANCE;
 	finding->severity = SEVERITY_INFO;
 	finding->rank = -1;
@@ -237,7 +237,7 @@ static void imbalance_fill(struct verdict *opinion, const struct frame *frame, c
 static void judge_stages(struct imbalance *state, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, size_t classes, const struct detector_out *out)
 {
-	struct verdict opinion = {.confirmed = true};
+	struct verdict verdict = {.confirmed = true};
 	int32_t rank[OTHERS_MAX];
 	double ratio, gain;
 	uint32_t c = worst_class(state, frame, classes, &ratio);
@@ -248,15 +248,15 @@ static void judge_stages(struct imbalance *state, const struct frame *frame, con
 	gain = stage_gain(state, frame, measures, measure, c, ratio);
 	if (gain < state->options.gain_min / 2)
 		return;
-	imbalance_fill(&opinion, frame, measures, gain);
-	opinion.finding.cause = CAUSE_STAGE;
-	opinion.finding.since_step = state->class[c].since_step;
-	opinion.finding.since_ns = state->class[c].since_ns;
+	imbalance_fill(&verdict, frame, measures, gain);
+	verdict.finding.cause = CAUSE_STAGE;
+	verdict.finding.since_step = state->class[c].since_step;
+	verdict.finding.since_ns = state->class[c].since_ns;
 	for (uint32_t i = state->start[c]; i < state->start[c + 1] && n < OTHERS_MAX; i++)
 		rank[n++] = frame->who[state->member[i]].rank;
-	finding_ranks(rank, n, opinion.finding.others, sizeof(opinion.finding.others));
-	finding_add(&opinion.finding, "self_time", "ns", state->median[c], state->median[c] / ratio, NULL);
-	out->say(out->arg, &opinion);
+	finding_ranks(rank, n, verdict.finding.others, sizeof(verdict.finding.others));
+	finding_add(&verdict.finding, "self_time", "ns", state->median[c], state->median[c] / ratio, NULL);
+	out->say(out->arg, &verdict);
 }
 
 static void judge_sequences(struct imbalance *state, const struct frame *frame, const struct measures *measures,
@@ -264,18 +264,18 @@ static void judge_sequences(struct imbalance *state, const struct frame *frame, 
 {
 	struct sequence_classes by_class = {classes, state->member, state->start, state->value};
 	struct sequence *sequence = &state->sequence;
-	struct verdict opinion = {.confirmed = true};
+	struct verdict verdict = {.confirmed = true};
 	bool differs = sequence_frame(sequence, &by_class, frame, measures, state->options.gain_min);
 
 	if (!differs)
 		return;
-	imbalance_fill(&opinion, frame, measures, sequence->over);
-	opinion.finding.cause = CAUSE_SEQUENCE;
-	opinion.finding.since_step = sequence->since_step;
-	opinion.finding.since_ns = sequence->since_ns;
-	finding_add(&opinion.finding, "spread", "1", sequence->spread, NAN,
+	imbalance_fill(&verdict, frame, measures, sequence->over);
+	verdict.finding.cause = CAUSE_SEQUENCE;
+	verdict.finding.since_step = sequence->since_step;
+	verdict.finding.since_ns = sequence->since_ns;
+	finding_add(&verdict.finding, "spread", "1", sequence->spread, NAN,
 		frame->tier == FRAME_TIER_STAGES ? "forward" : "self time within classes");
-	out->say(out->arg, &opinion);
+	out->say(out->arg, &verdict);
 }
 
 static void imbalance_frame(void *arg, const struct frame *frame, const struct measures *measures,

@@ -103,7 +103,7 @@ static double sequence_forward_of(const struct frame *frame, double work, uint32
 /* Sums of one frame, of deviations in shares of the class's median. */
 struct deviations {
 	double xx, yy, xy, spread, over, other, lasting, squares;
-	size_t ranks, classes, stay;
+	size_t ranks, classes, interval;
 };
 
 /* Deviations of forward and of the rest. work: of each member. */
@@ -200,7 +200,7 @@ static void deviate(struct sequence *sequence, const struct sequence_classes *cl
 	sum->over = fmax(sum->over, most - median);
 	sum->other = fmax(sum->other, other_over(classes, frame, c));
 	sum->spread += spread;
-	sum->stay += sequence->longest[c] == member[longest];
+	sum->interval += sequence->longest[c] == member[longest];
 	sequence->longest[c] = member[longest];
 	sum->ranks += n;
 	sum->classes++;
@@ -280,7 +280,7 @@ static void sequence_share(struct sequence *sequence, const struct sequence_clas
 	sequence_average(sequence, &sequence->shared, shared / ranks);
 	sequence_average(sequence, &sequence->all, all / ranks);
 	sum->over = most;
-	sum->stay = sequence->longest_replica == longest ? sum->classes : 0;
+	sum->interval = sequence->longest_replica == longest ? sum->classes : 0;
 	sequence->longest_replica = longest;
 }
 
@@ -328,7 +328,7 @@ static bool differs(const struct sequence *sequence, const struct frame *frame, 
 {
 	size_t replicas = sequence->replicas.count;
 
-	if (sequence->frames < SEQUENCE_FRAMES || sequence->stays > stays_most(replicas))
+	if (sequence->frames < SEQUENCE_FRAMES || sequence->intervals > stays_most(replicas))
 		return false;
 	/* In a pipeline what differs between micro-batches adds up to more than what differs in all. */
 	if (sequence->over < (replicas ? gain_min / 2 : gain_min))
@@ -411,7 +411,7 @@ static bool frame_of_stages(struct sequence *sequence, const struct sequence_cla
 	add_steps(sequence, (double)measures->step_ns, most, median);
 	sequence_average(sequence, &sequence->lead, most - second);
 	sequence_average(sequence, &sequence->spread, robust_spread(classes->value, n, median) / median);
-	sequence_average(sequence, &sequence->stays, sequence->longest[0] == longest);
+	sequence_average(sequence, &sequence->intervals, sequence->longest[0] == longest);
 	sequence->longest[0] = longest;
 	sequence->over =
 		sequence->step.mean > 0
@@ -447,7 +447,7 @@ bool sequence_frame(struct sequence *sequence, const struct sequence_classes *cl
 	sequence_average(sequence, &sequence->yy, sum.yy / (double)sum.ranks);
 	sequence_average(sequence, &sequence->xy, sum.xy / (double)sum.ranks);
 	sequence_average(sequence, &sequence->spread, sum.spread / (double)sum.classes);
-	sequence_average(sequence, &sequence->stays, (double)sum.stay / (double)sum.classes);
+	sequence_average(sequence, &sequence->intervals, (double)sum.interval / (double)sum.classes);
 	sequence_average(sequence, &sequence->over, sequence->replicas.count ? sum.over : sum.over / (double)measures->step_ns);
 	return sequence_note(sequence, frame, differs(sequence, frame, gain_min));
 }

@@ -44,7 +44,7 @@ struct sequence_sum {
 
 /* Means over about SEQUENCE_FRAMES frames. */
 struct sequence {
-	double xx, yy, xy, spread, stays, over;	   /* over: of the step, what the longest has over the median */
+	double xx, yy, xy, spread, intervals, over;	   /* over: of the step, what the longest has over the median */
 	double shared, all;			   /* of deviations: products within replicas, squares */
 	struct sequence_series step, most, median; /* STAGES: the step, the longest and the median forward, ns */
 	double lead;				   /* STAGES: of the longest forward over the second longest, ns */

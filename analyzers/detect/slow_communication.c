@@ -258,7 +258,7 @@ static void slow_communication_frame(void *arg, const struct frame *frame, const
 	struct measure *measure, const struct detector_out *out)
 {
 	struct slow_communication *state = arg;
-	struct verdict opinion = {.confirmed = true};
+	struct verdict verdict = {.confirmed = true};
 	const struct link_series *worst;
 	double ratio, gain;
 
@@ -271,25 +271,25 @@ static void slow_communication_frame(void *arg, const struct frame *frame, const
 	if (!worst || !(worst->reference_ns > 0))
 		return;
 	ratio = worst->value_ns / worst->reference_ns;
-	opinion.lost_ns = cost(state, frame);
-	gain = measures->step_ns ? fmin(opinion.lost_ns / (double)measures->step_ns, 0.99) : 0;
+	verdict.lost_ns = cost(state, frame);
+	gain = measures->step_ns ? fmin(verdict.lost_ns / (double)measures->step_ns, 0.99) : 0;
 	if (gain < COST_LEAST)
 		return;
-	opinion.confirmed = gain >= state->options.gain_min || ratio >= FAR_SLOWER;
-	opinion.finding.kind = FINDING_SLOW_COMMUNICATION;
-	opinion.finding.rank = -1;
-	opinion.finding.tier = frame->tier;
-	opinion.finding.since_step = worst->since_step;
-	opinion.finding.since_ns = worst->since_ns;
-	opinion.finding.confidence = frame->tier == FRAME_TIER_DEVICE ? 0.9 : 0.8;
-	opinion.finding.severity = gain >= state->options.gain_min ? SEVERITY_WARNING : SEVERITY_INFO;
-	opinion.finding.slowdown = 1 / (1 - gain);
-	slow_communication_blame(state, frame, worst, &opinion.finding);
-	finding_add(&opinion.finding, "transfer", "ns", worst->value_ns, worst->reference_ns,
+	verdict.confirmed = gain >= state->options.gain_min || ratio >= FAR_SLOWER;
+	verdict.finding.kind = FINDING_SLOW_COMMUNICATION;
+	verdict.finding.rank = -1;
+	verdict.finding.tier = frame->tier;
+	verdict.finding.since_step = worst->since_step;
+	verdict.finding.since_ns = worst->since_ns;
+	verdict.finding.confidence = frame->tier == FRAME_TIER_DEVICE ? 0.9 : 0.8;
+	verdict.finding.severity = gain >= state->options.gain_min ? SEVERITY_WARNING : SEVERITY_INFO;
+	verdict.finding.slowdown = 1 / (1 - gain);
+	slow_communication_blame(state, frame, worst, &verdict.finding);
+	finding_add(&verdict.finding, "transfer", "ns", worst->value_ns, worst->reference_ns,
 		worst->reference_ns < worst->baseline_ns || worst->reference_ns > worst->baseline_ns
 			? "others of its kind"
 			: "");
-	out->say(out->arg, &opinion);
+	out->say(out->arg, &verdict);
 }
 
 const struct detector slow_communication_detector = {

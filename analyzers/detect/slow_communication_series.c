@@ -203,12 +203,12 @@ static void slow_communication_series_learn(struct link_series *series, enum fra
 {
 	double away;
 
-	if (series->looks < LINK_LEARN) {
-		if (tier == FRAME_TIER_HOST && series->looks && now_ns - series->learnt_ns < LINK_LEARN_EVERY_NS)
+	if (series->checks < LINK_LEARN) {
+		if (tier == FRAME_TIER_HOST && series->checks && now_ns - series->learnt_ns < LINK_LEARN_EVERY_NS)
 			return;
 		series->learnt_ns = now_ns;
-		series->learned[series->looks] = (float)series->value_ns;
-		if (series->looks + 1 == LINK_LEARN) {
+		series->learned[series->checks] = (float)series->value_ns;
+		if (series->checks + 1 == LINK_LEARN) {
 			double value[LINK_LEARN];
 
 			for (size_t i = 0; i < LINK_LEARN; i++)
@@ -224,7 +224,7 @@ static void slow_communication_series_learn(struct link_series *series, enum fra
 		series->baseline_ns *= 1 + fmax(fmin(away, 0.1), -0.1) / LINK_MEMORY;
 		series->noise += (1.25 * fabs(away) - series->noise) / LINK_MEMORY;
 	}
-	series->looks++;
+	series->checks++;
 }
 
 /* Of the step, by the clock of the first rank that has one. */
@@ -243,7 +243,7 @@ static uint64_t slow_communication_series_begin_of(const struct frame *frame)
 static void slow_communication_series_judge(
 	struct links *links, const struct frame *frame, struct link_series *series, double median, double spread)
 {
-	bool learned = series->looks >= LINK_LEARN, past = false, likes = false, slow;
+	bool learned = series->checks >= LINK_LEARN, past = false, likes = false, slow;
 	bool host = frame->tier == FRAME_TIER_HOST;
 	unsigned int of = host && links->of < LINK_HOST_OF ? LINK_HOST_OF : links->of;
 	unsigned int least = host && links->frames_min < LINK_HOST_FRAMES ? LINK_HOST_FRAMES : links->frames_min;

@@ -74,7 +74,7 @@ struct listener {
 	uint64_t checkpoint_ns;
 };
 
-static void on_checkpoint(void *arg, const struct verdict *opinion)
+static void on_checkpoint(void *arg, const struct verdict *verdict)
 {
 	struct listener *listener = arg;
 	struct slow_rank *state = listener->state;
@@ -83,7 +83,7 @@ static void on_checkpoint(void *arg, const struct verdict *opinion)
 	if (state->n_said == GAIN_SET_MAX)
 		return;
 	said = &state->said[state->n_said++];
-	*said = *opinion;
+	*said = *verdict;
 	said->finding.slowdown = checkpoint_slowdown(
 		&state->checkpoint, said->lost_ns, (double)listener->checkpoint_ns, growth_usual(&state->growth));
 	listener->out->say(listener->out->arg, said);

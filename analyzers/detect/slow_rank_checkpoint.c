@@ -377,7 +377,7 @@ double checkpoint_slowdown(
 	const struct slow_rank_checkpoint *checkpoint, double lost_ns, double checkpoint_ns, double step_ns)
 {
 	double others = checkpoint->distance > 1 ? (double)(checkpoint->distance - 1) * step_ns : 0;
-	double without = others + checkpoint_ns - lost_ns;
+	double whatif = others + checkpoint_ns - lost_ns;
 
-	return without > 0 ? 1 + lost_ns / without : 1;
+	return whatif > 0 ? 1 + lost_ns / whatif : 1;
 }

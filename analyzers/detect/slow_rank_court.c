@@ -19,39 +19,39 @@
 #define GROWTH_EXPLAINED (1.0 / 3)
 #define GAIN_MEMORY 4 /* what-ifs that a gain is the mean of, about */
 
-void candidate_init(struct candidate *court, const struct detect_options *options, struct cause *cause)
+void candidate_init(struct candidate *candidate, const struct detect_options *options, struct cause *cause)
 {
-	*court = (struct candidate){.options = *options, .cause = cause};
-	view_init(&court->view, options);
+	*candidate = (struct candidate){.options = *options, .cause = cause};
+	view_init(&candidate->view, options);
 }
 
-void candidate_free(struct candidate *court)
+void candidate_free(struct candidate *candidate)
 {
-	view_free(&court->view);
-	free(court->verdict);
-	free(court->scratch);
-	court->verdict = NULL;
-	court->scratch = NULL;
-	court->ranks = 0;
+	view_free(&candidate->view);
+	free(candidate->verdict);
+	free(candidate->scratch);
+	candidate->verdict = NULL;
+	candidate->scratch = NULL;
+	candidate->ranks = 0;
 }
 
-static bool slow_rank_candidate_reserve(struct candidate *court, size_t ranks)
+static bool slow_rank_candidate_reserve(struct candidate *candidate, size_t ranks)
 {
 	struct candidate_verdict *verdict;
 	double *scratch;
 
-	if (ranks <= court->ranks)
+	if (ranks <= candidate->ranks)
 		return true;
-	scratch = realloc(court->scratch, ranks * sizeof(*scratch));
+	scratch = realloc(candidate->scratch, ranks * sizeof(*scratch));
 	if (!scratch)
 		return false;
-	court->scratch = scratch;
-	verdict = realloc(court->verdict, ranks * sizeof(*verdict));
+	candidate->scratch = scratch;
+	verdict = realloc(candidate->verdict, ranks * sizeof(*verdict));
 	if (!verdict)
 		return false;
-	memset(verdict + court->ranks, 0, (ranks - court->ranks) * sizeof(*verdict));
-	court->verdict = verdict;
-	court->ranks = ranks;
+	memset(verdict + candidate->ranks, 0, (ranks - candidate->ranks) * sizeof(*verdict));
+	candidate->verdict = verdict;
+	candidate->ranks = ranks;
 	return true;
 }
 
@@ -61,26 +61,26 @@ static bool goes_on(const struct series_rank *rank)
 	return rank->here && rank->middle > SERIES_LEAST / 2 && (rank->slow & 0xff || rank->middle > SERIES_LEAST);
 }
 
-static bool stands_out(const struct candidate *court, size_t i)
+static bool stands_out(const struct candidate *candidate, size_t i)
 {
-	const struct series_rank *rank = view_rank(&court->view, i);
+	const struct series_rank *rank = view_rank(&candidate->view, i);
 
 	return rank->candidate || rank->suspect || (rank->held && rank->here) ||
-	       (court->verdict[i].open && goes_on(rank));
+	       (candidate->verdict[i].open && goes_on(rank));
 }
 
 /* The slowest ones that stand out, in the order of their numbers; how many stand out. */
-static size_t slow_rank_candidate_gather(struct candidate *court, uint32_t *set, size_t *ret_set)
+static size_t slow_rank_candidate_gather(struct candidate *candidate, uint32_t *set, size_t *ret_set)
 {
 	size_t n = 0, all = 0;
 
-	for (uint32_t i = 0; i < court->view.series.ranks && i < court->ranks; i++) {
+	for (uint32_t i = 0; i < candidate->view.series.ranks && i < candidate->ranks; i++) {
 		size_t least = 0;
 
-		court->verdict[i].said = false;
-		if (!stands_out(court, i)) {
-			if (court->view.series.rank[i].here)
-				court->verdict[i] = (struct candidate_verdict){0};
+		candidate->verdict[i].said = false;
+		if (!stands_out(candidate, i)) {
+			if (candidate->view.series.rank[i].here)
+				candidate->verdict[i] = (struct candidate_verdict){0};
 			continue;
 		}
 		all++;
@@ -89,10 +89,10 @@ static size_t slow_rank_candidate_gather(struct candidate *court, uint32_t *set,
 			continue;
 		}
 		for (size_t j = 1; j < n; j++) {
-			if (view_rank(&court->view, set[j])->middle < view_rank(&court->view, set[least])->middle)
+			if (view_rank(&candidate->view, set[j])->middle < view_rank(&candidate->view, set[least])->middle)
 				least = j;
 		}
-		if (view_rank(&court->view, set[least])->middle >= view_rank(&court->view, i)->middle)
+		if (view_rank(&candidate->view, set[least])->middle >= view_rank(&candidate->view, i)->middle)
 			continue;
 		memmove(set + least, set + least + 1, (n - least - 1) * sizeof(*set));
 		set[n - 1] = i;
@@ -102,59 +102,59 @@ static size_t slow_rank_candidate_gather(struct candidate *court, uint32_t *set,
 }
 
 /* Gains of the set in this frame. */
-static void slow_rank_candidate_look(struct candidate *court, const struct frame *frame, const struct measures *measures,
+static void slow_rank_candidate_look(struct candidate *candidate, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const uint32_t *set, size_t n)
 {
-	bool lost = court->checkpoint ? court->lost : court->view.series.loss;
+	bool lost = candidate->checkpoint ? candidate->lost : candidate->view.series.loss;
 	uint64_t excess[GAIN_SET_MAX];
 	double gain[GAIN_SET_MAX];
 	const struct gain_set of = {.frame = frame,
 		.measures = measures,
 		.measure = measure,
 		.loss = !lost		    ? GAIN_WHOLE
-			: court->checkpoint ? GAIN_LOST_CHECKPOINT
+			: candidate->checkpoint ? GAIN_LOST_CHECKPOINT
 					    : GAIN_LOST_WAITS,
-		.least = court->options.gain_min,
+		.least = candidate->options.gain_min,
 		.n = n,
 		.rank = set,
 		.excess = excess,
-		.scratch = court->scratch};
+		.scratch = candidate->scratch};
 
 	for (size_t i = 0; i < n; i++) {
-		const struct measure_rank *rank = view_measured(&court->view, measures, set[i]);
+		const struct measure_rank *rank = view_measured(&candidate->view, measures, set[i]);
 
 		excess[i] = rank->ratio > 1 ? (uint64_t)((double)rank->self_ns * (1 - 1 / rank->ratio)) : 0;
 	}
 	gain_of_set(&of, gain);
 	for (size_t i = 0; i < n; i++) {
-		struct candidate_verdict *verdict = &court->verdict[set[i]];
+		struct candidate_verdict *verdict = &candidate->verdict[set[i]];
 
-		verdict->looks += verdict->looks < GAIN_MEMORY;
-		verdict->found = (uint8_t)(verdict->found << 1 | (gain[i] >= court->options.gain_min * GAIN_FOUND / 2));
-		verdict->gain += (float)((gain[i] - (double)verdict->gain) / verdict->looks);
+		verdict->checks += verdict->checks < GAIN_MEMORY;
+		verdict->found = (uint8_t)(verdict->found << 1 | (gain[i] >= candidate->options.gain_min * GAIN_FOUND / 2));
+		verdict->gain += (float)((gain[i] - (double)verdict->gain) / verdict->checks);
 	}
 }
 
-static void look_at_times(struct candidate *court, const struct frame *frame, const struct measures *measures,
+static void look_at_times(struct candidate *candidate, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const uint32_t *set, size_t n)
 {
 	size_t every = frame->ops / COLL_A_LOOK + 1;
-	bool same = n == court->n_set && !memcmp(set, court->set, n * sizeof(*set));
+	bool same = n == candidate->n_set && !memcmp(set, candidate->set, n * sizeof(*set));
 
-	if (!n || (same && court->frames < court->next_look))
+	if (!n || (same && candidate->frames < candidate->next_look))
 		return;
-	slow_rank_candidate_look(court, frame, measures, measure, set, n);
-	memcpy(court->set, set, n * sizeof(*set));
-	court->n_set = n;
-	court->next_look = court->frames + (every > LOOK_EVERY_MAX ? LOOK_EVERY_MAX : every);
+	slow_rank_candidate_look(candidate, frame, measures, measure, set, n);
+	memcpy(candidate->set, set, n * sizeof(*set));
+	candidate->n_set = n;
+	candidate->next_look = candidate->frames + (every > LOOK_EVERY_MAX ? LOOK_EVERY_MAX : every);
 }
 
 static double confidence_of(
-	const struct candidate *court, const struct frame *frame, const struct series_rank *rank, bool confirmed)
+	const struct candidate *candidate, const struct frame *frame, const struct series_rank *rank, bool confirmed)
 {
 	static const double of_tier[FRAME_TIER_MAX] = {
 		[FRAME_TIER_STAGES] = 0.7, [FRAME_TIER_HOST] = 0.9, [FRAME_TIER_DEVICE] = 0.95};
-	unsigned int of = court->view.series.of, slow = (unsigned int)__builtin_popcount(rank->slow & ((1U << of) - 1));
+	unsigned int of = candidate->view.series.of, slow = (unsigned int)__builtin_popcount(rank->slow & ((1U << of) - 1));
 	double often = 0.7 + 0.3 * slow / of;
 
 	return (frame->tier < FRAME_TIER_MAX ? of_tier[frame->tier] : 0.5) * often * (confirmed ? 1 : 0.5);
@@ -162,15 +162,15 @@ static double confidence_of(
 
 /* Its what-if's; of the only one that stands out, what steps have grown by since then, if that is not mostly something
  * else's. */
-static double gain_of(struct candidate *court, uint32_t i, bool only)
+static double gain_of(struct candidate *candidate, uint32_t i, bool only)
 {
-	struct candidate_verdict *verdict = &court->verdict[i];
+	struct candidate_verdict *verdict = &candidate->verdict[i];
 	double gain = (double)verdict->gain, share;
 
-	if (court->growth && only && verdict->open) {
+	if (candidate->growth && only && verdict->open) {
 		if (!(verdict->onset.before_ns > 0))
-			verdict->onset = growth_since(court->growth, view_rank(&court->view, i)->since_step);
-		share = growth_share(court->growth, &verdict->onset);
+			verdict->onset = growth_since(candidate->growth, view_rank(&candidate->view, i)->since_step);
+		share = growth_share(candidate->growth, &verdict->onset);
 		verdict->explains = gain >= GROWTH_EXPLAINED * share;
 		if (verdict->explains)
 			gain = fmax(gain, share);
@@ -191,42 +191,42 @@ static void slow_rank_candidate_date(const struct candidate_verdict *verdict, co
 	finding->since_ns -= earlier_ns;
 }
 
-static void slow_rank_candidate_say(struct candidate *court, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
+static void slow_rank_candidate_say(struct candidate *candidate, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
 	const struct detector_out *out)
 {
-	const struct series_rank *rank = view_rank(&court->view, i);
-	const struct measure_rank *measured = view_measured(&court->view, measures, i);
-	bool confirmed = court->verdict[i].open;
-	double gain = gain_of(court, i, only), excess, found_ns;
-	struct verdict opinion = {.confirmed = confirmed, .lost_ns = gain * (double)measures->step_ns};
-	struct finding *finding = &opinion.finding;
+	const struct series_rank *rank = view_rank(&candidate->view, i);
+	const struct measure_rank *measured = view_measured(&candidate->view, measures, i);
+	bool confirmed = candidate->verdict[i].open;
+	double gain = gain_of(candidate, i, only), excess, found_ns;
+	struct verdict verdict = {.confirmed = confirmed, .lost_ns = gain * (double)measures->step_ns};
+	struct finding *finding = &verdict.finding;
 
 	excess = (double)measured->self_ns * (1 - exp(-(double)rank->middle));
 	/* Waits that computing hid count in its peers' favour, so that its excess may seem longer than what it costs
 	 * is. */
-	found_ns = (double)court->verdict[i].gain * (double)measures->step_ns;
+	found_ns = (double)candidate->verdict[i].gain * (double)measures->step_ns;
 	if (frame->tier != FRAME_TIER_STAGES && measured->wait_ns != FRAME_UNKNOWN)
 		excess = fmin(excess, fmax(found_ns * 1.25, 0.03 * (double)measured->self_ns));
 	finding->kind = FINDING_SLOW_RANK;
 	finding->rank = (int32_t)i;
 	finding->tier = frame->tier;
-	slow_rank_candidate_date(&court->verdict[i], rank, finding);
-	finding->confidence = confidence_of(court, frame, rank, confirmed);
+	slow_rank_candidate_date(&candidate->verdict[i], rank, finding);
+	finding->confidence = confidence_of(candidate, frame, rank, confirmed);
 	finding->severity = gain >= 0.2 ? SEVERITY_CRITICAL : SEVERITY_WARNING;
 	finding->slowdown = 1 / (1 - gain);
 	finding_add(finding, "self_time", "ns", (double)measured->self_ns,
 		measured->ratio > 0 ? (double)measured->self_ns / measured->ratio : NAN, NULL);
-	cause_of(court->cause, i, excess, finding);
-	out->say(out->arg, &opinion);
+	cause_of(candidate->cause, i, excess, finding);
+	out->say(out->arg, &verdict);
 }
 
 /* Is it what steps grew by, before it was seen who it is? */
-static bool is_early(const struct candidate *court, uint32_t i)
+static bool is_early(const struct candidate *candidate, uint32_t i)
 {
-	const struct series *series = &court->view.series;
+	const struct series *series = &candidate->view.series;
 	const struct series_rank *rank = &series->rank[i];
-	const struct candidate_verdict *verdict = &court->verdict[i];
-	const struct growth *growth = court->growth;
+	const struct candidate_verdict *verdict = &candidate->verdict[i];
+	const struct growth *growth = candidate->growth;
 	struct growth_onset onset;
 	double share, grown;
 
@@ -254,33 +254,33 @@ static bool found_often(const struct candidate_verdict *verdict)
 }
 
 /* True if it said something. */
-static bool slow_rank_candidate_judge(struct candidate *court, const struct frame *frame, const struct measures *measures, const uint32_t *set,
+static bool slow_rank_candidate_judge(struct candidate *candidate, const struct frame *frame, const struct measures *measures, const uint32_t *set,
 	size_t n, const struct detector_out *out)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct series_rank *rank = view_rank(&court->view, set[i]);
-		struct candidate_verdict *verdict = &court->verdict[set[i]];
-		double least = verdict->open ? court->options.gain_min / 2 : court->options.gain_min;
+		const struct series_rank *rank = view_rank(&candidate->view, set[i]);
+		struct candidate_verdict *verdict = &candidate->verdict[set[i]];
+		double least = verdict->open ? candidate->options.gain_min / 2 : candidate->options.gain_min;
 
-		if (!verdict->looks || (double)verdict->gain < least * GAIN_FOUND ||
+		if (!verdict->checks || (double)verdict->gain < least * GAIN_FOUND ||
 			measures->rank[set[i]].wait_ns == FRAME_UNKNOWN) {
 			verdict->open = false;
 			verdict->explains = false;
 			verdict->onset = (struct growth_onset){0};
 			continue;
 		}
-		verdict->open |= (rank->candidate && (!court->view.series.loss || found_often(verdict))) ||
-				 (n == 1 && is_early(court, set[i]));
+		verdict->open |= (rank->candidate && (!candidate->view.series.loss || found_often(verdict))) ||
+				 (n == 1 && is_early(candidate, set[i]));
 		verdict->said = true;
 		any = true;
-		slow_rank_candidate_say(court, frame, measures, set[i], n == 1, out);
+		slow_rank_candidate_say(candidate, frame, measures, set[i], n == 1, out);
 	}
 	return any;
 }
 
-bool candidate_hold(struct candidate *court, const struct frame *frame, const struct measures *measures,
+bool candidate_hold(struct candidate *candidate, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out, bool *ret_said)
 {
 	uint32_t set[GAIN_SET_MAX];
@@ -288,18 +288,18 @@ bool candidate_hold(struct candidate *court, const struct frame *frame, const st
 	bool common;
 
 	*ret_said = false;
-	if (!slow_rank_candidate_reserve(court, measures->ranks) || view_frame(&court->view, frame, measures) < 0)
+	if (!slow_rank_candidate_reserve(candidate, measures->ranks) || view_frame(&candidate->view, frame, measures) < 0)
 		return false;
-	for (size_t i = 0; court->checkpoint && i < measures->ranks; i++) {
-		if (checkpoint_is_far(court->checkpoint, i))
-			series_choose(&court->view.series, i, CHECKPOINT_IN_A_ROW);
+	for (size_t i = 0; candidate->checkpoint && i < measures->ranks; i++) {
+		if (checkpoint_is_far(candidate->checkpoint, i))
+			series_choose(&candidate->view.series, i, CHECKPOINT_IN_A_ROW);
 	}
-	all = slow_rank_candidate_gather(court, set, &n);
-	common = slow_rank_common(frame, measures, set, n, all, court->scratch);
+	all = slow_rank_candidate_gather(candidate, set, &n);
+	common = slow_rank_common(frame, measures, set, n, all, candidate->scratch);
 	if (common)
 		n = 0;
-	look_at_times(court, frame, measures, measure, set, n);
-	*ret_said = slow_rank_candidate_judge(court, frame, measures, set, n, out);
-	court->frames++;
+	look_at_times(candidate, frame, measures, measure, set, n);
+	*ret_said = slow_rank_candidate_judge(candidate, frame, measures, set, n, out);
+	candidate->frames++;
 	return common;
 }

@@ -35,7 +35,7 @@
 struct candidate_verdict {
 	float gain;		   /* share of the step */
 	struct growth_onset onset; /* while it is open */
-	uint16_t looks;
+	uint16_t checks;
 	uint8_t found;	 /* what-ifs that found half of gain_min, newest in bit 0 */
 	bool open, said; /* said: of this frame */
 	bool explains;	 /* growth since the onset */
@@ -57,10 +57,10 @@ struct candidate {
 };
 
 /* cause: borrowed. */
-void candidate_init(struct candidate *court, const struct detect_options *options, struct cause *cause);
-void candidate_free(struct candidate *court);
+void candidate_init(struct candidate *candidate, const struct detect_options *options, struct cause *cause);
+void candidate_free(struct candidate *candidate);
 /* One frame, measured. True if so many stand out that they have something in common; *ret_said: something was said. */
-bool candidate_hold(struct candidate *court, const struct frame *frame, const struct measures *measures,
+bool candidate_hold(struct candidate *candidate, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out, bool *ret_said);
 
 #endif

@@ -9,9 +9,9 @@
 
 static double gain_without(const struct gain_set *set, const uint32_t *rank, const uint64_t *excess, size_t n)
 {
-	uint64_t as_is = 0, without = measure_whatif(set->measure, set->frame, rank, excess, n, &as_is);
+	uint64_t as_is = 0, whatif = measure_whatif(set->measure, set->frame, rank, excess, n, &as_is);
 
-	return without && as_is && without < as_is ? 1 - (double)without / (double)as_is : 0;
+	return whatif && as_is && whatif < as_is ? 1 - (double)whatif / (double)as_is : 0;
 }
 
 /* What others waited for it, beyond what they did for its class, ns. */

@@ -27,11 +27,11 @@
 struct whatif;
 
 struct whatif *whatif_new(void);
-struct whatif *whatif_free(struct whatif *without);
+struct whatif *whatif_free(struct whatif *whatif);
 /* measures: of this frame; NULL: no classes are known, and of frames without operations nothing can be told. Ranks that
  * are named twice or are not in the frame are left out. Returns and *ret_as_is_ns (may be NULL; 0 too where it cannot
  * be told): see measure_whatif(). */
-uint64_t whatif_excess(struct whatif *without, const struct frame *frame, const struct measures *measures,
+uint64_t whatif_excess(struct whatif *whatif, const struct frame *frame, const struct measures *measures,
 	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns);
 
 #endif

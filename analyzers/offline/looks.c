@@ -28,15 +28,15 @@ struct stall_check *stall_check_new(void)
 	return calloc(1, sizeof(struct stall_check));
 }
 
-struct stall_check *stall_check_free(struct stall_check *looks)
+struct stall_check *stall_check_free(struct stall_check *checks)
 {
-	if (!looks)
+	if (!checks)
 		return NULL;
-	free(looks->standing);
-	free(looks->member);
-	free(looks->judged);
-	free(looks->index);
-	free(looks);
+	free(checks->standing);
+	free(checks->member);
+	free(checks->judged);
+	free(checks->index);
+	free(checks);
 	return NULL;
 }
 
@@ -58,25 +58,25 @@ static bool stall_check_grow(void **list, size_t *capacity, size_t count, size_t
 	return true;
 }
 
-void stall_check_add_standing(struct stall_check *looks, const struct standing *standing)
+void stall_check_add_standing(struct stall_check *checks, const struct standing *standing)
 {
-	if (stall_check_grow((void **)&looks->standing, &looks->standings_capacity, looks->standings, sizeof(*looks->standing),
+	if (stall_check_grow((void **)&checks->standing, &checks->standings_capacity, checks->standings, sizeof(*checks->standing),
 		    LOOKS_STANDINGS_MAX))
-		looks->standing[looks->standings++] = *standing;
+		checks->standing[checks->standings++] = *standing;
 }
 
-void stall_check_add_member(struct stall_check *looks, const struct stall_check_member *member)
+void stall_check_add_member(struct stall_check *checks, const struct stall_check_member *member)
 {
-	if (stall_check_grow((void **)&looks->member, &looks->members_capacity, looks->members, sizeof(*looks->member),
+	if (stall_check_grow((void **)&checks->member, &checks->members_capacity, checks->members, sizeof(*checks->member),
 		    LOOKS_MEMBERS_MAX))
-		looks->member[looks->members++] = *member;
+		checks->member[checks->members++] = *member;
 	else
-		looks->too_many = true;
+		checks->too_many = true;
 }
 
-size_t stall_check_members_before(const struct stall_check *looks)
+size_t stall_check_members_before(const struct stall_check *checks)
 {
-	return looks->members_before;
+	return checks->members_before;
 }
 
 /* Members of one communicator stand together. */
@@ -120,9 +120,9 @@ static size_t settle_uncalled(struct stall_check_member *member, size_t members)
 	return kept;
 }
 
-static void stall_check_judge(struct stall_check *looks, struct stall_check_member *member, size_t members, uint64_t now_ns)
+static void stall_check_judge(struct stall_check *checks, struct stall_check_member *member, size_t members, uint64_t now_ns)
 {
-	struct stuck *stuck = &looks->stuck[looks->stucks];
+	struct stuck *stuck = &checks->stuck[checks->stucks];
 	struct coll_verdict verdict;
 	uint32_t *culprit;
 
@@ -130,77 +130,77 @@ static void stall_check_judge(struct stall_check *looks, struct stall_check_memb
 	if (!members)
 		return;
 	for (size_t i = 0; i < members; i++)
-		looks->judged[i] = member[i].judged;
-	coll_judge(looks->judged, members, now_ns, STUCK_PATIENCE_NS, &verdict);
-	if (!stuck_of(looks->judged, members, &verdict, now_ns, stuck))
+		checks->judged[i] = member[i].judged;
+	coll_judge(checks->judged, members, now_ns, STUCK_PATIENCE_NS, &verdict);
+	if (!stuck_of(checks->judged, members, &verdict, now_ns, stuck))
 		return;
-	culprit = looks->index + looks->indices;
+	culprit = checks->index + checks->indices;
 	for (size_t i = 0; i < members; i++)
-		if (stuck_is_culprit(stuck, &looks->judged[i]))
+		if (stuck_is_culprit(stuck, &checks->judged[i]))
 			culprit[stuck->culprits++] = member[i].process;
 	stuck->culprit = culprit;
 	stuck->waiter = culprit + stuck->culprits;
 	for (size_t i = 0; i < members; i++)
-		if (stuck_is_waiter(stuck, &looks->judged[i]))
+		if (stuck_is_waiter(stuck, &checks->judged[i]))
 			culprit[stuck->culprits + stuck->waiters++] = member[i].process;
-	looks->indices += stuck->culprits + stuck->waiters;
-	looks->job[looks->stucks++] = member[0].job;
+	checks->indices += stuck->culprits + stuck->waiters;
+	checks->job[checks->stucks++] = member[0].job;
 }
 
-static size_t stall_check_end_of(const struct stall_check *looks, size_t first)
+static size_t stall_check_end_of(const struct stall_check *checks, size_t first)
 {
 	size_t end = first + 1;
 
-	while (end < looks->members && stall_check_is_same(&looks->member[first], &looks->member[end]))
+	while (end < checks->members && stall_check_is_same(&checks->member[first], &checks->member[end]))
 		end++;
 	return end;
 }
 
 /* Room for the members of the largest communicator, and for the numbers of all. */
-static bool stall_check_reserve(struct stall_check *looks)
+static bool stall_check_reserve(struct stall_check *checks)
 {
 	size_t most = 0;
 
-	for (size_t i = 0, end; i < looks->members; i = end) {
-		end = stall_check_end_of(looks, i);
+	for (size_t i = 0, end; i < checks->members; i = end) {
+		end = stall_check_end_of(checks, i);
 		most = end - i > most ? end - i : most;
 	}
-	free(looks->judged);
-	free(looks->index);
-	looks->judged = calloc(most + 1, sizeof(*looks->judged));
-	looks->index = calloc(looks->members + 1, sizeof(*looks->index));
-	return looks->judged && looks->index;
+	free(checks->judged);
+	free(checks->index);
+	checks->judged = calloc(most + 1, sizeof(*checks->judged));
+	checks->index = calloc(checks->members + 1, sizeof(*checks->index));
+	return checks->judged && checks->index;
 }
 
-static void judge_all(struct stall_check *looks, uint64_t now_ns)
+static void judge_all(struct stall_check *checks, uint64_t now_ns)
 {
-	if (!looks->members || looks->too_many)
+	if (!checks->members || checks->too_many)
 		return;
-	qsort(looks->member, looks->members, sizeof(*looks->member), stall_check_by_communicator);
-	if (!stall_check_reserve(looks))
+	qsort(checks->member, checks->members, sizeof(*checks->member), stall_check_by_communicator);
+	if (!stall_check_reserve(checks))
 		return;
-	for (size_t i = 0, end; i < looks->members && looks->stucks < STUCKS_MAX; i = end) {
-		end = stall_check_end_of(looks, i);
-		stall_check_judge(looks, &looks->member[i], end - i, now_ns);
+	for (size_t i = 0, end; i < checks->members && checks->stucks < STUCKS_MAX; i = end) {
+		end = stall_check_end_of(checks, i);
+		stall_check_judge(checks, &checks->member[i], end - i, now_ns);
 	}
 }
 
-void stall_check_at(struct stall_check *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns)
+void stall_check_at(struct stall_check *checks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns)
 {
-	looks->members_before = looks->members;
-	looks->standings = looks->members = looks->stucks = looks->indices = 0;
-	looks->too_many = false;
+	checks->members_before = checks->members;
+	checks->standings = checks->members = checks->stucks = checks->indices = 0;
+	checks->too_many = false;
 	for (size_t i = 0; i < count; i++)
 		if (sources[i].ops->stand)
-			sources[i].ops->stand(sources[i].arg, now_ns, looks);
-	if (!looks->standings)
+			sources[i].ops->stand(sources[i].arg, now_ns, checks);
+	if (!checks->standings)
 		return;
-	judge_all(looks, now_ns);
-	detect_look(detect, now_ns, looks->standing, looks->standings, looks->stuck, looks->job, looks->stucks,
-		looks->members > 0 && !looks->too_many);
+	judge_all(checks, now_ns);
+	detect_look(detect, now_ns, checks->standing, checks->standings, checks->stuck, checks->job, checks->stucks,
+		checks->members > 0 && !checks->too_many);
 }
 
-bool stall_check_too_many(const struct stall_check *looks)
+bool stall_check_too_many(const struct stall_check *checks)
 {
-	return looks->too_many;
+	return checks->too_many;
 }

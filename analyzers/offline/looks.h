@@ -30,15 +30,15 @@ struct stall_check;
 struct source;
 
 struct stall_check *stall_check_new(void); /* NULL: out of memory */
-struct stall_check *stall_check_free(struct stall_check *looks);
+struct stall_check *stall_check_free(struct stall_check *checks);
 /* For sources, from within their stand(). What does not fit is left out. */
-void stall_check_add_standing(struct stall_check *looks, const struct standing *standing);
-void stall_check_add_member(struct stall_check *looks, const struct stall_check_member *member);
+void stall_check_add_standing(struct stall_check *checks, const struct standing *standing);
+void stall_check_add_member(struct stall_check *checks, const struct stall_check_member *member);
 /* Of all sources, in the look before this one. */
-size_t stall_check_members_before(const struct stall_check *looks);
+size_t stall_check_members_before(const struct stall_check *checks);
 /* Asks all sources where their ranks stood, and has the detectors look. */
-void stall_check_at(struct stall_check *looks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns);
+void stall_check_at(struct stall_check *checks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns);
 /* The last time, operations were not judged. */
-bool stall_check_too_many(const struct stall_check *looks);
+bool stall_check_too_many(const struct stall_check *checks);
 
 #endif

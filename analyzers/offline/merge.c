@@ -21,7 +21,7 @@ struct merge {
 	size_t sources_count;
 	struct place *heap;
 	size_t count;
-	struct stall_check *looks;
+	struct stall_check *checks;
 	uint64_t look_ns;     /* when the next one is due; UINT64_MAX: none */
 	uint64_t look_end_ns; /* there is none after it */
 	uint64_t stall_check_past;
@@ -70,7 +70,7 @@ static void find_look(struct merge *merge, uint64_t after_ns)
 	merge->look_ns = UINT64_MAX;
 	for (size_t i = 0; i < merge->sources_count; i++) {
 		const struct source *source = &merge->sources[i];
-		uint64_t look_ns = source->ops->look ? source->ops->look(source->arg, after_ns) : UINT64_MAX;
+		uint64_t look_ns = source->ops->snapshot ? source->ops->snapshot(source->arg, after_ns) : UINT64_MAX;
 
 		if (look_ns < merge->look_ns)
 			merge->look_ns = look_ns;
@@ -107,8 +107,8 @@ static int merge_begin(struct merge *merge, const struct source *sources, size_t
 	*merge = (struct merge){.sources = sources,
 		.sources_count = count,
 		.heap = calloc(count + 1, sizeof(*merge->heap)),
-		.looks = stall_check_new()};
-	if (!merge->heap || !merge->looks)
+		.checks = stall_check_new()};
+	if (!merge->heap || !merge->checks)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		uint64_t next_ns = sources[i].ops->next(sources[i].arg);
@@ -127,7 +127,7 @@ static void warn_once(struct merge *merge, const struct merge_options *options)
 {
 	char sentence[160];
 
-	if (merge->warned || !stall_check_too_many(merge->looks) || !options->warning)
+	if (merge->warned || !stall_check_too_many(merge->checks) || !options->warning)
 		return;
 	snprintf(sentence, sizeof(sentence),
 		"hangs may be missing: ranks have more than %d places in communicators at one time", LOOKS_MEMBERS_MAX);
@@ -150,7 +150,7 @@ static bool look_until(struct merge *merge, struct detect *detect, const struct 
 		uint64_t look_ns = merge->look_ns;
 
 		detect_advance(detect, look_ns);
-		stall_check_at(merge->looks, merge->sources, merge->sources_count, detect, look_ns);
+		stall_check_at(merge->checks, merge->sources, merge->sources_count, detect, look_ns);
 		warn_once(merge, options);
 		*now_ns = look_ns;
 		find_look(merge, look_ns);
@@ -199,7 +199,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 	if (r == 0)
 		detect_end(detect);
 	*ret_end_ns = now_ns;
-	stall_check_free(merge.looks);
+	stall_check_free(merge.checks);
 	free(merge.heap);
 	return r;
 }

@@ -49,25 +49,25 @@ struct stall *stall_close(struct stall *stall)
 	return NULL;
 }
 
-static uint64_t look_at_still(const struct stall_interval *spot, uint64_t after_ns, uint64_t rare_ns)
+static uint64_t look_at_still(const struct stall_interval *interval, uint64_t after_ns, uint64_t rare_ns)
 {
-	uint64_t look_ns = spot->from_ns + FIRST_NS, every_ns = STALL_NS;
+	uint64_t look_ns = interval->from_ns + FIRST_NS, every_ns = STALL_NS;
 
 	if (after_ns < look_ns)
 		return look_ns;
-	if (after_ns < spot->to_ns) {
+	if (after_ns < interval->to_ns) {
 		every_ns = rare_ns > every_ns ? rare_ns : every_ns;
-		if ((after_ns - spot->from_ns) / GROWS_BY > every_ns)
-			every_ns = (after_ns - spot->from_ns) / GROWS_BY;
+		if ((after_ns - interval->from_ns) / GROWS_BY > every_ns)
+			every_ns = (after_ns - interval->from_ns) / GROWS_BY;
 	}
 	look_ns = after_ns + every_ns;
 	/* Some have gone on before its end: where looks are far apart, there is one while it surely stands. */
-	if (every_ns > STALL_NS && after_ns + STALL_NS < spot->to_ns && look_ns + STALL_NS > spot->to_ns)
-		return spot->to_ns - STALL_NS;
+	if (every_ns > STALL_NS && after_ns + STALL_NS < interval->to_ns && look_ns + STALL_NS > interval->to_ns)
+		return interval->to_ns - STALL_NS;
 	/* The last one before it goes on. */
-	if (after_ns < spot->to_ns && look_ns > spot->to_ns)
-		look_ns = spot->to_ns;
-	return look_ns <= spot->to_ns + STALL_TAIL_NS ? look_ns : STALL_NEVER;
+	if (after_ns < interval->to_ns && look_ns > interval->to_ns)
+		look_ns = interval->to_ns;
+	return look_ns <= interval->to_ns + STALL_TAIL_NS ? look_ns : STALL_NEVER;
 }
 
 uint64_t stall_known(const struct stall *stall, uint64_t *ret_end_ns)
@@ -81,14 +81,14 @@ uint64_t stall_look(struct stall *stall, uint64_t after_ns)
 	uint64_t look_ns = STALL_NEVER;
 
 	for (; stall->still_at < stall->still.count; stall->still_at++) {
-		look_ns = look_at_still(&stall->still.spot[stall->still_at], after_ns, stall->every_ns);
+		look_ns = look_at_still(&stall->still.interval[stall->still_at], after_ns, stall->every_ns);
 		if (look_ns != STALL_NEVER)
 			break;
 	}
-	while (stall->ends_at < stall->ends.count && stall->ends.spot[stall->ends_at].to_ns <= after_ns)
+	while (stall->ends_at < stall->ends.count && stall->ends.interval[stall->ends_at].to_ns <= after_ns)
 		stall->ends_at++;
-	if (stall->ends_at < stall->ends.count && stall->ends.spot[stall->ends_at].to_ns < look_ns)
-		look_ns = stall->ends.spot[stall->ends_at].to_ns;
+	if (stall->ends_at < stall->ends.count && stall->ends.interval[stall->ends_at].to_ns < look_ns)
+		look_ns = stall->ends.interval[stall->ends_at].to_ns;
 	return look_ns;
 }
 
@@ -327,7 +327,7 @@ static void stand_in_run(const struct stall *stall, struct stall_run *run, uint6
 }
 
 static void add_run(
-	struct stall *stall, const struct store_rank *of, struct stall_run *run, uint64_t now_ns, struct stall_check *looks)
+	struct stall *stall, const struct store_rank *of, struct stall_run *run, uint64_t now_ns, struct stall_check *checks)
 {
 	const struct stall_op *op = (const struct stall_op *)stall->ops.row + run->first;
 	const struct store_place *place = &of->place[op->place];
@@ -341,11 +341,11 @@ static void add_run(
 	snprintf(standing->communicator, sizeof(standing->communicator), "%s", place->communicator);
 	standing->members = place->members;
 	stand_in_run(stall, run, now_ns, &member);
-	stall_check_add_member(looks, &member);
+	stall_check_add_member(checks, &member);
 }
 
 /* On which nothing is known to have been called. */
-static void add_uncalled(const struct store_rank *of, const struct store_place *place, struct stall_check *looks)
+static void add_uncalled(const struct store_rank *of, const struct store_place *place, struct stall_check *checks)
 {
 	struct stall_check_member member = {
 		.job = of->job,
@@ -357,37 +357,37 @@ static void add_uncalled(const struct store_rank *of, const struct store_place *
 	snprintf(member.judged.standing.communicator, sizeof(member.judged.standing.communicator), "%s",
 		place->communicator);
 	member.judged.standing.members = place->members;
-	stall_check_add_member(looks, &member);
+	stall_check_add_member(checks, &member);
 }
 
 static void add_members(
-	struct stall *stall, uint32_t rank, const struct store_rank *of, uint64_t now_ns, struct stall_check *looks)
+	struct stall *stall, uint32_t rank, const struct store_rank *of, uint64_t now_ns, struct stall_check *checks)
 {
 	const struct stall_op *op = stall->ops.row;
 	size_t at = stall->run_of[rank], end = stall->run_of[rank + 1];
 
 	for (size_t i = 0; i < of->places; i++) {
 		if (at < end && op[stall->run[at].first].place == i)
-			add_run(stall, of, &stall->run[at++], now_ns, looks);
+			add_run(stall, of, &stall->run[at++], now_ns, checks);
 		else
-			add_uncalled(of, &of->place[i], looks);
+			add_uncalled(of, &of->place[i], checks);
 	}
 }
 
-void stall_stand(struct stall *stall, uint64_t now_ns, struct stall_check *looks)
+void stall_stand(struct stall *stall, uint64_t now_ns, struct stall_check *checks)
 {
 	struct store_rank *of;
 
 	stall_rows_load(stall, now_ns);
-	stall->every_ns = STALL_NS * (stall_check_members_before(looks) / LOOKS_MEMBERS_OFTEN);
+	stall->every_ns = STALL_NS * (stall_check_members_before(checks) / LOOKS_MEMBERS_OFTEN);
 	for (uint32_t i = 0; (of = store_ranks_at(stall->ranks, i)); i++) {
 		struct standing standing;
 
 		if (of->number < 0 || (of->ended && now_ns > of->seen_ns + ENDED_NS) ||
 			!stall_stand_rank(stall, i, of, now_ns, &standing))
 			continue;
-		stall_check_add_standing(looks, &standing);
+		stall_check_add_standing(checks, &standing);
 		if (stall->runs && !stall->coll_overflow)
-			add_members(stall, i, of, now_ns, looks);
+			add_members(stall, i, of, now_ns, checks);
 	}
 }

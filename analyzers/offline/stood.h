@@ -30,6 +30,6 @@ struct stall *stall_close(struct stall *stall);
 /* As source_ops says. */
 uint64_t stall_known(const struct stall *stall, uint64_t *ret_end_ns);
 uint64_t stall_look(struct stall *stall, uint64_t after_ns);
-void stall_stand(struct stall *stall, uint64_t now_ns, struct stall_check *looks);
+void stall_stand(struct stall *stall, uint64_t now_ns, struct stall_check *checks);
 
 #endif

@@ -19,7 +19,7 @@ struct stall_interval {
 
 struct stall_intervals {
 	size_t count, capacity;
-	struct stall_interval *spot; /* by time, apart from each other */
+	struct stall_interval *interval; /* by time, apart from each other */
 };
 
 /* A stage of a rank. */
@@ -87,7 +87,7 @@ struct stall {
 
 /* stood_spots.c */
 int stall_intervals_find(struct stall *stall, char *error, size_t error_size);
-void stall_intervals_free(struct stall_intervals *spots);
+void stall_intervals_free(struct stall_intervals *intervals);
 /* stood_rows.c: of the times around now_ns, if they are not in memory. */
 int stall_rows_open(struct stall *stall, char *error, size_t error_size);
 void stall_rows_load(struct stall *stall, uint64_t now_ns);

@@ -106,12 +106,12 @@ static bool is_near(
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (stall->all.spot[middle].to_ns + after_ns < start_ns)
+		if (stall->all.interval[middle].to_ns + after_ns < start_ns)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < stall->part_end && stall->all.spot[low].from_ns <= end_ns + before_ns;
+	return low < stall->part_end && stall->all.interval[low].from_ns <= end_ns + before_ns;
 }
 
 static uint64_t stall_rows_time_of(const struct stall *stall, const struct reader_row *row)
@@ -444,7 +444,7 @@ static void read_part(struct stall *stall)
 		[STALL_SAMPLES] = SAMPLE_BEFORE_NS,
 		[STALL_OPS] = coll_before(stall),
 	};
-	uint64_t from_ns = stall->all.spot[stall->part_at].from_ns, to_ns = stall->all.spot[stall->part_end - 1].to_ns,
+	uint64_t from_ns = stall->all.interval[stall->part_at].from_ns, to_ns = stall->all.interval[stall->part_end - 1].to_ns,
 		 flight_ns = from_ns > STORE_FEED_LONGEST_NS ? from_ns - STORE_FEED_LONGEST_NS : 0;
 	int64_t until_ns = store_feed_before(options, to_ns + SAMPLE_AFTER_NS);
 	char error[256];
@@ -468,7 +468,7 @@ static void read_part(struct stall *stall)
 
 static uint64_t close_ns(const struct stall_intervals *all)
 {
-	uint64_t apart_ns = (all->spot[all->count - 1].from_ns - all->spot[0].from_ns) / PARTS_MAX;
+	uint64_t apart_ns = (all->interval[all->count - 1].from_ns - all->interval[0].from_ns) / PARTS_MAX;
 
 	return apart_ns > CLOSE_NS ? apart_ns : CLOSE_NS;
 }
@@ -478,14 +478,14 @@ void stall_rows_load(struct stall *stall, uint64_t now_ns)
 	const struct stall_intervals *all = &stall->all;
 	size_t at = stall->part_end;
 
-	if (stall->part_end > stall->part_at && now_ns <= all->spot[stall->part_end - 1].to_ns + STALL_TAIL_NS)
+	if (stall->part_end > stall->part_at && now_ns <= all->interval[stall->part_end - 1].to_ns + STALL_TAIL_NS)
 		return;
-	while (at < all->count && all->spot[at].to_ns + STALL_TAIL_NS < now_ns)
+	while (at < all->count && all->interval[at].to_ns + STALL_TAIL_NS < now_ns)
 		at++;
-	if (at == all->count || all->spot[at].from_ns > now_ns)
+	if (at == all->count || all->interval[at].from_ns > now_ns)
 		return; /* another store's time */
 	stall->part_at = at;
-	while (at + 1 < all->count && all->spot[at + 1].from_ns <= all->spot[at].to_ns + close_ns(all))
+	while (at + 1 < all->count && all->interval[at + 1].from_ns <= all->interval[at].to_ns + close_ns(all))
 		at++;
 	stall->part_end = at + 1;
 	read_part(stall);

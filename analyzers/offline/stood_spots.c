@@ -30,24 +30,24 @@ struct finding_spots {
 	bool by_ops; /* of jobs without steps: their operations */
 };
 
-void stall_intervals_free(struct stall_intervals *spots)
+void stall_intervals_free(struct stall_intervals *intervals)
 {
-	free(spots->spot);
-	*spots = (struct stall_intervals){0};
+	free(intervals->interval);
+	*intervals = (struct stall_intervals){0};
 }
 
-static bool stall_intervals_add(struct stall_intervals *spots, uint64_t from_ns, uint64_t to_ns)
+static bool stall_intervals_add(struct stall_intervals *intervals, uint64_t from_ns, uint64_t to_ns)
 {
-	if (spots->count == spots->capacity) {
-		size_t capacity = spots->capacity ? 2 * spots->capacity : 64;
-		struct stall_interval *more = realloc(spots->spot, capacity * sizeof(*more));
+	if (intervals->count == intervals->capacity) {
+		size_t capacity = intervals->capacity ? 2 * intervals->capacity : 64;
+		struct stall_interval *more = realloc(intervals->interval, capacity * sizeof(*more));
 
 		if (!more)
 			return false;
-		spots->spot = more;
-		spots->capacity = capacity;
+		intervals->interval = more;
+		intervals->capacity = capacity;
 	}
-	spots->spot[spots->count++] = (struct stall_interval){from_ns, to_ns};
+	intervals->interval[intervals->count++] = (struct stall_interval){from_ns, to_ns};
 	return true;
 }
 
@@ -59,21 +59,21 @@ static int by_from(const void *a, const void *b)
 }
 
 /* In order, and those that overlap, or are no further apart than that, are one. */
-static void stall_intervals_merge(struct stall_intervals *spots, uint64_t apart_ns)
+static void stall_intervals_merge(struct stall_intervals *intervals, uint64_t apart_ns)
 {
 	size_t kept = 0;
 
-	if (spots->count)
-		qsort(spots->spot, spots->count, sizeof(*spots->spot), by_from);
-	for (size_t i = 0; i < spots->count; i++) {
-		struct stall_interval *last = kept ? &spots->spot[kept - 1] : NULL;
+	if (intervals->count)
+		qsort(intervals->interval, intervals->count, sizeof(*intervals->interval), by_from);
+	for (size_t i = 0; i < intervals->count; i++) {
+		struct stall_interval *last = kept ? &intervals->interval[kept - 1] : NULL;
 
-		if (!last || spots->spot[i].from_ns > last->to_ns + apart_ns)
-			spots->spot[kept++] = spots->spot[i];
-		else if (spots->spot[i].to_ns > last->to_ns)
-			last->to_ns = spots->spot[i].to_ns;
+		if (!last || intervals->interval[i].from_ns > last->to_ns + apart_ns)
+			intervals->interval[kept++] = intervals->interval[i];
+		else if (intervals->interval[i].to_ns > last->to_ns)
+			last->to_ns = intervals->interval[i].to_ns;
 	}
-	spots->count = kept;
+	intervals->count = kept;
 }
 
 static struct store_rank *rank_at(const struct finding_spots *f, size_t i)
@@ -342,9 +342,9 @@ static bool stall_intervals_clip(const struct finding_spots *f, uint32_t job, co
 			continue;
 		for (size_t k = 0; k < lives->count && done && still->count < STALL_SPOTS_MAX; k++) {
 			uint64_t from_ns =
-				f->raw[i].from_ns > lives->spot[k].from_ns ? f->raw[i].from_ns : lives->spot[k].from_ns;
+				f->raw[i].from_ns > lives->interval[k].from_ns ? f->raw[i].from_ns : lives->interval[k].from_ns;
 			uint64_t to_ns =
-				f->raw[i].to_ns < lives->spot[k].to_ns ? f->raw[i].to_ns : lives->spot[k].to_ns;
+				f->raw[i].to_ns < lives->interval[k].to_ns ? f->raw[i].to_ns : lives->interval[k].to_ns;
 
 			if (to_ns > from_ns && to_ns - from_ns >= STALL_STILL_NS)
 				done = stall_intervals_add(still, from_ns, to_ns);
@@ -385,10 +385,10 @@ static bool find_ends(struct finding_spots *f)
 			done = stall_intervals_add(ends, rank->seen_ns, rank->seen_ns);
 	}
 	if (ends->count)
-		qsort(ends->spot, ends->count, sizeof(*ends->spot), by_from);
+		qsort(ends->interval, ends->count, sizeof(*ends->interval), by_from);
 	for (size_t i = 0; i < ends->count; i++)
-		if (!kept || ends->spot[i].from_ns > ends->spot[kept - 1].from_ns + ENDS_APART_NS)
-			ends->spot[kept++] = ends->spot[i];
+		if (!kept || ends->interval[i].from_ns > ends->interval[kept - 1].from_ns + ENDS_APART_NS)
+			ends->interval[kept++] = ends->interval[i];
 	ends->count = kept < STALL_SPOTS_MAX ? kept : STALL_SPOTS_MAX;
 	return done;
 }
@@ -415,7 +415,7 @@ static bool stall_intervals_join(struct stall *stall)
 
 	for (size_t i = 0; i < 2; i++)
 		for (size_t k = 0; k < both[i]->count && done; k++)
-			done = stall_intervals_add(&stall->all, both[i]->spot[k].from_ns, both[i]->spot[k].to_ns);
+			done = stall_intervals_add(&stall->all, both[i]->interval[k].from_ns, both[i]->interval[k].to_ns);
 	stall_intervals_merge(&stall->all, 0);
 	return done;
 }

@@ -255,13 +255,13 @@ static uint64_t store_feed_known(const void *arg, uint64_t *ret_end_ns)
 	return stall_known(((const struct store_feed *)arg)->stall, ret_end_ns);
 }
 
-static void store_feed_stand(void *arg, uint64_t now_ns, struct stall_check *looks)
+static void store_feed_stand(void *arg, uint64_t now_ns, struct stall_check *checks)
 {
-	stall_stand(((struct store_feed *)arg)->stall, now_ns, looks);
+	stall_stand(((struct store_feed *)arg)->stall, now_ns, checks);
 }
 
 const struct source_ops store_feed_source = {
-	.next = store_feed_next, .feed = feed_row, .look = store_feed_look, .known = store_feed_known, .stand = store_feed_stand};
+	.next = store_feed_next, .feed = feed_row, .snapshot = store_feed_look, .known = store_feed_known, .stand = store_feed_stand};
 
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret)
 {

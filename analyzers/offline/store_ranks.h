@@ -49,7 +49,7 @@ struct store_rank {
 	uint64_t row_ns;			   /* of its newest row */
 	uint64_t progress_ns, step_end_ns, steps;  /* newest sign of life, of what was fed; steps so far */
 	uint32_t pid, step_thread;
-	struct preemptors hogs; /* of the waits that L3 saw since the sample before */
+	struct preemptors preemptors; /* of the waits that L3 saw since the sample before */
 	bool waits;	  /* and whether it saw anything */
 	struct store_window window;
 	size_t places, places_capacity;

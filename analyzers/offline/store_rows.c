@@ -189,7 +189,7 @@ static void feed_wait(const struct store_row *row)
 	if (get_number(row, WAIT_THREAD) != (rank->step_thread ? rank->step_thread : rank->pid))
 		return;
 	rank->waits = true;
-	preemptors_add(&rank->hogs, rank->pid, (uint32_t)get_number(row, WAIT_PID), get_text(row, WAIT_NAME),
+	preemptors_add(&rank->preemptors, rank->pid, (uint32_t)get_number(row, WAIT_PID), get_text(row, WAIT_NAME),
 		get_number(row, WAIT_RUN_DELAY));
 }
 
@@ -197,7 +197,7 @@ static void feed_wait(const struct store_row *row)
 static void feed_sample(const struct store_row *row)
 {
 	struct store_rank *rank = row->rank;
-	const struct preemptor *hog = preemptors_most(&rank->hogs);
+	const struct preemptor *preemptor = preemptors_most(&rank->preemptors);
 	struct align_host host = {
 		.start_ns = get_time(row, STORE_START),
 		.duration_ns = get_number(row, STORE_DURATION),
@@ -206,16 +206,16 @@ static void feed_sample(const struct store_row *row)
 		.throttled_ns = get_known(row, SAMPLE_THROTTLED),
 		.major_faults = get_known(row, SAMPLE_FAULTS),
 		.launch_gap_ns = FRAME_UNKNOWN,
-		.preemptor_pid = hog ? hog->pid : 0,
-		.preemptor_ns = hog ? hog->ns : 0,
-		.preemptor_name = hog ? hog->name : "",
+		.preemptor_pid = preemptor ? preemptor->pid : 0,
+		.preemptor_ns = preemptor ? preemptor->ns : 0,
+		.preemptor_name = preemptor ? preemptor->name : "",
 	};
 
 	if (host.run_delay_ns == FRAME_UNKNOWN && rank->waits)
-		host.run_delay_ns = rank->hogs.waited_ns;
+		host.run_delay_ns = rank->preemptors.waited_ns;
 	align_host(row->align, rank->process, &host);
 	rank->waits = false;
-	rank->hogs = (struct preemptors){0};
+	rank->preemptors = (struct preemptors){0};
 }
 
 static void thread_over(struct store_window *window)

@@ -116,7 +116,7 @@ static void headline(FILE *out, const struct report *report)
 {
 	static const struct {
 		const char *class, *badge;
-	} looks[REPORT_VERDICT_MAX] = {
+	} checks[REPORT_VERDICT_MAX] = {
 		[REPORT_UNSEEN] = {"unseen", "? NOT WATCHED"},
 		[REPORT_HEALTHY] = {"healthy", "&#10003; HEALTHY"},
 		[REPORT_SLOW] = {"slow", "&#9650; SLOW"},
@@ -124,8 +124,8 @@ static void headline(FILE *out, const struct report *report)
 	};
 	const struct report_headline *said = &report->headline;
 
-	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span><h1>", looks[said->verdict].class,
-		looks[said->verdict].badge);
+	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span><h1>", checks[said->verdict].class,
+		checks[said->verdict].badge);
 	html_text(out, said->title);
 	fputs("</h1>", out);
 	if (said->finding == REPORT_NONE) {

@@ -101,7 +101,7 @@ static void add_all(struct fields *fields, const struct report *report)
 
 /* journald asks the kernel of which unit the sender is when it reads the message: of a process that is gone by then it
  * notes none, and journalctl -u does not show it. */
-static void stay(void)
+static void interval(void)
 {
 	const struct timespec moment = {.tv_nsec = STAY_NS};
 
@@ -133,7 +133,7 @@ int publish_journal(const struct report *report)
 				(struct iovec){message, size < MESSAGE_BYTES_MAX ? size : MESSAGE_BYTES_MAX};
 			r = sd_journal_sendv(fields->vector, (int)fields->count);
 			if (r >= 0 && getenv("INVOCATION_ID"))
-				stay();
+				interval();
 		}
 	} else if (out) {
 		(void)fclose(out);

@@ -33,7 +33,7 @@ static uint32_t last_seen(const struct report *report, const struct report_rank 
 }
 
 /* [first, end) of slots in which it lived; and adds how long it lived in all, its edges included. */
-static void life(
+static void lifecycle(
 	const struct watch *watch, const struct report_rank *rank, uint32_t node, uint32_t *first, uint32_t *end)
 {
 	struct report *report = watch->report;
@@ -64,7 +64,7 @@ static void count_rank(struct watch *watch, const struct report_rank *rank)
 
 	if (node == REPORT_NONE || !rank->here)
 		return;
-	life(watch, rank, node, &first, &end);
+	lifecycle(watch, rank, node, &first, &end);
 	at = (size_t)node * report->slots;
 	for (uint32_t slot = first; slot < end; slot++) {
 		watch->alive[at + slot] += watch->alive[at + slot] < UINT16_MAX;

@@ -151,7 +151,7 @@ static void name_stay(struct row *row)
 	cell_set_text(&row->cell[COL_NAME], row->name);
 }
 
-static const struct stream_scan stays = {
+static const struct stream_scan intervals = {
 	.scanning = {TABLE_OFFCPU,
 		.columns = {"instance", "start_ns", "duration_ns", "thread_id", "", "run_delay_ns", "previous_pid",
 			"previous_name", "next_pid", "next_name", "thread_name", "rank"}},
@@ -251,7 +251,7 @@ const struct stream timeline_streams[] = {
 	},
 	{
 		.what = "times off the CPU",
-		.scan = &stays,
+		.scan = &intervals,
 		.class = TRACK_OFFCPU,
 		.category = "offcpu",
 		.args = COL_MORE,

@@ -214,7 +214,7 @@ static void whole_step(struct input *input)
 	}
 }
 
-static void look(struct input *input)
+static void snapshot(struct input *input)
 {
 	static const char *const words[] = {"", "a", "b", "none"};
 	struct standing standing[PROCESSES];
@@ -336,7 +336,7 @@ static void rest(struct input *input)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const actions[])(struct input *) = {rank_new, op, op, op, stage, stage, step, step, host,
-		whole_step, whole_step, look, frame, comm, advance, rest};
+		whole_step, whole_step, snapshot, frame, comm, advance, rest};
 	const struct detect_sink sink = {on_finding, on_want, NULL};
 	struct input input = {.data = data, .size = size, .now_ns = 1000000000000};
 	struct detect_options options;

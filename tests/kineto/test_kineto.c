@@ -104,11 +104,11 @@ static void both(size_t i, enum run first, enum run second, size_t shift)
 static struct verdict said[64];
 static size_t n_said;
 
-static void on_say(void *arg, const struct verdict *opinion)
+static void on_say(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
 	assert_true(n_said < 64);
-	said[n_said++] = *opinion;
+	said[n_said++] = *verdict;
 }
 
 static void on_want(void *arg, unsigned wants, const char *why)

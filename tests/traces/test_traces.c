@@ -91,20 +91,20 @@ struct said {
 	double slowdown; /* the last one said */
 };
 
-static void hear(void *arg, const struct verdict *opinion)
+static void hear(void *arg, const struct verdict *verdict)
 {
 	struct said *said = arg;
 
-	if (!opinion->confirmed)
+	if (!verdict->confirmed)
 		return;
-	if (opinion->finding.rank < 0) {
+	if (verdict->finding.rank < 0) {
 		said->of_nobody++;
 		return;
 	}
-	assert_in_range(opinion->finding.rank, 0, RANKS_MAX - 1);
-	said->times[opinion->finding.rank]++;
-	said->now[opinion->finding.rank] = true;
-	said->slowdown = opinion->finding.slowdown;
+	assert_in_range(verdict->finding.rank, 0, RANKS_MAX - 1);
+	said->times[verdict->finding.rank]++;
+	said->now[verdict->finding.rank] = true;
+	said->slowdown = verdict->finding.slowdown;
 }
 
 /* What the detector says of the trace; of slow: in each step of which it says so. */

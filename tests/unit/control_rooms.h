@@ -118,18 +118,18 @@ __attribute__((weak)) const char *rank_coll_seq_from(enum coll_seq_from from)
 /* More than fits, with the longest of texts: ranks of two members a communicator. */
 __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snapshot **ret)
 {
-	struct coll_snapshot *look = calloc(1, sizeof(*look));
+	struct coll_snapshot *snapshot = calloc(1, sizeof(*snapshot));
 
 	(void)colls;
-	look->now_ns = now_ns;
-	look->members = COLL_LOOK_MEMBERS_MAX;
-	look->comms = look->members / 2;
-	look->member = calloc(look->members, sizeof(*look->member));
-	look->comm = calloc(look->comms, sizeof(*look->comm));
-	look->calls = RANK_COLL_IN_CALL_MAX;
-	look->call = calloc(look->calls, sizeof(*look->call));
-	for (size_t i = 0; i < look->members; i++) {
-		struct coll_snapshot_member *member = &look->member[i];
+	snapshot->now_ns = now_ns;
+	snapshot->members = COLL_LOOK_MEMBERS_MAX;
+	snapshot->comms = snapshot->members / 2;
+	snapshot->member = calloc(snapshot->members, sizeof(*snapshot->member));
+	snapshot->comm = calloc(snapshot->comms, sizeof(*snapshot->comm));
+	snapshot->calls = RANK_COLL_IN_CALL_MAX;
+	snapshot->call = calloc(snapshot->calls, sizeof(*snapshot->call));
+	for (size_t i = 0; i < snapshot->members; i++) {
+		struct coll_snapshot_member *member = &snapshot->member[i];
 		struct coll_standing *standing = &member->judged.standing;
 
 		member->judged.rank = (int32_t)(i % 8);
@@ -145,25 +145,25 @@ __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t no
 		standing->completed = standing->entered;
 		standing->completed.bytes = COLL_UNKNOWN;
 	}
-	for (size_t i = 0; i < look->comms; i++) {
-		look->comm[i] = (struct coll_snapshot_comm){.first = 2 * i, .members = 2, .verdict = {.here = 2, .members = 3}};
-		memset(look->comm[i].sentence, 's', sizeof(look->comm[i].sentence) - 1);
+	for (size_t i = 0; i < snapshot->comms; i++) {
+		snapshot->comm[i] = (struct coll_snapshot_comm){.first = 2 * i, .members = 2, .verdict = {.here = 2, .members = 3}};
+		memset(snapshot->comm[i].sentence, 's', sizeof(snapshot->comm[i].sentence) - 1);
 	}
-	for (size_t i = 0; i < look->calls; i++) {
+	for (size_t i = 0; i < snapshot->calls; i++) {
 		static const struct probe probe = {.family = "nccl", .op = "AllReduce"};
 
-		look->call[i] = (struct rank_coll_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1};
+		snapshot->call[i] = (struct rank_coll_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1};
 	}
-	*ret = look;
+	*ret = snapshot;
 	return 0;
 }
 
-__attribute__((weak)) struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *look)
+__attribute__((weak)) struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *snapshot)
 {
-	free(look->member);
-	free(look->comm);
-	free(look->call);
-	free(look);
+	free(snapshot->member);
+	free(snapshot->comm);
+	free(snapshot->call);
+	free(snapshot);
 	return NULL;
 }
 

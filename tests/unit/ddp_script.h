@@ -142,11 +142,11 @@ static inline void ddp_steps(struct ddp *ddp, int steps)
 }
 
 /* So many looks, a second apart. stopped: a rank that is, and for which the others wait; -1: all go on. */
-static inline void ddp_look(struct ddp *ddp, int stopped, int looks)
+static inline void ddp_look(struct ddp *ddp, int stopped, int checks)
 {
 	struct standing standing[DDP_RANKS];
 
-	while (looks--) {
+	while (checks--) {
 		ddp->now_ns += 1000000000;
 		for (int i = 0; i < DDP_RANKS; i++) {
 			standing[i] = (struct standing){.rank = (uint32_t)ddp->process[i],

@@ -16,7 +16,7 @@
 static struct detect_sink sink;
 static int numbers;
 static struct {
-	unsigned ranks, ended, stages, steps, ops, comms, hosts, looks, advances, lost;
+	unsigned ranks, ended, stages, steps, ops, comms, hosts, checks, advances, lost;
 	char job[64], card[64];
 	int card_process;
 	struct align_stage stage;
@@ -60,7 +60,7 @@ void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *
 	(void)detect;
 	(void)now_ns;
 	(void)stuck_job;
-	seen.looks++;
+	seen.checks++;
 	seen.stucks = stucks;
 	if (stucks) {
 		seen.stuck_state = stuck->state;

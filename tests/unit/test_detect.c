@@ -197,7 +197,7 @@ static void a_job_that_ends(void **state)
 }
 
 /* Detectors of the test's own. */
-static size_t states, frames, looks, trained;
+static size_t states, frames, checks, trained;
 
 static void *fake_new(const struct detect_options *options)
 {
@@ -222,36 +222,36 @@ static void *fake_free(void *state)
 static void fake_frame(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
 	const struct detector_out *out)
 {
-	struct verdict opinion = {.confirmed = true};
+	struct verdict verdict = {.confirmed = true};
 
 	assert_non_null(state);
 	assert_non_null(measure);
 	assert_int_equal(measures->ranks, frame->ranks);
 	frames++;
 	trained += frame->class == FRAME_TRAIN;
-	opinion.finding.kind = FINDING_SLOW_RANK;
-	opinion.finding.rank = 1;
+	verdict.finding.kind = FINDING_SLOW_RANK;
+	verdict.finding.rank = 1;
 	if (frame->step < 40)
-		out->say(out->arg, &opinion);
+		out->say(out->arg, &verdict);
 	out->want(out->arg, DETECT_WANT_LAUNCHES, "to see");
 }
 
-static void fake_look(void *state, const struct snapshot *look, const struct detector_out *out)
+static void fake_look(void *state, const struct snapshot *snapshot, const struct detector_out *out)
 {
 	(void)state;
 	(void)out;
-	looks++;
-	assert_int_equal(look->ranks, DDP_RANKS);
-	for (size_t i = 0; i < look->ranks; i++)
-		assert_int_equal(look->standing[i].rank, i);
-	assert_int_equal(look->standing[5].state, 'T');
+	checks++;
+	assert_int_equal(snapshot->ranks, DDP_RANKS);
+	for (size_t i = 0; i < snapshot->ranks; i++)
+		assert_int_equal(snapshot->standing[i].rank, i);
+	assert_int_equal(snapshot->standing[5].state, 'T');
 	/* Nothing was told of the last one. */
-	assert_int_equal(look->standing[DDP_RANKS - 1].progress_ns, 0);
-	assert_int_equal(look->stucks, 1);
-	assert_int_equal(look->stuck[0].culprits, 1);
-	assert_int_equal(look->stuck[0].culprit[0], 5);
-	assert_int_equal(look->stuck[0].waiters, 2);
-	assert_int_equal(look->stuck[0].waiter[1], 2);
+	assert_int_equal(snapshot->standing[DDP_RANKS - 1].progress_ns, 0);
+	assert_int_equal(snapshot->stucks, 1);
+	assert_int_equal(snapshot->stuck[0].culprits, 1);
+	assert_int_equal(snapshot->stuck[0].culprit[0], 5);
+	assert_int_equal(snapshot->stuck[0].waiters, 2);
+	assert_int_equal(snapshot->stuck[0].waiter[1], 2);
 }
 
 static const struct detector fake = {"fake", fake_new, fake_free, fake_frame, NULL};
@@ -265,7 +265,7 @@ static void restart_with(const struct detector *const *detectors, size_t n)
 	detect_options_default(&options);
 	options.lasts_ns = 0;
 	detect_free(detect);
-	states = frames = looks = trained = 0;
+	states = frames = checks = trained = 0;
 	detect = detect_new_with(&options, &sink, detectors, n);
 	assert_non_null(detect);
 }
@@ -346,7 +346,7 @@ static void stall_check_are_sorted_by_job(void **state)
 	waiter[0] = (uint32_t)ddp.process[1];
 	waiter[1] = (uint32_t)ddp.process[2];
 	detect_look(detect, ddp.now_ns, standing, DDP_RANKS, stuck, jobs, 3, true);
-	assert_int_equal(looks, 1);
+	assert_int_equal(checks, 1);
 	ddp_stop(&ddp);
 	assert_int_equal(states, 0);
 }

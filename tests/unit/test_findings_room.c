@@ -273,7 +273,7 @@ static void test_standings(void **state)
 		one_step(0, now_ns - 500 * MS + step * 50 * MS);
 	mark(0, now_ns, STEPS_BEGIN, "dataloader");
 	online_tick(context.findings, now_ns + MS);
-	assert_int_equal(seen.looks, 1);
+	assert_int_equal(seen.checks, 1);
 	assert_int_equal(seen.standings, RANKS);
 	assert_int_equal(seen.standing[0].state, 'T');
 	assert_int_equal(seen.standing[0].stage, STAGE_DATALOADER);
@@ -282,10 +282,10 @@ static void test_standings(void **state)
 	assert_true(seen.standing[1].progress_ns == 0 && !seen.standing[1].state && !seen.operations);
 	/* Once a second, and those that ended still stand somewhere. */
 	online_tick(context.findings, now_ns + 200 * MS);
-	assert_int_equal(seen.looks, 1);
+	assert_int_equal(seen.checks, 1);
 	tell_rank(&ranks_here[1], RANK_ENDED);
 	online_tick(context.findings, now_ns + 1100 * MS);
-	assert_int_equal(seen.looks, 2);
+	assert_int_equal(seen.checks, 2);
 	assert_int_equal(seen.standings, 2);
 	assert_true(seen.standing[1].ended && seen.standing[1].rank == 1 && seen.standing[1].ended_ns);
 }
@@ -309,7 +309,7 @@ static void test_unwatched(void **state)
 	context.levels.on[LEVEL_L1] = false;
 	rank_steps_gap(context.steps);
 	online_tick(context.findings, now_ns + 1100 * MS);
-	assert_int_equal(seen.looks, 2);
+	assert_int_equal(seen.checks, 2);
 	assert_true(seen.standing[0].progress_ns == 0 && seen.standing[0].stage == STAGE_USER);
 	assert_true(seen.standing[1].progress_ns == 0);
 	/* And no step goes on over what was not seen: the numbers do. */
@@ -340,16 +340,16 @@ static void test_ended_by_a_mismatch(void **state)
 			&(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(4096 << i, 0xc0, 0x50)});
 	call_made(&ranks_here[1], &finished, &(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(0x50)});
 	online_tick(context.findings, now_ns + MS);
-	assert_int_equal(seen.looks, 1);
+	assert_int_equal(seen.checks, 1);
 	assert_int_equal(seen.stucks, 0); /* nobody stands still */
 	tell_rank(&ranks_here[0], RANK_ENDED);
-	assert_int_equal(seen.looks, 2);
+	assert_int_equal(seen.checks, 2);
 	assert_int_equal(seen.stucks, 1);
 	assert_int_equal(seen.stuck_state, COLL_STATE_SIZE_MISMATCH);
 	assert_int_equal(seen.culprits, 1);
 	/* The other one follows at once. */
 	tell_rank(&ranks_here[1], RANK_ENDED);
-	assert_int_equal(seen.looks, 2);
+	assert_int_equal(seen.checks, 2);
 }
 
 static void test_off(void **state)

@@ -250,7 +250,7 @@ static void classes(void **state)
 	assert_int_equal(job.checkpoint_ns, 700 * MS);
 }
 
-static void sample_of(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, uint64_t preemptor_ns, const char *hog)
+static void sample_of(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, uint64_t preemptor_ns, const char *preemptor)
 {
 	align_host(align, process[0],
 		&(struct align_host){.start_ns = start_ns + from * MS,
@@ -260,14 +260,14 @@ static void sample_of(uint64_t from, uint64_t length, uint64_t cpu, uint64_t del
 			.throttled_ns = FRAME_UNKNOWN,
 			.major_faults = 100,
 			.launch_gap_ns = FRAME_UNKNOWN,
-			.preemptor_pid = (uint32_t)(unsigned char)hog[0],
+			.preemptor_pid = (uint32_t)(unsigned char)preemptor[0],
 			.preemptor_ns = preemptor_ns,
-			.preemptor_name = hog});
+			.preemptor_name = preemptor});
 }
 
-static void sample(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, const char *hog)
+static void sample(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, const char *preemptor)
 {
-	sample_of(from, length, cpu, delay, *hog ? delay : 0, hog);
+	sample_of(from, length, cpu, delay, *preemptor ? delay : 0, preemptor);
 }
 
 static void host_samples_are_divided_by_time(void **state)

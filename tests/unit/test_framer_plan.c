@@ -25,7 +25,7 @@ struct job {
 	bool from_start;
 	unsigned odd; /* one operation in so many */
 	struct program program;
-	size_t without[RANKS]; /* the one of the program that a rank never does, if there is such */
+	size_t whatif[RANKS]; /* the one of the program that a rank never does, if there is such */
 	uint64_t seq[RANKS][COMMUNICATORS];
 	int64_t step[RANKS];
 	uint64_t at_ns[RANKS];
@@ -238,7 +238,7 @@ static void do_step(struct job *job, int rank)
 		unsigned odd = (unsigned)any(job->odd);
 
 		make(job, rank, &job->program.op[i], start_ns + (1 + 2 * i) * MS + any(MS), &next[count]);
-		if (odd == 0 || i == job->without[rank])
+		if (odd == 0 || i == job->whatif[rank])
 			continue; /* missing */
 		if (odd == 1)
 			make_odd(&next[count]);
@@ -320,7 +320,7 @@ static void run(uint64_t seed, unsigned odd)
 	}
 	for (int rank = 0; rank < job.ranks; rank++) {
 		job.at_ns[rank] = BEGUN;
-		job.without[rank] = any(PROGRAM_MAX * 2);
+		job.whatif[rank] = any(PROGRAM_MAX * 2);
 		job.step[rank] = job.from_start ? 0 : (int64_t)any(3);
 	}
 	for (int step = 0; step < STEPS; step++) {

@@ -9,8 +9,8 @@ static struct stuck missing(uint32_t culprit, size_t waiters, const char *commun
 	struct stuck ret = {
 		.state = COLL_STATE_MISSING, .seq = 118, .culprits = 1, .waiters = waiters, .waiter = some_waiters};
 
-	one_culprit[look.stucks] = culprit;
-	ret.culprit = &one_culprit[look.stucks];
+	one_culprit[snapshot.stucks] = culprit;
+	ret.culprit = &one_culprit[snapshot.stucks];
 	snprintf(ret.communicator, sizeof(ret.communicator), "%s", communicator);
 	snprintf(ret.sentence, sizeof(ret.sentence),
 		"rank %u has not called AllReduce 118 of communicator %s; all others wait", culprit, communicator);
@@ -20,9 +20,9 @@ static struct stuck missing(uint32_t culprit, size_t waiters, const char *commun
 static void operations_say_who_is_missing(void **state)
 {
 	(void)state;
-	look.operations = true;
+	snapshot.operations = true;
 	stuck[0] = missing(4, 0, "aaaa"); /* in its backward, as all are */
-	look.stucks = 1;
+	snapshot.stucks = 1;
 	assert_in_range(seconds(30), 10, 30);
 	assert_int_equal(said[0].finding.rank, 4);
 	assert_int_equal(said[0].finding.cause, CAUSE_MISSING);
@@ -34,7 +34,7 @@ static void operations_say_who_is_missing(void **state)
 	/* It evaluates: it is late, and lives. */
 	standing[4].ended = false;
 	for (unsigned i = 0; i < 20; i++) {
-		standing[4].progress_ns = look.now_ns;
+		standing[4].progress_ns = snapshot.now_ns;
 		assert_int_equal(seconds(5), 0);
 	}
 }
@@ -44,9 +44,9 @@ static void a_chain_of_waits_ends_at_its_cause(void **state)
 	(void)state;
 	/* 2 waits for 3 in one communicator, so 0 waits for 2 in another. */
 	stuck[0] = missing(2, 1, "aaaa");
-	look.stucks = 1;
+	snapshot.stucks = 1;
 	stuck[1] = missing(3, 1, "bbbb");
-	look.stucks = 2;
+	snapshot.stucks = 2;
 	some_waiters[0] = 0;
 	some_waiters[1] = 2;
 	stuck[1].waiter = &some_waiters[1];
@@ -66,9 +66,9 @@ static void who_is_known_not_to_wait_is_named_first(void **state)
 {
 	(void)state;
 	stuck[0] = missing(5, 0, "aaaa");
-	look.stucks = 1;
+	snapshot.stucks = 1;
 	stuck[1] = missing(3, 1, "bbbb");
-	look.stucks = 2;
+	snapshot.stucks = 2;
 	some_waiters[0] = 0;
 	standing[5].stage = STAGE_OPTIMIZER;
 	assert_in_range(seconds(30), 10, 30);
@@ -79,7 +79,7 @@ static void all_have_entered_and_it_does_not_end(void **state)
 {
 	(void)state;
 	stuck[0] = (struct stuck){.state = COLL_STATE_RUNNING, .communicator = "aaaa", .seq = 9, .all_entered = true};
-	look.stucks = 1;
+	snapshot.stucks = 1;
 	assert_in_range(seconds(30), 10, 30);
 	assert_int_equal(said[0].finding.rank, -1);
 	assert_int_equal(said[0].finding.cause, CAUSE_COMMUNICATION);
@@ -96,7 +96,7 @@ static void a_mismatch_is_told_at_once(void **state)
 	(void)state;
 	stuck[0] = missing(6, 0, "aaaa");
 	stuck[0].state = COLL_STATE_SIZE_MISMATCH;
-	look.stucks = 1;
+	snapshot.stucks = 1;
 	assert_int_equal(seconds(1), 1);
 	assert_int_equal(said[0].finding.kind, FINDING_MISMATCH);
 	assert_int_equal(said[0].finding.cause, CAUSE_SIZE_MISMATCH);
@@ -125,11 +125,11 @@ static void every_second_is_lost_once(void **state)
 	}
 	assert_true(lost == 100e9);
 	/* It goes on, and stops again: what lay between is not lost. */
-	standing[3].progress_ns = look.now_ns += 50 * SECOND;
+	standing[3].progress_ns = snapshot.now_ns += 50 * SECOND;
 	seconds(20);
 	n_said = 0;
 	lost = 0;
-	standing[3].progress_ns = look.now_ns;
+	standing[3].progress_ns = snapshot.now_ns;
 	for (unsigned i = 0; i < 20; i++) {
 		seconds(1);
 		for (size_t k = 0; k < n_said; k++)
@@ -157,19 +157,19 @@ static void what_cannot_be_is_no_harm(void **state)
 		.waited_ns = UINT64_MAX / 2};
 	stuck[2] = stuck[1];
 	stuck[2].state = COLL_STATE_TYPE_MISMATCH;
-	look.stucks = 3;
-	look.step_ns = look.checkpoint_ns = UINT64_MAX - 1;
+	snapshot.stucks = 3;
+	snapshot.step_ns = snapshot.checkpoint_ns = UINT64_MAX - 1;
 	seconds(50);
-	look.step_ns = 1;
+	snapshot.step_ns = 1;
 	seconds(50);
-	look.now_ns = 5; /* a clock that went back */
+	snapshot.now_ns = 5; /* a clock that went back */
 	seconds(50);
-	look.ranks = 0;
+	snapshot.ranks = 0;
 	seconds(5);
-	look.ranks = RANKS;
+	snapshot.ranks = RANKS;
 	for (size_t i = 0; i < RANKS; i++)
 		standing[i].progress_ns = 0;
-	look.stucks = 0;
+	snapshot.stucks = 0;
 	seconds(2000);
 	assert_int_equal(n_said, 0); /* nothing was ever seen of them */
 }

@@ -37,7 +37,7 @@ static int feed(void *arg, struct align *align, char *error, size_t error_size)
 	return 0;
 }
 
-static uint64_t look(void *arg, uint64_t after_ns)
+static uint64_t snapshot(void *arg, uint64_t after_ns)
 {
 	(void)arg;
 	if (after_ns < BEGIN_NS)
@@ -54,14 +54,14 @@ static bool recall(const void *arg, uint64_t seq, struct coll_point *ret)
 }
 
 /* All have called two operations. Pairs are a communicator. */
-static void stand(void *arg, uint64_t now_ns, struct stall_check *looks)
+static void stand(void *arg, uint64_t now_ns, struct stall_check *checks)
 {
 	size_t kept = members < LOOKS_MEMBERS_MAX ? members : LOOKS_MEMBERS_MAX;
 	const struct fake *fake = arg;
 
-	assert_int_equal(stall_check_members_before(looks), stall_check_past ? kept : 0);
+	assert_int_equal(stall_check_members_before(checks), stall_check_past ? kept : 0);
 	stall_check_past++;
-	stall_check_add_standing(looks, &(struct standing){.rank = (uint32_t)fake->process, .progress_ns = now_ns});
+	stall_check_add_standing(checks, &(struct standing){.rank = (uint32_t)fake->process, .progress_ns = now_ns});
 	for (size_t i = 0; i < members; i++) {
 		struct stall_check_member member = {.job = "job",
 			.process = (uint32_t)fake->process,
@@ -72,7 +72,7 @@ static void stand(void *arg, uint64_t now_ns, struct stall_check *looks)
 			member.judged.standing.communicator, sizeof(member.judged.standing.communicator), "%zu", i / 2);
 		member.judged.standing.members = 2;
 		member.judged.standing.entered = (struct coll_point){.seq = 2, .time_ns = now_ns};
-		stall_check_add_member(looks, &member);
+		stall_check_add_member(checks, &member);
 	}
 }
 
@@ -92,7 +92,7 @@ static bool progress(void *arg, uint64_t events, uint64_t now_ns)
 
 static void run(size_t members_of_it, size_t enough)
 {
-	static const struct source_ops ops = {.next = next, .feed = feed, .look = look, .stand = stand};
+	static const struct source_ops ops = {.next = next, .feed = feed, .snapshot = snapshot, .stand = stand};
 	const struct merge_options merging = {.warning = on_warning, .progress = progress};
 	struct detect *detect = off_detect(&found);
 	struct fake fake = {.process = -1};

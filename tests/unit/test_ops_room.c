@@ -181,10 +181,10 @@ static void test_step(void **state)
 	assert_query("select step from collectives order by host_start_ns", "1\n2\n3\n");
 }
 
-static const struct coll_snapshot_comm *first(const struct coll_snapshot *look)
+static const struct coll_snapshot_comm *first(const struct coll_snapshot *snapshot)
 {
-	assert_true(look->comms > 0);
-	return &look->comm[0];
+	assert_true(snapshot->comms > 0);
+	return &snapshot->comm[0];
 }
 
 static void in_flight(void *reader, rank_coll_in_flight_each each, void *arg)
@@ -200,51 +200,51 @@ static void in_flight(void *reader, rank_coll_in_flight_each each, void *arg)
 
 static struct coll_snapshot *look_at(uint64_t now_ns)
 {
-	struct coll_snapshot *look = NULL;
+	struct coll_snapshot *snapshot = NULL;
 
-	assert_int_equal(coll_snapshot_new(context.ops, now_ns, &look), 0);
-	return look;
+	assert_int_equal(coll_snapshot_new(context.ops, now_ns, &snapshot), 0);
+	return snapshot;
 }
 
 /* Rank 0 is in a call that never returns, and so sends no record: rank 1 is missing. */
 static void test_who_is_missing(void **state)
 {
 	struct probe stage = {.name = "sync"};
-	struct coll_snapshot *look;
+	struct coll_snapshot *snapshot;
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		made(&ranks_here[i], 0xc0, 10 * MS);
 		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
 	}
-	look = look_at(201 * MS);
-	assert_int_equal(first(look)->verdict.state, COLL_STATE_RUNNING);
-	assert_int_equal(look->calls, 0);
-	coll_snapshot_free(look);
+	snapshot = look_at(201 * MS);
+	assert_int_equal(first(snapshot)->verdict.state, COLL_STATE_RUNNING);
+	assert_int_equal(snapshot->calls, 0);
+	coll_snapshot_free(snapshot);
 	rank_coll_set_in_flight(context.ops, in_flight, &stage);
-	look = look_at(201 * MS); /* within the patience */
-	assert_int_equal(first(look)->verdict.state, COLL_STATE_RUNNING);
-	coll_snapshot_free(look);
-	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
-	assert_int_equal(look->comms, 1);
-	assert_int_equal(first(look)->verdict.state, COLL_STATE_MISSING);
-	assert_int_equal(first(look)->verdict.seq, 2);
-	assert_int_equal(first(look)->members, 2);
-	assert_non_null(strstr(first(look)->sentence, "rank 1"));
-	assert_int_equal(look->member[0].judged.rank, 1); /* the missing one first */
-	assert_true(look->member[0].judged.missing);
-	assert_int_equal(look->member[1].judged.standing.entered.seq, 2);
-	assert_int_equal(look->member[1].judged.standing.in_call_ns, 200 * MS);
-	assert_int_equal(look->calls, 1);
-	assert_int_equal(look->call[0].pid, 100);
-	coll_snapshot_free(look);
+	snapshot = look_at(201 * MS); /* within the patience */
+	assert_int_equal(first(snapshot)->verdict.state, COLL_STATE_RUNNING);
+	coll_snapshot_free(snapshot);
+	snapshot = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	assert_int_equal(snapshot->comms, 1);
+	assert_int_equal(first(snapshot)->verdict.state, COLL_STATE_MISSING);
+	assert_int_equal(first(snapshot)->verdict.seq, 2);
+	assert_int_equal(first(snapshot)->members, 2);
+	assert_non_null(strstr(first(snapshot)->sentence, "rank 1"));
+	assert_int_equal(snapshot->member[0].judged.rank, 1); /* the missing one first */
+	assert_true(snapshot->member[0].judged.missing);
+	assert_int_equal(snapshot->member[1].judged.standing.entered.seq, 2);
+	assert_int_equal(snapshot->member[1].judged.standing.in_call_ns, 200 * MS);
+	assert_int_equal(snapshot->calls, 1);
+	assert_int_equal(snapshot->call[0].pid, 100);
+	coll_snapshot_free(snapshot);
 }
 
 /* A rank that is gone is named, until another takes its place. */
 static void test_who_has_ended(void **state)
 {
 	struct probe stage = {.name = "sync"};
-	struct coll_snapshot *look;
+	struct coll_snapshot *snapshot;
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
@@ -253,20 +253,20 @@ static void test_who_has_ended(void **state)
 	}
 	tell_rank(&ranks_here[1], RANK_ENDED);
 	rank_coll_set_in_flight(context.ops, in_flight, &stage);
-	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
-	assert_int_equal(first(look)->verdict.state, COLL_STATE_MISSING);
-	assert_non_null(strstr(first(look)->sentence, "has ended"));
-	coll_snapshot_free(look);
+	snapshot = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	assert_int_equal(first(snapshot)->verdict.state, COLL_STATE_MISSING);
+	assert_non_null(strstr(first(snapshot)->sentence, "has ended"));
+	coll_snapshot_free(snapshot);
 	ranks_here[1].instance = 99;
 	tell_rank(&ranks_here[1], RANK_ADDED);
-	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
-	assert_int_equal(first(look)->members, 1);
-	coll_snapshot_free(look);
+	snapshot = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	assert_int_equal(first(snapshot)->members, 1);
+	coll_snapshot_free(snapshot);
 	/* And of communicators of which nobody lives nothing is told. */
 	tell_rank(&ranks_here[0], RANK_ENDED);
-	look = look_at(200 * MS + 5 * NSEC_PER_SEC);
-	assert_int_equal(look->comms, 0);
-	coll_snapshot_free(look);
+	snapshot = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	assert_int_equal(snapshot->comms, 0);
+	coll_snapshot_free(snapshot);
 }
 
 static struct coll_snapshot *look_when_ended;
@@ -304,17 +304,17 @@ static void test_ended_in_a_call(void **state)
 
 static void test_unknown_is_not_judged(void **state)
 {
-	struct coll_snapshot *look;
+	struct coll_snapshot *snapshot;
 
 	(void)state;
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	reduced(&ranks_here[1], 0xc0, 1000, 20 * MS);
 	reduced(&ranks_here[1], 0xc0, 1000, 30 * MS);
-	look = look_at(60 * NSEC_PER_SEC);
-	assert_int_equal(look->comms, 2);
-	assert_int_equal(look->comm[0].verdict.state, COLL_STATE_RUNNING);
-	assert_non_null(strstr(look->comm[0].sentence, "not identified"));
-	coll_snapshot_free(look);
+	snapshot = look_at(60 * NSEC_PER_SEC);
+	assert_int_equal(snapshot->comms, 2);
+	assert_int_equal(snapshot->comm[0].verdict.state, COLL_STATE_RUNNING);
+	assert_non_null(strstr(snapshot->comm[0].sentence, "not identified"));
+	coll_snapshot_free(snapshot);
 }
 
 /* A device record that is on its way when the level goes off begins nothing. */

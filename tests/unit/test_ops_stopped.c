@@ -35,7 +35,7 @@ static struct coll_snapshot_member member(uint32_t pid, uint64_t entered, uint64
 		.completion_known = true}}};
 }
 
-static void look(struct coll_snapshot_comm *comm, struct coll_snapshot_member *members, enum coll_state state)
+static void snapshot(struct coll_snapshot_comm *comm, struct coll_snapshot_member *members, enum coll_state state)
 {
 	*comm = (struct coll_snapshot_comm){.members = 3, .verdict.state = state};
 	coll_stopped(comm, members, root, 15 * SECOND, 2 * SECOND);
@@ -48,7 +48,7 @@ static void stopped_in_an_operation_is_missing(void **state)
 
 	(void)state;
 	process(2, 'T');
-	look(&comm, members, COLL_STATE_RUNNING);
+	snapshot(&comm, members, COLL_STATE_RUNNING);
 	assert_int_equal(comm.verdict.state, COLL_STATE_MISSING);
 	assert_int_equal(comm.verdict.seq, 7);
 	assert_int_equal(comm.verdict.waited_ns, 5 * SECOND);
@@ -63,12 +63,12 @@ static void who_waits_for_it_is_not(void **state)
 
 	(void)state;
 	process(2, 't');
-	look(&comm, members, COLL_STATE_MISSING);
+	snapshot(&comm, members, COLL_STATE_MISSING);
 	assert_true(members[1].judged.missing);
 	assert_false(members[2].judged.missing);
 	/* One that is not in an operation is missing of itself. */
 	members[2] = member(3, 7, 7, true);
-	look(&comm, members, COLL_STATE_MISSING);
+	snapshot(&comm, members, COLL_STATE_MISSING);
 	assert_true(members[2].judged.missing);
 }
 
@@ -79,18 +79,18 @@ static void nothing_is_wrong(void **state)
 
 	(void)state;
 	process(2, 'T'); /* between operations: nobody waits yet */
-	look(&comm, members, COLL_STATE_RUNNING);
+	snapshot(&comm, members, COLL_STATE_RUNNING);
 	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
 	assert_true(members[1].stopped);
 	assert_false(members[1].judged.missing);
 	process(2, 'S');
 	members[1] = member(2, 7, 6, false);
-	look(&comm, members, COLL_STATE_RUNNING);
+	snapshot(&comm, members, COLL_STATE_RUNNING);
 	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
 	assert_false(members[1].stopped);
 	process(2, 'T');
 	members[1].judged.standing.entered.time_ns = 14 * SECOND;
-	look(&comm, members, COLL_STATE_RUNNING);
+	snapshot(&comm, members, COLL_STATE_RUNNING);
 	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
 }
 

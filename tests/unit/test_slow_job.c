@@ -83,12 +83,12 @@ static struct verdict said;
 static unsigned says, confirmed, wants, wanted;
 static char why[256];
 
-static void say(void *arg, const struct verdict *opinion)
+static void say(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
-	said = *opinion;
+	said = *verdict;
 	says++;
-	confirmed += opinion->confirmed;
+	confirmed += verdict->confirmed;
 }
 
 static void want(void *arg, unsigned what, const char *text)

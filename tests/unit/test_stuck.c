@@ -39,7 +39,7 @@ static void calls(size_t rank, const char *op)
 	coll_feed(rank_coll_state[rank], &event);
 }
 
-static bool look(void)
+static bool snapshot(void)
 {
 	struct coll_verdict verdict;
 
@@ -67,7 +67,7 @@ static void of_a_mismatch_only_who_differs_is_to_blame(void **state)
 	begin();
 	for (size_t i = 0; i < RANKS; i++)
 		calls(i, i == 1 ? "Broadcast" : "AllReduce");
-	assert_true(look());
+	assert_true(snapshot());
 	assert_int_equal(stuck.state, COLL_STATE_TYPE_MISMATCH);
 	assert_string_equal(stuck.called, "Broadcast 1 (32 B) instead of AllReduce (32 B)");
 	assert_blamed(1);
@@ -75,7 +75,7 @@ static void of_a_mismatch_only_who_differs_is_to_blame(void **state)
 		for (size_t n = 0; n < i; n++)
 			calls(i, "AllReduce");
 	now += 10 * SECOND;
-	assert_true(look());
+	assert_true(snapshot());
 	assert_int_equal(stuck.state, COLL_STATE_TYPE_MISMATCH);
 	assert_true(judged[0].missing && judged[1].missing && judged[2].missing);
 	assert_blamed(1);
@@ -89,9 +89,9 @@ static void who_is_missing_is_to_blame(void **state)
 	for (size_t i = 0; i < RANKS; i++)
 		if (i != 2)
 			calls(i, "AllReduce");
-	assert_false(look());
+	assert_false(snapshot());
 	now += 10 * SECOND;
-	assert_true(look());
+	assert_true(snapshot());
 	assert_int_equal(stuck.state, COLL_STATE_MISSING);
 	assert_string_equal(stuck.called, "");
 	assert_blamed(2);

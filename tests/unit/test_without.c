@@ -26,19 +26,19 @@ static struct frame frame;
 static struct measure_rank measured[RANKS];
 static uint32_t class_ranks[1];
 static struct measures measures;
-static struct whatif *without;
+static struct whatif *whatif;
 
 static int start(void **state)
 {
 	(void)state;
-	without = whatif_new();
-	return without ? 0 : -1;
+	whatif = whatif_new();
+	return whatif ? 0 : -1;
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	without = whatif_free(without);
+	whatif = whatif_free(whatif);
 	return 0;
 }
 
@@ -120,7 +120,7 @@ static void in_ms(uint64_t ns, double ms)
 
 static uint64_t ask(uint32_t of, uint64_t excess_ns, uint64_t *ret_as_is_ns)
 {
-	return whatif_excess(without, &frame, &measures, &of, &excess_ns, 1, ret_as_is_ns);
+	return whatif_excess(whatif, &frame, &measures, &of, &excess_ns, 1, ret_as_is_ns);
 }
 
 static void a_slow_rank_costs_its_excess(void **state)
@@ -143,7 +143,7 @@ static void whatif_classes_the_longest_go_first(void **state)
 
 	(void)state;
 	rounds(RANKS, third_stalls, 0);
-	in_ms(whatif_excess(without, &frame, NULL, &of, &excess, 1, &as_is), ROUNDS * 12);
+	in_ms(whatif_excess(whatif, &frame, NULL, &of, &excess, 1, &as_is), ROUNDS * 12);
 	in_ms(as_is, ROUNDS * 12 + 80);
 	in_ms(ask(3, 80 * MS, NULL), ROUNDS * 12);
 }
@@ -156,7 +156,7 @@ static void two_alike_gain_only_together(void **state)
 	(void)state;
 	rounds(RANKS, two_are_slow, 0);
 	in_ms(ask(3, ROUNDS * 5 * MS, NULL), ROUNDS * 17);
-	in_ms(whatif_excess(without, &frame, &measures, both, excess, 5, NULL), ROUNDS * 12);
+	in_ms(whatif_excess(whatif, &frame, &measures, both, excess, 5, NULL), ROUNDS * 12);
 }
 
 static void what_comes_after_the_last_operation_counts(void **state)
@@ -263,10 +263,10 @@ static void unrecorded_waits_do_not_hold_it(void **state)
 			op[i].start_ns -= 5 * MS;
 			op[i].duration_ns += 5 * MS;
 		}
-	in_ms(whatif_excess(without, &frame, &measures, &of, &excess, 1, &as_is), ROUNDS * 12);
+	in_ms(whatif_excess(whatif, &frame, &measures, &of, &excess, 1, &as_is), ROUNDS * 12);
 	in_ms(as_is, ROUNDS * 12);
 	measured[1].ratio = 0.9;
-	in_ms(whatif_excess(without, &frame, &measures, &of, &excess, 1, &as_is), ROUNDS * 17);
+	in_ms(whatif_excess(whatif, &frame, &measures, &of, &excess, 1, &as_is), ROUNDS * 17);
 }
 
 static void stages_wait_for_the_largest_excess(void **state)
@@ -282,7 +282,7 @@ static void stages_wait_for_the_largest_excess(void **state)
 	in_ms(ask(1, 40 * MS, &as_is), 70);
 	in_ms(as_is, 100);
 	in_ms(ask(2, 10 * MS, &as_is), 100);
-	assert_int_equal(whatif_excess(without, &frame, NULL, (uint32_t[]){1}, (uint64_t[]){MS}, 1, &as_is), 0);
+	assert_int_equal(whatif_excess(whatif, &frame, NULL, (uint32_t[]){1}, (uint64_t[]){MS}, 1, &as_is), 0);
 	assert_int_equal(as_is, 0);
 	ask(1, UINT64_MAX, &as_is);
 }
@@ -355,7 +355,7 @@ static void hostile_frames(void **state)
 			excess[n] = lengths[rand_r(&seed) % 5];
 		}
 		frame.tier = (enum frame_tier)(rand_r(&seed) % FRAME_TIER_MAX);
-		whatif_excess(without, &frame, rand_r(&seed) % 4 ? &measures : NULL, named, excess, 4, NULL);
+		whatif_excess(whatif, &frame, rand_r(&seed) % 4 ? &measures : NULL, named, excess, 4, NULL);
 	}
 	begin(0);
 	assert_int_equal(ask(0, 1, NULL), 0);
