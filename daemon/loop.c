@@ -3,16 +3,16 @@
 #include <event2/event.h>
 #include <signal.h>
 #include <systemd/sd-daemon.h>
-#include "daemon/collector.h"
-#include "daemon/context.h"
-#include "daemon/dump_room.h"
-#include "daemon/findings_room.h"
-#include "daemon/kernel.h"
-#include "daemon/log.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/dump/dumps.h"
+#include "daemon/findings/online.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
 #include "daemon/loop.h"
-#include "daemon/ranks.h"
-#include "daemon/steps_room.h"
-#include "daemon/store.h"
+#include "daemon/ranks/ranks.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
 
 #define TICK_NS (100 * NSEC_PER_MSEC)
 #define STATUS_NS (5 * NSEC_PER_SEC)

@@ -5,21 +5,21 @@
  */
 #include <getopt.h>
 #include <sys/resource.h>
-#include "daemon/alloc_room.h"
-#include "daemon/check.h"
-#include "daemon/collector.h"
-#include "daemon/context.h"
-#include "daemon/control.h"
-#include "daemon/dump_room.h"
-#include "daemon/findings_room.h"
-#include "daemon/kernel.h"
-#include "daemon/log.h"
+#include "daemon/memory/allocs.h"
+#include "daemon/check/check.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/control/control.h"
+#include "daemon/dump/dumps.h"
+#include "daemon/findings/online.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
 #include "daemon/loop.h"
-#include "daemon/ops_room.h"
-#include "daemon/request.h"
+#include "daemon/coll/rank_coll.h"
+#include "daemon/control/request.h"
 #include "daemon/start.h"
-#include "daemon/steps_room.h"
-#include "daemon/store.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
 
 enum { EXIT_USAGE = 2 };
 

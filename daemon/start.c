@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include "daemon/collector.h"
-#include "daemon/log.h"
+#include "daemon/levels/collector.h"
+#include "daemon/base/log.h"
 #include "daemon/start.h"
-#include "daemon/store.h"
+#include "daemon/store/store.h"
 
 #define CONFIG_FILE RANKTRACE_SYSCONFDIR "/ranktrace.conf"
 

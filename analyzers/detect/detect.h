@@ -11,7 +11,7 @@
 #define RANKTRACE_DETECT_DETECT_H
 
 #include "analyzers/detect/detector.h"
-#include "analyzers/detect/framer.h"
+#include "analyzers/align/align.h"
 
 struct detect_sink {
 	void (*finding)(void *arg, const struct finding *finding);

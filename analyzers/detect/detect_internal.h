@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside detect: jobs, and detectors of the caller's choice for its tests. */
-#ifndef RANKTRACE_DETECT_INTERNAL_H
-#define RANKTRACE_DETECT_INTERNAL_H
+#ifndef RANKTRACE_DETECT_DETECT_INTERNAL_H
+#define RANKTRACE_DETECT_DETECT_INTERNAL_H
 
 #include "analyzers/detect/detect.h"
 #include "analyzers/detect/findings.h"

@@ -9,8 +9,8 @@
 #ifndef RANKTRACE_DETECT_DETECTOR_H
 #define RANKTRACE_DETECT_DETECTOR_H
 
-#include "analyzers/detect/finding.h"
-#include "analyzers/detect/frame.h"
+#include "analyzers/finding/finding.h"
+#include "analyzers/align/frame.h"
 #include "analyzers/detect/measure.h"
 
 /* Parameters; all have a default (detect_options_default() in detect.h). */
@@ -63,7 +63,7 @@ struct standing {
 	uint64_t cpu_ns;           /* of the process, since it began; FRAME_UNKNOWN */
 };
 
-/* What ops_judge says of a communicator of the job (analyzers/coll_judge.h): only those that are not RUNNING. */
+/* What ops_judge says of a communicator of the job (analyzers/coll/coll_judge.h): only those that are not RUNNING. */
 struct stuck {
 	char communicator[20];
 	int state;                 /* enum ops_state */

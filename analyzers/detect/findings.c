@@ -1,11 +1,157 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of findings.h: what begins, goes on and ends at a round's end. */
-#include "analyzers/detect/findings_life.h"
+#include "analyzers/detect/findings.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What opinions add up to over a finding's life. See findings.h. */
+
+#define WEIGHT_LEAST 0.05
+#define WEIGHT_UNKNOWN 0.25 /* a cause that is seen wins soon over one that is not */
+#define CHANGE 1.25	    /* so much heavier must another cause be */
+#define FADING 0.25	    /* what is said while it costs half of what it did, or less */
+#define LOST_NS_MAX 1e15    /* eleven days in one opinion are no measure */
+
+static double within(double value, double least, double most, double otherwise)
+{
+	return isfinite(value) ? fmin(fmax(value, least), most) : otherwise;
+}
+
+/* True if the finding's cause is the opinion's. */
+static bool weigh(struct lifecycle *lifecycle, const struct finding *said, bool fading)
+{
+	double weight = within(said->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST) * (fading ? FADING : 1);
+	enum finding_cause now = lifecycle->finding.cause;
+
+	lifecycle->weight[said->cause] += said->cause == CAUSE_UNKNOWN ? weight * WEIGHT_UNKNOWN : weight;
+	if (said->cause == now)
+		return true;
+	if (lifecycle->verdicts > 0 && lifecycle->weight[said->cause] <= lifecycle->weight[now] * CHANGE)
+		return false;
+	lifecycle->finding.cause = said->cause;
+	lifecycle->changed = true;
+	return true;
+}
+
+static void copy_evidence(struct finding *finding, const struct finding *said)
+{
+	finding->evidences = 0;
+	for (size_t i = 0; i < said->evidences && i < FINDING_EVIDENCE_MAX; i++) {
+		struct finding_evidence *evidence = &finding->evidence[finding->evidences++];
+
+		*evidence = said->evidence[i];
+		evidence->name[sizeof(evidence->name) - 1] = 0;
+		evidence->unit[sizeof(evidence->unit) - 1] = 0;
+		evidence->detail[sizeof(evidence->detail) - 1] = 0;
+	}
+	memcpy(finding->others, said->others, sizeof(finding->others));
+	finding->others[sizeof(finding->others) - 1] = 0;
+}
+
+void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, uint32_t cards, enum frame_tier tier, uint64_t step,
+	uint64_t now_ns)
+{
+	struct finding *finding = &lifecycle->finding;
+	const struct finding *said = &verdict->finding;
+	double lost_ns = within(verdict->lost_ns, 0, LOST_NS_MAX, 0);
+	bool first = verdict->confirmed && !lifecycle->confirmed;
+	double typical_ns = lifecycle->verdicts > 0 ? lifecycle->lost_ns / lifecycle->verdicts : 0;
+	/* What is measured while it is fading says little about it. */
+	bool fades = !first && lifecycle->verdicts > 0 && lost_ns < typical_ns / 2;
+	bool holds = weigh(lifecycle, said, fades && lost_ns > 0 && !lifecycle_of_snapshots(lifecycle));
+
+	if (holds && (first || lifecycle->verdicts == 0 || ((verdict->confirmed || !lifecycle->confirmed) && !fades))) {
+		copy_evidence(finding, said);
+		finding->tier = tier;
+		finding->severity = (size_t)said->severity < SEVERITY_MAX ? said->severity : SEVERITY_WARNING;
+		finding->confidence = within(said->confidence, 0, 1, 0);
+	}
+	if (first)
+		lifecycle->slowdowns = lifecycle->lost_ns = lifecycle->verdicts = 0;
+	if (verdict->confirmed || !lifecycle->confirmed) {
+		lifecycle->slowdowns += within(said->slowdown, 0, 1e6, 1);
+		lifecycle->lost_ns += lost_ns;
+		lifecycle->verdicts++;
+		finding->slowdown = lifecycle->slowdowns / lifecycle->verdicts;
+	}
+	finding->cost_card_hours += lost_ns * cards / 3.6e12;
+	lifecycle->confirmed |= verdict->confirmed;
+	lifecycle->said = true;
+	lifecycle->said_confirmed |= verdict->confirmed;
+	lifecycle->last_ns = now_ns;
+	lifecycle->last_step = step;
+}
+
+/*
+ * What explains a slow job: a slow rank, slow communication, an imbalance or a hang that is suspected or open, and
+ * either costs at least half of what the job loses, or began at about the same time (ABOUT_STEPS) and costs at least a
+ * tenth of it (or it cannot be told how much). So a rank that has always been a little slow does not hide that the job
+ * became much slower.
+ */
+
+#define ABOUT_STEPS 24
+#define COVERS 0.5
+#define COVERS_LEAST 0.1
+
+static bool findings_explain_explains(const struct lifecycle *lifecycle, const struct lifecycle *job)
+{
+	uint64_t a = lifecycle->finding.since_step, b = job->finding.since_step;
+	double lost_ns = lifecycle->verdicts > 0 ? lifecycle->lost_ns / lifecycle->verdicts : 0;
+	double job_lost_ns = job->verdicts > 0 ? job->lost_ns / job->verdicts : 0;
+
+	if (lifecycle->finding.kind == FINDING_SLOW_JOB || lifecycle->finding.kind == FINDING_MISMATCH || !lifecycle_is_up(lifecycle))
+		return false;
+	if (lifecycle->finding.kind == FINDING_HANG)
+		return true;
+	if (lost_ns > 0 && lost_ns >= COVERS * job_lost_ns)
+		return true;
+	return (a > b ? a - b : b - a) <= ABOUT_STEPS && (lost_ns <= 0 || lost_ns >= COVERS_LEAST * job_lost_ns);
+}
+
+const struct lifecycle *findings_explain(const struct findings *findings, const struct lifecycle *job)
+{
+	const struct lifecycle *best = NULL;
+
+	for (size_t i = 0; i < findings->lives; i++) {
+		const struct lifecycle *lifecycle = findings->lifecycle[i];
+
+		if (findings_explain_explains(lifecycle, job) && (!best || lifecycle->lost_ns > best->lost_ns))
+			best = lifecycle;
+	}
+	return best;
+}
+
+static bool is_sure(const struct lifecycle *lifecycle)
+{
+	return lifecycle->said_confirmed || (lifecycle_is_up(lifecycle) && lifecycle->finding.state == FINDING_OPEN);
+}
+
+/* It is told as well, no less surely than this one, and began before this one was over. */
+static bool is_neighbour(const struct lifecycle *other, const struct lifecycle *lifecycle)
+{
+	return other != lifecycle && other->finding.kind == FINDING_SLOW_RANK && (other->said || lifecycle_is_up(other)) &&
+	       other->finding.since_ns <= lifecycle->last_ns &&
+	       (is_sure(other) || !is_sure(lifecycle)) && other->finding.rank != lifecycle->finding.rank &&
+	       strcmp(other->finding.host, lifecycle->finding.host) == 0;
+}
+
+void findings_neighbours(const struct findings *findings, struct lifecycle *lifecycle)
+{
+	int32_t rank[FINDINGS_MAX];
+	size_t ranks = 0;
+
+	if (lifecycle->finding.kind != FINDING_SLOW_RANK || !lifecycle->finding.host[0] || lifecycle->finding.rank < 0)
+		return;
+	for (size_t i = 0; i < findings->lives; i++) {
+		if (is_neighbour(findings->lifecycle[i], lifecycle))
+			rank[ranks++] = findings->lifecycle[i]->finding.rank;
+	}
+	if (ranks && (ranks + 1) * 2 > lifecycle->node_ranks)
+		finding_ranks(rank, ranks, lifecycle->finding.others, sizeof(lifecycle->finding.others));
+}
 
 #define RETURNS_COUNTED 4 /* doublings of the time until it is closed */
 #define LASTS_FULL 0.1	  /* from this share of the step on lasts_ns is enough; half of it must last twice as long */

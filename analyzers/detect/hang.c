@@ -26,7 +26,7 @@
 #include "analyzers/detect/detector.h"
 
 #include "analyzers/detect/hang_who.h"
-#include "analyzers/ops_judge.h"
+#include "analyzers/coll/coll_judge.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* See hang_who.h. */
 #include "analyzers/detect/hang_who.h"
 
-#include "analyzers/ops_judge.h"
+#include "analyzers/coll/coll_judge.h"
 
 #include <assert.h>
 #include <stdio.h>

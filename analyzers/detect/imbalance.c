@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "analyzers/detect/detector.h"
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 #include "analyzers/detect/sequence.h"
 
 #define STAGE_RATIO 1.05

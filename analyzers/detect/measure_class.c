@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyzers/detect/measure_internal.h"
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 
 void measure_class_free(struct measure_class_state *state)
 {

@@ -4,11 +4,32 @@
  * hold no wait. Forward holds one where shards or tensors are gathered in it, and on a card it only launches: it counts
  * only of ranks without a card, only as far as nobody's own stages explain it (others would wait there for as long),
  * and only where one rank alone has it, or a few that cannot be one group (those of a tensor group wait for the slow
- * one in it, and look the same): see measure_alike.h.
+ * one in it, and look the same): see measure_internal.h.
  */
-#include "analyzers/detect/measure_alike.h"
+#include "analyzers/base/robust.h"
 #include "analyzers/detect/measure_internal.h"
-#include "analyzers/detect/robust.h"
+
+/* `ranks` ranks from the first on, at this distance. */
+static bool is_group(int32_t first, int64_t distance, size_t ranks, uint32_t world_size)
+{
+	return world_size % ((uint64_t)distance * ranks) == 0 && first / distance % (int64_t)ranks == 0;
+}
+
+bool measure_alike_grouped(const int32_t *rank, size_t ranks, uint32_t world_size)
+{
+	bool even = true;
+
+	for (size_t i = 0; i < ranks; i++) {
+		for (size_t j = i + 1; j < ranks; j++) {
+			int64_t distance = (int64_t)rank[j] - rank[i];
+
+			if (rank[i] < 0 || distance < 1 || is_group(rank[i], distance, 2, world_size))
+				return true;
+			even &= j != i + 1 || distance == (int64_t)rank[1] - rank[0];
+		}
+	}
+	return ranks > 2 && even && is_group(rank[0], (int64_t)rank[1] - rank[0], ranks, world_size);
+}
 
 static const enum stage_kind own_stage[] = {STAGE_DATALOADER, STAGE_ZERO_GRAD, STAGE_OPTIMIZER, STAGE_CHECKPOINT};
 #define OWN_STAGES (sizeof(own_stage) / sizeof(own_stage[0]))

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 #include "analyzers/detect/slow_communication_series.h"
 
 #define SCORE_NODE 0.75

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 #include "analyzers/detect/slow_communication_series.h"
 
 #define NOISE_LEAST 0.02

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/detect/slow_rank_checkpoint.h"
+#include "analyzers/detect/slow_rank_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 
 #define SPREAD_LEAST 0.01 /* of the self time */
 #define SHARE_LEAST (-0.99)

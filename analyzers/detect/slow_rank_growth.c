@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/detect/slow_rank_growth.h"
+#include "analyzers/detect/slow_rank_internal.h"
 
 #include <stddef.h>
 
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 
 #define SLOWER_STEPS 3
 

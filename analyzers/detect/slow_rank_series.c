@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks against their classes over the last frames: see slow_rank_series.h. */
+/* Ranks against their classes over the last frames: see slow_rank_internal.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/robust.h"
-#include "analyzers/detect/slow_rank_series.h"
+#include "analyzers/base/robust.h"
+#include "analyzers/detect/slow_rank_internal.h"
 
 #define FAR 2.0			 /* of ln ratio: what is further out is cut */
 #define DISTANCE_TO_SIGMA 1.0484 /* of the distance of two normal values: sigma by its median */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the judge of operations (analyzers/coll_judge.h) says of a communicator, as hangs are judged by it: the same of
+ * What the judge of operations (analyzers/coll/coll_judge.h) says of a communicator, as hangs are judged by it: the same of
  * what ranks do now, and of what a store says that they did. Pure.
  */
 #ifndef RANKTRACE_DETECT_STUCK_H
 #define RANKTRACE_DETECT_STUCK_H
 
 #include "analyzers/detect/detector.h"
-#include "analyzers/ops_judge.h"
+#include "analyzers/coll/coll_judge.h"
 
 #define STUCK_PATIENCE_NS 2000000000ULL /* of coll_judge() */
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "analyzers/detect/detect.h"
-#include "analyzers/offline/looks.h"
+#include "analyzers/offline/stall_check.h"
 
 struct source_ops {
 	/* UTC ns of the next event; UINT64_MAX: there is none. Only rises. */

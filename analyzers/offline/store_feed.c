@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analyzers/offline/stood.h"
+#include "analyzers/offline/stall.h"
 #include "analyzers/offline/store_rows.h"
 
 #define TIME_MAX (1ULL << 62)

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "analyzers/detect/hogs.h"
+#include "analyzers/detect/preemptors.h"
 #include "analyzers/offline/store_feed.h"
 #include "analyzers/store/reader.h"
 
@@ -25,7 +25,7 @@ struct store_place {
 	uint32_t members;
 	int32_t member; /* -1: not known */
 	uint32_t next;	/* the one that was asked for after it, the last time */
-	size_t unsure;	/* for stood_rows.c: its newest operation whose number may not be compared */
+	size_t unsure;	/* for stall_rows.c: its newest operation whose number may not be compared */
 };
 
 /* Launches on the device, in the window that is being read. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "analyzers/steps.h"
+#include "analyzers/steps/steps.h"
 
 enum { STAGE_STEP = STORE_DURATION + 1, STAGE_STAGE, STAGE_THREAD, STAGE_DEPTH };
 enum { SAMPLE_CPU = STORE_DURATION + 1, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS };

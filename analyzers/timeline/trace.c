@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/utf8.h"
+#include "analyzers/base/utf8.h"
 
 int trace_open(const struct trace_format *format, const struct trace_options *options, struct trace **ret)
 {

@@ -4,10 +4,19 @@
  * that comes from the file checked. The file may be wrong or malicious: out-of-range offsets are skipped, loops bounded,
  * and a damaged file is an error, never a crash.
  */
-#ifndef RANKTRACE_PROBES_ELF_FILE_H
-#define RANKTRACE_PROBES_ELF_FILE_H
+#ifndef RANKTRACE_DAEMON_PROBES_ELF_FILE_H
+#define RANKTRACE_DAEMON_PROBES_ELF_FILE_H
 
-#include "daemon/util.h"
+#include "daemon/base/util.h"
+
+/*
+ * Shell patterns of the probe tables: * is any text, ? any one character, everything else itself. No brackets, no
+ * escapes: mangled names hold none. Takes time in proportion to the two lengths multiplied, whatever the input.
+ */
+
+bool pattern_matches(const char *pattern, const char *text);
+/* How many characters at the pattern's start stand for themselves; its length if it has no wildcard. */
+size_t pattern_literal_bytes(const char *pattern);
 
 struct elf_file;
 

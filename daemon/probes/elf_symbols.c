@@ -4,8 +4,40 @@
  * one pass, exact names by binary search, wildcards only where their literal beginning fits. Symbols that point outside
  * the file's code or have no sane name are skipped: the file may lie.
  */
+#include "daemon/probes/elf_file.h"
 #include "daemon/probes/elf_private.h"
-#include "daemon/probes/pattern.h"
+
+/*
+ * Shell patterns, see elf_file.h. Only the last * is ever taken back to, so no pattern makes it exponential.
+ */
+
+bool pattern_matches(const char *pattern, const char *text)
+{
+	const char *star = NULL, *resume = NULL;
+
+	while (*text) {
+		if (*pattern == '*') {
+			star = pattern++;
+			resume = text;
+		} else if (*pattern == '?' || *pattern == *text) {
+			pattern++;
+			text++;
+		} else if (star) {
+			pattern = star + 1;
+			text = ++resume;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}
+
+size_t pattern_literal_bytes(const char *pattern)
+{
+	return strcspn(pattern, "*?");
+}
 
 #define TABLES_BYTES_MAX (512ULL << 20)
 

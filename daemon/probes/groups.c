@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See groups.h. A node has a handful of libraries and runs this when one is new: a plain loop over pairs will do. */
-#include "daemon/log.h"
+#include "daemon/base/log.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/groups.h"
 

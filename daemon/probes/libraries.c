@@ -8,9 +8,9 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
-#include "daemon/log.h"
+#include "daemon/base/log.h"
 #include "daemon/probes/libraries.h"
-#include "daemon/within.h"
+#include "daemon/base/timeout_call.h"
 
 #define MAPS_LINES_MAX 1000000u
 #define DELETED " (deleted)"

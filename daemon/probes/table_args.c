@@ -2,7 +2,7 @@
 /*
  * The argument readers of a probe table's row: a list of name(number, ...) words.
  */
-#include "daemon/ini.h"
+#include "daemon/base/ini.h"
 #include "daemon/probes/table_private.h"
 
 #define READER_WORDS_MAX 6
@@ -28,7 +28,7 @@ static const struct reader {
 	{.name = "deref", .read = RT_READ_DEREF, .rest = REST_OFFSETS_SIZE, .words_min = 3, .words_max = 3},
 	{.name = "path", .read = RT_READ_DEREF, .rest = REST_OFFSETS_SIZE, .words_min = 4, .words_max = 5},
 	{.name = "out", .read = RT_READ_OUT, .rest = REST_SIZE, .words_min = 2, .words_max = 2},
-	/* As a signed char is what the library's own hash takes it for; place.c knows where a char has no sign. */
+	/* As a signed char is what the library's own hash takes it for; site.c knows where a char has no sign. */
 	{.name = "hash", .read = RT_READ_HASH, .rest = REST_BYTES, .words_min = 2, .words_max = 2, .is_signed = true},
 	{.name = "digest", .read = RT_READ_DIGEST, .rest = REST_BYTES, .words_min = 2, .words_max = 2},
 	{.name = "member", .read = RT_READ_DEREF, .rest = REST_FUNCTION, .words_min = 3, .words_max = 6},
@@ -235,7 +235,7 @@ static int probe_table_args_take_field(struct call *call, char **word, const cha
 	probe->field[i] = op_field_parse(name);
 	if (probe->field[i] == OP_FIELD_MAX)
 		return probe_refuse(call->error, call->error_size,
-			"\"%s\" has a name that is no field (analyzers/op_fields.def)", whole);
+			"\"%s\" has a name that is no field (analyzers/coll/coll_fields.def)", whole);
 	for (unsigned k = 0; k < i; k++)
 		if (probe->field[k] == probe->field[i])
 			return probe_refuse(

@@ -13,11 +13,11 @@
 
 #include "bpf/call.h"
 #include "call.skel.h"
-#include "daemon/collector.h"
-#include "daemon/context.h"
-#include "daemon/kernel.h"
-#include "daemon/probes/place.h"
-#include "daemon/uprobe.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/probes/site.h"
+#include "daemon/kernel/uprobe.h"
 
 #define RING_BYTES (16u << 20)
 #define DRAIN_MS 100

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyzers/detect/detect.h"
-#include "analyzers/steps.h"
+#include "analyzers/steps/steps.h"
 
 #define PROCESSES 24
 #define STATES 4096

@@ -7,8 +7,7 @@
 #include <assert.h>
 #include <sys/mman.h>
 
-#include "daemon/gloo_identity.h"
-#include "daemon/torch_group.h"
+#include "daemon/coll/identity.h"
 
 #define MEMORY_BYTES 16384u
 #define PAGE_MAX_BYTES 65536u /* of any machine */

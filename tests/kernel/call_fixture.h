@@ -15,13 +15,13 @@
 #include <cmocka.h>
 
 #include "bpf/call.h"
-#include "daemon/collector.h"
-#include "daemon/context.h"
-#include "daemon/kernel.h"
-#include "daemon/log.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
 #include "daemon/probes/call_engine.h"
-#include "daemon/probes/missing.h"
-#include "daemon/uprobe.h"
+#include "daemon/probes/unresolved.h"
+#include "daemon/kernel/uprobe.h"
 #include "tests/kernel/call_target.h"
 
 #define RECORDS_MAX 8192

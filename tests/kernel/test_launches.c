@@ -12,10 +12,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/context.h"
-#include "daemon/kernel.h"
-#include "daemon/launch_places.h"
-#include "daemon/launch_worker.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/collect/launch.h"
 #include "daemon/probes/elf_file.h"
 #include "tests/kernel/call_target.h"
 

@@ -17,10 +17,10 @@
 
 #include "bpf/marker.h"
 #include "bpf/marker/usdt.h"
-#include "daemon/kernel.h"
-#include "daemon/marker_decode.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/collect/marker_decode.h"
 #include "daemon/probes/elf_file.h"
-#include "daemon/uprobe.h"
+#include "daemon/kernel/uprobe.h"
 #include "marker.skel.h"
 #include "tests/unit/nccl_script.h"
 

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "bpf/sched.h"
-#include "daemon/util.h"
+#include "daemon/base/util.h"
 #include "sched.skel.h"
 
 #define STAYS_MAX 8192
@@ -300,7 +300,7 @@ static pid_t start_preemptor(void)
 	return preemptor;
 }
 
-static void a_hog_is_named(void **state)
+static void a_preemptor_is_named(void **state)
 {
 	uint64_t taken = 0, given_back = 0, duration_ns = 0, run_delay_ns = 0;
 	uint32_t thread_id = 0;
@@ -430,7 +430,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_sleep_is_a_stay),
 		cmocka_unit_test(short_stays_are_summed),
-		cmocka_unit_test(a_hog_is_named),
+		cmocka_unit_test(a_preemptor_is_named),
 		cmocka_unit_test(ended_threads_leave_nothing),
 		cmocka_unit_test(a_full_map_is_counted),
 		cmocka_unit_test(others_are_not_seen),

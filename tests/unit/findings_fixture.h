@@ -6,8 +6,8 @@
 #ifndef RANKTRACE_TESTS_FINDINGS_FIXTURE_H
 #define RANKTRACE_TESTS_FINDINGS_FIXTURE_H
 
-#include "daemon/findings_internal.h"
-#include "tests/unit/call_rooms_fixture.h"
+#include "daemon/findings/online_internal.h"
+#include "tests/unit/call_sinks_fixture.h"
 #include "tests/unit/fake_proc.h"
 
 #define RANKS 2

@@ -4,7 +4,7 @@
 #define RANKTRACE_TESTS_HANG_SCRIPT_H
 
 #include "analyzers/detect/detector.h"
-#include "analyzers/ops_judge.h"
+#include "analyzers/coll/coll_judge.h"
 
 #include <math.h>
 #include <setjmp.h>

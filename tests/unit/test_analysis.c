@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl analyze: which stores a folder means, what becomes of those that cannot be read, and what is shown. */
-#include "analyzers/tool/analysis.h"
-#include "analyzers/tool/findings_text.h"
-#include "analyzers/tool/stores.h"
+#include "analyzers/offline/analysis.h"
+#include "analyzers/cli/findings_text.h"
+#include "analyzers/store/stores.h"
 #include "tests/unit/offline_script.h"
 
 #include <math.h>

@@ -160,7 +160,7 @@ static void causes_are_told_apart(void **state)
 	}
 }
 
-static void a_hog_is_named(void **state)
+static void a_preemptor_is_named(void **state)
 {
 	(void)state;
 	assert_int_equal(run(is_preempted, 60 * MS), CAUSE_PREEMPTION);
@@ -171,7 +171,7 @@ static void a_hog_is_named(void **state)
 }
 
 /* The last frame has another, for a moment. */
-static void the_hog_of_most_frames_is_named(void **state)
+static void the_preemptor_of_most_frames_is_named(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 20; i++) {
@@ -188,7 +188,7 @@ static void the_hog_of_most_frames_is_named(void **state)
 	assert_string_equal(evidence("run_delay")->detail, "pid 4711 stress-ng?-cpu-x");
 }
 
-static void one_of_many_hogs_is_not_named(void **state)
+static void one_of_many_preemptors_is_not_named(void **state)
 {
 	(void)state;
 	assert_int_equal(run(is_preempted_by_many, 60 * MS), CAUSE_PREEMPTION);
@@ -412,9 +412,9 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		T(causes_are_told_apart),
-		T(a_hog_is_named),
-		T(the_hog_of_most_frames_is_named),
-		T(one_of_many_hogs_is_not_named),
+		T(a_preemptor_is_named),
+		T(the_preemptor_of_most_frames_is_named),
+		T(one_of_many_preemptors_is_not_named),
 		T(run_delay_that_all_have_is_no_excess),
 		T(peers_that_spin_use_as_much_as_one_that_computes),
 		T(peers_that_use_what_they_used_do_not_spin),

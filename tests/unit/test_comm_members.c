@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kinds of communicators by where their members are in the job: four ranks of one node, or of two. */
-#include "daemon/comm_members.h"
-#include "tests/unit/call_rooms_fixture.h"
+#include "daemon/coll/comms.h"
+#include "tests/unit/call_sinks_fixture.h"
 
 #define INIT PROBE("comm", "nccl", "CommInitRank", OP_FIELD_COMM, OP_FIELD_IDENTITY, OP_FIELD_MEMBER, OP_FIELD_MEMBERS)
 #define OP(name) PROBE("op", "nccl", name, OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM)

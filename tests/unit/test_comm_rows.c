@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "daemon/comm_rows.h"
+#include "daemon/coll/comms.h"
 
 static struct comm_rows comms;
 

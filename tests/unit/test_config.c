@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "daemon/config.c" /* for its table */
+#include "daemon/core/config.c" /* for its table */
 
 static char path[] = "/tmp/test_config.XXXXXX";
 

@@ -15,11 +15,11 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <cmocka.h>
-#include "daemon/context.h"
-#include "daemon/control.h"
-#include "daemon/request.h"
+#include "daemon/core/context.h"
+#include "daemon/control/control.h"
+#include "daemon/control/request.h"
 #include "proto/frame.h"
-#include "tests/unit/control_rooms.h"
+#include "tests/unit/control_fixture.h"
 
 #define WAIT_MS 20000
 #define NOBODY 65534

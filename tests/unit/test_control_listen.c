@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <cmocka.h>
-#include "daemon/control_listen.h"
+#include "daemon/control/control.h"
 
 #define PASSED_FD 3 /* the first that systemd passes */
 

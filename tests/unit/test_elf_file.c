@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include "daemon/probes/elf_file.h"
-#include "daemon/probes/pattern.h"
 
 #define COPY_BYTES_MAX (4u << 20)
 

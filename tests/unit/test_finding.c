@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "analyzers/detect/finding.h"
+#include "analyzers/finding/finding.h"
 
 #define S 1000000000ULL
 #define MS 1e6

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lives of findings: what is told when. */
-#include "analyzers/detect/findings_life.h"
+#include "analyzers/detect/findings.h"
 #include "tests/unit/findings_script.h"
 
 static void suspected_open_closed(void **state)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Process groups as several versions of PyTorch lay them out, made by hand in this process's own memory and read like
  * another's. */
-#include "daemon/cxx_memory.h"
-#include "daemon/gloo_identity.h"
-#include "daemon/torch_group.h"
+#include "daemon/coll/cxx_memory.h"
+#include "daemon/coll/identity.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "daemon/context.h"
-#include "daemon/request.h"
+#include "daemon/core/context.h"
+#include "daemon/control/request.h"
 #include "proto/frame.h"
-#include "tests/unit/control_rooms.h"
+#include "tests/unit/control_fixture.h"
 
 static struct context context;
 static const struct request_peer nobody = {.uid = 65534, .gid = 65534, .fd = -1};

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "analyzers/dump/dump_run.h"
-#include "analyzers/tool/analysis.h"
+#include "analyzers/offline/analysis.h"
 #include "tests/unit/dump_script.h"
 #include "tests/unit/offline_script.h"
 

@@ -12,7 +12,7 @@
 
 #include "analyzers/detect/detect.h"
 #include "analyzers/detect/detector.h"
-#include "analyzers/detect/slow_rank_checkpoint.h"
+#include "analyzers/detect/slow_rank_internal.h"
 
 #define MS 1000000ULL
 #define RANKS 6

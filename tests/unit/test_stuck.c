@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the judge of operations says of a communicator, as hangs are judged by it: who is to blame, and who waits. */
 #include "analyzers/detect/stuck.h"
-#include "tests/unit/ops_script.h"
+#include "tests/unit/coll_script.h"
 
 #define RANKS 4
 

@@ -3,9 +3,9 @@
 #include <sys/stat.h>
 
 #include "analyzers/offline/merge.h"
-#include "analyzers/offline/systrace_feed.h"
-#include "analyzers/offline/systrace_files.h"
-#include "analyzers/offline/systrace_internal.h"
+#include "analyzers/offline/systrace/systrace_feed.h"
+#include "analyzers/offline/systrace/systrace_files.h"
+#include "analyzers/offline/systrace/systrace_internal.h"
 #include "tests/unit/systrace_script.h"
 
 static unsigned told;

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "analyzers/timeline/intern.h"
-#include "analyzers/timeline/lanes.h"
+#include "analyzers/timeline/timeline_internal.h"
 #include "analyzers/timeline/proto_writer.h"
 #include "analyzers/timeline/trace.h"
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/utf8.h"
+#include "analyzers/base/utf8.h"
 
 #define DECODE_TRACKS 4096
 #define DECODE_TEXTS 40000
