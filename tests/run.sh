@@ -8,6 +8,7 @@
 # Two builds: gcc as it is packaged, for every test (build/ci); clang with sanitizers and fuzz targets, for unit and fuzz
 # (build/sanitized). Warnings are errors in both. tests/builds.sh builds the other build types.
 # Tests that judge time run alone (label realtime). The others run while the second build and its tests use the idle time.
+# Each phase prints its seconds.
 #
 # BUILD_DIR moves the build folders, JOBS sets the number of jobs at a time. Exit status: 0 all pass, 1 a build or a
 # test fails, 2 wrong usage.
@@ -25,7 +26,7 @@ labels=()
 for word in "$@"; do
 	case $word in
 	-h | --help)
-		sed -n '3,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+		sed -n '3,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 		exit 0
 		;;
 	-*) refuse "there is no option '$word'" ;;
@@ -125,6 +126,7 @@ roots_pid=
 side_pid=
 cleanup() {
 	local pid
+	# Not the packages: what installs them must come to its end.
 	for pid in $side_pid $roots_pid; do kill -TERM -- "-$pid" 2>/dev/null || true; done
 }
 trap cleanup EXIT
@@ -137,16 +139,26 @@ unwatched=$(comm -13 <(printf '%s\n' "${labels[@]}" | sort) <(printf '%s\n' "${k
 unwatched="^(${unwatched:-none})\$"
 status=0
 started=$SECONDS
-phase "packages" "$source/packaging/install-deps.sh" --tests
+phase "packages of the build" "$source/packaging/install-deps.sh"
+set -m # a process group of its own, as of all that runs beside
+phase "packages of the tests" "$source/packaging/install-deps.sh" --tests >"$build/packages.log" 2>&1 </dev/null &
+packages_pid=$!
+set +m
+if [ -n "$quick$watching" ]; then
+	phase "gcc: build of what is packaged" build ci -DRANKTRACE_TESTS=OFF || status=1
+fi
+wait "$packages_pid" || status=1
+cat "$build/packages.log"
+[ "$status" -eq 0 ] || exit 1
 if [[ " ${labels[*]} " = *" e2e "* ]] && [ "$(id -u)" -eq 0 ]; then
 	# Downloads, for the most part. A failure is told by the tests that need the roots.
-	set -m # a process group of its own
+	set -m
 	phase "roots of other suites" nice "$source/tests/e2e/roots.sh" --make trixie sid >"$build/roots.log" 2>&1 </dev/null &
 	roots_pid=$!
 	set +m
 fi
 if [ -n "$quick$watching" ]; then
-	phase "gcc: build" build ci || exit 1
+	phase "gcc: build of the tests" build ci -DRANKTRACE_TESTS=ON || exit 1
 fi
 if [ -n "$watching" ]; then
 	if [ -n "$sanitized$quick" ]; then
