@@ -37,7 +37,9 @@ for rank in 0 1; do
 	ddp[rank]=$last
 done
 # Trained alone: the others are up, and wait.
-for pid in "${children[@]}"; do wait_for 120 probed "$pid" || fail "no probes on process $pid"; done
+for pid in "${children[@]}"; do
+	wait_for 120 probed "$pid" || { cat "$work"/*.[0-9]*.log "$work/ddp.log" >&2; fail "no probes on process $pid"; }
+done
 for i in "${!cases[@]}"; do
 	echo "--- ${cases[i]}"
 	release "${cases[i]%% *}.$i" "${pids[i]}"
