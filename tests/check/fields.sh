@@ -34,5 +34,5 @@ compare "fields of the report" "$(grep -oh '"RANKTRACE_[A-Z_]*=' "$report" | tr 
 compare "id of the report" "$(grep -oh 'MESSAGE_ID=[0-9a-f]\{32\}' "$report" | cut -d= -f2)" \
 	"$(grep -o '\b[0-9a-f]\{32\}\b' <<<"$section")" 1
 compare "verdicts of the report" "$(sed -n 's/.*verdicts\[REPORT_VERDICT_MAX\] = {\(.*\)};/\1/p' "$report" | grep -o '[a-z_]*')" \
-	"$(sed -n '/^\.It Ev RANKTRACE_VERDICT/,/^\.It/p' <<<"$section" | grep '^\.Ql' | grep -o '[a-z_]\{3,\}')" 4
+	"$(sed -n '/^\.It Ev RANKTRACE_VERDICT/,/^\.It/p' <<<"$section" | grep '^\.Cm' | grep -o '[a-z_]\{3,\}')" 4
 exit "$failed"
