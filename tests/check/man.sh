@@ -26,7 +26,7 @@ done
 render() { # renderer, page
 	case "$1" in
 	mandoc-*) mandoc -T"${1#mandoc-}" -O width=78 "$2" ;;
-	groff-*) groff -mdoc -ww -P-c -T"${1#groff-}" "$2" 2>"$work/errors" ;;
+	groff-*) groff -mdoc -rLL=78n -ww -P-c -T"${1#groff-}" "$2" 2>"$work/errors" ;;
 	esac | sed 's/.\x08//g' >"$work/text"
 }
 renderers=(mandoc-utf8 mandoc-ascii)
