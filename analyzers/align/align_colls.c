@@ -171,10 +171,10 @@ static uint32_t comm_add(struct align_job *job, const char *communicator, uint64
 
 	if (job->comms == ALIGN_COMMS_MAX && !align_names_reserve(job))
 		return FRAME_NONE;
-	if (!align_grow((void **)&job->comm, &many, job->comms + 1, sizeof(*job->comm), ALIGN_COMMS_MAX))
+	if (!array_reserve((void **)&job->comm, &many, job->comms + 1, sizeof(*job->comm), ALIGN_COMMS_MAX))
 		return FRAME_NONE;
 	many = job->comm_capacity;
-	if (!align_grow((void **)&job->comm_key, &many, job->comms + 1, sizeof(*job->comm_key), ALIGN_COMMS_MAX))
+	if (!array_reserve((void **)&job->comm_key, &many, job->comms + 1, sizeof(*job->comm_key), ALIGN_COMMS_MAX))
 		return FRAME_NONE;
 	job->comm_capacity = many;
 	if (!align_names_hash_grow(job))
@@ -354,7 +354,7 @@ static __attribute__((noinline)) bool align_colls_grow(struct align_slot *slot)
 {
 	size_t many = slot->capacity;
 
-	if (!align_grow((void **)&slot->record, &many, slot->records + 1, sizeof(*slot->record), ALIGN_RECORDS_MAX))
+	if (!array_reserve((void **)&slot->record, &many, slot->records + 1, sizeof(*slot->record), ALIGN_RECORDS_MAX))
 		return false;
 	slot->capacity = (uint32_t)many;
 	return true;

@@ -38,7 +38,7 @@ bool align_groups_begin(struct align *align, const struct align_job *job)
 {
 	struct align_scratch *scratch = &align->scratch;
 
-	if (!align_grow((void **)&scratch->cursor, &scratch->cursor_capacity, job->comms, sizeof(*scratch->cursor),
+	if (!array_reserve((void **)&scratch->cursor, &scratch->cursor_capacity, job->comms, sizeof(*scratch->cursor),
 		    ALIGN_COMMS_MAX))
 		return false;
 	scratch->groups = scratch->ops = 0;
@@ -107,18 +107,18 @@ bool align_groups_room(struct align_scratch *scratch, size_t more)
 {
 	size_t many = scratch->group_capacity;
 
-	if (!align_grow((void **)&scratch->key, &many, scratch->groups + more, sizeof(*scratch->key), UINT32_MAX / 2))
+	if (!array_reserve((void **)&scratch->key, &many, scratch->groups + more, sizeof(*scratch->key), UINT32_MAX / 2))
 		return false;
 	many = scratch->group_capacity;
-	if (!align_grow(
+	if (!array_reserve(
 		    (void **)&scratch->group, &many, scratch->groups + more, sizeof(*scratch->group), UINT32_MAX / 2))
 		return false;
 	many = scratch->group_capacity;
-	if (!align_grow((void **)&scratch->shortest, &many, scratch->groups + more, sizeof(*scratch->shortest),
+	if (!array_reserve((void **)&scratch->shortest, &many, scratch->groups + more, sizeof(*scratch->shortest),
 		    UINT32_MAX / 2))
 		return false;
 	scratch->group_capacity = many;
-	return align_grow((void **)&scratch->op, &scratch->op_capacity, scratch->ops + more, sizeof(*scratch->op),
+	return array_reserve((void **)&scratch->op, &scratch->op_capacity, scratch->ops + more, sizeof(*scratch->op),
 		       UINT32_MAX / 2) &&
 	       (!scratch->hashed || align_groups_hash_grow(scratch, scratch->groups + more));
 }
@@ -319,9 +319,9 @@ static bool align_lanes_reserve(struct align_scratch *scratch, size_t lanes, siz
 	size_t size = scratch->lane_hash_size ? scratch->lane_hash_size : 256;
 	uint32_t *hash;
 
-	if (!align_grow((void **)&scratch->lane, &scratch->lane_capacity, scratch->lanes + lanes, sizeof(*scratch->lane),
+	if (!array_reserve((void **)&scratch->lane, &scratch->lane_capacity, scratch->lanes + lanes, sizeof(*scratch->lane),
 		    UINT32_MAX / 2) ||
-		!align_grow((void **)&scratch->lane_group, &scratch->lane_group_capacity, scratch->lane_groups + groups,
+		!array_reserve((void **)&scratch->lane_group, &scratch->lane_group_capacity, scratch->lane_groups + groups,
 			sizeof(*scratch->lane_group), UINT32_MAX / 2))
 		return false;
 	while (size <= (scratch->lanes + lanes) * 2)
@@ -504,13 +504,13 @@ static bool align_out_reserve(struct align_scratch *scratch, size_t ranks)
 {
 	size_t many = scratch->rank_room;
 
-	if (!align_grow((void **)&scratch->slot, &many, ranks, sizeof(struct align_slot *), SIZE_MAX / 512))
+	if (!array_reserve((void **)&scratch->slot, &many, ranks, sizeof(struct align_slot *), SIZE_MAX / 512))
 		return false;
 	many = scratch->rank_room;
-	if (!align_grow((void **)&scratch->rank, &many, ranks, sizeof(*scratch->rank), SIZE_MAX / 512))
+	if (!array_reserve((void **)&scratch->rank, &many, ranks, sizeof(*scratch->rank), SIZE_MAX / 512))
 		return false;
 	many = scratch->rank_room;
-	if (!align_grow((void **)&scratch->stop, &many, ranks, sizeof(*scratch->stop), SIZE_MAX / 512))
+	if (!array_reserve((void **)&scratch->stop, &many, ranks, sizeof(*scratch->stop), SIZE_MAX / 512))
 		return false;
 	scratch->rank_room = many;
 	return true;

@@ -4,6 +4,7 @@
 #define RANKTRACE_ALIGN_ALIGN_INTERNAL_H
 
 #include "analyzers/align/align.h"
+#include "analyzers/base/array.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -575,7 +576,6 @@ static inline bool align_wait_lacks_step(const struct align_process *process, in
 void align_jobs_free(struct align *align);
 
 /* align_slots.c */
-bool align_grow(void **pointer, size_t *capacity, size_t need, size_t size, size_t max); /* false: no */
 /* Finds or makes; NULL where its frame has gone out, it lies too far off, or memory is out. */
 struct align_slot *align_slot_get(struct align *align, struct align_process *process, int64_t step);
 void align_slot_release(struct align *align, struct align_process *process, struct align_slot *slot);

@@ -19,7 +19,7 @@
 
 static void rest_number(struct align *align, int number)
 {
-	if (!align_grow((void **)&align->unused, &align->unused_capacity,
+	if (!array_reserve((void **)&align->unused, &align->unused_capacity,
 		    align->unused_first + align->unused_count + 1, sizeof(*align->unused), INT_MAX))
 		return;
 	align->unused[align->unused_first + align->unused_count++] = number;
@@ -38,7 +38,7 @@ static int take_number(struct align *align)
 		}
 		return number;
 	}
-	if (!align_grow((void **)&align->process, &align->process_capacity, align->processes + 1,
+	if (!array_reserve((void **)&align->process, &align->process_capacity, align->processes + 1,
 		    sizeof(struct align_process *), INT_MAX))
 		return -ENOMEM;
 	align->process[align->processes] = NULL;
@@ -173,10 +173,10 @@ static uint32_t align_jobs_node_of(struct align_job *job, const char *host)
 		if (job->node_key[i] == key)
 			return (uint32_t)i;
 	}
-	if (!align_grow((void **)&job->node_key, &many, job->nodes + 1, sizeof(*job->node_key), SIZE_MAX / 64))
+	if (!array_reserve((void **)&job->node_key, &many, job->nodes + 1, sizeof(*job->node_key), SIZE_MAX / 64))
 		return FRAME_NONE;
 	many = job->nodes_capacity;
-	if (!align_grow((void **)&job->node_ref, &many, job->nodes + 1, sizeof(*job->node_ref), SIZE_MAX / 64))
+	if (!array_reserve((void **)&job->node_ref, &many, job->nodes + 1, sizeof(*job->node_ref), SIZE_MAX / 64))
 		return FRAME_NONE;
 	job->nodes_capacity = many;
 	job->node_key[job->nodes] = key;
@@ -190,13 +190,13 @@ static bool room_grow(struct align_job *job)
 
 	if (job->ranks < job->ranks_capacity)
 		return true;
-	if (!align_grow((void **)&job->who, &many, job->ranks + 1, sizeof(*job->who), SIZE_MAX / 256))
+	if (!array_reserve((void **)&job->who, &many, job->ranks + 1, sizeof(*job->who), SIZE_MAX / 256))
 		return false;
 	many = job->ranks_capacity;
-	if (!align_grow((void **)&job->process, &many, job->ranks + 1, sizeof(*job->process), SIZE_MAX / 256))
+	if (!array_reserve((void **)&job->process, &many, job->ranks + 1, sizeof(*job->process), SIZE_MAX / 256))
 		return false;
 	many = job->ranks_capacity;
-	if (!align_grow((void **)&job->live, &many, job->ranks + 1, sizeof(struct align_process *), SIZE_MAX / 256))
+	if (!array_reserve((void **)&job->live, &many, job->ranks + 1, sizeof(struct align_process *), SIZE_MAX / 256))
 		return false;
 	job->ranks_capacity = many;
 	return true;

@@ -16,25 +16,6 @@
 
 #define PREFETCH_RANKS 8 /* a frame's ranks are looked for that far ahead */
 
-bool align_grow(void **pointer, size_t *capacity, size_t need, size_t size, size_t max)
-{
-	size_t next = *capacity ? *capacity : 16;
-	void *grown;
-
-	if (need <= *capacity)
-		return true;
-	if (need > max)
-		return false;
-	while (next < need)
-		next *= 2;
-	grown = realloc(*pointer, next * size);
-	if (!grown)
-		return false;
-	*pointer = grown;
-	*capacity = next;
-	return true;
-}
-
 static struct align_slot *align_slots_at(const struct align_process *process, int64_t step)
 {
 	return &process->slot[(uint64_t)step & (process->slots - 1)];
@@ -265,7 +246,7 @@ static bool align_stages_reserve(struct align_union *set)
 
 	if (!set->count)
 		return true;
-	if (!align_grow((void **)&set->part, &capacity, set->count + 1, sizeof(*set->part), ALIGN_INTERVALS_MAX))
+	if (!array_reserve((void **)&set->part, &capacity, set->count + 1, sizeof(*set->part), ALIGN_INTERVALS_MAX))
 		return false;
 	if (alone)
 		set->part[0] = set->first;

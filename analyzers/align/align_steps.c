@@ -509,8 +509,8 @@ static void align_period_learn(struct align_period *period, uint32_t what, uint6
 		memmove(period->what, period->what + period->count, period->count * sizeof(*period->what));
 		memmove(period->gap_ns, period->gap_ns + period->count, period->count * sizeof(*period->gap_ns));
 	}
-	if (!align_grow((void **)&period->what, &period->capacity, period->count + 1, sizeof(*period->what), KEPT_MAX) ||
-		!align_grow((void **)&period->gap_ns, &period->gap_capacity, period->count + 1, sizeof(*period->gap_ns),
+	if (!array_reserve((void **)&period->what, &period->capacity, period->count + 1, sizeof(*period->what), KEPT_MAX) ||
+		!array_reserve((void **)&period->gap_ns, &period->gap_capacity, period->count + 1, sizeof(*period->gap_ns),
 			KEPT_MAX))
 		return;
 	period->what[period->count] = what;

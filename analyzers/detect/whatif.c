@@ -544,7 +544,7 @@ struct whatif {
 	struct whatif_group *group;
 	uint32_t *place;       /* operations, rank by rank, in the order of their starts */
 	struct flight *flight; /* heap of one rank's operations that have not ended */
-	size_t groups_capacity, rank_coll;
+	size_t groups_capacity, ops_capacity;
 };
 
 struct whatif *whatif_new(void)
@@ -588,11 +588,11 @@ static int whatif_reserve(struct whatif *whatif, const struct frame *frame)
 			return -ENOMEM;
 		whatif->groups_capacity = frame->groups;
 	}
-	if (frame->ops > whatif->rank_coll || !whatif->place) {
+	if (frame->ops > whatif->ops_capacity || !whatif->place) {
 		if (!whatif_grow((void **)&whatif->place, frame->ops, sizeof(*whatif->place)) ||
 			!whatif_grow((void **)&whatif->flight, frame->ops, sizeof(*whatif->flight)))
 			return -ENOMEM;
-		whatif->rank_coll = frame->ops;
+		whatif->ops_capacity = frame->ops;
 	}
 	return whatif_own_begin(&whatif->own, frame->ranks, frame->ops);
 }

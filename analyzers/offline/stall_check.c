@@ -2,6 +2,8 @@
 /* See stall_check.h. */
 #include "analyzers/offline/stall_check.h"
 
+#include "analyzers/base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,34 +42,16 @@ struct stall_check *stall_check_free(struct stall_check *checks)
 	return NULL;
 }
 
-/* Room for one more; false: there is none. */
-static bool stall_check_grow(void **list, size_t *capacity, size_t count, size_t size, size_t most)
-{
-	size_t wanted = *capacity ? 2 * *capacity : 64;
-	void *more;
-
-	if (count < *capacity)
-		return true;
-	if (count >= most)
-		return false;
-	more = realloc(*list, wanted * size);
-	if (!more)
-		return false;
-	*list = more;
-	*capacity = wanted;
-	return true;
-}
-
 void stall_check_add_standing(struct stall_check *checks, const struct standing *standing)
 {
-	if (stall_check_grow((void **)&checks->standing, &checks->standings_capacity, checks->standings, sizeof(*checks->standing),
+	if (array_reserve((void **)&checks->standing, &checks->standings_capacity, checks->standings + 1, sizeof(*checks->standing),
 		    LOOKS_STANDINGS_MAX))
 		checks->standing[checks->standings++] = *standing;
 }
 
 void stall_check_add_member(struct stall_check *checks, const struct stall_check_member *member)
 {
-	if (stall_check_grow((void **)&checks->member, &checks->members_capacity, checks->members, sizeof(*checks->member),
+	if (array_reserve((void **)&checks->member, &checks->members_capacity, checks->members + 1, sizeof(*checks->member),
 		    LOOKS_MEMBERS_MAX))
 		checks->member[checks->members++] = *member;
 	else
