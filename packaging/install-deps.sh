@@ -73,7 +73,7 @@ if [ -x /usr/bin/apt-get ]; then
 elif [ -x /usr/bin/dnf ]; then
 	column=3
 else
-	echo "install-deps.sh: neither apt-get nor dnf here; install what README.md lists by hand" >&2
+	echo "install-deps.sh: neither apt-get nor dnf here; install what docs/operations.md lists by hand" >&2
 	exit 1
 fi
 
