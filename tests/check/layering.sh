@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Includes go one way: bpf <- analyzers <- daemon, proto <- ctl, proto <- daemon. layering.sh SOURCE
+# Includes go one way: bpf <- analyzers <- daemon, proto <- ctl, proto <- daemon; analyzers/base depends on nothing, and
+# ctl may have it. layering.sh SOURCE
 set -euo pipefail
 cd "$1"
 failed=0
@@ -46,6 +47,6 @@ allow "the report's way to the journal" '(analyzers|bpf)/[^"]*' 'bpf/|event2|pro
 # The dumps are protobuf, and proto/ has their formats.
 allow "the dumps' encoder" '(analyzers|bpf)/[^"]*|proto/systrace\.pb-c\.h' 'bpf/|event2|sqlite3|systemd|gelf|libelf' "${dump_encode[@]}"
 allow "proto" 'proto/[^"]*' 'bpf/|event2|sqlite3|jansson|systemd|gelf|libelf' "${proto[@]}"
-allow "ctl" '(ctl|proto)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
+allow "ctl" '(ctl|proto|analyzers/base)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
 allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|[a-z_]+\.skel\.h' 'jansson_never' "${daemon[@]}"
 exit "$failed"
