@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "analyzers/utf8.h"
+#include "analyzers/base/utf8.h"
 
 static const char *const term_codes[TERM_COLOURS] = {
 	[TERM_PLAIN] = "",

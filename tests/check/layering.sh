@@ -34,6 +34,7 @@ mapfile -t analyzers < <(list analyzers '*.[ch]' | grep -vE "^(analyzers/dump/du
 mapfile -t dump_encode < <(list analyzers/dump 'dump_encode.c')
 mapfile -t proto < <(list proto '*.[ch]')
 mapfile -t ctl < <(list ctl '*.[ch]')
+mapfile -t base < <(list analyzers/base '*.[ch]')
 mapfile -t daemon < <(list daemon '*.[ch]')
 [ ${#bpf_headers[@]} -gt 0 ] && [ ${#daemon[@]} -gt 0 ] || {
 	echo "no sources found below $1"
@@ -43,6 +44,7 @@ mapfile -t daemon < <(list daemon '*.[ch]')
 allow "bpf headers" 'bpf/[^"]*' 'event2|sqlite3|protobuf-c|jansson|systemd|gelf|libelf' "${bpf_headers[@]}"
 allow "BPF programs" 'bpf/[^"]*' '[^lba]|libelf|l[^i]' "${bpf_programs[@]}"
 allow "analyzers" '(analyzers|bpf)/[^"]*' 'bpf/|event2|protobuf-c|systemd|gelf|libelf' "${analyzers[@]}"
+allow "analyzers/base" 'analyzers/base/[^"]*' 'bpf/|event2|sqlite3|protobuf-c|jansson|systemd|gelf|libelf' "${base[@]}"
 allow "the report's way to the journal" '(analyzers|bpf)/[^"]*' 'bpf/|event2|protobuf-c|gelf|libelf' "$journal"
 # The dumps are protobuf, and proto/ has their formats.
 allow "the dumps' encoder" '(analyzers|bpf)/[^"]*|proto/systrace\.pb-c\.h' 'bpf/|event2|sqlite3|systemd|gelf|libelf' "${dump_encode[@]}"
