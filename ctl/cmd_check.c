@@ -17,7 +17,7 @@ static const char *check_verdict(Ranktrace__Verdict verdict)
 	return (size_t)verdict < ARRAY_SIZE(check_verdicts) ? check_verdicts[verdict] : "unknown";
 }
 
-static int check_print_json(const Ranktrace__CheckBody *body)
+static int check_show_json(const Ranktrace__CheckBody *body)
 {
 	json_t *all = json_array();
 
@@ -30,7 +30,7 @@ static int check_print_json(const Ranktrace__CheckBody *body)
 	return out_json(all);
 }
 
-static void check_print(const Ranktrace__CheckBody *body)
+static void check_show(const Ranktrace__CheckBody *body)
 {
 	static const enum term_colour colours[] = {
 		[RANKTRACE__VERDICT__VERDICT_OK] = TERM_GREEN,
@@ -94,9 +94,9 @@ int cmd_check(const struct command *command)
 		return check_run_daemon(command);
 	}
 	if (code == EXIT_DONE && command->json)
-		code = check_print_json(response->check);
+		code = check_show_json(response->check);
 	else if (code == EXIT_DONE)
-		check_print(response->check);
+		check_show(response->check);
 	for (size_t i = 0; code == EXIT_DONE && i < response->check->n_items; i++)
 		if (response->check->items[i]->verdict == RANKTRACE__VERDICT__VERDICT_MISSING)
 			code = fail(EXIT_REFUSED, "something that is needed is missing here");

@@ -149,9 +149,10 @@ static void complete_each_option(const struct complete *complete, complete_optio
 	char *help = NULL, *rest, name[64];
 
 	callback(arg, "--socket", "FILE");
-	callback(arg, "--state-dir", "DIR");
-	if (!verb)
+	if (!verb) {
+		callback(arg, "--state-dir", "DIR");
 		return;
+	}
 	for (const struct verb_option *o = verb->run ? verb->option : NULL; o && o->name; o++) {
 		snprintf(name, sizeof(name), "--%s", o->name);
 		callback(arg, name, o->value ? o->value : "");
@@ -170,9 +171,6 @@ static void complete_offer_option(void *arg, const char *option, const char *val
 	bool is_short = option[1] != '-';
 
 	(void)value;
-	/* What only the other kind of verb takes. */
-	if (strcmp(option, "--state-dir") == 0 && complete->verb && complete->verb->run)
-		return;
 	if (!is_short)
 		complete_offer(complete, option);
 }

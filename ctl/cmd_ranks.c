@@ -58,7 +58,7 @@ static const char *ranks_or_dash(const char *text)
 	return *text ? text : "-";
 }
 
-static void ranks_add(struct term_table *table, const Ranktrace__Rank *r, uint64_t now_ns)
+static void ranks_add_row(struct term_table *table, const Ranktrace__Rank *r, uint64_t now_ns)
 {
 	char since[UNITS_BYTES] = "-", step[UNITS_BYTES] = "-", lasting[UNITS_BYTES] = "-";
 
@@ -108,7 +108,7 @@ static void ranks_print(const Ranktrace__RanksBody *body, const struct rank_list
 
 	for (size_t i = 0; i < body->n_ranks; i++)
 		if (ranks_is_wanted(list, body->ranks[i]))
-			ranks_add(table, body->ranks[i], now_ns);
+			ranks_add_row(table, body->ranks[i], now_ns);
 	if (term_table_rows(table))
 		term_table_print(table, stdout, 0);
 	else

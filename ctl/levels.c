@@ -13,14 +13,14 @@ static const struct {
 #undef LEVEL
 };
 
-/* Every word after a comma; the first comma is left out by level_words(). */
+/* Every word after a comma; the first comma is left out by level_list(). */
 static const char words[] =
 #define LEVEL(id, word, on, interval_minutes) ", " word
 #include "proto/levels.def"
 #undef LEVEL
 	;
 
-const char *level_words(void)
+const char *level_list(void)
 {
 	return words + strlen(", ");
 }
@@ -61,7 +61,7 @@ int level_split(const struct verb *verb, char *text, bool needs_interval, const 
 	level = level_find(text);
 	if (level == ARRAY_SIZE(levels))
 		return fail(EXIT_USAGE, "unknown level '%s'; levels and switches are %s", text,
-			needs_interval ? "L1, L2 and L3" : level_words());
+			needs_interval ? "L1, L2 and L3" : level_list());
 	if (needs_interval && levels[level].interval_minutes <= 0)
 		return fail(EXIT_USAGE, "%s has no interval; L1, L2 and L3 have one", levels[level].word);
 	*ret_level = levels[level].word;

@@ -10,7 +10,7 @@
 /* The word as the daemon knows it; NULL where it is none. */
 const char *level_word(const char *text);
 /* All of them, for a sentence. */
-const char *level_words(void);
+const char *level_list(void);
 /* The one of that number, or NULL behind the last one. */
 const char *level_at(size_t i, bool *ret_has_interval);
 /* Splits LEVEL=VALUE in place. EXIT_DONE, or EXIT_USAGE with a sentence. needs_interval: a level without one is

@@ -137,6 +137,11 @@ static int main_dispatch(struct line *line)
 		command->word = (char *[]){(char *)command->verb->name};
 		return cmd_help(command);
 	}
+	if (command->verb->hidden) {
+		command->words = line->count;
+		command->word = line->rest;
+		return command->verb->run(command);
+	}
 	code = command_parse(command, line->count, line->rest);
 	if (code == EXIT_DONE && command->state_dir)
 		code = fail(EXIT_USAGE, "it asks the daemon and has no use for --state-dir");

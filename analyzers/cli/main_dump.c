@@ -268,9 +268,8 @@ int main(int argc, char **argv)
 	dump.options.now_ns = tool_now_ns();
 	(void)tool_since(SINCE, dump.options.now_ns, &dump.options.since_ns);
 	r = cmd_dump_parse(argc, argv, &dump);
-	if (r == 0)
-		r = tool_state_dir(dump.options.state_dir, &dump.options.state_dir);
-	else
-		r--;
+	if (r)
+		return r - 1;
+	r = tool_state_dir(dump.options.state_dir, &dump.options.state_dir);
 	return r ? r : cmd_dump_run(&dump);
 }

@@ -206,7 +206,7 @@ static void test_complete(void **state)
 	completes(WORDS("--socket", "x", "ops", "--r"), "--rank\n");
 	completes(WORDS("ops", "--rank", ""), "0\n0-7\n");
 	completes(WORDS("--socket", ""), ":file\n");
-	completes(WORDS("report", "--"), "--socket\n--state-dir\n--since\n--output\n--dir\n--text\n--html\n");
+	completes(WORDS("report", "--"), "--socket\n--since\n--output\n--dir\n--text\n--html\n");
 	completes(WORDS("report", "-o", ""), ":file\n");
 	completes(WORDS("report", "--since", "1"), "10m\n1h\n12h\n1d\n");
 	completes(WORDS("report", "--dir", "a", "b"), ":folder\n");
