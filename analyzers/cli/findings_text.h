@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "analyzers/offline/findings_rows.h"
+#include "analyzers/analyze/findings_rows.h"
 
 /* A table of findings, as wide as the terminal. verbose: with evidence and advice below each. NULL without memory. */
 struct findings_text *findings_text_new(FILE *out, bool verbose);

@@ -5,7 +5,7 @@
 
 #include "daemon/base/lag.h"
 #include "daemon/core/config.h"
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 
 struct event_base;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See analysis.h. */
+#include "analyzers/analyze/analysis.h"
 #include "analyzers/base/units.h"
-#include "analyzers/offline/analysis.h"
 
 #include <errno.h>
 #include <stdio.h>
