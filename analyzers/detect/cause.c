@@ -51,7 +51,7 @@ const struct cause_part_row cause_parts[PART_MAX] = {
 	[PART_OPTIMIZER] = {"optimizer", "ns", STAGE(STAGE_OPTIMIZER), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
 	[PART_SYNC] = {"sync", "ns", STAGE(STAGE_SYNC), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
 	[PART_CPU] = {"cpu_time", "ns", HOST(cpu_ns), 1, 4096, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
-	[PART_HOG] = {"hog", "ns", HOST(preemptor_ns), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
+	[PART_HOG] = {"preemptor", "ns", HOST(preemptor_ns), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
 	[PART_SELF] = {"self_time", "ns", PART_NO_OFFSET, 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
 	[PART_TRANSFER] = {"transfer", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMMUNICATION, true, 0, 0, REDUCE_NONE},
 	[PART_REST] = {"compute", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMPUTE, true, 0, 0, REDUCE_NONE},
@@ -291,7 +291,10 @@ void cause_preemptor_text(const struct cause_preemptor *preemptor, char *ret, si
 	memcpy(name, preemptor->name, sizeof(name));
 	for (size_t i = 0; i < sizeof(name) && name[i]; i++)
 		name[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
-	snprintf(ret, size, "pid %u%s%.*s", preemptor->pid, name[0] ? " " : "", (int)sizeof(name), name);
+	if (name[0])
+		snprintf(ret, size, "%.*s (pid %u)", (int)sizeof(name), name, preemptor->pid);
+	else
+		snprintf(ret, size, "pid %u", preemptor->pid);
 }
 
 #define RANKS_MAX 16384

@@ -153,7 +153,7 @@ struct cause_preemptor {
 };
 
 void cause_preemptor_feed(struct cause_preemptor *preemptor, const struct frame_host *host);
-/* "pid 4711 stress-ng", "" if there is none. */
+/* "stress-ng (pid 4711)"; "" if there is none. */
 void cause_preemptor_text(const struct cause_preemptor *preemptor, char *ret, size_t size);
 
 struct cause;

@@ -198,10 +198,10 @@ static unsigned relief(const struct findings *findings, const struct lifecycle *
 static void compose(const struct lifecycle *lifecycle, uint64_t now_ns, struct finding *ret)
 {
 	*ret = lifecycle->finding;
-	ret->told_ns = now_ns;
+	ret->updated_ns = now_ns;
 	if (lifecycle->returns)
 		finding_add(ret, "returns", "1", lifecycle->returns, NAN, "");
-	finding_tell(ret);
+	finding_write_sentence(ret);
 }
 
 static void findings_tell_one(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
@@ -211,7 +211,7 @@ static void findings_tell_one(struct findings *findings, struct lifecycle *lifec
 	if (!lifecycle->finding.id)
 		lifecycle->finding.id = (*findings->next_id)++;
 	findings_neighbours(findings, lifecycle);
-	lifecycle->finding.told_ns = now_ns;
+	lifecycle->finding.updated_ns = now_ns;
 	lifecycle->changed = false;
 	compose(lifecycle, now_ns, &finding);
 	findings->sink.finding(findings->sink.arg, &finding);
@@ -278,7 +278,7 @@ static bool yields(struct findings *findings, struct lifecycle *lifecycle, uint6
 /* A young one is told for its cost when it has become twice as old: who reads it then knows half of it at least. */
 static uint64_t tell_after_ns(const struct lifecycle *lifecycle)
 {
-	uint64_t age_ns = findings_since(lifecycle->finding.told_ns, lifecycle->finding.since_ns);
+	uint64_t age_ns = findings_since(lifecycle->finding.updated_ns, lifecycle->finding.since_ns);
 
 	return age_ns < FINDINGS_TELL_LEAST_NS ? FINDINGS_TELL_LEAST_NS
 	       : age_ns < FINDINGS_TELL_NS     ? age_ns
@@ -295,10 +295,10 @@ static void turn_up(struct findings *findings, struct lifecycle *lifecycle, uint
 		bring_up(findings, lifecycle, FINDING_OPEN, now_ns);
 	else if (lifecycle->unconfirmed >= 3 * relief(findings, lifecycle))
 		findings_end_one(findings, lifecycle, now_ns);
-	else if (now_ns < lifecycle->finding.told_ns)
-		lifecycle->finding.told_ns = now_ns;
+	else if (now_ns < lifecycle->finding.updated_ns)
+		lifecycle->finding.updated_ns = now_ns;
 	else if (lifecycle->finding.state == FINDING_OPEN &&
-		 (lifecycle->changed || now_ns - lifecycle->finding.told_ns >= tell_after_ns(lifecycle)))
+		 (lifecycle->changed || now_ns - lifecycle->finding.updated_ns >= tell_after_ns(lifecycle)))
 		findings_tell_one(findings, lifecycle, now_ns);
 }
 
@@ -566,7 +566,7 @@ size_t findings_open(const struct findings *findings, struct finding *ret, size_
 		const struct lifecycle *lifecycle = findings->lifecycle[i];
 
 		if (lifecycle_is_up(lifecycle))
-			compose(lifecycle, lifecycle->finding.told_ns, &ret[n++]);
+			compose(lifecycle, lifecycle->finding.updated_ns, &ret[n++]);
 	}
 	return n;
 }
