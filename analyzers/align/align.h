@@ -149,6 +149,6 @@ struct align_job_info {
 /* job from 0; false past the last. A job that is over keeps its number until it is needed again. */
 bool align_job_info(const struct align *align, uint32_t job, struct align_job_info *ret);
 /* Job and index in who of a process; false if it is of none. */
-bool align_where(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index);
+bool align_locate(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index);
 
 #endif

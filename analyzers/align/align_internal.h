@@ -82,44 +82,44 @@ static inline void align_known_keep(struct align_known *set, const struct align_
  * its members. A plan is a shape with a process's own communicators for its lanes.
  */
 
-#define ALIGN_SHAPE_MIN 8		       /* operations; shorter steps are not worth it */
-#define ALIGN_SHAPE_MAX 16384		       /* operations */
-#define ALIGN_LANES_MAX 64		       /* a shape */
+#define ALIGN_PATTERN_MIN 8		       /* operations; shorter steps are not worth it */
+#define ALIGN_PATTERN_MAX 16384		       /* operations */
+#define ALIGN_STREAMS_MAX 64		       /* a shape */
 #define ALIGN_ENTRIES_MAX (UINT32_C(1) << 18) /* of all shapes of a job: 6 MiB */
-#define ALIGN_SHAPE_BUCKETS 64
+#define ALIGN_PATTERN_BUCKETS 64
 
 struct align_entry {
 	uint64_t bytes;
 	uint32_t seq;  /* less that of the first one of its lane; they only rise */
 	uint16_t what; /* as of a record */
-	uint16_t lane;
+	uint16_t stream;
 	uint16_t nth; /* of its lane */
 };
 
-struct align_shape_lane {
+struct align_pattern_stream {
 	uint64_t like; /* equal for lanes of equal numbers and tiers */
 	uint32_t count;
 };
 
-struct align_shape {
-	struct align_shape *next; /* in its bucket */
+struct align_pattern {
+	struct align_pattern *next; /* in its bucket */
 	uint64_t key;
 	uint32_t refs; /* plans */
-	uint32_t count, lanes;
-	struct align_shape_lane lane[ALIGN_LANES_MAX];
+	uint32_t count, streams;
+	struct align_pattern_stream stream[ALIGN_STREAMS_MAX];
 	struct align_entry entry[];
 };
 
-struct align_lane {
+struct align_stream {
 	uint32_t comm, sides;
 	bool p2p;
 };
 
 struct align_template {
 	uint32_t refs;	       /* slots, and the process */
-	uint32_t count, lanes; /* the shape's */
-	struct align_shape *shape;
-	struct align_lane lane[];
+	uint32_t count, streams; /* the shape's */
+	struct align_pattern *pattern;
+	struct align_stream stream[];
 };
 
 struct align;
@@ -130,7 +130,7 @@ struct align_slot;
 /* The records of the slot, which lie in the order of their starts, are what the next steps are expected to be like, or
  * nothing is where they cannot. */
 void align_template_learn(struct align_job *job, struct align_process *process, const struct align_slot *slot);
-void align_template_drop(struct align_job *job, struct align_template **plan);
+void align_template_drop(struct align_job *job, struct align_template **template);
 /* An empty slot takes what comes by the plan of its process; false: it does not. */
 bool align_template_begin(struct align_process *process, struct align_slot *slot);
 /* The slot is of full records from now on. Without memory they are lost. */
@@ -294,7 +294,7 @@ struct align_slot {
 	uint32_t records, capacity;
 	/* While all of them were as planned they are these instead: for each lane its first number, then of each the
 	 * time since the start of the one before, and its duration. */
-	struct align_template *plan;
+	struct align_template *template;
 	uint32_t *word;
 	uint32_t words;		    /* room */
 	uint64_t first_ns, last_ns; /* starts */
@@ -333,22 +333,22 @@ struct align_process {
 	bool waited;   /* is among job's waiting */
 	bool absent;   /* its steps did not come in time */
 	bool hopeless; /* nothing tells where its steps belong; not waited for */
-	bool told;     /* and counted */
+	bool reported;     /* and counted */
 	bool coll_live, host_live;
 	bool loop_seen;		  /* stages of a loop, or steps, came: no need to guess */
 	uint8_t kind_last;	  /* index of the newest operation's */
 	uint32_t slots;		  /* a power of two */
-	uint32_t usual;		  /* operations a step; UINT32_MAX not known */
+	uint32_t typical;		  /* operations a step; UINT32_MAX not known */
 	uint32_t less;		  /* of the last two frames: the one with less */
 	uint32_t before;	  /* of the frame that went last */
-	uint32_t usual_once;	  /* usual as it was when they ceased to be watched */
+	uint32_t typical_once;	  /* usual as it was when they ceased to be watched */
 	int64_t low, high;	  /* steps that may have a slot; high < low: none */
 	struct align_slot *slot; /* ring by step number */
 	int64_t offset;
 	int64_t newest;		       /* step closed last, ALIGN_NO_STEP */
 	int64_t coll_since, coll_newest; /* steps */
 	struct align_vote vote;
-	struct align_template *plan; /* NULL: none */
+	struct align_template *template; /* NULL: none */
 	uint32_t unlike;	  /* steps since one went by its plan */
 	uint32_t kinds;		  /* so many were kept */
 	uint64_t newest_end_ns;
@@ -440,7 +440,7 @@ struct align_job { /* a job */
 	size_t comm_capacity, comm_hash_size;
 	struct align_evidence *evidence;
 	size_t evidences;
-	struct align_shape *shape[ALIGN_SHAPE_BUCKETS];
+	struct align_pattern *pattern[ALIGN_PATTERN_BUCKETS];
 	uint32_t entries; /* of all shapes */
 
 	bool trained;
@@ -454,7 +454,7 @@ struct align_scratch {
 	struct frame_rank *rank;
 	struct align_slot **slot; /* of each rank, NULL: none */
 	size_t *stop;
-	size_t rank_room;
+	size_t rank_capacity;
 	struct frame_group *group;
 	struct align_group_key *key;
 	struct shortest *shortest;
@@ -467,12 +467,12 @@ struct align_scratch {
 	size_t cursor_capacity;
 	bool hashed; /* all groups are in the hash */
 	bool tame;   /* so far: see frame.h */
-	struct align_lanes_lane *lane;
-	size_t lanes, lane_capacity;
-	uint32_t *lane_hash; /* index of a lane + 1 */
-	size_t lane_hash_size;
-	uint32_t *lane_group; /* groups of each lane, in its order */
-	size_t lane_groups, lane_group_capacity;
+	struct align_frame_stream *stream;
+	size_t streams, stream_capacity;
+	uint32_t *stream_hash; /* index of a lane + 1 */
+	size_t stream_hash_size;
+	uint32_t *stream_group; /* groups of each lane, in its order */
+	size_t stream_groups, stream_group_capacity;
 };
 
 struct align {
@@ -542,9 +542,9 @@ static inline bool align_is_watched(const struct align_process *process, const s
 }
 
 /* Forgets how many operations a step has; from: what it may be (UINT32_MAX: that is not known either). */
-static inline void align_usual_from(struct align_process *process, uint32_t from)
+static inline void align_typical_from(struct align_process *process, uint32_t from)
 {
-	process->usual = process->less = process->before = from;
+	process->typical = process->less = process->before = from;
 }
 
 /* Nobody looks at operations now. */
@@ -670,7 +670,7 @@ _Static_assert(ALIGN_RANKS_MAX <= UINT16_MAX, "a group's count of ranks");
 
 /* align_frame.c */
 /* Room for so many more groups and operations; false: out of memory. */
-bool align_groups_room(struct align_scratch *scratch, size_t more);
+bool align_groups_reserve(struct align_scratch *scratch, size_t more);
 /* The next group, as its first record has it. It is in the hash if all are. */
 uint32_t align_groups_new(struct align_scratch *scratch, const struct align_job *job,
 	const struct align_group_key *key, uint64_t bytes, uint16_t op);
@@ -679,10 +679,10 @@ uint32_t align_groups_find(struct align_scratch *scratch, const struct align_job
 	const struct align_group_key *key, uint64_t bytes, uint16_t op);
 
 /* align_frame.c: of a frame, one after the other */
-void align_lanes_begin(struct align_scratch *scratch);
+void align_streams_begin(struct align_scratch *scratch);
 /* The whole step of a rank, that went by its plan; false: nothing was added, it is to be taken record by record. */
-bool align_lanes_add(
+bool align_streams_add(
 	struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot, uint32_t rank);
-void align_lanes_end(struct align_scratch *scratch);
+void align_streams_end(struct align_scratch *scratch);
 
 #endif

@@ -72,8 +72,8 @@ void align_slot_release(struct align *align, struct align_process *process, stru
 		slot->open->next = process->unused;
 		process->unused = slot->open;
 	}
-	if (slot->plan) { /* the next ones need no room for full records */
-		align_template_drop(job, &slot->plan);
+	if (slot->template) { /* the next ones need no room for full records */
+		align_template_drop(job, &slot->template);
 		free(slot->record);
 		slot->record = NULL;
 		slot->capacity = 0;
@@ -204,8 +204,8 @@ void align_process_free(struct align *align, struct align_process *process)
 		process->unused = next;
 	}
 	align_period_free(process->period);
-	if (process->plan)
-		align_template_drop(align_job_of(align, process), &process->plan);
+	if (process->template)
+		align_template_drop(align_job_of(align, process), &process->template);
 	free(process->sample);
 	free(process->spare_word);
 	free(process->spare);

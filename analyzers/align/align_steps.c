@@ -70,8 +70,8 @@ void align_steps_lose(struct align *align, struct align_process *process)
 	process->high = -1;
 	process->newest = ALIGN_NO_STEP;
 	process->vote = (struct align_vote){0};
-	align_usual_from(process, UINT32_MAX);
-	process->usual_once = UINT32_MAX;
+	align_typical_from(process, UINT32_MAX);
+	process->typical_once = UINT32_MAX;
 	process->coll_live = false;
 	process->lost_until = ALIGN_NO_STEP;
 	process->coll_newest = process->coll_since = ALIGN_NO_STEP;
@@ -138,8 +138,8 @@ static void try_place(struct align *align, struct align_job *job, struct align_p
 	}
 	if (process->steps_seen > TRIES_MAX)
 		process->hopeless = true;
-	if (process->hopeless && !process->told) {
-		process->told = true;
+	if (process->hopeless && !process->reported) {
+		process->reported = true;
 		align->counts.ranks_left_out++;
 	}
 	align_wait_update(job, process);
@@ -407,7 +407,7 @@ void align_evidence_op(struct align *align, struct align_process *process, uint6
 #define MISSES 20			 /* 1 of so many may differ: 5 % */
 #define SURE 2048
 #define HELD 16 /* so many looks at a pattern, and it was the right one */
-#define LOOK 256
+#define PERIOD_WINDOW 256
 #define BETTER 200 /* a longer lag that agrees better by 1 of so many is the pattern */
 
 struct align_period {
@@ -545,7 +545,7 @@ static void align_period_follow(struct align *align, struct align_process *proce
 	period->missed += period->what[period->at] != what;
 	period->checked++;
 	period->at = (period->at + 1) % period->lag;
-	snapshot = period->lag * 4 > LOOK ? period->lag * 4 : LOOK;
+	snapshot = period->lag * 4 > PERIOD_WINDOW ? period->lag * 4 : PERIOD_WINDOW;
 	if (period->missed > (period->strict ? 0 : snapshot / MISSES)) {
 		align_period_forget(period);
 	} else if (period->checked >= snapshot) {

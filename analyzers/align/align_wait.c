@@ -88,9 +88,9 @@ static bool lacks_ops(const struct align_process *process, const struct align_sl
 		return false;
 	if (align_is_unwatched(process) || align_is_cut(process, slot))
 		return false;
-	if (process->usual == UINT32_MAX)
+	if (process->typical == UINT32_MAX)
 		return process->coll_newest <= slot->step;
-	if (slot->records >= process->usual)
+	if (slot->records >= process->typical)
 		return false;
 	/* As many as one of the last two had: the other had one more (a broadcast each tenth step), and one of the next
 	 * step tells as well that no more is to come. */
@@ -149,7 +149,7 @@ static struct align_slot *expected_of(const struct align_job *job, const struct 
 {
 	struct align_slot *slot;
 
-	if (!process || process->align == ALIGN_UNPLACED || process->usual == UINT32_MAX)
+	if (!process || process->align == ALIGN_UNPLACED || process->typical == UINT32_MAX)
 		return NULL;
 	slot = align_slot_find(process, job->head - process->offset);
 	return slot && slot->records ? slot : NULL;
@@ -167,13 +167,13 @@ static void expect_more(struct align_job *job)
 	for (size_t i = 0; i < job->ranks; i++) {
 		const struct align_slot *slot = expected_of(job, job->live[i]);
 
-		if (slot && slot->records > job->live[i]->usual && slot->records - job->live[i]->usual > more)
-			more = slot->records - job->live[i]->usual;
+		if (slot && slot->records > job->live[i]->typical && slot->records - job->live[i]->typical > more)
+			more = slot->records - job->live[i]->typical;
 	}
 	for (size_t i = 0; i < job->ranks && more; i++) {
 		if (!expected_of(job, job->live[i]))
 			continue;
-		job->live[i]->usual += more;
+		job->live[i]->typical += more;
 		align_wait_update(job, job->live[i]);
 	}
 }
@@ -209,7 +209,7 @@ static void give_up(struct align_job *job)
 			process->host_live = false;
 		if (lacks_ops(process, slot) && !slot->records) {
 			process->coll_live = false;
-			align_usual_from(process, UINT32_MAX);
+			align_typical_from(process, UINT32_MAX);
 		}
 	}
 }

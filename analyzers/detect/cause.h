@@ -44,7 +44,7 @@ enum cause_part {
 	PART_OPTIMIZER,
 	PART_SYNC,
 	PART_CPU,
-	PART_HOG,      /* of PART_RUN_DELAY, what one other had */
+	PART_PREEMPTOR,      /* of PART_RUN_DELAY, what one other had */
 	PART_SELF,     /* of struct measures */
 	PART_TRANSFER, /* of the job alone: what no member of an operation waited for another */
 	PART_REST,     /* self time that lies in no other outer part; not stored */

@@ -29,7 +29,7 @@ struct detect *detect_free(struct detect *detect);
 struct align *detect_align(struct detect *detect);
 /* Where ranks stand: rank members are processes of the aligner, stuck.culprit too. Jobs of which no rank is told are not looked at.
  * stuck_job[i]: the job's word; of jobs of one word, it is the one that has its first culprit. */
-void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
+void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations);
 /* A frame made elsewhere (simulator, another's traces), of a job of that word; not together with aligner events of it. */
 void detect_frame(struct detect *detect, const char *job, const struct frame *frame);

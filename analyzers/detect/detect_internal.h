@@ -26,14 +26,14 @@ struct detect_job {
 };
 
 /* What is being listened to. */
-struct detect_hearing {
+struct detect_session {
 	struct detect_job *job;
 	const struct frame_who *who;
 	size_t ranks;
 	uint32_t cards;
 	enum frame_tier tier;
 	uint64_t step, now_ns;
-	bool said;
+	bool reported;
 };
 
 struct detect {
@@ -53,6 +53,6 @@ struct detect *detect_new_with(const struct detect_options *options, const struc
 /* The job of that number, word and size, made where there is none. NULL: out of memory. */
 struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const char *word, uint32_t world_size);
 /* Opinions go to the job's findings. The hearing must stay as long as what is returned. */
-struct detector_out detect_hear(struct detect_hearing *hearing);
+struct detector_out detect_session_out(struct detect_session *session);
 
 #endif

@@ -41,7 +41,7 @@ struct verdict {
 };
 
 struct detector_out {
-	void (*say)(void *arg, const struct verdict *verdict);
+	void (*emit)(void *arg, const struct verdict *verdict);
 	/* What would settle it: bits of enum detect_want; seen: a sentence for the log. */
 	void (*want)(void *arg, unsigned wants, const char *why);
 	void *arg;

@@ -5,8 +5,8 @@
  *
  * Said during a round (a frame or a look), told at its end. Suspected with the first opinion, open with the first confirmed
  * one; told anew when its cause changes, and for its cost when it is twice as old as when it was told,
- * every FINDINGS_TELL_NS at least. Closed after relief_frames frames
- * (FINDINGS_LOOKS looks, of hangs and mismatches) without it; until: the last opinion's time. Dropped where it was not
+ * every FINDINGS_UPDATE_NS at least. Closed after relief_frames frames
+ * (FINDINGS_SNAPSHOTS looks, of hangs and mismatches) without it; until: the last opinion's time. Dropped where it was not
  * confirmed in three times as many. One that comes back within FINDINGS_REOPEN_NS of its end is the same one, and each time it
  * does so it takes twice as long (16 times at most) to be closed again: what comes and goes is one finding.
  *
@@ -24,11 +24,11 @@
 #include "analyzers/detect/detector.h"
 
 #define FINDINGS_MAX 256 /* at once a job, those that may come back included; more are left out */
-#define FINDINGS_LOOKS 3
-#define FINDINGS_TELL_NS 30000000000ULL
-#define FINDINGS_TELL_LEAST_NS 1000000000ULL
+#define FINDINGS_SNAPSHOTS 3
+#define FINDINGS_UPDATE_NS 30000000000ULL
+#define FINDINGS_UPDATE_LEAST_NS 1000000000ULL
 #define FINDINGS_REOPEN_NS 600000000000ULL
-#define FINDINGS_REOPEN_LOOK_NS 60000000000ULL /* of hangs and mismatches */
+#define FINDINGS_REOPEN_HANG_NS 60000000000ULL /* of hangs and mismatches */
 
 struct findings_sink {
 	void (*finding)(void *arg, const struct finding *finding);
@@ -41,7 +41,7 @@ struct findings;
 struct findings *findings_new(const struct detect_options *options, const char *job, const struct findings_sink *sink, uint64_t *next_id);
 struct findings *findings_free(struct findings *findings);
 /* opinion->finding.rank: index in who. An opinion that makes no sense (such an index out of range) is left out. */
-void findings_say(struct findings *findings, const struct verdict *verdict, const struct frame_who *who, size_t ranks, uint32_t cards,
+void findings_add_verdict(struct findings *findings, const struct verdict *verdict, const struct frame_who *who, size_t ranks, uint32_t cards,
 	enum frame_tier tier, uint64_t step, uint64_t now_ns);
 /* A frame (or a look) is over: what was said is told, those not said of it come nearer their end. hang: it was a look. */
 void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_t now_ns);
@@ -60,7 +60,7 @@ struct lifecycle {
 	double slowdowns, lost_ns; /* sums over confirmed opinions (over all while there is none) */
 	double verdicts;	   /* so many */
 	bool confirmed;		   /* once, in this episode */
-	bool said, said_confirmed; /* in this round */
+	bool reported, reported_confirmed; /* in this round */
 	bool lasting;		   /* in this round: would be confirmed, but must last longer */
 	bool changed;		   /* worth telling */
 	unsigned quiet;		   /* rounds without */
@@ -77,7 +77,7 @@ struct findings {
 	uint64_t *next_id;
 	char job[64];
 	size_t ranks; /* of the job, in the last opinion */
-	size_t lives;
+	size_t lifecycles;
 	struct lifecycle *lifecycle[FINDINGS_MAX];
 };
 

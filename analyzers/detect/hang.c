@@ -265,7 +265,7 @@ static void add_stuck(const struct stuck *stuck, const char *evidence, struct fi
 	finding_add(finding, "waited", "ns", (double)stuck->waited_ns, NAN, stuck->communicator);
 }
 
-static void say_hang(struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who, uint64_t still_ns,
+static void hang_emit(struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who, uint64_t still_ns,
 	bool confirmed, const struct detector_out *out)
 {
 	struct verdict verdict = {.confirmed = confirmed};
@@ -286,7 +286,7 @@ static void say_hang(struct hang *hang, const struct snapshot *snapshot, const s
 	if (who->stuck)
 		add_stuck(who->stuck, "entered_seq", finding);
 	verdict.lost_ns = lost_of(hang, snapshot->now_ns, finding->since_ns);
-	out->say(out->arg, &verdict);
+	out->emit(out->arg, &verdict);
 }
 
 static const struct {
@@ -309,13 +309,13 @@ static bool is_mismatch(const struct stuck *stuck, enum finding_cause *ret)
 }
 
 /* Told at once. What stands still because of it is its cost, and no hang of its own. */
-static bool say_mismatches(
+static bool hang_emit_mismatches(
 	struct hang *hang, const struct snapshot *snapshot, uint64_t since_ns, const struct detector_out *out)
 {
 	uint64_t still_ns = snapshot->now_ns > since_ns ? snapshot->now_ns - since_ns : 0;
-	size_t said = 0;
+	size_t reported = 0;
 
-	for (size_t s = 0; s < snapshot->stucks && said < STUCKS_MAX; s++) {
+	for (size_t s = 0; s < snapshot->stucks && reported < STUCKS_MAX; s++) {
 		const struct stuck *stuck = &snapshot->stuck[s];
 		struct verdict verdict = {.confirmed = true};
 		struct finding *finding = &verdict.finding;
@@ -330,12 +330,12 @@ static bool say_mismatches(
 			(int)sizeof(finding->communicator) - 1, stuck->communicator);
 		hang_name(hang, snapshot, stuck->culprit, stuck->culprits, finding);
 		add_stuck(stuck, "mismatch", finding);
-		if (said++ == 0 && since_ns != 0)
+		if (reported++ == 0 && since_ns != 0)
 			verdict.lost_ns =
 				lost_of(hang, snapshot->now_ns, snapshot->now_ns - min_of(still_ns, stuck->waited_ns));
-		out->say(out->arg, &verdict);
+		out->emit(out->arg, &verdict);
 	}
-	return said > 0;
+	return reported > 0;
 }
 
 /* A person at a prompt, or in a debugger, is no hang of the job: it is looked at, not told. */
@@ -346,7 +346,7 @@ static bool is_person(const struct snapshot *snapshot, const struct hang_who *wh
 	return snapshot->world_size <= 1 && standing && standing->state == 't';
 }
 
-static void hang_look(void *state, const struct snapshot *snapshot, const struct detector_out *out)
+static void hang_snapshot(void *state, const struct snapshot *snapshot, const struct detector_out *out)
 {
 	struct hang *hang = state;
 	struct hang_who who;
@@ -361,17 +361,17 @@ static void hang_look(void *state, const struct snapshot *snapshot, const struct
 	}
 	who = (struct hang_who){.culprit = hang->culprit, .flags = hang->flags, .at = hang->at};
 	if (!hang_who(snapshot, &who)) {
-		say_mismatches(hang, snapshot, who.since_ns, out);
+		hang_emit_mismatches(hang, snapshot, who.since_ns, out);
 		return;
 	}
-	if (say_mismatches(hang, snapshot, who.since_ns, out))
+	if (hang_emit_mismatches(hang, snapshot, who.since_ns, out))
 		return;
 	still = still_of(snapshot, &who);
 	limit = hang_limit_of(hang, snapshot, &who);
 	if (still < limit / 2 || (who.outside && !who.stuck && snapshot->world_size <= 1 && who.cause != CAUSE_STOPPED))
 		return;
 	confirmed = still >= limit && !is_person(snapshot, &who);
-	say_hang(hang, snapshot, &who, still, confirmed, out);
+	hang_emit(hang, snapshot, &who, still, confirmed, out);
 	if (out->want && (!confirmed || who.culprits == 0))
 		out->want(out->arg, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM,
 			confirmed ? "the job stands still and nothing tells who it waits for"
@@ -382,5 +382,5 @@ const struct detector hang_detector = {
 	.name = "hang",
 	.new = hang_new,
 	.free = hang_free,
-	.snapshot = hang_look,
+	.snapshot = hang_snapshot,
 };

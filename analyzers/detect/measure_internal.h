@@ -31,9 +31,9 @@ bool measure_alike_grouped(const int32_t *rank, size_t ranks, uint32_t world_siz
 #define MEASURE_COMMS 16  /* communicators of a rank that tell its class */
 #define MEASURE_TIME_MAX (1LL << 60)
 #define MEASURE_RUN_BREAK 5 /* halves of the longest interval in a run: then it is another one */
-#define MEASURE_LIKES_BITS 12
-#define MEASURE_LIKES (1 << MEASURE_LIKES_BITS) /* rows */
-#define MEASURE_LIKES_MIN 3
+#define MEASURE_PEERS_BITS 12
+#define MEASURE_PEERS (1 << MEASURE_PEERS_BITS) /* rows */
+#define MEASURE_PEERS_MIN 3
 #define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
 #define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
 #define MEASURE_OVERLAPS_MIN 32
@@ -63,7 +63,7 @@ struct measure_flight {
 };
 
 /* Operations of one name, kind and size of communicator, and bytes: how long they take once all are there. */
-struct measure_like {
+struct measure_peer {
 	double transfer_ns; /* sum over groups of which all members have a record */
 	double shortest_ns; /* of all */
 	uint64_t key;	    /* 0: none yet */
@@ -97,7 +97,7 @@ struct measure_class_state {
 	uint32_t *next_of;
 	size_t ranks, classes;
 	uint64_t identity, next_identity; /* of the partition adopted, and of one seen once */
-	uint64_t frames, next_look;	  /* frames so far; the one at which to look again */
+	uint64_t frames, next_check;	  /* frames so far; the one at which to look again */
 	bool from_stage, known;
 	/* of one look */
 	uint32_t *parent, *comms;
@@ -108,7 +108,7 @@ struct measure_class_state {
 };
 
 struct measure {
-	struct measures told;
+	struct measures result;
 	struct measure_rank *rank, *staged[MEASURE_STAGED_KINDS];
 	struct measure_group *group;
 	/* Of a tame frame: the frame's own, or what was kept of it here. */
@@ -121,12 +121,12 @@ struct measure {
 	struct measure_walk *walk;
 	uint32_t *class_ranks, *class_start, *by_class;
 	double *scratch, *spread;
-	struct measure_like like[MEASURE_LIKES];
+	struct measure_peer peer[MEASURE_PEERS];
 	bool *here;
 	uint32_t *most; /* records of a collective, by communicator */
 	bool tame;	/* the frame is: see frame.h */
 	bool odd;	/* a rank is left out that the frame has */
-	size_t rank_room, group_capacity, comm_capacity;
+	size_t rank_capacity, group_capacity, comm_capacity;
 	struct measure_class_state classes;
 	struct measure_overlaps overlaps;
 	/* For measure_whatif(): room of its own, freed by replay_free if that is not NULL. */

@@ -156,10 +156,10 @@ void measure_stages(struct measure *measure, const struct frame *frame, bool wit
 {
 	double *excess = measure->spread, rest = INFINITY;
 
-	for (uint32_t c = 0; c < measure->told.classes; c++)
+	for (uint32_t c = 0; c < measure->result.classes; c++)
 		excess_of_class(measure, frame, c, with_forward, excess + measure->class_start[c]);
 	/* The step that would be left to the one with the most. */
-	for (uint32_t c = 0; c < measure->told.classes; c++) {
+	for (uint32_t c = 0; c < measure->result.classes; c++) {
 		for (uint32_t i = 0; i < measure->class_ranks[c]; i++) {
 			uint32_t at = measure->class_start[c] + i;
 			double left = (double)frame->rank[measure->by_class[at]].step_ns - excess[at];
@@ -168,7 +168,7 @@ void measure_stages(struct measure *measure, const struct frame *frame, bool wit
 				rest = left;
 		}
 	}
-	for (uint32_t c = 0; c < measure->told.classes; c++) {
+	for (uint32_t c = 0; c < measure->result.classes; c++) {
 		for (uint32_t i = 0; i < measure->class_ranks[c]; i++) {
 			uint32_t at = measure->class_start[c] + i;
 			struct measure_rank *rank = &to[measure->by_class[at]];

@@ -8,7 +8,7 @@
  * moment each is none. A rank's own threads take turns on the CPUs that it has: with nobody else there it is its limit
  * that holds it up, so that their time is time waited for nobody.
  *
- * HOGS_MAX are told apart: one more takes the place of the one that took least, so that what is told of one is never
+ * PREEMPTORS_MAX are told apart: one more takes the place of the one that took least, so that what is told of one is never
  * more than it took.
  */
 #ifndef RANKTRACE_DETECT_PREEMPTORS_H

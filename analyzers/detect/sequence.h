@@ -30,14 +30,14 @@ struct replicas {
 	size_t ranks, count; /* count 0: not known, or all ranks are one */
 	uint32_t *of;	     /* of each rank its replica, FRAME_NONE: alone */
 	uint32_t *lead;	     /* room: of communicators and groups, the first rank seen */
-	size_t capacity, rank_room;
+	size_t capacity, rank_capacity;
 	uint64_t frames;
 };
 
 void replicas_free(struct replicas *replicas);
 /* Looks at the first frames and at one in REPLICAS_EVERY; cost linear in operations then. -ENOMEM */
 #define REPLICAS_EVERY 64
-int replicas_look(struct replicas *replicas, const struct frame *frame);
+int replicas_frame(struct replicas *replicas, const struct frame *frame);
 
 #define SEQUENCE_FRAMES 16
 #define SEQUENCE_RANKS_MIN 4

@@ -8,7 +8,7 @@
  * operation and bytes, that cross nodes as it does. A series is slow in a frame where its value is LINK_RATIO times its
  * own baseline (median of its first LINK_LEARN frames, then slowly after what is not slow) and LINK_RATIO times the
  * median of its likes, with z > slow_z of either; of a series that was slow beside its likes while it learned, or still
- * learns, the likes alone tell; where there are less than LINK_LIKES others, the baseline alone. Groups whose last
+ * learns, the likes alone tell; where there are less than LINK_PEERS others, the baseline alone. Groups whose last
  * member is slow itself are left out: what holds it up holds up its transfers. Where operations are timed on the host,
  * what else runs there comes and goes within seconds and holds up transfers too: a frame a LINK_LEARN_EVERY_NS is
  * learnt, and a series is slow only if it is so in LINK_HOST_FRAMES of LINK_HOST_OF frames.
@@ -26,13 +26,13 @@
 #define LINK_LEARN_EVERY_NS (600 * 1000 * 1000ULL)
 #define LINK_HOST_FRAMES 10
 #define LINK_HOST_OF 12
-#define LINK_LIKES 3
+#define LINK_PEERS 3
 #define LINK_GROUPS 16384
 #define LINK_SERIES 16384 /* more are left out */
 #define LINK_SLOTS (4 * LINK_SERIES)
 
 struct link_series {
-	uint64_t key, like;
+	uint64_t key, peer;
 	double value_ns, baseline_ns, reference_ns; /* reference: what it is slow against */
 	double noise;				    /* mean |value / baseline - 1| */
 	float learned[LINK_LEARN];

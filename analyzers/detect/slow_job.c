@@ -111,7 +111,7 @@ static enum finding_severity severity_of(double slowdown)
 	return slowdown >= CRITICAL ? SEVERITY_CRITICAL : SEVERITY_WARNING;
 }
 
-static void make_of_steps(struct slow_job *job, uint64_t step_ns)
+static void slow_job_fill_steps(struct slow_job *job, uint64_t step_ns)
 {
 	const struct failslow_verdict *failslow = &job->verdict;
 	double reference = (double)failslow->reference_ns, confidence = failslow->ramp ? 0.8 : 0.9;
@@ -156,11 +156,11 @@ static void judge_steps(
 		return;
 	}
 	if (frame->class == FRAME_TRAIN && step_ns > 0)
-		make_of_steps(job, step_ns);
+		slow_job_fill_steps(job, step_ns);
 	else
 		job->of_steps.lost_ns = 0;
 	want_more(job, out);
-	out->say(out->arg, &job->of_steps);
+	out->emit(out->arg, &job->of_steps);
 }
 
 /* With checkpoints as slow as the last one and as often as ever, over with those before. */
@@ -171,7 +171,7 @@ static double slowdown_of(const struct checkpoints *checkpoints, double step_ns)
 	return between > 0 ? 1 + (checkpoints->last_ns - checkpoints->median_ns) / between : 1;
 }
 
-static void say_of_checkpoints(const struct slow_job *job, bool now, const struct detector_out *out)
+static void slow_job_emit_checkpoints(const struct slow_job *job, bool now, const struct detector_out *out)
 {
 	const struct checkpoints *checkpoints = &job->checkpoints;
 	double lost = checkpoints->last_ns - checkpoints->median_ns;
@@ -190,7 +190,7 @@ static void say_of_checkpoints(const struct slow_job *job, bool now, const struc
 	};
 
 	finding_add(&verdict.finding, "checkpoint", "ns", checkpoints->last_ns, checkpoints->median_ns, "");
-	out->say(out->arg, &verdict);
+	out->emit(out->arg, &verdict);
 }
 
 static void judge_checkpoints(struct slow_job *job, const struct frame *frame, uint64_t step_ns, uint64_t time_ns,
@@ -205,7 +205,7 @@ static void judge_checkpoints(struct slow_job *job, const struct frame *frame, u
 		checkpoints_pass(&job->checkpoints, frame->step);
 	/* One finding at a time: they would be one, of two causes. */
 	if (job->checkpoints.slow > 0 && job->verdict.state < FAILSLOW_SUSPECT)
-		say_of_checkpoints(job, is, out);
+		slow_job_emit_checkpoints(job, is, out);
 }
 
 static void slow_job_judge(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,

@@ -5,7 +5,7 @@
  *
  * Who stands out by all that is seen or by stages alone is looked at; the what-if says whether it costs anything. One
  * that is the only one costs at least what steps have grown by since its onset (slow_rank_internal.h). As one frame with
- * lost records may make a rank look slow, LOOKS_LOST of the last LOOKS_LOST_OF what-ifs must have found something then
+ * lost records may make a rank look slow, WHATIFS_LOST of the last WHATIFS_LOST_OF what-ifs must have found something then
  * before anybody is told.
  *
  * Where steps had grown before operations began to be seen, that something is wrong is known from many steps, and all
@@ -203,10 +203,10 @@ const struct measure_rank *view_measured(const struct view *view, const struct m
  *
  * What one rank writes for others is no fault: where less than half of a class write, or one of them writes
  * CHECKPOINT_APART times as long as the middle one (the model, where the others write the state of their random
- * numbers), only that counts by which it is over what it took itself in its first CHECKPOINT_USUAL checkpoints, and
+ * numbers), only that counts by which it is over what it took itself in its first CHECKPOINT_TYPICAL checkpoints, and
  * only from CHECKPOINT_MORE times of that on. The first rank of a class or of a node may have more to write than the
  * others (indices, what is replicated), and others of its role have that too: of these only that counts by which they
- * are over what they were in their first CHECKPOINT_USUAL checkpoints, or over CHECKPOINT_ROLE times what the middle
+ * are over what they were in their first CHECKPOINT_TYPICAL checkpoints, or over CHECKPOINT_ROLE times what the middle
  * one of its role is, whichever is less. Of the role of a class's first rank are those of the other classes, of a
  * node's first rank all that are first anywhere: who has more duties may take longer. The job's first rank has no peer.
  *
@@ -221,7 +221,7 @@ const struct measure_rank *view_measured(const struct view *view, const struct m
  */
 
 #define CHECKPOINT_APART 8
-#define CHECKPOINT_USUAL 4
+#define CHECKPOINT_TYPICAL 4
 #define CHECKPOINT_MORE 1.5
 #define CHECKPOINT_ROLE 2
 #define CHECKPOINT_RECENT 16
@@ -239,8 +239,8 @@ const struct measure_rank *view_measured(const struct view *view, const struct m
 enum checkpoint_lead { CHECKPOINT_LEADS_NONE, CHECKPOINT_LEADS_NODE, CHECKPOINT_LEADS_CLASS, CHECKPOINT_LEADS_JOB };
 
 struct checkpoint_rank {
-	float usual[CHECKPOINT_USUAL];	 /* excess of its first ones, as a share of the class's self time */
-	float own[CHECKPOINT_USUAL];	 /* its first ones, as a share of the class's self time */
+	float typical[CHECKPOINT_TYPICAL];	 /* excess of its first ones, as a share of the class's self time */
+	float own[CHECKPOINT_TYPICAL];	 /* its first ones, as a share of the class's self time */
 	float recent[CHECKPOINT_RECENT]; /* its last ones, ns, n-th at n % CHECKPOINT_RECENT */
 	float once;			 /* the newest, if it was far and the one before it was not: ns; 0: not */
 	uint32_t recents;		 /* so many were kept */
@@ -342,7 +342,7 @@ struct growth_onset {
 /* Numbers rise. longest_ns: of a rank. */
 void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns, uint64_t longest_ns, enum frame_tier tier);
 /* Median of the last ones; 0: there is none yet. */
-double growth_usual(const struct growth *growth);
+double growth_typical(const struct growth *growth);
 /* Is the newest one longer than is usual, by GROWTH_FAR? */
 bool growth_is_long(const struct growth *growth);
 /* Each of the last three is longer than those before by GROWTH_LEAST, or the last GROWTH_FAR_STEPS are far out. */
@@ -415,7 +415,7 @@ struct candidate_verdict {
 	struct growth_onset onset; /* while it is open */
 	uint16_t checks;
 	uint8_t found;	 /* what-ifs that found half of gain_min, newest in bit 0 */
-	bool open, said; /* said: of this frame */
+	bool open, reported; /* said: of this frame */
 	bool explains;	 /* growth since the onset */
 };
 
@@ -426,7 +426,7 @@ struct candidate {
 	size_t ranks;
 	uint32_t set[GAIN_SET_MAX]; /* looked at last */
 	size_t n_set;
-	uint64_t frames, next_look;
+	uint64_t frames, next_check;
 	struct cause *cause;
 	const struct growth *growth;		       /* NULL: not of these. Set after candidate_init(), as what follows */
 	double *scratch;			       /* a rank */

@@ -392,7 +392,7 @@ static void take_class(struct series *series, const struct measures *measures, c
 			most > 0 ? 1 - series->records[rank[i]] / most : 0);
 }
 
-static void see_tier(struct series *series, const struct frame *frame)
+static void series_read_tier(struct series *series, const struct frame *frame)
 {
 	enum frame_tier tier = frame->tier < FRAME_TIER_MAX ? frame->tier : FRAME_TIER_STAGES;
 
@@ -402,7 +402,7 @@ static void see_tier(struct series *series, const struct frame *frame)
 	series->since_tier += series->since_tier <= SERIES_OF_MAX;
 }
 
-static void see_loss(struct series *series, const struct frame *frame, const struct measures *measures)
+static void series_read_loss(struct series *series, const struct frame *frame, const struct measures *measures)
 {
 	series->lost = frame->ops ? fmin((double)measures->lost / (double)frame->ops, 1) : 0;
 	series->since_loss += series->since_loss < SERIES_OF_MAX;
@@ -440,8 +440,8 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	if (r < 0)
 		return r;
 	start = series->start;
-	see_tier(series, frame);
-	see_loss(series, frame, measures);
+	series_read_tier(series, frame);
+	series_read_loss(series, frame, measures);
 	count_records(series, frame, ranks);
 	memset(start, 0, (ranks + 1) * sizeof(*start));
 	for (size_t i = 0; i < ranks; i++) {

@@ -64,7 +64,7 @@ struct whatif_known {
 };
 
 /* -ENOMEM. Operations with an index out of its range are left out. */
-int whatif_known_see(struct whatif_known *known, const struct frame *frame);
+int whatif_known_add(struct whatif_known *known, const struct frame *frame);
 uint64_t whatif_known_identity(const struct frame_comm *comm);
 void whatif_known_free(struct whatif_known *known);
 

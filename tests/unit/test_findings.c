@@ -123,7 +123,7 @@ static void told_again_for_its_cost(void **state)
 	for (size_t i = 1; i < tells; i++)
 		assert_true(told[i].cost_card_hours > told[i - 1].cost_card_hours);
 	assert_int_equal(told[4].updated_ns - told[3].updated_ns, 4 * S);
-	assert_int_equal(told[8].updated_ns - told[7].updated_ns, FINDINGS_TELL_NS);
+	assert_int_equal(told[8].updated_ns - told[7].updated_ns, FINDINGS_UPDATE_NS);
 	now -= 4000 * S; /* a clock that steps back */
 	said(slow(3, true), 10);
 	assert_in_range(tells, 10, 19);
