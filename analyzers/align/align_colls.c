@@ -202,7 +202,7 @@ static uint32_t comm_find(struct align_job *job, const char *communicator)
 	return comm_add(job, communicator, key);
 }
 
-/* FRAME_NONE: no room. */
+/* FRAME_NONE: full. */
 static uint32_t align_names_comm_of(struct align_job *job, struct align_process *process, const char *communicator)
 {
 	size_t length = strnlen(communicator, sizeof(job->comm->communicator) - 1);
@@ -376,7 +376,8 @@ static inline void write(struct align_record *record, const struct align_op_inpu
 	record->sides = op->sides;
 }
 
-/* In the slot, by its plan; false: it is not as planned. Numbers beyond 32 bits never are: full records fold them. */
+/* In the slot, by its template; false: it is not as the template says. Numbers beyond 32 bits never are: full records
+ * fold them. */
 static bool align_colls_take(struct align_slot *slot, const struct align_op_input *op)
 {
 	const struct align_template *template = slot->template;
@@ -434,7 +435,7 @@ static inline bool align_colls_put(struct align *align, struct align_job *job, s
 	return true;
 }
 
-/* The number of its step where that is not told; ALIGN_NO_STEP. */
+/* The number of its step where that is unknown; ALIGN_NO_STEP. */
 static __attribute__((noinline)) int64_t align_colls_step_of(
 	struct align *align, struct align_process *process, const struct align_op_input *op)
 {
@@ -460,7 +461,7 @@ static inline const struct align_kind *guess_kind(struct align_process *process,
 	return kind;
 }
 
-/* It may have more records than the step before: then its peers' are looked at (align_wait.c). */
+/* It may have more records than the step before: then its peers' are checked (align_wait.c). */
 static inline void note_more(
 	struct align_job *job, const struct align_process *process, const struct align_slot *slot)
 {
@@ -469,7 +470,7 @@ static inline void note_more(
 		job->more = align_frame_of(process, slot->step);
 }
 
-/* Where there is plenty, a few operations a step tell enough of which step is whose: one in 2 to the power of this. */
+/* Where there is plenty, a few operations a step show enough of which step is whose: one in 2 to the power of this. */
 static inline unsigned thinned(const struct align_process *process)
 {
 	bool plenty = process->align != ALIGN_UNPLACED && process->typical != UINT32_MAX &&
@@ -478,7 +479,7 @@ static inline unsigned thinned(const struct align_process *process)
 	return plenty ? (unsigned)__builtin_clz(EVIDENCE_FEW) - (unsigned)__builtin_clz(process->typical) : 0;
 }
 
-/* It tells which step of others this one is: the same ones of all ranks do, those of fewer are among those of more. */
+/* Shows which step of others this one is: the same ones of all ranks do, those of fewer are among those of more. */
 static inline bool is_witness(
 	const struct align_job *job, const struct align_process *process, const struct align_op_input *op)
 {

@@ -8,7 +8,7 @@
 
 /* Records of a frame to its groups: those of one (communicator, seq), or (both sides, seq), are one operation. */
 
-#define UNLIKE_MIN 2 /* steps in a row that do not go by their plan: it is not theirs */
+#define UNLIKE_MIN 2 /* steps in a row that do not go by their template: it is not theirs */
 #define UNLIKE_MAX 8
 
 /* Ranks of a communicator go through the same groups of it: the one after a rank's last one is likely the one that
@@ -180,11 +180,11 @@ static inline uint32_t align_groups_follow(struct align_scratch *scratch, const 
 	return group;
 }
 
-/* To ops, which has room for all; how many they are. */
+/* Writes to ops, which has space for all. Returns the number. */
 static size_t align_groups_add_record(struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot,
 	uint32_t rank, struct frame_op *ops)
 {
-	struct align_group_key *keys = scratch->key; /* room was made: it stays where it is */
+	struct align_group_key *keys = scratch->key; /* reserved: it does not move */
 	struct align_groups_cursor *cursors = scratch->cursor;
 	const struct align_record *record = slot->record, *end = record + slot->records;
 	struct frame_op *op = ops;
@@ -272,7 +272,7 @@ void align_groups_end(struct align *align)
 	struct align_scratch *scratch = &align->scratch;
 
 	align_streams_end(scratch);
-	/* Where nothing told a communicator's size, those that were seen are it. */
+	/* Without a known communicator size, the members seen are it. */
 	for (size_t i = 0; i < scratch->groups; i++) {
 		scratch->shortest[i].records = scratch->key[i].count;
 		if (scratch->group[i].members < scratch->key[i].count)
@@ -281,9 +281,9 @@ void align_groups_end(struct align *align)
 }
 
 /*
- * Steps that went by their plans to a frame. The first rank of a lane makes its groups, those after it that have the
- * same numbers are of the same groups, one after the other: nothing is looked up for an operation. A rank of whose
- * lanes one was seen with other numbers is taken record by record.
+ * Steps that went by their templates to a frame. The first rank of a stream makes its groups, those after it that have
+ * the same numbers are of the same groups, one after the other: nothing is looked up for an operation. A rank of whose
+ * streams one was seen with other numbers is taken record by record.
  */
 
 struct align_frame_stream {
@@ -340,7 +340,7 @@ static bool align_streams_reserve(struct align_scratch *scratch, size_t streams,
 	return true;
 }
 
-/* Those of the slot, by numbers in scratch->lane; *ret_new: from here on they have no groups yet. False: one is known
+/* Those of the slot, by numbers in scratch->stream; *ret_new: from here on they have no groups yet. False: one is known
  * with other numbers. */
 static bool align_streams_find(
 	struct align_scratch *scratch, const struct align_slot *slot, uint32_t *ret_lane, uint32_t *ret_new)
@@ -377,7 +377,7 @@ static void undo(struct align_scratch *scratch, uint32_t from)
 	}
 }
 
-/* Groups of the lanes that have none, in the order of their operations. False: there is one already, of another tier.
+/* Groups of the streams that have none, in the order of their operations. False: there is one already, of another tier.
  */
 static bool make_groups(struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot,
 	const uint32_t *streams, uint32_t new)
@@ -492,7 +492,7 @@ static struct align_slot *align_out_slot_of(const struct align_job *job, size_t 
 	return slot && slot->closed ? slot : NULL;
 }
 
-/* Less than half of the usual ones, and none of a later step: they ceased to be seen within it. Where nobody looks any
+/* Less than half of the usual ones, and none of a later step: they ceased to be seen within it. Where operations are no
  * more, not all of them is enough: those of a card come after its step's end. */
 static bool has_ops(const struct align_process *process, const struct align_slot *slot)
 {

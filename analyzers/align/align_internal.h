@@ -77,34 +77,34 @@ static inline void align_known_keep(struct align_known *set, const struct align_
  * communicators, with numbers that rise by as much: where they come as they did before, only their times are kept, 8
  * bytes each.
  *
- * A shape is what steps have in common, also those of different ranks: its operations, each by its lane, the first
- * lane being that of the first operation, and so on. A lane is the operations of one communicator, or of one pair of
- * its members. A plan is a shape with a process's own communicators for its lanes.
+ * A pattern is what steps have in common, also those of different ranks: its operations, each by its stream, the first
+ * stream being that of the first operation, and so on. A stream is the operations of one communicator, or of one pair of
+ * its members. A template is a pattern with a process's own communicators for its streams.
  */
 
 #define ALIGN_PATTERN_MIN 8		       /* operations; shorter steps are not worth it */
 #define ALIGN_PATTERN_MAX 16384		       /* operations */
-#define ALIGN_STREAMS_MAX 64		       /* a shape */
-#define ALIGN_ENTRIES_MAX (UINT32_C(1) << 18) /* of all shapes of a job: 6 MiB */
+#define ALIGN_STREAMS_MAX 64		       /* a pattern */
+#define ALIGN_ENTRIES_MAX (UINT32_C(1) << 18) /* of all patterns of a job: 6 MiB */
 #define ALIGN_PATTERN_BUCKETS 64
 
 struct align_entry {
 	uint64_t bytes;
-	uint32_t seq;  /* less that of the first one of its lane; they only rise */
+	uint32_t seq;  /* less that of the first one of its stream; they only rise */
 	uint16_t what; /* as of a record */
 	uint16_t stream;
-	uint16_t nth; /* of its lane */
+	uint16_t nth; /* of its stream */
 };
 
 struct align_pattern_stream {
-	uint64_t like; /* equal for lanes of equal numbers and tiers */
+	uint64_t like; /* equal for streams of equal numbers and tiers */
 	uint32_t count;
 };
 
 struct align_pattern {
 	struct align_pattern *next; /* in its bucket */
 	uint64_t key;
-	uint32_t refs; /* plans */
+	uint32_t refs; /* templates */
 	uint32_t count, streams;
 	struct align_pattern_stream stream[ALIGN_STREAMS_MAX];
 	struct align_entry entry[];
@@ -117,7 +117,7 @@ struct align_stream {
 
 struct align_template {
 	uint32_t refs;	       /* slots, and the process */
-	uint32_t count, streams; /* the shape's */
+	uint32_t count, streams; /* the pattern's */
 	struct align_pattern *pattern;
 	struct align_stream stream[];
 };
@@ -131,7 +131,7 @@ struct align_slot;
  * nothing is where they cannot. */
 void align_template_learn(struct align_job *job, struct align_process *process, const struct align_slot *slot);
 void align_template_drop(struct align_job *job, struct align_template **template);
-/* An empty slot takes what comes by the plan of its process; false: it does not. */
+/* An empty slot takes what comes by the template of its process; false: it does not. */
 bool align_template_begin(struct align_process *process, struct align_slot *slot);
 /* The slot is of full records from now on. Without memory they are lost. */
 void align_template_leave(
@@ -228,7 +228,7 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
  *   align_steps.c  steps of a process that shows none
  *   align_wait.c    when a frame may go out
  *   align_frame.c  records of a frame to its groups
- *   align_frame.c   the same of steps that went by their plan, all of a lane at once
+ *   align_frame.c   the same of steps that went by their template, all of a stream at once
  *   align_frame.c     slots of all ranks to a frame
  *
  * A frame's number is the step number of a process plus its offset. A process keeps a slot for each of its steps whose
@@ -247,7 +247,7 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
 #define ALIGN_RECORDS_MAX 65536	    /* operations of a rank in a step */
 #define ALIGN_FIRST 3			    /* steps of a process that are no measure */
 #define ALIGN_PAUSE 10			    /* so many steps' time without a step is a pause */
-#define ALIGN_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
+#define ALIGN_STALL_NS 600000000000ULL /* maximum wait when nothing shows that others advanced */
 #define ALIGN_NO_STEP INT64_MIN
 #define ALIGN_KINDS 8	    /* of operations of a process, that are kept */
 #define ALIGN_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
@@ -270,7 +270,7 @@ struct align_interval {
 struct align_union {
 	struct align_interval first; /* mostly it is the only one */
 	struct align_interval
-		*part; /* all of them, in the order of time and apart from each other, if there is room */
+		*part; /* all of them, in the order of time and apart from each other, if there is space */
 	uint32_t count, capacity;
 };
 
@@ -292,11 +292,11 @@ struct align_slot {
 	int64_t step; /* what each operation needs comes first, and lies together */
 	struct align_record *record;
 	uint32_t records, capacity;
-	/* While all of them were as planned they are these instead: for each lane its first number, then of each the
+	/* While all of them were as the template says they are these instead: for each stream its first number, then of each the
 	 * time since the start of the one before, and its duration. */
 	struct align_template *template;
 	uint32_t *word;
-	uint32_t words;		    /* room */
+	uint32_t words;		    /* capacity */
 	uint64_t first_ns, last_ns; /* starts */
 	bool used, closed;	    /* closed: its step's row is here */
 	bool has_ops;		    /* all that there are, as its frame goes out */
@@ -332,7 +332,7 @@ struct align_process {
 	bool ended, from_start;
 	bool waited;   /* is among job's waiting */
 	bool absent;   /* its steps did not come in time */
-	bool hopeless; /* nothing tells where its steps belong; not waited for */
+	bool hopeless; /* no evidence where its steps belong; not waited for */
 	bool reported;     /* and counted */
 	bool coll_live, host_live;
 	bool loop_seen;		  /* stages of a loop, or steps, came: no need to guess */
@@ -349,14 +349,14 @@ struct align_process {
 	int64_t coll_since, coll_newest; /* steps */
 	struct align_vote vote;
 	struct align_template *template; /* NULL: none */
-	uint32_t unlike;	  /* steps since one went by its plan */
+	uint32_t unlike;	  /* steps since one went by its template */
 	uint32_t kinds;		  /* so many were kept */
 	uint64_t newest_end_ns;
 	int64_t lost_until; /* operations up to this step are not waited for */
 	uint64_t host_until_ns;
 	uint64_t end_ns;
-	uint64_t watched_ns;   /* since then all operations are seen, 0: not told, or not */
-	uint64_t unwatched_ns; /* since then none was, until watched_ns; 0: not told */
+	uint64_t watched_ns;   /* since then all operations are seen, 0: unknown, or not */
+	uint64_t unwatched_ns; /* since then none was, until watched_ns; 0: unknown */
 	uint64_t after_ns;     /* end of the process that had the rank before it, 0 */
 	uint64_t first_end_ns; /* of the first step that was seen */
 	int64_t shift;	       /* that its step ends seem to have to its node's reference */
@@ -381,7 +381,7 @@ struct align_process {
 
 	struct align_past past[ALIGN_HISTORY]; /* ring, by steps_seen */
 	struct align_kind kind[ALIGN_KINDS];
-	struct align_known known[2 << ALIGN_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
+	struct align_known known[2 << ALIGN_KNOWN_BITS]; /* its communicators used last, by the job's numbers */
 };
 
 struct align_sample {
@@ -419,7 +419,7 @@ struct align_job { /* a job */
 	size_t alive, placed;	      /* processes that live; of them, those that have a place */
 	size_t nodes, nodes_capacity;
 	uint64_t *node_key;
-	int *node_ref; /* process that tells the time of its node, -1 */
+	int *node_ref; /* process that gives the time of its node, -1 */
 
 	bool begun;		/* head is known */
 	int64_t head, top;	/* next frame to go out, highest one that anybody ended */
@@ -428,11 +428,11 @@ struct align_job { /* a job */
 	size_t waiting;
 	int ref;	     /* process whose numbers count, -1 */
 	uint64_t pending_ns; /* processes without a place began to wait for one; 0 not */
-	uint64_t lost;	     /* records, to be told with the next frame */
+	uint64_t lost;	     /* records, to be reported with the next frame */
 
 	uint64_t records; /* that wait */
-	int64_t more;	  /* newest frame of which somebody has more of them than of the one before */
-	int64_t evened;	  /* frame that was looked at for that */
+	int64_t more;	  /* newest frame of which a rank has more of them than of the one before */
+	int64_t evened;	  /* frame that was checked for that */
 	size_t comms;
 	struct frame_comm *comm;
 	uint64_t *comm_key;
@@ -441,7 +441,7 @@ struct align_job { /* a job */
 	struct align_evidence *evidence;
 	size_t evidences;
 	struct align_pattern *pattern[ALIGN_PATTERN_BUCKETS];
-	uint32_t entries; /* of all shapes */
+	uint32_t entries; /* of all patterns */
 
 	bool trained;
 	uint64_t recent[ALIGN_MEDIAN];
@@ -469,9 +469,9 @@ struct align_scratch {
 	bool tame;   /* so far: see frame.h */
 	struct align_frame_stream *stream;
 	size_t streams, stream_capacity;
-	uint32_t *stream_hash; /* index of a lane + 1 */
+	uint32_t *stream_hash; /* index of a stream + 1 */
 	size_t stream_hash_size;
-	uint32_t *stream_group; /* groups of each lane, in its order */
+	uint32_t *stream_group; /* groups of each stream, in its order */
 	size_t stream_groups, stream_group_capacity;
 };
 
@@ -518,7 +518,7 @@ static inline struct align_job *align_job_of(const struct align *align, const st
 	return process->job < ALIGN_JOBS_MAX ? align->job[process->job] : NULL;
 }
 
-/* What is to be looked at soon: of many ranks nothing is in the caches. */
+/* What is needed soon: of many ranks nothing is in the caches. */
 static inline void align_prefetch(const void *from, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i += 64)
@@ -547,7 +547,7 @@ static inline void align_typical_from(struct align_process *process, uint32_t fr
 	process->typical = process->less = process->before = from;
 }
 
-/* Nobody looks at operations now. */
+/* Operations are not watched now. */
 static inline bool align_is_unwatched(const struct align_process *process)
 {
 	return process->unwatched_ns && !process->watched_ns;
@@ -587,7 +587,7 @@ void align_process_free(struct align *align, struct align_process *process);
 /* The step that has that time in it, the one after the newest where it is later; ALIGN_NO_STEP. */
 int64_t align_slot_at(const struct align_process *process, uint64_t time_ns);
 int64_t align_slots_max(const struct align *align, const struct align_process *process);
-/* Ranks of a large job are in no cache when they are needed: as the head goes out, those after it are looked for. */
+/* Ranks of a large job are in no cache when they are needed: as the head goes out, those after it are prefetched. */
 void align_slot_prefetch(const struct align_job *job, size_t index);
 struct align_open *align_open_get(struct align_process *process);
 
@@ -612,7 +612,7 @@ void align_stages_close(struct align_process *process, struct align_slot *slot, 
 void align_open_free(struct align_open *open);
 
 /* align_colls.c */
-/* What is told of a communicator. */
+/* What is known of a communicator. */
 void align_names_comm(struct align *align, struct align_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members);
 /* The kind of that operation, which is remembered if its texts are not long; false: of no communicator. */
@@ -669,7 +669,7 @@ struct align_group_key {
 _Static_assert(ALIGN_RANKS_MAX <= UINT16_MAX, "a group's count of ranks");
 
 /* align_frame.c */
-/* Room for so many more groups and operations; false: out of memory. */
+/* Reserves so many more groups and operations; false: out of memory. */
 bool align_groups_reserve(struct align_scratch *scratch, size_t more);
 /* The next group, as its first record has it. It is in the hash if all are. */
 uint32_t align_groups_new(struct align_scratch *scratch, const struct align_job *job,
@@ -680,7 +680,7 @@ uint32_t align_groups_find(struct align_scratch *scratch, const struct align_job
 
 /* align_frame.c: of a frame, one after the other */
 void align_streams_begin(struct align_scratch *scratch);
-/* The whole step of a rank, that went by its plan; false: nothing was added, it is to be taken record by record. */
+/* The whole step of a rank, that went by its template; false: nothing was added, it is to be taken record by record. */
 bool align_streams_add(
 	struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot, uint32_t rank);
 void align_streams_end(struct align_scratch *scratch);

@@ -137,7 +137,7 @@ static size_t index_of(const struct align_job *job, int32_t rank)
 	return job->ranks;
 }
 
-/* Do their lives overlap, and has nobody that lives that rank there? */
+/* Do their lives overlap, and does no living process have that rank there? */
 static bool align_jobs_fits(const struct align_job *job, const struct align_rank *rank, const char *word)
 {
 	uint64_t apart_ns = rank->start_ns > job->first_start_ns ? rank->start_ns - job->first_start_ns

@@ -8,14 +8,14 @@
 
 #define WORDS_AN_OP 2
 
-/* A plan that is being made. */
+/* A template that is being made. */
 struct draft {
 	struct align_pattern *pattern;
 	struct align_stream stream[ALIGN_STREAMS_MAX];
 	uint32_t base[ALIGN_STREAMS_MAX], newest[ALIGN_STREAMS_MAX];
 };
 
-/* The lane of the record, likely the one that came after the lane before; ALIGN_STREAMS_MAX: no more of them. */
+/* The stream of the record, likely the one that came after the stream before; ALIGN_STREAMS_MAX: no more of them. */
 static uint32_t align_template_stream_of(struct draft *draft, const struct align_record *record, uint32_t guess)
 {
 	uint32_t comm = align_record_comm(record), streams = draft->pattern->streams;
@@ -35,7 +35,7 @@ static uint32_t align_template_stream_of(struct draft *draft, const struct align
 	return draft->pattern->streams++;
 }
 
-/* False: not a step that a plan can be made of. */
+/* False: not a step that a template can be made of. */
 static bool draw(struct draft *draft, const struct align_slot *slot)
 {
 	struct align_pattern *pattern = draft->pattern;
@@ -73,7 +73,7 @@ static bool equal(const struct align_pattern *a, const struct align_pattern *b)
 	       memcmp(a->entry, b->entry, a->count * sizeof(*a->entry)) == 0;
 }
 
-/* The job's own one that is equal, which may be this; NULL: too many of them. Takes the shape. */
+/* The job's own one that is equal, which may be this; NULL: too many of them. Takes the pattern. */
 static struct align_pattern *align_template_intern(struct align_job *job, struct align_pattern *pattern)
 {
 	struct align_pattern **bucket = &job->pattern[pattern->key % ALIGN_PATTERN_BUCKETS];

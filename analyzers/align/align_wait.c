@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When a frame may go out. Frames go in order, so that only the head is waited for: the job counts the processes that
- * are not done with it, and each event that could make one done looks at that one alone. When the head has gone, all
- * are looked at once, which costs no more than to write the frame.
+ * are not done with it, and each event that could make one done checks that one alone. When the head has gone, all
+ * are checked once, which costs no more than to write the frame.
  *
  * What does not come in time is not waited for again until it comes: the steps of a process (absent), its operations
  * (ops_live), its host samples (host_live).
@@ -81,7 +81,7 @@ void align_wait_ended(struct align *align, struct align_job *job, int64_t frame,
 		due->base_ns = latest_ns;
 }
 
-/* Not all of its operations are here, as far as the steps before tell. */
+/* Not all of its operations are here, as far as the steps before show. */
 static bool lacks_ops(const struct align_process *process, const struct align_slot *slot)
 {
 	if (!process->coll_live || slot->partial || slot->step <= process->lost_until)
@@ -93,7 +93,7 @@ static bool lacks_ops(const struct align_process *process, const struct align_sl
 	if (slot->records >= process->typical)
 		return false;
 	/* As many as one of the last two had: the other had one more (a broadcast each tenth step), and one of the next
-	 * step tells as well that no more is to come. */
+	 * step shows as well that no more is to come. */
 	return process->coll_newest < slot->step + (slot->records >= process->less ? 1 : 2);
 }
 
@@ -131,7 +131,7 @@ void align_wait_recount(struct align_job *job)
 	}
 }
 
-/* Sends the head, or steps over it where nobody has it. */
+/* Sends the head, or steps over it where no rank has it. */
 static void pass(struct align *align, struct align_job *job)
 {
 	bool any = due_of(job, job->head)->ended > 0;
@@ -230,7 +230,7 @@ void align_wait_flush(struct align *align, struct align_job *job, int64_t until)
 	}
 }
 
-/* A rank that has not ended the step is waited for as long as nobody is two steps on: nothing else can go out then. */
+/* A rank that has not ended the step is waited for as long as no rank is two steps on: nothing else can go out then. */
 static bool is_late(const struct align *align, const struct align_job *job)
 {
 	const struct align_due *due = &job->due[(uint64_t)job->head & (job->dues - 1)];

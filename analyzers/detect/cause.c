@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See cause.h. What is kept: the last CAUSE_FRAMES frames of every rank, a series a class of frames (training steps are
- * not compared with those that hold a checkpoint), and, of ranks that nobody can be compared with and of the job as a
+ * not compared with those that hold a checkpoint), and, of ranks that no rank can be compared with and of the job as a
  * whole, means of blocks of frames as their past. The class of the newest frame is the one that is asked about.
  *
  * From excesses to a cause: the outer part (data loading, checkpoint, the rest) that has most of the excess, then
@@ -24,7 +24,7 @@
  *
  * of_rest is below CAUSE_SHARE for what is measured only in part: run delay is that of the step thread, while the
  * threads that compute with it are delayed as well and it then waits for them, asleep or spinning, which nothing here
- * measures. One hog on one of a rank's four CPUs delays the step thread for a quarter of what the rank loses.
+ * measures. One preemptor on one of a rank's four CPUs delays the step thread for a quarter of what the rank loses.
  * Throttling and faults come from samples of seconds that are spread over steps.
  */
 
@@ -301,7 +301,7 @@ void cause_preemptor_text(const struct cause_preemptor *preemptor, char *ret, si
 #define PEERS_MAX 64	      /* of a class; of more, so many evenly chosen ones stand for all */
 #define FLOOR_DELAY_PREEMPTOR 0.125 /* of the excess: see rest_of() */
 #define FLOOR_PREEMPTOR 0.03	    /* of the excess, that who it is had itself */
-#define NAMED_PREEMPTOR 0.2	    /* of the delay, or it is not told who it was */
+#define NAMED_PREEMPTOR 0.2	    /* of the delay, less: the preemptor is not named */
 #define SHARE_HOST 0.25
 #define SPINS_LEAST 1.1 /* times its self time */
 #define GAP_MORE 2.0	/* times its peers' */
@@ -562,7 +562,7 @@ static size_t descend(
 	return n;
 }
 
-/* The stages in which a device's rank only launches have the excess, and it did not even wait for room in the launch
+/* The stages in which a device's rank only launches have the excess, and it did not even wait for space in the launch
  * queue, as its peers, who spin while they wait for it, burn more CPU than it. */
 static bool sleeps_at_launch(const struct cause_compared *of, double excess)
 {
@@ -579,9 +579,9 @@ static bool sleeps_at_launch(const struct cause_compared *of, double excess)
  * sleeps_at_launch(). On the CPU, a rank that computes more burns more CPU than
  * its peers, who sleep while they wait for it; one that does not was held up: by others on its CPUs where it is known
  * who and its step thread saw something of them (what the threads that compute with it lost is not measured, and of
- * several that have its CPUs one is known; but who has them for a moment, as kernel threads do, holds nobody up), by its
- * host where what the host did adds up, by something that nobody saw else. Peers that spin while they wait burn as much
- * as one that computes: then as much as theirs is computing too.
+ * several that have its CPUs one is known; but who has them for a moment, as kernel threads do, holds no rank up), by
+ * its host where what the host did adds up, else by something that is not measured. Peers that spin while they wait
+ * burn as much as one that computes: then as much as theirs is computing too.
  */
 static enum finding_cause rest_of(const struct cause_rank *rank, const struct cause_compared *of, double excess)
 {
@@ -708,7 +708,7 @@ static void cause_explain(
 
 /*
  * Peers use the CPU while they wait. All ranks use more since they wait for one: half as much as their steps became
- * longer, or more; peers that sleep use what they used before, and one rank that computes more among few is told by
+ * longer, or more; peers that sleep use what they used before, and one rank that computes more among few is known by
  * having more than its peers. Of a job whose past is not known: they used more than they were not waiting for, and no
  * more than one thread can (several threads may have that much and still sleep). What they were not waiting for is
  * known from operations alone: of stages that hold waits, a self time has only what is surely none.

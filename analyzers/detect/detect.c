@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames and looks to detectors, their opinions to findings: one set of each a job. A job's set lives from its first
- * frame or look until no rank of it lives, or another job has its number in the framer.
+ * Frames and snapshots to detectors, their verdicts to findings: one set of each a job. A job's set lives from its
+ * first frame or snapshot until no rank of it lives, or another job has its number in the aligner.
  */
 #include "analyzers/detect/detect_internal.h"
 

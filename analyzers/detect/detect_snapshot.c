@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where ranks stand, from processes of the aligner to ranks of jobs, and to the detectors that look. */
+/* Where ranks stand, from processes of the aligner to ranks of jobs, and to the detectors that use them. */
 #include "analyzers/detect/detect_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What is told of all jobs. */
+/* Input of all jobs. */
 struct reports {
 	uint64_t now_ns;
 	const struct standing *standing;
@@ -58,7 +58,7 @@ static bool detect_snapshot_reserve(struct input *input, const struct reports *r
 	return input->standing && input->stuck && input->index;
 }
 
-/* True if anything was told of the job. */
+/* True if there is input of the job. */
 static bool sort_standings(
 	const struct detect *detect, const struct reports *reports, uint32_t number, size_t ranks, struct input *input)
 {
@@ -105,7 +105,7 @@ static void sort_stuck(const struct detect *detect, const struct reports *report
 		stuck->sentence[sizeof(stuck->sentence) - 1] = 0;
 		stuck->culprit = indices_of(detect, number, job->ranks, from->culprit, &stuck->culprits, input);
 		stuck->waiter = indices_of(detect, number, job->ranks, from->waiter, &stuck->waiters, input);
-		/* Of another job of that word. Of one that nobody is to blame for, its members wait. */
+		/* Of another job of that word. Of one that no rank is to blame for, its members wait. */
 		if ((from->culprits && !stuck->culprits) || (from->waiters && !stuck->culprits && !stuck->waiters))
 			continue;
 		input->stucks++;

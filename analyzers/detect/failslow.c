@@ -211,7 +211,7 @@ bool failslow_ramp_add(struct failslow_ramp *ramp, double value, uint64_t step, 
 #define RISE_STEPS 10	 /* before the onset */
 #define RISE_EARLY 0.2	 /* of the excess */
 #define RISE_LATE 200	 /* so long after the onset it may still rise */
-#define RISE_ON 1.5	 /* and to this, over what was told */
+#define RISE_ON 1.5	 /* and to this, over what was reported */
 #define RELIEF 10
 #define LONG 100   /* steps in alarm, from which its size is measured less often */
 #define RECENT 256 /* a power of two, above the reference's size */

@@ -7,20 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What opinions add up to over a finding's life. See findings.h. */
+/* What verdicts add up to over a finding's life. See findings.h. */
 
 #define WEIGHT_LEAST 0.05
 #define WEIGHT_UNKNOWN 0.25 /* a cause that is seen wins soon over one that is not */
 #define CHANGE 1.25	    /* so much heavier must another cause be */
 #define FADING 0.25	    /* what is said while it costs half of what it did, or less */
-#define LOST_NS_MAX 1e15    /* eleven days in one opinion are no measure */
+#define LOST_NS_MAX 1e15    /* eleven days in one verdict are no measure */
 
 static double within(double value, double least, double most, double otherwise)
 {
 	return isfinite(value) ? fmin(fmax(value, least), most) : otherwise;
 }
 
-/* True if the finding's cause is the opinion's. */
+/* True if the finding's cause is the verdict's. */
 static bool weigh(struct lifecycle *lifecycle, const struct finding *reported, bool fading)
 {
 	double weight = within(reported->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST) * (fading ? FADING : 1);
@@ -88,7 +88,7 @@ void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, u
 /*
  * What explains a slow job: a slow rank, slow communication, an imbalance or a hang that is suspected or open, and
  * either costs at least half of what the job loses, or began at about the same time (ABOUT_STEPS) and costs at least a
- * tenth of it (or it cannot be told how much). So a rank that has always been a little slow does not hide that the job
+ * tenth of it (or its cost is unknown). So a rank that has always been a little slow does not hide that the job
  * became much slower.
  */
 
@@ -130,7 +130,7 @@ static bool is_sure(const struct lifecycle *lifecycle)
 	       (lifecycle_is_up(lifecycle) && lifecycle->finding.state == FINDING_OPEN);
 }
 
-/* It is told as well, no less surely than this one, and began before this one was over. */
+/* It is reported too, no less surely than this one, and began before this one was over. */
 static bool is_neighbour(const struct lifecycle *other, const struct lifecycle *lifecycle)
 {
 	return other != lifecycle && other->finding.kind == FINDING_SLOW_RANK &&
@@ -195,7 +195,7 @@ static unsigned relief(const struct findings *findings, const struct lifecycle *
 	return (unsigned)base << (lifecycle->returns < RETURNS_COUNTED ? lifecycle->returns : RETURNS_COUNTED);
 }
 
-/* As it is told, with what is known only now. */
+/* Fills in what is known only when it is reported. */
 static void compose(const struct lifecycle *lifecycle, uint64_t now_ns, struct finding *ret)
 {
 	*ret = lifecycle->finding;
@@ -276,7 +276,7 @@ static bool yields(struct findings *findings, struct lifecycle *lifecycle, uint6
 	return lifecycle->finding.state != FINDING_OPEN;
 }
 
-/* A young one is told for its cost when it has become twice as old: who reads it then knows half of it at least. */
+/* A young one is reported for its cost when it has become twice as old: who reads it then knows half of it at least. */
 static uint64_t findings_update_after_ns(const struct lifecycle *lifecycle)
 {
 	uint64_t age_ns = findings_since(lifecycle->finding.updated_ns, lifecycle->finding.since_ns);
@@ -408,7 +408,7 @@ static struct lifecycle *findings_find(const struct findings *findings, const st
 }
 
 /* Of a standstill it may be seen only later who it is that the others wait for: it is the same one if it began before
- * it was spoken of last. Who was surer to be it stays: as it ends, one moment may look as if it were another. NULL if
+ * its last verdict. The surer one is kept: as a hang ends, a snapshot may name another rank. NULL if
  * it is another. */
 static struct lifecycle *find_standstill(const struct findings *findings, const struct finding *reported, int32_t rank)
 {
@@ -427,7 +427,7 @@ static struct lifecycle *find_standstill(const struct findings *findings, const 
 	return NULL;
 }
 
-/* Room for one more: of those that are over, the one that has been for longest makes it. */
+/* Makes space for one more: drops the one that ended first. */
 static bool findings_reserve(struct findings *findings)
 {
 	size_t oldest = findings->lifecycles;
@@ -488,7 +488,7 @@ static uint64_t must_last_ns(const struct findings *findings, const struct findi
 	return (uint64_t)((double)findings->options.lasts_ns * times);
 }
 
-/* What was confirmed once stays so; what began in the future began before the clock stepped back. */
+/* What was confirmed once remains so; what began in the future began before the clock stepped back. */
 static bool has_lasted(const struct findings *findings, const struct lifecycle *lifecycle,
 	const struct finding *reported, uint64_t now_ns)
 {
@@ -542,7 +542,7 @@ void findings_add_verdict(struct findings *findings, const struct verdict *verdi
 			findings_locate(lifecycle, reported, who, ranks);
 	}
 	lifecycle_add(lifecycle, &taken, cards, tier, step, now_ns);
-	/* Of what is no rank's, where it is goes with the cause that is told. */
+	/* Without a rank, host and card go with the reported cause. */
 	if (rank < 0 && lifecycle->finding.cause == reported->cause)
 		findings_locate(lifecycle, reported, who, ranks);
 }

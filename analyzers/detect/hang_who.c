@@ -42,7 +42,7 @@ static const struct stage_row *hang_who_stage_of(const struct standing *standing
 	return &stages[(size_t)standing->stage < STAGE_KIND_MAX ? standing->stage : STAGE_USER];
 }
 
-/* Ranks that were never seen to do anything tell nothing. */
+/* A rank that never made progress is no evidence. */
 static bool hang_who_is_active(const struct snapshot *snapshot, const struct standing *standing)
 {
 	return standing->rank < snapshot->ranks && !standing->ended && standing->progress_ns != 0;
@@ -96,7 +96,7 @@ static void mark_waiters(const struct snapshot *snapshot, struct hang_who *ret)
 	}
 }
 
-/* How little a missing rank looks like one that waits for others elsewhere. */
+/* How little a missing rank resembles one that waits for others elsewhere. */
 static int openness(const struct snapshot *snapshot, const struct hang_who *who, const struct stuck *stuck, uint32_t rank)
 {
 	const struct standing *standing = hang_standing(snapshot, who, rank);

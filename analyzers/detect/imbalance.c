@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that is not divided evenly: told, never an accusation.
+ * Work that is divided unevenly: reported, never an accusation.
  *
  * Stage: all ranks of one class (a pipeline stage) take longer than other classes do. Its median self time over the
  * median of the other classes' medians, and its lower quartile too, above STAGE_RATIO in STAGE_FRAMES of the last

@@ -58,7 +58,7 @@ struct measure *measure_free(struct measure *measure)
 	return NULL;
 }
 
-/* Room for n elements of that size; what was there is lost. */
+/* Makes space for n elements of that size; drops the contents. */
 static bool measure_renew(void *pointer, size_t n, size_t size)
 {
 	void **at = pointer;
@@ -124,7 +124,7 @@ static void reset_ranks(struct measure *measure, const struct frame *frame)
 	measure->result.step_ns = (uint64_t)robust_median(measure->scratch, n);
 }
 
-/* Is it sure that nobody waits for others in forward? Without operations it is only likely. */
+/* Is it sure that no rank waits for others in forward? Without operations it is only likely. */
 static bool forward_is_free(const struct frame *frame)
 {
 	for (size_t i = 0; i < frame->ops; i++) {
@@ -139,7 +139,7 @@ static bool forward_is_free(const struct frame *frame)
 	return true;
 }
 
-/* What stages tell that hold no wait; who is of which class is known. */
+/* Times of stages that hold no wait; needs the classes. */
 static void measure_fill_staged(struct measure *measure, const struct frame *frame)
 {
 	for (size_t k = 0; k < MEASURE_STAGED_KINDS; k++) {

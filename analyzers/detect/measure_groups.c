@@ -198,7 +198,7 @@ static uint64_t measure_groups_peer_transfer(const struct measure *measure, cons
 	return (uint64_t)transfer_ns;
 }
 
-/* The likes of each group, and how many records its communicator's largest has. */
+/* The peers of each group, and the most records of a group of its communicator. */
 static void measure_groups_find_peers(struct measure *measure, const struct frame *frame)
 {
 	memset(measure->peer, 0, sizeof(measure->peer));
@@ -262,7 +262,7 @@ static void measure_groups_read_part(struct measure *measure, const struct frame
 		blame_last(meeting, &shortest);
 }
 
-/* Those of which members have no record, by what their likes took; all were told of as if they were whole. */
+/* Groups with members without a record, from their peers; all were read as if they were whole. */
 static void measure_groups_read_parts(struct measure *measure, const struct frame *frame)
 {
 	measure_groups_find_peers(measure, frame);

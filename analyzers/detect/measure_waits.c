@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waited: see measure.h. One pass over the records; each is touched with its group and its rank alone. What is told
- * of groups: measure_groups.c.
+ * Who waited: see measure.h. One pass over the records; each is touched with its group and its rank alone. What is
+ * reported of groups: measure_groups.c.
  */
 
 #include "analyzers/detect/measure_internal.h"
@@ -140,7 +140,7 @@ static inline void measure_waits_blame(struct measure_pace *pace, uint64_t kept_
 	pace->last_ns += kept_ns - pass;
 }
 
-/* Sends that nobody waits for are in a queue of their own: one that begins when the one before it ends is no sign of
+/* Sends that no rank waits for are in a queue of their own: one that begins when the one before it ends is no sign of
  * life. */
 static bool is_queued(const struct measure_walk *walk, int64_t start)
 {

@@ -223,7 +223,7 @@ static void rewind_all(struct replay *replay)
 	}
 }
 
-/* Nothing goes on: who was quick has left. false: nobody can. Each group is looked at once. */
+/* Nothing goes on: who was quick has left. false: no rank can. Each group is checked once. */
 static bool let_leave(struct replay *replay, uint32_t *quick, uint32_t *slow)
 {
 	bool left = false;

@@ -56,7 +56,7 @@ static void replicas_join(uint32_t *parent, uint32_t a, uint32_t b)
 		parent[a] = b;
 }
 
-/* Where in lead what the operation joins is; SIZE_MAX: it joins nobody. Sends within one expert or data group are
+/* Where in lead what the operation joins is; SIZE_MAX: it joins no rank. Sends within one expert or data group are
  * collectives made of sends. */
 static size_t replicas_index_of(const struct frame *frame, uint32_t g)
 {
@@ -68,7 +68,7 @@ static size_t replicas_index_of(const struct frame *frame, uint32_t g)
 	return kind == COMM_KIND_TENSOR || kind == COMM_KIND_CONTEXT ? group->comm : SIZE_MAX;
 }
 
-/* Roots to numbers; a replica of one rank is none, and one of more than half of the ranks tells nothing. */
+/* Roots to numbers; a replica of one rank is none, and one of more than half of the ranks is no evidence. */
 static void replicas_number(struct replicas *replicas, uint32_t *size)
 {
 	uint32_t *of = replicas->of;
@@ -128,7 +128,7 @@ int replicas_frame(struct replicas *replicas, const struct frame *frame)
 #define SHARED 0.35 /* of the variance is that of replicas */
 #define SPREAD_SHARED 0.01
 #define LEAD 0.06
-#define LASTS 0.25 /* of the squares may be that of ranks' means: what stays with a rank is its own */
+#define LASTS 0.25 /* of the squares may be that of ranks' means: what is constant for a rank is its own */
 #define HOLD 4	   /* frames in a row */
 #define OTHER 0.5
 #define CORRELATION 0.6
@@ -267,7 +267,7 @@ static double sequence_clip(double value, double most)
 }
 
 /* Deviations become those from their mean, none longer than CUT times what they are on average: where a record was
- * lost, a wait may look like work. */
+ * lost, a wait may appear as work. */
 static void cut_deviations(struct sequence *sequence, const uint32_t *member, size_t n)
 {
 	double absolute = 0, mean = 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations that take longer than they did, and than their likes, once everybody is there: a link, a node's network,
- * or a communicator. Which series are slow is in slow_communication_series.c.
+ * Operations that take longer than they did, and than their peers, once all members have entered: a link, a node's
+ * network, or a communicator. Which series are slow is in slow_communication_series.c.
  *
  * Whose fault it is. With score(n) = records of node n in slow series / its records in series that cross nodes, those
- * that all ranks take part in left out: the link of two nodes, where nobody beside them has any; a node that has nearly
- * all of its own in slow ones, where no other has; else the communicator.
+ * that all ranks take part in left out: the link of two nodes, where no rank beside them has any; a node that has
+ * nearly all of its own in slow ones, where no other has; else the communicator.
  *
  * What it costs: the excess of operations that nothing of the same rank overlaps; of those that may be an asynchronous
  * run (gradients) only the longest, as the others hide behind computing. The median of the ranks that lose at least
  * CONCERNED of what the one that loses most does: the others wait for them, and what all take part in (a loss that is
- * summed over all ranks) concerns everybody a little. It is told for what it costs: below COST_LEAST not at all.
+ * summed over all ranks) concerns all ranks a little. It is reported by its cost: below COST_LEAST not at all.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -239,7 +239,7 @@ static uint64_t slow_communication_series_begin_of(const struct frame *frame)
 	return 0;
 }
 
-/* median 0: it has no likes to speak of. */
+/* median 0: too few peers. */
 static void slow_communication_series_judge(
 	struct links *links, const struct frame *frame, struct link_series *series, double median, double spread)
 {
@@ -281,7 +281,7 @@ static void judge_peers(struct links *links, const struct frame *frame, const ui
 		slow_communication_series_judge(links, frame, &links->series[touched[i]], median, spread);
 }
 
-/* No evidence: what is looked at must not be the frames alone in which the slow rank has no record. */
+/* No evidence: what is checked must not be the frames alone in which the slow rank has no record. */
 static void leave_tainted(struct links *links)
 {
 	size_t left = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A job that takes longer for its steps than it did, without a word on who is behind it: the median step of its ranks
- * through failslow.h, and its checkpoints through checkpoints.h. Where only some ranks are slow and nobody waits for
+ * through failslow.h, and its checkpoints through checkpoints.h. Where only some ranks are slow and no rank waits for
  * them, the median is not, and naming them is slow_rank's; where they keep all others waiting, slow_rank names them
  * too, and findings.c lets that explain this.
  */
@@ -23,9 +23,9 @@ struct slow_job {
 	struct cause *cause;
 	struct checkpoints checkpoints;
 	struct failslow_verdict verdict;
-	struct verdict of_steps; /* the last one, said again where a frame tells nothing new */
+	struct verdict of_steps; /* the last one, repeated where a frame adds nothing */
 	bool wanted;		 /* with this suspicion */
-	uint64_t *value;	 /* room for RANKS_MAX */
+	uint64_t *value;	 /* space for RANKS_MAX */
 };
 
 extern const struct detector slow_job_detector;
@@ -89,7 +89,7 @@ static uint64_t nth(uint64_t *value, size_t n, size_t at)
 }
 
 /* The median step of the ranks that are here: of an even number the lower one, so that more than half must be slow.
- * 0: nobody is here. ret_time: when it began, by the first rank's clock. */
+ * 0: no rank is here. ret_time: when it began, by the first rank's clock. */
 static uint64_t median_step(struct slow_job *job, const struct frame *frame, uint64_t *ret_time)
 {
 	size_t n = 0;

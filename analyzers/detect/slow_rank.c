@@ -4,7 +4,7 @@
  * themselves (slow_rank_internal.h), and what more would have to be seen.
  *
  * Steps with a checkpoint are judged by what the checkpoint took (slow_rank_internal.h, which also says whose last
- * two are enough to be told), and what is said of one goes on until the next one. Other frames that are no training
+ * two are enough), and a verdict on one lasts until the next one. Other frames that are no training
  * steps are left out: steps with an evaluation are long on the rank that reads, by design.
  */
 #include "analyzers/base/robust.h"
@@ -89,7 +89,7 @@ int view_frame(struct view *view, const struct frame *frame, const struct measur
 	return r;
 }
 
-/* MEASURE_STAGED_KINDS: as all tells. */
+/* MEASURE_STAGED_KINDS: as all operations show. */
 static size_t slow_rank_view_kind_of(const struct view *view, size_t rank)
 {
 	size_t k = 0;
@@ -579,7 +579,7 @@ static void judge_checkpoint(struct slow_rank *state, const struct frame *frame,
 		candidate_hold(&state->checkpoints, frame, of, measure, &taken, &reported);
 }
 
-/* It is so until the next one tells otherwise, or does not come. A rank is told of once: if it keeps the others waiting
+/* It lasts until the next one differs, or does not come. A rank is reported once: if it keeps the others waiting
  * in all steps, for that. */
 static void repeat_checkpoint(struct slow_rank *state, const struct frame *frame, const struct detector_out *out)
 {
@@ -618,7 +618,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	if (frame->class != FRAME_TRAIN)
 		return;
 	growth_step(&state->growth, frame->step, measures->step_ns, longest(frame), frame->tier);
-	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
+	later = growth_slower(&state->growth); /* and stages do not show the culprit */
 	state->steps.view.series.grown = growth_ln(&state->growth);
 	state->steps.view.series.longer = growth_is_long(&state->growth);
 	common = candidate_hold(&state->steps, frame, measures, measure, out, &reported);
@@ -626,7 +626,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	if (reported)
 		slow_rank_want(frame, "a rank keeps the others waiting", out);
 	if (frame->tier == FRAME_TIER_STAGES && (later || common))
-		slow_rank_want(frame, "steps are longer, and stages do not tell why", out);
+		slow_rank_want(frame, "steps are longer, and stages do not show why", out);
 }
 
 const struct detector slow_rank_detector = {

@@ -47,7 +47,7 @@ double growth_typical(const struct growth *growth)
 	return slow_rank_growth_median(growth, 0, GROWTH_RECENT);
 }
 
-/* Are the last ones longer than anything that is remembered of before? They are looked at as soon as enough is
+/* Are the last ones longer than anything that is remembered of before? They are checked as soon as enough is
  * remembered, as they are a part of it themselves when a third one comes. */
 static bool slow_rank_growth_is_far(const struct growth *growth)
 {
@@ -132,7 +132,7 @@ static struct growth_onset grown_at(const struct growth *growth, uint64_t since)
 	return (struct growth_onset){.before_ns = (float)before, .after_ns = (float)after};
 }
 
-/* A median of GROWTH_NEW does not tell to the step: the first one of those around it that is longer. So many steps
+/* A median of GROWTH_NEW is not exact to the step: the first one of those around it that is longer. So many steps
  * back, 1 the newest. */
 static uint64_t first_longer(const struct growth *growth, uint64_t since, const struct growth_onset *onset)
 {

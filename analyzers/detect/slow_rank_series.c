@@ -205,7 +205,7 @@ static void noise_of(struct series_class *class, double *distance, uint32_t n, u
 	class->fast = fmax(class->fast, NOISE_LEAST);
 }
 
-/* Of the last frames, by how each rank's value moved from one to the next: of few ranks it tells that noise has grown
+/* Of the last frames, by how each rank's value moved from one to the next: of few ranks it shows that noise has grown
  * before the running median does, as soon as half of these frames have it, and one that becomes slow moves once. */
 static double noise_lately(const struct series *series, const uint32_t *rank, uint32_t ranks)
 {

@@ -304,7 +304,7 @@ struct member {
 	uint32_t rank, next;
 };
 
-/* The ranks of each communicator; which of them are in the group that is looked at. */
+/* The ranks of each communicator; which of them are in the group that is checked. */
 struct members {
 	struct member *member;
 	uint32_t *first, *count;      /* of each communicator */
@@ -472,7 +472,7 @@ int whatif_lost(struct replay *replay, struct whatif_own *own, const struct fram
 	return found;
 }
 
-/* Of each class the rank of the least self time, REPLAY_NONE: of none that tells. */
+/* Of each class the rank of the least self time, REPLAY_NONE: none is known. */
 static uint32_t *find_fastest(const struct whatif_own *own, const struct measures *measures)
 {
 	uint32_t *fastest = malloc((measures->classes + 1) * sizeof(*fastest));
@@ -712,7 +712,7 @@ static void put_on(struct flight *heap, size_t *flights, struct flight flight)
 struct last {
 	struct flight ended, started; /* op: index in the replay, REPLAY_NONE: nothing yet; started.end_ns: its start */
 	size_t flights, sends;
-	struct flight sent[SENDS_MAX]; /* the last ones that nobody waits for */
+	struct flight sent[SENDS_MAX]; /* the last ones that no rank waits for */
 	bool sends_overlap;	       /* see struct measures */
 };
 
@@ -825,7 +825,7 @@ static int build(struct whatif *whatif, const struct frame *frame, bool sends_ov
 	return 0;
 }
 
-/* 0: cannot be told. */
+/* 0: unknown. */
 static uint64_t whatif_length(struct whatif *whatif, const struct frame *frame)
 {
 	double longest_ns = 0;
