@@ -24,7 +24,7 @@
 #define STEP_NS (200000 * US)
 #define START (1000000000ULL * 1000)
 
-enum what { WHAT_NOTHING, WHAT_FRAMER, WHAT_FRAMES, WHAT_ALL };
+enum what { WHAT_NOTHING, WHAT_ALIGN, WHAT_FRAMES, WHAT_ALL };
 
 struct sample {
 	double s, frames_s; /* frames_s: of it, what is done with frames */
@@ -257,7 +257,7 @@ static void measure(unsigned ranks, unsigned steps, unsigned round)
 {
 	double ops = (double)ranks * steps * OPS;
 	const struct measured of = {ranks, steps, round, apart(WHAT_NOTHING, ranks, steps).s};
-	struct sample alone = apart(WHAT_FRAMER, ranks, steps), frames = apart(WHAT_FRAMES, ranks, steps),
+	struct sample alone = apart(WHAT_ALIGN, ranks, steps), frames = apart(WHAT_FRAMES, ranks, steps),
 		      all = apart(WHAT_ALL, ranks, steps);
 
 	if (alone.frames < steps || frames.frames < steps || all.findings || frames.findings)

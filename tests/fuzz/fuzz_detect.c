@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes are a script of events, looks and frames through the whole interface of verdicts: a few processes of a few
- * jobs, with times, numbers and indices that make sense or do not. What is told must hold together: numbers are given
- * out once, nothing ends before it began to be told, figures are finite, and texts are lines that end.
+ * The bytes are a script of events, snapshots and frames through the whole interface of verdicts: a few processes of a few
+ * jobs, with times, numbers and indices that make sense or do not. Published findings must be consistent: numbers are given
+ * out once, nothing ends before it was first published, figures are finite, and texts are lines that end.
  */
 #include <math.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ struct input {
 };
 
 static uint64_t newest;
-static uint8_t states[STATES]; /* by number: 1 + the state that was told last */
+static uint8_t states[STATES]; /* by number: 1 + the state last published */
 
 static void check(bool holds)
 {

@@ -23,7 +23,7 @@
 
 #define NSEC 1000000000LL
 #define BASE_NS (1795219200LL * NSEC) /* what the name of the segment says */
-/* One file by two names: readers look into each for the tables of its kind. */
+/* One file by two names: readers search each for the tables of its kind. */
 #define SEGMENT "events-20261121T000000Z-000001.db"
 #define SUMMARY "summary-20261121T000000Z-000002.db"
 #define STORES 2

@@ -194,7 +194,7 @@ static void outside_there_is_no_probe(void **state)
 	free(result.thread);
 }
 
-static void a_file_that_cannot_be_probed_is_told(void **state)
+static void a_file_that_cannot_be_probed_is_reported(void **state)
 {
 	struct launch_target both[2] = {{.fd = -1, .count = 1, .offset = {4096}}, target};
 	struct run run = {.as_rank = true};
@@ -226,7 +226,7 @@ static struct launch_order *order_at(uint64_t at_ns)
 	return order;
 }
 
-/* An hour is waited for neither before nor in a window, and no probe and no descriptor stays. */
+/* Closing waits for no hour, before or in a window, and leaves no probe or descriptor. */
 static void a_stop_ends_the_window(void **state)
 {
 	struct launch_worker *worker = NULL;
@@ -341,7 +341,7 @@ int main(void)
 		cmocka_unit_test(what_the_end_cuts_off_counts),
 		cmocka_unit_test(others_are_not_counted),
 		cmocka_unit_test(outside_there_is_no_probe),
-		cmocka_unit_test(a_file_that_cannot_be_probed_is_told),
+		cmocka_unit_test(a_file_that_cannot_be_probed_is_reported),
 		cmocka_unit_test(a_stop_ends_the_window),
 		cmocka_unit_test(places_are_found_once),
 	};

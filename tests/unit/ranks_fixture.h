@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The room of ranks over a made-up /proc; the store and the kernel's filter are stand-ins that count. Included once, by a
- * test of the room.
+ * The ranks module over a made-up /proc; the store and the kernel's filter are stand-ins that count. Included once,
+ * by a test of the module.
  */
 #ifndef RANKTRACE_TESTS_RANKS_FIXTURE_H
 #define RANKTRACE_TESTS_RANKS_FIXTURE_H
@@ -39,7 +39,7 @@ static struct {
 	unsigned rows;
 } t;
 
-/* Stand-ins for other rooms. */
+/* Stand-ins for other modules. */
 __attribute__((weak)) void log_message(
 	int level, const char *component, const char *file, int line, const char *func, const char *format, ...)
 {

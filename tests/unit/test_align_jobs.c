@@ -75,7 +75,7 @@ static int rank_at(int32_t rank, uint16_t port)
 	return number;
 }
 
-/* Ranks of both come in any order, and only where they meet tells them apart. */
+/* Ranks of both come in any order; only their operations distinguish the jobs. */
 static void two_jobs_that_begin_together(void **state)
 {
 	int a0, a1, b0, b1, c0, c1;

@@ -50,8 +50,8 @@ static void one_among_many_is_none(void **state)
 	assert_int_equal(preemptors.waited_ns, 70);
 }
 
-/* Whoever comes when all places are taken is told of with no more than it took. */
-static void more_than_can_be_told_apart(void **state)
+/* A task that takes over a slot is charged only its own time. */
+static void more_tasks_than_slots(void **state)
 {
 	struct preemptors preemptors = {0};
 
@@ -87,7 +87,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_took_most_is_named),
 		cmocka_unit_test(one_among_many_is_none),
-		cmocka_unit_test(more_than_can_be_told_apart),
+		cmocka_unit_test(more_tasks_than_slots),
 		cmocka_unit_test(what_makes_no_sense_is_left_out),
 	};
 

@@ -96,7 +96,7 @@ static void test_hostile_folder(void **state)
 	memset(longest, '/', sizeof(longest) - 1);
 	memcpy(longest, "/dev/nvidia2", 12);
 	open_node(502, 6, longest);
-	/* As long as the room for it. */
+	/* As long as the buffer. */
 	longest[64] = 0;
 	open_node(502, 7, longest);
 	open_node(502, 8, "/dev/nvidia5");
@@ -238,7 +238,7 @@ static void test_rocm(void **state)
 	assert_string_equal(card_of(101), "1");
 }
 
-/* Who needs no look gets none; who has no card goes without. */
+/* Known ranks are not probed; ranks without a card have none. */
 static void test_environment_first(void **state)
 {
 	(void)state;
