@@ -38,7 +38,7 @@ struct input {
 	size_t size;
 };
 
-/* By their number from 1. The last place is the input's own. */
+/* By their number from 1. The last slot is the input's own. */
 static const char *const texts[31] = {"", "job", "node-a", "node-b", "0", "1", "torchrun", "dataloader", "forward",
 	"backward", "optimizer", "AllReduce", "AllGather", "Send", "float32", "nccl", "device", "host", "init",
 	"0x00112233445566ff", "data", "slow_rank", "hang", "open", "closed", "warning", "suspected",

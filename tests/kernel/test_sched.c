@@ -292,7 +292,7 @@ static pid_t start_preemptor(void)
 	assert_true(preemptor >= 0);
 	if (preemptor == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		prctl(PR_SET_NAME, "rt-hog");
+		prctl(PR_SET_NAME, "rt-cpu");
 		while (getppid() == parent)
 			;
 		_exit(0);
@@ -325,9 +325,10 @@ static void a_preemptor_is_named(void **state)
 
 		duration_ns += interval->duration_ns;
 		run_delay_ns += interval->run_delay_ns;
-		if (interval->next_pid == (uint32_t)preemptor && streq(interval->next_name, "rt-hog") && interval->run_delay_ns > 0)
+		if (interval->next_pid == (uint32_t)preemptor && streq(interval->next_name, "rt-cpu") &&
+			interval->run_delay_ns > 0)
 			taken++;
-		if (interval->previous_pid == (uint32_t)preemptor && streq(interval->previous_name, "rt-hog"))
+		if (interval->previous_pid == (uint32_t)preemptor && streq(interval->previous_name, "rt-cpu"))
 			given_back++;
 	}
 	assert_true(taken > 0);

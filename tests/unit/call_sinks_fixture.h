@@ -70,7 +70,7 @@ static inline int fixture_setup(void **state)
 	memset(&context, 0, sizeof(context));
 	context.config.ranks_max = 8;
 	context.config.flush_interval_ns = NSEC_PER_SEC;
-	context.kernel = (struct kernel *)&context; /* never looked into: the functions above */
+	context.kernel = (struct kernel *)&context; /* opaque: the functions above */
 	context.store = open_store();
 	assert_int_equal(rank_steps_new(&context, &context.steps), 0);
 	assert_int_equal(rank_coll_new(&context, &context.ops), 0);

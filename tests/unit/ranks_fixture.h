@@ -99,7 +99,7 @@ __attribute__((weak)) int kernel_rank_remove(struct kernel *kernel, uint32_t pid
 static inline void observe(void *arg, const struct rank *rank, enum rank_change change)
 {
 	(void)arg;
-	/* A rank that ends or turns into something else still has its slot while others hear of it. */
+	/* A rank that ends or turns into something else still has its slot while observers run. */
 	if (rank->role == RANK_ROLE_RANK)
 		assert_ptr_equal(ranks_by_slot(t.ranks, rank->slot), rank);
 	t.added += change == RANK_ADDED;

@@ -102,7 +102,7 @@ static void a_lagging_rank_keeps_its_step_offset(void **state)
 	assert_int_equal(seen[198].rank[1].end_ns - seen[198].rank[0].end_ns, 115 * MS);
 }
 
-/* What a rank had ended goes out when another process takes its place. */
+/* What a rank had ended goes out when another process replaces it. */
 static void a_rank_that_is_replaced(void **state)
 {
 	(void)state;

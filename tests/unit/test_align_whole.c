@@ -117,7 +117,7 @@ static void operations_that_are_not_watched(void **state)
 	}
 }
 
-/* A card's come after the end of their step, and were on their way when nobody looked any more. */
+/* Device records come after the end of their step, and some after watching stopped. */
 static void operations_that_came_too_late(void **state)
 {
 	(void)state;

@@ -140,7 +140,7 @@ static void operations_say_what_a_group_is_for(void **state)
 	add(&e, "AllReduce", 100, -1, 1);
 	assert_string_equal(kind_of(&e), "tensor");
 	e.members = 8;
-	assert_string_equal(kind_of(&e), ""); /* another's place */
+	assert_string_equal(kind_of(&e), ""); /* another's position */
 
 	e = (struct comm_evidence){.name = "", .members = 4, .place = comm_place_of(apart, 4, 16, 8)};
 	add(&e, "AllReduce", 100, -1, 20);

@@ -9,7 +9,7 @@ static void a_record_makes_a_row_of_the_device(void **state)
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct coll_device){.identity = 0xabc, .name = "tp", .members = 2, .peer = -1}); /* announces device records */
+	feed_device((struct coll_device){.identity = 0xabc, .name = "tp", .members = 2, .peer = -1}); /* has a device */
 	assert_string_equal(comms[n_comms - 1].name, "tp");
 	feed(all_reduce(10));
 	assert_int_equal(n_rows, 0);

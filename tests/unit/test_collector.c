@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collector table with collectors of the test in the places of the real ones: dispatch, refusal, levels, order. */
+/* The collector table with collectors of the test instead of the real ones: dispatch, refusal, levels, order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -225,7 +225,7 @@ static void test_groups(void **state)
 	host_cgroup_free(&seen);
 }
 
-/* Deeper than is looked at: bounded, and nothing breaks. */
+/* Deeper than the limit: bounded, and nothing breaks. */
 static void test_deep(void **state)
 {
 	struct host_cgroup seen = {0};

@@ -179,7 +179,7 @@ static void expect_in_order(const char *const *texts, size_t count)
 
 static void runs_until_stopped(void **state)
 {
-	static const char *const heard[] = {
+	static const char *const expected[] = {
 		"READY=1\nSTATUS=L0,L3 on; 8 ranks; 1.5 GiB stored\n",
 		"RELOADING=1\nMONOTONIC_USEC=",
 		"READY=1\nSTATUS=",
@@ -200,7 +200,7 @@ static void runs_until_stopped(void **state)
 	assert_null(loop_close(loop));
 	assert_null(context.base);
 	read_notify();
-	expect_in_order(heard, ARRAY_SIZE(heard));
+	expect_in_order(expected, ARRAY_SIZE(expected));
 	assert_int_equal(reloads, 1);
 	assert_int_equal(ticks, 12);
 	assert_in_range(flushes, 1, ticks);

@@ -124,7 +124,7 @@ static void test_a_clock_that_is_not_utc(void **state)
 	} bad[] = {
 		{UTC_NS + 3000, UTC_NS + 2000},			/* backwards */
 		{1000, 2000},					/* since the device's start */
-		{UTC_NS + 2000, UTC_NS + 40 * NSEC_PER_MSEC},	/* after the host heard of its end */
+		{UTC_NS + 2000, UTC_NS + 40 * NSEC_PER_MSEC},	/* after the host saw its end */
 		{UTC_NS - 2 * NSEC_PER_SEC, UTC_NS + 3000},	/* long before it was launched */
 		{0, UTC_NS + 3000},
 		{UINT64_MAX, UINT64_MAX},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NCCL profiler plugin, driven as NCCL drives it through each interface; what would reach the probe is looked at.
+/* The NCCL profiler plugin, driven as NCCL drives it through each interface; what would reach the probe is checked.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -310,7 +310,7 @@ static void unfinished_operations_are_sent_at_the_end(void **state)
 	assert_int_equal(records, 1);
 	assert_int_equal(seen[0].flags, RT_MARKER_INCOMPLETE | RT_MARKER_BY_LAUNCH);
 	assert_int_equal(seen[0].channels_done, 1);
-	/* The place is another communicator's now: what is still said of the old one must not reach it. */
+	/* The slot is another communicator's now: late events of the old one must not reach it. */
 	context = open_v5(&ncclProfiler_v5, 0xf, MASK_V5);
 	nccl_run_channels(&ncclProfiler_v5, context, op, 2, UTC_NS, UTC_NS + 1);
 	ncclProfiler_v5.stop(op);

@@ -205,7 +205,7 @@ static unsigned samples_in(uint64_t from_ns, uint64_t ms)
 	return seen.hosts - before;
 }
 
-/* A step that takes longer than usual is looked at more closely, for a while and not for ever. */
+/* A step longer than usual is sampled more often, for a limited time. */
 static void test_closer_samples(void **state)
 {
 	uint64_t now_ns = monotonic_ns();

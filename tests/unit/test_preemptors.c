@@ -58,7 +58,7 @@ static void more_tasks_than_slots(void **state)
 	(void)state;
 	for (uint32_t pid = 1; pid <= 200; pid++)
 		preemptors_add(&preemptors, OWN, pid, "small", 1);
-	preemptors_add(&preemptors, OWN, 1000, "hog", 150);
+	preemptors_add(&preemptors, OWN, 1000, "cpu", 150);
 	preemptors_add(&preemptors, OWN, 1001, "small", 1);
 	assert_non_null(preemptors_most(&preemptors));
 	assert_int_equal(preemptors_most(&preemptors)->pid, 1000);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cards of ranks by the device nodes that they have open: what the links say, what is made of it, and when it is looked
- * at. */
+/* Cards of ranks by their open device nodes: contents of the links, the result, and when they are read. */
 #include <fcntl.h>
 
 #include "daemon/ranks/ranks_internal.h"
@@ -198,7 +197,7 @@ static void test_found_later(void **state)
 	assert_true(t.rows >= rows);
 	assert_string_equal(t.row_card, "3");
 	assert_int_equal(t.row_rank, 3);
-	/* It is not looked for again. */
+	/* It is not searched again. */
 	for (unsigned i = 0; i < 8; i++)
 		close_node(101, 10 + i);
 	open_node(101, 10, "/dev/nvidia6");

@@ -240,7 +240,7 @@ static void test_who_is_missing(void **state)
 	coll_snapshot_free(snapshot);
 }
 
-/* A rank that is gone is named, until another takes its place. */
+/* A rank that is gone is named, until another replaces it. */
 static void test_who_has_ended(void **state)
 {
 	struct probe stage = {.name = "sync"};

@@ -107,7 +107,7 @@ static const struct unresolved_thing *thing_of(const struct unresolved *missing,
 		if (!streq(missing->thing[i].probe->name, name))
 			continue;
 		if (found)
-			fail_msg("'%s' is told twice", name);
+			fail_msg("'%s' is reported twice", name);
 		found = &missing->thing[i];
 	}
 	return found;
@@ -118,7 +118,7 @@ static const struct unresolved_thing *needs(const struct unresolved *missing, co
 	const struct unresolved_thing *thing = thing_of(missing, name);
 
 	if (!thing)
-		fail_msg("'%s' is not told", name);
+		fail_msg("'%s' is not reported", name);
 	return thing;
 }
 
