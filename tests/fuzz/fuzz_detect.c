@@ -117,7 +117,7 @@ static uint64_t start(struct input *input)
 static void rank_new(struct input *input)
 {
 	static const char *const words[] = {
-		"", "a", "b", "a job\n\033[31m with a name far longer than the field of a finding is, by far"};
+		"", "a", "b", "a job\n\033[31m with a name longer than the field of a finding is, by far"};
 	uint8_t what = byte(input);
 	struct align_rank rank = {.job = words[what & 3],
 		.rank = what & 4 ? (int32_t)value(input) : input->processes % 8,
