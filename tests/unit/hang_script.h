@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at eight ranks that stand still, and what the detector said of them. */
+/* Snapshots of eight hung ranks, and the verdicts of the detector. */
 #ifndef RANKTRACE_TESTS_HANG_SCRIPT_H
 #define RANKTRACE_TESTS_HANG_SCRIPT_H
 
@@ -85,8 +85,7 @@ static inline int end(void **state)
 	return 0;
 }
 
-/* Time passes, a look a second; cpu[] is what a rank uses meanwhile. Returns seconds until the first confirmed opinion,
- * or 0 if there was none. */
+/* Feeds a snapshot a second; cpu[]: CPU use by rank. Returns seconds until the first confirmed verdict, 0 if none. */
 static double cpu[RANKS];
 
 static inline unsigned seconds(unsigned n)

@@ -321,7 +321,7 @@ static void test_brief(void **state)
 	report_free(report);
 }
 
-/* A daemon that was killed left a finding open and ranks that never ended: they tell of nothing that is so now. */
+/* A killed daemon left a finding open and ranks without an end: neither is current. */
 static void test_stale(void **state)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
