@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of findings: rows, what is left at the end or after a kill, and levels that are raised and lowered for them. */
+/* What becomes of findings: rows, what is left at the end or after a kill, and levels that they turn on and off. */
 #include "tests/unit/findings_fixture.h"
 
 static struct finding finding(uint64_t id, enum finding_state state)
@@ -70,7 +70,7 @@ static void test_end(void **state)
 	context.findings = online_free(context.findings);
 	flush();
 	assert_query("select state, until_ns is not null, sentence from findings",
-		"closed|1|rank 1 is slow; so it was when ranktraced stopped\n");
+		"closed|1|rank 1 is slow; still so when ranktraced stopped\n");
 	sh("test ! -e '%s/findings'", dir);
 }
 
@@ -129,7 +129,7 @@ static void test_raise(void **state)
 
 	(void)state;
 	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
-	assert_true(context.levels.on[LEVEL_L1] && context.levels.raised[LEVEL_L1] && !context.levels.on[LEVEL_L3]);
+	assert_true(context.levels.on[LEVEL_L1] && context.levels.is_auto[LEVEL_L1] && !context.levels.on[LEVEL_L3]);
 	sink.want(sink.arg, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM, "j", "rank 1 may be slow");
 	assert_true(context.levels.on[LEVEL_L3]);
 	assert_int_equal(switches, 2);
