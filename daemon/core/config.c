@@ -282,7 +282,7 @@ static int config_load_line(void *arg, const struct ini_line *line, char *error,
 	if (!line->key)
 		return check_section(line, error, error_size);
 	if (!line->section[0]) {
-		snprintf(error, error_size, "key '%.60s' stands before the first [section]", line->key);
+		snprintf(error, error_size, "key '%.60s' precedes the first [section]", line->key);
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {

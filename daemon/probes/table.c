@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Probe tables as a whole: rows are checked once their text has been read, and a text that is refused changes nothing.
- */
+/* Probe tables: rows are checked after their text is read; a refused text changes nothing. */
 #include "daemon/probes/table.h"
 #include "daemon/base/ini.h"
 #include "daemon/probes/table_private.h"
 
 #include <fnmatch.h>
 
-/* Which rows of the tables are whose: each collector keeps those of the levels that it serves. */
+/* Each collector keeps the rows of its levels. */
 
 void probe_table_keep_levels(struct probe_table *table, uint32_t levels)
 {
@@ -41,8 +39,8 @@ int probe_table_load_dirs(struct probe_table *table, const char *const *dirs, si
 #define RETURN_EDGES (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_SPAN) | EDGE_BIT(RT_EDGE_CLOSE))
 
 struct text {
-	struct probe_table table; /* rows of this text alone */
-	uint32_t *seen;		  /* of each row, which keys it has */
+	struct probe_table table; /* rows of this text */
+	uint32_t *seen;		  /* keys seen, by row */
 	const char *path;
 };
 
@@ -63,7 +61,7 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 		return probe_refuse(error, error_size, "expected a section [probe \"NAME\"]");
 	for (size_t i = 0; i < count; i++)
 		if (streq(text->table.probe[i].name, line->name))
-			return probe_refuse(error, error_size, "a probe \"%.63s\" was in line %u already", line->name,
+			return probe_refuse(error, error_size, "probe \"%.63s\" is already defined in line %u", line->name,
 				text->table.probe[i].line);
 	if (count == PROBES_MAX)
 		return probe_refuse(error, error_size, "more than %d probes", PROBES_MAX);
@@ -81,7 +79,7 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 	seen[count] = 0;
 	if (!copy_text(probe[count].name, sizeof(probe[count].name), line->name))
 		return probe_refuse(
-			error, error_size, "the probe's name is longer than %d bytes", PROBE_NAME_BYTES - 1);
+			error, error_size, "probe name is longer than %d bytes", PROBE_NAME_BYTES - 1);
 	copy_text(probe[count].file, sizeof(probe[count].file), slash ? slash + 1 : line->path);
 	probe[count].line = line->line;
 	text->table.count++;
@@ -96,7 +94,7 @@ static int on_line(void *arg, const struct ini_line *line, char *error, size_t e
 	if (!line->key)
 		return add_row(text, line, error, error_size);
 	if (!text->table.count)
-		return probe_refuse(error, error_size, "\"%.80s\" stands before the first section", line->key);
+		return probe_refuse(error, error_size, "\"%.80s\" precedes the first section", line->key);
 	return probe_set_key(&text->table.probe[row], &text->seen[row], line->key, line->value, error, error_size);
 }
 
@@ -124,7 +122,7 @@ static bool has_field(const struct probe *probe)
 	return false;
 }
 
-/* What is wrong with what the row says of an event, or NULL. */
+/* What is wrong with the row's event keys, or NULL. */
 static const char *event_fault(const struct probe *probe)
 {
 	unsigned edge = EDGE_BIT(probe->edge);
@@ -144,7 +142,7 @@ static const char *event_fault(const struct probe *probe)
 	return NULL;
 }
 
-/* What is wrong with a row as a whole, or NULL. */
+/* What is wrong with the row, or NULL. */
 static const char *row_fault(const struct probe *probe, uint32_t seen)
 {
 	unsigned edge = EDGE_BIT(probe->edge);
@@ -187,14 +185,14 @@ static int check_rows(struct text *text, char *error, size_t error_size)
 				probe->name, fault);
 		if (EDGE_BIT(probe->edge) & RETURN_EDGES || probe->at_return)
 			probe->spec.flags |= RT_CALL_NEEDS_RETURN;
-		/* A begin that neither reads a text nor has a stage of its own is named by what its thread stashed. */
+		/* A begin without text and stage is named by its thread's stash. */
 		if (probe->edge == RT_EDGE_BEGIN && !*probe->stage && !probe_has_text(probe))
 			probe->spec.flags |= RT_CALL_TAKES_STASH;
 	}
 	return 0;
 }
 
-/* Both tables together, in new memory; the old one is released only when nothing can fail any more. */
+/* Merges both into new memory; releases the old table last, when nothing can fail. */
 static int probe_table_merge(struct probe_table *table, const struct text *text, char *error, size_t error_size)
 {
 	struct probe *rows = calloc(table->count + text->table.count + 1, sizeof(*rows));
@@ -205,21 +203,21 @@ static int probe_table_merge(struct probe_table *table, const struct text *text,
 	if (count)
 		memcpy(rows, table->probe, count * sizeof(*rows));
 	for (size_t i = 0; i < text->table.count; i++) {
-		size_t place = 0;
+		size_t at = 0;
 
-		while (place < count && !streq(rows[place].name, text->table.probe[i].name))
-			place++;
-		rows[place] = text->table.probe[i];
-		if (place == count)
+		while (at < count && !streq(rows[at].name, text->table.probe[i].name))
+			at++;
+		rows[at] = text->table.probe[i];
+		if (at == count)
 			count++;
 	}
-	/* Only now: a row for another machine, too, takes the place of the one that had its name. */
+	/* After merging: a row for another machine still replaces the one with its name. */
 	for (size_t i = count; i-- > 0;)
 		if (rows[i].foreign)
 			memmove(&rows[i], &rows[i + 1], (--count - i) * sizeof(*rows));
 	if (count > PROBES_MAX) {
 		free(rows);
-		return probe_refuse(error, error_size, "%s: more than %d probes in all", text->path, PROBES_MAX);
+		return probe_refuse(error, error_size, "%s: more than %d probes in total", text->path, PROBES_MAX);
 	}
 	free(table->probe);
 	*table = (struct probe_table){rows, count};
@@ -292,7 +290,7 @@ int probe_table_load_dir(struct probe_table *table, const char *dir, char *error
 		return 0;
 	if (count < 0) {
 		r = -errno;
-		return probe_refuse(error, error_size, "%s: cannot be read: %s", dir, strerror(-r)), r;
+		return probe_refuse(error, error_size, "cannot read %s: %s", dir, strerror(-r)), r;
 	}
 	for (int i = 0; i < count && r == 0; i++) {
 		if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, entry[i]->d_name) >= sizeof(path))
@@ -352,7 +350,7 @@ static bool is_complete(const struct probe_table *table, const bool *found, cons
 	return true;
 }
 
-/* The row whose variant its set uses, or NULL. */
+/* A row of the variant in use in its set, or NULL. */
 static const struct probe *chosen(const struct probe_table *table, const bool *found, const char *set)
 {
 	const struct probe *best = NULL;

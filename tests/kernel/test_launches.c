@@ -296,7 +296,7 @@ static void places_are_found_once(void **state)
 	launch_sites_count(places, &functions, &libraries);
 	assert_true(functions == 1 && libraries == 1);
 	assert_string_equal(launch_sites_api(places, 3), "");
-	assert_string_equal(launch_sites_trouble(places), "");
+	assert_string_equal(launch_sites_reason(places), "");
 	launch_sites_forget(places, 7);
 	assert_int_equal(launch_sites_targets(places, found, ARRAY_SIZE(found)), 0);
 	launch_sites_free(places);

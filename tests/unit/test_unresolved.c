@@ -40,10 +40,10 @@ static const char table_text[] =
 
 static struct probe_table table;
 
-static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+static int spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
 {
 	(void)arg;
-	(void)place;
+	(void)site;
 	(void)spec;
 	*ret = 0;
 	return 0;
