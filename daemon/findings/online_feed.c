@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of other modules to the aligner. */
+/* Events of ranks to the aligner: stages, steps, operations, waits, launches. */
 #include "daemon/findings/online_internal.h"
 
 #define GROWTH_PART 20
@@ -11,8 +11,9 @@ struct online_process *online_process(struct online *online, uint32_t slot, int6
 	return &online->slot[slot];
 }
 
-void online_stage(struct online *online, uint32_t slot, int64_t instance, const struct steps_stage *stage)
+static void online_on_stage(void *arg, uint32_t slot, int64_t instance, const struct steps_stage *stage)
 {
+	struct online *online = arg;
 	const struct online_process *process = online_process(online, slot, instance);
 	struct align_stage event;
 
@@ -39,8 +40,9 @@ static bool online_feed_is_long(const struct online *online, int process, uint64
 	       job.step_ns && step_ns > job.step_ns + job.step_ns / GROWTH_PART;
 }
 
-void online_step(struct online *online, uint32_t slot, int64_t instance, const struct steps_step *step)
+static void online_on_step(void *arg, uint32_t slot, int64_t instance, const struct steps_step *step)
 {
+	struct online *online = arg;
 	const struct online_process *process = online_process(online, slot, instance);
 
 	if (!process)
@@ -71,9 +73,9 @@ static bool online_feed_times(const struct coll_row *op, struct align_op *ret)
 	return true;
 }
 
-void online_op(struct online *online, uint32_t slot, int64_t instance, const struct coll_row *op,
-	int64_t step, int32_t member)
+static void online_on_coll(void *arg, uint32_t slot, int64_t instance, const struct coll_row *op, int64_t step, int32_t member)
 {
+	struct online *online = arg;
 	struct online_process *process = online_process(online, slot, instance);
 	struct align_op event = {
 		.communicator = op->communicator,
@@ -105,9 +107,9 @@ static enum comm_kind online_feed_kind_of(const char *word)
 	return COMM_KIND_UNCLEAR;
 }
 
-void online_communicator(
-	struct online *online, uint32_t slot, int64_t instance, const struct coll_communicator *communicator)
+static void online_on_communicator(void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator)
 {
+	struct online *online = arg;
 	const struct online_process *process = online_process(online, slot, instance);
 
 	if (!process || !communicator->communicator[0] || communicator->freed)
@@ -115,6 +117,9 @@ void online_communicator(
 	align_comm(online->align, process->process, communicator->communicator, online_feed_kind_of(communicator->kind),
 		communicator->members, communicator->members ? (int32_t)communicator->member : -1);
 }
+
+const struct rank_steps_observer online_steps_observer = {online_on_stage, online_on_step};
+const struct rank_coll_observer online_coll_observer = {online_on_coll, online_on_communicator};
 
 /*
  * Of the step thread only: the main thread until it is known. Sent with the next sample, because a wait alone would

@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_DAEMON_PROBES_GROUPS_H
 #define RANKTRACE_DAEMON_PROBES_GROUPS_H
 
-#include "daemon/levels/level.h"
+#include "daemon/core/level.h"
 #include "daemon/probes/libraries.h"
 
 /* Selects for every library (owner_data: attachment, NULL if unreadable) and attaches the levels that are on. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl analyze: which stores a folder means, what becomes of those that cannot be read, and what is shown. */
-#include "analyzers/offline/analysis.h"
+#include "analyzers/analyze/analysis.h"
 #include "analyzers/cli/findings_text.h"
 #include "analyzers/store/stores.h"
 #include "tests/unit/offline_script.h"

@@ -4,12 +4,13 @@
  * Survives a restart (STATE_DIR/levels, written atomically). Setting a level attaches or detaches at once, through the
  * collectors.
  */
-#ifndef RANKTRACE_DAEMON_LEVELS_LEVELS_H
-#define RANKTRACE_DAEMON_LEVELS_LEVELS_H
+#ifndef RANKTRACE_DAEMON_CORE_LEVELS_H
+#define RANKTRACE_DAEMON_CORE_LEVELS_H
 
-#include "daemon/levels/level.h"
+#include "daemon/core/level.h"
 
 struct context;
+struct collectors;
 
 struct levels {
 	bool on[LEVEL_MAX];
@@ -17,6 +18,8 @@ struct levels {
 	double interval_minutes[LEVEL_MAX]; /* 0: no interval */
 	bool is_auto[LEVEL_MAX];             /* on by levels_auto_on(), not by an operator; not saved */
 	uint64_t set_ns[LEVEL_MAX];         /* last set by an operator, CLOCK_MONOTONIC; 0: never */
+	/* Attaches and detaches for the level (collectors_level()); NULL: nothing serves any. */
+	int (*apply)(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);
 };
 
 /* Dump intervals are minutes above 0, a week at most. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State of the levels: turning them on and off, and the end of those set for a time. */
 #include <stdarg.h>
-#include "daemon/levels/collector.h"
 #include "daemon/core/context.h"
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 #include "daemon/base/log.h"
 
 /* Between attempts to turn off a level that failed to. */
@@ -37,8 +36,8 @@ static int switch_level(struct context *context, enum level level, bool on, char
 		return 0;
 	}
 	levels->until_ns[level] = 0; /* dumps written while it goes off must not prolong it */
-	if (context->collectors)
-		r = collectors_level(context->collectors, level, on, text, sizeof(text));
+	if (levels->apply)
+		r = levels->apply(context->collectors, level, on, text, sizeof(text));
 	if (r < 0) {
 		levels->until_ns[level] = until_ns;
 		levels_append(report, report_size, "cannot turn %s %s: %s", level_name(level), on ? "on" : "off",

@@ -3,8 +3,8 @@
  * Names of collection levels and of the switches within them ("level" means both). The table is proto/levels.def;
  * levels.h has the state.
  */
-#ifndef RANKTRACE_DAEMON_LEVELS_LEVEL_H
-#define RANKTRACE_DAEMON_LEVELS_LEVEL_H
+#ifndef RANKTRACE_DAEMON_CORE_LEVEL_H
+#define RANKTRACE_DAEMON_CORE_LEVEL_H
 
 #include "daemon/base/util.h"
 

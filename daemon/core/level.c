@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of levels: names, defaults, dump intervals. */
 #include <math.h>
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 
 static const struct {
 	const char *name;
