@@ -104,7 +104,7 @@ static bool attachment_is_used(const struct attachment *attachment, const struct
 	return attachment->used[site->probe - attachment->engine->table->probe];
 }
 
-static void batch_add(struct batch *batch, const struct site *site, enum attach_part part)
+static void batch_add_site(struct batch *batch, const struct site *site, enum attach_part part)
 {
 	if (part == ATTACH_ENTRY && site->entry_offset)
 		batch_add(batch, site->entry_offset, site->semaphore_offset, site->spec);
@@ -155,7 +155,7 @@ static int attach_singly(struct attachment *attachment, enum level level, enum a
 		if (site->probe->level != level || !attachment_is_used(attachment, site))
 			continue;
 		batch->count = 0;
-		batch_add(batch, site, part);
+		batch_add_site(batch, site, part);
 		r = attach_batch(attachment, level, part, batch);
 		if (r < 0) {
 			attachment->error[i] = r;
@@ -175,7 +175,7 @@ static int attach_part(struct attachment *attachment, enum level level, enum att
 		return -ENOMEM;
 	for (unsigned i = 0; i < attachment->sites.count; i++)
 		if (attachment->sites.site[i].probe->level == level && attachment_is_used(attachment, &attachment->sites.site[i]))
-			batch_add(batch, &attachment->sites.site[i], part);
+			batch_add_site(batch, &attachment->sites.site[i], part);
 	if (attachment->engine->mixes_specs && attach_batch(attachment, level, part, batch) == 0)
 		return 0;
 	return attach_singly(attachment, level, part, batch);

@@ -263,12 +263,12 @@ static int open_within(
 	return fd;
 }
 
-static bool told_before(struct inodes *told, uint64_t inode)
+static bool libraries_was_logged(struct inodes *logged, uint64_t inode)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(told->inode); i++)
-		if (told->inode[i] == inode)
+	for (size_t i = 0; i < ARRAY_SIZE(logged->inode); i++)
+		if (logged->inode[i] == inode)
 			return true;
-	told->inode[told->count++ % ARRAY_SIZE(told->inode)] = inode;
+	logged->inode[logged->count++ % ARRAY_SIZE(logged->inode)] = inode;
 	return false;
 }
 
@@ -355,7 +355,7 @@ static void libraries_refuse(struct libraries *libraries, uint32_t pid, const st
 {
 	bool slow = error == -ETIMEDOUT;
 
-	if (told_before(slow ? &libraries->slow : &libraries->refused, mapping->id.inode))
+	if (libraries_was_logged(slow ? &libraries->slow : &libraries->refused, mapping->id.inode))
 		return;
 	if (slow)
 		log_warning("libraries", "the file system of %s of process %u does not answer; retrying",

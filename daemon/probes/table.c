@@ -128,7 +128,7 @@ static const char *event_fault(const struct probe *probe)
 	unsigned edge = EDGE_BIT(probe->edge);
 
 	if (edge & EVENT_EDGES && !*probe->event)
-		return "needs an event, as its edge is call, entry or close";
+		return "needs an event for its edge call, entry or close";
 	if (!(edge & EVENT_EDGES) && *probe->event)
 		return "has an event, which belongs to the edges call, entry and close";
 	if (!*probe->event && (*probe->family || *probe->op || has_field(probe)))
@@ -136,7 +136,7 @@ static const char *event_fault(const struct probe *probe)
 	if (!(edge & CALL_EDGES) && probe->spec.flags & RT_CALL_MEMBER)
 		return "has member, which belongs to the edges call and entry";
 	if (edge & GROUP_EDGES && probe->spec.args)
-		return "has args, which no group has (edges open and close)";
+		return "has args, which the edges open and close do not take";
 	if (probe->edge != RT_EDGE_CALL && has_reader(probe, RT_READ_OUT))
 		return "has a reader out(), which belongs to the edge call";
 	return NULL;
@@ -158,15 +158,15 @@ static const char *row_fault(const struct probe *probe, uint32_t seen)
 	if (probe->at_return && probe->edge != RT_EDGE_END)
 		return "has at = return, which belongs to the edge end";
 	if (probe->return_probe && !(edge & RETURN_EDGES) && !probe->at_return)
-		return "has return = probe, and no return is looked at";
+		return "has return = probe, but no return is probed";
 	if (probe->spec.flags & RT_CALL_RESULT && !(edge & (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_CLOSE))))
 		return "has a result, which belongs to the edges call and close";
 	if ((probe->edge == RT_EDGE_MARK) != (probe->spec.symbol_reg != 0))
 		return "needs symbol_reg with the edge mark, and only there";
 	if ((probe->edge == RT_EDGE_MARK || probe->edge == RT_EDGE_STASH) && !probe_has_text(probe))
-		return "needs a reader of a text, as its edge is mark or stash";
+		return "needs a text reader for its edge mark or stash";
 	if (*probe->usdt_provider && (edge & RETURN_EDGES || probe->at_return))
-		return "has an edge that needs a return, which a USDT probe has not";
+		return "has an edge that needs a return, which a USDT probe lacks";
 	if (*probe->usdt_provider && probe->symbols_all)
 		return "has symbols_all, which belongs to symbols";
 	if (mixes_readers(probe))

@@ -225,7 +225,7 @@ unsigned unresolved_names(const struct unresolved *missing, enum level level, bo
 
 		if (!is_listed(missing, i, level, with_reason))
 			continue;
-		/* After the first that does not fit, none is added: the list stays a prefix. */
+		/* After the first that does not fit, none is added: the list remains a prefix. */
 		if (shown == count++ && used + strlen(name) + 2 < capacity) {
 			used += (size_t)snprintf(names + used, MISSING_NAMES_BYTES - used, "%s%s", used ? ", " : "", name);
 			shown++;

@@ -80,14 +80,14 @@ static uint64_t start_utc_ns(uint64_t start_time_ns)
 	return realtime_ns() - ((uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec) + start_time_ns;
 }
 
-static int rank_table_refuse(bool *told, const char *what, uint64_t limit, uint32_t pid)
+static int rank_table_refuse(bool *logged, const char *what, uint64_t limit, uint32_t pid)
 {
-	if (!*told)
+	if (!*logged)
 		log_warning("ranks",
 			"already tracing %" PRIu64 " %s, the most allowed; leaving out process %u and others until "
 			"one ends",
 			limit, what, pid);
-	*told = true;
+	*logged = true;
 	return -ENOSPC;
 }
 

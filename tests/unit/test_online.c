@@ -232,12 +232,12 @@ static void test_closer_samples(void **state)
 	/* While levels are raised it is so anyway: nothing is spent. */
 	context.findings->dense_until_ns = 0;
 	context.findings->dense_budget_ns = 30 * NSEC_PER_SEC;
-	context.findings->raise.raised[LEVEL_L1] = true;
+	context.findings->auto_level.turned_on[LEVEL_L1] = true;
 	context.findings->sample_next_ns = context.findings->sample_last_ns + 60 * NSEC_PER_SEC;
 	online_samples_densify(context.findings, monotonic_ns());
 	assert_int_equal(context.findings->dense_budget_ns, 30 * NSEC_PER_SEC);
 	assert_true(context.findings->sample_next_ns < context.findings->sample_last_ns + NSEC_PER_SEC);
-	context.findings->raise.raised[LEVEL_L1] = false;
+	context.findings->auto_level.turned_on[LEVEL_L1] = false;
 	/* By a step that is told, now. */
 	context.findings->dense_budget_at_ns = 0;
 	long_step(56 * MS);
