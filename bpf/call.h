@@ -12,7 +12,7 @@
 #include "bpf/event.h"
 
 #define RT_CALL_ARGS_MAX 8
-#define RT_CALL_HOPS_MAX 2  /* pointers followed to an argument */
+#define RT_CALL_HOPS_MAX 2   /* pointers followed to an argument */
 #define RT_CALL_HASH_MAX 128 /* bytes hashed */
 #define RT_CALL_TEXT_MAX 96
 #define RT_CALL_SPECS_MAX 1024
@@ -42,28 +42,28 @@ enum rt_edge {
  */
 enum rt_read {
 	RT_READ_NONE = 0,
-	RT_READ_REG,        /* the register itself */
+	RT_READ_REG, /* the register itself */
 	/*
 	 * size bytes at the end of the path: at register + offset[0], or with one hop at *(register + offset[0]) +
 	 * offset[1], and so on
 	 */
 	RT_READ_DEREF,
-	RT_READ_CSTRING,    /* text at the end of the path (no hop, offset 0: char * in the register) */
-	RT_READ_STDSTRING,  /* text: std::string * or std::string_view-like {char *, size_t} * in the register */
-	RT_READ_PYSTRING,   /* text: PyObject * of a compact str in the register */
-	RT_READ_PYTUPLE,    /* text: first item of the tuple at *(PyObject **)register, if it is such a str */
-	RT_READ_FRAME,      /* like RT_READ_REG, but reg is a pt_regs slot in the table too (USDT operands) */
-	RT_READ_CONST,      /* the constant in offset[0] (USDT operands) */
+	RT_READ_CSTRING,   /* text at the end of the path (no hop, offset 0: char * in the register) */
+	RT_READ_STDSTRING, /* text: std::string * or std::string_view-like {char *, size_t} * in the register */
+	RT_READ_PYSTRING,  /* text: PyObject * of a compact str in the register */
+	RT_READ_PYTUPLE,   /* text: first item of the tuple at *(PyObject **)register, if it is such a str */
+	RT_READ_FRAME,	   /* like RT_READ_REG, but reg is a pt_regs slot in the table too (USDT operands) */
+	RT_READ_CONST,	   /* the constant in offset[0] (USDT operands) */
 	/* read at the return: size bytes at the entry's register (out parameters); while in flight, that pointer */
 	RT_READ_OUT,
-	RT_READ_HASH,       /* 64-bit hash of size bytes at the register: 5381, then for each byte times 33, xor the byte,
-			       which is a signed char if is_signed (NCCL's hash of its unique id before 2.26) */
-	RT_READ_DIGEST,     /* the same by words of 8 bytes, as NCCL does it from 2.26 on */
+	RT_READ_HASH,	/* 64-bit hash of size bytes at the register: 5381, then for each byte times 33, xor the byte,
+			   which is a signed char if is_signed (NCCL's hash of its unique id before 2.26) */
+	RT_READ_DIGEST, /* the same by words of 8 bytes, as NCCL does it from 2.26 on */
 	RT_READ_MAX
 };
 
 /* Slots past those of struct pt_regs, relative to the stack pointer at the entry. */
-#define RT_CALL_SLOT_STACK 64      /* + N: word N of the stack arguments, from 0 */
+#define RT_CALL_SLOT_STACK 64	   /* + N: word N of the stack arguments, from 0 */
 #define RT_CALL_SLOT_STACK_BASE 96 /* address of the first: of a structure passed by value */
 /* Number of RT_CALL_SLOT_STACK_BASE in a row, which numbers registers. */
 #define RT_CALL_REG_STACK_BASE 255
@@ -79,13 +79,13 @@ struct rt_call_arg {
 
 #define RT_CALL_NEEDS_RETURN 1u  /* a return probe is attached too */
 #define RT_CALL_HAS_TEXT 2u      /* one of the readers yields text */
-#define RT_CALL_TAKES_STASH 4u   /* the text is the thread's last stash */
-#define RT_CALL_RETURN_PROBE 8u  /* caught by a uretprobe: the return address is already off the stack */
+#define RT_CALL_TAKES_STASH 4u	 /* the text is the thread's last stash */
+#define RT_CALL_RETURN_PROBE 8u	 /* caught by a uretprobe: the return address is already off the stack */
 #define RT_CALL_MEMBER 16u       /* counts as a member of the thread's open group */
 
 struct rt_call_spec {
 	uint8_t edge;       /* enum rt_edge */
-	uint8_t args;       /* number of arg[] in use */
+	uint8_t args;	    /* number of arg[] in use */
 	uint8_t symbol_reg; /* RT_EDGE_MARK: register with the c10::Symbol */
 	uint8_t pad0;
 	uint32_t flags;     /* RT_CALL_* */
@@ -96,10 +96,10 @@ struct rt_call_spec {
 #define RT_CALL_BEGIN 1u
 #define RT_CALL_END 2u           /* BEGIN | END together: a whole call */
 #define RT_CALL_TEXT 4u          /* text follows (struct rt_call_text_event) */
-#define RT_CALL_TRUNCATED 8u     /* text was truncated */
-#define RT_CALL_FAULT 16u        /* an unreadable argument: its word is 0 */
-#define RT_CALL_RESULT 32u       /* result is valid, as requested by the spec */
-#define RT_CALL_IN_GROUP 512u    /* called within a group open on its thread */
+#define RT_CALL_TRUNCATED 8u	 /* text was truncated */
+#define RT_CALL_FAULT 16u	 /* an unreadable argument: its word is 0 */
+#define RT_CALL_RESULT 32u	 /* result is valid, as requested by the spec */
+#define RT_CALL_IN_GROUP 512u	 /* called within a group open on its thread */
 /* Text in code points of 1, 2 or 4 bytes, CPython's form of non-ASCII text; 0: bytes of a C or C++ string. */
 #define RT_CALL_UNIT_SHIFT 6
 #define RT_CALL_UNIT_BYTES(flags) ((flags) >> RT_CALL_UNIT_SHIFT & 7u)
@@ -142,7 +142,7 @@ struct rt_inflight {
 
 struct rt_group {
 	uint64_t start_ns; /* of the outermost opening */
-	uint32_t depth;    /* 0: none open */
+	uint32_t depth;	   /* 0: none open */
 	uint32_t members;
 	uint32_t spec;     /* of the outermost opening */
 	uint32_t pad0;

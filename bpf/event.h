@@ -17,13 +17,13 @@
 
 enum rt_kind {
 	RT_KIND_NONE = 0,
-	RT_KIND_CALL = 1,     /* call.h: entry of a probed function, its return, or both */
-	RT_KIND_OFFCPU = 2,   /* sched.h: one off-CPU interval above the threshold */
+	RT_KIND_CALL = 1,	/* call.h: entry of a probed function, its return, or both */
+	RT_KIND_OFFCPU = 2,	/* sched.h: one off-CPU interval above the threshold */
 	RT_KIND_OFFCPU_SUM = 3, /* sched.h: shorter off-CPU intervals, summed per second */
-	RT_KIND_EXEC = 4,     /* proc.h: a process has a new image */
-	RT_KIND_EXIT = 5,     /* proc.h: a process ended (last thread) */
-	RT_KIND_MARKER = 6,   /* marker.h: records of a marker library */
-	RT_KIND_LAUNCHES = 7, /* launches.h: no record, only a counter of drops: launches beyond the map's bound */
+	RT_KIND_EXEC = 4,	/* proc.h: a process has a new image */
+	RT_KIND_EXIT = 5,	/* proc.h: a process ended (last thread) */
+	RT_KIND_MARKER = 6,	/* marker.h: records of a marker library */
+	RT_KIND_LAUNCHES = 7,	/* launches.h: no record, only a counter of drops: launches beyond the map's bound */
 	RT_KIND_MAX
 };
 

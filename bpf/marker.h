@@ -64,9 +64,9 @@ struct rt_marker_comm {
 	uint16_t flags;
 	uint32_t size_bytes;
 	uint64_t identity;
-	uint32_t nodes;		 /* 0: unknown */
-	uint32_t interface;	 /* interface version between NCCL and the library */
-	uint64_t lost;		 /* operations of this process lost so far for lack of space */
+	uint32_t nodes;	    /* 0: unknown */
+	uint32_t interface; /* interface version between NCCL and the library */
+	uint64_t lost;	    /* operations of this process lost so far for lack of space */
 	uint64_t init_host_ns;
 	uint64_t device_pair_ns; /* the device's clock (NVIDIA: UTC of the host) ... */
 	uint64_t host_pair_ns;	 /* ... and CLOCK_MONOTONIC, read together when this record was written */
@@ -81,7 +81,7 @@ _Static_assert(sizeof(struct rt_marker_comm) == sizeof(struct rt_marker_record),
 struct rt_marker_event {
 	struct rt_event event;     /* kind RT_KIND_MARKER; flags: version */
 	uint32_t records;          /* used of record[] */
-	uint32_t lost;             /* unreadable records of this batch */
+	uint32_t lost;		   /* unreadable records of this batch */
 	struct rt_marker_record record[RT_MARKER_EVENT_RECORDS];
 };
 

@@ -43,9 +43,9 @@ struct rt_offcpu_thread {
 	uint64_t sum_start_ns; /* the second being summed */
 	uint64_t sum_duration_ns;
 	uint64_t sum_run_delay_ns;
-	uint64_t sum_count;    /* 0: nothing pending */
+	uint64_t sum_count; /* 0: nothing pending */
 	uint32_t pid;
-	uint32_t next_pid;     /* task that ran next */
+	uint32_t next_pid; /* task that ran next */
 	char next_name[RT_COMM_SIZE];
 	char thread_name[RT_COMM_SIZE]; /* as of the first interval of the sum */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ranktraced: command line, order in which subsystems open and close, reload of the configuration. Exit status: 0 stopped
- * on request, 1 cannot start or work (with a message), 2 wrong usage.
+ * ranktraced: command line, order in which subsystems open and close, reload of the configuration. Exit status: 0
+ * stopped on request, 1 cannot start or work (with a message), 2 wrong usage.
  */
 #include <getopt.h>
 #include <sys/resource.h>

@@ -38,7 +38,7 @@ struct device_op_info {
 	int32_t peer;
 	const char *operation; /* copied; may be NULL */
 	const char *dtype;
-	device_handle call;    /* its device_call(), 0: unknown */
+	device_handle call; /* its device_call(), 0: unknown */
 };
 
 /* 0: bound reached. */

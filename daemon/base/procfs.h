@@ -16,8 +16,8 @@ struct procfs_stat {
 	char state;
 	uint32_t parent_pid;
 	uint64_t start_time_ns; /* CLOCK_BOOTTIME since boot */
-	uint64_t cpu_ns;        /* of all threads since start, in kernel ticks (10 ms) */
-	uint64_t major_faults;  /* of all threads since start */
+	uint64_t cpu_ns;	/* of all threads since start, in kernel ticks (10 ms) */
+	uint64_t major_faults;	/* of all threads since start */
 	uint64_t resident_bytes;
 };
 

@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-
 struct timeout_call {
 	/* Runs in a thread of its own; its result is returned. Touches only its argument. */
 	int (*ask)(void *question);

@@ -22,7 +22,7 @@ struct call_sink {
 	bool (*takes)(const char *event);
 	void (*feed)(struct context *context, const struct rank *rank, const struct call_record *record);
 	void (*level)(struct context *context, enum level level, bool on); /* the level went on or off; may be NULL */
-	void (*tick)(struct context *context, uint64_t now_ns);            /* every 100 ms; may be NULL */
+	void (*tick)(struct context *context, uint64_t now_ns);		   /* every 100 ms; may be NULL */
 };
 
 #endif

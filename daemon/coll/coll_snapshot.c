@@ -23,8 +23,8 @@ static bool coll_snapshot_in_operation(const struct coll_standing *standing, uin
 }
 
 /* Missing by call counts, but in the same operation as a stopped member: it waits for that one. */
-static bool coll_snapshot_waits_for(const struct coll_snapshot_member *member, const struct coll_snapshot_member *stopped, uint64_t now_ns,
-		       uint64_t patience_ns)
+static bool coll_snapshot_waits_for(const struct coll_snapshot_member *member,
+	const struct coll_snapshot_member *stopped, uint64_t now_ns, uint64_t patience_ns)
 {
 	const struct coll_standing *mine = &member->judged.standing, *theirs = &stopped->judged.standing;
 
@@ -32,16 +32,16 @@ static bool coll_snapshot_waits_for(const struct coll_snapshot_member *member, c
 	       coll_snapshot_in_operation(theirs, now_ns, patience_ns) && mine->entered.seq >= theirs->entered.seq;
 }
 
-static void coll_snapshot_clear_waiting(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member, const struct coll_snapshot_member *stopped,
-			  uint64_t now_ns, uint64_t patience_ns)
+static void coll_snapshot_clear_waiting(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member,
+	const struct coll_snapshot_member *stopped, uint64_t now_ns, uint64_t patience_ns)
 {
 	for (size_t i = 0; i < comm->members; i++)
 		if (coll_snapshot_waits_for(&member[i], stopped, now_ns, patience_ns))
 			member[i].judged.missing = false;
 }
 
-void coll_snapshot_mark_stopped(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member, const char *proc_root, uint64_t now_ns,
-		 uint64_t patience_ns)
+void coll_snapshot_mark_stopped(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member,
+	const char *proc_root, uint64_t now_ns, uint64_t patience_ns)
 {
 	bool alone = comm->verdict.state == COLL_STATE_RUNNING;
 
@@ -174,8 +174,9 @@ static void coll_snapshot_sentence(struct coll_snapshot_comm *comm, const struct
 	size_t used;
 
 	if (!member->judged.standing.communicator[0]) {
-		snprintf(comm->sentence, sizeof(comm->sentence), "rank %d is on a communicator that is not identified: %s",
-			member->judged.rank, member->trouble[0] ? member->trouble : "no source of its identity");
+		snprintf(comm->sentence, sizeof(comm->sentence),
+			"rank %d is on a communicator that is not identified: %s", member->judged.rank,
+			member->trouble[0] ? member->trouble : "no source of its identity");
 		return;
 	}
 	snprintf(comm->sentence, sizeof(comm->sentence), "%s", comm->verdict.sentence);

@@ -10,21 +10,21 @@
 #include "daemon/coll/rank_coll.h"
 
 #define COLL_SNAPSHOT_PATIENCE_NS (2 * NSEC_PER_SEC) /* equals STUCK_PATIENCE_NS of hang detection */
-#define COLL_SNAPSHOT_MEMBERS_MAX 4096 /* of all communicators together */
+#define COLL_SNAPSHOT_MEMBERS_MAX 4096		     /* of all communicators together */
 
 struct coll_snapshot_member {
 	struct coll_judged judged;
 	char job[64];
 	char kind[16];
 	char trouble[192];
-	uint64_t ended_ns;     /* when the rank ended; 0: alive */
-	bool stopped;          /* process stopped by a signal or a debugger */
+	uint64_t ended_ns; /* when the rank ended; 0: alive */
+	bool stopped;	   /* process stopped by a signal or a debugger */
 };
 
 struct coll_snapshot_comm {
 	size_t first, members; /* of member[]: missing or different ones first, then by rank */
 	struct coll_verdict verdict;
-	char sentence[512];    /* of the verdict, plus ended and stopped ranks */
+	char sentence[512]; /* of the verdict, plus ended and stopped ranks */
 };
 
 struct coll_snapshot {
@@ -48,7 +48,7 @@ struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *snapshot);
  * was stopped in an operation for more than patience_ns, it is missing. Members that wait for it in the same operation
  * are not.
  */
-void coll_snapshot_mark_stopped(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member, const char *proc_root, uint64_t now_ns,
-		 uint64_t patience_ns);
+void coll_snapshot_mark_stopped(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member,
+	const char *proc_root, uint64_t now_ns, uint64_t patience_ns);
 
 #endif

@@ -24,8 +24,8 @@ static const struct coll_identifier *identifier_of(const char *family)
 }
 
 /* The answer may come from within and move the rows. */
-static void comm_identify_call(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm,
-	const struct coll_identifier *identifier)
+static void comm_identify_call(struct context *context, const struct rank *rank, struct comm_rows *comms,
+	struct comm_row *comm, const struct coll_identifier *identifier)
 {
 	uint64_t address = comm->address;
 

@@ -28,10 +28,12 @@ static int64_t comm_rows_own_key(int64_t instance, const struct comm_row *comm)
 	return comm_rows_key_of(fnv1a(h, &comm->since_ns, sizeof(comm->since_ns)));
 }
 
-static struct comm_row *comm_rows_find_exact(const struct comm_rows *comms, const struct coll_communicator *communicator)
+static struct comm_row *comm_rows_find_exact(
+	const struct comm_rows *comms, const struct coll_communicator *communicator)
 {
 	for (size_t i = comms->count; i-- > 0;)
-		if (comms->comm[i].address == communicator->address && comms->comm[i].since_ns == communicator->since_ns &&
+		if (comms->comm[i].address == communicator->address &&
+			comms->comm[i].since_ns == communicator->since_ns &&
 			streq(comms->comm[i].family, communicator->family))
 			return &comms->comm[i];
 	return NULL;
@@ -104,8 +106,9 @@ void comm_rows_note(struct comm_rows *comms, const struct coll_communicator *com
 		comm_rows_copy(comm->family, sizeof(comm->family), family);
 	}
 	comm_rows_set_dirty(comms, comm, true);
-	comms->changed |= !communicator->freed && (comm->member != communicator->member || comm->members != communicator->members ||
-						  !streq(comm->communicator, communicator->communicator));
+	comms->changed |= !communicator->freed &&
+			  (comm->member != communicator->member || comm->members != communicator->members ||
+				  !streq(comm->communicator, communicator->communicator));
 	comm->freed = communicator->freed;
 	comm->process_group = communicator->process_group;
 	comm->member = communicator->member;

@@ -17,9 +17,9 @@ struct store;
 struct comm_row {
 	uint64_t address, since_ns;
 	uint64_t process_group; /* of the framework, 0: unknown */
-	uint64_t named_by;      /* process group last asked for a name */
+	uint64_t named_by;	/* process group last asked for a name */
 	int64_t key;         /* of its row; 0: none yet */
-	bool dirty;          /* row not written since the last change */
+	bool dirty;	     /* row not written since the last change */
 	bool asked;          /* for its identity */
 	uint64_t retry_ns;   /* when to ask again; 0: never */
 	bool freed;
@@ -35,8 +35,8 @@ struct comm_rows {
 	struct comm_row *comm;
 	size_t count, capacity;
 	size_t deferred; /* number with an retry_ns */
-	size_t dirty; /* number of dirty ones: mostly 0 */
-	bool changed; /* a new one, or another identity or members; cleared by the reader */
+	size_t dirty;	 /* number of dirty ones: mostly 0 */
+	bool changed;	 /* a new one, or another identity or members; cleared by the reader */
 };
 
 /* Records a report of the analyzer. */

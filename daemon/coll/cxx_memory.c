@@ -4,9 +4,9 @@
 #include <fcntl.h>
 
 #define PAGE_BYTES 4096u
-#define ADDRESS_MIN 0x10000u              /* nothing is mapped below */
-#define ADDRESS_MAX (1ULL << 56)          /* no user memory above, on any known machine */
-#define LOCAL_LENGTH_MAX 15               /* bytes stored within the string object */
+#define ADDRESS_MIN 0x10000u	 /* nothing is mapped below */
+#define ADDRESS_MAX (1ULL << 56) /* no user memory above, on any known machine */
+#define LOCAL_LENGTH_MAX 15	 /* bytes stored within the string object */
 
 static bool is_pointer(uint64_t value)
 {

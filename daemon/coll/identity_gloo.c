@@ -19,8 +19,8 @@
 #define READS_MAX 512
 #define GROUP_WORDS 64
 #define STORE_WORDS 16
-#define STRING_AT_MAX 8    /* words before a store's first string: class, users, timeout */
-#define PREFIXES_MAX 16    /* nested stores */
+#define STRING_AT_MAX 8			    /* words before a store's first string: class, users, timeout */
+#define PREFIXES_MAX 16			    /* nested stores */
 #define FILES_WAIT_NS (100 * NSEC_PER_MSEC) /* for the server of a FileStore's file */
 
 #define CLASS_GROUP "N4c10d16ProcessGroupGlooE"
@@ -119,7 +119,8 @@ static int gloo_unwrap_prefix(struct cxx_memory *memory, uint64_t address, char 
 static int gloo_unwrap_prefixes(struct cxx_memory *memory, uint64_t store, struct prefix *ret, uint64_t *ret_base)
 {
 	for (ret->parts = 0; is_class(memory, store, CLASS_PREFIX_STORE); ret->parts++) {
-		int r = ret->parts == PREFIXES_MAX ? -E2BIG : gloo_unwrap_prefix(memory, store, ret->part[ret->parts], &store);
+		int r = ret->parts == PREFIXES_MAX ? -E2BIG
+						   : gloo_unwrap_prefix(memory, store, ret->part[ret->parts], &store);
 
 		if (r < 0)
 			return r;
@@ -163,7 +164,7 @@ static int gloo_inode(const struct gloo_process *process, int (*stat_path)(const
 }
 
 static int hash_tcp(struct cxx_memory *memory, const struct gloo_process *process, const struct cxx_object *store,
-		    uint64_t *hash, const char **ret_reason)
+	uint64_t *hash, const char **ret_reason)
 {
 	char host[CXX_STRING_BYTES];
 	uint64_t inode;
@@ -189,7 +190,7 @@ static int hash_tcp(struct cxx_memory *memory, const struct gloo_process *proces
 }
 
 static int hash_file(struct cxx_memory *memory, const struct gloo_process *process, const struct cxx_object *store,
-		     uint64_t *hash, const char **ret_reason)
+	uint64_t *hash, const char **ret_reason)
 {
 	char path[CXX_STRING_BYTES];
 	uint64_t inode;
@@ -201,7 +202,7 @@ static int hash_file(struct cxx_memory *memory, const struct gloo_process *proce
 		return -ENOENT;
 	r = gloo_inode(process, gloo_stat_file, *path == '/' ? "%s/%u/root%s" : "%s/%u/cwd/%s", path, &inode);
 	*ret_reason = r == -ETIMEDOUT || r == -EBUSY ? "the file system of its FileStore does not answer"
-						      : "the file of its FileStore cannot be seen";
+						     : "the file of its FileStore cannot be seen";
 	if (r < 0)
 		return r == -ETIMEDOUT || r == -EBUSY ? -EAGAIN : -ENOENT;
 	*hash = hash_text(hash_text(*hash, "file"), path);
@@ -213,14 +214,14 @@ static int hash_file(struct cxx_memory *memory, const struct gloo_process *proce
 static const struct {
 	const char *class;
 	int (*hash)(struct cxx_memory *memory, const struct gloo_process *process, const struct cxx_object *store,
-		    uint64_t *hash, const char **ret_reason);
+		uint64_t *hash, const char **ret_reason);
 } bases[] = {
 	{"N4c10d8TCPStoreE", hash_tcp},
 	{"N4c10d9FileStoreE", hash_file},
 };
 
 static int hash_base(struct cxx_memory *memory, const struct gloo_process *process, uint64_t address, uint64_t *hash,
-		     const char **ret_reason)
+	const char **ret_reason)
 {
 	struct cxx_object store;
 	int r = cxx_read_object(memory, address, STORE_WORDS, &store);
@@ -235,7 +236,8 @@ static int hash_base(struct cxx_memory *memory, const struct gloo_process *proce
 	return -ENOTSUP;
 }
 
-int gloo_identity_read(const struct gloo_process *process, uint64_t address, struct gloo_group *ret, const char **ret_reason)
+int gloo_identity_read(
+	const struct gloo_process *process, uint64_t address, struct gloo_group *ret, const char **ret_reason)
 {
 	struct cxx_memory memory = {.pid = process->pid, .reads_left = READS_MAX};
 	uint64_t hash = FNV1A_START, store, base;

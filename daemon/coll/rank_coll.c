@@ -124,8 +124,7 @@ static void on_communicator(void *arg, const struct coll_communicator *communica
 
 	comm_rows_note(&rank->comms, communicator);
 	if (observer && observer->communicator)
-		observer->communicator(
-			rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, communicator);
+		observer->communicator(rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, communicator);
 }
 
 /*
@@ -303,7 +302,8 @@ static bool rank_coll_takes(const char *event)
 	return coll_kind_parse(event) != COLL_NONE;
 }
 
-static struct coll_event rank_coll_event(const struct probe *probe, const uint64_t *words, uint32_t flags, bool returned)
+static struct coll_event rank_coll_event(
+	const struct probe *probe, const uint64_t *words, uint32_t flags, bool returned)
 {
 	struct coll_event event = {
 		.kind = coll_kind_parse(probe->event),
@@ -412,8 +412,8 @@ struct refresh {
 	size_t max, count;
 };
 
-static void rank_coll_on_in_flight(void *arg, uint32_t pid, uint32_t thread_id, const struct probe *probe, uint64_t start_ns,
-	uint32_t flags, const uint64_t *words)
+static void rank_coll_on_in_flight(void *arg, uint32_t pid, uint32_t thread_id, const struct probe *probe,
+	uint64_t start_ns, uint32_t flags, const uint64_t *words)
 {
 	struct refresh *refresh = arg;
 	const struct rank *rank = ranks_by_pid(refresh->colls->context->ranks, pid);

@@ -38,7 +38,7 @@ typedef void (*rank_coll_in_flight)(void *reader, rank_coll_in_flight_each each,
 struct rank_coll_counts {
 	uint64_t rows;          /* of collectives */
 	uint64_t groups;
-	uint64_t communicators; /* live */
+	uint64_t communicators;			    /* live */
 	uint64_t lost, not_waited, late, forgotten; /* struct coll_counts, of live and ended ranks */
 };
 
@@ -49,9 +49,9 @@ struct rank_coll *rank_coll_free(struct rank_coll *colls);
 /* Called at each collective or point-to-point operation that ended and at each communicator. Members may be NULL. */
 struct rank_coll_observer {
 	/* step: STEPS_NONE if unknown; member: of the communicator, for point-to-point, else -1 */
-	void (*row)(void *arg, uint32_t slot, int64_t instance, const struct coll_row *row, int64_t step, int32_t member);
-	void (*communicator)(
-		void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator);
+	void (*row)(
+		void *arg, uint32_t slot, int64_t instance, const struct coll_row *row, int64_t step, int32_t member);
+	void (*communicator)(void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator);
 };
 /* One observer; NULL: none. *observer outlives the observation. */
 void rank_coll_observe(struct rank_coll *colls, const struct rank_coll_observer *observer, void *arg);
@@ -73,11 +73,11 @@ struct rank_coll_standing {
 	int32_t rank;
 	uint32_t pid;
 	const char *job;
-	uint64_t ended_ns;     /* 0: alive */
+	uint64_t ended_ns; /* 0: alive */
 	const struct coll *ops;
 	const struct coll_standing *standing;
-	const char *kind;      /* of the communicator, "" if unknown */
-	const char *trouble;   /* why its identity is unknown, "" if known */
+	const char *kind;    /* of the communicator, "" if unknown */
+	const char *trouble; /* why its identity is unknown, "" if known */
 };
 /* Calls back for each rank on each of its communicators. */
 void rank_coll_each(

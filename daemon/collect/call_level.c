@@ -55,8 +55,8 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 		return 0;
 	}
 	if (sum->refused && sum->probes == 0) {
-		snprintf(report, report_size, "cannot attach any of %u probes: %s", sum->refused,
-			strerror(-sum->error));
+		snprintf(
+			report, report_size, "cannot attach any of %u probes: %s", sum->refused, strerror(-sum->error));
 		return sum->error;
 	}
 	if (sum->rows == 0) {
@@ -75,8 +75,8 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 			sum->unusable, plural(sum->unusable), sum->unusable_names);
 	used = strlen(report);
 	if (sum->refused && used < report_size)
-		snprintf(report + used, report_size - used, "; %u not attached (%s): see tracectl status",
-			sum->refused, strerror(-sum->error));
+		snprintf(report + used, report_size - used, "; %u not attached (%s): see tracectl status", sum->refused,
+			strerror(-sum->error));
 	return 0;
 }
 
@@ -92,10 +92,13 @@ void call_level_notes(struct libraries *libraries, struct collector_status *stat
 		char others[32] = "";
 
 		if (thing->others)
-			snprintf(others, sizeof(others), " nor in %u other%s", thing->others, thing->others == 1 ? "" : "s");
+			snprintf(others, sizeof(others), " nor in %u other%s", thing->others,
+				thing->others == 1 ? "" : "s");
 		if (thing->reason)
-			collector_note(status, "%s: '%s' is unusable in %s: %s", level, thing->probe->name, path, thing->reason);
+			collector_note(status, "%s: '%s' is unusable in %s: %s", level, thing->probe->name, path,
+				thing->reason);
 		else
-			collector_note(status, "%s: symbol of '%s' not found in %s%s", level, thing->probe->name, path, others);
+			collector_note(status, "%s: symbol of '%s' not found in %s%s", level, thing->probe->name, path,
+				others);
 	}
 }

@@ -22,7 +22,7 @@
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* after its start, a rank is scanned every SCAN_FIRST_NS for this long */
-#define SCAN_SHARE 20 /* scans use at most 1/SCAN_SHARE of a CPU */
+#define SCAN_SHARE 20			  /* scans use at most 1/SCAN_SHARE of a CPU */
 #define RECORD_FUNCTION "record_function"
 #define NAME_BYTES (2 * RT_CALL_TEXT_MAX + 1) /* a text as UTF-8 */
 #define TORCH_LIBRARY "libtorch_cpu.so*"
@@ -45,15 +45,15 @@ struct call {
 	struct libraries *libraries;
 	bool on[LEVEL_MAX];
 	uint64_t since_ns[LEVEL_MAX]; /* turned on at; older records are from probes being detached */
-	bool regroup; /* a library is new: row groups may change */
-	bool sweep; /* calls in flight may have lost their process or library */
+	bool regroup;		      /* a library is new: row groups may change */
+	bool sweep;		      /* calls in flight may have lost their process or library */
 	uint64_t events;
 	uint64_t stale; /* records of removed probes, or of processes that are not ranks */
 	uint64_t unreadable;
 	uint64_t unclaimed; /* records with an event that no sink takes */
 	char reason[COLLECTOR_NOTE_BYTES];
 	size_t patterns;
-	const char **pattern; /* libraries in the table */
+	const char **pattern;  /* libraries in the table */
 	uint64_t attaching_ns; /* time spent on new libraries */
 	size_t watches;
 	struct watch *watch;
@@ -88,7 +88,8 @@ static void collect_call_library_refused(void *arg, uint32_t pid, const char *pa
 {
 	struct call *call = arg;
 
-	snprintf(call->reason, sizeof(call->reason), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
+	snprintf(
+		call->reason, sizeof(call->reason), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
 	log_warning("call", "%s; its functions are not traced", call->reason);
 }
 
@@ -182,7 +183,7 @@ static int call_open(struct context *context, void **ret_state)
 		return r;
 	if (mode == CALL_ENGINE_NONE) {
 		snprintf(call->reason, sizeof(call->reason),
-			 "this kernel supports no uprobes; functions are not traced (see tracectl check)");
+			"this kernel supports no uprobes; functions are not traced (see tracectl check)");
 		log_warning("call", "%s", call->reason);
 		*ret_state = TAKE_PTR(call);
 		return 0;
@@ -290,7 +291,7 @@ static void collect_call_check_names(struct call *call, struct watch *watch)
 	libraries_each(call->libraries, collect_call_names_of_library, &query);
 	/* libtorch_python loads after libtorch_cpu: "unreadable" counts only after the eager phase. */
 	if (!rank || !query.torch || (!query.readable && watch->interval_ns == SCAN_FIRST_NS) ||
-	    watch->names_readable == query.readable)
+		watch->names_readable == query.readable)
 		return;
 	watch->names_readable = query.readable;
 	rank_steps_names_readable(call->context->steps, rank, query.readable);
@@ -325,7 +326,8 @@ static void collect_call_scan(struct call *call, struct watch *watch, uint64_t n
 		collect_call_check_names(call, watch);
 	}
 	/* The process controls a scan's cost: it may map a million files. */
-	pause_ns = (collect_call_scan_clock_ns(call) - start_ns) * SCAN_SHARE * ranks_count(call->context->ranks, RANK_ROLE_RANK);
+	pause_ns = (collect_call_scan_clock_ns(call) - start_ns) * SCAN_SHARE *
+		   ranks_count(call->context->ranks, RANK_ROLE_RANK);
 	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
 }
 
@@ -378,7 +380,8 @@ static const char *collect_call_text(const struct rt_call_event *event, size_t s
 	return text;
 }
 
-static void collect_call_mark(struct call *call, const struct rank *rank, const struct call_record *record, bool has_text)
+static void collect_call_mark(
+	struct call *call, const struct rank *rank, const struct call_record *record, bool has_text)
 {
 	const struct rt_call_event *event = record->event;
 	const struct probe *probe = record->probe;
@@ -410,7 +413,8 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	if (size_bytes < sizeof(*event) || !call->engine)
 		return;
 	call->events++;
-	record = (struct call_record){call_engine_probe(call->engine, event), event, collect_call_text(event, size_bytes, text)};
+	record = (struct call_record){
+		call_engine_probe(call->engine, event), event, collect_call_text(event, size_bytes, text)};
 	rank = ranks_by_pid(call->context->ranks, header->pid);
 	if (!record.probe || !rank) {
 		call->stale++;
@@ -442,8 +446,8 @@ static void collect_call_status_library(void *arg, struct library *library)
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
 		status->level_probes[level] += attachment_attached_level(attachment, level);
 		for (unsigned i = 0; (name = attachment_refused(attachment, level, i, &error)); i++)
-			collector_note(status, "%s: cannot attach '%s' in %s: %s", level_name(level), name, library->path,
-				       strerror(-error));
+			collector_note(status, "%s: cannot attach '%s' in %s: %s", level_name(level), name,
+				library->path, strerror(-error));
 	}
 }
 
@@ -462,16 +466,19 @@ static void call_status(void *state, struct collector_status *ret)
 		collector_note(ret, "%lu records of removed probes or ended processes", (unsigned long)call->stale);
 	if (call->engine && call_engine_refused(call->engine))
 		collector_note(ret, "%lu probes not attached: the kernel's table of specifications is full",
-			       (unsigned long)call_engine_refused(call->engine));
+			(unsigned long)call_engine_refused(call->engine));
 	if (call->unreadable)
 		collector_note(ret, "%lu unreadable names of record_function", (unsigned long)call->unreadable);
 	if (call->unclaimed)
-		collector_note(ret, "%lu records with an event unknown to this release",
-			       (unsigned long)call->unclaimed);
+		collector_note(
+			ret, "%lu records with an event unknown to this release", (unsigned long)call->unclaimed);
 	for (size_t i = 0; i < call->watches; i++)
 		if (call->watch[i].instance && call->watch[i].names_readable == 0)
-			collector_note(ret, "process %u: record_function is unreadable in its libtorch_python; its steps are derived "
-				       "from backward", call->watch[i].pid);
+			collector_note(ret,
+				"process %u: record_function is unreadable in its libtorch_python; its steps are "
+				"derived "
+				"from backward",
+				call->watch[i].pid);
 	if (call->libraries)
 		call_level_notes(call->libraries, ret);
 	if (call->libraries)

@@ -28,8 +28,8 @@ struct watch {
 	int64_t instance; /* 0: free */
 	uint32_t pid;
 	uint64_t next_scan_ns, interval_ns;
-	uint64_t gap_ns;  /* minimum over threads of their longest gap in the window; 0: none */
-	bool in_window; /* traced by the current window, no launch seen yet */
+	uint64_t gap_ns; /* minimum over threads of their longest gap in the window; 0: none */
+	bool in_window;	 /* traced by the current window, no launch seen yet */
 };
 
 struct launches {

@@ -38,11 +38,11 @@ struct marker {
 	struct context *context;
 	struct marker_bpf *skeleton; /* NULL if the kernel refuses it */
 	bool on;
-	uint64_t since_ns; /* turned on at; older records are from a probe being detached */
+	uint64_t since_ns;	     /* turned on at; older records are from a probe being detached */
 	struct libraries *libraries; /* NULL while off */
 	unsigned attached;
 	uint64_t events;
-	uint64_t not_ranks; /* events of processes that are not ranks */
+	uint64_t not_ranks;	    /* events of processes that are not ranks */
 	struct marker_counts ended; /* of ended ranks */
 	size_t watches;
 	struct watch *watch;
@@ -113,7 +113,8 @@ static void collect_marker_library_added(void *arg, struct library *library)
 		return;
 	r = collect_marker_attach(marker, library, &link);
 	if (r < 0) {
-		snprintf(marker->reason, sizeof(marker->reason), "cannot probe %.160s: %s", library->path, strerror(-r));
+		snprintf(
+			marker->reason, sizeof(marker->reason), "cannot probe %.160s: %s", library->path, strerror(-r));
 		log_warning("marker", "%s; its device times are not recorded", marker->reason);
 		return;
 	}
@@ -136,7 +137,8 @@ static void collect_marker_library_refused(void *arg, uint32_t pid, const char *
 {
 	struct marker *marker = arg;
 
-	snprintf(marker->reason, sizeof(marker->reason), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
+	snprintf(marker->reason, sizeof(marker->reason), "cannot use %.160s of process %u: %s", path, pid,
+		strerror(-error));
 }
 
 static bool collect_marker_wanted(void *arg, const char *base_name)
@@ -218,7 +220,8 @@ static int marker_open(struct context *context, void **ret_state)
 	}
 	r = collect_marker_load(marker);
 	if (r < 0) {
-		snprintf(marker->reason, sizeof(marker->reason), "the kernel refuses the marker program (%s)", strerror(-r));
+		snprintf(marker->reason, sizeof(marker->reason), "the kernel refuses the marker program (%s)",
+			strerror(-r));
 		log_warning("marker", "%s; no device times are recorded", marker->reason);
 	}
 	*ret_state = marker;
@@ -406,13 +409,16 @@ static void collect_marker_note_counts(const struct marker *marker, struct colle
 		if (marker->watch[i].process)
 			collect_marker_add_counts(&counts, &marker->watch[i].process->counts);
 	ret->drops += counts.lost + counts.unreadable;
-	collect_marker_note_count(ret, counts.incomplete, "operations without device times (the interface provides none, or not for all "
-					   "channels): their rows say host");
+	collect_marker_note_count(ret, counts.incomplete,
+		"operations without device times (the interface provides none, or not for all "
+		"channels): their rows say host");
 	collect_marker_note_count(ret, counts.late, "operations ran on the device for more than a second");
-	collect_marker_note_count(ret, counts.bad_clock, "operations with device times that contradict the host's clocks: times dropped");
+	collect_marker_note_count(
+		ret, counts.bad_clock, "operations with device times that contradict the host's clocks: times dropped");
 	collect_marker_note_count(ret, counts.lost, "operations lost: marker library's buffer full");
 	collect_marker_note_count(ret, counts.unreadable, "unreadable records of the marker library");
-	collect_marker_note_count(ret, counts.newer, "batches of a marker library newer than this daemon: update ranktrace");
+	collect_marker_note_count(
+		ret, counts.newer, "batches of a marker library newer than this daemon: update ranktrace");
 	collect_marker_note_count(ret, marker->not_ranks, "batches of processes that had just ended as ranks");
 }
 
@@ -429,12 +435,14 @@ static void collect_marker_note_blind(const struct marker *marker, struct collec
 			now_ns - watch->nccl_since_ns <= NCCL_PATIENCE_NS)
 			continue;
 		blind++;
-		collector_note(ret, "no device times of process %u: NCCL has not loaded the marker library, "
-				    "see tracectl check", watch->pid);
+		collector_note(ret,
+			"no device times of process %u: NCCL has not loaded the marker library, "
+			"see tracectl check",
+			watch->pid);
 	}
 	if (blind)
-		collector_note(ret, "%u rank%s loaded the NCCL marker library, %u did not", collect_marker_ranks(marker),
-			collect_marker_ranks(marker) == 1 ? "" : "s", blind);
+		collector_note(ret, "%u rank%s loaded the NCCL marker library, %u did not",
+			collect_marker_ranks(marker), collect_marker_ranks(marker) == 1 ? "" : "s", blind);
 }
 
 static void marker_status(void *state, struct collector_status *ret)

@@ -19,7 +19,7 @@ struct proc {
 	struct proc_bpf *skeleton; /* NULL if the kernel refuses it */
 	uint64_t scanned_ns;
 	uint64_t events;
-	uint64_t drops;	   /* at the last scan of /proc */
+	uint64_t drops;	  /* at the last scan of /proc */
 	char reason[128]; /* why skeleton is NULL */
 };
 
@@ -111,9 +111,8 @@ static void proc_status(void *state, struct collector_status *ret)
 	if (!kernel_features(proc->context->kernel)->host_pids)
 		collector_note(ret, KERNEL_NO_HOST_PIDS);
 	if (!proc->skeleton)
-		collector_note(ret,
-			"%s: /proc is scanned every second, so a rank's first steps may be missed",
-			proc->reason);
+		collector_note(
+			ret, "%s: /proc is scanned every second, so a rank's first steps may be missed", proc->reason);
 }
 
 static void proc_close(void *state)

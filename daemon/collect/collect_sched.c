@@ -33,7 +33,7 @@ struct sched {
 	bool sweep; /* a rank ended: its last switches may have left entries */
 	uint64_t events;
 	uint64_t not_ranks; /* records of processes that are not ranks */
-	char reason[128];  /* records of processes that are not ranks */
+	char reason[128];   /* records of processes that are not ranks */
 };
 
 static void put_sum(
@@ -312,9 +312,7 @@ static void sched_status(void *state, struct collector_status *ret)
 	if (!sched->run_delay_known)
 		collector_note(ret, "run_delay_ns is always 0: this kernel has no readable run delay");
 	if (ret->drops > sched->not_ranks)
-		collector_note(ret,
-			"%" PRIu64
-			" off-CPU intervals lost: return to the CPU not seen, or ring full",
+		collector_note(ret, "%" PRIu64 " off-CPU intervals lost: return to the CPU not seen, or ring full",
 			ret->drops - sched->not_ranks);
 	if (sched->not_ranks)
 		collector_note(ret, "%" PRIu64 " of the drops are of processes that had just ended as ranks",

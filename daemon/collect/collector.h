@@ -34,16 +34,16 @@ void collector_note(struct collector_status *status, const char *format, ...) _p
 
 struct collector {
 	const char *name;
-	const char *summary;  /* one line for help and documentation */
-	uint32_t levels;      /* LEVEL_BIT()s it serves; 0: always on */
-	uint32_t kinds;       /* 1 << enum rt_kind it decodes */
+	const char *summary; /* one line for help and documentation */
+	uint32_t levels;     /* LEVEL_BIT()s it serves; 0: always on */
+	uint32_t kinds;	     /* 1 << enum rt_kind it decodes */
 	/* Loads; attaches nothing that a level controls. If it cannot work here: 0, with the reason in a note. */
 	int (*open)(struct context *context, void **ret_state);
 	/* Attaches or detaches for the level. Writes the result, without newline. May be NULL. */
 	int (*level)(void *state, enum level level, bool on, char *report, size_t report_size);
-	void (*rank)(void *state, const struct rank *rank, enum rank_change change);            /* may be NULL */
-	void (*event)(void *state, const struct rt_event *event, size_t size_bytes);            /* may be NULL */
-	void (*tick)(void *state, uint64_t now_ns);                                             /* every 100 ms; may be NULL */
+	void (*rank)(void *state, const struct rank *rank, enum rank_change change); /* may be NULL */
+	void (*event)(void *state, const struct rt_event *event, size_t size_bytes); /* may be NULL */
+	void (*tick)(void *state, uint64_t now_ns);				     /* every 100 ms; may be NULL */
 	void (*status)(void *state, struct collector_status *ret);
 	void (*close)(void *state);
 };
@@ -59,7 +59,7 @@ void collectors_event(struct collectors *collectors, const void *data, size_t si
 void collectors_tick(struct collectors *collectors, uint64_t now_ns);
 /* i from 0; false past the last. */
 bool collectors_status(struct collectors *collectors, unsigned i, const struct collector **ret_collector,
-		       struct collector_status *ret);
+	struct collector_status *ret);
 /* Records of unknown kind or bad size. */
 uint64_t collectors_refused(const struct collectors *collectors);
 

@@ -20,7 +20,7 @@ struct kernel;
 struct launch_window;
 
 #define LAUNCH_TARGETS_MAX 64 /* files per window */
-#define LAUNCH_SITES_MAX 64  /* functions per file */
+#define LAUNCH_SITES_MAX 64   /* functions per file */
 
 /* Functions of one file. */
 struct launch_target {

@@ -98,7 +98,8 @@ struct launch_sites *launch_sites_free(struct launch_sites *sites)
 int launch_sites_new(struct probe_table *table, struct launch_sites **ret)
 {
 	struct launch_sites *sites = calloc(1, sizeof(*sites));
-	struct libraries_ops ops = {launch_sites_wanted, launch_sites_library_added, launch_sites_library_dropped, launch_sites_library_refused, sites};
+	struct libraries_ops ops = {launch_sites_wanted, launch_sites_library_added, launch_sites_library_dropped,
+		launch_sites_library_refused, sites};
 
 	if (!sites)
 		return -ENOMEM;

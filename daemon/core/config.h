@@ -13,29 +13,29 @@ struct config {
 	/* [daemon] */
 	char state_dir[PATH_MAX];
 	char socket[108];              /* sun_path's size */
-	char group[64];                /* members may control the daemon */
+	char group[64];		       /* members may control the daemon */
 	char probes_dir[PATH_MAX];     /* extra probe tables, read after the shipped ones */
 	char probes_base_dir[PATH_MAX]; /* the shipped ones */
 	int log_level;                 /* syslog level */
-	uint64_t nice;                 /* of the daemon: below the job's priority */
+	uint64_t nice;		       /* of the daemon: below the job's priority */
 	/* [ring] */
 	uint64_t ring_size_bytes;      /* power of two pages */
 	/* [ranks] */
-	uint64_t ranks_max;            /* per node */
-	uint64_t scan_interval_ns;     /* maximum time between scans of a rank's libraries */
+	uint64_t ranks_max;	   /* per node */
+	uint64_t scan_interval_ns; /* maximum time between scans of a rank's libraries */
 	/* [sched] */
 	uint64_t offcpu_threshold_ns;
 	/* [launches] */
-	uint64_t launches_window_ns;   /* part of each period in which launches are counted */
+	uint64_t launches_window_ns; /* part of each period in which launches are counted */
 	uint64_t launches_period_ns;
 	/* [findings] */
 	uint64_t findings_enabled;     /* 0 or 1, as all switches here */
 	uint64_t findings_sample_ns;   /* between two samples of a rank */
 	uint64_t findings_slow_percent; /* minimum excess of a slow rank over its peers */
 	uint64_t findings_gain_percent; /* minimum cost in the step */
-	uint64_t findings_job_percent; /* minimum growth of steps */
+	uint64_t findings_job_percent;	/* minimum growth of steps */
 	uint64_t findings_hang_ns;     /* without progress */
-	uint64_t findings_hang_busy_ns; /* the same, if the awaited rank computes */
+	uint64_t findings_hang_busy_ns;	  /* the same, if the awaited rank computes */
 	uint64_t online_auto_level;       /* whether a suspicion turns levels on */
 	uint64_t online_auto_level_for_ns;
 	uint64_t online_auto_level_pause_ns;
@@ -51,7 +51,7 @@ struct config {
 	uint64_t events_size_bytes_max; /* all event segments together */
 	uint64_t events_age_ns_max;
 	uint64_t summary_age_ns_max;
-	uint64_t flush_interval_ns;    /* maximum time of a row in memory */
+	uint64_t flush_interval_ns; /* maximum time of a row in memory */
 };
 
 void config_defaults(struct config *config);

@@ -15,11 +15,11 @@ struct context {
 	struct kernel *kernel;        /* features, shared maps, ring */
 	struct store *store;
 	struct ranks *ranks;
-	struct rank_steps *steps;     /* marks to stages and steps (daemon/steps/rank_steps.h) */
-	struct rank_coll *ops;         /* calls to operations of communicators (daemon/coll/rank_coll.h) */
-	struct allocs *allocs;    /* calls to device memory (daemon/memory/allocs.h) */
-	struct online *findings; /* online detection; NULL: off (daemon/findings/online.h) */
-	struct dumps *dumps;      /* runs the dump program (daemon/dump/dumps.h) */
+	struct rank_steps *steps; /* marks to stages and steps (daemon/steps/rank_steps.h) */
+	struct rank_coll *ops;	  /* calls to operations of communicators (daemon/coll/rank_coll.h) */
+	struct allocs *allocs;	  /* calls to device memory (daemon/memory/allocs.h) */
+	struct online *findings;  /* online detection; NULL: off (daemon/findings/online.h) */
+	struct dumps *dumps;	  /* runs the dump program (daemon/dump/dumps.h) */
 	struct collectors *collectors;
 	struct control *control;
 	uint64_t started_ns;          /* CLOCK_MONOTONIC */

@@ -14,10 +14,10 @@ struct collectors;
 
 struct levels {
 	bool on[LEVEL_MAX];
-	uint64_t until_ns[LEVEL_MAX];       /* CLOCK_MONOTONIC; 0: no end (set --for) */
+	uint64_t until_ns[LEVEL_MAX];	    /* CLOCK_MONOTONIC; 0: no end (set --for) */
 	double interval_minutes[LEVEL_MAX]; /* 0: no interval */
-	bool is_auto[LEVEL_MAX];             /* on by levels_auto_on(), not by an operator; not saved */
-	uint64_t set_ns[LEVEL_MAX];         /* last set by an operator, CLOCK_MONOTONIC; 0: never */
+	bool is_auto[LEVEL_MAX];	    /* on by levels_auto_on(), not by an operator; not saved */
+	uint64_t set_ns[LEVEL_MAX];	    /* last set by an operator, CLOCK_MONOTONIC; 0: never */
 	/* Attaches and detaches for the level (collectors_level()); NULL: nothing serves any. */
 	int (*apply)(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);
 };

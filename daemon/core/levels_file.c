@@ -78,7 +78,8 @@ int levels_load(struct levels *levels, const char *state_dir)
 		if (!loading.levels.on[l] || !off_at_ns)
 			continue;
 		if (off_at_ns <= utc_ns) {
-			log_notice("levels", "%s: time limit reached while no daemon ran, leaving it off", level_name(l));
+			log_notice(
+				"levels", "%s: time limit reached while no daemon ran, leaving it off", level_name(l));
 			loading.levels.on[l] = false;
 		} else {
 			loading.levels.until_ns[l] = now_ns + (off_at_ns - utc_ns);

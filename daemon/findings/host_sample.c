@@ -77,8 +77,8 @@ static void host_cgroup_keep(struct host_cgroup *fresh, struct host_cgroup *befo
 }
 
 /* The group and its ancestors, except the root, which has no limit. */
-static void host_cgroup_scan_path(struct host_cgroup *fresh, struct host_cgroup *before, const char *root, const char *hierarchy,
-	const char *group)
+static void host_cgroup_scan_path(struct host_cgroup *fresh, struct host_cgroup *before, const char *root,
+	const char *hierarchy, const char *group)
 {
 	char path[PATH_MAX], below[PATH_MAX];
 

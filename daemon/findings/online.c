@@ -39,18 +39,17 @@ static void forget_number(struct online *online, int number)
 static void online_begin(struct online *online, const struct rank *rank)
 {
 	struct online_process *process = &online->slot[rank->slot];
-	int number = align_rank_new(online->align, &(struct align_rank){
-							   .job = rank->env.job,
-							   .rank = rank->env.rank,
-							   .world_size = world_size(rank),
-							   .host = rank->host,
-							   .card = rank->env.card,
-							   .port = rank->env.master_port > 0
-									   ? (uint16_t)rank->env.master_port
-									   : 0,
-							   .start_ns = online_start_ns(rank),
-							   .from_start = rank->from_start,
-						   });
+	int number = align_rank_new(
+		online->align, &(struct align_rank){
+				       .job = rank->env.job,
+				       .rank = rank->env.rank,
+				       .world_size = world_size(rank),
+				       .host = rank->host,
+				       .card = rank->env.card,
+				       .port = rank->env.master_port > 0 ? (uint16_t)rank->env.master_port : 0,
+				       .start_ns = online_start_ns(rank),
+				       .from_start = rank->from_start,
+			       });
 
 	if (number < 0)
 		return; /* bound reached: not judged; the aligner counts it */

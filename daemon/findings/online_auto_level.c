@@ -20,7 +20,8 @@ static const struct {
 	{DETECT_WANT_LAUNCHES, LEVEL_L1_LAUNCHES},
 };
 
-static uint64_t online_auto_level_budget(struct online_auto_level *state, const struct config *config, enum level level, uint64_t now_ns)
+static uint64_t online_auto_level_budget(
+	struct online_auto_level *state, const struct config *config, enum level level, uint64_t now_ns)
 {
 	uint64_t full_ns = HOUR_NS / 100 * config->online_auto_level_percent, earned_ns = full_ns;
 
@@ -36,7 +37,8 @@ static uint64_t online_auto_level_budget(struct online_auto_level *state, const 
 	return state->budget_ns[level];
 }
 
-static bool online_auto_level_allowed(struct online_auto_level *state, const struct context *context, enum level level, uint64_t now_ns)
+static bool online_auto_level_allowed(
+	struct online_auto_level *state, const struct context *context, enum level level, uint64_t now_ns)
 {
 	const struct levels *levels = &context->levels;
 	const struct config *config = &context->config;
@@ -61,7 +63,8 @@ static bool online_auto_level_is_ending(
 }
 
 /* Starts another period without detaching. */
-static void online_auto_level_renew(struct online_auto_level *state, struct context *context, enum level level, const char *why)
+static void online_auto_level_renew(
+	struct online_auto_level *state, struct context *context, enum level level, const char *why)
 {
 	uint64_t for_ns = context->config.online_auto_level_for_ns;
 
@@ -73,13 +76,14 @@ static void online_auto_level_renew(struct online_auto_level *state, struct cont
 	log_info("levels", "investigating \"%s\": %s prolonged", why, level_name(level));
 }
 
-static void online_auto_level_turn_on(struct online_auto_level *state, struct context *context, enum level level, const char *job,
-	const char *why, uint64_t now_ns)
+static void online_auto_level_turn_on(struct online_auto_level *state, struct context *context, enum level level,
+	const char *job, const char *why, uint64_t now_ns)
 {
 	uint64_t for_ns = context->config.online_auto_level_for_ns;
 	char text[512];
 
-	if (online_auto_level_is_ending(state, context, level, now_ns) && state->fruitful[level] && context->config.online_auto_level &&
+	if (online_auto_level_is_ending(state, context, level, now_ns) && state->fruitful[level] &&
+		context->config.online_auto_level &&
 		online_auto_level_budget(state, &context->config, level, now_ns) >= for_ns) {
 		online_auto_level_renew(state, context, level, why);
 		return;
@@ -104,7 +108,8 @@ void online_auto_level_want(struct online_auto_level *state, struct context *con
 {
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
 		if (wants & wanted[i].want)
-			online_auto_level_turn_on(state, context, wanted[i].level, job ? job : "", why ? why : "a suspicion", now_ns);
+			online_auto_level_turn_on(
+				state, context, wanted[i].level, job ? job : "", why ? why : "a suspicion", now_ns);
 }
 
 void online_auto_level_confirmed(struct online_auto_level *state)
@@ -113,7 +118,8 @@ void online_auto_level_confirmed(struct online_auto_level *state)
 		state->fruitful[level] = true;
 }
 
-static void online_auto_level_prolong(struct online_auto_level *state, struct context *context, enum level level, uint64_t now_ns)
+static void online_auto_level_prolong(
+	struct online_auto_level *state, struct context *context, enum level level, uint64_t now_ns)
 {
 	if (!context->config.online_auto_level || !online_auto_level_is_ending(state, context, level, now_ns) ||
 		state->prolonged_ns[level] + PROLONG_NS > context->config.online_auto_level_for_ns ||

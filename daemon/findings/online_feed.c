@@ -73,7 +73,8 @@ static bool online_feed_times(const struct coll_row *op, struct align_op *ret)
 	return true;
 }
 
-static void online_on_coll(void *arg, uint32_t slot, int64_t instance, const struct coll_row *op, int64_t step, int32_t member)
+static void online_on_coll(
+	void *arg, uint32_t slot, int64_t instance, const struct coll_row *op, int64_t step, int32_t member)
 {
 	struct online *online = arg;
 	struct online_process *process = online_process(online, slot, instance);
@@ -107,7 +108,8 @@ static enum comm_kind online_feed_kind_of(const char *word)
 	return COMM_KIND_UNCLEAR;
 }
 
-static void online_on_communicator(void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator)
+static void online_on_communicator(
+	void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator)
 {
 	struct online *online = arg;
 	const struct online_process *process = online_process(online, slot, instance);

@@ -32,8 +32,8 @@ struct online_auto_level {
 	uint64_t budget_at_ns[LEVEL_MAX]; /* time of budget_ns; 0: unused */
 	uint64_t pause_until_ns[LEVEL_MAX];
 	uint64_t prolonged_ns[LEVEL_MAX]; /* since turned on */
-	bool turned_on[LEVEL_MAX]; /* turned on here, end not yet seen */
-	bool fruitful[LEVEL_MAX]; /* a finding was confirmed since */
+	bool turned_on[LEVEL_MAX];	  /* turned on here, end not yet seen */
+	bool fruitful[LEVEL_MAX];	  /* a finding was confirmed since */
 };
 
 /* wants: bits of enum detect_want. */
@@ -57,10 +57,10 @@ struct online_process {
 	int32_t rank;
 	uint32_t world_size;
 	char job[64];
-	uint64_t ended_ns;  /* 0: alive */
-	uint32_t thread_id; /* step thread, 0 if unknown */
-	uint64_t op_ns;	    /* end of the newest operation fed */
-	struct preemptors preemptors;   /* of L3's waits since the last sample */
+	uint64_t ended_ns;		 /* 0: alive */
+	uint32_t thread_id;		 /* step thread, 0 if unknown */
+	uint64_t op_ns;			 /* end of the newest operation fed */
+	struct preemptors preemptors;	 /* of L3's waits since the last sample */
 	struct rank_steps_progress last; /* if ended: its slot may be reused */
 	struct host_sampler *sampler;
 	struct host_sample newest;
@@ -84,10 +84,10 @@ struct online {
 	uint64_t id_base; /* added to ids: unique across starts */
 	uint64_t sample_next_ns, sample_last_ns, stall_next_ns, stall_ended_next_ns;
 	uint64_t dense_until_ns, dense_budget_ns, dense_budget_at_ns; /* online_samples.c */
-	bool watched; /* the aligner was notified that operations are observed */
+	bool watched;	     /* the aligner was notified that operations are observed */
 	uint64_t watched_ns; /* last time they were */
-	uint64_t drops; /* kernel drops reported to the aligner */
-	bool ending;	/* findings are published for the last time */
+	uint64_t drops;	     /* kernel drops reported to the aligner */
+	bool ending;	     /* findings are published for the last time */
 	bool marked;	/* online_recover_mark() */
 	bool unclosed;	/* findings of an earlier daemon are still open: keep the mark for the next start */
 	struct online_counts counts;

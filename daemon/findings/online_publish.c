@@ -192,7 +192,7 @@ static bool online_publish_note(struct online *online, const struct finding *f)
 		i++;
 	if (i < online->published_count) {
 		changed = online->published[i].state != latest.state || online->published[i].cause != latest.cause ||
-		       online->published[i].severity != latest.severity;
+			  online->published[i].severity != latest.severity;
 		online_publish_count(online, online->published[i].state, -1ULL);
 		if (online_publish_is_over(latest.state))
 			online->published[i] = online->published[--online->published_count];

@@ -85,9 +85,10 @@ static int online_recover_close_all(struct online *online, char *error, size_t e
 		count++;
 	}
 	if (r == 0 && rc != SQLITE_DONE) {
-		snprintf(error, error_size, "%s", rc == SQLITE_ROW ? "too many for one start"
-						  : rc == SQLITE_INTERRUPT ? "reading timed out"
-									   : sqlite3_errstr(rc));
+		snprintf(error, error_size, "%s",
+			rc == SQLITE_ROW	 ? "too many for one start"
+			: rc == SQLITE_INTERRUPT ? "reading timed out"
+						 : sqlite3_errstr(rc));
 		r = rc == SQLITE_ROW ? -E2BIG : -EIO;
 	}
 	sqlite3_finalize(statement);
@@ -106,7 +107,8 @@ void online_recover_close(struct online *online)
 		return;
 	online->unclosed = online_recover_close_all(online, error, sizeof(error)) < 0;
 	if (online->unclosed)
-		log_warning("findings", "cannot close all findings of an earlier ranktraced, retrying at the next start: %s", error);
+		log_warning("findings",
+			"cannot close all findings of an earlier ranktraced, retrying at the next start: %s", error);
 	else
 		(void)unlink(path);
 }

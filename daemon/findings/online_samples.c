@@ -34,7 +34,8 @@ static bool online_samples_spend(struct online *online, uint64_t now_ns)
 
 	if (now_ns < online->dense_until_ns)
 		more_ns = until_ns - online->dense_until_ns;
-	online->dense_budget_ns += online->dense_budget_at_ns ? (now_ns - online->dense_budget_at_ns) / DENSE_SHARE : DENSE_BUDGET_MAX_NS;
+	online->dense_budget_ns +=
+		online->dense_budget_at_ns ? (now_ns - online->dense_budget_at_ns) / DENSE_SHARE : DENSE_BUDGET_MAX_NS;
 	if (online->dense_budget_ns > DENSE_BUDGET_MAX_NS)
 		online->dense_budget_ns = DENSE_BUDGET_MAX_NS;
 	online->dense_budget_at_ns = now_ns;
@@ -157,7 +158,8 @@ void online_samples_take(struct online *online, uint64_t now_ns)
 		return;
 	online->sample_last_ns = now_ns;
 	online->sample_next_ns =
-		now_ns + (online_samples_is_dense(online, now_ns) ? DENSE_NS : online->context->config.findings_sample_ns);
+		now_ns +
+		(online_samples_is_dense(online, now_ns) ? DENSE_NS : online->context->config.findings_sample_ns);
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance)
 			online_samples_take_rank(online, &online->slot[i], now_ns);

@@ -111,8 +111,8 @@ static void online_stall_add_member(const struct online *online, uint32_t pid, u
 		(*members)++;
 }
 
-static void online_stall_add_verdict(struct verdicts *verdicts, const struct online *online, const struct coll_snapshot *snapshot,
-	const struct coll_snapshot_comm *comm)
+static void online_stall_add_verdict(struct verdicts *verdicts, const struct online *online,
+	const struct coll_snapshot *snapshot, const struct coll_snapshot_comm *comm)
 {
 	_cleanup_free_ struct coll_judged *judged = calloc(comm->members + 1, sizeof(*judged));
 	struct stuck *stuck = &verdicts->stuck[verdicts->count];
@@ -135,7 +135,8 @@ static void online_stall_add_verdict(struct verdicts *verdicts, const struct onl
 }
 
 /* Reading the kernel's in-flight calls is costly: only if a rank stalls or ended. Faulty communicators come first. */
-static void online_stall_judge_ops(const struct stall_check *check, struct verdicts *verdicts, struct coll_snapshot **ret)
+static void online_stall_judge_ops(
+	const struct stall_check *check, struct verdicts *verdicts, struct coll_snapshot **ret)
 {
 	struct online *online = check->online;
 

@@ -19,11 +19,11 @@ struct kernel_features {
 	bool uprobe_multi;  /* 6.6 */
 	bool perf_cookie;   /* 5.15: bpf_cookie on perf uprobes */
 	bool perf_uprobe;   /* the uprobe PMU is usable (needs CAP_SYS_ADMIN on patched kernels) */
-	bool host_pids;     /* /proc shows the initial PID namespace, whose numbers events carry */
+	bool host_pids;	    /* /proc shows the initial PID namespace, whose numbers events carry */
 };
 
 /* Message if host_pids is missing, and advice. */
-#define KERNEL_NO_HOST_PIDS                                                                                            \
+#define KERNEL_NO_HOST_PIDS \
 	"the daemon runs in a PID namespace of its own, so kernel events cannot be matched with ranks"
 #define KERNEL_NO_HOST_PIDS_ADVICE                                                                                     \
 	"give its container the host's PID namespace: docker run --pid=host, in Kubernetes hostPID: true"

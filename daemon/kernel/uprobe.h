@@ -14,7 +14,7 @@
 struct uprobe_link;
 
 struct uprobe_target {
-	const char *path;              /* /proc/self/fd/N works: resolved to the inode */
+	const char *path; /* /proc/self/fd/N works: resolved to the inode */
 	size_t count;
 	const uint64_t *offsets;       /* in the file */
 	const uint64_t *semaphores;    /* file offsets of USDT semaphores, 0 for none; NULL: none at all */

@@ -172,7 +172,7 @@ static struct rank_allocs *allocs_of_rank(struct allocs *allocs, const struct ra
 
 struct allocation {
 	uint64_t address; /* 0 or COLL_UNKNOWN: none */
-	uint64_t bytes;   /* COLL_UNKNOWN: unknown */
+	uint64_t bytes;	  /* COLL_UNKNOWN: unknown */
 	uint64_t device;
 };
 

@@ -17,7 +17,7 @@
 /* Live allocations of one process and their sizes: a bounded table by address. Pure. */
 
 struct alloc_live_entry {
-	uint64_t address;  /* 0: empty entry */
+	uint64_t address; /* 0: empty entry */
 	uint64_t bytes;
 	uint64_t freed_ns; /* start of the call that freed it, 0: live */
 };
@@ -46,7 +46,7 @@ struct allocs;
 
 struct allocs_counts {
 	uint64_t rows;
-	uint64_t live;         /* allocations kept now */
+	uint64_t live;	       /* allocations kept now */
 	uint64_t not_followed; /* beyond the bound: their free has no bytes */
 };
 

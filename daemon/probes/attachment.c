@@ -76,9 +76,9 @@ struct attachment {
 	const struct attach_engine *engine;
 	const struct library *library;
 	struct sites sites;
-	bool used[PROBES_MAX];        /* by row: chosen in the group */
-	bool names[PROBES_MAX];       /* by row: names this library */
-	int error[SITES_MAX];        /* last error of the site */
+	bool used[PROBES_MAX];	/* by row: chosen in the group */
+	bool names[PROBES_MAX]; /* by row: names this library */
+	int error[SITES_MAX];	/* last error of the site */
 	bool on[LEVEL_MAX];
 	unsigned links;
 	struct link_slot link[LINKS_MAX];
@@ -161,7 +161,7 @@ static int attach_singly(struct attachment *attachment, enum level level, enum a
 			attachment->error[i] = r;
 			first_error = first_error ? first_error : r;
 			log_warning("call", "cannot probe '%s' in %s: %s; skipping it", site->probe->name,
-				    attachment->library->path, strerror(-r));
+				attachment->library->path, strerror(-r));
 		}
 	}
 	return first_error;
@@ -174,7 +174,8 @@ static int attach_part(struct attachment *attachment, enum level level, enum att
 	if (!batch)
 		return -ENOMEM;
 	for (unsigned i = 0; i < attachment->sites.count; i++)
-		if (attachment->sites.site[i].probe->level == level && attachment_is_used(attachment, &attachment->sites.site[i]))
+		if (attachment->sites.site[i].probe->level == level &&
+			attachment_is_used(attachment, &attachment->sites.site[i]))
 			batch_add_site(batch, &attachment->sites.site[i], part);
 	if (attachment->engine->mixes_specs && attach_batch(attachment, level, part, batch) == 0)
 		return 0;
@@ -324,8 +325,8 @@ const char *attachment_refused(const struct attachment *attachment, enum level l
 bool attachment_has_set(const struct attachment *attachment, const char *set)
 {
 	for (unsigned k = 0; k < attachment->sites.count; k++)
-		if (streq(attachment->sites.site[k].probe->set, set) && attachment_is_used(attachment, &attachment->sites.site[k]) &&
-		    !attachment->error[k])
+		if (streq(attachment->sites.site[k].probe->set, set) &&
+			attachment_is_used(attachment, &attachment->sites.site[k]) && !attachment->error[k])
 			return true;
 	return false;
 }

@@ -50,13 +50,13 @@ struct attach_engine {
 struct site {
 	const struct probe *probe;
 	uint32_t spec;
-	uint64_t entry_offset;    /* of the breakpoint in the file; 0: no entry probe */
+	uint64_t entry_offset;	  /* of the breakpoint in the file; 0: no entry probe */
 	uint64_t function_offset; /* of the function's first byte in the file */
 	uint64_t semaphore_offset;
 	uint32_t returns;
 	uint64_t return_offset[RETURNS_MAX];
 	bool return_probe;        /* uretprobe instead of return_offset[] */
-	bool emulated;            /* entry instruction is emulated, not single-stepped */
+	bool emulated;		  /* entry instruction is emulated, not single-stepped */
 };
 
 struct attachment;

@@ -22,9 +22,9 @@ struct elf_file;
 enum elf_machine { ELF_MACHINE_X86_64, ELF_MACHINE_AARCH64 };
 
 struct elf_symbol {
-	const char *name;      /* owned by the file */
-	uint64_t file_offset;  /* of the first byte */
-	uint64_t size_bytes;   /* 0 if unspecified */
+	const char *name;     /* owned by the file */
+	uint64_t file_offset; /* of the first byte */
+	uint64_t size_bytes;  /* 0 if unspecified */
 };
 
 /* Operand of a USDT probe, from the note's text: 4@112(%rsp), -8@%r12, 8@$5 (x86-64); -8@[sp, 16], 4@x0 (aarch64). */

@@ -259,7 +259,7 @@ static bool elf_usdt_describe(const struct elf_note *note, struct description *r
 	return ret->provider && ret->name && ret->operands;
 }
 
-static bool elf_usdt_place_of(const struct elf_file *file, const struct description *d, struct usdt_site *ret)
+static bool elf_usdt_parse_site(const struct elf_file *file, const struct description *d, struct usdt_site *ret)
 {
 	uint64_t moved = file->usdt_base && d->base ? file->usdt_base - d->base : 0;
 	uint64_t left;
@@ -291,7 +291,7 @@ int elf_file_usdt(struct elf_file *file, const char *provider, const char *name,
 		struct usdt_site found;
 
 		if (!elf_usdt_describe(&note, &d) || !streq(d.provider, provider) || !streq(d.name, name) ||
-			!elf_usdt_place_of(file, &d, &found))
+			!elf_usdt_parse_site(file, &d, &found))
 			continue;
 		if (count < max)
 			ret[count] = found;

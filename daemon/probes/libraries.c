@@ -358,8 +358,8 @@ static void libraries_refuse(struct libraries *libraries, uint32_t pid, const st
 	if (libraries_was_logged(slow ? &libraries->slow : &libraries->refused, mapping->id.inode))
 		return;
 	if (slow)
-		log_warning("libraries", "the file system of %s of process %u does not answer; retrying",
-			mapping->path, pid);
+		log_warning("libraries", "the file system of %s of process %u does not answer; retrying", mapping->path,
+			pid);
 	else
 		libraries->ops.refused(libraries->ops.arg, pid, mapping->path, error);
 }

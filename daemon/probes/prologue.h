@@ -15,13 +15,13 @@
 #define PROLOGUE_BYTES_MAX 64 /* search limit */
 
 struct prologue_need {
-	uint32_t arg_regs;  /* bit i: argument register i+1 (C calling convention) must be unchanged */
-	bool entry_stack;   /* stack pointer and link register must be unchanged (return probe, stack arguments) */
+	uint32_t arg_regs; /* bit i: argument register i+1 (C calling convention) must be unchanged */
+	bool entry_stack;  /* stack pointer and link register must be unchanged (return probe, stack arguments) */
 };
 
 struct prologue_choice {
 	uint32_t offset_bytes; /* from the function's first byte */
-	bool emulated;         /* false: offset 0, single-stepped */
+	bool emulated;	       /* false: offset 0, single-stepped */
 };
 
 void prologue_choose(enum elf_machine machine, const uint8_t *code, size_t size_bytes, const struct prologue_need *need,
@@ -31,7 +31,7 @@ void prologue_choose(enum elf_machine machine, const uint8_t *code, size_t size_
 struct prologue_insn {
 	uint8_t length_bytes;
 	bool emulated;
-	bool ends;             /* leaves the straight line */
+	bool ends;	       /* leaves the straight line */
 	bool moves_stack;      /* or, on aarch64, changes or signs the link register */
 	uint32_t writes_args;  /* bit i: argument register i+1 */
 };

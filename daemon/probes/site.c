@@ -21,7 +21,7 @@ static const struct {
 #define STACK_WORDS_MAX (RT_CALL_SLOT_STACK_BASE - RT_CALL_SLOT_STACK)
 
 #define OVERLOADS_MAX 16 /* sites of one row with symbols_all */
-#define ANSWERS_MAX 64   /* cached accessor answers per library: many rows use the same few */
+#define ANSWERS_MAX 64	 /* cached accessor answers per library: many rows use the same few */
 
 struct accessor_answer {
 	const char *name;
@@ -127,7 +127,8 @@ static struct site *site_new(struct finder *finder, const struct probe *probe)
 	struct site *site;
 
 	if (finder->sites.count >= SITES_MAX) {
-		log_warning("call", "more than %d probes in %s; skipping '%s'", SITES_MAX, finder->library->path, probe->name);
+		log_warning("call", "more than %d probes in %s; skipping '%s'", SITES_MAX, finder->library->path,
+			probe->name);
 		return NULL;
 	}
 	site = &finder->sites.site[finder->sites.count];
@@ -142,7 +143,7 @@ static void site_keep(struct finder *finder, const struct site *site, const stru
 
 	if (r < 0) {
 		log_warning("call", "cannot add probe '%s' in %s: %s; skipping it", site->probe->name,
-			    finder->library->path, strerror(-r));
+			finder->library->path, strerror(-r));
 		return;
 	}
 	finder->sites.site[finder->sites.count++].spec = id;
@@ -206,8 +207,8 @@ static void site_add_function(struct finder *finder, const struct probe *probe, 
 	if (returns) {
 		r = site_find_returns(finder, symbol, site);
 		if (r < 0) {
-			log_warning("call", "cannot find the returns of '%s' in %s: %s; its ends are missing", probe->name,
-				    finder->library->path, strerror(-r));
+			log_warning("call", "cannot find the returns of '%s' in %s: %s; its ends are missing",
+				probe->name, finder->library->path, strerror(-r));
 		}
 	}
 	site_keep(finder, site, &spec);
@@ -244,7 +245,7 @@ static void site_add_usdt(struct finder *finder, const struct probe *probe, cons
 
 		if (n && (n > usdt->operands || !operand_reader(&usdt->operand[n - 1], &spec.arg[i]))) {
 			log_warning("call", "operand %u of %s:%s in %s is unsupported; it reads as 0", n,
-				    probe->usdt_provider, probe->usdt_name, finder->library->path);
+				probe->usdt_provider, probe->usdt_name, finder->library->path);
 			spec.arg[i] = (struct rt_call_arg){.read = RT_READ_CONST};
 		}
 	}
@@ -288,8 +289,8 @@ static void site_find_members(struct finder *finder, size_t row)
 		if (answer.error == 0)
 			continue;
 		finder->sites.found[row] = false;
-		if (asprintf(&finder->sites.reason[row], "%s %s", probe->accessor[i],
-			    accessor_reason(answer.error)) < 0)
+		if (asprintf(&finder->sites.reason[row], "%s %s", probe->accessor[i], accessor_reason(answer.error)) <
+			0)
 			finder->sites.reason[row] = NULL;
 		return;
 	}

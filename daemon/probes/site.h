@@ -13,9 +13,9 @@
 
 struct sites {
 	unsigned count;
-	struct site *site;              /* of every row found, variants not in use included */
-	bool found[PROBES_MAX];           /* by row: found in this library */
-	char *reason[PROBES_MAX];        /* by row: why a function that exists counts as not found, else NULL */
+	struct site *site;	  /* of every row found, variants not in use included */
+	bool found[PROBES_MAX];	  /* by row: found in this library */
+	char *reason[PROBES_MAX]; /* by row: why a function that exists counts as not found, else NULL */
 };
 
 /* Resolves all rows; an unsupported ELF file has no sites. */

@@ -61,8 +61,8 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 		return probe_refuse(error, error_size, "expected a section [probe \"NAME\"]");
 	for (size_t i = 0; i < count; i++)
 		if (streq(text->table.probe[i].name, line->name))
-			return probe_refuse(error, error_size, "probe \"%.63s\" is already defined in line %u", line->name,
-				text->table.probe[i].line);
+			return probe_refuse(error, error_size, "probe \"%.63s\" is already defined in line %u",
+				line->name, text->table.probe[i].line);
 	if (count == PROBES_MAX)
 		return probe_refuse(error, error_size, "more than %d probes", PROBES_MAX);
 	probe = reallocarray(text->table.probe, count + 1, sizeof(*probe));
@@ -78,8 +78,7 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 		probe[count].field[i] = OP_FIELD_MAX;
 	seen[count] = 0;
 	if (!copy_text(probe[count].name, sizeof(probe[count].name), line->name))
-		return probe_refuse(
-			error, error_size, "probe name is longer than %d bytes", PROBE_NAME_BYTES - 1);
+		return probe_refuse(error, error_size, "probe name is longer than %d bytes", PROBE_NAME_BYTES - 1);
 	copy_text(probe[count].file, sizeof(probe[count].file), slash ? slash + 1 : line->path);
 	probe[count].line = line->line;
 	text->table.count++;

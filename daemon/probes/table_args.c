@@ -31,7 +31,12 @@ static const struct reader {
 	{.name = "digest", .read = RT_READ_DIGEST, .rest = REST_BYTES, .words_min = 2, .words_max = 2},
 	{.name = "member", .read = RT_READ_DEREF, .rest = REST_FUNCTION, .words_min = 3, .words_max = 6},
 	{.name = "part", .read = RT_READ_DEREF, .rest = REST_PART, .words_min = 3, .words_max = 6},
-	{.name = "cstring", .read = RT_READ_CSTRING, .rest = REST_OFFSETS, .words_min = 1, .words_max = 4, .is_text = true},
+	{.name = "cstring",
+		.read = RT_READ_CSTRING,
+		.rest = REST_OFFSETS,
+		.words_min = 1,
+		.words_max = 4,
+		.is_text = true},
 	{.name = "stdstring", .read = RT_READ_STDSTRING, .words_min = 1, .words_max = 1, .is_text = true},
 	{.name = "pystring", .read = RT_READ_PYSTRING, .words_min = 1, .words_max = 1, .is_text = true},
 	{.name = "pytuple", .read = RT_READ_PYTUPLE, .words_min = 1, .words_max = 1, .is_text = true},
@@ -236,8 +241,7 @@ static int probe_table_args_take_field(struct call *call, char **word, const cha
 			"\"%s\" has a name that is no field (analyzers/coll/coll_fields.def)", whole);
 	for (unsigned k = 0; k < i; k++)
 		if (probe->field[k] == probe->field[i])
-			return probe_refuse(
-				call->error, call->error_size, "\"%s\" repeats a name", whole);
+			return probe_refuse(call->error, call->error_size, "\"%s\" repeats a name", whole);
 	return 0;
 }
 

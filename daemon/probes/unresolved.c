@@ -85,7 +85,7 @@ static bool names_any(const struct input *input, const struct library *library, 
 	return false;
 }
 
-static const char *trouble_of(const struct input *input, const struct library *library, const struct probe *of)
+static const char *unresolved_reason(const struct input *input, const struct library *library, const struct probe *of)
 {
 	for (size_t row = 0; row < input->table->count; row++)
 		if (is_same_set(of, &input->table->probe[row]) && attachment_reason(library->owner_data, row))
@@ -97,7 +97,7 @@ static const char *trouble_of(const struct input *input, const struct library *l
 static void unresolved_describe(const struct input *input, struct unresolved_thing *thing)
 {
 	for (size_t i = 0; i < input->count; i++) {
-		const char *reason = trouble_of(input, input->library[i], thing->probe);
+		const char *reason = unresolved_reason(input, input->library[i], thing->probe);
 
 		if (!names_any(input, input->library[i], thing->probe))
 			continue;

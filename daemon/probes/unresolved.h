@@ -15,8 +15,8 @@
 struct unresolved_thing {
 	const struct probe *probe;     /* the row; of a set, the first row of its lowest variant */
 	const struct library *library; /* first library of a rank that should have it */
-	unsigned others;               /* further candidate libraries of that rank */
-	const char *reason;            /* why it is unusable; NULL: it exists nowhere. Owned by the library */
+	unsigned others;	       /* further candidate libraries of that rank */
+	const char *reason;	       /* why it is unusable; NULL: it exists nowhere. Owned by the library */
 };
 
 /* One entry per function and library. Valid until the libraries change. */

@@ -8,7 +8,6 @@
 
 #include <limits.h>
 
-
 #define EAGER_NS (120 * NSEC_PER_SEC) /* checked every INTERVAL_NS for this long */
 #define INTERVAL_NS NSEC_PER_SEC
 #define INTERVAL_LATER_NS (60 * NSEC_PER_SEC)

@@ -445,7 +445,8 @@ static const char *tail(const char *text, size_t size)
 }
 
 /* Read once per image. */
-static int rank_identify_describe_candidate(const struct ranks *ranks, struct rank_candidate *candidate, const char *exe)
+static int rank_identify_describe_candidate(
+	const struct ranks *ranks, struct rank_candidate *candidate, const char *exe)
 {
 	struct rank_env env;
 	int r = read_env(ranks, candidate->pid, &env);

@@ -150,7 +150,8 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 		log_info("ranks", "process %u is rank %d of %d%s%s", rank->pid, rank->env.rank, rank->env.world_size,
 			rank->env.job[0] ? " of job " : "", rank->env.job);
 	} else if (others >= RANK_OTHERS_MAX) {
-		return rank_table_refuse(&ranks->others_full_logged, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
+		return rank_table_refuse(
+			&ranks->others_full_logged, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
 	}
 	tracked->next = *bucket;
 	*bucket = tracked;

@@ -140,8 +140,8 @@ static bool found_process(void *arg, uint32_t pid)
 	if (rank_queue_get(walk->ranks->queue, pid, &candidate) &&
 		(!candidate.known || candidate.start_time_ns == stat.start_time_ns))
 		return true;
-	if (!array_reserve((void **)&walk->found, &walk->capacity, walk->count + 1, sizeof(*walk->found),
-		    SCAN_PROCESSES_MAX))
+	if (!array_reserve(
+		    (void **)&walk->found, &walk->capacity, walk->count + 1, sizeof(*walk->found), SCAN_PROCESSES_MAX))
 		return false;
 	walk->found[walk->count++] = (struct found){stat.start_time_ns, pid};
 	return walk->count < SCAN_PROCESSES_MAX;

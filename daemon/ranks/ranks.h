@@ -28,7 +28,7 @@ struct rank_env {
 	char source[16];    /* "torchrun", "slurm", "openmpi", "pmi", "ascend", "" if none */
 	char job[64];       /* job or run id where given */
 	char pod[128];
-	char card[64];      /* visible devices or device id as given, else set later by rank_card.c; "" if none */
+	char card[64];	     /* visible devices or device id as given, else set later by rank_card.c; "" if none */
 	int32_t master_port; /* rendezvous of the job's ranks: different ports, different jobs */
 };
 
@@ -37,21 +37,21 @@ struct rank {
 	char boot_id[40];
 	uint32_t pid;             /* initial PID namespace */
 	uint64_t start_time_ns;   /* of the process, CLOCK_BOOTTIME since boot (/proc/PID/stat field 22) */
-	int64_t instance;         /* store-wide number of this identity, from 1; never reused; 0: never a rank */
-	uint32_t slot;            /* of role RANK: index below ranks_max while alive; reused after its end */
+	int64_t instance;	  /* store-wide number of this identity, from 1; never reused; 0: never a rank */
+	uint32_t slot;		  /* of role RANK: index below ranks_max while alive; reused after its end */
 	/* what it is */
 	enum rank_role role;
 	struct rank_env env;      /* env.rank is final: 0 and source "" for a single-process job */
 	uint32_t parent_pid;
-	int64_t parent_instance;  /* of a child: its rank; else 0 */
+	int64_t parent_instance; /* of a child: its rank; else 0 */
 	char host[65];
 	char cgroup[256];
 	char container[65];       /* id from the cgroup path, "" if none */
 	char exe[256];
-	char command[256];        /* arguments joined by blanks, truncated */
+	char command[256];	  /* arguments joined by blanks, truncated */
 	uint64_t first_seen_ns;   /* UTC */
 	uint64_t last_seen_ns;    /* UTC */
-	bool from_start;          /* seen since its exec: its first step is complete */
+	bool from_start;	  /* seen since its exec: its first step is complete */
 	bool ended;
 };
 

@@ -23,7 +23,7 @@ struct rank_steps_state {
 	uint64_t mark_ns; /* newest mark; 0: none since the last gap */
 	bool names_unreadable;
 	struct past_step *past; /* ring of RANK_STEPS_PAST; NULL before the first */
-	uint64_t pasts;         /* steps so far */
+	uint64_t pasts;		/* steps so far */
 };
 
 struct rank_steps {

@@ -39,11 +39,11 @@ bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, 
 
 /* Progress of a rank. */
 struct rank_steps_progress {
-	uint64_t mark_ns;      /* newest mark of any thread; 0: none since start or gap */
-	uint64_t steps;        /* ended steps */
-	uint64_t step_end_ns;  /* of the newest step, 0: none */
-	uint32_t thread_id;    /* step thread, 0: unknown */
-	bool in_stage;         /* the step thread is in a stage; `stage` is the innermost */
+	uint64_t mark_ns;     /* newest mark of any thread; 0: none since start or gap */
+	uint64_t steps;	      /* ended steps */
+	uint64_t step_end_ns; /* of the newest step, 0: none */
+	uint32_t thread_id;   /* step thread, 0: unknown */
+	bool in_stage;	      /* the step thread is in a stage; `stage` is the innermost */
 	struct steps_open stage;
 };
 bool rank_steps_progress(

@@ -216,7 +216,7 @@ static const struct {
 	{"[probe \"p\"]\nargs = cstring(1) pystring(2)\n", "dir/x.conf:2: nothing may follow the reader of a text"},
 	{"[probe \"p\"]\nargs = reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1)\n",
 		"dir/x.conf:2: more than 8"},
-	{"[probe \"p\"]\nargs = reg(stack)\n", "dir/x.conf:2: \"reg(stack)\" has a number"},
+	{"[probe \"p\"]\nargs = reg(stack)\n", "dir/x.conf:2: \"reg(stack)\": number"},
 	{"[probe \"p\"]\nargs = path(1,8,8)\n", "dir/x.conf:2: \"path(1,8,8)\" is not an argument reader"},
 	{"[probe \"p\"]\nargs = path(1,8,8,8,8,8)\n", "dir/x.conf:2: \"path(1,8,8,8,8,8)\" is not an argument reader"},
 	{"[probe \"p\"]\nargs = path(1,8,8,3)\n", "dir/x.conf:2: \"path(1,8,8,3)\" has a bad offset or size"},
