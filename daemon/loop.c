@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The event loop; see loop.h. Nothing here judges or stores: it says when, the rooms say what. */
+/* The event loop (loop.h): schedules the modules' duties. */
 #include <event2/event.h>
 #include <signal.h>
 #include <systemd/sd-daemon.h>
@@ -26,11 +26,11 @@ struct loop {
 	struct event *signal[ARRAY_SIZE(signals)];
 	struct event *tick;
 	struct event *ring;
-	uint64_t watchdog_ns; /* 0: systemd does not watch us */
-	int drain_error;      /* the last one, so that it is logged once and not every tick */
+	uint64_t watchdog_ns; /* 0: no systemd watchdog */
+	int drain_error;      /* last error: each is logged once */
 	int flush_error;
 	uint64_t *due_ns;    /* of duties[] */
-	const char *longest; /* what took longest since the tick before */
+	const char *longest; /* longest duty since the last tick */
 	uint64_t longest_ns;
 };
 
@@ -84,7 +84,7 @@ static void loop_flush(struct loop *loop, uint64_t now_ns)
 	loop->flush_error = r < 0 ? r : 0;
 }
 
-/* "L0,L3 on; 8 ranks; 1.2 GiB stored": what `systemctl status` shows. */
+/* Status for `systemctl status`: "L0,L3 on; 8 ranks; 1.2 GiB stored". */
 static void loop_describe(const struct context *context, char *text, size_t size)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -149,7 +149,7 @@ static uint64_t loop_every_watchdog(const struct loop *loop)
 	return loop->watchdog_ns ? loop->watchdog_ns : STATUS_NS;
 }
 
-/* What a tick calls, in this order: events first, so that every later room sees what was there when the tick began. */
+/* Duties of a tick, in order: events first, so that later ones see all records from before the tick. */
 static const struct duty {
 	const char *name;
 	void (*run)(struct loop *loop, uint64_t now_ns);
@@ -177,7 +177,7 @@ static void loop_note(struct loop *loop, const char *what, uint64_t took_ns)
 	loop->longest_ns = took_ns;
 }
 
-/* A tick begins. What is not a duty is an answer to a client, a signal, or time without a CPU. */
+/* At a tick's start. Lag outside duties: an answer to a client, a signal, or time off the CPU. */
 static void loop_measure_lag(struct loop *loop)
 {
 	uint64_t late_ns = lag_run(&loop->context->lag, monotonic_ns(), TICK_NS);
@@ -190,7 +190,7 @@ static void loop_measure_lag(struct loop *loop)
 	loop->longest_ns = 0;
 }
 
-/* A duty runs in the last tick before it would be late, so that its period is an upper bound where it can be. */
+/* A duty runs in the last tick before its deadline: its period is an upper bound where possible. */
 static void loop_on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
@@ -264,9 +264,9 @@ int loop_open(struct context *context, void (*reload)(void *arg), void *arg, str
 	context->base = event_base_new();
 	if (!loop->due_ns || !context->base)
 		return log_error_errno("loop", -ENOMEM, "cannot make the event loop");
-	/* A client that went away must be an error of a write and not our end. */
+	/* A closed connection must be a write error, not a fatal signal. */
 	signal(SIGPIPE, SIG_IGN);
-	/* From here on a signal waits for the loop, so that a stop during the start still closes every room. */
+	/* From here on the loop handles signals: a stop during the start still closes every subsystem. */
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
 		loop->signal[i] = evsignal_new(context->base, signals[i], loop_on_signal, loop);
 		if (!loop->signal[i] || event_add(loop->signal[i], NULL) < 0)
@@ -308,7 +308,7 @@ int loop_run(struct loop *loop)
 	log_notice("loop", "ready: %s", text);
 	r = event_base_dispatch(loop->context->base);
 	sd_notify(0, "STOPPING=1");
-	loop_drain(loop, 0); /* what was seen since the last tick */
+	loop_drain(loop, 0); /* records since the last tick */
 	return r < 0 ? log_error_errno("loop", -EIO, "the event loop failed") : 0;
 }
 

@@ -10,8 +10,8 @@
 static struct {
 	pthread_mutex_t lock;
 	uint32_t used;
-	uint64_t number;	    /* of the batch that is being filled, from 1 */
-	_Atomic uint64_t oldest_ns; /* when its first record came; 0: it is empty */
+	uint64_t number;	    /* number of the batch being filled, from 1 */
+	_Atomic uint64_t oldest_ns; /* time of its first record; 0: empty */
 	uint64_t flushed_ns;
 	_Atomic uint64_t lost;
 	uint64_t lost_told;
@@ -31,13 +31,13 @@ uint64_t batch_now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Threads read the clock before they wait for the lock, so that `then` may be later. */
+/* Threads read the clock before the lock, so `then` may be later. */
 static bool passed(uint64_t now_ns, uint64_t then_ns, uint64_t wanted_ns)
 {
 	return now_ns > then_ns && now_ns - then_ns > wanted_ns;
 }
 
-/* A function of its own, so that the library has the probe once. The lock is held: the records must not move. */
+/* Not inlined: one probe in the library. The lock is held: records must not move. */
 static __attribute__((noinline)) void hand_over(uint64_t now_ns)
 {
 	if (batch.used > 0)
@@ -48,7 +48,7 @@ static __attribute__((noinline)) void hand_over(uint64_t now_ns)
 	atomic_store_explicit(&batch.oldest_ns, 0, memory_order_relaxed);
 }
 
-/* The host's two clocks in one moment, as well as a process can: between two readings of one. */
+/* Both host clocks at one moment, as close as a process can: one read between two reads of the other. */
 static void pair_clocks(struct rt_marker_comm *comm)
 {
 	uint64_t before_ns = clock_ns(CLOCK_MONOTONIC), after_ns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the communicators and their operations in flight. Each communicator has a lock that is held for a few
- * instructions; the batch's lock may be taken under it, never the other way. The clock is read when an operation starts
- * and when it ends, not by its channels.
+ * Owns the communicators and their operations in flight. Each communicator has a lock held for a few instructions; the
+ * batch's lock may be taken under it, never the reverse. Clocks are read at the start and end of operations, not by
+ * channels.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ _Static_assert(DEVICE_COMMS_MAX <= PLACE_MASK + 1 && DEVICE_OPS_MAX <= PLACE_MAS
 
 struct device_op {
 	uint32_t generation;	 /* odd while in use */
-	uint16_t next, previous; /* in flight in the order of starting; next also of the free ones */
+	uint16_t next, previous; /* in flight in order of start; next also links free ones */
 	uint64_t seq, count, host_ns, start_ns, stop_ns;
 	int32_t peer;
 	uint16_t kind, flags, channels, started, done;
@@ -38,19 +38,19 @@ struct device_op {
 
 struct device_comm {
 	pthread_mutex_t lock;
-	struct batch_comm told; /* batch.h's */
+	struct batch_comm comm_info; /* used by batch.h */
 	uint32_t generation;	/* odd while open */
-	bool calls_known;	/* the interface tells of calls, and all could be counted */
+	bool calls_known;	/* the interface reports calls, and all were counted */
 	bool calls_lost;
 	uint64_t calls, launches; /* collectives since init */
-	uint32_t parts;		  /* of the call that is being announced, seen so far */
+	uint32_t parts;		  /* parts of the call being announced so far */
 	uint16_t first, last;	  /* in flight, oldest first */
-	uint16_t free;		  /* list of those that were used before */
-	uint16_t used;		  /* operations from here on were never used */
+	uint16_t free;		  /* list of formerly used ones */
+	uint16_t used;		  /* operations from here on are unused */
 	struct device_op op[DEVICE_OPS_MAX];
 };
 
-static pthread_mutex_t comms_lock = PTHREAD_MUTEX_INITIALIZER; /* of opening and closing */
+static pthread_mutex_t comms_lock = PTHREAD_MUTEX_INITIALIZER; /* for open and close */
 static struct device_comm *_Atomic comms[DEVICE_COMMS_MAX];
 static _Atomic uint32_t in_flight; /* of all communicators */
 
@@ -64,7 +64,7 @@ static unsigned comm_place(device_handle handle)
 	return handle >> COMM_SHIFT & PLACE_MASK;
 }
 
-/* NULL: no communicator was ever there. */
+/* NULL: no communicator was ever opened. */
 static struct device_comm *comm_at(device_handle handle, enum handle_kind kind)
 {
 	unsigned place = comm_place(handle);
@@ -74,7 +74,7 @@ static struct device_comm *comm_at(device_handle handle, enum handle_kind kind)
 	return atomic_load_explicit(&comms[place], memory_order_acquire);
 }
 
-/* Locks and returns the communicator if the handle is of it as it is now. */
+/* Locks and returns the communicator if the handle is of its current generation. */
 static struct device_comm *lock_comm(device_handle handle)
 {
 	struct device_comm *comm = comm_at(handle, HANDLE_COMM);
@@ -162,15 +162,15 @@ static struct rt_marker_record record_of(const struct device_comm *comm, const s
 		.kind = op->kind,
 		.flags = op->flags,
 		.size_bytes = sizeof(record),
-		.identity = comm->told.record.identity,
+		.identity = comm->comm_info.record.identity,
 		.seq = op->seq,
 		.count = op->count,
 		.host_ns = op->host_ns,
 		.device_start_ns = op->start_ns,
 		.device_stop_ns = op->stop_ns,
 		.host_stop_ns = now_ns,
-		.member = comm->told.record.member,
-		.members = comm->told.record.members,
+		.member = comm->comm_info.record.member,
+		.members = comm->comm_info.record.members,
 		.peer = op->peer,
 		.channels = op->channels,
 		.channels_done = op->done,
@@ -194,11 +194,13 @@ static void finish(struct device_comm *comm, struct device_op *op)
 	release_op(comm, op);
 	pthread_mutex_unlock(&comm->lock);
 	quiet = atomic_fetch_sub_explicit(&in_flight, 1, memory_order_relaxed) == 1;
-	batch_put(&comm->told, &record, now_ns, quiet);
+	batch_put(&comm->comm_info, &record, now_ns, quiet);
 }
 
-/* Looks at the oldest in flight: reports it once where it is late, and ends it where nothing more is to come. Bounded
- * to one a start, so that a start costs what it costs. Unlocks the communicator. */
+/*
+ * Checks the oldest in flight: reports it once if late, ends it if given up. One per start bounds the cost. Unlocks
+ * the communicator.
+ */
 static void look_back(struct device_comm *comm, uint64_t now_ns)
 {
 	struct device_op *op = comm->first == NO_OP ? NULL : &comm->op[comm->first];
@@ -217,7 +219,7 @@ static void look_back(struct device_comm *comm, uint64_t now_ns)
 	record = record_of(comm, op, now_ns);
 	record.kind = RT_MARKER_OPEN;
 	pthread_mutex_unlock(&comm->lock);
-	batch_put(&comm->told, &record, now_ns, false);
+	batch_put(&comm->comm_info, &record, now_ns, false);
 }
 
 static struct device_comm *comm_new(unsigned place)
@@ -244,7 +246,7 @@ static void open_at(struct device_comm *comm, const struct device_comm_info *inf
 	};
 
 	copy_name(record.name, sizeof(record.name), info->name);
-	batch_comm_set(&comm->told, &record);
+	batch_comm_set(&comm->comm_info, &record);
 	comm->generation++;
 	comm->calls_known = comm->calls_lost = false;
 	comm->calls = comm->launches = 0;
@@ -283,13 +285,13 @@ void device_comm_identify(device_handle handle, uint64_t identity, uint32_t memb
 
 	if (!comm)
 		return;
-	if (comm->told.record.identity == 0) {
-		struct rt_marker_comm record = comm->told.record;
+	if (comm->comm_info.record.identity == 0) {
+		struct rt_marker_comm record = comm->comm_info.record;
 
 		record.identity = identity;
 		record.member = member;
 		copy_name(record.name, sizeof(record.name), name);
-		batch_comm_set(&comm->told, &record);
+		batch_comm_set(&comm->comm_info, &record);
 	}
 	pthread_mutex_unlock(&comm->lock);
 }
@@ -330,7 +332,7 @@ device_handle device_call(device_handle handle, bool is_collective, bool is_capt
 		return 0;
 	if (is_collective) {
 		comm->calls_known = true;
-		comm->calls_lost |= comm->parts != 0; /* that call was left half announced */
+		comm->calls_lost |= comm->parts != 0; /* that call was announced partially */
 		comm->calls++;
 	}
 	call = call_handle(comm, handle, is_collective ? comm->calls : 0, is_captured);
@@ -348,7 +350,7 @@ device_handle device_call_all_to_all(device_handle handle, bool is_captured)
 	comm->calls_known = true;
 	if (comm->parts++ == 0)
 		comm->calls++;
-	if (comm->parts >= 2 * (uint64_t)comm->told.record.members)
+	if (comm->parts >= 2 * (uint64_t)comm->comm_info.record.members)
 		comm->parts = 0;
 	call = call_handle(comm, handle, comm->calls, is_captured);
 	pthread_mutex_unlock(&comm->lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns where messages go: the journal, with fields that can be searched for, where our stderr is the journal's stream;
- * otherwise stderr, one line a message. Promises never to fail, never to allocate for long, and to keep errno, so that
- * it may be called between a failure and its handling. A message that holds line breaks (libbpf's) becomes several.
+ * Destination of messages: the journal with searchable fields if stderr is the journal's stream, otherwise stderr, one
+ * line per message. Never fails, never blocks on memory, preserves errno. A message with line breaks (libbpf's)
+ * becomes several.
  */
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <bpf/libbpf.h>
@@ -35,8 +35,8 @@ const char *const log_level_names[LOG_LEVEL_NAMES] = {
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
 /*
- * JOURNAL_STREAM is inherited by children whose stderr is elsewhere, so its numbers must match our stderr. libsystemd
- * drops messages silently where the journal's own socket is missing: then stderr, which arrives there too, is better.
+ * Children inherit JOURNAL_STREAM with another stderr, so its numbers must match stderr. libsystemd drops messages
+ * silently if the journal's socket is missing: then stderr reaches the journal too.
  */
 static bool log_stderr_is_journal(void)
 {
@@ -73,7 +73,7 @@ static const char *log_time(char *buffer, size_t size)
 	return buffer;
 }
 
-/* A broken stderr must not end the daemon, and nobody could be informed. */
+/* A broken stderr must not end the daemon. */
 static void log_send_to_stderr(int level, const char *component, const char *message)
 {
 	enum term_colour colour = level <= LOG_ERR ? TERM_RED : level == LOG_WARNING ? TERM_YELLOW : TERM_PLAIN;
@@ -83,8 +83,10 @@ static void log_send_to_stderr(int level, const char *component, const char *mes
 		log_level_names[level], term_end(stderr, colour), component, message);
 }
 
-/* Names of jobs and files may be any bytes: a terminal shall not obey them, and of a message that is no UTF-8
- * journalctl shows only its length. */
+/*
+ * Names of jobs and files may hold any bytes: terminals must not interpret them, and journalctl shows only the length
+ * of invalid UTF-8.
+ */
 static char *log_clean(char *text)
 {
 	size_t left = strlen(text);
@@ -145,7 +147,7 @@ static void log_add_field(struct iovec *field, size_t *count, const char *text)
 	field[(*count)++] = (struct iovec){.iov_base = (char *)text, .iov_len = strlen(text)};
 }
 
-/* "NAME=value", cut to fit. */
+/* "NAME=value", truncated to fit. */
 static const char *log_join(char *buffer, size_t size, const char *name, const char *value)
 {
 	snprintf(buffer, size, "%s=%s", name, value);
@@ -154,7 +156,7 @@ static const char *log_join(char *buffer, size_t size, const char *name, const c
 
 void log_fields(int level, const char *component, const char *message, const char *const *fields, size_t count)
 {
-	char text[LOG_MESSAGE_BYTES + 16], room[64], priority[16];
+	char text[LOG_MESSAGE_BYTES + 16], component_text[64], priority[16];
 	struct iovec field[LOG_FIELDS_MAX + 4];
 	int saved = errno;
 	size_t n = 0;
@@ -165,7 +167,7 @@ void log_fields(int level, const char *component, const char *message, const cha
 	(void)log_join(text, sizeof(text), "MESSAGE", message);
 	log_add_field(field, &n, log_clean(text));
 	log_add_field(field, &n, priority);
-	log_add_field(field, &n, log_join(room, sizeof(room), "RANKTRACE_COMPONENT", component));
+	log_add_field(field, &n, log_join(component_text, sizeof(component_text), "RANKTRACE_COMPONENT", component));
 	log_add_field(field, &n, "SYSLOG_IDENTIFIER=ranktraced");
 	for (size_t i = 0; i < count && i < LOG_FIELDS_MAX; i++)
 		log_add_field(field, &n, fields[i]);
@@ -175,8 +177,8 @@ void log_fields(int level, const char *component, const char *message, const cha
 }
 
 /*
- * What libbpf warns of is mostly something that our callers try on purpose (feature probes) and report in their own
- * words; it is kept one step lower, and the memory limit, which kernels since 5.11 do not look at, two steps.
+ * libbpf mostly warns about deliberate attempts (feature probes) that callers report themselves: logged one level
+ * lower; the memory limit, unused by kernels since 5.11, two levels lower.
  */
 static _printf_(2, 0) int log_on_libbpf(enum libbpf_print_level level, const char *format, va_list list)
 {

@@ -24,7 +24,7 @@ int request_levels_fill(const struct context *context, size_t *ret_count, Ranktr
 		item->on = context->levels.on[l];
 		if (item->on && until_ns)
 			item->remaining_ns = until_ns > now_ns ? until_ns - now_ns : 1;
-		item->raised = item->on && context->levels.raised[l];
+		item->raised = item->on && context->levels.is_auto[l];
 		item->interval_minutes = context->levels.interval_minutes[l];
 	}
 	return 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the table of configuration keys, which is all there is to know about each: defaults, limits and what SIGHUP may
- * change come from it. To add a key: a field in config.h, a row here, a paragraph in systemd/ranktrace.conf and in
- * man/ranktrace.conf.5 (tests compare them).
+ * Table of configuration keys: defaults, limits and what SIGHUP may change. To add a key: a field in config.h, a row
+ * here, a paragraph in systemd/ranktrace.conf and in man/ranktrace.conf.5 (tests compare them).
  */
 #include <syslog.h>
 #include "analyzers/base/nearest.h"
@@ -22,7 +21,7 @@ enum key_type {
 	KEY_TYPE_MAX
 };
 
-/* Default and limits are written as an operator writes them and read by the same reader. */
+/* Default and limits in the operator's notation, parsed by the same reader. */
 struct key {
 	const char *section;
 	const char *name;
@@ -132,7 +131,7 @@ static int read_power2(const char *text, uint64_t *ret)
 static const struct {
 	const char *expected;
 	int (*text)(const char *text, const struct key *key, void *field);
-	int (*number)(const char *text, uint64_t *ret); /* kept within the key's limits */
+	int (*number)(const char *text, uint64_t *ret); /* result is checked against the key's limits */
 } types[] = {
 	[KEY_PATH] = {.expected = "an absolute path", .text = read_path},
 	[KEY_TEXT] = {.expected = "a text", .text = config_read_text},
@@ -166,7 +165,7 @@ void config_defaults(struct config *config)
 {
 	memset(config, 0, sizeof(*config));
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		/* A default that its own reader refuses is our mistake; the test of the shipped file finds it. */
+		/* A default refused by its own reader is a bug; the test of the shipped file finds it. */
 		int r = set_key(config, &keys[i], keys[i].value);
 
 		(void)r;
@@ -175,10 +174,10 @@ void config_defaults(struct config *config)
 
 struct loading {
 	struct config config;
-	unsigned line[ARRAY_SIZE(keys)]; /* where each key was set, 0 if it was not */
+	unsigned line[ARRAY_SIZE(keys)]; /* where each key was set, 0 if not */
 };
 
-/* The known word that a mistyped one most likely stands for; NULL if none is near. section NULL: among sections. */
+/* The closest known word to a misspelled one; NULL if none is close. section NULL: among sections. */
 static const char *guess(const char *section, const char *word)
 {
 	struct nearest nearest = NEAREST(word);
@@ -238,14 +237,14 @@ static int config_load_line(void *arg, const struct ini_line *line, char *error,
 	if (!line->key)
 		return check_section(line, error, error_size);
 	if (!line->section[0]) {
-		snprintf(error, error_size, "key '%.60s' stands before the first [section]", line->key);
+		snprintf(error, error_size, "key '%.60s' precedes the first [section]", line->key);
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (!streq(keys[i].section, line->section) || !streq(keys[i].name, line->key))
 			continue;
 		if (loading->line[i]) {
-			snprintf(error, error_size, "key '%s' in [%s] was set in line %u already", line->key,
+			snprintf(error, error_size, "key '%s' in [%s] is already set in line %u", line->key,
 				line->section, loading->line[i]);
 			return -EEXIST;
 		}

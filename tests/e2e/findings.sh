@@ -57,8 +57,8 @@ grep -q 'what to do:' <<<"$(findings --verbose)" || fail "--verbose says nothing
 [ "$(findings --csv | head -1 | cut -d, -f1-3)" = kind,cause,state ] || fail "--csv has no header"
 [ "$(query "select count(*) from findings where kind = 'slow_rank' and rank = 1 and cause = 'dataloader' and state = 'open'")" -ge 1 ] || fail "it is not in the store"
 grep -q 'warning: findings: rank 1' "$work/daemon.log" || grep -q 'critical: findings: rank 1' "$work/daemon.log" || fail "it is not in the log"
-if grep -q 'to see more of' "$work/daemon.log"; then
-	grep -m3 'to see more of' "$work/daemon.log"
+if grep -q 'investigating' "$work/daemon.log"; then
+	grep -m3 'investigating' "$work/daemon.log"
 	grep -q 'on = true' <<<"$(grep -A1 '"L1"' "$state/levels" 2>/dev/null)" && fail "a raised level was saved"
 	wait_for 40 level L1 false || fail "L1 stays on"
 else

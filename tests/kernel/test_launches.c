@@ -296,7 +296,7 @@ static void sites_are_found_once(void **state)
 	launch_sites_count(sites, &functions, &libraries);
 	assert_true(functions == 1 && libraries == 1);
 	assert_string_equal(launch_sites_api(sites, 3), "");
-	assert_string_equal(launch_sites_trouble(sites), "");
+	assert_string_equal(launch_sites_reason(sites), "");
 	launch_sites_forget(sites, 7);
 	assert_int_equal(launch_sites_targets(sites, found, ARRAY_SIZE(found)), 0);
 	launch_sites_free(sites);

@@ -122,7 +122,7 @@ __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t no
 
 	(void)colls;
 	snapshot->now_ns = now_ns;
-	snapshot->members = COLL_LOOK_MEMBERS_MAX;
+	snapshot->members = COLL_SNAPSHOT_MEMBERS_MAX;
 	snapshot->comms = snapshot->members / 2;
 	snapshot->member = calloc(snapshot->members, sizeof(*snapshot->member));
 	snapshot->comm = calloc(snapshot->comms, sizeof(*snapshot->comm));

@@ -124,7 +124,7 @@ static void check_build(const char *compiler, const char *path)
 
 		if (expected[i].offset < 0 ? r != -ENOENT && r != -ENOTUNIQ : r < 0)
 			fail_msg("%s: %s is %d (%s), offset %d", compiler, expected[i].name, r,
-				r < 0 ? accessor_trouble(r) : "an answer", accessor.offset);
+				r < 0 ? accessor_reason(r) : "an answer", accessor.offset);
 		if (r == 0 && (accessor.offset != expected[i].offset || accessor.size_bytes != expected[i].size_bytes))
 			fail_msg("%s: %s is %d bytes at %d", compiler, expected[i].name, accessor.size_bytes,
 				accessor.offset);

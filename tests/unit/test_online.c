@@ -217,11 +217,11 @@ static void test_closer_samples(void **state)
 	assert_in_range(samples_in(now_ns, 10000), 8, 10);
 	long_step(52 * MS);
 	assert_in_range(samples_in(now_ns + 10000 * MS, 5000), 4, 6);
-	online_samples_closer(context.findings, now_ns + 15000 * MS);
+	online_samples_densify(context.findings, now_ns + 15000 * MS);
 	assert_in_range(samples_in(now_ns + 15000 * MS, 5000), 46, 52);
 	assert_in_range(samples_in(now_ns + 20000 * MS, 5000), 4, 6);
 	for (unsigned i = 0; i < 600; i++) { /* ten minutes of it */
-		online_samples_closer(context.findings, now_ns + (25000 + i * 1000) * MS);
+		online_samples_densify(context.findings, now_ns + (25000 + i * 1000) * MS);
 		all += samples_in(now_ns + (25000 + i * 1000) * MS, 1000);
 	}
 	assert_in_range(all, 600 + 9 * 90, 600 + 9 * 130);
@@ -230,18 +230,18 @@ static void test_closer_samples(void **state)
 		     "start_ns < (select min(start_ns) from host_samples) + 20000000000",
 		"4\n");
 	/* While levels are raised it is so anyway: nothing is spent. */
-	context.findings->closer_until_ns = 0;
-	context.findings->closer_left_ns = 30 * NSEC_PER_SEC;
-	context.findings->raise.raised[LEVEL_L1] = true;
+	context.findings->dense_until_ns = 0;
+	context.findings->dense_budget_ns = 30 * NSEC_PER_SEC;
+	context.findings->auto_level.turned_on[LEVEL_L1] = true;
 	context.findings->sample_next_ns = context.findings->sample_last_ns + 60 * NSEC_PER_SEC;
-	online_samples_closer(context.findings, monotonic_ns());
-	assert_int_equal(context.findings->closer_left_ns, 30 * NSEC_PER_SEC);
+	online_samples_densify(context.findings, monotonic_ns());
+	assert_int_equal(context.findings->dense_budget_ns, 30 * NSEC_PER_SEC);
 	assert_true(context.findings->sample_next_ns < context.findings->sample_last_ns + NSEC_PER_SEC);
-	context.findings->raise.raised[LEVEL_L1] = false;
+	context.findings->auto_level.turned_on[LEVEL_L1] = false;
 	/* By an explicit step. */
-	context.findings->closer_at_ns = 0;
+	context.findings->dense_budget_at_ns = 0;
 	long_step(56 * MS);
-	assert_true(context.findings->closer_until_ns > monotonic_ns());
+	assert_true(context.findings->dense_until_ns > monotonic_ns());
 }
 
 /* Changes of L1 are passed on. */

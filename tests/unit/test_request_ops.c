@@ -67,7 +67,7 @@ static void test_all(void **state)
 	for (size_t i = 0; i < body->n_communicators; i++)
 		members += body->communicators[i]->n_ranks;
 	assert_true(members > 500);
-	assert_int_equal(members + body->left_out, COLL_LOOK_MEMBERS_MAX);
+	assert_int_equal(members + body->left_out, COLL_SNAPSHOT_MEMBERS_MAX);
 	assert_int_equal(body->communicators[0]->here, 2);
 	assert_int_equal(body->communicators[0]->members, 3);
 	assert_string_equal(body->communicators[0]->state, "RUNNING");

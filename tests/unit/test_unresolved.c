@@ -40,10 +40,10 @@ static const char table_text[] =
 
 static struct probe_table table;
 
-static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+static int spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
 {
 	(void)arg;
-	(void)place;
+	(void)site;
 	(void)spec;
 	*ret = 0;
 	return 0;
@@ -259,7 +259,7 @@ static void the_answer_has_both_kinds(void **state)
 	sum.unusable = unresolved_names(&missing, LEVEL_L1, true, sum.unusable_names);
 	assert_int_equal(call_level_report(&sum, report, sizeof(report)), 0);
 	assert_string_equal(report, "0 probes in 0 libraries, 2 ranks; 2 symbols not found: nowhere, broken.first; 2 "
-				    "functions cannot be used (see tracectl status): unclear, unclear.set");
+				    "functions unusable (see tracectl status): unclear, unclear.set");
 	unresolved_free(&missing);
 	libraries_free(libraries);
 }
