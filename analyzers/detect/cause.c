@@ -155,8 +155,6 @@ void cause_sum_end(
 	ret[PART_TRANSFER] = transfer_of(frame, measures, sum->ranks);
 }
 
-/* See cause.h. */
-
 #define SURE_Z 3.0 /* a part counts if it is so many deviations above what it is compared with */
 
 void cause_series_free(struct cause_series *series)

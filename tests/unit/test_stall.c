@@ -211,7 +211,7 @@ static void missing(size_t stores)
 	hang = assert_hang(CAUSE_MISSING, 2);
 	assert_string_equal(hang->host, node[stores - 1]);
 	assert_true(hang->until_ns >= job.end_ns - 2 * S && hang->until_ns <= job.end_ns + 5 * S);
-	assert_non_null(strstr(hang->sentence, "3 others waited in backward"));
+	assert_non_null(strstr(hang->sentence, "3 other ranks waited in backward"));
 }
 
 static void test_missing(void **state)
