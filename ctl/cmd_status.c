@@ -87,16 +87,27 @@ static json_t *collectors_json(const Ranktrace__StatusBody *body)
 	return all;
 }
 
+static json_t *store_drops_json(const Ranktrace__Store *s)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < s->n_drops; i++)
+		json_array_append_new(
+			all, json_pack("{s:o, s:o, s:o}", "table", out_json_text(s->drops[i]->table), "reason",
+				     out_json_text(s->drops[i]->reason), "rows", json_u64(s->drops[i]->rows)));
+	return all;
+}
+
 static json_t *store_json(const Ranktrace__Store *s)
 {
 	if (!s)
 		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "path", out_json_text(s->path),
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "path", out_json_text(s->path),
 		"segments", json_u64(s->segments), "size_bytes", json_u64(s->size_bytes), "oldest_ns",
 		json_u64(s->oldest_ns), "newest_ns", json_u64(s->newest_ns), "rows", json_u64(s->rows), "rows_dropped",
 		json_u64(s->rows_dropped), "rows_pending", json_u64(s->rows_pending), "segments_removed",
 		json_u64(s->segments_removed), "segments_corrupt", json_u64(s->segments_corrupt), "trouble",
-		out_json_optional(s->trouble));
+		out_json_optional(s->trouble), "drops", store_drops_json(s));
 }
 
 static json_t *self_json(const Ranktrace__Self *s)
@@ -266,6 +277,13 @@ static void print_store(const Ranktrace__Store *s)
 		printf(", %s from the oldest to the newest row", out_duration(s->newest_ns - s->oldest_ns, b));
 	printf("\n%-8s  %s rows written since start, %s waiting, %s dropped\n", "", out_count(s->rows, a),
 		out_count(s->rows_pending, b), out_count(s->rows_dropped, c));
+	for (size_t i = 0; i < s->n_drops; i++) {
+		char *table = out_clean(s->drops[i]->table), *reason = out_clean(s->drops[i]->reason);
+
+		printf("%-8s  - table %s: %s dropped (%s)\n", "", table, out_count(s->drops[i]->rows, a), reason);
+		free(table);
+		free(reason);
+	}
 	if (s->segments_removed || s->segments_corrupt)
 		printf("%-8s  %s segments removed for room or age, %s set aside as corrupt\n", "",
 			out_count(s->segments_removed, a), out_count(s->segments_corrupt, b));

@@ -83,16 +83,39 @@ static void a_segment_is_complete(void **state)
 	free(text);
 }
 
+/* A row that does not fit its table is no row, and is counted: for that table, in status and in the store. */
 static void wrong_rows_are_refused(void **state)
 {
+	struct store_value clock[COLUMNS_CLOCK] = {
+		{.type = STORE_INT, .integer = 1}, {.type = STORE_TEXT, .text = "late"}};
 	struct store *store = open_store();
-	struct store_value clock[] = {V_INT(1), V_TEXT("late")};
+	struct store_status status;
 
 	(void)state;
-	assert_int_equal(store_put(store, TABLE_CLOCK, clock, 2), -EINVAL);
-	assert_int_equal(store_put(store, TABLE_CLOCK, clock, 1), -EINVAL);
-	assert_int_equal(store_put(store, TABLE_MAX, clock, 2), -EINVAL);
+	store_put_values(store, TABLE_CLOCK, clock);
+	store_put_values(store, TABLE_CLOCK, clock);
+	store_put_ranks(store, &(struct row_ranks){.rank = field_int(7)}); /* without its key */
+	store_remove(store, TABLE_CLOCK, 1);				   /* has none */
+	put_stage(store, 1, "forward", realtime_ns(), 17);
 	assert_int_equal(store_replace(store, TABLE_CLOCK), -EINVAL);
+	store_status(store, &status);
+	assert_int_equal(status.rows_dropped, 4);
+	assert_int_equal(status.drops_count, 2);
+	assert_string_equal(status.drops[0].table, "ranks");
+	assert_string_equal(status.drops[0].reason, "row refused");
+	assert_int_equal(status.drops[0].rows, 1);
+	assert_string_equal(status.drops[1].table, "clock");
+	assert_int_equal(status.drops[1].rows, 3);
+	assert_int_equal(store_flush(store, realtime_ns()), 0);
+	assert_query("select source, reason, table_name, count from drops order by 3",
+		"store|row refused|clock|3\nstore|row refused|ranks|1\n");
+	/* Once in the view, and since the start in status. */
+	put_stage(store, 1, "forward", realtime_ns(), 17);
+	assert_int_equal(store_flush(store, realtime_ns()), 0);
+	assert_query("select count(*) from drops", "2\n");
+	assert_query("select count(*) from stages", "2\n");
+	store_status(store, &status);
+	assert_int_equal(status.drops[1].rows, 3);
 	store_close(store);
 }
 
@@ -298,7 +321,8 @@ static void test_state_tables_are_apart(void **state)
 	}
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
 	assert_query("select count(*) from ranks", "1\n");
-	assert_query("select count(*), min(communicator_key), max(communicator_key) from communicators", "4096|1|4096\n");
+	assert_query(
+		"select count(*), min(communicator_key), max(communicator_key) from communicators", "4096|1|4096\n");
 	store_close(store);
 }
 
