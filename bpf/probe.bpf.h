@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What every BPF program here shares: the ring, the drop counters and the rank filter. The maps are declared in each
- * object and made one by the loader (daemon/kernel.c reuses the first object's descriptors by name), so that one ring
+ * object and made one by the loader (daemon/kernel/kernel.c reuses the first object's descriptors by name), so that one ring
  * carries everything in order and a process is a rank for all collectors at once.
  */
 #ifndef RANKTRACE_PROBE_BPF_H

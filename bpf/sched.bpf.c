@@ -116,22 +116,22 @@ static __always_inline void leave(struct task_struct *prev, struct task_struct *
 static __always_inline void send_stay(struct rt_offcpu_thread *thread, struct task_struct *prev,
 	struct task_struct *next, uint64_t start_ns, uint64_t now_ns, uint64_t run_delay_ns, bool direct)
 {
-	struct rt_offcpu_event *stay = reserve_event(RT_KIND_OFFCPU, sizeof(*stay));
+	struct rt_offcpu_event *interval = reserve_event(RT_KIND_OFFCPU, sizeof(*interval));
 
-	if (!stay)
+	if (!interval)
 		return;
-	stay->event.time_ns = now_ns;
-	stay->event.pid = thread->pid;
-	stay->event.thread_id = READ(direct, next, pid);
-	stay->start_ns = start_ns;
-	stay->duration_ns = now_ns - start_ns;
-	stay->run_delay_ns = run_delay_ns;
-	stay->next_pid = thread->next_pid;
-	stay->previous_pid = READ(direct, prev, tgid);
-	read_comm(stay->thread_name, next);
-	__builtin_memcpy(stay->next_name, thread->next_name, RT_COMM_SIZE);
-	read_comm(stay->previous_name, prev);
-	submit_event(stay);
+	interval->event.time_ns = now_ns;
+	interval->event.pid = thread->pid;
+	interval->event.thread_id = READ(direct, next, pid);
+	interval->start_ns = start_ns;
+	interval->duration_ns = now_ns - start_ns;
+	interval->run_delay_ns = run_delay_ns;
+	interval->next_pid = thread->next_pid;
+	interval->previous_pid = READ(direct, prev, tgid);
+	read_comm(interval->thread_name, next);
+	__builtin_memcpy(interval->next_name, thread->next_name, RT_COMM_SIZE);
+	read_comm(interval->previous_name, prev);
+	submit_event(interval);
 }
 
 /* An entry was made only for a rank's thread, so the rank filter need not be asked again. */

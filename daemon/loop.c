@@ -3,16 +3,16 @@
 #include <event2/event.h>
 #include <signal.h>
 #include <systemd/sd-daemon.h>
-#include "daemon/collector.h"
-#include "daemon/context.h"
-#include "daemon/dump_room.h"
-#include "daemon/findings_room.h"
-#include "daemon/kernel.h"
-#include "daemon/log.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/dump/dumps.h"
+#include "daemon/findings/online.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
 #include "daemon/loop.h"
-#include "daemon/ranks.h"
-#include "daemon/steps_room.h"
-#include "daemon/store.h"
+#include "daemon/ranks/ranks.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
 
 #define TICK_NS (100 * NSEC_PER_MSEC)
 #define STATUS_NS (5 * NSEC_PER_SEC)
@@ -49,7 +49,7 @@ static void tick_collectors(struct loop *loop, uint64_t now_ns)
 
 static void tick_steps(struct loop *loop, uint64_t now_ns)
 {
-	steps_room_tick(loop->context->steps, now_ns);
+	rank_steps_tick(loop->context->steps, now_ns);
 }
 
 static void tick_ranks(struct loop *loop, uint64_t now_ns)
@@ -59,7 +59,7 @@ static void tick_ranks(struct loop *loop, uint64_t now_ns)
 
 static void tick_findings(struct loop *loop, uint64_t now_ns)
 {
-	findings_room_tick(loop->context->findings, now_ns);
+	online_tick(loop->context->findings, now_ns);
 }
 
 static void tick_levels(struct loop *loop, uint64_t now_ns)
@@ -69,7 +69,7 @@ static void tick_levels(struct loop *loop, uint64_t now_ns)
 
 static void tick_dumps(struct loop *loop, uint64_t now_ns)
 {
-	dump_room_tick(loop->context->dumps, now_ns);
+	dumps_tick(loop->context->dumps, now_ns);
 }
 
 static void flush(struct loop *loop, uint64_t now_ns)

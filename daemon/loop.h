@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's one thread of work (launch_worker.h has the only other): owns libevent's base, signals, the tick that calls
+ * The daemon's one thread of work (launch.h has the only other): owns libevent's base, signals, the tick that calls
  * every room, the ring's descriptor and what systemd is told. Opened first, so that rooms may add their own events to
  * context->base; run last.
  *
  * SIGTERM and SIGINT end loop_run(); SIGHUP calls reload. A tick is 100 ms; what each tick calls is a table in loop.c.
  */
-#ifndef RANKTRACE_LOOP_H
-#define RANKTRACE_LOOP_H
+#ifndef RANKTRACE_DAEMON_LOOP_H
+#define RANKTRACE_DAEMON_LOOP_H
 
-#include "daemon/util.h"
+#include "daemon/base/util.h"
 
 struct context;
 struct loop;

@@ -5,21 +5,21 @@
  */
 #include <getopt.h>
 #include <sys/resource.h>
-#include "daemon/alloc_room.h"
-#include "daemon/check.h"
-#include "daemon/collector.h"
-#include "daemon/context.h"
-#include "daemon/control.h"
-#include "daemon/dump_room.h"
-#include "daemon/findings_room.h"
-#include "daemon/kernel.h"
-#include "daemon/log.h"
+#include "daemon/memory/allocs.h"
+#include "daemon/check/check.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/control/control.h"
+#include "daemon/dump/dumps.h"
+#include "daemon/findings/online.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
 #include "daemon/loop.h"
-#include "daemon/ops_room.h"
-#include "daemon/request.h"
+#include "daemon/coll/rank_coll.h"
+#include "daemon/control/request.h"
 #include "daemon/start.h"
-#include "daemon/steps_room.h"
-#include "daemon/store.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -64,7 +64,7 @@ static void close_loop(struct daemon *d)
 	d->loop = loop_close(d->loop);
 }
 
-static int open_store(struct daemon *d)
+static int main_open_store(struct daemon *d)
 {
 	return start_store(&d->context.config, &d->context.store);
 }
@@ -86,42 +86,42 @@ static void close_kernel(struct daemon *d)
 
 static int open_steps(struct daemon *d)
 {
-	return steps_room_new(&d->context, &d->context.steps);
+	return rank_steps_new(&d->context, &d->context.steps);
 }
 
 static void close_steps(struct daemon *d)
 {
-	d->context.steps = steps_room_free(d->context.steps);
+	d->context.steps = rank_steps_free(d->context.steps);
 }
 
 static int open_ops(struct daemon *d)
 {
-	return ops_room_new(&d->context, &d->context.ops);
+	return rank_coll_new(&d->context, &d->context.ops);
 }
 
 static void close_ops(struct daemon *d)
 {
-	d->context.ops = ops_room_free(d->context.ops);
+	d->context.ops = rank_coll_free(d->context.ops);
 }
 
 static int open_findings(struct daemon *d)
 {
-	return findings_room_new(&d->context, &d->context.findings);
+	return online_new(&d->context, &d->context.findings);
 }
 
 static void close_findings(struct daemon *d)
 {
-	d->context.findings = findings_room_free(d->context.findings);
+	d->context.findings = online_free(d->context.findings);
 }
 
 static int open_allocs(struct daemon *d)
 {
-	return alloc_room_new(&d->context, &d->context.allocs);
+	return allocs_new(&d->context, &d->context.allocs);
 }
 
 static void close_allocs(struct daemon *d)
 {
-	d->context.allocs = alloc_room_free(d->context.allocs);
+	d->context.allocs = allocs_free(d->context.allocs);
 }
 
 static int open_ranks(struct daemon *d)
@@ -134,7 +134,7 @@ static void close_ranks(struct daemon *d)
 	d->context.ranks = ranks_free(d->context.ranks);
 }
 
-static void deliver(void *arg, const void *data, size_t size_bytes)
+static void main_deliver(void *arg, const void *data, size_t size_bytes)
 {
 	collectors_event(arg, data, size_bytes);
 }
@@ -144,7 +144,7 @@ static int open_collectors(struct daemon *d)
 	int r = collectors_open(&d->context, &d->context.collectors);
 
 	if (r >= 0)
-		kernel_deliver(d->context.kernel, deliver, d->context.collectors);
+		kernel_deliver(d->context.kernel, main_deliver, d->context.collectors);
 	return r;
 }
 
@@ -162,12 +162,12 @@ static int open_levels(struct daemon *d)
 
 static int open_dumps(struct daemon *d)
 {
-	return dump_room_new(&d->context, &d->context.dumps);
+	return dumps_new(&d->context, &d->context.dumps);
 }
 
 static void close_dumps(struct daemon *d)
 {
-	d->context.dumps = dump_room_free(d->context.dumps);
+	d->context.dumps = dumps_free(d->context.dumps);
 }
 
 static int open_control(struct daemon *d)
@@ -181,14 +181,14 @@ static void close_control(struct daemon *d)
 }
 
 /* Opened from the top, closed from the bottom. */
-static const struct room {
+static const struct input {
 	const char *name;
 	int (*open)(struct daemon *d);
 	void (*close)(struct daemon *d); /* may be NULL */
 	bool tells;			 /* logs why it failed, better than we can */
 } rooms[] = {
 	{"loop", open_loop, close_loop, true},
-	{"store", open_store, close_store, true},
+	{"store", main_open_store, close_store, true},
 	{"kernel", open_kernel, close_kernel, false},
 	{"ranks", open_ranks, close_ranks, false},
 	{"steps", open_steps, close_steps, false},
@@ -202,7 +202,7 @@ static const struct room {
 	{"control", open_control, close_control, true},
 };
 
-static int run(struct daemon *d)
+static int main_run(struct daemon *d)
 {
 	size_t opened;
 	int r = 0;
@@ -227,7 +227,7 @@ static int run(struct daemon *d)
 
 /* What the machine allows, without a daemon: the kernel room is asked where it opens, and check says what is missing.
  */
-static int check(struct daemon *d)
+static int main_check(struct daemon *d)
 {
 	int missing;
 
@@ -261,7 +261,7 @@ static void usage(FILE *f)
 enum { OPTION_STATE = 256, OPTION_SOCKET, OPTION_CONFIG, OPTION_LEVEL, OPTION_FLAG };
 
 /* 0: go on; otherwise the program ends with ret_status. */
-static int parse(int argc, char **argv, struct start_options *options, int *ret_status)
+static int main_parse(int argc, char **argv, struct start_options *options, int *ret_status)
 {
 	int check = 0, check_config = 0, json = 0, help = 0, version = 0, foreground = 0, c;
 	const struct option table[] = {
@@ -311,7 +311,7 @@ int main(int argc, char **argv)
 	char error[512];
 	int status;
 
-	if (parse(argc, argv, &d.options, &status))
+	if (main_parse(argc, argv, &d.options, &status))
 		return status;
 	log_open(LOG_INFO);
 	if (start_options_check(&d.options, error, sizeof(error)) < 0) {
@@ -332,5 +332,5 @@ int main(int argc, char **argv)
 	if (setpriority(PRIO_PROCESS, 0, (int)d.context.config.nice) < 0)
 		log_warning("main", "cannot take nice %lu: %s; going on at the priority given",
 			(unsigned long)d.context.config.nice, strerror(errno));
-	return d.options.check ? check(&d) : run(&d);
+	return d.options.check ? main_check(&d) : main_run(&d);
 }

@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include "daemon/collector.h"
-#include "daemon/log.h"
+#include "daemon/levels/collector.h"
+#include "daemon/base/log.h"
 #include "daemon/start.h"
-#include "daemon/store.h"
+#include "daemon/store/store.h"
 
 #define CONFIG_FILE RANKTRACE_SYSCONFDIR "/ranktrace.conf"
 
@@ -96,7 +96,7 @@ int start_config(const struct start_options *options, struct config *ret, char *
 }
 
 /* The first line of a small file; "" where it cannot be read. */
-static void read_line(const char *path, char *text, size_t size)
+static void start_read_line(const char *path, char *text, size_t size)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd >= 0 ? read(fd, text, size - 1) : 0;
@@ -108,7 +108,7 @@ static void read_line(const char *path, char *text, size_t size)
 void start_identity(struct context *context)
 {
 	context->started_ns = monotonic_ns();
-	read_line("/proc/sys/kernel/random/boot_id", context->boot_id, sizeof(context->boot_id));
+	start_read_line("/proc/sys/kernel/random/boot_id", context->boot_id, sizeof(context->boot_id));
 	if (gethostname(context->host, sizeof(context->host)) < 0)
 		copy_text(context->host, sizeof(context->host), "localhost");
 	context->host[sizeof(context->host) - 1] = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of the daemon's start that need more than a line: where the configuration comes from, who we are, what is on.
  */
-#ifndef RANKTRACE_START_H
-#define RANKTRACE_START_H
+#ifndef RANKTRACE_DAEMON_START_H
+#define RANKTRACE_DAEMON_START_H
 
-#include "daemon/context.h"
+#include "daemon/core/context.h"
 
 /* The command line; NULL where an option was not given. Texts are the caller's. */
 struct start_options {

@@ -5,17 +5,294 @@
  * whole, means of blocks of frames as their past. The class of the newest frame is the one that is asked about.
  *
  * From excesses to a cause: the outer part (data loading, checkpoint, the rest) that has most of the excess, then
- * downwards through the deeper parts that may lie in it (cause_parts.c), as long as one explains its share. Where it
+ * downwards through the deeper parts that may lie in it (cause.c), as long as one explains its share. Where it
  * ends in the rest of a rank that computes on the CPU, its CPU time says whether it computed: see rest_of().
  */
 #include "analyzers/detect/cause.h"
+#include "analyzers/base/robust.h"
 
-#include "analyzers/detect/cause_history.h"
-#include "analyzers/detect/cause_hog.h"
-
+#include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/*
+ * The table behind cause.h. What lies in what: time for which a thread was held back (run delay) lies in whatever
+ * stage it was in, and time for which its control group was throttled is counted by the kernel as run delay too, so
+ * that throttling is the deeper one. A launch gap is no time that adds up (cause.c).
+ *
+ * of_rest is below CAUSE_SHARE for what is measured only in part: run delay is that of the step thread, while the
+ * threads that compute with it are delayed as well and it then waits for them, asleep or spinning, which nothing here
+ * measures. One hog on one of a rank's four CPUs delays the step thread for a quarter of what the rank loses.
+ * Throttling and faults come from samples of seconds that are spread over steps.
+ */
+
+#define STAGE(kind) offsetof(struct frame_rank, stage_ns) + (kind) * sizeof(uint64_t)
+#define HOST(field) offsetof(struct frame_rank, host) + offsetof(struct frame_host, field)
+#define LOADS (PART_BIT(PART_DATALOADER) | PART_BIT(PART_CHECKPOINT) | PART_BIT(PART_REST))
+
+/* clang-format off */
+const struct cause_part_row cause_parts[PART_MAX] = {
+	[PART_STEP] = {"step_time", "ns", offsetof(struct frame_rank, step_ns), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MAX},
+	[PART_DATALOADER] = {"dataloader", "ns", STAGE(STAGE_DATALOADER), 1, 1, CAUSE_DATALOADER, true, 0, 0, REDUCE_MAX},
+	[PART_CHECKPOINT] = {"checkpoint", "ns", STAGE(STAGE_CHECKPOINT), 1, 1, CAUSE_CHECKPOINT, true, 0, 0, REDUCE_MAX},
+	[PART_GC] = {"gc", "ns", STAGE(STAGE_GC), 1, 1, CAUSE_GARBAGE_COLLECTION, false, LOADS, 0.5, REDUCE_MAX},
+	[PART_RUN_DELAY] = {"run_delay", "ns", HOST(run_delay_ns), 1, 1, CAUSE_PREEMPTION, false, LOADS | PART_BIT(PART_GC), 0.25,
+		REDUCE_MEAN},
+	[PART_THROTTLED] = {"throttled", "ns", HOST(throttled_ns), 1, 1, CAUSE_THROTTLING, false,
+		LOADS | PART_BIT(PART_GC) | PART_BIT(PART_RUN_DELAY), 0.25, REDUCE_MEAN},
+	[PART_FAULTS] = {"major_faults", "1", HOST(major_faults), CAUSE_FAULT_NS, 4096, CAUSE_FAULTS, false, LOADS | PART_BIT(PART_GC), 0.25,
+		REDUCE_MEAN},
+	[PART_LAUNCH] = {"launch_gap", "ns", HOST(launch_gap_ns), 1, 1, CAUSE_LAUNCH, false, 0, 0, REDUCE_MEAN},
+	[PART_FORWARD] = {"forward", "ns", STAGE(STAGE_FORWARD), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_ZERO_GRAD] = {"zero_grad", "ns", STAGE(STAGE_ZERO_GRAD), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_BACKWARD] = {"backward", "ns", STAGE(STAGE_BACKWARD), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_OPTIMIZER] = {"optimizer", "ns", STAGE(STAGE_OPTIMIZER), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_SYNC] = {"sync", "ns", STAGE(STAGE_SYNC), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_CPU] = {"cpu_time", "ns", HOST(cpu_ns), 1, 4096, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
+	[PART_HOG] = {"hog", "ns", HOST(preemptor_ns), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
+	[PART_SELF] = {"self_time", "ns", PART_NO_OFFSET, 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
+	[PART_TRANSFER] = {"transfer", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMMUNICATION, true, 0, 0, REDUCE_NONE},
+	[PART_REST] = {"compute", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMPUTE, true, 0, 0, REDUCE_NONE},
+};
+/* clang-format on */
+
+static_assert(PART_SELF + 3 == PART_MAX, "what is read by its offset comes first");
+static_assert(PART_MAX <= 32, "a bit a part");
+
+/* The table is known here: what a row says is no question any more once its turn of the loop is by itself. */
+#define CAUSE_UNROLL _Pragma("GCC unroll 32")
+
+/* No more than INT64_MAX, whose conversion is an instruction: this runs for every part of every rank of every step. */
+static inline float to_float(uint64_t value)
+{
+	return (float)(int64_t)(value < INT64_MAX ? value : INT64_MAX);
+}
+
+static inline float least(float a, float b)
+{
+	return a < b ? a : b;
+}
+
+void cause_parts_read(const struct frame *frame, const struct measures *measures, size_t rank, float ret[PART_MAX])
+{
+	const struct frame_rank *from = &frame->rank[rank];
+	float step = to_float(from->step_ns);
+
+	CAUSE_UNROLL
+	for (enum cause_part part = 0; part < PART_SELF; part++) {
+		const struct cause_part_row *row = &cause_parts[part];
+		uint64_t value;
+
+		memcpy(&value, (const char *)from + row->offset, sizeof(value));
+		ret[part] = value == FRAME_UNKNOWN ? NAN : least(to_float(value) * row->scale, step * row->most);
+	}
+	for (enum cause_part part = PART_SELF; part < PART_MAX; part++)
+		ret[part] = NAN;
+	if (measures && rank < measures->ranks && measures->rank[rank].wait_ns != FRAME_UNKNOWN)
+		ret[PART_SELF] = least(to_float(measures->rank[rank].self_ns), step);
+}
+
+/* Members' transfers add up, and each rank has its share of the sum. */
+static float transfer_of(const struct frame *frame, const struct measures *measures, size_t here)
+{
+	double sum = 0;
+	size_t groups = 0;
+
+	if (measures == NULL || here == 0)
+		return NAN;
+	for (size_t i = 0; i < measures->groups && i < frame->groups; i++) {
+		size_t members = frame->group[i].members < here ? frame->group[i].members : here;
+
+		if (measures->group[i].transfer_ns == FRAME_UNKNOWN)
+			continue;
+		sum += (double)measures->group[i].transfer_ns * (double)members;
+		groups++;
+	}
+	return groups > 0 ? (float)fmin(sum / (double)here, (double)measures->step_ns) : NAN;
+}
+
+void cause_sum_begin(struct cause_sum *sum)
+{
+	memset(sum, 0, sizeof(*sum));
+	for (size_t p = 0; p < PART_MAX; p++)
+		sum->most[p] = cause_parts[p].reduce == REDUCE_MAX ? -INFINITY : INFINITY;
+}
+
+/* Of a part that is not known, comparing is false and nothing is added. */
+void cause_sum_add(struct cause_sum *sum, const float part[PART_MAX])
+{
+	CAUSE_UNROLL
+	for (size_t p = 0; p < PART_MAX; p++) {
+		bool known = part[p] == part[p];
+
+		if (cause_parts[p].reduce == REDUCE_MAX)
+			sum->most[p] = part[p] > sum->most[p] ? part[p] : sum->most[p];
+		if (cause_parts[p].reduce == REDUCE_MIN)
+			sum->most[p] = part[p] < sum->most[p] ? part[p] : sum->most[p];
+		if (cause_parts[p].reduce == REDUCE_MEAN) {
+			sum->count[p] += known;
+			sum->sum[p] += known ? (double)part[p] : 0;
+		}
+	}
+	sum->ranks++;
+}
+
+/* NAN: of no rank. */
+static float reduced(const struct cause_sum *sum, enum cause_part part)
+{
+	if (cause_parts[part].reduce == REDUCE_MEAN)
+		return sum->count[part] > 0 ? (float)(sum->sum[part] / sum->count[part]) : NAN;
+	return isfinite(sum->most[part]) ? sum->most[part] : NAN;
+}
+
+void cause_sum_end(
+	const struct cause_sum *sum, const struct frame *frame, const struct measures *measures, float ret[PART_MAX])
+{
+	for (enum cause_part p = 0; p < PART_MAX; p++)
+		ret[p] = reduced(sum, p);
+	ret[PART_TRANSFER] = transfer_of(frame, measures, sum->ranks);
+}
+
+/* See cause.h. */
+
+#define SURE_Z 3.0 /* a part counts if it is so many deviations above what it is compared with */
+
+void cause_series_free(struct cause_series *series)
+{
+	for (size_t k = 0; k < CAUSE_FRAMES; k++)
+		free(series->recent[k]);
+	*series = (struct cause_series){.ranks = 0};
+}
+
+bool cause_series_grow(struct cause_series *series, size_t ranks)
+{
+	if (ranks <= series->ranks)
+		return true;
+	for (size_t k = 0; k < CAUSE_FRAMES; k++) {
+		float(*recent)[PART_MAX] = realloc(series->recent[k], ranks * sizeof(*recent));
+
+		if (!recent)
+			return false;
+		series->recent[k] = recent;
+		for (size_t i = series->ranks; i < ranks; i++) {
+			for (size_t p = 0; p < PART_MAX; p++)
+				recent[i][p] = NAN;
+		}
+	}
+	series->ranks = ranks;
+	return true;
+}
+
+void cause_past_feed(struct cause_past **past, uint64_t step, const float part[PART_MAX])
+{
+	struct cause_past *to = *past ? *past : (*past = calloc(1, sizeof(*to)));
+
+	if (!to)
+		return;
+	for (size_t p = 0; p < PART_MAX; p++) {
+		if (!isnan(part[p])) {
+			to->sum[p] += (double)part[p];
+			to->count[p]++;
+		}
+	}
+	if (++to->frames < CAUSE_BLOCK_FRAMES)
+		return;
+	for (size_t p = 0; p < PART_MAX; p++)
+		to->block[to->blocks % CAUSE_BLOCKS][p] = to->count[p] > 0 ? (float)(to->sum[p] / to->count[p]) : NAN;
+	to->last_step[to->blocks % CAUSE_BLOCKS] = step;
+	to->blocks++;
+	to->frames = 0;
+	memset(to->sum, 0, sizeof(to->sum));
+	memset(to->count, 0, sizeof(to->count));
+}
+
+/* The step from which frames count. */
+static uint64_t from_step(const struct cause_series *series, uint64_t since_step)
+{
+	size_t n = 0;
+
+	for (uint64_t k = 0; k < CAUSE_FRAMES && k < series->frames; k++)
+		n += series->step[k] >= since_step;
+	return n < series->least ? 0 : since_step;
+}
+
+double cause_series_middle(const struct cause_series *series, size_t rank, size_t part, uint64_t since_step)
+{
+	double sum = 0, min = INFINITY, max = -INFINITY;
+	size_t n = 0;
+
+	since_step = from_step(series, since_step);
+	for (size_t k = 0; k < CAUSE_FRAMES; k++) {
+		double value = (double)series->recent[k][rank][part];
+
+		if (isnan(value) || series->step[k] < since_step)
+			continue;
+		sum += value;
+		min = fmin(min, value);
+		max = fmax(max, value);
+		n++;
+	}
+	if (n < 4)
+		return n > 0 ? sum / (double)n : NAN;
+	return (sum - min - max) / (double)(n - 2);
+}
+
+void cause_compare(struct cause_compared *ret, size_t part, double *other, size_t n)
+{
+	double deviation;
+
+	ret->peers[part] = NAN;
+	ret->excess[part] = NAN;
+	ret->sure[part] = false;
+	if (n == 0)
+		return;
+	ret->peers[part] = robust_median(other, n);
+	if (isnan(ret->value[part]))
+		return;
+	ret->any = true;
+	ret->excess[part] = ret->value[part] - ret->peers[part];
+	deviation = fmax(robust_spread(other, n, ret->peers[part]), CAUSE_FLOOR * ret->value[PART_STEP]);
+	ret->sure[part] = ret->excess[part] > SURE_Z * deviation;
+}
+
+size_t cause_past_values(const struct cause_past *past, uint64_t since_step, size_t part, double ret[CAUSE_BLOCKS])
+{
+	size_t n = 0, blocks = past == NULL ? 0 : past->blocks < CAUSE_BLOCKS ? (size_t)past->blocks : CAUSE_BLOCKS;
+
+	for (size_t b = 0; b < blocks; b++) {
+		if (past->last_step[b] < since_step && !isnan(past->block[b][part]))
+			ret[n++] = (double)past->block[b][part];
+	}
+	return n;
+}
+
+void cause_preemptor_feed(struct cause_preemptor *preemptor, const struct frame_host *host)
+{
+	if (host->preemptor_pid == 0 || host->run_delay_ns == 0 || host->preemptor_ns == FRAME_UNKNOWN)
+		return;
+	if (host->preemptor_pid != preemptor->pid && host->preemptor_ns < preemptor->ns / 2) {
+		preemptor->ns /= 2;
+		return;
+	}
+	preemptor->pid = host->preemptor_pid;
+	preemptor->ns = host->preemptor_ns;
+	memcpy(preemptor->name, host->preemptor_name, sizeof(preemptor->name));
+}
+
+void cause_preemptor_text(const struct cause_preemptor *preemptor, char *ret, size_t size)
+{
+	char name[sizeof(preemptor->name)];
+
+	ret[0] = '\0';
+	if (preemptor->pid == 0)
+		return;
+	memcpy(name, preemptor->name, sizeof(name));
+	for (size_t i = 0; i < sizeof(name) && name[i]; i++)
+		name[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
+	snprintf(ret, size, "pid %u%s%.*s", preemptor->pid, name[0] ? " " : "", (int)sizeof(name), name);
+}
 
 #define RANKS_MAX 16384
 #define PEERS_MAX 64	      /* of a class; of more, so many evenly chosen ones stand for all */
@@ -30,7 +307,7 @@
 struct cause_rank {
 	uint32_t class;
 	bool device;
-	struct cause_hog hog;
+	struct cause_preemptor preemptor;
 	struct cause_past *past[FRAME_CLASS_MAX]; /* of the last of a class of one; NULL where there are peers */
 };
 
@@ -80,7 +357,7 @@ struct cause *cause_free(struct cause *cause)
 	return NULL;
 }
 
-static bool grow(struct cause *cause, size_t ranks)
+static bool cause_grow(struct cause *cause, size_t ranks)
 {
 	struct cause_rank *rank;
 
@@ -95,7 +372,7 @@ static bool grow(struct cause *cause, size_t ranks)
 	return true;
 }
 
-static bool is_here(const struct frame *frame, size_t i)
+static bool cause_is_here(const struct frame *frame, size_t i)
 {
 	return i < frame->ranks && frame->rank[i].here && frame->rank[i].step_ns != 0;
 }
@@ -108,7 +385,7 @@ static void rank_feed(struct cause *cause, const struct frame *frame, const stru
 	struct cause_rank *rank = &cause->rank[i];
 	const struct frame_rank *from;
 
-	if (!is_here(frame, i)) {
+	if (!cause_is_here(frame, i)) {
 		for (size_t p = 0; p < PART_MAX; p++)
 			slot[p] = NAN;
 		return;
@@ -119,7 +396,7 @@ static void rank_feed(struct cause *cause, const struct frame *frame, const stru
 	rank->class = measures && i < measures->ranks ? measures->rank[i].class : FRAME_NONE;
 	rank->device =
 		frame->who[i].card[0] || frame->tier == FRAME_TIER_DEVICE || from->host.launch_gap_ns != FRAME_UNKNOWN;
-	cause_hog_feed(&rank->hog, &from->host);
+	cause_preemptor_feed(&rank->preemptor, &from->host);
 	if (rank->class == FRAME_NONE || rank->class >= measures->classes || measures->class_ranks[rank->class] < 2)
 		cause_past_feed(&rank->past[frame->class], frame->step, slot);
 }
@@ -130,7 +407,7 @@ static void ranks_add(const struct frame *frame, const struct measures *measures
 	float part[PART_MAX];
 
 	for (size_t i = 0; i < ranks; i++) {
-		if (!is_here(frame, i))
+		if (!cause_is_here(frame, i))
 			continue;
 		cause_parts_read(frame, measures, i, part);
 		cause_sum_add(sum, part);
@@ -150,7 +427,7 @@ void cause_frame(struct cause *cause, const struct frame *frame, const struct me
 	job = &cause->job[frame->class];
 	if (!cause_series_grow(job, 1))
 		return;
-	if (!cause->of_job && (!grow(cause, ranks) || !cause_series_grow(series, cause->ranks)))
+	if (!cause->of_job && (!cause_grow(cause, ranks) || !cause_series_grow(series, cause->ranks)))
 		return;
 	cause_sum_begin(&sum);
 	if (cause->of_job)
@@ -228,7 +505,7 @@ static void compare_rank(const struct cause *cause, uint32_t rank, uint64_t sinc
 
 /* Excesses that are none are 0 from here on, and what a rank waits for its CPU because it needs more of it is no delay
  * by others: on a CPU that all share, twice the work is twice the delay. */
-static void settle(struct cause_compared *of)
+static void cause_settle(struct cause_compared *of)
 {
 	double more = of->value[PART_CPU] / of->peers[PART_CPU];
 
@@ -314,7 +591,7 @@ static enum finding_cause rest_of(const struct cause_rank *rank, const struct ca
 	if (rank->device || isnan(cpu) || cpu >= SHARE_HOST * excess ||
 		((busy || of->spins) && cpu > -SHARE_HOST * excess))
 		return CAUSE_COMPUTE;
-	if (rank->hog.pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess &&
+	if (rank->preemptor.pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess &&
 		of->value[PART_HOG] >= FLOOR_HOG * excess)
 		return CAUSE_PREEMPTION;
 	for (enum cause_part p = 0; p < PART_MAX; p++)
@@ -322,7 +599,7 @@ static enum finding_cause rest_of(const struct cause_rank *rank, const struct ca
 	return host >= SHARE_HOST * excess ? CAUSE_HOST : CAUSE_UNKNOWN;
 }
 
-static void add(
+static void cause_add(
 	struct finding *finding, const struct cause_compared *of, enum cause_part part, const struct cause_rank *rank)
 {
 	const struct cause_part_row *row = &cause_parts[part];
@@ -333,7 +610,7 @@ static void add(
 			return;
 	}
 	if (part == PART_RUN_DELAY && rank && of->value[PART_HOG] >= NAMED_HOG * of->value[PART_RUN_DELAY])
-		cause_hog_text(&rank->hog, detail, sizeof(detail));
+		cause_preemptor_text(&rank->preemptor, detail, sizeof(detail));
 	finding_add(finding, row->name, row->unit, of->value[part] / row->scale, of->peers[part] / row->scale, detail);
 	row = &cause_parts[PART_HOG];
 	if (detail[0])
@@ -357,7 +634,7 @@ static void add_rest(struct finding *finding, const struct cause_compared *of, d
 		}
 		if (most == PART_MAX)
 			return;
-		add(finding, of, most, NULL);
+		cause_add(finding, of, most, NULL);
 	}
 }
 
@@ -382,7 +659,7 @@ static enum cause_part outermost(const struct cause_compared *of, double excess)
 	return of->excess[most] >= CAUSE_SHARE * excess ? most : PART_MAX;
 }
 
-static double known(double value)
+static double cause_known(double value)
 {
 	return isnan(value) ? 0 : value;
 }
@@ -396,14 +673,14 @@ static void fill_rest(struct cause_compared *of, double excess)
 	for (enum cause_part p = 0; p < PART_REST; p++) {
 		if (!cause_parts[p].outer)
 			continue;
-		of->value[PART_REST] -= known(of->value[p]);
-		of->peers[PART_REST] -= known(of->peers[p]);
+		of->value[PART_REST] -= cause_known(of->value[p]);
+		of->peers[PART_REST] -= cause_known(of->peers[p]);
 		of->excess[PART_REST] -= of->sure[p] ? of->excess[p] : 0;
 	}
 	of->sure[PART_REST] = true;
 }
 
-static void tell(const struct cause_compared *of, double excess, const struct cause_rank *rank, struct finding *finding)
+static void cause_tell(const struct cause_compared *of, double excess, const struct cause_rank *rank, struct finding *finding)
 {
 	enum cause_part chain[PART_MAX + 1], outer = outermost(of, excess), deep;
 	size_t n = outer == PART_MAX ? 0 : descend(of, outer, excess, chain);
@@ -413,14 +690,14 @@ static void tell(const struct cause_compared *of, double excess, const struct ca
 	if (deep == PART_REST)
 		finding->cause = nothing_seen(of) ? CAUSE_UNKNOWN : rank ? rest_of(rank, of, excess) : CAUSE_COMPUTE;
 	if (finding->cause == CAUSE_PREEMPTION)
-		add(finding, of, PART_RUN_DELAY, rank);
+		cause_add(finding, of, PART_RUN_DELAY, rank);
 	for (; n > 0; n--) {
 		if (chain[n - 1] != PART_REST || (finding->cause == CAUSE_COMPUTE && of->value[PART_REST] > 0))
-			add(finding, of, chain[n - 1], rank);
+			cause_add(finding, of, chain[n - 1], rank);
 	}
 	add_rest(finding, of, excess);
 	if (!isnan(of->value[PART_CPU]) && !isnan(of->peers[PART_CPU]))
-		add(finding, of, PART_CPU, rank);
+		cause_add(finding, of, PART_CPU, rank);
 }
 
 /*
@@ -455,9 +732,9 @@ void cause_of(const struct cause *cause, uint32_t rank, double excess_ns, struct
 	if (!of.any)
 		return;
 	of.spins = !cause->rank[rank].device && spins(cause, &of, since_step);
-	settle(&of);
+	cause_settle(&of);
 	fill_rest(&of, excess_ns);
-	tell(&of, excess_ns, &cause->rank[rank], finding);
+	cause_tell(&of, excess_ns, &cause->rank[rank], finding);
 }
 
 /*
@@ -477,7 +754,7 @@ void cause_of_job(const struct cause *cause, uint64_t since_step, double excess_
 	compare_past(job, 0, cause->job_past[cause->class], since_step, &of);
 	if (!of.any)
 		return;
-	settle(&of);
+	cause_settle(&of);
 	fill_rest(&of, excess_ns);
 	forward = of.excess[PART_FORWARD] / of.peers[PART_FORWARD];
 	backward = of.excess[PART_BACKWARD] / of.peers[PART_BACKWARD];
@@ -486,5 +763,5 @@ void cause_of_job(const struct cause *cause, uint64_t since_step, double excess_
 		most += of.excess[PART_BACKWARD] + of.excess[PART_SYNC];
 	if (cause->tier == FRAME_TIER_STAGES)
 		of.excess[PART_REST] = fmin(of.excess[PART_REST], most);
-	tell(&of, excess_ns, NULL, finding);
+	cause_tell(&of, excess_ns, NULL, finding);
 }

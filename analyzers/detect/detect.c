@@ -82,7 +82,7 @@ struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const
 	}
 	for (size_t i = 0; i < detect->jobs; i++)
 		oldest = detect->job[i]->used < detect->job[oldest]->used ? i : oldest;
-	if (detect->jobs == FRAMER_JOBS_MAX)
+	if (detect->jobs == ALIGN_JOBS_MAX)
 		job_over(detect, oldest);
 	job = job_new(detect, number, word, world_size);
 	if (!job)
@@ -92,12 +92,12 @@ struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const
 	return job;
 }
 
-static void on_say(void *arg, const struct opinion *opinion)
+static void on_say(void *arg, const struct verdict *verdict)
 {
 	struct detect_hearing *hearing = arg;
 
 	hearing->said = true;
-	findings_say(hearing->job->findings, opinion, hearing->who, hearing->ranks, hearing->cards, hearing->tier,
+	findings_say(hearing->job->findings, verdict, hearing->who, hearing->ranks, hearing->cards, hearing->tier,
 		hearing->step, hearing->now_ns);
 }
 
@@ -116,7 +116,7 @@ struct detector_out detect_hear(struct detect_hearing *hearing)
 }
 
 /* When the frame ended: of the first rank that is in it. */
-static uint64_t end_of(const struct frame *frame, uint64_t otherwise)
+static uint64_t detect_end_of(const struct frame *frame, uint64_t otherwise)
 {
 	for (size_t i = 0; i < frame->ranks; i++) {
 		if (frame->rank[i].here && frame->rank[i].end_ns)
@@ -133,7 +133,7 @@ static bool is_warm(struct detect_job *job, uint64_t now_ns)
 	return now_ns - job->first_ns >= job->detect->options.warm_ns;
 }
 
-static void take(struct detect_job *job, const struct frame *given)
+static void detect_take(struct detect_job *job, const struct frame *given)
 {
 	struct frame mine = *given;
 	const struct frame *frame = &mine;
@@ -144,7 +144,7 @@ static void take(struct detect_job *job, const struct frame *given)
 		.cards = frame->cards ? frame->cards : frame->world_size,
 		.tier = frame->tier,
 		.step = frame->step,
-		.now_ns = end_of(frame, detect->now_ns)};
+		.now_ns = detect_end_of(frame, detect->now_ns)};
 	const struct detector_out out = detect_hear(&hearing);
 	const struct measures *measures;
 
@@ -167,21 +167,21 @@ static void take(struct detect_job *job, const struct frame *given)
 static void on_frame(void *arg, uint32_t number, const struct frame *frame)
 {
 	struct detect *detect = arg;
-	struct framer_job known;
+	struct align_job_info known;
 	struct detect_job *job;
 
-	if (!framer_job(detect->framer, number, &known))
+	if (!align_job_info(detect->align, number, &known))
 		return;
 	job = detect_job_find(detect, number, known.job, known.world_size);
 	if (job)
-		take(job, frame);
+		detect_take(job, frame);
 }
 
 struct detect *detect_new_with(const struct detect_options *options, const struct detect_sink *sink,
 	const struct detector *const *detectors, size_t count)
 {
 	struct detect *detect = count <= DETECT_DETECTORS_MAX ? calloc(1, sizeof(*detect)) : NULL;
-	struct framer_sink frames = {on_frame, detect};
+	struct align_sink frames = {on_frame, detect};
 
 	if (!detect)
 		return NULL;
@@ -190,24 +190,24 @@ struct detect *detect_new_with(const struct detect_options *options, const struc
 	detect->detectors = detectors;
 	detect->count = count;
 	detect->next_id = 1;
-	detect->framer = framer_new(&frames);
-	return detect->framer ? detect : detect_free(detect);
+	detect->align = align_new(&frames);
+	return detect->align ? detect : detect_free(detect);
 }
 
 struct detect *detect_free(struct detect *detect)
 {
 	if (!detect)
 		return NULL;
-	framer_free(detect->framer);
+	align_free(detect->align);
 	for (size_t i = 0; i < detect->jobs; i++)
 		job_free(detect->job[i]);
 	free(detect);
 	return NULL;
 }
 
-struct framer *detect_framer(struct detect *detect)
+struct align *detect_align(struct detect *detect)
 {
-	return detect->framer;
+	return detect->align;
 }
 
 void detect_frame(struct detect *detect, const char *word, const struct frame *frame)
@@ -215,30 +215,30 @@ void detect_frame(struct detect *detect, const char *word, const struct frame *f
 	struct detect_job *job = detect_job_find(detect, DETECT_ELSEWHERE, word, frame->world_size);
 
 	if (job)
-		take(job, frame);
+		detect_take(job, frame);
 }
 
-static bool is_over(const struct detect *detect, const struct detect_job *job)
+static bool detect_is_over(const struct detect *detect, const struct detect_job *job)
 {
-	struct framer_job known;
+	struct align_job_info known;
 
-	return job->number != DETECT_ELSEWHERE && (!framer_job(detect->framer, job->number, &known) || known.ended ||
+	return job->number != DETECT_ELSEWHERE && (!align_job_info(detect->align, job->number, &known) || known.ended ||
 							  !is_job(job, job->number, known.job, known.world_size));
 }
 
 void detect_advance(struct detect *detect, uint64_t now_ns)
 {
 	detect->now_ns = now_ns;
-	framer_advance(detect->framer, now_ns);
+	align_advance(detect->align, now_ns);
 	for (size_t i = detect->jobs; i-- > 0;) {
-		if (is_over(detect, detect->job[i]))
+		if (detect_is_over(detect, detect->job[i]))
 			job_over(detect, i);
 	}
 }
 
 void detect_end(struct detect *detect)
 {
-	framer_end(detect->framer);
+	align_end(detect->align);
 	for (size_t i = 0; i < detect->jobs; i++)
 		findings_end(detect->job[i]->findings, detect->now_ns);
 }

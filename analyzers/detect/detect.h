@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one interface of all verdicts: feed events, get findings. Pure: no I/O, no clock, no globals; the same code runs in
- * the daemon, over stores of one node or many, and in tests. Holds the framer, the detectors of detectors.def a job, and the
+ * the daemon, over stores of one node or many, and in tests. Holds the aligner, the detectors of detectors.def a job, and the
  * findings' lives (findings.h).
  *
  * A finding is told when it is suspected, opened, has changed enough to matter (cause, or at most every 30 s for its cost),
@@ -11,7 +11,7 @@
 #define RANKTRACE_DETECT_DETECT_H
 
 #include "analyzers/detect/detector.h"
-#include "analyzers/detect/framer.h"
+#include "analyzers/align/align.h"
 
 struct detect_sink {
 	void (*finding)(void *arg, const struct finding *finding);
@@ -26,12 +26,12 @@ void detect_options_default(struct detect_options *ret);
 struct detect *detect_new(const struct detect_options *options, const struct detect_sink *sink);
 struct detect *detect_free(struct detect *detect);
 /* Events go in here. */
-struct framer *detect_framer(struct detect *detect);
-/* Where ranks stand: rank members are processes of the framer, stuck.culprit too. Jobs of which no rank is told are not looked at.
+struct align *detect_align(struct detect *detect);
+/* Where ranks stand: rank members are processes of the aligner, stuck.culprit too. Jobs of which no rank is told are not looked at.
  * stuck_job[i]: the job's word; of jobs of one word, it is the one that has its first culprit. */
 void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations);
-/* A frame made elsewhere (simulator, another's traces), of a job of that word; not together with framer events of it. */
+/* A frame made elsewhere (simulator, another's traces), of a job of that word; not together with aligner events of it. */
 void detect_frame(struct detect *detect, const char *job, const struct frame *frame);
 /* Time has come to here. Findings of jobs of which no rank lives are closed. */
 void detect_advance(struct detect *detect, uint64_t now_ns);

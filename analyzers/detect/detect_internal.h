@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside detect: jobs, and detectors of the caller's choice for its tests. */
-#ifndef RANKTRACE_DETECT_INTERNAL_H
-#define RANKTRACE_DETECT_INTERNAL_H
+#ifndef RANKTRACE_DETECT_DETECT_INTERNAL_H
+#define RANKTRACE_DETECT_DETECT_INTERNAL_H
 
 #include "analyzers/detect/detect.h"
 #include "analyzers/detect/findings.h"
@@ -41,10 +41,10 @@ struct detect {
 	struct detect_sink sink;
 	const struct detector *const *detectors;
 	size_t count;
-	struct framer *framer;
+	struct align *align;
 	uint64_t next_id, now_ns, uses;
 	size_t jobs;
-	struct detect_job *job[FRAMER_JOBS_MAX];
+	struct detect_job *job[ALIGN_JOBS_MAX];
 };
 
 /* The table must stay as long as what is returned. NULL: out of memory, or more than DETECT_DETECTORS_MAX. */

@@ -9,8 +9,8 @@
 #ifndef RANKTRACE_DETECT_DETECTOR_H
 #define RANKTRACE_DETECT_DETECTOR_H
 
-#include "analyzers/detect/finding.h"
-#include "analyzers/detect/frame.h"
+#include "analyzers/finding/finding.h"
+#include "analyzers/align/frame.h"
 #include "analyzers/detect/measure.h"
 
 /* Parameters; all have a default (detect_options_default() in detect.h). */
@@ -34,14 +34,14 @@ struct detect_options {
 /* What it thinks, of this frame. Copied by say(). Of finding: kind, cause, rank (as index in frame.who, -1 none),
  * communicator, since_step, since_ns, confidence, severity, slowdown, evidence, others; the rest is filled in by findings.c.
  * What is one finding: equal kind, rank, communicator. */
-struct opinion {
+struct verdict {
 	struct finding finding;
 	bool confirmed;            /* false: suspected */
 	double lost_ns;            /* of this step, by the what-if: slowdown's share; cost = lost_ns * cards */
 };
 
 struct detector_out {
-	void (*say)(void *arg, const struct opinion *opinion);
+	void (*say)(void *arg, const struct verdict *verdict);
 	/* What would settle it: bits of enum detect_want; seen: a sentence for the log. */
 	void (*want)(void *arg, unsigned wants, const char *why);
 	void *arg;
@@ -63,7 +63,7 @@ struct standing {
 	uint64_t cpu_ns;           /* of the process, since it began; FRAME_UNKNOWN */
 };
 
-/* What ops_judge says of a communicator of the job (analyzers/ops_judge.h): only those that are not RUNNING. */
+/* What ops_judge says of a communicator of the job (analyzers/coll/coll_judge.h): only those that are not RUNNING. */
 struct stuck {
 	char communicator[20];
 	int state;                 /* enum ops_state */
@@ -79,7 +79,7 @@ struct stuck {
 	const uint32_t *waiter;
 };
 
-struct look {
+struct snapshot {
 	uint64_t now_ns;
 	uint64_t step_ns;          /* median step of the job, 0 not known */
 	uint64_t checkpoint_ns;    /* longest checkpoint seen */
@@ -99,7 +99,7 @@ struct detector {
 	void *(*free)(void *state);
 	void (*frame)(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
 		const struct detector_out *out);  /* may be NULL */
-	void (*look)(void *state, const struct look *look, const struct detector_out *out); /* may be NULL */
+	void (*snapshot)(void *state, const struct snapshot *snapshot, const struct detector_out *out); /* may be NULL */
 };
 
 #endif

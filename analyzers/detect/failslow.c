@@ -2,11 +2,188 @@
 /* The rules of failslow.h. */
 #include "analyzers/detect/failslow.h"
 
-#include "analyzers/detect/failslow_ramp.h"
-#include "analyzers/detect/failslow_reference.h"
-
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define NORMAL 1.4826 /* a normal distribution's deviation over its median deviation */
+#define CLIP 3.0      /* spikes say nothing about persistence */
+#define PHI_MAX 0.95
+
+/* The first place whose value is not below; without branches that cannot be foretold. */
+static size_t failslow_reference_place(const struct failslow_reference *reference, double value)
+{
+	const double *sorted = reference->sorted;
+	size_t n = reference->count, at = 0;
+
+	while (n > 1) {
+		size_t half = n / 2;
+
+		at += sorted[at + half - 1] < value ? half : 0;
+		n -= half;
+	}
+	return at + (n == 1 && sorted[at] < value);
+}
+
+void failslow_reference_add(struct failslow_reference *reference, double value)
+{
+	double *sorted = reference->sorted;
+	size_t at = failslow_reference_place(reference, value), old = reference->count;
+
+	if (reference->count == FAILSLOW_REFERENCE)
+		old = failslow_reference_place(reference, reference->value[reference->next]);
+	else
+		reference->count++;
+	if (at > old) {
+		at--;
+		memmove(sorted + old, sorted + old + 1, (at - old) * sizeof(*sorted));
+	} else {
+		memmove(sorted + at + 1, sorted + at, (old - at) * sizeof(*sorted));
+	}
+	sorted[at] = value;
+	reference->value[reference->next] = value;
+	reference->next = (reference->next + 1) % FAILSLOW_REFERENCE;
+}
+
+/* The median distance from the median. The nearest `need` values are a stretch of the sorted ones; the middle distance
+ * is that of its farther end. */
+static double deviation(const struct failslow_reference *reference, double median)
+{
+	const double *sorted = reference->sorted;
+	size_t need = (reference->count - 1) / 2 + 1, low = 0, high = reference->count - need;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		/* Further right as long as what would come in on the right is nearer than what leaves on the left. */
+		if (sorted[middle + need] - median < median - sorted[middle])
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return fmax(median - sorted[low], sorted[low + need - 1] - median);
+}
+
+/* How much of a value is still there in the next: the correlation of neighbours. */
+static double persistence(const struct failslow_reference *reference, const struct failslow_past *past)
+{
+	size_t at = reference->count == FAILSLOW_REFERENCE ? reference->next : 0;
+	double before = 0, products = 0, squares = 0, scale = 1 / past->sigma;
+
+	for (size_t i = 0; i < reference->count; i++) {
+		double x = (reference->value[at] - past->median) * scale;
+
+		x = x > CLIP ? CLIP : x < -CLIP ? -CLIP : x;
+		products += x * before;
+		squares += x * x;
+		before = x;
+		at = at + 1 == FAILSLOW_REFERENCE ? 0 : at + 1;
+	}
+	return squares > 0 ? fmin(fmax(products / squares, 0), PHI_MAX) : 0;
+}
+
+void failslow_reference_read(const struct failslow_reference *reference, double floor, struct failslow_past *ret)
+{
+	size_t n = reference->count;
+
+	ret->median = n > 0 ? (reference->sorted[(n - 1) / 2] + reference->sorted[n / 2]) / 2 : 0;
+	ret->sigma = n > 0 ? fmax(floor, NORMAL * deviation(reference, ret->median)) : floor;
+}
+
+double failslow_reference_inflate(const struct failslow_reference *reference, const struct failslow_past *past)
+{
+	double phi = persistence(reference, past);
+
+	return sqrt((1 + phi) / (1 - phi));
+}
+
+double failslow_median(double *value, size_t n)
+{
+	for (size_t i = 1; i < n; i++) {
+		double x = value[i];
+		size_t k = i;
+
+		for (; k > 0 && value[k - 1] > x; k--)
+			value[k] = value[k - 1];
+		value[k] = x;
+	}
+	return (value[(n - 1) / 2] + value[n / 2]) / 2;
+}
+
+#define BLOCKS FAILSLOW_RAMP_BLOCKS
+#define PAIRS (BLOCKS * (BLOCKS - 1) / 2)
+#define END 3 /* blocks at either end */
+
+void failslow_ramp_reset(struct failslow_ramp *ramp, size_t every)
+{
+	*ramp = (struct failslow_ramp){.every = every};
+}
+
+static double median_of(const double *block, size_t n)
+{
+	double copy[BLOCKS];
+
+	memcpy(copy, block, n * sizeof(*copy));
+	return failslow_median(copy, n);
+}
+
+static bool measure(const struct failslow_ramp *ramp, double least, struct failslow_rise *ret)
+{
+	double slope[PAIRS];
+	size_t n = 0, rising = 0, first = 0;
+
+	ret->base = median_of(ramp->block, END);
+	ret->ends = median_of(ramp->block + BLOCKS - END, END) - ret->base;
+	if (ret->ends <= least)
+		return false;
+	for (size_t i = 0; i < BLOCKS; i++) {
+		for (size_t j = i + 1; j < BLOCKS; j++) {
+			double rise = ramp->block[j] - ramp->block[i];
+
+			rising += rise > 0;
+			slope[n++] = rise / (double)(j - i);
+		}
+	}
+	ret->rise = failslow_median(slope, n) * BLOCKS;
+	ret->rising = (double)rising / PAIRS;
+	/* It began with the last block that was still near the base. */
+	for (size_t i = 0; i < BLOCKS; i++) {
+		if (ramp->block[i] - ret->base < ret->ends / BLOCKS)
+			first = i;
+	}
+	ret->step = ramp->step[first];
+	ret->time_ns = ramp->time_ns[first];
+	return true;
+}
+
+static void begin_block(struct failslow_ramp *ramp, uint64_t step, uint64_t time_ns)
+{
+	if (ramp->blocks == BLOCKS) {
+		memmove(ramp->block, ramp->block + 1, (BLOCKS - 1) * sizeof(*ramp->block));
+		memmove(ramp->step, ramp->step + 1, (BLOCKS - 1) * sizeof(*ramp->step));
+		memmove(ramp->time_ns, ramp->time_ns + 1, (BLOCKS - 1) * sizeof(*ramp->time_ns));
+		ramp->blocks--;
+	}
+	ramp->step[ramp->blocks] = step;
+	ramp->time_ns[ramp->blocks] = time_ns;
+}
+
+bool failslow_ramp_add(struct failslow_ramp *ramp, double value, uint64_t step, uint64_t time_ns, double least,
+	struct failslow_rise *ret)
+{
+	if (++ramp->skipped < ramp->every)
+		return false;
+	ramp->skipped = 0;
+	if (ramp->samples == 0)
+		begin_block(ramp, step, time_ns);
+	ramp->sample[ramp->samples++] = value;
+	if (ramp->samples < FAILSLOW_RAMP_SAMPLES)
+		return false;
+	ramp->samples = 0;
+	ramp->block[ramp->blocks++] = failslow_median(ramp->sample, FAILSLOW_RAMP_SAMPLES);
+	return ramp->blocks == BLOCKS && measure(ramp, least, ret);
+}
 
 #define WARM_UP 3
 #define NEEDED 30
@@ -94,7 +271,7 @@ struct failslow *failslow_free(struct failslow *failslow)
 }
 
 /* The step so many before the newest one; 0: the newest. */
-static const struct point *ago(const struct failslow *failslow, uint64_t steps)
+static const struct point *failslow_ago(const struct failslow *failslow, uint64_t steps)
 {
 	return &failslow->recent[(failslow->seen - 1 - steps) % RECENT];
 }
@@ -105,7 +282,7 @@ static double excess(const struct failslow *failslow, uint64_t n)
 	double value[VERIFY_MAX];
 
 	for (uint64_t i = 0; i < n; i++)
-		value[i] = ago(failslow, i)->y;
+		value[i] = failslow_ago(failslow, i)->y;
 	return failslow_median(value, n) - failslow->past.median;
 }
 
@@ -131,7 +308,7 @@ static void admit(struct failslow *failslow, uint64_t n)
 	if (n > FAILSLOW_REFERENCE)
 		n = FAILSLOW_REFERENCE;
 	for (uint64_t i = n; i > 0; i--)
-		failslow_reference_add(&failslow->reference, ago(failslow, i - 1)->y);
+		failslow_reference_add(&failslow->reference, failslow_ago(failslow, i - 1)->y);
 	failslow->fresh += n;
 	if (failslow->fresh >= REFRESH)
 		read_reference(failslow);
@@ -155,7 +332,7 @@ static void be_slow(struct failslow *failslow, enum failslow_state state, double
 
 static void set_onset(struct failslow *failslow, uint64_t since)
 {
-	const struct point *first = ago(failslow, (since < RECENT ? since : RECENT) - 1);
+	const struct point *first = failslow_ago(failslow, (since < RECENT ? since : RECENT) - 1);
 
 	failslow->verdict.steps_since = since;
 	failslow->verdict.onset_step = first->step;
@@ -179,7 +356,7 @@ static bool even(const struct failslow *failslow, uint64_t n, double excess_ln)
 	uint64_t slow = 0;
 
 	for (uint64_t i = 0; i < n; i++)
-		slow += ago(failslow, i)->y > least;
+		slow += failslow_ago(failslow, i)->y > least;
 	return (double)slow >= EVEN_PART * (double)n;
 }
 
@@ -212,7 +389,7 @@ static uint64_t began(const struct failslow *failslow, uint64_t since, double ex
 	uint64_t at = 1;
 
 	for (uint64_t i = 0; i < since; i++) {
-		double x = (ago(failslow, i)->y - middle) / excess_ln;
+		double x = (failslow_ago(failslow, i)->y - middle) / excess_ln;
 
 		score += fmin(fmax(x, -1), 1);
 		if (score > best) {
@@ -232,13 +409,13 @@ static bool rises(const struct failslow *failslow, uint64_t had, uint64_t since,
 	if (n < RISE_STEPS)
 		return false;
 	for (uint64_t i = 0; i < n; i++)
-		early[i] = ago(failslow, since + i)->y;
+		early[i] = failslow_ago(failslow, since + i)->y;
 	return failslow_median(early, n) - failslow->past.median > RISE_EARLY * excess_ln;
 }
 
 static void look_for_ramps(struct failslow *failslow)
 {
-	const struct point *now = ago(failslow, 0);
+	const struct point *now = failslow_ago(failslow, 0);
 
 	for (size_t i = 0; i < RAMPS; i++) {
 		struct failslow_rise rise;
@@ -264,7 +441,7 @@ static void look_for_ramps(struct failslow *failslow)
 
 static void watch(struct failslow *failslow)
 {
-	double found = 0, sigma = failslow->past.sigma, r = (ago(failslow, 0)->y - failslow->past.median) / sigma;
+	double found = 0, sigma = failslow->past.sigma, r = (failslow_ago(failslow, 0)->y - failslow->past.median) / sigma;
 	double allowance = fmax(0.5, 0.25 * failslow->degree / sigma);
 
 	failslow->since++;
@@ -303,7 +480,7 @@ static bool relieved(const struct failslow *failslow)
 	unsigned quick = 0;
 
 	for (uint64_t i = 0; i < RELIEF; i++)
-		quick += ago(failslow, i)->y - failslow->past.median < failslow->relief;
+		quick += failslow_ago(failslow, i)->y - failslow->past.median < failslow->relief;
 	return quick > RELIEF / 2;
 }
 
@@ -325,11 +502,11 @@ static void await_relief(struct failslow *failslow)
 	}
 }
 
-static void learn(struct failslow *failslow)
+static void failslow_learn(struct failslow *failslow)
 {
 	if (failslow->seen <= WARM_UP)
 		return;
-	failslow_reference_add(&failslow->reference, ago(failslow, 0)->y);
+	failslow_reference_add(&failslow->reference, failslow_ago(failslow, 0)->y);
 	if (failslow->reference.count < NEEDED)
 		return;
 	read_reference(failslow);
@@ -343,7 +520,7 @@ void failslow_feed(struct failslow *failslow, uint64_t step, uint64_t time_ns, u
 	if (class == FRAME_TRAIN && step_ns > 0) {
 		failslow->recent[failslow->seen++ % RECENT] = (struct point){log((double)step_ns), step, time_ns};
 		if (failslow->state == FAILSLOW_LEARNING)
-			learn(failslow);
+			failslow_learn(failslow);
 		else if (failslow->state == FAILSLOW_ALARM)
 			await_relief(failslow);
 		else

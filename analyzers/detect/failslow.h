@@ -40,11 +40,69 @@
 #ifndef RANKTRACE_DETECT_FAILSLOW_H
 #define RANKTRACE_DETECT_FAILSLOW_H
 
+#include "analyzers/align/frame.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyzers/detect/frame.h"
+/*
+ * The past that steps are compared with: median, spread and persistence of the last FAILSLOW_REFERENCE values. Pure.
+ * The values are kept sorted, so that one more costs a search and a move, and the median and the median deviation a
+ * short walk.
+ */
+
+#define FAILSLOW_REFERENCE 200
+
+struct failslow_reference {
+	size_t count, next;		  /* how many; where in value the next one goes */
+	double value[FAILSLOW_REFERENCE]; /* in the order of their coming, a ring */
+	double sorted[FAILSLOW_REFERENCE];
+};
+
+struct failslow_past {
+	double median;
+	double sigma; /* 1.4826 times the median deviation, at least the floor that was asked for */
+};
+
+/* value: finite. */
+void failslow_reference_add(struct failslow_reference *reference, double value);
+/* Of an empty one: 0 and the floor. */
+void failslow_reference_read(const struct failslow_reference *reference, double floor, struct failslow_past *ret);
+/* By what a mean of many varies more than if they were independent: sqrt((1 + phi) / (1 - phi)). Walks all values. */
+double failslow_reference_inflate(const struct failslow_reference *reference, const struct failslow_past *past);
+/* Median of n values, which are put in order. n > 0; small n. */
+double failslow_median(double *value, size_t n);
+
+/*
+ * A slow rise of a series, which a reference that follows would swallow: medians of blocks of steps, and the Theil-Sen
+ * slope (the median slope of all pairs) of the last FAILSLOW_RAMP_BLOCKS of them. Pure.
+ */
+
+#define FAILSLOW_RAMP_BLOCKS 10
+#define FAILSLOW_RAMP_SAMPLES 20 /* a block: of longer ones every so manieth step */
+
+struct failslow_ramp {
+	size_t every;			 /* one sample of so many steps: a block is 20 times that */
+	size_t skipped, samples, blocks; /* blocks: as many as there are, the oldest first */
+	double sample[FAILSLOW_RAMP_SAMPLES];
+	double block[FAILSLOW_RAMP_BLOCKS];
+	uint64_t step[FAILSLOW_RAMP_BLOCKS], time_ns[FAILSLOW_RAMP_BLOCKS]; /* of each block's first sample */
+};
+
+struct failslow_rise {
+	double rise;		/* slope times the length of all blocks */
+	double ends;		/* median of the last three blocks less that of the first three */
+	double base;		/* the median of the first three */
+	double rising;		/* the part of the pairs of blocks that rise */
+	uint64_t step, time_ns; /* where it began */
+};
+
+void failslow_ramp_reset(struct failslow_ramp *ramp, size_t every);
+/* True: a block was completed, there are enough of them, their ends are more than `least` apart, and ret was written.
+ */
+bool failslow_ramp_add(struct failslow_ramp *ramp, double value, uint64_t step, uint64_t time_ns, double least,
+	struct failslow_rise *ret);
 
 struct failslow_options {
 	double degree;		/* 0.10 */

@@ -1,11 +1,157 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of findings.h: what begins, goes on and ends at a round's end. */
-#include "analyzers/detect/findings_life.h"
+#include "analyzers/detect/findings.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What opinions add up to over a finding's life. See findings.h. */
+
+#define WEIGHT_LEAST 0.05
+#define WEIGHT_UNKNOWN 0.25 /* a cause that is seen wins soon over one that is not */
+#define CHANGE 1.25	    /* so much heavier must another cause be */
+#define FADING 0.25	    /* what is said while it costs half of what it did, or less */
+#define LOST_NS_MAX 1e15    /* eleven days in one opinion are no measure */
+
+static double within(double value, double least, double most, double otherwise)
+{
+	return isfinite(value) ? fmin(fmax(value, least), most) : otherwise;
+}
+
+/* True if the finding's cause is the opinion's. */
+static bool weigh(struct lifecycle *lifecycle, const struct finding *said, bool fading)
+{
+	double weight = within(said->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST) * (fading ? FADING : 1);
+	enum finding_cause now = lifecycle->finding.cause;
+
+	lifecycle->weight[said->cause] += said->cause == CAUSE_UNKNOWN ? weight * WEIGHT_UNKNOWN : weight;
+	if (said->cause == now)
+		return true;
+	if (lifecycle->verdicts > 0 && lifecycle->weight[said->cause] <= lifecycle->weight[now] * CHANGE)
+		return false;
+	lifecycle->finding.cause = said->cause;
+	lifecycle->changed = true;
+	return true;
+}
+
+static void copy_evidence(struct finding *finding, const struct finding *said)
+{
+	finding->evidences = 0;
+	for (size_t i = 0; i < said->evidences && i < FINDING_EVIDENCE_MAX; i++) {
+		struct finding_evidence *evidence = &finding->evidence[finding->evidences++];
+
+		*evidence = said->evidence[i];
+		evidence->name[sizeof(evidence->name) - 1] = 0;
+		evidence->unit[sizeof(evidence->unit) - 1] = 0;
+		evidence->detail[sizeof(evidence->detail) - 1] = 0;
+	}
+	memcpy(finding->others, said->others, sizeof(finding->others));
+	finding->others[sizeof(finding->others) - 1] = 0;
+}
+
+void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, uint32_t cards, enum frame_tier tier, uint64_t step,
+	uint64_t now_ns)
+{
+	struct finding *finding = &lifecycle->finding;
+	const struct finding *said = &verdict->finding;
+	double lost_ns = within(verdict->lost_ns, 0, LOST_NS_MAX, 0);
+	bool first = verdict->confirmed && !lifecycle->confirmed;
+	double typical_ns = lifecycle->verdicts > 0 ? lifecycle->lost_ns / lifecycle->verdicts : 0;
+	/* What is measured while it is fading says little about it. */
+	bool fades = !first && lifecycle->verdicts > 0 && lost_ns < typical_ns / 2;
+	bool holds = weigh(lifecycle, said, fades && lost_ns > 0 && !lifecycle_of_snapshots(lifecycle));
+
+	if (holds && (first || lifecycle->verdicts == 0 || ((verdict->confirmed || !lifecycle->confirmed) && !fades))) {
+		copy_evidence(finding, said);
+		finding->tier = tier;
+		finding->severity = (size_t)said->severity < SEVERITY_MAX ? said->severity : SEVERITY_WARNING;
+		finding->confidence = within(said->confidence, 0, 1, 0);
+	}
+	if (first)
+		lifecycle->slowdowns = lifecycle->lost_ns = lifecycle->verdicts = 0;
+	if (verdict->confirmed || !lifecycle->confirmed) {
+		lifecycle->slowdowns += within(said->slowdown, 0, 1e6, 1);
+		lifecycle->lost_ns += lost_ns;
+		lifecycle->verdicts++;
+		finding->slowdown = lifecycle->slowdowns / lifecycle->verdicts;
+	}
+	finding->cost_card_hours += lost_ns * cards / 3.6e12;
+	lifecycle->confirmed |= verdict->confirmed;
+	lifecycle->said = true;
+	lifecycle->said_confirmed |= verdict->confirmed;
+	lifecycle->last_ns = now_ns;
+	lifecycle->last_step = step;
+}
+
+/*
+ * What explains a slow job: a slow rank, slow communication, an imbalance or a hang that is suspected or open, and
+ * either costs at least half of what the job loses, or began at about the same time (ABOUT_STEPS) and costs at least a
+ * tenth of it (or it cannot be told how much). So a rank that has always been a little slow does not hide that the job
+ * became much slower.
+ */
+
+#define ABOUT_STEPS 24
+#define COVERS 0.5
+#define COVERS_LEAST 0.1
+
+static bool findings_explain_explains(const struct lifecycle *lifecycle, const struct lifecycle *job)
+{
+	uint64_t a = lifecycle->finding.since_step, b = job->finding.since_step;
+	double lost_ns = lifecycle->verdicts > 0 ? lifecycle->lost_ns / lifecycle->verdicts : 0;
+	double job_lost_ns = job->verdicts > 0 ? job->lost_ns / job->verdicts : 0;
+
+	if (lifecycle->finding.kind == FINDING_SLOW_JOB || lifecycle->finding.kind == FINDING_MISMATCH || !lifecycle_is_up(lifecycle))
+		return false;
+	if (lifecycle->finding.kind == FINDING_HANG)
+		return true;
+	if (lost_ns > 0 && lost_ns >= COVERS * job_lost_ns)
+		return true;
+	return (a > b ? a - b : b - a) <= ABOUT_STEPS && (lost_ns <= 0 || lost_ns >= COVERS_LEAST * job_lost_ns);
+}
+
+const struct lifecycle *findings_explain(const struct findings *findings, const struct lifecycle *job)
+{
+	const struct lifecycle *best = NULL;
+
+	for (size_t i = 0; i < findings->lives; i++) {
+		const struct lifecycle *lifecycle = findings->lifecycle[i];
+
+		if (findings_explain_explains(lifecycle, job) && (!best || lifecycle->lost_ns > best->lost_ns))
+			best = lifecycle;
+	}
+	return best;
+}
+
+static bool is_sure(const struct lifecycle *lifecycle)
+{
+	return lifecycle->said_confirmed || (lifecycle_is_up(lifecycle) && lifecycle->finding.state == FINDING_OPEN);
+}
+
+/* It is told as well, no less surely than this one, and began before this one was over. */
+static bool is_neighbour(const struct lifecycle *other, const struct lifecycle *lifecycle)
+{
+	return other != lifecycle && other->finding.kind == FINDING_SLOW_RANK && (other->said || lifecycle_is_up(other)) &&
+	       other->finding.since_ns <= lifecycle->last_ns &&
+	       (is_sure(other) || !is_sure(lifecycle)) && other->finding.rank != lifecycle->finding.rank &&
+	       strcmp(other->finding.host, lifecycle->finding.host) == 0;
+}
+
+void findings_neighbours(const struct findings *findings, struct lifecycle *lifecycle)
+{
+	int32_t rank[FINDINGS_MAX];
+	size_t ranks = 0;
+
+	if (lifecycle->finding.kind != FINDING_SLOW_RANK || !lifecycle->finding.host[0] || lifecycle->finding.rank < 0)
+		return;
+	for (size_t i = 0; i < findings->lives; i++) {
+		if (is_neighbour(findings->lifecycle[i], lifecycle))
+			rank[ranks++] = findings->lifecycle[i]->finding.rank;
+	}
+	if (ranks && (ranks + 1) * 2 > lifecycle->node_ranks)
+		finding_ranks(rank, ranks, lifecycle->finding.others, sizeof(lifecycle->finding.others));
+}
 
 #define RETURNS_COUNTED 4 /* doublings of the time until it is closed */
 #define LASTS_FULL 0.1	  /* from this share of the step on lasts_ns is enough; half of it must last twice as long */
@@ -30,71 +176,71 @@ struct findings *findings_free(struct findings *findings)
 	if (!findings)
 		return NULL;
 	for (size_t i = 0; i < findings->lives; i++)
-		free(findings->life[i]);
+		free(findings->lifecycle[i]);
 	free(findings);
 	return NULL;
 }
 
-static uint64_t since(uint64_t now_ns, uint64_t then_ns)
+static uint64_t findings_since(uint64_t now_ns, uint64_t then_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-static unsigned relief(const struct findings *findings, const struct life *life)
+static unsigned relief(const struct findings *findings, const struct lifecycle *lifecycle)
 {
-	uint64_t base = life_of_looks(life) ? FINDINGS_LOOKS : findings->options.relief_frames;
+	uint64_t base = lifecycle_of_snapshots(lifecycle) ? FINDINGS_LOOKS : findings->options.relief_frames;
 
 	base = base < 1 ? 1 : base > 100000 ? 100000 : base;
-	return (unsigned)base << (life->returns < RETURNS_COUNTED ? life->returns : RETURNS_COUNTED);
+	return (unsigned)base << (lifecycle->returns < RETURNS_COUNTED ? lifecycle->returns : RETURNS_COUNTED);
 }
 
 /* As it is told, with what is known only now. */
-static void compose(const struct life *life, uint64_t now_ns, struct finding *ret)
+static void compose(const struct lifecycle *lifecycle, uint64_t now_ns, struct finding *ret)
 {
-	*ret = life->finding;
+	*ret = lifecycle->finding;
 	ret->told_ns = now_ns;
-	if (life->returns)
-		finding_add(ret, "returns", "1", life->returns, NAN, "");
+	if (lifecycle->returns)
+		finding_add(ret, "returns", "1", lifecycle->returns, NAN, "");
 	finding_tell(ret);
 }
 
-static void tell(struct findings *findings, struct life *life, uint64_t now_ns)
+static void findings_tell_one(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
 {
 	struct finding finding;
 
-	if (!life->finding.id)
-		life->finding.id = (*findings->next_id)++;
-	findings_neighbours(findings, life);
-	life->finding.told_ns = now_ns;
-	life->changed = false;
-	compose(life, now_ns, &finding);
+	if (!lifecycle->finding.id)
+		lifecycle->finding.id = (*findings->next_id)++;
+	findings_neighbours(findings, lifecycle);
+	lifecycle->finding.told_ns = now_ns;
+	lifecycle->changed = false;
+	compose(lifecycle, now_ns, &finding);
 	findings->sink.finding(findings->sink.arg, &finding);
 }
 
-static void end(struct findings *findings, struct life *life, uint64_t now_ns)
+static void findings_end_one(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
 {
-	life->finding.state = life->finding.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
-	life->finding.until_ns = life->last_ns;
-	life->finding.until_step = life->last_step;
-	life->confirmed = false;
-	tell(findings, life, now_ns);
+	lifecycle->finding.state = lifecycle->finding.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
+	lifecycle->finding.until_ns = lifecycle->last_ns;
+	lifecycle->finding.until_step = lifecycle->last_step;
+	lifecycle->confirmed = false;
+	findings_tell_one(findings, lifecycle, now_ns);
 }
 
-static void bring_up(struct findings *findings, struct life *life, enum finding_state state, uint64_t now_ns)
+static void bring_up(struct findings *findings, struct lifecycle *lifecycle, enum finding_state state, uint64_t now_ns)
 {
-	struct finding *finding = &life->finding;
+	struct finding *finding = &lifecycle->finding;
 
 	if (finding->id && finding->state == FINDING_CLOSED && state == FINDING_OPEN)
-		life->returns++;
+		lifecycle->returns++;
 	finding->state = state;
 	finding->until_ns = finding->until_step = 0;
 	if (state == FINDING_OPEN && !finding->noticed_ns)
 		finding->noticed_ns = now_ns;
-	life->unconfirmed = 0;
-	tell(findings, life, now_ns);
+	lifecycle->unconfirmed = 0;
+	findings_tell_one(findings, lifecycle, now_ns);
 }
 
-static void explained(struct findings *findings, struct life *life, const struct life *by, uint64_t now_ns)
+static void explained(struct findings *findings, struct lifecycle *lifecycle, const struct lifecycle *by, uint64_t now_ns)
 {
 	char detail[64];
 
@@ -104,85 +250,85 @@ static void explained(struct findings *findings, struct life *life, const struct
 			by->finding.rank);
 	else
 		snprintf(detail, sizeof(detail), "finding %s", finding_kind_word(by->finding.kind));
-	if (life->finding.evidences == FINDING_EVIDENCE_MAX)
-		life->finding.evidences--;
-	finding_add(&life->finding, "explained", "1", (double)by->finding.id, NAN, detail);
+	if (lifecycle->finding.evidences == FINDING_EVIDENCE_MAX)
+		lifecycle->finding.evidences--;
+	finding_add(&lifecycle->finding, "explained", "1", (double)by->finding.id, NAN, detail);
 	/* It is counted there. */
-	life->finding.cost_card_hours = 0;
-	end(findings, life, now_ns);
+	lifecycle->finding.cost_card_hours = 0;
+	findings_end_one(findings, lifecycle, now_ns);
 }
 
 /* A slow job that something else may explain: true if that settles it for this round. */
-static bool yields(struct findings *findings, struct life *life, uint64_t now_ns)
+static bool yields(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
 {
-	const struct life *by = findings_explain(findings, life);
+	const struct lifecycle *by = findings_explain(findings, lifecycle);
 
 	if (!by) {
-		life->alone += life->said_confirmed;
-		if (life->alone < 2 * findings->options.suspect_frames && life->finding.state != FINDING_OPEN)
-			life->said_confirmed = false;
+		lifecycle->alone += lifecycle->said_confirmed;
+		if (lifecycle->alone < 2 * findings->options.suspect_frames && lifecycle->finding.state != FINDING_OPEN)
+			lifecycle->said_confirmed = false;
 		return false;
 	}
-	life->alone = 0;
-	if (life_is_up(life) && by->finding.state == FINDING_OPEN)
-		explained(findings, life, by, now_ns);
-	return life->finding.state != FINDING_OPEN;
+	lifecycle->alone = 0;
+	if (lifecycle_is_up(lifecycle) && by->finding.state == FINDING_OPEN)
+		explained(findings, lifecycle, by, now_ns);
+	return lifecycle->finding.state != FINDING_OPEN;
 }
 
 /* A young one is told for its cost when it has become twice as old: who reads it then knows half of it at least. */
-static uint64_t tell_after_ns(const struct life *life)
+static uint64_t tell_after_ns(const struct lifecycle *lifecycle)
 {
-	uint64_t age_ns = since(life->finding.told_ns, life->finding.since_ns);
+	uint64_t age_ns = findings_since(lifecycle->finding.told_ns, lifecycle->finding.since_ns);
 
 	return age_ns < FINDINGS_TELL_LEAST_NS ? FINDINGS_TELL_LEAST_NS
 	       : age_ns < FINDINGS_TELL_NS     ? age_ns
 					       : FINDINGS_TELL_NS;
 }
 
-static void turn_up(struct findings *findings, struct life *life, uint64_t now_ns)
+static void turn_up(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
 {
-	if (life->said_confirmed || life->lasting)
-		life->unconfirmed = 0;
+	if (lifecycle->said_confirmed || lifecycle->lasting)
+		lifecycle->unconfirmed = 0;
 	else
-		life->unconfirmed++;
-	if (life->finding.state == FINDING_SUSPECTED && life->said_confirmed)
-		bring_up(findings, life, FINDING_OPEN, now_ns);
-	else if (life->unconfirmed >= 3 * relief(findings, life))
-		end(findings, life, now_ns);
-	else if (now_ns < life->finding.told_ns)
-		life->finding.told_ns = now_ns;
-	else if (life->finding.state == FINDING_OPEN &&
-		 (life->changed || now_ns - life->finding.told_ns >= tell_after_ns(life)))
-		tell(findings, life, now_ns);
+		lifecycle->unconfirmed++;
+	if (lifecycle->finding.state == FINDING_SUSPECTED && lifecycle->said_confirmed)
+		bring_up(findings, lifecycle, FINDING_OPEN, now_ns);
+	else if (lifecycle->unconfirmed >= 3 * relief(findings, lifecycle))
+		findings_end_one(findings, lifecycle, now_ns);
+	else if (now_ns < lifecycle->finding.told_ns)
+		lifecycle->finding.told_ns = now_ns;
+	else if (lifecycle->finding.state == FINDING_OPEN &&
+		 (lifecycle->changed || now_ns - lifecycle->finding.told_ns >= tell_after_ns(lifecycle)))
+		findings_tell_one(findings, lifecycle, now_ns);
 }
 
-static void turn_said(struct findings *findings, struct life *life, bool withheld, uint64_t now_ns)
+static void turn_said(struct findings *findings, struct lifecycle *lifecycle, bool withheld, uint64_t now_ns)
 {
-	bool again = !life->finding.id || life->quiet >= relief(findings, life);
+	bool again = !lifecycle->finding.id || lifecycle->quiet >= relief(findings, lifecycle);
 
-	life->quiet = 0;
-	if (life->finding.kind == FINDING_SLOW_JOB && yields(findings, life, now_ns))
+	lifecycle->quiet = 0;
+	if (lifecycle->finding.kind == FINDING_SLOW_JOB && yields(findings, lifecycle, now_ns))
 		return;
-	if (life_is_up(life))
-		turn_up(findings, life, now_ns);
-	else if (life->said_confirmed)
-		bring_up(findings, life, FINDING_OPEN, now_ns);
+	if (lifecycle_is_up(lifecycle))
+		turn_up(findings, lifecycle, now_ns);
+	else if (lifecycle->said_confirmed)
+		bring_up(findings, lifecycle, FINDING_OPEN, now_ns);
 	/* What goes on being suspected after it was dropped, or is suspected anew after it was closed, is no news. */
-	else if (again && !withheld && life->finding.state != FINDING_CLOSED)
-		bring_up(findings, life, FINDING_SUSPECTED, now_ns);
+	else if (again && !withheld && lifecycle->finding.state != FINDING_CLOSED)
+		bring_up(findings, lifecycle, FINDING_SUSPECTED, now_ns);
 }
 
-static void turn(struct findings *findings, struct life *life, bool withheld, uint64_t now_ns)
+static void turn(struct findings *findings, struct lifecycle *lifecycle, bool withheld, uint64_t now_ns)
 {
-	if (life->said) {
-		turn_said(findings, life, withheld, now_ns);
+	if (lifecycle->said) {
+		turn_said(findings, lifecycle, withheld, now_ns);
 	} else {
-		life->quiet += life->quiet < 1u << 30;
-		life->alone = 0;
-		if (life_is_up(life) && life->quiet >= relief(findings, life))
-			end(findings, life, now_ns);
+		lifecycle->quiet += lifecycle->quiet < 1u << 30;
+		lifecycle->alone = 0;
+		if (lifecycle_is_up(lifecycle) && lifecycle->quiet >= relief(findings, lifecycle))
+			findings_end_one(findings, lifecycle, now_ns);
 	}
-	life->said = life->said_confirmed = life->lasting = false;
+	lifecycle->said = lifecycle->said_confirmed = lifecycle->lasting = false;
 }
 
 /*
@@ -194,35 +340,35 @@ static bool withhold(const struct findings *findings)
 	size_t said = 0, confirmed = 0;
 
 	for (size_t i = 0; i < findings->lives; i++) {
-		const struct life *life = findings->life[i];
+		const struct lifecycle *lifecycle = findings->lifecycle[i];
 
-		said += life->finding.kind == FINDING_SLOW_RANK && life->said;
-		confirmed += life->finding.kind == FINDING_SLOW_RANK && life->said_confirmed;
+		said += lifecycle->finding.kind == FINDING_SLOW_RANK && lifecycle->said;
+		confirmed += lifecycle->finding.kind == FINDING_SLOW_RANK && lifecycle->said_confirmed;
 	}
 	for (size_t i = 0; i < findings->lives && confirmed > 1 && confirmed * 2 > findings->ranks; i++) {
-		struct life *life = findings->life[i];
+		struct lifecycle *lifecycle = findings->lifecycle[i];
 
-		if (life->finding.kind == FINDING_SLOW_RANK &&
-			!(life_is_up(life) && life->finding.state == FINDING_OPEN))
-			life->said_confirmed = false;
+		if (lifecycle->finding.kind == FINDING_SLOW_RANK &&
+			!(lifecycle_is_up(lifecycle) && lifecycle->finding.state == FINDING_OPEN))
+			lifecycle->said_confirmed = false;
 	}
 	return said > 1 && said * 2 > findings->ranks;
 }
 
 /* Cannot come back as the same one any more. */
-static bool is_past(const struct findings *findings, const struct life *life, uint64_t now_ns)
+static bool is_past(const struct findings *findings, const struct lifecycle *lifecycle, uint64_t now_ns)
 {
-	if (life_is_up(life) || life->said)
+	if (lifecycle_is_up(lifecycle) || lifecycle->said)
 		return false;
-	if (!life->finding.id)
-		return life->quiet >= relief(findings, life);
-	return since(now_ns, life->last_ns) > (life_of_looks(life) ? FINDINGS_REOPEN_LOOK_NS : FINDINGS_REOPEN_NS);
+	if (!lifecycle->finding.id)
+		return lifecycle->quiet >= relief(findings, lifecycle);
+	return findings_since(now_ns, lifecycle->last_ns) > (lifecycle_of_snapshots(lifecycle) ? FINDINGS_REOPEN_LOOK_NS : FINDINGS_REOPEN_NS);
 }
 
-static void forget(struct findings *findings, size_t i)
+static void findings_forget(struct findings *findings, size_t i)
 {
-	free(findings->life[i]);
-	findings->life[i] = findings->life[--findings->lives];
+	free(findings->lifecycle[i]);
+	findings->lifecycle[i] = findings->lifecycle[--findings->lives];
 }
 
 void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_t now_ns)
@@ -233,27 +379,27 @@ void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_
 	/* A slow job last: it depends on what the others are. */
 	for (int last = 0; last < 2; last++) {
 		for (size_t i = 0; i < findings->lives; i++) {
-			struct life *life = findings->life[i];
+			struct lifecycle *lifecycle = findings->lifecycle[i];
 
-			if (life_of_looks(life) == hang && (life->finding.kind == FINDING_SLOW_JOB) == last)
-				turn(findings, life, many && life->finding.kind == FINDING_SLOW_RANK, now_ns);
+			if (lifecycle_of_snapshots(lifecycle) == hang && (lifecycle->finding.kind == FINDING_SLOW_JOB) == last)
+				turn(findings, lifecycle, many && lifecycle->finding.kind == FINDING_SLOW_RANK, now_ns);
 		}
 	}
 	for (size_t i = findings->lives; i-- > 0;) {
-		if (is_past(findings, findings->life[i], now_ns))
-			forget(findings, i);
+		if (is_past(findings, findings->lifecycle[i], now_ns))
+			findings_forget(findings, i);
 	}
 }
 
-static struct life *find(const struct findings *findings, const struct finding *finding, int32_t rank)
+static struct lifecycle *findings_find(const struct findings *findings, const struct finding *finding, int32_t rank)
 {
 	for (size_t i = 0; i < findings->lives; i++) {
-		struct life *life = findings->life[i];
+		struct lifecycle *lifecycle = findings->lifecycle[i];
 
-		if (life->finding.kind == finding->kind && life->finding.rank == rank &&
-			strncmp(life->finding.communicator, finding->communicator, sizeof(finding->communicator) - 1) ==
+		if (lifecycle->finding.kind == finding->kind && lifecycle->finding.rank == rank &&
+			strncmp(lifecycle->finding.communicator, finding->communicator, sizeof(finding->communicator) - 1) ==
 				0)
-			return life;
+			return lifecycle;
 	}
 	return NULL;
 }
@@ -261,71 +407,71 @@ static struct life *find(const struct findings *findings, const struct finding *
 /* Of a standstill it may be seen only later who it is that the others wait for: it is the same one if it began before
  * it was spoken of last. Who was surer to be it stays: as it ends, one moment may look as if it were another. NULL if
  * it is another. */
-static struct life *find_standstill(const struct findings *findings, const struct finding *said, int32_t rank)
+static struct lifecycle *find_standstill(const struct findings *findings, const struct finding *said, int32_t rank)
 {
 	for (size_t i = 0; i < findings->lives && said->kind == FINDING_HANG; i++) {
-		struct life *life = findings->life[i];
+		struct lifecycle *lifecycle = findings->lifecycle[i];
 
-		if (life->finding.kind != FINDING_HANG || !life_is_up(life) || life->said || !said->since_ns ||
-			said->since_ns > life->last_ns)
+		if (lifecycle->finding.kind != FINDING_HANG || !lifecycle_is_up(lifecycle) || lifecycle->said || !said->since_ns ||
+			said->since_ns > lifecycle->last_ns)
 			continue;
-		if (life->finding.rank < 0 || said->confidence >= life->finding.confidence) {
-			life->finding.rank = rank;
-			life->changed = true;
+		if (lifecycle->finding.rank < 0 || said->confidence >= lifecycle->finding.confidence) {
+			lifecycle->finding.rank = rank;
+			lifecycle->changed = true;
 		}
-		return life;
+		return lifecycle;
 	}
 	return NULL;
 }
 
 /* Room for one more: of those that are over, the one that has been for longest makes it. */
-static bool make_room(struct findings *findings)
+static bool findings_reserve(struct findings *findings)
 {
 	size_t oldest = findings->lives;
 
 	if (findings->lives < FINDINGS_MAX)
 		return true;
 	for (size_t i = 0; i < findings->lives; i++) {
-		const struct life *life = findings->life[i];
+		const struct lifecycle *lifecycle = findings->lifecycle[i];
 
-		if (!life_is_up(life) && !life->said &&
-			(oldest == findings->lives || life->last_ns < findings->life[oldest]->last_ns))
+		if (!lifecycle_is_up(lifecycle) && !lifecycle->said &&
+			(oldest == findings->lives || lifecycle->last_ns < findings->lifecycle[oldest]->last_ns))
 			oldest = i;
 	}
 	if (oldest == findings->lives)
 		return false;
-	forget(findings, oldest);
+	findings_forget(findings, oldest);
 	return true;
 }
 
-static struct life *begin(struct findings *findings, const struct finding *said, int32_t rank)
+static struct lifecycle *findings_begin(struct findings *findings, const struct finding *said, int32_t rank)
 {
-	struct life *life = make_room(findings) ? calloc(1, sizeof(*life)) : NULL;
+	struct lifecycle *lifecycle = findings_reserve(findings) ? calloc(1, sizeof(*lifecycle)) : NULL;
 
-	if (!life)
+	if (!lifecycle)
 		return NULL;
-	findings->life[findings->lives++] = life;
-	life->finding.kind = said->kind;
-	life->finding.rank = rank;
-	life->finding.slowdown = 1;
-	snprintf(life->finding.job, sizeof(life->finding.job), "%s", findings->job);
-	snprintf(life->finding.communicator, sizeof(life->finding.communicator), "%.*s",
+	findings->lifecycle[findings->lives++] = lifecycle;
+	lifecycle->finding.kind = said->kind;
+	lifecycle->finding.rank = rank;
+	lifecycle->finding.slowdown = 1;
+	snprintf(lifecycle->finding.job, sizeof(lifecycle->finding.job), "%s", findings->job);
+	snprintf(lifecycle->finding.communicator, sizeof(lifecycle->finding.communicator), "%.*s",
 		(int)sizeof(said->communicator) - 1, said->communicator);
-	return life;
+	return lifecycle;
 }
 
-static void place(struct life *life, const struct finding *said, const struct frame_who *who, size_t ranks)
+static void findings_place(struct lifecycle *lifecycle, const struct finding *said, const struct frame_who *who, size_t ranks)
 {
-	struct finding *finding = &life->finding;
+	struct finding *finding = &lifecycle->finding;
 	const struct frame_who *here = said->rank >= 0 ? &who[said->rank] : NULL;
 
 	snprintf(finding->host, sizeof(finding->host), "%.*s", (int)sizeof(finding->host) - 1,
 		here ? here->host : said->host);
 	snprintf(finding->card, sizeof(finding->card), "%.*s", (int)sizeof(finding->card) - 1,
 		here ? here->card : said->card);
-	life->node_ranks = 0;
+	lifecycle->node_ranks = 0;
 	for (size_t i = 0; here && i < ranks; i++)
-		life->node_ranks += strncmp(who[i].host, here->host, sizeof(here->host)) == 0;
+		lifecycle->node_ranks += strncmp(who[i].host, here->host, sizeof(here->host)) == 0;
 }
 
 /* The less it costs, the longer it must have lasted: a machine's own unrest passes, and its small part is the common
@@ -340,23 +486,23 @@ static uint64_t must_last_ns(const struct findings *findings, const struct findi
 
 /* What was confirmed once stays so; what began in the future began before the clock stepped back. */
 static bool has_lasted(
-	const struct findings *findings, const struct life *life, const struct finding *said, uint64_t now_ns)
+	const struct findings *findings, const struct lifecycle *lifecycle, const struct finding *said, uint64_t now_ns)
 {
 	uint64_t least_ns = must_last_ns(findings, said);
 
-	if (life_of_looks(life) || life->confirmed || !least_ns)
+	if (lifecycle_of_snapshots(lifecycle) || lifecycle->confirmed || !least_ns)
 		return true;
 	if (said->since_ns && said->since_ns <= now_ns)
 		return now_ns - said->since_ns >= least_ns;
-	return life->opinions > 0 && (life->finding.since_ns > now_ns || now_ns - life->finding.since_ns >= least_ns);
+	return lifecycle->verdicts > 0 && (lifecycle->finding.since_ns > now_ns || now_ns - lifecycle->finding.since_ns >= least_ns);
 }
 
-void findings_say(struct findings *findings, const struct opinion *opinion, const struct frame_who *who, size_t ranks,
+void findings_say(struct findings *findings, const struct verdict *verdict, const struct frame_who *who, size_t ranks,
 	uint32_t cards, enum frame_tier tier, uint64_t step, uint64_t now_ns)
 {
-	const struct finding *said = &opinion->finding;
-	struct opinion heard = *opinion;
-	struct life *life;
+	const struct finding *said = &verdict->finding;
+	struct verdict heard = *verdict;
+	struct lifecycle *lifecycle;
 	int32_t rank;
 	bool moved, its;
 
@@ -365,50 +511,50 @@ void findings_say(struct findings *findings, const struct opinion *opinion, cons
 		return;
 	rank = said->rank >= 0 ? who[said->rank].rank : -1;
 	findings->ranks = ranks;
-	life = find(findings, said, rank);
-	moved = !life;
-	if (!life)
-		life = find_standstill(findings, said, rank);
-	moved = moved && life;
-	if (!life)
-		life = begin(findings, said, rank);
-	if (!life)
+	lifecycle = findings_find(findings, said, rank);
+	moved = !lifecycle;
+	if (!lifecycle)
+		lifecycle = find_standstill(findings, said, rank);
+	moved = moved && lifecycle;
+	if (!lifecycle)
+		lifecycle = findings_begin(findings, said, rank);
+	if (!lifecycle)
 		return;
-	its = life->finding.rank == rank;
+	its = lifecycle->finding.rank == rank;
 	/* Its rank's card may have become known since. */
-	if (its && (moved || (said->rank >= 0 && !life->finding.card[0] && who[said->rank].card[0])))
-		place(life, said, who, ranks);
-	heard.confirmed = opinion->confirmed && has_lasted(findings, life, said, now_ns);
-	life->lasting |= opinion->confirmed && !heard.confirmed;
-	if (!life->opinions ||
-		(!life_is_up(life) && !life->finding.noticed_ns && life->quiet >= relief(findings, life)) ||
-		(heard.confirmed && !life->finding.noticed_ns)) {
-		life->finding.since_step = said->since_step && said->since_step <= step ? said->since_step : step;
-		life->finding.since_ns = said->since_ns && said->since_ns <= now_ns ? said->since_ns : now_ns;
+	if (its && (moved || (said->rank >= 0 && !lifecycle->finding.card[0] && who[said->rank].card[0])))
+		findings_place(lifecycle, said, who, ranks);
+	heard.confirmed = verdict->confirmed && has_lasted(findings, lifecycle, said, now_ns);
+	lifecycle->lasting |= verdict->confirmed && !heard.confirmed;
+	if (!lifecycle->verdicts ||
+		(!lifecycle_is_up(lifecycle) && !lifecycle->finding.noticed_ns && lifecycle->quiet >= relief(findings, lifecycle)) ||
+		(heard.confirmed && !lifecycle->finding.noticed_ns)) {
+		lifecycle->finding.since_step = said->since_step && said->since_step <= step ? said->since_step : step;
+		lifecycle->finding.since_ns = said->since_ns && said->since_ns <= now_ns ? said->since_ns : now_ns;
 		if (its)
-			place(life, said, who, ranks);
+			findings_place(lifecycle, said, who, ranks);
 	}
-	life_hear(life, &heard, cards, tier, step, now_ns);
+	lifecycle_add(lifecycle, &heard, cards, tier, step, now_ns);
 	/* Of what is no rank's, where it is goes with the cause that is told. */
-	if (rank < 0 && life->finding.cause == said->cause)
-		place(life, said, who, ranks);
+	if (rank < 0 && lifecycle->finding.cause == said->cause)
+		findings_place(lifecycle, said, who, ranks);
 }
 
 void findings_close(struct findings *findings, uint64_t now_ns)
 {
 	for (size_t i = 0; i < findings->lives; i++) {
-		if (life_is_up(findings->life[i]))
-			end(findings, findings->life[i], now_ns);
+		if (lifecycle_is_up(findings->lifecycle[i]))
+			findings_end_one(findings, findings->lifecycle[i], now_ns);
 	}
 	while (findings->lives)
-		forget(findings, findings->lives - 1);
+		findings_forget(findings, findings->lives - 1);
 }
 
 void findings_end(struct findings *findings, uint64_t now_ns)
 {
 	for (size_t i = 0; i < findings->lives; i++) {
-		if (life_is_up(findings->life[i]))
-			tell(findings, findings->life[i], now_ns);
+		if (lifecycle_is_up(findings->lifecycle[i]))
+			findings_tell_one(findings, findings->lifecycle[i], now_ns);
 	}
 }
 
@@ -417,10 +563,10 @@ size_t findings_open(const struct findings *findings, struct finding *ret, size_
 	size_t n = 0;
 
 	for (size_t i = 0; i < findings->lives && n < max; i++) {
-		const struct life *life = findings->life[i];
+		const struct lifecycle *lifecycle = findings->lifecycle[i];
 
-		if (life_is_up(life))
-			compose(life, life->finding.told_ns, &ret[n++]);
+		if (lifecycle_is_up(lifecycle))
+			compose(lifecycle, lifecycle->finding.told_ns, &ret[n++]);
 	}
 	return n;
 }

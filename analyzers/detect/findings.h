@@ -13,7 +13,7 @@
  * Cause: the one with most weight (confidence) over its life; not known weighs a quarter. Evidence and others are of the
  * newest opinion of that cause, slowdown is the mean. Cost grows by lost_ns * cards with each opinion.
  *
- * A slow_job waits for 2 * suspect_frames frames: where something more specific is there for it (see findings_explain.c), it is not
+ * A slow_job waits for 2 * suspect_frames frames: where something more specific is there for it (see findings.c), it is not
  * opened, and closed or dropped with evidence "explained" if it was told. Two kinds for one rank at once are both kept. If more than
  * half of the job's ranks are said to be slow in one round, that tells of the model and not of the ranks: no slow_rank is opened then.
  * Where most of a node's ranks are slow, each finding names the others.
@@ -41,7 +41,7 @@ struct findings;
 struct findings *findings_new(const struct detect_options *options, const char *job, const struct findings_sink *sink, uint64_t *next_id);
 struct findings *findings_free(struct findings *findings);
 /* opinion->finding.rank: index in who. An opinion that makes no sense (such an index out of range) is left out. */
-void findings_say(struct findings *findings, const struct opinion *opinion, const struct frame_who *who, size_t ranks, uint32_t cards,
+void findings_say(struct findings *findings, const struct verdict *verdict, const struct frame_who *who, size_t ranks, uint32_t cards,
 	enum frame_tier tier, uint64_t step, uint64_t now_ns);
 /* A frame (or a look) is over: what was said is told, those not said of it come nearer their end. hang: it was a look. */
 void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_t now_ns);
@@ -51,5 +51,55 @@ void findings_close(struct findings *findings, uint64_t now_ns);
 void findings_end(struct findings *findings, uint64_t now_ns);
 /* Open and suspected ones, as they are told. */
 size_t findings_open(const struct findings *findings, struct finding *ret, size_t max);
+
+/* Inside findings: one finding's life, from its first opinion until it can no longer come back. */
+
+struct lifecycle {
+	struct finding finding; /* id 0: not told yet */
+	double weight[CAUSE_MAX];
+	double slowdowns, lost_ns; /* sums over confirmed opinions (over all while there is none) */
+	double verdicts;	   /* so many */
+	bool confirmed;		   /* once, in this episode */
+	bool said, said_confirmed; /* in this round */
+	bool lasting;		   /* in this round: would be confirmed, but must last longer */
+	bool changed;		   /* worth telling */
+	unsigned quiet;		   /* rounds without */
+	unsigned unconfirmed;	   /* rounds since it was confirmed last, or since it was suspected */
+	unsigned returns;	   /* so often it came back after it was closed */
+	unsigned alone; /* slow_job: rounds in a row in which it was confirmed and nothing else explained it */
+	uint64_t last_ns, last_step; /* of the last opinion */
+	uint32_t node_ranks;	     /* of its node, in the job */
+};
+
+struct findings {
+	struct detect_options options;
+	struct findings_sink sink;
+	uint64_t *next_id;
+	char job[64];
+	size_t ranks; /* of the job, in the last opinion */
+	size_t lives;
+	struct lifecycle *lifecycle[FINDINGS_MAX];
+};
+
+/* Told: suspected or open now. */
+static inline bool lifecycle_is_up(const struct lifecycle *lifecycle)
+{
+	return lifecycle->finding.id && (lifecycle->finding.state == FINDING_SUSPECTED || lifecycle->finding.state == FINDING_OPEN);
+}
+
+/* Comes from looks, and ends with them. */
+static inline bool lifecycle_of_snapshots(const struct lifecycle *lifecycle)
+{
+	return lifecycle->finding.kind == FINDING_HANG || lifecycle->finding.kind == FINDING_MISMATCH;
+}
+
+/* Takes an opinion in. index: of its rank in who, -1 none. */
+void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, uint32_t cards, enum frame_tier tier, uint64_t step,
+	uint64_t now_ns);
+/* What explains this slow_job: a more specific one that is up; NULL if nothing does. */
+const struct lifecycle *findings_explain(const struct findings *findings, const struct lifecycle *job);
+/* Other ranks of the node that are slow at the same time, where they are most of it; where it is sure of this one,
+ * those of which it is. */
+void findings_neighbours(const struct findings *findings, struct lifecycle *lifecycle);
 
 #endif

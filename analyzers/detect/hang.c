@@ -26,7 +26,7 @@
 #include "analyzers/detect/detector.h"
 
 #include "analyzers/detect/hang_who.h"
-#include "analyzers/ops_judge.h"
+#include "analyzers/coll/coll_judge.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -82,7 +82,7 @@ static void *hang_free(void *state)
 	return NULL;
 }
 
-static bool grow(struct hang *hang, size_t ranks)
+static bool hang_grow(struct hang *hang, size_t ranks)
 {
 	struct hang_cpu *cpu;
 
@@ -149,16 +149,16 @@ struct excuses {
 	size_t seen; /* ranks of which something is known, were it that they have ended */
 };
 
-static struct excuses excuses_of(const struct hang *hang, const struct look *look, const struct hang_who *who)
+static struct excuses excuses_of(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who)
 {
-	struct excuses ret = {.starting = look->step_ns == 0};
+	struct excuses ret = {.starting = snapshot->step_ns == 0};
 
-	for (size_t i = 0; i < look->ranks; i++) {
-		const struct standing *standing = &look->standing[i];
-		bool accused = standing->rank < look->ranks && (who->flags[standing->rank] & HANG_ACCUSED);
+	for (size_t i = 0; i < snapshot->ranks; i++) {
+		const struct standing *standing = &snapshot->standing[i];
+		bool accused = standing->rank < snapshot->ranks && (who->flags[standing->rank] & HANG_ACCUSED);
 
 		ret.seen += standing->ended || standing->progress_ns != 0;
-		if (standing->ended || standing->rank >= look->ranks)
+		if (standing->ended || standing->rank >= snapshot->ranks)
 			continue;
 		ret.checkpoint = ret.checkpoint || standing->stage == STAGE_CHECKPOINT;
 		/* Nothing is told of ranks on other nodes. */
@@ -173,22 +173,22 @@ static struct excuses excuses_of(const struct hang *hang, const struct look *loo
 	return ret;
 }
 
-static uint64_t limit_of(const struct hang *hang, const struct look *look, const struct hang_who *who)
+static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who)
 {
 	const struct detect_options *options = &hang->options;
-	struct excuses excuses = excuses_of(hang, look, who);
-	uint64_t limit = max_of(min_of(times(look->step_ns, 8), options->hang_ns), min_of(LEAST_NS, options->hang_ns));
+	struct excuses excuses = excuses_of(hang, snapshot, who);
+	uint64_t limit = max_of(min_of(times(snapshot->step_ns, 8), options->hang_ns), min_of(LEAST_NS, options->hang_ns));
 
-	limit = max_of(limit, times(look->step_ns, 3));
+	limit = max_of(limit, times(snapshot->step_ns, 3));
 	if (who->cause == CAUSE_STOPPED)
 		return limit;
 	if (excuses.checkpoint)
 		limit = max_of(limit,
-			look->checkpoint_ns ? max_of(options->hang_ns, times(look->checkpoint_ns, 3)) : CHECKPOINT_NS);
+			snapshot->checkpoint_ns ? max_of(options->hang_ns, times(snapshot->checkpoint_ns, 3)) : CHECKPOINT_NS);
 	if (excuses.loads)
 		limit = max_of(limit, who->together ? times(options->hang_ns, 4) : options->hang_ns / 6 * 5);
-	if (excuses.busy || excuses.starting || look->world_size <= 1 ||
-		(who->culprits == 0 && !who->stuck && excuses.seen < look->world_size))
+	if (excuses.busy || excuses.starting || snapshot->world_size <= 1 ||
+		(who->culprits == 0 && !who->stuck && excuses.seen < snapshot->world_size))
 		limit = max_of(limit, options->hang_busy_ns);
 	if (who->outside && !who->stuck)
 		limit = max_of(limit, times(options->hang_busy_ns, 3));
@@ -196,20 +196,20 @@ static uint64_t limit_of(const struct hang *hang, const struct look *look, const
 }
 
 /* For how long: of everybody; where operations say who is missing, of those. */
-static uint64_t still_of(const struct look *look, struct hang_who *who)
+static uint64_t still_of(const struct snapshot *snapshot, struct hang_who *who)
 {
 	uint64_t newest = 0;
 
 	if (!who->stuck || who->culprits == 0)
-		return look->now_ns - who->since_ns;
+		return snapshot->now_ns - who->since_ns;
 	for (size_t i = 0; i < who->culprits; i++) {
-		const struct standing *standing = hang_standing(look, who, who->culprit[i]);
+		const struct standing *standing = hang_standing(snapshot, who, who->culprit[i]);
 
 		newest = max_of(newest, standing ? standing->progress_ns : who->since_ns);
 	}
-	if (newest >= look->now_ns)
+	if (newest >= snapshot->now_ns)
 		return 0;
-	return min_of(who->stuck->waited_ns, look->now_ns - newest);
+	return min_of(who->stuck->waited_ns, snapshot->now_ns - newest);
 }
 
 static double lost_of(struct hang *hang, uint64_t now_ns, uint64_t since_ns)
@@ -221,26 +221,26 @@ static double lost_of(struct hang *hang, uint64_t now_ns, uint64_t since_ns)
 }
 
 /* One: its rank. More: the list of them. */
-static void name(
-	struct hang *hang, const struct look *look, const uint32_t *culprit, size_t culprits, struct finding *finding)
+static void hang_name(
+	struct hang *hang, const struct snapshot *snapshot, const uint32_t *culprit, size_t culprits, struct finding *finding)
 {
 	size_t n = 0;
 
 	finding->rank = -1;
 	for (size_t i = 0; i < culprits && n < hang->ranks; i++) {
-		if (culprit[i] >= look->ranks)
+		if (culprit[i] >= snapshot->ranks)
 			continue;
 		finding->rank = n == 0 ? (int32_t)culprit[i] : -1;
-		hang->number[n++] = look->who[culprit[i]].rank;
+		hang->number[n++] = snapshot->who[culprit[i]].rank;
 	}
 	if (n > 1)
 		finding_ranks(hang->number, n, finding->others, sizeof(finding->others));
 }
 
 static void add_culprit(
-	const struct hang *hang, const struct look *look, const struct hang_who *who, struct finding *finding)
+	const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who, struct finding *finding)
 {
-	const struct standing *standing = who->culprits > 0 ? hang_standing(look, who, who->culprit[0]) : NULL;
+	const struct standing *standing = who->culprits > 0 ? hang_standing(snapshot, who, who->culprit[0]) : NULL;
 	char state[2] = "";
 
 	if (!standing)
@@ -250,7 +250,7 @@ static void add_culprit(
 		finding_add(finding, "state", "1", 1, NAN, state);
 	if (!standing->ended && (size_t)standing->stage < STAGE_KIND_MAX && stage_text(standing->stage))
 		finding_add(finding, "stage", "ns",
-			look->now_ns > standing->stage_since_ns ? (double)(look->now_ns - standing->stage_since_ns) : 0,
+			snapshot->now_ns > standing->stage_since_ns ? (double)(snapshot->now_ns - standing->stage_since_ns) : 0,
 			NAN, stage_text(standing->stage));
 	if (hang->cpu[who->culprit[0]].busy)
 		finding_add(finding, "cpu_busy", "1", 1, NAN, "it uses the CPU");
@@ -265,11 +265,11 @@ static void add_stuck(const struct stuck *stuck, const char *evidence, struct fi
 	finding_add(finding, "waited", "ns", (double)stuck->waited_ns, NAN, stuck->communicator);
 }
 
-static void say_hang(struct hang *hang, const struct look *look, const struct hang_who *who, uint64_t still_ns,
+static void say_hang(struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who, uint64_t still_ns,
 	bool confirmed, const struct detector_out *out)
 {
-	struct opinion opinion = {.confirmed = confirmed};
-	struct finding *finding = &opinion.finding;
+	struct verdict verdict = {.confirmed = confirmed};
+	struct finding *finding = &verdict.finding;
 	char where[64];
 	size_t waiting;
 
@@ -277,24 +277,24 @@ static void say_hang(struct hang *hang, const struct look *look, const struct ha
 	finding->cause = who->cause;
 	finding->confidence = who->confidence;
 	finding->severity = who->outside && !who->stuck ? SEVERITY_WARNING : SEVERITY_CRITICAL;
-	finding->since_ns = look->now_ns - still_ns;
-	name(hang, look, who->culprit, who->culprits, finding);
-	add_culprit(hang, look, who, finding);
-	waiting = hang_where(look, who, where, sizeof(where));
+	finding->since_ns = snapshot->now_ns - still_ns;
+	hang_name(hang, snapshot, who->culprit, who->culprits, finding);
+	add_culprit(hang, snapshot, who, finding);
+	waiting = hang_where(snapshot, who, where, sizeof(where));
 	if (waiting > 0)
 		finding_add(finding, "waiting", "1", (double)waiting, NAN, where);
 	if (who->stuck)
 		add_stuck(who->stuck, "entered_seq", finding);
-	opinion.lost_ns = lost_of(hang, look->now_ns, finding->since_ns);
-	out->say(out->arg, &opinion);
+	verdict.lost_ns = lost_of(hang, snapshot->now_ns, finding->since_ns);
+	out->say(out->arg, &verdict);
 }
 
 static const struct {
 	int state;
 	enum finding_cause cause;
 } mismatches[] = {
-	{OPS_STATE_TYPE_MISMATCH, CAUSE_TYPE_MISMATCH},
-	{OPS_STATE_SIZE_MISMATCH, CAUSE_SIZE_MISMATCH},
+	{COLL_STATE_TYPE_MISMATCH, CAUSE_TYPE_MISMATCH},
+	{COLL_STATE_SIZE_MISMATCH, CAUSE_SIZE_MISMATCH},
 };
 
 static bool is_mismatch(const struct stuck *stuck, enum finding_cause *ret)
@@ -310,68 +310,68 @@ static bool is_mismatch(const struct stuck *stuck, enum finding_cause *ret)
 
 /* Told at once. What stands still because of it is its cost, and no hang of its own. */
 static bool say_mismatches(
-	struct hang *hang, const struct look *look, uint64_t since_ns, const struct detector_out *out)
+	struct hang *hang, const struct snapshot *snapshot, uint64_t since_ns, const struct detector_out *out)
 {
-	uint64_t still_ns = look->now_ns > since_ns ? look->now_ns - since_ns : 0;
+	uint64_t still_ns = snapshot->now_ns > since_ns ? snapshot->now_ns - since_ns : 0;
 	size_t said = 0;
 
-	for (size_t s = 0; s < look->stucks && said < STUCKS_MAX; s++) {
-		const struct stuck *stuck = &look->stuck[s];
-		struct opinion opinion = {.confirmed = true};
-		struct finding *finding = &opinion.finding;
+	for (size_t s = 0; s < snapshot->stucks && said < STUCKS_MAX; s++) {
+		const struct stuck *stuck = &snapshot->stuck[s];
+		struct verdict verdict = {.confirmed = true};
+		struct finding *finding = &verdict.finding;
 
 		if (!is_mismatch(stuck, &finding->cause))
 			continue;
 		finding->kind = FINDING_MISMATCH;
 		finding->confidence = 0.95;
 		finding->severity = SEVERITY_CRITICAL;
-		finding->since_ns = look->now_ns - min_of(stuck->waited_ns, look->now_ns);
+		finding->since_ns = snapshot->now_ns - min_of(stuck->waited_ns, snapshot->now_ns);
 		snprintf(finding->communicator, sizeof(finding->communicator), "%.*s",
 			(int)sizeof(finding->communicator) - 1, stuck->communicator);
-		name(hang, look, stuck->culprit, stuck->culprits, finding);
+		hang_name(hang, snapshot, stuck->culprit, stuck->culprits, finding);
 		add_stuck(stuck, "mismatch", finding);
 		if (said++ == 0 && since_ns != 0)
-			opinion.lost_ns =
-				lost_of(hang, look->now_ns, look->now_ns - min_of(still_ns, stuck->waited_ns));
-		out->say(out->arg, &opinion);
+			verdict.lost_ns =
+				lost_of(hang, snapshot->now_ns, snapshot->now_ns - min_of(still_ns, stuck->waited_ns));
+		out->say(out->arg, &verdict);
 	}
 	return said > 0;
 }
 
 /* A person at a prompt, or in a debugger, is no hang of the job: it is looked at, not told. */
-static bool is_person(const struct look *look, const struct hang_who *who)
+static bool is_person(const struct snapshot *snapshot, const struct hang_who *who)
 {
-	const struct standing *standing = who->culprits == 1 ? hang_standing(look, who, who->culprit[0]) : NULL;
+	const struct standing *standing = who->culprits == 1 ? hang_standing(snapshot, who, who->culprit[0]) : NULL;
 
-	return look->world_size <= 1 && standing && standing->state == 't';
+	return snapshot->world_size <= 1 && standing && standing->state == 't';
 }
 
-static void hang_look(void *state, const struct look *look, const struct detector_out *out)
+static void hang_look(void *state, const struct snapshot *snapshot, const struct detector_out *out)
 {
 	struct hang *hang = state;
 	struct hang_who who;
 	uint64_t still, limit;
 	bool confirmed;
 
-	if (look->ranks == 0 || look->ranks > RANKS_MAX || !grow(hang, look->ranks))
+	if (snapshot->ranks == 0 || snapshot->ranks > RANKS_MAX || !hang_grow(hang, snapshot->ranks))
 		return;
-	for (size_t i = 0; i < look->ranks; i++) {
-		if (look->standing[i].rank < look->ranks)
-			cpu_feed(&hang->cpu[look->standing[i].rank], &look->standing[i], look->now_ns);
+	for (size_t i = 0; i < snapshot->ranks; i++) {
+		if (snapshot->standing[i].rank < snapshot->ranks)
+			cpu_feed(&hang->cpu[snapshot->standing[i].rank], &snapshot->standing[i], snapshot->now_ns);
 	}
 	who = (struct hang_who){.culprit = hang->culprit, .flags = hang->flags, .at = hang->at};
-	if (!hang_who(look, &who)) {
-		say_mismatches(hang, look, who.since_ns, out);
+	if (!hang_who(snapshot, &who)) {
+		say_mismatches(hang, snapshot, who.since_ns, out);
 		return;
 	}
-	if (say_mismatches(hang, look, who.since_ns, out))
+	if (say_mismatches(hang, snapshot, who.since_ns, out))
 		return;
-	still = still_of(look, &who);
-	limit = limit_of(hang, look, &who);
-	if (still < limit / 2 || (who.outside && !who.stuck && look->world_size <= 1 && who.cause != CAUSE_STOPPED))
+	still = still_of(snapshot, &who);
+	limit = hang_limit_of(hang, snapshot, &who);
+	if (still < limit / 2 || (who.outside && !who.stuck && snapshot->world_size <= 1 && who.cause != CAUSE_STOPPED))
 		return;
-	confirmed = still >= limit && !is_person(look, &who);
-	say_hang(hang, look, &who, still, confirmed, out);
+	confirmed = still >= limit && !is_person(snapshot, &who);
+	say_hang(hang, snapshot, &who, still, confirmed, out);
 	if (out->want && (!confirmed || who.culprits == 0))
 		out->want(out->arg, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM,
 			confirmed ? "the job stands still and nothing tells who it waits for"
@@ -382,5 +382,5 @@ const struct detector hang_detector = {
 	.name = "hang",
 	.new = hang_new,
 	.free = hang_free,
-	.look = hang_look,
+	.snapshot = hang_look,
 };

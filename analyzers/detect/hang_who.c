@@ -2,7 +2,7 @@
 /* See hang_who.h. */
 #include "analyzers/detect/hang_who.h"
 
-#include "analyzers/ops_judge.h"
+#include "analyzers/coll/coll_judge.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -37,25 +37,25 @@ bool hang_stopped(const struct standing *standing)
 	return !standing->ended && (standing->state == 'T' || standing->state == 't');
 }
 
-static const struct stage_row *stage_of(const struct standing *standing)
+static const struct stage_row *hang_who_stage_of(const struct standing *standing)
 {
 	return &stages[(size_t)standing->stage < STAGE_KIND_MAX ? standing->stage : STAGE_USER];
 }
 
 /* Ranks that were never seen to do anything tell nothing. */
-static bool tells(const struct look *look, const struct standing *standing)
+static bool hang_who_tells(const struct snapshot *snapshot, const struct standing *standing)
 {
-	return standing->rank < look->ranks && !standing->ended && standing->progress_ns != 0;
+	return standing->rank < snapshot->ranks && !standing->ended && standing->progress_ns != 0;
 }
 
-const struct standing *hang_standing(const struct look *look, const struct hang_who *who, uint32_t rank)
+const struct standing *hang_standing(const struct snapshot *snapshot, const struct hang_who *who, uint32_t rank)
 {
-	return rank < look->ranks && (who->flags[rank] & HANG_STANDS) ? &look->standing[who->at[rank]] : NULL;
+	return rank < snapshot->ranks && (who->flags[rank] & HANG_STANDS) ? &snapshot->standing[who->at[rank]] : NULL;
 }
 
-static void accuse(struct hang_who *ret, const struct look *look, uint32_t rank)
+static void accuse(struct hang_who *ret, const struct snapshot *snapshot, uint32_t rank)
 {
-	if (rank >= look->ranks || (ret->flags[rank] & HANG_ACCUSED))
+	if (rank >= snapshot->ranks || (ret->flags[rank] & HANG_ACCUSED))
 		return;
 	ret->flags[rank] |= HANG_ACCUSED;
 	ret->culprit[ret->culprits++] = rank;
@@ -68,97 +68,97 @@ static void acquit_all(struct hang_who *ret)
 	ret->culprits = 0;
 }
 
-static void found(struct hang_who *ret, enum finding_cause cause, double confidence)
+static void hang_who_found(struct hang_who *ret, enum finding_cause cause, double confidence)
 {
 	ret->cause = cause;
 	ret->confidence = confidence;
 }
 
-static bool by_stopped(const struct look *look, struct hang_who *ret)
+static bool by_stopped(const struct snapshot *snapshot, struct hang_who *ret)
 {
-	for (size_t i = 0; i < look->ranks; i++) {
-		if (hang_stopped(&look->standing[i]))
-			accuse(ret, look, look->standing[i].rank);
+	for (size_t i = 0; i < snapshot->ranks; i++) {
+		if (hang_stopped(&snapshot->standing[i]))
+			accuse(ret, snapshot, snapshot->standing[i].rank);
 	}
-	found(ret, CAUSE_STOPPED, 0.99);
+	hang_who_found(ret, CAUSE_STOPPED, 0.99);
 	return ret->culprits > 0;
 }
 
-static void mark_waiters(const struct look *look, struct hang_who *ret)
+static void mark_waiters(const struct snapshot *snapshot, struct hang_who *ret)
 {
-	for (size_t s = 0; s < look->stucks; s++) {
-		const struct stuck *stuck = &look->stuck[s];
+	for (size_t s = 0; s < snapshot->stucks; s++) {
+		const struct stuck *stuck = &snapshot->stuck[s];
 
-		for (size_t i = 0; stuck->state == OPS_STATE_MISSING && i < stuck->waiters; i++) {
-			if (stuck->waiter[i] < look->ranks)
+		for (size_t i = 0; stuck->state == COLL_STATE_MISSING && i < stuck->waiters; i++) {
+			if (stuck->waiter[i] < snapshot->ranks)
 				ret->flags[stuck->waiter[i]] |= HANG_WAITS;
 		}
 	}
 }
 
 /* How little a missing rank looks like one that waits for others elsewhere. */
-static int openness(const struct look *look, const struct hang_who *who, const struct stuck *stuck, uint32_t rank)
+static int openness(const struct snapshot *snapshot, const struct hang_who *who, const struct stuck *stuck, uint32_t rank)
 {
-	const struct standing *standing = hang_standing(look, who, rank);
+	const struct standing *standing = hang_standing(snapshot, who, rank);
 
 	if (!standing || (who->flags[rank] & HANG_WAITS))
 		return 0;
 	if (standing->ended)
 		return OPEN_ENDED;
-	return stuck->waiters > 0 ? OPEN_SURE : OPEN_LEAST + (int)stage_of(standing)->holds;
+	return stuck->waiters > 0 ? OPEN_SURE : OPEN_LEAST + (int)hang_who_stage_of(standing)->holds;
 }
 
 /* Who is missing and waits nowhere; if all of them wait (a circle), all. Where it is not known who waits, stages say
  * who may. */
-static bool by_missing(const struct look *look, struct hang_who *ret)
+static bool hang_who_by_missing(const struct snapshot *snapshot, struct hang_who *ret)
 {
 	int best = 0;
 
-	mark_waiters(look, ret);
-	for (size_t s = 0; s < look->stucks; s++) {
-		const struct stuck *stuck = &look->stuck[s];
+	mark_waiters(snapshot, ret);
+	for (size_t s = 0; s < snapshot->stucks; s++) {
+		const struct stuck *stuck = &snapshot->stuck[s];
 
-		for (size_t i = 0; stuck->state == OPS_STATE_MISSING && i < stuck->culprits; i++) {
-			int open = openness(look, ret, stuck, stuck->culprit[i]);
+		for (size_t i = 0; stuck->state == COLL_STATE_MISSING && i < stuck->culprits; i++) {
+			int open = openness(snapshot, ret, stuck, stuck->culprit[i]);
 
 			if (open > best) {
 				acquit_all(ret);
 				best = open;
 			}
 			if (open == best)
-				accuse(ret, look, stuck->culprit[i]);
+				accuse(ret, snapshot, stuck->culprit[i]);
 			if (ret->culprits == 1 && open == best)
 				ret->stuck = stuck;
 		}
 	}
-	found(ret, best == OPEN_ENDED ? CAUSE_ENDED : CAUSE_MISSING, best > 0 ? 0.97 : 0.7);
+	hang_who_found(ret, best == OPEN_ENDED ? CAUSE_ENDED : CAUSE_MISSING, best > 0 ? 0.97 : 0.7);
 	return ret->culprits > 0;
 }
 
 /* An end that the others have long outlived, as in a job that shrinks, is no reason. */
-static bool by_ended(const struct look *look, struct hang_who *ret)
+static bool by_ended(const struct snapshot *snapshot, struct hang_who *ret)
 {
-	uint64_t outlived_ns = 2 * look->step_ns > TEARDOWN_NS ? 2 * look->step_ns : TEARDOWN_NS;
+	uint64_t outlived_ns = 2 * snapshot->step_ns > TEARDOWN_NS ? 2 * snapshot->step_ns : TEARDOWN_NS;
 
-	for (size_t i = 0; i < look->ranks; i++) {
-		const struct standing *standing = &look->standing[i];
+	for (size_t i = 0; i < snapshot->ranks; i++) {
+		const struct standing *standing = &snapshot->standing[i];
 
-		if (standing->ended && look->now_ns > standing->ended_ns &&
-			look->now_ns - standing->ended_ns > TEARDOWN_NS &&
+		if (standing->ended && snapshot->now_ns > standing->ended_ns &&
+			snapshot->now_ns - standing->ended_ns > TEARDOWN_NS &&
 			(ret->since_ns < standing->ended_ns || ret->since_ns - standing->ended_ns < outlived_ns))
-			accuse(ret, look, standing->rank);
+			accuse(ret, snapshot, standing->rank);
 	}
-	found(ret, CAUSE_ENDED, 0.95);
+	hang_who_found(ret, CAUSE_ENDED, 0.95);
 	return ret->culprits > 0;
 }
 
-static bool by_entered(const struct look *look, struct hang_who *ret)
+static bool by_entered(const struct snapshot *snapshot, struct hang_who *ret)
 {
-	for (size_t s = 0; s < look->stucks && !ret->stuck; s++) {
-		if (look->stuck[s].all_entered)
-			ret->stuck = &look->stuck[s];
+	for (size_t s = 0; s < snapshot->stucks && !ret->stuck; s++) {
+		if (snapshot->stuck[s].all_entered)
+			ret->stuck = &snapshot->stuck[s];
 	}
-	found(ret, CAUSE_COMMUNICATION, 0.9);
+	hang_who_found(ret, CAUSE_COMMUNICATION, 0.9);
 	return ret->stuck != NULL;
 }
 
@@ -169,9 +169,9 @@ struct held {
 	bool same; /* all in one stage */
 };
 
-static void hold(struct held held[HOLDS_OWN + 1], const struct standing *standing)
+static void hang_who_hold(struct held held[HOLDS_OWN + 1], const struct standing *standing)
 {
-	struct held *in = &held[stage_of(standing)->holds];
+	struct held *in = &held[hang_who_stage_of(standing)->holds];
 
 	if (in->ranks == 0)
 		*in = (struct held){0, standing->progress_ns, standing->progress_ns, standing->stage, true};
@@ -184,73 +184,73 @@ static void hold(struct held held[HOLDS_OWN + 1], const struct standing *standin
 }
 
 static void accuse_held(
-	const struct look *look, enum holds holds, const struct held *in, double confidence, struct hang_who *ret)
+	const struct snapshot *snapshot, enum holds holds, const struct held *in, double confidence, struct hang_who *ret)
 {
-	for (size_t i = 0; i < look->ranks; i++) {
-		const struct standing *standing = &look->standing[i];
+	for (size_t i = 0; i < snapshot->ranks; i++) {
+		const struct standing *standing = &snapshot->standing[i];
 
-		if (tells(look, standing) && stage_of(standing)->holds == holds)
-			accuse(ret, look, standing->rank);
+		if (hang_who_tells(snapshot, standing) && hang_who_stage_of(standing)->holds == holds)
+			accuse(ret, snapshot, standing->rank);
 	}
-	found(ret, in->same && (size_t)in->stage < STAGE_KIND_MAX ? stages[in->stage].cause : CAUSE_MISSING,
+	hang_who_found(ret, in->same && (size_t)in->stage < STAGE_KIND_MAX ? stages[in->stage].cause : CAUSE_MISSING,
 		confidence);
 }
 
-static void by_stages(const struct look *look, struct hang_who *ret)
+static void by_stages(const struct snapshot *snapshot, struct hang_who *ret)
 {
 	struct held held[HOLDS_OWN + 1] = {{0}};
 	const struct held *own = &held[HOLDS_OWN], *either = &held[HOLDS_EITHER], *wait = &held[HOLDS_WAIT];
-	uint64_t margin = look->step_ns / 4 > FIRST_MARGIN_NS ? look->step_ns / 4 : FIRST_MARGIN_NS;
+	uint64_t margin = snapshot->step_ns / 4 > FIRST_MARGIN_NS ? snapshot->step_ns / 4 : FIRST_MARGIN_NS;
 
-	for (size_t i = 0; i < look->ranks; i++) {
-		if (tells(look, &look->standing[i]))
-			hold(held, &look->standing[i]);
+	for (size_t i = 0; i < snapshot->ranks; i++) {
+		if (hang_who_tells(snapshot, &snapshot->standing[i]))
+			hang_who_hold(held, &snapshot->standing[i]);
 	}
 	ret->together = own->ranks > 0 && own->same && either->ranks + wait->ranks == 0;
 	if (own->ranks > 0) {
-		accuse_held(look, HOLDS_OWN, own, 0.9, ret);
+		accuse_held(snapshot, HOLDS_OWN, own, 0.9, ret);
 	} else if (either->ranks > 0 && either->ranks <= wait->ranks && either->newest_ns <= wait->oldest_ns + margin) {
-		accuse_held(look, HOLDS_EITHER, either, 0.75, ret);
+		accuse_held(snapshot, HOLDS_EITHER, either, 0.75, ret);
 	} else {
-		found(ret, CAUSE_UNKNOWN, 0.5);
+		hang_who_found(ret, CAUSE_UNKNOWN, 0.5);
 	}
 }
 
-bool hang_who(const struct look *look, struct hang_who *ret)
+bool hang_who(const struct snapshot *snapshot, struct hang_who *ret)
 {
 	size_t live = 0;
 
 	*ret = (struct hang_who){.culprit = ret->culprit, .flags = ret->flags, .at = ret->at, .outside = true};
-	memset(ret->flags, 0, look->ranks);
-	for (size_t i = 0; i < look->ranks; i++) {
-		const struct standing *standing = &look->standing[i];
+	memset(ret->flags, 0, snapshot->ranks);
+	for (size_t i = 0; i < snapshot->ranks; i++) {
+		const struct standing *standing = &snapshot->standing[i];
 
-		if (standing->rank < look->ranks) {
+		if (standing->rank < snapshot->ranks) {
 			ret->flags[standing->rank] |= HANG_STANDS;
 			ret->at[standing->rank] = (uint32_t)i;
 		}
-		if (!tells(look, standing))
+		if (!hang_who_tells(snapshot, standing))
 			continue;
 		live++;
 		ret->outside = ret->outside && standing->stage == STAGE_USER;
 		if (standing->progress_ns > ret->since_ns)
 			ret->since_ns = standing->progress_ns;
 	}
-	if (live == 0 || ret->since_ns >= look->now_ns)
+	if (live == 0 || ret->since_ns >= snapshot->now_ns)
 		return false;
-	if (!by_stopped(look, ret) && !by_missing(look, ret) && !by_ended(look, ret) && !by_entered(look, ret))
-		by_stages(look, ret);
+	if (!by_stopped(snapshot, ret) && !hang_who_by_missing(snapshot, ret) && !by_ended(snapshot, ret) && !by_entered(snapshot, ret))
+		by_stages(snapshot, ret);
 	return true;
 }
 
-size_t hang_where(const struct look *look, const struct hang_who *who, char *ret, size_t size)
+size_t hang_where(const struct snapshot *snapshot, const struct hang_who *who, char *ret, size_t size)
 {
 	size_t in[STAGE_KIND_MAX] = {0}, all = 0, at = 0;
 
-	for (size_t i = 0; i < look->ranks; i++) {
-		const struct standing *standing = &look->standing[i];
+	for (size_t i = 0; i < snapshot->ranks; i++) {
+		const struct standing *standing = &snapshot->standing[i];
 
-		if (tells(look, standing) && !(who->flags[standing->rank] & HANG_ACCUSED)) {
+		if (hang_who_tells(snapshot, standing) && !(who->flags[standing->rank] & HANG_ACCUSED)) {
 			in[(size_t)standing->stage < STAGE_KIND_MAX ? standing->stage : STAGE_USER]++;
 			all++;
 		}

@@ -30,11 +30,11 @@ struct hang_who {
 
 /* ret->culprit, flags and at are the caller's. false: nothing to judge (nobody lives, or no sign of life was ever
  * seen). */
-bool hang_who(const struct look *look, struct hang_who *ret);
+bool hang_who(const struct snapshot *snapshot, struct hang_who *ret);
 bool hang_stopped(const struct standing *standing); /* by a signal, or in a debugger */
 /* Its standing, NULL if there is none. After hang_who(). */
-const struct standing *hang_standing(const struct look *look, const struct hang_who *who, uint32_t rank);
+const struct standing *hang_standing(const struct snapshot *snapshot, const struct hang_who *who, uint32_t rank);
 /* Where those stand that live and are no culprits, most first: "backward (5), sync (2)"; returns how many. */
-size_t hang_where(const struct look *look, const struct hang_who *who, char *ret, size_t size);
+size_t hang_where(const struct snapshot *snapshot, const struct hang_who *who, char *ret, size_t size);
 
 #endif

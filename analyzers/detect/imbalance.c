@@ -4,7 +4,7 @@
  *
  * Stage: all ranks of one class (a pipeline stage) take longer than other classes do. Its median self time over the
  * median of the other classes' medians, and its lower quartile too, above STAGE_RATIO in STAGE_FRAMES of the last
- * STAGE_OF frames, and the step gains at least half of gain_min without it (measure_without()).
+ * STAGE_OF frames, and the step gains at least half of gain_min without it (measure_whatif()).
  *
  * Sequence: see sequence.h.
  */
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "analyzers/detect/detector.h"
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 #include "analyzers/detect/sequence.h"
 
 #define STAGE_RATIO 1.05
@@ -33,7 +33,7 @@ struct imbalance {
 	double *value, *median, *low, *transfer;
 	uint32_t *member, *start;
 	uint64_t *excess;
-	size_t room;
+	size_t capacity;
 	uint64_t frames, next_look;
 	uint32_t looked; /* class whose gain it is */
 	double gain;
@@ -68,29 +68,29 @@ static void *imbalance_new(const struct detect_options *options)
 	return state;
 }
 
-static void *renew(void *old, size_t n, size_t size)
+static void *imbalance_renew(void *old, size_t n, size_t size)
 {
 	free(old);
 	return calloc(n, size);
 }
 
-static bool make_room(struct imbalance *state, size_t ranks)
+static bool imbalance_reserve(struct imbalance *state, size_t ranks)
 {
-	if (ranks <= state->room)
+	if (ranks <= state->capacity)
 		return true;
-	state->class = renew(state->class, ranks, sizeof(*state->class));
-	state->value = renew(state->value, ranks, sizeof(*state->value));
-	state->median = renew(state->median, ranks, sizeof(*state->median));
-	state->transfer = renew(state->transfer, ranks, sizeof(*state->transfer));
-	state->low = renew(state->low, ranks, sizeof(*state->low));
-	state->member = renew(state->member, ranks, sizeof(*state->member));
-	state->start = renew(state->start, ranks + 1, sizeof(*state->start));
-	state->excess = renew(state->excess, ranks, sizeof(*state->excess));
-	state->room = state->class && state->value && state->median && state->low && state->transfer && state->member &&
+	state->class = imbalance_renew(state->class, ranks, sizeof(*state->class));
+	state->value = imbalance_renew(state->value, ranks, sizeof(*state->value));
+	state->median = imbalance_renew(state->median, ranks, sizeof(*state->median));
+	state->transfer = imbalance_renew(state->transfer, ranks, sizeof(*state->transfer));
+	state->low = imbalance_renew(state->low, ranks, sizeof(*state->low));
+	state->member = imbalance_renew(state->member, ranks, sizeof(*state->member));
+	state->start = imbalance_renew(state->start, ranks + 1, sizeof(*state->start));
+	state->excess = imbalance_renew(state->excess, ranks, sizeof(*state->excess));
+	state->capacity = state->class && state->value && state->median && state->low && state->transfer && state->member &&
 				      state->start && state->excess
 			      ? ranks
 			      : 0;
-	return state->room;
+	return state->capacity;
 }
 
 /* Members of classes, class by class. */
@@ -125,7 +125,7 @@ static void measure_class(struct imbalance *state, const struct measures *measur
 	state->low[c] = n ? robust_kth(state->value, n, n / 4) : 0;
 }
 
-static uint64_t begin_of(const struct frame *frame, uint32_t rank)
+static uint64_t imbalance_begin_of(const struct frame *frame, uint32_t rank)
 {
 	return frame->rank[rank].end_ns > frame->rank[rank].step_ns
 		       ? frame->rank[rank].end_ns - frame->rank[rank].step_ns
@@ -160,7 +160,7 @@ static uint32_t worst_class(struct imbalance *state, const struct frame *frame, 
 
 		if (slow && !class->slow) {
 			class->since_step = frame->step;
-			class->since_ns = begin_of(frame, state->member[state->start[c]]);
+			class->since_ns = imbalance_begin_of(frame, state->member[state->start[c]]);
 		}
 		class->slow = class->slow << 1 | slow;
 		if ((unsigned int)__builtin_popcount(class->slow & ((1U << STAGE_OF) - 1)) >= STAGE_FRAMES && slow &&
@@ -204,14 +204,14 @@ static double stage_gain(struct imbalance *state, const struct frame *frame, con
 {
 	const uint32_t *member = state->member + state->start[c];
 	size_t n = state->start[c + 1] - state->start[c];
-	uint64_t as_is = 0, without;
+	uint64_t as_is = 0, whatif;
 
 	if (state->looked == c && state->frames < state->next_look)
 		return state->gain;
 	for (size_t i = 0; i < n; i++)
 		state->excess[i] = (uint64_t)((double)measures->rank[member[i]].self_ns * (1 - 1 / ratio));
-	without = measure_without(measure, frame, member, state->excess, n, &as_is);
-	state->gain = without && without < as_is ? 1 - (double)without / (double)as_is : 0;
+	whatif = measure_whatif(measure, frame, member, state->excess, n, &as_is);
+	state->gain = whatif && whatif < as_is ? 1 - (double)whatif / (double)as_is : 0;
 	if (of_transfers(state, frame, measures, c, ratio))
 		state->gain = 0;
 	state->looked = c;
@@ -219,13 +219,13 @@ static double stage_gain(struct imbalance *state, const struct frame *frame, con
 	return state->gain;
 }
 
-static void fill(struct opinion *opinion, const struct frame *frame, const struct measures *measures, double gain)
+static void imbalance_fill(struct verdict *verdict, const struct frame *frame, const struct measures *measures, double gain)
 {
-	struct finding *finding = &opinion->finding;
+	struct finding *finding = &verdict->finding;
 
 	gain = fmin(gain, 0.99);
-	opinion->confirmed = true;
-	opinion->lost_ns = gain * (double)measures->step_ns;
+	verdict->confirmed = true;
+	verdict->lost_ns = gain * (double)measures->step_ns;
 	finding->kind = FINDING_IMBALANCE;
 	finding->severity = SEVERITY_INFO;
 	finding->rank = -1;
@@ -237,7 +237,7 @@ static void fill(struct opinion *opinion, const struct frame *frame, const struc
 static void judge_stages(struct imbalance *state, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, size_t classes, const struct detector_out *out)
 {
-	struct opinion opinion = {.confirmed = true};
+	struct verdict verdict = {.confirmed = true};
 	int32_t rank[OTHERS_MAX];
 	double ratio, gain;
 	uint32_t c = worst_class(state, frame, classes, &ratio);
@@ -248,15 +248,15 @@ static void judge_stages(struct imbalance *state, const struct frame *frame, con
 	gain = stage_gain(state, frame, measures, measure, c, ratio);
 	if (gain < state->options.gain_min / 2)
 		return;
-	fill(&opinion, frame, measures, gain);
-	opinion.finding.cause = CAUSE_STAGE;
-	opinion.finding.since_step = state->class[c].since_step;
-	opinion.finding.since_ns = state->class[c].since_ns;
+	imbalance_fill(&verdict, frame, measures, gain);
+	verdict.finding.cause = CAUSE_STAGE;
+	verdict.finding.since_step = state->class[c].since_step;
+	verdict.finding.since_ns = state->class[c].since_ns;
 	for (uint32_t i = state->start[c]; i < state->start[c + 1] && n < OTHERS_MAX; i++)
 		rank[n++] = frame->who[state->member[i]].rank;
-	finding_ranks(rank, n, opinion.finding.others, sizeof(opinion.finding.others));
-	finding_add(&opinion.finding, "self_time", "ns", state->median[c], state->median[c] / ratio, NULL);
-	out->say(out->arg, &opinion);
+	finding_ranks(rank, n, verdict.finding.others, sizeof(verdict.finding.others));
+	finding_add(&verdict.finding, "self_time", "ns", state->median[c], state->median[c] / ratio, NULL);
+	out->say(out->arg, &verdict);
 }
 
 static void judge_sequences(struct imbalance *state, const struct frame *frame, const struct measures *measures,
@@ -264,18 +264,18 @@ static void judge_sequences(struct imbalance *state, const struct frame *frame, 
 {
 	struct sequence_classes by_class = {classes, state->member, state->start, state->value};
 	struct sequence *sequence = &state->sequence;
-	struct opinion opinion = {.confirmed = true};
+	struct verdict verdict = {.confirmed = true};
 	bool differs = sequence_frame(sequence, &by_class, frame, measures, state->options.gain_min);
 
 	if (!differs)
 		return;
-	fill(&opinion, frame, measures, sequence->over);
-	opinion.finding.cause = CAUSE_SEQUENCE;
-	opinion.finding.since_step = sequence->since_step;
-	opinion.finding.since_ns = sequence->since_ns;
-	finding_add(&opinion.finding, "spread", "1", sequence->spread, NAN,
+	imbalance_fill(&verdict, frame, measures, sequence->over);
+	verdict.finding.cause = CAUSE_SEQUENCE;
+	verdict.finding.since_step = sequence->since_step;
+	verdict.finding.since_ns = sequence->since_ns;
+	finding_add(&verdict.finding, "spread", "1", sequence->spread, NAN,
 		frame->tier == FRAME_TIER_STAGES ? "forward" : "self time within classes");
-	out->say(out->arg, &opinion);
+	out->say(out->arg, &verdict);
 }
 
 static void imbalance_frame(void *arg, const struct frame *frame, const struct measures *measures,
@@ -284,7 +284,7 @@ static void imbalance_frame(void *arg, const struct frame *frame, const struct m
 	struct imbalance *state = arg;
 	size_t classes;
 
-	if (frame->class != FRAME_TRAIN || !measures->ranks || !make_room(state, measures->ranks))
+	if (frame->class != FRAME_TRAIN || !measures->ranks || !imbalance_reserve(state, measures->ranks))
 		return;
 	state->frames++;
 	classes = sort_ranks(state, measures);

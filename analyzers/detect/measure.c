@@ -1,10 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures of a frame: see measure.h. Waits are in measure_waits.c and measure_stages.c, classes in measure_class.c. */
+#include "analyzers/base/robust.h"
+#include "analyzers/detect/measure_internal.h"
+#include "analyzers/detect/whatif.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "analyzers/detect/measure_internal.h"
-#include "analyzers/detect/robust.h"
+static void free_replay(void *replay)
+{
+	whatif_free(replay);
+}
+
+uint64_t measure_whatif(struct measure *measure, const struct frame *frame, const uint32_t *rank,
+	const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
+{
+	if (!measure->replay) {
+		measure->replay = whatif_new();
+		measure->replay_free = free_replay;
+	}
+	if (!measure->replay) {
+		*ret_as_is_ns = 0;
+		return 0;
+	}
+	return whatif_excess(measure->replay, frame, &measure->told, rank, excess_ns, ranks, ret_as_is_ns);
+}
 
 struct measure *measure_new(void)
 {
@@ -39,7 +59,7 @@ struct measure *measure_free(struct measure *measure)
 }
 
 /* Room for n elements of that size; what was there is lost. */
-static bool renew(void *pointer, size_t n, size_t size)
+static bool measure_renew(void *pointer, size_t n, size_t size)
 {
 	void **at = pointer;
 
@@ -48,42 +68,42 @@ static bool renew(void *pointer, size_t n, size_t size)
 	return *at;
 }
 
-static int make_room(struct measure *measure, const struct frame *frame)
+static int measure_reserve(struct measure *measure, const struct frame *frame)
 {
 	size_t ranks = frame->ranks + frame->ranks / 4 + 1, groups = frame->groups + frame->groups / 4 + 1;
 
 	if (frame->ranks > measure->rank_room || !measure->rank_room) {
 		measure->rank_room = 0;
-		if (!renew(&measure->rank, ranks, sizeof(*measure->rank)) ||
-			!renew(&measure->staged[MEASURE_OWN_STAGES], ranks, sizeof(**measure->staged)) ||
-			!renew(&measure->staged[MEASURE_WITH_FORWARD], ranks, sizeof(**measure->staged)) ||
-			!renew(&measure->walk, ranks, sizeof(*measure->walk)) ||
-			!renew(&measure->class_ranks, ranks, sizeof(*measure->class_ranks)) ||
-			!renew(&measure->class_start, ranks, sizeof(*measure->class_start)) ||
-			!renew(&measure->by_class, ranks, sizeof(*measure->by_class)) ||
-			!renew(&measure->scratch, ranks, sizeof(*measure->scratch)) ||
-			!renew(&measure->spread, ranks, sizeof(*measure->spread)) ||
-			!renew(&measure->here, ranks, sizeof(*measure->here)) ||
-			!renew(&measure->own_stop, ranks, sizeof(*measure->own_stop)))
+		if (!measure_renew(&measure->rank, ranks, sizeof(*measure->rank)) ||
+			!measure_renew(&measure->staged[MEASURE_OWN_STAGES], ranks, sizeof(**measure->staged)) ||
+			!measure_renew(&measure->staged[MEASURE_WITH_FORWARD], ranks, sizeof(**measure->staged)) ||
+			!measure_renew(&measure->walk, ranks, sizeof(*measure->walk)) ||
+			!measure_renew(&measure->class_ranks, ranks, sizeof(*measure->class_ranks)) ||
+			!measure_renew(&measure->class_start, ranks, sizeof(*measure->class_start)) ||
+			!measure_renew(&measure->by_class, ranks, sizeof(*measure->by_class)) ||
+			!measure_renew(&measure->scratch, ranks, sizeof(*measure->scratch)) ||
+			!measure_renew(&measure->spread, ranks, sizeof(*measure->spread)) ||
+			!measure_renew(&measure->here, ranks, sizeof(*measure->here)) ||
+			!measure_renew(&measure->own_stop, ranks, sizeof(*measure->own_stop)))
 			return -ENOMEM;
 		measure->rank_room = ranks;
 	}
-	if (frame->groups > measure->group_room || !measure->group_room) {
-		measure->group_room = 0;
-		if (!renew(&measure->group, groups, sizeof(*measure->group)) ||
-			!renew(&measure->meeting, groups, sizeof(*measure->meeting)))
+	if (frame->groups > measure->group_capacity || !measure->group_capacity) {
+		measure->group_capacity = 0;
+		if (!measure_renew(&measure->group, groups, sizeof(*measure->group)) ||
+			!measure_renew(&measure->meeting, groups, sizeof(*measure->meeting)))
 			return -ENOMEM;
 		free(measure->own_shortest);
 		free(measure->wild);
 		measure->own_shortest = NULL;
 		measure->wild = NULL;
-		measure->group_room = groups;
+		measure->group_capacity = groups;
 	}
-	if (frame->comms > measure->comm_room || !measure->most) {
-		measure->comm_room = 0;
-		if (!renew(&measure->most, frame->comms + 1, sizeof(*measure->most)))
+	if (frame->comms > measure->comm_capacity || !measure->most) {
+		measure->comm_capacity = 0;
+		if (!measure_renew(&measure->most, frame->comms + 1, sizeof(*measure->most)))
 			return -ENOMEM;
-		measure->comm_room = frame->comms;
+		measure->comm_capacity = frame->comms;
 	}
 	return 0;
 }
@@ -142,7 +162,7 @@ int measure_frame(struct measure *measure, const struct frame *frame, const stru
 
 	if (frame->ranks >= FRAME_NONE || frame->groups >= FRAME_NONE)
 		return -EINVAL;
-	r = make_room(measure, frame);
+	r = measure_reserve(measure, frame);
 	if (r < 0)
 		return r;
 	reset_ranks(measure, frame);

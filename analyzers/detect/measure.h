@@ -28,7 +28,7 @@
  * is data loading, checkpoint, garbage collection and the optimizer; forward can (buffers, prefetched shards; on a card
  * it only launches). With excess_r = sum over stages that cannot of (stage_r - median of its class), at least that of
  * garbage collection alone, which lies within others; and forward's less collections, of ranks without a card of which
- * one alone has it, or a few that cannot be one group (measure_alike.h), beyond what others have of own
+ * one alone has it, or a few that cannot be one group (measure_internal.h), beyond what others have of own
  *   self_r = excess_r + min over ranks of (step - excess)
  * so that only an excess that no wait explains counts.
  *
@@ -42,7 +42,7 @@
 #ifndef RANKTRACE_DETECT_MEASURE_H
 #define RANKTRACE_DETECT_MEASURE_H
 
-#include "analyzers/detect/frame.h"
+#include "analyzers/align/frame.h"
 
 #define MEASURE_CLASS_MIN 2
 #define MEASURE_STAGED_MAX 64
@@ -102,7 +102,7 @@ int measure_frame(struct measure *measure, const struct frame *frame, const stru
  * Returns the step's length in ns of the replay with the excess removed, and in *ret_as_is_ns that of the replay with
  * nothing removed: their quotient tells, as the replay is not exact. 0: cannot be told.
  */
-uint64_t measure_without(struct measure *measure, const struct frame *frame, const uint32_t *rank,
+uint64_t measure_whatif(struct measure *measure, const struct frame *frame, const uint32_t *rank,
 	const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns);
 
 #endif

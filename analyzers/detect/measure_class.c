@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyzers/detect/measure_internal.h"
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 
 void measure_class_free(struct measure_class_state *state)
 {
@@ -46,20 +46,20 @@ static int room_for_ranks(struct measure_class_state *state, size_t ranks)
 
 static int room_for_comms(struct measure_class_state *state, size_t comms)
 {
-	if (comms <= state->comm_room && state->lead)
+	if (comms <= state->comm_capacity && state->lead)
 		return 0;
 	free(state->lead);
 	free(state->split);
-	state->comm_room = 0;
+	state->comm_capacity = 0;
 	state->lead = calloc(comms + 1, sizeof(*state->lead));
 	state->split = calloc(comms + 1, sizeof(*state->split));
 	if (!state->lead || !state->split)
 		return -ENOMEM;
-	state->comm_room = comms;
+	state->comm_capacity = comms;
 	return 0;
 }
 
-static uint32_t root_of(uint32_t *parent, uint32_t rank)
+static uint32_t measure_class_root_of(uint32_t *parent, uint32_t rank)
 {
 	while (parent[rank] != rank) {
 		parent[rank] = parent[parent[rank]];
@@ -123,7 +123,7 @@ static bool find_split(struct measure *measure, const struct frame *frame)
 	return pipeline;
 }
 
-static void join(struct measure *measure, const struct frame *frame, bool pipeline)
+static void measure_class_join(struct measure *measure, const struct frame *frame, bool pipeline)
 {
 	struct measure_class_state *state = &measure->classes;
 	bool kinds = false;
@@ -143,7 +143,7 @@ static void join(struct measure *measure, const struct frame *frame, bool pipeli
 			if (state->lead[c] == FRAME_NONE)
 				state->lead[c] = i;
 			else
-				state->parent[root_of(state->parent, i)] = root_of(state->parent, state->lead[c]);
+				state->parent[measure_class_root_of(state->parent, i)] = measure_class_root_of(state->parent, state->lead[c]);
 		}
 	}
 }
@@ -155,7 +155,7 @@ static size_t number_classes(struct measure_class_state *state, size_t ranks)
 
 	memset(state->pair, 0xff, ranks * sizeof(*state->pair));
 	for (uint32_t i = 0; i < ranks; i++) {
-		uint32_t root = root_of(state->parent, i);
+		uint32_t root = measure_class_root_of(state->parent, i);
 
 		if (state->pair[root] == FRAME_NONE)
 			state->pair[root] = (uint32_t)classes++;
@@ -235,7 +235,7 @@ int measure_classify(struct measure *measure, const struct frame *frame)
 	if (r < 0)
 		return r;
 	list_comms(measure, frame);
-	join(measure, frame, find_split(measure, frame));
+	measure_class_join(measure, frame, find_split(measure, frame));
 	adopt(state, frame->ranks, number_classes(state, frame->ranks));
 	return 0;
 }

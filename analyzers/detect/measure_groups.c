@@ -61,7 +61,7 @@ static int check_groups(const struct frame *frame)
 static int find_shortest(struct measure *measure, const struct frame *frame)
 {
 	if (!measure->wild)
-		measure->wild = calloc(measure->group_room, sizeof(*measure->wild));
+		measure->wild = calloc(measure->group_capacity, sizeof(*measure->wild));
 	if (!measure->wild)
 		return -ENOMEM;
 	for (size_t i = 0; i < frame->groups; i++)
@@ -124,7 +124,7 @@ static bool is_tame(struct measure *measure, const struct frame *frame)
 	if (!frame->ops || frame->ranks >= SHORTEST_RANKS)
 		return false;
 	if (!measure->own_shortest)
-		measure->own_shortest = calloc(measure->group_room, sizeof(*measure->own_shortest));
+		measure->own_shortest = calloc(measure->group_capacity, sizeof(*measure->own_shortest));
 	measure->shortest = measure->own_shortest;
 	measure->stop = measure->own_stop;
 	return measure->own_shortest && find_keys(measure, frame);
@@ -165,7 +165,7 @@ static uint64_t members_of(const struct frame_group *group)
 }
 
 /* Enough of its members have a record for the shortest to be that of the last one to come. */
-static bool tells(const struct frame_group *group, const struct measure_shortest *shortest)
+static bool measure_groups_tells(const struct frame_group *group, const struct measure_shortest *shortest)
 {
 	return shortest->records >= 2 && 2 * (uint64_t)shortest->records >= members_of(group) &&
 	       shortest->second != FRAME_NONE && shortest->second != shortest->first;
@@ -209,7 +209,7 @@ static void tell_likes(struct measure *measure, const struct frame *frame)
 
 		if (!group->p2p && shortest.records > *most)
 			*most = shortest.records;
-		if (tells(group, &shortest))
+		if (measure_groups_tells(group, &shortest))
 			tell_like(measure, like_key(frame, group), &shortest, shortest.records >= members_of(group));
 	}
 }
@@ -229,7 +229,7 @@ static bool tell_whole(struct measure *measure, const struct frame *frame, uint3
 	struct measure_meeting *meeting = &measure->meeting[i];
 
 	*meeting = (struct measure_meeting){.last = FRAME_NONE, .run = run_of(frame, of), .p2p = of->p2p};
-	if (!tells(of, &shortest) || shortest.records < members_of(of))
+	if (!measure_groups_tells(of, &shortest) || shortest.records < members_of(of))
 		return false;
 	measure->group[i] = (struct measure_group){shortest.first_ns, shortest.first, shortest.second};
 	meeting->transfer_ns = shortest.first_ns;
@@ -245,7 +245,7 @@ static void tell_part(struct measure *measure, const struct frame *frame, uint32
 	struct measure_meeting *meeting = &measure->meeting[i];
 	uint64_t usual = usual_transfer(measure, frame, i);
 
-	if (!tells(&frame->group[i], &shortest)) {
+	if (!measure_groups_tells(&frame->group[i], &shortest)) {
 		*group = (struct measure_group){FRAME_UNKNOWN, FRAME_NONE, FRAME_NONE};
 		meeting->transfer_ns = usual;
 		measure->told.left_out++;
@@ -268,7 +268,7 @@ static void tell_parts(struct measure *measure, const struct frame *frame)
 		const struct frame_group *group = &frame->group[i];
 		const struct measure_shortest shortest = shortest_of(measure, i);
 
-		if (!tells(group, &shortest) || shortest.records < members_of(group))
+		if (!measure_groups_tells(group, &shortest) || shortest.records < members_of(group))
 			tell_part(measure, frame, i);
 		if (!group->p2p)
 			measure->told.lost += measure->most[group->comm] - shortest.records;

@@ -6,9 +6,26 @@
 #ifndef RANKTRACE_DETECT_MEASURE_INTERNAL_H
 #define RANKTRACE_DETECT_MEASURE_INTERNAL_H
 
+#include "analyzers/detect/measure.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 
-#include "analyzers/detect/measure.h"
+/*
+ * A few ranks that are longer in forward by about as much: may some of them be a group of which all wait for one? Pure.
+ * For detect/measure_stages.c.
+ *
+ * Tensors and shards are spread over groups that are laid out as a grid: of ranks at equal distances, in blocks of as
+ * many, the first of which begins with rank 0. All of a group wait for its slow one, for about as long. So ranks of
+ * which no two, and not all, are a whole group of any grid of the job's size are slow each by itself.
+ */
+
+#define MEASURE_ALIKE_MAX 3
+
+/* Global numbers, in rising order. True where they make no sense, too. */
+bool measure_alike_grouped(const int32_t *rank, size_t ranks, uint32_t world_size);
 
 #define MEASURE_PENDING 4 /* operations of a rank in flight at once that are remembered: the longest waits */
 #define MEASURE_COMMS 16  /* communicators of a rank that tell its class */
@@ -87,7 +104,7 @@ struct measure_class_state {
 	uint32_t (*comm)[MEASURE_COMMS];
 	uint32_t *lead, *pair;
 	bool *split;
-	size_t comm_room;
+	size_t comm_capacity;
 };
 
 struct measure {
@@ -109,10 +126,10 @@ struct measure {
 	uint32_t *most; /* records of a collective, by communicator */
 	bool tame;	/* the frame is: see frame.h */
 	bool odd;	/* a rank is left out that the frame has */
-	size_t rank_room, group_room, comm_room;
+	size_t rank_room, group_capacity, comm_capacity;
 	struct measure_class_state classes;
 	struct measure_overlaps overlaps;
-	/* For measure_without(): room of its own, freed by replay_free if that is not NULL. */
+	/* For measure_whatif(): room of its own, freed by replay_free if that is not NULL. */
 	void *replay;
 	void (*replay_free)(void *replay);
 };

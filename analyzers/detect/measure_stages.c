@@ -4,11 +4,32 @@
  * hold no wait. Forward holds one where shards or tensors are gathered in it, and on a card it only launches: it counts
  * only of ranks without a card, only as far as nobody's own stages explain it (others would wait there for as long),
  * and only where one rank alone has it, or a few that cannot be one group (those of a tensor group wait for the slow
- * one in it, and look the same): see measure_alike.h.
+ * one in it, and look the same): see measure_internal.h.
  */
-#include "analyzers/detect/measure_alike.h"
+#include "analyzers/base/robust.h"
 #include "analyzers/detect/measure_internal.h"
-#include "analyzers/detect/robust.h"
+
+/* `ranks` ranks from the first on, at this distance. */
+static bool is_group(int32_t first, int64_t distance, size_t ranks, uint32_t world_size)
+{
+	return world_size % ((uint64_t)distance * ranks) == 0 && first / distance % (int64_t)ranks == 0;
+}
+
+bool measure_alike_grouped(const int32_t *rank, size_t ranks, uint32_t world_size)
+{
+	bool even = true;
+
+	for (size_t i = 0; i < ranks; i++) {
+		for (size_t j = i + 1; j < ranks; j++) {
+			int64_t distance = (int64_t)rank[j] - rank[i];
+
+			if (rank[i] < 0 || distance < 1 || is_group(rank[i], distance, 2, world_size))
+				return true;
+			even &= j != i + 1 || distance == (int64_t)rank[1] - rank[0];
+		}
+	}
+	return ranks > 2 && even && is_group(rank[0], (int64_t)rank[1] - rank[0], ranks, world_size);
+}
 
 static const enum stage_kind own_stage[] = {STAGE_DATALOADER, STAGE_ZERO_GRAD, STAGE_OPTIMIZER, STAGE_CHECKPOINT};
 #define OWN_STAGES (sizeof(own_stage) / sizeof(own_stage[0]))
@@ -16,7 +37,7 @@ static const enum stage_kind own_stage[] = {STAGE_DATALOADER, STAGE_ZERO_GRAD, S
 #define ALIKE 0.5  /* forward excesses from that share of the longest on are taken for one cause */
 #define APART 0.25 /* where several have it, nobody else has more than that share */
 
-static double stage_of(const struct frame *frame, uint32_t rank, enum stage_kind kind)
+static double measure_stages_stage_of(const struct frame *frame, uint32_t rank, enum stage_kind kind)
 {
 	const struct frame_rank *of = &frame->rank[rank];
 
@@ -29,14 +50,14 @@ static double median_stage(struct measure *measure, const struct frame *frame, u
 	uint32_t ranks = measure->class_ranks[class];
 
 	for (uint32_t i = 0; i < ranks; i++)
-		measure->scratch[i] = stage_of(frame, rank[i], kind);
+		measure->scratch[i] = measure_stages_stage_of(frame, rank[i], kind);
 	return robust_median(measure->scratch, ranks);
 }
 
 /* Forward, without the garbage collections, which may lie in it: they count by themselves. */
-static double forward_of(const struct frame *frame, uint32_t rank)
+static double measure_stages_forward_of(const struct frame *frame, uint32_t rank)
 {
-	return fmax(stage_of(frame, rank, STAGE_FORWARD) - stage_of(frame, rank, STAGE_GC), 0);
+	return fmax(measure_stages_stage_of(frame, rank, STAGE_FORWARD) - measure_stages_stage_of(frame, rank, STAGE_GC), 0);
 }
 
 static double median_forward(struct measure *measure, const struct frame *frame, uint32_t class)
@@ -45,7 +66,7 @@ static double median_forward(struct measure *measure, const struct frame *frame,
 	uint32_t ranks = measure->class_ranks[class];
 
 	for (uint32_t i = 0; i < ranks; i++)
-		measure->scratch[i] = forward_of(frame, rank[i]);
+		measure->scratch[i] = measure_stages_forward_of(frame, rank[i]);
 	return robust_median(measure->scratch, ranks);
 }
 
@@ -81,7 +102,7 @@ static void add_forward(
 	size_t n;
 
 	for (uint32_t i = 0; i < ranks; i++) {
-		measure->scratch[i] = forward_of(frame, rank[i]) - median;
+		measure->scratch[i] = measure_stages_forward_of(frame, rank[i]) - median;
 		if (measure->scratch[i] > most && !frame->who[rank[i]].card[0])
 			most = measure->scratch[i];
 	}
@@ -101,7 +122,7 @@ static void add_forward(
 		if (forward[k] > own && forward[k] > FORWARD_SPREADS * spread)
 			excess[longest[k]] +=
 				(forward[k] - own) *
-				(1 + stage_of(frame, rank[longest[k]], STAGE_BACKWARD) / (median + forward[k]));
+				(1 + measure_stages_stage_of(frame, rank[longest[k]], STAGE_BACKWARD) / (median + forward[k]));
 	}
 }
 
@@ -117,12 +138,12 @@ static void excess_of_class(
 	for (size_t k = 0; k < OWN_STAGES; k++) {
 		median = median_stage(measure, frame, class, own_stage[k]);
 		for (uint32_t i = 0; i < ranks; i++)
-			excess[i] += stage_of(frame, rank[i], own_stage[k]) - median;
+			excess[i] += measure_stages_stage_of(frame, rank[i], own_stage[k]) - median;
 	}
 	/* A collection lies within another stage, and makes that longer as well, or in none that counts. */
 	median = median_stage(measure, frame, class, STAGE_GC);
 	for (uint32_t i = 0; i < ranks; i++) {
-		double collected = stage_of(frame, rank[i], STAGE_GC) - median;
+		double collected = measure_stages_stage_of(frame, rank[i], STAGE_GC) - median;
 
 		if (collected > excess[i])
 			excess[i] = collected;

@@ -5,7 +5,7 @@
  */
 
 #include "analyzers/detect/measure_internal.h"
-#include "analyzers/detect/overlap.h"
+#include "analyzers/align/overlap.h"
 
 /* Operations of a large job are in no cache any more when they are read: these are asked for so far ahead. */
 #define AHEAD_BYTES 1152
@@ -41,7 +41,7 @@ static void forget_overlaps(struct measure_overlaps *of)
 }
 
 /* Still in flight while another begins. */
-static void pass_over(
+static void measure_waits_pass_over(
 	struct measure_overlaps *overlaps, const struct measure_walk *walk, struct measure_flight *flight, int64_t now)
 {
 	if (!flight->p2p)
@@ -66,7 +66,7 @@ static void land(struct measure *measure, struct measure_walk *walk, int64_t now
 		struct measure_flight *flight = &walk->flight[i];
 
 		if (flight->end > now) {
-			pass_over(&measure->overlaps, walk, flight, now);
+			measure_waits_pass_over(&measure->overlaps, walk, flight, now);
 			if (left != i)
 				walk->flight[left] = *flight;
 			left++;
@@ -96,7 +96,7 @@ static inline void follow_run(struct measure_pace *pace, uint32_t run, int64_t s
 }
 
 /* Where it is remembered, as one that ends its wait then; NULL: those that are there wait longer. */
-static struct measure_flight *take_off(struct measure_walk *walk, int64_t wait_end)
+static struct measure_flight *measure_waits_take_off(struct measure_walk *walk, int64_t wait_end)
 {
 	uint32_t at = walk->flights;
 
@@ -117,7 +117,7 @@ static struct measure_flight *take_off(struct measure_walk *walk, int64_t wait_e
 /* Field by field: what is written in small parts and copied as a whole has to wait for memory. */
 static void fly(struct measure_walk *walk, const struct measure_flight *flight)
 {
-	struct measure_flight *place = take_off(walk, flight->wait_end);
+	struct measure_flight *place = measure_waits_take_off(walk, flight->wait_end);
 
 	if (!place)
 		return;
@@ -131,7 +131,7 @@ static void fly(struct measure_walk *walk, const struct measure_flight *flight)
 }
 
 /* For so long others waited for it; as long as it waited itself before, it only passes on. */
-static inline void blame(struct measure_pace *pace, uint64_t kept_ns)
+static inline void measure_waits_blame(struct measure_pace *pace, uint64_t kept_ns)
 {
 	uint64_t pass = pace->wait_ns - pace->passed_ns;
 
@@ -190,7 +190,7 @@ static inline void set_out(struct measure_pace *pace, const struct measure_meeti
 		follow_run(pace, meeting->run, start);
 	pace->start = start;
 	pace->newest_end = end;
-	blame(pace, kept_ns(meeting, op));
+	measure_waits_blame(pace, kept_ns(meeting, op));
 }
 
 static void walk_op(struct measure *measure, struct measure_walk *walk, const struct frame_op *op)
@@ -201,7 +201,7 @@ static void walk_op(struct measure *measure, struct measure_walk *walk, const st
 
 	flight.overlapped = measure->told.sends_overlap && meeting->p2p && is_queued(walk, start);
 	if (flight.overlapped) {
-		blame(&walk->pace, kept_ns(meeting, op));
+		measure_waits_blame(&walk->pace, kept_ns(meeting, op));
 	} else {
 		if (walk->flights)
 			land(measure, walk, start);
@@ -261,7 +261,7 @@ static const struct frame_op *walk_plain(const struct measure_meeting *meetings,
 
 		__builtin_prefetch((const void *)((uintptr_t)op + AHEAD_BYTES));
 		if (meeting->last == rank)
-			blame(&pace, meeting->kept_ns);
+			measure_waits_blame(&pace, meeting->kept_ns);
 		if (meeting->run)
 			follow_run(&pace, meeting->run, op->start_ns);
 		if (op + 1 == stop || reaches(op->start_ns, length_ns, wait_ns, op[1].start_ns))
@@ -276,14 +276,14 @@ static const struct frame_op *walk_plain(const struct measure_meeting *meetings,
 	return op + 1;
 }
 
-static void begin(struct measure_walk *walk)
+static void measure_waits_begin(struct measure_walk *walk)
 {
 	walk->pace = (struct measure_pace){.start = INT64_MIN};
 	walk->flights = 0;
 }
 
 /* Each has come to its end: what is in flight still, ends. */
-static void end(struct measure *measure, const struct frame *frame, struct measure_walk *walk, size_t index)
+static void measure_waits_end(struct measure *measure, const struct frame *frame, struct measure_walk *walk, size_t index)
 {
 	struct measure_rank *rank = &measure->rank[index];
 	uint64_t step_ns = frame->rank[index].step_ns;
@@ -319,16 +319,16 @@ static void walk_tame(struct measure *measure, const struct frame *frame)
 		op = frame->op + measure->stop[i];
 		if (!measure->here[i])
 			continue;
-		begin(&walk);
+		measure_waits_begin(&walk);
 		walk_rank(measure, &walk, from, op);
-		end(measure, frame, &walk, i);
+		measure_waits_end(measure, frame, &walk, i);
 	}
 }
 
 static void walk_wild(struct measure *measure, const struct frame *frame)
 {
 	for (size_t i = 0; i < frame->ranks; i++)
-		begin(&measure->walk[i]);
+		measure_waits_begin(&measure->walk[i]);
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
 
@@ -337,7 +337,7 @@ static void walk_wild(struct measure *measure, const struct frame *frame)
 	}
 	for (size_t i = 0; i < frame->ranks; i++) {
 		if (measure->here[i])
-			end(measure, frame, &measure->walk[i], i);
+			measure_waits_end(measure, frame, &measure->walk[i], i);
 	}
 }
 

@@ -31,7 +31,7 @@ struct replay {
 	struct group *group;
 	uint32_t *ready;  /* stack of operations that can start */
 	uint32_t *lonely; /* loose groups with one member started; quick ones from the front, others from the back */
-	size_t ops_room, edges_room, groups_room;
+	size_t rank_coll, edges_capacity, groups_capacity;
 	uint32_t ops, edges, groups;
 	uint32_t readies, quick, slow, done; /* quick, slow: how many of lonely */
 };
@@ -55,7 +55,7 @@ struct replay *replay_free(struct replay *replay)
 }
 
 /* What was in it is not kept. */
-static int room(void **array, size_t *ret_room, size_t wanted, size_t size)
+static int capacity(void **array, size_t *ret_room, size_t wanted, size_t size)
 {
 	if (wanted >= REPLAY_NONE)
 		return -E2BIG;
@@ -69,20 +69,20 @@ static int room(void **array, size_t *ret_room, size_t wanted, size_t size)
 
 int replay_begin(struct replay *replay, size_t ops, size_t edges, size_t groups)
 {
-	size_t ready_room = replay->ops_room, lonely_room = replay->groups_room;
-	int r = room((void **)&replay->op, &replay->ops_room, ops, sizeof(*replay->op));
+	size_t ready_capacity = replay->rank_coll, lonely_room = replay->groups_capacity;
+	int r = capacity((void **)&replay->op, &replay->rank_coll, ops, sizeof(*replay->op));
 
 	replay->ops = replay->edges = replay->groups = 0;
 	if (!r)
-		r = room((void **)&replay->edge, &replay->edges_room, edges, sizeof(*replay->edge));
+		r = capacity((void **)&replay->edge, &replay->edges_capacity, edges, sizeof(*replay->edge));
 	if (!r)
-		r = room((void **)&replay->group, &replay->groups_room, groups, sizeof(*replay->group));
+		r = capacity((void **)&replay->group, &replay->groups_capacity, groups, sizeof(*replay->group));
 	if (!r)
-		r = room((void **)&replay->ready, &ready_room, ops, sizeof(*replay->ready));
+		r = capacity((void **)&replay->ready, &ready_capacity, ops, sizeof(*replay->ready));
 	if (!r)
-		r = room((void **)&replay->lonely, &lonely_room, groups, sizeof(*replay->lonely));
+		r = capacity((void **)&replay->lonely, &lonely_room, groups, sizeof(*replay->lonely));
 	if (r)
-		replay->ops_room = replay->edges_room = replay->groups_room = 0;
+		replay->rank_coll = replay->edges_capacity = replay->groups_capacity = 0;
 	return r;
 }
 
@@ -158,21 +158,21 @@ static void happened(struct replay *replay, const struct replayed_op *op, enum r
 	}
 }
 
-static void end(struct replay *replay, struct replayed_op *op, double end_ns)
+static void replay_end(struct replay *replay, struct replayed_op *op, double end_ns)
 {
 	op->end_ns = end_ns;
 	replay->done++;
 	happened(replay, op, REPLAY_END, end_ns);
 }
 
-static void start(struct replay *replay, struct replayed_op *op)
+static void replay_start(struct replay *replay, struct replayed_op *op)
 {
 	struct group *group;
 
 	op->started = true;
 	happened(replay, op, REPLAY_START, op->start_ns);
 	if (op->group == REPLAY_NONE) {
-		end(replay, op, op->start_ns + op->length_ns);
+		replay_end(replay, op, op->start_ns + op->length_ns);
 		return;
 	}
 	group = &replay->group[op->group];
@@ -185,21 +185,21 @@ static void start(struct replay *replay, struct replayed_op *op)
 			replay->lonely[replay->groups - ++replay->slow] = op->group;
 	}
 	if (group->open)
-		end(replay, op, group->begin_ns + op->length_ns);
+		replay_end(replay, op, group->begin_ns + op->length_ns);
 	else if (group->left == 0)
 		for (uint32_t m = group->first_member; m != REPLAY_NONE; m = replay->op[m].next_member)
-			end(replay, &replay->op[m], group->begin_ns + replay->op[m].length_ns);
+			replay_end(replay, &replay->op[m], group->begin_ns + replay->op[m].length_ns);
 }
 
 /* Lets those leave that are in the group alone. */
-static void leave(struct replay *replay, struct group *group)
+static void replay_leave(struct replay *replay, struct group *group)
 {
 	group->open = true;
 	for (uint32_t m = group->first_member; m != REPLAY_NONE; m = replay->op[m].next_member) {
 		struct replayed_op *op = &replay->op[m];
 
 		if (op->started && isnan(op->end_ns))
-			end(replay, op, op->start_ns + op->alone_ns);
+			replay_end(replay, op, op->start_ns + op->alone_ns);
 	}
 }
 
@@ -232,7 +232,7 @@ static bool let_leave(struct replay *replay, uint32_t *quick, uint32_t *slow)
 		struct group *group = &replay->group[replay->lonely[*quick]];
 
 		if (group->left > 0) {
-			leave(replay, group);
+			replay_leave(replay, group);
 			left = true;
 		}
 	}
@@ -240,7 +240,7 @@ static bool let_leave(struct replay *replay, uint32_t *quick, uint32_t *slow)
 		struct group *group = &replay->group[replay->lonely[replay->groups - ++*slow]];
 
 		if (group->left > 0) {
-			leave(replay, group);
+			replay_leave(replay, group);
 			left = true;
 		}
 	}
@@ -254,7 +254,7 @@ int replay_run(struct replay *replay)
 	rewind_all(replay);
 	do {
 		while (replay->readies > 0)
-			start(replay, &replay->op[replay->ready[--replay->readies]]);
+			replay_start(replay, &replay->op[replay->ready[--replay->readies]]);
 	} while (let_leave(replay, &quick, &slow));
 	return replay->done == replay->ops ? 0 : -ELOOP;
 }

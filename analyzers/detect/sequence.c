@@ -1,10 +1,127 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/detect/sequence.h"
+#include "analyzers/base/robust.h"
+
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/robust.h"
-#include "analyzers/detect/sequence.h"
+#define EARLY 4
+
+void replicas_free(struct replicas *replicas)
+{
+	free(replicas->of);
+	free(replicas->lead);
+	*replicas = (struct replicas){0};
+}
+
+static int replicas_reserve(struct replicas *replicas, const struct frame *frame)
+{
+	size_t capacity = frame->comms + frame->groups;
+
+	if (frame->ranks > replicas->rank_room) {
+		free(replicas->of);
+		replicas->of = calloc(frame->ranks, sizeof(*replicas->of));
+		replicas->rank_room = replicas->of ? frame->ranks : 0;
+		if (!replicas->of)
+			return -ENOMEM;
+	}
+	if (capacity > replicas->capacity) {
+		free(replicas->lead);
+		replicas->lead = calloc(capacity, sizeof(*replicas->lead));
+		replicas->capacity = replicas->lead ? capacity : 0;
+		if (!replicas->lead)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static uint32_t replicas_root_of(uint32_t *parent, uint32_t rank)
+{
+	while (parent[rank] != rank) {
+		parent[rank] = parent[parent[rank]];
+		rank = parent[rank];
+	}
+	return rank;
+}
+
+static void replicas_join(uint32_t *parent, uint32_t a, uint32_t b)
+{
+	a = replicas_root_of(parent, a);
+	b = replicas_root_of(parent, b);
+	if (a < b)
+		parent[b] = a;
+	else
+		parent[a] = b;
+}
+
+/* Where in lead what the operation joins is; SIZE_MAX: it joins nobody. Sends within one expert or data group are
+ * collectives made of sends. */
+static size_t replicas_place_of(const struct frame *frame, uint32_t g)
+{
+	const struct frame_group *group = &frame->group[g];
+	enum comm_kind kind = group->comm < frame->comms ? frame->comm[group->comm].kind : COMM_KIND_UNCLEAR;
+
+	if (group->p2p)
+		return kind == COMM_KIND_UNCLEAR || kind == COMM_KIND_PIPELINE ? frame->comms + g : SIZE_MAX;
+	return kind == COMM_KIND_TENSOR || kind == COMM_KIND_CONTEXT ? group->comm : SIZE_MAX;
+}
+
+/* Roots to numbers; a replica of one rank is none, and one of more than half of the ranks tells nothing. */
+static void replicas_number(struct replicas *replicas, uint32_t *size)
+{
+	uint32_t *of = replicas->of;
+
+	for (uint32_t i = 0; i < replicas->ranks; i++)
+		of[i] = replicas_root_of(of, i);
+	memset(size, 0, replicas->ranks * sizeof(*size));
+	for (size_t i = 0; i < replicas->ranks; i++)
+		size[of[i]]++;
+	for (uint32_t i = 0; i < replicas->ranks; i++) {
+		uint32_t n = size[i];
+
+		size[i] = n < 2 || 2 * (size_t)n > replicas->ranks ? FRAME_NONE : (uint32_t)replicas->count++;
+	}
+	for (size_t i = 0; i < replicas->ranks; i++)
+		of[i] = size[of[i]];
+}
+
+int replicas_look(struct replicas *replicas, const struct frame *frame)
+{
+	uint32_t *size;
+
+	if (frame->ranks == replicas->ranks && replicas->frames++ >= EARLY && replicas->frames % REPLICAS_EVERY)
+		return 0;
+	if (replicas_reserve(replicas, frame) < 0)
+		return -ENOMEM;
+	size = calloc(frame->ranks + 1, sizeof(*size));
+	if (!size)
+		return -ENOMEM;
+	replicas->ranks = frame->ranks;
+	replicas->count = 0;
+	for (uint32_t i = 0; i < frame->ranks; i++)
+		replicas->of[i] = i;
+	for (size_t i = 0; i < frame->comms + frame->groups; i++)
+		replicas->lead[i] = FRAME_NONE;
+	for (size_t i = 0; i < frame->ops; i++) {
+		const struct frame_op *op = &frame->op[i];
+		size_t place;
+
+		if (op->group >= frame->groups || op->rank >= frame->ranks)
+			continue;
+		place = replicas_place_of(frame, op->group);
+		if (place == SIZE_MAX)
+			continue;
+		if (replicas->lead[place] == FRAME_NONE)
+			replicas->lead[place] = op->rank;
+		else
+			replicas_join(replicas->of, replicas->lead[place], op->rank);
+	}
+	replicas_number(replicas, size);
+	free(size);
+	return 0;
+}
 
 #define CUT 2
 #define SPREAD_ALONE 0.025
@@ -29,9 +146,9 @@ void sequence_free(struct sequence *sequence)
 	*sequence = (struct sequence){0};
 }
 
-static bool make_room(struct sequence *sequence, size_t ranks)
+static bool sequence_reserve(struct sequence *sequence, size_t ranks)
 {
-	if (ranks <= sequence->room)
+	if (ranks <= sequence->capacity)
 		return true;
 	free(sequence->longest);
 	free(sequence->deviation);
@@ -43,14 +160,14 @@ static bool make_room(struct sequence *sequence, size_t ranks)
 	sequence->mean = calloc(ranks, sizeof(*sequence->mean));
 	sequence->work = calloc(ranks, sizeof(*sequence->work));
 	sequence->sum = calloc(ranks, sizeof(*sequence->sum));
-	sequence->room = sequence->longest && sequence->deviation && sequence->mean && sequence->work && sequence->sum
+	sequence->capacity = sequence->longest && sequence->deviation && sequence->mean && sequence->work && sequence->sum
 				 ? ranks
 				 : 0;
-	return sequence->room;
+	return sequence->capacity;
 }
 
 /* What was seen in another way is no measure for this. */
-static void begin(struct sequence *sequence, const struct frame *frame)
+static void sequence_begin(struct sequence *sequence, const struct frame *frame)
 {
 	struct sequence fresh = {.tier = frame->tier,
 		.ranks = frame->ranks,
@@ -59,14 +176,14 @@ static void begin(struct sequence *sequence, const struct frame *frame)
 		.mean = sequence->mean,
 		.work = sequence->work,
 		.sum = sequence->sum,
-		.room = sequence->room,
+		.capacity = sequence->capacity,
 		.replicas = sequence->replicas};
 
-	memset(sequence->mean, 0, sequence->room * sizeof(*sequence->mean));
+	memset(sequence->mean, 0, sequence->capacity * sizeof(*sequence->mean));
 	*sequence = fresh;
 }
 
-static void average(const struct sequence *sequence, double *mean, double value)
+static void sequence_average(const struct sequence *sequence, double *mean, double value)
 {
 	*mean += (value - *mean) / fmin((double)sequence->frames, SEQUENCE_FRAMES);
 }
@@ -93,7 +210,7 @@ static double work_of(const struct frame *frame, const struct measures *measures
 	return work > 0 ? work : 0;
 }
 
-static double forward_of(const struct frame *frame, double work, uint32_t rank)
+static double sequence_forward_of(const struct frame *frame, double work, uint32_t rank)
 {
 	double forward = (double)frame->rank[rank].stage_ns[STAGE_FORWARD];
 
@@ -103,7 +220,7 @@ static double forward_of(const struct frame *frame, double work, uint32_t rank)
 /* Sums of one frame, of deviations in shares of the class's median. */
 struct deviations {
 	double xx, yy, xy, spread, over, other, lasting, squares;
-	size_t ranks, classes, stay;
+	size_t ranks, classes, interval;
 };
 
 /* Deviations of forward and of the rest. work: of each member. */
@@ -115,13 +232,13 @@ static void add_pieces(const struct sequence_classes *classes, const struct fram
 	double forward, rest;
 
 	for (size_t i = 0; i < n; i++)
-		classes->value[i] = forward_of(frame, work[i], member[i]);
+		classes->value[i] = sequence_forward_of(frame, work[i], member[i]);
 	forward = robust_median(classes->value, n);
 	for (size_t i = 0; i < n; i++)
-		classes->value[i] = work[i] - forward_of(frame, work[i], member[i]);
+		classes->value[i] = work[i] - sequence_forward_of(frame, work[i], member[i]);
 	rest = robust_median(classes->value, n);
 	for (size_t i = 0; i < n; i++) {
-		double of_forward = forward_of(frame, work[i], member[i]);
+		double of_forward = sequence_forward_of(frame, work[i], member[i]);
 		double x = (of_forward - forward) / median, y = (work[i] - of_forward - rest) / median;
 
 		sum->xx += x * x;
@@ -144,7 +261,7 @@ static double other_over(const struct sequence_classes *classes, const struct fr
 	return most - robust_median(classes->value, n);
 }
 
-static double clip(double value, double most)
+static double sequence_clip(double value, double most)
 {
 	return value > most ? most : value < -most ? -most : value;
 }
@@ -158,7 +275,7 @@ static void cut_deviations(struct sequence *sequence, const uint32_t *member, si
 	for (size_t i = 0; i < n; i++)
 		absolute += fabs(sequence->deviation[member[i]]) / (double)n;
 	for (size_t i = 0; i < n; i++) {
-		sequence->deviation[member[i]] = clip(sequence->deviation[member[i]], CUT * absolute);
+		sequence->deviation[member[i]] = sequence_clip(sequence->deviation[member[i]], CUT * absolute);
 		mean += sequence->deviation[member[i]] / (double)n;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -200,7 +317,7 @@ static void deviate(struct sequence *sequence, const struct sequence_classes *cl
 	sum->over = fmax(sum->over, most - median);
 	sum->other = fmax(sum->other, other_over(classes, frame, c));
 	sum->spread += spread;
-	sum->stay += sequence->longest[c] == member[longest];
+	sum->interval += sequence->longest[c] == member[longest];
 	sequence->longest[c] = member[longest];
 	sum->ranks += n;
 	sum->classes++;
@@ -256,7 +373,7 @@ static double shared_of(const struct sequence_sum *sum)
 	return (sum->all * sum->all - sum->square) / (n - 1);
 }
 
-static void share(struct sequence *sequence, const struct sequence_classes *classes, struct deviations *sum)
+static void sequence_share(struct sequence *sequence, const struct sequence_classes *classes, struct deviations *sum)
 {
 	double shared = 0, all = 0, most = 0, ranks = 0;
 	uint32_t longest = FRAME_NONE;
@@ -277,10 +394,10 @@ static void share(struct sequence *sequence, const struct sequence_classes *clas
 	}
 	if (!(ranks > 0))
 		return;
-	average(sequence, &sequence->shared, shared / ranks);
-	average(sequence, &sequence->all, all / ranks);
+	sequence_average(sequence, &sequence->shared, shared / ranks);
+	sequence_average(sequence, &sequence->all, all / ranks);
 	sum->over = most;
-	sum->stay = sequence->longest_replica == longest ? sum->classes : 0;
+	sum->interval = sequence->longest_replica == longest ? sum->classes : 0;
 	sequence->longest_replica = longest;
 }
 
@@ -328,7 +445,7 @@ static bool differs(const struct sequence *sequence, const struct frame *frame, 
 {
 	size_t replicas = sequence->replicas.count;
 
-	if (sequence->frames < SEQUENCE_FRAMES || sequence->stays > stays_most(replicas))
+	if (sequence->frames < SEQUENCE_FRAMES || sequence->intervals > stays_most(replicas))
 		return false;
 	/* In a pipeline what differs between micro-batches adds up to more than what differs in all. */
 	if (sequence->over < (replicas ? gain_min / 2 : gain_min))
@@ -346,7 +463,7 @@ static bool differs(const struct sequence *sequence, const struct frame *frame, 
 }
 
 /* Notes since when; whether it has been so for long enough. */
-static bool note(struct sequence *sequence, const struct frame *frame, bool differs)
+static bool sequence_note(struct sequence *sequence, const struct frame *frame, bool differs)
 {
 	bool quiet = sequence->replicas.count ? !(sequence->shared > SPREAD_SHARED * SPREAD_SHARED)
 					      : sequence->spread < SPREAD_ALONE;
@@ -376,10 +493,10 @@ static void add_steps(struct sequence *sequence, double step, double most, doubl
 		off[i] = value[i] - all[i]->mean;
 	}
 	for (unsigned i = 0; i < 3; i++) {
-		average(sequence, &all[i]->step, off[i] * off[0]);
-		average(sequence, &all[i]->most, off[i] * off[1]);
-		average(sequence, &all[i]->median, off[i] * off[2]);
-		average(sequence, &all[i]->mean, value[i]);
+		sequence_average(sequence, &all[i]->step, off[i] * off[0]);
+		sequence_average(sequence, &all[i]->most, off[i] * off[1]);
+		sequence_average(sequence, &all[i]->median, off[i] * off[2]);
+		sequence_average(sequence, &all[i]->mean, value[i]);
 	}
 }
 
@@ -409,15 +526,15 @@ static bool frame_of_stages(struct sequence *sequence, const struct sequence_cla
 		return false;
 	sequence->frames++;
 	add_steps(sequence, (double)measures->step_ns, most, median);
-	average(sequence, &sequence->lead, most - second);
-	average(sequence, &sequence->spread, robust_spread(classes->value, n, median) / median);
-	average(sequence, &sequence->stays, sequence->longest[0] == longest);
+	sequence_average(sequence, &sequence->lead, most - second);
+	sequence_average(sequence, &sequence->spread, robust_spread(classes->value, n, median) / median);
+	sequence_average(sequence, &sequence->intervals, sequence->longest[0] == longest);
 	sequence->longest[0] = longest;
 	sequence->over =
 		sequence->step.mean > 0
 			? steps_slope(sequence) * (sequence->most.mean - sequence->median.mean) / sequence->step.mean
 			: 0;
-	return note(sequence, frame, differs(sequence, frame, gain_min));
+	return sequence_note(sequence, frame, differs(sequence, frame, gain_min));
 }
 
 bool sequence_frame(struct sequence *sequence, const struct sequence_classes *classes, const struct frame *frame,
@@ -425,10 +542,10 @@ bool sequence_frame(struct sequence *sequence, const struct sequence_classes *cl
 {
 	struct deviations sum = {.ranks = 0};
 
-	if (!make_room(sequence, frame->ranks) || replicas_look(&sequence->replicas, frame) < 0)
+	if (!sequence_reserve(sequence, frame->ranks) || replicas_look(&sequence->replicas, frame) < 0)
 		return false;
 	if (frame->tier != sequence->tier || frame->ranks != sequence->ranks)
-		begin(sequence, frame);
+		sequence_begin(sequence, frame);
 	if (frame->tier == FRAME_TIER_STAGES)
 		return frame_of_stages(sequence, classes, frame, measures, gain_min);
 	for (size_t i = 0; i < frame->ranks; i++)
@@ -439,15 +556,15 @@ bool sequence_frame(struct sequence *sequence, const struct sequence_classes *cl
 		return false;
 	sequence->frames++;
 	if (sequence->replicas.count)
-		share(sequence, classes, &sum);
+		sequence_share(sequence, classes, &sum);
 	sequence->lasting = sum.lasting / (double)sum.ranks;
-	average(sequence, &sequence->squares, sum.squares / (double)sum.ranks);
-	average(sequence, &sequence->other, sum.other / (double)measures->step_ns);
-	average(sequence, &sequence->xx, sum.xx / (double)sum.ranks);
-	average(sequence, &sequence->yy, sum.yy / (double)sum.ranks);
-	average(sequence, &sequence->xy, sum.xy / (double)sum.ranks);
-	average(sequence, &sequence->spread, sum.spread / (double)sum.classes);
-	average(sequence, &sequence->stays, (double)sum.stay / (double)sum.classes);
-	average(sequence, &sequence->over, sequence->replicas.count ? sum.over : sum.over / (double)measures->step_ns);
-	return note(sequence, frame, differs(sequence, frame, gain_min));
+	sequence_average(sequence, &sequence->squares, sum.squares / (double)sum.ranks);
+	sequence_average(sequence, &sequence->other, sum.other / (double)measures->step_ns);
+	sequence_average(sequence, &sequence->xx, sum.xx / (double)sum.ranks);
+	sequence_average(sequence, &sequence->yy, sum.yy / (double)sum.ranks);
+	sequence_average(sequence, &sequence->xy, sum.xy / (double)sum.ranks);
+	sequence_average(sequence, &sequence->spread, sum.spread / (double)sum.classes);
+	sequence_average(sequence, &sequence->intervals, (double)sum.interval / (double)sum.classes);
+	sequence_average(sequence, &sequence->over, sequence->replicas.count ? sum.over : sum.over / (double)measures->step_ns);
+	return sequence_note(sequence, frame, differs(sequence, frame, gain_min));
 }

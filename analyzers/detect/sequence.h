@@ -8,7 +8,7 @@
  *   the longest is another one again and again, and what stays with a rank is little (lasting / squares),
  *   the longest has gain_min more than the median (in pipelines half of that, as micro-batches differ by more than
  * their sum does), and no rank has half as much more of loading and collecting, and one of these: replicas  ranks of
- * one replica (replicas.h) are long together: of pairs in different classes (where there are such), the correlation of
+ * one replica (sequence.h) are long together: of pairs in different classes (where there are such), the correlation of
  * their deviations is above SHARED pieces    HOST, without replicas: forward and the rest are long together alone
  * DEVICE, without replicas: the spread must do, a host's forward tells nothing of it steps     STAGES, where waits hide
  * all but forward: steps are longer by more than the longest forward is over the median one, as backward is longer with
@@ -18,8 +18,26 @@
 #ifndef RANKTRACE_DETECT_SEQUENCE_H
 #define RANKTRACE_DETECT_SEQUENCE_H
 
+#include "analyzers/align/frame.h"
 #include "analyzers/detect/measure.h"
-#include "analyzers/detect/replicas.h"
+
+/*
+ * Which ranks work on the same samples: those that send each other (pipeline neighbours), and those of one tensor or
+ * context group. Pure. What is long for one of them is long for all.
+ */
+
+struct replicas {
+	size_t ranks, count; /* count 0: not known, or all ranks are one */
+	uint32_t *of;	     /* of each rank its replica, FRAME_NONE: alone */
+	uint32_t *lead;	     /* room: of communicators and groups, the first rank seen */
+	size_t capacity, rank_room;
+	uint64_t frames;
+};
+
+void replicas_free(struct replicas *replicas);
+/* Looks at the first frames and at one in REPLICAS_EVERY; cost linear in operations then. -ENOMEM */
+#define REPLICAS_EVERY 64
+int replicas_look(struct replicas *replicas, const struct frame *frame);
 
 #define SEQUENCE_FRAMES 16
 #define SEQUENCE_RANKS_MIN 4
@@ -44,7 +62,7 @@ struct sequence_sum {
 
 /* Means over about SEQUENCE_FRAMES frames. */
 struct sequence {
-	double xx, yy, xy, spread, stays, over;	   /* over: of the step, what the longest has over the median */
+	double xx, yy, xy, spread, intervals, over;	   /* over: of the step, what the longest has over the median */
 	double shared, all;			   /* of deviations: products within replicas, squares */
 	struct sequence_series step, most, median; /* STAGES: the step, the longest and the median forward, ns */
 	double lead;				   /* STAGES: of the longest forward over the second longest, ns */
@@ -58,7 +76,7 @@ struct sequence {
 	double *mean;	   /* of each rank's deviations */
 	double *work;	   /* room: of the members of one class */
 	struct sequence_sum *sum;
-	size_t room;
+	size_t capacity;
 	uint32_t longest_replica;
 	struct replicas replicas;
 };

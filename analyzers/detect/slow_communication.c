@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 #include "analyzers/detect/slow_communication_series.h"
 
 #define SCORE_NODE 0.75
@@ -68,7 +68,7 @@ static void *slow_communication_new(const struct detect_options *options)
 	return links_init(&state->links, options) ? state : slow_communication_free(state);
 }
 
-static bool make_room(struct slow_communication *state, size_t ranks)
+static bool slow_communication_reserve(struct slow_communication *state, size_t ranks)
 {
 	if (ranks <= state->rank_room)
 		return true;
@@ -230,7 +230,7 @@ static const struct link_series *worst_series(const struct slow_communication *s
 	return worst;
 }
 
-static void blame(struct slow_communication *state, const struct frame *frame, const struct link_series *worst,
+static void slow_communication_blame(struct slow_communication *state, const struct frame *frame, const struct link_series *worst,
 	struct finding *finding)
 {
 	uint32_t pair[2], node = FRAME_NONE;
@@ -258,38 +258,38 @@ static void slow_communication_frame(void *arg, const struct frame *frame, const
 	struct measure *measure, const struct detector_out *out)
 {
 	struct slow_communication *state = arg;
-	struct opinion opinion = {.confirmed = true};
+	struct verdict verdict = {.confirmed = true};
 	const struct link_series *worst;
 	double ratio, gain;
 
 	(void)measure;
 	if (frame->class != FRAME_TRAIN || frame->tier == FRAME_TIER_STAGES || !frame->ops ||
-		!make_room(state, frame->ranks) ||
+		!slow_communication_reserve(state, frame->ranks) ||
 		links_frame(&state->links, frame, measures, state->options.slow_ratio) < 0 || !state->links.n_slow)
 		return;
 	worst = worst_series(state);
 	if (!worst || !(worst->reference_ns > 0))
 		return;
 	ratio = worst->value_ns / worst->reference_ns;
-	opinion.lost_ns = cost(state, frame);
-	gain = measures->step_ns ? fmin(opinion.lost_ns / (double)measures->step_ns, 0.99) : 0;
+	verdict.lost_ns = cost(state, frame);
+	gain = measures->step_ns ? fmin(verdict.lost_ns / (double)measures->step_ns, 0.99) : 0;
 	if (gain < COST_LEAST)
 		return;
-	opinion.confirmed = gain >= state->options.gain_min || ratio >= FAR_SLOWER;
-	opinion.finding.kind = FINDING_SLOW_COMMUNICATION;
-	opinion.finding.rank = -1;
-	opinion.finding.tier = frame->tier;
-	opinion.finding.since_step = worst->since_step;
-	opinion.finding.since_ns = worst->since_ns;
-	opinion.finding.confidence = frame->tier == FRAME_TIER_DEVICE ? 0.9 : 0.8;
-	opinion.finding.severity = gain >= state->options.gain_min ? SEVERITY_WARNING : SEVERITY_INFO;
-	opinion.finding.slowdown = 1 / (1 - gain);
-	blame(state, frame, worst, &opinion.finding);
-	finding_add(&opinion.finding, "transfer", "ns", worst->value_ns, worst->reference_ns,
+	verdict.confirmed = gain >= state->options.gain_min || ratio >= FAR_SLOWER;
+	verdict.finding.kind = FINDING_SLOW_COMMUNICATION;
+	verdict.finding.rank = -1;
+	verdict.finding.tier = frame->tier;
+	verdict.finding.since_step = worst->since_step;
+	verdict.finding.since_ns = worst->since_ns;
+	verdict.finding.confidence = frame->tier == FRAME_TIER_DEVICE ? 0.9 : 0.8;
+	verdict.finding.severity = gain >= state->options.gain_min ? SEVERITY_WARNING : SEVERITY_INFO;
+	verdict.finding.slowdown = 1 / (1 - gain);
+	slow_communication_blame(state, frame, worst, &verdict.finding);
+	finding_add(&verdict.finding, "transfer", "ns", worst->value_ns, worst->reference_ns,
 		worst->reference_ns < worst->baseline_ns || worst->reference_ns > worst->baseline_ns
 			? "others of its kind"
 			: "");
-	out->say(out->arg, &opinion);
+	out->say(out->arg, &verdict);
 }
 
 const struct detector slow_communication_detector = {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 #include "analyzers/detect/slow_communication_series.h"
 
 #define NOISE_LEAST 0.02
@@ -39,19 +39,19 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 29;
 }
 
-static int make_room(struct links *links, const struct frame *frame)
+static int slow_communication_series_reserve(struct links *links, const struct frame *frame)
 {
-	if (frame->comms > links->comm_room || !links->comm_hash) {
+	if (frame->comms > links->comm_capacity || !links->comm_hash) {
 		free(links->comm_hash);
 		free(links->newest);
 		links->comm_hash = calloc(frame->comms + 1, sizeof(*links->comm_hash));
 		links->newest = calloc(frame->comms + 1, sizeof(*links->newest));
-		links->comm_room = links->comm_hash && links->newest ? frame->comms : 0;
+		links->comm_capacity = links->comm_hash && links->newest ? frame->comms : 0;
 	}
-	if (frame->groups > links->group_room || !links->of_group) {
+	if (frame->groups > links->group_capacity || !links->of_group) {
 		free(links->of_group);
 		links->of_group = calloc(frame->groups + 1, sizeof(*links->of_group));
-		links->group_room = links->of_group ? frame->groups : 0;
+		links->group_capacity = links->of_group ? frame->groups : 0;
 	}
 	return links->comm_hash && links->newest && links->of_group ? 0 : -ENOMEM;
 }
@@ -72,7 +72,7 @@ static void hash_comms(struct links *links, const struct frame *frame)
 }
 
 /* NULL: there are too many. */
-static struct link_series *find(struct links *links, uint64_t key)
+static struct link_series *slow_communication_series_find(struct links *links, uint64_t key)
 {
 	for (uint64_t i = key >> 32;; i++) {
 		uint32_t *slot = &links->slot[i % LINK_SLOTS];
@@ -96,7 +96,7 @@ static struct link_series *find_of(struct links *links, const struct frame_group
 
 	if (newest->series && newest->key == key)
 		return &links->series[newest->series - 1];
-	series = find(links, key);
+	series = slow_communication_series_find(links, key);
 	if (series) {
 		newest->key = key;
 		newest->series = (uint32_t)(series - links->series) + 1;
@@ -199,16 +199,16 @@ static void sort_touched(struct links *links)
 	}
 }
 
-static void learn(struct link_series *series, enum frame_tier tier, uint64_t now_ns, bool slow)
+static void slow_communication_series_learn(struct link_series *series, enum frame_tier tier, uint64_t now_ns, bool slow)
 {
 	double away;
 
-	if (series->looks < LINK_LEARN) {
-		if (tier == FRAME_TIER_HOST && series->looks && now_ns - series->learnt_ns < LINK_LEARN_EVERY_NS)
+	if (series->checks < LINK_LEARN) {
+		if (tier == FRAME_TIER_HOST && series->checks && now_ns - series->learnt_ns < LINK_LEARN_EVERY_NS)
 			return;
 		series->learnt_ns = now_ns;
-		series->learned[series->looks] = (float)series->value_ns;
-		if (series->looks + 1 == LINK_LEARN) {
+		series->learned[series->checks] = (float)series->value_ns;
+		if (series->checks + 1 == LINK_LEARN) {
 			double value[LINK_LEARN];
 
 			for (size_t i = 0; i < LINK_LEARN; i++)
@@ -224,11 +224,11 @@ static void learn(struct link_series *series, enum frame_tier tier, uint64_t now
 		series->baseline_ns *= 1 + fmax(fmin(away, 0.1), -0.1) / LINK_MEMORY;
 		series->noise += (1.25 * fabs(away) - series->noise) / LINK_MEMORY;
 	}
-	series->looks++;
+	series->checks++;
 }
 
 /* Of the step, by the clock of the first rank that has one. */
-static uint64_t begin_of(const struct frame *frame)
+static uint64_t slow_communication_series_begin_of(const struct frame *frame)
 {
 	for (size_t i = 0; i < frame->ranks; i++) {
 		const struct frame_rank *rank = &frame->rank[i];
@@ -240,10 +240,10 @@ static uint64_t begin_of(const struct frame *frame)
 }
 
 /* median 0: it has no likes to speak of. */
-static void judge(
+static void slow_communication_series_judge(
 	struct links *links, const struct frame *frame, struct link_series *series, double median, double spread)
 {
-	bool learned = series->looks >= LINK_LEARN, past = false, likes = false, slow;
+	bool learned = series->checks >= LINK_LEARN, past = false, likes = false, slow;
 	bool host = frame->tier == FRAME_TIER_HOST;
 	unsigned int of = host && links->of < LINK_HOST_OF ? LINK_HOST_OF : links->of;
 	unsigned int least = host && links->frames_min < LINK_HOST_FRAMES ? LINK_HOST_FRAMES : links->frames_min;
@@ -258,10 +258,10 @@ static void judge(
 	series->reference_ns = past && !series->slow_learned ? series->baseline_ns : median > 0 ? median : value;
 	if (slow && !(series->slow & 0xff)) {
 		series->since_step = frame->step;
-		series->since_ns = begin_of(frame);
+		series->since_ns = slow_communication_series_begin_of(frame);
 	}
 	series->slow = series->slow << 1 | slow;
-	learn(series, frame->tier, begin_of(frame), slow);
+	slow_communication_series_learn(series, frame->tier, slow_communication_series_begin_of(frame), slow);
 	series->is_slow = (unsigned int)__builtin_popcount(series->slow & ((1U << of) - 1)) >= least;
 	links->n_slow += series->is_slow;
 }
@@ -277,7 +277,7 @@ static void judge_likes(struct links *links, const struct frame *frame, const ui
 		spread = robust_spread(value, n, median);
 	}
 	for (size_t i = 0; i < n; i++)
-		judge(links, frame, &links->series[touched[i]], median, spread);
+		slow_communication_series_judge(links, frame, &links->series[touched[i]], median, spread);
 }
 
 /* No evidence: what is looked at must not be the frames alone in which the slow rank has no record. */
@@ -300,7 +300,7 @@ static void leave_tainted(struct links *links)
 
 int links_frame(struct links *links, const struct frame *frame, const struct measures *measures, double slow_ratio)
 {
-	int r = make_room(links, frame);
+	int r = slow_communication_series_reserve(links, frame);
 
 	if (r < 0)
 		return r;

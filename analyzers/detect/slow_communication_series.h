@@ -36,7 +36,7 @@ struct link_series {
 	double value_ns, baseline_ns, reference_ns; /* reference: what it is slow against */
 	double noise;				    /* mean |value / baseline - 1| */
 	float learned[LINK_LEARN];
-	uint32_t looks, comm; /* looks: values learnt; comm: in the newest frame */
+	uint32_t checks, comm; /* looks: values learnt; comm: in the newest frame */
 	uint64_t learnt_ns;   /* when the newest of them was */
 	uint32_t slow;	      /* frames with it, newest in bit 0 */
 	uint64_t frame, since_step, since_ns;
@@ -61,9 +61,9 @@ struct links {
 	size_t n_touched, n_slow; /* n_slow: series that are slow now */
 	uint64_t *comm_hash;
 	struct link_newest *newest; /* by communicator */
-	size_t comm_room;
+	size_t comm_capacity;
 	uint32_t *of_group; /* series + 1 of each group that was looked at, 0 none */
-	size_t group_room;
+	size_t group_capacity;
 	double *scratch;
 };
 

@@ -23,7 +23,7 @@ struct slow_job {
 	struct cause *cause;
 	struct checkpoints checkpoints;
 	struct failslow_verdict verdict;
-	struct opinion of_steps; /* the last one, said again where a frame tells nothing new */
+	struct verdict of_steps; /* the last one, said again where a frame tells nothing new */
 	bool wanted;		 /* with this suspicion */
 	uint64_t *value;	 /* room for RANKS_MAX */
 };
@@ -113,27 +113,27 @@ static enum finding_severity severity_of(double slowdown)
 
 static void make_of_steps(struct slow_job *job, uint64_t step_ns)
 {
-	const struct failslow_verdict *verdict = &job->verdict;
-	double reference = (double)verdict->reference_ns, confidence = verdict->ramp ? 0.8 : 0.9;
-	bool confirmed = verdict->state == FAILSLOW_ALARM;
-	struct opinion *opinion = &job->of_steps;
+	const struct failslow_verdict *failslow = &job->verdict;
+	double reference = (double)failslow->reference_ns, confidence = failslow->ramp ? 0.8 : 0.9;
+	bool confirmed = failslow->state == FAILSLOW_ALARM;
+	struct verdict *verdict = &job->of_steps;
 
-	*opinion = (struct opinion){
+	*verdict = (struct verdict){
 		.finding = {.kind = FINDING_SLOW_JOB,
 			.cause = CAUSE_UNKNOWN,
-			.severity = severity_of(verdict->ratio),
+			.severity = severity_of(failslow->ratio),
 			.confidence = confirmed ? confidence : 0.5,
 			.rank = -1,
-			.since_step = verdict->onset_step,
-			.since_ns = verdict->onset_ns,
-			.slowdown = verdict->ratio},
+			.since_step = failslow->onset_step,
+			.since_ns = failslow->onset_ns,
+			.slowdown = failslow->ratio},
 		.confirmed = confirmed,
 		.lost_ns = fmax((double)step_ns - reference, 0),
 	};
-	finding_add(&opinion->finding, "step_time", "ns", reference * verdict->ratio, reference,
-		verdict->ramp ? "rising" : "");
+	finding_add(&verdict->finding, "step_time", "ns", reference * failslow->ratio, reference,
+		failslow->ramp ? "rising" : "");
 	if (confirmed)
-		cause_of_job(job->cause, verdict->onset_step, reference * (verdict->ratio - 1), &opinion->finding);
+		cause_of_job(job->cause, failslow->onset_step, reference * (failslow->ratio - 1), &verdict->finding);
 }
 
 static void want_more(struct slow_job *job, const struct detector_out *out)
@@ -176,7 +176,7 @@ static void say_of_checkpoints(const struct slow_job *job, bool now, const struc
 	const struct checkpoints *checkpoints = &job->checkpoints;
 	double lost = checkpoints->last_ns - checkpoints->median_ns;
 	double slowdown = slowdown_of(checkpoints, (double)job->verdict.reference_ns);
-	struct opinion opinion = {
+	struct verdict verdict = {
 		.finding = {.kind = FINDING_SLOW_JOB,
 			.cause = CAUSE_CHECKPOINT,
 			.severity = severity_of(slowdown),
@@ -189,18 +189,18 @@ static void say_of_checkpoints(const struct slow_job *job, bool now, const struc
 		.lost_ns = now ? lost : 0,
 	};
 
-	finding_add(&opinion.finding, "checkpoint", "ns", checkpoints->last_ns, checkpoints->median_ns, "");
-	out->say(out->arg, &opinion);
+	finding_add(&verdict.finding, "checkpoint", "ns", checkpoints->last_ns, checkpoints->median_ns, "");
+	out->say(out->arg, &verdict);
 }
 
 static void judge_checkpoints(struct slow_job *job, const struct frame *frame, uint64_t step_ns, uint64_t time_ns,
 	const struct detector_out *out)
 {
 	bool is = frame->class == FRAME_CHECKPOINT && step_ns > 0 && job->verdict.reference_ns > 0;
-	double without = (double)job->verdict.reference_ns * job->verdict.ratio;
+	double whatif = (double)job->verdict.reference_ns * job->verdict.ratio;
 
 	if (is)
-		checkpoints_feed(&job->checkpoints, frame->step, time_ns, fmax((double)step_ns - without, 0), without);
+		checkpoints_feed(&job->checkpoints, frame->step, time_ns, fmax((double)step_ns - whatif, 0), whatif);
 	else
 		checkpoints_pass(&job->checkpoints, frame->step);
 	/* One finding at a time: they would be one, of two causes. */
@@ -208,7 +208,7 @@ static void judge_checkpoints(struct slow_job *job, const struct frame *frame, u
 		say_of_checkpoints(job, is, out);
 }
 
-static void judge(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
+static void slow_job_judge(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
 	const struct detector_out *out)
 {
 	struct slow_job *job = state;
@@ -225,5 +225,5 @@ const struct detector slow_job_detector = {
 	.name = "slow_job",
 	.new = new_state,
 	.free = free_state,
-	.frame = judge,
+	.frame = slow_job_judge,
 };

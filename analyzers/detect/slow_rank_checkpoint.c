@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/detect/slow_rank_checkpoint.h"
+#include "analyzers/detect/slow_rank_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 
 #define SPREAD_LEAST 0.01 /* of the self time */
 #define SHARE_LEAST (-0.99)
@@ -44,7 +44,7 @@ static void find_leads(
 	}
 }
 
-static bool make_room(
+static bool slow_rank_checkpoint_reserve(
 	struct slow_rank_checkpoint *checkpoint, const struct frame *frame, const struct measures *measures)
 {
 	size_t ranks = measures->ranks;
@@ -68,7 +68,7 @@ static bool make_room(
 	return true;
 }
 
-static double stage_of(const struct frame *frame, size_t i)
+static double slow_rank_checkpoint_stage_of(const struct frame *frame, size_t i)
 {
 	const struct frame_rank *of = &frame->rank[i];
 	uint64_t ns = of->stage_ns[STAGE_CHECKPOINT];
@@ -99,7 +99,7 @@ static double beyond_own(struct checkpoint_rank *rank, double its)
 	return its > CHECKPOINT_MORE * own ? its - own : NAN;
 }
 
-static int by_value(const void *a, const void *b)
+static int slow_rank_checkpoint_by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -119,8 +119,8 @@ static void gather_leads(struct slow_rank_checkpoint *checkpoint)
 		if (rank->lead >= CHECKPOINT_LEADS_CLASS)
 			checkpoint->stage[checkpoint->class_leads++] = rank->share;
 	}
-	qsort(checkpoint->self, checkpoint->leads, sizeof(double), by_value);
-	qsort(checkpoint->stage, checkpoint->class_leads, sizeof(double), by_value);
+	qsort(checkpoint->self, checkpoint->leads, sizeof(double), slow_rank_checkpoint_by_value);
+	qsort(checkpoint->stage, checkpoint->class_leads, sizeof(double), slow_rank_checkpoint_by_value);
 }
 
 /* What the middle one of its role is over its class by, itself left out; of two the one that is further over. INFINITY:
@@ -149,7 +149,7 @@ static double beyond_usual(const struct slow_rank_checkpoint *checkpoint, struct
 	return isinf(role) && isinf(own) ? fmin(rank->share, 0) : rank->share - fmin(role, own);
 }
 
-static void take(const struct checkpoint_rank *rank, double share, struct measure_rank *ret)
+static void slow_rank_checkpoint_take(const struct checkpoint_rank *rank, double share, struct measure_rank *ret)
 {
 	share = fmax(share, SHARE_LEAST);
 	ret->self_ns = (uint64_t)(rank->self * (1 + share));
@@ -164,7 +164,7 @@ static void compare_class(
 
 	for (size_t i = 0; i < n; i++) {
 		checkpoint->self[i] = (double)checkpoint->measured[member[i]].self_ns;
-		checkpoint->stage[i] = stage_of(frame, member[i]);
+		checkpoint->stage[i] = slow_rank_checkpoint_stage_of(frame, member[i]);
 	}
 	self = robust_median(checkpoint->self, n);
 	stage = robust_median(checkpoint->stage, n);
@@ -172,7 +172,7 @@ static void compare_class(
 	for (size_t i = 0; i < n; i++) {
 		struct measure_rank *measured = &checkpoint->measured[member[i]];
 		struct checkpoint_rank *rank = &checkpoint->rank[member[i]];
-		double its = stage_of(frame, member[i]), over = (double)measured->self_ns - self;
+		double its = slow_rank_checkpoint_stage_of(frame, member[i]), over = (double)measured->self_ns - self;
 		double more = self > 0 ? beyond_own(rank, its / self) : NAN;
 		bool alone = !(stage > 0) || its > CHECKPOINT_APART * stage;
 
@@ -185,7 +185,7 @@ static void compare_class(
 		}
 		if (!alone)
 			rank->share = fmin(its - stage, over) / self;
-		take(rank, alone ? fmin(more, over / self) : rank->share, measured);
+		slow_rank_checkpoint_take(rank, alone ? fmin(more, over / self) : rank->share, measured);
 	}
 }
 
@@ -197,11 +197,11 @@ static void compare_leads(struct slow_rank_checkpoint *checkpoint)
 		struct checkpoint_rank *rank = &checkpoint->rank[i];
 
 		if (rank->lead != CHECKPOINT_LEADS_NONE && !isnan(rank->share))
-			take(rank, beyond_usual(checkpoint, rank), &checkpoint->measured[i]);
+			slow_rank_checkpoint_take(rank, beyond_usual(checkpoint, rank), &checkpoint->measured[i]);
 	}
 }
 
-static void compare(struct slow_rank_checkpoint *checkpoint, const struct frame *frame)
+static void slow_rank_checkpoint_compare(struct slow_rank_checkpoint *checkpoint, const struct frame *frame)
 {
 	uint32_t *start = checkpoint->start;
 	size_t ranks = checkpoint->ranks;
@@ -226,7 +226,7 @@ static void compare(struct slow_rank_checkpoint *checkpoint, const struct frame 
 	compare_leads(checkpoint);
 }
 
-static void keep(struct checkpoint_rank *rank, float its)
+static void slow_rank_checkpoint_keep(struct checkpoint_rank *rank, float its)
 {
 	rank->recent[rank->recents++ % CHECKPOINT_RECENT] = its;
 }
@@ -253,12 +253,12 @@ struct whole {
 };
 
 /* One that took longer than it did. */
-static bool is_far(
+static bool slow_rank_checkpoint_is_far(
 	const struct slow_rank_checkpoint *checkpoint, const struct frame *frame, const struct whole *whole, size_t i)
 {
 	const struct checkpoint_rank *rank = &checkpoint->rank[i];
 	const struct measure_rank *measured = &checkpoint->measured[i];
-	double its = stage_of(frame, i), usual, lost;
+	double its = slow_rank_checkpoint_stage_of(frame, i), usual, lost;
 
 	if (whole->longer > 1 && whole->longer * CHECKPOINT_PART > whole->writing)
 		return false;
@@ -272,18 +272,18 @@ static bool is_far(
 }
 
 /* What was far once, and is not far now, was no more than what happens to it. */
-static void remember(struct checkpoint_rank *rank, double its, bool far)
+static void slow_rank_checkpoint_remember(struct checkpoint_rank *rank, double its, bool far)
 {
 	if (far) {
 		rank->once = rank->far++ ? 0 : (float)its;
 		return;
 	}
 	if (rank->once > 0)
-		keep(rank, rank->once);
+		slow_rank_checkpoint_keep(rank, rank->once);
 	rank->once = 0;
 	rank->far = 0;
 	if (rank->begun)
-		keep(rank, (float)its);
+		slow_rank_checkpoint_keep(rank, (float)its);
 	rank->begun = true;
 }
 
@@ -294,7 +294,7 @@ static void see_far(struct slow_rank_checkpoint *checkpoint, const struct frame 
 
 	for (size_t i = 0; i < checkpoint->ranks; i++) {
 		struct checkpoint_rank *rank = &checkpoint->rank[i];
-		double its = frame->rank[i].here ? stage_of(frame, i) : 0;
+		double its = frame->rank[i].here ? slow_rank_checkpoint_stage_of(frame, i) : 0;
 
 		rank->is_long = rank->recents >= CHECKPOINT_KNOWN && its >= CHECKPOINT_MORE * longest_of(rank, &usual);
 		whole.writing += its > 0;
@@ -305,13 +305,13 @@ static void see_far(struct slow_rank_checkpoint *checkpoint, const struct frame 
 	for (size_t i = 0; i < checkpoint->ranks; i++) {
 		struct checkpoint_rank *rank = &checkpoint->rank[i];
 
-		if (frame->rank[i].here && stage_of(frame, i) > 0)
-			remember(rank, stage_of(frame, i), rank->is_long && is_far(checkpoint, frame, &whole, i));
+		if (frame->rank[i].here && slow_rank_checkpoint_stage_of(frame, i) > 0)
+			slow_rank_checkpoint_remember(rank, slow_rank_checkpoint_stage_of(frame, i), rank->is_long && slow_rank_checkpoint_is_far(checkpoint, frame, &whole, i));
 	}
 }
 
 /* The longest: who has written his goes on, and waits in the step after it. */
-static uint64_t step_of(const struct frame *frame, const struct measures *measures)
+static uint64_t slow_rank_checkpoint_step_of(const struct frame *frame, const struct measures *measures)
 {
 	uint64_t step_ns = measures->step_ns;
 
@@ -325,7 +325,7 @@ static uint64_t step_of(const struct frame *frame, const struct measures *measur
 const struct measures *checkpoint_measures(struct slow_rank_checkpoint *checkpoint, const struct frame *frame,
 	const struct measures *measures, double step_ns)
 {
-	if (measures->ranks != frame->ranks || !make_room(checkpoint, frame, measures))
+	if (measures->ranks != frame->ranks || !slow_rank_checkpoint_reserve(checkpoint, frame, measures))
 		return NULL;
 	if (checkpoint->any && frame->step > checkpoint->last_step &&
 		frame->step - checkpoint->last_step > checkpoint->distance)
@@ -337,9 +337,9 @@ const struct measures *checkpoint_measures(struct slow_rank_checkpoint *checkpoi
 		if (measures->rank[i].wait_ns == FRAME_UNKNOWN)
 			checkpoint->measured[i].class = FRAME_NONE;
 	}
-	compare(checkpoint, frame);
+	slow_rank_checkpoint_compare(checkpoint, frame);
 	checkpoint->measures = *measures;
-	checkpoint->measures.step_ns = step_of(frame, measures);
+	checkpoint->measures.step_ns = slow_rank_checkpoint_step_of(frame, measures);
 	checkpoint->measures.rank = checkpoint->measured;
 	/* Where records were lost a rank's self time is too long, and its checkpoint is as long as it was. */
 	memset(checkpoint->measures.staged, 0, sizeof(checkpoint->measures.staged));
@@ -362,9 +362,9 @@ double checkpoint_lead_ns(const struct frame *frame, const uint32_t *set, size_t
 		if (next < n && set[next] == i)
 			next++;
 		else if (frame->rank[i].here)
-			longest = fmax(longest, stage_of(frame, i));
+			longest = fmax(longest, slow_rank_checkpoint_stage_of(frame, i));
 	}
-	return fmax(0, stage_of(frame, rank) - longest);
+	return fmax(0, slow_rank_checkpoint_stage_of(frame, rank) - longest);
 }
 
 bool checkpoint_past(const struct slow_rank_checkpoint *checkpoint, uint64_t step)
@@ -377,7 +377,7 @@ double checkpoint_slowdown(
 	const struct slow_rank_checkpoint *checkpoint, double lost_ns, double checkpoint_ns, double step_ns)
 {
 	double others = checkpoint->distance > 1 ? (double)(checkpoint->distance - 1) * step_ns : 0;
-	double without = others + checkpoint_ns - lost_ns;
+	double whatif = others + checkpoint_ns - lost_ns;
 
-	return without > 0 ? 1 + lost_ns / without : 1;
+	return whatif > 0 ? 1 + lost_ns / whatif : 1;
 }

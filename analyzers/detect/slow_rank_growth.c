@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/detect/slow_rank_growth.h"
+#include "analyzers/detect/slow_rank_internal.h"
 
 #include <stddef.h>
 
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 
 #define SLOWER_STEPS 3
 
@@ -30,26 +30,26 @@ static size_t take_of(const struct growth *growth, const double *of, uint64_t fr
 	return n;
 }
 
-static size_t take(const struct growth *growth, uint64_t from, uint64_t until, double *ret)
+static size_t slow_rank_growth_take(const struct growth *growth, uint64_t from, uint64_t until, double *ret)
 {
 	return take_of(growth, growth->step, from, until, ret);
 }
 
-static double median(const struct growth *growth, uint64_t from, uint64_t until)
+static double slow_rank_growth_median(const struct growth *growth, uint64_t from, uint64_t until)
 {
 	double step[GROWTH_STEPS];
 
-	return robust_median(step, take(growth, from, until, step));
+	return robust_median(step, slow_rank_growth_take(growth, from, until, step));
 }
 
 double growth_usual(const struct growth *growth)
 {
-	return median(growth, 0, GROWTH_RECENT);
+	return slow_rank_growth_median(growth, 0, GROWTH_RECENT);
 }
 
 /* Are the last ones longer than anything that is remembered of before? They are looked at as soon as enough is
  * remembered, as they are a part of it themselves when a third one comes. */
-static bool is_far(const struct growth *growth)
+static bool slow_rank_growth_is_far(const struct growth *growth)
 {
 	double before[GROWTH_STEPS], now[GROWTH_FAR_STEPS] = {0}, most = 0, usual, limit;
 	size_t n = take_of(growth, growth->longest, GROWTH_FAR_STEPS, GROWTH_FAR_STEPS + GROWTH_RECENT, before);
@@ -72,8 +72,8 @@ bool growth_is_long(const struct growth *growth)
 {
 	double newest;
 
-	return growth->steps > GROWTH_MIN && take(growth, 0, 1, &newest) == 1 &&
-	       newest > GROWTH_FAR * median(growth, 1, GROWTH_RECENT);
+	return growth->steps > GROWTH_MIN && slow_rank_growth_take(growth, 0, 1, &newest) == 1 &&
+	       newest > GROWTH_FAR * slow_rank_growth_median(growth, 1, GROWTH_RECENT);
 }
 
 bool growth_slower(const struct growth *growth)
@@ -82,22 +82,22 @@ bool growth_slower(const struct growth *growth)
 	bool all = true;
 
 	if (growth->steps <= GROWTH_MIN + SLOWER_STEPS)
-		return is_far(growth);
-	before = median(growth, SLOWER_STEPS, GROWTH_RECENT);
-	take(growth, 0, SLOWER_STEPS, now);
+		return slow_rank_growth_is_far(growth);
+	before = slow_rank_growth_median(growth, SLOWER_STEPS, GROWTH_RECENT);
+	slow_rank_growth_take(growth, 0, SLOWER_STEPS, now);
 	for (size_t i = 0; i < SLOWER_STEPS; i++)
 		all &= now[i] > GROWTH_LEAST * before;
-	return all || is_far(growth);
+	return all || slow_rank_growth_is_far(growth);
 }
 
 double growth_ln(const struct growth *growth)
 {
 	double before[GROWTH_STEPS], now, usual, spread;
-	size_t n = take(growth, GROWTH_FROM, GROWTH_STEPS, before);
+	size_t n = slow_rank_growth_take(growth, GROWTH_FROM, GROWTH_STEPS, before);
 
 	if (n < GROWTH_MIN)
 		return 0;
-	now = median(growth, 0, GROWTH_NEW);
+	now = slow_rank_growth_median(growth, 0, GROWTH_NEW);
 	usual = robust_median(before, n);
 	spread = robust_spread(before, n, usual);
 	if (!(usual > 0) || now < GROWTH_LEAST * usual || now < usual + GROWTH_SPREADS * spread)
@@ -123,11 +123,11 @@ static struct growth_onset grown_at(const struct growth *growth, uint64_t since)
 
 	if (growth->steps < since + GROWTH_BEFORE || since + GROWTH_BEFORE > GROWTH_STEPS)
 		return (struct growth_onset){0};
-	before = median(growth, since, since + GROWTH_BEFORE);
-	after = median(growth, since - GROWTH_NEW, since);
+	before = slow_rank_growth_median(growth, since, since + GROWTH_BEFORE);
+	after = slow_rank_growth_median(growth, since - GROWTH_NEW, since);
 	if (after < GROWTH_LEAST * before ||
-		median(growth, since, since + GROWTH_BEFORE / 2) >
-			GROWTH_LEAST * median(growth, since + GROWTH_BEFORE / 2, since + GROWTH_BEFORE))
+		slow_rank_growth_median(growth, since, since + GROWTH_BEFORE / 2) >
+			GROWTH_LEAST * slow_rank_growth_median(growth, since + GROWTH_BEFORE / 2, since + GROWTH_BEFORE))
 		return (struct growth_onset){0};
 	return (struct growth_onset){.before_ns = (float)before, .after_ns = (float)after};
 }
@@ -174,7 +174,7 @@ struct growth_onset growth_since(const struct growth *growth, uint64_t onset)
 
 double growth_share(const struct growth *growth, const struct growth_onset *onset)
 {
-	double now = fmin(median(growth, 0, GROWTH_AFTER), (double)onset->after_ns), before = (double)onset->before_ns;
+	double now = fmin(slow_rank_growth_median(growth, 0, GROWTH_AFTER), (double)onset->after_ns), before = (double)onset->before_ns;
 
 	return before > 0 && now > before ? 1 - before / now : 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks against their classes over the last frames: see slow_rank_series.h. */
+/* Ranks against their classes over the last frames: see slow_rank_internal.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/robust.h"
-#include "analyzers/detect/slow_rank_series.h"
+#include "analyzers/base/robust.h"
+#include "analyzers/detect/slow_rank_internal.h"
 
 #define FAR 2.0			 /* of ln ratio: what is further out is cut */
 #define DISTANCE_TO_SIGMA 1.0484 /* of the distance of two normal values: sigma by its median */
@@ -38,7 +38,7 @@ void series_free(struct series *series)
 	series->ranks = 0;
 }
 
-static int make_room(struct series *series, size_t ranks)
+static int slow_rank_series_reserve(struct series *series, size_t ranks)
 {
 	struct series_rank *rank;
 
@@ -69,12 +69,12 @@ static int make_room(struct series *series, size_t ranks)
 	return 0;
 }
 
-static void forget(struct series_rank *rank, uint32_t class)
+static void slow_rank_series_forget(struct series_rank *rank, uint32_t class)
 {
 	*rank = (struct series_rank){.class = class};
 }
 
-static inline void order(float *a, float *b)
+static inline void slow_rank_series_order(float *a, float *b)
 {
 	float less = *a < *b ? *a : *b, more = *a > *b ? *a : *b;
 
@@ -89,7 +89,7 @@ static void sort_eight(float *v)
 		{2, 3}, {4, 5}, {6, 7}, {2, 4}, {3, 5}, {1, 4}, {3, 6}, {1, 2}, {3, 4}, {5, 6}};
 
 	_Pragma("GCC unroll 32") for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
-		order(&v[pairs[i][0]], &v[pairs[i][1]]);
+		slow_rank_series_order(&v[pairs[i][0]], &v[pairs[i][1]]);
 }
 
 static void sort_some(float *v, unsigned int n)
@@ -119,7 +119,7 @@ static void sort_out(struct series_rank *rank, unsigned int of)
 }
 
 /* lost: share of its records that it lacks and its peers have. */
-static void take(struct series *series, struct series_rank *rank, const struct measure_rank *measured, double lost)
+static void slow_rank_series_take(struct series *series, struct series_rank *rank, const struct measure_rank *measured, double lost)
 {
 	double doubt = lost > 0 && measured->self_ns
 			       ? SERIES_DOUBT * lost * (double)measured->wait_ns / (double)measured->self_ns
@@ -142,7 +142,7 @@ static void take(struct series *series, struct series_rank *rank, const struct m
 	sort_out(rank, series->of);
 }
 
-static void date(
+static void slow_rank_series_date(
 	struct series_rank *rank, const struct frame *frame, const struct frame_rank *of, double value, double noise)
 {
 	double drift = SERIES_DRIFT + noise, rise = value - drift;
@@ -163,7 +163,7 @@ static bool often(uint32_t slow, unsigned int of, unsigned int least)
 	return (slow || !least) && (unsigned int)__builtin_popcount(slow) >= least;
 }
 
-static void average(double *mean, double value, uint32_t frames, double memory)
+static void slow_rank_series_average(double *mean, double value, uint32_t frames, double memory)
 {
 	*mean += (value - *mean) / fmin(frames, memory);
 }
@@ -171,7 +171,7 @@ static void average(double *mean, double value, uint32_t frames, double memory)
 /* Of few ranks, those of a tensor group move together, so that the median of a frame may be of no two that differ; and
  * one that lost a record that held a wait is far out, in every other frame. The median of the last frames then: one
  * that is stepped towards each value. */
-static void follow(double *median, double value, double step, bool longer)
+static void slow_rank_series_follow(double *median, double value, double step, bool longer)
 {
 	if (value <= *median)
 		*median *= 1 - step;
@@ -187,19 +187,19 @@ static void noise_of(struct series_class *class, double *distance, uint32_t n, u
 	if (ranks >= SERIES_SMALL) {
 		double noise = DISTANCE_TO_SIGMA * robust_median(distance, n);
 
-		average(&class->noise, noise, class->frames, SERIES_MEMORY);
-		average(&class->fast, noise, class->frames, SERIES_MEMORY_FAST);
+		slow_rank_series_average(&class->noise, noise, class->frames, SERIES_MEMORY);
+		slow_rank_series_average(&class->fast, noise, class->frames, SERIES_MEMORY_FAST);
 		return;
 	}
 	if (class->frames <= SERIES_NEW) {
-		average(&class->noise, DISTANCE_TO_SIGMA * robust_median(distance, n), class->frames, SERIES_MEMORY);
+		slow_rank_series_average(&class->noise, DISTANCE_TO_SIGMA * robust_median(distance, n), class->frames, SERIES_MEMORY);
 		class->noise = fmax(class->noise, NOISE_LEAST);
 		class->fast = class->noise;
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		follow(&class->noise, DISTANCE_TO_SIGMA * distance[i], step, longer);
-		follow(&class->fast, DISTANCE_TO_SIGMA * distance[i], SERIES_STEP_FAST, longer);
+		slow_rank_series_follow(&class->noise, DISTANCE_TO_SIGMA * distance[i], step, longer);
+		slow_rank_series_follow(&class->fast, DISTANCE_TO_SIGMA * distance[i], SERIES_STEP_FAST, longer);
 	}
 	class->noise = fmax(class->noise, NOISE_LEAST);
 	class->fast = fmax(class->fast, NOISE_LEAST);
@@ -238,7 +238,7 @@ static bool is_one_sided(const struct series *series, const uint32_t *rank, uint
 	return less != more;
 }
 
-static struct series_class *class_of(struct series *series, const uint32_t *rank)
+static struct series_class *slow_rank_series_class_of(struct series *series, const uint32_t *rank)
 {
 	return &series->class[(size_t)series->rank[rank[0]].class * FRAME_TIER_MAX + series->tier];
 }
@@ -247,7 +247,7 @@ static struct series_class *class_of(struct series *series, const uint32_t *rank
 static void spread_of(
 	struct series *series, const uint32_t *rank, uint32_t ranks, double *ret_noise, double *ret_spread)
 {
-	struct series_class *class = class_of(series, rank);
+	struct series_class *class = slow_rank_series_class_of(series, rank);
 	double *value = series->scratch, middle, spread;
 	uint32_t n = 0;
 
@@ -262,7 +262,7 @@ static void spread_of(
 	middle = robust_median(value, ranks);
 	spread = robust_spread(value, ranks, middle);
 	if (2 * n > ranks)
-		average(&class->spread, spread, class->frames, SERIES_MEMORY);
+		slow_rank_series_average(&class->spread, spread, class->frames, SERIES_MEMORY);
 	*ret_noise = ranks > 2 ? fmax(class->noise, class->fast) : class->noise;
 	if (ranks < SERIES_SMALL && !is_one_sided(series, rank, ranks))
 		*ret_noise = fmax(*ret_noise, noise_lately(series, rank, ranks));
@@ -295,7 +295,7 @@ static bool is_divided(const struct series *series, const uint32_t *rank, uint32
 }
 
 /* What a median has to be above, to be held; in *ret_held for how many frames. */
-static double limit_of(const struct series *series, uint32_t ranks, double noise, double spread, unsigned int *ret_held)
+static double slow_rank_series_limit_of(const struct series *series, uint32_t ranks, double noise, double spread, unsigned int *ret_held)
 {
 	double chance = sqrt(2 * log((double)ranks));
 
@@ -339,7 +339,7 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 	bool divided;
 
 	spread_of(series, rank, ranks, &noise, &spread);
-	limit = limit_of(series, ranks, noise, spread, &held);
+	limit = slow_rank_series_limit_of(series, ranks, noise, spread, &held);
 	for (uint32_t i = 0; i < ranks; i++)
 		series->rank[rank[i]].slow = still_slow(series, &series->rank[rank[i]], noise, ranks < SERIES_SMALL);
 	divided = is_divided(series, rank, ranks);
@@ -357,7 +357,7 @@ static void judge_class(struct series *series, const struct frame *frame, const 
 			of->held += of->held < SERIES_HELD;
 		else
 			of->held = 0;
-		date(of, frame, &frame->rank[rank[i]], value, noise);
+		slow_rank_series_date(of, frame, &frame->rank[rank[i]], value, noise);
 		of->suspect = often(of->slow, 4, 3);
 		of->candidate = often(of->slow, series->of, frames_min) || of->held >= held;
 		if (ranks < SERIES_SMALL && !series->timed &&
@@ -388,7 +388,7 @@ static void take_class(struct series *series, const struct measures *measures, c
 	for (uint32_t i = 0; series->lost > 0 && i < ranks; i++)
 		most = fmax(most, series->records[rank[i]]);
 	for (uint32_t i = 0; i < ranks; i++)
-		take(series, &series->rank[rank[i]], &measures->rank[rank[i]],
+		slow_rank_series_take(series, &series->rank[rank[i]], &measures->rank[rank[i]],
 			most > 0 ? 1 - series->records[rank[i]] / most : 0);
 }
 
@@ -412,14 +412,14 @@ static void see_loss(struct series *series, const struct frame *frame, const str
 }
 
 /* Is it in this frame, and of which class? */
-static bool is_here(
+static bool slow_rank_series_is_here(
 	struct series_rank *rank, const struct measure_rank *measured, const struct measures *measures, size_t ranks)
 {
 	rank->here =
 		measured->class < measures->classes && measured->class < ranks && measured->wait_ns != FRAME_UNKNOWN;
 	if (rank->here) {
 		if (rank->class != measured->class)
-			forget(rank, measured->class);
+			slow_rank_series_forget(rank, measured->class);
 		rank->here = true;
 		rank->absent = 0;
 		return true;
@@ -427,7 +427,7 @@ static bool is_here(
 	rank->absent += rank->absent < SERIES_ABSENT;
 	rank->suspect = rank->candidate = false;
 	if (rank->absent == SERIES_ABSENT)
-		forget(rank, FRAME_NONE);
+		slow_rank_series_forget(rank, FRAME_NONE);
 	return false;
 }
 
@@ -435,7 +435,7 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 {
 	size_t ranks = measures->ranks < frame->ranks ? measures->ranks : frame->ranks;
 	uint32_t *start;
-	int r = make_room(series, ranks);
+	int r = slow_rank_series_reserve(series, ranks);
 
 	if (r < 0)
 		return r;
@@ -445,7 +445,7 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	count_records(series, frame, ranks);
 	memset(start, 0, (ranks + 1) * sizeof(*start));
 	for (size_t i = 0; i < ranks; i++) {
-		if (is_here(&series->rank[i], &measures->rank[i], measures, ranks))
+		if (slow_rank_series_is_here(&series->rank[i], &measures->rank[i], measures, ranks))
 			start[series->rank[i].class + 1]++;
 	}
 	for (size_t c = 0; c < ranks; c++)

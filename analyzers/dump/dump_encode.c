@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_encode.h. Every text is cut to DUMP_TEXT_BYTES, so that a record of a few of them fits DUMP_RECORD_BYTES. */
-#include "analyzers/dump/dump_encode.h"
+/* See dump_rows.h. Every text is cut to DUMP_TEXT_BYTES, so that a record of a few of them fits DUMP_RECORD_BYTES. */
+#include "analyzers/dump/dump_rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -105,7 +105,7 @@ static int close_one(struct dump_files *files)
 	return oldest ? close_file(files, oldest, false) : 0;
 }
 
-static int open_file(struct dump_files *files, struct dump_file *file)
+static int dump_files_open_file(struct dump_files *files, struct dump_file *file)
 {
 	int r, fd;
 
@@ -192,7 +192,7 @@ static int begin_file(struct dump_files *files, struct dump_file *file)
 	int r;
 
 	unlink(file->hidden); /* of a dump of this number that came to nothing */
-	r = open_file(files, file);
+	r = dump_files_open_file(files, file);
 	if (r == 0 && files->extend)
 		r = copy_old(file);
 	return r;
@@ -260,7 +260,7 @@ int dump_files_of(struct dump_files *files, enum dump_kind kind, int64_t instanc
 
 int dump_file_write(struct dump_files *files, struct dump_file *file, const void *data, size_t size)
 {
-	int r = open_file(files, file);
+	int r = dump_files_open_file(files, file);
 
 	if (r < 0)
 		return r;
@@ -279,7 +279,7 @@ void dump_file_count(struct dump_file *file)
 int dump_files_sync(struct dump_files *files)
 {
 	for (size_t i = 0; i < files->count; i++) {
-		int r = open_file(files, files->file[i]);
+		int r = dump_files_open_file(files, files->file[i]);
 
 		if (r == 0)
 			r = close_file(files, files->file[i], true);

@@ -6,8 +6,8 @@
  * an end in between is given its name or removed by dump_files_recover(), so that no row is ever lost or there twice.
  * Readers see whole files only.
  */
-#ifndef RANKTRACE_DUMP_FILES_H
-#define RANKTRACE_DUMP_FILES_H
+#ifndef RANKTRACE_DUMP_DUMP_FILES_H
+#define RANKTRACE_DUMP_DUMP_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>

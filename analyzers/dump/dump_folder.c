@@ -157,7 +157,7 @@ static int list_windows(const char *dir, struct windows *ret)
 {
 	char path[PATH_MAX];
 	struct dirent *entry;
-	size_t room = 0;
+	size_t capacity = 0;
 	uint64_t ns;
 	DIR *d;
 
@@ -167,8 +167,8 @@ static int list_windows(const char *dir, struct windows *ret)
 	while (d && ret->count < WINDOWS_MAX && (entry = readdir(d))) {
 		if (!window_of(entry->d_name, &ns))
 			continue;
-		if (ret->count == room) {
-			void *more = reallocarray(ret->name, room ? 2 * room : 64, STAMP_BYTES);
+		if (ret->count == capacity) {
+			void *more = reallocarray(ret->name, capacity ? 2 * capacity : 64, STAMP_BYTES);
 
 			if (!more) {
 				closedir(d);
@@ -176,7 +176,7 @@ static int list_windows(const char *dir, struct windows *ret)
 				return -ENOMEM;
 			}
 			ret->name = more;
-			room = room ? 2 * room : 64;
+			capacity = capacity ? 2 * capacity : 64;
 		}
 		snprintf(ret->name[ret->count++], STAMP_BYTES, "%.16s", entry->d_name);
 	}

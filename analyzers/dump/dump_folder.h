@@ -6,8 +6,8 @@
  *   state, lock                              dump_state.h; one dump at a time
  * Each of the folders above with files in it is one that a program made for sysTrace can be pointed at.
  */
-#ifndef RANKTRACE_DUMP_FOLDER_H
-#define RANKTRACE_DUMP_FOLDER_H
+#ifndef RANKTRACE_DUMP_DUMP_FOLDER_H
+#define RANKTRACE_DUMP_DUMP_FOLDER_H
 
 #include "analyzers/dump/dump_text.h"
 

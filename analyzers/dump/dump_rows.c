@@ -8,6 +8,94 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * See dump_rows.h. A hash table with few places a key: a new operation takes the place of the oldest one there, so that
+ * nothing is ever searched or grown. A key is kept as a 64-bit hash; two operations with one hash in the same rank's
+ * file would still get two numbers, because the ranks that have taken one are kept, too.
+ */
+
+#define WAYS 4
+
+struct place {
+	uint64_t hash;
+	uint64_t id;	/* 0: free */
+	uint64_t taken; /* a bit a member, modulo 64 */
+};
+
+struct dump_ids {
+	uint64_t next;
+	struct place place[DUMP_IDS_MAX];
+};
+
+struct dump_ids *dump_ids_new(uint64_t next)
+{
+	struct dump_ids *ids = calloc(1, sizeof(*ids));
+
+	if (ids)
+		ids->next = next ? next : 1;
+	return ids;
+}
+
+struct dump_ids *dump_ids_free(struct dump_ids *ids)
+{
+	free(ids);
+	return NULL;
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t dump_ids_add(uint64_t hash, const void *data, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3ULL;
+	return hash;
+}
+
+static uint64_t dump_ids_add_text(uint64_t hash, const char *text)
+{
+	const char *p = text ? text : "";
+
+	do
+		hash = dump_ids_add(hash, p, 1);
+	while (*p++);
+	return hash;
+}
+
+static uint64_t dump_ids_hash_of(const struct dump_op_key *key)
+{
+	uint64_t hash = dump_ids_add_text(0xcbf29ce484222325ULL, key->communicator);
+
+	hash = dump_ids_add_text(hash, key->op);
+	hash = dump_ids_add(hash, &key->seq, sizeof(key->seq));
+	return dump_ids_add(hash, &key->peer, sizeof(key->peer));
+}
+
+uint64_t dump_ids_of(struct dump_ids *ids, const struct dump_op_key *key, uint64_t member)
+{
+	uint64_t hash, bit = 1ULL << (member % 64);
+	struct place *set, *oldest;
+
+	if (!key->joins)
+		return ids->next++;
+	hash = dump_ids_hash_of(key);
+	set = &ids->place[(hash ^ hash >> 32) % (DUMP_IDS_MAX / WAYS) * WAYS];
+	oldest = set;
+	for (unsigned i = 0; i < WAYS; i++) {
+		if (set[i].id && set[i].hash == hash && !(set[i].taken & bit)) {
+			set[i].taken |= bit;
+			return set[i].id;
+		}
+		if (set[i].id < oldest->id)
+			oldest = &set[i];
+	}
+	*oldest = (struct place){hash, ids->next++, bit};
+	return oldest->id;
+}
+
+uint64_t dump_ids_next(const struct dump_ids *ids)
+{
+	return ids->next;
+}
+
 #define RANKS_MAX 1000000 /* processes in one store */
 #define COLUMNS_MAX 16
 
@@ -40,7 +128,7 @@ static int column_of(const struct row *row, int field)
 	return READER_FOLLOW_FIRST + row->rows->at[field];
 }
 
-static int64_t number(const struct row *row, int field)
+static int64_t dump_rows_number(const struct row *row, int field)
 {
 	int column = column_of(row, field);
 
@@ -48,7 +136,7 @@ static int64_t number(const struct row *row, int field)
 									   : DUMP_UNKNOWN;
 }
 
-static const char *text(const struct row *row, int field)
+static const char *dump_rows_text(const struct row *row, int field)
 {
 	return (const char *)sqlite3_column_text(row->columns, column_of(row, field));
 }
@@ -70,14 +158,14 @@ static size_t memory_head(const struct dump_rank *rank, uint8_t *ret)
 	return dump_encode_memory_head(rank->rank, ret);
 }
 
-static size_t stage_row(const struct row *row, uint8_t *ret)
+static size_t dump_rows_stage_row(const struct row *row, uint8_t *ret)
 {
 	const struct dump_stage stage = {
-		.step = number(row, STAGE_STEP),
-		.stage = text(row, STAGE_STAGE),
-		.name = text(row, STAGE_NAME),
-		.start_ns = number(row, STAGE_START),
-		.duration_ns = number(row, STAGE_DURATION),
+		.step = dump_rows_number(row, STAGE_STEP),
+		.stage = dump_rows_text(row, STAGE_STAGE),
+		.name = dump_rows_text(row, STAGE_NAME),
+		.start_ns = dump_rows_number(row, STAGE_START),
+		.duration_ns = dump_rows_number(row, STAGE_DURATION),
 	};
 
 	return dump_encode_stage(&stage, ret);
@@ -85,21 +173,21 @@ static size_t stage_row(const struct row *row, uint8_t *ret)
 
 static size_t op_row(const struct row *row, uint8_t *ret)
 {
-	const char *from = text(row, OP_SEQ_FROM);
-	int64_t peer = number(row, OP_PEER);
-	struct dump_op_key key = {text(row, OP_COMMUNICATOR), text(row, OP_OP), number(row, OP_SEQ),
+	const char *from = dump_rows_text(row, OP_SEQ_FROM);
+	int64_t peer = dump_rows_number(row, OP_PEER);
+	struct dump_op_key key = {dump_rows_text(row, OP_COMMUNICATOR), dump_rows_text(row, OP_OP), dump_rows_number(row, OP_SEQ),
 		peer == DUMP_UNKNOWN ? -1 : peer, false};
 	struct dump_op op = {
 		.communicator = key.communicator,
 		.op = key.op,
-		.dtype = text(row, OP_DTYPE),
-		.count = number(row, OP_COUNT),
-		.host_start_ns = number(row, OP_HOST_START),
-		.host_duration_ns = number(row, OP_HOST_DURATION),
-		.device_start_ns = number(row, OP_DEVICE_START),
-		.device_duration_ns = number(row, OP_DEVICE_DURATION),
+		.dtype = dump_rows_text(row, OP_DTYPE),
+		.count = dump_rows_number(row, OP_COUNT),
+		.host_start_ns = dump_rows_number(row, OP_HOST_START),
+		.host_duration_ns = dump_rows_number(row, OP_HOST_DURATION),
+		.device_start_ns = dump_rows_number(row, OP_DEVICE_START),
+		.device_duration_ns = dump_rows_number(row, OP_DEVICE_DURATION),
 		.pid = row->rank->pid,
-		.thread_id = number(row, OP_THREAD),
+		.thread_id = dump_rows_number(row, OP_THREAD),
 		.device = row->rank->local_rank,
 	};
 
@@ -112,13 +200,13 @@ static size_t op_row(const struct row *row, uint8_t *ret)
 static size_t memory_row(const struct row *row, uint8_t *ret)
 {
 	const struct dump_memory memory = {
-		.op = text(row, MEMORY_OP),
-		.stage = text(row, MEMORY_STAGE),
-		.address = number(row, MEMORY_ADDRESS),
-		.bytes = number(row, MEMORY_BYTES),
-		.step = number(row, MEMORY_STEP),
+		.op = dump_rows_text(row, MEMORY_OP),
+		.stage = dump_rows_text(row, MEMORY_STAGE),
+		.address = dump_rows_number(row, MEMORY_ADDRESS),
+		.bytes = dump_rows_number(row, MEMORY_BYTES),
+		.step = dump_rows_number(row, MEMORY_STEP),
 	};
-	int64_t result = number(row, MEMORY_RESULT);
+	int64_t result = dump_rows_number(row, MEMORY_RESULT);
 
 	if ((result != DUMP_UNKNOWN && result != 0) || memory.address == DUMP_UNKNOWN) {
 		row->rows->failed++;
@@ -131,14 +219,14 @@ static size_t offcpu_row(const struct row *row, uint8_t *ret)
 {
 	struct dump_offcpu offcpu = {
 		.rank = row->rank->rank,
-		.thread_id = number(row, OFF_THREAD),
-		.start_ns = number(row, OFF_START),
-		.duration_ns = number(row, OFF_DURATION),
-		.next_pid = number(row, OFF_NEXT_PID),
-		.thread_name = text(row, OFF_NAME),
-		.next_name = text(row, OFF_NEXT_NAME),
+		.thread_id = dump_rows_number(row, OFF_THREAD),
+		.start_ns = dump_rows_number(row, OFF_START),
+		.duration_ns = dump_rows_number(row, OFF_DURATION),
+		.next_pid = dump_rows_number(row, OFF_NEXT_PID),
+		.thread_name = dump_rows_text(row, OFF_NAME),
+		.next_name = dump_rows_text(row, OFF_NEXT_NAME),
 	};
-	int64_t delay = number(row, OFF_DELAY);
+	int64_t delay = dump_rows_number(row, OFF_DELAY);
 
 	offcpu.run_delay_ns = dump_delay_add(
 		row->rows->state, row->rank->instance, offcpu.thread_id, delay > 0 ? (uint64_t)delay : 0);
@@ -152,7 +240,7 @@ static const struct {
 	size_t (*head)(const struct dump_rank *rank, uint8_t *ret); /* of a new file; may be NULL */
 	size_t (*encode)(const struct row *row, uint8_t *ret);
 } kinds[DUMP_KIND_MAX] = {
-	[DUMP_L0] = {TABLE_STAGES, {"step", "stage", "name", "start_ns", "duration_ns"}, stage_head, stage_row},
+	[DUMP_L0] = {TABLE_STAGES, {"step", "stage", "name", "start_ns", "duration_ns"}, stage_head, dump_rows_stage_row},
 	[DUMP_L1] = {TABLE_COLLECTIVES,
 		{"communicator", "seq", "op", "dtype", "count", "host_start_ns", "host_duration_ns", "device_start_ns",
 			"device_duration_ns", "seq_from", "peer", "thread_id"},
@@ -178,14 +266,14 @@ void dump_rows_begin(struct dump_rows *rows, enum dump_kind kind)
 		rows->at[i] = schema_column_find(table, kinds[kind].columns[i]);
 }
 
-static int by_instance(const void *a, const void *b)
+static int dump_rows_by_instance(const void *a, const void *b)
 {
 	const struct dump_rank *x = a, *y = b;
 
 	return x->instance < y->instance ? -1 : x->instance > y->instance;
 }
 
-static struct dump_rank rank_of(sqlite3_stmt *statement)
+static struct dump_rank dump_rows_rank_of(sqlite3_stmt *statement)
 {
 	struct dump_rank rank = {.instance = sqlite3_column_int64(statement, 0),
 		.rank = sqlite3_column_type(statement, 1) == SQLITE_INTEGER ? sqlite3_column_int64(statement, 1) : -1,
@@ -202,22 +290,22 @@ int dump_ranks_load(struct reader *reader, struct dump_ranks *ret, char *error, 
 {
 	struct dump_ranks ranks = {0};
 	sqlite3_stmt *statement = NULL;
-	size_t room = 0;
+	size_t capacity = 0;
 	int rc, r = reader_prepare(reader, "SELECT instance, rank, local_rank, pid, job, host FROM ranks", &statement,
 			error, error_size);
 
 	if (r < 0)
 		return r;
 	while ((rc = sqlite3_step(statement)) == SQLITE_ROW && ranks.count < RANKS_MAX) {
-		if (ranks.count == room) {
-			struct dump_rank *more = reallocarray(ranks.rank, room ? 2 * room : 64, sizeof(*more));
+		if (ranks.count == capacity) {
+			struct dump_rank *more = reallocarray(ranks.rank, capacity ? 2 * capacity : 64, sizeof(*more));
 
 			if (!more)
 				break;
 			ranks.rank = more;
-			room = room ? 2 * room : 64;
+			capacity = capacity ? 2 * capacity : 64;
 		}
-		ranks.rank[ranks.count++] = rank_of(statement);
+		ranks.rank[ranks.count++] = dump_rows_rank_of(statement);
 	}
 	if (rc != SQLITE_DONE && ranks.count < RANKS_MAX) {
 		reader_error(reader, error, error_size);
@@ -229,7 +317,7 @@ int dump_ranks_load(struct reader *reader, struct dump_ranks *ret, char *error, 
 		return r;
 	}
 	if (ranks.count)
-		qsort(ranks.rank, ranks.count, sizeof(*ranks.rank), by_instance);
+		qsort(ranks.rank, ranks.count, sizeof(*ranks.rank), dump_rows_by_instance);
 	*ret = ranks;
 	return 0;
 }
@@ -250,7 +338,7 @@ static const struct dump_rank *find_rank(struct dump_rows *rows, sqlite3_stmt *c
 	const struct dump_rank *found, wanted = {.instance = sqlite3_column_int64(columns, instance)};
 
 	found = rows->ranks->count
-			? bsearch(&wanted, rows->ranks->rank, rows->ranks->count, sizeof(wanted), by_instance)
+			? bsearch(&wanted, rows->ranks->rank, rows->ranks->count, sizeof(wanted), dump_rows_by_instance)
 			: NULL;
 	if (found)
 		return found;

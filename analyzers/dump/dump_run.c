@@ -2,18 +2,101 @@
 /* See dump_run.h. The order in which things reach the disk is what makes a dump whole: files, state, names
  * (dump_files.h). */
 #include "analyzers/dump/dump_run.h"
+#include "analyzers/dump/dump_folder.h"
+#include "analyzers/dump/dump_rows.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "analyzers/dump/dump_folder.h"
-#include "analyzers/dump/dump_rows.h"
-#include "analyzers/dump/node_address.h"
+/* See dump_run.h. proc_net(5): route has numbers of the machine's byte order, fib_trie lists "|-- ADDRESS" and
+ * below it
+ * "/32 host LOCAL" for an address of the node's own. */
+
+#define LINES_MAX 100000 /* of a node with very many routes */
+#define NETWORKS_MAX 16
+
+struct network {
+	uint32_t address, mask; /* of the network's byte order */
+};
+
+struct networks {
+	size_t count;
+	struct network network[NETWORKS_MAX];
+};
+
+static FILE *open_in(const char *net_dir, const char *name)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof(path), "%s/%s", net_dir, name) < (int)sizeof(path) ? fopen(path, "re") : NULL;
+}
+
+/* The networks on the interface of the default route. */
+static void default_networks(const char *net_dir, struct networks *ret)
+{
+	char line[256], by[32] = "", interface[32];
+	unsigned destination, mask, metric, best = UINT_MAX;
+
+	*ret = (struct networks){0};
+	for (int pass = 0; pass < 2; pass++) {
+		FILE *f = open_in(net_dir, "route");
+
+		for (unsigned i = 0; f && i < LINES_MAX && fgets(line, sizeof(line), f); i++) {
+			if (sscanf(line, "%31s %x %*x %*x %*d %*d %u %x", interface, &destination, &metric, &mask) != 4)
+				continue;
+			if (pass == 0 && !destination && !mask && metric < best) {
+				memcpy(by, interface, sizeof(by));
+				best = metric;
+			} else if (pass == 1 && mask && strcmp(interface, by) == 0 && ret->count < NETWORKS_MAX) {
+				ret->network[ret->count++] = (struct network){destination, mask};
+			}
+		}
+		if (f)
+			fclose(f);
+	}
+}
+
+static bool node_address_is_in(const struct networks *networks, uint32_t address)
+{
+	for (size_t i = 0; i < networks->count; i++)
+		if ((address & networks->network[i].mask) == networks->network[i].address)
+			return true;
+	return false;
+}
+
+void node_address(const char *net_dir, char ret[NODE_ADDRESS_BYTES])
+{
+	char line[256], text[NODE_ADDRESS_BYTES], last[NODE_ADDRESS_BYTES] = "";
+	struct networks networks;
+	FILE *f = open_in(net_dir, "fib_trie");
+	struct in_addr address;
+
+	snprintf(ret, NODE_ADDRESS_BYTES, "127.0.0.1");
+	default_networks(net_dir, &networks);
+	for (unsigned i = 0; f && i < LINES_MAX && fgets(line, sizeof(line), f); i++) {
+		bool first = strcmp(ret, "127.0.0.1") == 0;
+
+		if (sscanf(line, " |-- %15[0-9.]", text) == 1)
+			memcpy(last, text, sizeof(last));
+		if (!strstr(line, "/32 host LOCAL") || strncmp(last, "127.", 4) == 0 ||
+			inet_pton(AF_INET, last, &address) != 1)
+			continue;
+		if (first || node_address_is_in(&networks, address.s_addr))
+			memcpy(ret, last, NODE_ADDRESS_BYTES);
+		if (node_address_is_in(&networks, address.s_addr))
+			break;
+	}
+	if (f)
+		fclose(f);
+}
 
 #define ROWS_AT_ONCE 20000 /* then the segment is let go, so that its log can be emptied */
 #define LOADS_MAX 1000	   /* of the ranks, for a kind */
@@ -36,7 +119,7 @@ struct run {
 	char address[NODE_ADDRESS_BYTES], host[65];
 };
 
-static int tell(int r, const char *what, const char *where, char *error, size_t error_size)
+static int dump_run_tell(int r, const char *what, const char *where, char *error, size_t error_size)
 {
 	snprintf(error, error_size, "%s %s: %s", what, where, strerror(-r));
 	return r;
@@ -100,7 +183,7 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 		}
 	} while (r == 1 && rows->bytes < level_bytes_max(run));
 	if (r < 0)
-		return error[0] ? r : tell(r, "cannot write in", run->options->dir, error, error_size);
+		return error[0] ? r : dump_run_tell(r, "cannot write in", run->options->dir, error, error_size);
 	run->result->behind |= r == 1;
 	run->result->rows += rows->rows;
 	run->level_rows[kind] = rows->rows;
@@ -133,16 +216,16 @@ static void note_wrote(struct run *run)
 			"there is more than one dump may write; the next one goes on from there");
 }
 
-static int write_all(struct run *run, char *error, size_t error_size)
+static int dump_run_write_all(struct run *run, char *error, size_t error_size)
 {
 	const struct dump_options *options = run->options;
 	int r = dump_files_new(options->dir, run->state.run + 1, options->extend, &run->files);
 
 	if (r < 0)
-		return tell(r, "cannot write in", options->dir, error, error_size);
+		return dump_run_tell(r, "cannot write in", options->dir, error, error_size);
 	run->ids = dump_ids_new(run->state.next_id);
 	if (!run->ids)
-		return tell(-ENOMEM, "cannot write in", options->dir, error, error_size);
+		return dump_run_tell(-ENOMEM, "cannot write in", options->dir, error, error_size);
 	run->rows = (struct dump_rows){.ranks = &run->ranks,
 		.wanted = &options->ranks,
 		.files = run->files,
@@ -159,10 +242,10 @@ static int write_all(struct run *run, char *error, size_t error_size)
 	run->result->left_out = run->rows.left_out;
 	run->result->failed = run->rows.failed;
 	r = dump_files_sync(run->files);
-	return r < 0 ? tell(r, "cannot write in", options->dir, error, error_size) : 0;
+	return r < 0 ? dump_run_tell(r, "cannot write in", options->dir, error, error_size) : 0;
 }
 
-static int finish(struct run *run, char *error, size_t error_size)
+static int dump_run_finish(struct run *run, char *error, size_t error_size)
 {
 	const struct dump_options *options = run->options;
 	struct dump_kept kept = {0};
@@ -178,7 +261,7 @@ static int finish(struct run *run, char *error, size_t error_size)
 	if (r == 0)
 		r = dump_files_publish(run->files);
 	if (r < 0)
-		return tell(r, "cannot write in", options->dir, error, error_size);
+		return dump_run_tell(r, "cannot write in", options->dir, error, error_size);
 	if (!options->extend)
 		return 0;
 	/* The dump is there; that what is kept is counted wrong until the next one is no failure. */
@@ -202,7 +285,7 @@ static int take_back(struct run *run)
 }
 
 /* Whether the disk has more than what is left to others. */
-static bool has_room(const char *dir)
+static bool dump_run_has_capacity(const char *dir)
 {
 	struct statvfs fs;
 	uint64_t keep_free, available;
@@ -214,9 +297,9 @@ static bool has_room(const char *dir)
 	return available > (keep_free < FREE_BYTES_MAX ? keep_free : FREE_BYTES_MAX);
 }
 
-static int make_room(const char *dir, char *error, size_t error_size)
+static int dump_run_reserve(const char *dir, char *error, size_t error_size)
 {
-	while (!has_room(dir)) {
+	while (!dump_run_has_capacity(dir)) {
 		if (dump_folder_remove_oldest(dir))
 			continue;
 		snprintf(error, error_size, "nothing is written, because little is left of the disk of %s", dir);
@@ -233,14 +316,14 @@ static int begin_extending(struct run *run, char *error, size_t error_size)
 
 	if (r < 0)
 		return r == -EBUSY ? (snprintf(error, error_size, "another dump works in %s", dir), r)
-				   : tell(r, "cannot use", dir, error, error_size);
+				   : dump_run_tell(r, "cannot use", dir, error, error_size);
 	r = dump_state_load(dir, &run->state);
 	if (r == 0)
 		r = dump_files_recover(dir, run->state.run);
 	if (r < 0)
-		return tell(r, "cannot use", dir, error, error_size);
+		return dump_run_tell(r, "cannot use", dir, error, error_size);
 	(void)dump_folder_keep(dir, run->options->bytes_max, run->options->age_max_ns, run->options->now_ns, &kept);
-	return make_room(dir, error, error_size);
+	return dump_run_reserve(dir, error, error_size);
 }
 
 static int turn_windows(struct run *run, char *error, size_t error_size)
@@ -249,7 +332,7 @@ static int turn_windows(struct run *run, char *error, size_t error_size)
 		int r = run->options->kinds & 1U << kind ? turn_window(run, (enum dump_kind)kind) : 0;
 
 		if (r < 0)
-			return tell(r, "cannot rotate the files in", run->options->dir, error, error_size);
+			return dump_run_tell(r, "cannot rotate the files in", run->options->dir, error, error_size);
 	}
 	return 0;
 }
@@ -278,13 +361,13 @@ static int dump_store(struct run *run, char *error, size_t error_size)
 	for (unsigned i = 0; r == 0; i++) {
 		r = turn_windows(run, error, error_size);
 		if (r == 0)
-			r = write_all(run, error, error_size);
+			r = dump_run_write_all(run, error, error_size);
 		if (!is_full(r) || i + 1 == ATTEMPTS || !run->options->extend ||
 			!dump_folder_remove_oldest(run->options->dir))
 			break;
 		r = take_back(run);
 	}
-	return r < 0 ? r : finish(run, error, error_size);
+	return r < 0 ? r : dump_run_finish(run, error, error_size);
 }
 
 int dump_run(const struct dump_options *options, struct dump_result *ret, char *error, size_t error_size)

@@ -9,16 +9,27 @@
  * of the disk, old windows go first, and then nothing is written.
  *  - writing a folder of one's own: rows of since_ns and later.
  */
-#ifndef RANKTRACE_DUMP_RUN_H
-#define RANKTRACE_DUMP_RUN_H
+#ifndef RANKTRACE_DUMP_DUMP_RUN_H
+#define RANKTRACE_DUMP_DUMP_RUN_H
+
+#include "analyzers/cli/tool.h"
+#include "analyzers/dump/dump_files.h"
+#include "analyzers/store/reader.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyzers/dump/dump_files.h"
-#include "analyzers/store/reader.h"
-#include "analyzers/tool/tool.h"
+/*
+ * The IPv4 address by which sysTrace's files tell nodes apart: the node's own on the network of its default route, else
+ * the first that is not of the loopback, else 127.0.0.1. Read from /proc/1/net, because the daemon's unit has a network
+ * of its own and no sockets but Unix ones.
+ */
+
+#define NODE_ADDRESS_BYTES 16
+
+/* net_dir: "/proc/1/net", or another of the same shape. */
+void node_address(const char *net_dir, char ret[NODE_ADDRESS_BYTES]);
 
 struct dump_options {
 	const char *state_dir, *dir;

@@ -13,7 +13,7 @@
 
 #define LINES_MAX (DUMP_DELAYS_MAX + 64)
 
-static int compare(const struct dump_delay *a, int64_t instance, int64_t thread_id)
+static int dump_state_compare(const struct dump_delay *a, int64_t instance, int64_t thread_id)
 {
 	if (a->instance != instance)
 		return a->instance < instance ? -1 : 1;
@@ -26,7 +26,7 @@ uint64_t dump_delay_add(struct dump_state *state, int64_t instance, int64_t thre
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		int order = compare(&state->delay[middle], instance, thread_id);
+		int order = dump_state_compare(&state->delay[middle], instance, thread_id);
 
 		if (order == 0)
 			return state->delay[middle].sum_ns += delay_ns;
@@ -77,7 +77,7 @@ static void load_level(struct dump_state *state, const char *word, const char *r
 			&level->wrote.files, &level->wrote.rows, &level->wrote.bytes);
 }
 
-static void load_line(struct dump_state *state, char *line)
+static void dump_state_load_line(struct dump_state *state, char *line)
 {
 	struct dump_delay delay;
 	char word[16];
@@ -109,11 +109,11 @@ void dump_state_read(FILE *f, bool delays, struct dump_state *ret)
 	for (unsigned i = 0; i < LINES_MAX && fgets(line, sizeof(line), f); i++) {
 		if (!delays && strncmp(line, "delay", strlen("delay")) == 0)
 			break; /* they are last */
-		load_line(ret, line);
+		dump_state_load_line(ret, line);
 	}
 }
 
-static int load(const char *dump_dir, bool delays, struct dump_state *ret)
+static int dump_state_load_one(const char *dump_dir, bool delays, struct dump_state *ret)
 {
 	char path[PATH_MAX];
 	FILE *f;
@@ -131,12 +131,12 @@ static int load(const char *dump_dir, bool delays, struct dump_state *ret)
 
 int dump_state_load(const char *dump_dir, struct dump_state *ret)
 {
-	return load(dump_dir, true, ret);
+	return dump_state_load_one(dump_dir, true, ret);
 }
 
 int dump_state_look(const char *dump_dir, struct dump_state *ret)
 {
-	return load(dump_dir, false, ret);
+	return dump_state_load_one(dump_dir, false, ret);
 }
 
 static void write_state(FILE *f, const struct dump_state *state)

@@ -4,8 +4,8 @@
  * replaced as a whole; that replacement is what makes a dump's new files valid (dump_files.h). A line that is not
  * understood is passed over, so that a damaged file costs no more than what was in it.
  */
-#ifndef RANKTRACE_DUMP_STATE_H
-#define RANKTRACE_DUMP_STATE_H
+#ifndef RANKTRACE_DUMP_DUMP_STATE_H
+#define RANKTRACE_DUMP_DUMP_STATE_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyzers/utf8.h"
+#include "analyzers/base/utf8.h"
 
 static const struct {
 	const char *name, *folder;

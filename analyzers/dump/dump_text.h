@@ -3,8 +3,8 @@
  * The words of sysTrace's files: names of files, stages, operations. Pure. What comes from the store is not trusted: it
  * may be no UTF-8, and hold what means something in a path or a CSV.
  */
-#ifndef RANKTRACE_DUMP_TEXT_H
-#define RANKTRACE_DUMP_TEXT_H
+#ifndef RANKTRACE_DUMP_DUMP_TEXT_H
+#define RANKTRACE_DUMP_DUMP_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

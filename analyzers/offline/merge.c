@@ -21,10 +21,10 @@ struct merge {
 	size_t sources_count;
 	struct place *heap;
 	size_t count;
-	struct looks *looks;
+	struct stall_check *checks;
 	uint64_t look_ns;     /* when the next one is due; UINT64_MAX: none */
 	uint64_t look_end_ns; /* there is none after it */
-	uint64_t looks_past;
+	uint64_t stall_check_past;
 	uint64_t events; /* that were fed */
 	bool warned;
 };
@@ -54,7 +54,7 @@ static void sink(struct merge *merge, size_t at)
 }
 
 /* The source at the top has moved on, or is over. */
-static void settle(struct merge *merge, bool over)
+static void merge_settle(struct merge *merge, bool over)
 {
 	struct place *top = &merge->heap[0];
 
@@ -70,16 +70,16 @@ static void find_look(struct merge *merge, uint64_t after_ns)
 	merge->look_ns = UINT64_MAX;
 	for (size_t i = 0; i < merge->sources_count; i++) {
 		const struct source *source = &merge->sources[i];
-		uint64_t look_ns = source->ops->look ? source->ops->look(source->arg, after_ns) : UINT64_MAX;
+		uint64_t look_ns = source->ops->snapshot ? source->ops->snapshot(source->arg, after_ns) : UINT64_MAX;
 
 		if (look_ns < merge->look_ns)
 			merge->look_ns = look_ns;
 	}
-	if (merge->look_ns > merge->look_end_ns || ++merge->looks_past > LOOKS_MAX)
+	if (merge->look_ns > merge->look_end_ns || ++merge->stall_check_past > LOOKS_MAX)
 		merge->look_ns = UINT64_MAX;
 }
 
-static uint64_t known_of(const struct source *source, uint64_t *ret_end_ns)
+static uint64_t merge_known_of(const struct source *source, uint64_t *ret_end_ns)
 {
 	*ret_end_ns = 0;
 	return source->ops->known ? source->ops->known(source->arg, ret_end_ns) : UINT64_MAX;
@@ -91,24 +91,24 @@ static void find_look_end(struct merge *merge)
 	uint64_t last_ns = 0, end_ns = 0, known_ns;
 
 	for (size_t i = 0; i < merge->sources_count; i++) {
-		(void)known_of(&merge->sources[i], &end_ns);
+		(void)merge_known_of(&merge->sources[i], &end_ns);
 		last_ns = end_ns > last_ns ? end_ns : last_ns;
 	}
 	merge->look_end_ns = UINT64_MAX;
 	for (size_t i = 0; i < merge->sources_count; i++) {
-		known_ns = known_of(&merge->sources[i], &end_ns);
+		known_ns = merge_known_of(&merge->sources[i], &end_ns);
 		if (known_ns < merge->look_end_ns && known_ns + MERGE_ENDS_NS >= last_ns)
 			merge->look_end_ns = known_ns;
 	}
 }
 
-static int begin(struct merge *merge, const struct source *sources, size_t count)
+static int merge_begin(struct merge *merge, const struct source *sources, size_t count)
 {
 	*merge = (struct merge){.sources = sources,
 		.sources_count = count,
 		.heap = calloc(count + 1, sizeof(*merge->heap)),
-		.looks = looks_new()};
-	if (!merge->heap || !merge->looks)
+		.checks = stall_check_new()};
+	if (!merge->heap || !merge->checks)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		uint64_t next_ns = sources[i].ops->next(sources[i].arg);
@@ -127,7 +127,7 @@ static void warn_once(struct merge *merge, const struct merge_options *options)
 {
 	char sentence[160];
 
-	if (merge->warned || !looks_too_many(merge->looks) || !options->warning)
+	if (merge->warned || !stall_check_too_many(merge->checks) || !options->warning)
 		return;
 	snprintf(sentence, sizeof(sentence),
 		"hangs may be missing: ranks have more than %d places in communicators at one time", LOOKS_MEMBERS_MAX);
@@ -150,7 +150,7 @@ static bool look_until(struct merge *merge, struct detect *detect, const struct 
 		uint64_t look_ns = merge->look_ns;
 
 		detect_advance(detect, look_ns);
-		looks_at(merge->looks, merge->sources, merge->sources_count, detect, look_ns);
+		stall_check_at(merge->checks, merge->sources, merge->sources_count, detect, look_ns);
 		warn_once(merge, options);
 		*now_ns = look_ns;
 		find_look(merge, look_ns);
@@ -163,12 +163,12 @@ static bool look_until(struct merge *merge, struct detect *detect, const struct 
 int merge_run(const struct source *sources, size_t count, struct detect *detect, const struct merge_options *options,
 	uint64_t *ret_end_ns, size_t *ret_failed)
 {
-	struct framer *framer = detect_framer(detect);
+	struct align *align = detect_align(detect);
 	uint64_t told_ns = 0, now_ns = 0;
 	struct merge merge;
 	bool more = true;
 	char error[512];
-	int r = begin(&merge, sources, count);
+	int r = merge_begin(&merge, sources, count);
 
 	*ret_failed = 0;
 	while (r == 0 && merge.count && more) {
@@ -183,12 +183,12 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 			detect_advance(detect, now_ns);
 			told_ns = now_ns;
 		}
-		failed = source->ops->feed(source->arg, framer, error, sizeof(error));
+		failed = source->ops->feed(source->arg, align, error, sizeof(error));
 		if (failed < 0) {
 			(*ret_failed)++;
 			options->warning(options->arg, error);
 		}
-		settle(&merge, failed < 0);
+		merge_settle(&merge, failed < 0);
 		if (++merge.events % PROGRESS_EVENTS == 0)
 			more = tell_progress(&merge, options, now_ns);
 	}
@@ -199,7 +199,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 	if (r == 0)
 		detect_end(detect);
 	*ret_end_ns = now_ns;
-	looks_free(merge.looks);
+	stall_check_free(merge.checks);
 	free(merge.heap);
 	return r;
 }

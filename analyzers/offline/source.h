@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where events come from, offline: a store (store_feed.h), files of sysTrace (systrace_feed.h). Each gives its events
- * in the order of time, to the framer; offline/merge.h takes the one whose next event is oldest.
+ * in the order of time, to the aligner; offline/merge.h takes the one whose next event is oldest.
  */
 #ifndef RANKTRACE_OFFLINE_SOURCE_H
 #define RANKTRACE_OFFLINE_SOURCE_H
@@ -10,20 +10,20 @@
 #include <stdint.h>
 
 #include "analyzers/detect/detect.h"
-#include "analyzers/offline/looks.h"
+#include "analyzers/offline/stall_check.h"
 
 struct source_ops {
 	/* UTC ns of the next event; UINT64_MAX: there is none. Only rises. */
 	uint64_t (*next)(const void *arg);
 	/* Feeds it. 0, or negative errno with the sentence (what came before it was fed; the source ends there). */
-	int (*feed)(void *arg, struct framer *framer, char *error, size_t error_size);
+	int (*feed)(void *arg, struct align *align, char *error, size_t error_size);
 	/* When to look at where its ranks stood, after that time: nobody made progress then, or one has ended;
 	 * UINT64_MAX: nothing is to be seen any more. This and the next two may all be NULL: it does not tell. */
-	uint64_t (*look)(void *arg, uint64_t after_ns);
+	uint64_t (*snapshot)(void *arg, uint64_t after_ns);
 	/* Up to when it tells of its ranks that live at its end, which is ret_end_ns; UINT64_MAX: none of them does. */
 	uint64_t (*known)(const void *arg, uint64_t *ret_end_ns);
 	/* Adds where they stood. Of times that only rise, and once all events before it were fed. */
-	void (*stand)(void *arg, uint64_t now_ns, struct looks *looks);
+	void (*stand)(void *arg, uint64_t now_ns, struct stall_check *checks);
 };
 
 struct source {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analyzers/offline/stood.h"
+#include "analyzers/offline/stall.h"
 #include "analyzers/offline/store_rows.h"
 
 #define TIME_MAX (1ULL << 62)
@@ -32,12 +32,12 @@ struct store_feed {
 	struct store_feed_options options;
 	struct reader *reader;
 	struct store_ranks *ranks;
-	struct stood *stood;
+	struct stall *stall;
 	struct stream stream[STORE_TABLES];
 	struct store_feed_counts counts;
 };
 
-static struct store_row make_row(struct store_feed *feed, const struct stream *stream, struct framer *framer)
+static struct store_row make_row(struct store_feed *feed, const struct stream *stream, struct align *align)
 {
 	const struct reader_row *row = reader_scan_row(stream->scan);
 
@@ -46,13 +46,13 @@ static struct store_row make_row(struct store_feed *feed, const struct stream *s
 		.options = &feed->options,
 		.ranks = feed->ranks,
 		.rank = stream->table->of_none ? NULL
-					       : store_ranks_find(feed->ranks, row->value[STORE_INSTANCE], framer),
-		.framer = framer,
+					       : store_ranks_find(feed->ranks, row->value[STORE_INSTANCE], align),
+		.align = align,
 		.time_ns = stream->row_ns,
 	};
 }
 
-static int advance(struct store_feed *feed, struct stream *stream, char *error, size_t error_size)
+static int store_feed_advance(struct store_feed *feed, struct stream *stream, char *error, size_t error_size)
 {
 	const struct store_feed_options *options = &feed->options;
 	const struct store_table *table = stream->table;
@@ -85,7 +85,7 @@ static uint64_t sample_end(const struct stream *stream)
 }
 
 /* Before a sample goes in, what L3 saw in its time; it is only evidence: without it, the rest goes on. */
-static void read_waits(struct store_feed *feed, uint64_t until_ns, struct framer *framer)
+static void read_waits(struct store_feed *feed, uint64_t until_ns, struct align *align)
 {
 	char error[256];
 
@@ -93,11 +93,11 @@ static void read_waits(struct store_feed *feed, uint64_t until_ns, struct framer
 		struct stream *stream = &feed->stream[i];
 
 		while (stream->key_ns <= until_ns && stream->key_ns != UINT64_MAX) {
-			const struct store_row row = make_row(feed, stream, framer);
+			const struct store_row row = make_row(feed, stream, align);
 
 			if (row.rank)
 				stream->table->feed(&row);
-			(void)advance(feed, stream, error, sizeof(error));
+			(void)store_feed_advance(feed, stream, error, sizeof(error));
 		}
 	}
 }
@@ -128,7 +128,7 @@ static int open_stream(struct store_feed *feed, size_t i, char *error, size_t er
 		return r;
 	}
 	r = store_feed_begin(stream->scan, &feed->options, error, error_size);
-	return r < 0 ? r : advance(feed, stream, error, error_size);
+	return r < 0 ? r : store_feed_advance(feed, stream, error, error_size);
 }
 
 static int open_streams(struct store_feed *feed, char *error, size_t error_size)
@@ -161,7 +161,7 @@ int store_feed_open(const char *state_dir, const struct store_feed_options *opti
 	if (r == 0)
 		r = store_ranks_open(feed->reader, options, &feed->ranks, error, error_size);
 	if (r == 0)
-		r = stood_open(feed->reader, feed->ranks, &feed->options, &feed->stood, error, error_size);
+		r = stall_open(feed->reader, feed->ranks, &feed->options, &feed->stall, error, error_size);
 	if (r == 0)
 		r = open_streams(feed, error, error_size);
 	if (r < 0) {
@@ -178,7 +178,7 @@ struct store_feed *store_feed_close(struct store_feed *feed)
 		return NULL;
 	for (size_t i = 0; i < STORE_TABLES; i++)
 		reader_scan_close(feed->stream[i].scan);
-	stood_close(feed->stood);
+	stall_close(feed->stall);
 	store_ranks_close(feed->ranks);
 	reader_close(feed->reader);
 	free(feed);
@@ -186,7 +186,7 @@ struct store_feed *store_feed_close(struct store_feed *feed)
 }
 
 /* Of streams at the same place, the one whose row is older: after a clock was set back, they are all there. */
-static size_t oldest(const struct store_feed *feed)
+static size_t store_feed_oldest(const struct store_feed *feed)
 {
 	size_t ret = 0;
 
@@ -199,16 +199,16 @@ static size_t oldest(const struct store_feed *feed)
 	return ret;
 }
 
-static uint64_t next(const void *arg)
+static uint64_t store_feed_next(const void *arg)
 {
 	const struct store_feed *feed = arg;
-	uint64_t row_ns = feed->stream[oldest(feed)].key_ns, rank_ns = store_ranks_next(feed->ranks);
+	uint64_t row_ns = feed->stream[store_feed_oldest(feed)].key_ns, rank_ns = store_ranks_next(feed->ranks);
 
 	/* Ends of ranks that have no more rows are told, too; those that begin later have nothing to tell. */
 	return row_ns < rank_ns ? row_ns : rank_ns;
 }
 
-static void count(struct store_feed *feed, uint64_t row_ns, struct store_rank *rank)
+static void store_feed_count(struct store_feed *feed, uint64_t row_ns, struct store_rank *rank)
 {
 	feed->counts.rows++;
 	if (!feed->counts.first_ns)
@@ -219,49 +219,49 @@ static void count(struct store_feed *feed, uint64_t row_ns, struct store_rank *r
 		rank->row_ns = row_ns;
 }
 
-static int feed_row(void *arg, struct framer *framer, char *error, size_t error_size)
+static int feed_row(void *arg, struct align *align, char *error, size_t error_size)
 {
 	struct store_feed *feed = arg;
-	size_t i = oldest(feed);
+	size_t i = store_feed_oldest(feed);
 	struct stream *stream = &feed->stream[i];
 	uint64_t row_ns = stream->row_ns;
 	struct store_row row;
 	int r;
 
 	if (store_ranks_next(feed->ranks) <= stream->key_ns) {
-		store_ranks_step(feed->ranks, framer);
+		store_ranks_step(feed->ranks, align);
 		return 0;
 	}
-	row = make_row(feed, stream, framer);
+	row = make_row(feed, stream, align);
 	if (row.rank && stream->table->with_waits)
-		read_waits(feed, sample_end(stream), framer);
+		read_waits(feed, sample_end(stream), align);
 	if (row.rank || stream->table->of_none) {
 		stream->table->feed(&row);
-		count(feed, row_ns, row.rank);
+		store_feed_count(feed, row_ns, row.rank);
 	}
-	r = advance(feed, stream, error, error_size);
+	r = store_feed_advance(feed, stream, error, error_size);
 	if (stream->table->in_windows && stream->row_ns != row_ns)
-		store_rows_launches_over(feed->ranks, framer);
+		store_rows_launches_over(feed->ranks, align);
 	return r;
 }
 
-static uint64_t look(void *arg, uint64_t after_ns)
+static uint64_t store_feed_look(void *arg, uint64_t after_ns)
 {
-	return stood_look(((struct store_feed *)arg)->stood, after_ns);
+	return stall_look(((struct store_feed *)arg)->stall, after_ns);
 }
 
-static uint64_t known(const void *arg, uint64_t *ret_end_ns)
+static uint64_t store_feed_known(const void *arg, uint64_t *ret_end_ns)
 {
-	return stood_known(((const struct store_feed *)arg)->stood, ret_end_ns);
+	return stall_known(((const struct store_feed *)arg)->stall, ret_end_ns);
 }
 
-static void stand(void *arg, uint64_t now_ns, struct looks *looks)
+static void store_feed_stand(void *arg, uint64_t now_ns, struct stall_check *checks)
 {
-	stood_stand(((struct store_feed *)arg)->stood, now_ns, looks);
+	stall_stand(((struct store_feed *)arg)->stall, now_ns, checks);
 }
 
 const struct source_ops store_feed_source = {
-	.next = next, .feed = feed_row, .look = look, .known = known, .stand = stand};
+	.next = store_feed_next, .feed = feed_row, .snapshot = store_feed_look, .known = store_feed_known, .stand = store_feed_stand};
 
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret)
 {

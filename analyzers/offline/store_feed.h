@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store's rows, in the order of their ends, to the framer: what the daemon feeds online, offline. Times are UTC ns.
+ * A store's rows, in the order of their ends, to the aligner: what the daemon feeds online, offline. Times are UTC ns.
  *
- * Every table is read once, front to back; rows lie in it nearly in the order of time, and the framer waits for late
+ * Every table is read once, front to back; rows lie in it nearly in the order of time, and the aligner waits for late
  * ones. Where the clock of the node was set back, rows go on in the order in which they were written. Samples of the
  * system go in when they begin, as they are longer than most steps, together with what L3 saw in their time of who had
  * the CPU. Several stores (nodes) are fed side by side: source.h.

@@ -24,17 +24,17 @@ struct store_ranks {
 	struct store_feed_options options;
 };
 
-static void copy(char *to, size_t size, const unsigned char *from)
+static void store_ranks_copy(char *to, size_t size, const unsigned char *from)
 {
 	snprintf(to, size, "%s", from ? (const char *)from : "");
 }
 
-static uint64_t time_of(const struct store_ranks *ranks, sqlite3_stmt *s, int column)
+static uint64_t store_ranks_time_of(const struct store_ranks *ranks, sqlite3_stmt *s, int column)
 {
 	return store_feed_time(&ranks->options, sqlite3_column_int64(s, column));
 }
 
-static int add_rank(void *arg, sqlite3_stmt *s)
+static int store_ranks_add_rank(void *arg, sqlite3_stmt *s)
 {
 	struct store_ranks *ranks = arg;
 	struct store_rank *rank;
@@ -59,19 +59,19 @@ static int add_rank(void *arg, sqlite3_stmt *s)
 		.number = -1,
 		.rank = sqlite3_column_int(s, 1),
 		.world_size = (uint32_t)sqlite3_column_int64(s, 2),
-		.start_ns = time_of(ranks, s, 6),
-		.seen_ns = time_of(ranks, s, 7),
+		.start_ns = store_ranks_time_of(ranks, s, 6),
+		.seen_ns = store_ranks_time_of(ranks, s, 7),
 		.ended = sqlite3_column_int(s, 8) != 0,
 		.pid = (uint32_t)sqlite3_column_int64(s, 9),
-		.first_seen_ns = time_of(ranks, s, 10),
+		.first_seen_ns = store_ranks_time_of(ranks, s, 10),
 	};
-	copy(rank->job, sizeof(rank->job), sqlite3_column_text(s, 3));
-	copy(rank->host, sizeof(rank->host), sqlite3_column_text(s, 4));
-	copy(rank->card, sizeof(rank->card), sqlite3_column_text(s, 5));
+	store_ranks_copy(rank->job, sizeof(rank->job), sqlite3_column_text(s, 3));
+	store_ranks_copy(rank->host, sizeof(rank->host), sqlite3_column_text(s, 4));
+	store_ranks_copy(rank->card, sizeof(rank->card), sqlite3_column_text(s, 5));
 	return 0;
 }
 
-static struct store_rank *find(const struct store_ranks *ranks, int64_t instance)
+static struct store_rank *store_ranks_find_one(const struct store_ranks *ranks, int64_t instance)
 {
 	size_t low = 0, high = ranks->ranks, guess;
 
@@ -94,7 +94,7 @@ static struct store_rank *find(const struct store_ranks *ranks, int64_t instance
 	return NULL;
 }
 
-static enum comm_kind kind_of(const char *word)
+static enum comm_kind store_ranks_kind_of(const char *word)
 {
 	for (enum comm_kind kind = 0; *word && kind < COMM_KIND_MAX; kind++)
 		if (strcmp(word, comm_kind_name(kind)) == 0)
@@ -102,36 +102,36 @@ static enum comm_kind kind_of(const char *word)
 	return COMM_KIND_UNCLEAR;
 }
 
-static int add_place(void *arg, sqlite3_stmt *s)
+static int store_ranks_add_place(void *arg, sqlite3_stmt *s)
 {
 	struct store_ranks *ranks = arg;
-	struct store_rank *rank = find(ranks, sqlite3_column_int64(s, 0));
+	struct store_rank *rank = store_ranks_find_one(ranks, sqlite3_column_int64(s, 0));
 	struct store_place *place;
 	char kind[16];
 
 	if (!rank)
 		return 0;
-	if (rank->places == rank->places_room) {
-		size_t room = rank->places_room ? 2 * rank->places_room : 8;
+	if (rank->places == rank->places_capacity) {
+		size_t capacity = rank->places_capacity ? 2 * rank->places_capacity : 8;
 
-		place = realloc(rank->place, room * sizeof(*place));
+		place = realloc(rank->place, capacity * sizeof(*place));
 		if (!place)
 			return -ENOMEM;
 		rank->place = place;
-		rank->places_room = room;
+		rank->places_capacity = capacity;
 	}
 	place = &rank->place[rank->places++];
-	copy(place->communicator, sizeof(place->communicator), sqlite3_column_text(s, 1));
-	copy(kind, sizeof(kind), sqlite3_column_text(s, 2));
+	store_ranks_copy(place->communicator, sizeof(place->communicator), sqlite3_column_text(s, 1));
+	store_ranks_copy(kind, sizeof(kind), sqlite3_column_text(s, 2));
 	place->next = 0;
 	place->unsure = 0;
-	place->kind = kind_of(kind);
+	place->kind = store_ranks_kind_of(kind);
 	place->members = (uint32_t)sqlite3_column_int64(s, 3);
 	place->member = sqlite3_column_type(s, 4) == SQLITE_NULL ? -1 : sqlite3_column_int(s, 4);
 	return 0;
 }
 
-static int each(struct reader *reader, const char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg,
+static int store_ranks_each(struct reader *reader, const char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg,
 	size_t max, char *error, size_t error_size)
 {
 	sqlite3_stmt *statement = NULL;
@@ -151,21 +151,21 @@ static int each(struct reader *reader, const char *sql, int (*row)(void *arg, sq
 	return r;
 }
 
-static int by_instance(const void *a, const void *b)
+static int store_ranks_by_instance(const void *a, const void *b)
 {
 	const struct store_rank *x = a, *y = b;
 
 	return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
-static int by_communicator(const void *a, const void *b)
+static int store_ranks_by_communicator(const void *a, const void *b)
 {
 	const struct store_place *x = a, *y = b;
 
 	return strcmp(x->communicator, y->communicator);
 }
 
-static int by_time(const void *a, const void *b)
+static int store_ranks_by_time(const void *a, const void *b)
 {
 	const struct moment *x = a, *y = b;
 
@@ -174,7 +174,7 @@ static int by_time(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-static bool is_wanted(const struct store_ranks *ranks, const struct store_rank *rank)
+static bool store_ranks_is_wanted(const struct store_ranks *ranks, const struct store_rank *rank)
 {
 	const struct store_feed_options *options = &ranks->options;
 
@@ -192,7 +192,7 @@ static void sort_ends(struct store_ranks *ranks)
 
 		ranks->end[i] = (struct moment){rank->wanted && rank->ended ? rank->seen_ns : UINT64_MAX, i};
 	}
-	qsort(ranks->end, ranks->ranks, sizeof(*ranks->end), by_time);
+	qsort(ranks->end, ranks->ranks, sizeof(*ranks->end), store_ranks_by_time);
 }
 
 static int make_lists(struct store_ranks *ranks)
@@ -204,12 +204,12 @@ static int make_lists(struct store_ranks *ranks)
 	for (size_t i = 0; i < ranks->ranks; i++) {
 		struct store_rank *rank = &ranks->rank[i];
 
-		rank->wanted = is_wanted(ranks, rank);
+		rank->wanted = store_ranks_is_wanted(ranks, rank);
 		ranks->begin[i] = (struct moment){rank->wanted ? rank->first_seen_ns : UINT64_MAX, i};
 		if (rank->places)
-			qsort(rank->place, rank->places, sizeof(*rank->place), by_communicator);
+			qsort(rank->place, rank->places, sizeof(*rank->place), store_ranks_by_communicator);
 	}
-	qsort(ranks->begin, ranks->ranks, sizeof(*ranks->begin), by_time);
+	qsort(ranks->begin, ranks->ranks, sizeof(*ranks->begin), store_ranks_by_time);
 	sort_ends(ranks);
 	return 0;
 }
@@ -226,16 +226,16 @@ int store_ranks_open(struct reader *reader, const struct store_feed_options *opt
 	}
 	ranks->options = *options;
 	/* Processes that were taken for ranks and are none have no number. */
-	r = each(reader,
+	r = store_ranks_each(reader,
 		"select instance, rank, world_size, job, host, card, start_time_ns, last_seen_ns, ended, pid, "
 		"first_seen_ns from ranks where instance is not null and rank is not null",
-		add_rank, ranks, SIZE_MAX, error, error_size);
+		store_ranks_add_rank, ranks, SIZE_MAX, error, error_size);
 	if (r == 0 && ranks->ranks) {
-		qsort(ranks->rank, ranks->ranks, sizeof(*ranks->rank), by_instance);
-		r = each(reader,
+		qsort(ranks->rank, ranks->ranks, sizeof(*ranks->rank), store_ranks_by_instance);
+		r = store_ranks_each(reader,
 			"select instance, communicator, kind, members, member from communicators where communicator is "
 			"not null",
-			add_place, ranks, STORE_PLACES_MAX, error, error_size);
+			store_ranks_add_place, ranks, STORE_PLACES_MAX, error, error_size);
 	}
 	if (r == 0) {
 		r = make_lists(ranks);
@@ -276,10 +276,10 @@ uint64_t store_ranks_next(const struct store_ranks *ranks)
 	return begin_ns < end_ns ? begin_ns : end_ns;
 }
 
-static void end(struct store_rank *rank, uint64_t end_ns, struct framer *framer)
+static void store_ranks_end(struct store_rank *rank, uint64_t end_ns, struct align *align)
 {
 	if (rank->process >= 0)
-		framer_rank_end(framer, rank->process, end_ns);
+		align_rank_end(align, rank->process, end_ns);
 	rank->process = -1;
 }
 
@@ -312,7 +312,7 @@ static bool lives_beside(const struct store_ranks *ranks, const struct store_ran
 }
 
 /* The one that had this rank and of which no end is known has ended, unless it lives. */
-static void end_before(struct store_ranks *ranks, const struct store_rank *next, struct framer *framer)
+static void end_before(struct store_ranks *ranks, const struct store_rank *next, struct align *align)
 {
 	for (size_t i = 0; i < ranks->begun; i++) {
 		struct store_rank *rank = &ranks->rank[ranks->begin[i].index];
@@ -320,13 +320,13 @@ static void end_before(struct store_ranks *ranks, const struct store_rank *next,
 		if (rank != next && rank->process >= 0 && !rank->ended && rank->rank == next->rank &&
 			rank->world_size == next->world_size && rank->start_ns < next->start_ns &&
 			strcmp(rank->job, next->job) == 0 && !lives_beside(ranks, rank, next))
-			end(rank, rank->row_ns > next->start_ns ? next->start_ns : rank->row_ns, framer);
+			store_ranks_end(rank, rank->row_ns > next->start_ns ? next->start_ns : rank->row_ns, align);
 	}
 }
 
-static void tell(struct store_ranks *ranks, struct store_rank *rank, struct framer *framer)
+static void store_ranks_tell(struct store_ranks *ranks, struct store_rank *rank, struct align *align)
 {
-	const struct framer_rank told = {
+	const struct align_rank told = {
 		.job = rank->job,
 		.rank = rank->rank,
 		.world_size = rank->world_size ? rank->world_size : 1,
@@ -339,14 +339,14 @@ static void tell(struct store_ranks *ranks, struct store_rank *rank, struct fram
 	if (rank->told)
 		return;
 	rank->told = true;
-	end_before(ranks, rank, framer);
-	rank->process = rank->number = framer_rank_new(framer, &told);
+	end_before(ranks, rank, align);
+	rank->process = rank->number = align_rank_new(align, &told);
 	for (size_t i = 0; i < rank->places && rank->process >= 0; i++)
-		framer_comm(framer, rank->process, rank->place[i].communicator, rank->place[i].kind,
+		align_comm(align, rank->process, rank->place[i].communicator, rank->place[i].kind,
 			rank->place[i].members, rank->place[i].member);
 }
 
-void store_ranks_step(struct store_ranks *ranks, struct framer *framer)
+void store_ranks_step(struct store_ranks *ranks, struct align *align)
 {
 	uint64_t begin_ns = next_of(ranks, ranks->begin, ranks->begun),
 		 end_ns = next_of(ranks, ranks->end, ranks->over);
@@ -354,19 +354,19 @@ void store_ranks_step(struct store_ranks *ranks, struct framer *framer)
 	if (begin_ns == UINT64_MAX && end_ns == UINT64_MAX)
 		return;
 	if (begin_ns <= end_ns) {
-		tell(ranks, &ranks->rank[ranks->begin[ranks->begun++].index], framer);
+		store_ranks_tell(ranks, &ranks->rank[ranks->begin[ranks->begun++].index], align);
 		return;
 	}
-	end(&ranks->rank[ranks->end[ranks->over++].index], end_ns, framer);
+	store_ranks_end(&ranks->rank[ranks->end[ranks->over++].index], end_ns, align);
 }
 
-struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct framer *framer)
+struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct align *align)
 {
-	struct store_rank *rank = find(ranks, instance);
+	struct store_rank *rank = store_ranks_find_one(ranks, instance);
 
 	if (!rank || !rank->wanted)
 		return NULL;
-	tell(ranks, rank, framer); /* a row from before it was seen */
+	store_ranks_tell(ranks, rank, align); /* a row from before it was seen */
 	return rank->process >= 0 ? rank : NULL;
 }
 
@@ -382,7 +382,7 @@ const struct store_place *store_rank_place(const struct store_rank *rank, const 
 	if (!rank->places)
 		return NULL;
 	memcpy(key.communicator, communicator, strnlen(communicator, sizeof(key.communicator) - 1));
-	return bsearch(&key, rank->place, rank->places, sizeof(key), by_communicator);
+	return bsearch(&key, rank->place, rank->places, sizeof(key), store_ranks_by_communicator);
 }
 
 int32_t store_rank_member(struct store_rank *rank, const char *communicator)
@@ -404,7 +404,7 @@ int32_t store_rank_member(struct store_rank *rank, const char *communicator)
 
 size_t store_ranks_place(const struct store_ranks *ranks, int64_t instance)
 {
-	const struct store_rank *rank = find(ranks, instance);
+	const struct store_rank *rank = store_ranks_find_one(ranks, instance);
 
 	return rank ? (size_t)(rank - ranks->rank) : SIZE_MAX;
 }

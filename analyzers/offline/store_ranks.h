@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes of a store and their places in communicators, for store_feed.c: read whole at the start; told to the
- * framer when the daemon had seen them, before their first row as it does, and ended when they ended. One whose end
+ * aligner when the daemon had seen them, before their first row as it does, and ended when they ended. One whose end
  * nobody saw (the daemon was killed) ends where another process of the same job has its rank, if it has no row from
  * then on: jobs without a word that are alike may well run side by side. The reader does not tell of which boot a
  * process is. Where the clock was set back over a reboot, the rows of what ran before seem to go on beside what runs
@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "analyzers/detect/hogs.h"
+#include "analyzers/detect/preemptors.h"
 #include "analyzers/offline/store_feed.h"
 #include "analyzers/store/reader.h"
 
@@ -25,7 +25,7 @@ struct store_place {
 	uint32_t members;
 	int32_t member; /* -1: not known */
 	uint32_t next;	/* the one that was asked for after it, the last time */
-	size_t unsure;	/* for stood_rows.c: its newest operation whose number may not be compared */
+	size_t unsure;	/* for stall_rows.c: its newest operation whose number may not be compared */
 };
 
 /* Launches on the device, in the window that is being read. */
@@ -37,7 +37,7 @@ struct store_window {
 
 struct store_rank {
 	int64_t instance;
-	int process; /* the framer's, -1: not told, none of its, or over */
+	int process; /* the aligner's, -1: not told, none of its, or over */
 	int number;  /* the same, but it stays when it is over */
 	bool told, ended;
 	bool wanted; /* by the options */
@@ -49,10 +49,10 @@ struct store_rank {
 	uint64_t row_ns;			   /* of its newest row */
 	uint64_t progress_ns, step_end_ns, steps;  /* newest sign of life, of what was fed; steps so far */
 	uint32_t pid, step_thread;
-	struct hogs hogs; /* of the waits that L3 saw since the sample before */
+	struct preemptors preemptors; /* of the waits that L3 saw since the sample before */
 	bool waits;	  /* and whether it saw anything */
 	struct store_window window;
-	size_t places, places_room;
+	size_t places, places_capacity;
 	struct store_place *place; /* by communicator */
 	uint32_t place_last;	   /* that was asked for */
 };
@@ -70,9 +70,9 @@ uint64_t store_rank_begin(const struct store_rank *rank);
 /* When the next of them begins or ends; UINT64_MAX: none does. */
 uint64_t store_ranks_next(const struct store_ranks *ranks);
 /* Tells of it. */
-void store_ranks_step(struct store_ranks *ranks, struct framer *framer);
+void store_ranks_step(struct store_ranks *ranks, struct align *align);
 /* NULL: not known, or not wanted. */
-struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct framer *framer);
+struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct align *align);
 /* Its place among all, by instance; SIZE_MAX: not known. Of all, whether they are wanted or not. */
 size_t store_ranks_place(const struct store_ranks *ranks, int64_t instance);
 /* The rank by its place among all, for those who go through them; NULL past the last. */

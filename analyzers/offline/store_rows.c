@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See store_rows.h. What a store holds is not trusted; the framer refuses what makes no sense. */
+/* See store_rows.h. What a store holds is not trusted; the aligner refuses what makes no sense. */
 #include "analyzers/offline/store_rows.h"
 
 #include <string.h>
 
-#include "analyzers/steps.h"
+#include "analyzers/steps/steps.h"
 
 enum { STAGE_STEP = STORE_DURATION + 1, STAGE_STAGE, STAGE_THREAD, STAGE_DEPTH };
 enum { SAMPLE_CPU = STORE_DURATION + 1, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS };
@@ -114,7 +114,7 @@ static uint64_t get_time(const struct store_row *row, size_t column)
 	return store_feed_time(row->options, get(row->scan, column));
 }
 
-static void progress(struct store_rank *rank, uint64_t end_ns)
+static void store_rows_progress(struct store_rank *rank, uint64_t end_ns)
 {
 	if (end_ns > rank->progress_ns)
 		rank->progress_ns = end_ns;
@@ -122,7 +122,7 @@ static void progress(struct store_rank *rank, uint64_t end_ns)
 
 static void feed_stage(const struct store_row *row)
 {
-	const struct framer_stage stage = {
+	const struct align_stage stage = {
 		.step = get_step(row, STAGE_STEP),
 		.kind = stage_of_stage(get_text(row, STAGE_STAGE)).kind,
 		.start_ns = get_time(row, STORE_START),
@@ -133,20 +133,20 @@ static void feed_stage(const struct store_row *row)
 
 	if (stage.depth == 0 && stage_is_loop(stage.kind) && stage.step != STEPS_NONE)
 		row->rank->step_thread = stage.thread_id;
-	progress(row->rank, row->time_ns);
-	framer_stage(row->framer, row->rank->process, &stage);
+	store_rows_progress(row->rank, row->time_ns);
+	align_stage(row->align, row->rank->process, &stage);
 }
 
 static void feed_step(const struct store_row *row)
 {
 	struct store_rank *rank = row->rank;
 
-	progress(rank, row->time_ns);
+	store_rows_progress(rank, row->time_ns);
 	rank->steps++;
 	if (row->time_ns > rank->step_end_ns)
 		rank->step_end_ns = row->time_ns;
-	framer_step(row->framer, row->rank->process,
-		&(struct framer_step){
+	align_step(row->align, row->rank->process,
+		&(struct align_step){
 			get_step(row, STORE_STEP_STEP), get_time(row, STORE_START), get_number(row, STORE_DURATION)});
 }
 
@@ -154,7 +154,7 @@ static void feed_op(const struct store_row *row)
 {
 	bool device = is_device(row->scan);
 	const char *communicator = get_text(row, STORE_OP_COMMUNICATOR);
-	const struct framer_op op = {
+	const struct align_op op = {
 		.communicator = communicator,
 		.seq = get_number(row, STORE_OP_SEQ),
 		.op = get_text(row, STORE_OP_OP),
@@ -167,8 +167,8 @@ static void feed_op(const struct store_row *row)
 		.tier = device ? FRAME_TIER_DEVICE : FRAME_TIER_HOST,
 	};
 
-	progress(row->rank, row->time_ns);
-	framer_op(row->framer, row->rank->process, &op);
+	store_rows_progress(row->rank, row->time_ns);
+	align_op(row->align, row->rank->process, &op);
 }
 
 /* What the kernel lost may have been records of any rank. */
@@ -178,7 +178,7 @@ static void feed_lost(const struct store_row *row)
 
 	for (size_t i = 0; (rank = store_ranks_at(row->ranks, i)); i++)
 		if (rank->process >= 0)
-			framer_lost(row->framer, rank->process, get_number(row, LOST_COUNT));
+			align_lost(row->align, rank->process, get_number(row, LOST_COUNT));
 }
 
 /* Only of the step thread, which is the main thread as long as nothing tells. */
@@ -189,7 +189,7 @@ static void feed_wait(const struct store_row *row)
 	if (get_number(row, WAIT_THREAD) != (rank->step_thread ? rank->step_thread : rank->pid))
 		return;
 	rank->waits = true;
-	hogs_add(&rank->hogs, rank->pid, (uint32_t)get_number(row, WAIT_PID), get_text(row, WAIT_NAME),
+	preemptors_add(&rank->preemptors, rank->pid, (uint32_t)get_number(row, WAIT_PID), get_text(row, WAIT_NAME),
 		get_number(row, WAIT_RUN_DELAY));
 }
 
@@ -197,8 +197,8 @@ static void feed_wait(const struct store_row *row)
 static void feed_sample(const struct store_row *row)
 {
 	struct store_rank *rank = row->rank;
-	const struct hog *hog = hogs_most(&rank->hogs);
-	struct framer_host host = {
+	const struct preemptor *preemptor = preemptors_most(&rank->preemptors);
+	struct align_host host = {
 		.start_ns = get_time(row, STORE_START),
 		.duration_ns = get_number(row, STORE_DURATION),
 		.cpu_ns = get_known(row, SAMPLE_CPU),
@@ -206,16 +206,16 @@ static void feed_sample(const struct store_row *row)
 		.throttled_ns = get_known(row, SAMPLE_THROTTLED),
 		.major_faults = get_known(row, SAMPLE_FAULTS),
 		.launch_gap_ns = FRAME_UNKNOWN,
-		.hog_pid = hog ? hog->pid : 0,
-		.hog_ns = hog ? hog->ns : 0,
-		.hog_name = hog ? hog->name : "",
+		.preemptor_pid = preemptor ? preemptor->pid : 0,
+		.preemptor_ns = preemptor ? preemptor->ns : 0,
+		.preemptor_name = preemptor ? preemptor->name : "",
 	};
 
 	if (host.run_delay_ns == FRAME_UNKNOWN && rank->waits)
-		host.run_delay_ns = rank->hogs.waited_ns;
-	framer_host(row->framer, rank->process, &host);
+		host.run_delay_ns = rank->preemptors.waited_ns;
+	align_host(row->align, rank->process, &host);
 	rank->waits = false;
-	rank->hogs = (struct hogs){0};
+	rank->preemptors = (struct preemptors){0};
 }
 
 static void thread_over(struct store_window *window)
@@ -240,26 +240,26 @@ static void feed_launches(const struct store_row *row)
 		window->thread_gap_ns = gap_ns;
 }
 
-void store_rows_launches_over(struct store_ranks *ranks, struct framer *framer)
+void store_rows_launches_over(struct store_ranks *ranks, struct align *align)
 {
 	struct store_rank *rank;
 
 	for (size_t i = 0; (rank = store_ranks_at(ranks, i)); i++) {
 		struct store_window *window = &rank->window;
-		struct framer_host host = {
+		struct align_host host = {
 			.start_ns = window->start_ns,
 			.duration_ns = window->duration_ns,
 			.cpu_ns = FRAME_UNKNOWN,
 			.run_delay_ns = FRAME_UNKNOWN,
 			.throttled_ns = FRAME_UNKNOWN,
 			.major_faults = FRAME_UNKNOWN,
-			.hog_name = "",
+			.preemptor_name = "",
 		};
 
 		thread_over(window);
 		host.launch_gap_ns = window->gap_ns;
 		if (window->gap_ns && rank->process >= 0)
-			framer_host(framer, rank->process, &host);
+			align_host(align, rank->process, &host);
 		*window = (struct store_window){.thread_id = 0};
 	}
 }

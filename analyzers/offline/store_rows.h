@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a store to the framer, for store_feed.c: how to ask for those of a table, and what to do with one. */
+/* Rows of a store to the aligner, for store_feed.c: how to ask for those of a table, and what to do with one. */
 #ifndef RANKTRACE_OFFLINE_STORE_ROWS_H
 #define RANKTRACE_OFFLINE_STORE_ROWS_H
 
@@ -12,7 +12,7 @@ struct store_row {
 	const struct store_feed_options *options;
 	struct store_ranks *ranks;
 	struct store_rank *rank; /* NULL: of none */
-	struct framer *framer;
+	struct align *align;
 	uint64_t time_ns; /* at which it goes in */
 };
 
@@ -57,6 +57,6 @@ enum {
 
 /* Of a window: the rank as a whole was without a launch for no longer than the busiest of its threads. Told when the
  * window is over. */
-void store_rows_launches_over(struct store_ranks *ranks, struct framer *framer);
+void store_rows_launches_over(struct store_ranks *ranks, struct align *align);
 
 #endif

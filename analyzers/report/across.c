@@ -11,7 +11,7 @@
 
 #include "analyzers/report/model.h"
 #include "analyzers/report/words.h"
-#include "analyzers/tool/analysis.h"
+#include "analyzers/offline/analysis.h"
 
 /* What is still so at the end of the rows is so now, unless they end that long before. */
 #define STILL_NS 600000000000ULL
@@ -39,7 +39,7 @@ static void find_parts(const struct report *report, struct parts *ret)
 }
 
 /* The stores with ranks of such a job; folder has room for all. */
-static size_t choose(const struct report *report, const struct parts *parts, char **folder)
+static size_t report_across_choose(const struct report *report, const struct parts *parts, char **folder)
 {
 	uint32_t last = REPORT_NONE;
 	size_t count = 0;
@@ -74,7 +74,7 @@ static uint32_t store_of(const struct report *report, const struct parts *parts,
 	return parts->first[job];
 }
 
-static void clean(char *text, size_t size)
+static void report_across_clean(char *text, size_t size)
 {
 	char copy[512];
 
@@ -85,16 +85,16 @@ static void clean(char *text, size_t size)
 /* Its texts come from stores. */
 static void clean_finding(struct finding *f)
 {
-	clean(f->job, sizeof(f->job));
-	clean(f->host, sizeof(f->host));
-	clean(f->card, sizeof(f->card));
-	clean(f->communicator, sizeof(f->communicator));
-	clean(f->others, sizeof(f->others));
-	clean(f->sentence, sizeof(f->sentence));
+	report_across_clean(f->job, sizeof(f->job));
+	report_across_clean(f->host, sizeof(f->host));
+	report_across_clean(f->card, sizeof(f->card));
+	report_across_clean(f->communicator, sizeof(f->communicator));
+	report_across_clean(f->others, sizeof(f->others));
+	report_across_clean(f->sentence, sizeof(f->sentence));
 	for (size_t i = 0; i < f->evidences; i++) {
-		clean(f->evidence[i].name, sizeof(f->evidence[i].name));
-		clean(f->evidence[i].unit, sizeof(f->evidence[i].unit));
-		clean(f->evidence[i].detail, sizeof(f->evidence[i].detail));
+		report_across_clean(f->evidence[i].name, sizeof(f->evidence[i].name));
+		report_across_clean(f->evidence[i].unit, sizeof(f->evidence[i].unit));
+		report_across_clean(f->evidence[i].detail, sizeof(f->evidence[i].detail));
 	}
 }
 
@@ -113,7 +113,7 @@ static size_t overlapped(const struct report *report, const struct finding *f)
 	return SIZE_MAX;
 }
 
-static void widen(struct report_finding *into, const struct finding *f, double cost_card_hours)
+static void report_across_widen(struct report_finding *into, const struct finding *f, double cost_card_hours)
 {
 	struct finding *is = &into->is;
 	uint64_t since_ns = is->since_ns < f->since_ns ? is->since_ns : f->since_ns;
@@ -130,7 +130,7 @@ static void widen(struct report_finding *into, const struct finding *f, double c
 	into->cost_card_hours += cost_card_hours;
 }
 
-static int take(
+static int report_across_take(
 	struct report *report, const struct parts *parts, const struct analysis *analysis, const struct finding *told)
 {
 	struct finding f = *told;
@@ -152,7 +152,7 @@ static int take(
 	r = report_add_finding(report, store_of(report, parts, job, f.rank), &f, true);
 	if (r == 0 && before != SIZE_MAX && report->findings > count) {
 		report->findings = count;
-		widen(&report->finding[before], &f, report->finding[count].cost_card_hours);
+		report_across_widen(&report->finding[before], &f, report->finding[count].cost_card_hours);
 	}
 	return r;
 }
@@ -181,7 +181,7 @@ static void note_clocks(struct report *report, const struct analysis *analysis)
 			words_length(analysis->clocks_apart_ns, apart));
 }
 
-static int compare(struct report *report, const struct report_options *options, const struct parts *parts,
+static int report_across_compare(struct report *report, const struct report_options *options, const struct parts *parts,
 	char *const *folder, size_t folders)
 {
 	const struct analysis_options how = {
@@ -206,7 +206,7 @@ static int compare(struct report *report, const struct report_options *options, 
 		if (analysis.enough)
 			note_enough(report, options, analysis.end_ns);
 		for (size_t i = 0; r == 0 && (finding = findings_made_at(analysis.made, i)); i++)
-			r = take(report, parts, &analysis, finding);
+			r = report_across_take(report, parts, &analysis, finding);
 	}
 	findings_made_free(analysis.made);
 	return r;
@@ -222,9 +222,9 @@ int report_across(struct report *report, const struct report_options *options)
 	if (!folder)
 		return -ENOMEM;
 	find_parts(report, &parts);
-	folders = choose(report, &parts, folder);
+	folders = report_across_choose(report, &parts, folder);
 	if (folders > 1)
-		r = compare(report, options, &parts, folder, folders);
+		r = report_across_compare(report, options, &parts, folder, folders);
 	free(folder);
 	return r;
 }

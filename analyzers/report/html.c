@@ -48,7 +48,7 @@ void html_format(FILE *out, const char *format, ...)
 	html_text(out, text);
 }
 
-static void begin(FILE *out, const struct report *report)
+static void report_html_begin(FILE *out, const struct report *report)
 {
 	char since[WORDS_BYTES], until[WORDS_BYTES], zone[WORDS_BYTES];
 
@@ -116,7 +116,7 @@ static void headline(FILE *out, const struct report *report)
 {
 	static const struct {
 		const char *class, *badge;
-	} looks[REPORT_VERDICT_MAX] = {
+	} checks[REPORT_VERDICT_MAX] = {
 		[REPORT_UNSEEN] = {"unseen", "? NOT WATCHED"},
 		[REPORT_HEALTHY] = {"healthy", "&#10003; HEALTHY"},
 		[REPORT_SLOW] = {"slow", "&#9650; SLOW"},
@@ -124,8 +124,8 @@ static void headline(FILE *out, const struct report *report)
 	};
 	const struct report_headline *said = &report->headline;
 
-	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span><h1>", looks[said->verdict].class,
-		looks[said->verdict].badge);
+	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span><h1>", checks[said->verdict].class,
+		checks[said->verdict].badge);
 	html_text(out, said->title);
 	fputs("</h1>", out);
 	if (said->finding == REPORT_NONE) {
@@ -196,7 +196,7 @@ static void put_line(void *arg, const char *text)
 	fputs("</li>\n", lines->out);
 }
 
-static void unwatched(FILE *out, const struct report *report)
+static void report_html_unwatched(FILE *out, const struct report *report)
 {
 	struct lines lines = {.out = out};
 
@@ -235,7 +235,7 @@ static void footer(FILE *out, const struct report *report)
 
 void render_html(FILE *out, const struct report *report)
 {
-	begin(out, report);
+	report_html_begin(out, report);
 	put_counts(out, report);
 	headline(out, report);
 	fputs("<main class=\"grid\">\n", out);
@@ -245,7 +245,7 @@ void render_html(FILE *out, const struct report *report)
 	html_map(out, report);
 	html_evidence(out, report);
 	html_jobs(out, report);
-	unwatched(out, report);
+	report_html_unwatched(out, report);
 	fputs("</main>\n", out);
 	footer(out, report);
 }

@@ -37,7 +37,7 @@ static double y_of(const struct axis *axis, double value)
 }
 
 /* From the lowest to the highest, with room, and from zero where that is not far. Far outliers are cut. */
-static void fit(struct axis *axis, const double *low, const double *high, size_t n, double also)
+static void report_html_chart_fit(struct axis *axis, const double *low, const double *high, size_t n, double also)
 {
 	double least = isfinite(also) ? also : INFINITY, most = isfinite(also) ? also : 0, typical[SERIES_BUCKETS],
 	       middle;
@@ -67,7 +67,7 @@ static void fit(struct axis *axis, const double *low, const double *high, size_t
 		axis->top = axis->bottom + 1;
 }
 
-static void begin(FILE *out, const struct axis *axis, const char *class)
+static void report_html_chart_begin(FILE *out, const struct axis *axis, const char *class)
 {
 	char text[WORDS_BYTES];
 
@@ -85,7 +85,7 @@ static void begin(FILE *out, const struct axis *axis, const char *class)
 		WIDTH, HEIGHT, HEIGHT / 2, WIDTH, HEIGHT / 2);
 }
 
-static void end(FILE *out, const struct axis *axis)
+static void report_html_chart_end(FILE *out, const struct axis *axis)
 {
 	uint64_t step_ns = (axis->until_ns - axis->since_ns) / LABELS;
 	char text[WORDS_BYTES];
@@ -105,7 +105,7 @@ static void end(FILE *out, const struct axis *axis)
 }
 
 /* A line through what is known, with holes where nothing is. */
-static void line(FILE *out, const struct axis *axis, const double *value, size_t n, const char *class)
+static void report_html_chart_line(FILE *out, const struct axis *axis, const double *value, size_t n, const char *class)
 {
 	bool down = false;
 
@@ -182,7 +182,7 @@ static void shade_empty(FILE *out, const struct axis *axis, const struct report_
 	}
 }
 
-static uint64_t end_of(const struct report *report, const struct report_finding *finding)
+static uint64_t report_html_chart_end_of(const struct report *report, const struct report_finding *finding)
 {
 	return finding->is.until_ns && finding->is.until_ns < report->until_ns ? finding->is.until_ns
 									       : report->until_ns;
@@ -204,7 +204,7 @@ static void lanes(FILE *out, const struct report *report, const struct axis *axi
 		for (size_t i = 0; i < report->shown; i++) {
 			const struct report_finding *finding = &report->finding[i];
 			double from = x_of(axis, finding->is.since_ns) / WIDTH * 100;
-			double to = x_of(axis, end_of(report, finding)) / WIDTH * 100;
+			double to = x_of(axis, report_html_chart_end_of(report, finding)) / WIDTH * 100;
 
 			if (finding->job != job)
 				continue;
@@ -239,15 +239,15 @@ void html_job_chart(FILE *out, const struct report *report, uint32_t index)
 		middle[i] = plot_series_quantile(job->series, i, 0.5);
 		high[i] = plot_series_quantile(job->series, i, 0.9);
 	}
-	fit(&axis, low, high, SERIES_BUCKETS, NAN);
-	begin(out, &axis, "");
+	report_html_chart_fit(&axis, low, high, SERIES_BUCKETS, NAN);
+	report_html_chart_begin(out, &axis, "");
 	shade_empty(out, &axis, job, middle);
 	for (size_t i = 0; i < report->shown; i++)
 		if (report->finding[i].job == index && !report->finding[i].remark)
-			shade(out, &axis, report->finding[i].is.since_ns, end_of(report, &report->finding[i]), "when");
+			shade(out, &axis, report->finding[i].is.since_ns, report_html_chart_end_of(report, &report->finding[i]), "when");
 	band(out, &axis, low, high, SERIES_BUCKETS);
-	line(out, &axis, middle, SERIES_BUCKETS, "mid");
-	end(out, &axis);
+	report_html_chart_line(out, &axis, middle, SERIES_BUCKETS, "mid");
+	report_html_chart_end(out, &axis);
 	lanes(out, report, &axis, index);
 	fputs("</div>\n", out);
 }
@@ -264,12 +264,12 @@ void html_evidence_chart(FILE *out, const struct report *report, const struct re
 		most[i] = fmax(plot->own[i], plot->high[i]);
 		before[i] = plot->before;
 	}
-	fit(&axis, least, most, plot->buckets, plot->before);
-	begin(out, &axis, "short");
+	report_html_chart_fit(&axis, least, most, plot->buckets, plot->before);
+	report_html_chart_begin(out, &axis, "short");
 	shade(out, &axis, finding->is.since_ns, end_ns, "when");
 	band(out, &axis, plot->low, plot->high, plot->buckets);
-	line(out, &axis, isfinite(plot->before) ? before : plot->middle, plot->buckets, "peer");
-	line(out, &axis, plot->own, plot->buckets, "own");
-	end(out, &axis);
+	report_html_chart_line(out, &axis, isfinite(plot->before) ? before : plot->middle, plot->buckets, "peer");
+	report_html_chart_line(out, &axis, plot->own, plot->buckets, "own");
+	report_html_chart_end(out, &axis);
 	fputs("</div>\n", out);
 }

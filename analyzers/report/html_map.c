@@ -12,9 +12,9 @@
 #define NODES_FEW 16	  /* of more, cells are small on a small screen */
 #define UNSEEN_SHARE 0.02 /* from which on a card counts as not watched */
 
-static const struct report *sorting; /* for by_place(), in html_map() alone */
+static const struct report *sorting; /* for report_html_map_by_place(), in html_map() alone */
 
-static int by_place(const void *a, const void *b)
+static int report_html_map_by_place(const void *a, const void *b)
 {
 	const struct report_card *x = &sorting->card[*(const uint32_t *)a], *y = &sorting->card[*(const uint32_t *)b];
 	int order = x->node == y->node ? 0 : strverscmp(sorting->node[x->node].name, sorting->node[y->node].name);
@@ -127,7 +127,7 @@ void html_map(FILE *out, const struct report *report)
 		return;
 	}
 	sorting = report;
-	qsort(card, n, sizeof(*card), by_place);
+	qsort(card, n, sizeof(*card), report_html_map_by_place);
 	fprintf(out, "<section class=\"box wide\"><h2>Cards, by node</h2>\n<div class=\"map%s\">\n",
 		report->nodes_here > NODES_FEW ? " many" : "");
 	for (size_t i = 0; i < n; i = next) {

@@ -25,7 +25,7 @@ static void cell(FILE *out, const char *class, const char *text)
 	fputs("</td>", out);
 }
 
-static void number(FILE *out, const struct report_finding *finding, size_t i)
+static void report_html_tables_number(FILE *out, const struct report_finding *finding, size_t i)
 {
 	fprintf(out, "<td><a class=\"no%s\" href=\"#f%zu\">%zu</a></td>", finding->remark ? " r" : "", i + 1, i + 1);
 }
@@ -46,7 +46,7 @@ void html_findings(FILE *out, const struct report *report)
 			 since_ns = finding->is.since_ns;
 
 		fputs("<tr>", out);
-		number(out, finding, i);
+		report_html_tables_number(out, finding, i);
 		cell(out, "m", words_whom(report, finding, text));
 		fputs("<td>", out);
 		html_text(out, finding_cause_text(finding->is.cause));

@@ -29,9 +29,9 @@ struct fields {
 	size_t count;
 };
 
-static void add(struct fields *fields, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void report_journal_add(struct fields *fields, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void add(struct fields *fields, const char *format, ...)
+static void report_journal_add(struct fields *fields, const char *format, ...)
 {
 	char *text;
 	va_list args;
@@ -45,7 +45,7 @@ static void add(struct fields *fields, const char *format, ...)
 	fields->vector[fields->count++] = (struct iovec){text, strlen(text)};
 }
 
-static int priority_of(const struct report *report)
+static int report_journal_priority_of(const struct report *report)
 {
 	enum finding_severity worst = SEVERITY_INFO;
 
@@ -64,36 +64,36 @@ static void add_worst(struct fields *fields, const struct report *report)
 {
 	const struct report_finding *finding = &report->finding[report->headline.finding];
 
-	add(fields, "RANKTRACE_FINDING=%" PRIu64, finding->is.id);
-	add(fields, "RANKTRACE_CAUSE=%s", finding_cause_word(finding->is.cause));
+	report_journal_add(fields, "RANKTRACE_FINDING=%" PRIu64, finding->is.id);
+	report_journal_add(fields, "RANKTRACE_CAUSE=%s", finding_cause_word(finding->is.cause));
 	if (finding->is.job[0])
-		add(fields, "RANKTRACE_JOB=%s", finding->is.job);
+		report_journal_add(fields, "RANKTRACE_JOB=%s", finding->is.job);
 	if (finding->is.rank >= 0)
-		add(fields, "RANKTRACE_RANK=%" PRId32, finding->is.rank);
+		report_journal_add(fields, "RANKTRACE_RANK=%" PRId32, finding->is.rank);
 	if (finding->node != REPORT_NONE)
-		add(fields, "RANKTRACE_HOST=%s", report->node[finding->node].name);
+		report_journal_add(fields, "RANKTRACE_HOST=%s", report->node[finding->node].name);
 	if (finding->card != REPORT_NONE)
-		add(fields, "RANKTRACE_CARD=%s", report->card[finding->card].name);
-	add(fields, "RANKTRACE_SINCE_USEC=%" PRIu64, finding->is.since_ns / 1000);
-	add(fields, "RANKTRACE_ADVICE=%s", report->headline.todo);
+		report_journal_add(fields, "RANKTRACE_CARD=%s", report->card[finding->card].name);
+	report_journal_add(fields, "RANKTRACE_SINCE_USEC=%" PRIu64, finding->is.since_ns / 1000);
+	report_journal_add(fields, "RANKTRACE_ADVICE=%s", report->headline.todo);
 }
 
 static void add_all(struct fields *fields, const struct report *report)
 {
 	static const char *const verdicts[REPORT_VERDICT_MAX] = {"not_watched", "healthy", "slow", "hang"};
 
-	add(fields, "SYSLOG_IDENTIFIER=ranktrace-report");
-	add(fields, "PRIORITY=%d", priority_of(report));
-	add(fields, "%s", MESSAGE_ID);
-	add(fields, "RANKTRACE_KIND=report");
-	add(fields, "RANKTRACE_VERDICT=%s", verdicts[report->headline.verdict]);
-	add(fields, "RANKTRACE_SENTENCE=%s", report->headline.line);
-	add(fields, "RANKTRACE_FINDINGS=%zu", report->findings - report->remarks);
-	add(fields, "RANKTRACE_CARDS=%" PRIu32, report->cards_here);
-	add(fields, "RANKTRACE_CARDS_SLOW=%" PRIu32, report->cards_slow);
-	add(fields, "RANKTRACE_NODES=%" PRIu32, report->nodes_here);
-	add(fields, "RANKTRACE_COST_CARD_HOURS=%.3f", report->cost_card_hours);
-	add(fields, "RANKTRACE_NOT_WATCHED_PERCENT=%.2f",
+	report_journal_add(fields, "SYSLOG_IDENTIFIER=ranktrace-report");
+	report_journal_add(fields, "PRIORITY=%d", report_journal_priority_of(report));
+	report_journal_add(fields, "%s", MESSAGE_ID);
+	report_journal_add(fields, "RANKTRACE_KIND=report");
+	report_journal_add(fields, "RANKTRACE_VERDICT=%s", verdicts[report->headline.verdict]);
+	report_journal_add(fields, "RANKTRACE_SENTENCE=%s", report->headline.line);
+	report_journal_add(fields, "RANKTRACE_FINDINGS=%zu", report->findings - report->remarks);
+	report_journal_add(fields, "RANKTRACE_CARDS=%" PRIu32, report->cards_here);
+	report_journal_add(fields, "RANKTRACE_CARDS_SLOW=%" PRIu32, report->cards_slow);
+	report_journal_add(fields, "RANKTRACE_NODES=%" PRIu32, report->nodes_here);
+	report_journal_add(fields, "RANKTRACE_COST_CARD_HOURS=%.3f", report->cost_card_hours);
+	report_journal_add(fields, "RANKTRACE_NOT_WATCHED_PERCENT=%.2f",
 		report->alive_slots ? 100.0 * (double)report->unseen_slots / (double)report->alive_slots : 0.0);
 	if (report->headline.finding != REPORT_NONE)
 		add_worst(fields, report);
@@ -101,7 +101,7 @@ static void add_all(struct fields *fields, const struct report *report)
 
 /* journald asks the kernel of which unit the sender is when it reads the message: of a process that is gone by then it
  * notes none, and journalctl -u does not show it. */
-static void stay(void)
+static void interval(void)
 {
 	const struct timespec moment = {.tv_nsec = STAY_NS};
 
@@ -133,7 +133,7 @@ int publish_journal(const struct report *report)
 				(struct iovec){message, size < MESSAGE_BYTES_MAX ? size : MESSAGE_BYTES_MAX};
 			r = sd_journal_sendv(fields->vector, (int)fields->count);
 			if (r >= 0 && getenv("INVOCATION_ID"))
-				stay();
+				interval();
 		}
 	} else if (out) {
 		(void)fclose(out);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/finding_text.h"
+#include "analyzers/finding/finding_text.h"
 #include "analyzers/report/words.h"
 
 #define CHRONIC_DAYS 3

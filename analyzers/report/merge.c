@@ -25,7 +25,7 @@ static int compare_keys(const struct report_finding *x, const struct report_find
 	return order;
 }
 
-static int by_key(const void *a, const void *b)
+static int report_merge_by_key(const void *a, const void *b)
 {
 	const struct report_finding *x = a, *y = b;
 	int order = compare_keys(x, y);
@@ -36,23 +36,23 @@ static int by_key(const void *a, const void *b)
 }
 
 /* b began later. What one store tells of twice is two; what was compared covers what came in pieces. */
-static bool same(const struct report_finding *a, const struct report_finding *b)
+static bool report_merge_same(const struct report_finding *a, const struct report_finding *b)
 {
 	return (a->store != b->store || a->across != b->across) &&
 	       (!a->is.until_ns || a->is.until_ns >= b->is.since_ns);
 }
 
 /* Whether it says more: a hang's culprit, else what it cost. */
-static bool says_more(const struct report_finding *a, const struct report_finding *b)
+static bool report_merge_says_more(const struct report_finding *a, const struct report_finding *b)
 {
 	if ((a->is.rank >= 0) != (b->is.rank >= 0))
 		return a->is.rank >= 0;
 	return a->cost_card_hours > b->cost_card_hours;
 }
 
-static void join(struct report_finding *into, const struct report_finding *more)
+static void report_merge_join(struct report_finding *into, const struct report_finding *more)
 {
-	struct report_finding both = says_more(more, into) ? *more : *into;
+	struct report_finding both = report_merge_says_more(more, into) ? *more : *into;
 
 	both.told_by = into->told_by + more->told_by;
 	both.across = into->across || more->across;
@@ -91,29 +91,29 @@ static int by_weight(const void *a, const void *b)
 }
 
 /* The kept one that it is, NULL: it is a new one. */
-static struct report_finding *find(struct report_finding *kept, size_t count, const struct report_finding *finding)
+static struct report_finding *report_merge_find(struct report_finding *kept, size_t count, const struct report_finding *finding)
 {
 	while (count-- > 0 && compare_keys(&kept[count], finding) == 0)
-		if (same(&kept[count], finding))
+		if (report_merge_same(&kept[count], finding))
 			return &kept[count];
 	return NULL;
 }
 
-static uint64_t length(uint64_t since_ns, uint64_t until_ns)
+static uint64_t report_merge_length(uint64_t since_ns, uint64_t until_ns)
 {
 	return until_ns > since_ns ? until_ns - since_ns : 0;
 }
 
 /* Who, of the same job, made it slow for at least half of its time, and cost at least half as much. */
-static bool explains(const struct report *report, const struct report_finding *by, const struct report_finding *job)
+static bool report_merge_explains(const struct report *report, const struct report_finding *by, const struct report_finding *job)
 {
 	uint64_t by_end_ns = by->is.until_ns ? by->is.until_ns : report->now_ns,
 		 end_ns = job->is.until_ns ? job->is.until_ns : report->now_ns,
-		 both_ns = length(by->is.since_ns > job->is.since_ns ? by->is.since_ns : job->is.since_ns,
+		 both_ns = report_merge_length(by->is.since_ns > job->is.since_ns ? by->is.since_ns : job->is.since_ns,
 			 by_end_ns < end_ns ? by_end_ns : end_ns);
 
 	return by->across && (by->is.kind == FINDING_SLOW_RANK || by->is.kind == FINDING_SLOW_COMMUNICATION) &&
-	       strcmp(by->is.job, job->is.job) == 0 && both_ns >= length(job->is.since_ns, end_ns) / 2 &&
+	       strcmp(by->is.job, job->is.job) == 0 && both_ns >= report_merge_length(job->is.since_ns, end_ns) / 2 &&
 	       by->cost_card_hours >= job->cost_card_hours / 2;
 }
 
@@ -122,7 +122,7 @@ static bool is_explained(const struct report *report, const struct report_findin
 	if (job->is.kind != FINDING_SLOW_JOB || job->across)
 		return false;
 	for (size_t i = 0; i < report->findings; i++)
-		if (explains(report, &report->finding[i], job))
+		if (report_merge_explains(report, &report->finding[i], job))
 			return true;
 	return false;
 }
@@ -158,12 +158,12 @@ void report_merge(struct report *report)
 
 	if (!report->findings)
 		return;
-	qsort(report->finding, report->findings, sizeof(*report->finding), by_key);
+	qsort(report->finding, report->findings, sizeof(*report->finding), report_merge_by_key);
 	for (size_t i = 0; i < report->findings; i++) {
-		struct report_finding *same_one = find(report->finding, kept, &report->finding[i]);
+		struct report_finding *same_one = report_merge_find(report->finding, kept, &report->finding[i]);
 
 		if (same_one)
-			join(same_one, &report->finding[i]);
+			report_merge_join(same_one, &report->finding[i]);
 		else
 			report->finding[kept++] = report->finding[i];
 	}

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/finding_text.h"
+#include "analyzers/finding/finding_text.h"
 
 #define SLOT_NS_MIN 20000000000ULL /* two samples long */
 #define NOTE_BYTES 320

@@ -4,13 +4,130 @@
  * there are more than PEERS_MAX. The rank of the finding has the last place.
  */
 #include "analyzers/report/plots.h"
+#include "analyzers/report/judge.h"
+#include "analyzers/report/report.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/report/judge.h"
+/* See report.h. */
+
+#define BIN_RATIO 1.01
+#define LEAST_NS 1000.0
+
+struct series {
+	uint64_t since_ns, until_ns;
+	uint32_t count[SERIES_BUCKETS][SERIES_BINS];
+	double sum_ns[SERIES_BINS]; /* of all values in a bin, so that equal ones come back as they were */
+	uint64_t all[SERIES_BINS];
+};
+
+struct series *plot_series_new(uint64_t since_ns, uint64_t until_ns)
+{
+	struct series *series = until_ns > since_ns ? calloc(1, sizeof(*series)) : NULL;
+
+	if (series) {
+		series->since_ns = since_ns;
+		series->until_ns = until_ns;
+	}
+	return series;
+}
+
+struct series *plot_series_free(struct series *series)
+{
+	free(series);
+	return NULL;
+}
+
+int plot_series_bucket(const struct series *series, uint64_t time_ns)
+{
+	if (time_ns < series->since_ns || time_ns >= series->until_ns)
+		return -1;
+	return (int)((double)(time_ns - series->since_ns) / (double)(series->until_ns - series->since_ns) *
+		       SERIES_BUCKETS) %
+	       SERIES_BUCKETS;
+}
+
+static size_t bin_of(uint64_t value_ns)
+{
+	double bin = (double)value_ns > LEAST_NS ? log((double)value_ns / LEAST_NS) / log(BIN_RATIO) : 0;
+
+	return bin < SERIES_BINS - 1 ? (size_t)bin : SERIES_BINS - 1;
+}
+
+static double report_series_value_of(const struct series *series, size_t bin)
+{
+	return series->sum_ns[bin] / (double)series->all[bin];
+}
+
+void plot_series_add(struct series *series, uint64_t time_ns, uint64_t value_ns)
+{
+	int bucket = plot_series_bucket(series, time_ns);
+	size_t bin = bin_of(value_ns);
+
+	if (bucket < 0 || series->count[bucket][bin] == UINT32_MAX)
+		return;
+	series->count[bucket][bin]++;
+	series->sum_ns[bin] += (double)value_ns;
+	series->all[bin]++;
+}
+
+uint64_t plot_series_count(const struct series *series, size_t bucket)
+{
+	uint64_t count = 0;
+
+	for (size_t bin = 0; bin < SERIES_BINS; bin++)
+		count += series->count[bucket][bin];
+	return count;
+}
+
+/* Over the buckets from first to last. */
+static double quantile(const struct series *series, size_t first, size_t last, double q)
+{
+	uint64_t count = 0, below = 0;
+
+	for (size_t bucket = first; bucket <= last; bucket++)
+		count += plot_series_count(series, bucket);
+	for (size_t bin = 0; count && bin < SERIES_BINS; bin++) {
+		for (size_t bucket = first; bucket <= last; bucket++)
+			below += series->count[bucket][bin];
+		if ((double)below > q * (double)(count - 1))
+			return report_series_value_of(series, bin);
+	}
+	return NAN;
+}
+
+double plot_series_quantile(const struct series *series, size_t bucket, double q)
+{
+	return quantile(series, bucket, bucket, q);
+}
+
+double plot_series_quantile_all(const struct series *series, double q)
+{
+	return quantile(series, 0, SERIES_BUCKETS - 1, q);
+}
+
+static int report_series_by_value(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+double values_quantile(double *value, size_t n, double q)
+{
+	double at;
+	size_t low;
+
+	if (!n)
+		return NAN;
+	qsort(value, n, sizeof(*value), report_series_by_value);
+	at = q * (double)(n - 1);
+	low = (size_t)at;
+	return low + 1 < n ? value[low] + (at - (double)low) * (value[low + 1] - value[low]) : value[n - 1];
+}
 
 #define PEERS_MAX 1024
 #define STORES_READ 8 /* for stages and operations */
@@ -66,7 +183,7 @@ static const struct row {
 };
 static const struct row progress = {"", "steps finished", SOURCE_PROGRESS, 0, "steps"};
 
-static const struct finding_evidence *evidence_of(const struct finding *f, const char *name)
+static const struct finding_evidence *report_plots_evidence_of(const struct finding *f, const char *name)
 {
 	for (size_t i = 0; i < f->evidences; i++)
 		if (strcmp(f->evidence[i].name, name) == 0)
@@ -74,16 +191,16 @@ static const struct finding_evidence *evidence_of(const struct finding *f, const
 	return NULL;
 }
 
-static const struct row *row_of(const struct finding *f)
+static const struct row *report_plots_row_of(const struct finding *f)
 {
 	if (f->kind == FINDING_HANG || f->kind == FINDING_MISMATCH)
 		return &progress;
 	/* What shows the cause, if it is there. */
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (strcmp(rows[i].evidence, judge_evidence_of(f->cause)) == 0 && evidence_of(f, rows[i].evidence))
+		if (strcmp(rows[i].evidence, judge_evidence_of(f->cause)) == 0 && report_plots_evidence_of(f, rows[i].evidence))
 			return &rows[i];
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (evidence_of(f, rows[i].evidence))
+		if (report_plots_evidence_of(f, rows[i].evidence))
 			return &rows[i];
 	return NULL;
 }
@@ -110,7 +227,7 @@ static void choose_stores(const struct report *report, struct gather *gather)
 		}
 }
 
-static int begin(struct plots *plots, struct report_finding *finding, const struct row *row)
+static int report_plots_begin(struct plots *plots, struct report_finding *finding, const struct row *row)
 {
 	const struct report *report = plots->report;
 	struct gather *gather = &plots->gather[plots->count];
@@ -149,9 +266,9 @@ struct plots *plots_new(struct report *report)
 		return NULL;
 	plots->report = report;
 	for (size_t i = 0; i < report->findings && plots->count < REPORT_PLOTS_MAX; i++) {
-		const struct row *row = row_of(&report->finding[i].is);
+		const struct row *row = report_plots_row_of(&report->finding[i].is);
 
-		if (row && begin(plots, &report->finding[i], row) < 0)
+		if (row && report_plots_begin(plots, &report->finding[i], row) < 0)
 			return plots_free(plots);
 	}
 	return plots;
@@ -168,7 +285,7 @@ struct plots *plots_free(struct plots *plots)
 }
 
 /* Its place, -1: it is none of the peers. */
-static int place_of(const struct gather *gather, const struct report_rank *rank)
+static int report_plots_place_of(const struct gather *gather, const struct report_rank *rank)
 {
 	if (rank->job != gather->finding->job || rank->rank < 0)
 		return -1;
@@ -179,9 +296,9 @@ static int place_of(const struct gather *gather, const struct report_rank *rank)
 	return rank->rank / gather->stride;
 }
 
-static void add(struct gather *gather, const struct report_rank *rank, uint64_t time_ns, double value, uint32_t count)
+static void report_plots_add(struct gather *gather, const struct report_rank *rank, uint64_t time_ns, double value, uint32_t count)
 {
-	int place = place_of(gather, rank);
+	int place = report_plots_place_of(gather, rank);
 	struct cell *cell;
 	size_t bucket;
 
@@ -201,12 +318,12 @@ void plots_step(struct plots *plots, const struct report_rank *rank, uint64_t st
 {
 	for (size_t i = 0; i < plots->count; i++) {
 		struct gather *gather = &plots->gather[i];
-		int place = place_of(gather, rank);
+		int place = report_plots_place_of(gather, rank);
 
 		if (gather->source == SOURCE_STEP)
-			add(gather, rank, start_ns, (double)duration_ns, 1);
+			report_plots_add(gather, rank, start_ns, (double)duration_ns, 1);
 		else if (gather->source == SOURCE_PROGRESS)
-			add(gather, rank, start_ns + duration_ns, 1, 1);
+			report_plots_add(gather, rank, start_ns + duration_ns, 1, 1);
 		else if (place >= 0 && start_ns >= gather->since_ns && start_ns < gather->until_ns)
 			gather->steps[place]++;
 	}
@@ -218,7 +335,7 @@ void plots_host(struct plots *plots, const struct report_rank *rank, const struc
 
 	for (size_t i = 0; i < plots->count; i++)
 		if (plots->gather[i].source == SOURCE_HOST && ms)
-			add(&plots->gather[i], rank, sample->start_ns,
+			report_plots_add(&plots->gather[i], rank, sample->start_ns,
 				(double)sample->value[plots->gather[i].host] * 1000, ms);
 }
 
@@ -228,7 +345,7 @@ static bool reads(const struct gather *gather, uint32_t store, enum source sourc
 }
 
 /* Of all plots that are drawn from it. */
-static bool want(
+static bool report_plots_want(
 	const struct plots *plots, uint32_t store, enum source source, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
 	uint64_t since_ns = UINT64_MAX, until_ns = 0;
@@ -250,7 +367,7 @@ static bool want(
 
 bool plots_want_stages(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
-	return want(plots, store, SOURCE_STAGE, ret_since_ns, ret_until_ns);
+	return report_plots_want(plots, store, SOURCE_STAGE, ret_since_ns, ret_until_ns);
 }
 
 void plots_stage(
@@ -258,12 +375,12 @@ void plots_stage(
 {
 	for (size_t i = 0; i < plots->count; i++)
 		if (reads(&plots->gather[i], rank->store, SOURCE_STAGE) && strcmp(plots->gather[i].what, stage) == 0)
-			add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
+			report_plots_add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
 }
 
 bool plots_want_operations(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
-	return want(plots, store, SOURCE_OPERATION, ret_since_ns, ret_until_ns);
+	return report_plots_want(plots, store, SOURCE_OPERATION, ret_since_ns, ret_until_ns);
 }
 
 /* A finding that names none is of none. */
@@ -287,11 +404,11 @@ void plots_operation(struct plots *plots, const struct report_rank *rank, const 
 {
 	for (size_t i = 0; i < plots->count; i++)
 		if (reads_communicator(&plots->gather[i], rank->store, communicator))
-			add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
+			report_plots_add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
 }
 
 /* A place's value in a bucket of the plot. A stage that comes more than once in a step counts with all its times. */
-static double value_of(const struct gather *gather, size_t bucket, size_t place)
+static double report_plots_value_of(const struct gather *gather, size_t bucket, size_t place)
 {
 	double sum = 0, count = 0;
 
@@ -314,7 +431,7 @@ static double filled(const struct gather *gather, size_t place)
 	size_t first = REPORT_PLOT_BUCKETS, last = 0, some = 0, n = REPORT_PLOT_BUCKETS / gather->merge;
 
 	for (size_t bucket = 0; bucket < n; bucket++) {
-		double value = value_of(gather, bucket, place);
+		double value = report_plots_value_of(gather, bucket, place);
 
 		if (!isfinite(value) || (gather->source == SOURCE_PROGRESS && value < 2))
 			continue;
@@ -353,7 +470,7 @@ static void finish_bucket(const struct gather *gather, size_t bucket, struct rep
 	size_t n = 0;
 
 	for (size_t place = 0; place < PEERS_MAX + (size_t)!of_one(gather); place++) {
-		double one = gather->rows[place] ? value_of(gather, bucket, place) : NAN;
+		double one = gather->rows[place] ? report_plots_value_of(gather, bucket, place) : NAN;
 
 		if (isfinite(one))
 			value[n++] = one;
@@ -361,16 +478,16 @@ static void finish_bucket(const struct gather *gather, size_t bucket, struct rep
 	plot->middle[bucket] = values_quantile(value, n, 0.5);
 	plot->low[bucket] = values_quantile(value, n, 0.1);
 	plot->high[bucket] = values_quantile(value, n, 0.9);
-	plot->own[bucket] = gather->rows[PEERS_MAX] ? value_of(gather, bucket, PEERS_MAX) : NAN;
+	plot->own[bucket] = gather->rows[PEERS_MAX] ? report_plots_value_of(gather, bucket, PEERS_MAX) : NAN;
 	if (of_one(gather))
 		return;
 	plot->own[bucket] = plot->middle[bucket];
 	plot->middle[bucket] = plot->low[bucket] = plot->high[bucket] = NAN;
 }
 
-static int finish(struct gather *gather)
+static int report_plots_finish(struct gather *gather)
 {
-	const struct finding_evidence *evidence = evidence_of(&gather->finding->is, gather->what);
+	const struct finding_evidence *evidence = report_plots_evidence_of(&gather->finding->is, gather->what);
 	struct report_plot *plot;
 	size_t points = 0;
 
@@ -402,6 +519,6 @@ int plots_finish(struct plots *plots)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < plots->count; i++)
-		r = finish(&plots->gather[i]);
+		r = report_plots_finish(&plots->gather[i]);
 	return r;
 }

@@ -24,7 +24,7 @@ static const struct {
 	void (*render)(FILE *out, const struct report *report);
 } kept[] = {{".txt", render_text}, {".json", render_json}, {".html", render_html}};
 
-static int write_all(
+static int report_publish_write_all(
 	FILE *out, void (*render)(FILE *out, const struct report *report), const struct report *report, bool sync)
 {
 	int r;
@@ -49,7 +49,7 @@ int publish_file(const char *path, void (*render)(FILE *out, const struct report
 		    : -ENAMETOOLONG;
 	out = r == 0 ? fopen(temporary, "we") : NULL;
 	if (r == 0)
-		r = out ? write_all(out, render, report, plain) : -errno;
+		r = out ? report_publish_write_all(out, render, report, plain) : -errno;
 	if (r == 0 && plain && rename(temporary, path) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -80,7 +80,7 @@ static bool is_ours(const char *name)
 	return false;
 }
 
-static int choose(const struct dirent *entry)
+static int report_publish_choose(const struct dirent *entry)
 {
 	return is_ours(entry->d_name);
 }
@@ -89,7 +89,7 @@ static int choose(const struct dirent *entry)
 static void remove_old(const char *dir, unsigned long max)
 {
 	struct dirent **entries = NULL;
-	int n = scandir(dir, &entries, choose, alphasort);
+	int n = scandir(dir, &entries, report_publish_choose, alphasort);
 	unsigned long times = 0;
 	char last[STAMP_BYTES] = "";
 
@@ -108,7 +108,7 @@ static void remove_old(const char *dir, unsigned long max)
 }
 
 /* latest.SUFFIX points to the newest. */
-static int point(const char *dir, const char *name, const char *suffix)
+static int report_publish_point(const char *dir, const char *name, const char *suffix)
 {
 	char link[PATH_MAX], temporary[PATH_MAX];
 
@@ -142,7 +142,7 @@ int publish_keep(const char *dir, unsigned long max, const struct report *report
 			r = publish_file(path, kept[i].render, report, error, error_size);
 		if (r < 0)
 			return r;
-		r = point(dir, name, kept[i].suffix);
+		r = report_publish_point(dir, name, kept[i].suffix);
 	}
 	if (r < 0)
 		snprintf(error, error_size, "cannot write into %s: %s", dir, strerror(-r));

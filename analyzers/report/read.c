@@ -10,7 +10,7 @@
 #include "analyzers/report/judge.h"
 #include "analyzers/report/plots.h"
 
-static void warn(void *arg, const char *sentence)
+static void report_read_warn(void *arg, const char *sentence)
 {
 	struct report *report = arg;
 
@@ -19,7 +19,7 @@ static void warn(void *arg, const char *sentence)
 }
 
 /* The folder db is called after the one that it is in. */
-static int add_store(struct report *report, const struct stores_one *one)
+static int report_read_add_store(struct report *report, const struct stores_one *one)
 {
 	struct report_store *store = &report->store[report->stores];
 	char folder[PATH_MAX], clean[REPORT_NAME_BYTES];
@@ -62,7 +62,7 @@ static int rows(struct report_source *source, void *arg, char *error, size_t err
 /* Over all stores. One that cannot be read is noted; -ENOENT where that is all of them. */
 static int each_store(struct report *report, store_pass pass, void *arg, char *error, size_t error_size)
 {
-	struct reader_options options = {.warning = warn, .arg = report};
+	struct reader_options options = {.warning = report_read_warn, .arg = report};
 	size_t opened = 0;
 
 	for (uint32_t i = 0; i < report->stores; i++) {
@@ -80,12 +80,12 @@ static int each_store(struct report *report, store_pass pass, void *arg, char *e
 		if (r == -ENOMEM)
 			return r;
 		if (r < 0)
-			warn(report, error);
+			report_read_warn(report, error);
 	}
 	return opened ? 0 : -ENOENT;
 }
 
-static int gather(struct report *report, const struct report_options *options, char *error, size_t error_size)
+static int report_read_gather(struct report *report, const struct report_options *options, char *error, size_t error_size)
 {
 	struct plots *plots;
 	int r = each_store(report, who, NULL, error, error_size);
@@ -122,9 +122,9 @@ int report_read(const struct report_options *options, struct report **ret, char 
 
 	snprintf(error, error_size, "out of memory");
 	for (size_t i = 0; r == 0 && i < options->stores->count; i++)
-		r = add_store(report, &options->stores->one[i]);
+		r = report_read_add_store(report, &options->stores->one[i]);
 	if (r == 0)
-		r = gather(report, options, error, error_size);
+		r = report_read_gather(report, options, error, error_size);
 	if (r < 0) {
 		report_free(report);
 		return r;

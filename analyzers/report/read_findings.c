@@ -43,7 +43,7 @@ enum {
 	FINDING
 };
 
-static double real(sqlite3_stmt *s, int column, double most)
+static double report_read_findings_real(sqlite3_stmt *s, int column, double most)
 {
 	double value = sqlite3_column_double(s, column);
 
@@ -58,7 +58,7 @@ static double real(sqlite3_stmt *s, int column, double most)
 			++*(ret); \
 	} while (0)
 
-static void json_text(const json_t *object, const char *key, char *ret, size_t size)
+static void report_read_findings_json_text(const json_t *object, const char *key, char *ret, size_t size)
 {
 	const char *text = json_string_value(json_object_get(object, key));
 
@@ -78,9 +78,9 @@ static void take_evidence(struct finding *finding, const char *text)
 
 		if (finding->evidences == FINDING_EVIDENCE_MAX)
 			break;
-		json_text(piece, "name", to->name, sizeof(to->name));
-		json_text(piece, "unit", to->unit, sizeof(to->unit));
-		json_text(piece, "detail", to->detail, sizeof(to->detail));
+		report_read_findings_json_text(piece, "name", to->name, sizeof(to->name));
+		report_read_findings_json_text(piece, "unit", to->unit, sizeof(to->unit));
+		report_read_findings_json_text(piece, "detail", to->detail, sizeof(to->detail));
 		to->value = json_number_value(json_object_get(piece, "value"));
 		to->peers = json_is_number(peers) ? json_number_value(peers) : NAN;
 		if (to->name[0])
@@ -111,22 +111,22 @@ static void take_words(struct finding *f, sqlite3_stmt *s)
 		f->tier = FRAME_TIER_STAGES;
 }
 
-static void take(struct finding *f, sqlite3_stmt *s)
+static void report_read_findings_take(struct finding *f, sqlite3_stmt *s)
 {
 	const char *evidence = (const char *)sqlite3_column_text(s, EVIDENCE);
 	int64_t rank = sqlite3_column_type(s, RANK) == SQLITE_INTEGER ? sqlite3_column_int64(s, RANK) : -1;
 
 	*f = (struct finding){
 		.id = report_ns(s, FINDING),
-		.confidence = real(s, CONFIDENCE, 1),
+		.confidence = report_read_findings_real(s, CONFIDENCE, 1),
 		.rank = rank >= 0 && rank <= INT32_MAX ? (int32_t)rank : -1,
 		.since_step = report_ns(s, SINCE_STEP),
 		.until_step = report_ns(s, UNTIL_STEP),
 		.since_ns = report_ns(s, SINCE),
 		.noticed_ns = report_ns(s, NOTICED),
 		.until_ns = report_ns(s, UNTIL),
-		.slowdown = real(s, SLOWDOWN, 1e6),
-		.cost_card_hours = real(s, COST, COST_MAX),
+		.slowdown = report_read_findings_real(s, SLOWDOWN, 1e6),
+		.cost_card_hours = report_read_findings_real(s, COST, COST_MAX),
 	};
 	take_words(f, s);
 	report_text(s, JOB, f->job, sizeof(f->job));
@@ -159,7 +159,7 @@ static uint32_t card_of(struct report *report, const struct finding *f)
 	return report_card_of(report, report_node_of(report, f->host), f->card, -1, f->rank);
 }
 
-static uint64_t end_of(const struct report *report, const struct finding *f)
+static uint64_t report_read_findings_end_of(const struct report *report, const struct finding *f)
 {
 	uint64_t end_ns = f->until_ns ? f->until_ns : report->now_ns;
 
@@ -170,7 +170,7 @@ static uint64_t end_of(const struct report *report, const struct finding *f)
 void report_note_past(struct report *report, const struct finding *f, uint32_t card)
 {
 	struct report_card *at = &report->card[card];
-	uint64_t end_ns = end_of(report, f);
+	uint64_t end_ns = report_read_findings_end_of(report, f);
 	int newest = report_day(report, end_ns), oldest = report_day(report, f->since_ns);
 
 	if (newest < 0 || !judge_accuses(f) || judge_is_brief(f, REPORT_DAY_NS))
@@ -187,10 +187,10 @@ void report_note_past(struct report *report, const struct finding *f, uint32_t c
 	}
 }
 
-static int keep(struct report *report, uint32_t store, const struct finding *f, uint32_t card, bool across)
+static int report_read_findings_keep(struct report *report, uint32_t store, const struct finding *f, uint32_t card, bool across)
 {
 	struct report_finding *to;
-	uint64_t end_ns = end_of(report, f);
+	uint64_t end_ns = report_read_findings_end_of(report, f);
 	uint64_t from_ns = f->since_ns > report->since_ns ? f->since_ns : report->since_ns;
 	uint64_t until_ns = end_ns < report->until_ns ? end_ns : report->until_ns;
 	double share = end_ns > f->since_ns ? (double)(until_ns - from_ns) / (double)(end_ns - f->since_ns) : 1;
@@ -221,7 +221,7 @@ static int keep(struct report *report, uint32_t store, const struct finding *f, 
 
 int report_add_finding(struct report *report, uint32_t store, const struct finding *f, bool across)
 {
-	uint64_t end_ns = end_of(report, f);
+	uint64_t end_ns = report_read_findings_end_of(report, f);
 	uint32_t card;
 
 	if (f->state != FINDING_OPEN && f->state != FINDING_CLOSED) {
@@ -238,7 +238,7 @@ int report_add_finding(struct report *report, uint32_t store, const struct findi
 		report_note(report, "more than %d findings: the others are left out", REPORT_FINDINGS_MAX);
 		return 0;
 	}
-	return keep(report, store, f, card, across);
+	return report_read_findings_keep(report, store, f, card, across);
 }
 
 static int finding_row(struct report_source *source, sqlite3_stmt *s)
@@ -246,7 +246,7 @@ static int finding_row(struct report_source *source, sqlite3_stmt *s)
 	const char *only_job = source->report->only_job;
 	struct finding f;
 
-	take(&f, s);
+	report_read_findings_take(&f, s);
 	if (f.kind == FINDING_KIND_MAX || (only_job && strcmp(only_job, f.job) != 0))
 		return 0;
 	return report_add_finding(source->report, source->store, &f, false);

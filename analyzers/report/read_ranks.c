@@ -12,14 +12,14 @@
 
 enum { INSTANCE, RANK, WORLD, JOB, HOST, CARD, LOCAL, START, FIRST, LAST, ENDED };
 
-static int32_t number(sqlite3_stmt *s, int column)
+static int32_t report_read_ranks_number(sqlite3_stmt *s, int column)
 {
 	int64_t value = sqlite3_column_type(s, column) == SQLITE_INTEGER ? sqlite3_column_int64(s, column) : -1;
 
 	return value >= 0 && value <= RANK_NUMBER_MAX ? (int32_t)value : -1;
 }
 
-static struct report_rank *grow(struct report *report)
+static struct report_rank *report_read_ranks_grow(struct report *report)
 {
 	struct report_rank *more;
 
@@ -46,10 +46,10 @@ static void note_days(struct report *report, uint32_t node, uint64_t first_ns, u
 		report->node[node].data_days |= 1U << day;
 }
 
-static int add(struct report_source *source, sqlite3_stmt *s, uint32_t node, const char *job)
+static int report_read_ranks_add(struct report_source *source, sqlite3_stmt *s, uint32_t node, const char *job)
 {
 	struct report *report = source->report;
-	struct report_rank *rank = grow(report);
+	struct report_rank *rank = report_read_ranks_grow(report);
 	char card[REPORT_NAME_BYTES];
 
 	if (!rank) {
@@ -60,14 +60,14 @@ static int add(struct report_source *source, sqlite3_stmt *s, uint32_t node, con
 	*rank = (struct report_rank){
 		.store = source->store,
 		.instance = sqlite3_column_int64(s, INSTANCE),
-		.rank = number(s, RANK),
-		.world = number(s, WORLD),
-		.local = number(s, LOCAL),
+		.rank = report_read_ranks_number(s, RANK),
+		.world = report_read_ranks_number(s, WORLD),
+		.local = report_read_ranks_number(s, LOCAL),
 		.first_ns = report_ns(s, FIRST),
 		.last_ns = report_ns(s, LAST),
 		.ended = sqlite3_column_int(s, ENDED) != 0,
 		.job = report_job_of(report, job),
-		.card = report_card_of(report, node, card, number(s, LOCAL), number(s, RANK)),
+		.card = report_card_of(report, node, card, report_read_ranks_number(s, LOCAL), report_read_ranks_number(s, RANK)),
 		.seen = calloc(1, REPORT_SLOTS_MAX / 8),
 	};
 	if (!rank->seen)
@@ -107,7 +107,7 @@ static int rank_row(struct report_source *source, sqlite3_stmt *s)
 	note_days(report, node, first_ns, last_ns);
 	if (first_ns >= report->until_ns || last_ns < report->since_ns)
 		return 0;
-	return add(source, s, node, job);
+	return report_read_ranks_add(source, s, node, job);
 }
 
 int report_read_ranks(struct report_source *source, char *error, size_t error_size)
@@ -121,7 +121,7 @@ int report_read_ranks(struct report_source *source, char *error, size_t error_si
 		rank_row, &rows, error, error_size);
 }
 
-static bool is_here(const struct report *report, const struct report_rank *rank)
+static bool report_read_ranks_is_here(const struct report *report, const struct report_rank *rank)
 {
 	for (uint32_t slot = 0; slot < report->slots; slot++)
 		if (report_rank_seen(rank, slot))
@@ -173,7 +173,7 @@ int report_settle(struct report *report)
 		struct report_rank *rank = &report->rank[i];
 		struct report_card *card = rank->card == REPORT_NONE ? NULL : &report->card[rank->card];
 
-		rank->here = is_here(report, rank);
+		rank->here = report_read_ranks_is_here(report, rank);
 		if (!rank->here)
 			continue;
 		report->store[rank->store].here = true;

@@ -25,14 +25,14 @@ enum { OP_DEVICE_DURATION = OWN, OP_COMMUNICATOR };
 typedef int (*scan_row)(struct report_source *source, struct reader_scan *scan);
 
 /* A count or time: 0 for NULL and negative. */
-static uint64_t number(struct reader_scan *scan, size_t column)
+static uint64_t report_read_rows_number(struct reader_scan *scan, size_t column)
 {
 	int64_t value = reader_scan_row(scan)->value[column];
 
 	return value > 0 ? (uint64_t)value : 0;
 }
 
-static struct report_rank *rank_of(struct report_source *source, struct reader_scan *scan)
+static struct report_rank *report_read_rows_rank_of(struct report_source *source, struct reader_scan *scan)
 {
 	struct rows *rows = source->arg;
 	int64_t instance = reader_scan_row(scan)->value[INSTANCE];
@@ -69,8 +69,8 @@ static struct series *series_of(const struct report *report, struct report_job *
 static int step_row(struct report_source *source, struct reader_scan *scan)
 {
 	struct rows *rows = source->arg;
-	struct report_rank *rank = rank_of(source, scan);
-	uint64_t start_ns = number(scan, START), duration_ns = number(scan, DURATION);
+	struct report_rank *rank = report_read_rows_rank_of(source, scan);
+	uint64_t start_ns = report_read_rows_number(scan, START), duration_ns = report_read_rows_number(scan, DURATION);
 	struct report_job *job;
 
 	if (!rank)
@@ -90,14 +90,14 @@ static int step_row(struct report_source *source, struct reader_scan *scan)
 static int sample_row(struct report_source *source, struct reader_scan *scan)
 {
 	struct rows *rows = source->arg;
-	struct report_rank *rank = rank_of(source, scan);
+	struct report_rank *rank = report_read_rows_rank_of(source, scan);
 	const struct plots_sample sample = {
-		.start_ns = number(scan, START),
-		.duration_ns = number(scan, DURATION),
-		.value = {[PLOT_CPU] = number(scan, SAMPLE_CPU),
-			[PLOT_RUN_DELAY] = number(scan, SAMPLE_RUN_DELAY),
-			[PLOT_THROTTLED] = number(scan, SAMPLE_THROTTLED),
-			[PLOT_FAULTS] = number(scan, SAMPLE_FAULTS)},
+		.start_ns = report_read_rows_number(scan, START),
+		.duration_ns = report_read_rows_number(scan, DURATION),
+		.value = {[PLOT_CPU] = report_read_rows_number(scan, SAMPLE_CPU),
+			[PLOT_RUN_DELAY] = report_read_rows_number(scan, SAMPLE_RUN_DELAY),
+			[PLOT_THROTTLED] = report_read_rows_number(scan, SAMPLE_THROTTLED),
+			[PLOT_FAULTS] = report_read_rows_number(scan, SAMPLE_FAULTS)},
 	};
 
 	if (!rank)
@@ -108,14 +108,14 @@ static int sample_row(struct report_source *source, struct reader_scan *scan)
 	return 0;
 }
 
-static int stage_row(struct report_source *source, struct reader_scan *scan)
+static int report_read_rows_stage_row(struct report_source *source, struct reader_scan *scan)
 {
 	struct rows *rows = source->arg;
-	struct report_rank *rank = rank_of(source, scan);
+	struct report_rank *rank = report_read_rows_rank_of(source, scan);
 	const char *stage = reader_scan_text(scan, STAGE_STAGE);
 
 	if (rank && stage)
-		plots_stage(rows->plots, rank, stage, number(scan, START), number(scan, DURATION));
+		plots_stage(rows->plots, rank, stage, report_read_rows_number(scan, START), report_read_rows_number(scan, DURATION));
 	return 0;
 }
 
@@ -123,15 +123,15 @@ static int operation_row(struct report_source *source, struct reader_scan *scan)
 {
 	struct rows *rows = source->arg;
 	bool device = reader_row_has(reader_scan_row(scan), OP_DEVICE_DURATION);
-	uint64_t duration_ns = number(scan, device ? OP_DEVICE_DURATION : DURATION);
+	uint64_t duration_ns = report_read_rows_number(scan, device ? OP_DEVICE_DURATION : DURATION);
 	const char *communicator = reader_scan_text(scan, OP_COMMUNICATOR);
 	struct report_rank *rank;
 
 	if (!communicator || !plots_want_communicator(rows->plots, source->store, communicator))
 		return -ENODATA;
-	rank = rank_of(source, scan);
+	rank = report_read_rows_rank_of(source, scan);
 	if (rank && duration_ns)
-		plots_operation(rows->plots, rank, communicator, number(scan, START), duration_ns);
+		plots_operation(rows->plots, rank, communicator, report_read_rows_number(scan, START), duration_ns);
 	return 0;
 }
 
@@ -201,7 +201,7 @@ static int each_row(struct report_source *source, struct reader_scan *scan, cons
 	int r = 1;
 
 	while (r > 0 && report->rows < REPORT_ROWS_MAX && (r = reader_scan_next(scan)) > 0) {
-		uint64_t start_ns = number(scan, START);
+		uint64_t start_ns = report_read_rows_number(scan, START);
 		int taken;
 
 		/* A file may not say rightly which times it has. */
@@ -250,7 +250,7 @@ int report_read_rows(struct report_source *source, struct plots *plots, char *er
 	if (r == 0)
 		r = read_lost(source, error, error_size);
 	if (r == 0 && plots_want_stages(plots, source->store, &span.since_ns, &span.until_ns))
-		r = read_scan(source, &stages, &span, stage_row, error, error_size);
+		r = read_scan(source, &stages, &span, report_read_rows_stage_row, error, error_size);
 	if (r == 0 && plots_want_operations(plots, source->store, &span.since_ns, &span.until_ns))
 		r = read_scan(source, &operations, &span, operation_row, error, error_size);
 	return r;

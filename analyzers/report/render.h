@@ -3,9 +3,17 @@
 #ifndef RANKTRACE_REPORT_RENDER_H
 #define RANKTRACE_REPORT_RENDER_H
 
+#include "analyzers/report/report.h"
+
+#include <jansson.h>
 #include <stdio.h>
 
-#include "analyzers/report/report.h"
+/* Our own part of the report's JSON: ns, card-hours, and texts as people read them. Times are ns since the epoch. */
+
+/* One finding, with its evidence. */
+json_t *json_finding(const struct report *report, size_t index);
+/* All but what sysTrace's own fields hold. */
+json_t *json_ours(const struct report *report);
 
 /* A healthy fleet is one line, and what was not watched where there are gaps. */
 void render_text(FILE *out, const struct report *report);

@@ -4,10 +4,47 @@
  * at a rank's beginning and end are its start-up and the store's last rows. A process that never ended and fell silent
  * while others of its node were still recorded is taken for gone: its end was missed. See model.h.
  */
+#include "analyzers/report/model.h"
+#include "analyzers/report/render.h"
+#include "analyzers/report/words.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/report/model.h"
+/* What was not watched, in sentences. See render.h. */
+
+void render_unwatched(const struct report *report, render_line line, void *arg)
+{
+	char text[WORDS_BYTES], count[WORDS_BYTES];
+
+	for (size_t i = 0; i < report->stores; i++) {
+		if (report->store[i].here)
+			continue;
+		snprintf(text, sizeof(text), "%.80s: nothing in this time; no rank ran there, or no daemon saw it",
+			report->store[i].name);
+		line(arg, text);
+	}
+	for (size_t i = 0; i < report->gaps; i++)
+		line(arg, words_gap(report, &report->gap[i], text));
+	if (report->gaps_left_out) {
+		snprintf(text, sizeof(text), "and %.40s, shorter ones",
+			words_many(report->gaps_left_out, "more gap", "more gaps", count));
+		line(arg, text);
+	}
+	for (size_t i = 0; i < report->jobs; i++)
+		if (words_elsewhere(&report->job[i], text)[0])
+			line(arg, text);
+	if (report->ranks_left_out) {
+		snprintf(text, sizeof(text), "%.40s had no room in this report",
+			words_many(report->ranks_left_out, "process", "processes", count));
+		line(arg, text);
+	}
+	for (size_t i = 0; i < report->lost; i++)
+		line(arg, words_lost(report, &report->lose[i], text));
+	for (size_t i = 0; i < report->notes; i++)
+		line(arg, report->note[i]);
+}
 
 #define EDGE 2	  /* slots */
 #define GAP_MIN 3 /* slots */
@@ -19,7 +56,7 @@ struct watch {
 	uint32_t *last;		  /* slot in which anything of the node was seen, a node */
 };
 
-static uint32_t node_of(const struct report *report, const struct report_rank *rank)
+static uint32_t report_watch_node_of(const struct report *report, const struct report_rank *rank)
 {
 	return rank->card == REPORT_NONE ? REPORT_NONE : report->card[rank->card].node;
 }
@@ -33,7 +70,7 @@ static uint32_t last_seen(const struct report *report, const struct report_rank 
 }
 
 /* [first, end) of slots in which it lived; and adds how long it lived in all, its edges included. */
-static void life(
+static void lifecycle(
 	const struct watch *watch, const struct report_rank *rank, uint32_t node, uint32_t *first, uint32_t *end)
 {
 	struct report *report = watch->report;
@@ -59,12 +96,12 @@ static void life(
 static void count_rank(struct watch *watch, const struct report_rank *rank)
 {
 	struct report *report = watch->report;
-	uint32_t node = node_of(report, rank), first, end, run = 0;
+	uint32_t node = report_watch_node_of(report, rank), first, end, run = 0;
 	size_t at;
 
 	if (node == REPORT_NONE || !rank->here)
 		return;
-	life(watch, rank, node, &first, &end);
+	lifecycle(watch, rank, node, &first, &end);
 	at = (size_t)node * report->slots;
 	for (uint32_t slot = first; slot < end; slot++) {
 		watch->alive[at + slot] += watch->alive[at + slot] < UINT16_MAX;
@@ -130,7 +167,7 @@ static void node_gaps(const struct watch *watch, uint32_t node)
 	}
 }
 
-static int by_time(const void *a, const void *b)
+static int report_watch_by_time(const void *a, const void *b)
 {
 	const struct report_gap *x = a, *y = b;
 
@@ -180,7 +217,7 @@ void report_watch(struct report *report)
 
 	if (watch.alive && watch.unseen && watch.who && watch.last) {
 		for (size_t i = 0; i < report->ranks; i++) {
-			uint32_t node = node_of(report, &report->rank[i]), seen = last_seen(report, &report->rank[i]);
+			uint32_t node = report_watch_node_of(report, &report->rank[i]), seen = last_seen(report, &report->rank[i]);
 
 			if (node != REPORT_NONE && seen > watch.last[node])
 				watch.last[node] = seen;
@@ -196,6 +233,6 @@ void report_watch(struct report *report)
 	free(watch.unseen);
 	free(watch.who);
 	free(watch.last);
-	qsort(report->gap, report->gaps, sizeof(*report->gap), by_time);
+	qsort(report->gap, report->gaps, sizeof(*report->gap), report_watch_by_time);
 	note_steps(report);
 }

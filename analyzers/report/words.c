@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyzers/detect/finding_text.h"
+#include "analyzers/finding/finding_text.h"
 
 static const char *formatted(uint64_t ns, const char *format, char *buffer)
 {

@@ -54,7 +54,7 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
 	return SQLITE_DENY;
 }
 
-static int by_number(const void *a, const void *b)
+static int reader_by_number(const void *a, const void *b)
 {
 	const struct reader_file *x = a, *y = b;
 
@@ -64,7 +64,7 @@ static int by_number(const void *a, const void *b)
 int reader_list(struct reader *reader)
 {
 	struct reader_file *files = NULL;
-	size_t count = 0, room = 0;
+	size_t count = 0, capacity = 0;
 	struct dirent *entry;
 	DIR *dir = opendir(reader->dir);
 
@@ -75,8 +75,8 @@ int reader_list(struct reader *reader)
 
 		if (segment_name_parse(entry->d_name, &name) < 0)
 			continue;
-		if (count == room) {
-			struct reader_file *more = reallocarray(files, room ? room * 2 : 64, sizeof(*files));
+		if (count == capacity) {
+			struct reader_file *more = reallocarray(files, capacity ? capacity * 2 : 64, sizeof(*files));
 
 			if (!more) {
 				free(files);
@@ -84,13 +84,13 @@ int reader_list(struct reader *reader)
 				return -ENOMEM;
 			}
 			files = more;
-			room = room ? room * 2 : 64;
+			capacity = capacity ? capacity * 2 : 64;
 		}
 		files[count++] = (struct reader_file){.name = name};
 	}
 	closedir(dir);
 	if (count)
-		qsort(files, count, sizeof(*files), by_number);
+		qsort(files, count, sizeof(*files), reader_by_number);
 	/* A warning is said once, not once a statement. */
 	for (size_t i = 0, j = 0; i < count; i++) {
 		while (j < reader->files_count && reader->files[j].name.number < files[i].name.number)
@@ -105,7 +105,7 @@ int reader_list(struct reader *reader)
 }
 
 /* Declared at once, by a first use: later the authorizer would take the declaration for a CREATE TABLE. */
-static int add_table(struct reader *reader, size_t i)
+static int reader_add_table(struct reader *reader, size_t i)
 {
 	const char *name = schema_tables[i].name;
 	sqlite3_stmt *statement = NULL;
@@ -135,7 +135,7 @@ static int open_databases(struct reader *reader)
 	sqlite3_exec(reader->db, reader->options.sort_on_disk ? "PRAGMA temp_store=FILE" : "PRAGMA temp_store=MEMORY",
 		NULL, NULL, NULL);
 	for (size_t i = 0; i < TABLE_MAX && rc == SQLITE_OK; i++)
-		rc = add_table(reader, i);
+		rc = reader_add_table(reader, i);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_set_authorizer(reader->db, authorize, reader);
 	sqlite3_progress_handler(reader->db, 2000, reader_progress, reader);

@@ -78,7 +78,7 @@ static int load_file(struct reader_table *table, struct reader_file *file, sqlit
 	return SQLITE_OK;
 }
 
-static int tidy(struct reader_table *table)
+static int reader_cache_tidy(struct reader_table *table)
 {
 	char sql[1024];
 
@@ -109,7 +109,7 @@ int reader_cache_load(struct reader_table *table)
 			rc = load_file(table, &reader->files[i], to);
 	sqlite3_finalize(to);
 	if (rc == SQLITE_OK)
-		rc = tidy(table);
+		rc = reader_cache_tidy(table);
 	if (rc == SQLITE_OK)
 		table->loaded = reader->generation;
 	return rc;

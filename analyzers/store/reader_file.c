@@ -46,7 +46,7 @@ static int pragma_int(sqlite3 *db, const char *sql, int64_t *ret)
 	return rc;
 }
 
-static int open_at(struct reader *reader, const char *uri, sqlite3 **ret)
+static int reader_file_open_at(struct reader *reader, const char *uri, sqlite3 **ret)
 {
 	sqlite3 *db = NULL;
 	int64_t version = 0;
@@ -88,7 +88,7 @@ static void make_uri(const char *path, const char *query, char *ret, size_t size
 	snprintf(ret + used, size - used, "?%s", query);
 }
 
-static int open_file(struct reader *reader, struct reader_file *file, sqlite3 **ret)
+static int reader_file_open_file(struct reader *reader, struct reader_file *file, sqlite3 **ret)
 {
 	char path[PATH_MAX], wal[PATH_MAX + 8], uri[3 * PATH_MAX + 64];
 	struct stat st;
@@ -99,7 +99,7 @@ static int open_file(struct reader *reader, struct reader_file *file, sqlite3 **
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return SQLITE_NOTADB;
 	make_uri(path, "mode=ro", uri, sizeof(uri));
-	rc = open_at(reader, uri, ret);
+	rc = reader_file_open_at(reader, uri, ret);
 	if ((rc & 0xff) != SQLITE_CANTOPEN && (rc & 0xff) != SQLITE_READONLY)
 		return rc;
 	/* In a folder that we may not write, SQLite cannot open a file in WAL mode that nobody has open. Without a log
@@ -108,7 +108,7 @@ static int open_file(struct reader *reader, struct reader_file *file, sqlite3 **
 	if (access(path, R_OK) < 0 || access(wal, F_OK) == 0)
 		return rc;
 	make_uri(path, "mode=ro&immutable=1", uri, sizeof(uri));
-	return open_at(reader, uri, ret);
+	return reader_file_open_at(reader, uri, ret);
 }
 
 static struct reader_connection *free_place(struct reader *reader)
@@ -146,7 +146,7 @@ int reader_file_lend(struct reader *reader, struct reader_file *file, struct rea
 		place = free_place(reader);
 		if (!place) /* more tables at once than we keep open */
 			return SQLITE_NOMEM;
-		rc = open_file(reader, file, &place->db);
+		rc = reader_file_open_file(reader, file, &place->db);
 		if (rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM)
 			return rc;
 		if (rc != SQLITE_OK) {

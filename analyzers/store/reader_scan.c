@@ -60,7 +60,7 @@ int reader_scan_open(struct reader *reader, const struct reader_scanning *scanni
 	return 0;
 }
 
-static void leave_file(struct reader_scan *scan)
+static void reader_scan_leave_file(struct reader_scan *scan)
 {
 	sqlite3_finalize(scan->statement);
 	scan->statement = NULL;
@@ -74,7 +74,7 @@ struct reader_scan *reader_scan_close(struct reader_scan *scan)
 {
 	if (!scan)
 		return NULL;
-	leave_file(scan);
+	reader_scan_leave_file(scan);
 	free(scan);
 	return NULL;
 }
@@ -83,7 +83,7 @@ int reader_scan_begin(struct reader_scan *scan, int64_t since_ns, int64_t until_
 {
 	int r;
 
-	leave_file(scan);
+	reader_scan_leave_file(scan);
 	scan->over = true;
 	r = reader_list(scan->reader);
 	if (r < 0) {
@@ -112,7 +112,7 @@ static int64_t raw_time(const struct reader_scan *scan, int64_t time_ns)
 }
 
 /* The function: its arguments are one more row of the scan that is at work. True: there is no room for another. */
-static void take_row(sqlite3_context *context, int count, sqlite3_value **values)
+static void reader_scan_take_row(sqlite3_context *context, int count, sqlite3_value **values)
 {
 	struct reader_connection *connection = sqlite3_user_data(context);
 	struct reader_scan *scan = connection->scanning;
@@ -177,7 +177,7 @@ static int find_words(struct reader_scan *scan)
 	return rc;
 }
 
-static int prepare(struct reader_scan *scan)
+static int reader_scan_prepare(struct reader_scan *scan)
 {
 	sqlite3 *db = scan->connection->db;
 	int rc = reader_file_base(db, &scan->base_ns);
@@ -188,12 +188,12 @@ static int prepare(struct reader_scan *scan)
 		rc = find_words(scan);
 	if (rc == SQLITE_OK && !scan->connection->takes)
 		rc = sqlite3_create_function_v2(db, "take_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, scan->connection,
-			take_row, NULL, NULL, NULL);
+			reader_scan_take_row, NULL, NULL, NULL);
 	scan->connection->takes |= rc == SQLITE_OK;
 	return rc;
 }
 
-static int start(struct reader_scan *scan)
+static int reader_scan_start(struct reader_scan *scan)
 {
 	sqlite3 *db = scan->connection->db;
 	enum reader_span span = reader_file_span(db, scan->schema, scan->since_ns, scan->until_ns);
@@ -208,7 +208,7 @@ static int start(struct reader_scan *scan)
 	if (rc == SQLITE_OK && span != READER_SPAN_WITHIN && !(there & (1ULL << reader_time_column(scan->schema))))
 		return SQLITE_EMPTY;
 	if (rc == SQLITE_OK)
-		rc = prepare(scan);
+		rc = reader_scan_prepare(scan);
 	if (rc != SQLITE_OK)
 		return rc;
 	sql = make_sql(scan, db, there, span != READER_SPAN_WITHIN);
@@ -239,7 +239,7 @@ static struct reader_file *file_after(const struct reader *reader, uint64_t numb
 	return low < reader->files_count ? &reader->files[low] : NULL;
 }
 
-static void warn(struct reader_scan *scan, int rc)
+static void reader_scan_warn(struct reader_scan *scan, int rc)
 {
 	struct reader_file *file = file_after(scan->reader, scan->number - 1);
 
@@ -247,7 +247,7 @@ static void warn(struct reader_scan *scan, int rc)
 		reader_file_warn(scan->reader, file, sqlite3_errstr(rc));
 }
 
-static int next_file(struct reader_scan *scan)
+static int reader_scan_next_file(struct reader_scan *scan)
 {
 	struct reader_file *file = file_after(scan->reader, scan->number);
 	int rc;
@@ -260,7 +260,7 @@ static int next_file(struct reader_scan *scan)
 	if (!schema_in_tier(scan->schema, file->name.tier))
 		return SQLITE_OK;
 	rc = reader_file_lend(scan->reader, file, &scan->connection);
-	return rc == SQLITE_OK ? start(scan) : rc;
+	return rc == SQLITE_OK ? reader_scan_start(scan) : rc;
 }
 
 /* Errors that end it; all others are the file's, which is left out from there on. */
@@ -290,19 +290,19 @@ static int next_rows(struct reader_scan *scan)
 		int rc = scan->text_rc;
 
 		if (rc == SQLITE_OK)
-			rc = scan->statement ? read_rows(scan) : next_file(scan);
+			rc = scan->statement ? read_rows(scan) : reader_scan_next_file(scan);
 		if (rc == SQLITE_ROW)
 			return 1;
 		if (rc == SQLITE_OK)
 			continue;
-		leave_file(scan);
+		reader_scan_leave_file(scan);
 		if (ends(rc)) {
 			scan->rc = rc;
 			scan->over = true;
 			return rc == SQLITE_NOMEM ? -ENOMEM : -EINTR;
 		}
 		if (rc != SQLITE_DONE && rc != SQLITE_EMPTY)
-			warn(scan, rc);
+			reader_scan_warn(scan, rc);
 	}
 	return 0;
 }

@@ -20,7 +20,7 @@ struct reader_texts {
 	struct slot *slot;
 };
 
-static struct slot *place_of(struct slot *slot, size_t slots, int64_t id)
+static struct slot *reader_texts_place_of(struct slot *slot, size_t slots, int64_t id)
 {
 	size_t at = (size_t)((uint64_t)id * 0x9e3779b97f4a7c15ULL >> 32) & (slots - 1);
 
@@ -29,7 +29,7 @@ static struct slot *place_of(struct slot *slot, size_t slots, int64_t id)
 	return &slot[at];
 }
 
-static bool grow(struct reader_texts *texts)
+static bool reader_texts_grow(struct reader_texts *texts)
 {
 	size_t slots = texts->slots ? 2 * texts->slots : SLOTS_MIN;
 	struct slot *slot;
@@ -41,7 +41,7 @@ static bool grow(struct reader_texts *texts)
 		return false;
 	for (size_t i = 0; i < texts->slots; i++)
 		if (texts->slot[i].text)
-			*place_of(slot, slots, texts->slot[i].id) = texts->slot[i];
+			*reader_texts_place_of(slot, slots, texts->slot[i].id) = texts->slot[i];
 	free(texts->slot);
 	texts->slot = slot;
 	texts->slots = slots;
@@ -92,7 +92,7 @@ void reader_texts_tidy(struct reader_texts *texts)
 		clear(texts);
 }
 
-static int read_text(struct reader_texts *texts, int64_t id, char **ret)
+static int reader_texts_read_text(struct reader_texts *texts, int64_t id, char **ret)
 {
 	const char *text;
 	int rc;
@@ -117,16 +117,16 @@ int reader_texts_find(struct reader_texts *texts, int64_t id, const char **ret)
 	int rc;
 
 	if (texts->slots) {
-		slot = place_of(texts->slot, texts->slots, id);
+		slot = reader_texts_place_of(texts->slot, texts->slots, id);
 		*ret = slot->text;
 		if (slot->text)
 			return SQLITE_OK;
 	}
 	*ret = NULL;
-	if (!grow(texts))
+	if (!reader_texts_grow(texts))
 		return SQLITE_NOMEM;
-	slot = place_of(texts->slot, texts->slots, id);
-	rc = read_text(texts, id, &slot->text);
+	slot = reader_texts_place_of(texts->slot, texts->slots, id);
+	rc = reader_texts_read_text(texts, id, &slot->text);
 	if (!slot->text)
 		return rc;
 	slot->id = id;

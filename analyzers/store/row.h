@@ -11,8 +11,8 @@
  *
  * A row is an array of struct store_value in the order of the columns.
  */
-#ifndef RANKTRACE_STORE_ROW_H
-#define RANKTRACE_STORE_ROW_H
+#ifndef RANKTRACE_ANALYZERS_STORE_ROW_H
+#define RANKTRACE_ANALYZERS_STORE_ROW_H
 
 #include <math.h>
 

@@ -18,7 +18,7 @@ struct chrome {
 	uint64_t arrows;
 };
 
-static void put(struct trace *trace, const char *text)
+static void timeline_chrome_put(struct trace *trace, const char *text)
 {
 	trace_write(trace, text, strlen(text));
 }
@@ -47,7 +47,7 @@ static void __attribute__((format(printf, 2, 3))) print(struct trace *trace, con
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	put(trace, text);
+	timeline_chrome_put(trace, text);
 }
 
 /* ns as microseconds with all their digits, which a double of the seconds since the epoch has not. */
@@ -58,7 +58,7 @@ static void put_us(struct trace *trace, const char *name, int64_t ns)
 	print(trace, ",\"%s\":%s%" PRIu64 ".%03" PRIu64, name, ns < 0 ? "-" : "", digits / 1000, digits % 1000);
 }
 
-static void line(struct trace *trace, const char *phase, int64_t pid, int64_t tid)
+static void timeline_chrome_line(struct trace *trace, const char *phase, int64_t pid, int64_t tid)
 {
 	struct chrome *c = trace->state;
 
@@ -71,7 +71,7 @@ static void put_real(struct trace *trace, double value)
 	if (isfinite(value))
 		print(trace, "%.17g", value);
 	else
-		put(trace, "null");
+		timeline_chrome_put(trace, "null");
 }
 
 static void chrome_begin(struct trace *trace)
@@ -80,20 +80,20 @@ static void chrome_begin(struct trace *trace)
 		"{\"displayTimeUnit\":\"ns\",\"otherData\":{\"base_ns\":\"%" PRId64 "\",\"times\":\"%s\",\"title\":",
 		trace->options.base_ns, TIMES);
 	put_text(trace, trace->options.title, TRACE_NAME_BYTES);
-	put(trace, "},\"traceEvents\":[");
+	timeline_chrome_put(trace, "},\"traceEvents\":[");
 }
 
 static void metadata(struct trace *trace, const struct trace_track *track, const char *what, const char *name)
 {
-	line(trace, "M", track->pid, track->kind == TRACE_PROCESS ? 0 : track->tid);
+	timeline_chrome_line(trace, "M", track->pid, track->kind == TRACE_PROCESS ? 0 : track->tid);
 	print(trace, ",\"name\":\"%s\",\"args\":{\"name\":", what);
 	put_text(trace, name, TRACE_NAME_BYTES);
-	put(trace, "}}");
+	timeline_chrome_put(trace, "}}");
 }
 
 static void put_order(struct trace *trace, const struct trace_track *track, const char *what)
 {
-	line(trace, "M", track->pid, track->kind == TRACE_PROCESS ? 0 : track->tid);
+	timeline_chrome_line(trace, "M", track->pid, track->kind == TRACE_PROCESS ? 0 : track->tid);
 	print(trace, ",\"name\":\"%s\",\"args\":{\"sort_index\":%d}}", what, track->rank);
 }
 
@@ -117,14 +117,14 @@ static void chrome_track(struct trace *trace, const struct trace_track *track)
 
 static void put_args(struct trace *trace, const struct trace_event *event)
 {
-	put(trace, ",\"args\":{");
+	timeline_chrome_put(trace, ",\"args\":{");
 	for (size_t i = 0; i < event->args; i++) {
 		const struct trace_arg *arg = &event->arg[i];
 
 		if (i > 0)
-			put(trace, ",");
+			timeline_chrome_put(trace, ",");
 		put_text(trace, arg->name, TRACE_NAME_BYTES);
-		put(trace, ":");
+		timeline_chrome_put(trace, ":");
 		if (arg->type == TRACE_INT)
 			print(trace, "%" PRId64, arg->integer);
 		else if (arg->type == TRACE_REAL)
@@ -132,22 +132,22 @@ static void put_args(struct trace *trace, const struct trace_event *event)
 		else
 			put_text(trace, arg->text, TRACE_TEXT_BYTES);
 	}
-	put(trace, "}}");
+	timeline_chrome_put(trace, "}}");
 }
 
 static void chrome_event(struct trace *trace, const struct trace_event *event)
 {
 	bool open = event->end_ns == TRACE_OPEN;
 
-	line(trace, event->instant ? "i" : open ? "B" : "X", event->track->pid, event->track->tid);
+	timeline_chrome_line(trace, event->instant ? "i" : open ? "B" : "X", event->track->pid, event->track->tid);
 	put_us(trace, "ts", event->start_ns - trace->options.base_ns);
 	if (event->instant)
-		put(trace, ",\"s\":\"t\"");
+		timeline_chrome_put(trace, ",\"s\":\"t\"");
 	else if (!open)
 		put_us(trace, "dur", event->end_ns - event->start_ns);
-	put(trace, ",\"name\":");
+	timeline_chrome_put(trace, ",\"name\":");
 	put_text(trace, event->name, TRACE_NAME_BYTES);
-	put(trace, ",\"cat\":");
+	timeline_chrome_put(trace, ",\"cat\":");
 	put_text(trace, event->category, TRACE_NAME_BYTES);
 	put_args(trace, event);
 }
@@ -156,20 +156,20 @@ static void chrome_counter(struct trace *trace, const struct trace_track *track,
 {
 	char name[2 * TRACE_NAME_BYTES];
 
-	line(trace, "C", track->pid, track->tid);
+	timeline_chrome_line(trace, "C", track->pid, track->tid);
 	put_us(trace, "ts", time_ns - trace->options.base_ns);
-	put(trace, ",\"name\":");
+	timeline_chrome_put(trace, ",\"name\":");
 	put_text(trace, full_name(track, name), sizeof(name));
-	put(trace, ",\"args\":{");
+	timeline_chrome_put(trace, ",\"args\":{");
 	put_text(trace, track->unit, TRACE_NAME_BYTES);
-	put(trace, ":");
+	timeline_chrome_put(trace, ":");
 	put_real(trace, value);
-	put(trace, "}}");
+	timeline_chrome_put(trace, "}}");
 }
 
 static void put_arrow_end(struct trace *trace, const char *phase, const struct trace_end *end, uint64_t number)
 {
-	line(trace, phase, end->pid, end->tid);
+	timeline_chrome_line(trace, phase, end->pid, end->tid);
 	put_us(trace, "ts", end->time_ns - trace->options.base_ns);
 	print(trace, ",\"id\":%" PRIu64 ",\"name\":\"joined\",\"cat\":\"flow\"%s}", number,
 		*phase == 'f' ? ",\"bp\":\"e\"" : "");
@@ -186,7 +186,7 @@ static void chrome_arrow(struct trace *trace, const struct trace_end *from, cons
 
 static void chrome_end(struct trace *trace)
 {
-	put(trace, "\n]}\n");
+	timeline_chrome_put(trace, "\n]}\n");
 }
 
 static void chrome_close(struct trace *trace)

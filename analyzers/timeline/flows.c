@@ -61,7 +61,7 @@ uint64_t flow_id(const char *kind, const char *communicator, const int64_t *numb
 }
 
 /* Its own, else a free one, else the one that began first. */
-static struct place *find(struct flows *flows, uint64_t id)
+static struct place *timeline_flows_find(struct flows *flows, uint64_t id)
 {
 	struct place *set = &flows->place[id % (flows->places / WAYS) * WAYS], *ret = set;
 
@@ -89,7 +89,7 @@ void flows_join(struct flows *flows, struct trace *trace, uint64_t id, const str
 	const struct trace_end *end)
 {
 	const struct place this = {id, event->start_ns, event->end_ns, end->pid, end->tid};
-	struct place *place = find(flows, id);
+	struct place *place = timeline_flows_find(flows, id);
 	struct trace_end from, to;
 
 	if (place->id == id) {

@@ -34,7 +34,7 @@ struct intern *intern_free(struct intern *intern)
 	return NULL;
 }
 
-bool intern_has_room(const struct intern *intern, size_t texts, size_t bytes)
+bool intern_has_capacity(const struct intern *intern, size_t texts, size_t bytes)
 {
 	return texts <= INTERN_TEXTS_MAX - intern->texts && bytes <= INTERN_BYTES_MAX - intern->bytes_used;
 }
@@ -47,7 +47,7 @@ void intern_clear(struct intern *intern)
 }
 
 /* FNV-1a */
-static uint32_t hash_of(enum intern_kind kind, const char *text)
+static uint32_t timeline_intern_hash_of(enum intern_kind kind, const char *text)
 {
 	uint32_t hash = 2166136261U ^ (uint32_t)kind;
 
@@ -58,7 +58,7 @@ static uint32_t hash_of(enum intern_kind kind, const char *text)
 
 uint64_t intern_number(struct intern *intern, enum intern_kind kind, const char *text, bool *ret_new)
 {
-	uint32_t hash = hash_of(kind, text);
+	uint32_t hash = timeline_intern_hash_of(kind, text);
 	size_t size = strlen(text) + 1, at = hash % SLOTS;
 	struct slot *slot;
 
@@ -68,7 +68,7 @@ uint64_t intern_number(struct intern *intern, enum intern_kind kind, const char 
 			*ret_new = false;
 			return slot->number;
 		}
-	assert(intern_has_room(intern, 1, size));
+	assert(intern_has_capacity(intern, 1, size));
 	memcpy(intern->bytes + intern->bytes_used, text, size);
 	*slot = (struct slot){hash, (uint32_t)intern->bytes_used, ++intern->numbers[kind], (uint32_t)kind};
 	intern->bytes_used += size;

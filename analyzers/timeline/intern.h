@@ -20,7 +20,7 @@ struct intern;
 struct intern *intern_new(void); /* NULL: no memory */
 struct intern *intern_free(struct intern *intern);
 /* Whether there is room for so many more texts with so many bytes. */
-bool intern_has_room(const struct intern *intern, size_t texts, size_t bytes);
+bool intern_has_capacity(const struct intern *intern, size_t texts, size_t bytes);
 void intern_clear(struct intern *intern);
 /* Its number; new: it was not there. Room has been asked for. */
 uint64_t intern_number(struct intern *intern, enum intern_kind kind, const char *text, bool *ret_new);

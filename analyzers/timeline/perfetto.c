@@ -140,7 +140,7 @@ static void put_process(struct perfetto *p, const struct trace_track *track, con
 	proto_uint(&p->packet, TRACK_ORDERING, ORDERING_EXPLICIT);
 }
 
-static void put_thread(struct perfetto *p, const struct trace_track *track, const char *name)
+static void timeline_perfetto_put_thread(struct perfetto *p, const struct trace_track *track, const char *name)
 {
 	size_t thread = proto_begin(&p->packet, TRACK_THREAD);
 
@@ -176,7 +176,7 @@ static void perfetto_track(struct trace *trace, const struct trace_track *track)
 {
 	static void (*const put[])(struct perfetto *, const struct trace_track *, const char *) = {
 		[TRACE_PROCESS] = put_process,
-		[TRACE_THREAD] = put_thread,
+		[TRACE_THREAD] = timeline_perfetto_put_thread,
 		[TRACE_SLICES] = put_slices,
 		[TRACE_COUNTER] = put_counter,
 	};
@@ -197,7 +197,7 @@ static void perfetto_track(struct trace *trace, const struct trace_track *track)
 }
 
 /* The text's number; one that is new is told in this packet. text is clean. */
-static uint64_t number_of(struct perfetto *p, enum intern_kind kind, const char *text)
+static uint64_t timeline_perfetto_number_of(struct perfetto *p, enum intern_kind kind, const char *text)
 {
 	bool is_new;
 	uint64_t number = intern_number(p->intern, kind, text, &is_new);
@@ -217,7 +217,7 @@ static void put_arg(struct perfetto *p, const struct trace_arg *arg)
 	char text[TRACE_TEXT_BYTES];
 	size_t place = proto_begin(&p->packet, EVENT_ARG);
 
-	proto_uint(&p->packet, ARG_NAME, number_of(p, INTERN_ARG, trace_clean(arg->name, text, VALUE_BYTES)));
+	proto_uint(&p->packet, ARG_NAME, timeline_perfetto_number_of(p, INTERN_ARG, trace_clean(arg->name, text, VALUE_BYTES)));
 	if (arg->type == TRACE_INT) {
 		proto_int(&p->packet, ARG_INT, arg->integer);
 	} else if (arg->type == TRACE_REAL) {
@@ -225,7 +225,7 @@ static void put_arg(struct perfetto *p, const struct trace_arg *arg)
 	} else {
 		trace_clean(arg->text, text, sizeof(text));
 		if (strlen(text) < VALUE_BYTES)
-			proto_uint(&p->packet, ARG_TEXT_NUMBER, number_of(p, INTERN_VALUE, text));
+			proto_uint(&p->packet, ARG_TEXT_NUMBER, timeline_perfetto_number_of(p, INTERN_VALUE, text));
 		else
 			proto_text(&p->packet, ARG_TEXT, text);
 	}
@@ -239,9 +239,9 @@ static void put_event(struct perfetto *p, const struct trace_event *event)
 
 	proto_uint(&p->packet, EVENT_TYPE, event->instant ? TYPE_INSTANT : TYPE_BEGIN);
 	proto_uint(&p->packet, EVENT_TRACK, event->track->id);
-	proto_uint(&p->packet, EVENT_NAME, number_of(p, INTERN_NAME, trace_clean(event->name, text, sizeof(text))));
+	proto_uint(&p->packet, EVENT_NAME, timeline_perfetto_number_of(p, INTERN_NAME, trace_clean(event->name, text, sizeof(text))));
 	proto_uint(&p->packet, EVENT_CATEGORY,
-		number_of(p, INTERN_CATEGORY, trace_clean(event->category, text, VALUE_BYTES)));
+		timeline_perfetto_number_of(p, INTERN_CATEGORY, trace_clean(event->category, text, VALUE_BYTES)));
 	for (size_t i = 0; i < event->flows; i++)
 		proto_fixed64(&p->packet, EVENT_FLOW, event->flow[i]);
 	for (size_t i = 0; i < event->args; i++)
@@ -256,7 +256,7 @@ static void perfetto_event(struct trace *trace, const struct trace_event *event)
 
 	if (trace->error)
 		return;
-	if (!intern_has_room(p->intern, 2 + 2 * TRACE_ARGS_MAX,
+	if (!intern_has_capacity(p->intern, 2 + 2 * TRACE_ARGS_MAX,
 		    TRACE_NAME_BYTES + VALUE_BYTES + 2 * TRACE_ARGS_MAX * VALUE_BYTES)) {
 		intern_clear(p->intern);
 		p->cleared = true;

@@ -15,16 +15,16 @@ void proto_reset(struct proto_writer *writer)
 	writer->failed = false;
 }
 
-static bool has_room(struct proto_writer *writer, size_t size)
+static bool timeline_proto_writer_has_capacity(struct proto_writer *writer, size_t size)
 {
 	if (size > PROTO_BYTES_MAX - writer->size)
 		writer->failed = true;
 	return !writer->failed;
 }
 
-static void put_varint(struct proto_writer *writer, uint64_t value)
+static void timeline_proto_writer_put_varint(struct proto_writer *writer, uint64_t value)
 {
-	if (!has_room(writer, VARINT_BYTES_MAX))
+	if (!timeline_proto_writer_has_capacity(writer, VARINT_BYTES_MAX))
 		return;
 	while (value >= 0x80) {
 		writer->data[writer->size++] = (uint8_t)(value | 0x80);
@@ -35,13 +35,13 @@ static void put_varint(struct proto_writer *writer, uint64_t value)
 
 static void put_tag(struct proto_writer *writer, uint32_t field, enum wire wire)
 {
-	put_varint(writer, (uint64_t)field << 3 | (uint64_t)wire);
+	timeline_proto_writer_put_varint(writer, (uint64_t)field << 3 | (uint64_t)wire);
 }
 
 void proto_uint(struct proto_writer *writer, uint32_t field, uint64_t value)
 {
 	put_tag(writer, field, WIRE_VARINT);
-	put_varint(writer, value);
+	timeline_proto_writer_put_varint(writer, value);
 }
 
 void proto_int(struct proto_writer *writer, uint32_t field, int64_t value)
@@ -52,7 +52,7 @@ void proto_int(struct proto_writer *writer, uint32_t field, int64_t value)
 void proto_fixed64(struct proto_writer *writer, uint32_t field, uint64_t value)
 {
 	put_tag(writer, field, WIRE_FIXED64);
-	if (!has_room(writer, sizeof(value)))
+	if (!timeline_proto_writer_has_capacity(writer, sizeof(value)))
 		return;
 	for (size_t i = 0; i < sizeof(value); i++)
 		writer->data[writer->size++] = (uint8_t)(value >> 8 * i);
@@ -69,8 +69,8 @@ void proto_double(struct proto_writer *writer, uint32_t field, double value)
 void proto_bytes(struct proto_writer *writer, uint32_t field, const void *data, size_t size)
 {
 	put_tag(writer, field, WIRE_BYTES);
-	put_varint(writer, size);
-	if (!has_room(writer, size))
+	timeline_proto_writer_put_varint(writer, size);
+	if (!timeline_proto_writer_has_capacity(writer, size))
 		return;
 	memcpy(writer->data + writer->size, data, size);
 	writer->size += size;
@@ -84,7 +84,7 @@ void proto_text(struct proto_writer *writer, uint32_t field, const char *text)
 size_t proto_begin(struct proto_writer *writer, uint32_t field)
 {
 	put_tag(writer, field, WIRE_BYTES);
-	if (has_room(writer, LENGTH_BYTES))
+	if (timeline_proto_writer_has_capacity(writer, LENGTH_BYTES))
 		writer->size += LENGTH_BYTES;
 	return writer->size;
 }

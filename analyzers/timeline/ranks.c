@@ -7,7 +7,7 @@
 
 #include "analyzers/timeline/timeline_internal.h"
 
-static void copy(char *to, size_t size, sqlite3_stmt *s, int column)
+static void timeline_ranks_copy(char *to, size_t size, sqlite3_stmt *s, int column)
 {
 	const unsigned char *text = sqlite3_column_text(s, column);
 
@@ -15,29 +15,29 @@ static void copy(char *to, size_t size, sqlite3_stmt *s, int column)
 }
 
 /* Doubles what array has room for, up to max. */
-static int grow(void **array, size_t *room, size_t size, size_t max)
+static int timeline_ranks_grow(void **array, size_t *capacity, size_t size, size_t max)
 {
-	size_t more = *room ? 2 * *room : 64;
+	size_t more = *capacity ? 2 * *capacity : 64;
 	void *grown;
 
-	if (*room >= max)
+	if (*capacity >= max)
 		return -E2BIG;
 	grown = reallocarray(*array, more < max ? more : max, size);
 	if (!grown)
 		return -ENOMEM;
 	*array = grown;
-	*room = more < max ? more : max;
+	*capacity = more < max ? more : max;
 	return 0;
 }
 
-static int add_rank(struct timeline *t, void *arg, sqlite3_stmt *s)
+static int timeline_ranks_add_rank(struct timeline *t, void *arg, sqlite3_stmt *s)
 {
 	struct timeline_rank *rank;
 	int r;
 
 	(void)arg;
-	if (t->ranks_count == t->ranks_room) {
-		r = grow((void **)&t->rank, &t->ranks_room, sizeof(*t->rank), TIMELINE_RANKS_MAX);
+	if (t->ranks_count == t->ranks_capacity) {
+		r = timeline_ranks_grow((void **)&t->rank, &t->ranks_capacity, sizeof(*t->rank), TIMELINE_RANKS_MAX);
 		if (r < 0)
 			return r == -E2BIG ? 0 : r; /* their rows are counted as unknown */
 	}
@@ -49,9 +49,9 @@ static int add_rank(struct timeline *t, void *arg, sqlite3_stmt *s)
 		.pid = sqlite3_column_int64(s, 2),
 		.seen_ns = (uint64_t)sqlite3_column_int64(s, 3),
 	};
-	copy(rank->job, sizeof(rank->job), s, 4);
-	copy(rank->host, sizeof(rank->host), s, 5);
-	copy(rank->card, sizeof(rank->card), s, 6);
+	timeline_ranks_copy(rank->job, sizeof(rank->job), s, 4);
+	timeline_ranks_copy(rank->host, sizeof(rank->host), s, 5);
+	timeline_ranks_copy(rank->card, sizeof(rank->card), s, 6);
 	rank->wanted = tool_ranks_have(&t->options->ranks, rank->rank) &&
 		       (!t->options->job || strcmp(t->options->job, rank->job) == 0);
 	return 0;
@@ -59,10 +59,10 @@ static int add_rank(struct timeline *t, void *arg, sqlite3_stmt *s)
 
 int timeline_ranks_load(struct timeline *t)
 {
-	return timeline_each(t, "select instance, rank, pid, last_seen_ns, job, host, card from ranks", add_rank, NULL);
+	return timeline_each(t, "select instance, rank, pid, last_seen_ns, job, host, card from ranks", timeline_ranks_add_rank, NULL);
 }
 
-static int by_instance(const void *a, const void *b)
+static int timeline_ranks_by_instance(const void *a, const void *b)
 {
 	const struct timeline_rank *x = a, *y = b;
 
@@ -94,7 +94,7 @@ int timeline_ranks_sort(struct timeline *t)
 	if (!pids)
 		return -ENOMEM;
 	if (t->ranks_count)
-		qsort(t->rank, t->ranks_count, sizeof(*t->rank), by_instance);
+		qsort(t->rank, t->ranks_count, sizeof(*t->rank), timeline_ranks_by_instance);
 	for (size_t i = 0; i < t->ranks_count; i++)
 		pids[i] = (struct pid){t->rank[i].pid, i};
 	qsort(pids, t->ranks_count, sizeof(*pids), by_pid);
@@ -114,7 +114,7 @@ struct timeline_rank *timeline_rank_find(struct timeline *t, size_t node, int64_
 {
 	const struct timeline_rank key = {.node = node, .instance = instance};
 
-	return t->ranks_count ? bsearch(&key, t->rank, t->ranks_count, sizeof(key), by_instance) : NULL;
+	return t->ranks_count ? bsearch(&key, t->rank, t->ranks_count, sizeof(key), timeline_ranks_by_instance) : NULL;
 }
 
 struct timeline_rank *timeline_rank_named(struct timeline *t, int64_t rank, const char *job, const char *host)
@@ -131,15 +131,15 @@ struct timeline_rank *timeline_rank_named(struct timeline *t, int64_t rank, cons
 	return ret;
 }
 
-static int add_comm(struct timeline *t, void *arg, sqlite3_stmt *s)
+static int timeline_ranks_add_comm(struct timeline *t, void *arg, sqlite3_stmt *s)
 {
 	struct timeline_comm *comm;
 	char name[24], kind[16], identity[16];
 	int r;
 
 	(void)arg;
-	if (t->comms_count == t->comms_room) {
-		r = grow((void **)&t->comm, &t->comms_room, sizeof(*t->comm), TIMELINE_COMMS_MAX);
+	if (t->comms_count == t->comms_capacity) {
+		r = timeline_ranks_grow((void **)&t->comm, &t->comms_capacity, sizeof(*t->comm), TIMELINE_COMMS_MAX);
 		if (r < 0)
 			return r == -E2BIG ? 0 : r;
 	}
@@ -148,14 +148,14 @@ static int add_comm(struct timeline *t, void *arg, sqlite3_stmt *s)
 		.key = sqlite3_column_int64(s, 0),
 		.member = sqlite3_column_type(s, 1) == SQLITE_NULL ? -1 : sqlite3_column_int64(s, 1),
 	};
-	copy(kind, sizeof(kind), s, 2);
-	copy(name, sizeof(name), s, 3);
-	copy(identity, sizeof(identity), s, 4);
+	timeline_ranks_copy(kind, sizeof(kind), s, 2);
+	timeline_ranks_copy(name, sizeof(name), s, 3);
+	timeline_ranks_copy(identity, sizeof(identity), s, 4);
 	snprintf(comm->label, sizeof(comm->label), "%s%s%s", kind, *kind ? " " : "", *name ? name : identity);
 	return 0;
 }
 
-static int by_key(const void *a, const void *b)
+static int timeline_ranks_by_key(const void *a, const void *b)
 {
 	const struct timeline_comm *x = a, *y = b;
 
@@ -168,9 +168,9 @@ int timeline_comms_load(struct timeline *t)
 
 	t->comms_count = 0;
 	r = timeline_each(
-		t, "select communicator_key, member, kind, name, communicator from communicators", add_comm, NULL);
+		t, "select communicator_key, member, kind, name, communicator from communicators", timeline_ranks_add_comm, NULL);
 	if (t->comms_count)
-		qsort(t->comm, t->comms_count, sizeof(*t->comm), by_key);
+		qsort(t->comm, t->comms_count, sizeof(*t->comm), timeline_ranks_by_key);
 	return r;
 }
 
@@ -178,5 +178,5 @@ const struct timeline_comm *timeline_comm_find(const struct timeline *t, int64_t
 {
 	const struct timeline_comm wanted = {.key = key};
 
-	return t->comms_count ? bsearch(&wanted, t->comm, t->comms_count, sizeof(wanted), by_key) : NULL;
+	return t->comms_count ? bsearch(&wanted, t->comm, t->comms_count, sizeof(wanted), timeline_ranks_by_key) : NULL;
 }

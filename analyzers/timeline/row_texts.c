@@ -18,7 +18,7 @@ struct row_texts {
 	size_t count, places; /* slots: twice as many */
 	struct slot *slot;
 	uint32_t *place; /* of text n - 1 in bytes[] */
-	size_t bytes_used, bytes_room;
+	size_t bytes_used, bytes_capacity;
 	char *bytes;
 };
 
@@ -39,7 +39,7 @@ struct row_texts *row_texts_free(struct row_texts *texts)
 }
 
 /* FNV-1a */
-static uint32_t hash_of(const char *text)
+static uint32_t timeline_row_texts_hash_of(const char *text)
 {
 	uint32_t hash = 2166136261U;
 
@@ -49,7 +49,7 @@ static uint32_t hash_of(const char *text)
 }
 
 /* Its own, or a free one. */
-static struct slot *slot_of(const struct row_texts *texts, uint32_t hash, const char *text)
+static struct slot *timeline_row_texts_slot_of(const struct row_texts *texts, uint32_t hash, const char *text)
 {
 	size_t slots = 2 * texts->places, at = hash & (slots - 1);
 
@@ -92,34 +92,34 @@ static bool grow_places(struct row_texts *texts)
 
 static bool grow_bytes(struct row_texts *texts, size_t size)
 {
-	size_t room = texts->bytes_room ? texts->bytes_room : BYTES_MIN;
+	size_t capacity = texts->bytes_capacity ? texts->bytes_capacity : BYTES_MIN;
 	char *bytes;
 
-	while (room < texts->bytes_used + size)
-		room *= 2;
-	if (room > ROW_TEXTS_BYTES_MAX)
+	while (capacity < texts->bytes_used + size)
+		capacity *= 2;
+	if (capacity > ROW_TEXTS_BYTES_MAX)
 		return false;
-	if (room == texts->bytes_room)
+	if (capacity == texts->bytes_capacity)
 		return true;
-	bytes = realloc(texts->bytes, room);
+	bytes = realloc(texts->bytes, capacity);
 	if (!bytes)
 		return false;
 	texts->bytes = bytes;
-	texts->bytes_room = room;
+	texts->bytes_capacity = capacity;
 	return true;
 }
 
 uint32_t row_texts_number(struct row_texts *texts, const char *text)
 {
-	uint32_t hash = hash_of(text);
+	uint32_t hash = timeline_row_texts_hash_of(text);
 	size_t size = strlen(text) + 1;
-	struct slot *slot = texts->places ? slot_of(texts, hash, text) : NULL;
+	struct slot *slot = texts->places ? timeline_row_texts_slot_of(texts, hash, text) : NULL;
 
 	if (slot && slot->number)
 		return slot->number;
 	if (size > ROW_TEXTS_BYTES_MAX || !grow_places(texts) || !grow_bytes(texts, size))
 		return 0;
-	slot = slot_of(texts, hash, text);
+	slot = timeline_row_texts_slot_of(texts, hash, text);
 	texts->place[texts->count] = (uint32_t)texts->bytes_used;
 	memcpy(texts->bytes + texts->bytes_used, text, size);
 	texts->bytes_used += size;

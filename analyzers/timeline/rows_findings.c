@@ -8,7 +8,7 @@ enum { FINDING_RANK = COL_MORE, FINDING_JOB, FINDING_HOST, FINDING_NOTICED };
 
 #define CLOCK_STEP_NS 10000000 /* the store notes smaller ones only where a segment begins */
 
-static const char *text_or_null(const struct row *row, size_t cell)
+static const char *timeline_rows_findings_text_or_null(const struct row *row, size_t cell)
 {
 	return *row_text(row, cell) ? row->cell[cell].text : NULL;
 }
@@ -38,7 +38,7 @@ void rows_finding(struct timeline *t, const struct stream *stream, struct timeli
 {
 	bool of_rank = row_has(row, FINDING_RANK);
 	int64_t number = row_int(row, FINDING_RANK);
-	const char *job = text_or_null(row, FINDING_JOB);
+	const char *job = timeline_rows_findings_text_or_null(row, FINDING_JOB);
 	struct timeline_rank *rank;
 	struct trace_event event;
 
@@ -51,7 +51,7 @@ void rows_finding(struct timeline *t, const struct stream *stream, struct timeli
 		event.start_ns = t->options->since_ns;
 	if (event.end_ns < event.start_ns)
 		event.end_ns = event.start_ns;
-	rank = of_rank ? timeline_rank_named(t, number, job, text_or_null(row, FINDING_HOST)) : none;
+	rank = of_rank ? timeline_rank_named(t, number, job, timeline_rows_findings_text_or_null(row, FINDING_HOST)) : none;
 	put_finding(t, rank && rank->wanted ? rank : none, &event, row_int(row, FINDING_NOTICED));
 }
 

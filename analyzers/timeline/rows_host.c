@@ -100,7 +100,7 @@ void rows_launches(struct timeline *t, const struct stream *stream, struct timel
 		value(t, rank, thread, "longest time without a launch|ns", start_ns, row_real(row, LAUNCH_GAP));
 }
 
-static void put(struct timeline *t, struct timeline_rank *rank, enum track_class class, struct trace_event *event)
+static void timeline_rows_host_put(struct timeline *t, struct timeline_rank *rank, enum track_class class, struct trace_event *event)
 {
 	struct timeline_track *track = timeline_track(t, rank, class, 0, "");
 
@@ -122,7 +122,7 @@ static void gap(struct timeline *t, struct timeline_rank *rank, const struct tra
 	};
 
 	if (rank->sampled_until_ns && (sample->start_ns - rank->sampled_until_ns) / GAP_SAMPLES > length_ns)
-		put(t, rank, TRACK_GAPS, &event);
+		timeline_rows_host_put(t, rank, TRACK_GAPS, &event);
 	if (sample->end_ns > rank->sampled_until_ns)
 		rank->sampled_until_ns = sample->end_ns;
 }
@@ -138,7 +138,7 @@ static void state(struct timeline *t, struct timeline_rank *rank, char now, int6
 
 	for (size_t i = 0; now != rank->state && i < sizeof(names) / sizeof(names[0]); i++)
 		if (names[i].state == now)
-			put(t, rank, TRACK_STATES,
+			timeline_rows_host_put(t, rank, TRACK_STATES,
 				&(struct trace_event){.category = "state",
 					.name = names[i].name,
 					.start_ns = time_ns,

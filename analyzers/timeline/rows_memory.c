@@ -113,7 +113,7 @@ static void add_before(struct timeline *t, struct befores *befores, struct reade
 		t->counts.crowded++;
 }
 
-static int by_process(const void *a, const void *b)
+static int timeline_rows_memory_by_process(const void *a, const void *b)
 {
 	const struct before *x = a, *y = b;
 
@@ -134,7 +134,7 @@ static void begin_counters(struct timeline *t, struct befores *befores)
 			befores->before[count++] = befores->before[i];
 	for (size_t i = 0; i < count; i++)
 		befores->before[i].op = row_texts_of(befores->texts, befores->before[i].number);
-	qsort(befores->before, count, sizeof(befores->before[0]), by_process);
+	qsort(befores->before, count, sizeof(befores->before[0]), timeline_rows_memory_by_process);
 	for (size_t i = 0; i < count; i++) {
 		const struct before *before = &befores->before[i];
 		struct timeline_rank *rank = timeline_rank_find(t, t->node, before->instance);
@@ -182,7 +182,7 @@ int rows_memory_before(struct timeline *t)
 	return r;
 }
 
-static void count(
+static void timeline_rows_memory_count(
 	struct timeline *t, struct timeline_rank *rank, const struct row *row, const struct trace_event *event)
 {
 	int64_t bytes = row_int(row, ALLOC_BYTES);
@@ -209,7 +209,7 @@ void rows_allocation(struct timeline *t, const struct stream *stream, struct tim
 
 	if (!timeline_event(t, stream, row, &event))
 		return;
-	count(t, rank, row, &event);
+	timeline_rows_memory_count(t, rank, row, &event);
 	if (event.end_ns < t->options->since_ns)
 		return;
 	track = timeline_track(t, rank, stream->class, row_int(row, COL_THREAD), "");

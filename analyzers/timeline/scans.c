@@ -29,7 +29,7 @@ struct feed {
 	uint8_t bytes[RECORD_BYTES];
 };
 
-static size_t put_varint(uint8_t *to, uint64_t value)
+static size_t timeline_scans_put_varint(uint8_t *to, uint64_t value)
 {
 	size_t n = 0;
 
@@ -74,7 +74,7 @@ struct numbers {
 static void give(struct feed *feed, const struct numbers *numbers, struct sorted_record *ret)
 {
 	const struct stream_scan *how = feed->how;
-	size_t used = put_varint(feed->bytes, numbers->null);
+	size_t used = timeline_scans_put_varint(feed->bytes, numbers->null);
 	bool ends = !(numbers->null & 1U << COL_END);
 
 	for (size_t i = 0; i < how->cells; i++) {
@@ -83,7 +83,7 @@ static void give(struct feed *feed, const struct numbers *numbers, struct sorted
 		if (i == COL_END)
 			value -= (uint64_t)numbers->value[COL_START];
 		if (!(numbers->null & 1U << i))
-			used += put_varint(feed->bytes + used, folded((int64_t)value));
+			used += timeline_scans_put_varint(feed->bytes + used, folded((int64_t)value));
 	}
 	/* From the first, the longest first; what has no end comes last. */
 	ret->key[0] = numbers->value[COL_START];
@@ -93,12 +93,12 @@ static void give(struct feed *feed, const struct numbers *numbers, struct sorted
 	ret->size = (int)used;
 }
 
-static uint32_t number_of(struct feed *feed, const char *text)
+static uint32_t timeline_scans_number_of(struct feed *feed, const char *text)
 {
 	return text ? row_texts_number(feed->texts, text) : 0;
 }
 
-static void set_number(struct numbers *numbers, size_t cell, bool has, int64_t value)
+static void timeline_scans_set_number(struct numbers *numbers, size_t cell, bool has, int64_t value)
 {
 	numbers->value[cell] = value;
 	if (!has)
@@ -119,12 +119,12 @@ static bool take_times(struct feed *feed, bool other, struct numbers *ret)
 		end_ns = start_ns < 0 ? INT64_MIN : INT64_MAX;
 	if (feed->how->reaches && (ends ? end_ns : start_ns) < feed->timeline->options->since_ns)
 		return false;
-	set_number(ret, COL_START, true, start_ns);
-	set_number(ret, COL_END, ends, end_ns);
+	timeline_scans_set_number(ret, COL_START, true, start_ns);
+	timeline_scans_set_number(ret, COL_END, ends, end_ns);
 	return true;
 }
 
-static bool take_row(struct feed *feed, bool other, struct sorted_record *ret)
+static bool timeline_scans_take_row(struct feed *feed, bool other, struct sorted_record *ret)
 {
 	const struct reader_row *row = reader_scan_row(feed->scan);
 	struct numbers numbers = {.null = 0};
@@ -134,11 +134,11 @@ static bool take_row(struct feed *feed, bool other, struct sorted_record *ret)
 	for (size_t i = 0; i < feed->how->cells; i++) {
 		if (i == COL_START || i == COL_END)
 			continue;
-		set_number(&numbers, i, reader_row_has(row, i), row->value[i]);
+		timeline_scans_set_number(&numbers, i, reader_row_has(row, i), row->value[i]);
 		if (feed->is_text & 1U << i) {
-			uint32_t number = number_of(feed, reader_scan_text(feed->scan, i));
+			uint32_t number = timeline_scans_number_of(feed, reader_scan_text(feed->scan, i));
 
-			set_number(&numbers, i, number != 0, number);
+			timeline_scans_set_number(&numbers, i, number != 0, number);
 		}
 	}
 	if (feed->how->other) {
@@ -155,7 +155,7 @@ bool timeline_rank_chosen(const struct timeline *t, const struct reader_row *row
 	       (reader_row_has(row, column) && tool_ranks_have(&t->options->ranks, row->value[column]));
 }
 
-static bool is_wanted(const struct feed *feed)
+static bool timeline_scans_is_wanted(const struct feed *feed)
 {
 	const struct reader_row *row = reader_scan_row(feed->scan);
 	int64_t start_ns = row->value[COL_START];
@@ -180,16 +180,16 @@ static int next_more(struct feed *feed, struct sorted_record *ret)
 	row_of(feed->more, &feed->row);
 	for (size_t i = 0; i < feed->how->cells && i < feed->row.count; i++) {
 		const struct cell *cell = &feed->row.cell[i];
-		uint32_t number = feed->is_text & 1U << i ? number_of(feed, cell->text) : 0;
+		uint32_t number = feed->is_text & 1U << i ? timeline_scans_number_of(feed, cell->text) : 0;
 
-		set_number(&numbers, i, feed->is_text & 1U << i ? number != 0 : cell->type != CELL_NULL,
+		timeline_scans_set_number(&numbers, i, feed->is_text & 1U << i ? number != 0 : cell->type != CELL_NULL,
 			number ? number : cell->integer);
 	}
 	give(feed, &numbers, ret);
 	return 1;
 }
 
-static int next(void *arg, struct sorted_record *ret)
+static int timeline_scans_next(void *arg, struct sorted_record *ret)
 {
 	struct feed *feed = arg;
 
@@ -198,7 +198,7 @@ static int next(void *arg, struct sorted_record *ret)
 
 		if (feed->other) {
 			feed->other = false;
-			if (take_row(feed, true, ret))
+			if (timeline_scans_take_row(feed, true, ret))
 				return 1;
 		}
 		r = feed->in_more ? 0 : reader_scan_next(feed->scan);
@@ -210,10 +210,10 @@ static int next(void *arg, struct sorted_record *ret)
 			feed->in_more = true;
 			return feed->how->more ? next_more(feed, ret) : 0;
 		}
-		if (!is_wanted(feed))
+		if (!timeline_scans_is_wanted(feed))
 			continue;
 		feed->other = feed->how->other != 0;
-		if (take_row(feed, false, ret))
+		if (timeline_scans_take_row(feed, false, ret))
 			return 1;
 	}
 }
@@ -230,7 +230,7 @@ static void set_cell(const struct feed *feed, size_t i, int64_t value, struct ro
 		cell_set_int(cell, value);
 }
 
-static int take(void *arg, const void *bytes, int size)
+static int timeline_scans_take(void *arg, const void *bytes, int size)
 {
 	struct feed *feed = arg;
 	const uint8_t *at = bytes, *end = at + size;
@@ -250,7 +250,7 @@ static int take(void *arg, const void *bytes, int size)
 	return timeline_row(feed->timeline, feed->stream, row);
 }
 
-static int begin(struct feed *feed)
+static int timeline_scans_begin(struct feed *feed)
 {
 	struct timeline *t = feed->timeline;
 	const struct stream_scan *how = feed->how;
@@ -276,7 +276,7 @@ static int begin(struct feed *feed)
 int timeline_scan(struct timeline *t, const struct stream *stream)
 {
 	struct feed *feed = calloc(1, sizeof(*feed));
-	const struct sorting sorting = {.next = next, .take = take, .arg = feed};
+	const struct sorting sorting = {.next = timeline_scans_next, .take = timeline_scans_take, .arg = feed};
 	int r;
 
 	if (!feed) {
@@ -286,7 +286,7 @@ int timeline_scan(struct timeline *t, const struct stream *stream)
 	feed->timeline = t;
 	feed->stream = stream;
 	feed->how = stream->scan;
-	r = begin(feed);
+	r = timeline_scans_begin(feed);
 	if (r == 0)
 		r = sorted_each(&sorting, t->error, t->error_size);
 	sqlite3_finalize(feed->more);

@@ -62,7 +62,7 @@ static int records_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 	return SQLITE_OK;
 }
 
-static int cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
+static int timeline_sorted_cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
 {
 	struct cursor *cursor = calloc(1, sizeof(*cursor));
 
@@ -73,13 +73,13 @@ static int cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
 	return SQLITE_OK;
 }
 
-static int cursor_close(sqlite3_vtab_cursor *base)
+static int timeline_sorted_cursor_close(sqlite3_vtab_cursor *base)
 {
 	free(base);
 	return SQLITE_OK;
 }
 
-static int cursor_next(sqlite3_vtab_cursor *base)
+static int timeline_sorted_cursor_next(sqlite3_vtab_cursor *base)
 {
 	struct cursor *cursor = (struct cursor *)base;
 	struct source *source = cursor->source;
@@ -89,21 +89,21 @@ static int cursor_next(sqlite3_vtab_cursor *base)
 	return source->r < 0 ? SQLITE_ABORT : SQLITE_OK;
 }
 
-static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv)
+static int timeline_sorted_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv)
 {
 	(void)number;
 	(void)plan;
 	(void)argc;
 	(void)argv;
-	return cursor_next(base);
+	return timeline_sorted_cursor_next(base);
 }
 
-static int cursor_eof(sqlite3_vtab_cursor *base)
+static int timeline_sorted_cursor_eof(sqlite3_vtab_cursor *base)
 {
 	return ((struct cursor *)base)->source->r == 0;
 }
 
-static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+static int timeline_sorted_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
 	const struct sorted_record *at = &((struct cursor *)base)->at;
 
@@ -114,7 +114,7 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
 	return SQLITE_OK;
 }
 
-static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+static int timeline_sorted_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
 {
 	*ret = ((struct cursor *)base)->row;
 	return SQLITE_OK;
@@ -126,16 +126,16 @@ static const sqlite3_module records_module = {
 	.xBestIndex = records_best_index,
 	.xDisconnect = records_disconnect,
 	.xDestroy = records_disconnect,
-	.xOpen = cursor_open,
-	.xClose = cursor_close,
-	.xFilter = cursor_filter,
-	.xNext = cursor_next,
-	.xEof = cursor_eof,
-	.xColumn = cursor_column,
-	.xRowid = cursor_rowid,
+	.xOpen = timeline_sorted_cursor_open,
+	.xClose = timeline_sorted_cursor_close,
+	.xFilter = timeline_sorted_cursor_filter,
+	.xNext = timeline_sorted_cursor_next,
+	.xEof = timeline_sorted_cursor_eof,
+	.xColumn = timeline_sorted_cursor_column,
+	.xRowid = timeline_sorted_cursor_rowid,
 };
 
-static int prepare(struct source *source, sqlite3 **ret_db, sqlite3_stmt **ret)
+static int timeline_sorted_prepare(struct source *source, sqlite3 **ret_db, sqlite3_stmt **ret)
 {
 	int rc = sqlite3_open_v2(":memory:", ret_db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 
@@ -146,7 +146,7 @@ static int prepare(struct source *source, sqlite3 **ret_db, sqlite3_stmt **ret)
 	return rc == SQLITE_OK ? sqlite3_prepare_v2(*ret_db, IN_ORDER, -1, ret, NULL) : rc;
 }
 
-static int each(const struct source *source, sqlite3_stmt *statement, int *ret_rc)
+static int timeline_sorted_each(const struct source *source, sqlite3_stmt *statement, int *ret_rc)
 {
 	const struct sorting *sorting = source->sorting;
 	int r = 0;
@@ -161,10 +161,10 @@ int sorted_each(const struct sorting *sorting, char *error, size_t error_size)
 	struct source source = {.sorting = sorting};
 	sqlite3_stmt *statement = NULL;
 	sqlite3 *db = NULL;
-	int rc = prepare(&source, &db, &statement), r = 0;
+	int rc = timeline_sorted_prepare(&source, &db, &statement), r = 0;
 
 	if (rc == SQLITE_OK)
-		r = each(&source, statement, &rc);
+		r = timeline_sorted_each(&source, statement, &rc);
 	if (r == 0)
 		r = source.r;
 	if (r >= 0 && rc != SQLITE_DONE) {

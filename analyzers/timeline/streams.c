@@ -4,11 +4,44 @@
  * cells of a row are instance, start, end, thread and name, in that order; cells from `args` on are shown with the
  * slice under their names. The end of what had not ended is the largest integer, that of what has no known end is NULL.
  */
+#include "analyzers/timeline/timeline_internal.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "analyzers/timeline/timeline_internal.h"
+/* See timeline_internal.h. */
+
+void cell_set_real(struct cell *cell, double value)
+{
+	int64_t nearest = value >= 0x1p63    ? INT64_MAX
+			  : value <= -0x1p63 ? INT64_MIN
+			  : value == value   ? (int64_t)value
+					     : 0;
+
+	*cell = (struct cell){.name = cell->name, .type = CELL_REAL, .integer = nearest, .real = value};
+}
+
+void row_of(sqlite3_stmt *statement, struct row *ret)
+{
+	int columns = sqlite3_column_count(statement);
+
+	ret->count = columns < ROW_CELLS_MAX ? (size_t)columns : ROW_CELLS_MAX;
+	for (int i = 0; i < (int)ret->count; i++) {
+		struct cell *cell = &ret->cell[i];
+		int type = sqlite3_column_type(statement, i);
+
+		cell->name = sqlite3_column_name(statement, i);
+		if (type == SQLITE_NULL)
+			cell_clear(cell);
+		else if (type == SQLITE_INTEGER)
+			cell_set_int(cell, sqlite3_column_int64(statement, i));
+		else if (type == SQLITE_FLOAT)
+			cell_set_real(cell, sqlite3_column_double(statement, i));
+		else
+			cell_set_text(cell, (const char *)sqlite3_column_text(statement, i));
+	}
+}
 
 #define HORIZON_NS 3600000000000LL /* what ends that long after the window has not ended */
 
@@ -151,7 +184,7 @@ static void name_stay(struct row *row)
 	cell_set_text(&row->cell[COL_NAME], row->name);
 }
 
-static const struct stream_scan stays = {
+static const struct stream_scan intervals = {
 	.scanning = {TABLE_OFFCPU,
 		.columns = {"instance", "start_ns", "duration_ns", "thread_id", "", "run_delay_ns", "previous_pid",
 			"previous_name", "next_pid", "next_name", "thread_name", "rank"}},
@@ -251,7 +284,7 @@ const struct stream timeline_streams[] = {
 	},
 	{
 		.what = "times off the CPU",
-		.scan = &stays,
+		.scan = &intervals,
 		.class = TRACK_OFFCPU,
 		.category = "offcpu",
 		.args = COL_MORE,

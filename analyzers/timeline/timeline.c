@@ -12,7 +12,7 @@
 #define PROGRESS_ROWS 4096
 
 /* "(rank between 0 and 3 or ...)" */
-static void write_ranks(const struct tool_ranks *ranks, char ret[RANKS_BYTES])
+static void timeline_write_ranks(const struct tool_ranks *ranks, char ret[RANKS_BYTES])
 {
 	size_t used = (size_t)snprintf(ret, RANKS_BYTES, "(%s", ranks->count ? "0" : "1");
 
@@ -27,7 +27,7 @@ static int write_sql(const struct timeline *t, const char *sql, char ret[SQL_BYT
 	char ranks[RANKS_BYTES];
 	size_t used = 0;
 
-	write_ranks(&t->options->ranks, ranks);
+	timeline_write_ranks(&t->options->ranks, ranks);
 	while (*sql && used + 1 < SQL_BYTES) {
 		if (strncmp(sql, RANKS_WORD, strlen(RANKS_WORD)) == 0) {
 			used += (size_t)snprintf(ret + used, SQL_BYTES - used, "%s", ranks);
@@ -47,7 +47,7 @@ int64_t timeline_before(const struct timeline *t)
 	return t->options->since_ns > TIMELINE_LOOKBACK_NS ? t->options->since_ns - TIMELINE_LOOKBACK_NS : 0;
 }
 
-static void bind(const struct timeline *t, sqlite3_stmt *s)
+static void timeline_bind(const struct timeline *t, sqlite3_stmt *s)
 {
 	const struct {
 		const char *name;
@@ -77,7 +77,7 @@ int timeline_prepare(struct timeline *t, const char *template, sqlite3_stmt **re
 	}
 	r = reader_prepare(t->reader, sql, ret, t->error, t->error_size);
 	if (r == 0)
-		bind(t, *ret);
+		timeline_bind(t, *ret);
 	return r;
 }
 
@@ -125,7 +125,7 @@ static void close_node(struct timeline *t)
 	t->reader = NULL;
 }
 
-static void progress(const struct timeline *t, const struct stream *stream, bool begun, int64_t start_ns)
+static void timeline_progress(const struct timeline *t, const struct stream *stream, bool begun, int64_t start_ns)
 {
 	double window = (double)(t->options->until_ns - t->options->since_ns);
 	double done = begun && window > 0 ? (double)(start_ns - t->options->since_ns) / window : 0;
@@ -139,7 +139,7 @@ int timeline_row(struct timeline *t, const struct stream *stream, const struct r
 	struct timeline_rank *rank = NULL;
 
 	if (t->counts.rows++ % PROGRESS_ROWS == 0)
-		progress(t, stream, true, row_int(row, COL_START));
+		timeline_progress(t, stream, true, row_int(row, COL_START));
 	if (!stream->of_node) {
 		rank = timeline_rank_find(t, t->node, row_int(row, COL_INSTANCE));
 		if (!rank) {
@@ -153,7 +153,7 @@ int timeline_row(struct timeline *t, const struct stream *stream, const struct r
 	return t->trace->error;
 }
 
-static int on_row(struct timeline *t, void *arg, sqlite3_stmt *s)
+static int timeline_on_row(struct timeline *t, void *arg, sqlite3_stmt *s)
 {
 	struct row row;
 
@@ -175,10 +175,10 @@ static int run_stream(struct timeline *t, const struct stream *stream)
 	if (is_idle(t, stream))
 		return 0;
 	t->clock_offset_ns = t->clock_monotonic_ns = 0;
-	progress(t, stream, false, 0);
+	timeline_progress(t, stream, false, 0);
 	if (stream->scan)
 		return timeline_scan(t, stream);
-	return timeline_each(t, stream->sql, on_row, (void *)(uintptr_t)stream);
+	return timeline_each(t, stream->sql, timeline_on_row, (void *)(uintptr_t)stream);
 }
 
 static int load_ranks(struct timeline *t)
@@ -196,7 +196,7 @@ static int load_ranks(struct timeline *t)
 	return r;
 }
 
-static int run(struct timeline *t)
+static int timeline_run(struct timeline *t)
 {
 	int r = load_ranks(t);
 
@@ -224,7 +224,7 @@ int timeline_write(const struct timeline_options *options, struct trace *trace, 
 	if (r < 0)
 		snprintf(error, error_size, "out of memory");
 	if (r == 0)
-		r = run(&t);
+		r = timeline_run(&t);
 	*ret = t.counts;
 	flows_free(t.flows);
 	tracks_free(t.tracks);

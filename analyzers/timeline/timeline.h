@@ -12,12 +12,12 @@
  * Times are each node's own UTC, as stored. Collectives of one (communicator, seq) are joined by flows, whose rows say
  * that their number may be joined; point-to-point calls by their sender and receiver, too.
  */
-#ifndef RANKTRACE_TIMELINE_H
-#define RANKTRACE_TIMELINE_H
+#ifndef RANKTRACE_TIMELINE_TIMELINE_H
+#define RANKTRACE_TIMELINE_TIMELINE_H
 
 #include "analyzers/timeline/trace.h"
-#include "analyzers/tool/stores.h"
-#include "analyzers/tool/tool.h"
+#include "analyzers/store/stores.h"
+#include "analyzers/cli/tool.h"
 
 #define TIMELINE_LOOKBACK_NS 3600000000000LL
 #define TIMELINE_NODES_MAX 4096

@@ -10,15 +10,103 @@
  *  scans.c          rows of large tables, sorted (sorted.h, row_texts.h)
  *  rows_*.c         rows that need more than that
  */
-#ifndef RANKTRACE_TIMELINE_INTERNAL_H
-#define RANKTRACE_TIMELINE_INTERNAL_H
-
-#include <sqlite3.h>
+#ifndef RANKTRACE_TIMELINE_TIMELINE_INTERNAL_H
+#define RANKTRACE_TIMELINE_TIMELINE_INTERNAL_H
 
 #include "analyzers/store/reader_scan.h"
-#include "analyzers/timeline/lanes.h"
-#include "analyzers/timeline/row.h"
 #include "analyzers/timeline/timeline.h"
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Which of several tracks under one name takes a slice. On a track slices must lie one after the other or one within
+ * the other; a slice that crosses those that are open on all tracks opens one more. Slices come by start, and of those
+ * with one start the longest first. Memory is bounded by the two numbers below.
+ */
+
+#define LANES_MAX 128  /* tracks under one name */
+#define LANES_DEPTH 32 /* slices within slices on one */
+
+struct lane;
+
+struct lanes {
+	struct lane *lane;
+	size_t count;
+	bool nest; /* slices may lie within slices */
+};
+
+/* The track's index: up to the count before; -ENOSPC: all are taken; -ENOMEM. end_ns is not below start_ns. */
+int lanes_place(struct lanes *lanes, int64_t start_ns, int64_t end_ns);
+void lanes_clear(struct lanes *lanes);
+
+/* A row as it is shown, wherever it was read: cells with names. */
+
+#define ROW_CELLS_MAX 32
+#define ROW_NAME_BYTES 320 /* of a name that is made of several */
+
+enum cell_type { CELL_NULL, CELL_INT, CELL_REAL, CELL_TEXT };
+
+struct cell {
+	const char *name;
+	enum cell_type type;
+	int64_t integer; /* of a CELL_REAL: what is nearest */
+	double real;	 /* of a CELL_INT, too */
+	const char *text;
+};
+
+/* Texts are valid as long as the row is shown. */
+struct row {
+	size_t count;
+	struct cell cell[ROW_CELLS_MAX];
+	char name[ROW_NAME_BYTES]; /* room for one */
+};
+
+/* Of a statement that stands on a row; columns beyond ROW_CELLS_MAX are left out. */
+void row_of(sqlite3_stmt *statement, struct row *ret);
+
+/* Cells keep their names. */
+static inline void cell_clear(struct cell *cell)
+{
+	*cell = (struct cell){.name = cell->name};
+}
+
+static inline void cell_set_int(struct cell *cell, int64_t value)
+{
+	*cell = (struct cell){.name = cell->name, .type = CELL_INT, .integer = value, .real = (double)value};
+}
+
+void cell_set_real(struct cell *cell, double value);
+
+/* NULL makes it CELL_NULL. */
+static inline void cell_set_text(struct cell *cell, const char *text)
+{
+	*cell = (struct cell){.name = cell->name, .type = text ? CELL_TEXT : CELL_NULL, .text = text};
+}
+
+static inline bool row_has(const struct row *row, size_t cell)
+{
+	return row->cell[cell].type != CELL_NULL;
+}
+
+/* 0 for what is no number. */
+static inline int64_t row_int(const struct row *row, size_t cell)
+{
+	return row->cell[cell].integer;
+}
+
+static inline double row_real(const struct row *row, size_t cell)
+{
+	return row->cell[cell].real;
+}
+
+/* "" for what is no text. */
+static inline const char *row_text(const struct row *row, size_t cell)
+{
+	return row->cell[cell].text ? row->cell[cell].text : "";
+}
 
 #define TIMELINE_RANKS_MAX 65536
 #define TIMELINE_COMMS_MAX 262144 /* of one node */
@@ -86,9 +174,9 @@ struct timeline {
 	struct timeline_counts counts;
 	size_t node;	       /* that is read now */
 	struct reader *reader; /* of it */
-	size_t ranks_count, ranks_room;
+	size_t ranks_count, ranks_capacity;
 	struct timeline_rank *rank; /* by (node, instance) */
-	size_t comms_count, comms_room;
+	size_t comms_count, comms_capacity;
 	struct timeline_comm *comm; /* of the node that is read now, by key */
 	struct tracks *tracks;
 	struct flows *flows;

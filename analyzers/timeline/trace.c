@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/utf8.h"
+#include "analyzers/base/utf8.h"
 
 int trace_open(const struct trace_format *format, const struct trace_options *options, struct trace **ret)
 {
@@ -45,7 +45,7 @@ void trace_write(struct trace *trace, const void *data, size_t size)
 	trace->counts.bytes += size;
 }
 
-static void begin(struct trace *trace)
+static void timeline_trace_begin(struct trace *trace)
 {
 	if (!trace->begun)
 		trace->format->begin(trace);
@@ -54,7 +54,7 @@ static void begin(struct trace *trace)
 
 void trace_track(struct trace *trace, const struct trace_track *track)
 {
-	begin(trace);
+	timeline_trace_begin(trace);
 	trace->counts.tracks++;
 	trace->format->track(trace, track);
 }
@@ -86,7 +86,7 @@ void trace_arrow(struct trace *trace, const struct trace_end *from, const struct
 
 int trace_finish(struct trace *trace)
 {
-	begin(trace);
+	timeline_trace_begin(trace);
 	trace->format->end(trace);
 	if (!trace->error && (fflush(trace->options.out) != 0 || ferror(trace->options.out)))
 		trace->error = errno ? -errno : -EIO;

@@ -3,12 +3,53 @@
  * Tracks as rows need them, in a hash table of pointers. A track's further lanes are tracks of their own with the same
  * name and parent, which viewers show as one.
  */
+#include "analyzers/timeline/timeline_internal.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/timeline/timeline_internal.h"
+/* See timeline_internal.h. */
+
+struct lane {
+	size_t depth;
+	int64_t end_ns[LANES_DEPTH]; /* of the slices that are open, the outermost first */
+};
+
+static bool timeline_lanes_take(struct lane *lane, bool nest, int64_t start_ns, int64_t end_ns)
+{
+	while (lane->depth > 0 && lane->end_ns[lane->depth - 1] <= start_ns)
+		lane->depth--;
+	if (lane->depth > 0 && (!nest || lane->depth == LANES_DEPTH || lane->end_ns[lane->depth - 1] < end_ns))
+		return false;
+	lane->end_ns[lane->depth++] = end_ns;
+	return true;
+}
+
+int lanes_place(struct lanes *lanes, int64_t start_ns, int64_t end_ns)
+{
+	struct lane *more;
+
+	for (size_t i = 0; i < lanes->count; i++)
+		if (timeline_lanes_take(&lanes->lane[i], lanes->nest, start_ns, end_ns))
+			return (int)i;
+	if (lanes->count == LANES_MAX)
+		return -ENOSPC;
+	more = realloc(lanes->lane, (lanes->count + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	lanes->lane = more;
+	lanes->lane[lanes->count] = (struct lane){.depth = 1, .end_ns = {end_ns}};
+	return (int)lanes->count++;
+}
+
+void lanes_clear(struct lanes *lanes)
+{
+	free(lanes->lane);
+	lanes->lane = NULL;
+	lanes->count = 0;
+}
 
 #define SLOTS (2 * TIMELINE_TRACKS_MAX)
 
@@ -121,7 +162,7 @@ static uint64_t node_track(struct timeline *t)
 	return *id;
 }
 
-static uint64_t hash_of(size_t owner, enum track_class class, int64_t number, const char *label)
+static uint64_t timeline_tracks_hash_of(size_t owner, enum track_class class, int64_t number, const char *label)
 {
 	uint64_t hash = (uint64_t)owner * 31 + (uint64_t) class;
 
@@ -131,7 +172,7 @@ static uint64_t hash_of(size_t owner, enum track_class class, int64_t number, co
 	return hash ^ hash >> 32;
 }
 
-static struct timeline_track **slot_of(struct tracks *tracks, const struct timeline_track *key)
+static struct timeline_track **timeline_tracks_slot_of(struct tracks *tracks, const struct timeline_track *key)
 {
 	size_t at = key->hash % SLOTS;
 
@@ -173,7 +214,7 @@ static void name_it(const struct timeline *t, struct timeline_track *track, cons
 }
 
 /* Says the track; its thread's comes first. */
-static int say(struct timeline *t, struct timeline_track *track, struct timeline_rank *rank)
+static int timeline_tracks_say(struct timeline *t, struct timeline_track *track, struct timeline_rank *rank)
 {
 	const struct class_row *class = &classes[track->class];
 	bool below = class->parent == PARENT_THREAD || (class->parent == PARENT_EITHER && track->number);
@@ -206,19 +247,19 @@ struct timeline_track *timeline_track(
 
 	key.owner = rank ? (size_t)(rank - t->rank) + 1 : SIZE_MAX - t->node;
 	trace_clean(label, key.label, sizeof(key.label));
-	key.hash = hash_of(key.owner, class, number, key.label);
-	track = *slot_of(t->tracks, &key);
+	key.hash = timeline_tracks_hash_of(key.owner, class, number, key.label);
+	track = *timeline_tracks_slot_of(t->tracks, &key);
 	if (track)
 		return track;
 	if (t->tracks->used == TIMELINE_TRACKS_MAX || !(track = malloc(sizeof(*track))))
 		return NULL;
 	*track = key;
-	if (say(t, track, rank) < 0) {
+	if (timeline_tracks_say(t, track, rank) < 0) {
 		free(track);
 		return NULL;
 	}
 	t->tracks->used++;
-	*slot_of(t->tracks, &key) = track; /* saying it may have brought its thread's in */
+	*timeline_tracks_slot_of(t->tracks, &key) = track; /* saying it may have brought its thread's in */
 	return track;
 }
 

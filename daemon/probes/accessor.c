@@ -24,14 +24,14 @@ struct walk {
 	unsigned steps;
 };
 
-static bool is_same(struct value a, struct value b)
+static bool accessor_is_same(struct value a, struct value b)
 {
 	return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
 struct value value_meet(struct value a, struct value b)
 {
-	if (is_same(a, b))
+	if (accessor_is_same(a, b))
 		return a;
 	/* What an accessor returns for want of an object is a constant, and no other answer. */
 	if (a.kind == VALUE_CONST && b.kind == VALUE_MEMBER)
@@ -133,7 +133,7 @@ static bool meet(struct flow *known, const struct flow *also)
 	for (unsigned i = 0; i < FLOW_REGS; i++) {
 		struct value value = value_meet(known->reg[i], also->reg[i]);
 
-		changed |= !is_same(value, known->reg[i]);
+		changed |= !accessor_is_same(value, known->reg[i]);
 		known->reg[i] = value;
 	}
 	for (unsigned i = 0; i < known->slots; i++) {
@@ -143,7 +143,7 @@ static bool meet(struct flow *known, const struct flow *also)
 		struct value value = value_meet(slot->value, fits ? other->value : (struct value){0});
 		bool escaped = slot->escaped || (other && other->escaped);
 
-		changed |= !is_same(value, slot->value) || escaped != slot->escaped;
+		changed |= !accessor_is_same(value, slot->value) || escaped != slot->escaped;
 		slot->value = value;
 		slot->escaped = escaped;
 	}
@@ -185,7 +185,7 @@ static int decode(struct walk *walk, uint32_t offset)
 	return cs_disasm_iter(walk->handle, &code, &left, &address, walk->insn) ? 0 : -EILSEQ;
 }
 
-static int follow(struct walk *walk)
+static int accessor_follow(struct walk *walk)
 {
 	while (walk->waits) {
 		uint32_t offset = walk->waiting[--walk->waits];
@@ -220,7 +220,7 @@ static void answer(struct answers *answers, struct value value)
 {
 	if (value.kind == VALUE_CONST)
 		return;
-	if (value.kind != answers->kind || (answers->any && !is_same(answers->member, value)))
+	if (value.kind != answers->kind || (answers->any && !accessor_is_same(answers->member, value)))
 		answers->unclear = true;
 	else
 		answers->member = value;
@@ -302,7 +302,7 @@ static int read_code(enum elf_machine machine, enum value_kind kind, const uint8
 		entry.reg[walk.machine->arg_reg[i]] = (struct value){.kind = VALUE_ARG, .arg = (uint8_t)(i + 1)};
 	r = reach(&walk, 0, &entry);
 	if (r == 0)
-		r = follow(&walk);
+		r = accessor_follow(&walk);
 	return r < 0 ? r : conclude(&walk, ret);
 }
 
@@ -316,7 +316,7 @@ int accessor_read_part(enum elf_machine machine, const uint8_t *code, size_t siz
 	return read_code(machine, VALUE_INNER, code, size_bytes, ret);
 }
 
-static int find(struct elf_file *file, enum value_kind kind, const char *pattern, struct accessor *ret)
+static int accessor_find_one(struct elf_file *file, enum value_kind kind, const char *pattern, struct accessor *ret)
 {
 	uint8_t code[ACCESSOR_CODE_BYTES_MAX];
 	struct elf_symbol symbol;
@@ -336,12 +336,12 @@ static int find(struct elf_file *file, enum value_kind kind, const char *pattern
 
 int accessor_find(struct elf_file *file, const char *pattern, struct accessor *ret)
 {
-	return find(file, VALUE_MEMBER, pattern, ret);
+	return accessor_find_one(file, VALUE_MEMBER, pattern, ret);
 }
 
 int accessor_find_part(struct elf_file *file, const char *pattern, struct accessor *ret)
 {
-	return find(file, VALUE_INNER, pattern, ret);
+	return accessor_find_one(file, VALUE_INNER, pattern, ret);
 }
 
 const char *accessor_trouble(int error)

@@ -12,8 +12,8 @@
  * arguments, constants, and members that were loaded. Calls in between (checks, ranges of a profiler) lose only what
  * calls may change. Where two ways lead to different answers, or to one that is not known, there is no answer.
  */
-#ifndef RANKTRACE_PROBES_ACCESSOR_H
-#define RANKTRACE_PROBES_ACCESSOR_H
+#ifndef RANKTRACE_DAEMON_PROBES_ACCESSOR_H
+#define RANKTRACE_DAEMON_PROBES_ACCESSOR_H
 
 #include "daemon/probes/elf_file.h"
 

@@ -6,7 +6,7 @@
 #define ZERO 32u
 #define CALL_LOSES 18u /* x0 to x17, and x18, which is the platform's */
 
-static unsigned reg_of(unsigned name)
+static unsigned accessor_arm64_reg_of(unsigned name)
 {
 	if (name >= ARM64_REG_X0 && name <= ARM64_REG_X28)
 		return name - ARM64_REG_X0;
@@ -27,26 +27,26 @@ static unsigned reg_of(unsigned name)
 	return FLOW_NO_REG;
 }
 
-static bool is_word(unsigned name)
+static bool accessor_arm64_is_word(unsigned name)
 {
 	return (name >= ARM64_REG_W0 && name <= ARM64_REG_W30) || name == ARM64_REG_WZR;
 }
 
 static struct value read_reg(const struct flow *flow, unsigned name)
 {
-	struct value value = flow_get(flow, reg_of(name));
+	struct value value = flow_get(flow, accessor_arm64_reg_of(name));
 
-	if (reg_of(name) == ZERO)
+	if (accessor_arm64_reg_of(name) == ZERO)
 		return (struct value){.kind = VALUE_CONST};
-	if (is_word(name) && value.kind != VALUE_CONST && !(value.kind == VALUE_MEMBER && value.size_bytes <= 4))
+	if (accessor_arm64_is_word(name) && value.kind != VALUE_CONST && !(value.kind == VALUE_MEMBER && value.size_bytes <= 4))
 		return (struct value){0};
 	return value;
 }
 
 static void write_reg(struct flow *flow, unsigned name, struct value value)
 {
-	if (reg_of(name) != ZERO)
-		flow_set(flow, reg_of(name), value);
+	if (accessor_arm64_reg_of(name) != ZERO)
+		flow_set(flow, accessor_arm64_reg_of(name), value);
 }
 
 /* The registers and the memory operand of a load or a store, and what follows it: [x0], #16 moves x0 afterwards. */
@@ -68,14 +68,14 @@ static bool find_access(const cs_insn *insn, struct flow *flow, struct access *r
 		ret->reg[ret->regs++] = arm64->operands[i].reg;
 	if (i == arm64->op_count || arm64->operands[i].type != ARM64_OP_MEM || !ret->regs)
 		return false;
-	base = flow_get(flow, reg_of(arm64->operands[i].mem.base));
+	base = flow_get(flow, accessor_arm64_reg_of(arm64->operands[i].mem.base));
 	ret->address = value_plus(base, arm64->operands[i].mem.disp);
 	if (arm64->operands[i].mem.index != ARM64_REG_INVALID)
 		ret->address = (struct value){0};
 	if (i + 1u < arm64->op_count)
 		after = arm64->operands[i + 1].type == ARM64_OP_IMM ? arm64->operands[i + 1].imm : 0;
 	if (arm64->writeback || i + 1u < arm64->op_count)
-		flow_set(flow, reg_of(arm64->operands[i].mem.base), value_plus(ret->address, after));
+		flow_set(flow, accessor_arm64_reg_of(arm64->operands[i].mem.base), value_plus(ret->address, after));
 	return true;
 }
 
@@ -109,12 +109,12 @@ static unsigned size_of(unsigned id, unsigned reg)
 	case ARM64_INS_LDPSW:
 		return 4;
 	}
-	if (reg_of(reg) == FLOW_NO_REG) /* of a vector: as much as it may be */
+	if (accessor_arm64_reg_of(reg) == FLOW_NO_REG) /* of a vector: as much as it may be */
 		return 16;
-	return is_word(reg) ? 4 : 8;
+	return accessor_arm64_is_word(reg) ? 4 : 8;
 }
 
-static bool is_in(const uint16_t *list, size_t count, unsigned id)
+static bool accessor_arm64_is_in(const uint16_t *list, size_t count, unsigned id)
 {
 	for (size_t i = 0; i < count; i++)
 		if (list[i] == id)
@@ -129,7 +129,7 @@ static bool is_load(unsigned id)
 		ARM64_INS_LDURSW, ARM64_INS_LDAR, ARM64_INS_LDARB, ARM64_INS_LDARH, ARM64_INS_LDXR, ARM64_INS_LDXRB,
 		ARM64_INS_LDXRH, ARM64_INS_LDAXR, ARM64_INS_LDAXRB, ARM64_INS_LDAXRH, ARM64_INS_LDP, ARM64_INS_LDPSW};
 
-	return is_in(loads, ARRAY_SIZE(loads), id);
+	return accessor_arm64_is_in(loads, ARRAY_SIZE(loads), id);
 }
 
 static bool is_store(unsigned id)
@@ -137,7 +137,7 @@ static bool is_store(unsigned id)
 	static const uint16_t stores[] = {ARM64_INS_STR, ARM64_INS_STUR, ARM64_INS_STRB, ARM64_INS_STURB,
 		ARM64_INS_STRH, ARM64_INS_STURH, ARM64_INS_STLR, ARM64_INS_STLRB, ARM64_INS_STLRH, ARM64_INS_STP};
 
-	return is_in(stores, ARRAY_SIZE(stores), id);
+	return accessor_arm64_is_in(stores, ARRAY_SIZE(stores), id);
 }
 
 static bool accesses(const cs_insn *insn, struct flow *flow, struct step *step)
@@ -159,7 +159,7 @@ static bool accesses(const cs_insn *insn, struct flow *flow, struct step *step)
 	return true;
 }
 
-static bool computes(const cs_insn *insn, struct flow *flow)
+static bool accessor_arm64_computes(const cs_insn *insn, struct flow *flow)
 {
 	const cs_arm64 *arm64 = &insn->detail->arm64;
 	const cs_arm64_op *op = arm64->operands;
@@ -175,17 +175,17 @@ static bool computes(const cs_insn *insn, struct flow *flow)
 		if (arm64->op_count != 2 || (op[1].type != ARM64_OP_REG && op[1].type != ARM64_OP_IMM))
 			return false;
 		value = op[1].type == ARM64_OP_IMM ? (struct value){.kind = VALUE_CONST} : read_reg(flow, op[1].reg);
-		if (reg_of(op[0].reg) != 29 && reg_of(op[0].reg) != SP)
+		if (accessor_arm64_reg_of(op[0].reg) != 29 && accessor_arm64_reg_of(op[0].reg) != SP)
 			flow_escape(flow, value);
 		write_reg(flow, op[0].reg, value);
 		return true;
 	case ARM64_INS_ADD:
 	case ARM64_INS_SUB:
-		if (arm64->op_count != 3 || op[2].type != ARM64_OP_IMM || is_word(op[0].reg) || arm64->update_flags)
+		if (arm64->op_count != 3 || op[2].type != ARM64_OP_IMM || accessor_arm64_is_word(op[0].reg) || arm64->update_flags)
 			return false;
 		number = op[2].shift.type == ARM64_SFT_LSL ? op[2].imm << (op[2].shift.value & 31) : op[2].imm;
-		value = value_plus(flow_get(flow, reg_of(op[1].reg)), insn->id == ARM64_INS_SUB ? -number : number);
-		if (reg_of(op[0].reg) != 29 && reg_of(op[0].reg) != SP)
+		value = value_plus(flow_get(flow, accessor_arm64_reg_of(op[1].reg)), insn->id == ARM64_INS_SUB ? -number : number);
+		if (accessor_arm64_reg_of(op[0].reg) != 29 && accessor_arm64_reg_of(op[0].reg) != SP)
 			flow_escape(flow, value);
 		write_reg(flow, op[0].reg, value);
 		return true;
@@ -202,7 +202,7 @@ static bool computes(const cs_insn *insn, struct flow *flow)
 }
 
 /* The first operand is what nearly every other instruction writes; a compare's loses nothing that matters. */
-static void forget_written(csh handle, const cs_insn *insn, struct flow *flow, struct step *step)
+static void accessor_arm64_forget_written(csh handle, const cs_insn *insn, struct flow *flow, struct step *step)
 {
 	const cs_arm64 *arm64 = &insn->detail->arm64;
 	cs_regs read, written;
@@ -221,7 +221,7 @@ static void forget_written(csh handle, const cs_insn *insn, struct flow *flow, s
 		if (op->type == ARM64_OP_REG && (i == 0 || arm64->operands[arm64->op_count - 1].type == ARM64_OP_MEM))
 			write_reg(flow, op->reg, (struct value){0});
 		if (op->type == ARM64_OP_MEM)
-			flow_store(flow, value_plus(flow_get(flow, reg_of(op->mem.base)), op->mem.disp), 16,
+			flow_store(flow, value_plus(flow_get(flow, accessor_arm64_reg_of(op->mem.base)), op->mem.disp), 16,
 				(struct value){0}, step);
 	}
 }
@@ -240,7 +240,7 @@ static void on_branch(const cs_insn *insn, struct step *step)
 	step->target = last && last->type == ARM64_OP_IMM ? (uint64_t)last->imm : UINT64_MAX;
 }
 
-static void on_call(struct flow *flow)
+static void accessor_arm64_on_call(struct flow *flow)
 {
 	for (unsigned reg = 0; reg <= CALL_LOSES; reg++)
 		flow_set(flow, reg, (struct value){0});
@@ -254,7 +254,7 @@ static void step_arm64(csh handle, const cs_insn *insn, struct flow *flow, struc
 		return;
 	case ARM64_INS_BL:
 	case ARM64_INS_BLR:
-		on_call(flow);
+		accessor_arm64_on_call(flow);
 		return;
 	case ARM64_INS_B:
 	case ARM64_INS_BR:
@@ -269,8 +269,8 @@ static void step_arm64(csh handle, const cs_insn *insn, struct flow *flow, struc
 		ret->leaves = true;
 		return;
 	}
-	if (!accesses(insn, flow, ret) && !computes(insn, flow))
-		forget_written(handle, insn, flow, ret);
+	if (!accesses(insn, flow, ret) && !accessor_arm64_computes(insn, flow))
+		accessor_arm64_forget_written(handle, insn, flow, ret);
 }
 
 const struct accessor_machine accessor_arm64 = {

@@ -4,8 +4,8 @@
  * stores values, and says where control goes. What it does not know, it must forget: a register that is written becomes
  * unknown.
  */
-#ifndef RANKTRACE_PROBES_ACCESSOR_PRIVATE_H
-#define RANKTRACE_PROBES_ACCESSOR_PRIVATE_H
+#ifndef RANKTRACE_DAEMON_PROBES_ACCESSOR_PRIVATE_H
+#define RANKTRACE_DAEMON_PROBES_ACCESSOR_PRIVATE_H
 
 #include <capstone/capstone.h>
 

@@ -24,7 +24,7 @@ static const uint16_t names[REGS][5] = {
 	{X86_REG_R15, X86_REG_R15D, X86_REG_R15W, X86_REG_R15B},
 };
 
-static unsigned reg_of(unsigned name)
+static unsigned accessor_x86_reg_of(unsigned name)
 {
 	for (unsigned reg = 0; name && reg < REGS; reg++)
 		for (unsigned i = 0; i < ARRAY_SIZE(names[reg]); i++)
@@ -37,7 +37,7 @@ static struct value address_of(const struct flow *flow, const cs_x86_op *op)
 {
 	if (op->mem.index != X86_REG_INVALID || op->mem.segment != X86_REG_INVALID)
 		return (struct value){0};
-	return value_plus(flow_get(flow, reg_of(op->mem.base)), op->mem.disp);
+	return value_plus(flow_get(flow, accessor_x86_reg_of(op->mem.base)), op->mem.disp);
 }
 
 /* Of a register, only 8 bytes hold an address. */
@@ -54,14 +54,14 @@ static struct value read_operand(const struct flow *flow, const cs_x86_op *op)
 	if (op->type == X86_OP_IMM)
 		return (struct value){.kind = VALUE_CONST};
 	if (op->type == X86_OP_REG)
-		return narrowed(flow_get(flow, reg_of(op->reg)), op->size);
+		return narrowed(flow_get(flow, accessor_x86_reg_of(op->reg)), op->size);
 	return flow_load(flow, address_of(flow, op), op->size);
 }
 
 /* A byte or two leave the rest of the register as it was; whoever reads it as a small member asks for no more. */
 static bool fills(const cs_x86_op *op, struct value value)
 {
-	unsigned reg = reg_of(op->reg);
+	unsigned reg = accessor_x86_reg_of(op->reg);
 
 	return op->size >= 4 ||
 	       (value.kind == VALUE_MEMBER && value.size_bytes == op->size && reg < REGS && names[reg][4] != op->reg);
@@ -72,11 +72,11 @@ static void write_operand(struct flow *flow, const cs_x86_op *op, struct value v
 	if (op->type == X86_OP_MEM)
 		flow_store(flow, address_of(flow, op), op->size, value, step);
 	else if (op->type == X86_OP_REG)
-		flow_set(flow, reg_of(op->reg), fills(op, value) ? value : (struct value){0});
+		flow_set(flow, accessor_x86_reg_of(op->reg), fills(op, value) ? value : (struct value){0});
 }
 
 /* Loses what the instruction writes, as the disassembler tells it. */
-static void forget_written(csh handle, const cs_insn *insn, struct flow *flow, struct step *step)
+static void accessor_x86_forget_written(csh handle, const cs_insn *insn, struct flow *flow, struct step *step)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
 	cs_regs read, written;
@@ -87,16 +87,16 @@ static void forget_written(csh handle, const cs_insn *insn, struct flow *flow, s
 	if (cs_regs_access(handle, insn, read, &reads, written, &writes) != CS_ERR_OK)
 		writes = 0;
 	for (uint8_t i = 0; i < writes; i++)
-		flow_set(flow, reg_of(written[i]), (struct value){0});
+		flow_set(flow, accessor_x86_reg_of(written[i]), (struct value){0});
 	for (uint8_t i = 0; i < x86->op_count; i++)
 		if (x86->operands[i].type == X86_OP_MEM && (x86->operands[i].access & CS_AC_WRITE || i == 0))
 			write_operand(flow, &x86->operands[i], (struct value){0}, step);
 	/* One that the disassembler knows too little of, so that nothing is kept by mistake. */
 	if (x86->op_count && x86->operands[0].type == X86_OP_REG)
-		flow_set(flow, reg_of(x86->operands[0].reg), (struct value){0});
+		flow_set(flow, accessor_x86_reg_of(x86->operands[0].reg), (struct value){0});
 }
 
-static void on_call(struct flow *flow)
+static void accessor_x86_on_call(struct flow *flow)
 {
 	static const uint8_t lost[] = {RAX, RCX, RDX, RSI, RDI, R8, R8 + 1, R8 + 2, R8 + 3};
 
@@ -145,7 +145,7 @@ static bool on_add(const cs_insn *insn, struct flow *flow)
 
 	if (op[0].type != X86_OP_REG || op[0].size != 8 || op[1].type != X86_OP_IMM)
 		return false;
-	reg = reg_of(op[0].reg);
+	reg = accessor_x86_reg_of(op[0].reg);
 	flow_set(flow, reg, value_plus(flow_get(flow, reg), number));
 	return true;
 }
@@ -165,7 +165,7 @@ static bool makes_constant(const cs_insn *insn)
 static void on_lea(struct flow *flow, const cs_x86_op *op)
 {
 	struct value value = op[0].size == 8 ? address_of(flow, &op[1]) : (struct value){0};
-	unsigned reg = reg_of(op[0].reg);
+	unsigned reg = accessor_x86_reg_of(op[0].reg);
 
 	if (reg != RSP && reg != RBP)
 		flow_escape(flow, value);
@@ -216,18 +216,18 @@ static bool moves(const cs_insn *insn, struct flow *flow, struct step *step)
 	}
 }
 
-static bool computes(const cs_insn *insn, struct flow *flow)
+static bool accessor_x86_computes(const cs_insn *insn, struct flow *flow)
 {
 	const cs_x86_op *op = insn->detail->x86.operands;
 
 	if (makes_constant(insn)) {
-		flow_set(flow, reg_of(op[0].reg), (struct value){.kind = VALUE_CONST});
+		flow_set(flow, accessor_x86_reg_of(op[0].reg), (struct value){.kind = VALUE_CONST});
 		return true;
 	}
 	if (insn->id >= X86_INS_CMOVA && insn->id <= X86_INS_CMOVS && op[0].type == X86_OP_REG) {
-		flow_set(flow, reg_of(op[0].reg),
+		flow_set(flow, accessor_x86_reg_of(op[0].reg),
 			value_meet(
-				narrowed(flow_get(flow, reg_of(op[0].reg)), op[0].size), read_operand(flow, &op[1])));
+				narrowed(flow_get(flow, accessor_x86_reg_of(op[0].reg)), op[0].size), read_operand(flow, &op[1])));
 		return true;
 	}
 	return (insn->id == X86_INS_ADD || insn->id == X86_INS_SUB) && on_add(insn, flow);
@@ -238,13 +238,13 @@ static void step_x86(csh handle, const cs_insn *insn, struct flow *flow, struct 
 	if (cs_insn_group(handle, insn, CS_GRP_RET)) {
 		ret->returns = true;
 	} else if (cs_insn_group(handle, insn, CS_GRP_CALL)) {
-		on_call(flow);
+		accessor_x86_on_call(flow);
 	} else if (cs_insn_group(handle, insn, CS_GRP_JUMP)) {
 		on_jump(insn, ret);
 	} else if (insn->id == X86_INS_HLT || insn->id == X86_INS_UD2 || insn->id == X86_INS_INT3) {
 		ret->leaves = true;
-	} else if (!moves(insn, flow, ret) && !computes(insn, flow)) {
-		forget_written(handle, insn, flow, ret);
+	} else if (!moves(insn, flow, ret) && !accessor_x86_computes(insn, flow)) {
+		accessor_x86_forget_written(handle, insn, flow, ret);
 	}
 }
 

@@ -1,9 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the links of one library. Placing a row (which bytes) is place.c; this file attaches what was placed. */
+/* Owns the links of one library. Placing a row (which bytes) is site.c; this file attaches what was placed. */
 #include "daemon/probes/attachment.h"
-#include "daemon/log.h"
-#include "daemon/probes/place.h"
-#include "daemon/uprobe.h"
+#include "daemon/base/log.h"
+#include "daemon/kernel/uprobe.h"
+#include "daemon/probes/site.h"
+
+#include <capstone/capstone.h>
+
+/* Owns the disassembly behind attachment.h. */
+
+static int returns_sweep(csh handle, const uint8_t *code, size_t size_bytes, uint32_t *ret, size_t max)
+{
+	cs_insn *insn = cs_malloc(handle);
+	uint64_t address = 0;
+	size_t left = size_bytes;
+	int found = 0;
+
+	if (!insn)
+		return -ENOMEM;
+	while (left > 0) {
+		if (!cs_disasm_iter(handle, &code, &left, &address, insn)) {
+			found = -EILSEQ;
+			break;
+		}
+		if (!cs_insn_group(handle, insn, CS_GRP_RET))
+			continue;
+		if ((size_t)found >= max) {
+			found = -E2BIG;
+			break;
+		}
+		ret[found++] = (uint32_t)insn->address;
+	}
+	cs_free(insn, 1);
+	return found;
+}
+
+int returns_find(enum elf_machine machine, const uint8_t *code, size_t size_bytes, uint32_t *ret, size_t max)
+{
+	static const struct {
+		cs_arch arch;
+		cs_mode mode;
+	} machines[] = {
+		[ELF_MACHINE_X86_64] = {CS_ARCH_X86, CS_MODE_64},
+		[ELF_MACHINE_AARCH64] = {CS_ARCH_ARM64, CS_MODE_ARM},
+	};
+	uint32_t offsets[RETURNS_MAX];
+	csh handle;
+	int r;
+
+	if (size_bytes == 0 || size_bytes > RETURNS_FUNCTION_BYTES_MAX)
+		return -E2BIG;
+	if (cs_open(machines[machine].arch, machines[machine].mode, &handle) != CS_ERR_OK)
+		return -ENOTSUP;
+	if (cs_option(handle, CS_OPT_DETAIL, CS_OPT_ON) == CS_ERR_OK)
+		r = returns_sweep(handle, code, size_bytes, offsets, max < RETURNS_MAX ? max : RETURNS_MAX);
+	else
+		r = -ENOTSUP;
+	cs_close(&handle);
+	if (r == 0)
+		return -ENOENT;
+	if (r > 0)
+		memcpy(ret, offsets, (size_t)r * sizeof(*ret));
+	return r;
+}
 
 #define LINKS_MAX (PLACES_MAX * 3)
 
@@ -40,7 +99,7 @@ static void batch_add(struct batch *batch, uint64_t offset, uint64_t semaphore, 
 	batch->cookie[batch->count++] = spec;
 }
 
-static bool is_used(const struct attachment *attachment, const struct place *place)
+static bool attachment_is_used(const struct attachment *attachment, const struct place *place)
 {
 	return attachment->used[place->probe - attachment->engine->table->probe];
 }
@@ -93,7 +152,7 @@ static int attach_singly(struct attachment *attachment, enum level level, enum a
 		const struct place *place = &attachment->places.place[i];
 		int r;
 
-		if (place->probe->level != level || !is_used(attachment, place))
+		if (place->probe->level != level || !attachment_is_used(attachment, place))
 			continue;
 		batch->count = 0;
 		batch_place(batch, place, part);
@@ -115,7 +174,7 @@ static int attach_part(struct attachment *attachment, enum level level, enum att
 	if (!batch)
 		return -ENOMEM;
 	for (unsigned i = 0; i < attachment->places.count; i++)
-		if (attachment->places.place[i].probe->level == level && is_used(attachment, &attachment->places.place[i]))
+		if (attachment->places.place[i].probe->level == level && attachment_is_used(attachment, &attachment->places.place[i]))
 			batch_place(batch, &attachment->places.place[i], part);
 	if (attachment->engine->mixes_specs && attach_batch(attachment, level, part, batch) == 0)
 		return 0;
@@ -127,7 +186,7 @@ static void detach(struct attachment *attachment, enum level level)
 	for (unsigned i = 0; i < attachment->links; i++) {
 		if (attachment->link[i].level != level)
 			continue;
-		uprobe_detach_later(attachment->link[i].link);
+		uprobe_detach_async(attachment->link[i].link);
 		attachment->link[i--] = attachment->link[--attachment->links];
 	}
 }
@@ -191,7 +250,7 @@ int attachment_new(const struct attach_engine *engine, const struct library *lib
 	attachment->library = library;
 	for (size_t i = 0; i < engine->table->count; i++)
 		attachment->names[i] = probe_matches_library(&engine->table->probe[i], library->base_name);
-	r = places_find(engine, library, &attachment->places);
+	r = sites_find(engine, library, &attachment->places);
 	if (r < 0) {
 		free(attachment);
 		return r;
@@ -205,10 +264,10 @@ struct attachment *attachment_free(struct attachment *attachment)
 	if (!attachment)
 		return NULL;
 	for (unsigned i = 0; i < attachment->links; i++)
-		uprobe_detach_later(attachment->link[i].link);
+		uprobe_detach_async(attachment->link[i].link);
 	for (unsigned i = 0; i < attachment->places.count; i++)
 		attachment->engine->spec_free(attachment->engine->arg, attachment->places.place[i].spec);
-	places_free(&attachment->places);
+	sites_free(&attachment->places);
 	free(attachment);
 	return NULL;
 }
@@ -265,7 +324,7 @@ const char *attachment_refused(const struct attachment *attachment, enum level l
 bool attachment_has_set(const struct attachment *attachment, const char *set)
 {
 	for (unsigned k = 0; k < attachment->places.count; k++)
-		if (streq(attachment->places.place[k].probe->set, set) && is_used(attachment, &attachment->places.place[k]) &&
+		if (streq(attachment->places.place[k].probe->set, set) && attachment_is_used(attachment, &attachment->places.place[k]) &&
 		    !attachment->error[k])
 			return true;
 	return false;

@@ -3,13 +3,31 @@
  * The probes of one library file: which rows of the tables were found in it, where each goes, and the links that hold
  * them while their level is on. Specifications sit in the engine's map under numbers that the engine gives out.
  */
-#ifndef RANKTRACE_PROBES_ATTACHMENT_H
-#define RANKTRACE_PROBES_ATTACHMENT_H
+#ifndef RANKTRACE_DAEMON_PROBES_ATTACHMENT_H
+#define RANKTRACE_DAEMON_PROBES_ATTACHMENT_H
 
-#include "daemon/level.h"
+#include "daemon/levels/level.h"
+#include "daemon/probes/elf_file.h"
 #include "daemon/probes/libraries.h"
-#include "daemon/probes/returns.h"
 #include "daemon/probes/table.h"
+
+/*
+ * Where a function returns. A return probe (uretprobe) puts a trampoline in place of the return address, and the C++
+ * unwinder does not know the way through it: an exception that passes a function with a return probe ends the process
+ * (seen: "terminate called after throwing ..."). So a function that exceptions may pass is probed on its return
+ * instructions instead, found by disassembling it from its first byte to its last with capstone. A function left by an
+ * exception reaches none of them: its end is missing, which readers must expect.
+ */
+
+#define RETURNS_MAX 32
+#define RETURNS_FUNCTION_BYTES_MAX (64u << 10)
+
+/*
+ * Offsets of the return instructions from the function's first byte, rising. Returns how many, at most max; -ENOENT where
+ * there is none (the function ends in jumps), -EILSEQ where a byte is no instruction (then nothing of it is safe to
+ * probe), -E2BIG where there are more than max or the function is too long.
+ */
+int returns_find(enum elf_machine machine, const uint8_t *code, size_t size_bytes, uint32_t *ret, size_t max);
 
 /* The kinds of breakpoint that a place may need. */
 enum attach_part { ATTACH_ENTRY, ATTACH_RETURN_INSN, ATTACH_RETURN_PROBE, ATTACH_PARTS };
@@ -55,7 +73,7 @@ const bool *attachment_found(const struct attachment *attachment);
 /*
  * Of the rows that this library has, uses those that are right in its group: the libraries that ranks map together with
  * it. group_found, by row, is what all of them have. A level that is on is attached anew if the choice changed. What is
- * then not seen, missing.h tells.
+ * then not seen, unresolved.h tells.
  */
 void attachment_choose(struct attachment *attachment, const bool *group_found);
 

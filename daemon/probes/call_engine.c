@@ -1,15 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owns the skeleton, the program pairs of kernels without cookies, and the kernel's copy of the specifications. */
+#include "daemon/probes/call_engine.h"
+#include "bpf/call.h"
+#include "call.skel.h"
+#include "daemon/base/log.h"
+#include "daemon/kernel/uprobe.h"
+
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 
-#include "bpf/call.h"
-#include "call.skel.h"
-#include "daemon/log.h"
-#include "daemon/probes/call_engine.h"
-#include "daemon/probes/specs.h"
-#include "daemon/uprobe.h"
+/* Owns the numbering; see call_engine.h. */
+
+static bool specs_is_same(const struct spec_slot *slot, const struct probe *probe, const struct rt_call_spec *spec)
+{
+	return slot->probe == probe && memcmp(&slot->spec, spec, sizeof(*spec)) == 0;
+}
+
+/* A number never used, or else the one that has been unused longest. */
+static int find_free(const struct specs *specs, uint32_t *ret)
+{
+	const struct spec_slot *oldest = NULL;
+
+	for (uint32_t id = 0; id < specs->limit; id++) {
+		const struct spec_slot *slot = &specs->slot[id];
+
+		if (!slot->probe) {
+			*ret = id;
+			return 0;
+		}
+		if (slot->users == 0 && (!oldest || slot->dropped_ns < oldest->dropped_ns))
+			oldest = slot;
+	}
+	if (!oldest)
+		return -ENOSPC;
+	*ret = (uint32_t)(oldest - specs->slot);
+	return 0;
+}
+
+int specs_take(struct specs *specs, const struct probe *probe, const struct rt_call_spec *spec, uint64_t now_ns,
+	uint32_t *ret, bool *ret_fresh)
+{
+	uint32_t id;
+	int r;
+
+	for (id = 0; id < specs->limit; id++) {
+		if (!specs_is_same(&specs->slot[id], probe, spec))
+			continue;
+		specs->slot[id].users++;
+		*ret_fresh = false;
+		*ret = id;
+		return 0;
+	}
+	r = find_free(specs, &id);
+	if (r < 0)
+		return r;
+	specs->slot[id] = (struct spec_slot){.probe = probe, .spec = *spec, .users = 1, .since_ns = now_ns};
+	*ret_fresh = true;
+	*ret = id;
+	return 0;
+}
+
+void specs_drop(struct specs *specs, uint32_t id, uint64_t now_ns)
+{
+	struct spec_slot *slot = &specs->slot[id];
+
+	if (slot->users > 0 && --slot->users == 0)
+		slot->dropped_ns = now_ns;
+}
+
+void specs_clear(struct specs *specs, uint32_t id)
+{
+	specs->slot[id] = (struct spec_slot){0};
+}
+
+const struct probe *specs_probe(const struct specs *specs, uint32_t id, uint64_t time_ns)
+{
+	if (id >= specs->limit || time_ns < specs->slot[id].since_ns)
+		return NULL;
+	return specs->slot[id].probe;
+}
 
 struct pair {
 	int enter_fd;
@@ -156,7 +226,7 @@ static bool is_current(void *arg, uint32_t pid, const struct probe *probe)
 	return probe != NULL;
 }
 
-static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+static int call_engine_spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
 {
 	struct call_engine *engine = arg;
 	bool fresh;
@@ -181,14 +251,14 @@ static int spec_new(void *arg, const struct place *place, const struct rt_call_s
 	return 0;
 }
 
-static void spec_free(void *arg, uint32_t spec)
+static void call_engine_spec_free(void *arg, uint32_t spec)
 {
 	struct call_engine *engine = arg;
 
 	specs_drop(&engine->specs, spec, monotonic_ns());
 }
 
-static int attach(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret)
+static int call_engine_attach_one(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret)
 {
 	struct call_engine *engine = arg;
 	bool own = modes[engine->mode].own_programs;
@@ -206,9 +276,9 @@ struct attach_engine call_engine_attach(struct call_engine *engine, const struct
 	return (struct attach_engine){
 		.table = table,
 		.mixes_specs = !modes[engine->mode].own_programs,
-		.spec_new = spec_new,
-		.spec_free = spec_free,
-		.attach = attach,
+		.spec_new = call_engine_spec_new,
+		.spec_free = call_engine_spec_free,
+		.attach = call_engine_attach_one,
 		.arg = engine,
 	};
 }

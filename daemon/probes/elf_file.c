@@ -18,7 +18,7 @@ static void elf_endp(Elf **elf)
 		elf_end(*elf);
 }
 
-static int read_all(int fd, uint8_t *buffer, size_t size_bytes, uint64_t offset)
+static int elf_file_read_all(int fd, uint8_t *buffer, size_t size_bytes, uint64_t offset)
 {
 	size_t done = 0;
 
@@ -46,7 +46,7 @@ int elf_read_range(const struct elf_file *file, const struct elf_range *range, u
 	buffer = malloc(range->size_bytes + 1);
 	if (!buffer)
 		return -ENOMEM;
-	r = read_all(file->fd, buffer, range->size_bytes, range->offset);
+	r = elf_file_read_all(file->fd, buffer, range->size_bytes, range->offset);
 	if (r < 0)
 		return r;
 	buffer[range->size_bytes] = 0;
@@ -295,6 +295,6 @@ int elf_file_bytes(struct elf_file *file, uint64_t file_offset, uint8_t *ret, si
 		max = left;
 	if (max > INT32_MAX)
 		max = INT32_MAX;
-	r = read_all(file->fd, ret, max, file_offset);
+	r = elf_file_read_all(file->fd, ret, max, file_offset);
 	return r < 0 ? r : (int)max;
 }

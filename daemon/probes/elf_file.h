@@ -4,10 +4,19 @@
  * that comes from the file checked. The file may be wrong or malicious: out-of-range offsets are skipped, loops bounded,
  * and a damaged file is an error, never a crash.
  */
-#ifndef RANKTRACE_PROBES_ELF_FILE_H
-#define RANKTRACE_PROBES_ELF_FILE_H
+#ifndef RANKTRACE_DAEMON_PROBES_ELF_FILE_H
+#define RANKTRACE_DAEMON_PROBES_ELF_FILE_H
 
-#include "daemon/util.h"
+#include "daemon/base/util.h"
+
+/*
+ * Shell patterns of the probe tables: * is any text, ? any one character, everything else itself. No brackets, no
+ * escapes: mangled names hold none. Takes time in proportion to the two lengths multiplied, whatever the input.
+ */
+
+bool pattern_matches(const char *pattern, const char *text);
+/* How many characters at the pattern's start stand for themselves; its length if it has no wildcard. */
+size_t pattern_literal_bytes(const char *pattern);
 
 struct elf_file;
 
@@ -33,7 +42,7 @@ struct usdt_operand {
 #define ELF_MATCHES_MAX 65536
 #define ELF_NAME_BYTES_MAX 4096 /* symbols with longer names are skipped */
 
-struct usdt_place {
+struct usdt_site {
 	uint64_t file_offset;
 	uint64_t semaphore_offset; /* file offset, 0 if none */
 	unsigned operands;
@@ -56,7 +65,7 @@ int elf_file_find_all(struct elf_file *file, const char *const *patterns, size_t
 int elf_file_find_every(struct elf_file *file, const char *pattern, struct elf_symbol *ret, size_t max);
 
 /* All places of provider:name, at most max; returns how many there are, or -errno. */
-int elf_file_usdt(struct elf_file *file, const char *provider, const char *name, struct usdt_place *ret, size_t max);
+int elf_file_usdt(struct elf_file *file, const char *provider, const char *name, struct usdt_site *ret, size_t max);
 
 /* Operands from a note's text; returns how many. What it cannot say becomes USDT_UNKNOWN. */
 unsigned usdt_parse_operands(enum elf_machine machine, const char *text, struct usdt_operand *ret, unsigned max);

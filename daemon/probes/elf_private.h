@@ -2,8 +2,8 @@
 /*
  * What the files elf_file.c, elf_symbols.c and elf_usdt.c share: an opened file with its headers copied and checked.
  */
-#ifndef RANKTRACE_PROBES_ELF_PRIVATE_H
-#define RANKTRACE_PROBES_ELF_PRIVATE_H
+#ifndef RANKTRACE_DAEMON_PROBES_ELF_PRIVATE_H
+#define RANKTRACE_DAEMON_PROBES_ELF_PRIVATE_H
 
 #include <elf.h>
 #include "daemon/probes/elf_file.h"

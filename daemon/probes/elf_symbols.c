@@ -4,8 +4,40 @@
  * one pass, exact names by binary search, wildcards only where their literal beginning fits. Symbols that point outside
  * the file's code or have no sane name are skipped: the file may lie.
  */
+#include "daemon/probes/elf_file.h"
 #include "daemon/probes/elf_private.h"
-#include "daemon/probes/pattern.h"
+
+/*
+ * Shell patterns, see elf_file.h. Only the last * is ever taken back to, so no pattern makes it exponential.
+ */
+
+bool pattern_matches(const char *pattern, const char *text)
+{
+	const char *star = NULL, *resume = NULL;
+
+	while (*text) {
+		if (*pattern == '*') {
+			star = pattern++;
+			resume = text;
+		} else if (*pattern == '?' || *pattern == *text) {
+			pattern++;
+			text++;
+		} else if (star) {
+			pattern = star + 1;
+			text = ++resume;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}
+
+size_t pattern_literal_bytes(const char *pattern)
+{
+	return strcspn(pattern, "*?");
+}
 
 #define TABLES_BYTES_MAX (512ULL << 20)
 
@@ -31,7 +63,7 @@ void elf_table_free(struct elf_table *table)
 	free(table->name);
 }
 
-static int load(struct elf_file *file, struct elf_table *table)
+static int elf_symbols_load(struct elf_file *file, struct elf_table *table)
 {
 	_cleanup_free_ uint8_t *symbol = NULL, *name = NULL;
 	uint64_t left = TABLES_BYTES_MAX - file->table_bytes;
@@ -66,7 +98,7 @@ static bool function_at(const struct elf_table *table, size_t i, Elf64_Sym *ret,
 	return **ret_name;
 }
 
-static bool place(const struct elf_file *file, const Elf64_Sym *raw, const char *name, struct elf_symbol *ret)
+static bool elf_symbols_place(const struct elf_file *file, const Elf64_Sym *raw, const char *name, struct elf_symbol *ret)
 {
 	uint64_t file_offset, left;
 
@@ -126,10 +158,10 @@ static void search_table(struct search *search, const struct elf_file *file, con
 			continue;
 		for (size_t k = first_not_below(search, name);
 			k < search->exacts && streq(search->exact[k].pattern, name); k++)
-			if (place(file, &raw, name, &symbol))
+			if (elf_symbols_place(file, &raw, name, &symbol))
 				offer(search, search->exact[k].index, &symbol);
 		for (size_t k = 0; k < search->wilds; k++)
-			if (wild_matches(&search->wild[k], name) && place(file, &raw, name, &symbol))
+			if (wild_matches(&search->wild[k], name) && elf_symbols_place(file, &raw, name, &symbol))
 				offer(search, search->wild[k].index, &symbol);
 	}
 }
@@ -165,7 +197,7 @@ int elf_file_find_all(
 	}
 	qsort(search.exact, search.exacts, sizeof(*search.exact), by_pattern);
 	for (size_t t = 0; t < ARRAY_SIZE(tables); t++) {
-		int r = load(file, tables[t]);
+		int r = elf_symbols_load(file, tables[t]);
 
 		if (r < 0)
 			return r;
@@ -196,7 +228,7 @@ static int by_offset(const void *a, const void *b)
 	return x->file_offset < y->file_offset ? -1 : x->file_offset > y->file_offset;
 }
 
-static size_t collect(
+static size_t elf_symbols_collect(
 	const struct elf_file *file, const struct elf_table *table, const struct wanted *wanted, struct elf_symbol *ret)
 {
 	size_t count = 0, kept = 0;
@@ -206,7 +238,7 @@ static size_t collect(
 		Elf64_Sym raw;
 
 		if (function_at(table, i, &raw, &name) && wild_matches(wanted, name) &&
-			place(file, &raw, name, &ret[count]))
+			elf_symbols_place(file, &raw, name, &ret[count]))
 			count++;
 	}
 	qsort(ret, count, sizeof(*ret), by_offset);
@@ -226,11 +258,11 @@ int elf_file_find_every(struct elf_file *file, const char *pattern, struct elf_s
 	if (!matches)
 		return -ENOMEM;
 	for (size_t t = 0; t < ARRAY_SIZE(tables) && !count; t++) {
-		int r = load(file, tables[t]);
+		int r = elf_symbols_load(file, tables[t]);
 
 		if (r < 0)
 			return r;
-		count = collect(file, tables[t], &wanted, matches);
+		count = elf_symbols_collect(file, tables[t], &wanted, matches);
 	}
 	for (size_t i = 0; i < count && i < max; i++)
 		ret[i] = matches[i];

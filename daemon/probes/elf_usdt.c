@@ -112,7 +112,7 @@ static bool arm64_register(const char *name, uint8_t *ret)
 	return true;
 }
 
-static bool number(const char *text, char **ret_end, int64_t *ret)
+static bool elf_usdt_number(const char *text, char **ret_end, int64_t *ret)
 {
 	/* strtoll would skip blanks and take a +. */
 	if (*text != '-' && (*text < '0' || *text > '9'))
@@ -127,7 +127,7 @@ static bool constant(const char *text, struct usdt_operand *operand)
 	char *end;
 
 	operand->where = USDT_CONST;
-	return number(text, &end, &operand->offset) && !*end;
+	return elf_usdt_number(text, &end, &operand->offset) && !*end;
 }
 
 /* %rax, $5, (%rax), -20(%rbp). Symbols, indexes and rip-relative places are not read. */
@@ -141,7 +141,7 @@ static bool x86_place(char *text, struct usdt_operand *operand)
 		operand->where = USDT_REG;
 		return x86_register(text + 1, &operand->reg);
 	}
-	if (!open || (open != text && (!number(text, &end, &operand->offset) || end != open)))
+	if (!open || (open != text && (!elf_usdt_number(text, &end, &operand->offset) || end != open)))
 		return false;
 	end = strchr(open, ')');
 	if (!end || end[1] || open[1] != '%')
@@ -169,7 +169,7 @@ static bool arm64_place(char *text, struct usdt_operand *operand)
 	if (comma) {
 		*comma++ = 0;
 		comma += strspn(comma, " #");
-		if (!number(comma, &end, &operand->offset) || *end)
+		if (!elf_usdt_number(comma, &end, &operand->offset) || *end)
 			return false;
 	}
 	return arm64_register(text + 1, &operand->reg);
@@ -183,7 +183,7 @@ static void parse_operand(enum elf_machine machine, char *text, struct usdt_oper
 	bool ok;
 
 	*ret = (struct usdt_operand){.where = USDT_UNKNOWN};
-	if (!number(text, &end, &size) || *end != '@')
+	if (!elf_usdt_number(text, &end, &size) || *end != '@')
 		return;
 	operand.is_signed = size < 0;
 	if (size != 1 && size != 2 && size != 4 && size != 8 && size != -1 && size != -2 && size != -4 && size != -8)
@@ -243,7 +243,7 @@ static const char *next_text(const uint8_t *desc, size_t size_bytes, size_t *at)
 	return text;
 }
 
-static bool describe(const struct elf_note *note, struct description *ret)
+static bool elf_usdt_describe(const struct elf_note *note, struct description *ret)
 {
 	size_t at = 3 * sizeof(uint64_t);
 
@@ -259,12 +259,12 @@ static bool describe(const struct elf_note *note, struct description *ret)
 	return ret->provider && ret->name && ret->operands;
 }
 
-static bool place_of(const struct elf_file *file, const struct description *d, struct usdt_place *ret)
+static bool elf_usdt_place_of(const struct elf_file *file, const struct description *d, struct usdt_site *ret)
 {
 	uint64_t moved = file->usdt_base && d->base ? file->usdt_base - d->base : 0;
 	uint64_t left;
 
-	*ret = (struct usdt_place){0};
+	*ret = (struct usdt_site){0};
 	if (!elf_file_offset(file, d->pc + moved, &ret->file_offset) || !elf_is_code(file, ret->file_offset, &left))
 		return false;
 	/* Without its semaphore such a probe is never reached. */
@@ -274,7 +274,7 @@ static bool place_of(const struct elf_file *file, const struct description *d, s
 	return true;
 }
 
-int elf_file_usdt(struct elf_file *file, const char *provider, const char *name, struct usdt_place *ret, size_t max)
+int elf_file_usdt(struct elf_file *file, const char *provider, const char *name, struct usdt_site *ret, size_t max)
 {
 	_cleanup_free_ uint8_t *notes = NULL;
 	struct elf_note note;
@@ -288,10 +288,10 @@ int elf_file_usdt(struct elf_file *file, const char *provider, const char *name,
 		return r;
 	while (elf_next_note(notes, file->usdt_notes.size_bytes, &at, &note)) {
 		struct description d;
-		struct usdt_place found;
+		struct usdt_site found;
 
-		if (!describe(&note, &d) || !streq(d.provider, provider) || !streq(d.name, name) ||
-			!place_of(file, &d, &found))
+		if (!elf_usdt_describe(&note, &d) || !streq(d.provider, provider) || !streq(d.name, name) ||
+			!elf_usdt_place_of(file, &d, &found))
 			continue;
 		if (count < max)
 			ret[count] = found;

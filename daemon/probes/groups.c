@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See groups.h. A node has a handful of libraries and runs this when one is new: a plain loop over pairs will do. */
-#include "daemon/log.h"
+#include "daemon/base/log.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/groups.h"
 
@@ -22,7 +22,7 @@ static bool together(const struct library *a, const struct library *b)
 	return a == b;
 }
 
-static void add_found(void *arg, struct library *library)
+static void probe_groups_add_found(void *arg, struct library *library)
 {
 	struct group *group = arg;
 	const bool *found;
@@ -34,7 +34,7 @@ static void add_found(void *arg, struct library *library)
 		group->found[i] |= found[i];
 }
 
-static void choose(void *arg, struct library *library)
+static void probe_groups_choose(void *arg, struct library *library)
 {
 	const struct groups *groups = arg;
 	struct group group = {.of = library};
@@ -44,7 +44,7 @@ static void choose(void *arg, struct library *library)
 	if (!attachment)
 		return;
 	before = attachment_attached(attachment);
-	libraries_each(groups->libraries, add_found, &group);
+	libraries_each(groups->libraries, probe_groups_add_found, &group);
 	attachment_choose(attachment, group.found);
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		if (groups->on[level])
@@ -58,5 +58,5 @@ void groups_choose(struct libraries *libraries, const bool on[LEVEL_MAX])
 {
 	struct groups groups = {libraries, on};
 
-	libraries_each(libraries, choose, &groups);
+	libraries_each(libraries, probe_groups_choose, &groups);
 }

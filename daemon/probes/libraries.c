@@ -8,9 +8,9 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
-#include "daemon/log.h"
+#include "daemon/base/log.h"
 #include "daemon/probes/libraries.h"
-#include "daemon/within.h"
+#include "daemon/base/timeout_call.h"
 
 #define MAPS_LINES_MAX 1000000u
 #define DELETED " (deleted)"
@@ -57,7 +57,7 @@ static void library_free(struct library *library)
 	free(library);
 }
 
-static void drop(struct libraries *libraries, size_t i)
+static void libraries_drop(struct libraries *libraries, size_t i)
 {
 	struct library *library = libraries->library[i];
 
@@ -72,7 +72,7 @@ struct libraries *libraries_free(struct libraries *libraries)
 	if (!libraries)
 		return NULL;
 	while (libraries->count > 0)
-		drop(libraries, libraries->count - 1);
+		libraries_drop(libraries, libraries->count - 1);
 	free(libraries);
 	return NULL;
 }
@@ -85,7 +85,7 @@ bool library_used_by(const struct library *library, int64_t instance)
 	return false;
 }
 
-static int add_user(struct library *library, int64_t instance, const struct library_id *id)
+static int libraries_add_user(struct library *library, int64_t instance, const struct library_id *id)
 {
 	struct library_user *user;
 
@@ -247,7 +247,7 @@ static void forget_opening(void *arg, int fd)
 static int open_within(
 	const struct libraries *libraries, uint32_t pid, const struct mapping *mapping, struct stat *ret)
 {
-	static const struct within within = {answer_opening, forget_opening};
+	static const struct timeout_call within = {answer_opening, forget_opening};
 	size_t size_bytes = strlen(mapping->path) + 1;
 	struct opening *opening = malloc(sizeof(*opening) + size_bytes);
 	void *asked = opening;
@@ -258,7 +258,7 @@ static int open_within(
 	*opening = (struct opening){.pid = pid, .mapping = *mapping};
 	(void)copy_text(opening->proc_root, sizeof(opening->proc_root), libraries->proc_root);
 	opening->mapping.path = memcpy(opening->path, mapping->path, size_bytes);
-	fd = ask_within(&within, &asked, OPEN_WAIT_NS);
+	fd = timeout_call_run(&within, &asked, OPEN_WAIT_NS);
 	if (fd >= 0)
 		*ret = opening->st;
 	free(asked);
@@ -343,7 +343,7 @@ static int add_library(struct libraries *libraries, uint32_t pid, const struct m
 	return 0;
 }
 
-static struct library *find_known(const struct libraries *libraries, const struct library_id *id)
+static struct library *libraries_find_known(const struct libraries *libraries, const struct library_id *id)
 {
 	for (size_t i = 0; i < libraries->count; i++)
 		if (has_id(libraries->library[i], id))
@@ -351,7 +351,7 @@ static struct library *find_known(const struct libraries *libraries, const struc
 	return NULL;
 }
 
-static void refuse(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, int error)
+static void libraries_refuse(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, int error)
 {
 	bool slow = error == -ETIMEDOUT;
 
@@ -366,7 +366,7 @@ static void refuse(struct libraries *libraries, uint32_t pid, const struct mappi
 
 static void use(struct libraries *libraries, uint32_t pid, int64_t instance, const struct mapping *mapping)
 {
-	struct library *library = find_known(libraries, &mapping->id);
+	struct library *library = libraries_find_known(libraries, &mapping->id);
 	int r;
 
 	if (!library && !libraries->ops.wanted(libraries->ops.arg, strrchr(mapping->path, '/') + 1))
@@ -374,10 +374,10 @@ static void use(struct libraries *libraries, uint32_t pid, int64_t instance, con
 	r = library ? 0 : add_library(libraries, pid, mapping, &library);
 	if (r < 0) {
 		if (r != -ESRCH && r != -EBUSY)
-			refuse(libraries, pid, mapping, r);
+			libraries_refuse(libraries, pid, mapping, r);
 		return;
 	}
-	if (add_user(library, instance, &mapping->id) == 0)
+	if (libraries_add_user(library, instance, &mapping->id) == 0)
 		library->touched = true;
 }
 
@@ -409,7 +409,7 @@ int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)
 			continue;
 		remove_user(libraries->library[i], instance);
 		if (libraries->library[i]->users == 0)
-			drop(libraries, i);
+			libraries_drop(libraries, i);
 	}
 	return (int)used;
 }
@@ -419,7 +419,7 @@ void libraries_forget(struct libraries *libraries, int64_t instance)
 	for (size_t i = libraries->count; i-- > 0;) {
 		remove_user(libraries->library[i], instance);
 		if (libraries->library[i]->users == 0)
-			drop(libraries, i);
+			libraries_drop(libraries, i);
 	}
 }
 

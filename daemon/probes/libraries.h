@@ -8,13 +8,13 @@
  * a probe goes to the file below, so that probing both would show every call twice: they are one library, and so is
  * that file where a rank outside maps it itself.
  *
- * A file is opened once; if its file system does not answer, that is not waited for (daemon/within.h), and the next scan
+ * A file is opened once; if its file system does not answer, that is not waited for (daemon/base/timeout_call.h), and the next scan
  * tries again. What is read of an open file is waited for.
  */
-#ifndef RANKTRACE_PROBES_LIBRARIES_H
-#define RANKTRACE_PROBES_LIBRARIES_H
+#ifndef RANKTRACE_DAEMON_PROBES_LIBRARIES_H
+#define RANKTRACE_DAEMON_PROBES_LIBRARIES_H
 
-#include "daemon/util.h"
+#include "daemon/base/util.h"
 
 #define LIBRARIES_MAX 1024
 #define LIBRARY_USERS_MAX 4096

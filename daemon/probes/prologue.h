@@ -6,8 +6,8 @@
  * slot that the probe reads is changed, and for a return probe before the stack pointer moves. Where the decoder does not
  * know an instruction it stops: the entry is always right.
  */
-#ifndef RANKTRACE_PROBES_PROLOGUE_H
-#define RANKTRACE_PROBES_PROLOGUE_H
+#ifndef RANKTRACE_DAEMON_PROBES_PROLOGUE_H
+#define RANKTRACE_DAEMON_PROBES_PROLOGUE_H
 
 #include "daemon/probes/elf_file.h"
 

@@ -60,7 +60,7 @@ static const struct form forms[] = {
 	{0xfff00000, 0xd5300000, DEST_RD, false, false},       /* mrs: the stack protector's thread pointer */
 };
 
-static void writes(struct prologue_insn *insn, uint32_t reg, bool is_sp)
+static void prologue_arm64_writes(struct prologue_insn *insn, uint32_t reg, bool is_sp)
 {
 	if (reg < ARG_REGS)
 		insn->writes_args |= 1u << reg;
@@ -73,12 +73,12 @@ static void pair(struct prologue_insn *insn, uint32_t word)
 	bool vector = word & (1u << 26), load = word & (1u << 22), write_back = word & (1u << 23);
 
 	if (load && !vector) {
-		writes(insn, word & 31, false);
-		writes(insn, (word >> 10) & 31, false);
+		prologue_arm64_writes(insn, word & 31, false);
+		prologue_arm64_writes(insn, (word >> 10) & 31, false);
 	}
 	/* Bits 24:23 are 01 after and 11 before the access; 00 and 10 leave the base alone. */
 	if (write_back)
-		writes(insn, (word >> 5) & 31, true);
+		prologue_arm64_writes(insn, (word >> 5) & 31, true);
 }
 
 static void single(struct prologue_insn *insn, uint32_t word)
@@ -87,9 +87,9 @@ static void single(struct prologue_insn *insn, uint32_t word)
 	bool indexed = !(word & (1u << 24)) && !(word & (1u << 21)) && (word & (1u << 10));
 
 	if (load && !vector)
-		writes(insn, word & 31, false);
+		prologue_arm64_writes(insn, word & 31, false);
 	if (indexed)
-		writes(insn, (word >> 5) & 31, true);
+		prologue_arm64_writes(insn, (word >> 5) & 31, true);
 }
 
 static void destination(struct prologue_insn *insn, enum dest dest, uint32_t word)
@@ -100,13 +100,13 @@ static void destination(struct prologue_insn *insn, enum dest dest, uint32_t wor
 	case DEST_NONE:
 		break;
 	case DEST_RD:
-		writes(insn, word & 31, false);
+		prologue_arm64_writes(insn, word & 31, false);
 		break;
 	case DEST_RD_FLAGS:
-		writes(insn, word & 31, !(word & (1u << 29)));
+		prologue_arm64_writes(insn, word & 31, !(word & (1u << 29)));
 		break;
 	case DEST_LOGICAL:
-		writes(insn, word & 31, (word >> 29 & 3) != 3);
+		prologue_arm64_writes(insn, word & 31, (word >> 29 & 3) != 3);
 		break;
 	case DEST_PAIR:
 		pair(insn, word);

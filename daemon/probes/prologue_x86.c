@@ -291,7 +291,7 @@ static bool skip_immediate(struct decode *decode)
 	return !(decode->flags & IMM8) || skip_bytes(decode, 1);
 }
 
-static void writes(struct prologue_insn *insn, const struct decode *decode, unsigned low, bool extended)
+static void prologue_x86_writes(struct prologue_insn *insn, const struct decode *decode, unsigned low, bool extended)
 {
 	/* rax rcx rdx rbx rsp rbp rsi rdi r8 r9 */
 	static const uint8_t arg_bit[16] = {0, 1 << 3, 1 << 2, 0, 0, 0, 1 << 1, 1 << 0, 1 << 4, 1 << 5};
@@ -310,11 +310,11 @@ static void effects(const struct decode *decode, struct prologue_insn *insn)
 	insn->ends = flags & ENDS;
 	insn->moves_stack = flags & STACK;
 	if (flags & W_RM && decode->modrm >> 6 == 3)
-		writes(insn, decode, decode->modrm & 7, decode->rex & 1);
+		prologue_x86_writes(insn, decode, decode->modrm & 7, decode->rex & 1);
 	if (flags & W_REG)
-		writes(insn, decode, decode->modrm >> 3 & 7, decode->rex & 4);
+		prologue_x86_writes(insn, decode, decode->modrm >> 3 & 7, decode->rex & 4);
 	if (flags & W_OPCODE)
-		writes(insn, decode, decode->opcode & 7, decode->rex & 1);
+		prologue_x86_writes(insn, decode, decode->opcode & 7, decode->rex & 1);
 	if (flags & W_DX)
 		insn->writes_args |= 1 << 2;
 }

@@ -2,9 +2,36 @@
 /*
  * Probe tables as a whole: rows are checked once their text has been read, and a text that is refused changes nothing.
  */
-#include <fnmatch.h>
-#include "daemon/ini.h"
+#include "daemon/probes/table.h"
+#include "daemon/base/ini.h"
 #include "daemon/probes/table_private.h"
+
+#include <fnmatch.h>
+
+/* Which rows of the tables are whose: each collector keeps those of the levels that it serves. */
+
+void probe_table_keep_levels(struct probe_table *table, uint32_t levels)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < table->count; i++)
+		if (levels & LEVEL_BIT(table->probe[i].level))
+			table->probe[kept++] = table->probe[i];
+	table->count = kept;
+}
+
+int probe_table_load_dirs(struct probe_table *table, const char *const *dirs, size_t count, uint32_t levels,
+	char *error, size_t error_size)
+{
+	for (size_t i = 0; i < count; i++) {
+		int r = probe_table_load_dir(table, dirs[i], error, error_size);
+
+		if (r < 0)
+			return r;
+	}
+	probe_table_keep_levels(table, levels);
+	return 0;
+}
 
 #define EDGE_BIT(edge) (1u << (edge))
 #define STAGE_EDGES (EDGE_BIT(RT_EDGE_BEGIN) | EDGE_BIT(RT_EDGE_END) | EDGE_BIT(RT_EDGE_SPAN))
@@ -168,7 +195,7 @@ static int check_rows(struct text *text, char *error, size_t error_size)
 }
 
 /* Both tables together, in new memory; the old one is released only when nothing can fail any more. */
-static int merge(struct probe_table *table, const struct text *text, char *error, size_t error_size)
+static int probe_table_merge(struct probe_table *table, const struct text *text, char *error, size_t error_size)
 {
 	struct probe *rows = calloc(table->count + text->table.count + 1, sizeof(*rows));
 	size_t count = table->count;
@@ -199,7 +226,7 @@ static int merge(struct probe_table *table, const struct text *text, char *error
 	return 0;
 }
 
-static int take_text(
+static int probe_table_take_text(
 	struct probe_table *table, struct text *text, int r, const char *sentence, char *error, size_t error_size)
 {
 	if (r < 0) {
@@ -207,7 +234,7 @@ static int take_text(
 		return r;
 	}
 	r = check_rows(text, error, error_size);
-	return r < 0 ? r : merge(table, text, error, error_size);
+	return r < 0 ? r : probe_table_merge(table, text, error, error_size);
 }
 
 int probe_table_parse(struct probe_table *table, const char *path, const char *text, size_t size_bytes, char *error,
@@ -216,7 +243,7 @@ int probe_table_parse(struct probe_table *table, const char *path, const char *t
 	_cleanup_(text_free) struct text rows = {.path = path};
 	char sentence[INI_ERROR_BYTES] = "";
 
-	return take_text(
+	return probe_table_take_text(
 		table, &rows, ini_parse(path, text, size_bytes, on_line, &rows, sentence), sentence, error, error_size);
 }
 
@@ -225,7 +252,7 @@ static int parse_file(struct probe_table *table, const char *path, char *error, 
 	_cleanup_(text_free) struct text rows = {.path = path};
 	char sentence[INI_ERROR_BYTES] = "";
 
-	return take_text(table, &rows, ini_parse_file(path, on_line, &rows, sentence), sentence, error, error_size);
+	return probe_table_take_text(table, &rows, ini_parse_file(path, on_line, &rows, sentence), sentence, error, error_size);
 }
 
 static int is_table(const struct dirent *entry)

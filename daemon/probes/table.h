@@ -17,7 +17,7 @@
  *                                                  functions that let no exception out: one that passes it ends the process
  *   stage   = backward                             stage of begin/end/span edges; absent: from the text
  *   event   = op                                   what the record is, for edges call, entry and close: enum ops_kind in
- *                                                  analyzers/ops.h (op, p2p, group, comm, ...), or alloc, free, launch
+ *                                                  analyzers/coll/coll.h (op, p2p, group, comm, ...), or alloc, free, launch
  *   family  = nccl                                 of an event: the library's family (numbers of its data types)
  *   op      = AllReduce                            of an event: NCCL's word for the operation, or the function's name
  *   arch    = x86_64                               the row is for this machine only (x86_64, aarch64); absent: all. On any
@@ -41,7 +41,7 @@
  *               cstring(N[,OFF[,OFF[,OFF]]])       a text, at N, at N + OFF, at *(N + OFF) + OFF, ...
  *               stdstring(N) pystring(N) pytuple(N) texts. Of texts one, and as the last
  *               usdt(N)                            operand N of the USDT probe, from 1
- *             count:reg(3) comm:reg(6)             of an event, each may have a name: a field of analyzers/op_fields.def
+ *             count:reg(3) comm:reg(6)             of an event, each may have a name: a field of analyzers/coll/coll_fields.def
  *   symbol_reg = 3                                 edge mark: register of the c10::Symbol
  *   set     = record_function/1                    SET/VARIANT, variants 1 to 16. Of a set's variants only the lowest one is
  *                                                  used of which all rows are found in the libraries that a rank maps. So
@@ -54,13 +54,13 @@
  * has no use for, a name twice in one file: refused with "FILE:LINE: sentence". Limits: PROBES_MAX rows, RT_CALL_ARGS_MAX
  * readers, 4 patterns and 4 accessors each.
  */
-#ifndef RANKTRACE_PROBES_TABLE_H
-#define RANKTRACE_PROBES_TABLE_H
+#ifndef RANKTRACE_DAEMON_PROBES_TABLE_H
+#define RANKTRACE_DAEMON_PROBES_TABLE_H
 
-#include "analyzers/ops.h"
+#include "analyzers/coll/coll.h"
 #include "bpf/call.h"
-#include "daemon/level.h"
-#include "daemon/util.h"
+#include "daemon/levels/level.h"
+#include "daemon/base/util.h"
 
 #define PROBES_MAX 512
 #define PROBE_PATTERNS_MAX 4
@@ -85,7 +85,7 @@ struct probe {
 	char event[32];              /* "" if the row is a mark of a stage, or opens a group */
 	char family[8];
 	char op[32];
-	enum op_field field[RT_CALL_ARGS_MAX]; /* name of arg[i]; OP_FIELD_MAX: none, also of those past the last */
+	enum coll_field field[RT_CALL_ARGS_MAX]; /* name of arg[i]; OP_FIELD_MAX: none, also of those past the last */
 	char accessor[PROBE_ACCESSORS_MAX][PROBE_ACCESSOR_BYTES];
 	bool accessor_is_part[PROBE_ACCESSORS_MAX];
 	unsigned accessors;

@@ -2,7 +2,7 @@
 /*
  * The argument readers of a probe table's row: a list of name(number, ...) words.
  */
-#include "daemon/ini.h"
+#include "daemon/base/ini.h"
 #include "daemon/probes/table_private.h"
 
 #define READER_WORDS_MAX 6
@@ -28,7 +28,7 @@ static const struct reader {
 	{.name = "deref", .read = RT_READ_DEREF, .rest = REST_OFFSETS_SIZE, .words_min = 3, .words_max = 3},
 	{.name = "path", .read = RT_READ_DEREF, .rest = REST_OFFSETS_SIZE, .words_min = 4, .words_max = 5},
 	{.name = "out", .read = RT_READ_OUT, .rest = REST_SIZE, .words_min = 2, .words_max = 2},
-	/* As a signed char is what the library's own hash takes it for; place.c knows where a char has no sign. */
+	/* As a signed char is what the library's own hash takes it for; site.c knows where a char has no sign. */
 	{.name = "hash", .read = RT_READ_HASH, .rest = REST_BYTES, .words_min = 2, .words_max = 2, .is_signed = true},
 	{.name = "digest", .read = RT_READ_DIGEST, .rest = REST_BYTES, .words_min = 2, .words_max = 2},
 	{.name = "member", .read = RT_READ_DEREF, .rest = REST_FUNCTION, .words_min = 3, .words_max = 6},
@@ -54,7 +54,7 @@ static const struct reader *find_reader(const char *name)
 	return NULL;
 }
 
-static bool read_number(const char *text, int64_t min, int64_t max, int64_t *ret)
+static bool probe_table_args_read_number(const char *text, int64_t min, int64_t max, int64_t *ret)
 {
 	bool negative = *text == '-';
 	uint64_t value;
@@ -69,7 +69,7 @@ static bool read_offset(const char *text, int32_t *ret)
 {
 	int64_t offset;
 
-	if (!read_number(text, -OFFSET_MAX, OFFSET_MAX, &offset))
+	if (!probe_table_args_read_number(text, -OFFSET_MAX, OFFSET_MAX, &offset))
 		return false;
 	*ret = (int32_t)offset;
 	return true;
@@ -79,7 +79,7 @@ static bool read_size(const char *text, uint8_t *ret)
 {
 	int64_t size;
 
-	if (!read_number(text, 1, 8, &size) || size & (size - 1))
+	if (!probe_table_args_read_number(text, 1, 8, &size) || size & (size - 1))
 		return false;
 	*ret = (uint8_t)size;
 	return true;
@@ -144,7 +144,7 @@ static bool read_rest(struct probe *probe, const struct reader *reader, const ch
 	case REST_OFFSETS_SIZE:
 		return read_offsets(words, count - 1, arg) && read_size(words[count - 1], &arg->size_bytes);
 	case REST_BYTES:
-		if (!read_number(words[0], 1, RT_CALL_HASH_MAX, &bytes))
+		if (!probe_table_args_read_number(words[0], 1, RT_CALL_HASH_MAX, &bytes))
 			return false;
 		arg->size_bytes = (uint8_t)bytes;
 		return true;
@@ -156,7 +156,7 @@ static bool read_rest(struct probe *probe, const struct reader *reader, const ch
 }
 
 /* name(N, ...) in word, which is taken apart. */
-static bool split(char *word, const char **ret_words, unsigned *ret_count)
+static bool probe_table_args_split(char *word, const char **ret_words, unsigned *ret_count)
 {
 	char *open = strchr(word, '('), *close = word + strlen(word) - 1, *rest;
 	unsigned count = 0;
@@ -183,7 +183,7 @@ static bool read_place(const struct reader *reader, const char *word, uint8_t *r
 		*ret = RT_CALL_REG_STACK_BASE;
 		return true;
 	}
-	if (!read_number(word, 1, reader->is_usdt ? USDT_NUMBER_MAX : REGISTERS_MAX, &number))
+	if (!probe_table_args_read_number(word, 1, reader->is_usdt ? USDT_NUMBER_MAX : REGISTERS_MAX, &number))
 		return false;
 	*ret = (uint8_t)number;
 	return true;
@@ -198,7 +198,7 @@ static int add_reader(struct call *call, char *word, const char *whole)
 	unsigned count;
 	uint8_t place;
 
-	if (!split(word, words, &count) || !(reader = find_reader(word)) || count < reader->words_min ||
+	if (!probe_table_args_split(word, words, &count) || !(reader = find_reader(word)) || count < reader->words_min ||
 		count > reader->words_max)
 		return probe_refuse(call->error, call->error_size, "\"%s\" is not an argument reader", whole);
 	if (!read_place(reader, words[0], &place))
@@ -222,7 +222,7 @@ static int add_reader(struct call *call, char *word, const char *whole)
 }
 
 /* The name before a colon, which is taken off the word. */
-static int take_field(struct call *call, char **word, const char *whole)
+static int probe_table_args_take_field(struct call *call, char **word, const char *whole)
 {
 	struct probe *probe = call->probe;
 	unsigned i = probe->spec.args;
@@ -235,7 +235,7 @@ static int take_field(struct call *call, char **word, const char *whole)
 	probe->field[i] = op_field_parse(name);
 	if (probe->field[i] == OP_FIELD_MAX)
 		return probe_refuse(call->error, call->error_size,
-			"\"%s\" has a name that is no field (analyzers/op_fields.def)", whole);
+			"\"%s\" has a name that is no field (analyzers/coll/coll_fields.def)", whole);
 	for (unsigned k = 0; k < i; k++)
 		if (probe->field[k] == probe->field[i])
 			return probe_refuse(
@@ -259,7 +259,7 @@ static int each_reader(void *arg, const char *text, size_t bytes)
 			"nothing may follow the reader of a text, so \"%s\" may not", whole);
 	if (call->probe->spec.args == RT_CALL_ARGS_MAX)
 		return probe_refuse(call->error, call->error_size, "more than %d argument readers", RT_CALL_ARGS_MAX);
-	r = take_field(call, &word, whole);
+	r = probe_table_args_take_field(call, &word, whole);
 	return r < 0 ? r : add_reader(call, word, whole);
 }
 

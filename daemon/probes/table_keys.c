@@ -4,7 +4,7 @@
  * table.c's.
  */
 #include <stdarg.h>
-#include "daemon/ini.h"
+#include "daemon/base/ini.h"
 #include "daemon/probes/table_private.h"
 
 static const char *const edge_words[RT_EDGE_MAX] = {
@@ -176,9 +176,9 @@ static int set_stage(struct probe *probe, const char *value, char *error, size_t
 
 static int set_event(struct probe *probe, const char *value, char *error, size_t error_size)
 {
-	if (ops_kind_parse(value) == OPS_NONE && find_word(event_words, ARRAY_SIZE(event_words), value) < 0)
+	if (coll_kind_parse(value) == COLL_NONE && find_word(event_words, ARRAY_SIZE(event_words), value) < 0)
 		return probe_refuse(error, error_size,
-			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/ops.h; alloc, free, launch)",
+			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/coll/coll.h; alloc, free, launch)",
 			value);
 	return set_text(probe->event, sizeof(probe->event), "event", value, error, error_size);
 }

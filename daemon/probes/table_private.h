@@ -3,8 +3,8 @@
  * What table.c and table_args.c share. A setter reads one key's value into a row; on failure it leaves a sentence
  * fragment.
  */
-#ifndef RANKTRACE_PROBES_TABLE_PRIVATE_H
-#define RANKTRACE_PROBES_TABLE_PRIVATE_H
+#ifndef RANKTRACE_DAEMON_PROBES_TABLE_PRIVATE_H
+#define RANKTRACE_DAEMON_PROBES_TABLE_PRIVATE_H
 
 #include "daemon/probes/table.h"
 

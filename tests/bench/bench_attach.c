@@ -13,11 +13,11 @@
 
 #include "bpf/call.h"
 #include "call.skel.h"
-#include "daemon/collector.h"
-#include "daemon/context.h"
-#include "daemon/kernel.h"
-#include "daemon/probes/place.h"
-#include "daemon/uprobe.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/probes/site.h"
+#include "daemon/kernel/uprobe.h"
 
 #define RING_BYTES (16u << 20)
 #define DRAIN_MS 100
@@ -116,7 +116,7 @@ static int find_place(struct bench *bench, const struct mode *mode, const char *
 	bench->library.fd = open(library, O_RDONLY | O_CLOEXEC);
 	if (bench->library.fd < 0)
 		return -errno;
-	r = places_find(&engine, &bench->library, &bench->places);
+	r = sites_find(&engine, &bench->library, &bench->places);
 	if (r < 0)
 		return r;
 	return bench->places.count == 1 ? 0 : -ENOENT;
@@ -169,7 +169,7 @@ static void close_bench(struct bench *bench)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(bench->link); i++)
 		uprobe_detach(bench->link[i]);
-	places_free(&bench->places);
+	sites_free(&bench->places);
 	closep(&bench->library.fd);
 	call_bpf__destroy(bench->skeleton);
 	kernel_close(bench->context.kernel);

@@ -6,7 +6,7 @@
  */
 #include <sched.h>
 
-#include "daemon/util.h"
+#include "daemon/base/util.h"
 #include "tests/bench/stages.h"
 
 #define BURST_NS NSEC_PER_MSEC

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <sched.h>
 
-#include "daemon/util.h"
+#include "daemon/base/util.h"
 #include "tests/bench/target.h"
 
 static const struct function {

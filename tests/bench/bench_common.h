@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-#include "daemon/store.h"
+#include "daemon/store/store.h"
 
 #define BENCH_FOLDER_BYTES (PATH_MAX - 64) /* names of files are added */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_detect PAIRS LARGEST [frames]: what verdicts cost by the size of the job. Events of a job of 320 to 10,240
- * ranks through detect.h (framer, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS
+ * ranks through detect.h (aligner, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS
  * operations, half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an
- * operation and in all, less that of making the events; of it that of the framer; that of frames alone, from
+ * operation and in all, less that of making the events; of it that of the aligner; that of frames alone, from
  * detect_frame() on (measures, detectors, findings); and the peak of memory. Each case in a process of its own. Prints
  * one sample a line for table.awk: where cost is linear, the ratios of ns/op are 1. With "frames", that of frames
  * alone, of 100 steps of the largest job.
@@ -76,16 +76,16 @@ static void on_finding(void *arg, const struct finding *finding)
 	sample->findings += finding->state == FINDING_OPEN;
 }
 
-static void feed_stages(struct framer *framer, int process, int64_t step, uint64_t from)
+static void feed_stages(struct align *align, int process, int64_t step, uint64_t from)
 {
 	static const enum stage_kind kinds[] = {
 		STAGE_DATALOADER, STAGE_FORWARD, STAGE_BACKWARD, STAGE_SYNC, STAGE_OPTIMIZER};
 	static const uint64_t length_us[] = {2000, 50000, 120000, 10000, 10000};
 
 	for (unsigned i = 0; i < 5; i++) {
-		if (framer)
-			framer_stage(
-				framer, process, &(struct framer_stage){step, kinds[i], from, length_us[i] * US, 7, 0});
+		if (align)
+			align_stage(
+				align, process, &(struct align_stage){step, kinds[i], from, length_us[i] * US, 7, 0});
 		from += length_us[i] * US;
 	}
 }
@@ -96,14 +96,14 @@ struct fed {
 	char communicator[2][20];
 };
 
-static uint64_t feed_ops(struct framer *framer, const struct fed *fed, uint32_t rank, int64_t step, uint64_t from)
+static uint64_t feed_ops(struct align *align, const struct fed *fed, uint32_t rank, int64_t step, uint64_t from)
 {
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < OPS; i++) {
 		/* An operation begins when its rank is there, this late, and ends for all at once. */
 		uint64_t late = random_of(rank, (uint64_t)step, i) % (100 * US);
-		struct framer_op op = {
+		struct align_op op = {
 			.communicator = fed->communicator[i % 2],
 			.seq = (uint64_t)step * OPS + i + 1,
 			.op = i % 2 ? "AllReduce" : "ReduceScatter",
@@ -115,23 +115,23 @@ static uint64_t feed_ops(struct framer *framer, const struct fed *fed, uint32_t 
 			.tier = FRAME_TIER_DEVICE,
 		};
 
-		if (framer)
-			framer_op(framer, fed->process, &op);
+		if (align)
+			align_op(align, fed->process, &op);
 		sum += op.start_ns;
 	}
 	return sum;
 }
 
-static void make_rank(struct framer *framer, struct fed *fed, unsigned ranks, unsigned i)
+static void make_rank(struct align *align, struct fed *fed, unsigned ranks, unsigned i)
 {
 	char host[32];
 
 	snprintf(host, sizeof(host), "node%u", i / NEIGHBOURS);
 	snprintf(fed->communicator[0], sizeof(fed->communicator[0]), "%016x", 1 + i % NEIGHBOURS);
 	snprintf(fed->communicator[1], sizeof(fed->communicator[1]), "%016x", 1 + NEIGHBOURS + i / NEIGHBOURS);
-	if (!framer)
+	if (!align)
 		return;
-	fed->process = framer_rank_new(framer, &(struct framer_rank){.job = "job",
+	fed->process = align_rank_new(align, &(struct align_rank){.job = "job",
 						       .rank = (int32_t)i,
 						       .world_size = ranks,
 						       .host = host,
@@ -139,11 +139,11 @@ static void make_rank(struct framer *framer, struct fed *fed, unsigned ranks, un
 						       .start_ns = 1,
 						       .from_start = true});
 	for (unsigned k = 0; k < 2; k++)
-		framer_comm(framer, fed->process, fed->communicator[k], k ? COMM_KIND_TENSOR : COMM_KIND_DATA,
+		align_comm(align, fed->process, fed->communicator[k], k ? COMM_KIND_TENSOR : COMM_KIND_DATA,
 			k ? NEIGHBOURS : ranks / NEIGHBOURS, -1);
 }
 
-static void feed(struct framer *framer, struct detect *detect, unsigned ranks, unsigned steps)
+static void feed(struct align *align, struct detect *detect, unsigned ranks, unsigned steps)
 {
 	struct fed *fed = calloc(ranks, sizeof(*fed));
 	uint64_t sum = 0;
@@ -151,20 +151,20 @@ static void feed(struct framer *framer, struct detect *detect, unsigned ranks, u
 	if (!fed)
 		exit(1);
 	for (unsigned i = 0; i < ranks; i++)
-		make_rank(framer, &fed[i], ranks, i);
+		make_rank(align, &fed[i], ranks, i);
 	for (unsigned step = 1; step <= steps; step++) {
 		uint64_t from = START + step * STEP_NS;
 
 		for (unsigned i = 0; i < ranks; i++) {
-			sum += feed_ops(framer, &fed[i], i, step, from);
-			feed_stages(framer, fed[i].process, step, from);
-			if (framer)
-				framer_step(framer, fed[i].process, &(struct framer_step){step, from, STEP_NS});
+			sum += feed_ops(align, &fed[i], i, step, from);
+			feed_stages(align, fed[i].process, step, from);
+			if (align)
+				align_step(align, fed[i].process, &(struct align_step){step, from, STEP_NS});
 		}
 		if (detect)
 			detect_advance(detect, from + STEP_NS);
-		else if (framer)
-			framer_advance(framer, from + STEP_NS);
+		else if (align)
+			align_advance(align, from + STEP_NS);
 	}
 	made = sum; /* so that making them is not left out */
 	free(fed);
@@ -174,7 +174,7 @@ static void run(enum what what, unsigned ranks, unsigned steps, struct sample *r
 {
 	struct detect_options options;
 	struct detect *detect = NULL;
-	struct framer *framer = NULL;
+	struct align *align = NULL;
 	struct rusage usage;
 	double begun = cpu_s();
 	const struct detect_sink sink = {.finding = on_finding, .arg = ret};
@@ -182,27 +182,27 @@ static void run(enum what what, unsigned ranks, unsigned steps, struct sample *r
 	detect_options_default(&options);
 	if (what == WHAT_ALL) {
 		detect = detect_new(&options, &sink);
-		framer = detect ? detect_framer(detect) : NULL;
+		align = detect ? detect_align(detect) : NULL;
 	} else if (what != WHAT_NOTHING) {
 		on_frames = what == WHAT_FRAMES ? detect_new(&options, &sink) : NULL;
 		if (what == WHAT_FRAMES && !on_frames)
 			exit(1);
-		framer = framer_new(&(struct framer_sink){.frame = on_frame, .arg = ret});
+		align = align_new(&(struct align_sink){.frame = on_frame, .arg = ret});
 	}
-	if (what != WHAT_NOTHING && !framer)
+	if (what != WHAT_NOTHING && !align)
 		exit(1);
-	feed(framer, detect, ranks, steps);
+	feed(align, detect, ranks, steps);
 	if (detect)
 		detect_end(detect);
-	else if (framer)
-		framer_end(framer);
+	else if (align)
+		align_end(align);
 	ret->s = cpu_s() - begun;
 	getrusage(RUSAGE_SELF, &usage);
 	ret->mib = (double)usage.ru_maxrss / 1024;
 	if (detect)
 		detect_free(detect);
-	else if (framer)
-		framer_free(framer);
+	else if (align)
+		align_free(align);
 	on_frames = detect_free(on_frames);
 }
 

@@ -12,9 +12,9 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "daemon/context.h"
-#include "daemon/kernel.h"
-#include "daemon/launch_worker.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/collect/launch.h"
 #include "daemon/probes/elf_file.h"
 #include "daemon/probes/prologue.h"
 #include "tests/bench/target.h"

@@ -5,7 +5,7 @@
  */
 #include <dlfcn.h>
 
-#include "daemon/util.h"
+#include "daemon/base/util.h"
 #include "tests/unit/nccl_script.h"
 
 #define CHANNELS 24

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "bpf/event.h"
-#include "daemon/util.h"
+#include "daemon/base/util.h"
 #include "sched.skel.h"
 
 enum mode { OFF, ON_OTHER, ON_RANK, MODES };

@@ -17,12 +17,12 @@ compare() { # what: in the source, in the manual, one a line
 		failed=1
 	}
 }
-words() { sed -n "s/^FINDING_$1([A-Z_]*, \"\\([a-z_]*\\)\".*/\\1/p" analyzers/detect/finding_words.def; }
+words() { sed -n "s/^FINDING_$1([A-Z_]*, \"\\([a-z_]*\\)\".*/\\1/p" analyzers/finding/finding_words.def; }
 paragraph() { sed -n "/^\\.BR* .*RANKTRACE_$1\\b/,/^\\.TP/p" <<<"$section" | grep -v '^\.' | grep -o '[a-z_]*[a-z]'; }
 
-compare fields "$(grep -oh '"RANKTRACE_[A-Z_]*=' daemon/findings_tell.c | tr -d '"=')" \
+compare fields "$(grep -oh '"RANKTRACE_[A-Z_]*=' daemon/findings/online_publish.c | tr -d '"=')" \
 	"$(grep -v RANKTRACE_COMPONENT <<<"$section" | grep -o 'RANKTRACE_[A-Z_]*')" 15
-compare ids "$(grep -oh 'MESSAGE_ID=[0-9a-f]\{32\}' daemon/findings_tell.c | cut -d= -f2)" \
+compare ids "$(grep -oh 'MESSAGE_ID=[0-9a-f]\{32\}' daemon/findings/online_publish.c | cut -d= -f2)" \
 	"$(grep -o '\b[0-9a-f]\{32\}\b' <<<"$section")" 4
 compare kinds "$(words KIND)" "$(paragraph KIND)" 6
 compare causes "$(words CAUSE)" "$(paragraph CAUSE)" 15

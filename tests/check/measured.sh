@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$1"
 mapfile -t names < <({
-	sed -n 's/^\t\[PART_[A-Z_]*\] = {"\([a-z_]*\)".*/\1/p' analyzers/detect/cause_parts.c
+	sed -n 's/^\t\[PART_[A-Z_]*\] = {"\([a-z_]*\)".*/\1/p' analyzers/detect/cause.c
 	grep -hoE 'finding_add\([^"]*"[a-z_]+"' analyzers/detect/*.c | sed 's/.*"\(.*\)"/\1/'
 } | sort -u)
 [ ${#names[@]} -gt 15 ] || {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes from a client: frame, message, meaning, as far as a request goes before a handler sees it; and as a response.
  */
-#include "daemon/request.h"
+#include "daemon/control/request.h"
 #include "proto/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyzers/detect/detect.h"
-#include "analyzers/steps.h"
+#include "analyzers/steps/steps.h"
 
 #define PROCESSES 24
 #define STATES 4096
@@ -24,7 +24,7 @@ struct input {
 	int processes;
 	int64_t number; /* of whole steps */
 	struct detect *detect;
-	struct framer *framer;
+	struct align *align;
 };
 
 static uint64_t newest;
@@ -119,7 +119,7 @@ static void rank_new(struct input *input)
 	static const char *const words[] = {
 		"", "a", "b", "a job\n\033[31m with a name longer than there is room for in a finding, by far"};
 	uint8_t what = byte(input);
-	struct framer_rank rank = {.job = words[what & 3],
+	struct align_rank rank = {.job = words[what & 3],
 		.rank = what & 4 ? (int32_t)value(input) : input->processes % 8,
 		.world_size = what & 8 ? (uint32_t)value(input) : 8,
 		.host = what & 16 ? "node-b" : words[what >> 6],
@@ -127,7 +127,7 @@ static void rank_new(struct input *input)
 		.start_ns = start(input),
 		.from_start = what & 64};
 
-	if (input->processes < PROCESSES && framer_rank_new(input->framer, &rank) == input->processes)
+	if (input->processes < PROCESSES && align_rank_new(input->align, &rank) == input->processes)
 		input->processes++;
 }
 
@@ -137,7 +137,7 @@ static void op(struct input *input)
 	static const char *const comms[] = {
 		"00000000000000aa", "00000000000000bb", "", "0123456789012345678901234567890"};
 	uint8_t what = byte(input), side = byte(input);
-	struct framer_op event = {.communicator = comms[what & 3],
+	struct align_op event = {.communicator = comms[what & 3],
 		.seq = value(input),
 		.op = names[what >> 2 & 7],
 		.step = what & 32 ? STEPS_NONE : (int64_t)value(input),
@@ -148,45 +148,45 @@ static void op(struct input *input)
 		.member = side >> 5,
 		.tier = (enum frame_tier)(what >> 6)};
 
-	framer_op(input->framer, process(input), &event);
+	align_op(input->align, process(input), &event);
 }
 
 static void stage(struct input *input)
 {
 	uint8_t what = byte(input);
-	struct framer_stage event = {.step = what & 128 ? STEPS_NONE : (int64_t)value(input),
+	struct align_stage event = {.step = what & 128 ? STEPS_NONE : (int64_t)value(input),
 		.kind = (enum stage_kind)(what & 15),
 		.start_ns = start(input),
 		.duration_ns = value(input),
 		.thread_id = what >> 4 & 1,
 		.depth = what >> 5 & 3};
 
-	framer_stage(input->framer, process(input), &event);
+	align_stage(input->align, process(input), &event);
 }
 
 static void step(struct input *input)
 {
-	struct framer_step event = {.step = (int64_t)value(input), .duration_ns = value(input)};
+	struct align_step event = {.step = (int64_t)value(input), .duration_ns = value(input)};
 
 	event.start_ns = start(input) - event.duration_ns;
-	framer_step(input->framer, process(input), &event);
+	align_step(input->align, process(input), &event);
 }
 
 static void host(struct input *input)
 {
 	uint8_t what = byte(input);
-	struct framer_host event = {.start_ns = start(input),
+	struct align_host event = {.start_ns = start(input),
 		.duration_ns = value(input),
 		.cpu_ns = what & 1 ? FRAME_UNKNOWN : value(input),
 		.run_delay_ns = what & 2 ? FRAME_UNKNOWN : value(input),
 		.throttled_ns = what & 4 ? FRAME_UNKNOWN : value(input),
 		.major_faults = what & 8 ? FRAME_UNKNOWN : value(input),
 		.launch_gap_ns = what & 16 ? FRAME_UNKNOWN : value(input),
-		.hog_pid = what >> 5,
-		.hog_ns = value(input),
-		.hog_name = what & 64 ? "hog\n\xff and a long name" : ""};
+		.preemptor_pid = what >> 5,
+		.preemptor_ns = value(input),
+		.preemptor_name = what & 64 ? "hog\n\xff and a long name" : ""};
 
-	framer_host(input->framer, process(input), &event);
+	align_host(input->align, process(input), &event);
 }
 
 /* A step of all ranks, so that there are frames to judge. */
@@ -198,23 +198,23 @@ static void whole_step(struct input *input)
 		input->number++;
 		for (int i = 0; i < input->processes; i++) {
 			uint64_t load = i == (slow & 7) ? (uint64_t)slow * 200000 : 1000000;
-			struct framer_stage loads = {.step = input->number,
+			struct align_stage loads = {.step = input->number,
 				.kind = STAGE_DATALOADER,
 				.start_ns = input->now_ns,
 				.duration_ns = load,
 				.thread_id = 1};
-			struct framer_step event = {
+			struct align_step event = {
 				.step = input->number, .start_ns = input->now_ns, .duration_ns = 60000000};
 
-			framer_stage(input->framer, i, &loads);
-			framer_step(input->framer, i, &event);
+			align_stage(input->align, i, &loads);
+			align_step(input->align, i, &event);
 		}
 		input->now_ns += 60000000;
 		detect_advance(input->detect, input->now_ns);
 	}
 }
 
-static void look(struct input *input)
+static void snapshot(struct input *input)
 {
 	static const char *const words[] = {"", "a", "b", "none"};
 	struct standing standing[PROCESSES];
@@ -306,7 +306,7 @@ static void frame(struct input *input)
 
 static void comm(struct input *input)
 {
-	framer_comm(input->framer, process(input), byte(input) & 1 ? "00000000000000aa" : "00000000000000bb",
+	align_comm(input->align, process(input), byte(input) & 1 ? "00000000000000aa" : "00000000000000bb",
 		COMM_KIND_DATA, (uint32_t)value(input), byte(input) & 7);
 }
 
@@ -324,9 +324,9 @@ static void rest(struct input *input)
 	uint8_t what = byte(input);
 
 	if (what < 8)
-		framer_rank_end(input->framer, process(input), start(input));
+		align_rank_end(input->align, process(input), start(input));
 	else if (what < 16)
-		framer_lost(input->framer, process(input), value(input));
+		align_lost(input->align, process(input), value(input));
 	else if (what < 18)
 		detect_end(input->detect);
 	else
@@ -336,7 +336,7 @@ static void rest(struct input *input)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const actions[])(struct input *) = {rank_new, op, op, op, stage, stage, step, step, host,
-		whole_step, whole_step, look, frame, comm, advance, rest};
+		whole_step, whole_step, snapshot, frame, comm, advance, rest};
 	const struct detect_sink sink = {on_finding, on_want, NULL};
 	struct input input = {.data = data, .size = size, .now_ns = 1000000000000};
 	struct detect_options options;
@@ -346,7 +346,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	detect_options_default(&options);
 	input.detect = detect_new(&options, &sink);
 	check(input.detect);
-	input.framer = detect_framer(input.detect);
+	input.align = detect_align(input.detect);
 	while (input.size)
 		actions[byte(&input) % (sizeof(actions) / sizeof(actions[0]))](&input);
 	detect_end(input.detect);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/dump/dump_encode.h"
+#include "analyzers/dump/dump_rows.h"
 #include "analyzers/dump/dump_state.h"
-#include "analyzers/utf8.h"
+#include "analyzers/base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

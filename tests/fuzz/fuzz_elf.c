@@ -30,7 +30,7 @@ static void inspect(struct elf_file *elf, size_t size_bytes)
 {
 	static const char *const patterns[] = {"f", "*", "main"};
 	struct elf_symbol symbol[3];
-	struct usdt_place place[4];
+	struct usdt_site place[4];
 	uint8_t code[PROLOGUE_BYTES_MAX];
 	bool found[3];
 	int count = elf_file_find_all(elf, patterns, 3, symbol, found);

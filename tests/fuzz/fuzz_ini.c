@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a text file and, where they begin with a key's value, as each kind of value. */
-#include "daemon/ini.h"
+#include "daemon/base/ini.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 

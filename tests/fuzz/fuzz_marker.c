@@ -8,7 +8,7 @@
 
 #include "bpf/marker/nccl_interface.h"
 #include "bpf/marker/usdt.h"
-#include "daemon/marker_decode.h"
+#include "daemon/collect/marker_decode.h"
 
 #define HANDLES 64
 
@@ -37,12 +37,12 @@ static uint64_t take(struct input *input, size_t bytes)
 	return value;
 }
 
-static void check_device(void *arg, const struct ops_device *device)
+static void check_device(void *arg, const struct coll_device *device)
 {
 	(void)arg;
 	assert(strlen(device->op) < 32 && strlen(device->name) < 64);
-	assert((device->start_ns == OPS_UNKNOWN) == (device->stop_ns == OPS_UNKNOWN));
-	assert(device->start_ns == OPS_UNKNOWN || device->start_ns <= device->stop_ns);
+	assert((device->start_ns == COLL_UNKNOWN) == (device->stop_ns == COLL_UNKNOWN));
+	assert(device->start_ns == COLL_UNKNOWN || device->start_ns <= device->stop_ns);
 }
 
 void marker_probe(const void *records, uint32_t count, uint32_t record_bytes, uint32_t version)

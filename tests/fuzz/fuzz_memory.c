@@ -7,8 +7,7 @@
 #include <assert.h>
 #include <sys/mman.h>
 
-#include "daemon/gloo_identity.h"
-#include "daemon/torch_group.h"
+#include "daemon/coll/identity.h"
 
 #define MEMORY_BYTES 16384u
 #define PAGE_MAX_BYTES 65536u /* of any machine */
@@ -23,13 +22,13 @@ static void make_memory(void)
 {
 	char *all = mmap(
 		NULL, MEMORY_BYTES + 3 * PAGE_MAX_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	size_t room = (MEMORY_BYTES + PAGE_MAX_BYTES - 1) / PAGE_MAX_BYTES * PAGE_MAX_BYTES;
+	size_t capacity = (MEMORY_BYTES + PAGE_MAX_BYTES - 1) / PAGE_MAX_BYTES * PAGE_MAX_BYTES;
 
 	assert(all != MAP_FAILED);
 	all += PAGE_MAX_BYTES - (uintptr_t)all % PAGE_MAX_BYTES;
-	assert(mprotect(all, room, PROT_READ | PROT_WRITE) == 0);
+	assert(mprotect(all, capacity, PROT_READ | PROT_WRITE) == 0);
 	/* It ends where the mapping does. */
-	memory = all + room - MEMORY_BYTES;
+	memory = all + capacity - MEMORY_BYTES;
 }
 
 static void fill(const uint8_t *data, size_t size)

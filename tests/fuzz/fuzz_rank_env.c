@@ -3,9 +3,7 @@
 #undef NDEBUG
 #include <assert.h>
 
-#include "daemon/rank_cgroup.h"
-#include "daemon/rank_command.h"
-#include "daemon/rank_env.h"
+#include "daemon/ranks/ranks_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/offline/systrace_files.h"
-#include "analyzers/offline/systrace_internal.h"
+#include "analyzers/offline/systrace/systrace_files.h"
+#include "analyzers/offline/systrace/systrace_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,13 +15,13 @@
 #include <cmocka.h>
 
 #include "bpf/call.h"
-#include "daemon/collector.h"
-#include "daemon/context.h"
-#include "daemon/kernel.h"
-#include "daemon/log.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
 #include "daemon/probes/call_engine.h"
-#include "daemon/probes/missing.h"
-#include "daemon/uprobe.h"
+#include "daemon/probes/unresolved.h"
+#include "daemon/kernel/uprobe.h"
 #include "tests/kernel/call_target.h"
 
 #define RECORDS_MAX 8192
@@ -98,13 +98,13 @@ static inline void fixture_open(enum call_engine_mode mode, const char *table_te
 }
 
 /* What a rank with this library alone misses; the caller's to free. */
-static inline struct missing fixture_missing(void)
+static inline struct unresolved fixture_missing(void)
 {
 	const struct library *library = &fixture.library;
-	struct missing missing = {0};
+	struct unresolved missing = {0};
 
 	fixture.library.owner_data = fixture.attachment;
-	assert_int_equal(missing_add(&missing, &library, 1), 0);
+	assert_int_equal(unresolved_add(&missing, &library, 1), 0);
 	return missing;
 }
 

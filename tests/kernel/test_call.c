@@ -98,13 +98,13 @@ static void test_others_are_not_recorded(void **arg)
 
 static void test_missing_is_told(void **arg)
 {
-	struct missing missing = fixture_missing();
+	struct unresolved missing = fixture_missing();
 
 	(void)arg;
 	assert_int_equal(missing.count, 1);
 	assert_string_equal(missing.thing[0].probe->name, "absent");
 	assert_null(missing.thing[0].reason);
-	missing_free(&missing);
+	unresolved_free(&missing);
 }
 
 static void test_detached_is_gone(void **arg)

@@ -204,7 +204,7 @@ static void test_texts(void **arg)
 
 static void test_unclear_accessors_are_told(void **arg)
 {
-	struct missing missing = fixture_missing();
+	struct unresolved missing = fixture_missing();
 
 	(void)arg;
 	assert_int_equal(count_of("unclear").begins + count_of("nowhere").begins, 0);
@@ -213,7 +213,7 @@ static void test_unclear_accessors_are_told(void **arg)
 	assert_non_null(strstr(missing.thing[0].reason, "target_comm_unclear "));
 	assert_string_equal(missing.thing[1].probe->name, "nowhere");
 	assert_string_equal(missing.thing[1].reason, "target_comm_absent is not in the library");
-	missing_free(&missing);
+	unresolved_free(&missing);
 }
 
 static int run(void)

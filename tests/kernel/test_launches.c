@@ -12,10 +12,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/context.h"
-#include "daemon/kernel.h"
-#include "daemon/launch_places.h"
-#include "daemon/launch_worker.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/collect/launch.h"
 #include "daemon/probes/elf_file.h"
 #include "tests/kernel/call_target.h"
 
@@ -276,7 +275,7 @@ static void places_are_found_once(void **state)
 		"[probe \"runtime\"]\nlevel=L1.launches\nlibrary=libcall_target.so\nsymbol=target_end\nedge=entry\n"
 		"event=launch\nset=a/3\n";
 	struct probe_table table = {0};
-	struct launch_places *places = NULL;
+	struct launch_sites *places = NULL;
 	struct launch_target found[4];
 	unsigned functions, libraries;
 	char error[512];
@@ -285,22 +284,22 @@ static void places_are_found_once(void **state)
 	assert_int_equal(probe_table_parse(&table, "t.conf", text, strlen(text), error, sizeof(error)), 0);
 	probe_table_keep_levels(&table, LEVEL_BIT(LEVEL_L1_LAUNCHES));
 	assert_int_equal(table.count, 3);
-	assert_int_equal(launch_places_new(&table, &places), 0);
-	assert_int_equal(launch_places_targets(places, found, ARRAY_SIZE(found)), 0);
-	launch_places_scan(places, (uint32_t)getpid(), 7);
-	assert_true(launch_places_has(places, 7));
-	assert_false(launch_places_has(places, 8));
-	assert_int_equal(launch_places_targets(places, found, ARRAY_SIZE(found)), 1);
+	assert_int_equal(launch_sites_new(&table, &places), 0);
+	assert_int_equal(launch_sites_targets(places, found, ARRAY_SIZE(found)), 0);
+	launch_sites_scan(places, (uint32_t)getpid(), 7);
+	assert_true(launch_sites_has(places, 7));
+	assert_false(launch_sites_has(places, 8));
+	assert_int_equal(launch_sites_targets(places, found, ARRAY_SIZE(found)), 1);
 	assert_int_equal(found[0].count, 1);
-	assert_string_equal(launch_places_api(places, (unsigned)found[0].cookie[0]), "driver");
+	assert_string_equal(launch_sites_api(places, (unsigned)found[0].cookie[0]), "driver");
 	close(found[0].fd);
-	launch_places_count(places, &functions, &libraries);
+	launch_sites_count(places, &functions, &libraries);
 	assert_true(functions == 1 && libraries == 1);
-	assert_string_equal(launch_places_api(places, 3), "");
-	assert_string_equal(launch_places_trouble(places), "");
-	launch_places_forget(places, 7);
-	assert_int_equal(launch_places_targets(places, found, ARRAY_SIZE(found)), 0);
-	launch_places_free(places);
+	assert_string_equal(launch_sites_api(places, 3), "");
+	assert_string_equal(launch_sites_trouble(places), "");
+	launch_sites_forget(places, 7);
+	assert_int_equal(launch_sites_targets(places, found, ARRAY_SIZE(found)), 0);
+	launch_sites_free(places);
 	probe_table_free(&table);
 }
 

@@ -17,10 +17,10 @@
 
 #include "bpf/marker.h"
 #include "bpf/marker/usdt.h"
-#include "daemon/kernel.h"
-#include "daemon/marker_decode.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/collect/marker_decode.h"
 #include "daemon/probes/elf_file.h"
-#include "daemon/uprobe.h"
+#include "daemon/kernel/uprobe.h"
 #include "marker.skel.h"
 #include "tests/unit/nccl_script.h"
 
@@ -36,10 +36,10 @@ struct seen {
 	struct ring_buffer *ring;
 	struct marker_process process;
 	unsigned events, operations, lost;
-	struct ops_device device[OPERATIONS + 64];
+	struct coll_device device[OPERATIONS + 64];
 };
 
-static void on_device(void *arg, const struct ops_device *device)
+static void on_device(void *arg, const struct coll_device *device)
 {
 	struct seen *seen = arg;
 
@@ -82,7 +82,7 @@ static struct seen *start(const char *path, bool is_rank)
 	uint32_t pid = (uint32_t)getpid(), slot = 0;
 	struct uprobe_target target = {.path = path, .count = 1};
 	struct elf_file *file = NULL;
-	struct usdt_place place;
+	struct usdt_site place;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	assert_non_null(seen);
@@ -196,14 +196,14 @@ static void every_operation_comes_out(void **state)
 	/* The offset of the clocks is read anew with each batch, so durations are exact and starts as good as clocks
 	 * are. */
 	for (unsigned i = 0; i < OPERATIONS; i++) {
-		const struct ops_device *device = &seen->device[i];
+		const struct coll_device *device = &seen->device[i];
 
 		assert_int_equal(device->identity, IDENTITY);
 		assert_int_equal(device->seq, i + 1);
 		assert_int_equal(device->count, i + 1);
 		assert_int_equal(device->member, 2);
 		assert_int_equal(device->peer, -1);
-		if (device->start_ns == OPS_UNKNOWN) /* the machine stood still for so long that it cannot be true */
+		if (device->start_ns == COLL_UNKNOWN) /* the machine stood still for so long that it cannot be true */
 			continue;
 		assert_int_equal(device->stop_ns - device->start_ns, 50);
 		zero_ns = zero_ns ? zero_ns : device->start_ns - i * 100;

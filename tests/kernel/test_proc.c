@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "bpf/proc.h"
-#include "daemon/util.h"
+#include "daemon/base/util.h"
 #include "proc.skel.h"
 
 #define CHILDREN 97

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "bpf/sched.h"
-#include "daemon/util.h"
+#include "daemon/base/util.h"
 #include "sched.skel.h"
 
 #define STAYS_MAX 8192
@@ -31,8 +31,8 @@ struct seen {
 	struct sched_bpf *skeleton;
 	struct bpf_link *link;
 	struct ring_buffer *ring;
-	uint32_t stays;
-	struct rt_offcpu_event stay[STAYS_MAX];
+	uint32_t intervals;
+	struct rt_offcpu_event interval[STAYS_MAX];
 	uint64_t sum_count;
 	uint32_t thread_id; /* 0: every thread but the first */
 };
@@ -47,9 +47,9 @@ static int on_record(void *arg, void *data, size_t size)
 	if (seen->thread_id ? event->thread_id != seen->thread_id : event->thread_id == event->pid)
 		return 0;
 	if (event->kind == RT_KIND_OFFCPU) {
-		assert_true(seen->stays < STAYS_MAX);
+		assert_true(seen->intervals < STAYS_MAX);
 		assert_int_equal(size, sizeof(struct rt_offcpu_event));
-		memcpy(&seen->stay[seen->stays++], data, size);
+		memcpy(&seen->interval[seen->intervals++], data, size);
 	} else {
 		assert_int_equal(event->kind, RT_KIND_OFFCPU_SUM);
 		assert_int_equal(size, sizeof(struct rt_offcpu_sum_event));
@@ -226,25 +226,25 @@ static void every_sleep_is_a_stay(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < SLEEPS; i++)
-		for (uint32_t j = 0; j < seen->stays; j++)
-			if (seen->stay[j].start_ns >= worker.before_ns[i] &&
-				seen->stay[j].event.time_ns <= worker.after_ns[i]) {
+		for (uint32_t j = 0; j < seen->intervals; j++)
+			if (seen->interval[j].start_ns >= worker.before_ns[i] &&
+				seen->interval[j].event.time_ns <= worker.after_ns[i]) {
 				slept++;
 				break;
 			}
 	assert_true(drops(seen) * 10 <= SLEEPS);
 	assert_in_range(slept, SLEEPS - drops(seen), SLEEPS);
-	for (uint32_t j = 0; j < seen->stays; j++) {
-		const struct rt_offcpu_event *stay = &seen->stay[j];
+	for (uint32_t j = 0; j < seen->intervals; j++) {
+		const struct rt_offcpu_event *interval = &seen->interval[j];
 
-		assert_string_equal(stay->thread_name, "rt-worker");
-		assert_int_equal(stay->start_ns + stay->duration_ns, stay->event.time_ns);
-		assert_true(stay->duration_ns >= THRESHOLD_NS);
-		assert_true(stay->run_delay_ns <= stay->duration_ns);
-		assert_true(j == 0 || stay->start_ns > stay[-1].event.time_ns);
+		assert_string_equal(interval->thread_name, "rt-worker");
+		assert_int_equal(interval->start_ns + interval->duration_ns, interval->event.time_ns);
+		assert_true(interval->duration_ns >= THRESHOLD_NS);
+		assert_true(interval->run_delay_ns <= interval->duration_ns);
+		assert_true(j == 0 || interval->start_ns > interval[-1].event.time_ns);
 	}
 	/* The last time it left it has not come back yet. */
-	assert_int_equal(seen->stays + seen->sum_count + drops(seen), switches - 1);
+	assert_int_equal(seen->intervals + seen->sum_count + drops(seen), switches - 1);
 	end_work(&worker, thread);
 	stop(seen);
 }
@@ -258,8 +258,8 @@ static void short_stays_are_summed(void **state)
 
 	(void)state;
 	assert_true(drops(seen) * 10 <= NAPS);
-	assert_true(seen->stays + seen->sum_count + drops(seen) >= NAPS);
-	assert_int_equal(seen->stays + seen->sum_count + drops(seen), switches - 1);
+	assert_true(seen->intervals + seen->sum_count + drops(seen) >= NAPS);
+	assert_int_equal(seen->intervals + seen->sum_count + drops(seen), switches - 1);
 	assert_true(seen->sum_count > 0);
 	end_work(&worker, thread);
 	stop(seen);
@@ -285,49 +285,49 @@ static void *burn(void *arg)
 	return NULL;
 }
 
-static pid_t start_hog(void)
+static pid_t start_preemptor(void)
 {
-	pid_t parent = getpid(), hog = fork();
+	pid_t parent = getpid(), preemptor = fork();
 
-	assert_true(hog >= 0);
-	if (hog == 0) {
+	assert_true(preemptor >= 0);
+	if (preemptor == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		prctl(PR_SET_NAME, "rt-hog");
 		while (getppid() == parent)
 			;
 		_exit(0);
 	}
-	return hog;
+	return preemptor;
 }
 
-static void a_hog_is_named(void **state)
+static void a_preemptor_is_named(void **state)
 {
 	uint64_t taken = 0, given_back = 0, duration_ns = 0, run_delay_ns = 0;
 	uint32_t thread_id = 0;
 	cpu_set_t all;
 	struct seen *seen;
 	pthread_t thread;
-	pid_t hog;
+	pid_t preemptor;
 
 	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
 	pin_to_this_cpu();
-	hog = start_hog();
+	preemptor = start_preemptor();
 	seen = start(64, true);
 	assert_int_equal(pthread_create(&thread, NULL, burn, &thread_id), 0);
 	pthread_join(thread, NULL);
-	kill(hog, SIGKILL);
-	assert_int_equal(waitpid(hog, NULL, 0), hog);
+	kill(preemptor, SIGKILL);
+	assert_int_equal(waitpid(preemptor, NULL, 0), preemptor);
 	seen->thread_id = thread_id;
 	assert_true(ring_buffer__consume(seen->ring) >= 0);
-	for (uint32_t i = 0; i < seen->stays; i++) {
-		const struct rt_offcpu_event *stay = &seen->stay[i];
+	for (uint32_t i = 0; i < seen->intervals; i++) {
+		const struct rt_offcpu_event *interval = &seen->interval[i];
 
-		duration_ns += stay->duration_ns;
-		run_delay_ns += stay->run_delay_ns;
-		if (stay->next_pid == (uint32_t)hog && streq(stay->next_name, "rt-hog") && stay->run_delay_ns > 0)
+		duration_ns += interval->duration_ns;
+		run_delay_ns += interval->run_delay_ns;
+		if (interval->next_pid == (uint32_t)preemptor && streq(interval->next_name, "rt-hog") && interval->run_delay_ns > 0)
 			taken++;
-		if (stay->previous_pid == (uint32_t)hog && streq(stay->previous_name, "rt-hog"))
+		if (interval->previous_pid == (uint32_t)preemptor && streq(interval->previous_name, "rt-hog"))
 			given_back++;
 	}
 	assert_true(taken > 0);
@@ -364,7 +364,7 @@ static void ended_threads_leave_nothing(void **state)
 		assert_false(entry_of(seen, thread_id, &entry));
 	}
 	assert_true(ring_buffer__consume(seen->ring) >= 0);
-	assert_true(seen->stays + seen->sum_count + drops(seen) >= SHORT_LIVES);
+	assert_true(seen->intervals + seen->sum_count + drops(seen) >= SHORT_LIVES);
 	assert_true(drops(seen) * 10 <= SHORT_LIVES);
 	stop(seen);
 }
@@ -384,7 +384,7 @@ static void a_full_map_is_counted(void **state)
 		pthread_join(thread, NULL);
 	}
 	assert_true(ring_buffer__consume(seen->ring) >= 0);
-	assert_int_equal(seen->stays + seen->sum_count, 0);
+	assert_int_equal(seen->intervals + seen->sum_count, 0);
 	assert_true(drops(seen) >= 13);
 	stop(seen);
 }
@@ -430,7 +430,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_sleep_is_a_stay),
 		cmocka_unit_test(short_stays_are_summed),
-		cmocka_unit_test(a_hog_is_named),
+		cmocka_unit_test(a_preemptor_is_named),
 		cmocka_unit_test(ended_threads_leave_nothing),
 		cmocka_unit_test(a_full_map_is_counted),
 		cmocka_unit_test(others_are_not_seen),

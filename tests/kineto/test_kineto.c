@@ -101,14 +101,14 @@ static void both(size_t i, enum run first, enum run second, size_t shift)
 		.rank = ranks};
 }
 
-static struct opinion said[64];
+static struct verdict said[64];
 static size_t n_said;
 
-static void on_say(void *arg, const struct opinion *opinion)
+static void on_say(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
 	assert_true(n_said < 64);
-	said[n_said++] = *opinion;
+	said[n_said++] = *verdict;
 }
 
 static void on_want(void *arg, unsigned wants, const char *why)

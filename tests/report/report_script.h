@@ -15,9 +15,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "analyzers/detect/finding.h"
-#include "daemon/log.h"
-#include "daemon/store.h"
+#include "analyzers/finding/finding.h"
+#include "daemon/base/log.h"
+#include "daemon/store/store.h"
 
 #define SCRIPT_FINDINGS_MAX 32
 #define SCRIPT_SECOND 1000000000ULL

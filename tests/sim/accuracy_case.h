@@ -4,7 +4,7 @@
 #ifndef RANKTRACE_SIM_ACCURACY_CASE_H
 #define RANKTRACE_SIM_ACCURACY_CASE_H
 
-#include "analyzers/detect/finding.h"
+#include "analyzers/finding/finding.h"
 #include "tests/sim/sim.h"
 
 #define CASE_SEVERITIES_MAX 5

@@ -207,7 +207,7 @@ static void run(struct hearing *hearing, struct detect *detect, struct sim *sim,
 {
 	enum frame_class class = case_class(hearing->spec);
 	struct sim_options clean = *hearing->options;
-	double with = 0, without, all = 0;
+	double with = 0, whatif, all = 0;
 	uint64_t from = hearing->options->onset > SIM_FIRST_STEPS ? hearing->options->onset : SIM_FIRST_STEPS;
 	unsigned n = 0;
 
@@ -233,8 +233,8 @@ static void run(struct hearing *hearing, struct detect *detect, struct sim *sim,
 	clean.inject = SIM_CLEAN;
 	if (hearing->spec->inject == SIM_CLEAN)
 		return;
-	without = sim_mean_step_ns(&clean, class, from, steps);
-	ret->gain = n && with > 0 ? 1 - without * n / with : 0;
+	whatif = sim_mean_step_ns(&clean, class, from, steps);
+	ret->gain = n && with > 0 ? 1 - whatif * n / with : 0;
 	ret->required = ret->gain >= JUDGE_GAIN_MIN;
 }
 

@@ -17,7 +17,7 @@ static const struct {
 
 struct series {
 	struct systrace_op *op;
-	size_t ops, room;
+	size_t ops, capacity;
 };
 
 struct yardstick {
@@ -71,14 +71,14 @@ struct yardstick *yardstick_new(const struct case_spec *spec, const struct sim_o
 
 static void add(struct series *series, struct systrace_op op)
 {
-	if (series->ops == series->room) {
-		size_t room = series->room ? series->room * 2 : 256;
-		struct systrace_op *grown = realloc(series->op, room * sizeof(*grown));
+	if (series->ops == series->capacity) {
+		size_t capacity = series->capacity ? series->capacity * 2 : 256;
+		struct systrace_op *grown = realloc(series->op, capacity * sizeof(*grown));
 
 		if (!grown)
 			return;
 		series->op = grown;
-		series->room = room;
+		series->capacity = capacity;
 	}
 	series->op[series->ops++] = op;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A simulator of distributed training that makes frames (analyzers/detect/frame.h) and knows the truth about them. A
+ * A simulator of distributed training that makes frames (analyzers/align/frame.h) and knows the truth about them. A
  * program of instructions for each pipeline stage, run by all ranks of the stage; times follow from what depends on
  * what: an operation begins to move when its last member is there. Deterministic by seed: every random number is a hash
  * of (seed, step, rank, instruction), so that the same run without its injection meets the same noise, and their
@@ -18,7 +18,7 @@
 #ifndef RANKTRACE_SIM_H
 #define RANKTRACE_SIM_H
 
-#include "analyzers/detect/frame.h"
+#include "analyzers/align/frame.h"
 
 #define SIM_NODE_RANKS 8
 #define SIM_CULPRITS_MAX 3

@@ -46,9 +46,9 @@ static void host_of(const struct sim *sim, uint32_t r, struct frame_rank *ret)
 		host->launch_gap_ns = (uint64_t)rank->gap_ns;
 	if (o->inject == SIM_HOG && late) {
 		host->run_delay_ns += late;
-		host->hog_ns = late;
-		host->hog_pid = 4711;
-		snprintf(host->hog_name, sizeof(host->hog_name), "stress-ng");
+		host->preemptor_ns = late;
+		host->preemptor_pid = 4711;
+		snprintf(host->preemptor_name, sizeof(host->preemptor_name), "stress-ng");
 	}
 	if (o->inject == SIM_THROTTLE)
 		host->throttled_ns += late;

@@ -7,7 +7,7 @@
 #ifndef RANKTRACE_TRACES_FRAMES_H
 #define RANKTRACE_TRACES_FRAMES_H
 
-#include "analyzers/detect/frame.h"
+#include "analyzers/align/frame.h"
 #include "tests/traces/trace.h"
 
 struct frames;

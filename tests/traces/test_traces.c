@@ -52,7 +52,7 @@ static struct trace *of_file(const char *name)
 static void the_authors_figures_of_a_slow_worker(void **state)
 {
 	struct trace *trace = of_file("AR");
-	struct whatif figures = {0};
+	struct whatif_case figures = {0};
 
 	(void)state;
 	assert_int_equal(trace->steps, 44);
@@ -72,7 +72,7 @@ static void the_authors_figures_of_a_slow_worker(void **state)
 static void the_authors_figures_of_a_stage_with_too_much(void **state)
 {
 	struct trace *trace = of_file("ST");
-	struct whatif figures = {0};
+	struct whatif_case figures = {0};
 
 	(void)state;
 	assert_int_equal(trace->steps, 32);
@@ -91,20 +91,20 @@ struct said {
 	double slowdown; /* the last one said */
 };
 
-static void hear(void *arg, const struct opinion *opinion)
+static void hear(void *arg, const struct verdict *verdict)
 {
 	struct said *said = arg;
 
-	if (!opinion->confirmed)
+	if (!verdict->confirmed)
 		return;
-	if (opinion->finding.rank < 0) {
+	if (verdict->finding.rank < 0) {
 		said->of_nobody++;
 		return;
 	}
-	assert_in_range(opinion->finding.rank, 0, RANKS_MAX - 1);
-	said->times[opinion->finding.rank]++;
-	said->now[opinion->finding.rank] = true;
-	said->slowdown = opinion->finding.slowdown;
+	assert_in_range(verdict->finding.rank, 0, RANKS_MAX - 1);
+	said->times[verdict->finding.rank]++;
+	said->now[verdict->finding.rank] = true;
+	said->slowdown = verdict->finding.slowdown;
 }
 
 /* What the detector says of the trace; of slow: in each step of which it says so. */
@@ -192,10 +192,10 @@ static void one_rank_stands_out_and_costs(void **state)
 			const struct measure_rank *rank = &measures->rank[r];
 			uint64_t excess_ns =
 				rank->ratio > 1 ? (uint64_t)((double)rank->self_ns * (1 - 1 / rank->ratio)) : 0;
-			uint64_t as_is_ns, without_ns = measure_without(measure, frame, &r, &excess_ns, 1, &as_is_ns);
-			double gain = 1 - (double)without_ns / (double)as_is_ns;
+			uint64_t as_is_ns, whatif_ns = measure_whatif(measure, frame, &r, &excess_ns, 1, &as_is_ns);
+			double gain = 1 - (double)whatif_ns / (double)as_is_ns;
 
-			assert_true(without_ns > 0 && as_is_ns > 0);
+			assert_true(whatif_ns > 0 && as_is_ns > 0);
 			error_most = fmax(error_most, fabs((double)as_is_ns / (double)measures->step_ns - 1));
 			if (r == 0) {
 				least = fmin(least, rank->ratio);

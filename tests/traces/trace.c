@@ -46,13 +46,13 @@ static bool parse(const char *line, struct trace_op *op)
 static bool read_lines(FILE *file, struct trace *trace)
 {
 	char line[256];
-	size_t room = 0, lines = 0;
+	size_t capacity = 0, lines = 0;
 
 	while (fgets(line, sizeof(line), file)) {
 		if (lines++ == 0)
 			continue;
-		if (trace->ops == room) {
-			struct trace_op *more = reallocarray(trace->op, room = room * 2 + 1024, sizeof(*more));
+		if (trace->ops == capacity) {
+			struct trace_op *more = reallocarray(trace->op, capacity = capacity * 2 + 1024, sizeof(*more));
 
 			if (!more)
 				return false;

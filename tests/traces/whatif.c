@@ -284,7 +284,7 @@ static double mean(struct study *study, const struct choice choice)
 	return sum / (double)study->trace->steps;
 }
 
-static int judge(struct study *study, struct whatif *ret)
+static int judge(struct study *study, struct whatif_case *ret)
 {
 	const struct trace *trace = study->trace;
 	double best = 0, fixed_s, stage_s;
@@ -312,7 +312,7 @@ static int judge(struct study *study, struct whatif *ret)
 	return 0;
 }
 
-int whatif(const struct trace *trace, struct whatif *ret)
+int whatif(const struct trace *trace, struct whatif_case *ret)
 {
 	struct study study = {.trace = trace,
 		.replay = replay_new(),

@@ -19,7 +19,7 @@
 #define WHATIF_PLACES_MAX 64
 
 /* Mean step lengths, in seconds, and quotients of them. */
-struct whatif {
+struct whatif_case {
 	double as_is_s, ideal_s;
 	double s;			/* as_is / ideal */
 	double s_dp[WHATIF_PLACES_MAX]; /* ideal but for this data-parallel rank / ideal */
@@ -30,6 +30,6 @@ struct whatif {
 };
 
 /* 0, negative errno. */
-int whatif(const struct trace *trace, struct whatif *ret);
+int whatif(const struct trace *trace, struct whatif_case *ret);
 
 #endif

@@ -152,9 +152,9 @@ static inline void is_throttled(struct frame_rank *rank)
 {
 	rank->stage_ns[STAGE_FORWARD] += 60 * MS;
 	rank->host.run_delay_ns += 50 * MS;
-	rank->host.hog_ns = 40 * MS;
+	rank->host.preemptor_ns = 40 * MS;
 	rank->host.throttled_ns = 45 * MS;
-	rank->host.hog_pid = 4711;
+	rank->host.preemptor_pid = 4711;
 }
 
 static inline void computes(struct frame_rank *rank)

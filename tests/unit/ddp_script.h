@@ -18,7 +18,7 @@
 
 struct ddp {
 	struct detect *detect;
-	struct framer *framer;
+	struct align *align;
 	enum frame_tier tier;
 	uint64_t now_ns, noise, seq;
 	int64_t step;
@@ -31,13 +31,13 @@ static inline void ddp_start(
 	struct ddp *ddp, struct detect *detect, const char *job, uint64_t seed, enum frame_tier tier)
 {
 	*ddp = (struct ddp){.detect = detect,
-		.framer = detect_framer(detect),
+		.align = detect_align(detect),
 		.tier = tier,
 		.noise = seed,
 		.now_ns = 1000000000000};
 	for (int32_t i = 0; i < DDP_RANKS; i++) {
 		char card[8];
-		struct framer_rank rank = {.job = job,
+		struct align_rank rank = {.job = job,
 			.rank = i,
 			.world_size = DDP_RANKS,
 			.host = "node-a",
@@ -46,10 +46,10 @@ static inline void ddp_start(
 			.from_start = true};
 
 		snprintf(card, sizeof(card), "%d", i);
-		ddp->process[i] = framer_rank_new(ddp->framer, &rank);
+		ddp->process[i] = align_rank_new(ddp->align, &rank);
 		assert_true(ddp->process[i] >= 0);
 		if (tier != FRAME_TIER_STAGES)
-			framer_comm(ddp->framer, ddp->process[i], "00c0ffee00c0ffee", COMM_KIND_DATA, DDP_RANKS, i);
+			align_comm(ddp->align, ddp->process[i], "00c0ffee00c0ffee", COMM_KIND_DATA, DDP_RANKS, i);
 		ddp->begin_ns[i] = ddp->now_ns;
 	}
 }
@@ -68,13 +68,13 @@ static inline uint64_t ddp_noise(struct ddp *ddp, uint64_t ns)
 /* Returns its end. */
 static inline uint64_t ddp_stage(struct ddp *ddp, int rank, enum stage_kind kind, uint64_t start_ns, uint64_t end_ns)
 {
-	struct framer_stage stage = {.step = ddp->step,
+	struct align_stage stage = {.step = ddp->step,
 		.kind = kind,
 		.start_ns = start_ns,
 		.duration_ns = end_ns - start_ns,
 		.thread_id = 1};
 
-	framer_stage(ddp->framer, ddp->process[rank], &stage);
+	align_stage(ddp->align, ddp->process[rank], &stage);
 	return end_ns;
 }
 
@@ -94,7 +94,7 @@ static inline void ddp_bucket(struct ddp *ddp, uint64_t at_ns[DDP_RANKS])
 	}
 	last_ns += ddp_noise(ddp, DDP_TRANSFER_NS);
 	for (int i = 0; i < DDP_RANKS; i++) {
-		struct framer_op op = {.communicator = "00c0ffee00c0ffee",
+		struct align_op op = {.communicator = "00c0ffee00c0ffee",
 			.seq = ddp->seq,
 			.op = "AllReduce",
 			.step = ddp->step,
@@ -106,7 +106,7 @@ static inline void ddp_bucket(struct ddp *ddp, uint64_t at_ns[DDP_RANKS])
 			.tier = ddp->tier};
 
 		if (ddp->tier != FRAME_TIER_STAGES)
-			framer_op(ddp->framer, ddp->process[i], &op);
+			align_op(ddp->align, ddp->process[i], &op);
 		at_ns[i] = last_ns;
 	}
 }
@@ -123,12 +123,12 @@ static inline void ddp_step(struct ddp *ddp)
 	for (int bucket = 0; bucket < DDP_BUCKETS; bucket++)
 		ddp_bucket(ddp, at_ns);
 	for (int i = 0; i < DDP_RANKS; i++) {
-		struct framer_step step = {.step = ddp->step, .start_ns = ddp->begin_ns[i]};
+		struct align_step step = {.step = ddp->step, .start_ns = ddp->begin_ns[i]};
 
 		ddp_stage(ddp, i, STAGE_BACKWARD, backward_ns[i], at_ns[i]);
 		at_ns[i] = ddp_own(ddp, i, STAGE_OPTIMIZER, at_ns[i], 2000000);
 		step.duration_ns = at_ns[i] - step.start_ns;
-		framer_step(ddp->framer, ddp->process[i], &step);
+		align_step(ddp->align, ddp->process[i], &step);
 		ddp->begin_ns[i] = ddp->end_ns[i] = at_ns[i];
 		ddp->now_ns = at_ns[i] > ddp->now_ns ? at_ns[i] : ddp->now_ns;
 	}
@@ -142,11 +142,11 @@ static inline void ddp_steps(struct ddp *ddp, int steps)
 }
 
 /* So many looks, a second apart. stopped: a rank that is, and for which the others wait; -1: all go on. */
-static inline void ddp_look(struct ddp *ddp, int stopped, int looks)
+static inline void ddp_look(struct ddp *ddp, int stopped, int checks)
 {
 	struct standing standing[DDP_RANKS];
 
-	while (looks--) {
+	while (checks--) {
 		ddp->now_ns += 1000000000;
 		for (int i = 0; i < DDP_RANKS; i++) {
 			standing[i] = (struct standing){.rank = (uint32_t)ddp->process[i],
@@ -167,7 +167,7 @@ static inline void ddp_look(struct ddp *ddp, int stopped, int looks)
 static inline void ddp_stop(struct ddp *ddp)
 {
 	for (int i = 0; i < DDP_RANKS; i++)
-		framer_rank_end(ddp->framer, ddp->process[i], ddp->now_ns);
+		align_rank_end(ddp->align, ddp->process[i], ddp->now_ns);
 	ddp->now_ns += 10000000000;
 	detect_advance(ddp->detect, ddp->now_ns);
 }

@@ -7,7 +7,7 @@
 #include <ftw.h>
 #include <sys/stat.h>
 
-#include "daemon/util.h"
+#include "daemon/base/util.h"
 
 #define FAKE_TORCH "7f0000000000-7f0000001000 r-xp 00000000 08:01 42 /opt/torch/lib/libtorch_cpu.so\n"
 #define FAKE_PLAIN "7f0000000000-7f0000001000 r-xp 00000000 08:01 43 /lib/libc.so.6\n"

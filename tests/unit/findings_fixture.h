@@ -6,8 +6,8 @@
 #ifndef RANKTRACE_TESTS_FINDINGS_FIXTURE_H
 #define RANKTRACE_TESTS_FINDINGS_FIXTURE_H
 
-#include "daemon/findings_internal.h"
-#include "tests/unit/call_rooms_fixture.h"
+#include "daemon/findings/online_internal.h"
+#include "tests/unit/call_sinks_fixture.h"
 #include "tests/unit/fake_proc.h"
 
 #define RANKS 2
@@ -16,19 +16,19 @@
 static struct detect_sink sink;
 static int numbers;
 static struct {
-	unsigned ranks, ended, stages, steps, ops, comms, hosts, looks, advances, lost;
+	unsigned ranks, ended, stages, steps, ops, comms, hosts, checks, advances, lost;
 	char job[64], card[64];
 	int card_process;
-	struct framer_stage stage;
-	struct framer_op op;
-	char op_name[32], hog_name[16];
-	struct framer_host host;
+	struct align_stage stage;
+	struct align_op op;
+	char coll_name[32], preemptor_name[16];
+	struct align_host host;
 	struct standing standing[8];
 	size_t standings, stucks, culprits;
 	int stuck_state;
 	bool operations;
 	uint64_t watched_ns, unwatched_ns;
-	uint64_t step_ns; /* what the framer says that a step takes */
+	uint64_t step_ns; /* what the aligner says that a step takes */
 } seen;
 
 void detect_options_default(struct detect_options *ret)
@@ -49,9 +49,9 @@ struct detect *detect_free(struct detect *detect)
 	return NULL;
 }
 
-struct framer *detect_framer(struct detect *detect)
+struct align *detect_align(struct detect *detect)
 {
-	return (struct framer *)detect;
+	return (struct align *)detect;
 }
 
 void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
@@ -60,7 +60,7 @@ void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *
 	(void)detect;
 	(void)now_ns;
 	(void)stuck_job;
-	seen.looks++;
+	seen.checks++;
 	seen.stucks = stucks;
 	if (stucks) {
 		seen.stuck_state = stuck->state;
@@ -88,33 +88,33 @@ void detect_end(struct detect *detect)
 		sink.finding(sink.arg, &open_at_end);
 }
 
-int framer_rank_new(struct framer *framer, const struct framer_rank *rank)
+int align_rank_new(struct align *align, const struct align_rank *rank)
 {
-	(void)framer;
+	(void)align;
 	seen.ranks++;
 	(void)copy_text(seen.job, sizeof(seen.job), rank->job);
 	return numbers++;
 }
 
-void framer_rank_card(struct framer *framer, int process, const char *card)
+void align_rank_card(struct align *align, int process, const char *card)
 {
-	(void)framer;
+	(void)align;
 	seen.card_process = process;
 	(void)copy_text(seen.card, sizeof(seen.card), card);
 }
 
-void framer_rank_end(struct framer *framer, int process, uint64_t end_ns)
+void align_rank_end(struct align *align, int process, uint64_t end_ns)
 {
-	(void)framer;
+	(void)align;
 	(void)process;
 	(void)end_ns;
 	seen.ended++;
 }
 
-void framer_comm(struct framer *framer, int process, const char *communicator, enum comm_kind kind, uint32_t members,
+void align_comm(struct align *align, int process, const char *communicator, enum comm_kind kind, uint32_t members,
 	int32_t member)
 {
-	(void)framer;
+	(void)align;
 	(void)process;
 	(void)communicator;
 	(void)kind;
@@ -123,70 +123,70 @@ void framer_comm(struct framer *framer, int process, const char *communicator, e
 	seen.comms++;
 }
 
-void framer_stage(struct framer *framer, int process, const struct framer_stage *stage)
+void align_stage(struct align *align, int process, const struct align_stage *stage)
 {
-	(void)framer;
+	(void)align;
 	(void)process;
 	seen.stages++;
 	seen.stage = *stage;
 }
 
-void framer_step(struct framer *framer, int process, const struct framer_step *step)
+void align_step(struct align *align, int process, const struct align_step *step)
 {
-	(void)framer;
+	(void)align;
 	(void)process;
 	(void)step;
 	seen.steps++;
 }
 
-void framer_op(struct framer *framer, int process, const struct framer_op *op)
+void align_op(struct align *align, int process, const struct align_op *op)
 {
-	(void)framer;
+	(void)align;
 	(void)process;
 	seen.ops++;
 	seen.op = *op;
-	(void)copy_text(seen.op_name, sizeof(seen.op_name), op->op);
+	(void)copy_text(seen.coll_name, sizeof(seen.coll_name), op->op);
 }
 
-void framer_host(struct framer *framer, int process, const struct framer_host *host)
+void align_host(struct align *align, int process, const struct align_host *host)
 {
-	(void)framer;
+	(void)align;
 	(void)process;
 	seen.hosts++;
 	seen.host = *host;
-	(void)copy_text(seen.hog_name, sizeof(seen.hog_name), host->hog_name);
+	(void)copy_text(seen.preemptor_name, sizeof(seen.preemptor_name), host->preemptor_name);
 }
 
-void framer_lost(struct framer *framer, int process, uint64_t records)
+void align_lost(struct align *align, int process, uint64_t records)
 {
-	(void)framer;
+	(void)align;
 	(void)process;
 	seen.lost += (unsigned)records;
 }
 
-void framer_watched(struct framer *framer, bool on, uint64_t from_ns)
+void align_watched(struct align *align, bool on, uint64_t from_ns)
 {
-	(void)framer;
+	(void)align;
 	seen.watched_ns = on ? from_ns : 0;
 	seen.unwatched_ns = on ? 0 : from_ns;
 }
 
-bool framer_job(const struct framer *framer, uint32_t job, struct framer_job *ret)
+bool align_job_info(const struct align *align, uint32_t job, struct align_job_info *ret)
 {
-	(void)framer;
-	*ret = (struct framer_job){.job = "j", .step_ns = seen.step_ns};
+	(void)align;
+	*ret = (struct align_job_info){.job = "j", .step_ns = seen.step_ns};
 	return job == 0;
 }
 
-void framer_counts(const struct framer *framer, struct framer_counts *ret)
+void align_counts(const struct align *align, struct align_counts *ret)
 {
-	(void)framer;
-	*ret = (struct framer_counts){.frames = 17};
+	(void)align;
+	*ret = (struct align_counts){.frames = 17};
 }
 
-bool framer_where(const struct framer *framer, int process, uint32_t *ret_job, uint32_t *ret_index)
+bool align_where(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index)
 {
-	(void)framer;
+	(void)align;
 	*ret_job = 0;
 	*ret_index = (uint32_t)process;
 	return true;
@@ -211,7 +211,7 @@ static char root[128];
 
 static inline int setup(void **state)
 {
-	if (rooms_setup(state) < 0)
+	if (fixture_setup(state) < 0)
 		return -1;
 	memset(&seen, 0, sizeof(seen));
 	numbers = 0;
@@ -220,15 +220,15 @@ static inline int setup(void **state)
 	has_open = false;
 	fake_new(root, sizeof(root));
 	context.collectors = (struct collectors *)&context; /* only passed on */
-	context.config.findings_enabled = context.config.findings_raise = 1;
+	context.config.findings_enabled = context.config.online_auto_level = 1;
 	context.config.findings_sample_ns = NSEC_PER_SEC;
 	context.config.findings_hang_ns = 30 * NSEC_PER_SEC;
-	context.config.findings_raise_for_ns = 60 * NSEC_PER_SEC;
-	context.config.findings_raise_pause_ns = 300 * NSEC_PER_SEC;
-	context.config.findings_raise_percent = 10;
+	context.config.online_auto_level_for_ns = 60 * NSEC_PER_SEC;
+	context.config.online_auto_level_pause_ns = 300 * NSEC_PER_SEC;
+	context.config.online_auto_level_percent = 10;
 	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", dir);
 	levels_defaults(&context.levels);
-	assert_int_equal(findings_room_new(&context, &context.findings), 0);
+	assert_int_equal(online_new(&context, &context.findings), 0);
 	assert_non_null(context.findings);
 	(void)copy_text(context.findings->proc_root, sizeof(context.findings->proc_root), root);
 	(void)copy_text(context.findings->cgroup_root, sizeof(context.findings->cgroup_root), root);
@@ -239,9 +239,9 @@ static inline int setup(void **state)
 
 static inline int teardown(void **state)
 {
-	context.findings = findings_room_free(context.findings);
+	context.findings = online_free(context.findings);
 	fake_free(root);
-	return rooms_teardown(state);
+	return fixture_teardown(state);
 }
 
 #endif

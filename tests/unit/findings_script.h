@@ -73,28 +73,28 @@ static inline int stop(void **state)
 	return 0;
 }
 
-static inline struct opinion slow(int32_t rank, bool confirmed)
+static inline struct verdict slow(int32_t rank, bool confirmed)
 {
-	struct opinion opinion = {.confirmed = confirmed, .lost_ns = 0.1 * S};
+	struct verdict verdict = {.confirmed = confirmed, .lost_ns = 0.1 * S};
 
-	opinion.finding.kind = FINDING_SLOW_RANK;
-	opinion.finding.cause = CAUSE_COMPUTE;
-	opinion.finding.rank = rank;
-	opinion.finding.confidence = 0.9;
-	opinion.finding.slowdown = 1.2;
-	finding_add(&opinion.finding, "self_time", "ns", 0.6e9, 0.5e9, NULL);
-	return opinion;
+	verdict.finding.kind = FINDING_SLOW_RANK;
+	verdict.finding.cause = CAUSE_COMPUTE;
+	verdict.finding.rank = rank;
+	verdict.finding.confidence = 0.9;
+	verdict.finding.slowdown = 1.2;
+	finding_add(&verdict.finding, "self_time", "ns", 0.6e9, 0.5e9, NULL);
+	return verdict;
 }
 
-static inline struct opinion of(enum finding_kind kind, struct opinion opinion)
+static inline struct verdict of(enum finding_kind kind, struct verdict verdict)
 {
-	opinion.finding.kind = kind;
-	return opinion;
+	verdict.finding.kind = kind;
+	return verdict;
 }
 
-static inline void say(struct opinion opinion)
+static inline void say(struct verdict verdict)
 {
-	findings_say(findings, &opinion, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
+	findings_say(findings, &verdict, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
 }
 
 /* A second a step. */
@@ -117,10 +117,10 @@ static inline void quiet(unsigned rounds)
 		round_over();
 }
 
-static inline void said(struct opinion opinion, unsigned rounds)
+static inline void said(struct verdict verdict, unsigned rounds)
 {
 	while (rounds--) {
-		say(opinion);
+		say(verdict);
 		round_over();
 	}
 }

@@ -4,7 +4,7 @@
 #define RANKTRACE_TESTS_HANG_SCRIPT_H
 
 #include "analyzers/detect/detector.h"
-#include "analyzers/ops_judge.h"
+#include "analyzers/coll/coll_judge.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -25,17 +25,17 @@ extern const struct detector hang_detector;
 static struct standing standing[RANKS];
 static struct frame_who who[RANKS];
 static struct stuck stuck[4];
-static struct look look;
-static struct opinion said[8];
+static struct snapshot snapshot;
+static struct verdict said[8];
 static size_t n_said, n_wants;
 static unsigned wants;
 static void *hang;
 
-static inline void on_say(void *arg, const struct opinion *opinion)
+static inline void on_say(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
 	assert_true(n_said < 8);
-	said[n_said++] = *opinion;
+	said[n_said++] = *verdict;
 }
 
 static inline void on_want(void *arg, unsigned want, const char *why)
@@ -57,7 +57,7 @@ static inline int begin(void **state)
 	hang = hang_detector.new(&options);
 	assert_non_null(hang);
 	memset(stuck, 0, sizeof(stuck));
-	look = (struct look){.now_ns = START,
+	snapshot = (struct snapshot){.now_ns = START,
 		.step_ns = SECOND,
 		.world_size = RANKS,
 		.cards = RANKS,
@@ -94,13 +94,13 @@ static inline unsigned seconds(unsigned n)
 	unsigned first = 0;
 
 	for (unsigned s = 0; s < n; s++) {
-		look.now_ns += SECOND;
+		snapshot.now_ns += SECOND;
 		for (size_t i = 0; i < RANKS; i++)
 			standing[i].cpu_ns += (uint64_t)(cpu[i] * SECOND);
-		for (size_t i = 0; i < look.stucks; i++)
+		for (size_t i = 0; i < snapshot.stucks; i++)
 			stuck[i].waited_ns += SECOND;
 		n_said = 0;
-		hang_detector.look(hang, &look, &out);
+		hang_detector.snapshot(hang, &snapshot, &out);
 		for (size_t i = 0; i < n_said && first == 0; i++)
 			first = said[i].confirmed ? s + 1 : 0;
 	}

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "daemon/log.h"
+#include "daemon/base/log.h"
 
 __attribute__((weak)) void log_message(
 	int level, const char *component, const char *file, int line, const char *func, const char *format, ...)

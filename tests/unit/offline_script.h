@@ -126,12 +126,12 @@ static inline void off_make(const char *job, bool ops, bool healthy)
 	qsort(off.event, off.events, sizeof(off.event[0]), off_order);
 }
 
-static inline struct framer_rank off_rank(int rank, const char *host)
+static inline struct align_rank off_rank(int rank, const char *host)
 {
 	static char card[OFF_RANKS][8];
 
 	snprintf(card[rank], sizeof(card[rank]), "%d", rank % 2);
-	return (struct framer_rank){.job = off.job,
+	return (struct align_rank){.job = off.job,
 		.rank = rank,
 		.world_size = OFF_RANKS,
 		.host = host,
@@ -143,17 +143,17 @@ static inline struct framer_rank off_rank(int rank, const char *host)
 /* As the daemon feeds them; all of one node. */
 static inline void off_online(struct detect *detect)
 {
-	struct framer *framer = detect_framer(detect);
+	struct align *align = detect_align(detect);
 	uint64_t told_ns = 0;
 	int process[OFF_RANKS];
 
 	for (int i = 0; i < OFF_RANKS; i++) {
-		const struct framer_rank rank = off_rank(i, "node-a");
+		const struct align_rank rank = off_rank(i, "node-a");
 
-		process[i] = framer_rank_new(framer, &rank);
+		process[i] = align_rank_new(align, &rank);
 		assert_true(process[i] >= 0);
 		if (off.ops)
-			framer_comm(framer, process[i], OFF_COMMUNICATOR, COMM_KIND_DATA, OFF_RANKS, i);
+			align_comm(align, process[i], OFF_COMMUNICATOR, COMM_KIND_DATA, OFF_RANKS, i);
 	}
 	for (size_t i = 0; i < off.events; i++) {
 		const struct off_event *e = &off.event[i];
@@ -163,15 +163,15 @@ static inline void off_online(struct detect *detect)
 			told_ns = e->end_ns;
 		}
 		if (e->what == OFF_STAGE)
-			framer_stage(framer, process[e->rank],
-				&(struct framer_stage){.step = e->step,
+			align_stage(align, process[e->rank],
+				&(struct align_stage){.step = e->step,
 					.kind = e->kind,
 					.start_ns = e->start_ns,
 					.duration_ns = e->end_ns - e->start_ns,
 					.thread_id = 1});
 		else if (e->what == OFF_OP)
-			framer_op(framer, process[e->rank],
-				&(struct framer_op){.communicator = OFF_COMMUNICATOR,
+			align_op(align, process[e->rank],
+				&(struct align_op){.communicator = OFF_COMMUNICATOR,
 					.seq = e->seq,
 					.op = "AllReduce",
 					.step = e->step,
@@ -182,8 +182,8 @@ static inline void off_online(struct detect *detect)
 					.member = e->rank,
 					.tier = FRAME_TIER_HOST});
 		else
-			framer_step(framer, process[e->rank],
-				&(struct framer_step){e->step, e->start_ns, e->end_ns - e->start_ns});
+			align_step(align, process[e->rank],
+				&(struct align_step){e->step, e->start_ns, e->end_ns - e->start_ns});
 	}
 	detect_end(detect);
 }
@@ -207,7 +207,7 @@ static inline struct store *off_store(const char *name)
 
 static inline void off_put_rank(struct store *store, int rank, const char *host, int64_t skew_ns)
 {
-	const struct framer_rank who = off_rank(rank, host);
+	const struct align_rank who = off_rank(rank, host);
 	OFF_ROW(TABLE_RANKS);
 
 	OFF_SET("rank", V_INT(rank));

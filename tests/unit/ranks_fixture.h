@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
-#include "daemon/context.h"
-#include "daemon/kernel.h"
-#include "daemon/log.h"
-#include "daemon/rank_room.h"
-#include "daemon/store.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
+#include "daemon/ranks/ranks_internal.h"
+#include "daemon/store/store.h"
 #include "tests/unit/fake_proc.h"
 
 #define RANKS_MAX 64

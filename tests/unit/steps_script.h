@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scripts of one-letter marks for the tests of analyzers/steps.h, and what the analyzer reported for them. Upper case
+ * Scripts of one-letter marks for the tests of analyzers/steps/steps.h, and what the analyzer reported for them. Upper case
  * begins, lower case ends, each mark one microsecond after the last, any other character lets a microsecond pass:
  *   L data loader  F DDP forward  Z zero_grad  B backward  O optimizer  P another optimizer  K checkpoint  G gc  S sync
  *   U user's "mine"
@@ -8,7 +8,7 @@
 #ifndef RANKTRACE_TESTS_STEPS_SCRIPT_H
 #define RANKTRACE_TESTS_STEPS_SCRIPT_H
 
-#include "analyzers/steps.h"
+#include "analyzers/steps/steps.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,7 +11,7 @@
 #include <limits.h>
 
 #include "analyzers/store/reader.h"
-#include "daemon/store_internal.h"
+#include "daemon/store/store_internal.h"
 #include "tests/unit/log_stderr.h"
 
 static char dir[PATH_MAX - 512];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl analyze: which stores a folder means, what becomes of those that cannot be read, and what is shown. */
-#include "analyzers/tool/analysis.h"
-#include "analyzers/tool/findings_text.h"
-#include "analyzers/tool/stores.h"
+#include "analyzers/offline/analysis.h"
+#include "analyzers/cli/findings_text.h"
+#include "analyzers/store/stores.h"
 #include "tests/unit/offline_script.h"
 
 #include <math.h>
@@ -86,7 +86,7 @@ static void test_rows(void **state)
 	assert_int_equal(analysis.sources, 1);
 	assert_int_equal(analysis.watched.ranks, OFF_RANKS);
 	assert_int_equal(analysis.rows, OFF_EVENTS);
-	assert_int_equal(analysis.framer.frames, OFF_STEPS);
+	assert_int_equal(analysis.align.frames, OFF_STEPS);
 	assert_int_equal(json_array_size(rows), 1);
 	row = json_array_get(rows, 0);
 	json_object_foreach(row, name, value) assert_string_equal(name, table->columns[i++].name);

@@ -6,8 +6,8 @@ static void loads_and_is_preempted_a_little(struct frame_rank *rank)
 {
 	loads(rank);
 	rank->host.run_delay_ns += 20 * MS;
-	rank->host.hog_ns = 20 * MS;
-	rank->host.hog_pid = 4711;
+	rank->host.preemptor_ns = 20 * MS;
+	rank->host.preemptor_pid = 4711;
 }
 
 static void collects(struct frame_rank *rank)
@@ -21,9 +21,9 @@ static void is_preempted(struct frame_rank *rank)
 {
 	rank->stage_ns[STAGE_FORWARD] += 60 * MS;
 	rank->host.run_delay_ns += 18 * MS; /* of its step thread; the other three lost as much */
-	rank->host.hog_ns = 15 * MS;
-	rank->host.hog_pid = 4711;
-	memcpy(rank->host.hog_name, "stress-ng\n-cpu-x", 16);
+	rank->host.preemptor_ns = 15 * MS;
+	rank->host.preemptor_pid = 4711;
+	memcpy(rank->host.preemptor_name, "stress-ng\n-cpu-x", 16);
 }
 
 /* A device's rank: its CPU time says nothing. */
@@ -37,8 +37,8 @@ static void is_preempted_on_a_device(struct frame_rank *rank)
 static void is_preempted_elsewhere(struct frame_rank *rank)
 {
 	rank->host.run_delay_ns += 8 * MS;
-	rank->host.hog_ns = 8 * MS;
-	rank->host.hog_pid = 4711;
+	rank->host.preemptor_ns = 8 * MS;
+	rank->host.preemptor_pid = 4711;
 }
 
 /* Delays differ from rank to rank, and its own is one of the longer ones. */
@@ -74,14 +74,14 @@ static void sleeps_and_others_run(struct frame_rank *rank)
 {
 	sleeps(rank);
 	rank->host.run_delay_ns += 9 * MS;
-	rank->host.hog_ns = MS;
-	rank->host.hog_pid = 15;
+	rank->host.preemptor_ns = MS;
+	rank->host.preemptor_pid = 15;
 }
 
 static void is_preempted_by_many(struct frame_rank *rank)
 {
 	is_preempted(rank);
-	rank->host.hog_ns = 2 * MS;
+	rank->host.preemptor_ns = 2 * MS;
 }
 
 static void launches_late(struct frame_rank *rank)
@@ -160,7 +160,7 @@ static void causes_are_told_apart(void **state)
 	}
 }
 
-static void a_hog_is_named(void **state)
+static void a_preemptor_is_named(void **state)
 {
 	(void)state;
 	assert_int_equal(run(is_preempted, 60 * MS), CAUSE_PREEMPTION);
@@ -171,16 +171,16 @@ static void a_hog_is_named(void **state)
 }
 
 /* The last frame has another, for a moment. */
-static void the_hog_of_most_frames_is_named(void **state)
+static void the_preemptor_of_most_frames_is_named(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 20; i++) {
 		quiet();
 		is_preempted(&ranks[SLOW]);
 		if (i == 19) {
-			ranks[SLOW].host.hog_pid = 15;
-			ranks[SLOW].host.hog_ns = MS / 10;
-			strcpy(ranks[SLOW].host.hog_name, "kworker");
+			ranks[SLOW].host.preemptor_pid = 15;
+			ranks[SLOW].host.preemptor_ns = MS / 10;
+			strcpy(ranks[SLOW].host.preemptor_name, "kworker");
 		}
 		feed();
 	}
@@ -188,7 +188,7 @@ static void the_hog_of_most_frames_is_named(void **state)
 	assert_string_equal(evidence("run_delay")->detail, "pid 4711 stress-ng?-cpu-x");
 }
 
-static void one_of_many_hogs_is_not_named(void **state)
+static void one_of_many_preemptors_is_not_named(void **state)
 {
 	(void)state;
 	assert_int_equal(run(is_preempted_by_many, 60 * MS), CAUSE_PREEMPTION);
@@ -412,9 +412,9 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		T(causes_are_told_apart),
-		T(a_hog_is_named),
-		T(the_hog_of_most_frames_is_named),
-		T(one_of_many_hogs_is_not_named),
+		T(a_preemptor_is_named),
+		T(the_preemptor_of_most_frames_is_named),
+		T(one_of_many_preemptors_is_not_named),
 		T(run_delay_that_all_have_is_no_excess),
 		T(peers_that_spin_use_as_much_as_one_that_computes),
 		T(peers_that_use_what_they_used_do_not_spin),

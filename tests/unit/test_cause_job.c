@@ -97,8 +97,8 @@ static void what_cannot_be_is_no_harm(void **state)
 			ranks[r].step_ns = i % 11 ? UINT64_MAX : 0;
 			ranks[r].here = i % 13 != 0;
 			measured[r].class = i % 2 ? 4000000000U : 0;
-			memset(ranks[r].host.hog_name, 'x', 16);
-			ranks[r].host.hog_pid = 1;
+			memset(ranks[r].host.preemptor_name, 'x', 16);
+			ranks[r].host.preemptor_pid = 1;
 		}
 		frame.step -= 3;
 		feed();

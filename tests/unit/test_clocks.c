@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How far clocks are apart by steps alone, where a job ran more than once: runs of it are not taken for clocks. */
-#include "analyzers/offline/clocks_internal.h"
+#include "analyzers/offline/clocks.h"
 #include "tests/unit/offline_script.h"
 
 #define STORES_MAX 8

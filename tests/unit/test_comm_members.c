@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kinds of communicators by where their members are in the job: four ranks of one node, or of two. */
-#include "daemon/comm_members.h"
-#include "tests/unit/call_rooms_fixture.h"
+#include "daemon/coll/comms.h"
+#include "tests/unit/call_sinks_fixture.h"
 
 #define INIT PROBE("comm", "nccl", "CommInitRank", OP_FIELD_COMM, OP_FIELD_IDENTITY, OP_FIELD_MEMBER, OP_FIELD_MEMBERS)
 #define OP(name) PROBE("op", "nccl", name, OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM)
@@ -20,7 +20,7 @@ static int setup(void **state)
 	all_gather = OP("AllGather");
 	reduce_scatter = OP("ReduceScatter");
 	now_ns = 10 * MS;
-	return rooms_setup(state);
+	return fixture_setup(state);
 }
 
 static void called(unsigned rank, const struct probe *probe, uint64_t address, uint64_t count)
@@ -40,7 +40,7 @@ static void made(unsigned rank, uint64_t address, uint64_t identity, uint64_t me
 static void tick_after(uint64_t ns)
 {
 	now_ns += ns;
-	call_rooms_tick(&context, now_ns);
+	call_sinks_tick(&context, now_ns);
 	flush();
 }
 
@@ -189,13 +189,13 @@ static void test_init_in_init(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_pairs, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_calls_after, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_one_is_not_here, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_what_does_not_fit, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_all_of_the_job, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_seldom, setup, rooms_teardown),
-		cmocka_unit_test_setup_teardown(test_init_in_init, setup, rooms_teardown),
+		cmocka_unit_test_setup_teardown(test_pairs, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_calls_after, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_one_is_not_here, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_what_does_not_fit, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_all_of_the_job, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_seldom, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_init_in_init, setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,13 +5,13 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "daemon/comm_rows.h"
+#include "daemon/coll/comms.h"
 
 static struct comm_rows comms;
 
 static void note(uint64_t address, const char *communicator)
 {
-	comm_rows_note(&comms, &(struct ops_communicator){.family = "gloo", .address = address, .since_ns = 5,
+	comm_rows_note(&comms, &(struct coll_communicator){.family = "gloo", .address = address, .since_ns = 5,
 				       .communicator = communicator});
 }
 

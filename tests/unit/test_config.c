@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "daemon/config.c" /* for its table */
+#include "daemon/core/config.c" /* for its table */
 
 static char path[] = "/tmp/test_config.XXXXXX";
 
@@ -193,7 +193,7 @@ static void shipped_file_is_the_table(void **state)
 	assert_int_equal(set, ARRAY_SIZE(keys));
 	config_defaults(&defaults);
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-		if (!same(&keys[i], (char *)&config + keys[i].offset, (char *)&defaults + keys[i].offset))
+		if (!config_same(&keys[i], (char *)&config + keys[i].offset, (char *)&defaults + keys[i].offset))
 			fail_msg("[%s] %s is not '%s' in ranktrace.conf", keys[i].section, keys[i].name, keys[i].value);
 }
 

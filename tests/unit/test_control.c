@@ -15,11 +15,11 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <cmocka.h>
-#include "daemon/context.h"
-#include "daemon/control.h"
-#include "daemon/request.h"
+#include "daemon/core/context.h"
+#include "daemon/control/control.h"
+#include "daemon/control/request.h"
 #include "proto/frame.h"
-#include "tests/unit/control_rooms.h"
+#include "tests/unit/control_fixture.h"
 
 #define WAIT_MS 20000
 #define NOBODY 65534
@@ -41,9 +41,9 @@ static void serve(int ready)
 	context.kernel = (struct kernel *)&context;
 	context.store = (struct store *)&context;
 	context.ranks = (struct ranks *)&context;
-	context.steps = (struct steps_room *)&context;
-	context.ops = (struct ops_room *)&context;
-	context.allocs = (struct alloc_room *)&context;
+	context.steps = (struct rank_steps *)&context;
+	context.ops = (struct rank_coll *)&context;
+	context.allocs = (struct allocs *)&context;
 	context.collectors = (struct collectors *)&context;
 	if (control_open(&context, &context.control) < 0)
 		_exit(1);

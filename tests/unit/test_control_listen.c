@@ -9,14 +9,14 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <cmocka.h>
-#include "daemon/control_listen.h"
+#include "daemon/control/control.h"
 
 #define PASSED_FD 3 /* the first that systemd passes */
 
 static char folder[] = "/tmp/ranktrace-test-listen-XXXXXX";
 static char run[sizeof(folder) + 8], path[sizeof(folder) + 32];
 
-static struct stat look(const char *at)
+static struct stat snapshot(const char *at)
 {
 	struct stat st = {0};
 
@@ -32,9 +32,9 @@ static void test_made_and_removed(void **state)
 	(void)state;
 	umask(mask);
 	assert_int_equal(control_listen_open(path, &listening), 0);
-	assert_true(S_ISDIR(look(run).st_mode));
-	assert_true(S_ISSOCK(look(path).st_mode));
-	assert_int_equal(look(path).st_mode & 07777, 0666);
+	assert_true(S_ISDIR(snapshot(run).st_mode));
+	assert_true(S_ISSOCK(snapshot(path).st_mode));
+	assert_int_equal(snapshot(path).st_mode & 07777, 0666);
 	assert_int_equal(umask(mask), mask);
 	close(listening.fd);
 	control_listen_remove(&listening);
@@ -71,7 +71,7 @@ static void test_not_a_socket(void **state)
 	assert_non_null(f);
 	fclose(f);
 	assert_int_equal(control_listen_open(path, &listening), -EEXIST);
-	assert_true(S_ISREG(look(path).st_mode));
+	assert_true(S_ISREG(snapshot(path).st_mode));
 	assert_int_equal(unlink(path), 0);
 }
 

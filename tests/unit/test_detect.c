@@ -197,7 +197,7 @@ static void a_job_that_ends(void **state)
 }
 
 /* Detectors of the test's own. */
-static size_t states, frames, looks, trained;
+static size_t states, frames, checks, trained;
 
 static void *fake_new(const struct detect_options *options)
 {
@@ -222,36 +222,36 @@ static void *fake_free(void *state)
 static void fake_frame(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
 	const struct detector_out *out)
 {
-	struct opinion opinion = {.confirmed = true};
+	struct verdict verdict = {.confirmed = true};
 
 	assert_non_null(state);
 	assert_non_null(measure);
 	assert_int_equal(measures->ranks, frame->ranks);
 	frames++;
 	trained += frame->class == FRAME_TRAIN;
-	opinion.finding.kind = FINDING_SLOW_RANK;
-	opinion.finding.rank = 1;
+	verdict.finding.kind = FINDING_SLOW_RANK;
+	verdict.finding.rank = 1;
 	if (frame->step < 40)
-		out->say(out->arg, &opinion);
+		out->say(out->arg, &verdict);
 	out->want(out->arg, DETECT_WANT_LAUNCHES, "to see");
 }
 
-static void fake_look(void *state, const struct look *look, const struct detector_out *out)
+static void fake_look(void *state, const struct snapshot *snapshot, const struct detector_out *out)
 {
 	(void)state;
 	(void)out;
-	looks++;
-	assert_int_equal(look->ranks, DDP_RANKS);
-	for (size_t i = 0; i < look->ranks; i++)
-		assert_int_equal(look->standing[i].rank, i);
-	assert_int_equal(look->standing[5].state, 'T');
+	checks++;
+	assert_int_equal(snapshot->ranks, DDP_RANKS);
+	for (size_t i = 0; i < snapshot->ranks; i++)
+		assert_int_equal(snapshot->standing[i].rank, i);
+	assert_int_equal(snapshot->standing[5].state, 'T');
 	/* Nothing was told of the last one. */
-	assert_int_equal(look->standing[DDP_RANKS - 1].progress_ns, 0);
-	assert_int_equal(look->stucks, 1);
-	assert_int_equal(look->stuck[0].culprits, 1);
-	assert_int_equal(look->stuck[0].culprit[0], 5);
-	assert_int_equal(look->stuck[0].waiters, 2);
-	assert_int_equal(look->stuck[0].waiter[1], 2);
+	assert_int_equal(snapshot->standing[DDP_RANKS - 1].progress_ns, 0);
+	assert_int_equal(snapshot->stucks, 1);
+	assert_int_equal(snapshot->stuck[0].culprits, 1);
+	assert_int_equal(snapshot->stuck[0].culprit[0], 5);
+	assert_int_equal(snapshot->stuck[0].waiters, 2);
+	assert_int_equal(snapshot->stuck[0].waiter[1], 2);
 }
 
 static const struct detector fake = {"fake", fake_new, fake_free, fake_frame, NULL};
@@ -265,7 +265,7 @@ static void restart_with(const struct detector *const *detectors, size_t n)
 	detect_options_default(&options);
 	options.lasts_ns = 0;
 	detect_free(detect);
-	states = frames = looks = trained = 0;
+	states = frames = checks = trained = 0;
 	detect = detect_new_with(&options, &sink, detectors, n);
 	assert_non_null(detect);
 }
@@ -308,11 +308,11 @@ static void frames_made_elsewhere(void **state)
 	assert_int_equal(told[tells - 1].until_ns, 39 * 200000000ULL);
 	before = tells;
 	/* More jobs than there is room for: the one that was used least goes. */
-	for (uint64_t i = 0; i < 2 * FRAMER_JOBS_MAX; i++) {
+	for (uint64_t i = 0; i < 2 * ALIGN_JOBS_MAX; i++) {
 		snprintf(job, sizeof(job), "%d", (int)i);
 		frame_of(job, 1, FRAME_TRAIN, 1000000);
 	}
-	assert_int_equal(states, 2 * FRAMER_JOBS_MAX);
+	assert_int_equal(states, 2 * ALIGN_JOBS_MAX);
 	assert_int_equal(told[before].id, 2);
 	restart_with(bad, 2);
 	frame_of("a", 1, FRAME_TRAIN, 1000000);
@@ -321,7 +321,7 @@ static void frames_made_elsewhere(void **state)
 	assert_null(detect_new_with(&(struct detect_options){.slow_z = 1}, &sink, two, DETECT_DETECTORS_MAX + 1));
 }
 
-static void looks_are_sorted_by_job(void **state)
+static void stall_check_are_sorted_by_job(void **state)
 {
 	static const struct detector *const one[] = {&looker};
 	struct standing standing[DDP_RANKS];
@@ -346,7 +346,7 @@ static void looks_are_sorted_by_job(void **state)
 	waiter[0] = (uint32_t)ddp.process[1];
 	waiter[1] = (uint32_t)ddp.process[2];
 	detect_look(detect, ddp.now_ns, standing, DDP_RANKS, stuck, jobs, 3, true);
-	assert_int_equal(looks, 1);
+	assert_int_equal(checks, 1);
 	ddp_stop(&ddp);
 	assert_int_equal(states, 0);
 }
@@ -357,7 +357,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		DETECT(frames_made_elsewhere),
-		DETECT(looks_are_sorted_by_job),
+		DETECT(stall_check_are_sorted_by_job),
 		DETECT(clean),
 		DETECT(a_slow_loader_by_operations),
 		DETECT(a_slow_loader_by_stages),

@@ -13,10 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzers/dump/dump_encode.h"
-#include "analyzers/dump/dump_ids.h"
+#include "analyzers/dump/dump_rows.h"
 #include "analyzers/dump/dump_state.h"
-#include "analyzers/dump/node_address.h"
+#include "analyzers/dump/dump_run.h"
 
 static char dir[64];
 

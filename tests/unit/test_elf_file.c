@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include "daemon/probes/elf_file.h"
-#include "daemon/probes/pattern.h"
 
 #define COPY_BYTES_MAX (4u << 20)
 
@@ -199,7 +198,7 @@ static void use(int fd, size_t size)
 	static const char *const patterns[] = {"qsort", "get*", "*"};
 	struct elf_symbol symbol[ARRAY_SIZE(patterns)];
 	bool found[ARRAY_SIZE(patterns)];
-	struct usdt_place place[4];
+	struct usdt_site place[4];
 	struct elf_file *elf = NULL;
 	uint8_t code[64];
 

@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "analyzers/detect/failslow.h"
-#include "analyzers/detect/failslow_reference.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "analyzers/detect/finding.h"
+#include "analyzers/finding/finding.h"
 
 #define S 1000000000ULL
 #define MS 1e6
@@ -260,10 +260,10 @@ static void names_from_outside_are_cleaned(void **state)
 						 "bcdef"));
 	for (int kind = 0; kind < FINDING_KIND_MAX; kind++) {
 		for (int cause = 0; cause < CAUSE_MAX; cause++) {
-			for (int life = 0; life < FINDING_STATE_MAX; life++) {
+			for (int lifecycle = 0; lifecycle < FINDING_STATE_MAX; lifecycle++) {
 				finding.kind = (enum finding_kind)kind;
 				finding.cause = (enum finding_cause)cause;
-				finding.state = (enum finding_state)life;
+				finding.state = (enum finding_state)lifecycle;
 				finding_tell(&finding);
 				assert_true(strlen(finding.sentence) > 10);
 				for (const char *at = finding.sentence; *at; at++)

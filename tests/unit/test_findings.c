@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lives of findings: what is told when. */
-#include "analyzers/detect/findings_life.h"
+#include "analyzers/detect/findings.h"
 #include "tests/unit/findings_script.h"
 
 static void suspected_open_closed(void **state)
 {
 	struct finding open[2];
-	struct opinion opinion = slow(3, true);
+	struct verdict verdict = slow(3, true);
 	const struct finding *finding;
 
 	(void)state;
@@ -15,9 +15,9 @@ static void suspected_open_closed(void **state)
 	finding = last(FINDING_SUSPECTED);
 	assert_int_equal(finding->id, 5);
 	assert_int_equal(finding->noticed_ns, 0);
-	opinion.finding.since_step = 995;
-	opinion.finding.since_ns = 4995 * S;
-	said(opinion, 20);
+	verdict.finding.since_step = 995;
+	verdict.finding.since_ns = 4995 * S;
+	said(verdict, 20);
 	assert_int_equal(tells, 2);
 	finding = last(FINDING_OPEN);
 	assert_int_equal(finding->rank, 13);
@@ -84,32 +84,32 @@ static void what_is_soon_over_is_not_confirmed(void **state)
 
 static void what_costs_little_must_last_longer(void **state)
 {
-	struct opinion opinion = slow(3, true);
+	struct verdict verdict = slow(3, true);
 
 	(void)state;
 	findings->options.lasts_ns = 8 * S;
-	opinion.finding.slowdown = 1 / (1 - 0.02);
+	verdict.finding.slowdown = 1 / (1 - 0.02);
 	/* Five times as long as what costs 10 %, and not given up meanwhile. */
-	said(opinion, 40);
+	said(verdict, 40);
 	assert_int_equal(tells, 1);
 	last(FINDING_SUSPECTED);
-	said(opinion, 2);
+	said(verdict, 2);
 	assert_int_equal(tells, 2);
 	last(FINDING_OPEN);
 	quiet(700);
 	/* Not longer than ten times; and what is no number costs something. */
 	tells = 0;
-	opinion.finding.rank = 4;
-	opinion.finding.slowdown = 1.0001;
-	said(opinion, 80);
+	verdict.finding.rank = 4;
+	verdict.finding.slowdown = 1.0001;
+	said(verdict, 80);
 	assert_int_equal(tells, 1);
-	said(opinion, 2);
+	said(verdict, 2);
 	last(FINDING_OPEN);
 	quiet(700);
 	tells = 0;
-	opinion.finding.rank = 5;
-	opinion.finding.slowdown = (double)NAN;
-	said(opinion, 10);
+	verdict.finding.rank = 5;
+	verdict.finding.slowdown = (double)NAN;
+	said(verdict, 10);
 	assert_int_equal(tells, 2);
 	last(FINDING_OPEN);
 }
@@ -187,16 +187,16 @@ static void bursts_are_one_finding(void **state)
 
 static void the_heavier_cause_wins(void **state)
 {
-	struct opinion opinion = slow(3, true);
+	struct verdict verdict = slow(3, true);
 
 	(void)state;
-	opinion.finding.cause = CAUSE_UNKNOWN;
-	said(opinion, 8);
+	verdict.finding.cause = CAUSE_UNKNOWN;
+	said(verdict, 8);
 	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_UNKNOWN);
-	opinion.finding.cause = CAUSE_DATALOADER;
-	opinion.finding.evidences = 0;
-	finding_add(&opinion.finding, "dataloader", "ns", 3e8, 1e8, NULL);
-	said(opinion, 3);
+	verdict.finding.cause = CAUSE_DATALOADER;
+	verdict.finding.evidences = 0;
+	finding_add(&verdict.finding, "dataloader", "ns", 3e8, 1e8, NULL);
+	said(verdict, 3);
 	assert_int_equal(tells, 2);
 	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_DATALOADER);
 	assert_string_equal(last(FINDING_OPEN)->evidence[0].name, "dataloader");
@@ -212,24 +212,24 @@ static void the_heavier_cause_wins(void **state)
 /* What is left when it is nearly over may be another's, and lasts. */
 static void what_fades_says_little(void **state)
 {
-	struct opinion opinion = slow(1, true);
+	struct verdict verdict = slow(1, true);
 
 	(void)state;
 	for (int i = 0; i < 20; i++) {
-		say(opinion);
+		say(verdict);
 		round_over();
 	}
-	opinion.finding.cause = CAUSE_PREEMPTION;
-	opinion.lost_ns /= 4;
+	verdict.finding.cause = CAUSE_PREEMPTION;
+	verdict.lost_ns /= 4;
 	for (int i = 0; i < 40; i++) {
-		say(opinion);
+		say(verdict);
 		round_over();
 	}
 	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_COMPUTE);
 	/* What costs as much says as much. */
-	opinion.lost_ns *= 4;
+	verdict.lost_ns *= 4;
 	for (int i = 0; i < 25; i++) {
-		say(opinion);
+		say(verdict);
 		round_over();
 	}
 	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_PREEMPTION);
@@ -237,18 +237,18 @@ static void what_fades_says_little(void **state)
 
 static void the_place_goes_with_the_cause(void **state)
 {
-	struct opinion opinion = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
+	struct verdict verdict = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
 
 	(void)state;
-	opinion.finding.cause = CAUSE_LINK;
-	said(opinion, 2);
+	verdict.finding.cause = CAUSE_LINK;
+	said(verdict, 2);
 	assert_string_equal(last(FINDING_OPEN)->host, "");
-	opinion.finding.cause = CAUSE_NODE;
-	snprintf(opinion.finding.host, sizeof(opinion.finding.host), "node-b");
+	verdict.finding.cause = CAUSE_NODE;
+	snprintf(verdict.finding.host, sizeof(verdict.finding.host), "node-b");
 	/* Said once, it is not what is told yet. */
-	said(opinion, 1);
+	said(verdict, 1);
 	assert_string_equal(last(FINDING_OPEN)->host, "");
-	said(opinion, 4);
+	said(verdict, 4);
 	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_NODE);
 	assert_string_equal(last(FINDING_OPEN)->host, "node-b");
 }
@@ -275,73 +275,73 @@ static void hangs_end_with_looks(void **state)
 
 static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
 {
-	struct opinion opinion = of(FINDING_HANG, slow(-1, true));
+	struct verdict verdict = of(FINDING_HANG, slow(-1, true));
 
 	(void)state;
-	opinion.finding.since_ns = now - 30 * S;
-	say(opinion);
+	verdict.finding.since_ns = now - 30 * S;
+	say(verdict);
 	look_over();
-	opinion.finding.rank = 3;
-	say(opinion);
+	verdict.finding.rank = 3;
+	say(verdict);
 	look_over();
 	assert_int_equal(tells, 2);
 	assert_int_equal(last(FINDING_OPEN)->id, 5);
 	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 	assert_string_equal(last(FINDING_OPEN)->card, "3");
 	/* Who it is was surer than that. */
-	opinion.finding.rank = 5;
-	opinion.finding.confidence /= 2;
-	say(opinion);
+	verdict.finding.rank = 5;
+	verdict.finding.confidence /= 2;
+	say(verdict);
 	look_over();
 	assert_int_equal(last(FINDING_OPEN)->id, 5);
 	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 	assert_string_equal(last(FINDING_OPEN)->card, "3");
-	opinion.finding.confidence *= 2;
+	verdict.finding.confidence *= 2;
 	/* It went on, and stands still again because of another. */
-	opinion.finding.rank = 4;
-	opinion.finding.since_ns = now;
-	say(opinion);
+	verdict.finding.rank = 4;
+	verdict.finding.since_ns = now;
+	say(verdict);
 	look_over();
 	assert_int_equal(last(FINDING_OPEN)->id, 6);
 }
 
 static void figures_that_fade_are_not_told(void **state)
 {
-	struct opinion opinion = slow(3, true);
+	struct verdict verdict = slow(3, true);
 
 	(void)state;
-	said(opinion, 20);
-	opinion.lost_ns /= 10;
-	opinion.finding.evidence[0].value = 0.51e9;
-	said(opinion, 5);
+	said(verdict, 20);
+	verdict.lost_ns /= 10;
+	verdict.finding.evidence[0].value = 0.51e9;
+	said(verdict, 5);
 	quiet(10);
 	assert_true(last(FINDING_CLOSED)->evidence[0].value == 0.6e9);
 }
 
 static void senseless_opinions(void **state)
 {
-	struct opinion opinion = slow(RANKS, true);
+	struct verdict verdict = slow(RANKS, true);
 
 	(void)state;
-	said(opinion, 1);
-	opinion = slow(3, true);
-	opinion.finding.kind = FINDING_KIND_MAX;
-	said(opinion, 1);
-	opinion = slow(3, true);
-	opinion.finding.cause = (enum finding_cause)77;
-	said(opinion, 1);
+	said(verdict, 1);
+	verdict = slow(3, true);
+	verdict.finding.kind = FINDING_KIND_MAX;
+	said(verdict, 1);
+	verdict = slow(3, true);
+	verdict.finding.cause = (enum finding_cause)77;
+	said(verdict, 1);
 	assert_int_equal(tells, 0);
-	opinion = slow(3, true);
-	opinion.lost_ns = NAN;
-	opinion.finding.slowdown = INFINITY;
-	opinion.finding.confidence = -1;
-	opinion.finding.severity = (enum finding_severity)9;
-	opinion.finding.evidences = 99;
-	opinion.finding.since_step = UINT64_MAX;
-	opinion.finding.since_ns = UINT64_MAX;
-	memset(opinion.finding.others, 'x', sizeof(opinion.finding.others));
-	memset(opinion.finding.communicator, 'x', sizeof(opinion.finding.communicator));
-	said(opinion, 2);
+	verdict = slow(3, true);
+	verdict.lost_ns = NAN;
+	verdict.finding.slowdown = INFINITY;
+	verdict.finding.confidence = -1;
+	verdict.finding.severity = (enum finding_severity)9;
+	verdict.finding.evidences = 99;
+	verdict.finding.since_step = UINT64_MAX;
+	verdict.finding.since_ns = UINT64_MAX;
+	memset(verdict.finding.others, 'x', sizeof(verdict.finding.others));
+	memset(verdict.finding.communicator, 'x', sizeof(verdict.finding.communicator));
+	said(verdict, 2);
 	assert_int_equal(tells, 1);
 	assert_true(told[0].cost_card_hours == 0 && told[0].confidence == 0 && isfinite(told[0].slowdown));
 	assert_int_equal(told[0].since_step, step - 2);
@@ -355,11 +355,11 @@ static void more_than_there_is_room_for(void **state)
 	(void)state;
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < FINDINGS_MAX + 50; i++) {
-			struct opinion opinion = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
+			struct verdict verdict = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
 
 			snprintf(name, sizeof(name), "%d", i);
-			memcpy(opinion.finding.communicator, name, sizeof(opinion.finding.communicator));
-			say(opinion);
+			memcpy(verdict.finding.communicator, name, sizeof(verdict.finding.communicator));
+			say(verdict);
 		}
 		round_over();
 	}

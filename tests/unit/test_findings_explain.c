@@ -2,13 +2,13 @@
 /* Findings that have to do with each other: a slow job and what explains it, ranks of a node, most of a job. */
 #include "tests/unit/findings_script.h"
 
-static struct opinion slow_job(bool confirmed, double lost_ns)
+static struct verdict slow_job(bool confirmed, double lost_ns)
 {
-	struct opinion opinion = of(FINDING_SLOW_JOB, slow(-1, confirmed));
+	struct verdict verdict = of(FINDING_SLOW_JOB, slow(-1, confirmed));
 
-	opinion.lost_ns = lost_ns;
-	opinion.finding.since_step = 1000;
-	return opinion;
+	verdict.lost_ns = lost_ns;
+	verdict.finding.since_step = 1000;
+	return verdict;
 }
 
 static void a_slow_job_of_its_own_waits_and_opens(void **state)
@@ -63,13 +63,13 @@ static void an_open_slow_job_is_closed_by_what_explains_it(void **state)
 
 static void a_little_slow_rank_explains_no_much_slower_job(void **state)
 {
-	struct opinion opinion = slow(3, true);
+	struct verdict verdict = slow(3, true);
 
 	(void)state;
-	opinion.finding.since_step = 500;
-	opinion.lost_ns = 3e7;
+	verdict.finding.since_step = 500;
+	verdict.lost_ns = 3e7;
 	for (int i = 0; i < 10; i++) {
-		say(opinion);
+		say(verdict);
 		say(slow_job(true, 3e8));
 		round_over();
 	}

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Process groups as several versions of PyTorch lay them out, made by hand in this process's own memory and read like
  * another's. */
-#include "daemon/cxx_memory.h"
-#include "daemon/gloo_identity.h"
-#include "daemon/torch_group.h"
+#include "daemon/coll/cxx_memory.h"
+#include "daemon/coll/identity.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -120,7 +119,7 @@ static struct gloo_process self_of(void)
 	return (struct gloo_process){.pid = (uint32_t)getpid(), .proc_root = "/proc", .boot_id = "boot", .job = "job"};
 }
 
-static int look(const struct world *world, struct gloo_group *ret)
+static int snapshot(const struct world *world, struct gloo_group *ret)
 {
 	const struct gloo_process self = self_of();
 	const char *trouble = NULL;
@@ -135,7 +134,7 @@ static uint64_t identity_of(const struct world *world)
 {
 	struct gloo_group group = {0};
 
-	assert_int_equal(look(world, &group), 0);
+	assert_int_equal(snapshot(world, &group), 0);
 	assert_true(group.identity);
 	assert_int_equal(group.member, 1);
 	assert_int_equal(group.members, 4);
@@ -181,11 +180,11 @@ static void names_are_told(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		world_make(&world, i ? TEXT_BEFORE : TEXT_NOW, 1, true);
-		assert_int_equal(look(&world, &group), 0);
+		assert_int_equal(snapshot(&world, &group), 0);
 		assert_string_equal(group.name, "tensor parallel");
 	}
 	world_make(&world, TEXT_NOW, 2, false);
-	assert_int_equal(look(&world, &group), 0);
+	assert_int_equal(snapshot(&world, &group), 0);
 	assert_string_equal(group.name, "");
 }
 
@@ -251,7 +250,7 @@ static void a_file_is_its_inode(void **state)
 	(void)identity_of(&world);
 	unlink(path);
 	close(fd);
-	assert_int_equal(look(&world, &group), -ENOENT);
+	assert_int_equal(snapshot(&world, &group), -ENOENT);
 }
 
 static void what_is_not_known_is_not_guessed(void **state)
@@ -262,22 +261,22 @@ static void what_is_not_known_is_not_guessed(void **state)
 	(void)state;
 	world_make(&world, TEXT_NOW, 1, true);
 	world.base[0] = class_make(&world.hash_class, "N4c10d9HashStoreE");
-	assert_int_equal(look(&world, &group), -ENOTSUP);
+	assert_int_equal(snapshot(&world, &group), -ENOTSUP);
 	world_make(&world, TEXT_NOW, 1, true);
 	world.base[7] = 0; /* no port */
-	assert_true(look(&world, &group) < 0);
+	assert_true(snapshot(&world, &group) < 0);
 	world_make(&world, TEXT_NOW, 1, true);
 	world.gloo[1] = address_of(world.base); /* no prefix */
-	assert_true(look(&world, &group) < 0);
+	assert_true(snapshot(&world, &group) < 0);
 	world_make(&world, TEXT_NOW, 1, true);
 	world.group[2] = 4ULL | 4ULL << 32; /* number 4 of 4 */
-	assert_true(look(&world, &group) < 0);
+	assert_true(snapshot(&world, &group) < 0);
 	world_make(&world, TEXT_NOW, 1, true);
 	world.far[0][3] = '\n';
-	assert_true(look(&world, &group) < 0);
+	assert_true(snapshot(&world, &group) < 0);
 	world_make(&world, TEXT_NOW, 1, true);
 	world.group[0] = 0;
-	assert_int_equal(look(&world, &group), -ENOENT);
+	assert_int_equal(snapshot(&world, &group), -ENOENT);
 	assert_int_equal(group.identity, 5);
 }
 
@@ -291,16 +290,16 @@ static void hostile_memory_ends(void **state)
 	(void)state;
 	world_make(&world, TEXT_NOW, 1, true);
 	world.prefix[1][7] = address_of(world.prefix[0]);
-	assert_true(look(&world, &group) < 0);
+	assert_true(snapshot(&world, &group) < 0);
 	for (size_t i = 0; i < 64; i++) {
 		world_make(&world, TEXT_NOW, 1, true);
 		for (size_t at = i; at < 64; at++)
 			world.group[at] = 0xffffffff00001000ULL + at * 8;
-		assert_int_equal(look(&world, &group) == 0, i > STORE_AT);
+		assert_int_equal(snapshot(&world, &group) == 0, i > STORE_AT);
 		world_make(&world, TEXT_NOW, 1, true);
 		for (size_t at = i; at < 64; at++)
 			world.group[at] = address_of(&world.group[at]); /* each is its own class */
-		assert_int_equal(look(&world, &group) == 0, i > STORE_AT);
+		assert_int_equal(snapshot(&world, &group) == 0, i > STORE_AT);
 	}
 	world_make(&world, TEXT_NOW, 1, true);
 	page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -78,7 +78,7 @@ static void a_sign_of_life_is_enough(void **state)
 	for (unsigned i = 0; i < 200; i++) {
 		assert_int_equal(seconds(5), 0);
 		assert_int_equal(n_said, 0);
-		standing[0].progress_ns = look.now_ns; /* it evaluates */
+		standing[0].progress_ns = snapshot.now_ns; /* it evaluates */
 	}
 	assert_int_equal(n_wants, 0);
 }
@@ -93,7 +93,7 @@ static void a_checkpoint_has_its_time(void **state)
 	end(NULL);
 	begin_idle(NULL);
 	standing[0].stage = STAGE_CHECKPOINT;
-	look.checkpoint_ns = 20 * SECOND;
+	snapshot.checkpoint_ns = 20 * SECOND;
 	assert_in_range(seconds(100), 58, 62);
 }
 
@@ -124,7 +124,7 @@ static void who_waits_for_its_device_is_not_compiling(void **state)
 static void before_the_first_steps_jobs_take_their_time(void **state)
 {
 	(void)state;
-	look.step_ns = 0;
+	snapshot.step_ns = 0;
 	assert_int_equal(seconds(500), 0);
 	end(NULL);
 	begin_idle(NULL);
@@ -135,7 +135,7 @@ static void before_the_first_steps_jobs_take_their_time(void **state)
 static void long_steps_are_no_hang(void **state)
 {
 	(void)state;
-	look.step_ns = 46 * SECOND;
+	snapshot.step_ns = 46 * SECOND;
 	standing[3].stage = STAGE_FORWARD;
 	assert_int_equal(seconds(100), 0);
 	assert_in_range(seconds(100), 30, 50);
@@ -204,13 +204,13 @@ static void nothing_in_a_stage_may_be_no_job(void **state)
 static void part_of_a_job_waits_for_the_rest(void **state)
 {
 	(void)state;
-	look.world_size = 64; /* and one of the others may save a checkpoint */
+	snapshot.world_size = 64; /* and one of the others may save a checkpoint */
 	assert_int_equal(seconds(590), 0);
 	assert_in_range(seconds(30), 5, 15);
 	assert_int_equal(said[0].finding.rank, -1);
 	end(NULL);
 	begin_idle(NULL);
-	look.world_size = 64;
+	snapshot.world_size = 64;
 	standing[7].stage = STAGE_DATALOADER;
 	assert_in_range(seconds(40), 15, 30);
 	assert_int_equal(said[0].finding.rank, 7);
@@ -221,7 +221,7 @@ static void part_of_a_job_waits_for_the_rest(void **state)
 	standing[7] = (struct standing){.rank = 7};
 	assert_int_equal(seconds(590), 0);
 	standing[1].stage = STAGE_DATALOADER;
-	standing[1].progress_ns = look.now_ns;
+	standing[1].progress_ns = snapshot.now_ns;
 	assert_in_range(seconds(40), 15, 30);
 	assert_int_equal(said[0].finding.rank, 1);
 }
@@ -229,21 +229,21 @@ static void part_of_a_job_waits_for_the_rest(void **state)
 static void a_job_of_one(void **state)
 {
 	(void)state;
-	look.world_size = 1;
-	look.ranks = 1;
+	snapshot.world_size = 1;
+	snapshot.ranks = 1;
 	standing[0].stage = STAGE_USER; /* a notebook */
 	assert_int_equal(seconds(4000), 0);
 	assert_int_equal(n_said, 0);
 	standing[0].stage = STAGE_FORWARD;
-	standing[0].progress_ns = look.now_ns;
+	standing[0].progress_ns = snapshot.now_ns;
 	standing[0].state = 't'; /* a breakpoint */
 	assert_int_equal(seconds(4000), 0);
 	assert_true(n_said == 1 && !said[0].confirmed);
 	standing[0].state = 'T';
-	standing[0].progress_ns = look.now_ns;
+	standing[0].progress_ns = snapshot.now_ns;
 	assert_in_range(seconds(40), 10, 30);
 	standing[0].state = 'S';
-	standing[0].progress_ns = look.now_ns;
+	standing[0].progress_ns = snapshot.now_ns;
 	assert_in_range(seconds(700), 590, 610);
 }
 

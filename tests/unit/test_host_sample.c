@@ -7,9 +7,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/host_cgroup.h"
-#include "daemon/host_sample.h"
-#include "daemon/procfs.h"
+#include "daemon/findings/host_sample.h"
+#include "daemon/base/procfs.h"
 #include "tests/unit/fake_proc.h"
 
 #define SEC NSEC_PER_SEC

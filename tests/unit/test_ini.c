@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <sys/stat.h>
-#include "daemon/ini.h"
+#include "daemon/base/ini.h"
 
 struct seen {
 	char text[8192];

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <sys/stat.h>
 #include <cmocka.h>
-#include "daemon/collector.h"
-#include "daemon/context.h"
-#include "daemon/levels.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/levels/levels.h"
 
 static struct context context;
 static char folder[] = "/tmp/ranktrace-test-levels-XXXXXX";

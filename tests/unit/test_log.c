@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "daemon/log.c" /* for what libbpf calls */
+#include "daemon/base/log.c" /* for what libbpf calls */
 
 static int saved_stderr = -1;
 static FILE *capture;

@@ -49,9 +49,9 @@ void collectors_tick(struct collectors *collectors, uint64_t now_ns)
 	tick('c');
 }
 
-void steps_room_tick(struct steps_room *room, uint64_t now_ns)
+void rank_steps_tick(struct rank_steps *rank_steps, uint64_t now_ns)
 {
-	(void)room;
+	(void)rank_steps;
 	(void)now_ns;
 	tick('s');
 }
@@ -69,9 +69,9 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 		raise(SIGTERM);
 }
 
-void findings_room_tick(struct findings_room *room, uint64_t now_ns)
+void online_tick(struct online *online, uint64_t now_ns)
 {
-	(void)room;
+	(void)online;
 	(void)now_ns;
 	tick('v'); /* verdicts */
 }

@@ -5,17 +5,17 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "daemon/marker_decode.h"
+#include "daemon/collect/marker_decode.h"
 
 #define UTC_NS 1795220846000000000ULL
 #define HOST_NS 5000000000ULL /* the same moment in CLOCK_MONOTONIC */
 
 static struct marker_process process;
-static struct ops_device device;
+static struct coll_device device;
 static char name[64], op[32], dtype[16];
 static unsigned devices;
 
-static void on_device(void *arg, const struct ops_device *given)
+static void on_device(void *arg, const struct coll_device *given)
 {
 	(void)arg;
 	devices++;
@@ -91,12 +91,12 @@ static void test_unknown_times(void **state)
 
 	(void)state;
 	give(&other); /* whose communicator's record was lost: nothing pairs its clocks */
-	assert_int_equal(device.start_ns, OPS_UNKNOWN);
+	assert_int_equal(device.start_ns, COLL_UNKNOWN);
 	give(&comm);
 	record.flags = RT_MARKER_INCOMPLETE;
 	give(&record);
-	assert_int_equal(device.start_ns, OPS_UNKNOWN);
-	assert_int_equal(device.stop_ns, OPS_UNKNOWN);
+	assert_int_equal(device.start_ns, COLL_UNKNOWN);
+	assert_int_equal(device.stop_ns, COLL_UNKNOWN);
 	assert_int_equal(process.counts.incomplete, 2);
 	assert_int_equal(devices, 2);
 }
@@ -113,7 +113,7 @@ static void test_a_late_one_is_open(void **state)
 	assert_int_equal(devices, 1);
 	assert_true(device.open);
 	assert_int_equal(device.seq, 9);
-	assert_int_equal(device.start_ns, OPS_UNKNOWN);
+	assert_int_equal(device.start_ns, COLL_UNKNOWN);
 	assert_int_equal(process.counts.late, 1);
 }
 
@@ -137,8 +137,8 @@ static void test_a_clock_that_is_not_utc(void **state)
 		record.device_start_ns = bad[i].start_ns;
 		record.device_stop_ns = bad[i].stop_ns;
 		give(&record);
-		assert_int_equal(device.start_ns, OPS_UNKNOWN);
-		assert_int_equal(device.stop_ns, OPS_UNKNOWN);
+		assert_int_equal(device.start_ns, COLL_UNKNOWN);
+		assert_int_equal(device.stop_ns, COLL_UNKNOWN);
 	}
 	assert_int_equal(process.counts.bad_clock, ARRAY_SIZE(bad));
 }

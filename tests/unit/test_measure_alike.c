@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are longer in forward, where nothing but stages is seen: analyzers/detect/measure_alike.h. */
+/* Ranks that are longer in forward, where nothing but stages is seen: analyzers/detect/measure_internal.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "analyzers/detect/measure.h"
-#include "analyzers/detect/measure_alike.h"
+#include "analyzers/detect/measure_internal.h"
 
 #define MS 1000000ULL
 #define RANKS 16

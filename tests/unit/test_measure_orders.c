@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "analyzers/detect/measure.h"
-#include "analyzers/detect/robust.h"
+#include "analyzers/base/robust.h"
 
 #define RANKS 8
 #define OPS 60

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/procfs.h"
+#include "daemon/base/procfs.h"
 #include "tests/unit/fake_proc.h"
 
 static char root[128];

@@ -3,7 +3,7 @@
  * at. */
 #include <fcntl.h>
 
-#include "daemon/rank_card.h"
+#include "daemon/ranks/ranks_internal.h"
 #include "tests/unit/ranks_fixture.h"
 
 static void fd_path(char *path, size_t size, uint32_t pid, unsigned fd)

@@ -7,9 +7,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/rank_cgroup.h"
-#include "daemon/rank_command.h"
-#include "daemon/rank_env.h"
+#include "daemon/ranks/ranks_internal.h"
 
 /* A literal's own NUL ends its last entry. */
 #define PARSE(block, env) rank_env_parse(block, sizeof(block), env)

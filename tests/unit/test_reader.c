@@ -3,7 +3,7 @@
  */
 #include "tests/unit/store_fixture.h"
 
-#include "analyzers/store/output.h"
+#include "analyzers/cli/output.h"
 
 #define SEGMENTS 24
 #define SEGMENT_ROWS 40

@@ -6,7 +6,6 @@
 
 #include "analyzers/report/publish.h"
 #include "analyzers/report/render.h"
-#include "analyzers/report/table.h"
 #include "analyzers/report/words.h"
 #include "tests/report/report_script.h"
 

@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "daemon/context.h"
-#include "daemon/request.h"
+#include "daemon/core/context.h"
+#include "daemon/control/request.h"
 #include "proto/frame.h"
-#include "tests/unit/control_rooms.h"
+#include "tests/unit/control_fixture.h"
 
 static struct context context;
 static const struct request_peer nobody = {.uid = 65534, .gid = 65534, .fd = -1};
@@ -36,7 +36,7 @@ static int setup(void **state)
 	memset(&context, 0, sizeof(context));
 	levels_defaults(&context.levels);
 	context.levels.on[LEVEL_L1] = true;
-	context.ops = (struct ops_room *)&context;
+	context.ops = (struct rank_coll *)&context;
 	context.ranks = (struct ranks *)&context;
 	return 0;
 }
@@ -67,7 +67,7 @@ static void test_all(void **state)
 	for (size_t i = 0; i < body->n_communicators; i++)
 		members += body->communicators[i]->n_ranks;
 	assert_true(members > 500);
-	assert_int_equal(members + body->left_out, OPS_LOOK_MEMBERS_MAX);
+	assert_int_equal(members + body->left_out, COLL_LOOK_MEMBERS_MAX);
 	assert_int_equal(body->communicators[0]->here, 2);
 	assert_int_equal(body->communicators[0]->members, 3);
 	assert_string_equal(body->communicators[0]->state, "RUNNING");

@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <cmocka.h>
-#include "daemon/context.h"
-#include "daemon/request.h"
+#include "daemon/core/context.h"
+#include "daemon/control/request.h"
 #include "proto/frame.h"
 
 #define STRANGER 64123 /* no user and no group of this number */

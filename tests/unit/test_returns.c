@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <glob.h>
 
-#include "daemon/probes/returns.h"
+#include "daemon/probes/attachment.h"
 
 #define FUNCTIONS_MAX 60000
 #define RANDOM_ROUNDS 20000

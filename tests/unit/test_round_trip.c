@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "analyzers/dump/dump_run.h"
-#include "analyzers/tool/analysis.h"
+#include "analyzers/offline/analysis.h"
 #include "tests/unit/dump_script.h"
 #include "tests/unit/offline_script.h"
 
@@ -93,10 +93,10 @@ static void same(size_t findings)
 	same_findings(of_store, of_dump);
 	assert_int_equal(ours.watched.ranks, OFF_RANKS);
 	assert_int_equal(theirs.watched.ranks, OFF_RANKS);
-	assert_int_equal(ours.framer.frames, OFF_STEPS);
-	assert_int_equal(theirs.framer.frames, OFF_STEPS - 1);
+	assert_int_equal(ours.align.frames, OFF_STEPS);
+	assert_int_equal(theirs.align.frames, OFF_STEPS - 1);
 	assert_int_equal(theirs.ops, off.ops ? OFF_STEPS * OFF_BUCKETS * OFF_RANKS : 0);
-	assert_int_equal(theirs.ops_not_joined, 0);
+	assert_int_equal(theirs.coll_not_joined, 0);
 	assert_int_equal(theirs.dropped, 0);
 	assert_int_equal(theirs.left_out, 0);
 	json_decref(of_store);

@@ -79,16 +79,16 @@ static void *state;
 static struct frame_rank rank[RANKS];
 static struct frame_who who[RANKS];
 static uint64_t step, now, random_state;
-static struct opinion said;
+static struct verdict said;
 static unsigned says, confirmed, wants, wanted;
 static char why[256];
 
-static void say(void *arg, const struct opinion *opinion)
+static void say(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
-	said = *opinion;
+	said = *verdict;
 	says++;
-	confirmed += opinion->confirmed;
+	confirmed += verdict->confirmed;
 }
 
 static void want(void *arg, unsigned what, const char *text)

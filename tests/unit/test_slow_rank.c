@@ -12,7 +12,7 @@
 
 #include "analyzers/detect/detect.h"
 #include "analyzers/detect/detector.h"
-#include "analyzers/detect/slow_rank_checkpoint.h"
+#include "analyzers/detect/slow_rank_internal.h"
 
 #define MS 1000000ULL
 #define RANKS 6
@@ -30,18 +30,18 @@ static unsigned said[RANKS], confirmed[RANKS], between; /* between: in steps wit
 static enum finding_cause cause;
 static double cost_ns;
 
-static void on_say(void *arg, const struct opinion *opinion)
+static void on_say(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
-	assert_in_range(opinion->finding.rank, 0, RANKS - 1);
-	said[opinion->finding.rank]++;
-	confirmed[opinion->finding.rank] += opinion->confirmed;
-	cause = opinion->finding.cause;
+	assert_in_range(verdict->finding.rank, 0, RANKS - 1);
+	said[verdict->finding.rank]++;
+	confirmed[verdict->finding.rank] += verdict->confirmed;
+	cause = verdict->finding.cause;
 	if (frame.class == FRAME_TRAIN) {
 		between++;
-		assert_true(opinion->lost_ns == 0);
+		assert_true(verdict->lost_ns == 0);
 	}
-	cost_ns += opinion->lost_ns;
+	cost_ns += verdict->lost_ns;
 }
 
 static int start(void **state)
@@ -319,18 +319,18 @@ struct told_of {
 	enum finding_cause cause;
 };
 
-static void on_shared(void *arg, const struct opinion *opinion)
+static void on_shared(void *arg, const struct verdict *verdict)
 {
 	struct told_of *told = arg;
 
-	assert_int_equal(opinion->finding.rank, 1);
-	if (!opinion->confirmed)
+	assert_int_equal(verdict->finding.rank, 1);
+	if (!verdict->confirmed)
 		return;
 	if (!told->confirmed++)
-		told->first = opinion->finding.slowdown;
-	told->slowdown = opinion->finding.slowdown;
-	told->lost_ns = opinion->lost_ns;
-	told->cause = opinion->finding.cause;
+		told->first = verdict->finding.slowdown;
+	told->slowdown = verdict->finding.slowdown;
+	told->lost_ns = verdict->lost_ns;
+	told->cause = verdict->finding.cause;
 }
 
 /* grows: steps grow with it, or were as long before. Operations are seen from that step on. */

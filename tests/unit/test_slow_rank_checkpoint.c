@@ -38,16 +38,16 @@ static struct {
 } told;
 static unsigned checkpoint;
 
-static void on_say(void *arg, const struct opinion *opinion)
+static void on_say(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
-	assert_in_range(opinion->finding.rank, 0, RANKS_MAX - 1);
-	told.said[opinion->finding.rank]++;
-	if (!opinion->confirmed || told.first[opinion->finding.rank])
+	assert_in_range(verdict->finding.rank, 0, RANKS_MAX - 1);
+	told.said[verdict->finding.rank]++;
+	if (!verdict->confirmed || told.first[verdict->finding.rank])
 		return;
-	told.first[opinion->finding.rank] = checkpoint - ONSET;
-	told.cause = opinion->finding.cause;
-	told.slowdown = opinion->finding.slowdown;
+	told.first[verdict->finding.rank] = checkpoint - ONSET;
+	told.cause = verdict->finding.cause;
+	told.slowdown = verdict->finding.slowdown;
 }
 
 static void make_frame(const struct scenario *scenario, uint64_t step, struct frame_who *who, struct frame_rank *rank,

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "analyzers/detect/slow_rank_common.h"
+#include "analyzers/detect/slow_rank_internal.h"
 
 #define RANKS 8
 #define STEP_NS 1000000000ULL

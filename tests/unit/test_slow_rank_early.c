@@ -39,16 +39,16 @@ struct told {
 	uint64_t now;
 };
 
-static void on_say(void *arg, const struct opinion *opinion)
+static void on_say(void *arg, const struct verdict *verdict)
 {
 	struct told *told = arg;
 
-	if (!opinion->confirmed || told->step)
+	if (!verdict->confirmed || told->step)
 		return;
 	told->step = told->now;
-	told->rank = opinion->finding.rank;
-	told->since_step = opinion->finding.since_step;
-	told->since_ns = opinion->finding.since_ns;
+	told->rank = verdict->finding.rank;
+	told->since_step = verdict->finding.since_step;
+	told->since_ns = verdict->finding.since_ns;
 }
 
 static uint64_t own_of(const struct story *story, uint32_t i, uint64_t step)

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "analyzers/detect/slow_rank_growth.h"
-#include "analyzers/detect/slow_rank_series.h"
+#include "analyzers/detect/slow_rank_internal.h"
 
 #define MS 1000000ULL
 #define RANKS 4

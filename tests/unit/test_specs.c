@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "daemon/probes/specs.h"
+#include "daemon/probes/call_engine.h"
 
 static struct probe probes[4];
 static const struct rt_call_spec plain = {.edge = RT_EDGE_SPAN}, other = {.edge = RT_EDGE_SPAN, .args = 1};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The name tables: every form that PyTorch writes, and names that only look like them. */
-#include "analyzers/stage_names.h"
+#include "analyzers/steps/stage_names.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

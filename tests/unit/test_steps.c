@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where steps begin and end: the rules of analyzers/steps.h, one test a rule. */
+/* Where steps begin and end: the rules of analyzers/steps/steps.h, one test a rule. */
 #include "tests/unit/steps_script.h"
 
 static void a_plain_loop_counts_every_step(void **state)

@@ -94,7 +94,7 @@ static void optimizers_inside_backward_close_with_it(void **state)
 	check_invariants(1);
 }
 
-static void without_names_backward_closes(void **state)
+static void whatif_names_backward_closes(void **state)
 {
 	(void)state;
 	start(1, true);
@@ -232,7 +232,7 @@ int main(void)
 		cmocka_unit_test(closures_of_lbfgs_are_nested),
 		cmocka_unit_test(nested_backward_closes_nothing_twice),
 		cmocka_unit_test(optimizers_inside_backward_close_with_it),
-		cmocka_unit_test(without_names_backward_closes),
+		cmocka_unit_test(whatif_names_backward_closes),
 		cmocka_unit_test(a_name_in_the_first_step_means_names_work),
 		cmocka_unit_test(names_told_unreadable_close_by_backward),
 		cmocka_unit_test(stages_of_other_threads_go_to_the_open_step),

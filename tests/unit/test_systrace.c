@@ -3,9 +3,9 @@
 #include <sys/stat.h>
 
 #include "analyzers/offline/merge.h"
-#include "analyzers/offline/systrace_feed.h"
-#include "analyzers/offline/systrace_files.h"
-#include "analyzers/offline/systrace_internal.h"
+#include "analyzers/offline/systrace/systrace_feed.h"
+#include "analyzers/offline/systrace/systrace_files.h"
+#include "analyzers/offline/systrace/systrace_internal.h"
 #include "tests/unit/systrace_script.h"
 
 static unsigned told;
@@ -158,7 +158,7 @@ static void test_operations(void **state)
 	}
 	analyze(&all, &found);
 	assert_int_equal(counts.ops, OFF_RANKS * OFF_STEPS * OFF_BUCKETS - 3 * (1 + 2 + 3));
-	assert_int_equal(counts.ops_not_joined, 0);
+	assert_int_equal(counts.coll_not_joined, 0);
 	assert_slow(&found, FRAME_TIER_DEVICE);
 }
 

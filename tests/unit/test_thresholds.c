@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Thresholds as options: they take what their keys in the configuration file take, within the same limits. */
 #include "analyzers/detect/detect.h"
-#include "analyzers/tool/thresholds.h"
+#include "analyzers/offline/thresholds.h"
 
 #include <ctype.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/config.h"
+#include "daemon/core/config.h"
 
 static char path[64];
 

@@ -76,7 +76,7 @@ static void splits_operands(void **state)
 
 static void finds_pythons_probes(void **state)
 {
-	struct usdt_place start[8], done[8];
+	struct usdt_site start[8], done[8];
 	struct elf_file *elf = NULL;
 	_cleanup_close_ int fd = -1;
 	glob_t paths;

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/utf8.h"
+#include "analyzers/base/utf8.h"
 
 #define DECODE_TRACKS 4096
 #define DECODE_TEXTS 40000
@@ -48,7 +48,7 @@ struct decode_event {
 };
 
 struct decode {
-	size_t tracks, events, packets, cleared, room;
+	size_t tracks, events, packets, cleared, capacity;
 	struct decode_track track[DECODE_TRACKS];
 	struct decode_event *event;
 	struct decode_text *texts; /* DECODE_KINDS */
@@ -248,9 +248,9 @@ static inline void decode_event(struct decode *d, uint64_t time_ns, const struct
 	}
 	assert_non_null(decode_track(d, event.track));
 	assert_true(decode_track(d, event.track)->counter == (event.type == DECODE_COUNTER));
-	if (d->events == d->room) {
-		d->room = d->room ? 2 * d->room : 1024;
-		d->event = realloc(d->event, d->room * sizeof(*d->event));
+	if (d->events == d->capacity) {
+		d->capacity = d->capacity ? 2 * d->capacity : 1024;
+		d->event = realloc(d->event, d->capacity * sizeof(*d->event));
 		assert_non_null(d->event);
 	}
 	d->event[d->events++] = event;

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libexec/ranktrace/analyze, which is `tracectl analyze`: the daemon's detectors over what is stored: this node's
+ * store, those of many nodes at once, or files of sysTrace. What is found is shown as `tracectl findings` shows it.
+ * Exit codes: 0 done, with findings or without; 1 some of it could not be read, 2 usage.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzers/detect/detect.h"
+#include "analyzers/offline/analysis.h"
+#include "analyzers/cli/findings_text.h"
+#include "analyzers/offline/thresholds.h"
+
+#define SINCE "1d"
+#define DAY_NS 86400000000000ULL
+
+static const char usage[] =
+	"usage: analyze [--since TIME] [--until TIME] [--dir FOLDER...] [--job ID] [--rank LIST] [--all] [--verbose]\n"
+	"               [--csv|--json] [--state-dir DIR] [THRESHOLD...]\n"
+	"       analyze --from-systrace DIR [OPTION...]\n"
+	"Judges what is stored as the daemon does while it happens: one line a finding, the oldest first.\n"
+	"  --since TIME     from then on: 30m, 12h, 7d ago, or a date and time (this node's store: " SINCE
+	"; others: all)\n"
+	"  --until TIME     up to then\n"
+	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
+	"  --from-systrace DIR  files that sysTrace wrote: *.timeline, hccl_activity-*.csv\n"
+	"  --job ID         only ranks of this job\n"
+	"  --rank LIST      findings of these ranks: 0,3-7 (all are judged)\n"
+	"  --all            suspected ones, and those that were not confirmed, too\n"
+	"  --verbose        with what was measured, what to look at, and what was read\n"
+	"  --json           an array of objects, as of findings\n"
+	"  --csv            comma-separated values (RFC 4180)\n"
+	"  --state-dir DIR  the store, without --dir (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --help, --version\n"
+	"Thresholds, as in [findings] of ranktrace.conf(5):\n"
+	"  --slow-percent N     more time of its own than its peers that makes a rank suspected (5)\n"
+	"  --gain-percent N     of the job's step that a slow rank must cost (3)\n"
+	"  --job-percent N      longer than before that makes a job slow (10)\n"
+	"  --hang-after LENGTH  without progress, a job hangs (30s)\n"
+	"  --hang-busy-after LENGTH  the same where the rank that others wait for computes (10m)\n";
+
+enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON };
+
+struct analyze {
+	struct analysis_options options;
+	struct detect_options detectors;
+	struct findings_filter filter;
+	const char *state_dir;
+	char **folder;
+	size_t folders;
+	uint64_t now_ns;
+	enum format format;
+	bool verbose;
+};
+
+static void warn_of(uint64_t count, const char *what)
+{
+	if (count)
+		fprintf(stderr, "analyze: warning: %llu %s\n", (unsigned long long)count, what);
+}
+
+/* What is missing is said also where nobody asked. */
+static void say_read(const struct analyze *analyze, const struct analysis *analysis)
+{
+	char first[TOOL_TEXT_BYTES], last[TOOL_TEXT_BYTES];
+
+	warn_of(analysis->ranks_left_out, "ranks were left out: too many, or nothing tells where their steps belong");
+	warn_of(analysis->left_out,
+		"records were left out: they are too many at once; --since and --until take part of them");
+	warn_of(findings_made_left_out(analysis->made), "more findings are not shown");
+	if (!analyze->verbose || analyze->format != FORMAT_TEXT || !analysis->watched.first_ns)
+		return;
+	printf("read: %llu rows of %llu ranks in %llu %s%s, from %s to %s; %llu steps judged, each of all ranks\n",
+		(unsigned long long)analysis->rows, (unsigned long long)analysis->watched.ranks,
+		(unsigned long long)analysis->sources, analyze->options.systrace ? "file" : "store",
+		analysis->sources == 1 ? "" : "s", tool_time(analysis->watched.first_ns, first),
+		tool_time(analysis->watched.last_ns, last), (unsigned long long)analysis->align.frames);
+	if (analysis->dropped)
+		printf("left out: %llu rows whose times or numbers make no sense\n",
+			(unsigned long long)analysis->dropped);
+	if (analysis->ops)
+		printf("operations: %llu, of which %llu are not joined with those of other ranks\n",
+			(unsigned long long)analysis->ops, (unsigned long long)analysis->coll_not_joined);
+}
+
+/* As of the newest event: what was so then may be long over. */
+static void show(const struct analyze *analyze, const json_t *rows, const struct analysis *analysis)
+{
+	struct findings_watched watched = analysis->watched;
+	unsigned flags = (analyze->verbose ? FINDINGS_TEXT_VERBOSE : 0) |
+			 (findings_text_many_jobs(rows) ? FINDINGS_TEXT_JOB : 0);
+	const json_t *row;
+	size_t i;
+
+	watched.chosen = analyze->filter.ranks.count > 0;
+	if (analyze->format == FORMAT_JSON) {
+		json_dumpf(rows, stdout, JSON_INDENT(2));
+		putchar('\n');
+		return;
+	}
+	if (analyze->format == FORMAT_CSV)
+		findings_csv_header(stdout);
+	else if (json_array_size(rows))
+		findings_text_header(stdout);
+	else
+		findings_text_none(stdout, &watched, analyze->filter.since_ns, analyze->now_ns);
+	json_array_foreach(rows, i, row)
+	{
+		if (analyze->format == FORMAT_CSV)
+			findings_csv_row(stdout, row);
+		else
+			findings_text_row(stdout, row, flags, analysis->end_ns);
+	}
+}
+
+static int report(const struct analyze *analyze, const struct analysis *analysis)
+{
+	json_t *rows = findings_made_rows(analysis->made, &analyze->filter);
+
+	if (!rows)
+		return tool_fail(1, "out of memory");
+	show(analyze, rows, analysis);
+	json_decref(rows);
+	say_read(analyze, analysis);
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return tool_fail(1, "cannot write: %s", strerror(errno));
+	return analysis->failed ? 1 : 0;
+}
+
+static int run(const struct analyze *analyze)
+{
+	struct analysis analysis;
+	int status = analysis_run(&analyze->options, &analysis);
+
+	if (status == 0)
+		status = report(analyze, &analysis);
+	findings_made_free(analysis.made);
+	return status;
+}
+
+enum option_id {
+	SET_STATE_DIR,
+	SET_DIR,
+	SET_SYSTRACE,
+	SET_SINCE,
+	SET_UNTIL,
+	SET_JOB,
+	SET_RANK,
+	SET_HELP,
+	SET_VERSION,
+	SET_THRESHOLD /* the first of them */
+};
+#define OPTIONS_MAX (16 + THRESHOLDS)
+
+static int set_time(const char *name, const char *value, uint64_t now_ns, uint64_t *ret)
+{
+	if (tool_since(value, now_ns, ret) < 0)
+		return 1 + tool_fail(2, "--%s takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", name, value);
+	return 0;
+}
+
+static int set_threshold(struct analyze *analyze, size_t which, const char *value)
+{
+	if (threshold_set(which, value, &analyze->detectors) < 0)
+		return 1 + tool_fail(2, "--%s takes %s, not \"%s\"", thresholds[which].name, thresholds[which].expected,
+				   value);
+	return 0;
+}
+
+static int set(struct analyze *analyze, int id, char *value)
+{
+	if (id >= SET_THRESHOLD)
+		return set_threshold(analyze, (size_t)(id - SET_THRESHOLD), value);
+	switch (id) {
+	case SET_STATE_DIR:
+		analyze->state_dir = value;
+		return 0;
+	case SET_DIR:
+		analyze->folder[analyze->folders++] = value;
+		return 0;
+	case SET_SYSTRACE:
+		analyze->options.systrace = value;
+		return 0;
+	case SET_SINCE:
+		return set_time("since", value, analyze->now_ns, &analyze->filter.since_ns);
+	case SET_UNTIL:
+		return set_time("until", value, analyze->now_ns, &analyze->options.until_ns);
+	case SET_JOB:
+		analyze->options.job = value;
+		return 0;
+	case SET_RANK:
+		if (tool_ranks_parse(value, &analyze->filter.ranks) < 0)
+			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
+		return 0;
+	case SET_HELP:
+		return 1 + tool_usage(usage);
+	case SET_VERSION:
+		return 1 + tool_version();
+	}
+	return 1 + 2;
+}
+
+/* What was not said. */
+static int settle(struct analyze *analyze)
+{
+	struct analysis_options *options = &analyze->options;
+
+	if (options->systrace && analyze->folders)
+		return 1 + tool_fail(2, "--dir and --from-systrace exclude each other");
+	if (!options->systrace && !analyze->folders) {
+		analyze->folder[analyze->folders++] = (char *)analyze->state_dir;
+		if (!analyze->filter.since_ns)
+			(void)tool_since(SINCE, analyze->now_ns, &analyze->filter.since_ns);
+	}
+	/* What is said to be later than tomorrow makes no sense. */
+	if (!options->until_ns)
+		options->until_ns = analyze->now_ns + DAY_NS;
+	if (options->until_ns <= analyze->filter.since_ns)
+		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
+	options->detectors = &analyze->detectors;
+	options->since_ns = analyze->filter.since_ns;
+	options->folder = analyze->folder;
+	options->folders = analyze->folders;
+	options->shows_progress = isatty(STDERR_FILENO);
+	return 0;
+}
+
+/* 0: go on; else the exit code plus one. */
+static int parse(int argc, char **argv, struct analyze *analyze)
+{
+	int csv = 0, json = 0, all = 0, verbose = 0, id, r = 0;
+	struct option options[OPTIONS_MAX + 1] = {
+		{"state-dir", required_argument, NULL, SET_STATE_DIR},
+		{"dir", required_argument, NULL, SET_DIR},
+		{"from-systrace", required_argument, NULL, SET_SYSTRACE},
+		{"since", required_argument, NULL, SET_SINCE},
+		{"until", required_argument, NULL, SET_UNTIL},
+		{"job", required_argument, NULL, SET_JOB},
+		{"rank", required_argument, NULL, SET_RANK},
+		{"help", no_argument, NULL, SET_HELP},
+		{"version", no_argument, NULL, SET_VERSION},
+		{"all", no_argument, &all, 1},
+		{"verbose", no_argument, &verbose, 1},
+		{"csv", no_argument, &csv, 1},
+		{"json", no_argument, &json, 1},
+	};
+	int index = 0, count = 0;
+
+	while (options[count].name)
+		count++;
+	for (int i = 0; i < THRESHOLDS && count < OPTIONS_MAX; i++)
+		options[count++] = (struct option){thresholds[i].name, required_argument, NULL, SET_THRESHOLD + i};
+	while (r == 0 && (id = getopt_long(argc, argv, "", options, &index)) != -1) {
+		if (id == '?')
+			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
+		if (!options[index].flag)
+			r = set(analyze, id, optarg);
+	}
+	if (r)
+		return r;
+	if (csv && json)
+		return 1 + tool_fail(2, "--csv and --json exclude each other");
+	if (optind != argc && !analyze->folders)
+		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
+	while (optind < argc)
+		analyze->folder[analyze->folders++] = argv[optind++];
+	analyze->format = csv ? FORMAT_CSV : json ? FORMAT_JSON : FORMAT_TEXT;
+	analyze->filter.all = all;
+	analyze->verbose = verbose;
+	return settle(analyze);
+}
+
+int main(int argc, char **argv)
+{
+	struct analyze analyze = {.state_dir = tool_state_dir(), .now_ns = tool_now_ns()};
+	int r;
+
+	tool_begin("analyze", argv);
+	detect_options_default(&analyze.detectors);
+	analyze.folder = calloc((size_t)argc + 1, sizeof(char *));
+	if (!analyze.folder)
+		return tool_fail(1, "out of memory");
+	r = parse(argc, argv, &analyze);
+	r = r ? r - 1 : run(&analyze);
+	free(analyze.folder);
+	return r;
+}

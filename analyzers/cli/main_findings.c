@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libexec/ranktrace/findings, which is `tracectl findings`: what was found slow or standing still, from the store, so
+ * that it works with the daemon down. Exit codes: 0 done, with findings or without; 1 the store failed, 2 usage.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzers/offline/findings_rows.h"
+#include "analyzers/cli/findings_text.h"
+
+#define FOLLOW_MS 1000
+#define SINCE "1d"
+
+static const char usage[] =
+	"usage: findings [--since TIME] [--rank LIST] [--all] [--verbose] [--follow] [--csv|--json] [--state-dir DIR]\n"
+	"Shows what was found slow or standing still, one line a finding, the newest last.\n"
+	"  --since TIME     what was so then or later: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
+	"  --rank LIST      of these ranks: 0,3-7\n"
+	"  --all            suspected ones, and those that were not confirmed, too\n"
+	"  --verbose        with what was measured, and what to look at\n"
+	"  --follow         stay, and show each that is new or has another state, cause or severity\n"
+	"  --json           an array of objects; with --follow an object a line\n"
+	"  --csv            comma-separated values (RFC 4180)\n"
+	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --help, --version\n";
+
+enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON };
+
+struct findings {
+	const char *state_dir;
+	struct findings_filter filter;
+	enum format format;
+	bool follow;
+	unsigned flags; /* enum findings_text */
+	json_t *shown; /* number of a finding to what was shown of it, with --follow */
+};
+
+static int fail(const char *error)
+{
+	return tool_fail(1, "%s", error);
+}
+
+static const char *word(const json_t *row, const char *name)
+{
+	const char *text = json_string_value(json_object_get(row, name));
+
+	return text ? text : "";
+}
+
+/* Whether it is new, or another one than was shown. */
+static bool is_news(struct findings *findings, const json_t *row)
+{
+	char key[32], state[128];
+	const char *before;
+
+	snprintf(key, sizeof(key), "%lld", (long long)json_integer_value(json_object_get(row, "finding")));
+	snprintf(state, sizeof(state), "%.32s %.32s %.32s", word(row, "state"), word(row, "cause"),
+		word(row, "severity"));
+	before = json_string_value(json_object_get(findings->shown, key));
+	if (before && strcmp(before, state) == 0)
+		return false;
+	json_object_set_new(findings->shown, key, json_string(state));
+	return true;
+}
+
+static void show_row(const struct findings *findings, const json_t *row)
+{
+	if (findings->format == FORMAT_CSV) {
+		findings_csv_row(stdout, row);
+	} else if (findings->format == FORMAT_JSON) {
+		json_dumpf(row, stdout, JSON_COMPACT);
+		putchar('\n');
+	} else {
+		findings_text_row(stdout, row, findings->flags, tool_now_ns());
+	}
+}
+
+static void show_header(const struct findings *findings)
+{
+	if (findings->format == FORMAT_CSV)
+		findings_csv_header(stdout);
+	else if (findings->format == FORMAT_TEXT)
+		findings_text_header(stdout);
+}
+
+static int show_none(const struct findings *findings, struct reader *reader)
+{
+	struct findings_watched watched = {0};
+	char error[1024];
+
+	if (findings->format != FORMAT_TEXT)
+		return 0;
+	if (findings_watched(reader, &findings->filter, &watched, error, sizeof(error)) < 0)
+		return fail(error);
+	findings_text_none(stdout, &watched, findings->filter.since_ns, tool_now_ns());
+	return 0;
+}
+
+/* From then on, as --follow shows the others later. */
+static void see_jobs(struct findings *findings, const json_t *rows)
+{
+	if (findings_text_many_jobs(rows))
+		findings->flags |= FINDINGS_TEXT_JOB;
+}
+
+static int show_once(struct findings *findings, struct reader *reader)
+{
+	char error[1024] = "out of memory";
+	json_t *rows = findings_rows(reader, &findings->filter, error, sizeof(error));
+	const json_t *row;
+	int status = 0;
+	size_t i;
+
+	if (!rows)
+		return fail(error);
+	see_jobs(findings, rows);
+	if (findings->format == FORMAT_JSON) {
+		json_dumpf(rows, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		if (json_array_size(rows) || findings->format == FORMAT_CSV)
+			show_header(findings);
+		json_array_foreach(rows, i, row) show_row(findings, row);
+		if (!json_array_size(rows))
+			status = show_none(findings, reader);
+	}
+	json_decref(rows);
+	return status ? status : tool_written();
+}
+
+static int follow(struct findings *findings, struct reader *reader)
+{
+	struct pollfd reader_of_stdout = {.fd = STDOUT_FILENO};
+	char error[1024] = "out of memory";
+	const json_t *row;
+	size_t i;
+
+	show_header(findings);
+	for (;;) {
+		json_t *rows = findings_rows(reader, &findings->filter, error, sizeof(error));
+		int status;
+
+		if (!rows)
+			return fail(error);
+		see_jobs(findings, rows);
+		json_array_foreach(rows, i, row) if (is_news(findings, row)) show_row(findings, row);
+		json_decref(rows);
+		status = tool_written();
+		if (status)
+			return status;
+		/* As `findings --follow | head -1` in a quiet fleet: nobody would ever be written to again. */
+		if (poll(&reader_of_stdout, 1, FOLLOW_MS) > 0 && reader_of_stdout.revents & (POLLERR | POLLNVAL))
+			return fail("nobody reads any more");
+	}
+}
+
+static int run(struct findings *findings)
+{
+	const struct reader_options options = {.warning = tool_warn};
+	struct reader *reader = NULL;
+	char error[1024];
+	int status;
+
+	if (reader_open(findings->state_dir, &options, &reader, error, sizeof(error)) < 0)
+		return fail(error);
+	findings->shown = json_object();
+	status = findings->follow ? follow(findings, reader) : show_once(findings, reader);
+	json_decref(findings->shown);
+	reader_close(reader);
+	return status;
+}
+
+enum option_id { SET_DIR, SET_SINCE, SET_RANK, SET_HELP, SET_VERSION };
+
+static int set(struct findings *findings, enum option_id id, const char *value)
+{
+	switch (id) {
+	case SET_DIR:
+		findings->state_dir = value;
+		return 0;
+	case SET_SINCE:
+		if (tool_since(value, tool_now_ns(), &findings->filter.since_ns) < 0)
+			return 1 + tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", value);
+		return 0;
+	case SET_RANK:
+		if (tool_ranks_parse(value, &findings->filter.ranks) < 0)
+			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
+		return 0;
+	case SET_HELP:
+		return 1 + tool_usage(usage);
+	case SET_VERSION:
+		return 1 + tool_version();
+	}
+	return 1 + 2;
+}
+
+/* 0: go on; else the exit code plus one. */
+static int parse(int argc, char **argv, struct findings *findings)
+{
+	int csv = 0, json = 0, all = 0, verbose = 0, follows = 0, id, r = 0;
+	const struct option options[] = {
+		{"state-dir", required_argument, NULL, SET_DIR},
+		{"since", required_argument, NULL, SET_SINCE},
+		{"rank", required_argument, NULL, SET_RANK},
+		{"help", no_argument, NULL, SET_HELP},
+		{"version", no_argument, NULL, SET_VERSION},
+		{"all", no_argument, &all, 1},
+		{"verbose", no_argument, &verbose, 1},
+		{"follow", no_argument, &follows, 1},
+		{"csv", no_argument, &csv, 1},
+		{"json", no_argument, &json, 1},
+		{0},
+	};
+	int index = 0;
+
+	while (r == 0 && (id = getopt_long(argc, argv, "", options, &index)) != -1) {
+		if (id == '?')
+			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
+		if (!options[index].flag)
+			r = set(findings, (enum option_id)id, optarg);
+	}
+	if (r)
+		return r;
+	if (csv && json)
+		return 1 + tool_fail(2, "--csv and --json exclude each other");
+	if (optind != argc)
+		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
+	findings->format = csv ? FORMAT_CSV : json ? FORMAT_JSON : FORMAT_TEXT;
+	findings->filter.all = all;
+	findings->flags = verbose ? FINDINGS_TEXT_VERBOSE : 0;
+	findings->follow = follows;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct findings findings = {.state_dir = tool_state_dir()};
+	int r;
+
+	tool_begin("findings", argv);
+	(void)tool_since(SINCE, tool_now_ns(), &findings.filter.since_ns);
+	r = parse(argc, argv, &findings);
+	return r ? r - 1 : run(&findings);
+}

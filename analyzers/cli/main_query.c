@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libexec/ranktrace/query, which is `tracectl query`: SQL over all segments of a store. Exit codes: 0 done, 1 the SQL
+ * or the store failed, 2 usage; with 1 and 2 one sentence on stderr.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/cli/output.h"
+#include "analyzers/store/reader.h"
+#include "analyzers/cli/tool.h"
+
+#define SQL_BYTES_MAX (1UL << 20)
+
+static const char usage[] =
+	"usage: query [--state-dir DIR] [--csv|--json] [--timeout SECONDS] 'SELECT ...'\n"
+	"       query --tables [--json]\n"
+	"Runs one SELECT over all segments of the store, read-only. SQL - is read from standard input.\n"
+	"  --state-dir DIR    the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --csv              comma-separated values (RFC 4180)\n"
+	"  --json             an array of objects\n"
+	"  --timeout SECONDS  give up after that long\n"
+	"  --tables           list tables and columns\n"
+	"  --help, --version\n"
+	"Segments have no index. To join two large tables, write WITH x AS MATERIALIZED (SELECT ...) and join with "
+	"x;\n"
+	"SQLite before 3.35 takes WITH x AS (SELECT ... LIMIT -1) for that.\n";
+
+struct query {
+	const char *state_dir;
+	enum output_format format;
+	uint64_t timeout_ns;
+	const char *sql;
+	bool tables;
+};
+
+static const char *type_name(enum schema_type type)
+{
+	return type == SCHEMA_TEXT ? "text" : type == SCHEMA_REAL ? "real" : "integer";
+}
+
+/* An array of tables, each with an array of its columns. */
+static int print_tables_json(void)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < TABLE_MAX; i++) {
+		const struct schema_table *table = &schema_tables[i];
+		json_t *columns = json_array();
+
+		for (size_t j = 0; j < schema_columns(table); j++)
+			json_array_append_new(columns, json_pack("{s:s, s:s, s:s}", "name", table->columns[j].name,
+							       "type", type_name(table->columns[j].type), "description",
+							       table->columns[j].description));
+		json_array_append_new(all, json_pack("{s:s, s:s, s:o}", "name", table->name, "description",
+						   table->description, "columns", columns));
+	}
+	json_dumpf(all, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(all);
+	return tool_written();
+}
+
+static int print_tables(bool json)
+{
+	if (json)
+		return print_tables_json();
+	for (size_t i = 0; i < TABLE_MAX; i++) {
+		const struct schema_table *table = &schema_tables[i];
+
+		printf("%s%s: %s\n", i ? "\n" : "", table->name, table->description);
+		for (size_t j = 0; j < schema_columns(table); j++)
+			printf("  %-15s %-8s %s\n", table->columns[j].name, type_name(table->columns[j].type),
+				table->columns[j].description);
+	}
+	return tool_written();
+}
+
+/* Whole standard input, bounded; NULL with a sentence said. */
+static char *read_sql(void)
+{
+	char *sql = malloc(SQL_BYTES_MAX + 1);
+	size_t n;
+
+	if (!sql) {
+		tool_fail(1, "%s", "out of memory");
+		return NULL;
+	}
+	n = fread(sql, 1, SQL_BYTES_MAX + 1, stdin);
+	if (ferror(stdin) || n > SQL_BYTES_MAX) {
+		tool_fail(1, "cannot read SQL from standard input: %s",
+			n > SQL_BYTES_MAX ? "it is longer than 1 MiB" : strerror(errno));
+		free(sql);
+		return NULL;
+	}
+	sql[n] = 0;
+	return sql;
+}
+
+static int run(const struct query *query, const char *sql)
+{
+	struct reader_options options = {.warning = tool_warn, .timeout_ns = query->timeout_ns};
+	struct reader *reader = NULL;
+	sqlite3_stmt *statement = NULL;
+	char error[1024];
+	int rc;
+
+	if (reader_open(query->state_dir, &options, &reader, error, sizeof(error)) < 0)
+		return tool_fail(1, "%s", error);
+	if (reader_prepare(reader, sql, &statement, error, sizeof(error)) < 0) {
+		reader_close(reader);
+		return tool_fail(1, "%s", error);
+	}
+	rc = output_rows(stdout, statement, query->format);
+	if (rc != SQLITE_DONE) {
+		if (ferror(stdout))
+			snprintf(error, sizeof(error), "cannot write the result: %s", strerror(errno));
+		else
+			reader_error(reader, error, sizeof(error));
+	}
+	sqlite3_finalize(statement);
+	reader_close(reader);
+	return rc == SQLITE_DONE ? 0 : tool_fail(1, "%s", error);
+}
+
+/* 0: go on; else the exit code plus one. */
+static int parse(int argc, char **argv, struct query *query)
+{
+	static const struct option options[] = {
+		{"state-dir", required_argument, NULL, 'd'},
+		{"csv", no_argument, NULL, 'c'},
+		{"json", no_argument, NULL, 'j'},
+		{"timeout", required_argument, NULL, 't'},
+		{"tables", no_argument, NULL, 'l'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'v'},
+		{0},
+	};
+	bool csv = false, json = false;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'd':
+			query->state_dir = optarg;
+			break;
+		case 'c':
+			csv = true;
+			break;
+		case 'j':
+			json = true;
+			break;
+		case 't':
+			if (tool_seconds(optarg, &query->timeout_ns) < 0)
+				return 1 + tool_fail(2, "--timeout takes seconds above 0, not \"%s\"", optarg);
+			break;
+		case 'l':
+			query->tables = true;
+			break;
+		case 'h':
+			return 1 + tool_usage(usage);
+		case 'v':
+			return 1 + tool_version();
+		default: /* getopt_long has said what is wrong */
+			return 1 + tool_see_help();
+		}
+	}
+	if (csv && json)
+		return 1 + tool_fail(2, "%s", "--csv and --json exclude each other");
+	if (query->tables && csv)
+		return 1 + tool_fail(2, "%s", "--tables is a text or --json, not --csv");
+	query->format = csv ? OUTPUT_CSV : json ? OUTPUT_JSON : OUTPUT_TABLE;
+	if (query->tables ? optind != argc : optind + 1 != argc)
+		return 1 + tool_fail(2, "%s",
+				   query->tables ? "--tables takes no SQL" : "one SQL statement is needed; see --help");
+	query->sql = argv[optind];
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct query query = {.state_dir = tool_state_dir()};
+	char *sql = NULL;
+	int r;
+
+	tool_begin("query", argv);
+	r = parse(argc, argv, &query);
+	if (r)
+		return r - 1;
+	if (query.tables)
+		return print_tables(query.format == OUTPUT_JSON);
+	if (strcmp(query.sql, "-") == 0) {
+		sql = read_sql();
+		if (!sql)
+			return 1;
+		query.sql = sql;
+	}
+	r = run(&query, query.sql);
+	free(sql);
+	return r;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libexec/ranktrace/report, which is `tracectl report`: the slow-card report of the last day, from the store of this
+ * node or those of many, with the daemon up or down. Exit codes: 0 done, whatever was found; 1 failed, or not all of
+ * the folders could be read; 2 usage.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzers/report/publish.h"
+#include "analyzers/report/render.h"
+#include "analyzers/store/stores.h"
+#include "analyzers/cli/tool.h"
+
+#define SINCE "24h"
+#define COMPARE_MAX "20m"
+#define COMPARE_MAX_NS 604800000000000ULL /* a week is the most that --compare-max takes */
+
+static const char usage[] =
+	"usage: report [--since TIME] [--until TIME] [--job J] [--text|--markdown|--json|--html] [-o FILE]\n"
+	"              [--state-dir DIR | --dir FOLDER... [--compare-max LENGTH]] [--journal] [--keep DIR [--keep-max "
+	"N]]\n"
+	"Shows which card was slow, since when, why, what it cost and what to do. A healthy fleet is one line.\n"
+	"  --since TIME     from then on: 24h, 7d ago, or a date and time (" SINCE ")\n"
+	"  --until TIME     until then (now)\n"
+	"  --job J          only of this job\n"
+	"  --text, --markdown, --json, --html\n"
+	"                   what to write (text); HTML is one file with everything in it\n"
+	"  -o, --output FILE  write it there and not to standard output; replaced as a whole\n"
+	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
+	"  --compare-max LENGTH  ranks of one job on several nodes are compared with each other as long as that takes "
+	"no\n"
+	"                   longer (" COMPARE_MAX "); 0: only what the nodes' daemons found is told\n"
+	"  --state-dir DIR  the store of this node (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --journal        send the text to the journal, too, as ranktrace-report\n"
+	"  --keep DIR       write text, JSON and HTML into that folder, too, and remove old ones\n"
+	"  --keep-max N     reports to keep there (30)\n"
+	"  --help, --version\n"
+	"The service reads the same from RANKTRACE_REPORT_SINCE, _DIRS (separated by :), _COMPARE_MAX, _KEEP and "
+	"_KEEP_MAX.\n";
+
+struct program {
+	const char *since, *until, *output, *keep, *state_dir;
+	unsigned long keep_max;
+	bool journal, partly; /* partly: not every folder that was named is there */
+	void (*render)(FILE *out, const struct report *report);
+	bool dir; /* --dir was given */
+	struct report_options options;
+	struct stores stores;
+};
+
+static int write_to(FILE *out, const struct program *program, const struct report *report)
+{
+	program->render(out, report);
+	return fflush(out) == 0 && !ferror(out) ? 0 : -errno;
+}
+
+static int write_output(const struct program *program, const struct report *report)
+{
+	char error[512];
+
+	if (!program->output || strcmp(program->output, "-") == 0)
+		return write_to(stdout, program, report) == 0 ? 0 : tool_fail(1, "cannot write: %s", strerror(errno));
+	if (publish_file(program->output, program->render, report, error, sizeof(error)) < 0)
+		return tool_fail(1, "%s", error);
+	return 0;
+}
+
+static int run(struct program *program)
+{
+	struct report *report = NULL;
+	char error[1024] = "";
+	int status;
+
+	if (!program->stores.count && program->partly)
+		return 1;
+	if (!program->stores.count &&
+		stores_add_state(&program->stores, program->state_dir ? program->state_dir : tool_state_dir()) < 0)
+		return tool_fail(1, "out of memory");
+	program->options.stores = &program->stores;
+	program->options.shows_progress = isatty(STDERR_FILENO);
+	if (report_read(&program->options, &report, error, sizeof(error)) < 0)
+		return tool_fail(1, "%s", error);
+	status = write_output(program, report);
+	if (program->keep && publish_keep(program->keep, program->keep_max, report, error, sizeof(error)) < 0)
+		status = tool_fail(1, "%s", error);
+	if (program->journal && publish_journal(report) < 0)
+		status = tool_fail(1, "the journal does not take the report");
+	report_free(report);
+	return status ? status : program->partly;
+}
+
+enum option_id {
+	SET_DIR = 1,
+	SET_STATE_DIR,
+	SET_SINCE,
+	SET_UNTIL,
+	SET_JOB,
+	SET_KEEP,
+	SET_KEEP_MAX,
+	SET_COMPARE_MAX,
+	SET_HELP,
+	SET_VERSION,
+	SET_FORMAT,
+	SET_OUTPUT = 'o'
+};
+
+static int set_keep_max(struct program *program, const char *value)
+{
+	char *end;
+
+	program->keep_max = strtoul(value, &end, 10);
+	if (end == value || *end || *value == '-' || !program->keep_max || program->keep_max > PUBLISH_KEEP_MAX)
+		return 1 + tool_fail(2, "--keep-max takes a number from 1 to %d, not \"%s\"", PUBLISH_KEEP_MAX, value);
+	return 0;
+}
+
+/* "20m" is as long as what was 20 minutes ago is past. */
+static int set_compare_max(struct program *program, const char *value)
+{
+	uint64_t then_ns;
+
+	if (!*value || strchr("0123456789.", *value) == NULL || strchr(value, ':') || strchr(value, '-') ||
+		tool_since(value, COMPARE_MAX_NS, &then_ns) < 0)
+		return 1 + tool_fail(2, "--compare-max takes a length of time (90s, 20m, 2h) or 0, not \"%s\"", value);
+	program->options.compare_ns = COMPARE_MAX_NS - then_ns;
+	return 0;
+}
+
+/* One that is not there does not keep the others from being reported. */
+static void set_folder(struct program *program, const char *value)
+{
+	char error[512];
+
+	if (stores_add(&program->stores, value, error, sizeof(error)) < 0)
+		program->partly = tool_fail(1, "%s", error);
+}
+
+/* 0: go on; else the exit code plus one. */
+static int set(struct program *program, enum option_id id, const char *value)
+{
+	switch (id) {
+	case SET_DIR:
+		program->dir = true;
+		set_folder(program, value);
+		return 0;
+	case SET_STATE_DIR:
+		program->state_dir = value;
+		return 0;
+	case SET_SINCE:
+		program->since = value;
+		return 0;
+	case SET_UNTIL:
+		program->until = value;
+		return 0;
+	case SET_JOB:
+		program->options.job = value;
+		return 0;
+	case SET_KEEP:
+		program->keep = value;
+		return 0;
+	case SET_KEEP_MAX:
+		return set_keep_max(program, value);
+	case SET_COMPARE_MAX:
+		return set_compare_max(program, value);
+	case SET_OUTPUT:
+		program->output = value;
+		return 0;
+	case SET_HELP:
+		return 1 + tool_usage(usage);
+	case SET_VERSION:
+		return 1 + tool_version();
+	default:
+		return 1 + tool_see_help(); /* getopt_long has said what is wrong */
+	}
+}
+
+static int set_times(struct program *program)
+{
+	struct report_options *options = &program->options;
+
+	options->now_ns = options->until_ns = tool_now_ns();
+	if (program->until && tool_since(program->until, options->now_ns, &options->until_ns) < 0)
+		return 1 +
+		       tool_fail(2, "--until takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->until);
+	if (options->until_ns < options->now_ns)
+		options->now_ns = options->until_ns; /* what was open then is told as it was then */
+	if (tool_since(program->since, options->now_ns, &options->since_ns) < 0)
+		return 1 +
+		       tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->since);
+	if (options->since_ns >= options->until_ns)
+		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	void (*render)(FILE *out, const struct report *report);
+} formats[] = {{"text", render_text}, {"markdown", render_markdown}, {"json", render_json}, {"html", render_html}};
+#define FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+static int parse(int argc, char **argv, struct program *program)
+{
+	int chosen[FORMATS] = {0}, journal = 0, id, r = 0, count = 0;
+	const struct option options[] = {
+		{"dir", required_argument, NULL, SET_DIR},
+		{"state-dir", required_argument, NULL, SET_STATE_DIR},
+		{"since", required_argument, NULL, SET_SINCE},
+		{"until", required_argument, NULL, SET_UNTIL},
+		{"job", required_argument, NULL, SET_JOB},
+		{"keep", required_argument, NULL, SET_KEEP},
+		{"keep-max", required_argument, NULL, SET_KEEP_MAX},
+		{"compare-max", required_argument, NULL, SET_COMPARE_MAX},
+		{"output", required_argument, NULL, SET_OUTPUT},
+		{"help", no_argument, NULL, SET_HELP},
+		{"version", no_argument, NULL, SET_VERSION},
+		{"journal", no_argument, &journal, 1},
+		{formats[0].name, no_argument, &chosen[0], 1},
+		{formats[1].name, no_argument, &chosen[1], 1},
+		{formats[2].name, no_argument, &chosen[2], 1},
+		{formats[3].name, no_argument, &chosen[3], 1},
+		{0},
+	};
+
+	while (r == 0 && (id = getopt_long(argc, argv, "o:", options, NULL)) != -1)
+		if (id)
+			r = set(program, (enum option_id)id, optarg);
+	/* Folders after --dir FOLDER belong to it: a shell writes them for --dir NODES/... */
+	while (r == 0 && program->dir && optind < argc)
+		set_folder(program, argv[optind++]);
+	if (r)
+		return r;
+	if (optind != argc)
+		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
+	for (size_t i = 0; i < FORMATS; i++)
+		if (chosen[i]) {
+			program->render = formats[i].render;
+			count++;
+		}
+	if (count > 1)
+		return 1 + tool_fail(2, "--text, --markdown, --json and --html exclude each other");
+	program->journal = journal;
+	return set_times(program);
+}
+
+/* What the service's configuration says; the command line has the last word. */
+static int from_environment(struct program *program)
+{
+	const char *since = getenv("RANKTRACE_REPORT_SINCE"), *keep = getenv("RANKTRACE_REPORT_KEEP");
+	const char *keep_max = getenv("RANKTRACE_REPORT_KEEP_MAX"),
+		   *compare_max = getenv("RANKTRACE_REPORT_COMPARE_MAX");
+	int r = set_compare_max(program, compare_max && *compare_max ? compare_max : COMPARE_MAX);
+
+	program->since = since && *since ? since : SINCE;
+	program->keep = keep && *keep ? keep : NULL;
+	return r == 0 && keep_max && *keep_max ? set_keep_max(program, keep_max) : r;
+}
+
+/* The same, where the command line names no store. */
+static void folders_from_environment(struct program *program)
+{
+	const char *dirs = getenv("RANKTRACE_REPORT_DIRS");
+	char *copy = dirs && *dirs && !program->dir && !program->state_dir ? strdup(dirs) : NULL, *rest = copy;
+
+	for (char *dir; rest && (dir = strsep(&rest, ":"));)
+		if (*dir)
+			set_folder(program, dir);
+	free(copy);
+}
+
+int main(int argc, char **argv)
+{
+	struct program program = {.render = render_text, .keep_max = 30};
+	int r;
+
+	tool_begin("report", argv);
+	r = from_environment(&program);
+	if (r == 0)
+		r = parse(argc, argv, &program);
+	if (r == 0)
+		folders_from_environment(&program);
+	r = r ? r - 1 : run(&program);
+	stores_free(&program.stores);
+	return r;
+}

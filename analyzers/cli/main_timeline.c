@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libexec/ranktrace/timeline, which is `tracectl timeline`: a window of the store as a trace for Perfetto or Chrome.
+ * Works with the daemon down, and over the stores of several nodes. Exit codes: 0 done; 1 the store or the file failed,
+ * or nothing was seen in the window; 2 usage.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyzers/timeline/timeline.h"
+#include "analyzers/store/stores.h"
+#include "analyzers/cli/tool.h"
+
+#define SINCE "10m"
+#define BUFFER_BYTES (1UL << 20)
+
+static const char usage[] =
+	"usage: timeline [--since TIME] [--until TIME] [--rank LIST] [--job JOB] [--chrome] [-o FILE]\n"
+	"                [--state-dir DIR | --dir FOLDER...] [--verbose]\n"
+	"Writes what was seen in a window of time as a trace: load it at ui.perfetto.dev, or in trace_processor.\n"
+	"  --since TIME     from then: 30m, 12h ago, or a date and time (" SINCE ")\n"
+	"  --until TIME     until then (now)\n"
+	"  --rank LIST      only these ranks: 0,3-7\n"
+	"  --job JOB        only this job\n"
+	"  -o, --output FILE  the file; - or nothing: standard output, if that is no terminal\n"
+	"  --chrome         JSON of chrome://tracing in place of Perfetto's protobuf\n"
+	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
+	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --verbose        say what was written\n"
+	"  --help, --version\n";
+
+struct run {
+	struct stores stores;
+	const char *state_dir, *output;
+	uint64_t since_ns, until_ns;
+	struct timeline_options options;
+	const struct trace_format *format;
+	bool verbose;
+	FILE *out;
+	bool shown; /* a progress line stands on the terminal */
+};
+
+static char part[PATH_MAX]; /* the file until it is whole; "": none */
+
+/* An interrupt leaves no half of a file. */
+static void interrupted(int number)
+{
+	if (part[0])
+		unlink(part);
+	_exit(128 + number);
+}
+
+static bool to_stdout(const struct run *run)
+{
+	return !run->output || strcmp(run->output, "-") == 0;
+}
+
+static void show_progress(void *arg, const char *what, double done)
+{
+	struct run *run = arg;
+
+	run->shown = true;
+	fprintf(stderr, "\r\033[K%s: %s %3.0f %%", "timeline", what, 100 * done);
+}
+
+static void end_progress(struct run *run)
+{
+	if (run->shown)
+		fputs("\r\033[K", stderr);
+	run->shown = false;
+}
+
+static void warn(void *arg, const char *sentence)
+{
+	end_progress(arg);
+	tool_warn(NULL, sentence);
+}
+
+/* A file is written beside its place, so that nobody takes half of one for a whole; devices and pipes as they are. */
+static int open_output(struct run *run)
+{
+	struct stat st;
+
+	if (to_stdout(run)) {
+		if (run->format == &trace_perfetto && isatty(STDOUT_FILENO))
+			return tool_fail(2, "a trace is not for a terminal: give -o FILE, or a pipe");
+		run->out = stdout;
+		return 0;
+	}
+	if (stat(run->output, &st) == 0 && S_ISDIR(st.st_mode))
+		return tool_fail(1, "cannot write %s: it is a folder", run->output);
+	if (stat(run->output, &st) == 0 && !S_ISREG(st.st_mode))
+		run->out = fopen(run->output, "we");
+	else if ((size_t)snprintf(part, sizeof(part), "%s.part", run->output) < sizeof(part))
+		run->out = fopen(part, "we");
+	else
+		part[0] = 0, errno = ENAMETOOLONG;
+	if (!run->out)
+		return tool_fail(1, "cannot write %s: %s", run->output, strerror(errno));
+	return 0;
+}
+
+static int close_output(struct run *run, int status)
+{
+	bool file = run->out != stdout;
+
+	if (file && fclose(run->out) != 0 && status == 0)
+		status = tool_fail(1, "cannot write %s: %s", run->output, strerror(errno));
+	if (!part[0])
+		return status;
+	if (status == 0 && rename(part, run->output) < 0)
+		status = tool_fail(1, "cannot write %s: %s", run->output, strerror(errno));
+	if (status != 0)
+		unlink(part);
+	return status;
+}
+
+static void warn_of(const char *format, uint64_t count)
+{
+	char sentence[160];
+
+	if (!count)
+		return;
+	snprintf(sentence, sizeof(sentence), format, count);
+	tool_warn(NULL, sentence);
+}
+
+static void tell(const struct run *run, const struct trace_counts *trace, const struct timeline_counts *counts)
+{
+	warn_of("%" PRIu64 " rows are of processes that the store does not know, and are left out", counts->unknown);
+	warn_of("%" PRIu64 " rows found no track: too many of them cross each other; they are left out",
+		counts->crowded);
+	warn_of("%" PRIu64 " rows have no time that can be shown, and are left out", counts->odd);
+	if (run->verbose || isatty(STDERR_FILENO))
+		fprintf(stderr,
+			"timeline: %" PRIu64 " processes of ranks, %" PRIu64 " tracks, %" PRIu64 " slices (%" PRIu64
+			" not ended), %" PRIu64 " instants, %" PRIu64 " flows, %" PRIu64 " counter values, %" PRIu64
+			" bytes\n",
+			counts->ranks, trace->tracks, trace->slices, trace->open, trace->instants, trace->arrows,
+			trace->values, trace->bytes);
+}
+
+static int write_trace(struct run *run, struct trace *trace)
+{
+	struct timeline_counts counts = {0};
+	char error[1024] = "", from[TOOL_TEXT_BYTES], to[TOOL_TEXT_BYTES];
+	int r = timeline_write(&run->options, trace, &counts, error, sizeof(error));
+
+	end_progress(run);
+	if (r < 0 && !trace->error)
+		return tool_fail(1, "%s", error);
+	if (!trace->error && trace->counts.slices + trace->counts.instants + trace->counts.values == 0)
+		return tool_fail(1, "nothing was seen from %s to %s%s", tool_time(run->since_ns, from),
+			tool_time(run->until_ns, to),
+			run->options.ranks.count || run->options.job ? " of these ranks" : "");
+	if (trace->error || trace_finish(trace) < 0)
+		return tool_fail(
+			1, "cannot write %s: %s", to_stdout(run) ? "the trace" : run->output, strerror(-trace->error));
+	tell(run, &trace->counts, &counts);
+	return 0;
+}
+
+static int go(struct run *run)
+{
+	struct trace_options options = {.title = "ranktrace " RANKTRACE_VERSION};
+	struct trace *trace = NULL;
+	int status = open_output(run);
+
+	if (status)
+		return status;
+	(void)setvbuf(run->out, NULL, _IOFBF, BUFFER_BYTES);
+	options.out = run->out;
+	options.base_ns = run->options.since_ns;
+	if (run->format == &trace_chrome && options.base_ns > TIMELINE_LOOKBACK_NS)
+		options.base_ns -= TIMELINE_LOOKBACK_NS; /* nothing has a time below 0 */
+	if (trace_open(run->format, &options, &trace) < 0)
+		status = tool_fail(1, "out of memory");
+	else
+		status = write_trace(run, trace);
+	trace_close(trace);
+	return close_output(run, status);
+}
+
+enum option_id {
+	SET_OUTPUT = 'o',
+	SET_DIR = 256,
+	SET_STATE_DIR,
+	SET_SINCE,
+	SET_UNTIL,
+	SET_RANK,
+	SET_JOB,
+	SET_HELP,
+	SET_VERSION
+};
+
+static int set_time(const char *option, const char *value, uint64_t *ret_ns)
+{
+	if (tool_since(value, tool_now_ns(), ret_ns) < 0)
+		return 1 + tool_fail(2, "%s takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", option, value);
+	return 0;
+}
+
+static int add_stores(struct run *run, const char *folder)
+{
+	char error[1024];
+
+	return stores_add(&run->stores, folder, error, sizeof(error)) < 0 ? 1 + tool_fail(1, "%s", error) : 0;
+}
+
+static int set(struct run *run, int id, const char *value)
+{
+	switch (id) {
+	case SET_OUTPUT:
+		run->output = value;
+		return 0;
+	case SET_DIR:
+		return add_stores(run, value);
+	case SET_STATE_DIR:
+		run->state_dir = value;
+		return 0;
+	case SET_SINCE:
+		return set_time("--since", value, &run->since_ns);
+	case SET_UNTIL:
+		return set_time("--until", value, &run->until_ns);
+	case SET_RANK:
+		if (tool_ranks_parse(value, &run->options.ranks) < 0)
+			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
+		return 0;
+	case SET_JOB:
+		run->options.job = value;
+		return 0;
+	case SET_HELP:
+		return 1 + tool_usage(usage);
+	case SET_VERSION:
+		return 1 + tool_version();
+	}
+	return 1 + tool_see_help(); /* getopt_long has said what is wrong */
+}
+
+/* 0: go on; else the exit code plus one. */
+static int parse(int argc, char **argv, struct run *run)
+{
+	int chrome = 0, verbose = 0, id, r = 0;
+	const struct option options[] = {
+		{"output", required_argument, NULL, SET_OUTPUT},
+		{"dir", required_argument, NULL, SET_DIR},
+		{"state-dir", required_argument, NULL, SET_STATE_DIR},
+		{"since", required_argument, NULL, SET_SINCE},
+		{"until", required_argument, NULL, SET_UNTIL},
+		{"rank", required_argument, NULL, SET_RANK},
+		{"job", required_argument, NULL, SET_JOB},
+		{"help", no_argument, NULL, SET_HELP},
+		{"version", no_argument, NULL, SET_VERSION},
+		{"chrome", no_argument, &chrome, 1},
+		{"verbose", no_argument, &verbose, 1},
+		{0},
+	};
+
+	while (r == 0 && (id = getopt_long(argc, argv, "o:", options, NULL)) != -1)
+		if (id != 0)
+			r = set(run, id, optarg);
+	if (r)
+		return r;
+	/* Further folders may follow --dir. */
+	for (; run->stores.count && optind < argc && r == 0; optind++)
+		r = add_stores(run, argv[optind]);
+	if (r)
+		return r;
+	if (optind != argc)
+		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
+	if (run->since_ns >= run->until_ns)
+		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
+	if (run->until_ns > INT64_MAX / 2)
+		return 1 + tool_fail(2, "--until is too far in the future");
+	if (run->stores.count && run->state_dir)
+		return 1 + tool_fail(2, "--dir and --state-dir exclude each other");
+	run->format = chrome ? &trace_chrome : &trace_perfetto;
+	run->verbose = verbose;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct run run = {.options.warning = warn, .until_ns = tool_now_ns()};
+	int r;
+
+	tool_begin("timeline", argv);
+	signal(SIGINT, interrupted);
+	signal(SIGTERM, interrupted);
+	(void)tool_since(SINCE, run.until_ns, &run.since_ns);
+	r = parse(argc, argv, &run);
+	if (r == 0 && !run.stores.count)
+		r = add_stores(&run, run.state_dir ? run.state_dir : tool_state_dir());
+	if (r == 0) {
+		run.options.store = run.stores.one;
+		run.options.stores = run.stores.count;
+		run.options.since_ns = (int64_t)run.since_ns;
+		run.options.until_ns = (int64_t)run.until_ns;
+		run.options.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
+		run.options.arg = &run;
+		r = 1 + go(&run);
+	}
+	stores_free(&run.stores);
+	return r - 1;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words of probe tables for what an event is and for what its values mean. */
+#include <string.h>
+
+#include "analyzers/coll/coll.h"
+
+static const char *const field_names[OP_FIELD_MAX] = {
+#define OP_FIELD(id, name, meaning) [OP_FIELD_##id] = (name),
+#include "analyzers/coll/coll_fields.def"
+#undef OP_FIELD
+};
+
+static const char *const kind_names[COLL_KIND_MAX] = {
+	[COLL_OP] = "op",
+	[COLL_P2P] = "p2p",
+	[COLL_GROUP] = "group",
+	[COLL_WORK] = "work",
+	[COLL_FINISHED] = "finished",
+	[COLL_COMM] = "comm",
+	[COLL_COMM_FREE] = "comm_free",
+	[COLL_CAPTURE] = "capture",
+	[COLL_CAPTURE_END] = "capture_end",
+	[COLL_GROUP_SEQ] = "group_seq",
+};
+
+enum coll_field op_field_parse(const char *name)
+{
+	for (unsigned i = 0; i < OP_FIELD_MAX; i++)
+		if (strcmp(field_names[i], name) == 0)
+			return (enum coll_field)i;
+	return OP_FIELD_MAX;
+}
+
+const char *op_field_name(enum coll_field field)
+{
+	return (unsigned)field < OP_FIELD_MAX ? field_names[field] : "";
+}
+
+enum coll_kind coll_kind_parse(const char *name)
+{
+	for (unsigned i = COLL_NONE + 1; i < COLL_KIND_MAX; i++)
+		if (strcmp(kind_names[i], name) == 0)
+			return (enum coll_kind)i;
+	return COLL_NONE;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of events, and the names in it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/offline/systrace/systrace_internal.h"
+
+int systrace_events_add(struct systrace_events *events, const struct systrace_event *event)
+{
+	if (events->count == SYSTRACE_EVENTS_MAX) {
+		events->left_out++;
+		return 0;
+	}
+	if (events->count == events->capacity) {
+		size_t capacity = events->capacity ? 2 * events->capacity : 1024;
+		struct systrace_event *more = realloc(events->event, capacity * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		events->event = more;
+		events->capacity = capacity;
+	}
+	events->event[events->count++] = *event;
+	return 0;
+}
+
+static int systrace_events_by_time(const void *a, const void *b)
+{
+	const struct systrace_event *x = a, *y = b;
+
+	if (x->end_ns != y->end_ns)
+		return x->end_ns < y->end_ns ? -1 : 1;
+	if (x->what != y->what)
+		return x->what < y->what ? -1 : 1;
+	return (x->process > y->process) - (x->process < y->process);
+}
+
+void systrace_events_sort(struct systrace_events *events)
+{
+	if (events->count)
+		qsort(events->event, events->count, sizeof(*events->event), systrace_events_by_time);
+}
+
+static int systrace_events_by_process(const void *a, const void *b)
+{
+	const struct systrace_event *x = a, *y = b;
+
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return (x->what > y->what) - (x->what < y->what);
+}
+
+/* Steps of each process are added behind; the stages of one lie together then. */
+int systrace_events_steps(struct systrace_events *events)
+{
+	size_t count = events->count, begin = 0;
+	int r = 0;
+
+	if (count)
+		qsort(events->event, count, sizeof(*events->event), systrace_events_by_process);
+	for (size_t i = 1; i <= count && r == 0; i++) {
+		const struct systrace_event *first = &events->event[begin], *next = &events->event[i];
+
+		if (i < count && next->process == first->process && next->what == first->what)
+			continue;
+		if (first->what == SYSTRACE_STAGE)
+			r = systrace_steps_make(events, first->process, begin, i);
+		begin = i;
+	}
+	return r;
+}
+
+void systrace_names_free(struct systrace_names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->name[i]);
+	names->count = 0;
+}
+
+int systrace_names_number(struct systrace_names *names, const char *name, uint16_t *ret)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+	size_t at;
+
+	for (const char *p = name; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * 0x100000001b3ULL;
+	for (at = hash % SYSTRACE_NAMES_HASH; names->hash[at]; at = (at + 1) % SYSTRACE_NAMES_HASH)
+		if (strcmp(names->name[names->hash[at] - 1], name) == 0) {
+			*ret = (uint16_t)(names->hash[at] - 1);
+			return 0;
+		}
+	if (names->count == SYSTRACE_NAMES_MAX)
+		return -ENOSPC;
+	names->name[names->count] = strdup(name);
+	if (!names->name[names->count])
+		return -ENOMEM;
+	*ret = (uint16_t)names->count;
+	names->hash[at] = (uint16_t)++names->count;
+	return 0;
+}

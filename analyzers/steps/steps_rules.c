@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where steps begin and end. An optimizer's end is first only a candidate (ends[]): what begins next on the step thread
+ * tells whether it was the step's last. While there is a candidate, and while an iteration of a data loader may turn
+ * out to be evaluation, the step of a new stage is undecided; deciding settles all undecided ones at once.
+ */
+#include "analyzers/steps/steps_internal.h"
+
+#include <stdio.h>
+
+bool steps_rule_certain(const struct steps *steps)
+{
+	if (!steps->open || steps->n_ends)
+		return false;
+	if (steps->mode != STEPS_BY_NAMES)
+		return true;
+	return steps->named && (steps->trained || !steps->loader_seen || (steps->infers && !steps->trains));
+}
+
+static void steps_rules_release(struct steps *steps)
+{
+	if (steps_rule_certain(steps))
+		steps_settle(steps, UINT64_MAX, steps->next);
+}
+
+static void steps_rules_open_at(struct steps *steps, uint64_t start_ns)
+{
+	steps->open = true;
+	steps->mid = false;
+	steps->start_ns = start_ns;
+	steps->trained = false;
+	steps->has_load = false;
+	steps->shown = false;
+	steps->iteration_marked = false;
+	steps->idle_loads = 0;
+}
+
+static void close_at(struct steps *steps, uint64_t end_ns, const char *kind)
+{
+	if (steps->open) {
+		struct steps_step step = {steps->next, steps->start_ns, end_ns - steps->start_ns, kind};
+
+		steps_settle(steps, end_ns, steps->next);
+		steps->sink.step(steps->sink.arg, &step);
+		steps->previous_start_ns = steps->start_ns;
+		steps->previous_end_ns = end_ns;
+		steps->next++;
+	} else {
+		steps_settle(steps, end_ns, STEPS_NONE);
+	}
+	steps_rules_open_at(steps, end_ns);
+}
+
+/* Every candidate was an end. */
+static void close_each(struct steps *steps)
+{
+	static const char *const kinds[] = {
+		[STEPS_ENDS_TRAIN] = "train",
+		[STEPS_ENDS_BACKWARD] = "backward",
+		[STEPS_ENDS_INFERENCE] = "inference",
+	};
+	const char *kind = kinds[steps->ends_kind];
+	size_t n = steps->n_ends;
+
+	steps->n_ends = 0;
+	for (size_t i = 0; i < n; i++)
+		close_at(steps, steps->ends[i], kind);
+	if (n)
+		steps->trained = steps->trained_since;
+	steps->sealed = steps->trained_since = false;
+	steps->ends_kind = STEPS_ENDS_TRAIN;
+	steps_rules_release(steps);
+}
+
+/* Only the last candidate was. */
+static void close_last(struct steps *steps)
+{
+	steps->ends[0] = steps->ends[steps->n_ends - 1];
+	steps->n_ends = 1;
+	close_each(steps);
+}
+
+void steps_rule_decide(struct steps *steps, bool over)
+{
+	if (!steps->n_ends || steps->ends_kind == STEPS_ENDS_BACKWARD)
+		return;
+	if (steps->ends_kind == STEPS_ENDS_INFERENCE && !over)
+		return;
+	if (steps->has_load && steps->loader_drives)
+		close_last(steps);
+	else
+		close_each(steps);
+}
+
+/* A new round begins after the last candidate: without a data loader that decides, with one its next call does. */
+static void seal(struct steps *steps)
+{
+	if (!steps->n_ends || steps->ends_kind != STEPS_ENDS_TRAIN || steps->sealed)
+		return;
+	steps->sealed = true;
+	if (!steps->has_load || steps->n_ends == STEPS_ROUNDS_MAX)
+		close_each(steps);
+}
+
+/* From now_ns on the open iteration is one to train on, those before it since the step's start were not. */
+static void skip_idle(struct steps *steps, uint64_t now_ns)
+{
+	steps_settle(steps, now_ns, steps->shown ? steps->next : STEPS_NONE);
+	if (!steps->shown)
+		steps->start_ns = now_ns;
+}
+
+static void train(struct steps *steps)
+{
+	steps->trains = true;
+	if (steps->n_ends && steps->ends_kind == STEPS_ENDS_TRAIN) {
+		steps->trained_since = true;
+		return;
+	}
+	if (steps->ends_kind == STEPS_ENDS_INFERENCE) {
+		if (steps->n_ends > 1 && steps->open)
+			skip_idle(steps, steps->ends[steps->n_ends - 1]);
+		steps->n_ends = 0;
+		steps->ends_kind = STEPS_ENDS_TRAIN;
+	}
+	steps->trained = true;
+	steps_rules_release(steps);
+}
+
+static void anchor(struct steps *steps, uint64_t now_ns, bool load)
+{
+	steps->has_anchor = true;
+	steps->anchor_is_load = load;
+	steps->anchor_ns = now_ns;
+	steps->gap_start_ns = steps->gap_end_ns = now_ns;
+	steps->forward_marked = false;
+}
+
+static void derive_forward(struct steps *steps, uint64_t now_ns, uint32_t depth)
+{
+	struct steps_entry entry = {.kind = STAGE_FORWARD};
+	uint64_t end_ns = now_ns;
+
+	if (!steps->has_anchor || steps->forward_marked)
+		return;
+	steps->has_anchor = false;
+	entry.start_ns = steps->anchor_ns;
+	if (steps->gap_end_ns - steps->gap_start_ns > now_ns - steps->anchor_ns) {
+		entry.start_ns = steps->gap_start_ns;
+		end_ns = steps->gap_end_ns;
+	}
+	snprintf(entry.stage, sizeof(entry.stage), "%s", stage_text(STAGE_FORWARD));
+	snprintf(entry.name, sizeof(entry.name), "(derived)");
+	entry.step = steps_place(steps, entry.start_ns);
+	steps_finish(steps, &entry, steps->thread_id, depth, end_ns);
+}
+
+/* An iteration of inference is over, unless it was the loader's call that found no further batch. */
+static void close_inference(struct steps *steps, uint64_t now_ns, uint32_t depth)
+{
+	if (steps->inference_marked && !steps->iteration_marked)
+		return;
+	steps->inference_marked = steps->iteration_marked;
+	derive_forward(steps, now_ns, depth);
+	steps->ends_kind = STEPS_ENDS_INFERENCE;
+	steps->ends[steps->n_ends++] = now_ns;
+	if (steps->n_ends == STEPS_INFERENCE_MIN)
+		steps->infers = true;
+	if (steps->infers)
+		close_each(steps);
+}
+
+static void load_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
+{
+	steps->loader_seen = true;
+	if (!steps->open && !steps->mid) {
+		steps_rules_open_at(steps, now_ns);
+	} else if (steps->n_ends && steps->ends_kind == STEPS_ENDS_TRAIN) {
+		steps->loader_drives |= steps->has_load;
+		close_last(steps);
+	} else if (steps->open && steps->has_load && !steps->trained) {
+		if (!steps->trains) {
+			close_inference(steps, now_ns, depth);
+		} else if (++steps->idle_loads > 1) {
+			skip_idle(steps, now_ns);
+		}
+	}
+	steps->has_load = true;
+	steps->iteration_marked = false;
+}
+
+static void load_end(struct steps *steps, uint64_t now_ns)
+{
+	anchor(steps, now_ns, true);
+}
+
+static void forward_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
+{
+	(void)depth;
+	seal(steps);
+	if (!steps->open && !steps->mid)
+		steps_rules_open_at(steps, now_ns);
+	steps->forward_marked = true;
+	steps->iteration_marked = true;
+}
+
+static void zero_grad_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
+{
+	(void)depth;
+	if (!steps->open && !steps->mid)
+		steps_rules_open_at(steps, now_ns);
+	if (steps->has_anchor && steps->anchor_is_load) {
+		steps->gap_start_ns = steps->anchor_ns;
+		steps->gap_end_ns = now_ns;
+	}
+}
+
+static void zero_grad_end(struct steps *steps, uint64_t now_ns)
+{
+	steps->has_anchor = true;
+	steps->anchor_is_load = false;
+	steps->anchor_ns = now_ns;
+}
+
+/* The first mark of a rank that was attached in mid-run cannot open a step if it is one of a step's later marks. */
+static void open_late(struct steps *steps, uint64_t now_ns)
+{
+	if (steps->open || steps->mid)
+		return;
+	if (steps->from_start)
+		steps_rules_open_at(steps, now_ns);
+	else
+		steps->mid = true;
+}
+
+static void backward_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
+{
+	seal(steps);
+	open_late(steps, now_ns);
+	train(steps);
+	if (steps->mode == STEPS_BY_NAMES)
+		derive_forward(steps, now_ns, depth);
+}
+
+static void steps_rules_add_end(struct steps *steps, uint64_t now_ns)
+{
+	if (steps->n_ends && !steps->sealed)
+		steps->n_ends--;
+	steps->ends[steps->n_ends++] = now_ns;
+	steps->sealed = steps->trained_since = false;
+}
+
+static void backward_end(struct steps *steps, uint64_t now_ns, bool optimizer_inside)
+{
+	if (steps->mode != STEPS_BY_NAMES) {
+		close_at(steps, now_ns, "backward");
+		return;
+	}
+	anchor(steps, now_ns, false);
+	if (optimizer_inside) {
+		steps_rules_add_end(steps, now_ns);
+	} else if (!steps->named) {
+		steps->ends_kind = STEPS_ENDS_BACKWARD;
+		steps->sealed = true;
+		steps->ends[steps->n_ends++] = now_ns;
+		if (steps->n_ends < STEPS_BACKWARDS_MAX)
+			return;
+		steps->mode = STEPS_BY_BACKWARD;
+		close_each(steps);
+	}
+}
+
+static void optimizer_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
+{
+	(void)depth;
+	open_late(steps, now_ns);
+	steps->optimizer_seen = true;
+	if (steps->mode == STEPS_BY_BACKWARD)
+		steps->mode = STEPS_BY_NAMES;
+	if (!steps->n_ends || steps->ends_kind != STEPS_ENDS_TRAIN)
+		train(steps);
+}
+
+static void optimizer_end(struct steps *steps, uint64_t now_ns)
+{
+	anchor(steps, now_ns, false);
+	steps_rules_add_end(steps, now_ns);
+}
+
+static const struct rule {
+	void (*begin)(struct steps *steps, uint64_t now_ns, uint32_t depth);
+	void (*end)(struct steps *steps, uint64_t now_ns);
+} rules[STAGE_KIND_MAX] = {
+	[STAGE_DATALOADER] = {load_begin, load_end},
+	[STAGE_FORWARD] = {forward_begin, NULL},
+	[STAGE_ZERO_GRAD] = {zero_grad_begin, zero_grad_end},
+	[STAGE_BACKWARD] = {backward_begin, NULL},
+	[STAGE_OPTIMIZER] = {optimizer_begin, optimizer_end},
+};
+
+/* With no names to go by only backward counts, whatever else a source happens to know. */
+static bool deaf(const struct steps *steps, enum stage_kind kind)
+{
+	if (kind == STAGE_BACKWARD || steps->mode == STEPS_BY_NAMES)
+		return false;
+	return steps->mode == STEPS_NO_NAMES || kind != STAGE_OPTIMIZER;
+}
+
+static uint64_t steps_rules_tick(struct steps *steps, uint64_t now_ns)
+{
+	if (now_ns > steps->clock_ns)
+		steps->clock_ns = now_ns;
+	return steps->clock_ns;
+}
+
+void steps_rule_begin(struct steps *steps, enum stage_kind kind, uint64_t now_ns, uint32_t depth)
+{
+	now_ns = steps_rules_tick(steps, now_ns);
+	if (rules[kind].begin && !deaf(steps, kind))
+		rules[kind].begin(steps, now_ns, depth);
+}
+
+void steps_rule_end(struct steps *steps, enum stage_kind kind, uint64_t now_ns, bool optimizer_inside)
+{
+	now_ns = steps_rules_tick(steps, now_ns);
+	if (kind == STAGE_BACKWARD)
+		backward_end(steps, now_ns, optimizer_inside);
+	else if (rules[kind].end && !deaf(steps, kind))
+		rules[kind].end(steps, now_ns);
+}
+
+void steps_rule_user(struct steps *steps, uint64_t now_ns)
+{
+	if (steps->from_start && !steps->open && !steps->mid && !steps->has_thread && steps->mode == STEPS_BY_NAMES)
+		steps_rules_open_at(steps, steps_rules_tick(steps, now_ns));
+}
+
+void steps_rule_named(struct steps *steps)
+{
+	if (steps->named)
+		return;
+	steps->named = true;
+	if (steps->ends_kind == STEPS_ENDS_BACKWARD) {
+		steps->n_ends = 0;
+		steps->ends_kind = STEPS_ENDS_TRAIN;
+		steps->sealed = false;
+	}
+	steps_rules_release(steps);
+}
+
+void steps_rule_no_names(struct steps *steps)
+{
+	steps->mode = STEPS_NO_NAMES;
+	close_each(steps);
+}
+
+void steps_rule_closure(struct steps *steps)
+{
+	seal(steps);
+	train(steps);
+}
+
+void steps_rule_thread(struct steps *steps, uint32_t thread_id, enum stage_kind kind)
+{
+	unsigned int rank = stage_rank(kind);
+
+	if (!steps->has_thread || thread_id == steps->thread_id) {
+		steps->has_thread = true;
+		steps->thread_id = thread_id;
+		if (rank > steps->thread_rank)
+			steps->thread_rank = rank;
+		steps->foreign = 0;
+		return;
+	}
+	if (rank < steps->thread_rank || (rank == steps->thread_rank && ++steps->foreign < 3))
+		return;
+	steps->thread_id = thread_id;
+	steps->thread_rank = rank;
+	steps->foreign = 0;
+	if (steps->ends_kind == STEPS_ENDS_INFERENCE) {
+		steps->n_ends = 0;
+		steps->ends_kind = STEPS_ENDS_TRAIN;
+	}
+	steps->has_anchor = steps->has_load = steps->loader_seen = steps->loader_drives = false;
+	steps->idle_loads = 0;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stacks of open marks, see steps_internal.h. Rows and stacks grow on demand and are used again, never shrunk. */
+#include "analyzers/steps/steps_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool steps_copy(char ret[STEPS_NAME_BYTES], const char *text)
+{
+	size_t n = strnlen(text, STEPS_NAME_BYTES);
+	bool fits = n < STEPS_NAME_BYTES;
+
+	if (!fits) {
+		n = STEPS_NAME_BYTES - 1;
+		for (int back = 0; back < 3 && ((unsigned char)text[n] & 0xc0) == 0x80; back++)
+			n--;
+	}
+	memcpy(ret, text, n);
+	ret[n] = 0;
+	return fits;
+}
+
+void steps_threads_done(struct steps_threads *threads)
+{
+	for (size_t i = 0; i < threads->count; i++)
+		free(threads->rows[i].entries);
+	free(threads->rows);
+	*threads = (struct steps_threads){0};
+}
+
+struct steps_thread *steps_threads_find(const struct steps_threads *threads, uint32_t id)
+{
+	for (size_t i = 0; i < threads->count; i++) {
+		if (threads->rows[i].id == id)
+			return &threads->rows[i];
+	}
+	return NULL;
+}
+
+/* An empty stack goes before one with open marks, then the one with the oldest mark. */
+static struct steps_thread *quietest(const struct steps_threads *threads, uint32_t keep)
+{
+	struct steps_thread *best = NULL;
+
+	for (size_t i = 0; i < threads->count; i++) {
+		struct steps_thread *row = &threads->rows[i];
+
+		if (row->id == keep)
+			continue;
+		if (!best || (!row->depth && best->depth) ||
+			(!row->depth == !best->depth && row->last_ns < best->last_ns))
+			best = row;
+	}
+	return best;
+}
+
+struct steps_thread *steps_threads_get(struct steps_threads *threads, uint32_t id, uint32_t keep, uint64_t *lost)
+{
+	struct steps_thread *row = steps_threads_find(threads, id), *rows;
+
+	if (row)
+		return row;
+	if (threads->count >= STEPS_THREADS_MAX) {
+		row = quietest(threads, keep);
+		*lost += row->depth;
+		*row = (struct steps_thread){.id = id, .entries = row->entries, .capacity = row->capacity};
+		return row;
+	}
+	rows = realloc(threads->rows, (threads->count + 1) * sizeof(*rows));
+	if (!rows)
+		return NULL;
+	threads->rows = rows;
+	row = &rows[threads->count++];
+	*row = (struct steps_thread){.id = id};
+	return row;
+}
+
+struct steps_entry *steps_thread_push(struct steps_thread *thread)
+{
+	struct steps_entry *entry;
+
+	if (thread->depth >= STEPS_DEPTH_MAX)
+		return NULL;
+	if (thread->depth == thread->capacity) {
+		size_t capacity = thread->capacity ? thread->capacity * 2 : 4;
+		struct steps_entry *entries = realloc(thread->entries, capacity * sizeof(*entries));
+
+		if (!entries)
+			return NULL;
+		thread->entries = entries;
+		thread->capacity = capacity;
+	}
+	entry = &thread->entries[thread->depth++];
+	memset(entry, 0, offsetof(struct steps_entry, stage));
+	return entry;
+}
+
+int steps_thread_match(const struct steps_thread *thread, const char *stage)
+{
+	for (int i = (int)thread->depth - 1; i >= 0; i--) {
+		const struct steps_entry *entry = &thread->entries[i];
+
+		if (stage ? !entry->from_name && strncmp(entry->stage, stage, STEPS_NAME_BYTES - 1) == 0
+			  : entry->from_name)
+			return i;
+	}
+	return -1;
+}
+
+struct steps_entry *steps_thread_loop(const struct steps_thread *thread)
+{
+	for (size_t i = 0; i < thread->depth; i++) {
+		if (stage_is_loop(thread->entries[i].kind))
+			return &thread->entries[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the syntax of our text files: lines, sections, keys, and how numbers, sizes, durations and booleans are written.
+ * Promises: reads no byte outside the given memory, works within fixed buffers, and says where and why it stopped.
+ */
+#include <fcntl.h>
+#include <stdarg.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include "daemon/base/ini.h"
+
+#define INI_SHOWN 60 /* how much of a wrong text a sentence repeats */
+
+struct parser {
+	struct ini_line at;
+	ini_callback callback;
+	void *arg;
+	char *error;
+	char section[INI_LINE_BYTES_MAX + 1];
+	char name[INI_LINE_BYTES_MAX + 1];
+	char text[INI_LINE_BYTES_MAX + 1];
+};
+
+static _printf_(3, 4) int ini_refuse(struct parser *p, int r, const char *format, ...)
+{
+	va_list list;
+	int n;
+
+	n = snprintf(p->error, INI_ERROR_BYTES, "%s:%u: ", p->at.path, p->at.line);
+	if (n < 0 || (unsigned)n >= INI_ERROR_BYTES)
+		return r;
+	va_start(list, format);
+	vsnprintf(p->error + n, INI_ERROR_BYTES - n, format, list);
+	va_end(list);
+	return r;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static bool ini_is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+	       c == '.';
+}
+
+static size_t word_length(const char *text)
+{
+	size_t n = 0;
+
+	while (ini_is_word(text[n]))
+		n++;
+	return n;
+}
+
+static char *skip_blanks(char *text)
+{
+	while (is_blank(*text))
+		text++;
+	return text;
+}
+
+static void cut_blanks_at_end(char *text)
+{
+	size_t n = strlen(text);
+
+	while (n && is_blank(text[n - 1]))
+		text[--n] = 0;
+}
+
+static int call(struct parser *p)
+{
+	char fragment[INI_ERROR_BYTES] = "";
+	int r = p->callback(p->arg, &p->at, fragment, sizeof(fragment));
+
+	if (r >= 0)
+		return 0;
+	return ini_refuse(p, r, "%s", fragment[0] ? fragment : strerror(-r));
+}
+
+/* text is what follows the '['. */
+static int parse_section(struct parser *p, char *text)
+{
+	size_t n;
+	char *end;
+
+	text = skip_blanks(text);
+	n = word_length(text);
+	if (!n)
+		return ini_refuse(p, -EINVAL, "a section needs a name: [section] or [section \"name\"]");
+	memcpy(p->section, text, n);
+	p->section[n] = 0;
+	p->name[0] = 0;
+	text = skip_blanks(text + n);
+	if (*text == '"') {
+		end = strchr(text + 1, '"');
+		if (!end)
+			return ini_refuse(
+				p, -EINVAL, "the name of section [%.*s] has no closing quote", INI_SHOWN, p->section);
+		*end = 0;
+		copy_text(p->name, sizeof(p->name), text + 1);
+		text = skip_blanks(end + 1);
+	}
+	if (*text != ']')
+		return ini_refuse(p, -EINVAL, "expected ']' after section '%.*s'", INI_SHOWN, p->section);
+	if (text[1])
+		return ini_refuse(p, -EINVAL, "unexpected text after [%.*s]", INI_SHOWN, p->section);
+	p->at.section = p->section;
+	p->at.name = p->name;
+	p->at.key = NULL;
+	p->at.value = NULL;
+	return call(p);
+}
+
+static int parse_key(struct parser *p, char *text)
+{
+	size_t n = word_length(text);
+	char *value;
+
+	value = skip_blanks(text + n);
+	if (!n || *value != '=')
+		return ini_refuse(p, -EINVAL, "expected 'key = value' or '[section]', found '%.*s'", INI_SHOWN, text);
+	value = skip_blanks(value + 1);
+	text[n] = 0;
+	p->at.key = text;
+	p->at.value = value;
+	return call(p);
+}
+
+static int parse_line(struct parser *p, const char *line, size_t size_bytes)
+{
+	char *text;
+
+	if (size_bytes > INI_LINE_BYTES_MAX)
+		return ini_refuse(p, -E2BIG, "line is longer than %u bytes", INI_LINE_BYTES_MAX);
+	for (size_t i = 0; i < size_bytes; i++) {
+		unsigned char c = line[i];
+
+		if ((c < 0x20 && c != '\t') || c == 0x7f)
+			return ini_refuse(p, -EINVAL, "control character 0x%02x in column %zu", c, i + 1);
+	}
+	memcpy(p->text, line, size_bytes);
+	p->text[size_bytes] = 0;
+	text = skip_blanks(p->text);
+	cut_blanks_at_end(text);
+	if (!*text || *text == '#' || *text == ';')
+		return 0;
+	return *text == '[' ? parse_section(p, text + 1) : parse_key(p, text);
+}
+
+int ini_parse(const char *path, const char *text, size_t size_bytes, ini_callback callback, void *arg,
+	char error[INI_ERROR_BYTES])
+{
+	_cleanup_free_ struct parser *p = calloc(1, sizeof(*p));
+	const char *end = text + size_bytes;
+
+	if (!p) {
+		snprintf(error, INI_ERROR_BYTES, "%s:0: out of memory", path);
+		return -ENOMEM;
+	}
+	p->at = (struct ini_line){.path = path, .section = p->section, .name = p->name};
+	p->callback = callback;
+	p->arg = arg;
+	p->error = error;
+	if (size_bytes > INI_FILE_BYTES_MAX)
+		return ini_refuse(p, -EFBIG, "file is larger than %u bytes", INI_FILE_BYTES_MAX);
+	while (text < end) {
+		const char *newline = memchr(text, '\n', end - text);
+		size_t length = (newline ? newline : end) - text;
+		int r;
+
+		p->at.line++;
+		r = parse_line(p, text, length);
+		if (r < 0)
+			return r;
+		text += length + (newline ? 1 : 0);
+	}
+	return 0;
+}
+
+static int ini_read_all(int fd, char *buffer, size_t size_bytes, size_t *ret)
+{
+	size_t n = 0;
+
+	while (n < size_bytes) {
+		ssize_t r = read(fd, buffer + n, size_bytes - n);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		if (!r)
+			break;
+		n += r;
+	}
+	*ret = n;
+	return 0;
+}
+
+int ini_parse_file(const char *path, ini_callback callback, void *arg, char error[INI_ERROR_BYTES])
+{
+	_cleanup_close_ int fd = -1;
+	_cleanup_free_ char *text = NULL;
+	struct stat st;
+	size_t n = 0;
+	int r;
+
+	/* Non-blocking, so that a FIFO in the file's place cannot hang us before it is refused. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		r = -errno;
+		snprintf(error, INI_ERROR_BYTES, "%s: cannot open: %s", path, strerror(-r));
+		return r;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		snprintf(error, INI_ERROR_BYTES, "%s: not a regular file", path);
+		return -EINVAL;
+	}
+	/* One byte more than is allowed, so that a file that is too large is noticed whatever fstat said. */
+	text = malloc(INI_FILE_BYTES_MAX + 1);
+	r = text ? ini_read_all(fd, text, INI_FILE_BYTES_MAX + 1, &n) : -ENOMEM;
+	if (r < 0) {
+		snprintf(error, INI_ERROR_BYTES, "%s: cannot read: %s", path, strerror(-r));
+		return r;
+	}
+	return ini_parse(path, text, n, callback, arg, error);
+}
+
+int ini_bool(const char *value, bool *ret)
+{
+	static const struct {
+		const char *text;
+		bool value;
+	} words[] = {
+		{"true", true},
+		{"yes", true},
+		{"on", true},
+		{"1", true},
+		{"false", false},
+		{"no", false},
+		{"off", false},
+		{"0", false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		if (strcasecmp(value, words[i].text) != 0)
+			continue;
+		*ret = words[i].value;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* Decimal digits only: no sign, no blanks. ret_rest points at what follows them. */
+static int parse_digits(const char *text, uint64_t *ret, const char **ret_rest)
+{
+	const char *p = text;
+	uint64_t value = 0;
+
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *p - '0', &value))
+			return -EINVAL;
+	if (p == text)
+		return -EINVAL;
+	*ret = value;
+	*ret_rest = p;
+	return 0;
+}
+
+int ini_u64(const char *value, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	const char *rest;
+	uint64_t number;
+
+	if (parse_digits(value, &number, &rest) < 0 || *rest || number < min || number > max)
+		return -EINVAL;
+	*ret = number;
+	return 0;
+}
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+static int parse_with_unit(const char *value, const struct unit *units, size_t count, uint64_t *ret)
+{
+	const char *rest;
+	uint64_t number;
+
+	if (parse_digits(value, &number, &rest) < 0)
+		return -EINVAL;
+	while (is_blank(*rest))
+		rest++;
+	for (size_t i = 0; i < count; i++) {
+		if (!streq(rest, units[i].name))
+			continue;
+		if (__builtin_mul_overflow(number, units[i].factor, &number))
+			return -EINVAL;
+		*ret = number;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+int ini_size_bytes(const char *value, uint64_t *ret)
+{
+	static const struct unit units[] = {
+		{"", 1},
+		{"K", 1ULL << 10},
+		{"M", 1ULL << 20},
+		{"G", 1ULL << 30},
+		{"T", 1ULL << 40},
+	};
+
+	return parse_with_unit(value, units, ARRAY_SIZE(units), ret);
+}
+
+int ini_duration_ns(const char *value, uint64_t *ret)
+{
+	static const struct unit units[] = {
+		{"", NSEC_PER_SEC},
+		{"ns", 1},
+		{"us", NSEC_PER_USEC},
+		{"ms", NSEC_PER_MSEC},
+		{"s", NSEC_PER_SEC},
+		{"m", 60 * NSEC_PER_SEC},
+		{"h", 3600 * NSEC_PER_SEC},
+		{"d", 86400 * NSEC_PER_SEC},
+	};
+
+	return parse_with_unit(value, units, ARRAY_SIZE(units), ret);
+}

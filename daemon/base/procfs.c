@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers of /proc/PID/{stat,exe,cmdline,environ,cgroup,maps,task}. Everything in there was written by the process that
+ * we look at, so every read has a limit and every number is checked.
+ */
+#include "daemon/base/procfs.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+
+#define STAT_BYTES_MAX 2048
+#define MAPS_CHUNK_BYTES 32768
+#define MAPS_BYTES_MAX (64u << 20) /* of text: more than any real process has */
+#define CHILDREN_BYTES_MAX (64u << 10)
+
+/* Names of files (without folder) that tell what a process is. */
+static const struct {
+	const char *pattern;
+	enum procfs_library library;
+} libraries[] = {
+	{"libtorch*.so*", PROCFS_LIBRARY_TRAINING},
+	{"libmindspore*.so*", PROCFS_LIBRARY_TRAINING},
+	{"libnccl.so*", PROCFS_LIBRARY_TRAINING},
+	{"librccl.so*", PROCFS_LIBRARY_TRAINING},
+	{"libhccl*.so*", PROCFS_LIBRARY_TRAINING},
+	{"libc10.so*", PROCFS_LIBRARY_COMPANION},
+	{"libascendcl.so*", PROCFS_LIBRARY_COMPANION},
+	{"libpython*.so*", PROCFS_LIBRARY_PYTHON},
+};
+
+void procfs_printable(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
+static int procfs_open_file(const char *root, uint32_t pid, const char *name)
+{
+	char path[PATH_MAX];
+	int fd, n = snprintf(path, sizeof(path), "%s/%u/%s", root, pid, name);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Reads until the end or size; returns the bytes read. */
+static ssize_t read_up_to(int fd, char *buffer, size_t size)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		ssize_t n = read(fd, buffer + done, size - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+/* The file's first max bytes in a buffer of their own, terminated. */
+static int procfs_read_file(
+	const char *root, uint32_t pid, const char *name, size_t max, char **ret, size_t *ret_size_bytes, bool *ret_cut)
+{
+	_cleanup_close_ int fd = procfs_open_file(root, pid, name);
+	_cleanup_free_ char *buffer = NULL;
+	size_t size = 0, capacity = 0;
+	bool cut = false;
+
+	if (fd < 0)
+		return fd;
+	for (;;) {
+		size_t wanted = capacity ? capacity * 4 : 4096;
+		char *bigger;
+		ssize_t n;
+
+		/* One byte above the limit tells "just fits" from "cut". */
+		capacity = wanted > max + 1 ? max + 1 : wanted;
+		bigger = realloc(buffer, capacity + 1);
+		if (!bigger)
+			return -ENOMEM;
+		buffer = bigger;
+		n = read_up_to(fd, buffer + size, capacity - size);
+		if (n < 0)
+			return (int)n;
+		size += (size_t)n;
+		if (size < capacity)
+			break;
+		if (capacity == max + 1) {
+			cut = true;
+			size = max;
+			break;
+		}
+	}
+	buffer[size] = 0;
+	*ret = TAKE_PTR(buffer);
+	*ret_size_bytes = size;
+	*ret_cut = cut;
+	return 0;
+}
+
+static uint64_t ns_per_tick(void)
+{
+	long hz = sysconf(_SC_CLK_TCK);
+
+	return NSEC_PER_SEC / (uint64_t)(hz > 0 ? hz : 100);
+}
+
+int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
+{
+	_cleanup_close_ int fd = procfs_open_file(root, pid, "stat");
+	unsigned long long start, faults, user, system, pages = 0;
+	char text[STAT_BYTES_MAX];
+	unsigned parent;
+	const char *p;
+	ssize_t n;
+	char state;
+
+	if (fd < 0)
+		return fd;
+	n = read_up_to(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return (int)n;
+	text[n] = 0;
+	/* The name may hold blanks and parentheses, what follows may not. */
+	p = strrchr(text, ')');
+	if (!p)
+		return -EBADMSG;
+	n = sscanf(p + 1,
+		" %c %u %*d %*d %*d %*d %*u %*u %*u %llu %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu %*u %llu", &state,
+		&parent, &faults, &user, &system, &start, &pages);
+	if (n < 6 || start > UINT64_MAX / ns_per_tick() || user > UINT64_MAX / 2 / ns_per_tick() ||
+		system > UINT64_MAX / 2 / ns_per_tick())
+		return -EBADMSG;
+	ret->state = state;
+	ret->parent_pid = parent;
+	ret->start_time_ns = start * ns_per_tick();
+	ret->cpu_ns = (user + system) * ns_per_tick();
+	ret->major_faults = faults;
+	ret->resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	return 0;
+}
+
+int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)
+{
+	_cleanup_close_ int fd = -1;
+	unsigned long long run, delay;
+	char name[64], text[128];
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "task/%u/schedstat", thread_id);
+	fd = procfs_open_file(root, pid, name);
+	if (fd < 0)
+		return fd;
+	n = read_up_to(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return (int)n;
+	text[n] = 0;
+	if (sscanf(text, "%llu %llu", &run, &delay) != 2)
+		return -EBADMSG;
+	*ret_run_ns = run;
+	*ret_delay_ns = delay;
+	return 0;
+}
+
+int procfs_exe(const char *root, uint32_t pid, char *ret, size_t size)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	ssize_t n = snprintf(path, sizeof(path), "%s/%u/exe", root, pid);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0)
+		return -errno;
+	target[n] = 0;
+	procfs_printable(target);
+	(void)copy_text(ret, size, target);
+	return 0;
+}
+
+int procfs_command(const char *root, uint32_t pid, char **ret, size_t *ret_size_bytes)
+{
+	bool cut;
+
+	return procfs_read_file(root, pid, "cmdline", PROCFS_COMMAND_BYTES_MAX, ret, ret_size_bytes, &cut);
+}
+
+int procfs_environ(const char *root, uint32_t pid, char **ret, size_t *ret_size_bytes, bool *ret_cut)
+{
+	return procfs_read_file(root, pid, "environ", PROCFS_ENVIRON_BYTES_MAX, ret, ret_size_bytes, ret_cut);
+}
+
+int procfs_cgroup(const char *root, uint32_t pid, char **ret)
+{
+	size_t size;
+	bool cut;
+
+	return procfs_read_file(root, pid, "cgroup", PROCFS_CGROUP_BYTES_MAX, ret, &size, &cut);
+}
+
+/* What the file of one line of maps says; line is terminated and may be cut at the front of its path, never its end. */
+static uint32_t library_of_line(char *line)
+{
+	static const char deleted[] = " (deleted)";
+	char *name = strrchr(line, '/');
+	size_t length;
+
+	if (!name)
+		return 0;
+	name++;
+	length = strlen(name);
+	/* An upgraded library is still the one that runs. */
+	if (length > sizeof(deleted) - 1 && streq(name + length - (sizeof(deleted) - 1), deleted))
+		name[length - (sizeof(deleted) - 1)] = 0;
+	if (strncmp(name, "lib", 3) != 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
+		if (fnmatch(libraries[i].pattern, name, 0) == 0)
+			return libraries[i].library;
+	return 0;
+}
+
+int procfs_libraries(const char *root, uint32_t pid, uint32_t *ret)
+{
+	_cleanup_close_ int fd = procfs_open_file(root, pid, "maps");
+	_cleanup_free_ char *buffer = NULL;
+	size_t held = 0, total = 0;
+	uint32_t found = 0;
+
+	if (fd < 0)
+		return fd;
+	buffer = malloc(MAPS_CHUNK_BYTES + 1);
+	if (!buffer)
+		return -ENOMEM;
+	while (total < MAPS_BYTES_MAX && !(found & PROCFS_LIBRARY_TRAINING)) {
+		ssize_t n = read(fd, buffer + held, MAPS_CHUNK_BYTES - held);
+		char *line = buffer, *end;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		total += (size_t)n;
+		held += (size_t)n;
+		buffer[held] = 0;
+		for (; (end = memchr(line, '\n', held - (size_t)(line - buffer))); line = end + 1) {
+			*end = 0;
+			found |= library_of_line(line);
+		}
+		held -= (size_t)(line - buffer);
+		memmove(buffer, line, held);
+		/* A line that fills the buffer is not the kernel's: let it go. */
+		if (held == MAPS_CHUNK_BYTES)
+			held = 0;
+	}
+	*ret = found;
+	return 0;
+}
+
+static bool parse_pid(const char *text, uint32_t *ret)
+{
+	unsigned long value;
+	char *end;
+
+	if (*text < '1' || *text > '9')
+		return false;
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (errno || *end || value > INT32_MAX)
+		return false;
+	*ret = (uint32_t)value;
+	return true;
+}
+
+int procfs_each(const char *root, bool (*callback)(void *arg, uint32_t pid), void *arg)
+{
+	_cleanup_closedir_ DIR *folder = opendir(root);
+	struct dirent *entry;
+	uint32_t pid;
+
+	if (!folder)
+		return -errno;
+	while ((entry = readdir(folder)))
+		if (parse_pid(entry->d_name, &pid) && !callback(arg, pid))
+			break;
+	return 0;
+}
+
+static void children_of_thread(
+	const char *root, uint32_t pid, uint32_t thread_id, void (*callback)(void *arg, uint32_t pid), void *arg)
+{
+	_cleanup_free_ char *text = NULL;
+	char name[64], *save = NULL;
+	size_t size;
+	bool cut;
+
+	snprintf(name, sizeof(name), "task/%u/children", thread_id);
+	if (procfs_read_file(root, pid, name, CHILDREN_BYTES_MAX, &text, &size, &cut) < 0)
+		return;
+	for (char *word = strtok_r(text, " \n", &save); word; word = strtok_r(NULL, " \n", &save)) {
+		uint32_t child;
+
+		/* A cut list may end in half a number: that names nobody's child, or is looked at for nothing. */
+		if (parse_pid(word, &child))
+			callback(arg, child);
+	}
+}
+
+int procfs_children(const char *root, uint32_t pid, unsigned threads, uint32_t *cursor,
+	void (*callback)(void *arg, uint32_t pid), void *arg)
+{
+	_cleanup_closedir_ DIR *folder = NULL;
+	char path[PATH_MAX];
+	struct dirent *entry;
+	uint32_t thread_id, last = 0;
+	int n = snprintf(path, sizeof(path), "%s/%u/task", root, pid);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	children_of_thread(root, pid, pid, callback, arg);
+	folder = opendir(path);
+	if (!folder)
+		return -errno;
+	while (threads > 0 && (entry = readdir(folder))) {
+		if (!parse_pid(entry->d_name, &thread_id) || thread_id == pid || thread_id <= *cursor)
+			continue;
+		children_of_thread(root, pid, thread_id, callback, arg);
+		last = thread_id;
+		threads--;
+	}
+	*cursor = threads == 0 ? last : 0;
+	return 0;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cleanup attributes and small helpers that every room uses. Nothing here allocates or logs.
+ *
+ * Contract of all our functions unless a header says otherwise: 0 or a negative errno; out-parameters (ret_*) last and
+ * untouched on failure; destructors take NULL and half-built objects and return NULL; descriptors start at -1.
+ */
+#ifndef RANKTRACE_DAEMON_BASE_UTIL_H
+#define RANKTRACE_DAEMON_BASE_UTIL_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define NSEC_PER_SEC 1000000000ULL
+#define NSEC_PER_MSEC 1000000ULL
+#define NSEC_PER_USEC 1000ULL
+
+#define _cleanup_(f) __attribute__((cleanup(f)))
+#define _printf_(a, b) __attribute__((format(printf, a, b)))
+
+/* Takes a pointer (a descriptor) out of a cleanup variable. */
+#define TAKE_PTR(p) ({ __typeof__(p) *_pp = &(p); __typeof__(p) _v = *_pp; *_pp = NULL; _v; })
+#define TAKE_FD(fd) ({ int *_fp = &(fd); int _v = *_fp; *_fp = -1; _v; })
+
+static inline void freep(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void closep(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+static inline void fclosep(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
+
+static inline void closedirp(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+#define _cleanup_free_ _cleanup_(freep)
+#define _cleanup_close_ _cleanup_(closep)
+#define _cleanup_fclose_ _cleanup_(fclosep)
+#define _cleanup_closedir_ _cleanup_(closedirp)
+
+static inline bool streq(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
+/* CLOCK_MONOTONIC, the clock of bpf_ktime_get_ns. */
+static inline uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t realtime_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+/* Copies at most size-1 bytes and terminates; returns false if src was longer. */
+static inline bool copy_text(char *dst, size_t size, const char *src)
+{
+	size_t n = 0;
+
+	while (n + 1 < size && src[n]) {
+		dst[n] = src[n];
+		n++;
+	}
+	dst[n] = 0;
+	return !src[n];
+}
+
+/* FNV-1a, 64 bits: the same on every machine and start. Begins with FNV1A_START; what was hashed before goes in as hash. */
+#define FNV1A_START 0xcbf29ce484222325ULL
+static inline uint64_t fnv1a(uint64_t hash, const void *data, size_t size_bytes)
+{
+	const uint8_t *byte = data;
+
+	for (size_t i = 0; i < size_bytes; i++)
+		hash = (hash ^ byte[i]) * 0x100000001b3ULL;
+	return hash;
+}
+
+#endif

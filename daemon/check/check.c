@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Preflight checks: see check.h. To add one: a function and a row in the table at the end. */
+#include "daemon/check/check.h"
+#include "daemon/control/request.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/levels/collector.h"
+#include "daemon/probes/call_engine.h"
+#include "daemon/ranks/ranks.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+
+/* Numbers of linux/capability.h; older headers lack the last two. */
+enum {
+	CAPABILITY_DAC_READ_SEARCH = 2,
+	CAPABILITY_SYS_PTRACE = 19,
+	CAPABILITY_SYS_ADMIN = 21,
+	CAPABILITY_PERFMON = 38,
+	CAPABILITY_BPF = 39
+};
+
+#define NCCL_CONF "/etc/nccl.conf"
+#define NCCL_PLUGIN_KEY "NCCL_PROFILER_PLUGIN="
+#define NCCL_PLUGIN RANKTRACE_LIBDIR "/libnccl-profiler-ranktrace.so"
+#define DISK_FREE_BYTES_LOW (1ULL << 30)
+
+static struct check_item *check_add(struct check_list *list, const char *topic, enum check_verdict verdict,
+	const char *advice, const char *format, ...) _printf_(5, 6);
+
+/* Past the end of the list everything lands in its last item, which stays valid. */
+static struct check_item *check_add(struct check_list *list, const char *topic, enum check_verdict verdict,
+	const char *advice, const char *format, ...)
+{
+	struct check_item *item = &list->item[list->count < CHECK_ITEMS_MAX ? list->count++ : CHECK_ITEMS_MAX - 1];
+	va_list args;
+
+	copy_text(item->topic, sizeof(item->topic), topic);
+	copy_text(item->advice, sizeof(item->advice), advice);
+	item->verdict = verdict;
+	va_start(args, format);
+	vsnprintf(item->sentence, sizeof(item->sentence), format, args);
+	va_end(args);
+	return item;
+}
+
+static uint64_t effective_capabilities(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/status", "re");
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, "CapEff:", 7) == 0)
+			return strtoull(line + 7, NULL, 16);
+	return 0;
+}
+
+static bool capable(unsigned capability)
+{
+	return effective_capabilities() >> capability & 1;
+}
+
+static const struct kernel_features *features_of(const struct context *context)
+{
+	return context->kernel ? kernel_features(context->kernel) : NULL;
+}
+
+static void check_kernel(const struct context *context, struct check_list *list)
+{
+	struct utsname name = {0};
+
+	uname(&name);
+	if (!features_of(context))
+		check_add(list, "kernel", CHECK_LIMITED, "run this as root, or ask a running daemon with tracectl check",
+			"Linux %s on %s; what it offers could not be tried out", name.release, name.machine);
+	else
+		check_add(list, "kernel", CHECK_OK, "", "Linux %s on %s", name.release, name.machine);
+}
+
+static void check_btf(const struct context *context, struct check_list *list)
+{
+	(void)context;
+	if (access("/sys/kernel/btf/vmlinux", R_OK) == 0)
+		check_add(list, "btf", CHECK_OK, "", "the kernel describes its own types in /sys/kernel/btf/vmlinux");
+	else
+		check_add(list, "btf", CHECK_MISSING,
+			"use a kernel built with CONFIG_DEBUG_INFO_BTF; in a container, mount the host's /sys",
+			"/sys/kernel/btf/vmlinux cannot be read (%s), so no probe can be loaded", strerror(errno));
+}
+
+static void check_ring(const struct context *context, struct check_list *list)
+{
+	const struct kernel_features *features = features_of(context);
+
+	if (!features)
+		return;
+	if (features->ring_buffer)
+		check_add(list, "ring buffer", CHECK_OK, "", "the kernel has BPF ring buffers");
+	else
+		check_add(list, "ring buffer", CHECK_MISSING, "use Linux 5.8 or later, and give the daemon CAP_BPF",
+			"no BPF ring buffer can be made, so nothing can be collected");
+}
+
+static void check_scheduler(const struct context *context, struct check_list *list)
+{
+	const struct kernel_features *features = features_of(context);
+
+	if (!features)
+		return;
+	if (features->tp_btf)
+		check_add(list, "tp_btf", CHECK_OK, "", "scheduler and process events come by typed tracepoints (tp_btf)");
+	else
+		check_add(list, "tp_btf", CHECK_LIMITED, "give the daemon CAP_PERFMON, or use a kernel with BTF",
+			"typed tracepoints do not load; raw tracepoints serve in their place");
+}
+
+static void check_uprobes(const struct context *context, struct check_list *list)
+{
+	const struct kernel_features *features = features_of(context);
+
+	if (!features)
+		return;
+	if (features->uprobe_multi)
+		check_add(list, "uprobes", CHECK_OK, "",
+			"uprobe_multi: one link a library, and no CAP_SYS_ADMIN needed for it");
+	else if (features->perf_uprobe)
+		check_add(list, "uprobes", CHECK_LIMITED,
+			"Linux 6.6 and later have uprobe_multi, which attaches faster and needs fewer rights",
+			"library probes go through perf, one at a time");
+	else
+		check_add(list, "uprobes", CHECK_MISSING,
+			"use Linux 6.6 or later, or the drop-in old-kernel.conf (ranktraced(8) says where): "
+			"CAP_SYS_ADMIN in "
+			"CapabilityBoundingSet= and AmbientCapabilities=",
+			"neither uprobe_multi nor perf uprobes answer%s, so L0, L1 and L2 see nothing",
+			capable(CAPABILITY_SYS_ADMIN) ? "" : " to a daemon without CAP_SYS_ADMIN");
+	if (features->uprobe_multi || features->perf_cookie)
+		check_add(list, "cookies", CHECK_OK, "", "one program serves all probes (BPF cookies)");
+	else if (features->perf_uprobe)
+		check_add(list, "cookies", CHECK_LIMITED, "Linux 5.15 and later have BPF cookies, which take one program for all",
+			"probes can have no BPF cookie: each gets a program of its own, %d at most", CALL_ENGINE_FIXED_MAX);
+}
+
+static void check_pid_namespace(const struct context *context, struct check_list *list)
+{
+	const struct kernel_features *features = features_of(context);
+
+	if (!features)
+		return;
+	if (features->host_pids)
+		check_add(list, "pid namespace", CHECK_OK, "", "the machine's own: ranks in containers are seen too");
+	else
+		check_add(list, "pid namespace", CHECK_MISSING, KERNEL_NO_HOST_PIDS_ADVICE, "%s", KERNEL_NO_HOST_PIDS);
+}
+
+static void check_capabilities(const struct context *context, struct check_list *list)
+{
+	static const struct {
+		unsigned number;
+		const char *name, *whatif;
+		enum check_verdict verdict;
+	} wanted[] = {
+		{CAPABILITY_BPF, "CAP_BPF", "no probe can be loaded", CHECK_MISSING},
+		{CAPABILITY_PERFMON, "CAP_PERFMON", "no probe can be attached", CHECK_MISSING},
+		{CAPABILITY_SYS_PTRACE, "CAP_SYS_PTRACE",
+			"environment and libraries of other users' processes cannot be read: their ranks are not found",
+			CHECK_LIMITED},
+		{CAPABILITY_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH",
+			"libraries in other users' folders and containers cannot be opened: their probes are not "
+			"attached",
+			CHECK_LIMITED},
+	};
+	bool admin = capable(CAPABILITY_SYS_ADMIN);
+
+	(void)context;
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		/* Before 5.8 CAP_SYS_ADMIN held what the first two hold now, and it still implies them. */
+		bool implied = admin && wanted[i].number >= CAPABILITY_PERFMON;
+
+		if (capable(wanted[i].number) || implied)
+			check_add(list, wanted[i].name, CHECK_OK, "", "held");
+		else
+			check_add(list, wanted[i].name, wanted[i].verdict,
+				"run as root, or add it to CapabilityBoundingSet= and AmbientCapabilities= of the unit",
+				"not held: %s", wanted[i].whatif);
+	}
+}
+
+static void check_state(const struct context *context, struct check_list *list)
+{
+	const char *path = context->config.state_dir;
+	char parent[PATH_MAX];
+	struct statvfs fs;
+	uint64_t free_bytes;
+
+	copy_text(parent, sizeof(parent), path);
+	/* A folder that is still to be made stands where its nearest ancestor does. */
+	while (access(parent, F_OK) < 0 && errno == ENOENT && strrchr(parent, '/') > parent)
+		*strrchr(parent, '/') = 0;
+	if (access(parent, W_OK | X_OK) < 0) {
+		check_add(list, "state folder", CHECK_MISSING,
+			errno == EROFS ? "add it to ReadWritePaths= of the unit, see state_dir in ranktrace.conf(5)"
+				       : "name another with state_dir or --state-dir",
+			"%s cannot be written: %s", parent, strerror(errno));
+		return;
+	}
+	if (statvfs(parent, &fs) < 0) {
+		check_add(list, "state folder", CHECK_LIMITED, "", "free space of %s is not known: %s", parent,
+			strerror(errno));
+		return;
+	}
+	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (free_bytes < DISK_FREE_BYTES_LOW || free_bytes < context->config.events_size_bytes_max)
+		check_add(list, "state folder", CHECK_LIMITED, "make room, or lower the store's size limit in ranktrace.conf",
+			"%s has %llu MiB free, and the store may take %llu MiB: the oldest data goes first when it is "
+			"full",
+			path, (unsigned long long)(free_bytes >> 20),
+			(unsigned long long)(context->config.events_size_bytes_max >> 20));
+	else
+		check_add(list, "state folder", CHECK_OK, "", "%s can be written and has %llu MiB free", path,
+			(unsigned long long)(free_bytes >> 20));
+}
+
+/* Whether a line of NCCL's own configuration gives our plugin to every NCCL process of the node. */
+static bool nccl_conf_names_us(void)
+{
+	_cleanup_fclose_ FILE *f = fopen(NCCL_CONF, "re");
+	char line[1024];
+	bool named = false;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, NCCL_PLUGIN_KEY, strlen(NCCL_PLUGIN_KEY)) == 0)
+			named |= strstr(line, "ranktrace") != NULL;
+	return named;
+}
+
+static void check_device_times(const struct context *context, struct check_list *list)
+{
+	bool named = nccl_conf_names_us();
+
+	(void)context;
+	if (access(NCCL_PLUGIN, R_OK) < 0)
+		check_add(list, "device times", CHECK_LIMITED,
+			named ? "install the package ranktrace-nccl, or give the library's whole path in " NCCL_CONF
+			      : "install the package ranktrace-nccl if jobs here use NCCL",
+			"%s is not there, so NCCL operations have host times only", NCCL_PLUGIN);
+	else if (named)
+		check_add(list, "device times", CHECK_OK, "", "every NCCL process that starts loads the marker library (" NCCL_CONF ")");
+	else
+		check_add(list, "device times", CHECK_LIMITED,
+			"add the line " NCCL_PLUGIN_KEY "ranktrace to " NCCL_CONF ", or to a job's environment",
+			"the marker library is installed and " NCCL_CONF " does not name it: NCCL operations have device times "
+			"only in jobs that load it themselves");
+}
+
+static void check_ranks(const struct context *context, struct check_list *list)
+{
+	size_t count;
+
+	if (!context->ranks)
+		return;
+	count = ranks_count(context->ranks, RANK_ROLE_RANK);
+	if (count)
+		check_add(list, "ranks", CHECK_OK, "", "%zu training rank%s on this node (tracectl ranks shows more)", count,
+			count == 1 ? "" : "s");
+	else
+		check_add(list, "ranks", CHECK_OK, "",
+			"no training rank on this node now; libraries are judged when one runs");
+}
+
+/* A level that is on, with ranks to see and nothing attached to them, does not see what it is for. */
+static void add_collector(const struct context *context, enum level level, struct check_list *list,
+	const struct collector *collector, const struct collector_status *status)
+{
+	bool on = context->levels.on[level];
+	bool blind =
+		on && status->probes_attached == 0 && context->ranks && ranks_count(context->ranks, RANK_ROLE_RANK);
+
+	if (status->levels_empty & LEVEL_BIT(level))
+		check_add(list, level_name(level), CHECK_LIMITED, "add rows to a table in probes.d, or leave it off",
+			"%s: no probe table has a row of this level, so it collects nothing", collector->name);
+	else if (!on)
+		check_add(list, level_name(level), CHECK_OK, "", "%s: %s; off now", collector->name, collector->summary);
+	else
+		check_add(list, level_name(level), blind || status->notes ? CHECK_LIMITED : CHECK_OK,
+			blind ? "see the notes below, if any, and the tables in probes.d" : "",
+			"%s: %s; %llu probe%s attached now", collector->name, collector->summary,
+			(unsigned long long)status->probes_attached, status->probes_attached == 1 ? "" : "s");
+}
+
+static enum level first_on(const struct context *context, const struct collector *collector)
+{
+	enum level level = 0;
+
+	while (level < LEVEL_MAX && !(collector->levels & LEVEL_BIT(level) && context->levels.on[level]))
+		level++;
+	return level;
+}
+
+/* What the collectors that serve a level say of themselves: they know symbols and libraries better than we do. */
+static bool level_from_collectors(
+	const struct context *context, enum level level, struct check_list *list, struct collector_status *status)
+{
+	const struct collector *collector;
+	bool served = false;
+
+	for (unsigned i = 0; collectors_status(context->collectors, i, &collector, status); i++) {
+		if (collector->levels & LEVEL_BIT(level)) {
+			served = true;
+			add_collector(context, level, list, collector, status);
+			/* They are of the collector: under the first level of it that is on they stand once. */
+			for (unsigned n = 0;
+				level == first_on(context, collector) && n < status->notes && n < COLLECTOR_NOTES_MAX;
+				n++)
+				check_add(list, level_name(level), CHECK_LIMITED, "", "%s: %s", collector->name,
+					status->note[n]);
+		}
+		memset(status, 0, sizeof(*status));
+	}
+	return served;
+}
+
+static void check_levels(const struct context *context, struct check_list *list)
+{
+	_cleanup_free_ struct collector_status *status = calloc(1, sizeof(*status));
+	const struct kernel_features *features = features_of(context);
+	bool probes = !features || features->uprobe_multi || features->perf_uprobe;
+
+	for (enum level l = 0; status && l < LEVEL_MAX; l++) {
+		bool served = context->collectors && level_from_collectors(context, l, list, status);
+
+		if (context->collectors && !served)
+			check_add(list, level_name(l), CHECK_LIMITED, "", "no collector of this build serves it");
+		else if (!context->collectors && l != LEVEL_L3 && !probes)
+			check_add(list, level_name(l), CHECK_MISSING, "see uprobes above", "needs library probes");
+		else if (!context->collectors)
+			check_add(list, level_name(l), CHECK_OK, "",
+				"what it sees depends on the libraries of the ranks: a running daemon tells it");
+	}
+}
+
+static void (*const checks[])(const struct context *context, struct check_list *list) = {
+	check_kernel,
+	check_btf,
+	check_ring,
+	check_scheduler,
+	check_uprobes,
+	check_pid_namespace,
+	check_capabilities,
+	check_state,
+	check_device_times,
+	check_ranks,
+	check_levels,
+};
+
+void check_run(const struct context *context, struct check_list *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
+		checks[i](context, ret);
+}
+
+/* The preflight on paper (`ranktraced --check`, before any daemon runs) and on the control socket. See check.h. */
+
+static const char *const verdict_names[CHECK_VERDICT_MAX] = {
+	[CHECK_OK] = "ok",
+	[CHECK_LIMITED] = "limited",
+	[CHECK_MISSING] = "missing",
+};
+
+static const Ranktrace__Verdict wire_verdicts[CHECK_VERDICT_MAX] = {
+	[CHECK_OK] = RANKTRACE__VERDICT__VERDICT_OK,
+	[CHECK_LIMITED] = RANKTRACE__VERDICT__VERDICT_LIMITED,
+	[CHECK_MISSING] = RANKTRACE__VERDICT__VERDICT_MISSING,
+};
+
+const char *check_verdict_name(enum check_verdict verdict)
+{
+	return verdict_names[verdict];
+}
+
+/* Sentences may quote file names, so anything may be in them: what is not printable ASCII becomes '?'. */
+static void print_json_text(FILE *f, const char *text)
+{
+	fputc('"', f);
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			fputc('\\', f);
+		fputc(*text >= ' ' && *text < 0x7f ? *text : '?', f);
+	}
+	fputc('"', f);
+}
+
+static void print_json(FILE *f, const struct check_list *list)
+{
+	fputs("[\n", f);
+	for (unsigned i = 0; i < list->count; i++) {
+		const struct check_item *item = &list->item[i];
+
+		fputs("  {\"topic\": ", f);
+		print_json_text(f, item->topic);
+		fprintf(f, ", \"verdict\": \"%s\", \"sentence\": ", verdict_names[item->verdict]);
+		print_json_text(f, item->sentence);
+		fputs(", \"advice\": ", f);
+		print_json_text(f, item->advice);
+		fputs(i + 1 < list->count ? "},\n" : "}\n", f);
+	}
+	fputs("]\n", f);
+}
+
+int check_print(FILE *f, const struct context *context, bool json)
+{
+	_cleanup_free_ struct check_list *list = calloc(1, sizeof(*list));
+	int missing = 0;
+
+	if (!list)
+		return -ENOMEM;
+	check_run(context, list);
+	if (json)
+		print_json(f, list);
+	for (unsigned i = 0; i < list->count; i++) {
+		const struct check_item *item = &list->item[i];
+
+		missing += item->verdict == CHECK_MISSING;
+		if (json)
+			continue;
+		fprintf(f, "%-8s %-20s %s\n", verdict_names[item->verdict], item->topic, item->sentence);
+		if (item->advice[0])
+			fprintf(f, "%-29s -> %s\n", "", item->advice);
+	}
+	return fflush(f) == 0 ? missing : -errno;
+}
+
+int request_preflight(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
+{
+	_cleanup_free_ struct check_list *list = calloc(1, sizeof(*list));
+	Ranktrace__CheckBody *body = request_message_new(&ranktrace__check_body__descriptor);
+
+	(void)request;
+	if (!body || !list) {
+		free(body);
+		return -ENOMEM;
+	}
+	response->body_case = RANKTRACE__RESPONSE__BODY_CHECK;
+	response->check = body;
+	check_run(context, list);
+	body->items = calloc(list->count, sizeof(*body->items));
+	for (unsigned i = 0; body->items && i < list->count; i++) {
+		Ranktrace__CheckItem *item = request_message_new(&ranktrace__check_item__descriptor);
+
+		if (!item)
+			return -ENOMEM;
+		body->items[body->n_items++] = item;
+		item->topic = strdup(list->item[i].topic);
+		item->verdict = wire_verdicts[list->item[i].verdict];
+		item->sentence = strdup(list->item[i].sentence);
+		item->advice = strdup(list->item[i].advice);
+	}
+	return body->items ? 0 : -ENOMEM;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Preflight: what this machine lets the daemon do, what each level will and will not see here, and what to do about
+ * it. One table of checks (check.c), one row a check. Works in a running daemon and before one is started; what needs
+ * a running daemon says so. Attaches nothing.
+ */
+#ifndef RANKTRACE_DAEMON_CHECK_CHECK_H
+#define RANKTRACE_DAEMON_CHECK_CHECK_H
+
+#include "daemon/base/util.h"
+
+struct context;
+
+enum check_verdict { CHECK_OK, CHECK_LIMITED, CHECK_MISSING, CHECK_VERDICT_MAX };
+
+#define CHECK_ITEMS_MAX 64u
+
+struct check_item {
+	char topic[32];
+	enum check_verdict verdict;
+	char sentence[512];
+	char advice[256]; /* "" where there is nothing to do */
+};
+
+struct check_list {
+	unsigned count;
+	struct check_item item[CHECK_ITEMS_MAX];
+};
+
+const char *check_verdict_name(enum check_verdict verdict);
+
+/* context->kernel, collectors and ranks may be NULL. */
+void check_run(const struct context *context, struct check_list *ret);
+
+/* Text for people or a JSON array. Returns the number of things that are missing, or a negative errno. */
+int check_print(FILE *f, const struct context *context, bool json);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See coll_snapshot.h. */
+#include "daemon/coll/coll_snapshot.h"
+#include "daemon/base/procfs.h"
+
+#include <inttypes.h>
+
+static bool is_stopped(const char *proc_root, uint32_t pid)
+{
+	struct procfs_stat stat;
+
+	return procfs_stat(proc_root, pid, &stat) == 0 && (stat.state == 'T' || stat.state == 't');
+}
+
+/* It called an operation and is not known to be done with it, for longer than that. */
+static bool is_in_operation(const struct coll_standing *standing, uint64_t now_ns, uint64_t patience_ns)
+{
+	const struct coll_point *entered = &standing->entered;
+
+	if (!entered->seq || entered->time_ns >= now_ns || now_ns - entered->time_ns <= patience_ns)
+		return false;
+	return standing->in_call_ns || (standing->completion_known && standing->completed.seq < entered->seq);
+}
+
+/* Missing by its numbers, but in an operation that a stopped member is in, too: it waits for that one as others do. */
+static bool is_waiting(const struct coll_snapshot_member *member, const struct coll_snapshot_member *stopped, uint64_t now_ns,
+		       uint64_t patience_ns)
+{
+	const struct coll_standing *mine = &member->judged.standing, *theirs = &stopped->judged.standing;
+
+	return !member->stopped && !member->ended_ns && is_in_operation(mine, now_ns, patience_ns) &&
+	       is_in_operation(theirs, now_ns, patience_ns) && mine->entered.seq >= theirs->entered.seq;
+}
+
+static void clear_waiting(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member, const struct coll_snapshot_member *stopped,
+			  uint64_t now_ns, uint64_t patience_ns)
+{
+	for (size_t i = 0; i < comm->members; i++)
+		if (is_waiting(&member[i], stopped, now_ns, patience_ns))
+			member[i].judged.missing = false;
+}
+
+void coll_stopped(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member, const char *proc_root, uint64_t now_ns,
+		 uint64_t patience_ns)
+{
+	bool alone = comm->verdict.state == COLL_STATE_RUNNING;
+
+	for (size_t i = 0; i < comm->members; i++)
+		member[i].stopped = !member[i].ended_ns && is_stopped(proc_root, member[i].judged.pid);
+	for (size_t i = 0; i < comm->members; i++) {
+		const struct coll_standing *standing = &member[i].judged.standing;
+
+		if (!member[i].stopped)
+			continue;
+		if (member[i].judged.missing)
+			clear_waiting(comm, member, &member[i], now_ns, patience_ns);
+		if (!alone || !is_in_operation(standing, now_ns, patience_ns))
+			continue;
+		member[i].judged.missing = true;
+		comm->verdict.state = COLL_STATE_MISSING;
+		comm->verdict.seq = standing->entered.seq;
+		if (comm->verdict.waited_ns < now_ns - standing->entered.time_ns)
+			comm->verdict.waited_ns = now_ns - standing->entered.time_ns;
+	}
+}
+
+struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *snapshot)
+{
+	if (!snapshot)
+		return NULL;
+	free(snapshot->comm);
+	free(snapshot->member);
+	free(snapshot->call);
+	free(snapshot);
+	return NULL;
+}
+
+static void coll_snapshot_ops_look_freep(struct coll_snapshot **snapshot)
+{
+	coll_snapshot_free(*snapshot);
+}
+
+static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *standing)
+{
+	struct coll_snapshot *snapshot = arg;
+	struct coll_snapshot_member *member;
+
+	if (snapshot->members == COLL_LOOK_MEMBERS_MAX) {
+		snapshot->left_out++;
+		return;
+	}
+	member = &snapshot->member[snapshot->members++];
+	*member = (struct coll_snapshot_member){
+		.judged = {.rank = standing->rank, .pid = standing->pid, .ops = standing->ops, .standing = *standing->standing},
+		.ended_ns = standing->ended_ns,
+	};
+	(void)copy_text(member->job, sizeof(member->job), standing->job);
+	(void)copy_text(member->kind, sizeof(member->kind), standing->kind);
+	(void)copy_text(member->trouble, sizeof(member->trouble), standing->trouble);
+}
+
+static int coll_snapshot_order(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* Members of one communicator stand together. Jobs are told apart, should two of them ever come to the same identity. What
+ * is not known stands alone. */
+static int coll_snapshot_by_communicator(const void *a, const void *b)
+{
+	const struct coll_snapshot_member *x = a, *y = b;
+	const struct coll_standing *p = &x->judged.standing, *q = &y->judged.standing;
+	int r = coll_snapshot_order(!p->communicator[0], !q->communicator[0]);
+
+	r = r ? r : strcmp(x->job, y->job);
+	r = r ? r : strcmp(p->family, q->family);
+	r = r ? r : strcmp(p->communicator, q->communicator);
+	if (r || p->communicator[0])
+		return r;
+	r = coll_snapshot_order(x->judged.pid, y->judged.pid);
+	return r ? r : coll_snapshot_order(p->address, q->address);
+}
+
+static int coll_snapshot_by_missing(const void *a, const void *b)
+{
+	const struct coll_snapshot_member *x = a, *y = b;
+	int r = coll_snapshot_order(y->judged.missing || y->judged.differs, x->judged.missing || x->judged.differs);
+
+	r = r ? r : coll_snapshot_order((uint32_t)x->judged.rank, (uint32_t)y->judged.rank);
+	return r ? r : coll_snapshot_order(x->judged.pid, y->judged.pid);
+}
+
+static int by_urgency(const void *a, const void *b)
+{
+	const struct coll_snapshot_comm *x = a, *y = b;
+	int r = coll_snapshot_order(x->verdict.state == COLL_STATE_RUNNING, y->verdict.state == COLL_STATE_RUNNING);
+
+	r = r ? r : coll_snapshot_order(y->verdict.waited_ns, x->verdict.waited_ns);
+	r = r ? r : coll_snapshot_order(y->members, x->members);
+	return r ? r : coll_snapshot_order(x->first, y->first);
+}
+
+static int coll_snapshot_by_start(const void *a, const void *b)
+{
+	const struct rank_coll_call *x = a, *y = b;
+
+	return coll_snapshot_order(x->start_ns, y->start_ns);
+}
+
+/* Communicators of which nobody lives are over. */
+static void drop_ended(struct coll_snapshot *snapshot)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0, end; i < snapshot->members; i = end) {
+		bool lives = false;
+
+		for (end = i; end < snapshot->members &&
+			      coll_snapshot_by_communicator(&snapshot->member[i], &snapshot->member[end]) == 0;
+			end++)
+			lives |= !snapshot->member[end].ended_ns;
+		if (!lives)
+			continue;
+		memmove(&snapshot->member[kept], &snapshot->member[i], (end - i) * sizeof(snapshot->member[0]));
+		kept += end - i;
+	}
+	snapshot->members = kept;
+}
+
+static void coll_snapshot_say(struct coll_snapshot_comm *comm, const struct coll_snapshot_member *member)
+{
+	size_t used;
+
+	if (!member->judged.standing.communicator[0]) {
+		snprintf(comm->sentence, sizeof(comm->sentence), "rank %d is on a communicator that is not identified: %s",
+			member->judged.rank, member->trouble[0] ? member->trouble : "nothing told its identity");
+		return;
+	}
+	snprintf(comm->sentence, sizeof(comm->sentence), "%s", comm->verdict.sentence);
+	for (size_t i = 0; i < comm->members; i++) {
+		used = strlen(comm->sentence);
+		if ((member[i].ended_ns && member[i].judged.missing) || member[i].stopped)
+			snprintf(comm->sentence + used, sizeof(comm->sentence) - used, "; rank %d (process %u) %s",
+				member[i].judged.rank, member[i].judged.pid, member[i].stopped ? "is stopped" : "has ended");
+	}
+}
+
+static int coll_snapshot_judge(struct coll_snapshot *snapshot, struct coll_snapshot_comm *comm)
+{
+	struct coll_snapshot_member *member = &snapshot->member[comm->first];
+	_cleanup_free_ struct coll_judged *judged = calloc(comm->members, sizeof(*judged));
+
+	if (!judged)
+		return -ENOMEM;
+	for (size_t i = 0; i < comm->members; i++)
+		judged[i] = member[i].judged;
+	if (member->judged.standing.communicator[0])
+		coll_judge(judged, comm->members, snapshot->now_ns, COLL_LOOK_PATIENCE_NS, &comm->verdict);
+	else
+		comm->verdict = (struct coll_verdict){.here = 1, .members = member->judged.standing.members};
+	for (size_t i = 0; i < comm->members; i++)
+		member[i].judged = judged[i];
+	if (member->judged.standing.communicator[0])
+		coll_stopped(comm, member, "/proc", snapshot->now_ns, COLL_LOOK_PATIENCE_NS);
+	qsort(member, comm->members, sizeof(*member), coll_snapshot_by_missing);
+	coll_snapshot_say(comm, member);
+	return 0;
+}
+
+static int group(struct coll_snapshot *snapshot)
+{
+	int r = 0;
+
+	snapshot->comm = calloc(snapshot->members + 1, sizeof(*snapshot->comm));
+	if (!snapshot->comm)
+		return -ENOMEM;
+	for (size_t i = 0, end; i < snapshot->members && r == 0; i = end) {
+		struct coll_snapshot_comm *comm = &snapshot->comm[snapshot->comms++];
+
+		for (end = i; end < snapshot->members &&
+			      coll_snapshot_by_communicator(&snapshot->member[i], &snapshot->member[end]) == 0;)
+			end++;
+		comm->first = i;
+		comm->members = end - i;
+		r = coll_snapshot_judge(snapshot, comm);
+	}
+	qsort(snapshot->comm, snapshot->comms, sizeof(*snapshot->comm), by_urgency);
+	return r;
+}
+
+int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snapshot **ret)
+{
+	_cleanup_(coll_snapshot_ops_look_freep) struct coll_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+	int r;
+
+	if (!snapshot)
+		return -ENOMEM;
+	snapshot->now_ns = now_ns;
+	snapshot->member = calloc(COLL_LOOK_MEMBERS_MAX, sizeof(*snapshot->member));
+	snapshot->call = calloc(RANK_COLL_IN_CALL_MAX, sizeof(*snapshot->call));
+	if (!snapshot->member || !snapshot->call)
+		return -ENOMEM;
+	snapshot->calls = rank_coll_refresh(colls, snapshot->call, RANK_COLL_IN_CALL_MAX);
+	qsort(snapshot->call, snapshot->calls, sizeof(*snapshot->call), coll_snapshot_by_start);
+	rank_coll_each(colls, coll_snapshot_collect, snapshot);
+	qsort(snapshot->member, snapshot->members, sizeof(*snapshot->member), coll_snapshot_by_communicator);
+	drop_ended(snapshot);
+	r = group(snapshot);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(snapshot);
+	return 0;
+}

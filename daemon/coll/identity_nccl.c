@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See identity.h. */
+#include "daemon/coll/comms.h"
+#include "daemon/coll/identity.h"
+#include "daemon/coll/rank_coll.h"
+#include "daemon/core/context.h"
+
+/* Asked by the operations' room for the name of a communicator of NCCL: PyTorch's process group has it. */
+
+static void nccl_identifier_name(struct context *context, const struct rank *rank, uint64_t address, uint64_t process_group)
+{
+	char text[COLL_NAME_BYTES];
+
+	if (torch_group_nccl_name(rank->pid, process_group, text, sizeof(text)) == 0 && text[0])
+		rank_coll_identify(context->ops, rank, "nccl", address, 0, text, 0, 0, "", "");
+}
+
+const struct coll_identifier coll_identifier_nccl = {.family = "nccl", .name = nccl_identifier_name};
+
+#define READS_MAX 64
+#define GROUP_WORDS 32
+#define FIRST_STRING_AT 3 /* after the class, the users, and two numbers of 32 bits */
+#define STRING_AT_MAX 11
+#define CLASS_NCCL "N4c10d16ProcessGroupNCCLE"
+
+void torch_group_name(struct cxx_memory *memory, const struct cxx_object *group, char *ret, size_t size)
+{
+	char text[CXX_STRING_BYTES];
+	size_t words, strings = 0;
+
+	*ret = '\0';
+	for (size_t at = FIRST_STRING_AT; at < group->words && at <= STRING_AT_MAX && strings < 2;) {
+		if (cxx_string(memory, group, at, text, &words) < 0) {
+			at++;
+			continue;
+		}
+		at += words;
+		strings++;
+	}
+	if (strings == 2 && !streq(text, "undefined"))
+		snprintf(ret, size, "%.*s", (int)size - 1, text);
+}
+
+int torch_group_nccl_name(uint32_t pid, uint64_t address, char *ret, size_t size)
+{
+	struct cxx_memory memory = {.pid = pid, .reads_left = READS_MAX};
+	char class[CXX_CLASS_BYTES];
+	struct cxx_object group;
+	int r;
+
+	*ret = '\0';
+	if (cxx_class(&memory, address, class) < 0 || !streq(class, CLASS_NCCL))
+		return -ENOENT;
+	r = cxx_read_object(&memory, address, GROUP_WORDS, &group);
+	if (r < 0)
+		return r;
+	torch_group_name(&memory, &group, ret, size);
+	return 0;
+}

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What operations are numbered from, in the words of the view. */
+#include "daemon/coll/rank_coll.h"
+#include "daemon/base/log.h"
+#include "daemon/calls/call_fields.h"
+#include "daemon/coll/comms.h"
+#include "daemon/core/context.h"
+#include "daemon/findings/online.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
+
+#include <inttypes.h>
+
+/* Owns one analyzer a rank, by slot, and turns what it tells into rows. See rank_coll.h. */
+
+#define STANDINGS_MAX COLL_COMMS_MAX
+#define IDLE_NS (500 * NSEC_PER_MSEC)
+
+struct rank_coll_state {
+	struct rank_coll *colls;
+	struct coll *ops;
+	struct rank rank; /* a copy: rows go out after it ended, too */
+	uint64_t ended_ns;
+	struct comm_rows comms;
+	bool settling;
+};
+
+struct rank_coll {
+	struct context *context;
+	rank_coll_in_flight read;
+	void *reader;
+	uint64_t rows, groups;
+	struct coll_counts ended_counts;
+	uint64_t drops; /* of the kernel, that the analyzers know of */
+	uint64_t idle_next_ns, members_next_ns;
+	bool off; /* the level: what still comes in begins nothing */
+	struct rank_coll_state *ended[RANK_COLL_ENDED];
+	unsigned ended_next;
+	size_t slots;
+	struct rank_coll_state *slot[];
+};
+
+static int64_t rank_coll_utc(const struct rank_coll_state *rank, uint64_t time_ns)
+{
+	return (int64_t)store_utc_ns(rank->colls->context->store, time_ns);
+}
+
+static struct store_value rank_coll_known(uint64_t value)
+{
+	return value == COLL_UNKNOWN ? V_NULL : V_INT(value);
+}
+
+static struct store_value rank_coll_text_or_null(const char *text)
+{
+	return text && text[0] ? V_TEXT(text) : V_NULL;
+}
+
+static int64_t rank_coll_step_at(const struct rank_coll_state *rank, uint64_t time_ns)
+{
+	const struct rank_steps *steps = rank->colls->context->steps;
+
+	return steps ? rank_steps_step(steps, &rank->rank, time_ns) : STEPS_NONE;
+}
+
+static struct store_value step_or_null(int64_t step)
+{
+	return step == STEPS_NONE ? V_NULL : V_INT(step);
+}
+
+static void rank_coll_on_row(void *arg, const struct coll_row *op)
+{
+	struct rank_coll_state *rank = arg;
+	int64_t step = rank_coll_step_at(rank, op->host_start_ns);
+	const struct store_value row[] = {
+		V_INT(rank->rank.env.rank),
+		step_or_null(step),
+		rank_coll_text_or_null(op->communicator),
+		op->seq ? V_INT(op->seq) : V_NULL,
+		V_TEXT(op->op),
+		rank_coll_text_or_null(op->dtype),
+		rank_coll_known(op->count),
+		rank_coll_known(op->bytes),
+		V_INT(rank_coll_utc(rank, op->host_start_ns)),
+		rank_coll_known(op->host_duration_ns),
+		op->device_start_ns == COLL_UNKNOWN ? V_NULL : V_INT(rank_coll_utc(rank, op->device_start_ns)),
+		rank_coll_known(op->device_duration_ns),
+		V_TEXT(op->device ? "device" : "host"),
+		V_TEXT(rank_coll_seq_from(op->seq_from)),
+		op->peer < 0 ? V_NULL : V_INT(op->peer),
+		op->group ? V_INT(op->group) : V_NULL,
+		V_INT(op->captured),
+		V_INT(op->result),
+		V_TEXT(op->family),
+		op->thread_id ? V_INT(op->thread_id) : V_NULL,
+		V_INT(rank->rank.instance),
+		op->communicator[0] ? V_INT(comm_rows_key(rank->rank.instance, op->communicator)) : V_NULL,
+	};
+
+	rank->colls->rows++;
+	(void)store_put(rank->colls->context->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)); /* it counts its drops */
+	online_op(
+		rank->colls->context->findings, rank->rank.slot, rank->rank.instance, op, step,
+		op->peer < 0 ? -1 : comm_rows_member(&rank->comms, op->communicator));
+}
+
+static void rank_coll_on_group(void *arg, const struct coll_group *group)
+{
+	struct rank_coll_state *rank = arg;
+	const struct store_value row[] = {
+		V_INT(rank->rank.env.rank), step_or_null(rank_coll_step_at(rank, group->start_ns)), V_INT(group->group),
+		V_INT(group->members), rank_coll_known(group->bytes), V_INT(rank_coll_utc(rank, group->start_ns)),
+		rank_coll_known(group->duration_ns), V_INT(group->thread_id), V_INT(rank->rank.instance),
+	};
+
+	rank->colls->groups++;
+	(void)store_put(rank->colls->context->store, TABLE_COLLECTIVE_GROUPS, row, ARRAY_SIZE(row));
+}
+
+static void on_communicator(void *arg, const struct coll_communicator *communicator)
+{
+	struct rank_coll_state *rank = arg;
+
+	comm_rows_note(&rank->comms, communicator);
+	online_communicator(
+		rank->colls->context->findings, rank->rank.slot, rank->rank.instance, communicator);
+}
+
+/*
+ * After each call of the analyzer: asks for identities that are not known, and tells the store of what is new. Whoever is
+ * asked may answer from within, which makes more to tell, and no second round.
+ */
+static void rank_coll_settle(struct rank_coll_state *rank)
+{
+	struct comm_row *comm;
+
+	if (rank->settling)
+		return;
+	rank->settling = true;
+	while ((comm = comm_rows_next(&rank->comms))) {
+		if (!comm_identify(rank->colls->context, &rank->rank, &rank->comms, comm))
+			comm_rows_put(&rank->comms, comm, &rank->rank, rank->colls->context->store);
+	}
+	rank->settling = false;
+}
+
+static void rank_coll_add_counts(struct coll_counts *sum, const struct coll *ops)
+{
+	struct coll_counts counts;
+
+	coll_counts(ops, &counts);
+	sum->lost += counts.lost;
+	sum->not_waited += counts.not_waited;
+	sum->late += counts.late;
+	sum->comms_forgotten += counts.comms_forgotten;
+}
+
+static struct rank_coll_state *rank_coll_state_free(struct rank_coll_state *rank)
+{
+	if (!rank)
+		return NULL;
+	coll_free(rank->ops);
+	comm_rows_free(&rank->comms);
+	free(rank);
+	return NULL;
+}
+
+/* What waits goes out; the rank's place is free. */
+static struct rank_coll_state *rank_coll_take(struct rank_coll *colls, size_t slot)
+{
+	struct rank_coll_state *rank = colls->slot[slot];
+
+	colls->slot[slot] = NULL;
+	coll_end(rank->ops);
+	rank_coll_settle(rank);
+	rank_coll_add_counts(&colls->ended_counts, rank->ops);
+	return rank;
+}
+
+static void rank_coll_forget_ended(struct rank_coll *colls, const struct rank *same)
+{
+	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
+		if (colls->ended[i] && (!same || (colls->ended[i]->rank.env.rank == same->env.rank &&
+							streq(colls->ended[i]->rank.env.job, same->env.job))))
+			colls->ended[i] = rank_coll_state_free(colls->ended[i]);
+}
+
+static struct rank_coll_state *rank_coll_of_rank(struct rank_coll *colls, const struct rank *rank)
+{
+	struct rank_coll_state *slot;
+
+	if (rank->slot >= colls->slots)
+		return NULL;
+	slot = colls->slot[rank->slot];
+	if (slot && slot->rank.instance == rank->instance)
+		return slot;
+	if (slot)
+		rank_coll_state_free(rank_coll_take(colls, rank->slot));
+	slot = calloc(1, sizeof(*slot));
+	if (!slot)
+		return NULL;
+	slot->colls = colls;
+	slot->rank = *rank;
+	slot->ops = coll_new(&(struct coll_sink){
+		.row = rank_coll_on_row, .group = rank_coll_on_group, .communicator = on_communicator, .arg = slot});
+	if (!slot->ops)
+		return rank_coll_state_free(slot);
+	colls->slot[rank->slot] = slot;
+	return slot;
+}
+
+static void rank_coll_on_rank(void *arg, const struct rank *rank, enum rank_change change)
+{
+	struct rank_coll *colls = arg;
+	struct rank_coll_state *slot = rank->slot < colls->slots ? colls->slot[rank->slot] : NULL;
+
+	if (change == RANK_ADDED && rank->role == RANK_ROLE_RANK)
+		rank_coll_forget_ended(colls, rank);
+	if (!slot || slot->rank.instance != rank->instance)
+		return;
+	if (change != RANK_ENDED && rank->role == RANK_ROLE_RANK) {
+		slot->rank = *rank;
+		slot->comms.changed = true; /* perhaps its job */
+		return;
+	}
+	slot = rank_coll_take(colls, rank->slot);
+	if (change != RANK_ENDED) {
+		rank_coll_state_free(slot);
+		return;
+	}
+	slot->ended_ns = monotonic_ns();
+	rank_coll_state_free(colls->ended[colls->ended_next % RANK_COLL_ENDED]);
+	colls->ended[colls->ended_next++ % RANK_COLL_ENDED] = slot;
+}
+
+int rank_coll_new(struct context *context, struct rank_coll **ret)
+{
+	size_t slots = context->config.ranks_max;
+	struct rank_coll *colls = calloc(1, sizeof(*colls) + slots * sizeof(colls->slot[0]));
+	int r;
+
+	if (!colls)
+		return -ENOMEM;
+	colls->context = context;
+	colls->slots = slots;
+	r = ranks_observe(context->ranks, rank_coll_on_rank, colls);
+	if (r < 0) {
+		free(colls);
+		return r;
+	}
+	*ret = colls;
+	return 0;
+}
+
+static void end_all(struct rank_coll *colls)
+{
+	for (size_t i = 0; i < colls->slots; i++)
+		if (colls->slot[i])
+			rank_coll_state_free(rank_coll_take(colls, i));
+	rank_coll_forget_ended(colls, NULL);
+}
+
+struct rank_coll *rank_coll_free(struct rank_coll *colls)
+{
+	if (!colls)
+		return NULL;
+	end_all(colls);
+	free(colls);
+	return NULL;
+}
+
+void rank_coll_device(struct rank_coll *colls, const struct rank *rank, const struct coll_device *device)
+{
+	struct rank_coll_state *slot = colls->off ? NULL : rank_coll_of_rank(colls, rank);
+
+	if (!slot)
+		return;
+	coll_feed_device(slot->ops, device);
+	rank_coll_settle(slot);
+}
+
+void rank_coll_identify(struct rank_coll *colls, const struct rank *rank, const char *family, uint64_t address,
+	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source, const char *trouble)
+{
+	struct rank_coll_state *slot = rank->slot < colls->slots ? colls->slot[rank->slot] : NULL;
+
+	if (!slot || slot->rank.instance != rank->instance)
+		return;
+	coll_identify(slot->ops, family, address, identity, name, member, members, source, trouble);
+	rank_coll_settle(slot);
+}
+
+static bool rank_coll_takes(const char *event)
+{
+	return coll_kind_parse(event) != COLL_NONE;
+}
+
+static struct coll_event event_of(const struct probe *probe, const uint64_t *words, uint32_t flags, bool returned)
+{
+	struct coll_event event = {
+		.kind = coll_kind_parse(probe->event),
+		.family = probe->family,
+		.op = probe->op,
+		.in_group = flags & RT_CALL_IN_GROUP,
+		.text = "",
+	};
+	struct call_fields fields;
+
+	call_fields(probe, words, flags, returned, &fields);
+	event.present = fields.present;
+	memcpy(event.field, fields.field, sizeof(event.field));
+	return event;
+}
+
+static void rank_coll_feed(struct context *context, const struct rank *rank, const struct call_record *record)
+{
+	const struct rt_call_event *call = record->event;
+	struct rank_coll_state *slot = context->ops ? rank_coll_of_rank(context->ops, rank) : NULL;
+	struct coll_event event;
+
+	if (!slot)
+		return;
+	event = event_of(record->probe, call->arg, call->event.flags, call->event.flags & RT_CALL_END);
+	event.start_ns = call->start_ns;
+	event.end_ns = call->event.flags & RT_CALL_END ? call->event.time_ns : 0;
+	event.thread_id = call->event.thread_id;
+	event.stack_pointer = call->stack_pointer;
+	event.has_result = call->event.flags & RT_CALL_RESULT;
+	event.result = event.has_result ? call_result(call) : 0;
+	event.text = record->text;
+	coll_feed(slot->ops, &event);
+	rank_coll_settle(slot);
+}
+
+static void rank_coll_level(struct context *context, enum level level, bool on)
+{
+	if (level != LEVEL_L1 || !context->ops)
+		return;
+	context->ops->off = !on;
+	if (!on)
+		end_all(context->ops);
+}
+
+/* What the kernel dropped may have been calls of any rank. */
+static void rank_coll_tell_drops(struct rank_coll *colls)
+{
+	uint64_t drops = colls->context->kernel ? kernel_drops(colls->context->kernel, RT_KIND_CALL) : 0;
+
+	if (drops == colls->drops)
+		return;
+	colls->drops = drops;
+	for (size_t i = 0; i < colls->slots; i++)
+		if (colls->slot[i])
+			coll_dropped(colls->slot[i]->ops);
+}
+
+/* What the analyzers tell now is settled with what they tell of time. */
+static void tell_members(struct rank_coll *colls, uint64_t now_ns)
+{
+	_cleanup_free_ struct comm_members_rank *ranks = NULL;
+	size_t count = 0;
+
+	if (now_ns < colls->members_next_ns)
+		return;
+	colls->members_next_ns = now_ns + COMM_MEMBERS_NS;
+	ranks = calloc(colls->slots, sizeof(*ranks));
+	for (size_t i = 0; ranks && i < colls->slots; i++)
+		if (colls->slot[i])
+			ranks[count++] = (struct comm_members_rank){
+				&colls->slot[i]->rank, &colls->slot[i]->comms, colls->slot[i]->ops};
+	comm_members_tell(ranks, count);
+}
+
+static void rank_coll_tick(struct context *context, uint64_t now_ns)
+{
+	struct rank_coll *colls = context->ops;
+
+	if (!colls || now_ns < colls->idle_next_ns)
+		return;
+	colls->idle_next_ns = now_ns + IDLE_NS;
+	rank_coll_tell_drops(colls);
+	tell_members(colls, now_ns);
+	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
+		if (colls->ended[i] && now_ns > colls->ended[i]->ended_ns + RANK_COLL_ENDED_NS)
+			colls->ended[i] = rank_coll_state_free(colls->ended[i]);
+	for (size_t i = 0; i < colls->slots; i++) {
+		if (!colls->slot[i])
+			continue;
+		coll_idle(colls->slot[i]->ops, now_ns);
+		comm_rows_again(&colls->slot[i]->comms, now_ns);
+		rank_coll_settle(colls->slot[i]);
+	}
+}
+
+void rank_coll_set_in_flight(struct rank_coll *colls, rank_coll_in_flight read, void *reader)
+{
+	colls->read = read;
+	colls->reader = reader;
+}
+
+struct refresh {
+	struct rank_coll *colls;
+	struct rank_coll_call *ret;
+	size_t max, count;
+};
+
+static void rank_coll_one_in_flight(void *arg, uint32_t pid, uint32_t thread_id, const struct probe *probe, uint64_t start_ns,
+	uint32_t flags, const uint64_t *words)
+{
+	struct refresh *refresh = arg;
+	const struct rank *rank = ranks_by_pid(refresh->colls->context->ranks, pid);
+	/* A rank that died in a call is in the kernel's list until that is swept, and would begin anew. */
+	struct rank_coll_state *slot = rank && !rank->ended && rank_coll_takes(probe->event) ? rank_coll_of_rank(refresh->colls, rank) : NULL;
+	struct coll_event event;
+
+	if (!slot)
+		return;
+	event = event_of(probe, words, flags, false);
+	event.start_ns = start_ns;
+	event.thread_id = thread_id;
+	coll_in_call(slot->ops, &event);
+	rank_coll_settle(slot);
+	if (refresh->count < refresh->max)
+		refresh->ret[refresh->count++] =
+			(struct rank_coll_call){rank->env.rank, pid, thread_id, probe, start_ns};
+}
+
+size_t rank_coll_refresh(struct rank_coll *colls, struct rank_coll_call *ret, size_t max)
+{
+	struct refresh refresh = {colls, ret, ret ? max : 0, 0};
+
+	for (size_t i = 0; i < colls->slots; i++)
+		if (colls->slot[i])
+			coll_in_call_begin(colls->slot[i]->ops);
+	if (colls->read)
+		colls->read(colls->reader, rank_coll_one_in_flight, &refresh);
+	return refresh.count;
+}
+
+static void each_of(const struct rank_coll_state *rank, struct coll_standing *standing,
+	void (*callback)(void *arg, const struct rank_coll_standing *standing), void *arg)
+{
+	size_t count = coll_standings(rank->ops, standing, STANDINGS_MAX);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct comm_row *comm =
+			comm_rows_find(&rank->comms, standing[i].family, standing[i].address);
+		const struct rank_coll_standing row = {
+			.rank = rank->rank.env.rank,
+			.pid = rank->rank.pid,
+			.job = rank->rank.env.job,
+			.ended_ns = rank->ended_ns,
+			.ops = rank->ops,
+			.standing = &standing[i],
+			.kind = comm ? comm->kind : "",
+			.trouble = comm && !standing[i].communicator[0] ? comm->trouble : "",
+		};
+
+		callback(arg, &row);
+	}
+}
+
+void rank_coll_each(
+	struct rank_coll *colls, void (*callback)(void *arg, const struct rank_coll_standing *standing), void *arg)
+{
+	_cleanup_free_ struct coll_standing *standing = calloc(STANDINGS_MAX, sizeof(*standing));
+
+	if (!standing)
+		return;
+	for (size_t i = 0; i < colls->slots; i++)
+		if (colls->slot[i])
+			each_of(colls->slot[i], standing, callback, arg);
+	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
+		if (colls->ended[i])
+			each_of(colls->ended[i], standing, callback, arg);
+}
+
+void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *ret)
+{
+	struct coll_counts sum = colls->ended_counts;
+
+	*ret = (struct rank_coll_counts){.rows = colls->rows, .groups = colls->groups};
+	for (size_t i = 0; i < colls->slots; i++) {
+		if (!colls->slot[i])
+			continue;
+		rank_coll_add_counts(&sum, colls->slot[i]->ops);
+		ret->communicators += colls->slot[i]->comms.count;
+	}
+	ret->lost = sum.lost;
+	ret->not_waited = sum.not_waited;
+	ret->late = sum.late;
+	ret->forgotten = sum.comms_forgotten;
+}
+
+const struct call_sink rank_coll_sink = {.takes = rank_coll_takes, .feed = rank_coll_feed, .level = rank_coll_level, .tick = rank_coll_tick};
+
+static const char *const seq_from_names[] = {
+	[COLL_SEQ_INIT] = "init",
+	[COLL_SEQ_LIBRARY] = "library",
+	[COLL_SEQ_MARKER] = "marker",
+	[COLL_SEQ_GROUP] = "group",
+	[COLL_SEQ_ATTACH] = "attach",
+};
+
+const char *rank_coll_seq_from(enum coll_seq_from from)
+{
+	return (unsigned)from < ARRAY_SIZE(seq_from_names) ? seq_from_names[from] : "";
+}

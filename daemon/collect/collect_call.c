@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes while
+ * a level is on, and hands records on: marks to the steps room, events to the room that takes them (call_sinks.h). It
+ * serves every level that a table row names.
+ */
+#include <fnmatch.h>
+
+#include "bpf/call.h"
+#include "daemon/calls/call_level.h"
+#include "daemon/calls/call_sinks.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
+#include "daemon/probes/attachment.h"
+#include "daemon/probes/groups.h"
+#include "daemon/coll/rank_coll.h"
+#include "daemon/probes/call_engine.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/base/text_units.h"
+#include "daemon/kernel/uprobe.h"
+
+#define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
+#define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* how long after its start a rank is looked at every SCAN_FIRST_NS */
+#define SCAN_SHARE 20 /* all looks together take at most one part in so many of a CPU */
+#define RECORD_FUNCTION "record_function"
+#define NAME_BYTES (2 * RT_CALL_TEXT_MAX + 1) /* of a text as UTF-8 */
+#define TORCH_LIBRARY "libtorch_cpu.so*"
+
+/* What we follow of a rank: its libraries are looked at again and again, because they come late and may change. */
+struct watch {
+	uint32_t pid;
+	int64_t instance; /* 0: free */
+	uint64_t since_ns;
+	uint64_t next_scan_ns;
+	uint64_t interval_ns;
+	int names_readable; /* -1 unknown */
+};
+
+struct call {
+	struct context *context;
+	struct probe_table table;
+	struct call_engine *engine; /* NULL where the kernel lets us attach nothing */
+	struct attach_engine attach;
+	struct libraries *libraries;
+	bool on[LEVEL_MAX];
+	uint64_t since_ns[LEVEL_MAX]; /* on since; what is older is of probes that were being detached then */
+	bool regroup; /* a library is new: which rows to use may have changed */
+	bool sweep; /* calls in flight may have lost their process, or their row its last library */
+	uint64_t events;
+	uint64_t stale; /* records of a probe that is gone, or of a process that is no rank */
+	uint64_t unreadable;
+	uint64_t unclaimed; /* records of rows with an event that no room takes */
+	char trouble[COLLECTOR_NOTE_BYTES];
+	size_t patterns;
+	const char **pattern; /* of libraries, in the table */
+	uint64_t attaching_ns; /* spent on new libraries so far */
+	size_t watches;
+	struct watch *watch;
+};
+
+static void collect_call_library_added(void *arg, struct library *library)
+{
+	struct call *call = arg;
+	struct attachment *attachment = NULL;
+	uint64_t start_ns = monotonic_ns();
+	int r = attachment_new(&call->attach, library, &attachment);
+
+	if (r < 0) {
+		log_warning("call", "cannot read %s: %s; its functions stay unseen", library->path, strerror(-r));
+		return;
+	}
+	library->owner_data = attachment;
+	call->regroup = true;
+	call->attaching_ns += monotonic_ns() - start_ns;
+}
+
+static void collect_call_library_dropped(void *arg, struct library *library)
+{
+	struct call *call = arg;
+
+	log_info("call", "%s: no rank maps it any more, let go", library->path);
+	library->owner_data = attachment_free(library->owner_data);
+	call->sweep = true;
+}
+
+static void collect_call_library_refused(void *arg, uint32_t pid, const char *path, int error)
+{
+	struct call *call = arg;
+
+	snprintf(call->trouble, sizeof(call->trouble), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
+	log_warning("call", "%s; its functions stay unseen", call->trouble);
+}
+
+struct in_flight {
+	rank_coll_in_flight_each each;
+	void *arg;
+};
+
+static void collect_call_one_in_flight(
+	void *arg, uint64_t pid_thread, const struct probe *probe, const struct rt_inflight *inflight)
+{
+	const struct in_flight *ask = arg;
+
+	if (probe->event[0])
+		ask->each(ask->arg, (uint32_t)(pid_thread >> 32), (uint32_t)pid_thread, probe, inflight->start_ns,
+			inflight->flags, inflight->arg);
+}
+
+static void read_in_flight(void *reader, rank_coll_in_flight_each each, void *arg)
+{
+	struct in_flight ask = {each, arg};
+
+	call_engine_inflight(((struct call *)reader)->engine, collect_call_one_in_flight, &ask);
+}
+
+/* Frees what call_open() made; also of a half-made one. */
+static void call_close(void *state)
+{
+	struct call *call = state;
+
+	if (!call)
+		return;
+	if (call->engine && call->context->ops)
+		rank_coll_set_in_flight(call->context->ops, NULL, NULL);
+	libraries_free(call->libraries);
+	call_engine_close(call->engine);
+	probe_table_free(&call->table);
+	free(call->watch);
+	free(call->pattern);
+	free(call);
+}
+
+static void call_closep(struct call **call)
+{
+	call_close(*call);
+}
+
+static bool collect_call_wanted(void *arg, const char *base_name)
+{
+	const struct call *call = arg;
+
+	for (size_t i = 0; i < call->patterns; i++)
+		if (fnmatch(call->pattern[i], base_name, 0) == 0)
+			return true;
+	return false;
+}
+
+extern const struct collector collector_call;
+
+static int load_tables(struct call *call)
+{
+	const char *dirs[] = {call->context->config.probes_base_dir, call->context->config.probes_dir};
+	char error[512];
+	int r = probe_table_load_dirs(&call->table, dirs, ARRAY_SIZE(dirs), collector_call.levels, error, sizeof(error));
+
+	if (r < 0) {
+		log_error("call", "%s", error);
+		return r;
+	}
+	if (call->table.count == 0)
+		log_warning("call", "no probe table in %s or %s; no function will be seen", dirs[0], dirs[1]);
+	call->pattern = calloc(call->table.count * PROBE_PATTERNS_MAX + 1, sizeof(*call->pattern));
+	if (!call->pattern)
+		return -ENOMEM;
+	call->patterns = probe_table_libraries(&call->table, call->pattern);
+	return 0;
+}
+
+static int call_open(struct context *context, void **ret_state)
+{
+	_cleanup_(call_closep) struct call *call = calloc(1, sizeof(*call));
+	struct libraries_ops ops = {collect_call_wanted, collect_call_library_added, collect_call_library_dropped, collect_call_library_refused, call};
+	enum call_engine_mode mode = call_engine_mode(kernel_features(context->kernel));
+	int r;
+
+	if (!call)
+		return -ENOMEM;
+	call->context = context;
+	r = load_tables(call);
+	if (r < 0)
+		return r;
+	if (mode == CALL_ENGINE_NONE) {
+		snprintf(call->trouble, sizeof(call->trouble),
+			 "this kernel lets us attach no uprobe; functions stay unseen (see tracectl check)");
+		log_warning("call", "%s", call->trouble);
+		*ret_state = TAKE_PTR(call);
+		return 0;
+	}
+	r = call_engine_open(context->kernel, mode, &call->engine);
+	if (r < 0)
+		return r;
+	log_info("call", "attaching through %s", call_engine_mode_name(mode));
+	call->attach = call_engine_attach(call->engine, &call->table);
+	call->watches = context->config.ranks_max;
+	call->watch = calloc(call->watches, sizeof(*call->watch));
+	call->libraries = libraries_new(&ops, "/proc");
+	if (!call->watch || !call->libraries)
+		return -ENOMEM;
+	if (context->ops)
+		rank_coll_set_in_flight(context->ops, read_in_flight, call);
+	*ret_state = TAKE_PTR(call);
+	return 0;
+}
+
+static size_t rows_of(const struct call *call, enum level level)
+{
+	size_t rows = 0;
+
+	for (size_t i = 0; i < call->table.count; i++)
+		rows += call->table.probe[i].level == level;
+	return rows;
+}
+
+/* Whether a call in flight may still return under the eyes of its probe. */
+static bool can_return(void *arg, uint32_t pid, const struct probe *probe)
+{
+	const struct call *call = arg;
+
+	return probe && call->on[probe->level] && ranks_by_pid(call->context->ranks, pid);
+}
+
+static void collect_call_sweep(struct call *call)
+{
+	call->sweep = false;
+	call_engine_sweep(call->engine, can_return, call);
+}
+
+static int call_level(void *state, enum level level, bool on, char *report, size_t report_size)
+{
+	struct call *call = state;
+	struct call_level_sum sum = {.level = level, .on = on};
+
+	if (on && call->engine && call->sweep) {
+		uprobe_detach_wait(); /* or what its probes, half gone, have left would look like calls in flight */
+		collect_call_sweep(call);
+	}
+	call->on[level] = on;
+	call->since_ns[level] = monotonic_ns();
+	if (!call->libraries) {
+		snprintf(report, report_size, "%s", call->trouble);
+		return on ? -ENOTSUP : 0;
+	}
+	call_level_switch(call->libraries, &sum);
+	/* A level works with what could be attached; only one of which nothing could be is refused, and left as it was. */
+	if (on && sum.refused && sum.probes == 0) {
+		call->on[level] = on = false;
+		call_level_switch(call->libraries, &(struct call_level_sum){.level = level});
+	}
+	if (!on)
+		collect_call_sweep(call);
+	call->sweep |= !on;
+	if (!on && level == LEVEL_L0)
+		rank_steps_gap(call->context->steps);
+	call_sinks_level(call->context, level, on);
+	sum.rows = rows_of(call, level);
+	sum.ranks = ranks_count(call->context->ranks, RANK_ROLE_RANK);
+	return call_level_report(&sum, report, report_size);
+}
+
+static struct watch *collect_call_watch_of(struct call *call, int64_t instance)
+{
+	for (size_t i = 0; i < call->watches; i++)
+		if (call->watch[i].instance == instance)
+			return &call->watch[i];
+	return NULL;
+}
+
+struct names_question {
+	int64_t instance;
+	bool torch;    /* maps libtorch_cpu */
+	bool readable; /* and a library in which record_function can be read */
+};
+
+static void names_of_library(void *arg, struct library *library)
+{
+	struct names_question *question = arg;
+
+	if (!library_used_by(library, question->instance) || !library->owner_data)
+		return;
+	question->torch |= strncmp(library->base_name, TORCH_LIBRARY, strlen(TORCH_LIBRARY) - 1) == 0;
+	question->readable |= attachment_has_set(library->owner_data, RECORD_FUNCTION);
+}
+
+static void ask_names(struct call *call, struct watch *watch)
+{
+	struct names_question question = {.instance = watch->instance};
+	const struct rank *rank = ranks_by_pid(call->context->ranks, watch->pid);
+
+	libraries_each(call->libraries, names_of_library, &question);
+	/* libtorch_python is mapped after libtorch_cpu: a "no" is believed only after the eager time. */
+	if (!rank || !question.torch || (!question.readable && watch->interval_ns == SCAN_FIRST_NS) ||
+	    watch->names_readable == question.readable)
+		return;
+	watch->names_readable = question.readable;
+	rank_steps_names_readable(call->context->steps, rank, question.readable);
+}
+
+/* The clock, stopped while a new library is read and attached. */
+static uint64_t looking_ns(const struct call *call)
+{
+	return monotonic_ns() - call->attaching_ns;
+}
+
+static void regroup(struct call *call)
+{
+	uint64_t start_ns = monotonic_ns();
+
+	if (!call->regroup)
+		return;
+	call->regroup = false;
+	groups_choose(call->libraries, call->on);
+	call->attaching_ns += monotonic_ns() - start_ns;
+}
+
+static void collect_call_scan(struct call *call, struct watch *watch, uint64_t now_ns)
+{
+	uint64_t limit_ns = call->context->config.scan_interval_ns, start_ns, pause_ns;
+
+	if (now_ns - watch->since_ns > SCAN_EAGER_NS)
+		watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
+	start_ns = looking_ns(call);
+	if (libraries_scan(call->libraries, watch->pid, watch->instance) >= 0) {
+		regroup(call);
+		ask_names(call, watch);
+	}
+	/* What a look costs is the process's choice: it may map a million files. */
+	pause_ns = (looking_ns(call) - start_ns) * SCAN_SHARE * ranks_count(call->context->ranks, RANK_ROLE_RANK);
+	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
+}
+
+static void call_rank(void *state, const struct rank *rank, enum rank_change change)
+{
+	struct call *call = state;
+	struct watch *watch;
+
+	if (!call->libraries)
+		return;
+	watch = collect_call_watch_of(call, rank->instance);
+	if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK) {
+		if (watch && watch->instance) {
+			libraries_forget(call->libraries, watch->instance);
+			*watch = (struct watch){0};
+			call->sweep = true;
+		}
+		return;
+	}
+	if (!watch)
+		watch = collect_call_watch_of(call, 0);
+	if (!watch || watch->instance)
+		return;
+	*watch = (struct watch){
+		.pid = rank->pid, .instance = rank->instance, .since_ns = monotonic_ns(), .interval_ns = SCAN_FIRST_NS,
+		.names_readable = -1};
+	collect_call_scan(call, watch, watch->since_ns);
+}
+
+static void call_tick(void *state, uint64_t now_ns)
+{
+	struct call *call = state;
+
+	call_sinks_tick(call->context, now_ns);
+	if (call->sweep && call->engine && !uprobe_is_detaching())
+		collect_call_sweep(call);
+	for (size_t i = 0; i < call->watches; i++)
+		if (call->watch[i].instance && now_ns >= call->watch[i].next_scan_ns)
+			collect_call_scan(call, &call->watch[i], now_ns);
+}
+
+/* What the probe read besides words; "" where that is nothing. */
+static const char *collect_call_text_of(const struct rt_call_event *event, size_t size_bytes, char text[NAME_BYTES])
+{
+	const struct rt_call_text_event *full = (const void *)event;
+
+	text[0] = 0;
+	if (event->event.flags & RT_CALL_TEXT && size_bytes >= sizeof(*full) && event->text_bytes <= RT_CALL_TEXT_MAX)
+		text_from_units(full->text, event->text_bytes, RT_CALL_UNIT_BYTES(event->event.flags), text, NAME_BYTES);
+	return text;
+}
+
+static void mark_event(struct call *call, const struct rank *rank, const struct call_record *record, bool has_text)
+{
+	const struct rt_call_event *event = record->event;
+	const struct probe *probe = record->probe;
+	struct steps_mark mark = {
+		.time_ns = event->event.time_ns,
+		.thread_id = event->event.thread_id,
+		.edge = event->event.flags & RT_CALL_BEGIN ? STEPS_BEGIN : STEPS_END,
+		.stage = probe->stage[0] ? probe->stage : NULL,
+		.stack_pointer = event->stack_pointer,
+		.is_frame = probe->edge == RT_EDGE_SPAN,
+	};
+
+	if (mark.edge == STEPS_BEGIN) {
+		/* What the probe read, else the row's own name. */
+		mark.name = has_text ? record->text : probe->stage[0] ? probe->name : "(unreadable)";
+		call->unreadable += !has_text && !probe->stage[0];
+	}
+	rank_steps_mark(call->context->steps, rank, &mark);
+}
+
+static void call_event(void *state, const struct rt_event *header, size_t size_bytes)
+{
+	const struct rt_call_event *event = (const void *)header;
+	struct call *call = state;
+	struct call_record record;
+	const struct rank *rank;
+	char text[NAME_BYTES];
+
+	if (size_bytes < sizeof(*event) || !call->engine)
+		return;
+	call->events++;
+	record = (struct call_record){call_engine_probe(call->engine, event), event, collect_call_text_of(event, size_bytes, text)};
+	rank = ranks_by_pid(call->context->ranks, header->pid);
+	if (!record.probe || !rank) {
+		call->stale++;
+		return;
+	}
+	/* What was in the ring when the level went off would begin anew what its room has ended. */
+	if (!call->on[record.probe->level] || header->time_ns < call->since_ns[record.probe->level])
+		return;
+	if (record.probe->event[0]) {
+		call->unclaimed += !call_sinks_feed(call->context, rank, &record);
+	} else if (record.probe->edge != RT_EDGE_CALL && record.probe->edge != RT_EDGE_ENTRY) {
+		mark_event(call, rank, &record, header->flags & RT_CALL_TEXT);
+	}
+}
+
+static void status_library(void *arg, struct library *library)
+{
+	struct collector_status *status = arg;
+	const struct attachment *attachment = library->owner_data;
+	const char *name;
+	int error;
+
+	if (!attachment) {
+		collector_note(status, "%s could not be read: its functions stay unseen", library->path);
+		return;
+	}
+	status->libraries++;
+	status->probes_attached += attachment_attached(attachment);
+	for (enum level level = 0; level < LEVEL_MAX; level++) {
+		status->level_probes[level] += attachment_attached_level(attachment, level);
+		for (unsigned i = 0; (name = attachment_refused(attachment, level, i, &error)); i++)
+			collector_note(status, "%s: '%s' could not be attached in %s: %s", level_name(level), name, library->path,
+				       strerror(-error));
+	}
+}
+
+static void call_status(void *state, struct collector_status *ret)
+{
+	struct call *call = state;
+
+	ret->events = call->events;
+	ret->drops = kernel_drops(call->context->kernel, RT_KIND_CALL);
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		if (collector_call.levels & LEVEL_BIT(level) && rows_of(call, level) == 0)
+			ret->levels_empty |= LEVEL_BIT(level);
+	if (call->trouble[0])
+		collector_note(ret, "%s", call->trouble);
+	if (call->stale)
+		collector_note(ret, "%lu records came from probes or processes already gone", (unsigned long)call->stale);
+	if (call->engine && call_engine_refused(call->engine))
+		collector_note(ret, "%lu probes found no room among the kernel's specifications and were left out",
+			       (unsigned long)call_engine_refused(call->engine));
+	if (call->unreadable)
+		collector_note(ret, "%lu names of record_function could not be read", (unsigned long)call->unreadable);
+	if (call->unclaimed)
+		collector_note(ret, "%lu records have an event that this release knows nothing of",
+			       (unsigned long)call->unclaimed);
+	for (size_t i = 0; i < call->watches; i++)
+		if (call->watch[i].instance && call->watch[i].names_readable == 0)
+			collector_note(ret, "process %u: record_function cannot be read in its libtorch_python; its steps are derived "
+				       "from backward", call->watch[i].pid);
+	if (call->libraries)
+		call_level_notes(call->libraries, ret);
+	if (call->libraries)
+		libraries_each(call->libraries, status_library, ret);
+}
+
+const struct collector collector_call = {
+	.name = "call",
+	.summary = "calls of library functions",
+	.levels = LEVEL_BIT(LEVEL_L0) | LEVEL_BIT(LEVEL_L1) | LEVEL_BIT(LEVEL_L2),
+	.kinds = 1u << RT_KIND_CALL,
+	.open = call_open,
+	.level = call_level,
+	.rank = call_rank,
+	.event = call_event,
+	.tick = call_tick,
+	.status = call_status,
+	.close = call_close,
+};

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device times: follows which ranks have a marker library (bpf/marker/) mapped, attaches bpf/marker.bpf.c to its USDT
+ * probe while L1 is on, and hands what its records say to the ops room. With the level off nothing is attached and no
+ * process is looked at. A rank that uses NCCL without the library is named in a note: its rows say `host`.
+ */
+#include <bpf/libbpf.h>
+#include <inttypes.h>
+
+#include "bpf/marker.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
+#include "daemon/collect/marker_decode.h"
+#include "daemon/coll/rank_coll.h"
+#include "daemon/probes/elf_file.h"
+#include "daemon/probes/libraries.h"
+#include "daemon/kernel/uprobe.h"
+#include "marker.skel.h"
+
+#define MARKER_LIBRARY "libnccl-profiler-ranktrace.so"
+#define NCCL_LIBRARY "libnccl.so"
+#define SCAN_FIRST_NS (500 * NSEC_PER_MSEC)
+#define SCAN_EAGER_NS (60 * NSEC_PER_SEC) /* NCCL loads its plugin with the first communicator */
+#define NCCL_PATIENCE_NS (10 * NSEC_PER_SEC)
+
+struct watch {
+	uint32_t pid;
+	int64_t instance; /* 0: free */
+	uint64_t since_ns, next_scan_ns;
+	uint64_t nccl_since_ns; /* mapped, as far as we saw; 0: not */
+	bool has_library;
+	struct marker_process *process; /* NULL until it tells something */
+};
+
+struct marker {
+	struct context *context;
+	struct marker_bpf *skeleton; /* NULL where the kernel refuses it */
+	bool on;
+	uint64_t since_ns; /* on since; what is older is of a probe that was being detached then */
+	struct libraries *libraries; /* NULL while off */
+	unsigned attached;
+	uint64_t events;
+	uint64_t strangers; /* events of processes that are no rank */
+	struct marker_counts ended; /* of ranks that are gone */
+	size_t watches;
+	struct watch *watch;
+	char trouble[COLLECTOR_NOTE_BYTES];
+};
+
+/* The registers that marker.bpf.c reads (slots of struct pt_regs), in the order of the probe's operands. */
+static const uint8_t operand_slot[][4] = {
+	[ELF_MACHINE_X86_64] = {14, 13, 12, 11},
+	[ELF_MACHINE_AARCH64] = {0, 1, 2, 3},
+};
+
+static bool operands_are_ours(enum elf_machine machine, const struct usdt_site *place)
+{
+	if (place->operands != 4)
+		return false;
+	for (unsigned i = 0; i < 4; i++)
+		if (place->operand[i].where != USDT_REG || place->operand[i].reg != operand_slot[machine][i])
+			return false;
+	return true;
+}
+
+static void collect_marker_elf_file_closep(struct elf_file **file)
+{
+	*file = elf_file_close(*file);
+}
+
+static int find_probe(const struct library *library, uint64_t *ret)
+{
+	_cleanup_(collect_marker_elf_file_closep) struct elf_file *file = NULL;
+	struct usdt_site place;
+	int r = elf_file_open(library->fd, &file);
+
+	if (r < 0)
+		return r;
+	r = elf_file_usdt(file, "ranktrace", "batch", &place, 1);
+	if (r != 1 || place.semaphore_offset || !operands_are_ours(elf_file_machine(file), &place))
+		return r < 0 ? r : -ENOEXEC;
+	*ret = place.file_offset;
+	return 0;
+}
+
+static int collect_marker_attach(const struct marker *marker, const struct library *library, struct uprobe_link **ret)
+{
+	bool multi = kernel_features(marker->context->kernel)->uprobe_multi;
+	struct uprobe_target target = {.count = 1};
+	uint64_t offset = 0;
+	char path[64];
+	int r = find_probe(library, &offset);
+
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", library->fd);
+	target.path = path;
+	target.offsets = &offset;
+	uprobe_detach_wait();
+	return (multi ? uprobe_attach_multi : uprobe_attach_perf)(
+		bpf_program__fd(marker->skeleton->progs.marker_batch), &target, false, ret);
+}
+
+static void collect_marker_library_added(void *arg, struct library *library)
+{
+	struct marker *marker = arg;
+	struct uprobe_link *link = NULL;
+	int r;
+
+	if (!streq(library->base_name, MARKER_LIBRARY))
+		return;
+	r = collect_marker_attach(marker, library, &link);
+	if (r < 0) {
+		snprintf(marker->trouble, sizeof(marker->trouble), "%.160s cannot be probed: %s", library->path, strerror(-r));
+		log_warning("marker", "%s; its device times stay unseen", marker->trouble);
+		return;
+	}
+	library->owner_data = link;
+	marker->attached++;
+}
+
+static void collect_marker_library_dropped(void *arg, struct library *library)
+{
+	struct marker *marker = arg;
+
+	if (!library->owner_data)
+		return;
+	uprobe_detach_async(library->owner_data);
+	library->owner_data = NULL;
+	marker->attached--;
+}
+
+static void collect_marker_library_refused(void *arg, uint32_t pid, const char *path, int error)
+{
+	struct marker *marker = arg;
+
+	snprintf(marker->trouble, sizeof(marker->trouble), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
+}
+
+static bool collect_marker_wanted(void *arg, const char *base_name)
+{
+	(void)arg;
+	return streq(base_name, MARKER_LIBRARY) || strncmp(base_name, NCCL_LIBRARY, strlen(NCCL_LIBRARY)) == 0;
+}
+
+static int collect_marker_load(struct marker *marker)
+{
+	const struct kernel_features *features = kernel_features(marker->context->kernel);
+	struct marker_bpf *skeleton;
+	int r;
+
+	if (!features->uprobe_multi && !features->perf_uprobe)
+		return -EOPNOTSUPP;
+	skeleton = marker_bpf__open();
+	if (!skeleton)
+		return -errno;
+	if (features->uprobe_multi)
+		bpf_program__set_expected_attach_type(skeleton->progs.marker_batch, UPROBE_MULTI_ATTACH_TYPE);
+	r = kernel_share(marker->context->kernel, skeleton->obj);
+	if (r == 0)
+		r = marker_bpf__load(skeleton);
+	if (r < 0) {
+		marker_bpf__destroy(skeleton);
+		return r;
+	}
+	marker->skeleton = skeleton;
+	return 0;
+}
+
+static void collect_marker_add_counts(struct marker_counts *sum, const struct marker_counts *counts)
+{
+	sum->operations += counts->operations;
+	sum->incomplete += counts->incomplete;
+	sum->late += counts->late;
+	sum->bad_clock += counts->bad_clock;
+	sum->unreadable += counts->unreadable;
+	sum->lost += counts->lost;
+	sum->newer += counts->newer;
+}
+
+static void watch_free(struct marker *marker, struct watch *watch)
+{
+	if (watch->process)
+		collect_marker_add_counts(&marker->ended, &watch->process->counts);
+	free(watch->process);
+	*watch = (struct watch){0};
+}
+
+static void marker_close(void *state)
+{
+	struct marker *marker = state;
+
+	if (!marker)
+		return;
+	libraries_free(marker->libraries);
+	marker_bpf__destroy(marker->skeleton);
+	for (size_t i = 0; marker->watch && i < marker->watches; i++)
+		watch_free(marker, &marker->watch[i]);
+	free(marker->watch);
+	free(marker);
+}
+
+static int marker_open(struct context *context, void **ret_state)
+{
+	struct marker *marker = calloc(1, sizeof(*marker));
+	int r;
+
+	if (!marker)
+		return -ENOMEM;
+	marker->context = context;
+	marker->watches = context->config.ranks_max;
+	marker->watch = calloc(marker->watches, sizeof(*marker->watch));
+	if (!marker->watch) {
+		marker_close(marker);
+		return -ENOMEM;
+	}
+	r = collect_marker_load(marker);
+	if (r < 0) {
+		snprintf(marker->trouble, sizeof(marker->trouble), "the kernel refuses the marker program (%s)", strerror(-r));
+		log_warning("marker", "%s; device times will not be seen", marker->trouble);
+	}
+	*ret_state = marker;
+	return 0;
+}
+
+struct library_question {
+	int64_t instance;
+	bool marker, nccl;
+};
+
+static void ask_library(void *arg, struct library *library)
+{
+	struct library_question *question = arg;
+
+	if (!library_used_by(library, question->instance))
+		return;
+	if (streq(library->base_name, MARKER_LIBRARY))
+		question->marker |= library->owner_data != NULL;
+	else
+		question->nccl = true;
+}
+
+static void collect_marker_scan(struct marker *marker, struct watch *watch, uint64_t now_ns)
+{
+	struct library_question question = {.instance = watch->instance};
+	const struct rank *rank = ranks_by_pid(marker->context->ranks, watch->pid);
+	bool eager = now_ns - watch->since_ns < SCAN_EAGER_NS;
+
+	watch->next_scan_ns = now_ns + (eager ? SCAN_FIRST_NS : marker->context->config.scan_interval_ns);
+	if (libraries_scan(marker->libraries, watch->pid, watch->instance) < 0)
+		return;
+	libraries_each(marker->libraries, ask_library, &question);
+	watch->has_library = question.marker;
+	/* Rows wait for their times from now on, and not only from when the first batch has come. */
+	if (rank && question.marker)
+		rank_coll_device(marker->context->ops, rank, &(struct coll_device){.peer = -1});
+	if (!question.nccl)
+		watch->nccl_since_ns = 0;
+	else if (!watch->nccl_since_ns)
+		watch->nccl_since_ns = now_ns;
+}
+
+static struct watch *collect_marker_watch_of(struct marker *marker, int64_t instance)
+{
+	for (size_t i = 0; i < marker->watches; i++)
+		if (marker->watch[i].instance == instance)
+			return &marker->watch[i];
+	return NULL;
+}
+
+static unsigned ranks_with_library(const struct marker *marker)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < marker->watches; i++)
+		count += marker->watch[i].instance && marker->watch[i].has_library;
+	return count;
+}
+
+static void collect_marker_turn_off(struct marker *marker)
+{
+	marker->on = false;
+	marker->libraries = libraries_free(marker->libraries); /* lets go of each, which detaches */
+	for (size_t i = 0; i < marker->watches; i++)
+		marker->watch[i].has_library = false;
+}
+
+static int turn_on(struct marker *marker)
+{
+	struct libraries_ops ops = {collect_marker_wanted, collect_marker_library_added, collect_marker_library_dropped, collect_marker_library_refused, marker};
+	uint64_t now_ns = monotonic_ns();
+
+	if (marker->on)
+		return 0;
+	marker->libraries = libraries_new(&ops, "/proc");
+	if (!marker->libraries)
+		return -ENOMEM;
+	marker->on = true;
+	uprobe_detach_wait();
+	marker->since_ns = monotonic_ns();
+	for (size_t i = 0; i < marker->watches; i++)
+		if (marker->watch[i].instance) {
+			marker->watch[i].since_ns = now_ns;
+			collect_marker_scan(marker, &marker->watch[i], now_ns);
+		}
+	return 0;
+}
+
+/* Device times are an extra of the level: without them it works, so it is never refused for them. */
+static int marker_level(void *state, enum level level, bool on, char *report, size_t report_size)
+{
+	struct marker *marker = state;
+	int r = 0;
+
+	if (level != LEVEL_L1)
+		return 0;
+	if (!on)
+		collect_marker_turn_off(marker);
+	else if (marker->skeleton)
+		r = turn_on(marker);
+	if (!marker->skeleton)
+		snprintf(report, report_size, "no device times: %.200s", marker->trouble);
+	else if (!on || r < 0)
+		snprintf(report, report_size, "device times %s", r < 0 ? "cannot be had: out of memory" : "detached");
+	else
+		snprintf(report, report_size, "device times from %u of %zu ranks (NCCL marker library)",
+			ranks_with_library(marker), ranks_count(marker->context->ranks, RANK_ROLE_RANK));
+	return 0;
+}
+
+static void marker_rank(void *state, const struct rank *rank, enum rank_change change)
+{
+	struct marker *marker = state;
+	struct watch *watch = collect_marker_watch_of(marker, rank->instance);
+
+	if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK) {
+		if (watch && watch->instance) {
+			if (marker->libraries)
+				libraries_forget(marker->libraries, watch->instance);
+			watch_free(marker, watch);
+		}
+		return;
+	}
+	if (!watch)
+		watch = collect_marker_watch_of(marker, 0);
+	if (!watch || watch->instance || !rank->instance)
+		return;
+	*watch = (struct watch){.pid = rank->pid, .instance = rank->instance, .since_ns = monotonic_ns()};
+}
+
+static void marker_tick(void *state, uint64_t now_ns)
+{
+	struct marker *marker = state;
+
+	for (size_t i = 0; marker->on && i < marker->watches; i++)
+		if (marker->watch[i].instance && now_ns >= marker->watch[i].next_scan_ns)
+			collect_marker_scan(marker, &marker->watch[i], now_ns);
+}
+
+struct delivery {
+	struct marker *marker;
+	const struct rank *rank;
+};
+
+static void collect_marker_deliver(void *arg, const struct coll_device *device)
+{
+	const struct delivery *delivery = arg;
+
+	rank_coll_device(delivery->marker->context->ops, delivery->rank, device);
+}
+
+static void marker_event(void *state, const struct rt_event *header, size_t size_bytes)
+{
+	struct marker *marker = state;
+	const struct rank *rank = ranks_by_pid(marker->context->ranks, header->pid);
+	struct watch *watch = rank && rank->instance ? collect_marker_watch_of(marker, rank->instance) : NULL;
+	struct delivery delivery = {marker, rank};
+
+	if (!watch) {
+		marker->strangers++;
+		return;
+	}
+	if (!marker->on || header->time_ns < marker->since_ns) /* of a probe that is being detached, or was in the ring */
+		return;
+	if (!watch->process)
+		watch->process = calloc(1, sizeof(*watch->process));
+	if (!watch->process)
+		return;
+	marker->events++;
+	marker_decode(watch->process, (const void *)header, size_bytes, collect_marker_deliver, &delivery);
+}
+
+static void note_count(struct collector_status *ret, uint64_t count, const char *what)
+{
+	if (count)
+		collector_note(ret, "%" PRIu64 " %s", count, what);
+}
+
+static void note_counts(const struct marker *marker, struct collector_status *ret)
+{
+	struct marker_counts counts = marker->ended;
+
+	for (size_t i = 0; i < marker->watches; i++)
+		if (marker->watch[i].process)
+			collect_marker_add_counts(&counts, &marker->watch[i].process->counts);
+	ret->drops += counts.lost + counts.unreadable;
+	note_count(ret, counts.incomplete, "operations came without device times (the interface gives none, or not all "
+					   "channels told them): their rows say host");
+	note_count(ret, counts.late, "operations were on the device for more than a second before they ended");
+	note_count(ret, counts.bad_clock, "operations had device times that disagree with the host's clocks: left out");
+	note_count(ret, counts.lost, "operations found no room in the marker library and were lost");
+	note_count(ret, counts.unreadable, "records of the marker library could not be read");
+	note_count(ret, counts.newer, "batches came from a marker library newer than this daemon: update ranktrace");
+	note_count(ret, marker->strangers, "batches came from processes that had just ended as ranks");
+}
+
+/* Only what is not as it should be: a rank that uses NCCL and whose device times are not seen. */
+static void note_blind(const struct marker *marker, struct collector_status *ret)
+{
+	uint64_t now_ns = monotonic_ns();
+	unsigned blind = 0;
+
+	for (size_t i = 0; marker->on && i < marker->watches; i++) {
+		const struct watch *watch = &marker->watch[i];
+
+		if (!watch->instance || watch->has_library || !watch->nccl_since_ns ||
+			now_ns - watch->nccl_since_ns <= NCCL_PATIENCE_NS)
+			continue;
+		blind++;
+		collector_note(ret, "device times are not seen for process %u: NCCL has not loaded the marker library there, "
+				    "see tracectl check", watch->pid);
+	}
+	if (blind)
+		collector_note(ret, "%u rank%s loaded the NCCL marker library, %u did not", ranks_with_library(marker),
+			ranks_with_library(marker) == 1 ? "" : "s", blind);
+}
+
+static void marker_status(void *state, struct collector_status *ret)
+{
+	const struct marker *marker = state;
+
+	ret->probes_attached = marker->attached;
+	ret->libraries = marker->attached;
+	ret->events = marker->events;
+	ret->drops = kernel_drops(marker->context->kernel, RT_KIND_MARKER);
+	if (marker->trouble[0])
+		collector_note(ret, "%s", marker->trouble);
+	note_blind(marker, ret);
+	note_counts(marker, ret);
+}
+
+const struct collector collector_marker = {
+	.name = "marker",
+	.summary = "device times of NCCL operations, from ranks that load the marker library",
+	.levels = LEVEL_BIT(LEVEL_L1),
+	.kinds = 1u << RT_KIND_MARKER,
+	.open = marker_open,
+	.level = marker_level,
+	.rank = marker_rank,
+	.event = marker_event,
+	.tick = marker_tick,
+	.status = marker_status,
+	.close = marker_close,
+};

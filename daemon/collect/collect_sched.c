@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The off-CPU collector's user side: loads bpf/sched.bpf.c once, attaches it to sched_switch while L3 is on, and turns
+ * its records into rows of `offcpu` and `offcpu_sums`. With the level off nothing is attached. Sums that still wait in
+ * the kernel when the level goes off or a rank ends are fetched, so nothing that was seen is lost.
+ *
+ * A record whose process is no rank any more is counted and shown, not stored: there is no row to hang it on.
+ */
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <inttypes.h>
+
+#include "bpf/sched.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/findings/online.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
+#include "daemon/store/store.h"
+#include "sched.skel.h"
+
+#define THREADS_PER_RANK 256 /* shared by all ranks: 8 ranks of 64 may have 2,048 each */
+#define THREADS_MAX (1u << 20)
+
+struct sched {
+	struct context *context;
+	struct sched_bpf *skeleton; /* NULL where the kernel refuses it */
+	struct bpf_program *program;
+	struct bpf_link *link; /* NULL while off */
+	uint32_t threads_max;
+	bool run_delay_known;
+	bool sweep; /* a rank ended: its last switches may have left entries behind */
+	uint64_t events;
+	uint64_t strangers; /* records of processes that are no rank */
+	char trouble[128];  /* why skeleton is NULL */
+};
+
+static void put_sum(
+	struct sched *sched, const struct rank *rank, uint32_t thread_id, const struct rt_offcpu_sum_event *sum)
+{
+	char name[RT_COMM_SIZE];
+
+	copy_text(name, sizeof(name), sum->thread_name);
+	const struct store_value row[] = {
+		V_INT(rank->env.rank),
+		V_INT(thread_id),
+		V_TEXT(name),
+		V_INT(store_utc_ns(sched->context->store, sum->start_ns)),
+		V_INT(sum->duration_ns),
+		V_INT(sum->run_delay_ns),
+		V_INT(sum->count),
+		V_INT(rank->instance),
+	};
+
+	(void)store_put(sched->context->store, TABLE_OFFCPU_SUM, row, ARRAY_SIZE(row));
+	online_wait(sched->context->findings, rank->slot, rank->instance,
+		&(struct online_wait_info){thread_id, sum->start_ns, NSEC_PER_SEC, sum->run_delay_ns, 0, ""});
+}
+
+static void put_stay(struct sched *sched, const struct rank *rank, const struct rt_offcpu_event *interval)
+{
+	char thread[RT_COMM_SIZE], next[RT_COMM_SIZE], previous[RT_COMM_SIZE];
+
+	copy_text(thread, sizeof(thread), interval->thread_name);
+	copy_text(next, sizeof(next), interval->next_name);
+	copy_text(previous, sizeof(previous), interval->previous_name);
+	const struct store_value row[] = {
+		V_INT(rank->env.rank),
+		V_INT(interval->event.thread_id),
+		V_TEXT(thread),
+		V_INT(store_utc_ns(sched->context->store, interval->start_ns)),
+		V_INT(interval->duration_ns),
+		V_INT(interval->run_delay_ns),
+		V_INT(interval->next_pid),
+		V_TEXT(next),
+		V_INT(interval->previous_pid),
+		V_TEXT(previous),
+		V_INT(rank->instance),
+	};
+
+	(void)store_put(sched->context->store, TABLE_OFFCPU, row, ARRAY_SIZE(row));
+	online_wait(sched->context->findings, rank->slot, rank->instance,
+		&(struct online_wait_info){interval->event.thread_id, interval->start_ns, interval->duration_ns, interval->run_delay_ns,
+			interval->previous_pid, previous});
+}
+
+/* Removes an entry and hands out what it held. Kernels before 5.14 cannot do both at once. */
+static int collect_sched_take_thread(int map, uint32_t thread_id, struct rt_offcpu_thread *ret)
+{
+	if (bpf_map_lookup_and_delete_elem(map, &thread_id, ret) == 0)
+		return 0;
+	if (errno == ENOENT)
+		return -ENOENT;
+	if (bpf_map_lookup_elem(map, &thread_id, ret) < 0)
+		return -errno;
+	(void)bpf_map_delete_elem(map, &thread_id);
+	return 0;
+}
+
+static void take_sum(struct sched *sched, const struct rank *rank, uint32_t thread_id)
+{
+	struct rt_offcpu_thread thread;
+	struct rt_offcpu_sum_event sum = {0};
+
+	if (collect_sched_take_thread(bpf_map__fd(sched->skeleton->maps.offcpu_threads), thread_id, &thread) < 0)
+		return;
+	if (thread.sum_count == 0)
+		return;
+	if (!rank || rank->pid != thread.pid) {
+		sched->strangers++;
+		return;
+	}
+	sum.start_ns = thread.sum_start_ns;
+	sum.duration_ns = thread.sum_duration_ns;
+	sum.run_delay_ns = thread.sum_run_delay_ns;
+	sum.count = thread.sum_count;
+	memcpy(sum.thread_name, thread.thread_name, sizeof(sum.thread_name));
+	put_sum(sched, rank, thread_id, &sum);
+	sched->events++;
+}
+
+/*
+ * Empties the map: all entries, those of the rank `only`, or (dead) those of processes that are no rank any more. The
+ * kernel changes the map meanwhile, which may send the walk back to its start, so the walk is bounded.
+ */
+static void take_sums(struct sched *sched, const struct rank *only, bool dead)
+{
+	int map = bpf_map__fd(sched->skeleton->maps.offcpu_threads);
+	uint32_t key, next;
+	bool more = bpf_map_get_next_key(map, NULL, &next) == 0;
+
+	for (uint32_t i = 0; more && i < 2 * sched->threads_max; i++) {
+		struct rt_offcpu_thread thread;
+		const struct rank *rank;
+
+		key = next;
+		more = bpf_map_get_next_key(map, &key, &next) == 0;
+		if (bpf_map_lookup_elem(map, &key, &thread) < 0)
+			continue;
+		if (only && only->pid != thread.pid)
+			continue;
+		rank = only ? only : ranks_by_pid(sched->context->ranks, thread.pid);
+		if (dead && rank)
+			continue;
+		take_sum(sched, rank, key);
+	}
+}
+
+/* Whether the kernel keeps what run_delay_ns is made of; the program asks the same with bpf_core_field_exists. */
+static bool btf_has_member(const struct btf *btf, const char *type, const char *member)
+{
+	int32_t id = btf__find_by_name_kind(btf, type, BTF_KIND_STRUCT);
+	const struct btf_type *t = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+
+	for (unsigned i = 0; t && i < btf_vlen(t); i++)
+		if (streq(btf__name_by_offset(btf, btf_members(t)[i].name_off), member))
+			return true;
+	return false;
+}
+
+static bool run_delay_is_known(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool known = btf && btf_has_member(btf, "sched_info", "run_delay") && btf_has_member(btf, "cfs_rq", "rq");
+
+	btf__free(btf);
+	return known;
+}
+
+static int collect_sched_load(struct sched *sched)
+{
+	const struct kernel_features *features = kernel_features(sched->context->kernel);
+	struct sched_bpf *skeleton;
+	int r;
+
+	skeleton = sched_bpf__open();
+	if (!skeleton)
+		return -errno;
+	bpf_program__set_autoload(skeleton->progs.sched_switch_btf, features->tp_btf);
+	bpf_program__set_autoload(skeleton->progs.sched_switch_raw, !features->tp_btf);
+	skeleton->rodata->threshold_ns = sched->context->config.offcpu_threshold_ns;
+	r = bpf_map__set_max_entries(skeleton->maps.offcpu_threads, sched->threads_max);
+	if (r == 0)
+		r = kernel_share(sched->context->kernel, skeleton->obj);
+	if (r == 0)
+		r = sched_bpf__load(skeleton);
+	if (r < 0) {
+		sched_bpf__destroy(skeleton);
+		return r;
+	}
+	sched->skeleton = skeleton;
+	sched->program = features->tp_btf ? skeleton->progs.sched_switch_btf : skeleton->progs.sched_switch_raw;
+	return 0;
+}
+
+static int sched_open(struct context *context, void **ret_state)
+{
+	uint64_t threads = context->config.ranks_max * THREADS_PER_RANK;
+	struct sched *sched = calloc(1, sizeof(*sched));
+	int r;
+
+	if (!sched)
+		return -ENOMEM;
+	sched->context = context;
+	sched->threads_max = threads == 0 || threads > THREADS_MAX ? THREADS_MAX : (uint32_t)threads;
+	sched->run_delay_known = run_delay_is_known();
+	r = collect_sched_load(sched);
+	if (r < 0) {
+		snprintf(sched->trouble, sizeof(sched->trouble), "the kernel refuses the off-CPU program (%s)",
+			strerror(-r));
+		log_warning("sched", "%s; off-CPU times will not be seen", sched->trouble);
+	}
+	*ret_state = sched;
+	return 0;
+}
+
+static int level_off(struct sched *sched, char *report, size_t report_size)
+{
+	if (sched->link) {
+		bpf_link__destroy(sched->link);
+		sched->link = NULL;
+		take_sums(sched, NULL, false);
+	}
+	snprintf(report, report_size, "off-CPU probe detached");
+	return 0;
+}
+
+static int sched_level(void *state, enum level level, bool on, char *report, size_t report_size)
+{
+	struct sched *sched = state;
+	int r;
+
+	if (level != LEVEL_L3)
+		return 0;
+	if (!sched->skeleton) {
+		snprintf(report, report_size, "no off-CPU times: %s", sched->trouble);
+		return on ? -EOPNOTSUPP : 0;
+	}
+	if (!on)
+		return level_off(sched, report, report_size);
+	if (!sched->link) {
+		sched->link = bpf_program__attach(sched->program);
+		if (!sched->link) {
+			r = -errno;
+			snprintf(report, report_size, "no off-CPU times: cannot attach to sched_switch (%s)",
+				strerror(-r));
+			return r;
+		}
+	}
+	snprintf(report, report_size, "off-CPU at 1 tracepoint, threshold %g ms",
+		(double)sched->skeleton->rodata->threshold_ns / (double)NSEC_PER_MSEC);
+	return 0;
+}
+
+static void sched_rank(void *state, const struct rank *rank, enum rank_change change)
+{
+	struct sched *sched = state;
+
+	if (!sched->link)
+		return;
+	sched->sweep |= change == RANK_CHANGED && rank->role != RANK_ROLE_RANK;
+	if (change != RANK_ENDED || rank->role != RANK_ROLE_RANK)
+		return;
+	take_sums(sched, rank, false);
+	sched->sweep = true;
+}
+
+static void sched_event(void *state, const struct rt_event *event, size_t size_bytes)
+{
+	struct sched *sched = state;
+	const struct rank *rank = ranks_by_pid(sched->context->ranks, event->pid);
+
+	if (!rank) {
+		sched->strangers++;
+		return;
+	}
+	if (event->kind == RT_KIND_OFFCPU && size_bytes >= sizeof(struct rt_offcpu_event))
+		put_stay(sched, rank, (const struct rt_offcpu_event *)event);
+	else if (event->kind == RT_KIND_OFFCPU_SUM && size_bytes >= sizeof(struct rt_offcpu_sum_event))
+		put_sum(sched, rank, event->thread_id, (const struct rt_offcpu_sum_event *)event);
+	else
+		return;
+	sched->events++;
+}
+
+/* A thread of an ended rank may switch once more after its entry was taken, before the filter forgets the process. */
+static void sched_tick(void *state, uint64_t now_ns)
+{
+	struct sched *sched = state;
+
+	(void)now_ns;
+	if (!sched->sweep)
+		return;
+	sched->sweep = false;
+	if (sched->link)
+		take_sums(sched, NULL, true);
+}
+
+static void sched_status(void *state, struct collector_status *ret)
+{
+	const struct sched *sched = state;
+	const struct kernel *kernel = sched->context->kernel;
+
+	ret->probes_attached = sched->link ? 1 : 0;
+	ret->events = sched->events;
+	ret->drops = kernel_drops(kernel, RT_KIND_OFFCPU) + kernel_drops(kernel, RT_KIND_OFFCPU_SUM) + sched->strangers;
+	if (!sched->skeleton) {
+		collector_note(ret, "no off-CPU times: %s", sched->trouble);
+		return;
+	}
+	if (!sched->run_delay_known)
+		collector_note(ret, "run_delay_ns is always 0: this kernel keeps no run delay that we can read");
+	if (ret->drops > sched->strangers)
+		collector_note(ret,
+			"%" PRIu64
+			" stays were lost: the kernel did not show the return to the CPU, or the ring was full",
+			ret->drops - sched->strangers);
+	if (sched->strangers)
+		collector_note(ret, "%" PRIu64 " of the drops came from processes that had just ended as ranks",
+			sched->strangers);
+}
+
+static void sched_close(void *state)
+{
+	struct sched *sched = state;
+	char report[COLLECTOR_NOTE_BYTES];
+
+	if (!sched)
+		return;
+	if (sched->skeleton)
+		level_off(sched, report, sizeof(report));
+	sched_bpf__destroy(sched->skeleton);
+	free(sched);
+}
+
+const struct collector collector_sched = {
+	.name = "sched",
+	.summary = "threads off the CPU",
+	.levels = LEVEL_BIT(LEVEL_L3),
+	.kinds = 1u << RT_KIND_OFFCPU | 1u << RT_KIND_OFFCPU_SUM,
+	.open = sched_open,
+	.level = sched_level,
+	.rank = sched_rank,
+	.event = sched_event,
+	.tick = sched_tick,
+	.status = sched_status,
+	.close = sched_close,
+};

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owns the thread and the slot; see launch.h. Everything in the slot is under the lock. */
+#include <pthread.h>
+#include <signal.h>
+
+#include "daemon/collect/launch.h"
+
+struct launch_worker {
+	struct launch_window *window;
+	pthread_t thread;
+	bool is_running; /* of the owner: the thread is there to be joined */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	enum { SLOT_EMPTY, SLOT_ORDER, SLOT_RESULT } slot;
+	struct launch_order *order;  /* with SLOT_ORDER */
+	struct launch_result result; /* with SLOT_RESULT */
+	bool stopping;
+};
+
+struct launch_order *launch_order_free(struct launch_order *order)
+{
+	for (size_t i = 0; order && i < order->targets; i++)
+		closep(&order->target[i].fd);
+	free(order);
+	return NULL;
+}
+
+/* Until the time has come or the worker is to stop. */
+static void wait_until(void *arg, uint64_t until_ns)
+{
+	struct launch_worker *worker = arg;
+	struct timespec until = {
+		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
+
+	pthread_mutex_lock(&worker->lock);
+	while (!worker->stopping && monotonic_ns() < until_ns)
+		(void)pthread_cond_timedwait(&worker->changed, &worker->lock, &until);
+	pthread_mutex_unlock(&worker->lock);
+}
+
+/* NULL: the end. */
+static struct launch_order *next_order(struct launch_worker *worker)
+{
+	struct launch_order *order;
+
+	pthread_mutex_lock(&worker->lock);
+	while (!worker->stopping && worker->slot != SLOT_ORDER)
+		(void)pthread_cond_wait(&worker->changed, &worker->lock);
+	order = worker->stopping ? NULL : worker->order;
+	pthread_mutex_unlock(&worker->lock);
+	return order;
+}
+
+static void give_result(struct launch_worker *worker, const struct launch_result *result)
+{
+	pthread_mutex_lock(&worker->lock);
+	worker->order = launch_order_free(worker->order);
+	worker->result = *result;
+	worker->slot = SLOT_RESULT;
+	pthread_mutex_unlock(&worker->lock);
+}
+
+static bool is_stopping(struct launch_worker *worker)
+{
+	bool stopping;
+
+	pthread_mutex_lock(&worker->lock);
+	stopping = worker->stopping;
+	pthread_mutex_unlock(&worker->lock);
+	return stopping;
+}
+
+static void *launch_worker_work(void *arg)
+{
+	struct launch_worker *worker = arg;
+	struct launch_order *order;
+
+	while ((order = next_order(worker))) {
+		struct launch_result result = {0};
+
+		wait_until(worker, order->at_ns);
+		if (!is_stopping(worker))
+			launch_window_run(worker->window, order->target, order->targets, order->length_ns, wait_until,
+				worker, &result);
+		give_result(worker, &result);
+	}
+	return NULL;
+}
+
+static int make_condition(pthread_cond_t *ret)
+{
+	pthread_condattr_t attr;
+	int r = pthread_condattr_init(&attr);
+
+	if (r)
+		return -r;
+	r = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	if (r == 0)
+		r = pthread_cond_init(ret, &attr);
+	pthread_condattr_destroy(&attr);
+	return -r;
+}
+
+int launch_worker_start(struct launch_window *window, struct launch_worker **ret)
+{
+	struct launch_worker *worker = calloc(1, sizeof(*worker));
+	sigset_t all, before;
+	int r;
+
+	if (!worker)
+		return -ENOMEM;
+	worker->window = window;
+	r = make_condition(&worker->changed);
+	if (r < 0) {
+		free(worker);
+		return r;
+	}
+	pthread_mutex_init(&worker->lock, NULL);
+	/* Signals are the loop's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	r = -pthread_create(&worker->thread, NULL, launch_worker_work, worker);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	worker->is_running = r == 0;
+	if (r < 0) {
+		launch_worker_free(worker);
+		return r;
+	}
+	*ret = worker;
+	return 0;
+}
+
+int launch_worker_order(struct launch_worker *worker, struct launch_order *order)
+{
+	int r = -EBUSY;
+
+	pthread_mutex_lock(&worker->lock);
+	if (worker->slot == SLOT_EMPTY && !worker->stopping) {
+		worker->order = order;
+		worker->slot = SLOT_ORDER;
+		pthread_cond_signal(&worker->changed);
+		r = 0;
+	}
+	pthread_mutex_unlock(&worker->lock);
+	return r;
+}
+
+bool launch_worker_is_idle(struct launch_worker *worker)
+{
+	bool idle;
+
+	pthread_mutex_lock(&worker->lock);
+	idle = worker->slot == SLOT_EMPTY && !worker->stopping;
+	pthread_mutex_unlock(&worker->lock);
+	return idle;
+}
+
+bool launch_worker_take(struct launch_worker *worker, struct launch_result *ret)
+{
+	bool there;
+
+	pthread_mutex_lock(&worker->lock);
+	there = worker->slot == SLOT_RESULT;
+	if (there) {
+		*ret = worker->result;
+		worker->result = (struct launch_result){0};
+		worker->slot = SLOT_EMPTY;
+	}
+	pthread_mutex_unlock(&worker->lock);
+	return there;
+}
+
+void launch_worker_stop(struct launch_worker *worker)
+{
+	if (!worker->is_running)
+		return;
+	pthread_mutex_lock(&worker->lock);
+	worker->stopping = true;
+	pthread_cond_signal(&worker->changed);
+	pthread_mutex_unlock(&worker->lock);
+	pthread_join(worker->thread, NULL);
+	worker->is_running = false;
+}
+
+struct launch_worker *launch_worker_free(struct launch_worker *worker)
+{
+	if (!worker)
+		return NULL;
+	launch_worker_stop(worker);
+	launch_order_free(worker->order);
+	free(worker->result.thread);
+	pthread_cond_destroy(&worker->changed);
+	pthread_mutex_destroy(&worker->lock);
+	free(worker);
+	return NULL;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control socket: clients, frames, timeouts. What requests mean is in request.h.
+ *
+ * One request, one response, then the client may send another. Bounded: CONTROL_CLIENTS_MAX connections (the last few
+ * kept for root and the daemon's user, so that nobody else can lock them out), one response in memory a client,
+ * CONTROL_REQUESTS_MAX requests a connection, CONTROL_IDLE_S from one answer to the end of the next. A client that
+ * sends what is not a request gets a response that says so, and is closed.
+ */
+#ifndef RANKTRACE_DAEMON_CONTROL_CONTROL_H
+#define RANKTRACE_DAEMON_CONTROL_CONTROL_H
+
+#include "daemon/base/util.h"
+
+#include <sys/types.h>
+
+/* The listening end of the control socket: taken from systemd or made, and removed again. For control.c. */
+
+struct control_listen {
+	int fd;
+	char path[108]; /* to remove at the end; "" where systemd owns it */
+	dev_t device;	/* of what we made, so that nobody else's is removed */
+	ino_t inode;
+};
+
+/* Non-blocking, close-on-exec, listening. Logs why it fails. */
+int control_listen_open(const char *path, struct control_listen *ret);
+/* Removes the socket file; the descriptor is its user's to close. */
+void control_listen_remove(struct control_listen *listening);
+
+#define CONTROL_CLIENTS_MAX 64u
+#define CONTROL_CLIENTS_RESERVED 8u
+#define CONTROL_REQUESTS_MAX 1000u
+#define CONTROL_IDLE_S 10
+
+struct context;
+struct control;
+
+/*
+ * Serves on the socket that systemd passed, if it did, else on config.socket, which is made (its folder too) and which
+ * replaces one that a dead daemon left. -EADDRINUSE where another daemon answers on it. Logs why it fails.
+ */
+int control_open(struct context *context, struct control **ret);
+/* Ends all connections; removes the socket if we made it and it is still ours. */
+struct control *control_close(struct control *control);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a control request means: the table of requests (request.c), what each does (request_NAME.c), and who may ask.
+ * Knows nothing of sockets. To add a request: its number in control.proto, a handler, and a row in request.c.
+ */
+#ifndef RANKTRACE_DAEMON_CONTROL_REQUEST_H
+#define RANKTRACE_DAEMON_CONTROL_REQUEST_H
+
+#include <sys/types.h>
+#include "daemon/base/util.h"
+#include "proto/control.pb-c.h"
+
+#define REQUEST_ERROR_BYTES 256u
+#define REQUEST_ITEMS_MAX 16u /* levels named in one request */
+
+struct context;
+
+/* Who asks, from the kernel. */
+struct request_peer {
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+	int fd; /* of the connection: its supplementary groups are asked for only where they matter */
+};
+
+/*
+ * Fills the response, which starts as initialised. On failure returns a negative errno; a handler that has said why
+ * with response_say() keeps its sentence, any other gets the text of the errno.
+ */
+typedef int (*request_handler)(
+	struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+
+struct request_row {
+	Ranktrace__RequestType type;
+	const char *name;
+	bool needs_control; /* root, the daemon's own user, or the configured group */
+	request_handler handler;
+};
+
+/* NULL where there is no such request. */
+const struct request_row *request_row(int type);
+
+/* Whether the message is one that a handler may be given. Writes a sentence where not. */
+int request_check(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
+
+/* Checks, asks for rights, handles. Always yields a response (NULL only without memory), for response_free(). */
+Ranktrace__Response *request_answer(
+	struct context *context, const struct request_peer *peer, const Ranktrace__Request *request);
+
+/* A response that says what is wrong. error: negative errno. */
+Ranktrace__Response *response_error(int error, const char *sentence);
+Ranktrace__Response *response_free(Ranktrace__Response *response);
+void response_say(Ranktrace__Response *response, const char *format, ...) _printf_(2, 3);
+
+/* Owners (root, the daemon's user) need no lookup of groups. */
+bool request_peer_is_owner(const struct request_peer *peer);
+bool request_peer_may_control(const struct request_peer *peer, const char *group);
+/* A group is named and there is none of that name. */
+bool request_group_missing(const char *group);
+
+/* A message on the heap, initialised, as protobuf-c frees it; NULL without memory. */
+void *request_message_new(const ProtobufCMessageDescriptor *descriptor);
+/* Levels as they are now, for `print` and `status`. */
+int request_levels_fill(const struct context *context, size_t *ret_count, Ranktrace__Level ***ret);
+
+int request_set(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+int request_interval(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+int request_print(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+int request_status(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+int request_ranks(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+int request_where(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+int request_preflight(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The request `ops`: where every rank stands on its communicators, and who is missing. Changes nothing. */
+#include "daemon/core/context.h"
+#include "daemon/coll/coll_snapshot.h"
+#include "daemon/ranks/ranks.h"
+#include "daemon/control/request.h"
+
+/* A member is below 200 bytes and a communicator below 1 KiB, so that these many fit into one response. */
+#define MEMBERS_MAX 2048u
+#define COMMUNICATORS_MAX 384u
+#define CALLS_MAX 256u
+
+static bool wanted(const Ranktrace__Request *request, int32_t rank)
+{
+	for (size_t i = 0; i < request->n_ranks; i++)
+		if (rank >= request->ranks[i]->first && rank <= request->ranks[i]->last)
+			return true;
+	return request->n_ranks == 0;
+}
+
+static uint64_t ago(uint64_t now_ns, uint64_t time_ns)
+{
+	return now_ns > time_ns ? now_ns - time_ns : 0;
+}
+
+/* NULL where there is nothing to tell, or no memory: then it is left out. */
+static Ranktrace__OpsPoint *point_of(const struct coll_point *point, uint64_t now_ns)
+{
+	Ranktrace__OpsPoint *item = point->op[0] ? request_message_new(&ranktrace__ops_point__descriptor) : NULL;
+
+	if (!item)
+		return NULL;
+	item->seq = point->seq;
+	item->op = strndup(point->op, sizeof(point->op));
+	item->dtype = strndup(point->dtype, sizeof(point->dtype));
+	item->count_known = point->count != COLL_UNKNOWN;
+	item->count = item->count_known ? point->count : 0;
+	item->bytes_known = point->bytes != COLL_UNKNOWN;
+	item->bytes = item->bytes_known ? point->bytes : 0;
+	item->ago_ns = ago(now_ns, point->time_ns);
+	return item;
+}
+
+static Ranktrace__OpsMember *member_of(const struct coll_snapshot_member *member, uint64_t now_ns)
+{
+	Ranktrace__OpsMember *item = request_message_new(&ranktrace__ops_member__descriptor);
+	const struct coll_standing *standing = &member->judged.standing;
+
+	if (!item)
+		return NULL;
+	item->rank = member->judged.rank;
+	item->pid = member->judged.pid;
+	item->member = standing->member;
+	item->entered = point_of(&standing->entered, now_ns);
+	item->completed = point_of(&standing->completed, now_ns);
+	item->completion_known = standing->completion_known;
+	item->in_call = standing->in_call_ns && !member->ended_ns;
+	item->in_call_ns = item->in_call ? ago(now_ns, standing->in_call_ns) : 0;
+	item->seq_from = strdup(rank_coll_seq_from(standing->seq_from));
+	item->missing = member->judged.missing;
+	item->differs = member->judged.differs;
+	item->behind = member->judged.behind;
+	item->ended = member->ended_ns;
+	item->ended_ago_ns = item->ended ? ago(now_ns, member->ended_ns) : 0;
+	item->address = standing->address;
+	return item;
+}
+
+static void fill_head(Ranktrace__OpsCommunicator *item, const struct coll_snapshot_comm *comm,
+	const struct coll_snapshot_member *member)
+{
+	const struct coll_standing *standing = &member->judged.standing;
+	bool identified = standing->communicator[0];
+
+	item->communicator = strndup(standing->communicator, sizeof(standing->communicator));
+	item->family = strndup(standing->family, sizeof(standing->family));
+	item->name = strndup(standing->name, sizeof(standing->name));
+	item->kind = strndup(member->kind, sizeof(member->kind));
+	item->job = strndup(member->job, sizeof(member->job));
+	item->members = comm->verdict.members;
+	item->here = comm->verdict.here;
+	item->state = strdup(identified ? coll_state_name(comm->verdict.state) : "UNKNOWN");
+	item->sentence = strndup(comm->sentence, sizeof(comm->sentence));
+	item->seq = comm->verdict.seq;
+	item->waited_ns = comm->verdict.waited_ns;
+	item->trouble = strndup(member->trouble, sizeof(member->trouble));
+}
+
+struct filling {
+	const Ranktrace__Request *request;
+	const struct coll_snapshot *snapshot;
+	Ranktrace__OpsBody *body;
+	size_t members;
+};
+
+/* All are judged; of those that are not asked for nothing is told. */
+static int fill_communicator(struct filling *filling, const struct coll_snapshot_comm *comm)
+{
+	const struct coll_snapshot_member *member = &filling->snapshot->member[comm->first];
+	Ranktrace__OpsCommunicator *item;
+	size_t shown = 0;
+
+	for (size_t i = 0; i < comm->members; i++)
+		shown += wanted(filling->request, member[i].judged.rank);
+	if (shown == 0)
+		return 0;
+	if (filling->body->n_communicators >= COMMUNICATORS_MAX || filling->members + shown > MEMBERS_MAX) {
+		filling->body->left_out += shown;
+		return 0;
+	}
+	filling->members += shown;
+	item = request_message_new(&ranktrace__ops_communicator__descriptor);
+	if (!item)
+		return -ENOMEM;
+	filling->body->communicators[filling->body->n_communicators++] = item;
+	fill_head(item, comm, member);
+	item->ranks = calloc(shown, sizeof(*item->ranks));
+	if (!item->ranks)
+		return -ENOMEM;
+	for (size_t i = 0; i < comm->members; i++) {
+		if (!wanted(filling->request, member[i].judged.rank))
+			continue;
+		item->ranks[item->n_ranks] = member_of(&member[i], filling->snapshot->now_ns);
+		if (!item->ranks[item->n_ranks])
+			return -ENOMEM;
+		item->n_ranks++;
+	}
+	return 0;
+}
+
+static int fill_calls(struct filling *filling)
+{
+	Ranktrace__OpsBody *body = filling->body;
+
+	for (size_t i = 0; i < filling->snapshot->calls && body->n_calls < CALLS_MAX; i++) {
+		const struct rank_coll_call *call = &filling->snapshot->call[i];
+		Ranktrace__OpsCall *item;
+
+		if (!wanted(filling->request, call->rank))
+			continue;
+		item = request_message_new(&ranktrace__ops_call__descriptor);
+		if (!item)
+			return -ENOMEM;
+		body->calls[body->n_calls++] = item;
+		item->rank = call->rank;
+		item->pid = call->pid;
+		item->thread_id = call->thread_id;
+		item->family = strdup(call->probe->family);
+		item->op = strdup(call->probe->op[0] ? call->probe->op : call->probe->name);
+		item->for_ns = ago(filling->snapshot->now_ns, call->start_ns);
+	}
+	return 0;
+}
+
+static int fill(struct filling *filling)
+{
+	int r = 0;
+
+	filling->body->left_out = filling->snapshot->left_out;
+	filling->body->communicators = calloc(COMMUNICATORS_MAX, sizeof(*filling->body->communicators));
+	filling->body->calls = calloc(CALLS_MAX, sizeof(*filling->body->calls));
+	if (!filling->body->communicators || !filling->body->calls)
+		return -ENOMEM;
+	for (size_t i = 0; i < filling->snapshot->comms && r == 0; i++)
+		r = fill_communicator(filling, &filling->snapshot->comm[i]);
+	return r < 0 ? r : fill_calls(filling);
+}
+
+int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
+{
+	Ranktrace__OpsBody *body = request_message_new(&ranktrace__ops_body__descriptor);
+	struct coll_snapshot *snapshot = NULL;
+	int r;
+
+	if (!body)
+		return -ENOMEM;
+	response->body_case = RANKTRACE__RESPONSE__BODY_OPS;
+	response->ops = body;
+	body->on = context->levels.on[LEVEL_L1];
+	body->ranks = context->ranks ? ranks_count(context->ranks, RANK_ROLE_RANK) : 0;
+	if (!context->ops || !body->on)
+		return 0;
+	r = coll_snapshot_new(context->ops, monotonic_ns(), &snapshot);
+	if (r < 0)
+		return r;
+	r = fill(&(struct filling){request, snapshot, body, 0});
+	coll_snapshot_free(snapshot);
+	return r;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may change something: root, the daemon's own user, and members of the configured group, by what the kernel says
+ * of the peer of the connection. The groups of the peer's process count; the group file is asked only where the kernel
+ * does not tell them.
+ */
+#include <grp.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include "daemon/control/request.h"
+
+#define GROUPS_MAX 65536u /* NGROUPS_MAX of Linux */
+#define LOOKUP_BYTES_MAX (1u << 20)
+
+bool request_peer_is_owner(const struct request_peer *peer)
+{
+	return peer->uid == 0 || peer->uid == geteuid();
+}
+
+/* Yields the group's entry; the caller frees the buffer that it points into. */
+static int group_lookup(const char *name, struct group *ret, char **ret_buffer)
+{
+	for (size_t size = 4096; size <= LOOKUP_BYTES_MAX; size *= 4) {
+		_cleanup_free_ char *buffer = malloc(size);
+		struct group *found = NULL;
+		int r;
+
+		if (!buffer)
+			return -ENOMEM;
+		r = getgrnam_r(name, ret, buffer, size, &found);
+		if (r == ERANGE)
+			continue;
+		if (r != 0 || !found)
+			return r ? -r : -ENOENT;
+		*ret_buffer = TAKE_PTR(buffer);
+		return 0;
+	}
+	return -ERANGE;
+}
+
+/* 1: the peer's process is in the group, 0: it is not, negative: the kernel does not say. */
+static int peer_in_groups(int fd, gid_t wanted)
+{
+	_cleanup_free_ gid_t *groups = NULL;
+	socklen_t size_bytes = 64 * sizeof(gid_t);
+
+	for (unsigned tries = 0; tries < 3; tries++) {
+		gid_t *grown = realloc(groups, size_bytes ? size_bytes : sizeof(gid_t));
+
+		if (!grown)
+			return -ENOMEM;
+		groups = grown;
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size_bytes) == 0) {
+			for (size_t i = 0; i < size_bytes / sizeof(gid_t); i++)
+				if (groups[i] == wanted)
+					return 1;
+			return 0;
+		}
+		/* ERANGE has put the length that it needs into size_bytes. */
+		if (errno != ERANGE || size_bytes > GROUPS_MAX * sizeof(gid_t))
+			return -errno;
+	}
+	return -ERANGE;
+}
+
+static bool listed_as_member(uid_t uid, const struct group *group)
+{
+	char buffer[4096];
+	struct passwd entry, *found = NULL;
+
+	if (getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found) != 0 || !found)
+		return false;
+	for (char **member = group->gr_mem; *member; member++)
+		if (streq(*member, entry.pw_name))
+			return true;
+	return false;
+}
+
+bool request_peer_may_control(const struct request_peer *peer, const char *group)
+{
+	_cleanup_free_ char *buffer = NULL;
+	struct group entry;
+	int r;
+
+	if (request_peer_is_owner(peer))
+		return true;
+	if (!*group || group_lookup(group, &entry, &buffer) < 0)
+		return false;
+	if (peer->gid == entry.gr_gid)
+		return true;
+	r = peer_in_groups(peer->fd, entry.gr_gid);
+	return r < 0 ? listed_as_member(peer->uid, &entry) : r == 1;
+}
+
+bool request_group_missing(const char *group)
+{
+	_cleanup_free_ char *buffer = NULL;
+	struct group entry;
+
+	return *group && group_lookup(group, &entry, &buffer) == -ENOENT;
+}

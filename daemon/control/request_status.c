@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The request `status`: everything that the daemon counts, from the rooms that count it. Changes nothing. */
+#include <sys/resource.h>
+#include "bpf/event.h"
+#include "daemon/memory/allocs.h"
+#include "daemon/levels/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/dump/dumps.h"
+#include "daemon/findings/online.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/coll/rank_coll.h"
+#include "daemon/ranks/ranks.h"
+#include "daemon/control/request.h"
+#include "daemon/store/store.h"
+
+#define COLLECTORS_MAX 64u
+
+static const struct {
+	const char *name;
+	size_t offset;
+} features[] = {
+	{"btf", offsetof(struct kernel_features, btf)},
+	{"ring_buffer", offsetof(struct kernel_features, ring_buffer)},
+	{"tp_btf", offsetof(struct kernel_features, tp_btf)},
+	{"uprobe_multi", offsetof(struct kernel_features, uprobe_multi)},
+	{"perf_cookie", offsetof(struct kernel_features, perf_cookie)},
+	{"perf_uprobe", offsetof(struct kernel_features, perf_uprobe)},
+	{"host_pids", offsetof(struct kernel_features, host_pids)},
+};
+
+static int fill_features(const struct context *context, Ranktrace__StatusBody *body)
+{
+	const struct kernel_features *found = context->kernel ? kernel_features(context->kernel) : NULL;
+
+	if (!found)
+		return 0;
+	body->features = calloc(ARRAY_SIZE(features), sizeof(*body->features));
+	if (!body->features)
+		return -ENOMEM;
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
+		Ranktrace__Feature *item = request_message_new(&ranktrace__feature__descriptor);
+
+		if (!item)
+			return -ENOMEM;
+		body->features[body->n_features++] = item;
+		item->name = strdup(features[i].name);
+		item->present = *(const bool *)((const char *)found + features[i].offset);
+	}
+	return 0;
+}
+
+static int fill_collector(
+	Ranktrace__Collector *item, const struct collector *collector, const struct collector_status *status)
+{
+	unsigned notes = status->notes < COLLECTOR_NOTES_MAX ? status->notes : COLLECTOR_NOTES_MAX;
+
+	item->name = strdup(collector->name);
+	item->summary = strdup(collector->summary);
+	item->probes_attached = status->probes_attached;
+	item->libraries = status->libraries;
+	item->events = status->events;
+	item->drops = status->drops;
+	item->notes_left_out = status->notes_left_out;
+	item->levels = calloc(LEVEL_MAX, sizeof(*item->levels));
+	item->notes = calloc(notes + 1, sizeof(*item->notes));
+	item->level_probes = calloc(LEVEL_MAX, sizeof(*item->level_probes));
+	if (!item->levels || !item->notes || !item->level_probes)
+		return -ENOMEM;
+	for (enum level l = 0; l < LEVEL_MAX; l++) {
+		if (!(collector->levels & LEVEL_BIT(l)))
+			continue;
+		item->levels[item->n_levels++] = strdup(level_name(l));
+		item->level_probes[item->n_level_probes++] = status->level_probes[l];
+	}
+	for (unsigned i = 0; i < notes; i++)
+		item->notes[item->n_notes++] = strndup(status->note[i], COLLECTOR_NOTE_BYTES);
+	return 0;
+}
+
+static int fill_collectors(const struct context *context, Ranktrace__StatusBody *body)
+{
+	_cleanup_free_ struct collector_status *status = calloc(1, sizeof(*status));
+	const struct collector *collector;
+	int r;
+
+	if (!context->collectors)
+		return 0;
+	body->collectors = calloc(COLLECTORS_MAX, sizeof(*body->collectors));
+	if (!body->collectors || !status)
+		return -ENOMEM;
+	for (unsigned i = 0; i < COLLECTORS_MAX; i++) {
+		Ranktrace__Collector *item;
+
+		memset(status, 0, sizeof(*status));
+		if (!collectors_status(context->collectors, i, &collector, status))
+			break;
+		item = request_message_new(&ranktrace__collector__descriptor);
+		if (!item)
+			return -ENOMEM;
+		body->collectors[body->n_collectors++] = item;
+		r = fill_collector(item, collector, status);
+		if (r < 0)
+			return r;
+	}
+	body->records_refused = collectors_refused(context->collectors);
+	return 0;
+}
+
+static int fill_store_drops(Ranktrace__Store *item, const struct store_status *status)
+{
+	item->drops = calloc(status->drops_count + 1, sizeof(*item->drops));
+	if (!item->drops)
+		return -ENOMEM;
+	for (size_t i = 0; i < status->drops_count; i++) {
+		Ranktrace__StoreDrop *drop = request_message_new(&ranktrace__store_drop__descriptor);
+
+		if (!drop)
+			return -ENOMEM;
+		item->drops[item->n_drops++] = drop;
+		drop->table = strdup(status->drops[i].table);
+		drop->reason = strdup(status->drops[i].reason);
+		drop->rows = status->drops[i].rows;
+	}
+	return 0;
+}
+
+static int fill_store(const struct context *context, Ranktrace__StatusBody *body)
+{
+	Ranktrace__Store *item = request_message_new(&ranktrace__store__descriptor);
+	struct store_status status = {0};
+
+	if (!item)
+		return -ENOMEM;
+	body->store = item;
+	if (context->store)
+		store_status(context->store, &status);
+	if (asprintf(&item->path, "%s/db", context->config.state_dir) < 0) {
+		item->path = NULL;
+		return -ENOMEM;
+	}
+	item->segments = status.segments;
+	item->size_bytes = status.size_bytes;
+	item->oldest_ns = status.oldest_ns;
+	item->newest_ns = status.newest_ns;
+	item->rows = status.rows;
+	item->rows_dropped = status.rows_dropped;
+	item->rows_pending = status.rows_pending;
+	item->segments_removed = status.segments_removed;
+	item->segments_corrupt = status.segments_corrupt;
+	item->trouble = strndup(status.trouble, sizeof(status.trouble));
+	return fill_store_drops(item, &status);
+}
+
+/* "VmRSS:     1234 kB"; 0 where the line is missing. */
+static uint64_t proc_status_bytes(const char *key)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/status", "re");
+	size_t length = strlen(key);
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, key, length) == 0 && line[length] == ':')
+			return strtoull(line + length + 1, NULL, 10) * 1024;
+	return 0;
+}
+
+static uint64_t timeval_ns(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_usec * NSEC_PER_USEC;
+}
+
+static int fill_self(const struct context *context, Ranktrace__StatusBody *body)
+{
+	Ranktrace__Self *item = request_message_new(&ranktrace__self__descriptor);
+	struct rusage usage = {0};
+
+	if (!item)
+		return -ENOMEM;
+	body->self = item;
+	getrusage(RUSAGE_SELF, &usage);
+	item->cpu_user_ns = timeval_ns(usage.ru_utime);
+	item->cpu_system_ns = timeval_ns(usage.ru_stime);
+	item->rss_bytes = proc_status_bytes("VmRSS");
+	item->rss_peak_bytes = proc_status_bytes("VmHWM");
+	if (context->ranks) {
+		item->ranks = ranks_count(context->ranks, RANK_ROLE_RANK);
+		item->children = ranks_count(context->ranks, RANK_ROLE_CHILD);
+		item->launchers = ranks_count(context->ranks, RANK_ROLE_LAUNCHER);
+	}
+	return 0;
+}
+
+static int fill_operations(const struct context *context, Ranktrace__StatusBody *body)
+{
+	Ranktrace__Operations *item = request_message_new(&ranktrace__operations__descriptor);
+	struct allocs_counts allocs = {0};
+	struct rank_coll_counts ops = {0};
+
+	if (!item)
+		return -ENOMEM;
+	body->operations = item;
+	if (context->ops)
+		rank_coll_counts(context->ops, &ops);
+	if (context->allocs)
+		allocs_counts(context->allocs, &allocs);
+	item->rows = ops.rows;
+	item->groups = ops.groups;
+	item->communicators = ops.communicators;
+	item->lost = ops.lost;
+	item->not_waited = ops.not_waited;
+	item->late = ops.late;
+	item->forgotten = ops.forgotten;
+	item->allocations = allocs.rows;
+	item->allocations_live = allocs.live;
+	item->allocations_not_followed = allocs.not_followed;
+	return 0;
+}
+
+static int fill_findings(const struct context *context, Ranktrace__StatusBody *body)
+{
+	Ranktrace__Findings *item = request_message_new(&ranktrace__findings__descriptor);
+	struct online_counts counts;
+
+	if (!item)
+		return -ENOMEM;
+	body->findings = item;
+	online_counts_get(context->findings, &counts);
+	item->enabled = context->findings != NULL;
+	item->suspected = counts.suspected;
+	item->open = counts.open;
+	item->closed = counts.closed;
+	item->dropped = counts.dropped;
+	item->frames = counts.frames;
+	item->ranks_left_out = counts.ranks_left_out;
+	item->raises = counts.raises;
+	item->samples = counts.samples;
+	return 0;
+}
+
+static int fill_dumps(const struct context *context, Ranktrace__StatusBody *body)
+{
+	Ranktrace__Dumps *item = request_message_new(&ranktrace__dumps__descriptor);
+	struct dumps_status status;
+
+	if (!item)
+		return -ENOMEM;
+	body->dumps = item;
+	if (!context->dumps)
+		return 0;
+	dumps_status(context->dumps, &status);
+	item->enabled = context->config.dump_enabled;
+	item->l0_minutes = (double)context->config.dump_l0_interval_ns / (60.0 * (double)NSEC_PER_SEC);
+	if (asprintf(&item->path, "%s/dump", context->config.state_dir) < 0) {
+		item->path = NULL;
+		return -ENOMEM;
+	}
+	item->files = status.state.kept_files;
+	item->bytes = status.state.kept_bytes;
+	item->running = status.running;
+	item->cpu_ns = status.cpu_ns;
+	item->trouble = strdup(status.trouble);
+	item->levels = calloc(DUMP_KIND_MAX, sizeof(*item->levels));
+	for (unsigned i = 0; item->levels && i < DUMP_KIND_MAX; i++) {
+		const struct dump_wrote *wrote = &status.state.level[i].wrote;
+		Ranktrace__DumpLevel *level = request_message_new(&ranktrace__dump_level__descriptor);
+
+		if (!level)
+			return -ENOMEM;
+		item->levels[item->n_levels++] = level;
+		level->level = strdup(dump_kind_name((enum dump_kind)i));
+		level->written_ns = wrote->at_ns;
+		level->files = wrote->files;
+		level->rows = wrote->rows;
+		level->bytes = wrote->bytes;
+	}
+	return item->levels ? 0 : -ENOMEM;
+}
+
+int request_status(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
+{
+	Ranktrace__StatusBody *body = request_message_new(&ranktrace__status_body__descriptor);
+	int r;
+
+	(void)request;
+	if (!body)
+		return -ENOMEM;
+	response->body_case = RANKTRACE__RESPONSE__BODY_STATUS;
+	response->status = body;
+	body->version = strdup(RANKTRACE_VERSION);
+	body->pid = (uint32_t)getpid();
+	body->uptime_ns = monotonic_ns() - context->started_ns;
+	body->host = strdup(context->host);
+	for (unsigned kind = RT_KIND_NONE + 1; context->kernel && kind < RT_KIND_MAX; kind++)
+		body->ring_drops += kernel_drops(context->kernel, kind);
+	r = fill_features(context, body);
+	if (r == 0)
+		r = request_levels_fill(context, &body->n_levels, &body->levels);
+	if (r == 0)
+		r = fill_collectors(context, body);
+	if (r == 0)
+		r = fill_store(context, body);
+	if (r == 0)
+		r = fill_self(context, body);
+	if (r == 0)
+		r = fill_operations(context, body);
+	if (r == 0)
+		r = fill_findings(context, body);
+	if (r == 0)
+		r = fill_dumps(context, body);
+	return r;
+}

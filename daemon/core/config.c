@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owns the table of configuration keys, which is all there is to know about each: defaults, limits and what SIGHUP may
+ * change come from it. To add a key: a field in config.h, a row here, a paragraph in systemd/ranktrace.conf and in
+ * man/ranktrace.conf.5 (tests compare them).
+ */
+#include <syslog.h>
+#include "daemon/core/config.h"
+#include "daemon/base/ini.h"
+#include "daemon/base/log.h"
+
+enum key_type {
+	KEY_PATH,  /* absolute */
+	KEY_TEXT,  /* may be empty */
+	KEY_LEVEL, /* of logging */
+	KEY_COUNT,
+	KEY_SIZE,     /* bytes */
+	KEY_POWER2,   /* bytes, a power of two */
+	KEY_DURATION, /* nanoseconds */
+	KEY_SWITCH,   /* 0 or 1 */
+	KEY_TYPE_MAX
+};
+
+/* Default and limits are written as an operator writes them and read by the same reader. */
+struct key {
+	const char *section;
+	const char *name;
+	enum key_type type;
+	size_t offset;
+	size_t size_bytes;
+	const char *value;
+	const char *min; /* NULL for texts */
+	const char *max;
+	bool reloadable;
+};
+
+#define FIELD(f) offsetof(struct config, f), sizeof(((struct config *)0)->f)
+
+static const struct key keys[] = {
+	{"daemon", "state_dir", KEY_PATH, FIELD(state_dir), RANKTRACE_STATEDIR, NULL, NULL, false},
+	{"daemon", "socket", KEY_PATH, FIELD(socket), RANKTRACE_SOCKET, NULL, NULL, false},
+	{"daemon", "group", KEY_TEXT, FIELD(group), "ranktrace", NULL, NULL, true},
+	{"daemon", "probes_dir", KEY_PATH, FIELD(probes_dir), RANKTRACE_SYSCONFDIR "/probes.d", NULL, NULL, false},
+	{"daemon", "probes_base_dir", KEY_PATH, FIELD(probes_base_dir), RANKTRACE_DATADIR "/probes.d", NULL, NULL,
+		false},
+	{"daemon", "log_level", KEY_LEVEL, FIELD(log_level), "info", NULL, NULL, true},
+	{"daemon", "nice", KEY_COUNT, FIELD(nice), "10", "0", "19", false},
+	{"ring", "size", KEY_POWER2, FIELD(ring_size_bytes), "16M", "64K", "1G", false},
+	{"ranks", "max", KEY_COUNT, FIELD(ranks_max), "1024", "1", "65536", false},
+	{"ranks", "scan_interval", KEY_DURATION, FIELD(scan_interval_ns), "5s", "100ms", "10m", true},
+	{"sched", "offcpu_threshold", KEY_DURATION, FIELD(offcpu_threshold_ns), "1ms", "1us", "10s", false},
+	{"launches", "window", KEY_DURATION, FIELD(launches_window_ns), "50ms", "1ms", "1s", true},
+	{"launches", "period", KEY_DURATION, FIELD(launches_period_ns), "1s", "500ms", "10m", true},
+	{"findings", "enabled", KEY_SWITCH, FIELD(findings_enabled), "yes", "no", "yes", false},
+	{"findings", "sample", KEY_DURATION, FIELD(findings_sample_ns), "1s", "500ms", "1m", true},
+	{"findings", "slow_percent", KEY_COUNT, FIELD(findings_slow_percent), "5", "1", "1000", false},
+	{"findings", "gain_percent", KEY_COUNT, FIELD(findings_gain_percent), "3", "1", "100", false},
+	{"findings", "job_percent", KEY_COUNT, FIELD(findings_job_percent), "10", "1", "1000", false},
+	{"findings", "hang_after", KEY_DURATION, FIELD(findings_hang_ns), "30s", "5s", "1d", false},
+	{"findings", "hang_busy_after", KEY_DURATION, FIELD(findings_hang_busy_ns), "10m", "5s", "7d", false},
+	{"findings", "raise", KEY_SWITCH, FIELD(online_auto_level), "yes", "no", "yes", true},
+	{"findings", "raise_for", KEY_DURATION, FIELD(online_auto_level_for_ns), "1m", "5s", "1h", true},
+	{"findings", "raise_pause", KEY_DURATION, FIELD(online_auto_level_pause_ns), "5m", "0s", "7d", true},
+	{"findings", "raise_percent", KEY_COUNT, FIELD(online_auto_level_percent), "10", "1", "100", true},
+	{"dump", "enabled", KEY_SWITCH, FIELD(dump_enabled), "yes", "no", "yes", true},
+	{"dump", "l0_interval", KEY_DURATION, FIELD(dump_l0_interval_ns), "5m", "1s", "7d", true},
+	{"dump", "window", KEY_DURATION, FIELD(dump_window_ns), "1h", "10s", "7d", true},
+	{"dump", "size_max", KEY_SIZE, FIELD(dump_size_bytes_max), "1G", "1M", "64T", true},
+	{"dump", "age_max", KEY_DURATION, FIELD(dump_age_ns_max), "2d", "1m", "3650d", true},
+	{"store", "segment", KEY_DURATION, FIELD(segment_ns), "1h", "10s", "1d", false},
+	{"store", "events_size_max", KEY_SIZE, FIELD(events_size_bytes_max), "4G", "16M", "64T", false},
+	{"store", "events_age_max", KEY_DURATION, FIELD(events_age_ns_max), "2d", "1m", "3650d", false},
+	{"store", "summary_age_max", KEY_DURATION, FIELD(summary_age_ns_max), "28d", "1m", "3650d", false},
+	{"store", "flush_interval", KEY_DURATION, FIELD(flush_interval_ns), "1s", "100ms", "1m", false},
+};
+
+int config_log_level(const char *text, int *ret)
+{
+	for (size_t i = 0; i < LOG_LEVEL_NAMES; i++) {
+		if (!streq(text, log_level_names[i]))
+			continue;
+		*ret = (int)i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int config_read_text(const char *text, const struct key *key, void *field)
+{
+	if (strlen(text) >= key->size_bytes)
+		return -EINVAL;
+	return copy_text(field, key->size_bytes, text) ? 0 : -EINVAL;
+}
+
+static int read_path(const char *text, const struct key *key, void *field)
+{
+	return text[0] == '/' ? config_read_text(text, key, field) : -EINVAL;
+}
+
+static int read_level(const char *text, const struct key *key, void *field)
+{
+	(void)key;
+	return config_log_level(text, field);
+}
+
+static int read_count(const char *text, uint64_t *ret)
+{
+	return ini_u64(text, 0, UINT64_MAX, ret);
+}
+
+static int read_switch(const char *text, uint64_t *ret)
+{
+	bool on;
+	int r = ini_bool(text, &on);
+
+	if (r == 0)
+		*ret = on;
+	return r;
+}
+
+static int read_power2(const char *text, uint64_t *ret)
+{
+	uint64_t value;
+
+	if (ini_size_bytes(text, &value) < 0 || !value || (value & (value - 1)))
+		return -EINVAL;
+	*ret = value;
+	return 0;
+}
+
+static const struct {
+	const char *expected;
+	int (*text)(const char *text, const struct key *key, void *field);
+	int (*number)(const char *text, uint64_t *ret); /* kept within the key's limits */
+} types[] = {
+	[KEY_PATH] = {.expected = "an absolute path", .text = read_path},
+	[KEY_TEXT] = {.expected = "a text", .text = config_read_text},
+	[KEY_LEVEL] = {.expected = "emergency, alert, critical, error, warning, notice, info or debug",
+		.text = read_level},
+	[KEY_COUNT] = {.expected = "a number", .number = read_count},
+	[KEY_SIZE] = {.expected = "a size in bytes or with K, M, G or T", .number = ini_size_bytes},
+	[KEY_POWER2] = {.expected = "a power of two in bytes or with K, M or G", .number = read_power2},
+	[KEY_DURATION] = {.expected = "a duration with ns, us, ms, s, m, h or d", .number = ini_duration_ns},
+	[KEY_SWITCH] = {.expected = "yes or no", .number = read_switch},
+};
+_Static_assert(ARRAY_SIZE(types) == KEY_TYPE_MAX, "a reader a type");
+
+static int set_key(struct config *config, const struct key *key, const char *text)
+{
+	void *field = (char *)config + key->offset;
+	uint64_t value, min, max;
+
+	if (types[key->type].text)
+		return types[key->type].text(text, key, field);
+	if (types[key->type].number(text, &value) < 0 || types[key->type].number(key->min, &min) < 0 ||
+		types[key->type].number(key->max, &max) < 0)
+		return -EINVAL;
+	if (value < min || value > max)
+		return -EINVAL;
+	memcpy(field, &value, sizeof(value));
+	return 0;
+}
+
+void config_defaults(struct config *config)
+{
+	memset(config, 0, sizeof(*config));
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		/* A default that its own reader refuses is our mistake; the test of the shipped file finds it. */
+		int r = set_key(config, &keys[i], keys[i].value);
+
+		(void)r;
+	}
+}
+
+struct loading {
+	struct config config;
+	unsigned line[ARRAY_SIZE(keys)]; /* where each key was set, 0 if it was not */
+};
+
+#define GUESS_BYTES 32
+
+/* How many letters must be changed, added or left out to get from one word to the other. */
+static unsigned config_distance(const char *a, const char *b)
+{
+	unsigned row[GUESS_BYTES + 1];
+	size_t length = strlen(b);
+
+	if (length > GUESS_BYTES || strlen(a) > GUESS_BYTES)
+		return GUESS_BYTES;
+	for (size_t j = 0; j <= length; j++)
+		row[j] = (unsigned)j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		unsigned diagonal = row[0];
+
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= length; j++) {
+			unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+
+			diagonal = row[j];
+			best = best < row[j] + 1 ? best : row[j] + 1;
+			best = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[length];
+}
+
+static bool begins_or_ends_with(const char *text, const char *part)
+{
+	size_t n = strlen(part), length = strlen(text);
+
+	return n >= 3 && n < length && (strncmp(text, part, n) == 0 || streq(text + length - n, part));
+}
+
+/* The known word that a mistyped one most likely stands for; NULL if none is near. section NULL: among sections. */
+static const char *guess(const char *section, const char *word)
+{
+	unsigned nearest = 1 + (unsigned)strlen(word) / 3;
+	const char *found = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const char *known = section ? keys[i].name : keys[i].section;
+		unsigned d;
+
+		if (section && !streq(keys[i].section, section))
+			continue;
+		d = config_distance(word, known);
+		if (d > nearest && !begins_or_ends_with(known, word) && !begins_or_ends_with(word, known))
+			continue;
+		nearest = d < nearest ? d : nearest;
+		found = known;
+	}
+	return found;
+}
+
+static bool section_exists(const char *section)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (streq(keys[i].section, section))
+			return true;
+	return false;
+}
+
+static int check_section(const struct ini_line *line, char *error, size_t error_size)
+{
+	const char *meant;
+
+	if (!section_exists(line->section)) {
+		meant = guess(NULL, line->section);
+		snprintf(error, error_size, "unknown section [%.40s]%s%s%s", line->section,
+			meant ? "; did you mean [" : "", meant ? meant : "", meant ? "]?" : "");
+		return -EINVAL;
+	}
+	if (line->name[0]) {
+		snprintf(error, error_size, "section [%s] takes no name", line->section);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int refuse_value(const struct key *key, const char *value, char *error, size_t error_size)
+{
+	const char *expected = types[key->type].expected;
+
+	if (key->min && key->type != KEY_SWITCH)
+		snprintf(error, error_size, "bad value '%.60s' for '%s' in [%s]: expected %s, from %s to %s", value,
+			key->name, key->section, expected, key->min, key->max);
+	else if (key->type == KEY_LEVEL || key->type == KEY_SWITCH)
+		snprintf(error, error_size, "bad value '%.60s' for '%s' in [%s]: expected %s", value, key->name,
+			key->section, expected);
+	else
+		snprintf(error, error_size, "bad value '%.60s' for '%s' in [%s]: expected %s of at most %zu bytes",
+			value, key->name, key->section, expected, key->size_bytes - 1);
+	return -EINVAL;
+}
+
+static int config_load_line(void *arg, const struct ini_line *line, char *error, size_t error_size)
+{
+	struct loading *loading = arg;
+	const char *meant;
+
+	if (!line->key)
+		return check_section(line, error, error_size);
+	if (!line->section[0]) {
+		snprintf(error, error_size, "key '%.60s' stands before the first [section]", line->key);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (!streq(keys[i].section, line->section) || !streq(keys[i].name, line->key))
+			continue;
+		if (loading->line[i]) {
+			snprintf(error, error_size, "key '%s' in [%s] was set in line %u already", line->key,
+				line->section, loading->line[i]);
+			return -EEXIST;
+		}
+		loading->line[i] = line->line;
+		if (set_key(&loading->config, &keys[i], line->value) < 0)
+			return refuse_value(&keys[i], line->value, error, error_size);
+		return 0;
+	}
+	meant = guess(line->section, line->key);
+	snprintf(error, error_size, "unknown key '%.60s' in [%s]%s%s%s", line->key, line->section,
+		meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
+	return -EINVAL;
+}
+
+int config_load(const char *path, struct config *config, char *error, size_t error_size)
+{
+	_cleanup_free_ struct loading *loading = calloc(1, sizeof(*loading));
+	char sentence[INI_ERROR_BYTES] = "";
+	int r;
+
+	if (!loading) {
+		snprintf(error, error_size, "%s: out of memory", path);
+		return -ENOMEM;
+	}
+	config_defaults(&loading->config);
+	r = ini_parse_file(path, config_load_line, loading, sentence);
+	if (r < 0) {
+		copy_text(error, error_size, sentence);
+		return r;
+	}
+	*config = loading->config;
+	return 0;
+}
+
+static bool config_same(const struct key *key, const void *a, const void *b)
+{
+	if (key->type == KEY_PATH || key->type == KEY_TEXT)
+		return streq(a, b);
+	return memcmp(a, b, key->size_bytes) == 0;
+}
+
+void config_reload(struct config *running, const struct config *fresh, char *ignored, size_t ignored_size)
+{
+	size_t used = 0;
+
+	if (ignored_size)
+		ignored[0] = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const struct key *key = &keys[i];
+		char *to = (char *)running + key->offset;
+		const char *from = (const char *)fresh + key->offset;
+		int n;
+
+		if (config_same(key, to, from))
+			continue;
+		if (key->reloadable) {
+			memcpy(to, from, key->size_bytes);
+			continue;
+		}
+		if (used >= ignored_size)
+			continue;
+		n = snprintf(
+			ignored + used, ignored_size - used, "%s[%s] %s", used ? ", " : "", key->section, key->name);
+		used += n > 0 ? (size_t)n : 0;
+	}
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See host_sample.h. Remembers the counts of the look before. */
+#include "daemon/findings/host_sample.h"
+#include "daemon/base/procfs.h"
+
+#include <fcntl.h>
+#include <limits.h>
+
+/* See host_sample.h. Paths come from /proc/PID/cgroup and lead only below cgroup_root. */
+
+#define STAT_BYTES_MAX 4096
+
+/* The number behind that word at the start of a line; false where there is none. */
+static bool host_cgroup_number_of(const char *text, const char *word, uint64_t *ret)
+{
+	size_t length = strlen(word);
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, word, length) != 0 || line[length] != ' ')
+			continue;
+		*ret = strtoull(line + length + 1, NULL, 10);
+		return true;
+	}
+	return false;
+}
+
+/* *ret_limited: a limit holds here. *ret_ns: so long it held the group back. */
+static bool read_stat(const char *path, bool *ret_limited, uint64_t *ret_ns)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	char text[STAT_BYTES_MAX];
+	uint64_t periods = 0, throttled = 0;
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	*ret_limited = host_cgroup_number_of(text, "nr_periods", &periods) && periods > 0;
+	if (host_cgroup_number_of(text, "throttled_usec", &throttled))
+		*ret_ns = throttled > UINT64_MAX / NSEC_PER_USEC ? UINT64_MAX : throttled * NSEC_PER_USEC;
+	else if (host_cgroup_number_of(text, "throttled_time", &throttled))
+		*ret_ns = throttled;
+	else
+		*ret_ns = 0; /* no controller here: nothing is held back */
+	return true;
+}
+
+static bool leads_elsewhere(const char *path)
+{
+	for (const char *p = path; (p = strstr(p, "..")); p += 2)
+		if ((p == path || p[-1] == '/') && (p[2] == 0 || p[2] == '/'))
+			return true;
+	return path[0] != '/';
+}
+
+/* A group of before keeps what was read. */
+static void host_cgroup_keep(struct host_cgroup *fresh, struct host_cgroup *before, const char *path)
+{
+	char *copy = NULL;
+
+	if (fresh->count == HOST_CGROUPS_MAX)
+		return;
+	for (size_t i = 0; i < before->count; i++) {
+		if (!before->group[i].path || !streq(before->group[i].path, path))
+			continue;
+		fresh->group[fresh->count++] = before->group[i];
+		before->group[i].path = NULL;
+		return;
+	}
+	copy = strdup(path);
+	if (!copy)
+		return;
+	fresh->group[fresh->count].path = copy;
+	fresh->group[fresh->count].throttled_ns = 0;
+	fresh->group[fresh->count++].fresh = true;
+}
+
+/* The group and those above it, without the root, which has no limit. */
+static void look_up_from(struct host_cgroup *fresh, struct host_cgroup *before, const char *root, const char *hierarchy,
+	const char *group)
+{
+	char path[PATH_MAX], below[PATH_MAX];
+
+	if (leads_elsewhere(group) || !copy_text(below, sizeof(below), group))
+		return;
+	for (unsigned level = 0; level < HOST_CGROUPS_MAX; level++) {
+		bool limited = false;
+		uint64_t throttled_ns = 0;
+		char *slash;
+
+		if (!below[0] || streq(below, "/"))
+			break;
+		if (snprintf(path, sizeof(path), "%s%s%s/cpu.stat", root, hierarchy, below) >= (int)sizeof(path))
+			break;
+		if (read_stat(path, &limited, &throttled_ns)) {
+			fresh->known = true;
+			if (limited)
+				host_cgroup_keep(fresh, before, path);
+		}
+		slash = strrchr(below, '/');
+		if (!slash)
+			break;
+		*slash = 0;
+	}
+}
+
+/* Whether "cpu" is one of the words. */
+static bool has_cpu(const char *words, size_t length)
+{
+	for (size_t at = 0; at < length;) {
+		size_t n = strcspn(words + at, ",:");
+
+		if (n == 3 && memcmp(words + at, "cpu", 3) == 0)
+			return true;
+		at += n + 1;
+	}
+	return false;
+}
+
+void host_cgroup_look(struct host_cgroup *cgroup, const char *proc_root, const char *cgroup_root, uint32_t pid)
+{
+	_cleanup_free_ char *text = NULL;
+	struct host_cgroup fresh = {0};
+	char *rest = NULL;
+
+	if (procfs_cgroup(proc_root, pid, &text) < 0)
+		return;
+	/* hierarchy:controllers:path */
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		char *words = strchr(line, ':'), *path = words ? strchr(words + 1, ':') : NULL;
+
+		if (!path)
+			continue;
+		if (strncmp(line, "0::", 3) == 0) {
+			look_up_from(&fresh, cgroup, cgroup_root, "", path + 1);
+			look_up_from(&fresh, cgroup, cgroup_root, "/unified", path + 1);
+		} else if (has_cpu(words + 1, (size_t)(path - words - 1))) {
+			look_up_from(&fresh, cgroup, cgroup_root, "/cpu", path + 1);
+		}
+	}
+	host_cgroup_free(cgroup);
+	*cgroup = fresh;
+}
+
+bool host_cgroup_take(struct host_cgroup *cgroup, uint64_t *ret_throttled_ns)
+{
+	uint64_t most_ns = 0;
+
+	if (!cgroup->known)
+		return false;
+	for (size_t i = 0; i < cgroup->count; i++) {
+		uint64_t now_ns = 0, before_ns = cgroup->group[i].throttled_ns;
+		bool limited;
+
+		if (!read_stat(cgroup->group[i].path, &limited, &now_ns))
+			continue;
+		if (!cgroup->group[i].fresh && now_ns > before_ns && now_ns - before_ns > most_ns)
+			most_ns = now_ns - before_ns;
+		cgroup->group[i].throttled_ns = now_ns;
+		cgroup->group[i].fresh = false;
+	}
+	*ret_throttled_ns = most_ns;
+	return true;
+}
+
+void host_cgroup_free(struct host_cgroup *cgroup)
+{
+	for (size_t i = 0; i < cgroup->count; i++)
+		free(cgroup->group[i].path);
+	*cgroup = (struct host_cgroup){0};
+}
+
+struct host_sampler {
+	char proc_root[128], cgroup_root[128];
+	uint32_t pid;
+	uint64_t start_time_ns;
+	uint64_t taken_ns; /* 0: never */
+	struct procfs_stat stat;
+	uint32_t thread_id; /* 0: its counts are not known */
+	uint64_t run_delay_ns;
+	struct host_cgroup cgroup;
+	uint64_t cgroup_next_ns;
+};
+
+int host_sampler_new(
+	const char *proc_root, const char *cgroup_root, uint32_t pid, uint64_t start_time_ns, struct host_sampler **ret)
+{
+	struct host_sampler *sampler = calloc(1, sizeof(*sampler));
+
+	if (!sampler)
+		return -ENOMEM;
+	(void)copy_text(sampler->proc_root, sizeof(sampler->proc_root), proc_root);
+	(void)copy_text(sampler->cgroup_root, sizeof(sampler->cgroup_root), cgroup_root);
+	sampler->pid = pid;
+	sampler->start_time_ns = start_time_ns;
+	*ret = sampler;
+	return 0;
+}
+
+struct host_sampler *host_sampler_free(struct host_sampler *sampler)
+{
+	if (!sampler)
+		return NULL;
+	host_cgroup_free(&sampler->cgroup);
+	free(sampler);
+	return NULL;
+}
+
+static uint64_t host_sample_since(uint64_t now, uint64_t before)
+{
+	return now >= before ? now - before : HOST_UNKNOWN;
+}
+
+static uint64_t take_run_delay(struct host_sampler *sampler, uint32_t thread_id)
+{
+	uint64_t run_ns, delay_ns, ret = HOST_UNKNOWN;
+
+	if (procfs_schedstat(sampler->proc_root, sampler->pid, thread_id, &run_ns, &delay_ns) < 0) {
+		sampler->thread_id = 0;
+		return HOST_UNKNOWN;
+	}
+	if (sampler->thread_id == thread_id)
+		ret = host_sample_since(delay_ns, sampler->run_delay_ns);
+	sampler->thread_id = thread_id;
+	sampler->run_delay_ns = delay_ns;
+	return ret;
+}
+
+/* Added up over CPUs, so it may be more than has passed. */
+static uint64_t take_throttled(struct host_sampler *sampler, uint64_t now_ns, uint64_t duration_ns)
+{
+	uint64_t throttled_ns;
+
+	if (now_ns >= sampler->cgroup_next_ns) {
+		host_cgroup_look(&sampler->cgroup, sampler->proc_root, sampler->cgroup_root, sampler->pid);
+		sampler->cgroup_next_ns = now_ns + HOST_CGROUP_LOOK_NS;
+	}
+	if (!host_cgroup_take(&sampler->cgroup, &throttled_ns))
+		return HOST_UNKNOWN;
+	return throttled_ns < duration_ns ? throttled_ns : duration_ns;
+}
+
+int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, uint64_t now_ns, struct host_sample *ret)
+{
+	struct host_sample sample = {.start_ns = sampler->taken_ns};
+	struct procfs_stat stat;
+	bool first = !sampler->taken_ns || now_ns <= sampler->taken_ns;
+
+	if (procfs_stat(sampler->proc_root, sampler->pid, &stat) < 0 || stat.start_time_ns != sampler->start_time_ns)
+		return -ESRCH;
+	sample.duration_ns = first ? 0 : now_ns - sampler->taken_ns;
+	sample.state = stat.state;
+	sample.cpu_total_ns = stat.cpu_ns;
+	sample.resident_bytes = stat.resident_bytes;
+	sample.cpu_ns = host_sample_since(stat.cpu_ns, sampler->stat.cpu_ns);
+	sample.major_faults = host_sample_since(stat.major_faults, sampler->stat.major_faults);
+	sample.run_delay_ns = take_run_delay(sampler, thread_id ? thread_id : sampler->pid);
+	sample.throttled_ns = take_throttled(sampler, now_ns, sample.duration_ns);
+	sampler->stat = stat;
+	sampler->taken_ns = now_ns;
+	*ret = sample;
+	return first ? 0 : 1;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is watched, and when what is done. See online.h. */
+#include "bpf/event.h"
+#include "daemon/core/context.h"
+#include "daemon/findings/online_internal.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/store/store.h"
+
+static int64_t online_clock_ns(clockid_t clock)
+{
+	struct timespec t = {0};
+
+	clock_gettime(clock, &t);
+	return (int64_t)t.tv_sec * (int64_t)NSEC_PER_SEC + t.tv_nsec;
+}
+
+/* /proc tells starts by the clock that goes on while the machine sleeps. */
+static uint64_t start_ns(const struct rank *rank)
+{
+	int64_t slept_ns = online_clock_ns(CLOCK_BOOTTIME) - online_clock_ns(CLOCK_MONOTONIC);
+	int64_t start = (int64_t)rank->start_time_ns - (slept_ns > 0 ? slept_ns : 0);
+
+	return start > 0 ? (uint64_t)start : 1;
+}
+
+static uint32_t world_size(const struct rank *rank)
+{
+	return rank->env.world_size > 0 ? (uint32_t)rank->env.world_size : 1;
+}
+
+/* A number that the aligner gives anew is nobody else's any more. */
+static void forget_number(struct online *online, int number)
+{
+	for (size_t i = 0; i < FINDINGS_ENDED; i++)
+		if (online->ended[i].instance && online->ended[i].process == number)
+			online->ended[i].instance = 0;
+}
+
+static void online_begin(struct online *online, const struct rank *rank)
+{
+	struct online_process *process = &online->slot[rank->slot];
+	int number = align_rank_new(online->align, &(struct align_rank){
+							   .job = rank->env.job,
+							   .rank = rank->env.rank,
+							   .world_size = world_size(rank),
+							   .host = rank->host,
+							   .card = rank->env.card,
+							   .port = rank->env.master_port > 0
+									   ? (uint16_t)rank->env.master_port
+									   : 0,
+							   .start_ns = start_ns(rank),
+							   .from_start = rank->from_start,
+						   });
+
+	if (number < 0)
+		return; /* beyond the bound: it is not judged, and the aligner counts it */
+	forget_number(online, number);
+	*process = (struct online_process){
+		.instance = rank->instance,
+		.process = number,
+		.pid = rank->pid,
+		.slot = rank->slot,
+		.start_time_ns = rank->start_time_ns,
+		.rank = rank->env.rank,
+		.world_size = world_size(rank),
+	};
+	(void)copy_text(process->job, sizeof(process->job), rank->env.job);
+}
+
+static void online_end(struct online *online, struct online_process *process, bool ended)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	online_samples_end(online, process);
+	align_rank_end(online->align, process->process, now_ns);
+	if (ended) {
+		(void)rank_steps_progress(online->context->steps, process->slot, process->instance, &process->last);
+		process->ended_ns = now_ns;
+		online->ended[online->ended_next++ % FINDINGS_ENDED] = *process;
+	}
+	*process = (struct online_process){0};
+	if (ended)
+		online_stall_ended(online, now_ns);
+}
+
+static bool online_is_same(const struct online_process *process, const struct rank *rank)
+{
+	return process->instance == rank->instance && process->rank == rank->env.rank &&
+	       process->world_size == world_size(rank) && streq(process->job, rank->env.job);
+}
+
+static void online_on_rank(void *arg, const struct rank *rank, enum rank_change change)
+{
+	struct online *online = arg;
+	struct online_process *process;
+	bool is_rank = rank->role == RANK_ROLE_RANK && change != RANK_ENDED;
+
+	if (rank->slot >= online->slots)
+		return;
+	process = &online->slot[rank->slot];
+	if (process->instance && (is_rank ? !online_is_same(process, rank) : process->instance == rank->instance))
+		online_end(online, process, change == RANK_ENDED);
+	if (is_rank && !process->instance && rank->instance)
+		online_begin(online, rank);
+	else if (is_rank && process->instance)
+		align_rank_card(online->align, process->process, rank->env.card);
+}
+
+static void online_want(void *arg, unsigned wants, const char *job, const char *why)
+{
+	struct online *online = arg;
+
+	online_auto_level_want(&online->raise, online->context, wants, job, why, monotonic_ns());
+}
+
+static struct detect_options options_of(const struct config *config)
+{
+	struct detect_options options;
+
+	detect_options_default(&options);
+	options.slow_ratio = 1 + (double)config->findings_slow_percent / 100;
+	options.gain_min = (double)config->findings_gain_percent / 100;
+	options.job_ratio = 1 + (double)config->findings_job_percent / 100;
+	options.hang_ns = config->findings_hang_ns;
+	options.hang_busy_ns = config->findings_hang_busy_ns;
+	return options;
+}
+
+int online_new(struct context *context, struct online **ret)
+{
+	struct detect_options options = options_of(&context->config);
+	size_t slots = context->config.ranks_max;
+	struct online *online;
+	int r;
+
+	if (!context->config.findings_enabled) {
+		*ret = NULL;
+		return 0;
+	}
+	online = calloc(1, sizeof(*online) + slots * sizeof(online->slot[0]));
+	if (!online)
+		return -ENOMEM;
+	online->context = context;
+	online->slots = slots;
+	(void)copy_text(online->proc_root, sizeof(online->proc_root), "/proc");
+	(void)copy_text(online->cgroup_root, sizeof(online->cgroup_root), "/sys/fs/cgroup");
+	/* Microseconds, so that programs which know only floating point read them whole. */
+	online->id_base = realtime_ns() / NSEC_PER_USEC;
+	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish, .want = online_want, .arg = online});
+	r = online->detect ? ranks_observe(context->ranks, online_on_rank, online) : -ENOMEM;
+	if (r < 0) {
+		detect_free(online->detect);
+		free(online);
+		return r;
+	}
+	online->align = detect_align(online->detect);
+	online_recover_close(online);
+	*ret = online;
+	return 0;
+}
+
+struct online *online_free(struct online *online)
+{
+	if (!online)
+		return NULL;
+	online->ending = true;
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance)
+			online_samples_end(online, &online->slot[i]);
+	detect_end(online->detect);
+	detect_free(online->detect);
+	online_recover_mark(online, false);
+	free(online);
+	return NULL;
+}
+
+/* What the kernel dropped may have been records of any rank. */
+static void online_tell_drops(struct online *online)
+{
+	const struct kernel *kernel = online->context->kernel;
+	uint64_t drops = kernel ? kernel_drops(kernel, RT_KIND_CALL) : 0;
+
+	if (drops == online->drops)
+		return;
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance)
+			align_lost(online->align, online->slot[i].process, drops - online->drops);
+	online->drops = drops;
+}
+
+/* Not from within detect_advance(), which may raise the level. */
+static void tell_watched(struct online *online, uint64_t now_ns)
+{
+	bool on = online->context->levels.on[LEVEL_L1];
+
+	if (on != online->watched)
+		align_watched(online->align, on, on ? monotonic_ns() : online->watched_ns);
+	online->watched = on;
+	if (on)
+		online->watched_ns = now_ns;
+}
+
+void online_tick(struct online *online, uint64_t now_ns)
+{
+	if (!online)
+		return;
+	online_samples_take(online, now_ns);
+	online_tell_drops(online);
+	detect_advance(online->detect, now_ns);
+	tell_watched(online, now_ns);
+	online_stall_snapshot(online, now_ns);
+	online_auto_level_tick(&online->raise, online->context, online->counts.suspected > 0, now_ns);
+}
+
+void online_counts_get(const struct online *online, struct online_counts *ret)
+{
+	struct align_counts align = {0};
+
+	*ret = (struct online_counts){0};
+	if (!online)
+		return;
+	*ret = online->counts;
+	align_counts(online->align, &align);
+	ret->frames = align.frames;
+	ret->ranks_left_out = align.ranks_left_out;
+	ret->raises = online->raise.count;
+}

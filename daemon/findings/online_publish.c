@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Findings out: a row of the store each time one is told, and a message in the journal when its state, cause or
+ * severity is another than it was (a cost that grows is no news). The fields are documented in ranktraced(8).
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+
+#include "daemon/core/context.h"
+#include "daemon/findings/online_internal.h"
+#include "daemon/base/log.h"
+#include "daemon/store/store.h"
+
+/* One for each state, so that a watcher can wait for one of them alone. */
+static const char *const message_id[FINDING_STATE_MAX] = {
+	[FINDING_SUSPECTED] = "MESSAGE_ID=0e6703e664c44501a3d0b096198aafbf",
+	[FINDING_OPEN] = "MESSAGE_ID=7d1c0f8b1c0a4d0c9f4e6f4b6a1e52d3",
+	[FINDING_CLOSED] = "MESSAGE_ID=b64f5f0d58a94e4bb0a6fd9b5b5c8e17",
+	[FINDING_DROPPED] = "MESSAGE_ID=e2f3a97c0e8b4c5f8a0d9e21c7b4f6a9",
+};
+
+static const char *const opening[FINDING_STATE_MAX] = {
+	[FINDING_SUSPECTED] = "suspected: ",
+	[FINDING_OPEN] = "",
+	[FINDING_CLOSED] = "over: ",
+	[FINDING_DROPPED] = "not confirmed: ",
+};
+
+static int online_publish_priority_of(const struct finding *finding)
+{
+	static const int of_severity[SEVERITY_MAX] = {
+		[SEVERITY_INFO] = LOG_NOTICE,
+		[SEVERITY_WARNING] = LOG_WARNING,
+		[SEVERITY_CRITICAL] = LOG_CRIT,
+	};
+
+	if (finding->state == FINDING_OPEN)
+		return of_severity[finding->severity];
+	return finding->state == FINDING_CLOSED	     ? LOG_NOTICE
+	       : finding->state == FINDING_SUSPECTED ? LOG_INFO
+						     : LOG_DEBUG;
+}
+
+static struct store_value online_publish_text_or_null(const char *text)
+{
+	return text[0] ? V_TEXT(text) : V_NULL;
+}
+
+static struct store_value time_or_null(struct store *store, uint64_t time_ns)
+{
+	return time_ns ? V_INT(store_utc_ns(store, time_ns)) : V_NULL;
+}
+
+static struct store_value online_publish_number_or_null(double number)
+{
+	return isfinite(number) ? V_REAL(number) : V_NULL;
+}
+
+static void online_publish_put_row(const struct online *online, const struct finding *f)
+{
+	struct store *store = online->context->store;
+	char evidence[FINDING_JSON_BYTES];
+
+	(void)finding_evidence_json(f, evidence, sizeof(evidence));
+	const struct store_value row[] = {
+		V_TEXT(finding_kind_word(f->kind)),
+		V_TEXT(finding_cause_word(f->cause)),
+		V_TEXT(finding_state_word(f->state)),
+		V_TEXT(finding_severity_word(f->severity)),
+		online_publish_number_or_null(f->confidence),
+		V_TEXT(finding_tier_word(f->tier)),
+		online_publish_text_or_null(f->job),
+		f->rank < 0 ? V_NULL : V_INT(f->rank),
+		online_publish_text_or_null(f->host),
+		online_publish_text_or_null(f->card),
+		online_publish_text_or_null(f->communicator),
+		f->since_step ? V_INT(f->since_step) : V_NULL,
+		f->until_step && f->until_ns ? V_INT(f->until_step) : V_NULL,
+		time_or_null(store, f->since_ns),
+		time_or_null(store, f->noticed_ns),
+		time_or_null(store, f->until_ns),
+		f->slowdown > 0 ? online_publish_number_or_null(f->slowdown) : V_NULL,
+		online_publish_number_or_null(f->cost_card_hours),
+		online_publish_text_or_null(f->others),
+		V_TEXT(evidence),
+		V_TEXT(f->sentence),
+		V_INT(online->id_base + f->id),
+	};
+
+	(void)store_put(store, TABLE_FINDINGS, row, ARRAY_SIZE(row));
+}
+
+#define FIELD_BYTES 192
+
+struct fields {
+	char text[LOG_FIELDS_MAX][FIELD_BYTES];
+	const char *field[LOG_FIELDS_MAX];
+	size_t count;
+};
+
+static void online_publish_add(struct fields *fields, const char *format, ...) _printf_(2, 3);
+
+static void online_publish_add(struct fields *fields, const char *format, ...)
+{
+	char *text = fields->text[fields->count];
+	va_list args;
+
+	if (fields->count == LOG_FIELDS_MAX)
+		return;
+	va_start(args, format);
+	vsnprintf(text, FIELD_BYTES, format, args);
+	va_end(args);
+	fields->field[fields->count++] = text;
+}
+
+/* Where the rank is; nothing of what is not known. */
+static void online_publish_add_place(struct fields *fields, const struct finding *f)
+{
+	if (f->job[0])
+		online_publish_add(fields, "RANKTRACE_JOB=%s", f->job);
+	if (f->rank >= 0)
+		online_publish_add(fields, "RANKTRACE_RANK=%" PRId32, f->rank);
+	if (f->host[0])
+		online_publish_add(fields, "RANKTRACE_HOST=%s", f->host);
+	if (f->card[0])
+		online_publish_add(fields, "RANKTRACE_CARD=%s", f->card);
+	if (f->communicator[0])
+		online_publish_add(fields, "RANKTRACE_COMMUNICATOR=%s", f->communicator);
+	if (f->others[0])
+		online_publish_add(fields, "RANKTRACE_OTHERS=%s", f->others);
+}
+
+/* Is there another one than it on this node now? */
+static bool is_one_of_jobs(const struct online *online, const char *job)
+{
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance && online->slot[i].job[0] && !streq(online->slot[i].job, job))
+			return true;
+	return false;
+}
+
+static void journal(const struct online *online, const struct finding *f)
+{
+	char message[sizeof(f->sentence) + sizeof(f->job) + 64];
+	bool many = f->job[0] && is_one_of_jobs(online, f->job);
+	struct fields fields = {.count = 0};
+
+	snprintf(message, sizeof(message), "%s%s%s%s%s", opening[f->state], f->sentence, many ? " (job " : "",
+		many ? f->job : "", many ? ")" : "");
+	online_publish_add(&fields, "%s", message_id[f->state]);
+	online_publish_add(&fields, "RANKTRACE_FINDING=%" PRIu64, online->id_base + f->id);
+	online_publish_add(&fields, "RANKTRACE_KIND=%s", finding_kind_word(f->kind));
+	online_publish_add(&fields, "RANKTRACE_CAUSE=%s", finding_cause_word(f->cause));
+	online_publish_add(&fields, "RANKTRACE_STATE=%s", finding_state_word(f->state));
+	online_publish_add(&fields, "RANKTRACE_SEVERITY=%s", finding_severity_word(f->severity));
+	online_publish_add(&fields, "RANKTRACE_TIER=%s", finding_tier_word(f->tier));
+	online_publish_add(&fields, "RANKTRACE_CONFIDENCE=%.2f", f->confidence);
+	online_publish_add_place(&fields, f);
+	if (f->slowdown > 0 && isfinite(f->slowdown))
+		online_publish_add(&fields, "RANKTRACE_SLOWDOWN=%.3f", f->slowdown);
+	if (isfinite(f->cost_card_hours))
+		online_publish_add(&fields, "RANKTRACE_COST_CARD_HOURS=%.3f", f->cost_card_hours);
+	if (f->since_ns)
+		online_publish_add(&fields, "RANKTRACE_SINCE_USEC=%llu",
+			(unsigned long long)(store_utc_ns(online->context->store, f->since_ns) / NSEC_PER_USEC));
+	online_publish_add(&fields, "RANKTRACE_ADVICE=%s", finding_cause_advice(f->cause));
+	log_fields(online_publish_priority_of(f), "findings", message, fields.field, fields.count);
+}
+
+static bool online_publish_is_over(enum finding_state state)
+{
+	return state == FINDING_CLOSED || state == FINDING_DROPPED;
+}
+
+static void count_now(struct online *online, enum finding_state state, uint64_t by)
+{
+	if (state == FINDING_SUSPECTED)
+		online->counts.suspected += by;
+	else if (state == FINDING_OPEN)
+		online->counts.open += by;
+}
+
+/* Notes what is told; whether it is news. */
+static bool online_publish_note(struct online *online, const struct finding *f)
+{
+	const struct findings_told told = {f->id, f->state, f->cause, f->severity};
+	size_t i = 0;
+	bool news;
+
+	while (i < online->told_count && online->told[i].id != f->id)
+		i++;
+	if (i < online->told_count) {
+		news = online->told[i].state != told.state || online->told[i].cause != told.cause ||
+		       online->told[i].severity != told.severity;
+		count_now(online, online->told[i].state, -1ULL);
+		if (online_publish_is_over(told.state))
+			online->told[i] = online->told[--online->told_count];
+		else
+			online->told[i] = told;
+	} else {
+		news = true;
+		if (online_publish_is_over(told.state) || i == FINDINGS_TOLD_MAX)
+			return true;
+		online->told[online->told_count++] = told;
+	}
+	count_now(online, told.state, 1);
+	return news;
+}
+
+void online_publish(void *arg, const struct finding *finding)
+{
+	struct online *online = arg;
+	struct finding told = *finding;
+	bool news;
+
+	if (told.kind >= FINDING_KIND_MAX || told.cause >= CAUSE_MAX || told.state >= FINDING_STATE_MAX ||
+		told.severity >= SEVERITY_MAX || told.tier >= FRAME_TIER_MAX)
+		return;
+	if (online->ending && !online_publish_is_over(told.state)) {
+		size_t used = strlen(told.sentence);
+
+		told.state = told.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
+		told.until_ns = monotonic_ns();
+		snprintf(told.sentence + used, sizeof(told.sentence) - used, "; so it was when ranktraced stopped");
+	}
+	news = online_publish_note(online, &told);
+	online->counts.closed += news && told.state == FINDING_CLOSED;
+	online->counts.dropped += news && told.state == FINDING_DROPPED;
+	if (news && told.state == FINDING_OPEN)
+		online_auto_level_confirmed(&online->raise);
+	online_recover_mark(online, online->told_count > 0);
+	online_publish_put_row(online, &told);
+	if (news)
+		journal(online, &told);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the system gives the ranks: each sample to the aligner, and a row for each ROW_NS. */
+#include "daemon/core/context.h"
+#include "daemon/findings/online_internal.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
+
+#define ROW_NS (10 * NSEC_PER_SEC)
+/* Closer: where a step has just been longer than usual, or levels were raised to see why. Frames wait for samples, so a
+ * second between two of them may be a second more until it is known that steps are longer; and what a rank does shows
+ * later in its rows as it showed here. Jobs may have longer steps for ever: so it is so for a CLOSER_PART-th of the
+ * time, of which CLOSER_SAVED_NS may be saved up, and while levels are raised, which is bounded as well. */
+#define CLOSER_NS (100 * NSEC_PER_MSEC)
+#define CLOSER_ROW_NS NSEC_PER_SEC
+#define CLOSER_FOR_NS (5 * NSEC_PER_SEC)
+#define CLOSER_PART 10
+#define CLOSER_SAVED_NS (60 * NSEC_PER_SEC)
+
+static bool is_raised(const struct online *online)
+{
+	return online->raise.raised[LEVEL_L1] || online->raise.raised[LEVEL_L3];
+}
+
+static bool is_closer(const struct online *online, uint64_t now_ns)
+{
+	return now_ns < online->closer_until_ns || is_raised(online);
+}
+
+/* Of what is saved up. */
+static bool spend(struct online *online, uint64_t now_ns)
+{
+	uint64_t until_ns = now_ns + CLOSER_FOR_NS, more_ns = CLOSER_FOR_NS;
+
+	if (now_ns < online->closer_until_ns)
+		more_ns = until_ns - online->closer_until_ns;
+	online->closer_left_ns += online->closer_at_ns ? (now_ns - online->closer_at_ns) / CLOSER_PART : CLOSER_SAVED_NS;
+	if (online->closer_left_ns > CLOSER_SAVED_NS)
+		online->closer_left_ns = CLOSER_SAVED_NS;
+	online->closer_at_ns = now_ns;
+	if (online->closer_left_ns < more_ns)
+		return false;
+	online->closer_left_ns -= more_ns;
+	online->closer_until_ns = until_ns;
+	return true;
+}
+
+void online_samples_closer(struct online *online, uint64_t now_ns)
+{
+	if (!is_raised(online) && !spend(online, now_ns))
+		return;
+	/* At once: the step that has just ended is waiting for it. */
+	if (online->sample_next_ns > online->sample_last_ns + CLOSER_NS)
+		online->sample_next_ns = online->sample_last_ns + CLOSER_NS;
+}
+
+static struct store_value online_samples_known(uint64_t value)
+{
+	return value == HOST_UNKNOWN ? V_NULL : V_INT(value);
+}
+
+static void online_samples_put_row(struct online *online, struct online_process *process)
+{
+	const struct host_sample *sum = &process->sum;
+	const char state[] = {sum->state, 0};
+	const struct store_value row[] = {
+		V_INT(process->rank),
+		V_INT(store_utc_ns(online->context->store, sum->start_ns)),
+		V_INT(sum->duration_ns),
+		online_samples_known(sum->cpu_ns),
+		online_samples_known(sum->run_delay_ns),
+		online_samples_known(sum->throttled_ns),
+		online_samples_known(sum->major_faults),
+		online_samples_known(sum->resident_bytes),
+		V_TEXT(state),
+		V_INT(process->instance),
+	};
+
+	(void)store_put(online->context->store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row));
+	process->sum = (struct host_sample){0};
+}
+
+/* What is not known of a part is not known of the whole. */
+static void online_samples_add(uint64_t *sum, uint64_t part)
+{
+	*sum = *sum == HOST_UNKNOWN || part == HOST_UNKNOWN ? HOST_UNKNOWN : *sum + part;
+}
+
+static void online_samples_add_up(struct online_process *process, const struct host_sample *sample)
+{
+	struct host_sample *sum = &process->sum;
+
+	if (!sum->duration_ns)
+		sum->start_ns = sample->start_ns;
+	sum->duration_ns += sample->duration_ns;
+	online_samples_add(&sum->cpu_ns, sample->cpu_ns);
+	online_samples_add(&sum->run_delay_ns, sample->run_delay_ns);
+	online_samples_add(&sum->throttled_ns, sample->throttled_ns);
+	online_samples_add(&sum->major_faults, sample->major_faults);
+	sum->resident_bytes = sample->resident_bytes;
+	sum->state = sample->state;
+}
+
+/* The kernel's own count of waits, or what L3 saw of them; and who, if L3 is on. */
+static void online_samples_feed(struct online *online, struct online_process *process, const struct host_sample *sample)
+{
+	bool on = online->context->levels.on[LEVEL_L3];
+	const struct preemptor *preemptor = preemptors_most(&process->preemptors);
+	struct align_host host = {
+		.start_ns = sample->start_ns,
+		.duration_ns = sample->duration_ns,
+		.cpu_ns = sample->cpu_ns,
+		.run_delay_ns = sample->run_delay_ns != HOST_UNKNOWN ? sample->run_delay_ns
+				: on				     ? process->preemptors.waited_ns
+								     : FRAME_UNKNOWN,
+		.throttled_ns = sample->throttled_ns,
+		.major_faults = sample->major_faults,
+		.launch_gap_ns = FRAME_UNKNOWN,
+		.preemptor_pid = preemptor ? preemptor->pid : 0,
+		.preemptor_ns = preemptor ? preemptor->ns : 0,
+		.preemptor_name = preemptor ? preemptor->name : "",
+	};
+
+	align_host(online->align, process->process, &host);
+}
+
+static void online_samples_take_rank(struct online *online, struct online_process *process, uint64_t now_ns)
+{
+	struct rank_steps_progress progress = {0};
+	struct host_sample sample;
+	int r;
+
+	if (!process->sampler && host_sampler_new(online->proc_root, online->cgroup_root, process->pid,
+					 process->start_time_ns, &process->sampler) < 0)
+		return;
+	if (rank_steps_progress(online->context->steps, process->slot, process->instance, &progress))
+		process->thread_id = progress.thread_id;
+	r = host_sampler_take(process->sampler, process->thread_id, now_ns, &sample);
+	if (r < 0)
+		return; /* gone: the room of ranks will tell */
+	process->newest = sample;
+	if (r > 0) {
+		online->counts.samples++;
+		online_samples_feed(online, process, &sample);
+	}
+	process->preemptors = (struct preemptors){0};
+	if (r == 0)
+		return;
+	online_samples_add_up(process, &sample);
+	if (process->sum.duration_ns >= (is_closer(online, now_ns) ? CLOSER_ROW_NS : ROW_NS))
+		online_samples_put_row(online, process);
+}
+
+void online_samples_take(struct online *online, uint64_t now_ns)
+{
+	if (now_ns < online->sample_next_ns)
+		return;
+	online->sample_last_ns = now_ns;
+	online->sample_next_ns =
+		now_ns + (is_closer(online, now_ns) ? CLOSER_NS : online->context->config.findings_sample_ns);
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance)
+			online_samples_take_rank(online, &online->slot[i], now_ns);
+}
+
+void online_samples_end(struct online *online, struct online_process *process)
+{
+	if (process->sum.duration_ns)
+		online_samples_put_row(online, process);
+	process->sampler = host_sampler_free(process->sampler);
+}

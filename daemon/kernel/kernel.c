@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owns the shared maps and the ring: they are made here, by hand, and every BPF object reuses their descriptors. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "bpf/event.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
+
+struct kernel {
+	struct kernel_features features;
+	int events_fd;
+	int drops_fd;
+	int ranks_fd;
+	int cpus;
+	int budget; /* records that this drain may still take */
+	struct ring_buffer *ring;
+	kernel_sink sink;
+	void *sink_arg;
+};
+
+#define DRAIN_MAX 65536 /* records in one drain: a busy ring must not keep the loop from its other duties */
+
+static int kernel_on_record(void *arg, void *data, size_t size_bytes)
+{
+	struct kernel *kernel = arg;
+
+	if (kernel->sink)
+		kernel->sink(kernel->sink_arg, data, size_bytes);
+	return --kernel->budget > 0 ? 0 : -EAGAIN; /* this record is taken all the same */
+}
+
+/* The ring's size must be a power of two pages: rounded up to one, from 64 KiB to 1 GiB. */
+static uint32_t ring_bytes(uint64_t wanted)
+{
+	uint64_t size = 1u << 16;
+
+	while (size < wanted && size < (1u << 30))
+		size <<= 1;
+	return (uint32_t)size;
+}
+
+struct kernel *kernel_close(struct kernel *kernel)
+{
+	if (!kernel)
+		return NULL;
+	ring_buffer__free(kernel->ring);
+	closep(&kernel->events_fd);
+	closep(&kernel->drops_fd);
+	closep(&kernel->ranks_fd);
+	free(kernel);
+	return NULL;
+}
+
+static void kernel_closep(struct kernel **kernel)
+{
+	kernel_close(*kernel);
+}
+
+static int make_map(enum bpf_map_type type, const char *name, uint32_t key, uint32_t value, uint32_t entries, int *ret)
+{
+	int fd = bpf_map_create(type, name, key, value, entries, NULL);
+
+	if (fd < 0)
+		return log_error_errno("kernel", fd, "cannot create the BPF map '%s' (see tracectl check)", name);
+	*ret = fd;
+	return 0;
+}
+
+static int make_ring(const struct config *config, int *ret)
+{
+	unsigned long size_bytes = (unsigned long)ring_bytes(config->ring_size_bytes);
+	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "events", 0, 0, (uint32_t)size_bytes, NULL);
+
+	if (fd == -ENOMEM)
+		log_error("kernel",
+			"no memory for the ring of %lu bytes: lower size of [ring] in ranktrace.conf, or raise "
+			"MemoryHigh= and "
+			"MemoryMax= of the unit",
+			size_bytes);
+	else if (fd < 0)
+		log_error_errno("kernel", fd, "cannot create the ring of %lu bytes (see tracectl check)", size_bytes);
+	if (fd < 0)
+		return fd;
+	*ret = fd;
+	return 0;
+}
+
+int kernel_open(struct context *context, struct kernel **ret)
+{
+	_cleanup_(kernel_closep) struct kernel *kernel = calloc(1, sizeof(*kernel));
+	int r;
+
+	if (!kernel)
+		return -ENOMEM;
+	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = -1;
+	kernel->cpus = libbpf_num_possible_cpus();
+	if (kernel->cpus < 0)
+		return log_error_errno("kernel", kernel->cpus, "cannot count the CPUs");
+	kernel_probe(&kernel->features);
+	if (!kernel->features.host_pids)
+		log_warning("kernel", KERNEL_NO_HOST_PIDS "; " KERNEL_NO_HOST_PIDS_ADVICE);
+	r = make_ring(&context->config, &kernel->events_fd);
+	if (r < 0)
+		return r;
+	r = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, "drops", 4, 8, RT_KIND_MAX, &kernel->drops_fd);
+	if (r < 0)
+		return r;
+	r = make_map(BPF_MAP_TYPE_HASH, "ranks", 4, 4, (uint32_t)context->config.ranks_max, &kernel->ranks_fd);
+	if (r < 0)
+		return r;
+	kernel->ring = ring_buffer__new(kernel->events_fd, kernel_on_record, kernel, NULL);
+	if (!kernel->ring)
+		return log_error_errno("kernel", errno, "cannot map the ring of %lu bytes",
+				       (unsigned long)context->config.ring_size_bytes);
+	*ret = TAKE_PTR(kernel);
+	return 0;
+}
+
+const struct kernel_features *kernel_features(const struct kernel *kernel)
+{
+	return &kernel->features;
+}
+
+int kernel_share(struct kernel *kernel, struct bpf_object *object)
+{
+	const struct {
+		const char *name;
+		int fd;
+	} shared[] = {{"events", kernel->events_fd}, {"drops", kernel->drops_fd}, {"ranks", kernel->ranks_fd}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(object, shared[i].name);
+		int r = map ? bpf_map__reuse_fd(map, shared[i].fd) : 0;
+
+		if (r < 0)
+			return log_error_errno("kernel", r, "cannot share the BPF map '%s'", shared[i].name);
+	}
+	return 0;
+}
+
+int kernel_rank_add(struct kernel *kernel, uint32_t pid, uint32_t slot)
+{
+	return bpf_map_update_elem(kernel->ranks_fd, &pid, &slot, BPF_ANY);
+}
+
+int kernel_rank_remove(struct kernel *kernel, uint32_t pid)
+{
+	return bpf_map_delete_elem(kernel->ranks_fd, &pid);
+}
+
+uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
+{
+	_cleanup_free_ uint64_t *count = calloc((size_t)kernel->cpus, sizeof(*count));
+	uint64_t sum = 0;
+	uint32_t key = kind;
+
+	if (!count || bpf_map_lookup_elem(kernel->drops_fd, &key, count))
+		return 0;
+	for (int i = 0; i < kernel->cpus; i++)
+		sum += count[i];
+	return sum;
+}
+
+int kernel_fd(const struct kernel *kernel)
+{
+	return ring_buffer__epoll_fd(kernel->ring);
+}
+
+void kernel_deliver(struct kernel *kernel, kernel_sink sink, void *arg)
+{
+	kernel->sink = sink;
+	kernel->sink_arg = arg;
+}
+
+int kernel_drain(struct kernel *kernel)
+{
+	int r;
+
+	kernel->budget = DRAIN_MAX;
+	r = ring_buffer__consume(kernel->ring);
+	return r == -EAGAIN && kernel->budget <= 0 ? DRAIN_MAX : r;
+}

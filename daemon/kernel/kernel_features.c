@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this kernel lets us do, found by doing it: a two-instruction program is loaded or attached for each question.
+ * Nothing is inferred from a version, because distributions backport and containers forbid.
+ */
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "daemon/kernel/kernel.h"
+#include "daemon/kernel/uprobe.h"
+
+static const struct bpf_insn return_zero[] = {
+	{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
+	{.code = BPF_JMP | BPF_EXIT},
+};
+
+static bool tp_btf_loads(void)
+{
+	int type = libbpf_find_vmlinux_btf_id("sched_switch", BPF_TRACE_RAW_TP);
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_RAW_TP);
+	_cleanup_close_ int fd = -1;
+
+	if (type <= 0)
+		return false;
+	options.attach_btf_id = (uint32_t)type;
+	fd = bpf_prog_load(
+		BPF_PROG_TYPE_TRACING, "probe_tp_btf", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
+	return fd >= 0;
+}
+
+static bool ring_buffer_loads(void)
+{
+	_cleanup_close_ int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "probe_ring", 0, 0, 1u << 16, NULL);
+
+	return fd >= 0;
+}
+
+/* A uprobe on a byte of our own program that is never executed as a function's start: attached and let go. */
+static bool uprobe_attaches(bool multi, uint64_t cookie)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = multi ? UPROBE_MULTI_ATTACH_TYPE : 0);
+	_cleanup_close_ int program_fd = -1;
+	struct uprobe_link *link;
+	struct uprobe_target target = {.path = "/proc/self/exe", .cookies = cookie ? &cookie : NULL};
+	uint64_t offset = 0;
+
+	if (uprobe_own_offset(&offset) < 0)
+		return false;
+	target.offsets = &offset;
+	target.count = 1;
+	program_fd = bpf_prog_load(
+		BPF_PROG_TYPE_KPROBE, "probe_uprobe", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
+	if (program_fd < 0)
+		return false;
+	if ((multi ? uprobe_attach_multi : uprobe_attach_perf)(program_fd, &target, false, &link) < 0)
+		return false;
+	uprobe_detach(link);
+	return true;
+}
+
+/* Inode of the initial PID namespace, the same on every kernel since 3.8 (PROC_PID_INIT_INO in linux/proc_ns.h). */
+#define PID_NAMESPACE_INITIAL 0xeffffffcU
+
+/* The kernel's own threads are in no other namespace, and the second process is the one that makes them all. */
+static bool proc_shows_kernel_threads(void)
+{
+	static const unsigned flags_kernel_thread = 0x00200000; /* PF_KTHREAD, the same since 2.6.27 */
+	_cleanup_fclose_ FILE *f = fopen("/proc/2/stat", "re");
+	unsigned flags;
+
+	return f && fscanf(f, "%*u (%*31[^)]) %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+	       (flags & flags_kernel_thread);
+}
+
+/*
+ * Events carry numbers of the initial namespace, so processes in /proc must have these too. It may show them without
+ * being our own namespace: a container may have been given the machine's /proc. Where nothing tells, nothing is held
+ * against us.
+ */
+static bool proc_has_host_pids(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) < 0 || st.st_ino == PID_NAMESPACE_INITIAL || proc_shows_kernel_threads();
+}
+
+void kernel_probe(struct kernel_features *ret)
+{
+	*ret = (struct kernel_features){
+		.btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0,
+		.ring_buffer = ring_buffer_loads(),
+		.uprobe_multi = uprobe_attaches(true, 1),
+		.perf_uprobe = uprobe_attaches(false, 0),
+		.host_pids = proc_has_host_pids(),
+	};
+	ret->tp_btf = ret->btf && tp_btf_loads();
+	ret->perf_cookie = ret->perf_uprobe && uprobe_attaches(false, 1);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owns one table of live allocations a rank, by slot, and writes the rows. */
+#include "daemon/memory/allocs.h"
+#include "daemon/calls/call_fields.h"
+#include "daemon/core/context.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
+
+#include <stdlib.h>
+
+/* An open-addressing table; freed entries stay until it grows, is full, or their address is given out again. */
+
+#define ROOM_MIN 64
+
+void alloc_live_init(struct alloc_live *live, size_t max)
+{
+	*live = (struct alloc_live){.max = max};
+}
+
+void alloc_live_clear(struct alloc_live *live)
+{
+	free(live->entry);
+	alloc_live_init(live, live->max);
+}
+
+/* The address's entry, or the free place where it would be. The table is never full. */
+static struct alloc_live_entry *alloc_live_place(const struct alloc_live *live, uint64_t address)
+{
+	size_t i = (size_t)((address >> 8 ^ address) * 0x9e3779b97f4a7c15ULL >> 20) & (live->capacity - 1);
+
+	while (live->entry[i].address && live->entry[i].address != address)
+		i = (i + 1) & (live->capacity - 1);
+	return &live->entry[i];
+}
+
+/* Only those that live move on. */
+static bool rebuild(struct alloc_live *live, size_t capacity)
+{
+	struct alloc_live grown = {.capacity = capacity, .max = live->max};
+
+	grown.entry = calloc(capacity, sizeof(*grown.entry));
+	if (!grown.entry)
+		return false;
+	for (size_t i = 0; i < live->capacity; i++) {
+		const struct alloc_live_entry *old = &live->entry[i];
+
+		if (!old->address || old->freed_ns)
+			continue;
+		*alloc_live_place(&grown, old->address) = *old;
+		grown.used++;
+		grown.lives++;
+	}
+	free(live->entry);
+	*live = grown;
+	return true;
+}
+
+/* Room for one more at a load of three quarters. */
+static bool reserve(struct alloc_live *live)
+{
+	if (live->lives >= live->max)
+		return false;
+	if ((live->used + 1) * 4 <= live->capacity * 3)
+		return true;
+	if (!live->capacity)
+		return rebuild(live, ROOM_MIN);
+	return rebuild(live, (live->lives + 1) * 2 > live->capacity ? live->capacity * 2 : live->capacity);
+}
+
+bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes)
+{
+	struct alloc_live_entry *entry = live->capacity ? alloc_live_place(live, address) : NULL;
+
+	if (!address)
+		return false;
+	if (!entry || !entry->address) {
+		if (!reserve(live))
+			return false;
+		entry = alloc_live_place(live, address);
+		live->used++;
+		live->lives++;
+	} else if (entry->freed_ns) {
+		if (live->lives >= live->max)
+			return false;
+		live->lives++;
+	}
+	*entry = (struct alloc_live_entry){.address = address, .bytes = bytes};
+	return true;
+}
+
+bool alloc_live_drop(struct alloc_live *live, uint64_t address, uint64_t start_ns, uint64_t *ret_bytes)
+{
+	struct alloc_live_entry *entry = live->capacity && address ? alloc_live_place(live, address) : NULL;
+
+	if (!entry || !entry->address || (entry->freed_ns && start_ns > entry->freed_ns))
+		return false;
+	if (!entry->freed_ns)
+		live->lives--;
+	entry->freed_ns = start_ns ? start_ns : 1;
+	*ret_bytes = entry->bytes;
+	return true;
+}
+
+struct rank_allocs {
+	int64_t instance; /* 0: none */
+	struct alloc_live live;
+};
+
+struct allocs {
+	struct context *context;
+	uint64_t rows, not_followed;
+	size_t slots;
+	struct rank_allocs slot[];
+};
+
+static void allocs_forget(struct rank_allocs *slot)
+{
+	alloc_live_clear(&slot->live);
+	slot->instance = 0;
+}
+
+static void allocs_on_rank(void *arg, const struct rank *rank, enum rank_change change)
+{
+	struct allocs *allocs = arg;
+
+	if (rank->slot < allocs->slots && allocs->slot[rank->slot].instance == rank->instance &&
+		(change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
+		allocs_forget(&allocs->slot[rank->slot]);
+}
+
+int allocs_new(struct context *context, struct allocs **ret)
+{
+	size_t slots = context->config.ranks_max;
+	struct allocs *allocs = calloc(1, sizeof(*allocs) + slots * sizeof(allocs->slot[0]));
+	int r;
+
+	if (!allocs)
+		return -ENOMEM;
+	allocs->context = context;
+	allocs->slots = slots;
+	r = ranks_observe(context->ranks, allocs_on_rank, allocs);
+	if (r < 0) {
+		free(allocs);
+		return r;
+	}
+	*ret = allocs;
+	return 0;
+}
+
+struct allocs *allocs_free(struct allocs *allocs)
+{
+	for (size_t i = 0; allocs && i < allocs->slots; i++)
+		allocs_forget(&allocs->slot[i]);
+	free(allocs);
+	return NULL;
+}
+
+static struct rank_allocs *allocs_of_rank(struct allocs *allocs, const struct rank *rank)
+{
+	struct rank_allocs *slot;
+
+	if (rank->slot >= allocs->slots)
+		return NULL;
+	slot = &allocs->slot[rank->slot];
+	if (slot->instance == rank->instance)
+		return slot;
+	allocs_forget(slot);
+	alloc_live_init(&slot->live, ALLOC_LIVE_MAX);
+	slot->instance = rank->instance;
+	return slot;
+}
+
+struct allocation {
+	uint64_t address; /* 0 or OPS_UNKNOWN: none */
+	uint64_t bytes;   /* OPS_UNKNOWN: not known */
+	uint64_t device;
+};
+
+static void allocs_put(struct allocs *allocs, const struct rank *rank, const struct call_record *record,
+	const struct allocation *allocation)
+{
+	const struct rt_call_event *event = record->event;
+	struct rank_steps *steps = allocs->context->steps;
+	struct store *store = allocs->context->store;
+	struct steps_open open = {.step = STEPS_NONE};
+	bool staged = steps && rank_steps_stage(steps, rank, event->event.thread_id, &open);
+	int64_t step = !staged && steps ? rank_steps_step(steps, rank, event->start_ns) : open.step;
+	bool whole = event->event.flags & RT_CALL_END && event->event.time_ns >= event->start_ns;
+	const struct store_value row[] = {
+		V_INT(rank->env.rank),
+		step == STEPS_NONE ? V_NULL : V_INT(step),
+		staged ? V_TEXT(open.stage) : V_NULL,
+		V_TEXT(record->probe->op),
+		allocation->address && allocation->address != COLL_UNKNOWN ? V_INT(allocation->address) : V_NULL,
+		allocation->bytes != COLL_UNKNOWN ? V_INT(allocation->bytes) : V_NULL,
+		event->event.flags & RT_CALL_RESULT ? V_INT(call_result(event)) : V_NULL,
+		V_INT(store_utc_ns(store, event->start_ns)),
+		whole ? V_INT(event->event.time_ns - event->start_ns) : V_NULL,
+		allocation->device != COLL_UNKNOWN ? V_INT((int32_t)allocation->device) : V_NULL,
+		V_INT(event->event.thread_id),
+		V_INT(rank->instance),
+	};
+
+	allocs->rows++;
+	(void)store_put(store, TABLE_ALLOCATIONS, row, ARRAY_SIZE(row)); /* the store counts its drops */
+}
+
+static void on_alloc(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
+	struct allocation *allocation)
+{
+	(void)record;
+	if (failed)
+		allocation->address = COLL_UNKNOWN; /* what the pointer held before */
+	else if (allocation->address && allocation->address != COLL_UNKNOWN)
+		allocs->not_followed += !alloc_live_add(&slot->live, allocation->address, allocation->bytes);
+}
+
+static void on_free(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
+	struct allocation *allocation)
+{
+	uint64_t bytes;
+
+	(void)allocs;
+	if (!failed && alloc_live_drop(&slot->live, allocation->address, record->event->start_ns, &bytes))
+		allocation->bytes = bytes;
+}
+
+static const struct {
+	const char *event;
+	void (*run)(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
+		struct allocation *allocation);
+} events[] = {{"alloc", on_alloc}, {"free", on_free}};
+
+static bool allocs_takes(const char *event)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		if (streq(events[i].event, event))
+			return true;
+	return false;
+}
+
+static void allocs_feed(struct context *context, const struct rank *rank, const struct call_record *record)
+{
+	struct allocs *allocs = context->allocs;
+	struct rank_allocs *slot = allocs ? allocs_of_rank(allocs, rank) : NULL;
+	bool failed = record->event->event.flags & RT_CALL_RESULT && call_result(record->event) != 0;
+	struct allocation allocation;
+	struct call_fields fields;
+
+	if (!slot)
+		return;
+	call_fields(record->probe, record->event->arg, record->event->event.flags,
+		record->event->event.flags & RT_CALL_END, &fields);
+	allocation = (struct allocation){
+		.address = call_field(&fields, OP_FIELD_ADDRESS),
+		.bytes = call_field(&fields, OP_FIELD_BYTES),
+		.device = call_field(&fields, OP_FIELD_DEVICE),
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		if (streq(events[i].event, record->probe->event))
+			events[i].run(allocs, slot, failed, record, &allocation);
+	allocs_put(allocs, rank, record, &allocation);
+}
+
+/* While nothing is seen addresses are given out again: what is remembered would be wrong. */
+static void allocs_level(struct context *context, enum level level, bool on)
+{
+	if (level != LEVEL_L2 || on || !context->allocs)
+		return;
+	for (size_t i = 0; i < context->allocs->slots; i++)
+		allocs_forget(&context->allocs->slot[i]);
+}
+
+void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)
+{
+	*ret = (struct allocs_counts){.rows = allocs->rows, .not_followed = allocs->not_followed};
+	for (size_t i = 0; i < allocs->slots; i++)
+		ret->live += allocs->slot[i].live.lives;
+}
+
+const struct call_sink allocs_sink = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level};

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a process is. One with a training library and a number of its own is a rank; without a number it is the child of
+ * the nearest rank above it, or rank 0 of 1. One that starts ranks is a launcher, whatever its environment says: it is
+ * known by its command, or found out when a rank shows up below it.
+ */
+#include "daemon/base/procfs.h"
+#include "daemon/core/context.h"
+#include "daemon/ranks/ranks_internal.h"
+
+#include <ctype.h>
+
+/*
+ * Container runtimes name a container's group by its id, alone (/docker/ID, /kubepods/.../ID) or as a unit
+ * (docker-ID.scope, cri-containerd-ID.scope, libpod-ID.scope, ...:cri-containerd:ID). All have 64 hexadecimal digits at
+ * the end of a path's part, so no runtime has to be known by name. Kubernetes writes a pod's uid after "pod", with
+ * underscores where systemd makes the name.
+ */
+
+#define ID_DIGITS 64
+#define UID_CHARS 36
+
+static bool container_of_part(const char *part, size_t length, char *ret)
+{
+	static const char scope[] = ".scope";
+	const char *id;
+
+	if (length > sizeof(scope) - 1 && memcmp(part + length - (sizeof(scope) - 1), scope, sizeof(scope) - 1) == 0)
+		length -= sizeof(scope) - 1;
+	if (length < ID_DIGITS)
+		return false;
+	id = part + length - ID_DIGITS;
+	if (id > part && id[-1] != '-' && id[-1] != ':')
+		return false;
+	for (size_t i = 0; i < ID_DIGITS; i++)
+		if (!isxdigit((unsigned char)id[i]))
+			return false;
+	memcpy(ret, id, ID_DIGITS);
+	ret[ID_DIGITS] = 0;
+	return true;
+}
+
+/* The innermost part that is a container. */
+static void find_container(const char *path, char *ret)
+{
+	while (*path) {
+		size_t length = strcspn(path, "/");
+
+		(void)container_of_part(path, length, ret);
+		path += length;
+		path += *path == '/';
+	}
+}
+
+static void find_pod_uid(const char *path, char *ret)
+{
+	for (const char *p = strstr(path, "pod"); p; p = strstr(p + 1, "pod")) {
+		char uid[UID_CHARS + 1];
+		size_t i;
+
+		if (p > path && p[-1] != '/' && p[-1] != '-')
+			continue;
+		for (i = 0; i < UID_CHARS; i++) {
+			bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+			char c = p[3 + i];
+
+			if (dash ? c != '-' && c != '_' : !isxdigit((unsigned char)c))
+				break;
+			uid[i] = dash ? '-' : c;
+		}
+		if (i < UID_CHARS)
+			continue;
+		uid[UID_CHARS] = 0;
+		memcpy(ret, uid, sizeof(uid));
+		return;
+	}
+}
+
+/* Of several hierarchies (version 1, or both versions) the one with a container says most, then the longest path. */
+static bool rank_cgroup_says_more(const struct rank_cgroup *a, const struct rank_cgroup *b)
+{
+	if (!a->container[0] != !b->container[0])
+		return a->container[0] != 0;
+	return strlen(a->path) > strlen(b->path);
+}
+
+void rank_cgroup_parse(const char *text, struct rank_cgroup *ret)
+{
+	struct rank_cgroup best = {0};
+	char line[4096];
+
+	while (*text) {
+		size_t length = strcspn(text, "\n");
+		struct rank_cgroup here = {0};
+		char *path;
+
+		snprintf(line, sizeof(line), "%.*s", (int)(length < sizeof(line) ? length : sizeof(line) - 1), text);
+		text += length;
+		text += *text == '\n';
+		/* hierarchy:controllers:path */
+		path = strchr(line, ':');
+		path = path ? strchr(path + 1, ':') : NULL;
+		if (!path)
+			continue;
+		find_container(path + 1, here.container);
+		find_pod_uid(path + 1, here.pod_uid);
+		(void)copy_text(here.path, sizeof(here.path), path + 1);
+		procfs_printable(here.path);
+		if (rank_cgroup_says_more(&here, &best))
+			best = here;
+	}
+	*ret = best;
+}
+
+/*
+ * Launchers by name, as one table. Only the program itself counts (argv[0], or the script or module that an interpreter
+ * runs), never a word further on: a training script may well have an argument called "torchrun".
+ */
+
+#define ARGS_MAX 16
+
+static const struct {
+	const char *name; /* of the program, script or module */
+	const char *verb; /* its first argument must be this, if not NULL */
+} launchers[] = {
+	{"torchrun", NULL},
+	{"torch.distributed.run", NULL},
+	{"torch.distributed.launch", NULL},
+	{"accelerate", "launch"},
+	{"accelerate.commands.accelerate_cli", "launch"},
+	{"accelerate.commands.launch", NULL},
+	{"deepspeed", NULL},
+	{"deepspeed.launcher.runner", NULL},
+	{"deepspeed.launcher.launch", NULL},
+	{"horovodrun", NULL},
+	{"mpirun", NULL},
+	{"mpiexec", NULL},
+	{"mpiexec.hydra", NULL},
+	{"orterun", NULL},
+	{"prterun", NULL},
+	{"srun", NULL},
+	{"msrun", NULL},
+};
+
+/* Options of the Python interpreter that take the next word as their value. */
+static const char *const valued_options[] = {"-W", "-X", "--check-hash-based-pycs"};
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+bool rank_command_is_interpreter(const char *exe)
+{
+	const char *name = base_name(exe);
+
+	return strncmp(name, "python", 6) == 0 || strncmp(name, "pypy", 4) == 0;
+}
+
+static unsigned rank_command_split(const char *block, size_t size_bytes, const char **args)
+{
+	unsigned count = 0;
+	size_t at = 0;
+
+	while (at < size_bytes && count < ARGS_MAX) {
+		size_t length = strnlen(block + at, size_bytes - at);
+
+		/* The block's last word may lack its end where it was cut. */
+		if (at + length == size_bytes)
+			break;
+		args[count++] = block + at;
+		at += length + 1;
+	}
+	return count;
+}
+
+/* Index of the script or module that an interpreter runs; count if there is none. */
+static unsigned find_script(const char **args, unsigned count)
+{
+	unsigned i = 1;
+
+	for (; i < count && args[i][0] == '-'; i++) {
+		if (streq(args[i], "-m"))
+			return i + 1 < count ? i + 1 : count;
+		if (streq(args[i], "-c") || streq(args[i], "-"))
+			return count;
+		for (size_t k = 0; k < ARRAY_SIZE(valued_options); k++)
+			if (streq(args[i], valued_options[k])) {
+				i++;
+				break;
+			}
+	}
+	return i < count ? i : count;
+}
+
+bool rank_command_is_launcher(const char *block, size_t size_bytes)
+{
+	const char *args[ARGS_MAX];
+	unsigned count = rank_command_split(block, size_bytes, args), program = 0;
+
+	if (count == 0)
+		return false;
+	if (rank_command_is_interpreter(args[0]))
+		program = find_script(args, count);
+	if (program >= count)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(launchers); i++) {
+		if (!streq(base_name(args[program]), launchers[i].name))
+			continue;
+		if (!launchers[i].verb || (program + 1 < count && streq(args[program + 1], launchers[i].verb)))
+			return true;
+	}
+	return false;
+}
+
+void rank_command_join(const char *block, size_t size_bytes, char *ret, size_t size)
+{
+	size_t n;
+
+	/* The block ends in a NUL, which is no blank. */
+	while (size_bytes > 0 && block[size_bytes - 1] == 0)
+		size_bytes--;
+	n = size_bytes < size ? size_bytes : size - 1;
+	for (size_t i = 0; i < n; i++)
+		ret[i] = block[i] ? block[i] : ' ';
+	ret[n] = 0;
+	procfs_printable(ret);
+}
+
+#define FROM_START_NS NSEC_PER_SEC
+
+struct ancestors {
+	uint32_t pid[RANK_ANCESTORS_MAX];
+	unsigned count;
+};
+
+/* Parents of a process, nearest first; init is nobody's launcher. */
+static void find_ancestors(const struct ranks *ranks, uint32_t parent_pid, struct ancestors *ret)
+{
+	struct procfs_stat stat;
+
+	ret->count = 0;
+	while (parent_pid > 1 && ret->count < RANK_ANCESTORS_MAX) {
+		ret->pid[ret->count++] = parent_pid;
+		if (procfs_stat(ranks->proc_root, parent_pid, &stat) < 0)
+			break;
+		parent_pid = stat.parent_pid;
+	}
+}
+
+static bool descends_from(const struct ranks *ranks, const struct rank *rank, uint32_t pid)
+{
+	struct ancestors above;
+
+	find_ancestors(ranks, rank->parent_pid, &above);
+	for (unsigned i = 0; i < above.count; i++)
+		if (above.pid[i] == pid)
+			return true;
+	return false;
+}
+
+/*
+ * A child that names its parent's own place. Scripts copy the launcher's number into other launchers' variables for
+ * their children to see (SLURM_PROCID to RANK), so across launchers the same number of the same world is the same.
+ */
+static bool is_same_place(const struct rank_env *child, const struct rank_env *parent)
+{
+	if (!child->source[0])
+		return true;
+	if (child->rank != parent->rank)
+		return false;
+	if (streq(child->source, parent->source))
+		return streq(child->job, parent->job);
+	return child->world_size > 0 && child->world_size == parent->world_size;
+}
+
+/*
+ * Whether a rank below tells that the one above only launches. A rank may start a job of its own (an evaluation), but
+ * then it has a local rank itself, or the same kind of number.
+ */
+static bool is_outranked(const struct rank_env *above, const struct rank_env *below)
+{
+	if (is_same_place(below, above))
+		return false;
+	return !streq(below->source, above->source) || (above->local_rank < 0 && below->local_rank >= 0);
+}
+
+static struct tracked *find_owner(const struct ranks *ranks, const struct ancestors *above, const struct rank_env *env)
+{
+	for (unsigned i = 0; i < above->count; i++) {
+		struct tracked *tracked = tracked_find(ranks, above->pid[i]);
+
+		if (tracked && tracked->rank.role == RANK_ROLE_RANK && is_same_place(env, &tracked->rank.env))
+			return tracked;
+	}
+	return NULL;
+}
+
+/* It came to its library later than a rank that it had started. */
+static bool has_launched(const struct ranks *ranks, const struct rank *rank)
+{
+	for (uint32_t i = 0; i < ranks->slots; i++)
+		if (ranks->slot[i] && is_outranked(&rank->env, &ranks->slot[i]->rank.env) &&
+			descends_from(ranks, &ranks->slot[i]->rank, rank->pid))
+			return true;
+	return false;
+}
+
+static bool is_launcher(const struct ranks *ranks, uint32_t pid)
+{
+	_cleanup_free_ char *command = NULL;
+	size_t size;
+
+	return procfs_command(ranks->proc_root, pid, &command, &size) == 0 && rank_command_is_launcher(command, size);
+}
+
+static void read_command(const struct ranks *ranks, struct rank *rank)
+{
+	_cleanup_free_ char *command = NULL;
+	size_t size;
+
+	if (procfs_command(ranks->proc_root, rank->pid, &command, &size) == 0)
+		rank_command_join(command, size, rank->command, sizeof(rank->command));
+}
+
+static void read_cgroup(const struct ranks *ranks, struct rank *rank)
+{
+	_cleanup_free_ char *text = NULL;
+	struct rank_cgroup cgroup;
+
+	if (procfs_cgroup(ranks->proc_root, rank->pid, &text) < 0)
+		return;
+	rank_cgroup_parse(text, &cgroup);
+	memcpy(rank->cgroup, cgroup.path, sizeof(rank->cgroup));
+	memcpy(rank->container, cgroup.container, sizeof(rank->container));
+	if (!rank->env.pod[0])
+		memcpy(rank->env.pod, cgroup.pod_uid, sizeof(cgroup.pod_uid));
+}
+
+static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *ret)
+{
+	_cleanup_free_ char *block = NULL;
+	size_t size;
+	bool cut;
+	int r = procfs_environ(ranks->proc_root, pid, &block, &size, &cut);
+
+	if (r < 0)
+		return r;
+	rank_env_parse(block, size, ret);
+	return 0;
+}
+
+/* Everything but role, number and slot. */
+static int rank_identify_describe(const struct ranks *ranks, uint32_t pid, struct rank *ret)
+{
+	struct procfs_stat stat;
+	int r = procfs_stat(ranks->proc_root, pid, &stat);
+
+	if (r < 0)
+		return r;
+	*ret = (struct rank){.pid = pid, .start_time_ns = stat.start_time_ns, .parent_pid = stat.parent_pid};
+	r = read_env(ranks, pid, &ret->env);
+	if (r < 0)
+		return r;
+	(void)copy_text(ret->boot_id, sizeof(ret->boot_id), ranks->context->boot_id);
+	(void)copy_text(ret->host, sizeof(ret->host), ranks->context->host);
+	(void)procfs_exe(ranks->proc_root, pid, ret->exe, sizeof(ret->exe));
+	read_command(ranks, ret);
+	read_cgroup(ranks, ret);
+	ret->first_seen_ns = ret->last_seen_ns = realtime_ns();
+	return 0;
+}
+
+static void make_launcher(struct rank *rank)
+{
+	rank->role = RANK_ROLE_LAUNCHER;
+	rank->env.rank = rank->env.world_size = -1;
+}
+
+/* A new rank shows what those around it are. */
+static void review(struct ranks *ranks, const struct rank *rank, const struct ancestors *above, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < above->count; i++) {
+		struct tracked *tracked = tracked_find(ranks, above->pid[i]), *added;
+		struct rank launcher;
+
+		if (tracked && tracked->rank.role == RANK_ROLE_RANK && is_outranked(&tracked->rank.env, &rank->env))
+			tracked_become(ranks, tracked, RANK_ROLE_LAUNCHER, 0);
+		if (tracked || !is_launcher(ranks, above->pid[i]) || rank_identify_describe(ranks, above->pid[i], &launcher) < 0)
+			continue;
+		/* mpirun and its like have no training library of their own. */
+		make_launcher(&launcher);
+		if (tracked_add(ranks, &launcher, now_ns, &added) == 0)
+			rank_queue_remove(ranks->queue, launcher.pid);
+	}
+	for (uint32_t i = 0; i < ranks->slots; i++) {
+		struct tracked *other = ranks->slot[i];
+
+		if (other && &other->rank != rank && is_same_place(&other->rank.env, &rank->env) &&
+			descends_from(ranks, &other->rank, rank->pid))
+			tracked_become(ranks, other, RANK_ROLE_CHILD, rank->instance);
+	}
+}
+
+static enum snapshot decide(struct ranks *ranks, const struct rank_candidate *candidate, uint64_t now_ns)
+{
+	uint64_t before_ns = candidate->looked_ns ? candidate->looked_ns : candidate->since_ns;
+	struct ancestors above;
+	struct tracked *owner, *added;
+	struct rank rank;
+
+	if (rank_identify_describe(ranks, candidate->pid, &rank) < 0 || rank.start_time_ns != candidate->start_time_ns)
+		return LOOK_GONE;
+	rank.from_start = candidate->from_exec && now_ns - before_ns <= FROM_START_NS;
+	find_ancestors(ranks, rank.parent_pid, &above);
+	owner = find_owner(ranks, &above, &rank.env);
+	if (is_launcher(ranks, rank.pid)) {
+		make_launcher(&rank);
+	} else if (owner) {
+		rank.role = RANK_ROLE_CHILD;
+		rank.parent_instance = owner->rank.instance;
+	} else {
+		rank.role = RANK_ROLE_RANK;
+		if (!rank.env.source[0]) {
+			rank.env.rank = 0;
+			rank.env.world_size = 1;
+		}
+		if (has_launched(ranks, &rank))
+			make_launcher(&rank);
+	}
+	if (tracked_add(ranks, &rank, now_ns, &added) < 0)
+		return LOOK_AGAIN;
+	if (rank.role == RANK_ROLE_RANK)
+		review(ranks, &added->rank, &above, now_ns);
+	return LOOK_DECIDED;
+}
+
+static const char *tail(const char *text, size_t size)
+{
+	size_t length = strlen(text);
+
+	return length < size ? text : text + length - (size - 1);
+}
+
+/* What is kept between looks: it is read once an image. */
+static int get_to_know(const struct ranks *ranks, struct rank_candidate *candidate, const char *exe)
+{
+	struct rank_env env;
+	int r = read_env(ranks, candidate->pid, &env);
+
+	if (r < 0)
+		return r;
+	candidate->known = true;
+	candidate->has_env = env.source[0] != 0;
+	candidate->interpreter = rank_command_is_interpreter(exe);
+	(void)copy_text(candidate->exe, sizeof(candidate->exe), tail(exe, sizeof(candidate->exe)));
+	return 0;
+}
+
+enum snapshot rank_look(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+{
+	struct procfs_stat stat;
+	uint32_t libraries;
+	char exe[256];
+	enum snapshot snapshot;
+
+	if (procfs_stat(ranks->proc_root, candidate->pid, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
+		return LOOK_GONE;
+	if (candidate->known && candidate->start_time_ns != stat.start_time_ns)
+		*candidate = (struct rank_candidate){.pid = candidate->pid, .since_ns = now_ns};
+	candidate->start_time_ns = stat.start_time_ns;
+	/* A thread of the kernel has no program. */
+	if (procfs_exe(ranks->proc_root, candidate->pid, exe, sizeof(exe)) < 0)
+		return LOOK_NEVER;
+	if (candidate->known && !streq(candidate->exe, tail(exe, sizeof(candidate->exe)))) {
+		candidate->known = false;
+		candidate->since_ns = now_ns;
+		candidate->interval_ns = 0;
+	}
+	if (!candidate->known && get_to_know(ranks, candidate, exe) < 0)
+		return LOOK_GONE;
+	if (procfs_libraries(ranks->proc_root, candidate->pid, &libraries) < 0)
+		return LOOK_GONE;
+	if (libraries & PROCFS_LIBRARY_PYTHON)
+		candidate->interpreter = true;
+	snapshot = libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : LOOK_AGAIN;
+	candidate->looked_ns = now_ns;
+	return snapshot;
+}

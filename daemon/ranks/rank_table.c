@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes that have a role: by pid and, for ranks, by slot. Every change goes through here, so that the kernel's
+ * filter, the store's row and the observers never disagree: the filter first when something ends, last when it begins
+ * is known to have room, observers before a slot is free again.
+ */
+#include <inttypes.h>
+
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/base/log.h"
+#include "daemon/ranks/ranks_internal.h"
+#include "daemon/store/store.h"
+
+static struct tracked **rank_table_bucket_of(const struct ranks *ranks, uint32_t pid)
+{
+	return (struct tracked **)&ranks->bucket[pid % RANK_BUCKETS];
+}
+
+struct tracked *tracked_find(const struct ranks *ranks, uint32_t pid)
+{
+	struct tracked *tracked = *rank_table_bucket_of(ranks, pid);
+
+	while (tracked && tracked->rank.pid != pid)
+		tracked = tracked->next;
+	return tracked;
+}
+
+static void rank_table_tell(struct ranks *ranks, const struct tracked *tracked, enum rank_change change)
+{
+	for (size_t i = 0; i < ranks->observers; i++)
+		ranks->observer[i].callback(ranks->observer[i].arg, &tracked->rank, change);
+}
+
+static struct store_value rank_table_text_or_null(const char *text)
+{
+	return text[0] ? V_TEXT(text) : V_NULL;
+}
+
+static struct store_value rank_table_number_or_null(int32_t number)
+{
+	return number >= 0 ? V_INT(number) : V_NULL;
+}
+
+/* One that was taken for a rank and is none keeps its row, ended and without a number. */
+void tracked_store(struct ranks *ranks, struct tracked *tracked)
+{
+	const struct rank *rank = &tracked->rank;
+	bool is_rank = rank->role == RANK_ROLE_RANK;
+	const struct store_value row[] = {
+		is_rank ? V_INT(rank->env.rank) : V_NULL,
+		is_rank ? rank_table_number_or_null(rank->env.world_size) : V_NULL,
+		rank_table_number_or_null(rank->env.local_rank),
+		rank_table_text_or_null(rank->env.job),
+		V_TEXT(rank->host),
+		V_INT(rank->pid),
+		V_INT(tracked->start_utc_ns),
+		V_TEXT(rank->exe),
+		V_TEXT(rank->command),
+		rank_table_text_or_null(rank->cgroup),
+		rank_table_text_or_null(rank->container),
+		rank_table_text_or_null(rank->env.pod),
+		rank_table_text_or_null(rank->env.card),
+		rank_table_text_or_null(rank->env.source),
+		V_INT(rank->first_seen_ns),
+		V_INT(rank->last_seen_ns),
+		V_INT(rank->ended || !is_rank),
+		V_INT(rank->instance),
+	};
+
+	if (rank->instance > 0)
+		(void)store_put(ranks->context->store, TABLE_RANKS, row, ARRAY_SIZE(row));
+}
+
+static uint64_t start_utc_ns(uint64_t start_time_ns)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return realtime_ns() - ((uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec) + start_time_ns;
+}
+
+static int rank_table_refuse(bool *told, const char *what, uint64_t limit, uint32_t pid)
+{
+	if (!*told)
+		log_warning("ranks",
+			"already tracing %" PRIu64 " %s, the most allowed; leaving out process %u and others until "
+			"one ends",
+			limit, what, pid);
+	*told = true;
+	return -ENOSPC;
+}
+
+static int take_slot(struct ranks *ranks, struct tracked *tracked)
+{
+	struct rank *rank = &tracked->rank;
+	uint32_t slot = 0;
+	int r;
+
+	while (slot < ranks->slots && ranks->slot[slot])
+		slot++;
+	if (slot == ranks->slots)
+		return rank_table_refuse(&ranks->full_told, "ranks", ranks->slots, rank->pid);
+	r = store_instance(ranks->context->store, rank->boot_id, rank->pid, rank->start_time_ns, &rank->instance);
+	if (r < 0)
+		return log_error_errno("ranks", r, "cannot number process %u, trying again later", rank->pid);
+	r = kernel_rank_add(ranks->context->kernel, rank->pid, slot);
+	if (r < 0)
+		return log_error_errno("ranks", r, "cannot trace process %u, trying again later", rank->pid);
+	rank->slot = slot;
+	ranks->slot[slot] = tracked;
+	return 0;
+}
+
+static void release_slot(struct ranks *ranks, uint32_t slot)
+{
+	if (slot == RANK_NO_SLOT)
+		return;
+	ranks->slot[slot] = NULL;
+	ranks->full_told = false;
+}
+
+static const char *role_name(enum rank_role role)
+{
+	static const char *const names[] = {
+		[RANK_ROLE_RANK] = "rank", [RANK_ROLE_CHILD] = "child", [RANK_ROLE_LAUNCHER] = "launcher"};
+
+	_Static_assert(ARRAY_SIZE(names) == RANK_ROLE_MAX, "each role has a name");
+	return names[role];
+}
+
+int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, struct tracked **ret)
+{
+	size_t others = ranks->count[RANK_ROLE_CHILD] + ranks->count[RANK_ROLE_LAUNCHER];
+	_cleanup_free_ struct tracked *tracked = calloc(1, sizeof(*tracked));
+	struct tracked **bucket = rank_table_bucket_of(ranks, rank->pid);
+	int r;
+
+	if (!tracked)
+		return -ENOMEM;
+	tracked->rank = *rank;
+	tracked->rank.slot = RANK_NO_SLOT;
+	tracked->start_utc_ns = start_utc_ns(rank->start_time_ns);
+	tracked->checked_ns = tracked->children_ns = tracked->stored_ns = now_ns;
+	tracked->card.first_ns = now_ns;
+	if (rank->role == RANK_ROLE_RANK) {
+		r = take_slot(ranks, tracked);
+		if (r < 0)
+			return r;
+		log_info("ranks", "process %u is rank %d of %d%s%s", rank->pid, rank->env.rank, rank->env.world_size,
+			rank->env.job[0] ? " of job " : "", rank->env.job);
+	} else if (others >= RANK_OTHERS_MAX) {
+		return rank_table_refuse(&ranks->others_full_told, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
+	}
+	tracked->next = *bucket;
+	*bucket = tracked;
+	ranks->count[rank->role]++;
+	*ret = TAKE_PTR(tracked);
+	tracked_store(ranks, *ret);
+	rank_table_tell(ranks, *ret, RANK_ADDED);
+	return 0;
+}
+
+void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char *card)
+{
+	struct rank *rank = &tracked->rank;
+
+	(void)copy_text(rank->env.card, sizeof(rank->env.card), card);
+	log_info("ranks", "process %u, rank %d, works on card %s", rank->pid, rank->env.rank, rank->env.card);
+	tracked_store(ranks, tracked);
+	rank_table_tell(ranks, tracked, RANK_CHANGED);
+}
+
+/* Children of one that is no rank belong to nobody. */
+static void orphan_children(struct ranks *ranks, int64_t instance)
+{
+	for (size_t i = 0; i < RANK_BUCKETS; i++)
+		for (struct tracked *t = ranks->bucket[i]; t; t = t->next)
+			if (t->rank.role == RANK_ROLE_CHILD && t->rank.parent_instance == instance) {
+				t->rank.parent_instance = 0;
+				rank_table_tell(ranks, t, RANK_CHANGED);
+			}
+}
+
+void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role role, int64_t parent_instance)
+{
+	struct rank *rank = &tracked->rank;
+	uint32_t slot = rank->slot;
+
+	log_info("ranks", "process %u, taken for rank %d, is a %s", rank->pid, rank->env.rank, role_name(role));
+	(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
+	ranks->count[rank->role]--;
+	ranks->count[role]++;
+	rank->role = role;
+	rank->parent_instance = parent_instance;
+	if (role == RANK_ROLE_LAUNCHER)
+		rank->env.rank = rank->env.world_size = -1;
+	tracked_store(ranks, tracked);
+	rank_table_tell(ranks, tracked, RANK_CHANGED);
+	rank->slot = RANK_NO_SLOT;
+	release_slot(ranks, slot);
+	if (role == RANK_ROLE_LAUNCHER)
+		orphan_children(ranks, rank->instance);
+}
+
+void tracked_end(struct ranks *ranks, struct tracked *tracked)
+{
+	struct rank *rank = &tracked->rank;
+	struct tracked **link = rank_table_bucket_of(ranks, rank->pid);
+
+	rank->ended = true;
+	rank->last_seen_ns = realtime_ns();
+	if (rank->role == RANK_ROLE_RANK) {
+		(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
+		log_info("ranks", "process %u, rank %d, has ended", rank->pid, rank->env.rank);
+		tracked_store(ranks, tracked);
+	}
+	rank_table_tell(ranks, tracked, RANK_ENDED);
+	release_slot(ranks, rank->slot);
+	ranks->count[rank->role]--;
+	if (rank->role != RANK_ROLE_RANK)
+		ranks->others_full_told = false;
+	while (*link != tracked)
+		link = &(*link)->next;
+	*link = tracked->next;
+	free(tracked);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is looked at when. A process comes here by its exec, as the child of a rank, or from a walk over /proc; it waits
+ * in a queue for a first look that most processes do not live to see, and is looked at again, ever less often, until a
+ * training library shows in its maps. What it is then is decided in rank_identify.c and kept in rank_table.c.
+ */
+#include "daemon/ranks/ranks.h"
+
+#include "daemon/core/context.h"
+#include "daemon/base/log.h"
+#include "daemon/base/procfs.h"
+#include "daemon/ranks/ranks_internal.h"
+
+#define CANDIDATES_MAX 65536
+#define LOOKS_PER_TICK_MAX 256
+#define FIRST_LOOK_NS (200 * NSEC_PER_MSEC)
+#define EAGER_NS (10 * NSEC_PER_SEC) /* looked at every FIRST_LOOK_NS for so long */
+#define INTERVAL_NS_MAX (5 * NSEC_PER_SEC)
+#define INTERVAL_IDLE_NS_MAX (60 * NSEC_PER_SEC) /* of those that show no sign of training */
+#define GIVE_UP_NS (600 * NSEC_PER_SEC)
+#define FRESH_NS NSEC_PER_SEC
+#define ALIVE_INTERVAL_NS NSEC_PER_SEC
+#define ALIVE_INTERVAL_CHILD_NS (5 * NSEC_PER_SEC)
+#define CHILDREN_INTERVAL_NS (2 * NSEC_PER_SEC)
+#define CHILDREN_THREADS_MAX 16
+#define STORE_INTERVAL_NS (60 * NSEC_PER_SEC)
+#define SCAN_PROCESSES_MAX (1u << 20)
+
+void ranks_set_proc_root(struct ranks *ranks, const char *root)
+{
+	(void)copy_text(ranks->proc_root, sizeof(ranks->proc_root), root);
+}
+
+int ranks_new(struct context *context, struct ranks **ret)
+{
+	struct ranks *ranks = calloc(1, sizeof(*ranks));
+	int r;
+
+	if (!ranks)
+		return -ENOMEM;
+	ranks->context = context;
+	ranks_set_proc_root(ranks, "/proc");
+	ranks->slots = (uint32_t)context->config.ranks_max;
+	ranks->slot = calloc(ranks->slots ? ranks->slots : 1, sizeof(*ranks->slot));
+	r = ranks->slot ? rank_queue_new(CANDIDATES_MAX, &ranks->queue) : -ENOMEM;
+	if (r < 0) {
+		ranks_free(ranks);
+		return r;
+	}
+	*ret = ranks;
+	return 0;
+}
+
+struct ranks *ranks_free(struct ranks *ranks)
+{
+	if (!ranks)
+		return NULL;
+	for (size_t i = 0; i < RANK_BUCKETS; i++)
+		for (struct tracked *t = ranks->bucket[i], *next; t; t = next) {
+			next = t->next;
+			free(t);
+		}
+	rank_queue_free(ranks->queue);
+	free(ranks->slot);
+	free(ranks);
+	return NULL;
+}
+
+int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg)
+{
+	if (ranks->observers == RANK_OBSERVERS_MAX)
+		return -ENOSPC;
+	ranks->observer[ranks->observers].callback = observer;
+	ranks->observer[ranks->observers++].arg = arg;
+	return 0;
+}
+
+static void enqueue(struct ranks *ranks, const struct rank_candidate *candidate)
+{
+	if (rank_queue_put(ranks->queue, candidate) < 0)
+		log_warning("ranks", "%u processes with rank variables wait for their library; leaving out process %u",
+			rank_queue_count(ranks->queue), candidate->pid);
+}
+
+/* Sets when to look again; UINT64_MAX: never, but remember it so that a walk over /proc does not bring it back. */
+static void look_later(struct rank_candidate *candidate, uint64_t now_ns)
+{
+	bool interesting = candidate->has_env || candidate->interpreter;
+	uint64_t age_ns = now_ns - candidate->since_ns, interval_ns, max_ns = INTERVAL_IDLE_NS_MAX;
+
+	if (candidate->has_env || (interesting && age_ns < GIVE_UP_NS))
+		max_ns = INTERVAL_NS_MAX;
+	interval_ns = candidate->interval_ns ? candidate->interval_ns * 2 : FIRST_LOOK_NS;
+	if (interesting && age_ns < EAGER_NS)
+		interval_ns = FIRST_LOOK_NS;
+	/* An interpreter that is idle today may be a notebook that trains tomorrow. */
+	if (!interesting && age_ns >= GIVE_UP_NS) {
+		candidate->due_ns = UINT64_MAX;
+		return;
+	}
+	candidate->interval_ns = interval_ns < max_ns ? interval_ns : max_ns;
+	candidate->due_ns = now_ns + candidate->interval_ns;
+}
+
+static void ranks_look_at(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+{
+	enum snapshot snapshot = rank_look(ranks, candidate, now_ns);
+
+	if (snapshot == LOOK_GONE || snapshot == LOOK_DECIDED)
+		return;
+	if (snapshot == LOOK_NEVER) {
+		candidate->known = true;
+		candidate->due_ns = UINT64_MAX;
+	} else {
+		look_later(candidate, now_ns);
+	}
+	enqueue(ranks, candidate);
+}
+
+struct found {
+	uint64_t start_time_ns;
+	uint32_t pid;
+};
+
+struct walk {
+	struct ranks *ranks;
+	struct found *found;
+	size_t count, capacity;
+};
+
+static bool found_process(void *arg, uint32_t pid)
+{
+	struct walk *walk = arg;
+	struct rank_candidate candidate;
+	struct procfs_stat stat;
+
+	if (tracked_find(walk->ranks, pid) || procfs_stat(walk->ranks->proc_root, pid, &stat) < 0)
+		return true;
+	if (rank_queue_get(walk->ranks->queue, pid, &candidate) &&
+		(!candidate.known || candidate.start_time_ns == stat.start_time_ns))
+		return true;
+	if (walk->count == walk->capacity) {
+		size_t capacity = walk->capacity ? walk->capacity * 2 : 1024;
+		struct found *bigger = reallocarray(walk->found, capacity, sizeof(*bigger));
+
+		if (!bigger)
+			return false;
+		walk->found = bigger;
+		walk->capacity = capacity;
+	}
+	walk->found[walk->count++] = (struct found){stat.start_time_ns, pid};
+	return walk->count < SCAN_PROCESSES_MAX;
+}
+
+/* Parents before their children. */
+static int compare_found(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+
+	if (x->start_time_ns != y->start_time_ns)
+		return x->start_time_ns < y->start_time_ns ? -1 : 1;
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+int ranks_scan(struct ranks *ranks)
+{
+	struct walk walk = {.ranks = ranks};
+	uint64_t now_ns = monotonic_ns(), boot_ns;
+	struct timespec t;
+	int r;
+
+	r = procfs_each(ranks->proc_root, found_process, &walk);
+	if (r < 0) {
+		free(walk.found);
+		return log_error_errno("ranks", r, "cannot walk over %s", ranks->proc_root);
+	}
+	if (walk.count)
+		qsort(walk.found, walk.count, sizeof(*walk.found), compare_found);
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	boot_ns = (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+	for (size_t i = 0; i < walk.count; i++) {
+		struct rank_candidate candidate = {.pid = walk.found[i].pid, .since_ns = now_ns};
+
+		candidate.from_exec = walk.found[i].start_time_ns + FRESH_NS > boot_ns;
+		rank_queue_remove(ranks->queue, candidate.pid);
+		if (!tracked_find(ranks, candidate.pid))
+			ranks_look_at(ranks, &candidate, now_ns);
+	}
+	free(walk.found);
+	return 0;
+}
+
+/* An exec event may be older than our look: then the process is what we saw. */
+static bool is_same_image(const struct ranks *ranks, const struct tracked *tracked)
+{
+	struct procfs_stat stat;
+	uint32_t libraries;
+	char exe[sizeof(tracked->rank.exe)];
+
+	return procfs_stat(ranks->proc_root, tracked->rank.pid, &stat) == 0 &&
+	       stat.start_time_ns == tracked->rank.start_time_ns &&
+	       procfs_exe(ranks->proc_root, tracked->rank.pid, exe, sizeof(exe)) == 0 &&
+	       streq(exe, tracked->rank.exe) &&
+	       procfs_libraries(ranks->proc_root, tracked->rank.pid, &libraries) == 0 &&
+	       (libraries & PROCFS_LIBRARY_TRAINING);
+}
+
+void ranks_on_exec(struct ranks *ranks, uint32_t pid)
+{
+	struct tracked *tracked = tracked_find(ranks, pid);
+	uint64_t now_ns = monotonic_ns();
+	const struct rank_candidate candidate = {
+		.pid = pid, .from_exec = true, .since_ns = now_ns, .due_ns = now_ns + FIRST_LOOK_NS};
+
+	if (tracked && is_same_image(ranks, tracked))
+		return;
+	if (tracked)
+		tracked_end(ranks, tracked);
+	enqueue(ranks, &candidate);
+}
+
+void ranks_on_exit(struct ranks *ranks, uint32_t pid)
+{
+	struct tracked *tracked = tracked_find(ranks, pid);
+
+	rank_queue_remove(ranks->queue, pid);
+	if (tracked)
+		tracked_end(ranks, tracked);
+}
+
+struct births {
+	struct ranks *ranks;
+	uint64_t now_ns;
+};
+
+static void found_child(void *arg, uint32_t pid)
+{
+	const struct births *births = arg;
+	struct rank_candidate candidate;
+
+	if (tracked_find(births->ranks, pid) || rank_queue_get(births->ranks->queue, pid, &candidate))
+		return;
+	candidate = (struct rank_candidate){.pid = pid, .since_ns = births->now_ns, .due_ns = births->now_ns};
+	enqueue(births->ranks, &candidate);
+}
+
+/*
+ * Ends one that is gone or whose pid is another process now. One that is just missing gets until the next look: its
+ * exit event, behind its last records in the ring, is about to end it in order. Returns false if it ended.
+ */
+static bool check_alive(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
+{
+	uint32_t pid = tracked->rank.pid;
+	struct procfs_stat stat;
+	bool missing, reused;
+
+	tracked->checked_ns = now_ns;
+	missing = procfs_stat(ranks->proc_root, pid, &stat) < 0 || stat.state == 'Z' || stat.state == 'X';
+	reused = !missing && stat.start_time_ns != tracked->rank.start_time_ns;
+	if (reused || (missing && tracked->missing)) {
+		tracked_end(ranks, tracked);
+		if (reused)
+			found_child(&(struct births){ranks, now_ns}, pid);
+		return false;
+	}
+	tracked->missing = missing;
+	if (missing)
+		return true;
+	tracked->rank.last_seen_ns = realtime_ns();
+	return true;
+}
+
+static void visit(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
+{
+	bool is_rank = tracked->rank.role == RANK_ROLE_RANK, is_child = tracked->rank.role == RANK_ROLE_CHILD;
+	struct births births = {ranks, now_ns};
+
+	if (now_ns - tracked->checked_ns >= (is_child ? ALIVE_INTERVAL_CHILD_NS : ALIVE_INTERVAL_NS) &&
+		!check_alive(ranks, tracked, now_ns))
+		return;
+	if (!is_rank)
+		return;
+	if (now_ns - tracked->children_ns >= CHILDREN_INTERVAL_NS) {
+		tracked->children_ns = now_ns;
+		(void)procfs_children(ranks->proc_root, tracked->rank.pid, CHILDREN_THREADS_MAX, &tracked->cursor,
+			found_child, &births);
+	}
+	if (now_ns - tracked->stored_ns >= STORE_INTERVAL_NS) {
+		tracked->stored_ns = now_ns;
+		tracked_store(ranks, tracked);
+	}
+}
+
+void ranks_tick(struct ranks *ranks, uint64_t now_ns)
+{
+	struct rank_candidate candidate;
+
+	for (size_t i = 0; i < RANK_BUCKETS; i++)
+		for (struct tracked *t = ranks->bucket[i], *next; t; t = next) {
+			next = t->next;
+			visit(ranks, t, now_ns);
+		}
+	rank_card_tick(ranks, now_ns);
+	for (unsigned i = 0; i < LOOKS_PER_TICK_MAX && rank_queue_pop(ranks->queue, now_ns, &candidate); i++)
+		ranks_look_at(ranks, &candidate, now_ns);
+}
+
+const struct rank *ranks_by_pid(const struct ranks *ranks, uint32_t pid)
+{
+	const struct tracked *tracked = tracked_find(ranks, pid);
+
+	return tracked && tracked->rank.role == RANK_ROLE_RANK ? &tracked->rank : NULL;
+}
+
+const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot)
+{
+	return slot < ranks->slots && ranks->slot[slot] ? &ranks->slot[slot]->rank : NULL;
+}
+
+size_t ranks_count(const struct ranks *ranks, enum rank_role role)
+{
+	return ranks->count[role];
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	const struct rank *x = *(const struct rank *const *)a, *y = *(const struct rank *const *)b;
+	int order = strcmp(x->env.job, y->env.job);
+
+	if (order)
+		return order;
+	if (x->env.rank != y->env.rank)
+		return x->env.rank < y->env.rank ? -1 : 1;
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg)
+{
+	_cleanup_free_ const struct rank **list = NULL;
+	size_t count = 0, n = 0;
+
+	for (size_t i = 0; i < RANK_ROLE_MAX; i++)
+		count += ranks->count[i];
+	list = calloc(count ? count : 1, sizeof(*list));
+	if (!list)
+		return;
+	for (size_t i = 0; i < RANK_BUCKETS; i++)
+		for (const struct tracked *t = ranks->bucket[i]; t && n < count; t = t->next)
+			list[n++] = &t->rank;
+	qsort(list, n, sizeof(*list), compare_ranks);
+	for (size_t i = 0; i < n; i++)
+		callback(arg, list[i]);
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owns one analyzer a rank, by slot, and turns what it reports into rows. */
+#include "daemon/core/context.h"
+#include "daemon/findings/online.h"
+#include "daemon/base/log.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
+
+#define IDLE_NS (2 * NSEC_PER_SEC)
+#define IN_FLIGHT_MAX 256
+
+struct past_step {
+	int64_t step;
+	uint64_t start_ns, end_ns;
+};
+
+struct rank_steps_state {
+	struct rank_steps *rank_steps;
+	struct steps *steps;
+	int64_t instance;
+	int32_t rank;
+	int64_t ended; /* number of the step that was open when the rank ended, STEPS_NONE */
+	uint64_t ended_ns;
+	uint64_t mark_ns; /* newest; 0: none since marks are told */
+	bool names_unreadable;
+	struct past_step *past; /* a ring of STEPS_ROOM_PAST; NULL before the first one */
+	uint64_t pasts;         /* so many were there */
+};
+
+struct rank_steps {
+	struct context *context;
+	size_t slots;
+	uint64_t in_flight_next_ns;
+	bool in_flight_rows; /* the table is not empty */
+	struct rank_steps_state slot[];
+};
+
+static int64_t rank_steps_utc(struct rank_steps *rank_steps, uint64_t time_ns)
+{
+	return (int64_t)store_utc_ns(rank_steps->context->store, time_ns);
+}
+
+static uint32_t rank_steps_number_of(const struct rank_steps_state *rank)
+{
+	return (uint32_t)(rank - rank->rank_steps->slot);
+}
+
+static void rank_steps_on_stage(void *arg, const struct steps_stage *stage)
+{
+	struct rank_steps_state *rank = arg;
+	const struct store_value row[] = {
+		V_INT(rank->rank), stage->step == STEPS_NONE ? V_NULL : V_INT(stage->step), V_TEXT(stage->stage),
+		V_TEXT(stage->name), V_INT(rank_steps_utc(rank->rank_steps, stage->start_ns)), V_INT(stage->duration_ns),
+		V_INT(stage->thread_id), V_INT(stage->depth), V_INT(rank->instance),
+	};
+
+	(void)store_put(rank->rank_steps->context->store, TABLE_STAGES, row, ARRAY_SIZE(row)); /* the store counts its drops */
+	online_stage(rank->rank_steps->context->findings, rank_steps_number_of(rank), rank->instance, stage);
+}
+
+static void rank_steps_remember(struct rank_steps_state *rank, const struct steps_step *step)
+{
+	if (!rank->past)
+		rank->past = calloc(RANK_STEPS_PAST, sizeof(*rank->past));
+	if (rank->past)
+		rank->past[rank->pasts++ % RANK_STEPS_PAST] =
+			(struct past_step){step->step, step->start_ns, step->start_ns + step->duration_ns};
+}
+
+static void rank_steps_on_step(void *arg, const struct steps_step *step)
+{
+	struct rank_steps_state *rank = arg;
+	const struct store_value row[] = {
+		V_INT(rank->rank), V_INT(step->step), V_INT(rank_steps_utc(rank->rank_steps, step->start_ns)), V_INT(step->duration_ns),
+		V_TEXT(step->kind), V_INT(rank->instance),
+	};
+
+	(void)store_put(rank->rank_steps->context->store, TABLE_STEPS, row, ARRAY_SIZE(row));
+	online_step(rank->rank_steps->context->findings, rank_steps_number_of(rank), rank->instance, step);
+	rank_steps_remember(rank, step);
+}
+
+/* What it was in when it ended: of one that kept others waiting, nothing else tells. */
+static void put_cut(struct rank_steps_state *slot)
+{
+	struct steps_open open[IN_FLIGHT_MAX];
+	size_t count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t start_ns = open[i].start_ns;
+		const struct store_value row[] = {
+			V_INT(slot->rank), open[i].step == STEPS_NONE ? V_NULL : V_INT(open[i].step), V_TEXT(open[i].stage),
+			V_TEXT(open[i].name), V_INT(rank_steps_utc(slot->rank_steps, start_ns)),
+			V_INT(slot->ended_ns > start_ns ? slot->ended_ns - start_ns : 0), V_INT(open[i].thread_id),
+			V_INT(open[i].depth), V_INT(slot->instance),
+		};
+
+		(void)store_put(slot->rank_steps->context->store, TABLE_CUT_STAGES, row, ARRAY_SIZE(row));
+	}
+}
+
+static void rank_steps_forget(struct rank_steps_state *slot)
+{
+	if (!slot->steps)
+		return;
+	slot->ended_ns = monotonic_ns();
+	put_cut(slot);
+	slot->ended = steps_step_at(slot->steps, slot->ended_ns);
+	steps_end(slot->steps, slot->ended_ns);
+	slot->steps = steps_free(slot->steps);
+}
+
+/* With the number that comes next, of one that is not seen from its start. */
+static void begin_again(struct rank_steps_state *slot)
+{
+	int64_t open = steps_step_at(slot->steps, monotonic_ns()), next;
+
+	steps_end(slot->steps, monotonic_ns());
+	next = steps_next(slot->steps);
+	if (open != STEPS_NONE && open >= next) /* stages of it have that number */
+		next = open + 1;
+	steps_free(slot->steps);
+	slot->steps = steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot}, next, false);
+	if (slot->steps)
+		steps_names_readable(slot->steps, !slot->names_unreadable);
+	slot->mark_ns = 0;
+}
+
+void rank_steps_gap(struct rank_steps *rank_steps)
+{
+	for (size_t i = 0; i < rank_steps->slots; i++)
+		if (rank_steps->slot[i].steps)
+			begin_again(&rank_steps->slot[i]);
+}
+
+/* The analyzer of a rank, made at its first need; NULL where there is no memory. */
+static struct rank_steps_state *rank_steps_of_rank(struct rank_steps *rank_steps, const struct rank *rank)
+{
+	struct rank_steps_state *slot;
+	int64_t last = 0;
+
+	if (rank->slot >= rank_steps->slots)
+		return NULL;
+	slot = &rank_steps->slot[rank->slot];
+	if (slot->steps && slot->instance == rank->instance)
+		return slot;
+	rank_steps_forget(slot);
+	free(slot->past);
+	*slot = (struct rank_steps_state){
+		.rank_steps = rank_steps, .instance = rank->instance, .rank = rank->env.rank, .ended = STEPS_NONE};
+	(void)store_last_step(rank_steps->context->store, rank->instance, &last); /* no earlier steps: numbers start at 1 */
+	slot->steps = steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot}, last + 1,
+				rank->from_start);
+	return slot->steps ? slot : NULL;
+}
+
+static void rank_steps_on_rank(void *arg, const struct rank *rank, enum rank_change change)
+{
+	struct rank_steps *rank_steps = arg;
+
+	if (rank->slot < rank_steps->slots && rank_steps->slot[rank->slot].instance == rank->instance &&
+	    (change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
+		rank_steps_forget(&rank_steps->slot[rank->slot]);
+}
+
+int rank_steps_new(struct context *context, struct rank_steps **ret)
+{
+	size_t slots = context->config.ranks_max;
+	struct rank_steps *rank_steps = calloc(1, sizeof(*rank_steps) + slots * sizeof(rank_steps->slot[0]));
+	int r;
+
+	if (!rank_steps)
+		return -ENOMEM;
+	rank_steps->context = context;
+	rank_steps->slots = slots;
+	r = ranks_observe(context->ranks, rank_steps_on_rank, rank_steps);
+	if (r < 0) {
+		free(rank_steps);
+		return r;
+	}
+	*ret = rank_steps;
+	return 0;
+}
+
+struct rank_steps *rank_steps_free(struct rank_steps *rank_steps)
+{
+	if (!rank_steps)
+		return NULL;
+	for (size_t i = 0; i < rank_steps->slots; i++) {
+		rank_steps_forget(&rank_steps->slot[i]);
+		free(rank_steps->slot[i].past);
+	}
+	(void)store_replace(rank_steps->context->store, TABLE_IN_FLIGHT); /* nothing is watched any more */
+	free(rank_steps);
+	return NULL;
+}
+
+void rank_steps_mark(struct rank_steps *rank_steps, const struct rank *rank, const struct steps_mark *mark)
+{
+	struct rank_steps_state *slot = rank_steps_of_rank(rank_steps, rank);
+
+	if (!slot)
+		return;
+	if (mark->time_ns > slot->mark_ns)
+		slot->mark_ns = mark->time_ns;
+	steps_feed(slot->steps, mark);
+}
+
+void rank_steps_names_readable(struct rank_steps *rank_steps, const struct rank *rank, bool readable)
+{
+	struct rank_steps_state *slot = rank_steps_of_rank(rank_steps, rank);
+
+	if (!slot)
+		return;
+	slot->names_unreadable = !readable;
+	steps_names_readable(slot->steps, readable);
+}
+
+static size_t put_in_flight(struct rank_steps *rank_steps, struct rank_steps_state *slot)
+{
+	struct steps_open open[IN_FLIGHT_MAX];
+	size_t count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
+
+	for (size_t i = 0; i < count; i++) {
+		const struct store_value row[] = {
+			V_INT(slot->rank), open[i].step == STEPS_NONE ? V_NULL : V_INT(open[i].step), V_TEXT(open[i].stage),
+			V_TEXT(open[i].name), V_INT(rank_steps_utc(rank_steps, open[i].start_ns)), V_INT(open[i].thread_id),
+			V_INT(open[i].depth), V_INT(slot->instance),
+		};
+
+		(void)store_put(rank_steps->context->store, TABLE_IN_FLIGHT, row, ARRAY_SIZE(row));
+	}
+	return count;
+}
+
+void rank_steps_tick(struct rank_steps *rank_steps, uint64_t now_ns)
+{
+	bool refresh = now_ns >= rank_steps->in_flight_next_ns;
+	size_t rows = 0;
+
+	if (refresh) {
+		rank_steps->in_flight_next_ns = now_ns + rank_steps->context->config.flush_interval_ns;
+		if (rank_steps->in_flight_rows)
+			(void)store_replace(rank_steps->context->store, TABLE_IN_FLIGHT);
+	}
+	for (size_t i = 0; i < rank_steps->slots; i++) {
+		if (!rank_steps->slot[i].steps)
+			continue;
+		steps_idle(rank_steps->slot[i].steps, now_ns, IDLE_NS);
+		if (refresh)
+			rows += put_in_flight(rank_steps, &rank_steps->slot[i]);
+	}
+	if (refresh)
+		rank_steps->in_flight_rows = rows > 0;
+}
+
+/* What is kept of this rank; NULL where the slot is another's by now. */
+static const struct rank_steps_state *rank_steps_slot_of(const struct rank_steps *rank_steps, const struct rank *rank)
+{
+	if (rank->slot >= rank_steps->slots || rank_steps->slot[rank->slot].instance != rank->instance)
+		return NULL;
+	return &rank_steps->slot[rank->slot];
+}
+
+/* The last of those of the thread that stands first from there on: innermost, as outermost stands first. */
+static bool innermost(const struct steps_open *open, size_t count, size_t first, struct steps_open *ret)
+{
+	size_t last = first;
+
+	if (first >= count)
+		return false;
+	while (last + 1 < count && open[last + 1].thread_id == open[first].thread_id)
+		last++;
+	*ret = open[last];
+	return true;
+}
+
+bool rank_steps_stage(
+	const struct rank_steps *rank_steps, const struct rank *rank, uint32_t thread_id, struct steps_open *ret)
+{
+	const struct rank_steps_state *slot = rank_steps_slot_of(rank_steps, rank);
+	struct steps_open open[IN_FLIGHT_MAX];
+	size_t count, own = 0;
+
+	if (!slot || !slot->steps)
+		return false;
+	count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
+	while (own < count && open[own].thread_id != thread_id)
+		own++;
+	/* The step thread stands first, if it is in anything. */
+	return innermost(open, count, own < count ? own : 0, ret);
+}
+
+bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret)
+{
+	return rank_steps_stage(rank_steps, rank, 0, ret);
+}
+
+bool rank_steps_progress(
+	const struct rank_steps *rank_steps, uint32_t slot, int64_t instance, struct rank_steps_progress *ret)
+{
+	const struct rank of = {.slot = slot, .instance = instance};
+	const struct rank_steps_state *rank = rank_steps_slot_of(rank_steps, &of);
+	const struct past_step *past;
+
+	if (!rank)
+		return false;
+	past = rank->past && rank->pasts ? &rank->past[(rank->pasts - 1) % RANK_STEPS_PAST] : NULL;
+	*ret = (struct rank_steps_progress){
+		.mark_ns = rank->mark_ns,
+		.steps = rank->pasts,
+		.step_end_ns = past ? past->end_ns : 0,
+		.thread_id = rank->steps ? steps_step_thread(rank->steps) : 0,
+	};
+	ret->in_stage = rank_steps_stage(rank_steps, &of, ret->thread_id, &ret->stage) && ret->thread_id &&
+			ret->stage.thread_id == ret->thread_id;
+	return true;
+}
+
+int64_t rank_steps_step(const struct rank_steps *rank_steps, const struct rank *rank, uint64_t time_ns)
+{
+	const struct rank_steps_state *slot = rank_steps_slot_of(rank_steps, rank);
+	uint64_t past_end_ns = 0;
+
+	if (!slot)
+		return STEPS_NONE;
+	for (uint64_t i = slot->pasts; i > 0 && i + RANK_STEPS_PAST > slot->pasts; i--) {
+		const struct past_step *past = &slot->past[(i - 1) % RANK_STEPS_PAST];
+
+		if (time_ns >= past->start_ns && time_ns < past->end_ns)
+			return past->step;
+		past_end_ns = past->end_ns > past_end_ns ? past->end_ns : past_end_ns;
+	}
+	if (slot->steps)
+		return steps_step_at(slot->steps, time_ns);
+	return time_ns >= past_end_ns && time_ns <= slot->ended_ns ? slot->ended : STEPS_NONE;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between the files of the store; nobody else includes it.
+ *
+ *  store.c          the public face: opening, queueing, status
+ *  store_flush.c    one flush: segments opened and rolled, disk full, damage, what was lost
+ *  store_queue.c    rows waiting in memory
+ *  store_state.c    what outlives a segment: state rows, rows that are true now, process identities
+ *  store_segment.c  one open SQLite file
+ *  store_texts.c    which text has which number in it
+ *  store_folder.c   the list of files: order, retention, files set aside
+ *
+ * Errors of SQLite become: -ENOSPC no room, -EBADMSG the file is damaged, -EAGAIN somebody else
+ * writes it, -EIO anything else.
+ */
+#ifndef RANKTRACE_DAEMON_STORE_STORE_INTERNAL_H
+#define RANKTRACE_DAEMON_STORE_STORE_INTERNAL_H
+
+#include <limits.h>
+#include <sqlite3.h>
+
+#include "analyzers/store/schema_sql.h"
+#include "daemon/store/store.h"
+
+#define QUEUE_ROWS_MAX 1000000
+#define QUEUE_BYTES_MAX (64UL << 20)
+#define STORE_TEXT_BYTES_MAX 65535 /* longer texts are cut */
+#define STATE_ROWS_MAX 4096	   /* state rows of a table in memory, and as many process identities */
+#define NOW_ROWS_MAX 65536
+#define CORRUPT_FILES_MAX 3 /* set aside and kept for a look */
+
+/* ---- rows waiting ---- */
+struct queue {
+	uint8_t *data;
+	size_t used;
+	size_t capacity;
+	uint64_t rows;
+};
+
+/* -ENOBUFS at the bound, -ENOMEM. */
+int queue_put(struct queue *queue, enum schema_id table, const struct store_value *values, size_t count);
+/* Row by row from *offset 0; texts point into the queue. False at the end. */
+bool queue_next(const struct queue *queue, size_t *offset, enum schema_id *ret_table,
+	struct store_value values[static SCHEMA_COLUMNS_MAX], size_t *ret_count);
+/* Forgets the rows; gives memory back that a burst took. */
+void queue_clear(struct queue *queue);
+void queue_free(struct queue *queue);
+
+/* ---- an open segment ---- */
+struct texts {
+	struct text_entry *entries;
+	size_t capacity; /* a power of two */
+	size_t used;
+};
+
+struct span {
+	int64_t oldest_ns;
+	int64_t newest_ns;
+	bool set;
+	bool dirty;
+};
+
+struct segment {
+	struct segment_name name;
+	char path[PATH_MAX];
+	sqlite3 *db;
+	sqlite3_stmt *begin, *commit, *rollback, *text_find, *text_add, *span_put, *instance_put;
+	sqlite3_stmt *insert[TABLE_MAX];
+	bool clock_noted; /* holds a row of `clock` */
+	struct texts texts;
+	struct span spans[TABLE_MAX];
+};
+
+/* Opens an existing file to go on with, or makes a new one. Whatever fails leaves nothing open; a new file that could
+ * not be completed is unlinked. */
+int segment_open(const char *path, const struct segment_name *name, bool fresh, struct segment **ret);
+/* Leaves a plain file without -wal and -shm where nobody reads it. */
+struct segment *segment_close(struct segment *segment);
+int segment_begin(struct segment *segment);
+int segment_insert(struct segment *segment, enum schema_id table, const struct store_value *values, size_t count);
+int segment_clear(struct segment *segment, enum schema_id table);
+int segment_instance(struct segment *segment, int64_t instance, const char *boot_id, uint32_t pid,
+	uint64_t start_time_ns, int64_t last_step);
+int segment_commit(struct segment *segment); /* rolled back where it fails */
+void segment_rollback(struct segment *segment);
+int segment_error(sqlite3 *db, int rc);
+/* Writes a closed file's leftover -wal into it, after a crash. */
+int segment_tidy(const char *path);
+
+/* ---- the folder ---- */
+struct folder_file {
+	struct segment_name name;
+	uint64_t size_bytes;
+	int64_t end_ns; /* no row is newer */
+};
+
+struct folder {
+	char dir[PATH_MAX - SEGMENT_NAME_BYTES - 16]; /* STATE_DIR/db */
+	struct folder_file *files;		      /* by number */
+	size_t count;
+	size_t capacity;
+	uint64_t next_number;
+	uint64_t removed;
+	uint64_t corrupt;
+};
+
+int folder_open(struct folder *folder, const char *state_dir, uint64_t segment_ns);
+void folder_free(struct folder *folder);
+void folder_path(const struct folder *folder, const struct segment_name *name, char *ret, size_t size);
+/* A new file's entry; false: out of memory. */
+bool folder_add(struct folder *folder, const struct segment_name *name, int64_t end_ns);
+struct folder_file *folder_find(const struct folder *folder, uint64_t number);
+/* Size of a file with its -wal and -shm, into its entry. */
+void folder_measure(struct folder *folder, uint64_t number);
+uint64_t folder_size(const struct folder *folder, enum schema_tier tier);
+/* Unlinks the oldest file of the tier but `current` (0: none). False where there is none. */
+bool folder_remove_oldest(struct folder *folder, enum schema_tier tier, uint64_t current, const char *why);
+void folder_retain(struct folder *folder, enum schema_tier tier, uint64_t current, uint64_t size_max,
+	uint64_t age_max_ns, uint64_t now_ns);
+/* Renames to NAME.corrupt and keeps the newest CORRUPT_FILES_MAX of those. */
+void folder_set_aside(struct folder *folder, uint64_t number, const char *why);
+/* Takes a file out of the list that is not on disk. */
+void folder_forget(struct folder *folder, uint64_t number);
+
+/* ---- what outlives a segment ---- */
+struct state_row {
+	enum schema_id table;
+	int64_t key;
+	uint64_t written[TIER_MAX]; /* number of the segment that holds this version, 0 if none does */
+	unsigned fresh;		    /* bit a tier: to be written though nothing refers to it */
+	uint64_t changed;	    /* rises with each change of any row: the lowest is the oldest */
+	struct queue row;
+};
+
+struct instance {
+	int64_t instance;
+	char boot_id[40];
+	uint32_t pid;
+	uint64_t start_time_ns;
+	int64_t last_step;
+	uint64_t written[TIER_MAX];
+};
+
+struct now_rows {
+	struct queue rows;
+	uint64_t written; /* number of the segment that holds rows of this table, 0 if none does */
+	bool changed;	  /* since they were written there */
+};
+
+struct state {
+	struct state_row *rows; /* by table and key */
+	size_t rows_count;
+	uint64_t changes;
+	struct instance *instances; /* by number */
+	size_t instances_count;
+	int64_t next_instance;
+	struct now_rows now[TABLE_MAX];
+	int8_t reference[TABLE_MAX][TABLE_MAX]; /* [log][state]: column that holds the state table's key, -1 */
+};
+
+int state_init(struct state *state);
+void state_free(struct state *state);
+int state_put(struct state *state, enum schema_id table, const struct store_value *values, size_t count);
+void state_step(struct state *state, int64_t instance, int64_t step);
+struct instance *state_instance(const struct state *state, int64_t instance);
+int state_identity(struct state *state, const char *boot_id, uint32_t pid, uint64_t start_time_ns, int64_t *ret);
+/* Learns identities and last steps from a segment's file. */
+int state_load(struct state *state, const char *path);
+/* Whether something waits for this tier though no row does. */
+bool state_waits(const struct state *state, enum schema_tier tier, uint64_t number);
+/* Within a transaction. */
+int state_write(struct state *state, struct segment *segment);
+int state_write_referenced(
+	struct state *state, struct segment *segment, enum schema_id table, const struct store_value *values);
+/* The transaction was rolled back: nothing is known to be in this segment. */
+void state_unwritten(struct state *state, enum schema_tier tier, uint64_t number);
+
+/* ---- the store ---- */
+struct store {
+	struct store_options options;
+	char *state_dir;
+	int lock_fd;
+	struct folder folder;
+	struct state state;
+	struct queue queues[TIER_MAX];
+	struct segment *current[TIER_MAX];
+	struct {
+		uint64_t count; /* not yet in the view `drops` */
+		uint64_t since_ns;
+		uint64_t total; /* since start */
+	} lost[STORE_LOST_MAX][TABLE_MAX];
+	uint64_t lost_pending;	 /* sum of the counts */
+	int64_t clock_offset_ns; /* UTC minus CLOCK_MONOTONIC */
+	bool clock_known;
+	uint64_t rows;
+	uint64_t rows_dropped;
+	char trouble[256];
+};
+
+/* Goes on with the newest segment of the tier where it is sound and now within its window. */
+void store_continue(struct store *store, enum schema_tier tier, uint64_t now_ns);
+/* Largest size of a tier's files together. */
+uint64_t store_size_max(const struct store *store, enum schema_tier tier);
+/* A paired reading of both clocks. */
+void store_clock_read(struct store *store);
+void store_clock_note(struct store *store, uint64_t monotonic, uint64_t utc);
+extern const char *const store_lost_reasons[STORE_LOST_MAX];
+void store_lose(struct store *store, enum store_lost why, enum schema_id table, uint64_t count, uint64_t now_ns);
+/* All rows that wait in a queue. */
+void store_lose_queue(struct store *store, enum store_lost why, const struct queue *queue, uint64_t now_ns);
+
+#endif

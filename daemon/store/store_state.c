@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the store knows beyond one segment: the newest version of every state row (ranks), rows that are true now (calls
+ * in flight), and process identities with their last step. Segments get from here what they need to be complete in
+ * themselves. All bounded; the oldest goes first.
+ */
+#include "daemon/store/store_internal.h"
+
+#define WRITTEN_BEFORE UINT64_MAX /* in a segment of before the start: goes into the next one, makes none */
+#define TIERS_ALL ((1u << TIER_MAX) - 1)
+
+int state_init(struct state *state)
+{
+	size_t tables = 0;
+
+	state->next_instance = 1;
+	for (size_t i = 0; i < TABLE_MAX; i++)
+		for (size_t j = 0; j < TABLE_MAX; j++) {
+			const struct schema_table *to = &schema_tables[j];
+
+			state->reference[i][j] = -1;
+			if (schema_tables[i].kind != SCHEMA_STATE && to->kind == SCHEMA_STATE)
+				state->reference[i][j] =
+					(int8_t)schema_column_find(&schema_tables[i], to->columns[schema_key(to)].name);
+		}
+	for (size_t i = 0; i < TABLE_MAX; i++)
+		tables += schema_tables[i].kind == SCHEMA_STATE;
+	state->rows = calloc(tables * STATE_ROWS_MAX, sizeof(*state->rows));
+	state->instances = calloc(STATE_ROWS_MAX, sizeof(*state->instances));
+	return state->rows && state->instances ? 0 : -ENOMEM;
+}
+
+void state_free(struct state *state)
+{
+	for (size_t i = 0; i < state->rows_count; i++)
+		queue_free(&state->rows[i].row);
+	for (size_t i = 0; i < TABLE_MAX; i++)
+		queue_free(&state->now[i].rows);
+	free(state->rows);
+	free(state->instances);
+	*state = (struct state){0};
+}
+
+/* First row that is not before (table, key). */
+static size_t row_position(const struct state *state, enum schema_id table, int64_t key)
+{
+	size_t low = 0, high = state->rows_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct state_row *row = &state->rows[middle];
+
+		if (row->table < table || (row->table == table && row->key < key))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct state_row *row_find(const struct state *state, enum schema_id table, int64_t key)
+{
+	size_t i = row_position(state, table, key);
+
+	if (i == state->rows_count || state->rows[i].table != table || state->rows[i].key != key)
+		return NULL;
+	return &state->rows[i];
+}
+
+/* Makes room for a row of a table that has as many as it may: the one that has not changed for longest goes. */
+static void forget_oldest(struct state *state, enum schema_id table)
+{
+	size_t first = row_position(state, table, INT64_MIN), oldest = first, end = first;
+
+	for (; end < state->rows_count && state->rows[end].table == table; end++)
+		if (state->rows[end].changed < state->rows[oldest].changed)
+			oldest = end;
+	if (end - first < STATE_ROWS_MAX)
+		return;
+	queue_free(&state->rows[oldest].row);
+	memmove(&state->rows[oldest], &state->rows[oldest + 1],
+		(--state->rows_count - oldest) * sizeof(state->rows[0]));
+}
+
+int state_put(struct state *state, enum schema_id table, const struct store_value *values, size_t count)
+{
+	int key = schema_key(&schema_tables[table]);
+	struct queue fresh = {0};
+	struct state_row *row;
+	int r;
+
+	if (key < 0 || values[key].type != STORE_INT)
+		return -EINVAL;
+	r = queue_put(&fresh, table, values, count);
+	if (r < 0)
+		return r;
+	row = row_find(state, table, values[key].integer);
+	if (!row) {
+		size_t at;
+
+		forget_oldest(state, table);
+		at = row_position(state, table, values[key].integer);
+		row = &state->rows[at];
+		memmove(row + 1, row, (state->rows_count++ - at) * sizeof(*row));
+		*row = (struct state_row){.table = table, .key = values[key].integer};
+	}
+	queue_free(&row->row);
+	row->row = fresh;
+	row->fresh = TIERS_ALL;
+	row->changed = ++state->changes;
+	memset(row->written, 0, sizeof(row->written));
+	return 0;
+}
+
+static size_t instance_position(const struct state *state, int64_t instance)
+{
+	size_t low = 0, high = state->instances_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (state->instances[middle].instance < instance)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct instance *state_instance(const struct state *state, int64_t instance)
+{
+	size_t i = instance_position(state, instance);
+
+	if (i == state->instances_count || state->instances[i].instance != instance)
+		return NULL;
+	return &state->instances[i];
+}
+
+static struct instance *instance_add(struct state *state, int64_t instance)
+{
+	struct instance *at;
+	size_t i;
+
+	if (state->instances_count == STATE_ROWS_MAX)
+		memmove(state->instances, state->instances + 1, --state->instances_count * sizeof(*at));
+	i = instance_position(state, instance);
+	at = &state->instances[i];
+	memmove(at + 1, at, (state->instances_count++ - i) * sizeof(*at));
+	*at = (struct instance){.instance = instance};
+	if (instance >= state->next_instance && instance < INT64_MAX)
+		state->next_instance = instance + 1;
+	return at;
+}
+
+void state_step(struct state *state, int64_t instance, int64_t step)
+{
+	struct instance *at = state_instance(state, instance);
+
+	if (!at || step <= at->last_step)
+		return;
+	at->last_step = step;
+	memset(at->written, 0, sizeof(at->written));
+}
+
+int state_identity(struct state *state, const char *boot_id, uint32_t pid, uint64_t start_time_ns, int64_t *ret)
+{
+	struct instance *at;
+
+	for (size_t i = state->instances_count; i-- > 0;) {
+		at = &state->instances[i];
+		if (at->pid == pid && at->start_time_ns == start_time_ns && streq(at->boot_id, boot_id)) {
+			*ret = at->instance;
+			return 0;
+		}
+	}
+	if (strlen(boot_id) >= sizeof(at->boot_id))
+		return -EINVAL;
+	at = instance_add(state, state->next_instance);
+	(void)copy_text(at->boot_id, sizeof(at->boot_id), boot_id);
+	at->pid = pid;
+	at->start_time_ns = start_time_ns;
+	*ret = at->instance;
+	return 0;
+}
+
+int state_load(struct state *state, const char *path)
+{
+	sqlite3_stmt *statement = NULL;
+	sqlite3 *db = NULL;
+	int rc, r;
+
+	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(db,
+			"SELECT instance, boot_id, pid, start_time_ns, last_step FROM instances"
+			" WHERE typeof(instance)='integer' AND instance>0 ORDER BY instance DESC LIMIT 4096",
+			-1, &statement, NULL);
+	if (rc == SQLITE_OK)
+		while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
+			const char *boot_id = (const char *)sqlite3_column_text(statement, 1);
+			int64_t instance = sqlite3_column_int64(statement, 0);
+			int64_t last_step = sqlite3_column_int64(statement, 4);
+			struct instance *at = state_instance(state, instance);
+
+			if (!at && state->instances_count == STATE_ROWS_MAX && instance < state->instances[0].instance)
+				break;
+			if (!at)
+				at = instance_add(state, instance);
+			(void)copy_text(at->boot_id, sizeof(at->boot_id), boot_id ? boot_id : "");
+			at->pid = (uint32_t)sqlite3_column_int64(statement, 2);
+			at->start_time_ns = (uint64_t)sqlite3_column_int64(statement, 3);
+			if (last_step > at->last_step)
+				at->last_step = last_step;
+			for (size_t i = 0; i < TIER_MAX; i++)
+				at->written[i] = WRITTEN_BEFORE;
+		}
+	r = rc == SQLITE_ROW ? 0 : segment_error(db, rc);
+	sqlite3_finalize(statement);
+	sqlite3_close(db);
+	return r;
+}
+
+bool state_waits(const struct state *state, enum schema_tier tier, uint64_t number)
+{
+	for (size_t i = 0; i < state->rows_count; i++)
+		if (state->rows[i].fresh & (1u << tier))
+			return true;
+	for (size_t i = 0; i < TABLE_MAX; i++)
+		if (schema_tables[i].kind == SCHEMA_NOW && schema_tables[i].tier == tier &&
+			(state->now[i].changed || (number && state->now[i].written != number)))
+			return true;
+	for (size_t i = 0; i < state->instances_count; i++)
+		if (!state->instances[i].written[tier])
+			return true;
+	return false;
+}
+
+static int write_row(struct state_row *row, struct segment *segment)
+{
+	struct store_value values[SCHEMA_COLUMNS_MAX];
+	size_t offset = 0, count = 0;
+	enum schema_id table;
+	int r;
+
+	if (!queue_next(&row->row, &offset, &table, values, &count))
+		return 0;
+	r = segment_insert(segment, table, values, count);
+	if (r < 0)
+		return r;
+	row->written[segment->name.tier] = segment->name.number;
+	row->fresh &= ~(1u << segment->name.tier);
+	return 0;
+}
+
+static int write_now(struct state *state, struct segment *segment, enum schema_id table)
+{
+	struct store_value values[SCHEMA_COLUMNS_MAX];
+	size_t offset = 0, count = 0;
+	enum schema_id of;
+	int r = segment_clear(segment, table);
+
+	while (r == 0 && queue_next(&state->now[table].rows, &offset, &of, values, &count)) {
+		r = state_write_referenced(state, segment, table, values);
+		if (r == 0)
+			r = segment_insert(segment, table, values, count);
+	}
+	if (r == 0) {
+		state->now[table].written = segment->name.number;
+		state->now[table].changed = false;
+	}
+	return r;
+}
+
+int state_write(struct state *state, struct segment *segment)
+{
+	enum schema_tier tier = segment->name.tier;
+	int r = 0;
+
+	for (size_t i = 0; i < state->rows_count && r == 0; i++)
+		if (state->rows[i].fresh & (1u << tier))
+			r = write_row(&state->rows[i], segment);
+	for (size_t i = 0; i < TABLE_MAX && r == 0; i++)
+		if (schema_tables[i].kind == SCHEMA_NOW && schema_tables[i].tier == tier &&
+			(state->now[i].changed || state->now[i].written != segment->name.number))
+			r = write_now(state, segment, (enum schema_id)i);
+	for (size_t i = 0; i < state->instances_count && r == 0; i++) {
+		struct instance *at = &state->instances[i];
+
+		if (at->written[tier] == segment->name.number)
+			continue;
+		r = segment_instance(segment, at->instance, at->boot_id, at->pid, at->start_time_ns, at->last_step);
+		if (r == 0)
+			at->written[tier] = segment->name.number;
+	}
+	return r;
+}
+
+int state_write_referenced(
+	struct state *state, struct segment *segment, enum schema_id table, const struct store_value *values)
+{
+	for (size_t i = 0; i < TABLE_MAX; i++) {
+		int column = state->reference[table][i];
+		struct state_row *row;
+
+		if (column < 0 || values[column].type != STORE_INT)
+			continue;
+		row = row_find(state, (enum schema_id)i, values[column].integer);
+		if (row && row->written[segment->name.tier] != segment->name.number) {
+			int r = write_row(row, segment);
+
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+void state_unwritten(struct state *state, enum schema_tier tier, uint64_t number)
+{
+	for (size_t i = 0; i < state->rows_count; i++)
+		if (state->rows[i].written[tier] == number) {
+			state->rows[i].written[tier] = 0;
+			state->rows[i].fresh |= 1u << tier;
+		}
+	for (size_t i = 0; i < TABLE_MAX; i++)
+		if (schema_tables[i].tier == tier && state->now[i].written == number)
+			state->now[i] = (struct now_rows){state->now[i].rows, 0, true};
+	for (size_t i = 0; i < state->instances_count; i++)
+		if (state->instances[i].written[tier] == number)
+			state->instances[i].written[tier] = 0;
+}

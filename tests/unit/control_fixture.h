@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rooms that control requests ask (collectors, store, kernel, ranks, steps), for tests of requests: a few answers
+ * that it can tell apart. Weak, so that they give way where a test links a whole room.
+ */
+#ifndef RANKTRACE_TEST_CONTROL_ROOMS_H
+#define RANKTRACE_TEST_CONTROL_ROOMS_H
+
+#include "daemon/memory/allocs.h"
+#include "daemon/levels/collector.h"
+#include "daemon/findings/online.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/coll/coll_snapshot.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
+
+__attribute__((weak)) int collectors_level(
+	struct collectors *collectors, enum level level, bool on, char *report, size_t size)
+{
+	(void)collectors;
+	(void)on;
+	snprintf(report, size, "7 probes in 1 library");
+	return level == LEVEL_L2 ? -EIO : 0;
+}
+
+__attribute__((weak)) bool collectors_status(
+	struct collectors *collectors, unsigned i, const struct collector **ret_collector, struct collector_status *ret)
+{
+	static const struct collector fake = {.name = "call", .summary = "calls", .levels = LEVEL_BIT(LEVEL_L1)};
+
+	(void)collectors;
+	if (i > 0)
+		return false;
+	*ret_collector = &fake;
+	ret->events = 4242;
+	ret->notes = COLLECTOR_NOTES_MAX + 5; /* a collector that lies */
+	for (unsigned n = 0; n < COLLECTOR_NOTES_MAX; n++)
+		snprintf(ret->note[n], COLLECTOR_NOTE_BYTES, "note %u", n);
+	return true;
+}
+
+__attribute__((weak)) uint64_t collectors_refused(const struct collectors *collectors)
+{
+	(void)collectors;
+	return 3;
+}
+
+__attribute__((weak)) void store_status(struct store *store, struct store_status *ret)
+{
+	(void)store;
+	ret->rows = 99;
+}
+
+__attribute__((weak)) const struct kernel_features *kernel_features(const struct kernel *kernel)
+{
+	static const struct kernel_features features = {.btf = true, .uprobe_multi = true};
+
+	(void)kernel;
+	return &features;
+}
+
+__attribute__((weak)) uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
+{
+	(void)kernel;
+	return kind == RT_KIND_CALL ? 11 : 0;
+}
+
+__attribute__((weak)) size_t ranks_count(const struct ranks *ranks, enum rank_role role)
+{
+	(void)ranks;
+	return role == RANK_ROLE_RANK ? 2 : 0;
+}
+
+__attribute__((weak)) void ranks_each(
+	const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg)
+{
+	struct rank rank = {.pid = 77, .env = {.rank = 1, .world_size = 2, .job = "job-x"}};
+
+	(void)ranks;
+	/* Long names, and more rows than fit. */
+	memset(rank.command, 'c', sizeof(rank.command) - 1);
+	memset(rank.env.pod, 'p', sizeof(rank.env.pod) - 1);
+	for (unsigned i = 0; i < 600; i++)
+		callback(arg, &rank);
+}
+
+__attribute__((weak)) bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret)
+{
+	(void)rank_steps;
+	(void)rank;
+	*ret = (struct steps_open){.step = 30, .stage = "backward", .start_ns = 1};
+	return true;
+}
+
+__attribute__((weak)) void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *ret)
+{
+	(void)colls;
+	*ret = (struct rank_coll_counts){.rows = 77, .late = 5};
+}
+
+__attribute__((weak)) void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)
+{
+	(void)allocs;
+	*ret = (struct allocs_counts){.rows = 66};
+}
+
+__attribute__((weak)) void online_counts_get(const struct online *online, struct online_counts *ret)
+{
+	(void)online;
+	*ret = (struct online_counts){.open = 2, .closed = 3, .frames = 44};
+}
+
+__attribute__((weak)) const char *rank_coll_seq_from(enum coll_seq_from from)
+{
+	return from == COLL_SEQ_INIT ? "init" : "other";
+}
+
+/* More than fits, with the longest of texts: ranks of two members a communicator. */
+__attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snapshot **ret)
+{
+	struct coll_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+
+	(void)colls;
+	snapshot->now_ns = now_ns;
+	snapshot->members = COLL_LOOK_MEMBERS_MAX;
+	snapshot->comms = snapshot->members / 2;
+	snapshot->member = calloc(snapshot->members, sizeof(*snapshot->member));
+	snapshot->comm = calloc(snapshot->comms, sizeof(*snapshot->comm));
+	snapshot->calls = RANK_COLL_IN_CALL_MAX;
+	snapshot->call = calloc(snapshot->calls, sizeof(*snapshot->call));
+	for (size_t i = 0; i < snapshot->members; i++) {
+		struct coll_snapshot_member *member = &snapshot->member[i];
+		struct coll_standing *standing = &member->judged.standing;
+
+		member->judged.rank = (int32_t)(i % 8);
+		member->judged.pid = UINT32_MAX;
+		member->judged.missing = i == 1;
+		memset(member->job, 'j', sizeof(member->job) - 1);
+		memset(member->trouble, 't', sizeof(member->trouble) - 1);
+		memset(standing->communicator, 'c', sizeof(standing->communicator) - 1);
+		memset(standing->name, 'n', sizeof(standing->name) - 1);
+		memset(standing->entered.op, 'o', sizeof(standing->entered.op) - 1);
+		standing->entered.count = standing->entered.bytes = UINT64_MAX - 1;
+		standing->entered.seq = UINT64_MAX;
+		standing->completed = standing->entered;
+		standing->completed.bytes = COLL_UNKNOWN;
+	}
+	for (size_t i = 0; i < snapshot->comms; i++) {
+		snapshot->comm[i] = (struct coll_snapshot_comm){.first = 2 * i, .members = 2, .verdict = {.here = 2, .members = 3}};
+		memset(snapshot->comm[i].sentence, 's', sizeof(snapshot->comm[i].sentence) - 1);
+	}
+	for (size_t i = 0; i < snapshot->calls; i++) {
+		static const struct probe probe = {.family = "nccl", .op = "AllReduce"};
+
+		snapshot->call[i] = (struct rank_coll_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1};
+	}
+	*ret = snapshot;
+	return 0;
+}
+
+__attribute__((weak)) struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *snapshot)
+{
+	free(snapshot->member);
+	free(snapshot->comm);
+	free(snapshot->call);
+	free(snapshot);
+	return NULL;
+}
+
+#endif

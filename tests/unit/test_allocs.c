@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory: records to rows, what lives, and what is asked for while nothing is known. */
+#include "daemon/memory/allocs.h"
+#include "tests/unit/call_sinks_fixture.h"
+
+#define ALLOC PROBE("alloc", "", "cudaMalloc", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE)
+#define FREE PROBE("free", "", "cudaFree", OP_FIELD_ADDRESS)
+#define SQL "select op, address, bytes, result, duration_ns, device from allocations order by start_ns, duration_ns"
+
+static void test_rows(void **state)
+{
+	struct probe alloc = ALLOC, freed = FREE;
+	struct rank *rank = &ranks_here[1];
+
+	(void)state;
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x7000, 4096, 1)});
+	/* Out of memory: the pointer holds what it held before; above the int the register holds anything. */
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 20 * MS, .end_ns = 22 * MS,
+		.result = (int64_t)0xdeadbeef00000002, WORDS(0x7000, 1UL << 40, (uint64_t)-1)});
+	call_made(rank, &freed, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x7000)});
+	call_made(rank, &freed, &(struct call_made){.start_ns = 40 * MS, .end_ns = 41 * MS, WORDS(0x7000)});
+	call_made(rank, &freed, &(struct call_made){.start_ns = 50 * MS, .end_ns = 51 * MS, WORDS(0)});
+	flush();
+	assert_query(SQL, "cudaMalloc|28672|4096|0|1000000|1\n"
+			  "cudaMalloc|NULL|1099511627776|2|2000000|NULL\n"
+			  "cudaFree|28672|4096|0|1000000|NULL\n"
+			  "cudaFree|28672|NULL|0|1000000|NULL\n"
+			  "cudaFree|NULL|NULL|0|1000000|NULL\n");
+	assert_query("select distinct rank, step, stage, instance, thread_id from allocations", "1|NULL|NULL|2|101\n");
+}
+
+static void test_a_failed_free_gives_nothing_back(void **state)
+{
+	struct probe alloc = ALLOC, freed = FREE;
+	struct rank *rank = &ranks_here[0];
+
+	(void)state;
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x10, 64, 0)});
+	call_made(rank, &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, .result = 1, WORDS(0x10)});
+	call_made(rank, &freed, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x10)});
+	flush();
+	assert_query("select bytes, result from allocations where op = 'cudaFree' order by start_ns", "NULL|1\n64|0\n");
+}
+
+/* cudaFree calls cuMemFree, which returns first. */
+static void test_functions_within_functions(void **state)
+{
+	struct probe alloc = ALLOC, outer = FREE, inner = PROBE("free", "", "cuMemFree", OP_FIELD_ADDRESS);
+	struct rank *rank = &ranks_here[0];
+
+	(void)state;
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x20, 128, 0)});
+	call_made(rank, &inner, &(struct call_made){.start_ns = 21 * MS, .end_ns = 22 * MS, WORDS(0x20)});
+	call_made(rank, &outer, &(struct call_made){.start_ns = 20 * MS, .end_ns = 23 * MS, WORDS(0x20)});
+	flush();
+	assert_query("select op, bytes from allocations where op != 'cudaMalloc' order by start_ns",
+		"cudaFree|128\ncuMemFree|128\n");
+}
+
+static void mark(const struct rank *rank, enum steps_edge edge, const char *stage, uint64_t time_ns)
+{
+	struct steps_mark mark = {
+		.time_ns = time_ns, .thread_id = rank->pid, .edge = edge, .stage = stage, .name = edge == STEPS_BEGIN ? stage : NULL};
+
+	rank_steps_mark(context.steps, rank, &mark);
+}
+
+static void test_stage_and_step(void **state)
+{
+	struct probe alloc = ALLOC;
+	struct rank *rank = &ranks_here[0];
+
+	(void)state;
+	rank->from_start = true;
+	mark(rank, STEPS_BEGIN, "forward", 10 * MS);
+	mark(rank, STEPS_BEGIN, "layer 3", 12 * MS);
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 13 * MS, .end_ns = 14 * MS, WORDS(0x1, 8, 0)});
+	mark(rank, STEPS_END, "layer 3", 15 * MS);
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 16 * MS, .end_ns = 17 * MS, WORDS(0x2, 8, 0)});
+	mark(rank, STEPS_END, "forward", 18 * MS);
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 19 * MS, .end_ns = 20 * MS, WORDS(0x3, 8, 0)});
+	flush();
+	assert_query("select step, stage from allocations order by start_ns", "1|layer 3\n1|forward\n1|NULL\n");
+}
+
+/* What lived while the level was off may be another's by now. */
+static void test_level_off_forgets(void **state)
+{
+	struct probe alloc = ALLOC, freed = FREE;
+	struct rank *rank = &ranks_here[0];
+	struct allocs_counts counts;
+
+	(void)state;
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x30, 128, 0)});
+	call_sinks_level(&context, LEVEL_L1, false);
+	allocs_counts(context.allocs, &counts);
+	assert_int_equal(counts.live, 1);
+	call_sinks_level(&context, LEVEL_L2, false);
+	call_made(rank, &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x30)});
+	flush();
+	assert_query("select bytes from allocations where op = 'cudaFree'", "NULL\n");
+	allocs_counts(context.allocs, &counts);
+	assert_int_equal(counts.live, 0);
+	assert_int_equal(counts.rows, 2);
+}
+
+static void test_ranks_are_apart(void **state)
+{
+	struct probe alloc = ALLOC, freed = FREE;
+
+	(void)state;
+	call_made(&ranks_here[0], &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x30, 128, 0)});
+	call_made(&ranks_here[1], &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x30)});
+	tell_rank(&ranks_here[0], RANK_ENDED);
+	ranks_here[0].instance = 77; /* another process in the same slot */
+	tell_rank(&ranks_here[0], RANK_ADDED);
+	call_made(&ranks_here[0], &freed, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x30)});
+	flush();
+	assert_query("select instance, bytes from allocations where op = 'cudaFree' order by start_ns", "2|NULL\n77|NULL\n");
+}
+
+static void test_live_is_bounded(void **state)
+{
+	struct alloc_live live;
+	uint64_t bytes;
+
+	(void)state;
+	alloc_live_init(&live, 1000);
+	for (uint64_t i = 1; i <= 1000; i++)
+		assert_true(alloc_live_add(&live, i * 4096, i));
+	assert_false(alloc_live_add(&live, 4096 * 1001, 1));
+	assert_true(alloc_live_drop(&live, 4096 * 500, 5, &bytes));
+	assert_int_equal(bytes, 500);
+	assert_true(alloc_live_add(&live, 4096 * 1001, 1001));
+	/* Addresses that come and go do not fill it, whatever their number. */
+	for (uint64_t i = 0; i < 100000; i++) {
+		assert_true(alloc_live_drop(&live, i ? (1ULL << 40) + i - 1 : 4096 * 1001, i + 1, &bytes));
+		assert_true(alloc_live_add(&live, (1ULL << 40) + i, i));
+	}
+	assert_int_equal(live.lives, 1000);
+	assert_true(live.capacity <= 4096);
+	assert_true(alloc_live_drop(&live, 4096, 9, &bytes));
+	assert_int_equal(bytes, 1);
+	alloc_live_clear(&live);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_rows, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_failed_free_gives_nothing_back, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_functions_within_functions, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_stage_and_step, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_level_off_forgets, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_ranks_are_apart, fixture_setup, fixture_teardown),
+		cmocka_unit_test(test_live_is_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

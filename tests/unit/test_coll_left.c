@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that an exception leaves before they have a number, and calls within calls. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "analyzers/coll/coll.h"
+
+struct told {
+	size_t rows;
+	char op[8][32];
+	uint64_t seq[8];
+};
+
+static void on_row(void *arg, const struct coll_row *row)
+{
+	struct told *told = arg;
+
+	assert_true(told->rows < 8);
+	snprintf(told->op[told->rows], sizeof(told->op[0]), "%s", row->op);
+	told->seq[told->rows++] = row->seq;
+}
+
+static uint64_t now_ns = 1000;
+
+static void call(struct coll *ops, const char *op, uint64_t before, uint64_t stack_pointer)
+{
+	struct coll_event event = {.kind = COLL_OP, .family = "gloo", .op = op, .start_ns = now_ns++, .thread_id = 1, .text = "",
+		.stack_pointer = stack_pointer, .present = 1u << OP_FIELD_COMM | 1u << OP_FIELD_SEQ | 1u << OP_FIELD_IDENTITY};
+
+	event.field[OP_FIELD_COMM] = 0x1000;
+	event.field[OP_FIELD_IDENTITY] = 5;
+	event.field[OP_FIELD_SEQ] = before;
+	coll_feed(ops, &event);
+}
+
+static void work(struct coll *ops, enum coll_kind kind, uint64_t address)
+{
+	struct coll_event event = {.kind = kind, .family = "gloo", .op = "", .start_ns = now_ns++, .thread_id = 1, .text = "",
+		.present = 1u << OP_FIELD_WORK};
+
+	event.field[OP_FIELD_WORK] = address;
+	coll_feed(ops, &event);
+}
+
+static void done(struct coll *ops, uint64_t address)
+{
+	work(ops, COLL_WORK, address);
+	work(ops, COLL_FINISHED, address);
+}
+
+/* What the next call with its number is named must not be what failed before it, however deep that was called from. */
+static void a_call_that_failed_makes_no_row(void **state)
+{
+	static const uint64_t deeper[] = {0x7000, 0x6000, 0x8000, 0};
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		struct told told = {0};
+		struct coll *ops = coll_new(&(struct coll_sink){.row = on_row, .arg = &told});
+		struct coll_point point;
+
+		assert_non_null(ops);
+		call(ops, "AlltoAllV", 0, 0x7000);
+		call(ops, "AllReduce", 0, deeper[i]);
+		done(ops, 0x20);
+		assert_true(coll_at(ops, "0000000000000005", 1, &point));
+		assert_string_equal(point.op, "AllReduce");
+		coll_end(ops);
+		assert_int_equal(told.rows, 1);
+		assert_string_equal(told.op[0], "AllReduce");
+		assert_int_equal(told.seq[0], 1);
+		coll_free(ops);
+	}
+}
+
+static void a_call_within_a_call_is_a_part_of_it(void **state)
+{
+	struct told told = {0};
+	struct coll *ops = coll_new(&(struct coll_sink){.row = on_row, .arg = &told});
+
+	(void)state;
+	assert_non_null(ops);
+	call(ops, "ReduceScatter", 0, 0x7000);
+	call(ops, "AllReduce", 0, 0x6000);
+	done(ops, 0x20);
+	call(ops, "ReduceScatter", 1, 0x7000); /* fails */
+	call(ops, "AllReduce", 1, 0x7000);
+	done(ops, 0x20);
+	coll_end(ops);
+	assert_int_equal(told.rows, 2);
+	assert_string_equal(told.op[0], "ReduceScatter");
+	assert_string_equal(told.op[1], "AllReduce");
+	coll_free(ops);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_call_that_failed_makes_no_row),
+		cmocka_unit_test(a_call_within_a_call_is_a_part_of_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What becomes of findings: rows, what is left at the end or after a kill, and levels that are raised and lowered for them. */
+#include "tests/unit/findings_fixture.h"
+
+static struct finding finding(uint64_t id, enum finding_state state)
+{
+	struct finding f = {
+		.id = id,
+		.kind = FINDING_SLOW_RANK,
+		.cause = CAUSE_DATALOADER,
+		.state = state,
+		.severity = SEVERITY_WARNING,
+		.tier = FRAME_TIER_HOST,
+		.confidence = 0.9,
+		.job = "j",
+		.rank = 1,
+		.host = "a",
+		.since_step = 812,
+		.since_ns = monotonic_ns(),
+		.slowdown = 1.24,
+		.cost_card_hours = 0.5,
+		.sentence = "rank 1 is slow",
+	};
+
+	finding_add(&f, "dataloader", "ns", 3e8, 1e7, "\"loader\"");
+	return f;
+}
+
+static void say(struct finding f)
+{
+	sink.finding(sink.arg, &f);
+}
+
+static void test_rows(void **state)
+{
+	struct online_counts counts;
+
+	(void)state;
+	say(finding(1, FINDING_SUSPECTED));
+	online_counts_get(context.findings, &counts);
+	assert_true(counts.suspected == 1 && counts.open == 0);
+	say(finding(1, FINDING_OPEN));
+	say(finding(1, FINDING_OPEN));
+	say(finding(2, FINDING_SUSPECTED));
+	say(finding(2, FINDING_DROPPED));
+	online_counts_get(context.findings, &counts);
+	assert_true(counts.suspected == 0 && counts.open == 1 && counts.dropped == 1 && counts.closed == 0);
+	flush();
+	assert_query("select kind, cause, state, severity, tier, job, rank, host, card, since_step, until_step, until_ns, slowdown, "
+		     "cost_card_hours, sentence from findings order by finding",
+		"slow_rank|dataloader|open|warning|host|j|1|a|NULL|812|NULL|NULL|1.24|0.5|rank 1 is slow\n"
+		"slow_rank|dataloader|dropped|warning|host|j|1|a|NULL|812|NULL|NULL|1.24|0.5|rank 1 is slow\n");
+	assert_int_equal(query_int("select count(*) from findings where abs(since_ns / 1000000000 - strftime('%s', 'now')) < 60"), 2);
+	assert_query("select json_extract(evidence, '$[0].detail'), json_extract(evidence, '$[0].value') from findings limit 1",
+		"\"loader\"|300000000\n");
+	/* A judge that is out of its mind. */
+	say((struct finding){.kind = FINDING_KIND_MAX});
+	say((struct finding){.cause = CAUSE_MAX});
+	online_counts_get(context.findings, &counts);
+	assert_true(counts.suspected == 0 && counts.open == 1);
+}
+
+/* Who stops watching does not leave open what nobody looks at. */
+static void test_end(void **state)
+{
+	(void)state;
+	say(finding(3, FINDING_OPEN));
+	has_open = true;
+	open_at_end = finding(3, FINDING_OPEN);
+	context.findings = online_free(context.findings);
+	flush();
+	assert_query("select state, until_ns is not null, sentence from findings",
+		"closed|1|rank 1 is slow; so it was when ranktraced stopped\n");
+	sh("test ! -e '%s/findings'", dir);
+}
+
+/* Killed, and started again. */
+static void test_left(void **state)
+{
+	struct online *killed = context.findings;
+
+	(void)state;
+	say(finding(3, FINDING_OPEN));
+	say(finding(4, FINDING_SUSPECTED));
+	say(finding(5, FINDING_OPEN));
+	say(finding(5, FINDING_CLOSED));
+	flush();
+	sh("test -e '%s/findings'", dir);
+	observer_count--;
+	context.findings = NULL;
+	assert_int_equal(online_new(&context, &context.findings), 0);
+	flush();
+	assert_query("select state, until_ns is not null, sentence from findings order by finding",
+		"closed|1|rank 1 is slow\ndropped|1|rank 1 is slow\nclosed|0|rank 1 is slow\n");
+	sh("test ! -e '%s/findings'", dir);
+	free(killed);
+}
+
+/* More than are closed at once: the next start goes on. */
+static void test_many_left(void **state)
+{
+	struct online *killed[2];
+
+	(void)state;
+	for (uint64_t id = 1; id <= 700; id++)
+		say(finding(id, FINDING_OPEN));
+	flush();
+	for (unsigned i = 0; i < 2; i++) {
+		killed[i] = context.findings;
+		observer_count--;
+		context.findings = NULL;
+		assert_int_equal(online_new(&context, &context.findings), 0);
+		flush();
+		assert_int_equal(query_int("select count(*) from findings where state = 'open'"), i ? 0 : 700 - 512);
+		sh(i ? "test ! -e '%s/findings'" : "test -e '%s/findings'", dir);
+		/* Its own come and go; what is left stays marked. */
+		say(finding(1000, FINDING_OPEN));
+		say(finding(1000, FINDING_CLOSED));
+		sh(i ? "test ! -e '%s/findings'" : "test -e '%s/findings'", dir);
+	}
+	free(killed[0]);
+	free(killed[1]);
+}
+
+static void test_raise(void **state)
+{
+	uint64_t now_ns = monotonic_ns(), until_ns;
+	unsigned raises = 0;
+
+	(void)state;
+	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	assert_true(context.levels.on[LEVEL_L1] && context.levels.raised[LEVEL_L1] && !context.levels.on[LEVEL_L3]);
+	sink.want(sink.arg, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM, "j", "rank 1 may be slow");
+	assert_true(context.levels.on[LEVEL_L3]);
+	assert_int_equal(switches, 2);
+	until_ns = context.levels.until_ns[LEVEL_L1];
+	assert_true(until_ns > now_ns + 50 * NSEC_PER_SEC && until_ns < now_ns + 70 * NSEC_PER_SEC);
+	/* It comes to nothing: then there is a pause. */
+	levels_tick(&context, until_ns + NSEC_PER_SEC);
+	online_tick(context.findings, until_ns + NSEC_PER_SEC);
+	assert_false(context.levels.on[LEVEL_L1] || context.levels.on[LEVEL_L3]);
+	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	assert_false(context.levels.on[LEVEL_L1]);
+	/* After it, again; and what is worth it needs no pause, but a tenth of the hour is all there is. */
+	now_ns = until_ns + 400 * NSEC_PER_SEC;
+	for (unsigned i = 0; i < 30; i++) {
+		online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow", now_ns);
+		raises += context.levels.on[LEVEL_L1];
+		say(finding(10 + i, FINDING_OPEN));
+		if (!context.levels.on[LEVEL_L1])
+			continue;
+		levels_tick(&context, context.levels.until_ns[LEVEL_L1]);
+		online_auto_level_tick(&context.findings->raise, &context, false, now_ns);
+	}
+	assert_int_equal(raises, 5); /* of six in an hour one was spent before, and hardly any time has passed */
+}
+
+/* Until what is suspected is decided, but no longer than as long again. */
+static void test_raise_goes_on(void **state)
+{
+	uint64_t until_ns, first_ns, for_ns = context.config.online_auto_level_for_ns;
+	unsigned longer = 0;
+
+	(void)state;
+	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	first_ns = until_ns = context.levels.until_ns[LEVEL_L1];
+	say(finding(1, FINDING_SUSPECTED));
+	online_tick(context.findings, until_ns - 3 * NSEC_PER_SEC);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
+	say(finding(1, FINDING_OPEN)); /* decided */
+	online_tick(context.findings, until_ns - NSEC_PER_SEC);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
+	say(finding(2, FINDING_SUSPECTED));
+	for (; context.levels.on[LEVEL_L1] && longer < 100; longer++) {
+		until_ns = context.levels.until_ns[LEVEL_L1];
+		online_tick(context.findings, until_ns - NSEC_PER_SEC);
+		levels_tick(&context, until_ns);
+	}
+	assert_false(context.levels.on[LEVEL_L1]);
+	assert_int_equal(until_ns - first_ns, for_ns);
+	/* It came to something, and more is wanted: another one without an end between, but not for ever. */
+	online_tick(context.findings, until_ns);
+	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	until_ns = context.levels.until_ns[LEVEL_L1];
+	assert_true(context.levels.on[LEVEL_L1]);
+	for (int i = 0; i < 3; i++)
+		online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+			until_ns - (i == 0 ? 3 : 1) * NSEC_PER_SEC);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
+	online_auto_level_confirmed(&context.findings->raise);
+	for (int i = 0; i < 3; i++)
+		online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+			until_ns - NSEC_PER_SEC + (uint64_t)i * for_ns);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns + for_ns);
+	/* A tick's time is older than a frame's, which does not fill the budget. */
+	context.findings->raise.budget_ns[LEVEL_L1] = 0;
+	context.findings->raise.budget_at_ns[LEVEL_L1] = until_ns + for_ns;
+	online_auto_level_tick(&context.findings->raise, &context, true, until_ns + for_ns - 1);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns + for_ns);
+	/* Nothing was confirmed in this one: a pause, also for what is asked before that is seen. */
+	context.findings->raise.budget_ns[LEVEL_L1] = 2 * for_ns;
+	levels_tick(&context, until_ns + for_ns);
+	online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow", until_ns + for_ns);
+	assert_false(context.levels.on[LEVEL_L1]);
+	online_tick(context.findings, until_ns + for_ns);
+	assert_false(context.levels.on[LEVEL_L1]);
+	/* What a person has turned on is his. */
+	say(finding(3, FINDING_SUSPECTED));
+	assert_int_equal(levels_set(&context, LEVEL_L1, true, 10 * NSEC_PER_SEC, (char[256]){0}, 256), 0);
+	until_ns = context.levels.until_ns[LEVEL_L1];
+	online_tick(context.findings, until_ns - NSEC_PER_SEC);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
+}
+
+static void want_more(void)
+{
+	online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+		context.findings->raise.budget_at_ns[LEVEL_L1]);
+}
+
+/* The last operations are told while a level goes off: what is wanted then does not keep it on. */
+static void test_wanted_while_off(void **state)
+{
+	uint64_t budget_ns;
+
+	(void)state;
+	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	online_auto_level_confirmed(&context.findings->raise);
+	context.findings->raise.budget_ns[LEVEL_L1] = budget_ns = 5 * context.config.online_auto_level_for_ns;
+	context.findings->raise.budget_at_ns[LEVEL_L1] = context.levels.until_ns[LEVEL_L1];
+	while_off = want_more;
+	levels_tick(&context, context.levels.until_ns[LEVEL_L1]);
+	assert_false(context.levels.on[LEVEL_L1]);
+	assert_int_equal(context.findings->raise.budget_ns[LEVEL_L1], budget_ns);
+	assert_true(context.findings->raise.fruitful[LEVEL_L1]);
+}
+
+static void test_raise_and_people(void **state)
+{
+	char report[256];
+
+	(void)state;
+	/* Somebody has just turned it off: he does not want it. */
+	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
+	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
+	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "slow");
+	assert_false(context.levels.on[LEVEL_L1]);
+	context.config.online_auto_level = 0;
+	sink.want(sink.arg, DETECT_WANT_SYSTEM, "j", "slow");
+	assert_false(context.levels.on[LEVEL_L3]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_left, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_left, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_raise, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_raise_goes_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_wanted_while_off, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_raise_and_people, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

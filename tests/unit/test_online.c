@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The room of findings: who is watched, and what its judge is fed, in which clock and tier. */
+#include "tests/unit/findings_fixture.h"
+
+static void mark(unsigned rank, uint64_t time_ns, enum steps_edge edge, const char *stage)
+{
+	rank_steps_mark(context.steps, &ranks_here[rank],
+		&(struct steps_mark){
+			.time_ns = time_ns, .thread_id = 100 + rank, .edge = edge, .stage = stage, .name = ""});
+}
+
+static void one_step(unsigned rank, uint64_t start_ns)
+{
+	static const char *const stages[] = {"dataloader", "forward", "backward", "optimizer"};
+
+	for (unsigned i = 0; i < 4; i++) {
+		mark(rank, start_ns + i * 10 * MS, STEPS_BEGIN, stages[i]);
+		mark(rank, start_ns + i * 10 * MS + 8 * MS, STEPS_END, stages[i]);
+	}
+}
+
+static void test_who_is_watched(void **state)
+{
+	(void)state;
+	assert_int_equal(seen.ranks, RANKS);
+	assert_string_equal(seen.job, "j");
+	tell_rank(&ranks_here[0], RANK_CHANGED); /* nothing that matters here */
+	assert_int_equal(seen.ranks, RANKS);
+	assert_int_equal(seen.ended, 0);
+	/* Its card is found: it goes on as the same. */
+	(void)copy_text(ranks_here[1].env.card, sizeof(ranks_here[1].env.card), "5");
+	tell_rank(&ranks_here[1], RANK_CHANGED);
+	assert_int_equal(seen.ranks, RANKS);
+	assert_int_equal(seen.ended, 0);
+	assert_int_equal(seen.card_process, 1);
+	assert_string_equal(seen.card, "5");
+	(void)copy_text(ranks_here[0].env.job, sizeof(ranks_here[0].env.job), "other");
+	tell_rank(&ranks_here[0], RANK_CHANGED);
+	assert_int_equal(seen.ended, 1);
+	assert_int_equal(seen.ranks, RANKS + 1);
+	assert_string_equal(seen.job, "other");
+	ranks_here[1].role = RANK_ROLE_CHILD;
+	tell_rank(&ranks_here[1], RANK_CHANGED);
+	assert_int_equal(seen.ended, 2);
+	ranks_here[1].role = RANK_ROLE_RANK;
+	/* A room that is off takes everything and does nothing. */
+	online_step(NULL, 0, 1, &(struct steps_step){.step = 1});
+	online_tick(NULL, 1);
+}
+
+static void test_steps_and_stages(void **state)
+{
+	(void)state;
+	for (uint64_t step = 0; step < 4; step++)
+		one_step(0, (1000 + step * 50) * MS);
+	assert_true(seen.steps >= 2);
+	assert_true(seen.stages >= 8);
+	assert_int_equal(seen.stage.thread_id, 100);
+	assert_true(seen.stage.start_ns >= 1000 * MS && seen.stage.start_ns < 1300 * MS); /* not UTC */
+	assert_true(seen.stage.kind != STAGE_USER);
+}
+
+static struct coll_row row_of(const char *family)
+{
+	return (struct coll_row){
+		.communicator = "00000000000000aa",
+		.seq = 5,
+		.seq_from = COLL_SEQ_INIT,
+		.family = family,
+		.op = "AllReduce",
+		.dtype = "",
+		.bytes = 4096,
+		.peer = -1,
+		.host_start_ns = 10 * MS,
+		.host_duration_ns = 3 * MS,
+		.device_start_ns = COLL_UNKNOWN,
+		.device_duration_ns = COLL_UNKNOWN,
+	};
+}
+
+static void feed(const struct coll_row *row)
+{
+	online_op(context.findings, 0, ranks_here[0].instance, row, 7, 0);
+}
+
+/* A time that only tells how long queueing took would put the blame on anybody. */
+static void test_tiers(void **state)
+{
+	struct coll_row row = row_of("nccl");
+
+	(void)state;
+	feed(&row);
+	assert_int_equal(seen.ops, 0);
+	row.device = true;
+	row.device_start_ns = 12 * MS;
+	row.device_duration_ns = 1 * MS;
+	feed(&row);
+	assert_int_equal(seen.ops, 1);
+	assert_int_equal(seen.op.tier, FRAME_TIER_DEVICE);
+	assert_true(seen.op.start_ns == 12 * MS && seen.op.duration_ns == 1 * MS);
+	assert_int_equal(seen.op.step, 7);
+	row = row_of("gloo");
+	feed(&row);
+	assert_int_equal(seen.ops, 2);
+	assert_int_equal(seen.op.tier, FRAME_TIER_HOST);
+	assert_true(seen.op.start_ns == 10 * MS && seen.op.duration_ns == 3 * MS);
+	assert_int_equal(seen.op.seq, 5);
+	assert_string_equal(seen.coll_name, "AllReduce");
+	row.seq_from = COLL_SEQ_ATTACH; /* not to be joined */
+	feed(&row);
+	assert_int_equal(seen.op.seq, 0);
+	row.captured = true;
+	feed(&row);
+	row = row_of("gloo");
+	row.result = -1;
+	feed(&row);
+	row = row_of("gloo");
+	row.host_duration_ns = COLL_UNKNOWN;
+	feed(&row);
+	assert_int_equal(seen.ops, 3);
+	/* Another rank's slot by now. */
+	row = row_of("gloo");
+	online_op(context.findings, 0, 99, &row, 7, 0);
+	online_op(context.findings, 4000, 1, &row, 7, 0);
+	assert_int_equal(seen.ops, 3);
+}
+
+static void wait_of(uint32_t thread_id, uint64_t run_delay_ns, uint32_t preemptor_pid, const char *preemptor_name)
+{
+	online_wait(context.findings, 0, ranks_here[0].instance,
+		&(struct online_wait_info){thread_id, 5 * MS, 4 * MS, run_delay_ns, preemptor_pid, preemptor_name});
+}
+
+/* Waits go out with the sample of their time; who took most of it is named. */
+static void test_waits(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	(void)state;
+	FAKE_PUT(root, 100, 1, 0, .state = 'R');
+	context.levels.on[LEVEL_L3] = true;
+	online_tick(context.findings, now_ns);
+	wait_of(100, 3 * MS, 77, "stress-ng");
+	wait_of(100, 2 * MS, 78, "other");
+	wait_of(100, 2 * MS, 78, "other");
+	wait_of(100, 1 * MS, 0, "idle");
+	wait_of(101, 90 * MS, 79, "not ours"); /* a thread that the step does not wait for */
+	for (uint32_t i = 0; i < 100; i++)
+		wait_of(100, 1, 1000 + i, "small");
+	assert_int_equal(seen.hosts, 0);
+	online_tick(context.findings, now_ns + NSEC_PER_SEC);
+	assert_int_equal(seen.hosts, 1);
+	assert_true(seen.host.run_delay_ns == 8 * MS + 100);
+	assert_int_equal(seen.host.preemptor_pid, 78);
+	assert_string_equal(seen.preemptor_name, "other");
+	online_tick(context.findings, now_ns + 2 * NSEC_PER_SEC);
+	assert_true(seen.host.run_delay_ns == 0 && seen.host.preemptor_pid == 0);
+	for (uint32_t i = 0; i < 4; i++) /* nobody had much of it */
+		wait_of(100, 2 * MS, 80 + i, "small");
+	online_tick(context.findings, now_ns + 3 * NSEC_PER_SEC);
+	assert_true(seen.host.run_delay_ns == 8 * MS && seen.host.preemptor_pid == 0);
+	context.levels.on[LEVEL_L3] = false;
+	online_tick(context.findings, now_ns + 4 * NSEC_PER_SEC);
+	assert_true(seen.host.run_delay_ns == FRAME_UNKNOWN); /* this kernel counts no waits, and nobody looks */
+	online_launches(context.findings, 0, ranks_here[0].instance, 1 * MS, 50 * MS, 9 * MS);
+	assert_true(seen.host.launch_gap_ns == 9 * MS && seen.host.run_delay_ns == FRAME_UNKNOWN);
+}
+
+static void test_samples(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+	struct online_counts counts;
+
+	(void)state;
+	FAKE_PUT(root, 100, 1, 0, .state = 'R'); /* the other rank's process has vanished */
+	for (unsigned i = 0; i <= 25; i++)
+		online_tick(context.findings, now_ns + i * NSEC_PER_SEC);
+	assert_int_equal(seen.hosts, 25);
+	assert_int_equal(seen.advances, 26);
+	assert_true(seen.host.duration_ns == NSEC_PER_SEC);
+	assert_true(seen.host.run_delay_ns == FRAME_UNKNOWN);
+	online_counts_get(context.findings, &counts);
+	assert_int_equal(counts.samples, 25);
+	assert_int_equal(counts.frames, 17);
+	tell_rank(&ranks_here[0], RANK_ENDED); /* and the rest of its row goes out */
+	flush();
+	assert_query("select rank, duration_ns / 1000000000, major_faults, state, run_delay_ns from host_samples order "
+		     "by start_ns",
+		"0|10|0|R|NULL\n0|10|0|R|NULL\n0|5|0|R|NULL\n");
+}
+
+static void long_step(uint64_t step_ns)
+{
+	online_step(context.findings, 0, ranks_here[0].instance,
+		&(struct steps_step){.step = 1, .start_ns = 1, .duration_ns = step_ns});
+}
+
+/* Samples that come within so many ms of ticks. */
+static unsigned samples_in(uint64_t from_ns, uint64_t ms)
+{
+	unsigned before = seen.hosts;
+
+	for (uint64_t at = 0; at < ms; at += 100)
+		online_tick(context.findings, from_ns + at * MS);
+	return seen.hosts - before;
+}
+
+/* A step that takes longer than usual is looked at more closely, for a while and not for ever. */
+static void test_closer_samples(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+	unsigned all = 0;
+
+	(void)state;
+	FAKE_PUT(root, 100, 1, 0, .state = 'R');
+	seen.step_ns = 50 * MS;
+	assert_in_range(samples_in(now_ns, 10000), 8, 10);
+	long_step(52 * MS);
+	assert_in_range(samples_in(now_ns + 10000 * MS, 5000), 4, 6);
+	online_samples_closer(context.findings, now_ns + 15000 * MS);
+	assert_in_range(samples_in(now_ns + 15000 * MS, 5000), 46, 52);
+	assert_in_range(samples_in(now_ns + 20000 * MS, 5000), 4, 6);
+	for (unsigned i = 0; i < 600; i++) { /* ten minutes of it */
+		online_samples_closer(context.findings, now_ns + (25000 + i * 1000) * MS);
+		all += samples_in(now_ns + (25000 + i * 1000) * MS, 1000);
+	}
+	assert_in_range(all, 600 + 9 * 90, 600 + 9 * 130);
+	flush();
+	assert_query("select count(*) from host_samples where duration_ns between 1000000000 and 1400000000 and "
+		     "start_ns < (select min(start_ns) from host_samples) + 20000000000",
+		"4\n");
+	/* While levels are raised it is so anyway: nothing is spent. */
+	context.findings->closer_until_ns = 0;
+	context.findings->closer_left_ns = 30 * NSEC_PER_SEC;
+	context.findings->raise.raised[LEVEL_L1] = true;
+	context.findings->sample_next_ns = context.findings->sample_last_ns + 60 * NSEC_PER_SEC;
+	online_samples_closer(context.findings, monotonic_ns());
+	assert_int_equal(context.findings->closer_left_ns, 30 * NSEC_PER_SEC);
+	assert_true(context.findings->sample_next_ns < context.findings->sample_last_ns + NSEC_PER_SEC);
+	context.findings->raise.raised[LEVEL_L1] = false;
+	/* By a step that is told, now. */
+	context.findings->closer_at_ns = 0;
+	long_step(56 * MS);
+	assert_true(context.findings->closer_until_ns > monotonic_ns());
+}
+
+/* What L1 sees from now on is told; and that it sees no more. */
+static void test_watched(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	(void)state;
+	online_tick(context.findings, now_ns);
+	assert_true(seen.watched_ns == 0);
+	context.levels.on[LEVEL_L1] = true;
+	online_tick(context.findings, now_ns);
+	assert_true(seen.watched_ns >= now_ns);
+	online_tick(context.findings, now_ns + 100);
+	context.levels.on[LEVEL_L1] = false;
+	/* Since the last time that it is known to have been on. */
+	online_tick(context.findings, now_ns + 200);
+	assert_true(seen.watched_ns == 0);
+	assert_true(seen.unwatched_ns == now_ns + 100);
+}
+
+static void test_standings(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	(void)state;
+	FAKE_PUT(root, 100, 1, 0, .state = 'T');
+	for (uint64_t step = 0; step < 3; step++)
+		one_step(0, now_ns - 500 * MS + step * 50 * MS);
+	mark(0, now_ns, STEPS_BEGIN, "dataloader");
+	online_tick(context.findings, now_ns + MS);
+	assert_int_equal(seen.checks, 1);
+	assert_int_equal(seen.standings, RANKS);
+	assert_int_equal(seen.standing[0].state, 'T');
+	assert_int_equal(seen.standing[0].stage, STAGE_DATALOADER);
+	assert_true(seen.standing[0].progress_ns == now_ns && seen.standing[0].stage_since_ns == now_ns);
+	assert_true(seen.standing[0].steps >= 2 && seen.standing[0].step_end_ns < now_ns);
+	assert_true(seen.standing[1].progress_ns == 0 && !seen.standing[1].state && !seen.operations);
+	/* Once a second, and those that ended still stand somewhere. */
+	online_tick(context.findings, now_ns + 200 * MS);
+	assert_int_equal(seen.checks, 1);
+	tell_rank(&ranks_here[1], RANK_ENDED);
+	online_tick(context.findings, now_ns + 1100 * MS);
+	assert_int_equal(seen.checks, 2);
+	assert_int_equal(seen.standings, 2);
+	assert_true(seen.standing[1].ended && seen.standing[1].rank == 1 && seen.standing[1].ended_ns);
+}
+
+/* Whom nobody watches does not stand still. */
+static void test_unwatched(void **state)
+{
+	struct probe all_reduce = PROBE("op", "nccl", "AllReduce", OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM);
+	uint64_t now_ns = monotonic_ns();
+
+	(void)state;
+	context.levels.on[LEVEL_L1] = true;
+	one_step(0, now_ns - 500 * MS);
+	mark(0, now_ns, STEPS_BEGIN, "dataloader");
+	call_made(&ranks_here[1], &all_reduce,
+		&(struct call_made){.start_ns = now_ns, .end_ns = now_ns + MS, WORDS(4000, 7, 0xc0)});
+	call_sinks_level(&context, LEVEL_L1, false);
+	online_tick(context.findings, now_ns + MS);
+	assert_true(seen.standing[0].progress_ns == now_ns && seen.standing[0].stage == STAGE_DATALOADER);
+	assert_true(seen.standing[1].progress_ns == now_ns + MS);
+	context.levels.on[LEVEL_L1] = false;
+	rank_steps_gap(context.steps);
+	online_tick(context.findings, now_ns + 1100 * MS);
+	assert_int_equal(seen.checks, 2);
+	assert_true(seen.standing[0].progress_ns == 0 && seen.standing[0].stage == STAGE_USER);
+	assert_true(seen.standing[1].progress_ns == 0);
+	/* And no step goes on over what was not seen: the numbers do. */
+	one_step(0, now_ns + 5000 * MS);
+	one_step(0, now_ns + 5100 * MS);
+	tell_rank(&ranks_here[0], RANK_ENDED);
+	flush();
+	assert_query("select count(*), count(distinct step), max(duration_ns) < 1000000000 from steps", "3|3|1\n");
+	assert_query("select count(*) from stages a join steps b using (instance, step) where a.start_ns < b.start_ns", "0\n");
+}
+
+/* gloo fails where it is called with another size, and ends the ranks sooner than anybody stands still. */
+static void test_ended_by_a_mismatch(void **state)
+{
+	struct probe init =
+		PROBE("comm", "gloo", "Init", OP_FIELD_COMM, OP_FIELD_IDENTITY, OP_FIELD_MEMBER, OP_FIELD_MEMBERS);
+	struct probe reduce = PROBE("op", "gloo", "AllReduce", OP_FIELD_COUNT, OP_FIELD_COMM, OP_FIELD_WORK);
+	struct probe finished = PROBE("finished", "gloo", "", OP_FIELD_WORK);
+	uint64_t now_ns = monotonic_ns();
+
+	(void)state;
+	context.levels.on[LEVEL_L1] = true;
+	for (unsigned i = 0; i < RANKS; i++)
+		call_made(&ranks_here[i], &init,
+			&(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(0xc0, 0x1234, i, RANKS)});
+	for (unsigned i = 0; i < RANKS; i++)
+		call_made(&ranks_here[i], &reduce,
+			&(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(4096 << i, 0xc0, 0x50)});
+	call_made(&ranks_here[1], &finished, &(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(0x50)});
+	online_tick(context.findings, now_ns + MS);
+	assert_int_equal(seen.checks, 1);
+	assert_int_equal(seen.stucks, 0); /* nobody stands still */
+	tell_rank(&ranks_here[0], RANK_ENDED);
+	assert_int_equal(seen.checks, 2);
+	assert_int_equal(seen.stucks, 1);
+	assert_int_equal(seen.stuck_state, COLL_STATE_SIZE_MISMATCH);
+	assert_int_equal(seen.culprits, 1);
+	/* The other one follows at once. */
+	tell_rank(&ranks_here[1], RANK_ENDED);
+	assert_int_equal(seen.checks, 2);
+}
+
+static void test_off(void **state)
+{
+	struct online *off = (struct online *)&context;
+	size_t before = observer_count;
+
+	(void)state;
+	context.config.findings_enabled = 0;
+	assert_int_equal(online_new(&context, &off), 0);
+	assert_null(off);
+	assert_int_equal(observer_count, before);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_who_is_watched, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_steps_and_stages, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_tiers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_samples, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_closer_samples, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_watched, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_standings, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unwatched, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_ended_by_a_mismatch, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_off, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

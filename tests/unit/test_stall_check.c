@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Of how many members of communicators is told where ranks stood: all are judged, or it is said that they are not. */
+#include "analyzers/offline/stall_check.h"
+#include "analyzers/offline/merge.h"
+#include "tests/unit/offline_script.h"
+
+#define S NSEC_PER_SEC
+#define BEGIN_NS (1000 * S)
+#define LOOKS 3
+
+static struct off_found found;
+static size_t members, recalled, stall_check_past, stall_check_enough;
+static unsigned warned_of;
+
+struct fake {
+	bool fed;
+	int process;
+};
+
+static uint64_t next(const void *arg)
+{
+	const struct fake *fake = arg;
+
+	return fake->fed ? UINT64_MAX : BEGIN_NS;
+}
+
+static int feed(void *arg, struct align *align, char *error, size_t error_size)
+{
+	struct fake *fake = arg;
+
+	(void)error;
+	(void)error_size;
+	fake->process = align_rank_new(
+		align, &(struct align_rank){
+				.job = "job", .world_size = 2, .host = "node", .card = "0", .start_ns = BEGIN_NS});
+	fake->fed = true;
+	return 0;
+}
+
+static uint64_t snapshot(void *arg, uint64_t after_ns)
+{
+	(void)arg;
+	if (after_ns < BEGIN_NS)
+		return BEGIN_NS + S;
+	return after_ns < BEGIN_NS + LOOKS * S ? after_ns + S : UINT64_MAX;
+}
+
+static bool recall(const void *arg, uint64_t seq, struct coll_point *ret)
+{
+	(void)arg;
+	recalled++;
+	*ret = (struct coll_point){.seq = seq, .time_ns = BEGIN_NS};
+	return true;
+}
+
+/* All have called two operations. Pairs are a communicator. */
+static void stand(void *arg, uint64_t now_ns, struct stall_check *checks)
+{
+	size_t kept = members < LOOKS_MEMBERS_MAX ? members : LOOKS_MEMBERS_MAX;
+	const struct fake *fake = arg;
+
+	assert_int_equal(stall_check_members_before(checks), stall_check_past ? kept : 0);
+	stall_check_past++;
+	stall_check_add_standing(checks, &(struct standing){.rank = (uint32_t)fake->process, .progress_ns = now_ns});
+	for (size_t i = 0; i < members; i++) {
+		struct stall_check_member member = {.job = "job",
+			.process = (uint32_t)fake->process,
+			.first_seq = 1,
+			.judged = {.rank = (int32_t)(i % 2), .recall = recall}};
+
+		snprintf(
+			member.judged.standing.communicator, sizeof(member.judged.standing.communicator), "%zu", i / 2);
+		member.judged.standing.members = 2;
+		member.judged.standing.entered = (struct coll_point){.seq = 2, .time_ns = now_ns};
+		stall_check_add_member(checks, &member);
+	}
+}
+
+static void on_warning(void *arg, const char *sentence)
+{
+	(void)arg;
+	assert_non_null(strstr(sentence, "262144 places"));
+	warned_of++;
+}
+
+static bool progress(void *arg, uint64_t events, uint64_t now_ns)
+{
+	(void)arg;
+	assert_true(events == 1 && now_ns == BEGIN_NS + stall_check_past * S);
+	return stall_check_past < stall_check_enough;
+}
+
+static void run(size_t members_of_it, size_t enough)
+{
+	static const struct source_ops ops = {.next = next, .feed = feed, .snapshot = snapshot, .stand = stand};
+	const struct merge_options merging = {.warning = on_warning, .progress = progress};
+	struct detect *detect = off_detect(&found);
+	struct fake fake = {.process = -1};
+	uint64_t end_ns;
+	size_t failed;
+
+	members = members_of_it;
+	stall_check_enough = enough;
+	recalled = stall_check_past = warned_of = 0;
+	assert_int_equal(merge_run(&(struct source){&ops, &fake}, 1, detect, &merging, &end_ns, &failed), 0);
+	assert_int_equal(failed, 0);
+	assert_int_equal(stall_check_past, enough);
+	detect_free(detect);
+}
+
+static void members_of_a_thousand_ranks_are_judged(void **state)
+{
+	(void)state;
+	run(20000, LOOKS);
+	assert_true(recalled >= LOOKS * members);
+	assert_int_equal(warned_of, 0);
+}
+
+static void what_is_not_judged_is_said_once(void **state)
+{
+	(void)state;
+	run(LOOKS_MEMBERS_MAX + 1, LOOKS);
+	assert_int_equal(recalled, 0);
+	assert_int_equal(warned_of, 1);
+}
+
+/* A look may take seconds. */
+static void each_look_may_be_the_last(void **state)
+{
+	(void)state;
+	run(2, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(members_of_a_thousand_ranks_are_judged),
+		cmocka_unit_test(what_is_not_judged_is_said_once),
+		cmocka_unit_test(each_look_may_be_the_last),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
