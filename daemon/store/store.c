@@ -210,14 +210,6 @@ void store_remove(struct store *store, enum schema_id table, int64_t key)
 	store_put_values(store, table, values);
 }
 
-int store_put(struct store *store, enum schema_id table, const struct store_value *values, size_t count)
-{
-	if ((unsigned)table >= TABLE_MAX || count != columns[table])
-		return -EINVAL;
-	store_put_values(store, table, values);
-	return 0;
-}
-
 int store_replace(struct store *store, enum schema_id table)
 {
 	struct now_rows *now;

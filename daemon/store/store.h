@@ -27,11 +27,6 @@ struct store_options {
 	uint64_t flush_interval_ns; /* the caller's promise to call store_flush(); nothing here has a timer */
 };
 
-#define V_INT(x) ((struct store_value){.type = STORE_INT, .integer = (int64_t)(x)})
-#define V_TEXT(x) ((struct store_value){.type = STORE_TEXT, .text = (x)})
-#define V_REAL(x) ((struct store_value){.type = STORE_REAL, .real = (x)})
-#define V_NULL ((struct store_value){.type = STORE_NULL})
-
 /* Why rows are dropped. */
 enum store_lost {
 	STORE_LOST_DISK,    /* disk full */
@@ -83,7 +78,6 @@ void store_put_values(struct store *store, enum schema_id table, const struct st
 #include "analyzers/store/schema.def"
 /* Removes the row of that key from a SCHEMA_STATE table. */
 void store_remove(struct store *store, enum schema_id table, int64_t key);
-int store_put(struct store *store, enum schema_id table, const struct store_value *values, size_t count);
 /* For SCHEMA_NOW tables: forget what it holds; rows put after this are the new content. */
 int store_replace(struct store *store, enum schema_id table);
 /* Writes what waits. Called by the loop; also rolls segments and applies retention. now is UTC. Returns 0 or what kept
