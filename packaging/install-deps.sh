@@ -41,6 +41,7 @@ test_rows=(
 	"command python3|python3|python3"
 	"command sqlite3|sqlite3|sqlite"
 	"command shellcheck|shellcheck|ShellCheck"
+	"command mandoc|mandoc|mandoc"
 	"file /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a /usr/lib*/clang/*/lib/*/libclang_rt.fuzzer*.a|libclang-rt-dev|compiler-rt"
 	"command rpmspec|rpm|rpm-build"
 	"command systemd-analyze|systemd|systemd"

@@ -31,7 +31,7 @@ struct replay {
 	struct group *group;
 	uint32_t *ready;  /* stack of operations that can start */
 	uint32_t *lonely; /* loose groups with one member started; quick ones from the front, others from the back */
-	size_t rank_coll, edges_capacity, groups_capacity;
+	size_t ops_capacity, edges_capacity, groups_capacity;
 	uint32_t ops, edges, groups;
 	uint32_t readies, quick, slow, done; /* quick, slow: how many of lonely */
 };
@@ -69,8 +69,8 @@ static int capacity(void **array, size_t *ret_room, size_t wanted, size_t size)
 
 int replay_begin(struct replay *replay, size_t ops, size_t edges, size_t groups)
 {
-	size_t ready_capacity = replay->rank_coll, lonely_room = replay->groups_capacity;
-	int r = capacity((void **)&replay->op, &replay->rank_coll, ops, sizeof(*replay->op));
+	size_t ready_capacity = replay->ops_capacity, lonely_room = replay->groups_capacity;
+	int r = capacity((void **)&replay->op, &replay->ops_capacity, ops, sizeof(*replay->op));
 
 	replay->ops = replay->edges = replay->groups = 0;
 	if (!r)
@@ -82,7 +82,7 @@ int replay_begin(struct replay *replay, size_t ops, size_t edges, size_t groups)
 	if (!r)
 		r = capacity((void **)&replay->lonely, &lonely_room, groups, sizeof(*replay->lonely));
 	if (r)
-		replay->rank_coll = replay->edges_capacity = replay->groups_capacity = 0;
+		replay->ops_capacity = replay->edges_capacity = replay->groups_capacity = 0;
 	return r;
 }
 

@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 
-/* Numbers of linux/capability.h; older headers lack the last two. */
+/* From linux/capability.h; older headers lack the last two. */
 enum {
 	CAPABILITY_DAC_READ_SEARCH = 2,
 	CAPABILITY_SYS_PTRACE = 19,
@@ -30,7 +30,7 @@ enum {
 static struct check_item *check_add(struct check_list *list, const char *topic, enum check_verdict verdict,
 	const char *advice, const char *format, ...) _printf_(5, 6);
 
-/* Past the end of the list everything lands in its last item, which stays valid. */
+/* A full list overwrites its last item, which remains valid. */
 static struct check_item *check_add(struct check_list *list, const char *topic, enum check_verdict verdict,
 	const char *advice, const char *format, ...)
 {
@@ -73,8 +73,9 @@ static void check_kernel(const struct context *context, struct check_list *list)
 
 	uname(&name);
 	if (!features_of(context))
-		check_add(list, "kernel", CHECK_LIMITED, "run this as root, or ask a running daemon with tracectl check",
-			"Linux %s on %s; what it offers could not be tried out", name.release, name.machine);
+		check_add(list, "kernel", CHECK_LIMITED,
+			"run this as root, or query a running daemon with tracectl check",
+			"Linux %s on %s; its features are not tested", name.release, name.machine);
 	else
 		check_add(list, "kernel", CHECK_OK, "", "Linux %s on %s", name.release, name.machine);
 }
@@ -83,11 +84,11 @@ static void check_btf(const struct context *context, struct check_list *list)
 {
 	(void)context;
 	if (access("/sys/kernel/btf/vmlinux", R_OK) == 0)
-		check_add(list, "btf", CHECK_OK, "", "the kernel describes its own types in /sys/kernel/btf/vmlinux");
+		check_add(list, "btf", CHECK_OK, "", "the kernel provides its types in /sys/kernel/btf/vmlinux");
 	else
 		check_add(list, "btf", CHECK_MISSING,
-			"use a kernel built with CONFIG_DEBUG_INFO_BTF; in a container, mount the host's /sys",
-			"/sys/kernel/btf/vmlinux cannot be read (%s), so no probe can be loaded", strerror(errno));
+			"use a kernel with CONFIG_DEBUG_INFO_BTF; in a container, mount the node's /sys",
+			"cannot read /sys/kernel/btf/vmlinux: %s; no probe can be loaded", strerror(errno));
 }
 
 static void check_ring(const struct context *context, struct check_list *list)
@@ -97,10 +98,10 @@ static void check_ring(const struct context *context, struct check_list *list)
 	if (!features)
 		return;
 	if (features->ring_buffer)
-		check_add(list, "ring buffer", CHECK_OK, "", "the kernel has BPF ring buffers");
+		check_add(list, "ring buffer", CHECK_OK, "", "the kernel supports BPF ring buffers");
 	else
 		check_add(list, "ring buffer", CHECK_MISSING, "use Linux 5.8 or later, and give the daemon CAP_BPF",
-			"no BPF ring buffer can be made, so nothing can be collected");
+			"cannot create a BPF ring buffer; nothing can be collected");
 }
 
 static void check_scheduler(const struct context *context, struct check_list *list)
@@ -110,10 +111,11 @@ static void check_scheduler(const struct context *context, struct check_list *li
 	if (!features)
 		return;
 	if (features->tp_btf)
-		check_add(list, "tp_btf", CHECK_OK, "", "scheduler and process events come by typed tracepoints (tp_btf)");
+		check_add(list, "tp_btf", CHECK_OK, "",
+			"typed tracepoints (tp_btf) deliver scheduler and process events");
 	else
 		check_add(list, "tp_btf", CHECK_LIMITED, "give the daemon CAP_PERFMON, or use a kernel with BTF",
-			"typed tracepoints do not load; raw tracepoints serve in their place");
+			"typed tracepoints do not load; raw tracepoints replace them");
 }
 
 static void check_uprobes(const struct context *context, struct check_list *list)
@@ -123,24 +125,23 @@ static void check_uprobes(const struct context *context, struct check_list *list
 	if (!features)
 		return;
 	if (features->uprobe_multi)
-		check_add(list, "uprobes", CHECK_OK, "",
-			"uprobe_multi: one link a library, and no CAP_SYS_ADMIN needed for it");
+		check_add(list, "uprobes", CHECK_OK, "", "uprobe_multi: one link per library, without CAP_SYS_ADMIN");
 	else if (features->perf_uprobe)
 		check_add(list, "uprobes", CHECK_LIMITED,
-			"Linux 6.6 and later have uprobe_multi, which attaches faster and needs fewer rights",
-			"library probes go through perf, one at a time");
+			"use Linux 6.6 or later: uprobe_multi attaches faster and needs fewer capabilities",
+			"library probes attach through perf, one at a time");
 	else
 		check_add(list, "uprobes", CHECK_MISSING,
-			"use Linux 6.6 or later, or the drop-in old-kernel.conf (ranktraced(8) says where): "
-			"CAP_SYS_ADMIN in "
-			"CapabilityBoundingSet= and AmbientCapabilities=",
-			"neither uprobe_multi nor perf uprobes answer%s, so L0, L1 and L2 see nothing",
-			capable(CAPABILITY_SYS_ADMIN) ? "" : " to a daemon without CAP_SYS_ADMIN");
+			"use Linux 6.6 or later, or add CAP_SYS_ADMIN to CapabilityBoundingSet= and "
+			"AmbientCapabilities= with the drop-in old-kernel.conf, see ranktraced(8)",
+			"neither uprobe_multi nor perf uprobes work%s; L0, L1 and L2 record nothing",
+			capable(CAPABILITY_SYS_ADMIN) ? "" : " without CAP_SYS_ADMIN");
 	if (features->uprobe_multi || features->perf_cookie)
 		check_add(list, "cookies", CHECK_OK, "", "one program serves all probes (BPF cookies)");
 	else if (features->perf_uprobe)
-		check_add(list, "cookies", CHECK_LIMITED, "Linux 5.15 and later have BPF cookies, which take one program for all",
-			"probes can have no BPF cookie: each gets a program of its own, %d at most", CALL_ENGINE_FIXED_MAX);
+		check_add(list, "cookies", CHECK_LIMITED,
+			"use Linux 5.15 or later: with BPF cookies one program serves all probes",
+			"no BPF cookies: each probe needs its own program, at most %d", CALL_ENGINE_FIXED_MAX);
 }
 
 static void check_pid_namespace(const struct context *context, struct check_list *list)
@@ -150,7 +151,8 @@ static void check_pid_namespace(const struct context *context, struct check_list
 	if (!features)
 		return;
 	if (features->host_pids)
-		check_add(list, "pid namespace", CHECK_OK, "", "the machine's own: ranks in containers are seen too");
+		check_add(list, "pid namespace", CHECK_OK, "",
+			"the node's initial one: ranks in containers are found too");
 	else
 		check_add(list, "pid namespace", CHECK_MISSING, KERNEL_NO_HOST_PIDS_ADVICE, "%s", KERNEL_NO_HOST_PIDS);
 }
@@ -165,10 +167,10 @@ static void check_capabilities(const struct context *context, struct check_list 
 		{CAPABILITY_BPF, "CAP_BPF", "no probe can be loaded", CHECK_MISSING},
 		{CAPABILITY_PERFMON, "CAP_PERFMON", "no probe can be attached", CHECK_MISSING},
 		{CAPABILITY_SYS_PTRACE, "CAP_SYS_PTRACE",
-			"environment and libraries of other users' processes cannot be read: their ranks are not found",
+			"cannot read environment and libraries of other users' processes, so their ranks are not found",
 			CHECK_LIMITED},
 		{CAPABILITY_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH",
-			"libraries in other users' folders and containers cannot be opened: their probes are not "
+			"cannot open libraries in other users' folders and containers, so their probes are not "
 			"attached",
 			CHECK_LIMITED},
 	};
@@ -176,7 +178,7 @@ static void check_capabilities(const struct context *context, struct check_list 
 
 	(void)context;
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		/* Before 5.8 CAP_SYS_ADMIN held what the first two hold now, and it still implies them. */
+		/* CAP_SYS_ADMIN still implies the first two, which Linux 5.8 split off. */
 		bool implied = admin && wanted[i].number >= CAPABILITY_PERFMON;
 
 		if (capable(wanted[i].number) || implied)
@@ -196,34 +198,35 @@ static void check_state(const struct context *context, struct check_list *list)
 	uint64_t free_bytes;
 
 	copy_text(parent, sizeof(parent), path);
-	/* A folder that is still to be made stands where its nearest ancestor does. */
+	/* A folder that does not exist is created under its nearest ancestor. */
 	while (access(parent, F_OK) < 0 && errno == ENOENT && strrchr(parent, '/') > parent)
 		*strrchr(parent, '/') = 0;
 	if (access(parent, W_OK | X_OK) < 0) {
 		check_add(list, "state folder", CHECK_MISSING,
 			errno == EROFS ? "add it to ReadWritePaths= of the unit, see state_dir in ranktrace.conf(5)"
-				       : "name another with state_dir or --state-dir",
-			"%s cannot be written: %s", parent, strerror(errno));
+				       : "choose another folder with state_dir or --state-dir",
+			"cannot write to %s: %s", parent, strerror(errno));
 		return;
 	}
 	if (statvfs(parent, &fs) < 0) {
-		check_add(list, "state folder", CHECK_LIMITED, "", "free space of %s is not known: %s", parent,
+		check_add(list, "state folder", CHECK_LIMITED, "", "cannot determine the free space of %s: %s", parent,
 			strerror(errno));
 		return;
 	}
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	if (free_bytes < DISK_FREE_BYTES_LOW || free_bytes < context->config.events_size_bytes_max)
-		check_add(list, "state folder", CHECK_LIMITED, "make room, or lower the store's size limit in ranktrace.conf",
-			"%s has %llu MiB free, and the store may take %llu MiB: the oldest data goes first when it is "
-			"full",
+		check_add(list, "state folder", CHECK_LIMITED,
+			"free disk space, or lower events_size_max in ranktrace.conf",
+			"%s has %llu MiB free, but the store may grow to %llu MiB; the oldest data is removed when the "
+			"disk is full",
 			path, (unsigned long long)(free_bytes >> 20),
 			(unsigned long long)(context->config.events_size_bytes_max >> 20));
 	else
-		check_add(list, "state folder", CHECK_OK, "", "%s can be written and has %llu MiB free", path,
+		check_add(list, "state folder", CHECK_OK, "", "%s is writable and has %llu MiB free", path,
 			(unsigned long long)(free_bytes >> 20));
 }
 
-/* Whether a line of NCCL's own configuration gives our plugin to every NCCL process of the node. */
+/* True if NCCL's configuration loads our plugin into every NCCL process of the node. */
 static bool nccl_conf_names_us(void)
 {
 	_cleanup_fclose_ FILE *f = fopen(NCCL_CONF, "re");
@@ -243,16 +246,18 @@ static void check_device_times(const struct context *context, struct check_list 
 	(void)context;
 	if (access(NCCL_PLUGIN, R_OK) < 0)
 		check_add(list, "device times", CHECK_LIMITED,
-			named ? "install the package ranktrace-nccl, or give the library's whole path in " NCCL_CONF
+			named ? "install the package ranktrace-nccl, or set the library's full path in " NCCL_CONF
 			      : "install the package ranktrace-nccl if jobs here use NCCL",
-			"%s is not there, so NCCL operations have host times only", NCCL_PLUGIN);
+			"%s does not exist; NCCL operations have only host times", NCCL_PLUGIN);
 	else if (named)
-		check_add(list, "device times", CHECK_OK, "", "every NCCL process that starts loads the marker library (" NCCL_CONF ")");
+		check_add(list, "device times", CHECK_OK, "",
+			"every new NCCL process loads the marker library (" NCCL_CONF ")");
 	else
 		check_add(list, "device times", CHECK_LIMITED,
 			"add the line " NCCL_PLUGIN_KEY "ranktrace to " NCCL_CONF ", or to a job's environment",
-			"the marker library is installed and " NCCL_CONF " does not name it: NCCL operations have device times "
-			"only in jobs that load it themselves");
+			"the marker library is installed, but " NCCL_CONF
+			" does not name it; NCCL operations have device "
+			"times only in jobs that load it themselves");
 }
 
 static void check_ranks(const struct context *context, struct check_list *list)
@@ -263,14 +268,14 @@ static void check_ranks(const struct context *context, struct check_list *list)
 		return;
 	count = ranks_count(context->ranks, RANK_ROLE_RANK);
 	if (count)
-		check_add(list, "ranks", CHECK_OK, "", "%zu training rank%s on this node (tracectl ranks shows more)", count,
-			count == 1 ? "" : "s");
+		check_add(list, "ranks", CHECK_OK, "", "%zu training rank%s on this node (tracectl ranks shows more)",
+			count, count == 1 ? "" : "s");
 	else
 		check_add(list, "ranks", CHECK_OK, "",
-			"no training rank on this node now; libraries are judged when one runs");
+			"no training rank on this node; libraries are checked when a rank runs");
 }
 
-/* A level that is on, with ranks to see and nothing attached to them, does not see what it is for. */
+/* A level that is on and has ranks but no probe records nothing. */
 static void add_collector(const struct context *context, enum level level, struct check_list *list,
 	const struct collector *collector, const struct collector_status *status)
 {
@@ -279,13 +284,15 @@ static void add_collector(const struct context *context, enum level level, struc
 		on && status->probes_attached == 0 && context->ranks && ranks_count(context->ranks, RANK_ROLE_RANK);
 
 	if (status->levels_empty & LEVEL_BIT(level))
-		check_add(list, level_name(level), CHECK_LIMITED, "add rows to a table in probes.d, or leave it off",
-			"%s: no probe table has a row of this level, so it collects nothing", collector->name);
+		check_add(list, level_name(level), CHECK_LIMITED,
+			"add rows to a table in probes.d, or keep the level off",
+			"%s: no probe table has a row of this level; it collects nothing", collector->name);
 	else if (!on)
-		check_add(list, level_name(level), CHECK_OK, "", "%s: %s; off now", collector->name, collector->summary);
+		check_add(
+			list, level_name(level), CHECK_OK, "", "%s: %s; off now", collector->name, collector->summary);
 	else
 		check_add(list, level_name(level), blind || status->notes ? CHECK_LIMITED : CHECK_OK,
-			blind ? "see the notes below, if any, and the tables in probes.d" : "",
+			blind ? "see the notes below and the tables in probes.d" : "",
 			"%s: %s; %llu probe%s attached now", collector->name, collector->summary,
 			(unsigned long long)status->probes_attached, status->probes_attached == 1 ? "" : "s");
 }
@@ -299,7 +306,7 @@ static enum level first_on(const struct context *context, const struct collector
 	return level;
 }
 
-/* What the collectors that serve a level say of themselves: they know symbols and libraries better than we do. */
+/* Status of the collectors that serve the level. */
 static bool level_from_collectors(
 	const struct context *context, enum level level, struct check_list *list, struct collector_status *status)
 {
@@ -310,7 +317,7 @@ static bool level_from_collectors(
 		if (collector->levels & LEVEL_BIT(level)) {
 			served = true;
 			add_collector(context, level, list, collector, status);
-			/* They are of the collector: under the first level of it that is on they stand once. */
+			/* Notes are per collector: print them once, under its first level that is on. */
 			for (unsigned n = 0;
 				level == first_on(context, collector) && n < status->notes && n < COLLECTOR_NOTES_MAX;
 				n++)
@@ -332,12 +339,13 @@ static void check_levels(const struct context *context, struct check_list *list)
 		bool served = context->collectors && level_from_collectors(context, l, list, status);
 
 		if (context->collectors && !served)
-			check_add(list, level_name(l), CHECK_LIMITED, "", "no collector of this build serves it");
+			check_add(
+				list, level_name(l), CHECK_LIMITED, "", "no collector of this build serves this level");
 		else if (!context->collectors && l != LEVEL_L3 && !probes)
 			check_add(list, level_name(l), CHECK_MISSING, "see uprobes above", "needs library probes");
 		else if (!context->collectors)
 			check_add(list, level_name(l), CHECK_OK, "",
-				"what it sees depends on the libraries of the ranks: a running daemon tells it");
+				"depends on the libraries of the ranks; query a running daemon");
 	}
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preflight: what this machine lets the daemon do, what each level will and will not see here, and what to do about
- * it. One table of checks (check.c), one row a check. Works in a running daemon and before one is started; what needs
- * a running daemon says so. Attaches nothing.
+ * Preflight: what this node permits, what each level can and cannot record on it, and how to fix that. check.c has one
+ * table with one row per check. Works in a running daemon and without one. Attaches nothing.
  */
 #ifndef RANKTRACE_DAEMON_CHECK_CHECK_H
 #define RANKTRACE_DAEMON_CHECK_CHECK_H
@@ -19,7 +18,7 @@ struct check_item {
 	char topic[32];
 	enum check_verdict verdict;
 	char sentence[512];
-	char advice[256]; /* "" where there is nothing to do */
+	char advice[256]; /* "" if nothing is to be done */
 };
 
 struct check_list {
@@ -32,7 +31,7 @@ const char *check_verdict_name(enum check_verdict verdict);
 /* context->kernel, collectors and ranks may be NULL. */
 void check_run(const struct context *context, struct check_list *ret);
 
-/* Text for people or a JSON array. Returns the number of things that are missing, or a negative errno. */
+/* Text for people or a JSON array. Returns the number of missing items, or a negative errno. */
 int check_print(FILE *f, const struct context *context, bool json);
 
 #endif

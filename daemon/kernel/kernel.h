@@ -24,7 +24,7 @@ struct kernel_features {
 
 /* What to say where host_pids is missing, and what to do about it. */
 #define KERNEL_NO_HOST_PIDS                                                                                            \
-	"this daemon runs in a PID namespace of its own, so what the kernel reports cannot be matched with ranks"
+	"the daemon runs in a PID namespace of its own, so kernel events cannot be matched with ranks"
 #define KERNEL_NO_HOST_PIDS_ADVICE                                                                                     \
 	"give its container the host's PID namespace: docker run --pid=host, in Kubernetes hostPID: true"
 

@@ -4,7 +4,7 @@
 # (That the shipped file is what the daemon knows is tests/unit/test_config.c.)
 set -euo pipefail
 shipped=$(sed -n 's/^\[\(.*\)\]$/[\1]/p; s/^#\([a-z_]* = .*\)$/\1/p' "$2/systemd/ranktrace.conf")
-manual=$(sed -n 's/^\.SH "\(\[[a-z]*\]\)".*$/\1/p; s/^\.BR* "\([a-z_]* = .*\)"$/\1/p' "$2/man/ranktrace.conf.5")
+manual=$(sed -n 's/^\.Ss Bq \([a-z]*\)$/[\1]/p; s/^\.It Cm \([a-z_]* = .*\)$/\1/p' "$2/man/ranktrace.conf.5")
 [ "$(wc -l <<<"$shipped")" -gt 10 ] || {
 	echo "no keys found in ranktrace.conf"
 	exit 1

@@ -5,7 +5,7 @@
 # fields.sh SOURCE BUILD
 set -euo pipefail
 cd "$1"
-section=$(sed -n '/^\.SH FINDINGS$/,/^\.SH CONTAINERS$/p' man/ranktraced.8 | sed 's/\\-/-/g')
+section=$(sed -n '/^\.Sh FINDINGS$/,/^\.Sh CONTAINERS$/p' man/ranktraced.8)
 failed=0
 compare() { # what: in the source, in the manual, one a line
 	[ "$(wc -l <<<"$2")" -ge "$4" ] || {
@@ -18,7 +18,7 @@ compare() { # what: in the source, in the manual, one a line
 	}
 }
 words() { sed -n "s/^FINDING_$1([A-Z_]*, \"\\([a-z_]*\\)\".*/\\1/p" analyzers/finding/finding_words.def; }
-paragraph() { sed -n "/^\\.BR* .*RANKTRACE_$1\\b/,/^\\.TP/p" <<<"$section" | grep -v '^\.' | grep -o '[a-z_]*[a-z]'; }
+paragraph() { sed -n "/^\\.It Ev RANKTRACE_$1\\b/,/^\\.It/p" <<<"$section" | sed -n 's/^\.Cm//p' | grep -o '[a-z_]*[a-z]'; }
 
 compare fields "$(grep -oh '"RANKTRACE_[A-Z_]*=' daemon/findings/online_publish.c | tr -d '"=')" \
 	"$(grep -v RANKTRACE_COMPONENT <<<"$section" | grep -o 'RANKTRACE_[A-Z_]*')" 15
@@ -34,5 +34,5 @@ compare "fields of the report" "$(grep -oh '"RANKTRACE_[A-Z_]*=' "$report" | tr 
 compare "id of the report" "$(grep -oh 'MESSAGE_ID=[0-9a-f]\{32\}' "$report" | cut -d= -f2)" \
 	"$(grep -o '\b[0-9a-f]\{32\}\b' <<<"$section")" 1
 compare "verdicts of the report" "$(sed -n 's/.*verdicts\[REPORT_VERDICT_MAX\] = {\(.*\)};/\1/p' "$report" | grep -o '[a-z_]*')" \
-	"$(sed -n '/^\.It Ev RANKTRACE_VERDICT/,/^\.It/p' <<<"$section" | grep '^\.Ql' | grep -o '[a-z_]\{3,\}')" 4
+	"$(sed -n '/^\.It Ev RANKTRACE_VERDICT/,/^\.It/p' <<<"$section" | grep '^\.Cm' | grep -o '[a-z_]\{3,\}')" 4
 exit "$failed"

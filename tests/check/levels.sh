@@ -10,7 +10,7 @@ mapfile -t words < <(sed -n 's/^LEVEL([A-Z0-9_]*, "\([^"]*\)".*/\1/p' proto/leve
 }
 failed=0
 for word in "${words[@]}"; do
-	grep -qF ".It Cm $word" man/tracectl.1 || { echo "$word: not in man/tracectl.1" && failed=1; }
+	grep -qxF ".It Cm $word" man/tracectl.1 || { echo "$word: not in man/tracectl.1" && failed=1; }
 	grep -qE "set\).*[\" ]${word//./\\.}= " ctl/completion/tracectl.bash || { echo "set $word: not in the completion" && failed=1; }
 	grep -qE "print\).*[\" ]${word//./\\.} " ctl/completion/tracectl.bash || { echo "print $word: not in the completion" && failed=1; }
 	grep -qE "\`$word\`|\| $word \|" README.md || { echo "$word: not in README.md" && failed=1; }

@@ -13,6 +13,6 @@ mapfile -t names < <({
 }
 failed=0
 for name in "${names[@]}"; do
-	grep -qE "^\.It Li (.* , )?$name( ,.*)?$" man/tracectl.1 || { echo "$name: not in man/tracectl.1" && failed=1; }
+	grep -qE "^\.It Cm (.* , )?$name( ,.*)?$" man/tracectl.1 || { echo "$name: not in man/tracectl.1" && failed=1; }
 done
 exit "$failed"

@@ -21,16 +21,16 @@ mapfile -t completed < <(bash -c '
 	done' 2>/dev/null)
 for verb in $verbs; do
 	help=$("$tracectl" help "$verb") || complain "tracectl help $verb fails"
-	# The paragraphs of the verb in the man page, and its synopsis.
-	man=$(awk -v verb="$verb" '/^\.It Cm / { on = ($3 == verb) } /^\.Sh / { on = 0 } on' man/tracectl.1)
+	# The verb's section of the man page.
+	man=$(awk -v verb="$verb" '/^\.Ss / { on = ($2 == verb) } /^\.Sh / { on = 0 } on' man/tracectl.1)
 	[ -n "$man" ] || complain "$verb: not in man/tracectl.1"
 	line=$(printf '%s\n' "${completed[@]}" | grep "^$verb ") || complain "$verb: not completed"
 	for option in $(grep -oE -- '(^|[^-a-z])--[a-z][a-z-]+' <<<"$help" | sed 's/.*--//' | sort -u); do
 		[[ $common != *" $option "* ]] || continue
 		[[ " $line " = *" --$option "* ]] || complain "$verb --$option: not in the completion"
 		# An option for programs alone stands with the common ones, "-o" may stand for --output.
-		grep -qE -- "Fl -$option( |$)" <<<"$man" || [ "$option" = json ] ||
-			{ [ "$option" = output ] && grep -qE 'Fl o( |$)' <<<"$man"; } || complain "$verb --$option: not in man/tracectl.1"
+		grep -qE -- "^\.It .*Fl -$option( |$)" <<<"$man" || [ "$option" = json ] ||
+			{ [ "$option" = output ] && grep -qE '^\.It .*Fl o( |$)' <<<"$man"; } || complain "$verb --$option: not in man/tracectl.1"
 	done
 	for option in $(grep -oE -- ' --[a-z][a-z-]+' <<<"$line" | sed 's/.*--//'); do
 		[[ $common = *" $option "* ]] || grep -qE -- "--$option([^a-z-]|$)" <<<"$help" || complain "$verb --$option: completed, and not in its help"

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Growable arrays: a pointer and its capacity in items, both owned by the caller. */
+#ifndef RANKTRACE_BASE_ARRAY_H
+#define RANKTRACE_BASE_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/*
+ * Makes place for `need` items of `size` bytes in *items (void ** to the array). The capacity doubles from 16 and may
+ * pass `max`. False: need > max, the size overflows, or memory is out; nothing has changed then. New items are not set.
+ */
+static inline bool array_reserve(void **items, size_t *capacity, size_t need, size_t size, size_t max)
+{
+	size_t next = *capacity ? *capacity : 16;
+	void *grown;
+
+	if (need <= *capacity)
+		return true;
+	if (need > max || need > SIZE_MAX / 2)
+		return false;
+	while (next < need)
+		next *= 2;
+	grown = reallocarray(*items, next, size);
+	if (!grown)
+		return false;
+	*items = grown;
+	*capacity = next;
+	return true;
+}
+
+#endif
