@@ -3,7 +3,7 @@
 #include <event2/event.h>
 #include <signal.h>
 #include <systemd/sd-daemon.h>
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/dump/dumps.h"
 #include "daemon/findings/online.h"

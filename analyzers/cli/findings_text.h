@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "analyzers/offline/findings_rows.h"
+#include "analyzers/analyze/findings_rows.h"
 
 void findings_text_header(FILE *out);
 enum findings_text {

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "analyzers/detect/detect.h"
-#include "analyzers/offline/analysis.h"
+#include "analyzers/analyze/analysis.h"
 #include "analyzers/cli/findings_text.h"
-#include "analyzers/offline/thresholds.h"
+#include "analyzers/analyze/thresholds.h"
 
 #define SINCE "1d"
 #define DAY_NS 86400000000000ULL

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzers/offline/findings_rows.h"
+#include "analyzers/analyze/findings_rows.h"
 #include "analyzers/cli/findings_text.h"
 
 #define FOLLOW_MS 1000

@@ -13,7 +13,7 @@
 
 #include "analyzers/cli/output.h"
 #include "analyzers/store/reader.h"
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 
 #define SQL_BYTES_MAX (1UL << 20)
 

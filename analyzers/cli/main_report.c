@@ -14,7 +14,7 @@
 #include "analyzers/report/publish.h"
 #include "analyzers/report/render.h"
 #include "analyzers/store/stores.h"
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 
 #define SINCE "24h"
 #define COMPARE_MAX "20m"

@@ -16,7 +16,7 @@
 
 #include "analyzers/timeline/timeline.h"
 #include "analyzers/store/stores.h"
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 
 #define SINCE "10m"
 #define BUFFER_BYTES (1UL << 20)

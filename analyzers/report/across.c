@@ -11,7 +11,7 @@
 
 #include "analyzers/report/model.h"
 #include "analyzers/report/words.h"
-#include "analyzers/offline/analysis.h"
+#include "analyzers/analyze/analysis.h"
 
 /* What is still so at the end of the rows is so now, unless they end that long before. */
 #define STILL_NS 600000000000ULL

@@ -3,7 +3,7 @@
  * Whether a request means something: version, number, levels, values. Asks no other room, so that a fuzzer can have it
  * alone; what passes here may be given to a handler.
  */
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 #include "daemon/control/request.h"
 #include "proto/frame.h"
 

@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 #include "bpf/event.h"
 #include "daemon/memory/allocs.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/dump/dumps.h"
 #include "daemon/findings/online.h"

@@ -4,7 +4,7 @@
 #define RANKTRACE_DAEMON_CORE_CONTEXT_H
 
 #include "daemon/core/config.h"
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 
 struct event_base;
 

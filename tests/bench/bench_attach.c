@@ -13,7 +13,7 @@
 
 #include "bpf/call.h"
 #include "call.skel.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/probes/site.h"

@@ -19,7 +19,7 @@
 #include "analyzers/report/render.h"
 #include "analyzers/store/schema_sql.h"
 #include "analyzers/timeline/timeline.h"
-#include "analyzers/offline/findings_rows.h"
+#include "analyzers/analyze/findings_rows.h"
 
 #define NSEC 1000000000LL
 #define BASE_NS (1795219200LL * NSEC) /* what the name of the segment says */

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "bpf/call.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"

@@ -6,6 +6,8 @@
 #ifndef RANKTRACE_TESTS_CALL_ROOMS_FIXTURE_H
 #define RANKTRACE_TESTS_CALL_ROOMS_FIXTURE_H
 
+#include "daemon/collect/call_sinks.h"
+#include "daemon/collect/collector.h"
 #include "daemon/memory/allocs.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"

@@ -7,7 +7,7 @@
 #define RANKTRACE_TEST_CONTROL_ROOMS_H
 
 #include "daemon/memory/allocs.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/coll/coll_snapshot.h"

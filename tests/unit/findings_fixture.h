@@ -228,6 +228,7 @@ static inline int setup(void **state)
 	context.config.online_auto_level_percent = 10;
 	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", dir);
 	levels_defaults(&context.levels);
+	context.levels.apply = collectors_level;
 	assert_int_equal(online_new(&context, &context.findings), 0);
 	assert_non_null(context.findings);
 	(void)copy_text(context.findings->proc_root, sizeof(context.findings->proc_root), root);

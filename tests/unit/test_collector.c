@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #define COLLECTORS_DEF "tests/unit/three_collectors.def"
-#include "daemon/levels/collector.c" /* with the collectors below */
+#include "daemon/collect/collector.c" /* with the collectors below */
 
 static char story[1024];
 static const char *failing = ""; /* the step of the story that fails */

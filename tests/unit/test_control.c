@@ -36,6 +36,7 @@ static void serve(int ready)
 	snprintf(context.config.socket, sizeof(context.config.socket), "%s", path);
 	snprintf(context.config.group, sizeof(context.config.group), "%s", "ranktrace-test-no-such-group");
 	levels_defaults(&context.levels);
+	context.levels.apply = collectors_level;
 	context.base = event_base_new();
 	/* Never looked into: the rooms are the functions above. */
 	context.kernel = (struct kernel *)&context;

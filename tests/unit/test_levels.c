@@ -7,9 +7,9 @@
 #include <math.h>
 #include <sys/stat.h>
 #include <cmocka.h>
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 
 static struct context context;
 static char folder[] = "/tmp/ranktrace-test-levels-XXXXXX";
@@ -36,6 +36,7 @@ static int set_up(void **state)
 	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", folder);
 	context.collectors = (struct collectors *)&context; /* only passed on */
 	levels_defaults(&context.levels);
+	context.levels.apply = collectors_level;
 	calls = 0;
 	answer = 0;
 	return 0;

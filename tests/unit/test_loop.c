@@ -85,7 +85,11 @@ void levels_tick(struct context *context, uint64_t now_ns)
 
 const char *level_name(enum level level)
 {
-	static const char *const names[] = {"L0", "L1", "L2", "L3"};
+	static const char *const names[] = {
+#define LEVEL(id, word, on, interval_minutes) [LEVEL_##id] = word,
+#include "proto/levels.def"
+#undef LEVEL
+	};
 
 	return names[level];
 }

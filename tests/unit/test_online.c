@@ -44,7 +44,7 @@ static void test_who_is_watched(void **state)
 	assert_int_equal(seen.ended, 2);
 	ranks_here[1].role = RANK_ROLE_RANK;
 	/* A room that is off takes everything and does nothing. */
-	online_step(NULL, 0, 1, &(struct steps_step){.step = 1});
+	online_steps_observer.step(NULL, 0, 1, &(struct steps_step){.step = 1});
 	online_tick(NULL, 1);
 }
 
@@ -80,7 +80,7 @@ static struct coll_row row_of(const char *family)
 
 static void feed(const struct coll_row *row)
 {
-	online_op(context.findings, 0, ranks_here[0].instance, row, 7, 0);
+	online_coll_observer.row(context.findings, 0, ranks_here[0].instance, row, 7, 0);
 }
 
 /* A time that only tells how long queueing took would put the blame on anybody. */
@@ -120,8 +120,8 @@ static void test_tiers(void **state)
 	assert_int_equal(seen.ops, 3);
 	/* Another rank's slot by now. */
 	row = row_of("gloo");
-	online_op(context.findings, 0, 99, &row, 7, 0);
-	online_op(context.findings, 4000, 1, &row, 7, 0);
+	online_coll_observer.row(context.findings, 0, 99, &row, 7, 0);
+	online_coll_observer.row(context.findings, 4000, 1, &row, 7, 0);
 	assert_int_equal(seen.ops, 3);
 }
 
@@ -191,7 +191,7 @@ static void test_samples(void **state)
 
 static void long_step(uint64_t step_ns)
 {
-	online_step(context.findings, 0, ranks_here[0].instance,
+	online_steps_observer.step(context.findings, 0, ranks_here[0].instance,
 		&(struct steps_step){.step = 1, .start_ns = 1, .duration_ns = step_ns});
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl findings: which findings of a store are shown, to whom, and how people write times and ranks. */
-#include "analyzers/offline/findings_rows.h"
+#include "analyzers/analyze/findings_rows.h"
 #include "analyzers/cli/findings_text.h"
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 #include "tests/unit/store_fixture.h"
 
 #define HOUR (3600 * NSEC_PER_SEC)

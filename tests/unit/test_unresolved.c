@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 
-#include "daemon/calls/call_level.h"
+#include "daemon/collect/call_level.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/groups.h"
 #include "daemon/probes/unresolved.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See thresholds.h. */
-#include "analyzers/offline/thresholds.h"
+#include "analyzers/analyze/thresholds.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -3,8 +3,8 @@
  * Thresholds of the detectors as options of a program: each is called as its key in [findings] of ranktrace.conf (with
  * - for _), takes what that takes, within its limits (a test compares them).
  */
-#ifndef RANKTRACE_OFFLINE_THRESHOLDS_H
-#define RANKTRACE_OFFLINE_THRESHOLDS_H
+#ifndef RANKTRACE_ANALYZE_THRESHOLDS_H
+#define RANKTRACE_ANALYZE_THRESHOLDS_H
 
 #include "analyzers/detect/detector.h"
 

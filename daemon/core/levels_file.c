@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include "daemon/base/ini.h"
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 #include "daemon/base/log.h"
 
 struct loading {

@@ -3,11 +3,11 @@
  * Findings as detectors tell them, to the rows that a store would hold of them (findings_rows.h): of each the newest
  * telling. For tools that judge by themselves.
  */
-#ifndef RANKTRACE_OFFLINE_FINDINGS_MADE_H
-#define RANKTRACE_OFFLINE_FINDINGS_MADE_H
+#ifndef RANKTRACE_ANALYZE_FINDINGS_MADE_H
+#define RANKTRACE_ANALYZE_FINDINGS_MADE_H
 
 #include "analyzers/finding/finding.h"
-#include "analyzers/offline/findings_rows.h"
+#include "analyzers/analyze/findings_rows.h"
 
 #define FINDINGS_MADE_MAX 16384 /* 2 KiB each, and more */
 

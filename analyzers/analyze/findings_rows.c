@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See findings_rows.h. What a row holds is not trusted: texts may be no UTF-8, and evidence no JSON. */
-#include "analyzers/offline/findings_rows.h"
+#include "analyzers/analyze/findings_rows.h"
 
 #include <errno.h>
 #include <inttypes.h>

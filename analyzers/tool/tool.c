@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See tool.h. */
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 
 #include <errno.h>
 #include <inttypes.h>

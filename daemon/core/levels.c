@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collection levels: which are on, turning them on and off, and the end of those set for a time. See levels.h. */
 #include <stdarg.h>
-#include "daemon/levels/collector.h"
 #include "daemon/core/context.h"
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 #include "daemon/base/log.h"
 
 /* After an end of time that failed; a second would fill the log. */
@@ -37,8 +36,8 @@ static int switch_level(struct context *context, enum level level, bool on, char
 		return 0;
 	}
 	levels->until_ns[level] = 0; /* what is told while it goes off prolongs nothing */
-	if (context->collectors)
-		r = collectors_level(context->collectors, level, on, told, sizeof(told));
+	if (levels->apply)
+		r = levels->apply(context->collectors, level, on, told, sizeof(told));
 	if (r < 0) {
 		levels->until_ns[level] = until_ns;
 		levels_append(report, report_size, "%s stays %s: %s", level_name(level), on ? "off" : "on",

@@ -3,12 +3,12 @@
  * Stores of nodes, or files of sysTrace, to findings: what `tracectl analyze` does between its options and what it
  * prints. What cannot be read is told in a sentence (on stderr, where nobody takes it), and the rest is judged.
  */
-#ifndef RANKTRACE_OFFLINE_ANALYSIS_H
-#define RANKTRACE_OFFLINE_ANALYSIS_H
+#ifndef RANKTRACE_ANALYZE_ANALYSIS_H
+#define RANKTRACE_ANALYZE_ANALYSIS_H
 
 #include "analyzers/detect/detector.h"
 #include "analyzers/align/align.h"
-#include "analyzers/offline/findings_made.h"
+#include "analyzers/analyze/findings_made.h"
 
 struct analysis_options {
 	char *const *folder; /* stores, or folders of them */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of levels: names, what is on by default, dump intervals. Asks no other room. See levels.h. */
 #include <math.h>
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 
 static const struct {
 	const char *name;

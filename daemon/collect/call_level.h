@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turning a level of the call engine on or off in all libraries, and the sentences about what happened and what stays unseen. */
-#ifndef RANKTRACE_DAEMON_CALLS_CALL_LEVEL_H
-#define RANKTRACE_DAEMON_CALLS_CALL_LEVEL_H
+#ifndef RANKTRACE_DAEMON_COLLECT_CALL_LEVEL_H
+#define RANKTRACE_DAEMON_COLLECT_CALL_LEVEL_H
 
-#include "daemon/levels/collector.h"
-#include "daemon/levels/level.h"
+#include "daemon/collect/collector.h"
+#include "daemon/core/level.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/unresolved.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Findings of a store, as `tracectl findings` wants them: JSON objects of the columns of the view, evidence as an
  * array. */
-#ifndef RANKTRACE_OFFLINE_FINDINGS_ROWS_H
-#define RANKTRACE_OFFLINE_FINDINGS_ROWS_H
+#ifndef RANKTRACE_ANALYZE_FINDINGS_ROWS_H
+#define RANKTRACE_ANALYZE_FINDINGS_ROWS_H
 
 #include <jansson.h>
 
 #include "analyzers/store/reader.h"
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 
 #define FINDINGS_ROWS_MAX 100000
 

@@ -4,12 +4,13 @@
  * (STATE_DIR/levels, written atomically). Turning a level on or off attaches or detaches at once, through the
  * collectors, and says what happened.
  */
-#ifndef RANKTRACE_DAEMON_LEVELS_LEVELS_H
-#define RANKTRACE_DAEMON_LEVELS_LEVELS_H
+#ifndef RANKTRACE_DAEMON_CORE_LEVELS_H
+#define RANKTRACE_DAEMON_CORE_LEVELS_H
 
-#include "daemon/levels/level.h"
+#include "daemon/core/level.h"
 
 struct context;
+struct collectors;
 
 struct levels {
 	bool on[LEVEL_MAX];
@@ -17,6 +18,8 @@ struct levels {
 	double interval_minutes[LEVEL_MAX]; /* 0: has none */
 	bool raised[LEVEL_MAX];             /* on by levels_raise(), not by anybody's wish: is not saved */
 	uint64_t set_ns[LEVEL_MAX];         /* when somebody set it last, CLOCK_MONOTONIC; 0: not since start */
+	/* Attaches and detaches what serves the level (collectors_level()); NULL: nothing serves any. */
+	int (*apply)(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);
 };
 
 /* Dump intervals are minutes above 0, a week at most. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A collector: a source of events with a user side (daemon/collect/collect_NAME.c) and, where it has probes, a kernel side
- * (bpf/NAME.bpf.c, bpf/NAME.h). To add one: those files and a row in daemon/levels/collectors.def. Nothing else is edited.
+ * (bpf/NAME.bpf.c, bpf/NAME.h). To add one: those files and a row in daemon/collect/collectors.def. Nothing else is edited.
  */
-#ifndef RANKTRACE_DAEMON_LEVELS_COLLECTOR_H
-#define RANKTRACE_DAEMON_LEVELS_COLLECTOR_H
+#ifndef RANKTRACE_DAEMON_COLLECT_COLLECTOR_H
+#define RANKTRACE_DAEMON_COLLECT_COLLECTOR_H
 
 #include "bpf/event.h"
-#include "daemon/levels/level.h"
+#include "daemon/core/level.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/base/util.h"
 

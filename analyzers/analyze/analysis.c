@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See analysis.h. */
-#include "analyzers/offline/analysis.h"
+#include "analyzers/analyze/analysis.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * The collection levels and the switches within them by name: what every room may know of them. The table is
  * proto/levels.def, their state is levels.h's. "Level" stands for both where they are treated alike.
  */
-#ifndef RANKTRACE_DAEMON_LEVELS_LEVEL_H
-#define RANKTRACE_DAEMON_LEVELS_LEVEL_H
+#ifndef RANKTRACE_DAEMON_CORE_LEVEL_H
+#define RANKTRACE_DAEMON_CORE_LEVEL_H
 
 #include "daemon/base/util.h"
 

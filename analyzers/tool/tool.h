@@ -3,8 +3,8 @@
  * What the programs of libexec/ranktrace share: how they say what is wrong, where the store is, and how people write
  * times, ranks and durations. Exit codes: 0 done, 1 failed, 2 usage; with 1 and 2 one sentence on stderr.
  */
-#ifndef RANKTRACE_CLI_TOOL_H
-#define RANKTRACE_CLI_TOOL_H
+#ifndef RANKTRACE_TOOL_TOOL_H
+#define RANKTRACE_TOOL_TOOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,14 +4,14 @@
  * kind, and tells all of ranks and levels. A record is mistrusted: size and kind are checked before anyone reads it.
  */
 #include <stdarg.h>
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/store/store.h"
 
 #ifndef COLLECTORS_DEF /* the table's own test has one of its own */
-#define COLLECTORS_DEF "daemon/levels/collectors.def"
+#define COLLECTORS_DEF "daemon/collect/collectors.def"
 #endif
 
 #define COLLECTOR(name) extern const struct collector collector_##name;
