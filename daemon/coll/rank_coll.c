@@ -120,8 +120,7 @@ static void on_communicator(void *arg, const struct coll_communicator *communica
 
 	comm_rows_note(&rank->comms, communicator);
 	if (observer && observer->communicator)
-		observer->communicator(
-			rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, communicator);
+		observer->communicator(rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, communicator);
 }
 
 /*
