@@ -39,7 +39,7 @@ static const char head[] =
 	"* Rows that the store refuses or drops are counted per table in `drops` and in `tracectl status`.\n"
 	"\n";
 
-static void print_tables(void)
+static void schema_doc_print_tables(void)
 {
 	printf("| table | rows | tier |\n|---|---|---|\n");
 	for (size_t i = 0; i < TABLE_MAX; i++) {
@@ -50,7 +50,7 @@ static void print_tables(void)
 	}
 }
 
-static void print_table(const struct schema_table *table)
+static void schema_doc_print_table(const struct schema_table *table)
 {
 	printf("\n## %s\n\n%c%s.\n\nKept as %s. Since version %u.\n\n", table->name, toupper(table->description[0]),
 		table->description + 1, kinds[table->kind], table->since);
@@ -67,7 +67,7 @@ static void print_table(const struct schema_table *table)
 	}
 }
 
-static void print_aliases(void)
+static void schema_doc_print_aliases(void)
 {
 	printf("\n## Former names\n\nThese columns stay readable beside their current name.\n\n"
 	       "| table | former name | current name | stored as such until version |\n|---|---|---|---|\n");
@@ -83,9 +83,9 @@ static void print_aliases(void)
 int main(void)
 {
 	printf(head, SCHEMA_VERSION);
-	print_tables();
+	schema_doc_print_tables();
 	for (size_t i = 0; i < TABLE_MAX; i++)
-		print_table(&schema_tables[i]);
-	print_aliases();
+		schema_doc_print_table(&schema_tables[i]);
+	schema_doc_print_aliases();
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }

@@ -164,7 +164,7 @@ static int write_lost(struct store *store, struct segment *segment)
 	return 0;
 }
 
-static void forget_lost(struct store *store)
+static void store_forget_lost(struct store *store)
 {
 	for (size_t i = 0; store->lost_pending && i < STORE_LOST_MAX * TABLE_MAX; i++)
 		store->lost[i / TABLE_MAX][i % TABLE_MAX].count = 0;
@@ -222,7 +222,7 @@ static int write_batch(struct store *store, enum schema_tier tier)
 	}
 	segment->clock_noted |= clock;
 	if (drops)
-		forget_lost(store);
+		store_forget_lost(store);
 	return 0;
 }
 
