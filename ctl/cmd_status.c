@@ -86,16 +86,28 @@ static json_t *status_collectors_json(const Ranktrace__StatusBody *body)
 	return all;
 }
 
+static json_t *status_store_drops_json(const Ranktrace__Store *s)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < s->n_drops; i++)
+		json_array_append_new(
+			all, json_pack("{s:o, s:o, s:o}", "table", out_json_text(s->drops[i]->table), "reason",
+				     out_json_text(s->drops[i]->reason), "rows", out_json_u64(s->drops[i]->rows)));
+	return all;
+}
+
 static json_t *status_store_json(const Ranktrace__Store *s)
 {
 	if (!s)
 		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "path", out_json_text(s->path),
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "path", out_json_text(s->path),
 		"segments", out_json_u64(s->segments), "size_bytes", out_json_u64(s->size_bytes), "oldest_ns",
 		out_json_u64(s->oldest_ns), "newest_ns", out_json_u64(s->newest_ns), "rows", out_json_u64(s->rows),
 		"rows_dropped", out_json_u64(s->rows_dropped), "rows_pending", out_json_u64(s->rows_pending),
 		"segments_removed", out_json_u64(s->segments_removed), "segments_corrupt",
-		out_json_u64(s->segments_corrupt), "trouble", out_json_optional(s->trouble));
+		out_json_u64(s->segments_corrupt), "trouble", out_json_optional(s->trouble), "drops",
+		status_store_drops_json(s));
 }
 
 static json_t *status_lag_json(const Ranktrace__Self *s)
@@ -338,6 +350,13 @@ static void status_print_store(const Ranktrace__Store *s)
 	fprintf(f, "%s rows written since start, %s waiting", units_count(s->rows, a), units_count(s->rows_pending, b));
 	status_text_loss(f, ", ", s->rows_dropped, "dropped");
 	status_text_line(&line, "");
+	for (size_t i = 0; i < s->n_drops; i++) {
+		char *table = out_clean(s->drops[i]->table), *reason = out_clean(s->drops[i]->reason);
+
+		out_line("", "- table %s: %s dropped (%s)", table, units_count(s->drops[i]->rows, a), reason);
+		free(table);
+		free(reason);
+	}
 	if (s->segments_removed || s->segments_corrupt) {
 		f = status_text_open(&line);
 		fprintf(f, "%s segments removed for size or age", units_count(s->segments_removed, a));

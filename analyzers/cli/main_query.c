@@ -54,8 +54,9 @@ static int cmd_query_print_tables_json(void)
 		json_t *columns = json_array();
 
 		for (size_t j = 0; j < schema_columns(table); j++)
-			json_array_append_new(columns, json_pack("{s:s, s:s, s:s}", "name", table->columns[j].name,
+			json_array_append_new(columns, json_pack("{s:s, s:s, s:s, s:s}", "name", table->columns[j].name,
 							       "type", cmd_query_type_name(table->columns[j].type),
+							       "unit", schema_unit_names[table->columns[j].unit],
 							       "description", table->columns[j].description));
 		json_array_append_new(all, json_pack("{s:s, s:s, s:o}", "name", table->name, "description",
 						   table->description, "columns", columns));
@@ -75,8 +76,10 @@ static int cmd_query_print_tables(bool json)
 
 		printf("%s%s: %s\n", i ? "\n" : "", table->name, table->description);
 		for (size_t j = 0; j < schema_columns(table); j++)
-			printf("  %-15s %-8s %s\n", table->columns[j].name, cmd_query_type_name(table->columns[j].type),
-				table->columns[j].description);
+			printf("  %-16s %-8s %s%s%s\n", table->columns[j].name,
+				cmd_query_type_name(table->columns[j].type), table->columns[j].description,
+				table->columns[j].unit == UNIT_NONE ? "" : "; ",
+				schema_unit_names[table->columns[j].unit]);
 	}
 	return tool_written();
 }

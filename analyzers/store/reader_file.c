@@ -272,15 +272,20 @@ int reader_file_select(
 	sql = sqlite3_str_new(db);
 	sqlite3_str_appendall(sql, "SELECT ");
 	for (size_t i = 0; i < schema_columns(table); i++)
-		if (wanted & there & (1ULL << i))
+		if (wanted & (1ULL << i) && schema_column_in(table, there, i))
 			sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "", table->columns[i].name);
 		else
 			sqlite3_str_appendf(sql, "%sNULL", i ? "," : "");
-	/* A column that the file lacks is NULL, also in comparisons. */
+	/* A column that the file has under another name is that, and one that it lacks is NULL, also in comparisons. */
 	sqlite3_str_appendf(sql, " FROM (SELECT *");
-	for (size_t i = 0; i < schema_columns(table); i++)
-		if (!(there & (1ULL << i)))
+	for (size_t i = 0; i < schema_columns(table); i++) {
+		const char *name = schema_column_in(table, there, i);
+
+		if (!(there & (1ULL << i)) && name)
+			sqlite3_str_appendf(sql, ",\"%w\" AS \"%w\"", name, table->columns[i].name);
+		else if (!name)
 			sqlite3_str_appendf(sql, ",NULL AS \"%w\"", table->columns[i].name);
+	}
 	sqlite3_str_appendf(sql, " FROM \"%w\")%s", table->name, where);
 	text = sqlite3_str_finish(sql);
 	if (!text)

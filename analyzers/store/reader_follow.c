@@ -51,17 +51,18 @@ static int select_rows(sqlite3 *db, const struct schema_table *table, sqlite3_st
 	sql = sqlite3_str_new(db);
 	for (size_t i = 0; i < schema_columns(table); i++) {
 		const struct schema_column *column = &table->columns[i];
+		const char *name = schema_column_in(table, there, i);
 
-		if (!(there & (1ULL << i)))
+		if (!name)
 			sqlite3_str_appendf(sql, ",NULL");
 		else if (column->type == SCHEMA_TIME)
-			sqlite3_str_appendf(sql, ",r.\"%w\"+%lld", column->name, (long long)base_ns);
+			sqlite3_str_appendf(sql, ",r.\"%w\"+%lld", name, (long long)base_ns);
 		else if (column->type == SCHEMA_TEXT)
-			sqlite3_str_appendf(sql, ",(SELECT text FROM texts WHERE id=r.\"%w\")", column->name);
+			sqlite3_str_appendf(sql, ",(SELECT text FROM texts WHERE id=r.\"%w\")", name);
 		else
-			sqlite3_str_appendf(sql, ",r.\"%w\"", column->name);
-		if (!time && column->type == SCHEMA_TIME && there & (1ULL << i))
-			time = column->name;
+			sqlite3_str_appendf(sql, ",r.\"%w\"", name);
+		if (!time && column->type == SCHEMA_TIME && name)
+			time = name;
 	}
 	text = sqlite3_str_finish(sql);
 	if (!text)

@@ -140,19 +140,20 @@ static char *make_sql(const struct reader_scan *scan, sqlite3 *db, uint64_t ther
 {
 	sqlite3_str *sql = sqlite3_str_new(db);
 	size_t time = reader_time_column(scan->schema);
+	const char *timed = time < schema_columns(scan->schema) ? schema_column_in(scan->schema, there, time) : NULL;
 
-	bounded = bounded && there & (1ULL << time);
+	bounded = bounded && timed;
 	sqlite3_str_appendf(sql, "SELECT 1 FROM \"%w_raw\" WHERE ", scan->schema->name);
 	/* Of a case, what is not wanted is not even computed. */
 	if (bounded)
-		sqlite3_str_appendf(sql, "CASE WHEN \"%w\">=?1 AND \"%w\"<?2 THEN ", scan->schema->columns[time].name,
-			scan->schema->columns[time].name);
+		sqlite3_str_appendf(sql, "CASE WHEN \"%w\">=?1 AND \"%w\"<?2 THEN ", timed, timed);
 	sqlite3_str_appendall(sql, "take_row(");
 	for (size_t i = 0; i < scan->columns; i++) {
 		int column = scan->column[i];
+		const char *name = column >= 0 ? schema_column_in(scan->schema, there, (size_t)column) : NULL;
 
-		if (column >= 0 && there & (1ULL << column))
-			sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "", scan->schema->columns[column].name);
+		if (name)
+			sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "", name);
 		else
 			sqlite3_str_appendf(sql, "%sNULL", i ? "," : "");
 	}

@@ -57,8 +57,8 @@ static void add_present(struct text *sql, const struct schema_table *table)
 {
 	const char *between = "coalesce(";
 
-	for (size_t i = 0; i < schema_columns(table); i++) {
-		if (table->columns[i].key)
+	for (size_t i = 0; i < schema_stored(table); i++) {
+		if (table->columns[i].presence == PRESENCE_KEY)
 			continue;
 		add(sql, "%s\"%s\"", between, table->columns[i].name);
 		between = ",";
@@ -68,23 +68,24 @@ static void add_present(struct text *sql, const struct schema_table *table)
 
 static void add_table(struct text *sql, const struct schema_table *table, int64_t base_ns)
 {
-	size_t n = schema_columns(table);
+	size_t n = schema_stored(table);
 
 	add(sql, "CREATE TABLE IF NOT EXISTS \"%s_raw\"(", table->name);
 	for (size_t i = 0; i < n; i++)
 		add(sql, "%s\"%s\" %s%s", i ? "," : "", table->columns[i].name, raw_types[table->columns[i].type],
-			table->columns[i].key ? " PRIMARY KEY" : "");
+			table->columns[i].presence == PRESENCE_KEY ? " PRIMARY KEY" : "");
 	add(sql, ");\nCREATE VIEW IF NOT EXISTS \"%s\" AS SELECT ", table->name);
-	for (size_t i = 0; i < n; i++) {
-		const char *name = table->columns[i].name;
+	for (size_t i = 0; i < schema_columns(table); i++) {
+		const struct schema_column *column = &table->columns[i];
+		const char *stored = column->alias_of ? column->alias_of : column->name;
 
 		add(sql, i ? "," : "");
-		if (table->columns[i].type == SCHEMA_TIME)
-			add(sql, "r.\"%s\"+%" PRId64 " AS \"%s\"", name, base_ns, name);
-		else if (table->columns[i].type == SCHEMA_TEXT)
-			add(sql, "(SELECT text FROM texts WHERE id=r.\"%s\") AS \"%s\"", name, name);
+		if (column->type == SCHEMA_TIME)
+			add(sql, "r.\"%s\"+%" PRId64 " AS \"%s\"", stored, base_ns, column->name);
+		else if (column->type == SCHEMA_TEXT)
+			add(sql, "(SELECT text FROM texts WHERE id=r.\"%s\") AS \"%s\"", stored, column->name);
 		else
-			add(sql, "r.\"%s\"", name);
+			add(sql, "r.\"%s\" AS \"%s\"", stored, column->name);
 	}
 	add(sql, " FROM \"%s_raw\" AS r", table->name);
 	if (table->kind == SCHEMA_STATE) {
@@ -114,7 +115,7 @@ int schema_insert_sql(const struct schema_table *table, char *ret, size_t size)
 	struct text sql = {ret, size, 0};
 
 	add(&sql, "INSERT %sINTO \"%s_raw\" VALUES(", table->kind == SCHEMA_STATE ? "OR REPLACE " : "", table->name);
-	for (size_t i = 0; i < schema_columns(table); i++)
+	for (size_t i = 0; i < schema_stored(table); i++)
 		add(&sql, "%s?%zu", i ? "," : "", i + 1);
 	add(&sql, ")");
 	return done(&sql);
@@ -127,7 +128,7 @@ int schema_declare_sql(const struct schema_table *table, char *ret, size_t size)
 	add(&sql, "CREATE TABLE \"%s\"(", table->name);
 	for (size_t i = 0; i < schema_columns(table); i++)
 		add(&sql, "%s\"%s\" %s%s", i ? "," : "", table->columns[i].name, view_types[table->columns[i].type],
-			table->columns[i].key ? " PRIMARY KEY" : "");
+			table->columns[i].presence == PRESENCE_KEY ? " PRIMARY KEY" : "");
 	add(&sql, ")");
 	return done(&sql);
 }

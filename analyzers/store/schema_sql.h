@@ -13,7 +13,7 @@
 
 /* Everything of an empty segment but `meta`'s rows: idempotent. Returns 0 or -ENOBUFS. */
 int schema_create_sql(enum schema_tier tier, int64_t base_ns, char *ret, size_t size);
-/* INSERT into NAME_raw with one parameter a column (SCHEMA_STATE: replaces the row with the same key). */
+/* INSERT into NAME_raw with one parameter per stored column (SCHEMA_STATE: replaces the row with the same key). */
 int schema_insert_sql(const struct schema_table *table, char *ret, size_t size);
 /* What sqlite3_declare_vtab() takes, or with a key CREATE TABLE NAME with the view's columns. */
 int schema_declare_sql(const struct schema_table *table, char *ret, size_t size);

@@ -137,7 +137,7 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 			plan + used, sizeof(plan) - used, ";%d,%d", constraint->iColumn, constraint->op);
 		info->aConstraintUsage[i].argvIndex = ++pushed;
 		rows /= equal ? 10 : 3;
-		if (equal && schema->columns[constraint->iColumn].key)
+		if (equal && schema->columns[constraint->iColumn].presence == PRESENCE_KEY)
 			rows = 1;
 	}
 	info->idxStr = sqlite3_mprintf("%s", plan);

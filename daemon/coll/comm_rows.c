@@ -154,21 +154,7 @@ void comm_rows_retry(struct comm_rows *comms, uint64_t now_ns)
 	}
 }
 
-static struct store_value comm_rows_text_or_null(const char *text)
-{
-	return text[0] ? V_TEXT(text) : V_NULL;
-}
-
-static void comm_rows_delete(struct store *store, int64_t key)
-{
-	struct store_value row[SCHEMA_COLUMNS_MAX] = {0};
-	size_t columns = schema_columns(&schema_tables[TABLE_COMMUNICATORS]);
-
-	row[schema_key(&schema_tables[TABLE_COMMUNICATORS])] = V_INT(key);
-	(void)store_put(store, TABLE_COMMUNICATORS, row, columns);
-}
-
-/* Deletes the row of the old key, unless another communicator of this process has it. */
+/* Removes the row of the old key, unless another communicator of this process has it. */
 static void comm_rows_release_key(struct comm_rows *comms, const struct comm_row *comm, struct store *store)
 {
 	for (size_t i = 0; i < comms->count; i++)
@@ -176,36 +162,36 @@ static void comm_rows_release_key(struct comm_rows *comms, const struct comm_row
 			comm_rows_set_dirty(comms, &comms->comm[i], true);
 			return;
 		}
-	comm_rows_delete(store, comm->key);
+	store_remove(store, TABLE_COMMUNICATORS, comm->key);
 }
 
 void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct rank *rank, struct store *store)
 {
 	int64_t key = comm->communicator[0] ? comm_rows_key(rank->instance, comm->communicator)
 					    : comm_rows_own_key(rank->instance, comm);
-	const struct store_value row[] = {
-		comm_rows_text_or_null(comm->communicator),
-		V_INT(rank->env.rank),
-		comm->members ? V_INT(comm->member) : V_NULL,
-		comm->members ? V_INT(comm->members) : V_NULL,
-		V_TEXT(comm->family),
-		comm_rows_text_or_null(comm->name),
-		comm_rows_text_or_null(comm->kind),
-		comm_rows_text_or_null(comm->parent),
-		comm->color == INT64_MIN ? V_NULL : V_INT(comm->color),
-		comm_rows_text_or_null(comm->source),
-		comm->communicator[0] ? V_NULL : comm_rows_text_or_null(comm->trouble),
-		V_INT(store_utc_ns(store, comm->since_ns)),
-		V_INT(comm->freed),
-		V_INT(rank->instance),
-		V_INT(key),
+	const struct row_communicators row = {
+		.communicator = field_text_if(comm->communicator),
+		.rank = field_int(rank->env.rank),
+		.member = field_int_if(comm->members, comm->member),
+		.members = field_int_if(comm->members, comm->members),
+		.family = field_text(comm->family),
+		.name = field_text_if(comm->name),
+		.kind = field_text_if(comm->kind),
+		.parent = field_text_if(comm->parent),
+		.color = field_int_if(comm->color != INT64_MIN, comm->color),
+		.source = field_text_if(comm->source),
+		.reason = field_text_if(comm->communicator[0] ? NULL : comm->trouble),
+		.first_seen_ns = field_time(store_utc_ns(store, comm->since_ns)),
+		.freed = field_int(comm->freed),
+		.instance = field_int(rank->instance),
+		.communicator_key = field_int(key),
 	};
 
 	if (comm->key && comm->key != key)
 		comm_rows_release_key(comms, comm, store);
 	comm->key = key;
 	comm_rows_set_dirty(comms, comm, false);
-	(void)store_put(store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row));
+	store_put_communicators(store, &row);
 	if (comm->freed)
 		comm_rows_drop(comms, (size_t)(comm - comms->comm));
 }

@@ -45,16 +45,6 @@ static int64_t rank_coll_utc(const struct rank_coll_state *rank, uint64_t time_n
 	return (int64_t)store_utc_ns(rank->colls->context->store, time_ns);
 }
 
-static struct store_value rank_coll_known(uint64_t value)
-{
-	return value == COLL_UNKNOWN ? V_NULL : V_INT(value);
-}
-
-static struct store_value rank_coll_text_or_null(const char *text)
-{
-	return text && text[0] ? V_TEXT(text) : V_NULL;
-}
-
 static int64_t rank_coll_step_at(const struct rank_coll_state *rank, uint64_t time_ns)
 {
 	const struct rank_steps *steps = rank->colls->context->steps;
@@ -62,43 +52,40 @@ static int64_t rank_coll_step_at(const struct rank_coll_state *rank, uint64_t ti
 	return steps ? rank_steps_step(steps, &rank->rank, time_ns) : STEPS_NONE;
 }
 
-static struct store_value step_or_null(int64_t step)
-{
-	return step == STEPS_NONE ? V_NULL : V_INT(step);
-}
-
 static void rank_coll_on_row(void *arg, const struct coll_row *op)
 {
 	struct rank_coll_state *rank = arg;
 	const struct rank_coll_observer *observer = rank->colls->observer;
 	int64_t step = rank_coll_step_at(rank, op->host_start_ns);
-	const struct store_value row[] = {
-		V_INT(rank->rank.env.rank),
-		step_or_null(step),
-		rank_coll_text_or_null(op->communicator),
-		op->seq ? V_INT(op->seq) : V_NULL,
-		V_TEXT(op->op),
-		rank_coll_text_or_null(op->dtype),
-		rank_coll_known(op->count),
-		rank_coll_known(op->bytes),
-		V_INT(rank_coll_utc(rank, op->host_start_ns)),
-		rank_coll_known(op->host_duration_ns),
-		op->device_start_ns == COLL_UNKNOWN ? V_NULL : V_INT(rank_coll_utc(rank, op->device_start_ns)),
-		rank_coll_known(op->device_duration_ns),
-		V_TEXT(op->device ? "device" : "host"),
-		V_TEXT(rank_coll_seq_from(op->seq_from)),
-		op->peer < 0 ? V_NULL : V_INT(op->peer),
-		op->group ? V_INT(op->group) : V_NULL,
-		V_INT(op->captured),
-		V_INT(op->result),
-		V_TEXT(op->family),
-		op->thread_id ? V_INT(op->thread_id) : V_NULL,
-		V_INT(rank->rank.instance),
-		op->communicator[0] ? V_INT(comm_rows_key(rank->rank.instance, op->communicator)) : V_NULL,
+	const struct row_collectives row = {
+		.rank = field_int(rank->rank.env.rank),
+		.step = field_int_if(step != STEPS_NONE, step),
+		.communicator = field_text_if(op->communicator),
+		.seq = field_int_if(op->seq, op->seq),
+		.op = field_text(op->op),
+		.dtype = field_text_if(op->dtype),
+		.count = field_int_if(op->count != COLL_UNKNOWN, op->count),
+		.bytes = field_int_if(op->bytes != COLL_UNKNOWN, op->bytes),
+		.host_start_ns = field_time(rank_coll_utc(rank, op->host_start_ns)),
+		.host_duration_ns = field_duration_if(op->host_duration_ns != COLL_UNKNOWN, op->host_duration_ns),
+		.device_start_ns =
+			field_time_if(op->device_start_ns != COLL_UNKNOWN, rank_coll_utc(rank, op->device_start_ns)),
+		.device_duration_ns = field_duration_if(op->device_duration_ns != COLL_UNKNOWN, op->device_duration_ns),
+		.tier = field_text(op->device ? "device" : "host"),
+		.seq_from = field_text(rank_coll_seq_from(op->seq_from)),
+		.peer = field_int_if(op->peer >= 0, op->peer),
+		.group_id = field_int_if(op->group, op->group),
+		.captured = field_int(op->captured),
+		.result = field_int(op->result),
+		.family = field_text(op->family),
+		.thread_id = field_int_if(op->thread_id, op->thread_id),
+		.instance = field_int(rank->rank.instance),
+		.communicator_key =
+			field_int_if(op->communicator[0], comm_rows_key(rank->rank.instance, op->communicator)),
 	};
 
 	rank->colls->rows++;
-	(void)store_put(rank->colls->context->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)); /* it counts its drops */
+	store_put_collectives(rank->colls->context->store, &row);
 	if (observer && observer->row)
 		observer->row(rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, op, step,
 			op->peer < 0 ? -1 : comm_rows_member(&rank->comms, op->communicator));
@@ -107,14 +94,21 @@ static void rank_coll_on_row(void *arg, const struct coll_row *op)
 static void rank_coll_on_group(void *arg, const struct coll_group *group)
 {
 	struct rank_coll_state *rank = arg;
-	const struct store_value row[] = {
-		V_INT(rank->rank.env.rank), step_or_null(rank_coll_step_at(rank, group->start_ns)), V_INT(group->group),
-		V_INT(group->members), rank_coll_known(group->bytes), V_INT(rank_coll_utc(rank, group->start_ns)),
-		rank_coll_known(group->duration_ns), V_INT(group->thread_id), V_INT(rank->rank.instance),
+	int64_t step = rank_coll_step_at(rank, group->start_ns);
+	const struct row_collective_groups row = {
+		.rank = field_int(rank->rank.env.rank),
+		.step = field_int_if(step != STEPS_NONE, step),
+		.group_id = field_int(group->group),
+		.members = field_int(group->members),
+		.bytes = field_int_if(group->bytes != COLL_UNKNOWN, group->bytes),
+		.start_ns = field_time(rank_coll_utc(rank, group->start_ns)),
+		.duration_ns = field_duration_if(group->duration_ns != COLL_UNKNOWN, group->duration_ns),
+		.thread_id = field_int(group->thread_id),
+		.instance = field_int(rank->rank.instance),
 	};
 
 	rank->colls->groups++;
-	(void)store_put(rank->colls->context->store, TABLE_COLLECTIVE_GROUPS, row, ARRAY_SIZE(row));
+	store_put_collective_groups(rank->colls->context->store, &row);
 }
 
 static void on_communicator(void *arg, const struct coll_communicator *communicator)
@@ -182,7 +176,7 @@ static void rank_coll_forget_ended(struct rank_coll *colls, const struct rank *s
 {
 	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
 		if (colls->ended[i] && (!same || (colls->ended[i]->rank.env.rank == same->env.rank &&
-							streq(colls->ended[i]->rank.env.job, same->env.job))))
+							 streq(colls->ended[i]->rank.env.job, same->env.job))))
 			colls->ended[i] = rank_coll_state_free(colls->ended[i]);
 }
 
@@ -451,8 +445,7 @@ static void rank_coll_each_of(const struct rank_coll_state *rank, struct coll_st
 	size_t count = coll_standings(rank->ops, standing, STANDINGS_MAX);
 
 	for (size_t i = 0; i < count; i++) {
-		const struct comm_row *comm =
-			comm_rows_find(&rank->comms, standing[i].family, standing[i].address);
+		const struct comm_row *comm = comm_rows_find(&rank->comms, standing[i].family, standing[i].address);
 		const struct rank_coll_standing row = {
 			.rank = rank->rank.env.rank,
 			.pid = rank->rank.pid,
@@ -500,7 +493,8 @@ void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *re
 	ret->forgotten = sum.comms_forgotten;
 }
 
-const struct call_sink rank_coll_sink = {.takes = rank_coll_takes, .feed = rank_coll_feed, .level = rank_coll_level, .tick = rank_coll_tick};
+const struct call_sink rank_coll_sink = {
+	.takes = rank_coll_takes, .feed = rank_coll_feed, .level = rank_coll_level, .tick = rank_coll_tick};
 
 static const char *const seq_from_names[] = {
 	[COLL_SEQ_INIT] = "init",

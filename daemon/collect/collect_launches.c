@@ -151,31 +151,31 @@ static void launches_rank(void *state, const struct rank *rank, enum rank_change
 			collect_launches_forget(launches, &launches->watch[i]);
 }
 
-static struct store_value collect_launches_step_at(const struct launches *launches, const struct rank *rank, uint64_t time_ns)
+static struct field_int collect_launches_step_at(
+	const struct launches *launches, const struct rank *rank, uint64_t time_ns)
 {
 	int64_t step = rank_steps_step(launches->context->steps, rank, time_ns);
 
-	return step < 1 ? V_NULL : V_INT(step);
+	return field_int_if(step >= 1, step);
 }
 
 /* thread NULL: the rank launched nothing. */
-static void collect_launches_put_row(struct launches *launches, const struct rank *rank, const struct launch_result *result,
-	const struct launch_thread *thread, unsigned api)
+static void collect_launches_put_row(struct launches *launches, const struct rank *rank,
+	const struct launch_result *result, const struct launch_thread *thread, unsigned api)
 {
-	const struct store_value none = V_NULL;
-	const struct store_value row[] = {
-		V_INT(rank->env.rank),
-		collect_launches_step_at(launches, rank, result->start_ns),
-		V_INT(store_utc_ns(launches->context->store, result->start_ns)),
-		V_INT(result->duration_ns),
-		thread ? V_INT(thread->thread_id) : none,
-		thread ? V_TEXT(launch_sites_api(launches->sites, api)) : none,
-		V_INT(thread ? thread->api[api].count : 0),
-		V_INT(thread ? thread->api[api].longest_gap_ns : result->duration_ns),
-		V_INT(rank->instance),
+	const struct row_launches row = {
+		.rank = field_int(rank->env.rank),
+		.step = collect_launches_step_at(launches, rank, result->start_ns),
+		.start_ns = field_time(store_utc_ns(launches->context->store, result->start_ns)),
+		.duration_ns = field_duration(result->duration_ns),
+		.thread_id = field_int_if(thread, thread ? thread->thread_id : 0),
+		.api = field_text(thread ? launch_sites_api(launches->sites, api) : NULL),
+		.count = field_int(thread ? thread->api[api].count : 0),
+		.longest_gap_ns = field_duration(thread ? thread->api[api].longest_gap_ns : result->duration_ns),
+		.instance = field_int(rank->instance),
 	};
 
-	(void)store_put(launches->context->store, TABLE_LAUNCHES, row, ARRAY_SIZE(row));
+	store_put_launches(launches->context->store, &row);
 }
 
 static void collect_launches_put_thread(
@@ -225,8 +225,8 @@ static void collect_launches_feed_gaps(struct launches *launches, const struct l
 		struct watch *watch = &launches->watch[i];
 
 		if (watch->instance && watch->gap_ns)
-			online_launches(launches->context->findings, (uint32_t)i, watch->instance,
-				result->start_ns, result->duration_ns, watch->gap_ns);
+			online_launches(launches->context->findings, (uint32_t)i, watch->instance, result->start_ns,
+				result->duration_ns, watch->gap_ns);
 		watch->gap_ns = 0;
 	}
 }

@@ -42,18 +42,18 @@ static void put_sum(
 	char name[RT_COMM_SIZE];
 
 	copy_text(name, sizeof(name), sum->thread_name);
-	const struct store_value row[] = {
-		V_INT(rank->env.rank),
-		V_INT(thread_id),
-		V_TEXT(name),
-		V_INT(store_utc_ns(sched->context->store, sum->start_ns)),
-		V_INT(sum->duration_ns),
-		V_INT(sum->run_delay_ns),
-		V_INT(sum->count),
-		V_INT(rank->instance),
+	const struct row_offcpu_sums row = {
+		.rank = field_int(rank->env.rank),
+		.thread_id = field_int(thread_id),
+		.thread_name = field_text(name),
+		.start_ns = field_time(store_utc_ns(sched->context->store, sum->start_ns)),
+		.duration_ns = field_duration(sum->duration_ns),
+		.run_delay_ns = field_duration(sum->run_delay_ns),
+		.count = field_int(sum->count),
+		.instance = field_int(rank->instance),
 	};
 
-	(void)store_put(sched->context->store, TABLE_OFFCPU_SUM, row, ARRAY_SIZE(row));
+	store_put_offcpu_sums(sched->context->store, &row);
 	online_wait(sched->context->findings, rank->slot, rank->instance,
 		&(struct online_wait_info){thread_id, sum->start_ns, NSEC_PER_SEC, sum->run_delay_ns, 0, ""});
 }
@@ -65,24 +65,24 @@ static void put_interval(struct sched *sched, const struct rank *rank, const str
 	copy_text(thread, sizeof(thread), interval->thread_name);
 	copy_text(next, sizeof(next), interval->next_name);
 	copy_text(previous, sizeof(previous), interval->previous_name);
-	const struct store_value row[] = {
-		V_INT(rank->env.rank),
-		V_INT(interval->event.thread_id),
-		V_TEXT(thread),
-		V_INT(store_utc_ns(sched->context->store, interval->start_ns)),
-		V_INT(interval->duration_ns),
-		V_INT(interval->run_delay_ns),
-		V_INT(interval->next_pid),
-		V_TEXT(next),
-		V_INT(interval->previous_pid),
-		V_TEXT(previous),
-		V_INT(rank->instance),
+	const struct row_offcpu row = {
+		.rank = field_int(rank->env.rank),
+		.thread_id = field_int(interval->event.thread_id),
+		.thread_name = field_text(thread),
+		.start_ns = field_time(store_utc_ns(sched->context->store, interval->start_ns)),
+		.duration_ns = field_duration(interval->duration_ns),
+		.run_delay_ns = field_duration(interval->run_delay_ns),
+		.next_pid = field_int(interval->next_pid),
+		.next_name = field_text(next),
+		.previous_pid = field_int(interval->previous_pid),
+		.previous_name = field_text(previous),
+		.instance = field_int(rank->instance),
 	};
 
-	(void)store_put(sched->context->store, TABLE_OFFCPU, row, ARRAY_SIZE(row));
+	store_put_offcpu(sched->context->store, &row);
 	online_wait(sched->context->findings, rank->slot, rank->instance,
-		&(struct online_wait_info){interval->event.thread_id, interval->start_ns, interval->duration_ns, interval->run_delay_ns,
-			interval->previous_pid, previous});
+		&(struct online_wait_info){interval->event.thread_id, interval->start_ns, interval->duration_ns,
+			interval->run_delay_ns, interval->previous_pid, previous});
 }
 
 /* Removes an entry and returns it. Kernels before 5.14 cannot do both at once. */

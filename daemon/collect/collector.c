@@ -81,12 +81,17 @@ static void tell_lost(struct collectors *collectors, uint64_t now_ns)
 	for (unsigned kind = RT_KIND_NONE + 1; kind < RT_KIND_MAX; kind++) {
 		uint64_t lost = kernel_drops(context->kernel, kind);
 		uint64_t since_ns = collectors->lost_told_ns ? collectors->lost_told_ns : context->started_ns;
-		struct store_value row[] = {V_INT(store_utc_ns(context->store, since_ns)),
-			V_TEXT(collectors->by_kind[kind] ? table[collectors->by_kind[kind] - 1]->name : "kernel"),
-			V_TEXT("lost in the kernel"), V_INT(lost - collectors->lost[kind])};
+		const struct row_drops row = {
+			.start_ns = field_time(store_utc_ns(context->store, since_ns)),
+			.source = field_text(
+				collectors->by_kind[kind] ? table[collectors->by_kind[kind] - 1]->name : "kernel"),
+			.reason = field_text("lost in the kernel"),
+			.count = field_int(lost - collectors->lost[kind]),
+		};
 
-		if (lost > collectors->lost[kind] && store_put(context->store, TABLE_DROPS, row, ARRAY_SIZE(row)) == 0)
-			collectors->lost[kind] = lost;
+		if (lost > collectors->lost[kind])
+			store_put_drops(context->store, &row);
+		collectors->lost[kind] = lost;
 	}
 	collectors->lost_told_ns = now_ns;
 }

@@ -106,6 +106,24 @@ static int request_status_fill_collectors(const struct context *context, Ranktra
 	return 0;
 }
 
+static int request_status_fill_store_drops(Ranktrace__Store *item, const struct store_status *status)
+{
+	item->drops = calloc(status->drops_count + 1, sizeof(*item->drops));
+	if (!item->drops)
+		return -ENOMEM;
+	for (size_t i = 0; i < status->drops_count; i++) {
+		Ranktrace__StoreDrop *drop = request_message_new(&ranktrace__store_drop__descriptor);
+
+		if (!drop)
+			return -ENOMEM;
+		item->drops[item->n_drops++] = drop;
+		drop->table = strdup(status->drops[i].table);
+		drop->reason = strdup(status->drops[i].reason);
+		drop->rows = status->drops[i].rows;
+	}
+	return 0;
+}
+
 static int request_status_fill_store(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Store *item = request_message_new(&ranktrace__store__descriptor);
@@ -130,7 +148,7 @@ static int request_status_fill_store(const struct context *context, Ranktrace__S
 	item->segments_removed = status.segments_removed;
 	item->segments_corrupt = status.segments_corrupt;
 	item->trouble = strndup(status.trouble, sizeof(status.trouble));
-	return 0;
+	return request_status_fill_store_drops(item, &status);
 }
 
 /* "VmRSS:     1234 kB"; 0 where the line is missing. */

@@ -42,19 +42,9 @@ static int online_publish_priority_of(const struct finding *finding)
 						     : LOG_DEBUG;
 }
 
-static struct store_value online_publish_text_or_null(const char *text)
+static struct field_time online_publish_time(struct store *store, uint64_t time_ns)
 {
-	return text[0] ? V_TEXT(text) : V_NULL;
-}
-
-static struct store_value time_or_null(struct store *store, uint64_t time_ns)
-{
-	return time_ns ? V_INT(store_utc_ns(store, time_ns)) : V_NULL;
-}
-
-static struct store_value online_publish_number_or_null(double number)
-{
-	return isfinite(number) ? V_REAL(number) : V_NULL;
+	return field_time_if(time_ns, store_utc_ns(store, time_ns));
 }
 
 static void online_publish_put_row(const struct online *online, const struct finding *f)
@@ -63,32 +53,32 @@ static void online_publish_put_row(const struct online *online, const struct fin
 	char evidence[FINDING_JSON_BYTES];
 
 	(void)finding_evidence_json(f, evidence, sizeof(evidence));
-	const struct store_value row[] = {
-		V_TEXT(finding_kind_word(f->kind)),
-		V_TEXT(finding_cause_word(f->cause)),
-		V_TEXT(finding_state_word(f->state)),
-		V_TEXT(finding_severity_word(f->severity)),
-		online_publish_number_or_null(f->confidence),
-		V_TEXT(finding_tier_word(f->tier)),
-		online_publish_text_or_null(f->job),
-		f->rank < 0 ? V_NULL : V_INT(f->rank),
-		online_publish_text_or_null(f->host),
-		online_publish_text_or_null(f->card),
-		online_publish_text_or_null(f->communicator),
-		f->since_step ? V_INT(f->since_step) : V_NULL,
-		f->until_step && f->until_ns ? V_INT(f->until_step) : V_NULL,
-		time_or_null(store, f->since_ns),
-		time_or_null(store, f->noticed_ns),
-		time_or_null(store, f->until_ns),
-		f->slowdown > 0 ? online_publish_number_or_null(f->slowdown) : V_NULL,
-		online_publish_number_or_null(f->cost_card_hours),
-		online_publish_text_or_null(f->others),
-		V_TEXT(evidence),
-		V_TEXT(f->sentence),
-		V_INT(online->id_base + f->id),
+	const struct row_findings row = {
+		.kind = field_text(finding_kind_word(f->kind)),
+		.cause = field_text(finding_cause_word(f->cause)),
+		.state = field_text(finding_state_word(f->state)),
+		.severity = field_text(finding_severity_word(f->severity)),
+		.confidence = field_real(f->confidence),
+		.tier = field_text(finding_tier_word(f->tier)),
+		.job = field_text_if(f->job),
+		.rank = field_int_if(f->rank >= 0, f->rank),
+		.host = field_text_if(f->host),
+		.card = field_text_if(f->card),
+		.communicator = field_text_if(f->communicator),
+		.since_step = field_int_if(f->since_step, f->since_step),
+		.until_step = field_int_if(f->until_step && f->until_ns, f->until_step),
+		.since_ns = online_publish_time(store, f->since_ns),
+		.noticed_ns = online_publish_time(store, f->noticed_ns),
+		.until_ns = online_publish_time(store, f->until_ns),
+		.slowdown = field_real_if(f->slowdown > 0, f->slowdown),
+		.cost_card_hours = field_real(f->cost_card_hours),
+		.others = field_text_if(f->others),
+		.evidence = field_text(evidence),
+		.sentence = field_text(f->sentence),
+		.finding = field_int(online->id_base + f->id),
 	};
 
-	(void)store_put(store, TABLE_FINDINGS, row, ARRAY_SIZE(row));
+	store_put_findings(store, &row);
 }
 
 #define FIELD_BYTES 192

@@ -34,36 +34,35 @@ void online_recover_mark(struct online *online, bool open)
 		(void)unlink(path);
 }
 
-static struct store_value online_recover_value_of(sqlite3_stmt *statement, int column)
+static struct store_value online_recover_value(sqlite3_stmt *statement, int column)
 {
 	switch (sqlite3_column_type(statement, column)) {
 	case SQLITE_INTEGER:
-		return V_INT(sqlite3_column_int64(statement, column));
+		return (struct store_value){.type = STORE_INT, .integer = sqlite3_column_int64(statement, column)};
 	case SQLITE_FLOAT:
-		return V_REAL(sqlite3_column_double(statement, column));
+		return (struct store_value){.type = STORE_REAL, .real = sqlite3_column_double(statement, column)};
 	case SQLITE_TEXT:
-		return V_TEXT((const char *)sqlite3_column_text(statement, column));
+		return (struct store_value){
+			.type = STORE_TEXT, .text = (const char *)sqlite3_column_text(statement, column)};
 	default:
-		return V_NULL;
+		return (struct store_value){.type = STORE_NULL};
 	}
 }
 
 /* Copies the row, with state and until_ns closed. */
 static void online_recover_put_closed(struct online *online, sqlite3_stmt *statement, uint64_t now_ns)
 {
-	const struct schema_table *table = &schema_tables[TABLE_FINDINGS];
-	size_t columns = schema_columns(table);
-	int state = schema_column_find(table, "state"), until = schema_column_find(table, "until_ns");
-	struct store_value row[SCHEMA_COLUMNS_MAX];
-	bool open;
+	struct row_findings row; /* filled by the loop */
+	struct store_value *values = (struct store_value *)(void *)&row;
+	const char *state;
 
-	for (size_t i = 0; i < columns; i++)
-		row[i] = online_recover_value_of(statement, (int)i);
-	open = row[state].type == STORE_TEXT && streq(row[state].text, "open");
-	row[state] = V_TEXT(open ? "closed" : "dropped");
-	if (row[until].type == STORE_NULL)
-		row[until] = V_INT(now_ns);
-	(void)store_put(online->context->store, TABLE_FINDINGS, row, columns);
+	for (int i = 0; i < COLUMNS_FINDINGS; i++)
+		values[i] = online_recover_value(statement, i);
+	state = row.state.value.type == STORE_TEXT ? row.state.value.text : "";
+	row.state = field_text(streq(state, "open") ? "closed" : "dropped");
+	if (row.until_ns.value.type == STORE_NULL)
+		row.until_ns = field_time(now_ns);
+	store_put_findings(online->context->store, &row);
 }
 
 static int online_recover_close_all(struct online *online, char *error, size_t error_size)

@@ -55,29 +55,24 @@ void online_samples_densify(struct online *online, uint64_t now_ns)
 		online->sample_next_ns = online->sample_last_ns + DENSE_NS;
 }
 
-static struct store_value online_samples_known(uint64_t value)
-{
-	return value == HOST_UNKNOWN ? V_NULL : V_INT(value);
-}
-
 static void online_samples_put_row(struct online *online, struct online_process *process)
 {
 	const struct host_sample *sum = &process->sum;
 	const char state[] = {sum->state, 0};
-	const struct store_value row[] = {
-		V_INT(process->rank),
-		V_INT(store_utc_ns(online->context->store, sum->start_ns)),
-		V_INT(sum->duration_ns),
-		online_samples_known(sum->cpu_ns),
-		online_samples_known(sum->run_delay_ns),
-		online_samples_known(sum->throttled_ns),
-		online_samples_known(sum->major_faults),
-		online_samples_known(sum->resident_bytes),
-		V_TEXT(state),
-		V_INT(process->instance),
+	const struct row_host_samples row = {
+		.rank = field_int(process->rank),
+		.start_ns = field_time(store_utc_ns(online->context->store, sum->start_ns)),
+		.duration_ns = field_duration(sum->duration_ns),
+		.cpu_ns = field_duration_if(sum->cpu_ns != HOST_UNKNOWN, sum->cpu_ns),
+		.run_delay_ns = field_duration_if(sum->run_delay_ns != HOST_UNKNOWN, sum->run_delay_ns),
+		.throttled_ns = field_duration_if(sum->throttled_ns != HOST_UNKNOWN, sum->throttled_ns),
+		.major_faults = field_int_if(sum->major_faults != HOST_UNKNOWN, sum->major_faults),
+		.resident_bytes = field_int_if(sum->resident_bytes != HOST_UNKNOWN, sum->resident_bytes),
+		.state = field_text(state),
+		.instance = field_int(process->instance),
 	};
 
-	(void)store_put(online->context->store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row));
+	store_put_host_samples(online->context->store, &row);
 	process->sum = (struct host_sample){0};
 }
 

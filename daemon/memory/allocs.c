@@ -186,23 +186,24 @@ static void allocs_put(struct allocs *allocs, const struct rank *rank, const str
 	bool staged = steps && rank_steps_stage(steps, rank, event->event.thread_id, &open);
 	int64_t step = !staged && steps ? rank_steps_step(steps, rank, event->start_ns) : open.step;
 	bool whole = event->event.flags & RT_CALL_END && event->event.time_ns >= event->start_ns;
-	const struct store_value row[] = {
-		V_INT(rank->env.rank),
-		step == STEPS_NONE ? V_NULL : V_INT(step),
-		staged ? V_TEXT(open.stage) : V_NULL,
-		V_TEXT(record->probe->op),
-		allocation->address && allocation->address != COLL_UNKNOWN ? V_INT(allocation->address) : V_NULL,
-		allocation->bytes != COLL_UNKNOWN ? V_INT(allocation->bytes) : V_NULL,
-		event->event.flags & RT_CALL_RESULT ? V_INT(call_result(event)) : V_NULL,
-		V_INT(store_utc_ns(store, event->start_ns)),
-		whole ? V_INT(event->event.time_ns - event->start_ns) : V_NULL,
-		allocation->device != COLL_UNKNOWN ? V_INT((int32_t)allocation->device) : V_NULL,
-		V_INT(event->event.thread_id),
-		V_INT(rank->instance),
+	const struct row_allocations row = {
+		.rank = field_int(rank->env.rank),
+		.step = field_int_if(step != STEPS_NONE, step),
+		.stage = field_text(staged ? open.stage : NULL),
+		.op = field_text(record->probe->op),
+		.address =
+			field_int_if(allocation->address && allocation->address != COLL_UNKNOWN, allocation->address),
+		.bytes = field_int_if(allocation->bytes != COLL_UNKNOWN, allocation->bytes),
+		.result = field_int_if(event->event.flags & RT_CALL_RESULT, call_result(event)),
+		.start_ns = field_time(store_utc_ns(store, event->start_ns)),
+		.duration_ns = field_duration_if(whole, event->event.time_ns - event->start_ns),
+		.device = field_int_if(allocation->device != COLL_UNKNOWN, (int32_t)allocation->device),
+		.thread_id = field_int(event->event.thread_id),
+		.instance = field_int(rank->instance),
 	};
 
 	allocs->rows++;
-	(void)store_put(store, TABLE_ALLOCATIONS, row, ARRAY_SIZE(row)); /* the store counts its drops */
+	store_put_allocations(store, &row);
 }
 
 static void on_alloc(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,

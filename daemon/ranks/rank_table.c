@@ -32,44 +32,34 @@ static void rank_table_notify(struct ranks *ranks, const struct tracked *tracked
 		ranks->observer[i].callback(ranks->observer[i].arg, &tracked->rank, change);
 }
 
-static struct store_value rank_table_text_or_null(const char *text)
-{
-	return text[0] ? V_TEXT(text) : V_NULL;
-}
-
-static struct store_value rank_table_number_or_null(int32_t number)
-{
-	return number >= 0 ? V_INT(number) : V_NULL;
-}
-
 /* A process taken for a rank by mistake keeps its row, ended and without number. */
 void tracked_store(struct ranks *ranks, struct tracked *tracked)
 {
 	const struct rank *rank = &tracked->rank;
 	bool is_rank = rank->role == RANK_ROLE_RANK;
-	const struct store_value row[] = {
-		is_rank ? V_INT(rank->env.rank) : V_NULL,
-		is_rank ? rank_table_number_or_null(rank->env.world_size) : V_NULL,
-		rank_table_number_or_null(rank->env.local_rank),
-		rank_table_text_or_null(rank->env.job),
-		V_TEXT(rank->host),
-		V_INT(rank->pid),
-		V_INT(tracked->start_utc_ns),
-		V_TEXT(rank->exe),
-		V_TEXT(rank->command),
-		rank_table_text_or_null(rank->cgroup),
-		rank_table_text_or_null(rank->container),
-		rank_table_text_or_null(rank->env.pod),
-		rank_table_text_or_null(rank->env.card),
-		rank_table_text_or_null(rank->env.source),
-		V_INT(rank->first_seen_ns),
-		V_INT(rank->last_seen_ns),
-		V_INT(rank->ended || !is_rank),
-		V_INT(rank->instance),
+	const struct row_ranks row = {
+		.rank = field_int_if(is_rank, rank->env.rank),
+		.world_size = field_int_if(is_rank && rank->env.world_size >= 0, rank->env.world_size),
+		.local_rank = field_int_if(rank->env.local_rank >= 0, rank->env.local_rank),
+		.job = field_text_if(rank->env.job),
+		.host = field_text(rank->host),
+		.pid = field_int(rank->pid),
+		.start_time_ns = field_time(tracked->start_utc_ns),
+		.exe = field_text(rank->exe),
+		.command = field_text(rank->command),
+		.cgroup = field_text_if(rank->cgroup),
+		.container = field_text_if(rank->container),
+		.pod = field_text_if(rank->env.pod),
+		.card = field_text_if(rank->env.card),
+		.source = field_text_if(rank->env.source),
+		.first_seen_ns = field_time(rank->first_seen_ns),
+		.last_seen_ns = field_time(rank->last_seen_ns),
+		.ended = field_int(rank->ended || !is_rank),
+		.instance = field_int(rank->instance),
 	};
 
 	if (rank->instance > 0)
-		(void)store_put(ranks->context->store, TABLE_RANKS, row, ARRAY_SIZE(row));
+		store_put_ranks(ranks->context->store, &row);
 }
 
 static uint64_t start_utc_ns(uint64_t start_time_ns)

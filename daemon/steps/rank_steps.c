@@ -49,13 +49,19 @@ static uint32_t rank_steps_number_of(const struct rank_steps_state *rank)
 static void rank_steps_on_stage(void *arg, const struct steps_stage *stage)
 {
 	struct rank_steps_state *rank = arg;
-	const struct store_value row[] = {
-		V_INT(rank->rank), stage->step == STEPS_NONE ? V_NULL : V_INT(stage->step), V_TEXT(stage->stage),
-		V_TEXT(stage->name), V_INT(rank_steps_utc(rank->rank_steps, stage->start_ns)), V_INT(stage->duration_ns),
-		V_INT(stage->thread_id), V_INT(stage->depth), V_INT(rank->instance),
+	const struct row_stages row = {
+		.rank = field_int(rank->rank),
+		.step = field_int_if(stage->step != STEPS_NONE, stage->step),
+		.stage = field_text(stage->stage),
+		.name = field_text(stage->name),
+		.start_ns = field_time(rank_steps_utc(rank->rank_steps, stage->start_ns)),
+		.duration_ns = field_duration(stage->duration_ns),
+		.thread_id = field_int(stage->thread_id),
+		.depth = field_int(stage->depth),
+		.instance = field_int(rank->instance),
 	};
 
-	(void)store_put(rank->rank_steps->context->store, TABLE_STAGES, row, ARRAY_SIZE(row)); /* the store counts its drops */
+	store_put_stages(rank->rank_steps->context->store, &row);
 	if (rank->rank_steps->observer && rank->rank_steps->observer->stage)
 		rank->rank_steps->observer->stage(
 			rank->rank_steps->observer_arg, rank_steps_number_of(rank), rank->instance, stage);
@@ -73,12 +79,16 @@ static void rank_steps_remember(struct rank_steps_state *rank, const struct step
 static void rank_steps_on_step(void *arg, const struct steps_step *step)
 {
 	struct rank_steps_state *rank = arg;
-	const struct store_value row[] = {
-		V_INT(rank->rank), V_INT(step->step), V_INT(rank_steps_utc(rank->rank_steps, step->start_ns)), V_INT(step->duration_ns),
-		V_TEXT(step->kind), V_INT(rank->instance),
+	const struct row_steps row = {
+		.rank = field_int(rank->rank),
+		.step = field_int(step->step),
+		.start_ns = field_time(rank_steps_utc(rank->rank_steps, step->start_ns)),
+		.duration_ns = field_duration(step->duration_ns),
+		.kind = field_text(step->kind),
+		.instance = field_int(rank->instance),
 	};
 
-	(void)store_put(rank->rank_steps->context->store, TABLE_STEPS, row, ARRAY_SIZE(row));
+	store_put_steps(rank->rank_steps->context->store, &row);
 	if (rank->rank_steps->observer && rank->rank_steps->observer->step)
 		rank->rank_steps->observer->step(
 			rank->rank_steps->observer_arg, rank_steps_number_of(rank), rank->instance, step);
@@ -93,14 +103,19 @@ static void rank_steps_put_cut(struct rank_steps_state *slot)
 
 	for (size_t i = 0; i < count; i++) {
 		uint64_t start_ns = open[i].start_ns;
-		const struct store_value row[] = {
-			V_INT(slot->rank), open[i].step == STEPS_NONE ? V_NULL : V_INT(open[i].step), V_TEXT(open[i].stage),
-			V_TEXT(open[i].name), V_INT(rank_steps_utc(slot->rank_steps, start_ns)),
-			V_INT(slot->ended_ns > start_ns ? slot->ended_ns - start_ns : 0), V_INT(open[i].thread_id),
-			V_INT(open[i].depth), V_INT(slot->instance),
+		const struct row_cut_stages row = {
+			.rank = field_int(slot->rank),
+			.step = field_int_if(open[i].step != STEPS_NONE, open[i].step),
+			.stage = field_text(open[i].stage),
+			.name = field_text(open[i].name),
+			.start_ns = field_time(rank_steps_utc(slot->rank_steps, start_ns)),
+			.duration_ns = field_duration(slot->ended_ns > start_ns ? slot->ended_ns - start_ns : 0),
+			.thread_id = field_int(open[i].thread_id),
+			.depth = field_int(open[i].depth),
+			.instance = field_int(slot->instance),
 		};
 
-		(void)store_put(slot->rank_steps->context->store, TABLE_CUT_STAGES, row, ARRAY_SIZE(row));
+		store_put_cut_stages(slot->rank_steps->context->store, &row);
 	}
 }
 
@@ -125,7 +140,9 @@ static void rank_steps_restart(struct rank_steps_state *slot)
 	if (open != STEPS_NONE && open >= next) /* its stages have that number */
 		next = open + 1;
 	steps_free(slot->steps);
-	slot->steps = steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot}, next, false);
+	slot->steps =
+		steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot},
+			next, false);
 	if (slot->steps)
 		steps_names_readable(slot->steps, !slot->names_unreadable);
 	slot->mark_ns = 0;
@@ -153,10 +170,11 @@ static struct rank_steps_state *rank_steps_of_rank(struct rank_steps *rank_steps
 	free(slot->past);
 	*slot = (struct rank_steps_state){
 		.rank_steps = rank_steps, .instance = rank->instance, .rank = rank->env.rank, .ended = STEPS_NONE};
-	/* No earlier steps: numbers start at 1. */
-	(void)store_last_step(rank_steps->context->store, rank->instance, &last);
-	slot->steps = steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot}, last + 1,
-				rank->from_start);
+	(void)store_last_step(
+		rank_steps->context->store, rank->instance, &last); /* none: numbers start at 1 */
+	slot->steps =
+		steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot},
+			last + 1, rank->from_start);
 	return slot->steps ? slot : NULL;
 }
 
@@ -165,7 +183,7 @@ static void rank_steps_on_rank(void *arg, const struct rank *rank, enum rank_cha
 	struct rank_steps *rank_steps = arg;
 
 	if (rank->slot < rank_steps->slots && rank_steps->slot[rank->slot].instance == rank->instance &&
-	    (change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
+		(change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
 		rank_steps_forget(&rank_steps->slot[rank->slot]);
 }
 
@@ -234,13 +252,18 @@ static size_t rank_steps_put_in_flight(struct rank_steps *rank_steps, struct ran
 	size_t count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
 
 	for (size_t i = 0; i < count; i++) {
-		const struct store_value row[] = {
-			V_INT(slot->rank), open[i].step == STEPS_NONE ? V_NULL : V_INT(open[i].step), V_TEXT(open[i].stage),
-			V_TEXT(open[i].name), V_INT(rank_steps_utc(rank_steps, open[i].start_ns)), V_INT(open[i].thread_id),
-			V_INT(open[i].depth), V_INT(slot->instance),
+		const struct row_in_flight row = {
+			.rank = field_int(slot->rank),
+			.step = field_int_if(open[i].step != STEPS_NONE, open[i].step),
+			.stage = field_text(open[i].stage),
+			.name = field_text(open[i].name),
+			.start_ns = field_time(rank_steps_utc(rank_steps, open[i].start_ns)),
+			.thread_id = field_int(open[i].thread_id),
+			.depth = field_int(open[i].depth),
+			.instance = field_int(slot->instance),
 		};
 
-		(void)store_put(rank_steps->context->store, TABLE_IN_FLIGHT, row, ARRAY_SIZE(row));
+		store_put_in_flight(rank_steps->context->store, &row);
 	}
 	return count;
 }

@@ -124,14 +124,22 @@ struct store *store_close(struct store *store)
 		return NULL;
 	(void)store_flush(store, realtime_ns());
 	for (size_t i = 0; i < TIER_MAX; i++)
-		store_lose(store, LOST_ERROR, store->queues[i].rows, realtime_ns());
+		store_lose_queue(store, STORE_LOST_ERROR, &store->queues[i], realtime_ns());
 	if (store->rows_dropped)
 		log_warning("store", "%llu rows were dropped and %llu written since the start",
 			(unsigned long long)store->rows_dropped, (unsigned long long)store->rows);
 	return store_free(store);
 }
 
-static bool fits(const struct schema_column *column, const struct store_value *value)
+#define TABLE(ID, name, tier, kind, since, description) [TABLE_##ID] = COLUMNS_##ID,
+#define COLUMN(name, type, unit, presence, since, description)
+#define ALIAS(name, type, unit, of, until)
+#define TABLE_END(ID, name)
+static const uint8_t columns[TABLE_MAX] = {
+#include "analyzers/store/schema.def"
+};
+
+static bool store_fits(const struct schema_column *column, const struct store_value *value)
 {
 	switch (value->type) {
 	case STORE_NULL:
@@ -146,46 +154,60 @@ static bool fits(const struct schema_column *column, const struct store_value *v
 	return false;
 }
 
-static void note_step(struct store *store, const struct store_value *values)
+static void store_note_step(struct store *store, const struct store_value *values)
 {
-	const struct schema_table *steps = &schema_tables[TABLE_STEPS];
-	const struct store_value *instance = &values[schema_column_find(steps, "instance")];
-	const struct store_value *step = &values[schema_column_find(steps, "step")];
+	const struct row_steps *row = (const struct row_steps *)(const void *)values;
 
-	if (instance->type == STORE_INT && step->type == STORE_INT)
-		state_step(&store->state, instance->integer, step->integer);
+	if (row->instance.value.type == STORE_INT && row->step.value.type == STORE_INT)
+		state_step(&store->state, row->instance.value.integer, row->step.value.integer);
 }
 
-int store_put(struct store *store, enum schema_id table, const struct store_value *values, size_t count)
+static int store_queue(struct store *store, enum schema_id table, const struct store_value *values)
 {
-	const struct schema_table *schema;
-	struct now_rows *now;
-	int r;
+	const struct schema_table *schema = &schema_tables[table];
+	struct now_rows *now = &store->state.now[table];
 
-	if ((unsigned)table >= TABLE_MAX)
-		return -EINVAL;
-	schema = &schema_tables[table];
-	if (count != schema_columns(schema))
-		return -EINVAL;
-	for (size_t i = 0; i < count; i++)
-		if (!fits(&schema->columns[i], &values[i]))
+	for (size_t i = 0; i < columns[table]; i++)
+		if (!store_fits(&schema->columns[i], &values[i]))
 			return -EINVAL;
-	now = &store->state.now[table];
-	if (schema->kind == SCHEMA_STATE) {
-		r = state_put(&store->state, table, values, count);
-	} else if (schema->kind == SCHEMA_NOW) {
-		r = now->rows.rows < NOW_ROWS_MAX ? queue_put(&now->rows, table, values, count) : -ENOBUFS;
+	if (schema->kind == SCHEMA_STATE)
+		return state_put(&store->state, table, values, columns[table]);
+	if (schema->kind == SCHEMA_NOW) {
 		now->changed = true;
-	} else {
-		r = queue_put(&store->queues[schema->tier], table, values, count);
+		return now->rows.rows < NOW_ROWS_MAX ? queue_put(&now->rows, table, values, columns[table]) : -ENOBUFS;
 	}
-	if (table == TABLE_STEPS && r == 0)
-		note_step(store, values);
-	if (r == -ENOBUFS || r == -ENOMEM) {
-		store_lose(store, LOST_QUEUE, 1, realtime_ns());
-		return 0;
+	return queue_put(&store->queues[schema->tier], table, values, columns[table]);
+}
+
+static void store_drop(struct store *store, enum schema_id table, int error)
+{
+	if (error == -EINVAL && !store->lost[STORE_LOST_REFUSED][table].total)
+		log_error("store", "a row does not fit table %s; such rows are dropped and counted",
+			schema_tables[table].name);
+	store_lose(store, error == -EINVAL ? STORE_LOST_REFUSED : STORE_LOST_QUEUE, table, 1, realtime_ns());
+}
+
+void store_put_values(struct store *store, enum schema_id table, const struct store_value *values)
+{
+	int r = store_queue(store, table, values);
+
+	if (r < 0)
+		store_drop(store, table, r);
+	else if (table == TABLE_STEPS)
+		store_note_step(store, values);
+}
+
+void store_remove(struct store *store, enum schema_id table, int64_t key)
+{
+	struct store_value values[SCHEMA_COLUMNS_MAX] = {0};
+	int column = schema_key(&schema_tables[table]);
+
+	if (column < 0) {
+		store_drop(store, table, -EINVAL);
+		return;
 	}
-	return r;
+	values[column] = (struct store_value){.type = STORE_INT, .integer = key};
+	store_put_values(store, table, values);
 }
 
 int store_replace(struct store *store, enum schema_id table)
@@ -203,7 +225,6 @@ int store_replace(struct store *store, enum schema_id table)
 void store_clock_note(struct store *store, uint64_t monotonic, uint64_t utc)
 {
 	int64_t offset_ns = (int64_t)(utc - monotonic), step_ns = offset_ns - store->clock_offset_ns;
-	struct store_value row[] = {V_INT(monotonic), V_INT(utc)};
 	bool stepped = store->clock_known && (step_ns > CLOCK_STEP_NS || step_ns < -CLOCK_STEP_NS);
 
 	store->clock_offset_ns = offset_ns;
@@ -211,7 +232,8 @@ void store_clock_note(struct store *store, uint64_t monotonic, uint64_t utc)
 	if (!stepped)
 		return;
 	log_notice("store", "the clock was set by %lld us; times from here on follow it", (long long)(step_ns / 1000));
-	(void)store_put(store, TABLE_CLOCK, row, ARRAY_SIZE(row));
+	store_put_clock(
+		store, &(struct row_clock){.monotonic_ns = field_duration(monotonic), .utc_ns = field_time(utc)});
 }
 
 /* The reading with the shortest time between the two clocks, so that being interrupted is no step. */
@@ -276,6 +298,13 @@ void store_status(struct store *store, struct store_status *ret)
 			status.oldest_ns = base_ns;
 		if (base_ns > status.newest_ns)
 			status.newest_ns = base_ns;
+	}
+	for (size_t i = 0; store->rows_dropped && i < STORE_DROPS_MAX; i++) {
+		size_t why = i / TABLE_MAX, table = i % TABLE_MAX;
+
+		if (store->lost[why][table].total)
+			status.drops[status.drops_count++] = (struct store_drop){
+				schema_tables[table].name, store_lost_reasons[why], store->lost[why][table].total};
 	}
 	(void)copy_text(status.trouble, sizeof(status.trouble), store->trouble);
 	*ret = status;

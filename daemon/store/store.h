@@ -3,17 +3,17 @@
  * The rolling store: STATE_DIR/db/{events,summary}-<UTC start>-<n>.db, one SQLite file a time window, WAL, one
  * transaction a batch. At most flush_interval of rows is in memory; kill -9 loses no more than that and corrupts
  * nothing. Retention unlinks whole files, oldest first, by size and age. A full disk: unlink the oldest closed segment
- * and try again; with none left, drop the batch, count it (view `drops`, tracectl status) and recover when there is room.
- * A corrupt segment is renamed to NAME.corrupt with a sentence (the newest 3 of those are kept). One writer: a lock on
- * STATE_DIR/lock (flock). Summaries (steps, drops) may take a quarter of what events may, on top; a segment is rolled
- * early at an eighth of its tier's size. The newest 4096 identities and state rows are remembered.
+ * and try again; with none left, drop the batch, count it (view `drops`, tracectl status) and recover when there is
+ * room. A corrupt segment is renamed to NAME.corrupt with a sentence (the newest 3 of those are kept). One writer: a
+ * lock on STATE_DIR/lock (flock). Summaries (steps, drops) may take a quarter of what events may, on top; a segment is
+ * rolled early at an eighth of its tier's size. The newest 4096 identities and state rows are remembered.
  *
  * Schema: analyzers/store/schema.h.
  */
 #ifndef RANKTRACE_DAEMON_STORE_STORE_H
 #define RANKTRACE_DAEMON_STORE_STORE_H
 
-#include "analyzers/store/schema.h"
+#include "analyzers/store/row.h"
 #include "daemon/base/util.h"
 
 struct store;
@@ -24,35 +24,37 @@ struct store_options {
 	uint64_t events_size_bytes_max;
 	uint64_t events_age_ns_max;
 	uint64_t summary_age_ns_max;
-	uint64_t flush_interval_ns;     /* the caller's promise to call store_flush(); nothing here has a timer */
+	uint64_t flush_interval_ns; /* the caller's promise to call store_flush(); nothing here has a timer */
 };
 
-/* A value in the order of the table's columns. Texts are copied. NULL is shown as SQL NULL. */
-struct store_value {
-	enum { STORE_NULL, STORE_INT, STORE_TEXT, STORE_REAL } type;
-	union {
-		int64_t integer;
-		const char *text;
-		double real;
-	};
+/* Why rows are dropped. */
+enum store_lost {
+	STORE_LOST_DISK,    /* disk full */
+	STORE_LOST_ERROR,   /* the segment could not be written */
+	STORE_LOST_QUEUE,   /* too many rows waited in memory */
+	STORE_LOST_REFUSED, /* no row of its table: a value of another type, or without the key */
+	STORE_LOST_MAX,
 };
 
-#define V_INT(x) ((struct store_value){.type = STORE_INT, .integer = (int64_t)(x)})
-#define V_TEXT(x) ((struct store_value){.type = STORE_TEXT, .text = (x)})
-#define V_REAL(x) ((struct store_value){.type = STORE_REAL, .real = (x)})
-#define V_NULL ((struct store_value){.type = STORE_NULL})
+#define STORE_DROPS_MAX (TABLE_MAX * STORE_LOST_MAX)
 
 struct store_status {
 	uint64_t segments;
 	uint64_t size_bytes;
-	uint64_t oldest_ns;       /* UTC; 0 where empty */
+	uint64_t oldest_ns; /* UTC; 0 where empty */
 	uint64_t newest_ns;
-	uint64_t rows;            /* written since start */
-	uint64_t rows_dropped;    /* since start, for want of disk or memory; the view `drops` says which */
-	uint64_t rows_pending;    /* in memory */
+	uint64_t rows;	       /* written since start */
+	uint64_t rows_dropped; /* since start: the sum of drops[]; the view `drops` has them, too */
+	uint64_t rows_pending; /* in memory */
 	uint64_t segments_removed;
 	uint64_t segments_corrupt;
-	char trouble[256];        /* the last sentence about something wrong that is still wrong, "" if none */
+	char trouble[256]; /* the last sentence about something wrong that is still wrong, "" if none */
+	struct store_drop {
+		const char *table;
+		const char *reason;
+		uint64_t rows; /* since start */
+	} drops[STORE_DROPS_MAX];
+	size_t drops_count;
 };
 
 /* -EBUSY: another daemon has this state folder. Creates the folders. Rolls back to nothing on failure. */
@@ -60,13 +62,27 @@ int store_open(const struct store_options *options, struct store **ret);
 /* Flushes and closes; what could not be written is counted in the log. */
 struct store *store_close(struct store *store);
 
-/* Queues a row. values has as many entries as the table has columns. TIME values are UTC ns. Never blocks on the disk
- * beyond one flush; never fails for want of disk (drops are counted). */
-int store_put(struct store *store, enum schema_id table, const struct store_value *values, size_t count);
+/* Queues a row of a table: store_put_steps(store, &(struct row_steps){.rank = field_int(0), ...}). Does not wait for
+ * the disk. A row that is refused or dropped counts as a drop of its table: tracectl status and the view `drops` show
+ * it. */
+#define TABLE(ID, name, tier, kind, since, description) \
+	static inline void store_put_##name(struct store *store, const struct row_##name *row) \
+	{ \
+		store_put_values(store, TABLE_##ID, (const struct store_value *)(const void *)row); \
+	}
+#define COLUMN(name, type, unit, presence, since, description)
+#define ALIAS(name, type, unit, of, until)
+#define TABLE_END(ID, name)
+/* The same for values in the order of the table's stored columns, where the table is known at run time only. */
+void store_put_values(struct store *store, enum schema_id table, const struct store_value *values);
+#include "analyzers/store/schema.def"
+/* Removes the row of that key from a SCHEMA_STATE table. */
+void store_remove(struct store *store, enum schema_id table, int64_t key);
 /* For SCHEMA_NOW tables: forget what it holds; rows put after this are the new content. */
 int store_replace(struct store *store, enum schema_id table);
 /* Writes what waits. Called by the loop; also rolls segments and applies retention. now is UTC. Returns 0 or what kept
- * rows from the disk: -ENOSPC and others dropped and counted them, -EAGAIN (somebody else writes the file) keeps them. */
+ * rows from the disk: -ENOSPC and others dropped and counted them, -EAGAIN (somebody else writes the file) keeps them.
+ */
 int store_flush(struct store *store, uint64_t now_ns);
 
 /* CLOCK_MONOTONIC to UTC with the offset that holds now; notes steps of the clock in the view `clock`. */

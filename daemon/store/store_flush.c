@@ -12,12 +12,11 @@
 #define SUMMARY_SHARE 4 /* summaries take at most a quarter of what events may */
 #define SEGMENTS_MIN 8	/* a segment is rolled early at this part of its tier's size */
 
-static const struct {
-	const char *reason;
-} lost_reasons[LOST_MAX] = {
-	[LOST_DISK] = {"disk full"},
-	[LOST_ERROR] = {"segment could not be written"},
-	[LOST_QUEUE] = {"too many rows waited in memory"},
+const char *const store_lost_reasons[STORE_LOST_MAX] = {
+	[STORE_LOST_DISK] = "disk full",
+	[STORE_LOST_ERROR] = "segment could not be written",
+	[STORE_LOST_QUEUE] = "too many rows waited in memory",
+	[STORE_LOST_REFUSED] = "row refused",
 };
 
 uint64_t store_size_max(const struct store *store, enum schema_tier tier)
@@ -31,14 +30,26 @@ static uint64_t current_number(const struct store *store, enum schema_tier tier)
 	return store->current[tier] ? store->current[tier]->name.number : 0;
 }
 
-void store_lose(struct store *store, enum lost why, uint64_t count, uint64_t now_ns)
+void store_lose(struct store *store, enum store_lost why, enum schema_id table, uint64_t count, uint64_t now_ns)
 {
 	if (!count)
 		return;
-	if (!store->lost[why].count)
-		store->lost[why].since_ns = now_ns;
-	store->lost[why].count += count;
+	if (!store->lost[why][table].count)
+		store->lost[why][table].since_ns = now_ns;
+	store->lost[why][table].count += count;
+	store->lost[why][table].total += count;
+	store->lost_pending += count;
 	store->rows_dropped += count;
+}
+
+void store_lose_queue(struct store *store, enum store_lost why, const struct queue *queue, uint64_t now_ns)
+{
+	struct store_value values[SCHEMA_COLUMNS_MAX];
+	size_t offset = 0, count = 0;
+	enum schema_id table;
+
+	while (queue_next(queue, &offset, &table, values, &count))
+		store_lose(store, why, table, 1, now_ns);
 }
 
 static bool window_holds(const struct store *store, const struct segment_name *name, uint64_t now_ns)
@@ -132,26 +143,43 @@ static int ensure_segment(struct store *store, enum schema_tier tier, uint64_t n
 
 static int write_lost(struct store *store, struct segment *segment)
 {
-	for (size_t i = 0; i < LOST_MAX; i++) {
-		struct store_value row[] = {V_INT(store->lost[i].since_ns), V_TEXT("store"),
-			V_TEXT(lost_reasons[i].reason), V_INT(store->lost[i].count)};
+	for (size_t i = 0; store->lost_pending && i < STORE_LOST_MAX * TABLE_MAX; i++) {
+		enum store_lost why = (enum store_lost)(i / TABLE_MAX);
+		size_t table = i % TABLE_MAX;
+		const struct row_drops row = {
+			.start_ns = field_time(store->lost[why][table].since_ns),
+			.source = field_text("store"),
+			.reason = field_text(store_lost_reasons[why]),
+			.count = field_int((int64_t)store->lost[why][table].count),
+			.table_name = field_text(schema_tables[table].name),
+		};
 		int r;
 
-		if (!store->lost[i].count)
+		if (!store->lost[why][table].count)
 			continue;
-		r = segment_insert(segment, TABLE_DROPS, row, ARRAY_SIZE(row));
+		r = segment_insert(segment, TABLE_DROPS, (const struct store_value *)(const void *)&row, COLUMNS_DROPS);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
+static void store_forget_lost(struct store *store)
+{
+	for (size_t i = 0; store->lost_pending && i < STORE_LOST_MAX * TABLE_MAX; i++)
+		store->lost[i / TABLE_MAX][i % TABLE_MAX].count = 0;
+	store->lost_pending = 0;
+}
+
 static int write_clock(const struct store *store, struct segment *segment)
 {
 	uint64_t now_ns = monotonic_ns();
-	struct store_value row[] = {V_INT(now_ns), V_INT((int64_t)now_ns + store->clock_offset_ns)};
+	const struct row_clock row = {
+		.monotonic_ns = field_duration(now_ns),
+		.utc_ns = field_time(now_ns + (uint64_t)store->clock_offset_ns),
+	};
 
-	return segment_insert(segment, TABLE_CLOCK, row, ARRAY_SIZE(row));
+	return segment_insert(segment, TABLE_CLOCK, (const struct store_value *)(const void *)&row, COLUMNS_CLOCK);
 }
 
 static int write_rows(struct store *store, struct segment *segment)
@@ -193,17 +221,15 @@ static int write_batch(struct store *store, enum schema_tier tier)
 		return r;
 	}
 	segment->clock_noted |= clock;
-	for (size_t i = 0; drops && i < LOST_MAX; i++)
-		store->lost[i].count = 0;
+	if (drops)
+		store_forget_lost(store);
 	return 0;
 }
 
 static bool has_work(const struct store *store, enum schema_tier tier)
 {
-	bool lost = false;
+	bool lost = schema_tables[TABLE_DROPS].tier == tier && store->lost_pending;
 
-	for (size_t i = 0; schema_tables[TABLE_DROPS].tier == tier && i < LOST_MAX; i++)
-		lost |= store->lost[i].count > 0;
 	return lost || store->queues[tier].rows || state_waits(&store->state, tier, current_number(store, tier));
 }
 
@@ -257,7 +283,7 @@ static int flush_tier(struct store *store, enum schema_tier tier, uint64_t now_n
 	trouble(store, r, queue->rows);
 	if (r == -EAGAIN)
 		return r;
-	store_lose(store, r == -ENOSPC ? LOST_DISK : LOST_ERROR, queue->rows, now_ns);
+	store_lose_queue(store, r == -ENOSPC ? STORE_LOST_DISK : STORE_LOST_ERROR, queue, now_ns);
 	queue_clear(queue);
 	/* A file that takes no rows for reasons unknown gets no second batch. */
 	if (r != -ENOSPC)

@@ -176,8 +176,6 @@ int state_write_referenced(
 void state_unwritten(struct state *state, enum schema_tier tier, uint64_t number);
 
 /* ---- the store ---- */
-enum lost { LOST_DISK, LOST_ERROR, LOST_QUEUE, LOST_MAX };
-
 struct store {
 	struct store_options options;
 	char *state_dir;
@@ -187,9 +185,11 @@ struct store {
 	struct queue queues[TIER_MAX];
 	struct segment *current[TIER_MAX];
 	struct {
-		uint64_t count;
+		uint64_t count; /* not yet in the view `drops` */
 		uint64_t since_ns;
-	} lost[LOST_MAX];
+		uint64_t total; /* since start */
+	} lost[STORE_LOST_MAX][TABLE_MAX];
+	uint64_t lost_pending;	 /* sum of the counts */
 	int64_t clock_offset_ns; /* UTC minus CLOCK_MONOTONIC */
 	bool clock_known;
 	uint64_t rows;
@@ -204,6 +204,9 @@ uint64_t store_size_max(const struct store *store, enum schema_tier tier);
 /* A paired reading of both clocks. */
 void store_clock_read(struct store *store);
 void store_clock_note(struct store *store, uint64_t monotonic, uint64_t utc);
-void store_lose(struct store *store, enum lost why, uint64_t count, uint64_t now_ns);
+extern const char *const store_lost_reasons[STORE_LOST_MAX];
+void store_lose(struct store *store, enum store_lost why, enum schema_id table, uint64_t count, uint64_t now_ns);
+/* All rows that wait in a queue. */
+void store_lose_queue(struct store *store, enum store_lost why, const struct queue *queue, uint64_t now_ns);
 
 #endif

@@ -39,12 +39,23 @@ static int64_t late_of(int64_t a, int64_t b, int64_t c)
 
 static void put_rank(const struct job *job, int64_t rank, int64_t seen_ns, bool ended)
 {
-	const struct store_value row[] = {V_INT(rank), V_INT(job->ranks), V_INT(rank), V_TEXT("bench"), V_TEXT("node0"),
-		V_INT(4000 + rank), V_INT(job->begin - NSEC_PER_SEC), V_TEXT("/usr/bin/python3"),
-		V_TEXT("python3 train.py"), V_NULL, V_NULL, V_NULL, V_TEXT("0"), V_TEXT("torchrun"),
-		V_INT(job->begin - NSEC_PER_SEC), V_INT(seen_ns), V_INT(ended), V_INT(rank + 1)};
+	const struct row_ranks row = {.rank = field_int(rank),
+		.world_size = field_int(job->ranks),
+		.local_rank = field_int(rank),
+		.job = field_text("bench"),
+		.host = field_text("node0"),
+		.pid = field_int(4000 + rank),
+		.start_time_ns = field_time(job->begin - NSEC_PER_SEC),
+		.exe = field_text("/usr/bin/python3"),
+		.command = field_text("python3 train.py"),
+		.card = field_text("0"),
+		.source = field_text("torchrun"),
+		.first_seen_ns = field_time(job->begin - NSEC_PER_SEC),
+		.last_seen_ns = field_time(seen_ns),
+		.ended = field_int(ended),
+		.instance = field_int(rank + 1)};
 
-	(void)store_put(job->store, TABLE_RANKS, row, ARRAY_SIZE(row));
+	store_put_ranks(job->store, &row);
 }
 
 /* Odd operations are of all ranks, even ones of eight. */
@@ -58,12 +69,20 @@ static void put_comms(const struct job *job, int64_t rank)
 {
 	for (int64_t i = 0; i < 2; i++) {
 		char name[20];
-		const struct store_value row[] = {V_TEXT(name_of(rank, i, name)), V_INT(rank),
-			V_INT(i ? rank : rank % 8), V_INT(i ? job->ranks : 8), V_TEXT("nccl"), V_TEXT("default_pg"),
-			V_TEXT(i ? "data" : "tensor"), V_NULL, V_NULL, V_TEXT("init"), V_NULL, V_INT(job->begin),
-			V_INT(0), V_INT(rank + 1), V_INT(2 * rank + i + 1)};
+		const struct row_communicators row = {.communicator = field_text(name_of(rank, i, name)),
+			.rank = field_int(rank),
+			.member = field_int(i ? rank : rank % 8),
+			.members = field_int(i ? job->ranks : 8),
+			.family = field_text("nccl"),
+			.name = field_text("default_pg"),
+			.kind = field_text(i ? "data" : "tensor"),
+			.source = field_text("init"),
+			.first_seen_ns = field_time(job->begin),
+			.freed = field_int(0),
+			.instance = field_int(rank + 1),
+			.communicator_key = field_int(2 * rank + i + 1)};
 
-		(void)store_put(job->store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row));
+		store_put_communicators(job->store, &row);
 	}
 }
 
@@ -71,13 +90,28 @@ static void put_op(const struct job *job, int64_t rank, int64_t step, int64_t i)
 {
 	int64_t late = late_of(rank, step, i), start = job->begin + step * step_ns + 10000 * US + i * 14500 * US + late;
 	char name[20];
-	const struct store_value row[] = {V_INT(rank), V_INT(step), V_TEXT(name_of(rank, i, name)),
-		V_INT((step - 1) * OPS / 2 + i / 2 + 1), V_TEXT(i % 2 ? "AllReduce" : "ReduceScatter"),
-		V_TEXT("float16"), V_INT(524288), V_INT(1048576), V_INT(start - 50 * US), V_INT(20 * US), V_INT(start),
-		V_INT(300 * US - late), V_TEXT("device"), V_TEXT("marker"), V_NULL, V_NULL, V_INT(0), V_INT(0),
-		V_TEXT("nccl"), V_INT(4100 + rank), V_INT(rank + 1), V_INT(2 * rank + i % 2 + 1)};
+	const struct row_collectives row = {.rank = field_int(rank),
+		.step = field_int(step),
+		.communicator = field_text(name_of(rank, i, name)),
+		.seq = field_int((step - 1) * OPS / 2 + i / 2 + 1),
+		.op = field_text(i % 2 ? "AllReduce" : "ReduceScatter"),
+		.dtype = field_text("float16"),
+		.count = field_int(524288),
+		.bytes = field_int(1048576),
+		.host_start_ns = field_time(start - 50 * US),
+		.host_duration_ns = field_duration(20 * US),
+		.device_start_ns = field_time(start),
+		.device_duration_ns = field_duration(300 * US - late),
+		.tier = field_text("device"),
+		.seq_from = field_text("marker"),
+		.captured = field_int(0),
+		.result = field_int(0),
+		.family = field_text("nccl"),
+		.thread_id = field_int(4100 + rank),
+		.instance = field_int(rank + 1),
+		.communicator_key = field_int(2 * rank + i % 2 + 1)};
 
-	(void)store_put(job->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row));
+	store_put_collectives(job->store, &row);
 }
 
 static void put_ops(const struct job *job, int64_t step)
@@ -94,26 +128,44 @@ static void put_step(const struct job *job, int64_t rank, int64_t step)
 	static const char *const stage[] = {"dataloader", "forward", "backward", "sync", "optimizer"};
 	static const int64_t length_us[] = {10000, 250000, 600000, 50000, 50000};
 	int64_t at = job->begin + step * step_ns;
-	const struct store_value whole[] = {
-		V_INT(rank), V_INT(step), V_INT(at), V_INT(step_ns - US), V_TEXT("train"), V_INT(rank + 1)};
+	const struct row_steps whole = {.rank = field_int(rank),
+		.step = field_int(step),
+		.start_ns = field_time(at),
+		.duration_ns = field_duration(step_ns - US),
+		.kind = field_text("train"),
+		.instance = field_int(rank + 1)};
 
 	for (size_t i = 0; i < ARRAY_SIZE(stage); i++) {
-		const struct store_value row[] = {V_INT(rank), V_INT(step), V_TEXT(stage[i]),
-			V_TEXT("as the framework says"), V_INT(at), V_INT(length_us[i] * US), V_INT(4000 + rank),
-			V_INT(0), V_INT(rank + 1)};
+		const struct row_stages row = {.rank = field_int(rank),
+			.step = field_int(step),
+			.stage = field_text(stage[i]),
+			.name = field_text("as the framework says"),
+			.start_ns = field_time(at),
+			.duration_ns = field_duration(length_us[i] * US),
+			.thread_id = field_int(4000 + rank),
+			.depth = field_int(0),
+			.instance = field_int(rank + 1)};
 
-		(void)store_put(job->store, TABLE_STAGES, row, ARRAY_SIZE(row));
+		store_put_stages(job->store, &row);
 		at += length_us[i] * US;
 	}
-	(void)store_put(job->store, TABLE_STEPS, whole, ARRAY_SIZE(whole));
+	store_put_steps(job->store, &whole);
 }
 
 static void put_sample(const struct job *job, int64_t rank, int64_t at)
 {
-	const struct store_value row[] = {V_INT(rank), V_INT(at), V_INT(NSEC_PER_SEC), V_INT(980000000), V_INT(1200000),
-		V_INT(0), V_INT(0), V_INT(2000000000), V_TEXT("R"), V_INT(rank + 1)};
+	const struct row_host_samples row = {.rank = field_int(rank),
+		.start_ns = field_time(at),
+		.duration_ns = field_duration(NSEC_PER_SEC),
+		.cpu_ns = field_duration(980000000),
+		.run_delay_ns = field_duration(1200000),
+		.throttled_ns = field_duration(0),
+		.major_faults = field_int(0),
+		.resident_bytes = field_int(2000000000),
+		.state = field_text("R"),
+		.instance = field_int(rank + 1)};
 
-	(void)store_put(job->store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row));
+	store_put_host_samples(job->store, &row);
 }
 
 static int put_job(const struct job *job)

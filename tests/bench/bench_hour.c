@@ -27,79 +27,147 @@ static const int64_t step_ns = 1000000000 / STEPS;
 
 static void put_rank(struct store *store, int64_t rank, uint64_t now_ns)
 {
-	const struct store_value row[] = {V_INT(rank), V_INT(RANKS), V_INT(rank), V_TEXT("bench"), V_TEXT("node0"),
-		V_INT(4000 + rank), V_INT(now_ns), V_TEXT("/usr/bin/python3"), V_TEXT("python3 train.py"), V_NULL,
-		V_NULL, V_NULL, V_TEXT("0"), V_TEXT("torchrun"), V_INT(now_ns), V_INT(now_ns), V_INT(0),
-		V_INT(rank + 1)};
+	const struct row_ranks row = {.rank = field_int(rank),
+		.world_size = field_int(RANKS),
+		.local_rank = field_int(rank),
+		.job = field_text("bench"),
+		.host = field_text("node0"),
+		.pid = field_int(4000 + rank),
+		.start_time_ns = field_time(now_ns),
+		.exe = field_text("/usr/bin/python3"),
+		.command = field_text("python3 train.py"),
+		.card = field_text("0"),
+		.source = field_text("torchrun"),
+		.first_seen_ns = field_time(now_ns),
+		.last_seen_ns = field_time(now_ns),
+		.ended = field_int(0),
+		.instance = field_int(rank + 1)};
 
-	(void)store_put(store, TABLE_RANKS, row, ARRAY_SIZE(row));
+	store_put_ranks(store, &row);
 }
 
 static void put_comm(struct store *store, int64_t rank, uint64_t now_ns)
 {
-	const struct store_value row[] = {V_TEXT(COMM), V_INT(rank), V_INT(rank), V_INT(RANKS), V_TEXT("nccl"),
-		V_TEXT("default_pg"), V_TEXT("data"), V_NULL, V_NULL, V_TEXT("init"), V_NULL, V_INT(now_ns), V_INT(0),
-		V_INT(rank + 1), V_INT(rank + 1)};
+	const struct row_communicators row = {.communicator = field_text(COMM),
+		.rank = field_int(rank),
+		.member = field_int(rank),
+		.members = field_int(RANKS),
+		.family = field_text("nccl"),
+		.name = field_text("default_pg"),
+		.kind = field_text("data"),
+		.source = field_text("init"),
+		.first_seen_ns = field_time(now_ns),
+		.freed = field_int(0),
+		.instance = field_int(rank + 1),
+		.communicator_key = field_int(rank + 1)};
 
-	(void)store_put(store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row));
+	store_put_communicators(store, &row);
 }
 
 static void put_stages(struct store *store, int64_t rank, int64_t step, int64_t at)
 {
 	static const char *const stage[] = {
 		"dataloader", "zero_grad", "forward", "backward", "optimizer", "sync", "gc"};
-	const struct store_value whole[] = {
-		V_INT(rank), V_INT(step), V_INT(at), V_INT(step_ns - 1000), V_TEXT("train"), V_INT(rank + 1)};
+	const struct row_steps whole = {.rank = field_int(rank),
+		.step = field_int(step),
+		.start_ns = field_time(at),
+		.duration_ns = field_duration(step_ns - 1000),
+		.kind = field_text("train"),
+		.instance = field_int(rank + 1)};
 
 	for (int64_t i = 0; i < (int64_t)ARRAY_SIZE(stage); i++) {
-		const struct store_value row[] = {V_INT(rank), V_INT(step), V_TEXT(stage[i]),
-			V_TEXT("as the framework says"), V_INT(at + i * step_ns / 8), V_INT(step_ns / 9),
-			V_INT(4000 + rank), V_INT(0), V_INT(rank + 1)};
+		const struct row_stages row = {.rank = field_int(rank),
+			.step = field_int(step),
+			.stage = field_text(stage[i]),
+			.name = field_text("as the framework says"),
+			.start_ns = field_time(at + i * step_ns / 8),
+			.duration_ns = field_duration(step_ns / 9),
+			.thread_id = field_int(4000 + rank),
+			.depth = field_int(0),
+			.instance = field_int(rank + 1)};
 
-		(void)store_put(store, TABLE_STAGES, row, ARRAY_SIZE(row));
+		store_put_stages(store, &row);
 	}
-	(void)store_put(store, TABLE_STEPS, whole, ARRAY_SIZE(whole));
+	store_put_steps(store, &whole);
 }
 
 static void put_ops(struct store *store, int64_t rank, int64_t step, int64_t at)
 {
 	for (int64_t i = 0; i < OPS; i++) {
 		int64_t start = at + i * step_ns / (OPS + 1) + rank * 7000;
-		const struct store_value row[] = {V_INT(rank), V_INT(step), V_TEXT(COMM),
-			V_INT((step - 1) * OPS + i + 1), V_TEXT(i % 5 ? "AllReduce" : "AllGather"), V_TEXT("float16"),
-			V_INT(1048576), V_INT(2097152), V_INT(start), V_INT(20000), V_INT(start + 50000),
-			V_INT(3000000), V_TEXT("device"), V_TEXT("init"), V_NULL, V_NULL, V_INT(0), V_INT(0),
-			V_TEXT("nccl"), V_INT(4100 + rank), V_INT(rank + 1), V_INT(rank + 1)};
+		const struct row_collectives row = {.rank = field_int(rank),
+			.step = field_int(step),
+			.communicator = field_text(COMM),
+			.seq = field_int((step - 1) * OPS + i + 1),
+			.op = field_text(i % 5 ? "AllReduce" : "AllGather"),
+			.dtype = field_text("float16"),
+			.count = field_int(1048576),
+			.bytes = field_int(2097152),
+			.host_start_ns = field_time(start),
+			.host_duration_ns = field_duration(20000),
+			.device_start_ns = field_time(start + 50000),
+			.device_duration_ns = field_duration(3000000),
+			.tier = field_text("device"),
+			.seq_from = field_text("init"),
+			.captured = field_int(0),
+			.result = field_int(0),
+			.family = field_text("nccl"),
+			.thread_id = field_int(4100 + rank),
+			.instance = field_int(rank + 1),
+			.communicator_key = field_int(rank + 1)};
 
-		(void)store_put(store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row));
+		store_put_collectives(store, &row);
 	}
 }
 
 static void put_host(struct store *store, int64_t rank, int64_t at)
 {
 	for (int64_t i = 0; i < 20; i++) {
-		const struct store_value row[] = {V_INT(rank), V_INT(4000 + rank + i % 3 * 50), V_TEXT("python3"),
-			V_INT(at + i * 50000000), V_INT(3000000), V_INT(i % 2 ? 2500000 : 0), V_INT(7000 + i % 5),
-			V_TEXT("kworker/3:1"), V_INT(7000 + i % 7), V_TEXT("stress"), V_INT(rank + 1)};
+		const struct row_offcpu row = {.rank = field_int(rank),
+			.thread_id = field_int(4000 + rank + i % 3 * 50),
+			.thread_name = field_text("python3"),
+			.start_ns = field_time(at + i * 50000000),
+			.duration_ns = field_duration(3000000),
+			.run_delay_ns = field_duration(i % 2 ? 2500000 : 0),
+			.next_pid = field_int(7000 + i % 5),
+			.next_name = field_text("kworker/3:1"),
+			.previous_pid = field_int(7000 + i % 7),
+			.previous_name = field_text("stress"),
+			.instance = field_int(rank + 1)};
 
-		(void)store_put(store, TABLE_OFFCPU, row, ARRAY_SIZE(row));
+		store_put_offcpu(store, &row);
 	}
 	for (int64_t i = 0; i < 10; i++) {
-		const struct store_value row[] = {V_INT(rank), V_NULL, V_NULL,
-			V_TEXT(i % 2 ? "cudaFree" : "cudaMalloc"), V_INT(140000000000 + rank), V_INT(33554432),
-			V_INT(0), V_INT(at + i * 100000000), V_INT(90000), V_NULL, V_INT(4000 + rank), V_INT(rank + 1)};
+		const struct row_allocations row = {.rank = field_int(rank),
+			.op = field_text(i % 2 ? "cudaFree" : "cudaMalloc"),
+			.address = field_int(140000000000 + rank),
+			.bytes = field_int(33554432),
+			.result = field_int(0),
+			.start_ns = field_time(at + i * 100000000),
+			.duration_ns = field_duration(90000),
+			.thread_id = field_int(4000 + rank),
+			.instance = field_int(rank + 1)};
 
-		(void)store_put(store, TABLE_ALLOCATIONS, row, ARRAY_SIZE(row));
+		store_put_allocations(store, &row);
 	}
-	(void)store_put(store, TABLE_HOST_SAMPLES,
-		(const struct store_value[]){V_INT(rank), V_INT(at), V_INT(NSEC_PER_SEC), V_INT(980000000),
-			V_INT(1200000), V_INT(0), V_INT(0), V_INT(2000000000 + at % 1000000), V_TEXT("R"),
-			V_INT(rank + 1)},
-		10);
-	(void)store_put(store, TABLE_LAUNCHES,
-		(const struct store_value[]){V_INT(rank), V_NULL, V_INT(at + 300000000), V_INT(50000000),
-			V_INT(4000 + rank), V_TEXT("cudaLaunchKernel"), V_INT(600), V_INT(900000), V_INT(rank + 1)},
-		9);
+	store_put_host_samples(store, &(struct row_host_samples){.rank = field_int(rank),
+					      .start_ns = field_time(at),
+					      .duration_ns = field_duration(NSEC_PER_SEC),
+					      .cpu_ns = field_duration(980000000),
+					      .run_delay_ns = field_duration(1200000),
+					      .throttled_ns = field_duration(0),
+					      .major_faults = field_int(0),
+					      .resident_bytes = field_int(2000000000 + at % 1000000),
+					      .state = field_text("R"),
+					      .instance = field_int(rank + 1)});
+	store_put_launches(store, &(struct row_launches){.rank = field_int(rank),
+					  .start_ns = field_time(at + 300000000),
+					  .duration_ns = field_duration(50000000),
+					  .thread_id = field_int(4000 + rank),
+					  .api = field_text("cudaLaunchKernel"),
+					  .count = field_int(600),
+					  .longest_gap_ns = field_duration(900000),
+					  .instance = field_int(rank + 1)});
 }
 
 /* Each is drawn from one more table that the report reads. */
@@ -119,14 +187,27 @@ static void put_findings(struct store *store, int64_t begin, int64_t end)
 	for (int64_t i = 0; i < 2 * (int64_t)ARRAY_SIZE(findings); i++) {
 		size_t kind = (size_t)i / 2;
 		const char *communicator = findings[kind].communicator;
-		const struct store_value row[] = {V_TEXT(findings[kind].kind), V_TEXT(findings[kind].cause),
-			V_TEXT("closed"), V_TEXT("critical"), V_REAL(0.9), V_TEXT(findings[kind].tier), V_TEXT("bench"),
-			communicator ? V_NULL : V_INT(i), V_TEXT("node0"), V_TEXT("0"),
-			communicator ? V_TEXT(communicator) : V_NULL, V_NULL, V_NULL, V_INT(begin), V_INT(begin),
-			V_INT(end), V_REAL(1.5), V_REAL(1), V_NULL, V_TEXT(findings[kind].evidence), V_TEXT("slow"),
-			V_INT(i + 1)};
+		const struct row_findings row = {.kind = field_text(findings[kind].kind),
+			.cause = field_text(findings[kind].cause),
+			.state = field_text("closed"),
+			.severity = field_text("critical"),
+			.confidence = field_real(0.9),
+			.tier = field_text(findings[kind].tier),
+			.job = field_text("bench"),
+			.rank = field_int_if(!communicator, i),
+			.host = field_text("node0"),
+			.card = field_text("0"),
+			.communicator = field_text(communicator ? communicator : NULL),
+			.since_ns = field_time(begin),
+			.noticed_ns = field_time(begin),
+			.until_ns = field_time(end),
+			.slowdown = field_real(1.5),
+			.cost_card_hours = field_real(1),
+			.evidence = field_text(findings[kind].evidence),
+			.sentence = field_text("slow"),
+			.finding = field_int(i + 1)};
 
-		(void)store_put(store, TABLE_FINDINGS, row, ARRAY_SIZE(row));
+		store_put_findings(store, &row);
 	}
 }
 

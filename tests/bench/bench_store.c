@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_store DIR PAIRS ROWS: rows like a stage's, through store_put and store_flush and by a bare SQLite insert into
+ * bench_store DIR PAIRS ROWS: rows like a stage's, through store_put_stages and store_flush and by a bare SQLite insert into
  * one table (prepared, WAL, synchronous=NORMAL, one transaction a BATCH rows), in turn; and rows like off-CPU
  * intervals through the store. The clock stops when the files are closed. Prints one sample a line for table.awk.
  */
@@ -59,11 +59,18 @@ static int add_size(const char *path, const struct stat *stat, int type, struct 
 static int put_stage(struct store *store, long i, uint64_t base_ns)
 {
 	struct row row = row_at(i, base_ns);
-	const struct store_value values[] = {V_INT(row.rank), V_INT(row.step), V_TEXT(row.stage), V_TEXT(row.name),
-		V_INT(row.start_ns), V_INT(row.duration_ns), V_INT(row.thread_id), V_INT(row.depth),
-		V_INT(row.instance)};
+	const struct row_stages values = {.rank = field_int(row.rank),
+		.step = field_int(row.step),
+		.stage = field_text(row.stage),
+		.name = field_text(row.name),
+		.start_ns = field_time(row.start_ns),
+		.duration_ns = field_duration(row.duration_ns),
+		.thread_id = field_int(row.thread_id),
+		.depth = field_int(row.depth),
+		.instance = field_int(row.instance)};
 
-	return store_put(store, TABLE_STAGES, values, ARRAY_SIZE(values));
+	store_put_stages(store, &values);
+	return 0;
 }
 
 /* Off-CPU intervals of threads; a node has few task names. */
@@ -72,11 +79,20 @@ static int put_offcpu(struct store *store, long i, uint64_t base_ns)
 	static const char *const name[] = {"python3", "pt_autograd_0", "pt_data_worker", "swapper/3", "ksoftirqd/3",
 		"kworker/3:1", "nccl_monitor"};
 	struct row row = row_at(i, base_ns);
-	const struct store_value values[] = {V_INT(row.rank), V_INT(row.thread_id + i % 3), V_TEXT(name[i % 3]),
-		V_INT(row.start_ns), V_INT(row.duration_ns), V_INT(row.duration_ns / 7), V_INT(i * 31 % 4096),
-		V_TEXT(name[3 + i % 4]), V_INT(i * 31 % 4096), V_TEXT(name[3 + i / 5 % 4]), V_INT(row.instance)};
+	const struct row_offcpu values = {.rank = field_int(row.rank),
+		.thread_id = field_int(row.thread_id + i % 3),
+		.thread_name = field_text(name[i % 3]),
+		.start_ns = field_time(row.start_ns),
+		.duration_ns = field_duration(row.duration_ns),
+		.run_delay_ns = field_duration(row.duration_ns / 7),
+		.next_pid = field_int(i * 31 % 4096),
+		.next_name = field_text(name[3 + i % 4]),
+		.previous_pid = field_int(i * 31 % 4096),
+		.previous_name = field_text(name[3 + i / 5 % 4]),
+		.instance = field_int(row.instance)};
 
-	return store_put(store, TABLE_OFFCPU, values, ARRAY_SIZE(values));
+	store_put_offcpu(store, &values);
+	return 0;
 }
 
 static int run_store(const char *dir, long rows, uint64_t base_ns, int (*put)(struct store *, long, uint64_t))

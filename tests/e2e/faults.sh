@@ -86,6 +86,14 @@ dropped() { "$tracectl" status --json | "$python_here" -c 'import json, sys; pri
 dropping() { [ "$(dropped)" -gt 0 ]; }
 wait_for 60 dropping || fail "the disk is full and no drop is counted"
 echo "$(dropped) rows dropped and counted"
+tables_named() { # every dropped row is of a table, and steps are among them
+	"$tracectl" status --json | "$python_here" -c '
+import json, sys
+store = json.load(sys.stdin)["store"]
+sys.exit(sum(d["rows"] for d in store["drops"]) != store["rows_dropped"] or "steps" not in [d["table"] for d in store["drops"]])'
+}
+wait_for 20 tables_named || fail "status does not say which tables lost rows"
+grep -q 'table steps: .* dropped' <<<"$("$tracectl" status)" || fail "people are not shown which tables lost rows"
 "$tracectl" status | grep -iE 'full|room|space' || fail "status does not say that the disk is full"
 rm "$disk/filler"
 flush
@@ -93,6 +101,7 @@ flush
 before=$(steps_of "$full")
 wait_for 30 stepping "$full" $((before + 20)) || fail "no steps although there is room again"
 [ "$(query "select count(*) from drops where count > 0")" -gt 0 ] || fail "the store does not say what was lost"
+[ "$(query "select count(*) from drops where source = 'store' and table_name = 'steps'")" -gt 0 ] || fail "the store does not say which tables lost rows"
 kill -9 "$full"
 wait "$full" 2>/dev/null || true
 children=()

@@ -199,7 +199,7 @@ static unsigned add_rows(struct input *input, sqlite3 *const *db)
 	assert(sqlite3_prepare_v2(db[which >> 7], sql, -1, &statement, NULL) == SQLITE_OK);
 	for (unsigned repeat = 0; repeat <= times; repeat++) {
 		same = *input;
-		for (size_t i = 0; i < schema_columns(table); i++)
+		for (size_t i = 0; i < schema_stored(table); i++)
 			bind(&same, statement, (int)i + 1, &table->columns[i], repeat);
 		(void)sqlite3_step(statement); /* keys take whole numbers only */
 		sqlite3_reset(statement);

@@ -114,17 +114,29 @@ static inline void script_put_finding(struct store *store, const struct finding 
 	if (!told.sentence[0])
 		finding_write_sentence(&told);
 	(void)finding_evidence_json(f, evidence, sizeof(evidence));
-	const struct store_value row[] = {V_TEXT(finding_kind_word(f->kind)), V_TEXT(finding_cause_word(f->cause)),
-		V_TEXT(finding_state_word(f->state)), V_TEXT(finding_severity_word(f->severity)), V_REAL(f->confidence),
-		V_TEXT(finding_tier_word(f->tier)), f->job[0] ? V_TEXT(f->job) : V_NULL,
-		f->rank < 0 ? V_NULL : V_INT(f->rank), f->host[0] ? V_TEXT(f->host) : V_NULL,
-		f->card[0] ? V_TEXT(f->card) : V_NULL, f->communicator[0] ? V_TEXT(f->communicator) : V_NULL,
-		V_INT(f->since_step), V_NULL, V_INT(f->since_ns), V_INT(f->noticed_ns),
-		f->until_ns ? V_INT(f->until_ns) : V_NULL, f->slowdown > 0 ? V_REAL(f->slowdown) : V_NULL,
-		V_REAL(f->cost_card_hours), f->others[0] ? V_TEXT(f->others) : V_NULL, V_TEXT(evidence),
-		V_TEXT(told.sentence), V_INT(f->id)};
+	const struct row_findings row = {.kind = field_text(finding_kind_word(f->kind)),
+		.cause = field_text(finding_cause_word(f->cause)),
+		.state = field_text(finding_state_word(f->state)),
+		.severity = field_text(finding_severity_word(f->severity)),
+		.confidence = field_real(f->confidence),
+		.tier = field_text(finding_tier_word(f->tier)),
+		.job = field_text_if(f->job),
+		.rank = field_int_if(f->rank >= 0, f->rank),
+		.host = field_text_if(f->host),
+		.card = field_text_if(f->card),
+		.communicator = field_text_if(f->communicator),
+		.since_step = field_int(f->since_step),
+		.since_ns = field_time(f->since_ns),
+		.noticed_ns = field_time(f->noticed_ns),
+		.until_ns = field_time_if(f->until_ns, f->until_ns),
+		.slowdown = field_real_if(f->slowdown > 0, f->slowdown),
+		.cost_card_hours = field_real(f->cost_card_hours),
+		.others = field_text_if(f->others),
+		.evidence = field_text(evidence),
+		.sentence = field_text(told.sentence),
+		.finding = field_int(f->id)};
 
-	(void)store_put(store, TABLE_FINDINGS, row, ARRAY_SIZE(row));
+	store_put_findings(store, &row);
 }
 
 static inline int64_t script_instance(const struct script *script, uint32_t node, uint32_t card)
@@ -140,13 +152,23 @@ static inline void script_put_rank(struct store *store, const struct script *scr
 	script_job(script, node, job);
 	script_host(script, node, host);
 	snprintf(name, sizeof(name), "%u", card);
-	const struct store_value row[] = {V_INT(script_rank(script, node, card)), V_INT(script_world(script)),
-		V_INT(card), V_TEXT(job), V_TEXT(host), V_INT(1000 + card), V_INT(start_ns), V_TEXT("/usr/bin/python3"),
-		V_TEXT("train.py"), V_NULL, V_NULL, V_NULL, V_TEXT(name), V_TEXT("torchrun"),
-		V_INT(start_ns + SCRIPT_SECOND), V_INT(start_ns + SCRIPT_SECOND), V_INT(0),
-		V_INT(script_instance(script, node, card))};
+	const struct row_ranks row = {.rank = field_int(script_rank(script, node, card)),
+		.world_size = field_int(script_world(script)),
+		.local_rank = field_int(card),
+		.job = field_text(job),
+		.host = field_text(host),
+		.pid = field_int(1000 + card),
+		.start_time_ns = field_time(start_ns),
+		.exe = field_text("/usr/bin/python3"),
+		.command = field_text("train.py"),
+		.card = field_text(name),
+		.source = field_text("torchrun"),
+		.first_seen_ns = field_time(start_ns + SCRIPT_SECOND),
+		.last_seen_ns = field_time(start_ns + SCRIPT_SECOND),
+		.ended = field_int(0),
+		.instance = field_int(script_instance(script, node, card))};
 
-	(void)store_put(store, TABLE_RANKS, row, ARRAY_SIZE(row));
+	store_put_ranks(store, &row);
 }
 
 /* The same for all that use it, so that a day is the same day again. */
@@ -212,10 +234,17 @@ static inline void script_put_stages(
 		double share = script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns);
 		uint64_t length_ns = (uint64_t)(share * (double)script->step_ns *
 						(0.97 + 0.06 * script_noise(time_ns + (uint64_t)rank * 7 + i)));
-		const struct store_value row[] = {V_INT(rank), V_INT(step), V_TEXT(stages[i].stage), V_TEXT("x"),
-			V_INT(at_ns), V_INT(length_ns), V_INT(1), V_INT(0), V_INT(instance)};
+		const struct row_stages row = {.rank = field_int(rank),
+			.step = field_int(step),
+			.stage = field_text(stages[i].stage),
+			.name = field_text("x"),
+			.start_ns = field_time(at_ns),
+			.duration_ns = field_duration(length_ns),
+			.thread_id = field_int(1),
+			.depth = field_int(0),
+			.instance = field_int(instance)};
 
-		(void)store_put(store, TABLE_STAGES, row, ARRAY_SIZE(row));
+		store_put_stages(store, &row);
 		at_ns += length_ns;
 	}
 }
@@ -238,11 +267,18 @@ static inline void script_put_sample(
 		throttled_ns += f->cause == CAUSE_THROTTLING ? script->sample_ns / 4 : 0;
 		faults += f->cause == CAUSE_FAULTS ? 400 * script->sample_ns / SCRIPT_SECOND : 0;
 	}
-	const struct store_value row[] = {V_INT(rank), V_INT(time_ns), V_INT(script->sample_ns),
-		V_INT(script->sample_ns / 2), V_INT(delay_ns), V_INT(throttled_ns), V_INT(faults), V_INT(4ULL << 30),
-		V_TEXT("R"), V_INT(script_instance(script, node, card))};
+	const struct row_host_samples row = {.rank = field_int(rank),
+		.start_ns = field_time(time_ns),
+		.duration_ns = field_duration(script->sample_ns),
+		.cpu_ns = field_duration(script->sample_ns / 2),
+		.run_delay_ns = field_duration(delay_ns),
+		.throttled_ns = field_duration(throttled_ns),
+		.major_faults = field_int(faults),
+		.resident_bytes = field_int(4ULL << 30),
+		.state = field_text("R"),
+		.instance = field_int(script_instance(script, node, card))};
 
-	(void)store_put(store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row));
+	store_put_host_samples(store, &row);
 }
 
 /* Operations of communicators that a finding tells of, as long as it says that they were. */
@@ -253,14 +289,25 @@ static inline void script_put_operations(
 		const struct finding *f = &script->finding[i].is;
 		double told = script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
 		double ns = told >= 0 && told < 1e15 ? told : 0;
-		const struct store_value row[] = {V_INT(script_rank(script, node, card)), V_INT(step),
-			V_TEXT(f->communicator), V_INT(step), V_TEXT("AllReduce"), V_NULL, V_INT(1), V_INT(4096),
-			V_INT(time_ns), V_INT(ns * (0.95 + 0.1 * script_noise(time_ns + card))), V_NULL, V_NULL,
-			V_TEXT("host"), V_TEXT("init"), V_NULL, V_NULL, V_INT(0), V_INT(0), V_TEXT("nccl"), V_INT(1),
-			V_INT(script_instance(script, node, card)), V_NULL};
+		const struct row_collectives row = {.rank = field_int(script_rank(script, node, card)),
+			.step = field_int(step),
+			.communicator = field_text(f->communicator),
+			.seq = field_int(step),
+			.op = field_text("AllReduce"),
+			.count = field_int(1),
+			.bytes = field_int(4096),
+			.host_start_ns = field_time(time_ns),
+			.host_duration_ns = field_duration(ns * (0.95 + 0.1 * script_noise(time_ns + card))),
+			.tier = field_text("host"),
+			.seq_from = field_text("init"),
+			.captured = field_int(0),
+			.result = field_int(0),
+			.family = field_text("nccl"),
+			.thread_id = field_int(1),
+			.instance = field_int(script_instance(script, node, card))};
 
 		if (f->communicator[0] && script->finding[i].node == (int32_t)node)
-			(void)store_put(store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row));
+			store_put_collectives(store, &row);
 	}
 }
 
@@ -300,11 +347,15 @@ static inline void script_put_time(struct store *store, const struct script *scr
 		length_ns = (uint64_t)((double)script->step_ns * slow * (0.985 + 0.03 * script_noise(*next_ns)));
 		for (uint32_t card = 0; card < script->cards && script_watches(script, node, *next_ns); card++) {
 			int32_t rank = script_rank(script, node, card);
-			const struct store_value row[] = {V_INT(rank), V_INT(*step), V_INT(*next_ns),
-				V_INT((double)length_ns * (0.998 + 0.004 * script_noise(*next_ns + (uint64_t)rank))),
-				V_TEXT("train"), V_INT(script_instance(script, node, card))};
+			const struct row_steps row = {.rank = field_int(rank),
+				.step = field_int(*step),
+				.start_ns = field_time(*next_ns),
+				.duration_ns = field_duration(
+					(double)length_ns * (0.998 + 0.004 * script_noise(*next_ns + (uint64_t)rank))),
+				.kind = field_text("train"),
+				.instance = field_int(script_instance(script, node, card))};
 
-			(void)store_put(store, TABLE_STEPS, row, ARRAY_SIZE(row));
+			store_put_steps(store, &row);
 			if (script_has_stages(script, node))
 				script_put_stages(store, script, node, card, *step, *next_ns);
 			script_put_operations(store, script, node, card, *step, *next_ns);
@@ -345,10 +396,12 @@ static inline int script_write_nodes(const struct script *script, const char *fo
 		if (!script->split || script->finding[i].node == (int32_t)first)
 			script_put_finding(store, &script->finding[i].is);
 	if (r == 0 && script->drops) {
-		const struct store_value row[] = {
-			V_INT(since_ns + SCRIPT_HOUR), V_TEXT("ring"), V_TEXT("full"), V_INT(script->drops)};
+		const struct row_drops row = {.start_ns = field_time(since_ns + SCRIPT_HOUR),
+			.source = field_text("ring"),
+			.reason = field_text("full"),
+			.count = field_int(script->drops)};
 
-		(void)store_put(store, TABLE_DROPS, row, ARRAY_SIZE(row));
+		store_put_drops(store, &row);
 	}
 	for (uint64_t time_ns = since_ns; r == 0 && time_ns < script->until_ns; time_ns += script->sample_ns) {
 		for (uint32_t node = first; node <= last; node++)

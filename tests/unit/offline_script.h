@@ -200,43 +200,32 @@ static inline struct store *off_store(const char *name)
 	return store;
 }
 
-#define OFF_ROW(table_of) \
-	struct store_value row[SCHEMA_COLUMNS_MAX] = {0}; \
-	const struct schema_table *table = &schema_tables[table_of]
-#define OFF_SET(name, value) row[schema_column_find(table, name)] = (value)
-
 static inline void off_put_rank(struct store *store, int rank, const char *host, int64_t skew_ns)
 {
 	const struct align_rank who = off_rank(rank, host);
-	OFF_ROW(TABLE_RANKS);
-
-	OFF_SET("rank", V_INT(rank));
-	OFF_SET("world_size", V_INT(OFF_RANKS));
-	OFF_SET("job", off.job[0] ? V_TEXT(off.job) : V_NULL);
-	OFF_SET("host", V_TEXT(host));
-	OFF_SET("card", V_TEXT(who.card));
-	OFF_SET("pid", V_INT(100 + rank));
-	OFF_SET("start_time_ns", V_INT((int64_t)off.begin_ns + skew_ns));
-	OFF_SET("first_seen_ns", V_INT((int64_t)off.begin_ns + skew_ns + 1000000));
-	OFF_SET("last_seen_ns", V_INT((int64_t)off.begin_ns + skew_ns + 1000000));
-	OFF_SET("ended", V_INT(0));
-	OFF_SET("instance", V_INT(rank + 1));
-	assert_int_equal(store_put(store, TABLE_RANKS, row, schema_columns(table)), 0);
+	store_put_ranks(store, &(struct row_ranks){.rank = field_int(rank),
+				       .world_size = field_int(OFF_RANKS),
+				       .job = field_text_if(off.job),
+				       .host = field_text(host),
+				       .card = field_text(who.card),
+				       .pid = field_int(100 + rank),
+				       .start_time_ns = field_time((int64_t)off.begin_ns + skew_ns),
+				       .first_seen_ns = field_time((int64_t)off.begin_ns + skew_ns + 1000000),
+				       .last_seen_ns = field_time((int64_t)off.begin_ns + skew_ns + 1000000),
+				       .ended = field_int(0),
+				       .instance = field_int(rank + 1)});
 }
 
 static inline void off_put_comm_of(struct store *store, int rank, const char *communicator, int64_t key)
 {
-	OFF_ROW(TABLE_COMMUNICATORS);
-
-	OFF_SET("communicator", V_TEXT(communicator));
-	OFF_SET("rank", V_INT(rank));
-	OFF_SET("member", V_INT(rank));
-	OFF_SET("members", V_INT(OFF_RANKS));
-	OFF_SET("family", V_TEXT("gloo"));
-	OFF_SET("kind", V_TEXT("data"));
-	OFF_SET("instance", V_INT(rank + 1));
-	OFF_SET("communicator_key", V_INT(key));
-	assert_int_equal(store_put(store, TABLE_COMMUNICATORS, row, schema_columns(table)), 0);
+	store_put_communicators(store, &(struct row_communicators){.communicator = field_text(communicator),
+					       .rank = field_int(rank),
+					       .member = field_int(rank),
+					       .members = field_int(OFF_RANKS),
+					       .family = field_text("gloo"),
+					       .kind = field_text("data"),
+					       .instance = field_int(rank + 1),
+					       .communicator_key = field_int(key)});
 }
 
 static inline void off_put_comm(struct store *store, int rank)
@@ -246,49 +235,40 @@ static inline void off_put_comm(struct store *store, int rank)
 
 static inline void off_put_stage(struct store *store, const struct off_event *e, int64_t start_ns)
 {
-	OFF_ROW(TABLE_STAGES);
-
-	OFF_SET("rank", V_INT(e->rank));
-	OFF_SET("step", V_INT(e->step));
-	OFF_SET("stage", V_TEXT(stage_text(e->kind)));
-	OFF_SET("start_ns", V_INT(start_ns));
-	OFF_SET("duration_ns", V_INT(e->end_ns - e->start_ns));
-	OFF_SET("thread_id", V_INT(1));
-	OFF_SET("depth", V_INT(0));
-	OFF_SET("instance", V_INT(e->rank + 1));
-	assert_int_equal(store_put(store, TABLE_STAGES, row, schema_columns(table)), 0);
+	store_put_stages(store, &(struct row_stages){.rank = field_int(e->rank),
+					.step = field_int(e->step),
+					.stage = field_text(stage_text(e->kind)),
+					.start_ns = field_time(start_ns),
+					.duration_ns = field_duration(e->end_ns - e->start_ns),
+					.thread_id = field_int(1),
+					.depth = field_int(0),
+					.instance = field_int(e->rank + 1)});
 }
 
 static inline void off_put_op(struct store *store, const struct off_event *e, int64_t start_ns)
 {
-	OFF_ROW(TABLE_COLLECTIVES);
-
-	OFF_SET("rank", V_INT(e->rank));
-	OFF_SET("step", V_INT(e->step));
-	OFF_SET("communicator", V_TEXT(OFF_COMMUNICATOR));
-	OFF_SET("seq", V_INT(e->seq));
-	OFF_SET("op", V_TEXT("AllReduce"));
-	OFF_SET("bytes", V_INT(1 << 20));
-	OFF_SET("host_start_ns", V_INT(start_ns));
-	OFF_SET("host_duration_ns", V_INT(e->end_ns - e->start_ns));
-	OFF_SET("tier", V_TEXT("host"));
-	OFF_SET("seq_from", V_TEXT("init"));
-	OFF_SET("family", V_TEXT("gloo"));
-	OFF_SET("instance", V_INT(e->rank + 1));
-	assert_int_equal(store_put(store, TABLE_COLLECTIVES, row, schema_columns(table)), 0);
+	store_put_collectives(store, &(struct row_collectives){.rank = field_int(e->rank),
+					     .step = field_int(e->step),
+					     .communicator = field_text(OFF_COMMUNICATOR),
+					     .seq = field_int(e->seq),
+					     .op = field_text("AllReduce"),
+					     .bytes = field_int(1 << 20),
+					     .host_start_ns = field_time(start_ns),
+					     .host_duration_ns = field_duration(e->end_ns - e->start_ns),
+					     .tier = field_text("host"),
+					     .seq_from = field_text("init"),
+					     .family = field_text("gloo"),
+					     .instance = field_int(e->rank + 1)});
 }
 
 static inline void off_put_step(struct store *store, const struct off_event *e, int64_t start_ns)
 {
-	OFF_ROW(TABLE_STEPS);
-
-	OFF_SET("rank", V_INT(e->rank));
-	OFF_SET("step", V_INT(e->step));
-	OFF_SET("start_ns", V_INT(start_ns));
-	OFF_SET("duration_ns", V_INT(e->end_ns - e->start_ns));
-	OFF_SET("kind", V_TEXT("train"));
-	OFF_SET("instance", V_INT(e->rank + 1));
-	assert_int_equal(store_put(store, TABLE_STEPS, row, schema_columns(table)), 0);
+	store_put_steps(store, &(struct row_steps){.rank = field_int(e->rank),
+				       .step = field_int(e->step),
+				       .start_ns = field_time(start_ns),
+				       .duration_ns = field_duration(e->end_ns - e->start_ns),
+				       .kind = field_text("train"),
+				       .instance = field_int(e->rank + 1)});
 }
 
 /* Ranks first to last to the store of that name below dir, whose clock is skew_ns ahead: of all events, those from one

@@ -62,18 +62,18 @@ __attribute__((weak)) int store_instance(
 	return 0;
 }
 
-__attribute__((weak)) int store_put(
-	struct store *store, enum schema_id table, const struct store_value *values, size_t count)
+__attribute__((weak)) void store_put_values(struct store *store, enum schema_id table, const struct store_value *values)
 {
+	const struct row_ranks *row = (const struct row_ranks *)(const void *)values;
+
 	(void)store;
 	assert_int_equal(table, TABLE_RANKS);
-	assert_int_equal(count, 18);
-	t.row_rank = values[0].type == STORE_NULL ? -1 : values[0].integer;
-	assert_true(copy_text(t.row_card, sizeof(t.row_card), values[12].type == STORE_NULL ? "" : values[12].text));
-	t.row_ended = values[16].integer;
-	t.row_instance = values[17].integer;
+	t.row_rank = row->rank.value.type == STORE_NULL ? -1 : row->rank.value.integer;
+	assert_true(copy_text(
+		t.row_card, sizeof(t.row_card), row->card.value.type == STORE_NULL ? "" : row->card.value.text));
+	t.row_ended = row->ended.value.integer;
+	t.row_instance = row->instance.value.integer;
 	t.rows++;
-	return 0;
 }
 
 __attribute__((weak)) int kernel_rank_add(struct kernel *kernel, uint32_t pid, uint32_t slot)

@@ -72,31 +72,39 @@ static inline struct store *open_store(void)
 static inline void put_stage(
 	struct store *store, int64_t instance, const char *stage, uint64_t start_ns, int64_t duration)
 {
-	struct store_value row[] = {V_INT(instance), V_NULL, V_TEXT(stage), V_TEXT("n"), V_INT(start_ns),
-		V_INT(duration), V_INT(7), V_INT(0), V_INT(instance)};
+	const struct row_stages row = {.rank = field_int(instance),
+		.stage = field_text(stage),
+		.name = field_text("n"),
+		.start_ns = field_time(start_ns),
+		.duration_ns = field_duration(duration),
+		.thread_id = field_int(7),
+		.depth = field_int(0),
+		.instance = field_int(instance)};
 
-	assert_int_equal(store_put(store, TABLE_STAGES, row, ARRAY_SIZE(row)), 0);
+	store_put_stages(store, &row);
 }
 
 static inline void put_step(struct store *store, int64_t instance, int64_t step, uint64_t start_ns)
 {
-	struct store_value row[] = {V_INT(0), V_INT(step), V_INT(start_ns), V_INT(5), V_TEXT("train"), V_INT(instance)};
+	const struct row_steps row = {.rank = field_int(0),
+		.step = field_int(step),
+		.start_ns = field_time(start_ns),
+		.duration_ns = field_duration(5),
+		.kind = field_text("train"),
+		.instance = field_int(instance)};
 
-	assert_int_equal(store_put(store, TABLE_STEPS, row, ARRAY_SIZE(row)), 0);
+	store_put_steps(store, &row);
 }
 
 static inline void put_rank(struct store *store, int64_t instance, int64_t rank, int ended)
 {
-	struct store_value row[18];
-
-	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
-		row[i] = V_NULL;
-	row[0] = V_INT(rank);
-	row[3] = V_TEXT("job");
-	row[14] = V_INT(1000);
-	row[16] = V_INT(ended);
-	row[17] = V_INT(instance);
-	assert_int_equal(store_put(store, TABLE_RANKS, row, ARRAY_SIZE(row)), 0);
+	store_put_ranks(store, &(struct row_ranks){
+				       .rank = field_int(rank),
+				       .job = field_text("job"),
+				       .first_seen_ns = field_time(1000),
+				       .ended = field_int(ended),
+				       .instance = field_int(instance),
+			       });
 }
 
 static inline struct reader *open_reader(void)

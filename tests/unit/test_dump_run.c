@@ -138,45 +138,70 @@ static unsigned count_lines(const char *name)
 
 static void put_process(struct store *store, int64_t instance, int64_t rank)
 {
-	struct store_value row[18];
-
-	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
-		row[i] = V_NULL;
-	row[0] = V_INT(rank);
-	row[2] = V_INT(rank);
-	row[3] = V_TEXT("job");
-	row[4] = V_TEXT("node");
-	row[5] = V_INT(100 + instance);
-	row[17] = V_INT(instance);
-	assert_int_equal(store_put(store, TABLE_RANKS, row, ARRAY_SIZE(row)), 0);
+	store_put_ranks(store, &(struct row_ranks){
+				       .rank = field_int(rank),
+				       .local_rank = field_int(rank),
+				       .job = field_text("job"),
+				       .host = field_text("node"),
+				       .pid = field_int(100 + instance),
+				       .instance = field_int(instance),
+			       });
 }
 
 static void put_op(struct store *store, int64_t instance, int64_t rank, int64_t seq, uint64_t at_ns)
 {
-	struct store_value row[] = {V_INT(rank), V_NULL, V_TEXT("c0ffee"), V_INT(seq), V_TEXT("AllGather"),
-		V_TEXT("float32"), V_INT(64), V_INT(256), V_INT(at_ns), V_INT(1000), V_INT(at_ns + 100), V_INT(500),
-		V_TEXT("device"), V_TEXT("init"), V_NULL, V_NULL, V_NULL, V_INT(0), V_TEXT("nccl"), V_INT(9),
-		V_INT(instance), V_NULL};
+	const struct row_collectives row = {.rank = field_int(rank),
+		.communicator = field_text("c0ffee"),
+		.seq = field_int(seq),
+		.op = field_text("AllGather"),
+		.dtype = field_text("float32"),
+		.count = field_int(64),
+		.bytes = field_int(256),
+		.host_start_ns = field_time(at_ns),
+		.host_duration_ns = field_duration(1000),
+		.device_start_ns = field_time(at_ns + 100),
+		.device_duration_ns = field_duration(500),
+		.tier = field_text("device"),
+		.seq_from = field_text("init"),
+		.result = field_int(0),
+		.family = field_text("nccl"),
+		.thread_id = field_int(9),
+		.instance = field_int(instance)};
 
-	assert_int_equal(store_put(store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)), 0);
+	store_put_collectives(store, &row);
 }
 
 static void put_memory(struct store *store, int64_t instance, const char *op, int64_t address, int64_t bytes,
 	int result, uint64_t at_ns)
 {
-	struct store_value row[] = {V_INT(0), V_INT(4), V_TEXT("backward"), V_TEXT(op),
-		address ? V_INT(address) : V_NULL, V_INT(bytes), V_INT(result), V_INT(at_ns), V_INT(10), V_NULL,
-		V_INT(9), V_INT(instance)};
+	const struct row_allocations row = {.rank = field_int(0),
+		.step = field_int(4),
+		.stage = field_text("backward"),
+		.op = field_text(op),
+		.address = field_int_if(address, address),
+		.bytes = field_int(bytes),
+		.result = field_int(result),
+		.start_ns = field_time(at_ns),
+		.duration_ns = field_duration(10),
+		.thread_id = field_int(9),
+		.instance = field_int(instance)};
 
-	assert_int_equal(store_put(store, TABLE_ALLOCATIONS, row, ARRAY_SIZE(row)), 0);
+	store_put_allocations(store, &row);
 }
 
 static void put_offcpu(struct store *store, int64_t instance, int64_t thread, int64_t delay_ns, uint64_t at_ns)
 {
-	struct store_value row[] = {V_INT(0), V_INT(thread), V_TEXT("pt_\xff"), V_INT(at_ns), V_INT(2000000),
-		V_INT(delay_ns), V_INT(77), V_TEXT("cpu"), V_NULL, V_NULL, V_INT(instance)};
+	const struct row_offcpu row = {.rank = field_int(0),
+		.thread_id = field_int(thread),
+		.thread_name = field_text("pt_\xff"),
+		.start_ns = field_time(at_ns),
+		.duration_ns = field_duration(2000000),
+		.run_delay_ns = field_duration(delay_ns),
+		.next_pid = field_int(77),
+		.next_name = field_text("cpu"),
+		.instance = field_int(instance)};
 
-	assert_int_equal(store_put(store, TABLE_OFFCPU, row, ARRAY_SIZE(row)), 0);
+	store_put_offcpu(store, &row);
 }
 
 #define L0 "timeline/node--00000--101.timeline"

@@ -40,10 +40,17 @@ static sqlite3 *make_rows(uint64_t now)
 			const char *stage = stages[random_below(ARRAY_SIZE(stages))];
 			int64_t rank = random_below(4), step = random_below(6), duration = random_below(100);
 			uint64_t start_ns = at + random_below(1000) * NSEC_PER_SEC - random_below(9000) * NSEC_PER_SEC;
-			struct store_value row[] = {V_INT(rank), step ? V_INT(step) : V_NULL, V_TEXT(stage),
-				V_TEXT("n"), V_INT(start_ns), V_INT(duration), V_INT(7), V_INT(0), V_INT(rank + 1)};
+			const struct row_stages row = {.rank = field_int(rank),
+				.step = field_int_if(step, step),
+				.stage = field_text(stage),
+				.name = field_text("n"),
+				.start_ns = field_time(start_ns),
+				.duration_ns = field_duration(duration),
+				.thread_id = field_int(7),
+				.depth = field_int(0),
+				.instance = field_int(rank + 1)};
 
-			assert_int_equal(store_put(store, TABLE_STAGES, row, ARRAY_SIZE(row)), 0);
+			store_put_stages(store, &row);
 			snprintf(sql, sizeof(sql), "insert into stages values(%d,nullif(%d,0),'%s','n',%llu,%d,7,0,%d)",
 				(int)rank, (int)step, stage, (unsigned long long)start_ns, (int)duration,
 				(int)rank + 1);

@@ -39,13 +39,18 @@ static void make_rows(uint64_t now)
 			int64_t rank = random_below(4), step = random_below(4);
 			uint64_t start_ns = at + random_below(1000) * NSEC_PER_SEC - random_below(9000) * NSEC_PER_SEC;
 			char name[16];
-			const struct store_value row[] = {V_INT(rank), step ? V_INT(step - 1) : V_NULL,
-				V_TEXT(stages[random_below(ARRAY_SIZE(stages))]), step > 1 ? V_TEXT(name) : V_NULL,
-				V_INT(start_ns), random_below(5) ? V_INT(random_below(100)) : V_NULL, V_INT(7),
-				V_INT(0), V_INT(rank + 1)};
+			const struct row_stages row = {.rank = field_int(rank),
+				.step = field_int_if(step, step - 1),
+				.stage = field_text(stages[random_below(ARRAY_SIZE(stages))]),
+				.name = field_text(step > 1 ? name : NULL),
+				.start_ns = field_time(start_ns),
+				.duration_ns = field_duration_if(random_below(5), random_below(100)),
+				.thread_id = field_int(7),
+				.depth = field_int(0),
+				.instance = field_int(rank + 1)};
 
 			snprintf(name, sizeof(name), "n%u", random_below(40));
-			assert_int_equal(store_put(store, TABLE_STAGES, row, ARRAY_SIZE(row)), 0);
+			store_put_stages(store, &row);
 		}
 		assert_int_equal(store_flush(store, at), 0);
 	}
@@ -336,13 +341,19 @@ static void many_texts(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2 * TEXTS; i++) {
-		const struct store_value row[] = {V_INT(0), V_NULL, V_TEXT("forward"), V_TEXT(name), V_INT(now),
-			V_INT(1), V_INT(7), V_INT(0), V_INT(1)};
+		const struct row_stages row = {.rank = field_int(0),
+			.stage = field_text("forward"),
+			.name = field_text(name),
+			.start_ns = field_time(now),
+			.duration_ns = field_duration(1),
+			.thread_id = field_int(7),
+			.depth = field_int(0),
+			.instance = field_int(1)};
 
 		snprintf(name, sizeof(name), "name %u", i % TEXTS);
 		if (i == 1)
 			memset(name, 'x', sizeof(name) - 1);
-		assert_int_equal(store_put(store, TABLE_STAGES, row, ARRAY_SIZE(row)), 0);
+		store_put_stages(store, &row);
 	}
 	assert_int_equal(store_flush(store, now), 0);
 	store_close(store);

@@ -401,18 +401,31 @@ static void test_nonsense(void **state)
 
 	(void)state;
 	for (int64_t i = 0; i < 40; i++) {
-		const struct store_value rank[] = {V_INT(i * i * i * 100000 - 3), V_INT(i % 2 ? INT64_MAX : -7),
-			V_INT(-i), V_NULL, V_NULL, V_INT(1), V_INT(INT64_MIN), V_NULL, V_NULL, V_NULL, V_NULL, V_NULL,
-			V_NULL, V_NULL, V_INT(i % 3 ? 0 : UNTIL - 5 + i),
-			V_INT(i % 3 ? (int64_t)UNTIL - 20 + i : INT64_MAX), V_INT(i % 2), V_INT(i)};
-		const struct store_value step[] = {V_INT(i), V_INT(-1), V_INT(UNTIL - SCRIPT_DAY + (uint64_t)i),
-			V_INT(i % 2 ? INT64_MAX : -5), V_NULL, V_INT(i)};
-		const struct store_value sample[] = {V_INT(i), V_INT(UNTIL - (uint64_t)i), V_INT(i % 2 ? INT64_MAX : 0),
-			V_INT(-1), V_INT(INT64_MAX), V_NULL, V_INT(-4), V_NULL, V_NULL, V_INT(i)};
+		const struct row_ranks rank = {.rank = field_int(i * i * i * 100000 - 3),
+			.world_size = field_int(i % 2 ? INT64_MAX : -7),
+			.local_rank = field_int(-i),
+			.pid = field_int(1),
+			.start_time_ns = field_time(INT64_MIN),
+			.first_seen_ns = field_time(i % 3 ? 0 : UNTIL - 5 + i),
+			.last_seen_ns = field_time(i % 3 ? (int64_t)UNTIL - 20 + i : INT64_MAX),
+			.ended = field_int(i % 2),
+			.instance = field_int(i)};
+		const struct row_steps step = {.rank = field_int(i),
+			.step = field_int(-1),
+			.start_ns = field_time(UNTIL - SCRIPT_DAY + (uint64_t)i),
+			.duration_ns = field_duration(i % 2 ? INT64_MAX : -5),
+			.instance = field_int(i)};
+		const struct row_host_samples sample = {.rank = field_int(i),
+			.start_ns = field_time(UNTIL - (uint64_t)i),
+			.duration_ns = field_duration(i % 2 ? INT64_MAX : 0),
+			.cpu_ns = field_duration(-1),
+			.run_delay_ns = field_duration(INT64_MAX),
+			.major_faults = field_int(-4),
+			.instance = field_int(i)};
 
-		assert_int_equal(store_put(store, TABLE_RANKS, rank, ARRAY_SIZE(rank)), 0);
-		assert_int_equal(store_put(store, TABLE_STEPS, step, ARRAY_SIZE(step)), 0);
-		assert_int_equal(store_put(store, TABLE_HOST_SAMPLES, sample, ARRAY_SIZE(sample)), 0);
+		store_put_ranks(store, &rank);
+		store_put_steps(store, &step);
+		store_put_host_samples(store, &sample);
 	}
 	store_close(store);
 	report = read_day();

@@ -53,15 +53,12 @@ static void begin(size_t stores, bool ops)
 
 static void sample(int rank, uint64_t start_ns, uint64_t end_ns, const char *state, uint64_t cpu_ns)
 {
-	OFF_ROW(TABLE_HOST_SAMPLES);
-
-	OFF_SET("rank", V_INT(rank));
-	OFF_SET("start_ns", V_INT(start_ns));
-	OFF_SET("duration_ns", V_INT(end_ns - start_ns));
-	OFF_SET("cpu_ns", V_INT(cpu_ns));
-	OFF_SET("state", V_TEXT(state));
-	OFF_SET("instance", V_INT(rank + 1));
-	assert_int_equal(store_put(store_of(rank), TABLE_HOST_SAMPLES, row, schema_columns(table)), 0);
+	store_put_host_samples(store_of(rank), &(struct row_host_samples){.rank = field_int(rank),
+						       .start_ns = field_time(start_ns),
+						       .duration_ns = field_duration(end_ns - start_ns),
+						       .cpu_ns = field_duration(cpu_ns),
+						       .state = field_text(state),
+						       .instance = field_int(rank + 1)});
 }
 
 /* From the begin of the job to `until`; stopped: whose process is, from at_ns on. */
@@ -79,37 +76,32 @@ static void samples(uint64_t until_ns, int stopped)
 /* A stage that began at at_ns and was cut off by the end. */
 static void cut(int rank, enum stage_kind kind)
 {
-	OFF_ROW(TABLE_CUT_STAGES);
-
-	OFF_SET("rank", V_INT(rank));
-	OFF_SET("step", V_INT(999));
-	OFF_SET("stage", V_TEXT(stage_text(kind)));
-	OFF_SET("start_ns", V_INT(job.at_ns + 10 * OFF_MS));
-	OFF_SET("duration_ns", V_INT(job.end_ns - job.at_ns - 10 * OFF_MS));
-	OFF_SET("thread_id", V_INT(1));
-	OFF_SET("depth", V_INT(0));
-	OFF_SET("instance", V_INT(rank + 1));
-	assert_int_equal(store_put(store_of(rank), TABLE_CUT_STAGES, row, schema_columns(table)), 0);
+	store_put_cut_stages(
+		store_of(rank), &(struct row_cut_stages){.rank = field_int(rank),
+					.step = field_int(999),
+					.stage = field_text(stage_text(kind)),
+					.start_ns = field_time(job.at_ns + 10 * OFF_MS),
+					.duration_ns = field_duration(job.end_ns - job.at_ns - 10 * OFF_MS),
+					.thread_id = field_int(1),
+					.depth = field_int(0),
+					.instance = field_int(rank + 1)});
 }
 
 /* An operation that was called and is not known to be complete. */
 static void call_as(int rank, const char *op, int64_t count, uint64_t seq, const char *seq_from)
 {
-	OFF_ROW(TABLE_COLLECTIVES);
-
-	OFF_SET("rank", V_INT(rank));
-	OFF_SET("communicator", V_TEXT(job.communicator));
-	OFF_SET("seq", V_INT(seq));
-	OFF_SET("op", V_TEXT(op));
-	OFF_SET("dtype", V_TEXT("float32"));
-	OFF_SET("count", V_INT(count));
-	OFF_SET("bytes", V_INT(4 * count));
-	OFF_SET("host_start_ns", V_INT(job.call_ns));
-	OFF_SET("tier", V_TEXT("host"));
-	OFF_SET("seq_from", V_TEXT(seq_from));
-	OFF_SET("family", V_TEXT("gloo"));
-	OFF_SET("instance", V_INT(rank + 1));
-	assert_int_equal(store_put(store_of(rank), TABLE_COLLECTIVES, row, schema_columns(table)), 0);
+	store_put_collectives(store_of(rank), &(struct row_collectives){.rank = field_int(rank),
+						      .communicator = field_text(job.communicator),
+						      .seq = field_int(seq),
+						      .op = field_text(op),
+						      .dtype = field_text("float32"),
+						      .count = field_int(count),
+						      .bytes = field_int(4 * count),
+						      .host_start_ns = field_time(job.call_ns),
+						      .tier = field_text("host"),
+						      .seq_from = field_text(seq_from),
+						      .family = field_text("gloo"),
+						      .instance = field_int(rank + 1)});
 }
 
 static void call(int rank, const char *op, int64_t count)
@@ -119,19 +111,16 @@ static void call(int rank, const char *op, int64_t count)
 
 static void end_rank(int rank, uint64_t end_ns)
 {
-	OFF_ROW(TABLE_RANKS);
-
-	OFF_SET("rank", V_INT(rank));
-	OFF_SET("world_size", V_INT(OFF_RANKS));
-	OFF_SET("job", V_TEXT("job"));
-	OFF_SET("host", V_TEXT(node[job.stores == 2 && rank >= OFF_RANKS / 2]));
-	OFF_SET("pid", V_INT(100 + rank));
-	OFF_SET("start_time_ns", V_INT(off.begin_ns));
-	OFF_SET("first_seen_ns", V_INT(off.begin_ns + 1000000));
-	OFF_SET("last_seen_ns", V_INT(end_ns));
-	OFF_SET("ended", V_INT(1));
-	OFF_SET("instance", V_INT(rank + 1));
-	assert_int_equal(store_put(store_of(rank), TABLE_RANKS, row, schema_columns(table)), 0);
+	store_put_ranks(store_of(rank), &(struct row_ranks){.rank = field_int(rank),
+						.world_size = field_int(OFF_RANKS),
+						.job = field_text("job"),
+						.host = field_text(node[job.stores == 2 && rank >= OFF_RANKS / 2]),
+						.pid = field_int(100 + rank),
+						.start_time_ns = field_time(off.begin_ns),
+						.first_seen_ns = field_time(off.begin_ns + 1000000),
+						.last_seen_ns = field_time(end_ns),
+						.ended = field_int(1),
+						.instance = field_int(rank + 1)});
 }
 
 static void end_all(uint64_t end_ns)

@@ -25,46 +25,37 @@ struct run {
 
 static void run_rank(const struct run *run, int rank)
 {
-	OFF_ROW(TABLE_RANKS);
-
-	OFF_SET("rank", V_INT(rank));
-	OFF_SET("world_size", V_INT(run->world));
-	OFF_SET("job", V_NULL);
-	OFF_SET("host", V_TEXT("node"));
-	OFF_SET("pid", V_INT(100 + run->instance + rank));
-	OFF_SET("start_time_ns", V_INT(origin_ns + run->start_ns));
-	OFF_SET("first_seen_ns", V_INT(origin_ns + run->start_ns + OFF_MS));
-	OFF_SET("last_seen_ns", V_INT(origin_ns + (run->ended_ns ? run->ended_ns : run->start_ns + OFF_MS)));
-	OFF_SET("ended", V_INT(run->ended_ns != 0));
-	OFF_SET("instance", V_INT(run->instance + rank));
-	assert_int_equal(store_put(store, TABLE_RANKS, row, schema_columns(table)), 0);
+	store_put_ranks(store, &(struct row_ranks){.rank = field_int(rank),
+				       .world_size = field_int(run->world),
+				       .host = field_text("node"),
+				       .pid = field_int(100 + run->instance + rank),
+				       .start_time_ns = field_time(origin_ns + run->start_ns),
+				       .first_seen_ns = field_time(origin_ns + run->start_ns + OFF_MS),
+				       .last_seen_ns = field_time(
+					       origin_ns + (run->ended_ns ? run->ended_ns : run->start_ns + OFF_MS)),
+				       .ended = field_int(run->ended_ns != 0),
+				       .instance = field_int(run->instance + rank)});
 }
 
 static void run_sample(const struct run *run, int rank, uint64_t start_ns, uint64_t end_ns)
 {
 	bool stands = end_ns > run->steps_end_ns;
-	OFF_ROW(TABLE_HOST_SAMPLES);
-
-	OFF_SET("rank", V_INT(rank));
-	OFF_SET("start_ns", V_INT(origin_ns + start_ns));
-	OFF_SET("duration_ns", V_INT(end_ns - start_ns));
-	OFF_SET("cpu_ns", V_INT(stands ? 0 : S));
-	OFF_SET("state", V_TEXT(stands && rank == run->stopped ? "T" : "S"));
-	OFF_SET("instance", V_INT(run->instance + rank));
-	assert_int_equal(store_put(store, TABLE_HOST_SAMPLES, row, schema_columns(table)), 0);
+	store_put_host_samples(store, &(struct row_host_samples){.rank = field_int(rank),
+					      .start_ns = field_time(origin_ns + start_ns),
+					      .duration_ns = field_duration(end_ns - start_ns),
+					      .cpu_ns = field_duration(stands ? 0 : S),
+					      .state = field_text(stands && rank == run->stopped ? "T" : "S"),
+					      .instance = field_int(run->instance + rank)});
 }
 
 static void run_step(const struct run *run, int rank, int64_t step, uint64_t start_ns)
 {
-	OFF_ROW(TABLE_STEPS);
-
-	OFF_SET("rank", V_INT(rank));
-	OFF_SET("step", V_INT(step));
-	OFF_SET("start_ns", V_INT(origin_ns + start_ns));
-	OFF_SET("duration_ns", V_INT(STEP_NS));
-	OFF_SET("kind", V_TEXT("train"));
-	OFF_SET("instance", V_INT(run->instance + rank));
-	assert_int_equal(store_put(store, TABLE_STEPS, row, schema_columns(table)), 0);
+	store_put_steps(store, &(struct row_steps){.rank = field_int(rank),
+				       .step = field_int(step),
+				       .start_ns = field_time(origin_ns + start_ns),
+				       .duration_ns = field_duration(STEP_NS),
+				       .kind = field_text("train"),
+				       .instance = field_int(run->instance + rank)});
 }
 
 /* What of it ends in that time. */

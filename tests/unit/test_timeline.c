@@ -8,7 +8,12 @@ static void test_steps_and_stages(void **state)
 
 	(void)state;
 	two_ranks();
-	PUT(TABLE_STEPS, V_INT(0), V_INT(7), V_INT(t0 + S), V_INT(2 * S), V_TEXT("train"), V_INT(1));
+	store_put_steps(store, &(struct row_steps){.rank = field_int(0),
+				       .step = field_int(7),
+				       .start_ns = field_time(t0 + S),
+				       .duration_ns = field_duration(2 * S),
+				       .kind = field_text("train"),
+				       .instance = field_int(1)});
 	put_stage_of(1, 4000, "inner", t0 + S + 10 * MS, 5 * MS); /* stored before the one around it */
 	put_stage_of(1, 4000, "outer", t0 + S + 10 * MS, 100 * MS);
 	put_stage_of(1, 4000, "next", t0 + S + 110 * MS, 10 * MS);
@@ -16,8 +21,14 @@ static void test_steps_and_stages(void **state)
 	put_stage_of(1, 4000, "backwards", t0 + 2 * S, -5);
 	put_stage_of(1, 4009, "elsewhere", t0 + S, 10 * MS);
 	put_stage_of(9, 4000, "of nobody", t0 + S, 10 * MS);
-	PUT(TABLE_IN_FLIGHT, V_INT(1), V_INT(8), V_TEXT("hanging"), V_TEXT("wait"), V_INT(t0 + 3 * S), V_INT(4001),
-		V_INT(0), V_INT(2));
+	store_put_in_flight(store, &(struct row_in_flight){.rank = field_int(1),
+					   .step = field_int(8),
+					   .stage = field_text("hanging"),
+					   .name = field_text("wait"),
+					   .start_ns = field_time(t0 + 3 * S),
+					   .thread_id = field_int(4001),
+					   .depth = field_int(0),
+					   .instance = field_int(2)});
 	d = perfetto();
 	assert_int_equal(decode_count(d, DECODE_BEGIN, "step"), 1);
 	assert_int_equal(decode_count(d, DECODE_BEGIN, "stage"), 7);
@@ -121,14 +132,30 @@ static void test_memory(void **state)
 
 static void put_offcpu(int64_t start_ns, int64_t duration_ns, int64_t delay_ns, int64_t previous, const char *name)
 {
-	PUT(TABLE_OFFCPU, V_INT(0), V_INT(4100), V_TEXT("pt_autograd_0"), V_INT(start_ns), V_INT(duration_ns),
-		V_INT(delay_ns), V_INT(1), V_TEXT("next"), V_INT(previous), V_TEXT(name), V_INT(1));
+	store_put_offcpu(store, &(struct row_offcpu){.rank = field_int(0),
+					.thread_id = field_int(4100),
+					.thread_name = field_text("pt_autograd_0"),
+					.start_ns = field_time(start_ns),
+					.duration_ns = field_duration(duration_ns),
+					.run_delay_ns = field_duration(delay_ns),
+					.next_pid = field_int(1),
+					.next_name = field_text("next"),
+					.previous_pid = field_int(previous),
+					.previous_name = field_text(name),
+					.instance = field_int(1)});
 }
 
 static void put_sample(int64_t start_ns, const char *state)
 {
-	PUT(TABLE_HOST_SAMPLES, V_INT(0), V_INT(start_ns), V_INT(S), V_INT(S / 2), V_INT(S / 10), V_NULL, V_INT(3),
-		V_INT(4096), V_TEXT(state), V_INT(1));
+	store_put_host_samples(store, &(struct row_host_samples){.rank = field_int(0),
+					      .start_ns = field_time(start_ns),
+					      .duration_ns = field_duration(S),
+					      .cpu_ns = field_duration(S / 2),
+					      .run_delay_ns = field_duration(S / 10),
+					      .major_faults = field_int(3),
+					      .resident_bytes = field_int(4096),
+					      .state = field_text(state),
+					      .instance = field_int(1)});
 }
 
 static void test_host(void **state)
@@ -140,12 +167,27 @@ static void test_host(void **state)
 	put_offcpu(t0 + S, 10 * MS, 9 * MS, 77, "stress-ng");
 	put_offcpu(t0 + 2 * S, 10 * MS, MS, 78, "other");
 	put_offcpu(t0 + 3 * S, 10 * MS, 9 * MS, 0, "swapper/1");
-	PUT(TABLE_OFFCPU_SUM, V_INT(0), V_INT(4100), V_TEXT("x"), V_INT(t0), V_INT(5 * MS), V_INT(MS), V_INT(9),
-		V_INT(1));
-	PUT(TABLE_LAUNCHES, V_INT(0), V_NULL, V_INT(t0 + S), V_INT(50 * MS), V_INT(4000), V_TEXT("cudaLaunchKernel"),
-		V_INT(10), V_INT(8 * MS), V_INT(1));
-	PUT(TABLE_LAUNCHES, V_INT(0), V_NULL, V_INT(t0 + 2 * S), V_INT(50 * MS), V_NULL, V_NULL, V_INT(0), V_NULL,
-		V_INT(1));
+	store_put_offcpu_sums(store, &(struct row_offcpu_sums){.rank = field_int(0),
+					     .thread_id = field_int(4100),
+					     .thread_name = field_text("x"),
+					     .start_ns = field_time(t0),
+					     .duration_ns = field_duration(5 * MS),
+					     .run_delay_ns = field_duration(MS),
+					     .count = field_int(9),
+					     .instance = field_int(1)});
+	store_put_launches(store, &(struct row_launches){.rank = field_int(0),
+					  .start_ns = field_time(t0 + S),
+					  .duration_ns = field_duration(50 * MS),
+					  .thread_id = field_int(4000),
+					  .api = field_text("cudaLaunchKernel"),
+					  .count = field_int(10),
+					  .longest_gap_ns = field_duration(8 * MS),
+					  .instance = field_int(1)});
+	store_put_launches(store, &(struct row_launches){.rank = field_int(0),
+					  .start_ns = field_time(t0 + 2 * S),
+					  .duration_ns = field_duration(50 * MS),
+					  .count = field_int(0),
+					  .instance = field_int(1)});
 	put_sample(t0 + S, "R");
 	put_sample(t0 + 2 * S, "T");
 	put_sample(t0 + 30 * S, "R");
@@ -172,10 +214,25 @@ static void test_host(void **state)
 static void put_finding(
 	int64_t number, int64_t rank, const char *kind, const char *state, int64_t since_ns, int64_t until_ns)
 {
-	PUT(TABLE_FINDINGS, V_TEXT(kind), V_TEXT("dataloader"), V_TEXT(state), V_TEXT("warning"), V_REAL(0.5),
-		V_TEXT("host"), V_TEXT("llama"), rank < 0 ? V_NULL : V_INT(rank), V_TEXT("node7"), V_NULL, V_NULL,
-		V_INT(3), V_NULL, V_INT(since_ns), V_INT(t0 + 5 * S), until_ns ? V_INT(until_ns) : V_NULL, V_REAL(1.5),
-		V_REAL(0.25), V_TEXT("2-3"), V_TEXT("[{\"name\":\"x\"}]"), V_TEXT("rank 1 is slow"), V_INT(number));
+	store_put_findings(store, &(struct row_findings){.kind = field_text(kind),
+					  .cause = field_text("dataloader"),
+					  .state = field_text(state),
+					  .severity = field_text("warning"),
+					  .confidence = field_real(0.5),
+					  .tier = field_text("host"),
+					  .job = field_text("llama"),
+					  .rank = field_int_if(rank >= 0, rank),
+					  .host = field_text("node7"),
+					  .since_step = field_int(3),
+					  .since_ns = field_time(since_ns),
+					  .noticed_ns = field_time(t0 + 5 * S),
+					  .until_ns = field_time_if(until_ns, until_ns),
+					  .slowdown = field_real(1.5),
+					  .cost_card_hours = field_real(0.25),
+					  .others = field_text("2-3"),
+					  .evidence = field_text("[{\"name\":\"x\"}]"),
+					  .sentence = field_text("rank 1 is slow"),
+					  .finding = field_int(number)});
 }
 
 static void test_findings_and_losses(void **state)
@@ -189,11 +246,18 @@ static void test_findings_and_losses(void **state)
 	put_finding(2, -1, "slow_job", "open", t0 - 7200 * S, 0);
 	put_finding(3, 0, "hang", "dropped", t0 + S, t0 + 2 * S);
 	put_finding(4, 0, "hang", "closed", t0 - 20 * S, t0 - 10 * S);
-	PUT(TABLE_DROPS, V_INT(t0 + 4 * S), V_TEXT("ring"), V_TEXT("full"), V_INT(12));
-	PUT(TABLE_CLOCK, V_INT(1000 * S), V_INT(t0 + S));
-	PUT(TABLE_CLOCK, V_INT(1002 * S), V_INT(t0 + 3 * S + 1)); /* no step */
-	PUT(TABLE_CLOCK, V_INT(1003 * S), V_INT(t0 + 2 * S));
-	PUT(TABLE_CLOCK, V_INT(10 * S), V_INT(t0 + 6 * S));
+	store_put_drops(store, &(struct row_drops){.start_ns = field_time(t0 + 4 * S),
+				       .source = field_text("ring"),
+				       .reason = field_text("full"),
+				       .count = field_int(12)});
+	store_put_clock(
+		store, &(struct row_clock){.monotonic_ns = field_duration(1000 * S), .utc_ns = field_time(t0 + S)});
+	store_put_clock(store, &(struct row_clock){.monotonic_ns = field_duration(1002 * S),
+				       .utc_ns = field_time(t0 + 3 * S + 1)}); /* no step */
+	store_put_clock(
+		store, &(struct row_clock){.monotonic_ns = field_duration(1003 * S), .utc_ns = field_time(t0 + 2 * S)});
+	store_put_clock(
+		store, &(struct row_clock){.monotonic_ns = field_duration(10 * S), .utc_ns = field_time(t0 + 6 * S)});
 	d = perfetto();
 	assert_int_equal(decode_count(d, DECODE_BEGIN, "finding"), 2);
 	assert_int_equal(decode_count(d, DECODE_INSTANT, "finding"), 2);

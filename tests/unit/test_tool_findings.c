@@ -28,26 +28,24 @@ static int teardown(void **state)
 static void put(int64_t id, const char *state, int64_t rank, uint64_t since_ns, uint64_t until_ns, const char *others,
 	const char *evidence, const char *sentence)
 {
-	struct store_value row[SCHEMA_COLUMNS_MAX] = {0};
-	const struct schema_table *table = &schema_tables[TABLE_FINDINGS];
-#define SET(name, value) row[schema_column_find(table, name)] = (value)
-	SET("kind", V_TEXT("slow_rank"));
-	SET("cause", V_TEXT("dataloader"));
-	SET("state", V_TEXT(state));
-	SET("severity", V_TEXT("warning"));
-	SET("confidence", V_REAL(0.75));
-	SET("tier", V_TEXT("host"));
-	SET("job", V_TEXT("llama"));
-	SET("host", V_TEXT("node7"));
-	SET("rank", rank < 0 ? V_NULL : V_INT(rank));
-	SET("since_ns", V_INT(since_ns));
-	SET("until_ns", until_ns ? V_INT(until_ns) : V_NULL);
-	SET("cost_card_hours", V_REAL(1.5));
-	SET("others", others[0] ? V_TEXT(others) : V_NULL);
-	SET("evidence", V_TEXT(evidence));
-	SET("sentence", V_TEXT(sentence));
-	SET("finding", V_INT(id));
-	assert_int_equal(store_put(store, TABLE_FINDINGS, row, schema_columns(table)), 0);
+	store_put_findings(store, &(struct row_findings){
+					  .kind = field_text("slow_rank"),
+					  .cause = field_text("dataloader"),
+					  .state = field_text(state),
+					  .severity = field_text("warning"),
+					  .confidence = field_real(0.75),
+					  .tier = field_text("host"),
+					  .job = field_text("llama"),
+					  .host = field_text("node7"),
+					  .rank = field_int_if(rank >= 0, rank),
+					  .since_ns = field_time(since_ns),
+					  .until_ns = field_time_if(until_ns, until_ns),
+					  .cost_card_hours = field_real(1.5),
+					  .others = field_text_if(others),
+					  .evidence = field_text(evidence),
+					  .sentence = field_text(sentence),
+					  .finding = field_int(id),
+				  });
 }
 
 static json_t *rows(const struct findings_filter *filter)
@@ -204,8 +202,14 @@ static void none(const struct findings_watched *watched, const char *expected)
 
 static void test_none(void **state)
 {
-	const struct store_value row[] = {V_INT(0), V_INT(now - HOUR / 2), V_INT(10 * NSEC_PER_SEC), V_INT(1), V_NULL,
-		V_NULL, V_INT(0), V_INT(4096), V_TEXT("R"), V_INT(1)};
+	const struct row_host_samples row = {.rank = field_int(0),
+		.start_ns = field_time(now - HOUR / 2),
+		.duration_ns = field_duration(10 * NSEC_PER_SEC),
+		.cpu_ns = field_duration(1),
+		.major_faults = field_int(0),
+		.resident_bytes = field_int(4096),
+		.state = field_text("R"),
+		.instance = field_int(1)};
 	const struct findings_filter all = {.since_ns = now - HOUR}, late = {.since_ns = now - HOUR / 4};
 	struct findings_filter some = all;
 	struct findings_watched watched = {0};
@@ -214,7 +218,7 @@ static void test_none(void **state)
 
 	(void)state;
 	none(&watched, "no rank was watched");
-	assert_int_equal(store_put(store, TABLE_HOST_SAMPLES, row, ARRAY_SIZE(row)), 0);
+	store_put_host_samples(store, &row);
 	assert_int_equal(store_flush(store, now), 0);
 	reader = open_reader();
 	assert_int_equal(findings_watched(reader, &all, &watched, error, sizeof(error)), 0);

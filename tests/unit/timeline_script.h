@@ -40,29 +40,35 @@ static inline int teardown(void **state)
 	return store_teardown(state);
 }
 
-static inline void put(enum schema_id table, const struct store_value *row, size_t count)
-{
-	assert_int_equal(store_put(store, table, row, count), 0);
-}
-#define PUT(table, ...) \
-	do { \
-		const struct store_value row_[] = {__VA_ARGS__}; \
-\
-		put(table, row_, ARRAY_SIZE(row_)); \
-	} while (0)
-
 static inline void put_process(int64_t instance, int64_t rank, int64_t pid, const char *job)
 {
-	PUT(TABLE_RANKS, V_INT(rank), V_INT(4), V_INT(rank), V_TEXT(job), V_TEXT("node7"), V_INT(pid), V_INT(t0),
-		V_NULL, V_NULL, V_NULL, V_NULL, V_NULL, V_TEXT("3"), V_TEXT("torchrun"), V_INT(t0), V_INT(t0 + 90 * S),
-		V_INT(0), V_INT(instance));
+	store_put_ranks(store, &(struct row_ranks){.rank = field_int(rank),
+				       .world_size = field_int(4),
+				       .local_rank = field_int(rank),
+				       .job = field_text(job),
+				       .host = field_text("node7"),
+				       .pid = field_int(pid),
+				       .start_time_ns = field_time(t0),
+				       .card = field_text("3"),
+				       .source = field_text("torchrun"),
+				       .first_seen_ns = field_time(t0),
+				       .last_seen_ns = field_time(t0 + 90 * S),
+				       .ended = field_int(0),
+				       .instance = field_int(instance)});
 }
 
 static inline void put_stage_of(
 	int64_t instance, int64_t thread, const char *stage, int64_t start_ns, int64_t duration_ns)
 {
-	PUT(TABLE_STAGES, V_INT(instance - 1), V_INT(1), V_TEXT(stage), V_TEXT("Module.forward"), V_INT(start_ns),
-		V_INT(duration_ns), V_INT(thread), V_INT(0), V_INT(instance));
+	store_put_stages(store, &(struct row_stages){.rank = field_int(instance - 1),
+					.step = field_int(1),
+					.stage = field_text(stage),
+					.name = field_text("Module.forward"),
+					.start_ns = field_time(start_ns),
+					.duration_ns = field_duration(duration_ns),
+					.thread_id = field_int(thread),
+					.depth = field_int(0),
+					.instance = field_int(instance)});
 }
 
 struct op {
@@ -74,26 +80,56 @@ struct op {
 
 static inline void put_op(struct op op)
 {
-	PUT(TABLE_COLLECTIVES, V_INT(op.instance - 1), V_INT(1), V_TEXT(COMM), V_INT(op.seq), V_TEXT(op.op),
-		V_TEXT("float32"), V_INT(10), V_INT(40), V_INT(op.start_ns),
-		op.duration_ns < 0 ? V_NULL : V_INT(op.duration_ns), op.device_ns ? V_INT(op.start_ns + MS) : V_NULL,
-		op.device_ns ? V_INT(op.device_ns) : V_NULL, V_TEXT(op.device_ns ? "device" : "host"),
-		V_TEXT(op.seq_from ? op.seq_from : "init"), op.peer < 0 ? V_NULL : V_INT(op.peer), V_NULL, V_INT(0),
-		V_INT(0), V_TEXT("nccl"), V_INT(4100), V_INT(op.instance), V_INT(op.instance * 10));
+	store_put_collectives(store, &(struct row_collectives){.rank = field_int(op.instance - 1),
+					     .step = field_int(1),
+					     .communicator = field_text(COMM),
+					     .seq = field_int(op.seq),
+					     .op = field_text(op.op),
+					     .dtype = field_text("float32"),
+					     .count = field_int(10),
+					     .bytes = field_int(40),
+					     .host_start_ns = field_time(op.start_ns),
+					     .host_duration_ns = field_duration_if(op.duration_ns >= 0, op.duration_ns),
+					     .device_start_ns = field_time_if(op.device_ns, op.start_ns + MS),
+					     .device_duration_ns = field_duration_if(op.device_ns, op.device_ns),
+					     .tier = field_text(op.device_ns ? "device" : "host"),
+					     .seq_from = field_text(op.seq_from ? op.seq_from : "init"),
+					     .peer = field_int_if(op.peer >= 0, op.peer),
+					     .captured = field_int(0),
+					     .result = field_int(0),
+					     .family = field_text("nccl"),
+					     .thread_id = field_int(4100),
+					     .instance = field_int(op.instance),
+					     .communicator_key = field_int(op.instance * 10)});
 }
 
 static inline void put_comm(int64_t instance, int64_t member)
 {
-	PUT(TABLE_COMMUNICATORS, V_TEXT(COMM), V_INT(instance - 1), V_INT(member), V_INT(4), V_TEXT("nccl"),
-		V_TEXT("default_pg"), V_TEXT("data"), V_NULL, V_NULL, V_TEXT("init"), V_NULL, V_INT(t0), V_INT(0),
-		V_INT(instance), V_INT(instance * 10));
+	store_put_communicators(store, &(struct row_communicators){.communicator = field_text(COMM),
+					       .rank = field_int(instance - 1),
+					       .member = field_int(member),
+					       .members = field_int(4),
+					       .family = field_text("nccl"),
+					       .name = field_text("default_pg"),
+					       .kind = field_text("data"),
+					       .source = field_text("init"),
+					       .first_seen_ns = field_time(t0),
+					       .freed = field_int(0),
+					       .instance = field_int(instance),
+					       .communicator_key = field_int(instance * 10)});
 }
 
 static inline void put_alloc(int64_t instance, const char *op, int64_t bytes, int64_t result, int64_t start_ns)
 {
-	PUT(TABLE_ALLOCATIONS, V_INT(instance - 1), V_NULL, V_NULL, V_TEXT(op), V_INT(0x7f0000),
-		bytes < 0 ? V_NULL : V_INT(bytes), V_INT(result), V_INT(start_ns), V_INT(1000), V_NULL, V_INT(4000),
-		V_INT(instance));
+	store_put_allocations(store, &(struct row_allocations){.rank = field_int(instance - 1),
+					     .op = field_text(op),
+					     .address = field_int(0x7f0000),
+					     .bytes = field_int_if(bytes >= 0, bytes),
+					     .result = field_int(result),
+					     .start_ns = field_time(start_ns),
+					     .duration_ns = field_duration(1000),
+					     .thread_id = field_int(4000),
+					     .instance = field_int(instance)});
 }
 
 static inline char *written(const struct trace_format *format, size_t *ret_size)
