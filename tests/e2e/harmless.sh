@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An exception that passes probed functions must reach the script as if we were not there, with every level on.
+# An exception through probed functions reaches the script unchanged, with every level on.
 source "$(dirname "$0")/lib.sh"
 
 e2e_start
@@ -20,7 +20,7 @@ class Fails(Function):
 
 import time
 optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(3))], lr=0.1)
-time.sleep(2)  # until the probes are there
+time.sleep(2)  # until probes are attached
 caught = 0
 for _ in range(20):
     optimizer.zero_grad()
@@ -40,10 +40,10 @@ sys.exit(0 if caught == 40 else 1)
 PY
 RANK=0 WORLD_SIZE=1 "$python" "$work/raise.py" >"$work/raise.log" 2>&1 &
 pid=$!
-wait "$pid" || { cat "$work/raise.log"; fail "the job was harmed"; }
+wait "$pid" || { cat "$work/raise.log"; fail "the job failed under tracing"; }
 cat "$work/raise.log"
 flush
 steps=$(steps_of "$pid")
 echo "$steps steps stored, 20 in the script"
-[ "$steps" -eq 20 ] || fail "exceptions in backward disturb the steps"
+[ "$steps" -eq 20 ] || fail "exceptions in backward change the step count"
 e2e_done
