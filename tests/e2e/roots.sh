@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: roots.sh SUITE [TEST]. Every kind of training loop (modes.sh), or another test, with the PyTorch of another Debian
-# suite, in a root of its own as in a container. The root is made where it is missing, in
-# ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/SUITE, and stays for the next run. Mounts are made in a mount namespace of this test, so none is left behind.
+# usage: roots.sh SUITE [TEST]. Runs modes.sh, or another test, with the PyTorch of another Debian suite in its own root, as in
+# a container. A missing root is created in ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/SUITE and kept for later runs. Mounts
+# are in a private mount namespace.
 set -euo pipefail
 
 suite=${1:?usage: roots.sh SUITE [TEST]}
@@ -12,12 +12,12 @@ roots=${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}
 root=$roots/$suite
 
 skip() { echo "SKIP: $1"; exit 77; }
-[ "$(id -u)" -eq 0 ] || skip "needs root to make another root and to load BPF programs"
+[ "$(id -u)" -eq 0 ] || skip "needs root to create a root and to load BPF programs"
 if [ -z "${RANKTRACE_ROOTS_UNSHARED:-}" ]; then
 	RANKTRACE_ROOTS_UNSHARED=1 exec unshare --mount --propagation private "$0" "$@"
 fi
 
-# The machine's own Debian mirror, else the one that debootstrap was built with.
+# The machine's Debian mirror, or debootstrap's default.
 mirror() {
 	{
 		sed -n 's/^URIs:[[:space:]]*//p' /etc/apt/sources.list.d/*.sources
@@ -33,7 +33,7 @@ make_root() {
 	from=$(mirror)
 	from=${from%/}
 	wget -q -T 20 -t 2 -O /dev/null "$from/dists/$suite/Release" || skip "the mirror $from cannot be reached"
-	echo "making $root from $from"
+	echo "creating $root from $from"
 	mkdir -p "$roots"
 	rm -rf --one-file-system "$root.part"
 	if ! {
@@ -44,7 +44,7 @@ make_root() {
 			chroot "$root.part" apt-get clean
 	} >"$log" 2>&1; then
 		tail -20 "$log" >&2
-		echo "FAIL: cannot make $root" >&2
+		echo "FAIL: cannot create $root" >&2
 		exit 1
 	fi
 	mv "$root.part" "$root"
