@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# CPU contention: off-CPU intervals of the preempted rank name the preemptor and its pid; the other rank's do not.
+# CPU contention: the off-CPU intervals of the preempted rank name the preemptor and its pid; those of the other do not.
 source "$(dirname "$0")/lib.sh"
 
 cpus=($(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '{for (i = $1; i <= ($2 ? $2 : $1); i++) print i}'))
