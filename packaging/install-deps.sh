@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what building ranktrace needs, with --tests what its tests need too, with --torch PyTorch alone. Checks first
-# and does nothing if all is there. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream and derivatives, openEuler (dnf).
+# Installs the build dependencies of ranktrace, with --tests also those of its tests, with --torch PyTorch alone. Does
+# nothing if everything is installed. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream and derivatives, openEuler (dnf).
 set -euo pipefail
 
 wanted=${1:---build}
@@ -13,7 +13,7 @@ case "$wanted" in
 	;;
 esac
 
-# One row a thing: how to see that it is there, then its package for apt and for dnf ("-" where there is none).
+# One row per dependency: check, package for apt, package for dnf ("-": none).
 build_rows=(
 	"command cmake|cmake|cmake"
 	"command ninja|ninja-build|ninja-build"
@@ -122,7 +122,7 @@ if [ "$column" = 3 ]; then
 	for package in "${missing[@]}"; do
 		case "$package" in
 		python3-torch | ShellCheck | debootstrap)
-			# Where it fails for another reason, the installation tells it.
+			# Other errors are reported by the installation.
 			if ! quietly "${dnf[@]}" list "$package" && grep -qi 'no matching packages' "$log"; then
 				nowhere+=("$package")
 				continue

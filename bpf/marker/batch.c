@@ -10,11 +10,11 @@
 static struct {
 	pthread_mutex_t lock;
 	uint32_t used;
-	uint64_t number;	    /* of the batch that is being filled, from 1 */
-	_Atomic uint64_t oldest_ns; /* when its first record came; 0: it is empty */
+	uint64_t number;	    /* of the current batch, from 1 */
+	_Atomic uint64_t oldest_ns; /* time of its first record; 0: empty */
 	uint64_t flushed_ns;
 	_Atomic uint64_t lost;
-	uint64_t lost_told;
+	uint64_t lost_reported;
 	struct rt_marker_record record[RT_MARKER_BATCH_MAX];
 } batch = {.lock = PTHREAD_MUTEX_INITIALIZER, .number = 1};
 
@@ -31,13 +31,13 @@ uint64_t batch_now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Threads read the clock before they wait for the lock, so that `then` may be later. */
+/* `then` may be later: threads read the clock before they take the lock. */
 static bool passed(uint64_t now_ns, uint64_t then_ns, uint64_t wanted_ns)
 {
 	return now_ns > then_ns && now_ns - then_ns > wanted_ns;
 }
 
-/* A function of its own, so that the library has the probe once. The lock is held: the records must not move. */
+/* noinline: one probe site in the library. Needs the lock: the records must not move. */
 static __attribute__((noinline)) void hand_over(uint64_t now_ns)
 {
 	if (batch.used > 0)
@@ -48,7 +48,7 @@ static __attribute__((noinline)) void hand_over(uint64_t now_ns)
 	atomic_store_explicit(&batch.oldest_ns, 0, memory_order_relaxed);
 }
 
-/* The host's two clocks in one moment, as well as a process can: between two readings of one. */
+/* Reads both host clocks at one time: one between two readings of the other. */
 static void pair_clocks(struct rt_marker_comm *comm)
 {
 	uint64_t before_ns = clock_ns(CLOCK_MONOTONIC), after_ns;
@@ -80,7 +80,7 @@ void batch_comm_set(struct batch_comm *comm, const struct rt_marker_comm *record
 
 void batch_put(struct batch_comm *comm, const struct rt_marker_record *record, uint64_t now_ns, bool quiet)
 {
-	struct rt_marker_record *place;
+	struct rt_marker_record *slot;
 	uint64_t lost;
 
 	pthread_mutex_lock(&batch.lock);
@@ -89,12 +89,12 @@ void batch_put(struct batch_comm *comm, const struct rt_marker_record *record, u
 			hand_over(now_ns);
 		add_comm(comm);
 	}
-	place = &batch.record[batch.used++];
-	*place = *record;
+	slot = &batch.record[batch.used++];
+	*slot = *record;
 	lost = atomic_load_explicit(&batch.lost, memory_order_relaxed);
-	if (lost != batch.lost_told)
-		place->flags |= RT_MARKER_LOST;
-	batch.lost_told = lost;
+	if (lost != batch.lost_reported)
+		slot->flags |= RT_MARKER_LOST;
+	batch.lost_reported = lost;
 	if (batch.oldest_ns == 0)
 		atomic_store_explicit(&batch.oldest_ns, now_ns, memory_order_relaxed);
 	if (batch.used >= RT_MARKER_BATCH_MAX || passed(now_ns, batch.oldest_ns, BATCH_WAIT_NS) ||

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's profiler plugin interface, versions 1 to 6, as far as this plugin reads it. Layouts are NCCL's (its headers
- * src/include/plugin/profiler/profiler_v1.h to _v6.h as of NCCL 2.30); members that are not read are only space.
+ * The parts of NCCL's profiler plugin interface, versions 1 to 6, that this plugin reads. Layouts are NCCL's (its headers
+ * src/include/plugin/profiler/profiler_v1.h to _v6.h as of NCCL 2.30); unread members are padding.
  *
- * What each brought: 1 (NCCL 2.23) operations as numbers; 2 (2.24) names as texts; 3 (2.26) no traffic bytes, kernel channels
- * without times; 4 (2.27) init tells of the communicator, channels tell GPU times; 5 (2.28) a wider type, calls (API events)
- * with whether they are captured, parents are calls; 6 (2.29) copy-engine collectives.
+ * Changes: 1 (NCCL 2.23) operations as numbers; 2 (2.24) names as texts; 3 (2.26) no traffic bytes, kernel channels without
+ * times; 4 (2.27) init has the communicator, channels have GPU times; 5 (2.28) a wider type, calls (API events) with a
+ * captured flag, parents are calls; 6 (2.29) copy-engine collectives.
  */
 #ifndef RANKTRACE_MARKER_NCCL_INTERFACE_H
 #define RANKTRACE_MARKER_NCCL_INTERFACE_H

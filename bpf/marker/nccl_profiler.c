@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libnccl-profiler-ranktrace.so: NCCL's profiler plugin, which makes device times of its operations visible to
- * ranktrace. NCCL takes the newest interface that it knows of those exported here. Each turns NCCL's events into calls
- * of device_ops.h; that file owns all state. Every pointer may be NULL, every number absurd, every handle garbage.
- * Nothing is ever refused: an event that is not understood has no handle, and NCCL goes on as without a plugin.
+ * libnccl-profiler-ranktrace.so: NCCL's profiler plugin, reports device times of operations to ranktrace. NCCL selects
+ * the newest exported interface that it knows. Each turns NCCL's events into calls of device_ops.h, which owns all
+ * state. Input is untrusted: any pointer may be NULL, any number absurd, any handle garbage. No call fails: an event of
+ * unknown type gets no handle, and NCCL runs as without a plugin.
  *
- * Without GPU times (interfaces 1 to 3) an operation ends for us when NCCL has handed it to the device: its record says
- * that its device times are not known. The same for copy-engine collectives, which no channel tells of.
+ * Without GPU times (interfaces 1 to 3) an operation ends when NCCL has enqueued it, and its record has no device
+ * times. The same holds for copy-engine collectives, which have no channels.
  */
 #include <string.h>
 
@@ -84,7 +84,7 @@ static device_handle start_p2p(device_handle comm, const struct nccl_p2p *p2p, u
 	return device_op_start(comm, &info);
 }
 
-/* Versions 1 to 3: init tells nothing, each operation tells its communicator. */
+/* Versions 1 to 3: each operation has its communicator, init has none. */
 static int init_v1(void **context, int *mask, uint32_t version)
 {
 	return open_comm(
@@ -222,9 +222,8 @@ static int init_v5(
 INIT_V5(5)
 INIT_V5(6)
 
-/* NCCL announces calls whether they were asked for or not. A collective that it makes of sends and receives is
- * announced once for each of them: an all-to-all always as often; a gather or scatter as often as only its root can
- * tell. */
+/* NCCL announces calls regardless of the activation mask. A collective built of sends and receives is announced once
+ * for each: an all-to-all a fixed number of times; a gather or scatter as often as only its root knows. */
 static device_handle start_p2p_call(device_handle comm, const struct nccl_p2p_call *call)
 {
 	const char *func = text(call->func);
@@ -271,7 +270,7 @@ static int start_v5(void *context, void **handle, const void *event)
 
 static int stop(void *handle)
 {
-	device_op_stop(handle_from(handle)); /* of a channel: it has told its end already */
+	device_op_stop(handle_from(handle)); /* ignored for a channel, whose end is known */
 	return 0;
 }
 
