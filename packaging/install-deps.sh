@@ -94,7 +94,7 @@ done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if [ "$(id -u)" -ne 0 ]; then
-	echo "install-deps.sh: run me as root, to install: ${missing[*]}" >&2
+	echo "install-deps.sh: run as root to install: ${missing[*]}" >&2
 	exit 1
 fi
 echo "installing ${missing[*]}"
@@ -106,12 +106,12 @@ quietly() {
 }
 failed() {
 	tail -n 20 "$log" >&2
-	echo "install-deps.sh: cannot install ${missing[*]}: why is said above; it needs a network or a mirror of packages" >&2
+	echo "install-deps.sh: cannot install ${missing[*]}, see the output above; needs a network or a package mirror" >&2
 	exit 1
 }
 
 if [ "$column" = 3 ]; then
-	# Half of the -devel packages and ninja-build are in a repository that is off by default there; it is on for this call alone.
+	# Half of the -devel packages and ninja-build are in a repository that is off by default; enabled for this call only.
 	dnf=(dnf -y -q)
 	. /etc/os-release
 	case "$ID" in
@@ -138,13 +138,13 @@ if [ "$column" = 3 ]; then
 		python3-torch) how="/usr/bin/python3 -m pip install torch installs PyTorch" ;;
 		*) how="dnf install epel-release provides it on CentOS, RHEL and derivatives" ;;
 		esac
-		echo "install-deps.sh: no repository that is on has $package; $how" >&2
+		echo "install-deps.sh: no enabled repository has $package; $how" >&2
 	done
 	[ "$wanted" != --torch ] || [ ${#nowhere[@]} -eq 0 ] || exit 1
 	exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive
-# A lock held by a timer of the distribution is waited for, and package lists are fetched only where they do not do.
+# Waits for the lock of the distribution's timers; updates package lists only if the installation fails.
 apt=(apt-get -y -q -o DPkg::Lock::Timeout=300 install --no-install-recommends)
 quietly "${apt[@]}" "${missing[@]}" && exit 0
 quietly apt-get -q -o DPkg::Lock::Timeout=300 update || failed
