@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sim/accuracy_compare.h"
 
-/* Sums over cases that both judged. */
+/* Sums over cases with a verdict of both. */
 struct both {
 	unsigned cases, required, culprits;
 	unsigned top, found, wrong;
