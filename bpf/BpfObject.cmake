@@ -1,5 +1,5 @@
-# bpf_object(NAME.bpf.c): clang compiles it, bpftool makes NAME.skel.h, and bpf_object_target is set to the target to
-# depend on. The build never reads the build host's kernel: types come from core.h alone.
+# bpf_object(NAME.bpf.c): clang compiles it, bpftool generates NAME.skel.h; sets bpf_object_target to the target to depend
+# on. Independent of the build host's kernel: types come from core.h.
 find_program(CLANG NAMES clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14 REQUIRED)
 find_program(BPFTOOL NAMES bpftool PATHS /usr/sbin /sbin REQUIRED)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
@@ -15,10 +15,11 @@ function(bpf_object source)
     get_filename_component(name ${name} NAME_WLE)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.bpf.o)
     set(skeleton ${CMAKE_CURRENT_BINARY_DIR}/${name}.skel.h)
-    # bpftool writes to stdout even when it fails, so the header is moved into place only after success.
+    # bpftool writes to stdout even on failure: move the header into place only after success.
     add_custom_command(
         OUTPUT ${skeleton}
-        COMMAND ${CLANG} -g -O2 -target bpf -D__TARGET_ARCH_${BPF_TARGET_ARCH} -Wall -Wextra -Werror
+        COMMAND ${CLANG} -g -O2 -target bpf -D__TARGET_ARCH_${BPF_TARGET_ARCH} -Wall -Wextra
+                $<$<BOOL:${RANKTRACE_WERROR}>:-Werror>
                 -I${CMAKE_SOURCE_DIR} -idirafter ${LIBBPF_INCLUDE}
                 -idirafter /usr/include/${CMAKE_SYSTEM_PROCESSOR}-linux-gnu -idirafter /usr/include
                 -c ${source} -o ${object}
@@ -26,6 +27,7 @@ function(bpf_object source)
         COMMAND ${CMAKE_COMMAND} -E rename ${skeleton}.tmp ${skeleton}
         DEPENDS ${source} ${BPF_HEADERS}
         COMMENT "BPF object ${name}"
+        COMMAND_EXPAND_LISTS
         VERBATIM)
     add_custom_target(bpf_${name} DEPENDS ${skeleton})
     set(bpf_object_target bpf_${name} PARENT_SCOPE)

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The call engine: one program pair for every probed function. Which function was hit is the cookie of the probe; what
- * to read and what the hit means is data (struct rt_call_spec), so a new function is a table row and no new program.
- * Reading is call_read.bpf.h's (registers, memory) and call_python.bpf.h's (objects of CPython, texts).
+ * The call engine: one program pair for all probed functions. The probe's cookie identifies the function; what to read
+ * and what a hit means is data (struct rt_call_spec), so a new function is a table row. call_read.bpf.h reads
+ * registers and memory, call_python.bpf.h objects of CPython and texts.
  *
- * Every read of user memory may fail and is bounded; nothing is ever written to the process.
+ * Every read of user memory may fail and is bounded; the process is never written to.
  */
 #include "bpf/call_python.bpf.h"
 
-/* torch.ops.profiler: _record_function_enter, _enter_new and _exit are registered one after the other, so their interned
- * names are numbered one after the other too; see torch/csrc/autograd/record_function_ops.cpp. */
+/*
+ * torch.ops.profiler registers _record_function_enter, _enter_new and _exit in sequence, so their interned names have
+ * consecutive numbers; see torch/csrc/autograd/record_function_ops.cpp.
+ */
 #define MARK_EXIT_DISTANCE_MAX 4
 
-/* Kernels before 5.15 have no cookies: there each probed function gets a program of its own with its number here. */
+/* Kernels before 5.15 have no cookies: there each function has its own program, with its number here. */
 const volatile uint32_t fixed_spec = 0xffffffff;
 
 struct {
@@ -29,7 +31,7 @@ struct {
 	__type(value, struct rt_inflight);
 } inflight SEC(".maps");
 
-/* Text that a BEGIN of the same thread, or the record of a call at its return, will want. */
+/* Text for a later BEGIN of the same thread, or for the record at a call's return. */
 struct stash {
 	uint32_t text_bytes;
 	uint32_t flags;
@@ -43,7 +45,7 @@ struct {
 	__type(value, struct stash);
 } stashes SEC(".maps");
 
-/* Texts of calls that are in flight. */
+/* Texts of calls in flight. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -75,9 +77,9 @@ static __always_inline void add_text(struct rt_call_event *event, const struct t
 }
 
 /*
- * PyTorch's dispatcher for operators called from Python. A record_function's enter is called with (name, args) where args
- * is None or a str; its exit with the handle alone, under a name numbered next to enter's, or with a handle that says by
- * its type what it is. Any other operator passes by unrecorded. This is L0's hot path: every read counts.
+ * PyTorch's dispatcher for operators called from Python. A record_function's enter is called with (name, args), where
+ * args is None or a str; its exit with the handle, under a name numbered next to enter's, or with a handle identified
+ * by its type. Other operators are ignored. This is L0's hot path: every read counts.
  */
 static __always_inline void on_mark_begin(uint32_t spec_id, uint32_t symbol, uint64_t name, uint64_t stack_pointer,
 					  struct python *python)
@@ -139,7 +141,7 @@ static __always_inline void on_mark(void *ctx, uint32_t spec_id, const struct rt
 	submit_event(bare);
 }
 
-/* The text that the thread stashed, into a record. */
+/* Moves the thread's stashed text into a record. */
 static __always_inline void take_stash(struct rt_call_text_event *full)
 {
 	uint32_t thread = (uint32_t)bpf_get_current_pid_tgid();
@@ -167,10 +169,10 @@ static __always_inline void keep_stash(const struct rt_call_spec *spec, const st
 	bpf_map_update_elem(&stashes, &thread, &stash, BPF_ANY);
 }
 
-/* Flags of a record of a whole call; the return register means something only where the row says so. */
+/* Flags of a whole call's record; the return register is valid only if the row says so. */
 #define WHOLE_CALL(spec) (RT_CALL_BEGIN | RT_CALL_END | ((spec)->flags & RT_CALL_RESULT))
 
-/* Sends what an entry brought. */
+/* Sends the record of an entry. */
 static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, const struct rt_call_spec *spec,
 				       const struct words *w)
 {
@@ -212,8 +214,10 @@ static __always_inline void send_end(uint32_t spec_id, uint64_t stack_pointer)
 	submit_event(event);
 }
 
-/* The group that is open on this thread, or NULL. One that was opened too long ago had its close missed (the probes came or
- * went in between): without this its thread would stay in it for good. */
+/*
+ * The group open on this thread, or NULL. If opened too long ago, its close was missed (probes attached or detached in
+ * between): without this, the thread would never leave it.
+ */
 static __always_inline struct rt_group *find_group(uint64_t pid_thread, uint64_t now_ns)
 {
 	struct rt_group *group = bpf_map_lookup_elem(&groups, &pid_thread);
@@ -288,8 +292,10 @@ static __always_inline void on_close_return(uint32_t spec_id, const struct rt_ca
 	submit_event(event);
 }
 
-/* A deeper stack is a nested call of the same function, which its outermost call stands for; an equal or shallower one
- * means that the recorded call was left by an exception, which no return probe sees. */
+/*
+ * A deeper stack is a nested call of the same function, represented by its outermost call; an equal or shallower one
+ * means that an exception left the recorded call, which no return probe sees.
+ */
 static __always_inline void on_call(void *ctx, uint32_t spec_id, const struct rt_call_spec *spec, struct words *w)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
@@ -316,7 +322,7 @@ static __always_inline void on_call(void *ctx, uint32_t spec_id, const struct rt
 		count_drop(RT_KIND_CALL);
 }
 
-/* What the entry kept, and what is read only now. */
+/* Words kept at the entry, and those read only now. */
 static __always_inline void fill_return(struct rt_call_event *event, uint32_t spec_id, const struct rt_call_spec *spec,
 					const struct rt_inflight *open, uint64_t stack_pointer, int64_t result)
 {
@@ -377,7 +383,7 @@ static __always_inline struct rt_call_spec *find_spec(void *ctx, uint32_t *ret_i
 	return bpf_map_lookup_elem(&specs, &id);
 }
 
-/* Every edge but a mark's. A function of its own, so that a mark has no big stack to clear. */
+/* All edges except marks. Not inlined, so that a mark clears no big stack. */
 static __noinline int on_entry(void *ctx, uint32_t id, const struct rt_call_spec *spec)
 {
 	struct words w = {.stack_pointer = FIXED_SLOT(ctx, STACK_SLOT)};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reading the arguments of a call: registers, the stack, user memory. Every read is bounded and may fail, which leaves a 0
- * and RT_CALL_FAULT.
+ * Reads the arguments of a call: registers, stack, user memory. Every read is bounded; a failed one yields 0 and
+ * RT_CALL_FAULT.
  */
 #ifndef RANKTRACE_CALL_READ_BPF_H
 #define RANKTRACE_CALL_READ_BPF_H
@@ -9,28 +9,30 @@
 #include "bpf/probe.bpf.h"
 #include "bpf/call.h"
 
-/* Slots of struct pt_regs: the register with a return value (rax, x0) and the stack pointer. */
+/* Slots of struct pt_regs: return value (rax, x0) and stack pointer. */
 #if defined(__TARGET_ARCH_arm64)
 #define RESULT_SLOT 0
 #define STACK_SLOT 31
-#define RETURN_ADDRESS_BYTES 0 /* it is in a register */
+#define RETURN_ADDRESS_BYTES 0 /* in a register */
 #else
 #define RESULT_SLOT 10
 #define STACK_SLOT 19
 #define RETURN_ADDRESS_BYTES 8
 #endif
 
-/* What one hit yielded, on the program's stack. */
+/* Result of a hit, on the program's stack. */
 struct words {
 	uint64_t arg[RT_CALL_ARGS_MAX];
-	uint64_t last; /* where the last reader's path leads: a text begins there */
+	uint64_t last; /* end of the last reader's path: a text starts there */
 	uint64_t stack_pointer;
 	uint32_t flags; /* RT_CALL_FAULT, RT_CALL_IN_GROUP */
 	uint32_t pad0;
 };
 
-/* A saved register whose slot is a constant: the verifier allows a plain load then. In assembly, or the compiler makes one
- * load at a computed place of several, which the verifier refuses. */
+/*
+ * A saved register at a constant slot: the verifier allows a plain load. In assembly: the compiler would merge loads
+ * into one at a computed offset, which the verifier rejects.
+ */
 #define FIXED_SLOT(ctx, slot)                                                                                     \
 	({                                                                                                        \
 		uint64_t value_;                                                                                  \
@@ -38,7 +40,7 @@ struct words {
 		value_;                                                                                           \
 	})
 
-/* The address of a word of the arguments that are passed on the stack. */
+/* Address of a word of the stack arguments. */
 static __always_inline uint64_t stack_argument(uint64_t stack_pointer, uint32_t word)
 {
 	return stack_pointer + RETURN_ADDRESS_BYTES + word * 8;
@@ -53,8 +55,10 @@ static __always_inline uint64_t read_word(uint64_t address, uint32_t *flags)
 	return value;
 }
 
-/* What an argument slot holds. The loader has turned argument numbers into slots; those of the calling convention's
- * registers are told apart here, because a load costs less than asking the kernel for a copy. */
+/*
+ * Value of an argument slot. Slots of the calling convention's registers are loaded directly: cheaper than a copy
+ * through the kernel.
+ */
 static __always_inline uint64_t read_slot(void *ctx, uint8_t slot, uint64_t stack_pointer, uint32_t *flags)
 {
 	uint64_t value = 0;
@@ -107,11 +111,11 @@ static __always_inline uint64_t cut(uint64_t value, uint8_t size_bytes, uint8_t 
 	return is_signed ? (uint64_t)((int64_t)value >> (shift & 63)) : value >> (shift & 63);
 }
 
-/* size_bytes at an address, no more: what follows may be another page. */
+/* Exactly size_bytes at an address: the next page may be unmapped. */
 static __always_inline uint64_t read_sized(uint64_t address, const struct rt_call_arg *arg, uint32_t *flags)
 {
 	uint64_t value = 0;
-	uint64_t n = arg->size_bytes; /* of 64 bits, as in hash() */
+	uint64_t n = arg->size_bytes; /* 64 bits wide, as in hash() */
 
 	asm volatile("" : "+r"(n));
 	if (n > sizeof(value))
@@ -136,7 +140,7 @@ static __always_inline uint64_t bytewise_hash(const int8_t *bytes, uint32_t n, b
 	return result;
 }
 
-/* What is past the n bytes is zero. */
+/* Bytes past n are zero. */
 static __always_inline uint64_t wordwise_hash(const uint64_t *words, uint32_t n)
 {
 	uint64_t a = 1 ^ (uint64_t)n, b = 1;
@@ -158,7 +162,7 @@ static __always_inline uint64_t wordwise_hash(const uint64_t *words, uint32_t n)
 static __noinline uint64_t hash(uint64_t address, const struct rt_call_arg *arg, uint32_t *flags)
 {
 	uint64_t words[RT_CALL_HASH_MAX / 8] = {};
-	uint64_t n = arg->size_bytes; /* of 64 bits: a comparison of fewer is one of a copy, which teaches the verifier nothing */
+	uint64_t n = arg->size_bytes; /* 64 bits wide: the verifier learns nothing from comparing a narrower copy */
 
 	asm volatile("" : "+r"(n));
 	if (n > sizeof(words))
@@ -171,7 +175,7 @@ static __noinline uint64_t hash(uint64_t address, const struct rt_call_arg *arg,
 					   : bytewise_hash((const int8_t *)words, n, arg->is_signed);
 }
 
-/* Where a reader's path leads; the register's value itself where there is none. */
+/* End of a reader's path; without path, the register's value. */
 static __always_inline uint64_t follow(void *ctx, const struct rt_call_arg *arg, struct words *w)
 {
 	uint64_t value = read_slot(ctx, arg->reg, w->stack_pointer, &w->flags);
@@ -201,7 +205,7 @@ static __always_inline uint64_t read_arg(void *ctx, const struct rt_call_arg *ar
 	return value;
 }
 
-/* Texts become the address that they are read from: see read_last_text(). */
+/* Texts yield their address: see read_last_text(). */
 static __noinline int read_args(void *ctx, const struct rt_call_spec *spec, struct words *w)
 {
 #pragma clang loop unroll(disable)

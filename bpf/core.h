@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The few kernel types that our programs read, and nothing else: no generated vmlinux.h, so the build never depends on
- * the build host's kernel. Only the fields used are named; preserve_access_index makes libbpf relocate each access to
- * the running kernel's layout at load time. A layout change is a ___flavour here, with the commit that made it.
+ * The few kernel types that the programs read, instead of a generated vmlinux.h: the build does not depend on the
+ * build host's kernel. Only used fields are declared; preserve_access_index makes libbpf relocate each access at load
+ * time. A layout change is a ___flavour here, with the commit that made it.
  */
 #ifndef RANKTRACE_CORE_H
 #define RANKTRACE_CORE_H
@@ -23,18 +23,18 @@ typedef long long int64_t;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* Without CONFIG_SCHED_INFO the kernel's struct is empty: check with bpf_core_field_exists before reading. */
+/* Empty without CONFIG_SCHED_INFO: check with bpf_core_field_exists first. */
 struct sched_info {
 	unsigned long long run_delay;
 	unsigned long long last_queued;
 };
 
-/* A CPU's run queue: its clock is the one that sched_info counts in. */
+/* A CPU's run queue: sched_info uses its clock. */
 struct rq {
 	uint64_t clock;
 };
 
-/* rq is there with CONFIG_FAIR_GROUP_SCHED only: check. */
+/* rq exists only with CONFIG_FAIR_GROUP_SCHED: check first. */
 struct cfs_rq {
 	struct rq *rq;
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The wire between the kernel and the daemon: the header that every record in the ring starts with.
+ * Wire format between kernel and daemon: the header of every record in the ring.
  *
- * Fixed-width fields, no holes (checked by -Wpadded where the compiler has it), native endian: the ring never leaves
- * the machine. A kind's number is never reused. A collector's payload is in its own header (call.h, sched.h, proc.h)
- * and starts with struct rt_event. Times are CLOCK_MONOTONIC nanoseconds (bpf_ktime_get_ns).
+ * Fixed-width fields, no holes (checked by -Wpadded where available), native endian: the ring never leaves the
+ * machine. Numbers of kinds are never reused. A collector's payload is in its own header (call.h, sched.h, proc.h) and
+ * starts with struct rt_event. Times are CLOCK_MONOTONIC nanoseconds (bpf_ktime_get_ns).
  */
 #ifndef RANKTRACE_EVENT_H
 #define RANKTRACE_EVENT_H
@@ -17,18 +17,18 @@
 
 enum rt_kind {
 	RT_KIND_NONE = 0,
-	RT_KIND_CALL = 1,     /* call.h: a probed function was entered, left, or both */
-	RT_KIND_OFFCPU = 2,   /* sched.h: one stay off the CPU above the threshold */
-	RT_KIND_OFFCPU_SUM = 3, /* sched.h: a second of stays below it, summed */
-	RT_KIND_EXEC = 4,     /* proc.h: a process has a new image */
-	RT_KIND_EXIT = 5,     /* proc.h: a process ended (its last thread) */
-	RT_KIND_MARKER = 6,   /* marker.h: records of a marker library */
-	RT_KIND_LAUNCHES = 7, /* launches.h: no record, only a counter of drops: launches that found no room */
+	RT_KIND_CALL = 1,	/* call.h: entry of a probed function, its return, or both */
+	RT_KIND_OFFCPU = 2,	/* sched.h: one off-CPU interval above the threshold */
+	RT_KIND_OFFCPU_SUM = 3, /* sched.h: shorter off-CPU intervals, summed per second */
+	RT_KIND_EXEC = 4,	/* proc.h: a process has a new image */
+	RT_KIND_EXIT = 5,	/* proc.h: a process ended (last thread) */
+	RT_KIND_MARKER = 6,	/* marker.h: records of a marker library */
+	RT_KIND_LAUNCHES = 7,	/* launches.h: no record, only a counter of drops: launches beyond the map's bound */
 	RT_KIND_MAX
 };
 
 struct rt_event {
-	uint64_t time_ns;    /* CLOCK_MONOTONIC when the record was made */
+	uint64_t time_ns;    /* creation of the record, CLOCK_MONOTONIC */
 	uint16_t kind;       /* enum rt_kind */
 	uint16_t flags;      /* of the kind */
 	uint32_t size_bytes; /* of the whole record, header included */

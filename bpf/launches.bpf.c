@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kernel side of the sampled launches: a hit adds to the sums of its thread and does nothing else. Only the thread
- * itself writes its entry, so no addition is lost; the daemon reads when all probes are gone.
+ * Kernel side of sampled launches: a hit only adds to its thread's sums. Each entry has a single writer, its thread,
+ * so no addition is lost; the daemon reads after all probes are detached.
  *
- * Probes are put on and taken away one after the other. So that every function is counted over the same time, hits
- * count only between window_start_ns and the moment when it is 0 again.
+ * Probes attach and detach one by one. To count every function over the same time, hits count only while
+ * window_start_ns is not 0.
  */
 #include "bpf/probe.bpf.h"
 #include "bpf/launches.h"
 
-/* Kernels before 5.15 have no cookies: there every function counts as API 0. */
+/* Kernels before 5.15 have no cookies: every function counts as API 0. */
 const volatile bool has_cookies = true;
 
-volatile uint64_t window_start_ns = 0; /* 0: no window is open */
+volatile uint64_t window_start_ns = 0; /* 0: no open window */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -21,7 +21,7 @@ struct {
 	__type(value, struct rt_launch_thread);
 } launches SEC(".maps");
 
-/* The entry of a thread begins as if it had launched at the window's start: what it waited since then is a gap too. */
+/* A thread's entry starts as if it had launched at the window's start: the wait until now is a gap. */
 static __always_inline struct rt_launch_thread *new_thread(uint64_t thread, uint64_t start_ns)
 {
 	struct rt_launch_thread fresh = {.last_ns = start_ns};

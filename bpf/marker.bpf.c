@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Batches of marker libraries: one program on their USDT probe, whose operands are the first four argument registers
- * (bpf/marker/usdt.h; the daemon attaches to no probe whose note says otherwise). It copies the records to the ring and
- * judges none of them. The count is the process's word and is cut; what cannot be read is counted.
+ * (bpf/marker/usdt.h; the daemon attaches to no other layout). Copies the records to the ring uninterpreted. The count
+ * comes from the process and is clamped; unreadable records are counted.
  */
 #include "bpf/probe.bpf.h"
 #include "bpf/marker.h"
@@ -22,7 +22,7 @@ static __always_inline uint64_t slot(void *ctx, uint32_t number)
 	return *(const volatile uint64_t *)((const char *)ctx + number * 8);
 }
 
-/* One event of up to RT_MARKER_EVENT_RECORDS records that lie stride bytes apart. */
+/* One event of up to RT_MARKER_EVENT_RECORDS records, stride bytes apart. */
 static __always_inline void send(uint64_t address, uint32_t records, uint32_t stride, uint16_t version)
 {
 	struct rt_marker_event *event = reserve_event(RT_KIND_MARKER, sizeof(*event));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What every BPF program here shares: the ring, the drop counters and the rank filter. The maps are declared in each
- * object and made one by the loader (daemon/kernel/kernel.c reuses the first object's descriptors by name), so that one ring
- * carries everything in order and a process is a rank for all collectors at once.
+ * Shared by every BPF program: ring, drop counters, rank filter. Each object declares the maps; the loader unifies
+ * them (daemon/kernel/kernel.c reuses the first object's descriptors by name), so that one ring keeps the order and
+ * one filter serves all collectors.
  */
 #ifndef RANKTRACE_PROBE_BPF_H
 #define RANKTRACE_PROBE_BPF_H
@@ -17,7 +17,7 @@ struct {
 	__uint(max_entries, 4096); /* set by the loader from the configuration */
 } events SEC(".maps");
 
-/* Records that found no room in the ring, by kind; read and shown by the daemon, never reset. */
+/* Records dropped because the ring was full, by kind; never reset. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, RT_KIND_MAX);
@@ -25,7 +25,7 @@ struct {
 	__type(value, uint64_t);
 } drops SEC(".maps");
 
-/* Processes that are ranks: the filter of every probe. The value is the daemon's slot for the rank. */
+/* Processes that are ranks: the filter of every probe. Value: the daemon's slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024); /* set by the loader */
@@ -38,10 +38,10 @@ static __always_inline void count_drop(uint32_t kind)
 	uint64_t *count = bpf_map_lookup_elem(&drops, &kind);
 
 	if (count)
-		*count += 1; /* per CPU; a preempted increment may lose one, never invent one */
+		*count += 1; /* per CPU; preemption may lose an increment, never add one */
 }
 
-/* Reserves a record of size bytes (a compile-time constant) and fills its header; counts the drop where it cannot. */
+/* Reserves a record of `size` bytes (a compile-time constant) and fills its header; counts the drop on failure. */
 static __always_inline void *reserve_event(uint32_t kind, uint32_t size_bytes)
 {
 	struct rt_event *event = bpf_ringbuf_reserve(&events, size_bytes, 0);
@@ -62,10 +62,9 @@ static __always_inline void *reserve_event(uint32_t kind, uint32_t size_bytes)
 }
 
 /*
- * Hands a reserved record over. The daemon drains the ring every 100 ms by itself, and waking it costs the probed call more
- * than the record does; so it is woken only as the ring fills: each time that another eighth of it waits. (A range of bytes
- * around each eighth, because records differ in size; a wakeup too many is harmless, and after one that was missed comes
- * the next eighth's, or the drain.)
+ * Submits a reserved record. The daemon drains the ring every 100 ms, and a wakeup costs the probed call more than the
+ * record, so it is woken only at each eighth of the ring that fills. (A byte range around each eighth, because records
+ * vary in size; an extra wakeup is harmless, a missed one is made up by the next eighth or the drain.)
  */
 #define WAKE_RANGE_BYTES 256
 

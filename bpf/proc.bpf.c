@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The process collector's kernel side: one record when a process has a new image, one when its last thread ends.
- * Nothing is filtered here: what is a training rank is only known later, in user space. Each program exists twice, for
- * BTF and for raw tracepoints; the loader keeps the pair that the kernel takes.
+ * Kernel side of the process collector: one record per exec, one per end of a process's last thread. Unfiltered: user
+ * space finds out later which process is a rank. Each program exists for BTF and for raw tracepoints; the loader keeps
+ * the supported pair.
  */
 #include "bpf/probe.bpf.h"
 #include "bpf/proc.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* atomic_t as the kernel has it. */
+/* atomic_t as in the kernel. */
 struct live_threads {
 	int counter;
 };
@@ -18,7 +18,7 @@ struct signal_struct {
 	struct live_threads live; /* threads that have not begun to exit */
 };
 
-/* What only this collector reads of a task. */
+/* Fields of a task read only here. */
 struct task_struct___proc {
 	struct signal_struct *signal;
 };
@@ -38,8 +38,8 @@ static __always_inline void send(uint32_t kind, struct task_struct *task)
 }
 
 /*
- * The kernel counts a thread off before it reports the exit, so the last one sees 0. Two threads that end together may
- * both see it: the daemon takes a second exit of a process for what it is.
+ * The kernel decrements before it reports the exit, so the last thread sees 0. Two threads that end together may both
+ * see 0: the daemon ignores a second exit.
  */
 static __always_inline bool is_last_thread(struct task_struct *task)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The off-CPU collector's kernel side: one program on sched_switch (BTF or raw tracepoint, whichever loads), which sees
- * a rank's thread leave the CPU and come back. A stay of threshold_ns or more is a record of its own; shorter ones are
- * summed per thread and second. State is one bounded hash entry a thread; a thread that finds no room is counted as a
- * drop, and an ending thread takes its entry along, so nothing is evicted silently and nothing leaks.
+ * Kernel side of the off-CPU collector: one program on sched_switch (BTF or raw tracepoint, whichever loads) that sees
+ * a rank's thread leave the CPU and return. An off-CPU interval of threshold_ns or more is a record; shorter ones are
+ * summed per thread and second. State is one bounded hash entry per thread; a thread beyond the bound counts as a
+ * drop, an ending thread removes its entry: no silent eviction, no leak.
  *
- * At sched_switch "current" is still the thread that leaves, so every identity here comes from the arguments.
+ * At sched_switch "current" is still the leaving thread, so identities come from the arguments.
  */
 #include "bpf/probe.bpf.h"
 #include "bpf/sched.h"
@@ -24,7 +24,10 @@ struct {
 	__type(value, struct rt_offcpu_thread);
 } offcpu_threads SEC(".maps");
 
-/* A BTF tracepoint may follow the pointer itself, a raw one must ask; `direct` is a constant, so only one is compiled. */
+/*
+ * A BTF tracepoint may dereference directly, a raw one needs a helper; `direct` is constant, so one branch is
+ * compiled.
+ */
 #define READ(direct, task, field) ((direct) ? (task)->field : BPF_CORE_READ(task, field))
 
 static __always_inline void read_comm(char *comm, struct task_struct *task)
@@ -44,8 +47,8 @@ static __always_inline uint64_t run_delay_of(struct task_struct *task, bool dire
 }
 
 /*
- * sched_switch fires before the scheduler adds the wait that ends with it: add that, as the scheduler is about to. Its
- * clock is reached through the thread, because the per-CPU symbol is hidden without CONFIG_KALLSYMS_ALL.
+ * sched_switch fires before the scheduler accounts the wait that ends with it: add it here. The clock is reached
+ * through the thread, because the per-CPU symbol is hidden without CONFIG_KALLSYMS_ALL.
  */
 static __always_inline uint64_t run_delay_until_now(struct task_struct *task, bool direct)
 {
@@ -86,7 +89,7 @@ static __always_inline void leave(struct task_struct *prev, struct task_struct *
 	if (!pid || !bpf_map_lookup_elem(&ranks, &pid))
 		return;
 	thread = bpf_map_lookup_elem(&offcpu_threads, &thread_id);
-	/* It left twice: its return passed without a tracepoint hit, as was seen about once a second on a 6.18 kernel. */
+	/* A second leave: the return had no tracepoint hit, as observed about once a second on a 6.18 kernel. */
 	if (thread && thread->start_ns && thread->pid == pid)
 		count_drop(RT_KIND_OFFCPU);
 	if (READ(direct, prev, flags) & TASK_EXITING) {
@@ -134,7 +137,7 @@ static __always_inline void send_stay(struct rt_offcpu_thread *thread, struct ta
 	submit_event(interval);
 }
 
-/* An entry was made only for a rank's thread, so the rank filter need not be asked again. */
+/* Only ranks' threads have entries: no need to check the filter. */
 static __always_inline void come_back(struct task_struct *prev, struct task_struct *next, bool direct)
 {
 	uint32_t thread_id = READ(direct, next, pid);
@@ -149,7 +152,7 @@ static __always_inline void come_back(struct task_struct *prev, struct task_stru
 	now_ns = bpf_ktime_get_ns();
 	start_ns = thread->start_ns;
 	thread->start_ns = 0;
-	/* Two clocks: the scheduler's may run ahead of ours by a little. */
+	/* Two clocks: the scheduler's may be slightly ahead. */
 	run_delay_ns = run_delay_until_now(next, direct) - thread->run_delay_ns;
 	if (run_delay_ns > now_ns - start_ns)
 		run_delay_ns = now_ns - start_ns;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Payload of the off-CPU collector: a rank's thread left the CPU and came back.
+ * Payload of the off-CPU collector: a rank's thread left the CPU and returned.
  *
- * next_* is the task that took the CPU when the thread left it; previous_* is the task that left the CPU when the
- * thread got it back, which is who kept a runnable thread waiting. pid 0 is the idle task. run_delay_ns is the part of
- * duration_ns in which the thread was runnable and waited, as the scheduler counts it (sched_info.run_delay and, for the
- * wait that ends just now, the run queue's clock); 0 where the kernel keeps no such count. Every pid is a process (tgid).
+ * next_* is the task that ran after the thread left; previous_* is the task that ran before the thread returned: the
+ * preemptor of a runnable thread. pid 0 is the idle task. run_delay_ns is the part of duration_ns in which the thread
+ * was runnable, by the scheduler's count (sched_info.run_delay and, for the wait that just ends, the run queue's
+ * clock); 0 if the kernel keeps none. Every pid is a process (tgid).
  */
 #ifndef RANKTRACE_SCHED_H
 #define RANKTRACE_SCHED_H
@@ -27,27 +27,27 @@ struct rt_offcpu_event {
 struct rt_offcpu_sum_event {
 	struct rt_event event; /* kind RT_KIND_OFFCPU_SUM */
 	uint64_t start_ns;     /* of the summed second */
-	uint64_t duration_ns;  /* sum of stays below the threshold that ended in it */
+	uint64_t duration_ns;  /* sum of off-CPU intervals below the threshold that ended in it */
 	uint64_t run_delay_ns;
 	uint64_t count;
 	char thread_name[RT_COMM_SIZE];
 };
 
 /*
- * What is known of one thread of a rank: the value of the map `offcpu_threads`, keyed by thread id. The daemon takes out
- * of it the sums that wait when the level goes off or the process ends.
+ * State of a rank's thread: value of the map `offcpu_threads`, by thread id. The daemon fetches pending sums when the
+ * level goes off or the process ends.
  */
 struct rt_offcpu_thread {
-	uint64_t start_ns;     /* when it left the CPU; 0 while it is on one */
+	uint64_t start_ns;     /* when it left the CPU; 0 while running */
 	uint64_t run_delay_ns; /* sched_info.run_delay at that time */
-	uint64_t sum_start_ns; /* the second that is being summed */
+	uint64_t sum_start_ns; /* the second being summed */
 	uint64_t sum_duration_ns;
 	uint64_t sum_run_delay_ns;
-	uint64_t sum_count;    /* 0: nothing waits */
+	uint64_t sum_count; /* 0: nothing pending */
 	uint32_t pid;
-	uint32_t next_pid;     /* who took the CPU */
+	uint32_t next_pid; /* task that ran next */
 	char next_name[RT_COMM_SIZE];
-	char thread_name[RT_COMM_SIZE]; /* as of the first stay of the sum */
+	char thread_name[RT_COMM_SIZE]; /* as of the first interval of the sum */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ranktraced: the command line, the order in which rooms open and close, and the reload of the configuration. Exit
- * status: 0 stopped as told, 1 could not start or work (a sentence says why), 2 wrong usage.
+ * ranktraced: command line, order in which subsystems open and close, reload of the configuration. Exit status: 0
+ * stopped on request, 1 cannot start or work (with a message), 2 wrong usage.
  */
 #include <getopt.h>
 #include <sys/resource.h>
@@ -42,7 +42,7 @@ static void reload(void *arg)
 	struct config fresh;
 
 	if (start_config(&d->options, &fresh, error, sizeof(error)) < 0) {
-		log_error("config", "%s; keeping the configuration as it was", error);
+		log_error("config", "%s; keeping the running configuration", error);
 		return;
 	}
 	config_reload(&d->context.config, &fresh, ignored, sizeof(ignored));
@@ -158,7 +158,7 @@ static void close_collectors(struct daemon *d)
 static int open_levels(struct daemon *d)
 {
 	start_levels(&d->context);
-	return ranks_scan(d->context.ranks); /* after the levels, so that every rank meets its probes */
+	return ranks_scan(d->context.ranks); /* after the levels: their probes then attach to every rank */
 }
 
 static int open_dumps(struct daemon *d)
@@ -182,12 +182,12 @@ static void close_control(struct daemon *d)
 }
 
 /* Opened from the top, closed from the bottom. */
-static const struct input {
+static const struct subsystem {
 	const char *name;
 	int (*open)(struct daemon *d);
 	void (*close)(struct daemon *d); /* may be NULL */
-	bool tells;			 /* logs why it failed, better than we can */
-} rooms[] = {
+	bool logs;			 /* logs the reason of a failure itself */
+} subsystems[] = {
 	{"loop", open_loop, close_loop, true},
 	{"store", main_open_store, close_store, true},
 	{"kernel", open_kernel, close_kernel, false},
@@ -195,7 +195,7 @@ static const struct input {
 	{"steps", open_steps, close_steps, false},
 	{"operations", open_ops, close_ops, false},
 	{"findings", open_findings, close_findings,
-		false}, /* hears of a rank's end after those that tell of its last steps */
+		false}, /* is notified of a rank's end after its last steps and operations are fed */
 	{"allocations", open_allocs, close_allocs, false},
 	{"collectors", open_collectors, close_collectors, true},
 	{"levels", open_levels, NULL, false},
@@ -208,26 +208,25 @@ static int main_run(struct daemon *d)
 	size_t opened;
 	int r = 0;
 
-	for (opened = 0; opened < ARRAY_SIZE(rooms); opened++) {
-		r = rooms[opened].open(d);
+	for (opened = 0; opened < ARRAY_SIZE(subsystems); opened++) {
+		r = subsystems[opened].open(d);
 		if (r >= 0)
 			continue;
-		if (!rooms[opened].tells)
-			log_error_errno("main", r, "cannot start: room '%s' did not open", rooms[opened].name);
+		if (!subsystems[opened].logs)
+			log_error_errno("main", r, "cannot start %s", subsystems[opened].name);
 		break;
 	}
 	if (r >= 0)
 		r = loop_run(d->loop);
 	while (opened-- > 0)
-		if (rooms[opened].close)
-			rooms[opened].close(d);
+		if (subsystems[opened].close)
+			subsystems[opened].close(d);
 	if (r >= 0)
 		log_notice("main", "stopped");
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* What the machine allows, without a daemon: the kernel room is asked where it opens, and check says what is missing.
- */
+/* Preflight without a daemon: a kernel that does not open is reported by the check. */
 static int main_check(struct daemon *d)
 {
 	int missing;
@@ -243,16 +242,16 @@ static int main_check(struct daemon *d)
 static void usage(FILE *f)
 {
 	fputs("usage: ranktraced [OPTION]...\n"
-	      "Finds the training ranks of this machine, traces them, and keeps what it sees.\n"
+	      "Finds the training ranks of this machine, traces them and stores the records.\n"
 	      "\n"
 	      "  --config F      read F instead of " RANKTRACE_SYSCONFDIR "/ranktrace.conf\n"
 	      "  --state-dir D   keep the store and saved levels in D\n"
 	      "  --socket S      serve tracectl on S\n"
 	      "  --log-level L   emergency .. debug\n"
-	      "  --foreground    is what it always does: it never forks\n"
-	      "  --check         say what each level will see on this machine, and end\n"
+	      "  --foreground    no effect: ranktraced never forks\n"
+	      "  --check         report what each level can observe on this machine, and exit\n"
 	      "  --json          with --check: as JSON\n"
-	      "  --check-config  read the configuration, say what is wrong with it, and end\n"
+	      "  --check-config  check the configuration and exit\n"
 	      "  --version, --help\n"
 	      "\n"
 	      "See ranktraced(8) and ranktrace.conf(5).\n",
@@ -261,7 +260,7 @@ static void usage(FILE *f)
 
 enum { OPTION_STATE = 256, OPTION_SOCKET, OPTION_CONFIG, OPTION_LEVEL, OPTION_FLAG };
 
-/* 0: go on; otherwise the program ends with ret_status. */
+/* 0: continue; otherwise exit with ret_status. */
 static int main_parse(int argc, char **argv, struct start_options *options, int *ret_status)
 {
 	int check = 0, check_config = 0, json = 0, help = 0, version = 0, foreground = 0, c;
@@ -281,7 +280,7 @@ static int main_parse(int argc, char **argv, struct start_options *options, int 
 	const char **texts[] = {&options->state_dir, &options->socket, &options->config, &options->log_level};
 
 	*ret_status = EXIT_USAGE;
-	argv[0] = (char[]){"ranktraced"}; /* getopt begins its sentences with it */
+	argv[0] = (char[]){"ranktraced"}; /* prefix of getopt's messages */
 	while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
 		if (c == '?') {
 			fputs("ranktraced: ranktraced --help shows its options\n", stderr);
@@ -331,7 +330,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	start_identity(&d.context);
 	if (setpriority(PRIO_PROCESS, 0, (int)d.context.config.nice) < 0)
-		log_warning("main", "cannot take nice %lu: %s; going on at the priority given",
+		log_warning("main", "cannot set nice %lu: %s; keeping the current priority",
 			(unsigned long)d.context.config.nice, strerror(errno));
 	return d.options.check ? main_check(&d) : main_run(&d);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See start.h. Runs once, before the loop; start_config() again at each reload. */
+/* Runs once, before the loop; start_config() also at each reload. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -37,7 +37,7 @@ static int set_path(const char *option, const char *path, char *ret, size_t size
 	return 0;
 }
 
-/* A build folder and a prefix that was moved as a whole both work without being told where their tables are. */
+/* Probe tables beside the program: for build folders and relocated prefixes. */
 static void find_probes(struct config *config)
 {
 	static const char *const places[] = {"probes.d", "../share/ranktrace/probes.d"};
@@ -95,7 +95,7 @@ int start_config(const struct start_options *options, struct config *ret, char *
 	return 0;
 }
 
-/* The first line of a small file; "" where it cannot be read. */
+/* The first line of a small file; "" if unreadable. */
 static void start_read_line(const char *path, char *text, size_t size)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -114,7 +114,7 @@ void start_identity(struct context *context)
 	context->host[sizeof(context->host) - 1] = 0;
 }
 
-/* Who holds a lock on the file, as the kernel lists it; 0 where it does not tell (another PID namespace). */
+/* Pid that holds a lock on the file, from the kernel's list; 0 if unknown (another PID namespace). */
 static unsigned lock_owner(const char *path)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/locks", "re");
@@ -123,7 +123,7 @@ static unsigned lock_owner(const char *path)
 
 	if (!f || stat(path, &st) < 0)
 		return 0;
-	/* A machine has few locks; the bound is for a file system that never ends. */
+	/* Bounded against an endless file; machines have few locks. */
 	for (unsigned i = 0; i < 100000 && fgets(line, sizeof(line), f); i++) {
 		unsigned long long inode;
 		unsigned pid, major_number, minor_number;
@@ -173,7 +173,7 @@ void start_levels(struct context *context)
 	char report[1024];
 
 	levels_defaults(levels);
-	/* It logs what it ignores; the defaults then hold. */
+	/* Logs what it ignores; defaults apply then. */
 	(void)levels_load(levels, context->config.state_dir);
 	levels->apply = collectors_level;
 	for (enum level l = 0; l < LEVEL_MAX; l++) {
@@ -181,7 +181,7 @@ void start_levels(struct context *context)
 			continue;
 		if (collectors_level(context->collectors, l, true, report, sizeof(report)) < 0) {
 			levels->on[l] = false;
-			log_error("levels", "%s stays off: %s", level_name(l), report);
+			log_error("levels", "cannot turn %s on: %s", level_name(l), report);
 		} else {
 			log_info("levels", "%s on: %s", level_name(l),
 				report[0] ? report : "no collector serves it here");

@@ -10,11 +10,11 @@
 static struct {
 	pthread_mutex_t lock;
 	uint32_t used;
-	uint64_t number;	    /* of the current batch, from 1 */
+	uint64_t number;	    /* number of the batch being filled, from 1 */
 	_Atomic uint64_t oldest_ns; /* time of its first record; 0: empty */
 	uint64_t flushed_ns;
 	_Atomic uint64_t lost;
-	uint64_t lost_reported;
+	uint64_t lost_told;
 	struct rt_marker_record record[RT_MARKER_BATCH_MAX];
 } batch = {.lock = PTHREAD_MUTEX_INITIALIZER, .number = 1};
 
@@ -31,13 +31,13 @@ uint64_t batch_now_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* `then` may be later: threads read the clock before they take the lock. */
+/* Threads read the clock before the lock, so `then` may be later. */
 static bool passed(uint64_t now_ns, uint64_t then_ns, uint64_t wanted_ns)
 {
 	return now_ns > then_ns && now_ns - then_ns > wanted_ns;
 }
 
-/* noinline: one probe site in the library. Needs the lock: the records must not move. */
+/* Not inlined: one probe in the library. The lock is held: records must not move. */
 static __attribute__((noinline)) void hand_over(uint64_t now_ns)
 {
 	if (batch.used > 0)
@@ -48,7 +48,7 @@ static __attribute__((noinline)) void hand_over(uint64_t now_ns)
 	atomic_store_explicit(&batch.oldest_ns, 0, memory_order_relaxed);
 }
 
-/* Reads both host clocks at one time: one between two readings of the other. */
+/* Both host clocks at one moment, as close as a process can: one read between two reads of the other. */
 static void pair_clocks(struct rt_marker_comm *comm)
 {
 	uint64_t before_ns = clock_ns(CLOCK_MONOTONIC), after_ns;
@@ -80,7 +80,7 @@ void batch_comm_set(struct batch_comm *comm, const struct rt_marker_comm *record
 
 void batch_put(struct batch_comm *comm, const struct rt_marker_record *record, uint64_t now_ns, bool quiet)
 {
-	struct rt_marker_record *slot;
+	struct rt_marker_record *place;
 	uint64_t lost;
 
 	pthread_mutex_lock(&batch.lock);
@@ -89,12 +89,12 @@ void batch_put(struct batch_comm *comm, const struct rt_marker_record *record, u
 			hand_over(now_ns);
 		add_comm(comm);
 	}
-	slot = &batch.record[batch.used++];
-	*slot = *record;
+	place = &batch.record[batch.used++];
+	*place = *record;
 	lost = atomic_load_explicit(&batch.lost, memory_order_relaxed);
-	if (lost != batch.lost_reported)
-		slot->flags |= RT_MARKER_LOST;
-	batch.lost_reported = lost;
+	if (lost != batch.lost_told)
+		place->flags |= RT_MARKER_LOST;
+	batch.lost_told = lost;
 	if (batch.oldest_ns == 0)
 		atomic_store_explicit(&batch.oldest_ns, now_ns, memory_order_relaxed);
 	if (batch.used >= RT_MARKER_BATCH_MAX || passed(now_ns, batch.oldest_ns, BATCH_WAIT_NS) ||

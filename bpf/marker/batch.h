@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batch of this process's finished records: one buffer of RT_MARKER_BATCH_MAX, passed to the USDT probe when it is
- * full, when its oldest record has waited BATCH_WAIT_NS (checked with the next record or call), or when nothing is in
- * flight (at most once per BATCH_QUIET_NS). A nop while no daemon traces the probe. Thread-safe; blocks only for the
- * copy.
+ * Outgoing records of this process: one buffer of RT_MARKER_BATCH_MAX, passed to the USDT probe when full, when its
+ * oldest record has waited BATCH_WAIT_NS (checked at the next record or call), or when nothing is in flight (at most
+ * once in BATCH_QUIET_NS). A nop without tracer. Thread-safe; blocks only for the copy.
  */
 #ifndef RANKTRACE_MARKER_BATCH_H
 #define RANKTRACE_MARKER_BATCH_H
@@ -14,23 +13,23 @@
 #include "bpf/marker.h"
 
 #define BATCH_WAIT_NS 100000000ULL
-#define BATCH_QUIET_NS 20000000ULL /* a hit costs a step microseconds: limits a fast job to 50 hits a second */
+#define BATCH_QUIET_NS 20000000ULL /* a hit costs microseconds: a job of 400 steps a second pays 50 of them */
 
-/* A communicator's record, which precedes its first operation in each batch. */
+/* Communicator description, sent before its first record in a batch. */
 struct batch_comm {
-	uint64_t batch; /* the last one that has the record; owned by the batch */
+	uint64_t batch; /* last batch that contains it; maintained by batch.c */
 	struct rt_marker_comm record;
 };
 
-/* The record of later batches; the batch fills in kind, size, clock pair and lost count. */
+/* Sets the description for later batches; kind, size, clock pair and lost count are filled in when sent. */
 void batch_comm_set(struct batch_comm *comm, const struct rt_marker_comm *record);
-/* now_ns: CLOCK_MONOTONIC. quiet: this was the last in flight. */
+/* now_ns: CLOCK_MONOTONIC. quiet: nothing else is in flight. */
 void batch_put(struct batch_comm *comm, const struct rt_marker_record *record, uint64_t now_ns, bool quiet);
-/* Counts an operation that did not fit; the next record is flagged. */
+/* Counts a lost operation; reported with the next record. */
 void batch_count_lost(void);
-/* Flushes a batch that has waited too long; otherwise cheap. */
+/* Sends records that waited too long; cheap if none. */
 void batch_poll(uint64_t now_ns);
-/* Flushes unconditionally. */
+/* Sends everything now. */
 void batch_flush(uint64_t now_ns);
 uint64_t batch_now_ns(void);
 

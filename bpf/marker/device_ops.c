@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the communicators and their operations in flight. Lock order: communicator, then batch; held for a few
- * instructions. The clock is read at an operation's start and end, not by its channels.
+ * Owns the communicators and their operations in flight. Each communicator has a lock held for a few instructions; the
+ * batch's lock may be taken under it, never the reverse. Clocks are read at the start and end of operations, not by
+ * channels.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,17 +17,17 @@ enum handle_kind { HANDLE_COMM = 0xc1, HANDLE_OP = 0xc2, HANDLE_CHANNEL = 0xc3, 
 
 #define COMM_SHIFT 44
 #define OP_SHIFT 32
-#define SLOT_MASK 0xfffu
+#define PLACE_MASK 0xfffu
 #define CAPTURED_BIT (1ULL << 43)
 #define NUMBER_MASK (CAPTURED_BIT - 1)
 #define NO_OP UINT16_MAX
 
-_Static_assert(DEVICE_COMMS_MAX <= SLOT_MASK + 1 && DEVICE_OPS_MAX <= SLOT_MASK + 1 && DEVICE_OPS_MAX < NO_OP,
-	"slots fit in handles");
+_Static_assert(DEVICE_COMMS_MAX <= PLACE_MASK + 1 && DEVICE_OPS_MAX <= PLACE_MASK + 1 && DEVICE_OPS_MAX < NO_OP,
+	"places fit in handles");
 
 struct device_op {
 	uint32_t generation;	 /* odd while in use */
-	uint16_t next, previous; /* in flight by start; next also links the free list */
+	uint16_t next, previous; /* in flight in order of start; next also links free ones */
 	uint64_t seq, count, host_ns, start_ns, stop_ns;
 	int32_t peer;
 	uint16_t kind, flags, channels, started, done;
@@ -37,19 +38,19 @@ struct device_op {
 
 struct device_comm {
 	pthread_mutex_t lock;
-	struct batch_comm announced; /* locked by batch.c */
-	uint32_t generation;	     /* odd while open */
-	bool calls_known;	     /* the interface announces calls */
+	struct batch_comm comm_info; /* used by batch.h */
+	uint32_t generation;	/* odd while open */
+	bool calls_known;	/* the interface reports calls, and all were counted */
 	bool calls_lost;
 	uint64_t calls, launches; /* collectives since init */
-	uint32_t parts;		  /* announced parts of the current call */
+	uint32_t parts;		  /* parts of the call being announced so far */
 	uint16_t first, last;	  /* in flight, oldest first */
-	uint16_t free;		  /* free list */
-	uint16_t used;		  /* slots from here on are untouched */
+	uint16_t free;		  /* list of formerly used ones */
+	uint16_t used;		  /* operations from here on are unused */
 	struct device_op op[DEVICE_OPS_MAX];
 };
 
-static pthread_mutex_t comms_lock = PTHREAD_MUTEX_INITIALIZER; /* open and close */
+static pthread_mutex_t comms_lock = PTHREAD_MUTEX_INITIALIZER; /* for open and close */
 static struct device_comm *_Atomic comms[DEVICE_COMMS_MAX];
 static _Atomic uint32_t in_flight; /* of all communicators */
 
@@ -58,22 +59,22 @@ static device_handle handle_of(enum handle_kind kind, unsigned comm, unsigned op
 	return (uint64_t)kind << 56 | (uint64_t)comm << COMM_SHIFT | (uint64_t)op << OP_SHIFT | generation;
 }
 
-static unsigned comm_slot(device_handle handle)
+static unsigned comm_place(device_handle handle)
 {
-	return handle >> COMM_SHIFT & SLOT_MASK;
+	return handle >> COMM_SHIFT & PLACE_MASK;
 }
 
-/* NULL: the slot was never used. */
+/* NULL: no communicator was ever opened. */
 static struct device_comm *comm_at(device_handle handle, enum handle_kind kind)
 {
-	unsigned slot = comm_slot(handle);
+	unsigned place = comm_place(handle);
 
-	if (handle >> 56 != (uint64_t)kind || slot >= DEVICE_COMMS_MAX)
+	if (handle >> 56 != (uint64_t)kind || place >= DEVICE_COMMS_MAX)
 		return NULL;
-	return atomic_load_explicit(&comms[slot], memory_order_acquire);
+	return atomic_load_explicit(&comms[place], memory_order_acquire);
 }
 
-/* Locks and returns the communicator if the handle's generation is current. */
+/* Locks and returns the communicator if the handle is of its current generation. */
 static struct device_comm *lock_comm(device_handle handle)
 {
 	struct device_comm *comm = comm_at(handle, HANDLE_COMM);
@@ -87,16 +88,16 @@ static struct device_comm *lock_comm(device_handle handle)
 	return NULL;
 }
 
-/* As lock_comm(), for an operation in flight. */
+/* The same for an operation in flight. */
 static struct device_op *lock_op(device_handle handle, enum handle_kind kind, struct device_comm **ret)
 {
 	struct device_comm *comm = comm_at(handle, kind);
-	unsigned slot = handle >> OP_SHIFT & SLOT_MASK;
+	unsigned place = handle >> OP_SHIFT & PLACE_MASK;
 	struct device_op *op;
 
-	if (!comm || slot >= DEVICE_OPS_MAX)
+	if (!comm || place >= DEVICE_OPS_MAX)
 		return NULL;
-	op = &comm->op[slot];
+	op = &comm->op[place];
 	pthread_mutex_lock(&comm->lock);
 	if (op->generation == (uint32_t)handle && op->generation & 1) {
 		*ret = comm;
@@ -161,15 +162,15 @@ static struct rt_marker_record record_of(const struct device_comm *comm, const s
 		.kind = op->kind,
 		.flags = op->flags,
 		.size_bytes = sizeof(record),
-		.identity = comm->announced.record.identity,
+		.identity = comm->comm_info.record.identity,
 		.seq = op->seq,
 		.count = op->count,
 		.host_ns = op->host_ns,
 		.device_start_ns = op->start_ns,
 		.device_stop_ns = op->stop_ns,
 		.host_stop_ns = now_ns,
-		.member = comm->announced.record.member,
-		.members = comm->announced.record.members,
+		.member = comm->comm_info.record.member,
+		.members = comm->comm_info.record.members,
 		.peer = op->peer,
 		.channels = op->channels,
 		.channels_done = op->done,
@@ -193,12 +194,14 @@ static void finish(struct device_comm *comm, struct device_op *op)
 	release_op(comm, op);
 	pthread_mutex_unlock(&comm->lock);
 	quiet = atomic_fetch_sub_explicit(&in_flight, 1, memory_order_relaxed) == 1;
-	batch_put(&comm->announced, &record, now_ns, quiet);
+	batch_put(&comm->comm_info, &record, now_ns, quiet);
 }
 
-/* Reports the oldest operation in flight once if late, and ends it after DEVICE_GIVE_UP_NS. One per start: bounds the
- * cost. Unlocks the communicator. */
-static void check_oldest(struct device_comm *comm, uint64_t now_ns)
+/*
+ * Checks the oldest in flight: reports it once if late, ends it if given up. One per start bounds the cost. Unlocks
+ * the communicator.
+ */
+static void look_back(struct device_comm *comm, uint64_t now_ns)
 {
 	struct device_op *op = comm->first == NO_OP ? NULL : &comm->op[comm->first];
 	struct rt_marker_record record;
@@ -216,10 +219,10 @@ static void check_oldest(struct device_comm *comm, uint64_t now_ns)
 	record = record_of(comm, op, now_ns);
 	record.kind = RT_MARKER_OPEN;
 	pthread_mutex_unlock(&comm->lock);
-	batch_put(&comm->announced, &record, now_ns, false);
+	batch_put(&comm->comm_info, &record, now_ns, false);
 }
 
-static struct device_comm *comm_new(unsigned slot)
+static struct device_comm *comm_new(unsigned place)
 {
 	struct device_comm *comm = calloc(1, sizeof(*comm));
 
@@ -227,7 +230,7 @@ static struct device_comm *comm_new(unsigned slot)
 		return NULL;
 	pthread_mutex_init(&comm->lock, NULL);
 	comm->first = comm->last = comm->free = NO_OP;
-	atomic_store_explicit(&comms[slot], comm, memory_order_release);
+	atomic_store_explicit(&comms[place], comm, memory_order_release);
 	return comm;
 }
 
@@ -243,7 +246,7 @@ static void open_at(struct device_comm *comm, const struct device_comm_info *inf
 	};
 
 	copy_name(record.name, sizeof(record.name), info->name);
-	batch_comm_set(&comm->announced, &record);
+	batch_comm_set(&comm->comm_info, &record);
 	comm->generation++;
 	comm->calls_known = comm->calls_lost = false;
 	comm->calls = comm->launches = 0;
@@ -254,20 +257,20 @@ device_handle device_comm_open(const struct device_comm_info *info)
 {
 	struct device_comm *comm = NULL;
 	device_handle handle = 0;
-	unsigned slot;
+	unsigned place;
 
 	pthread_mutex_lock(&comms_lock);
-	for (slot = 0; slot < DEVICE_COMMS_MAX; slot++) {
-		comm = atomic_load_explicit(&comms[slot], memory_order_relaxed);
+	for (place = 0; place < DEVICE_COMMS_MAX; place++) {
+		comm = atomic_load_explicit(&comms[place], memory_order_relaxed);
 		if (!comm || !(comm->generation & 1))
 			break;
 	}
-	if (slot < DEVICE_COMMS_MAX && !comm)
-		comm = comm_new(slot);
-	if (slot < DEVICE_COMMS_MAX && comm) {
+	if (place < DEVICE_COMMS_MAX && !comm)
+		comm = comm_new(place);
+	if (place < DEVICE_COMMS_MAX && comm) {
 		pthread_mutex_lock(&comm->lock);
 		open_at(comm, info);
-		handle = handle_of(HANDLE_COMM, slot, 0, comm->generation);
+		handle = handle_of(HANDLE_COMM, place, 0, comm->generation);
 		pthread_mutex_unlock(&comm->lock);
 	}
 	pthread_mutex_unlock(&comms_lock);
@@ -282,13 +285,13 @@ void device_comm_identify(device_handle handle, uint64_t identity, uint32_t memb
 
 	if (!comm)
 		return;
-	if (comm->announced.record.identity == 0) {
-		struct rt_marker_comm record = comm->announced.record;
+	if (comm->comm_info.record.identity == 0) {
+		struct rt_marker_comm record = comm->comm_info.record;
 
 		record.identity = identity;
 		record.member = member;
 		copy_name(record.name, sizeof(record.name), name);
-		batch_comm_set(&comm->announced, &record);
+		batch_comm_set(&comm->comm_info, &record);
 	}
 	pthread_mutex_unlock(&comm->lock);
 }
@@ -316,7 +319,7 @@ void device_comm_close(device_handle handle)
 static device_handle call_handle(
 	const struct device_comm *comm, device_handle handle, uint64_t number, bool is_captured)
 {
-	return (uint64_t)HANDLE_CALL << 56 | (uint64_t)comm_slot(handle) << COMM_SHIFT |
+	return (uint64_t)HANDLE_CALL << 56 | (uint64_t)comm_place(handle) << COMM_SHIFT |
 	       (is_captured ? CAPTURED_BIT : 0) | (comm->calls_lost ? 0 : number & NUMBER_MASK);
 }
 
@@ -329,7 +332,7 @@ device_handle device_call(device_handle handle, bool is_collective, bool is_capt
 		return 0;
 	if (is_collective) {
 		comm->calls_known = true;
-		comm->calls_lost |= comm->parts != 0; /* the previous all-to-all is incomplete */
+		comm->calls_lost |= comm->parts != 0; /* that call was announced partially */
 		comm->calls++;
 	}
 	call = call_handle(comm, handle, is_collective ? comm->calls : 0, is_captured);
@@ -347,7 +350,7 @@ device_handle device_call_all_to_all(device_handle handle, bool is_captured)
 	comm->calls_known = true;
 	if (comm->parts++ == 0)
 		comm->calls++;
-	if (comm->parts >= 2 * (uint64_t)comm->announced.record.members)
+	if (comm->parts >= 2 * (uint64_t)comm->comm_info.record.members)
 		comm->parts = 0;
 	call = call_handle(comm, handle, comm->calls, is_captured);
 	pthread_mutex_unlock(&comm->lock);
@@ -368,7 +371,7 @@ static void number_op(
 	struct device_comm *comm, device_handle comm_handle, const struct device_op_info *info, struct device_op *op)
 {
 	device_handle call = info->call;
-	bool is_called = call >> 56 == HANDLE_CALL && comm_slot(call) == comm_slot(comm_handle);
+	bool is_called = call >> 56 == HANDLE_CALL && comm_place(call) == comm_place(comm_handle);
 
 	op->seq = 0;
 	op->flags = is_called && call & CAPTURED_BIT ? RT_MARKER_CAPTURED : 0;
@@ -396,7 +399,7 @@ device_handle device_op_start(device_handle comm_handle, const struct device_op_
 	if (!op) {
 		comm->launches += info->kind == RT_MARKER_COLL;
 		batch_count_lost();
-		check_oldest(comm, now_ns);
+		look_back(comm, now_ns);
 		return 0;
 	}
 	number_op(comm, comm_handle, info, op);
@@ -410,9 +413,9 @@ device_handle device_op_start(device_handle comm_handle, const struct device_op_
 	op->late = false;
 	copy_name(op->operation, sizeof(op->operation), info->operation);
 	copy_name(op->dtype, sizeof(op->dtype), info->dtype);
-	handle = handle_of(HANDLE_OP, comm_slot(comm_handle), (unsigned)(op - comm->op), op->generation);
+	handle = handle_of(HANDLE_OP, comm_place(comm_handle), (unsigned)(op - comm->op), op->generation);
 	atomic_fetch_add_explicit(&in_flight, 1, memory_order_relaxed);
-	check_oldest(comm, now_ns);
+	look_back(comm, now_ns);
 	return handle;
 }
 

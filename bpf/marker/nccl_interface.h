@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of NCCL's profiler plugin interface, versions 1 to 6, that this plugin reads. Layouts are NCCL's (its headers
- * src/include/plugin/profiler/profiler_v1.h to _v6.h as of NCCL 2.30); unread members are padding.
+ * NCCL's profiler plugin interface, versions 1 to 6, as far as used. Layouts are NCCL's
+ * (src/include/plugin/profiler/profiler_v1.h to _v6.h of NCCL 2.30); unused members are padding.
  *
- * Changes: 1 (NCCL 2.23) operations as numbers; 2 (2.24) names as texts; 3 (2.26) no traffic bytes, kernel channels without
- * times; 4 (2.27) init has the communicator, channels have GPU times; 5 (2.28) a wider type, calls (API events) with a
- * captured flag, parents are calls; 6 (2.29) copy-engine collectives.
+ * Changes by version: 1 (NCCL 2.23) operations as numbers; 2 (2.24) names as texts; 3 (2.26) no traffic bytes, kernel
+ * channels without times; 4 (2.27) init describes the communicator, channels report GPU times; 5 (2.28) a wider type,
+ * calls (API events) with their capture state, parents are calls; 6 (2.29) copy-engine collectives.
  */
 #ifndef RANKTRACE_MARKER_NCCL_INTERFACE_H
 #define RANKTRACE_MARKER_NCCL_INTERFACE_H
@@ -24,7 +24,7 @@ enum nccl_event {
 
 #define NCCL_STATE_CHANNEL_STOP 22
 
-/* Common beginnings: the type is one byte up to version 4, 8 from version 5; either is followed at 8 by the parent. */
+/* Common beginnings: the type has one byte up to version 4, 8 from version 5; the parent follows at offset 8. */
 struct nccl_head_v1 {
 	uint8_t type;
 	void *parent;
@@ -65,7 +65,7 @@ struct nccl_p2p_v1 {
 	} p2p __attribute__((aligned(8)));
 };
 
-/* Versions 2 and 3 differ after what is read here. */
+/* Versions 2 and 3 differ only after these members. */
 struct nccl_coll_v2 {
 	struct nccl_head_v1 head;
 	struct {
@@ -94,7 +94,7 @@ struct nccl_p2p_v2 {
 	} p2p __attribute__((aligned(8)));
 };
 
-/* From version 4 the parts are alike; only the head differs. */
+/* From version 4 the parts are equal; the head differs. */
 struct nccl_coll {
 	uint64_t seq;
 	const char *func;
@@ -126,7 +126,7 @@ struct nccl_coll_call {
 	const char *dtype;
 	int root;
 	void *stream;
-	uint8_t captured; /* a bool, read as it is */
+	uint8_t captured; /* a bool */
 };
 
 struct nccl_p2p_call {
@@ -134,7 +134,7 @@ struct nccl_p2p_call {
 	size_t count;
 	const char *dtype;
 	void *stream;
-	uint8_t captured; /* a bool, read as it is */
+	uint8_t captured; /* a bool */
 };
 
 struct nccl_copy_coll {

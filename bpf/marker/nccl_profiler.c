@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libnccl-profiler-ranktrace.so: NCCL's profiler plugin, reports device times of operations to ranktrace. NCCL selects
- * the newest exported interface that it knows. Each turns NCCL's events into calls of device_ops.h, which owns all
- * state. Input is untrusted: any pointer may be NULL, any number absurd, any handle garbage. No call fails: an event of
- * unknown type gets no handle, and NCCL runs as without a plugin.
+ * libnccl-profiler-ranktrace.so: NCCL's profiler plugin, which provides device times of its operations to ranktrace.
+ * NCCL uses the newest exported interface that it supports. Each interface translates NCCL's events into calls of
+ * device_ops.h, which owns all state. Any pointer may be NULL, any number or handle invalid. Nothing is refused: an
+ * unsupported event gets no handle, and NCCL continues as without plugin.
  *
- * Without GPU times (interfaces 1 to 3) an operation ends when NCCL has enqueued it, and its record has no device
- * times. The same holds for copy-engine collectives, which have no channels.
+ * Without GPU times (interfaces 1 to 3) an operation ends when NCCL has enqueued it: its record has unknown device
+ * times. The same for copy-engine collectives, which no channel reports.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "bpf/marker/nccl_interface.h"
 
 #define EXPORTED __attribute__((visibility("default")))
-#define POINTER_MIN 4096 /* no text lives in the first page */
+#define POINTER_MIN 4096 /* no text is in the first page */
 
 static const char *const funcs_v1[] = {
 	"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send", "Recv"};
@@ -30,7 +30,7 @@ static const char *text(const char *pointer)
 
 static void *pointer_of(device_handle handle)
 {
-	return (void *)(uintptr_t)handle; /* NCCL only hands it back */
+	return (void *)(uintptr_t)handle; /* NCCL only passes it back */
 }
 
 static device_handle handle_from(const void *pointer)
@@ -84,7 +84,7 @@ static device_handle start_p2p(device_handle comm, const struct nccl_p2p *p2p, u
 	return device_op_start(comm, &info);
 }
 
-/* Versions 1 to 3: each operation has its communicator, init has none. */
+/* Versions 1 to 3: init has no description, each operation names its communicator. */
 static int init_v1(void **context, int *mask, uint32_t version)
 {
 	return open_comm(
@@ -222,8 +222,10 @@ static int init_v5(
 INIT_V5(5)
 INIT_V5(6)
 
-/* NCCL announces calls regardless of the activation mask. A collective built of sends and receives is announced once
- * for each: an all-to-all a fixed number of times; a gather or scatter as often as only its root knows. */
+/*
+ * NCCL announces calls even if not requested. A collective made of sends and receives is announced once for each of
+ * them: a constant number for an all-to-all, for a gather or scatter a number known only to its root.
+ */
 static device_handle start_p2p_call(device_handle comm, const struct nccl_p2p_call *call)
 {
 	const char *func = text(call->func);
@@ -270,7 +272,7 @@ static int start_v5(void *context, void **handle, const void *event)
 
 static int stop(void *handle)
 {
-	device_op_stop(handle_from(handle)); /* ignored for a channel, whose end is known */
+	device_op_stop(handle_from(handle)); /* a channel's end was reported already */
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One USDT probe of four arguments, without a dependency on a systemtap package: a nop, and a note of type 3 and owner
- * "stapsdt" that says where it is (address, base, semaphore, then provider, name and operands as texts).
+ * One USDT probe of four arguments, without a systemtap dependency: a nop, and a note of type 3 and owner "stapsdt"
+ * with its location (address, base, semaphore, then provider, name and operands as texts).
  *
- * The operands are the first four argument registers of the platform's calling convention, so that the kernel's program
- * reads them where it reads those of any function; the note says so like every other, for other tracers.
+ * Operands are the first four argument registers of the calling convention, so that the BPF program reads them like a
+ * function's; the note describes them for other tracers.
  */
 #ifndef RANKTRACE_MARKER_USDT_H
 #define RANKTRACE_MARKER_USDT_H
@@ -39,7 +39,7 @@ void marker_probe(const void *records, uint32_t count, uint32_t record_bytes, ui
 static inline void marker_probe(const void *records, uint32_t count, uint32_t record_bytes, uint32_t version)
 {
 #if defined(__x86_64__)
-	/* Five bytes: newer kernels replace such a nop by a call, which costs less than a trap. */
+	/* Five bytes: newer kernels replace such a nop by a call, cheaper than a trap. */
 	__asm__ volatile(MARKER_NOTE_(".byte 0x0f, 0x1f, 0x44, 0x00, 0x00", "8@%%rdi 4@%%esi 4@%%edx 4@%%ecx")
 			 :
 			 : "D"(records), "S"(count), "d"(record_bytes), "c"(version)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the syntax of our text files: lines, sections, keys, and how numbers, sizes, durations and booleans are written.
- * Promises: reads no byte outside the given memory, works within fixed buffers, and says where and why it stopped.
+ * Parser of the text files: lines, sections, keys, and values (numbers, sizes, durations, booleans). Works within the
+ * given memory and fixed buffers; reports line and reason of an error.
  */
 #include <fcntl.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include "daemon/base/ini.h"
 
-#define INI_SHOWN 60 /* how much of a wrong text a sentence repeats */
+#define INI_SHOWN 60 /* length of a quoted wrong text */
 
 struct parser {
 	struct ini_line at;
@@ -80,7 +80,7 @@ static int call(struct parser *p)
 	return ini_refuse(p, r, "%s", fragment[0] ? fragment : strerror(-r));
 }
 
-/* text is what follows the '['. */
+/* text: after the '['. */
 static int parse_section(struct parser *p, char *text)
 {
 	size_t n;
@@ -207,7 +207,7 @@ int ini_parse_file(const char *path, ini_callback callback, void *arg, char erro
 	size_t n = 0;
 	int r;
 
-	/* Non-blocking, so that a FIFO in the file's place cannot hang us before it is refused. */
+	/* Non-blocking: opening a FIFO must not hang before it is refused. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		r = -errno;
@@ -218,7 +218,7 @@ int ini_parse_file(const char *path, ini_callback callback, void *arg, char erro
 		snprintf(error, INI_ERROR_BYTES, "%s: not a regular file", path);
 		return -EINVAL;
 	}
-	/* One byte more than is allowed, so that a file that is too large is noticed whatever fstat said. */
+	/* One byte above the limit: detects an oversized file whatever fstat reported. */
 	text = malloc(INI_FILE_BYTES_MAX + 1);
 	r = text ? ini_read_all(fd, text, INI_FILE_BYTES_MAX + 1, &n) : -ENOMEM;
 	if (r < 0) {
@@ -253,7 +253,7 @@ int ini_bool(const char *value, bool *ret)
 	return -EINVAL;
 }
 
-/* Decimal digits only: no sign, no blanks. ret_rest points at what follows them. */
+/* Decimal digits only: no sign, no blanks. ret_rest: the text after them. */
 static int parse_digits(const char *text, uint64_t *ret, const char **ret_rest)
 {
 	const char *p = text;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one parser for our text files (ranktrace.conf, probes.d, saved levels): sections of `key = value` lines.
+ * Parser of all text files (ranktrace.conf, probes.d, saved levels): sections of `key = value` lines.
  *
- *   # comment                 a line whose first non-blank character is # or ;
- *   [section]                 or [section "name"]: kind and name, name may be empty
- *   key = value               blanks around both are cut; the value may be empty and runs to the end of the line
+ *   # comment        first non-blank character is # or ;
+ *   [section]        or [section "name"]: kind and name, name may be empty
+ *   key = value      surrounding blanks are trimmed; the value may be empty and extends to the end of the line
  *
- * Limits: 1 MiB a file, 4096 bytes a line, NUL bytes and control characters refused. No continuation lines, no includes.
+ * Limits: 1 MiB per file, 4096 bytes per line; NUL and control characters are refused. No continuation lines, no
+ * includes.
  */
 #ifndef RANKTRACE_DAEMON_BASE_INI_H
 #define RANKTRACE_DAEMON_BASE_INI_H
@@ -22,28 +23,30 @@ struct ini_line {
 	unsigned line;       /* from 1 */
 	const char *section; /* kind; "" before the first section */
 	const char *name;    /* section's name, "" if none */
-	const char *key;     /* NULL at a section's own line */
-	const char *value;   /* NULL at a section's own line */
+	const char *key;     /* NULL for the section line itself */
+	const char *value;   /* NULL for the section line itself */
 };
 
 /*
- * Called once for each section line and each key line, in order. Strings live for the call only. To refuse, write a
- * sentence fragment into error (without file and line, which the parser adds) and return a negative errno: parsing ends.
+ * Called for each section line and each key line, in order. Strings are valid during the call. To refuse, write a
+ * sentence fragment into error (the parser adds file and line) and return a negative errno: parsing ends.
  */
 typedef int (*ini_callback)(void *arg, const struct ini_line *line, char *error, size_t error_size);
 
 /*
- * Parses memory (not terminated). On failure returns a negative errno and error holds one sentence that begins with
- * "PATH:LINE: ". error may not be NULL. Never calls back with text outside the limits.
+ * Parses memory (not terminated). On failure returns a negative errno and sets error, which is required, to a sentence
+ * "PATH:LINE: ...". Never calls back with text beyond the limits.
  */
 int ini_parse(const char *path, const char *text, size_t size_bytes, ini_callback callback, void *arg,
 	      char error[INI_ERROR_BYTES]);
 
-/* Reads the file (regular files only, O_CLOEXEC) and parses it. -ENOENT where it is missing, with a sentence too. */
+/* Reads the file (regular files only, O_CLOEXEC) and parses it. -ENOENT if missing, also with a sentence. */
 int ini_parse_file(const char *path, ini_callback callback, void *arg, char error[INI_ERROR_BYTES]);
 
-/* Value readers for callbacks: 0 or -EINVAL. Numbers take the whole text; sizes take K, M, G, T (binary);
- * durations take ns, us, ms, s, m, h, d (no unit: seconds); booleans take true/false/yes/no/on/off/1/0. */
+/*
+ * Value parsers for callbacks: 0 or -EINVAL. Numbers are the whole text; sizes take K, M, G, T (binary); durations
+ * take ns, us, ms, s, m, h, d (no unit: seconds); booleans take true/false/yes/no/on/off/1/0.
+ */
 int ini_bool(const char *value, bool *ret);
 int ini_u64(const char *value, uint64_t min, uint64_t max, uint64_t *ret);
 int ini_size_bytes(const char *value, uint64_t *ret);

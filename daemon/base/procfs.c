@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers of /proc/PID/{stat,exe,cmdline,environ,cgroup,maps,task}. Everything in there was written by the process that
- * we look at, so every read has a limit and every number is checked.
+ * Readers of /proc/PID/{stat,exe,cmdline,environ,cgroup,maps,task}. The traced process controls their content: every
+ * read is bounded, every number checked.
  */
 #include "daemon/base/procfs.h"
 
@@ -14,7 +14,7 @@
 #define MAPS_BYTES_MAX (64u << 20) /* of text: more than any real process has */
 #define CHILDREN_BYTES_MAX (64u << 10)
 
-/* Names of files (without folder) that tell what a process is. */
+/* File names (without folder) that identify a process's kind. */
 static const struct {
 	const char *pattern;
 	enum procfs_library library;
@@ -47,7 +47,7 @@ static int procfs_open_file(const char *root, uint32_t pid, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Reads until the end or size; returns the bytes read. */
+/* Reads to the end or to size; returns the bytes read. */
 static ssize_t read_up_to(int fd, char *buffer, size_t size)
 {
 	size_t done = 0;
@@ -66,7 +66,7 @@ static ssize_t read_up_to(int fd, char *buffer, size_t size)
 	return (ssize_t)done;
 }
 
-/* The file's first max bytes in a buffer of their own, terminated. */
+/* The file's first max bytes in a new buffer, terminated. */
 static int procfs_read_file(
 	const char *root, uint32_t pid, const char *name, size_t max, char **ret, size_t *ret_size_bytes, bool *ret_cut)
 {
@@ -82,7 +82,7 @@ static int procfs_read_file(
 		char *bigger;
 		ssize_t n;
 
-		/* One byte above the limit tells "just fits" from "cut". */
+		/* One byte above the limit distinguishes "fits" from "truncated". */
 		capacity = wanted > max + 1 ? max + 1 : wanted;
 		bigger = realloc(buffer, capacity + 1);
 		if (!bigger)
@@ -130,7 +130,7 @@ int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
 	if (n < 0)
 		return (int)n;
 	text[n] = 0;
-	/* The name may hold blanks and parentheses, what follows may not. */
+	/* The name may hold blanks and parentheses; the rest may not. */
 	p = strrchr(text, ')');
 	if (!p)
 		return -EBADMSG;
@@ -207,7 +207,7 @@ int procfs_cgroup(const char *root, uint32_t pid, char **ret)
 	return procfs_read_file(root, pid, "cgroup", PROCFS_CGROUP_BYTES_MAX, ret, &size, &cut);
 }
 
-/* What the file of one line of maps says; line is terminated and may be cut at the front of its path, never its end. */
+/* Libraries of one line of maps; the line is terminated; its path may be truncated at the front, never at the end. */
 static uint32_t library_of_line(char *line)
 {
 	static const char deleted[] = " (deleted)";
@@ -218,7 +218,7 @@ static uint32_t library_of_line(char *line)
 		return 0;
 	name++;
 	length = strlen(name);
-	/* An upgraded library is still the one that runs. */
+	/* A replaced library is still mapped. */
 	if (length > sizeof(deleted) - 1 && streq(name + length - (sizeof(deleted) - 1), deleted))
 		name[length - (sizeof(deleted) - 1)] = 0;
 	if (strncmp(name, "lib", 3) != 0)
@@ -260,7 +260,7 @@ int procfs_libraries(const char *root, uint32_t pid, uint32_t *ret)
 		}
 		held -= (size_t)(line - buffer);
 		memmove(buffer, line, held);
-		/* A line that fills the buffer is not the kernel's: let it go. */
+		/* A line that fills the buffer is not the kernel's: skip it. */
 		if (held == MAPS_CHUNK_BYTES)
 			held = 0;
 	}
@@ -311,7 +311,7 @@ static void children_of_thread(
 	for (char *word = strtok_r(text, " \n", &save); word; word = strtok_r(NULL, " \n", &save)) {
 		uint32_t child;
 
-		/* A cut list may end in half a number: that names nobody's child, or is looked at for nothing. */
+		/* A truncated list may end in a partial number: at worst one useless check. */
 		if (parse_pid(word, &child))
 			callback(arg, child);
 	}

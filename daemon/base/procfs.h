@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded readers of /proc. `root` is where procfs is ("/proc"; a made-up tree in tests). Texts that come back are
- * printable and cut to fit. A process that has just vanished is normal: -ENOENT or -ESRCH, never a message.
+ * Bounded readers of /proc. `root`: mount point of procfs ("/proc"; a fixture in tests). Returned texts are printable
+ * and truncated to fit. A vanished process is normal: -ENOENT or -ESRCH, no message.
  */
 #ifndef RANKTRACE_DAEMON_BASE_PROCFS_H
 #define RANKTRACE_DAEMON_BASE_PROCFS_H
@@ -16,42 +16,42 @@ struct procfs_stat {
 	char state;
 	uint32_t parent_pid;
 	uint64_t start_time_ns; /* CLOCK_BOOTTIME since boot */
-	uint64_t cpu_ns;        /* of all its threads since it began, in ticks of the kernel's clock (10 ms) */
-	uint64_t major_faults;  /* the same */
+	uint64_t cpu_ns;	/* of all threads since start, in kernel ticks (10 ms) */
+	uint64_t major_faults;	/* of all threads since start */
 	uint64_t resident_bytes;
 };
 
-/* What a process has mapped. */
+/* Mapped libraries. */
 enum procfs_library {
-	PROCFS_LIBRARY_TRAINING = 1u << 0,  /* a framework or collective library: it trains or serves */
-	PROCFS_LIBRARY_COMPANION = 1u << 1, /* comes with such a job, proves nothing alone */
+	PROCFS_LIBRARY_TRAINING = 1u << 0,  /* a framework or collective library: trains or serves */
+	PROCFS_LIBRARY_COMPANION = 1u << 1, /* comes with such a job, not sufficient alone */
 	PROCFS_LIBRARY_PYTHON = 1u << 2,    /* an interpreter that may load the others later */
 };
 
 int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret);
-/* For how long that thread has been on a CPU, and ready for one without having it. -ENOENT also where the kernel does not count. */
+/* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
-/* Where the link leads; " (deleted)" and all. */
+/* Target of the link, " (deleted)" included. */
 int procfs_exe(const char *root, uint32_t pid, char *ret, size_t size);
-/* The arguments, each ended by NUL; *ret is terminated once more. The caller frees. */
+/* The arguments, each NUL-terminated; *ret is terminated once more. The caller frees. */
 int procfs_command(const char *root, uint32_t pid, char **ret, size_t *ret_size_bytes);
-/* The environment at exec, each entry ended by NUL; *ret_cut if there was more than the limit. The caller frees. */
+/* The environment at exec, each entry NUL-terminated; *ret_cut: truncated. The caller frees. */
 int procfs_environ(const char *root, uint32_t pid, char **ret, size_t *ret_size_bytes, bool *ret_cut);
 /* The lines of /proc/PID/cgroup. The caller frees. */
 int procfs_cgroup(const char *root, uint32_t pid, char **ret);
 /* Streams /proc/PID/maps; *ret is a mask of enum procfs_library. */
 int procfs_libraries(const char *root, uint32_t pid, uint32_t *ret);
 
-/* Calls back for each process; stops early where the callback returns false. */
+/* Calls back for each process until the callback returns false. */
 int procfs_each(const char *root, bool (*callback)(void *arg, uint32_t pid), void *arg);
 /*
- * Calls back for children of the main thread and of at most `threads` others, those after *cursor in the order of the
- * kernel's list; *cursor is where to go on next time. A process of many threads is seen in turns that way.
+ * Calls back for children of the main thread and of at most `threads` others, after *cursor in the kernel's order;
+ * *cursor is where the next call continues. Covers a process with many threads in several calls.
  */
 int procfs_children(const char *root, uint32_t pid, unsigned threads, uint32_t *cursor,
 	void (*callback)(void *arg, uint32_t pid), void *arg);
 
-/* Makes text printable in place: bytes below blank and DEL become '?'. */
+/* Makes text printable in place: control bytes and DEL become '?'. */
 void procfs_printable(char *text);
 
 #endif

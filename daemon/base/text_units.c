@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See text_units.h. */
+/* Code points to UTF-8. */
 #include <stdint.h>
 #include <string.h>
 #include "daemon/base/text_units.h"
 
 #define REPLACEMENT 0xfffdu
 
-/* Bytes written, at most 4. */
+/* Returns the bytes written, at most 4. */
 static size_t encode(uint32_t point, char *ret)
 {
 	static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* The last of the two that let it go frees it. */
+/* Shared by caller and thread; the last to release it frees it. */
 struct asking {
 	struct timeout_call within;
 	void *question;
@@ -18,7 +18,7 @@ struct asking {
 	int answer;
 };
 
-static atomic_bool one_waits; /* somebody gave a question up, and it has no answer yet */
+static atomic_bool one_waits; /* an abandoned call has not returned yet */
 
 static struct asking *asking_free(struct asking *asking)
 {

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a path that a rank names leads to, without waiting for ever: see timeout_call.h. */
+/*
+ * Calls into file systems with a time limit. A file system below a rank's paths may hang: an unreachable file server
+ * blocks callers in the kernel, uninterruptibly. The job then hangs, too, and the daemon's loop must not.
+ */
 #ifndef RANKTRACE_DAEMON_BASE_TIMEOUT_CALL_H
 #define RANKTRACE_DAEMON_BASE_TIMEOUT_CALL_H
 
 #include <stdint.h>
 #include <sys/stat.h>
 
-/*
- * Asking file systems without waiting for ever. One below a rank's paths may not answer: a server of files that is down
- * holds who asks it in the kernel, where no timeout and no signal but the last reaches. Then the job hangs, too, and that
- * is when the daemon's loop must not.
- */
-
 struct timeout_call {
-	/* Called by a thread of its own; its result is the answer. Touches nothing but the question. */
+	/* Runs in a thread of its own; its result is returned. Touches only its argument. */
 	int (*ask)(void *question);
-	/* Of a question that was given up, when its answer has come after all: frees it and what the answer holds. */
+	/* Called when an abandoned call returns: frees the argument and what the result holds. */
 	void (*forget)(void *question, int answer);
 };
 
-/* The answer; or negative errno: -ETIMEDOUT there was none for wait_ns, -EBUSY somebody's question of before is not
- * answered yet, so that nothing was asked. *question is from malloc(); it is the caller's again when this returns, or NULL
- * where it was given up. Of the loop's thread alone. */
+/*
+ * Returns the call's result, or: -ETIMEDOUT after wait_ns, -EBUSY if an abandoned call is still running (nothing was
+ * called). *arg is from malloc(); the caller owns it again on return, or it is NULL if abandoned. From the loop's
+ * thread only.
+ */
 int timeout_call_run(const struct timeout_call *within, void **question, uint64_t wait_ns);
 
-/* As stat(). 0, or negative errno; what timeout_call_run() says, too. Of the loop's thread alone. */
+/* stat() with a time limit: 0 or negative errno, also those of timeout_call_run(). From the loop's thread only. */
 int stat_timeout(const char *path, uint64_t wait_ns, struct stat *ret);
 
 #endif

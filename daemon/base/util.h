@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cleanup attributes and small helpers that every room uses. Nothing here allocates or logs.
+ * Cleanup attributes and small helpers for all modules. Nothing here allocates or logs.
  *
- * Contract of all our functions unless a header says otherwise: 0 or a negative errno; out-parameters (ret_*) last and
- * untouched on failure; destructors take NULL and half-built objects and return NULL; descriptors start at -1.
+ * Contract of all functions unless a header says otherwise: 0 or a negative errno; out-parameters (ret_*) last,
+ * untouched on failure; destructors accept NULL and partial objects and return NULL; closed descriptors are -1.
  */
 #ifndef RANKTRACE_DAEMON_BASE_UTIL_H
 #define RANKTRACE_DAEMON_BASE_UTIL_H
@@ -81,7 +81,7 @@ static inline uint64_t realtime_ns(void)
 	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
-/* Copies at most size-1 bytes and terminates; returns false if src was longer. */
+/* Copies at most size-1 bytes and terminates; false if truncated. */
 static inline bool copy_text(char *dst, size_t size, const char *src)
 {
 	size_t n = 0;
@@ -94,7 +94,7 @@ static inline bool copy_text(char *dst, size_t size, const char *src)
 	return !src[n];
 }
 
-/* FNV-1a, 64 bits: the same on every machine and start. Begins with FNV1A_START; what was hashed before goes in as hash. */
+/* FNV-1a, 64 bits: stable across machines and starts. Starts with FNV1A_START; to continue, pass the previous hash. */
 #define FNV1A_START 0xcbf29ce484222325ULL
 static inline uint64_t fnv1a(uint64_t hash, const void *data, size_t size_bytes)
 {

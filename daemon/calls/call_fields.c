@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See call_fields.h. */
+/* Fields of a record by their reader in the probe table. */
 #include "daemon/calls/call_fields.h"
 
-#define REGISTER_ARGS 6 /* what both machines pass in registers; the others may be on the stack */
+#define REGISTER_ARGS 6 /* passed in registers on both machines; others may be on the stack */
 
-/* A register is always there: where something else of the record could not be read, its zero is one. */
+/* Register reads cannot fail: their zero is valid despite a fault elsewhere in the record. */
 static bool may_fault(const struct rt_call_arg *arg)
 {
 	return arg->read != RT_READ_FRAME && arg->read != RT_READ_CONST && (arg->read != RT_READ_REG || arg->reg > REGISTER_ARGS);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See coll_snapshot.h. */
+/* Collects members, groups them by communicator, judges each coll_snapshot_group. */
 #include "daemon/coll/coll_snapshot.h"
 #include "daemon/base/procfs.h"
 
 #include <inttypes.h>
 
-static bool is_stopped(const char *proc_root, uint32_t pid)
+static bool coll_snapshot_is_stopped(const char *proc_root, uint32_t pid)
 {
 	struct procfs_stat stat;
 
 	return procfs_stat(proc_root, pid, &stat) == 0 && (stat.state == 'T' || stat.state == 't');
 }
 
-/* It called an operation and is not known to be done with it, for longer than that. */
-static bool is_in_operation(const struct coll_standing *standing, uint64_t now_ns, uint64_t patience_ns)
+/* In an entered operation, not known to have completed, for more than patience_ns. */
+static bool coll_snapshot_in_operation(const struct coll_standing *standing, uint64_t now_ns, uint64_t patience_ns)
 {
 	const struct coll_point *entered = &standing->entered;
 
@@ -22,39 +22,39 @@ static bool is_in_operation(const struct coll_standing *standing, uint64_t now_n
 	return standing->in_call_ns || (standing->completion_known && standing->completed.seq < entered->seq);
 }
 
-/* Missing by its numbers, but in an operation that a stopped member is in, too: it waits for that one as others do. */
-static bool is_waiting(const struct coll_snapshot_member *member, const struct coll_snapshot_member *stopped, uint64_t now_ns,
-		       uint64_t patience_ns)
+/* Missing by call counts, but in the same operation as a stopped member: it waits for that one. */
+static bool coll_snapshot_waits_for(const struct coll_snapshot_member *member,
+	const struct coll_snapshot_member *stopped, uint64_t now_ns, uint64_t patience_ns)
 {
 	const struct coll_standing *mine = &member->judged.standing, *theirs = &stopped->judged.standing;
 
-	return !member->stopped && !member->ended_ns && is_in_operation(mine, now_ns, patience_ns) &&
-	       is_in_operation(theirs, now_ns, patience_ns) && mine->entered.seq >= theirs->entered.seq;
+	return !member->stopped && !member->ended_ns && coll_snapshot_in_operation(mine, now_ns, patience_ns) &&
+	       coll_snapshot_in_operation(theirs, now_ns, patience_ns) && mine->entered.seq >= theirs->entered.seq;
 }
 
-static void clear_waiting(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member, const struct coll_snapshot_member *stopped,
-			  uint64_t now_ns, uint64_t patience_ns)
+static void coll_snapshot_clear_waiting(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member,
+	const struct coll_snapshot_member *stopped, uint64_t now_ns, uint64_t patience_ns)
 {
 	for (size_t i = 0; i < comm->members; i++)
-		if (is_waiting(&member[i], stopped, now_ns, patience_ns))
+		if (coll_snapshot_waits_for(&member[i], stopped, now_ns, patience_ns))
 			member[i].judged.missing = false;
 }
 
-void coll_stopped(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member, const char *proc_root, uint64_t now_ns,
-		 uint64_t patience_ns)
+void coll_snapshot_mark_stopped(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member,
+	const char *proc_root, uint64_t now_ns, uint64_t patience_ns)
 {
 	bool alone = comm->verdict.state == COLL_STATE_RUNNING;
 
 	for (size_t i = 0; i < comm->members; i++)
-		member[i].stopped = !member[i].ended_ns && is_stopped(proc_root, member[i].judged.pid);
+		member[i].stopped = !member[i].ended_ns && coll_snapshot_is_stopped(proc_root, member[i].judged.pid);
 	for (size_t i = 0; i < comm->members; i++) {
 		const struct coll_standing *standing = &member[i].judged.standing;
 
 		if (!member[i].stopped)
 			continue;
 		if (member[i].judged.missing)
-			clear_waiting(comm, member, &member[i], now_ns, patience_ns);
-		if (!alone || !is_in_operation(standing, now_ns, patience_ns))
+			coll_snapshot_clear_waiting(comm, member, &member[i], now_ns, patience_ns);
+		if (!alone || !coll_snapshot_in_operation(standing, now_ns, patience_ns))
 			continue;
 		member[i].judged.missing = true;
 		comm->verdict.state = COLL_STATE_MISSING;
@@ -75,7 +75,7 @@ struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *snapshot)
 	return NULL;
 }
 
-static void coll_snapshot_ops_look_freep(struct coll_snapshot **snapshot)
+static void coll_snapshot_freep(struct coll_snapshot **snapshot)
 {
 	coll_snapshot_free(*snapshot);
 }
@@ -85,7 +85,7 @@ static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *st
 	struct coll_snapshot *snapshot = arg;
 	struct coll_snapshot_member *member;
 
-	if (snapshot->members == COLL_LOOK_MEMBERS_MAX) {
+	if (snapshot->members == COLL_SNAPSHOT_MEMBERS_MAX) {
 		snapshot->left_out++;
 		return;
 	}
@@ -104,8 +104,10 @@ static int coll_snapshot_order(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
-/* Members of one communicator stand together. Jobs are told apart, should two of them ever come to the same identity. What
- * is not known stands alone. */
+/*
+ * Orders members of one communicator together, per job, in case identities collide. Unidentified ones form groups of
+ * their own.
+ */
 static int coll_snapshot_by_communicator(const void *a, const void *b)
 {
 	const struct coll_snapshot_member *x = a, *y = b;
@@ -130,7 +132,7 @@ static int coll_snapshot_by_missing(const void *a, const void *b)
 	return r ? r : coll_snapshot_order(x->judged.pid, y->judged.pid);
 }
 
-static int by_urgency(const void *a, const void *b)
+static int coll_snapshot_by_urgency(const void *a, const void *b)
 {
 	const struct coll_snapshot_comm *x = a, *y = b;
 	int r = coll_snapshot_order(x->verdict.state == COLL_STATE_RUNNING, y->verdict.state == COLL_STATE_RUNNING);
@@ -147,8 +149,8 @@ static int coll_snapshot_by_start(const void *a, const void *b)
 	return coll_snapshot_order(x->start_ns, y->start_ns);
 }
 
-/* Communicators of which nobody lives are over. */
-static void drop_ended(struct coll_snapshot *snapshot)
+/* Drops communicators without a live member. */
+static void coll_snapshot_drop_ended(struct coll_snapshot *snapshot)
 {
 	size_t kept = 0;
 
@@ -167,13 +169,14 @@ static void drop_ended(struct coll_snapshot *snapshot)
 	snapshot->members = kept;
 }
 
-static void coll_snapshot_say(struct coll_snapshot_comm *comm, const struct coll_snapshot_member *member)
+static void coll_snapshot_sentence(struct coll_snapshot_comm *comm, const struct coll_snapshot_member *member)
 {
 	size_t used;
 
 	if (!member->judged.standing.communicator[0]) {
-		snprintf(comm->sentence, sizeof(comm->sentence), "rank %d is on a communicator that is not identified: %s",
-			member->judged.rank, member->trouble[0] ? member->trouble : "nothing told its identity");
+		snprintf(comm->sentence, sizeof(comm->sentence),
+			"rank %d is on a communicator that is not identified: %s", member->judged.rank,
+			member->trouble[0] ? member->trouble : "no source of its identity");
 		return;
 	}
 	snprintf(comm->sentence, sizeof(comm->sentence), "%s", comm->verdict.sentence);
@@ -195,19 +198,19 @@ static int coll_snapshot_judge(struct coll_snapshot *snapshot, struct coll_snaps
 	for (size_t i = 0; i < comm->members; i++)
 		judged[i] = member[i].judged;
 	if (member->judged.standing.communicator[0])
-		coll_judge(judged, comm->members, snapshot->now_ns, COLL_LOOK_PATIENCE_NS, &comm->verdict);
+		coll_judge(judged, comm->members, snapshot->now_ns, COLL_SNAPSHOT_PATIENCE_NS, &comm->verdict);
 	else
 		comm->verdict = (struct coll_verdict){.here = 1, .members = member->judged.standing.members};
 	for (size_t i = 0; i < comm->members; i++)
 		member[i].judged = judged[i];
 	if (member->judged.standing.communicator[0])
-		coll_stopped(comm, member, "/proc", snapshot->now_ns, COLL_LOOK_PATIENCE_NS);
+		coll_snapshot_mark_stopped(comm, member, "/proc", snapshot->now_ns, COLL_SNAPSHOT_PATIENCE_NS);
 	qsort(member, comm->members, sizeof(*member), coll_snapshot_by_missing);
-	coll_snapshot_say(comm, member);
+	coll_snapshot_sentence(comm, member);
 	return 0;
 }
 
-static int group(struct coll_snapshot *snapshot)
+static int coll_snapshot_group(struct coll_snapshot *snapshot)
 {
 	int r = 0;
 
@@ -224,19 +227,19 @@ static int group(struct coll_snapshot *snapshot)
 		comm->members = end - i;
 		r = coll_snapshot_judge(snapshot, comm);
 	}
-	qsort(snapshot->comm, snapshot->comms, sizeof(*snapshot->comm), by_urgency);
+	qsort(snapshot->comm, snapshot->comms, sizeof(*snapshot->comm), coll_snapshot_by_urgency);
 	return r;
 }
 
 int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snapshot **ret)
 {
-	_cleanup_(coll_snapshot_ops_look_freep) struct coll_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+	_cleanup_(coll_snapshot_freep) struct coll_snapshot *snapshot = calloc(1, sizeof(*snapshot));
 	int r;
 
 	if (!snapshot)
 		return -ENOMEM;
 	snapshot->now_ns = now_ns;
-	snapshot->member = calloc(COLL_LOOK_MEMBERS_MAX, sizeof(*snapshot->member));
+	snapshot->member = calloc(COLL_SNAPSHOT_MEMBERS_MAX, sizeof(*snapshot->member));
 	snapshot->call = calloc(RANK_COLL_IN_CALL_MAX, sizeof(*snapshot->call));
 	if (!snapshot->member || !snapshot->call)
 		return -ENOMEM;
@@ -244,8 +247,8 @@ int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snap
 	qsort(snapshot->call, snapshot->calls, sizeof(*snapshot->call), coll_snapshot_by_start);
 	rank_coll_each(colls, coll_snapshot_collect, snapshot);
 	qsort(snapshot->member, snapshot->members, sizeof(*snapshot->member), coll_snapshot_by_communicator);
-	drop_ended(snapshot);
-	r = group(snapshot);
+	coll_snapshot_drop_ended(snapshot);
+	r = coll_snapshot_group(snapshot);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(snapshot);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See comms.h. */
+/* Calls the identifier of a communicator's family. */
 #include "daemon/coll/comms.h"
 
 #define AGAIN_NS (2 * NSEC_PER_SEC)
@@ -23,15 +23,15 @@ static const struct coll_identifier *identifier_of(const char *family)
 	return NULL;
 }
 
-/* The answer may come from within, and rows may lie elsewhere then. */
-static void comm_identify_ask(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm,
-	const struct coll_identifier *identifier)
+/* The answer may come from within and move the rows. */
+static void comm_identify_call(struct context *context, const struct rank *rank, struct comm_rows *comms,
+	struct comm_row *comm, const struct coll_identifier *identifier)
 {
 	uint64_t address = comm->address;
 
 	comm->asked = true;
-	if (!identifier->ask(context, rank, address))
-		comm_rows_later(comms, identifier->family, address, monotonic_ns() + AGAIN_NS);
+	if (!identifier->identify(context, rank, address))
+		comm_rows_defer(comms, identifier->family, address, monotonic_ns() + AGAIN_NS);
 }
 
 bool comm_identify(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm)
@@ -40,8 +40,8 @@ bool comm_identify(struct context *context, const struct rank *rank, struct comm
 
 	if (!identifier || comm->freed)
 		return false;
-	if (identifier->ask && !comm->communicator[0] && !comm->asked) {
-		comm_identify_ask(context, rank, comms, comm, identifier);
+	if (identifier->identify && !comm->communicator[0] && !comm->asked) {
+		comm_identify_call(context, rank, comms, comm, identifier);
 		return true;
 	}
 	if (identifier->name && !comm->name[0] && comm->process_group && comm->named_by != comm->process_group) {

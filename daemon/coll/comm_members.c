@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See comms.h: sorts the communicators of all ranks so that members of one are side by side. */
+/* Sorts the communicators of all ranks, so that members of one are adjacent. */
 #include "analyzers/coll/comm_kind.h"
 #include "daemon/coll/comms.h"
 
-/* Copies of a row: rows move while analyzers tell of them. */
+/* Copies of rows: rows move while the analyzers are called. */
 struct member {
 	char communicator[20], family[8];
 	uint64_t address;
 	uint32_t members, member;
-	size_t of; /* the rank's place in the caller's array */
+	size_t of; /* index in the caller's array */
 	const struct rank *rank;
 };
 
@@ -41,13 +41,13 @@ static uint32_t not_negative(int32_t number)
 	return number > 0 ? (uint32_t)number : 0;
 }
 
-/* A communicator that an init within another one told of first has two rows. */
+/* An init nested in another's call makes two rows of one communicator. */
 static bool comm_members_is_same(const struct member *a, const struct member *b)
 {
 	return a->of == b->of && a->address == b->address;
 }
 
-/* The place of a communicator whose members, by rising rank, are these. */
+/* Place of a communicator with these members, in order of rank. */
 static struct comm_place comm_members_place_of(const struct member *member, size_t count)
 {
 	uint32_t members = member->members, here = 0;
@@ -75,7 +75,7 @@ static struct comm_place comm_members_place_of(const struct member *member, size
 	return here == members ? comm_place_of(rank, members, world, node) : (struct comm_place){0};
 }
 
-static void comm_members_tell_one(const struct comm_members_rank *ranks, const struct member *member, size_t count)
+static void comm_members_publish_comm(const struct comm_members_rank *ranks, const struct member *member, size_t count)
 {
 	struct comm_place place = comm_members_place_of(member, count);
 
@@ -86,7 +86,7 @@ static void comm_members_tell_one(const struct comm_members_rank *ranks, const s
 			coll_members(ranks[member[i].of].ops, member[i].family, member[i].communicator, &place);
 }
 
-/* Returns how many there are, with members NULL too. */
+/* Returns the count; members may be NULL. */
 static size_t comm_members_collect(const struct comm_members_rank *ranks, size_t count, struct member *members)
 {
 	size_t n = 0;
@@ -125,7 +125,7 @@ static bool take_changed(const struct comm_members_rank *ranks, size_t count)
 	return changed;
 }
 
-void comm_members_tell(const struct comm_members_rank *ranks, size_t count)
+void comm_members_publish(const struct comm_members_rank *ranks, size_t count)
 {
 	_cleanup_free_ struct member *members = NULL;
 	size_t n, first = 0;
@@ -141,7 +141,7 @@ void comm_members_tell(const struct comm_members_rank *ranks, size_t count)
 	for (size_t i = 1; i <= n; i++) {
 		if (i < n && compare_communicators(&members[i], &members[first]) == 0)
 			continue;
-		comm_members_tell_one(ranks, &members[first], i - first);
+		comm_members_publish_comm(ranks, &members[first], i - first);
 		first = i;
 	}
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See comms.h. */
+/* Rows of `communicators`, written when dirty. */
+#include "analyzers/base/array.h"
 #include "daemon/coll/comms.h"
 #include "daemon/store/store.h"
 
-/* A key says nothing of what it is made of and is the same on every start. */
+/* Opaque and stable across starts. */
 static int64_t comm_rows_key_of(uint64_t hashed)
 {
 	int64_t key = (int64_t)(hashed & INT64_MAX);
@@ -18,7 +19,7 @@ int64_t comm_rows_key(int64_t instance, const char *communicator)
 	return comm_rows_key_of(fnv1a(h, communicator, strlen(communicator)));
 }
 
-static int64_t own_key(int64_t instance, const struct comm_row *comm)
+static int64_t comm_rows_own_key(int64_t instance, const struct comm_row *comm)
 {
 	uint64_t h = fnv1a(FNV1A_START, &instance, sizeof(instance));
 
@@ -27,16 +28,18 @@ static int64_t own_key(int64_t instance, const struct comm_row *comm)
 	return comm_rows_key_of(fnv1a(h, &comm->since_ns, sizeof(comm->since_ns)));
 }
 
-static struct comm_row *comm_rows_find_one(const struct comm_rows *comms, const struct coll_communicator *told)
+static struct comm_row *comm_rows_find_exact(
+	const struct comm_rows *comms, const struct coll_communicator *communicator)
 {
 	for (size_t i = comms->count; i-- > 0;)
-		if (comms->comm[i].address == told->address && comms->comm[i].since_ns == told->since_ns &&
-			streq(comms->comm[i].family, told->family))
+		if (comms->comm[i].address == communicator->address &&
+			comms->comm[i].since_ns == communicator->since_ns &&
+			streq(comms->comm[i].family, communicator->family))
 			return &comms->comm[i];
 	return NULL;
 }
 
-static struct comm_row *newest(const struct comm_rows *comms, const char *family, uint64_t address)
+static struct comm_row *comm_rows_newest(const struct comm_rows *comms, const char *family, uint64_t address)
 {
 	for (size_t i = comms->count; i-- > 0;)
 		if (comms->comm[i].address == address && streq(comms->comm[i].family, family))
@@ -46,7 +49,7 @@ static struct comm_row *newest(const struct comm_rows *comms, const char *family
 
 const struct comm_row *comm_rows_find(const struct comm_rows *comms, const char *family, uint64_t address)
 {
-	return newest(comms, family, address);
+	return comm_rows_newest(comms, family, address);
 }
 
 int32_t comm_rows_member(const struct comm_rows *comms, const char *communicator)
@@ -57,7 +60,7 @@ int32_t comm_rows_member(const struct comm_rows *comms, const char *communicator
 	return -1;
 }
 
-static void set_dirty(struct comm_rows *comms, struct comm_row *comm, bool dirty)
+static void comm_rows_set_dirty(struct comm_rows *comms, struct comm_row *comm, bool dirty)
 {
 	comms->dirty += (size_t)dirty - (size_t)comm->dirty;
 	comm->dirty = dirty;
@@ -65,25 +68,19 @@ static void set_dirty(struct comm_rows *comms, struct comm_row *comm, bool dirty
 
 static void comm_rows_drop(struct comm_rows *comms, size_t i)
 {
-	set_dirty(comms, &comms->comm[i], false);
-	comms->later -= comms->comm[i].again_ns != 0;
+	comm_rows_set_dirty(comms, &comms->comm[i], false);
+	comms->deferred -= comms->comm[i].retry_ns != 0;
 	memmove(&comms->comm[i], &comms->comm[i + 1], (--comms->count - i) * sizeof(comms->comm[0]));
 }
 
-/* The analyzer follows no more than COLL_COMMS_MAX either: what is beyond is the one that came first. */
+/* The analyzer has the same bound COLL_COMMS_MAX: beyond it, the oldest is dropped. */
 static struct comm_row *comm_rows_add(struct comm_rows *comms)
 {
 	if (comms->count == COLL_COMMS_MAX)
 		comm_rows_drop(comms, 0);
-	if (comms->count == comms->capacity) {
-		size_t capacity = comms->capacity ? comms->capacity * 2 : 8;
-		struct comm_row *grown = realloc(comms->comm, capacity * sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		comms->comm = grown;
-		comms->capacity = capacity;
-	}
+	if (!array_reserve(
+		    (void **)&comms->comm, &comms->capacity, comms->count + 1, sizeof(*comms->comm), COLL_COMMS_MAX))
+		return NULL;
 	return &comms->comm[comms->count++];
 }
 
@@ -92,36 +89,37 @@ static void comm_rows_copy(char *to, size_t size, const char *from)
 	(void)copy_text(to, size, from ? from : "");
 }
 
-void comm_rows_note(struct comm_rows *comms, const struct coll_communicator *told)
+void comm_rows_note(struct comm_rows *comms, const struct coll_communicator *communicator)
 {
 	char family[sizeof(comms->comm->family)];
-	struct coll_communicator own = *told;
+	struct coll_communicator own = *communicator;
 	struct comm_row *comm;
 
-	comm_rows_copy(family, sizeof(family), told->family);
+	comm_rows_copy(family, sizeof(family), communicator->family);
 	own.family = family;
-	comm = comm_rows_find_one(comms, &own);
+	comm = comm_rows_find_exact(comms, &own);
 	if (!comm) {
 		comm = comm_rows_add(comms);
 		if (!comm)
 			return;
-		*comm = (struct comm_row){.address = told->address, .since_ns = told->since_ns};
+		*comm = (struct comm_row){.address = communicator->address, .since_ns = communicator->since_ns};
 		comm_rows_copy(comm->family, sizeof(comm->family), family);
 	}
-	set_dirty(comms, comm, true);
-	comms->changed |= !told->freed && (comm->member != told->member || comm->members != told->members ||
-						  !streq(comm->communicator, told->communicator));
-	comm->freed = told->freed;
-	comm->process_group = told->process_group;
-	comm->member = told->member;
-	comm->members = told->members;
-	comm->color = told->color;
-	comm_rows_copy(comm->communicator, sizeof(comm->communicator), told->communicator);
-	comm_rows_copy(comm->parent, sizeof(comm->parent), told->parent);
-	comm_rows_copy(comm->name, sizeof(comm->name), told->name);
-	comm_rows_copy(comm->kind, sizeof(comm->kind), told->kind);
-	comm_rows_copy(comm->source, sizeof(comm->source), told->source);
-	comm_rows_copy(comm->trouble, sizeof(comm->trouble), told->trouble);
+	comm_rows_set_dirty(comms, comm, true);
+	comms->changed |= !communicator->freed &&
+			  (comm->member != communicator->member || comm->members != communicator->members ||
+				  !streq(comm->communicator, communicator->communicator));
+	comm->freed = communicator->freed;
+	comm->process_group = communicator->process_group;
+	comm->member = communicator->member;
+	comm->members = communicator->members;
+	comm->color = communicator->color;
+	comm_rows_copy(comm->communicator, sizeof(comm->communicator), communicator->communicator);
+	comm_rows_copy(comm->parent, sizeof(comm->parent), communicator->parent);
+	comm_rows_copy(comm->name, sizeof(comm->name), communicator->name);
+	comm_rows_copy(comm->kind, sizeof(comm->kind), communicator->kind);
+	comm_rows_copy(comm->source, sizeof(comm->source), communicator->source);
+	comm_rows_copy(comm->trouble, sizeof(comm->trouble), communicator->trouble);
 }
 
 struct comm_row *comm_rows_next(struct comm_rows *comms)
@@ -132,27 +130,27 @@ struct comm_row *comm_rows_next(struct comm_rows *comms)
 	return NULL;
 }
 
-void comm_rows_later(struct comm_rows *comms, const char *family, uint64_t address, uint64_t again_ns)
+void comm_rows_defer(struct comm_rows *comms, const char *family, uint64_t address, uint64_t retry_ns)
 {
-	struct comm_row *comm = newest(comms, family, address);
+	struct comm_row *comm = comm_rows_newest(comms, family, address);
 
 	if (!comm || comm->communicator[0])
 		return;
-	comms->later += comm->again_ns == 0;
-	comm->again_ns = again_ns;
+	comms->deferred += comm->retry_ns == 0;
+	comm->retry_ns = retry_ns;
 }
 
-void comm_rows_again(struct comm_rows *comms, uint64_t now_ns)
+void comm_rows_retry(struct comm_rows *comms, uint64_t now_ns)
 {
-	for (size_t i = 0; i < comms->count && comms->later; i++) {
+	for (size_t i = 0; i < comms->count && comms->deferred; i++) {
 		struct comm_row *comm = &comms->comm[i];
 
-		if (!comm->again_ns || now_ns < comm->again_ns)
+		if (!comm->retry_ns || now_ns < comm->retry_ns)
 			continue;
-		comms->later--;
-		comm->again_ns = 0;
+		comms->deferred--;
+		comm->retry_ns = 0;
 		comm->asked = false;
-		set_dirty(comms, comm, true);
+		comm_rows_set_dirty(comms, comm, true);
 	}
 }
 
@@ -161,7 +159,7 @@ static struct store_value comm_rows_text_or_null(const char *text)
 	return text[0] ? V_TEXT(text) : V_NULL;
 }
 
-static void take_away(struct store *store, int64_t key)
+static void comm_rows_delete(struct store *store, int64_t key)
 {
 	struct store_value row[SCHEMA_COLUMNS_MAX] = {0};
 	size_t columns = schema_columns(&schema_tables[TABLE_COMMUNICATORS]);
@@ -170,21 +168,21 @@ static void take_away(struct store *store, int64_t key)
 	(void)store_put(store, TABLE_COMMUNICATORS, row, columns);
 }
 
-/* It is known, or known better: its row of before goes, unless another of this process is of that identity. */
-static void comm_rows_leave(struct comm_rows *comms, const struct comm_row *comm, struct store *store)
+/* Deletes the row of the old key, unless another communicator of this process has it. */
+static void comm_rows_release_key(struct comm_rows *comms, const struct comm_row *comm, struct store *store)
 {
 	for (size_t i = 0; i < comms->count; i++)
 		if (&comms->comm[i] != comm && comms->comm[i].key == comm->key) {
-			set_dirty(comms, &comms->comm[i], true);
+			comm_rows_set_dirty(comms, &comms->comm[i], true);
 			return;
 		}
-	take_away(store, comm->key);
+	comm_rows_delete(store, comm->key);
 }
 
 void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct rank *rank, struct store *store)
 {
 	int64_t key = comm->communicator[0] ? comm_rows_key(rank->instance, comm->communicator)
-					    : own_key(rank->instance, comm);
+					    : comm_rows_own_key(rank->instance, comm);
 	const struct store_value row[] = {
 		comm_rows_text_or_null(comm->communicator),
 		V_INT(rank->env.rank),
@@ -204,9 +202,9 @@ void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct 
 	};
 
 	if (comm->key && comm->key != key)
-		comm_rows_leave(comms, comm, store);
+		comm_rows_release_key(comms, comm, store);
 	comm->key = key;
-	set_dirty(comms, comm, false);
+	comm_rows_set_dirty(comms, comm, false);
 	(void)store_put(store, TABLE_COMMUNICATORS, row, ARRAY_SIZE(row));
 	if (comm->freed)
 		comm_rows_drop(comms, (size_t)(comm - comms->comm));

@@ -4,9 +4,9 @@
 #include <fcntl.h>
 
 #define PAGE_BYTES 4096u
-#define ADDRESS_MIN 0x10000u              /* below, nothing is mapped */
-#define ADDRESS_MAX (1ULL << 56)          /* above, no user memory of any machine that we know */
-#define LOCAL_LENGTH_MAX 15               /* of a string that is kept in the object itself */
+#define ADDRESS_MIN 0x10000u	 /* nothing is mapped below */
+#define ADDRESS_MAX (1ULL << 56) /* no user memory above, on any known machine */
+#define LOCAL_LENGTH_MAX 15	 /* bytes stored within the string object */
 
 static bool is_pointer(uint64_t value)
 {
@@ -24,7 +24,7 @@ int cxx_read(struct cxx_memory *memory, uint64_t address, void *ret, size_t size
 	if (!memory->reads_left)
 		return -EDQUOT;
 	memory->reads_left--;
-	/* By /proc, whose numbers are the ones that we have of processes: those of our system calls may be others. */
+	/* Through /proc, which has our pids; system calls take those of the caller's namespace. */
 	snprintf(path, sizeof(path), "/proc/%u/mem", memory->pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -33,7 +33,7 @@ int cxx_read(struct cxx_memory *memory, uint64_t address, void *ret, size_t size
 	if (n < 0)
 		return errno == EIO ? -EFAULT : -errno;
 	if (n == 0)
-		return -ESRCH; /* it has ended since we opened it */
+		return -ESRCH; /* ended after open() */
 	return (size_t)n == size_bytes ? 0 : -EFAULT;
 }
 
@@ -55,7 +55,7 @@ int cxx_read_object(struct cxx_memory *memory, uint64_t address, size_t words, s
 	return cxx_read(memory, address, ret->word, page_words * sizeof(uint64_t));
 }
 
-/* A text of known length with its end; -ENOENT where it is longer, holds what is not printable, or does not end. */
+/* Text of known length plus NUL; -ENOENT: too long, not printable, or unterminated. */
 static int cxx_memory_read_text(struct cxx_memory *memory, uint64_t address, uint64_t length, char *ret, size_t size)
 {
 	int r;
@@ -82,7 +82,7 @@ int cxx_class(struct cxx_memory *memory, uint64_t address, char ret[static CXX_C
 
 	if (address % sizeof(uint64_t))
 		return -ENOENT;
-	/* The word before the table's first function is the type information; the name's address is its second word. */
+	/* The word before the vtable points to the type information; its second word to the name. */
 	r = cxx_read(memory, address, &table, sizeof(table));
 	if (r == 0)
 		r = cxx_read(memory, table - sizeof(info), &info, sizeof(info));
@@ -108,8 +108,8 @@ int cxx_class(struct cxx_memory *memory, uint64_t address, char ret[static CXX_C
 	return 0;
 }
 
-/* {address, length, capacity or the text itself} */
-static int string_now(struct cxx_memory *memory, const struct cxx_object *object, size_t at, char *ret)
+/* C++11 ABI: {address, length, capacity or the text itself}. */
+static int cxx_string_current(struct cxx_memory *memory, const struct cxx_object *object, size_t at, char *ret)
 {
 	uint64_t text, length;
 
@@ -127,8 +127,8 @@ static int string_now(struct cxx_memory *memory, const struct cxx_object *object
 	return cxx_memory_read_text(memory, text, length, ret, CXX_STRING_BYTES);
 }
 
-/* Before C++11's ABI: one pointer to a text that has {length, capacity, users} before it. */
-static int string_before(struct cxx_memory *memory, const struct cxx_object *object, size_t at, char *ret)
+/* ABI before C++11: a pointer to the text, preceded by {length, capacity, users}. */
+static int cxx_string_old(struct cxx_memory *memory, const struct cxx_object *object, size_t at, char *ret)
 {
 	struct {
 		uint64_t length, capacity;
@@ -155,10 +155,10 @@ int cxx_string(struct cxx_memory *memory, const struct cxx_object *object, size_
 
 	if (at >= object->words)
 		return -ENOENT;
-	r = string_now(memory, object, at, text);
+	r = cxx_string_current(memory, object, at, text);
 	if (r == -ENOENT) {
 		words = 1;
-		r = string_before(memory, object, at, text);
+		r = cxx_string_old(memory, object, at, text);
 	}
 	if (r < 0)
 		return r;

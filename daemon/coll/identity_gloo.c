@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asked by the operations' room for a process group of gloo: reads it from the rank's memory at once. */
+/* Identity of gloo's process groups. */
 #include "daemon/base/timeout_call.h"
 #include "daemon/coll/comms.h"
 #include "daemon/coll/cxx_memory.h"
@@ -10,17 +10,17 @@
 #include <limits.h>
 
 /*
- * ProcessGroupGloo -> GlooStore -> PrefixStore -> ... -> TCPStore or FileStore. Where a member is in its object differs
- * between versions of PyTorch and builds; so a pointer is known by the class of what it points to, and a text by being a
- * valid std::string. What an object has first is what its class declares first, in all versions from 1.13 to 2.14:
- * PrefixStore its prefix and then its store, TCPStore its address and port, FileStore its path.
+ * ProcessGroupGloo -> GlooStore -> PrefixStore -> ... -> TCPStore or FileStore. Offsets differ between versions and
+ * builds of PyTorch, so a pointer is recognized by the class it points to, and a text by being a valid std::string.
+ * The first members are stable from 1.13 to 2.14: PrefixStore has its prefix, then its store; TCPStore its address and
+ * port; FileStore its path.
  */
 
 #define READS_MAX 512
 #define GROUP_WORDS 64
 #define STORE_WORDS 16
-#define STRING_AT_MAX 8    /* words before the first string of a store: its class, users, time limit */
-#define PREFIXES_MAX 16    /* stores in one another */
+#define STRING_AT_MAX 8			    /* words before a store's first string: class, users, timeout */
+#define PREFIXES_MAX 16			    /* nested stores */
 #define FILES_WAIT_NS (100 * NSEC_PER_MSEC) /* for the server of a FileStore's file */
 
 #define CLASS_GROUP "N4c10d16ProcessGroupGlooE"
@@ -29,16 +29,16 @@
 
 struct prefix {
 	size_t parts;
-	char part[PREFIXES_MAX][CXX_STRING_BYTES]; /* of the outermost store first */
+	char part[PREFIXES_MAX][CXX_STRING_BYTES]; /* outermost store first */
 };
 
-/* A text goes in with its end, so that two texts are not one. */
+/* Hashes the NUL too, so that texts cannot run together. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	return fnv1a(hash, text, strlen(text) + 1);
 }
 
-/* FNV's last bytes hardly reach its upper half. */
+/* Finalizer: FNV's last bytes hardly reach its upper half. */
 static uint64_t hash_end(uint64_t hash)
 {
 	hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdULL;
@@ -53,8 +53,8 @@ static bool is_class(struct cxx_memory *memory, uint64_t address, const char *na
 	return cxx_class(memory, address, text) == 0 && strcmp(text, name) == 0;
 }
 
-/* The first string of a store; *ret_next is the word after it. */
-static int first_string(struct cxx_memory *memory, const struct cxx_object *object, char *ret, size_t *ret_next)
+/* First string of a store; *ret_next: the word after it. */
+static int gloo_first_string(struct cxx_memory *memory, const struct cxx_object *object, char *ret, size_t *ret_next)
 {
 	for (size_t at = 1; at < object->words && at <= STRING_AT_MAX; at++) {
 		size_t words;
@@ -68,9 +68,11 @@ static int first_string(struct cxx_memory *memory, const struct cxx_object *obje
 	return -ENOENT;
 }
 
-/* The number in the group and the group's size are the first members of the group's base class. The words before them
- * count users: two words in old versions, one in new ones, and a count of users is no number below a size. */
-static int find_member(const struct cxx_object *group, struct gloo_group *ret)
+/*
+ * Member number and size are the first fields of the group's base class, after two words of reference counts in old
+ * versions and one in new ones. A reference count never reads as a number below a size.
+ */
+static int gloo_find_member(const struct cxx_object *group, struct gloo_group *ret)
 {
 	for (size_t at = 2; at <= 3 && at < group->words; at++) {
 		uint32_t member = (uint32_t)group->word[at], members = (uint32_t)(group->word[at] >> 32);
@@ -84,8 +86,8 @@ static int find_member(const struct cxx_object *group, struct gloo_group *ret)
 	return -ENOENT;
 }
 
-/* Words of the group that lead to a GlooStore, whose second word leads to the group's store. */
-static int find_store(struct cxx_memory *memory, const struct cxx_object *group, uint64_t *ret)
+/* A word of the group points to a GlooStore, whose second word points to the group's store. */
+static int gloo_find_store(struct cxx_memory *memory, const struct cxx_object *group, uint64_t *ret)
 {
 	for (size_t at = 2; at < group->words; at++)
 		if (is_class(memory, group->word[at], CLASS_GLOO_STORE))
@@ -93,8 +95,8 @@ static int find_store(struct cxx_memory *memory, const struct cxx_object *group,
 	return -ENOENT;
 }
 
-/* One PrefixStore: its text, and the store within. */
-static int open_prefix(struct cxx_memory *memory, uint64_t address, char *ret_text, uint64_t *ret_store)
+/* Text of one PrefixStore, and the store it wraps. */
+static int gloo_unwrap_prefix(struct cxx_memory *memory, uint64_t address, char *ret_text, uint64_t *ret_store)
 {
 	char class[CXX_CLASS_BYTES];
 	struct cxx_object object;
@@ -102,7 +104,7 @@ static int open_prefix(struct cxx_memory *memory, uint64_t address, char *ret_te
 	int r = cxx_read_object(memory, address, STORE_WORDS, &object);
 
 	if (r == 0)
-		r = first_string(memory, &object, ret_text, &at);
+		r = gloo_first_string(memory, &object, ret_text, &at);
 	if (r < 0)
 		return r;
 	for (; at < object.words; at++)
@@ -113,11 +115,12 @@ static int open_prefix(struct cxx_memory *memory, uint64_t address, char *ret_te
 	return -ENOENT;
 }
 
-/* Through all prefixes to the store that has none. */
-static int open_prefixes(struct cxx_memory *memory, uint64_t store, struct prefix *ret, uint64_t *ret_base)
+/* Unwraps all prefixes down to the base store. */
+static int gloo_unwrap_prefixes(struct cxx_memory *memory, uint64_t store, struct prefix *ret, uint64_t *ret_base)
 {
 	for (ret->parts = 0; is_class(memory, store, CLASS_PREFIX_STORE); ret->parts++) {
-		int r = ret->parts == PREFIXES_MAX ? -E2BIG : open_prefix(memory, store, ret->part[ret->parts], &store);
+		int r = ret->parts == PREFIXES_MAX ? -E2BIG
+						   : gloo_unwrap_prefix(memory, store, ret->part[ret->parts], &store);
 
 		if (r < 0)
 			return r;
@@ -132,19 +135,19 @@ static bool is_loopback(const char *host)
 		strncmp(host, "localhost.", 10) == 0 || strcmp(host, "ip6-localhost") == 0;
 }
 
-/* The kernel answers for what is below /proc/PID/ns, whatever file systems do. */
-static int look_at_link(const char *path, struct stat *ret)
+/* /proc/PID/ns is answered by the kernel, even if file systems hang. */
+static int gloo_stat_link(const char *path, struct stat *ret)
 {
 	return stat(path, ret) < 0 ? -errno : 0;
 }
 
-static int look_at_file(const char *path, struct stat *ret)
+static int gloo_stat_file(const char *path, struct stat *ret)
 {
 	return stat_timeout(path, FILES_WAIT_NS, ret);
 }
 
-/* What a path of the process leads to: links of /proc/PID/ns are files too. */
-static int inode_of(const struct gloo_process *process, int (*snapshot)(const char *path, struct stat *ret),
+/* Inode of a path of the process, links of /proc/PID/ns included. */
+static int gloo_inode(const struct gloo_process *process, int (*stat_path)(const char *path, struct stat *ret),
 	const char *format, const char *path, uint64_t *ret)
 {
 	char full[PATH_MAX];
@@ -153,7 +156,7 @@ static int inode_of(const struct gloo_process *process, int (*snapshot)(const ch
 
 	if (n < 0 || (size_t)n >= sizeof(full))
 		return -ENAMETOOLONG;
-	n = snapshot(full, &st);
+	n = stat_path(full, &st);
 	if (n < 0)
 		return n;
 	*ret = st.st_ino;
@@ -161,15 +164,15 @@ static int inode_of(const struct gloo_process *process, int (*snapshot)(const ch
 }
 
 static int hash_tcp(struct cxx_memory *memory, const struct gloo_process *process, const struct cxx_object *store,
-		    uint64_t *hash, const char **ret_trouble)
+	uint64_t *hash, const char **ret_reason)
 {
 	char host[CXX_STRING_BYTES];
 	uint64_t inode;
 	uint16_t port;
 	size_t at = 0;
 
-	*ret_trouble = "the address of its TCPStore cannot be read";
-	if (first_string(memory, store, host, &at) < 0 || !*host || at >= store->words)
+	*ret_reason = "the address of its TCPStore cannot be read";
+	if (gloo_first_string(memory, store, host, &at) < 0 || !*host || at >= store->words)
 		return -ENOENT;
 	port = (uint16_t)store->word[at];
 	if (!port)
@@ -178,8 +181,8 @@ static int hash_tcp(struct cxx_memory *memory, const struct gloo_process *proces
 	*hash = fnv1a(*hash, &port, sizeof(port));
 	if (!is_loopback(host))
 		return 0;
-	*ret_trouble = "its TCPStore is on this host alone, and the network namespace of the process cannot be read";
-	if (inode_of(process, look_at_link, "%s/%u/ns/%s", "net", &inode) < 0)
+	*ret_reason = "its TCPStore is on this host alone, and the network namespace of the process cannot be read";
+	if (gloo_inode(process, gloo_stat_link, "%s/%u/ns/%s", "net", &inode) < 0)
 		return -ENOENT;
 	*hash = hash_text(*hash, process->boot_id);
 	*hash = fnv1a(*hash, &inode, sizeof(inode));
@@ -187,19 +190,19 @@ static int hash_tcp(struct cxx_memory *memory, const struct gloo_process *proces
 }
 
 static int hash_file(struct cxx_memory *memory, const struct gloo_process *process, const struct cxx_object *store,
-		     uint64_t *hash, const char **ret_trouble)
+	uint64_t *hash, const char **ret_reason)
 {
 	char path[CXX_STRING_BYTES];
 	uint64_t inode;
 	size_t at = 0;
 	int r;
 
-	*ret_trouble = "the path of its FileStore cannot be read";
-	if (first_string(memory, store, path, &at) < 0 || !*path)
+	*ret_reason = "the path of its FileStore cannot be read";
+	if (gloo_first_string(memory, store, path, &at) < 0 || !*path)
 		return -ENOENT;
-	r = inode_of(process, look_at_file, *path == '/' ? "%s/%u/root%s" : "%s/%u/cwd/%s", path, &inode);
-	*ret_trouble = r == -ETIMEDOUT || r == -EBUSY ? "the file system of its FileStore does not answer"
-						      : "the file of its FileStore cannot be seen";
+	r = gloo_inode(process, gloo_stat_file, *path == '/' ? "%s/%u/root%s" : "%s/%u/cwd/%s", path, &inode);
+	*ret_reason = r == -ETIMEDOUT || r == -EBUSY ? "the file system of its FileStore does not answer"
+						     : "the file of its FileStore cannot be seen";
 	if (r < 0)
 		return r == -ETIMEDOUT || r == -EBUSY ? -EAGAIN : -ENOENT;
 	*hash = hash_text(hash_text(*hash, "file"), path);
@@ -207,33 +210,34 @@ static int hash_file(struct cxx_memory *memory, const struct gloo_process *proce
 	return 0;
 }
 
-/* Stores that others can meet at. A HashStore is in one process; other classes are of the program's own making. */
+/* Stores shared between processes. A HashStore is local to a process; other classes are the program's own. */
 static const struct {
 	const char *class;
 	int (*hash)(struct cxx_memory *memory, const struct gloo_process *process, const struct cxx_object *store,
-		    uint64_t *hash, const char **ret_trouble);
+		uint64_t *hash, const char **ret_reason);
 } bases[] = {
 	{"N4c10d8TCPStoreE", hash_tcp},
 	{"N4c10d9FileStoreE", hash_file},
 };
 
 static int hash_base(struct cxx_memory *memory, const struct gloo_process *process, uint64_t address, uint64_t *hash,
-		     const char **ret_trouble)
+	const char **ret_reason)
 {
 	struct cxx_object store;
 	int r = cxx_read_object(memory, address, STORE_WORDS, &store);
 
-	*ret_trouble = "its store cannot be read";
+	*ret_reason = "its store cannot be read";
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ARRAY_SIZE(bases); i++)
 		if (is_class(memory, address, bases[i].class))
-			return bases[i].hash(memory, process, &store, hash, ret_trouble);
-	*ret_trouble = "its members met at a store that is neither a TCPStore nor a FileStore";
+			return bases[i].hash(memory, process, &store, hash, ret_reason);
+	*ret_reason = "its members met at a store that is neither a TCPStore nor a FileStore";
 	return -ENOTSUP;
 }
 
-int gloo_identity_read(const struct gloo_process *process, uint64_t address, struct gloo_group *ret, const char **ret_trouble)
+int gloo_identity_read(
+	const struct gloo_process *process, uint64_t address, struct gloo_group *ret, const char **ret_reason)
 {
 	struct cxx_memory memory = {.pid = process->pid, .reads_left = READS_MAX};
 	uint64_t hash = FNV1A_START, store, base;
@@ -242,24 +246,24 @@ int gloo_identity_read(const struct gloo_process *process, uint64_t address, str
 	struct prefix prefix;
 	int r;
 
-	*ret_trouble = "no process group of gloo is at that address any more";
+	*ret_reason = "its process group no longer exists";
 	if (!is_class(&memory, address, CLASS_GROUP))
 		return -ENOENT;
 	r = cxx_read_object(&memory, address, GROUP_WORDS, &group);
 	if (r < 0)
 		return r;
-	*ret_trouble = "its number and size cannot be read";
-	r = find_member(&group, &found);
+	*ret_reason = "its number and size cannot be read";
+	r = gloo_find_member(&group, &found);
 	if (r < 0)
 		return r;
-	*ret_trouble = "the store by which its members met cannot be read";
-	r = find_store(&memory, &group, &store);
+	*ret_reason = "the store by which its members met cannot be read";
+	r = gloo_find_store(&memory, &group, &store);
 	if (r < 0)
 		return r;
-	*ret_trouble = "the prefix of its store cannot be read";
-	r = open_prefixes(&memory, store, &prefix, &base);
+	*ret_reason = "the prefix of its store cannot be read";
+	r = gloo_unwrap_prefixes(&memory, store, &prefix, &base);
 	if (r == 0)
-		r = hash_base(&memory, process, base, &hash, ret_trouble);
+		r = hash_base(&memory, process, base, &hash, ret_reason);
 	if (r < 0)
 		return r;
 	hash = hash_text(hash, process->job);
@@ -269,11 +273,11 @@ int gloo_identity_read(const struct gloo_process *process, uint64_t address, str
 	found.identity = hash ? hash : 1;
 	torch_group_name(&memory, &group, found.name, sizeof(found.name));
 	*ret = found;
-	*ret_trouble = "";
+	*ret_reason = "";
 	return 0;
 }
 
-static bool gloo_identifier_ask(struct context *context, const struct rank *rank, uint64_t address)
+static bool gloo_identify(struct context *context, const struct rank *rank, uint64_t address)
 {
 	const struct gloo_process process = {
 		.pid = rank->pid,
@@ -282,12 +286,12 @@ static bool gloo_identifier_ask(struct context *context, const struct rank *rank
 		.job = rank->env.job,
 	};
 	struct gloo_group group = {0};
-	const char *trouble;
-	int r = gloo_identity_read(&process, address, &group, &trouble); /* the trouble tells */
+	const char *reason;
+	int r = gloo_identity_read(&process, address, &group, &reason);
 
 	rank_coll_identify(context->ops, rank, "gloo", address, group.identity, group.name, group.member, group.members,
-		"memory", trouble);
+		"memory", reason);
 	return r != -EAGAIN;
 }
 
-const struct coll_identifier coll_identifier_gloo = {.family = "gloo", .ask = gloo_identifier_ask};
+const struct coll_identifier coll_identifier_gloo = {.family = "gloo", .identify = gloo_identify};

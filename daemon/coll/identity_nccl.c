@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See identity.h. */
+/* Names of NCCL's communicators, from PyTorch's process groups. */
 #include "daemon/coll/comms.h"
 #include "daemon/coll/identity.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/core/context.h"
-
-/* Asked by the operations' room for the name of a communicator of NCCL: PyTorch's process group has it. */
 
 static void nccl_identifier_name(struct context *context, const struct rank *rank, uint64_t address, uint64_t process_group)
 {
@@ -19,7 +17,7 @@ const struct coll_identifier coll_identifier_nccl = {.family = "nccl", .name = n
 
 #define READS_MAX 64
 #define GROUP_WORDS 32
-#define FIRST_STRING_AT 3 /* after the class, the users, and two numbers of 32 bits */
+#define FIRST_STRING_AT 3 /* after class, reference counts, and two 32-bit numbers */
 #define STRING_AT_MAX 11
 #define CLASS_NCCL "N4c10d16ProcessGroupNCCLE"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operations are numbered from, in the words of the view. */
+/* One analyzer per rank, by slot; turns its output into rows. */
 #include "daemon/coll/rank_coll.h"
 #include "daemon/base/log.h"
 #include "daemon/calls/call_fields.h"
@@ -11,15 +11,13 @@
 
 #include <inttypes.h>
 
-/* Owns one analyzer a rank, by slot, and turns what it tells into rows. See rank_coll.h. */
-
 #define STANDINGS_MAX COLL_COMMS_MAX
 #define IDLE_NS (500 * NSEC_PER_MSEC)
 
 struct rank_coll_state {
 	struct rank_coll *colls;
 	struct coll *ops;
-	struct rank rank; /* a copy: rows go out after it ended, too */
+	struct rank rank; /* a copy: rows are written after the rank's end, too */
 	uint64_t ended_ns;
 	struct comm_rows comms;
 	bool settling;
@@ -33,9 +31,9 @@ struct rank_coll {
 	void *reader;
 	uint64_t rows, groups;
 	struct coll_counts ended_counts;
-	uint64_t drops; /* of the kernel, that the analyzers know of */
+	uint64_t drops; /* kernel drops reported to the analyzers */
 	uint64_t idle_next_ns, members_next_ns;
-	bool off; /* the level: what still comes in begins nothing */
+	bool off; /* L1 is off: late records start nothing */
 	struct rank_coll_state *ended[RANK_COLL_ENDED];
 	unsigned ended_next;
 	size_t slots;
@@ -126,13 +124,12 @@ static void on_communicator(void *arg, const struct coll_communicator *communica
 
 	comm_rows_note(&rank->comms, communicator);
 	if (observer && observer->communicator)
-		observer->communicator(
-			rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, communicator);
+		observer->communicator(rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, communicator);
 }
 
 /*
- * After each call of the analyzer: asks for identities that are not known, and tells the store of what is new. Whoever is
- * asked may answer from within, which makes more to tell, and no second round.
+ * After each call of the analyzer: identifies communicators and writes changed rows. Identifiers may answer from
+ * within; that does not recurse.
  */
 static void rank_coll_settle(struct rank_coll_state *rank)
 {
@@ -169,7 +166,7 @@ static struct rank_coll_state *rank_coll_state_free(struct rank_coll_state *rank
 	return NULL;
 }
 
-/* What waits goes out; the rank's place is free. */
+/* Flushes what is pending and frees the slot. */
 static struct rank_coll_state *rank_coll_take(struct rank_coll *colls, size_t slot)
 {
 	struct rank_coll_state *rank = colls->slot[slot];
@@ -224,7 +221,7 @@ static void rank_coll_on_rank(void *arg, const struct rank *rank, enum rank_chan
 		return;
 	if (change != RANK_ENDED && rank->role == RANK_ROLE_RANK) {
 		slot->rank = *rank;
-		slot->comms.changed = true; /* perhaps its job */
+		slot->comms.changed = true; /* the job may have changed */
 		return;
 	}
 	slot = rank_coll_take(colls, rank->slot);
@@ -256,7 +253,7 @@ int rank_coll_new(struct context *context, struct rank_coll **ret)
 	return 0;
 }
 
-static void end_all(struct rank_coll *colls)
+static void rank_coll_end_all(struct rank_coll *colls)
 {
 	for (size_t i = 0; i < colls->slots; i++)
 		if (colls->slot[i])
@@ -274,7 +271,7 @@ struct rank_coll *rank_coll_free(struct rank_coll *colls)
 {
 	if (!colls)
 		return NULL;
-	end_all(colls);
+	rank_coll_end_all(colls);
 	free(colls);
 	return NULL;
 }
@@ -305,7 +302,8 @@ static bool rank_coll_takes(const char *event)
 	return coll_kind_parse(event) != COLL_NONE;
 }
 
-static struct coll_event event_of(const struct probe *probe, const uint64_t *words, uint32_t flags, bool returned)
+static struct coll_event rank_coll_event(
+	const struct probe *probe, const uint64_t *words, uint32_t flags, bool returned)
 {
 	struct coll_event event = {
 		.kind = coll_kind_parse(probe->event),
@@ -330,7 +328,7 @@ static void rank_coll_feed(struct context *context, const struct rank *rank, con
 
 	if (!slot)
 		return;
-	event = event_of(record->probe, call->arg, call->event.flags, call->event.flags & RT_CALL_END);
+	event = rank_coll_event(record->probe, call->arg, call->event.flags, call->event.flags & RT_CALL_END);
 	event.start_ns = call->start_ns;
 	event.end_ns = call->event.flags & RT_CALL_END ? call->event.time_ns : 0;
 	event.thread_id = call->event.thread_id;
@@ -348,11 +346,11 @@ static void rank_coll_level(struct context *context, enum level level, bool on)
 		return;
 	context->ops->off = !on;
 	if (!on)
-		end_all(context->ops);
+		rank_coll_end_all(context->ops);
 }
 
-/* What the kernel dropped may have been calls of any rank. */
-static void rank_coll_tell_drops(struct rank_coll *colls)
+/* Dropped records may be calls of any rank. */
+static void rank_coll_feed_drops(struct rank_coll *colls)
 {
 	uint64_t drops = colls->context->kernel ? kernel_drops(colls->context->kernel, RT_KIND_CALL) : 0;
 
@@ -364,8 +362,8 @@ static void rank_coll_tell_drops(struct rank_coll *colls)
 			coll_dropped(colls->slot[i]->ops);
 }
 
-/* What the analyzers tell now is settled with what they tell of time. */
-static void tell_members(struct rank_coll *colls, uint64_t now_ns)
+/* Changes made here are written by the settle that follows in the tick. */
+static void rank_coll_publish_members(struct rank_coll *colls, uint64_t now_ns)
 {
 	_cleanup_free_ struct comm_members_rank *ranks = NULL;
 	size_t count = 0;
@@ -378,7 +376,7 @@ static void tell_members(struct rank_coll *colls, uint64_t now_ns)
 		if (colls->slot[i])
 			ranks[count++] = (struct comm_members_rank){
 				&colls->slot[i]->rank, &colls->slot[i]->comms, colls->slot[i]->ops};
-	comm_members_tell(ranks, count);
+	comm_members_publish(ranks, count);
 }
 
 static void rank_coll_tick(struct context *context, uint64_t now_ns)
@@ -388,8 +386,8 @@ static void rank_coll_tick(struct context *context, uint64_t now_ns)
 	if (!colls || now_ns < colls->idle_next_ns)
 		return;
 	colls->idle_next_ns = now_ns + IDLE_NS;
-	rank_coll_tell_drops(colls);
-	tell_members(colls, now_ns);
+	rank_coll_feed_drops(colls);
+	rank_coll_publish_members(colls, now_ns);
 	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
 		if (colls->ended[i] && now_ns > colls->ended[i]->ended_ns + RANK_COLL_ENDED_NS)
 			colls->ended[i] = rank_coll_state_free(colls->ended[i]);
@@ -397,7 +395,7 @@ static void rank_coll_tick(struct context *context, uint64_t now_ns)
 		if (!colls->slot[i])
 			continue;
 		coll_idle(colls->slot[i]->ops, now_ns);
-		comm_rows_again(&colls->slot[i]->comms, now_ns);
+		comm_rows_retry(&colls->slot[i]->comms, now_ns);
 		rank_coll_settle(colls->slot[i]);
 	}
 }
@@ -414,18 +412,18 @@ struct refresh {
 	size_t max, count;
 };
 
-static void rank_coll_one_in_flight(void *arg, uint32_t pid, uint32_t thread_id, const struct probe *probe, uint64_t start_ns,
-	uint32_t flags, const uint64_t *words)
+static void rank_coll_on_in_flight(void *arg, uint32_t pid, uint32_t thread_id, const struct probe *probe,
+	uint64_t start_ns, uint32_t flags, const uint64_t *words)
 {
 	struct refresh *refresh = arg;
 	const struct rank *rank = ranks_by_pid(refresh->colls->context->ranks, pid);
-	/* A rank that died in a call is in the kernel's list until that is swept, and would begin anew. */
+	/* The kernel lists a dead rank's call until its sweep: must not create a state. */
 	struct rank_coll_state *slot = rank && !rank->ended && rank_coll_takes(probe->event) ? rank_coll_of_rank(refresh->colls, rank) : NULL;
 	struct coll_event event;
 
 	if (!slot)
 		return;
-	event = event_of(probe, words, flags, false);
+	event = rank_coll_event(probe, words, flags, false);
 	event.start_ns = start_ns;
 	event.thread_id = thread_id;
 	coll_in_call(slot->ops, &event);
@@ -443,11 +441,11 @@ size_t rank_coll_refresh(struct rank_coll *colls, struct rank_coll_call *ret, si
 		if (colls->slot[i])
 			coll_in_call_begin(colls->slot[i]->ops);
 	if (colls->read)
-		colls->read(colls->reader, rank_coll_one_in_flight, &refresh);
+		colls->read(colls->reader, rank_coll_on_in_flight, &refresh);
 	return refresh.count;
 }
 
-static void each_of(const struct rank_coll_state *rank, struct coll_standing *standing,
+static void rank_coll_each_of(const struct rank_coll_state *rank, struct coll_standing *standing,
 	void (*callback)(void *arg, const struct rank_coll_standing *standing), void *arg)
 {
 	size_t count = coll_standings(rank->ops, standing, STANDINGS_MAX);
@@ -479,10 +477,10 @@ void rank_coll_each(
 		return;
 	for (size_t i = 0; i < colls->slots; i++)
 		if (colls->slot[i])
-			each_of(colls->slot[i], standing, callback, arg);
+			rank_coll_each_of(colls->slot[i], standing, callback, arg);
 	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
 		if (colls->ended[i])
-			each_of(colls->ended[i], standing, callback, arg);
+			rank_coll_each_of(colls->ended[i], standing, callback, arg);
 }
 
 void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *ret)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations of communicators (L1): one `struct coll` (analyzers/coll/coll.h) a rank, fed with records of calls, device records
- * and identities that others find out; what it tells becomes rows of `collectives`, `communicators` and
- * `collective_groups`, with rank, step and instance. Nothing here judges.
+ * Communication of ranks (L1): one `struct coll` (analyzers/coll/coll.h) per rank, fed with call records, device
+ * records and identities. Its output becomes rows of `collectives`, `communicators` and `collective_groups`, with
+ * rank, step and instance. Nothing here judges.
  *
- * Identities that are in no call: when a communicator is first seen without one, its family's row in
- * daemon/coll/identifiers.def is asked, once. It answers with rank_coll_identify(), at once or later; any number of times.
+ * A communicator first seen without identity is passed once to the identifier of its family (identifiers.def), which
+ * answers with rank_coll_identify(), at once or later, any number of times.
  *
- * A rank that ended is remembered by where it stood, so that its peers' wait can be put down to it: the newest
- * COLL_ROOM_ENDED of them, for RANK_COLL_ENDED_NS or until a rank of the same number and job starts.
+ * The progress of ended ranks is kept, so that their peers' waits can be attributed: the newest RANK_COLL_ENDED of
+ * them, for RANK_COLL_ENDED_NS or until a rank of the same number and job starts.
  */
 #ifndef RANKTRACE_DAEMON_COLL_RANK_COLL_H
 #define RANKTRACE_DAEMON_COLL_RANK_COLL_H
@@ -18,11 +18,11 @@
 
 #define RANK_COLL_ENDED 32
 #define RANK_COLL_ENDED_NS (3600 * NSEC_PER_SEC)
-#define RANK_COLL_IN_CALL_MAX 1024 /* calls in flight that are shown */
+#define RANK_COLL_IN_CALL_MAX 1024 /* calls in flight in a snapshot */
 
 struct rank_coll;
 
-/* A call that was entered and has not returned. */
+/* A call that has not returned. */
 struct rank_coll_call {
 	int32_t rank;
 	uint32_t pid, thread_id;
@@ -30,7 +30,7 @@ struct rank_coll_call {
 	uint64_t start_ns;
 };
 
-/* Calls in flight, as the kernel's map has them: calls back for each, in any order. flags: RT_CALL_*. */
+/* Reader of the kernel's map of calls in flight: one callback each, in any order. flags: RT_CALL_*. */
 typedef void (*rank_coll_in_flight_each)(void *arg, uint32_t pid, uint32_t thread_id, const struct probe *probe,
 	uint64_t start_ns, uint32_t flags, const uint64_t *words);
 typedef void (*rank_coll_in_flight)(void *reader, rank_coll_in_flight_each each, void *arg);
@@ -38,20 +38,20 @@ typedef void (*rank_coll_in_flight)(void *reader, rank_coll_in_flight_each each,
 struct rank_coll_counts {
 	uint64_t rows;          /* of collectives */
 	uint64_t groups;
-	uint64_t communicators; /* live now */
-	uint64_t lost, not_waited, late, forgotten; /* struct ops_counts, all ranks and those that ended */
+	uint64_t communicators;			    /* live */
+	uint64_t lost, not_waited, late, forgotten; /* struct coll_counts, of live and ended ranks */
 };
 
 int rank_coll_new(struct context *context, struct rank_coll **ret);
-/* What waits goes out. */
+/* Flushes what is pending. */
 struct rank_coll *rank_coll_free(struct rank_coll *colls);
 
 /* Called at each collective or point-to-point operation that ended and at each communicator. Members may be NULL. */
 struct rank_coll_observer {
 	/* step: STEPS_NONE if unknown; member: of the communicator, for point-to-point, else -1 */
-	void (*row)(void *arg, uint32_t slot, int64_t instance, const struct coll_row *row, int64_t step, int32_t member);
-	void (*communicator)(
-		void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator);
+	void (*row)(
+		void *arg, uint32_t slot, int64_t instance, const struct coll_row *row, int64_t step, int32_t member);
+	void (*communicator)(void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator);
 };
 /* One observer; NULL: none. *observer outlives the observation. */
 void rank_coll_observe(struct rank_coll *colls, const struct rank_coll_observer *observer, void *arg);
@@ -61,27 +61,29 @@ void rank_coll_device(struct rank_coll *colls, const struct rank *rank, const st
 void rank_coll_identify(struct rank_coll *colls, const struct rank *rank, const char *family, uint64_t address,
 	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source,
 	const char *trouble);
-/* Who can read what is in flight; NULL: nobody any more. */
+/* Sets the reader of calls in flight; NULL: none. */
 void rank_coll_set_in_flight(struct rank_coll *colls, rank_coll_in_flight read, void *reader);
 
-/* Tells the analyzers what is in flight now; ret may be NULL. Returns how many calls were written, RANK_COLL_IN_CALL_MAX at
- * most. */
+/*
+ * Feeds calls in flight to the analyzers; ret may be NULL. Returns the number of calls written, at most
+ * RANK_COLL_IN_CALL_MAX.
+ */
 size_t rank_coll_refresh(struct rank_coll *colls, struct rank_coll_call *ret, size_t max);
 struct rank_coll_standing {
 	int32_t rank;
 	uint32_t pid;
 	const char *job;
-	uint64_t ended_ns;     /* 0: it lives */
+	uint64_t ended_ns; /* 0: alive */
 	const struct coll *ops;
 	const struct coll_standing *standing;
-	const char *kind;      /* of the communicator, "" if nothing tells */
-	const char *trouble;   /* why its identity is not known, "" if it is */
+	const char *kind;    /* of the communicator, "" if unknown */
+	const char *trouble; /* why its identity is unknown, "" if known */
 };
-/* Where each rank stands on each of its communicators. */
+/* Calls back for each rank on each of its communicators. */
 void rank_coll_each(
 	struct rank_coll *colls, void (*callback)(void *arg, const struct rank_coll_standing *standing), void *arg);
 void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *ret);
-/* "init", "library", ... as the view has it. */
+/* The view's word: "init", "library", ... */
 const char *rank_coll_seq_from(enum coll_seq_from from);
 
 extern const struct call_sink rank_coll_sink;

@@ -55,12 +55,12 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 		return 0;
 	}
 	if (sum->refused && sum->probes == 0) {
-		snprintf(report, report_size, "none of %u probes could be attached: %s", sum->refused,
-			strerror(-sum->error));
+		snprintf(
+			report, report_size, "cannot attach any of %u probes: %s", sum->refused, strerror(-sum->error));
 		return sum->error;
 	}
 	if (sum->rows == 0) {
-		snprintf(report, report_size, "no probe table has a row of this level, so it collects nothing");
+		snprintf(report, report_size, "no probe table has a row of this level: nothing is collected");
 		return 0;
 	}
 	snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum->probes, plural(sum->probes),
@@ -71,12 +71,12 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 			plural(sum->missing), sum->unresolved_names);
 	used = strlen(report);
 	if (sum->unusable && used < report_size)
-		snprintf(report + used, report_size - used, "; %u function%s cannot be used (see tracectl status): %s",
+		snprintf(report + used, report_size - used, "; %u function%s unusable (see tracectl status): %s",
 			sum->unusable, plural(sum->unusable), sum->unusable_names);
 	used = strlen(report);
 	if (sum->refused && used < report_size)
-		snprintf(report + used, report_size - used, "; %u could not be attached (%s): see tracectl status",
-			sum->refused, strerror(-sum->error));
+		snprintf(report + used, report_size - used, "; %u not attached (%s): see tracectl status", sum->refused,
+			strerror(-sum->error));
 	return 0;
 }
 
@@ -85,17 +85,20 @@ void call_level_notes(struct libraries *libraries, struct collector_status *stat
 	_cleanup_(unresolved_free) struct unresolved missing = {0};
 
 	if (unresolved_find(libraries, &missing) < 0)
-		collector_note(status, "no memory to tell which functions stay unseen");
+		collector_note(status, "out of memory: functions without probe are not listed");
 	for (size_t i = 0; i < missing.count; i++) {
 		const struct unresolved_thing *thing = &missing.thing[i];
 		const char *level = level_name(thing->probe->level), *path = thing->library->path;
 		char others[32] = "";
 
 		if (thing->others)
-			snprintf(others, sizeof(others), " nor in %u other%s", thing->others, thing->others == 1 ? "" : "s");
+			snprintf(others, sizeof(others), " nor in %u other%s", thing->others,
+				thing->others == 1 ? "" : "s");
 		if (thing->reason)
-			collector_note(status, "%s: '%s' cannot be used in %s: %s", level, thing->probe->name, path, thing->reason);
+			collector_note(status, "%s: '%s' is unusable in %s: %s", level, thing->probe->name, path,
+				thing->reason);
 		else
-			collector_note(status, "%s: symbol of '%s' not found in %s%s", level, thing->probe->name, path, others);
+			collector_note(status, "%s: symbol of '%s' not found in %s%s", level, thing->probe->name, path,
+				others);
 	}
 }

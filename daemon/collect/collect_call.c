@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes while
- * a level is on, and hands records on: marks to the steps room, events to the room that takes them (call_sinks.h). It
- * serves every level that a table row names.
+ * User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes
+ * while a level is on, and dispatches records: marks to steps/, events to the sink of their kind (call_sinks.h).
+ * Serves every level named by a table row.
  */
 #include <fnmatch.h>
 
@@ -21,13 +21,13 @@
 #include "daemon/kernel/uprobe.h"
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
-#define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* how long after its start a rank is looked at every SCAN_FIRST_NS */
-#define SCAN_SHARE 20 /* all looks together take at most one part in so many of a CPU */
+#define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* after its start, a rank is scanned every SCAN_FIRST_NS for this long */
+#define SCAN_SHARE 20			  /* scans use at most 1/SCAN_SHARE of a CPU */
 #define RECORD_FUNCTION "record_function"
-#define NAME_BYTES (2 * RT_CALL_TEXT_MAX + 1) /* of a text as UTF-8 */
+#define NAME_BYTES (2 * RT_CALL_TEXT_MAX + 1) /* a text as UTF-8 */
 #define TORCH_LIBRARY "libtorch_cpu.so*"
 
-/* What we follow of a rank: its libraries are looked at again and again, because they come late and may change. */
+/* A rank whose libraries are rescanned: they load late and may change. */
 struct watch {
 	uint32_t pid;
 	int64_t instance; /* 0: free */
@@ -40,21 +40,21 @@ struct watch {
 struct call {
 	struct context *context;
 	struct probe_table table;
-	struct call_engine *engine; /* NULL where the kernel lets us attach nothing */
+	struct call_engine *engine; /* NULL if the kernel supports no uprobes */
 	struct attach_engine attach;
 	struct libraries *libraries;
 	bool on[LEVEL_MAX];
-	uint64_t since_ns[LEVEL_MAX]; /* on since; what is older is of probes that were being detached then */
-	bool regroup; /* a library is new: which rows to use may have changed */
-	bool sweep; /* calls in flight may have lost their process, or their row its last library */
+	uint64_t since_ns[LEVEL_MAX]; /* turned on at; older records are from probes being detached */
+	bool regroup;		      /* a library is new: row groups may change */
+	bool sweep;		      /* calls in flight may have lost their process or library */
 	uint64_t events;
-	uint64_t stale; /* records of a probe that is gone, or of a process that is no rank */
+	uint64_t stale; /* records of removed probes, or of processes that are not ranks */
 	uint64_t unreadable;
-	uint64_t unclaimed; /* records of rows with an event that no room takes */
-	char trouble[COLLECTOR_NOTE_BYTES];
+	uint64_t unclaimed; /* records with an event that no sink takes */
+	char reason[COLLECTOR_NOTE_BYTES];
 	size_t patterns;
-	const char **pattern; /* of libraries, in the table */
-	uint64_t attaching_ns; /* spent on new libraries so far */
+	const char **pattern;  /* libraries in the table */
+	uint64_t attaching_ns; /* time spent on new libraries */
 	size_t watches;
 	struct watch *watch;
 };
@@ -67,7 +67,7 @@ static void collect_call_library_added(void *arg, struct library *library)
 	int r = attachment_new(&call->attach, library, &attachment);
 
 	if (r < 0) {
-		log_warning("call", "cannot read %s: %s; its functions stay unseen", library->path, strerror(-r));
+		log_warning("call", "cannot read %s: %s; its functions are not traced", library->path, strerror(-r));
 		return;
 	}
 	library->owner_data = attachment;
@@ -79,7 +79,7 @@ static void collect_call_library_dropped(void *arg, struct library *library)
 {
 	struct call *call = arg;
 
-	log_info("call", "%s: no rank maps it any more, let go", library->path);
+	log_info("call", "%s: no longer mapped by any rank, detached", library->path);
 	library->owner_data = attachment_free(library->owner_data);
 	call->sweep = true;
 }
@@ -88,8 +88,9 @@ static void collect_call_library_refused(void *arg, uint32_t pid, const char *pa
 {
 	struct call *call = arg;
 
-	snprintf(call->trouble, sizeof(call->trouble), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
-	log_warning("call", "%s; its functions stay unseen", call->trouble);
+	snprintf(
+		call->reason, sizeof(call->reason), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
+	log_warning("call", "%s; its functions are not traced", call->reason);
 }
 
 struct in_flight {
@@ -97,7 +98,7 @@ struct in_flight {
 	void *arg;
 };
 
-static void collect_call_one_in_flight(
+static void collect_call_on_in_flight(
 	void *arg, uint64_t pid_thread, const struct probe *probe, const struct rt_inflight *inflight)
 {
 	const struct in_flight *ask = arg;
@@ -111,10 +112,10 @@ static void read_in_flight(void *reader, rank_coll_in_flight_each each, void *ar
 {
 	struct in_flight ask = {each, arg};
 
-	call_engine_inflight(((struct call *)reader)->engine, collect_call_one_in_flight, &ask);
+	call_engine_inflight(((struct call *)reader)->engine, collect_call_on_in_flight, &ask);
 }
 
-/* Frees what call_open() made; also of a half-made one. */
+/* Frees a complete or partial result of call_open(). */
 static void call_close(void *state)
 {
 	struct call *call = state;
@@ -159,7 +160,7 @@ static int load_tables(struct call *call)
 		return r;
 	}
 	if (call->table.count == 0)
-		log_warning("call", "no probe table in %s or %s; no function will be seen", dirs[0], dirs[1]);
+		log_warning("call", "no probe table in %s or %s; no function is traced", dirs[0], dirs[1]);
 	call->pattern = calloc(call->table.count * PROBE_PATTERNS_MAX + 1, sizeof(*call->pattern));
 	if (!call->pattern)
 		return -ENOMEM;
@@ -181,9 +182,9 @@ static int call_open(struct context *context, void **ret_state)
 	if (r < 0)
 		return r;
 	if (mode == CALL_ENGINE_NONE) {
-		snprintf(call->trouble, sizeof(call->trouble),
-			 "this kernel lets us attach no uprobe; functions stay unseen (see tracectl check)");
-		log_warning("call", "%s", call->trouble);
+		snprintf(call->reason, sizeof(call->reason),
+			"this kernel supports no uprobes; functions are not traced (see tracectl check)");
+		log_warning("call", "%s", call->reason);
 		*ret_state = TAKE_PTR(call);
 		return 0;
 	}
@@ -203,7 +204,7 @@ static int call_open(struct context *context, void **ret_state)
 	return 0;
 }
 
-static size_t rows_of(const struct call *call, enum level level)
+static size_t collect_call_rows(const struct call *call, enum level level)
 {
 	size_t rows = 0;
 
@@ -212,8 +213,8 @@ static size_t rows_of(const struct call *call, enum level level)
 	return rows;
 }
 
-/* Whether a call in flight may still return under the eyes of its probe. */
-static bool can_return(void *arg, uint32_t pid, const struct probe *probe)
+/* Can the probe still see the call's return? */
+static bool collect_call_can_return(void *arg, uint32_t pid, const struct probe *probe)
 {
 	const struct call *call = arg;
 
@@ -223,7 +224,7 @@ static bool can_return(void *arg, uint32_t pid, const struct probe *probe)
 static void collect_call_sweep(struct call *call)
 {
 	call->sweep = false;
-	call_engine_sweep(call->engine, can_return, call);
+	call_engine_sweep(call->engine, collect_call_can_return, call);
 }
 
 static int call_level(void *state, enum level level, bool on, char *report, size_t report_size)
@@ -232,17 +233,17 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	struct call_level_sum sum = {.level = level, .on = on};
 
 	if (on && call->engine && call->sweep) {
-		uprobe_detach_wait(); /* or what its probes, half gone, have left would look like calls in flight */
+		uprobe_detach_wait(); /* what half-detached probes left behind would read as calls in flight */
 		collect_call_sweep(call);
 	}
 	call->on[level] = on;
 	call->since_ns[level] = monotonic_ns();
 	if (!call->libraries) {
-		snprintf(report, report_size, "%s", call->trouble);
+		snprintf(report, report_size, "%s", call->reason);
 		return on ? -ENOTSUP : 0;
 	}
 	call_level_switch(call->libraries, &sum);
-	/* A level works with what could be attached; only one of which nothing could be is refused, and left as it was. */
+	/* A level works with what attached; it is refused, and undone, only if nothing did. */
 	if (on && sum.refused && sum.probes == 0) {
 		call->on[level] = on = false;
 		call_level_switch(call->libraries, &(struct call_level_sum){.level = level});
@@ -253,12 +254,12 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	if (!on && level == LEVEL_L0)
 		rank_steps_gap(call->context->steps);
 	call_sinks_level(call->context, level, on);
-	sum.rows = rows_of(call, level);
+	sum.rows = collect_call_rows(call, level);
 	sum.ranks = ranks_count(call->context->ranks, RANK_ROLE_RANK);
 	return call_level_report(&sum, report, report_size);
 }
 
-static struct watch *collect_call_watch_of(struct call *call, int64_t instance)
+static struct watch *collect_call_watch(struct call *call, int64_t instance)
 {
 	for (size_t i = 0; i < call->watches; i++)
 		if (call->watch[i].instance == instance)
@@ -266,43 +267,43 @@ static struct watch *collect_call_watch_of(struct call *call, int64_t instance)
 	return NULL;
 }
 
-struct names_question {
+struct names_query {
 	int64_t instance;
 	bool torch;    /* maps libtorch_cpu */
-	bool readable; /* and a library in which record_function can be read */
+	bool readable; /* and a library with readable record_function */
 };
 
-static void names_of_library(void *arg, struct library *library)
+static void collect_call_names_of_library(void *arg, struct library *library)
 {
-	struct names_question *question = arg;
+	struct names_query *query = arg;
 
-	if (!library_used_by(library, question->instance) || !library->owner_data)
+	if (!library_used_by(library, query->instance) || !library->owner_data)
 		return;
-	question->torch |= strncmp(library->base_name, TORCH_LIBRARY, strlen(TORCH_LIBRARY) - 1) == 0;
-	question->readable |= attachment_has_set(library->owner_data, RECORD_FUNCTION);
+	query->torch |= strncmp(library->base_name, TORCH_LIBRARY, strlen(TORCH_LIBRARY) - 1) == 0;
+	query->readable |= attachment_has_set(library->owner_data, RECORD_FUNCTION);
 }
 
-static void ask_names(struct call *call, struct watch *watch)
+static void collect_call_check_names(struct call *call, struct watch *watch)
 {
-	struct names_question question = {.instance = watch->instance};
+	struct names_query query = {.instance = watch->instance};
 	const struct rank *rank = ranks_by_pid(call->context->ranks, watch->pid);
 
-	libraries_each(call->libraries, names_of_library, &question);
-	/* libtorch_python is mapped after libtorch_cpu: a "no" is believed only after the eager time. */
-	if (!rank || !question.torch || (!question.readable && watch->interval_ns == SCAN_FIRST_NS) ||
-	    watch->names_readable == question.readable)
+	libraries_each(call->libraries, collect_call_names_of_library, &query);
+	/* libtorch_python loads after libtorch_cpu: "unreadable" counts only after the eager phase. */
+	if (!rank || !query.torch || (!query.readable && watch->interval_ns == SCAN_FIRST_NS) ||
+		watch->names_readable == query.readable)
 		return;
-	watch->names_readable = question.readable;
-	rank_steps_names_readable(call->context->steps, rank, question.readable);
+	watch->names_readable = query.readable;
+	rank_steps_names_readable(call->context->steps, rank, query.readable);
 }
 
-/* The clock, stopped while a new library is read and attached. */
-static uint64_t looking_ns(const struct call *call)
+/* Monotonic clock, stopped while new libraries are read and attached. */
+static uint64_t collect_call_scan_clock_ns(const struct call *call)
 {
 	return monotonic_ns() - call->attaching_ns;
 }
 
-static void regroup(struct call *call)
+static void collect_call_regroup(struct call *call)
 {
 	uint64_t start_ns = monotonic_ns();
 
@@ -319,13 +320,14 @@ static void collect_call_scan(struct call *call, struct watch *watch, uint64_t n
 
 	if (now_ns - watch->since_ns > SCAN_EAGER_NS)
 		watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
-	start_ns = looking_ns(call);
+	start_ns = collect_call_scan_clock_ns(call);
 	if (libraries_scan(call->libraries, watch->pid, watch->instance) >= 0) {
-		regroup(call);
-		ask_names(call, watch);
+		collect_call_regroup(call);
+		collect_call_check_names(call, watch);
 	}
-	/* What a look costs is the process's choice: it may map a million files. */
-	pause_ns = (looking_ns(call) - start_ns) * SCAN_SHARE * ranks_count(call->context->ranks, RANK_ROLE_RANK);
+	/* The process controls a scan's cost: it may map a million files. */
+	pause_ns = (collect_call_scan_clock_ns(call) - start_ns) * SCAN_SHARE *
+		   ranks_count(call->context->ranks, RANK_ROLE_RANK);
 	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
 }
 
@@ -336,7 +338,7 @@ static void call_rank(void *state, const struct rank *rank, enum rank_change cha
 
 	if (!call->libraries)
 		return;
-	watch = collect_call_watch_of(call, rank->instance);
+	watch = collect_call_watch(call, rank->instance);
 	if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK) {
 		if (watch && watch->instance) {
 			libraries_forget(call->libraries, watch->instance);
@@ -346,7 +348,7 @@ static void call_rank(void *state, const struct rank *rank, enum rank_change cha
 		return;
 	}
 	if (!watch)
-		watch = collect_call_watch_of(call, 0);
+		watch = collect_call_watch(call, 0);
 	if (!watch || watch->instance)
 		return;
 	*watch = (struct watch){
@@ -367,8 +369,8 @@ static void call_tick(void *state, uint64_t now_ns)
 			collect_call_scan(call, &call->watch[i], now_ns);
 }
 
-/* What the probe read besides words; "" where that is nothing. */
-static const char *collect_call_text_of(const struct rt_call_event *event, size_t size_bytes, char text[NAME_BYTES])
+/* Text read by the probe; "" if none. */
+static const char *collect_call_text(const struct rt_call_event *event, size_t size_bytes, char text[NAME_BYTES])
 {
 	const struct rt_call_text_event *full = (const void *)event;
 
@@ -378,7 +380,8 @@ static const char *collect_call_text_of(const struct rt_call_event *event, size_
 	return text;
 }
 
-static void mark_event(struct call *call, const struct rank *rank, const struct call_record *record, bool has_text)
+static void collect_call_mark(
+	struct call *call, const struct rank *rank, const struct call_record *record, bool has_text)
 {
 	const struct rt_call_event *event = record->event;
 	const struct probe *probe = record->probe;
@@ -392,7 +395,7 @@ static void mark_event(struct call *call, const struct rank *rank, const struct 
 	};
 
 	if (mark.edge == STEPS_BEGIN) {
-		/* What the probe read, else the row's own name. */
+		/* The probe's text, else the row's name. */
 		mark.name = has_text ? record->text : probe->stage[0] ? probe->name : "(unreadable)";
 		call->unreadable += !has_text && !probe->stage[0];
 	}
@@ -410,23 +413,24 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	if (size_bytes < sizeof(*event) || !call->engine)
 		return;
 	call->events++;
-	record = (struct call_record){call_engine_probe(call->engine, event), event, collect_call_text_of(event, size_bytes, text)};
+	record = (struct call_record){
+		call_engine_probe(call->engine, event), event, collect_call_text(event, size_bytes, text)};
 	rank = ranks_by_pid(call->context->ranks, header->pid);
 	if (!record.probe || !rank) {
 		call->stale++;
 		return;
 	}
-	/* What was in the ring when the level went off would begin anew what its room has ended. */
+	/* Records in the ring at level off would restart what the sink has ended. */
 	if (!call->on[record.probe->level] || header->time_ns < call->since_ns[record.probe->level])
 		return;
 	if (record.probe->event[0]) {
 		call->unclaimed += !call_sinks_feed(call->context, rank, &record);
 	} else if (record.probe->edge != RT_EDGE_CALL && record.probe->edge != RT_EDGE_ENTRY) {
-		mark_event(call, rank, &record, header->flags & RT_CALL_TEXT);
+		collect_call_mark(call, rank, &record, header->flags & RT_CALL_TEXT);
 	}
 }
 
-static void status_library(void *arg, struct library *library)
+static void collect_call_status_library(void *arg, struct library *library)
 {
 	struct collector_status *status = arg;
 	const struct attachment *attachment = library->owner_data;
@@ -434,7 +438,7 @@ static void status_library(void *arg, struct library *library)
 	int error;
 
 	if (!attachment) {
-		collector_note(status, "%s could not be read: its functions stay unseen", library->path);
+		collector_note(status, "cannot read %s: its functions are not traced", library->path);
 		return;
 	}
 	status->libraries++;
@@ -442,8 +446,8 @@ static void status_library(void *arg, struct library *library)
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
 		status->level_probes[level] += attachment_attached_level(attachment, level);
 		for (unsigned i = 0; (name = attachment_refused(attachment, level, i, &error)); i++)
-			collector_note(status, "%s: '%s' could not be attached in %s: %s", level_name(level), name, library->path,
-				       strerror(-error));
+			collector_note(status, "%s: cannot attach '%s' in %s: %s", level_name(level), name,
+				library->path, strerror(-error));
 	}
 }
 
@@ -454,28 +458,31 @@ static void call_status(void *state, struct collector_status *ret)
 	ret->events = call->events;
 	ret->drops = kernel_drops(call->context->kernel, RT_KIND_CALL);
 	for (enum level level = 0; level < LEVEL_MAX; level++)
-		if (collector_call.levels & LEVEL_BIT(level) && rows_of(call, level) == 0)
+		if (collector_call.levels & LEVEL_BIT(level) && collect_call_rows(call, level) == 0)
 			ret->levels_empty |= LEVEL_BIT(level);
-	if (call->trouble[0])
-		collector_note(ret, "%s", call->trouble);
+	if (call->reason[0])
+		collector_note(ret, "%s", call->reason);
 	if (call->stale)
-		collector_note(ret, "%lu records came from probes or processes already gone", (unsigned long)call->stale);
+		collector_note(ret, "%lu records of removed probes or ended processes", (unsigned long)call->stale);
 	if (call->engine && call_engine_refused(call->engine))
-		collector_note(ret, "%lu probes found no room among the kernel's specifications and were left out",
-			       (unsigned long)call_engine_refused(call->engine));
+		collector_note(ret, "%lu probes not attached: the kernel's table of specifications is full",
+			(unsigned long)call_engine_refused(call->engine));
 	if (call->unreadable)
-		collector_note(ret, "%lu names of record_function could not be read", (unsigned long)call->unreadable);
+		collector_note(ret, "%lu unreadable names of record_function", (unsigned long)call->unreadable);
 	if (call->unclaimed)
-		collector_note(ret, "%lu records have an event that this release knows nothing of",
-			       (unsigned long)call->unclaimed);
+		collector_note(
+			ret, "%lu records with an event unknown to this release", (unsigned long)call->unclaimed);
 	for (size_t i = 0; i < call->watches; i++)
 		if (call->watch[i].instance && call->watch[i].names_readable == 0)
-			collector_note(ret, "process %u: record_function cannot be read in its libtorch_python; its steps are derived "
-				       "from backward", call->watch[i].pid);
+			collector_note(ret,
+				"process %u: record_function is unreadable in its libtorch_python; its steps are "
+				"derived "
+				"from backward",
+				call->watch[i].pid);
 	if (call->libraries)
 		call_level_notes(call->libraries, ret);
 	if (call->libraries)
-		libraries_each(call->libraries, status_library, ret);
+		libraries_each(call->libraries, collect_call_status_library, ret);
 }
 
 const struct collector collector_call = {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches of kernels on the device, in sampled windows: while the switch L1.launches is on, one window a period at a
- * random time of it, so that the windows fall on all parts of a step and those of two nodes do not go in step. Between
- * windows no probe is attached; with the switch off there is no program in the kernel, no thread and no look at
- * libraries.
+ * Launches of kernels on the device, in sampled windows: while the switch L1.launches is on, one window per period at
+ * a random time, so that windows cover all parts of a step and nodes do not synchronize. Between windows no probe is
+ * attached; with the switch off there is no BPF program, no thread and no scan of libraries.
  *
- * The loop's side: follows the ranks' libraries, gives the worker (launch.h) its orders and turns results into
- * rows. A rank in which launches would be seen and none came has a row of its own with count 0.
+ * This is the loop's side: follows the ranks' libraries, orders windows from the worker (launch.h) and turns results
+ * into rows. A rank with traced launch functions and no launch gets a row with count 0.
  */
 #include <sys/random.h>
 
@@ -20,30 +19,29 @@
 #include "daemon/store/store.h"
 
 #define SCAN_FIRST_NS (500 * NSEC_PER_MSEC)
-#define SCAN_SHARE 20 /* all looks at libraries together take at most one part in so many of a CPU */
-/* What a window takes besides its length: probes on and off, and the ticks of the loop. Measured: 8 to 16 and 25 to 50
- * ms. */
+#define SCAN_SHARE 20 /* scans use at most 1/SCAN_SHARE of a CPU */
+/* Time of a window besides its length: attaching, detaching, the loop's ticks. Measured: 8 to 16 and 25 to 50 ms. */
 #define WINDOW_MARGIN_NS (200 * NSEC_PER_MSEC)
 
-/* What we follow of a rank, by its slot. */
+/* A followed rank, by slot. */
 struct watch {
 	int64_t instance; /* 0: free */
 	uint32_t pid;
 	uint64_t next_scan_ns, interval_ns;
-	uint64_t gap_ns;  /* of the window that is told: of its threads the shortest longest time without a launch; 0: none told */
-	bool in_window; /* the window under way sees it, and has not shown a launch of it yet */
+	uint64_t gap_ns; /* minimum over threads of their longest gap in the window; 0: none */
+	bool in_window;	 /* traced by the current window, no launch seen yet */
 };
 
 struct launches {
 	struct context *context;
-	struct launch_sites *places;
-	size_t rows;		      /* of the tables */
-	struct launch_window *window; /* these two with the switch on only */
+	struct launch_sites *sites;
+	size_t rows;		      /* in the tables */
+	struct launch_window *window; /* these two only while on */
 	struct launch_worker *worker;
 	bool on;
 	uint64_t period_start_ns;
-	uint64_t events;    /* windows that were stored */
-	uint64_t strangers; /* threads of processes that are no rank any more */
+	uint64_t events;    /* windows stored */
+	uint64_t not_ranks; /* threads of processes that are no longer ranks */
 	int error;	    /* of the last window */
 	size_t watches;
 	struct watch *watch;
@@ -59,7 +57,7 @@ static void launches_close(void *state)
 		return;
 	launch_worker_free(launches->worker);
 	launch_window_close(launches->window);
-	launch_sites_free(launches->places);
+	launch_sites_free(launches->sites);
 	free(launches->watch);
 	free(launches);
 }
@@ -95,7 +93,7 @@ static int launches_open(struct context *context, void **ret_state)
 	launches->context = context;
 	r = load_table(launches, &table);
 	if (r == 0)
-		r = launch_sites_new(&table, &launches->places);
+		r = launch_sites_new(&table, &launches->sites);
 	if (r < 0)
 		return r;
 	launches->watches = context->config.ranks_max;
@@ -111,8 +109,8 @@ static void collect_launches_scan(struct launches *launches, struct watch *watch
 	uint64_t limit_ns = launches->context->config.scan_interval_ns, pause_ns;
 	uint64_t start_ns = monotonic_ns();
 
-	launch_sites_scan(launches->places, watch->pid, watch->instance);
-	/* What a look costs is the process's choice: it may map a million files. */
+	launch_sites_scan(launches->sites, watch->pid, watch->instance);
+	/* The process controls a scan's cost: it may map a million files. */
 	pause_ns = (monotonic_ns() - start_ns) * SCAN_SHARE * ranks_count(launches->context->ranks, RANK_ROLE_RANK);
 	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
 	watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
@@ -120,7 +118,7 @@ static void collect_launches_scan(struct launches *launches, struct watch *watch
 
 static void collect_launches_forget(struct launches *launches, struct watch *watch)
 {
-	launch_sites_forget(launches->places, watch->instance);
+	launch_sites_forget(launches->sites, watch->instance);
 	*watch = (struct watch){0};
 }
 
@@ -147,7 +145,7 @@ static void launches_rank(void *state, const struct rank *rank, enum rank_change
 		collect_launches_follow(launches, rank);
 		return;
 	}
-	/* A rank that turned out to be none has lost its slot: it is found by what it was. */
+	/* A rank that changed its role has lost its slot: search by instance. */
 	for (size_t i = 0; i < launches->watches; i++)
 		if (launches->watch[i].instance && launches->watch[i].instance == rank->instance)
 			collect_launches_forget(launches, &launches->watch[i]);
@@ -171,7 +169,7 @@ static void collect_launches_put_row(struct launches *launches, const struct ran
 		V_INT(store_utc_ns(launches->context->store, result->start_ns)),
 		V_INT(result->duration_ns),
 		thread ? V_INT(thread->thread_id) : none,
-		thread ? V_TEXT(launch_sites_api(launches->places, api)) : none,
+		thread ? V_TEXT(launch_sites_api(launches->sites, api)) : none,
 		V_INT(thread ? thread->api[api].count : 0),
 		V_INT(thread ? thread->api[api].longest_gap_ns : result->duration_ns),
 		V_INT(rank->instance),
@@ -188,7 +186,7 @@ static void collect_launches_put_thread(
 	uint64_t gap_ns = 1;
 
 	if (!rank) {
-		launches->strangers++;
+		launches->not_ranks++;
 		return;
 	}
 	for (unsigned api = 0; api < RT_LAUNCH_APIS_MAX; api++) {
@@ -206,7 +204,7 @@ static void collect_launches_put_thread(
 		watch->gap_ns = gap_ns;
 }
 
-static void put_quiet(struct launches *launches, const struct launch_result *result)
+static void collect_launches_put_quiet(struct launches *launches, const struct launch_result *result)
 {
 	for (size_t i = 0; i < launches->watches; i++) {
 		struct watch *watch = &launches->watch[i];
@@ -220,8 +218,8 @@ static void put_quiet(struct launches *launches, const struct launch_result *res
 	}
 }
 
-/* One thread launches while another waits: the rank as a whole was without a launch for no longer than the busiest of them. */
-static void tell_gaps(struct launches *launches, const struct launch_result *result)
+/* A rank's gap is that of its busiest thread: one thread launches while another waits. */
+static void collect_launches_feed_gaps(struct launches *launches, const struct launch_result *result)
 {
 	for (size_t i = 0; i < launches->watches; i++) {
 		struct watch *watch = &launches->watch[i];
@@ -233,7 +231,7 @@ static void tell_gaps(struct launches *launches, const struct launch_result *res
 	}
 }
 
-static void take_result(struct launches *launches)
+static void collect_launches_take_result(struct launches *launches)
 {
 	_cleanup_free_ struct launch_thread *threads = NULL;
 	struct launch_result result;
@@ -242,19 +240,19 @@ static void take_result(struct launches *launches)
 		return;
 	threads = result.thread;
 	if (result.error && result.error != launches->error)
-		log_warning("launches", "a library cannot be probed: %s; its launches stay unseen",
+		log_warning("launches", "cannot probe a library: %s; its launches are not counted",
 			strerror(-result.error));
 	launches->error = result.error;
 	if (result.duration_ns == 0)
 		return;
 	for (size_t i = 0; i < result.threads; i++)
 		collect_launches_put_thread(launches, &result, &threads[i]);
-	put_quiet(launches, &result);
-	tell_gaps(launches, &result);
+	collect_launches_put_quiet(launches, &result);
+	collect_launches_feed_gaps(launches, &result);
 	launches->events++;
 }
 
-static uint64_t window_ns(const struct launches *launches)
+static uint64_t collect_launches_window_ns(const struct launches *launches)
 {
 	const struct config *config = &launches->context->config;
 	uint64_t half_ns = config->launches_period_ns / 2;
@@ -262,10 +260,10 @@ static uint64_t window_ns(const struct launches *launches)
 	return config->launches_window_ns < half_ns ? config->launches_window_ns : half_ns;
 }
 
-/* Some time of the period, so that window and margin still fit; where they do not, its start. */
-static uint64_t random_part_ns(const struct launches *launches)
+/* Random start within the period, so that window and margin fit; 0 if they do not. */
+static uint64_t collect_launches_random_ns(const struct launches *launches)
 {
-	uint64_t taken_ns = window_ns(launches) + WINDOW_MARGIN_NS,
+	uint64_t taken_ns = collect_launches_window_ns(launches) + WINDOW_MARGIN_NS,
 		 period_ns = launches->context->config.launches_period_ns;
 	uint64_t number = 0;
 
@@ -274,15 +272,15 @@ static uint64_t random_part_ns(const struct launches *launches)
 	return number % (period_ns - taken_ns);
 }
 
-static void order_window(struct launches *launches, uint64_t now_ns)
+static void collect_launches_order_window(struct launches *launches, uint64_t now_ns)
 {
 	struct launch_order *order = calloc(1, sizeof(*order));
 
 	if (!order)
 		return;
-	order->at_ns = launches->period_start_ns + random_part_ns(launches);
-	order->length_ns = window_ns(launches);
-	order->targets = launch_sites_targets(launches->places, order->target, LAUNCH_TARGETS_MAX);
+	order->at_ns = launches->period_start_ns + collect_launches_random_ns(launches);
+	order->length_ns = collect_launches_window_ns(launches);
+	order->targets = launch_sites_targets(launches->sites, order->target, LAUNCH_TARGETS_MAX);
 	launches->period_start_ns += launches->context->config.launches_period_ns;
 	if (launches->period_start_ns < now_ns)
 		launches->period_start_ns = now_ns;
@@ -292,7 +290,7 @@ static void order_window(struct launches *launches, uint64_t now_ns)
 	}
 	for (size_t i = 0; i < launches->watches; i++)
 		launches->watch[i].in_window =
-			launches->watch[i].instance && launch_sites_has(launches->places, launches->watch[i].instance);
+			launches->watch[i].instance && launch_sites_has(launches->sites, launches->watch[i].instance);
 }
 
 static void launches_tick(void *state, uint64_t now_ns)
@@ -301,19 +299,19 @@ static void launches_tick(void *state, uint64_t now_ns)
 
 	if (!launches->on)
 		return;
-	take_result(launches);
+	collect_launches_take_result(launches);
 	for (size_t i = 0; i < launches->watches; i++)
 		if (launches->watch[i].instance && now_ns >= launches->watch[i].next_scan_ns)
 			collect_launches_scan(launches, &launches->watch[i], now_ns);
 	if (now_ns >= launches->period_start_ns && launch_worker_is_idle(launches->worker))
-		order_window(launches, now_ns);
+		collect_launches_order_window(launches, now_ns);
 }
 
 static int collect_launches_turn_off(struct launches *launches, char *report, size_t report_size)
 {
 	if (launches->worker) {
 		launch_worker_stop(launches->worker);
-		take_result(launches);
+		collect_launches_take_result(launches);
 	}
 	launches->worker = launch_worker_free(launches->worker);
 	launches->window = launch_window_close(launches->window);
@@ -322,7 +320,7 @@ static int collect_launches_turn_off(struct launches *launches, char *report, si
 			collect_launches_forget(launches, &launches->watch[i]);
 	launches->on = false;
 	launches->error = 0;
-	snprintf(report, report_size, "no further window on launches");
+	snprintf(report, report_size, "windows stopped");
 	return 0;
 }
 
@@ -342,25 +340,25 @@ static int launches_level(void *state, enum level level, bool on, char *report, 
 		r = launch_worker_start(launches->window, &launches->worker);
 	if (r < 0) {
 		launches->window = launch_window_close(launches->window);
-		snprintf(report, report_size, "launches cannot be counted: %s",
-			r == -EOPNOTSUPP ? "this kernel lets us attach no uprobe" : strerror(-r));
+		snprintf(report, report_size, "cannot count launches: %s",
+			r == -EOPNOTSUPP ? "this kernel supports no uprobes" : strerror(-r));
 		return r;
 	}
 	launches->on = true;
 	launches->period_start_ns = monotonic_ns();
 	ranks_each(launches->context->ranks, collect_launches_follow, launches);
 	if (launches->rows == 0) {
-		snprintf(report, report_size, "no probe table has a row of this switch, so it collects nothing");
+		snprintf(report, report_size, "no probe table has a row for it: nothing is collected");
 		return 0;
 	}
-	launch_sites_count(launches->places, &functions, &libraries);
+	launch_sites_count(launches->sites, &functions, &libraries);
 	snprintf(report, report_size, "a window of %g ms in every %g s on %u function%s in %u librar%s, %zu rank%s%s",
-		(double)window_ns(launches) / (double)NSEC_PER_MSEC,
+		(double)collect_launches_window_ns(launches) / (double)NSEC_PER_MSEC,
 		(double)launches->context->config.launches_period_ns / (double)NSEC_PER_SEC, functions,
 		functions == 1 ? "" : "s", libraries, libraries == 1 ? "y" : "ies",
 		ranks_count(launches->context->ranks, RANK_ROLE_RANK),
 		ranks_count(launches->context->ranks, RANK_ROLE_RANK) == 1 ? "" : "s",
-		launch_window_tells_apis(launches->window) ? "" : "; this kernel cannot tell functions apart");
+		launch_window_has_apis(launches->window) ? "" : "; this kernel does not distinguish functions");
 	return 0;
 }
 
@@ -369,23 +367,23 @@ static void launches_status(void *state, struct collector_status *ret)
 	struct launches *launches = state;
 	unsigned functions = 0, libraries = 0;
 
-	/* Not what is attached this very moment, which is nothing most of the time, but what each window attaches. */
+	/* What each window attaches: between windows nothing is. */
 	if (launches->on)
-		launch_sites_count(launches->places, &functions, &libraries);
+		launch_sites_count(launches->sites, &functions, &libraries);
 	ret->probes_attached = functions;
 	ret->libraries = libraries;
 	ret->events = launches->events;
-	ret->drops = kernel_drops(launches->context->kernel, RT_KIND_LAUNCHES) + launches->strangers;
+	ret->drops = kernel_drops(launches->context->kernel, RT_KIND_LAUNCHES) + launches->not_ranks;
 	if (launches->rows == 0)
 		ret->levels_empty = LEVEL_BIT(LEVEL_L1_LAUNCHES);
 	if (launches->on && launches->error)
-		collector_note(ret, "a library could not be probed in the last window (%s): its launches were not seen",
+		collector_note(ret, "cannot probe a library in the last window (%s): its launches are not counted",
 			strerror(-launches->error));
-	if (launches->on && launch_sites_trouble(launches->places)[0])
-		collector_note(ret, "%s", launch_sites_trouble(launches->places));
-	if (launches->on && !launch_window_tells_apis(launches->window))
+	if (launches->on && launch_sites_reason(launches->sites)[0])
+		collector_note(ret, "%s", launch_sites_reason(launches->sites));
+	if (launches->on && !launch_window_has_apis(launches->window))
 		collector_note(ret, "this kernel has no cookies for uprobes: every launch is shown as '%s'",
-			launch_sites_api(launches->places, 0));
+			launch_sites_api(launches->sites, 0));
 }
 
 const struct collector collector_launches = {

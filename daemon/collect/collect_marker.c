@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device times: follows which ranks have a marker library (bpf/marker/) mapped, attaches bpf/marker.bpf.c to its USDT
- * probe while L1 is on, and hands what its records say to the ops room. With the level off nothing is attached and no
- * process is looked at. A rank that uses NCCL without the library is named in a note: its rows say `host`.
+ * Device times: detects ranks with a marker library (bpf/marker/) mapped, attaches bpf/marker.bpf.c to its USDT probe
+ * while L1 is on, and passes its records to coll/. With L1 off nothing is attached or scanned. A rank that uses NCCL
+ * without the library is named in a note: its rows say `host`.
  */
 #include <bpf/libbpf.h>
 #include <inttypes.h>
@@ -29,38 +29,38 @@ struct watch {
 	uint32_t pid;
 	int64_t instance; /* 0: free */
 	uint64_t since_ns, next_scan_ns;
-	uint64_t nccl_since_ns; /* mapped, as far as we saw; 0: not */
+	uint64_t nccl_since_ns; /* mapped since, as observed; 0: not */
 	bool has_library;
-	struct marker_process *process; /* NULL until it tells something */
+	struct marker_process *process; /* NULL before its first report */
 };
 
 struct marker {
 	struct context *context;
-	struct marker_bpf *skeleton; /* NULL where the kernel refuses it */
+	struct marker_bpf *skeleton; /* NULL if the kernel refuses it */
 	bool on;
-	uint64_t since_ns; /* on since; what is older is of a probe that was being detached then */
+	uint64_t since_ns;	     /* turned on at; older records are from a probe being detached */
 	struct libraries *libraries; /* NULL while off */
 	unsigned attached;
 	uint64_t events;
-	uint64_t strangers; /* events of processes that are no rank */
-	struct marker_counts ended; /* of ranks that are gone */
+	uint64_t not_ranks;	    /* events of processes that are not ranks */
+	struct marker_counts ended; /* of ended ranks */
 	size_t watches;
 	struct watch *watch;
-	char trouble[COLLECTOR_NOTE_BYTES];
+	char reason[COLLECTOR_NOTE_BYTES];
 };
 
-/* The registers that marker.bpf.c reads (slots of struct pt_regs), in the order of the probe's operands. */
+/* Registers read by marker.bpf.c (slots of struct pt_regs), in order of the probe's operands. */
 static const uint8_t operand_slot[][4] = {
 	[ELF_MACHINE_X86_64] = {14, 13, 12, 11},
 	[ELF_MACHINE_AARCH64] = {0, 1, 2, 3},
 };
 
-static bool operands_are_ours(enum elf_machine machine, const struct usdt_site *place)
+static bool collect_marker_operands_match(enum elf_machine machine, const struct usdt_site *site)
 {
-	if (place->operands != 4)
+	if (site->operands != 4)
 		return false;
 	for (unsigned i = 0; i < 4; i++)
-		if (place->operand[i].where != USDT_REG || place->operand[i].reg != operand_slot[machine][i])
+		if (site->operand[i].where != USDT_REG || site->operand[i].reg != operand_slot[machine][i])
 			return false;
 	return true;
 }
@@ -70,18 +70,18 @@ static void collect_marker_elf_file_closep(struct elf_file **file)
 	*file = elf_file_close(*file);
 }
 
-static int find_probe(const struct library *library, uint64_t *ret)
+static int collect_marker_find_probe(const struct library *library, uint64_t *ret)
 {
 	_cleanup_(collect_marker_elf_file_closep) struct elf_file *file = NULL;
-	struct usdt_site place;
+	struct usdt_site site;
 	int r = elf_file_open(library->fd, &file);
 
 	if (r < 0)
 		return r;
-	r = elf_file_usdt(file, "ranktrace", "batch", &place, 1);
-	if (r != 1 || place.semaphore_offset || !operands_are_ours(elf_file_machine(file), &place))
+	r = elf_file_usdt(file, "ranktrace", "batch", &site, 1);
+	if (r != 1 || site.semaphore_offset || !collect_marker_operands_match(elf_file_machine(file), &site))
 		return r < 0 ? r : -ENOEXEC;
-	*ret = place.file_offset;
+	*ret = site.file_offset;
 	return 0;
 }
 
@@ -91,7 +91,7 @@ static int collect_marker_attach(const struct marker *marker, const struct libra
 	struct uprobe_target target = {.count = 1};
 	uint64_t offset = 0;
 	char path[64];
-	int r = find_probe(library, &offset);
+	int r = collect_marker_find_probe(library, &offset);
 
 	if (r < 0)
 		return r;
@@ -113,8 +113,9 @@ static void collect_marker_library_added(void *arg, struct library *library)
 		return;
 	r = collect_marker_attach(marker, library, &link);
 	if (r < 0) {
-		snprintf(marker->trouble, sizeof(marker->trouble), "%.160s cannot be probed: %s", library->path, strerror(-r));
-		log_warning("marker", "%s; its device times stay unseen", marker->trouble);
+		snprintf(
+			marker->reason, sizeof(marker->reason), "cannot probe %.160s: %s", library->path, strerror(-r));
+		log_warning("marker", "%s; its device times are not recorded", marker->reason);
 		return;
 	}
 	library->owner_data = link;
@@ -136,7 +137,8 @@ static void collect_marker_library_refused(void *arg, uint32_t pid, const char *
 {
 	struct marker *marker = arg;
 
-	snprintf(marker->trouble, sizeof(marker->trouble), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
+	snprintf(marker->reason, sizeof(marker->reason), "cannot use %.160s of process %u: %s", path, pid,
+		strerror(-error));
 }
 
 static bool collect_marker_wanted(void *arg, const char *base_name)
@@ -218,51 +220,52 @@ static int marker_open(struct context *context, void **ret_state)
 	}
 	r = collect_marker_load(marker);
 	if (r < 0) {
-		snprintf(marker->trouble, sizeof(marker->trouble), "the kernel refuses the marker program (%s)", strerror(-r));
-		log_warning("marker", "%s; device times will not be seen", marker->trouble);
+		snprintf(marker->reason, sizeof(marker->reason), "the kernel refuses the marker program (%s)",
+			strerror(-r));
+		log_warning("marker", "%s; no device times are recorded", marker->reason);
 	}
 	*ret_state = marker;
 	return 0;
 }
 
-struct library_question {
+struct library_query {
 	int64_t instance;
 	bool marker, nccl;
 };
 
-static void ask_library(void *arg, struct library *library)
+static void collect_marker_check_library(void *arg, struct library *library)
 {
-	struct library_question *question = arg;
+	struct library_query *query = arg;
 
-	if (!library_used_by(library, question->instance))
+	if (!library_used_by(library, query->instance))
 		return;
 	if (streq(library->base_name, MARKER_LIBRARY))
-		question->marker |= library->owner_data != NULL;
+		query->marker |= library->owner_data != NULL;
 	else
-		question->nccl = true;
+		query->nccl = true;
 }
 
 static void collect_marker_scan(struct marker *marker, struct watch *watch, uint64_t now_ns)
 {
-	struct library_question question = {.instance = watch->instance};
+	struct library_query query = {.instance = watch->instance};
 	const struct rank *rank = ranks_by_pid(marker->context->ranks, watch->pid);
 	bool eager = now_ns - watch->since_ns < SCAN_EAGER_NS;
 
 	watch->next_scan_ns = now_ns + (eager ? SCAN_FIRST_NS : marker->context->config.scan_interval_ns);
 	if (libraries_scan(marker->libraries, watch->pid, watch->instance) < 0)
 		return;
-	libraries_each(marker->libraries, ask_library, &question);
-	watch->has_library = question.marker;
-	/* Rows wait for their times from now on, and not only from when the first batch has come. */
-	if (rank && question.marker)
+	libraries_each(marker->libraries, collect_marker_check_library, &query);
+	watch->has_library = query.marker;
+	/* From now on rows wait for device times, before the first batch. */
+	if (rank && query.marker)
 		rank_coll_device(marker->context->ops, rank, &(struct coll_device){.peer = -1});
-	if (!question.nccl)
+	if (!query.nccl)
 		watch->nccl_since_ns = 0;
 	else if (!watch->nccl_since_ns)
 		watch->nccl_since_ns = now_ns;
 }
 
-static struct watch *collect_marker_watch_of(struct marker *marker, int64_t instance)
+static struct watch *collect_marker_watch(struct marker *marker, int64_t instance)
 {
 	for (size_t i = 0; i < marker->watches; i++)
 		if (marker->watch[i].instance == instance)
@@ -270,7 +273,7 @@ static struct watch *collect_marker_watch_of(struct marker *marker, int64_t inst
 	return NULL;
 }
 
-static unsigned ranks_with_library(const struct marker *marker)
+static unsigned collect_marker_ranks(const struct marker *marker)
 {
 	unsigned count = 0;
 
@@ -282,12 +285,12 @@ static unsigned ranks_with_library(const struct marker *marker)
 static void collect_marker_turn_off(struct marker *marker)
 {
 	marker->on = false;
-	marker->libraries = libraries_free(marker->libraries); /* lets go of each, which detaches */
+	marker->libraries = libraries_free(marker->libraries); /* drops each library, which detaches */
 	for (size_t i = 0; i < marker->watches; i++)
 		marker->watch[i].has_library = false;
 }
 
-static int turn_on(struct marker *marker)
+static int collect_marker_turn_on(struct marker *marker)
 {
 	struct libraries_ops ops = {collect_marker_wanted, collect_marker_library_added, collect_marker_library_dropped, collect_marker_library_refused, marker};
 	uint64_t now_ns = monotonic_ns();
@@ -308,7 +311,7 @@ static int turn_on(struct marker *marker)
 	return 0;
 }
 
-/* Device times are an extra of the level: without them it works, so it is never refused for them. */
+/* Device times are optional: the level is never refused without them. */
 static int marker_level(void *state, enum level level, bool on, char *report, size_t report_size)
 {
 	struct marker *marker = state;
@@ -319,21 +322,21 @@ static int marker_level(void *state, enum level level, bool on, char *report, si
 	if (!on)
 		collect_marker_turn_off(marker);
 	else if (marker->skeleton)
-		r = turn_on(marker);
+		r = collect_marker_turn_on(marker);
 	if (!marker->skeleton)
-		snprintf(report, report_size, "no device times: %.200s", marker->trouble);
+		snprintf(report, report_size, "no device times: %.200s", marker->reason);
 	else if (!on || r < 0)
-		snprintf(report, report_size, "device times %s", r < 0 ? "cannot be had: out of memory" : "detached");
+		snprintf(report, report_size, "device times %s", r < 0 ? "unavailable: out of memory" : "detached");
 	else
 		snprintf(report, report_size, "device times from %u of %zu ranks (NCCL marker library)",
-			ranks_with_library(marker), ranks_count(marker->context->ranks, RANK_ROLE_RANK));
+			collect_marker_ranks(marker), ranks_count(marker->context->ranks, RANK_ROLE_RANK));
 	return 0;
 }
 
 static void marker_rank(void *state, const struct rank *rank, enum rank_change change)
 {
 	struct marker *marker = state;
-	struct watch *watch = collect_marker_watch_of(marker, rank->instance);
+	struct watch *watch = collect_marker_watch(marker, rank->instance);
 
 	if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK) {
 		if (watch && watch->instance) {
@@ -344,7 +347,7 @@ static void marker_rank(void *state, const struct rank *rank, enum rank_change c
 		return;
 	}
 	if (!watch)
-		watch = collect_marker_watch_of(marker, 0);
+		watch = collect_marker_watch(marker, 0);
 	if (!watch || watch->instance || !rank->instance)
 		return;
 	*watch = (struct watch){.pid = rank->pid, .instance = rank->instance, .since_ns = monotonic_ns()};
@@ -375,14 +378,14 @@ static void marker_event(void *state, const struct rt_event *header, size_t size
 {
 	struct marker *marker = state;
 	const struct rank *rank = ranks_by_pid(marker->context->ranks, header->pid);
-	struct watch *watch = rank && rank->instance ? collect_marker_watch_of(marker, rank->instance) : NULL;
+	struct watch *watch = rank && rank->instance ? collect_marker_watch(marker, rank->instance) : NULL;
 	struct delivery delivery = {marker, rank};
 
 	if (!watch) {
-		marker->strangers++;
+		marker->not_ranks++;
 		return;
 	}
-	if (!marker->on || header->time_ns < marker->since_ns) /* of a probe that is being detached, or was in the ring */
+	if (!marker->on || header->time_ns < marker->since_ns) /* of a probe being detached, or still in the ring */
 		return;
 	if (!watch->process)
 		watch->process = calloc(1, sizeof(*watch->process));
@@ -392,13 +395,13 @@ static void marker_event(void *state, const struct rt_event *header, size_t size
 	marker_decode(watch->process, (const void *)header, size_bytes, collect_marker_deliver, &delivery);
 }
 
-static void note_count(struct collector_status *ret, uint64_t count, const char *what)
+static void collect_marker_note_count(struct collector_status *ret, uint64_t count, const char *what)
 {
 	if (count)
 		collector_note(ret, "%" PRIu64 " %s", count, what);
 }
 
-static void note_counts(const struct marker *marker, struct collector_status *ret)
+static void collect_marker_note_counts(const struct marker *marker, struct collector_status *ret)
 {
 	struct marker_counts counts = marker->ended;
 
@@ -406,18 +409,21 @@ static void note_counts(const struct marker *marker, struct collector_status *re
 		if (marker->watch[i].process)
 			collect_marker_add_counts(&counts, &marker->watch[i].process->counts);
 	ret->drops += counts.lost + counts.unreadable;
-	note_count(ret, counts.incomplete, "operations came without device times (the interface gives none, or not all "
-					   "channels told them): their rows say host");
-	note_count(ret, counts.late, "operations were on the device for more than a second before they ended");
-	note_count(ret, counts.bad_clock, "operations had device times that disagree with the host's clocks: left out");
-	note_count(ret, counts.lost, "operations found no room in the marker library and were lost");
-	note_count(ret, counts.unreadable, "records of the marker library could not be read");
-	note_count(ret, counts.newer, "batches came from a marker library newer than this daemon: update ranktrace");
-	note_count(ret, marker->strangers, "batches came from processes that had just ended as ranks");
+	collect_marker_note_count(ret, counts.incomplete,
+		"operations without device times (the interface provides none, or not for all "
+		"channels): their rows say host");
+	collect_marker_note_count(ret, counts.late, "operations ran on the device for more than a second");
+	collect_marker_note_count(
+		ret, counts.bad_clock, "operations with device times that contradict the host's clocks: times dropped");
+	collect_marker_note_count(ret, counts.lost, "operations lost: marker library's buffer full");
+	collect_marker_note_count(ret, counts.unreadable, "unreadable records of the marker library");
+	collect_marker_note_count(
+		ret, counts.newer, "batches of a marker library newer than this daemon: update ranktrace");
+	collect_marker_note_count(ret, marker->not_ranks, "batches of processes that had just ended as ranks");
 }
 
-/* Only what is not as it should be: a rank that uses NCCL and whose device times are not seen. */
-static void note_blind(const struct marker *marker, struct collector_status *ret)
+/* Notes ranks that use NCCL without recorded device times. */
+static void collect_marker_note_blind(const struct marker *marker, struct collector_status *ret)
 {
 	uint64_t now_ns = monotonic_ns();
 	unsigned blind = 0;
@@ -429,12 +435,14 @@ static void note_blind(const struct marker *marker, struct collector_status *ret
 			now_ns - watch->nccl_since_ns <= NCCL_PATIENCE_NS)
 			continue;
 		blind++;
-		collector_note(ret, "device times are not seen for process %u: NCCL has not loaded the marker library there, "
-				    "see tracectl check", watch->pid);
+		collector_note(ret,
+			"no device times of process %u: NCCL has not loaded the marker library, "
+			"see tracectl check",
+			watch->pid);
 	}
 	if (blind)
-		collector_note(ret, "%u rank%s loaded the NCCL marker library, %u did not", ranks_with_library(marker),
-			ranks_with_library(marker) == 1 ? "" : "s", blind);
+		collector_note(ret, "%u rank%s loaded the NCCL marker library, %u did not",
+			collect_marker_ranks(marker), collect_marker_ranks(marker) == 1 ? "" : "s", blind);
 }
 
 static void marker_status(void *state, struct collector_status *ret)
@@ -445,10 +453,10 @@ static void marker_status(void *state, struct collector_status *ret)
 	ret->libraries = marker->attached;
 	ret->events = marker->events;
 	ret->drops = kernel_drops(marker->context->kernel, RT_KIND_MARKER);
-	if (marker->trouble[0])
-		collector_note(ret, "%s", marker->trouble);
-	note_blind(marker, ret);
-	note_counts(marker, ret);
+	if (marker->reason[0])
+		collector_note(ret, "%s", marker->reason);
+	collect_marker_note_blind(marker, ret);
+	collect_marker_note_counts(marker, ret);
 }
 
 const struct collector collector_marker = {

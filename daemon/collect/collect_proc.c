@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process collector's user side: tells the room of ranks of every exec and exit. Always on. Where the kernel does
- * not take the programs, it walks over /proc every second instead, which sees the same processes, later and at a higher
- * cost.
+ * User side of the process collector: passes every exec and exit to ranks/. Always on. If the kernel refuses the
+ * programs, /proc is scanned every second instead: same processes, but later and at a higher cost.
  */
 #include <bpf/libbpf.h>
 
@@ -17,11 +16,11 @@
 
 struct proc {
 	struct context *context;
-	struct proc_bpf *skeleton; /* NULL where the kernel refuses it */
+	struct proc_bpf *skeleton; /* NULL if the kernel refuses it */
 	uint64_t scanned_ns;
 	uint64_t events;
-	uint64_t drops;	   /* when /proc was last walked */
-	char trouble[128]; /* why skeleton is NULL */
+	uint64_t drops;	  /* at the last scan of /proc */
+	char reason[128]; /* why skeleton is NULL */
 };
 
 static int collect_proc_load(struct proc *proc)
@@ -60,9 +59,9 @@ static int proc_open(struct context *context, void **ret_state)
 	proc->scanned_ns = monotonic_ns();
 	r = collect_proc_load(proc);
 	if (r < 0) {
-		snprintf(proc->trouble, sizeof(proc->trouble), "the kernel refuses the process programs (%s)",
+		snprintf(proc->reason, sizeof(proc->reason), "the kernel refuses the process programs (%s)",
 			strerror(-r));
-		log_warning("proc", "%s; looking through /proc every second instead", proc->trouble);
+		log_warning("proc", "%s; scanning /proc every second instead", proc->reason);
 	}
 	*ret_state = proc;
 	return 0;
@@ -94,7 +93,7 @@ static void proc_tick(void *state, uint64_t now_ns)
 	if (now_ns - proc->scanned_ns < SCAN_INTERVAL_NS)
 		return;
 	proc->scanned_ns = now_ns;
-	/* With the programs a walk is needed only after records were lost. */
+	/* With the programs, scan only after drops. */
 	drops = count_drops(proc);
 	if (proc->skeleton && drops == proc->drops)
 		return;
@@ -112,9 +111,8 @@ static void proc_status(void *state, struct collector_status *ret)
 	if (!kernel_features(proc->context->kernel)->host_pids)
 		collector_note(ret, KERNEL_NO_HOST_PIDS);
 	if (!proc->skeleton)
-		collector_note(ret,
-			"%s: ranks are looked for in /proc every second, so a rank's first steps may be missed",
-			proc->trouble);
+		collector_note(
+			ret, "%s: /proc is scanned every second, so a rank's first steps may be missed", proc->reason);
 }
 
 static void proc_close(void *state)

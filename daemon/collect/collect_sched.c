@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The off-CPU collector's user side: loads bpf/sched.bpf.c once, attaches it to sched_switch while L3 is on, and turns
- * its records into rows of `offcpu` and `offcpu_sums`. With the level off nothing is attached. Sums that still wait in
- * the kernel when the level goes off or a rank ends are fetched, so nothing that was seen is lost.
+ * User side of the off-CPU collector: loads bpf/sched.bpf.c once, attaches it to sched_switch while L3 is on, and
+ * turns its records into rows of `offcpu` and `offcpu_sums`. Sums still in the kernel at level off or at a rank's end
+ * are fetched, so nothing recorded is lost.
  *
- * A record whose process is no rank any more is counted and shown, not stored: there is no row to hang it on.
+ * Records of processes that are no longer ranks are counted, not stored: they belong to no row.
  */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -25,15 +25,15 @@
 
 struct sched {
 	struct context *context;
-	struct sched_bpf *skeleton; /* NULL where the kernel refuses it */
+	struct sched_bpf *skeleton; /* NULL if the kernel refuses it */
 	struct bpf_program *program;
 	struct bpf_link *link; /* NULL while off */
 	uint32_t threads_max;
 	bool run_delay_known;
-	bool sweep; /* a rank ended: its last switches may have left entries behind */
+	bool sweep; /* a rank ended: its last switches may have left entries */
 	uint64_t events;
-	uint64_t strangers; /* records of processes that are no rank */
-	char trouble[128];  /* why skeleton is NULL */
+	uint64_t not_ranks; /* records of processes that are not ranks */
+	char reason[128];   /* records of processes that are not ranks */
 };
 
 static void put_sum(
@@ -58,7 +58,7 @@ static void put_sum(
 		&(struct online_wait_info){thread_id, sum->start_ns, NSEC_PER_SEC, sum->run_delay_ns, 0, ""});
 }
 
-static void put_stay(struct sched *sched, const struct rank *rank, const struct rt_offcpu_event *interval)
+static void put_interval(struct sched *sched, const struct rank *rank, const struct rt_offcpu_event *interval)
 {
 	char thread[RT_COMM_SIZE], next[RT_COMM_SIZE], previous[RT_COMM_SIZE];
 
@@ -85,7 +85,7 @@ static void put_stay(struct sched *sched, const struct rank *rank, const struct 
 			interval->previous_pid, previous});
 }
 
-/* Removes an entry and hands out what it held. Kernels before 5.14 cannot do both at once. */
+/* Removes an entry and returns it. Kernels before 5.14 cannot do both at once. */
 static int collect_sched_take_thread(int map, uint32_t thread_id, struct rt_offcpu_thread *ret)
 {
 	if (bpf_map_lookup_and_delete_elem(map, &thread_id, ret) == 0)
@@ -108,7 +108,7 @@ static void take_sum(struct sched *sched, const struct rank *rank, uint32_t thre
 	if (thread.sum_count == 0)
 		return;
 	if (!rank || rank->pid != thread.pid) {
-		sched->strangers++;
+		sched->not_ranks++;
 		return;
 	}
 	sum.start_ns = thread.sum_start_ns;
@@ -121,8 +121,8 @@ static void take_sum(struct sched *sched, const struct rank *rank, uint32_t thre
 }
 
 /*
- * Empties the map: all entries, those of the rank `only`, or (dead) those of processes that are no rank any more. The
- * kernel changes the map meanwhile, which may send the walk back to its start, so the walk is bounded.
+ * Fetches and removes all entries, those of the rank `only`, or (dead) those of processes that are no longer ranks.
+ * Concurrent changes may restart the walk, so it is bounded.
  */
 static void take_sums(struct sched *sched, const struct rank *only, bool dead)
 {
@@ -147,7 +147,7 @@ static void take_sums(struct sched *sched, const struct rank *only, bool dead)
 	}
 }
 
-/* Whether the kernel keeps what run_delay_ns is made of; the program asks the same with bpf_core_field_exists. */
+/* Whether the kernel has the fields behind run_delay_ns; the program checks with bpf_core_field_exists. */
 static bool btf_has_member(const struct btf *btf, const char *type, const char *member)
 {
 	int32_t id = btf__find_by_name_kind(btf, type, BTF_KIND_STRUCT);
@@ -207,9 +207,9 @@ static int sched_open(struct context *context, void **ret_state)
 	sched->run_delay_known = run_delay_is_known();
 	r = collect_sched_load(sched);
 	if (r < 0) {
-		snprintf(sched->trouble, sizeof(sched->trouble), "the kernel refuses the off-CPU program (%s)",
+		snprintf(sched->reason, sizeof(sched->reason), "the kernel refuses the off-CPU program (%s)",
 			strerror(-r));
-		log_warning("sched", "%s; off-CPU times will not be seen", sched->trouble);
+		log_warning("sched", "%s; no off-CPU times are recorded", sched->reason);
 	}
 	*ret_state = sched;
 	return 0;
@@ -234,7 +234,7 @@ static int sched_level(void *state, enum level level, bool on, char *report, siz
 	if (level != LEVEL_L3)
 		return 0;
 	if (!sched->skeleton) {
-		snprintf(report, report_size, "no off-CPU times: %s", sched->trouble);
+		snprintf(report, report_size, "no off-CPU times: %s", sched->reason);
 		return on ? -EOPNOTSUPP : 0;
 	}
 	if (!on)
@@ -272,11 +272,11 @@ static void sched_event(void *state, const struct rt_event *event, size_t size_b
 	const struct rank *rank = ranks_by_pid(sched->context->ranks, event->pid);
 
 	if (!rank) {
-		sched->strangers++;
+		sched->not_ranks++;
 		return;
 	}
 	if (event->kind == RT_KIND_OFFCPU && size_bytes >= sizeof(struct rt_offcpu_event))
-		put_stay(sched, rank, (const struct rt_offcpu_event *)event);
+		put_interval(sched, rank, (const struct rt_offcpu_event *)event);
 	else if (event->kind == RT_KIND_OFFCPU_SUM && size_bytes >= sizeof(struct rt_offcpu_sum_event))
 		put_sum(sched, rank, event->thread_id, (const struct rt_offcpu_sum_event *)event);
 	else
@@ -284,7 +284,7 @@ static void sched_event(void *state, const struct rt_event *event, size_t size_b
 	sched->events++;
 }
 
-/* A thread of an ended rank may switch once more after its entry was taken, before the filter forgets the process. */
+/* A thread of an ended rank may switch once more after its entry was fetched, before the filter is updated. */
 static void sched_tick(void *state, uint64_t now_ns)
 {
 	struct sched *sched = state;
@@ -304,21 +304,19 @@ static void sched_status(void *state, struct collector_status *ret)
 
 	ret->probes_attached = sched->link ? 1 : 0;
 	ret->events = sched->events;
-	ret->drops = kernel_drops(kernel, RT_KIND_OFFCPU) + kernel_drops(kernel, RT_KIND_OFFCPU_SUM) + sched->strangers;
+	ret->drops = kernel_drops(kernel, RT_KIND_OFFCPU) + kernel_drops(kernel, RT_KIND_OFFCPU_SUM) + sched->not_ranks;
 	if (!sched->skeleton) {
-		collector_note(ret, "no off-CPU times: %s", sched->trouble);
+		collector_note(ret, "no off-CPU times: %s", sched->reason);
 		return;
 	}
 	if (!sched->run_delay_known)
-		collector_note(ret, "run_delay_ns is always 0: this kernel keeps no run delay that we can read");
-	if (ret->drops > sched->strangers)
-		collector_note(ret,
-			"%" PRIu64
-			" stays were lost: the kernel did not show the return to the CPU, or the ring was full",
-			ret->drops - sched->strangers);
-	if (sched->strangers)
-		collector_note(ret, "%" PRIu64 " of the drops came from processes that had just ended as ranks",
-			sched->strangers);
+		collector_note(ret, "run_delay_ns is always 0: this kernel has no readable run delay");
+	if (ret->drops > sched->not_ranks)
+		collector_note(ret, "%" PRIu64 " off-CPU intervals lost: return to the CPU not seen, or ring full",
+			ret->drops - sched->not_ranks);
+	if (sched->not_ranks)
+		collector_note(ret, "%" PRIu64 " of the drops are of processes that had just ended as ranks",
+			sched->not_ranks);
 }
 
 static void sched_close(void *state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the running collectors: opens those of collectors.def, hands each record of the ring to the one that decodes its
- * kind, and tells all of ranks and levels. A record is mistrusted: size and kind are checked before anyone reads it.
+ * Owns the running collectors: opens those of collectors.def, dispatches each record of the ring by kind, passes rank
+ * and level changes on. Records are not trusted: size and kind are checked first.
  */
 #include <stdarg.h>
 #include "daemon/collect/collector.h"
@@ -10,7 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/store/store.h"
 
-#ifndef COLLECTORS_DEF /* the table's own test has one of its own */
+#ifndef COLLECTORS_DEF /* its unit test has a table of its own */
 #define COLLECTORS_DEF "daemon/collect/collectors.def"
 #endif
 
@@ -27,12 +27,12 @@ static const struct collector *const table[] = {
 #define LOST_TOLD_EVERY_NS (60 * NSEC_PER_SEC)
 
 struct collectors {
-	unsigned opened; /* of the table, from its start */
+	unsigned opened; /* the first `opened` of the table */
 	void *state[ARRAY_SIZE(table)];
 	uint8_t by_kind[RT_KIND_MAX]; /* index into the table, plus 1 */
 	uint64_t refused;
 	const struct context *context;
-	uint64_t lost[RT_KIND_MAX]; /* that the store knows of */
+	uint64_t lost[RT_KIND_MAX]; /* reported to the store */
 	uint64_t lost_told_ns;
 };
 
@@ -58,7 +58,7 @@ static void collector_on_rank(void *arg, const struct rank *rank, enum rank_chan
 			table[i]->rank(collectors->state[i], rank, change);
 }
 
-/* Two collectors of one kind would be a mistake of ours that silences one of them. */
+/* Two collectors of one kind are a build error: one would get nothing. */
 static int claim_kinds(struct collectors *collectors, unsigned i)
 {
 	for (unsigned kind = 0; kind < RT_KIND_MAX; kind++) {
@@ -71,7 +71,7 @@ static int claim_kinds(struct collectors *collectors, unsigned i)
 	return 0;
 }
 
-/* What the kernel side lost is in the store too, so that who reads it later does not take it for complete. */
+/* Stores the kernel side's drops, so that readers know the data is incomplete. */
 static void tell_lost(struct collectors *collectors, uint64_t now_ns)
 {
 	const struct context *context = collectors->context;
@@ -113,7 +113,7 @@ int collectors_open(struct context *context, struct collectors **ret)
 			return log_error_errno("collectors", r, "cannot open collector '%s'", table[i]->name);
 		collectors->opened++;
 	}
-	/* Last, because nothing takes an observer back: once it stands, opening cannot fail any more. */
+	/* Last: observers cannot be removed, so nothing may fail after this. */
 	r = ranks_observe(context->ranks, collector_on_rank, collectors);
 	if (r < 0)
 		return log_error_errno("collectors", r, "cannot follow the ranks");
@@ -137,14 +137,14 @@ struct collectors *collectors_close(struct collectors *collectors)
 	return NULL;
 }
 
-/* A level is on or off as a whole: what was turned on before another collector failed is turned off again. */
+/* A level is on or off as a whole: turns off what succeeded before a failure. */
 static void undo_level(struct collectors *collectors, enum level level, unsigned end)
 {
-	char told[COLLECTOR_NOTE_BYTES];
+	char ignored[COLLECTOR_NOTE_BYTES];
 
 	for (unsigned i = 0; i < end; i++)
 		if ((table[i]->levels & LEVEL_BIT(level)) && table[i]->level)
-			table[i]->level(collectors->state[i], level, false, told, sizeof(told));
+			table[i]->level(collectors->state[i], level, false, ignored, sizeof(ignored));
 }
 
 int collectors_level(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size)
@@ -154,23 +154,23 @@ int collectors_level(struct collectors *collectors, enum level level, bool on, c
 	if (report_size)
 		report[0] = 0;
 	for (unsigned i = 0; i < collectors->opened; i++) {
-		char told[1024] = "";
+		char text[1024] = "";
 		int r, n;
 
 		if (!(table[i]->levels & LEVEL_BIT(level)) || !table[i]->level)
 			continue;
-		r = table[i]->level(collectors->state[i], level, on, told, sizeof(told));
+		r = table[i]->level(collectors->state[i], level, on, text, sizeof(text));
 		if (r < 0) {
 			if (on)
 				undo_level(collectors, level, i);
-			if (!told[0])
-				snprintf(told, sizeof(told), "collector '%s' failed: %s", table[i]->name, strerror(-r));
-			snprintf(report, report_size, "%s", told);
+			if (!text[0])
+				snprintf(text, sizeof(text), "collector '%s' failed: %s", table[i]->name, strerror(-r));
+			snprintf(report, report_size, "%s", text);
 			return r;
 		}
-		if (!told[0] || used >= report_size)
+		if (!text[0] || used >= report_size)
 			continue;
-		n = snprintf(report + used, report_size - used, "%s%s", used ? "; " : "", told);
+		n = snprintf(report + used, report_size - used, "%s%s", used ? "; " : "", text);
 		used += n > 0 ? (size_t)n : 0;
 	}
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See launch.h. Reading files is libraries.c's and site.c's, choosing rows table.c's: here they meet. */
+/* Resolves launch functions: combines libraries.c (files), table.c (rows) and site.c (sites). */
 #include <fcntl.h>
 
 #include "daemon/collect/launch.h"
@@ -8,26 +8,26 @@
 #include "daemon/probes/site.h"
 
 struct launch_sites {
-	struct probe_table table; /* the number of an API is its row's */
+	struct probe_table table; /* an API's number is its row's */
 	struct attach_engine engine;
 	struct libraries *libraries;
-	bool stale; /* a library came or went: which rows to use may have changed */
-	char trouble[256];
+	bool stale; /* a library was added or dropped: row groups may change */
+	char reason[256];
 };
 
-/* Of one library: the owner_data. */
-struct file_places {
-	struct places found;
+/* owner_data of a library. */
+struct launch_file {
+	struct sites found;
 	bool use[PROBES_MAX]; /* by row */
 };
 
-/* There is nothing to specify: a hit is all that is wanted. */
-static int launch_sites_spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+/* No specification needed: only hits count. */
+static int launch_sites_spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
 {
-	const struct launch_sites *places = arg;
+	const struct launch_sites *sites = arg;
 
 	(void)spec;
-	*ret = (uint32_t)(place->probe - places->table.probe);
+	*ret = (uint32_t)(site->probe - sites->table.probe);
 	return 0;
 }
 
@@ -39,25 +39,25 @@ static void launch_sites_spec_free(void *arg, uint32_t spec)
 
 static bool launch_sites_wanted(void *arg, const char *base_name)
 {
-	const struct launch_sites *places = arg;
+	const struct launch_sites *sites = arg;
 
-	for (size_t i = 0; i < places->table.count; i++)
-		if (probe_matches_library(&places->table.probe[i], base_name))
+	for (size_t i = 0; i < sites->table.count; i++)
+		if (probe_matches_library(&sites->table.probe[i], base_name))
 			return true;
 	return false;
 }
 
 static void launch_sites_library_added(void *arg, struct library *library)
 {
-	struct launch_sites *places = arg;
-	struct file_places *file = calloc(1, sizeof(*file));
-	int r = file ? sites_find(&places->engine, library, &file->found) : -ENOMEM;
+	struct launch_sites *sites = arg;
+	struct launch_file *file = calloc(1, sizeof(*file));
+	int r = file ? sites_find(&sites->engine, library, &file->found) : -ENOMEM;
 
-	places->stale = true;
+	sites->stale = true;
 	if (r < 0) {
-		snprintf(places->trouble, sizeof(places->trouble), "cannot read %.160s (%s): its launches stay unseen",
+		snprintf(sites->reason, sizeof(sites->reason), "cannot read %.160s (%s): its launches are not counted",
 			library->path, strerror(-r));
-		log_warning("launches", "%s", places->trouble);
+		log_warning("launches", "%s", sites->reason);
 		free(file);
 		return;
 	}
@@ -66,10 +66,10 @@ static void launch_sites_library_added(void *arg, struct library *library)
 
 static void launch_sites_library_dropped(void *arg, struct library *library)
 {
-	struct launch_sites *places = arg;
-	struct file_places *file = library->owner_data;
+	struct launch_sites *sites = arg;
+	struct launch_file *file = library->owner_data;
 
-	places->stale = true;
+	sites->stale = true;
 	if (file)
 		sites_free(&file->found);
 	free(file);
@@ -78,63 +78,64 @@ static void launch_sites_library_dropped(void *arg, struct library *library)
 
 static void launch_sites_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
-	struct launch_sites *places = arg;
+	struct launch_sites *sites = arg;
 
-	snprintf(places->trouble, sizeof(places->trouble),
-		"cannot use %.160s of process %u (%s): its launches stay unseen", path, pid, strerror(-error));
-	log_warning("launches", "%s", places->trouble);
+	snprintf(sites->reason, sizeof(sites->reason),
+		"cannot use %.160s of process %u (%s): its launches are not counted", path, pid, strerror(-error));
+	log_warning("launches", "%s", sites->reason);
 }
 
-struct launch_sites *launch_sites_free(struct launch_sites *places)
+struct launch_sites *launch_sites_free(struct launch_sites *sites)
 {
-	if (!places)
+	if (!sites)
 		return NULL;
-	libraries_free(places->libraries);
-	probe_table_free(&places->table);
-	free(places);
+	libraries_free(sites->libraries);
+	probe_table_free(&sites->table);
+	free(sites);
 	return NULL;
 }
 
 int launch_sites_new(struct probe_table *table, struct launch_sites **ret)
 {
-	struct launch_sites *places = calloc(1, sizeof(*places));
-	struct libraries_ops ops = {launch_sites_wanted, launch_sites_library_added, launch_sites_library_dropped, launch_sites_library_refused, places};
+	struct launch_sites *sites = calloc(1, sizeof(*sites));
+	struct libraries_ops ops = {launch_sites_wanted, launch_sites_library_added, launch_sites_library_dropped,
+		launch_sites_library_refused, sites};
 
-	if (!places)
+	if (!sites)
 		return -ENOMEM;
-	places->libraries = libraries_new(&ops, "/proc");
-	if (!places->libraries) {
-		free(places);
+	sites->libraries = libraries_new(&ops, "/proc");
+	if (!sites->libraries) {
+		free(sites);
 		return -ENOMEM;
 	}
-	places->table = *table;
+	sites->table = *table;
 	*table = (struct probe_table){0};
-	if (places->table.count > RT_LAUNCH_APIS_MAX) {
-		snprintf(places->trouble, sizeof(places->trouble),
-			"%zu rows of the probe tables launch, only the first %d are used", places->table.count,
+	if (sites->table.count > RT_LAUNCH_APIS_MAX) {
+		snprintf(sites->reason, sizeof(sites->reason),
+			"%zu launch functions in the probe tables, only the first %d are used", sites->table.count,
 			RT_LAUNCH_APIS_MAX);
-		log_warning("launches", "%s", places->trouble);
-		places->table.count = RT_LAUNCH_APIS_MAX;
+		log_warning("launches", "%s", sites->reason);
+		sites->table.count = RT_LAUNCH_APIS_MAX;
 	}
-	places->engine = (struct attach_engine){.table = &places->table,
+	sites->engine = (struct attach_engine){.table = &sites->table,
 		.mixes_specs = true,
 		.spec_new = launch_sites_spec_new,
 		.spec_free = launch_sites_spec_free,
-		.arg = places};
-	*ret = places;
+		.arg = sites};
+	*ret = sites;
 	return 0;
 }
 
-void launch_sites_scan(struct launch_sites *places, uint32_t pid, int64_t instance)
+void launch_sites_scan(struct launch_sites *sites, uint32_t pid, int64_t instance)
 {
-	(void)libraries_scan(places->libraries, pid, instance);
-	places->stale = true; /* a user more or less of a library that is known changes its group, too */
+	(void)libraries_scan(sites->libraries, pid, instance);
+	sites->stale = true; /* users of a library determine its group */
 }
 
-void launch_sites_forget(struct launch_sites *places, int64_t instance)
+void launch_sites_forget(struct launch_sites *sites, int64_t instance)
 {
-	libraries_forget(places->libraries, instance);
-	places->stale = true;
+	libraries_forget(sites->libraries, instance);
+	sites->stale = true;
 }
 
 struct group {
@@ -144,7 +145,7 @@ struct group {
 
 static void launch_sites_add_found(void *arg, struct library *library)
 {
-	const struct file_places *file = library->owner_data;
+	const struct launch_file *file = library->owner_data;
 	struct group *group = arg;
 	bool together = group->of == library;
 
@@ -154,24 +155,24 @@ static void launch_sites_add_found(void *arg, struct library *library)
 		group->found[i] |= file->found.found[i];
 }
 
-/* Of the runtime's and the driver's functions the ones that are right where both are mapped (sets, probes/table.h). */
+/* Chooses between the runtime's and the driver's functions if both are mapped (sets, probes/table.h). */
 static void launch_sites_choose(void *arg, struct library *library)
 {
-	struct launch_sites *places = arg;
-	struct file_places *file = library->owner_data;
+	struct launch_sites *sites = arg;
+	struct launch_file *file = library->owner_data;
 	struct group group = {.of = library};
 
 	if (!file)
 		return;
-	libraries_each(places->libraries, launch_sites_add_found, &group);
-	probe_table_choose(&places->table, group.found, file->use);
+	libraries_each(sites->libraries, launch_sites_add_found, &group);
+	probe_table_choose(&sites->table, group.found, file->use);
 }
 
-static void refresh(struct launch_sites *places)
+static void refresh(struct launch_sites *sites)
 {
-	if (places->stale)
-		libraries_each(places->libraries, launch_sites_choose, places);
-	places->stale = false;
+	if (sites->stale)
+		libraries_each(sites->libraries, launch_sites_choose, sites);
+	sites->stale = false;
 }
 
 static bool launch_sites_is_in(const struct launch_target *target, uint64_t offset)
@@ -182,19 +183,19 @@ static bool launch_sites_is_in(const struct launch_target *target, uint64_t offs
 	return false;
 }
 
-/* Two names of one function are one place: a second probe there would count each launch twice. */
+/* Aliases share one site: a second probe would count each launch twice. */
 static void fill_target(const struct library *library, struct launch_target *ret)
 {
-	const struct file_places *file = library->owner_data;
+	const struct launch_file *file = library->owner_data;
 
 	*ret = (struct launch_target){.fd = -1};
-	for (unsigned i = 0; file && i < file->found.count && ret->count < LAUNCH_PLACES_MAX; i++) {
-		const struct place *place = &file->found.place[i];
+	for (unsigned i = 0; file && i < file->found.count && ret->count < LAUNCH_SITES_MAX; i++) {
+		const struct site *site = &file->found.site[i];
 
-		if (!file->use[place->spec] || !place->entry_offset || launch_sites_is_in(ret, place->entry_offset))
+		if (!file->use[site->spec] || !site->entry_offset || launch_sites_is_in(ret, site->entry_offset))
 			continue;
-		ret->offset[ret->count] = place->entry_offset;
-		ret->cookie[ret->count++] = place->spec;
+		ret->offset[ret->count] = site->entry_offset;
+		ret->cookie[ret->count++] = site->spec;
 	}
 }
 
@@ -218,12 +219,12 @@ static void add_target(void *arg, struct library *library)
 		targets->count++;
 }
 
-size_t launch_sites_targets(struct launch_sites *places, struct launch_target *ret, size_t max)
+size_t launch_sites_targets(struct launch_sites *sites, struct launch_target *ret, size_t max)
 {
 	struct targets targets = {.target = ret, .max = max};
 
-	refresh(places);
-	libraries_each(places->libraries, add_target, &targets);
+	refresh(sites);
+	libraries_each(sites->libraries, add_target, &targets);
 	return targets.count;
 }
 
@@ -244,31 +245,31 @@ static void count_library(void *arg, struct library *library)
 	question->libraries += target.count > 0;
 }
 
-bool launch_sites_has(struct launch_sites *places, int64_t instance)
+bool launch_sites_has(struct launch_sites *sites, int64_t instance)
 {
 	struct question question = {.instance = instance};
 
-	refresh(places);
-	libraries_each(places->libraries, count_library, &question);
+	refresh(sites);
+	libraries_each(sites->libraries, count_library, &question);
 	return question.functions > 0;
 }
 
-void launch_sites_count(struct launch_sites *places, unsigned *ret_functions, unsigned *ret_libraries)
+void launch_sites_count(struct launch_sites *sites, unsigned *ret_functions, unsigned *ret_libraries)
 {
 	struct question question = {0};
 
-	refresh(places);
-	libraries_each(places->libraries, count_library, &question);
+	refresh(sites);
+	libraries_each(sites->libraries, count_library, &question);
 	*ret_functions = question.functions;
 	*ret_libraries = question.libraries;
 }
 
-const char *launch_sites_trouble(const struct launch_sites *places)
+const char *launch_sites_reason(const struct launch_sites *sites)
 {
-	return places->trouble;
+	return sites->reason;
 }
 
-const char *launch_sites_api(const struct launch_sites *places, unsigned api)
+const char *launch_sites_api(const struct launch_sites *sites, unsigned api)
 {
-	return api < places->table.count ? places->table.probe[api].name : "";
+	return api < sites->table.count ? sites->table.probe[api].name : "";
 }

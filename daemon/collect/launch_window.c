@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns bpf/launches.bpf.c: loaded once, its map empty and its probes gone outside of launch_window_run(). */
+/* Owns bpf/launches.bpf.c: loaded once; outside launch_window_run() its map is empty and nothing is attached. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
@@ -55,7 +55,7 @@ int launch_window_open(struct kernel *kernel, struct launch_window **ret)
 	return 0;
 }
 
-bool launch_window_tells_apis(const struct launch_window *window)
+bool launch_window_has_apis(const struct launch_window *window)
 {
 	return window->has_cookies;
 }
@@ -75,8 +75,7 @@ static int launch_window_attach(struct launch_window *window, const struct launc
 		bpf_program__fd(window->skeleton->progs.launch), &target, false, ret);
 }
 
-/* The time from a thread's last launch to the window's end is a gap of at least that length, of the API launched last.
- */
+/* The time from a thread's last launch to the window's end counts as a gap, of the last API. */
 static void launch_window_take_thread(uint64_t key, const struct rt_launch_thread *from, uint64_t end_ns, struct launch_thread *ret)
 {
 	uint64_t gap_ns = end_ns > from->last_ns ? end_ns - from->last_ns : 0;
@@ -88,7 +87,7 @@ static void launch_window_take_thread(uint64_t key, const struct rt_launch_threa
 		last->longest_gap_ns = gap_ns;
 }
 
-/* Empties the map. Nobody writes it any more, so each call finds another first key. */
+/* Empties the map. No writer is left, so each call finds a new first key. */
 static void take_all(struct launch_window *window, struct launch_result *ret)
 {
 	int map = bpf_map__fd(window->skeleton->maps.launches);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the thread and the slot; see launch.h. Everything in the slot is under the lock. */
+/* Owns the thread and the slot (launch.h). The lock guards the slot. */
 #include <pthread.h>
 #include <signal.h>
 
@@ -8,7 +8,7 @@
 struct launch_worker {
 	struct launch_window *window;
 	pthread_t thread;
-	bool is_running; /* of the owner: the thread is there to be joined */
+	bool is_running; /* used by the owner: the thread must be joined */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	enum { SLOT_EMPTY, SLOT_ORDER, SLOT_RESULT } slot;
@@ -25,7 +25,7 @@ struct launch_order *launch_order_free(struct launch_order *order)
 	return NULL;
 }
 
-/* Until the time has come or the worker is to stop. */
+/* Waits until the time or a stop. */
 static void wait_until(void *arg, uint64_t until_ns)
 {
 	struct launch_worker *worker = arg;
@@ -38,7 +38,7 @@ static void wait_until(void *arg, uint64_t until_ns)
 	pthread_mutex_unlock(&worker->lock);
 }
 
-/* NULL: the end. */
+/* NULL: stop. */
 static struct launch_order *next_order(struct launch_worker *worker)
 {
 	struct launch_order *order;
@@ -116,7 +116,7 @@ int launch_worker_start(struct launch_window *window, struct launch_worker **ret
 		return r;
 	}
 	pthread_mutex_init(&worker->lock, NULL);
-	/* Signals are the loop's. */
+	/* Signals are handled by the loop. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	r = -pthread_create(&worker->thread, NULL, launch_worker_work, worker);

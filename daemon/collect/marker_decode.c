@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/collect/marker_decode.h"
 
-#define TIME_MAX_NS ((uint64_t)INT64_MAX) /* later than this is no time */
+#define TIME_MAX_NS ((uint64_t)INT64_MAX) /* later times are invalid */
 
 static struct marker_comm *marker_decode_comm_of(struct marker_process *process, uint64_t identity, bool make)
 {
@@ -10,9 +10,9 @@ static struct marker_comm *marker_decode_comm_of(struct marker_process *process,
 	for (size_t i = 0; i < MARKER_COMMS_MAX; i++) {
 		struct marker_comm *comm = &process->comm[i];
 
-		if (comm->identity == identity && comm->told)
+		if (comm->identity == identity && comm->reported)
 			return comm;
-		if (comm->told < oldest->told)
+		if (comm->reported < oldest->reported)
 			oldest = comm;
 	}
 	return make ? oldest : NULL;
@@ -20,26 +20,26 @@ static struct marker_comm *marker_decode_comm_of(struct marker_process *process,
 
 static void on_comm(struct marker_process *process, const struct rt_marker_record *record)
 {
-	struct rt_marker_comm told;
+	struct rt_marker_comm report;
 	struct marker_comm *comm;
 
-	memcpy(&told, record, sizeof(told));
-	told.name[sizeof(told.name) - 1] = 0;
-	if (told.device_pair_ns > TIME_MAX_NS || told.host_pair_ns > TIME_MAX_NS) {
+	memcpy(&report, record, sizeof(report));
+	report.name[sizeof(report.name) - 1] = 0;
+	if (report.device_pair_ns > TIME_MAX_NS || report.host_pair_ns > TIME_MAX_NS) {
 		process->counts.unreadable++;
 		return;
 	}
-	comm = marker_decode_comm_of(process, told.identity, true);
+	comm = marker_decode_comm_of(process, report.identity, true);
 	*comm = (struct marker_comm){
-		.identity = told.identity,
-		.told = ++process->told,
-		.offset_ns = (int64_t)(told.host_pair_ns - told.device_pair_ns),
-		.nodes = told.nodes,
+		.identity = report.identity,
+		.reported = ++process->reports,
+		.offset_ns = (int64_t)(report.host_pair_ns - report.device_pair_ns),
+		.nodes = report.nodes,
 	};
-	copy_text(comm->name, sizeof(comm->name), told.name);
-	process->interface = told.interface;
-	if (told.lost > process->counts.lost)
-		process->counts.lost = told.lost;
+	copy_text(comm->name, sizeof(comm->name), report.name);
+	process->interface = report.interface;
+	if (report.lost > process->counts.lost)
+		process->counts.lost = report.lost;
 }
 
 /* Device time to CLOCK_MONOTONIC; 0: none. */
@@ -59,7 +59,7 @@ static bool times_hold(const struct rt_marker_record *record, uint64_t start_ns,
 	       start_ns + DEVICE_EARLY_NS >= record->host_ns;
 }
 
-/* NCCL's "ncclFloat32" to "float32", which is our word. */
+/* NCCL's "ncclFloat32" to the table's "float32". */
 static void dtype_word(const char *dtype, char ret[sizeof(((struct rt_marker_record *)NULL)->dtype)])
 {
 	bool prefixed = strncmp(dtype, "nccl", 4) == 0 && dtype[4] >= 'A' && dtype[4] <= 'Z';
@@ -134,7 +134,7 @@ void marker_decode(struct marker_process *process, const struct rt_marker_event 
 		process->counts.unreadable++;
 		return;
 	}
-	/* A newer library adds to the end of records; it raises the version where what we know of them has changed. */
+	/* Newer libraries append to records, and change the version if known fields changed. */
 	if (event->event.flags != RT_MARKER_VERSION) {
 		process->counts.newer++;
 		return;
@@ -143,11 +143,11 @@ void marker_decode(struct marker_process *process, const struct rt_marker_event 
 	for (uint32_t i = 0; i < event->records; i++) {
 		struct rt_marker_record record = event->record[i];
 
-		if (record.kind != RT_MARKER_COMM) { /* whose name is elsewhere */
+		if (record.kind != RT_MARKER_COMM) { /* has its name elsewhere */
 			record.text[sizeof(record.text) - 1] = 0;
 			record.dtype[sizeof(record.dtype) - 1] = 0;
 		}
-		if (record.kind != RT_MARKER_NONE) /* one of those that could not be copied */
+		if (record.kind != RT_MARKER_NONE) /* NONE: not copied */
 			marker_decode_on_record(process, &record, sink, arg);
 	}
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the table of configuration keys, which is all there is to know about each: defaults, limits and what SIGHUP may
- * change come from it. To add a key: a field in config.h, a row here, a paragraph in systemd/ranktrace.conf and in
- * man/ranktrace.conf.5 (tests compare them).
+ * Table of configuration keys: defaults, limits and what SIGHUP may change. To add a key: a field in config.h, a row
+ * here, a paragraph in systemd/ranktrace.conf and in man/ranktrace.conf.5 (tests compare them).
  */
 #include <syslog.h>
+#include "analyzers/base/nearest.h"
 #include "daemon/core/config.h"
 #include "daemon/base/ini.h"
 #include "daemon/base/log.h"
@@ -21,7 +21,7 @@ enum key_type {
 	KEY_TYPE_MAX
 };
 
-/* Default and limits are written as an operator writes them and read by the same reader. */
+/* Default and limits in the operator's notation, parsed by the same reader. */
 struct key {
 	const char *section;
 	const char *name;
@@ -131,7 +131,7 @@ static int read_power2(const char *text, uint64_t *ret)
 static const struct {
 	const char *expected;
 	int (*text)(const char *text, const struct key *key, void *field);
-	int (*number)(const char *text, uint64_t *ret); /* kept within the key's limits */
+	int (*number)(const char *text, uint64_t *ret); /* result is checked against the key's limits */
 } types[] = {
 	[KEY_PATH] = {.expected = "an absolute path", .text = read_path},
 	[KEY_TEXT] = {.expected = "a text", .text = config_read_text},
@@ -165,7 +165,7 @@ void config_defaults(struct config *config)
 {
 	memset(config, 0, sizeof(*config));
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		/* A default that its own reader refuses is our mistake; the test of the shipped file finds it. */
+		/* A default refused by its own reader is a bug; the test of the shipped file finds it. */
 		int r = set_key(config, &keys[i], keys[i].value);
 
 		(void)r;
@@ -174,63 +174,18 @@ void config_defaults(struct config *config)
 
 struct loading {
 	struct config config;
-	unsigned line[ARRAY_SIZE(keys)]; /* where each key was set, 0 if it was not */
+	unsigned line[ARRAY_SIZE(keys)]; /* where each key was set, 0 if not */
 };
 
-#define GUESS_BYTES 32
-
-/* How many letters must be changed, added or left out to get from one word to the other. */
-static unsigned config_distance(const char *a, const char *b)
-{
-	unsigned row[GUESS_BYTES + 1];
-	size_t length = strlen(b);
-
-	if (length > GUESS_BYTES || strlen(a) > GUESS_BYTES)
-		return GUESS_BYTES;
-	for (size_t j = 0; j <= length; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		unsigned diagonal = row[0];
-
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= length; j++) {
-			unsigned best = diagonal + (a[i - 1] != b[j - 1]);
-
-			diagonal = row[j];
-			best = best < row[j] + 1 ? best : row[j] + 1;
-			best = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[length];
-}
-
-static bool begins_or_ends_with(const char *text, const char *part)
-{
-	size_t n = strlen(part), length = strlen(text);
-
-	return n >= 3 && n < length && (strncmp(text, part, n) == 0 || streq(text + length - n, part));
-}
-
-/* The known word that a mistyped one most likely stands for; NULL if none is near. section NULL: among sections. */
+/* The closest known word to a misspelled one; NULL if none is close. section NULL: among sections. */
 static const char *guess(const char *section, const char *word)
 {
-	unsigned nearest = 1 + (unsigned)strlen(word) / 3;
-	const char *found = NULL;
+	struct nearest nearest = NEAREST(word);
 
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		const char *known = section ? keys[i].name : keys[i].section;
-		unsigned d;
-
-		if (section && !streq(keys[i].section, section))
-			continue;
-		d = config_distance(word, known);
-		if (d > nearest && !begins_or_ends_with(known, word) && !begins_or_ends_with(word, known))
-			continue;
-		nearest = d < nearest ? d : nearest;
-		found = known;
-	}
-	return found;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (!section || streq(keys[i].section, section))
+			nearest_try(&nearest, section ? keys[i].name : keys[i].section);
+	return nearest.found;
 }
 
 static bool section_exists(const char *section)
@@ -282,14 +237,14 @@ static int config_load_line(void *arg, const struct ini_line *line, char *error,
 	if (!line->key)
 		return check_section(line, error, error_size);
 	if (!line->section[0]) {
-		snprintf(error, error_size, "key '%.60s' stands before the first [section]", line->key);
+		snprintf(error, error_size, "key '%.60s' precedes the first [section]", line->key);
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (!streq(keys[i].section, line->section) || !streq(keys[i].name, line->key))
 			continue;
 		if (loading->line[i]) {
-			snprintf(error, error_size, "key '%s' in [%s] was set in line %u already", line->key,
+			snprintf(error, error_size, "key '%s' in [%s] is already set in line %u", line->key,
 				line->section, loading->line[i]);
 			return -EEXIST;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of levels: names, what is on by default, dump intervals. Asks no other room. See levels.h. */
+/* The table of levels: names, defaults, dump intervals. */
 #include <math.h>
 #include "daemon/core/levels.h"
 
@@ -14,7 +14,7 @@ static const struct {
 };
 _Static_assert(ARRAY_SIZE(table) == LEVEL_MAX, "a row a level");
 
-/* Every word after a comma; the first comma is left out by level_words(). */
+/* ", NAME" for each level; level_words() skips the first comma. */
 static const char words[] =
 #define LEVEL(id, word, on, interval_minutes) ", " word
 #include "proto/levels.def"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The collection levels and the switches within them by name: what every room may know of them. The table is
- * proto/levels.def, their state is levels.h's. "Level" stands for both where they are treated alike.
+ * Names of collection levels and of the switches within them ("level" means both). The table is proto/levels.def;
+ * levels.h has the state.
  */
 #ifndef RANKTRACE_DAEMON_CORE_LEVEL_H
 #define RANKTRACE_DAEMON_CORE_LEVEL_H
@@ -20,9 +20,9 @@ enum level {
 /* "L0" .. "L3", "L1.launches", ..., exactly. */
 int level_parse(const char *text, enum level *ret);
 const char *level_name(enum level level);
-/* All words, for a sentence: "L0, L1, L2, L3, L1.launches". */
+/* All names: "L0, L1, L2, L3, L1.launches". */
 const char *level_words(void);
-/* Whether it writes dumps, every so many minutes. */
+/* Whether it writes dumps at an interval. */
 bool level_has_interval(enum level level);
 
 #endif

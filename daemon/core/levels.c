@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collection levels: which are on, turning them on and off, and the end of those set for a time. See levels.h. */
+/* State of the levels: turning them on and off, and the end of those set for a time. */
 #include <stdarg.h>
 #include "daemon/core/context.h"
 #include "daemon/core/levels.h"
 #include "daemon/base/log.h"
 
-/* After an end of time that failed; a second would fill the log. */
+/* Between attempts to turn off a level that failed to. */
 #define LEVELS_RETRY_NS (60 * NSEC_PER_SEC)
 
 static void levels_append(char *report, size_t report_size, const char *format, ...) _printf_(3, 4);
@@ -22,36 +22,36 @@ static void levels_append(char *report, size_t report_size, const char *format, 
 	va_end(args);
 }
 
-/* Attaches or detaches, and says what happened. */
+/* Attaches or detaches, and reports the result. */
 static int switch_level(struct context *context, enum level level, bool on, char *report, size_t report_size)
 {
 	struct levels *levels = &context->levels;
 	uint64_t until_ns = levels->until_ns[level];
-	char told[1024] = "";
+	char text[1024] = "";
 	int r = 0;
 
 	if (levels->on[level] == on) {
 		levels_append(report, report_size, "%s was %s already%s", level_name(level), on ? "on" : "off",
-			levels->raised[level] ? ", because of a finding" : "");
+			levels->is_auto[level] ? ", because of a finding" : "");
 		return 0;
 	}
-	levels->until_ns[level] = 0; /* what is told while it goes off prolongs nothing */
+	levels->until_ns[level] = 0; /* dumps written while it goes off must not prolong it */
 	if (levels->apply)
-		r = levels->apply(context->collectors, level, on, told, sizeof(told));
+		r = levels->apply(context->collectors, level, on, text, sizeof(text));
 	if (r < 0) {
 		levels->until_ns[level] = until_ns;
-		levels_append(report, report_size, "%s stays %s: %s", level_name(level), on ? "off" : "on",
-			told[0] ? told : strerror(-r));
+		levels_append(report, report_size, "cannot turn %s %s: %s", level_name(level), on ? "on" : "off",
+			text[0] ? text : strerror(-r));
 		log_warning("levels", "%s", report);
 		return r;
 	}
 	levels->on[level] = on;
 	levels_append(report, report_size, "%s %s: %s", level_name(level), on ? "on" : "off",
-		told[0] ? told : "no collector serves it here");
+		text[0] ? text : "no collector serves it here");
 	return 0;
 }
 
-/* A time beyond the clock's end is no end. */
+/* An end beyond the clock's range means none. */
 static void set_end(struct levels *levels, enum level level, uint64_t for_ns, char *report, size_t report_size)
 {
 	uint64_t now_ns = monotonic_ns();
@@ -73,7 +73,7 @@ int levels_set(struct context *context, enum level level, bool on, uint64_t for_
 	r = switch_level(context, level, on, report, report_size);
 	if (r < 0)
 		return r;
-	levels->raised[level] = false;
+	levels->is_auto[level] = false;
 	levels->set_ns[level] = monotonic_ns();
 	set_end(levels, level, for_ns, report, report_size);
 	r = levels_save(levels, context->config.state_dir);
@@ -84,7 +84,7 @@ int levels_set(struct context *context, enum level level, bool on, uint64_t for_
 	return 0;
 }
 
-int levels_raise(struct context *context, enum level level, uint64_t for_ns, const char *why)
+int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, const char *why)
 {
 	struct levels *levels = &context->levels;
 	char report[1024] = "";
@@ -95,19 +95,19 @@ int levels_raise(struct context *context, enum level level, uint64_t for_ns, con
 	r = switch_level(context, level, true, report, sizeof(report));
 	if (r < 0)
 		return r;
-	levels->raised[level] = true;
+	levels->is_auto[level] = true;
 	set_end(levels, level, for_ns, report, sizeof(report));
-	log_notice("levels", "to see more of \"%s\": %s", why, report);
+	log_notice("levels", "investigating \"%s\": %s", why, report);
 	return 0;
 }
 
 void levels_prolong(struct levels *levels, enum level level, uint64_t by_ns)
 {
-	if (levels->on[level] && levels->raised[level] && levels->until_ns[level])
+	if (levels->on[level] && levels->is_auto[level] && levels->until_ns[level])
 		levels->until_ns[level] += by_ns;
 }
 
-/* Nobody set it, so nothing is saved. */
+/* Not saved: no operator set it. */
 static int lower(struct context *context, enum level level)
 {
 	struct levels *levels = &context->levels;
@@ -116,7 +116,7 @@ static int lower(struct context *context, enum level level)
 
 	if (r < 0)
 		return r;
-	levels->raised[level] = false;
+	levels->is_auto[level] = false;
 	levels->until_ns[level] = 0;
 	log_notice("levels", "%s", report);
 	return 0;
@@ -133,9 +133,9 @@ void levels_tick(struct context *context, uint64_t now_ns)
 
 		if (!levels->on[l] || !levels->until_ns[l] || now_ns < levels->until_ns[l])
 			continue;
-		log_notice("levels", "the time of %s is over, turning it off", level_name(l));
-		r = levels->raised[l] ? lower(context, l) : levels_set(context, l, false, 0, report, sizeof(report));
-		levels->set_ns[l] = set_ns; /* it was time, nobody's wish */
+		log_notice("levels", "%s: time limit reached, turning it off", level_name(l));
+		r = levels->is_auto[l] ? lower(context, l) : levels_set(context, l, false, 0, report, sizeof(report));
+		levels->set_ns[l] = set_ns; /* a time limit is no operator's setting */
 		if (r < 0)
 			levels->until_ns[l] = now_ns + LEVELS_RETRY_NS;
 	}

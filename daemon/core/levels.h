@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collection levels and the switches within them: which are on, until when, and the dump intervals. State survives a restart
- * (STATE_DIR/levels, written atomically). Turning a level on or off attaches or detaches at once, through the
- * collectors, and says what happened.
+ * State of collection levels and of the switches within them: which are on, until when, and their dump intervals.
+ * Survives a restart (STATE_DIR/levels, written atomically). Setting a level attaches or detaches at once, through the
+ * collectors.
  */
 #ifndef RANKTRACE_DAEMON_CORE_LEVELS_H
 #define RANKTRACE_DAEMON_CORE_LEVELS_H
@@ -14,11 +14,11 @@ struct collectors;
 
 struct levels {
 	bool on[LEVEL_MAX];
-	uint64_t until_ns[LEVEL_MAX];       /* CLOCK_MONOTONIC; 0: no end (set --for) */
-	double interval_minutes[LEVEL_MAX]; /* 0: has none */
-	bool raised[LEVEL_MAX];             /* on by levels_raise(), not by anybody's wish: is not saved */
-	uint64_t set_ns[LEVEL_MAX];         /* when somebody set it last, CLOCK_MONOTONIC; 0: not since start */
-	/* Attaches and detaches what serves the level (collectors_level()); NULL: nothing serves any. */
+	uint64_t until_ns[LEVEL_MAX];	    /* CLOCK_MONOTONIC; 0: no end (set --for) */
+	double interval_minutes[LEVEL_MAX]; /* 0: no interval */
+	bool is_auto[LEVEL_MAX];	    /* on by levels_auto_on(), not by an operator; not saved */
+	uint64_t set_ns[LEVEL_MAX];	    /* last set by an operator, CLOCK_MONOTONIC; 0: never */
+	/* Attaches and detaches for the level (collectors_level()); NULL: nothing serves any. */
 	int (*apply)(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);
 };
 
@@ -31,21 +31,21 @@ int levels_load(struct levels *levels, const char *state_dir);
 int levels_save(const struct levels *levels, const char *state_dir);
 
 /*
- * Turns a level on or off, asks every collector that serves it, saves, and writes one or more sentences on what
- * happened to report ("L1 on: 14 probes in 2 libraries, 2 ranks; 3 symbols not found: ..."). for_ns 0: until changed.
+ * Turns a level on or off through every collector that serves it, saves, and writes the result to report, in sentences
+ * ("L1 on: 14 probes in 2 libraries, 2 ranks; 3 symbols not found: ..."). for_ns 0: no end.
  */
 int levels_set(struct context *context, enum level level, bool on, uint64_t for_ns, char *report, size_t report_size);
 
 /*
- * Turns a level on that is off, for a time, because more must be seen; why: a sentence for the log. It is not saved and ends
- * with the time or the daemon; levels_set() of the same level ends it, and has its own way. -EALREADY: it is on.
+ * Turns a level on for a time, to investigate `why` (a sentence for the log). Not saved. Ends with the time, the
+ * daemon, or levels_set() of the level. -EALREADY: it is on.
  */
-int levels_raise(struct context *context, enum level level, uint64_t for_ns, const char *why);
+int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, const char *why);
 
-/* A level that levels_raise() turned on stays on for so much longer; others are left as they are. */
+/* Extends a level turned on by levels_auto_on(); others are unchanged. */
 void levels_prolong(struct levels *levels, enum level level, uint64_t by_ns);
 
-/* Ends levels whose time is over. Called every second. */
+/* Ends levels at their time limit. Called every second. */
 void levels_tick(struct context *context, uint64_t now_ns);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of levels on disk: STATE_DIR/levels, replaced as a whole (written beside it, synced, renamed), so that a
- * reader finds the old state or the new one. The end of a `set --for` is kept in UTC, because the daemon's own clock
- * starts anew with the machine.
+ * Levels on disk: STATE_DIR/levels, replaced atomically (written beside it, synced, renamed). The end of a `set --for`
+ * is UTC: the monotonic clock restarts with the machine.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -43,7 +42,7 @@ static int levels_file_load_line(void *arg, const struct ini_line *line, char *e
 	int r;
 
 	if (!streq(line->section, "level") || level_parse(line->name, &level) < 0) {
-		snprintf(error, error_size, "a section other than [level \"NAME\"], with NAME of %s", level_words());
+		snprintf(error, error_size, "expected a section [level \"NAME\"], NAME one of %s", level_words());
 		return -EINVAL;
 	}
 	if (!line->key)
@@ -79,7 +78,8 @@ int levels_load(struct levels *levels, const char *state_dir)
 		if (!loading.levels.on[l] || !off_at_ns)
 			continue;
 		if (off_at_ns <= utc_ns) {
-			log_notice("levels", "the time of %s ended while no daemon ran, leaving it off", level_name(l));
+			log_notice(
+				"levels", "%s: time limit reached while no daemon ran, leaving it off", level_name(l));
 			loading.levels.on[l] = false;
 		} else {
 			loading.levels.until_ns[l] = now_ns + (off_at_ns - utc_ns);
@@ -96,7 +96,7 @@ static void write_levels(FILE *f, const struct levels *levels)
 	fprintf(f, "# The state of levels, written by ranktraced; tracectl set and interval change it.\n");
 	for (enum level l = 0; l < LEVEL_MAX; l++) {
 		uint64_t until_ns = levels->until_ns[l];
-		bool on = levels->on[l] && !levels->raised[l];
+		bool on = levels->on[l] && !levels->is_auto[l];
 
 		fprintf(f, "\n[level \"%s\"]\non = %s\n", level_name(l), on ? "true" : "false");
 		if (on && until_ns)
@@ -133,7 +133,7 @@ int levels_save(const struct levels *levels, const char *state_dir)
 		unlink(fresh);
 		return r;
 	}
-	/* The rename itself is on disk only when the folder is. */
+	/* The rename is durable only when the folder is synced. */
 	dir = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return dir < 0 || fsync(dir) < 0 ? -errno : 0;
 }

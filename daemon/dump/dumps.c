@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dumps.h. What was written stands in the state file of the dumps, so that a restart knows it. */
+/* Schedules dumps and runs their process. The state file records dumps across restarts. */
 #include "daemon/dump/dumps.h"
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/* See dumps.h. */
+/* The process. */
 
 void dump_child_program(const char *name, char *ret, size_t size)
 {
@@ -34,7 +34,7 @@ void dump_child_program(const char *name, char *ret, size_t size)
 	snprintf(ret, size, "%s/%s", RANKTRACE_LIBEXECDIR, name);
 }
 
-/* Its stdin and stdout are nothing, its stderr is our pipe, and signals are as in a new process. */
+/* stdin and stdout are /dev/null, stderr is the pipe, signals are reset. */
 static int spawn(char *const *argv, int said_fd, pid_t *ret)
 {
 	posix_spawn_file_actions_t actions;
@@ -81,7 +81,7 @@ int dump_child_start(struct dump_child *child, const char *const *argv)
 	ours = ends[0];
 	its = ends[1];
 	*child = (struct dump_child){.said_fd = -1};
-	r = spawn((char *const *)argv, its, &child->pid); /* which changes none of it */
+	r = spawn((char *const *)argv, its, &child->pid); /* does not change argv */
 	if (r < 0) {
 		child->pid = 0;
 		return r;
@@ -90,7 +90,7 @@ int dump_child_start(struct dump_child *child, const char *const *argv)
 	return 0;
 }
 
-/* What does not fit is read and forgotten, so that it never waits for us. */
+/* Excess is read and discarded, so that the child never blocks. */
 static void listen_to(struct dump_child *child)
 {
 	char rest[256];
@@ -129,7 +129,7 @@ bool dump_child_ended(struct dump_child *child, struct dump_end *ret)
 	close(child->said_fd);
 	*ret = (struct dump_end){.failed = pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0,
 		.cpu_ns = dump_child_timeval_ns(usage.ru_utime) + dump_child_timeval_ns(usage.ru_stime)};
-	child->said[strcspn(child->said, "\n")] = 0; /* the first sentence says it */
+	child->said[strcspn(child->said, "\n")] = 0; /* only the first sentence */
 	copy_text(ret->why, sizeof(ret->why), child->said);
 	if (ret->failed && !ret->why[0] && WIFSIGNALED(status))
 		snprintf(ret->why, sizeof(ret->why), "it was ended by a signal: %s", strsignal(WTERMSIG(status)));
@@ -150,7 +150,7 @@ void dump_child_kill(struct dump_child *child)
 	*child = (struct dump_child){.said_fd = -1};
 }
 
-#define FIRST_NS (10 * NSEC_PER_SEC) /* after a start: what was left of before */
+#define FIRST_NS (10 * NSEC_PER_SEC) /* after a start: dumps due before it */
 #define LONGEST_NS (1800 * NSEC_PER_SEC)
 
 static const enum level levels[DUMP_KIND_MAX] = {
@@ -159,11 +159,11 @@ static const enum level levels[DUMP_KIND_MAX] = {
 struct dumps {
 	struct context *context;
 	struct dump_child child;
-	uint64_t began_ns;		 /* when the dump that runs began */
-	unsigned kinds;			 /* it writes, a bit each */
-	uint64_t due_ns[DUMP_KIND_MAX];	 /* of kinds that were never dumped since start */
-	uint64_t last_ns[DUMP_KIND_MAX]; /* when the last dump of it began; 0: none since start */
-	bool dirty[DUMP_KIND_MAX];	 /* on at some time since then */
+	uint64_t began_ns;		 /* start of the running dump */
+	unsigned kinds;			 /* kinds it writes, one bit each */
+	uint64_t due_ns[DUMP_KIND_MAX];	 /* of kinds not dumped since start */
+	uint64_t last_ns[DUMP_KIND_MAX]; /* start of the kind's last dump; 0: none since start */
+	bool dirty[DUMP_KIND_MAX];	 /* its level was on since then */
 	struct dump_state state;
 	uint64_t cpu_ns;
 	char program[PATH_MAX], dir[PATH_MAX + 8], trouble[DUMP_TROUBLE_BYTES];

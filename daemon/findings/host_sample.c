@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See host_sample.h. Remembers the counts of the look before. */
+/* Samples of one process from /proc and cgroup files: differences to the counts of the sample before. */
 #include "daemon/findings/host_sample.h"
 #include "daemon/base/procfs.h"
 
 #include <fcntl.h>
 #include <limits.h>
 
-/* See host_sample.h. Paths come from /proc/PID/cgroup and lead only below cgroup_root. */
+/* Paths come from /proc/PID/cgroup and resolve only below cgroup_root. */
 
 #define STAT_BYTES_MAX 4096
 
-/* The number behind that word at the start of a line; false where there is none. */
-static bool host_cgroup_number_of(const char *text, const char *word, uint64_t *ret)
+/* Number after `word` at the start of a line; false if absent. */
+static bool host_cgroup_number(const char *text, const char *word, uint64_t *ret)
 {
 	size_t length = strlen(word);
 
@@ -25,8 +25,8 @@ static bool host_cgroup_number_of(const char *text, const char *word, uint64_t *
 	return false;
 }
 
-/* *ret_limited: a limit holds here. *ret_ns: so long it held the group back. */
-static bool read_stat(const char *path, bool *ret_limited, uint64_t *ret_ns)
+/* *ret_limited: the group has a CPU limit. *ret_ns: its total throttled time. */
+static bool host_cgroup_read_stat(const char *path, bool *ret_limited, uint64_t *ret_ns)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	char text[STAT_BYTES_MAX];
@@ -36,17 +36,17 @@ static bool read_stat(const char *path, bool *ret_limited, uint64_t *ret_ns)
 	if (n <= 0)
 		return false;
 	text[n] = 0;
-	*ret_limited = host_cgroup_number_of(text, "nr_periods", &periods) && periods > 0;
-	if (host_cgroup_number_of(text, "throttled_usec", &throttled))
+	*ret_limited = host_cgroup_number(text, "nr_periods", &periods) && periods > 0;
+	if (host_cgroup_number(text, "throttled_usec", &throttled))
 		*ret_ns = throttled > UINT64_MAX / NSEC_PER_USEC ? UINT64_MAX : throttled * NSEC_PER_USEC;
-	else if (host_cgroup_number_of(text, "throttled_time", &throttled))
+	else if (host_cgroup_number(text, "throttled_time", &throttled))
 		*ret_ns = throttled;
 	else
-		*ret_ns = 0; /* no controller here: nothing is held back */
+		*ret_ns = 0; /* no CPU controller: never throttled */
 	return true;
 }
 
-static bool leads_elsewhere(const char *path)
+static bool host_cgroup_path_escapes(const char *path)
 {
 	for (const char *p = path; (p = strstr(p, "..")); p += 2)
 		if ((p == path || p[-1] == '/') && (p[2] == 0 || p[2] == '/'))
@@ -54,7 +54,7 @@ static bool leads_elsewhere(const char *path)
 	return path[0] != '/';
 }
 
-/* A group of before keeps what was read. */
+/* A group found before keeps its counts. */
 static void host_cgroup_keep(struct host_cgroup *fresh, struct host_cgroup *before, const char *path)
 {
 	char *copy = NULL;
@@ -76,13 +76,13 @@ static void host_cgroup_keep(struct host_cgroup *fresh, struct host_cgroup *befo
 	fresh->group[fresh->count++].fresh = true;
 }
 
-/* The group and those above it, without the root, which has no limit. */
-static void look_up_from(struct host_cgroup *fresh, struct host_cgroup *before, const char *root, const char *hierarchy,
-	const char *group)
+/* The group and its ancestors, except the root, which has no limit. */
+static void host_cgroup_scan_path(struct host_cgroup *fresh, struct host_cgroup *before, const char *root,
+	const char *hierarchy, const char *group)
 {
 	char path[PATH_MAX], below[PATH_MAX];
 
-	if (leads_elsewhere(group) || !copy_text(below, sizeof(below), group))
+	if (host_cgroup_path_escapes(group) || !copy_text(below, sizeof(below), group))
 		return;
 	for (unsigned level = 0; level < HOST_CGROUPS_MAX; level++) {
 		bool limited = false;
@@ -93,7 +93,7 @@ static void look_up_from(struct host_cgroup *fresh, struct host_cgroup *before, 
 			break;
 		if (snprintf(path, sizeof(path), "%s%s%s/cpu.stat", root, hierarchy, below) >= (int)sizeof(path))
 			break;
-		if (read_stat(path, &limited, &throttled_ns)) {
+		if (host_cgroup_read_stat(path, &limited, &throttled_ns)) {
 			fresh->known = true;
 			if (limited)
 				host_cgroup_keep(fresh, before, path);
@@ -105,8 +105,8 @@ static void look_up_from(struct host_cgroup *fresh, struct host_cgroup *before, 
 	}
 }
 
-/* Whether "cpu" is one of the words. */
-static bool has_cpu(const char *words, size_t length)
+/* Is "cpu" one of the controllers? */
+static bool host_cgroup_has_cpu(const char *words, size_t length)
 {
 	for (size_t at = 0; at < length;) {
 		size_t n = strcspn(words + at, ",:");
@@ -118,7 +118,7 @@ static bool has_cpu(const char *words, size_t length)
 	return false;
 }
 
-void host_cgroup_look(struct host_cgroup *cgroup, const char *proc_root, const char *cgroup_root, uint32_t pid)
+void host_cgroup_scan(struct host_cgroup *cgroup, const char *proc_root, const char *cgroup_root, uint32_t pid)
 {
 	_cleanup_free_ char *text = NULL;
 	struct host_cgroup fresh = {0};
@@ -133,17 +133,17 @@ void host_cgroup_look(struct host_cgroup *cgroup, const char *proc_root, const c
 		if (!path)
 			continue;
 		if (strncmp(line, "0::", 3) == 0) {
-			look_up_from(&fresh, cgroup, cgroup_root, "", path + 1);
-			look_up_from(&fresh, cgroup, cgroup_root, "/unified", path + 1);
-		} else if (has_cpu(words + 1, (size_t)(path - words - 1))) {
-			look_up_from(&fresh, cgroup, cgroup_root, "/cpu", path + 1);
+			host_cgroup_scan_path(&fresh, cgroup, cgroup_root, "", path + 1);
+			host_cgroup_scan_path(&fresh, cgroup, cgroup_root, "/unified", path + 1);
+		} else if (host_cgroup_has_cpu(words + 1, (size_t)(path - words - 1))) {
+			host_cgroup_scan_path(&fresh, cgroup, cgroup_root, "/cpu", path + 1);
 		}
 	}
 	host_cgroup_free(cgroup);
 	*cgroup = fresh;
 }
 
-bool host_cgroup_take(struct host_cgroup *cgroup, uint64_t *ret_throttled_ns)
+bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_ns)
 {
 	uint64_t most_ns = 0;
 
@@ -153,7 +153,7 @@ bool host_cgroup_take(struct host_cgroup *cgroup, uint64_t *ret_throttled_ns)
 		uint64_t now_ns = 0, before_ns = cgroup->group[i].throttled_ns;
 		bool limited;
 
-		if (!read_stat(cgroup->group[i].path, &limited, &now_ns))
+		if (!host_cgroup_read_stat(cgroup->group[i].path, &limited, &now_ns))
 			continue;
 		if (!cgroup->group[i].fresh && now_ns > before_ns && now_ns - before_ns > most_ns)
 			most_ns = now_ns - before_ns;
@@ -175,9 +175,9 @@ struct host_sampler {
 	char proc_root[128], cgroup_root[128];
 	uint32_t pid;
 	uint64_t start_time_ns;
-	uint64_t taken_ns; /* 0: never */
+	uint64_t taken_ns; /* 0: no sample yet */
 	struct procfs_stat stat;
-	uint32_t thread_id; /* 0: its counts are not known */
+	uint32_t thread_id; /* 0: run delay unknown */
 	uint64_t run_delay_ns;
 	struct host_cgroup cgroup;
 	uint64_t cgroup_next_ns;
@@ -227,16 +227,16 @@ static uint64_t take_run_delay(struct host_sampler *sampler, uint32_t thread_id)
 	return ret;
 }
 
-/* Added up over CPUs, so it may be more than has passed. */
+/* Summed over CPUs, so it can exceed the duration. */
 static uint64_t take_throttled(struct host_sampler *sampler, uint64_t now_ns, uint64_t duration_ns)
 {
 	uint64_t throttled_ns;
 
 	if (now_ns >= sampler->cgroup_next_ns) {
-		host_cgroup_look(&sampler->cgroup, sampler->proc_root, sampler->cgroup_root, sampler->pid);
-		sampler->cgroup_next_ns = now_ns + HOST_CGROUP_LOOK_NS;
+		host_cgroup_scan(&sampler->cgroup, sampler->proc_root, sampler->cgroup_root, sampler->pid);
+		sampler->cgroup_next_ns = now_ns + HOST_CGROUP_SCAN_NS;
 	}
-	if (!host_cgroup_take(&sampler->cgroup, &throttled_ns))
+	if (!host_cgroup_throttled(&sampler->cgroup, &throttled_ns))
 		return HOST_UNKNOWN;
 	return throttled_ns < duration_ns ? throttled_ns : duration_ns;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is watched, and when what is done. See online.h. */
+/* Lifecycle of the online detector: registers ranks, runs its parts every tick. */
 #include "bpf/event.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
@@ -14,8 +14,8 @@ static int64_t online_clock_ns(clockid_t clock)
 	return (int64_t)t.tv_sec * (int64_t)NSEC_PER_SEC + t.tv_nsec;
 }
 
-/* /proc tells starts by the clock that goes on while the machine sleeps. */
-static uint64_t start_ns(const struct rank *rank)
+/* /proc counts starts on CLOCK_BOOTTIME, which includes suspend. */
+static uint64_t online_start_ns(const struct rank *rank)
 {
 	int64_t slept_ns = online_clock_ns(CLOCK_BOOTTIME) - online_clock_ns(CLOCK_MONOTONIC);
 	int64_t start = (int64_t)rank->start_time_ns - (slept_ns > 0 ? slept_ns : 0);
@@ -28,7 +28,7 @@ static uint32_t world_size(const struct rank *rank)
 	return rank->env.world_size > 0 ? (uint32_t)rank->env.world_size : 1;
 }
 
-/* A number that the aligner gives anew is nobody else's any more. */
+/* A number reused by the aligner no longer names an ended rank. */
 static void forget_number(struct online *online, int number)
 {
 	for (size_t i = 0; i < FINDINGS_ENDED; i++)
@@ -39,21 +39,20 @@ static void forget_number(struct online *online, int number)
 static void online_begin(struct online *online, const struct rank *rank)
 {
 	struct online_process *process = &online->slot[rank->slot];
-	int number = align_rank_new(online->align, &(struct align_rank){
-							   .job = rank->env.job,
-							   .rank = rank->env.rank,
-							   .world_size = world_size(rank),
-							   .host = rank->host,
-							   .card = rank->env.card,
-							   .port = rank->env.master_port > 0
-									   ? (uint16_t)rank->env.master_port
-									   : 0,
-							   .start_ns = start_ns(rank),
-							   .from_start = rank->from_start,
-						   });
+	int number = align_rank_new(
+		online->align, &(struct align_rank){
+				       .job = rank->env.job,
+				       .rank = rank->env.rank,
+				       .world_size = world_size(rank),
+				       .host = rank->host,
+				       .card = rank->env.card,
+				       .port = rank->env.master_port > 0 ? (uint16_t)rank->env.master_port : 0,
+				       .start_ns = online_start_ns(rank),
+				       .from_start = rank->from_start,
+			       });
 
 	if (number < 0)
-		return; /* beyond the bound: it is not judged, and the aligner counts it */
+		return; /* bound reached: not judged; the aligner counts it */
 	forget_number(online, number);
 	*process = (struct online_process){
 		.instance = rank->instance,
@@ -110,7 +109,7 @@ static void online_want(void *arg, unsigned wants, const char *job, const char *
 {
 	struct online *online = arg;
 
-	online_auto_level_want(&online->raise, online->context, wants, job, why, monotonic_ns());
+	online_auto_level_want(&online->auto_level, online->context, wants, job, why, monotonic_ns());
 }
 
 static struct detect_options options_of(const struct config *config)
@@ -144,7 +143,7 @@ int online_new(struct context *context, struct online **ret)
 	online->slots = slots;
 	(void)copy_text(online->proc_root, sizeof(online->proc_root), "/proc");
 	(void)copy_text(online->cgroup_root, sizeof(online->cgroup_root), "/sys/fs/cgroup");
-	/* Microseconds, so that programs which know only floating point read them whole. */
+	/* Microseconds: exact in programs with only floating point. */
 	online->id_base = realtime_ns() / NSEC_PER_USEC;
 	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish, .want = online_want, .arg = online});
 	r = online->detect ? ranks_observe(context->ranks, online_on_rank, online) : -ENOMEM;
@@ -178,8 +177,8 @@ struct online *online_free(struct online *online)
 	return NULL;
 }
 
-/* What the kernel dropped may have been records of any rank. */
-static void online_tell_drops(struct online *online)
+/* Dropped records may belong to any rank. */
+static void online_feed_drops(struct online *online)
 {
 	const struct kernel *kernel = online->context->kernel;
 	uint64_t drops = kernel ? kernel_drops(kernel, RT_KIND_CALL) : 0;
@@ -192,8 +191,8 @@ static void online_tell_drops(struct online *online)
 	online->drops = drops;
 }
 
-/* Not from within detect_advance(), which may raise the level. */
-static void tell_watched(struct online *online, uint64_t now_ns)
+/* Not from within detect_advance(), which may turn the level on. */
+static void online_feed_watched(struct online *online, uint64_t now_ns)
 {
 	bool on = online->context->levels.on[LEVEL_L1];
 
@@ -209,11 +208,11 @@ void online_tick(struct online *online, uint64_t now_ns)
 	if (!online)
 		return;
 	online_samples_take(online, now_ns);
-	online_tell_drops(online);
+	online_feed_drops(online);
 	detect_advance(online->detect, now_ns);
-	tell_watched(online, now_ns);
-	online_stall_snapshot(online, now_ns);
-	online_auto_level_tick(&online->raise, online->context, online->counts.suspected > 0, now_ns);
+	online_feed_watched(online, now_ns);
+	online_stall_tick(online, now_ns);
+	online_auto_level_tick(&online->auto_level, online->context, online->counts.suspected > 0, now_ns);
 }
 
 void online_counts_get(const struct online *online, struct online_counts *ret)
@@ -227,5 +226,5 @@ void online_counts_get(const struct online *online, struct online_counts *ret)
 	align_counts(online->align, &align);
 	ret->frames = align.frames;
 	ret->ranks_left_out = align.ranks_left_out;
-	ret->raises = online->raise.count;
+	ret->raises = online->auto_level.count;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stages, steps and operations of ranks, waits and launches, to the aligner. */
+/* Events of ranks to the aligner: stages, steps, operations, waits, launches. */
 #include "daemon/findings/online_internal.h"
 
-#define LONGER_PART 20
+#define GROWTH_PART 20
 
 struct online_process *online_process(struct online *online, uint32_t slot, int64_t instance)
 {
@@ -15,11 +15,11 @@ static void online_on_stage(void *arg, uint32_t slot, int64_t instance, const st
 {
 	struct online *online = arg;
 	const struct online_process *process = online_process(online, slot, instance);
-	struct align_stage told;
+	struct align_stage event;
 
 	if (!process)
 		return;
-	told = (struct align_stage){
+	event = (struct align_stage){
 		.step = stage->step,
 		.kind = stage_of_stage(stage->stage).kind,
 		.start_ns = stage->start_ns,
@@ -27,17 +27,17 @@ static void online_on_stage(void *arg, uint32_t slot, int64_t instance, const st
 		.thread_id = stage->thread_id,
 		.depth = stage->depth,
 	};
-	align_stage(online->align, process->process, &told);
+	align_stage(online->align, process->process, &event);
 }
 
-/* By as much as makes several of them a reason to see more (GROWTH_LEAST in slow_rank_internal.h). */
-static bool is_long(const struct online *online, int process, uint64_t step_ns)
+/* Longer by the least growth that counts as a suspicion (GROWTH_LEAST in slow_rank_internal.h). */
+static bool online_feed_is_long(const struct online *online, int process, uint64_t step_ns)
 {
 	struct align_job_info job;
 	uint32_t number, index;
 
-	return align_where(online->align, process, &number, &index) && align_job_info(online->align, number, &job) &&
-	       job.step_ns && step_ns > job.step_ns + job.step_ns / LONGER_PART;
+	return align_locate(online->align, process, &number, &index) && align_job_info(online->align, number, &job) &&
+	       job.step_ns && step_ns > job.step_ns + job.step_ns / GROWTH_PART;
 }
 
 static void online_on_step(void *arg, uint32_t slot, int64_t instance, const struct steps_step *step)
@@ -47,35 +47,38 @@ static void online_on_step(void *arg, uint32_t slot, int64_t instance, const str
 
 	if (!process)
 		return;
-	if (is_long(online, process->process, step->duration_ns))
-		online_samples_closer(online, monotonic_ns());
+	if (online_feed_is_long(online, process->process, step->duration_ns))
+		online_samples_densify(online, monotonic_ns());
 	align_step(
 		online->align, process->process, &(struct align_step){step->step, step->start_ns, step->duration_ns});
 }
 
-/* gloo works on the host, and its operations are followed to their end; of the others the host only sees how long it
- * took to queue them, which says nothing of who waits. */
-static bool online_feed_times_of(const struct coll_row *op, struct align_op *told)
+/*
+ * gloo works on the host: its calls last to completion. For others the host sees only the time to queue them, which
+ * does not show who waits.
+ */
+static bool online_feed_times(const struct coll_row *op, struct align_op *ret)
 {
 	if (op->device && op->device_start_ns != COLL_UNKNOWN && op->device_duration_ns != COLL_UNKNOWN) {
-		told->tier = FRAME_TIER_DEVICE;
-		told->start_ns = op->device_start_ns;
-		told->duration_ns = op->device_duration_ns;
+		ret->tier = FRAME_TIER_DEVICE;
+		ret->start_ns = op->device_start_ns;
+		ret->duration_ns = op->device_duration_ns;
 		return true;
 	}
 	if (strcmp(op->family, "gloo") != 0 || op->host_duration_ns == COLL_UNKNOWN)
 		return false;
-	told->tier = FRAME_TIER_HOST;
-	told->start_ns = op->host_start_ns;
-	told->duration_ns = op->host_duration_ns;
+	ret->tier = FRAME_TIER_HOST;
+	ret->start_ns = op->host_start_ns;
+	ret->duration_ns = op->host_duration_ns;
 	return true;
 }
 
-static void online_on_coll(void *arg, uint32_t slot, int64_t instance, const struct coll_row *op, int64_t step, int32_t member)
+static void online_on_coll(
+	void *arg, uint32_t slot, int64_t instance, const struct coll_row *op, int64_t step, int32_t member)
 {
 	struct online *online = arg;
 	struct online_process *process = online_process(online, slot, instance);
-	struct align_op told = {
+	struct align_op event = {
 		.communicator = op->communicator,
 		.seq = op->seq_from == COLL_SEQ_ATTACH ? 0 : op->seq,
 		.op = op->op,
@@ -91,10 +94,10 @@ static void online_on_coll(void *arg, uint32_t slot, int64_t instance, const str
 	end_ns = op->host_start_ns + (op->host_duration_ns == COLL_UNKNOWN ? 0 : op->host_duration_ns);
 	if (end_ns > process->op_ns)
 		process->op_ns = end_ns;
-	/* What was only recorded into a graph, or refused, was not done. */
-	if (op->captured || op->result || !online_feed_times_of(op, &told))
+	/* A captured or refused operation was not executed. */
+	if (op->captured || op->result || !online_feed_times(op, &event))
 		return;
-	align_op(online->align, process->process, &told);
+	align_op(online->align, process->process, &event);
 }
 
 static enum comm_kind online_feed_kind_of(const char *word)
@@ -105,7 +108,8 @@ static enum comm_kind online_feed_kind_of(const char *word)
 	return COMM_KIND_UNCLEAR;
 }
 
-static void online_on_communicator(void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator)
+static void online_on_communicator(
+	void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator)
 {
 	struct online *online = arg;
 	const struct online_process *process = online_process(online, slot, instance);
@@ -120,8 +124,8 @@ const struct rank_steps_observer online_steps_observer = {online_on_stage, onlin
 const struct rank_coll_observer online_coll_observer = {online_on_coll, online_on_communicator};
 
 /*
- * Of the step thread only, which is the main thread as long as nothing tells. Goes out with the next sample: waits
- * alone would look like samples of the time that they lasted.
+ * Of the step thread only: the main thread until it is known. Sent with the next sample, because a wait alone would
+ * read as a sample of its own duration.
  */
 void online_wait(struct online *online, uint32_t slot, int64_t instance, const struct online_wait_info *wait)
 {

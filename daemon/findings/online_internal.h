@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the room of findings: what online.c (who is watched, when what is done), online_feed.c (events in),
- * online_samples.c (samples of the system), online_stall.c (where ranks stand) and online_publish.c (findings out)
- * share.
+ * Shared by the parts of online detection: online.c (ranks and ticks), online_feed.c (events in), online_samples.c
+ * (samples of the operating system), online_stall.c (progress of ranks), online_auto_level.c (levels),
+ * online_publish.c (findings out) and online_recover.c (findings of a daemon that was killed).
  */
 #ifndef RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
 #define RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
@@ -17,58 +17,58 @@
 #include "daemon/steps/rank_steps.h"
 
 /*
- * More levels for a while, because a suspicion needs them. Bounded three ways: each for [findings] raise_for, or twice that
- * where something is suspected when it ends, which turning it off would put off; after one that came to nothing, and
- * after somebody set the level, a pause of raise_pause; and of all time at most raise_percent a level, an hour's worth
- * of which may be saved up. Where one ends that came to something and more is wanted, the level stays on for another,
- * as nothing can be attached while it is being detached.
+ * Levels turned on by a suspicion, bounded three ways. Each lasts [findings] raise_for, or twice that while something
+ * is suspected at its end. After one without a confirmed finding, and after an operator set the level, it pauses for
+ * raise_pause. Its share of time is at most raise_percent; at most one hour's share accumulates. If one with a
+ * confirmed finding ends while more is wanted, it is renewed without detaching: probes cannot attach while they
+ * detach.
  */
 
 struct context;
 
 struct online_auto_level {
-	uint64_t count;			  /* times that a level was turned on */
-	uint64_t budget_ns[LEVEL_MAX];	  /* that it may still be on */
-	uint64_t budget_at_ns[LEVEL_MAX]; /* as of then; 0: not used yet */
+	uint64_t count;			  /* times a level was turned on */
+	uint64_t budget_ns[LEVEL_MAX];	  /* time the level may still be on */
+	uint64_t budget_at_ns[LEVEL_MAX]; /* time of budget_ns; 0: unused */
 	uint64_t pause_until_ns[LEVEL_MAX];
-	uint64_t prolonged_ns[LEVEL_MAX]; /* since it was turned on */
-	bool raised[LEVEL_MAX]; /* by us, and not seen to be over yet */
-	bool fruitful[LEVEL_MAX]; /* something was confirmed since */
+	uint64_t prolonged_ns[LEVEL_MAX]; /* since turned on */
+	bool turned_on[LEVEL_MAX];	  /* turned on here, end not yet seen */
+	bool fruitful[LEVEL_MAX];	  /* a finding was confirmed since */
 };
 
 /* wants: bits of enum detect_want. */
-void online_auto_level_want(struct online_auto_level *raise, struct context *context, unsigned wants, const char *job,
+void online_auto_level_want(struct online_auto_level *state, struct context *context, unsigned wants, const char *job,
 	const char *why, uint64_t now_ns);
-/* A finding was confirmed. */
-void online_auto_level_confirmed(struct online_auto_level *raise);
-/* Every second at least: those that are over, and those that are to go on as something is suspected now. */
-void online_auto_level_tick(struct online_auto_level *raise, struct context *context, bool suspected, uint64_t now_ns);
+/* Call when a finding is confirmed. */
+void online_auto_level_confirmed(struct online_auto_level *state);
+/* Call at least once a second: notes levels that ended, prolongs those that still have a suspicion. */
+void online_auto_level_tick(struct online_auto_level *state, struct context *context, bool suspected, uint64_t now_ns);
 
-#define FINDINGS_ENDED 64 /* ranks that ended and are remembered, while their job lives */
+#define FINDINGS_ENDED 64 /* ended ranks kept while their job lives */
 #define FINDINGS_ENDED_NS (3600 * NSEC_PER_SEC)
-#define FINDINGS_TOLD_MAX 512
+#define ONLINE_PUBLISHED_MAX 512
 
-/* A process that is a rank, as the aligner knows it. */
+/* A rank's process, as registered with the aligner. */
 struct online_process {
-	int64_t instance; /* 0: the place is free */
-	int process;	  /* of the aligner */
+	int64_t instance; /* 0: free slot */
+	int process;	  /* the aligner's number */
 	uint32_t pid, slot;
-	uint64_t start_time_ns; /* as /proc has it */
+	uint64_t start_time_ns; /* as in /proc */
 	int32_t rank;
 	uint32_t world_size;
 	char job[64];
-	uint64_t ended_ns;  /* 0: it lives */
-	uint32_t thread_id; /* its step thread, 0 while not known */
-	uint64_t op_ns;	    /* end of the newest operation that was told */
-	struct preemptors preemptors;   /* of the waits that L3 told of since the sample before */
-	struct rank_steps_progress last; /* of one that ended: its place is another's */
+	uint64_t ended_ns;		 /* 0: alive */
+	uint32_t thread_id;		 /* step thread, 0 if unknown */
+	uint64_t op_ns;			 /* end of the newest operation fed */
+	struct preemptors preemptors;	 /* of L3's waits since the last sample */
+	struct rank_steps_progress last; /* if ended: its slot may be reused */
 	struct host_sampler *sampler;
 	struct host_sample newest;
-	struct host_sample sum; /* of the row that is being made */
+	struct host_sample sum; /* the unfinished row */
 };
 
-/* A finding that was told and is not over: what was said of it last. */
-struct findings_told {
+/* The last published state of a finding that is not over. */
+struct online_published {
 	uint64_t id;
 	enum finding_state state;
 	enum finding_cause cause;
@@ -78,28 +78,28 @@ struct findings_told {
 struct online {
 	struct context *context;
 	struct detect *detect;
-	struct align *align; /* detect's */
-	struct online_auto_level raise;
+	struct align *align; /* owned by detect */
+	struct online_auto_level auto_level;
 	char proc_root[128], cgroup_root[128];
-	uint64_t id_base; /* added to ids: no two starts give the same */
-	uint64_t sample_next_ns, sample_last_ns, look_next_ns, look_ended_ns;
-	uint64_t closer_until_ns, closer_left_ns, closer_at_ns; /* online_samples.c */
-	bool watched; /* the aligner knows that operations are seen */
-	uint64_t watched_ns; /* they were, at this time */
-	uint64_t drops; /* of the kernel, that the aligner knows of */
-	bool ending;	/* what is told is told for the last time */
+	uint64_t id_base; /* added to ids: unique across starts */
+	uint64_t sample_next_ns, sample_last_ns, stall_next_ns, stall_ended_next_ns;
+	uint64_t dense_until_ns, dense_budget_ns, dense_budget_at_ns; /* online_samples.c */
+	bool watched;	     /* the aligner was notified that operations are observed */
+	uint64_t watched_ns; /* last time they were */
+	uint64_t drops;	     /* kernel drops reported to the aligner */
+	bool ending;	     /* findings are published for the last time */
 	bool marked;	/* online_recover_mark() */
-	bool left;	/* some of an earlier daemon are open still: the mark stays for the next start */
+	bool unclosed;	/* findings of an earlier daemon are still open: keep the mark for the next start */
 	struct online_counts counts;
-	size_t told_count;
-	struct findings_told told[FINDINGS_TOLD_MAX];
+	size_t published_count;
+	struct online_published published[ONLINE_PUBLISHED_MAX];
 	struct online_process ended[FINDINGS_ENDED];
 	unsigned ended_next;
 	size_t slots;
 	struct online_process slot[];
 };
 
-/* online_feed.c: NULL where it is another's slot by now, or unknown to the framer. */
+/* online_feed.c: NULL if the slot was reused or the aligner has no such rank. */
 struct online_process *online_process(struct online *online, uint32_t slot, int64_t instance);
 /* online_samples.c */
 /* Stages and steps, operations and communicators of ranks; arg: struct online. */
@@ -107,18 +107,18 @@ extern const struct rank_steps_observer online_steps_observer;
 extern const struct rank_coll_observer online_coll_observer;
 
 void online_samples_take(struct online *online, uint64_t now_ns);
-/* A step was longer than usual: samples of a shorter time for a while. */
-void online_samples_closer(struct online *online, uint64_t now_ns);
+/* A step was longer than the job's usual one: sample densely for a while. */
+void online_samples_densify(struct online *online, uint64_t now_ns);
 void online_samples_end(struct online *online, struct online_process *process);
 /* online_stall.c */
-void online_stall_snapshot(struct online *online, uint64_t now_ns);
-/* A rank has ended just now, others may live. */
+void online_stall_tick(struct online *online, uint64_t now_ns);
+/* A rank has just ended; others may live. */
 void online_stall_ended(struct online *online, uint64_t now_ns);
 /* online_publish.c: the sink of detect. */
 void online_publish(void *arg, const struct finding *finding);
-/* online_recover.c: findings that a daemon left open which was killed are closed. */
+/* online_recover.c: closes findings left open by a daemon that was killed. */
 void online_recover_close(struct online *online);
-/* That some are open, or none. */
+/* Records whether findings are open. */
 void online_recover_mark(struct online *online, bool open);
 
 #endif

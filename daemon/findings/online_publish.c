@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Findings out: a row of the store each time one is told, and a message in the journal when its state, cause or
- * severity is another than it was (a cost that grows is no news). The fields are documented in ranktraced(8).
+ * Publishes findings: a row of the store for each update, and a journal message when state, cause or severity changed
+ * (growing cost alone logs nothing). ranktraced(8) documents the fields.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "daemon/base/log.h"
 #include "daemon/store/store.h"
 
-/* One for each state, so that a watcher can wait for one of them alone. */
+/* One per state, so that watchers can filter on it. */
 static const char *const message_id[FINDING_STATE_MAX] = {
 	[FINDING_SUSPECTED] = "MESSAGE_ID=0e6703e664c44501a3d0b096198aafbf",
 	[FINDING_OPEN] = "MESSAGE_ID=7d1c0f8b1c0a4d0c9f4e6f4b6a1e52d3",
@@ -20,7 +20,7 @@ static const char *const message_id[FINDING_STATE_MAX] = {
 	[FINDING_DROPPED] = "MESSAGE_ID=e2f3a97c0e8b4c5f8a0d9e21c7b4f6a9",
 };
 
-static const char *const opening[FINDING_STATE_MAX] = {
+static const char *const state_prefix[FINDING_STATE_MAX] = {
 	[FINDING_SUSPECTED] = "suspected: ",
 	[FINDING_OPEN] = "",
 	[FINDING_CLOSED] = "over: ",
@@ -114,8 +114,8 @@ static void online_publish_add(struct fields *fields, const char *format, ...)
 	fields->field[fields->count++] = text;
 }
 
-/* Where the rank is; nothing of what is not known. */
-static void online_publish_add_place(struct fields *fields, const struct finding *f)
+/* Fields of the affected rank; unknown ones are omitted. */
+static void online_publish_add_subject(struct fields *fields, const struct finding *f)
 {
 	if (f->job[0])
 		online_publish_add(fields, "RANKTRACE_JOB=%s", f->job);
@@ -131,8 +131,8 @@ static void online_publish_add_place(struct fields *fields, const struct finding
 		online_publish_add(fields, "RANKTRACE_OTHERS=%s", f->others);
 }
 
-/* Is there another one than it on this node now? */
-static bool is_one_of_jobs(const struct online *online, const char *job)
+/* Does the node run another job now? */
+static bool online_publish_has_other_job(const struct online *online, const char *job)
 {
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance && online->slot[i].job[0] && !streq(online->slot[i].job, job))
@@ -140,13 +140,13 @@ static bool is_one_of_jobs(const struct online *online, const char *job)
 	return false;
 }
 
-static void journal(const struct online *online, const struct finding *f)
+static void online_publish_journal(const struct online *online, const struct finding *f)
 {
 	char message[sizeof(f->sentence) + sizeof(f->job) + 64];
-	bool many = f->job[0] && is_one_of_jobs(online, f->job);
+	bool many = f->job[0] && online_publish_has_other_job(online, f->job);
 	struct fields fields = {.count = 0};
 
-	snprintf(message, sizeof(message), "%s%s%s%s%s", opening[f->state], f->sentence, many ? " (job " : "",
+	snprintf(message, sizeof(message), "%s%s%s%s%s", state_prefix[f->state], f->sentence, many ? " (job " : "",
 		many ? f->job : "", many ? ")" : "");
 	online_publish_add(&fields, "%s", message_id[f->state]);
 	online_publish_add(&fields, "RANKTRACE_FINDING=%" PRIu64, online->id_base + f->id);
@@ -156,7 +156,7 @@ static void journal(const struct online *online, const struct finding *f)
 	online_publish_add(&fields, "RANKTRACE_SEVERITY=%s", finding_severity_word(f->severity));
 	online_publish_add(&fields, "RANKTRACE_TIER=%s", finding_tier_word(f->tier));
 	online_publish_add(&fields, "RANKTRACE_CONFIDENCE=%.2f", f->confidence);
-	online_publish_add_place(&fields, f);
+	online_publish_add_subject(&fields, f);
 	if (f->slowdown > 0 && isfinite(f->slowdown))
 		online_publish_add(&fields, "RANKTRACE_SLOWDOWN=%.3f", f->slowdown);
 	if (isfinite(f->cost_card_hours))
@@ -173,7 +173,7 @@ static bool online_publish_is_over(enum finding_state state)
 	return state == FINDING_CLOSED || state == FINDING_DROPPED;
 }
 
-static void count_now(struct online *online, enum finding_state state, uint64_t by)
+static void online_publish_count(struct online *online, enum finding_state state, uint64_t by)
 {
 	if (state == FINDING_SUSPECTED)
 		online->counts.suspected += by;
@@ -181,56 +181,56 @@ static void count_now(struct online *online, enum finding_state state, uint64_t 
 		online->counts.open += by;
 }
 
-/* Notes what is told; whether it is news. */
+/* Records the published state; true if it changed. */
 static bool online_publish_note(struct online *online, const struct finding *f)
 {
-	const struct findings_told told = {f->id, f->state, f->cause, f->severity};
+	const struct online_published latest = {f->id, f->state, f->cause, f->severity};
 	size_t i = 0;
-	bool news;
+	bool changed;
 
-	while (i < online->told_count && online->told[i].id != f->id)
+	while (i < online->published_count && online->published[i].id != f->id)
 		i++;
-	if (i < online->told_count) {
-		news = online->told[i].state != told.state || online->told[i].cause != told.cause ||
-		       online->told[i].severity != told.severity;
-		count_now(online, online->told[i].state, -1ULL);
-		if (online_publish_is_over(told.state))
-			online->told[i] = online->told[--online->told_count];
+	if (i < online->published_count) {
+		changed = online->published[i].state != latest.state || online->published[i].cause != latest.cause ||
+			  online->published[i].severity != latest.severity;
+		online_publish_count(online, online->published[i].state, -1ULL);
+		if (online_publish_is_over(latest.state))
+			online->published[i] = online->published[--online->published_count];
 		else
-			online->told[i] = told;
+			online->published[i] = latest;
 	} else {
-		news = true;
-		if (online_publish_is_over(told.state) || i == FINDINGS_TOLD_MAX)
+		changed = true;
+		if (online_publish_is_over(latest.state) || i == ONLINE_PUBLISHED_MAX)
 			return true;
-		online->told[online->told_count++] = told;
+		online->published[online->published_count++] = latest;
 	}
-	count_now(online, told.state, 1);
-	return news;
+	online_publish_count(online, latest.state, 1);
+	return changed;
 }
 
 void online_publish(void *arg, const struct finding *finding)
 {
 	struct online *online = arg;
-	struct finding told = *finding;
-	bool news;
+	struct finding f = *finding;
+	bool changed;
 
-	if (told.kind >= FINDING_KIND_MAX || told.cause >= CAUSE_MAX || told.state >= FINDING_STATE_MAX ||
-		told.severity >= SEVERITY_MAX || told.tier >= FRAME_TIER_MAX)
+	if (f.kind >= FINDING_KIND_MAX || f.cause >= CAUSE_MAX || f.state >= FINDING_STATE_MAX ||
+		f.severity >= SEVERITY_MAX || f.tier >= FRAME_TIER_MAX)
 		return;
-	if (online->ending && !online_publish_is_over(told.state)) {
-		size_t used = strlen(told.sentence);
+	if (online->ending && !online_publish_is_over(f.state)) {
+		size_t used = strlen(f.sentence);
 
-		told.state = told.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
-		told.until_ns = monotonic_ns();
-		snprintf(told.sentence + used, sizeof(told.sentence) - used, "; so it was when ranktraced stopped");
+		f.state = f.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
+		f.until_ns = monotonic_ns();
+		snprintf(f.sentence + used, sizeof(f.sentence) - used, "; still so when ranktraced stopped");
 	}
-	news = online_publish_note(online, &told);
-	online->counts.closed += news && told.state == FINDING_CLOSED;
-	online->counts.dropped += news && told.state == FINDING_DROPPED;
-	if (news && told.state == FINDING_OPEN)
-		online_auto_level_confirmed(&online->raise);
-	online_recover_mark(online, online->told_count > 0);
-	online_publish_put_row(online, &told);
-	if (news)
-		journal(online, &told);
+	changed = online_publish_note(online, &f);
+	online->counts.closed += changed && f.state == FINDING_CLOSED;
+	online->counts.dropped += changed && f.state == FINDING_DROPPED;
+	if (changed && f.state == FINDING_OPEN)
+		online_auto_level_confirmed(&online->auto_level);
+	online_recover_mark(online, online->published_count > 0);
+	online_publish_put_row(online, &f);
+	if (changed)
+		online_publish_journal(online, &f);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A daemon that is killed leaves findings in the store that are open for ever. STATE_DIR/findings is there while some
- * are open: if it is there at the start, those are looked up and closed, with the newest time that is known of them.
+ * Findings left open in the store by a daemon that was killed. STATE_DIR/findings exists while findings are open; if
+ * it exists at start, they are closed with their newest known time.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -12,10 +12,10 @@
 #include "daemon/base/log.h"
 #include "daemon/store/store.h"
 
-#define LEFT_MAX 512
-#define LOOK_NS_MAX (5 * NSEC_PER_SEC)
+#define RECOVER_MAX 512
+#define RECOVER_NS_MAX (5 * NSEC_PER_SEC)
 
-static bool mark_path(const struct online *online, char path[PATH_MAX])
+static bool online_recover_mark_path(const struct online *online, char path[PATH_MAX])
 {
 	return snprintf(path, PATH_MAX, "%s/findings", online->context->config.state_dir) < PATH_MAX;
 }
@@ -25,12 +25,12 @@ void online_recover_mark(struct online *online, bool open)
 	_cleanup_close_ int fd = -1;
 	char path[PATH_MAX];
 
-	if (open == online->marked || !mark_path(online, path))
+	if (open == online->marked || !online_recover_mark_path(online, path))
 		return;
 	online->marked = open;
 	if (open)
 		fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	else if (!online->left)
+	else if (!online->unclosed)
 		(void)unlink(path);
 }
 
@@ -48,8 +48,8 @@ static struct store_value online_recover_value_of(sqlite3_stmt *statement, int c
 	}
 }
 
-/* The columns of the table as they stand, but for these. */
-static void put_closed(struct online *online, sqlite3_stmt *statement, uint64_t now_ns)
+/* Copies the row, with state and until_ns closed. */
+static void online_recover_put_closed(struct online *online, sqlite3_stmt *statement, uint64_t now_ns)
 {
 	const struct schema_table *table = &schema_tables[TABLE_FINDINGS];
 	size_t columns = schema_columns(table);
@@ -66,9 +66,9 @@ static void put_closed(struct online *online, sqlite3_stmt *statement, uint64_t 
 	(void)store_put(online->context->store, TABLE_FINDINGS, row, columns);
 }
 
-static int close_all(struct online *online, char *error, size_t error_size)
+static int online_recover_close_all(struct online *online, char *error, size_t error_size)
 {
-	const struct reader_options options = {.timeout_ns = LOOK_NS_MAX};
+	const struct reader_options options = {.timeout_ns = RECOVER_NS_MAX};
 	uint64_t now_ns = store_utc_ns(online->context->store, monotonic_ns());
 	sqlite3_stmt *statement = NULL;
 	struct reader *reader = NULL;
@@ -80,20 +80,21 @@ static int close_all(struct online *online, char *error, size_t error_size)
 		return r;
 	r = reader_prepare(
 		reader, "SELECT * FROM findings WHERE state IN ('open', 'suspected')", &statement, error, error_size);
-	while (r == 0 && (rc = sqlite3_step(statement)) == SQLITE_ROW && count < LEFT_MAX) {
-		put_closed(online, statement, now_ns);
+	while (r == 0 && (rc = sqlite3_step(statement)) == SQLITE_ROW && count < RECOVER_MAX) {
+		online_recover_put_closed(online, statement, now_ns);
 		count++;
 	}
 	if (r == 0 && rc != SQLITE_DONE) {
-		snprintf(error, error_size, "%s", rc == SQLITE_ROW ? "they are too many at once"
-						  : rc == SQLITE_INTERRUPT ? "reading them takes too long"
-									   : sqlite3_errstr(rc));
+		snprintf(error, error_size, "%s",
+			rc == SQLITE_ROW	 ? "too many for one start"
+			: rc == SQLITE_INTERRUPT ? "reading timed out"
+						 : sqlite3_errstr(rc));
 		r = rc == SQLITE_ROW ? -E2BIG : -EIO;
 	}
 	sqlite3_finalize(statement);
 	reader_close(reader);
 	if (count)
-		log_notice("findings", "closed %u finding%s that an earlier ranktraced left open", count,
+		log_notice("findings", "closed %u finding%s left open by an earlier ranktraced", count,
 			count == 1 ? "" : "s");
 	return r;
 }
@@ -102,11 +103,12 @@ void online_recover_close(struct online *online)
 {
 	char path[PATH_MAX], error[512] = "";
 
-	if (!mark_path(online, path) || access(path, F_OK) < 0)
+	if (!online_recover_mark_path(online, path) || access(path, F_OK) < 0)
 		return;
-	online->left = close_all(online, error, sizeof(error)) < 0;
-	if (online->left)
-		log_warning("findings", "findings of an earlier ranktraced stay open, until the next start: %s", error);
+	online->unclosed = online_recover_close_all(online, error, sizeof(error)) < 0;
+	if (online->unclosed)
+		log_warning("findings",
+			"cannot close all findings of an earlier ranktraced, retrying at the next start: %s", error);
 	else
 		(void)unlink(path);
 }

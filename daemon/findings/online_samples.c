@@ -1,56 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the system gives the ranks: each sample to the aligner, and a row for each ROW_NS. */
+/* Samples of the operating system: each to the aligner, and a row of the store every ROW_NS. */
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
 #define ROW_NS (10 * NSEC_PER_SEC)
-/* Closer: where a step has just been longer than usual, or levels were raised to see why. Frames wait for samples, so a
- * second between two of them may be a second more until it is known that steps are longer; and what a rank does shows
- * later in its rows as it showed here. Jobs may have longer steps for ever: so it is so for a CLOSER_PART-th of the
- * time, of which CLOSER_SAVED_NS may be saved up, and while levels are raised, which is bounded as well. */
-#define CLOSER_NS (100 * NSEC_PER_MSEC)
-#define CLOSER_ROW_NS NSEC_PER_SEC
-#define CLOSER_FOR_NS (5 * NSEC_PER_SEC)
-#define CLOSER_PART 10
-#define CLOSER_SAVED_NS (60 * NSEC_PER_SEC)
+/*
+ * Dense sampling after a step longer than usual and while auto levels are on. Frames wait for samples, so sparse
+ * samples delay the verdict. Jobs may have longer steps forever: the budget is a DENSE_SHARE-th of the time, saved up
+ * to DENSE_BUDGET_MAX_NS. Auto levels have bounds of their own.
+ */
+#define DENSE_NS (100 * NSEC_PER_MSEC)
+#define DENSE_ROW_NS NSEC_PER_SEC
+#define DENSE_FOR_NS (5 * NSEC_PER_SEC)
+#define DENSE_SHARE 10
+#define DENSE_BUDGET_MAX_NS (60 * NSEC_PER_SEC)
 
-static bool is_raised(const struct online *online)
+static bool online_samples_is_auto_level(const struct online *online)
 {
-	return online->raise.raised[LEVEL_L1] || online->raise.raised[LEVEL_L3];
+	return online->auto_level.turned_on[LEVEL_L1] || online->auto_level.turned_on[LEVEL_L3];
 }
 
-static bool is_closer(const struct online *online, uint64_t now_ns)
+static bool online_samples_is_dense(const struct online *online, uint64_t now_ns)
 {
-	return now_ns < online->closer_until_ns || is_raised(online);
+	return now_ns < online->dense_until_ns || online_samples_is_auto_level(online);
 }
 
-/* Of what is saved up. */
-static bool spend(struct online *online, uint64_t now_ns)
+/* Spends the budget of dense sampling; false if it is used up. */
+static bool online_samples_spend(struct online *online, uint64_t now_ns)
 {
-	uint64_t until_ns = now_ns + CLOSER_FOR_NS, more_ns = CLOSER_FOR_NS;
+	uint64_t until_ns = now_ns + DENSE_FOR_NS, more_ns = DENSE_FOR_NS;
 
-	if (now_ns < online->closer_until_ns)
-		more_ns = until_ns - online->closer_until_ns;
-	online->closer_left_ns += online->closer_at_ns ? (now_ns - online->closer_at_ns) / CLOSER_PART : CLOSER_SAVED_NS;
-	if (online->closer_left_ns > CLOSER_SAVED_NS)
-		online->closer_left_ns = CLOSER_SAVED_NS;
-	online->closer_at_ns = now_ns;
-	if (online->closer_left_ns < more_ns)
+	if (now_ns < online->dense_until_ns)
+		more_ns = until_ns - online->dense_until_ns;
+	online->dense_budget_ns +=
+		online->dense_budget_at_ns ? (now_ns - online->dense_budget_at_ns) / DENSE_SHARE : DENSE_BUDGET_MAX_NS;
+	if (online->dense_budget_ns > DENSE_BUDGET_MAX_NS)
+		online->dense_budget_ns = DENSE_BUDGET_MAX_NS;
+	online->dense_budget_at_ns = now_ns;
+	if (online->dense_budget_ns < more_ns)
 		return false;
-	online->closer_left_ns -= more_ns;
-	online->closer_until_ns = until_ns;
+	online->dense_budget_ns -= more_ns;
+	online->dense_until_ns = until_ns;
 	return true;
 }
 
-void online_samples_closer(struct online *online, uint64_t now_ns)
+void online_samples_densify(struct online *online, uint64_t now_ns)
 {
-	if (!is_raised(online) && !spend(online, now_ns))
+	if (!online_samples_is_auto_level(online) && !online_samples_spend(online, now_ns))
 		return;
-	/* At once: the step that has just ended is waiting for it. */
-	if (online->sample_next_ns > online->sample_last_ns + CLOSER_NS)
-		online->sample_next_ns = online->sample_last_ns + CLOSER_NS;
+	/* At once: the step that just ended waits for this sample. */
+	if (online->sample_next_ns > online->sample_last_ns + DENSE_NS)
+		online->sample_next_ns = online->sample_last_ns + DENSE_NS;
 }
 
 static struct store_value online_samples_known(uint64_t value)
@@ -79,7 +81,7 @@ static void online_samples_put_row(struct online *online, struct online_process 
 	process->sum = (struct host_sample){0};
 }
 
-/* What is not known of a part is not known of the whole. */
+/* An unknown part makes the sum unknown. */
 static void online_samples_add(uint64_t *sum, uint64_t part)
 {
 	*sum = *sum == HOST_UNKNOWN || part == HOST_UNKNOWN ? HOST_UNKNOWN : *sum + part;
@@ -100,7 +102,7 @@ static void online_samples_add_up(struct online_process *process, const struct h
 	sum->state = sample->state;
 }
 
-/* The kernel's own count of waits, or what L3 saw of them; and who, if L3 is on. */
+/* Run delay: the kernel's count, or the waits seen by L3. The preemptor needs L3. */
 static void online_samples_feed(struct online *online, struct online_process *process, const struct host_sample *sample)
 {
 	bool on = online->context->levels.on[LEVEL_L3];
@@ -136,7 +138,7 @@ static void online_samples_take_rank(struct online *online, struct online_proces
 		process->thread_id = progress.thread_id;
 	r = host_sampler_take(process->sampler, process->thread_id, now_ns, &sample);
 	if (r < 0)
-		return; /* gone: the room of ranks will tell */
+		return; /* gone: ranks/ will report it */
 	process->newest = sample;
 	if (r > 0) {
 		online->counts.samples++;
@@ -146,7 +148,7 @@ static void online_samples_take_rank(struct online *online, struct online_proces
 	if (r == 0)
 		return;
 	online_samples_add_up(process, &sample);
-	if (process->sum.duration_ns >= (is_closer(online, now_ns) ? CLOSER_ROW_NS : ROW_NS))
+	if (process->sum.duration_ns >= (online_samples_is_dense(online, now_ns) ? DENSE_ROW_NS : ROW_NS))
 		online_samples_put_row(online, process);
 }
 
@@ -156,7 +158,8 @@ void online_samples_take(struct online *online, uint64_t now_ns)
 		return;
 	online->sample_last_ns = now_ns;
 	online->sample_next_ns =
-		now_ns + (is_closer(online, now_ns) ? CLOSER_NS : online->context->config.findings_sample_ns);
+		now_ns +
+		(online_samples_is_dense(online, now_ns) ? DENSE_NS : online->context->config.findings_sample_ns);
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance)
 			online_samples_take_rank(online, &online->slot[i], now_ns);

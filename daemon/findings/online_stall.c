@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where ranks stand, for hangs: every second, and what L1 says of it while somebody makes no progress. And at once when
- * a rank ends: gloo does not wait for ever in an operation that is another's, it fails, and so do the ranks, within
- * less than a second; of those that died together, what they called last is then all that there is.
+ * Progress of ranks for hang detection: every second, with the verdicts on communicators (L1) while a rank makes no
+ * progress. Also at once when a rank ends: gloo fails within a second in an operation with a dead peer, and the last
+ * calls of ranks that died together are the only evidence.
  */
 #include "analyzers/detect/stuck.h"
 #include "daemon/core/context.h"
@@ -11,20 +11,20 @@
 #include "daemon/coll/coll_snapshot.h"
 #include "daemon/steps/rank_steps.h"
 
-_Static_assert(COLL_LOOK_PATIENCE_NS == STUCK_PATIENCE_NS, "one patience");
+_Static_assert(COLL_SNAPSHOT_PATIENCE_NS == STUCK_PATIENCE_NS, "one patience");
 
-#define LOOK_NS NSEC_PER_SEC
-#define LOOK_ENDED_NS (100 * NSEC_PER_MSEC) /* from one to the next: a job's ranks end together */
+#define CHECK_NS NSEC_PER_SEC
+#define CHECK_ENDED_NS (100 * NSEC_PER_MSEC) /* minimum between two: a job's ranks end together */
 #define STUCKS_MAX 64
-#define MEMBERS_MAX 64 /* culprits of a verdict, and waiters */
+#define MEMBERS_MAX 64 /* culprits and waiters of a verdict */
 
-struct looking {
+struct stall_check {
 	struct online *online;
 	uint64_t now_ns;
 	struct standing *standing;
 	size_t standings;
-	uint64_t slowest_ns; /* the longest that a rank which lives has made no progress */
-	bool ended;	     /* one has just ended */
+	uint64_t slowest_ns; /* longest time without progress of a live rank */
+	bool ended;	     /* a rank has just ended */
 };
 
 struct verdicts {
@@ -34,10 +34,10 @@ struct verdicts {
 	size_t count;
 };
 
-static void online_stall_stand(struct looking *looking, const struct online_process *process)
+static void online_stall_add_standing(struct stall_check *check, const struct online_process *process)
 {
-	const struct rank_steps *steps = looking->online->context->steps;
-	struct standing *standing = &looking->standing[looking->standings++];
+	const struct rank_steps *steps = check->online->context->steps;
+	struct standing *standing = &check->standing[check->standings++];
 	struct rank_steps_progress progress = {0};
 
 	*standing = (struct standing){
@@ -63,34 +63,34 @@ static void online_stall_stand(struct looking *looking, const struct online_proc
 	standing->stage_since_ns = progress.stage.start_ns;
 }
 
-static void stand_all(struct looking *looking)
+static void online_stall_collect(struct stall_check *check)
 {
-	struct online *online = looking->online;
+	struct online *online = check->online;
 
 	for (size_t i = 0; i < online->slots; i++) {
-		const struct standing *standing = &looking->standing[looking->standings];
+		const struct standing *standing = &check->standing[check->standings];
 
 		if (!online->slot[i].instance)
 			continue;
-		online_stall_stand(looking, &online->slot[i]);
-		if (standing->progress_ns && looking->now_ns > standing->progress_ns &&
-			looking->now_ns - standing->progress_ns > looking->slowest_ns)
-			looking->slowest_ns = looking->now_ns - standing->progress_ns;
+		online_stall_add_standing(check, &online->slot[i]);
+		if (standing->progress_ns && check->now_ns > standing->progress_ns &&
+			check->now_ns - standing->progress_ns > check->slowest_ns)
+			check->slowest_ns = check->now_ns - standing->progress_ns;
 	}
 	for (size_t i = 0; i < FINDINGS_ENDED; i++)
 		if (online->ended[i].instance)
-			online_stall_stand(looking, &online->ended[i]);
+			online_stall_add_standing(check, &online->ended[i]);
 }
 
-/* Nobody sees operations: when the newest one ended is no longer known. */
-static void forget_operations(struct online *online)
+/* L1 is off: ends of operations are unknown. */
+static void online_stall_forget_ops(struct online *online)
 {
 	for (size_t i = 0; i < online->slots; i++)
 		online->slot[i].op_ns = 0;
 }
 
-/* Of the process, whether it lives or has ended. */
-static bool online_stall_number_of(const struct online *online, uint32_t pid, uint32_t *ret)
+/* Of a live or ended process. */
+static bool online_stall_number(const struct online *online, uint32_t pid, uint32_t *ret)
 {
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance && online->slot[i].pid == pid) {
@@ -107,12 +107,12 @@ static bool online_stall_number_of(const struct online *online, uint32_t pid, ui
 
 static void online_stall_add_member(const struct online *online, uint32_t pid, uint32_t *member, size_t *members)
 {
-	if (*members < MEMBERS_MAX && online_stall_number_of(online, pid, &member[*members]))
+	if (*members < MEMBERS_MAX && online_stall_number(online, pid, &member[*members]))
 		(*members)++;
 }
 
-static void add_verdict(struct verdicts *verdicts, const struct online *online, const struct coll_snapshot *snapshot,
-	const struct coll_snapshot_comm *comm)
+static void online_stall_add_verdict(struct verdicts *verdicts, const struct online *online,
+	const struct coll_snapshot *snapshot, const struct coll_snapshot_comm *comm)
 {
 	_cleanup_free_ struct coll_judged *judged = calloc(comm->members + 1, sizeof(*judged));
 	struct stuck *stuck = &verdicts->stuck[verdicts->count];
@@ -134,25 +134,26 @@ static void add_verdict(struct verdicts *verdicts, const struct online *online, 
 	verdicts->job[verdicts->count++] = snapshot->member[comm->first].job;
 }
 
-/* Costs a look into the kernel, so only while somebody stands still, or ended; what is wrong stands first. */
-static void judge_operations(const struct looking *looking, struct verdicts *verdicts, struct coll_snapshot **ret)
+/* Reading the kernel's in-flight calls is costly: only if a rank stalls or ended. Faulty communicators come first. */
+static void online_stall_judge_ops(
+	const struct stall_check *check, struct verdicts *verdicts, struct coll_snapshot **ret)
 {
-	struct online *online = looking->online;
+	struct online *online = check->online;
 
-	if (!online->context->levels.on[LEVEL_L1] || (!looking->ended && looking->slowest_ns < COLL_LOOK_PATIENCE_NS))
+	if (!online->context->levels.on[LEVEL_L1] || (!check->ended && check->slowest_ns < COLL_SNAPSHOT_PATIENCE_NS))
 		return;
-	if (coll_snapshot_new(online->context->ops, looking->now_ns, ret) < 0)
+	if (coll_snapshot_new(online->context->ops, check->now_ns, ret) < 0)
 		return;
 	for (size_t i = 0; i < (*ret)->comms && verdicts->count < STUCKS_MAX; i++)
-		add_verdict(verdicts, online, *ret, &(*ret)->comm[i]);
+		online_stall_add_verdict(verdicts, online, *ret, &(*ret)->comm[i]);
 }
 
-static void online_stall_ops_look_freep(struct coll_snapshot **snapshot)
+static void online_stall_snapshot_freep(struct coll_snapshot **snapshot)
 {
 	coll_snapshot_free(*snapshot);
 }
 
-/* Those whose job is over, whose number is another's now, or that ended long ago. */
+/* Forgets ended ranks with their job, when their number is reused, or after FINDINGS_ENDED_NS. */
 static void online_stall_forget_ended(struct online *online, uint64_t now_ns)
 {
 	for (size_t i = 0; i < FINDINGS_ENDED; i++) {
@@ -160,16 +161,16 @@ static void online_stall_forget_ended(struct online *online, uint64_t now_ns)
 		uint32_t job, index;
 
 		if (process->instance && (now_ns > process->ended_ns + FINDINGS_ENDED_NS ||
-						 !align_where(online->align, process->process, &job, &index)))
+						 !align_locate(online->align, process->process, &job, &index)))
 			process->instance = 0;
 	}
 }
 
-static void look_at_all(struct online *online, uint64_t now_ns, bool ended)
+static void online_stall_check_all(struct online *online, uint64_t now_ns, bool ended)
 {
-	_cleanup_(online_stall_ops_look_freep) struct coll_snapshot *snapshot = NULL;
+	_cleanup_(online_stall_snapshot_freep) struct coll_snapshot *snapshot = NULL;
 	_cleanup_free_ struct verdicts *verdicts = NULL;
-	struct looking looking = {.online = online, .now_ns = now_ns, .ended = ended};
+	struct stall_check check = {.online = online, .now_ns = now_ns, .ended = ended};
 	_cleanup_free_ struct standing *standing = NULL;
 	struct rank_coll_counts counts = {0};
 
@@ -177,32 +178,32 @@ static void look_at_all(struct online *online, uint64_t now_ns, bool ended)
 	verdicts = calloc(1, sizeof(*verdicts));
 	if (!standing || !verdicts)
 		return;
-	looking.standing = standing;
+	check.standing = standing;
 	online_stall_forget_ended(online, now_ns);
 	if (!online->context->levels.on[LEVEL_L1])
-		forget_operations(online);
-	stand_all(&looking);
-	if (!looking.standings)
+		online_stall_forget_ops(online);
+	online_stall_collect(&check);
+	if (!check.standings)
 		return;
-	judge_operations(&looking, verdicts, &snapshot);
+	online_stall_judge_ops(&check, verdicts, &snapshot);
 	if (online->context->levels.on[LEVEL_L1])
 		rank_coll_counts(online->context->ops, &counts);
-	detect_look(online->detect, now_ns, standing, looking.standings, verdicts->stuck, verdicts->job, verdicts->count,
+	detect_snapshot(online->detect, now_ns, standing, check.standings, verdicts->stuck, verdicts->job, verdicts->count,
 		counts.communicators > 0);
 }
 
-void online_stall_snapshot(struct online *online, uint64_t now_ns)
+void online_stall_tick(struct online *online, uint64_t now_ns)
 {
-	if (now_ns < online->look_next_ns)
+	if (now_ns < online->stall_next_ns)
 		return;
-	online->look_next_ns = now_ns + LOOK_NS;
-	look_at_all(online, now_ns, false);
+	online->stall_next_ns = now_ns + CHECK_NS;
+	online_stall_check_all(online, now_ns, false);
 }
 
 void online_stall_ended(struct online *online, uint64_t now_ns)
 {
-	if (!online->context->levels.on[LEVEL_L1] || now_ns < online->look_ended_ns)
+	if (!online->context->levels.on[LEVEL_L1] || now_ns < online->stall_ended_next_ns)
 		return;
-	online->look_ended_ns = now_ns + LOOK_ENDED_NS;
-	look_at_all(online, now_ns, true);
+	online->stall_ended_next_ns = now_ns + CHECK_ENDED_NS;
+	online_stall_check_all(online, now_ns, true);
 }

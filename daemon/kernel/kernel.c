@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the shared maps and the ring: they are made here, by hand, and every BPF object reuses their descriptors. */
+/* Owns the shared maps and the ring: created here without libbpf's skeletons, whose objects reuse the descriptors. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
@@ -14,13 +14,13 @@ struct kernel {
 	int drops_fd;
 	int ranks_fd;
 	int cpus;
-	int budget; /* records that this drain may still take */
+	int budget; /* records left in this drain */
 	struct ring_buffer *ring;
 	kernel_sink sink;
 	void *sink_arg;
 };
 
-#define DRAIN_MAX 65536 /* records in one drain: a busy ring must not keep the loop from its other duties */
+#define DRAIN_MAX 65536 /* records per drain: a busy ring must not starve the loop */
 
 static int kernel_on_record(void *arg, void *data, size_t size_bytes)
 {
@@ -28,10 +28,10 @@ static int kernel_on_record(void *arg, void *data, size_t size_bytes)
 
 	if (kernel->sink)
 		kernel->sink(kernel->sink_arg, data, size_bytes);
-	return --kernel->budget > 0 ? 0 : -EAGAIN; /* this record is taken all the same */
+	return --kernel->budget > 0 ? 0 : -EAGAIN; /* this record is consumed anyway */
 }
 
-/* The ring's size must be a power of two pages: rounded up to one, from 64 KiB to 1 GiB. */
+/* Rounds up to a power of two pages, from 64 KiB to 1 GiB. */
 static uint32_t ring_bytes(uint64_t wanted)
 {
 	uint64_t size = 1u << 16;

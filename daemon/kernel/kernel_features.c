@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this kernel lets us do, found by doing it: a two-instruction program is loaded or attached for each question.
- * Nothing is inferred from a version, because distributions backport and containers forbid.
+ * Features of this kernel, by trying: loads or attaches a two-instruction program for each. Versions are no evidence:
+ * distributions backport, containers restrict.
  */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -39,7 +39,7 @@ static bool ring_buffer_loads(void)
 	return fd >= 0;
 }
 
-/* A uprobe on a byte of our own program that is never executed as a function's start: attached and let go. */
+/* Attaches and detaches a uprobe on a byte of our own program that no function starts at. */
 static bool uprobe_attaches(bool multi, uint64_t cookie)
 {
 	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = multi ? UPROBE_MULTI_ATTACH_TYPE : 0);
@@ -65,7 +65,7 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 /* Inode of the initial PID namespace, the same on every kernel since 3.8 (PROC_PID_INIT_INO in linux/proc_ns.h). */
 #define PID_NAMESPACE_INITIAL 0xeffffffcU
 
-/* The kernel's own threads are in no other namespace, and the second process is the one that makes them all. */
+/* Kernel threads are in the initial namespace only; the second process is their parent. */
 static bool proc_shows_kernel_threads(void)
 {
 	static const unsigned flags_kernel_thread = 0x00200000; /* PF_KTHREAD, the same since 2.6.27 */
@@ -77,9 +77,8 @@ static bool proc_shows_kernel_threads(void)
 }
 
 /*
- * Events carry numbers of the initial namespace, so processes in /proc must have these too. It may show them without
- * being our own namespace: a container may have been given the machine's /proc. Where nothing tells, nothing is held
- * against us.
+ * Events carry pids of the initial namespace, so /proc must show the same. Our own namespace may differ: a container
+ * may have the machine's /proc. Unknown counts as yes.
  */
 static bool proc_has_host_pids(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the system calls behind daemon/kernel/uprobe.h. A link is a list of descriptors: closing them detaches. */
+/* System calls behind uprobe.h. A link is a list of descriptors: closing them detaches. */
 #include "daemon/kernel/uprobe.h"
 #include "daemon/base/thread.h"
 
@@ -15,7 +15,7 @@ struct uprobe_link {
 	int fd[];
 };
 
-/* The part of union bpf_attr that BPF_LINK_CREATE reads for uprobe_multi (include/uapi/linux/bpf.h, 6.6). */
+/* The part of union bpf_attr read by BPF_LINK_CREATE for uprobe_multi (include/uapi/linux/bpf.h, 6.6). */
 struct uprobe_multi_attr {
 	uint32_t prog_fd;
 	uint32_t target_fd;
@@ -104,7 +104,7 @@ static int perf_place(int program_fd, unsigned type, unsigned return_bit, const 
 	if (fd < 0)
 		return -errno;
 	if (target->cookies) {
-		/* A perf link carries the cookie; it keeps its own reference to the event. */
+		/* A perf link carries the cookie and keeps its own reference to the event. */
 		struct {
 			uint32_t prog_fd, target_fd, attach_type, flags;
 			uint64_t cookie;
@@ -145,7 +145,7 @@ int uprobe_attach_perf(int program_fd, const struct uprobe_target *target, bool 
 	return 0;
 }
 
-/* The mapping of our own program that holds this function says where in the file it is. */
+/* Finds our own file's offset of a function through its mapping. */
 int uprobe_own_offset(uint64_t *ret)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/maps", "re");
@@ -164,12 +164,11 @@ int uprobe_own_offset(uint64_t *ret)
 }
 
 /*
- * Detaching without waiting. Closing a link waits for all who may be in its program (a grace period of RCU and of SRCU),
- * some hundred milliseconds for each library of L1: so long no record was read and no step judged. The thread is there
- * while there is something to do.
+ * Asynchronous detach. Closing a link waits for an RCU and an SRCU grace period: some hundred milliseconds for each
+ * library of L1, in which no record would be read. The thread exists while there is work.
  */
 
-#define LATER_MAX 4096 /* more are detached by the caller */
+#define LATER_MAX 4096 /* beyond it, the caller detaches */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
@@ -196,8 +195,10 @@ static void *uprobe_detach_work(void *arg)
 
 static int uprobe_detach_start(void)
 {
-	/* A process that ends kills its threads, and a thread that is being killed cannot put the instructions of others back:
-	 * the kernel then leaves the breakpoints where they are ("leaking uprobe"). */
+	/*
+	 * An ending process kills its threads, and a dying thread cannot restore the probed instructions: the kernel
+	 * leaves the breakpoints in place ("leaking uprobe").
+	 */
 	waits_at_exit = waits_at_exit || atexit(uprobe_detach_wait) == 0;
 	if (!waits_at_exit)
 		return -EAGAIN;

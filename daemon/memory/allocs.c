@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns one table of live allocations a rank, by slot, and writes the rows. */
+/* One table of live allocations per rank, by slot; writes the rows. */
 #include "daemon/memory/allocs.h"
 #include "daemon/calls/call_fields.h"
 #include "daemon/core/context.h"
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* An open-addressing table; freed entries stay until it grows, is full, or their address is given out again. */
+/* Open addressing; freed entries remain until the table grows, is full, or their address is reused. */
 
 #define ROOM_MIN 64
 
@@ -23,7 +23,7 @@ void alloc_live_clear(struct alloc_live *live)
 	alloc_live_init(live, live->max);
 }
 
-/* The address's entry, or the free place where it would be. The table is never full. */
+/* Entry of the address, or the free one for it. The table is never full. */
 static struct alloc_live_entry *alloc_live_place(const struct alloc_live *live, uint64_t address)
 {
 	size_t i = (size_t)((address >> 8 ^ address) * 0x9e3779b97f4a7c15ULL >> 20) & (live->capacity - 1);
@@ -33,7 +33,7 @@ static struct alloc_live_entry *alloc_live_place(const struct alloc_live *live, 
 	return &live->entry[i];
 }
 
-/* Only those that live move on. */
+/* Copies live entries only. */
 static bool rebuild(struct alloc_live *live, size_t capacity)
 {
 	struct alloc_live grown = {.capacity = capacity, .max = live->max};
@@ -55,7 +55,7 @@ static bool rebuild(struct alloc_live *live, size_t capacity)
 	return true;
 }
 
-/* Room for one more at a load of three quarters. */
+/* Space for one more at a load of three quarters. */
 static bool reserve(struct alloc_live *live)
 {
 	if (live->lives >= live->max)
@@ -171,8 +171,8 @@ static struct rank_allocs *allocs_of_rank(struct allocs *allocs, const struct ra
 }
 
 struct allocation {
-	uint64_t address; /* 0 or OPS_UNKNOWN: none */
-	uint64_t bytes;   /* OPS_UNKNOWN: not known */
+	uint64_t address; /* 0 or COLL_UNKNOWN: none */
+	uint64_t bytes;	  /* COLL_UNKNOWN: unknown */
 	uint64_t device;
 };
 
@@ -210,7 +210,7 @@ static void on_alloc(struct allocs *allocs, struct rank_allocs *slot, bool faile
 {
 	(void)record;
 	if (failed)
-		allocation->address = COLL_UNKNOWN; /* what the pointer held before */
+		allocation->address = COLL_UNKNOWN; /* the pointer's value before the call */
 	else if (allocation->address && allocation->address != COLL_UNKNOWN)
 		allocs->not_followed += !alloc_live_add(&slot->live, allocation->address, allocation->bytes);
 }
@@ -262,7 +262,7 @@ static void allocs_feed(struct context *context, const struct rank *rank, const 
 	allocs_put(allocs, rank, record, &allocation);
 }
 
-/* While nothing is seen addresses are given out again: what is remembered would be wrong. */
+/* Addresses are reused while the level is off: the table would be wrong. */
 static void allocs_level(struct context *context, enum level level, bool on)
 {
 	if (level != LEVEL_L2 || on || !context->allocs)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory (L2): records of rows with the events `alloc` and `free` to the view `allocations`. Fields that a row may
- * give: address, bytes, device. A failed allocation has its result and no address. What lives is remembered, so that a
- * free shows the bytes that it gives back: at most ALLOC_LIVE_MAX a rank, and what was taken while the level was off is
- * not known. A library's function that calls another one's (cudaFree and cuMemFree) makes a row of each.
+ * Device memory (L2): records with the events `alloc` and `free` to the view `allocations`. Fields of a row: address,
+ * bytes, device. A failed allocation has its result and no address. Live allocations are kept, so that a free shows
+ * its bytes: at most ALLOC_LIVE_MAX per rank; those made while the level was off are unknown. A library function that
+ * calls another one (cudaFree and cuMemFree) makes two rows.
  */
 #ifndef RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 #define RANKTRACE_DAEMON_MEMORY_ALLOCS_H
@@ -14,12 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Allocations of one process that live, and their sizes: a bounded table by address. Pure. */
+/* Live allocations of one process and their sizes: a bounded table by address. Pure. */
 
 struct alloc_live_entry {
-	uint64_t address;  /* 0: none here */
+	uint64_t address; /* 0: empty entry */
 	uint64_t bytes;
-	uint64_t freed_ns; /* start of the call that freed it, 0: it lives */
+	uint64_t freed_ns; /* start of the call that freed it, 0: live */
 };
 
 struct alloc_live {
@@ -32,11 +32,11 @@ struct alloc_live {
 
 void alloc_live_init(struct alloc_live *live, size_t max);
 void alloc_live_clear(struct alloc_live *live);
-/* False: it is not remembered, for want of room. */
+/* False: not kept, table full. */
 bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes);
 /*
- * The size of what this call, which began at start_ns, gave back; false where it is not known. Functions that free call
- * each other, and the inner one is heard of first: one that encloses a free of the same address gave back the same.
+ * Bytes freed by this call, which began at start_ns; false if unknown. Freeing functions call each other, and the
+ * inner one ends first: an enclosing free of the same address freed the same bytes.
  */
 bool alloc_live_drop(struct alloc_live *live, uint64_t address, uint64_t start_ns, uint64_t *ret_bytes);
 
@@ -46,8 +46,8 @@ struct allocs;
 
 struct allocs_counts {
 	uint64_t rows;
-	uint64_t live;         /* allocations that are remembered now */
-	uint64_t not_followed; /* beyond the bound: their free will show no bytes */
+	uint64_t live;	       /* allocations kept now */
+	uint64_t not_followed; /* beyond the bound: their free has no bytes */
 };
 
 int allocs_new(struct context *context, struct allocs **ret);

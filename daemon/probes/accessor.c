@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the walk over an accessor's code, to where nothing new is learnt; see accessor.h. */
+/* Follows an accessor's code until no branch adds knowledge (accessor.h). */
 #include "daemon/probes/accessor_private.h"
 
 #define STEPS_MAX 65536
@@ -9,16 +9,16 @@ static const struct accessor_machine *const machines[] = {
 	[ELF_MACHINE_AARCH64] = &accessor_arm64,
 };
 
-/* The function's code while it is followed. Arrays are by the offset of an instruction. */
+/* State of the walk. Arrays are indexed by instruction offset. */
 struct walk {
 	const struct accessor_machine *machine;
-	enum value_kind kind; /* VALUE_MEMBER, or VALUE_INNER */
+	enum value_kind kind; /* VALUE_MEMBER or VALUE_INNER */
 	csh handle;
 	cs_insn *insn;
 	const uint8_t *code;
 	size_t size_bytes;
-	struct flow **before; /* what is known before it; NULL: not reached */
-	uint32_t *waiting;    /* offsets still to be followed */
+	struct flow **before; /* known before the instruction; NULL: not reached */
+	uint32_t *waiting;    /* offsets to follow */
 	size_t waits;
 	bool *is_waiting;
 	unsigned steps;
@@ -33,7 +33,7 @@ struct value value_meet(struct value a, struct value b)
 {
 	if (accessor_is_same(a, b))
 		return a;
-	/* What an accessor returns for want of an object is a constant, and no other answer. */
+	/* An accessor returns a constant if there is no object: not an answer. */
 	if (a.kind == VALUE_CONST && b.kind == VALUE_MEMBER)
 		return b;
 	if (a.kind == VALUE_MEMBER && b.kind == VALUE_CONST)
@@ -65,7 +65,7 @@ struct value flow_load(const struct flow *flow, struct value address, unsigned s
 	return (struct value){0};
 }
 
-/* Forgets what lies within the bytes written. */
+/* Forgets slots that overlap the written bytes. */
 static void overwrite(struct flow *flow, int32_t offset, unsigned size_bytes)
 {
 	for (unsigned i = 0; i < flow->slots; i++) {
@@ -98,7 +98,7 @@ void flow_store(struct flow *flow, struct value address, unsigned size_bytes, st
 	if (address.kind != VALUE_STACK)
 		return;
 	overwrite(flow, address.offset, size_bytes);
-	/* Half an address is none. */
+	/* Half an address is unknown. */
 	if (size_bytes != 8 && (size_bytes != 4 || (value.kind != VALUE_MEMBER && value.kind != VALUE_CONST)))
 		return;
 	slot = value.kind == VALUE_UNKNOWN ? NULL : find_slot(flow, address.offset);
@@ -124,8 +124,7 @@ static const struct slot *slot_at(const struct flow *flow, int32_t offset)
 	return NULL;
 }
 
-/* What was known before an instruction is cut down to what is known on this way, too. Says whether less is known now.
- */
+/* Intersects the known state with that of this path. Returns whether it shrank. */
 static bool meet(struct flow *known, const struct flow *also)
 {
 	bool changed = false;
@@ -159,7 +158,7 @@ static bool meet(struct flow *known, const struct flow *also)
 static int reach(struct walk *walk, uint64_t offset, const struct flow *flow)
 {
 	if (offset >= walk->size_bytes)
-		return 0; /* another function's business */
+		return 0; /* outside the function */
 	if (walk->before[offset]) {
 		if (!meet(walk->before[offset], flow))
 			return 0;
@@ -209,9 +208,9 @@ static int accessor_follow(struct walk *walk)
 	return 0;
 }
 
-/* All answers of one shape. */
+/* Answers of one form. */
 struct answers {
-	enum value_kind kind; /* that is looked for */
+	enum value_kind kind; /* searched for */
 	bool any, unclear;
 	struct value member;
 };
@@ -241,8 +240,10 @@ static int conclude(struct walk *walk, struct accessor *ret)
 		walk->machine->step(walk->handle, walk->insn, &flow, &step);
 		if (step.has_store)
 			answer(&stored, step.stored);
-		/* A jump to another function returns what that returns. Of a part it is the part's own class that is asked
-		 * then: one that keeps the member elsewhere. */
+		/*
+		 * A tail jump returns what its target returns; for a part, the target is the part's own accessor, with
+		 * another layout.
+		 */
 		if (step.returns)
 			answer(&returned, flow_get(&flow, walk->machine->result_reg));
 		else if (step.has_target && step.leaves && step.target >= walk->size_bytes && walk->kind == VALUE_MEMBER)
@@ -344,17 +345,17 @@ int accessor_find_part(struct elf_file *file, const char *pattern, struct access
 	return accessor_find_one(file, VALUE_INNER, pattern, ret);
 }
 
-const char *accessor_trouble(int error)
+const char *accessor_reason(int error)
 {
 	static const struct {
 		int error;
 		const char *words;
 	} troubles[] = {
 		{-ENXIO, "is not in the library"},
-		{-ENOENT, "hands out no member that can be seen in its code"},
-		{-ENOTUNIQ, "does not always hand out the same member"},
-		{-E2BIG, "has more code than is read"},
-		{-EILSEQ, "has code that cannot be read"},
+		{-ENOENT, "returns no recognizable member"},
+		{-ENOTUNIQ, "returns different members"},
+		{-E2BIG, "is too long to analyze"},
+		{-EILSEQ, "has undecodable code"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(troubles); i++)

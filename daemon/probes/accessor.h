@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a library keeps what its own accessor hands out. Layouts of a library's structures change with its version and
- * its build, and are no part of its interface; a function that returns one of their members is. So the function's code is
- * read instead of guessing, in three shapes:
+ * Finds the member that a library's own accessor returns. Layouts of a library's structures change with version and
+ * build and are no interface; a function that returns a member is. So its code is analyzed, in three forms:
  *
- *   return object->member;                 the object is the first argument, or `this` (also `return counter++`)
- *   *out = object->member; return ...;     out is the second argument
- *   return object->part->member;           asked for by accessor_*_part(): the offset in the part
+ *   return object->member;           object: first argument, or `this` (also `return counter++`)
+ *   *out = object->member; return ...;  out: second argument
+ *   return object->part->member;     for accessor_*_part(): offset within the part
  *
- * The code is followed from its entry along every branch, with what is known of registers and stack slots: the two
- * arguments, constants, and members that were loaded. Calls in between (checks, ranges of a profiler) lose only what
- * calls may change. Where two ways lead to different answers, or to one that is not known, there is no answer.
+ * Every branch is followed from the entry, tracking registers and stack slots: the two arguments, constants, loaded
+ * members. Calls on the way (checks, profiler ranges) clobber only what calls may change. If paths disagree or one is
+ * unknown, there is no answer.
  */
 #ifndef RANKTRACE_DAEMON_PROBES_ACCESSOR_H
 #define RANKTRACE_DAEMON_PROBES_ACCESSOR_H
@@ -21,18 +20,20 @@
 
 struct accessor {
 	int32_t offset;	    /* of the member, in bytes */
-	uint8_t size_bytes; /* as it is loaded */
+	uint8_t size_bytes; /* of the load */
 };
 
-/* -ENOENT: it hands out no member that we see. -ENOTUNIQ: what it hands out is not always the same. -EILSEQ, -E2BIG:
- * its code cannot be read, is too long or too winding. */
+/*
+ * -ENOENT: returns no recognizable member. -ENOTUNIQ: returns different members. -EILSEQ, -E2BIG: undecodable, too
+ * long or too branched.
+ */
 int accessor_read(enum elf_machine machine, const uint8_t *code, size_t size_bytes, struct accessor *ret);
-/* Of the function that the pattern names in this file. -ENXIO: there is none. */
+/* Of the function matching the pattern in this file. -ENXIO: none. */
 int accessor_find(struct elf_file *file, const char *pattern, struct accessor *ret);
-/* The same of functions that hand out a member of what a member of their object points to. */
+/* The same for a member of the object that a member points to. */
 int accessor_read_part(enum elf_machine machine, const uint8_t *code, size_t size_bytes, struct accessor *ret);
 int accessor_find_part(struct elf_file *file, const char *pattern, struct accessor *ret);
-/* What went wrong, in words that follow the function's name. */
-const char *accessor_trouble(int error);
+/* Reason of an error, as a predicate of the function's name. */
+const char *accessor_reason(int error);
 
 #endif

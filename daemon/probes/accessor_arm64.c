@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aarch64 instructions as an accessor's walk needs them. What is not handled by name loses the registers it writes. */
+/* aarch64 instructions for the accessor's walk. Unlisted instructions clobber the registers they write. */
 #include "daemon/probes/accessor_private.h"
 
 #define SP 31u
 #define ZERO 32u
-#define CALL_LOSES 18u /* x0 to x17, and x18, which is the platform's */
+#define CALL_LOSES 18u /* x0 to x17, and x18, the platform register */
 
 static unsigned accessor_arm64_reg_of(unsigned name)
 {
@@ -49,7 +49,7 @@ static void write_reg(struct flow *flow, unsigned name, struct value value)
 		flow_set(flow, accessor_arm64_reg_of(name), value);
 }
 
-/* The registers and the memory operand of a load or a store, and what follows it: [x0], #16 moves x0 afterwards. */
+/* Registers and memory operand of a load or store, and its write-back: [x0], #16 moves x0 afterwards. */
 struct access {
 	unsigned regs;
 	unsigned reg[2];
@@ -109,7 +109,7 @@ static unsigned size_of(unsigned id, unsigned reg)
 	case ARM64_INS_LDPSW:
 		return 4;
 	}
-	if (accessor_arm64_reg_of(reg) == FLOW_NO_REG) /* of a vector: as much as it may be */
+	if (accessor_arm64_reg_of(reg) == FLOW_NO_REG) /* a vector register: assume its full size */
 		return 16;
 	return accessor_arm64_is_word(reg) ? 4 : 8;
 }
@@ -201,7 +201,7 @@ static bool accessor_arm64_computes(const cs_insn *insn, struct flow *flow)
 	}
 }
 
-/* The first operand is what nearly every other instruction writes; a compare's loses nothing that matters. */
+/* Nearly every other instruction writes its first operand; for compares, clobbering it is harmless. */
 static void accessor_arm64_forget_written(csh handle, const cs_insn *insn, struct flow *flow, struct step *step)
 {
 	const cs_arm64 *arm64 = &insn->detail->arm64;
@@ -217,7 +217,7 @@ static void accessor_arm64_forget_written(csh handle, const cs_insn *insn, struc
 	for (uint8_t i = 0; i < arm64->op_count; i++) {
 		const cs_arm64_op *op = &arm64->operands[i];
 
-		/* With memory, both of a pair, or the one of an atomic operation that gets what was there. */
+		/* With memory: both of a pair, or the old value of an atomic operation. */
 		if (op->type == ARM64_OP_REG && (i == 0 || arm64->operands[arm64->op_count - 1].type == ARM64_OP_MEM))
 			write_reg(flow, op->reg, (struct value){0});
 		if (op->type == ARM64_OP_MEM)
@@ -236,7 +236,7 @@ static void on_branch(const cs_insn *insn, struct step *step)
 
 	step->leaves = !conditional;
 	step->has_target = true;
-	/* Through a register: who knows where to. As good as leaving the function. */
+	/* Indirect branch, unknown target: treated as leaving the function. */
 	step->target = last && last->type == ARM64_OP_IMM ? (uint64_t)last->imm : UINT64_MAX;
 }
 

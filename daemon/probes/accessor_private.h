@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What accessor.c and its machines share. A machine turns one instruction into changes of the flow: it moves, loads and
- * stores values, and says where control goes. What it does not know, it must forget: a register that is written becomes
- * unknown.
+ * Shared by accessor.c and its machines. A machine applies one instruction to the flow: moves, loads, stores, control.
+ * A register written in an unknown way becomes unknown.
  */
 #ifndef RANKTRACE_DAEMON_PROBES_ACCESSOR_PRIVATE_H
 #define RANKTRACE_DAEMON_PROBES_ACCESSOR_PRIVATE_H
@@ -17,12 +16,12 @@
 
 enum value_kind {
 	VALUE_UNKNOWN,
-	VALUE_CONST,  /* whatever it is */
-	VALUE_ARG,    /* argument `arg` of the function, plus offset */
-	VALUE_STACK,  /* stack pointer of the entry, plus offset */
+	VALUE_CONST,  /* any constant */
+	VALUE_ARG,    /* argument `arg`, plus offset */
+	VALUE_STACK,  /* stack pointer at the entry, plus offset */
 	VALUE_MEMBER, /* size_bytes loaded from the first argument plus offset */
-	VALUE_PART,   /* what a member of the first argument points to, plus offset */
-	VALUE_INNER,  /* size_bytes loaded from there */
+	VALUE_PART,   /* pointer loaded from a member of the first argument, plus offset */
+	VALUE_INNER,  /* size_bytes loaded through that pointer */
 };
 
 struct value {
@@ -36,23 +35,23 @@ struct value {
 struct slot {
 	int32_t offset; /* of the stack */
 	uint8_t size_bytes;
-	bool escaped; /* its address was taken: others may write it */
+	bool escaped; /* its address was taken: calls may write it */
 	struct value value;
 };
 
-/* What is known before an instruction. */
+/* Known before an instruction. */
 struct flow {
 	struct value reg[FLOW_REGS];
 	unsigned slots;
 	struct slot slot[FLOW_SLOTS];
 };
 
-/* What an instruction does to control, and what it hands out. */
+/* Effect of an instruction on control and its result. */
 struct step {
 	bool returns;
-	bool leaves;	 /* it does not go on to the next instruction */
-	bool has_target; /* it may go to target, an offset from the function's first byte */
-	bool has_store;	 /* of a value through the second argument */
+	bool leaves;	 /* does not continue with the next instruction */
+	bool has_target; /* may branch to target, an offset from the function's first byte */
+	bool has_store;	 /* stores a value through the second argument */
 	uint64_t target;
 	struct value stored;
 };
@@ -67,7 +66,7 @@ struct accessor_machine {
 
 extern const struct accessor_machine accessor_x86, accessor_arm64;
 
-/* An address as the machines find it in a memory operand. */
+/* Address of a memory operand. */
 static inline struct value value_plus(struct value value, int64_t offset)
 {
 	int64_t sum = (int64_t)value.offset + offset;
@@ -82,12 +81,12 @@ static inline struct value value_plus(struct value value, int64_t offset)
 
 struct value flow_get(const struct flow *flow, unsigned reg);
 void flow_set(struct flow *flow, unsigned reg, struct value value);
-/* What a load of size_bytes from the address yields. */
+/* Result of a load of size_bytes from the address. */
 struct value flow_load(const struct flow *flow, struct value address, unsigned size_bytes);
 void flow_store(struct flow *flow, struct value address, unsigned size_bytes, struct value value, struct step *step);
-/* The address of a stack slot was put into a register. */
+/* A stack slot's address was put into a register. */
 void flow_escape(struct flow *flow, struct value address);
-/* What both ways leave known. */
+/* Keeps what both paths agree on. */
 struct value value_meet(struct value a, struct value b);
 
 #endif

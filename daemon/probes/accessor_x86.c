@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* x86-64 instructions as an accessor's walk needs them. What is not handled by name loses the registers it writes. */
+/* x86-64 instructions for the accessor's walk. Unlisted instructions clobber the registers they write. */
 #include "daemon/probes/accessor_private.h"
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, REGS = 16 };
 
-/* By register: its names of 64, 32, 16 and 8 bits (and its second byte's). */
+/* Names of each register with 64, 32, 16 and 8 bits (and of its second byte). */
 static const uint16_t names[REGS][5] = {
 	{X86_REG_RAX, X86_REG_EAX, X86_REG_AX, X86_REG_AL, X86_REG_AH},
 	{X86_REG_RCX, X86_REG_ECX, X86_REG_CX, X86_REG_CL, X86_REG_CH},
@@ -40,7 +40,7 @@ static struct value address_of(const struct flow *flow, const cs_x86_op *op)
 	return value_plus(flow_get(flow, accessor_x86_reg_of(op->mem.base)), op->mem.disp);
 }
 
-/* Of a register, only 8 bytes hold an address. */
+/* Only a full 8-byte register holds an address. */
 static struct value narrowed(struct value value, unsigned size_bytes)
 {
 	bool fits = size_bytes == 8 || value.kind == VALUE_CONST ||
@@ -58,7 +58,7 @@ static struct value read_operand(const struct flow *flow, const cs_x86_op *op)
 	return flow_load(flow, address_of(flow, op), op->size);
 }
 
-/* A byte or two leave the rest of the register as it was; whoever reads it as a small member asks for no more. */
+/* Writes of 1 or 2 bytes keep the upper part; a member of that size is read from the lower part only. */
 static bool fills(const cs_x86_op *op, struct value value)
 {
 	unsigned reg = accessor_x86_reg_of(op->reg);
@@ -75,7 +75,7 @@ static void write_operand(struct flow *flow, const cs_x86_op *op, struct value v
 		flow_set(flow, accessor_x86_reg_of(op->reg), fills(op, value) ? value : (struct value){0});
 }
 
-/* Loses what the instruction writes, as the disassembler tells it. */
+/* Clobbers what the instruction writes, according to the disassembler. */
 static void accessor_x86_forget_written(csh handle, const cs_insn *insn, struct flow *flow, struct step *step)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
@@ -91,7 +91,7 @@ static void accessor_x86_forget_written(csh handle, const cs_insn *insn, struct 
 	for (uint8_t i = 0; i < x86->op_count; i++)
 		if (x86->operands[i].type == X86_OP_MEM && (x86->operands[i].access & CS_AC_WRITE || i == 0))
 			write_operand(flow, &x86->operands[i], (struct value){0}, step);
-	/* One that the disassembler knows too little of, so that nothing is kept by mistake. */
+	/* Incomplete in the disassembler: clobber everything. */
 	if (x86->op_count && x86->operands[0].type == X86_OP_REG)
 		flow_set(flow, accessor_x86_reg_of(x86->operands[0].reg), (struct value){0});
 }
@@ -113,7 +113,7 @@ static void on_jump(const cs_insn *insn, struct step *step)
 		step->has_target = true;
 		step->target = (uint64_t)op->imm;
 	} else if (step->leaves) {
-		/* Through a table or a pointer: who knows where to. As good as leaving the function. */
+		/* Indirect jump, unknown target: treated as leaving the function. */
 		step->has_target = true;
 		step->target = UINT64_MAX;
 	}
@@ -136,7 +136,7 @@ static void on_pop(struct flow *flow, const cs_x86_op *op, struct step *step)
 	flow_set(flow, RSP, value_plus(stack, 8));
 }
 
-/* add and sub of a number to an address; what else they are given is lost. */
+/* add or sub of a constant to an address; other operands clobber it. */
 static bool on_add(const cs_insn *insn, struct flow *flow)
 {
 	const cs_x86_op *op = insn->detail->x86.operands;
@@ -150,7 +150,7 @@ static bool on_add(const cs_insn *insn, struct flow *flow)
 	return true;
 }
 
-/* The short ways to 0 and, by or, to -1. */
+/* Idioms for 0 and, with or, for -1. */
 static bool makes_constant(const cs_insn *insn)
 {
 	const cs_x86_op *op = insn->detail->x86.operands;
@@ -161,7 +161,7 @@ static bool makes_constant(const cs_insn *insn)
 	       op[1].type == X86_OP_REG && op[0].reg == op[1].reg;
 }
 
-/* lea: an address made, which others may write through if it is one of the stack and goes elsewhere. */
+/* lea: a stack address in a register may be written through. */
 static void on_lea(struct flow *flow, const cs_x86_op *op)
 {
 	struct value value = op[0].size == 8 ? address_of(flow, &op[1]) : (struct value){0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the links of one library. Placing a row (which bytes) is site.c; this file attaches what was placed. */
+/* Owns the links of one library; site.c resolves its sites. */
 #include "daemon/probes/attachment.h"
 #include "daemon/base/log.h"
 #include "daemon/kernel/uprobe.h"
@@ -7,7 +7,7 @@
 
 #include <capstone/capstone.h>
 
-/* Owns the disassembly behind attachment.h. */
+/* Return instructions, by disassembly. */
 
 static int returns_sweep(csh handle, const uint8_t *code, size_t size_bytes, uint32_t *ret, size_t max)
 {
@@ -64,7 +64,7 @@ int returns_find(enum elf_machine machine, const uint8_t *code, size_t size_byte
 	return r;
 }
 
-#define LINKS_MAX (PLACES_MAX * 3)
+#define LINKS_MAX (SITES_MAX * 3)
 
 struct link_slot {
 	enum level level;
@@ -75,21 +75,21 @@ struct link_slot {
 struct attachment {
 	const struct attach_engine *engine;
 	const struct library *library;
-	struct places places;
-	bool used[PROBES_MAX];        /* by row: whether the group's choice is this row */
-	bool names[PROBES_MAX];       /* by row: whether it names this library */
-	int error[PLACES_MAX];        /* of the last try to attach the place */
+	struct sites sites;
+	bool used[PROBES_MAX];	/* by row: chosen in the group */
+	bool names[PROBES_MAX]; /* by row: names this library */
+	int error[SITES_MAX];	/* last error of the site */
 	bool on[LEVEL_MAX];
 	unsigned links;
 	struct link_slot link[LINKS_MAX];
 };
 
-/* Each part of a level becomes one link where the engine can. */
+/* One link per part of a level, if the engine can. */
 struct batch {
 	size_t count;
-	uint64_t offset[PLACES_MAX * RETURNS_MAX];
-	uint64_t semaphore[PLACES_MAX * RETURNS_MAX];
-	uint64_t cookie[PLACES_MAX * RETURNS_MAX];
+	uint64_t offset[SITES_MAX * RETURNS_MAX];
+	uint64_t semaphore[SITES_MAX * RETURNS_MAX];
+	uint64_t cookie[SITES_MAX * RETURNS_MAX];
 };
 
 static void batch_add(struct batch *batch, uint64_t offset, uint64_t semaphore, uint32_t spec)
@@ -99,19 +99,19 @@ static void batch_add(struct batch *batch, uint64_t offset, uint64_t semaphore, 
 	batch->cookie[batch->count++] = spec;
 }
 
-static bool attachment_is_used(const struct attachment *attachment, const struct place *place)
+static bool attachment_is_used(const struct attachment *attachment, const struct site *site)
 {
-	return attachment->used[place->probe - attachment->engine->table->probe];
+	return attachment->used[site->probe - attachment->engine->table->probe];
 }
 
-static void batch_place(struct batch *batch, const struct place *place, enum attach_part part)
+static void batch_add_site(struct batch *batch, const struct site *site, enum attach_part part)
 {
-	if (part == ATTACH_ENTRY && place->entry_offset)
-		batch_add(batch, place->entry_offset, place->semaphore_offset, place->spec);
-	if (part == ATTACH_RETURN_PROBE && place->return_probe)
-		batch_add(batch, place->function_offset, 0, place->spec);
-	for (uint32_t i = 0; part == ATTACH_RETURN_INSN && i < place->returns; i++)
-		batch_add(batch, place->return_offset[i], 0, place->spec);
+	if (part == ATTACH_ENTRY && site->entry_offset)
+		batch_add(batch, site->entry_offset, site->semaphore_offset, site->spec);
+	if (part == ATTACH_RETURN_PROBE && site->return_probe)
+		batch_add(batch, site->function_offset, 0, site->spec);
+	for (uint32_t i = 0; part == ATTACH_RETURN_INSN && i < site->returns; i++)
+		batch_add(batch, site->return_offset[i], 0, site->spec);
 }
 
 static int attach_batch(struct attachment *attachment, enum level level, enum attach_part part, const struct batch *batch)
@@ -143,25 +143,25 @@ static int attach_batch(struct attachment *attachment, enum level level, enum at
 	return 0;
 }
 
-/* One place at a time, so that one that the kernel refuses does not take the others with it. */
+/* One site at a time, so that a refused one does not affect the others. */
 static int attach_singly(struct attachment *attachment, enum level level, enum attach_part part, struct batch *batch)
 {
 	int first_error = 0;
 
-	for (unsigned i = 0; i < attachment->places.count; i++) {
-		const struct place *place = &attachment->places.place[i];
+	for (unsigned i = 0; i < attachment->sites.count; i++) {
+		const struct site *site = &attachment->sites.site[i];
 		int r;
 
-		if (place->probe->level != level || !attachment_is_used(attachment, place))
+		if (site->probe->level != level || !attachment_is_used(attachment, site))
 			continue;
 		batch->count = 0;
-		batch_place(batch, place, part);
+		batch_add_site(batch, site, part);
 		r = attach_batch(attachment, level, part, batch);
 		if (r < 0) {
 			attachment->error[i] = r;
 			first_error = first_error ? first_error : r;
-			log_warning("call", "cannot probe '%s' in %s: %s; going on without it", place->probe->name,
-				    attachment->library->path, strerror(-r));
+			log_warning("call", "cannot probe '%s' in %s: %s; skipping it", site->probe->name,
+				attachment->library->path, strerror(-r));
 		}
 	}
 	return first_error;
@@ -173,9 +173,10 @@ static int attach_part(struct attachment *attachment, enum level level, enum att
 
 	if (!batch)
 		return -ENOMEM;
-	for (unsigned i = 0; i < attachment->places.count; i++)
-		if (attachment->places.place[i].probe->level == level && attachment_is_used(attachment, &attachment->places.place[i]))
-			batch_place(batch, &attachment->places.place[i], part);
+	for (unsigned i = 0; i < attachment->sites.count; i++)
+		if (attachment->sites.site[i].probe->level == level &&
+			attachment_is_used(attachment, &attachment->sites.site[i]))
+			batch_add_site(batch, &attachment->sites.site[i], part);
 	if (attachment->engine->mixes_specs && attach_batch(attachment, level, part, batch) == 0)
 		return 0;
 	return attach_singly(attachment, level, part, batch);
@@ -202,10 +203,10 @@ int attachment_level(struct attachment *attachment, enum level level, bool on)
 		detach(attachment, level);
 		return 0;
 	}
-	for (unsigned i = 0; i < attachment->places.count; i++)
-		if (attachment->places.place[i].probe->level == level)
+	for (unsigned i = 0; i < attachment->sites.count; i++)
+		if (attachment->sites.site[i].probe->level == level)
 			attachment->error[i] = 0;
-	/* Ends before begins: what is entered while we attach is seen to leave, and an end without a begin is harmless. */
+	/* Ends before begins: calls entered while attaching get an end; an end without a begin is harmless. */
 	for (int part = ATTACH_PARTS - 1; part >= 0; part--) {
 		int r = attach_part(attachment, level, (enum attach_part)part);
 
@@ -216,7 +217,7 @@ int attachment_level(struct attachment *attachment, enum level level, bool on)
 
 const bool *attachment_found(const struct attachment *attachment)
 {
-	return attachment->places.found;
+	return attachment->sites.found;
 }
 
 void attachment_choose(struct attachment *attachment, const bool *group_found)
@@ -227,7 +228,7 @@ void attachment_choose(struct attachment *attachment, const bool *group_found)
 
 	probe_table_choose(table, group_found, used);
 	for (size_t i = 0; i < table->count; i++) {
-		used[i] &= attachment->places.found[i];
+		used[i] &= attachment->sites.found[i];
 		changed |= used[i] != attachment->used[i];
 	}
 	memcpy(attachment->used, used, sizeof(used));
@@ -250,7 +251,7 @@ int attachment_new(const struct attach_engine *engine, const struct library *lib
 	attachment->library = library;
 	for (size_t i = 0; i < engine->table->count; i++)
 		attachment->names[i] = probe_matches_library(&engine->table->probe[i], library->base_name);
-	r = sites_find(engine, library, &attachment->places);
+	r = sites_find(engine, library, &attachment->sites);
 	if (r < 0) {
 		free(attachment);
 		return r;
@@ -265,9 +266,9 @@ struct attachment *attachment_free(struct attachment *attachment)
 		return NULL;
 	for (unsigned i = 0; i < attachment->links; i++)
 		uprobe_detach_async(attachment->link[i].link);
-	for (unsigned i = 0; i < attachment->places.count; i++)
-		attachment->engine->spec_free(attachment->engine->arg, attachment->places.place[i].spec);
-	sites_free(&attachment->places);
+	for (unsigned i = 0; i < attachment->sites.count; i++)
+		attachment->engine->spec_free(attachment->engine->arg, attachment->sites.site[i].spec);
+	sites_free(&attachment->sites);
 	free(attachment);
 	return NULL;
 }
@@ -306,26 +307,26 @@ bool attachment_uses(const struct attachment *attachment, size_t row)
 	return attachment->used[row];
 }
 
-const char *attachment_trouble(const struct attachment *attachment, size_t row)
+const char *attachment_reason(const struct attachment *attachment, size_t row)
 {
-	return attachment->places.trouble[row];
+	return attachment->sites.reason[row];
 }
 
 const char *attachment_refused(const struct attachment *attachment, enum level level, unsigned i, int *ret_error)
 {
-	for (unsigned k = 0; k < attachment->places.count; k++)
-		if (attachment->places.place[k].probe->level == level && attachment->error[k] && i-- == 0) {
+	for (unsigned k = 0; k < attachment->sites.count; k++)
+		if (attachment->sites.site[k].probe->level == level && attachment->error[k] && i-- == 0) {
 			*ret_error = attachment->error[k];
-			return attachment->places.place[k].probe->name;
+			return attachment->sites.site[k].probe->name;
 		}
 	return NULL;
 }
 
 bool attachment_has_set(const struct attachment *attachment, const char *set)
 {
-	for (unsigned k = 0; k < attachment->places.count; k++)
-		if (streq(attachment->places.place[k].probe->set, set) && attachment_is_used(attachment, &attachment->places.place[k]) &&
-		    !attachment->error[k])
+	for (unsigned k = 0; k < attachment->sites.count; k++)
+		if (streq(attachment->sites.site[k].probe->set, set) &&
+			attachment_is_used(attachment, &attachment->sites.site[k]) && !attachment->error[k])
 			return true;
 	return false;
 }

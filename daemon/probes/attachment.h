@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The probes of one library file: which rows of the tables were found in it, where each goes, and the links that hold
- * them while their level is on. Specifications sit in the engine's map under numbers that the engine gives out.
+ * Probes of one library file: the rows of the tables found in it, their sites, and the links that hold them while
+ * their level is on. Specifications are in the engine's map, under numbers assigned by the engine.
  */
 #ifndef RANKTRACE_DAEMON_PROBES_ATTACHMENT_H
 #define RANKTRACE_DAEMON_PROBES_ATTACHMENT_H
@@ -12,85 +12,86 @@
 #include "daemon/probes/table.h"
 
 /*
- * Where a function returns. A return probe (uretprobe) puts a trampoline in place of the return address, and the C++
- * unwinder does not know the way through it: an exception that passes a function with a return probe ends the process
- * (seen: "terminate called after throwing ..."). So a function that exceptions may pass is probed on its return
- * instructions instead, found by disassembling it from its first byte to its last with capstone. A function left by an
- * exception reaches none of them: its end is missing, which readers must expect.
+ * Where a function returns. A uretprobe replaces the return address with a trampoline that the C++ unwinder cannot
+ * pass: an exception through such a function ends the process (observed: "terminate called after throwing ..."). So
+ * functions that may throw are probed on their return instructions, found by disassembling the whole function with
+ * capstone. A function left by an exception reaches none of them: consumers must expect a missing end.
  */
 
 #define RETURNS_MAX 32
 #define RETURNS_FUNCTION_BYTES_MAX (64u << 10)
 
 /*
- * Offsets of the return instructions from the function's first byte, rising. Returns how many, at most max; -ENOENT where
- * there is none (the function ends in jumps), -EILSEQ where a byte is no instruction (then nothing of it is safe to
- * probe), -E2BIG where there are more than max or the function is too long.
+ * Offsets of the return instructions from the function's first byte, ascending. Returns their number, at most max;
+ * -ENOENT: none (the function ends in jumps); -EILSEQ: undecodable (unsafe to probe); -E2BIG: more than max, or
+ * function too long.
  */
 int returns_find(enum elf_machine machine, const uint8_t *code, size_t size_bytes, uint32_t *ret, size_t max);
 
-/* The kinds of breakpoint that a place may need. */
+/* Kinds of breakpoints at a site. */
 enum attach_part { ATTACH_ENTRY, ATTACH_RETURN_INSN, ATTACH_RETURN_PROBE, ATTACH_PARTS };
 
-/* What the attachments need of the engine (call_engine.h). */
-struct place;
+/* Engine operations for attachments (call_engine.h). */
+struct site;
 struct uprobe_link;
 struct uprobe_target;
 struct attach_engine {
 	const struct probe_table *table;
-	bool mixes_specs; /* places of several specifications may be attached at once */
-	/* Gives out a number for the specification and puts it into the kernel's map. */
-	int (*spec_new)(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret);
+	bool mixes_specs; /* sites of several specifications may be attached together */
+	/* Assigns a number to the specification and puts it into the kernel's map. */
+	int (*spec_new)(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret);
 	void (*spec_free)(void *arg, uint32_t spec);
-	/* All places of the target or none; their cookies are numbers of specifications. */
+	/* All sites of the target or none; cookies are numbers of specifications. */
 	int (*attach)(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret);
 	void *arg;
 };
 
-/* One probed place: a function, or one site of a USDT probe. */
-struct place {
+/* One probed site: a function, or one site of a USDT probe. */
+struct site {
 	const struct probe *probe;
 	uint32_t spec;
-	uint64_t entry_offset;    /* in the file, where the breakpoint goes; 0: no entry probe */
-	uint64_t function_offset; /* in the file, the function's first byte */
+	uint64_t entry_offset;	  /* of the breakpoint in the file; 0: no entry probe */
+	uint64_t function_offset; /* of the function's first byte in the file */
 	uint64_t semaphore_offset;
 	uint32_t returns;
 	uint64_t return_offset[RETURNS_MAX];
 	bool return_probe;        /* uretprobe instead of return_offset[] */
-	bool emulated;            /* the kernel need not single-step at the entry */
+	bool emulated;		  /* entry instruction is emulated, not single-stepped */
 };
 
 struct attachment;
 
-/* Finds every row's place in the library, and uses none until attachment_choose(). Never fails for a row that is missing:
- * that is what missing() tells. */
+/*
+ * Resolves every row in the library; uses none until attachment_choose(). Unresolved rows are no error (unresolved.h).
+ */
 int attachment_new(const struct attach_engine *engine, const struct library *library, struct attachment **ret);
-/* Detaches and gives the specifications back. */
+/* Detaches and releases the specifications. */
 struct attachment *attachment_free(struct attachment *attachment);
 
-/* By row of the table: what this library has. */
+/* By row: found in this library. */
 const bool *attachment_found(const struct attachment *attachment);
 /*
- * Of the rows that this library has, uses those that are right in its group: the libraries that ranks map together with
- * it. group_found, by row, is what all of them have. A level that is on is attached anew if the choice changed. What is
- * then not seen, unresolved.h tells.
+ * Selects the rows to use, of those found here, for the library's group: all libraries that ranks map together with
+ * it. group_found, by row: found in any of them. Levels that are on are reattached if the selection changed.
+ * unresolved.h reports what is then not probed.
  */
 void attachment_choose(struct attachment *attachment, const bool *group_found);
 
-/* Attaches or detaches the level's places. Returns 0 or the error of the first place that could not be attached; the
- * others are attached all the same. */
+/* Attaches or detaches the level's sites. Returns 0 or the first site's error; the others are attached anyway. */
 int attachment_level(struct attachment *attachment, enum level level, bool on);
 
 /* Breakpoints in the kernel now: of all levels, of one. */
 unsigned attachment_attached(const struct attachment *attachment);
 unsigned attachment_attached_level(const struct attachment *attachment, enum level level);
 const struct probe_table *attachment_table(const struct attachment *attachment);
-/* Of a row of the table: whether it names this library; whether it was found here and is the right one of its set; why it
- * cannot be used though its function is here, in words (an accessor that says nothing), or NULL. */
+/*
+ * Per row: names this library; found here and selected in its set; reason why it is unusable although the function
+ * exists (an accessor without answer), or NULL.
+ */
 bool attachment_names(const struct attachment *attachment, size_t row);
 bool attachment_uses(const struct attachment *attachment, size_t row);
-const char *attachment_trouble(const struct attachment *attachment, size_t row);
-/* Rows of this level that were found but could not be attached, with the error; i from 0, NULL past the last. */
+const char *attachment_reason(const struct attachment *attachment, size_t row);
+/* Rows of this level that failed to attach, with their error; i from 0, NULL past the last. */
 const char *attachment_refused(const struct attachment *attachment, enum level level, unsigned i, int *ret_error);
 bool attachment_has_set(const struct attachment *attachment, const char *set);
 

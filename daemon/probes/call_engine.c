@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the skeleton, the program pairs of kernels without cookies, and the kernel's copy of the specifications. */
+/* Owns the skeleton, the program pairs for kernels without cookies, and the kernel's copy of the specifications. */
 #include "daemon/probes/call_engine.h"
 #include "bpf/call.h"
 #include "call.skel.h"
@@ -10,14 +10,14 @@
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 
-/* Owns the numbering; see call_engine.h. */
+/* Numbers of specifications. */
 
 static bool specs_is_same(const struct spec_slot *slot, const struct probe *probe, const struct rt_call_spec *spec)
 {
 	return slot->probe == probe && memcmp(&slot->spec, spec, sizeof(*spec)) == 0;
 }
 
-/* A number never used, or else the one that has been unused longest. */
+/* An unused number, else the one released longest ago. */
 static int find_free(const struct specs *specs, uint32_t *ret)
 {
 	const struct spec_slot *oldest = NULL;
@@ -89,7 +89,7 @@ struct pair {
 struct call_engine {
 	struct kernel *kernel;
 	enum call_engine_mode mode;
-	struct call_bpf *skeleton; /* its maps serve every pair */
+	struct call_bpf *skeleton; /* its maps serve all pairs */
 	struct pair pair;	   /* of modes with cookies */
 	struct pair fixed[CALL_ENGINE_FIXED_MAX];
 	uint64_t refused;
@@ -183,7 +183,7 @@ int call_engine_open(struct kernel *kernel, enum call_engine_mode mode, struct c
 	return 0;
 }
 
-/* A pair that knows its specification's number from its read-only data, so that the verifier never meets the cookie. */
+/* The pair's specification number is in its read-only data: the program uses no cookie. */
 static int load_pair(struct call_engine *engine, uint32_t id)
 {
 	_cleanup_(call_bpf_destroyp) struct call_bpf *own = call_bpf__open();
@@ -226,12 +226,12 @@ static bool is_current(void *arg, uint32_t pid, const struct probe *probe)
 	return probe != NULL;
 }
 
-static int call_engine_spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+static int call_engine_spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
 {
 	struct call_engine *engine = arg;
 	bool fresh;
 	uint32_t id;
-	int r = specs_take(&engine->specs, place->probe, spec, monotonic_ns(), &id, &fresh);
+	int r = specs_take(&engine->specs, site->probe, spec, monotonic_ns(), &id, &fresh);
 
 	if (r < 0) {
 		engine->refused++;
@@ -245,7 +245,7 @@ static int call_engine_spec_new(void *arg, const struct place *place, const stru
 			specs_clear(&engine->specs, id);
 			return r;
 		}
-		call_engine_sweep(engine, is_current, NULL); /* calls in flight under what the number meant before */
+		call_engine_sweep(engine, is_current, NULL); /* drops calls in flight of the number's old meaning */
 	}
 	*ret = id;
 	return 0;
@@ -306,7 +306,7 @@ static void sweep_inflight(const struct sweep *sweep)
 	struct rt_inflight_key key, next;
 	bool more = bpf_map_get_next_key(map, NULL, &next) == 0;
 
-	/* The kernel adds and removes meanwhile, which may send the walk back to its start: bounded. */
+	/* The map changes concurrently, which may restart the walk: bounded. */
 	for (uint32_t i = 0; more && i < 2 * max; i++) {
 		struct rt_inflight call;
 
@@ -326,7 +326,7 @@ void call_engine_inflight(struct call_engine *engine,
 	uint32_t max = bpf_map__max_entries(engine->skeleton->maps.inflight);
 	struct rt_inflight_key key, *last = NULL;
 
-	/* As above: bounded, for the walk may be sent back. */
+	/* Bounded as above. */
 	for (uint32_t i = 0; i < 2 * max && bpf_map_get_next_key(map, last, &key) == 0; i++) {
 		const struct probe *probe;
 		struct rt_inflight call;
@@ -340,7 +340,7 @@ void call_engine_inflight(struct call_engine *engine,
 	}
 }
 
-/* Open ones only: the entry of a thread that has none open does no harm, and makes room by its age. */
+/* Open groups only: closed entries are harmless and evicted by age. */
 static void sweep_groups(const struct sweep *sweep)
 {
 	int map = bpf_map__fd(sweep->engine->skeleton->maps.groups);

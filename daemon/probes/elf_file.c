@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a library file. libelf decodes the headers (with ELF_C_READ it reads them with pread and maps nothing, and
- * reads no section's content unless asked to); contents are read here, by pread into memory of our own. So a file that
- * is cut short while we read is an error, where a mapping would be a SIGBUS for the daemon.
+ * Opens a library file. libelf decodes the headers (ELF_C_READ uses pread and maps nothing, and reads no section
+ * content unless asked); contents are read here with pread, so truncation during a read is an error instead of a
+ * SIGBUS.
  */
 #include <libelf.h>
 #include <sys/stat.h>
@@ -113,7 +113,7 @@ static void read_build_id(struct elf_file *file, const struct elf_range *range)
 	struct elf_note note;
 	size_t at = 0;
 
-	/* A file without a readable build ID is still of use. */
+	/* An unreadable build ID does not make the file unusable. */
 	if (file->build_id[0] || elf_read_range(file, range, NOTE_BYTES_MAX, &notes) < 0)
 		return;
 	while (elf_next_note(notes, range->size_bytes, &at, &note)) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a library file: function symbols from .dynsym and .symtab, and USDT notes, through libelf, with every number
- * that comes from the file checked. The file may be wrong or malicious: out-of-range offsets are skipped, loops bounded,
- * and a damaged file is an error, never a crash.
+ * Reads a library file: function symbols of .dynsym and .symtab, and USDT notes, through libelf. Nothing in the file
+ * is trusted: out-of-range offsets are skipped, loops bounded; a damaged file is an error.
  */
 #ifndef RANKTRACE_DAEMON_PROBES_ELF_FILE_H
 #define RANKTRACE_DAEMON_PROBES_ELF_FILE_H
@@ -10,12 +9,12 @@
 #include "daemon/base/util.h"
 
 /*
- * Shell patterns of the probe tables: * is any text, ? any one character, everything else itself. No brackets, no
- * escapes: mangled names hold none. Takes time in proportion to the two lengths multiplied, whatever the input.
+ * Shell patterns of the probe tables: * is any text, ? any character. No brackets, no escapes: mangled names contain
+ * none. Time is at most proportional to the product of both lengths.
  */
 
 bool pattern_matches(const char *pattern, const char *text);
-/* How many characters at the pattern's start stand for themselves; its length if it has no wildcard. */
+/* Length of the pattern's literal prefix; the whole length without wildcards. */
 size_t pattern_literal_bytes(const char *pattern);
 
 struct elf_file;
@@ -23,18 +22,21 @@ struct elf_file;
 enum elf_machine { ELF_MACHINE_X86_64, ELF_MACHINE_AARCH64 };
 
 struct elf_symbol {
-	const char *name;      /* lives as long as the file */
-	uint64_t file_offset;  /* of its first byte */
-	uint64_t size_bytes;   /* 0 if the symbol does not say */
+	const char *name;     /* owned by the file */
+	uint64_t file_offset; /* of the first byte */
+	uint64_t size_bytes;  /* 0 if unspecified */
 };
 
-/* One operand of a USDT probe, as the note's text says: 4@112(%rsp), -8@%r12, 8@$5 (x86-64); -8@[sp, 16], 4@x0 (aarch64). */
+/* Operand of a USDT probe, from the note's text: 4@112(%rsp), -8@%r12, 8@$5 (x86-64); -8@[sp, 16], 4@x0 (aarch64). */
 struct usdt_operand {
 	uint8_t size_bytes;    /* 1, 2, 4, 8 */
 	bool is_signed;
 	enum { USDT_REG, USDT_DEREF, USDT_CONST, USDT_UNKNOWN } where;
-	uint8_t reg;           /* slot of the register in the kernel's struct pt_regs (x86-64: r15=0 .. rsp=19, rip=16;
-				  aarch64 user_pt_regs: x0=0 .. x30=30, sp=31) */
+	/*
+	 * slot of the register in struct pt_regs (x86-64: r15=0 .. rsp=19, rip=16; aarch64 user_pt_regs: x0=0 ..
+	 * x30=30, sp=31)
+	 */
+	uint8_t reg;
 	int64_t offset;        /* of USDT_DEREF; the value of USDT_CONST */
 };
 
@@ -49,30 +51,34 @@ struct usdt_site {
 	struct usdt_operand operand[USDT_OPERANDS_MAX];
 };
 
-/* fd stays the caller's. -ENOEXEC: not an ELF file of a machine we know (64 bit, little endian, x86-64 or aarch64). */
+/* fd is the caller's. -ENOEXEC: not a supported ELF file (64 bit, little endian, x86-64 or aarch64). */
 int elf_file_open(int fd, struct elf_file **ret);
 struct elf_file *elf_file_close(struct elf_file *file);
 enum elf_machine elf_file_machine(const struct elf_file *file);
 
-/* First defined function whose name equals or, with wildcards (* ?), matches the pattern; .dynsym first, then .symtab.
- * Where several match a pattern, the one with the lowest file offset wins. -ENOENT: none. */
+/*
+ * First defined function that equals or, with wildcards, matches the pattern; .dynsym before .symtab. Of several
+ * matches, the lowest file offset wins. -ENOENT: none.
+ */
 int elf_file_find(struct elf_file *file, const char *pattern, struct elf_symbol *ret);
-/* Many patterns in one pass over the tables: found[i] says whether ret[i] is filled. Returns how many were found. */
+/* Many patterns in one pass: found[i] says whether ret[i] is set. Returns the number found. */
 int elf_file_find_all(struct elf_file *file, const char *const *patterns, size_t count, struct elf_symbol *ret, bool *found);
 
-/* All functions whose name matches the pattern, one for each place, sorted by file offset; at most max are written, returns
- * how many there are (never above ELF_MATCHES_MAX), or -errno. .symtab is read only if .dynsym has none. */
+/*
+ * All functions matching the pattern, one for each address, sorted by file offset; writes at most max, returns the
+ * number (at most ELF_MATCHES_MAX), or -errno. Reads .symtab only without a match in .dynsym.
+ */
 int elf_file_find_every(struct elf_file *file, const char *pattern, struct elf_symbol *ret, size_t max);
 
-/* All places of provider:name, at most max; returns how many there are, or -errno. */
+/* All sites of provider:name, at most max; returns their number, or -errno. */
 int elf_file_usdt(struct elf_file *file, const char *provider, const char *name, struct usdt_site *ret, size_t max);
 
-/* Operands from a note's text; returns how many. What it cannot say becomes USDT_UNKNOWN. */
+/* Operands of a note's text; returns their number. Unsupported ones are USDT_UNKNOWN. */
 unsigned usdt_parse_operands(enum elf_machine machine, const char *text, struct usdt_operand *ret, unsigned max);
 
-/* Bytes at a file offset, at most max and never past the end of its section; returns how many, or -errno. */
+/* Bytes at a file offset, at most max and within the section; returns their number, or -errno. */
 int elf_file_bytes(struct elf_file *file, uint64_t file_offset, uint8_t *ret, size_t max);
-/* "" if it has none. */
+/* "" if none. */
 const char *elf_file_build_id(const struct elf_file *file);
 
 #endif

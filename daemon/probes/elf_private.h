@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the files elf_file.c, elf_symbols.c and elf_usdt.c share: an opened file with its headers copied and checked.
- */
+/* Shared by elf_file.c, elf_symbols.c and elf_usdt.c: an open file with copied and checked headers. */
 #ifndef RANKTRACE_DAEMON_PROBES_ELF_PRIVATE_H
 #define RANKTRACE_DAEMON_PROBES_ELF_PRIVATE_H
 
 #include <elf.h>
 #include "daemon/probes/elf_file.h"
 
-/* A section's place in the file: inside it, by its size at the time of opening. size_bytes 0: not there. */
+/* Range of a section, within the file's size at opening. size_bytes 0: absent. */
 struct elf_range {
 	uint64_t offset, size_bytes;
 };
 
-/* Symbols and their names, read when first asked for and kept until the file is closed. */
+/* Symbols and names, loaded on first use, kept until close. */
 struct elf_table {
 	struct elf_range symbols, names;
 	bool is_loaded;
 	uint8_t *symbol;
 	size_t count;
-	char *name; /* name_bytes bytes and a NUL that we add */
+	char *name; /* name_bytes bytes and an added NUL */
 	size_t name_bytes;
 };
 
@@ -54,10 +52,9 @@ struct elf_note {
 	size_t desc_bytes;
 };
 
-/* Reads a range into new memory with a NUL after it. -EFBIG above max_bytes, -EBADMSG if the file has become shorter.
- */
+/* Reads a range into new memory with a NUL appended. -EFBIG above max_bytes, -EBADMSG if the file shrank. */
 int elf_read_range(const struct elf_file *file, const struct elf_range *range, uint64_t max_bytes, uint8_t **ret);
-/* The note at *at, and moves *at behind it. false: none left, or a damaged one. */
+/* The note at *at; advances *at. False: none left, or damaged. */
 bool elf_next_note(const uint8_t *notes, size_t size_bytes, size_t *at, struct elf_note *ret);
 bool elf_file_offset(const struct elf_file *file, uint64_t vaddr, uint64_t *ret);
 bool elf_is_code(const struct elf_file *file, uint64_t file_offset, uint64_t *ret_left_bytes);

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Function symbols. A library that keeps its .symtab may have a million of them, and a table up to PROBES_MAX patterns:
- * one pass, exact names by binary search, wildcards only where their literal beginning fits. Symbols that point outside
- * the file's code or have no sane name are skipped: the file may lie.
+ * Function symbols. A library with .symtab may have a million symbols, a table up to PROBES_MAX patterns: one pass,
+ * exact names by binary search, wildcards only if their literal prefix matches. Symbols outside the file's code or
+ * without valid name are skipped.
  */
 #include "daemon/probes/elf_file.h"
 #include "daemon/probes/elf_private.h"
 
-/*
- * Shell patterns, see elf_file.h. Only the last * is ever taken back to, so no pattern makes it exponential.
- */
+/* Pattern matching. Only the last * is backtracked to, so no pattern is exponential. */
 
 bool pattern_matches(const char *pattern, const char *text)
 {
@@ -54,7 +52,7 @@ struct search {
 	size_t wilds;
 	struct elf_symbol *symbol;
 	bool *found;
-	const bool *found_before; /* in a table that counts more */
+	const bool *found_before; /* in a table with precedence */
 };
 
 void elf_table_free(struct elf_table *table)
@@ -88,7 +86,7 @@ static int elf_symbols_load(struct elf_file *file, struct elf_table *table)
 	return 0;
 }
 
-/* A defined function with a name; its place is not looked up yet, for most symbols nobody asks. */
+/* A named, defined function; its offset is resolved later, for matches only. */
 static bool function_at(const struct elf_table *table, size_t i, Elf64_Sym *ret, const char **ret_name)
 {
 	memcpy(ret, table->symbol + i * sizeof(*ret), sizeof(*ret));
@@ -109,7 +107,7 @@ static bool elf_symbols_place(const struct elf_file *file, const Elf64_Sym *raw,
 	return true;
 }
 
-/* The unlikely part that compilers split off a function carries its name too (NAME.cold), and lies before it. */
+/* Compilers split off cold code as NAME.cold, at a lower address. */
 static bool is_split_part(const char *name)
 {
 	return strstr(name, ".cold") != NULL;

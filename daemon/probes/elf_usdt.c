@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * USDT probes: the notes of .note.stapsdt (three addresses and three strings each) and the text of their operands. The
- * addresses were written by the assembler; a prelinked file is shifted by as much as .stapsdt.base moved.
+ * USDT probes: notes of .note.stapsdt (three addresses and three strings each) and their operand text. Addresses are
+ * the assembler's; prelinked files are shifted by the move of .stapsdt.base.
  */
 #include "daemon/probes/elf_private.h"
 
@@ -14,7 +14,7 @@ struct register_name {
 	uint8_t slot;
 };
 
-/* Slots of the kernel's struct pt_regs. ah and kin are left out: they are no low part of their register. */
+/* Slots of struct pt_regs. Second-byte registers (ah ...) are excluded: not the low part of their register. */
 static const struct register_name x86_names[] = {
 	{"r15", 0},
 	{"r15d", 0},
@@ -114,7 +114,7 @@ static bool arm64_register(const char *name, uint8_t *ret)
 
 static bool elf_usdt_number(const char *text, char **ret_end, int64_t *ret)
 {
-	/* strtoll would skip blanks and take a +. */
+	/* strtoll would accept blanks and a plus sign. */
 	if (*text != '-' && (*text < '0' || *text > '9'))
 		return false;
 	errno = 0;
@@ -130,7 +130,7 @@ static bool constant(const char *text, struct usdt_operand *operand)
 	return elf_usdt_number(text, &end, &operand->offset) && !*end;
 }
 
-/* %rax, $5, (%rax), -20(%rbp). Symbols, indexes and rip-relative places are not read. */
+/* %rax, $5, (%rax), -20(%rbp). Symbols, indexes and rip-relative addresses are unsupported. */
 static bool x86_place(char *text, struct usdt_operand *operand)
 {
 	char *open = strchr(text, '('), *end = text;
@@ -194,7 +194,7 @@ static void parse_operand(enum elf_machine machine, char *text, struct usdt_oper
 		*ret = operand;
 }
 
-/* An operand ends at a blank outside of brackets. */
+/* An operand ends at a blank outside brackets. */
 static size_t operand_bytes(const char *text)
 {
 	bool inside = false;
@@ -259,7 +259,7 @@ static bool elf_usdt_describe(const struct elf_note *note, struct description *r
 	return ret->provider && ret->name && ret->operands;
 }
 
-static bool elf_usdt_place_of(const struct elf_file *file, const struct description *d, struct usdt_site *ret)
+static bool elf_usdt_parse_site(const struct elf_file *file, const struct description *d, struct usdt_site *ret)
 {
 	uint64_t moved = file->usdt_base && d->base ? file->usdt_base - d->base : 0;
 	uint64_t left;
@@ -267,7 +267,7 @@ static bool elf_usdt_place_of(const struct elf_file *file, const struct descript
 	*ret = (struct usdt_site){0};
 	if (!elf_file_offset(file, d->pc + moved, &ret->file_offset) || !elf_is_code(file, ret->file_offset, &left))
 		return false;
-	/* Without its semaphore such a probe is never reached. */
+	/* Without its semaphore set, such a probe is never reached. */
 	if (d->semaphore && !elf_file_offset(file, d->semaphore + moved, &ret->semaphore_offset))
 		return false;
 	ret->operands = usdt_parse_operands(file->machine, d->operands, ret->operand, USDT_OPERANDS_MAX);
@@ -291,7 +291,7 @@ int elf_file_usdt(struct elf_file *file, const char *provider, const char *name,
 		struct usdt_site found;
 
 		if (!elf_usdt_describe(&note, &d) || !streq(d.provider, provider) || !streq(d.name, name) ||
-			!elf_usdt_place_of(file, &d, &found))
+			!elf_usdt_parse_site(file, &d, &found))
 			continue;
 		if (count < max)
 			ret[count] = found;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See groups.h. A node has a handful of libraries and runs this when one is new: a plain loop over pairs will do. */
+/* A node has few libraries, and this runs only for new ones: quadratic is fine. */
 #include "daemon/base/log.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/groups.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the registry behind libraries.h: a bounded array of inodes, each with the instances that map it. */
+/* Owns the registry of libraries.h: a bounded array of inodes, each with the instances that map it. */
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -27,7 +27,7 @@ struct libraries {
 	char proc_root[64];
 	size_t count;
 	struct library *library[LIBRARIES_MAX];
-	struct inodes refused, slow; /* already told of */
+	struct inodes refused, slow; /* already logged */
 };
 
 struct mapping {
@@ -123,7 +123,7 @@ static bool has_id(const struct library *library, const struct library_id *id)
 	return false;
 }
 
-/* One line of maps: an executable mapping of a file, or false. Most lines are neither, and are left at a glance. */
+/* Parses a line of maps: an executable mapping of a file, or false, decided early for most lines. */
 static bool parse_mapping(char *line, struct mapping *ret)
 {
 	unsigned long start, end, offset, inode;
@@ -149,8 +149,7 @@ static bool parse_mapping(char *line, struct mapping *ret)
 	return true;
 }
 
-/* Takes the descriptor of a place in the file system, and opens what is there only if that is a regular file: merely to
- * open a device may do something. */
+/* Opens an O_PATH descriptor for reading only if it is a regular file: opening a device can have side effects. */
 static int open_regular(int place_fd, struct stat *ret)
 {
 	_cleanup_close_ int at_fd = place_fd;
@@ -173,8 +172,8 @@ static int open_regular(int place_fd, struct stat *ret)
 }
 
 /*
- * /proc/PID/maps names files as we see them, /proc/PID/root is where the process's own names begin. In a container both
- * agree; of a process that was only chrooted (also in a mount namespace of its own) the root is in front of the name.
+ * /proc/PID/maps has paths as seen by us; /proc/PID/root is the process's root. In a container both agree; for a
+ * chrooted process (also in a mount namespace of its own) the root precedes the path.
  */
 static const char *name_in_root(const char *root_link, const char *name)
 {
@@ -187,7 +186,7 @@ static const char *name_in_root(const char *root_link, const char *name)
 	return name;
 }
 
-/* As the process sees the path: its links must not lead out of its root. */
+/* Resolves the path as the process does: links must not leave its root. */
 static int open_in_root(const char *proc_root, uint32_t pid, const char *path, struct stat *ret)
 {
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
@@ -201,8 +200,7 @@ static int open_in_root(const char *proc_root, uint32_t pid, const char *path, s
 	return open_regular((int)syscall(__NR_openat2, root_fd, name_in_root(root, path), &how, sizeof(how)), ret);
 }
 
-/* By path unless the file under that name is another one now. map_files needs more rights, but it is always the file.
- */
+/* By path, unless the path is another file by now. map_files always is the mapped file, but needs more privileges. */
 static int open_mapping(const char *proc_root, uint32_t pid, const struct mapping *mapping, struct stat *ret)
 {
 	char path[192];
@@ -219,7 +217,7 @@ static int open_mapping(const char *proc_root, uint32_t pid, const struct mappin
 	fd = open_regular(open(path, O_PATH | O_CLOEXEC), ret);
 	if (fd >= 0 || mapping->deleted)
 		return fd;
-	/* Overlay file systems show one inode in maps and another by path: without map_files the path must do. */
+	/* Overlay file systems show different inodes in maps and by path: without map_files, accept the path's file. */
 	return open_in_root(proc_root, pid, mapping->path, ret);
 }
 
@@ -265,12 +263,12 @@ static int open_within(
 	return fd;
 }
 
-static bool told_before(struct inodes *told, uint64_t inode)
+static bool libraries_was_logged(struct inodes *logged, uint64_t inode)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(told->inode); i++)
-		if (told->inode[i] == inode)
+	for (size_t i = 0; i < ARRAY_SIZE(logged->inode); i++)
+		if (logged->inode[i] == inode)
 			return true;
-	told->inode[told->count++ % ARRAY_SIZE(told->inode)] = inode;
+	logged->inode[logged->count++ % ARRAY_SIZE(logged->inode)] = inode;
 	return false;
 }
 
@@ -281,8 +279,10 @@ static bool is_overlay(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-/* Another overlay's view of the same file, or the file itself below one: nothing sets the time of a file's last change
- * but the kernel. Two files of which none is in an overlay are two, however equal (images mounted twice). */
+/*
+ * Same file through another overlay, or below one: only the kernel sets a file's change time. Outside overlays, two
+ * files are different even if equal (images mounted twice).
+ */
 static struct library *find_below(
 	struct libraries *libraries, bool overlay, const struct stat *st, const char *base_name)
 {
@@ -355,11 +355,11 @@ static void libraries_refuse(struct libraries *libraries, uint32_t pid, const st
 {
 	bool slow = error == -ETIMEDOUT;
 
-	if (told_before(slow ? &libraries->slow : &libraries->refused, mapping->id.inode))
+	if (libraries_was_logged(slow ? &libraries->slow : &libraries->refused, mapping->id.inode))
 		return;
 	if (slow)
-		log_warning("libraries", "the file system of %s of process %u does not answer; it is asked again",
-			mapping->path, pid);
+		log_warning("libraries", "the file system of %s of process %u does not answer; retrying", mapping->path,
+			pid);
 	else
 		libraries->ops.refused(libraries->ops.arg, pid, mapping->path, error);
 }
@@ -402,7 +402,7 @@ int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)
 		return -ESRCH;
 	for (size_t i = 0; i < libraries->count; i++)
 		used += libraries->library[i]->touched;
-	if (used == 0) /* an ending process shows no maps: its end will be told */
+	if (used == 0) /* an ending process has no maps: its exit event follows */
 		return 0;
 	for (size_t i = libraries->count; i-- > 0;) {
 		if (libraries->library[i]->touched)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chooser: walks the straight line from the entry and takes the first instruction that the kernel emulates. It
- * stops before it would pass anything that changes what the probe reads, leaves the straight line, or that it does not
- * know.
+ * Walks the straight-line code from the entry to the first instruction that the kernel emulates. Stops before an
+ * instruction that changes what the probe reads, branches, or is unknown.
  */
 #include "daemon/probes/prologue.h"
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * aarch64 instructions as the chooser needs them. Every instruction has four bytes, so only two questions remain: which
- * general registers it writes, and whether the kernel simulates it. It simulates nop, adr, adrp and branches
- * (arm_probe_decode_insn in arch/arm64/kernel/probes/decode-insn.c). Loads from a literal are refused for uprobes, and
- * what is not in the table is not known.
+ * aarch64 instructions for the chooser. All have four bytes; needed are the registers written and whether the kernel
+ * simulates it: nop, adr, adrp and branches (arm_probe_decode_insn in arch/arm64/kernel/probes/decode-insn.c). Literal
+ * loads are refused for uprobes; instructions outside the table are unknown.
  *
- * "moves_stack" also covers the link register: a return probe swaps it, which must happen before it is saved, signed
- * (paciasp) or overwritten.
+ * "moves_stack" includes the link register: a return probe swaps it, before it is saved, signed (paciasp) or
+ * overwritten.
  */
 #include "daemon/probes/prologue.h"
 
@@ -76,7 +75,7 @@ static void pair(struct prologue_insn *insn, uint32_t word)
 		prologue_arm64_writes(insn, word & 31, false);
 		prologue_arm64_writes(insn, (word >> 10) & 31, false);
 	}
-	/* Bits 24:23 are 01 after and 11 before the access; 00 and 10 leave the base alone. */
+	/* Bits 24:23: 01 post-index, 11 pre-index; 00 and 10 have no write-back. */
 	if (write_back)
 		prologue_arm64_writes(insn, (word >> 5) & 31, true);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * x86-64 instructions as the chooser needs them: the length of the forms that compilers put into prologues and the
- * general registers each writes. A wrong length would put a breakpoint into the middle of an instruction, so what is
- * not in the tables (VEX, EVEX, the 0f 38 and 0f 3a maps, string operations, locks, system instructions, address-size
- * prefixes) is not known and ends the walk.
+ * x86-64 instructions for the chooser: length of the forms that compilers use in prologues, and the registers they
+ * write. A wrong length would put a breakpoint inside an instruction, so anything outside the tables (VEX, EVEX, 0f 38
+ * and 0f 3a maps, string operations, locks, system instructions, address-size prefixes) is unknown and ends the walk.
  *
- * What the kernel emulates (branch_setup_xol_ops and push_setup_xol_ops in arch/x86/kernel/uprobes.c): push of a
- * register with no prefix but REX 41; jmp, call and conditional jumps to a displacement with no prefix; the nops of its
- * own table (one byte on every kernel, the longer ones since 6.16). A nop with a cs prefix cannot be probed at all, and
- * REX with 90 is an exchange.
+ * The kernel emulates (branch_setup_xol_ops and push_setup_xol_ops in arch/x86/kernel/uprobes.c): push of a register
+ * with no prefix but REX 41; jmp, call and conditional jumps to a displacement without prefix; the nops of its own
+ * table (one byte on every kernel, longer ones since 6.16). A nop with a cs prefix cannot be probed; 90 with REX is an
+ * exchange.
  */
 #include "daemon/probes/prologue.h"
 
@@ -19,16 +18,16 @@ enum {
 	IMM8 = 1 << 1,
 	IMMZ = 1 << 2,	   /* 4 bytes, 2 with the operand-size prefix */
 	IMMV = 1 << 3,	   /* as IMMZ, 8 with REX.W */
-	W_RM = 1 << 4,	   /* writes the register that r/m names */
-	W_REG = 1 << 5,	   /* writes the register that reg names */
+	W_RM = 1 << 4,	   /* writes the register in r/m */
+	W_REG = 1 << 5,	   /* writes the register in reg */
 	W_OPCODE = 1 << 6, /* writes the register in the opcode's low bits */
 	W_DX = 1 << 7,
-	BYTE = 1 << 8, /* the register written is a byte: 4 to 7 are ah, ch, dh, bh without REX */
+	BYTE = 1 << 8, /* writes a byte register: 4 to 7 are ah, ch, dh, bh without REX */
 	STACK = 1 << 9,
 	ENDS = 1 << 10,
-	BRANCH = 1 << 11, /* emulated where it has no prefix */
+	BRANCH = 1 << 11, /* emulated if without prefix */
 	PUSH = 1 << 12,
-	GROUP = 1 << 13,  /* reg decides: group() */
+	GROUP = 1 << 13,  /* selected by reg: group() */
 	MEMORY = 1 << 14, /* no register form */
 	KNOWN = 1 << 15,
 };
@@ -95,7 +94,7 @@ static const struct range two_byte[] = {
 	{0x51, 0x6f, MODRM},
 	{0x70, 0x73, MODRM | IMM8},
 	{0x74, 0x76, MODRM},
-	{0x7e, 0x7e, MODRM | W_RM}, /* movd; the f3 form names a vector register, which does no harm */
+	{0x7e, 0x7e, MODRM | W_RM}, /* movd; the f3 form writes a vector register: harmless */
 	{0x7f, 0x7f, MODRM},
 	{0x80, 0x8f, IMMZ | ENDS | BRANCH},
 	{0x90, 0x9f, MODRM | W_RM | BYTE}, /* set */
@@ -123,7 +122,7 @@ static const struct range two_byte[] = {
 	{0xf1, 0xfe, MODRM},
 };
 
-/* The nops that the kernel's own table holds, by length, but for those with a segment prefix. */
+/* The nops of the kernel's table, by length, except those with segment prefix. */
 static const uint8_t nops[][9] = {
 	{0x90},
 	{0x66, 0x90},
@@ -226,7 +225,7 @@ static unsigned opcode_flags(const struct decode *decode)
 	return lookup(one_byte, ARRAY_SIZE(one_byte), decode->opcode);
 }
 
-/* Opcodes whose reg field selects the operation. 0: not known. */
+/* Opcodes with the operation in the reg field. 0: unknown. */
 static unsigned group_flags(const struct decode *decode, unsigned reg)
 {
 	unsigned flags = decode->flags;
@@ -341,7 +340,7 @@ bool prologue_decode_x86(const uint8_t *code, size_t size_bytes, struct prologue
 	if (!read_opcode(&decode))
 		return false;
 	decode.flags = opcode_flags(&decode);
-	/* Intel and AMD read a 16-bit branch differently; REX before 90 makes it an exchange. */
+	/* Intel and AMD decode a 16-bit branch differently; 90 with REX is an exchange. */
 	if (!decode.flags || (decode.flags & BRANCH && decode.operand_16) ||
 		(!decode.two_byte && decode.opcode == 0x90 && decode.rex))
 		return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the way from a row to a place; see site.h. */
+/* Resolves rows of the tables to sites in a library (site.h). */
 #include "daemon/base/log.h"
 #include "daemon/probes/accessor.h"
 #include "daemon/probes/site.h"
@@ -20,8 +20,8 @@ static const struct {
 
 #define STACK_WORDS_MAX (RT_CALL_SLOT_STACK_BASE - RT_CALL_SLOT_STACK)
 
-#define OVERLOADS_MAX 16 /* places of one row with symbols_all */
-#define ANSWERS_MAX 64   /* accessors of one library whose answers are kept: many rows ask the same few */
+#define OVERLOADS_MAX 16 /* sites of one row with symbols_all */
+#define ANSWERS_MAX 64	 /* cached accessor answers per library: many rows use the same few */
 
 struct accessor_answer {
 	const char *name;
@@ -34,10 +34,10 @@ struct finder {
 	const struct attach_engine *engine;
 	const struct library *library;
 	struct elf_file *file;
-	struct places places;
+	struct sites sites;
 	struct elf_symbol symbol[PROBES_MAX][PROBE_PATTERNS_MAX];
 	bool symbol_found[PROBES_MAX][PROBE_PATTERNS_MAX];
-	int32_t member[PROBES_MAX][PROBE_ACCESSORS_MAX]; /* offsets that the row's accessors told */
+	int32_t member[PROBES_MAX][PROBE_ACCESSORS_MAX]; /* offsets found by the row's accessors */
 	unsigned answers;
 	struct accessor_answer answer[ANSWERS_MAX];
 };
@@ -47,21 +47,21 @@ static void site_elf_file_closep(struct elf_file **file)
 	elf_file_close(*file);
 }
 
-void sites_free(struct places *places)
+void sites_free(struct sites *sites)
 {
-	free(places->place);
-	for (size_t i = 0; i < ARRAY_SIZE(places->trouble); i++)
-		free(places->trouble[i]);
-	*places = (struct places){0};
+	free(sites->site);
+	for (size_t i = 0; i < ARRAY_SIZE(sites->reason); i++)
+		free(sites->reason[i]);
+	*sites = (struct sites){0};
 }
 
-/* Whether the reader starts from an argument, and not from what a USDT note says. */
+/* Does the reader start from an argument, not from a USDT operand? */
 static bool reads_argument(const struct rt_call_arg *arg)
 {
 	return arg->read != RT_READ_FRAME && arg->read != RT_READ_CONST;
 }
 
-/* The slot of an argument: of its register, or past those of its word on the stack. */
+/* Slot of an argument: of its register, or of its word on the stack. */
 static int argument_slot(enum elf_machine machine, uint8_t number, uint8_t *ret)
 {
 	size_t registers = machines[machine].count;
@@ -79,7 +79,7 @@ static int argument_slot(enum elf_machine machine, uint8_t number, uint8_t *ret)
 	return 0;
 }
 
-/* Adds what the accessors told, and turns argument numbers into slots; refuses what the machine cannot hold. */
+/* Adds the accessors' offsets and turns argument numbers into slots; refuses what does not fit the machine. */
 static int compile_spec(const struct finder *finder, const struct probe *probe, struct rt_call_spec *spec)
 {
 	const int32_t *member = finder->member[probe - finder->engine->table->probe];
@@ -112,7 +112,7 @@ static void need_argument(enum elf_machine machine, uint8_t number, struct prolo
 static struct prologue_need needs(enum elf_machine machine, const struct probe *probe)
 {
 	const struct rt_call_spec *spec = &probe->spec;
-	/* Where an entry and a return are compared, the stack pointer tells which calls belong together. */
+	/* If entry and return are paired, the stack pointer identifies the call. */
 	struct prologue_need need = {.entry_stack = spec->edge == RT_EDGE_CALL || spec->edge == RT_EDGE_SPAN};
 
 	need_argument(machine, spec->symbol_reg, &need);
@@ -122,40 +122,41 @@ static struct prologue_need needs(enum elf_machine machine, const struct probe *
 	return need;
 }
 
-static struct place *new_place(struct finder *finder, const struct probe *probe)
+static struct site *site_new(struct finder *finder, const struct probe *probe)
 {
-	struct place *place;
+	struct site *site;
 
-	if (finder->places.count >= PLACES_MAX) {
-		log_warning("call", "more than %d probes in %s; leaving out '%s'", PLACES_MAX, finder->library->path, probe->name);
+	if (finder->sites.count >= SITES_MAX) {
+		log_warning("call", "more than %d probes in %s; skipping '%s'", SITES_MAX, finder->library->path,
+			probe->name);
 		return NULL;
 	}
-	place = &finder->places.place[finder->places.count];
-	*place = (struct place){.probe = probe};
-	return place;
+	site = &finder->sites.site[finder->sites.count];
+	*site = (struct site){.probe = probe};
+	return site;
 }
 
-static void keep_place(struct finder *finder, const struct place *place, const struct rt_call_spec *spec)
+static void site_keep(struct finder *finder, const struct site *site, const struct rt_call_spec *spec)
 {
 	uint32_t id;
-	int r = finder->engine->spec_new(finder->engine->arg, place, spec, &id);
+	int r = finder->engine->spec_new(finder->engine->arg, site, spec, &id);
 
 	if (r < 0) {
-		log_warning("call", "no room for probe '%s' in %s: %s; leaving it out", place->probe->name,
-			    finder->library->path, strerror(-r));
+		log_warning("call", "cannot add probe '%s' in %s: %s; skipping it", site->probe->name,
+			finder->library->path, strerror(-r));
 		return;
 	}
-	finder->places.place[finder->places.count++].spec = id;
+	finder->sites.site[finder->sites.count++].spec = id;
 }
 
-static int place_returns(struct finder *finder, const struct elf_symbol *symbol, struct place *place)
+static int site_find_returns(struct finder *finder, const struct elf_symbol *symbol, struct site *site)
 {
 	_cleanup_free_ uint8_t *code = NULL;
 	uint32_t offset[RETURNS_MAX];
 	int r;
 
-	if (place->probe->return_probe) {
-		place->return_probe = true;
+	if (site->probe->return_probe) {
+		site->return_probe = true;
 		return 0;
 	}
 	if (symbol->size_bytes == 0 || symbol->size_bytes > RETURNS_FUNCTION_BYTES_MAX)
@@ -172,48 +173,48 @@ static int place_returns(struct finder *finder, const struct elf_symbol *symbol,
 	if (r < 0)
 		return r;
 	for (int i = 0; i < r; i++)
-		place->return_offset[i] = symbol->file_offset + offset[i];
-	place->returns = (uint32_t)r;
+		site->return_offset[i] = symbol->file_offset + offset[i];
+	site->returns = (uint32_t)r;
 	return 0;
 }
 
-static void place_function(struct finder *finder, const struct probe *probe, const struct elf_symbol *symbol)
+static void site_add_function(struct finder *finder, const struct probe *probe, const struct elf_symbol *symbol)
 {
 	struct rt_call_spec spec = probe->spec;
 	struct prologue_need need = needs(elf_file_machine(finder->file), probe);
 	struct prologue_choice choice = {0};
 	uint8_t code[PROLOGUE_BYTES_MAX];
-	struct place *place = new_place(finder, probe);
+	struct site *site = site_new(finder, probe);
 	bool returns = spec.flags & RT_CALL_NEEDS_RETURN;
 	int r;
 
-	if (!place)
+	if (!site)
 		return;
-	place->function_offset = symbol->file_offset;
+	site->function_offset = symbol->file_offset;
 	r = elf_file_bytes(finder->file, symbol->file_offset, code, sizeof(code));
 	if (r < 0 || compile_spec(finder, probe, &spec) < 0) {
-		log_warning("call", "'%s' in %s cannot be read; leaving it out", probe->name, finder->library->path);
+		log_warning("call", "cannot read '%s' in %s; skipping it", probe->name, finder->library->path);
 		return;
 	}
 	if (symbol->size_bytes && (uint64_t)r > symbol->size_bytes)
 		r = (int)symbol->size_bytes;
 	prologue_choose(elf_file_machine(finder->file), code, (size_t)r, &need, &choice);
-	place->emulated = choice.emulated;
+	site->emulated = choice.emulated;
 	if (!(spec.edge == RT_EDGE_END && returns)) /* an end at the return has no entry */
-		place->entry_offset = symbol->file_offset + choice.offset_bytes;
-	if (place->probe->return_probe)
+		site->entry_offset = symbol->file_offset + choice.offset_bytes;
+	if (site->probe->return_probe)
 		spec.flags |= RT_CALL_RETURN_PROBE;
 	if (returns) {
-		r = place_returns(finder, symbol, place);
+		r = site_find_returns(finder, symbol, site);
 		if (r < 0) {
-			log_warning("call", "the returns of '%s' in %s cannot be found: %s; its ends will be missing", probe->name,
-				    finder->library->path, strerror(-r));
+			log_warning("call", "cannot find the returns of '%s' in %s: %s; its ends are missing",
+				probe->name, finder->library->path, strerror(-r));
 		}
 	}
-	keep_place(finder, place, &spec);
+	site_keep(finder, site, &spec);
 }
 
-/* A USDT operand as a reader, where it is one that we read. */
+/* Reader for a USDT operand, if supported. */
 static bool operand_reader(const struct usdt_operand *operand, struct rt_call_arg *ret)
 {
 	*ret = (struct rt_call_arg){
@@ -232,26 +233,26 @@ static bool operand_reader(const struct usdt_operand *operand, struct rt_call_ar
 	return true;
 }
 
-static void place_usdt(struct finder *finder, const struct probe *probe, const struct usdt_site *site)
+static void site_add_usdt(struct finder *finder, const struct probe *probe, const struct usdt_site *usdt)
 {
 	struct rt_call_spec spec = probe->spec;
-	struct place *place = new_place(finder, probe);
+	struct site *site = site_new(finder, probe);
 
-	if (!place)
+	if (!site)
 		return;
 	for (unsigned i = 0; i < spec.args; i++) {
 		unsigned n = probe->usdt_operand[i];
 
-		if (n && (n > site->operands || !operand_reader(&site->operand[n - 1], &spec.arg[i]))) {
-			log_warning("call", "operand %u of %s:%s in %s is not one that can be read; it will be 0", n,
-				    probe->usdt_provider, probe->usdt_name, finder->library->path);
+		if (n && (n > usdt->operands || !operand_reader(&usdt->operand[n - 1], &spec.arg[i]))) {
+			log_warning("call", "operand %u of %s:%s in %s is unsupported; it reads as 0", n,
+				probe->usdt_provider, probe->usdt_name, finder->library->path);
 			spec.arg[i] = (struct rt_call_arg){.read = RT_READ_CONST};
 		}
 	}
-	place->function_offset = place->entry_offset = site->file_offset;
-	place->semaphore_offset = site->semaphore_offset;
-	place->emulated = true; /* a nop by definition */
-	keep_place(finder, place, &spec);
+	site->function_offset = site->entry_offset = usdt->file_offset;
+	site->semaphore_offset = usdt->semaphore_offset;
+	site->emulated = true; /* a nop by definition */
+	site_keep(finder, site, &spec);
 }
 
 static int find_usdt(struct finder *finder, const struct probe *probe, struct usdt_site *ret, size_t max)
@@ -276,7 +277,7 @@ static struct accessor_answer ask_accessor(struct finder *finder, const char *na
 	return answer;
 }
 
-/* Asks the row's accessors. A row that gets no answer is not used: what it would read is anybody's guess. */
+/* Resolves the row's accessors. Without an answer the row is unusable: it would read arbitrary memory. */
 static void site_find_members(struct finder *finder, size_t row)
 {
 	const struct probe *probe = &finder->engine->table->probe[row];
@@ -287,15 +288,15 @@ static void site_find_members(struct finder *finder, size_t row)
 		finder->member[row][i] = answer.offset;
 		if (answer.error == 0)
 			continue;
-		finder->places.found[row] = false;
-		if (asprintf(&finder->places.trouble[row], "%s %s", probe->accessor[i],
-			    accessor_trouble(answer.error)) < 0)
-			finder->places.trouble[row] = NULL;
+		finder->sites.found[row] = false;
+		if (asprintf(&finder->sites.reason[row], "%s %s", probe->accessor[i], accessor_reason(answer.error)) <
+			0)
+			finder->sites.reason[row] = NULL;
 		return;
 	}
 }
 
-/* All rows' symbols in one pass over the symbol tables. */
+/* Symbols of all rows in one pass over the symbol tables. */
 static int find_rows(struct finder *finder)
 {
 	const struct probe_table *table = finder->engine->table;
@@ -303,7 +304,7 @@ static int find_rows(struct finder *finder)
 	_cleanup_free_ const char **pattern = calloc(max, sizeof(*pattern));
 	_cleanup_free_ struct elf_symbol *symbol = calloc(max, sizeof(*symbol));
 	_cleanup_free_ bool *found = calloc(max, sizeof(*found));
-	struct usdt_site site;
+	struct usdt_site usdt;
 	size_t count = 0;
 	int r;
 
@@ -324,17 +325,17 @@ static int find_rows(struct finder *finder)
 		for (unsigned k = 0; k < probe->symbols; k++, count++) {
 			finder->symbol[i][k] = symbol[count];
 			finder->symbol_found[i][k] = found[count];
-			finder->places.found[i] |= found[count];
+			finder->sites.found[i] |= found[count];
 		}
 		if (probe->usdt_provider[0])
-			finder->places.found[i] = find_usdt(finder, probe, &site, 1) > 0;
-		if (finder->places.found[i])
+			finder->sites.found[i] = find_usdt(finder, probe, &usdt, 1) > 0;
+		if (finder->sites.found[i])
 			site_find_members(finder, i);
 	}
 	return 0;
 }
 
-static void place_every(struct finder *finder, const struct probe *probe)
+static void site_add_every(struct finder *finder, const struct probe *probe)
 {
 	struct elf_symbol symbol[OVERLOADS_MAX];
 
@@ -347,40 +348,40 @@ static void place_every(struct finder *finder, const struct probe *probe)
 			count = ARRAY_SIZE(symbol);
 		}
 		for (int i = 0; i < count; i++)
-			place_function(finder, probe, &symbol[i]);
+			site_add_function(finder, probe, &symbol[i]);
 	}
 }
 
-static void place_first(struct finder *finder, size_t i)
+static void site_add_first(struct finder *finder, size_t i)
 {
 	const struct probe *probe = &finder->engine->table->probe[i];
 
 	for (unsigned k = 0; k < probe->symbols; k++) {
 		if (finder->symbol_found[i][k]) {
-			place_function(finder, probe, &finder->symbol[i][k]);
+			site_add_function(finder, probe, &finder->symbol[i][k]);
 			return;
 		}
 	}
 }
 
-static void place_row(struct finder *finder, size_t i)
+static void site_add_row(struct finder *finder, size_t i)
 {
 	const struct probe *probe = &finder->engine->table->probe[i];
-	struct usdt_site site[8];
-	int sites;
+	struct usdt_site usdt[8];
+	int usdts;
 
 	if (probe->usdt_provider[0]) {
-		sites = find_usdt(finder, probe, site, ARRAY_SIZE(site));
-		for (int k = 0; k < sites; k++)
-			place_usdt(finder, probe, &site[k]);
+		usdts = find_usdt(finder, probe, usdt, ARRAY_SIZE(usdt));
+		for (int k = 0; k < usdts; k++)
+			site_add_usdt(finder, probe, &usdt[k]);
 	} else if (probe->symbols_all) {
-		place_every(finder, probe);
+		site_add_every(finder, probe);
 	} else {
-		place_first(finder, i);
+		site_add_first(finder, i);
 	}
 }
 
-int sites_find(const struct attach_engine *engine, const struct library *library, struct places *ret)
+int sites_find(const struct attach_engine *engine, const struct library *library, struct sites *ret)
 {
 	_cleanup_free_ struct finder *finder = calloc(1, sizeof(*finder));
 	_cleanup_(site_elf_file_closep) struct elf_file *file = NULL;
@@ -394,17 +395,17 @@ int sites_find(const struct attach_engine *engine, const struct library *library
 	finder->engine = engine;
 	finder->library = library;
 	finder->file = file;
-	finder->places.place = calloc(PLACES_MAX, sizeof(struct place));
-	if (!finder->places.place)
+	finder->sites.site = calloc(SITES_MAX, sizeof(struct site));
+	if (!finder->sites.site)
 		return -ENOMEM;
 	r = find_rows(finder);
 	if (r < 0) {
-		sites_free(&finder->places);
+		sites_free(&finder->sites);
 		return r;
 	}
 	for (size_t i = 0; i < engine->table->count; i++)
-		if (finder->places.found[i])
-			place_row(finder, i);
-	*ret = finder->places;
+		if (finder->sites.found[i])
+			site_add_row(finder, i);
+	*ret = finder->sites;
 	return 0;
 }

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placing: table rows and one library file to the bytes where breakpoints go. A row's symbol is looked up, the offset of
- * its entry is chosen (prologue.h), its returns are found (attachment.h), USDT operands become readers, and argument numbers
- * become slots of the kernel's struct pt_regs.
+ * Resolves table rows in one library file to the sites of their breakpoints: finds a row's symbol, chooses the offset
+ * at its entry (prologue.h), finds its returns (attachment.h), turns USDT operands into readers, and argument numbers
+ * into slots of struct pt_regs.
  */
 #ifndef RANKTRACE_DAEMON_PROBES_SITE_H
 #define RANKTRACE_DAEMON_PROBES_SITE_H
 
 #include "daemon/probes/attachment.h"
 
-#define PLACES_MAX 128
+#define SITES_MAX 128
 
-struct places {
+struct sites {
 	unsigned count;
-	struct place *place;              /* count of them, of every row that was found: also of variants that are not used */
-	bool found[PROBES_MAX];           /* by row: whether this library has it */
-	char *trouble[PROBES_MAX];        /* by row: why it counts as not found though its function is there; else NULL */
+	struct site *site;	  /* of every row found, variants not in use included */
+	bool found[PROBES_MAX];	  /* by row: found in this library */
+	char *reason[PROBES_MAX]; /* by row: why a function that exists counts as not found, else NULL */
 };
 
-/* Finds all; a library that is no ELF file we know has no places. */
-int sites_find(const struct attach_engine *engine, const struct library *library, struct places *ret);
-void sites_free(struct places *places);
+/* Resolves all rows; an unsupported ELF file has no sites. */
+int sites_find(const struct attach_engine *engine, const struct library *library, struct sites *ret);
+void sites_free(struct sites *sites);
 
 #endif

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Probe tables as a whole: rows are checked once their text has been read, and a text that is refused changes nothing.
- */
+/* Probe tables: rows are checked after their text is read; a refused text changes nothing. */
 #include "daemon/probes/table.h"
 #include "daemon/base/ini.h"
 #include "daemon/probes/table_private.h"
 
 #include <fnmatch.h>
 
-/* Which rows of the tables are whose: each collector keeps those of the levels that it serves. */
+/* Each collector keeps the rows of its levels. */
 
 void probe_table_keep_levels(struct probe_table *table, uint32_t levels)
 {
@@ -41,8 +39,8 @@ int probe_table_load_dirs(struct probe_table *table, const char *const *dirs, si
 #define RETURN_EDGES (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_SPAN) | EDGE_BIT(RT_EDGE_CLOSE))
 
 struct text {
-	struct probe_table table; /* rows of this text alone */
-	uint32_t *seen;		  /* of each row, which keys it has */
+	struct probe_table table; /* rows of this text */
+	uint32_t *seen;		  /* keys seen, by row */
 	const char *path;
 };
 
@@ -63,8 +61,8 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 		return probe_refuse(error, error_size, "expected a section [probe \"NAME\"]");
 	for (size_t i = 0; i < count; i++)
 		if (streq(text->table.probe[i].name, line->name))
-			return probe_refuse(error, error_size, "a probe \"%.63s\" was in line %u already", line->name,
-				text->table.probe[i].line);
+			return probe_refuse(error, error_size, "probe \"%.63s\" is already defined in line %u",
+				line->name, text->table.probe[i].line);
 	if (count == PROBES_MAX)
 		return probe_refuse(error, error_size, "more than %d probes", PROBES_MAX);
 	probe = reallocarray(text->table.probe, count + 1, sizeof(*probe));
@@ -80,8 +78,7 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 		probe[count].field[i] = OP_FIELD_MAX;
 	seen[count] = 0;
 	if (!copy_text(probe[count].name, sizeof(probe[count].name), line->name))
-		return probe_refuse(
-			error, error_size, "the probe's name is longer than %d bytes", PROBE_NAME_BYTES - 1);
+		return probe_refuse(error, error_size, "probe name is longer than %d bytes", PROBE_NAME_BYTES - 1);
 	copy_text(probe[count].file, sizeof(probe[count].file), slash ? slash + 1 : line->path);
 	probe[count].line = line->line;
 	text->table.count++;
@@ -96,7 +93,7 @@ static int on_line(void *arg, const struct ini_line *line, char *error, size_t e
 	if (!line->key)
 		return add_row(text, line, error, error_size);
 	if (!text->table.count)
-		return probe_refuse(error, error_size, "\"%.80s\" stands before the first section", line->key);
+		return probe_refuse(error, error_size, "\"%.80s\" precedes the first section", line->key);
 	return probe_set_key(&text->table.probe[row], &text->seen[row], line->key, line->value, error, error_size);
 }
 
@@ -124,13 +121,13 @@ static bool has_field(const struct probe *probe)
 	return false;
 }
 
-/* What is wrong with what the row says of an event, or NULL. */
+/* What is wrong with the row's event keys, or NULL. */
 static const char *event_fault(const struct probe *probe)
 {
 	unsigned edge = EDGE_BIT(probe->edge);
 
 	if (edge & EVENT_EDGES && !*probe->event)
-		return "needs an event, as its edge is call, entry or close";
+		return "needs an event for its edge call, entry or close";
 	if (!(edge & EVENT_EDGES) && *probe->event)
 		return "has an event, which belongs to the edges call, entry and close";
 	if (!*probe->event && (*probe->family || *probe->op || has_field(probe)))
@@ -138,13 +135,13 @@ static const char *event_fault(const struct probe *probe)
 	if (!(edge & CALL_EDGES) && probe->spec.flags & RT_CALL_MEMBER)
 		return "has member, which belongs to the edges call and entry";
 	if (edge & GROUP_EDGES && probe->spec.args)
-		return "has args, which no group has (edges open and close)";
+		return "has args, which the edges open and close do not take";
 	if (probe->edge != RT_EDGE_CALL && has_reader(probe, RT_READ_OUT))
 		return "has a reader out(), which belongs to the edge call";
 	return NULL;
 }
 
-/* What is wrong with a row as a whole, or NULL. */
+/* What is wrong with the row, or NULL. */
 static const char *row_fault(const struct probe *probe, uint32_t seen)
 {
 	unsigned edge = EDGE_BIT(probe->edge);
@@ -160,15 +157,15 @@ static const char *row_fault(const struct probe *probe, uint32_t seen)
 	if (probe->at_return && probe->edge != RT_EDGE_END)
 		return "has at = return, which belongs to the edge end";
 	if (probe->return_probe && !(edge & RETURN_EDGES) && !probe->at_return)
-		return "has return = probe, and no return is looked at";
+		return "has return = probe, but no return is probed";
 	if (probe->spec.flags & RT_CALL_RESULT && !(edge & (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_CLOSE))))
 		return "has a result, which belongs to the edges call and close";
 	if ((probe->edge == RT_EDGE_MARK) != (probe->spec.symbol_reg != 0))
 		return "needs symbol_reg with the edge mark, and only there";
 	if ((probe->edge == RT_EDGE_MARK || probe->edge == RT_EDGE_STASH) && !probe_has_text(probe))
-		return "needs a reader of a text, as its edge is mark or stash";
+		return "needs a text reader for its edge mark or stash";
 	if (*probe->usdt_provider && (edge & RETURN_EDGES || probe->at_return))
-		return "has an edge that needs a return, which a USDT probe has not";
+		return "has an edge that needs a return, which a USDT probe lacks";
 	if (*probe->usdt_provider && probe->symbols_all)
 		return "has symbols_all, which belongs to symbols";
 	if (mixes_readers(probe))
@@ -187,14 +184,14 @@ static int check_rows(struct text *text, char *error, size_t error_size)
 				probe->name, fault);
 		if (EDGE_BIT(probe->edge) & RETURN_EDGES || probe->at_return)
 			probe->spec.flags |= RT_CALL_NEEDS_RETURN;
-		/* A begin that neither reads a text nor has a stage of its own is named by what its thread stashed. */
+		/* A begin without text and stage is named by its thread's stash. */
 		if (probe->edge == RT_EDGE_BEGIN && !*probe->stage && !probe_has_text(probe))
 			probe->spec.flags |= RT_CALL_TAKES_STASH;
 	}
 	return 0;
 }
 
-/* Both tables together, in new memory; the old one is released only when nothing can fail any more. */
+/* Merges both into new memory; releases the old table last, when nothing can fail. */
 static int probe_table_merge(struct probe_table *table, const struct text *text, char *error, size_t error_size)
 {
 	struct probe *rows = calloc(table->count + text->table.count + 1, sizeof(*rows));
@@ -205,21 +202,21 @@ static int probe_table_merge(struct probe_table *table, const struct text *text,
 	if (count)
 		memcpy(rows, table->probe, count * sizeof(*rows));
 	for (size_t i = 0; i < text->table.count; i++) {
-		size_t place = 0;
+		size_t at = 0;
 
-		while (place < count && !streq(rows[place].name, text->table.probe[i].name))
-			place++;
-		rows[place] = text->table.probe[i];
-		if (place == count)
+		while (at < count && !streq(rows[at].name, text->table.probe[i].name))
+			at++;
+		rows[at] = text->table.probe[i];
+		if (at == count)
 			count++;
 	}
-	/* Only now: a row for another machine, too, takes the place of the one that had its name. */
+	/* After merging: a row for another machine still replaces the one with its name. */
 	for (size_t i = count; i-- > 0;)
 		if (rows[i].foreign)
 			memmove(&rows[i], &rows[i + 1], (--count - i) * sizeof(*rows));
 	if (count > PROBES_MAX) {
 		free(rows);
-		return probe_refuse(error, error_size, "%s: more than %d probes in all", text->path, PROBES_MAX);
+		return probe_refuse(error, error_size, "%s: more than %d probes in total", text->path, PROBES_MAX);
 	}
 	free(table->probe);
 	*table = (struct probe_table){rows, count};
@@ -292,7 +289,7 @@ int probe_table_load_dir(struct probe_table *table, const char *dir, char *error
 		return 0;
 	if (count < 0) {
 		r = -errno;
-		return probe_refuse(error, error_size, "%s: cannot be read: %s", dir, strerror(-r)), r;
+		return probe_refuse(error, error_size, "cannot read %s: %s", dir, strerror(-r)), r;
 	}
 	for (int i = 0; i < count && r == 0; i++) {
 		if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, entry[i]->d_name) >= sizeof(path))
@@ -352,7 +349,7 @@ static bool is_complete(const struct probe_table *table, const bool *found, cons
 	return true;
 }
 
-/* The row whose variant its set uses, or NULL. */
+/* A row of the variant in use in its set, or NULL. */
 static const struct probe *chosen(const struct probe_table *table, const bool *found, const char *set)
 {
 	const struct probe *best = NULL;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The argument readers of a probe table's row: a list of name(number, ...) words.
- */
+/* Argument readers of a row: a list of name(number, ...) words. */
 #include "daemon/base/ini.h"
 #include "daemon/probes/table_private.h"
 
@@ -11,7 +9,7 @@
 #define USDT_NUMBER_MAX 12
 #define OFFSET_MAX (1 << 20)
 
-/* What follows N in the brackets. */
+/* Arguments after N. */
 enum rest { REST_NONE, REST_OFFSETS, REST_SIZE, REST_OFFSETS_SIZE, REST_BYTES, REST_FUNCTION, REST_PART };
 
 static const struct reader {
@@ -28,12 +26,17 @@ static const struct reader {
 	{.name = "deref", .read = RT_READ_DEREF, .rest = REST_OFFSETS_SIZE, .words_min = 3, .words_max = 3},
 	{.name = "path", .read = RT_READ_DEREF, .rest = REST_OFFSETS_SIZE, .words_min = 4, .words_max = 5},
 	{.name = "out", .read = RT_READ_OUT, .rest = REST_SIZE, .words_min = 2, .words_max = 2},
-	/* As a signed char is what the library's own hash takes it for; site.c knows where a char has no sign. */
+	/* The library's own hash reads signed chars; site.c knows where char is unsigned. */
 	{.name = "hash", .read = RT_READ_HASH, .rest = REST_BYTES, .words_min = 2, .words_max = 2, .is_signed = true},
 	{.name = "digest", .read = RT_READ_DIGEST, .rest = REST_BYTES, .words_min = 2, .words_max = 2},
 	{.name = "member", .read = RT_READ_DEREF, .rest = REST_FUNCTION, .words_min = 3, .words_max = 6},
 	{.name = "part", .read = RT_READ_DEREF, .rest = REST_PART, .words_min = 3, .words_max = 6},
-	{.name = "cstring", .read = RT_READ_CSTRING, .rest = REST_OFFSETS, .words_min = 1, .words_max = 4, .is_text = true},
+	{.name = "cstring",
+		.read = RT_READ_CSTRING,
+		.rest = REST_OFFSETS,
+		.words_min = 1,
+		.words_max = 4,
+		.is_text = true},
 	{.name = "stdstring", .read = RT_READ_STDSTRING, .words_min = 1, .words_max = 1, .is_text = true},
 	{.name = "pystring", .read = RT_READ_PYSTRING, .words_min = 1, .words_max = 1, .is_text = true},
 	{.name = "pytuple", .read = RT_READ_PYTUPLE, .words_min = 1, .words_max = 1, .is_text = true},
@@ -85,7 +88,7 @@ static bool read_size(const char *text, uint8_t *ret)
 	return true;
 }
 
-/* One offset is where to look; each before it is a pointer to follow. */
+/* The last offset is the value's; each before it is a pointer to follow. */
 static bool read_offsets(const char *const *words, unsigned count, struct rt_call_arg *arg)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -111,7 +114,7 @@ static bool read_accessor(struct probe *probe, const char *name, bool is_part, u
 	return true;
 }
 
-/* [OFF,[OFF,]]FUNCTION,SIZE[,PLUS]: where the pointers that are followed lead to, the function says where the member is. */
+/* [OFF,[OFF,]]FUNCTION,SIZE[,PLUS]: the function yields the offset in the object reached through the pointers. */
 static bool read_member(struct probe *probe, const char *const *words, unsigned count, bool is_part)
 {
 	unsigned i = probe->spec.args;
@@ -127,7 +130,7 @@ static bool read_member(struct probe *probe, const char *const *words, unsigned 
 	       (count - hops < 3 || read_offset(words[hops + 2], &arg->offset[hops]));
 }
 
-/* What stands behind N. */
+/* Arguments after N. */
 static bool read_rest(struct probe *probe, const struct reader *reader, const char *const *words, unsigned count)
 {
 	unsigned i = probe->spec.args;
@@ -155,7 +158,7 @@ static bool read_rest(struct probe *probe, const struct reader *reader, const ch
 	return false;
 }
 
-/* name(N, ...) in word, which is taken apart. */
+/* Splits name(N, ...) in place. */
 static bool probe_table_args_split(char *word, const char **ret_words, unsigned *ret_count)
 {
 	char *open = strchr(word, '('), *close = word + strlen(word) - 1, *rest;
@@ -173,8 +176,8 @@ static bool probe_table_args_split(char *word, const char **ret_words, unsigned 
 	return true;
 }
 
-/* N: a register's number, an operand's, or the stack. */
-static bool read_place(const struct reader *reader, const char *word, uint8_t *ret)
+/* N: number of a register or operand, or the stack. */
+static bool read_number_or_stack(const struct reader *reader, const char *word, uint8_t *ret)
 {
 	bool from_memory = reader->read != RT_READ_REG && !reader->is_usdt;
 	int64_t number;
@@ -196,16 +199,16 @@ static int add_reader(struct call *call, char *word, const char *whole)
 	struct rt_call_spec *spec = &probe->spec;
 	const struct reader *reader;
 	unsigned count;
-	uint8_t place;
+	uint8_t reg;
 
 	if (!probe_table_args_split(word, words, &count) || !(reader = find_reader(word)) || count < reader->words_min ||
 		count > reader->words_max)
 		return probe_refuse(call->error, call->error_size, "\"%s\" is not an argument reader", whole);
-	if (!read_place(reader, words[0], &place))
-		return probe_refuse(call->error, call->error_size, "\"%s\" has a number that is out of range", whole);
+	if (!read_number_or_stack(reader, words[0], &reg))
+		return probe_refuse(call->error, call->error_size, "\"%s\": number out of range", whole);
 	spec->arg[spec->args] = (struct rt_call_arg){
 		.read = (uint8_t)reader->read,
-		.reg = reader->is_usdt ? 0 : place,
+		.reg = reader->is_usdt ? 0 : reg,
 		.size_bytes = reader->size_bytes,
 		.is_signed = reader->is_signed,
 	};
@@ -214,14 +217,14 @@ static int add_reader(struct call *call, char *word, const char *whole)
 			reader->rest == REST_FUNCTION || reader->rest == REST_PART ? "\"%s\" has a bad function, size or offset"
 						      : "\"%s\" has a bad offset or size",
 			whole);
-	probe->usdt_operand[spec->args] = reader->is_usdt ? place : 0;
+	probe->usdt_operand[spec->args] = reader->is_usdt ? reg : 0;
 	if (reader->is_text)
 		spec->flags |= RT_CALL_HAS_TEXT;
 	spec->args++;
 	return 0;
 }
 
-/* The name before a colon, which is taken off the word. */
+/* Cuts off the name before a colon. */
 static int probe_table_args_take_field(struct call *call, char **word, const char *whole)
 {
 	struct probe *probe = call->probe;
@@ -238,8 +241,7 @@ static int probe_table_args_take_field(struct call *call, char **word, const cha
 			"\"%s\" has a name that is no field (analyzers/coll/coll_fields.def)", whole);
 	for (unsigned k = 0; k < i; k++)
 		if (probe->field[k] == probe->field[i])
-			return probe_refuse(
-				call->error, call->error_size, "\"%s\" has a name that was given already", whole);
+			return probe_refuse(call->error, call->error_size, "\"%s\" repeats a name", whole);
 	return 0;
 }
 

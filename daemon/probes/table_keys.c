@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The keys of a probe table's row: one setter each. A setter checks its value alone; what must fit together is
- * table.c's.
- */
+/* Keys of a row, one setter each. Setters check single values; table.c checks combinations. */
 #include <stdarg.h>
 #include "daemon/base/ini.h"
 #include "daemon/probes/table_private.h"
@@ -18,7 +15,7 @@ static const char *const edge_words[RT_EDGE_MAX] = {
 	[RT_EDGE_OPEN] = "open",
 	[RT_EDGE_CLOSE] = "close",
 };
-/* What an event may be besides the kinds of operations. */
+/* Events besides the kinds of operations. */
 static const char *const event_words[] = {"alloc", "free", "launch"};
 static const char *const arch_words[] = {"x86_64", "aarch64"};
 #if defined(__aarch64__)
@@ -111,7 +108,7 @@ static int set_symbol(struct probe *probe, const char *value, char *error, size_
 static int set_flag(const char *value, const char *key, bool *ret, char *error, size_t error_size)
 {
 	if (ini_bool(value, ret) < 0)
-		return probe_refuse(error, error_size, "\"%s\" is no value of %s (yes or no)", value, key);
+		return probe_refuse(error, error_size, "bad value \"%s\" of %s (yes or no)", value, key);
 	return 0;
 }
 
@@ -149,7 +146,7 @@ static int set_edge(struct probe *probe, const char *value, char *error, size_t 
 static int set_at(struct probe *probe, const char *value, char *error, size_t error_size)
 {
 	if (!streq(value, "entry") && !streq(value, "return"))
-		return probe_refuse(error, error_size, "\"%s\" is no value of at (entry or return)", value);
+		return probe_refuse(error, error_size, "bad value \"%s\" of at (entry or return)", value);
 	probe->at_return = streq(value, "return");
 	return 0;
 }
@@ -157,7 +154,7 @@ static int set_at(struct probe *probe, const char *value, char *error, size_t er
 static int set_return(struct probe *probe, const char *value, char *error, size_t error_size)
 {
 	if (!streq(value, "insn") && !streq(value, "probe"))
-		return probe_refuse(error, error_size, "\"%s\" is no value of return (insn or probe)", value);
+		return probe_refuse(error, error_size, "bad value \"%s\" of return (insn or probe)", value);
 	probe->return_probe = streq(value, "probe");
 	return 0;
 }
@@ -211,7 +208,7 @@ static int set_symbol_reg(struct probe *probe, const char *value, char *error, s
 	uint64_t reg;
 
 	if (ini_u64(value, 1, 6, &reg) < 0)
-		return probe_refuse(error, error_size, "\"%s\" is no value of symbol_reg (1 to 6)", value);
+		return probe_refuse(error, error_size, "bad value \"%s\" of symbol_reg (1 to 6)", value);
 	probe->spec.symbol_reg = (uint8_t)reg;
 	return 0;
 }
@@ -292,7 +289,7 @@ int probe_set_key(
 		if (!streq(keys[i].key, key))
 			continue;
 		if (*seen & 1u << i)
-			return probe_refuse(error, error_size, "%s is given twice", key);
+			return probe_refuse(error, error_size, "duplicate key %s", key);
 		*seen |= 1u << i;
 		return keys[i].set(probe, value, error, error_size);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See unresolved.h. Asked when a level is switched and for the status, so a plain loop over ranks, libraries and rows will do. */
+/* Runs when a level is switched and for the status: plain loops over ranks, libraries and rows suffice. */
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/unresolved.h"
 
-/* One rank's libraries, those that could be read. */
+/* Readable libraries of one rank. */
 struct input {
 	const struct library *const *library;
 	size_t count;
@@ -26,7 +26,7 @@ static bool unresolved_is_used(const struct input *input, size_t row)
 	return false;
 }
 
-/* A row without a set is a whole of its own. */
+/* A row without a set stands alone. */
 static bool is_same_set(const struct probe *a, const struct probe *b)
 {
 	return a == b || (a->set[0] && streq(a->set, b->set));
@@ -37,7 +37,7 @@ static bool is_same_variant(const struct probe *a, const struct probe *b)
 	return is_same_set(a, b) && a->variant == b->variant;
 }
 
-/* Whether the question holds for every row of this row's variant. */
+/* Does the predicate hold for every row of this row's variant? */
 static bool all_rows(const struct input *input, const struct probe *variant, bool (*question)(const struct input *input, size_t row))
 {
 	for (size_t i = 0; i < input->table->count; i++)
@@ -54,7 +54,7 @@ static bool any_variant(const struct input *input, const struct probe *of, bool 
 	return false;
 }
 
-/* The row under whose name the set goes. */
+/* The row that names the set. */
 static const struct probe *name_of(const struct probe_table *table, const struct probe *of)
 {
 	const struct probe *best = of;
@@ -85,26 +85,26 @@ static bool names_any(const struct input *input, const struct library *library, 
 	return false;
 }
 
-static const char *trouble_of(const struct input *input, const struct library *library, const struct probe *of)
+static const char *unresolved_reason(const struct input *input, const struct library *library, const struct probe *of)
 {
 	for (size_t row = 0; row < input->table->count; row++)
-		if (is_same_set(of, &input->table->probe[row]) && attachment_trouble(library->owner_data, row))
-			return attachment_trouble(library->owner_data, row);
+		if (is_same_set(of, &input->table->probe[row]) && attachment_reason(library->owner_data, row))
+			return attachment_reason(library->owner_data, row);
 	return NULL;
 }
 
-/* Where the thing should be: rather in a library that has it and tells why it cannot be used. */
+/* Library to report: preferably one that has the function and a reason. */
 static void unresolved_describe(const struct input *input, struct unresolved_thing *thing)
 {
 	for (size_t i = 0; i < input->count; i++) {
-		const char *trouble = trouble_of(input, input->library[i], thing->probe);
+		const char *reason = unresolved_reason(input, input->library[i], thing->probe);
 
 		if (!names_any(input, input->library[i], thing->probe))
 			continue;
 		thing->others += thing->library != NULL;
-		if (!thing->library || (trouble && !thing->reason)) {
+		if (!thing->library || (reason && !thing->reason)) {
 			thing->library = input->library[i];
-			thing->reason = trouble;
+			thing->reason = reason;
 		}
 	}
 }
@@ -161,7 +161,7 @@ static void unresolved_collect(void *arg, struct library *library)
 		collection->library[collection->count++] = library;
 }
 
-/* Adds what the user of a library misses, unless an earlier library has told of it. */
+/* Adds what a library's user lacks, unless an earlier library reported it. */
 static int unresolved_add_user(struct unresolved *missing, const struct collection *all, size_t from, int64_t instance, struct collection *own)
 {
 	own->count = 0;
@@ -200,7 +200,7 @@ void unresolved_free(struct unresolved *missing)
 	*missing = (struct unresolved){0};
 }
 
-/* Whether the thing is of this list and its name has not been met before in it. */
+/* Is it of this list, and its name new in it? */
 static bool is_listed(const struct unresolved *missing, size_t i, enum level level, bool with_reason)
 {
 	const struct unresolved_thing *thing = &missing->thing[i];
@@ -225,7 +225,7 @@ unsigned unresolved_names(const struct unresolved *missing, enum level level, bo
 
 		if (!is_listed(missing, i, level, with_reason))
 			continue;
-		/* Once one found no room, none does: what is shown is the first ones. */
+		/* After the first that does not fit, none is added: the list remains a prefix. */
 		if (shown == count++ && used + strlen(name) + 2 < capacity) {
 			used += (size_t)snprintf(names + used, MISSING_NAMES_BYTES - used, "%s%s", used ? ", " : "", name);
 			shown++;

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cards of ranks by the device nodes that they have open, and when ranks are looked at for it. A process opens them at
- * its first use of a card, seconds after it is known as a rank, and one after the other: what they tell counts once it
- * has been the same for SETTLE_NS. To know another make, add a row.
+ * Cards of ranks from their open device nodes. A process opens nodes one after the other at its first use of a card,
+ * seconds after it is known as a rank, so a result counts once unchanged for SETTLE_NS. To support another vendor, add
+ * a row.
  */
 #include "daemon/ranks/ranks_internal.h"
 
 #include <limits.h>
 
-
-#define EAGER_NS (120 * NSEC_PER_SEC) /* looked at every INTERVAL_NS for so long */
+#define EAGER_NS (120 * NSEC_PER_SEC) /* checked every INTERVAL_NS for this long */
 #define INTERVAL_NS NSEC_PER_SEC
 #define INTERVAL_LATER_NS (60 * NSEC_PER_SEC)
 #define SETTLE_NS (5 * NSEC_PER_SEC)
-/* Descriptors that may be read for all ranks together: so many more every tick, and no more than so many saved up. */
+/* Budget of descriptors for all ranks: added per tick, up to a maximum. */
 #define FDS_PER_TICK 512
 #define FDS_SAVED_MAX 4096
 
-/* Device nodes whose name ends in the card's number. */
+/* Device nodes with the card's number as suffix. */
 static const char *const numbered[] = {"/dev/nvidia", "/dev/davinci"};
-/* ROCm: the node of all cards, and one of a card. */
+/* ROCm: the node shared by all cards, and the prefix of a card's. */
 static const char rocm_all[] = "/dev/kfd", rocm_card[] = "/dev/dri/renderD";
 
-/* The number that the text is from its first letter to its last, as the kernel writes numbers; -1 if it is none. */
+/* The whole text as a number in the kernel's format; -1 if it is not. */
 static int node_number(const char *text)
 {
 	int number = 0;
@@ -46,7 +45,7 @@ static int number_after(const char *path, const char *prefix)
 	return strncmp(path, prefix, length) == 0 ? node_number(path + length) : -1;
 }
 
-/* ROCm's card opens together with its node of all: neither alone is work on a card. */
+/* ROCm opens both the shared node and the card's node when it uses a card. */
 struct seen {
 	struct rank_card_nodes nodes;
 	bool rocm_all, rocm_card;
@@ -82,7 +81,7 @@ int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret, 
 		ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof(target));
 
 		fds++;
-		/* One that fills the room is cut, and longer than any name that is looked for. */
+		/* A full buffer is a truncated link, longer than any name searched for. */
 		if (length <= 0 || (size_t)length >= sizeof(target) || memchr(target, 0, (size_t)length))
 			continue;
 		target[length] = 0;
@@ -94,7 +93,7 @@ int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret, 
 	return 0;
 }
 
-/* The number of the index-th open one, from 0; -1 past the last. */
+/* Number of the index-th open node, from 0; -1 past the last. */
 static int rank_card_open_at(const struct rank_card_nodes *nodes, int32_t index)
 {
 	for (int number = 0; number < RANK_CARD_NUMBERS; number++)
@@ -120,13 +119,13 @@ bool rank_card_pick(
 	return true;
 }
 
-/* Age of a time that may lie ahead: what calls us reads the clock itself. */
+/* now_ns may be older than time_ns: callers read the clock themselves. */
 static uint64_t rank_card_since(uint64_t time_ns, uint64_t now_ns)
 {
 	return now_ns > time_ns ? now_ns - time_ns : 0;
 }
 
-static unsigned rank_card_look(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
+static unsigned rank_card_check(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
 {
 	const struct rank_env *env = &tracked->rank.env;
 	struct tracked_card *card = &tracked->card;
@@ -152,10 +151,10 @@ void rank_card_tick(struct ranks *ranks, uint64_t now_ns)
 
 	ranks->card_fds += ranks->card_fds < FDS_SAVED_MAX ? FDS_PER_TICK : 0;
 	for (uint32_t i = 0; i < ranks->slots && ranks->card_fds > 0; i++) {
-		/* Where there are too many for a tick, the next one goes on behind the last. */
+		/* Round robin: the next tick continues where this one ends. */
 		ranks->card_slot = ranks->card_slot + 1 < ranks->slots ? ranks->card_slot + 1 : 0;
 		tracked = ranks->slot[ranks->card_slot];
 		if (tracked && !tracked->rank.env.card[0] && now_ns >= tracked->card.due_ns)
-			ranks->card_fds -= (int)rank_card_look(ranks, tracked, now_ns);
+			ranks->card_fds -= (int)rank_card_check(ranks, tracked, now_ns);
 	}
 }

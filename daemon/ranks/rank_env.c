@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The variables by which launchers tell a process its rank, as one table, first match first. To know another launcher,
- * add a row. The block is the process's own: numbers are parsed strictly, texts are cut and made printable.
+ * Environment variables by which launchers pass a process its rank, as one table, first match first. To support
+ * another launcher, add a row. The block is not trusted: numbers are parsed strictly, texts truncated and made
+ * printable.
  */
 #include "daemon/ranks/ranks_internal.h"
 
 #define JOBS_MAX 4
 
-/* An agent's variables come first: inside a SLURM or MPI job it is the agent that numbers the training processes. */
+/* Agents first: inside a SLURM or MPI job the agent numbers the training processes. */
 static const struct launcher {
 	const char *source;
 	const char *rank;
@@ -25,11 +26,11 @@ static const struct launcher {
 	{"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, {"SLURM_JOB_ID"}},
 };
 
-/* Where no launcher names the job. torchrun calls every job "none" unless it is told better. */
+/* Used if the launcher names no job. torchrun's default job is "none". */
 static const char *const jobs[] = {"SLURM_JOB_ID", "ENV_ARGO_WORKFLOW_NAME", "ARGO_WORKFLOW_NAME", "KUBEFLOW_JOB_NAME",
 	"JOB_NAME", "JOB_ID", "PBS_JOBID", "LSB_JOBID"};
 
-/* Lists of visible cards, in which the local rank is an index; then single ids. */
+/* Lists of visible cards, indexed by local rank; then single ids. */
 static const char *const card_lists[] = {
 	"CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
 static const char *const card_ids[] = {"ASCEND_DEVICE_ID", "DEVICE_ID"};
@@ -39,7 +40,7 @@ struct block {
 	size_t size_bytes;
 };
 
-/* The value of a variable, not terminated; the first one counts, as for getenv. Empty is as if it were not there. */
+/* Value of a variable, not terminated; the first one counts, as for getenv. Empty counts as absent. */
 static const char *rank_env_find(const struct block *block, const char *name, size_t *ret_length)
 {
 	size_t name_length = strlen(name), at = 0;
@@ -57,7 +58,7 @@ static const char *rank_env_find(const struct block *block, const char *name, si
 	return NULL;
 }
 
-/* Digits only, below the limit; -1 otherwise. */
+/* Digits only, within the limit; -1 otherwise. */
 static int32_t find_number(const struct block *block, const char *name)
 {
 	size_t length;
@@ -74,7 +75,7 @@ static int32_t find_number(const struct block *block, const char *name)
 	return value <= RANK_ENV_NUMBER_MAX ? value : -1;
 }
 
-static void rank_env_take_text(char *dst, size_t size, const char *text, size_t length)
+static void rank_env_copy_text(char *dst, size_t size, const char *text, size_t length)
 {
 	size_t n = length < size ? length : size - 1;
 
@@ -89,11 +90,11 @@ static bool find_text(const struct block *block, const char *name, char *dst, si
 	const char *text = rank_env_find(block, name, &length);
 
 	if (text)
-		rank_env_take_text(dst, size, text, length);
+		rank_env_copy_text(dst, size, text, length);
 	return text != NULL;
 }
 
-/* A number is below its count, where both are known; a pair that is not is nonsense as a whole. */
+/* A number must be below its count, if both are known; otherwise the pair is invalid. */
 static bool pair_is_sound(int32_t number, int32_t *count)
 {
 	if (*count == 0)
@@ -123,7 +124,7 @@ static bool try_launcher(const struct block *block, const struct launcher *launc
 	return true;
 }
 
-/* The entry that this local rank uses where the list has one for each, else the list as given. */
+/* The local rank's entry, if the list has one for each; else the whole list. */
 static void take_card(const char *list, size_t length, int32_t local_rank, char *card, size_t size)
 {
 	const char *end = list + length, *entry = list;
@@ -133,12 +134,12 @@ static void take_card(const char *list, size_t length, int32_t local_rank, char 
 		entry = entry ? entry + 1 : NULL;
 	}
 	if (local_rank < 0 || !entry || entry == end) {
-		rank_env_take_text(card, size, list, length);
+		rank_env_copy_text(card, size, list, length);
 		return;
 	}
 	const char *comma = memchr(entry, ',', (size_t)(end - entry));
 
-	rank_env_take_text(card, size, entry, (size_t)((comma ? comma : end) - entry));
+	rank_env_copy_text(card, size, entry, (size_t)((comma ? comma : end) - entry));
 }
 
 static void find_card(const struct block *block, struct rank_env *env)
@@ -173,7 +174,7 @@ void rank_env_parse(const char *text, size_t size_bytes, struct rank_env *ret)
 	env.master_port = find_number(&block, "MASTER_PORT");
 	if (env.master_port == 0 || env.master_port > UINT16_MAX)
 		env.master_port = -1;
-	/* In a pod the host's name is the pod's. */
+	/* In a pod, the host name is the pod's. */
 	if (!find_text(&block, "POD_NAME", env.pod, sizeof(env.pod)) &&
 		rank_env_find(&block, "KUBERNETES_SERVICE_HOST", &length))
 		(void)find_text(&block, "HOSTNAME", env.pod, sizeof(env.pod));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process is. One with a training library and a number of its own is a rank; without a number it is the child of
- * the nearest rank above it, or rank 0 of 1. One that starts ranks is a launcher, whatever its environment says: it is
- * known by its command, or found out when a rank shows up below it.
+ * Decides what a process is. With a training library and a number it is a rank; without a number it is the child of
+ * the nearest rank above it, or rank 0 of 1. A process that starts ranks is a launcher, whatever its environment:
+ * recognized by its command, or when a rank appears below it.
  */
 #include "daemon/base/procfs.h"
 #include "daemon/core/context.h"
@@ -11,10 +11,10 @@
 #include <ctype.h>
 
 /*
- * Container runtimes name a container's group by its id, alone (/docker/ID, /kubepods/.../ID) or as a unit
- * (docker-ID.scope, cri-containerd-ID.scope, libpod-ID.scope, ...:cri-containerd:ID). All have 64 hexadecimal digits at
- * the end of a path's part, so no runtime has to be known by name. Kubernetes writes a pod's uid after "pod", with
- * underscores where systemd makes the name.
+ * Container runtimes name a container's cgroup by its id, alone (/docker/ID, /kubepods/.../ID) or as a unit
+ * (docker-ID.scope, cri-containerd-ID.scope, libpod-ID.scope, ...:cri-containerd:ID). All end a path component with 64
+ * hexadecimal digits, so runtimes need no names. Kubernetes writes a pod's uid after "pod", with underscores under
+ * systemd.
  */
 
 #define ID_DIGITS 64
@@ -40,7 +40,7 @@ static bool container_of_part(const char *part, size_t length, char *ret)
 	return true;
 }
 
-/* The innermost part that is a container. */
+/* The innermost container of the path. */
 static void find_container(const char *path, char *ret)
 {
 	while (*path) {
@@ -76,8 +76,8 @@ static void find_pod_uid(const char *path, char *ret)
 	}
 }
 
-/* Of several hierarchies (version 1, or both versions) the one with a container says most, then the longest path. */
-static bool rank_cgroup_says_more(const struct rank_cgroup *a, const struct rank_cgroup *b)
+/* Of several hierarchies (version 1, or both versions): the one with a container, then the longest path. */
+static bool rank_cgroup_is_better(const struct rank_cgroup *a, const struct rank_cgroup *b)
 {
 	if (!a->container[0] != !b->container[0])
 		return a->container[0] != 0;
@@ -106,15 +106,15 @@ void rank_cgroup_parse(const char *text, struct rank_cgroup *ret)
 		find_pod_uid(path + 1, here.pod_uid);
 		(void)copy_text(here.path, sizeof(here.path), path + 1);
 		procfs_printable(here.path);
-		if (rank_cgroup_says_more(&here, &best))
+		if (rank_cgroup_is_better(&here, &best))
 			best = here;
 	}
 	*ret = best;
 }
 
 /*
- * Launchers by name, as one table. Only the program itself counts (argv[0], or the script or module that an interpreter
- * runs), never a word further on: a training script may well have an argument called "torchrun".
+ * Launchers by name. Only the program counts (argv[0], or the script or module of an interpreter), never a later
+ * argument: a training script may have an argument "torchrun".
  */
 
 #define ARGS_MAX 16
@@ -142,7 +142,7 @@ static const struct {
 	{"msrun", NULL},
 };
 
-/* Options of the Python interpreter that take the next word as their value. */
+/* Python interpreter options that take a value. */
 static const char *const valued_options[] = {"-W", "-X", "--check-hash-based-pycs"};
 
 static const char *base_name(const char *path)
@@ -167,7 +167,7 @@ static unsigned rank_command_split(const char *block, size_t size_bytes, const c
 	while (at < size_bytes && count < ARGS_MAX) {
 		size_t length = strnlen(block + at, size_bytes - at);
 
-		/* The block's last word may lack its end where it was cut. */
+		/* A truncated block has an unterminated last argument. */
 		if (at + length == size_bytes)
 			break;
 		args[count++] = block + at;
@@ -219,7 +219,7 @@ void rank_command_join(const char *block, size_t size_bytes, char *ret, size_t s
 {
 	size_t n;
 
-	/* The block ends in a NUL, which is no blank. */
+	/* The block's final NUL is not a separator. */
 	while (size_bytes > 0 && block[size_bytes - 1] == 0)
 		size_bytes--;
 	n = size_bytes < size ? size_bytes : size - 1;
@@ -236,7 +236,7 @@ struct ancestors {
 	unsigned count;
 };
 
-/* Parents of a process, nearest first; init is nobody's launcher. */
+/* Parents of a process, nearest first, without init. */
 static void find_ancestors(const struct ranks *ranks, uint32_t parent_pid, struct ancestors *ret)
 {
 	struct procfs_stat stat;
@@ -262,10 +262,10 @@ static bool descends_from(const struct ranks *ranks, const struct rank *rank, ui
 }
 
 /*
- * A child that names its parent's own place. Scripts copy the launcher's number into other launchers' variables for
- * their children to see (SLURM_PROCID to RANK), so across launchers the same number of the same world is the same.
+ * Does the child repeat its parent's rank? Scripts copy the launcher's number into other launchers' variables
+ * (SLURM_PROCID to RANK), so across launchers equal rank and world size mean the same rank.
  */
-static bool is_same_place(const struct rank_env *child, const struct rank_env *parent)
+static bool is_same_rank(const struct rank_env *child, const struct rank_env *parent)
 {
 	if (!child->source[0])
 		return true;
@@ -277,12 +277,12 @@ static bool is_same_place(const struct rank_env *child, const struct rank_env *p
 }
 
 /*
- * Whether a rank below tells that the one above only launches. A rank may start a job of its own (an evaluation), but
- * then it has a local rank itself, or the same kind of number.
+ * Does the rank below show that the one above only launches? A rank may start a job of its own (an evaluation); then
+ * it has a local rank itself, or a number of the same launcher.
  */
 static bool is_outranked(const struct rank_env *above, const struct rank_env *below)
 {
-	if (is_same_place(below, above))
+	if (is_same_rank(below, above))
 		return false;
 	return !streq(below->source, above->source) || (above->local_rank < 0 && below->local_rank >= 0);
 }
@@ -292,13 +292,13 @@ static struct tracked *find_owner(const struct ranks *ranks, const struct ancest
 	for (unsigned i = 0; i < above->count; i++) {
 		struct tracked *tracked = tracked_find(ranks, above->pid[i]);
 
-		if (tracked && tracked->rank.role == RANK_ROLE_RANK && is_same_place(env, &tracked->rank.env))
+		if (tracked && tracked->rank.role == RANK_ROLE_RANK && is_same_rank(env, &tracked->rank.env))
 			return tracked;
 	}
 	return NULL;
 }
 
-/* It came to its library later than a rank that it had started. */
+/* It loaded its library after a rank that it started. */
 static bool has_launched(const struct ranks *ranks, const struct rank *rank)
 {
 	for (uint32_t i = 0; i < ranks->slots; i++)
@@ -379,7 +379,7 @@ static void make_launcher(struct rank *rank)
 	rank->env.rank = rank->env.world_size = -1;
 }
 
-/* A new rank shows what those around it are. */
+/* A new rank can change the role of its relatives. */
 static void review(struct ranks *ranks, const struct rank *rank, const struct ancestors *above, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < above->count; i++) {
@@ -390,7 +390,7 @@ static void review(struct ranks *ranks, const struct rank *rank, const struct an
 			tracked_become(ranks, tracked, RANK_ROLE_LAUNCHER, 0);
 		if (tracked || !is_launcher(ranks, above->pid[i]) || rank_identify_describe(ranks, above->pid[i], &launcher) < 0)
 			continue;
-		/* mpirun and its like have no training library of their own. */
+		/* mpirun and similar have no training library. */
 		make_launcher(&launcher);
 		if (tracked_add(ranks, &launcher, now_ns, &added) == 0)
 			rank_queue_remove(ranks->queue, launcher.pid);
@@ -398,21 +398,21 @@ static void review(struct ranks *ranks, const struct rank *rank, const struct an
 	for (uint32_t i = 0; i < ranks->slots; i++) {
 		struct tracked *other = ranks->slot[i];
 
-		if (other && &other->rank != rank && is_same_place(&other->rank.env, &rank->env) &&
+		if (other && &other->rank != rank && is_same_rank(&other->rank.env, &rank->env) &&
 			descends_from(ranks, &other->rank, rank->pid))
 			tracked_become(ranks, other, RANK_ROLE_CHILD, rank->instance);
 	}
 }
 
-static enum snapshot decide(struct ranks *ranks, const struct rank_candidate *candidate, uint64_t now_ns)
+static enum rank_identity decide(struct ranks *ranks, const struct rank_candidate *candidate, uint64_t now_ns)
 {
-	uint64_t before_ns = candidate->looked_ns ? candidate->looked_ns : candidate->since_ns;
+	uint64_t before_ns = candidate->checked_ns ? candidate->checked_ns : candidate->since_ns;
 	struct ancestors above;
 	struct tracked *owner, *added;
 	struct rank rank;
 
 	if (rank_identify_describe(ranks, candidate->pid, &rank) < 0 || rank.start_time_ns != candidate->start_time_ns)
-		return LOOK_GONE;
+		return IDENTIFY_GONE;
 	rank.from_start = candidate->from_exec && now_ns - before_ns <= FROM_START_NS;
 	find_ancestors(ranks, rank.parent_pid, &above);
 	owner = find_owner(ranks, &above, &rank.env);
@@ -431,10 +431,10 @@ static enum snapshot decide(struct ranks *ranks, const struct rank_candidate *ca
 			make_launcher(&rank);
 	}
 	if (tracked_add(ranks, &rank, now_ns, &added) < 0)
-		return LOOK_AGAIN;
+		return IDENTIFY_AGAIN;
 	if (rank.role == RANK_ROLE_RANK)
 		review(ranks, &added->rank, &above, now_ns);
-	return LOOK_DECIDED;
+	return IDENTIFY_DECIDED;
 }
 
 static const char *tail(const char *text, size_t size)
@@ -444,8 +444,9 @@ static const char *tail(const char *text, size_t size)
 	return length < size ? text : text + length - (size - 1);
 }
 
-/* What is kept between looks: it is read once an image. */
-static int get_to_know(const struct ranks *ranks, struct rank_candidate *candidate, const char *exe)
+/* Read once per image. */
+static int rank_identify_describe_candidate(
+	const struct ranks *ranks, struct rank_candidate *candidate, const char *exe)
 {
 	struct rank_env env;
 	int r = read_env(ranks, candidate->pid, &env);
@@ -459,33 +460,33 @@ static int get_to_know(const struct ranks *ranks, struct rank_candidate *candida
 	return 0;
 }
 
-enum snapshot rank_look(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+enum rank_identity rank_identify(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
 	struct procfs_stat stat;
 	uint32_t libraries;
 	char exe[256];
-	enum snapshot snapshot;
+	enum rank_identity identity;
 
 	if (procfs_stat(ranks->proc_root, candidate->pid, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
-		return LOOK_GONE;
+		return IDENTIFY_GONE;
 	if (candidate->known && candidate->start_time_ns != stat.start_time_ns)
 		*candidate = (struct rank_candidate){.pid = candidate->pid, .since_ns = now_ns};
 	candidate->start_time_ns = stat.start_time_ns;
 	/* A thread of the kernel has no program. */
 	if (procfs_exe(ranks->proc_root, candidate->pid, exe, sizeof(exe)) < 0)
-		return LOOK_NEVER;
+		return IDENTIFY_NEVER;
 	if (candidate->known && !streq(candidate->exe, tail(exe, sizeof(candidate->exe)))) {
 		candidate->known = false;
 		candidate->since_ns = now_ns;
 		candidate->interval_ns = 0;
 	}
-	if (!candidate->known && get_to_know(ranks, candidate, exe) < 0)
-		return LOOK_GONE;
+	if (!candidate->known && rank_identify_describe_candidate(ranks, candidate, exe) < 0)
+		return IDENTIFY_GONE;
 	if (procfs_libraries(ranks->proc_root, candidate->pid, &libraries) < 0)
-		return LOOK_GONE;
+		return IDENTIFY_GONE;
 	if (libraries & PROCFS_LIBRARY_PYTHON)
 		candidate->interpreter = true;
-	snapshot = libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : LOOK_AGAIN;
-	candidate->looked_ns = now_ns;
-	return snapshot;
+	identity = libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : IDENTIFY_AGAIN;
+	candidate->checked_ns = now_ns;
+	return identity;
 }

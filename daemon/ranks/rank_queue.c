@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A binary heap by due time, a hash by pid and a list by age of those that may be dropped, over one array of entries.
- * All memory is taken at the start and touched only as far as the queue fills.
+ * Binary heap by due time, hash by pid, and list by age of droppable entries, over one array. Memory is reserved at
+ * start and touched as the queue fills.
  */
 #include "daemon/ranks/ranks_internal.h"
 
@@ -10,8 +10,8 @@
 struct entry {
 	struct rank_candidate candidate;
 	uint32_t heap_at;
-	uint32_t next_in_bucket; /* of the free list while unused */
-	uint32_t older, newer;	 /* among those that may be dropped */
+	uint32_t next_in_bucket; /* link of the free list while unused */
+	uint32_t older, newer;	 /* among droppable entries */
 	bool listed;
 };
 
@@ -20,12 +20,12 @@ struct rank_queue {
 	uint32_t count;
 	uint32_t buckets; /* a power of two */
 	uint32_t first_free;
-	uint32_t fresh; /* entries from here on were never used */
+	uint32_t fresh; /* entries from here on are unused */
 	uint32_t oldest, newest;
 	uint64_t dropped;
 	struct entry *entry;
 	uint32_t *heap;
-	uint32_t *bucket; /* entry + 1, so that zeroed memory is empty */
+	uint32_t *bucket; /* entry + 1: 0 is empty */
 };
 
 int rank_queue_new(uint32_t entries_max, struct rank_queue **ret)
@@ -85,7 +85,7 @@ static uint64_t due(const struct rank_queue *queue, uint32_t at)
 	return queue->entry[queue->heap[at]].candidate.due_ns;
 }
 
-/* Moves the entry at a place up or down to where it belongs. */
+/* Restores the heap at this position. */
 static void heap_settle(struct rank_queue *queue, uint32_t at)
 {
 	uint32_t i = queue->heap[at];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes that have a role: by pid and, for ranks, by slot. Every change goes through here, so that the kernel's
- * filter, the store's row and the observers never disagree: the filter first when something ends, last when it begins
- * is known to have room, observers before a slot is free again.
+ * Processes with a role: by pid and, for ranks, by slot. Every change goes through here to keep the kernel's filter,
+ * the store's row and the observers consistent: the filter changes first at an end and last at a start, and observers
+ * are notified before a slot is reused.
  */
 #include <inttypes.h>
 
@@ -26,7 +26,7 @@ struct tracked *tracked_find(const struct ranks *ranks, uint32_t pid)
 	return tracked;
 }
 
-static void rank_table_tell(struct ranks *ranks, const struct tracked *tracked, enum rank_change change)
+static void rank_table_notify(struct ranks *ranks, const struct tracked *tracked, enum rank_change change)
 {
 	for (size_t i = 0; i < ranks->observers; i++)
 		ranks->observer[i].callback(ranks->observer[i].arg, &tracked->rank, change);
@@ -42,7 +42,7 @@ static struct store_value rank_table_number_or_null(int32_t number)
 	return number >= 0 ? V_INT(number) : V_NULL;
 }
 
-/* One that was taken for a rank and is none keeps its row, ended and without a number. */
+/* A process taken for a rank by mistake keeps its row, ended and without number. */
 void tracked_store(struct ranks *ranks, struct tracked *tracked)
 {
 	const struct rank *rank = &tracked->rank;
@@ -80,14 +80,14 @@ static uint64_t start_utc_ns(uint64_t start_time_ns)
 	return realtime_ns() - ((uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec) + start_time_ns;
 }
 
-static int rank_table_refuse(bool *told, const char *what, uint64_t limit, uint32_t pid)
+static int rank_table_refuse(bool *logged, const char *what, uint64_t limit, uint32_t pid)
 {
-	if (!*told)
+	if (!*logged)
 		log_warning("ranks",
 			"already tracing %" PRIu64 " %s, the most allowed; leaving out process %u and others until "
 			"one ends",
 			limit, what, pid);
-	*told = true;
+	*logged = true;
 	return -ENOSPC;
 }
 
@@ -100,7 +100,7 @@ static int take_slot(struct ranks *ranks, struct tracked *tracked)
 	while (slot < ranks->slots && ranks->slot[slot])
 		slot++;
 	if (slot == ranks->slots)
-		return rank_table_refuse(&ranks->full_told, "ranks", ranks->slots, rank->pid);
+		return rank_table_refuse(&ranks->full_logged, "ranks", ranks->slots, rank->pid);
 	r = store_instance(ranks->context->store, rank->boot_id, rank->pid, rank->start_time_ns, &rank->instance);
 	if (r < 0)
 		return log_error_errno("ranks", r, "cannot number process %u, trying again later", rank->pid);
@@ -117,7 +117,7 @@ static void release_slot(struct ranks *ranks, uint32_t slot)
 	if (slot == RANK_NO_SLOT)
 		return;
 	ranks->slot[slot] = NULL;
-	ranks->full_told = false;
+	ranks->full_logged = false;
 }
 
 static const char *role_name(enum rank_role role)
@@ -150,14 +150,15 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 		log_info("ranks", "process %u is rank %d of %d%s%s", rank->pid, rank->env.rank, rank->env.world_size,
 			rank->env.job[0] ? " of job " : "", rank->env.job);
 	} else if (others >= RANK_OTHERS_MAX) {
-		return rank_table_refuse(&ranks->others_full_told, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
+		return rank_table_refuse(
+			&ranks->others_full_logged, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
 	}
 	tracked->next = *bucket;
 	*bucket = tracked;
 	ranks->count[rank->role]++;
 	*ret = TAKE_PTR(tracked);
 	tracked_store(ranks, *ret);
-	rank_table_tell(ranks, *ret, RANK_ADDED);
+	rank_table_notify(ranks, *ret, RANK_ADDED);
 	return 0;
 }
 
@@ -168,17 +169,17 @@ void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char
 	(void)copy_text(rank->env.card, sizeof(rank->env.card), card);
 	log_info("ranks", "process %u, rank %d, works on card %s", rank->pid, rank->env.rank, rank->env.card);
 	tracked_store(ranks, tracked);
-	rank_table_tell(ranks, tracked, RANK_CHANGED);
+	rank_table_notify(ranks, tracked, RANK_CHANGED);
 }
 
-/* Children of one that is no rank belong to nobody. */
+/* Children of a process that is not a rank lose their parent. */
 static void orphan_children(struct ranks *ranks, int64_t instance)
 {
 	for (size_t i = 0; i < RANK_BUCKETS; i++)
 		for (struct tracked *t = ranks->bucket[i]; t; t = t->next)
 			if (t->rank.role == RANK_ROLE_CHILD && t->rank.parent_instance == instance) {
 				t->rank.parent_instance = 0;
-				rank_table_tell(ranks, t, RANK_CHANGED);
+				rank_table_notify(ranks, t, RANK_CHANGED);
 			}
 }
 
@@ -196,7 +197,7 @@ void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role
 	if (role == RANK_ROLE_LAUNCHER)
 		rank->env.rank = rank->env.world_size = -1;
 	tracked_store(ranks, tracked);
-	rank_table_tell(ranks, tracked, RANK_CHANGED);
+	rank_table_notify(ranks, tracked, RANK_CHANGED);
 	rank->slot = RANK_NO_SLOT;
 	release_slot(ranks, slot);
 	if (role == RANK_ROLE_LAUNCHER)
@@ -215,11 +216,11 @@ void tracked_end(struct ranks *ranks, struct tracked *tracked)
 		log_info("ranks", "process %u, rank %d, has ended", rank->pid, rank->env.rank);
 		tracked_store(ranks, tracked);
 	}
-	rank_table_tell(ranks, tracked, RANK_ENDED);
+	rank_table_notify(ranks, tracked, RANK_ENDED);
 	release_slot(ranks, rank->slot);
 	ranks->count[rank->role]--;
 	if (rank->role != RANK_ROLE_RANK)
-		ranks->others_full_told = false;
+		ranks->others_full_logged = false;
 	while (*link != tracked)
 		link = &(*link)->next;
 	*link = tracked->next;

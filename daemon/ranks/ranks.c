@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is looked at when. A process comes here by its exec, as the child of a rank, or from a walk over /proc; it waits
- * in a queue for a first look that most processes do not live to see, and is looked at again, ever less often, until a
- * training library shows in its maps. What it is then is decided in rank_identify.c and kept in rank_table.c.
+ * Schedules checks of processes. A process is queued by its exec, as the child of a rank, or by a scan of /proc. Most
+ * end before their first check; others are rechecked, less and less often, until a training library appears in their
+ * maps. rank_identify.c decides what a process is, rank_table.c keeps it.
  */
 #include "daemon/ranks/ranks.h"
+#include "analyzers/base/array.h"
 
 #include "daemon/core/context.h"
 #include "daemon/base/log.h"
@@ -12,11 +13,11 @@
 #include "daemon/ranks/ranks_internal.h"
 
 #define CANDIDATES_MAX 65536
-#define LOOKS_PER_TICK_MAX 256
-#define FIRST_LOOK_NS (200 * NSEC_PER_MSEC)
-#define EAGER_NS (10 * NSEC_PER_SEC) /* looked at every FIRST_LOOK_NS for so long */
+#define CHECKS_PER_TICK_MAX 256
+#define FIRST_CHECK_NS (200 * NSEC_PER_MSEC)
+#define EAGER_NS (10 * NSEC_PER_SEC) /* checked every FIRST_CHECK_NS for this long */
 #define INTERVAL_NS_MAX (5 * NSEC_PER_SEC)
-#define INTERVAL_IDLE_NS_MAX (60 * NSEC_PER_SEC) /* of those that show no sign of training */
+#define INTERVAL_IDLE_NS_MAX (60 * NSEC_PER_SEC) /* without any sign of training */
 #define GIVE_UP_NS (600 * NSEC_PER_SEC)
 #define FRESH_NS NSEC_PER_SEC
 #define ALIVE_INTERVAL_NS NSEC_PER_SEC
@@ -82,18 +83,18 @@ static void enqueue(struct ranks *ranks, const struct rank_candidate *candidate)
 			rank_queue_count(ranks->queue), candidate->pid);
 }
 
-/* Sets when to look again; UINT64_MAX: never, but remember it so that a walk over /proc does not bring it back. */
-static void look_later(struct rank_candidate *candidate, uint64_t now_ns)
+/* Schedules the next check; UINT64_MAX: never, but keep it so that scans skip it. */
+static void ranks_schedule(struct rank_candidate *candidate, uint64_t now_ns)
 {
 	bool interesting = candidate->has_env || candidate->interpreter;
 	uint64_t age_ns = now_ns - candidate->since_ns, interval_ns, max_ns = INTERVAL_IDLE_NS_MAX;
 
 	if (candidate->has_env || (interesting && age_ns < GIVE_UP_NS))
 		max_ns = INTERVAL_NS_MAX;
-	interval_ns = candidate->interval_ns ? candidate->interval_ns * 2 : FIRST_LOOK_NS;
+	interval_ns = candidate->interval_ns ? candidate->interval_ns * 2 : FIRST_CHECK_NS;
 	if (interesting && age_ns < EAGER_NS)
-		interval_ns = FIRST_LOOK_NS;
-	/* An interpreter that is idle today may be a notebook that trains tomorrow. */
+		interval_ns = FIRST_CHECK_NS;
+	/* An idle interpreter may be a notebook that trains later. */
 	if (!interesting && age_ns >= GIVE_UP_NS) {
 		candidate->due_ns = UINT64_MAX;
 		return;
@@ -102,17 +103,17 @@ static void look_later(struct rank_candidate *candidate, uint64_t now_ns)
 	candidate->due_ns = now_ns + candidate->interval_ns;
 }
 
-static void ranks_look_at(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+static void ranks_check(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
-	enum snapshot snapshot = rank_look(ranks, candidate, now_ns);
+	enum rank_identity identity = rank_identify(ranks, candidate, now_ns);
 
-	if (snapshot == LOOK_GONE || snapshot == LOOK_DECIDED)
+	if (identity == IDENTIFY_GONE || identity == IDENTIFY_DECIDED)
 		return;
-	if (snapshot == LOOK_NEVER) {
+	if (identity == IDENTIFY_NEVER) {
 		candidate->known = true;
 		candidate->due_ns = UINT64_MAX;
 	} else {
-		look_later(candidate, now_ns);
+		ranks_schedule(candidate, now_ns);
 	}
 	enqueue(ranks, candidate);
 }
@@ -139,15 +140,9 @@ static bool found_process(void *arg, uint32_t pid)
 	if (rank_queue_get(walk->ranks->queue, pid, &candidate) &&
 		(!candidate.known || candidate.start_time_ns == stat.start_time_ns))
 		return true;
-	if (walk->count == walk->capacity) {
-		size_t capacity = walk->capacity ? walk->capacity * 2 : 1024;
-		struct found *bigger = reallocarray(walk->found, capacity, sizeof(*bigger));
-
-		if (!bigger)
-			return false;
-		walk->found = bigger;
-		walk->capacity = capacity;
-	}
+	if (!array_reserve(
+		    (void **)&walk->found, &walk->capacity, walk->count + 1, sizeof(*walk->found), SCAN_PROCESSES_MAX))
+		return false;
 	walk->found[walk->count++] = (struct found){stat.start_time_ns, pid};
 	return walk->count < SCAN_PROCESSES_MAX;
 }
@@ -184,13 +179,13 @@ int ranks_scan(struct ranks *ranks)
 		candidate.from_exec = walk.found[i].start_time_ns + FRESH_NS > boot_ns;
 		rank_queue_remove(ranks->queue, candidate.pid);
 		if (!tracked_find(ranks, candidate.pid))
-			ranks_look_at(ranks, &candidate, now_ns);
+			ranks_check(ranks, &candidate, now_ns);
 	}
 	free(walk.found);
 	return 0;
 }
 
-/* An exec event may be older than our look: then the process is what we saw. */
+/* An exec event may predate our check of the new image. */
 static bool is_same_image(const struct ranks *ranks, const struct tracked *tracked)
 {
 	struct procfs_stat stat;
@@ -210,7 +205,7 @@ void ranks_on_exec(struct ranks *ranks, uint32_t pid)
 	struct tracked *tracked = tracked_find(ranks, pid);
 	uint64_t now_ns = monotonic_ns();
 	const struct rank_candidate candidate = {
-		.pid = pid, .from_exec = true, .since_ns = now_ns, .due_ns = now_ns + FIRST_LOOK_NS};
+		.pid = pid, .from_exec = true, .since_ns = now_ns, .due_ns = now_ns + FIRST_CHECK_NS};
 
 	if (tracked && is_same_image(ranks, tracked))
 		return;
@@ -245,8 +240,8 @@ static void found_child(void *arg, uint32_t pid)
 }
 
 /*
- * Ends one that is gone or whose pid is another process now. One that is just missing gets until the next look: its
- * exit event, behind its last records in the ring, is about to end it in order. Returns false if it ended.
+ * Ends a process that is gone or has a reused pid. If only missing, waits until the next check: its exit event, queued
+ * behind its last records in the ring, ends it in order. False: ended.
  */
 static bool check_alive(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
 {
@@ -301,8 +296,8 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 			visit(ranks, t, now_ns);
 		}
 	rank_card_tick(ranks, now_ns);
-	for (unsigned i = 0; i < LOOKS_PER_TICK_MAX && rank_queue_pop(ranks->queue, now_ns, &candidate); i++)
-		ranks_look_at(ranks, &candidate, now_ns);
+	for (unsigned i = 0; i < CHECKS_PER_TICK_MAX && rank_queue_pop(ranks->queue, now_ns, &candidate); i++)
+		ranks_check(ranks, &candidate, now_ns);
 }
 
 const struct rank *ranks_by_pid(const struct ranks *ranks, uint32_t pid)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who on this node is a training rank, which one, and who belongs to it.
+ * Identifies training ranks on this node, and the processes that belong to them.
  *
- * A rank is (boot, pid, start time), never a pid alone. It is a process that has a training library mapped (libtorch,
- * libnccl, libhccl, libmindspore ...). Its number comes from its environment; a process with such a library and no
- * number is rank 0 of 1, unless an ancestor is one (then it is a child: a data-loader worker) or it has started ranks
- * (then it is a launcher). Nothing here stops a process, and everything read from it is bounded and mistrusted.
+ * A rank is identified by (boot, pid, start time), never by pid alone. It is a process with a training library mapped
+ * (libtorch, libnccl, libhccl, libmindspore ...). Its number comes from its environment. A process with such a library
+ * and no number is rank 0 of 1, except below a rank (a child: a data-loader worker) or above ranks (a launcher).
+ * Nothing here stops a process; everything read from it is bounded and not trusted.
  */
 #ifndef RANKTRACE_DAEMON_RANKS_RANKS_H
 #define RANKTRACE_DAEMON_RANKS_RANKS_H
@@ -19,7 +19,7 @@ enum rank_role {
 	RANK_ROLE_MAX
 };
 
-/* What a process's environment says (rank_env.c); -1 where it says nothing. */
+/* From a process's environment (rank_env.c); -1: absent. */
 struct rank_env {
 	int32_t rank;
 	int32_t world_size;
@@ -28,8 +28,8 @@ struct rank_env {
 	char source[16];    /* "torchrun", "slurm", "openmpi", "pmi", "ascend", "" if none */
 	char job[64];       /* job or run id where given */
 	char pod[128];
-	char card[64];      /* visible devices or device id, as given; else as rank_card.c finds it later; "" if none */
-	int32_t master_port; /* where its job's ranks meet: those of which it differs are of different jobs */
+	char card[64];	     /* visible devices or device id as given, else set later by rank_card.c; "" if none */
+	int32_t master_port; /* rendezvous of the job's ranks: different ports, different jobs */
 };
 
 struct rank {
@@ -37,21 +37,21 @@ struct rank {
 	char boot_id[40];
 	uint32_t pid;             /* initial PID namespace */
 	uint64_t start_time_ns;   /* of the process, CLOCK_BOOTTIME since boot (/proc/PID/stat field 22) */
-	int64_t instance;         /* store-wide number of this identity, from 1; never reused; 0 if it never was a rank */
-	uint32_t slot;            /* of role RANK: index below ranks_max while it lives; reused after it ended */
+	int64_t instance;	  /* store-wide number of this identity, from 1; never reused; 0: never a rank */
+	uint32_t slot;		  /* of role RANK: index below ranks_max while alive; reused after its end */
 	/* what it is */
 	enum rank_role role;
 	struct rank_env env;      /* env.rank is final: 0 and source "" for a single-process job */
 	uint32_t parent_pid;
-	int64_t parent_instance;  /* of the owning rank for a child, else 0 */
+	int64_t parent_instance; /* of a child: its rank; else 0 */
 	char host[65];
 	char cgroup[256];
 	char container[65];       /* id from the cgroup path, "" if none */
 	char exe[256];
-	char command[256];        /* arguments joined by blanks, cut */
+	char command[256];	  /* arguments joined by blanks, truncated */
 	uint64_t first_seen_ns;   /* UTC */
 	uint64_t last_seen_ns;    /* UTC */
-	bool from_start;          /* seen from its exec on: its first step is whole */
+	bool from_start;	  /* seen since its exec: its first step is complete */
 	bool ended;
 };
 
@@ -60,25 +60,25 @@ enum rank_change { RANK_ADDED, RANK_CHANGED, RANK_ENDED };
 struct context;
 struct ranks;
 
-/* Told of every change, in the order of registration; the rank is valid for the call. */
+/* Called for every change, in order of registration; the rank is valid during the call. */
 typedef void (*ranks_observer)(void *arg, const struct rank *rank, enum rank_change change);
 
 int ranks_new(struct context *context, struct ranks **ret);
 struct ranks *ranks_free(struct ranks *ranks);
 int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg);
 
-/* Looks at every process once (at start). */
+/* Examines every process once, at start. */
 int ranks_scan(struct ranks *ranks);
-/* A process got a new image, or ended (from the process collector). */
+/* Exec and exit events, from the process collector. */
 void ranks_on_exec(struct ranks *ranks, uint32_t pid);
 void ranks_on_exit(struct ranks *ranks, uint32_t pid);
-/* Looks again at candidates; called every 100 ms. Also notices ends that no event told of (PID reuse). */
+/* Re-examines candidates; every 100 ms. Also detects ends without an exit event (pid reuse). */
 void ranks_tick(struct ranks *ranks, uint64_t now_ns);
 
-/* NULL where there is none. Live processes only; of role RANK only, unless any is asked for. */
+/* Live ranks (role RANK) only; NULL if none. */
 const struct rank *ranks_by_pid(const struct ranks *ranks, uint32_t pid);
 const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot);
-/* Calls back for each live one, ordered by (job, rank, pid), children and launchers included. */
+/* Calls back for each live process, children and launchers included, in order of (job, rank, pid). */
 void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg);
 size_t ranks_count(const struct ranks *ranks, enum rank_role role);
 

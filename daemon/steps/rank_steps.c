@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns one analyzer a rank, by slot, and turns what it reports into rows. */
+/* One analyzer per rank, by slot; turns its output into rows. */
 #include "daemon/core/context.h"
 #include "daemon/base/log.h"
 #include "daemon/steps/rank_steps.h"
@@ -18,12 +18,12 @@ struct rank_steps_state {
 	struct steps *steps;
 	int64_t instance;
 	int32_t rank;
-	int64_t ended; /* number of the step that was open when the rank ended, STEPS_NONE */
+	int64_t ended; /* step open when the rank ended, or STEPS_NONE */
 	uint64_t ended_ns;
-	uint64_t mark_ns; /* newest; 0: none since marks are told */
+	uint64_t mark_ns; /* newest mark; 0: none since the last gap */
 	bool names_unreadable;
-	struct past_step *past; /* a ring of STEPS_ROOM_PAST; NULL before the first one */
-	uint64_t pasts;         /* so many were there */
+	struct past_step *past; /* ring of RANK_STEPS_PAST; NULL before the first */
+	uint64_t pasts;		/* steps so far */
 };
 
 struct rank_steps {
@@ -32,7 +32,7 @@ struct rank_steps {
 	void *observer_arg;
 	size_t slots;
 	uint64_t in_flight_next_ns;
-	bool in_flight_rows; /* the table is not empty */
+	bool in_flight_rows; /* the table has rows */
 	struct rank_steps_state slot[];
 };
 
@@ -85,8 +85,8 @@ static void rank_steps_on_step(void *arg, const struct steps_step *step)
 	rank_steps_remember(rank, step);
 }
 
-/* What it was in when it ended: of one that kept others waiting, nothing else tells. */
-static void put_cut(struct rank_steps_state *slot)
+/* Stages open at the rank's end: the only evidence of where a rank died that blocks others. */
+static void rank_steps_put_cut(struct rank_steps_state *slot)
 {
 	struct steps_open open[IN_FLIGHT_MAX];
 	size_t count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
@@ -109,20 +109,20 @@ static void rank_steps_forget(struct rank_steps_state *slot)
 	if (!slot->steps)
 		return;
 	slot->ended_ns = monotonic_ns();
-	put_cut(slot);
+	rank_steps_put_cut(slot);
 	slot->ended = steps_step_at(slot->steps, slot->ended_ns);
 	steps_end(slot->steps, slot->ended_ns);
 	slot->steps = steps_free(slot->steps);
 }
 
-/* With the number that comes next, of one that is not seen from its start. */
-static void begin_again(struct rank_steps_state *slot)
+/* Restarts with the next step number, as a rank not seen from its start. */
+static void rank_steps_restart(struct rank_steps_state *slot)
 {
 	int64_t open = steps_step_at(slot->steps, monotonic_ns()), next;
 
 	steps_end(slot->steps, monotonic_ns());
 	next = steps_next(slot->steps);
-	if (open != STEPS_NONE && open >= next) /* stages of it have that number */
+	if (open != STEPS_NONE && open >= next) /* its stages have that number */
 		next = open + 1;
 	steps_free(slot->steps);
 	slot->steps = steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot}, next, false);
@@ -135,10 +135,10 @@ void rank_steps_gap(struct rank_steps *rank_steps)
 {
 	for (size_t i = 0; i < rank_steps->slots; i++)
 		if (rank_steps->slot[i].steps)
-			begin_again(&rank_steps->slot[i]);
+			rank_steps_restart(&rank_steps->slot[i]);
 }
 
-/* The analyzer of a rank, made at its first need; NULL where there is no memory. */
+/* The rank's analyzer, created on first use; NULL: out of memory. */
 static struct rank_steps_state *rank_steps_of_rank(struct rank_steps *rank_steps, const struct rank *rank)
 {
 	struct rank_steps_state *slot;
@@ -153,7 +153,8 @@ static struct rank_steps_state *rank_steps_of_rank(struct rank_steps *rank_steps
 	free(slot->past);
 	*slot = (struct rank_steps_state){
 		.rank_steps = rank_steps, .instance = rank->instance, .rank = rank->env.rank, .ended = STEPS_NONE};
-	(void)store_last_step(rank_steps->context->store, rank->instance, &last); /* no earlier steps: numbers start at 1 */
+	/* No earlier steps: numbers start at 1. */
+	(void)store_last_step(rank_steps->context->store, rank->instance, &last);
 	slot->steps = steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot}, last + 1,
 				rank->from_start);
 	return slot->steps ? slot : NULL;
@@ -201,7 +202,7 @@ struct rank_steps *rank_steps_free(struct rank_steps *rank_steps)
 		rank_steps_forget(&rank_steps->slot[i]);
 		free(rank_steps->slot[i].past);
 	}
-	(void)store_replace(rank_steps->context->store, TABLE_IN_FLIGHT); /* nothing is watched any more */
+	(void)store_replace(rank_steps->context->store, TABLE_IN_FLIGHT); /* nothing is watched any longer */
 	free(rank_steps);
 	return NULL;
 }
@@ -227,7 +228,7 @@ void rank_steps_names_readable(struct rank_steps *rank_steps, const struct rank 
 	steps_names_readable(slot->steps, readable);
 }
 
-static size_t put_in_flight(struct rank_steps *rank_steps, struct rank_steps_state *slot)
+static size_t rank_steps_put_in_flight(struct rank_steps *rank_steps, struct rank_steps_state *slot)
 {
 	struct steps_open open[IN_FLIGHT_MAX];
 	size_t count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
@@ -259,13 +260,13 @@ void rank_steps_tick(struct rank_steps *rank_steps, uint64_t now_ns)
 			continue;
 		steps_idle(rank_steps->slot[i].steps, now_ns, IDLE_NS);
 		if (refresh)
-			rows += put_in_flight(rank_steps, &rank_steps->slot[i]);
+			rows += rank_steps_put_in_flight(rank_steps, &rank_steps->slot[i]);
 	}
 	if (refresh)
 		rank_steps->in_flight_rows = rows > 0;
 }
 
-/* What is kept of this rank; NULL where the slot is another's by now. */
+/* State of this rank; NULL if the slot was reused. */
 static const struct rank_steps_state *rank_steps_slot_of(const struct rank_steps *rank_steps, const struct rank *rank)
 {
 	if (rank->slot >= rank_steps->slots || rank_steps->slot[rank->slot].instance != rank->instance)
@@ -273,8 +274,8 @@ static const struct rank_steps_state *rank_steps_slot_of(const struct rank_steps
 	return &rank_steps->slot[rank->slot];
 }
 
-/* The last of those of the thread that stands first from there on: innermost, as outermost stands first. */
-static bool innermost(const struct steps_open *open, size_t count, size_t first, struct steps_open *ret)
+/* open[] has outermost stages first; takes the last one of the thread at `first`. */
+static bool rank_steps_innermost(const struct steps_open *open, size_t count, size_t first, struct steps_open *ret)
 {
 	size_t last = first;
 
@@ -298,8 +299,8 @@ bool rank_steps_stage(
 	count = steps_in_flight(slot->steps, open, ARRAY_SIZE(open));
 	while (own < count && open[own].thread_id != thread_id)
 		own++;
-	/* The step thread stands first, if it is in anything. */
-	return innermost(open, count, own < count ? own : 0, ret);
+	/* Without stages of this thread: the step thread, which comes first. */
+	return rank_steps_innermost(open, count, own < count ? own : 0, ret);
 }
 
 bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret)

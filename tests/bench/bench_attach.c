@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_attach WHERE LIBRARY SYMBOL PID: holds one probe of the real call engine on a function while bench_call.sh
- * measures it in process PID. The place comes from daemon/probes, the program from bpf/call.bpf.c, and the ring is
+ * measures it in process PID. The site comes from daemon/probes, the program from bpf/call.bpf.c, and the ring is
  * drained as the daemon does it: when the kernel wakes us, and every 100 ms. Prints "attached", ends on SIGTERM, and
- * then tells the records and drops that it saw, so that a sample which measured something else can be left out.
+ * then prints the records and drops that it saw, to discard samples that measured something else.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -42,7 +42,7 @@ struct bench {
 	struct call_bpf *skeleton;
 	struct probe_table table;
 	struct library library;
-	struct places places;
+	struct sites sites;
 	struct uprobe_link *link[3];
 	bool multi;
 };
@@ -64,11 +64,11 @@ static void count_record(void *arg, const void *data, size_t size_bytes)
 	records += size_bytes >= sizeof(struct rt_call_event);
 }
 
-static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+static int spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
 {
 	struct bench *bench = arg;
 
-	(void)place;
+	(void)site;
 	*ret = 0;
 	return bpf_map_update_elem(bpf_map__fd(bench->skeleton->maps.specs), ret, spec, BPF_ANY);
 }
@@ -96,7 +96,7 @@ static int load(struct bench *bench)
 	return r < 0 ? r : call_bpf__load(skeleton);
 }
 
-static int find_place(struct bench *bench, const struct mode *mode, const char *library, const char *symbol)
+static int find_site(struct bench *bench, const struct mode *mode, const char *library, const char *symbol)
 {
 	const char *slash = strrchr(library, '/'), *name = slash ? slash + 1 : library;
 	struct attach_engine engine = {.table = &bench->table, .spec_new = spec_new, .arg = bench};
@@ -116,10 +116,10 @@ static int find_place(struct bench *bench, const struct mode *mode, const char *
 	bench->library.fd = open(library, O_RDONLY | O_CLOEXEC);
 	if (bench->library.fd < 0)
 		return -errno;
-	r = sites_find(&engine, &bench->library, &bench->places);
+	r = sites_find(&engine, &bench->library, &bench->sites);
 	if (r < 0)
 		return r;
-	return bench->places.count == 1 ? 0 : -ENOENT;
+	return bench->sites.count == 1 ? 0 : -ENOENT;
 }
 
 static int attach_part(struct bench *bench, unsigned part, const uint64_t *offsets, size_t count, bool on_return)
@@ -137,25 +137,25 @@ static int attach_part(struct bench *bench, unsigned part, const uint64_t *offse
 
 static int attach(struct bench *bench, const struct mode *mode)
 {
-	const struct place *place = &bench->places.place[0];
-	const uint64_t *entry = mode->at_entry ? &place->function_offset : &place->entry_offset;
+	const struct site *site = &bench->sites.site[0];
+	const uint64_t *entry = mode->at_entry ? &site->function_offset : &site->entry_offset;
 	int r = attach_part(bench, 0, entry, 1, false);
 
 	if (r == 0)
-		r = attach_part(bench, 1, place->return_offset, place->returns, false);
+		r = attach_part(bench, 1, site->return_offset, site->returns, false);
 	if (r == 0)
-		r = attach_part(bench, 2, &place->function_offset, place->return_probe, true);
+		r = attach_part(bench, 2, &site->function_offset, site->return_probe, true);
 	return r;
 }
 
 static void serve(struct bench *bench, const struct mode *mode)
 {
-	const struct place *place = &bench->places.place[0];
+	const struct site *site = &bench->sites.site[0];
 	struct pollfd wait = {.fd = kernel_fd(bench->context.kernel), .events = POLLIN};
 
 	printf("attached at +%lu, %s\n",
-		mode->at_entry ? 0 : (unsigned long)(place->entry_offset - place->function_offset),
-		place->emulated && !mode->at_entry ? "emulated" : "as it comes");
+		mode->at_entry ? 0 : (unsigned long)(site->entry_offset - site->function_offset),
+		site->emulated && !mode->at_entry ? "emulated" : "as it comes");
 	fflush(stdout);
 	while (!stopped) {
 		(void)poll(&wait, 1, DRAIN_MS);
@@ -169,7 +169,7 @@ static void close_bench(struct bench *bench)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(bench->link); i++)
 		uprobe_detach(bench->link[i]);
-	sites_free(&bench->places);
+	sites_free(&bench->sites);
 	closep(&bench->library.fd);
 	call_bpf__destroy(bench->skeleton);
 	kernel_close(bench->context.kernel);
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
 	if (r == 0 && !mode->not_rank)
 		r = kernel_rank_add(bench.context.kernel, pid, 0);
 	if (r == 0)
-		r = find_place(&bench, mode, argv[2], argv[3]);
+		r = find_site(&bench, mode, argv[2], argv[3]);
 	if (r == 0)
 		r = attach(&bench, mode);
 	if (r == 0)

@@ -55,12 +55,12 @@ found '[x for x in f if x["kind"] == "slow_rank" and x["rank"] == 0] == []' || f
 found "$slow" --rank 1 && found '[x for x in f if x["rank"] == 1] == []' --rank 0 || fail "--rank does not filter"
 grep -q 'what to do:' <<<"$(findings --verbose)" || fail "--verbose suggests no remedy"
 [ "$(findings --csv | head -1 | cut -d, -f1-3)" = kind,cause,state ] || fail "--csv has no header"
-[ "$(query "select count(*) from findings where kind = 'slow_rank' and rank = 1 and cause = 'dataloader' and state = 'open'")" -ge 1 ] || fail "the finding is not in the store"
-grep -q 'warning: findings: rank 1' "$work/daemon.log" || grep -q 'critical: findings: rank 1' "$work/daemon.log" || fail "the finding is not in the log"
-if grep -q 'to see more of' "$work/daemon.log"; then
-	grep -m3 'to see more of' "$work/daemon.log"
-	grep -q 'on = true' <<<"$(grep -A1 '"L1"' "$state/levels" 2>/dev/null)" && fail "an automatic level was saved"
-	wait_for 40 level L1 false || fail "L1 was not turned off"
+[ "$(query "select count(*) from findings where kind = 'slow_rank' and rank = 1 and cause = 'dataloader' and state = 'open'")" -ge 1 ] || fail "it is not in the store"
+grep -q 'warning: findings: rank 1' "$work/daemon.log" || grep -q 'critical: findings: rank 1' "$work/daemon.log" || fail "it is not in the log"
+if grep -q 'investigating' "$work/daemon.log"; then
+	grep -m3 'investigating' "$work/daemon.log"
+	grep -q 'on = true' <<<"$(grep -A1 '"L1"' "$state/levels" 2>/dev/null)" && fail "a raised level was saved"
+	wait_for 40 level L1 false || fail "L1 stays on"
 else
 	echo "no level was turned on: the cause was found without"
 fi

@@ -99,7 +99,7 @@ static const char *const builds[] = {"gcc -O0", "gcc -O1", "gcc -O2", "gcc -O3",
 	"clang --target=aarch64-linux-gnu -O3 -mbranch-protection=standard", "aarch64-linux-gnu-gcc -O0",
 	"aarch64-linux-gnu-gcc -O2"};
 
-/* Links where a linker for the machine is at hand, and else looks at the object file through the symbols it has. */
+/* Links if a linker for the machine exists; else reads the object file by its symbols. */
 static bool build(const char *compiler, const char *dir)
 {
 	char command[1024];
@@ -124,7 +124,7 @@ static void check_build(const char *compiler, const char *path)
 
 		if (expected[i].offset < 0 ? r != -ENOENT && r != -ENOTUNIQ : r < 0)
 			fail_msg("%s: %s is %d (%s), offset %d", compiler, expected[i].name, r,
-				r < 0 ? accessor_trouble(r) : "an answer", accessor.offset);
+				r < 0 ? accessor_reason(r) : "an answer", accessor.offset);
 		if (r == 0 && (accessor.offset != expected[i].offset || accessor.size_bytes != expected[i].size_bytes))
 			fail_msg("%s: %s is %d bytes at %d", compiler, expected[i].name, accessor.size_bytes,
 				accessor.offset);

@@ -38,7 +38,7 @@ static struct coll_snapshot_member member(uint32_t pid, uint64_t entered, uint64
 static void snapshot(struct coll_snapshot_comm *comm, struct coll_snapshot_member *members, enum coll_state state)
 {
 	*comm = (struct coll_snapshot_comm){.members = 3, .verdict.state = state};
-	coll_stopped(comm, members, root, 15 * SECOND, 2 * SECOND);
+	coll_snapshot_mark_stopped(comm, members, root, 15 * SECOND, 2 * SECOND);
 }
 
 static void stopped_in_an_operation_is_missing(void **state)

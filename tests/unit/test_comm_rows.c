@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators that nobody can tell of now are asked for again. */
+/* Communicators that cannot be read now are retried. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,23 +33,23 @@ static void test_later(void **state)
 	note(0x20, "");
 	assert_int_equal(asked()->address, 0x10);
 	assert_int_equal(asked()->address, 0x20);
-	comm_rows_later(&comms, "gloo", 0x20, 1000);
-	comm_rows_later(&comms, "gloo", 0x20, 2000);
-	comm_rows_later(&comms, "gloo", 0x30, 1000); /* nobody knows it */
-	comm_rows_later(&comms, "nccl", 0x10, 1000);
-	comm_rows_again(&comms, 1999);
+	comm_rows_defer(&comms, "gloo", 0x20, 1000);
+	comm_rows_defer(&comms, "gloo", 0x20, 2000);
+	comm_rows_defer(&comms, "gloo", 0x30, 1000); /* nobody knows it */
+	comm_rows_defer(&comms, "nccl", 0x10, 1000);
+	comm_rows_retry(&comms, 1999);
 	assert_null(comm_rows_next(&comms));
-	comm_rows_again(&comms, 2000);
+	comm_rows_retry(&comms, 2000);
 	assert_non_null(comm_rows_next(&comms));
 	assert_int_equal(comm_rows_next(&comms)->address, 0x20);
 	assert_false(comm_rows_next(&comms)->asked);
 	(void)asked();
-	comm_rows_again(&comms, 3000); /* once */
+	comm_rows_retry(&comms, 3000); /* once */
 	assert_null(comm_rows_next(&comms));
 	note(0x20, "00000000000000ab");
 	(void)asked();
-	comm_rows_later(&comms, "gloo", 0x20, 4000); /* it is known by now */
-	comm_rows_again(&comms, 5000);
+	comm_rows_defer(&comms, "gloo", 0x20, 4000); /* it is known by now */
+	comm_rows_retry(&comms, 5000);
 	assert_null(comm_rows_next(&comms));
 	comm_rows_free(&comms);
 }

@@ -103,8 +103,8 @@ static void mistakes_get_a_sentence(void **state)
 		{"[store]\nxyzzy = 1s", ":2: unknown key 'xyzzy' in [store]"},
 		{"[stor]", ":1: unknown section [stor]; did you mean [store]?"},
 		{"[store \"x\"]", ":1: section [store] takes no name"},
-		{"size = 1", ":1: key 'size' stands before the first [section]"},
-		{"[ring]\nsize=1M\nsize=2M", ":3: key 'size' in [ring] was set in line 2 already"},
+		{"size = 1", ":1: key 'size' precedes the first [section]"},
+		{"[ring]\nsize=1M\nsize=2M", ":3: key 'size' in [ring] is already set in line 2"},
 		{"[ring]\nsize = 3M",
 			":2: bad value '3M' for 'size' in [ring]: expected a power of two in bytes or with K, M or "
 			"G, from 64K to 1G"},

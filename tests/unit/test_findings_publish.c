@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of findings: rows, what is left at the end or after a kill, and levels that are raised and lowered for them. */
+/* What becomes of findings: rows, what is left at the end or after a kill, and levels that they turn on and off. */
 #include "tests/unit/findings_fixture.h"
 
 static struct finding finding(uint64_t id, enum finding_state state)
@@ -60,7 +60,7 @@ static void test_rows(void **state)
 	assert_true(counts.suspected == 0 && counts.open == 1);
 }
 
-/* Who stops watching does not leave open what nobody looks at. */
+/* Findings close when watching stops. */
 static void test_end(void **state)
 {
 	(void)state;
@@ -70,7 +70,7 @@ static void test_end(void **state)
 	context.findings = online_free(context.findings);
 	flush();
 	assert_query("select state, until_ns is not null, sentence from findings",
-		"closed|1|rank 1 is slow; so it was when ranktraced stopped\n");
+		"closed|1|rank 1 is slow; still so when ranktraced stopped\n");
 	sh("test ! -e '%s/findings'", dir);
 }
 
@@ -113,7 +113,7 @@ static void test_many_left(void **state)
 		flush();
 		assert_int_equal(query_int("select count(*) from findings where state = 'open'"), i ? 0 : 700 - 512);
 		sh(i ? "test ! -e '%s/findings'" : "test -e '%s/findings'", dir);
-		/* Its own come and go; what is left stays marked. */
+		/* Its own come and go; the remaining ones are still marked. */
 		say(finding(1000, FINDING_OPEN));
 		say(finding(1000, FINDING_CLOSED));
 		sh(i ? "test ! -e '%s/findings'" : "test -e '%s/findings'", dir);
@@ -129,7 +129,7 @@ static void test_raise(void **state)
 
 	(void)state;
 	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
-	assert_true(context.levels.on[LEVEL_L1] && context.levels.raised[LEVEL_L1] && !context.levels.on[LEVEL_L3]);
+	assert_true(context.levels.on[LEVEL_L1] && context.levels.is_auto[LEVEL_L1] && !context.levels.on[LEVEL_L3]);
 	sink.want(sink.arg, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM, "j", "rank 1 may be slow");
 	assert_true(context.levels.on[LEVEL_L3]);
 	assert_int_equal(switches, 2);
@@ -144,13 +144,13 @@ static void test_raise(void **state)
 	/* After it, again; and what is worth it needs no pause, but a tenth of the hour is all there is. */
 	now_ns = until_ns + 400 * NSEC_PER_SEC;
 	for (unsigned i = 0; i < 30; i++) {
-		online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow", now_ns);
+		online_auto_level_want(&context.findings->auto_level, &context, DETECT_WANT_OPERATIONS, "j", "slow", now_ns);
 		raises += context.levels.on[LEVEL_L1];
 		say(finding(10 + i, FINDING_OPEN));
 		if (!context.levels.on[LEVEL_L1])
 			continue;
 		levels_tick(&context, context.levels.until_ns[LEVEL_L1]);
-		online_auto_level_tick(&context.findings->raise, &context, false, now_ns);
+		online_auto_level_tick(&context.findings->auto_level, &context, false, now_ns);
 	}
 	assert_int_equal(raises, 5); /* of six in an hour one was spent before, and hardly any time has passed */
 }
@@ -184,23 +184,23 @@ static void test_raise_goes_on(void **state)
 	until_ns = context.levels.until_ns[LEVEL_L1];
 	assert_true(context.levels.on[LEVEL_L1]);
 	for (int i = 0; i < 3; i++)
-		online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+		online_auto_level_want(&context.findings->auto_level, &context, DETECT_WANT_OPERATIONS, "j", "slow",
 			until_ns - (i == 0 ? 3 : 1) * NSEC_PER_SEC);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
-	online_auto_level_confirmed(&context.findings->raise);
+	online_auto_level_confirmed(&context.findings->auto_level);
 	for (int i = 0; i < 3; i++)
-		online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+		online_auto_level_want(&context.findings->auto_level, &context, DETECT_WANT_OPERATIONS, "j", "slow",
 			until_ns - NSEC_PER_SEC + (uint64_t)i * for_ns);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns + for_ns);
 	/* A tick's time is older than a frame's, which does not fill the budget. */
-	context.findings->raise.budget_ns[LEVEL_L1] = 0;
-	context.findings->raise.budget_at_ns[LEVEL_L1] = until_ns + for_ns;
-	online_auto_level_tick(&context.findings->raise, &context, true, until_ns + for_ns - 1);
+	context.findings->auto_level.budget_ns[LEVEL_L1] = 0;
+	context.findings->auto_level.budget_at_ns[LEVEL_L1] = until_ns + for_ns;
+	online_auto_level_tick(&context.findings->auto_level, &context, true, until_ns + for_ns - 1);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns + for_ns);
 	/* Nothing was confirmed in this one: a pause, also for what is asked before that is seen. */
-	context.findings->raise.budget_ns[LEVEL_L1] = 2 * for_ns;
+	context.findings->auto_level.budget_ns[LEVEL_L1] = 2 * for_ns;
 	levels_tick(&context, until_ns + for_ns);
-	online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow", until_ns + for_ns);
+	online_auto_level_want(&context.findings->auto_level, &context, DETECT_WANT_OPERATIONS, "j", "slow", until_ns + for_ns);
 	assert_false(context.levels.on[LEVEL_L1]);
 	online_tick(context.findings, until_ns + for_ns);
 	assert_false(context.levels.on[LEVEL_L1]);
@@ -214,25 +214,25 @@ static void test_raise_goes_on(void **state)
 
 static void want_more(void)
 {
-	online_auto_level_want(&context.findings->raise, &context, DETECT_WANT_OPERATIONS, "j", "slow",
-		context.findings->raise.budget_at_ns[LEVEL_L1]);
+	online_auto_level_want(&context.findings->auto_level, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+		context.findings->auto_level.budget_at_ns[LEVEL_L1]);
 }
 
-/* The last operations are told while a level goes off: what is wanted then does not keep it on. */
+/* The last operations arrive while a level goes off: a request made then does not keep it on. */
 static void test_wanted_while_off(void **state)
 {
 	uint64_t budget_ns;
 
 	(void)state;
 	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
-	online_auto_level_confirmed(&context.findings->raise);
-	context.findings->raise.budget_ns[LEVEL_L1] = budget_ns = 5 * context.config.online_auto_level_for_ns;
-	context.findings->raise.budget_at_ns[LEVEL_L1] = context.levels.until_ns[LEVEL_L1];
+	online_auto_level_confirmed(&context.findings->auto_level);
+	context.findings->auto_level.budget_ns[LEVEL_L1] = budget_ns = 5 * context.config.online_auto_level_for_ns;
+	context.findings->auto_level.budget_at_ns[LEVEL_L1] = context.levels.until_ns[LEVEL_L1];
 	while_off = want_more;
 	levels_tick(&context, context.levels.until_ns[LEVEL_L1]);
 	assert_false(context.levels.on[LEVEL_L1]);
-	assert_int_equal(context.findings->raise.budget_ns[LEVEL_L1], budget_ns);
-	assert_true(context.findings->raise.fruitful[LEVEL_L1]);
+	assert_int_equal(context.findings->auto_level.budget_ns[LEVEL_L1], budget_ns);
+	assert_true(context.findings->auto_level.fruitful[LEVEL_L1]);
 }
 
 static void test_raise_and_people(void **state)

@@ -162,7 +162,7 @@ static void in_groups(const char *text)
 	fake_write(root, PID, "cgroup", text, strlen(text));
 }
 
-/* The limit is on a group above; what it held back before the first look does not count; never more than has passed. */
+/* The limit is on a parent group; throttling before the first sample does not count; at most the time passed. */
 static void test_throttled(void **state)
 {
 	struct host_sampler *s = sampler();
@@ -201,31 +201,31 @@ static void test_groups(void **state)
 	in_groups("12:cpuset:/no\n4:cpu,cpuacct:/a/b\n0::/\n");
 	group("/cpu/a/b", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 50);
 	group("/cpu/a", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 10);
-	host_cgroup_look(&seen, root, groups, PID);
+	host_cgroup_scan(&seen, root, groups, PID);
 	assert_true(seen.known);
 	assert_int_equal(seen.count, 2);
-	assert_true(host_cgroup_take(&seen, &ns));
+	assert_true(host_cgroup_throttled(&seen, &ns));
 	assert_int_equal(ns, 0);
 	group("/cpu/a/b", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 80);
 	group("/cpu/a", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 90);
-	host_cgroup_look(&seen, root, groups, PID); /* keeps what was read */
-	assert_true(host_cgroup_take(&seen, &ns));
+	host_cgroup_scan(&seen, root, groups, PID); /* keeps what was read */
+	assert_true(host_cgroup_throttled(&seen, &ns));
 	assert_int_equal(ns, 80);
 	/* Paths that lead out of the tree are not followed. */
 	in_groups("0::/../../etc\n");
-	host_cgroup_look(&seen, root, groups, PID);
+	host_cgroup_scan(&seen, root, groups, PID);
 	assert_false(seen.known);
-	assert_false(host_cgroup_take(&seen, &ns));
+	assert_false(host_cgroup_throttled(&seen, &ns));
 	in_groups("garbage\n0:\n::::\n0::relative\n");
-	host_cgroup_look(&seen, root, groups, PID);
+	host_cgroup_scan(&seen, root, groups, PID);
 	assert_false(seen.known);
 	in_groups("");
-	host_cgroup_look(&seen, root, groups, PID);
+	host_cgroup_scan(&seen, root, groups, PID);
 	assert_false(seen.known);
 	host_cgroup_free(&seen);
 }
 
-/* Deeper than is looked at: bounded, and nothing breaks. */
+/* Deeper than the limit: bounded, and nothing breaks. */
 static void test_deep(void **state)
 {
 	struct host_cgroup seen = {0};
@@ -239,7 +239,7 @@ static void test_deep(void **state)
 	}
 	snprintf(line, sizeof(line), "0::%s\n", path);
 	in_groups(line);
-	host_cgroup_look(&seen, root, groups, PID);
+	host_cgroup_scan(&seen, root, groups, PID);
 	assert_int_equal(seen.count, HOST_CGROUPS_MAX);
 	host_cgroup_free(&seen);
 }

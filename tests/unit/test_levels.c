@@ -17,7 +17,7 @@ static unsigned calls;
 static int answer;
 static bool last_on;
 
-/* The collectors' room, as levels.c sees it. */
+/* Stand-in for the collectors. */
 __attribute__((weak)) int collectors_level(
 	struct collectors *collectors, enum level level, bool on, char *report, size_t report_size)
 {
@@ -138,7 +138,7 @@ static void test_refused(void **state)
 	answer = -ENOSPC;
 	assert_int_equal(levels_set(&context, LEVEL_L2, true, 0, report, sizeof(report)), -ENOSPC);
 	assert_false(context.levels.on[LEVEL_L2]);
-	assert_string_equal(report, "L2 stays off: out of probes");
+	assert_string_equal(report, "cannot turn L2 on: out of probes");
 }
 
 /* What a finding turned on is nobody's wish: it is not saved, it ends, and whoever sets it has his way. */
@@ -150,9 +150,9 @@ static void test_raised(void **state)
 
 	(void)state;
 	assert_int_equal(levels_save(&context.levels, folder), 0);
-	assert_int_equal(levels_raise(&context, LEVEL_L0, NSEC_PER_SEC, "a rank is slow"), -EALREADY);
-	assert_int_equal(levels_raise(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
-	assert_true(context.levels.on[LEVEL_L1] && context.levels.raised[LEVEL_L1] && last_on);
+	assert_int_equal(levels_auto_on(&context, LEVEL_L0, NSEC_PER_SEC, "a rank is slow"), -EALREADY);
+	assert_int_equal(levels_auto_on(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
+	assert_true(context.levels.on[LEVEL_L1] && context.levels.is_auto[LEVEL_L1] && last_on);
 	assert_int_equal(context.levels.set_ns[LEVEL_L1], 0);
 	/* Something else is saved meanwhile. */
 	assert_int_equal(levels_set(&context, LEVEL_L3, true, 0, report, sizeof(report)), 0);
@@ -163,13 +163,13 @@ static void test_raised(void **state)
 	levels_tick(&context, until_ns - 1);
 	assert_true(context.levels.on[LEVEL_L1]);
 	levels_tick(&context, until_ns);
-	assert_false(context.levels.on[LEVEL_L1] || context.levels.raised[LEVEL_L1] || last_on);
+	assert_false(context.levels.on[LEVEL_L1] || context.levels.is_auto[LEVEL_L1] || last_on);
 	assert_int_equal(context.levels.set_ns[LEVEL_L1], 0);
-	/* Raised, then wished for: it stays. */
-	assert_int_equal(levels_raise(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
+	/* Turned on automatically, then by request: remains on. */
+	assert_int_equal(levels_auto_on(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_string_equal(report, "L1 was on already, because of a finding");
-	assert_false(context.levels.raised[LEVEL_L1]);
+	assert_false(context.levels.is_auto[LEVEL_L1]);
 	assert_true(context.levels.set_ns[LEVEL_L1] > 0);
 	levels_tick(&context, until_ns + 3600 * NSEC_PER_SEC);
 	assert_true(context.levels.on[LEVEL_L1]);
@@ -177,26 +177,26 @@ static void test_raised(void **state)
 	assert_int_equal(levels_load(&saved, folder), 0);
 	assert_true(saved.on[LEVEL_L1]);
 	/* Raised, then refused. */
-	assert_int_equal(levels_raise(&context, LEVEL_L2, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
+	assert_int_equal(levels_auto_on(&context, LEVEL_L2, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
 	assert_int_equal(levels_set(&context, LEVEL_L2, false, 0, report, sizeof(report)), 0);
-	assert_false(context.levels.on[LEVEL_L2] || context.levels.raised[LEVEL_L2]);
+	assert_false(context.levels.on[LEVEL_L2] || context.levels.is_auto[LEVEL_L2]);
 }
 
-/* What cannot be turned off is tried again, and what cannot be turned on stays as it was. */
+/* A failed switch off is retried; a failed switch on changes nothing. */
 static void test_raised_badly(void **state)
 {
 	uint64_t until_ns;
 
 	(void)state;
 	answer = -EIO;
-	assert_int_equal(levels_raise(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), -EIO);
-	assert_false(context.levels.on[LEVEL_L1] || context.levels.raised[LEVEL_L1]);
+	assert_int_equal(levels_auto_on(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), -EIO);
+	assert_false(context.levels.on[LEVEL_L1] || context.levels.is_auto[LEVEL_L1]);
 	answer = 0;
-	assert_int_equal(levels_raise(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
+	assert_int_equal(levels_auto_on(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
 	until_ns = context.levels.until_ns[LEVEL_L1];
 	answer = -EIO;
 	levels_tick(&context, until_ns);
-	assert_true(context.levels.raised[LEVEL_L1] && context.levels.until_ns[LEVEL_L1] > until_ns);
+	assert_true(context.levels.is_auto[LEVEL_L1] && context.levels.until_ns[LEVEL_L1] > until_ns);
 	answer = 0;
 	levels_tick(&context, context.levels.until_ns[LEVEL_L1]);
 	assert_false(context.levels.on[LEVEL_L1]);

@@ -189,11 +189,11 @@ static const struct {
 	const char *text, *sentence;
 } refused[] = {
 	{ROW "colour = red\n", "dir/x.conf:6: unknown key \"colour\""},
-	{ROW "level = L0\n", "dir/x.conf:6: level is given twice"},
-	{"level = L0\n", "dir/x.conf:1: \"level\" stands before the first section"},
+	{ROW "level = L0\n", "dir/x.conf:6: duplicate key level"},
+	{"level = L0\n", "dir/x.conf:1: \"level\" precedes the first section"},
 	{"[prob \"p\"]\n", "dir/x.conf:1: expected a section [probe \"NAME\"]"},
 	{"[probe]\n", "dir/x.conf:1: expected a section [probe \"NAME\"]"},
-	{ROW ROW, "dir/x.conf:6: a probe \"p\" was in line 1 already"},
+	{ROW ROW, "dir/x.conf:6: probe \"p\" is already defined in line 1"},
 	{"[probe \"p\"]\nlevel = L4\n", "dir/x.conf:2: \"L4\" is not a level"},
 	{"[probe \"p\"]\nedge = spam\n", "dir/x.conf:2: \"spam\" is not an edge"},
 	{"[probe \"p\"]\nlibrary = a b c d e\n", "dir/x.conf:2: more than 4 patterns"},
@@ -201,12 +201,12 @@ static const struct {
 	{"[probe \"p\"]\nset = a\n", "dir/x.conf:2: \"a\" is not a set"},
 	{"[probe \"p\"]\nset = a/0\n", "dir/x.conf:2: \"a/0\" is not a set"},
 	{"[probe \"p\"]\nset = a/17\n", "dir/x.conf:2: \"a/17\" is not a set"},
-	{"[probe \"p\"]\nsymbol_reg = 7\n", "dir/x.conf:2: \"7\" is no value of symbol_reg"},
-	{"[probe \"p\"]\nat = end\n", "dir/x.conf:2: \"end\" is no value of at"},
-	{"[probe \"p\"]\noptional = maybe\n", "dir/x.conf:2: \"maybe\" is no value of optional"},
-	{"[probe \"p\"]\nresult = maybe\n", "dir/x.conf:2: \"maybe\" is no value of result"},
-	{"[probe \"p\"]\nargs = reg(0)\n", "dir/x.conf:2: \"reg(0)\" has a number that is out of range"},
-	{"[probe \"p\"]\nargs = reg(9)\n", "dir/x.conf:2: \"reg(9)\" has a number that is out of range"},
+	{"[probe \"p\"]\nsymbol_reg = 7\n", "dir/x.conf:2: bad value \"7\" of symbol_reg"},
+	{"[probe \"p\"]\nat = end\n", "dir/x.conf:2: bad value \"end\" of at"},
+	{"[probe \"p\"]\noptional = maybe\n", "dir/x.conf:2: bad value \"maybe\" of optional"},
+	{"[probe \"p\"]\nresult = maybe\n", "dir/x.conf:2: bad value \"maybe\" of result"},
+	{"[probe \"p\"]\nargs = reg(0)\n", "dir/x.conf:2: \"reg(0)\": number out of range"},
+	{"[probe \"p\"]\nargs = reg(9)\n", "dir/x.conf:2: \"reg(9)\": number out of range"},
 	{"[probe \"p\"]\nargs = reg(1,2)\n", "dir/x.conf:2: \"reg(1,2)\" is not an argument reader"},
 	{"[probe \"p\"]\nargs = reg\n", "dir/x.conf:2: \"reg\" is not an argument reader"},
 	{"[probe \"p\"]\nargs = reg(1\n", "dir/x.conf:2: \"reg(1\" is not an argument reader"},
@@ -216,7 +216,7 @@ static const struct {
 	{"[probe \"p\"]\nargs = cstring(1) pystring(2)\n", "dir/x.conf:2: nothing may follow the reader of a text"},
 	{"[probe \"p\"]\nargs = reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1) reg(1)\n",
 		"dir/x.conf:2: more than 8"},
-	{"[probe \"p\"]\nargs = reg(stack)\n", "dir/x.conf:2: \"reg(stack)\" has a number"},
+	{"[probe \"p\"]\nargs = reg(stack)\n", "dir/x.conf:2: \"reg(stack)\": number"},
 	{"[probe \"p\"]\nargs = path(1,8,8)\n", "dir/x.conf:2: \"path(1,8,8)\" is not an argument reader"},
 	{"[probe \"p\"]\nargs = path(1,8,8,8,8,8)\n", "dir/x.conf:2: \"path(1,8,8,8,8,8)\" is not an argument reader"},
 	{"[probe \"p\"]\nargs = path(1,8,8,3)\n", "dir/x.conf:2: \"path(1,8,8,3)\" has a bad offset or size"},
@@ -230,11 +230,11 @@ static const struct {
 	{"[probe \"p\"]\nargs = colour:reg(1)\n", "dir/x.conf:2: \"colour:reg(1)\" has a name that is no field"},
 	{"[probe \"p\"]\nargs = :reg(1)\n", "dir/x.conf:2: \":reg(1)\" has a name that is no field"},
 	{"[probe \"p\"]\nargs = count:reg(1) count:reg(2)\n",
-		"dir/x.conf:2: \"count:reg(2)\" has a name that was given already"},
+		"dir/x.conf:2: \"count:reg(2)\" repeats a name"},
 	{"[probe \"p\"]\nevent = ops\n", "dir/x.conf:2: \"ops\" is not an event"},
 	{"[probe \"p\"]\narch = amd64\n", "dir/x.conf:2: \"amd64\" is not a machine"},
 	{"[probe \"p\"]\nfamily = a-long-name\n", "dir/x.conf:2: family is empty or longer"},
-	{"[probe \"p\"]\nmember = perhaps\n", "dir/x.conf:2: \"perhaps\" is no value of member"},
+	{"[probe \"p\"]\nmember = perhaps\n", "dir/x.conf:2: bad value \"perhaps\" of member"},
 	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a level and an edge"},
 	{"[probe \"p\"]\nlevel = L0\nedge = span\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a library"},
 	{"[probe \"p\"]\nlevel = L0\nedge = span\nlibrary = l\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
@@ -290,7 +290,7 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
-static void later_row_replaces_in_place(void **state)
+static void later_row_replaces_at_same_index(void **state)
 {
 	char dir[] = "/tmp/ranktrace-table-XXXXXX", a[64], b[64], other[64], error[512] = "";
 	struct probe_table table = {0};
@@ -384,7 +384,7 @@ int main(void)
 		cmocka_unit_test(reads_events),
 		cmocka_unit_test(forgets_other_machines),
 		cmocka_unit_test(refuses_with_one_sentence),
-		cmocka_unit_test(later_row_replaces_in_place),
+		cmocka_unit_test(later_row_replaces_at_same_index),
 		cmocka_unit_test(chooses_the_lowest_whole_variant),
 		cmocka_unit_test(shipped_tables_are_read),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request `ops`: what is told of a look, to whom it is narrowed, and that the answer fits into a frame. */
+/* The request `ops`: contents of a snapshot, filters, and that the answer fits into a frame. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ static void test_all(void **state)
 	for (size_t i = 0; i < body->n_communicators; i++)
 		members += body->communicators[i]->n_ranks;
 	assert_true(members > 500);
-	assert_int_equal(members + body->left_out, COLL_LOOK_MEMBERS_MAX);
+	assert_int_equal(members + body->left_out, COLL_SNAPSHOT_MEMBERS_MAX);
 	assert_int_equal(body->communicators[0]->here, 2);
 	assert_int_equal(body->communicators[0]->members, 3);
 	assert_string_equal(body->communicators[0]->state, "RUNNING");

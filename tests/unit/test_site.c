@@ -20,7 +20,7 @@ static struct probe_table table;
 static csh disassembler;
 static uint32_t specs, specs_max;
 
-static int spec_new(void *arg, const struct place *place, const struct rt_call_spec *spec, uint32_t *ret)
+static int spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
 {
 	(void)arg;
 	if (specs >= specs_max)
@@ -28,7 +28,7 @@ static int spec_new(void *arg, const struct place *place, const struct rt_call_s
 	/* What goes to the kernel names slots of struct pt_regs. */
 	for (unsigned i = 0; i < spec->args; i++)
 		assert_true(spec->arg[i].reg < 24);
-	assert_true(place->function_offset > 0);
+	assert_true(site->function_offset > 0);
 	*ret = specs++;
 	return 0;
 }
@@ -41,7 +41,7 @@ static const struct attach_engine *engine(void)
 	return &engine;
 }
 
-/* Argument registers by number, as their 64-bit names; the disassembler tells of each write by its widest name. */
+/* Argument registers by number, as their 64-bit names; the disassembler names each write by its widest register. */
 static uint32_t args_written(const cs_insn *insn)
 {
 	static const char *const names[] = {"rdi edi di dil", "rsi esi si sil", "rdx edx dx dl dh", "rcx ecx cx cl ch",
@@ -76,12 +76,12 @@ static uint32_t args_needed(const struct probe *probe)
 }
 
 /* From the function's first byte to its last breakpoint, every breakpoint is met as an instruction. */
-static void check_place(struct elf_file *elf, const struct place *place)
+static void check_site(struct elf_file *elf, const struct site *site)
 {
-	uint64_t entry = place->entry_offset ? place->entry_offset : place->function_offset,
-		 address = place->function_offset;
-	uint64_t last = place->returns ? place->return_offset[place->returns - 1] : entry;
-	size_t left = last - place->function_offset + 16;
+	uint64_t entry = site->entry_offset ? site->entry_offset : site->function_offset,
+		 address = site->function_offset;
+	uint64_t last = site->returns ? site->return_offset[site->returns - 1] : entry;
+	size_t left = last - site->function_offset + 16;
 	uint8_t *code = malloc(left);
 	const uint8_t *at = code;
 	cs_insn *insn = cs_malloc(disassembler);
@@ -90,22 +90,22 @@ static void check_place(struct elf_file *elf, const struct place *place)
 	int n;
 
 	assert_non_null(code);
-	assert_true(last >= place->function_offset && last < place->function_offset + RETURNS_FUNCTION_BYTES_MAX);
-	n = elf_file_bytes(elf, place->function_offset, code, left);
+	assert_true(last >= site->function_offset && last < site->function_offset + RETURNS_FUNCTION_BYTES_MAX);
+	n = elf_file_bytes(elf, site->function_offset, code, left);
 	assert_true(n > 0);
 	left = (size_t)n;
 	while (cs_disasm_iter(disassembler, &at, &left, &address, insn) && insn->address <= last) {
 		entered |= insn->address == entry;
-		if (!entered && (args_written(insn) & args_needed(place->probe)))
-			fail_msg("%s: %s %s changes an argument before the probe", place->probe->name, insn->mnemonic,
+		if (!entered && (args_written(insn) & args_needed(site->probe)))
+			fail_msg("%s: %s %s changes an argument before the probe", site->probe->name, insn->mnemonic,
 				insn->op_str);
-		if (returns < place->returns && insn->address == place->return_offset[returns]) {
+		if (returns < site->returns && insn->address == site->return_offset[returns]) {
 			assert_true(cs_insn_group(disassembler, insn, CS_GRP_RET));
 			returns++;
 		}
 	}
-	if (!entered || returns != place->returns)
-		fail_msg("%s: a breakpoint is within an instruction", place->probe->name);
+	if (!entered || returns != site->returns)
+		fail_msg("%s: a breakpoint is within an instruction", site->probe->name);
 	cs_free(insn, 1);
 	free(code);
 }
@@ -130,7 +130,7 @@ static void check_library(const char *path, bool *group_found)
 {
 	struct library library = {.path = (char *)path, .base_name = strrchr(path, '/') + 1};
 	struct elf_file *elf = NULL;
-	struct places places;
+	struct sites sites;
 	unsigned emulated = 0, ends = 0, missing_ends = 0;
 
 	specs = 0;
@@ -138,29 +138,29 @@ static void check_library(const char *path, bool *group_found)
 	library.fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(library.fd >= 0);
 	assert_int_equal(elf_file_open(library.fd, &elf), 0);
-	assert_int_equal(sites_find(engine(), &library, &places), 0);
-	for (unsigned i = 0; i < places.count; i++) {
-		const struct place *place = &places.place[i];
+	assert_int_equal(sites_find(engine(), &library, &sites), 0);
+	for (unsigned i = 0; i < sites.count; i++) {
+		const struct site *site = &sites.site[i];
 
-		check_place(elf, place);
-		emulated += place->emulated;
-		ends += place->returns > 0 || place->return_probe;
+		check_site(elf, site);
+		emulated += site->emulated;
+		ends += site->returns > 0 || site->return_probe;
 		missing_ends +=
-			(place->probe->spec.flags & RT_CALL_NEEDS_RETURN) && !place->returns && !place->return_probe;
+			(site->probe->spec.flags & RT_CALL_NEEDS_RETURN) && !site->returns && !site->return_probe;
 	}
-	print_message("%-28s %2u places, %2u emulated, %u with returns\n", library.base_name, places.count,
+	print_message("%-28s %2u sites, %2u emulated, %u with returns\n", library.base_name, sites.count,
 		emulated, ends);
-	assert_true(places.count > 0);
+	assert_true(sites.count > 0);
 	assert_int_equal(missing_ends, 0);
-	assert_int_equal(places.count, specs);
+	assert_int_equal(sites.count, specs);
 	for (size_t i = 0; i < table.count; i++)
-		group_found[i] |= places.found[i];
-	sites_free(&places);
-	specs_max = 1; /* no room for more: the rest is left out, and what is there is whole */
+		group_found[i] |= sites.found[i];
+	sites_free(&sites);
+	specs_max = 1; /* table full: the rest is left out, and what is there is whole */
 	specs = 0;
-	assert_int_equal(sites_find(engine(), &library, &places), 0);
-	assert_int_equal(places.count, 1);
-	sites_free(&places);
+	assert_int_equal(sites_find(engine(), &library, &sites), 0);
+	assert_int_equal(sites.count, 1);
+	sites_free(&sites);
 	elf_file_close(elf);
 	close(library.fd);
 }

@@ -17,7 +17,7 @@ static struct {
 	struct store *store[2];
 	size_t stores;
 	uint64_t at_ns;	 /* nothing that ends later is in the store */
-	uint64_t end_ns; /* of what is told of it */
+	uint64_t end_ns; /* end of its records */
 	uint64_t call_ns;
 	const char *communicator; /* of calls */
 } job;
@@ -211,7 +211,7 @@ static void missing(size_t stores)
 	hang = assert_hang(CAUSE_MISSING, 2);
 	assert_string_equal(hang->host, node[stores - 1]);
 	assert_true(hang->until_ns >= job.end_ns - 2 * S && hang->until_ns <= job.end_ns + 5 * S);
-	assert_non_null(strstr(hang->sentence, "3 others waited in backward"));
+	assert_non_null(strstr(hang->sentence, "3 other ranks waited in backward"));
 }
 
 static void test_missing(void **state)
@@ -271,7 +271,7 @@ static void test_missing_before_lost(void **state)
 
 #define UNSURE_CALLS (STALL_ROWS_MAX + 1000)
 
-/* What rank 1 calls leaves room for what the others do. */
+/* Calls of rank 1 do not displace those of the others. */
 static void test_missing_beside_many_lost(void **state)
 {
 	(void)state;
