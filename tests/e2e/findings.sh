@@ -60,7 +60,7 @@ grep -q 'warning: findings: rank 1' "$work/daemon.log" || grep -q 'critical: fin
 if grep -q 'investigating' "$work/daemon.log"; then
 	grep -m3 'investigating' "$work/daemon.log"
 	grep -q 'on = true' <<<"$(grep -A1 '"L1"' "$state/levels" 2>/dev/null)" && fail "a raised level was saved"
-	wait_for 40 level L1 false || fail "L1 stays on"
+	wait_for 40 level L1 false || fail "L1 was not turned off"
 else
 	echo "no level was turned on: the cause was found without"
 fi

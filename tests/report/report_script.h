@@ -109,10 +109,10 @@ static inline struct finding *script_slow(struct script *script, enum finding_ki
 static inline void script_put_finding(struct store *store, const struct finding *f)
 {
 	char evidence[FINDING_JSON_BYTES];
-	struct finding told = *f;
+	struct finding complete = *f;
 
-	if (!told.sentence[0])
-		finding_write_sentence(&told);
+	if (!complete.sentence[0])
+		finding_write_sentence(&complete);
 	(void)finding_evidence_json(f, evidence, sizeof(evidence));
 	const struct store_value row[] = {V_TEXT(finding_kind_word(f->kind)), V_TEXT(finding_cause_word(f->cause)),
 		V_TEXT(finding_state_word(f->state)), V_TEXT(finding_severity_word(f->severity)), V_REAL(f->confidence),
@@ -122,7 +122,7 @@ static inline void script_put_finding(struct store *store, const struct finding 
 		V_INT(f->since_step), V_NULL, V_INT(f->since_ns), V_INT(f->noticed_ns),
 		f->until_ns ? V_INT(f->until_ns) : V_NULL, f->slowdown > 0 ? V_REAL(f->slowdown) : V_NULL,
 		V_REAL(f->cost_card_hours), f->others[0] ? V_TEXT(f->others) : V_NULL, V_TEXT(evidence),
-		V_TEXT(told.sentence), V_INT(f->id)};
+		V_TEXT(complete.sentence), V_INT(f->id)};
 
 	(void)store_put(store, TABLE_FINDINGS, row, ARRAY_SIZE(row));
 }
