@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what building ranktrace needs, with --tests what its tests need too, with --torch PyTorch alone. Checks first
-# and does nothing if all is there. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream and derivatives, openEuler (dnf).
+# Installs the build dependencies of ranktrace, with --tests also those of its tests, with --torch PyTorch alone. Does
+# nothing if everything is installed. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream and derivatives, openEuler (dnf).
 set -euo pipefail
 
 wanted=${1:---build}
@@ -13,7 +13,7 @@ case "$wanted" in
 	;;
 esac
 
-# One row a thing: how to see that it is there, then its package for apt and for dnf ("-" where there is none).
+# One row per dependency: check, package for apt, package for dnf ("-": none).
 build_rows=(
 	"command cmake|cmake|cmake"
 	"command ninja|ninja-build|ninja-build"
@@ -94,7 +94,7 @@ done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if [ "$(id -u)" -ne 0 ]; then
-	echo "install-deps.sh: run me as root, to install: ${missing[*]}" >&2
+	echo "install-deps.sh: run as root to install: ${missing[*]}" >&2
 	exit 1
 fi
 echo "installing ${missing[*]}"
@@ -106,12 +106,12 @@ quietly() {
 }
 failed() {
 	tail -n 20 "$log" >&2
-	echo "install-deps.sh: cannot install ${missing[*]}: why is said above; it needs a network or a mirror of packages" >&2
+	echo "install-deps.sh: cannot install ${missing[*]}, see the output above; needs a network or a package mirror" >&2
 	exit 1
 }
 
 if [ "$column" = 3 ]; then
-	# Half of the -devel packages and ninja-build are in a repository that is off by default there; it is on for this call alone.
+	# Half of the -devel packages and ninja-build are in a repository that is off by default; enabled for this call only.
 	dnf=(dnf -y -q)
 	. /etc/os-release
 	case "$ID" in
@@ -122,7 +122,7 @@ if [ "$column" = 3 ]; then
 	for package in "${missing[@]}"; do
 		case "$package" in
 		python3-torch | ShellCheck | debootstrap)
-			# Where it fails for another reason, the installation tells it.
+			# Other errors are reported by the installation.
 			if ! quietly "${dnf[@]}" list "$package" && grep -qi 'no matching packages' "$log"; then
 				nowhere+=("$package")
 				continue
@@ -138,13 +138,13 @@ if [ "$column" = 3 ]; then
 		python3-torch) how="/usr/bin/python3 -m pip install torch installs PyTorch" ;;
 		*) how="dnf install epel-release provides it on CentOS, RHEL and derivatives" ;;
 		esac
-		echo "install-deps.sh: no repository that is on has $package; $how" >&2
+		echo "install-deps.sh: no enabled repository has $package; $how" >&2
 	done
 	[ "$wanted" != --torch ] || [ ${#nowhere[@]} -eq 0 ] || exit 1
 	exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive
-# A lock held by a timer of the distribution is waited for, and package lists are fetched only where they do not do.
+# Waits for the lock of the distribution's timers; updates package lists only if the installation fails.
 apt=(apt-get -y -q -o DPkg::Lock::Timeout=300 install --no-install-recommends)
 quietly "${apt[@]}" "${missing[@]}" && exit 0
 quietly apt-get -q -o DPkg::Lock::Timeout=300 update || failed

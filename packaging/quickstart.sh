@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a fresh clone to first results: installs what the build needs, builds, starts the daemon, watches the trainings of
-# this machine (or runs a small one of two ranks if there is none), shows the results, and stops what it started.
-# Nothing is installed outside the distribution's own packages; all state is in a temporary folder.
+# From a fresh clone to first results: installs build dependencies, builds, starts the daemon, traces the trainings of this
+# machine (or runs a small one of two ranks if there is none), shows the results, and stops all processes it started.
+# Installs only packages of the distribution; all state is in a temporary folder.
 #
 #   packaging/quickstart.sh [--seconds N] [--keep]
-#       --seconds N   how long to watch (default 20)
-#       --keep        leave the state folder for tracectl query --state-dir
+#       --seconds N   time to trace (default 20)
+#       --keep        keep the state folder for tracectl query --state-dir
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -44,7 +44,7 @@ stop() {
 trap stop EXIT
 interrupted() {
 	if [ "$keep" = no ]; then state_is="its state is removed"; else state_is="its state is kept in $state"; fi
-	printf '\nquickstart: interrupted; what it started ends, and %s\n' "$state_is" >&2
+	printf '\nquickstart: interrupted; its processes are stopped, and %s\n' "$state_is" >&2
 	exit 130
 }
 trap interrupted INT TERM
@@ -56,11 +56,11 @@ fail() {
 	exit 1
 }
 
-step 1/5 "Install what the build needs"
+step 1/5 "Install build dependencies"
 "$here/packaging/install-deps.sh"
-echo "All of it is there."
+echo "All dependencies are installed."
 
-step 2/5 "Build (the first time a minute or more)"
+step 2/5 "Build (the first time takes a minute or more)"
 cmake -S "$here" -B "$build" -G Ninja -DCMAKE_INSTALL_PREFIX=/usr -DRANKTRACE_TESTS=OFF \
 	>"$state/build.log" 2>&1 &&
 	ninja -C "$build" >>"$state/build.log" 2>&1 || { tail -40 "$state/build.log" >&2; fail "the build failed"; }
@@ -70,7 +70,7 @@ tracectl=$build/ctl/tracectl
 
 step 3/5 "Start the daemon (state in $state)"
 if RANKTRACE_SOCKET='' "$tracectl" status >/dev/null 2>&1; then
-	echo "A ranktraced runs here already and continues; this is a second one."
+	echo "A ranktraced is running already and continues; this is a second one."
 fi
 cat >"$state/ranktrace.conf" <<CONF
 [daemon]
@@ -88,7 +88,7 @@ done
 "$tracectl" status >/dev/null || fail "the daemon does not answer"
 "$tracectl" set L3=true L1=true
 
-step 4/5 "Watch for $seconds s"
+step 4/5 "Trace for $seconds s"
 sleep 2
 ranks() { "$tracectl" query "select count(*) as n from ranks where ended = 0" --csv | tail -1 | tr -d '\r'; }
 if [ "$(ranks)" -gt 0 ]; then
@@ -96,12 +96,12 @@ if [ "$(ranks)" -gt 0 ]; then
 	"$tracectl" ranks
 	sleep "$seconds"
 	"$tracectl" ranks
-	whose="1"
+	selection="1"
 else
-	echo "No training runs here, so this runs one: two ranks, DDP over gloo, on the CPU (packaging/demo_train.py)."
+	echo "No training is running, so this runs one: two ranks, DDP over gloo, on the CPU (packaging/demo_train.py)."
 	python=
 	for candidate in python3 /usr/bin/python3; do
-		# Found, not imported: a process that loads torch would be a rank for a moment.
+		# Find it without importing: a process that loads torch would become a rank.
 		if "$candidate" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null; then
 			python=$candidate
 			break
@@ -109,7 +109,7 @@ else
 	done
 	[ -n "$python" ] || { "$here/packaging/install-deps.sh" --torch; python=/usr/bin/python3; }
 	port=$((20000 + RANDOM % 10000))
-	whose="job = 'quickstart-$port'"
+	selection="job = 'quickstart-$port'"
 	for rank in 0 1; do
 		TORCHELASTIC_RUN_ID=quickstart-$port RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 \
 			MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
@@ -125,11 +125,11 @@ else
 		wait "$pid" || { cat "$state"/train.*.log >&2; fail "the training failed"; }
 	done
 fi
-sleep 1.5 # at most a second of rows is in memory
+sleep 1.5 # rows are written within a second
 
 step 5/5 "Results"
-# "limit -1": looked up once and not for each row, as "as materialized" says where SQLite is 3.35 or later.
-query() { printf '\n%s\n' "$1"; "$tracectl" query "with r as (select * from ranks where $whose limit -1) $2"; }
+# "limit -1" evaluates it once and not per row, as "as materialized" in SQLite 3.35 and later.
+query() { printf '\n%s\n' "$1"; "$tracectl" query "with r as (select * from ranks where $selection limit -1) $2"; }
 query "Ranks:" "
 	select rank, world_size as world, local_rank as local, pid, count(*) as steps,
 	       round(avg(duration_ns) / 1e6, 2) as mean_step_ms, round(max(duration_ns) / 1e6, 2) as longest_step_ms

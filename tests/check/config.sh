@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The shipped configuration and ranktrace.conf(5) document the same keys with the same defaults. config.sh SOURCE BUILD
-# (That the shipped file is what the daemon knows is tests/unit/test_config.c.)
+# tests/unit/test_config.c compares the shipped file with the daemon.
 set -euo pipefail
 shipped=$(sed -n 's/^\[\(.*\)\]$/[\1]/p; s/^#\([a-z_]* = .*\)$/\1/p' "$2/systemd/ranktrace.conf")
 manual=$(sed -n 's/^\.Ss Bq \([a-z]*\)$/[\1]/p; s/^\.It Cm \([a-z_]* = .*\)$/\1/p' "$2/man/ranktrace.conf.5")
@@ -10,6 +10,6 @@ manual=$(sed -n 's/^\.Ss Bq \([a-z]*\)$/[\1]/p; s/^\.It Cm \([a-z_]* = .*\)$/\1/
 	exit 1
 }
 if ! diff <(echo "$shipped") <(echo "$manual"); then
-	echo "ranktrace.conf (<) and ranktrace.conf.5 (>) do not document the same"
+	echo "ranktrace.conf (<) and ranktrace.conf.5 (>) differ"
 	exit 1
 fi

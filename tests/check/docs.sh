@@ -15,7 +15,7 @@ bytes=$(wc -c <README.md)
 mapfile -t documents < <(printf '%s\n' README.md docs/*.md)
 [ ${#documents[@]} -ge 9 ] || bad "only ${#documents[@]} documents found"
 
-# anchors FILE: those that its headings have: lower case, blanks to dashes, no punctuation; a second one of a name ends in -1.
+# anchors FILE: anchors of its headings: lower case, blanks to dashes, no punctuation; a duplicate ends in -1.
 anchors() {
 	awk '/^```/ { code = !code } !code && /^#+ / { sub(/^#+ +/, ""); print }' "$1" | tr 'A-Z ' 'a-z-' | sed 's/[^a-z0-9_-]//g' |
 		awk '{ print seen[$0]++ ? $0 "-" seen[$0] - 1 : $0 }'
@@ -38,7 +38,7 @@ for document in "${documents[@]}"; do
 done
 [ "$links" -gt 20 ] || bad "only $links relative links found"
 
-# Verbs: the ones that tracectl knows; a word in capitals stands for any.
+# Verbs of tracectl; a word in capitals stands for any.
 mapfile -t verbs < <({
 	sed -nE 's/^(VERB|PROGRAM)\(([a-z]+),.*/\2/p' ctl/verbs.def 2>/dev/null || true
 	sed -nE 's/^\t\{"([a-z]+)", .*/\1/p' ctl/verbs.c

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What is installed is what the package lists, both ways. files.sh SOURCE BUILD
+# The installed files and the package's file list are equal. files.sh SOURCE BUILD
 set -euo pipefail
 prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$2/CMakeCache.txt")
 [ "$prefix" = /usr ] || {
@@ -10,7 +10,7 @@ prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$2/CMakeCache.txt")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 DESTDIR=$work/root cmake --install "$2" >/dev/null
-# Units of a distribution with a /lib of its own are in /lib/systemd; the package's macros say /usr/lib.
+# Distributions without merged /usr have units in /lib/systemd; the package's macros use /usr/lib.
 installed=$(cd "$work/root" && find . -not -type d | sed 's|^\./|/|; s|^/lib/|/usr/lib/|' | sort)
 libdir=/usr/lib
 arch_libdir=/usr/$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$2/CMakeCache.txt")
@@ -23,15 +23,15 @@ patterns=$(sed -n '/^%files/,/^%changelog/p' "$1/packaging/rpm/ranktrace.spec" |
 	s|%\{_sysusersdir\}|'$libdir'/sysusers.d|')
 failed=0
 while read -r pattern; do
-	# shellcheck disable=SC2053 # a pattern it is
+	# shellcheck disable=SC2053 # intended as a pattern
 	while read -r file; do [[ $file = $pattern || $file = $pattern/* ]] && continue 2; done <<<"$installed"
-	echo "in the package's list and not installed: $pattern"
+	echo "in the package's list but not installed: $pattern"
 	failed=1
 done <<<"$patterns"
 while read -r file; do
 	# shellcheck disable=SC2053
 	while read -r pattern; do [[ $file = $pattern || $file = $pattern/* ]] && continue 2; done <<<"$patterns"
-	echo "installed and not in the package's list: $file"
+	echo "installed but not in the package's list: $file"
 	failed=1
 done <<<"$installed"
 exit "$failed"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the GPU machine's comparisons judge, judged here on made-up data: they must be able to fail. gpu_scripts.sh SOURCE
+# Self-tests of the GPU comparisons on synthetic data: they must be able to fail. gpu_scripts.sh SOURCE
 set -euo pipefail
 cd "$1/tests/e2e/gpu"
 export PYTHONDONTWRITEBYTECODE=1

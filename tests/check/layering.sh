@@ -29,7 +29,7 @@ list() {
 
 mapfile -t bpf_headers < <(list bpf '*.h' | grep -v '^bpf/marker/')
 mapfile -t bpf_programs < <(list bpf '*.bpf.c')
-# One file of the report talks to the journal, as it must.
+# One file of the report writes to the journal.
 journal=analyzers/report/journal.c
 mapfile -t analyzers < <(list analyzers '*.[ch]' | grep -vE "^(analyzers/dump/dump_encode\.c|$journal)\$")
 mapfile -t dump_encode < <(list analyzers/dump 'dump_encode.c')
@@ -58,7 +58,7 @@ acyclic() {
 	local edges circle
 	edges=$(sort -u)
 	[ "$(wc -l <<<"$edges")" -gt 30 ] || {
-		echo "too few $1 between modules were found"
+		echo "too few $1 between modules found"
 		failed=1
 		return
 	}
@@ -73,8 +73,8 @@ acyclic() {
 acyclic includes < <(grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+/[^"/]+"' "${analyzers[@]}" "${daemon[@]}" |
 	sed -E 's|/[^/]*:.*"([^"]*)/[^/"]*"$| \1|' | awk '$1 != $2')
 
-# Calls as the linker sees them: a symbol that one module's object defines and another's leaves undefined.
-# An object whose source is gone is of an earlier build.
+# Calls between objects: a symbol defined in one module and undefined in another.
+# An object without a source is from an earlier build.
 mapfile -t objects < <(find "$2/analyzers" "$2/daemon" -name '*.c.o' 2>/dev/null | while read -r object; do
 	source=${object#*.dir/}
 	[[ ! -e daemon/${source%.o} && ! -e analyzers/${source%.o} ]] || echo "$object"

@@ -15,7 +15,7 @@ pages=(*.[1-8])
 failed=0
 complain() { echo "$1" && failed=1; }
 
-# A manual tree of the built pages alone, in which mandoc resolves .Xr.
+# A manual tree of the built pages only, for mandoc to resolve .Xr.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for page in "${pages[@]}"; do
@@ -44,9 +44,9 @@ for page in "${pages[@]}"; do
 		[ ! -s "$work/errors" ] || complain "$page, $renderer: $(head -n 3 "$work/errors")"
 		[ "$(wc -l <"$work/text")" -gt 40 ] || complain "$page, $renderer: no text"
 		! grep -nE '.{79}' "$work/text" || complain "$page, $renderer: wider than 78 columns"
-		# .Ql encloses all words of its line, so that two on a line nest.
+		# .Ql encloses all words of its line: two on a line nest.
 		! grep -nE "’’|‘[^’]*‘" "$work/text" || complain "$page, $renderer: nested quotes"
-		# Commands are pasted into a shell: no typographic quote or hyphen in a display.
+		# Readers paste commands into a shell: no typographic quote or hyphen in a display.
 		while IFS= read -r line; do
 			grep -qF -- "$line" "$work/text" || complain "$page, $renderer: not rendered as written: $line"
 		done < <(sed -n '/^\.Bd -literal/,/^\.Ed/p' "$page" | grep -v '^\.' | sed "s/\\\\(aq/'/g; s/\\\\-/-/g")

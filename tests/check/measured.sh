@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What findings say they measured is explained in the man page. measured.sh SOURCE
+# The man page explains every measure that findings name. measured.sh SOURCE
 set -euo pipefail
 cd "$1"
 mapfile -t names < <({

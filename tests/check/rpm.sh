@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The spec parses with the macros of the distributions stubbed, its version is the build's, the user is made where they lack the
-# macro for it, and the licences that it lists are there. rpm.sh SOURCE
+# The spec parses with stubs of the distributions' macros, has the build's version, creates the user where the macro for it is
+# missing, and lists existing licences. rpm.sh SOURCE
 set -euo pipefail
 cd "$1"
 spec=packaging/rpm/ranktrace.spec
@@ -16,14 +16,14 @@ command -v rpmspec >/dev/null || {
 }
 stubs=(-D '_sourcedir packaging/rpm' -D '_unitdir /usr/lib/systemd/system' -D '_presetdir /usr/lib/systemd/system-preset'
 	-D '_sysusersdir /usr/lib/sysusers.d' -D '_hardened_build 1')
-# Macros with options of their own take "-" as the list: all that follows is theirs.
+# Macros with their own options need "-" as the list.
 for macro in cmake cmake_build cmake_install ctest; do
 	stubs+=(-D "$macro(-) true")
 done
 for macro in systemd_post systemd_preun systemd_postun systemd_postun_with_restart; do
 	stubs+=(-D "$macro(-) true")
 done
-# parse OPTION...: with these, too.
+# parse OPTION...: parses the spec with additional options.
 parse() {
 	parsed=$(rpmspec "${stubs[@]}" "$@" -P "$spec")
 	grep -q '^%files' <<<"$parsed"

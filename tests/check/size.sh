@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A source that one cannot hold in the head is two sources: at most 1,000 lines. size.sh SOURCE
+# A source has at most 1,000 lines. size.sh SOURCE
 set -euo pipefail
 cd "$1"
 failed=0

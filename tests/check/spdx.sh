@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every source says its licence in its first lines, and bpf/ says the kernel's. spdx.sh SOURCE
+# Every source has a licence header; bpf/ has the kernel's licence. spdx.sh SOURCE
 set -euo pipefail
 cd "$1"
 failed=0

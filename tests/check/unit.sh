@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# systemd accepts the units, and their exposure stays at what a daemon that loads BPF needs. unit.sh SOURCE BUILD
+# systemd accepts the units, and their exposure is limited to what loading BPF needs. unit.sh SOURCE BUILD
 set -euo pipefail
 command -v systemd-analyze >/dev/null || {
 	echo "skipped: no systemd-analyze here"
@@ -8,7 +8,7 @@ command -v systemd-analyze >/dev/null || {
 }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# verify wants the program to exist, and it is not installed.
+# verify needs the program, which is not installed.
 for service in ranktraced ranktrace-report; do
 	sed -E 's#^(ExecStart|ExecReload)=[^ ]*#\1=/bin/true#' "$2/systemd/$service.service" >"$work/$service.service"
 done
@@ -19,13 +19,13 @@ said=$(systemd-analyze verify --man=no "${units[@]}" 2>&1) || {
 	echo "$said"
 	exit 1
 }
-# An unknown directive is only a remark to verify, and a mistake to us.
+# verify only warns of an unknown directive; here it is an error.
 said=$(grep -E '^\S*ranktrace(d|-report)\.(service|socket|timer)' <<<"$said" || true)
 [ -z "$said" ] || {
 	echo "$said"
 	exit 1
 }
-# Of 100, smaller is better: systemd 252 gives 16 and 4. What it counts changes with its version, so there is room.
+# Of 100, smaller is better: systemd 252 gives 16 and 4. The limits have a margin, as the rating depends on the version.
 for service in ranktraced:23 ranktrace-report:12; do
 	systemd-analyze security --offline=yes --threshold="${service#*:}" "./${service%:*}.service" >said 2>&1 || {
 		cat said
@@ -33,5 +33,5 @@ for service in ranktraced:23 ranktrace-report:12; do
 	}
 	tail -n 1 said
 done
-# The one capability that would give all others is for old kernels and by choice alone (old-kernel.conf).
+# CAP_SYS_ADMIN, which includes the others, is only for old kernels and opt-in (old-kernel.conf).
 ! grep -n '^[^#]*CAP_SYS_ADMIN' ./*.service

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What the daemon judged while it happened, judged again from what it stored: the same rank, the same cause.
+# analyze on the store repeats the daemon's verdict: same rank, same cause.
 source "$(dirname "$0")/lib.sh"
-[ -z "${TORCH_ROOT:-}" ] || skip "one PyTorch is enough for it"
+[ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
 
-# true_of EXPRESSION: of the findings as a list `f` on standard input, whether it is true.
+# true_of EXPRESSION: evaluates it with the findings on standard input as list `f`.
 true_of() {
 	"$python_here" -c 'import json, sys
 f = json.load(sys.stdin)
@@ -22,9 +22,9 @@ for rank in 0 1; do
 		--mode ddp --steps 100000 --sleep-data 60 --hidden 128 --dawdle-file "$work/dawdle.$rank"
 	pids+=("$last")
 done
-wait_for 60 started 60 || fail "the ranks do not train"
+wait_for 60 started 60 || fail "the ranks store no steps"
 
-echo "--- one rank loads its data slowly: while it happens"
+echo "--- slow data loading on one rank: the daemon"
 echo 200 >"$work/dawdle.1"
 # Other trainings may run on the machine.
 slow='(1, "dataloader") in [(x["rank"], x["cause"]) for x in f if x["kind"] == "slow_rank" and x["job"] == "analyze"]'
@@ -36,22 +36,22 @@ wait_for 15 judged "$slow" --state-dir "$state" || true
 "$tracectl" analyze --state-dir "$state" --verbose
 judged "$slow" --state-dir "$state" || fail "analyze does not name rank 1 for its data loading"
 
-echo "--- with the daemon down, from a copy, and by its folders"
+echo "--- daemon down: the store, a copy, its folders"
 for pid in "${pids[@]}"; do kill -9 "$pid"; done
 children=()
 e2e_stop
 mkdir "$work/shared"
 cp -r "$state/db" "$work/shared/node-a"
 judged "$slow" --dir "$work/shared" || fail "analyze does not read a shared folder"
-judged 'f == []' --dir "$state" --rank 7 || fail "--rank does not choose what is shown"
-judged 'f == []' --dir "$state" --job another || fail "--job does not choose what is judged"
+judged 'f == []' --dir "$state" --rank 7 || fail "--rank does not filter findings"
+judged 'f == []' --dir "$state" --job another || fail "--job does not select the job"
 [ "$("$tracectl" analyze --dir "$state" --csv | head -1 | cut -d, -f1-3)" = kind,cause,state ] || fail "--csv has no header"
-grep -q 'no rank was watched' <<<"$("$tracectl" analyze --dir "$state" --until "2020-01-01")" || fail "it does not say that nobody was watched"
+grep -q 'no rank was watched' <<<"$("$tracectl" analyze --dir "$state" --until "2020-01-01")" || fail "no message for an empty store"
 
-echo "--- what cannot be read is said, and the rest is judged"
+echo "--- an unreadable folder is reported; the others are analyzed"
 status=0
 "$tracectl" analyze --json --dir "$work/nowhere" "$state" >"$work/findings.json" 2>"$work/error" || status=$?
-[ "$status" -eq 1 ] || fail "exit code $status where a folder is missing"
-grep -q 'cannot read .*nowhere' "$work/error" || fail "it does not say what is missing: $(cat "$work/error")"
-true_of "$slow" <"$work/findings.json" || fail "a folder that is missing hides the other"
+[ "$status" -eq 1 ] || fail "exit code $status with a missing folder, not 1"
+grep -q 'cannot read .*nowhere' "$work/error" || fail "the missing folder is not named: $(cat "$work/error")"
+true_of "$slow" <"$work/findings.json" || fail "a missing folder hides the findings of the other"
 e2e_done

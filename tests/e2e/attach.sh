@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A daemon that comes to a training in mid-run sees whole steps only, and all that followed.
+# Attach in mid-run: whole steps only, and every step after the first.
 source "$(dirname "$0")/lib.sh"
 
 train late RANK=3 WORLD_SIZE=8 -- --mode plain --steps 400 --sleep-data 8
@@ -11,7 +11,7 @@ before_ns=$(awk '{printf "%d", $1 * 1e9}' /proc/uptime)
 e2e_start
 wait_train
 flush
-"$python_here" - "$tracectl" "$truth/late.3.json" "$before_ns" <<'PY' || fail "steps of a running training are wrong"
+"$python_here" - "$tracectl" "$truth/late.3.json" "$before_ns" <<'PY' || fail "wrong steps after attaching in mid-run"
 import json, subprocess, sys
 tracectl, path, before_ns = sys.argv[1], sys.argv[2], int(sys.argv[3])
 truth = json.load(open(path))
@@ -23,7 +23,7 @@ after = sum(1 for e in ends if e > before_ns)
 print(f"{len(rows)} steps stored, {after} ended after the daemon was started, {len(ends)} in all")
 assert 10 < len(rows) <= after, "too few or too many steps"
 assert [r["step"] for r in rows] == list(range(1, len(rows) + 1)), "numbers are not 1, 2, 3 ..."
-# The last of them are the script's last, one for one.
+# They match the script's last steps one to one.
 tail = durations[-len(rows):]
 off = max(abs(r["duration_ns"] - d) / d for r, d in zip(rows, tail))
 print(f"largest difference of a step's duration from the script's: {100 * off:.1f} %")

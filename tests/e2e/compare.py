@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds what the store says of a rank against what the training script measured itself.
+"""Compares a rank's rows in the store with the training script's own measurements.
 
 usage: compare.py TRACECTL TRUTH.json RANK [--pid PID] [--steps N] [--shares STAGE,STAGE...] [--within POINTS]
 
-The number of steps must be equal. Each stage's share of the time that all steps took must be within the given
-percentage points (default 2) of the script's.
+The number of steps must be equal. Each stage's share of the total step time must be within the given percentage
+points (default 2) of the script's.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ def main():
     parser.add_argument("truth")
     parser.add_argument("rank", type=int)
     parser.add_argument("--pid", type=int)
-    parser.add_argument("--steps", type=int, help="expected steps, where it is not all of the script's")
+    parser.add_argument("--steps", type=int, help="expected steps (default: all of the script's)")
     parser.add_argument("--shares", default="")
     parser.add_argument("--within", type=float, default=2.0)
     args = parser.parse_args()

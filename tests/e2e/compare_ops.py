@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the operations in the store against what the ranks of tests/e2e/train/ops.py wrote down.
+"""Compares the operations in the store with the calls recorded by the ranks of tests/e2e/train/ops.py.
 
 usage: compare_ops.py TRACECTL [--from NS] TRUTH.json...
 
-Every rank's rows must be its script's calls: group, number, name, data type, elements, bytes, peer. A group must have one
-identity on all its members and no two groups the same; every collective must be there on all members, by (communicator,
-seq) alone. With --from the level came on later, and had by then (CLOCK_MONOTONIC): every call that began after it must be
-there; of those before, that were called while probes were being attached one after another, some are.
+Every rank's rows must equal its script's calls: group, number, name, data type, elements, bytes, peer. A group has one
+identity on all its members, unique among groups; every collective is stored on all members, by (communicator, seq)
+alone. --from NS: the level was on by then (CLOCK_MONOTONIC). Every later call must be stored; earlier calls, made while
+probes were being attached, may be.
 """
 import argparse
 import collections
@@ -40,22 +40,22 @@ def groups_of(tracectl, pid):
 
 
 def name_groups(truths, stored):
-    """Identity by group, from the members: of each rank, the identity under which its calls of that group are."""
+    """Identity by group: the identity of each rank's calls of that group."""
     identity = {}
     for rank, truth in truths.items():
         for group in stored[rank]["groups"]:
-            check(group["communicator"] and not group["trouble"], f"rank {rank}: a group is not known: {group['trouble']}")
+            check(group["communicator"] and not group["trouble"], f"rank {rank}: unidentified group: {group['trouble']}")
         known = {(g["member"], g["members"], g["communicator"]) for g in stored[rank]["groups"]}
         for name in sorted({c["group"] for c in truth["calls"]}):
             mine = next(c for c in truth["calls"] if c["group"] == name)
             fits = {c for member, members, c in known if (member, members) == (mine["member"], mine["members"])}
             identity.setdefault(name, []).append((rank, fits))
     result = {}
-    for name, told in identity.items():
-        common = set.intersection(*(fits for _, fits in told))
-        if check(len(common) == 1, f"group {name} is not one on all members: {told}"):
+    for name, candidates in identity.items():
+        common = set.intersection(*(fits for _, fits in candidates))
+        if check(len(common) == 1, f"group {name} has no common identity on its members: {candidates}"):
             result[name] = common.pop()
-    check(len(set(result.values())) == len(result), f"two groups have one identity: {result}")
+    check(len(set(result.values())) == len(result), f"two groups share an identity: {result}")
     return result
 
 
@@ -64,13 +64,13 @@ def key_of(row):
 
 
 def compare_rank(rank, calls, rows, from_ns):
-    """Calls and rows of one group of one rank."""
+    """Compares calls and rows of one group of one rank."""
     by_key = {key_of(row): row for row in rows}
-    check(len(by_key) == len(rows), f"rank {rank}: two rows of one number")
+    check(len(by_key) == len(rows), f"rank {rank}: duplicate numbers")
     if from_ns:
         calls = [c for c in calls if c["start_ns"] >= from_ns]
         first = min((c["seq"] for c in calls), default=0)
-        check(calls, f"rank {rank}: nothing was called since")
+        check(calls, f"rank {rank}: no calls after --from")
         rows = [row for row in rows if row["seq"] >= first]
     check(len(calls) == len(rows), f"rank {rank}: {len(rows)} rows, {len(calls)} calls")
     for call in calls:
@@ -81,7 +81,7 @@ def compare_rank(rank, calls, rows, from_ns):
             check(row[field] == call[field], f"rank {rank}: {field} of {call} is {row[field]}")
         if not check(row["duration_ns"] is not None, f"rank {rank}: no duration of {call}"):
             continue
-        check(row["duration_ns"] >= call["least_ns"], f"rank {rank}: {call} lasted but {row['duration_ns']} ns")
+        check(row["duration_ns"] >= call["least_ns"], f"rank {rank}: {call} is too short: {row['duration_ns']} ns")
         check(row["tier"] == "host" and row["family"] == "gloo", f"rank {rank}: {row}")
         if call["peer"] is None:
             check(row["seq_from"] == "library", f"rank {rank}: numbered from {row['seq_from']}: {call}")
@@ -104,7 +104,7 @@ def main():
     members = {}
     for rank, truth in truths.items():
         known = set(identity.values())
-        check(all(row["communicator"] in known for row in stored[rank]["rows"]), f"rank {rank}: rows of no group")
+        check(all(row["communicator"] in known for row in stored[rank]["rows"]), f"rank {rank}: rows without a group")
         for name in sorted({c["group"] for c in truth["calls"]}):
             calls = [c for c in truth["calls"] if c["group"] == name]
             members[identity.get(name)] = calls[0]["members"]
@@ -114,14 +114,14 @@ def main():
             if not args.from_ns:
                 compare_rank(rank, [c for c in calls if c["peer"] is not None], [r for r in rows if r["peer"] is not None], 0)
 
-    # With nothing but what is in the store: who has which operation.
+    # Joins by the store alone: which ranks have each operation.
     joined = collections.defaultdict(set)
     begun = collections.defaultdict(int)
     for rank in stored:
         for row in stored[rank]["rows"]:
             if row["peer"] is None:
                 joined[row["communicator"], row["seq"]].add((rank, row["op"]))
-        # Where the level came on later it did so in the midst of another call of each rank.
+        # A later attach splits each rank's calls at another one.
         for call in truths[rank]["calls"] if args.from_ns else []:
             if call["peer"] is None and call["start_ns"] < args.from_ns:
                 group = identity.get(call["group"])
@@ -130,7 +130,7 @@ def main():
     orphans = [key for key in whole if len(joined[key]) != members.get(key[0]) or len({op for _, op in joined[key]}) != 1]
     print(f"{len(truths)} ranks of PyTorch {truths[0]['torch']}: {len(identity)} groups, {len(whole)} collectives, "
           f"{len(orphans)} of them not joined; {sum(len(s['rows']) for s in stored.values())} rows")
-    check(whole, "no collectives at all")
+    check(whole, "no collectives")
     check(not orphans, f"not joined: {[(key, joined[key]) for key in orphans[:5]]}")
     for line in failures[:20]:
         print(f"FAIL: {line}", file=sys.stderr)

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tracectl as an operator meets it: its exit codes, its sentences, and its rights.
+# tracectl: exit codes, messages, access rights.
 source "$(dirname "$0")/lib.sh"
 
-# expect CODE PATTERN ARGS...: exit code, and a sentence on stderr (stdout for 0) that matches.
+# expect CODE PATTERN ARGS...: exit code, and a match on stderr (stdout for 0).
 expect() {
 	local code=$1 pattern=$2 out err=0
 	shift 2
 	out=$("$tracectl" "$@" 2>&1) || err=$?
 	[ "$err" -eq "$code" ] || fail "tracectl $*: exit code $err instead of $code: $out"
-	grep -qiE "$pattern" <<<"$out" || fail "tracectl $*: says '$out', not '$pattern'"
+	grep -qiE "$pattern" <<<"$out" || fail "tracectl $*: printed '$out', expected '$pattern'"
 }
 
 expect 3 'no daemon' status
@@ -29,14 +29,14 @@ expect 0 'what is slow' help
 expect 0 'communicator' query --tables
 expect 0 '"name": "communicators"' query --tables --json
 "$tracectl" --json query --tables | python3 -c 'import json, sys; sys.exit(not all(t["columns"] for t in json.load(sys.stdin)))' ||
-	fail "query --tables --json is no JSON"
+	fail "query --tables --json is not JSON"
 expect 2 'not --csv' query --tables --csv
 expect 0 'RFC 4180' findings --json --help
 for verb in set status findings report timeline analyze dump query; do expect 0 'usage' "$verb" -h; done
 for words in 'query --tables' 'help findings' 'findings --version'; do
 	# shellcheck disable=SC2086
-	if "$tracectl" $words >/dev/full 2>"$work/full"; then fail "tracectl $words: what is lost is not told"; fi
-	grep -q 'cannot write' "$work/full" || fail "tracectl $words: no sentence for a full disk"
+	if "$tracectl" $words >/dev/full 2>"$work/full"; then fail "tracectl $words: exit code 0 on a full disk"; fi
+	grep -q 'cannot write' "$work/full" || fail "tracectl $words: no error message for a full disk"
 done
 e2e_start
 expect 0 'L0 on' status
@@ -64,44 +64,44 @@ expect 1 'may not be modified' query 'delete from steps'
 expect 1 'only|read' query "attach '/etc/passwd' as x"
 expect 0 '^rank' query 'select rank from steps'
 expect 0 'ok|limited|missing' check
-"$tracectl" check --json | "$python_here" -m json.tool >/dev/null || fail "check --json is no JSON"
+"$tracectl" check --json | "$python_here" -m json.tool >/dev/null || fail "check --json is not JSON"
 [ "$("$tracectl" query --json 'select 1 as a, null as b' | "$python_here" -c 'import json, sys; print(json.load(sys.stdin))')" = "[{'a': 1, 'b': None}]" ] ||
 	fail "query --json is not an array of objects"
 
 echo "--- a second daemon on the same state folder, and a bad configuration"
 if "$build/daemon/ranktraced" --state-dir "$state" --socket "$work/second.sock" 2>"$work/second.log"; then fail "a second daemon started"; fi
-grep -q "another ranktraced" "$work/second.log" || fail "the second daemon says $(cat "$work/second.log")"
+grep -q "another ranktraced" "$work/second.log" || fail "wrong error of the second daemon: $(cat "$work/second.log")"
 printf '[daemon]\nlog_levle = debug\n' >"$work/bad.conf"
-if "$build/daemon/ranktraced" --config "$work/bad.conf" 2>"$work/bad.log"; then fail "a bad configuration was taken"; fi
-grep -q "bad.conf:2: .*log_levle" "$work/bad.log" || fail "the bad configuration is not named: $(cat "$work/bad.log")"
+if "$build/daemon/ranktraced" --config "$work/bad.conf" 2>"$work/bad.log"; then fail "an invalid configuration was accepted"; fi
+grep -q "bad.conf:2: .*log_levle" "$work/bad.log" || fail "file, line and key are not named: $(cat "$work/bad.log")"
 kill -HUP "$daemon"
 sleep 0.5
 expect 0 'L0 on' status
 
-echo "--- somebody else may look and not touch"
+echo "--- other users: read-only access"
 chmod 711 "$work"
 nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
-nobody "$tracectl" status >/dev/null || fail "status is refused to others"
-if nobody "$tracectl" set L0=false 2>"$work/denied"; then fail "anybody may set a level"; fi
-grep -qi 'root\|group' "$work/denied" || fail "the refusal does not say who may: $(cat "$work/denied")"
+nobody "$tracectl" status >/dev/null || fail "status is refused to other users"
+if nobody "$tracectl" set L0=false 2>"$work/denied"; then fail "any user may set a level"; fi
+grep -qi 'root\|group' "$work/denied" || fail "the refusal does not name who may: $(cat "$work/denied")"
 socket=$RANKTRACE_SOCKET
 e2e_stop
-[ ! -e "$socket" ] || fail "the socket is left behind"
-"$tracectl" query --state-dir "$state" 'select count(*) from steps' >/dev/null || fail "query does not work with the daemon down"
+[ ! -e "$socket" ] || fail "the socket was not removed"
+"$tracectl" query --state-dir "$state" 'select count(*) from steps' >/dev/null || fail "query fails with the daemon down"
 
-echo "--- findings --follow ends when nobody reads it"
+echo "--- findings --follow ends when its reader closes"
 "$tracectl" findings --state-dir "$state" --follow 2>"$work/follow" > >(head -1 >/dev/null) &
 last=$!
 children+=("$last")
 followed() { ! kill -0 "$last" 2>/dev/null; }
-wait_for 30 followed || fail "findings --follow goes on writing to nobody"
+wait_for 30 followed || fail "findings --follow runs on without a reader"
 
-echo "--- the installed daemon is down: its store is read"
+echo "--- installed daemon down: findings come from its store"
 installed=$("$tracectl" findings --help | sed -n 's/.*RANKTRACE_STATE_DIR; else \(.*\))$/\1/p')
 above=$installed
 while [ ! -d "$above" ]; do above=$(dirname "$above"); done
 if [[ $build/ = "$above"/* || $work/ = "$above"/* || $above = / || -e /run/ranktrace/control.sock ]]; then
-	echo "not tried: $installed cannot be replaced here"
+	echo "not tested: $installed cannot be replaced here"
 else
 	env -u RANKTRACE_SOCKET unshare -m bash -c "mount -t tmpfs none '$above' && mkdir -p '$installed' && cp -a '$state/db' '$installed/' &&
 		'$tracectl' findings" >"$work/installed" 2>&1 || fail "findings with the daemon down: $(cat "$work/installed")"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The dumps against the store, row by row: dumps.py TRACECTL FOLDER PID...
+"""Compares dumps with the store row by row: dumps.py TRACECTL FOLDER PID...
 
-Reads every file of sysTrace's names below the folders with a parser of its own and compares what is in them with what
-`tracectl query` says of these processes, as multisets. Exit code 1: they differ, and how.
+Parses every file with sysTrace's names below the folders independently, and compares the rows with those of `tracectl
+query` for these processes, as multisets. Exit code 1 and the differences if they differ.
 """
 import collections
 import csv
@@ -20,7 +20,7 @@ CLASSES = {"dataloader": 1, "forward": 2, "backward": 3, "sync": 4, "gc": 5}
 
 
 def fields(data):
-    """The fields of a message: (number, integer or bytes), in their order."""
+    """The fields of a message in order: (number, integer or bytes)."""
     at = 0
 
     def varint():
@@ -177,7 +177,7 @@ def main():
                 print(f"  {what} ({sum(rows.values())}): {row}")
             differ |= bool(rows)
         if not kept:
-            print(f"  the store has no row of {kind}")
+            print(f"  no row of {kind} in the store")
             differ = True
     return differ
 

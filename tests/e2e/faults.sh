@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What goes wrong on a node: the daemon is killed, the disk is full, a rank is killed in mid-step, a library is replaced
-# under a running rank, and processes come and go by the thousand. Nothing is corrupted, and the rest is still seen.
+# Faults of a node: daemon killed, disk full, rank killed in mid-step, library replaced under a running rank, 1,000 short
+# processes a second. No data is corrupted and everything else is recorded.
 source "$(dirname "$0")/lib.sh"
 
-echo "--- kill -9 of the daemon: a second at most is lost, all segments are sound, and it goes on"
+echo "--- kill -9 of the daemon: at most a second lost, segments intact, recording resumes"
 e2e_start
 train killed RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64
 trained=$last
@@ -18,25 +18,25 @@ for db in "$state"/db/*.db; do
 	[ "$(sqlite3 "$db" 'pragma quick_check')" = ok ] || fail "$db is damaged after kill -9"
 done
 last_ns=$("$tracectl" query --state-dir "$state" --csv "select max(start_ns + duration_ns) from steps where instance = $(instance "$trained")" | tail -1 | tr -d "\r")
-echo "newest step is $(((now_ns - last_ns) / 1000000)) ms older than the kill"
-[ $((now_ns - last_ns)) -lt 3000000000 ] || fail "more than was in memory is lost"
+echo "newest stored step: $(((now_ns - last_ns) / 1000000)) ms before the kill"
+[ $((now_ns - last_ns)) -lt 3000000000 ] || fail "more rows lost than were in memory"
 e2e_start
 before=$(steps_of "$trained")
 wait_for 30 stepping "$trained" $((before + 20)) || fail "no steps after the restart"
 twice=$(query "select count(*) from (select step from steps where instance = $(instance "$trained") group by step having count(*) > 1)")
-[ "$twice" -eq 0 ] || fail "$twice step numbers are used twice after the restart"
+[ "$twice" -eq 0 ] || fail "$twice duplicate step numbers after the restart"
 
 echo "--- a rank is killed in mid-step"
 kill -9 "$trained"
 wait "$trained" 2>/dev/null || true
 children=()
 flush
-[ "$(query "select ended from ranks where pid = $trained")" -eq 1 ] || fail "the killed rank is not ended"
-# What is in flight is looked at every second, and written within another one.
+[ "$(query "select ended from ranks where pid = $trained")" -eq 1 ] || fail "the killed rank has no end"
+# In-flight rows are checked every second and written within another.
 landed() { [ "$(query "select count(*) from in_flight where instance = $(instance "$trained")")" -eq 0 ]; }
-wait_for 10 landed || fail "the killed rank still has stages in flight"
+wait_for 10 landed || fail "the killed rank has stages in flight"
 
-echo "--- 1,000 short processes a second beside a training"
+echo "--- 1,000 short processes a second during a training"
 held busy RANK=0 WORLD_SIZE=1 -- --mode plain --steps 30
 pid=$last
 "$build/tests/e2e/spawner" 1000 6 &
@@ -45,7 +45,7 @@ wait_train
 wait "$spawner"
 flush
 compare "$truth/busy.0.json" 0 --pid "$pid"
-[ "$(query "select count(*) from ranks where exe like '%/true'")" -eq 0 ] || fail "short processes are taken for ranks"
+[ "$(query "select count(*) from ranks where exe like '%/true'")" -eq 0 ] || fail "short processes were recorded as ranks"
 
 echo "--- a library is replaced under a running rank"
 libs=$work/lib
@@ -66,12 +66,12 @@ compare "$truth/old.0.json" 0 --pid "$old"
 compare "$truth/new.1.json" 1 --pid "$new"
 for pid in "$old" "$new"; do
 	[ "$(query "select count(*) from stages s join ranks r using (instance) where r.pid = $pid and stage = 'backward'")" -ge 60 ] ||
-		fail "backward of process $pid, in the replaced library, was not seen"
+		fail "no backward recorded for process $pid after the library was replaced"
 done
 rm -r "$libs"
 e2e_stop
 
-echo "--- the disk is full, and then it is not"
+echo "--- the disk is full, then freed"
 disk=$work/disk
 mkdir "$disk"
 mount -t tmpfs -o size=6m none "$disk" || skip "cannot mount a tmpfs here"
@@ -84,7 +84,7 @@ wait_for 60 stepping "$full" 20 || fail "the training did not start"
 dd if=/dev/zero of="$disk/filler" bs=64k 2>/dev/null || true
 dropped() { "$tracectl" status --json | "$python_here" -c 'import json, sys; print(json.load(sys.stdin)["store"]["rows_dropped"])'; }
 dropping() { [ "$(dropped)" -gt 0 ]; }
-wait_for 60 dropping || fail "the disk is full and no drop is counted"
+wait_for 60 dropping || fail "the disk is full but no drop is counted"
 echo "$(dropped) rows dropped and counted"
 tables_named() { # every dropped row is of a table, and steps are among them
 	"$tracectl" status --json | "$python_here" -c '
@@ -99,8 +99,8 @@ rm "$disk/filler"
 flush
 flush
 before=$(steps_of "$full")
-wait_for 30 stepping "$full" $((before + 20)) || fail "no steps although there is room again"
-[ "$(query "select count(*) from drops where count > 0")" -gt 0 ] || fail "the store does not say what was lost"
+wait_for 30 stepping "$full" $((before + 20)) || fail "no steps after the disk was freed"
+[ "$(query "select count(*) from drops where count > 0")" -gt 0 ] || fail "the store has no drop counts"
 [ "$(query "select count(*) from drops where source = 'store' and table_name = 'steps'")" -gt 0 ] || fail "the store does not say which tables lost rows"
 kill -9 "$full"
 wait "$full" 2>/dev/null || true

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds what the store says against what the fixture ranks called, exactly: every call, in order, and no other.
+"""Compares the store with the calls of the fixture ranks: every call, in order, and no other.
 
   fixture_compare.py TRACECTL calls PID:TRUTH...      [--lettered] [--from-middle] [--least N]
   fixture_compare.py TRACECTL memory PID:TRUTH...
 
---lettered: the truth's identities are letters: equal where the store's must be equal, "" where it must have none.
---from-middle: the daemon came later: the store holds a tail of the truth, with numbers of its own.
+--lettered: the truth's identities are letters: equal letters mean equal identities, "" means none.
+--from-middle: attached in mid-run: the store holds a tail of the truth, numbered from the attach.
 """
 import argparse
 import json
@@ -43,13 +43,13 @@ def plain(call):
 
 
 def match_groups(pid, truth, rows, failures):
-    """Calls of one group have one number, others none."""
+    """Calls of one group share a number; others have none."""
     number = {}
     for t, r in zip(truth, rows):
         mine, stored = t["group"], r["group_id"] or 0
         failures.check(number.setdefault(mine, stored) == stored and bool(mine) == bool(stored),
                        f"{pid}: {t['op']} of {t.get('count')} is in group {stored}, called in {mine} (else {number})")
-    failures.check(len(set(number.values())) == len(number), f"{pid}: two groups have one number: {number}")
+    failures.check(len(set(number.values())) == len(number), f"{pid}: two groups share a number: {number}")
 
 
 def compare_calls(args, failures):
@@ -79,13 +79,13 @@ def compare_calls(args, failures):
                 failures.check(t["seq"] == r["seq"], f"{pid}: call {number}: {t} stored as {r}")
                 failures.check(r["seq_from"] == "init", f"{pid}: call {number}: numbered from {r['seq_from']}")
             if args.from_middle:
-                failures.check(r["seq_from"] == "attach", f"{pid}: call {number}: numbered from {r['seq_from']}, nothing told it")
+                failures.check(r["seq_from"] == "attach", f"{pid}: call {number}: numbered from {r['seq_from']}, expected attach")
             if t["seq"] and t.get("peer") is None and not args.from_middle:
                 seen.setdefault((t["communicator"], t["seq"]), []).append((t["op"], r["op"], r["seq"]))
         if not args.from_middle:
             match_groups(pid, truth, rows, failures)
     if args.lettered:
-        failures.check(len(set(shared.values())) == len(shared), f"two communicators have one identity: {shared}")
+        failures.check(len(set(shared.values())) == len(shared), f"two communicators share an identity: {shared}")
     for key, of in seen.items():
         failures.check(len(set(of)) == 1, f"{key}: ranks differ: {of}")
 
@@ -96,10 +96,10 @@ def compare_memory(args, failures):
         truth = load(path)
         rows = query(args.tracectl, "select op, address, bytes, result, device, duration_ns from allocations "
                      f"where instance = {instance(pid)} order by start_ns + duration_ns, start_ns desc")
-        print(f"pid {pid}: {len(truth)} called, {len(rows)} stored with what the runtime called of the driver")
+        print(f"pid {pid}: {len(truth)} called, {len(rows)} stored, including the runtime's calls of the driver")
         live, at = {}, 0
         for number, t in enumerate(truth):
-            # The runtime's call comes after the driver's that it made.
+            # The runtime's row follows the driver's row that it caused.
             while at < len(rows) and rows[at]["op"] != t["op"] and rows[at]["op"].startswith("cuMem"):
                 at += 1
             if not failures.check(at < len(rows), f"{pid}: call {number} {t} is not stored"):

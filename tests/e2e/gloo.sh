@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Collectives of real gloo ranks: what is stored is what the ranks called, joined across ranks by nothing but identity and
-# number; from the start and attached in mid-run; and who is missing, or calls something else, is told while it hangs.
+# Collectives of real gloo ranks: the store holds the calls of the ranks, joined across ranks by identity and number alone;
+# from the start and attached in mid-run. Missing ranks and mismatches are reported during the hang.
 source "$(dirname "$0")/lib.sh"
 
 ranks=4
@@ -13,7 +13,7 @@ if [ -n "${TORCH_ROOT:-}" ]; then
 	cp "$script" "$truth/"
 	script=$folder/ops.py
 fi
-# job NAME MODE: its ranks, in the background. pid_of[rank] are their processes.
+# job NAME MODE: starts its ranks in the background. pid_of[rank]: their pids.
 declare -a pid_of
 job() {
 	local name=$1 mode=$2 port=$((20000 + RANDOM % 10000)) rank
@@ -31,7 +31,7 @@ broken() {
 	cat "$work"/*.log >&2
 	fail "$1"
 }
-compare_ops() { "$python_here" "$source_dir/tests/e2e/compare_ops.py" "$tracectl" "$@" || fail "what is stored is not what was called"; }
+compare_ops() { "$python_here" "$source_dir/tests/e2e/compare_ops.py" "$tracectl" "$@" || fail "the store differs from the calls"; }
 probes() { "$tracectl" status --json | "$python_here" -c '
 import json, sys
 print(sum(c["probes_attached"] for c in json.load(sys.stdin)["collectors"] if c["name"] == "call"))'; }
@@ -42,14 +42,14 @@ watched() {
 	done
 	[ "$(probes)" -gt "$1" ]
 }
-# look STATE PID...: tracectl ops says that state of a group, and of exactly these processes that they are missing.
-look() {
+# group_state STATE PID...: tracectl ops reports STATE for a group, with exactly these processes missing.
+group_state() {
 	"$tracectl" ops --json | "$python_here" -c '
 import json, sys
 state, job, missing = sys.argv[1], set(map(int, sys.argv[2].split())), set(map(int, sys.argv[3:]))
 for group in json.load(sys.stdin)["communicators"]:
-    told = {rank["pid"] for rank in group["ranks"] if rank["missing"]}
-    if group["state"] == state and job & {rank["pid"] for rank in group["ranks"]} and told == missing:
+    absent = {rank["pid"] for rank in group["ranks"] if rank["missing"]}
+    if group["state"] == state and job & {rank["pid"] for rank in group["ranks"]} and absent == missing:
         print(group["sentence"])
         sys.exit(0)
 sys.exit(1)' "$1" "${pid_of[*]}" "${@:2}"
@@ -59,7 +59,7 @@ e2e_start
 "$tracectl" set L1=true >/dev/null
 without=$(probes)
 
-echo "--- every kind"
+echo "--- every operation"
 job kinds kinds
 wait_for 60 ready kinds || broken "the ranks do not come up"
 wait_for 30 watched "$without" || fail "no probes for the ranks"
@@ -74,27 +74,27 @@ echo "--- attached in mid-run"
 "$tracectl" set L1=false >/dev/null
 job run run
 wait_for 60 ready run || broken "the ranks do not come up"
-wait_for 30 watched 0 || fail "the ranks are not seen"
+wait_for 30 watched 0 || fail "the ranks are not known"
 "$tracectl" set L1=true >/dev/null
 on_ns=$("$python_here" -c 'import time; print(time.monotonic_ns())')
 seen() { [ "$(query "select count(*) from collectives where instance = $(instance "${pid_of[3]}")")" -gt 200 ]; }
-wait_for 30 seen || fail "no collectives of a running job"
+wait_for 30 seen || fail "no collectives stored of a running job"
 
 echo "--- stopped"
 kill -STOP "${pid_of[2]}"
-wait_for 5 look MISSING_RANKS "${pid_of[2]}" || { "$tracectl" ops >&2; fail "the stopped rank is not named within 5 s"; }
+wait_for 5 group_state MISSING_RANKS "${pid_of[2]}" || { "$tracectl" ops >&2; fail "the stopped rank is not named within 5 s"; }
 kill -CONT "${pid_of[2]}"
-running() { ! look MISSING_RANKS "${pid_of[2]}" >/dev/null; }
-wait_for 10 running || fail "the rank goes on and is said to be missing"
+running() { ! group_state MISSING_RANKS "${pid_of[2]}" >/dev/null; }
+wait_for 10 running || fail "the rank resumed but is reported missing"
 touch "$truth/run.stop"
 wait_for 60 called run || broken "the ranks do not come to their end"
 wait_train
 flush
 compare_ops --from "$on_ns" "$truth"/run.[0-9].json
 
-echo "--- one calls something else"
+echo "--- one rank calls another collective"
 job mismatch mismatch
-wait_for 60 look COLLECTIVE_TYPE_MISMATCH || { "$tracectl" ops >&2; broken "the mismatch is not told"; }
+wait_for 60 group_state COLLECTIVE_TYPE_MISMATCH || { "$tracectl" ops >&2; broken "the mismatch is not reported"; }
 for pid in "${pid_of[@]}"; do
 	kill -9 "$pid" 2>/dev/null || true
 	wait "$pid" 2>/dev/null || true

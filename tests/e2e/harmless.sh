@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An exception that passes probed functions must reach the script as if we were not there, with every level on.
+# An exception through probed functions reaches the script unchanged, with every level on.
 source "$(dirname "$0")/lib.sh"
 
 e2e_start
@@ -48,5 +48,5 @@ cat "$work/raise.log"
 flush
 steps=$(steps_of "$pid")
 echo "$steps steps stored, 20 in the script"
-[ "$steps" -eq 20 ] || fail "exceptions in backward disturb the steps"
+[ "$steps" -eq 20 ] || fail "exceptions in backward change the step count"
 e2e_done

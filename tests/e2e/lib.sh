@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What every end-to-end test shares: a daemon of its own in a temporary folder, real trainings, and honest assertions.
+# Shared by the end-to-end tests: a private daemon in a temporary folder, real trainings, assertions.
 # A test sources this file, calls e2e_start, and ends with e2e_done. Exit 77 is a skip and prints its reason.
 set -euo pipefail
 
@@ -43,7 +43,7 @@ else
 fi
 echo "training with $python_name"
 
-# e2e_start [KEY=VALUE in SECTION.KEY form ...]: starts a daemon, by way of $daemon_prefix, and waits until it answers.
+# e2e_start [SECTION.KEY=VALUE ...]: starts a daemon with $daemon_prefix, and waits until it answers.
 daemon_prefix=()
 e2e_start() {
 	local pair
@@ -66,15 +66,15 @@ e2e_stop() {
 	wait "$daemon" || fail "the daemon did not stop cleanly"
 	daemon=
 }
-# query SQL: one line of CSV values a row, no header.
+# query SQL: one line of CSV per row, no header.
 query() { "$tracectl" query --csv "$1" | tail -n +2 | tr -d '\r'; }
-# instance PID: the store's number of that process, for "where instance = (...)". Other trainings may run on the machine.
+# instance PID: SQL for the process's instance in the store. Other trainings may run on the machine.
 instance() { echo "(select max(instance) from ranks where pid = $1)"; }
-# steps_of PID: steps stored of that process. stepping PID N: more than N.
+# steps_of PID: number of its stored steps. stepping PID N: more than N.
 steps_of() { query "select count(*) from steps where instance = $(instance "$1")"; }
 stepping() { [ "$(steps_of "$1")" -gt "$2" ]; }
-flush() { sleep 1.6; } # rows wait at most a second in memory
-# wait_for SECONDS COMMAND...: until the command is true.
+flush() { sleep 1.6; } # rows are written within a second
+# wait_for SECONDS COMMAND...: until the command succeeds.
 wait_for() {
 	local tries=$(($1 * 10))
 	shift
@@ -84,8 +84,8 @@ wait_for() {
 	done
 	return 1
 }
-# train NAME [ENV=VALUE...] -- ARGS: runs the training script in the background, its truth goes to $truth/NAME.RANK.json and
-# its process id to $last. With TORCH_ROOT it runs in that root, as in a container.
+# train NAME [ENV=VALUE...] -- ARGS: runs the training script in the background; its own measurements go to
+# $truth/NAME.RANK.json, its pid to $last. With TORCH_ROOT it runs in that root, as in a container.
 truth=$work
 train() {
 	local name=$1 env=() run=("$python" "$source_dir/tests/e2e/train/train.py") folder=$work
@@ -124,7 +124,7 @@ held() {
 	hold "$@"
 	release "$1" "$last"
 }
-compare() { "$python_here" "$source_dir/tests/e2e/compare.py" "$tracectl" "$@" || fail "what is stored is not what happened"; }
+compare() { "$python_here" "$source_dir/tests/e2e/compare.py" "$tracectl" "$@" || fail "the store differs from the script's measurements"; }
 wait_train() {
 	local pid
 	for pid in "${children[@]}"; do

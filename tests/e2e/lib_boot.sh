@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# A booted root for a test of the installed tree: the running system's own /usr under what `cmake --install` puts there, /etc
-# and /var new, systemd as its process 1. What is written there is in memory; mounts are in a namespace of the test.
+# A booted container for tests of the installed tree: the system's /usr overlaid with `cmake --install`, empty /etc and /var,
+# systemd as process 1. Writes go to memory; mounts are in a private namespace.
 #
-# A container's systemd lives in a PID namespace of its own, from which there is no way out, and the kernel tells of ranks by
-# the machine's process ids. The machine's /proc is at $MACHINE_PROC in the root, for a service that must know these.
+# A container's systemd is in a private PID namespace, but the kernel reports ranks by the machine's pids. $MACHINE_PROC in
+# the root is the machine's /proc, for a service that needs these pids.
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -39,11 +39,11 @@ boot_cleanup() {
 trap boot_cleanup EXIT
 trap 'echo "FAIL: line $LINENO: $BASH_COMMAND" >&2' ERR
 
-# boot_prepare: makes the root, with the install tree in it.
+# boot_prepare: creates the root with the install tree.
 boot_prepare() {
 	local name
 	DESTDIR=$work/stage cmake --install "$build" >/dev/null
-	# On a machine where /lib is /usr/lib, what is installed below /lib is found below /usr.
+	# With merged /usr, files installed below /lib belong below /usr.
 	if [ -L /lib ] && [ -d "$work/stage/lib" ]; then
 		mkdir -p "$work/stage/usr/lib"
 		cp -a "$work/stage/lib/." "$work/stage/usr/lib/"
@@ -59,7 +59,7 @@ boot_prepare() {
 	od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"$root/etc/machine-id"
 }
 
-# wait_for SECONDS COMMAND...: until the command is true.
+# wait_for SECONDS COMMAND...: until the command succeeds.
 wait_for() {
 	local tries=$(($1 * 5))
 	shift
@@ -75,11 +75,11 @@ booted() {
 	[ -n "$container" ] && inside systemctl is-active basic.target
 }
 
-# boot: starts it, and waits for basic.target.
+# boot: starts the container and waits for basic.target.
 boot() {
-	# A machine with the old cgroup tree alone has no place for a container's systemd: ours gets the unified one.
+	# On a machine with cgroup v1 alone, the container gets a cgroup v2 tree.
 	if [ "$(stat -f -c %T /sys/fs/cgroup)" != cgroup2fs ]; then
-		mount -t cgroup2 cgroup2 /sys/fs/cgroup || skip "no unified cgroup tree for the container"
+		mount -t cgroup2 cgroup2 /sys/fs/cgroup || skip "no cgroup v2 tree for the container"
 	fi
 	SYSTEMD_SECCOMP=0 systemd-nspawn --quiet --directory="$root" --boot --keep-unit --register=no --capability=all \
 		--private-network --bind-ro=/proc:"$MACHINE_PROC" --console=passive --kill-signal=SIGRTMIN+3 >"$work/console.log" 2>&1 &
@@ -87,7 +87,7 @@ boot() {
 	wait_for 60 booted || fail "the container does not boot"
 }
 
-# machine_pid PID: the machine's number of a process of the root.
+# machine_pid PID: the machine's pid of a process in the root.
 machine_pid() {
 	local name namespace status
 	namespace=$(readlink "/proc/$container/ns/pid")
@@ -99,9 +99,9 @@ machine_pid() {
 	return 1
 }
 
-# bpf_of PID: what a process of the machine holds of BPF, "link 17" a line. Files that it closes meanwhile are left out.
+# bpf_of PID: BPF objects that a process holds, "link 17" per line. Descriptors closed meanwhile are skipped.
 bpf_of() { { sed -nE 's/^(link|prog|map)_id:[[:space:]]*([0-9]+)$/\1 \2/p' /proc/"$1"/fdinfo/* 2>/dev/null || true; } | sort -u; }
-# bpf_alive FILE: those of such lines that the kernel still has.
+# bpf_alive FILE: prints the lines whose objects exist in the kernel.
 bpf_alive() {
 	local kind id
 	while read -r kind id; do

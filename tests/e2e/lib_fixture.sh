@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# For tests whose ranks are the fixture program (tests/fixtures) and not trainings. Comes instead of lib.sh, which it sources.
+# For tests with ranks of the fixture program (tests/fixtures) in place of trainings. Sources lib.sh.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 fixture=$build/tests/fixtures/fixture_rank
 [ -x "$fixture" ] || skip "the fixture program is not built"
@@ -10,12 +10,12 @@ truth_files=()
 job_number=$$
 pids() { local IFS=,; echo "${rank_pids[*]}"; }
 ranks_known() { [ "$(query "select count(distinct pid) from ranks where pid in ($(pids))")" -eq "${#rank_pids[@]}" ]; }
-# truths N: every rank has called N times.
+# truths N: every rank has made N calls.
 truths() {
 	local file
 	for file in "${truth_files[@]}"; do [ "$(wc -l <"$file")" -ge "$1" ] || return 1; done
 }
-# start_ranks SCENARIO COUNT: they call nothing before the daemon knows them all.
+# start_ranks SCENARIO COUNT: the ranks' first call waits until the daemon knows all of them.
 start_ranks() {
 	local rank
 	rank_pids=()
@@ -30,7 +30,7 @@ start_ranks() {
 		children+=($!)
 	done
 	wait_for 20 ranks_known || fail "the daemon does not know the ranks"
-	sleep 1 # the probes come with the rank's libraries
+	sleep 1 # probes are attached with the rank's libraries
 	touch "$work/go"
 }
 ranks() {
@@ -39,11 +39,11 @@ ranks() {
 	for pid in "${rank_pids[@]}"; do wait "$pid" || fail "a rank of '$1' failed"; done
 	flush
 }
-# check calls|memory [OPTIONS]: the store against the truths of the ranks that were started last.
+# check calls|memory [OPTIONS]: compares the store with the calls of the ranks started last.
 check() {
 	local i what=$1 pairs=()
 	shift
 	for i in "${!rank_pids[@]}"; do pairs+=("${rank_pids[i]}:${truth_files[i]}"); done
 	"$python_here" "$source_dir/tests/e2e/fixture_compare.py" "$tracectl" "$what" "${pairs[@]}" "$@" ||
-		fail "what is stored is not what was called"
+		fail "the store differs from the calls"
 }

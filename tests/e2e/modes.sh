@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every kind of training loop: the steps in the script are the steps in the store, and the stages' shares are the script's.
+# Every kind of training loop: steps and stage shares in the store equal the script's own.
 source "$(dirname "$0")/lib.sh"
 
-# MODE SHARES ARGS...: shares of which stages are compared. What Python does between the script's timer and the framework's
-# own mark is some tenths of a millisecond a stage, so steps are long enough that it stays far below the two points.
+# MODE SHARES ARGS...: SHARES are the stages compared. Python between the script's timer and the framework's mark takes some
+# tenths of a millisecond per stage; steps are long enough that it is far below two percentage points.
 cases=(
 	"plain dataloader,zero_grad,forward,backward,optimizer --hidden 512"
 	"plain dataloader --workers 2 --hidden 512"
@@ -21,7 +21,7 @@ cases=(
 
 declare -A pid_of
 e2e_start
-# Shares are of time that passed: what else runs on the machine must not come between the script's timers and the marks.
+# Shares are of wall time: other load on the machine must not run between the script's timers and the marks.
 renice -n -15 -p $$ >/dev/null
 # All come up at once, which takes longer than the steps of one; then one trains at a time.
 port=$((20000 + RANDOM % 10000))
@@ -60,18 +60,18 @@ done
 echo "--- ddp, two ranks"
 for rank in 0 1; do compare "$truth/ddp.$rank.json" "$rank" --pid "${ddp[rank]}" --shares dataloader,forward,backward,optimizer; done
 
-echo "--- stages of a user's own name, and the checkpoint"
-# count_stages MODE STAGE: of that training only, as others may run on the machine.
+echo "--- user-named stages, and the checkpoint"
+# count_stages MODE STAGE: stages of that training only; others may run on the machine.
 count_stages() {
 	query "select count(*) from stages where stage = '$2'
 		and instance = (select max(instance) from ranks where pid = ${pid_of[$1]})"
 }
 for stage in 'my model' 'perte à minimiser' '梯度裁剪' 'clip 🚀'; do
 	count=$(count_stages user_stages "$stage")
-	[ "$count" -eq 30 ] || fail "30 stages '$stage' are $count"
+	[ "$count" -eq 30 ] || fail "$count stages '$stage', 30 expected"
 done
 count=$(count_stages checkpoint checkpoint)
-[ "$count" -eq 3 ] || fail "three checkpoints are $count"
+[ "$count" -eq 3 ] || fail "$count checkpoints, 3 expected"
 
 [ "$(query "select count(*) from steps where kind = 'backward'")" -eq 0 ] || fail "names could not be read: steps were derived"
 [ "$(query "select coalesce(sum(count), 0) from drops")" -eq 0 ] || fail "something was dropped"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The report of real ranks: four that train, of which one loads its data slowly after a while. With KEEP=DIR the reports are left there.
+# The report of four real ranks, one with slow data loading after a clean run. With KEEP=DIR the reports are copied there.
 source "$(dirname "$0")/lib.sh"
-[ -z "${TORCH_ROOT:-}" ] || skip "one PyTorch is enough for it"
+[ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
 
 # Other trainings may run on the machine.
 report() { "$tracectl" report --state-dir "$state" --since 10m --job report "$@"; }
@@ -22,7 +22,7 @@ sys.exit(not eval(sys.argv[1]))' "$1"; }
 started() { stepping "${pids[0]}" "$1" && stepping "${pids[3]}" "$1"; }
 
 e2e_start findings.raise=no
-grep -q '^Nothing was watched' <<<"$(report)" || fail "with no rank it says: $(report)"
+grep -q '^Nothing was watched' <<<"$(report)" || fail "wrong report without ranks: $(report)"
 port=$((20000 + RANDOM % 20000))
 pids=()
 for rank in 0 1 2 3; do
@@ -32,14 +32,14 @@ for rank in 0 1 2 3; do
 done
 
 echo "--- a clean run"
-wait_for 120 started 100 || fail "the ranks do not train"
+wait_for 120 started 100 || fail "the ranks store no steps"
 flush
 reports clean
-json clean 'r["ranktrace"]["cards"] == 4 and r["ranktrace"]["jobs"][0]["steps"] >= 100' || fail "it does not tell of four ranks"
-# A machine that is slow for a while may make one rank's loader late by a hair.
-json clean 'not [x for x in r["ranktrace"]["findings"] if x["kind"] == "slow_rank" and x["cause"] == "dataloader" and x["slowdown"] > 1.05]' || fail "a loader is accused"
+json clean 'r["ranktrace"]["cards"] == 4 and r["ranktrace"]["jobs"][0]["steps"] >= 100' || fail "the report does not have four ranks"
+# A slow machine may delay one rank's loader slightly.
+json clean 'not [x for x in r["ranktrace"]["findings"] if x["kind"] == "slow_rank" and x["cause"] == "dataloader" and x["slowdown"] > 1.05]' || fail "a clean run has a data loader finding"
 
-echo "--- one rank loads its data slowly"
+echo "--- slow data loading on one rank"
 echo 300 >"$work/dawdle.1"
 wait_for 90 found "$slow" || fail "rank 1 is not named"
 # The report has it once it lasts long enough beside the rest of the time. What is missing after all is said below.
@@ -54,10 +54,10 @@ for _ in $(seq 20); do
 	sleep 1
 done
 reports slow
-json slow 'r["resultCode"] == 201 and r["is_anomaly"] and r["storage"]' || fail "sysTrace's fields do not tell of it"
+json slow 'r["resultCode"] == 201 and r["is_anomaly"] and r["storage"]' || fail "sysTrace's fields do not report the anomaly"
 json slow '"1" in [x["objectId"] for x in r["abnormalDetail"]]' || fail "rank 1 is not among the abnormal"
 json slow '[x for x in r["ranktrace"]["worst_cards"] if x["rank"] == 1]' || fail "its card is not among the worst"
-grep -q 'median of 3 peers' "$work/slow.html" || fail "there is no plot of the rank beside its peers"
+grep -q 'median of 3 peers' "$work/slow.html" || fail "no plot compares the rank with its peers"
 for pid in "${pids[@]}"; do kill -9 "$pid"; done
 children=()
 e2e_stop

@@ -31,7 +31,7 @@ if [ "$make_only" = no ] && [ -z "${RANKTRACE_ROOTS_UNSHARED:-}" ]; then
 	RANKTRACE_ROOTS_UNSHARED=1 exec unshare --mount --propagation private "$0" "$@"
 fi
 
-# The machine's own Debian mirror, else the one that debootstrap was built with.
+# The machine's Debian mirror, or debootstrap's default.
 mirror() {
 	{
 		sed -n 's/^URIs:[[:space:]]*//p' /etc/apt/sources.list.d/*.sources
@@ -57,7 +57,7 @@ make_root() {
 			chroot "$root.part" apt-get clean
 	} >"$log" 2>&1; then
 		tail -20 "$log" >&2
-		echo "FAIL: cannot make $root" >&2
+		echo "FAIL: cannot create $root" >&2
 		exit 1
 	fi
 	mv "$root.part" "$root"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The installed tree under a real systemd, from its installation to its removal: order, user and rights, ranks in the root and
-# outside, reload, kill -9, a watchdog's timeout, levels that survive all of it, the socket, the report by hand and by its timer,
-# the journal's fields, another state folder, and that nothing stays attached. What it prints is the transcript.
+# The installed tree under a real systemd, from installation to removal: order, user and rights, ranks inside and outside the
+# root, reload, kill -9, watchdog timeout, persistent levels, the socket, the report on demand and by its timer, the journal's
+# fields, another state folder, and complete detaching. Prints a transcript.
 source "$(dirname "$0")/lib_boot.sh"
 
 service=ranktraced.service
@@ -11,9 +11,9 @@ units=(ranktraced.service ranktraced.socket ranktrace-report.service ranktrace-r
 python=/usr/bin/python3
 script=$source_dir/tests/e2e/train/train.py
 "$python" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null || skip "$python has no torch"
-command -v bpftool >/dev/null || skip "no bpftool, which tells what is attached"
+command -v bpftool >/dev/null || skip "no bpftool, needed to list BPF objects"
 
-# say COMMAND...: runs it in the root, and shows it as a transcript does.
+# say COMMAND...: runs it in the root and adds it to the transcript.
 say() {
 	echo "# $*" >&3
 	inside "$@"
@@ -30,10 +30,10 @@ is() { [ "$(property "$1")" = "$2" ]; }
 journal_says() { inside journalctl -q --no-pager -o cat -u "$service" | grep -F "$1"; }
 tracectl() { inside tracectl "$@"; }
 query() { tracectl query --csv "$1" | tail -n +2 | tr -d '\r'; }
-# up RESTARTS: it is up again, restarted that often.
+# up RESTARTS: the service is active after that many restarts.
 up() { is ActiveState active && is SubState running && is NRestarts "$1" && tracectl status; }
 levels() { tracectl print all; }
-# steps PID: stored of that process, by all daemons. more PID N: more than N.
+# steps PID: its stored steps, across daemons. more PID N: more than N.
 steps() { query "select count(*) from steps where instance in (select instance from ranks where pid = $1)"; }
 more() { [ "$(steps "$1")" -gt "$2" ]; }
 
@@ -41,73 +41,73 @@ boot_prepare
 [ -x "$(find "$work/stage" -path '*/ranktrace/report' -type f)" ] || fail "no report is installed"
 configuration=$(cd "$work/stage" && find . -path '*/ranktrace/ranktrace.conf' -not -path '*/sysusers.d/*' | sed 's/^\.//')
 [ -n "$configuration" ] || fail "no configuration is installed"
-# Levels are only what tracectl set: whatever runs on the machine meanwhile raises none.
+# Only tracectl sets levels here: findings on other trainings must not.
 sed -i 's/^#raise = yes/raise = no/' "$root$configuration"
 grep -q '^raise = no' "$root$configuration" || fail "the configuration has no key raise"
 
 echo "--- installed: user and presets"
 systemd-sysusers --root="$root" >/dev/null 2>&1
-grep '^ranktrace:' "$root/etc/passwd" || fail "systemd-sysusers made no user ranktrace"
+grep '^ranktrace:' "$root/etc/passwd" || fail "systemd-sysusers did not create user ranktrace"
 systemctl --root="$root" preset ranktraced.service ranktraced.socket ranktrace-report.timer 2>&1
 for unit in multi-user.target.wants/ranktraced.service sockets.target.wants/ranktraced.socket timers.target.wants/ranktrace-report.timer; do
 	[ -L "$root/etc/systemd/system/$unit" ] || fail "the preset does not enable $unit"
 done
-# Only times are others than the units', so that what they promise can be waited for.
+# The units with shorter times, so that the test can wait for them.
 drop_in "$service" test '[Service]' WatchdogSec=3 RestartSec=1
 boot
 wait_for 60 inside systemctl is-active "$service" || fail "the unit does not become active"
 
-echo "--- the units, as systemd sees them"
+echo "--- systemd's checks of the units"
 paths=()
 for unit in "${units[@]}"; do paths+=("$(property FragmentPath "$unit")"); done
 say systemd-analyze verify --man=no "${paths[@]}" 2>&1 | tee "$work/verify"
-! grep ranktrace <(tail -n +2 "$work/verify") || fail "systemd-analyze verify has something to say"
+! grep ranktrace <(tail -n +2 "$work/verify") || fail "systemd-analyze verify has warnings"
 for unit in ranktraced ranktrace-report; do
 	say systemd-analyze security --threshold=23 --no-pager "$unit.service" >"$work/security" || fail "$(tail -1 "$work/security")"
 	tail -1 "$work/security"
 done
 say systemctl is-active ranktraced.socket ranktrace-report.timer || fail "the socket or the timer is not active"
 
-echo "--- started after its socket, and says so"
+echo "--- started after its socket, with readiness notification"
 pid=$(property MainPID)
 for pair in Type=notify SubState=running NRestarts=0 User=ranktrace; do
 	is "${pair%%=*}" "${pair#*=}" || fail "${pair%%=*} is $(property "${pair%%=*}"), not ${pair#*=}"
 done
 [ "$(property ActiveEnterTimestampMonotonic ranktraced.socket)" -le "$(property ExecMainStartTimestampMonotonic)" ] ||
 	fail "the service was started before its socket"
-[ "$(property ExecMainStartTimestampMonotonic)" -lt "$(property ActiveEnterTimestampMonotonic)" ] || fail "it was active before it was ready"
+[ "$(property ExecMainStartTimestampMonotonic)" -lt "$(property ActiveEnterTimestampMonotonic)" ] || fail "the service was active before it was ready"
 property After ranktrace-report.service | tr ' ' '\n' | grep -x "$service" >"$work/after" || fail "the report is not ordered after the daemon"
-say systemctl status --no-pager -n 0 "$service" | grep -E 'Status: ".*L0 on' || fail "systemctl status has no text of ours"
+say systemctl status --no-pager -n 0 "$service" | grep -E 'Status: ".*L0 on' || fail "systemctl status has no status text of the daemon"
 
-echo "--- its rights"
+echo "--- rights"
 inside cat "/proc/$pid/status" >"$work/status"
 grep -E '^(Uid|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' "$work/status"
 [ "$(awk '$1 == "Uid:" { print $2 }' "$work/status")" = "$(awk -F: '$1 == "ranktrace" { print $3 }' "$root/etc/passwd")" ] ||
-	fail "it does not run as user ranktrace"
+	fail "the daemon does not run as user ranktrace"
 wanted=$(printf '%016x' $((1 << 2 | 1 << 19 | 1 << 38 | 1 << 39)))
 for set in CapEff CapBnd CapAmb; do
 	[ "$(awk -v set="$set:" '$1 == set { print $2 }' "$work/status")" = "$wanted" ] || fail "$set is not the four capabilities"
 done
-[ "$(awk '$1 == "Seccomp:" { print $2 }' "$work/status")" = 2 ] || fail "no system call filter holds"
-inside stat -c '%U %a %n' /var/lib/ranktrace | grep '^ranktrace 750 ' || fail "the state folder is not its own"
-! inside setpriv --reuid=nobody --regid=65534 --clear-groups tracectl set L0=false || fail "nobody may change levels"
+[ "$(awk '$1 == "Seccomp:" { print $2 }' "$work/status")" = 2 ] || fail "no system call filter is active"
+inside stat -c '%U %a %n' /var/lib/ranktrace | grep '^ranktrace 750 ' || fail "the state folder has the wrong owner or mode"
+! inside setpriv --reuid=nobody --regid=65534 --clear-groups tracectl set L0=false || fail "user nobody may change levels"
 
-echo "--- in a PID namespace of its own it is blind, and says so"
+echo "--- in a private PID namespace the daemon reports that it sees no ranks"
 has_component() { inside journalctl -q -o json -u "$service" "RANKTRACE_COMPONENT=$1" | grep '"CODE_FUNC"'; }
 wait_for 5 has_component loop || fail "the journal has no field RANKTRACE_COMPONENT"
-wait_for 5 journal_says "PID namespace of its own" || fail "the journal does not say that it lives in another PID namespace"
-tracectl status | grep 'PID namespace of its own' || fail "status does not say that it lives in another PID namespace"
+wait_for 5 journal_says "PID namespace of its own" || fail "the journal does not report the PID namespace"
+tracectl status | grep 'PID namespace of its own' || fail "status does not report the PID namespace"
 tracectl check >"$work/check" || true
-grep 'missing.*pid namespace' "$work/check" || fail "check does not say that it lives in another PID namespace"
+grep 'missing.*pid namespace' "$work/check" || fail "check does not report the PID namespace"
 ! grep -E '^missing' "$work/check" | grep -v 'pid namespace' || fail "something else is missing under the unit's restrictions"
 
-echo "--- with the machine's /proc it sees ranks: one in the root, one outside"
+echo "--- with the machine's /proc: one rank in the root, one outside"
 drop_in "$service" proc '[Service]' "BindReadOnlyPaths=$MACHINE_PROC:/proc"
 inside systemctl daemon-reload
-say systemctl restart "$service" || fail "it does not start with the machine's /proc"
-say tracectl check || fail "something is missing"
+say systemctl restart "$service" || fail "the service does not start with the machine's /proc"
+say tracectl check || fail "check reports something missing"
 cp "$script" "$root/out/"
-# in_root NAME RANK WORLD ARGS...: a training as a unit of the root.
+# in_root NAME RANK WORLD ARGS...: runs a training as a unit in the root.
 in_root() {
 	local name=$1 rank=$2 world=$3
 	shift 3
@@ -123,10 +123,10 @@ wait_for 10 find_inner || fail "the training did not start"
 env OMP_NUM_THREADS=1 RANK=3 WORLD_SIZE=4 TRUTH="$work/outside.%r.json" "$python" "$script" --steps 20 --hidden 512 >"$work/outside.log" 2>&1 &
 outer=$!
 children+=("$outer")
-echo "a training is process $(property MainPID training.service) of the root and $inner of the machine; another is $outer, of the machine alone"
+echo "a training has pid $(property MainPID training.service) in the root and $inner on the machine; another outside the root has pid $outer"
 stored() { [ -s "$root/out/training.5.json" ] && [ "$(steps "$inner")" -ge 20 ] && [ "$(steps "$outer")" -ge 20 ]; }
 wait_for 60 stored || fail "the steps of both ranks are not stored: $(steps "$inner") and $(steps "$outer") of 20"
-compare() { "$python" "$source_dir/tests/e2e/compare.py" "$work/tracectl" "$@" || fail "what is stored is not what happened"; }
+compare() { "$python" "$source_dir/tests/e2e/compare.py" "$work/tracectl" "$@" || fail "the store differs from the script's measurements"; }
 compare "$root/out/training.5.json" 5 --pid "$inner" --shares dataloader,backward
 compare "$work/outside.3.json" 3 --pid "$outer" --shares dataloader,backward
 
@@ -148,68 +148,68 @@ at_hand() {
 		[ "$(query "select count(*) from ranks where pid = ${op_pid[rank]}")" -eq 1 ] || return 1
 	done
 }
-wait_for 60 at_hand || fail "the four ranks do not come up"
+wait_for 60 at_hand || fail "the four ranks did not start"
 touch "$root/out/kinds.start"
 called() { [ "$(find "$root/out" -name 'kinds.*.json' | wc -l)" -eq 4 ]; }
-wait_for 60 called || fail "the four ranks do not come to their end"
-# Their own numbers are those of the root.
+wait_for 60 called || fail "the four ranks did not finish"
+# Their own pids are those of the root.
 for rank in 0 1 2 3; do sed -i "s/\"pid\": [0-9]*/\"pid\": ${op_pid[rank]}/" "$root/out/kinds.$rank.json"; done
 collectives() { "$python" "$source_dir/tests/e2e/compare_ops.py" "$work/tracectl" "$root"/out/kinds.[0-9].json; }
-wait_for 10 collectives || { collectives || fail "what is stored is not what was called"; }
+wait_for 10 collectives || { collectives || fail "the store differs from the calls"; }
 collectives
 touch "$root/out/kinds.stop"
 
-echo "--- kill -9: it comes back, with its levels, and goes on with the rank"
+echo "--- kill -9: restarted with its levels, recording of the rank resumes"
 in_root long 7 8 --steps 1000000 --sleep-data 2
 find_inner() { inner=$(machine_pid "$(property MainPID long.service)"); }
 wait_for 10 find_inner || fail "the training did not start"
-wait_for 30 more "$inner" 5 || fail "no steps of the rank"
+wait_for 30 more "$inner" 5 || fail "no steps stored of the rank"
 held() { bpf_of "$(machine_pid "$(property MainPID)")" >"$work/held"; }
-# lost: what it held is gone from the kernel.
+# lost: its BPF objects are gone from the kernel.
 lost() { [ -z "$(bpf_alive "$work/held")" ]; }
 held
 count() { grep -c "^$1" "$work/held" || true; }
-echo "it holds $(count link) links, $(count prog) programs, $(count map) maps"
+echo "held: $(count link) links, $(count prog) programs, $(count map) maps"
 [ "$(count link)" -gt 3 ] && ! lost || fail "nothing is attached"
-# again WHY RESTARTS: what holds after each restart.
+# again WHY RESTARTS: checks after each restart.
 again() {
-	wait_for 30 up "$2" || fail "it does not come back after $1"
-	[ "$(property MainPID)" != "$pid" ] || fail "it was never gone"
+	wait_for 30 up "$2" || fail "not active after $1"
+	[ "$(property MainPID)" != "$pid" ] || fail "the same process runs"
 	pid=$(property MainPID)
-	wait_for 5 lost || fail "the kernel still has what the process before held"
+	wait_for 5 lost || fail "BPF objects of the previous process exist"
 	levels | diff "$work/levels" - || fail "levels did not survive $1"
 	before=$(steps "$inner")
 	wait_for 30 more "$inner" "$((before + 5))" || fail "no steps of the running rank after $1"
 	held
-	echo "$before steps before, $(steps "$inner") now; levels as before; it holds $(count link) links, those before are gone"
+	echo "$before steps before, $(steps "$inner") now; same levels; $(count link) links, the previous ones are gone"
 	[ "$(count link)" -gt 3 ] || fail "nothing is attached after $1"
 }
 pid=$(property MainPID)
 say systemctl kill --signal=KILL "$service"
 again "kill -9" 1
 
-echo "--- the watchdog: fed, and not fed"
+echo "--- the watchdog: fed, then starved"
 fed_at=$(property WatchdogTimestampMonotonic)
 fed() { [ "$(property WatchdogTimestampMonotonic)" -gt "$fed_at" ]; }
 wait_for 10 fed || fail "the watchdog is not fed"
 say kill -STOP "$pid"
 again "a watchdog's timeout" 2
-journal_says "Watchdog timeout" || fail "the journal does not tell of the watchdog"
+journal_says "Watchdog timeout" || fail "the journal does not report the watchdog timeout"
 
-echo "--- reload, with another configuration and with a wrong one"
+echo "--- reload with another configuration, and with an invalid one"
 as_nobody() { inside setpriv --reuid=nobody --regid=65534 --clear-groups tracectl set L2=false; }
-! as_nobody || fail "nobody may change levels"
+! as_nobody || fail "user nobody may change levels"
 cp "$root$configuration" "$work/ranktrace.conf"
 sed -i 's/^#group = .*/group = nogroup/' "$root$configuration"
-say systemctl reload "$service" || fail "no reload"
-wait_for 10 as_nobody || fail "the new configuration does not hold"
-journal_says "configuration reloaded" || fail "no word of the reload"
+say systemctl reload "$service" || fail "reload fails"
+wait_for 10 as_nobody || fail "the new configuration is not in effect"
+journal_says "configuration reloaded" || fail "the journal does not report the reload"
 printf 'no_such_key = 1\n' >>"$root$configuration"
-! say systemctl reload "$service" || fail "a reload with a wrong configuration succeeds"
-journal_says "no_such_key" || fail "no word of the wrong configuration"
-wait_for 10 up 2 || fail "it is not active after a reload"
-as_nobody || fail "a wrong configuration changed something"
-is MainPID "$pid" || fail "the reload was a restart"
+! say systemctl reload "$service" || fail "reload with an invalid configuration succeeds"
+journal_says "no_such_key" || fail "the journal does not report the invalid configuration"
+wait_for 10 up 2 || fail "not active after a reload"
+as_nobody || fail "an invalid configuration changed the settings"
+is MainPID "$pid" || fail "the reload restarted the daemon"
 cp "$work/ranktrace.conf" "$root$configuration"
 say systemctl reload "$service"
 
@@ -222,67 +222,67 @@ say journalctl -q --no-pager -t ranktrace-report -o cat | tee "$work/report"
 [ -s "$work/report" ] || fail "the journal has no report by its identifier"
 say journalctl -q --no-pager RANKTRACE_KIND=report -o verbose | grep -E '^ +(RANKTRACE_|SYSLOG_ID|PRIORITY|_SYSTEMD_UNIT|_UID)' | tee "$work/report"
 for field in VERDICT= SENTENCE= CARDS= NODES=; do grep -q "RANKTRACE_$field" "$work/report" || fail "the report has no field RANKTRACE_$field"; done
-grep -q '_SYSTEMD_UNIT=ranktrace-report.service' "$work/report" || fail "the report is not of its unit"
+grep -q '_SYSTEMD_UNIT=ranktrace-report.service' "$work/report" || fail "the report has another unit"
 for form in txt json html; do
-	inside stat -L -c '%U %a %s %n' "/var/lib/ranktrace/report/latest.$form" | grep '^ranktrace ' || fail "no report is kept as $form"
+	inside stat -L -c '%U %a %s %n' "/var/lib/ranktrace/report/latest.$form" | grep '^ranktrace ' || fail "no report saved as $form"
 done
 
 echo "--- the report, by its timer"
 drop_in ranktrace-report.timer test '[Timer]' OnActiveSec=1s AccuracySec=100ms RandomizedDelaySec=0
 inside systemctl daemon-reload
 say systemctl restart ranktrace-report.timer
-wait_for 20 reported 2 || fail "the timer made no report"
+wait_for 20 reported 2 || fail "no report by the timer"
 [ -n "$(property LastTriggerUSec ranktrace-report.timer)" ] || fail "the timer was never triggered"
 say systemctl list-timers --no-pager --all ranktrace-report.timer
 
-echo "--- stop: all is detached; a connection starts it"
+echo "--- stop: everything is detached; a connection starts the service"
 held
 ! lost || fail "nothing is attached before the stop"
 say systemctl stop "$service"
-is Result success || fail "it stopped with $(property Result)"
+is Result success || fail "the service stopped with $(property Result)"
 wait_for 5 lost || fail "after the stop the kernel has: $(bpf_alive "$work/held" | paste -sd,)"
-inside systemctl is-active long.service >/dev/null || fail "the training went with it"
-inside systemctl is-active ranktraced.socket >/dev/null || fail "the socket went with the service"
+inside systemctl is-active long.service >/dev/null || fail "the training ended with the service"
+inside systemctl is-active ranktraced.socket >/dev/null || fail "the socket stopped with the service"
 say tracectl status >"$work/status" || fail "a connection does not start the service"
 head -2 "$work/status"
 wait_for 20 is ActiveState active || fail "a connection does not start the service"
-[ "$(property MainPID)" != "$pid" ] || fail "it never stopped"
+[ "$(property MainPID)" != "$pid" ] || fail "the service did not stop"
 levels | diff "$work/levels" - || fail "levels did not survive a stop"
 held
 
-echo "--- another state folder: what it needs is said, and enough"
+echo "--- another state folder: the journal's advice is sufficient"
 inside install -d -o ranktrace -g ranktrace -m 750 /srv/ranktrace
 sed -i 's|^#state_dir = .*|state_dir = /srv/ranktrace|' "$root$configuration"
-! say systemctl restart "$service" || fail "it starts with a state folder that it may not write"
-wait_for 5 journal_says "needs ReadWritePaths=" || fail "the journal does not say what the folder needs"
+! say systemctl restart "$service" || fail "the service starts with a read-only state folder"
+wait_for 5 journal_says "needs ReadWritePaths=" || fail "the journal does not name ReadWritePaths="
 inside systemctl stop "$service" ranktraced.socket
 drop_in "$service" state '[Service]' ReadWritePaths=/srv/ranktrace
 inside systemctl daemon-reload
 inside systemctl reset-failed
-say systemctl start ranktraced.socket "$service" || fail "it does not start with another state folder"
-[ -d "$root/srv/ranktrace/db" ] || fail "the store is not in the folder named"
+say systemctl start ranktraced.socket "$service" || fail "the service does not start with another state folder"
+[ -d "$root/srv/ranktrace/db" ] || fail "the store is not in the configured folder"
 echo RANKTRACE_STATE_DIR=/srv/ranktrace >>"$root${configuration%/*}/report.conf"
 before=$(reports)
-say systemctl start ranktrace-report || fail "no report of another state folder"
-wait_for 5 reported $((before + 1)) || fail "the journal has no report of another state folder"
+say systemctl start ranktrace-report || fail "no report for another state folder"
+wait_for 5 reported $((before + 1)) || fail "the journal has no report for another state folder"
 held
 
-echo "--- remove: nothing is left but the state"
-# As the package's scripts do it (%systemd_preun, %postun).
+echo "--- remove: only the state remains"
+# As in the package's scripts (%systemd_preun, %postun).
 say systemctl disable --now ranktraced.service ranktraced.socket ranktrace-report.timer || fail "the units cannot be disabled"
-is Result success || fail "it stopped with $(property Result)"
+is Result success || fail "the service stopped with $(property Result)"
 (cd "$work/stage" && find . -not -type d) | sed "s|^\./|$root/|" >"$work/installed"
 xargs -d '\n' rm -f <"$work/installed"
 inside systemctl daemon-reload
 wait_for 5 lost || fail "after the removal the kernel has: $(bpf_alive "$work/held" | paste -sd,)"
-! inside pgrep -u ranktrace || fail "a process of the user ranktrace is left"
-[ ! -e "$root/run/ranktrace/control.sock" ] && ! inside test -e /run/ranktrace/control.sock || fail "the socket is left"
+! inside pgrep -u ranktrace || fail "a process of user ranktrace remains"
+[ ! -e "$root/run/ranktrace/control.sock" ] && ! inside test -e /run/ranktrace/control.sock || fail "the socket remains"
 left=$(inside find /sys/fs/bpf /run/ranktrace /etc/systemd/system/*.wants -name '*rank*' -not -type d 2>/dev/null || true)
-[ -z "$left" ] || fail "this is left: $left"
+[ -z "$left" ] || fail "files remain: $left"
 for unit in "${units[@]}"; do
-	[ "$(property LoadState "$unit")" = not-found ] || [ "$(property ActiveState "$unit")" = inactive ] || fail "$unit is left"
+	[ "$(property LoadState "$unit")" = not-found ] || [ "$(property ActiveState "$unit")" = inactive ] || fail "$unit remains"
 done
-inside systemctl is-active long.service >/dev/null || fail "the training went with it"
+inside systemctl is-active long.service >/dev/null || fail "the training ended with the service"
 say ls /var/lib/ranktrace
-[ -d "$root/var/lib/ranktrace/db" ] || fail "the state went with it"
+[ -d "$root/var/lib/ranktrace/db" ] || fail "the state was removed"
 echo PASS

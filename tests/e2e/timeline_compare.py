@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a timeline has what the store has: slices, instants, flows and counter values, counted on both sides.
+"""Compares counts of slices, instants, flows and counter values in a timeline with the store's.
 
 usage: timeline_compare.py TRACECTL STATE SINCE UNTIL FILE [TRACE_PROCESSOR]
 
-STATE is the store's folder, SINCE and UNTIL (ns since the epoch) the window of the timeline. The store is asked by SQL; the
-file is read by timeline_decode.py and, where its program is given, by Perfetto's trace_processor. Nothing may reach across
-the window's ends.
+STATE is the store's folder, SINCE and UNTIL (ns since the epoch) the window of the timeline. The store is queried by SQL;
+the file is read by timeline_decode.py and, if given, by Perfetto's trace_processor. Nothing may cross the window's ends.
 """
 import csv
 import io
@@ -80,7 +79,7 @@ class Store:
 
 
 def processor_counts(program, path):
-    """The same by Perfetto's own program. An instant is a slice of no length there; a counter of JSON has its unit in its name."""
+    """The same counts by trace_processor: instants are slices of length 0, counters of JSON have the unit in their name."""
     ret = {}
     for name, sql in PROCESSOR.items():
         with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a timeline as a viewer would, with nothing but Python's library, and prints what is in it as JSON.
+"""Decodes a timeline with the Python standard library alone, and prints its contents as JSON.
 
-usage: timeline_decode.py FILE           a trace of Perfetto's, or JSON of Chrome's: told apart by the first byte
+usage: timeline_decode.py FILE           a Perfetto trace or Chrome JSON, distinguished by the first byte
        timeline_decode.py --self-test
 
-Perfetto's is decoded from the wire format: packets in the order of their times, interned texts, one stack of open slices a
-track, flows as chains. What breaks a rule is an error: an end without a begin, a number that was never interned, a track that
-nobody described, text that is no UTF-8.
+A Perfetto trace is decoded from the wire format: packets in time order, interned texts, a stack of open slices per track,
+flows as chains. Errors: an end without a begin, an undefined interning number, an undescribed track, invalid UTF-8.
 """
 import collections
 import json
@@ -33,7 +32,7 @@ def varint(data, at):
 
 
 def fields(data):
-    """Every field of a message: number and value; bytes for what has a length."""
+    """Every field of a message: number and value; bytes for length-delimited fields."""
     at = 0
     while at < len(data):
         tag, at = varint(data, at)
@@ -98,7 +97,7 @@ class Perfetto:
 
     def text(self, kind, number):
         if (kind, number) not in self.interned:
-            raise Broken(f"text {number} of kind {kind} was never told")
+            raise Broken(f"text {number} of kind {kind} was not interned")
         return self.interned[kind, number]
 
     def describe(self, data):
@@ -230,7 +229,7 @@ def read(path):
 
 
 def self_test():
-    """The rules can be broken."""
+    """Broken input must be rejected."""
     for data in (b"\x0a\x05\x08", b"\x12\x00", b"\x0a\x04\x5a\x02\x48\x02", b"\x0a\x06\x5a\x04\x48\x02\x58\x07"):
         try:
             Perfetto().read(data)

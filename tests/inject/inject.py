@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks real ranks on purpose and sees whether they, and nobody else, are named.
+"""Injects faults into real ranks and checks that these ranks, and no others, are named.
 
   inject.py --tracectl T --daemon D [--probes DIR] [--kinds a,b,...] [--runs N] [--ranks N] [--device cpu|cuda] [--levels L1,L3] [--out DIR]
 
-Ranks start and train for --warm seconds, then one of them is broken (or none is: `clean`), and within --patience seconds
-a finding must be open that names it with the right cause; with --per-job N it is healed, and another is broken after it.
-What else is opened is an accusation, unless it is of the job as a whole or of an imbalance. Prints a table, writes runs.json, and ends with 1 where a run missed or accused.
+Ranks train for --warm seconds, then one gets a fault (`clean`: none); within --patience seconds a finding must be open that
+names it with the right cause. With --per-job N the fault is removed and the next injected. Any other finding is a false
+accusation, except of the job as a whole or of an imbalance. Prints a table, writes runs.json; exit code 1 if a run missed
+or accused.
 """
 import argparse
 import json
@@ -23,7 +24,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
-# kind: (what a finding of it may be called, its causes, whether it names the rank)
+# kind: (accepted finding kinds, accepted causes, whether the finding names the rank)
 EXPECTED = {
     "clean": (set(), set(), False),
     "compute": ({"slow_rank"}, {"compute"}, True),
@@ -31,7 +32,7 @@ EXPECTED = {
     "dataloader": ({"slow_rank"}, {"dataloader"}, True),
     "gc": ({"slow_rank"}, {"garbage_collection"}, True),
     "checkpoint": ({"slow_rank"}, {"checkpoint"}, True),
-    "hog": ({"slow_rank"}, {"preemption"}, True),
+    "contention": ({"slow_rank"}, {"preemption"}, True),
     "throttle": ({"slow_rank"}, {"throttling"}, True),
     "stop": ({"hang"}, {"stopped"}, True),
     "missing": ({"hang"}, {"missing"}, True),
@@ -41,10 +42,9 @@ EXPECTED = {
     "card": ({"slow_rank"}, {"compute"}, True),
 }
 BY_CONTROL = {"compute", "sleep", "dataloader", "gc", "checkpoint", "missing", "type", "size"}
-ALONE = {"link", "checkpoint"}  # of how the job is started
-# Ranks of a job that is to be throttled have control groups of their own; what runs beside these takes little from them,
-# as each group gets its share.
-APART = {"hog", "throttle"}
+ALONE = {"link", "checkpoint"}  # these determine how the job is started
+# Never in one job: ranks to be throttled have private control groups, whose CPU share limits contention.
+APART = {"contention", "throttle"}
 HANGS = {"stop", "missing", "type", "size"}
 
 
@@ -87,7 +87,7 @@ class Daemon:
 
 
 class Group:
-    """A control group with a CPU limit of its own, by whichever version the machine has."""
+    """A private control group with a CPU limit, v1 or v2."""
 
     def __init__(self, name, pid):
         self.v1 = pathlib.Path("/sys/fs/cgroup/cpu")
@@ -113,7 +113,7 @@ class Group:
 
 
 class Net:
-    """Network namespaces of our own, one a rank, on one bridge."""
+    """Private network namespaces, one per rank, on one bridge."""
 
     def __init__(self, ranks):
         self.name, self.ranks = f"rt{os.getpid() % 10000}", ranks
@@ -144,7 +144,7 @@ class Net:
 
 
 class Run:
-    """A job, and what is done to it, one kind after the other; each to another rank."""
+    """A job and its faults, one after the other, each on another rank."""
 
     def __init__(self, args, daemon, kinds, number):
         self.args, self.daemon, self.kinds, self.number = args, daemon, kinds, number
@@ -216,23 +216,23 @@ class Run:
         return gaps[len(gaps) // 2] / 1e6
 
     def break_it(self):
-        """Begins what the kind says; the undoing of it goes to self.undo."""
+        """Injects the fault; its removal goes to self.undo."""
         kind, ms = self.kind, self.step_ms() * self.args.severity
         self.acts_from_step = None
         if kind in BY_CONTROL:
             scale = 4 if kind == "checkpoint" else 1
             last = max(self.steps(rank)[-1][0] for rank in range(self.args.ranks))
             self.ask({"kind": kind, "rank": self.rank, "ms": max(1, ms * scale), "at_step": last + 3})
-            if kind == "checkpoint":  # the step that runs now has looked before; the next one that writes a checkpoint is slow
+            if kind == "checkpoint":  # the running step has read CONTROL: the next checkpoint is slow
                 self.acts_from_step = (self.steps(self.rank)[-1][0] + 2 + 3) // 4 * 4
-        elif kind == "hog":
+        elif kind == "contention":
             core = sorted(os.sched_getaffinity(self.pid()))
-            for cpu in core * self.args.hogs:
-                hog = subprocess.Popen(["taskset", "-c", str(cpu), sys.executable, "-c", "while True: pass"])
-                self.undo.append(lambda hog=hog: (hog.kill(), hog.wait()))
+            for cpu in core * self.args.preemptors:
+                preemptor = subprocess.Popen(["taskset", "-c", str(cpu), sys.executable, "-c", "while True: pass"])
+                self.undo.append(lambda preemptor=preemptor: (preemptor.kill(), preemptor.wait()))
         elif kind == "card":
-            hog = subprocess.Popen([self.args.python, "-c", "import torch\na = torch.randn(8192, 8192, device='cuda:%d')\nwhile True:\n    a @ a\n    torch.cuda.synchronize()" % self.rank])
-            self.undo.append(lambda: (hog.kill(), hog.wait()))
+            intruder = subprocess.Popen([self.args.python, "-c", "import torch\na = torch.randn(8192, 8192, device='cuda:%d')\nwhile True:\n    a @ a\n    torch.cuda.synchronize()" % self.rank])
+            self.undo.append(lambda: (intruder.kill(), intruder.wait()))
             time.sleep(5)  # until it computes
         elif kind == "throttle":
             group = self.groups[self.rank]
@@ -247,9 +247,9 @@ class Run:
         return time.time_ns()
 
     def judge(self, began_ns):
-        """Looks until the finding is open, and a little longer for what else is said. Returns a row."""
+        """Polls until the finding is open, and --settle seconds more for other findings. Returns a row."""
         kinds, causes, named = EXPECTED[self.kind]
-        named = named and not (kinds == {"mismatch"} and self.args.ranks == 2)  # of two, each differs from the other
+        named = named and not (kinds == {"mismatch"} and self.args.ranks == 2)  # two ranks differ from each other
         patience = self.args.clean if self.kind == "clean" else self.args.patience + (30 if self.kind in HANGS else 0)
         deadline, hit, findings = time.monotonic() + patience, None, []
         settled, came_back = None, {}
@@ -257,7 +257,7 @@ class Run:
         while time.monotonic() < deadline and (settled is None or time.monotonic() < settled):
             time.sleep(0.25)
             now = [f for f in self.daemon.findings(began_ns, self.job) if f["noticed_ns"] and f["finding"] not in before]
-            for f in now:  # one that came back was noticed long ago
+            for f in now:  # a recurred finding keeps its first noticed_ns
                 if f["noticed_ns"] < began_ns and f["state"] == "open":
                     f["noticed_ns"] = came_back.setdefault(f["finding"], time.time_ns())
             findings = [f for f in now if f["noticed_ns"] > began_ns]
@@ -302,7 +302,7 @@ class Run:
             self.net.remove()
 
     def run(self):
-        """A row of each kind, as they come."""
+        """Yields a row per fault."""
         try:
             self.start()
             self.warm()
@@ -321,7 +321,7 @@ class Run:
 
 
 def jobs_of(kinds, most):
-    """What is done to one job: as many as may be, but some need a job of their own, and some end it."""
+    """Groups faults into jobs of at most `most`: some need their own job, some end it."""
     jobs, now = [], []
     for kind in kinds:
         if now and (kind in ALONE or len(now) == most or APART <= {kind, *now}):
@@ -350,7 +350,7 @@ def table(rows):
               f"{median(steps):>15.1f}{max(steps, default=float('nan')):>6.1f}{median([r['step_ms'] for r in of]):>9.0f}{sum(len(r['accused']) for r in of):>13}")
     for row in rows:
         if row["accused"] or (row["kind"] != "clean" and not row["right"]):
-            print(f"MISS {row['kind']} of rank {row['rank']}: said {row['said']}; accused {row['accused']}; {row['sentence']}")
+            print(f"MISS {row['kind']} of rank {row['rank']}: reported {row['said']}; accused {row['accused']}; {row['sentence']}")
 
 
 def main():
@@ -358,24 +358,24 @@ def main():
     parser.add_argument("--tracectl", required=True)
     parser.add_argument("--daemon", required=True)
     parser.add_argument("--probes", default=str(ROOT / "bpf/probes.d"))
-    parser.add_argument("--config", action="append", default=["[findings]", "raise_pause = 0s", "raise_percent = 100", "raise_for = 20s"], help="a further line of the configuration file")
+    parser.add_argument("--config", action="append", default=["[findings]", "raise_pause = 0s", "raise_percent = 100", "raise_for = 20s"], help="additional line of the configuration file")
     parser.add_argument("--python", default="/usr/bin/python3")
-    parser.add_argument("--kinds", default="clean,compute,sleep,dataloader,gc,checkpoint,hog,throttle,stop,missing,type,size,link")
-    parser.add_argument("--runs", type=int, default=1, help="of each kind")
-    parser.add_argument("--first", type=int, default=0, help="number of the first run; the rank that is broken follows from it")
+    parser.add_argument("--kinds", default="clean,compute,sleep,dataloader,gc,checkpoint,contention,throttle,stop,missing,type,size,link")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each kind")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run; selects the faulty rank")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--plugin", default="", help="NCCL profiler plugin")
-    parser.add_argument("--levels", default="", help="levels that are on from the start")
+    parser.add_argument("--levels", default="", help="levels turned on at the start")
     parser.add_argument("--warm", type=float, default=12)
     parser.add_argument("--warm-steps", type=int, default=45)
     parser.add_argument("--patience", type=float, default=20)
-    parser.add_argument("--clean", type=float, default=30, help="seconds of a clean run after --warm")
-    parser.add_argument("--settle", type=float, default=4, help="seconds to look on after it was named")
-    parser.add_argument("--between", type=float, default=8, help="seconds between what is done to one job")
-    parser.add_argument("--per-job", type=int, default=1, help="so much is done to one job, at most one a rank")
-    parser.add_argument("--severity", type=float, default=0.5, help="of the step, added to it")
-    parser.add_argument("--hogs", type=int, default=1, help="on each CPU of the rank (default 1)")
+    parser.add_argument("--clean", type=float, default=30, help="duration of a clean run after --warm, in seconds")
+    parser.add_argument("--settle", type=float, default=4, help="seconds of observation after the rank is named")
+    parser.add_argument("--between", type=float, default=8, help="seconds between faults of one job")
+    parser.add_argument("--per-job", type=int, default=1, help="faults per job, at most one per rank")
+    parser.add_argument("--severity", type=float, default=0.5, help="added delay as a fraction of the step")
+    parser.add_argument("--preemptors", type=int, default=1, help="competing processes on each CPU of the rank")
     parser.add_argument("--cpu-share", type=float, default=0.5)
     parser.add_argument("--mbit", type=int, default=200)
     parser.add_argument("--width", type=int, default=512)
@@ -383,8 +383,8 @@ def main():
     parser.add_argument("--batch", type=int, default=48)
     parser.add_argument("--load-ms", type=float, default=5)
     parser.add_argument("--checkpoint-every", type=int, default=0)
-    parser.add_argument("--out", help="a folder that keeps runs.json and the daemon's log")
-    parser.add_argument("--keep", action="store_true", help="and the daemon's store")
+    parser.add_argument("--out", help="folder for runs.json and the daemon's log")
+    parser.add_argument("--keep", action="store_true", help="keep the daemon's store in --out as well")
     args = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as name:
@@ -407,7 +407,7 @@ def main():
                     shutil.copytree(daemon.folder / "state", out / "state", dirs_exist_ok=True)
     table(rows)
     bad = sum(bool(row["accused"]) or (row["kind"] != "clean" and not row["right"]) for row in rows)
-    print(f"{len(rows)} runs, {bad} of them missed or accused somebody else")
+    print(f"{len(rows)} runs, {bad} of them missed or accused another rank")
     return bad > 0
 
 

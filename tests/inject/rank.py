@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of a real DDP training that can be broken on purpose while it runs. It knows nothing of ranktrace.
+"""A rank of a real DDP training with injectable faults. Uninstrumented.
 
-Each step it looks at the file CONTROL (JSON, replaced atomically): {"kind": ..., "rank": N, "ms": x, "at_step": n}. Where
-`rank` is its own, it does what the kind says from then on; {} heals it. It appends its progress to PROGRESS: 16 bytes a
-step, its number and its end by CLOCK_REALTIME in ns.
+Each step it reads the file CONTROL (JSON, replaced atomically): {"kind": ..., "rank": N, "ms": x, "at_step": n}. If `rank`
+is its own, the fault is active until the next change; {} removes it. Appends to PROGRESS 16 bytes per step: its number and
+its end by CLOCK_REALTIME in ns.
 
-  compute     ms more of matrix products in each forward
-  sleep       ms in which the host does nothing in each forward, in pieces between layers
-  dataloader  ms more for each batch
+  compute     ms of additional matrix products in each forward
+  sleep       ms of sleep in each forward, split between layers
+  dataloader  ms of delay for each batch
   gc          ms of garbage collections in each step
-  checkpoint  the file that it writes to takes ms longer, or as long again as it usually does
-  missing     does not come to the next step
-  type, size  at step at_step all ranks reduce once more; this one calls another operation, or another size
+  checkpoint  writing the file takes ms longer, at least twice as long
+  missing     does not begin the next step
+  type, size  at step at_step all ranks make an additional reduction; this one with another operation or size
 """
 import argparse
 import gc
@@ -37,12 +37,12 @@ EXTRA = 4096  # elements of the additional reduction
 
 
 class Control:
-    """What is asked of this rank now."""
+    """The fault requested of this rank."""
 
     def __init__(self, path, rank):
         self.path, self.rank, self.stamp, self.all = path, rank, None, {}
 
-    def look(self):
+    def update(self):
         try:
             stat = os.stat(self.path)
             stamp = stat.st_ino, stat.st_mtime_ns
@@ -58,7 +58,7 @@ class Control:
 
 
 class Samples(Dataset):
-    """One sample is a batch, so that a delay is one a batch."""
+    """One sample is a batch: one delay per batch."""
 
     def __init__(self, control, batch, width, base_ms):
         self.control, self.base_ms = control, base_ms
@@ -73,7 +73,7 @@ class Samples(Dataset):
 
 
 class Body(nn.Module):
-    """Layers, and in their forward whatever was asked for."""
+    """Layers; faults act in forward."""
 
     def __init__(self, control, width, layers, device):
         super().__init__()
@@ -85,7 +85,7 @@ class Body(nn.Module):
         self.square_s = None
 
     def products(self, ms):
-        if self.square_s is None:  # how long one takes
+        if self.square_s is None:  # duration of one product
             for _ in range(3):
                 self.square @ self.square
             self.sync()
@@ -113,7 +113,7 @@ class Body(nn.Module):
 
 
 class SlowFile(io.FileIO):
-    """A file whose disk is slow."""
+    """A file with a delayed first write."""
 
     def __init__(self, path, ms):
         super().__init__(path, "wb")
@@ -129,7 +129,7 @@ OBJECTS = 300000
 
 
 class Storm:
-    """Garbage collections one after the other, each over many objects."""
+    """Repeated garbage collections over many objects."""
 
     def __init__(self):
         self.objects, self.one_ms = [], 0
@@ -192,17 +192,17 @@ def main():
     save_ms = 0
     storm, end, step = Storm(), time.monotonic() + args.seconds, 0
     while True:
-        # All stop at the same step: the first rank says when.
+        # All ranks stop at the same step, decided by rank 0.
         if step % 10 == 0:
             over = torch.tensor([1.0 if time.monotonic() > end else 0.0], device=device)
             dist.broadcast(over, src=0)
             if over.item():
                 break
         step += 1
-        control.look()
+        control.update()
         while control.ms("missing"):
             time.sleep(0.2)
-            control.look()
+            control.update()
         x, y = next(loader)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(ddp(x.to(device)), y.to(device))

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stages of training steps from PyTorch profiler traces (kineto). extract.py NAME=TRACE.json.gz... >steps.csv
 
-A step is a ProfilerStep#N. Within it, on its thread: data loading, zero_grad and optimizer are their own marks; the
-device's synchronisations are the runtime's calls; backward is not marked in these traces and is taken from the first
-operator of the autograd thread to its last; forward, as ranktrace derives it, is the longer side of zero_grad between the
-end of the data loading and backward.
+A step is a ProfilerStep#N. On its thread: data loading, zero_grad and optimizer have marks; device synchronisations are
+calls of the runtime. These traces do not mark backward: it lasts from the autograd thread's first operator to its last.
+Forward, as ranktrace derives it, is the longer part beside zero_grad between the end of data loading and backward.
 """
 import gzip
 import json

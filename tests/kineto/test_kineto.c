@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same training with a data loader that works in the training process and with one that has four processes of its
- * own (data/README.md): the data loader is to be named. The two runs are put together as two ranks of one job would be,
- * and one after the other as one job that became slow.
+ * The same training with a data loader in the training process and with one of four worker processes (data/README.md): the
+ * data loader must be named. The two runs are combined as two ranks of one job, and in sequence as one job that became
+ * slow.
  */
 #include "analyzers/detect/cause.h"
 #include "analyzers/detect/detector.h"
@@ -78,8 +78,8 @@ static struct frame_who who[2] = {{.rank = 0, .node = 0, .stage = FRAME_NONE, .c
 static struct frame_rank ranks[2];
 static struct frame frame;
 
-/* Step i of both, as DistributedDataParallel would have it: they leave backward together, so the one that was there
- * first waits in it for the other. Nothing else is changed. */
+/* Step i of both, as under DistributedDataParallel: both leave backward together, the first one waits in it. Nothing else
+ * is changed. */
 static void both(size_t i, enum run first, enum run second, size_t shift)
 {
 	uint64_t longest;
@@ -118,7 +118,7 @@ static void on_want(void *arg, unsigned wants, const char *why)
 	(void)why;
 }
 
-/* n steps through the detector; opinions are in said[]. */
+/* Feeds n steps to the detector; verdicts go to said[]. */
 static void watch(size_t n, enum run first, enum run second, size_t shift)
 {
 	const struct detect_options options = {.slow_ratio = 1.05,
@@ -206,7 +206,7 @@ static void the_cause_beside_a_peer(void **state)
 	measure_free(measure);
 }
 
-/* One rank, with nobody to compare with: twice the steps of four workers, then none. */
+/* One rank without peers: twice the steps of four workers, then of none. */
 static void the_cause_beside_its_past(void **state)
 {
 	struct finding finding = {.since_step = 2 * STEPS + 1}, of_job = {0};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds a report's JSON against the fields that consumers of sysTrace's results read. check_json.py FILE VERDICT"""
+"""Checks a report's JSON for the fields that consumers of sysTrace's results read. check_json.py FILE VERDICT"""
 import json
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds a report's HTML against what it promises: well-formed, one page, nothing loaded, nothing run.
+"""Checks a report's HTML: well-formed, a single page, loads nothing, runs nothing.
 
 check_page.py FILE...: prints what is wrong, exit code 1 if anything is.
 """
@@ -8,7 +8,7 @@ import re
 import sys
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
-# Tags the page is made of; any other came from somewhere else.
+# Tags of the page; any other comes from injected text.
 KNOWN = {"html", "head", "meta", "title", "style", "body", "svg", "defs", "pattern", "path", "rect", "line", "div", "span", "b", "i", "p", "h1",
          "h2", "header", "main", "section", "article", "table", "tr", "th", "td", "a", "dl", "dt", "dd", "ul", "li", "footer"}
 # Attributes that make a browser fetch or run something.
@@ -23,28 +23,28 @@ class Page(html.parser.HTMLParser):
         self.ids = set()
         self.links = set()
 
-    def say(self, text):
+    def error_at(self, text):
         self.wrong.append(f"line {self.getpos()[0]}: {text}")
 
     def handle_starttag(self, tag, attributes):
         if tag not in KNOWN:
-            self.say(f"<{tag}> does not belong here")
+            self.error_at(f"<{tag}> does not belong here")
         names = [name for name, _ in attributes]
         if len(names) != len(set(names)):
-            self.say(f"<{tag}> has an attribute twice")
+            self.error_at(f"<{tag}> has an attribute twice")
         for name, value in attributes:
             if name in LOADS or name.startswith("on"):
-                self.say(f"<{tag} {name}>")
+                self.error_at(f"<{tag} {name}>")
             if name == "id":
                 if value in self.ids:
-                    self.say(f"id {value} twice")
+                    self.error_at(f"id {value} twice")
                 self.ids.add(value)
             if name == "href":
                 if not value.startswith("#"):
-                    self.say(f"a link to {value}")
+                    self.error_at(f"a link to {value}")
                 self.links.add(value[1:])
             if name == "style" and ("url(" in value or "@import" in value):
-                self.say(f"a style that loads: {value}")
+                self.error_at(f"a style that loads: {value}")
         if tag not in VOID:
             self.open.append(tag)
 
@@ -55,7 +55,7 @@ class Page(html.parser.HTMLParser):
 
     def handle_endtag(self, tag):
         if not self.open or self.open[-1] != tag:
-            self.say(f"</{tag}> closes {self.open[-1:]}")
+            self.error_at(f"</{tag}> closes {self.open[-1:]}")
         elif self.open:
             self.open.pop()
 
@@ -63,7 +63,7 @@ class Page(html.parser.HTMLParser):
         if self.open and self.open[-1] == "style":
             for found in re.findall(r"url\(([^)]*)\)|@import", data):
                 if found != "#hatch":
-                    self.say(f"the style loads {found}")
+                    self.error_at(f"the style loads {found}")
 
 
 def check(path):
@@ -75,16 +75,16 @@ def check(path):
     if page.open:
         page.wrong.append(f"not closed: {page.open}")
     if page.links - page.ids:
-        page.wrong.append(f"links to nothing: {sorted(page.links - page.ids)}")
+        page.wrong.append(f"broken links: {sorted(page.links - page.ids)}")
     if not text.startswith("<!doctype html>"):
-        page.wrong.append("no doctype")
+        page.wrong.append("missing doctype")
     for bad in ("http:", "https:", "<script", "javascript:", "src="):
         if bad in text.lower():
-            page.wrong.append(f"{bad} is in it")
+            page.wrong.append(f"contains {bad}")
     if "default-src 'none'" not in text:
-        page.wrong.append("the browser is not told to load nothing")
+        page.wrong.append("no Content-Security-Policy against loading")
     if re.search(r"\b(nan|inf)\b", re.sub(r"<style>.*?</style>|>[^<]*<", "><", text, flags=re.S), flags=re.I):
-        page.wrong.append("a number that is none is drawn")
+        page.wrong.append("NaN or infinity is drawn")
     return page.wrong
 
 

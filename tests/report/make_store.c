@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_report_store DAY DIR UNTIL_S [NODES CARDS [STEP_S SAMPLE_S]]: stores of a made-up day that ends then, to look at
- * reports with. DAY is healthy, slow, twelve or gaps; with a "+" behind it, each node has a store of its own below DIR.
+ * make_report_store DAY DIR UNTIL_S [NODES CARDS [STEP_S SAMPLE_S]]: writes stores of a synthetic day that ends at
+ * UNTIL_S, for viewing reports. DAY is healthy, slow, twelve or gaps; with a "+" appended, each node has its own store
+ * below DIR.
  */
 #include <errno.h>
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tracectl report as people call it, over stores of days made by hand: its forms, what is in them, its options and what it says to
-# wrong ones. report.sh BUILD
+# tracectl report on stores of synthetic days: output formats, contents, options, errors. report.sh BUILD
 set -euo pipefail
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -36,18 +35,18 @@ RANKTRACE_REPORT_KEEP=$work/kept.nodes report --dir "$work/nodes" --markdown >"$
 for form in html json; do cp "$work/kept.nodes/latest.$form" "$work/nodes.$form"; done
 python3 "$here/check_json.py" "$work/nodes.json" slow || fail "nodes.json"
 python3 "$here/check_page.py" "$work"/*.html || fail "the pages"
-# The check of the page sees what it must.
+# The check of the page can fail.
 sed 's|</h1>|<script src=x></script><b></h1>|' "$work/one.html" >"$work/bad.html"
-python3 "$here/check_page.py" "$work/bad.html" >/dev/null && fail "a script is not noticed"
+python3 "$here/check_page.py" "$work/bad.html" >/dev/null && fail "check_page.py accepts a script"
 
 [ "$(report --dir "$work/healthy" | wc -l)" -eq 1 ] || fail "a healthy fleet is not one line"
-grep -q '^  node001, all of its 4 ranks: Fri 20 Nov 14:' <<<"$(report --dir "$work/gaps")" || fail "the gap is not told"
+grep -q '^  node001, all of its 4 ranks: Fri 20 Nov 14:' <<<"$(report --dir "$work/gaps")" || fail "the gap is not reported"
 [ "$(report --dir "$work/twelve" | grep -cE '^ +[0-9]+  (Fri|Sat)')" -eq 12 ] || fail "not twelve findings"
 grep -q 'card 1 of node009' <<<"$(report --dir "$work"/nodes/node00[089])" || fail "several folders after --dir are not taken"
 grep -q 'card 0 of node000' <<<"$(report --dir "$work/one/db")" || fail "a db folder is not taken"
 cp -r "$work/one/db" "$work/renamed"
-grep -q 'card 0 of node000' <<<"$(report --dir "$work/renamed")" || fail "a db folder of another name is not taken"
-grep -q '^Nothing was watched' <<<"$(report --state-dir "$work/one" --job other)" || fail "--job does not choose"
+grep -q 'card 0 of node000' <<<"$(report --dir "$work/renamed")" || fail "a renamed db folder is not accepted"
+grep -q '^Nothing was watched' <<<"$(report --state-dir "$work/one" --job other)" || fail "--job does not filter"
 
 # refused STATUS SENTENCE ARGUMENT...
 refused() {
@@ -69,17 +68,17 @@ refused 1 'cannot read' --dir "$work/nowhere"
 refused 2 'takes a length of time' --state-dir "$work/one" --compare-max 2026-11-21
 refused 2 'takes a length of time' --state-dir "$work/one" --compare-max -5
 refused 1 'cannot write /dev/full' --state-dir "$work/one" -o /dev/full
-# One that is not there does not hide the others.
+# A missing folder does not hide the others.
 status=0
 report --dir "$work/nowhere" "$work/one" >"$work/out" 2>"$work/err" || status=$?
 [ "$status" -eq 1 ] && grep -q 'cannot read .*nowhere' "$work/err" && grep -q 'card 0 of node000' "$work/out" ||
-	fail "a folder that is missing: exit $status, $(cat "$work/err")"
+	fail "a missing folder: exit $status, $(cat "$work/err")"
 
 RANKTRACE_REPORT_KEEP=$work/kept RANKTRACE_REPORT_KEEP_MAX=1 RANKTRACE_REPORT_DIRS=$work/healthy:$work/one report --state-dir "$work/one" >/dev/null
 RANKTRACE_REPORT_KEEP=$work/kept RANKTRACE_REPORT_KEEP_MAX=1 RANKTRACE_REPORT_DIRS=$work/healthy \
 	"$build/libexec/ranktrace/report" --until '2026-11-21 07:00' >"$work/out"
-grep -q 'on 2 nodes' "$work/out" || fail "RANKTRACE_REPORT_DIRS is not taken"
+grep -q 'on 2 nodes' "$work/out" || fail "RANKTRACE_REPORT_DIRS is ignored"
 [ "$(ls "$work/kept")" = "$(printf '%s\n' latest.html latest.json latest.txt report-20261121T070000Z.{html,json,txt})" ] ||
 	fail "kept: $(ls "$work/kept")"
-cmp -s "$work/out" "$work/kept/latest.txt" || fail "latest.txt is another report"
+cmp -s "$work/out" "$work/kept/latest.txt" || fail "latest.txt differs from the output"
 echo PASS

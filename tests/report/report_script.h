@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Days made by hand, for the report's tests and for looking at it: stores of nodes with cards, in which ranks train,
- * some of them slowly, and of which some time was not watched. What is written follows from the script alone.
+ * Synthetic days, for the report's tests and for viewing: stores of nodes with cards and training ranks, some of them
+ * slow, with gaps in watching. Determined by the script alone.
  */
 #ifndef RANKTRACE_TESTS_REPORT_SCRIPT_H
 #define RANKTRACE_TESTS_REPORT_SCRIPT_H
@@ -27,20 +27,20 @@
 struct script_finding {
 	struct finding is;
 	int32_t node;
-	bool past; /* changes no row of the period */
+	bool past; /* leaves the rows of the period unchanged */
 };
 
 struct script {
-	const char *dir; /* one store, or with split a folder of stores */
+	const char *dir; /* a store, or with split a folder of stores */
 	bool split;
 	uint64_t until_ns, length_ns;
-	uint32_t nodes, cards; /* cards of a node */
-	uint32_t jobs;	       /* that the nodes are dealt out to */
+	uint32_t nodes, cards; /* cards per node */
+	uint32_t jobs;	       /* among which the nodes are divided */
 	uint64_t step_ns, sample_ns;
-	const char *job, *host; /* names begin so */
-	uint32_t stage_nodes;	/* every so many nodes writes stages; 0: none but those of findings */
-	uint32_t gap_node; /* was not watched from gap_since to gap_until, relative to the start; UINT32_MAX: all nodes
-			    */
+	const char *job, *host; /* prefixes of names */
+	uint32_t stage_nodes;	/* one node in `stage_nodes` writes stages; 0: only those of findings */
+	uint32_t gap_node;	/* unwatched from gap_since to gap_until, relative to the start; UINT32_MAX: all
+				 */
 	uint64_t gap_since_ns, gap_until_ns;
 	uint64_t drops;
 	size_t findings;
@@ -69,7 +69,7 @@ static inline void script_host(const struct script *script, uint32_t node, char 
 	snprintf(ret, 64, "%.40s%03u", script->host, node);
 }
 
-/* A finding of that card, begun so long before the end and so long; 0: still so. slow: 0.24 for 24 %. */
+/* A finding of the card that began ago_ns before the end and lasted lasted_ns; 0: open. slow: 0.24 for 24 %. */
 static inline struct finding *script_slow(struct script *script, enum finding_kind kind, enum finding_cause cause,
 	uint32_t node, int32_t card, uint64_t ago_ns, uint64_t lasted_ns, double slow)
 {
@@ -109,10 +109,10 @@ static inline struct finding *script_slow(struct script *script, enum finding_ki
 static inline void script_put_finding(struct store *store, const struct finding *f)
 {
 	char evidence[FINDING_JSON_BYTES];
-	struct finding told = *f;
+	struct finding complete = *f;
 
-	if (!told.sentence[0])
-		finding_write_sentence(&told);
+	if (!complete.sentence[0])
+		finding_write_sentence(&complete);
 	(void)finding_evidence_json(f, evidence, sizeof(evidence));
 	const struct row_findings row = {.kind = field_text(finding_kind_word(f->kind)),
 		.cause = field_text(finding_cause_word(f->cause)),
@@ -133,7 +133,7 @@ static inline void script_put_finding(struct store *store, const struct finding 
 		.cost_card_hours = field_real(f->cost_card_hours),
 		.others = field_text_if(f->others),
 		.evidence = field_text(evidence),
-		.sentence = field_text(told.sentence),
+		.sentence = field_text(complete.sentence),
 		.finding = field_int(f->id)};
 
 	store_put_findings(store, &row);
@@ -171,7 +171,7 @@ static inline void script_put_rank(struct store *store, const struct script *scr
 	store_put_ranks(store, &row);
 }
 
-/* The same for all that use it, so that a day is the same day again. */
+/* Shared by all users, so that a day is reproducible. */
 static inline double script_noise(uint64_t seed)
 {
 	seed ^= seed >> 33;
@@ -188,7 +188,7 @@ static inline bool script_holds(const struct script_finding *finding, uint64_t t
 	       (!finding->is.until_ns || time_ns < finding->is.until_ns);
 }
 
-/* How much longer the steps of the job take; a job that hangs has none, which is told as infinity. */
+/* Slowdown of the job's steps; infinity for a hung job. */
 static inline double script_slowness(const struct script *script, const char *job, uint64_t time_ns)
 {
 	double slow = 1;
@@ -203,7 +203,7 @@ static inline double script_slowness(const struct script *script, const char *jo
 	return slow;
 }
 
-/* What of its step a rank spends in a stage, more where it is slow because of that. */
+/* Part of the step that a rank spends in a stage; larger if the stage is the cause. */
 static inline double script_stage(
 	const struct script *script, const char *job, int32_t rank, const char *stage, double share, uint64_t time_ns)
 {
@@ -281,14 +281,14 @@ static inline void script_put_sample(
 	store_put_host_samples(store, &row);
 }
 
-/* Operations of communicators that a finding tells of, as long as it says that they were. */
+/* Operations of the finding's communicator, with the durations of its evidence. */
 static inline void script_put_operations(
 	struct store *store, const struct script *script, uint32_t node, uint32_t card, int64_t step, uint64_t time_ns)
 {
 	for (size_t i = 0; i < script->findings; i++) {
 		const struct finding *f = &script->finding[i].is;
-		double told = script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
-		double ns = told >= 0 && told < 1e15 ? told : 0;
+		double wanted_ns = script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
+		double ns = wanted_ns >= 0 && wanted_ns < 1e15 ? wanted_ns : 0;
 		const struct row_collectives row = {.rank = field_int(script_rank(script, node, card)),
 			.step = field_int(step),
 			.communicator = field_text(f->communicator),
@@ -327,7 +327,7 @@ static inline bool script_has_stages(const struct script *script, uint32_t node)
 	return script->stage_nodes && node % script->stage_nodes == 0;
 }
 
-/* One node's rows of one sample time. next_ns, step: of the job's next step. */
+/* Writes one node's rows of one sample time. next_ns, step: of the job's next step. */
 static inline void script_put_time(struct store *store, const struct script *script, uint32_t node, uint64_t time_ns,
 	uint64_t *next_ns, int64_t *step)
 {
@@ -378,7 +378,7 @@ static inline int script_open(const struct script *script, const char *folder, s
 	return store_open(&how, ret);
 }
 
-/* Nodes from first to last into one store. */
+/* Writes nodes first to last into one store. */
 static inline int script_write_nodes(const struct script *script, const char *folder, uint32_t first, uint32_t last)
 {
 	uint64_t since_ns = script->until_ns - script->length_ns, *next_ns = calloc(last - first + 1, sizeof(*next_ns));
@@ -406,7 +406,7 @@ static inline int script_write_nodes(const struct script *script, const char *fo
 	for (uint64_t time_ns = since_ns; r == 0 && time_ns < script->until_ns; time_ns += script->sample_ns) {
 		for (uint32_t node = first; node <= last; node++)
 			script_put_time(store, script, node, time_ns, &next_ns[node - first], &step[node - first]);
-		/* Seldom: each flush waits for the disk. */
+		/* Rarely: each flush waits for the disk. */
 		if ((time_ns - since_ns) / script->sample_ns % 15 == 14)
 			(void)store_flush(store, time_ns + script->sample_ns);
 	}
@@ -432,7 +432,7 @@ static inline int script_write(const struct script *script)
 	return 0;
 }
 
-/* A whole day of so many nodes with so many cards, healthy. */
+/* A healthy day of nodes with cards. */
 static inline struct script script_healthy(const char *folder, uint64_t until_ns, uint32_t nodes, uint32_t cards)
 {
 	return (struct script){
@@ -451,7 +451,7 @@ static inline struct script script_healthy(const char *folder, uint64_t until_ns
 	};
 }
 
-/* One card that computes slowly and was so on six of the days before, too: a card to replace. */
+/* One card with slow computing, also on six of the days before: to be replaced. */
 static inline void script_one_slow(struct script *script, uint32_t node, int32_t card, double slow)
 {
 	double ns = (double)script->step_ns;
@@ -465,7 +465,7 @@ static inline void script_one_slow(struct script *script, uint32_t node, int32_t
 				"forward", "ns", (0.30 + slow) * ns, 0.30 * ns, NULL);
 }
 
-/* Twelve findings of the day, of all kinds. */
+/* Twelve findings of all kinds. */
 static inline void script_twelve(struct script *script)
 {
 	uint64_t hour = SCRIPT_HOUR, minute = hour / 60;

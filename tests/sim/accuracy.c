@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How well verdicts are right, on simulated jobs: accuracy [--cases N] [--report] [--csv FILE] [--inject WORD] [--size
- * N]
+ * Accuracy of verdicts on simulated jobs: accuracy [--cases N] [--report] [--csv FILE] [--inject WORD] [--size N]
  * [--tier N] [--severity N] [--culprits N] [--seed SEED] [--largest N] [--markdown] [--verbose]
  *
- * N cases of each (injection, size, severity, tier, culprits) with seeds from 1, or from 1,000,001 with --report: what
- * is tuned is tuned on the first (or on others, --seed 2000001), what is told is of the second. Large sizes have fewer
- * (case_size.weight). Exits 1 if a goal is missed.
+ * N cases of each (injection, size, severity, tier, culprits). Seeds from 1 (or --seed 2000001) are for tuning, seeds
+ * from 1,000,001 (--report) for published results. Large sizes have fewer cases (case_size.weight). Exits 1 if a goal
+ * is missed.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -55,7 +54,7 @@ static int run_one(const struct choice *choice, const struct case_spec *spec)
 	return 0;
 }
 
-/* A case in `weight` of large sizes, spread over all: which, follows from its number. */
+/* Of large sizes one case in `weight` runs, selected by its number. */
 static int run_all(const struct choice *choice)
 {
 	uint64_t number = 0;
@@ -194,6 +193,6 @@ int main(int argc, char **argv)
 	compare_print(stdout, choice.markdown);
 	missed = table_goals(stdout, &fallen);
 	if (!choice.goals && fallen)
-		printf("%u are worse than they were\n", fallen);
+		printf("%u are worse than before\n", fallen);
 	return (choice.goals ? missed : fallen) ? 1 : 0;
 }

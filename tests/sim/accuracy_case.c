@@ -30,7 +30,7 @@ const struct case_kind case_kinds[SIM_INJECT_MAX] = {
 	[SIM_CLEAN] = {{0}, 1, false, false, FINDING_KIND_MAX, {CAUSE_UNKNOWN}},
 	[SIM_COMPUTE] = {RANK_SEVERITIES, true, true, FINDING_SLOW_RANK, {CAUSE_COMPUTE}},
 	[SIM_LAUNCH] = {RANK_SEVERITIES, true, true, FINDING_SLOW_RANK, {CAUSE_LAUNCH, CAUSE_HOST}},
-	[SIM_HOG] = {RANK_SEVERITIES, true, true, FINDING_SLOW_RANK, {CAUSE_PREEMPTION}},
+	[SIM_CONTENTION] = {RANK_SEVERITIES, true, true, FINDING_SLOW_RANK, {CAUSE_PREEMPTION}},
 	[SIM_THROTTLE] = {RANK_SEVERITIES, false, true, FINDING_SLOW_RANK, {CAUSE_THROTTLING}},
 	[SIM_FAULTS] = {RANK_SEVERITIES, false, true, FINDING_SLOW_RANK, {CAUSE_FAULTS}},
 	[SIM_GC] = {RANK_SEVERITIES, false, true, FINDING_SLOW_RANK, {CAUSE_GARBAGE_COLLECTION}},
@@ -59,7 +59,7 @@ bool case_makes_sense(const struct case_spec *spec)
 		return false;
 	if (spec->inject == SIM_STAGE && size->pp < 2)
 		return false;
-	/* What a rank's stages hold besides waits can be told of data parallelism only. */
+	/* Stages without operations separate own time from waits under data parallelism only. */
 	return spec->tier != FRAME_TIER_STAGES || spec->inject == SIM_CLEAN || (size->tp == 1 && size->pp == 1);
 }
 
@@ -97,7 +97,7 @@ static void make_noise(uint64_t *state, struct sim_options *ret)
 	ret->skew_ns = 10000000;
 }
 
-/* Two nodes that have a group in common. */
+/* Two nodes that share a group. */
 static void choose_pair(uint64_t *state, struct sim_options *ret)
 {
 	struct sim *sim = sim_new(ret);
@@ -116,7 +116,7 @@ static void choose_pair(uint64_t *state, struct sim_options *ret)
 	sim_free(sim);
 }
 
-/* One twice, or as many as half of those that it is compared with, whose median is then itself. */
+/* A duplicate, or half of its peers, whose median is then itself. */
 static bool is_too_many(const struct sim_options *o, uint32_t n)
 {
 	uint32_t stage = o->tp * o->dp, same = 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cases that verdicts are tried on: a kind of injection, a size, a severity, a tier and a seed, from which all else
- * follows. */
+/* Test cases for verdicts, determined by kind of injection, size, severity, tier and seed. */
 #ifndef RANKTRACE_SIM_ACCURACY_CASE_H
 #define RANKTRACE_SIM_ACCURACY_CASE_H
 
@@ -14,16 +13,16 @@
 struct case_size {
 	const char *name;
 	uint32_t tp, pp, dp, ep, chunks;
-	uint32_t weight; /* a case in so many is run */
+	uint32_t weight; /* one case in `weight` is run */
 };
 
 struct case_kind {
 	double severity[CASE_SEVERITIES_MAX];
 	unsigned severities;
-	bool several; /* two and three culprits too */
-	bool rank;    /* a rank is behind it, to be named */
+	bool several; /* also with two and three culprits */
+	bool rank;    /* a rank is the culprit */
 	enum finding_kind expected;
-	enum finding_cause cause[CASE_CAUSES_MAX]; /* each of them is right; UNKNOWN: no further one */
+	enum finding_cause cause[CASE_CAUSES_MAX]; /* accepted causes, ended by UNKNOWN */
 };
 
 struct case_spec {
@@ -36,11 +35,11 @@ struct case_spec {
 extern const struct case_size case_sizes[CASE_SIZES];
 extern const struct case_kind case_kinds[SIM_INJECT_MAX];
 
-/* Can there be such a case? */
+/* Whether the case is possible. */
 bool case_makes_sense(const struct case_spec *spec);
-/* Its run, and how many steps of it. */
+/* Options of its run; returns the number of steps. */
 unsigned case_options(const struct case_spec *spec, struct sim_options *ret);
-/* The class of frames in which it shows. */
+/* The class of step frames that show it. */
 enum frame_class case_class(const struct case_spec *spec);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sim/accuracy_compare.h"
 
-/* Sums over cases that both judged. */
+/* Sums over cases with a verdict of both. */
 struct both {
 	unsigned cases, required, culprits;
 	unsigned top, found, wrong;
@@ -82,7 +82,7 @@ void compare_print(FILE *out, bool markdown)
 	static const char *const tiers[FRAME_TIER_MAX] = {"stages", "host", "device"};
 	char name[40];
 
-	fprintf(out, "\nBeside sysTrace's rules, on the same cases (up to %d ranks)\n", YARDSTICK_RANKS_MAX);
+	fprintf(out, "\nCompared with sysTrace's rules, on the same cases (up to %d ranks)\n", YARDSTICK_RANKS_MAX);
 	head(out, "injection, from 10 %", markdown);
 	for (unsigned i = 0; i < SIM_INJECT_MAX; i++)
 		line(out, sim_inject_word(i), &by_inject[i], markdown);

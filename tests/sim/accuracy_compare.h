@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outcomes beside those of sysTrace's rules on the same cases. */
+/* Outcomes compared with sysTrace's rules on the same cases. */
 #ifndef RANKTRACE_SIM_ACCURACY_COMPARE_H
 #define RANKTRACE_SIM_ACCURACY_COMPARE_H
 

@@ -47,7 +47,7 @@ static void add(struct tally *tally, const struct outcome *o)
 void table_add(const struct case_spec *spec, const struct outcome *outcome)
 {
 	const struct case_kind *kind = &case_kinds[spec->inject];
-	bool told = spec->tier != FRAME_TIER_STAGES;
+	bool has_ops = spec->tier != FRAME_TIER_STAGES;
 
 	add(&by_kind[spec->inject][spec->severity], outcome);
 	add(&by_size[spec->size], outcome);
@@ -57,7 +57,7 @@ void table_add(const struct case_spec *spec, const struct outcome *outcome)
 		add(&of_clean, outcome);
 	else if (!kind->rank)
 		add(&of_others, outcome);
-	if (!kind->rank || !told)
+	if (!kind->rank || !has_ops)
 		return;
 	add(&by_culprits[spec->culprits], outcome);
 	if (spec->culprits == 1)
@@ -168,10 +168,10 @@ void table_print(FILE *out, bool as_markdown)
 
 void table_csv_head(FILE *out)
 {
-	fprintf(out,
-		"injection,excess,size,tier,culprits,seed,gain,told,required,named,top,all,causes,causes_right,right,"
-		"wrong,wrong_others,delay,"
-		"rank_days,detect_s,their_top,their_right,their_wrong,their_slow,seen\n");
+	fprintf(out, "injection,excess,size,tier,culprits,seed,gain,reported,required,named,top,all,causes,causes_"
+		     "right,right,"
+		     "wrong,wrong_others,delay,"
+		     "rank_days,detect_s,their_top,their_right,their_wrong,their_slow,seen\n");
 }
 
 void table_csv(FILE *out, const struct case_spec *spec, const struct outcome *o)
@@ -179,7 +179,7 @@ void table_csv(FILE *out, const struct case_spec *spec, const struct outcome *o)
 	fprintf(out, "%s,%.2f,%s,%s,%u,%llu,%.4f,%.4f,%d,%d,%d,%d,%u,%u,%u,%u,%u,%.0f,%.4f,%.3f,%d,%u,%u,%d,\"%s\"\n",
 		sim_inject_word(spec->inject), case_kinds[spec->inject].severity[spec->severity],
 		case_sizes[spec->size].name, finding_tier_word(spec->tier), spec->culprits,
-		(unsigned long long)spec->seed, o->gain, o->told, o->required, o->named, o->top, o->all, o->causes,
+		(unsigned long long)spec->seed, o->gain, o->reported, o->required, o->named, o->top, o->all, o->causes,
 		o->causes_right, o->right, o->wrong, o->wrong_others, o->delay, o->rank_days, o->detect_s,
 		o->theirs.top, o->theirs.right, o->theirs.wrong, o->theirs.slow, o->seen);
 }
@@ -192,7 +192,7 @@ unsigned table_goals(FILE *out, unsigned *ret_fallen)
 	const struct {
 		const char *what;
 		double seen, goal;
-		double floor; /* what the short set, of few cases, holds too: worse than that is a step back */
+		double floor; /* bound of the short set; worse is a regression */
 		bool below;
 	} goals[] = {
 		{"top-1, one culprit of 10 % and more", part(of_ranks.top, of_ranks.required), 0.99, 0.99, false},

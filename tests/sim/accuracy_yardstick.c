@@ -9,7 +9,7 @@
 #define STEPS_MAX 256
 #define METRICS 3
 
-/* Of systrace_metrics, in their order there. */
+/* Indices of systrace_metrics. */
 static const struct {
 	unsigned metric;
 	uint16_t op;
@@ -23,7 +23,7 @@ struct series {
 struct yardstick {
 	const struct case_spec *spec;
 	const struct sim_options *options;
-	enum comm_kind kind; /* of the groups looked at */
+	enum comm_kind kind; /* of the groups compared */
 	size_t ranks, steps;
 	double ms[STEPS_MAX];
 	size_t onset;	       /* index in ms */
@@ -133,7 +133,7 @@ static void judge_comm(struct yardstick *yardstick, uint32_t comm, unsigned k)
 		yardstick->accused[rank[i]] |= abnormal[i];
 }
 
-/* In its favour: any rank of a bad node, or of a stage with more work, is right. */
+/* In its favour: any rank of a slow node, or of a stage with more work, counts as right. */
 static bool is_right(const struct yardstick *yardstick, uint32_t rank)
 {
 	const struct sim_options *o = yardstick->options;

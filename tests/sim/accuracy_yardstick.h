@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same case through sysTrace's rules (tests/yardstick/systrace_rules.h): the step times of a rank through its step
- * rule, and of the groups that it looks at (data groups where there is no tensor parallelism, tensor groups else) the
- * durations of all-gathers, reduce-scatters and all-reduces through its rules for slow ranks, over the whole run at
- * once. Its rules rank nobody: top is where all culprits are accused, and nobody else.
+ * The same case through sysTrace's rules (tests/yardstick/systrace_rules.h): step times of a rank through its step
+ * rule; durations of all-gathers, reduce-scatters and all-reduces through its rules for slow ranks, over the whole run
+ * at once, of tensor groups or, without tensor parallelism, data groups. Its rules do not order ranks: top means that
+ * exactly the culprits are named.
  */
 #ifndef RANKTRACE_SIM_ACCURACY_YARDSTICK_H
 #define RANKTRACE_SIM_ACCURACY_YARDSTICK_H
 
 #include "tests/sim/accuracy_case.h"
 
-#define YARDSTICK_RANKS_MAX 1024 /* its operations are all kept: larger jobs are left out */
+#define YARDSTICK_RANKS_MAX 1024 /* all operations are in memory: larger jobs are skipped */
 
 struct yardstick_outcome {
-	bool judged;	       /* it is small enough */
-	bool slow;	       /* the step rule says so from the onset on */
-	unsigned right, wrong; /* ranks accused */
+	bool judged;	       /* the job is small enough */
+	bool slow;	       /* the step rule detects it after the onset */
+	unsigned right, wrong; /* ranks named */
 	bool top;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulator's life. */
+/* The simulator's creation, steps and end. */
 #include <stdlib.h>
 
 #include "tests/sim/sim_internal.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was, as a frame: records in the order of their starts, some of them lost; what the host's counters say. */
+/* Generates the frame: records by start, some of them lost, and host counters. */
 #include <stdio.h>
 
 #include "tests/sim/sim_internal.h"
@@ -33,7 +33,7 @@ static void host_of(const struct sim *sim, uint32_t r, struct frame_rank *ret)
 	};
 	if (!o->host_known)
 		return;
-	/* Who waits for others sleeps, on the CPU; hosts of devices spin. */
+	/* Waiting ranks sleep on the CPU tier; hosts of devices spin. */
 	if (sim_device(sim))
 		host->cpu_ns = (uint64_t)((double)ret->step_ns * (0.75 + 0.05 * u)) -
 			       (late < ret->step_ns / 2 ? late : ret->step_ns / 2);
@@ -44,7 +44,7 @@ static void host_of(const struct sim *sim, uint32_t r, struct frame_rank *ret)
 	host->major_faults = (uint64_t)(3 * u);
 	if (sim_device(sim))
 		host->launch_gap_ns = (uint64_t)rank->gap_ns;
-	if (o->inject == SIM_HOG && late) {
+	if (o->inject == SIM_CONTENTION && late) {
 		host->run_delay_ns += late;
 		host->preemptor_ns = late;
 		host->preemptor_pid = 4711;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong, and for whom; and the noise of what is not. */
+/* The injected fault and its ranks; noise of the others. */
 #include <math.h>
 
 #include "tests/sim/sim_internal.h"
 #include "tests/sim/sim_random.h"
 
-#define COMPILING 3.0	    /* first steps take so many times as long */
+#define COMPILING 3.0	    /* factor of first steps */
 #define CHECKPOINT_PART 0.5 /* of a step */
 #define LOAD_PART 0.01
 #define PAUSE_PART 0.1
@@ -14,7 +14,7 @@ static const char *const words[SIM_INJECT_MAX] = {
 	[SIM_CLEAN] = "clean",
 	[SIM_COMPUTE] = "compute",
 	[SIM_LAUNCH] = "launch",
-	[SIM_HOG] = "hog",
+	[SIM_CONTENTION] = "contention",
 	[SIM_THROTTLE] = "throttle",
 	[SIM_FAULTS] = "faults",
 	[SIM_GC] = "gc",
@@ -49,7 +49,7 @@ static bool spans_nodes(const struct sim_group *group)
 	return sim_node(group->first) != sim_node((uint32_t)last);
 }
 
-/* At the onset: what goes over the bad link takes longer from now on. */
+/* At the onset: transfers over the slow link take longer from now on. */
 void sim_links(struct sim *sim)
 {
 	const struct sim_options *o = &sim->options;
@@ -70,7 +70,7 @@ static uint32_t some_instr(const struct sim *sim, const struct sim_rank *rank, u
 	return (uint32_t)(random % sim->program[rank->stage].instrs);
 }
 
-/* 1, give or take `most`; exactly 1 in a run without noise. */
+/* 1 +- `most`; exactly 1 in a run without noise. */
 static double about_one(const struct sim *sim, uint32_t r, uint32_t what, double most)
 {
 	return sim->options.jitter > 0 ? 1 + most * (2 * sim_uniform(sim_hash2(sim->key, r, what)) - 1) : 1;
@@ -109,12 +109,12 @@ static void accuse(struct sim *sim, struct sim_rank *rank)
 		rank->compute *= 1 + x;
 		break;
 	case SIM_LAUNCH:
-	case SIM_HOG:
+	case SIM_CONTENTION:
 	case SIM_THROTTLE:
 	case SIM_FAULTS:
 		rank->late = x;
 		break;
-	case SIM_GC: /* allocations of the first forward set it off */
+	case SIM_GC: /* triggered by allocations of the first forward */
 		rank->pause_ns += (int64_t)(lump * about_one(sim, (uint32_t)(rank - sim->rank), 5, 0.2));
 		rank->pause_at = 0;
 		break;
@@ -145,7 +145,7 @@ void sim_inject_step(struct sim *sim)
 	}
 }
 
-/* How long the device has to do with a piece, noise and injection in it. */
+/* Device time of a piece, with noise and injection. */
 double sim_work(const struct sim *sim, const struct sim_rank *rank, const struct sim_instr *instr)
 {
 	const struct sim_options *o = &sim->options;

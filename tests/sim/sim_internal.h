@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulator's files share. */
+/* Shared by the simulator's files. */
 #ifndef RANKTRACE_SIM_INTERNAL_H
 #define RANKTRACE_SIM_INTERNAL_H
 
@@ -7,13 +7,13 @@
 
 #define SIM_NO_SLOT UINT16_MAX
 #define SIM_BUCKETS_MAX 64
-#define SIM_NO_STAGE UINT8_MAX /* time of a step that no stage names */
+#define SIM_NO_STAGE UINT8_MAX /* step time outside of stages */
 
 enum sim_do {
 	SIM_DO_LOAD,
 	SIM_DO_COMPUTE,
 	SIM_DO_COLLECTIVE, /* the computing waits for it */
-	SIM_DO_BUCKET,	   /* gradients, on a queue of their own */
+	SIM_DO_BUCKET,	   /* gradients, on a separate queue */
 	SIM_DO_BUCKETS,	   /* wait for these */
 	SIM_DO_SEND,
 	SIM_DO_SENDS, /* wait for these */
@@ -25,7 +25,7 @@ enum sim_do {
 	SIM_DO_END
 };
 
-/* Over what a collective is. */
+/* Scope of a collective. */
 enum sim_over { SIM_OVER_TENSOR, SIM_OVER_DATA, SIM_OVER_EXPERT, SIM_OVER_LANE, SIM_OVER_WORLD, SIM_OVER_MAX };
 
 enum sim_op {
@@ -40,9 +40,9 @@ enum sim_op {
 struct sim_instr {
 	uint8_t what;	  /* enum sim_do */
 	uint8_t over;	  /* enum sim_over */
-	uint8_t stage;	  /* enum stage_kind that its time is of */
+	uint8_t stage;	  /* enum stage_kind of its time */
 	uint8_t backward; /* direction of point to point */
-	uint16_t slot;	  /* of its record among its rank's, SIM_NO_SLOT */
+	uint16_t slot;	  /* of its record within the rank, or SIM_NO_SLOT */
 	uint16_t micro_batch;
 	uint32_t group; /* the first of its groups */
 	double work_ns;
@@ -59,16 +59,16 @@ struct sim_group {
 	uint32_t first; /* rank */
 	int32_t stride; /* to the next member */
 	uint32_t members;
-	uint16_t slot[2]; /* of the first's record (the sender's), of the others' */
+	uint16_t slot[2]; /* of the first member's (sender's) record, of the others' */
 	bool bucket, backward;
-	double transfer_ns; /* the links' state is in it */
+	double transfer_ns; /* includes the links' state */
 	/* of the step */
 	uint32_t arrived;
 	int64_t ready_ns;
 };
 
 struct sim_rank {
-	int64_t device_ns, host_ns, told_ns; /* queue of computing; host; up to where stages have been told */
+	int64_t device_ns, host_ns, stage_end_ns; /* computing queue; host; end of the accounted stages */
 	int64_t start_ns;
 	uint32_t pc;
 	bool blocked;
@@ -76,17 +76,17 @@ struct sim_rank {
 	int64_t bucket_free_ns;
 	uint32_t sends_posted, sends_done;
 	int64_t sent_ns[2];
-	uint32_t stage, d, t; /* where it is */
-	double speed;	      /* for ever */
+	uint32_t stage, d, t; /* position in the job */
+	double speed;	      /* constant */
 	double drift;	      /* now */
 	/* the injection, of this step */
-	double compute; /* factor */
-	double late;	/* its host needs so much more than a piece's work, as a part of it; 0: it is well */
+	double compute;				  /* factor */
+	double late;				  /* additional host time as a part of a piece's work; 0: healthy */
 	int64_t pause_ns, load_ns, checkpoint_ns; /* added */
-	uint32_t pause_at;			  /* piece of computing before which it pauses */
+	uint32_t pause_at;			  /* pauses before this piece of computing */
 	int64_t gap_ns;				  /* longest launch */
-	int64_t late_ns;			  /* of its host, added in all */
-	int64_t busy_ns;			  /* of its CPU, where it computes there */
+	int64_t late_ns;			  /* total added to its host */
+	int64_t busy_ns;			  /* CPU time, if it computes on the CPU */
 };
 
 struct sim {
@@ -96,7 +96,7 @@ struct sim {
 	uint64_t key;		     /* of the step's random numbers */
 	double piece_ns;	     /* forward computing of a group of layers */
 	double nominal_ns;	     /* of a step */
-	struct sim_program *program; /* one a stage */
+	struct sim_program *program; /* one per stage */
 	uint32_t slots_max;
 	struct sim_group *group;
 	struct frame_group *frame_group;
@@ -106,12 +106,12 @@ struct sim {
 	uint32_t comm_base[SIM_OVER_MAX];
 	uint32_t *p2p; /* first group of (direction, virtual boundary, micro-batch) */
 	struct sim_rank *rank;
-	struct frame_op *op;  /* slots_max a rank; duration 0: not done */
-	int64_t *bucket_post; /* SIM_BUCKETS_MAX a rank */
+	struct frame_op *op;  /* slots_max per rank; duration 0: not done */
+	int64_t *bucket_post; /* SIM_BUCKETS_MAX per rank */
 	struct frame_op *out;
 	struct frame_rank *frame_rank;
 	struct frame_who *who;
-	uint32_t *work; /* ranks that can go on */
+	uint32_t *work; /* runnable ranks */
 	size_t works;
 	struct frame frame;
 };
@@ -123,13 +123,13 @@ int64_t sim_groups_new(
 uint32_t sim_group_of(const struct sim *sim, const struct sim_instr *instr, const struct sim_rank *rank);
 /* sim_program.c */
 int sim_programs(struct sim *sim);
-/* sim_inject.c: what the injection does in this step. */
+/* sim_inject.c: effects of the injection in this step. */
 void sim_links(struct sim *sim);
 void sim_inject_step(struct sim *sim);
 double sim_work(const struct sim *sim, const struct sim_rank *rank, const struct sim_instr *instr);
 bool sim_checkpoint_step(const struct sim_options *options, uint64_t step);
 bool sim_evaluation_step(const struct sim_options *options, uint64_t step);
-/* sim_run.c: all ranks through their programs. */
+/* sim_run.c: runs all ranks' programs. */
 void sim_run(struct sim *sim);
 /* sim_frame.c */
 void sim_frame(struct sim *sim);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is where: ranks, nodes, communicators, and the groups of each instruction. */
+/* Layout of ranks, nodes, communicators, and the groups of each instruction. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ uint32_t sim_node(uint32_t rank)
 	return rank / SIM_NODE_RANKS;
 }
 
-/* How many groups there are side by side in a stage. */
+/* Number of parallel groups in a stage. */
 static uint32_t abreast(const struct sim *sim, enum sim_over over)
 {
 	const struct sim_options *o = &sim->options;
@@ -52,7 +52,7 @@ static uint32_t members_of(const struct sim *sim, enum sim_over over)
 	return count[over];
 }
 
-/* Which of them a rank is in. */
+/* The rank's group among them. */
 static uint32_t which(const struct sim *sim, enum sim_over over, const struct sim_rank *rank)
 {
 	switch (over) {
@@ -92,7 +92,7 @@ static void place_group(const struct sim *sim, struct sim_group *group, enum sim
 		group->first = base + i / tp * sim->options.ep * tp + i % tp;
 		group->stride = (int32_t)tp;
 		break;
-	case SIM_OVER_LANE: /* a pair of it: the caller says where to */
+	case SIM_OVER_LANE: /* a pair of it, given by the caller */
 		group->first = base + i;
 		group->stride = (int32_t)(sim->options.dp * tp);
 		group->members = 2;

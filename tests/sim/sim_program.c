@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ranks of a pipeline stage do in a step: 1F1B, interleaved where a rank has several chunks of the model. */
+/* The program of a pipeline stage's ranks in a step: 1F1B, interleaved if a rank has several chunks of the model. */
 #include <stdlib.h>
 
 #include "tests/sim/sim_internal.h"
@@ -89,7 +89,7 @@ static void add_p2p(struct build *build, bool send, bool backward, uint32_t boun
 		sim->group[first + i].slot[send ? 0 : 1] = instr->slot;
 }
 
-/* Pairs are made before the programs, as two stages have to name the same. */
+/* Pairs are created before the programs: two stages refer to the same pair. */
 static int make_pairs(struct sim *sim)
 {
 	uint32_t pp = sim->options.pp, all = pp * sim->options.chunks, lanes = sim->options.dp * sim->options.tp;
@@ -130,7 +130,7 @@ static void add_bucket(struct build *build)
 		o->sharded ? SIM_OP_REDUCE_SCATTER : SIM_OP_ALL_REDUCE, BUCKET_PART);
 }
 
-/* One chunk's forward or backward of a micro-batch, with what comes in before it and goes out after it. */
+/* One chunk's forward or backward of a micro-batch, with its receives and sends. */
 static void add_piece(struct build *build, bool backward, uint32_t chunk, uint32_t micro_batch)
 {
 	struct sim *sim = build->sim;
@@ -221,7 +221,7 @@ static int make_program(struct sim *sim, uint32_t stage)
 	return build.failed ? -1 : 0;
 }
 
-/* All stages take part in the same ones. The barrier's group is the last: it is left out of frames that have none. */
+/* Shared by all stages. The barrier's group is the last, so that frames without it can omit it. */
 static int make_world(struct sim *sim)
 {
 	for (unsigned barrier = 0; barrier < 2; barrier++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All ranks through their programs. A rank runs until it has to wait for others; the last to come to a group sets it
- * going and wakes who waited. Nothing depends on the order in which ranks are taken: times are maxima and sums.
+ * Runs all ranks' programs. A rank runs until it waits for others; the last to enter a group starts it and wakes the
+ * waiting ranks. The result does not depend on the order of ranks: times are maxima and sums.
  */
 #include "tests/sim/sim_internal.h"
 #include "tests/sim/sim_random.h"
 
-#define LAUNCH_PART 0.3 /* what launching a piece costs the host, as a part of its work on the device */
+#define LAUNCH_PART 0.3 /* host time to launch a piece, as a part of its device time */
 
 static void arrive(struct sim *sim, uint32_t r, uint32_t g, uint16_t slot, int64_t begin_ns, int64_t ready_ns);
 
@@ -15,16 +15,16 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* What has passed since the last time is of that stage. */
-static void tell(struct sim *sim, uint32_t r, uint8_t stage)
+/* Accounts the time since the last call to the stage. */
+static void sim_account_stage(struct sim *sim, uint32_t r, uint8_t stage)
 {
 	struct sim_rank *rank = &sim->rank[r];
 
 	if (!sim_device(sim))
 		rank->host_ns = rank->device_ns;
-	if (stage < STAGE_KIND_MAX && rank->host_ns > rank->told_ns)
-		sim->frame_rank[r].stage_ns[stage] += (uint64_t)(rank->host_ns - rank->told_ns);
-	rank->told_ns = later(rank->told_ns, rank->host_ns);
+	if (stage < STAGE_KIND_MAX && rank->host_ns > rank->stage_end_ns)
+		sim->frame_rank[r].stage_ns[stage] += (uint64_t)(rank->host_ns - rank->stage_end_ns);
+	rank->stage_end_ns = later(rank->stage_end_ns, rank->host_ns);
 }
 
 static void host_waits(struct sim_rank *rank)
@@ -32,7 +32,7 @@ static void host_waits(struct sim_rank *rank)
 	rank->host_ns = later(rank->host_ns, rank->device_ns);
 }
 
-/* Both the host and, where it is the same, the computing. */
+/* Time of the host and, on the CPU, of computing. */
 static void host_spends(struct sim *sim, struct sim_rank *rank, int64_t ns)
 {
 	if (sim_device(sim))
@@ -60,7 +60,7 @@ static void compute(struct sim *sim, uint32_t r, const struct sim_instr *instr)
 
 	pause_rank(sim, r);
 	if (sim_device(sim)) {
-		/* The device begins with the first kernel and is done when it has the last and has done its work. */
+		/* The device begins with the first kernel, and ends once it has the last one and its work is done. */
 		int64_t launch = (int64_t)(LAUNCH_PART * (double)work), begin = later(rank->device_ns, rank->host_ns);
 
 		if (rank->late > 0)
@@ -82,7 +82,7 @@ static void next(struct sim *sim, uint32_t r)
 	sim->work[sim->works++] = r;
 }
 
-/* Gradients' queue: one after the other. */
+/* The gradients' queue is sequential. */
 static void begin_bucket(struct sim *sim, uint32_t r)
 {
 	struct sim_rank *rank = &sim->rank[r];
@@ -130,7 +130,7 @@ static void send_done(struct sim *sim, uint32_t r, uint16_t slot, bool backward,
 	struct sim_rank *rank = &sim->rank[r];
 	struct frame_op *op = record_of(sim, r, slot);
 
-	/* On a device a send is behind the one before it. */
+	/* On a device sends are sequential. */
 	if (sim_device(sim) && rank->sent_ns[backward] > op->start_ns && rank->sent_ns[backward] < done_ns)
 		op->start_ns = rank->sent_ns[backward];
 	op->duration_ns = (uint64_t)(done_ns - op->start_ns);
@@ -162,7 +162,7 @@ static void member_done(
 	rank->device_ns = done_ns;
 	if (p2p)
 		host_waits(rank);
-	tell(sim, r, instr->stage);
+	sim_account_stage(sim, r, instr->stage);
 	rank->pc++;
 	next(sim, r);
 }
@@ -209,7 +209,7 @@ static void post(struct sim *sim, uint32_t r, const struct sim_instr *instr)
 	arrive(sim, r, sim_group_of(sim, instr, rank), instr->slot, rank->device_ns, rank->device_ns);
 }
 
-/* Waits for what was posted; false: it is not over. */
+/* Waits for posted operations; false: not complete. */
 static bool posted_over(struct sim_rank *rank, bool sends)
 {
 	if (sends ? !sends_over(rank) : rank->buckets_done != rank->buckets_posted) {
@@ -240,7 +240,7 @@ static bool go(struct sim *sim, uint32_t r)
 		if (!rank->checkpoint_ns)
 			break;
 		host_waits(rank);
-		tell(sim, r, SIM_NO_STAGE);
+		sim_account_stage(sim, r, SIM_NO_STAGE);
 		host_spends(sim, rank, rank->checkpoint_ns);
 		break;
 	case SIM_DO_EVALUATE:
@@ -268,10 +268,10 @@ static bool go(struct sim *sim, uint32_t r)
 	default:
 		host_waits(rank);
 		rank->device_ns = later(rank->device_ns, rank->host_ns);
-		tell(sim, r, instr->stage);
+		sim_account_stage(sim, r, instr->stage);
 		return false;
 	}
-	tell(sim, r, instr->stage);
+	sim_account_stage(sim, r, instr->stage);
 	rank->pc++;
 	return true;
 }
@@ -286,7 +286,7 @@ static void begin_step(struct sim *sim)
 		for (uint32_t i = 0; i < sim->slots_max; i++)
 			record_of(sim, r, (uint16_t)i)->duration_ns = 0;
 		sim->frame_rank[r] = (struct frame_rank){.here = true};
-		rank->host_ns = rank->told_ns = rank->start_ns = rank->device_ns;
+		rank->host_ns = rank->stage_end_ns = rank->start_ns = rank->device_ns;
 		rank->pc = rank->buckets_posted = rank->buckets_begun = rank->buckets_done = 0;
 		rank->sends_posted = rank->sends_done = 0;
 		next(sim, r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulator against what theory says of it. */
+/* Compares the simulator with theory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void shape(uint32_t tp, uint32_t pp, uint32_t dp, uint32_t chunks, uint32
 	options.layers = pp > 1 ? 1 : 8;
 }
 
-/* The frame of step n of a new run; the run is the caller's. */
+/* The frame of step n of a new run, which the caller frees. */
 static const struct frame *run_to(struct sim **ret, unsigned n)
 {
 	const struct frame *frame = NULL;
@@ -45,7 +45,7 @@ static void assert_about(double value, double expected, double by)
 		fail_msg("%g is not within %g of %g", value, by, expected);
 }
 
-/* Every member of every group has its record, all of them end together, and those of a rank are in order. */
+/* Every member of every group has a record, with equal ends, in order within a rank. */
 static void assert_whole(const struct frame *frame, bool device)
 {
 	uint32_t *count = calloc(frame->groups + 1, sizeof(*count));
@@ -181,7 +181,7 @@ static void the_slow_rank_is_the_one_that_does_not_wait(void **state)
 	sim_free(sim);
 }
 
-/* The part of the pipeline's time that the first stage stands still for. */
+/* The idle part of the first stage's pipeline time. */
 static double bubble(void)
 {
 	double piece, step, own;
@@ -237,7 +237,7 @@ static void late_hosts_and_pauses_cost_what_they_take(void **state)
 		enum frame_class class;
 	} cases[] = {
 		{SIM_LAUNCH, 0.9, FRAME_TRAIN},
-		{SIM_HOG, 0.9, FRAME_TRAIN},
+		{SIM_CONTENTION, 0.9, FRAME_TRAIN},
 		{SIM_LOADER, 1, FRAME_TRAIN},
 		{SIM_GC, 1, FRAME_TRAIN},
 		{SIM_CHECKPOINT, 1, FRAME_CHECKPOINT},
@@ -317,7 +317,7 @@ static void the_same_seed_is_the_same_run(void **state)
 	one = digest();
 	assert_true(one == digest());
 	options.skew_ns = 10000000;
-	assert_true(one == digest()); /* clocks of nodes do not matter */
+	assert_true(one == digest()); /* independent of nodes' clocks */
 	options.seed = 2;
 	assert_true(one != digest());
 }

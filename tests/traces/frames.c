@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define NS 1e9
-#define STEP_GAP_NS 60000000000ULL /* the traces do not tell when their steps were: far enough apart */
+#define STEP_GAP_NS 60000000000ULL /* the traces lack step times: steps are far apart */
 
 struct frames {
 	const struct trace *trace;
@@ -125,7 +125,7 @@ static uint32_t group_of(struct frames *frames, const struct trace_op *op)
 	return *group;
 }
 
-/* One rank's operations of the step, in the order of their starts. */
+/* One rank's operations of the step, by start. */
 static void add_rank(struct frames *frames, const struct trace_op *op, size_t ops, size_t step)
 {
 	uint32_t index = trace_worker(frames->trace, op);

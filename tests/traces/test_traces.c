@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Real jobs with a known fault (data/README.md). AR: the worker of stage 0 and data-parallel rank 0 is slow. ST: the
- * last pipeline stage has too much to do. What the authors' own what-if says of them is found again with our replay,
- * and the detectors name the slow worker of AR in every step, and in ST nobody.
+ * last pipeline stage is overloaded. Our replay reproduces the authors' what-if results; the detectors name the slow
+ * worker of AR in every step, and no rank of ST.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -19,9 +19,9 @@
 #include "tests/traces/trace.h"
 #include "tests/traces/whatif.h"
 
-#define OF_AUTHORS 0.02	    /* so far from their figures at most: of quotients the part, of shares the difference */
-#define WINDOW 5	    /* steps that the detector needs */
-#define IMBALANCE_WINDOW 11 /* steps before it can be told: 12 of 16 must show it */
+#define OF_AUTHORS 0.02	    /* tolerance to the authors' figures: relative of quotients, absolute of shares */
+#define WINDOW 5	    /* steps until the detector reports */
+#define IMBALANCE_WINDOW 11 /* steps before it is reported: 12 of 16 must show it */
 #define STEPS_MAX 64
 #define RANKS_MAX 64
 
@@ -88,7 +88,7 @@ struct said {
 	uint32_t times[RANKS_MAX]; /* confirmed, of each rank */
 	bool now[RANKS_MAX];	   /* in this step */
 	uint32_t of_nobody;
-	double slowdown; /* the last one said */
+	double slowdown; /* of the last verdict */
 };
 
 static void hear(void *arg, const struct verdict *verdict)
@@ -107,7 +107,7 @@ static void hear(void *arg, const struct verdict *verdict)
 	said->slowdown = verdict->finding.slowdown;
 }
 
-/* What the detector says of the trace; of slow: in each step of which it says so. */
+/* Verdicts of the detector on the trace; of slow: in every step. */
 static void judge(const struct detector *detector, struct trace *trace, struct said *said, bool *slow, uint32_t of)
 {
 	struct detect_options options = {.slow_ratio = 1.05,
@@ -174,7 +174,7 @@ static void a_stage_with_too_much_accuses_nobody(void **state)
 	trace_free(trace);
 }
 
-/* Where it stands out by self time, and what the step would be without it: in every single step. */
+/* In every step: where its self time deviates, and the step time without it. */
 static void one_rank_stands_out_and_costs(void **state)
 {
 	struct trace *trace = of_file("AR");
@@ -217,7 +217,7 @@ static void one_rank_stands_out_and_costs(void **state)
 	trace_free(trace);
 }
 
-/* Transfers that are much longer in AR cost nothing: another rank is what the others wait for. */
+/* Much longer transfers in AR cost nothing: the others wait for another rank. */
 static void no_communicator_is_blamed(void **state)
 {
 	static const char *const names[] = {"AR", "ST"};
@@ -234,7 +234,7 @@ static void no_communicator_is_blamed(void **state)
 	}
 }
 
-static void too_much_is_told_of_the_stage_alone(void **state)
+static void imbalance_names_the_stage_alone(void **state)
 {
 	static const char *const names[] = {"AR", "ST"};
 	bool slow[STEPS_MAX];
@@ -245,7 +245,7 @@ static void too_much_is_told_of_the_stage_alone(void **state)
 		struct said said;
 
 		judge(&imbalance_detector, trace, &said, slow, 0);
-		printf("%s imbalance told in %u of %zu steps\n", names[n], said.of_nobody, trace->steps);
+		printf("%s imbalance reported in %u of %zu steps\n", names[n], said.of_nobody, trace->steps);
 		for (size_t r = 0; r < RANKS_MAX; r++)
 			assert_int_equal(said.times[r], 0);
 		if (n == 0)
@@ -265,7 +265,7 @@ int main(void)
 		cmocka_unit_test(the_slow_worker_is_named_in_every_step),
 		cmocka_unit_test(a_stage_with_too_much_accuses_nobody),
 		cmocka_unit_test(no_communicator_is_blamed),
-		cmocka_unit_test(too_much_is_told_of_the_stage_alone),
+		cmocka_unit_test(imbalance_names_the_stage_alone),
 	};
 
 	return cmocka_run_group_tests_name("straggler", tests, NULL, NULL);

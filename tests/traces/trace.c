@@ -136,7 +136,7 @@ uint32_t trace_worker(const struct trace *trace, const struct trace_op *op)
 	return op->stage * trace->dps + op->dp;
 }
 
-/* Of a point-to-point operation the type and the stage of its sender. */
+/* Type and stage of a point-to-point operation's sender. */
 uint32_t trace_group(const struct trace *trace, const struct trace_op *op)
 {
 	uint32_t type = op->type, stage = op->stage, dp = op->dp;

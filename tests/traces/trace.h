@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Traces of real jobs as StragglerAnalysis publishes them (data/README.md): every operation of one rank a tensor group,
- * some of the job's steps. Times are seconds of one clock, that of each step's own.
+ * Traces of real jobs published by StragglerAnalysis (data/README.md): every operation of one rank per tensor group,
+ * some of the job's steps. Times are seconds of a clock per step.
  */
 #ifndef RANKTRACE_TRACES_TRACE_H
 #define RANKTRACE_TRACES_TRACE_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* TRACE_TYPE(id, name, kind). In the order of the names. */
+/* TRACE_TYPE(id, name, kind). Sorted by name. */
 #define TRACE_TYPES \
 	TRACE_TYPE(BACKWARD_COMPUTE, "backward-compute", COMPUTE) \
 	TRACE_TYPE(BACKWARD_RECV, "backward-recv", P2P) \
@@ -32,10 +32,10 @@ enum trace_type {
 		TRACE_TYPE_MAX
 };
 
-/* Who takes part. */
+/* Participants. */
 enum trace_kind {
-	TRACE_KIND_COMPUTE, /* nobody else */
-	TRACE_KIND_TENSOR,  /* ranks that the trace has not */
+	TRACE_KIND_COMPUTE, /* only the rank */
+	TRACE_KIND_TENSOR,  /* ranks missing in the trace */
 	TRACE_KIND_P2P,	    /* the next or the previous pipeline stage */
 	TRACE_KIND_EDGES,   /* the first and the last stage of the same data-parallel rank */
 	TRACE_KIND_DATA,    /* the same stage of all data-parallel ranks */
@@ -58,13 +58,12 @@ struct trace {
 
 const char *trace_type_name(enum trace_type type);
 enum trace_kind trace_type_kind(enum trace_type type);
-/* NULL, and a line on stderr: cannot be read. */
+/* NULL and a message on stderr: unreadable. */
 struct trace *trace_read(const char *path);
 struct trace *trace_free(struct trace *trace);
 /* 0 to dps * stages - 1: stage by stage. */
 uint32_t trace_worker(const struct trace *trace, const struct trace_op *op);
-/* A number that all operations of a group have in common and no others of the step, below trace_groups(); its members.
- */
+/* Number of the operation's group, unique in the step and below trace_groups(); its members. */
 uint32_t trace_group(const struct trace *trace, const struct trace_op *op);
 uint32_t trace_groups(const struct trace *trace);
 uint32_t trace_members(const struct trace *trace, const struct trace_op *op);

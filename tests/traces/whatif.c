@@ -11,9 +11,9 @@
 
 #define NS 1e9
 #define EDGES_PER_OP 6
-#define SKEW_S 0.01 /* a transfer that ends so long before it could begin is of clocks that do not agree */
+#define SKEW_S 0.01 /* a transfer that ends this long before its begin has unsynchronized clocks */
 
-/* Whose lengths are those of the trace; the others' are ideal. */
+/* Operations with lengths of the trace; the others' are ideal. */
 struct choice {
 	bool (*as_is)(const struct trace_op *op, const struct choice *choice);
 	uint32_t dp, stage;
@@ -51,7 +51,7 @@ static bool not_of_worker(const struct trace_op *op, const struct choice *choice
 
 struct study {
 	const struct trace *trace;
-	double *length_s; /* of each operation */
+	double *length_s; /* by operation */
 	double ideal_s[TRACE_TYPE_MAX];
 	double *latest_s; /* of each group of a step: its latest start */
 	uint32_t *group;  /* of each group of a step: its index in the replay */
@@ -119,7 +119,7 @@ static int find_ideals(struct study *study)
 	return 0;
 }
 
-/* One worker's operations of a step, in the order of their starts. */
+/* One worker's operations of a step, by start. */
 struct worker {
 	const struct trace_op *op;
 	size_t ops;

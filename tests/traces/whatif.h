@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The what-if of "Understanding Stragglers in Large Model Training Using What-if Analysis" (OSDI 2025), as its authors
- * publish it with the traces: a step is replayed from the lengths of its operations and from what each needs, and once
- * more with the lengths that it would have had were all its likes alike.
+ * publish it with the traces: a step is replayed from the lengths of its operations and their dependencies, and again
+ * with ideal lengths, equal for all operations of a type.
  *
- * Length of an operation that others take part in: its end less the latest start of them. Ideal: the mean of its type
- * over all ranks and steps where it computes, the median where it communicates. An operation starts once all it needs
- * is there: the one before it of its rank's stream (computing; each kind of send and receive; parameters and
- * gradients); a send, what it sends; what is computed, its receive; a receive, what was computed before what it is for;
- * the first backward send and receive, the computation before the last before them; the first computation, the
- * parameters; and after the last one, in a row, gc, layernorm, embedding, gradients, clipping, optimizer.
+ * Length of an operation of several ranks: its end less their latest start. Ideal: over all ranks and steps, the mean
+ * of its type for computing, the median for communication. An operation starts after its dependencies: the previous one
+ * of its rank's stream (computing; each kind of send and receive; parameters and gradients); of a send, the computation
+ * that it sends; of a computation, its receive; of a receive, the computation before the one it feeds; of the first
+ * backward send and receive, the computation before the last before them; of the first computation, the parameters.
+ * After the last one, in sequence: gc, layernorm, embedding, gradients, clipping, optimizer.
  */
 #ifndef RANKTRACE_TRACES_WHATIF_H
 #define RANKTRACE_TRACES_WHATIF_H
@@ -22,11 +22,11 @@
 struct whatif_case {
 	double as_is_s, ideal_s;
 	double s;			/* as_is / ideal */
-	double s_dp[WHATIF_PLACES_MAX]; /* ideal but for this data-parallel rank / ideal */
+	double s_dp[WHATIF_PLACES_MAX]; /* ideal except for this data-parallel rank / ideal */
 	double s_stage[WHATIF_PLACES_MAX];
 	uint32_t slowest_dp, slowest_stage; /* worker of the largest min(s_dp, s_stage) */
-	double m_w;			    /* what fixing that worker wins of as_is - ideal */
-	double m_s;			    /* what fixing the last stage wins */
+	double m_w;			    /* part of as_is - ideal gained by fixing that worker */
+	double m_s;			    /* the same by fixing the last stage */
 };
 
 /* 0, negative errno. */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * accuracy_failslow [--goals] [FIRST_SEED [RUNS]]: how well slow jobs are told from their step times (failslow_runs.h),
- * ours beside sysTrace's rule. Seeds 1 to 60 are for tuning; what is reported are seeds from 1001. --goals: exit 1
- * unless they are met: 99 % found at 15 % and more, 95 % at 10 %; half of them within 6 steps (20 at 10 %); at most 0.5
- * false alarms a day.
+ * accuracy_failslow [--goals] [FIRST_SEED [RUNS]]: accuracy of detecting slow jobs from their step times
+ * (failslow_runs.h), ours compared with sysTrace's rule. Seeds 1 to 60 are for tuning, seeds from 1001 for published
+ * results. --goals: exit 1 unless they are met: 99 % found at 15 % and more, 95 % at 10 %; half of them within 6 steps
+ * (20 at 10 %); at most 0.5 false alarms per day.
  *
- * A false alarm is one that begins outside of the slow steps; alarms less than 20 steps after the last are the same
- * one. Delay: from the first slow step (of a ramp: where it begins to rise) to the step that tells, which counts 0 if
- * the same.
+ * A false alarm begins outside of the slow steps; alarms less than 20 steps after the last one count as the same.
+ * Delay: steps from the first slow step (of a ramp: its begin) to the alarm; 0 if the same.
  */
 #include "analyzers/detect/failslow.h"
 #include "tests/yardstick/failslow_runs.h"
@@ -29,19 +28,19 @@ struct score {
 	size_t false_alarms;
 	double days;
 	struct size_score size[RUN_SIZES];
-	size_t reliefs, *relief; /* steps from the end of the slowness */
+	size_t reliefs, *relief; /* steps from the slowdown's end */
 };
 
-/* Of each step whether it is in alarm, and where the alarm that begins there says that it began. */
-struct told {
+/* Per step: whether an alarm begins, and the alarm's onset. */
+struct alarms {
 	bool alarm[RUN_STEPS];
 	size_t onset[RUN_STEPS];
-	size_t relieved; /* the step at which the alarm at the end of the slowness ended; RUN_STEPS: none */
+	size_t relieved; /* first step without alarm after the slowdown; RUN_STEPS: none */
 };
 
-typedef void (*rule_of_run)(const struct run *run, struct told *ret);
+typedef void (*rule_of_run)(const struct run *run, struct alarms *ret);
 
-static void tell(const struct run *run, struct told *ret, enum failslow_state least)
+static void failslow_alarms(const struct run *run, struct alarms *ret, enum failslow_state least)
 {
 	struct failslow *failslow = failslow_new(NULL);
 	struct failslow_verdict verdict = {0};
@@ -56,7 +55,7 @@ static void tell(const struct run *run, struct told *ret, enum failslow_state le
 
 		now += ns;
 		failslow_feed(failslow, i, now, ns, run->checkpoint[i] ? FRAME_CHECKPOINT : FRAME_TRAIN, &verdict);
-		/* An alarm is where it begins. */
+		/* Only the begin of an alarm counts. */
 		ret->alarm[i] = verdict.state >= least && !before;
 		ret->onset[i] = verdict.onset_step;
 		if (before && verdict.state < least && i >= run->end && ret->relieved == RUN_STEPS)
@@ -66,17 +65,17 @@ static void tell(const struct run *run, struct told *ret, enum failslow_state le
 	failslow_free(failslow);
 }
 
-static void ours(const struct run *run, struct told *ret)
+static void ours(const struct run *run, struct alarms *ret)
 {
-	tell(run, ret, FAILSLOW_ALARM);
+	failslow_alarms(run, ret, FAILSLOW_ALARM);
 }
 
-static void suspected(const struct run *run, struct told *ret)
+static void suspected(const struct run *run, struct alarms *ret)
 {
-	tell(run, ret, FAILSLOW_SUSPECT);
+	failslow_alarms(run, ret, FAILSLOW_SUSPECT);
 }
 
-static void systrace(const struct systrace_steps *rule, const struct run *run, struct told *ret)
+static void systrace(const struct systrace_steps *rule, const struct run *run, struct alarms *ret)
 {
 	ret->relieved = RUN_STEPS;
 	systrace_steps(rule, run->ms, RUN_STEPS, ret->alarm);
@@ -84,17 +83,17 @@ static void systrace(const struct systrace_steps *rule, const struct run *run, s
 		ret->onset[i] = i;
 }
 
-static void config(const struct run *run, struct told *ret)
+static void config(const struct run *run, struct alarms *ret)
 {
 	systrace(&systrace_steps_config, run, ret);
 }
 
-static void readme(const struct run *run, struct told *ret)
+static void readme(const struct run *run, struct alarms *ret)
 {
 	systrace(&systrace_steps_readme, run, ret);
 }
 
-static void count(const struct run *run, const struct told *told, struct score *score)
+static void count(const struct run *run, const struct alarms *alarms, struct score *score)
 {
 	struct size_score *size = &score->size[run->size];
 	bool found = false;
@@ -104,19 +103,19 @@ static void count(const struct run *run, const struct told *told, struct score *
 	for (size_t i = 0, last = RUN_STEPS; i < RUN_STEPS; i++) {
 		bool in = i >= run->onset && i < run->end;
 
-		if (!told->alarm[i])
+		if (!alarms->alarm[i])
 			continue;
 		if (in && !found) {
 			found = true;
 			size->delay[size->found++] = i - run->onset;
-			size->hits += told->onset[i] + HIT >= run->onset && told->onset[i] <= run->onset + HIT;
+			size->hits += alarms->onset[i] + HIT >= run->onset && alarms->onset[i] <= run->onset + HIT;
 		} else if (!in && (last == RUN_STEPS || i - last >= SAME)) {
 			score->false_alarms++;
 		}
 		last = i;
 	}
-	if (found && told->relieved < RUN_STEPS)
-		score->relief[score->reliefs++] = told->relieved - run->end;
+	if (found && alarms->relieved < RUN_STEPS)
+		score->relief[score->reliefs++] = alarms->relieved - run->end;
 }
 
 static int compare(const void *a, const void *b)
@@ -190,7 +189,7 @@ static const struct row {
 static void score_of(const struct row *row, uint64_t seed, size_t runs, struct score *score)
 {
 	static struct run run;
-	static struct told told;
+	static struct alarms alarms;
 
 	score->relief = calloc(runs, sizeof(*score->relief));
 	for (size_t i = 0; i < RUN_SIZES; i++)
@@ -201,8 +200,8 @@ static void score_of(const struct row *row, uint64_t seed, size_t runs, struct s
 		run_make(seed + i, &run);
 		if (row->shape != ANY && (row->shape == RAMPS) != (run.ramp > 0))
 			continue;
-		row->rule(&run, &told);
-		count(&run, &told, score);
+		row->rule(&run, &alarms);
+		count(&run, &alarms, score);
 	}
 }
 

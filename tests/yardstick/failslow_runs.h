@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Step times of jobs that never were, each with one slowdown: 6,000 steps whose logarithms are an AR(1) of phi 0, 0.5
- * or 0.8 and of 0.5 to 4 % deviation, with garbage collections (one step in 100 to 400 is 20 to 100 % longer, in two
- * runs of three), checkpoints (one step in 250 to 1,000 takes 2 to 8 times as long; half of the runs say which), bursts
- * (about one in 1,000 steps: 2 to 4 steps that are 20 to 100 % longer), and a slowdown by 10, 15, 20 or 50 % that
- * begins at step 2,500 to 4,000 and lasts 1,000 to 1,500 steps; one in three comes as a ramp over 20 to 200 steps. The
- * same run for the same seed.
+ * Synthetic step times of jobs, each with one slowdown: 6,000 steps whose logarithms are an AR(1) of phi 0, 0.5 or 0.8
+ * and of 0.5 to 4 % deviation, with garbage collections (one step in 100 to 400 is 20 to 100 % longer, in two runs of
+ * three), checkpoints (one step in 250 to 1,000 takes 2 to 8 times as long; marked in half of the runs), bursts (about
+ * one in 1,000 steps: 2 to 4 steps that are 20 to 100 % longer), and a slowdown by 10, 15, 20 or 50 % that begins at
+ * step 2,500 to 4,000 and lasts 1,000 to 1,500 steps; one in three is a ramp over 20 to 200 steps. Deterministic by
+ * seed.
  */
 #ifndef RANKTRACE_TESTS_FAILSLOW_RUNS_H
 #define RANKTRACE_TESTS_FAILSLOW_RUNS_H
@@ -20,9 +20,9 @@
 
 struct run {
 	double ms[RUN_STEPS];
-	bool checkpoint[RUN_STEPS]; /* said to be one */
+	bool checkpoint[RUN_STEPS]; /* marked as one */
 	size_t onset, end;	    /* the slow steps: [onset, end) */
-	size_t ramp;		    /* over so many steps; 0: at once */
+	size_t ramp;		    /* its steps; 0: none */
 	size_t size;		    /* index in run_sizes */
 	double phi, deviation;
 };

@@ -22,7 +22,7 @@ const struct systrace_metric systrace_metrics[SYSTRACE_METRICS] = {
 	{"AllGather_launch", 3, 0.9, true, 3.0, 0.03, 2, 20, true, 20, 0.1, 5, 0},
 	{"ReduceScatter", 5, 0.9, true, 0.4, 0.03, 2, 100, false, 40, 0.1, 5, 50},
 	{"BatchSendRecv", 5, 0.9, false, 0, 0, 0, 0, false, 20, 0.1, 0, 0},
-	/* Theirs has no bucket length and hence never a value; 5 s, in its favour. */
+	/* sysTrace sets no bucket length, so it has no values; 5 s, in its favour. */
 	{"AllReduce", 5, 0.9, false, 0, 0, 0, 0, false, 20, 0.1, 0, 50},
 };
 
@@ -62,7 +62,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* numpy's percentile: linear between neighbours. Puts value in order. */
+/* numpy's percentile: linear between neighbours. Sorts value. */
 static double percentile(double *value, size_t n, double part)
 {
 	double at = part * (double)(n - 1);
@@ -72,8 +72,7 @@ static double percentile(double *value, size_t n, double part)
 	return low + 1 < n ? value[low] + (at - (double)low) * (value[low + 1] - value[low]) : value[n - 1];
 }
 
-/* DBSCAN of one dimension: the cluster of each value, -1 noise. A cluster's number is that of its first value in order.
- */
+/* DBSCAN of one dimension: the cluster of each value, -1 noise. Clusters are numbered by their first value in order. */
 static void clusters_of_line(const double *value, size_t n, int *cluster)
 {
 	bool *core = calloc(n, sizeof(*core));
@@ -103,7 +102,7 @@ static void clusters_of_line(const double *value, size_t n, int *cluster)
 	free(core);
 }
 
-/* What is not of the most common cluster of the scaled values is noise, and does not train. */
+/* Scaled values outside of the most common cluster are noise, excluded from training. */
 static void noise_of(const double *value, size_t n, bool *noise)
 {
 	double scaled[BUCKETS_MAX], low = INFINITY, high = -INFINITY;
@@ -169,7 +168,7 @@ void systrace_time(const struct systrace_metric *metric, const double *value, si
 			continue;
 		if (had < metric->train) {
 			buffer[had++] = value[i];
-		} else { /* the first that is overwritten is the second */
+		} else { /* overwriting starts at the second value */
 			buffer[at] = value[i];
 			at = (at + 1) % metric->train;
 		}
@@ -189,20 +188,20 @@ void systrace_filter(bool *label, size_t n, size_t stride, size_t least)
 	}
 }
 
-/* One rank's buckets: empty ones vanish, as theirs do. Begins at first_ms, the same for all. */
+/* One rank's buckets from first_ms, common to all ranks: empty ones are dropped, as in sysTrace. */
 static size_t buckets_of(const struct systrace_metric *metric, const struct systrace_op *op, size_t ops,
-	double first_ms, double *value, double *room)
+	double first_ms, double *value, double *durations)
 {
 	size_t n = 0, begin = 0, from = ops / 5;
 
 	for (size_t i = from; i <= ops; i++) {
 		if (i < ops)
-			room[i] = op[i].duration_ms;
+			durations[i] = op[i].duration_ms;
 		if (i > from &&
 			(i == ops || floor((op[i].start_ms - first_ms) / (1000 * metric->during_s)) !=
 					     floor((op[i - 1].start_ms - first_ms) / (1000 * metric->during_s)))) {
 			if (n < BUCKETS_MAX)
-				value[n++] = percentile(room + begin, i - begin, metric->percentile);
+				value[n++] = percentile(durations + begin, i - begin, metric->percentile);
 			begin = i;
 		} else if (i == from) {
 			begin = from;
@@ -211,7 +210,7 @@ static size_t buckets_of(const struct systrace_metric *metric, const struct syst
 	return n;
 }
 
-/* value[t * ranks + rank] of as many buckets as all ranks have. */
+/* value[t * ranks + rank], for the number of buckets common to all ranks. */
 static double *series_of(const struct systrace_metric *metric, const struct systrace_op *const *op, const size_t *ops,
 	size_t ranks, size_t *ret_n)
 {
@@ -225,16 +224,16 @@ static double *series_of(const struct systrace_metric *metric, const struct syst
 		if (ops[r] > 0)
 			first_ms = fmin(first_ms, op[r][ops[r] / 5].start_ms);
 	}
-	double *room = calloc(most + 1, sizeof(*room));
+	double *durations = calloc(most + 1, sizeof(*durations));
 
-	for (size_t r = 0; value && own && room && r < ranks; r++) {
-		size_t n = buckets_of(metric, op[r], ops[r], first_ms, own, room);
+	for (size_t r = 0; value && own && durations && r < ranks; r++) {
+		size_t n = buckets_of(metric, op[r], ops[r], first_ms, own, durations);
 
 		for (size_t t = 0; t < n; t++)
 			value[t * ranks + r] = own[t];
 		*ret_n = n < *ret_n ? n : *ret_n;
 	}
-	free(room);
+	free(durations);
 	free(own);
 	return value;
 }

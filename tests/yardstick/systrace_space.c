@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The comparison of ranks: DBSCAN on the rows of their distances. */
+/* Comparison of ranks: DBSCAN on the rows of their distance matrix. */
 #include "tests/yardstick/systrace_rules.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ static size_t neighbours(const struct block *block, size_t i, double eps)
 	return n;
 }
 
-/* Clusters are numbered in the order of their first core rank, as usual; a rank at the edge of two is of the first. */
+/* Clusters are numbered by their first core rank; a rank on the border of two is in the first. */
 static void cluster(const struct block *block, const struct systrace_metric *metric)
 {
 	size_t *stack = calloc(block->ranks, sizeof(*stack));
@@ -86,7 +86,7 @@ static void cluster(const struct block *block, const struct systrace_metric *met
 	free(stack);
 }
 
-/* The largest cluster; of equal ones that of the first rank; noise only where there is nothing else. */
+/* The largest cluster; of equal ones that of the first rank; noise only if there is no cluster. */
 static int majority(const struct block *block)
 {
 	int best = NOISE;
@@ -171,7 +171,7 @@ bool systrace_space(const struct systrace_metric *metric, const double *value, s
 	block.distance = calloc(ranks * ranks, sizeof(*block.distance));
 	block.cluster = calloc(ranks, sizeof(*block.cluster));
 	can = scaled && block.distance && block.cluster;
-	/* From the end; the oldest window begins at the beginning and may lie over the one after it. */
+	/* From the end; the oldest window begins at 0 and may overlap the next one. */
 	for (size_t end = n; can && end > 0; end = end > metric->window ? end - metric->window : 0) {
 		size_t begin = end > metric->window ? end - metric->window : 0;
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The yardstick is what it says: numbers worked out from the description of sysTrace's rules, by hand and closed form.
- */
+/* Compares the yardstick with numbers derived from the description of sysTrace's rules, by hand and in closed form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +15,7 @@
 
 static const double base[] = {1000, 1010, 990, 1005, 995, 1000, 1010, 990, 1005, 995};
 
-/* The steps found after ten of the base, as bits. */
+/* Bits of the steps found after ten baseline steps. */
 static unsigned found_after(const struct systrace_steps *rule, const double *more, size_t n)
 {
 	double ms[64];
@@ -56,7 +55,7 @@ static void times(void **state)
 	bool label[40];
 
 	(void)state;
-	/* Of ten: 3 +- 0.061237 without the largest and the smallest, hence a bound of 3.569444. */
+	/* Of ten: 3 +- 0.061237 without the largest and the smallest, so the bound is 3.569444. */
 	for (size_t i = 0; i < 40; i++)
 		value[i] = first[i % 10];
 	value[10] = 3.5694;
@@ -87,9 +86,8 @@ static void runs(void **state)
 		assert_int_equal(label[i], i >= 5 && i < 10);
 }
 
-/* One rank that is off by delta among equal ones is told from eps sqrt(window / ranks) on, and whichever way it is off.
- */
-static size_t told(const struct systrace_metric *metric, size_t ranks, double delta, size_t who)
+/* One rank off by delta among equal ones is detected from eps sqrt(window / ranks) on, in either direction. */
+static size_t detected(const struct systrace_metric *metric, size_t ranks, double delta, size_t who)
 {
 	double *value = calloc(metric->window * ranks, sizeof(*value));
 	bool *label = calloc(metric->window * ranks, sizeof(*label));
@@ -122,9 +120,9 @@ static void spaces(void **state)
 		for (size_t i = 0; i < 3; i++) {
 			double least = metric->eps * sqrt((double)metric->window / (double)sizes[i]);
 
-			assert_int_equal(told(metric, sizes[i], least * 1.01, sizes[i] - 1), metric->window);
-			assert_int_equal(told(metric, sizes[i], least * 0.99, 1), 0);
-			assert_int_equal(told(metric, sizes[i], -least * 1.01, 0), metric->window);
+			assert_int_equal(detected(metric, sizes[i], least * 1.01, sizes[i] - 1), metric->window);
+			assert_int_equal(detected(metric, sizes[i], least * 0.99, 1), 0);
+			assert_int_equal(detected(metric, sizes[i], -least * 1.01, 0), metric->window);
 		}
 	}
 	assert_false(systrace_space(&systrace_metrics[0], value, 22, 3, label));
@@ -148,10 +146,9 @@ static void whole(void **state)
 	}
 	assert_int_equal(systrace_slow_ranks(&systrace_metrics[0], of, ops, RANKS, abnormal), 1);
 	assert_true(abnormal[3]);
-	/* 625 s are needed for the reduce-scatter; without them its own past decides, and it has none. */
+	/* The reduce-scatter needs 625 s; else its own past decides, which is empty. */
 	assert_int_equal(systrace_slow_ranks(&systrace_metrics[2], of, ops, RANKS, abnormal), 0);
-	/* Its own past: longer in the last quarter. (If it were most of the time, the quick ones would be the noise.)
-	 */
+	/* Own past: longer in the last quarter. (A longer part would make the short values the noise.) */
 	for (size_t i = OPS - OPS / 4; i < OPS; i++)
 		op[5][i].duration_ms = 30;
 	assert_int_equal(systrace_slow_ranks(&systrace_metrics[3], of, ops, RANKS, abnormal), 1);

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The GPU machine's tests of L1 and of L2's first rows: collectives against PyTorch's profiler, attach in mid-run, a rank
-# that is stopped, allocations, and what it all costs.
+# Tests of L1 and L2 on a GPU machine: collectives against PyTorch's profiler, attach in mid-run, a stopped rank,
+# allocations, and the cost.
 #
 #   BUILD=DIR tests/e2e/gpu/l1.sh OUT     DIR holds daemon/ranktraced, ctl/tracectl, libexec/ranktrace/query and
-#                                         lib/libnccl-profiler-ranktrace.so (without it: what the host sees only)
+#                                         lib/libnccl-profiler-ranktrace.so (without it: host times only)
 #   PARTS="ddp fsdp fsdp2 mix launches graph attach hang alloc cost"   GPUS=2   PYTHON=python3   ROUNDS=30   FAIL_FAST=1 KEEP=1 (the store goes to OUT)
 set -uo pipefail
 
@@ -21,7 +21,7 @@ plugin=${PLUGIN-$build/lib/libnccl-profiler-ranktrace.so}
 work=$(mktemp -d)
 export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace OMP_NUM_THREADS=1
 tracectl=$build/ctl/tracectl
-cores=$(($(env -u OMP_NUM_THREADS nproc) / gpus)) # nproc believes OMP_NUM_THREADS
+cores=$(($(env -u OMP_NUM_THREADS nproc) / gpus)) # nproc honours OMP_NUM_THREADS
 if [ $cores -lt 1 ]; then cores=1; fi
 failures=0
 daemon=
@@ -44,8 +44,8 @@ printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d" >"$work/ran
 daemon=$!
 for _ in $(seq 100); do "$tracectl" status >/dev/null 2>&1 && break; sleep 0.1; done
 
-# start NAME ARGS...: $script (the training script) on every GPU, in the background; %r in an argument is the rank. With $load
-# the marker library is loaded.
+# start NAME ARGS...: runs $script on every GPU in the background; %r in an argument becomes the rank. $load: the marker
+# library to load.
 port=29600
 script=$here/l1_train.py
 start() {
@@ -71,11 +71,11 @@ finish() {
 	done
 	rank_pids=()
 }
-# tell COMMAND...: its FAIL lines are its own; here it counts.
-tell() { "$@" || failures=$((failures + 1)); }
+# counted COMMAND...: counts its failure; the command prints its own FAIL lines.
+counted() { "$@" || failures=$((failures + 1)); }
 pids() { local IFS=,; echo "${rank_pids[*]}"; }
 steps_of() { "$tracectl" query --csv "select count(*) from steps where instance = (select max(instance) from ranks where pid = $1)" | tail -n 1 | tr -d '\r'; }
-running() { # waits until the first rank of a loop makes steps
+running() { # waits until the first rank of a loop stores steps
 	for _ in $(seq 400); do
 		[ "$(steps_of "${rank_pids[0]}")" -gt 30 ] 2>/dev/null && return 0
 		sleep 0.15
@@ -101,7 +101,7 @@ for mode in ddp fsdp fsdp2 mix; do
 	sleep 2.5
 	files=()
 	for ((rank = 0; rank < gpus; rank++)); do files+=("$out/$mode.$rank.json"); done
-	tell "$python" "$here/l1_compare.py" profiler "$tracectl" "${files[@]}"
+	counted "$python" "$here/l1_compare.py" profiler "$tracectl" "${files[@]}"
 done
 
 for mode in launches:model graph:graph; do
@@ -114,7 +114,7 @@ for mode in launches:model graph:graph; do
 	sleep 2.5
 	files=()
 	for ((rank = 0; rank < gpus; rank++)); do files+=("$out/$part.$rank.json"); done
-	tell "$python" "$here/l1_launches.py" compare "$tracectl" "$mode" "${files[@]}"
+	counted "$python" "$here/l1_launches.py" compare "$tracectl" "$mode" "${files[@]}"
 	"$tracectl" set L1.launches=false >/dev/null
 done
 
@@ -131,7 +131,7 @@ if wants attach; then
 			sleep 3
 			tier=()
 			[ "$with" = host ] || tier=(--tier device)
-			tell "$python" "$here/l1_compare.py" joined "$tracectl" --pids "$(pids)" --since "$since" --least 100 "${tier[@]}"
+			counted "$python" "$here/l1_compare.py" joined "$tracectl" --pids "$(pids)" --since "$since" --least 100 "${tier[@]}"
 		fi
 		touch "$work/stop"
 		finish "attach.$with"
@@ -148,13 +148,13 @@ if wants hang; then
 		if running "hang.$with"; then
 			"$tracectl" ops | head -n 20
 			kill -STOP "${rank_pids[victim]}"
-			tell "$python" "$here/l1_missing.py" "$tracectl" "$victim" "${rank_pids[victim]}" 5
+			counted "$python" "$here/l1_missing.py" "$tracectl" "$victim" "${rank_pids[victim]}" 5
 			"$tracectl" ops | head -n 20
 			kill -CONT "${rank_pids[victim]}"
 			sleep 1
 			"$tracectl" ops --json | "$python" -c 'import json, sys; sys.path.insert(0, sys.argv[1]); import l1_missing
 found = l1_missing.missing(json.load(sys.stdin))[0]
-print("  after kill -CONT nobody is missing" if not found else f"FAIL: still missing after kill -CONT: {found}"); sys.exit(bool(found))' "$here" ||
+print("  after kill -CONT no rank is missing" if not found else f"FAIL: still missing after kill -CONT: {found}"); sys.exit(bool(found))' "$here" ||
 				failures=$((failures + 1))
 		fi
 		touch "$work/stop"
@@ -168,7 +168,7 @@ if wants alloc; then
 	rm -f "$work/go"
 	env -u RANK -u WORLD_SIZE "$python" "$here/l2_alloc.py" run "$out/alloc.json" --wait "$work/go" >"$out/alloc.log" 2>&1 &
 	alloc=$!
-	for _ in $(seq 300); do # until it is known, and every library that it needs is mapped and probed
+	for _ in $(seq 300); do # until the rank is known and its libraries are probed
 		[ -n "$("$tracectl" query --csv "select 1 from ranks where pid = $alloc" | tail -n +2)" ] && grep -q libcudart "/proc/$alloc/maps" && break
 		sleep 0.1
 	done
@@ -176,7 +176,7 @@ if wants alloc; then
 	touch "$work/go"
 	wait "$alloc" || { tail -n 12 "$out/alloc.log"; bad "the allocating program failed"; }
 	sleep 2.5
-	tell "$python" "$here/l2_alloc.py" compare "$tracectl" "$out/alloc.json"
+	counted "$python" "$here/l2_alloc.py" compare "$tracectl" "$out/alloc.json"
 	"$tracectl" set L2=false >/dev/null
 fi
 "$tracectl" status >"$out/l1.status.txt"
@@ -189,7 +189,7 @@ if wants cost; then
 		launch) sizes=(--rounds "${ROUNDS:-30}" --steps 40) ;;
 		compute) sizes=(--rounds $((${ROUNDS:-30} / 8 + 1)) --steps 8 --settle 2 --warmup 5 --profiler-rounds 2) ;;
 		esac
-		tell "$python" "$here/l1_cost.py" --shape $shape --gpus "$gpus" --tracectl "$tracectl" ${plugin:+--plugin "$plugin"} \
+		counted "$python" "$here/l1_cost.py" --shape $shape --gpus "$gpus" --tracectl "$tracectl" ${plugin:+--plugin "$plugin"} \
 			"${sizes[@]}" --port $((29700 + gpus)) --out "$out/cost.$shape.json"
 	done
 fi

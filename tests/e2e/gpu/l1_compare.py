@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the stored collectives against what PyTorch's profiler saw of the same run, and against each other.
+"""Compares the stored collectives with PyTorch's profiler of the same run, and across ranks.
 
   l1_compare.py profiler TRACECTL FILE...      a file of l1_train.py a rank: count, bytes and type of every operation, the
                                                device durations, and the join over all ranks
   l1_compare.py joined TRACECTL --pids P,P.. [--since NS] [--until NS] [--least N] [--tier device]
-                                               every (communicator, seq) is there on all members, with the same operation
-  l1_compare.py self-test                      the two above on made-up data; needs no GPU
+                                               every (communicator, seq) is stored on all members, with the same operation
+  l1_compare.py self-test                      both comparisons on synthetic data; needs no GPU
 
-Prints a table, and a line beginning with FAIL for whatever does not hold; exits 1 then.
+Prints a table, and a line beginning with FAIL per mismatch. Exit code 1 on a mismatch.
 """
 import argparse
 import json
@@ -17,8 +17,8 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 
-# The profiler's words, and which of its two numbers of elements the call to NCCL was given. What is not here (lists of
-# tensors, several peers) becomes several calls, which the profiler does not tell one by one.
+# The profiler's names, and which of its two element counts the NCCL call has. Others (lists of tensors, several peers)
+# become several calls, which the profiler does not list separately.
 OPERATIONS = {
     "allreduce": ("AllReduce", "in"), "all_reduce": ("AllReduce", "in"), "_all_reduce": ("AllReduce", "in"),
     "broadcast": ("Broadcast", "in"), "_broadcast_oop": ("Broadcast", "in"),
@@ -33,8 +33,8 @@ DTYPES = {  # the profiler's name: bytes, and the store's name
     "Long": (8, "int64"), "Int": (4, "int32"), "Char": (1, "int8"), "Byte": (1, "uint8"), "Bool": (1, "uint8"),
 }
 WITHIN = 0.05  # of device durations
-# The profiler times a kernel, the marker what is between the first channel's start and the last one's stop within it: what
-# the kernel needs before and after, about 3 us, is all there is of an operation of 20 us, and is told in us.
+# The profiler times the whole kernel, the marker from the first channel's start to the last one's stop. The difference of
+# about 3 us dominates operations of 20 us, so short ones have an absolute tolerance.
 WITHIN_US = 5.0
 
 
@@ -73,12 +73,12 @@ def stored_communicators(tracectl, pids):
 
 
 def expected(kernel):
-    """(operation, type, count, bytes) that the store should hold for a kernel, or None if the profiler does not tell."""
+    """(operation, type, count, bytes) that the store should hold for a kernel, or None if the profiler lacks it."""
     known, dtype = OPERATIONS.get(kernel["name"]), DTYPES.get(kernel["dtype"])
     if not known or not dtype or kernel["in"] is None:
         return None
     count = kernel[known[1]]
-    # The bytes are of the message as this rank hands it over: all of it for a reduce-scatter, its part for an all-gather.
+    # Bytes of the message that this rank passes: the whole for a reduce-scatter, its part for an all-gather.
     message = kernel["out"] if known[0] == "Recv" else kernel["in"]
     return known[0], dtype[1], count, message * dtype[0]
 
@@ -88,7 +88,7 @@ def signature(row):
 
 
 def difference(want, have):
-    """Where two sequences of signatures part, in words."""
+    """Describes the first difference of two sequences of signatures."""
     for i, (w, h) in enumerate(zip(want, have)):
         if w != h:
             return f"operation {i + 1}: profiler {w}, stored {h}"
@@ -96,7 +96,7 @@ def difference(want, have):
 
 
 def numbered(rank, rows, report):
-    """The rows that have a number; a call that failed has none."""
+    """The numbered rows; a failed call has no number."""
     for row in rows:
         report.check(row["seq"] is not None, f"rank {rank}: {row['op']} of {row['count']} has no number, result {row['result']}")
     return [row for row in rows if row["seq"] is not None]
@@ -152,7 +152,7 @@ def compare_durations(rank, pairs, report):
 
 
 def check_joined(rows_of, communicators, report, least=1, cut=False):
-    """rows_of: rank -> rows. Every (communicator, seq) on all members, alike. cut: the ends of the window may be ragged."""
+    """rows_of: rank -> rows. Every (communicator, seq) must be equal on all members. cut: ranks may differ at the window's ends."""
     members = {}
     for c in communicators:
         if c["communicator"]:
@@ -162,7 +162,7 @@ def check_joined(rows_of, communicators, report, least=1, cut=False):
         for row in rows:
             if report.check(row["communicator"], f"rank {rank}: {row['op']} {row['seq']} has no communicator"):
                 table[row["communicator"]][row["seq"]].append((rank, row["op"], row["dtype"], row["count"]))
-            report.check(row["seq_from"] != "attach", f"rank {rank}: {row['op']} {row['seq']} is numbered from the attach on")
+            report.check(row["seq_from"] != "attach", f"rank {rank}: {row['op']} {row['seq']} is numbered from the attach")
     joined = 0
     for communicator, seqs in table.items():
         if not report.check(communicator in members, f"communicator {communicator} has no row of its own"):
@@ -180,7 +180,7 @@ def check_joined(rows_of, communicators, report, least=1, cut=False):
             if not report.check(len(of) == len(ranks) and len({x[0] for x in of}) == len(ranks),
                                 f"{communicator} {seq}: on ranks {sorted(x[0] for x in of)} of {sorted(ranks)}"):
                 continue
-            if report.check(len({x[1:] for x in of}) == 1, f"{communicator} {seq}: not alike: {of}"):
+            if report.check(len({x[1:] for x in of}) == 1, f"{communicator} {seq}: members differ: {of}"):
                 joined += 1
         print(f"  communicator {communicator}: members {members[communicator]}, numbers {low}..{high}, ranks {sorted(ranks)}")
     report.check(joined >= least, f"{joined} operations joined over the ranks, at least {least} expected")
@@ -198,7 +198,7 @@ def run_profiler(tracectl, files, report):
         rows = rows_of[truth["rank"]] = numbered(truth["rank"], rows, report)
         print(f"  rank {truth['rank']}: profiler {len(truth['kernels'])} operations, stored {len(rows)}: "
               f"{dict(Counter(r['op'] for r in rows))}")
-        report.check(truth["kernels"], f"rank {truth['rank']}: the profiler saw nothing")
+        report.check(truth["kernels"], f"rank {truth['rank']}: the profiler recorded nothing")
         failed = [r for r in rows if r["result"]]
         report.check(not failed, f"rank {truth['rank']}: {len(failed)} calls are stored as failed")
         compare_durations(truth["rank"], compare_rank(truth, rows, report), report)
@@ -213,7 +213,7 @@ def run_joined(tracectl, args, report):
               f"tiers {dict(Counter(r['tier'] for r in rows))}")
         report.check(rows, f"rank {rank}: no rows")
         if args.tier:
-            # The newest may still be waiting for their device record when the window ends.
+            # The newest may lack their device record when the window ends.
             off = [r for r in rows[:-20] if r["tier"] != args.tier]
             report.check(not off, f"rank {rank}: {len(off)} of {len(rows)} rows are not of tier {args.tier}")
     communicators = stored_communicators(tracectl, pids)
@@ -237,7 +237,7 @@ def made_up(rank):
 
 
 def self_test():
-    """Each way to be wrong must be told, and the right data must pass."""
+    """Each kind of error must be reported, and correct data must pass."""
     def judge(spoil):
         report, rows_of = Report(), {}
         truths = [made_up(r) for r in (0, 1)]
@@ -269,7 +269,7 @@ def self_test():
         if (judge(spoil) > 0) != (name != "nothing"):
             wrong.append(name)
     if wrong:
-        sys.exit(f"self-test: not judged right: {wrong}")
+        sys.exit(f"self-test: wrong results: {wrong}")
     print("self-test passed")
 
 

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What L1 costs a training step: off, L0, L0 and L1 from the host, and with the marker library, by turns.
+"""Cost of L1 per training step, interleaved: off, L0, L0 and L1 from the host, and with the marker library.
 
-The marker library is loaded at the start of a process or not at all, so there are two trainings on the same GPUs, one
-with it and one without; one of them runs a phase while the other waits for its turn. A round is one phase of every
-variant in an order of its own; what is compared is always within a round, because such machines drift by more than a
-probe costs, and within one training, because two processes of the same program differ by up to 13 % (seen). Prints, for
-each variant, the median over rounds of its change against its own training's `off`, with a bootstrap interval; for the
-off of the training with the library its change against the other one's, which is mostly that difference.
+The marker library is loaded at process start or not at all, so two trainings, with and without it, alternate on the same
+GPUs. A round is one phase of every variant in its own order. Comparisons are within a round, because these machines
+drift by more than a probe costs, and within one training, because two processes of one program differ by up to 13 %
+(measured). Prints per variant the median over rounds of its change against its own training's `off`, with a bootstrap
+interval; the `off` with the library is compared with the other one's, which is mostly that difference.
 
   l1_cost.py --gpus N --tracectl PATH [--plugin PATH] [--shape launch] [--rounds 30] [--out FILE.json]
   l1_cost.py --worker ...      one rank of one training; reads "VARIANT STEPS SETTLE" lines, answers with step times
@@ -66,7 +65,7 @@ def worker(args):
 
 
 class Job:
-    """One training: a process a GPU, that runs a phase when told to."""
+    """One training, one process per GPU; runs a phase on request."""
 
     def __init__(self, args, name, port):
         self.name, self.process = name, []
@@ -86,7 +85,7 @@ class Job:
                 sys.exit(f"l1_cost.py: a rank of the training '{name}' did not start")
 
     def phase(self, variant, steps, settle):
-        """The step times, each the slowest rank's."""
+        """The step times of the slowest rank."""
         for process in self.process:
             process.stdin.write(f"{variant} {steps} {settle}\n")
             process.stdin.flush()
@@ -109,7 +108,7 @@ def bootstrap(values, rng, times=4000):
 
 
 def summarize(rounds, rng):
-    """rounds: list of {variant: median step ms}. Returns variant -> what it costs."""
+    """rounds: list of {variant: median step ms}. Returns variant -> cost."""
     result = {}
     for name in [n for n in list(VARIANTS) + ["torch.profiler"] if n in rounds[0]]:
         base = "off" if name in OFF.values() else OFF[VARIANTS.get(name, ("plain",))[0]]
@@ -171,13 +170,13 @@ def main():
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--tracectl")
-    parser.add_argument("--plugin", help="the marker library; without it only the variants that do not need it")
+    parser.add_argument("--plugin", help="the marker library; omit to skip the variants that need it")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--settle", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=20)
-    parser.add_argument("--profiler-rounds", type=int, default=3, help="rounds that have PyTorch's profiler as a variant too")
-    parser.add_argument("--limit", type=float, default=1.0, help="percent that a level may cost")
+    parser.add_argument("--profiler-rounds", type=int, default=3, help="rounds that include PyTorch's profiler")
+    parser.add_argument("--limit", type=float, default=1.0, help="maximum cost of a level in percent")
     parser.add_argument("--port", type=int, default=29700)
     parser.add_argument("--out")
     args = parser.parse_args()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Launches of kernels against PyTorch's profiler, recorded graphs, and names of process groups. Real cards.
+"""Compares kernel launches with PyTorch's profiler, recorded graphs, and names of process groups. Needs GPUs.
 
-  l1_launches.py run FILE --mode model|graph [--seconds S]     a rank; writes what it did
-  l1_launches.py compare TRACECTL MODE FILE...                 what the store says of that; 1 where it differs
+  l1_launches.py run FILE --mode model|graph [--seconds S]     a rank; writes its calls
+  l1_launches.py compare TRACECTL MODE FILE...                 compares the store; exit code 1 if it differs
 """
 import argparse
 import collections

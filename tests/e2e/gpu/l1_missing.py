@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits until `tracectl ops --json` names a rank as missing: l1_missing.py TRACECTL RANK PID SECONDS | self-test
 
-Prints after how long it was named, and what the view said. Exit 1: it was not named in time, or another rank was.
+Prints the delay and the view's verdict. Exit code 1: not named in time, or another rank named.
 """
 import json
 import subprocess
@@ -21,7 +21,7 @@ def walk(value):
 
 
 def missing(view):
-    """The pids, or else ranks, that any communicator's verdict calls missing, and the sentences that say so."""
+    """The pids, or else ranks, reported missing by any communicator, and the sentences."""
     found, sentences = set(), []
     for part in walk(view):
         if part.get("missing") is True:
@@ -55,7 +55,7 @@ def main():
             print(f"FAIL: named {sorted(found)}, stopped rank {rank} of pid {pid}")
             return 1
         time.sleep(0.1)
-    print(f"FAIL: rank {rank} (pid {pid}) was not named within {seconds} s; the view says: {text[:3000]}")
+    print(f"FAIL: rank {rank} (pid {pid}) was not named within {seconds} s; the view: {text[:3000]}")
     return 1
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A training whose collectives are known: what PyTorch's own profiler says of them goes to a file, to compare.
+"""A training whose collectives PyTorch's profiler records to a file, for comparison.
 
-One process a GPU, with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set. Modes:
+One process per GPU, with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set. Modes:
 
-  ddp fsdp fsdp2 mix   --steps of training under torch.profiler. mix: collectives of its own on the world and on a pair of
-                       groups of half the ranks. OUT.RANK.json gets every NCCL kernel that the profiler saw, in order
-  loop                 DDP until the file --until is there: to attach to, and to stop a rank of
+  ddp fsdp fsdp2 mix   --steps of training under torch.profiler. mix: further collectives on the world and on a pair of
+                       groups of half the ranks. OUT.RANK.json lists every NCCL kernel of the profiler, in order
+  loop                 DDP until the file --until exists: for attaching, and for stopping a rank
 """
 import argparse
 import json
@@ -19,16 +19,16 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-HIDDEN, LAYERS, BATCH = 4096, 6, 64  # gradients of 64 MiB a layer, as buckets and shards of real models are
+HIDDEN, LAYERS, BATCH = 4096, 6, 64  # gradients of 64 MiB per layer, the size of real models' buckets and shards
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mode", choices=["ddp", "fsdp", "fsdp2", "mix", "loop"], default="ddp")
-    parser.add_argument("--out", help="folder and start of the name of the file that is written")
+    parser.add_argument("--out", help="path prefix of the output file")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--warmup", type=int, default=5)
-    parser.add_argument("--until", help="mode loop: ends when this file is there")
+    parser.add_argument("--until", help="mode loop: ends when this file exists")
     parser.add_argument("--pause-ms", type=float, default=1.0, help="mode loop: between steps")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--backend", default="nccl")
@@ -74,7 +74,7 @@ class Mix:
 
     def __init__(self, rank, world, device):
         self.rank, self.world, self.device = rank, world, device
-        half = world // 2 if world >= 4 else world  # a group of one rank calls no kernel
+        half = world // 2 if world >= 4 else world  # a group of one rank launches no kernel
         named = [{}, {}] if device.type == "cpu" else [{"group_desc": "low half"}, {"group_desc": "high half"}]
         groups = [dist.new_group(list(range(half)), **named[0])]
         if half < world:
@@ -112,7 +112,7 @@ def sync(device):
 
 
 def nccl_kernels(trace):
-    """The NCCL kernels of an exported trace in order of their start, with what the profiler knows of each."""
+    """The NCCL kernels of an exported trace by start, with the profiler's fields."""
     found = []
     for event in trace["traceEvents"] if isinstance(trace, dict) else trace:
         if event.get("cat") != "kernel" or "nccl" not in event.get("name", "").lower():
@@ -133,7 +133,7 @@ def profiled(training, args, rank, device):
     if device.type == "cuda":
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     with torch.profiler.profile(activities=activities) as profiler:
-        # The window is on the safe side of every call: nothing of NCCL is called in the pauses.
+        # The window's ends are in pauses without NCCL calls.
         sync(device)
         time.sleep(0.02)
         start_ns = time.time_ns()
@@ -151,7 +151,7 @@ def profiled(training, args, rank, device):
 
 
 def loop(training, args, device):
-    """All ranks see the file in the same step, or a rank would wait for one that ended."""
+    """All ranks must end in the same step: a rank would wait for one that ended."""
     done = torch.zeros(1, device=device)
     step = 0
     while not done.item():

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Known allocations of device memory, and whether the store has every one.
+"""Compares known allocations of device memory with the store.
 
   l2_alloc.py run TRUTH.json [--wait FILE]     allocates through libcudart and libcuda by ctypes, waiting for FILE first
   l2_alloc.py compare TRACECTL TRUTH.json      each call with its size, its address and its result, in order
-  l2_alloc.py self-test                        the comparison on made-up data
+  l2_alloc.py self-test                        the comparison on synthetic data
 """
 import argparse
 import ctypes
@@ -16,13 +16,12 @@ import sys
 import time
 
 HUGE = 1 << 50
-# What libcudart calls in libcuda to do its work is there too, as rows of its own: those of the driver's functions may be
-# more than the program called.
+# libcudart's calls into libcuda have rows too: the driver's functions may have more rows than the program's calls.
 NESTS = ("cuMem",)
 
 
 def mapped(name):
-    """The library that torch has mapped, or the one of the system."""
+    """The library mapped by torch, or the system's."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         for line in maps:
             path = line.split(maxsplit=5)[-1].strip()
@@ -88,7 +87,7 @@ def same(call, row):
 
 
 def compare(calls, rows):
-    """Every call must be there in order; only the driver's own functions may be there more often. Returns failures."""
+    """Every call must be stored in order; only driver functions may have extra rows. Returns failures."""
     failures, at = [], 0
     for number, call in enumerate(calls):
         nested = at
@@ -107,12 +106,12 @@ def compare(calls, rows):
 def run_compare(args):
     with open(args.truth, encoding="utf-8") as f:
         truth = json.load(f)
-    # A call's row is written at its return and a nested one before it: order by the end.
+    # Rows are written at return, nested calls first: order by end.
     sql = ("select op, address, bytes, result, start_ns, duration_ns, device from allocations "
            f"where instance = (select max(instance) from ranks where pid = {truth['pid']}) order by start_ns + duration_ns")
     rows = json.loads(subprocess.run([args.file, "query", "--json", sql], check=True, capture_output=True, text=True).stdout)
     names = {call["op"] for call in truth["calls"]}
-    # torch itself allocated before the truth begins and may free after it ends.
+    # torch allocates before the truth begins and may free after it ends.
     first = next((i for i, row in enumerate(rows) if same(truth["calls"][0], row)), 0)
     rows = [row for row in rows[first:] if row["op"] in names]
     last = next((i for i in range(len(rows) - 1, -1, -1) if same(truth["calls"][-1], rows[i])), len(rows) - 1)
@@ -135,7 +134,7 @@ def self_test():
     wrong = [compare(calls, rows[:-1]), compare(calls, [dict(r, bytes=11) for r in rows]), compare(calls, rows + [rows[1]]),
              compare(calls, [dict(r, result=0) for r in rows])]
     if not right or not all(wrong):
-        sys.exit("self-test: not judged right")
+        sys.exit("self-test: wrong results")
     print("self-test passed")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The GPU machine's own tests and figures, in one go: 2 GPUs, NCCL, a python3 with PyTorch. Steps equal, stage shares,
-# level off means no probe, and what L0 and L3 cost a launch-bound and a compute-bound step beside PyTorch's profiler.
+# Tests and figures of a GPU machine; needs 2 GPUs, NCCL, a python3 with PyTorch. Step counts, stage shares, no probe with
+# the level off, and the cost of L0, L3 and PyTorch's profiler for a launch-bound and a compute-bound step.
 #
 #   BUILD=DIR tests/e2e/gpu/run.sh OUT      DIR holds daemon/ranktraced, ctl/tracectl, libexec/ranktrace/query
 set -uo pipefail
@@ -10,7 +10,7 @@ source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
 build=${BUILD:?the folder of the programs}
 out=${1:?a folder for the results}
 python=${PYTHON:-python3}
-pairs=${PAIRS:-60} # short phases by turns: this kind of machine drifts by more than a probe costs
+pairs=${PAIRS:-60} # short interleaved phases: these machines drift by more than a probe costs
 mkdir -p "$out"
 work=$(mktemp -d)
 export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace
@@ -25,13 +25,13 @@ bad() {
 	echo "FAIL: $1"
 	failures=$((failures + 1))
 }
-# ranks FILE...: two ranks of a program, one a GPU.
+# ranks FILE...: two ranks of a program, one per GPU.
 port=29600
 ranks() {
 	local rank pids=()
 	port=$((port + 1))
 	for rank in 0 1; do
-		# Cores of its own for each rank: less noise, and room for the threads of NCCL and autograd.
+		# Separate cores per rank: less noise, and CPUs for the threads of NCCL and autograd.
 		env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
 			taskset -c $((2 + 6 * rank))-$((7 + 6 * rank)) "$python" "$@" >"$work/rank.$rank.out" 2>"$work/rank.$rank.err" &
 		pids+=($!)
@@ -54,7 +54,7 @@ ranks "$source_dir/tests/e2e/train/train.py" --mode ddp --device cuda --steps 30
 sleep 2
 for rank in 0 1; do
 	"$python" "$source_dir/tests/e2e/compare.py" "$tracectl" "$work/truth.$rank.json" "$rank" --pid "${rank_pids[rank]}" \
-		--shares dataloader,forward,zero_grad,backward,optimizer || bad "rank $rank: what is stored is not what happened"
+		--shares dataloader,forward,zero_grad,backward,optimizer || bad "rank $rank: the store differs from the script's measurements"
 done
 "$tracectl" query --json 'select rank, count(*) n from steps group by rank'
 "$tracectl" query 'select rank, stage, name, count(*) n, sum(duration_ns)/1e6 ms from stages where stage <> "gc" group by rank, stage, name order by rank, ms desc'

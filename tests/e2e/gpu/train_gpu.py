@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What tracing costs a training step on GPUs: DDP over NCCL, step times with tracing off and on by turns.
+"""Cost of tracing per training step on GPUs: DDP over NCCL, step times with tracing off and on, interleaved.
 
-Run by torchrun, a rank a GPU. Before each phase rank 0 runs the shell command PHASE_CMD_OFF or PHASE_CMD_ON, if set,
-between two barriers. --profiler adds a third phase to each round, with PyTorch's own profiler on. Each step ends with
-a device synchronisation, so its time is that of the device's work too. Rank 0 prints one JSON object.
+Run by torchrun, one rank per GPU. Before each phase rank 0 runs the shell command PHASE_CMD_OFF or PHASE_CMD_ON, if set,
+between two barriers. --profiler adds a third phase to each round, with PyTorch's profiler on. Each step ends with a device
+synchronisation, so its time includes the device's work. Rank 0 prints one JSON object.
 """
 import argparse
 import json
@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-# Layers, width, batch: one is bound by launching many small kernels, the other by a few large ones.
+# Layers, width, batch: many small kernels (launch-bound), a few large ones (compute-bound).
 SHAPES = {"launch": (40, 64, 8), "compute": (4, 8192, 2048)}
 
 
@@ -34,7 +34,7 @@ def parse():
     parser.add_argument("--steps", type=int, default=200, help="timed steps a phase")
     parser.add_argument("--settle", type=int, default=10, help="untimed steps at each phase's start")
     parser.add_argument("--warmup", type=int, default=50)
-    parser.add_argument("--profiler", action="store_true", help="also phases with torch.profiler")
+    parser.add_argument("--profiler", action="store_true", help="add phases with torch.profiler")
     args = parser.parse_args()
     args.layers, args.hidden, args.batch = (given or default for given, default in zip(
         (args.layers, args.hidden, args.batch), SHAPES[args.shape]))
@@ -118,7 +118,7 @@ def main():
 
     phases = []
     for pair in range(args.pairs):
-        names = ["off", "on"] if pair % 2 == 0 else ["on", "off"]  # a drift of the machine hits both alike
+        names = ["off", "on"] if pair % 2 == 0 else ["on", "off"]  # cancels drift of the machine
         for name in names + (["profiler"] if args.profiler else []):
             switch(loop, rank, name)
             times = measure(loop, args, name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for CUDA's libraries: with DRIVER the driver's cuLaunchKernel, else the runtime's cudaLaunchKernel, which
- * ends in the driver's (or, with ALONE, in itself).
+ * Fixture of CUDA's libraries: with DRIVER the driver's cuLaunchKernel, else the runtime's cudaLaunchKernel, which calls
+ * the driver's (with ALONE: nothing).
  */
 #define EXPORT __attribute__((visibility("default"), noinline))
 
@@ -27,6 +27,6 @@ int cudaLaunchKernel(unsigned kernel)
 #else
 int cudaLaunchKernel(unsigned kernel)
 {
-	return cuLaunchKernel(kernel) ? 1 : 0; /* no tail call: the runtime has something to do afterwards */
+	return cuLaunchKernel(kernel) ? 1 : 0; /* the ?: prevents a tail call */
 }
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launcher LAUNCHES PAUSE_MS: LAUNCHES launches, then PAUSE_MS without one, again and again until it is told to end by
- * SIGTERM; then prints how many launches it made in how many nanoseconds.
+ * launcher LAUNCHES PAUSE_MS: repeats LAUNCHES launches and a pause of PAUSE_MS until SIGTERM; then prints the number of
+ * launches and the elapsed nanoseconds.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives by gloo that know nothing of ranktrace, for the end-to-end tests: every kind, on several groups.
+"""Uninstrumented gloo collectives for the end-to-end tests: every kind, on several groups.
 
-usage: ops.py kinds|run|stop|mismatch. Each rank writes what it called to the file that TRUTH names (%r becomes the rank):
-one record an operation with its group, number, name, data type, elements, bytes, and when it was called and complete by
-CLOCK_MONOTONIC. Runs on PyTorch 1.13 and later with nothing else installed.
+usage: ops.py kinds|run|stop|mismatch. Each rank writes its calls to the file named by TRUTH (%r becomes the rank): per
+operation group, number, name, data type, elements, bytes, and begin and completion by CLOCK_MONOTONIC. Runs on PyTorch
+1.13 and later with nothing else installed.
 
-  kinds     every kind of operation once or more, then the end
-  run       operations until the file STOP is there
+  kinds     every kind of operation at least once, then exit
+  run       operations until the file STOP exists
   mismatch  rank 1 calls a broadcast where the others call an allreduce, and all wait
 """
 import json
@@ -21,11 +21,11 @@ warnings.filterwarnings("ignore")
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
-LATE_S = 0.15  # by which one rank comes late to an operation
+LATE_S = 0.15  # delay of the late rank of an operation
 
 
 class Group:
-    """A process group, what was called on it, and by how much its members may be late."""
+    """A process group, its calls, and the delay of its late members."""
 
     def __init__(self, name, ranks, group):
         self.name, self.ranks, self.group = name, ranks, group
@@ -56,7 +56,7 @@ class Calls:
         self.rows.append(row)
 
     def call(self, group, op, tensor, function, *args, late=False, **kwargs):
-        """One operation. With late the group's last member comes late by LATE_S after all others were seen to begin."""
+        """One operation. late: the group's last member begins LATE_S after all others began."""
         least_ns = 0
         if late and group.rank == len(group.ranks) - 1:
             time.sleep(2 * LATE_S)
@@ -70,7 +70,7 @@ class Calls:
 
 
 def every_kind(calls, group):
-    """Each kind that this version's gloo has. Reductions and barriers end on no member before all have begun."""
+    """Each kind that this gloo supports. Reductions and barriers complete only after all members began."""
     members, root = len(group.ranks), group.ranks[0]
     calls.call(group, "Barrier", None, dist.barrier)
     for dtype, count in ((torch.float32, 1000), (torch.float64, 1), (torch.int64, 33), (torch.uint8, 4096),
@@ -97,7 +97,7 @@ def every_kind(calls, group):
         calls.call(group, "ReduceScatter", tensor, dist.reduce_scatter_tensor, torch.zeros(10), tensor)
         tensor = torch.ones(10)
         calls.call(group, "AllGather", tensor, dist.all_gather_into_tensor, torch.zeros(10 * members), tensor)
-    try:  # refused before it has a number: no operation
+    try:  # rejected before numbering: no operation
         dist.broadcast(torch.ones(3).to_sparse(), root, group=group.group)
     except (RuntimeError, ValueError):
         pass
@@ -119,7 +119,7 @@ def in_flight(calls, group):
 
 
 def pairs(calls, group):
-    """Rank 0 sends to 1, 1 sends back, and once both without waiting at once."""
+    """Rank 0 sends to 1, 1 sends back; once both asynchronously at the same time."""
     if group.rank > 1:
         return
     other = 1 - group.rank
@@ -142,7 +142,7 @@ def pairs(calls, group):
 
 
 def make_groups():
-    """The default group, two halves, and one of three that overlaps both."""
+    """The default group, two halves, and a group of three that overlaps both."""
     groups = []
     for name, ranks in (("world", None), ("half", [0, 1]), ("half2", [2, 3]), ("three", [0, 2, 3])):
         group = dist.group.WORLD if ranks is None else dist.new_group(ranks)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A small real training on the CPU that knows nothing of ranktrace, for the end-to-end tests.
+"""A small uninstrumented training on the CPU, for the end-to-end tests.
 
-It times its own stages around the calls and writes them as JSON to the file named by the environment variable TRUTH
-(%r there becomes the rank): steps, seconds a stage, seconds in all, and each step's end by CLOCK_MONOTONIC. Runs on
+It times its stages itself and writes them as JSON to the file named by the environment variable TRUTH (%r becomes the
+rank): steps, seconds per stage, total seconds, and each step's end by CLOCK_MONOTONIC. Runs on
 PyTorch 1.13 and later with nothing else installed.
 """
 import argparse
@@ -22,13 +22,13 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
-MICRO_BATCHES = 4  # of one step with --mode accumulate
+MICRO_BATCHES = 4  # per step with --mode accumulate
 CHECKPOINT_EVERY = 10
 EPOCHS = 3  # with --mode eval
-SYNC_EVERY = 10  # steps, with --device cuda: somebody looks at the loss
+SYNC_EVERY = 10  # steps, with --device cuda: reading the loss synchronizes
 EVAL_BATCHES = 7
 CLASSES = 10
-# Of stages with --mode user_stages; CPython keeps their characters in 1, 1, 2 and 4 bytes.
+# Stages of --mode user_stages; CPython stores their characters in 1, 1, 2 and 4 bytes.
 NAMES = "my model", "perte \u00e0 minimiser", "\u68af\u5ea6\u88c1\u526a", "clip \U0001f680"
 
 
@@ -50,7 +50,7 @@ class Samples(Dataset):
 
 
 class Truth:
-    """Sums of seconds by stage, and when steps ended.
+    """Seconds per stage, and the steps' ends.
 
     The time of all steps begins with the first stage: what a data loader does before it (with the processes that
     Python 3.14 starts afresh for it, a second or more) belongs to no step yet.
@@ -122,7 +122,7 @@ class Training:
         return DataLoader(samples, batch_size=args.batch, num_workers=args.workers)
 
     def dawdle(self):
-        """Sleeps the milliseconds that stand in --dawdle-file, while it exists: a slow loader that comes and goes."""
+        """Sleeps the milliseconds given in --dawdle-file while it exists: a temporarily slow loader."""
         try:
             with open(self.args.dawdle_file) as file:
                 time.sleep(float(file.read() or 0) / 1e3)
@@ -130,7 +130,7 @@ class Training:
             pass
 
     def batches(self, count):
-        """What a for loop over the loader does, with a timer around each next()."""
+        """A for loop over the loader with a timer around each next()."""
         iterator = iter(self.loader(count))
         while True:
             try:
@@ -196,13 +196,13 @@ class Training:
                     loss = self.loss(self.model(x), y)
                 scaled = scaler.scale(loss)
             self.backward(scaled)
-            with self.truth.stage("optimizer"):  # and the scaler's own work before it
+            with self.truth.stage("optimizer"):  # includes the scaler's work before it
                 scaler.step(self.optimizers[0])
             scaler.update()
             self.truth.step()
 
     def inference(self):
-        """A step lasts from one data loading's begin to the next one's."""
+        """A step lasts from the begin of data loading to the next one."""
         self.model.eval()
         iterator = iter(self.loader(self.args.steps))
         with torch.no_grad():
@@ -265,16 +265,16 @@ def parse():
         "plain", "ddp", "accumulate", "amp", "workers", "checkpoint", "inference", "two_optimizers", "user_stages",
         "eval", "no_loader"])
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--workers", type=int, help="of the data loader (default 2 with --mode workers, else none)")
+    parser.add_argument("--workers", type=int, help="workers of the data loader (default 2 with --mode workers, else 0)")
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--sleep-data", type=float, default=0, metavar="MS", help="a batch")
-    parser.add_argument("--dawdle-file", metavar="F", help="of milliseconds that each batch takes longer while F exists")
+    parser.add_argument("--sleep-data", type=float, default=0, metavar="MS", help="per batch")
+    parser.add_argument("--dawdle-file", metavar="F", help="file with a delay in ms for each batch, while it exists")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--linger", type=float, default=0, metavar="SECONDS", help="at the end, once TRUTH is written")
-    parser.add_argument("--start-file", metavar="F", help="begin only when it exists")
-    parser.add_argument("--ready-file", metavar="F", help="write the pid there before (%%r: the rank)")
-    parser.add_argument("--wait", type=float, default=120, metavar="SECONDS", help="longest for --start-file")
+    parser.add_argument("--linger", type=float, default=0, metavar="SECONDS", help="delay before exit, after TRUTH is written")
+    parser.add_argument("--start-file", metavar="F", help="wait until it exists")
+    parser.add_argument("--ready-file", metavar="F", help="write the pid there before waiting (%%r: the rank)")
+    parser.add_argument("--wait", type=float, default=120, metavar="SECONDS", help="time limit of --start-file")
     args = parser.parse_args()
     if args.workers is None:
         args.workers = 2 if args.mode == "workers" else 0

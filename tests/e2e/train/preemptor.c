@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hog CORE SECONDS: burns one CPU core under the name "rt-hog" for a bounded time, for tests that must find out who kept
- * a rank off its core. Ends with its parent.
+ * preemptor CORE SECONDS: computes on one CPU under the name "rt-preemptor", for tests of CPU contention. Bounded in time;
+ * ends with its parent.
  */
 #include <sched.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 	int core;
 
 	if (argc != 3 || atof(argv[2]) <= 0 || atof(argv[2]) > SECONDS_MAX) {
-		fprintf(stderr, "usage: hog CORE SECONDS (at most %d)\n", SECONDS_MAX);
+		fprintf(stderr, "usage: preemptor CORE SECONDS (at most %d)\n", SECONDS_MAX);
 		return 2;
 	}
 	core = atoi(argv[1]);
@@ -36,10 +36,10 @@ int main(int argc, char **argv)
 	if (core >= 0 && core < CPU_SETSIZE)
 		CPU_SET(core, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) < 0) {
-		perror("hog: cannot run on that core");
+		perror("preemptor: cannot run on that core");
 		return 1;
 	}
-	prctl(PR_SET_NAME, "rt-hog");
+	prctl(PR_SET_NAME, "rt-preemptor");
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	for (end = now() + atof(argv[2]); now() < end;) {
 		for (int i = 0; i < 100000; i++)
