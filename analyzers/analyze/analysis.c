@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See analysis.h. */
 #include "analyzers/analyze/analysis.h"
+#include "analyzers/base/units.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -119,7 +120,7 @@ static void say_clock(struct running *running, const struct clocks_store *clock)
 		analysis->clocks_apart_ns = apart_ns;
 	if (!running->options->warning)
 		fprintf(stderr, "analyze: the clock of %s is %s %s others; its times are corrected\n", clock->path,
-			tool_duration(apart_ns, apart), clock->offset_ns < 0 ? "ahead of" : "behind");
+			units_duration(apart_ns, apart), clock->offset_ns < 0 ? "ahead of" : "behind");
 }
 
 /* Of several stores, how far their clocks are apart. */

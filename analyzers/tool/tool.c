@@ -15,20 +15,29 @@
 #define RANK_MAX 100000000
 #define SAID_MAX 256 /* warnings that are not said twice */
 
-static char tool_name[32] = "tool";
+static const char *tool_verb = "tool";
+static char tool_full_name[64] = "tool"; /* with "tracectl " where that runs it */
 
 void tool_begin(const char *name, char **argv)
 {
-	snprintf(tool_name, sizeof(tool_name), "%s", name);
-	argv[0] = tool_name;
+	bool from_tracectl = argv[0] && strncmp(argv[0], "tracectl ", 9) == 0;
+
+	tool_verb = name;
+	snprintf(tool_full_name, sizeof(tool_full_name), "%s%s", from_tracectl ? "tracectl " : "", name);
+	argv[0] = tool_full_name;
 	signal(SIGPIPE, SIG_IGN);
+}
+
+const char *tool_name(void)
+{
+	return tool_full_name;
 }
 
 int tool_fail(int status, const char *format, ...)
 {
 	va_list args;
 
-	fprintf(stderr, "%s: ", tool_name);
+	fprintf(stderr, "%s: ", tool_full_name);
 	va_start(args, format);
 	vfprintf(stderr, format, args);
 	va_end(args);
@@ -36,8 +45,8 @@ int tool_fail(int status, const char *format, ...)
 	return status;
 }
 
-/* Whether it was said before; several looks at one store find the same things. */
-static bool said(const char *sentence)
+/* Whether it was said before: several passes over one store find the same things. */
+static bool tool_said(const char *sentence)
 {
 	static uint64_t hashes[SAID_MAX];
 	static size_t count;
@@ -56,14 +65,14 @@ static bool said(const char *sentence)
 void tool_warn(void *arg, const char *sentence)
 {
 	(void)arg;
-	if (said(sentence))
+	if (tool_said(sentence))
 		return;
-	fprintf(stderr, "%s: warning: %s\n", tool_name, sentence);
+	fprintf(stderr, "%s: warning: %s\n", tool_full_name, sentence);
 }
 
 int tool_see_help(void)
 {
-	return tool_fail(2, "tracectl help %s shows its options", tool_name);
+	return tool_fail(2, "tracectl help %s shows its options", tool_verb);
 }
 
 int tool_written(void)
@@ -73,7 +82,7 @@ int tool_written(void)
 
 int tool_version(void)
 {
-	printf("%s (ranktrace) %s\n", tool_name, RANKTRACE_VERSION);
+	printf("%s (ranktrace) %s\n", tool_verb, RANKTRACE_VERSION);
 	return tool_written();
 }
 
@@ -83,11 +92,19 @@ int tool_usage(const char *text)
 	return tool_written();
 }
 
-const char *tool_state_dir(void)
+int tool_state_dir(const char *named, const char **ret)
 {
-	const char *set = getenv("RANKTRACE_STATE_DIR");
+	const char *set = getenv("RANKTRACE_STATE_DIR"), *error = getenv("RANKTRACE_STATE_ERROR");
+	const char *note = getenv("RANKTRACE_STATE_NOTE"), *code = getenv("RANKTRACE_STATE_EXIT");
 
-	return set && *set ? set : RANKTRACE_STATEDIR;
+	*ret = named ? named : set && *set ? set : RANKTRACE_STATEDIR;
+	if (named)
+		return 0;
+	if (error && *error)
+		return tool_fail(code && strcmp(code, "3") == 0 ? 3 : 1, "%s", error);
+	if (note && *note)
+		fprintf(stderr, "%s: %s\n", tool_full_name, note);
+	return 0;
 }
 
 int tool_seconds(const char *text, uint64_t *ret_ns)
@@ -109,7 +126,7 @@ uint64_t tool_now_ns(void)
 	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
-static int parse_date(const char *text, uint64_t *ret_ns)
+static int tool_parse_date(const char *text, uint64_t *ret_ns)
 {
 	static const char *const formats[] = {
 		"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d"};
@@ -147,10 +164,10 @@ int tool_since(const char *text, uint64_t now_ns, uint64_t *ret_ns)
 		*ret_ns = ago_ns < (double)now_ns ? now_ns - (uint64_t)ago_ns : 0;
 		return 0;
 	}
-	return parse_date(text, ret_ns);
+	return tool_parse_date(text, ret_ns);
 }
 
-static const char *parse_rank(const char *p, int64_t *ret)
+static const char *tool_parse_rank(const char *p, int64_t *ret)
 {
 	int64_t n = 0;
 
@@ -172,10 +189,10 @@ int tool_ranks_parse(const char *text, struct tool_ranks *ret)
 	for (const char *p = text; ranks.count < TOOL_RANGES_MAX; p++) {
 		int64_t first, last;
 
-		p = parse_rank(p, &first);
+		p = tool_parse_rank(p, &first);
 		last = first;
 		if (p && *p == '-')
-			p = parse_rank(p + 1, &last);
+			p = tool_parse_rank(p + 1, &last);
 		if (!p || last < first)
 			return -EINVAL;
 		ranks.range[ranks.count].first = first;
@@ -196,25 +213,6 @@ bool tool_ranks_have(const struct tool_ranks *ranks, int64_t rank)
 		if (rank >= ranks->range[i].first && rank <= ranks->range[i].last)
 			return true;
 	return ranks->count == 0;
-}
-
-const char *tool_duration(uint64_t ns, char buffer[TOOL_TEXT_BYTES])
-{
-	uint64_t minutes = ns / (60 * NSEC_PER_SEC), seconds = ns / NSEC_PER_SEC;
-
-	if (minutes >= 24 * 60)
-		snprintf(buffer, TOOL_TEXT_BYTES, "%" PRIu64 " d %" PRIu64 " h", minutes / 60 / 24, minutes / 60 % 24);
-	else if (minutes >= 60)
-		snprintf(buffer, TOOL_TEXT_BYTES, "%" PRIu64 " h %" PRIu64 " min", minutes / 60, minutes % 60);
-	else if (minutes)
-		snprintf(buffer, TOOL_TEXT_BYTES, "%" PRIu64 " min %" PRIu64 " s", minutes, seconds % 60);
-	else if (seconds)
-		snprintf(buffer, TOOL_TEXT_BYTES, "%.3g s", (double)ns / 1e9);
-	else if (ns >= 1000000)
-		snprintf(buffer, TOOL_TEXT_BYTES, "%.3g ms", (double)ns / 1e6);
-	else
-		snprintf(buffer, TOOL_TEXT_BYTES, "%.3g us", (double)ns / 1e3);
-	return buffer;
 }
 
 const char *tool_time(uint64_t ns, char buffer[TOOL_TEXT_BYTES])

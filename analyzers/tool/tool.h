@@ -13,9 +13,11 @@
 #define TOOL_RANGES_MAX 16
 #define TOOL_TEXT_BYTES 32
 
-/* First thing in main(): how sentences begin, getopt's too; and `NAME | head` ends with a sentence, not with a signal.
- */
+/* First thing in main(): sentences, getopt's too, begin with "NAME: ", under tracectl with "tracectl NAME: "; and
+ * `NAME | head` ends with a sentence, not with a signal. */
 void tool_begin(const char *name, char **argv);
+/* That beginning. */
+const char *tool_name(void);
 /* "NAME: SENTENCE" on stderr; returns status. */
 int tool_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* After getopt has said which option is wrong: where the right ones stand. Returns 2. */
@@ -28,8 +30,11 @@ void tool_warn(void *arg, const char *sentence);
 int tool_version(void);
 /* --help: prints it, and returns the exit code. */
 int tool_usage(const char *text);
-/* RANKTRACE_STATE_DIR, else the place of the installed daemon. */
-const char *tool_state_dir(void);
+/*
+ * After the arguments were found good: the store named by them, or by RANKTRACE_STATE_DIR, else that of the installed
+ * daemon. 0, or the exit code with the sentence that tracectl has left (RANKTRACE_STATE_ERROR, see ctl/external.c).
+ */
+int tool_state_dir(const char *named, const char **ret);
 
 /* Seconds above 0, "2.5", to ns. */
 int tool_seconds(const char *text, uint64_t *ret_ns);
@@ -48,8 +53,6 @@ struct tool_ranks {
 int tool_ranks_parse(const char *text, struct tool_ranks *ret);
 bool tool_ranks_have(const struct tool_ranks *ranks, int64_t rank);
 
-/* "3 h 12 min", "1.25 s", "830 us" */
-const char *tool_duration(uint64_t ns, char buffer[TOOL_TEXT_BYTES]);
 /* "2026-11-21 12:30:15" of the local zone. */
 const char *tool_time(uint64_t ns, char buffer[TOOL_TEXT_BYTES]);
 

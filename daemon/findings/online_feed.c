@@ -36,7 +36,7 @@ static bool is_long(const struct online *online, int process, uint64_t step_ns)
 	struct align_job_info job;
 	uint32_t number, index;
 
-	return align_where(online->align, process, &number, &index) && align_job_info(online->align, number, &job) &&
+	return align_locate(online->align, process, &number, &index) && align_job_info(online->align, number, &job) &&
 	       job.step_ns && step_ns > job.step_ns + job.step_ns / LONGER_PART;
 }
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Includes and calls go one way: between top-level folders (bpf <- analyzers <- daemon, proto <- ctl, proto <- daemon) and
-# between the modules within them, without a circle. layering.sh SOURCE BUILD
+# between the modules within them, without a circle; analyzers/base depends on nothing, and ctl may have it.
+# layering.sh SOURCE BUILD
 set -euo pipefail
 cd "$1"
 failed=0
@@ -34,6 +35,7 @@ mapfile -t analyzers < <(list analyzers '*.[ch]' | grep -vE "^(analyzers/dump/du
 mapfile -t dump_encode < <(list analyzers/dump 'dump_encode.c')
 mapfile -t proto < <(list proto '*.[ch]')
 mapfile -t ctl < <(list ctl '*.[ch]')
+mapfile -t base < <(list analyzers/base '*.[ch]')
 mapfile -t daemon < <(list daemon '*.[ch]')
 [ ${#bpf_headers[@]} -gt 0 ] && [ ${#daemon[@]} -gt 0 ] || {
 	echo "no sources found below $1"
@@ -43,11 +45,12 @@ mapfile -t daemon < <(list daemon '*.[ch]')
 allow "bpf headers" 'bpf/[^"]*' 'event2|sqlite3|protobuf-c|jansson|systemd|gelf|libelf' "${bpf_headers[@]}"
 allow "BPF programs" 'bpf/[^"]*' '[^lba]|libelf|l[^i]' "${bpf_programs[@]}"
 allow "analyzers" '(analyzers|bpf)/[^"]*' 'bpf/|event2|protobuf-c|systemd|gelf|libelf' "${analyzers[@]}"
+allow "analyzers/base" 'analyzers/base/[^"]*' 'bpf/|event2|sqlite3|protobuf-c|jansson|systemd|gelf|libelf' "${base[@]}"
 allow "the report's way to the journal" '(analyzers|bpf)/[^"]*' 'bpf/|event2|protobuf-c|gelf|libelf' "$journal"
 # The dumps are protobuf, and proto/ has their formats.
 allow "the dumps' encoder" '(analyzers|bpf)/[^"]*|proto/systrace\.pb-c\.h' 'bpf/|event2|sqlite3|systemd|gelf|libelf' "${dump_encode[@]}"
 allow "proto" 'proto/[^"]*' 'bpf/|event2|sqlite3|jansson|systemd|gelf|libelf' "${proto[@]}"
-allow "ctl" '(ctl|proto)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
+allow "ctl" '(ctl|proto|analyzers/base)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
 allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|[a-z_]+\.skel\.h' 'jansson_never' "${daemon[@]}"
 
 # $1: what the edges are. stdin: "FROM TO" a line. tsort names the modules of a circle.

@@ -255,7 +255,7 @@ static void snapshot(struct input *input)
 		memset(stuck[i].sentence, '\n', sizeof(stuck[i].sentence));
 		jobs[i] = words[what >> 3 & 3];
 	}
-	detect_look(input->detect, input->now_ns, standing, n, stuck, jobs, stucks, all & 2);
+	detect_snapshot(input->detect, input->now_ns, standing, n, stuck, jobs, stucks, all & 2);
 }
 
 static void frame(struct input *input)

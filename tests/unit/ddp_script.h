@@ -159,7 +159,7 @@ static inline void ddp_snapshots(struct ddp *ddp, int stopped, int checks)
 				.cpu_ns = FRAME_UNKNOWN};
 			ddp->begin_ns[i] = ddp->now_ns;
 		}
-		detect_look(ddp->detect, ddp->now_ns, standing, DDP_RANKS, NULL, NULL, 0, false);
+		detect_snapshot(ddp->detect, ddp->now_ns, standing, DDP_RANKS, NULL, NULL, 0, false);
 		detect_advance(ddp->detect, ddp->now_ns);
 	}
 }

@@ -54,7 +54,7 @@ struct align *detect_align(struct detect *detect)
 	return (struct align *)detect;
 }
 
-void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
+void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations)
 {
 	(void)detect;
@@ -184,7 +184,7 @@ void align_counts(const struct align *align, struct align_counts *ret)
 	*ret = (struct align_counts){.frames = 17};
 }
 
-bool align_where(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index)
+bool align_locate(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index)
 {
 	(void)align;
 	*ret_job = 0;

@@ -93,7 +93,7 @@ static inline struct verdict of(enum finding_kind kind, struct verdict verdict)
 
 static inline void say(struct verdict verdict)
 {
-	findings_say(findings, &verdict, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
+	findings_add_verdict(findings, &verdict, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
 }
 
 /* A second a step. */

@@ -31,7 +31,7 @@ static size_t n_said, n_wants;
 static unsigned wants;
 static void *hang;
 
-static inline void on_say(void *arg, const struct verdict *verdict)
+static inline void on_verdict(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
 	assert_true(n_said < 8);
@@ -46,7 +46,7 @@ static inline void on_want(void *arg, unsigned want, const char *why)
 	n_wants++;
 }
 
-static const struct detector_out out = {on_say, on_want, NULL};
+static const struct detector_out out = {on_verdict, on_want, NULL};
 
 /* All ranks are in the backward of a step of a second. */
 static inline int begin(void **state)

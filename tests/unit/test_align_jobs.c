@@ -5,7 +5,7 @@
 static void where(int number, uint32_t *job, uint32_t *index)
 {
 	*job = *index = 999;
-	assert_true(align_where(align, number, job, index));
+	assert_true(align_locate(align, number, job, index));
 }
 
 static uint32_t job_of(int number)
@@ -112,7 +112,7 @@ static void a_rank_twice(void **state)
 	where(third, &job, &index);
 	assert_int_equal(job, 0);
 	assert_int_equal(index, 0);
-	assert_false(align_where(align, first, &job, &index)); /* its number is reused */
+	assert_false(align_locate(align, first, &job, &index)); /* its number is reused */
 	align_rank_end(align, third, start_ns + 100 * MS);
 	start_ns += 200 * MS; /* after the last one's end: another run */
 	assert_int_not_equal(job_of(rank_of("job", 3, 8, "node", true)), 0);

@@ -72,8 +72,8 @@ static void unplan(int side)
 	for (size_t i = 0; i < align->processes && side == UNPLANNED; i++) {
 		struct align_process *process = align->process[i];
 
-		if (process && process->plan)
-			align_template_drop(align_job_of(align, process), &process->plan);
+		if (process && process->template)
+			align_template_drop(align_job_of(align, process), &process->template);
 	}
 }
 
@@ -82,7 +82,7 @@ static size_t count_plans(const struct align *align)
 	size_t ret = 0;
 
 	for (size_t i = 0; i < align->processes; i++)
-		ret += align->process[i] && align->process[i]->plan;
+		ret += align->process[i] && align->process[i]->template;
 	return ret;
 }
 

@@ -70,7 +70,7 @@ static struct analysis_options of_folders(char *const *folders, size_t count)
 static void test_rows(void **state)
 {
 	const struct schema_table *table = &schema_tables[TABLE_FINDINGS];
-	char *folders[1];
+	char *folders[1] = {NULL};
 	struct analysis_options how = of_folders(folders, 1);
 	struct analysis analysis;
 	const char *name;
@@ -105,7 +105,7 @@ static void test_rows(void **state)
 /* Of three nodes one is not there, one is damaged and one was written by a newer version: the fourth is judged. */
 static void test_bad(void **state)
 {
-	char *folders[4];
+	char *folders[4] = {NULL};
 	struct analysis_options how = of_folders(folders, 4);
 	struct analysis analysis;
 	json_t *rows;
@@ -139,7 +139,7 @@ static void test_bad(void **state)
 
 static void test_range(void **state)
 {
-	char *folders[1], *text = NULL;
+	char *folders[1] = {NULL}, *text = NULL;
 	struct analysis_options how = of_folders(folders, 1);
 	struct analysis analysis;
 	size_t size = 0;

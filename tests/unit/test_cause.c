@@ -164,7 +164,7 @@ static void a_preemptor_is_named(void **state)
 {
 	(void)state;
 	assert_int_equal(run(is_preempted, 60 * MS), CAUSE_PREEMPTION);
-	assert_string_equal(evidence("run_delay")->detail, "pid 4711 stress-ng?-cpu-x");
+	assert_string_equal(evidence("run_delay")->detail, "stress-ng?-cpu-x (pid 4711)");
 	assert_true(evidence("run_delay")->value > 19e6 && evidence("run_delay")->value < 21e6);
 	assert_true(evidence("run_delay")->peers < 3e6);
 	assert_string_equal(finding.evidence[0].name, "run_delay");
@@ -185,7 +185,7 @@ static void the_preemptor_of_most_frames_is_named(void **state)
 		feed();
 	}
 	assert_int_equal(ask(60 * MS), CAUSE_PREEMPTION);
-	assert_string_equal(evidence("run_delay")->detail, "pid 4711 stress-ng?-cpu-x");
+	assert_string_equal(evidence("run_delay")->detail, "stress-ng?-cpu-x (pid 4711)");
 }
 
 static void one_of_many_preemptors_is_not_named(void **state)

@@ -231,7 +231,7 @@ static void fake_frame(void *state, const struct frame *frame, const struct meas
 	verdict.finding.kind = FINDING_SLOW_RANK;
 	verdict.finding.rank = 1;
 	if (frame->step < 40)
-		out->say(out->arg, &verdict);
+		out->emit(out->arg, &verdict);
 	out->want(out->arg, DETECT_WANT_LAUNCHES, "to see");
 }
 
@@ -344,7 +344,7 @@ static void stall_check_are_sorted_by_job(void **state)
 	culprit[2] = 999999;
 	waiter[0] = (uint32_t)ddp.process[1];
 	waiter[1] = (uint32_t)ddp.process[2];
-	detect_look(detect, ddp.now_ns, standing, DDP_RANKS, stuck, jobs, 3, true);
+	detect_snapshot(detect, ddp.now_ns, standing, DDP_RANKS, stuck, jobs, 3, true);
 	assert_int_equal(checks, 1);
 	ddp_stop(&ddp);
 	assert_int_equal(states, 0);

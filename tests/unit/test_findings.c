@@ -39,9 +39,8 @@ static void suspected_open_closed(void **state)
 	assert_int_equal(finding->until_ns, 5021 * S);
 	/* 22 verdicts of 0.1 s on 100 cards. */
 	assert_true(fabs(finding->cost_card_hours - 22 * 0.1 * 100 / 3600) < 1e-9);
-	assert_string_equal(finding->sentence,
-		"rank 13 (node-a, card 3) slowed its job by 20 % for 26 s, from step 995 to 1021: its "
-		"computing took 600 ms a step, its peers' 500 ms; 4 card-minutes lost");
+	assert_string_equal(finding->sentence, "rank 13 (node-a, card 3) slowed its job by 20 % for 26 s, from step 995 "
+					       "to 1021: compute took 600 ms per step; peers 500 ms; 4 card-minutes lost");
 	assert_int_equal(findings_open(findings, open, 2), 0);
 	/* What is no more than suspected after it was closed is no news. */
 	said(slow(3, false), 5);
@@ -123,8 +122,8 @@ static void updated_for_its_cost(void **state)
 	assert_int_equal(n_sent, 9);
 	for (size_t i = 1; i < n_sent; i++)
 		assert_true(sent[i].cost_card_hours > sent[i - 1].cost_card_hours);
-	assert_int_equal(sent[4].told_ns - sent[3].told_ns, 4 * S);
-	assert_int_equal(sent[8].told_ns - sent[7].told_ns, FINDINGS_TELL_NS);
+	assert_int_equal(sent[4].updated_ns - sent[3].updated_ns, 4 * S);
+	assert_int_equal(sent[8].updated_ns - sent[7].updated_ns, FINDINGS_UPDATE_NS);
 	now -= 4000 * S; /* a clock that steps back */
 	said(slow(3, true), 10);
 	assert_in_range(n_sent, 10, 19);
@@ -173,7 +172,7 @@ static void bursts_are_one_finding(void **state)
 	assert_int_equal(closed, 2);
 	said(slow(3, true), 1);
 	findings_close(findings, now);
-	assert_non_null(strstr(last(FINDING_CLOSED)->sentence, "; it came back 2 times"));
+	assert_non_null(strstr(last(FINDING_CLOSED)->sentence, "; recurred 2 times"));
 	said(slow(3, true), 1);
 	assert_int_equal(last(FINDING_OPEN)->id, 6);
 	/* Long after, it is another one. */

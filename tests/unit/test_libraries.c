@@ -199,7 +199,7 @@ static void test_deleted(void **state)
 
 static void test_long_path(void **state)
 {
-	char name[1024] = "", path[2048], folder[1024];
+	char name[1024] = "", path[2048], folder[1032];
 
 	(void)state;
 	for (unsigned i = 0; i < 10; i++) {

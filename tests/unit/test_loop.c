@@ -85,7 +85,11 @@ void levels_tick(struct context *context, uint64_t now_ns)
 
 const char *level_name(enum level level)
 {
-	static const char *const names[] = {"L0", "L1", "L2", "L3"};
+	static const char *const names[] = {
+#define LEVEL(id, word, on, interval_minutes) [LEVEL_##id] = word,
+#include "proto/levels.def"
+#undef LEVEL
+	};
 
 	return names[level];
 }
@@ -219,14 +223,14 @@ static void a_tick_calls_the_modules_in_order(void **state)
 	memset(order, 0, sizeof(order));
 	memset(due_ns, 0, sizeof(due_ns));
 	ring[0] = -1;
-	on_tick(-1, 0, &loop);
+	loop_on_tick(-1, 0, &loop);
 	assert_string_equal(order, "dcsrvlf");
 	/* Each next time is a period away, and what is not due is not asked. */
 	assert_true(due_ns[ARRAY_SIZE(duties) - 1] > due_ns[0]);
 	for (size_t i = 0; i < ARRAY_SIZE(duties); i++)
 		due_ns[i] = duties[i].period_ns(&loop) == TICK_NS ? 0 : UINT64_MAX;
 	memset(order, 0, sizeof(order));
-	on_tick(-1, 0, &loop);
+	loop_on_tick(-1, 0, &loop);
 	assert_string_equal(order, "dcsrv");
 }
 

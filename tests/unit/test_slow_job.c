@@ -131,7 +131,7 @@ static uint64_t near(uint64_t ns)
 
 static void give(enum frame_class class, size_t ranks)
 {
-	struct detector_out out = {.say = say, .want = want};
+	struct detector_out out = {.emit = say, .want = want};
 	struct frame frame = {.step = step++,
 		.class = class,
 		.world_size = RANKS,

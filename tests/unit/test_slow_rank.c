@@ -30,7 +30,7 @@ static unsigned said[RANKS], confirmed[RANKS], between; /* between: in steps wit
 static enum finding_cause cause;
 static double cost_ns;
 
-static void on_say(void *arg, const struct verdict *verdict)
+static void on_verdict(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
 	assert_in_range(verdict->finding.rank, 0, RANKS - 1);
@@ -69,7 +69,7 @@ static int stop(void **state)
 static void run(uint64_t (*checkpoint_ns)(uint32_t rank, uint64_t step))
 {
 	struct detect_options options;
-	const struct detector_out out = {.say = on_say};
+	const struct detector_out out = {.emit = on_verdict};
 	const struct measures *measures;
 	void *state;
 
@@ -337,7 +337,7 @@ static void on_shared(void *arg, const struct verdict *verdict)
 static struct found share_a_card(bool grows, uint64_t seen_from)
 {
 	struct found found = {0};
-	const struct detector_out out = {.say = on_shared, .arg = &found};
+	const struct detector_out out = {.emit = on_shared, .arg = &found};
 	struct detect_options options;
 	void *state;
 
@@ -420,7 +420,7 @@ static void stages_show_what_compute_hides(void **state)
 	comm[0] = (struct frame_comm){.communicator = "c", .kind = COMM_KIND_DATA, .members = 2};
 	for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++) {
 		struct found found = {0};
-		const struct detector_out out = {.say = on_shared, .arg = &found};
+		const struct detector_out out = {.emit = on_shared, .arg = &found};
 		struct detect_options options;
 		void *detector;
 

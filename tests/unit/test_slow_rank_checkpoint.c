@@ -38,7 +38,7 @@ static struct {
 } found;
 static unsigned checkpoint;
 
-static void on_say(void *arg, const struct verdict *verdict)
+static void on_verdict(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
 	assert_in_range(verdict->finding.rank, 0, RANKS_MAX - 1);
@@ -84,7 +84,7 @@ static void make_frame(const struct scenario *scenario, uint64_t step, struct fr
 
 static void run(struct scenario scenario)
 {
-	const struct detector_out out = {.say = on_say};
+	const struct detector_out out = {.emit = on_verdict};
 	struct measure *measure = measure_new();
 	struct frame_who who[RANKS_MAX];
 	struct frame_rank rank[RANKS_MAX];

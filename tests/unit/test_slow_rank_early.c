@@ -39,7 +39,7 @@ struct found {
 	uint64_t now;
 };
 
-static void on_say(void *arg, const struct verdict *verdict)
+static void on_verdict(void *arg, const struct verdict *verdict)
 {
 	struct found *found = arg;
 
@@ -70,7 +70,7 @@ static struct found play(const struct story *story)
 	struct frame_comm comm = {.communicator = "c", .kind = COMM_KIND_DATA, .members = story->ranks};
 	struct frame_group group[2];
 	struct found found = {0};
-	const struct detector_out out = {.say = on_say, .arg = &found};
+	const struct detector_out out = {.emit = on_verdict, .arg = &found};
 	struct measure *measure = measure_new();
 	struct detect_options options;
 	uint64_t now_ns = 0;

@@ -246,7 +246,7 @@ static void growth_of_steps(void **state)
 	struct growth growth = {.steps = 0};
 
 	(void)state;
-	assert_true(growth_usual(&growth) == 0);
+	assert_true(growth_typical(&growth) == 0);
 	for (unsigned k = 0; k < 100; k++) {
 		growth = grow(growth, 1, 250);
 		assert_true(growth_ln(&growth) == 0);
@@ -258,7 +258,7 @@ static void growth_of_steps(void **state)
 		assert_true(growth_slower(&growth) == (k == 3));
 	}
 	assert_true(growth_ln(&growth) > 0.35 && growth_ln(&growth) < 0.5);
-	assert_true(growth_usual(&growth) == 270.0 * MS);
+	assert_true(growth_typical(&growth) == 270.0 * MS);
 	growth = grow(growth, GROWTH_STEPS, 400);
 	assert_true(growth_ln(&growth) == 0);
 	/* A step that ends at once, or never, is a step. */
