@@ -144,7 +144,7 @@ static inline struct align_rank off_rank(int rank, const char *host)
 static inline void off_online(struct detect *detect)
 {
 	struct align *align = detect_align(detect);
-	uint64_t told_ns = 0;
+	uint64_t advanced_ns = 0;
 	int process[OFF_RANKS];
 
 	for (int i = 0; i < OFF_RANKS; i++) {
@@ -158,9 +158,9 @@ static inline void off_online(struct detect *detect)
 	for (size_t i = 0; i < off.events; i++) {
 		const struct off_event *e = &off.event[i];
 
-		if (e->end_ns > told_ns + 100 * OFF_MS) {
+		if (e->end_ns > advanced_ns + 100 * OFF_MS) {
 			detect_advance(detect, e->end_ns);
-			told_ns = e->end_ns;
+			advanced_ns = e->end_ns;
 		}
 		if (e->what == OFF_STAGE)
 			align_stage(align, process[e->rank],
