@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See findings_rows.h. What a row holds is not trusted: texts may be no UTF-8, and evidence no JSON. */
 #include "analyzers/analyze/findings_rows.h"
+#include "analyzers/finding/finding.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,12 +35,21 @@ json_t *findings_row_text(const char *text)
 
 static json_t *findings_rows_evidence_of(const char *text)
 {
-	json_t *json = json_loads(text, 0, NULL);
+	json_t *json = json_loads(text, 0, NULL), *piece;
+	size_t i;
 
-	if (json_is_array(json))
-		return json;
-	json_decref(json);
-	return json_array();
+	if (!json_is_array(json)) {
+		json_decref(json);
+		return json_array();
+	}
+	json_array_foreach(json, i, piece)
+	{
+		const char *name = json_string_value(json_object_get(piece, "name"));
+
+		if (name && strcmp(name, finding_evidence_name(name)) != 0)
+			json_object_set_new(piece, "name", json_string(finding_evidence_name(name)));
+	}
+	return json;
 }
 
 static json_t *findings_rows_value_of(sqlite3_stmt *statement, int column)

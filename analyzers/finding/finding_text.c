@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See finding_text.h. */
 #include "analyzers/finding/finding_text.h"
+#include "analyzers/base/utf8.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -16,21 +17,21 @@ void finding_text_begin(struct finding_text *text, char *ret, size_t size)
 
 void finding_text_add(struct finding_text *text, const char *format, ...)
 {
-	size_t left = text->size - text->used;
+	size_t space = text->size - text->used;
 	va_list args;
 	int n;
 
 	if (text->cut)
 		return;
 	va_start(args, format);
-	n = vsnprintf(text->start + text->used, left, format, args);
+	n = vsnprintf(text->start + text->used, space, format, args);
 	va_end(args);
-	text->cut = n < 0 || (size_t)n >= left;
+	text->cut = n < 0 || (size_t)n >= space;
 	text->used = text->cut ? text->size - 1 : text->used + (size_t)n;
 }
 
 /* Characters that move, hide or end text: C1 controls, marks of direction, line and paragraph separators. */
-static bool printing(uint32_t code)
+static bool finding_text_prints(uint32_t code)
 {
 	return code >= 0xa0 && !(code >= 0x200b && code <= 0x200f) && !(code >= 0x2028 && code <= 0x202e) &&
 	       !(code >= 0x2060 && code <= 0x206f) && !(code >= 0xd800 && code <= 0xdfff) && code != 0xfeff &&
@@ -39,25 +40,15 @@ static bool printing(uint32_t code)
 
 size_t finding_text_character(const char *text)
 {
-	static const struct {
-		uint8_t mask, head;
-		uint32_t least;
-	} forms[] = {{0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-	const uint8_t *byte = (const uint8_t *)text;
+	const unsigned char *byte = (const unsigned char *)text;
+	size_t length = utf8_character(byte, 4); /* stops at the terminator, which continues no character */
+	uint32_t code = length > 1 ? byte[0] & (0x7fU >> length) : byte[0];
 
-	if (byte[0] >= 0x20 && byte[0] < 0x7f)
-		return 1;
-	for (size_t form = 0; form < sizeof(forms) / sizeof(forms[0]); form++) {
-		uint32_t code = byte[0] & (uint8_t)~forms[form].mask;
-		size_t i = 1;
-
-		if ((byte[0] & forms[form].mask) != forms[form].head)
-			continue;
-		for (; i < form + 2 && (byte[i] & 0xc0) == 0x80; i++)
-			code = code << 6 | (byte[i] & 0x3f);
-		return i == form + 2 && code >= forms[form].least && printing(code) ? i : 0;
-	}
-	return 0;
+	if (length == 1)
+		return code >= 0x20 && code < 0x7f;
+	for (size_t i = 1; i < length; i++)
+		code = code << 6 | (byte[i] & 0x3f);
+	return finding_text_prints(code) ? length : 0;
 }
 
 void finding_text_name(struct finding_text *text, const char *name, size_t bytes_max)
@@ -76,8 +67,9 @@ void finding_text_name(struct finding_text *text, const char *name, size_t bytes
 	}
 }
 
-/* Two units, the lesser one whole. */
-static void two_units(struct finding_text *text, double value, double lesser, const char *unit, const char *lesser_unit)
+/* "2 h 10 min". */
+static void finding_text_two_units(
+	struct finding_text *text, double value, double lesser, const char *unit, const char *lesser_unit)
 {
 	double whole = floor(value);
 	double rest = floor((value - whole) * lesser);
@@ -87,8 +79,8 @@ static void two_units(struct finding_text *text, double value, double lesser, co
 		finding_text_add(text, " %.0f %s", rest, lesser_unit);
 }
 
-/* Three digits that count. */
-static void three_digits(struct finding_text *text, double value, const char *unit)
+/* Three significant digits. */
+static void finding_text_three_digits(struct finding_text *text, double value, const char *unit)
 {
 	int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
 	char digits[32];
@@ -110,22 +102,22 @@ void finding_text_duration(struct finding_text *text, double ns)
 	else if (s > 1e9)
 		finding_text_add(text, "years");
 	else if (s >= 86400)
-		two_units(text, s / 86400, 24, "d", "h");
+		finding_text_two_units(text, s / 86400, 24, "d", "h");
 	else if (s >= 3600)
-		two_units(text, s / 3600, 60, "h", "min");
+		finding_text_two_units(text, s / 3600, 60, "h", "min");
 	else if (s >= 60)
-		two_units(text, s / 60, 60, "min", "s");
+		finding_text_two_units(text, s / 60, 60, "min", "s");
 	else if (s >= 0.9995)
-		three_digits(text, s, "s");
+		finding_text_three_digits(text, s, "s");
 	else if (ns >= 999500)
-		three_digits(text, ns / 1e6, "ms");
+		finding_text_three_digits(text, ns / 1e6, "ms");
 	else if (ns >= 999.5)
-		three_digits(text, ns / 1e3, "us");
+		finding_text_three_digits(text, ns / 1e3, "us");
 	else
 		finding_text_add(text, "%.0f ns", ns);
 }
 
-static void bytes(struct finding_text *text, double value)
+static void finding_text_bytes(struct finding_text *text, double value)
 {
 	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
 	size_t unit = 0;
@@ -136,17 +128,17 @@ static void bytes(struct finding_text *text, double value)
 	}
 	for (value /= 1024; value >= 1023.95 && unit < sizeof(units) / sizeof(units[0]) - 1; unit++)
 		value /= 1024;
-	three_digits(text, value, units[unit]);
+	finding_text_three_digits(text, value, units[unit]);
 }
 
 void finding_text_value(struct finding_text *text, double value, const char *unit)
 {
 	if (!isfinite(value) || fabs(value) > 1e18)
-		finding_text_add(text, "not known");
+		finding_text_add(text, "unknown");
 	else if (strcmp(unit, "ns") == 0)
 		finding_text_duration(text, value);
 	else if (strcmp(unit, "bytes") == 0 && value >= 0)
-		bytes(text, value);
+		finding_text_bytes(text, value);
 	else
 		finding_text_add(text, fabs(value) >= 999.5 && fabs(value) < 1e15 ? "%.0f" : "%.3g", value);
 }
@@ -157,7 +149,7 @@ void finding_text_end(struct finding_text *text)
 
 	if (!text->cut)
 		return;
-	/* Not in the middle of a character. */
+	/* Whole characters only. */
 	while (n && ((unsigned char)text->start[n] & 0xc0) == 0x80)
 		n--;
 	memcpy(text->start + n, "...", 4);

@@ -49,7 +49,7 @@ void html_findings(FILE *out, const struct report *report)
 		report_html_tables_number(out, finding, i);
 		cell(out, "m", words_whom(report, finding, text));
 		fputs("<td>", out);
-		html_text(out, finding_cause_text(finding->is.cause));
+		html_text(out, finding_cause_title(finding->is.cause));
 		fputs(finding->told_by ? "</td>" : " <span class=\"mute\">(found across nodes)</span></td>", out);
 		cell(out, "", words_when(since_ns, text));
 		fputs("<td>", out);

@@ -20,9 +20,7 @@ bool judge_is_brief(const struct finding *finding, uint64_t length_ns);
 const char *judge_evidence_of(enum finding_cause cause);
 
 /* What a consumer of sysTrace's results asks. */
-enum judge_part { JUDGE_COMPUTE, JUDGE_NETWORK, JUDGE_STORAGE, JUDGE_PART_MAX };
-/* JUDGE_PART_MAX: none of them. */
-enum judge_part judge_part_of(const struct finding *finding);
+enum finding_part judge_part_of(const struct finding *finding);
 
 /* Fills the report's conclusions: costs, worst cards, headline. */
 void report_judge(struct report *report);

@@ -36,7 +36,7 @@ static bool online_feed_is_long(const struct online *online, int process, uint64
 	struct align_job_info job;
 	uint32_t number, index;
 
-	return align_where(online->align, process, &number, &index) && align_job_info(online->align, number, &job) &&
+	return align_locate(online->align, process, &number, &index) && align_job_info(online->align, number, &job) &&
 	       job.step_ns && step_ns > job.step_ns + job.step_ns / GROWTH_PART;
 }
 

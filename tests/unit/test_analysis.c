@@ -172,7 +172,7 @@ static void test_range(void **state)
 	assert_int_equal(analysis.rows, 0);
 }
 
-/* A newer telling takes the place of the one before; bounds hold; texts harm nobody. */
+/* A newer update replaces the previous one; bounds hold; texts are escaped. */
 static void test_made(void **state)
 {
 	struct findings_filter filter = {.since_ns = 0};

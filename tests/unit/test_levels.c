@@ -17,7 +17,7 @@ static unsigned calls;
 static int answer;
 static bool last_on;
 
-/* The collectors' room, as levels.c sees it. */
+/* Stand-in for the collectors. */
 __attribute__((weak)) int collectors_level(
 	struct collectors *collectors, enum level level, bool on, char *report, size_t report_size)
 {
@@ -165,7 +165,7 @@ static void test_raised(void **state)
 	levels_tick(&context, until_ns);
 	assert_false(context.levels.on[LEVEL_L1] || context.levels.is_auto[LEVEL_L1] || last_on);
 	assert_int_equal(context.levels.set_ns[LEVEL_L1], 0);
-	/* Raised, then wished for: it stays. */
+	/* Turned on automatically, then by request: remains on. */
 	assert_int_equal(levels_auto_on(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_string_equal(report, "L1 was on already, because of a finding");
@@ -182,7 +182,7 @@ static void test_raised(void **state)
 	assert_false(context.levels.on[LEVEL_L2] || context.levels.is_auto[LEVEL_L2]);
 }
 
-/* What cannot be turned off is tried again, and what cannot be turned on stays as it was. */
+/* A failed switch off is retried; a failed switch on changes nothing. */
 static void test_raised_badly(void **state)
 {
 	uint64_t until_ns;

@@ -83,7 +83,7 @@ static void errors_keep_errno_and_yield_it(void **state)
 	assert_int_equal(after, EPIPE);
 }
 
-static void long_and_broken_messages_stay_lines(void **state)
+static void long_and_broken_messages_are_one_line_each(void **state)
 {
 	char text[LOG_MESSAGE_BYTES + 100];
 	char expected[LOG_MESSAGE_BYTES + 100];
@@ -159,7 +159,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_name_level_and_component),
 		cmocka_unit_test(errors_keep_errno_and_yield_it),
-		cmocka_unit_test(long_and_broken_messages_stay_lines),
+		cmocka_unit_test(long_and_broken_messages_are_one_line_each),
 		cmocka_unit_test(any_bytes_are_text),
 		cmocka_unit_test(libraries_are_routed),
 		cmocka_unit_test(the_journal_is_known_by_its_stream),

@@ -117,6 +117,24 @@ static void shown_as_text(FILE *out, json_t *all, bool verbose)
 	findings_text_free(text);
 }
 
+/* Evidence of older versions is shown by its name of today. */
+static void test_alias(void **state)
+{
+	struct findings_filter filter = {.since_ns = 0};
+	json_t *all;
+
+	(void)state;
+	put(1, "open", 3, now - HOUR, 0, "", "[{\"name\": \"hog\"}, {\"name\": \"run_delay\"}]", "x");
+	all = rows(&filter);
+	assert_string_equal(json_string_value(json_object_get(
+				    json_array_get(json_object_get(json_array_get(all, 0), "evidence"), 0), "name")),
+		"preemptor");
+	assert_string_equal(json_string_value(json_object_get(
+				    json_array_get(json_object_get(json_array_get(all, 0), "evidence"), 1), "name")),
+		"run_delay");
+	json_decref(all);
+}
+
 /* What a store holds goes to terminals and programs. */
 static void test_hostile(void **state)
 {
@@ -165,7 +183,7 @@ static void test_text(void **state)
 	assert_non_null(strstr(text, "LASTS       STATE  SEVERITY  CARD-HOURS  JOB    FINDING\n"));
 	assert_non_null(strstr(text, "1 min 30 s  open   warning          1.5  llama  rank 3 is slow\n"));
 	assert_non_null(strstr(text, "dataloader  310 ms         12 ms"));
-	assert_non_null(strstr(text, "what to do: look at the storage"));
+	assert_non_null(strstr(text, "what to do: check the storage"));
 	assert_non_null(strstr(text, "\n    job llama, host node7\n"));
 	free(text);
 	json_decref(all);
@@ -253,6 +271,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_which, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_alias, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_none, setup, teardown),
