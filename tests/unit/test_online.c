@@ -239,7 +239,7 @@ static void test_closer_samples(void **state)
 	assert_true(context.findings->sample_next_ns < context.findings->sample_last_ns + NSEC_PER_SEC);
 	context.findings->auto_level.turned_on[LEVEL_L1] = false;
 	/* By an explicit step. */
-	context.findings->closer_at_ns = 0;
+	context.findings->dense_budget_at_ns = 0;
 	long_step(56 * MS);
 	assert_true(context.findings->dense_until_ns > monotonic_ns());
 }

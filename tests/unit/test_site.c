@@ -154,8 +154,8 @@ static void check_library(const char *path, bool *group_found)
 	assert_int_equal(missing_ends, 0);
 	assert_int_equal(sites.count, specs);
 	for (size_t i = 0; i < table.count; i++)
-		group_found[i] |= places.found[i];
-	sites_free(&places);
+		group_found[i] |= sites.found[i];
+	sites_free(&sites);
 	specs_max = 1; /* table full: the rest is left out, and what is there is whole */
 	specs = 0;
 	assert_int_equal(sites_find(engine(), &library, &sites), 0);
