@@ -188,8 +188,8 @@ static void online_stall_check_all(struct online *online, uint64_t now_ns, bool 
 	online_stall_judge_ops(&check, verdicts, &snapshot);
 	if (online->context->levels.on[LEVEL_L1])
 		rank_coll_counts(online->context->ops, &counts);
-	detect_snapshot(online->detect, now_ns, standing, check.standings, verdicts->stuck, verdicts->job, verdicts->count,
-		counts.communicators > 0);
+	detect_snapshot(online->detect, now_ns, standing, check.standings, verdicts->stuck, verdicts->job,
+		verdicts->count, counts.communicators > 0);
 }
 
 void online_stall_tick(struct online *online, uint64_t now_ns)

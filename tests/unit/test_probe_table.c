@@ -254,7 +254,7 @@ static const struct {
 	{"[probe \"p\"]\nlevel = L1\nlibrary = l\nsymbol = f\nedge = entry\n",
 		"dir/x.conf:1: probe \"p\" needs an event"},
 	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nsymbol = f\nedge = stash\n",
-		"dir/x.conf:1: probe \"p\" needs a reader"},
+		"dir/x.conf:1: probe \"p\" needs a text reader"},
 	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nusdt = a:b\nedge = span\n",
 		"dir/x.conf:1: probe \"p\" has an edge that"},
 	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nusdt = a:b\nedge = begin\nargs = reg(1)\n",
