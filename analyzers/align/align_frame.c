@@ -51,7 +51,7 @@ bool align_groups_begin(struct align *align, const struct align_job *job)
 static size_t align_groups_place_of(const struct align_scratch *scratch, const struct align_group_key *key)
 {
 	uint64_t what = (uint64_t)key->seq << 32 | key->comm, sides = (uint64_t)key->sides << 1 | key->p2p;
-	size_t at = coll_mix(what, sides) & (scratch->hash_size - 1);
+	size_t at = hash_mix(what, sides) & (scratch->hash_size - 1);
 
 	for (; scratch->hash[at]; at = (at + 1) & (scratch->hash_size - 1)) {
 		const struct align_group_key *other = &scratch->key[scratch->hash[at] - 1];
@@ -303,7 +303,7 @@ void align_lanes_begin(struct align_scratch *scratch)
 
 static size_t align_lanes_place_of(const struct align_scratch *scratch, const struct align_lane *lane)
 {
-	size_t at = coll_mix((uint64_t)lane->comm << 1 | lane->p2p, lane->sides) & (scratch->lane_hash_size - 1);
+	size_t at = hash_mix((uint64_t)lane->comm << 1 | lane->p2p, lane->sides) & (scratch->lane_hash_size - 1);
 
 	for (; scratch->lane_hash[at]; at = (at + 1) & (scratch->lane_hash_size - 1)) {
 		const struct align_lane *other = &scratch->lane[scratch->lane_hash[at] - 1].is;

@@ -59,8 +59,8 @@ static bool draw(struct draft *draft, const struct align_slot *slot)
 		entry->lane = (uint16_t)lane;
 		entry->nth = (uint16_t)one->count;
 		one->count++;
-		one->like = coll_mix(one->like, (uint64_t)align_record_tier(record) << 32 | entry->seq);
-		shape->key = coll_mix(coll_mix(shape->key, entry->bytes),
+		one->like = hash_mix(one->like, (uint64_t)align_record_tier(record) << 32 | entry->seq);
+		shape->key = hash_mix(hash_mix(shape->key, entry->bytes),
 			(uint64_t)entry->seq << 32 | (uint32_t)entry->what << 16 | entry->lane);
 	}
 	shape->count = slot->records;

@@ -6,7 +6,7 @@
  */
 #include "analyzers/finding/finding.h"
 
-#include "analyzers/finding/finding_text.h"
+#include "analyzers/base/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define NAME_BYTES 48
 
 struct telling {
-	struct finding_text text;
+	struct text text;
 	const struct finding *finding;
 	bool past, alone; /* over; of one rank */
 };
@@ -48,19 +48,19 @@ static void finding_sentence_fill(struct telling *telling, const char *form, con
 		} else if (inside && second != telling->past) {
 			continue;
 		} else if (*form != '$') {
-			finding_text_add(&telling->text, "%c", *form);
+			text_add(&telling->text, "%c", *form);
 		} else if (*++form == 'v') {
-			finding_text_value(&telling->text, evidence->value, evidence->unit);
+			text_value(&telling->text, evidence->value, evidence->unit);
 		} else if ((*form == 'p' || *form == 'f') && isfinite(evidence->peers)) {
-			finding_text_add(&telling->text, "%s", peers);
-			finding_text_value(&telling->text, evidence->peers, evidence->unit);
-			finding_text_add(&telling->text, "%s", telling->alone ? "" : " before");
+			text_add(&telling->text, "%s", peers);
+			text_value(&telling->text, evidence->peers, evidence->unit);
+			text_add(&telling->text, "%s", telling->alone ? "" : " before");
 		} else if (*form == 'd' && evidence->detail[0]) {
-			finding_text_add(&telling->text, " (");
-			finding_text_name(&telling->text, evidence->detail, sizeof(evidence->detail));
-			finding_text_add(&telling->text, ")");
+			text_add(&telling->text, " (");
+			text_name(&telling->text, evidence->detail, sizeof(evidence->detail));
+			text_add(&telling->text, ")");
 		} else if (*form == 'i' && telling->alone) {
-			finding_text_add(&telling->text, "its ");
+			text_add(&telling->text, "its ");
 		}
 	}
 }
@@ -100,8 +100,8 @@ static void finding_sentence_tell_others(struct telling *telling)
 
 	if (finding->rank < 0 || !finding->others[0])
 		return;
-	finding_text_add(&telling->text, "; so it is with rank%s ", strpbrk(finding->others, ",-") ? "s" : "");
-	finding_text_name(&telling->text, finding->others, sizeof(finding->others));
+	text_add(&telling->text, "; so it is with rank%s ", strpbrk(finding->others, ",-") ? "s" : "");
+	text_name(&telling->text, finding->others, sizeof(finding->others));
 }
 
 /* ": " and why; nothing where there is nothing to say. */
@@ -115,14 +115,14 @@ static void tell_cause(struct telling *telling)
 
 		if (!evidence || !isfinite(evidence->value))
 			continue;
-		finding_text_add(&telling->text, ": ");
+		text_add(&telling->text, ": ");
 		finding_sentence_fill(telling, !telling->alone && clause->of_job ? clause->of_job : clause->form, evidence);
 		return;
 	}
 	if (finding->cause == CAUSE_UNKNOWN)
-		finding_text_add(&telling->text, ": why is not seen");
+		text_add(&telling->text, ": why is not seen");
 	else
-		finding_text_add(&telling->text, ": the cause %s %s", telling->past ? "was" : "is",
+		text_add(&telling->text, ": the cause %s %s", telling->past ? "was" : "is",
 			finding_cause_text(finding->cause));
 }
 
@@ -134,20 +134,20 @@ static bool tell_who(struct telling *telling)
 	if (finding->rank < 0 && !finding->others[0])
 		return false;
 	if (finding->rank < 0) {
-		finding_text_add(&telling->text, "ranks ");
-		finding_text_name(&telling->text, finding->others, NAME_BYTES);
+		text_add(&telling->text, "ranks ");
+		text_name(&telling->text, finding->others, NAME_BYTES);
 		return true;
 	}
-	finding_text_add(&telling->text, "rank %d", finding->rank);
+	text_add(&telling->text, "rank %d", finding->rank);
 	if (finding->host[0] || finding->card[0])
-		finding_text_add(&telling->text, " (");
-	finding_text_name(&telling->text, finding->host, NAME_BYTES);
+		text_add(&telling->text, " (");
+	text_name(&telling->text, finding->host, NAME_BYTES);
 	if (finding->card[0]) {
-		finding_text_add(&telling->text, finding->host[0] ? ", card " : "card ");
-		finding_text_name(&telling->text, finding->card, NAME_BYTES);
+		text_add(&telling->text, finding->host[0] ? ", card " : "card ");
+		text_name(&telling->text, finding->card, NAME_BYTES);
 	}
 	if (finding->host[0] || finding->card[0])
-		finding_text_add(&telling->text, ")");
+		text_add(&telling->text, ")");
 	return true;
 }
 
@@ -159,8 +159,8 @@ static bool tell_length(struct telling *telling)
 
 	if (!finding->since_ns || end <= finding->since_ns)
 		return false;
-	finding_text_add(&telling->text, " for ");
-	finding_text_duration(&telling->text, (double)(end - finding->since_ns));
+	text_add(&telling->text, " for ");
+	text_duration(&telling->text, (double)(end - finding->since_ns));
 	return true;
 }
 
@@ -173,12 +173,12 @@ static void tell_since(struct telling *telling)
 	if (!finding->since_step)
 		return;
 	if (!telling->past)
-		finding_text_add(&telling->text, " since step %llu", (unsigned long long)finding->since_step);
+		text_add(&telling->text, " since step %llu", (unsigned long long)finding->since_step);
 	else if (finding->until_step > finding->since_step)
-		finding_text_add(&telling->text, "%s from step %llu to %llu", length ? "," : "",
+		text_add(&telling->text, "%s from step %llu to %llu", length ? "," : "",
 			(unsigned long long)finding->since_step, (unsigned long long)finding->until_step);
 	else
-		finding_text_add(
+		text_add(
 			&telling->text, "%s at step %llu", length ? "," : "", (unsigned long long)finding->since_step);
 }
 
@@ -207,15 +207,15 @@ static void tell_slow_rank(struct telling *telling)
 	bool stages = finding->tier == FRAME_TIER_STAGES;
 
 	if (!tell_who(telling))
-		finding_text_add(&telling->text, "a rank");
+		text_add(&telling->text, "a rank");
 	if (percent(finding->slowdown) > 0)
-		finding_text_add(&telling->text, " %s its job by %s%.0f %%", slows[finding->state][stages],
+		text_add(&telling->text, " %s its job by %s%.0f %%", slows[finding->state][stages],
 			stages ? "about " : "", percent(finding->slowdown));
 	else
-		finding_text_add(&telling->text, " %s than its peers", slower[finding->state]);
+		text_add(&telling->text, " %s than its peers", slower[finding->state]);
 	tell_since(telling);
 	if (stages)
-		finding_text_add(&telling->text, ", judged by stages alone");
+		text_add(&telling->text, ", judged by stages alone");
 	tell_cause(telling);
 	finding_sentence_tell_others(telling);
 }
@@ -228,32 +228,32 @@ static void tell_slow_communication(struct telling *telling)
 	const struct finding_evidence *transfer = finding_sentence_evidence_of(finding, "transfer");
 	double ratio = ratio_of(transfer);
 
-	finding_text_add(&telling->text, "operations");
+	text_add(&telling->text, "operations");
 	if (finding->communicator[0]) {
-		finding_text_add(&telling->text, " of communicator ");
-		finding_text_name(&telling->text, finding->communicator, sizeof(finding->communicator));
+		text_add(&telling->text, " of communicator ");
+		text_name(&telling->text, finding->communicator, sizeof(finding->communicator));
 	}
 	if (isfinite(ratio) && ratio < 1e6)
-		finding_text_add(&telling->text, " %s %.3g times as long as ", take[finding->state], ratio);
+		text_add(&telling->text, " %s %.3g times as long as ", take[finding->state], ratio);
 	else
-		finding_text_add(&telling->text, " %s longer than ", take[finding->state]);
-	finding_text_name(&telling->text, transfer && transfer->detail[0] ? transfer->detail : "before", NAME_BYTES);
+		text_add(&telling->text, " %s longer than ", take[finding->state]);
+	text_name(&telling->text, transfer && transfer->detail[0] ? transfer->detail : "before", NAME_BYTES);
 	tell_since(telling);
 	if (finding->cause == CAUSE_NODE && finding->host[0]) {
-		finding_text_add(&telling->text, ": all slow ones have ");
-		finding_text_name(&telling->text, finding->host, NAME_BYTES);
-		finding_text_add(&telling->text, " in common");
+		text_add(&telling->text, ": all slow ones have ");
+		text_name(&telling->text, finding->host, NAME_BYTES);
+		text_add(&telling->text, " in common");
 	} else if (finding->cause == CAUSE_LINK) {
-		finding_text_add(&telling->text, ": the link of ");
+		text_add(&telling->text, ": the link of ");
 		if (!tell_who(telling))
-			finding_text_add(&telling->text, "two ranks");
+			text_add(&telling->text, "two ranks");
 		if (finding->rank >= 0 && finding->others[0]) {
-			finding_text_add(&telling->text, " and rank ");
-			finding_text_name(&telling->text, finding->others, NAME_BYTES);
+			text_add(&telling->text, " and rank ");
+			text_name(&telling->text, finding->others, NAME_BYTES);
 		}
 	}
 	if (percent(finding->slowdown) > 0)
-		finding_text_add(&telling->text, "; steps %s %.0f %% longer for it", take[finding->state],
+		text_add(&telling->text, "; steps %s %.0f %% longer for it", take[finding->state],
 			percent(finding->slowdown));
 }
 
@@ -262,23 +262,23 @@ static void tell_slow_job(struct telling *telling)
 	const struct finding *finding = telling->finding;
 	const struct finding_evidence *step = finding_sentence_evidence_of(finding, "step_time");
 
-	finding_text_add(&telling->text, "steps %s ", take[finding->state]);
+	text_add(&telling->text, "steps %s ", take[finding->state]);
 	if (percent(finding->slowdown) > 0)
-		finding_text_add(&telling->text, "%.0f %% ", percent(finding->slowdown));
-	finding_text_add(&telling->text, "longer");
+		text_add(&telling->text, "%.0f %% ", percent(finding->slowdown));
+	text_add(&telling->text, "longer");
 	tell_since(telling);
 	if (step && isfinite(step->peers)) {
-		finding_text_add(&telling->text, " (");
-		finding_text_value(&telling->text, step->value, step->unit);
-		finding_text_add(&telling->text, ", ");
-		finding_text_value(&telling->text, step->peers, step->unit);
-		finding_text_add(&telling->text, " before)");
+		text_add(&telling->text, " (");
+		text_value(&telling->text, step->value, step->unit);
+		text_add(&telling->text, ", ");
+		text_value(&telling->text, step->peers, step->unit);
+		text_add(&telling->text, " before)");
 	}
 	if (finding->others[0]) {
-		finding_text_add(&telling->text, ", most on ranks ");
-		finding_text_name(&telling->text, finding->others, sizeof(finding->others));
+		text_add(&telling->text, ", most on ranks ");
+		text_name(&telling->text, finding->others, sizeof(finding->others));
 	} else if (finding->tier != FRAME_TIER_STAGES) {
-		finding_text_add(&telling->text, ", on all ranks alike");
+		text_add(&telling->text, ", on all ranks alike");
 	}
 	tell_cause(telling);
 }
@@ -312,15 +312,15 @@ static void tell_hang_why(struct telling *telling)
 	const char *state = detail_of(finding, "state"), *stage = detail_of(finding, "stage");
 
 	if (now) {
-		finding_text_add(&telling->text, ": %s", telling->past ? then : now);
+		text_add(&telling->text, ": %s", telling->past ? then : now);
 		if (state[0]) {
-			finding_text_add(&telling->text, " (state ");
-			finding_text_name(&telling->text, state, 16);
-			finding_text_add(&telling->text, ")");
+			text_add(&telling->text, " (state ");
+			text_name(&telling->text, state, 16);
+			text_add(&telling->text, ")");
 		}
 		if (stage[0] && strcmp(stage, finding_cause_word(finding->cause)) != 0) {
-			finding_text_add(&telling->text, ", in ");
-			finding_text_name(&telling->text, stage, NAME_BYTES);
+			text_add(&telling->text, ", in ");
+			text_name(&telling->text, stage, NAME_BYTES);
 		}
 	} else {
 		tell_cause(telling);
@@ -332,16 +332,16 @@ static void tell_waiting(struct telling *telling, const struct finding_evidence 
 	const struct finding_evidence *seq = finding_sentence_evidence_of(telling->finding, "entered_seq");
 	bool more = waiting->value >= 2, accused = telling->alone || telling->finding->others[0];
 
-	finding_text_add(&telling->text, "; %.0f %s%s %s", waiting->value, accused ? "other" : "rank", more ? "s" : "",
+	text_add(&telling->text, "; %.0f %s%s %s", waiting->value, accused ? "other" : "rank", more ? "s" : "",
 		telling->past ? "waited"
 		: more	      ? "wait"
 			      : "waits");
 	if (waiting->detail[0] && strcmp(waiting->detail, "no stage") != 0) {
-		finding_text_add(&telling->text, " in ");
-		finding_text_name(&telling->text, waiting->detail, sizeof(waiting->detail));
+		text_add(&telling->text, " in ");
+		text_name(&telling->text, waiting->detail, sizeof(waiting->detail));
 	}
 	if (seq && seq->value >= 1 && seq->value < 1e15)
-		finding_text_add(&telling->text, ", for operation %.0f", seq->value);
+		text_add(&telling->text, ", for operation %.0f", seq->value);
 }
 
 static void tell_hang(struct telling *telling)
@@ -353,10 +353,10 @@ static void tell_hang(struct telling *telling)
 	const struct finding_evidence *waiting = finding_sentence_evidence_of(finding, "waiting");
 
 	if (tell_who(telling))
-		finding_text_add(
+		text_add(
 			&telling->text, " %s the job", finding->rank >= 0 ? one[finding->state] : more[finding->state]);
 	else
-		finding_text_add(&telling->text, "the job %s", job[finding->state]);
+		text_add(&telling->text, "the job %s", job[finding->state]);
 	tell_length(telling);
 	tell_hang_why(telling);
 	if (waiting && waiting->value >= 1 && waiting->value < 1e7)
@@ -370,17 +370,17 @@ static void tell_mismatch(struct telling *telling)
 	const char *what = detail_of(finding, "mismatch");
 
 	if (!tell_who(telling))
-		finding_text_add(&telling->text, "ranks");
-	finding_text_add(&telling->text, " called %s than the others under one number",
+		text_add(&telling->text, "ranks");
+	text_add(&telling->text, " called %s than the others under one number",
 		finding->cause == CAUSE_SIZE_MISMATCH ? "an operation of another size" : "another operation");
 	if (finding->communicator[0]) {
-		finding_text_add(&telling->text, " of communicator ");
-		finding_text_name(&telling->text, finding->communicator, sizeof(finding->communicator));
+		text_add(&telling->text, " of communicator ");
+		text_name(&telling->text, finding->communicator, sizeof(finding->communicator));
 	}
 	if (what[0]) {
-		finding_text_add(&telling->text, ": ");
+		text_add(&telling->text, ": ");
 		/* Where it was cut, that is to be seen. */
-		finding_text_name(&telling->text, what, 60);
+		text_name(&telling->text, what, 60);
 	}
 }
 
@@ -392,27 +392,27 @@ static void tell_imbalance(struct telling *telling)
 
 	if (finding->cause == CAUSE_STAGE) {
 		if (stage && stage->value >= 0 && stage->value < 1e6)
-			finding_text_add(&telling->text, "pipeline stage %.0f", stage->value);
+			text_add(&telling->text, "pipeline stage %.0f", stage->value);
 		else
-			finding_text_add(&telling->text, "one pipeline stage");
+			text_add(&telling->text, "one pipeline stage");
 		if (finding->others[0]) {
-			finding_text_add(&telling->text, " (ranks ");
-			finding_text_name(&telling->text, finding->others, NAME_BYTES);
-			finding_text_add(&telling->text, ")");
+			text_add(&telling->text, " (ranks ");
+			text_name(&telling->text, finding->others, NAME_BYTES);
+			text_add(&telling->text, ")");
 		}
-		finding_text_add(&telling->text, telling->past ? " took " : " takes ");
+		text_add(&telling->text, telling->past ? " took " : " takes ");
 		if (more > 0 || percent(finding->slowdown) > 0)
-			finding_text_add(&telling->text, "%.0f %% ", more > 0 ? more : percent(finding->slowdown));
-		finding_text_add(&telling->text, "longer than the others");
+			text_add(&telling->text, "%.0f %% ", more > 0 ? more : percent(finding->slowdown));
+		text_add(&telling->text, "longer than the others");
 	} else {
-		finding_text_add(&telling->text,
+		text_add(&telling->text,
 			"the work %s divided evenly between ranks: another one %s longest from step to step",
 			telling->past ? "was not" : "is not", telling->past ? "took" : "takes");
 		if (percent(finding->slowdown) > 0)
-			finding_text_add(&telling->text, ", and steps %s %.0f %% longer for it", take[finding->state],
+			text_add(&telling->text, ", and steps %s %.0f %% longer for it", take[finding->state],
 				percent(finding->slowdown));
 	}
-	finding_text_add(&telling->text, ": no fault of a machine");
+	text_add(&telling->text, ": no fault of a machine");
 }
 
 static void tell_cost(struct telling *telling)
@@ -423,10 +423,10 @@ static void tell_cost(struct telling *telling)
 	if (!(hours * 60 >= 1) || hours > 1e9)
 		return;
 	if (hours * 60 < 10)
-		finding_text_add(
+		text_add(
 			&telling->text, "; %.0f card-minute%s lost%s", hours * 60, hours * 60 < 1.5 ? "" : "s", end);
 	else
-		finding_text_add(&telling->text, hours < 9.95 ? "; %.1f card-hours lost%s" : "; %.0f card-hours lost%s",
+		text_add(&telling->text, hours < 9.95 ? "; %.1f card-hours lost%s" : "; %.0f card-hours lost%s",
 			hours, end);
 }
 
@@ -438,13 +438,13 @@ static void tell_end(struct telling *telling)
 	const char *by = detail_of(finding, "explained");
 
 	if (returns && returns->value >= 1 && returns->value < 1e6)
-		finding_text_add(
+		text_add(
 			&telling->text, "; it came back %.0f time%s", returns->value, returns->value >= 2 ? "s" : "");
 	if (by[0]) {
-		finding_text_add(&telling->text, "; explained by ");
-		finding_text_name(&telling->text, by, 64);
+		text_add(&telling->text, "; explained by ");
+		text_name(&telling->text, by, 64);
 	} else if (finding->state == FINDING_DROPPED) {
-		finding_text_add(&telling->text, "; not confirmed");
+		text_add(&telling->text, "; not confirmed");
 	}
 }
 
@@ -463,12 +463,12 @@ void finding_tell(struct finding *finding)
 		.alone = finding->rank >= 0};
 
 	_Static_assert(sizeof(tell) / sizeof(tell[0]) == FINDING_KIND_MAX, "a sentence a kind");
-	finding_text_begin(&telling.text, finding->sentence, sizeof(finding->sentence));
+	text_begin(&telling.text, finding->sentence, sizeof(finding->sentence));
 	if ((size_t)finding->kind >= FINDING_KIND_MAX || (size_t)finding->cause >= CAUSE_MAX ||
 		(size_t)finding->state >= FINDING_STATE_MAX)
 		return;
 	tell[finding->kind](&telling);
 	tell_cost(&telling);
 	tell_end(&telling);
-	finding_text_end(&telling.text);
+	text_end(&telling.text);
 }

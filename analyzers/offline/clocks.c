@@ -77,7 +77,7 @@ static uint64_t clocks_marks_hash_of(const char *text)
 	uint64_t hash = 0xcbf29ce484222325ULL;
 
 	for (size_t i = 0; text && text[i] && i < 256; i++)
-		hash = coll_mix(hash, (unsigned char)text[i]);
+		hash = hash_mix(hash, (unsigned char)text[i]);
 	return hash;
 }
 
@@ -117,7 +117,7 @@ static void read_owners(struct reader *reader, struct owners *owners)
 	while (owners->count < OWNERS_MAX && sqlite3_step(statement) == SQLITE_ROW)
 		owners->owner[owners->count++] = (struct owner){
 			.instance = sqlite3_column_int64(statement, 0),
-			.job = coll_mix(clocks_marks_hash_of((const char *)sqlite3_column_text(statement, 1)),
+			.job = hash_mix(clocks_marks_hash_of((const char *)sqlite3_column_text(statement, 1)),
 				(uint64_t)sqlite3_column_int64(statement, 2)),
 			.rank = sqlite3_column_int(statement, 3),
 			.counts = sqlite3_column_int(statement, 4) != 0,
@@ -154,7 +154,7 @@ static void add_step(const struct sampling *sampling, struct reader_scan *scan, 
 
 	if (whose(sampling->owners, row->value[STORE_INSTANCE], &job))
 		clocks_marks_add(marks, &(struct clock_mark){
-				   .hash = coll_mix(job, (uint64_t)row->value[STORE_STEP_STEP]),
+				   .hash = hash_mix(job, (uint64_t)row->value[STORE_STEP_STEP]),
 				   .end_ns = store_tables[STORE_STEPS].time_ns(scan),
 				   .job = job,
 			   });
@@ -168,7 +168,7 @@ static void clocks_marks_add_op(const struct sampling *sampling, struct reader_s
 	(void)sampling;
 	if (!reader_row_has(row, STORE_OP_PEER) && table->tells(scan))
 		clocks_marks_add(marks, &(struct clock_mark){
-				   .hash = coll_mix(clocks_marks_hash_of(reader_scan_text(scan, STORE_OP_COMMUNICATOR)),
+				   .hash = hash_mix(clocks_marks_hash_of(reader_scan_text(scan, STORE_OP_COMMUNICATOR)),
 					   (uint64_t)row->value[STORE_OP_SEQ]),
 				   .end_ns = table->time_ns(scan),
 			   });

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/finding/finding_text.h"
+#include "analyzers/base/text.h"
 #include "analyzers/report/words.h"
 
 #define CHRONIC_DAYS 3
@@ -334,11 +334,11 @@ static bool anything_here(const struct report *report)
 static void say_nothing(const struct report *report, char *ret, size_t size)
 {
 	char since[WORDS_BYTES], until[WORDS_BYTES], job[REPORT_NAME_BYTES] = "";
-	struct finding_text name;
+	struct text name;
 
 	if (report->only_job) {
-		finding_text_begin(&name, job, sizeof(job));
-		finding_text_name(&name, report->only_job, sizeof(job) - 4);
+		text_begin(&name, job, sizeof(job));
+		text_name(&name, report->only_job, sizeof(job) - 4);
 	}
 	snprintf(ret, size, "Nothing was watched%s%s from %.60s to %.60s: no rank%s ran, or no daemon saw it",
 		report->only_job ? " of job " : "", job, words_when(report->since_ns, since),

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/finding/finding_text.h"
+#include "analyzers/base/text.h"
 
 #define SLOT_NS_MIN 20000000000ULL /* two samples long */
 #define NOTE_BYTES 320
@@ -202,10 +202,10 @@ int report_day(const struct report *report, uint64_t time_ns)
 
 void report_name(const char *text, char *ret, size_t size)
 {
-	struct finding_text to;
+	struct text to;
 
-	finding_text_begin(&to, ret, size);
-	finding_text_name(&to, text, size - 4);
+	text_begin(&to, ret, size);
+	text_name(&to, text, size - 4);
 }
 
 void report_text(sqlite3_stmt *statement, int column, char *ret, size_t size)

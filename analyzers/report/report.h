@@ -6,7 +6,7 @@
  * rows, and what is left out is said.
  *
  * Texts come from jobs and from stores of others: they are made printable UTF-8 and cut when they are read
- * (finding_text_name()), and escaped when they are shown.
+ * (text_name()), and escaped when they are shown.
  *
  * Times are UTC ns since the epoch. Card-hours are of the period: the part of a finding's cost that its time in the
  * period is of its whole time.

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyzers/finding/finding_text.h"
+#include "analyzers/base/text.h"
 
 static const char *formatted(uint64_t ns, const char *format, char *buffer)
 {
@@ -51,10 +51,10 @@ const char *words_zone(uint64_t ns, char *buffer)
 
 const char *words_length(uint64_t ns, char *buffer)
 {
-	struct finding_text text;
+	struct text text;
 
-	finding_text_begin(&text, buffer, WORDS_BYTES);
-	finding_text_duration(&text, (double)ns);
+	text_begin(&text, buffer, WORDS_BYTES);
+	text_duration(&text, (double)ns);
 	return buffer;
 }
 
@@ -105,15 +105,15 @@ const char *words_percent(double share, char *buffer)
 
 const char *words_value(double value, const char *unit, char *buffer)
 {
-	struct finding_text text;
+	struct text text;
 
 	if (strncmp(unit, "ns", 2) != 0 && strcmp(unit, "bytes") != 0 && value >= 1000 && value < 1e18)
 		return words_count((uint64_t)(value + 0.5), buffer);
-	finding_text_begin(&text, buffer, WORDS_BYTES);
+	text_begin(&text, buffer, WORDS_BYTES);
 	if (isfinite(value))
-		finding_text_value(&text, value, strncmp(unit, "ns", 2) == 0 ? "ns" : unit);
+		text_value(&text, value, strncmp(unit, "ns", 2) == 0 ? "ns" : unit);
 	else
-		finding_text_add(&text, "-");
+		text_add(&text, "-");
 	return buffer;
 }
 

@@ -124,7 +124,7 @@ static void tell_op(struct systrace_feed *feed, const struct systrace_event *eve
 	char communicator[20];
 
 	for (const char *p = group; *p; p++)
-		hash = coll_mix(hash, (unsigned char)*p);
+		hash = hash_mix(hash, (unsigned char)*p);
 	snprintf(communicator, sizeof(communicator), "%016llx", (unsigned long long)hash);
 	align_comm(align, feed->process[event->process].number, communicator, COMM_KIND_UNCLEAR,
 		feed->members[event->comm], -1);
