@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzers/base/array.h"
+
 #define NAME_BYTES 256
 #define STAMP_BYTES 24
 #define WINDOWS_MAX 65536
@@ -167,16 +169,10 @@ static int list_windows(const char *dir, struct windows *ret)
 	while (d && ret->count < WINDOWS_MAX && (entry = readdir(d))) {
 		if (!window_of(entry->d_name, &ns))
 			continue;
-		if (ret->count == capacity) {
-			void *more = reallocarray(ret->name, capacity ? 2 * capacity : 64, STAMP_BYTES);
-
-			if (!more) {
-				closedir(d);
-				free(ret->name);
-				return -ENOMEM;
-			}
-			ret->name = more;
-			capacity = capacity ? 2 * capacity : 64;
+		if (!array_reserve((void **)&ret->name, &capacity, ret->count + 1, STAMP_BYTES, WINDOWS_MAX)) {
+			closedir(d);
+			free(ret->name);
+			return -ENOMEM;
 		}
 		snprintf(ret->name[ret->count++], STAMP_BYTES, "%.16s", entry->d_name);
 	}

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
+#include "analyzers/store/rank_table.h"
+
 /*
  * See dump_rows.h. A hash table with few places a key: a new operation takes the place of the oldest one there, so that
  * nothing is ever searched or grown. A key is kept as a 64-bit hash; two operations with one hash in the same rank's
@@ -273,51 +276,32 @@ static int dump_rows_by_instance(const void *a, const void *b)
 	return x->instance < y->instance ? -1 : x->instance > y->instance;
 }
 
-static struct dump_rank dump_rows_rank_of(sqlite3_stmt *statement)
+static int dump_rows_add_rank(void *arg, const struct rank_row *row)
 {
-	struct dump_rank rank = {.instance = sqlite3_column_int64(statement, 0),
-		.rank = sqlite3_column_type(statement, 1) == SQLITE_INTEGER ? sqlite3_column_int64(statement, 1) : -1,
-		.local_rank =
-			sqlite3_column_type(statement, 2) == SQLITE_INTEGER ? sqlite3_column_int64(statement, 2) : -1,
-		.pid = sqlite3_column_int64(statement, 3)};
+	struct dump_ranks *ranks = arg;
+	struct dump_rank *rank;
 
-	dump_utf8((const char *)sqlite3_column_text(statement, 4), rank.job, sizeof(rank.job));
-	dump_utf8((const char *)sqlite3_column_text(statement, 5), rank.host, sizeof(rank.host));
-	return rank;
+	if (ranks->count == RANKS_MAX)
+		return 1;
+	if (!array_reserve((void **)&ranks->rank, &ranks->capacity, ranks->count + 1, sizeof(*rank), RANKS_MAX))
+		return -ENOMEM;
+	rank = &ranks->rank[ranks->count++];
+	*rank = (struct dump_rank){
+		.instance = row->instance, .rank = row->rank, .local_rank = row->local_rank, .pid = row->pid};
+	dump_utf8(row->job, rank->job, sizeof(rank->job));
+	dump_utf8(row->host, rank->host, sizeof(rank->host));
+	return 0;
 }
 
 int dump_ranks_load(struct reader *reader, struct dump_ranks *ret, char *error, size_t error_size)
 {
 	struct dump_ranks ranks = {0};
-	sqlite3_stmt *statement = NULL;
-	size_t capacity = 0;
-	int rc, r = reader_prepare(reader, "SELECT instance, rank, local_rank, pid, job, host FROM ranks", &statement,
-			error, error_size);
+	int r = rank_table_read(reader, dump_rows_add_rank, &ranks, error, error_size);
 
-	if (r < 0)
-		return r;
-	while ((rc = sqlite3_step(statement)) == SQLITE_ROW && ranks.count < RANKS_MAX) {
-		if (ranks.count == capacity) {
-			struct dump_rank *more = reallocarray(ranks.rank, capacity ? 2 * capacity : 64, sizeof(*more));
-
-			if (!more)
-				break;
-			ranks.rank = more;
-			capacity = capacity ? 2 * capacity : 64;
-		}
-		ranks.rank[ranks.count++] = dump_rows_rank_of(statement);
-	}
-	if (rc != SQLITE_DONE && ranks.count < RANKS_MAX) {
-		reader_error(reader, error, error_size);
-		r = rc == SQLITE_ROW ? -ENOMEM : -EIO;
-	}
-	sqlite3_finalize(statement);
 	if (r < 0) {
 		dump_ranks_clear(&ranks);
 		return r;
 	}
-	if (ranks.count)
-		qsort(ranks.rank, ranks.count, sizeof(*ranks.rank), dump_rows_by_instance);
 	*ret = ranks;
 	return 0;
 }

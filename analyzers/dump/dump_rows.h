@@ -91,7 +91,7 @@ struct dump_rank {
 };
 
 struct dump_ranks {
-	size_t count;
+	size_t count, capacity;
 	struct dump_rank *rank; /* by instance; owned */
 };
 int dump_ranks_load(struct reader *reader, struct dump_ranks *ret, char *error, size_t error_size);

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzers/base/array.h"
+
 #define LINES_MAX (DUMP_DELAYS_MAX + 64)
 
 static int dump_state_compare(const struct dump_delay *a, int64_t instance, int64_t thread_id)
@@ -35,16 +37,9 @@ uint64_t dump_delay_add(struct dump_state *state, int64_t instance, int64_t thre
 		else
 			high = middle;
 	}
-	if (state->delays == DUMP_DELAYS_MAX)
+	if (!array_reserve((void **)&state->delay, &state->delays_capacity, state->delays + 1, sizeof(*state->delay),
+		    DUMP_DELAYS_MAX))
 		return delay_ns;
-	if ((state->delays & (state->delays - 1)) == 0) { /* room is the next power of two */
-		struct dump_delay *more =
-			reallocarray(state->delay, state->delays ? 2 * state->delays : 1, sizeof(*state->delay));
-
-		if (!more)
-			return delay_ns;
-		state->delay = more;
-	}
 	memmove(&state->delay[low + 1], &state->delay[low], (state->delays - low) * sizeof(*state->delay));
 	state->delay[low] = (struct dump_delay){instance, thread_id, delay_ns};
 	state->delays++;

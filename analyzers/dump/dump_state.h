@@ -42,7 +42,7 @@ struct dump_state {
 	uint64_t kept_files, kept_bytes;
 	char trouble[DUMP_TROUBLE_BYTES]; /* of the last run, "" if none */
 	struct dump_delay *delay;	  /* by instance and thread; owned */
-	size_t delays;
+	size_t delays, delays_capacity;
 };
 
 /* A folder without the file: 0, and a state that is empty. */

@@ -3,6 +3,7 @@
 #include "analyzers/offline/clocks.h"
 #include "analyzers/base/hash.h"
 #include "analyzers/offline/store_rows.h"
+#include "analyzers/store/rank_table.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +13,6 @@
 /* What of a store may be common with others, and whose it is. */
 
 #define OWNERS_MAX 16384
-#define SQL_BYTES 512
 
 static int by_hash(const void *a, const void *b)
 {
@@ -102,28 +102,29 @@ static int clocks_marks_by_instance(const void *a, const void *b)
 	return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
+static int clocks_add_owner(void *arg, const struct rank_row *row)
+{
+	struct owners *owners = arg;
+
+	if (owners->count == OWNERS_MAX)
+		return 1;
+	if (!row->has_instance || row->rank < 0 || row->world_size <= 1 || !*row->job)
+		return 0;
+	owners->owner[owners->count++] = (struct owner){
+		.instance = row->instance,
+		.job = hash_mix(clocks_marks_hash_of(row->job), (uint64_t)row->world_size),
+		.rank = (int32_t)row->rank,
+		.counts = row->first_seen_ns < row->start_ns + (int64_t)STORE_FROM_START_NS,
+	};
+	return 0;
+}
+
 static void read_owners(struct reader *reader, struct owners *owners)
 {
-	sqlite3_stmt *statement = NULL;
-	char sql[SQL_BYTES], error[256];
+	char error[256];
 
 	owners->count = 0;
-	snprintf(sql, sizeof(sql),
-		"select instance, job, world_size, rank, first_seen_ns < start_time_ns + %llu from ranks"
-		" where rank is not null and world_size > 1 and instance is not null and job <> ''",
-		STORE_FROM_START_NS);
-	if (reader_prepare(reader, sql, &statement, error, sizeof(error)) < 0)
-		return;
-	while (owners->count < OWNERS_MAX && sqlite3_step(statement) == SQLITE_ROW)
-		owners->owner[owners->count++] = (struct owner){
-			.instance = sqlite3_column_int64(statement, 0),
-			.job = hash_mix(clocks_marks_hash_of((const char *)sqlite3_column_text(statement, 1)),
-				(uint64_t)sqlite3_column_int64(statement, 2)),
-			.rank = sqlite3_column_int(statement, 3),
-			.counts = sqlite3_column_int(statement, 4) != 0,
-		};
-	sqlite3_finalize(statement);
-	qsort(owners->owner, owners->count, sizeof(owners->owner[0]), clocks_marks_by_instance);
+	(void)rank_table_read(reader, clocks_add_owner, owners, error, sizeof(error));
 }
 
 struct sampling {

@@ -223,26 +223,28 @@ uint64_t report_ns(sqlite3_stmt *statement, int column)
 	return value > 0 ? (uint64_t)value : 0;
 }
 
+struct report_reading {
+	struct report_source *source;
+	report_row row;
+	uint64_t *rows;
+};
+
+static int report_each_row(void *arg, sqlite3_stmt *statement)
+{
+	const struct report_reading *reading = arg;
+
+	if (*reading->rows >= REPORT_ROWS_MAX) {
+		report_note(reading->source->report, "too many rows: not all of them were read");
+		return 1;
+	}
+	++*reading->rows;
+	return reading->row(reading->source, statement);
+}
+
 int report_each(
 	struct report_source *source, const char *sql, report_row row, uint64_t *rows, char *error, size_t error_size)
 {
-	sqlite3_stmt *statement = NULL;
-	int rc = SQLITE_DONE, r = reader_prepare(source->reader, sql, &statement, error, error_size);
+	struct report_reading reading = {source, row, rows};
 
-	if (r < 0)
-		return r;
-	while (r == 0 && *rows < REPORT_ROWS_MAX && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
-		++*rows;
-		r = row(source, statement);
-	}
-	if (r < 0) {
-		snprintf(error, error_size, "out of memory");
-	} else if (*rows >= REPORT_ROWS_MAX) {
-		report_note(source->report, "too many rows: not all of them were read");
-	} else if (rc != SQLITE_DONE) {
-		reader_error(source->reader, error, error_size);
-		r = -EIO;
-	}
-	sqlite3_finalize(statement);
-	return r;
+	return reader_each(source->reader, sql, report_each_row, &reading, error, error_size);
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/report/judge.h"
 
 #define ROWS_MAX 20000 /* of a store, costliest first */
@@ -195,12 +196,9 @@ static int report_read_findings_keep(struct report *report, uint32_t store, cons
 	uint64_t until_ns = end_ns < report->until_ns ? end_ns : report->until_ns;
 	double share = end_ns > f->since_ns ? (double)(until_ns - from_ns) / (double)(end_ns - f->since_ns) : 1;
 
-	if ((report->findings & (report->findings - 1)) == 0) {
-		to = reallocarray(report->finding, report->findings ? 2 * report->findings : 1, sizeof(*to));
-		if (!to)
-			return -ENOMEM;
-		report->finding = to;
-	}
+	if (!array_reserve((void **)&report->finding, &report->findings_capacity, report->findings + 1, sizeof(*to),
+		    REPORT_FINDINGS_MAX))
+		return -ENOMEM;
 	to = &report->finding[report->findings++];
 	*to = (struct report_finding){
 		.is = *f,

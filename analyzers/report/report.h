@@ -178,6 +178,7 @@ struct report {
 	uint32_t slots;
 
 	size_t stores, nodes, cards, jobs, ranks, findings, gaps, lost, notes, plots;
+	size_t ranks_capacity, findings_capacity;
 	struct report_store *store;
 	struct report_node *node;
 	struct report_card *card;

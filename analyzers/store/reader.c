@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyzers/base/array.h"
+
 static uint64_t now_ns(void)
 {
 	struct timespec t;
@@ -75,16 +77,10 @@ int reader_list(struct reader *reader)
 
 		if (segment_name_parse(entry->d_name, &name) < 0)
 			continue;
-		if (count == capacity) {
-			struct reader_file *more = reallocarray(files, capacity ? capacity * 2 : 64, sizeof(*files));
-
-			if (!more) {
-				free(files);
-				closedir(dir);
-				return -ENOMEM;
-			}
-			files = more;
-			capacity = capacity ? capacity * 2 : 64;
+		if (!array_reserve((void **)&files, &capacity, count + 1, sizeof(*files), READER_FILES_MAX)) {
+			free(files);
+			closedir(dir);
+			return -ENOMEM;
 		}
 		files[count++] = (struct reader_file){.name = name};
 	}
@@ -241,4 +237,24 @@ int reader_prepare(struct reader *reader, const char *sql, sqlite3_stmt **ret, c
 	}
 	*ret = statement;
 	return 0;
+}
+
+int reader_each(struct reader *reader, const char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg,
+	char *error, size_t error_size)
+{
+	sqlite3_stmt *statement = NULL;
+	int rc = SQLITE_DONE, r = reader_prepare(reader, sql, &statement, error, error_size);
+
+	if (r < 0)
+		return r;
+	while (r == 0 && (rc = sqlite3_step(statement)) == SQLITE_ROW)
+		r = row(arg, statement);
+	if (r < 0) {
+		snprintf(error, error_size, "out of memory");
+	} else if (r == 0 && rc != SQLITE_DONE) {
+		reader_error(reader, error, error_size);
+		r = -EIO;
+	}
+	sqlite3_finalize(statement);
+	return r < 0 ? r : 0;
 }

@@ -39,6 +39,10 @@ struct reader *reader_close(struct reader *reader);
  * it with SQLite's own functions; after a failed step reader_error() has the sentence. One statement at a time. */
 int reader_prepare(struct reader *reader, const char *sql, sqlite3_stmt **ret, char *error, size_t error_size);
 void reader_error(struct reader *reader, char *error, size_t error_size);
+/* Passes the rows of one statement to `row` until it returns nonzero. 0; below 0: what `row` returned, with the sentence
+ * "out of memory", or another negative errno, with the sentence. */
+int reader_each(struct reader *reader, const char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg,
+	char *error, size_t error_size);
 
 /*
  * Following a log table: rows in the order in which they were written, from a place on, so that each row is met once

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/store/schema_sql.h"
 
 #define ENTRIES_MAX 65536 /* looked at in a folder */
@@ -81,16 +82,9 @@ static bool is_there(const struct stores *stores, const struct stores_one *one)
 /* Takes its path over. */
 static int stores_append(struct stores *stores, const struct stores_one *one)
 {
-	if (stores->count == stores->capacity) {
-		size_t capacity = stores->capacity ? 2 * stores->capacity : 16;
-		struct stores_one *more = capacity <= STORES_MAX ? realloc(stores->one, capacity * sizeof(*more)) : NULL;
-
-		if (!more) {
-			free(one->path);
-			return capacity <= STORES_MAX ? -ENOMEM : -E2BIG;
-		}
-		stores->one = more;
-		stores->capacity = capacity;
+	if (!array_reserve((void **)&stores->one, &stores->capacity, stores->count + 1, sizeof(*stores->one), STORES_MAX)) {
+		free(one->path);
+		return stores->count < STORES_MAX ? -ENOMEM : -E2BIG;
 	}
 	stores->one[stores->count++] = *one;
 	return 0;
