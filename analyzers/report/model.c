@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See model.h and report.h. */
 #include "analyzers/report/model.h"
 
 #include <errno.h>
@@ -90,7 +89,7 @@ uint32_t report_node_of(struct report *report, const char *name)
 {
 	struct report_node *node;
 
-	/* Ranks of one node lie together. */
+	/* The newest is the likely one: ranks are sorted by store. */
 	for (size_t i = report->nodes; i-- > 0;)
 		if (strcmp(report->node[i].name, name) == 0)
 			return (uint32_t)i;

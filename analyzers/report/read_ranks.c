@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes of a store: ranks that lived in the period, their cards, nodes and jobs. See model.h. */
+/* Processes of a store: ranks that lived in the period, their cards, nodes and jobs. */
 #include "analyzers/report/model.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static uint64_t report_read_ranks_time(int64_t ns)
 	return ns > 0 ? (uint64_t)ns : 0;
 }
 
-/* What tells on which days there was somebody to be slow. */
+/* Marks days with data. */
 static void note_days(struct report *report, uint32_t node, uint64_t first_ns, uint64_t last_ns)
 {
 	int newest = report_day(report, last_ns), oldest = report_day(report, first_ns);
@@ -114,7 +114,7 @@ static bool report_read_ranks_is_here(const struct report *report, const struct 
 	for (uint32_t slot = 0; slot < report->slots; slot++)
 		if (report_rank_seen(rank, slot))
 			return true;
-	/* One that never ended and left no row may be long gone: its end was missed. */
+	/* Without rows and without an end, it may have ended unseen long before. */
 	return rank->ended;
 }
 
@@ -142,7 +142,7 @@ static int settle_job(struct report_job *job, const struct report_rank *rank)
 	return 0;
 }
 
-/* What is still so, and was told by a node of which nothing has come since: nobody has closed it. */
+/* Drops open findings of stores without data in the period: no daemon closed them. */
 static void leave_out_stale(struct report *report)
 {
 	size_t kept = 0;
