@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of all nodes and the communicators of one, read whole before the rows: see timeline_internal.h. */
+/* Processes of all nodes and communicators of the present one. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static int timeline_ranks_add_rank(void *arg, const struct rank_row *row)
 
 	if (t->ranks_count == TIMELINE_RANKS_MAX)
 		return 1; /* rows of further ones count as unknown */
-	if (!array_reserve((void **)&t->rank, &t->ranks_capacity, t->ranks_count + 1, sizeof(*t->rank), TIMELINE_RANKS_MAX))
+	if (!array_reserve(
+		    (void **)&t->rank, &t->ranks_capacity, t->ranks_count + 1, sizeof(*t->rank), TIMELINE_RANKS_MAX))
 		return -ENOMEM;
 	rank = &t->rank[t->ranks_count++];
 	*rank = (struct timeline_rank){
@@ -62,7 +63,7 @@ static int by_pid(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Nodes give the same numbers to their processes, and a node gives a number again: only the first keeps it. */
+/* PIDs repeat across nodes and over time: only the first process keeps its PID. */
 int timeline_ranks_sort(struct timeline *t)
 {
 	struct pid *pids = calloc(t->ranks_count + 1, sizeof(*pids));
@@ -117,7 +118,8 @@ static int timeline_ranks_add_comm(struct timeline *t, void *arg, sqlite3_stmt *
 	(void)arg;
 	if (t->comms_count == TIMELINE_COMMS_MAX)
 		return 0;
-	if (!array_reserve((void **)&t->comm, &t->comms_capacity, t->comms_count + 1, sizeof(*t->comm), TIMELINE_COMMS_MAX))
+	if (!array_reserve(
+		    (void **)&t->comm, &t->comms_capacity, t->comms_count + 1, sizeof(*t->comm), TIMELINE_COMMS_MAX))
 		return -ENOMEM;
 	comm = &t->comm[t->comms_count++];
 	*comm = (struct timeline_comm){
@@ -125,7 +127,9 @@ static int timeline_ranks_add_comm(struct timeline *t, void *arg, sqlite3_stmt *
 		.member = sqlite3_column_type(s, 1) == SQLITE_NULL ? -1 : sqlite3_column_int64(s, 1),
 	};
 	snprintf(comm->label, sizeof(comm->label), "%.15s%s%.23s", kind ? kind : "", kind && *kind ? " " : "",
-		name && *name ? name : identity ? identity : "");
+		name && *name ? name
+		: identity    ? identity
+			      : "");
 	return 0;
 }
 
