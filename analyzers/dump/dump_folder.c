@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_folder.h. Only names that are ours are moved or removed; links are never followed. */
+/* Moves and removes only files with known names; never follows links. */
 #include "analyzers/dump/dump_folder.h"
 
 #include <dirent.h>
@@ -51,7 +51,7 @@ int dump_folder_lock(const char *dir)
 	if (fd < 0)
 		return -errno;
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-		return 0; /* fd stays open: it is the lock */
+		return 0; /* fd remains open: it holds the lock */
 	r = errno == EWOULDBLOCK ? -EBUSY : -errno;
 	close(fd);
 	return r;

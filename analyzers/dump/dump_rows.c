@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_rows.h. A table row a kind: its table, its columns, what heads a new file, and how a row becomes a record.
- */
+/* One row of `kinds` defines a kind: table, columns, file header, encoder. */
 #include "analyzers/dump/dump_rows.h"
 
 #include <errno.h>
@@ -12,14 +11,13 @@
 #include "analyzers/store/rank_table.h"
 
 /*
- * See dump_rows.h. A hash table with few places a key: a new operation takes the place of the oldest one there, so that
- * nothing is ever searched or grown. A key is kept as a 64-bit hash; two operations with one hash in the same rank's
- * file would still get two numbers, because the ranks that have taken one are kept, too.
+ * Numbers of operations: a set-associative hash table, where a new operation replaces the oldest of its set. Keys are
+ * 64-bit hashes; on a collision within a rank's file numbers still differ, because `taken` holds the members.
  */
 
 #define WAYS 4
 
-struct place {
+struct dump_id {
 	uint64_t hash;
 	uint64_t id;	/* 0: free */
 	uint64_t taken; /* a bit a member, modulo 64 */
@@ -27,7 +25,7 @@ struct place {
 
 struct dump_ids {
 	uint64_t next;
-	struct place place[DUMP_IDS_MAX];
+	struct dump_id way[DUMP_IDS_MAX];
 };
 
 struct dump_ids *dump_ids_new(uint64_t next)
@@ -75,12 +73,12 @@ static uint64_t dump_ids_hash_of(const struct dump_op_key *key)
 uint64_t dump_ids_of(struct dump_ids *ids, const struct dump_op_key *key, uint64_t member)
 {
 	uint64_t hash, bit = 1ULL << (member % 64);
-	struct place *set, *oldest;
+	struct dump_id *set, *oldest;
 
 	if (!key->joins)
 		return ids->next++;
 	hash = dump_ids_hash_of(key);
-	set = &ids->place[(hash ^ hash >> 32) % (DUMP_IDS_MAX / WAYS) * WAYS];
+	set = &ids->way[(hash ^ hash >> 32) % (DUMP_IDS_MAX / WAYS) * WAYS];
 	oldest = set;
 	for (unsigned i = 0; i < WAYS; i++) {
 		if (set[i].id && set[i].hash == hash && !(set[i].taken & bit)) {
@@ -90,7 +88,7 @@ uint64_t dump_ids_of(struct dump_ids *ids, const struct dump_op_key *key, uint64
 		if (set[i].id < oldest->id)
 			oldest = &set[i];
 	}
-	*oldest = (struct place){hash, ids->next++, bit};
+	*oldest = (struct dump_id){hash, ids->next++, bit};
 	return oldest->id;
 }
 
@@ -236,11 +234,11 @@ static size_t offcpu_row(const struct row *row, uint8_t *ret)
 	return dump_encode_offcpu(&offcpu, ret);
 }
 
-/* encode: SIZE_MAX for a row that has no place in the file; 0 for one that does not fit. */
+/* encode: SIZE_MAX: the format has no such record; 0: too large. */
 static const struct {
 	enum schema_id table;
 	const char *columns[COLUMNS_MAX];
-	size_t (*head)(const struct dump_rank *rank, uint8_t *ret); /* of a new file; may be NULL */
+	size_t (*head)(const struct dump_rank *rank, uint8_t *ret); /* header of a new file; may be NULL */
 	size_t (*encode)(const struct row *row, uint8_t *ret);
 } kinds[DUMP_KIND_MAX] = {
 	[DUMP_L0] = {TABLE_STAGES, {"step", "stage", "name", "start_ns", "duration_ns"}, stage_head, dump_rows_stage_row},
@@ -312,8 +310,8 @@ void dump_ranks_clear(struct dump_ranks *ranks)
 	*ranks = (struct dump_ranks){0};
 }
 
-/* The process of the row: instance and rank are columns of every table. *buffer: for one that the store does not know.
- * NULL where it should be asked again. */
+/* Process of a row; instance and rank are columns of every table. *buffer: filled for an unknown one. NULL: the ranks
+ * are to be loaded again. */
 static const struct dump_rank *find_rank(struct dump_rows *rows, sqlite3_stmt *columns, struct dump_rank *buffer)
 {
 	const struct schema_table *table = &schema_tables[kinds[rows->kind].table];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_state.h. Threads are kept sorted; a new one is a binary search and a move, and there are few new ones. */
+/* Delays are sorted by thread; insertions are rare. */
 #include "analyzers/dump/dump_state.h"
 
 #include <errno.h>
@@ -108,7 +108,7 @@ void dump_state_read(FILE *f, bool delays, struct dump_state *ret)
 	}
 }
 
-static int dump_state_load_one(const char *dump_dir, bool delays, struct dump_state *ret)
+static int dump_state_load_file(const char *dump_dir, bool delays, struct dump_state *ret)
 {
 	char path[PATH_MAX];
 	FILE *f;
@@ -126,12 +126,12 @@ static int dump_state_load_one(const char *dump_dir, bool delays, struct dump_st
 
 int dump_state_load(const char *dump_dir, struct dump_state *ret)
 {
-	return dump_state_load_one(dump_dir, true, ret);
+	return dump_state_load_file(dump_dir, true, ret);
 }
 
-int dump_state_look(const char *dump_dir, struct dump_state *ret)
+int dump_state_load_summary(const char *dump_dir, struct dump_state *ret)
 {
-	return dump_state_load_one(dump_dir, false, ret);
+	return dump_state_load_file(dump_dir, false, ret);
 }
 
 static void write_state(FILE *f, const struct dump_state *state)
