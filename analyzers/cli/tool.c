@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tool.h. */
 #include "analyzers/cli/tool.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,9 +9,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyzers/base/text.h"
+
 #define NSEC_PER_SEC 1000000000ULL
 #define RANK_MAX 100000000
-#define SAID_MAX 256 /* warnings that are not said twice */
+#define WARNINGS_MAX 256 /* distinct warnings remembered */
 
 static char tool_name[32] = "tool";
 
@@ -36,10 +36,10 @@ int tool_fail(int status, const char *format, ...)
 	return status;
 }
 
-/* Whether it was said before; several looks at one store find the same things. */
-static bool said(const char *sentence)
+/* Several passes over one store produce the same warnings. */
+static bool tool_is_repeated(const char *sentence)
 {
-	static uint64_t hashes[SAID_MAX];
+	static uint64_t hashes[WARNINGS_MAX];
 	static size_t count;
 	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
 
@@ -48,7 +48,7 @@ static bool said(const char *sentence)
 	for (size_t i = 0; i < count; i++)
 		if (hashes[i] == hash)
 			return true;
-	if (count < SAID_MAX)
+	if (count < WARNINGS_MAX)
 		hashes[count++] = hash;
 	return false;
 }
@@ -56,7 +56,7 @@ static bool said(const char *sentence)
 void tool_warn(void *arg, const char *sentence)
 {
 	(void)arg;
-	if (said(sentence))
+	if (tool_is_repeated(sentence))
 		return;
 	fprintf(stderr, "%s: warning: %s\n", tool_name, sentence);
 }
@@ -200,21 +200,7 @@ bool tool_ranks_have(const struct tool_ranks *ranks, int64_t rank)
 
 const char *tool_duration(uint64_t ns, char buffer[TOOL_TEXT_BYTES])
 {
-	uint64_t minutes = ns / (60 * NSEC_PER_SEC), seconds = ns / NSEC_PER_SEC;
-
-	if (minutes >= 24 * 60)
-		snprintf(buffer, TOOL_TEXT_BYTES, "%" PRIu64 " d %" PRIu64 " h", minutes / 60 / 24, minutes / 60 % 24);
-	else if (minutes >= 60)
-		snprintf(buffer, TOOL_TEXT_BYTES, "%" PRIu64 " h %" PRIu64 " min", minutes / 60, minutes % 60);
-	else if (minutes)
-		snprintf(buffer, TOOL_TEXT_BYTES, "%" PRIu64 " min %" PRIu64 " s", minutes, seconds % 60);
-	else if (seconds)
-		snprintf(buffer, TOOL_TEXT_BYTES, "%.3g s", (double)ns / 1e9);
-	else if (ns >= 1000000)
-		snprintf(buffer, TOOL_TEXT_BYTES, "%.3g ms", (double)ns / 1e6);
-	else
-		snprintf(buffer, TOOL_TEXT_BYTES, "%.3g us", (double)ns / 1e3);
-	return buffer;
+	return text_format_duration(ns, buffer, TOOL_TEXT_BYTES);
 }
 
 const char *tool_time(uint64_t ns, char buffer[TOOL_TEXT_BYTES])
