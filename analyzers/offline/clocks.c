@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What of a store may be common with others, and whose it is. */
+/* Events that stores may have in common, and their owners. */
 
 #define OWNERS_MAX 16384
 
@@ -133,8 +133,8 @@ struct sampling {
 	struct owners *owners;
 };
 
-/* Whose a step is. */
-static bool whose(struct owners *owners, int64_t instance, uint64_t *ret)
+/* Job of a step. */
+static bool owner_job(struct owners *owners, int64_t instance, uint64_t *ret)
 {
 	const struct owner key = {.instance = instance};
 	struct owner *owner = bsearch(&key, owners->owner, owners->count, sizeof(key), clocks_marks_by_instance);
@@ -153,12 +153,12 @@ static void add_step(const struct sampling *sampling, struct reader_scan *scan, 
 	const struct reader_row *row = reader_scan_row(scan);
 	uint64_t job;
 
-	if (whose(sampling->owners, row->value[STORE_INSTANCE], &job))
+	if (owner_job(sampling->owners, row->value[STORE_INSTANCE], &job))
 		clocks_marks_add(marks, &(struct clock_mark){
-				   .hash = hash_mix(job, (uint64_t)row->value[STORE_STEP_STEP]),
-				   .end_ns = store_tables[STORE_STEPS].time_ns(scan),
-				   .job = job,
-			   });
+						.hash = hash_mix(job, (uint64_t)row->value[STORE_STEP_STEP]),
+						.end_ns = store_tables[STORE_STEPS].time_ns(scan),
+						.job = job,
+					});
 }
 
 static void clocks_marks_add_op(const struct sampling *sampling, struct reader_scan *scan, struct marks *marks)
@@ -167,12 +167,13 @@ static void clocks_marks_add_op(const struct sampling *sampling, struct reader_s
 	const struct store_table *table = &store_tables[STORE_OPS];
 
 	(void)sampling;
-	if (!reader_row_has(row, STORE_OP_PEER) && table->tells(scan))
-		clocks_marks_add(marks, &(struct clock_mark){
-				   .hash = hash_mix(clocks_marks_hash_of(reader_scan_text(scan, STORE_OP_COMMUNICATOR)),
-					   (uint64_t)row->value[STORE_OP_SEQ]),
-				   .end_ns = table->time_ns(scan),
-			   });
+	if (!reader_row_has(row, STORE_OP_PEER) && table->accepts(scan))
+		clocks_marks_add(marks,
+			&(struct clock_mark){
+				.hash = hash_mix(clocks_marks_hash_of(reader_scan_text(scan, STORE_OP_COMMUNICATOR)),
+					(uint64_t)row->value[STORE_OP_SEQ]),
+				.end_ns = table->time_ns(scan),
+			});
 }
 
 static void read_marks(const struct sampling *sampling, size_t table,
@@ -254,7 +255,7 @@ void clocks_sample_free(struct clocks_sample *sample)
 
 /* A hash, of all stores. */
 struct group {
-	size_t first;		/* of its marks, and of the room for its ends */
+	size_t first;		/* of its marks and ends */
 	uint32_t count, placed; /* marks; ends of stores that are in place */
 };
 
@@ -308,7 +309,7 @@ static void drop_steps(struct marks *marks, const uint64_t *job, size_t jobs)
 }
 
 /* A job that came to other nodes under the same word makes its steps once more, at another time: those of one node are
- * then not those of another, and tell nothing of clocks. */
+ * then not those of another, and give no clock offset. */
 static int drop_twice(struct clocks_store *stores, size_t count)
 {
 	struct held *held;
@@ -458,7 +459,7 @@ static bool clocks_compare_one(const struct places *places, const struct marks *
 	return are_alike(by_first ? apart.first_ns : apart.least_ns, apart.count, *ret);
 }
 
-/* Of ends that lie close together the earliest stays. True: it is one more. */
+/* Of close ends the earliest is kept. True: it is a new one. */
 static bool clocks_add_end(struct places *places, struct group *group, int64_t end_ns)
 {
 	int64_t *of = places->end_ns + group->first;

@@ -44,7 +44,8 @@ static int store_ranks_add_rank(void *arg, const struct rank_row *row)
 		ranks->left_out++;
 		return 0;
 	}
-	if (!array_reserve((void **)&ranks->rank, &ranks->capacity, ranks->ranks + 1, sizeof(*rank), STORE_FEED_RANKS_MAX))
+	if (!array_reserve(
+		    (void **)&ranks->rank, &ranks->capacity, ranks->ranks + 1, sizeof(*rank), STORE_FEED_RANKS_MAX))
 		return -ENOMEM;
 	rank = &ranks->rank[ranks->ranks++];
 	*rank = (struct store_rank){
@@ -107,7 +108,8 @@ static int store_ranks_add_place(void *arg, sqlite3_stmt *s)
 		return 1;
 	if (!rank)
 		return 0;
-	if (!array_reserve((void **)&rank->place, &rank->places_capacity, rank->places + 1, sizeof(*place), STORE_PLACES_MAX))
+	if (!array_reserve(
+		    (void **)&rank->place, &rank->places_capacity, rank->places + 1, sizeof(*place), STORE_PLACES_MAX))
 		return -ENOMEM;
 	place = &rank->place[rank->places++];
 	store_ranks_copy(place->communicator, sizeof(place->communicator), sqlite3_column_text(s, 1));
@@ -280,9 +282,9 @@ static void end_before(struct store_ranks *ranks, const struct store_rank *next,
 	}
 }
 
-static void store_ranks_tell(struct store_ranks *ranks, struct store_rank *rank, struct align *align)
+static void store_ranks_announce(struct store_ranks *ranks, struct store_rank *rank, struct align *align)
 {
-	const struct align_rank told = {
+	const struct align_rank announced = {
 		.job = rank->job,
 		.rank = rank->rank,
 		.world_size = rank->world_size ? rank->world_size : 1,
@@ -292,11 +294,11 @@ static void store_ranks_tell(struct store_ranks *ranks, struct store_rank *rank,
 		.from_start = rank->first_seen_ns < rank->start_ns + STORE_FROM_START_NS,
 	};
 
-	if (rank->told)
+	if (rank->announced)
 		return;
-	rank->told = true;
+	rank->announced = true;
 	end_before(ranks, rank, align);
-	rank->process = rank->number = align_rank_new(align, &told);
+	rank->process = rank->number = align_rank_new(align, &announced);
 	for (size_t i = 0; i < rank->places && rank->process >= 0; i++)
 		align_comm(align, rank->process, rank->place[i].communicator, rank->place[i].kind,
 			rank->place[i].members, rank->place[i].member);
@@ -310,7 +312,7 @@ void store_ranks_step(struct store_ranks *ranks, struct align *align)
 	if (begin_ns == UINT64_MAX && end_ns == UINT64_MAX)
 		return;
 	if (begin_ns <= end_ns) {
-		store_ranks_tell(ranks, &ranks->rank[ranks->begin[ranks->begun++].index], align);
+		store_ranks_announce(ranks, &ranks->rank[ranks->begin[ranks->begun++].index], align);
 		return;
 	}
 	store_ranks_end(&ranks->rank[ranks->end[ranks->over++].index], end_ns, align);
@@ -322,7 +324,7 @@ struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance,
 
 	if (!rank || !rank->wanted)
 		return NULL;
-	store_ranks_tell(ranks, rank, align); /* a row from before it was seen */
+	store_ranks_announce(ranks, rank, align); /* a row from before it was seen */
 	return rank->process >= 0 ? rank : NULL;
 }
 

@@ -9,7 +9,7 @@
 #include "analyzers/base/hash.h"
 #include "analyzers/steps/steps.h"
 
-/* Who was there before with this rank has ended; of the others nothing tells whether they go on. */
+/* Who was there before with this rank has ended; of the others it is unknown whether they continue. */
 static bool is_replaced(const struct systrace_feed *feed, const struct systrace_process *process)
 {
 	for (size_t i = 0; i < feed->processes; i++) {
