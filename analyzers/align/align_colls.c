@@ -443,8 +443,7 @@ static __attribute__((noinline)) int64_t align_colls_step_of(
 
 	if (process->loop_seen)
 		return align_slot_at(process, op->start_ns);
-	return align_period_op(
-		align, process, hash_mix(what, op->bytes), op->start_ns, op->start_ns + op->duration_ns);
+	return align_period_op(align, process, hash_mix(what, op->bytes), op->start_ns, op->start_ns + op->duration_ns);
 }
 
 /* The one that came after the kind before, the last time. */

@@ -25,7 +25,7 @@ struct hash_table {
 	uint64_t mask;
 };
 
-#define CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+#define CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 #define LIST_EACH(link, list) \
 	for (struct list_link *link = (list)->next, *link##_next = link->next; link != (list); \
 		link = link##_next, link##_next = link->next)
@@ -96,7 +96,7 @@ static inline void hash_table_put(struct hash_table *hash, struct hash_node *nod
 
 static inline struct hash_node *hash_table_find(const struct hash_table *hash, uint64_t key)
 {
-	LIST_EACH(link, hash_table_bucket(hash, key)) {
+	LIST_EACH (link, hash_table_bucket(hash, key)) {
 		struct hash_node *node = CONTAINER_OF(link, struct hash_node, link);
 
 		if (node->key == key)

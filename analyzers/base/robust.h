@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Robust statistics. Pure; linear on average; arrays are reordered. Medians are lower medians: if half of a class is slow
- * (two of four), the other half is the reference.
+ * Robust statistics. Pure; linear on average; arrays are reordered. Medians are lower medians: if half of a class is
+ * slow (two of four), the other half is the reference.
  */
 #ifndef RANKTRACE_BASE_ROBUST_H
 #define RANKTRACE_BASE_ROBUST_H

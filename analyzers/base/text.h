@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text for people in a bounded buffer: cut text ends with "...", measures carry units, foreign names become printable. */
+/* Text for people in a bounded buffer: cut text ends with "...", measures carry units, foreign names become printable.
+ */
 #ifndef RANKTRACE_BASE_TEXT_H
 #define RANKTRACE_BASE_TEXT_H
 

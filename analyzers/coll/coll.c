@@ -85,7 +85,8 @@ static void coll_unwind(struct coll_entry *entry)
 		comm->calls--;
 }
 
-static void coll_fill(struct coll *coll, struct coll_thread *thread, struct coll_entry *entry, const struct coll_event *event)
+static void coll_fill(
+	struct coll *coll, struct coll_thread *thread, struct coll_entry *entry, const struct coll_event *event)
 {
 	entry->word = coll_word(coll, event->op ? event->op : "");
 	entry->p2p = event->kind == COLL_P2P;

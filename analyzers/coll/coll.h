@@ -5,8 +5,8 @@
  *
  * Input: a record for each probed call (struct coll_event: a probe table's row with its named fields) and, where the
  * process has a marker library, a record for each operation on the device (struct coll_device). Output: one row an
- * operation, with the communicator's identity and the operation's number, so that rows of different ranks and nodes join
- * by (communicator, seq) without configuration.
+ * operation, with the communicator's identity and the operation's number, so that rows of different ranks and nodes
+ * join by (communicator, seq) without configuration.
  *
  * Communicators. Keyed by (family, address) while they live; a call that frees one makes its address available. The
  * identity comes, best first: from the library's own memory with each call (IDENTITY field), from coll_identify(), from
@@ -19,10 +19,9 @@
  * record that matches a call (marker; not for a call in a group of several, which NCCL reorders), or from the process
  * group's own count (COLL_GROUP_SEQ), else from the first call seen: seq_from says which, and only COLL_SEQ_ATTACH may
  * not be joined. INIT and MARKER are one numbering. A device record with a higher number than its call means that
- * records of calls were lost: counting continues from it. Where the daemon knows of a loss, coll_dropped() makes counted
- * numbers COLL_SEQ_ATTACH until a record or the process group gives a number again.
- * A row whose number would be COLL_SEQ_ATTACH waits COLL_NUMBER_NS for a number. If none comes, later rows of that
- * communicator do not wait.
+ * records of calls were lost: counting continues from it. Where the daemon knows of a loss, coll_dropped() makes
+ * counted numbers COLL_SEQ_ATTACH until a record or the process group gives a number again. A row whose number would be
+ * COLL_SEQ_ATTACH waits COLL_NUMBER_NS for a number. If none comes, later rows of that communicator do not wait.
  *
  * Groups. A call made in a group (in_group) lasts until the group's closing call returns: its row waits for the
  * COLL_GROUP record of its thread. A group of one member is no group.
@@ -33,12 +32,12 @@
  * calls under its own SEQ: one row, with the outer name. Any other call under the SEQ of one that has no work yet means
  * that an exception left that one before it was numbered: it makes no row.
  *
- * Device records are matched to calls of the same communicator: by number where both are known, else by operation, count
- * and time (the record's host_ns lies in the call, from its start to its group's end). A row waits for its device record
- * if its communicator has had one, at most COLL_WAIT_NS after the newest record and COLL_WAITING_MAX of them; a later one
- * is counted, not reported. Records come in batches, so many calls may precede the first one: rows of a communicator
- * without records wait COLL_NUMBER_NS, unless an earlier row waited in vain. Rows of a freed communicator wait
- * COLL_FREED_WAIT_NS: the library delivers the last batch after that. A device record without a call (attached in
+ * Device records are matched to calls of the same communicator: by number where both are known, else by operation,
+ * count and time (the record's host_ns lies in the call, from its start to its group's end). A row waits for its device
+ * record if its communicator has had one, at most COLL_WAIT_NS after the newest record and COLL_WAITING_MAX of them; a
+ * later one is counted, not reported. Records come in batches, so many calls may precede the first one: rows of a
+ * communicator without records wait COLL_NUMBER_NS, unless an earlier row waited in vain. Rows of a freed communicator
+ * wait COLL_FREED_WAIT_NS: the library delivers the last batch after that. A device record without a call (attached in
  * mid-run) makes no row; that of a recorded graph, whose launch is no call, makes one with seq 0, captured, device.
  *
  * In flight. A call that has not returned sends no record. The daemon reads the kernel's map of calls in flight and
@@ -56,17 +55,17 @@
 
 #include "analyzers/coll/comm_kind.h"
 
-#define COLL_COMMS_MAX 1024      /* live communicators a rank; beyond it the least recently used is forgotten */
+#define COLL_COMMS_MAX 1024	 /* live communicators a rank; beyond it the least recently used is forgotten */
 #define COLL_WAITING_MAX 4096    /* rows that wait for a group, a work or a device record */
-#define COLL_RECENT 64           /* newest operations of a communicator kept for comparing ranks */
+#define COLL_RECENT 64		 /* newest operations of a communicator kept for comparing ranks */
 #define COLL_WAIT_NS 30000000000ULL
-#define COLL_IDENTIFY_NS 2000000000ULL /* wait for coll_identify(), in families identified later */
-#define COLL_NUMBER_NS 2000000000ULL   /* wait for a number, and for a communicator's first device record */
+#define COLL_IDENTIFY_NS 2000000000ULL	 /* wait for coll_identify(), in families identified later */
+#define COLL_NUMBER_NS 2000000000ULL	 /* wait for a number, and for a communicator's first device record */
 #define COLL_FREED_WAIT_NS 5000000000ULL /* after the communicator's end or its newest record */
-#define COLL_STUCK_NS 600000000000ULL  /* wait for the end of a group or a work */
+#define COLL_STUCK_NS 600000000000ULL	 /* wait for the end of a group or a work */
 #define COLL_IN_CALL_MAX 256
 #define COLL_NAME_BYTES 64
-#define COLL_UNKNOWN UINT64_MAX  /* a duration, time or count */
+#define COLL_UNKNOWN UINT64_MAX /* a duration, time or count */
 
 enum coll_field {
 #define OP_FIELD(id, name, meaning) OP_FIELD_##id,
@@ -77,16 +76,16 @@ enum coll_field {
 
 enum coll_kind {
 	COLL_NONE,
-	COLL_OP,         /* "op": a collective was called */
-	COLL_P2P,        /* "p2p": a send or a receive was called */
-	COLL_GROUP,      /* "group": the thread closed its outermost group: start is its opening, end its return */
-	COLL_WORK,       /* "work": WORK is the operation just announced on this thread */
-	COLL_FINISHED,   /* "finished": WORK is complete */
-	COLL_COMM,       /* "comm": a communicator was made (init, split); COMM is its address */
-	COLL_COMM_FREE,  /* "comm_free": COMM is going away */
-	COLL_CAPTURE,    /* "capture": the thread begins (end_ns 0) or ends recording a device graph */
-	COLL_CAPTURE_END,/* "capture_end" */
-	COLL_GROUP_SEQ,  /* "group_seq": the framework's process group numbered the last call of this thread SEQ */
+	COLL_OP,	  /* "op": a collective was called */
+	COLL_P2P,	  /* "p2p": a send or a receive was called */
+	COLL_GROUP,	  /* "group": the thread closed its outermost group: start is its opening, end its return */
+	COLL_WORK,	  /* "work": WORK is the operation just announced on this thread */
+	COLL_FINISHED,	  /* "finished": WORK is complete */
+	COLL_COMM,	  /* "comm": a communicator was made (init, split); COMM is its address */
+	COLL_COMM_FREE,	  /* "comm_free": COMM is going away */
+	COLL_CAPTURE,	  /* "capture": the thread begins (end_ns 0) or ends recording a device graph */
+	COLL_CAPTURE_END, /* "capture_end" */
+	COLL_GROUP_SEQ,	  /* "group_seq": the framework's process group numbered the last call of this thread SEQ */
 	COLL_KIND_MAX
 };
 
@@ -95,13 +94,13 @@ struct coll_event {
 	const char *family;     /* of the library: "nccl", "rccl", "hccl", "gloo" */
 	const char *op;         /* "AllReduce", "Send": NCCL's words for all families */
 	uint64_t start_ns;
-	uint64_t end_ns;        /* 0: return not seen (yet) */
+	uint64_t end_ns; /* 0: return not seen (yet) */
 	uint32_t thread_id;
 	uint64_t stack_pointer; /* at entry, 0: unknown; an inner call is below the outer one */
 	bool in_group;
 	bool has_result;
 	int64_t result;         /* 0: the call succeeded */
-	uint32_t present;       /* 1 << enum coll_field */
+	uint32_t present;	/* 1 << enum coll_field */
 	uint64_t field[OP_FIELD_MAX];
 	const char *text;       /* name of a communicator, "" if none */
 };
@@ -111,17 +110,17 @@ struct coll_event {
 struct coll_device {
 	uint64_t identity;      /* of the communicator */
 	const char *name;       /* of the communicator, "" if none */
-	uint64_t seq;           /* collectives: from 1 since init; 0: unknown (point to point) */
+	uint64_t seq;		/* collectives: from 1 since init; 0: unknown (point to point) */
 	const char *op;
 	uint64_t count;
-	uint64_t host_ns;       /* queued by the host */
-	uint64_t start_ns;      /* on the device, or COLL_UNKNOWN */
+	uint64_t host_ns;  /* queued by the host */
+	uint64_t start_ns; /* on the device, or COLL_UNKNOWN */
 	uint64_t stop_ns;
 	uint32_t member, members;
 	int32_t peer;           /* -1: collective */
 	bool captured;          /* launched by a recorded graph */
-	bool open;              /* queued, not complete: its row keeps waiting */
-	const char *dtype;      /* "" or NULL: unknown; used only without a call */
+	bool open;		/* queued, not complete: its row keeps waiting */
+	const char *dtype;	/* "" or NULL: unknown; used only without a call */
 };
 
 enum coll_seq_from { COLL_SEQ_INIT, COLL_SEQ_LIBRARY, COLL_SEQ_MARKER, COLL_SEQ_GROUP, COLL_SEQ_ATTACH };
@@ -132,8 +131,8 @@ struct coll_row {
 	enum coll_seq_from seq_from;
 	const char *family;
 	const char *op;
-	const char *dtype;        /* "float32", ...; "": unknown */
-	uint64_t count;           /* or COLL_UNKNOWN */
+	const char *dtype;	  /* "float32", ...; "": unknown */
+	uint64_t count;		  /* or COLL_UNKNOWN */
 	uint64_t bytes;           /* of this rank's part, as PyTorch's profiler counts them: see coll_bytes.h */
 	int32_t peer;             /* -1: none */
 	uint64_t host_start_ns;
@@ -143,8 +142,8 @@ struct coll_row {
 	bool device;              /* tier: device, else host */
 	bool captured;
 	bool p2p;
-	uint64_t group;           /* number of its group in this rank, 0: none */
-	int64_t result;           /* of the call; 0: success */
+	uint64_t group; /* number of its group in this rank, 0: none */
+	int64_t result; /* of the call; 0: success */
 	uint32_t thread_id;
 };
 
@@ -159,18 +158,18 @@ struct coll_group {
 struct coll_communicator {
 	const char *communicator; /* "": unknown */
 	const char *family;
-	const char *name;         /* the framework's, "": none */
+	const char *name; /* the framework's, "": none */
 	uint64_t address;
-	uint64_t process_group;   /* address of the framework's object, 0: not seen */
-	uint64_t number;          /* unique within the rank: distinguishes rows of communicators */
+	uint64_t process_group;	  /* address of the framework's object, 0: not seen */
+	uint64_t number;	  /* unique within the rank: distinguishes rows of communicators */
 	uint32_t member, members; /* members 0: unknown */
-	const char *parent;       /* split from it; "": none or unknown */
+	const char *parent;	  /* split from it; "": none or unknown */
 	int64_t color;            /* of the split; INT64_MIN if none */
-	const char *source;       /* of the identity: "library", "init", "marker", coll_identify()'s word, "" */
-	const char *trouble;      /* why the identity is unknown, "" if it is known */
+	const char *source;	  /* of the identity: "library", "init", "marker", coll_identify()'s word, "" */
+	const char *trouble;	  /* why the identity is unknown, "" if it is known */
 	uint64_t since_ns;        /* init, or the first call seen */
 	bool freed;
-	const char *kind;         /* of comm_kind.h, "" if unclear; reported again when it changes */
+	const char *kind; /* of comm_kind.h, "" if unclear; reported again when it changes */
 };
 
 /* A collective of one communicator. */
@@ -179,11 +178,11 @@ struct coll_point {
 	char op[COLL_NAME_BYTES];
 	uint64_t count, bytes;
 	char dtype[16];
-	uint64_t time_ns;       /* start if entered, end if completed */
+	uint64_t time_ns; /* start if entered, end if completed */
 };
 
 struct coll_standing {
-	char communicator[20];  /* "": unknown */
+	char communicator[20]; /* "": unknown */
 	char family[8];
 	char name[COLL_NAME_BYTES];
 	uint64_t address;
@@ -191,8 +190,8 @@ struct coll_standing {
 	enum coll_seq_from seq_from;
 	struct coll_point entered;   /* last collective called by the host */
 	struct coll_point completed; /* last one known complete; seq 0: none or unknown */
-	bool completion_known;      /* works or device records report completion */
-	uint64_t in_call_ns;        /* the host has been in a call on it (or its group's end) since then; 0: it is not */
+	bool completion_known;	     /* works or device records report completion */
+	uint64_t in_call_ns; /* the host has been in a call on it (or its group's end) since then; 0: it is not */
 };
 
 /* Called from within coll_feed(), coll_feed_device(), coll_identify(), coll_members(), coll_in_call(), coll_idle(),
@@ -206,9 +205,9 @@ struct coll_sink {
 
 struct coll_counts {
 	uint64_t events;
-	uint64_t lost;          /* works finished unannounced, empty groups, ... */
-	uint64_t not_waited;    /* rows reported early: too many waited */
-	uint64_t late;          /* device records after their row */
+	uint64_t lost;	     /* works finished unannounced, empty groups, ... */
+	uint64_t not_waited; /* rows reported early: too many waited */
+	uint64_t late;	     /* device records after their row */
 	uint64_t comms_forgotten;
 };
 
@@ -221,7 +220,7 @@ void coll_feed_device(struct coll *coll, const struct coll_device *device);
 /* Identity of the live communicator at that address, if there is one. identity 0: unknown, for the reason in trouble.
  * name may be "", members 0. */
 void coll_identify(struct coll *coll, const char *family, uint64_t address, uint64_t identity, const char *name,
-		  uint32_t member, uint32_t members, const char *source, const char *trouble);
+	uint32_t member, uint32_t members, const char *source, const char *trouble);
 /* Placement of the members of the live communicators with that identity, for their kind. */
 void coll_members(struct coll *coll, const char *family, const char *communicator, const struct comm_place *place);
 /* Starts a new snapshot of calls in flight. */

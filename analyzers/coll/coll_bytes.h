@@ -20,26 +20,26 @@
 #include <stdint.h>
 
 struct coll_dtype {
-	const char *name;       /* "": number not in use */
+	const char *name; /* "": number not in use */
 	uint8_t size_bytes;
 };
 
 struct coll_family {
-	const char *name;       /* "": unknown family, without data types */
+	const char *name; /* "": unknown family, without data types */
 	const struct coll_dtype *dtype;
 	size_t dtypes;
-	bool per_member;        /* ReduceScatter and AlltoAll count per member */
-	bool works;             /* calls end in another thread: see COLL_WORK */
-	bool device;            /* a marker library may give device times */
-	bool identified_later;        /* identity comes from coll_identify() */
+	bool per_member;       /* ReduceScatter and AlltoAll count per member */
+	bool works;	       /* calls end in another thread: see COLL_WORK */
+	bool device;	       /* a marker library may give device times */
+	bool identified_later; /* identity comes from coll_identify() */
 };
 
 struct coll_operation {
 	const char *name;
-	bool per_member;        /* counts elements per member */
-	bool uneven;            /* members may give different counts */
-	bool of_others;         /* gloo composes it of other operations */
-	bool pieces;            /* the device runs sends and receives instead */
+	bool per_member; /* counts elements per member */
+	bool uneven;	 /* members may give different counts */
+	bool of_others;	 /* gloo composes it of other operations */
+	bool pieces;	 /* the device runs sends and receives instead */
 };
 
 /* Never NULL. */

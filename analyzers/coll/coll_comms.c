@@ -157,7 +157,8 @@ static void coll_comms_set_trouble(struct coll_comm *comm, const char *trouble)
 	comm->dirty = true;
 }
 
-static struct coll_comm *coll_comms_new(struct coll *coll, const struct coll_family *family, uint64_t address, uint64_t since_ns)
+static struct coll_comm *coll_comms_new(
+	struct coll *coll, const struct coll_family *family, uint64_t address, uint64_t since_ns)
 {
 	struct coll_comm *comm = calloc(1, sizeof(*comm));
 
@@ -296,7 +297,8 @@ void coll_comm_made(struct coll *coll, const struct coll_event *event)
 		coll_comm_identity(coll, comm, identity, "init");
 	coll_comms_note(comm, event);
 	note_name(comm, event->text);
-	parent = coll_has(event, OP_FIELD_PARENT) ? coll_comm_find(coll, family, coll_value(event, OP_FIELD_PARENT)) : NULL;
+	parent = coll_has(event, OP_FIELD_PARENT) ? coll_comm_find(coll, family, coll_value(event, OP_FIELD_PARENT))
+						  : NULL;
 	if (parent)
 		comm->parent = parent->identity;
 	if (coll_has(event, OP_FIELD_COLOR))
@@ -321,7 +323,8 @@ void coll_identify(struct coll *coll, const char *family, uint64_t address, uint
 {
 	struct coll_comm *comm = coll_comm_find(coll, coll_family(family), address);
 
-	if (comm && identity && comm->library_identity && comm->identity != identity && comm->family->identified_later) {
+	if (comm && identity && comm->library_identity && comm->identity != identity &&
+		comm->family->identified_later) {
 		coll_comm_retire(coll, comm);
 		comm = coll_comms_new(coll, coll_family(family), address, coll->now_ns);
 	}

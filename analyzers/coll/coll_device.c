@@ -62,7 +62,8 @@ static struct coll_entry *by_signature(
 	return NULL;
 }
 
-static struct coll_entry *of_comm(struct coll *coll, struct coll_comm *comm, const struct coll_device *device, uint64_t hash)
+static struct coll_entry *of_comm(
+	struct coll *coll, struct coll_comm *comm, const struct coll_device *device, uint64_t hash)
 {
 	struct coll_entry *entry = coll_device_by_number(coll, comm, device, hash);
 

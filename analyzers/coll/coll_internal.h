@@ -19,11 +19,11 @@
 
 #define COLL_WORDS_MAX 128       /* names of operations */
 #define COLL_THREADS_MAX 1024
-#define COLL_PEERS_MAX 16384     /* numbered (communicator, direction, peer) a rank */
-#define COLL_EARLY_MAX 128       /* device records before their call's record */
-#define COLL_FINISHED_MAX 64     /* works finished before their call's record */
-#define COLL_CAPTURES_MAX 4      /* streams that a thread captures at a time */
-#define COLL_WALK_MAX 512        /* rows compared with one device record */
+#define COLL_PEERS_MAX 16384 /* numbered (communicator, direction, peer) a rank */
+#define COLL_EARLY_MAX 128   /* device records before their call's record */
+#define COLL_FINISHED_MAX 64 /* works finished before their call's record */
+#define COLL_CAPTURES_MAX 4  /* streams that a thread captures at a time */
+#define COLL_WALK_MAX 512    /* rows compared with one device record */
 
 /* What a row waits for. */
 enum { WAIT_GROUP = 1, WAIT_WORK = 2, WAIT_DEVICE = 4, WAIT_IDENTITY = 8, WAIT_CALLER = 16, WAIT_NUMBER = 32 };
@@ -44,41 +44,41 @@ struct coll_signature {
 };
 
 struct coll_comm {
-	struct hash_node by_address;  /* live ones only */
+	struct hash_node by_address; /* live ones only */
 	struct hash_node by_identity;
-	struct list_link used;        /* in coll->live, or in coll->gone while rows wait */
-	uint64_t id;                 /* unique */
+	struct list_link used; /* in coll->live, or in coll->gone while rows wait */
+	uint64_t id;	       /* unique */
 	const struct coll_family *family;
 	uint64_t address;
 	uint64_t process_group;      /* 0: not seen */
 	uint64_t identity;           /* 0: not known */
-	char text[20];               /* the same in hex, "": unknown */
-	struct list_link peers;       /* numbered pairs */
+	char text[20];		     /* the same in hex, "": unknown */
+	struct list_link peers;	     /* numbered pairs */
 	const char *source;
-	char identified_by[16];            /* source given to coll_identify() */
+	char identified_by[16]; /* source given to coll_identify() */
 	char trouble[96];
 	char name[COLL_NAME_BYTES];
-	uint64_t parent;             /* identity, 0: none or unknown */
+	uint64_t parent; /* identity, 0: none or unknown */
 	int64_t color;
 	uint32_t member, members;
 	uint64_t since_ns, first_ns; /* init or first seen; start of the first call */
-	uint64_t seen_ns;            /* newest end of a call or group */
+	uint64_t seen_ns;	     /* newest end of a call or group */
 	enum coll_seq_from seq_from, p2p_from;
 	uint64_t last_seq;           /* of the newest collective */
-	uint64_t sure_seq;           /* last one before coll_dropped() */
+	uint64_t sure_seq;	     /* last one before coll_dropped() */
 	struct coll_signature *recent; /* ring of COLL_RECENT, allocated on first use */
-	uint64_t calls;              /* collectives so far; recent[(calls - 1) % COLL_RECENT] is the newest */
+	uint64_t calls;		       /* collectives so far; recent[(calls - 1) % COLL_RECENT] is the newest */
 	struct coll_signature completed;
 	bool completion_known;
 	bool init_seen, library_identity, identify_done; /* coll_identify() was called for it */
-	bool waits_device;           /* device records are expected */
-	bool no_device, no_number;   /* a row waited in vain for a device record, for a number */
-	bool graphs;                 /* calls were captured: device numbers differ from the host's */
+	bool waits_device;				 /* device records are expected */
+	bool no_device, no_number;			 /* a row waited in vain for a device record, for a number */
+	bool graphs; /* calls were captured: device numbers differ from the host's */
 	bool live, dirty;
-	uint64_t freed_ns;           /* 0: live */
-	uint64_t device_ns;          /* arrival of the newest device record */
-	uint64_t device_seq;         /* highest number of a device record */
-	uint64_t closing_ns;         /* start of the closing call of a group on it; 0: none */
+	uint64_t freed_ns;	     /* 0: live */
+	uint64_t device_ns;	     /* arrival of the newest device record */
+	uint64_t device_seq;	     /* highest number of a device record */
+	uint64_t closing_ns;	     /* start of the closing call of a group on it; 0: none */
 	size_t waiting;              /* rows */
 	struct comm_mix mix;
 	uint64_t mixed;              /* calls in the mix */
@@ -89,9 +89,10 @@ struct coll_comm {
 struct coll_thread {
 	struct hash_node node;
 	struct list_link used;
-	struct list_link group;       /* rows of the open group */
+	struct list_link group;	      /* rows of the open group */
 	struct coll_entry *announced; /* without a work */
-	const struct coll_family *last_family; /* with last_address: communicator of its newest collective, maybe freed */
+	const struct coll_family
+		*last_family; /* with last_address: communicator of its newest collective, maybe freed */
 	uint64_t last_address, last_comm, last_call;
 	uint64_t newest_ns;          /* start of its newest call */
 	uint64_t closed_ns;          /* end of its newest group */
@@ -100,10 +101,10 @@ struct coll_thread {
 };
 
 struct coll_entry {
-	struct list_link age;         /* coll->waiting, oldest first */
-	struct list_link member;      /* in the thread's open group */
-	struct hash_node number;      /* (communicator, seq), waiting for the device */
-	struct hash_node signature;   /* (communicator, op, peer), waiting for the device */
+	struct list_link age;	    /* coll->waiting, oldest first */
+	struct list_link member;    /* in the thread's open group */
+	struct hash_node number;    /* (communicator, seq), waiting for the device */
+	struct hash_node signature; /* (communicator, op, peer), waiting for the device */
 	struct hash_node by_work;
 	uint64_t id;
 	struct coll_comm *comm;
@@ -117,10 +118,10 @@ struct coll_entry {
 	int64_t result;
 	int32_t peer;
 	uint32_t thread_id;
-	uint64_t stack_pointer;      /* at entry, 0: unknown */
+	uint64_t stack_pointer; /* at entry, 0: unknown */
 	bool p2p, captured, grouped, device, has_seq;
-	bool trial;                  /* waits for the communicator's first device record */
-	bool unwound;                /* an exception left the call before it was numbered: no row */
+	bool trial;   /* waits for the communicator's first device record */
+	bool unwound; /* an exception left the call before it was numbered: no row */
 };
 
 struct coll_peer {
@@ -149,7 +150,7 @@ struct coll {
 	struct coll_sink sink;
 	struct coll_counts counts;
 	uint64_t now_ns, next_comm, next_entry, groups;
-	struct list_link live, gone;  /* communicators, the one used longest ago first */
+	struct list_link live, gone; /* communicators, the one used longest ago first */
 	size_t comms, unidentified;
 	struct hash_table by_address, by_identity;
 	struct list_link threads;
@@ -159,7 +160,7 @@ struct coll {
 	size_t n_waiting;
 	struct hash_table number, signature, work, peer;
 	size_t peers;
-	bool marker, no_marker;      /* device records arrive; were waited for in vain */
+	bool marker, no_marker; /* device records arrive; were waited for in vain */
 	struct coll_word word[COLL_WORDS_MAX];
 	size_t words;
 	struct coll_early early[COLL_EARLY_MAX];

@@ -200,8 +200,8 @@ static uint64_t coll_judge_since(uint64_t now_ns, uint64_t then_ns)
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-/* The first call of the member's next number. If it is forgotten, as a peer is far ahead, it is dated to the member's own
- * last call. */
+/* The first call of the member's next number. If it is forgotten, as a peer is far ahead, it is dated to the member's
+ * own last call. */
 static bool awaited_call(struct judging *judging, const struct coll_judged *member, struct coll_point *ret)
 {
 	const struct coll_point *last = &member->standing.entered;
@@ -254,7 +254,8 @@ static bool complete(const struct coll_judged *member, uint64_t seq)
 }
 
 /* Marks members whose call differs from `majority` in that way; returns how many. */
-static size_t mark_differing(struct judging *judging, uint64_t seq, const struct coll_point *majority, enum coll_state state)
+static size_t mark_differing(
+	struct judging *judging, uint64_t seq, const struct coll_point *majority, enum coll_state state)
 {
 	size_t n = 0;
 
@@ -429,7 +430,8 @@ static void add_measure(struct text *text, const struct coll_point *point, bool 
 		coll_judge_add_bytes(text, point->bytes);
 }
 
-static void describe_called(struct coll_verdict *verdict, const struct coll_point *other, const struct coll_point *majority)
+static void describe_called(
+	struct coll_verdict *verdict, const struct coll_point *other, const struct coll_point *majority)
 {
 	bool types = other->dtype[0] && majority->dtype[0] && strcmp(other->dtype, majority->dtype) != 0;
 	struct text text;

@@ -45,7 +45,8 @@ void coll_number_forget(struct coll *coll, struct coll_comm *comm)
 /* Libraries count sends and receives differently on both sides: counted here. */
 static void number_p2p(struct coll *coll, struct coll_entry *entry)
 {
-	struct coll_peer *peer = coll_number_peer_of(coll, entry->comm, entry->peer, entry->word->operation->name[0] == 'R');
+	struct coll_peer *peer =
+		coll_number_peer_of(coll, entry->comm, entry->peer, entry->word->operation->name[0] == 'R');
 
 	entry->seq = peer ? ++peer->count : 0;
 	entry->seq_from = peer && entry->peer >= 0 ? entry->comm->p2p_from : COLL_SEQ_ATTACH;
@@ -104,7 +105,8 @@ static bool shift(uint64_t *seq, uint64_t delta)
 }
 
 /* Adds delta, modulo 2^64, to the numbers of collectives from from_seq on. */
-static void renumber(struct coll *coll, struct coll_comm *comm, uint64_t from_seq, uint64_t delta, enum coll_seq_from from)
+static void renumber(
+	struct coll *coll, struct coll_comm *comm, uint64_t from_seq, uint64_t delta, enum coll_seq_from from)
 {
 	LIST_EACH (link, &coll->waiting) {
 		struct coll_entry *entry = CONTAINER_OF(link, struct coll_entry, age);

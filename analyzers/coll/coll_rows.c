@@ -19,7 +19,8 @@ static uint64_t coll_rows_length(uint64_t start_ns, uint64_t end_ns)
 
 static void coll_rows_emit(struct coll *coll, const struct coll_entry *entry)
 {
-	uint64_t device_ns = entry->device ? coll_rows_length(entry->device_start_ns, entry->device_stop_ns) : COLL_UNKNOWN;
+	uint64_t device_ns =
+		entry->device ? coll_rows_length(entry->device_start_ns, entry->device_stop_ns) : COLL_UNKNOWN;
 	struct coll_row row = {.communicator = entry->comm->text,
 		.seq = entry->seq,
 		.seq_from = entry->seq_from,
@@ -157,7 +158,8 @@ static bool device_is_overdue(const struct coll *coll, const struct coll_entry *
 	uint64_t since_ns = entry->fed_ns;
 
 	if (entry->trial)
-		return comm->no_device || coll_rows_past(coll_max(since_ns, comm->freed_ns), COLL_NUMBER_NS, coll->now_ns);
+		return comm->no_device ||
+		       coll_rows_past(coll_max(since_ns, comm->freed_ns), COLL_NUMBER_NS, coll->now_ns);
 	if (comm->freed_ns)
 		return coll_rows_past(coll_max(comm->device_ns, comm->freed_ns), COLL_FREED_WAIT_NS, coll->now_ns);
 	/* The device is still busy with earlier calls. */

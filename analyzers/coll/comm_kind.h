@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define COMM_KIND_CALLS_MIN 8
-#define COMM_KIND_SIZES 4   /* distinct counts of all-reduce */
+#define COMM_KIND_SIZES 4 /* distinct counts of all-reduce */
 #define COMM_KIND_PEERS 4
 #define COMM_KIND_FLAGS 8   /* elements */
 
@@ -42,23 +42,23 @@ enum comm_kind {
 /* Calls on a communicator. */
 struct comm_mix {
 	uint64_t all_reduce, all_gather, reduce_scatter, all_to_all, p2p, other;
-	uint64_t size[COMM_KIND_SIZES];  /* distinct counts of all-reduces */
-	int32_t peer[COMM_KIND_PEERS];   /* distinct peers of sends and receives */
+	uint64_t size[COMM_KIND_SIZES]; /* distinct counts of all-reduces */
+	int32_t peer[COMM_KIND_PEERS];	/* distinct peers of sends and receives */
 	uint8_t sizes, peers;
 };
 
 /* Placement of the members in the job. */
 struct comm_place {
-	uint32_t members;       /* all of them, with known global ranks; 0: not known */
+	uint32_t members;	/* all of them, with known global ranks; 0: not known */
 	uint32_t world;         /* ranks of the job */
-	uint32_t node;          /* ranks of the job on a node, 0: unknown */
-	bool follow;            /* consecutive ranks */
+	uint32_t node;		/* ranks of the job on a node, 0: unknown */
+	bool follow;		/* consecutive ranks */
 };
 
 struct comm_evidence {
-	const char *name;       /* "": none */
+	const char *name; /* "": none */
 	struct comm_mix mix;
-	uint32_t members;       /* 0: unknown */
+	uint32_t members;	 /* 0: unknown */
 	struct comm_place place; /* ignored unless it has as many members */
 };
 

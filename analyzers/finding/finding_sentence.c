@@ -178,8 +178,7 @@ static void tell_since(struct telling *telling)
 		text_add(&telling->text, "%s from step %llu to %llu", length ? "," : "",
 			(unsigned long long)finding->since_step, (unsigned long long)finding->until_step);
 	else
-		text_add(
-			&telling->text, "%s at step %llu", length ? "," : "", (unsigned long long)finding->since_step);
+		text_add(&telling->text, "%s at step %llu", length ? "," : "", (unsigned long long)finding->since_step);
 }
 
 /* Percent above 1; 0 where that cannot be told. */
@@ -423,11 +422,10 @@ static void tell_cost(struct telling *telling)
 	if (!(hours * 60 >= 1) || hours > 1e9)
 		return;
 	if (hours * 60 < 10)
-		text_add(
-			&telling->text, "; %.0f card-minute%s lost%s", hours * 60, hours * 60 < 1.5 ? "" : "s", end);
+		text_add(&telling->text, "; %.0f card-minute%s lost%s", hours * 60, hours * 60 < 1.5 ? "" : "s", end);
 	else
-		text_add(&telling->text, hours < 9.95 ? "; %.1f card-hours lost%s" : "; %.0f card-hours lost%s",
-			hours, end);
+		text_add(&telling->text, hours < 9.95 ? "; %.1f card-hours lost%s" : "; %.0f card-hours lost%s", hours,
+			end);
 }
 
 /* What became of it. */
@@ -438,8 +436,7 @@ static void tell_end(struct telling *telling)
 	const char *by = detail_of(finding, "explained");
 
 	if (returns && returns->value >= 1 && returns->value < 1e6)
-		text_add(
-			&telling->text, "; it came back %.0f time%s", returns->value, returns->value >= 2 ? "s" : "");
+		text_add(&telling->text, "; it came back %.0f time%s", returns->value, returns->value >= 2 ? "s" : "");
 	if (by[0]) {
 		text_add(&telling->text, "; explained by ");
 		text_name(&telling->text, by, 64);

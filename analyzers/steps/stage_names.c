@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stage may contain which lets steps.c detect a lost end: data loading never runs within an optimizer's step, so an
- * optimizer that seems open there has ended unseen.
+ * Which stage may contain which lets steps.c detect a lost end: data loading never runs within an optimizer's step, so
+ * an optimizer that seems open there has ended unseen.
  */
 #include "analyzers/steps/stage_names.h"
 

@@ -4,8 +4,9 @@
  * decides where steps begin and end.
  *
  * Lost ends. A begin that cannot lie within an open mark (stage_may_hold(), or a name nested in itself where it cannot
- * be), or a stack pointer above its frame, proves that the open mark ended unseen. It and all marks above it are dropped
- * and counted, not reported: a made-up duration is worse than none. A dropped optimizer still ends, at the present time.
+ * be), or a stack pointer above its frame, proves that the open mark ended unseen. It and all marks above it are
+ * dropped and counted, not reported: a made-up duration is worse than none. A dropped optimizer still ends, at the
+ * present time.
  */
 #include "analyzers/steps/steps_internal.h"
 

@@ -10,40 +10,41 @@
  * name is a stage of its own name.
  *
  * Steps follow the step thread: the one that calls the optimizer or, before one is seen, zero_grad or backward, or else
- * the data loader. Only marks outside any other mark of the loop (data loading, forward, zero_grad, backward, optimizer)
- * begin or end a step: a backward inside another or inside an optimizer (LBFGS) is a nested stage.
+ * the data loader. Only marks outside any other mark of the loop (data loading, forward, zero_grad, backward,
+ * optimizer) begin or end a step: a backward inside another or inside an optimizer (LBFGS) is a nested stage.
  *  - A step is closed by the optimizer: the last optimizer end before the next data loading, forward or backward begins
  *    is the step's end, so several optimizers in a row are one step, and an optimizer that steps several times between
- *    two batches of a data loader is one step too. After more than STEPS_ROUNDS_MAX of them the loader does not drive the
- *    steps (one batch used repeatedly): each was a step. Gradient accumulation, and AMP where it skips the optimizer,
+ *    two batches of a data loader is one step too. After more than STEPS_ROUNDS_MAX of them the loader does not drive
+ * the steps (one batch used repeatedly): each was a step. Gradient accumulation, and AMP where it skips the optimizer,
  *    have backward without an optimizer and remain one step. Optimizers inside a backward close the step at that
  *    backward's end.
  *  - A step starts at the end of the previous one; the first at its first mark (gc, sync and checkpoint aside), if the
  *    rank was seen from its start or the mark can open a step (dataloader, zero_grad, forward); otherwise (attached in
  *    mid-step) marks before the first close belong to no step.
  *  - Data loader iterations without backward in a job that has shown a backward are evaluation: no step, their stages
- *    have STEPS_NONE, and the next step starts after them. A single one is the loader's last call, which finds no further
- *    batch, or one of two interleaved loaders: it belongs to the step that follows.
+ *    have STEPS_NONE, and the next step starts after them. A single one is the loader's last call, which finds no
+ * further batch, or one of two interleaved loaders: it belongs to the step that follows.
  *  - In a job without backward so far such iterations are steps (inference; also a longer evaluation at the start of a
  *    job): from a data loading's begin to the next one's begin. They are reported from the fourth on, or at the end:
  *    fewer before the first backward are as above. The loader's last call opens a step that never closes, so N batches
- *    give N steps. If iterations carry marks after the data loading, one without is such a last call and closes nothing;
- *    without marks the two are indistinguishable, and a further pass over the loader counts one step more.
+ *    give N steps. If iterations carry marks after the data loading, one without is such a last call and closes
+ * nothing; without marks the two are indistinguishable, and a further pass over the loader counts one step more.
  *  - Where names cannot be read (steps_names_readable(false)), or three backwards came without any named mark, a step
  *    ends with each backward; in the second case until an optimizer's mark is seen.
- *  - An unmarked forward (a plain loop) lasts from the end of the last data loading, zero_grad, optimizer or backward to
- *    backward's begin (inference: to the next data loading's begin), named "(derived)". With a zero_grad between data
+ *  - An unmarked forward (a plain loop) lasts from the end of the last data loading, zero_grad, optimizer or backward
+ * to backward's begin (inference: to the next data loading's begin), named "(derived)". With a zero_grad between data
  *    loading and backward, it is the longer of the two sides.
  *
- * A stage of any thread belongs to the step that is open at its start. It is reported at its end if that step is certain
- * by then, at the latest when the step closes; stages precede their step, except those that end after it. Uncertain are
- * stages after an optimizer that may not be the step's last, and all of an iteration of a data loader until its backward
- * or optimizer begins (or the job is known to be inference). At most STEPS_HELD_MAX of them wait; more are reported at
- * once with STEPS_NONE and counted. A stage of a step that never closes has the number of that step.
+ * A stage of any thread belongs to the step that is open at its start. It is reported at its end if that step is
+ * certain by then, at the latest when the step closes; stages precede their step, except those that end after it.
+ * Uncertain are stages after an optimizer that may not be the step's last, and all of an iteration of a data loader
+ * until its backward or optimizer begins (or the job is known to be inference). At most STEPS_HELD_MAX of them wait;
+ * more are reported at once with STEPS_NONE and counted. A stage of a step that never closes has the number of that
+ * step.
  *
  * Lost marks: a begin that cannot lie in an open mark (a data loading in an optimizer, a DataLoader's next in itself)
- * means that the open mark's end was lost: it and all above it are counted as unpaired and not reported; a lost optimizer
- * ends at that begin, so that steps still close. An end without a begin is only counted.
+ * means that the open mark's end was lost: it and all above it are counted as unpaired and not reported; a lost
+ * optimizer ends at that begin, so that steps still close. An end without a begin is only counted.
  *
  * Names are bytes, unescaped, cut where too long. Texts in a report are valid during the call. Times are nanoseconds of
  * one clock of the caller; marks are ordered on a thread and nearly so between threads.
@@ -69,11 +70,11 @@ struct steps_mark {
 	uint64_t time_ns;
 	uint32_t thread_id;
 	enum steps_edge edge;
-	const char *stage; /* as the source names it ("backward"); NULL: derive it from the name */
-	const char *name;  /* of a BEGIN; "" or NULL for an END */
+	const char *stage;	/* as the source names it ("backward"); NULL: derive it from the name */
+	const char *name;	/* of a BEGIN; "" or NULL for an END */
 	uint64_t stack_pointer; /* of the thread, 0: unknown; stacks grow down */
-	/* Begin and end are a function's entry and return: marks within have lower stack pointers. Another one proves that an
-	 * exception left the function. */
+	/* Begin and end are a function's entry and return: marks within have lower stack pointers. Another one proves
+	 * that an exception left the function. */
 	bool is_frame;
 };
 /* An END with a stage ends the thread's innermost open mark of that stage; an END without one ends the innermost open

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where steps begin and end. An optimizer's end is first a candidate (ends[]): the next begin on the step thread decides
- * whether it was the step's last. While there is a candidate, and while an iteration of a data loader may be evaluation,
- * the step of a new stage is undecided; deciding settles all undecided ones at once.
+ * Where steps begin and end. An optimizer's end is first a candidate (ends[]): the next begin on the step thread
+ * decides whether it was the step's last. While there is a candidate, and while an iteration of a data loader may be
+ * evaluation, the step of a new stage is undecided; deciding settles all undecided ones at once.
  */
 #include "analyzers/steps/steps_internal.h"
 
