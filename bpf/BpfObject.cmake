@@ -18,7 +18,8 @@ function(bpf_object source)
     # bpftool writes to stdout even when it fails, so the header is moved into place only after success.
     add_custom_command(
         OUTPUT ${skeleton}
-        COMMAND ${CLANG} -g -O2 -target bpf -D__TARGET_ARCH_${BPF_TARGET_ARCH} -Wall -Wextra -Werror
+        COMMAND ${CLANG} -g -O2 -target bpf -D__TARGET_ARCH_${BPF_TARGET_ARCH} -Wall -Wextra
+                $<$<BOOL:${RANKTRACE_WERROR}>:-Werror>
                 -I${CMAKE_SOURCE_DIR} -idirafter ${LIBBPF_INCLUDE}
                 -idirafter /usr/include/${CMAKE_SYSTEM_PROCESSOR}-linux-gnu -idirafter /usr/include
                 -c ${source} -o ${object}
@@ -26,6 +27,7 @@ function(bpf_object source)
         COMMAND ${CMAKE_COMMAND} -E rename ${skeleton}.tmp ${skeleton}
         DEPENDS ${source} ${BPF_HEADERS}
         COMMENT "BPF object ${name}"
+        COMMAND_EXPAND_LISTS
         VERBATIM)
     add_custom_target(bpf_${name} DEPENDS ${skeleton})
     set(bpf_object_target bpf_${name} PARENT_SCOPE)

@@ -13,7 +13,7 @@
 /* Turning a level on may open and read many libraries. */
 #define ANSWER_S_MAX 60
 
-static int64_t now_ms(void)
+static int64_t client_now_ms(void)
 {
 	struct timespec t;
 
@@ -22,7 +22,7 @@ static int64_t now_ms(void)
 }
 
 /* Socket, or -1 with errno. */
-static int connect_daemon(const char *path)
+static int client_connect(const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	size_t length = strlen(path);
@@ -45,7 +45,7 @@ static int connect_daemon(const char *path)
 	return fd;
 }
 
-static int send_request(int fd, Ranktrace__Request *request)
+static int client_send(int fd, Ranktrace__Request *request)
 {
 	size_t body_bytes = ranktrace__request__get_packed_size(request), size_bytes = FRAME_HEADER_BYTES + body_bytes;
 	uint8_t *data;
@@ -73,28 +73,28 @@ static int send_request(int fd, Ranktrace__Request *request)
 }
 
 /* Reads until a frame is whole. Text says what went wrong. */
-static enum frame_result receive(int fd, uint8_t *data, struct frame *frame, char error[FRAME_ERROR_BYTES])
+static enum frame_result client_receive(int fd, uint8_t *data, struct frame *frame, char error[FRAME_ERROR_BYTES])
 {
-	int64_t end_ms = now_ms() + ANSWER_S_MAX * 1000;
-	size_t size_bytes = 0, room = FRAME_HEADER_BYTES + FRAME_BYTES_MAX;
+	int64_t end_ms = client_now_ms() + ANSWER_S_MAX * 1000;
+	size_t size_bytes = 0, size_max = FRAME_HEADER_BYTES + FRAME_BYTES_MAX;
 
 	for (;;) {
 		struct pollfd poller = {.fd = fd, .events = POLLIN};
 		enum frame_result result = frame_parse(data, size_bytes, FRAME_RESPONSE, frame, error);
-		int64_t left_ms = end_ms - now_ms();
+		int64_t left_ms = end_ms - client_now_ms();
 		ssize_t n;
 
 		if (result != FRAME_NEED_MORE)
 			return result;
 		if (left_ms <= 0 || poll(&poller, 1, (int)left_ms) == 0) {
-			snprintf(error, FRAME_ERROR_BYTES, "it did not answer within %d s", ANSWER_S_MAX);
+			snprintf(error, FRAME_ERROR_BYTES, "no answer within %d s", ANSWER_S_MAX);
 			return FRAME_ERROR;
 		}
-		n = recv(fd, data + size_bytes, room - size_bytes, MSG_DONTWAIT);
+		n = recv(fd, data + size_bytes, size_max - size_bytes, MSG_DONTWAIT);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n <= 0) {
-			snprintf(error, FRAME_ERROR_BYTES, "it closed the connection without an answer%s%s",
+			snprintf(error, FRAME_ERROR_BYTES, "the connection was closed without an answer%s%s",
 				n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
 			return FRAME_ERROR;
 		}
@@ -102,7 +102,8 @@ static enum frame_result receive(int fd, uint8_t *data, struct frame *frame, cha
 	}
 }
 
-static int exchange(const struct options *options, int fd, Ranktrace__Request *request, Ranktrace__Response **ret)
+static int client_exchange(
+	const struct command *command, int fd, Ranktrace__Request *request, Ranktrace__Response **ret)
 {
 	uint8_t *data = malloc(FRAME_HEADER_BYTES + FRAME_BYTES_MAX);
 	Ranktrace__Response *response = NULL;
@@ -110,11 +111,11 @@ static int exchange(const struct options *options, int fd, Ranktrace__Request *r
 	enum frame_result result;
 	struct frame frame;
 
-	if (!data || send_request(fd, request) < 0) {
+	if (!data || client_send(fd, request) < 0) {
 		free(data);
-		return fail(EXIT_REFUSED, "the request could not be made");
+		return fail(EXIT_REFUSED, "cannot make the request");
 	}
-	result = receive(fd, data, &frame, error);
+	result = client_receive(fd, data, &frame, error);
 	if (result == FRAME_MESSAGE)
 		response = ranktrace__response__unpack(NULL, frame.body_bytes, frame.body);
 	free(data);
@@ -122,11 +123,11 @@ static int exchange(const struct options *options, int fd, Ranktrace__Request *r
 		return fail(EXIT_REFUSED,
 			"the daemon on %s speaks control version %u and this tracectl (%s) version %u: use those of "
 			"one release",
-			options->socket, frame.version, RANKTRACE_VERSION, FRAME_VERSION);
+			command->socket, frame.version, RANKTRACE_VERSION, FRAME_VERSION);
 	if (result != FRAME_MESSAGE)
-		return fail(EXIT_UNREACHABLE, "no answer from the daemon on %s: %s", options->socket, error);
+		return fail(EXIT_UNREACHABLE, "the daemon on %s failed: %s", command->socket, error);
 	if (!response)
-		return fail(EXIT_REFUSED, "the answer from %s cannot be read", options->socket);
+		return fail(EXIT_REFUSED, "the answer from %s cannot be decoded", command->socket);
 	if (response->error) {
 		char *sentence = out_clean(response->message);
 
@@ -141,49 +142,50 @@ static int exchange(const struct options *options, int fd, Ranktrace__Request *r
 	return response->error ? EXIT_REFUSED : EXIT_DONE;
 }
 
-int client_ask_quietly(const struct options *options, Ranktrace__Request *request, Ranktrace__Response **ret)
+/* The daemon's answer, or EXIT_UNREACHABLE with errno where none listens. */
+static int client_try(const struct command *command, Ranktrace__Request *request, Ranktrace__Response **ret)
 {
-	int fd = connect_daemon(options->socket), code;
+	int fd = client_connect(command->socket), code;
 
 	if (fd < 0)
 		return EXIT_UNREACHABLE;
 	request->version = FRAME_VERSION;
-	code = exchange(options, fd, request, ret);
+	code = client_exchange(command, fd, request, ret);
 	close(fd);
+	errno = 0;
 	return code;
 }
 
-int client_ask(const struct options *options, Ranktrace__Request *request, Ranktrace__Response **ret)
+int client_ask_quietly(const struct command *command, Ranktrace__Request *request, Ranktrace__Response__BodyCase body,
+	Ranktrace__Response **ret)
 {
-	int fd = connect_daemon(options->socket), code;
+	int code = client_try(command, request, ret);
 
-	if (fd < 0)
-		return fail(EXIT_UNREACHABLE,
-			"no daemon answers on %s: %s; is ranktraced running? (--socket names another)", options->socket,
-			strerror(errno));
-	request->version = FRAME_VERSION;
-	code = exchange(options, fd, request, ret);
-	close(fd);
+	if (code != EXIT_DONE || (*ret)->body_case == body)
+		return code;
+	client_free(*ret);
+	*ret = NULL;
+	return fail(EXIT_REFUSED, "the answer of the daemon on %s does not match the request", command->socket);
+}
+
+int client_ask(const struct command *command, Ranktrace__Request *request, Ranktrace__Response__BodyCase body,
+	Ranktrace__Response **ret)
+{
+	int code = client_ask_quietly(command, request, body, ret);
+
+	if (code == EXIT_UNREACHABLE && errno)
+		fail(code, "no daemon answers on %s: %s; is ranktraced running? (--socket names another)",
+			command->socket, strerror(errno));
 	return code;
 }
 
-int client_get(const struct options *options, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
+int client_get(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
 	Ranktrace__Response **ret)
 {
 	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
-	Ranktrace__Response *response = NULL;
-	int code;
 
 	request.type = type;
-	code = client_ask(options, &request, &response);
-	if (code == EXIT_DONE && response->body_case != body)
-		code = fail(EXIT_REFUSED, "the daemon on %s answered something else than was asked", options->socket);
-	if (code != EXIT_DONE) {
-		client_free(response);
-		return code;
-	}
-	*ret = response;
-	return EXIT_DONE;
+	return client_ask(command, &request, body, ret);
 }
 
 void client_free(Ranktrace__Response *response)

@@ -6,53 +6,66 @@
 #include "ctl/client.h"
 #include "ctl/out.h"
 
-static const char *const verdicts[] = {
+static const char *const check_verdicts[] = {
 	[RANKTRACE__VERDICT__VERDICT_OK] = "ok",
 	[RANKTRACE__VERDICT__VERDICT_LIMITED] = "limited",
 	[RANKTRACE__VERDICT__VERDICT_MISSING] = "missing",
 };
 
-static const char *verdict_name(Ranktrace__Verdict verdict)
+static const char *check_verdict(Ranktrace__Verdict verdict)
 {
-	return (size_t)verdict < ARRAY_SIZE(verdicts) ? verdicts[verdict] : "unknown";
+	return (size_t)verdict < ARRAY_SIZE(check_verdicts) ? check_verdicts[verdict] : "unknown";
 }
 
-static int show_json(const Ranktrace__CheckBody *body)
+static int check_show_json(const Ranktrace__CheckBody *body)
 {
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < body->n_items; i++)
 		json_array_append_new(
 			all, json_pack("{s:o, s:s, s:o, s:o}", "topic", out_json_text(body->items[i]->topic), "verdict",
-				     verdict_name(body->items[i]->verdict), "sentence",
+				     check_verdict(body->items[i]->verdict), "sentence",
 				     out_json_text(body->items[i]->sentence), "advice",
 				     out_json_text(body->items[i]->advice)));
 	return out_json(all);
 }
 
-static void show(const Ranktrace__CheckBody *body)
+static void check_show(const Ranktrace__CheckBody *body)
 {
+	static const enum term_colour colours[] = {
+		[RANKTRACE__VERDICT__VERDICT_OK] = TERM_GREEN,
+		[RANKTRACE__VERDICT__VERDICT_LIMITED] = TERM_YELLOW,
+		[RANKTRACE__VERDICT__VERDICT_MISSING] = TERM_RED,
+	};
+
+	static const struct term_column columns[] = {
+		{.name = ""}, {.name = ""}, {.name = "", .min = 40, .wraps = true}};
+	struct term_table *table = term_table_new(columns, ARRAY_SIZE(columns));
+
 	for (size_t i = 0; i < body->n_items; i++) {
 		const Ranktrace__CheckItem *item = body->items[i];
-		char *topic = out_clean(item->topic), *sentence = out_clean(item->sentence),
-		     *advice = out_clean(item->advice);
 
-		printf("%-8s %-20s %s\n", verdict_name(item->verdict), topic, sentence);
-		if (*advice)
-			printf("%-29s -> %s\n", "", advice);
-		free(topic);
-		free(sentence);
-		free(advice);
+		term_table_cell(table,
+			(size_t)item->verdict < ARRAY_SIZE(colours) ? colours[item->verdict] : TERM_PLAIN, "%s",
+			check_verdict(item->verdict));
+		term_table_cell(table, TERM_PLAIN, "%s", item->topic);
+		term_table_cell(table, TERM_PLAIN, "%s", item->sentence);
+		if (*item->advice)
+			term_table_line(table, "-> %s", item->advice);
 	}
+	term_table_fit(table, stdout, 0, 0);
+	for (size_t i = 0; i < term_table_rows(table); i++)
+		term_table_print_row(table, stdout, i);
+	term_table_free(table);
 }
 
 /* Beside tracectl, in the sbin beside its folder, in a build tree's daemon/, else in PATH. Returns only on failure. */
-static int run_daemon_check(const struct options *options)
+static int check_run_daemon(const struct command *command)
 {
 	static const char *const places[] = {"ranktraced", "../sbin/ranktraced", "../daemon/ranktraced"};
 	char self[PATH_MAX / 2], path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *args[] = {(char[]){"ranktraced"}, (char[]){"--check"}, options->json ? (char[]){"--json"} : NULL, NULL};
+	char *args[] = {(char[]){"ranktraced"}, (char[]){"--check"}, command->json ? (char[]){"--json"} : NULL, NULL};
 
 	fflush(stdout);
 	self[n > 0 ? n : 0] = 0;
@@ -65,29 +78,25 @@ static int run_daemon_check(const struct options *options)
 	}
 	execvp("ranktraced", args);
 	return fail(EXIT_UNREACHABLE, "no daemon answers on %s, and ranktraced cannot be run either: %s",
-		options->socket, strerror(errno));
+		command->socket, strerror(errno));
 }
 
-int cmd_check(const struct options *options, int argc, char **argv)
+int cmd_check(const struct command *command)
 {
 	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
 	Ranktrace__Response *response = NULL;
 	int code;
 
-	if (argc)
-		return fail_argument("check", argv[0]);
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_CHECK;
-	code = client_ask_quietly(options, &request, &response);
+	code = client_ask_quietly(command, &request, RANKTRACE__RESPONSE__BODY_CHECK, &response);
 	if (code == EXIT_UNREACHABLE) {
-		fail(EXIT_UNREACHABLE, "no daemon answers on %s; this is what one would find", options->socket);
-		return run_daemon_check(options);
+		fail(EXIT_UNREACHABLE, "no daemon answers on %s; this is what one would find", command->socket);
+		return check_run_daemon(command);
 	}
-	if (code == EXIT_DONE && response->body_case != RANKTRACE__RESPONSE__BODY_CHECK)
-		code = fail(EXIT_REFUSED, "the daemon answered something else than was asked");
-	if (code == EXIT_DONE && options->json)
-		code = show_json(response->check);
+	if (code == EXIT_DONE && command->json)
+		code = check_show_json(response->check);
 	else if (code == EXIT_DONE)
-		show(response->check);
+		check_show(response->check);
 	for (size_t i = 0; code == EXIT_DONE && i < response->check->n_items; i++)
 		if (response->check->items[i]->verdict == RANKTRACE__VERDICT__VERDICT_MISSING)
 			code = fail(EXIT_REFUSED, "something that is needed is missing here");

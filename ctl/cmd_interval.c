@@ -4,10 +4,9 @@
 #include "ctl/levels.h"
 #include "ctl/out.h"
 
-#define INTERVAL_MAX 16
 #define MINUTES_MAX 10080
 
-static int parse_minutes(const char *level, const char *value, double *ret)
+static int interval_parse(const char *level, const char *value, double *ret)
 {
 	char *end;
 	double minutes = strtod(value, &end);
@@ -22,16 +21,17 @@ static int parse_minutes(const char *level, const char *value, double *ret)
 	return EXIT_DONE;
 }
 
-static int show(const struct options *options, const Ranktrace__Response *response, const Ranktrace__Request *request)
+static int interval_show(
+	const struct command *command, const Ranktrace__Response *response, const Ranktrace__Request *request)
 {
 	const Ranktrace__LevelsBody *body = response->levels;
-	json_t *all = options->json ? json_object() : NULL;
+	json_t *all = command->json ? json_object() : NULL;
 
 	for (size_t i = 0; i < request->n_interval; i++) {
 		const char *level = request->interval[i]->level;
 
-		if (options->json) {
-			json_t *one = levels_json(body->n_levels, body->levels, level);
+		if (command->json) {
+			json_t *one = level_json(body->n_levels, body->levels, level);
 
 			json_object_update(all, one);
 			json_decref(one);
@@ -41,41 +41,35 @@ static int show(const struct options *options, const Ranktrace__Response *respon
 			if (strcmp(body->levels[l]->level, level) == 0)
 				printf("%s_interval: %g\n", level, body->levels[l]->interval_minutes);
 	}
-	return options->json ? out_json(all) : EXIT_DONE;
+	return command->json ? out_json(all) : EXIT_DONE;
 }
 
-int cmd_interval(const struct options *options, int argc, char **argv)
+int cmd_interval(const struct command *command)
 {
-	Ranktrace__LevelInterval intervals[INTERVAL_MAX], *list[INTERVAL_MAX];
+	Ranktrace__LevelInterval intervals[LEVELS_MAX], *list[LEVELS_MAX];
 	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
 	Ranktrace__Response *response = NULL;
-	int code;
+	int code = EXIT_DONE;
 
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_INTERVAL;
 	request.interval = list;
-	if (argc == 0)
-		return fail(EXIT_USAGE, "interval needs a level, like L1=10; usage: tracectl interval %s",
-			verb_find("interval")->usage);
-	if (argc > INTERVAL_MAX)
-		return fail(EXIT_USAGE, "interval takes at most %d levels", INTERVAL_MAX);
-	for (int i = 0; i < argc; i++) {
+	for (int i = 0; i < command->words && code == EXIT_DONE; i++) {
+		Ranktrace__LevelInterval *item = &intervals[i];
+		const char *level;
 		char *value;
 
-		if (argv[i][0] == '-')
-			return fail_argument("interval", argv[i]);
-		ranktrace__level_interval__init(&intervals[i]);
-		code = level_split("interval", argv[i], true, &intervals[i].level, &value);
+		ranktrace__level_interval__init(item);
+		code = level_split(command->verb, command->word[i], true, &level, &value);
 		if (code == EXIT_DONE)
-			code = parse_minutes(intervals[i].level, value, &intervals[i].minutes);
-		if (code != EXIT_DONE)
-			return code;
-		list[request.n_interval++] = &intervals[i];
+			code = interval_parse(level, value, &item->minutes);
+		if (code == EXIT_DONE)
+			item->level = (char *)level;
+		list[request.n_interval++] = item;
 	}
-	code = client_ask(options, &request, &response);
-	if (code == EXIT_DONE && response->body_case != RANKTRACE__RESPONSE__BODY_LEVELS)
-		code = fail(EXIT_REFUSED, "the daemon answered something else than was asked");
 	if (code == EXIT_DONE)
-		code = show(options, response, &request);
+		code = client_ask(command, &request, RANKTRACE__RESPONSE__BODY_LEVELS, &response);
+	if (code == EXIT_DONE)
+		code = interval_show(command, response, &request);
 	client_free(response);
 	return code;
 }

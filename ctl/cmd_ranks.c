@@ -2,142 +2,149 @@
 /* tracectl ranks: the training ranks of this node, and where each stands right now. */
 #include "ctl/client.h"
 #include "ctl/out.h"
+#include "ctl/rank_list.h"
 
-static json_t *number_or_null(int64_t n)
+static json_t *ranks_number_or_null(int64_t n)
 {
 	return n >= 0 ? json_integer(n) : json_null();
 }
 
-static json_t *stage_json(const Ranktrace__Rank *r)
+static json_t *ranks_stage_json(const Ranktrace__Rank *r)
 {
 	if (!*r->stage)
 		return json_null();
 	return json_pack("{s:o, s:o, s:o, s:I, s:I}", "stage", out_json_text(r->stage), "name",
-		out_json_text(r->stage_name), "step", number_or_null(r->step), "for_ns", (json_int_t)r->stage_for_ns,
-		"thread_id", (json_int_t)r->stage_thread_id);
+		out_json_text(r->stage_name), "step", ranks_number_or_null(r->step), "for_ns",
+		(json_int_t)r->stage_for_ns, "thread_id", (json_int_t)r->stage_thread_id);
 }
 
-static json_t *rank_json(const Ranktrace__Rank *r)
+static json_t *ranks_json(const Ranktrace__Rank *r)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o}", "rank",
-		number_or_null(r->rank), "world_size", number_or_null(r->world_size), "local_rank",
-		number_or_null(r->local_rank), "job", out_json_optional(r->job), "source", out_json_optional(r->source),
-		"pid", (json_int_t)r->pid, "parent_pid", (json_int_t)r->parent_pid, "role", out_json_text(r->role),
-		"card", out_json_optional(r->card), "host", out_json_text(r->host), "container",
-		out_json_optional(r->container), "pod", out_json_optional(r->pod), "command", out_json_text(r->command),
-		"since_ns", (json_int_t)r->since_ns, "from_start", (int)r->from_start, "current", stage_json(r));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o}",
+		"rank", ranks_number_or_null(r->rank), "world_size", ranks_number_or_null(r->world_size), "local_rank",
+		ranks_number_or_null(r->local_rank), "job", out_json_optional(r->job), "source",
+		out_json_optional(r->source), "pid", (json_int_t)r->pid, "parent_pid", (json_int_t)r->parent_pid,
+		"role", out_json_text(r->role), "card", out_json_optional(r->card), "host", out_json_text(r->host),
+		"container", out_json_optional(r->container), "pod", out_json_optional(r->pod), "command",
+		out_json_text(r->command), "since_ns", (json_int_t)r->since_ns, "from_start", (int)r->from_start,
+		"state", out_json_optional(r->state), "current", ranks_stage_json(r));
 }
 
-static void print_number(char buffer[OUT_BYTES], const Ranktrace__Rank *r)
+static void ranks_add_number(struct term_table *table, const Ranktrace__Rank *r)
 {
 	if (strcmp(r->role, "rank") != 0)
-		snprintf(buffer, OUT_BYTES, "%s", strcmp(r->role, "child") == 0 ? " child" : " launch");
+		term_table_cell(table, TERM_FAINT, "%s", strcmp(r->role, "child") == 0 ? "child" : "launch");
 	else if (r->world_size > 0)
-		snprintf(buffer, OUT_BYTES, "%d/%d", r->rank, r->world_size);
+		term_table_cell(table, TERM_PLAIN, "%d/%d", r->rank, r->world_size);
 	else
-		snprintf(buffer, OUT_BYTES, "%d", r->rank);
+		term_table_cell(table, TERM_PLAIN, "%d", r->rank);
 }
 
-/* Columns left for texts: the stage's name matters more than the command, for which a narrow terminal has no room. */
-struct widths {
-	size_t stage, command;
-};
-
-#define FIXED_COLUMNS 56
-#define COMMAND_COLUMNS_MIN 16
-
-static struct widths fit(size_t columns)
+static enum term_colour ranks_state_colour(const char *state)
 {
-	size_t left = columns > FIXED_COLUMNS + 20 ? columns - FIXED_COLUMNS : 20;
+	static const struct {
+		const char *state;
+		enum term_colour colour;
+	} colours[] = {{"D", TERM_YELLOW}, {"stopped", TERM_RED}, {"traced", TERM_RED}, {"zombie", TERM_RED}};
 
-	if (left < 20 + COMMAND_COLUMNS_MIN)
-		return (struct widths){left, 0};
-	return (struct widths){left / 2, left - left / 2 - 1};
+	for (size_t i = 0; i < ARRAY_SIZE(colours); i++)
+		if (strcmp(colours[i].state, state) == 0)
+			return colours[i].colour;
+	return TERM_PLAIN;
 }
 
-static void print_line(const char *number, const char *pid, const char *card, const char *since, const char *step,
-	const char *lasting, const char *stage, const char *command, const struct widths *widths)
+static const char *ranks_or_dash(const char *text)
 {
-	printf("%-8s %8s %-4s %-11s %7s %-11s ", number, pid, card, since, step, lasting);
-	fputs(stage, stdout);
-	if (widths->command)
-		printf("%*s %s", (int)(widths->stage - out_columns(stage)), "", command);
-	putchar('\n');
+	return *text ? text : "-";
 }
 
-static void print_row(const Ranktrace__Rank *r, uint64_t now_ns, const struct widths *widths)
+static void ranks_add_row(struct term_table *table, const Ranktrace__Rank *r, uint64_t now_ns)
 {
-	char *card = out_clean(r->card), *stage = out_clean(r->stage), *command = out_clean(r->command);
-	char number[OUT_BYTES], pid[OUT_BYTES], since[OUT_BYTES] = "-", step[OUT_BYTES] = "-", lasting[OUT_BYTES] = "-";
+	char since[UNITS_BYTES] = "-", step[UNITS_BYTES] = "-", lasting[UNITS_BYTES] = "-";
 
-	print_number(number, r);
-	snprintf(pid, sizeof(pid), "%u", r->pid);
 	if (r->since_ns && now_ns > r->since_ns)
-		out_duration(now_ns - r->since_ns, since);
-	if (*stage) {
-		out_duration(r->stage_for_ns, lasting);
-		if (r->step >= 0)
-			snprintf(step, sizeof(step), "%lld", (long long)r->step);
-	}
-	for (char *p = command; *p; p++)
-		*p = *p == '\n' ? ' ' : *p;
-	print_line(number, pid, *card ? out_cut(card, 4) : "-", since, step, lasting,
-		*stage ? out_cut(stage, widths->stage) : "-", out_cut(command, widths->command), widths);
-	free(card);
-	free(stage);
-	free(command);
+		units_duration(now_ns - r->since_ns, since);
+	if (*r->stage)
+		units_duration(r->stage_for_ns, lasting);
+	if (*r->stage && r->step >= 0)
+		snprintf(step, sizeof(step), "%lld", (long long)r->step);
+	ranks_add_number(table, r);
+	term_table_cell(table, TERM_PLAIN, "%u", r->pid);
+	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->job));
+	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->card));
+	term_table_cell(table, ranks_state_colour(r->state), "%s", ranks_or_dash(r->state));
+	term_table_cell(table, TERM_PLAIN, "%s", step);
+	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->stage));
+	term_table_cell(table, TERM_PLAIN, "%s", lasting);
+	term_table_cell(table, TERM_PLAIN, "%s", since);
+	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->pod));
+	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->source));
+	term_table_cell(table, TERM_PLAIN, "%s", r->command);
 }
 
-/* What is the same for all of them stands once, above. */
-static void print_ranks(const Ranktrace__RanksBody *body)
+static bool ranks_is_wanted(const struct rank_list *list, const Ranktrace__Rank *r)
 {
+	return list->count == 0 || rank_list_has(list, r->rank);
+}
+
+static void ranks_print(const Ranktrace__RanksBody *body, const struct rank_list *list)
+{
+	static const struct term_column columns[] = {
+		{.name = "RANK"},
+		{.name = "PID", .right = true},
+		{.name = "JOB", .min = 8},
+		{.name = "CARD", .min = 4},
+		{.name = "STATE"},
+		{.name = "STEP", .right = true},
+		{.name = "NOW IN", .min = 10},
+		{.name = "FOR"},
+		{.name = "SEEN FOR", .optional = true},
+		{.name = "POD", .min = 8, .optional = true},
+		{.name = "BY", .optional = true},
+		{.name = "COMMAND", .min = 16, .optional = true},
+	};
+	struct term_table *table = term_table_new(columns, ARRAY_SIZE(columns));
 	uint64_t now_ns = out_now_ns();
-	const char *job = NULL;
-	struct widths widths = fit(out_terminal_columns());
 
-	if (!body->n_ranks) {
-		puts("no training rank on this node");
-		return;
-	}
-	for (size_t i = 0; i < body->n_ranks; i++) {
-		const Ranktrace__Rank *r = body->ranks[i];
-
-		if (!job || strcmp(job, r->job) != 0) {
-			char *name = out_clean(r->job), *source = out_clean(r->source), *pod = out_clean(r->pod);
-
-			printf("%sjob %s%s%s%s%s\n", job ? "\n" : "", *name ? name : "without a name",
-				*source ? ", by " : "", source, *pod ? ", pod " : "", pod);
-			print_line("RANK", "PID", "CARD", "SEEN FOR", "STEP", "FOR", "NOW IN", "COMMAND", &widths);
-			free(name);
-			free(source);
-			free(pod);
-		}
-		job = r->job;
-		print_row(r, now_ns, &widths);
-	}
+	for (size_t i = 0; i < body->n_ranks; i++)
+		if (ranks_is_wanted(list, body->ranks[i]))
+			ranks_add_row(table, body->ranks[i], now_ns);
+	if (term_table_rows(table))
+		term_table_print(table, stdout, 0);
+	else
+		puts(list->count ? "none of these ranks is on this node" : "no training rank on this node");
+	term_table_free(table);
 	if (body->left_out)
-		printf("and %llu processes more\n", (unsigned long long)body->left_out);
+		printf("and %llu more processes\n", (unsigned long long)body->left_out);
 }
 
-int cmd_ranks(const struct options *options, int argc, char **argv)
+static int ranks_print_json(const Ranktrace__RanksBody *body, const struct rank_list *list)
 {
-	Ranktrace__Response *response;
-	int code;
+	json_t *all = json_array();
 
-	if (argc)
-		return fail_argument("ranks", argv[0]);
-	code = client_get(options, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS, &response);
+	for (size_t i = 0; i < body->n_ranks; i++)
+		if (ranks_is_wanted(list, body->ranks[i]))
+			json_array_append_new(all, ranks_json(body->ranks[i]));
+	return out_json(all);
+}
+
+int cmd_ranks(const struct command *command)
+{
+	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
+	Ranktrace__Response *response = NULL;
+	struct rank_list list;
+	int code = rank_list_read(command, &list);
+
 	if (code != EXIT_DONE)
 		return code;
-	if (options->json) {
-		json_t *all = json_array();
-
-		for (size_t i = 0; i < response->ranks->n_ranks; i++)
-			json_array_append_new(all, rank_json(response->ranks->ranks[i]));
-		code = out_json(all);
-	} else {
-		print_ranks(response->ranks);
-	}
+	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_RANKS;
+	rank_list_request(&list, &request);
+	code = client_ask(command, &request, RANKTRACE__RESPONSE__BODY_RANKS, &response);
+	/* A daemon older than --rank sends all of them. */
+	if (code == EXIT_DONE && command->json)
+		code = ranks_print_json(response->ranks, &list);
+	else if (code == EXIT_DONE)
+		ranks_print(response->ranks, &list);
 	client_free(response);
 	return code;
 }

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl set LEVEL=true|false... [--for TIME]: the daemon answers when probes are attached or detached. */
+#include <strings.h>
 #include "ctl/client.h"
 #include "ctl/levels.h"
 #include "ctl/out.h"
 
-#define SET_MAX 16
 #define FOR_NS_MAX (366 * 86400 * 1000000000ULL)
 
-static int parse_on(const char *level, const char *value, protobuf_c_boolean *ret)
+static int set_parse_value(const char *level, const char *value, protobuf_c_boolean *ret)
 {
 	static const struct {
 		const char *word;
 		bool on;
-	} words[] = {{"true", true}, {"false", false}, {"on", true}, {"off", false}, {"1", true}, {"0", false}};
+	} words[] = {{"on", true}, {"off", false}, {"true", true}, {"false", false}, {"yes", true}, {"no", false},
+		{"1", true}, {"0", false}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-		if (strcmp(value, words[i].word) == 0) {
+		if (strcasecmp(value, words[i].word) == 0) {
 			*ret = words[i].on;
 			return EXIT_DONE;
 		}
 	}
-	return fail(EXIT_USAGE, "%s cannot be '%s'; it is true or false", level, value);
+	return fail(EXIT_USAGE, "%s cannot be '%s'; it is on or off (true or false, yes or no, 1 or 0)", level, value);
 }
 
 /* "10m", "90", "1.5h" */
-static int parse_for(const char *text, uint64_t *ret_ns)
+static int set_parse_length(const char *text, uint64_t *ret_ns)
 {
 	static const struct {
 		const char *unit;
@@ -42,11 +43,10 @@ static int parse_for(const char *text, uint64_t *ret_ns)
 		*ret_ns = (uint64_t)ns;
 		return EXIT_DONE;
 	}
-	return fail(
-		EXIT_USAGE, "'%s' is not a time; --for takes a number with s, m, h or d, like 10m, up to 366d", text);
+	return fail(EXIT_USAGE, "--for takes a length of time (90s, 10m, 2h, 1d; up to 366d), not '%s'", text);
 }
 
-static int print_reports(const Ranktrace__SetBody *body)
+static int set_print(const Ranktrace__SetBody *body)
 {
 	for (size_t i = 0; i < body->n_reports; i++) {
 		char *report = out_clean(body->reports[i]->report);
@@ -58,7 +58,7 @@ static int print_reports(const Ranktrace__SetBody *body)
 	return EXIT_DONE;
 }
 
-static int print_reports_json(const Ranktrace__SetBody *body)
+static int set_print_json(const Ranktrace__SetBody *body)
 {
 	json_t *all = json_array();
 
@@ -72,61 +72,47 @@ static int print_reports_json(const Ranktrace__SetBody *body)
 	return out_json(all);
 }
 
-static int parse_words(int argc, char **argv, Ranktrace__LevelSwitch *switches, Ranktrace__Request *request)
+static int set_parse(const struct command *command, Ranktrace__LevelSwitch *switches, Ranktrace__Request *request)
 {
+	const char *length = command_option(command, "for");
 	bool all_on = true;
-	int code;
 
-	for (int i = 0; i < argc; i++) {
+	for (int i = 0; i < command->words; i++) {
 		Ranktrace__LevelSwitch *item = &switches[request->n_set];
+		const char *level;
 		char *value;
+		int code;
 
-		if (strcmp(argv[i], "--for") == 0 || strncmp(argv[i], "--for=", 6) == 0) {
-			const char *time = argv[i][5] ? argv[i] + 6 : i + 1 < argc ? argv[++i] : "";
-
-			code = *time ? parse_for(time, &request->for_ns)
-				     : fail(EXIT_USAGE, "--for needs a time, like 10m");
-			if (code != EXIT_DONE)
-				return code;
-			continue;
-		}
-		if (argv[i][0] == '-')
-			return fail_argument("set", argv[i]);
-		if (request->n_set == SET_MAX)
-			return fail(EXIT_USAGE, "set takes at most %d levels", SET_MAX);
 		ranktrace__level_switch__init(item);
-		code = level_split("set", argv[i], false, &item->level, &value);
+		code = level_split(command->verb, command->word[i], false, &level, &value);
 		if (code == EXIT_DONE)
-			code = parse_on(item->level, value, &item->on);
+			code = set_parse_value(level, value, &item->on);
 		if (code != EXIT_DONE)
 			return code;
+		item->level = (char *)level;
 		all_on = all_on && item->on;
 		request->set[request->n_set++] = item;
 	}
-	if (!request->n_set)
-		return fail(
-			EXIT_USAGE, "set needs a level, like L1=true; usage: tracectl set %s", verb_find("set")->usage);
-	if (request->for_ns && !all_on)
+	if (length && !all_on)
 		return fail(EXIT_USAGE, "--for goes with levels that are turned on");
-	return EXIT_DONE;
+	return length ? set_parse_length(length, &request->for_ns) : EXIT_DONE;
 }
 
-int cmd_set(const struct options *options, int argc, char **argv)
+int cmd_set(const struct command *command)
 {
-	Ranktrace__LevelSwitch switches[SET_MAX], *list[SET_MAX];
+	Ranktrace__LevelSwitch switches[LEVELS_MAX], *list[LEVELS_MAX];
 	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
 	Ranktrace__Response *response = NULL;
 	int code;
 
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_SET;
 	request.set = list;
-	code = parse_words(argc, argv, switches, &request);
-	if (code != EXIT_DONE)
-		return code;
-	code = client_ask(options, &request, &response);
-	/* Where one level failed, the others may have changed: both are said. */
+	code = set_parse(command, switches, &request);
+	if (code == EXIT_DONE)
+		code = client_ask(command, &request, RANKTRACE__RESPONSE__BODY_SET, &response);
+	/* Where one level failed, the others may have changed: both are reported. */
 	if (response && response->body_case == RANKTRACE__RESPONSE__BODY_SET) {
-		int printed = options->json ? print_reports_json(response->set) : print_reports(response->set);
+		int printed = command->json ? set_print_json(response->set) : set_print(response->set);
 
 		code = code == EXIT_DONE ? printed : code;
 	}

@@ -4,12 +4,7 @@
 #include "ctl/levels.h"
 #include "ctl/out.h"
 
-static json_t *json_u64(uint64_t n)
-{
-	return json_integer((json_int_t)n);
-}
-
-static json_t *texts_json(size_t count, char *const *texts)
+static json_t *status_texts_json(size_t count, char *const *texts)
 {
 	json_t *all = json_array();
 
@@ -19,37 +14,39 @@ static json_t *texts_json(size_t count, char *const *texts)
 }
 
 /* Probes by level, of a collector that serves several. */
-static json_t *level_probes_json(const Ranktrace__Collector *c)
+static json_t *status_level_probes_json(const Ranktrace__Collector *c)
 {
 	json_t *all = json_object();
 
 	for (size_t i = 0; i < c->n_levels && i < c->n_level_probes && c->n_levels > 1; i++)
-		json_object_set_new(all, c->levels[i], json_u64(c->level_probes[i]));
+		json_object_set_new(all, c->levels[i], out_json_u64(c->level_probes[i]));
 	return all;
 }
 
-static json_t *operations_json(const Ranktrace__Operations *o)
+static json_t *status_operations_json(const Ranktrace__Operations *o)
 {
 	if (!o)
 		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rows", json_u64(o->rows), "groups",
-		json_u64(o->groups), "communicators", json_u64(o->communicators), "lost", json_u64(o->lost),
-		"not_waited", json_u64(o->not_waited), "late", json_u64(o->late), "communicators_forgotten",
-		json_u64(o->forgotten), "allocations", json_u64(o->allocations), "allocations_live",
-		json_u64(o->allocations_live), "allocations_not_followed", json_u64(o->allocations_not_followed));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rows", out_json_u64(o->rows), "groups",
+		out_json_u64(o->groups), "communicators", out_json_u64(o->communicators), "lost", out_json_u64(o->lost),
+		"not_waited", out_json_u64(o->not_waited), "late", out_json_u64(o->late), "communicators_forgotten",
+		out_json_u64(o->forgotten), "allocations", out_json_u64(o->allocations), "allocations_live",
+		out_json_u64(o->allocations_live), "allocations_not_followed",
+		out_json_u64(o->allocations_not_followed));
 }
 
-static json_t *findings_json(const Ranktrace__Findings *f)
+static json_t *status_findings_json(const Ranktrace__Findings *f)
 {
 	if (!f)
 		return json_null();
 	return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "enabled", (int)f->enabled, "suspected",
-		json_u64(f->suspected), "open", json_u64(f->open), "closed", json_u64(f->closed), "dropped",
-		json_u64(f->dropped), "frames", json_u64(f->frames), "ranks_left_out", json_u64(f->ranks_left_out),
-		"raises", json_u64(f->raises), "samples", json_u64(f->samples));
+		out_json_u64(f->suspected), "open", out_json_u64(f->open), "closed", out_json_u64(f->closed), "dropped",
+		out_json_u64(f->dropped), "frames", out_json_u64(f->frames), "ranks_left_out",
+		out_json_u64(f->ranks_left_out), "raises", out_json_u64(f->raises), "samples",
+		out_json_u64(f->samples));
 }
 
-static json_t *dumps_json(const Ranktrace__Dumps *d)
+static json_t *status_dumps_json(const Ranktrace__Dumps *d)
 {
 	json_t *levels;
 
@@ -60,53 +57,63 @@ static json_t *dumps_json(const Ranktrace__Dumps *d)
 		const Ranktrace__DumpLevel *l = d->levels[i];
 
 		json_object_set_new(levels, l->level,
-			json_pack("{s:o, s:o, s:o, s:o}", "written_ns", json_u64(l->written_ns), "files",
-				json_u64(l->files), "rows", json_u64(l->rows), "bytes", json_u64(l->bytes)));
+			json_pack("{s:o, s:o, s:o, s:o}", "written_ns", out_json_u64(l->written_ns), "files",
+				out_json_u64(l->files), "rows", out_json_u64(l->rows), "bytes",
+				out_json_u64(l->bytes)));
 	}
 	return json_pack("{s:b, s:o, s:o, s:o, s:o, s:b, s:o, s:f, s:o}", "enabled", (int)d->enabled, "path",
-		out_json_text(d->path), "files", json_u64(d->files), "bytes", json_u64(d->bytes), "levels", levels,
-		"running", (int)d->running, "cpu_ns", json_u64(d->cpu_ns), "l0_minutes", d->l0_minutes, "trouble",
-		out_json_optional(d->trouble));
+		out_json_text(d->path), "files", out_json_u64(d->files), "bytes", out_json_u64(d->bytes), "levels",
+		levels, "running", (int)d->running, "cpu_ns", out_json_u64(d->cpu_ns), "l0_minutes", d->l0_minutes,
+		"trouble", out_json_optional(d->trouble));
 }
 
-static json_t *collectors_json(const Ranktrace__StatusBody *body)
+static json_t *status_collectors_json(const Ranktrace__StatusBody *body)
 {
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < body->n_collectors; i++) {
 		const Ranktrace__Collector *c = body->collectors[i];
 
-		json_array_append_new(all,
-			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", out_json_text(c->name),
-				"summary", out_json_text(c->summary), "levels", texts_json(c->n_levels, c->levels),
-				"probes_attached", json_u64(c->probes_attached), "level_probes", level_probes_json(c),
-				"libraries", json_u64(c->libraries), "events", json_u64(c->events), "drops",
-				json_u64(c->drops), "notes", texts_json(c->n_notes, c->notes), "notes_left_out",
-				json_u64(c->notes_left_out)));
+		json_array_append_new(
+			all, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+				     out_json_text(c->name), "summary", out_json_text(c->summary), "levels",
+				     status_texts_json(c->n_levels, c->levels), "probes_attached",
+				     out_json_u64(c->probes_attached), "level_probes", status_level_probes_json(c),
+				     "libraries", out_json_u64(c->libraries), "events", out_json_u64(c->events),
+				     "drops", out_json_u64(c->drops), "notes", status_texts_json(c->n_notes, c->notes),
+				     "notes_left_out", out_json_u64(c->notes_left_out)));
 	}
 	return all;
 }
 
-static json_t *store_json(const Ranktrace__Store *s)
+static json_t *status_store_json(const Ranktrace__Store *s)
 {
 	if (!s)
 		return json_null();
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "path", out_json_text(s->path),
-		"segments", json_u64(s->segments), "size_bytes", json_u64(s->size_bytes), "oldest_ns",
-		json_u64(s->oldest_ns), "newest_ns", json_u64(s->newest_ns), "rows", json_u64(s->rows), "rows_dropped",
-		json_u64(s->rows_dropped), "rows_pending", json_u64(s->rows_pending), "segments_removed",
-		json_u64(s->segments_removed), "segments_corrupt", json_u64(s->segments_corrupt), "trouble",
-		out_json_optional(s->trouble));
+		"segments", out_json_u64(s->segments), "size_bytes", out_json_u64(s->size_bytes), "oldest_ns",
+		out_json_u64(s->oldest_ns), "newest_ns", out_json_u64(s->newest_ns), "rows", out_json_u64(s->rows),
+		"rows_dropped", out_json_u64(s->rows_dropped), "rows_pending", out_json_u64(s->rows_pending),
+		"segments_removed", out_json_u64(s->segments_removed), "segments_corrupt",
+		out_json_u64(s->segments_corrupt), "trouble", out_json_optional(s->trouble));
 }
 
-static json_t *self_json(const Ranktrace__Self *s)
+static json_t *status_lag_json(const Ranktrace__Self *s)
+{
+	if (!s->loop_lag_known)
+		return json_null();
+	return json_pack("{s:o, s:o}", "max_ns", out_json_u64(s->loop_lag_max_ns), "last_minute_ns",
+		out_json_u64(s->loop_lag_minute_ns));
+}
+
+static json_t *status_self_json(const Ranktrace__Self *s)
 {
 	if (!s)
 		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_user_ns", json_u64(s->cpu_user_ns),
-		"cpu_system_ns", json_u64(s->cpu_system_ns), "rss_bytes", json_u64(s->rss_bytes), "rss_peak_bytes",
-		json_u64(s->rss_peak_bytes), "ranks", json_u64(s->ranks), "children", json_u64(s->children),
-		"launchers", json_u64(s->launchers));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_user_ns", out_json_u64(s->cpu_user_ns),
+		"cpu_system_ns", out_json_u64(s->cpu_system_ns), "rss_bytes", out_json_u64(s->rss_bytes),
+		"rss_peak_bytes", out_json_u64(s->rss_peak_bytes), "ranks", out_json_u64(s->ranks), "children",
+		out_json_u64(s->children), "launchers", out_json_u64(s->launchers), "loop_lag", status_lag_json(s));
 }
 
 static json_t *status_json(const Ranktrace__StatusBody *body)
@@ -116,227 +123,332 @@ static json_t *status_json(const Ranktrace__StatusBody *body)
 	for (size_t i = 0; i < body->n_features; i++)
 		json_object_set_new(features, body->features[i]->name, json_boolean(body->features[i]->present));
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-		out_json_text(body->version), "pid", json_u64(body->pid), "uptime_ns", json_u64(body->uptime_ns),
-		"host", out_json_text(body->host), "features", features, "levels",
-		levels_json(body->n_levels, body->levels, NULL), "collectors", collectors_json(body), "ring_drops",
-		json_u64(body->ring_drops), "records_refused", json_u64(body->records_refused), "store",
-		store_json(body->store), "self", self_json(body->self), "operations", operations_json(body->operations),
-		"findings", findings_json(body->findings), "dumps", dumps_json(body->dumps));
+		out_json_text(body->version), "pid", out_json_u64(body->pid), "uptime_ns",
+		out_json_u64(body->uptime_ns), "host", out_json_text(body->host), "features", features, "levels",
+		level_json(body->n_levels, body->levels, NULL), "collectors", status_collectors_json(body),
+		"ring_drops", out_json_u64(body->ring_drops), "records_refused", out_json_u64(body->records_refused),
+		"store", status_store_json(body->store), "self", status_self_json(body->self), "operations",
+		status_operations_json(body->operations), "findings", status_findings_json(body->findings), "dumps",
+		status_dumps_json(body->dumps));
 }
 
-static void print_head(const Ranktrace__StatusBody *body)
-{
-	char *version = out_clean(body->version), *host = out_clean(body->host), text[OUT_BYTES];
+/* Parts of a line that grows. */
+struct status_text {
+	char *text;
+	size_t size;
+	FILE *stream;
+};
 
-	printf("ranktraced %s on %s, pid %u, up %s\n", version, host, body->pid, out_duration(body->uptime_ns, text));
+static FILE *status_text_open(struct status_text *text)
+{
+	text->stream = open_memstream(&text->text, &text->size);
+	if (!text->stream)
+		exit(fail(EXIT_REFUSED, "out of memory"));
+	return text->stream;
+}
+
+/* Writes it as a line, and ends it. */
+static void status_text_line(struct status_text *text, const char *label)
+{
+	fclose(text->stream);
+	out_line(label, "%s", text->text);
+	free(text->text);
+}
+
+static enum term_colour status_bad_if(uint64_t count)
+{
+	return count ? TERM_RED : TERM_PLAIN;
+}
+
+/* A count that should be 0: "3 dropped". */
+static void status_text_loss(FILE *f, const char *before, uint64_t count, const char *what)
+{
+	enum term_colour colour = status_bad_if(count);
+	char text[UNITS_BYTES];
+
+	fprintf(f, "%s%s%s %s%s", before, out_start(colour), units_count(count, text), what, out_end(colour));
+}
+
+static void status_print_trouble(const char *text)
+{
+	char *trouble = out_clean(text);
+
+	if (*trouble)
+		out_line("", "%strouble: %s%s", out_start(TERM_RED), trouble, out_end(TERM_RED));
+	free(trouble);
+}
+
+static const char *status_s(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+static void status_print_head(const Ranktrace__StatusBody *body)
+{
+	char *version = out_clean(body->version), *host = out_clean(body->host), text[UNITS_BYTES];
+	struct status_text line;
+	FILE *f;
+
+	out_below(0, "ranktraced %s on %s, pid %u, up %s", version, host, body->pid,
+		units_duration(body->uptime_ns, text));
 	free(version);
 	free(host);
-	printf("%-8s", "kernel");
+	f = status_text_open(&line);
 	for (size_t i = 0; i < body->n_features; i++)
-		printf("  %s%s", body->features[i]->present ? "" : "no ", body->features[i]->name);
-	printf("%s\n%-8s", body->n_features ? "" : "  not known", "levels");
+		fprintf(f, "%s%s%s", i ? "  " : "", body->features[i]->present ? "" : "no ", body->features[i]->name);
+	if (!body->n_features)
+		fputs("not known", f);
+	status_text_line(&line, "kernel");
+	f = status_text_open(&line);
 	for (size_t i = 0; i < body->n_levels; i++) {
 		const Ranktrace__Level *l = body->levels[i];
+		enum term_colour colour = l->on ? TERM_GREEN : TERM_FAINT;
 
-		printf("  %s %s", l->level, l->on ? "on" : "off");
+		fprintf(f, "%s%s%s %s%s", i ? "  " : "", out_start(colour), l->level, l->on ? "on" : "off",
+			out_end(colour));
 		if (l->remaining_ns)
-			printf(" (%s left)", out_duration(l->remaining_ns, text));
+			fprintf(f, " (%s left)", units_duration(l->remaining_ns, text));
 	}
-	putchar('\n');
+	status_text_line(&line, "levels");
 }
 
-/* "L1 2 files 1.2k rows 3 min ago", what was written last. */
-static void print_dumped(const Ranktrace__Dumps *d)
+/* What was written last, a line a level. */
+static void status_print_dumped(const Ranktrace__Dumps *d)
 {
 	uint64_t now_ns = out_now_ns();
-	char rows[OUT_BYTES], ago[OUT_BYTES];
+	char rows[UNITS_BYTES], ago[UNITS_BYTES];
 
 	for (size_t i = 0; i < d->n_levels; i++) {
 		const Ranktrace__DumpLevel *l = d->levels[i];
 
 		if (l->written_ns)
-			printf("%-8s  %s: %s rows into %llu file%s, %s ago\n", "", l->level, out_count(l->rows, rows),
-				(unsigned long long)l->files, l->files == 1 ? "" : "s",
-				out_duration(now_ns > l->written_ns ? now_ns - l->written_ns : 0, ago));
+			out_line("", "%s: %s rows into %llu file%s, %s ago", l->level, units_count(l->rows, rows),
+				(unsigned long long)l->files, status_s(l->files),
+				units_duration(now_ns > l->written_ns ? now_ns - l->written_ns : 0, ago));
 	}
 }
 
-static void print_dumps(const Ranktrace__StatusBody *body)
+static void status_print_dumps(const Ranktrace__StatusBody *body)
 {
 	const Ranktrace__Dumps *d = body->dumps;
-	char *path = out_clean(d->path), *trouble = out_clean(d->trouble);
-	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES];
+	char a[UNITS_BYTES], b[UNITS_BYTES], c[UNITS_BYTES], *path = out_clean(d->path);
+	struct status_text line;
+	FILE *f;
 
-	if (!d->enabled)
-		printf("%-8s  off: [dump] enabled is no\n", "dumps");
-	else
-		printf("%-8s  %s\n", "dumps", path);
-	printf("%-8s  %s in %s file%s; intervals: L0 %.3g min", "", out_size(d->bytes, a), out_count(d->files, b),
-		d->files == 1 ? "" : "s", d->l0_minutes);
+	out_line("dumps", "%s", d->enabled ? path : "off: [dump] enabled is no");
+	free(path);
+	f = status_text_open(&line);
+	fprintf(f, "%s in %s file%s; intervals: L0 %.3g min", units_size(d->bytes, a), units_count(d->files, b),
+		status_s(d->files), d->l0_minutes);
 	for (size_t i = 0; i < body->n_levels; i++)
 		if (body->levels[i]->interval_minutes > 0)
-			printf(", %s %.3g min", body->levels[i]->level, body->levels[i]->interval_minutes);
-	printf("; %s of CPU since start%s\n", out_duration(d->cpu_ns, c), d->running ? "; one runs now" : "");
-	print_dumped(d);
-	if (*trouble)
-		printf("%-8s  trouble: %s\n", "", trouble);
-	free(path);
-	free(trouble);
+			fprintf(f, ", %s %.3g min", body->levels[i]->level, body->levels[i]->interval_minutes);
+	fprintf(f, "; %s of CPU since start%s", units_duration(d->cpu_ns, c), d->running ? "; one runs now" : "");
+	status_text_line(&line, "");
+	status_print_dumped(d);
+	status_print_trouble(d->trouble);
 }
 
-static void print_self(const Ranktrace__StatusBody *body)
+#define STATUS_LAG_LONG_NS 1000000000ULL
+
+static void status_print_self(const Ranktrace__StatusBody *body)
 {
 	const Ranktrace__Self *s = body->self;
 	uint64_t cpu_ns = s->cpu_user_ns + s->cpu_system_ns;
-	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES];
+	char a[UNITS_BYTES], b[UNITS_BYTES], c[UNITS_BYTES];
+	enum term_colour colour = s->loop_lag_minute_ns >= STATUS_LAG_LONG_NS ? TERM_RED : TERM_PLAIN;
 
-	printf("%-8s  %llu rank%s, %llu other process%s of theirs, %llu launcher%s\n", "ranks",
-		(unsigned long long)s->ranks, s->ranks == 1 ? "" : "s", (unsigned long long)s->children,
-		s->children == 1 ? "" : "es", (unsigned long long)s->launchers, s->launchers == 1 ? "" : "s");
-	printf("%-8s  %s of CPU since start (%.2f %% of a core), %s of memory (peak %s)\n", "cost",
-		out_duration(cpu_ns, a), body->uptime_ns ? 100.0 * (double)cpu_ns / (double)body->uptime_ns : 0.0,
-		out_size(s->rss_bytes, b), out_size(s->rss_peak_bytes, c));
+	out_line("ranks", "%llu rank%s, %llu other process%s of theirs, %llu launcher%s", (unsigned long long)s->ranks,
+		status_s(s->ranks), (unsigned long long)s->children, s->children == 1 ? "" : "es",
+		(unsigned long long)s->launchers, status_s(s->launchers));
+	out_line("cost", "%s of CPU since start (%.2f %% of a core), %s of memory (peak %s)", units_duration(cpu_ns, a),
+		body->uptime_ns ? 100.0 * (double)cpu_ns / (double)body->uptime_ns : 0.0, units_size(s->rss_bytes, b),
+		units_size(s->rss_peak_bytes, c));
+	if (s->loop_lag_known)
+		out_line("", "event loop late by at most %s%s%s in the last minute, %s since start", out_start(colour),
+			units_duration(s->loop_lag_minute_ns, a), out_end(colour),
+			units_duration(s->loop_lag_max_ns, b));
 }
 
 /* Nothing while there is nothing: L1 and L2 are off. */
-static void print_operations(const Ranktrace__Operations *o)
+static void status_print_operations(const Ranktrace__Operations *o)
 {
-	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES], d[OUT_BYTES];
+	char a[UNITS_BYTES], b[UNITS_BYTES];
+	struct status_text line;
+	FILE *f;
 
-	if (o->rows || o->communicators)
-		printf("%-8s  %s rows, %s communicators; %s late, %s lost, %s not waited for\n", "ops",
-			out_count(o->rows, a), out_count(o->communicators, b), out_count(o->late, c),
-			out_count(o->lost, d), out_count(o->not_waited, (char[OUT_BYTES]){0}));
-	if (o->allocations)
-		printf("%-8s  %s rows, %s live, %s not followed\n", "memory", out_count(o->allocations, a),
-			out_count(o->allocations_live, b), out_count(o->allocations_not_followed, c));
+	if (o->rows || o->communicators) {
+		f = status_text_open(&line);
+		fprintf(f, "%s rows, %s communicators", units_count(o->rows, a), units_count(o->communicators, b));
+		status_text_loss(f, "; ", o->lost, "not paired or matched");
+		fprintf(f, ", %s written early, ", units_count(o->not_waited, a));
+		fprintf(f, "%s device times too late for their row", units_count(o->late, a));
+		status_text_line(&line, "ops");
+	}
+	if (o->allocations) {
+		f = status_text_open(&line);
+		fprintf(f, "%s rows, %s live", units_count(o->allocations, a), units_count(o->allocations_live, b));
+		status_text_loss(f, ", ", o->allocations_not_followed, "not followed");
+		status_text_line(&line, "memory");
+	}
 }
 
-static void print_findings(const Ranktrace__Findings *f)
+static void status_print_findings(const Ranktrace__Findings *f)
 {
-	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES];
+	char a[UNITS_BYTES], b[UNITS_BYTES], c[UNITS_BYTES], d[UNITS_BYTES];
+	enum term_colour colour = f->open ? TERM_YELLOW : TERM_PLAIN;
 
 	if (!f->enabled) {
-		printf("%-8s  off: [findings] enabled is no\n", "findings");
+		out_line("findings", "off: [findings] enabled is no");
 		return;
 	}
-	printf("%-8s  %s open, %s suspected, %s closed since start; %s steps judged\n", "findings",
-		out_count(f->open, a), out_count(f->suspected, b), out_count(f->closed, c),
-		out_count(f->frames, (char[OUT_BYTES]){0}));
+	out_line("findings", "%s%s open%s, %s suspected, %s closed since start; %s steps judged", out_start(colour),
+		units_count(f->open, a), out_end(colour), units_count(f->suspected, b), units_count(f->closed, c),
+		units_count(f->frames, d));
 	if (f->ranks_left_out)
-		printf("%-8s  %s ranks are left out: nothing tells which steps of others theirs belong to\n", "",
-			out_count(f->ranks_left_out, a));
+		out_line("", "%s ranks are not judged: their steps cannot be matched with those of others",
+			units_count(f->ranks_left_out, a));
 }
 
-static void print_raised(const Ranktrace__StatusBody *body)
+static void status_print_raised(const Ranktrace__StatusBody *body)
 {
-	char lasting[OUT_BYTES];
+	char lasting[UNITS_BYTES];
 
 	for (size_t i = 0; i < body->n_levels; i++)
 		if (body->levels[i]->raised)
-			printf("%-8s  %s is on because of a finding, for %s more\n", "", body->levels[i]->level,
-				out_duration(body->levels[i]->remaining_ns, lasting));
+			out_line("", "%s is on because of a finding, for %s more", body->levels[i]->level,
+				units_duration(body->levels[i]->remaining_ns, lasting));
 }
 
-/* "L0 12, L1 30 probes": which level they are of, where several are on. */
-static void print_level_probes(const Ranktrace__Collector *c)
+static void status_print_store(const Ranktrace__Store *s)
 {
+	char a[UNITS_BYTES], b[UNITS_BYTES], *path = out_clean(s->path);
+	struct status_text line;
+	FILE *f;
+
+	out_line("store", "%s", path);
+	free(path);
+	f = status_text_open(&line);
+	fprintf(f, "%s in %llu segment%s", units_size(s->size_bytes, a), (unsigned long long)s->segments,
+		status_s(s->segments));
+	if (s->oldest_ns && s->newest_ns >= s->oldest_ns)
+		fprintf(f, ", %s from the oldest to the newest row", units_duration(s->newest_ns - s->oldest_ns, b));
+	status_text_line(&line, "");
+	f = status_text_open(&line);
+	fprintf(f, "%s rows written since start, %s waiting", units_count(s->rows, a), units_count(s->rows_pending, b));
+	status_text_loss(f, ", ", s->rows_dropped, "dropped");
+	status_text_line(&line, "");
+	if (s->segments_removed || s->segments_corrupt) {
+		f = status_text_open(&line);
+		fprintf(f, "%s segments removed for size or age", units_count(s->segments_removed, a));
+		status_text_loss(f, ", ", s->segments_corrupt, "set aside as corrupt");
+		status_text_line(&line, "");
+	}
+	status_print_trouble(s->trouble);
+}
+
+/* "probes: 12 of L0, 30 of L1": which level they are of, where several are on. */
+static void status_add_level_probes(struct term_table *table, const Ranktrace__Collector *c)
+{
+	struct status_text text;
 	size_t on = 0, shown = 0;
+	FILE *f;
 
 	for (size_t i = 0; i < c->n_level_probes; i++)
 		on += c->level_probes[i] > 0;
 	if (on < 2)
 		return;
-	printf("%-9s - probes:", "");
+	f = status_text_open(&text);
 	for (size_t i = 0; i < c->n_level_probes && i < c->n_levels; i++)
 		if (c->level_probes[i])
-			printf("%s %llu of %s", shown++ ? "," : "", (unsigned long long)c->level_probes[i],
+			fprintf(f, "%s %llu of %s", shown++ ? "," : "", (unsigned long long)c->level_probes[i],
 				c->levels[i]);
-	putchar('\n');
+	fclose(f);
+	term_table_line(table, "- probes:%s", text.text);
+	free(text.text);
 }
 
-static void print_store(const Ranktrace__Store *s)
+static void status_add_collector(struct term_table *table, const Ranktrace__Collector *c)
 {
-	char *path = out_clean(s->path), *trouble = out_clean(s->trouble);
-	char a[OUT_BYTES], b[OUT_BYTES], c[OUT_BYTES];
+	char a[UNITS_BYTES];
+	struct status_text levels;
+	FILE *f = status_text_open(&levels);
 
-	printf("%-8s  %s\n%-8s  %s in %llu segment%s", "store", path, "", out_size(s->size_bytes, a),
-		(unsigned long long)s->segments, s->segments == 1 ? "" : "s");
-	if (s->oldest_ns && s->newest_ns >= s->oldest_ns)
-		printf(", %s from the oldest to the newest row", out_duration(s->newest_ns - s->oldest_ns, b));
-	printf("\n%-8s  %s rows written since start, %s waiting, %s dropped\n", "", out_count(s->rows, a),
-		out_count(s->rows_pending, b), out_count(s->rows_dropped, c));
-	if (s->segments_removed || s->segments_corrupt)
-		printf("%-8s  %s segments removed for room or age, %s set aside as corrupt\n", "",
-			out_count(s->segments_removed, a), out_count(s->segments_corrupt, b));
-	if (*trouble)
-		printf("%-8s  trouble: %s\n", "", trouble);
-	free(path);
-	free(trouble);
-}
-
-static void print_collector(const Ranktrace__Collector *c)
-{
-	char *name = out_clean(c->name), *summary = out_clean(c->summary), levels[OUT_BYTES] = "always";
-	char a[OUT_BYTES], b[OUT_BYTES], d[OUT_BYTES];
-
-	for (size_t i = 0, at = 0; i < c->n_levels && at < sizeof(levels); i++)
-		at += (size_t)snprintf(levels + at, sizeof(levels) - at, "%s%s", i ? "," : "", c->levels[i]);
-	printf("%-9s %-11s %6llu %4llu %12s %7s  %s\n", out_cut(name, 9), out_cut(levels, 11),
-		(unsigned long long)c->probes_attached, (unsigned long long)c->libraries, out_count(c->events, a),
-		out_count(c->drops, b), out_cut(summary, 60));
-	print_level_probes(c);
-	for (size_t i = 0; i < c->n_notes; i++) {
-		char *note = out_clean(c->notes[i]);
-
-		printf("%-9s - %s\n", "", note);
-		free(note);
-	}
+	for (size_t i = 0; i < c->n_levels; i++)
+		fprintf(f, "%s%s", i ? "," : "", c->levels[i]);
+	if (!c->n_levels)
+		fputs("always", f);
+	fclose(f);
+	term_table_cell(table, TERM_PLAIN, "%s", c->name);
+	term_table_cell(table, TERM_PLAIN, "%s", levels.text);
+	free(levels.text);
+	term_table_cell(table, TERM_PLAIN, "%llu", (unsigned long long)c->probes_attached);
+	term_table_cell(table, TERM_PLAIN, "%llu", (unsigned long long)c->libraries);
+	term_table_cell(table, TERM_PLAIN, "%s", units_count(c->events, a));
+	term_table_cell(table, status_bad_if(c->drops), "%s", units_count(c->drops, a));
+	term_table_cell(table, TERM_PLAIN, "%s", c->summary);
+	status_add_level_probes(table, c);
+	for (size_t i = 0; i < c->n_notes; i++)
+		term_table_line(table, "- %s", c->notes[i]);
 	if (c->notes_left_out)
-		printf("%-9s - and %s notes more\n", "", out_count(c->notes_left_out, d));
-	free(name);
-	free(summary);
+		term_table_line(table, "- and %s more notes", units_count(c->notes_left_out, a));
 }
 
-static void print_status(const Ranktrace__StatusBody *body)
+static void status_print_collectors(const Ranktrace__StatusBody *body)
 {
-	char a[OUT_BYTES], b[OUT_BYTES];
+	static const struct term_column columns[] = {
+		{.name = "COLLECTOR"},
+		{.name = "LEVELS", .min = 6},
+		{.name = "PROBES", .right = true},
+		{.name = "LIBS", .right = true},
+		{.name = "EVENTS", .right = true},
+		{.name = "DROPS", .right = true},
+		{.name = "SEES", .min = 32, .wraps = true},
+	};
+	struct term_table *table = term_table_new(columns, ARRAY_SIZE(columns));
 
-	print_head(body);
-	print_raised(body);
-	if (body->self)
-		print_self(body);
-	if (body->store)
-		print_store(body->store);
-	if (body->operations)
-		print_operations(body->operations);
-	if (body->findings)
-		print_findings(body->findings);
-	if (body->dumps)
-		print_dumps(body);
-	printf("%-8s  %s record%s lost in the kernel, %s refused as malformed\n", "drops",
-		out_count(body->ring_drops, a), body->ring_drops == 1 ? "" : "s", out_count(body->records_refused, b));
-	printf("\n%-9s %-11s %6s %4s %12s %7s  %s\n", "COLLECTOR", "LEVELS", "PROBES", "LIBS", "EVENTS", "DROPS",
-		"SEES");
 	for (size_t i = 0; i < body->n_collectors; i++)
-		print_collector(body->collectors[i]);
+		status_add_collector(table, body->collectors[i]);
+	putchar('\n');
+	term_table_print(table, stdout, 0);
+	term_table_free(table);
 }
 
-int cmd_status(const struct options *options, int argc, char **argv)
+static void status_print(const Ranktrace__StatusBody *body)
 {
-	Ranktrace__Response *response;
-	int code;
+	struct status_text line;
+	FILE *f;
 
-	if (argc)
-		return fail_argument("status", argv[0]);
-	code = client_get(
-		options, RANKTRACE__REQUEST_TYPE__REQUEST_STATUS, RANKTRACE__RESPONSE__BODY_STATUS, &response);
-	if (code != EXIT_DONE)
-		return code;
-	if (options->json)
+	status_print_head(body);
+	status_print_raised(body);
+	if (body->self)
+		status_print_self(body);
+	if (body->store)
+		status_print_store(body->store);
+	if (body->operations)
+		status_print_operations(body->operations);
+	if (body->findings)
+		status_print_findings(body->findings);
+	if (body->dumps)
+		status_print_dumps(body);
+	f = status_text_open(&line);
+	status_text_loss(f, "", body->ring_drops,
+		body->ring_drops == 1 ? "record lost in the kernel" : "records lost in the kernel");
+	status_text_loss(f, ", ", body->records_refused, "refused as malformed");
+	status_text_line(&line, "drops");
+	status_print_collectors(body);
+}
+
+int cmd_status(const struct command *command)
+{
+	Ranktrace__Response *response = NULL;
+	int code = client_get(
+		command, RANKTRACE__REQUEST_TYPE__REQUEST_STATUS, RANKTRACE__RESPONSE__BODY_STATUS, &response);
+
+	if (code == EXIT_DONE && command->json)
 		code = out_json(status_json(response->status));
-	else
-		print_status(response->status);
+	else if (code == EXIT_DONE)
+		status_print(response->status);
 	client_free(response);
 	return code;
 }

@@ -1,25 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How tracectl says what is wrong. */
+/* How what is wrong is said. */
 #include <stdarg.h>
 #include "ctl/tracectl.h"
+
+static const char *fail_name;
+
+void fail_verb(const char *verb)
+{
+	fail_name = verb;
+}
+
+static _printf_(1, 0) void fail_write(const char *format, va_list args)
+{
+	fflush(stdout);
+	fprintf(stderr, "tracectl%s%s: ", fail_name ? " " : "", fail_name ? fail_name : "");
+	vfprintf(stderr, format, args);
+}
 
 int fail(enum exit_code code, const char *format, ...)
 {
 	va_list args;
 
-	fflush(stdout);
-	fputs("tracectl: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	fail_write(format, args);
 	va_end(args);
 	fputc('\n', stderr);
 	return (int)code;
 }
 
-int fail_argument(const char *verb, const char *argument)
+int fail_usage(const struct verb *verb, const char *format, ...)
 {
-	const struct verb *row = verb_find(verb);
+	va_list args;
 
-	return fail(EXIT_USAGE, "%s does not take '%s'; usage: tracectl %s %s", verb, argument, verb,
-		row ? row->usage : "");
+	va_start(args, format);
+	fail_write(format, args);
+	va_end(args);
+	fputs("; usage: tracectl ", stderr);
+	verb_usage(verb, stderr);
+	fputc('\n', stderr);
+	return EXIT_USAGE;
 }

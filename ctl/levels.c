@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words about levels that several verbs read or show. */
+#include <strings.h>
 #include "ctl/levels.h"
 #include "ctl/out.h"
 
@@ -12,14 +13,14 @@ static const struct {
 #undef LEVEL
 };
 
-/* Every word after a comma; the first comma is left out by level_words(). */
+/* Every word after a comma; the first comma is left out by level_list(). */
 static const char words[] =
 #define LEVEL(id, word, on, interval_minutes) ", " word
 #include "proto/levels.def"
 #undef LEVEL
 	;
 
-const char *level_words(void)
+const char *level_list(void)
 {
 	return words + strlen(", ");
 }
@@ -29,37 +30,46 @@ static size_t level_find(const char *text)
 {
 	size_t i = 0;
 
-	while (i < ARRAY_SIZE(levels) && strcmp(levels[i].word, text) != 0)
+	while (i < ARRAY_SIZE(levels) && strcasecmp(levels[i].word, text) != 0)
 		i++;
 	return i;
 }
 
-bool level_known(const char *text)
+const char *level_word(const char *text)
 {
-	return level_find(text) < ARRAY_SIZE(levels);
+	size_t i = level_find(text);
+
+	return i < ARRAY_SIZE(levels) ? levels[i].word : NULL;
 }
 
-int level_split(const char *verb, char *text, bool needs_interval, char **ret_level, char **ret_value)
+const char *level_at(size_t i, bool *ret_has_interval)
+{
+	if (i >= ARRAY_SIZE(levels))
+		return NULL;
+	*ret_has_interval = levels[i].interval_minutes > 0;
+	return levels[i].word;
+}
+
+int level_split(const struct verb *verb, char *text, bool needs_interval, const char **ret_level, char **ret_value)
 {
 	char *equals = strchr(text, '=');
 	size_t level;
 
 	if (!equals)
-		return fail(EXIT_USAGE, "'%s' is not LEVEL=VALUE; usage: tracectl %s %s", text, verb,
-			verb_find(verb)->usage);
+		return fail_usage(verb, "'%s' is not %.*s", text, (int)strcspn(verb->arguments, "."), verb->arguments);
 	*equals = 0;
 	level = level_find(text);
 	if (level == ARRAY_SIZE(levels))
 		return fail(EXIT_USAGE, "unknown level '%s'; levels and switches are %s", text,
-			needs_interval ? "L1, L2 and L3" : level_words());
+			needs_interval ? "L1, L2 and L3" : level_list());
 	if (needs_interval && levels[level].interval_minutes <= 0)
-		return fail(EXIT_USAGE, "%s has no %s; L1, L2 and L3 have one", text, verb);
-	*ret_level = text;
+		return fail(EXIT_USAGE, "%s has no interval; L1, L2 and L3 have one", levels[level].word);
+	*ret_level = levels[level].word;
 	*ret_value = equals + 1;
 	return EXIT_DONE;
 }
 
-json_t *levels_json(size_t count, Ranktrace__Level *const *list, const char *only)
+json_t *level_json(size_t count, Ranktrace__Level *const *list, const char *only)
 {
 	json_t *all = json_object();
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tracectl: finds the verb and the options that every verb takes, wherever they stand, and hands over the rest. A verb
- * that is not in verbs.c is a program in libexec/ranktrace.
+ * without a function in verbs.def, or without a row, is a program in libexec/ranktrace.
  */
 #include "ctl/tracectl.h"
 
 /* The value of "--name V" or "--name=V" at argv[*i]. 1: it is that option, 0: it is not, -1: it has no value. */
-static int option_value(const char *name, int argc, char **argv, int *i, const char **ret)
+static int main_value(const char *name, int argc, char **argv, int *i, const char **ret)
 {
 	size_t length = strlen(name);
 
@@ -25,84 +25,100 @@ static int option_value(const char *name, int argc, char **argv, int *i, const c
 }
 
 struct line {
-	struct options options;
+	struct command command;
 	const char *verb;
 	char **rest;
 	int count;
 	bool version;
 	bool help;
+	bool is_program; /* gets its options as they stand */
+	bool words_only; /* nothing that follows is an option */
 };
 
-/* Options of our own verbs are known here; a program gets its own as they stand. Returns an exit code. */
-static int read_line(int argc, char **argv, struct line *line)
+/* An option before the verb, or of one of ours: the common ones are taken out. */
+static int main_option(struct line *line, char *arg)
 {
-	bool words_only = false, external = false;
+	if (strcmp(arg, "--json") == 0)
+		line->command.json = true;
+	else if (strcmp(arg, "--version") == 0)
+		line->version = true;
+	else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)
+		line->help = true;
+	else if (line->verb)
+		line->rest[line->count++] = arg;
+	else
+		return fail(EXIT_USAGE, "unknown option '%s'; tracectl help shows what there is", arg);
+	return EXIT_DONE;
+}
 
-	for (int i = 1; i < argc; i++) {
-		const char *arg = argv[i];
+static void main_word(struct line *line, char *word)
+{
+	const struct verb *verb;
+
+	if (line->verb) {
+		line->rest[line->count++] = word;
+		return;
+	}
+	verb = verb_find(word);
+	line->verb = word;
+	line->is_program = !verb || !verb->run;
+	line->words_only = verb && verb->hidden; /* they stand for another line */
+	if (verb)
+		fail_verb(verb->name);
+}
+
+/* Returns an exit code. */
+static int main_read(int argc, char **argv, struct line *line)
+{
+	int code = EXIT_DONE;
+
+	for (int i = 1; i < argc && code == EXIT_DONE; i++) {
+		char *arg = argv[i];
 		int socket, state_dir;
 
-		if (words_only || arg[0] != '-' || !arg[1]) {
-			if (!line->verb) {
-				line->verb = arg;
-				external = !verb_find(arg);
-			} else {
-				line->rest[line->count++] = argv[i];
-			}
+		if (line->words_only || arg[0] != '-' || !arg[1]) {
+			main_word(line, arg);
 			continue;
 		}
-		socket = option_value("--socket", argc, argv, &i, &line->options.socket);
-		state_dir = socket ? 0 : option_value("--state-dir", argc, argv, &i, &line->options.state_dir);
+		socket = main_value("--socket", argc, argv, &i, &line->command.socket);
+		state_dir = socket ? 0 : main_value("--state-dir", argc, argv, &i, &line->command.state_dir);
 		if (socket < 0 || state_dir < 0)
 			return fail(EXIT_USAGE, "%s needs a path", arg);
 		if (socket || state_dir)
 			continue;
-		if (strcmp(arg, "--") == 0)
-			words_only = true;
-		if (external)
-			line->rest[line->count++] = argv[i];
-		else if (strcmp(arg, "--json") == 0)
-			line->options.json = true;
-		else if (strcmp(arg, "--version") == 0)
-			line->version = true;
-		else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)
-			line->help = true;
-		else if (line->verb && !words_only)
-			line->rest[line->count++] = argv[i];
-		else if (!words_only)
-			return fail(EXIT_USAGE, "unknown option '%s'; tracectl help shows what there is", arg);
+		line->words_only = strcmp(arg, "--") == 0;
+		if (line->is_program || (line->words_only && line->verb))
+			line->rest[line->count++] = arg;
+		else if (!line->words_only)
+			code = main_option(line, arg);
 	}
-	return EXIT_DONE;
+	return code;
 }
 
-static int run_external(const struct line *line, int room)
+static int main_run_program(const struct line *line)
 {
 	const char *nearest;
 
 	/* --json before the verb is meant for the program, too. */
-	if (line->options.json && line->count < room) {
+	if (line->command.json && external_exists(line->verb)) {
 		memmove(line->rest + 1, line->rest, (size_t)line->count * sizeof(*line->rest));
 		line->rest[0] = (char[]){"--json"};
-		return external_run(&line->options, line->verb, line->count + 1, line->rest);
+		return external_run(&line->command, line->verb, line->count + 1, line->rest);
 	}
 	if (external_exists(line->verb))
-		return external_run(&line->options, line->verb, line->count, line->rest);
+		return external_run(&line->command, line->verb, line->count, line->rest);
+	if (verb_find(line->verb))
+		return fail(EXIT_USAGE, "not installed here; RANKTRACE_LIBEXEC names the folder of such programs");
 	nearest = verb_nearest(line->verb);
-	if (nearest && strcmp(nearest, line->verb) == 0)
-		return fail(EXIT_USAGE, "%s is not installed here; RANKTRACE_LIBEXEC names the folder of such programs",
-			line->verb);
 	if (nearest)
 		return fail(EXIT_USAGE, "unknown verb '%s'; did you mean '%s'?", line->verb, nearest);
-	fail(EXIT_USAGE, "unknown verb '%s'; verbs are:", line->verb);
-	for (size_t i = 0; i < verbs_count; i++)
-		fprintf(stderr, "  %-10s %s\n", verbs[i].name, verbs[i].help);
-	external_list(stderr);
-	return EXIT_USAGE;
+	return fail(EXIT_USAGE, "unknown verb '%s'; tracectl help shows what there is", line->verb);
 }
 
-static int dispatch(const struct line *line, int room)
+static int main_dispatch(struct line *line)
 {
-	const struct verb *verb;
+	struct command *command = &line->command;
+	int code;
 
 	if (line->version) {
 		puts("tracectl " RANKTRACE_VERSION);
@@ -110,35 +126,44 @@ static int dispatch(const struct line *line, int room)
 	}
 	if (!line->verb) {
 		if (line->help)
-			return cmd_help(&line->options, 0, NULL);
+			return cmd_help(command);
 		return fail(EXIT_USAGE, "a verb is missing; tracectl help shows what there is");
 	}
-	verb = verb_find(line->verb);
-	if (!verb)
-		return run_external(line, room);
-	if (line->help)
-		return cmd_help(&line->options, 1, (char *[]){(char *)verb->name});
-	if (line->options.state_dir)
-		return fail(EXIT_USAGE, "%s asks the daemon and has no use for --state-dir", verb->name);
-	return verb->run(&line->options, line->count, line->rest);
+	command->verb = verb_find(line->verb);
+	if (!command->verb || !command->verb->run)
+		return main_run_program(line);
+	if (line->help) {
+		command->words = 1;
+		command->word = (char *[]){(char *)command->verb->name};
+		return cmd_help(command);
+	}
+	if (command->verb->hidden) {
+		command->words = line->count;
+		command->word = line->rest;
+		return command->verb->run(command);
+	}
+	code = command_parse(command, line->count, line->rest);
+	if (code == EXIT_DONE && command->state_dir)
+		code = fail(EXIT_USAGE, "it asks the daemon and has no use for --state-dir");
+	return code == EXIT_DONE ? command->verb->run(command) : code;
 }
 
 int main(int argc, char **argv)
 {
 	const char *socket = getenv("RANKTRACE_SOCKET");
-	struct line line = {.options.socket = socket && *socket ? socket : RANKTRACE_SOCKET};
+	struct line line = {.command.socket = socket && *socket ? socket : RANKTRACE_SOCKET};
 	int code;
 
-	/* One more than there can be: for the --json that run_external() puts in front. */
+	/* One more than there can be: for the --json that main_run_program() puts in front. */
 	line.rest = calloc((size_t)argc + 2, sizeof(*line.rest));
 	if (!line.rest)
 		return fail(EXIT_REFUSED, "out of memory");
-	code = read_line(argc, argv, &line);
+	code = main_read(argc, argv, &line);
 	if (code == EXIT_DONE)
-		code = dispatch(&line, argc);
+		code = main_dispatch(&line);
 	/* An answer that nobody could read is not an answer. */
-	if (fflush(stdout) != 0 && code == EXIT_DONE)
-		code = fail(EXIT_REFUSED, "the answer could not be written");
+	if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_DONE)
+		code = fail(EXIT_REFUSED, "cannot write the answer");
 	free(line.rest);
 	return code;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text and JSON for people and programs. What comes from ranks (names, command lines) is cleaned before it is shown. */
+/* Text and JSON for people and programs; units, colours and tables are in analyzers/base. */
 #ifndef RANKTRACE_OUT_H
 #define RANKTRACE_OUT_H
 
 #include <jansson.h>
+#include "analyzers/base/term_table.h"
+#include "analyzers/base/units.h"
 #include "ctl/tracectl.h"
-
-#define OUT_BYTES 32
 
 /* A copy for free(), in which control characters and broken UTF-8 are '?' (line breaks stay). Ends the program where
  * there is no memory. */
@@ -14,23 +14,20 @@ char *out_clean(const char *text);
 json_t *out_json_text(const char *text);
 /* Text, or null where it is empty. */
 json_t *out_json_optional(const char *text);
+json_t *out_json_u64(uint64_t n);
 
-/* "3 h 12 min", "1.25 s", "830 us" */
-const char *out_duration(uint64_t ns, char buffer[OUT_BYTES]);
 /* " for 1.25 s"; "" where it has just begun */
-const char *out_for(uint64_t ns, char buffer[OUT_BYTES]);
+const char *out_for(uint64_t ns, char buffer[UNITS_BYTES]);
 /* Since the epoch. */
 uint64_t out_now_ns(void);
-/* "12.3 MiB" */
-const char *out_size(uint64_t bytes, char buffer[OUT_BYTES]);
-/* "1,234,567" */
-const char *out_count(uint64_t n, char buffer[OUT_BYTES]);
-/* Cut to width columns, the last one '~' where something is missing; yields text. */
-char *out_cut(char *text, size_t width);
-/* Columns that a clean text takes, a character each. */
-size_t out_columns(const char *text);
-/* Of the terminal that is written to; 120 where it is none. */
-size_t out_terminal_columns(void);
+
+/* A line behind a label, "" for none, wrapped behind it where the terminal is narrower. */
+void out_line(const char *label, const char *format, ...) _printf_(2, 3);
+/* The same at another indent, for texts below something. */
+void out_below(size_t indent, const char *format, ...) _printf_(2, 3);
+/* Codes of colours on stdout, for texts of these. */
+const char *out_start(enum term_colour colour);
+const char *out_end(enum term_colour colour);
 
 /* Prints and releases; returns EXIT_DONE. */
 int out_json(json_t *json);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all verbs of tracectl share: exit codes, options, and how to say what is wrong. */
+/*
+ * What verbs of tracectl share. To add one: its row in verbs.def, its function in cmd_NAME.c, and its section in
+ * man/tracectl.1.
+ */
 #ifndef RANKTRACE_TRACECTL_H
 #define RANKTRACE_TRACECTL_H
 
@@ -13,6 +16,10 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define _printf_(a, b) __attribute__((format(printf, a, b)))
 
+#define LEVELS_MAX 16 /* in one request */
+#define COMPLETE_WORDS_MAX 1024
+#define VERB_OPTIONS_MAX 8
+
 enum exit_code {
 	EXIT_DONE = 0,
 	EXIT_REFUSED = 1,     /* refused or failed */
@@ -20,50 +27,85 @@ enum exit_code {
 	EXIT_UNREACHABLE = 3, /* no daemon answers */
 };
 
-struct options {
+/* A command line, as the verb's row allows it. */
+struct command {
+	const struct verb *verb;
 	const char *socket;
 	const char *state_dir; /* NULL: ask the daemon */
 	bool json;
+	int words;
+	char **word;
+	const char *value[VERB_OPTIONS_MAX]; /* of the verb's options; "" for one that takes none; NULL: not given */
 };
 
-/* Arguments of a verb without its name and the common options. Returns an exit code. */
-typedef int (*verb_function)(const struct options *options, int argc, char **argv);
+/* What a word can be completed to. */
+enum complete_kind {
+	COMPLETE_NOTHING,
+	COMPLETE_VERBS,
+	COMPLETE_LEVELS,
+	COMPLETE_SWITCHES,  /* L1=on */
+	COMPLETE_INTERVALS, /* L1= */
+	COMPLETE_RANKS,
+	COMPLETE_TIMES,
+	COMPLETE_LENGTHS,
+	COMPLETE_LEVEL_LIST, /* L0,L1 */
+	COMPLETE_FILES,
+	COMPLETE_FOLDERS,
+	COMPLETE_KINDS
+};
+
+struct verb_option {
+	const char *name;  /* without "--"; NULL ends the list */
+	const char *value; /* what it is called; NULL: takes none */
+	const char *help;
+};
 
 struct verb {
 	const char *name;
-	verb_function run;
-	const char *usage; /* what follows "tracectl NAME" */
-	const char *help;  /* one line */
-	const char *more;  /* lines for `help VERB`, "" if the line says it all */
+	int (*run)(const struct command *command); /* yields an exit code; NULL: a program of libexec/ranktrace */
+	const char *arguments;
+	enum complete_kind completion;
+	int words_min, words_max;
+	const char *summary, *help, *exits;
+	const struct verb_option *option;
+	bool hidden;
 };
 
 /* The table, and its end. */
 extern const struct verb verbs[];
 extern const size_t verbs_count;
 const struct verb *verb_find(const char *name);
-/* The known word that is nearest to a mistyped one, NULL if none is near. */
+/* The verb that a mistyped word most likely stands for, NULL if none is near. */
 const char *verb_nearest(const char *word);
+/* "set LEVEL=VALUE... [--for LENGTH] [--json]" */
+void verb_usage(const struct verb *verb, FILE *out);
 
-int cmd_set(const struct options *options, int argc, char **argv);
-int cmd_interval(const struct options *options, int argc, char **argv);
-int cmd_print(const struct options *options, int argc, char **argv);
-int cmd_status(const struct options *options, int argc, char **argv);
-int cmd_ranks(const struct options *options, int argc, char **argv);
-int cmd_ops(const struct options *options, int argc, char **argv);
-int cmd_check(const struct options *options, int argc, char **argv);
-int cmd_help(const struct options *options, int argc, char **argv);
+#define VERB(name, ...) int cmd_##name(const struct command *command);
+#define HIDDEN(name, ...) int cmd_##name(const struct command *command);
+#define PROGRAM(...)
+#include "ctl/verbs.def"
+#undef VERB
+#undef HIDDEN
+#undef PROGRAM
+
+/* Whether words and options fit the verb's row. EXIT_DONE, or EXIT_USAGE with the sentence. */
+int command_parse(struct command *command, int count, char **word);
+/* The value of an option in the row; NULL where it was not given. */
+const char *command_option(const struct command *command, const char *name);
 
 /* A verb that is a program in libexec/ranktrace; returns only where it did not run. */
-int external_run(const struct options *options, const char *verb, int argc, char **argv);
+int external_run(const struct command *command, const char *verb, int argc, char **argv);
 bool external_exists(const char *verb);
-/* Writes a line for each. */
-void external_list(FILE *f);
-/* What one of ours does, in a line; NULL of others' programs. */
-const char *program_help(const char *name);
+/* Calls for each program that has no row. */
+void external_each(void (*callback)(void *arg, const char *name), void *arg);
+/* What `VERB --help` writes, for free(); NULL where it does not. Only for programs with a row. */
+char *external_help(const char *verb);
 
-/* Writes "tracectl: SENTENCE" on stderr and yields the code, so that a failure is one statement. */
+/* Sentences begin with "tracectl VERB: " from here on. */
+void fail_verb(const char *verb);
+/* Writes the sentence on stderr and yields the code, so that a failure is one statement. */
 int fail(enum exit_code code, const char *format, ...) _printf_(2, 3);
-/* Usage error where a verb takes no (more) arguments. */
-int fail_argument(const char *verb, const char *argument);
+/* Usage error, with the usage of the verb behind the sentence. */
+int fail_usage(const struct verb *verb, const char *format, ...) _printf_(2, 3);
 
 #endif

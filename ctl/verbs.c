@@ -1,29 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of verbs: a new one is its cmd_VERB.c, its line in tracectl.h, and a row here. */
+/* The table of verbs, from verbs.def. */
+#include "analyzers/base/nearest.h"
 #include "ctl/tracectl.h"
 
+#define EXITS "0 done, 1 refused or failed, 2 usage, 3 daemon not reachable"
+#define OPTION(option_name, value_name, text) {option_name, value_name, text},
+#define JSON OPTION("json", NULL, "output for programs")
+#define NO_OPTIONS
+
+#define VERB_ROW(id, is_hidden, words, kind, least, most, line, text, codes, ...) \
+	{#id, cmd_##id, words, kind, least, most, line, text, codes, \
+		(const struct verb_option[]){__VA_ARGS__{NULL, NULL, NULL}}, is_hidden},
+#define VERB(id, ...) VERB_ROW(id, false, __VA_ARGS__)
+#define HIDDEN(id, ...) VERB_ROW(id, true, __VA_ARGS__)
+#define PROGRAM(id, line) {.name = #id, .summary = line},
+
 const struct verb verbs[] = {
-	{"set", cmd_set, "LEVEL=true|false... [--for TIME] [--json]", "turn collection levels on or off",
-		"Levels are L0 (steps and stages), L1 (communication), L2 (memory) and L3 (operating system).\n"
-		"A switch of its own, whatever its level is: L1.launches (launches of kernels, in sampled windows).\n"
-		"--for 10m turns what is turned on off again after that time (s, m, h, d; no unit: seconds).\n"
-		"Answers when probes are attached or detached, and says what happened.\n"},
-	{"interval", cmd_interval, "LEVEL=MINUTES... [--json]", "set the dump interval of L1, L2 or L3",
-		"Minutes may have a fraction; they are above 0 and at most 10080 (a week).\n"
-		"By default 5, of L3 2.\n"
-		"A dump adds what is new to the files of sysTrace in dump/ of the state folder; L0 has its interval "
-		"in\n"
-		"ranktrace.conf. tracectl dump writes them on demand, tracectl status says what was written last.\n"},
-	{"print", cmd_print, "[LEVEL|all] [--json]", "show levels, switches and intervals", ""},
-	{"status", cmd_status, "[--json]", "show collectors, drops, the store and the daemon's own cost", ""},
-	{"ranks", cmd_ranks, "[--json]", "show the training ranks of this node and what each is in now", ""},
-	{"ops", cmd_ops, "[--rank LIST] [--json]", "show where ranks stand on their communicators, and who is missing",
-		"For each communicator the verdict first, then each rank of this node: the last operation that it\n"
-		"entered and the last that is complete (number, operation, bytes), and for how long. Needs L1 on.\n"
-		"--rank 0,3-7 shows the communicators of these ranks; all members are judged.\n"},
-	{"check", cmd_check, "[--json]", "show what this machine allows, what each level sees, and what to do",
-		"With the daemon down it runs ranktraced --check instead. Exit code 1: something is missing.\n"},
-	{"help", cmd_help, "[VERB]", "show this, or more about a verb", ""},
+#include "ctl/verbs.def"
 };
 const size_t verbs_count = ARRAY_SIZE(verbs);
 
@@ -35,76 +28,76 @@ const struct verb *verb_find(const char *name)
 	return NULL;
 }
 
-/* Verbs that are programs of libexec/ranktrace; they read the store, so that they work with the daemon down. */
-static const struct {
-	const char *name, *help;
-} programs[] = {
-	{"findings", "show what is slow or stands still, since when, why, and what it costs"},
-	{"report", "show the slow cards of the last day on one page"},
-	{"timeline", "write what was seen as a trace for ui.perfetto.dev"},
-	{"analyze", "judge what is stored once more, also of many nodes together"},
-	{"dump", "write what is stored as the files of sysTrace"},
-	{"query", "ask the store in SQL"},
-};
-
-const char *program_help(const char *name)
+const char *verb_nearest(const char *word)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
-		if (strcmp(programs[i].name, name) == 0)
-			return programs[i].help;
+	struct nearest nearest = NEAREST(word);
+
+	for (size_t i = 0; i < verbs_count; i++)
+		if (!verbs[i].hidden)
+			nearest_try(&nearest, verbs[i].name);
+	return nearest.found;
+}
+
+void verb_usage(const struct verb *verb, FILE *out)
+{
+	fprintf(out, "%s%s%s", verb->name, *verb->arguments ? " " : "", verb->arguments);
+	for (const struct verb_option *o = verb->option; o->name; o++)
+		fprintf(out, " [--%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
+}
+
+const char *command_option(const struct command *command, const char *name)
+{
+	for (size_t i = 0; command->verb->option[i].name; i++)
+		if (strcmp(command->verb->option[i].name, name) == 0)
+			return command->value[i];
 	return NULL;
 }
 
-#define WORD_BYTES 24
-
-/* Levenshtein's distance of two short words. */
-static unsigned distance(const char *a, const char *b)
+/* "--NAME", "--NAME VALUE" or "--NAME=VALUE" at word[*i]. */
+static int command_parse_option(struct command *command, int count, char **word, int *i)
 {
-	size_t n = strlen(a), m = strlen(b);
-	unsigned row[WORD_BYTES + 1];
+	const char *name = word[*i] + 2, *equals = strchr(name, '=');
+	size_t length = equals ? (size_t)(equals - name) : strlen(name);
 
-	if (n > WORD_BYTES || m > WORD_BYTES)
-		return WORD_BYTES;
-	for (size_t j = 0; j <= m; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 1; i <= n; i++) {
-		unsigned diagonal = row[0];
+	for (size_t n = 0; strncmp(word[*i], "--", 2) == 0 && command->verb->option[n].name; n++) {
+		const struct verb_option *option = &command->verb->option[n];
 
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= m; j++) {
-			unsigned best = diagonal + (a[i - 1] != b[j - 1]);
-
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
+		if (strlen(option->name) != length || strncmp(option->name, name, length) != 0)
+			continue;
+		if (!option->value && equals)
+			return fail_usage(command->verb, "--%s takes no value", option->name);
+		command->value[n] = "";
+		if (option->value)
+			command->value[n] = equals ? equals + 1 : *i + 1 < count ? word[++*i] : "";
+		if (option->value && !*command->value[n])
+			return fail_usage(command->verb, "--%s needs a value: %s", option->name, option->help);
+		return EXIT_DONE;
 	}
-	return row[m];
+	return fail_usage(command->verb, "unknown option '%s'", word[*i]);
 }
 
-const char *verb_nearest(const char *word)
+int command_parse(struct command *command, int count, char **word)
 {
-	const char *nearest = NULL;
-	unsigned best = 3; /* farther ones are no help */
+	bool words_only = false;
 
-	for (size_t i = 0; i < verbs_count; i++) {
-		unsigned d = distance(word, verbs[i].name);
+	command->word = word;
+	for (int i = 0; i < count; i++) {
+		int code = EXIT_DONE;
 
-		if (d < best) {
-			best = d;
-			nearest = verbs[i].name;
-		}
+		if (!words_only && strcmp(word[i], "--") == 0)
+			words_only = true;
+		else if (!words_only && word[i][0] == '-' && word[i][1])
+			code = command_parse_option(command, count, word, &i);
+		else
+			command->word[command->words++] = word[i];
+		if (code != EXIT_DONE)
+			return code;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
-		unsigned d = distance(word, programs[i].name);
-
-		if (d < best) {
-			best = d;
-			nearest = programs[i].name;
-		}
-	}
-	return nearest;
+	if (command->words > command->verb->words_max && command->verb->words_max <= 1)
+		return fail_usage(command->verb, "unexpected '%s'", command->word[command->verb->words_max]);
+	if (command->words > command->verb->words_max)
+		return fail_usage(command->verb, "at most %d are taken", command->verb->words_max);
+	if (command->words < command->verb->words_min)
+		return fail_usage(command->verb, "%s is missing", command->verb->arguments);
+	return EXIT_DONE;
 }

@@ -3,7 +3,7 @@
 #include <event2/event.h>
 #include <signal.h>
 #include <systemd/sd-daemon.h>
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/dump/dumps.h"
 #include "daemon/findings/online.h"
@@ -29,10 +29,12 @@ struct loop {
 	uint64_t watchdog_ns; /* 0: systemd does not watch us */
 	int drain_error;      /* the last one, so that it is logged once and not every tick */
 	int flush_error;
-	uint64_t *due_ns; /* of duties[] */
+	uint64_t *due_ns;    /* of duties[] */
+	const char *longest; /* what took longest since the tick before */
+	uint64_t longest_ns;
 };
 
-static void drain(struct loop *loop, uint64_t now_ns)
+static void loop_drain(struct loop *loop, uint64_t now_ns)
 {
 	int r = kernel_drain(loop->context->kernel);
 
@@ -42,37 +44,37 @@ static void drain(struct loop *loop, uint64_t now_ns)
 	loop->drain_error = r < 0 ? r : 0;
 }
 
-static void tick_collectors(struct loop *loop, uint64_t now_ns)
+static void loop_tick_collectors(struct loop *loop, uint64_t now_ns)
 {
 	collectors_tick(loop->context->collectors, now_ns);
 }
 
-static void tick_steps(struct loop *loop, uint64_t now_ns)
+static void loop_tick_steps(struct loop *loop, uint64_t now_ns)
 {
 	rank_steps_tick(loop->context->steps, now_ns);
 }
 
-static void tick_ranks(struct loop *loop, uint64_t now_ns)
+static void loop_tick_ranks(struct loop *loop, uint64_t now_ns)
 {
 	ranks_tick(loop->context->ranks, now_ns);
 }
 
-static void tick_findings(struct loop *loop, uint64_t now_ns)
+static void loop_tick_findings(struct loop *loop, uint64_t now_ns)
 {
 	online_tick(loop->context->findings, now_ns);
 }
 
-static void tick_levels(struct loop *loop, uint64_t now_ns)
+static void loop_tick_levels(struct loop *loop, uint64_t now_ns)
 {
 	levels_tick(loop->context, now_ns);
 }
 
-static void tick_dumps(struct loop *loop, uint64_t now_ns)
+static void loop_tick_dumps(struct loop *loop, uint64_t now_ns)
 {
 	dumps_tick(loop->context->dumps, now_ns);
 }
 
-static void flush(struct loop *loop, uint64_t now_ns)
+static void loop_flush(struct loop *loop, uint64_t now_ns)
 {
 	struct store *store = loop->context->store;
 	int r = store_flush(store, store_utc_ns(store, now_ns));
@@ -83,7 +85,7 @@ static void flush(struct loop *loop, uint64_t now_ns)
 }
 
 /* "L0,L3 on; 8 ranks; 1.2 GiB stored": what `systemctl status` shows. */
-static void describe(const struct context *context, char *text, size_t size)
+static void loop_describe(const struct context *context, char *text, size_t size)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
 	struct store_status store = {0};
@@ -103,74 +105,99 @@ static void describe(const struct context *context, char *text, size_t size)
 		ranks == 1 ? "rank" : "ranks", stored, units[unit]);
 }
 
-static void tell_status(struct loop *loop, uint64_t now_ns)
+static void loop_notify_status(struct loop *loop, uint64_t now_ns)
 {
 	char text[128];
 
 	(void)now_ns;
-	describe(loop->context, text, sizeof(text));
+	loop_describe(loop->context, text, sizeof(text));
 	sd_notifyf(0, "STATUS=%s", text);
 }
 
-static void tell_watchdog(struct loop *loop, uint64_t now_ns)
+static void loop_notify_watchdog(struct loop *loop, uint64_t now_ns)
 {
 	(void)now_ns;
 	if (loop->watchdog_ns)
 		sd_notify(0, "WATCHDOG=1");
 }
 
-static uint64_t every_tick(const struct loop *loop)
+static uint64_t loop_every_tick(const struct loop *loop)
 {
 	(void)loop;
 	return TICK_NS;
 }
 
-static uint64_t every_second(const struct loop *loop)
+static uint64_t loop_every_second(const struct loop *loop)
 {
 	(void)loop;
 	return NSEC_PER_SEC;
 }
 
-static uint64_t every_flush(const struct loop *loop)
+static uint64_t loop_every_flush(const struct loop *loop)
 {
 	return loop->context->config.flush_interval_ns;
 }
 
-static uint64_t every_status(const struct loop *loop)
+static uint64_t loop_every_status(const struct loop *loop)
 {
 	(void)loop;
 	return STATUS_NS;
 }
 
-static uint64_t every_watchdog(const struct loop *loop)
+static uint64_t loop_every_watchdog(const struct loop *loop)
 {
 	return loop->watchdog_ns ? loop->watchdog_ns : STATUS_NS;
 }
 
 /* What a tick calls, in this order: events first, so that every later room sees what was there when the tick began. */
 static const struct duty {
+	const char *name;
 	void (*run)(struct loop *loop, uint64_t now_ns);
 	uint64_t (*period_ns)(const struct loop *loop);
 } duties[] = {
-	{drain, every_tick},
-	{tick_collectors, every_tick},
-	{tick_steps, every_tick},
-	{tick_ranks, every_tick},
-	{tick_findings, every_tick},
-	{tick_levels, every_second},
-	{tick_dumps, every_second},
-	{flush, every_flush},
-	{tell_status, every_status},
-	{tell_watchdog, every_watchdog},
+	{"ring", loop_drain, loop_every_tick},
+	{"collectors", loop_tick_collectors, loop_every_tick},
+	{"steps", loop_tick_steps, loop_every_tick},
+	{"ranks", loop_tick_ranks, loop_every_tick},
+	{"findings", loop_tick_findings, loop_every_tick},
+	{"levels", loop_tick_levels, loop_every_second},
+	{"dumps", loop_tick_dumps, loop_every_second},
+	{"store", loop_flush, loop_every_flush},
+	{"status", loop_notify_status, loop_every_status},
+	{"watchdog", loop_notify_watchdog, loop_every_watchdog},
 };
 
+#define LAG_LONG_NS NSEC_PER_SEC
+
+static void loop_note(struct loop *loop, const char *what, uint64_t took_ns)
+{
+	if (took_ns <= loop->longest_ns)
+		return;
+	loop->longest = what;
+	loop->longest_ns = took_ns;
+}
+
+/* A tick begins. What is not a duty is an answer to a client, a signal, or time without a CPU. */
+static void loop_measure_lag(struct loop *loop)
+{
+	uint64_t late_ns = lag_run(&loop->context->lag, monotonic_ns(), TICK_NS);
+	bool is_duty = loop->longest_ns > late_ns / 2;
+
+	if (late_ns >= LAG_LONG_NS)
+		log_warning("loop", "the event loop was late by %.2f s (longest: %s%s%.2f s)", (double)late_ns / 1e9,
+			is_duty ? loop->longest : "no duty of its own", is_duty ? " " : ", duties at most ",
+			(double)loop->longest_ns / 1e9);
+	loop->longest_ns = 0;
+}
+
 /* A duty runs in the last tick before it would be late, so that its period is an upper bound where it can be. */
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void loop_on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
 
 	(void)fd;
 	(void)what;
+	loop_measure_lag(loop);
 	for (size_t i = 0; i < ARRAY_SIZE(duties); i++) {
 		uint64_t now_ns = monotonic_ns();
 		uint64_t period_ns = duties[i].period_ns(loop);
@@ -181,33 +208,38 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		if (loop->due_ns[i] <= now_ns)
 			loop->due_ns[i] = now_ns + period_ns;
 		duties[i].run(loop, now_ns);
+		loop_note(loop, duties[i].name, monotonic_ns() - now_ns);
 	}
 }
 
-static void on_ring(evutil_socket_t fd, short what, void *arg)
+static void loop_on_ring(evutil_socket_t fd, short what, void *arg)
 {
+	uint64_t now_ns = monotonic_ns();
+	struct loop *loop = arg;
+
 	(void)fd;
 	(void)what;
-	drain(arg, 0);
+	loop_drain(loop, now_ns);
+	loop_note(loop, "ring", monotonic_ns() - now_ns);
 }
 
-static void on_reload(struct loop *loop)
+static void loop_on_reload(struct loop *loop)
 {
 	char text[128];
 
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)(monotonic_ns() / NSEC_PER_USEC));
 	loop->reload(loop->reload_arg);
-	describe(loop->context, text, sizeof(text));
+	loop_describe(loop->context, text, sizeof(text));
 	sd_notifyf(0, "READY=1\nSTATUS=%s", text);
 }
 
-static void on_signal(evutil_socket_t number, short what, void *arg)
+static void loop_on_signal(evutil_socket_t number, short what, void *arg)
 {
 	struct loop *loop = arg;
 
 	(void)what;
 	if (number == SIGHUP) {
-		on_reload(loop);
+		loop_on_reload(loop);
 		return;
 	}
 	log_notice("loop", "stopping: %s", strsignal((int)number));
@@ -236,7 +268,7 @@ int loop_open(struct context *context, void (*reload)(void *arg), void *arg, str
 	signal(SIGPIPE, SIG_IGN);
 	/* From here on a signal waits for the loop, so that a stop during the start still closes every room. */
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-		loop->signal[i] = evsignal_new(context->base, signals[i], on_signal, loop);
+		loop->signal[i] = evsignal_new(context->base, signals[i], loop_on_signal, loop);
 		if (!loop->signal[i] || event_add(loop->signal[i], NULL) < 0)
 			return log_error_errno("loop", -ENOMEM, "cannot watch signals");
 	}
@@ -244,18 +276,18 @@ int loop_open(struct context *context, void (*reload)(void *arg), void *arg, str
 	return 0;
 }
 
-static int add_events(struct loop *loop)
+static int loop_add_events(struct loop *loop)
 {
 	const struct timeval tick = {.tv_usec = TICK_NS / NSEC_PER_USEC};
 	struct event_base *base = loop->context->base;
 	int fd = kernel_fd(loop->context->kernel);
 	uint64_t watchdog_us = 0;
 
-	loop->tick = event_new(base, -1, EV_PERSIST, on_tick, loop);
+	loop->tick = event_new(base, -1, EV_PERSIST, loop_on_tick, loop);
 	if (!loop->tick || event_add(loop->tick, &tick) < 0)
 		return log_error_errno("loop", -ENOMEM, "cannot make the timer");
 	if (fd >= 0) {
-		loop->ring = event_new(base, fd, EV_READ | EV_PERSIST, on_ring, loop);
+		loop->ring = event_new(base, fd, EV_READ | EV_PERSIST, loop_on_ring, loop);
 		if (!loop->ring || event_add(loop->ring, NULL) < 0)
 			return log_error_errno("loop", -ENOMEM, "cannot watch the ring");
 	}
@@ -267,16 +299,16 @@ static int add_events(struct loop *loop)
 int loop_run(struct loop *loop)
 {
 	char text[128];
-	int r = add_events(loop);
+	int r = loop_add_events(loop);
 
 	if (r < 0)
 		return r;
-	describe(loop->context, text, sizeof(text));
+	loop_describe(loop->context, text, sizeof(text));
 	sd_notifyf(0, "READY=1\nSTATUS=%s", text);
 	log_notice("loop", "ready: %s", text);
 	r = event_base_dispatch(loop->context->base);
 	sd_notify(0, "STOPPING=1");
-	drain(loop, 0); /* what was seen since the last tick */
+	loop_drain(loop, 0); /* what was seen since the last tick */
 	return r < 0 ? log_error_errno("loop", -EIO, "the event loop failed") : 0;
 }
 

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include "daemon/memory/allocs.h"
 #include "daemon/check/check.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/control/control.h"
 #include "daemon/dump/dumps.h"
@@ -151,6 +151,7 @@ static int open_collectors(struct daemon *d)
 static void close_collectors(struct daemon *d)
 {
 	kernel_deliver(d->context.kernel, NULL, NULL);
+	d->context.levels.apply = NULL;
 	d->context.collectors = collectors_close(d->context.collectors);
 }
 

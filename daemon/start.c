@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/base/log.h"
 #include "daemon/start.h"
 #include "daemon/store/store.h"
@@ -175,6 +175,7 @@ void start_levels(struct context *context)
 	levels_defaults(levels);
 	/* It logs what it ignores; the defaults then hold. */
 	(void)levels_load(levels, context->config.state_dir);
+	levels->apply = collectors_level;
 	for (enum level l = 0; l < LEVEL_MAX; l++) {
 		if (!levels->on[l])
 			continue;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what building ranktrace needs, with --tests what its tests need too, with --torch PyTorch alone. Looks first
-# and does nothing where all is there. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream and its likes, openEuler (dnf).
+# Installs what building ranktrace needs, with --tests what its tests need too, with --torch PyTorch alone. Checks first
+# and does nothing if all is there. Debian 12 and later, Ubuntu (apt); Fedora, CentOS Stream and derivatives, openEuler (dnf).
 set -euo pipefail
 
 wanted=${1:---build}
@@ -74,7 +74,7 @@ if [ -x /usr/bin/apt-get ]; then
 elif [ -x /usr/bin/dnf ]; then
 	column=3
 else
-	echo "install-deps.sh: neither apt-get nor dnf here; install what README.md lists by hand" >&2
+	echo "install-deps.sh: neither apt-get nor dnf here; install what docs/operations.md lists by hand" >&2
 	exit 1
 fi
 
@@ -136,7 +136,7 @@ if [ "$column" = 3 ]; then
 	for package in "${nowhere[@]}"; do
 		case "$package" in
 		python3-torch) how="/usr/bin/python3 -m pip install torch installs PyTorch" ;;
-		*) how="dnf install epel-release makes it known on CentOS, RHEL and their likes" ;;
+		*) how="dnf install epel-release provides it on CentOS, RHEL and derivatives" ;;
 		esac
 		echo "install-deps.sh: no repository that is on has $package; $how" >&2
 	done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a fresh clone to a first look: installs what the build needs, builds, starts the daemon, watches the trainings of
-# this machine (or runs a small one of two ranks where there is none), shows what was seen, and stops what it started.
+# From a fresh clone to first results: installs what the build needs, builds, starts the daemon, watches the trainings of
+# this machine (or runs a small one of two ranks if there is none), shows the results, and stops what it started.
 # Nothing is installed outside the distribution's own packages; all state is in a temporary folder.
 #
 #   packaging/quickstart.sh [--seconds N] [--keep]
@@ -43,7 +43,7 @@ stop() {
 }
 trap stop EXIT
 interrupted() {
-	if [ "$keep" = no ]; then state_is="its state is removed"; else state_is="its state stays in $state"; fi
+	if [ "$keep" = no ]; then state_is="its state is removed"; else state_is="its state is kept in $state"; fi
 	printf '\nquickstart: interrupted; what it started ends, and %s\n' "$state_is" >&2
 	exit 130
 }
@@ -70,7 +70,7 @@ tracectl=$build/ctl/tracectl
 
 step 3/5 "Start the daemon (state in $state)"
 if RANKTRACE_SOCKET='' "$tracectl" status >/dev/null 2>&1; then
-	echo "A ranktraced runs here already, and goes on; this is one of its own beside it."
+	echo "A ranktraced runs here already and continues; this is a second one."
 fi
 cat >"$state/ranktrace.conf" <<CONF
 [daemon]
@@ -127,7 +127,7 @@ else
 fi
 sleep 1.5 # at most a second of rows is in memory
 
-step 5/5 "What was seen"
+step 5/5 "Results"
 # "limit -1": looked up once and not for each row, as "as materialized" says where SQLite is 3.35 or later.
 query() { printf '\n%s\n' "$1"; "$tracectl" query "with r as (select * from ranks where $whose limit -1) $2"; }
 query "Ranks:" "
@@ -158,33 +158,33 @@ query "Collectives: what was communicated, and how far apart the ranks of this n
 	             min(host_duration_ns) as shortest_ns
 	      from r join collectives c using (instance) where peer is null and seq_from <> 'attach' group by communicator, seq, op, bytes)
 	group by communicator, op, bytes order by times desc limit 8"
-query "Who had the CPU while a thread of a rank was ready to run (waits of 1 ms and more):" "
+query "What preempted the threads of the ranks (waits of 1 ms and more):" "
 	select o.rank, r.pid, thread_name as thread,
-	       case when previous_pid = 0 then '(idle)' else previous_name end as kept_by, previous_pid as kept_by_pid,
+	       case when previous_pid = 0 then '(idle)' else previous_name end as preemptor, previous_pid as preemptor_pid,
 	       count(*) as times, round(sum(run_delay_ns) / 1e6, 1) as waited_ms
 	from r join offcpu o using (instance) where run_delay_ns >= 1000000
 	group by o.instance, thread_name, previous_pid, previous_name order by waited_ms desc limit 8"
-printf '\nFindings: who is slow or stands still, since when, why, and what it costs:\n'
+printf '\nFindings: what is slow or hangs, since when, why, and at what cost:\n'
 "$tracectl" findings
 printf '\nWhat was collected, and what it cost:\n'
 "$tracectl" status
 
 cat <<END
 
-Done in $SECONDS s; the daemon stops now. To look further, start one:
+Done in $SECONDS s; the daemon stops now. To go on, start one:
   mkdir -p /tmp/ranktrace && $build/daemon/ranktraced --state-dir /tmp/ranktrace --socket /tmp/ranktrace/sock &
   export RANKTRACE_SOCKET=/tmp/ranktrace/sock PATH=$build/ctl:\$PATH
-  tracectl status                      what is attached, seen, lost, and what it costs
-  tracectl ranks                       who is which rank, and what each is in right now
+  tracectl status                      probes, events, losses, and the daemon's own cost
+  tracectl ranks                       which process is which rank, and its current stage
   tracectl set L1=true --for 10m       every collective of every rank
   tracectl ops                         where each rank stands in its collectives, and who is missing when a job hangs
-  tracectl findings                    what is slow or stands still, since when, why, and what it costs
+  tracectl findings                    what is slow or hangs, since when, why, and at what cost
   tracectl report                      the slow cards of the day on one page; --html -o FILE
   tracectl timeline -o x.pftrace       the last ten minutes for ui.perfetto.dev
-  tracectl set L3=true --for 10m       time off the CPU and who had it, for ten minutes
+  tracectl set L3=true --for 10m       off-CPU intervals and what preempted the ranks, for ten minutes
   tracectl query --tables              the tables of the store, column by column
   tracectl query "select rank, avg(duration_ns)/1e6 ms from steps group by rank"
-  tracectl check                       what this machine will show, and what to do about the rest
+  tracectl check                       what works on this machine, and what to do about the rest
 Or install it, as README.md says: cmake --install $build (into /usr), then the service ranktraced.
 END
-[ "$keep" = no ] || echo "The state stays: tracectl query --state-dir $state/state '...'"
+[ "$keep" = no ] || echo "The state is kept: tracectl query --state-dir $state/state '...'"

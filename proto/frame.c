@@ -6,12 +6,12 @@
 
 static const uint8_t magic[4] = {'R', 'T', 'C', 'T'};
 
-static uint16_t get_u16(const uint8_t *p)
+static uint16_t frame_get_u16(const uint8_t *p)
 {
 	return (uint16_t)(p[0] | p[1] << 8);
 }
 
-static uint32_t get_u32(const uint8_t *p)
+static uint32_t frame_get_u32(const uint8_t *p)
 {
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
@@ -35,9 +35,9 @@ enum frame_result frame_parse(
 	}
 	if (size_bytes < FRAME_HEADER_BYTES)
 		return FRAME_NEED_MORE;
-	version = get_u16(data + 4);
-	type = get_u16(data + 6);
-	length = get_u32(data + 8);
+	version = frame_get_u16(data + 4);
+	type = frame_get_u16(data + 6);
+	length = frame_get_u32(data + 8);
 	if (version != FRAME_VERSION) {
 		ret->version = version;
 		snprintf(error, FRAME_ERROR_BYTES, "one side speaks control version %u, the other %u", FRAME_VERSION,

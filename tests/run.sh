@@ -1,55 +1,87 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# All tests, from a clean clone: tests/run.sh [LABEL]...   (unit, check, kernel, e2e, fault, fuzz; none: all)
+# Builds twice and runs all tests, from a clean clone.
 #
-# Two builds: gcc as it is shipped, for every test; clang with address and undefined-behaviour sanitizers and the fuzz
-# targets, for unit and fuzz. ctest runs both and its words are the last. BUILD_DIR moves the build folders.
+#   tests/run.sh [LABEL]...
+#       LABEL  unit, check, kernel, e2e, fault, fuzz; all without one
+#
+# Two builds: gcc as it is packaged, for every test (build/ci); clang with sanitizers and fuzz targets, for unit and fuzz
+# (build/sanitized). Warnings are errors in both. tests/builds.sh builds the other build types.
+# Tests that judge time run alone (label realtime). The others run while the second build and its tests use the idle time.
+# Each phase prints its seconds.
+#
+# BUILD_DIR moves the build folders, JOBS sets the number of jobs at a time. Exit status: 0 all pass, 1 a build or a
+# test fails, 2 wrong usage.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$source/build}
 jobs=${JOBS:-$(nproc)}
-
 known=(unit check kernel e2e fault fuzz)
-for label in "$@"; do
-	[[ " ${known[*]} " = *" $label "* ]] || {
-		echo "usage: tests/run.sh [${known[*]}]..." >&2
-		exit 2
-	}
-done
 
-# $1: labels that this build has. Prints those of the command line among them as a pattern; fails where none is left.
+refuse() {
+	echo "tests/run.sh: $1 (tests/run.sh --help)" >&2
+	exit 2
+}
+labels=()
+for word in "$@"; do
+	case $word in
+	-h | --help)
+		sed -n '3,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+		exit 0
+		;;
+	-*) refuse "there is no option '$word'" ;;
+	esac
+	[[ " ${known[*]} " = *" $word "* ]] || refuse "there is no label '$word'; labels are ${known[*]}"
+	labels+=("$word")
+done
+[ ${#labels[@]} -gt 0 ] || labels=("${known[@]}")
+[[ $jobs =~ ^[1-9][0-9]*$ ]] || refuse "JOBS is '$jobs', not a number from 1"
+mkdir -p "$build" 2>/dev/null && [ -w "$build" ] || refuse "cannot write to the build folder $build"
+build=$(cd "$build" && pwd)
+
+# pattern LABEL...: those that the command line chose, as a regular expression; fails where it chose none.
 pattern() {
-	local wanted=("${@:2}") label chosen=()
-	[ ${#wanted[@]} -gt 0 ] || wanted=("${known[@]}")
-	for label in $1; do
-		[[ " ${wanted[*]} " = *" $label "* ]] && chosen+=("$label")
+	local label chosen=()
+	for label in "$@"; do
+		[[ " ${labels[*]} " = *" $label "* ]] && chosen+=("$label")
 	done
 	[ ${#chosen[@]} -gt 0 ] || return 1
 	local IFS='|'
 	echo "^(${chosen[*]})\$"
 }
 
-# $1: folder, the rest: options of cmake. Says something only where it fails.
-build() {
-	local folder=$1
+# phase NAME COMMAND...: runs it, then prints its time.
+phase() {
+	local name=$1 started=$SECONDS status=0
 	shift
-	if ! { cmake -S "$source" -B "$folder" -G Ninja "$@" && ninja -C "$folder" -j "$jobs"; } >"$folder.log" 2>&1; then
+	"$@" || status=$?
+	echo "== $name: $((SECONDS - started)) s$([ "$status" -eq 0 ] || echo ', failed')"
+	return "$status"
+}
+
+# build PRESET [OPTION...]: prints only a failure.
+build() {
+	local preset=$1 folder=$build/$1
+	shift
+	if ! { cmake -S "$source" --preset "$preset" -B "$folder" "$@" && ninja -C "$folder" -j "$jobs"; } >"$folder.log" 2>&1; then
 		tail -n 60 "$folder.log" >&2
-		echo "tests/run.sh: the build failed; all of it: $folder.log" >&2
-		exit 1
+		echo "tests/run.sh: the build failed; its log: $folder.log" >&2
+		return 1
 	fi
 }
 
-# $1: folder, $2: pattern of labels. ctest's closing lines are held back until the reasons of skipped tests are told.
-test_build() {
-	local log=$1/run.log status=0
-	(cd "$1" && ctest --output-on-failure --no-tests=error -L "$2") 2>&1 | tee "$log" |
+# run FOLDER OPTION...: ctest there. Reasons of skipped tests come before ctest's closing lines.
+run() {
+	local folder=$1 log=$1/run.log status=0 started=$SECONDS
+	shift
+	(cd "$folder" && ctest --output-on-failure --no-tests=error "$@") 2>&1 | tee "$log" |
 		awk '/% tests passed/ { hold = 1 } !hold { print; fflush() }' || status=$?
 	if grep -q '\*\*\*Skipped' "$log"; then
 		echo "Skipped, and why:"
-		skipped_reasons "$1" "$log"
+		skipped_reasons "$folder" "$log"
 		echo
 	fi
+	echo "== ctest $folder: $((SECONDS - started)) s"
 	sed -n '/% tests passed/,$p' "$log"
 	return "$status"
 }
@@ -63,22 +95,92 @@ skipped_reasons() {
 	done
 }
 
-status=0
-"$source/packaging/install-deps.sh" --tests
-mkdir -p "$build"
+# Files of unit tests are in memory where there is room: their databases wait for the disk else.
+in_memory() {
+	local free
+	free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)
+	[ -w /dev/shm ] && [ "${free:-0}" -gt 1000000 ] || return 0
+	export TMPDIR=/dev/shm
+}
 
-first=$(pattern "unit check kernel e2e fault" "$@" || true)
-second=$(pattern "unit fuzz" "$@" || true)
-if [ -n "$second" ]; then
-	echo "== clang, sanitizers, fuzz targets: $build/sanitized"
-	build "$build/sanitized" -DCMAKE_C_COMPILER=clang -DRANKTRACE_FUZZ=ON -DRANKTRACE_SANITIZE=address,undefined \
-		-DCMAKE_INSTALL_PREFIX=/usr
-	# Undefined behaviour fails its test, as a bad address does.
-	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 test_build "$build/sanitized" "$second" || status=$?
+# What needs the processor and no exact time. A subfolder has its own records: two ctest in one folder disturb each other.
+calculations() {
+	local status=0
+	in_memory
+	if [ -n "$sanitized" ]; then
+		if phase "clang, sanitizers, fuzz targets: build" build sanitized -DRANKTRACE_WERROR=ON; then
+			# Undefined behaviour fails its test, as a bad address does.
+			UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 phase "clang, sanitizers: tests" \
+				run "$build/sanitized" -j "$jobs" -L "$sanitized" || status=1
+		else
+			status=1
+		fi
+	fi
+	if [ -n "$quick" ]; then
+		phase "gcc: unit and check" run "$build/ci/tests" -j "$jobs" -L "$quick" || status=1
+	fi
+	return "$status"
+}
+
+roots_pid=
+side_pid=
+cleanup() {
+	local pid
+	# Not the packages: what installs them must come to its end.
+	for pid in $side_pid $roots_pid; do kill -TERM -- "-$pid" 2>/dev/null || true; done
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+sanitized=$(pattern unit fuzz || true)
+quick=$(pattern unit check || true)
+watching=$(pattern kernel e2e fault || true)
+unwatched=$(comm -13 <(printf '%s\n' "${labels[@]}" | sort) <(printf '%s\n' "${known[@]}" | sort) | paste -sd'|')
+unwatched="^(${unwatched:-none})\$"
+status=0
+started=$SECONDS
+phase "packages of the build" "$source/packaging/install-deps.sh"
+set -m # a process group of its own, as of all that runs beside
+phase "packages of the tests" "$source/packaging/install-deps.sh" --tests >"$build/packages.log" 2>&1 </dev/null &
+packages_pid=$!
+set +m
+if [ -n "$quick$watching" ]; then
+	phase "gcc: build of what is packaged" build ci -DRANKTRACE_TESTS=OFF || status=1
 fi
-if [ -n "$first" ]; then
-	echo "== gcc: $build/release"
-	build "$build/release" -DCMAKE_C_COMPILER=gcc -DCMAKE_INSTALL_PREFIX=/usr
-	test_build "$build/release" "$first" || status=$?
+wait "$packages_pid" || status=1
+cat "$build/packages.log"
+[ "$status" -eq 0 ] || exit 1
+if [[ " ${labels[*]} " = *" e2e "* ]] && [ "$(id -u)" -eq 0 ]; then
+	# Downloads, for the most part. A failure is told by the tests that need the roots.
+	set -m
+	phase "roots of other suites" nice "$source/tests/e2e/roots.sh" --make trixie sid >"$build/roots.log" 2>&1 </dev/null &
+	roots_pid=$!
+	set +m
+fi
+if [ -n "$quick$watching" ]; then
+	phase "gcc: build of the tests" build ci -DRANKTRACE_TESTS=ON || exit 1
+fi
+if [ -n "$watching" ]; then
+	if [ -n "$sanitized$quick" ]; then
+		set -m
+		(renice -n 19 -p "$BASHPID" >/dev/null && calculations) >"$build/calculations.log" 2>&1 </dev/null &
+		side_pid=$!
+		set +m
+	fi
+	phase "gcc: tests that judge no time" run "$build/ci" -L "$watching" -LE '^realtime$' || status=1
+	if [ -n "$side_pid" ]; then
+		phase "wait for what runs beside" wait "$side_pid" || status=1
+		side_pid=
+		cat "$build/calculations.log"
+	fi
+	if [ -n "$roots_pid" ]; then
+		wait "$roots_pid" || true
+		roots_pid=
+		cat "$build/roots.log"
+	fi
+	echo "== $((SECONDS - started)) s so far"
+	phase "gcc: tests that judge time" run "$build/ci" -L '^realtime$' -LE "$unwatched" || status=1
+else
+	calculations || status=1
 fi
 exit "$status"

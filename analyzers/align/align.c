@@ -85,7 +85,7 @@ void align_step_closed(struct align *align, struct align_process *process, const
 		align->counts.late++;
 	}
 	align_remember(process, step);
-	if (process->high < process->low) { /* no slot: what walks back from the newest one has nothing to look at */
+	if (process->high < process->low) { /* no slot: a walk back from the newest one finds none */
 		process->low = step->step + 1;
 		process->high = step->step;
 	}

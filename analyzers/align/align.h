@@ -12,7 +12,7 @@
  * Steps of ranks are brought together by what they have in common, best first: the operations (communicator, seq) that
  * they took part in, with the most frequent difference of step numbers over the last operations; the time, of ranks of
  * one node (whose step ends lie closest); the step number, of ranks seen from their start. A place once found changes
- * only where operations, or 16 step ends in a row that lie whole steps off, say so. Where nothing tells, the rank is
+ * only where operations, or 16 step ends in a row that lie whole steps off, say so. Without such evidence the rank is
  * left out of frames and counted. Numbers of frames are those of the first rank with a place, and only rise: where all
  * ranks of a job restart one by one, and count from 1, they go on.
  *
@@ -20,8 +20,8 @@
  * are there (as many as in the rank's step before, or one of the step after the next has come) and, where the host is
  * sampled more often than every ALIGN_SETTLE_NS, the samples of it; or ALIGN_SETTLE_NS after its first rank ended it.
  * A rank that lags behind is waited for longer (ALIGN_STALL_NS in align_internal.h) as long as no other is two steps
- * on: then there is nothing else to tell. What did not come in time is not waited for again until it comes; the first
- * operations after they were off are only what tells to wait for the next ones. Frames go out in the order of their
+ * on: there is no other evidence then. What did not come in time is not waited for again until it comes; the first
+ * operations after they were off only mean that the next ones are waited for. Frames go out in the order of their
  * steps. A frame's tier is that of the worst of its records: it has operations only where most ranks have them. A
  * rank's step in which its operations began or ceased to be seen counts as without. Where a rank's step has more
  * operations than the one before, the others' are expected to have as many more.
@@ -91,7 +91,7 @@ struct align_host {
 	uint32_t preemptor_pid;     /* of preemptors_most() (preemptors.h); 0 if none */
 	uint64_t preemptor_ns;      /* of run_delay_ns, what it took */
 	const char *preemptor_name; /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of
-			       * watching, at most, and never what is told of a rank */
+			       * watching, at most, and no data of a rank */
 };
 
 struct align_sink {
@@ -127,7 +127,7 @@ void align_host(struct align *align, int process, const struct align_host *host)
 void align_lost(struct align *align, int process, uint64_t records);
 /* From then on all operations of all ranks that live now are seen, or none any more: steps that begin later are whole,
  * the first one with operations too; those that end later count as without, and what has not come by now is not waited
- * for. Where this is not told, the first one with operations counts as without, and the first ones without are waited
+ * for. Where this is unknown, the first one with operations counts as without, and the first ones without are waited
  * for. */
 void align_watched(struct align *align, bool on, uint64_t from_ns);
 /* Time has come to here; goes out what has settled. */
@@ -136,7 +136,7 @@ void align_end(struct align *align); /* everything goes out */
 void align_counts(const struct align *align, struct align_counts *ret);
 
 struct align_job_info {
-	uint64_t id; /* never used again: tells it from the job that had its number before */
+	uint64_t id; /* never used again: distinguishes it from the job that had its number before */
 	const char *job;
 	uint32_t world_size;
 	size_t ranks;
@@ -149,6 +149,6 @@ struct align_job_info {
 /* job from 0; false past the last. A job that is over keeps its number until it is needed again. */
 bool align_job_info(const struct align *align, uint32_t job, struct align_job_info *ret);
 /* Job and index in who of a process; false if it is of none. */
-bool align_where(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index);
+bool align_locate(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index);
 
 #endif

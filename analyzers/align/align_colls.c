@@ -128,10 +128,10 @@ static void only_records(struct align_job *job, struct align_process *process)
 	for (int64_t step = process->low; step <= process->high; step++) {
 		struct align_slot *slot = align_slot_find(process, step);
 
-		if (slot && slot->plan)
+		if (slot && slot->template)
 			align_template_leave(job->align, job, process, slot);
 	}
-	align_template_drop(job, &process->plan);
+	align_template_drop(job, &process->template);
 	memset(process->known, 0, sizeof(process->known));
 	memset(process->kind, 0, sizeof(process->kind));
 }
@@ -202,7 +202,7 @@ static uint32_t comm_find(struct align_job *job, const char *communicator)
 	return comm_add(job, communicator, key);
 }
 
-/* FRAME_NONE: no room. */
+/* FRAME_NONE: full. */
 static uint32_t align_names_comm_of(struct align_job *job, struct align_process *process, const char *communicator)
 {
 	size_t length = strnlen(communicator, sizeof(job->comm->communicator) - 1);
@@ -236,7 +236,7 @@ void align_names_comm(struct align *align, struct align_process *process, const 
 }
 
 /* Where it is kept; its texts are set. */
-static struct align_kind *kind_place(
+static struct align_kind *align_kind_slot(
 	struct align_process *process, const struct align_op *op, uint32_t comm, uint16_t number, bool p2p)
 {
 	struct align_kind *kind;
@@ -281,7 +281,7 @@ bool align_names_kind(
 	*ret = (struct align_kind){.comm = comm, .op = number, .p2p = p2p, .receive = receive};
 	if (!align_names_fits(op))
 		return true;
-	kind = kind_place(process, op, comm, number, p2p);
+	kind = align_kind_slot(process, op, comm, number, p2p);
 	kind->receive = receive;
 	process->kind[process->kind_last].next = (uint8_t)(kind - process->kind);
 	process->kind_last = (uint8_t)(kind - process->kind);
@@ -292,7 +292,7 @@ bool align_names_kind(
 #define EVIDENCE_FEW 4	   /* of them are enough; a power of two */
 
 /* An operation that makes sense, as numbers. */
-struct heard {
+struct align_op_input {
 	int64_t step;
 	uint64_t start_ns, duration_ns, seq, bytes;
 	uint32_t comm, sides;
@@ -307,14 +307,14 @@ static void late(struct align *align, struct align_process *process)
 	if (process->coll_live || align_is_unwatched(process))
 		return;
 	process->coll_live = true;
-	align_usual_from(process, process->usual_once);
+	align_typical_from(process, process->typical_once);
 	process->coll_since = process->newest == ALIGN_NO_STEP ? 0 : process->newest + 1;
 	align_wait_update(align_job_of(align, process), process);
 }
 
 /* The slot that it belongs to, which is not there yet; NULL where it has gone, or is far off. */
 static __attribute__((noinline)) struct align_slot *slot_make(
-	struct align *align, struct align_process *process, const struct heard *op, int64_t step)
+	struct align *align, struct align_process *process, const struct align_op_input *op, int64_t step)
 {
 	struct align_slot *slot;
 
@@ -336,7 +336,7 @@ static __attribute__((noinline)) struct align_slot *slot_make(
 static __attribute__((noinline)) void begin_live(struct align_process *process, const struct align_slot *slot)
 {
 	process->coll_live = true;
-	align_usual_from(process, process->usual_once);
+	align_typical_from(process, process->typical_once);
 	process->coll_since = process->from_start && process->steps_seen == 0 ? ALIGN_NO_STEP : slot->step;
 }
 
@@ -365,7 +365,7 @@ static uint32_t fold(uint64_t value)
 	return (uint32_t)(value ^ value >> 32);
 }
 
-static inline void write(struct align_record *record, const struct heard *op)
+static inline void write(struct align_record *record, const struct align_op_input *op)
 {
 	uint64_t duration_ns = op->duration_ns < ALIGN_DURATION_MAX ? op->duration_ns : ALIGN_DURATION_MAX;
 
@@ -376,25 +376,26 @@ static inline void write(struct align_record *record, const struct heard *op)
 	record->sides = op->sides;
 }
 
-/* In the slot, by its plan; false: it is not as planned. Numbers beyond 32 bits never are: full records fold them. */
-static bool align_colls_take(struct align_slot *slot, const struct heard *op)
+/* In the slot, by its template; false: it is not as the template says. Numbers beyond 32 bits never are: full records
+ * fold them. */
+static bool align_colls_take(struct align_slot *slot, const struct align_op_input *op)
 {
-	const struct align_template *plan = slot->plan;
-	const struct align_entry *entry = &plan->shape->entry[slot->records];
-	const struct align_lane *lane;
-	uint32_t *base = slot->word, *time = slot->word + plan->lanes + (size_t)slot->records * 2;
+	const struct align_template *template = slot->template;
+	const struct align_entry *entry = &template->pattern->entry[slot->records];
+	const struct align_stream *stream;
+	uint32_t *base = slot->word, *time = slot->word + template->streams + (size_t)slot->records * 2;
 	uint64_t after_ns;
 
-	if (slot->records == plan->count)
+	if (slot->records == template->count)
 		return false;
 	if (!slot->records)
 		slot->first_ns = slot->last_ns = op->start_ns;
-	lane = &plan->lane[entry->lane];
+	stream = &template->stream[entry->stream];
 	after_ns = op->start_ns - slot->last_ns;
 	if (!entry->seq)
-		base[entry->lane] = (uint32_t)op->seq;
-	if (lane->comm != op->comm || lane->sides != op->sides || entry->what != op->what ||
-		entry->bytes != op->bytes || op->seq != base[entry->lane] + entry->seq || after_ns > UINT32_MAX ||
+		base[entry->stream] = (uint32_t)op->seq;
+	if (stream->comm != op->comm || stream->sides != op->sides || entry->what != op->what ||
+		entry->bytes != op->bytes || op->seq != base[entry->stream] + entry->seq || after_ns > UINT32_MAX ||
 		op->duration_ns > UINT32_MAX)
 		return false;
 	time[0] = (uint32_t)after_ns;
@@ -404,7 +405,7 @@ static bool align_colls_take(struct align_slot *slot, const struct heard *op)
 }
 
 /* False: left out. */
-static inline bool align_colls_append(struct align_slot *slot, const struct heard *op)
+static inline bool align_colls_append(struct align_slot *slot, const struct align_op_input *op)
 {
 	if (slot->records == slot->capacity && !align_colls_grow(slot))
 		return false;
@@ -416,17 +417,17 @@ static inline bool align_colls_append(struct align_slot *slot, const struct hear
 
 /* As it was planned, or as a full record; false: left out. */
 static inline bool align_colls_put(struct align *align, struct align_job *job, struct align_process *process,
-	struct align_slot *slot, const struct heard *op)
+	struct align_slot *slot, const struct align_op_input *op)
 {
 	uint8_t tier = align_what_tier(op->what);
 
 	if (job->records >= ALIGN_OPS_MAX)
 		return false;
-	if (!slot->records && process->plan)
+	if (!slot->records && process->template)
 		align_template_begin(process, slot);
-	if (slot->plan && !align_colls_take(slot, op))
+	if (slot->template && !align_colls_take(slot, op))
 		align_template_leave(align, job, process, slot);
-	if (!slot->plan && !align_colls_append(slot, op))
+	if (!slot->template && !align_colls_append(slot, op))
 		return false;
 	slot->worst_tier = !slot->records || tier < slot->worst_tier ? tier : slot->worst_tier;
 	slot->records++;
@@ -434,9 +435,9 @@ static inline bool align_colls_put(struct align *align, struct align_job *job, s
 	return true;
 }
 
-/* The number of its step where that is not told; ALIGN_NO_STEP. */
+/* The number of its step where that is unknown; ALIGN_NO_STEP. */
 static __attribute__((noinline)) int64_t align_colls_step_of(
-	struct align *align, struct align_process *process, const struct heard *op)
+	struct align *align, struct align_process *process, const struct align_op_input *op)
 {
 	const struct align_job *job = align_job_of(align, process);
 	uint64_t what = hash_mix(job->comm_key[op->comm], align_what_op(op->what));
@@ -459,27 +460,27 @@ static inline const struct align_kind *guess_kind(struct align_process *process,
 	return kind;
 }
 
-/* It may have more records than the step before: then its peers' are looked at (align_wait.c). */
+/* It may have more records than the step before: then its peers' are checked (align_wait.c). */
 static inline void note_more(
 	struct align_job *job, const struct align_process *process, const struct align_slot *slot)
 {
-	if (slot->records > process->usual && process->align != ALIGN_UNPLACED &&
+	if (slot->records > process->typical && process->align != ALIGN_UNPLACED &&
 		align_frame_of(process, slot->step) > job->more)
 		job->more = align_frame_of(process, slot->step);
 }
 
-/* Where there is plenty, a few operations a step tell enough of which step is whose: one in 2 to the power of this. */
+/* Where there is plenty, a few operations a step show enough of which step is whose: one in 2 to the power of this. */
 static inline unsigned thinned(const struct align_process *process)
 {
-	bool plenty =
-		process->align != ALIGN_UNPLACED && process->usual != UINT32_MAX && process->usual >= EVIDENCE_PLENTY;
+	bool plenty = process->align != ALIGN_UNPLACED && process->typical != UINT32_MAX &&
+		      process->typical >= EVIDENCE_PLENTY;
 
-	return plenty ? (unsigned)__builtin_clz(EVIDENCE_FEW) - (unsigned)__builtin_clz(process->usual) : 0;
+	return plenty ? (unsigned)__builtin_clz(EVIDENCE_FEW) - (unsigned)__builtin_clz(process->typical) : 0;
 }
 
-/* It tells which step of others this one is: the same ones of all ranks do, those of fewer are among those of more. */
+/* Shows which step of others this one is: the same ones of all ranks do, those of fewer are among those of more. */
 static inline bool is_witness(
-	const struct align_job *job, const struct align_process *process, const struct heard *op)
+	const struct align_job *job, const struct align_process *process, const struct align_op_input *op)
 {
 	return !align_what_p2p(op->what) &&
 	       (uint32_t)op->seq * UINT32_C(0x9e3779b1) <= UINT32_MAX >> thinned(process) &&
@@ -487,7 +488,7 @@ static inline bool is_witness(
 }
 
 static inline void align_colls_add(
-	struct align *align, struct align_job *job, struct align_process *process, const struct heard *op)
+	struct align *align, struct align_job *job, struct align_process *process, const struct align_op_input *op)
 {
 	int64_t step = op->step == STEPS_NONE ? align_colls_step_of(align, process, op) : op->step;
 	struct align_slot *slot = align_slot_find(process, step);
@@ -547,7 +548,7 @@ void align_op(struct align *align, int number, const struct align_op *op)
 	struct align_process *process = align_living(align, number);
 	const struct align_kind *kind;
 	struct align_kind other;
-	struct heard heard;
+	struct align_op_input align_op_input;
 	struct align_job *job;
 
 	if (!process)
@@ -562,7 +563,7 @@ void align_op(struct align *align, int number, const struct align_op *op)
 	if (!kind && align_names_kind(align, process, op, &other))
 		kind = &other;
 	if (kind) {
-		heard = (struct heard){.step = op->step,
+		align_op_input = (struct align_op_input){.step = op->step,
 			.start_ns = op->start_ns,
 			.duration_ns = op->duration_ns,
 			.seq = op->seq,
@@ -570,7 +571,7 @@ void align_op(struct align *align, int number, const struct align_op *op)
 			.comm = kind->comm,
 			.sides = kind->p2p ? align_sides(op->member, op->peer, kind->receive) : 0,
 			.what = align_what(kind->op, op->tier, kind->p2p)};
-		align_colls_add(align, job, process, &heard);
+		align_colls_add(align, job, process, &align_op_input);
 	} else {
 		align->counts.coll_left_out++;
 	}

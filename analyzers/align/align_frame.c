@@ -8,7 +8,7 @@
 
 /* Records of a frame to its groups: those of one (communicator, seq), or (both sides, seq), are one operation. */
 
-#define UNLIKE_MIN 2 /* steps in a row that do not go by their plan: it is not theirs */
+#define UNLIKE_MIN 2 /* steps in a row that do not go by their template: it is not theirs */
 #define UNLIKE_MAX 8
 
 /* Ranks of a communicator go through the same groups of it: the one after a rank's last one is likely the one that
@@ -29,9 +29,9 @@ void align_groups_free(struct align_scratch *scratch)
 	free(scratch->op);
 	free(scratch->hash);
 	free(scratch->cursor);
-	free(scratch->lane);
-	free(scratch->lane_hash);
-	free(scratch->lane_group);
+	free(scratch->stream);
+	free(scratch->stream_hash);
+	free(scratch->stream_group);
 }
 
 bool align_groups_begin(struct align *align, const struct align_job *job)
@@ -44,11 +44,11 @@ bool align_groups_begin(struct align *align, const struct align_job *job)
 	scratch->groups = scratch->ops = 0;
 	scratch->hashed = false;
 	scratch->tame = job->ranks < SHORTEST_RANKS;
-	align_lanes_begin(scratch);
+	align_streams_begin(scratch);
 	return true;
 }
 
-static size_t align_groups_place_of(const struct align_scratch *scratch, const struct align_group_key *key)
+static size_t align_groups_slot_of(const struct align_scratch *scratch, const struct align_group_key *key)
 {
 	uint64_t what = (uint64_t)key->seq << 32 | key->comm, sides = (uint64_t)key->sides << 1 | key->p2p;
 	size_t at = hash_mix(what, sides) & (scratch->hash_size - 1);
@@ -80,7 +80,7 @@ static bool align_groups_hash_grow(struct align_scratch *scratch, size_t groups)
 	scratch->hash = hash;
 	scratch->hash_size = size;
 	for (uint32_t i = 0; i < scratch->groups; i++)
-		hash[align_groups_place_of(scratch, &scratch->key[i])] = i + 1;
+		hash[align_groups_slot_of(scratch, &scratch->key[i])] = i + 1;
 	return true;
 }
 
@@ -98,12 +98,12 @@ static bool hash_begin(struct align_scratch *scratch, const struct align_job *jo
 	if (!align_groups_hash_grow(scratch, scratch->groups))
 		return false;
 	for (uint32_t i = 0; i < scratch->groups && scratch->hash_size == had; i++)
-		scratch->hash[align_groups_place_of(scratch, &scratch->key[i])] = i + 1;
+		scratch->hash[align_groups_slot_of(scratch, &scratch->key[i])] = i + 1;
 	scratch->hashed = true;
 	return true;
 }
 
-bool align_groups_room(struct align_scratch *scratch, size_t more)
+bool align_groups_reserve(struct align_scratch *scratch, size_t more)
 {
 	size_t many = scratch->group_capacity;
 
@@ -139,7 +139,7 @@ uint32_t align_groups_new(struct align_scratch *scratch, const struct align_job 
 uint32_t align_groups_find(struct align_scratch *scratch, const struct align_job *job,
 	const struct align_group_key *key, uint64_t bytes, uint16_t op)
 {
-	size_t at = align_groups_place_of(scratch, key);
+	size_t at = align_groups_slot_of(scratch, key);
 
 	if (!scratch->hash[at])
 		scratch->hash[at] = align_groups_new(scratch, job, key, bytes, op) + 1;
@@ -180,11 +180,11 @@ static inline uint32_t align_groups_follow(struct align_scratch *scratch, const 
 	return group;
 }
 
-/* To ops, which has room for all; how many they are. */
+/* Writes to ops, which has space for all. Returns the number. */
 static size_t align_groups_add_record(struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot,
 	uint32_t rank, struct frame_op *ops)
 {
-	struct align_group_key *keys = scratch->key; /* room was made: it stays where it is */
+	struct align_group_key *keys = scratch->key; /* reserved: it does not move */
 	struct align_groups_cursor *cursors = scratch->cursor;
 	const struct align_record *record = slot->record, *end = record + slot->records;
 	struct frame_op *op = ops;
@@ -224,7 +224,7 @@ static void add_records(struct align *align, const struct align_job *job, struct
 	struct align_scratch *scratch = &align->scratch;
 	size_t added;
 
-	if (!hash_begin(scratch, job) || !align_groups_room(scratch, slot->records)) {
+	if (!hash_begin(scratch, job) || !align_groups_reserve(scratch, slot->records)) {
 		align->counts.coll_left_out += slot->records;
 		return;
 	}
@@ -238,12 +238,12 @@ static void add_records(struct align *align, const struct align_job *job, struct
 static void note_unlike(struct align_job *job, struct align_process *process, const struct align_slot *slot)
 {
 	process->unlike += process->unlike < UINT32_MAX;
-	if (process->plan && process->unlike < UNLIKE_MIN)
+	if (process->template && process->unlike < UNLIKE_MIN)
 		return;
 	if ((process->unlike & (process->unlike - 1)) == 0 && !slot->unsorted)
 		align_template_learn(job, process, slot);
 	else if (process->unlike > UNLIKE_MAX)
-		align_template_drop(job, &process->plan);
+		align_template_drop(job, &process->template);
 }
 
 void align_groups_add(struct align *align, struct align_job *job, struct align_process *process,
@@ -251,14 +251,14 @@ void align_groups_add(struct align *align, struct align_job *job, struct align_p
 {
 	struct align_scratch *scratch = &align->scratch;
 
-	if (slot->plan && slot->records == slot->plan->count) {
+	if (slot->template && slot->records == slot->template->count) {
 		if (process->unlike)
 			process->unlike = 0;
-		if (align_groups_room(scratch, slot->records) && align_lanes_add(scratch, job, slot, rank))
+		if (align_groups_reserve(scratch, slot->records) && align_streams_add(scratch, job, slot, rank))
 			return;
 		align_template_leave(align, job, process, slot);
 	} else {
-		if (slot->plan)
+		if (slot->template)
 			align_template_leave(align, job, process, slot);
 		note_unlike(job, process, slot);
 	}
@@ -271,8 +271,8 @@ void align_groups_end(struct align *align)
 {
 	struct align_scratch *scratch = &align->scratch;
 
-	align_lanes_end(scratch);
-	/* Where nothing told a communicator's size, those that were seen are it. */
+	align_streams_end(scratch);
+	/* Without a known communicator size, the members seen are it. */
 	for (size_t i = 0; i < scratch->groups; i++) {
 		scratch->shortest[i].records = scratch->key[i].count;
 		if (scratch->group[i].members < scratch->key[i].count)
@@ -281,85 +281,87 @@ void align_groups_end(struct align *align)
 }
 
 /*
- * Steps that went by their plans to a frame. The first rank of a lane makes its groups, those after it that have the
- * same numbers are of the same groups, one after the other: nothing is looked up for an operation. A rank of whose
- * lanes one was seen with other numbers is taken record by record.
+ * Steps that went by their templates to a frame. The first rank of a stream makes its groups, those after it that have
+ * the same numbers are of the same groups, one after the other: nothing is looked up for an operation. A rank of whose
+ * streams one was seen with other numbers is taken record by record.
  */
 
-struct align_lanes_lane {
-	struct align_lane is;
-	struct align_shape_lane shape;
+struct align_frame_stream {
+	struct align_stream is;
+	struct align_pattern_stream pattern;
 	uint32_t base;	/* its first number */
 	uint32_t first; /* of its groups, in lane_group */
 	uint32_t ranks;
 };
 
-void align_lanes_begin(struct align_scratch *scratch)
+void align_streams_begin(struct align_scratch *scratch)
 {
-	scratch->lanes = scratch->lane_groups = 0;
-	if (scratch->lane_hash)
-		memset(scratch->lane_hash, 0, scratch->lane_hash_size * sizeof(*scratch->lane_hash));
+	scratch->streams = scratch->stream_groups = 0;
+	if (scratch->stream_hash)
+		memset(scratch->stream_hash, 0, scratch->stream_hash_size * sizeof(*scratch->stream_hash));
 }
 
-static size_t align_lanes_place_of(const struct align_scratch *scratch, const struct align_lane *lane)
+static size_t align_streams_slot_of(const struct align_scratch *scratch, const struct align_stream *stream)
 {
-	size_t at = hash_mix((uint64_t)lane->comm << 1 | lane->p2p, lane->sides) & (scratch->lane_hash_size - 1);
+	size_t at =
+		hash_mix((uint64_t)stream->comm << 1 | stream->p2p, stream->sides) & (scratch->stream_hash_size - 1);
 
-	for (; scratch->lane_hash[at]; at = (at + 1) & (scratch->lane_hash_size - 1)) {
-		const struct align_lane *other = &scratch->lane[scratch->lane_hash[at] - 1].is;
+	for (; scratch->stream_hash[at]; at = (at + 1) & (scratch->stream_hash_size - 1)) {
+		const struct align_stream *other = &scratch->stream[scratch->stream_hash[at] - 1].is;
 
-		if (other->comm == lane->comm && other->sides == lane->sides && other->p2p == lane->p2p)
+		if (other->comm == stream->comm && other->sides == stream->sides && other->p2p == stream->p2p)
 			break;
 	}
 	return at;
 }
 
-static bool align_lanes_reserve(struct align_scratch *scratch, size_t lanes, size_t groups)
+static bool align_streams_reserve(struct align_scratch *scratch, size_t streams, size_t groups)
 {
-	size_t size = scratch->lane_hash_size ? scratch->lane_hash_size : 256;
+	size_t size = scratch->stream_hash_size ? scratch->stream_hash_size : 256;
 	uint32_t *hash;
 
-	if (!array_reserve((void **)&scratch->lane, &scratch->lane_capacity, scratch->lanes + lanes, sizeof(*scratch->lane),
-		    UINT32_MAX / 2) ||
-		!array_reserve((void **)&scratch->lane_group, &scratch->lane_group_capacity, scratch->lane_groups + groups,
-			sizeof(*scratch->lane_group), UINT32_MAX / 2))
+	if (!array_reserve((void **)&scratch->stream, &scratch->stream_capacity, scratch->streams + streams,
+		    sizeof(*scratch->stream), UINT32_MAX / 2) ||
+		!array_reserve((void **)&scratch->stream_group, &scratch->stream_group_capacity,
+			scratch->stream_groups + groups, sizeof(*scratch->stream_group), UINT32_MAX / 2))
 		return false;
-	while (size <= (scratch->lanes + lanes) * 2)
+	while (size <= (scratch->streams + streams) * 2)
 		size *= 2;
-	if (size == scratch->lane_hash_size)
+	if (size == scratch->stream_hash_size)
 		return true;
 	hash = calloc(size, sizeof(*hash));
 	if (!hash)
 		return false;
-	free(scratch->lane_hash);
-	scratch->lane_hash = hash;
-	scratch->lane_hash_size = size;
-	for (uint32_t i = 0; i < scratch->lanes; i++)
-		hash[align_lanes_place_of(scratch, &scratch->lane[i].is)] = i + 1;
+	free(scratch->stream_hash);
+	scratch->stream_hash = hash;
+	scratch->stream_hash_size = size;
+	for (uint32_t i = 0; i < scratch->streams; i++)
+		hash[align_streams_slot_of(scratch, &scratch->stream[i].is)] = i + 1;
 	return true;
 }
 
-/* Those of the slot, by numbers in scratch->lane; *ret_new: from here on they have no groups yet. False: one is known
+/* Those of the slot, by numbers in scratch->stream; *ret_new: from here on they have no groups yet. False: one is known
  * with other numbers. */
-static bool find_lanes(
+static bool align_streams_find(
 	struct align_scratch *scratch, const struct align_slot *slot, uint32_t *ret_lane, uint32_t *ret_new)
 {
-	const struct align_template *plan = slot->plan;
+	const struct align_template *template = slot->template;
 
-	*ret_new = (uint32_t)scratch->lanes;
-	for (uint32_t i = 0; i < plan->lanes; i++) {
-		const struct align_shape_lane *shape = &plan->shape->lane[i];
-		size_t at = align_lanes_place_of(scratch, &plan->lane[i]);
-		struct align_lanes_lane *lane;
+	*ret_new = (uint32_t)scratch->streams;
+	for (uint32_t i = 0; i < template->streams; i++) {
+		const struct align_pattern_stream *pattern = &template->pattern->stream[i];
+		size_t at = align_streams_slot_of(scratch, &template->stream[i]);
+		struct align_frame_stream *stream;
 
-		if (!scratch->lane_hash[at]) {
-			scratch->lane[scratch->lanes] =
-				(struct align_lanes_lane){.is = plan->lane[i], .shape = *shape, .base = slot->word[i]};
-			scratch->lane_hash[at] = (uint32_t)++scratch->lanes;
+		if (!scratch->stream_hash[at]) {
+			scratch->stream[scratch->streams] = (struct align_frame_stream){
+				.is = template->stream[i], .pattern = *pattern, .base = slot->word[i]};
+			scratch->stream_hash[at] = (uint32_t)++scratch->streams;
 		}
-		ret_lane[i] = scratch->lane_hash[at] - 1;
-		lane = &scratch->lane[ret_lane[i]];
-		if (lane->base != slot->word[i] || lane->shape.like != shape->like || lane->shape.count != shape->count)
+		ret_lane[i] = scratch->stream_hash[at] - 1;
+		stream = &scratch->stream[ret_lane[i]];
+		if (stream->base != slot->word[i] || stream->pattern.like != pattern->like ||
+			stream->pattern.count != pattern->count)
 			return false;
 	}
 	return true;
@@ -368,108 +370,108 @@ static bool find_lanes(
 /* As if those from there on had not been found. */
 static void undo(struct align_scratch *scratch, uint32_t from)
 {
-	while (scratch->lanes > from) {
+	while (scratch->streams > from) {
 		/* The newest ones first: what was put in before them is found as before. */
-		scratch->lane_hash[align_lanes_place_of(scratch, &scratch->lane[scratch->lanes - 1].is)] = 0;
-		scratch->lanes--;
+		scratch->stream_hash[align_streams_slot_of(scratch, &scratch->stream[scratch->streams - 1].is)] = 0;
+		scratch->streams--;
 	}
 }
 
-/* Groups of the lanes that have none, in the order of their operations. False: there is one already, of another tier.
+/* Groups of the streams that have none, in the order of their operations. False: there is one already, of another tier.
  */
 static bool make_groups(struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot,
-	const uint32_t *lanes, uint32_t new)
+	const uint32_t *streams, uint32_t new)
 {
-	const struct align_template *plan = slot->plan;
-	uint32_t *next[ALIGN_LANES_MAX];
+	const struct align_template *template = slot->template;
+	uint32_t *next[ALIGN_STREAMS_MAX];
 
-	for (uint32_t i = 0; i < plan->lanes; i++) {
-		struct align_lanes_lane *lane = &scratch->lane[lanes[i]];
+	for (uint32_t i = 0; i < template->streams; i++) {
+		struct align_frame_stream *stream = &scratch->stream[streams[i]];
 
-		if (lanes[i] < new)
+		if (streams[i] < new)
 			continue;
-		lane->first = (uint32_t)scratch->lane_groups;
-		next[i] = scratch->lane_group + lane->first;
-		scratch->lane_groups += lane->shape.count;
+		stream->first = (uint32_t)scratch->stream_groups;
+		next[i] = scratch->stream_group + stream->first;
+		scratch->stream_groups += stream->pattern.count;
 	}
-	for (uint32_t i = 0; i < plan->count; i++) {
-		const struct align_entry *entry = &plan->shape->entry[i];
-		const struct align_lane *lane = &plan->lane[entry->lane];
-		const struct align_group_key key = {.seq = slot->word[entry->lane] + entry->seq,
-			.sides = lane->sides,
-			.comm = lane->comm,
+	for (uint32_t i = 0; i < template->count; i++) {
+		const struct align_entry *entry = &template->pattern->entry[i];
+		const struct align_stream *stream = &template->stream[entry->stream];
+		const struct align_group_key key = {.seq = slot->word[entry->stream] + entry->seq,
+			.sides = stream->sides,
+			.comm = stream->comm,
 			.last = FRAME_NONE,
 			.next = FRAME_NONE,
 			.tier = align_what_tier(entry->what),
-			.p2p = lane->p2p};
+			.p2p = stream->p2p};
 		uint32_t group;
 
-		if (lanes[entry->lane] < new)
+		if (streams[entry->stream] < new)
 			continue;
 		group = scratch->hashed
 				? align_groups_find(scratch, job, &key, entry->bytes, align_what_op(entry->what))
 				: align_groups_new(scratch, job, &key, entry->bytes, align_what_op(entry->what));
 		if (scratch->key[group].tier != key.tier)
 			return false;
-		*next[entry->lane]++ = group;
+		*next[entry->stream]++ = group;
 	}
 	return true;
 }
 
-static void align_lanes_write_ops(
-	struct align_scratch *scratch, const struct align_slot *slot, const uint32_t *lanes, uint32_t rank)
+static void align_streams_write_ops(
+	struct align_scratch *scratch, const struct align_slot *slot, const uint32_t *streams, uint32_t rank)
 {
-	const struct align_template *plan = slot->plan;
-	const struct align_entry *entry = plan->shape->entry, *end = entry + plan->count;
-	const uint32_t *time = slot->word + plan->lanes, *group[ALIGN_LANES_MAX];
+	const struct align_template *template = slot->template;
+	const struct align_entry *entry = template->pattern->entry, *end = entry + template->count;
+	const uint32_t *time = slot->word + template->streams, *group[ALIGN_STREAMS_MAX];
 	struct frame_op *op = scratch->op + scratch->ops;
 	struct shortest *shortest = scratch->shortest;
 	const int64_t first_ns = (int64_t)slot->first_ns - (int64_t)slot->start_ns;
 	int64_t start_ns = first_ns;
 
-	for (uint32_t i = 0; i < plan->lanes; i++) {
-		group[i] = scratch->lane_group + scratch->lane[lanes[i]].first;
-		scratch->lane[lanes[i]].ranks++;
+	for (uint32_t i = 0; i < template->streams; i++) {
+		group[i] = scratch->stream_group + scratch->stream[streams[i]].first;
+		scratch->stream[streams[i]].ranks++;
 	}
 	for (; entry < end; entry++, time += 2, op++) {
 		start_ns += time[0];
-		op->group = group[entry->lane][entry->nth];
+		op->group = group[entry->stream][entry->nth];
 		op->rank = rank;
 		op->start_ns = start_ns;
 		op->duration_ns = time[1];
 		shortest_add(&shortest[op->group], time[1], rank);
 	}
-	scratch->ops += plan->count;
+	scratch->ops += template->count;
 	scratch->tame &=
 		(((uint64_t)first_ns + FRAME_TAME_NS) | ((uint64_t)start_ns + FRAME_TAME_NS)) < 2 * FRAME_TAME_NS;
 }
 
-bool align_lanes_add(
+bool align_streams_add(
 	struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot, uint32_t rank)
 {
-	const struct align_template *plan = slot->plan;
-	uint32_t lanes[ALIGN_LANES_MAX], new;
-	size_t groups = scratch->lane_groups;
+	const struct align_template *template = slot->template;
+	uint32_t streams[ALIGN_STREAMS_MAX], new;
+	size_t groups = scratch->stream_groups;
 
-	if (slot->records < plan->count || !align_lanes_reserve(scratch, plan->lanes, plan->count))
+	if (slot->records < template->count || !align_streams_reserve(scratch, template->streams, template->count))
 		return false;
-	if (!find_lanes(scratch, slot, lanes, &new) ||
-		(new < scratch->lanes && !make_groups(scratch, job, slot, lanes, new))) {
+	if (!align_streams_find(scratch, slot, streams, &new) ||
+		(new < scratch->streams && !make_groups(scratch, job, slot, streams, new))) {
 		undo(scratch, new);
-		scratch->lane_groups = groups;
+		scratch->stream_groups = groups;
 		return false;
 	}
-	align_lanes_write_ops(scratch, slot, lanes, rank);
+	align_streams_write_ops(scratch, slot, streams, rank);
 	return true;
 }
 
-void align_lanes_end(struct align_scratch *scratch)
+void align_streams_end(struct align_scratch *scratch)
 {
-	for (size_t i = 0; i < scratch->lanes; i++) {
-		const struct align_lanes_lane *lane = &scratch->lane[i];
+	for (size_t i = 0; i < scratch->streams; i++) {
+		const struct align_frame_stream *stream = &scratch->stream[i];
 
-		for (uint32_t k = 0; k < lane->shape.count; k++)
-			scratch->key[scratch->lane_group[lane->first + k]].count += (uint16_t)lane->ranks;
+		for (uint32_t k = 0; k < stream->pattern.count; k++)
+			scratch->key[scratch->stream_group[stream->first + k]].count += (uint16_t)stream->ranks;
 	}
 }
 
@@ -490,29 +492,29 @@ static struct align_slot *align_out_slot_of(const struct align_job *job, size_t 
 	return slot && slot->closed ? slot : NULL;
 }
 
-/* Less than half of the usual ones, and none of a later step: they ceased to be seen within it. Where nobody looks any
+/* Less than half of the usual ones, and none of a later step: they ceased to be seen within it. Where operations are no
  * more, not all of them is enough: those of a card come after its step's end. */
 static bool has_ops(const struct align_process *process, const struct align_slot *slot)
 {
-	uint32_t least = align_is_unwatched(process) ? process->usual : process->usual / 2;
-	bool ceased = process->usual != UINT32_MAX && slot->records < least && process->coll_newest <= slot->step;
+	uint32_t least = align_is_unwatched(process) ? process->typical : process->typical / 2;
+	bool ceased = process->typical != UINT32_MAX && slot->records < least && process->coll_newest <= slot->step;
 
 	return slot->records && !slot->partial && !ceased && !align_is_cut(process, slot);
 }
 
 static bool align_out_reserve(struct align_scratch *scratch, size_t ranks)
 {
-	size_t many = scratch->rank_room;
+	size_t many = scratch->rank_capacity;
 
 	if (!array_reserve((void **)&scratch->slot, &many, ranks, sizeof(struct align_slot *), SIZE_MAX / 512))
 		return false;
-	many = scratch->rank_room;
+	many = scratch->rank_capacity;
 	if (!array_reserve((void **)&scratch->rank, &many, ranks, sizeof(*scratch->rank), SIZE_MAX / 512))
 		return false;
-	many = scratch->rank_room;
+	many = scratch->rank_capacity;
 	if (!array_reserve((void **)&scratch->stop, &many, ranks, sizeof(*scratch->stop), SIZE_MAX / 512))
 		return false;
-	scratch->rank_room = many;
+	scratch->rank_capacity = many;
 	return true;
 }
 
@@ -561,9 +563,9 @@ static void prefetch_ops(const struct align_scratch *scratch, size_t ranks, size
 	if (i + 2 * PREFETCH_RANKS < ranks && scratch->slot[i + 2 * PREFETCH_RANKS])
 		align_prefetch(scratch->slot[i + 2 * PREFETCH_RANKS], 128);
 	slot = i + PREFETCH_RANKS < ranks ? scratch->slot[i + PREFETCH_RANKS] : NULL;
-	if (!slot || !slot->plan)
+	if (!slot || !slot->template)
 		return;
-	align_prefetch(slot->plan, sizeof(*slot->plan) + 2 * sizeof(*slot->plan->lane));
+	align_prefetch(slot->template, sizeof(*slot->template) + 2 * sizeof(*slot->template->stream));
 	align_prefetch(slot->word, slot->words < PREFETCH_WORDS ? slot->words * 4 : PREFETCH_WORDS * 4);
 }
 
@@ -635,9 +637,9 @@ static void align_out_learn(struct align_job *job, const struct frame *frame)
 	job->step_ns = sorted[count / 2];
 }
 
-static void learn_usual(struct align_process *process, uint32_t records)
+static void align_learn_typical(struct align_process *process, uint32_t records)
 {
-	process->usual = records;
+	process->typical = records;
 	process->less = process->before < records ? process->before : records;
 	process->before = records;
 }
@@ -654,14 +656,14 @@ static void align_out_release(struct align *align, struct align_job *job)
 		slot = align_slot_find(process, job->head - process->offset);
 		if (slot && align_is_unwatched(process) && align_is_cut(process, slot)) {
 			process->coll_live = false;
-			if (process->usual != UINT32_MAX)
-				process->usual_once = process->usual;
-			align_usual_from(process, UINT32_MAX);
+			if (process->typical != UINT32_MAX)
+				process->typical_once = process->typical;
+			align_typical_from(process, UINT32_MAX);
 		}
 		/* Where some were lost, it may have had more. */
 		if (slot && process->coll_live && slot->records && !slot->partial &&
-			(slot->step > process->lost_until || process->usual == UINT32_MAX))
-			learn_usual(process, slot->records);
+			(slot->step > process->lost_until || process->typical == UINT32_MAX))
+			align_learn_typical(process, slot->records);
 		align_slots_drop(align, process, job->head - process->offset + 1);
 	}
 }

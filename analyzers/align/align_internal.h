@@ -77,49 +77,49 @@ static inline void align_known_keep(struct align_known *set, const struct align_
  * communicators, with numbers that rise by as much: where they come as they did before, only their times are kept, 8
  * bytes each.
  *
- * A shape is what steps have in common, also those of different ranks: its operations, each by its lane, the first
- * lane being that of the first operation, and so on. A lane is the operations of one communicator, or of one pair of
- * its members. A plan is a shape with a process's own communicators for its lanes.
+ * A pattern is what steps have in common, also those of different ranks: its operations, each by its stream, the first
+ * stream being that of the first operation, and so on. A stream is the operations of one communicator, or of one pair of
+ * its members. A template is a pattern with a process's own communicators for its streams.
  */
 
-#define ALIGN_SHAPE_MIN 8		       /* operations; shorter steps are not worth it */
-#define ALIGN_SHAPE_MAX 16384		       /* operations */
-#define ALIGN_LANES_MAX 64		       /* a shape */
-#define ALIGN_ENTRIES_MAX (UINT32_C(1) << 18) /* of all shapes of a job: 6 MiB */
-#define ALIGN_SHAPE_BUCKETS 64
+#define ALIGN_PATTERN_MIN 8		       /* operations; shorter steps are not worth it */
+#define ALIGN_PATTERN_MAX 16384		       /* operations */
+#define ALIGN_STREAMS_MAX 64		       /* a pattern */
+#define ALIGN_ENTRIES_MAX (UINT32_C(1) << 18) /* of all patterns of a job: 6 MiB */
+#define ALIGN_PATTERN_BUCKETS 64
 
 struct align_entry {
 	uint64_t bytes;
-	uint32_t seq;  /* less that of the first one of its lane; they only rise */
+	uint32_t seq;  /* less that of the first one of its stream; they only rise */
 	uint16_t what; /* as of a record */
-	uint16_t lane;
-	uint16_t nth; /* of its lane */
+	uint16_t stream;
+	uint16_t nth; /* of its stream */
 };
 
-struct align_shape_lane {
-	uint64_t like; /* equal for lanes of equal numbers and tiers */
+struct align_pattern_stream {
+	uint64_t like; /* equal for streams of equal numbers and tiers */
 	uint32_t count;
 };
 
-struct align_shape {
-	struct align_shape *next; /* in its bucket */
+struct align_pattern {
+	struct align_pattern *next; /* in its bucket */
 	uint64_t key;
-	uint32_t refs; /* plans */
-	uint32_t count, lanes;
-	struct align_shape_lane lane[ALIGN_LANES_MAX];
+	uint32_t refs; /* templates */
+	uint32_t count, streams;
+	struct align_pattern_stream stream[ALIGN_STREAMS_MAX];
 	struct align_entry entry[];
 };
 
-struct align_lane {
+struct align_stream {
 	uint32_t comm, sides;
 	bool p2p;
 };
 
 struct align_template {
 	uint32_t refs;	       /* slots, and the process */
-	uint32_t count, lanes; /* the shape's */
-	struct align_shape *shape;
-	struct align_lane lane[];
+	uint32_t count, streams; /* the pattern's */
+	struct align_pattern *pattern;
+	struct align_stream stream[];
 };
 
 struct align;
@@ -130,8 +130,8 @@ struct align_slot;
 /* The records of the slot, which lie in the order of their starts, are what the next steps are expected to be like, or
  * nothing is where they cannot. */
 void align_template_learn(struct align_job *job, struct align_process *process, const struct align_slot *slot);
-void align_template_drop(struct align_job *job, struct align_template **plan);
-/* An empty slot takes what comes by the plan of its process; false: it does not. */
+void align_template_drop(struct align_job *job, struct align_template **template);
+/* An empty slot takes what comes by the template of its process; false: it does not. */
 bool align_template_begin(struct align_process *process, struct align_slot *slot);
 /* The slot is of full records from now on. Without memory they are lost. */
 void align_template_leave(
@@ -228,7 +228,7 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
  *   align_steps.c  steps of a process that shows none
  *   align_wait.c    when a frame may go out
  *   align_frame.c  records of a frame to its groups
- *   align_frame.c   the same of steps that went by their plan, all of a lane at once
+ *   align_frame.c   the same of steps that went by their template, all of a stream at once
  *   align_frame.c     slots of all ranks to a frame
  *
  * A frame's number is the step number of a process plus its offset. A process keeps a slot for each of its steps whose
@@ -247,7 +247,7 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
 #define ALIGN_RECORDS_MAX 65536	    /* operations of a rank in a step */
 #define ALIGN_FIRST 3			    /* steps of a process that are no measure */
 #define ALIGN_PAUSE 10			    /* so many steps' time without a step is a pause */
-#define ALIGN_STALL_NS 600000000000ULL /* so long a step is waited for of which nothing tells that others went on */
+#define ALIGN_STALL_NS 600000000000ULL /* maximum wait when nothing shows that others advanced */
 #define ALIGN_NO_STEP INT64_MIN
 #define ALIGN_KINDS 8	    /* of operations of a process, that are kept */
 #define ALIGN_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
@@ -270,7 +270,7 @@ struct align_interval {
 struct align_union {
 	struct align_interval first; /* mostly it is the only one */
 	struct align_interval
-		*part; /* all of them, in the order of time and apart from each other, if there is room */
+		*part; /* all of them, in the order of time and apart from each other, if there is space */
 	uint32_t count, capacity;
 };
 
@@ -292,11 +292,11 @@ struct align_slot {
 	int64_t step; /* what each operation needs comes first, and lies together */
 	struct align_record *record;
 	uint32_t records, capacity;
-	/* While all of them were as planned they are these instead: for each lane its first number, then of each the
+	/* While all of them were as the template says they are these instead: for each stream its first number, then of each the
 	 * time since the start of the one before, and its duration. */
-	struct align_template *plan;
+	struct align_template *template;
 	uint32_t *word;
-	uint32_t words;		    /* room */
+	uint32_t words;		    /* capacity */
 	uint64_t first_ns, last_ns; /* starts */
 	bool used, closed;	    /* closed: its step's row is here */
 	bool has_ops;		    /* all that there are, as its frame goes out */
@@ -332,31 +332,31 @@ struct align_process {
 	bool ended, from_start;
 	bool waited;   /* is among job's waiting */
 	bool absent;   /* its steps did not come in time */
-	bool hopeless; /* nothing tells where its steps belong; not waited for */
-	bool told;     /* and counted */
+	bool hopeless; /* no evidence where its steps belong; not waited for */
+	bool reported;     /* and counted */
 	bool coll_live, host_live;
 	bool loop_seen;		  /* stages of a loop, or steps, came: no need to guess */
 	uint8_t kind_last;	  /* index of the newest operation's */
 	uint32_t slots;		  /* a power of two */
-	uint32_t usual;		  /* operations a step; UINT32_MAX not known */
+	uint32_t typical;		  /* operations a step; UINT32_MAX not known */
 	uint32_t less;		  /* of the last two frames: the one with less */
 	uint32_t before;	  /* of the frame that went last */
-	uint32_t usual_once;	  /* usual as it was when they ceased to be watched */
+	uint32_t typical_once;	  /* usual as it was when they ceased to be watched */
 	int64_t low, high;	  /* steps that may have a slot; high < low: none */
 	struct align_slot *slot; /* ring by step number */
 	int64_t offset;
 	int64_t newest;		       /* step closed last, ALIGN_NO_STEP */
 	int64_t coll_since, coll_newest; /* steps */
 	struct align_vote vote;
-	struct align_template *plan; /* NULL: none */
-	uint32_t unlike;	  /* steps since one went by its plan */
+	struct align_template *template; /* NULL: none */
+	uint32_t unlike;	  /* steps since one went by its template */
 	uint32_t kinds;		  /* so many were kept */
 	uint64_t newest_end_ns;
 	int64_t lost_until; /* operations up to this step are not waited for */
 	uint64_t host_until_ns;
 	uint64_t end_ns;
-	uint64_t watched_ns;   /* since then all operations are seen, 0: not told, or not */
-	uint64_t unwatched_ns; /* since then none was, until watched_ns; 0: not told */
+	uint64_t watched_ns;   /* since then all operations are seen, 0: unknown, or not */
+	uint64_t unwatched_ns; /* since then none was, until watched_ns; 0: unknown */
 	uint64_t after_ns;     /* end of the process that had the rank before it, 0 */
 	uint64_t first_end_ns; /* of the first step that was seen */
 	int64_t shift;	       /* that its step ends seem to have to its node's reference */
@@ -381,7 +381,7 @@ struct align_process {
 
 	struct align_past past[ALIGN_HISTORY]; /* ring, by steps_seen */
 	struct align_kind kind[ALIGN_KINDS];
-	struct align_known known[2 << ALIGN_KNOWN_BITS]; /* its communicators used last, by the room's numbers */
+	struct align_known known[2 << ALIGN_KNOWN_BITS]; /* its communicators used last, by the job's numbers */
 };
 
 struct align_sample {
@@ -419,7 +419,7 @@ struct align_job { /* a job */
 	size_t alive, placed;	      /* processes that live; of them, those that have a place */
 	size_t nodes, nodes_capacity;
 	uint64_t *node_key;
-	int *node_ref; /* process that tells the time of its node, -1 */
+	int *node_ref; /* process that gives the time of its node, -1 */
 
 	bool begun;		/* head is known */
 	int64_t head, top;	/* next frame to go out, highest one that anybody ended */
@@ -428,11 +428,11 @@ struct align_job { /* a job */
 	size_t waiting;
 	int ref;	     /* process whose numbers count, -1 */
 	uint64_t pending_ns; /* processes without a place began to wait for one; 0 not */
-	uint64_t lost;	     /* records, to be told with the next frame */
+	uint64_t lost;	     /* records, to be reported with the next frame */
 
 	uint64_t records; /* that wait */
-	int64_t more;	  /* newest frame of which somebody has more of them than of the one before */
-	int64_t evened;	  /* frame that was looked at for that */
+	int64_t more;	  /* newest frame of which a rank has more of them than of the one before */
+	int64_t evened;	  /* frame that was checked for that */
 	size_t comms;
 	struct frame_comm *comm;
 	uint64_t *comm_key;
@@ -440,8 +440,8 @@ struct align_job { /* a job */
 	size_t comm_capacity, comm_hash_size;
 	struct align_evidence *evidence;
 	size_t evidences;
-	struct align_shape *shape[ALIGN_SHAPE_BUCKETS];
-	uint32_t entries; /* of all shapes */
+	struct align_pattern *pattern[ALIGN_PATTERN_BUCKETS];
+	uint32_t entries; /* of all patterns */
 
 	bool trained;
 	uint64_t recent[ALIGN_MEDIAN];
@@ -454,7 +454,7 @@ struct align_scratch {
 	struct frame_rank *rank;
 	struct align_slot **slot; /* of each rank, NULL: none */
 	size_t *stop;
-	size_t rank_room;
+	size_t rank_capacity;
 	struct frame_group *group;
 	struct align_group_key *key;
 	struct shortest *shortest;
@@ -467,12 +467,12 @@ struct align_scratch {
 	size_t cursor_capacity;
 	bool hashed; /* all groups are in the hash */
 	bool tame;   /* so far: see frame.h */
-	struct align_lanes_lane *lane;
-	size_t lanes, lane_capacity;
-	uint32_t *lane_hash; /* index of a lane + 1 */
-	size_t lane_hash_size;
-	uint32_t *lane_group; /* groups of each lane, in its order */
-	size_t lane_groups, lane_group_capacity;
+	struct align_frame_stream *stream;
+	size_t streams, stream_capacity;
+	uint32_t *stream_hash; /* index of a stream + 1 */
+	size_t stream_hash_size;
+	uint32_t *stream_group; /* groups of each stream, in its order */
+	size_t stream_groups, stream_group_capacity;
 };
 
 struct align {
@@ -518,7 +518,7 @@ static inline struct align_job *align_job_of(const struct align *align, const st
 	return process->job < ALIGN_JOBS_MAX ? align->job[process->job] : NULL;
 }
 
-/* What is to be looked at soon: of many ranks nothing is in the caches. */
+/* What is needed soon: of many ranks nothing is in the caches. */
 static inline void align_prefetch(const void *from, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i += 64)
@@ -542,12 +542,12 @@ static inline bool align_is_watched(const struct align_process *process, const s
 }
 
 /* Forgets how many operations a step has; from: what it may be (UINT32_MAX: that is not known either). */
-static inline void align_usual_from(struct align_process *process, uint32_t from)
+static inline void align_typical_from(struct align_process *process, uint32_t from)
 {
-	process->usual = process->less = process->before = from;
+	process->typical = process->less = process->before = from;
 }
 
-/* Nobody looks at operations now. */
+/* Operations are not watched now. */
 static inline bool align_is_unwatched(const struct align_process *process)
 {
 	return process->unwatched_ns && !process->watched_ns;
@@ -587,7 +587,7 @@ void align_process_free(struct align *align, struct align_process *process);
 /* The step that has that time in it, the one after the newest where it is later; ALIGN_NO_STEP. */
 int64_t align_slot_at(const struct align_process *process, uint64_t time_ns);
 int64_t align_slots_max(const struct align *align, const struct align_process *process);
-/* Ranks of a large job are in no cache when they are needed: as the head goes out, those after it are looked for. */
+/* Ranks of a large job are in no cache when they are needed: as the head goes out, those after it are prefetched. */
 void align_slot_prefetch(const struct align_job *job, size_t index);
 struct align_open *align_open_get(struct align_process *process);
 
@@ -612,7 +612,7 @@ void align_stages_close(struct align_process *process, struct align_slot *slot, 
 void align_open_free(struct align_open *open);
 
 /* align_colls.c */
-/* What is told of a communicator. */
+/* What is known of a communicator. */
 void align_names_comm(struct align *align, struct align_process *process, const char *communicator,
 	enum comm_kind kind, uint32_t members);
 /* The kind of that operation, which is remembered if its texts are not long; false: of no communicator. */
@@ -669,8 +669,8 @@ struct align_group_key {
 _Static_assert(ALIGN_RANKS_MAX <= UINT16_MAX, "a group's count of ranks");
 
 /* align_frame.c */
-/* Room for so many more groups and operations; false: out of memory. */
-bool align_groups_room(struct align_scratch *scratch, size_t more);
+/* Reserves so many more groups and operations; false: out of memory. */
+bool align_groups_reserve(struct align_scratch *scratch, size_t more);
 /* The next group, as its first record has it. It is in the hash if all are. */
 uint32_t align_groups_new(struct align_scratch *scratch, const struct align_job *job,
 	const struct align_group_key *key, uint64_t bytes, uint16_t op);
@@ -679,10 +679,10 @@ uint32_t align_groups_find(struct align_scratch *scratch, const struct align_job
 	const struct align_group_key *key, uint64_t bytes, uint16_t op);
 
 /* align_frame.c: of a frame, one after the other */
-void align_lanes_begin(struct align_scratch *scratch);
-/* The whole step of a rank, that went by its plan; false: nothing was added, it is to be taken record by record. */
-bool align_lanes_add(
+void align_streams_begin(struct align_scratch *scratch);
+/* The whole step of a rank, that went by its template; false: nothing was added, it is to be taken record by record. */
+bool align_streams_add(
 	struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot, uint32_t rank);
-void align_lanes_end(struct align_scratch *scratch);
+void align_streams_end(struct align_scratch *scratch);
 
 #endif

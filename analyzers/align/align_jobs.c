@@ -83,7 +83,7 @@ void align_jobs_free(struct align *align)
 	free(align->unused);
 }
 
-static struct align_job *room_new(struct align *align, const struct align_rank *rank, const char *word)
+static struct align_job *align_job_new(struct align *align, const struct align_rank *rank, const char *word)
 {
 	struct align_job *job;
 	size_t number = 0;
@@ -137,7 +137,7 @@ static size_t index_of(const struct align_job *job, int32_t rank)
 	return job->ranks;
 }
 
-/* Do their lives overlap, and has nobody that lives that rank there? */
+/* Do their lives overlap, and does no living process have that rank there? */
 static bool align_jobs_fits(const struct align_job *job, const struct align_rank *rank, const char *word)
 {
 	uint64_t apart_ns = rank->start_ns > job->first_start_ns ? rank->start_ns - job->first_start_ns
@@ -184,7 +184,7 @@ static uint32_t align_jobs_node_of(struct align_job *job, const char *host)
 	return (uint32_t)job->nodes++;
 }
 
-static bool room_grow(struct align_job *job)
+static bool align_job_grow(struct align_job *job)
 {
 	size_t many = job->ranks_capacity;
 
@@ -220,8 +220,8 @@ static struct align_process *process_new(struct align *align, const struct align
 	process->high = -1;
 	process->newest = ALIGN_NO_STEP;
 	process->coll_since = process->coll_newest = process->lost_until = ALIGN_NO_STEP;
-	align_usual_from(process, UINT32_MAX);
-	process->usual_once = UINT32_MAX;
+	align_typical_from(process, UINT32_MAX);
+	process->typical_once = UINT32_MAX;
 	align->process[number] = process;
 	return process;
 }
@@ -274,12 +274,12 @@ int align_rank_new(struct align *align, const struct align_rank *rank)
 			job = align->job[i];
 	}
 	if (!job)
-		job = room_new(align, rank, word);
+		job = align_job_new(align, rank, word);
 	if (!job) {
 		align->counts.ranks_left_out++;
 		return -ENOSPC;
 	}
-	process = room_grow(job) ? process_new(align, rank) : NULL;
+	process = align_job_grow(job) ? process_new(align, rank) : NULL;
 	if (!process) {
 		align->counts.ranks_left_out++;
 		return -ENOMEM;
@@ -339,7 +339,7 @@ bool align_job_info(const struct align *align, uint32_t number, struct align_job
 	return true;
 }
 
-bool align_where(const struct align *align, int number, uint32_t *ret_job, uint32_t *ret_index)
+bool align_locate(const struct align *align, int number, uint32_t *ret_job, uint32_t *ret_index)
 {
 	const struct align_process *process = align_process_get(align, number);
 

@@ -14,7 +14,7 @@
 
 /* The open steps of a process: a ring of slots by step number that grows as frames wait, up to the job's bound. */
 
-#define PREFETCH_RANKS 8 /* a frame's ranks are looked for that far ahead */
+#define PREFETCH_RANKS 8 /* a frame's ranks are prefetched that far ahead */
 
 static struct align_slot *align_slots_at(const struct align_process *process, int64_t step)
 {
@@ -72,8 +72,8 @@ void align_slot_release(struct align *align, struct align_process *process, stru
 		slot->open->next = process->unused;
 		process->unused = slot->open;
 	}
-	if (slot->plan) { /* the next ones need no room for full records */
-		align_template_drop(job, &slot->plan);
+	if (slot->template) { /* the next ones need no full records */
+		align_template_drop(job, &slot->template);
 		free(slot->record);
 		slot->record = NULL;
 		slot->capacity = 0;
@@ -204,8 +204,8 @@ void align_process_free(struct align *align, struct align_process *process)
 		process->unused = next;
 	}
 	align_period_free(process->period);
-	if (process->plan)
-		align_template_drop(align_job_of(align, process), &process->plan);
+	if (process->template)
+		align_template_drop(align_job_of(align, process), &process->template);
 	free(process->sample);
 	free(process->spare_word);
 	free(process->spare);
@@ -228,7 +228,7 @@ void align_slot_prefetch(const struct align_job *job, size_t index)
 
 /*
  * Stages to sums of a step, and what class a step is. Of each kind the union of its stages counts: nested ones once.
- * Loop stages count on the step thread alone, which is the one that shows the stage that tells it best (stage_rank()).
+ * Loop stages count on the step thread alone, which is the one that shows the stage best (stage_rank()).
  */
 
 #define CHECKPOINT_NS_MAX 86400000000000ULL
@@ -238,7 +238,7 @@ static struct align_interval *parts(struct align_union *set)
 	return set->capacity ? set->part : &set->first;
 }
 
-/* Room for one more than there are; false: no. */
+/* Reserves one more; false: full. */
 static bool align_stages_reserve(struct align_union *set)
 {
 	bool alone = !set->capacity;

@@ -19,7 +19,7 @@
  */
 
 #define NUMBER_APART_MAX 64 /* steps between ranks that started together: events come in batches */
-#define TRIES_MAX 48	    /* steps after which a process that nothing tells of is not waited for */
+#define TRIES_MAX 48	    /* steps after which a process without evidence is not waited for */
 #define VOTES_FIRST 4	    /* operations that all say the same give a place */
 #define VOTES_QUICK 12	    /* that many without one against them change it */
 #define VOTES_WINDOW 64
@@ -70,8 +70,8 @@ void align_steps_lose(struct align *align, struct align_process *process)
 	process->high = -1;
 	process->newest = ALIGN_NO_STEP;
 	process->vote = (struct align_vote){0};
-	align_usual_from(process, UINT32_MAX);
-	process->usual_once = UINT32_MAX;
+	align_typical_from(process, UINT32_MAX);
+	process->typical_once = UINT32_MAX;
 	process->coll_live = false;
 	process->lost_until = ALIGN_NO_STEP;
 	process->coll_newest = process->coll_since = ALIGN_NO_STEP;
@@ -105,7 +105,7 @@ static void align_steps_found(struct align *align, struct align_job *job, struct
 	align_steps_place(align, process, ALIGN_BY_NUMBER, offset);
 }
 
-/* Numbers tell, of processes seen from their start, where they stand about where the reference does, and that one is
+/* Numbers show, for processes seen from their start, where they stand about where the reference does, and that one is
  * not of a run before: all of a run begin their first step after all have started. */
 static bool align_steps_by_number(const struct align *align, const struct align_job *job, struct align_process *process)
 {
@@ -138,14 +138,14 @@ static void try_place(struct align *align, struct align_job *job, struct align_p
 	}
 	if (process->steps_seen > TRIES_MAX)
 		process->hopeless = true;
-	if (process->hopeless && !process->told) {
-		process->told = true;
+	if (process->hopeless && !process->reported) {
+		process->reported = true;
 		align->counts.ranks_left_out++;
 	}
 	align_wait_update(job, process);
 }
 
-/* Nobody is in place: the one seen from its start with the lowest index is, at once where it is the one that asks;
+/* No rank is in place: the one seen from its start with the lowest index is, at once where it is the one that asks;
  * among those attached in mid-run the lowest index, once all had a step or it is late. */
 static struct align_process *align_steps_choose(const struct align_job *job, bool late)
 {
@@ -267,7 +267,7 @@ void align_steps_ended(struct align *align, struct align_process *process)
 }
 
 /*
- * What tells which steps of two processes are the same one: operations that both took part in, and the ends of their
+ * Evidence of which steps of two processes are the same: operations that both took part in, and the ends of their
  * steps where they are of one node.
  */
 
@@ -334,7 +334,7 @@ bool align_evidence_time(const struct align_process *process, const struct align
 		const struct align_past *mine = align_evidence_past(process, i), *theirs = align_evidence_closest(ref, mine->end_ns);
 		int64_t next;
 
-		/* The other one's step that ends closest may not be told yet, or be forgotten. */
+		/* The other one's step that ends closest may not be known yet, or be forgotten. */
 		if (!theirs || theirs == align_evidence_past(ref, history(ref) - 1))
 			break;
 		if (theirs == align_evidence_past(ref, 0) && mine->end_ns > theirs->end_ns)
@@ -406,8 +406,8 @@ void align_evidence_op(struct align *align, struct align_process *process, uint6
 #define KEPT_MAX (ALIGN_PERIOD_MAX * 4) /* operations */
 #define MISSES 20			 /* 1 of so many may differ: 5 % */
 #define SURE 2048
-#define HELD 16 /* so many looks at a pattern, and it was the right one */
-#define LOOK 256
+#define HELD 16 /* checks after which a pattern is the right one */
+#define PERIOD_WINDOW 256
 #define BETTER 200 /* a longer lag that agrees better by 1 of so many is the pattern */
 
 struct align_period {
@@ -545,7 +545,7 @@ static void align_period_follow(struct align *align, struct align_process *proce
 	period->missed += period->what[period->at] != what;
 	period->checked++;
 	period->at = (period->at + 1) % period->lag;
-	snapshot = period->lag * 4 > LOOK ? period->lag * 4 : LOOK;
+	snapshot = period->lag * 4 > PERIOD_WINDOW ? period->lag * 4 : PERIOD_WINDOW;
 	if (period->missed > (period->strict ? 0 : snapshot / MISSES)) {
 		align_period_forget(period);
 	} else if (period->checked >= snapshot) {

@@ -8,152 +8,152 @@
 
 #define WORDS_AN_OP 2
 
-/* A plan that is being made. */
+/* A template that is being made. */
 struct draft {
-	struct align_shape *shape;
-	struct align_lane lane[ALIGN_LANES_MAX];
-	uint32_t base[ALIGN_LANES_MAX], newest[ALIGN_LANES_MAX];
+	struct align_pattern *pattern;
+	struct align_stream stream[ALIGN_STREAMS_MAX];
+	uint32_t base[ALIGN_STREAMS_MAX], newest[ALIGN_STREAMS_MAX];
 };
 
-/* The lane of the record, likely the one that came after the lane before; ALIGN_LANES_MAX: no more of them. */
-static uint32_t lane_of(struct draft *draft, const struct align_record *record, uint32_t guess)
+/* The stream of the record, likely the one that came after the stream before; ALIGN_STREAMS_MAX: no more of them. */
+static uint32_t align_template_stream_of(struct draft *draft, const struct align_record *record, uint32_t guess)
 {
-	uint32_t comm = align_record_comm(record), lanes = draft->shape->lanes;
+	uint32_t comm = align_record_comm(record), streams = draft->pattern->streams;
 	bool p2p = align_record_p2p(record);
 
-	for (uint32_t i = 0, at = guess; i < lanes; i++, at++) {
-		const struct align_lane *lane = &draft->lane[at < lanes ? at : at - lanes];
+	for (uint32_t i = 0, at = guess; i < streams; i++, at++) {
+		const struct align_stream *stream = &draft->stream[at < streams ? at : at - streams];
 
-		if (lane->comm == comm && lane->sides == record->sides && lane->p2p == p2p)
-			return (uint32_t)(lane - draft->lane);
+		if (stream->comm == comm && stream->sides == record->sides && stream->p2p == p2p)
+			return (uint32_t)(stream - draft->stream);
 	}
-	if (lanes == ALIGN_LANES_MAX)
-		return ALIGN_LANES_MAX;
-	draft->lane[lanes] = (struct align_lane){.comm = comm, .sides = record->sides, .p2p = p2p};
-	draft->base[lanes] = record->seq;
-	draft->shape->lane[lanes] = (struct align_shape_lane){.count = 0};
-	return draft->shape->lanes++;
+	if (streams == ALIGN_STREAMS_MAX)
+		return ALIGN_STREAMS_MAX;
+	draft->stream[streams] = (struct align_stream){.comm = comm, .sides = record->sides, .p2p = p2p};
+	draft->base[streams] = record->seq;
+	draft->pattern->stream[streams] = (struct align_pattern_stream){.count = 0};
+	return draft->pattern->streams++;
 }
 
-/* False: not a step that a plan can be made of. */
+/* False: not a step that a template can be made of. */
 static bool draw(struct draft *draft, const struct align_slot *slot)
 {
-	struct align_shape *shape = draft->shape;
-	uint32_t lane = 0;
+	struct align_pattern *pattern = draft->pattern;
+	uint32_t stream = 0;
 
 	for (uint32_t i = 0; i < slot->records; i++) {
 		const struct align_record *record = &slot->record[i];
-		struct align_entry *entry = &shape->entry[i];
-		struct align_shape_lane *one;
+		struct align_entry *entry = &pattern->entry[i];
+		struct align_pattern_stream *one;
 
-		lane = lane_of(draft, record, lane + 1 < shape->lanes ? lane + 1 : 0);
-		if (lane == ALIGN_LANES_MAX)
+		stream = align_template_stream_of(draft, record, stream + 1 < pattern->streams ? stream + 1 : 0);
+		if (stream == ALIGN_STREAMS_MAX)
 			return false;
-		one = &shape->lane[lane];
-		if (one->count && record->seq <= draft->newest[lane])
+		one = &pattern->stream[stream];
+		if (one->count && record->seq <= draft->newest[stream])
 			return false;
-		draft->newest[lane] = record->seq;
+		draft->newest[stream] = record->seq;
 		entry->bytes = align_record_bytes(record);
 		entry->what = (uint16_t)record->bytes_what;
-		entry->seq = record->seq - draft->base[lane];
-		entry->lane = (uint16_t)lane;
+		entry->seq = record->seq - draft->base[stream];
+		entry->stream = (uint16_t)stream;
 		entry->nth = (uint16_t)one->count;
 		one->count++;
 		one->like = hash_mix(one->like, (uint64_t)align_record_tier(record) << 32 | entry->seq);
-		shape->key = hash_mix(hash_mix(shape->key, entry->bytes),
-			(uint64_t)entry->seq << 32 | (uint32_t)entry->what << 16 | entry->lane);
+		pattern->key = hash_mix(hash_mix(pattern->key, entry->bytes),
+			(uint64_t)entry->seq << 32 | (uint32_t)entry->what << 16 | entry->stream);
 	}
-	shape->count = slot->records;
+	pattern->count = slot->records;
 	return true;
 }
 
-static bool equal(const struct align_shape *a, const struct align_shape *b)
+static bool equal(const struct align_pattern *a, const struct align_pattern *b)
 {
-	return a->key == b->key && a->count == b->count && a->lanes == b->lanes &&
+	return a->key == b->key && a->count == b->count && a->streams == b->streams &&
 	       memcmp(a->entry, b->entry, a->count * sizeof(*a->entry)) == 0;
 }
 
-/* The job's own one that is equal, which may be this; NULL: too many of them. Takes the shape. */
-static struct align_shape *align_template_intern(struct align_job *job, struct align_shape *shape)
+/* The job's own one that is equal, which may be this; NULL: too many of them. Takes the pattern. */
+static struct align_pattern *align_template_intern(struct align_job *job, struct align_pattern *pattern)
 {
-	struct align_shape **bucket = &job->shape[shape->key % ALIGN_SHAPE_BUCKETS];
+	struct align_pattern **bucket = &job->pattern[pattern->key % ALIGN_PATTERN_BUCKETS];
 
-	for (struct align_shape *one = *bucket; one; one = one->next) {
-		if (equal(one, shape)) {
-			free(shape);
+	for (struct align_pattern *one = *bucket; one; one = one->next) {
+		if (equal(one, pattern)) {
+			free(pattern);
 			return one;
 		}
 	}
-	if (job->entries + shape->count > ALIGN_ENTRIES_MAX) {
-		free(shape);
+	if (job->entries + pattern->count > ALIGN_ENTRIES_MAX) {
+		free(pattern);
 		return NULL;
 	}
-	job->entries += shape->count;
-	shape->next = *bucket;
-	*bucket = shape;
-	return shape;
+	job->entries += pattern->count;
+	pattern->next = *bucket;
+	*bucket = pattern;
+	return pattern;
 }
 
-static void align_template_forget(struct align_job *job, struct align_shape *shape)
+static void align_template_forget(struct align_job *job, struct align_pattern *pattern)
 {
-	struct align_shape **link = &job->shape[shape->key % ALIGN_SHAPE_BUCKETS];
+	struct align_pattern **link = &job->pattern[pattern->key % ALIGN_PATTERN_BUCKETS];
 
-	while (*link != shape)
+	while (*link != pattern)
 		link = &(*link)->next;
-	*link = shape->next;
-	job->entries -= shape->count;
-	free(shape);
+	*link = pattern->next;
+	job->entries -= pattern->count;
+	free(pattern);
 }
 
-void align_template_drop(struct align_job *job, struct align_template **plan)
+void align_template_drop(struct align_job *job, struct align_template **template)
 {
-	struct align_template *one = *plan;
+	struct align_template *one = *template;
 
-	*plan = NULL;
+	*template = NULL;
 	if (!one || --one->refs)
 		return;
-	if (!--one->shape->refs)
-		align_template_forget(job, one->shape);
+	if (!--one->pattern->refs)
+		align_template_forget(job, one->pattern);
 	free(one);
 }
 
 void align_template_learn(struct align_job *job, struct align_process *process, const struct align_slot *slot)
 {
 	struct draft draft;
-	struct align_shape *shape;
-	struct align_template *plan;
-	uint32_t lanes;
+	struct align_pattern *pattern;
+	struct align_template *template;
+	uint32_t streams;
 
-	align_template_drop(job, &process->plan);
-	if (slot->records < ALIGN_SHAPE_MIN || slot->records > ALIGN_SHAPE_MAX)
+	align_template_drop(job, &process->template);
+	if (slot->records < ALIGN_PATTERN_MIN || slot->records > ALIGN_PATTERN_MAX)
 		return;
-	draft.shape = calloc(1, sizeof(*shape) + slot->records * sizeof(*shape->entry));
-	if (!draft.shape)
+	draft.pattern = calloc(1, sizeof(*pattern) + slot->records * sizeof(*pattern->entry));
+	if (!draft.pattern)
 		return;
 	if (!draw(&draft, slot)) {
-		free(draft.shape);
+		free(draft.pattern);
 		return;
 	}
-	shape = align_template_intern(job, draft.shape);
-	if (!shape)
+	pattern = align_template_intern(job, draft.pattern);
+	if (!pattern)
 		return;
-	lanes = shape->lanes;
-	plan = malloc(sizeof(*plan) + lanes * sizeof(*plan->lane));
-	if (!plan) {
-		if (!shape->refs)
-			align_template_forget(job, shape);
+	streams = pattern->streams;
+	template = malloc(sizeof(*template) + streams * sizeof(*template->stream));
+	if (!template) {
+		if (!pattern->refs)
+			align_template_forget(job, pattern);
 		return;
 	}
-	*plan = (struct align_template){.refs = 1, .count = shape->count, .lanes = lanes, .shape = shape};
-	memcpy(plan->lane, draft.lane, lanes * sizeof(*plan->lane));
-	shape->refs++;
-	process->plan = plan;
+	*template = (struct align_template){.refs = 1, .count = pattern->count, .streams = streams, .pattern = pattern};
+	memcpy(template->stream, draft.stream, streams * sizeof(*template->stream));
+	pattern->refs++;
+	process->template = template;
 }
 
 bool align_template_begin(struct align_process *process, struct align_slot *slot)
 {
-	struct align_template *plan = process->plan;
-	uint32_t words = plan->lanes + plan->count * WORDS_AN_OP;
+	struct align_template *template = process->template;
+	uint32_t words = template->streams + template->count * WORDS_AN_OP;
 
 	if (slot->words < words) {
 		uint32_t *word = process->spare_word;
@@ -172,16 +172,16 @@ bool align_template_begin(struct align_process *process, struct align_slot *slot
 		slot->word = word;
 		slot->words = words;
 	}
-	slot->plan = plan;
-	plan->refs++;
+	slot->template = template;
+	template->refs++;
 	return true;
 }
 
 /* As full records; false: out of memory. */
 static bool write_out(struct align_slot *slot, uint32_t capacity)
 {
-	const struct align_template *plan = slot->plan;
-	const uint32_t *time = slot->word + plan->lanes;
+	const struct align_template *template = slot->template;
+	const uint32_t *time = slot->word + template->streams;
 	uint64_t start_ns = slot->first_ns;
 
 	if (slot->capacity < capacity) {
@@ -194,15 +194,15 @@ static bool write_out(struct align_slot *slot, uint32_t capacity)
 		slot->capacity = capacity;
 	}
 	for (uint32_t i = 0; i < slot->records; i++, time += WORDS_AN_OP) {
-		const struct align_entry *entry = &plan->shape->entry[i];
-		const struct align_lane *lane = &plan->lane[entry->lane];
+		const struct align_entry *entry = &template->pattern->entry[i];
+		const struct align_stream *stream = &template->stream[entry->stream];
 
 		start_ns += time[0];
 		slot->record[i] = (struct align_record){.start_ns = start_ns,
-			.duration_comm = (uint64_t)time[1] << 16 | lane->comm,
+			.duration_comm = (uint64_t)time[1] << 16 | stream->comm,
 			.bytes_what = entry->bytes << 16 | entry->what,
-			.seq = slot->word[entry->lane] + entry->seq,
-			.sides = lane->sides};
+			.seq = slot->word[entry->stream] + entry->seq,
+			.sides = stream->sides};
 	}
 	return true;
 }
@@ -210,7 +210,7 @@ static bool write_out(struct align_slot *slot, uint32_t capacity)
 void align_template_leave(
 	struct align *align, struct align_job *job, struct align_process *process, struct align_slot *slot)
 {
-	uint32_t need = slot->plan->count + 1;
+	uint32_t need = slot->template->count + 1;
 
 	if (slot->records && !write_out(slot, need)) {
 		align->counts.coll_left_out += slot->records;
@@ -218,6 +218,6 @@ void align_template_leave(
 		job->records -= slot->records;
 		slot->records = 0;
 	}
-	align_template_drop(job, &slot->plan);
+	align_template_drop(job, &slot->template);
 	align_slot_spare_words(process, slot);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When a frame may go out. Frames go in order, so that only the head is waited for: the job counts the processes that
- * are not done with it, and each event that could make one done looks at that one alone. When the head has gone, all
- * are looked at once, which costs no more than to write the frame.
+ * are not done with it, and each event that could make one done checks that one alone. When the head has gone, all
+ * are checked once, which costs no more than to write the frame.
  *
  * What does not come in time is not waited for again until it comes: the steps of a process (absent), its operations
  * (ops_live), its host samples (host_live).
@@ -81,19 +81,19 @@ void align_wait_ended(struct align *align, struct align_job *job, int64_t frame,
 		due->base_ns = latest_ns;
 }
 
-/* Not all of its operations are here, as far as the steps before tell. */
+/* Not all of its operations are here, as far as the steps before show. */
 static bool lacks_ops(const struct align_process *process, const struct align_slot *slot)
 {
 	if (!process->coll_live || slot->partial || slot->step <= process->lost_until)
 		return false;
 	if (align_is_unwatched(process) || align_is_cut(process, slot))
 		return false;
-	if (process->usual == UINT32_MAX)
+	if (process->typical == UINT32_MAX)
 		return process->coll_newest <= slot->step;
-	if (slot->records >= process->usual)
+	if (slot->records >= process->typical)
 		return false;
 	/* As many as one of the last two had: the other had one more (a broadcast each tenth step), and one of the next
-	 * step tells as well that no more is to come. */
+	 * step shows as well that no more is to come. */
 	return process->coll_newest < slot->step + (slot->records >= process->less ? 1 : 2);
 }
 
@@ -131,7 +131,7 @@ void align_wait_recount(struct align_job *job)
 	}
 }
 
-/* Sends the head, or steps over it where nobody has it. */
+/* Sends the head, or steps over it where no rank has it. */
 static void pass(struct align *align, struct align_job *job)
 {
 	bool any = due_of(job, job->head)->ended > 0;
@@ -149,7 +149,7 @@ static struct align_slot *expected_of(const struct align_job *job, const struct 
 {
 	struct align_slot *slot;
 
-	if (!process || process->align == ALIGN_UNPLACED || process->usual == UINT32_MAX)
+	if (!process || process->align == ALIGN_UNPLACED || process->typical == UINT32_MAX)
 		return NULL;
 	slot = align_slot_find(process, job->head - process->offset);
 	return slot && slot->records ? slot : NULL;
@@ -167,13 +167,13 @@ static void expect_more(struct align_job *job)
 	for (size_t i = 0; i < job->ranks; i++) {
 		const struct align_slot *slot = expected_of(job, job->live[i]);
 
-		if (slot && slot->records > job->live[i]->usual && slot->records - job->live[i]->usual > more)
-			more = slot->records - job->live[i]->usual;
+		if (slot && slot->records > job->live[i]->typical && slot->records - job->live[i]->typical > more)
+			more = slot->records - job->live[i]->typical;
 	}
 	for (size_t i = 0; i < job->ranks && more; i++) {
 		if (!expected_of(job, job->live[i]))
 			continue;
-		job->live[i]->usual += more;
+		job->live[i]->typical += more;
 		align_wait_update(job, job->live[i]);
 	}
 }
@@ -209,7 +209,7 @@ static void give_up(struct align_job *job)
 			process->host_live = false;
 		if (lacks_ops(process, slot) && !slot->records) {
 			process->coll_live = false;
-			align_usual_from(process, UINT32_MAX);
+			align_typical_from(process, UINT32_MAX);
 		}
 	}
 }
@@ -230,7 +230,7 @@ void align_wait_flush(struct align *align, struct align_job *job, int64_t until)
 	}
 }
 
-/* A rank that has not ended the step is waited for as long as nobody is two steps on: nothing else can go out then. */
+/* A rank that has not ended the step is waited for as long as no rank is two steps on: nothing else can go out then. */
 static bool is_late(const struct align *align, const struct align_job *job)
 {
 	const struct align_due *due = &job->due[(uint64_t)job->head & (job->dues - 1)];

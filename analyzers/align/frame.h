@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A frame: one training step of one job, as all of its ranks that we know of went through it. What every detector reads
- * (detect/detector.h), and what the aligner (detect/framer.h), the simulator and traces of others make. Plain data, no clock.
+ * (detect/detector.h), and what the aligner (align/align.h), the simulator and traces of others make. Plain data, no clock.
  *
  * Times of a rank are ns since its own step began, on its own node's clock, so that nothing here needs clocks that agree:
  * what is compared between ranks are durations. An operation that began before the step has a negative start.
@@ -21,7 +21,7 @@
 
 /*
  * Who came last to a group: the shortest of its records is that of the one that all others waited for, and the second
- * tells by how much. Each record is a key, its duration and its rank in 64 bits, so that the shortest two are found
+ * shows by how much. Each record is a key, its duration and its rank in 64 bits, so that the shortest two are found
  * without a guess: who comes last is chance, and a processor that guesses it guesses wrong. Of equal durations the
  * lower rank's key is the shorter one.
  */
@@ -85,11 +85,11 @@ enum frame_class {
 /* What was measured beside the steps of a rank, in the step: each FRAME_UNKNOWN where nothing measured it. */
 struct frame_host {
 	uint64_t cpu_ns;          /* CPU time of the process, or of its step thread where only that is known */
-	uint64_t run_delay_ns;    /* its step thread was ready and another had the CPU */
+	uint64_t run_delay_ns;    /* its step thread was ready but had no CPU */
 	uint64_t throttled_ns;    /* its control group was held back by cpu.max */
 	uint64_t major_faults;    /* of the process */
 	uint64_t launch_gap_ns;   /* longest time without a launch on the device, in sampled windows */
-	uint64_t preemptor_ns;          /* of run_delay_ns, who had the CPU most of it; 0 where that is not known */
+	uint64_t preemptor_ns;          /* of run_delay_ns, time of the largest preemptor; 0 if unknown */
 	uint32_t preemptor_pid;         /* who that was; 0 not known */
 	char preemptor_name[16];
 };
@@ -127,7 +127,7 @@ struct frame_comm {
 struct frame_who {
 	int32_t rank;             /* global */
 	uint32_t node;            /* index of its node in the job; FRAME_NONE not known */
-	uint32_t stage;           /* pipeline stage where it is known from outside, FRAME_NONE: classes tell */
+	uint32_t stage;           /* pipeline stage where it is known from outside, FRAME_NONE: from classes */
 	char host[64];            /* the node's name */
 	char card[32];            /* "" if none */
 };

@@ -128,7 +128,7 @@ void text_bytes(struct text *text, double value)
 void text_value(struct text *text, double value, const char *unit)
 {
 	if (!isfinite(value) || fabs(value) > 1e18)
-		text_add(text, "not known");
+		text_add(text, "unknown");
 	else if (strcmp(unit, "ns") == 0)
 		text_duration(text, value);
 	else if (strcmp(unit, "bytes") == 0 && value >= 0)

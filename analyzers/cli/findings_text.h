@@ -6,18 +6,15 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "analyzers/offline/findings_rows.h"
+#include "analyzers/analyze/findings_rows.h"
 
-void findings_text_header(FILE *out);
-enum findings_text {
-	FINDINGS_TEXT_VERBOSE = 1 << 0, /* its evidence below it, with what to look at */
-	FINDINGS_TEXT_JOB = 1 << 1,     /* its job behind its sentence, which names a rank and a node only */
-};
-
-/* A line. flags: of enum findings_text. */
-void findings_text_row(FILE *out, const json_t *row, unsigned flags, uint64_t now_ns);
-/* Whether they are of more than one job. */
-bool findings_text_many_jobs(const json_t *rows);
+/* A table of findings, as wide as the terminal. verbose: with evidence and advice below each. NULL without memory. */
+struct findings_text *findings_text_new(FILE *out, bool verbose);
+void findings_text_free(struct findings_text *text);
+/* As of now_ns, which is the end of what still lasts. */
+void findings_text_add(struct findings_text *text, json_t *row, uint64_t now_ns);
+/* Writes what was added since the last time, the first time below a header. */
+void findings_text_print(struct findings_text *text);
 /* Where there is no finding: who was watched, and since when. since_ns 0: all that there is was asked for. */
 void findings_text_none(FILE *out, const struct findings_watched *watched, uint64_t since_ns, uint64_t now_ns);
 /* RFC 4180; evidence is one JSON text. */

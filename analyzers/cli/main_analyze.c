@@ -12,17 +12,18 @@
 #include <unistd.h>
 
 #include "analyzers/detect/detect.h"
-#include "analyzers/offline/analysis.h"
+#include "analyzers/analyze/analysis.h"
 #include "analyzers/cli/findings_text.h"
-#include "analyzers/offline/thresholds.h"
+#include "analyzers/analyze/thresholds.h"
 
 #define SINCE "1d"
 #define DAY_NS 86400000000000ULL
 
 static const char usage[] =
-	"usage: analyze [--since TIME] [--until TIME] [--dir FOLDER...] [--job ID] [--rank LIST] [--all] [--verbose]\n"
-	"               [--csv|--json] [--state-dir DIR] [THRESHOLD...]\n"
-	"       analyze --from-systrace DIR [OPTION...]\n"
+	"usage: tracectl analyze [--since TIME] [--until TIME] [--dir FOLDER...] [--job ID] [--rank LIST] [--all] "
+	"[--verbose]\n"
+	"                        [--csv|--json] [--state-dir DIR] [THRESHOLD...]\n"
+	"       tracectl analyze --from-systrace DIR [OPTION...]\n"
 	"Judges what is stored as the daemon does while it happens: one line a finding, the oldest first.\n"
 	"  --since TIME     from then on: 30m, 12h, 7d ago, or a date and time (this node's store: " SINCE
 	"; others: all)\n"
@@ -58,21 +59,22 @@ struct analyze {
 	bool verbose;
 };
 
-static void warn_of(uint64_t count, const char *what)
+static void cmd_analyze_warn_of(uint64_t count, const char *what)
 {
 	if (count)
-		fprintf(stderr, "analyze: warning: %llu %s\n", (unsigned long long)count, what);
+		fprintf(stderr, "%s: warning: %llu %s\n", tool_name(), (unsigned long long)count, what);
 }
 
 /* What is missing is said also where nobody asked. */
-static void say_read(const struct analyze *analyze, const struct analysis *analysis)
+static void cmd_analyze_say_read(const struct analyze *analyze, const struct analysis *analysis)
 {
 	char first[TOOL_TEXT_BYTES], last[TOOL_TEXT_BYTES];
 
-	warn_of(analysis->ranks_left_out, "ranks were left out: too many, or nothing tells where their steps belong");
-	warn_of(analysis->left_out,
+	cmd_analyze_warn_of(
+		analysis->ranks_left_out, "ranks were left out: too many, or nothing tells where their steps belong");
+	cmd_analyze_warn_of(analysis->left_out,
 		"records were left out: they are too many at once; --since and --until take part of them");
-	warn_of(findings_made_left_out(analysis->made), "more findings are not shown");
+	cmd_analyze_warn_of(findings_made_left_out(analysis->made), "more findings are not shown");
 	if (!analyze->verbose || analyze->format != FORMAT_TEXT || !analysis->watched.first_ns)
 		return;
 	printf("read: %llu rows of %llu ranks in %llu %s%s, from %s to %s; %llu steps judged, each of all ranks\n",
@@ -89,56 +91,57 @@ static void say_read(const struct analyze *analyze, const struct analysis *analy
 }
 
 /* As of the newest event: what was so then may be long over. */
-static void show(const struct analyze *analyze, const json_t *rows, const struct analysis *analysis)
+static void cmd_analyze_show(const struct analyze *analyze, const json_t *rows, const struct analysis *analysis)
 {
 	struct findings_watched watched = analysis->watched;
-	unsigned flags = (analyze->verbose ? FINDINGS_TEXT_VERBOSE : 0) |
-			 (findings_text_many_jobs(rows) ? FINDINGS_TEXT_JOB : 0);
-	const json_t *row;
+	struct findings_text *text = findings_text_new(stdout, analyze->verbose);
+	json_t *row;
 	size_t i;
 
 	watched.chosen = analyze->filter.ranks.count > 0;
 	if (analyze->format == FORMAT_JSON) {
 		json_dumpf(rows, stdout, JSON_INDENT(2));
 		putchar('\n');
+		findings_text_free(text);
 		return;
 	}
 	if (analyze->format == FORMAT_CSV)
 		findings_csv_header(stdout);
-	else if (json_array_size(rows))
-		findings_text_header(stdout);
-	else
+	else if (!json_array_size(rows))
 		findings_text_none(stdout, &watched, analyze->filter.since_ns, analyze->now_ns);
 	json_array_foreach(rows, i, row)
 	{
 		if (analyze->format == FORMAT_CSV)
 			findings_csv_row(stdout, row);
-		else
-			findings_text_row(stdout, row, flags, analysis->end_ns);
+		else if (text)
+			findings_text_add(text, row, analysis->end_ns);
 	}
+	if (text && analyze->format == FORMAT_TEXT && json_array_size(rows))
+		findings_text_print(text);
+	findings_text_free(text);
 }
 
-static int report(const struct analyze *analyze, const struct analysis *analysis)
+static int cmd_analyze_report(const struct analyze *analyze, const struct analysis *analysis)
 {
 	json_t *rows = findings_made_rows(analysis->made, &analyze->filter);
 
 	if (!rows)
 		return tool_fail(1, "out of memory");
-	show(analyze, rows, analysis);
+	cmd_analyze_show(analyze, rows, analysis);
 	json_decref(rows);
-	say_read(analyze, analysis);
+	cmd_analyze_say_read(analyze, analysis);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return tool_fail(1, "cannot write: %s", strerror(errno));
 	return analysis->failed ? 1 : 0;
 }
 
-static int run(const struct analyze *analyze)
+static int cmd_analyze_run(const struct analyze *analyze)
 {
 	struct analysis analysis;
 	int status = analysis_run(&analyze->options, &analysis);
 
 	if (status == 0)
-		status = report(analyze, &analysis);
+		status = cmd_analyze_report(analyze, &analysis);
 	findings_made_free(analysis.made);
 	return status;
 }
@@ -157,14 +160,14 @@ enum option_id {
 };
 #define OPTIONS_MAX (16 + THRESHOLDS)
 
-static int set_time(const char *name, const char *value, uint64_t now_ns, uint64_t *ret)
+static int cmd_analyze_set_time(const char *name, const char *value, uint64_t now_ns, uint64_t *ret)
 {
 	if (tool_since(value, now_ns, ret) < 0)
 		return 1 + tool_fail(2, "--%s takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", name, value);
 	return 0;
 }
 
-static int set_threshold(struct analyze *analyze, size_t which, const char *value)
+static int cmd_analyze_set_threshold(struct analyze *analyze, size_t which, const char *value)
 {
 	if (threshold_set(which, value, &analyze->detectors) < 0)
 		return 1 + tool_fail(2, "--%s takes %s, not \"%s\"", thresholds[which].name, thresholds[which].expected,
@@ -172,10 +175,10 @@ static int set_threshold(struct analyze *analyze, size_t which, const char *valu
 	return 0;
 }
 
-static int set(struct analyze *analyze, int id, char *value)
+static int cmd_analyze_set(struct analyze *analyze, int id, char *value)
 {
 	if (id >= SET_THRESHOLD)
-		return set_threshold(analyze, (size_t)(id - SET_THRESHOLD), value);
+		return cmd_analyze_set_threshold(analyze, (size_t)(id - SET_THRESHOLD), value);
 	switch (id) {
 	case SET_STATE_DIR:
 		analyze->state_dir = value;
@@ -187,9 +190,9 @@ static int set(struct analyze *analyze, int id, char *value)
 		analyze->options.systrace = value;
 		return 0;
 	case SET_SINCE:
-		return set_time("since", value, analyze->now_ns, &analyze->filter.since_ns);
+		return cmd_analyze_set_time("since", value, analyze->now_ns, &analyze->filter.since_ns);
 	case SET_UNTIL:
-		return set_time("until", value, analyze->now_ns, &analyze->options.until_ns);
+		return cmd_analyze_set_time("until", value, analyze->now_ns, &analyze->options.until_ns);
 	case SET_JOB:
 		analyze->options.job = value;
 		return 0;
@@ -206,13 +209,17 @@ static int set(struct analyze *analyze, int id, char *value)
 }
 
 /* What was not said. */
-static int settle(struct analyze *analyze)
+static int cmd_analyze_settle(struct analyze *analyze)
 {
 	struct analysis_options *options = &analyze->options;
 
 	if (options->systrace && analyze->folders)
 		return 1 + tool_fail(2, "--dir and --from-systrace exclude each other");
 	if (!options->systrace && !analyze->folders) {
+		int code = tool_state_dir(analyze->state_dir, &analyze->state_dir);
+
+		if (code)
+			return 1 + code;
 		analyze->folder[analyze->folders++] = (char *)analyze->state_dir;
 		if (!analyze->filter.since_ns)
 			(void)tool_since(SINCE, analyze->now_ns, &analyze->filter.since_ns);
@@ -231,7 +238,7 @@ static int settle(struct analyze *analyze)
 }
 
 /* 0: go on; else the exit code plus one. */
-static int parse(int argc, char **argv, struct analyze *analyze)
+static int cmd_analyze_parse(int argc, char **argv, struct analyze *analyze)
 {
 	int csv = 0, json = 0, all = 0, verbose = 0, id, r = 0;
 	struct option options[OPTIONS_MAX + 1] = {
@@ -259,7 +266,7 @@ static int parse(int argc, char **argv, struct analyze *analyze)
 		if (id == '?')
 			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
 		if (!options[index].flag)
-			r = set(analyze, id, optarg);
+			r = cmd_analyze_set(analyze, id, optarg);
 	}
 	if (r)
 		return r;
@@ -272,12 +279,12 @@ static int parse(int argc, char **argv, struct analyze *analyze)
 	analyze->format = csv ? FORMAT_CSV : json ? FORMAT_JSON : FORMAT_TEXT;
 	analyze->filter.all = all;
 	analyze->verbose = verbose;
-	return settle(analyze);
+	return cmd_analyze_settle(analyze);
 }
 
 int main(int argc, char **argv)
 {
-	struct analyze analyze = {.state_dir = tool_state_dir(), .now_ns = tool_now_ns()};
+	struct analyze analyze = {.now_ns = tool_now_ns()};
 	int r;
 
 	tool_begin("analyze", argv);
@@ -285,8 +292,8 @@ int main(int argc, char **argv)
 	analyze.folder = calloc((size_t)argc + 1, sizeof(char *));
 	if (!analyze.folder)
 		return tool_fail(1, "out of memory");
-	r = parse(argc, argv, &analyze);
-	r = r ? r - 1 : run(&analyze);
+	r = cmd_analyze_parse(argc, argv, &analyze);
+	r = r ? r - 1 : cmd_analyze_run(&analyze);
 	free(analyze.folder);
 	return r;
 }

@@ -29,21 +29,22 @@
 #define SECONDS_MAX (3650ULL * 86400)
 
 static const char usage[] =
-	"usage: dump [--since TIME] [--rank LIST] [--level LIST] [-o DIR] [--json] [--state-dir DIR]\n"
+	"usage: tracectl dump [--since TIME] [--rank LIST] [--level LEVELS] [-o DIR] [--json] [--state-dir DIR]\n"
 	"Writes what the store holds as the files of sysTrace, one a rank's process and level: timeline/ (L0), mspti/ "
 	"(L1),\n"
 	"hbm_trace/ (L2) and osprobe/ (L3) in DIR. A file that is there under the same name is replaced.\n"
 	"  --since TIME     rows of then or later: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
 	"  --rank LIST      of these ranks: 0,3-7\n"
-	"  --level LIST     of these levels: L0,L1 (all)\n"
-	"  -o, --output DIR where (" FOLDER ")\n"
+	"  --level LEVELS   of these levels: L0,L1 (all)\n"
+	"  -o, --output DIR  where (" FOLDER ")\n"
 	"  --json           an array of the files written\n"
 	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
-	"  --extend         what the daemon runs: go on with the files of the state folder's dump/\n"
-	"    --window S     with it: seconds after which new files begin (3600)\n"
+	"  --help, --version\n"
+	"The daemon runs it with\n"
+	"    --extend       go on with the files of the state folder's dump/\n"
+	"    --window S     seconds after which new files begin (3600)\n"
 	"    --size-max B   bytes of all files together (1 GiB)\n"
-	"    --age-max S    seconds that they are kept (2 days)\n"
-	"  --help, --version\n";
+	"    --age-max S    seconds that they are kept (2 days)\n";
 
 struct dump {
 	struct dump_options options;
@@ -53,7 +54,7 @@ struct dump {
 
 /* The job's CPU and disk come first; and what the daemon may do, this needs not. Each is an offer that may be refused.
  */
-static void give_way(void)
+static void cmd_dump_give_way(void)
 {
 	const struct sched_param none = {0};
 
@@ -63,14 +64,14 @@ static void give_way(void)
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
-static json_t *told_json(const struct dump_file_info *told)
+static json_t *cmd_dump_told_json(const struct dump_file_info *told)
 {
 	return json_pack("{s:s, s:I, s:s, s:I, s:I}", "level", dump_kind_name(told->kind), "rank",
 		(json_int_t)told->rank, "path", told->path, "rows", (json_int_t)told->rows, "bytes",
 		(json_int_t)told->bytes);
 }
 
-static void show(const struct dump *dump, const struct dump_result *result)
+static void cmd_dump_show(const struct dump *dump, const struct dump_result *result)
 {
 	json_t *all = dump->json ? json_array() : NULL;
 	struct dump_file_info told;
@@ -80,7 +81,7 @@ static void show(const struct dump *dump, const struct dump_result *result)
 		printf("%-5s %6s %12s %14s  %s\n", "LEVEL", "RANK", "ROWS", "BYTES", "FILE");
 	for (i = 0; dump_files_get(result->files, i, &told); i++) {
 		if (dump->json)
-			json_array_append_new(all, told_json(&told));
+			json_array_append_new(all, cmd_dump_told_json(&told));
 		else
 			printf("%-5s %6" PRId64 " %12" PRIu64 " %14" PRIu64 "  %s\n", dump_kind_name(told.kind),
 				told.rank, told.rows, told.bytes, told.path);
@@ -96,10 +97,10 @@ static void show(const struct dump *dump, const struct dump_result *result)
 		printf("%" PRIu64 " allocations failed, or have no address; sysTrace's files have no place for them\n",
 			result->failed);
 	if (result->left_out)
-		fprintf(stderr, "dump: warning: %" PRIu64 " rows were left out\n", result->left_out);
+		fprintf(stderr, "%s: warning: %" PRIu64 " rows were left out\n", tool_name(), result->left_out);
 }
 
-static int run(struct dump *dump)
+static int cmd_dump_run(struct dump *dump)
 {
 	struct dump_options *options = &dump->options;
 	struct dump_result result;
@@ -111,12 +112,12 @@ static int run(struct dump *dump)
 		if ((size_t)snprintf(dump->dir, sizeof(dump->dir), "%s/dump", options->state_dir) >= sizeof(dump->dir))
 			return tool_fail(1, "the name of the state folder is too long");
 		options->dir = dump->dir;
-		give_way();
+		cmd_dump_give_way();
 	}
 	if (dump_run(options, &result, error, sizeof(error)) < 0)
 		return tool_fail(1, "%s", error);
 	if (!options->extend)
-		show(dump, &result);
+		cmd_dump_show(dump, &result);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		status = tool_fail(1, "cannot write: %s", strerror(errno));
 	dump_files_free(result.files);
@@ -124,7 +125,7 @@ static int run(struct dump *dump)
 }
 
 /* "L0,L2" */
-static int parse_levels(const char *list, unsigned *ret)
+static int cmd_dump_parse_levels(const char *list, unsigned *ret)
 {
 	unsigned kinds = 0;
 	char word[8];
@@ -147,7 +148,7 @@ static int parse_levels(const char *list, unsigned *ret)
 	return 0;
 }
 
-static int parse_number(const char *text, uint64_t max, uint64_t *ret)
+static int cmd_dump_parse_number(const char *text, uint64_t max, uint64_t *ret)
 {
 	char *end;
 	unsigned long long n;
@@ -173,20 +174,20 @@ enum option_id {
 	SET_VERSION
 };
 
-static int set_number(enum option_id id, const char *value, struct dump_options *options)
+static int cmd_dump_set_number(enum option_id id, const char *value, struct dump_options *options)
 {
 	uint64_t *field = id == SET_WINDOW ? &options->window_ns
 			  : id == SET_AGE  ? &options->age_max_ns
 					   : &options->bytes_max;
 	uint64_t n;
 
-	if (parse_number(value, id == SET_SIZE ? UINT64_MAX / 2 : SECONDS_MAX, &n) < 0)
+	if (cmd_dump_parse_number(value, id == SET_SIZE ? UINT64_MAX / 2 : SECONDS_MAX, &n) < 0)
 		return 1 + tool_fail(2, "--window, --size-max and --age-max take a number above 0, not \"%s\"", value);
 	*field = id == SET_SIZE ? n : n * 1000000000ULL;
 	return 0;
 }
 
-static int set(struct dump_options *options, enum option_id id, const char *value)
+static int cmd_dump_set(struct dump_options *options, enum option_id id, const char *value)
 {
 	switch (id) {
 	case SET_DIR:
@@ -204,7 +205,7 @@ static int set(struct dump_options *options, enum option_id id, const char *valu
 			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
 		return 0;
 	case SET_LEVEL:
-		if (parse_levels(value, &options->kinds) < 0)
+		if (cmd_dump_parse_levels(value, &options->kinds) < 0)
 			return 1 + tool_fail(2, "--level takes levels as in L0,L2, not \"%s\"", value);
 		return 0;
 	case SET_HELP:
@@ -212,12 +213,12 @@ static int set(struct dump_options *options, enum option_id id, const char *valu
 	case SET_VERSION:
 		return 1 + tool_version();
 	default:
-		return set_number(id, value, options);
+		return cmd_dump_set_number(id, value, options);
 	}
 }
 
 /* 0: go on; else the exit code plus one. */
-static int parse(int argc, char **argv, struct dump *dump)
+static int cmd_dump_parse(int argc, char **argv, struct dump *dump)
 {
 	int json = 0, extend = 0, id, r = 0;
 	const struct option options[] = {
@@ -240,7 +241,7 @@ static int parse(int argc, char **argv, struct dump *dump)
 		if (id == '?')
 			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
 		if (id)
-			r = set(&dump->options, id == 'o' ? SET_OUTPUT : (enum option_id)id, optarg);
+			r = cmd_dump_set(&dump->options, id == 'o' ? SET_OUTPUT : (enum option_id)id, optarg);
 	}
 	if (r)
 		return r;
@@ -264,9 +265,11 @@ int main(int argc, char **argv)
 	int r;
 
 	tool_begin("dump", argv);
-	dump.options.state_dir = tool_state_dir();
 	dump.options.now_ns = tool_now_ns();
 	(void)tool_since(SINCE, dump.options.now_ns, &dump.options.since_ns);
-	r = parse(argc, argv, &dump);
-	return r ? r - 1 : run(&dump);
+	r = cmd_dump_parse(argc, argv, &dump);
+	if (r)
+		return r - 1;
+	r = tool_state_dir(dump.options.state_dir, &dump.options.state_dir);
+	return r ? r : cmd_dump_run(&dump);
 }

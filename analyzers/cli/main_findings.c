@@ -11,14 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzers/offline/findings_rows.h"
+#include "analyzers/analyze/findings_rows.h"
 #include "analyzers/cli/findings_text.h"
 
 #define FOLLOW_MS 1000
 #define SINCE "1d"
 
 static const char usage[] =
-	"usage: findings [--since TIME] [--rank LIST] [--all] [--verbose] [--follow] [--csv|--json] [--state-dir DIR]\n"
+	"usage: tracectl findings [--since TIME] [--rank LIST] [--all] [--verbose] [--follow] [--csv|--json] "
+	"[--state-dir DIR]\n"
 	"Shows what was found slow or standing still, one line a finding, the newest last.\n"
 	"  --since TIME     what was so then or later: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
 	"  --rank LIST      of these ranks: 0,3-7\n"
@@ -37,16 +38,17 @@ struct findings {
 	struct findings_filter filter;
 	enum format format;
 	bool follow;
-	unsigned flags; /* enum findings_text */
+	bool verbose;
+	struct findings_text *text;
 	json_t *shown; /* number of a finding to what was shown of it, with --follow */
 };
 
-static int fail(const char *error)
+static int cmd_findings_fail(const char *error)
 {
 	return tool_fail(1, "%s", error);
 }
 
-static const char *word(const json_t *row, const char *name)
+static const char *cmd_findings_word(const json_t *row, const char *name)
 {
 	const char *text = json_string_value(json_object_get(row, name));
 
@@ -54,14 +56,14 @@ static const char *word(const json_t *row, const char *name)
 }
 
 /* Whether it is new, or another one than was shown. */
-static bool is_news(struct findings *findings, const json_t *row)
+static bool cmd_findings_is_news(struct findings *findings, const json_t *row)
 {
 	char key[32], state[128];
 	const char *before;
 
 	snprintf(key, sizeof(key), "%lld", (long long)json_integer_value(json_object_get(row, "finding")));
-	snprintf(state, sizeof(state), "%.32s %.32s %.32s", word(row, "state"), word(row, "cause"),
-		word(row, "severity"));
+	snprintf(state, sizeof(state), "%.32s %.32s %.32s", cmd_findings_word(row, "state"),
+		cmd_findings_word(row, "cause"), cmd_findings_word(row, "severity"));
 	before = json_string_value(json_object_get(findings->shown, key));
 	if (before && strcmp(before, state) == 0)
 		return false;
@@ -69,7 +71,8 @@ static bool is_news(struct findings *findings, const json_t *row)
 	return true;
 }
 
-static void show_row(const struct findings *findings, const json_t *row)
+/* Text is shown by cmd_findings_show_end(). */
+static void cmd_findings_show_row(const struct findings *findings, json_t *row)
 {
 	if (findings->format == FORMAT_CSV) {
 		findings_csv_row(stdout, row);
@@ -77,19 +80,17 @@ static void show_row(const struct findings *findings, const json_t *row)
 		json_dumpf(row, stdout, JSON_COMPACT);
 		putchar('\n');
 	} else {
-		findings_text_row(stdout, row, findings->flags, tool_now_ns());
+		findings_text_add(findings->text, row, tool_now_ns());
 	}
 }
 
-static void show_header(const struct findings *findings)
+static void cmd_findings_show_end(const struct findings *findings)
 {
-	if (findings->format == FORMAT_CSV)
-		findings_csv_header(stdout);
-	else if (findings->format == FORMAT_TEXT)
-		findings_text_header(stdout);
+	if (findings->format == FORMAT_TEXT)
+		findings_text_print(findings->text);
 }
 
-static int show_none(const struct findings *findings, struct reader *reader)
+static int cmd_findings_show_none(const struct findings *findings, struct reader *reader)
 {
 	struct findings_watched watched = {0};
 	char error[1024];
@@ -97,70 +98,66 @@ static int show_none(const struct findings *findings, struct reader *reader)
 	if (findings->format != FORMAT_TEXT)
 		return 0;
 	if (findings_watched(reader, &findings->filter, &watched, error, sizeof(error)) < 0)
-		return fail(error);
+		return cmd_findings_fail(error);
 	findings_text_none(stdout, &watched, findings->filter.since_ns, tool_now_ns());
 	return 0;
 }
 
-/* From then on, as --follow shows the others later. */
-static void see_jobs(struct findings *findings, const json_t *rows)
-{
-	if (findings_text_many_jobs(rows))
-		findings->flags |= FINDINGS_TEXT_JOB;
-}
-
-static int show_once(struct findings *findings, struct reader *reader)
+static int cmd_findings_show_once(struct findings *findings, struct reader *reader)
 {
 	char error[1024] = "out of memory";
 	json_t *rows = findings_rows(reader, &findings->filter, error, sizeof(error));
-	const json_t *row;
+	json_t *row;
 	int status = 0;
 	size_t i;
 
 	if (!rows)
-		return fail(error);
-	see_jobs(findings, rows);
+		return cmd_findings_fail(error);
 	if (findings->format == FORMAT_JSON) {
 		json_dumpf(rows, stdout, JSON_INDENT(2));
 		putchar('\n');
 	} else {
-		if (json_array_size(rows) || findings->format == FORMAT_CSV)
-			show_header(findings);
-		json_array_foreach(rows, i, row) show_row(findings, row);
+		if (findings->format == FORMAT_CSV)
+			findings_csv_header(stdout);
+		json_array_foreach(rows, i, row) cmd_findings_show_row(findings, row);
+		if (json_array_size(rows))
+			cmd_findings_show_end(findings);
 		if (!json_array_size(rows))
-			status = show_none(findings, reader);
+			status = cmd_findings_show_none(findings, reader);
 	}
 	json_decref(rows);
 	return status ? status : tool_written();
 }
 
-static int follow(struct findings *findings, struct reader *reader)
+static int cmd_findings_follow(struct findings *findings, struct reader *reader)
 {
 	struct pollfd reader_of_stdout = {.fd = STDOUT_FILENO};
 	char error[1024] = "out of memory";
-	const json_t *row;
+	json_t *row;
 	size_t i;
 
-	show_header(findings);
+	if (findings->format == FORMAT_CSV)
+		findings_csv_header(stdout);
 	for (;;) {
 		json_t *rows = findings_rows(reader, &findings->filter, error, sizeof(error));
 		int status;
 
 		if (!rows)
-			return fail(error);
-		see_jobs(findings, rows);
-		json_array_foreach(rows, i, row) if (is_news(findings, row)) show_row(findings, row);
+			return cmd_findings_fail(error);
+		json_array_foreach(rows, i, row) if (cmd_findings_is_news(findings, row))
+			cmd_findings_show_row(findings, row);
+		cmd_findings_show_end(findings);
 		json_decref(rows);
 		status = tool_written();
 		if (status)
 			return status;
 		/* As `findings --follow | head -1` in a quiet fleet: nobody would ever be written to again. */
 		if (poll(&reader_of_stdout, 1, FOLLOW_MS) > 0 && reader_of_stdout.revents & (POLLERR | POLLNVAL))
-			return fail("nobody reads any more");
+			return cmd_findings_fail("standard output is closed");
 	}
 }
 
-static int run(struct findings *findings)
+static int cmd_findings_run(struct findings *findings)
 {
 	const struct reader_options options = {.warning = tool_warn};
 	struct reader *reader = NULL;
@@ -168,9 +165,15 @@ static int run(struct findings *findings)
 	int status;
 
 	if (reader_open(findings->state_dir, &options, &reader, error, sizeof(error)) < 0)
-		return fail(error);
+		return cmd_findings_fail(error);
 	findings->shown = json_object();
-	status = findings->follow ? follow(findings, reader) : show_once(findings, reader);
+	findings->text = findings_text_new(stdout, findings->verbose);
+	if (!findings->shown || !findings->text)
+		status = cmd_findings_fail("out of memory");
+	else
+		status = findings->follow ? cmd_findings_follow(findings, reader)
+					  : cmd_findings_show_once(findings, reader);
+	findings_text_free(findings->text);
 	json_decref(findings->shown);
 	reader_close(reader);
 	return status;
@@ -178,7 +181,7 @@ static int run(struct findings *findings)
 
 enum option_id { SET_DIR, SET_SINCE, SET_RANK, SET_HELP, SET_VERSION };
 
-static int set(struct findings *findings, enum option_id id, const char *value)
+static int cmd_findings_set(struct findings *findings, enum option_id id, const char *value)
 {
 	switch (id) {
 	case SET_DIR:
@@ -201,7 +204,7 @@ static int set(struct findings *findings, enum option_id id, const char *value)
 }
 
 /* 0: go on; else the exit code plus one. */
-static int parse(int argc, char **argv, struct findings *findings)
+static int cmd_findings_parse(int argc, char **argv, struct findings *findings)
 {
 	int csv = 0, json = 0, all = 0, verbose = 0, follows = 0, id, r = 0;
 	const struct option options[] = {
@@ -223,7 +226,7 @@ static int parse(int argc, char **argv, struct findings *findings)
 		if (id == '?')
 			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
 		if (!options[index].flag)
-			r = set(findings, (enum option_id)id, optarg);
+			r = cmd_findings_set(findings, (enum option_id)id, optarg);
 	}
 	if (r)
 		return r;
@@ -233,18 +236,21 @@ static int parse(int argc, char **argv, struct findings *findings)
 		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
 	findings->format = csv ? FORMAT_CSV : json ? FORMAT_JSON : FORMAT_TEXT;
 	findings->filter.all = all;
-	findings->flags = verbose ? FINDINGS_TEXT_VERBOSE : 0;
+	findings->verbose = verbose;
 	findings->follow = follows;
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct findings findings = {.state_dir = tool_state_dir()};
+	struct findings findings = {0};
 	int r;
 
 	tool_begin("findings", argv);
 	(void)tool_since(SINCE, tool_now_ns(), &findings.filter.since_ns);
-	r = parse(argc, argv, &findings);
-	return r ? r - 1 : run(&findings);
+	r = cmd_findings_parse(argc, argv, &findings);
+	if (r)
+		return r - 1;
+	r = tool_state_dir(findings.state_dir, &findings.state_dir);
+	return r ? r : cmd_findings_run(&findings);
 }

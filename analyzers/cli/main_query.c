@@ -13,13 +13,13 @@
 
 #include "analyzers/cli/output.h"
 #include "analyzers/store/reader.h"
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 
 #define SQL_BYTES_MAX (1UL << 20)
 
 static const char usage[] =
-	"usage: query [--state-dir DIR] [--csv|--json] [--timeout SECONDS] 'SELECT ...'\n"
-	"       query --tables [--json]\n"
+	"usage: tracectl query [--state-dir DIR] [--csv|--json] [--timeout SECONDS] 'SELECT ...'\n"
+	"       tracectl query --tables [--json]\n"
 	"Runs one SELECT over all segments of the store, read-only. SQL - is read from standard input.\n"
 	"  --state-dir DIR    the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --csv              comma-separated values (RFC 4180)\n"
@@ -39,13 +39,13 @@ struct query {
 	bool tables;
 };
 
-static const char *type_name(enum schema_type type)
+static const char *cmd_query_type_name(enum schema_type type)
 {
 	return type == SCHEMA_TEXT ? "text" : type == SCHEMA_REAL ? "real" : "integer";
 }
 
 /* An array of tables, each with an array of its columns. */
-static int print_tables_json(void)
+static int cmd_query_print_tables_json(void)
 {
 	json_t *all = json_array();
 
@@ -55,8 +55,8 @@ static int print_tables_json(void)
 
 		for (size_t j = 0; j < schema_columns(table); j++)
 			json_array_append_new(columns, json_pack("{s:s, s:s, s:s}", "name", table->columns[j].name,
-							       "type", type_name(table->columns[j].type), "description",
-							       table->columns[j].description));
+							       "type", cmd_query_type_name(table->columns[j].type),
+							       "description", table->columns[j].description));
 		json_array_append_new(all, json_pack("{s:s, s:s, s:o}", "name", table->name, "description",
 						   table->description, "columns", columns));
 	}
@@ -66,23 +66,23 @@ static int print_tables_json(void)
 	return tool_written();
 }
 
-static int print_tables(bool json)
+static int cmd_query_print_tables(bool json)
 {
 	if (json)
-		return print_tables_json();
+		return cmd_query_print_tables_json();
 	for (size_t i = 0; i < TABLE_MAX; i++) {
 		const struct schema_table *table = &schema_tables[i];
 
 		printf("%s%s: %s\n", i ? "\n" : "", table->name, table->description);
 		for (size_t j = 0; j < schema_columns(table); j++)
-			printf("  %-15s %-8s %s\n", table->columns[j].name, type_name(table->columns[j].type),
+			printf("  %-15s %-8s %s\n", table->columns[j].name, cmd_query_type_name(table->columns[j].type),
 				table->columns[j].description);
 	}
 	return tool_written();
 }
 
 /* Whole standard input, bounded; NULL with a sentence said. */
-static char *read_sql(void)
+static char *cmd_query_read_sql(void)
 {
 	char *sql = malloc(SQL_BYTES_MAX + 1);
 	size_t n;
@@ -102,7 +102,7 @@ static char *read_sql(void)
 	return sql;
 }
 
-static int run(const struct query *query, const char *sql)
+static int cmd_query_run(const struct query *query, const char *sql)
 {
 	struct reader_options options = {.warning = tool_warn, .timeout_ns = query->timeout_ns};
 	struct reader *reader = NULL;
@@ -129,7 +129,7 @@ static int run(const struct query *query, const char *sql)
 }
 
 /* 0: go on; else the exit code plus one. */
-static int parse(int argc, char **argv, struct query *query)
+static int cmd_query_parse(int argc, char **argv, struct query *query)
 {
 	static const struct option options[] = {
 		{"state-dir", required_argument, NULL, 'd'},
@@ -184,23 +184,26 @@ static int parse(int argc, char **argv, struct query *query)
 
 int main(int argc, char **argv)
 {
-	struct query query = {.state_dir = tool_state_dir()};
+	struct query query = {0};
 	char *sql = NULL;
 	int r;
 
 	tool_begin("query", argv);
-	r = parse(argc, argv, &query);
+	r = cmd_query_parse(argc, argv, &query);
 	if (r)
 		return r - 1;
 	if (query.tables)
-		return print_tables(query.format == OUTPUT_JSON);
+		return cmd_query_print_tables(query.format == OUTPUT_JSON);
+	r = tool_state_dir(query.state_dir, &query.state_dir);
+	if (r)
+		return r;
 	if (strcmp(query.sql, "-") == 0) {
-		sql = read_sql();
+		sql = cmd_query_read_sql();
 		if (!sql)
 			return 1;
 		query.sql = sql;
 	}
-	r = run(&query, query.sql);
+	r = cmd_query_run(&query, query.sql);
 	free(sql);
 	return r;
 }

@@ -14,15 +14,16 @@
 #include "analyzers/report/publish.h"
 #include "analyzers/report/render.h"
 #include "analyzers/store/stores.h"
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 
 #define SINCE "24h"
 #define COMPARE_MAX "20m"
 #define COMPARE_MAX_NS 604800000000000ULL /* a week is the most that --compare-max takes */
 
 static const char usage[] =
-	"usage: report [--since TIME] [--until TIME] [--job J] [--text|--markdown|--json|--html] [-o FILE]\n"
-	"              [--state-dir DIR | --dir FOLDER... [--compare-max LENGTH]] [--journal] [--keep DIR [--keep-max "
+	"usage: tracectl report [--since TIME] [--until TIME] [--job J] [--text|--markdown|--json|--html] [-o FILE]\n"
+	"                       [--state-dir DIR | --dir FOLDER... [--compare-max LENGTH]] [--journal] [--keep DIR "
+	"[--keep-max "
 	"N]]\n"
 	"Shows which card was slow, since when, why, what it cost and what to do. A healthy fleet is one line.\n"
 	"  --since TIME     from then on: 24h, 7d ago, or a date and time (" SINCE ")\n"
@@ -53,24 +54,26 @@ struct program {
 	struct stores stores;
 };
 
-static int write_to(FILE *out, const struct program *program, const struct report *report)
+static int cmd_report_write_to(FILE *out, const struct program *program, const struct report *report)
 {
 	program->render(out, report);
 	return fflush(out) == 0 && !ferror(out) ? 0 : -errno;
 }
 
-static int write_output(const struct program *program, const struct report *report)
+static int cmd_report_write_output(const struct program *program, const struct report *report)
 {
 	char error[512];
 
 	if (!program->output || strcmp(program->output, "-") == 0)
-		return write_to(stdout, program, report) == 0 ? 0 : tool_fail(1, "cannot write: %s", strerror(errno));
+		return cmd_report_write_to(stdout, program, report) == 0
+			       ? 0
+			       : tool_fail(1, "cannot write: %s", strerror(errno));
 	if (publish_file(program->output, program->render, report, error, sizeof(error)) < 0)
 		return tool_fail(1, "%s", error);
 	return 0;
 }
 
-static int run(struct program *program)
+static int cmd_report_run(struct program *program)
 {
 	struct report *report = NULL;
 	char error[1024] = "";
@@ -78,14 +81,18 @@ static int run(struct program *program)
 
 	if (!program->stores.count && program->partly)
 		return 1;
-	if (!program->stores.count &&
-		stores_add_state(&program->stores, program->state_dir ? program->state_dir : tool_state_dir()) < 0)
-		return tool_fail(1, "out of memory");
+	if (!program->stores.count) {
+		status = tool_state_dir(program->state_dir, &program->state_dir);
+		if (status)
+			return status;
+		if (stores_add_state(&program->stores, program->state_dir) < 0)
+			return tool_fail(1, "out of memory");
+	}
 	program->options.stores = &program->stores;
 	program->options.shows_progress = isatty(STDERR_FILENO);
 	if (report_read(&program->options, &report, error, sizeof(error)) < 0)
 		return tool_fail(1, "%s", error);
-	status = write_output(program, report);
+	status = cmd_report_write_output(program, report);
 	if (program->keep && publish_keep(program->keep, program->keep_max, report, error, sizeof(error)) < 0)
 		status = tool_fail(1, "%s", error);
 	if (program->journal && publish_journal(report) < 0)
@@ -109,7 +116,7 @@ enum option_id {
 	SET_OUTPUT = 'o'
 };
 
-static int set_keep_max(struct program *program, const char *value)
+static int cmd_report_set_keep_max(struct program *program, const char *value)
 {
 	char *end;
 
@@ -120,7 +127,7 @@ static int set_keep_max(struct program *program, const char *value)
 }
 
 /* "20m" is as long as what was 20 minutes ago is past. */
-static int set_compare_max(struct program *program, const char *value)
+static int cmd_report_set_compare_max(struct program *program, const char *value)
 {
 	uint64_t then_ns;
 
@@ -132,7 +139,7 @@ static int set_compare_max(struct program *program, const char *value)
 }
 
 /* One that is not there does not keep the others from being reported. */
-static void set_folder(struct program *program, const char *value)
+static void cmd_report_set_folder(struct program *program, const char *value)
 {
 	char error[512];
 
@@ -141,12 +148,12 @@ static void set_folder(struct program *program, const char *value)
 }
 
 /* 0: go on; else the exit code plus one. */
-static int set(struct program *program, enum option_id id, const char *value)
+static int cmd_report_set(struct program *program, enum option_id id, const char *value)
 {
 	switch (id) {
 	case SET_DIR:
 		program->dir = true;
-		set_folder(program, value);
+		cmd_report_set_folder(program, value);
 		return 0;
 	case SET_STATE_DIR:
 		program->state_dir = value;
@@ -164,9 +171,9 @@ static int set(struct program *program, enum option_id id, const char *value)
 		program->keep = value;
 		return 0;
 	case SET_KEEP_MAX:
-		return set_keep_max(program, value);
+		return cmd_report_set_keep_max(program, value);
 	case SET_COMPARE_MAX:
-		return set_compare_max(program, value);
+		return cmd_report_set_compare_max(program, value);
 	case SET_OUTPUT:
 		program->output = value;
 		return 0;
@@ -179,7 +186,7 @@ static int set(struct program *program, enum option_id id, const char *value)
 	}
 }
 
-static int set_times(struct program *program)
+static int cmd_report_set_times(struct program *program)
 {
 	struct report_options *options = &program->options;
 
@@ -203,7 +210,7 @@ static const struct {
 } formats[] = {{"text", render_text}, {"markdown", render_markdown}, {"json", render_json}, {"html", render_html}};
 #define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
-static int parse(int argc, char **argv, struct program *program)
+static int cmd_report_parse(int argc, char **argv, struct program *program)
 {
 	int chosen[FORMATS] = {0}, journal = 0, id, r = 0, count = 0;
 	const struct option options[] = {
@@ -228,10 +235,10 @@ static int parse(int argc, char **argv, struct program *program)
 
 	while (r == 0 && (id = getopt_long(argc, argv, "o:", options, NULL)) != -1)
 		if (id)
-			r = set(program, (enum option_id)id, optarg);
+			r = cmd_report_set(program, (enum option_id)id, optarg);
 	/* Folders after --dir FOLDER belong to it: a shell writes them for --dir NODES/... */
 	while (r == 0 && program->dir && optind < argc)
-		set_folder(program, argv[optind++]);
+		cmd_report_set_folder(program, argv[optind++]);
 	if (r)
 		return r;
 	if (optind != argc)
@@ -244,31 +251,31 @@ static int parse(int argc, char **argv, struct program *program)
 	if (count > 1)
 		return 1 + tool_fail(2, "--text, --markdown, --json and --html exclude each other");
 	program->journal = journal;
-	return set_times(program);
+	return cmd_report_set_times(program);
 }
 
 /* What the service's configuration says; the command line has the last word. */
-static int from_environment(struct program *program)
+static int cmd_report_from_environment(struct program *program)
 {
 	const char *since = getenv("RANKTRACE_REPORT_SINCE"), *keep = getenv("RANKTRACE_REPORT_KEEP");
 	const char *keep_max = getenv("RANKTRACE_REPORT_KEEP_MAX"),
 		   *compare_max = getenv("RANKTRACE_REPORT_COMPARE_MAX");
-	int r = set_compare_max(program, compare_max && *compare_max ? compare_max : COMPARE_MAX);
+	int r = cmd_report_set_compare_max(program, compare_max && *compare_max ? compare_max : COMPARE_MAX);
 
 	program->since = since && *since ? since : SINCE;
 	program->keep = keep && *keep ? keep : NULL;
-	return r == 0 && keep_max && *keep_max ? set_keep_max(program, keep_max) : r;
+	return r == 0 && keep_max && *keep_max ? cmd_report_set_keep_max(program, keep_max) : r;
 }
 
 /* The same, where the command line names no store. */
-static void folders_from_environment(struct program *program)
+static void cmd_report_folders_from_environment(struct program *program)
 {
 	const char *dirs = getenv("RANKTRACE_REPORT_DIRS");
 	char *copy = dirs && *dirs && !program->dir && !program->state_dir ? strdup(dirs) : NULL, *rest = copy;
 
 	for (char *dir; rest && (dir = strsep(&rest, ":"));)
 		if (*dir)
-			set_folder(program, dir);
+			cmd_report_set_folder(program, dir);
 	free(copy);
 }
 
@@ -278,12 +285,12 @@ int main(int argc, char **argv)
 	int r;
 
 	tool_begin("report", argv);
-	r = from_environment(&program);
+	r = cmd_report_from_environment(&program);
 	if (r == 0)
-		r = parse(argc, argv, &program);
+		r = cmd_report_parse(argc, argv, &program);
 	if (r == 0)
-		folders_from_environment(&program);
-	r = r ? r - 1 : run(&program);
+		cmd_report_folders_from_environment(&program);
+	r = r ? r - 1 : cmd_report_run(&program);
 	stores_free(&program.stores);
 	return r;
 }

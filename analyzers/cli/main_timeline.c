@@ -16,14 +16,14 @@
 
 #include "analyzers/timeline/timeline.h"
 #include "analyzers/store/stores.h"
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 
 #define SINCE "10m"
 #define BUFFER_BYTES (1UL << 20)
 
 static const char usage[] =
-	"usage: timeline [--since TIME] [--until TIME] [--rank LIST] [--job JOB] [--chrome] [-o FILE]\n"
-	"                [--state-dir DIR | --dir FOLDER...] [--verbose]\n"
+	"usage: tracectl timeline [--since TIME] [--until TIME] [--rank LIST] [--job JOB] [--chrome] [-o FILE]\n"
+	"                         [--state-dir DIR | --dir FOLDER...] [--verbose]\n"
 	"Writes what was seen in a window of time as a trace: load it at ui.perfetto.dev, or in trace_processor.\n"
 	"  --since TIME     from then: 30m, 12h ago, or a date and time (" SINCE ")\n"
 	"  --until TIME     until then (now)\n"
@@ -50,47 +50,47 @@ struct run {
 static char part[PATH_MAX]; /* the file until it is whole; "": none */
 
 /* An interrupt leaves no half of a file. */
-static void interrupted(int number)
+static void cmd_timeline_interrupted(int number)
 {
 	if (part[0])
 		unlink(part);
 	_exit(128 + number);
 }
 
-static bool to_stdout(const struct run *run)
+static bool cmd_timeline_to_stdout(const struct run *run)
 {
 	return !run->output || strcmp(run->output, "-") == 0;
 }
 
-static void show_progress(void *arg, const char *what, double done)
+static void cmd_timeline_show_progress(void *arg, const char *what, double done)
 {
 	struct run *run = arg;
 
 	run->shown = true;
-	fprintf(stderr, "\r\033[K%s: %s %3.0f %%", "timeline", what, 100 * done);
+	fprintf(stderr, "\r\033[K%s: %s %3.0f %%", tool_name(), what, 100 * done);
 }
 
-static void end_progress(struct run *run)
+static void cmd_timeline_end_progress(struct run *run)
 {
 	if (run->shown)
 		fputs("\r\033[K", stderr);
 	run->shown = false;
 }
 
-static void warn(void *arg, const char *sentence)
+static void cmd_timeline_warn(void *arg, const char *sentence)
 {
-	end_progress(arg);
+	cmd_timeline_end_progress(arg);
 	tool_warn(NULL, sentence);
 }
 
 /* A file is written beside its place, so that nobody takes half of one for a whole; devices and pipes as they are. */
-static int open_output(struct run *run)
+static int cmd_timeline_open_output(struct run *run)
 {
 	struct stat st;
 
-	if (to_stdout(run)) {
+	if (cmd_timeline_to_stdout(run)) {
 		if (run->format == &trace_perfetto && isatty(STDOUT_FILENO))
-			return tool_fail(2, "a trace is not for a terminal: give -o FILE, or a pipe");
+			return tool_fail(2, "refusing to write a trace to a terminal; use -o FILE");
 		run->out = stdout;
 		return 0;
 	}
@@ -107,7 +107,7 @@ static int open_output(struct run *run)
 	return 0;
 }
 
-static int close_output(struct run *run, int status)
+static int cmd_timeline_close_output(struct run *run, int status)
 {
 	bool file = run->out != stdout;
 
@@ -122,7 +122,7 @@ static int close_output(struct run *run, int status)
 	return status;
 }
 
-static void warn_of(const char *format, uint64_t count)
+static void cmd_timeline_warn_of(const char *format, uint64_t count)
 {
 	char sentence[160];
 
@@ -132,28 +132,30 @@ static void warn_of(const char *format, uint64_t count)
 	tool_warn(NULL, sentence);
 }
 
-static void tell(const struct run *run, const struct trace_counts *trace, const struct timeline_counts *counts)
+static void cmd_timeline_tell(
+	const struct run *run, const struct trace_counts *trace, const struct timeline_counts *counts)
 {
-	warn_of("%" PRIu64 " rows are of processes that the store does not know, and are left out", counts->unknown);
-	warn_of("%" PRIu64 " rows found no track: too many of them cross each other; they are left out",
+	cmd_timeline_warn_of(
+		"%" PRIu64 " rows are of processes that the store does not know, and are left out", counts->unknown);
+	cmd_timeline_warn_of("%" PRIu64 " rows found no track: too many of them cross each other; they are left out",
 		counts->crowded);
-	warn_of("%" PRIu64 " rows have no time that can be shown, and are left out", counts->odd);
+	cmd_timeline_warn_of("%" PRIu64 " rows have no time that can be shown, and are left out", counts->odd);
 	if (run->verbose || isatty(STDERR_FILENO))
 		fprintf(stderr,
-			"timeline: %" PRIu64 " processes of ranks, %" PRIu64 " tracks, %" PRIu64 " slices (%" PRIu64
+			"%s: %" PRIu64 " processes of ranks, %" PRIu64 " tracks, %" PRIu64 " slices (%" PRIu64
 			" not ended), %" PRIu64 " instants, %" PRIu64 " flows, %" PRIu64 " counter values, %" PRIu64
 			" bytes\n",
-			counts->ranks, trace->tracks, trace->slices, trace->open, trace->instants, trace->arrows,
-			trace->values, trace->bytes);
+			tool_name(), counts->ranks, trace->tracks, trace->slices, trace->open, trace->instants,
+			trace->arrows, trace->values, trace->bytes);
 }
 
-static int write_trace(struct run *run, struct trace *trace)
+static int cmd_timeline_write_trace(struct run *run, struct trace *trace)
 {
 	struct timeline_counts counts = {0};
 	char error[1024] = "", from[TOOL_TEXT_BYTES], to[TOOL_TEXT_BYTES];
 	int r = timeline_write(&run->options, trace, &counts, error, sizeof(error));
 
-	end_progress(run);
+	cmd_timeline_end_progress(run);
 	if (r < 0 && !trace->error)
 		return tool_fail(1, "%s", error);
 	if (!trace->error && trace->counts.slices + trace->counts.instants + trace->counts.values == 0)
@@ -161,17 +163,17 @@ static int write_trace(struct run *run, struct trace *trace)
 			tool_time(run->until_ns, to),
 			run->options.ranks.count || run->options.job ? " of these ranks" : "");
 	if (trace->error || trace_finish(trace) < 0)
-		return tool_fail(
-			1, "cannot write %s: %s", to_stdout(run) ? "the trace" : run->output, strerror(-trace->error));
-	tell(run, &trace->counts, &counts);
+		return tool_fail(1, "cannot write %s: %s", cmd_timeline_to_stdout(run) ? "the trace" : run->output,
+			strerror(-trace->error));
+	cmd_timeline_tell(run, &trace->counts, &counts);
 	return 0;
 }
 
-static int go(struct run *run)
+static int cmd_timeline_go(struct run *run)
 {
 	struct trace_options options = {.title = "ranktrace " RANKTRACE_VERSION};
 	struct trace *trace = NULL;
-	int status = open_output(run);
+	int status = cmd_timeline_open_output(run);
 
 	if (status)
 		return status;
@@ -183,9 +185,9 @@ static int go(struct run *run)
 	if (trace_open(run->format, &options, &trace) < 0)
 		status = tool_fail(1, "out of memory");
 	else
-		status = write_trace(run, trace);
+		status = cmd_timeline_write_trace(run, trace);
 	trace_close(trace);
-	return close_output(run, status);
+	return cmd_timeline_close_output(run, status);
 }
 
 enum option_id {
@@ -200,35 +202,35 @@ enum option_id {
 	SET_VERSION
 };
 
-static int set_time(const char *option, const char *value, uint64_t *ret_ns)
+static int cmd_timeline_set_time(const char *option, const char *value, uint64_t *ret_ns)
 {
 	if (tool_since(value, tool_now_ns(), ret_ns) < 0)
 		return 1 + tool_fail(2, "%s takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", option, value);
 	return 0;
 }
 
-static int add_stores(struct run *run, const char *folder)
+static int cmd_timeline_add_stores(struct run *run, const char *folder)
 {
 	char error[1024];
 
 	return stores_add(&run->stores, folder, error, sizeof(error)) < 0 ? 1 + tool_fail(1, "%s", error) : 0;
 }
 
-static int set(struct run *run, int id, const char *value)
+static int cmd_timeline_set(struct run *run, int id, const char *value)
 {
 	switch (id) {
 	case SET_OUTPUT:
 		run->output = value;
 		return 0;
 	case SET_DIR:
-		return add_stores(run, value);
+		return cmd_timeline_add_stores(run, value);
 	case SET_STATE_DIR:
 		run->state_dir = value;
 		return 0;
 	case SET_SINCE:
-		return set_time("--since", value, &run->since_ns);
+		return cmd_timeline_set_time("--since", value, &run->since_ns);
 	case SET_UNTIL:
-		return set_time("--until", value, &run->until_ns);
+		return cmd_timeline_set_time("--until", value, &run->until_ns);
 	case SET_RANK:
 		if (tool_ranks_parse(value, &run->options.ranks) < 0)
 			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
@@ -245,7 +247,7 @@ static int set(struct run *run, int id, const char *value)
 }
 
 /* 0: go on; else the exit code plus one. */
-static int parse(int argc, char **argv, struct run *run)
+static int cmd_timeline_parse(int argc, char **argv, struct run *run)
 {
 	int chrome = 0, verbose = 0, id, r = 0;
 	const struct option options[] = {
@@ -265,12 +267,12 @@ static int parse(int argc, char **argv, struct run *run)
 
 	while (r == 0 && (id = getopt_long(argc, argv, "o:", options, NULL)) != -1)
 		if (id != 0)
-			r = set(run, id, optarg);
+			r = cmd_timeline_set(run, id, optarg);
 	if (r)
 		return r;
 	/* Further folders may follow --dir. */
 	for (; run->stores.count && optind < argc && r == 0; optind++)
-		r = add_stores(run, argv[optind]);
+		r = cmd_timeline_add_stores(run, argv[optind]);
 	if (r)
 		return r;
 	if (optind != argc)
@@ -286,26 +288,34 @@ static int parse(int argc, char **argv, struct run *run)
 	return 0;
 }
 
+/* This node's store, where none is named. */
+static int cmd_timeline_open(struct run *run)
+{
+	int code = tool_state_dir(run->state_dir, &run->state_dir);
+
+	return code ? 1 + code : cmd_timeline_add_stores(run, run->state_dir);
+}
+
 int main(int argc, char **argv)
 {
-	struct run run = {.options.warning = warn, .until_ns = tool_now_ns()};
+	struct run run = {.options.warning = cmd_timeline_warn, .until_ns = tool_now_ns()};
 	int r;
 
 	tool_begin("timeline", argv);
-	signal(SIGINT, interrupted);
-	signal(SIGTERM, interrupted);
+	signal(SIGINT, cmd_timeline_interrupted);
+	signal(SIGTERM, cmd_timeline_interrupted);
 	(void)tool_since(SINCE, run.until_ns, &run.since_ns);
-	r = parse(argc, argv, &run);
+	r = cmd_timeline_parse(argc, argv, &run);
 	if (r == 0 && !run.stores.count)
-		r = add_stores(&run, run.state_dir ? run.state_dir : tool_state_dir());
+		r = cmd_timeline_open(&run);
 	if (r == 0) {
 		run.options.store = run.stores.one;
 		run.options.stores = run.stores.count;
 		run.options.since_ns = (int64_t)run.since_ns;
 		run.options.until_ns = (int64_t)run.until_ns;
-		run.options.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
+		run.options.progress = isatty(STDERR_FILENO) ? cmd_timeline_show_progress : NULL;
 		run.options.arg = &run;
-		r = 1 + go(&run);
+		r = 1 + cmd_timeline_go(&run);
 	}
 	stores_free(&run.stores);
 	return r - 1;

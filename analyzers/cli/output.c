@@ -263,7 +263,8 @@ static int output_json(FILE *out, sqlite3_stmt *statement)
 		first = false;
 		for (int i = 0; i < columns; i++) {
 			fputs(i ? ", " : "", out);
-			output_json_text(out, sqlite3_column_name(statement, i) ? sqlite3_column_name(statement, i) : "");
+			output_json_text(
+				out, sqlite3_column_name(statement, i) ? sqlite3_column_name(statement, i) : "");
 			fputs(": ", out);
 			if (json_value(out, statement, i) < 0)
 				return SQLITE_NOMEM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See cause.h. What is kept: the last CAUSE_FRAMES frames of every rank, a series a class of frames (training steps are
- * not compared with those that hold a checkpoint), and, of ranks that nobody can be compared with and of the job as a
+ * not compared with those that hold a checkpoint), and, of ranks that no rank can be compared with and of the job as a
  * whole, means of blocks of frames as their past. The class of the newest frame is the one that is asked about.
  *
  * From excesses to a cause: the outer part (data loading, checkpoint, the rest) that has most of the excess, then
@@ -24,7 +24,7 @@
  *
  * of_rest is below CAUSE_SHARE for what is measured only in part: run delay is that of the step thread, while the
  * threads that compute with it are delayed as well and it then waits for them, asleep or spinning, which nothing here
- * measures. One hog on one of a rank's four CPUs delays the step thread for a quarter of what the rank loses.
+ * measures. One preemptor on one of a rank's four CPUs delays the step thread for a quarter of what the rank loses.
  * Throttling and faults come from samples of seconds that are spread over steps.
  */
 
@@ -51,7 +51,7 @@ const struct cause_part_row cause_parts[PART_MAX] = {
 	[PART_OPTIMIZER] = {"optimizer", "ns", STAGE(STAGE_OPTIMIZER), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
 	[PART_SYNC] = {"sync", "ns", STAGE(STAGE_SYNC), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
 	[PART_CPU] = {"cpu_time", "ns", HOST(cpu_ns), 1, 4096, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
-	[PART_HOG] = {"hog", "ns", HOST(preemptor_ns), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
+	[PART_PREEMPTOR] = {"preemptor", "ns", HOST(preemptor_ns), 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MEAN},
 	[PART_SELF] = {"self_time", "ns", PART_NO_OFFSET, 1, 1, CAUSE_MAX, false, 0, 0, REDUCE_MIN},
 	[PART_TRANSFER] = {"transfer", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMMUNICATION, true, 0, 0, REDUCE_NONE},
 	[PART_REST] = {"compute", "ns", PART_NO_OFFSET, 1, 1, CAUSE_COMPUTE, true, 0, 0, REDUCE_NONE},
@@ -291,14 +291,17 @@ void cause_preemptor_text(const struct cause_preemptor *preemptor, char *ret, si
 	memcpy(name, preemptor->name, sizeof(name));
 	for (size_t i = 0; i < sizeof(name) && name[i]; i++)
 		name[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
-	snprintf(ret, size, "pid %u%s%.*s", preemptor->pid, name[0] ? " " : "", (int)sizeof(name), name);
+	if (name[0])
+		snprintf(ret, size, "%.*s (pid %u)", (int)sizeof(name), name, preemptor->pid);
+	else
+		snprintf(ret, size, "pid %u", preemptor->pid);
 }
 
 #define RANKS_MAX 16384
 #define PEERS_MAX 64	      /* of a class; of more, so many evenly chosen ones stand for all */
-#define FLOOR_DELAY_HOG 0.125 /* of the excess: see rest_of() */
-#define FLOOR_HOG 0.03	      /* of the excess, that who it is had itself */
-#define NAMED_HOG 0.2	      /* of the delay, or it is not told who it was */
+#define FLOOR_DELAY_PREEMPTOR 0.125 /* of the excess: see rest_of() */
+#define FLOOR_PREEMPTOR 0.03	    /* of the excess, that who it is had itself */
+#define NAMED_PREEMPTOR 0.2	    /* of the delay, less: the preemptor is not named */
 #define SHARE_HOST 0.25
 #define SPINS_LEAST 1.1 /* times its self time */
 #define GAP_MORE 2.0	/* times its peers' */
@@ -559,7 +562,7 @@ static size_t descend(
 	return n;
 }
 
-/* The stages in which a device's rank only launches have the excess, and it did not even wait for room in the launch
+/* The stages in which a device's rank only launches have the excess, and it did not even wait for space in the launch
  * queue, as its peers, who spin while they wait for it, burn more CPU than it. */
 static bool sleeps_at_launch(const struct cause_compared *of, double excess)
 {
@@ -576,9 +579,9 @@ static bool sleeps_at_launch(const struct cause_compared *of, double excess)
  * sleeps_at_launch(). On the CPU, a rank that computes more burns more CPU than
  * its peers, who sleep while they wait for it; one that does not was held up: by others on its CPUs where it is known
  * who and its step thread saw something of them (what the threads that compute with it lost is not measured, and of
- * several that have its CPUs one is known; but who has them for a moment, as kernel threads do, holds nobody up), by its
- * host where what the host did adds up, by something that nobody saw else. Peers that spin while they wait burn as much
- * as one that computes: then as much as theirs is computing too.
+ * several that have its CPUs one is known; but who has them for a moment, as kernel threads do, holds no rank up), by
+ * its host where what the host did adds up, else by something that is not measured. Peers that spin while they wait
+ * burn as much as one that computes: then as much as theirs is computing too.
  */
 static enum finding_cause rest_of(const struct cause_rank *rank, const struct cause_compared *of, double excess)
 {
@@ -591,8 +594,9 @@ static enum finding_cause rest_of(const struct cause_rank *rank, const struct ca
 	if (rank->device || isnan(cpu) || cpu >= SHARE_HOST * excess ||
 		((busy || of->spins) && cpu > -SHARE_HOST * excess))
 		return CAUSE_COMPUTE;
-	if (rank->preemptor.pid != 0 && of->sure[PART_RUN_DELAY] && of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_HOG * excess &&
-		of->value[PART_HOG] >= FLOOR_HOG * excess)
+	if (rank->preemptor.pid != 0 && of->sure[PART_RUN_DELAY] &&
+		of->excess[PART_RUN_DELAY] >= FLOOR_DELAY_PREEMPTOR * excess &&
+		of->value[PART_PREEMPTOR] >= FLOOR_PREEMPTOR * excess)
 		return CAUSE_PREEMPTION;
 	for (enum cause_part p = 0; p < PART_MAX; p++)
 		host += cause_parts[p].within != 0 && of->sure[p] ? of->excess[p] : 0;
@@ -609,12 +613,13 @@ static void cause_add(
 		if (strcmp(finding->evidence[i].name, row->name) == 0)
 			return;
 	}
-	if (part == PART_RUN_DELAY && rank && of->value[PART_HOG] >= NAMED_HOG * of->value[PART_RUN_DELAY])
+	if (part == PART_RUN_DELAY && rank && of->value[PART_PREEMPTOR] >= NAMED_PREEMPTOR * of->value[PART_RUN_DELAY])
 		cause_preemptor_text(&rank->preemptor, detail, sizeof(detail));
 	finding_add(finding, row->name, row->unit, of->value[part] / row->scale, of->peers[part] / row->scale, detail);
-	row = &cause_parts[PART_HOG];
+	row = &cause_parts[PART_PREEMPTOR];
 	if (detail[0])
-		finding_add(finding, row->name, row->unit, of->value[PART_HOG], of->peers[PART_HOG], detail);
+		finding_add(
+			finding, row->name, row->unit, of->value[PART_PREEMPTOR], of->peers[PART_PREEMPTOR], detail);
 }
 
 /* What was said, and up to two parts that were more than a quarter of it though nothing was said of them. */
@@ -624,11 +629,11 @@ static void add_rest(struct finding *finding, const struct cause_compared *of, d
 		enum cause_part most = PART_MAX;
 
 		for (enum cause_part p = PART_STEP + 1; p < PART_CPU; p++) {
-			bool said = false;
+			bool reported = false;
 
 			for (size_t i = 0; i < finding->evidences && i < FINDING_EVIDENCE_MAX; i++)
-				said = said || strcmp(finding->evidence[i].name, cause_parts[p].name) == 0;
-			if (!said && of->sure[p] && of->excess[p] >= SHARE_HOST * excess &&
+				reported = reported || strcmp(finding->evidence[i].name, cause_parts[p].name) == 0;
+			if (!reported && of->sure[p] && of->excess[p] >= SHARE_HOST * excess &&
 				(most == PART_MAX || of->excess[p] > of->excess[most]))
 				most = p;
 		}
@@ -680,7 +685,8 @@ static void fill_rest(struct cause_compared *of, double excess)
 	of->sure[PART_REST] = true;
 }
 
-static void cause_tell(const struct cause_compared *of, double excess, const struct cause_rank *rank, struct finding *finding)
+static void cause_explain(
+	const struct cause_compared *of, double excess, const struct cause_rank *rank, struct finding *finding)
 {
 	enum cause_part chain[PART_MAX + 1], outer = outermost(of, excess), deep;
 	size_t n = outer == PART_MAX ? 0 : descend(of, outer, excess, chain);
@@ -702,7 +708,7 @@ static void cause_tell(const struct cause_compared *of, double excess, const str
 
 /*
  * Peers use the CPU while they wait. All ranks use more since they wait for one: half as much as their steps became
- * longer, or more; peers that sleep use what they used before, and one rank that computes more among few is told by
+ * longer, or more; peers that sleep use what they used before, and one rank that computes more among few is known by
  * having more than its peers. Of a job whose past is not known: they used more than they were not waiting for, and no
  * more than one thread can (several threads may have that much and still sleep). What they were not waiting for is
  * known from operations alone: of stages that hold waits, a self time has only what is surely none.
@@ -734,7 +740,7 @@ void cause_of(const struct cause *cause, uint32_t rank, double excess_ns, struct
 	of.spins = !cause->rank[rank].device && spins(cause, &of, since_step);
 	cause_settle(&of);
 	fill_rest(&of, excess_ns);
-	cause_tell(&of, excess_ns, &cause->rank[rank], finding);
+	cause_explain(&of, excess_ns, &cause->rank[rank], finding);
 }
 
 /*
@@ -763,5 +769,5 @@ void cause_of_job(const struct cause *cause, uint64_t since_step, double excess_
 		most += of.excess[PART_BACKWARD] + of.excess[PART_SYNC];
 	if (cause->tier == FRAME_TIER_STAGES)
 		of.excess[PART_REST] = fmin(of.excess[PART_REST], most);
-	cause_tell(&of, excess_ns, NULL, finding);
+	cause_explain(&of, excess_ns, NULL, finding);
 }

@@ -22,7 +22,7 @@
 #include <stddef.h>
 
 /*
- * The parts of a step that the cause of an excess is looked for in: one row a part. To know a further part, add its
+ * The parts of a step that may hold the cause of an excess: one row a part. To know a further part, add its
  * row. For detect/cause.c alone.
  */
 
@@ -44,7 +44,7 @@ enum cause_part {
 	PART_OPTIMIZER,
 	PART_SYNC,
 	PART_CPU,
-	PART_HOG,      /* of PART_RUN_DELAY, what one other had */
+	PART_PREEMPTOR,      /* of PART_RUN_DELAY, what one other had */
 	PART_SELF,     /* of struct measures */
 	PART_TRANSFER, /* of the job alone: what no member of an operation waited for another */
 	PART_REST,     /* self time that lies in no other outer part; not stored */
@@ -98,7 +98,7 @@ void cause_sum_end(
 #define CAUSE_BLOCK_FRAMES 8
 #define CAUSE_BLOCKS 32
 #define CAUSE_FRAMES_LEAST 3
-#define CAUSE_CHECKPOINTS_LEAST 2 /* of these: as many as are enough to tell of them (slow_rank_internal.h) */
+#define CAUSE_CHECKPOINTS_LEAST 2 /* of these: enough of them for a verdict (slow_rank_internal.h) */
 #define CAUSE_FLOOR 0.005	  /* deviations are at least that part of the step */
 
 /* Means of blocks of frames: the past of one rank. */
@@ -143,7 +143,7 @@ void cause_compare(struct cause_compared *ret, size_t part, double *other, size_
 
 /*
  * Which other process had a rank's CPUs, over several frames. Pure. A frame may have one, be it of a moment: the one that
- * is kept stays until another had at least half as much, and each frame in which another had less halves that.
+ * is kept remains until another had at least half as much, and each frame in which another had less halves that.
  */
 
 struct cause_preemptor {
@@ -153,7 +153,7 @@ struct cause_preemptor {
 };
 
 void cause_preemptor_feed(struct cause_preemptor *preemptor, const struct frame_host *host);
-/* "pid 4711 stress-ng", "" if there is none. */
+/* "stress-ng (pid 4711)"; "" if there is none. */
 void cause_preemptor_text(const struct cause_preemptor *preemptor, char *ret, size_t size);
 
 struct cause;
@@ -164,7 +164,7 @@ struct cause *cause_new_of_job(void);
 struct cause *cause_free(struct cause *cause);
 void cause_frame(struct cause *cause, const struct frame *frame, const struct measures *measures);
 /* Writes cause and evidence of rank index rank into finding. excess_ns: of its self time, a step. A rank that can be
- * compared with nobody is compared with its own past before finding->since_step (0: all of it). */
+ * compared with no rank is compared with its own past before finding->since_step (0: all of it). */
 void cause_of(const struct cause *cause, uint32_t rank, double excess_ns, struct finding *finding);
 /* The same for all ranks together, against their past before since_step. */
 void cause_of_job(const struct cause *cause, uint64_t since_step, double excess_ns, struct finding *finding);

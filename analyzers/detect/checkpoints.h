@@ -5,7 +5,7 @@
  *
  * The reference is the last CHECKPOINTS_REFERENCE that were not slow, at least CHECKPOINTS_NEEDED. One is slow if it
  * is above 1.5 medians, above the median by 5 deviations (1.4826 MAD, at least a tenth of the median), and above it by
- * a twentieth of a step. One is a suspicion, two in a row are told; one that is not slow is the end of it, and so are
+ * a twentieth of a step. One is a suspicion, two in a row are reported; one that is not slow is the end of it, and so are
  * twice the usual number of steps without any.
  */
 #ifndef RANKTRACE_DETECT_CHECKPOINTS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames and looks to detectors, their opinions to findings: one set of each a job. A job's set lives from its first
- * frame or look until no rank of it lives, or another job has its number in the framer.
+ * Frames and snapshots to detectors, their verdicts to findings: one set of each a job. A job's set lives from its
+ * first frame or snapshot until no rank of it lives, or another job has its number in the aligner.
  */
 #include "analyzers/detect/detect_internal.h"
 
@@ -92,27 +92,27 @@ struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const
 	return job;
 }
 
-static void on_say(void *arg, const struct verdict *verdict)
+static void on_verdict(void *arg, const struct verdict *verdict)
 {
-	struct detect_hearing *hearing = arg;
+	struct detect_session *session = arg;
 
-	hearing->said = true;
-	findings_say(hearing->job->findings, verdict, hearing->who, hearing->ranks, hearing->cards, hearing->tier,
-		hearing->step, hearing->now_ns);
+	session->reported = true;
+	findings_add_verdict(session->job->findings, verdict, session->who, session->ranks, session->cards,
+		session->tier, session->step, session->now_ns);
 }
 
 static void on_want(void *arg, unsigned wants, const char *why)
 {
-	const struct detect_hearing *hearing = arg;
-	const struct detect_sink *sink = &hearing->job->detect->sink;
+	const struct detect_session *session = arg;
+	const struct detect_sink *sink = &session->job->detect->sink;
 
 	if (sink->want && wants)
-		sink->want(sink->arg, wants, hearing->job->word, why);
+		sink->want(sink->arg, wants, session->job->word, why);
 }
 
-struct detector_out detect_hear(struct detect_hearing *hearing)
+struct detector_out detect_session_out(struct detect_session *session)
 {
-	return (struct detector_out){on_say, on_want, hearing};
+	return (struct detector_out){on_verdict, on_want, session};
 }
 
 /* When the frame ended: of the first rank that is in it. */
@@ -138,30 +138,30 @@ static void detect_take(struct detect_job *job, const struct frame *given)
 	struct frame mine = *given;
 	const struct frame *frame = &mine;
 	struct detect *detect = job->detect;
-	struct detect_hearing hearing = {.job = job,
+	struct detect_session session = {.job = job,
 		.who = frame->who,
 		.ranks = frame->ranks,
 		.cards = frame->cards ? frame->cards : frame->world_size,
 		.tier = frame->tier,
 		.step = frame->step,
 		.now_ns = detect_end_of(frame, detect->now_ns)};
-	const struct detector_out out = detect_hear(&hearing);
+	const struct detector_out out = detect_session_out(&session);
 	const struct measures *measures;
 
 	if (measure_frame(job->measure, frame, &measures) < 0)
 		return;
-	if (!is_warm(job, hearing.now_ns) && frame->class == FRAME_TRAIN)
+	if (!is_warm(job, session.now_ns) && frame->class == FRAME_TRAIN)
 		mine.class = FRAME_FIRST;
 	job->tier = frame->tier;
 	job->step = frame->step;
-	job->cards = hearing.cards;
+	job->cards = session.cards;
 	for (size_t i = 0; i < detect->count; i++) {
 		if (detect->detectors[i]->frame)
 			detect->detectors[i]->frame(job->state[i], frame, measures, job->measure, &out);
 	}
 	/* A checkpoint or an evaluation is no sign that something is over. */
-	if (hearing.said || frame->class == FRAME_TRAIN)
-		findings_round(job->findings, false, frame->step, hearing.now_ns);
+	if (session.reported || frame->class == FRAME_TRAIN)
+		findings_round(job->findings, false, frame->step, session.now_ns);
 }
 
 static void on_frame(void *arg, uint32_t number, const struct frame *frame)

@@ -4,7 +4,7 @@
  * the daemon, over stores of one node or many, and in tests. Holds the aligner, the detectors of detectors.def a job, and the
  * findings' lives (findings.h).
  *
- * A finding is told when it is suspected, opened, has changed enough to matter (cause, or at most every 30 s for its cost),
+ * A finding is reported when it is suspected, opened, has changed enough to matter (cause, or at most every 30 s for its cost),
  * closed or dropped. Times are of the clock that was fed.
  */
 #ifndef RANKTRACE_DETECT_DETECT_H
@@ -27,15 +27,15 @@ struct detect *detect_new(const struct detect_options *options, const struct det
 struct detect *detect_free(struct detect *detect);
 /* Events go in here. */
 struct align *detect_align(struct detect *detect);
-/* Where ranks stand: rank members are processes of the aligner, stuck.culprit too. Jobs of which no rank is told are not looked at.
+/* Where ranks stand: rank members are processes of the aligner, stuck.culprit too. Jobs without a rank in it are not judged.
  * stuck_job[i]: the job's word; of jobs of one word, it is the one that has its first culprit. */
-void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
+void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations);
 /* A frame made elsewhere (simulator, another's traces), of a job of that word; not together with aligner events of it. */
 void detect_frame(struct detect *detect, const char *job, const struct frame *frame);
 /* Time has come to here. Findings of jobs of which no rank lives are closed. */
 void detect_advance(struct detect *detect, uint64_t now_ns);
-/* The end of what there is to read: open findings are told once more as they are. */
+/* The end of what there is to read: open findings are reported once more as they are. */
 void detect_end(struct detect *detect);
 /* Open and suspected ones; returns how many were written. */
 size_t detect_open(const struct detect *detect, struct finding *ret, size_t max);

@@ -25,15 +25,15 @@ struct detect_job {
 	uint64_t used;	   /* counts up: which was used last */
 };
 
-/* What is being listened to. */
-struct detect_hearing {
+/* One frame or snapshot of a job, while its detectors run. */
+struct detect_session {
 	struct detect_job *job;
 	const struct frame_who *who;
 	size_t ranks;
 	uint32_t cards;
 	enum frame_tier tier;
 	uint64_t step, now_ns;
-	bool said;
+	bool reported;
 };
 
 struct detect {
@@ -47,12 +47,12 @@ struct detect {
 	struct detect_job *job[ALIGN_JOBS_MAX];
 };
 
-/* The table must stay as long as what is returned. NULL: out of memory, or more than DETECT_DETECTORS_MAX. */
+/* The table must outlive what is returned. NULL: out of memory, or more than DETECT_DETECTORS_MAX. */
 struct detect *detect_new_with(const struct detect_options *options, const struct detect_sink *sink,
 	const struct detector *const *detectors, size_t count);
 /* The job of that number, word and size, made where there is none. NULL: out of memory. */
 struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const char *word, uint32_t world_size);
-/* Opinions go to the job's findings. The hearing must stay as long as what is returned. */
-struct detector_out detect_hear(struct detect_hearing *hearing);
+/* Verdicts go to the job's findings. The session must outlive what is returned. */
+struct detector_out detect_session_out(struct detect_session *session);
 
 #endif

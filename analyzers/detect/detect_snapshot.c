@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where ranks stand, from processes of the aligner to ranks of jobs, and to the detectors that look. */
+/* Where ranks stand, from processes of the aligner to ranks of jobs, and to the detectors that use them. */
 #include "analyzers/detect/detect_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What is told of all jobs. */
-struct told {
+/* Input of all jobs. */
+struct reports {
 	uint64_t now_ns;
 	const struct standing *standing;
 	size_t standings;
@@ -24,7 +24,7 @@ struct input {
 	size_t stucks, indices;
 };
 
-static void detect_snapshot_room_free(struct input *input)
+static void detect_snapshot_free(struct input *input)
 {
 	free(input->standing);
 	free(input->stuck);
@@ -35,7 +35,7 @@ static bool detect_snapshot_is_of(const struct detect *detect, uint32_t process,
 {
 	uint32_t where;
 
-	return process <= INT32_MAX && align_where(detect->align, (int)process, &where, ret_index) && where == job;
+	return process <= INT32_MAX && align_locate(detect->align, (int)process, &where, ret_index) && where == job;
 }
 
 static size_t bounded(const uint32_t *process, size_t processes)
@@ -43,32 +43,32 @@ static size_t bounded(const uint32_t *process, size_t processes)
 	return !process ? 0 : processes < ALIGN_RANKS_MAX ? processes : ALIGN_RANKS_MAX;
 }
 
-static bool room_make(struct input *input, const struct told *told, size_t ranks)
+static bool detect_snapshot_reserve(struct input *input, const struct reports *reports, size_t ranks)
 {
 	size_t indices = 0;
 
-	for (size_t i = 0; i < told->stucks; i++)
-		indices += bounded(told->stuck[i].culprit, told->stuck[i].culprits) +
-			   bounded(told->stuck[i].waiter, told->stuck[i].waiters);
+	for (size_t i = 0; i < reports->stucks; i++)
+		indices += bounded(reports->stuck[i].culprit, reports->stuck[i].culprits) +
+			   bounded(reports->stuck[i].waiter, reports->stuck[i].waiters);
 	*input = (struct input){.standing = calloc(ranks + 1, sizeof(*input->standing)),
-		.stuck = calloc(told->stucks + 1, sizeof(*input->stuck)),
+		.stuck = calloc(reports->stucks + 1, sizeof(*input->stuck)),
 		.index = calloc(indices + 1, sizeof(*input->index))};
 	for (size_t i = 0; input->standing && i < ranks; i++)
 		input->standing[i] = (struct standing){.rank = (uint32_t)i};
 	return input->standing && input->stuck && input->index;
 }
 
-/* True if anything was told of the job. */
+/* True if there is input of the job. */
 static bool sort_standings(
-	const struct detect *detect, const struct told *told, uint32_t number, size_t ranks, struct input *input)
+	const struct detect *detect, const struct reports *reports, uint32_t number, size_t ranks, struct input *input)
 {
 	bool any = false;
 	uint32_t index;
 
-	for (size_t i = 0; i < told->standings; i++) {
-		if (!detect_snapshot_is_of(detect, told->standing[i].rank, number, &index) || index >= ranks)
+	for (size_t i = 0; i < reports->standings; i++) {
+		if (!detect_snapshot_is_of(detect, reports->standing[i].rank, number, &index) || index >= ranks)
 			continue;
-		input->standing[index] = told->standing[i];
+		input->standing[index] = reports->standing[i];
 		input->standing[index].rank = index;
 		any = true;
 	}
@@ -91,31 +91,31 @@ static const uint32_t *indices_of(const struct detect *detect, uint32_t number, 
 	return first;
 }
 
-static void sort_stuck(const struct detect *detect, const struct told *told, uint32_t number,
+static void sort_stuck(const struct detect *detect, const struct reports *reports, uint32_t number,
 	const struct align_job_info *job, struct input *input)
 {
-	for (size_t i = 0; i < told->stucks; i++) {
-		const struct stuck *from = &told->stuck[i];
+	for (size_t i = 0; i < reports->stucks; i++) {
+		const struct stuck *from = &reports->stuck[i];
 		struct stuck *stuck = &input->stuck[input->stucks];
 
-		if (strcmp(told->stuck_job[i], job->job) != 0)
+		if (strcmp(reports->stuck_job[i], job->job) != 0)
 			continue;
 		*stuck = *from;
 		stuck->communicator[sizeof(stuck->communicator) - 1] = 0;
 		stuck->sentence[sizeof(stuck->sentence) - 1] = 0;
 		stuck->culprit = indices_of(detect, number, job->ranks, from->culprit, &stuck->culprits, input);
 		stuck->waiter = indices_of(detect, number, job->ranks, from->waiter, &stuck->waiters, input);
-		/* Of another job of that word. Of one that nobody is to blame for, its members wait. */
+		/* Of another job of that word. Of one that no rank is to blame for, its members wait. */
 		if ((from->culprits && !stuck->culprits) || (from->waiters && !stuck->culprits && !stuck->waiters))
 			continue;
 		input->stucks++;
 	}
 }
 
-static void detect_snapshot_look_at(struct detect *detect, const struct told *told, struct detect_job *job,
+static void detect_snapshot_judge(struct detect *detect, const struct reports *reports, struct detect_job *job,
 	const struct align_job_info *known, const struct input *input)
 {
-	struct snapshot snapshot = {.now_ns = told->now_ns,
+	struct snapshot snapshot = {.now_ns = reports->now_ns,
 		.step_ns = known->step_ns,
 		.checkpoint_ns = known->checkpoint_ns,
 		.world_size = known->world_size,
@@ -125,46 +125,48 @@ static void detect_snapshot_look_at(struct detect *detect, const struct told *to
 		.standing = input->standing,
 		.stucks = input->stucks,
 		.stuck = input->stuck,
-		.operations = told->operations};
-	struct detect_hearing hearing = {.job = job,
+		.operations = reports->operations};
+	struct detect_session session = {.job = job,
 		.who = known->who,
 		.ranks = known->ranks,
 		.cards = job->cards,
 		.tier = job->tier,
 		.step = job->step,
-		.now_ns = told->now_ns};
-	const struct detector_out out = detect_hear(&hearing);
+		.now_ns = reports->now_ns};
+	const struct detector_out out = detect_session_out(&session);
 
 	for (size_t i = 0; i < detect->count; i++) {
 		if (detect->detectors[i]->snapshot)
 			detect->detectors[i]->snapshot(job->state[i], &snapshot, &out);
 	}
-	findings_round(job->findings, true, job->step, told->now_ns);
+	findings_round(job->findings, true, job->step, reports->now_ns);
 }
 
-static void look_job(struct detect *detect, const struct told *told, uint32_t number, const struct align_job_info *known)
+static void detect_snapshot_job(
+	struct detect *detect, const struct reports *reports, uint32_t number, const struct align_job_info *known)
 {
 	struct detect_job *job;
 	struct input input;
 
-	if (room_make(&input, told, known->ranks) && sort_standings(detect, told, number, known->ranks, &input)) {
-		sort_stuck(detect, told, number, known, &input);
+	if (detect_snapshot_reserve(&input, reports, known->ranks) &&
+		sort_standings(detect, reports, number, known->ranks, &input)) {
+		sort_stuck(detect, reports, number, known, &input);
 		job = detect_job_find(detect, number, known->job, known->world_size);
 		if (job)
-			detect_snapshot_look_at(detect, told, job, known, &input);
+			detect_snapshot_judge(detect, reports, job, known, &input);
 	}
-	detect_snapshot_room_free(&input);
+	detect_snapshot_free(&input);
 }
 
-void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
+void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations)
 {
-	const struct told told = {now_ns, standing, standings, stuck, stuck_job, stucks, operations};
+	const struct reports reports = {now_ns, standing, standings, stuck, stuck_job, stucks, operations};
 	struct align_job_info known;
 
 	detect->now_ns = now_ns;
 	for (uint32_t number = 0; number < ALIGN_JOBS_MAX && align_job_info(detect->align, number, &known); number++) {
 		if (!known.ended)
-			look_job(detect, &told, number, &known);
+			detect_snapshot_job(detect, &reports, number, &known);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The detectors that there are, and what they are told by default. */
+/* The detectors, and their default options. */
 #include "analyzers/detect/detect_internal.h"
 
 #define DETECTOR(name) extern const struct detector name;
@@ -12,7 +12,7 @@ static const struct detector *const table[] = {
 #undef DETECTOR
 };
 
-_Static_assert(sizeof(table) / sizeof(table[0]) <= DETECT_DETECTORS_MAX, "room for all detectors");
+_Static_assert(sizeof(table) / sizeof(table[0]) <= DETECT_DETECTORS_MAX, "DETECT_DETECTORS_MAX is too small");
 
 void detect_options_default(struct detect_options *ret)
 {

@@ -3,8 +3,8 @@
  * A detector: reads frames of one job (and, for hangs, where its ranks stand) and says what it thinks. Pure: no I/O, no
  * clock, no globals. To add one: its file and a row in detect/detectors.def.
  *
- * A detector has no memory of what it said: as long as something is so, it says so with every frame (or look). What is
- * said for the first time, goes on, or is said no more becomes findings that open, stay and close in detect/findings.h.
+ * A detector keeps no record of its verdicts: it repeats one with every frame (or snapshot) while it holds. Verdicts that
+ * are new, repeated or missing open, keep and close findings: see detect/findings.h.
  */
 #ifndef RANKTRACE_DETECT_DETECTOR_H
 #define RANKTRACE_DETECT_DETECTOR_H
@@ -31,7 +31,7 @@ struct detect_options {
 	uint64_t relief_frames;    /* 10 frames without it, and a finding is closed */
 };
 
-/* What it thinks, of this frame. Copied by say(). Of finding: kind, cause, rank (as index in frame.who, -1 none),
+/* Its verdict on this frame. Copied by emit(). Of finding: kind, cause, rank (as index in frame.who, -1 none),
  * communicator, since_step, since_ns, confidence, severity, slowdown, evidence, others; the rest is filled in by findings.c.
  * What is one finding: equal kind, rank, communicator. */
 struct verdict {
@@ -41,14 +41,14 @@ struct verdict {
 };
 
 struct detector_out {
-	void (*say)(void *arg, const struct verdict *verdict);
+	void (*emit)(void *arg, const struct verdict *verdict);
 	/* What would settle it: bits of enum detect_want; seen: a sentence for the log. */
 	void (*want)(void *arg, unsigned wants, const char *why);
 	void *arg;
 };
 enum detect_want { DETECT_WANT_OPERATIONS = 1, DETECT_WANT_SYSTEM = 2, DETECT_WANT_LAUNCHES = 4 };
 
-/* Where a rank stands, told every second or so of each rank that lives: for hangs. */
+/* Progress of a rank, about every second for each living rank: for hangs. */
 struct standing {
 	uint32_t rank;             /* index in who */
 	char state;                /* of its process: R, S, D, T (stopped), t (traced), Z; 0 not known */
@@ -63,17 +63,17 @@ struct standing {
 	uint64_t cpu_ns;           /* of the process, since it began; FRAME_UNKNOWN */
 };
 
-/* What ops_judge says of a communicator of the job (analyzers/coll/coll_judge.h): only those that are not RUNNING. */
+/* What coll_judge says of a communicator of the job (analyzers/coll/coll_judge.h): only those that are not RUNNING. */
 struct stuck {
 	char communicator[20];
-	int state;                 /* enum ops_state */
+	int state;                 /* enum coll_state */
 	uint64_t seq;
 	uint64_t waited_ns;
 	size_t culprits;           /* missing, or different; indices in who */
 	const uint32_t *culprit;
 	char called[64];           /* of a mismatch: what the culprits called, and what the others; else "" */
 	char sentence[256];
-	bool all_entered;          /* nobody is missing and nothing differs, but it does not complete */
+	bool all_entered;          /* no rank is missing and nothing differs, but it does not complete */
 	size_t waiters;            /* that have entered seq and wait in it, 0 not known: who is missing here and waits
 				    * elsewhere is no culprit */
 	const uint32_t *waiter;
@@ -89,7 +89,7 @@ struct snapshot {
 	const struct standing *standing; /* one a rank */
 	size_t stucks;
 	const struct stuck *stuck;
-	bool operations;           /* L1 is on and has seen the job's operations: stuck tells */
+	bool operations;           /* L1 is on and has seen the job's operations: stuck is complete */
 };
 
 struct detector {

@@ -12,7 +12,7 @@
 #define PHI_MAX 0.95
 
 /* The first place whose value is not below; without branches that cannot be foretold. */
-static size_t failslow_reference_place(const struct failslow_reference *reference, double value)
+static size_t failslow_reference_index(const struct failslow_reference *reference, double value)
 {
 	const double *sorted = reference->sorted;
 	size_t n = reference->count, at = 0;
@@ -29,10 +29,10 @@ static size_t failslow_reference_place(const struct failslow_reference *referenc
 void failslow_reference_add(struct failslow_reference *reference, double value)
 {
 	double *sorted = reference->sorted;
-	size_t at = failslow_reference_place(reference, value), old = reference->count;
+	size_t at = failslow_reference_index(reference, value), old = reference->count;
 
 	if (reference->count == FAILSLOW_REFERENCE)
-		old = failslow_reference_place(reference, reference->value[reference->next]);
+		old = failslow_reference_index(reference, reference->value[reference->next]);
 	else
 		reference->count++;
 	if (at > old) {
@@ -211,7 +211,7 @@ bool failslow_ramp_add(struct failslow_ramp *ramp, double value, uint64_t step, 
 #define RISE_STEPS 10	 /* before the onset */
 #define RISE_EARLY 0.2	 /* of the excess */
 #define RISE_LATE 200	 /* so long after the onset it may still rise */
-#define RISE_ON 1.5	 /* and to this, over what was told */
+#define RISE_ON 1.5	 /* and to this, over what was reported */
 #define RELIEF 10
 #define LONG 100   /* steps in alarm, from which its size is measured less often */
 #define RECENT 256 /* a power of two, above the reference's size */
@@ -235,7 +235,7 @@ struct failslow {
 	uint64_t seen;	/* steps in recent, ever */
 	uint64_t since; /* steps since the onset, while the sum is above 0 or in alarm */
 	unsigned fresh; /* reference values since it was read */
-	double told;	/* the excess with which the alarm began */
+	double reported; /* the excess with which the alarm began */
 	double sum;	/* S */
 	unsigned reads;
 	double inflate; /* f */
@@ -413,7 +413,7 @@ static bool rises(const struct failslow *failslow, uint64_t had, uint64_t since,
 	return failslow_median(early, n) - failslow->past.median > RISE_EARLY * excess_ln;
 }
 
-static void look_for_ramps(struct failslow *failslow)
+static void failslow_find_ramps(struct failslow *failslow)
 {
 	const struct point *now = failslow_ago(failslow, 0);
 
@@ -433,7 +433,7 @@ static void look_for_ramps(struct failslow *failslow)
 		failslow->verdict.onset_ns = rise.time_ns;
 		failslow->since = failslow->verdict.steps_since =
 			FAILSLOW_RAMP_BLOCKS * FAILSLOW_RAMP_SAMPLES * ramp_every[i];
-		failslow->told = rise.ends;
+		failslow->reported = rise.ends;
 		be_slow(failslow, FAILSLOW_ALARM, rise.ends);
 		return;
 	}
@@ -454,7 +454,7 @@ static void watch(struct failslow *failslow)
 		uint64_t had = failslow->since < RECENT ? failslow->since : RECENT, since = began(failslow, had, found);
 
 		failslow->verdict.ramp = rises(failslow, had, since, found);
-		failslow->told = found;
+		failslow->reported = found;
 		set_onset(failslow, since);
 		failslow->since = since;
 		be_slow(failslow, FAILSLOW_ALARM, found);
@@ -471,7 +471,7 @@ static void watch(struct failslow *failslow)
 			failslow->verdict.ratio = 1;
 		}
 	}
-	look_for_ramps(failslow);
+	failslow_find_ramps(failslow);
 }
 
 /* More than half of the last steps are: their median is. */
@@ -498,7 +498,7 @@ static void await_relief(struct failslow *failslow)
 		double found = excess(failslow, since < VERIFY_MAX ? since : VERIFY_MAX);
 
 		failslow->verdict.ratio = exp(found);
-		failslow->verdict.ramp |= since <= RISE_LATE && found > RISE_ON * failslow->told;
+		failslow->verdict.ramp |= since <= RISE_LATE && found > RISE_ON * failslow->reported;
 	}
 }
 

@@ -21,12 +21,12 @@
  *
  * Onset: among the steps since S was 0, the one that parts them best into steps below and above half the excess.
  * Steps become reference once S is back at 0; those that led to an alarm never do. (Only steps of S = 0 would not do:
- * they are the quicker ones of any job, and the reference would lie too low.) S that stays above 0 for 300 steps
+ * they are the quicker ones of any job, and the reference would be too low.) S that remains above 0 for 300 steps
  * without an alarm is a small change for good and becomes the reference.
  *
  * Ramp: medians of blocks of 20 steps, the last 10 of them; their Theil-Sen slope times 10 is above ln(1 + degree), the
  * last three are above the first three by ln(1 + 0.8 degree) and by 5 times what chance gives (as above, n = 60), and
- * 80 % of all pairs rise. The same with every tenth step: over 200 and over 2,000 steps. A slower rise is not told. An
+ * 80 % of all pairs rise. The same with every tenth step: over 200 and over 2,000 steps. A slower rise is not reported. An
  * alarm of the sum is called a ramp where the steps between S = 0 and the onset lie above a fifth of the excess, or
  * where it grows by half within 200 steps.
  *
@@ -34,7 +34,7 @@
  * evidence and no reference; unnamed ones are single spikes to it. Suspicion: S > 4 and the median of the last 3 is
  * above 1 + degree; it lasts while that median is above 1 + degree / 2.
  *
- * A job that is slower for good (say, a larger batch from now on) stays in alarm until it ends: what it was before is
+ * A job that is slower for good (say, a larger batch from now on) remains in alarm until it ends: what it was before is
  * still what it was, and nothing here knows that it was meant. Step numbers and times are only passed on.
  */
 #ifndef RANKTRACE_DETECT_FAILSLOW_H

@@ -7,47 +7,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What opinions add up to over a finding's life. See findings.h. */
+/* What verdicts add up to over a finding's life. See findings.h. */
 
 #define WEIGHT_LEAST 0.05
 #define WEIGHT_UNKNOWN 0.25 /* a cause that is seen wins soon over one that is not */
 #define CHANGE 1.25	    /* so much heavier must another cause be */
 #define FADING 0.25	    /* what is said while it costs half of what it did, or less */
-#define LOST_NS_MAX 1e15    /* eleven days in one opinion are no measure */
+#define LOST_NS_MAX 1e15    /* eleven days in one verdict are no measure */
 
 static double within(double value, double least, double most, double otherwise)
 {
 	return isfinite(value) ? fmin(fmax(value, least), most) : otherwise;
 }
 
-/* True if the finding's cause is the opinion's. */
-static bool weigh(struct lifecycle *lifecycle, const struct finding *said, bool fading)
+/* True if the finding's cause is the verdict's. */
+static bool weigh(struct lifecycle *lifecycle, const struct finding *reported, bool fading)
 {
-	double weight = within(said->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST) * (fading ? FADING : 1);
+	double weight = within(reported->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST) * (fading ? FADING : 1);
 	enum finding_cause now = lifecycle->finding.cause;
 
-	lifecycle->weight[said->cause] += said->cause == CAUSE_UNKNOWN ? weight * WEIGHT_UNKNOWN : weight;
-	if (said->cause == now)
+	lifecycle->weight[reported->cause] += reported->cause == CAUSE_UNKNOWN ? weight * WEIGHT_UNKNOWN : weight;
+	if (reported->cause == now)
 		return true;
-	if (lifecycle->verdicts > 0 && lifecycle->weight[said->cause] <= lifecycle->weight[now] * CHANGE)
+	if (lifecycle->verdicts > 0 && lifecycle->weight[reported->cause] <= lifecycle->weight[now] * CHANGE)
 		return false;
-	lifecycle->finding.cause = said->cause;
+	lifecycle->finding.cause = reported->cause;
 	lifecycle->changed = true;
 	return true;
 }
 
-static void copy_evidence(struct finding *finding, const struct finding *said)
+static void copy_evidence(struct finding *finding, const struct finding *reported)
 {
 	finding->evidences = 0;
-	for (size_t i = 0; i < said->evidences && i < FINDING_EVIDENCE_MAX; i++) {
+	for (size_t i = 0; i < reported->evidences && i < FINDING_EVIDENCE_MAX; i++) {
 		struct finding_evidence *evidence = &finding->evidence[finding->evidences++];
 
-		*evidence = said->evidence[i];
+		*evidence = reported->evidence[i];
 		evidence->name[sizeof(evidence->name) - 1] = 0;
 		evidence->unit[sizeof(evidence->unit) - 1] = 0;
 		evidence->detail[sizeof(evidence->detail) - 1] = 0;
 	}
-	memcpy(finding->others, said->others, sizeof(finding->others));
+	memcpy(finding->others, reported->others, sizeof(finding->others));
 	finding->others[sizeof(finding->others) - 1] = 0;
 }
 
@@ -55,32 +55,32 @@ void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, u
 	uint64_t now_ns)
 {
 	struct finding *finding = &lifecycle->finding;
-	const struct finding *said = &verdict->finding;
+	const struct finding *reported = &verdict->finding;
 	double lost_ns = within(verdict->lost_ns, 0, LOST_NS_MAX, 0);
 	bool first = verdict->confirmed && !lifecycle->confirmed;
 	double typical_ns = lifecycle->verdicts > 0 ? lifecycle->lost_ns / lifecycle->verdicts : 0;
 	/* What is measured while it is fading says little about it. */
 	bool fades = !first && lifecycle->verdicts > 0 && lost_ns < typical_ns / 2;
-	bool holds = weigh(lifecycle, said, fades && lost_ns > 0 && !lifecycle_of_snapshots(lifecycle));
+	bool holds = weigh(lifecycle, reported, fades && lost_ns > 0 && !lifecycle_of_snapshots(lifecycle));
 
 	if (holds && (first || lifecycle->verdicts == 0 || ((verdict->confirmed || !lifecycle->confirmed) && !fades))) {
-		copy_evidence(finding, said);
+		copy_evidence(finding, reported);
 		finding->tier = tier;
-		finding->severity = (size_t)said->severity < SEVERITY_MAX ? said->severity : SEVERITY_WARNING;
-		finding->confidence = within(said->confidence, 0, 1, 0);
+		finding->severity = (size_t)reported->severity < SEVERITY_MAX ? reported->severity : SEVERITY_WARNING;
+		finding->confidence = within(reported->confidence, 0, 1, 0);
 	}
 	if (first)
 		lifecycle->slowdowns = lifecycle->lost_ns = lifecycle->verdicts = 0;
 	if (verdict->confirmed || !lifecycle->confirmed) {
-		lifecycle->slowdowns += within(said->slowdown, 0, 1e6, 1);
+		lifecycle->slowdowns += within(reported->slowdown, 0, 1e6, 1);
 		lifecycle->lost_ns += lost_ns;
 		lifecycle->verdicts++;
 		finding->slowdown = lifecycle->slowdowns / lifecycle->verdicts;
 	}
 	finding->cost_card_hours += lost_ns * cards / 3.6e12;
 	lifecycle->confirmed |= verdict->confirmed;
-	lifecycle->said = true;
-	lifecycle->said_confirmed |= verdict->confirmed;
+	lifecycle->reported = true;
+	lifecycle->reported_confirmed |= verdict->confirmed;
 	lifecycle->last_ns = now_ns;
 	lifecycle->last_step = step;
 }
@@ -88,7 +88,7 @@ void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, u
 /*
  * What explains a slow job: a slow rank, slow communication, an imbalance or a hang that is suspected or open, and
  * either costs at least half of what the job loses, or began at about the same time (ABOUT_STEPS) and costs at least a
- * tenth of it (or it cannot be told how much). So a rank that has always been a little slow does not hide that the job
+ * tenth of it (or its cost is unknown). So a rank that has always been a little slow does not hide that the job
  * became much slower.
  */
 
@@ -115,7 +115,7 @@ const struct lifecycle *findings_explain(const struct findings *findings, const 
 {
 	const struct lifecycle *best = NULL;
 
-	for (size_t i = 0; i < findings->lives; i++) {
+	for (size_t i = 0; i < findings->lifecycles; i++) {
 		const struct lifecycle *lifecycle = findings->lifecycle[i];
 
 		if (findings_explain_explains(lifecycle, job) && (!best || lifecycle->lost_ns > best->lost_ns))
@@ -126,14 +126,15 @@ const struct lifecycle *findings_explain(const struct findings *findings, const 
 
 static bool is_sure(const struct lifecycle *lifecycle)
 {
-	return lifecycle->said_confirmed || (lifecycle_is_up(lifecycle) && lifecycle->finding.state == FINDING_OPEN);
+	return lifecycle->reported_confirmed ||
+	       (lifecycle_is_up(lifecycle) && lifecycle->finding.state == FINDING_OPEN);
 }
 
-/* It is told as well, no less surely than this one, and began before this one was over. */
+/* It is reported too, no less surely than this one, and began before this one was over. */
 static bool is_neighbour(const struct lifecycle *other, const struct lifecycle *lifecycle)
 {
-	return other != lifecycle && other->finding.kind == FINDING_SLOW_RANK && (other->said || lifecycle_is_up(other)) &&
-	       other->finding.since_ns <= lifecycle->last_ns &&
+	return other != lifecycle && other->finding.kind == FINDING_SLOW_RANK &&
+	       (other->reported || lifecycle_is_up(other)) && other->finding.since_ns <= lifecycle->last_ns &&
 	       (is_sure(other) || !is_sure(lifecycle)) && other->finding.rank != lifecycle->finding.rank &&
 	       strcmp(other->finding.host, lifecycle->finding.host) == 0;
 }
@@ -145,7 +146,7 @@ void findings_neighbours(const struct findings *findings, struct lifecycle *life
 
 	if (lifecycle->finding.kind != FINDING_SLOW_RANK || !lifecycle->finding.host[0] || lifecycle->finding.rank < 0)
 		return;
-	for (size_t i = 0; i < findings->lives; i++) {
+	for (size_t i = 0; i < findings->lifecycles; i++) {
 		if (is_neighbour(findings->lifecycle[i], lifecycle))
 			rank[ranks++] = findings->lifecycle[i]->finding.rank;
 	}
@@ -175,7 +176,7 @@ struct findings *findings_free(struct findings *findings)
 {
 	if (!findings)
 		return NULL;
-	for (size_t i = 0; i < findings->lives; i++)
+	for (size_t i = 0; i < findings->lifecycles; i++)
 		free(findings->lifecycle[i]);
 	free(findings);
 	return NULL;
@@ -188,42 +189,42 @@ static uint64_t findings_since(uint64_t now_ns, uint64_t then_ns)
 
 static unsigned relief(const struct findings *findings, const struct lifecycle *lifecycle)
 {
-	uint64_t base = lifecycle_of_snapshots(lifecycle) ? FINDINGS_LOOKS : findings->options.relief_frames;
+	uint64_t base = lifecycle_of_snapshots(lifecycle) ? FINDINGS_SNAPSHOTS : findings->options.relief_frames;
 
 	base = base < 1 ? 1 : base > 100000 ? 100000 : base;
 	return (unsigned)base << (lifecycle->returns < RETURNS_COUNTED ? lifecycle->returns : RETURNS_COUNTED);
 }
 
-/* As it is told, with what is known only now. */
+/* Fills in what is known only when it is reported. */
 static void compose(const struct lifecycle *lifecycle, uint64_t now_ns, struct finding *ret)
 {
 	*ret = lifecycle->finding;
-	ret->told_ns = now_ns;
+	ret->updated_ns = now_ns;
 	if (lifecycle->returns)
 		finding_add(ret, "returns", "1", lifecycle->returns, NAN, "");
-	finding_tell(ret);
+	finding_write_sentence(ret);
 }
 
-static void findings_tell_one(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
+static void findings_publish(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
 {
 	struct finding finding;
 
 	if (!lifecycle->finding.id)
 		lifecycle->finding.id = (*findings->next_id)++;
 	findings_neighbours(findings, lifecycle);
-	lifecycle->finding.told_ns = now_ns;
+	lifecycle->finding.updated_ns = now_ns;
 	lifecycle->changed = false;
 	compose(lifecycle, now_ns, &finding);
 	findings->sink.finding(findings->sink.arg, &finding);
 }
 
-static void findings_end_one(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
+static void findings_end_lifecycle(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
 {
 	lifecycle->finding.state = lifecycle->finding.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
 	lifecycle->finding.until_ns = lifecycle->last_ns;
 	lifecycle->finding.until_step = lifecycle->last_step;
 	lifecycle->confirmed = false;
-	findings_tell_one(findings, lifecycle, now_ns);
+	findings_publish(findings, lifecycle, now_ns);
 }
 
 static void bring_up(struct findings *findings, struct lifecycle *lifecycle, enum finding_state state, uint64_t now_ns)
@@ -237,7 +238,7 @@ static void bring_up(struct findings *findings, struct lifecycle *lifecycle, enu
 	if (state == FINDING_OPEN && !finding->noticed_ns)
 		finding->noticed_ns = now_ns;
 	lifecycle->unconfirmed = 0;
-	findings_tell_one(findings, lifecycle, now_ns);
+	findings_publish(findings, lifecycle, now_ns);
 }
 
 static void explained(struct findings *findings, struct lifecycle *lifecycle, const struct lifecycle *by, uint64_t now_ns)
@@ -255,7 +256,7 @@ static void explained(struct findings *findings, struct lifecycle *lifecycle, co
 	finding_add(&lifecycle->finding, "explained", "1", (double)by->finding.id, NAN, detail);
 	/* It is counted there. */
 	lifecycle->finding.cost_card_hours = 0;
-	findings_end_one(findings, lifecycle, now_ns);
+	findings_end_lifecycle(findings, lifecycle, now_ns);
 }
 
 /* A slow job that something else may explain: true if that settles it for this round. */
@@ -264,9 +265,9 @@ static bool yields(struct findings *findings, struct lifecycle *lifecycle, uint6
 	const struct lifecycle *by = findings_explain(findings, lifecycle);
 
 	if (!by) {
-		lifecycle->alone += lifecycle->said_confirmed;
+		lifecycle->alone += lifecycle->reported_confirmed;
 		if (lifecycle->alone < 2 * findings->options.suspect_frames && lifecycle->finding.state != FINDING_OPEN)
-			lifecycle->said_confirmed = false;
+			lifecycle->reported_confirmed = false;
 		return false;
 	}
 	lifecycle->alone = 0;
@@ -275,34 +276,35 @@ static bool yields(struct findings *findings, struct lifecycle *lifecycle, uint6
 	return lifecycle->finding.state != FINDING_OPEN;
 }
 
-/* A young one is told for its cost when it has become twice as old: who reads it then knows half of it at least. */
-static uint64_t tell_after_ns(const struct lifecycle *lifecycle)
+/* A young one is reported for its cost when it has become twice as old: who reads it then knows half of it at least. */
+static uint64_t findings_update_after_ns(const struct lifecycle *lifecycle)
 {
-	uint64_t age_ns = findings_since(lifecycle->finding.told_ns, lifecycle->finding.since_ns);
+	uint64_t age_ns = findings_since(lifecycle->finding.updated_ns, lifecycle->finding.since_ns);
 
-	return age_ns < FINDINGS_TELL_LEAST_NS ? FINDINGS_TELL_LEAST_NS
-	       : age_ns < FINDINGS_TELL_NS     ? age_ns
-					       : FINDINGS_TELL_NS;
+	return age_ns < FINDINGS_UPDATE_LEAST_NS ? FINDINGS_UPDATE_LEAST_NS
+	       : age_ns < FINDINGS_UPDATE_NS	 ? age_ns
+						 : FINDINGS_UPDATE_NS;
 }
 
 static void turn_up(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
 {
-	if (lifecycle->said_confirmed || lifecycle->lasting)
+	if (lifecycle->reported_confirmed || lifecycle->lasting)
 		lifecycle->unconfirmed = 0;
 	else
 		lifecycle->unconfirmed++;
-	if (lifecycle->finding.state == FINDING_SUSPECTED && lifecycle->said_confirmed)
+	if (lifecycle->finding.state == FINDING_SUSPECTED && lifecycle->reported_confirmed)
 		bring_up(findings, lifecycle, FINDING_OPEN, now_ns);
 	else if (lifecycle->unconfirmed >= 3 * relief(findings, lifecycle))
-		findings_end_one(findings, lifecycle, now_ns);
-	else if (now_ns < lifecycle->finding.told_ns)
-		lifecycle->finding.told_ns = now_ns;
+		findings_end_lifecycle(findings, lifecycle, now_ns);
+	else if (now_ns < lifecycle->finding.updated_ns)
+		lifecycle->finding.updated_ns = now_ns;
 	else if (lifecycle->finding.state == FINDING_OPEN &&
-		 (lifecycle->changed || now_ns - lifecycle->finding.told_ns >= tell_after_ns(lifecycle)))
-		findings_tell_one(findings, lifecycle, now_ns);
+		 (lifecycle->changed || now_ns - lifecycle->finding.updated_ns >= findings_update_after_ns(lifecycle)))
+		findings_publish(findings, lifecycle, now_ns);
 }
 
-static void turn_said(struct findings *findings, struct lifecycle *lifecycle, bool withheld, uint64_t now_ns)
+static void findings_turn_reported(
+	struct findings *findings, struct lifecycle *lifecycle, bool withheld, uint64_t now_ns)
 {
 	bool again = !lifecycle->finding.id || lifecycle->quiet >= relief(findings, lifecycle);
 
@@ -311,7 +313,7 @@ static void turn_said(struct findings *findings, struct lifecycle *lifecycle, bo
 		return;
 	if (lifecycle_is_up(lifecycle))
 		turn_up(findings, lifecycle, now_ns);
-	else if (lifecycle->said_confirmed)
+	else if (lifecycle->reported_confirmed)
 		bring_up(findings, lifecycle, FINDING_OPEN, now_ns);
 	/* What goes on being suspected after it was dropped, or is suspected anew after it was closed, is no news. */
 	else if (again && !withheld && lifecycle->finding.state != FINDING_CLOSED)
@@ -320,15 +322,15 @@ static void turn_said(struct findings *findings, struct lifecycle *lifecycle, bo
 
 static void turn(struct findings *findings, struct lifecycle *lifecycle, bool withheld, uint64_t now_ns)
 {
-	if (lifecycle->said) {
-		turn_said(findings, lifecycle, withheld, now_ns);
+	if (lifecycle->reported) {
+		findings_turn_reported(findings, lifecycle, withheld, now_ns);
 	} else {
 		lifecycle->quiet += lifecycle->quiet < 1u << 30;
 		lifecycle->alone = 0;
 		if (lifecycle_is_up(lifecycle) && lifecycle->quiet >= relief(findings, lifecycle))
-			findings_end_one(findings, lifecycle, now_ns);
+			findings_end_lifecycle(findings, lifecycle, now_ns);
 	}
-	lifecycle->said = lifecycle->said_confirmed = lifecycle->lasting = false;
+	lifecycle->reported = lifecycle->reported_confirmed = lifecycle->lasting = false;
 }
 
 /*
@@ -337,38 +339,39 @@ static void turn(struct findings *findings, struct lifecycle *lifecycle, bool wi
  */
 static bool withhold(const struct findings *findings)
 {
-	size_t said = 0, confirmed = 0;
+	size_t reported = 0, confirmed = 0;
 
-	for (size_t i = 0; i < findings->lives; i++) {
+	for (size_t i = 0; i < findings->lifecycles; i++) {
 		const struct lifecycle *lifecycle = findings->lifecycle[i];
 
-		said += lifecycle->finding.kind == FINDING_SLOW_RANK && lifecycle->said;
-		confirmed += lifecycle->finding.kind == FINDING_SLOW_RANK && lifecycle->said_confirmed;
+		reported += lifecycle->finding.kind == FINDING_SLOW_RANK && lifecycle->reported;
+		confirmed += lifecycle->finding.kind == FINDING_SLOW_RANK && lifecycle->reported_confirmed;
 	}
-	for (size_t i = 0; i < findings->lives && confirmed > 1 && confirmed * 2 > findings->ranks; i++) {
+	for (size_t i = 0; i < findings->lifecycles && confirmed > 1 && confirmed * 2 > findings->ranks; i++) {
 		struct lifecycle *lifecycle = findings->lifecycle[i];
 
 		if (lifecycle->finding.kind == FINDING_SLOW_RANK &&
 			!(lifecycle_is_up(lifecycle) && lifecycle->finding.state == FINDING_OPEN))
-			lifecycle->said_confirmed = false;
+			lifecycle->reported_confirmed = false;
 	}
-	return said > 1 && said * 2 > findings->ranks;
+	return reported > 1 && reported * 2 > findings->ranks;
 }
 
 /* Cannot come back as the same one any more. */
 static bool is_past(const struct findings *findings, const struct lifecycle *lifecycle, uint64_t now_ns)
 {
-	if (lifecycle_is_up(lifecycle) || lifecycle->said)
+	if (lifecycle_is_up(lifecycle) || lifecycle->reported)
 		return false;
 	if (!lifecycle->finding.id)
 		return lifecycle->quiet >= relief(findings, lifecycle);
-	return findings_since(now_ns, lifecycle->last_ns) > (lifecycle_of_snapshots(lifecycle) ? FINDINGS_REOPEN_LOOK_NS : FINDINGS_REOPEN_NS);
+	return findings_since(now_ns, lifecycle->last_ns) >
+	       (lifecycle_of_snapshots(lifecycle) ? FINDINGS_REOPEN_HANG_NS : FINDINGS_REOPEN_NS);
 }
 
 static void findings_forget(struct findings *findings, size_t i)
 {
 	free(findings->lifecycle[i]);
-	findings->lifecycle[i] = findings->lifecycle[--findings->lives];
+	findings->lifecycle[i] = findings->lifecycle[--findings->lifecycles];
 }
 
 void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_t now_ns)
@@ -378,14 +381,14 @@ void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_
 	(void)step;
 	/* A slow job last: it depends on what the others are. */
 	for (int last = 0; last < 2; last++) {
-		for (size_t i = 0; i < findings->lives; i++) {
+		for (size_t i = 0; i < findings->lifecycles; i++) {
 			struct lifecycle *lifecycle = findings->lifecycle[i];
 
 			if (lifecycle_of_snapshots(lifecycle) == hang && (lifecycle->finding.kind == FINDING_SLOW_JOB) == last)
 				turn(findings, lifecycle, many && lifecycle->finding.kind == FINDING_SLOW_RANK, now_ns);
 		}
 	}
-	for (size_t i = findings->lives; i-- > 0;) {
+	for (size_t i = findings->lifecycles; i-- > 0;) {
 		if (is_past(findings, findings->lifecycle[i], now_ns))
 			findings_forget(findings, i);
 	}
@@ -393,7 +396,7 @@ void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_
 
 static struct lifecycle *findings_find(const struct findings *findings, const struct finding *finding, int32_t rank)
 {
-	for (size_t i = 0; i < findings->lives; i++) {
+	for (size_t i = 0; i < findings->lifecycles; i++) {
 		struct lifecycle *lifecycle = findings->lifecycle[i];
 
 		if (lifecycle->finding.kind == finding->kind && lifecycle->finding.rank == rank &&
@@ -405,17 +408,17 @@ static struct lifecycle *findings_find(const struct findings *findings, const st
 }
 
 /* Of a standstill it may be seen only later who it is that the others wait for: it is the same one if it began before
- * it was spoken of last. Who was surer to be it stays: as it ends, one moment may look as if it were another. NULL if
+ * its last verdict. The surer one is kept: as a hang ends, a snapshot may name another rank. NULL if
  * it is another. */
-static struct lifecycle *find_standstill(const struct findings *findings, const struct finding *said, int32_t rank)
+static struct lifecycle *find_standstill(const struct findings *findings, const struct finding *reported, int32_t rank)
 {
-	for (size_t i = 0; i < findings->lives && said->kind == FINDING_HANG; i++) {
+	for (size_t i = 0; i < findings->lifecycles && reported->kind == FINDING_HANG; i++) {
 		struct lifecycle *lifecycle = findings->lifecycle[i];
 
-		if (lifecycle->finding.kind != FINDING_HANG || !lifecycle_is_up(lifecycle) || lifecycle->said || !said->since_ns ||
-			said->since_ns > lifecycle->last_ns)
+		if (lifecycle->finding.kind != FINDING_HANG || !lifecycle_is_up(lifecycle) || lifecycle->reported ||
+			!reported->since_ns || reported->since_ns > lifecycle->last_ns)
 			continue;
-		if (lifecycle->finding.rank < 0 || said->confidence >= lifecycle->finding.confidence) {
+		if (lifecycle->finding.rank < 0 || reported->confidence >= lifecycle->finding.confidence) {
 			lifecycle->finding.rank = rank;
 			lifecycle->changed = true;
 		}
@@ -424,51 +427,52 @@ static struct lifecycle *find_standstill(const struct findings *findings, const 
 	return NULL;
 }
 
-/* Room for one more: of those that are over, the one that has been for longest makes it. */
+/* Makes space for one more: drops the one that ended first. */
 static bool findings_reserve(struct findings *findings)
 {
-	size_t oldest = findings->lives;
+	size_t oldest = findings->lifecycles;
 
-	if (findings->lives < FINDINGS_MAX)
+	if (findings->lifecycles < FINDINGS_MAX)
 		return true;
-	for (size_t i = 0; i < findings->lives; i++) {
+	for (size_t i = 0; i < findings->lifecycles; i++) {
 		const struct lifecycle *lifecycle = findings->lifecycle[i];
 
-		if (!lifecycle_is_up(lifecycle) && !lifecycle->said &&
-			(oldest == findings->lives || lifecycle->last_ns < findings->lifecycle[oldest]->last_ns))
+		if (!lifecycle_is_up(lifecycle) && !lifecycle->reported &&
+			(oldest == findings->lifecycles || lifecycle->last_ns < findings->lifecycle[oldest]->last_ns))
 			oldest = i;
 	}
-	if (oldest == findings->lives)
+	if (oldest == findings->lifecycles)
 		return false;
 	findings_forget(findings, oldest);
 	return true;
 }
 
-static struct lifecycle *findings_begin(struct findings *findings, const struct finding *said, int32_t rank)
+static struct lifecycle *findings_begin(struct findings *findings, const struct finding *reported, int32_t rank)
 {
 	struct lifecycle *lifecycle = findings_reserve(findings) ? calloc(1, sizeof(*lifecycle)) : NULL;
 
 	if (!lifecycle)
 		return NULL;
-	findings->lifecycle[findings->lives++] = lifecycle;
-	lifecycle->finding.kind = said->kind;
+	findings->lifecycle[findings->lifecycles++] = lifecycle;
+	lifecycle->finding.kind = reported->kind;
 	lifecycle->finding.rank = rank;
 	lifecycle->finding.slowdown = 1;
 	snprintf(lifecycle->finding.job, sizeof(lifecycle->finding.job), "%s", findings->job);
 	snprintf(lifecycle->finding.communicator, sizeof(lifecycle->finding.communicator), "%.*s",
-		(int)sizeof(said->communicator) - 1, said->communicator);
+		(int)sizeof(reported->communicator) - 1, reported->communicator);
 	return lifecycle;
 }
 
-static void findings_place(struct lifecycle *lifecycle, const struct finding *said, const struct frame_who *who, size_t ranks)
+static void findings_locate(
+	struct lifecycle *lifecycle, const struct finding *reported, const struct frame_who *who, size_t ranks)
 {
 	struct finding *finding = &lifecycle->finding;
-	const struct frame_who *here = said->rank >= 0 ? &who[said->rank] : NULL;
+	const struct frame_who *here = reported->rank >= 0 ? &who[reported->rank] : NULL;
 
 	snprintf(finding->host, sizeof(finding->host), "%.*s", (int)sizeof(finding->host) - 1,
-		here ? here->host : said->host);
+		here ? here->host : reported->host);
 	snprintf(finding->card, sizeof(finding->card), "%.*s", (int)sizeof(finding->card) - 1,
-		here ? here->card : said->card);
+		here ? here->card : reported->card);
 	lifecycle->node_ranks = 0;
 	for (size_t i = 0; here && i < ranks; i++)
 		lifecycle->node_ranks += strncmp(who[i].host, here->host, sizeof(here->host)) == 0;
@@ -476,85 +480,88 @@ static void findings_place(struct lifecycle *lifecycle, const struct finding *sa
 
 /* The less it costs, the longer it must have lasted: a machine's own unrest passes, and its small part is the common
  * one. */
-static uint64_t must_last_ns(const struct findings *findings, const struct finding *said)
+static uint64_t must_last_ns(const struct findings *findings, const struct finding *reported)
 {
-	double share = isfinite(said->slowdown) && said->slowdown > 1 ? 1 - 1 / said->slowdown : 0;
+	double share = isfinite(reported->slowdown) && reported->slowdown > 1 ? 1 - 1 / reported->slowdown : 0;
 	double times = share > 0 ? fmin(fmax(LASTS_FULL / share, 1), LASTS_TIMES) : 1;
 
 	return (uint64_t)((double)findings->options.lasts_ns * times);
 }
 
-/* What was confirmed once stays so; what began in the future began before the clock stepped back. */
-static bool has_lasted(
-	const struct findings *findings, const struct lifecycle *lifecycle, const struct finding *said, uint64_t now_ns)
+/* What was confirmed once remains so; what began in the future began before the clock stepped back. */
+static bool has_lasted(const struct findings *findings, const struct lifecycle *lifecycle,
+	const struct finding *reported, uint64_t now_ns)
 {
-	uint64_t least_ns = must_last_ns(findings, said);
+	uint64_t least_ns = must_last_ns(findings, reported);
 
 	if (lifecycle_of_snapshots(lifecycle) || lifecycle->confirmed || !least_ns)
 		return true;
-	if (said->since_ns && said->since_ns <= now_ns)
-		return now_ns - said->since_ns >= least_ns;
+	if (reported->since_ns && reported->since_ns <= now_ns)
+		return now_ns - reported->since_ns >= least_ns;
 	return lifecycle->verdicts > 0 && (lifecycle->finding.since_ns > now_ns || now_ns - lifecycle->finding.since_ns >= least_ns);
 }
 
-void findings_say(struct findings *findings, const struct verdict *verdict, const struct frame_who *who, size_t ranks,
-	uint32_t cards, enum frame_tier tier, uint64_t step, uint64_t now_ns)
+void findings_add_verdict(struct findings *findings, const struct verdict *verdict, const struct frame_who *who,
+	size_t ranks, uint32_t cards, enum frame_tier tier, uint64_t step, uint64_t now_ns)
 {
-	const struct finding *said = &verdict->finding;
-	struct verdict heard = *verdict;
+	const struct finding *reported = &verdict->finding;
+	struct verdict taken = *verdict;
 	struct lifecycle *lifecycle;
 	int32_t rank;
 	bool moved, its;
 
-	if ((size_t)said->kind >= FINDING_KIND_MAX || (size_t)said->cause >= CAUSE_MAX ||
-		(said->rank >= 0 && (size_t)said->rank >= ranks))
+	if ((size_t)reported->kind >= FINDING_KIND_MAX || (size_t)reported->cause >= CAUSE_MAX ||
+		(reported->rank >= 0 && (size_t)reported->rank >= ranks))
 		return;
-	rank = said->rank >= 0 ? who[said->rank].rank : -1;
+	rank = reported->rank >= 0 ? who[reported->rank].rank : -1;
 	findings->ranks = ranks;
-	lifecycle = findings_find(findings, said, rank);
+	lifecycle = findings_find(findings, reported, rank);
 	moved = !lifecycle;
 	if (!lifecycle)
-		lifecycle = find_standstill(findings, said, rank);
+		lifecycle = find_standstill(findings, reported, rank);
 	moved = moved && lifecycle;
 	if (!lifecycle)
-		lifecycle = findings_begin(findings, said, rank);
+		lifecycle = findings_begin(findings, reported, rank);
 	if (!lifecycle)
 		return;
 	its = lifecycle->finding.rank == rank;
 	/* Its rank's card may have become known since. */
-	if (its && (moved || (said->rank >= 0 && !lifecycle->finding.card[0] && who[said->rank].card[0])))
-		findings_place(lifecycle, said, who, ranks);
-	heard.confirmed = verdict->confirmed && has_lasted(findings, lifecycle, said, now_ns);
-	lifecycle->lasting |= verdict->confirmed && !heard.confirmed;
+	if (its && (moved || (reported->rank >= 0 && !lifecycle->finding.card[0] && who[reported->rank].card[0])))
+		findings_locate(lifecycle, reported, who, ranks);
+	taken.confirmed = verdict->confirmed && has_lasted(findings, lifecycle, reported, now_ns);
+	lifecycle->lasting |= verdict->confirmed && !taken.confirmed;
 	if (!lifecycle->verdicts ||
-		(!lifecycle_is_up(lifecycle) && !lifecycle->finding.noticed_ns && lifecycle->quiet >= relief(findings, lifecycle)) ||
-		(heard.confirmed && !lifecycle->finding.noticed_ns)) {
-		lifecycle->finding.since_step = said->since_step && said->since_step <= step ? said->since_step : step;
-		lifecycle->finding.since_ns = said->since_ns && said->since_ns <= now_ns ? said->since_ns : now_ns;
+		(!lifecycle_is_up(lifecycle) && !lifecycle->finding.noticed_ns &&
+			lifecycle->quiet >= relief(findings, lifecycle)) ||
+		(taken.confirmed && !lifecycle->finding.noticed_ns)) {
+		lifecycle->finding.since_step =
+			reported->since_step && reported->since_step <= step ? reported->since_step : step;
+		lifecycle->finding.since_ns =
+			reported->since_ns && reported->since_ns <= now_ns ? reported->since_ns : now_ns;
 		if (its)
-			findings_place(lifecycle, said, who, ranks);
+			findings_locate(lifecycle, reported, who, ranks);
 	}
-	lifecycle_add(lifecycle, &heard, cards, tier, step, now_ns);
-	/* Of what is no rank's, where it is goes with the cause that is told. */
-	if (rank < 0 && lifecycle->finding.cause == said->cause)
-		findings_place(lifecycle, said, who, ranks);
+	lifecycle_add(lifecycle, &taken, cards, tier, step, now_ns);
+	/* Without a rank, host and card go with the reported cause. */
+	if (rank < 0 && lifecycle->finding.cause == reported->cause)
+		findings_locate(lifecycle, reported, who, ranks);
 }
 
 void findings_close(struct findings *findings, uint64_t now_ns)
 {
-	for (size_t i = 0; i < findings->lives; i++) {
+	for (size_t i = 0; i < findings->lifecycles; i++) {
 		if (lifecycle_is_up(findings->lifecycle[i]))
-			findings_end_one(findings, findings->lifecycle[i], now_ns);
+			findings_end_lifecycle(findings, findings->lifecycle[i], now_ns);
 	}
-	while (findings->lives)
-		findings_forget(findings, findings->lives - 1);
+	while (findings->lifecycles)
+		findings_forget(findings, findings->lifecycles - 1);
 }
 
 void findings_end(struct findings *findings, uint64_t now_ns)
 {
-	for (size_t i = 0; i < findings->lives; i++) {
+	for (size_t i = 0; i < findings->lifecycles; i++) {
 		if (lifecycle_is_up(findings->lifecycle[i]))
-			findings_tell_one(findings, findings->lifecycle[i], now_ns);
+			findings_publish(findings, findings->lifecycle[i], now_ns);
 	}
 }
 
@@ -562,11 +569,11 @@ size_t findings_open(const struct findings *findings, struct finding *ret, size_
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < findings->lives && n < max; i++) {
+	for (size_t i = 0; i < findings->lifecycles && n < max; i++) {
 		const struct lifecycle *lifecycle = findings->lifecycle[i];
 
 		if (lifecycle_is_up(lifecycle))
-			compose(lifecycle, lifecycle->finding.told_ns, &ret[n++]);
+			compose(lifecycle, lifecycle->finding.updated_ns, &ret[n++]);
 	}
 	return n;
 }

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lives of one job's findings: opinions in, findings out. What is one finding: equal kind, rank and communicator. Of a
+ * Lifecycles of one job's findings: verdicts in, findings out. What is one finding: equal kind, rank and communicator. Of a
  * hang also: standing still since before it was spoken of last, though the rank that is named for it is another now.
  *
- * Said during a round (a frame or a look), told at its end. Suspected with the first opinion, open with the first confirmed
- * one; told anew when its cause changes, and for its cost when it is twice as old as when it was told,
- * every FINDINGS_TELL_NS at least. Closed after relief_frames frames
- * (FINDINGS_LOOKS looks, of hangs and mismatches) without it; until: the last opinion's time. Dropped where it was not
+ * Verdicts come during a round (a frame or a snapshot), findings go out at its end. Suspected with the first verdict,
+ * open with the first confirmed
+ * one; updated when its cause changes, and for its cost when it is twice as old as at its last update,
+ * every FINDINGS_UPDATE_NS at least. Closed after relief_frames frames
+ * (FINDINGS_SNAPSHOTS snapshots, of hangs and mismatches) without it; until: the last verdict's time. Dropped where it was not
  * confirmed in three times as many. One that comes back within FINDINGS_REOPEN_NS of its end is the same one, and each time it
  * does so it takes twice as long (16 times at most) to be closed again: what comes and goes is one finding.
  *
  * Cause: the one with most weight (confidence) over its life; not known weighs a quarter. Evidence and others are of the
- * newest opinion of that cause, slowdown is the mean. Cost grows by lost_ns * cards with each opinion.
+ * newest verdict of that cause, slowdown is the mean. Cost grows by lost_ns * cards with each verdict.
  *
  * A slow_job waits for 2 * suspect_frames frames: where something more specific is there for it (see findings.c), it is not
- * opened, and closed or dropped with evidence "explained" if it was told. Two kinds for one rank at once are both kept. If more than
- * half of the job's ranks are said to be slow in one round, that tells of the model and not of the ranks: no slow_rank is opened then.
+ * opened, and closed or dropped with evidence "explained" if it was reported. Two kinds for one rank at once are both kept. If more than
+ * half of the job's ranks are slow in one round, the model is the reason and not the ranks: no slow_rank is opened then.
  * Where most of a node's ranks are slow, each finding names the others.
  */
 #ifndef RANKTRACE_DETECT_FINDINGS_H
@@ -24,11 +25,11 @@
 #include "analyzers/detect/detector.h"
 
 #define FINDINGS_MAX 256 /* at once a job, those that may come back included; more are left out */
-#define FINDINGS_LOOKS 3
-#define FINDINGS_TELL_NS 30000000000ULL
-#define FINDINGS_TELL_LEAST_NS 1000000000ULL
+#define FINDINGS_SNAPSHOTS 3
+#define FINDINGS_UPDATE_NS 30000000000ULL
+#define FINDINGS_UPDATE_LEAST_NS 1000000000ULL
 #define FINDINGS_REOPEN_NS 600000000000ULL
-#define FINDINGS_REOPEN_LOOK_NS 60000000000ULL /* of hangs and mismatches */
+#define FINDINGS_REOPEN_HANG_NS 60000000000ULL /* of hangs and mismatches */
 
 struct findings_sink {
 	void (*finding)(void *arg, const struct finding *finding);
@@ -40,34 +41,34 @@ struct findings;
 /* next_id: the first number that is free, counted up; shared by all jobs of a source. NULL: out of memory. */
 struct findings *findings_new(const struct detect_options *options, const char *job, const struct findings_sink *sink, uint64_t *next_id);
 struct findings *findings_free(struct findings *findings);
-/* opinion->finding.rank: index in who. An opinion that makes no sense (such an index out of range) is left out. */
-void findings_say(struct findings *findings, const struct verdict *verdict, const struct frame_who *who, size_t ranks, uint32_t cards,
+/* verdict->finding.rank: index in who. A verdict that makes no sense (such an index out of range) is left out. */
+void findings_add_verdict(struct findings *findings, const struct verdict *verdict, const struct frame_who *who, size_t ranks, uint32_t cards,
 	enum frame_tier tier, uint64_t step, uint64_t now_ns);
-/* A frame (or a look) is over: what was said is told, those not said of it come nearer their end. hang: it was a look. */
+/* A frame (or a snapshot) is over: publishes findings with a verdict, ages those without. hang: it was a snapshot. */
 void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_t now_ns);
 /* The job is over: all are closed or dropped. */
 void findings_close(struct findings *findings, uint64_t now_ns);
-/* Nothing more to read: open and suspected ones are told once more as they are. */
+/* Nothing more to read: open and suspected ones are reported once more as they are. */
 void findings_end(struct findings *findings, uint64_t now_ns);
-/* Open and suspected ones, as they are told. */
+/* Open and suspected ones, as they are reported. */
 size_t findings_open(const struct findings *findings, struct finding *ret, size_t max);
 
-/* Inside findings: one finding's life, from its first opinion until it can no longer come back. */
+/* Lifecycle of one finding, from its first verdict until it can no longer recur. For findings.c. */
 
 struct lifecycle {
-	struct finding finding; /* id 0: not told yet */
+	struct finding finding; /* id 0: not published yet */
 	double weight[CAUSE_MAX];
-	double slowdowns, lost_ns; /* sums over confirmed opinions (over all while there is none) */
+	double slowdowns, lost_ns; /* sums over confirmed verdicts (over all while there is none) */
 	double verdicts;	   /* so many */
 	bool confirmed;		   /* once, in this episode */
-	bool said, said_confirmed; /* in this round */
+	bool reported, reported_confirmed; /* in this round */
 	bool lasting;		   /* in this round: would be confirmed, but must last longer */
 	bool changed;		   /* worth telling */
 	unsigned quiet;		   /* rounds without */
 	unsigned unconfirmed;	   /* rounds since it was confirmed last, or since it was suspected */
-	unsigned returns;	   /* so often it came back after it was closed */
+	unsigned returns;	   /* times it recurred after it was closed */
 	unsigned alone; /* slow_job: rounds in a row in which it was confirmed and nothing else explained it */
-	uint64_t last_ns, last_step; /* of the last opinion */
+	uint64_t last_ns, last_step; /* of the last verdict */
 	uint32_t node_ranks;	     /* of its node, in the job */
 };
 
@@ -76,24 +77,24 @@ struct findings {
 	struct findings_sink sink;
 	uint64_t *next_id;
 	char job[64];
-	size_t ranks; /* of the job, in the last opinion */
-	size_t lives;
+	size_t ranks; /* of the job, in the last verdict */
+	size_t lifecycles;
 	struct lifecycle *lifecycle[FINDINGS_MAX];
 };
 
-/* Told: suspected or open now. */
+/* Published: suspected or open now. */
 static inline bool lifecycle_is_up(const struct lifecycle *lifecycle)
 {
 	return lifecycle->finding.id && (lifecycle->finding.state == FINDING_SUSPECTED || lifecycle->finding.state == FINDING_OPEN);
 }
 
-/* Comes from looks, and ends with them. */
+/* Comes from snapshots, and ends with them. */
 static inline bool lifecycle_of_snapshots(const struct lifecycle *lifecycle)
 {
 	return lifecycle->finding.kind == FINDING_HANG || lifecycle->finding.kind == FINDING_MISMATCH;
 }
 
-/* Takes an opinion in. index: of its rank in who, -1 none. */
+/* Takes a verdict in. index: of its rank in who, -1 none. */
 void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, uint32_t cards, enum frame_tier tier, uint64_t step,
 	uint64_t now_ns);
 /* What explains this slow_job: a more specific one that is up; NULL if nothing does. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hangs: nobody makes progress, for longer than a healthy job would; and mismatched operations, at once. Who it is:
+ * Hangs: no rank makes progress, for longer than a healthy job would; and mismatched operations, at once. Who it is:
  * hang_who.c. How long is too long (limit_of): eight steps, at least 12 s and at most hang_ns, but no less than three
  * steps; and longer where
  *  - a checkpoint is in flight: three times the longest one seen, 10 min if none was seen;
@@ -9,9 +9,9 @@
  *  - all load data, as where an epoch begins: 4 hang_ns; one does: 5/6 hang_ns;
  *  - only a part of the ranks is seen from here and all of them wait: hang_busy_ns, as the one that they wait for may
  *    save or compile on another node. The node that it is on names it sooner;
- *  - nobody stands in any stage, so that nothing says that a step goes on (between runs of a notebook, generating,
+ *  - no rank stands in any stage, so that nothing says that a step goes on (between runs of a notebook, generating,
  *    writing logs after some have ended): three times hang_busy_ns;
- *  - a job of one rank keeps nobody waiting, and a person at a prompt looks like it: hang_busy_ns;
+ *  - a job of one rank keeps no other waiting, and a person at a prompt resembles it: hang_busy_ns;
  *    nothing is said while it is in no stage.
  *
  * A process that is stopped by a signal has no such excuse. In a debugger ('t') it has none either where
@@ -19,9 +19,9 @@
  *
  * From half of its limit on a hang is suspected, and operations are wanted.
  *
- * Cost: the time since the job stood still is lost, on all its cards. Each look's opinion carries what has passed since
- * the look before; the first one, suspected as it may be, what has passed since the stop. Where several are said in one
- * look, the first one carries it, so that no second is counted twice.
+ * Cost: the time since the job hung is lost, on all its cards. Each snapshot's verdict carries what has passed since
+ * the snapshot before; the first one, suspected as it may be, what has passed since the stop. Where several are said in
+ * one snapshot, the first one carries it, so that no second is counted twice.
  */
 #include "analyzers/detect/detector.h"
 
@@ -37,7 +37,7 @@
 #define LEAST_NS (12 * SECOND)
 #define CHECKPOINT_NS (600 * SECOND) /* where none was seen */
 #define RANKS_MAX 65536
-#define STUCKS_MAX 64 /* said in one look; the rest are chains of the same */
+#define STUCKS_MAX 64 /* in one snapshot; the rest are chains of the same */
 #define WINDOW_NS (5 * SECOND)
 #define BUSY_SHARE 0.25 /* of a CPU */
 
@@ -55,7 +55,7 @@ struct hang {
 	uint32_t *culprit, *at;
 	uint8_t *flags;
 	int32_t *number;
-	uint64_t counted_ns; /* until then lost time was told */
+	uint64_t counted_ns; /* lost time is counted up to then */
 };
 
 static void *hang_new(const struct detect_options *options)
@@ -93,7 +93,7 @@ static bool hang_grow(struct hang *hang, size_t ranks)
 		return false;
 	hang->cpu = cpu;
 	memset(&cpu[hang->ranks], 0, (ranks - hang->ranks) * sizeof(*cpu));
-	hang->ranks = 0; /* until all have that room */
+	hang->ranks = 0; /* until all have that capacity */
 	free(hang->culprit);
 	free(hang->at);
 	free(hang->flags);
@@ -161,7 +161,7 @@ static struct excuses excuses_of(const struct hang *hang, const struct snapshot 
 		if (standing->ended || standing->rank >= snapshot->ranks)
 			continue;
 		ret.checkpoint = ret.checkpoint || standing->stage == STAGE_CHECKPOINT;
-		/* Nothing is told of ranks on other nodes. */
+		/* Ranks on other nodes are unknown. */
 		ret.starting =
 			ret.starting || (standing->steps == 0 && (standing->state != 0 || standing->progress_ns != 0));
 		ret.loads = ret.loads || (accused && standing->stage == STAGE_DATALOADER);
@@ -265,7 +265,7 @@ static void add_stuck(const struct stuck *stuck, const char *evidence, struct fi
 	finding_add(finding, "waited", "ns", (double)stuck->waited_ns, NAN, stuck->communicator);
 }
 
-static void say_hang(struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who, uint64_t still_ns,
+static void hang_emit(struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who, uint64_t still_ns,
 	bool confirmed, const struct detector_out *out)
 {
 	struct verdict verdict = {.confirmed = confirmed};
@@ -286,7 +286,7 @@ static void say_hang(struct hang *hang, const struct snapshot *snapshot, const s
 	if (who->stuck)
 		add_stuck(who->stuck, "entered_seq", finding);
 	verdict.lost_ns = lost_of(hang, snapshot->now_ns, finding->since_ns);
-	out->say(out->arg, &verdict);
+	out->emit(out->arg, &verdict);
 }
 
 static const struct {
@@ -308,14 +308,14 @@ static bool is_mismatch(const struct stuck *stuck, enum finding_cause *ret)
 	return false;
 }
 
-/* Told at once. What stands still because of it is its cost, and no hang of its own. */
-static bool say_mismatches(
+/* Reported at once. The stall that it causes is its cost, and no hang of its own. */
+static bool hang_emit_mismatches(
 	struct hang *hang, const struct snapshot *snapshot, uint64_t since_ns, const struct detector_out *out)
 {
 	uint64_t still_ns = snapshot->now_ns > since_ns ? snapshot->now_ns - since_ns : 0;
-	size_t said = 0;
+	size_t reported = 0;
 
-	for (size_t s = 0; s < snapshot->stucks && said < STUCKS_MAX; s++) {
+	for (size_t s = 0; s < snapshot->stucks && reported < STUCKS_MAX; s++) {
 		const struct stuck *stuck = &snapshot->stuck[s];
 		struct verdict verdict = {.confirmed = true};
 		struct finding *finding = &verdict.finding;
@@ -330,15 +330,15 @@ static bool say_mismatches(
 			(int)sizeof(finding->communicator) - 1, stuck->communicator);
 		hang_name(hang, snapshot, stuck->culprit, stuck->culprits, finding);
 		add_stuck(stuck, "mismatch", finding);
-		if (said++ == 0 && since_ns != 0)
+		if (reported++ == 0 && since_ns != 0)
 			verdict.lost_ns =
 				lost_of(hang, snapshot->now_ns, snapshot->now_ns - min_of(still_ns, stuck->waited_ns));
-		out->say(out->arg, &verdict);
+		out->emit(out->arg, &verdict);
 	}
-	return said > 0;
+	return reported > 0;
 }
 
-/* A person at a prompt, or in a debugger, is no hang of the job: it is looked at, not told. */
+/* A person at a prompt, or in a debugger, is no hang of the job: suspected, never confirmed. */
 static bool is_person(const struct snapshot *snapshot, const struct hang_who *who)
 {
 	const struct standing *standing = who->culprits == 1 ? hang_standing(snapshot, who, who->culprit[0]) : NULL;
@@ -346,7 +346,7 @@ static bool is_person(const struct snapshot *snapshot, const struct hang_who *wh
 	return snapshot->world_size <= 1 && standing && standing->state == 't';
 }
 
-static void hang_look(void *state, const struct snapshot *snapshot, const struct detector_out *out)
+static void hang_snapshot(void *state, const struct snapshot *snapshot, const struct detector_out *out)
 {
 	struct hang *hang = state;
 	struct hang_who who;
@@ -361,26 +361,26 @@ static void hang_look(void *state, const struct snapshot *snapshot, const struct
 	}
 	who = (struct hang_who){.culprit = hang->culprit, .flags = hang->flags, .at = hang->at};
 	if (!hang_who(snapshot, &who)) {
-		say_mismatches(hang, snapshot, who.since_ns, out);
+		hang_emit_mismatches(hang, snapshot, who.since_ns, out);
 		return;
 	}
-	if (say_mismatches(hang, snapshot, who.since_ns, out))
+	if (hang_emit_mismatches(hang, snapshot, who.since_ns, out))
 		return;
 	still = still_of(snapshot, &who);
 	limit = hang_limit_of(hang, snapshot, &who);
 	if (still < limit / 2 || (who.outside && !who.stuck && snapshot->world_size <= 1 && who.cause != CAUSE_STOPPED))
 		return;
 	confirmed = still >= limit && !is_person(snapshot, &who);
-	say_hang(hang, snapshot, &who, still, confirmed, out);
+	hang_emit(hang, snapshot, &who, still, confirmed, out);
 	if (out->want && (!confirmed || who.culprits == 0))
 		out->want(out->arg, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM,
-			confirmed ? "the job stands still and nothing tells who it waits for"
-				  : "nobody makes progress");
+			confirmed ? "the job is hung and the rank that it waits for is unknown"
+				  : "no rank makes progress");
 }
 
 const struct detector hang_detector = {
 	.name = "hang",
 	.new = hang_new,
 	.free = hang_free,
-	.snapshot = hang_look,
+	.snapshot = hang_snapshot,
 };

@@ -42,8 +42,8 @@ static const struct stage_row *hang_who_stage_of(const struct standing *standing
 	return &stages[(size_t)standing->stage < STAGE_KIND_MAX ? standing->stage : STAGE_USER];
 }
 
-/* Ranks that were never seen to do anything tell nothing. */
-static bool hang_who_tells(const struct snapshot *snapshot, const struct standing *standing)
+/* A rank that never made progress is no evidence. */
+static bool hang_who_is_active(const struct snapshot *snapshot, const struct standing *standing)
 {
 	return standing->rank < snapshot->ranks && !standing->ended && standing->progress_ns != 0;
 }
@@ -96,7 +96,7 @@ static void mark_waiters(const struct snapshot *snapshot, struct hang_who *ret)
 	}
 }
 
-/* How little a missing rank looks like one that waits for others elsewhere. */
+/* How little a missing rank resembles one that waits for others elsewhere. */
 static int openness(const struct snapshot *snapshot, const struct hang_who *who, const struct stuck *stuck, uint32_t rank)
 {
 	const struct standing *standing = hang_standing(snapshot, who, rank);
@@ -189,7 +189,7 @@ static void accuse_held(
 	for (size_t i = 0; i < snapshot->ranks; i++) {
 		const struct standing *standing = &snapshot->standing[i];
 
-		if (hang_who_tells(snapshot, standing) && hang_who_stage_of(standing)->holds == holds)
+		if (hang_who_is_active(snapshot, standing) && hang_who_stage_of(standing)->holds == holds)
 			accuse(ret, snapshot, standing->rank);
 	}
 	hang_who_found(ret, in->same && (size_t)in->stage < STAGE_KIND_MAX ? stages[in->stage].cause : CAUSE_MISSING,
@@ -203,7 +203,7 @@ static void by_stages(const struct snapshot *snapshot, struct hang_who *ret)
 	uint64_t margin = snapshot->step_ns / 4 > FIRST_MARGIN_NS ? snapshot->step_ns / 4 : FIRST_MARGIN_NS;
 
 	for (size_t i = 0; i < snapshot->ranks; i++) {
-		if (hang_who_tells(snapshot, &snapshot->standing[i]))
+		if (hang_who_is_active(snapshot, &snapshot->standing[i]))
 			hang_who_hold(held, &snapshot->standing[i]);
 	}
 	ret->together = own->ranks > 0 && own->same && either->ranks + wait->ranks == 0;
@@ -229,7 +229,7 @@ bool hang_who(const struct snapshot *snapshot, struct hang_who *ret)
 			ret->flags[standing->rank] |= HANG_STANDS;
 			ret->at[standing->rank] = (uint32_t)i;
 		}
-		if (!hang_who_tells(snapshot, standing))
+		if (!hang_who_is_active(snapshot, standing))
 			continue;
 		live++;
 		ret->outside = ret->outside && standing->stage == STAGE_USER;
@@ -250,7 +250,7 @@ size_t hang_where(const struct snapshot *snapshot, const struct hang_who *who, c
 	for (size_t i = 0; i < snapshot->ranks; i++) {
 		const struct standing *standing = &snapshot->standing[i];
 
-		if (hang_who_tells(snapshot, standing) && !(who->flags[standing->rank] & HANG_ACCUSED)) {
+		if (hang_who_is_active(snapshot, standing) && !(who->flags[standing->rank] & HANG_ACCUSED)) {
 			in[(size_t)standing->stage < STAGE_KIND_MAX ? standing->stage : STAGE_USER]++;
 			all++;
 		}

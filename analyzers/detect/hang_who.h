@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who keeps a job that stands still from going on, as far as one look tells. Pure, no state. For detect/hang.c alone.
+ * The culprit of a hung job, as far as one snapshot shows. Pure, no state. For detect/hang.c alone.
  *
  * Best first: a process that is stopped; who is missing in a communicator and waits in no other one (L1); a process
  * that has ended; operations that all have entered; the stages. Of stages some hold no wait for others (data loading,
- * checkpoint, garbage collection, zero_grad): who is in one of them while nobody makes progress is a culprit. Some
+ * checkpoint, garbage collection, zero_grad): who is in one of them while no rank makes progress is a culprit. Some
  * often are a wait (backward, synchronisation), and the others can be both: who is in one of those while most wait is a
  * culprit only if it stopped before those who wait, for what is stuck stops first.
  */
@@ -18,9 +18,9 @@ enum hang_flag { HANG_ACCUSED = 1, HANG_WAITS = 2, HANG_STANDS = 4 };
 struct hang_who {
 	enum finding_cause cause;
 	double confidence;
-	size_t culprits;	   /* 0: cannot be told who */
-	uint32_t *culprit;	   /* indices in who, of room for look.ranks */
-	uint8_t *flags;		   /* scratch, of room for look.ranks: enum hang_flag of each index */
+	size_t culprits;	   /* 0: unknown */
+	uint32_t *culprit;	   /* indices in who, space for snapshot.ranks */
+	uint8_t *flags;		   /* scratch, space for snapshot.ranks: enum hang_flag of each index */
 	uint32_t *at;		   /* scratch, the same: its index in standing */
 	const struct stuck *stuck; /* that it was seen from, NULL: stages */
 	bool outside;		   /* no rank that lives is in a stage: nothing says that they are in a step at all */
@@ -28,7 +28,7 @@ struct hang_who {
 	uint64_t since_ns;	   /* newest sign of life that counts */
 };
 
-/* ret->culprit, flags and at are the caller's. false: nothing to judge (nobody lives, or no sign of life was ever
+/* ret->culprit, flags and at are the caller's. false: nothing to judge (no rank lives, or no sign of life was ever
  * seen). */
 bool hang_who(const struct snapshot *snapshot, struct hang_who *ret);
 bool hang_stopped(const struct standing *standing); /* by a signal, or in a debugger */

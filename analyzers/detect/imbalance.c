@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that is not divided evenly: told, never an accusation.
+ * Work that is divided unevenly: reported, never an accusation.
  *
  * Stage: all ranks of one class (a pipeline stage) take longer than other classes do. Its median self time over the
  * median of the other classes' medians, and its lower quartile too, above STAGE_RATIO in STAGE_FRAMES of the last
@@ -19,7 +19,7 @@
 #define STAGE_FRAMES 12
 #define STAGE_OF 16
 #define OF_TRANSFERS 0.4 /* of the excess */
-#define STAGE_LOOK_EVERY 16
+#define STAGE_GAIN_EVERY 16
 #define OTHERS_MAX 1024
 
 struct class_state {
@@ -34,8 +34,8 @@ struct imbalance {
 	uint32_t *member, *start;
 	uint64_t *excess;
 	size_t capacity;
-	uint64_t frames, next_look;
-	uint32_t looked; /* class whose gain it is */
+	uint64_t frames, next_check;
+	uint32_t gain_class; /* class whose gain it is */
 	double gain;
 	struct sequence sequence;
 };
@@ -206,7 +206,7 @@ static double stage_gain(struct imbalance *state, const struct frame *frame, con
 	size_t n = state->start[c + 1] - state->start[c];
 	uint64_t as_is = 0, whatif;
 
-	if (state->looked == c && state->frames < state->next_look)
+	if (state->gain_class == c && state->frames < state->next_check)
 		return state->gain;
 	for (size_t i = 0; i < n; i++)
 		state->excess[i] = (uint64_t)((double)measures->rank[member[i]].self_ns * (1 - 1 / ratio));
@@ -214,8 +214,8 @@ static double stage_gain(struct imbalance *state, const struct frame *frame, con
 	state->gain = whatif && whatif < as_is ? 1 - (double)whatif / (double)as_is : 0;
 	if (of_transfers(state, frame, measures, c, ratio))
 		state->gain = 0;
-	state->looked = c;
-	state->next_look = state->frames + (frame->ops > 4096 ? STAGE_LOOK_EVERY : 1);
+	state->gain_class = c;
+	state->next_check = state->frames + (frame->ops > 4096 ? STAGE_GAIN_EVERY : 1);
 	return state->gain;
 }
 
@@ -256,7 +256,7 @@ static void judge_stages(struct imbalance *state, const struct frame *frame, con
 		rank[n++] = frame->who[state->member[i]].rank;
 	finding_ranks(rank, n, verdict.finding.others, sizeof(verdict.finding.others));
 	finding_add(&verdict.finding, "self_time", "ns", state->median[c], state->median[c] / ratio, NULL);
-	out->say(out->arg, &verdict);
+	out->emit(out->arg, &verdict);
 }
 
 static void judge_sequences(struct imbalance *state, const struct frame *frame, const struct measures *measures,
@@ -275,7 +275,7 @@ static void judge_sequences(struct imbalance *state, const struct frame *frame, 
 	verdict.finding.since_ns = sequence->since_ns;
 	finding_add(&verdict.finding, "spread", "1", sequence->spread, NAN,
 		frame->tier == FRAME_TIER_STAGES ? "forward" : "self time within classes");
-	out->say(out->arg, &verdict);
+	out->emit(out->arg, &verdict);
 }
 
 static void imbalance_frame(void *arg, const struct frame *frame, const struct measures *measures,

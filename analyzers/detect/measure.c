@@ -23,7 +23,7 @@ uint64_t measure_whatif(struct measure *measure, const struct frame *frame, cons
 		*ret_as_is_ns = 0;
 		return 0;
 	}
-	return whatif_excess(measure->replay, frame, &measure->told, rank, excess_ns, ranks, ret_as_is_ns);
+	return whatif_excess(measure->replay, frame, &measure->result, rank, excess_ns, ranks, ret_as_is_ns);
 }
 
 struct measure *measure_new(void)
@@ -58,7 +58,7 @@ struct measure *measure_free(struct measure *measure)
 	return NULL;
 }
 
-/* Room for n elements of that size; what was there is lost. */
+/* Makes space for n elements of that size; drops the contents. */
 static bool measure_renew(void *pointer, size_t n, size_t size)
 {
 	void **at = pointer;
@@ -72,8 +72,8 @@ static int measure_reserve(struct measure *measure, const struct frame *frame)
 {
 	size_t ranks = frame->ranks + frame->ranks / 4 + 1, groups = frame->groups + frame->groups / 4 + 1;
 
-	if (frame->ranks > measure->rank_room || !measure->rank_room) {
-		measure->rank_room = 0;
+	if (frame->ranks > measure->rank_capacity || !measure->rank_capacity) {
+		measure->rank_capacity = 0;
 		if (!measure_renew(&measure->rank, ranks, sizeof(*measure->rank)) ||
 			!measure_renew(&measure->staged[MEASURE_OWN_STAGES], ranks, sizeof(**measure->staged)) ||
 			!measure_renew(&measure->staged[MEASURE_WITH_FORWARD], ranks, sizeof(**measure->staged)) ||
@@ -86,7 +86,7 @@ static int measure_reserve(struct measure *measure, const struct frame *frame)
 			!measure_renew(&measure->here, ranks, sizeof(*measure->here)) ||
 			!measure_renew(&measure->own_stop, ranks, sizeof(*measure->own_stop)))
 			return -ENOMEM;
-		measure->rank_room = ranks;
+		measure->rank_capacity = ranks;
 	}
 	if (frame->groups > measure->group_capacity || !measure->group_capacity) {
 		measure->group_capacity = 0;
@@ -121,10 +121,10 @@ static void reset_ranks(struct measure *measure, const struct frame *frame)
 		if (measure->here[i])
 			measure->scratch[n++] = (double)frame->rank[i].step_ns;
 	}
-	measure->told.step_ns = (uint64_t)robust_median(measure->scratch, n);
+	measure->result.step_ns = (uint64_t)robust_median(measure->scratch, n);
 }
 
-/* Is it sure that nobody waits for others in forward? Without operations it is only likely. */
+/* Is it sure that no rank waits for others in forward? Without operations it is only likely. */
 static bool forward_is_free(const struct frame *frame)
 {
 	for (size_t i = 0; i < frame->ops; i++) {
@@ -139,19 +139,19 @@ static bool forward_is_free(const struct frame *frame)
 	return true;
 }
 
-/* What stages tell that hold no wait; who is of which class is known. */
-static void tell_staged(struct measure *measure, const struct frame *frame)
+/* Times of stages that hold no wait; needs the classes. */
+static void measure_fill_staged(struct measure *measure, const struct frame *frame)
 {
 	for (size_t k = 0; k < MEASURE_STAGED_KINDS; k++) {
 		bool with_forward = k == MEASURE_WITH_FORWARD;
 
-		measure->told.staged[k] = NULL;
+		measure->result.staged[k] = NULL;
 		if (frame->ranks > MEASURE_STAGED_MAX || (with_forward && !forward_is_free(frame)))
 			continue;
 		memcpy(measure->staged[k], measure->rank, frame->ranks * sizeof(**measure->staged));
 		measure_stages(measure, frame, with_forward, measure->staged[k]);
 		measure_compare(measure, measure->staged[k]);
-		measure->told.staged[k] = measure->staged[k];
+		measure->result.staged[k] = measure->staged[k];
 	}
 }
 
@@ -176,12 +176,12 @@ int measure_frame(struct measure *measure, const struct frame *frame, const stru
 	if (stages)
 		measure_stages(measure, frame, true, measure->rank);
 	measure_compare(measure, measure->rank);
-	tell_staged(measure, frame);
-	measure->told.ranks = frame->ranks;
-	measure->told.groups = frame->groups;
-	measure->told.rank = measure->rank;
-	measure->told.group = measure->group;
-	measure->told.class_ranks = measure->class_ranks;
-	*ret = &measure->told;
+	measure_fill_staged(measure, frame);
+	measure->result.ranks = frame->ranks;
+	measure->result.groups = frame->groups;
+	measure->result.rank = measure->rank;
+	measure->result.group = measure->group;
+	measure->result.class_ranks = measure->class_ranks;
+	*ret = &measure->result;
 	return 0;
 }

@@ -9,19 +9,19 @@
  * of point to point: one of the two) have a record is left out, and counted; its records wait for what is over the mean
  * transfer of groups of its kind, name and size. The waits of one rank that overlap in time count once, and a wait
  * counts only from the rank's last sign of life on: where it began another operation before g had ended, g did not
- * block it until then (asynchronous ones, hidden behind computing). Whether it did from then on is not told by one
- * record: what is posted together is waited for together, and a send that nobody waits for goes on behind what is
+ * block it until then (asynchronous ones, hidden behind computing). Whether it did from then on is not known from one
+ * record: what is posted together is waited for together, and a send that no rank waits for goes on behind what is
  * computed next. In a job where some of point to point are in flight still when what began after them has ended and a
- * third one begins, nobody waits for those during which another begins, and those that begin as
+ * third one begins, no rank waits for those during which another begins, and those that begin as
  * such a one ends were queued behind it: they are no sign of life. Operations that follow each other in one
  * communicator for data, of the same name and at about equal intervals, are taken for one asynchronous run (buckets of
  * gradients): the wait in each is the lead that the rank has by then, so of all of them only the longest wait counts.
  *   wait_r = length of the union of [last begin of any operation of r before the end of g, start + wait_r(g))
  *   self_r = step_r - wait_r
- * is the time for which nobody but r (and the transfers, equal for all) can be blamed. Of few ranks
- * (MEASURE_STAGED_MAX) what their stages alone tell is measured beside it, as below: two ranks that share a machine
+ * is the time for which no rank but r (and the transfers, equal for all) can be blamed. Of few ranks
+ * (MEASURE_STAGED_MAX) what their stages alone show is measured beside it, as below: two ranks that share a machine
  * differ in computing from step to step by more than a loader that is late, which stages show to the millisecond. With
- * forward it is told only where no operation begins before MEASURE_BEFORE of the time that loading and forward take has
+ * forward it is measured only where no operation begins before MEASURE_BEFORE of the time that loading and forward take has
  * passed, nor ends after the step: then forward holds no wait.
  *
  * Waits, of frames of stages only. What can hold a wait is backward, synchronisation, and the unnamed rest; what cannot
@@ -36,7 +36,7 @@
  * outside; otherwise those that are joined by collectives (replicas of the same parameters, shards of the same layers),
  * where these do not span pipeline neighbours; see measure_class.c. What they call does not count: one-off operations
  * and lost records would part equals, and the first and last stages call the same. A class of less than
- * MEASURE_CLASS_MIN ranks is compared with nobody by self time; what it does alone may still be told from its stages by
+ * MEASURE_CLASS_MIN ranks is compared with no rank by self time; what it does alone may still be known from its stages by
  * its own past.
  */
 #ifndef RANKTRACE_DETECT_MEASURE_H
@@ -54,7 +54,7 @@ struct measure_rank {
 	uint64_t last_ns; /* for how long others waited on it as the last to come: sum over groups where its duration
 			   * was the shortest, of the second shortest wait there; what it waited itself before in this
 			   * step is passed on and not counted */
-	uint32_t class;	  /* index, FRAME_NONE: compared with nobody */
+	uint32_t class;	  /* index, FRAME_NONE: compared with no rank */
 	double ratio; /* self / median of its class (of the others, where the class has two); 1 where there is none */
 	double z;     /* (self - median) / max(1.4826 MAD, 1 % of the median) */
 };
@@ -65,7 +65,7 @@ struct measure_group {
 	uint32_t before;      /* the one that came before it: of point to point the other side */
 };
 
-/* What stages alone tell, of frames of any tier. */
+/* What stages alone show, of frames of any tier. */
 enum measure_staged {
 	MEASURE_OWN_STAGES,   /* of stages that can hold no wait */
 	MEASURE_WITH_FORWARD, /* and of forward, where no operation lies in it: as in frames of stages only */
@@ -75,7 +75,7 @@ enum measure_staged {
 struct measures {
 	size_t ranks, groups, classes;
 	const struct measure_rank *rank;
-	const struct measure_rank *staged[MEASURE_STAGED_KINDS]; /* NULL: not told of this frame */
+	const struct measure_rank *staged[MEASURE_STAGED_KINDS]; /* NULL: not in this frame */
 	const struct measure_group *group;
 	const uint32_t *class_ranks; /* of each class, how many ranks of it are here */
 	uint64_t left_out;	     /* groups */
@@ -100,7 +100,7 @@ int measure_frame(struct measure *measure, const struct frame *frame, const stru
  * as observed. Of frames of stages: the step (with a checkpoint in it, that of the longest of these ranks, as others
  * wait for them in the next step) less what the second slowest excess leaves. Cost O(records log records) at most.
  * Returns the step's length in ns of the replay with the excess removed, and in *ret_as_is_ns that of the replay with
- * nothing removed: their quotient tells, as the replay is not exact. 0: cannot be told.
+ * nothing removed: use their quotient, as the replay is not exact. 0: unknown.
  */
 uint64_t measure_whatif(struct measure *measure, const struct frame *frame, const uint32_t *rank,
 	const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns);

@@ -25,7 +25,7 @@ void measure_class_free(struct measure_class_state *state)
 	*state = (struct measure_class_state){0};
 }
 
-static int room_for_ranks(struct measure_class_state *state, size_t ranks)
+static int measure_class_reserve_ranks(struct measure_class_state *state, size_t ranks)
 {
 	if (ranks == state->ranks && state->of)
 		return 0;
@@ -44,7 +44,7 @@ static int room_for_ranks(struct measure_class_state *state, size_t ranks)
 	return 0;
 }
 
-static int room_for_comms(struct measure_class_state *state, size_t comms)
+static int measure_class_reserve_comms(struct measure_class_state *state, size_t comms)
 {
 	if (comms <= state->comm_capacity && state->lead)
 		return 0;
@@ -180,11 +180,11 @@ static void adopt(struct measure_class_state *state, size_t ranks, size_t classe
 	bool again = identity == state->next_identity;
 
 	state->next_identity = identity;
-	state->next_look = state->frames + (state->frames < MEASURE_CLASS_EARLY ? 1 : MEASURE_CLASS_EVERY);
+	state->next_check = state->frames + (state->frames < MEASURE_CLASS_EARLY ? 1 : MEASURE_CLASS_EVERY);
 	if (state->known && identity == state->identity)
 		return;
 	if (state->known && !again) {
-		state->next_look = state->frames + 1;
+		state->next_check = state->frames + 1;
 		return;
 	}
 	memcpy(state->of, state->next_of, ranks * sizeof(*state->of));
@@ -218,7 +218,7 @@ static bool by_stage(struct measure_class_state *state, const struct frame *fram
 int measure_classify(struct measure *measure, const struct frame *frame)
 {
 	struct measure_class_state *state = &measure->classes;
-	int r = room_for_ranks(state, frame->ranks);
+	int r = measure_class_reserve_ranks(state, frame->ranks);
 
 	if (r < 0)
 		return r;
@@ -229,9 +229,9 @@ int measure_classify(struct measure *measure, const struct frame *frame)
 		memset(state->of, 0, frame->ranks * sizeof(*state->of));
 		state->classes = frame->ranks ? 1 : 0;
 	}
-	if (frame->tier == FRAME_TIER_STAGES || !frame->ops || (state->known && state->frames < state->next_look))
+	if (frame->tier == FRAME_TIER_STAGES || !frame->ops || (state->known && state->frames < state->next_check))
 		return 0;
-	r = room_for_comms(state, frame->comms);
+	r = measure_class_reserve_comms(state, frame->comms);
 	if (r < 0)
 		return r;
 	list_comms(measure, frame);
@@ -267,7 +267,7 @@ void measure_by_class(struct measure *measure, const struct frame *frame)
 		if (measure->here[i] && measure->class_ranks[state->of[i]] < MEASURE_CLASS_MIN)
 			measure->rank[i].class = FRAME_NONE;
 	}
-	measure->told.classes = state->classes;
+	measure->result.classes = state->classes;
 }
 
 static void compare_to(struct measure_rank *rank, double median, double spread)
@@ -282,7 +282,7 @@ static void compare_to(struct measure_rank *rank, double median, double spread)
 
 void measure_compare(struct measure *measure, struct measure_rank *of)
 {
-	for (uint32_t c = 0; c < measure->told.classes; c++) {
+	for (uint32_t c = 0; c < measure->result.classes; c++) {
 		const uint32_t *rank = measure->by_class + measure->class_start[c];
 		uint32_t ranks = measure->class_ranks[c];
 		double median, spread;

@@ -30,7 +30,7 @@ static uint64_t like_key(const struct frame *frame, const struct frame_group *gr
 
 static uint32_t like_row(uint64_t key)
 {
-	return (uint32_t)(key >> (64 - MEASURE_LIKES_BITS));
+	return (uint32_t)(key >> (64 - MEASURE_PEERS_BITS));
 }
 
 /* Written whether it is shorter or not: who comes last is chance, and a processor that guesses it guesses wrong. */
@@ -165,42 +165,43 @@ static uint64_t members_of(const struct frame_group *group)
 }
 
 /* Enough of its members have a record for the shortest to be that of the last one to come. */
-static bool measure_groups_tells(const struct frame_group *group, const struct measure_shortest *shortest)
+static bool measure_groups_is_covered(const struct frame_group *group, const struct measure_shortest *shortest)
 {
 	return shortest->records >= 2 && 2 * (uint64_t)shortest->records >= members_of(group) &&
 	       shortest->second != FRAME_NONE && shortest->second != shortest->first;
 }
 
-static void tell_like(struct measure *measure, uint64_t key, const struct measure_shortest *shortest, bool all)
+static void measure_groups_add_peer(
+	struct measure *measure, uint64_t key, const struct measure_shortest *shortest, bool all)
 {
-	struct measure_like *like = &measure->like[like_row(key)];
+	struct measure_peer *peer = &measure->peer[like_row(key)];
 
-	if (!like->key)
-		*like = (struct measure_like){.key = key, .shortest_ns = INFINITY};
-	like->mixed |= like->key != key;
-	if ((double)shortest->first_ns < like->shortest_ns)
-		like->shortest_ns = (double)shortest->first_ns;
+	if (!peer->key)
+		*peer = (struct measure_peer){.key = key, .shortest_ns = INFINITY};
+	peer->mixed |= peer->key != key;
+	if ((double)shortest->first_ns < peer->shortest_ns)
+		peer->shortest_ns = (double)shortest->first_ns;
 	if (all) {
-		like->transfer_ns += (double)shortest->first_ns;
-		like->groups++;
+		peer->transfer_ns += (double)shortest->first_ns;
+		peer->groups++;
 	}
 }
 
 /* UINT64_MAX: not known. */
-static uint64_t usual_transfer(const struct measure *measure, const struct frame *frame, uint32_t group)
+static uint64_t measure_groups_peer_transfer(const struct measure *measure, const struct frame *frame, uint32_t group)
 {
-	const struct measure_like *like = &measure->like[like_row(like_key(frame, &frame->group[group]))];
-	double transfer_ns = like->groups >= MEASURE_LIKES_MIN ? like->transfer_ns / like->groups : like->shortest_ns;
+	const struct measure_peer *peer = &measure->peer[like_row(like_key(frame, &frame->group[group]))];
+	double transfer_ns = peer->groups >= MEASURE_PEERS_MIN ? peer->transfer_ns / peer->groups : peer->shortest_ns;
 
-	if (!like->key || like->mixed || !(transfer_ns < (double)MEASURE_TIME_MAX))
+	if (!peer->key || peer->mixed || !(transfer_ns < (double)MEASURE_TIME_MAX))
 		return UINT64_MAX;
 	return (uint64_t)transfer_ns;
 }
 
-/* The likes of each group, and how many records its communicator's largest has. */
-static void tell_likes(struct measure *measure, const struct frame *frame)
+/* The peers of each group, and the most records of a group of its communicator. */
+static void measure_groups_find_peers(struct measure *measure, const struct frame *frame)
 {
-	memset(measure->like, 0, sizeof(measure->like));
+	memset(measure->peer, 0, sizeof(measure->peer));
 	memset(measure->most, 0, frame->comms * sizeof(*measure->most));
 	for (size_t i = 0; i < frame->groups; i++) {
 		const struct frame_group *group = &frame->group[i];
@@ -209,8 +210,9 @@ static void tell_likes(struct measure *measure, const struct frame *frame)
 
 		if (!group->p2p && shortest.records > *most)
 			*most = shortest.records;
-		if (measure_groups_tells(group, &shortest))
-			tell_like(measure, like_key(frame, group), &shortest, shortest.records >= members_of(group));
+		if (measure_groups_is_covered(group, &shortest))
+			measure_groups_add_peer(
+				measure, like_key(frame, group), &shortest, shortest.records >= members_of(group));
 	}
 }
 
@@ -222,14 +224,14 @@ static void blame_last(struct measure_meeting *meeting, const struct measure_sho
 }
 
 /* False: a member has no record. */
-static bool tell_whole(struct measure *measure, const struct frame *frame, uint32_t i)
+static bool measure_groups_read_whole(struct measure *measure, const struct frame *frame, uint32_t i)
 {
 	const struct frame_group *of = &frame->group[i];
 	const struct measure_shortest shortest = shortest_of(measure, i);
 	struct measure_meeting *meeting = &measure->meeting[i];
 
 	*meeting = (struct measure_meeting){.last = FRAME_NONE, .run = run_of(frame, of), .p2p = of->p2p};
-	if (!measure_groups_tells(of, &shortest) || shortest.records < members_of(of))
+	if (!measure_groups_is_covered(of, &shortest) || shortest.records < members_of(of))
 		return false;
 	measure->group[i] = (struct measure_group){shortest.first_ns, shortest.first, shortest.second};
 	meeting->transfer_ns = shortest.first_ns;
@@ -238,40 +240,40 @@ static bool tell_whole(struct measure *measure, const struct frame *frame, uint3
 }
 
 /* Where a member has no record, it may be the one that came last: then those that are there seem not to have waited. */
-static void tell_part(struct measure *measure, const struct frame *frame, uint32_t i)
+static void measure_groups_read_part(struct measure *measure, const struct frame *frame, uint32_t i)
 {
 	const struct measure_shortest shortest = shortest_of(measure, i);
 	struct measure_group *group = &measure->group[i];
 	struct measure_meeting *meeting = &measure->meeting[i];
-	uint64_t usual = usual_transfer(measure, frame, i);
+	uint64_t typical = measure_groups_peer_transfer(measure, frame, i);
 
-	if (!measure_groups_tells(&frame->group[i], &shortest)) {
+	if (!measure_groups_is_covered(&frame->group[i], &shortest)) {
 		*group = (struct measure_group){FRAME_UNKNOWN, FRAME_NONE, FRAME_NONE};
-		meeting->transfer_ns = usual;
-		measure->told.left_out++;
+		meeting->transfer_ns = typical;
+		measure->result.left_out++;
 		return;
 	}
 	*group = (struct measure_group){shortest.first_ns, shortest.first, shortest.second};
-	if (usual < group->transfer_ns)
-		group->transfer_ns = usual;
+	if (typical < group->transfer_ns)
+		group->transfer_ns = typical;
 	meeting->transfer_ns = group->transfer_ns;
 	/* Not if someone who has no record came after it. */
 	if (shortest.first_ns <= group->transfer_ns + group->transfer_ns / 2)
 		blame_last(meeting, &shortest);
 }
 
-/* Those of which members have no record, by what their likes took; all were told of as if they were whole. */
-static void tell_parts(struct measure *measure, const struct frame *frame)
+/* Groups with members without a record, from their peers; all were read as if they were whole. */
+static void measure_groups_read_parts(struct measure *measure, const struct frame *frame)
 {
-	tell_likes(measure, frame);
+	measure_groups_find_peers(measure, frame);
 	for (uint32_t i = 0; i < frame->groups; i++) {
 		const struct frame_group *group = &frame->group[i];
 		const struct measure_shortest shortest = shortest_of(measure, i);
 
-		if (!measure_groups_tells(group, &shortest) || shortest.records < members_of(group))
-			tell_part(measure, frame, i);
+		if (!measure_groups_is_covered(group, &shortest) || shortest.records < members_of(group))
+			measure_groups_read_part(measure, frame, i);
 		if (!group->p2p)
-			measure->told.lost += measure->most[group->comm] - shortest.records;
+			measure->result.lost += measure->most[group->comm] - shortest.records;
 	}
 }
 
@@ -282,11 +284,11 @@ int measure_groups(struct measure *measure, const struct frame *frame)
 
 	if (r < 0)
 		return r;
-	measure->told.left_out = 0;
-	measure->told.lost = frame->lost;
+	measure->result.left_out = 0;
+	measure->result.lost = frame->lost;
 	for (uint32_t i = 0; i < frame->groups; i++)
-		whole &= tell_whole(measure, frame, i);
+		whole &= measure_groups_read_whole(measure, frame, i);
 	if (!whole)
-		tell_parts(measure, frame);
+		measure_groups_read_parts(measure, frame);
 	return 0;
 }

@@ -28,13 +28,13 @@
 bool measure_alike_grouped(const int32_t *rank, size_t ranks, uint32_t world_size);
 
 #define MEASURE_PENDING 4 /* operations of a rank in flight at once that are remembered: the longest waits */
-#define MEASURE_COMMS 16  /* communicators of a rank that tell its class */
+#define MEASURE_COMMS 16  /* communicators of a rank that define its class */
 #define MEASURE_TIME_MAX (1LL << 60)
 #define MEASURE_RUN_BREAK 5 /* halves of the longest interval in a run: then it is another one */
-#define MEASURE_LIKES_BITS 12
-#define MEASURE_LIKES (1 << MEASURE_LIKES_BITS) /* rows */
-#define MEASURE_LIKES_MIN 3
-#define MEASURE_CLASS_EVERY 64 /* frames after which classes are looked at again */
+#define MEASURE_PEERS_BITS 12
+#define MEASURE_PEERS (1 << MEASURE_PEERS_BITS) /* rows */
+#define MEASURE_PEERS_MIN 3
+#define MEASURE_CLASS_EVERY 64 /* frames after which classes are checked again */
 #define MEASURE_CLASS_EARLY 4  /* but in each of the first ones */
 #define MEASURE_OVERLAPS_MIN 32
 #define MEASURE_OVERLAPS_KEPT 0.9 /* of what was seen, from frame to frame */
@@ -49,7 +49,7 @@ struct measure_shortest {
 
 /* What of a group its members' walks need. */
 struct measure_meeting {
-	uint64_t transfer_ns; /* its own, else what its likes took; UINT64_MAX: not known */
+	uint64_t transfer_ns; /* its own, else that of its peers; UINT64_MAX: unknown */
 	uint64_t kept_ns;     /* for so long the others waited for the last one, if there is one to blame */
 	uint32_t last;	      /* who is; FRAME_NONE */
 	uint32_t run;	      /* equal of operations that may be one asynchronous run, 0: blocks */
@@ -63,12 +63,12 @@ struct measure_flight {
 };
 
 /* Operations of one name, kind and size of communicator, and bytes: how long they take once all are there. */
-struct measure_like {
+struct measure_peer {
 	double transfer_ns; /* sum over groups of which all members have a record */
 	double shortest_ns; /* of all */
 	uint64_t key;	    /* 0: none yet */
 	uint32_t groups;
-	bool mixed; /* two kinds of operation fell on the row: it tells nothing */
+	bool mixed; /* two kinds of operation fell on the row: not usable */
 };
 
 /* Operations of point to point that had not ended when the next one of the rank began; and those of them that had not
@@ -97,9 +97,9 @@ struct measure_class_state {
 	uint32_t *next_of;
 	size_t ranks, classes;
 	uint64_t identity, next_identity; /* of the partition adopted, and of one seen once */
-	uint64_t frames, next_look;	  /* frames so far; the one at which to look again */
+	uint64_t frames, next_check;	  /* frames so far; the next one to check */
 	bool from_stage, known;
-	/* of one look */
+	/* of one check */
 	uint32_t *parent, *comms;
 	uint32_t (*comm)[MEASURE_COMMS];
 	uint32_t *lead, *pair;
@@ -108,7 +108,7 @@ struct measure_class_state {
 };
 
 struct measure {
-	struct measures told;
+	struct measures result;
 	struct measure_rank *rank, *staged[MEASURE_STAGED_KINDS];
 	struct measure_group *group;
 	/* Of a tame frame: the frame's own, or what was kept of it here. */
@@ -121,15 +121,15 @@ struct measure {
 	struct measure_walk *walk;
 	uint32_t *class_ranks, *class_start, *by_class;
 	double *scratch, *spread;
-	struct measure_like like[MEASURE_LIKES];
+	struct measure_peer peer[MEASURE_PEERS];
 	bool *here;
 	uint32_t *most; /* records of a collective, by communicator */
 	bool tame;	/* the frame is: see frame.h */
 	bool odd;	/* a rank is left out that the frame has */
-	size_t rank_room, group_capacity, comm_capacity;
+	size_t rank_capacity, group_capacity, comm_capacity;
 	struct measure_class_state classes;
 	struct measure_overlaps overlaps;
-	/* For measure_whatif(): room of its own, freed by replay_free if that is not NULL. */
+	/* For measure_whatif(): its own memory, freed by replay_free if that is not NULL. */
 	void *replay;
 	void (*replay_free)(void *replay);
 };
@@ -148,7 +148,7 @@ int measure_waits(struct measure *measure, const struct frame *frame);
 void measure_stages(struct measure *measure, const struct frame *frame, bool with_forward, struct measure_rank *to);
 /* Who is of which class (-ENOMEM), after measure_waits(). */
 int measure_classify(struct measure *measure, const struct frame *frame);
-/* Ranks that are here, by class: told.classes, class_ranks, class_start, by_class. */
+/* Ranks that are here, by class: result.classes, class_ranks, class_start, by_class. */
 void measure_by_class(struct measure *measure, const struct frame *frame);
 /* ratio and z. */
 void measure_compare(struct measure *measure, struct measure_rank *of);

@@ -2,9 +2,9 @@
 /*
  * Self time where only stages were seen: see measure.h. What a rank has more of than its class does, in stages that
  * hold no wait. Forward holds one where shards or tensors are gathered in it, and on a card it only launches: it counts
- * only of ranks without a card, only as far as nobody's own stages explain it (others would wait there for as long),
+ * only of ranks without a card, only as far as no rank's own stages explain it (others would wait there for as long),
  * and only where one rank alone has it, or a few that cannot be one group (those of a tensor group wait for the slow
- * one in it, and look the same): see measure_internal.h.
+ * one in it, and appear the same): see measure_internal.h.
  */
 #include "analyzers/base/robust.h"
 #include "analyzers/detect/measure_internal.h"
@@ -35,7 +35,7 @@ static const enum stage_kind own_stage[] = {STAGE_DATALOADER, STAGE_ZERO_GRAD, S
 #define OWN_STAGES (sizeof(own_stage) / sizeof(own_stage[0]))
 #define FORWARD_SPREADS 3
 #define ALIKE 0.5  /* forward excesses from that share of the longest on are taken for one cause */
-#define APART 0.25 /* where several have it, nobody else has more than that share */
+#define APART 0.25 /* where several have it, no other rank has more than that share */
 
 static double measure_stages_stage_of(const struct frame *frame, uint32_t rank, enum stage_kind kind)
 {
@@ -91,7 +91,7 @@ static size_t longer_in_forward(
 	return n == 1 || (n == near && !measure_alike_grouped(number, n, frame->world_size)) ? n : 0;
 }
 
-/* Adds the forward excess of the few ranks that have some which nobody's own stages explain. What makes forward longer
+/* Adds the forward excess of the few ranks that have some which no rank's own stages explain. What makes forward longer
  * makes backward longer by the same factor, where it hides behind the others' waiting. excess: of own stages. */
 static void add_forward(
 	struct measure *measure, const struct frame *frame, uint32_t class, double *excess, double median)
@@ -156,10 +156,10 @@ void measure_stages(struct measure *measure, const struct frame *frame, bool wit
 {
 	double *excess = measure->spread, rest = INFINITY;
 
-	for (uint32_t c = 0; c < measure->told.classes; c++)
+	for (uint32_t c = 0; c < measure->result.classes; c++)
 		excess_of_class(measure, frame, c, with_forward, excess + measure->class_start[c]);
 	/* The step that would be left to the one with the most. */
-	for (uint32_t c = 0; c < measure->told.classes; c++) {
+	for (uint32_t c = 0; c < measure->result.classes; c++) {
 		for (uint32_t i = 0; i < measure->class_ranks[c]; i++) {
 			uint32_t at = measure->class_start[c] + i;
 			double left = (double)frame->rank[measure->by_class[at]].step_ns - excess[at];
@@ -168,7 +168,7 @@ void measure_stages(struct measure *measure, const struct frame *frame, bool wit
 				rest = left;
 		}
 	}
-	for (uint32_t c = 0; c < measure->told.classes; c++) {
+	for (uint32_t c = 0; c < measure->result.classes; c++) {
 		for (uint32_t i = 0; i < measure->class_ranks[c]; i++) {
 			uint32_t at = measure->class_start[c] + i;
 			struct measure_rank *rank = &to[measure->by_class[at]];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waited: see measure.h. One pass over the records; each is touched with its group and its rank alone. What is told
- * of groups: measure_groups.c.
+ * Who waited: see measure.h. One pass over the records; each is touched with its group and its rank alone. What is
+ * reported of groups: measure_groups.c.
  */
 
 #include "analyzers/detect/measure_internal.h"
@@ -70,7 +70,7 @@ static void land(struct measure *measure, struct measure_walk *walk, int64_t now
 			if (left != i)
 				walk->flight[left] = *flight;
 			left++;
-		} else if (flight->wait_end > blocked_until && !(measure->told.sends_overlap && flight->overlapped)) {
+		} else if (flight->wait_end > blocked_until && !(measure->result.sends_overlap && flight->overlapped)) {
 			blocked_until = flight->wait_end;
 			in_run = flight->in_run;
 		}
@@ -140,7 +140,7 @@ static inline void measure_waits_blame(struct measure_pace *pace, uint64_t kept_
 	pace->last_ns += kept_ns - pass;
 }
 
-/* Sends that nobody waits for are in a queue of their own: one that begins when the one before it ends is no sign of
+/* Sends that no rank waits for are in a queue of their own: one that begins when the one before it ends is no sign of
  * life. */
 static bool is_queued(const struct measure_walk *walk, int64_t start)
 {
@@ -199,7 +199,7 @@ static void walk_op(struct measure *measure, struct measure_walk *walk, const st
 	int64_t start = start_of(&walk->pace, op);
 	struct measure_flight flight = flight_of(meeting, op, start);
 
-	flight.overlapped = measure->told.sends_overlap && meeting->p2p && is_queued(walk, start);
+	flight.overlapped = measure->result.sends_overlap && meeting->p2p && is_queued(walk, start);
 	if (flight.overlapped) {
 		measure_waits_blame(&walk->pace, kept_ns(meeting, op));
 	} else {
@@ -218,7 +218,7 @@ static bool is_plain(const struct measure_walk *walk)
 }
 
 /* The one in flight has ended before that: what of its wait is still to be counted is. */
-static bool land_one(struct measure_walk *walk, int64_t start)
+static bool measure_waits_land_flight(struct measure_walk *walk, int64_t start)
 {
 	const struct measure_flight *one = &walk->flight[0];
 	struct measure_pace *pace = &walk->pace;
@@ -251,7 +251,7 @@ static const struct frame_op *walk_plain(const struct measure_meeting *meetings,
 	struct measure_pace pace;
 	uint32_t rank = op->rank;
 
-	if (!land_one(walk, op->start_ns))
+	if (!measure_waits_land_flight(walk, op->start_ns))
 		return op;
 	pace = walk->pace;
 	for (;; op++) {
@@ -347,7 +347,7 @@ int measure_waits(struct measure *measure, const struct frame *frame)
 
 	if (r < 0)
 		return r;
-	measure->told.sends_overlap = overlap(&measure->overlaps);
+	measure->result.sends_overlap = overlap(&measure->overlaps);
 	forget_overlaps(&measure->overlaps);
 	if (measure->tame)
 		walk_tame(measure, frame);

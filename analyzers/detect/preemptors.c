@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* The one who is known, a place that is free, or the one who took least. */
-static struct preemptor *preemptors_place_of(struct preemptors *preemptors, uint32_t pid)
+static struct preemptor *preemptors_slot_of(struct preemptors *preemptors, uint32_t pid)
 {
 	struct preemptor *least = &preemptors->preemptor[0];
 
@@ -28,7 +28,7 @@ void preemptors_add(struct preemptors *preemptors, uint32_t own, uint32_t pid, c
 	preemptors->waited_ns += ns;
 	if (!pid || pid == own)
 		return;
-	preemptor = preemptors_place_of(preemptors, pid);
+	preemptor = preemptors_slot_of(preemptors, pid);
 	preemptor->ns += ns;
 	snprintf(preemptor->name, sizeof(preemptor->name), "%s", name ? name : "");
 }

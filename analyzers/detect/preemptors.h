@@ -2,13 +2,13 @@
 /*
  * Who had a rank's CPUs while its step thread was ready to run, and for how long, since the sample before. Pure. Fed
  * with the waits that L3 saw, by the daemon as they happen and by tracectl analyze from stores; what comes out goes
- * into the aligner with the sample of their time (struct framer_host).
+ * into the aligner with the sample of their time (struct align_host).
  *
- * The hog is the one that took most, if that is a third of the waits at least: one among many that had the CPUs for a
- * moment each is none. A rank's own threads take turns on the CPUs that it has: with nobody else there it is its limit
- * that holds it up, so that their time is time waited for nobody.
+ * The preemptor is the task that took most, if that is a third of the waits at least: one among many that ran for a
+ * moment each is none. A rank's own threads take turns on the CPUs that it has: with no other rank there it is its limit
+ * that holds it up, so that their time is time waited for no rank.
  *
- * HOGS_MAX are told apart: one more takes the place of the one that took least, so that what is told of one is never
+ * PREEMPTORS_MAX are kept: one more replaces the one that took least, so that the time of one is never
  * more than it took.
  */
 #ifndef RANKTRACE_DETECT_PREEMPTORS_H

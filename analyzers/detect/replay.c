@@ -55,21 +55,21 @@ struct replay *replay_free(struct replay *replay)
 }
 
 /* What was in it is not kept. */
-static int capacity(void **array, size_t *ret_room, size_t wanted, size_t size)
+static int capacity(void **array, size_t *ret_capacity, size_t wanted, size_t size)
 {
 	if (wanted >= REPLAY_NONE)
 		return -E2BIG;
-	if (*array && wanted <= *ret_room)
+	if (*array && wanted <= *ret_capacity)
 		return 0;
 	free(*array);
 	*array = calloc(wanted ? wanted : 1, size);
-	*ret_room = *array ? wanted : 0;
+	*ret_capacity = *array ? wanted : 0;
 	return *array ? 0 : -ENOMEM;
 }
 
 int replay_begin(struct replay *replay, size_t ops, size_t edges, size_t groups)
 {
-	size_t ready_capacity = replay->ops_capacity, lonely_room = replay->groups_capacity;
+	size_t ready_capacity = replay->ops_capacity, lonely_capacity = replay->groups_capacity;
 	int r = capacity((void **)&replay->op, &replay->ops_capacity, ops, sizeof(*replay->op));
 
 	replay->ops = replay->edges = replay->groups = 0;
@@ -80,7 +80,7 @@ int replay_begin(struct replay *replay, size_t ops, size_t edges, size_t groups)
 	if (!r)
 		r = capacity((void **)&replay->ready, &ready_capacity, ops, sizeof(*replay->ready));
 	if (!r)
-		r = capacity((void **)&replay->lonely, &lonely_room, groups, sizeof(*replay->lonely));
+		r = capacity((void **)&replay->lonely, &lonely_capacity, groups, sizeof(*replay->lonely));
 	if (r)
 		replay->ops_capacity = replay->edges_capacity = replay->groups_capacity = 0;
 	return r;
@@ -223,7 +223,7 @@ static void rewind_all(struct replay *replay)
 	}
 }
 
-/* Nothing goes on: who was quick has left. false: nobody can. Each group is looked at once. */
+/* Nothing goes on: who was quick has left. false: no rank can. Each group is checked once. */
 static bool let_leave(struct replay *replay, uint32_t *quick, uint32_t *slow)
 {
 	bool left = false;

@@ -26,9 +26,9 @@ struct replay;
 struct replay *replay_new(void);
 struct replay *replay_free(struct replay *replay);
 
-/* Begins anew, with room for that much. -ENOMEM; -E2BIG: more than 2^32 - 1 of a kind. */
+/* Begins anew, with that capacity. -ENOMEM; -E2BIG: more than 2^32 - 1 of a kind. */
 int replay_begin(struct replay *replay, size_t ops, size_t edges, size_t groups);
-/* All return the index, from 0; callers stay within what they asked room for. group: REPLAY_NONE if none.
+/* All return the index, from 0; callers keep to the capacity. group: REPLAY_NONE if none.
  * alone_ns: what it takes where its loose group does not come together. */
 uint32_t replay_group(struct replay *replay, bool loose);
 uint32_t replay_op(struct replay *replay, uint32_t group, double length_ns, double alone_ns);
@@ -40,7 +40,7 @@ void replay_set_lag(struct replay *replay, uint32_t edge, double lag_ns);
 void replay_set_length(struct replay *replay, uint32_t op, double length_ns);
 void replay_set_first(struct replay *replay, uint32_t op, double start_ns); /* of one that comes after nothing; 0 */
 
-/* -ELOOP: operations wait for each other in a circle; nothing can be told. */
+/* -ELOOP: operations wait for each other in a circle; no result. */
 int replay_run(struct replay *replay);
 double replay_start_ns(const struct replay *replay, uint32_t op);
 double replay_end_ns(const struct replay *replay, uint32_t op);

@@ -20,10 +20,10 @@ static int replicas_reserve(struct replicas *replicas, const struct frame *frame
 {
 	size_t capacity = frame->comms + frame->groups;
 
-	if (frame->ranks > replicas->rank_room) {
+	if (frame->ranks > replicas->rank_capacity) {
 		free(replicas->of);
 		replicas->of = calloc(frame->ranks, sizeof(*replicas->of));
-		replicas->rank_room = replicas->of ? frame->ranks : 0;
+		replicas->rank_capacity = replicas->of ? frame->ranks : 0;
 		if (!replicas->of)
 			return -ENOMEM;
 	}
@@ -56,9 +56,9 @@ static void replicas_join(uint32_t *parent, uint32_t a, uint32_t b)
 		parent[a] = b;
 }
 
-/* Where in lead what the operation joins is; SIZE_MAX: it joins nobody. Sends within one expert or data group are
+/* Where in lead what the operation joins is; SIZE_MAX: it joins no rank. Sends within one expert or data group are
  * collectives made of sends. */
-static size_t replicas_place_of(const struct frame *frame, uint32_t g)
+static size_t replicas_index_of(const struct frame *frame, uint32_t g)
 {
 	const struct frame_group *group = &frame->group[g];
 	enum comm_kind kind = group->comm < frame->comms ? frame->comm[group->comm].kind : COMM_KIND_UNCLEAR;
@@ -68,7 +68,7 @@ static size_t replicas_place_of(const struct frame *frame, uint32_t g)
 	return kind == COMM_KIND_TENSOR || kind == COMM_KIND_CONTEXT ? group->comm : SIZE_MAX;
 }
 
-/* Roots to numbers; a replica of one rank is none, and one of more than half of the ranks tells nothing. */
+/* Roots to numbers; a replica of one rank is none, and one of more than half of the ranks is no evidence. */
 static void replicas_number(struct replicas *replicas, uint32_t *size)
 {
 	uint32_t *of = replicas->of;
@@ -87,7 +87,7 @@ static void replicas_number(struct replicas *replicas, uint32_t *size)
 		of[i] = size[of[i]];
 }
 
-int replicas_look(struct replicas *replicas, const struct frame *frame)
+int replicas_frame(struct replicas *replicas, const struct frame *frame)
 {
 	uint32_t *size;
 
@@ -106,17 +106,17 @@ int replicas_look(struct replicas *replicas, const struct frame *frame)
 		replicas->lead[i] = FRAME_NONE;
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
-		size_t place;
+		size_t at;
 
 		if (op->group >= frame->groups || op->rank >= frame->ranks)
 			continue;
-		place = replicas_place_of(frame, op->group);
-		if (place == SIZE_MAX)
+		at = replicas_index_of(frame, op->group);
+		if (at == SIZE_MAX)
 			continue;
-		if (replicas->lead[place] == FRAME_NONE)
-			replicas->lead[place] = op->rank;
+		if (replicas->lead[at] == FRAME_NONE)
+			replicas->lead[at] = op->rank;
 		else
-			replicas_join(replicas->of, replicas->lead[place], op->rank);
+			replicas_join(replicas->of, replicas->lead[at], op->rank);
 	}
 	replicas_number(replicas, size);
 	free(size);
@@ -128,11 +128,11 @@ int replicas_look(struct replicas *replicas, const struct frame *frame)
 #define SHARED 0.35 /* of the variance is that of replicas */
 #define SPREAD_SHARED 0.01
 #define LEAD 0.06
-#define LASTS 0.25 /* of the squares may be that of ranks' means: what stays with a rank is its own */
+#define LASTS 0.25 /* of the squares may be that of ranks' means: what is constant for a rank is its own */
 #define HOLD 4	   /* frames in a row */
 #define OTHER 0.5
 #define CORRELATION 0.6
-#define STAYS 0.35 /* of frames have the same longest rank as the one before, at most */
+#define REPEATS 0.35 /* of frames have the same longest rank as the one before, at most */
 #define STEPS_SLOPE 1.5
 
 void sequence_free(struct sequence *sequence)
@@ -267,7 +267,7 @@ static double sequence_clip(double value, double most)
 }
 
 /* Deviations become those from their mean, none longer than CUT times what they are on average: where a record was
- * lost, a wait may look like work. */
+ * lost, a wait may appear as work. */
 static void cut_deviations(struct sequence *sequence, const uint32_t *member, size_t n)
 {
 	double absolute = 0, mean = 0;
@@ -402,9 +402,9 @@ static void sequence_share(struct sequence *sequence, const struct sequence_clas
 }
 
 /* How often the longest may be the same as in the frame before; where it always is, it is slow. */
-static double stays_most(size_t replicas)
+static double repeats_most(size_t replicas)
 {
-	return replicas ? 0.5 + 0.5 / (double)replicas : STAYS;
+	return replicas ? 0.5 + 0.5 / (double)replicas : REPEATS;
 }
 
 static bool is_shared(const struct sequence *sequence)
@@ -445,7 +445,7 @@ static bool differs(const struct sequence *sequence, const struct frame *frame, 
 {
 	size_t replicas = sequence->replicas.count;
 
-	if (sequence->frames < SEQUENCE_FRAMES || sequence->intervals > stays_most(replicas))
+	if (sequence->frames < SEQUENCE_FRAMES || sequence->intervals > repeats_most(replicas))
 		return false;
 	/* In a pipeline what differs between micro-batches adds up to more than what differs in all. */
 	if (sequence->over < (replicas ? gain_min / 2 : gain_min))
@@ -542,7 +542,7 @@ bool sequence_frame(struct sequence *sequence, const struct sequence_classes *cl
 {
 	struct deviations sum = {.ranks = 0};
 
-	if (!sequence_reserve(sequence, frame->ranks) || replicas_look(&sequence->replicas, frame) < 0)
+	if (!sequence_reserve(sequence, frame->ranks) || replicas_frame(&sequence->replicas, frame) < 0)
 		return false;
 	if (frame->tier != sequence->tier || frame->ranks != sequence->ranks)
 		sequence_begin(sequence, frame);

@@ -2,15 +2,15 @@
 /*
  * Samples of unequal length: in each step another replica is the longest, and all of it is. Part of detect/imbalance.c.
  *
- * Looked at is what ranks of a class do themselves, less what no sample's length is in (loading data, garbage
+ * Compares the own work of ranks of a class, less what no sample's length is in (loading data, garbage
  * collection; on the host also waiting for a CPU), as deviations from their class, each cut to twice what they are on
- * average. Told after HOLD frames in a row, if over about SEQUENCE_FRAMES frames
- *   the longest is another one again and again, and what stays with a rank is little (lasting / squares),
+ * average. Reported after HOLD frames in a row, if over about SEQUENCE_FRAMES frames
+ *   the longest is another one again and again, and what is constant for a rank is little (lasting / squares),
  *   the longest has gain_min more than the median (in pipelines half of that, as micro-batches differ by more than
  * their sum does), and no rank has half as much more of loading and collecting, and one of these: replicas  ranks of
  * one replica (sequence.h) are long together: of pairs in different classes (where there are such), the correlation of
  * their deviations is above SHARED pieces    HOST, without replicas: forward and the rest are long together alone
- * DEVICE, without replicas: the spread must do, a host's forward tells nothing of it steps     STAGES, where waits hide
+ * DEVICE, without replicas: the spread must do, a host's forward does not show it steps     STAGES, where waits hide
  * all but forward: steps are longer by more than the longest forward is over the median one, as backward is longer with
  * it; noise in forward lengthens the step by itself alone. Ranks of tensor groups and pipelines wait in forward, as
  * long as others: there the longest has no lead.
@@ -29,15 +29,15 @@
 struct replicas {
 	size_t ranks, count; /* count 0: not known, or all ranks are one */
 	uint32_t *of;	     /* of each rank its replica, FRAME_NONE: alone */
-	uint32_t *lead;	     /* room: of communicators and groups, the first rank seen */
-	size_t capacity, rank_room;
+	uint32_t *lead;	     /* scratch: of communicators and groups, the first rank seen */
+	size_t capacity, rank_capacity;
 	uint64_t frames;
 };
 
 void replicas_free(struct replicas *replicas);
-/* Looks at the first frames and at one in REPLICAS_EVERY; cost linear in operations then. -ENOMEM */
+/* Uses the first frames and one in REPLICAS_EVERY; cost linear in operations then. -ENOMEM */
 #define REPLICAS_EVERY 64
-int replicas_look(struct replicas *replicas, const struct frame *frame);
+int replicas_frame(struct replicas *replicas, const struct frame *frame);
 
 #define SEQUENCE_FRAMES 16
 #define SEQUENCE_RANKS_MIN 4
@@ -46,7 +46,7 @@ int replicas_look(struct replicas *replicas, const struct frame *frame);
 struct sequence_classes {
 	size_t classes;
 	const uint32_t *member, *start; /* classes + 1 */
-	double *value;			/* room, one a rank */
+	double *value;			/* scratch, one a rank */
 };
 
 /* Its mean, and the means of products of its deviations and others'. */
@@ -74,7 +74,7 @@ struct sequence {
 	uint32_t *longest; /* of each class */
 	double *deviation; /* NAN: of a class of too few */
 	double *mean;	   /* of each rank's deviations */
-	double *work;	   /* room: of the members of one class */
+	double *work;	   /* scratch: of the members of one class */
 	struct sequence_sum *sum;
 	size_t capacity;
 	uint32_t longest_replica;

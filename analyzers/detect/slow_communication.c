@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations that take longer than they did, and than their likes, once everybody is there: a link, a node's network,
- * or a communicator. Which series are slow is in slow_communication_series.c.
+ * Operations that take longer than they did, and than their peers, once all members have entered: a link, a node's
+ * network, or a communicator. Which series are slow is in slow_communication_series.c.
  *
  * Whose fault it is. With score(n) = records of node n in slow series / its records in series that cross nodes, those
- * that all ranks take part in left out: the link of two nodes, where nobody beside them has any; a node that has nearly
- * all of its own in slow ones, where no other has; else the communicator.
+ * that all ranks take part in left out: the link of two nodes, where no rank beside them has any; a node that has
+ * nearly all of its own in slow ones, where no other has; else the communicator.
  *
  * What it costs: the excess of operations that nothing of the same rank overlaps; of those that may be an asynchronous
  * run (gradients) only the longest, as the others hide behind computing. The median of the ranks that lose at least
  * CONCERNED of what the one that loses most does: the others wait for them, and what all take part in (a loss that is
- * summed over all ranks) concerns everybody a little. It is told for what it costs: below COST_LEAST not at all.
+ * summed over all ranks) concerns all ranks a little. It is reported by its cost: below COST_LEAST not at all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 #define SLACK_NS 2000
 #define OTHERS_MAX 1024
 
-struct place {
+struct endpoint {
 	uint32_t slow, all;
 	uint32_t rank; /* one of it */
 };
@@ -35,10 +35,10 @@ struct place {
 struct slow_communication {
 	struct detect_options options;
 	struct links links;
-	struct place *place; /* by node, or by rank */
+	struct endpoint *endpoint; /* by node, or by rank */
 	int64_t *next_start;
 	double *lost, *run, *delay, *scratch;
-	size_t rank_room;
+	size_t rank_capacity;
 };
 
 static void *slow_communication_free(void *arg)
@@ -48,7 +48,7 @@ static void *slow_communication_free(void *arg)
 	if (!state)
 		return NULL;
 	links_free(&state->links);
-	free(state->place);
+	free(state->endpoint);
 	free(state->next_start);
 	free(state->lost);
 	free(state->run);
@@ -70,24 +70,25 @@ static void *slow_communication_new(const struct detect_options *options)
 
 static bool slow_communication_reserve(struct slow_communication *state, size_t ranks)
 {
-	if (ranks <= state->rank_room)
+	if (ranks <= state->rank_capacity)
 		return true;
-	free(state->place);
+	free(state->endpoint);
 	free(state->next_start);
 	free(state->lost);
 	free(state->run);
 	free(state->delay);
 	free(state->scratch);
-	state->place = calloc(ranks, sizeof(*state->place));
+	state->endpoint = calloc(ranks, sizeof(*state->endpoint));
 	state->next_start = calloc(ranks, sizeof(*state->next_start));
 	state->lost = calloc(ranks, sizeof(*state->lost));
 	state->run = calloc(ranks, sizeof(*state->run));
 	state->delay = calloc(ranks, sizeof(*state->delay));
 	state->scratch = calloc(ranks, sizeof(*state->scratch));
-	state->rank_room =
-		state->place && state->next_start && state->lost && state->run && state->delay && state->scratch ? ranks
-														 : 0;
-	return state->rank_room;
+	state->rank_capacity =
+		state->endpoint && state->next_start && state->lost && state->run && state->delay && state->scratch
+			? ranks
+			: 0;
+	return state->rank_capacity;
 }
 
 static const struct link_series *slow_series(const struct slow_communication *state, uint32_t group)
@@ -153,7 +154,7 @@ static bool by_node(struct slow_communication *state, const struct frame *frame)
 {
 	bool any = false;
 
-	memset(state->place, 0, frame->ranks * sizeof(*state->place));
+	memset(state->endpoint, 0, frame->ranks * sizeof(*state->endpoint));
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
 		uint32_t of = state->links.of_group[op->group], node = frame->who[op->rank].node;
@@ -161,19 +162,19 @@ static bool by_node(struct slow_communication *state, const struct frame *frame)
 		if (!of || !state->links.series[of - 1].spans || node >= frame->ranks ||
 			frame->group[op->group].members >= frame->ranks)
 			continue;
-		state->place[node].all++;
-		state->place[node].rank = op->rank;
+		state->endpoint[node].all++;
+		state->endpoint[node].rank = op->rank;
 		if (slow_series(state, op->group)) {
-			state->place[node].slow++;
+			state->endpoint[node].slow++;
 			any = true;
 		}
 	}
 	return any;
 }
 
-static double score(const struct place *place)
+static double score(const struct endpoint *endpoint)
 {
-	return place->all ? (double)place->slow / place->all : 0;
+	return endpoint->all ? (double)endpoint->slow / endpoint->all : 0;
 }
 
 /* The node's index, FRAME_NONE; *ret_pair: the only two nodes concerned. */
@@ -184,14 +185,14 @@ static uint32_t find_node(const struct slow_communication *state, size_t ranks, 
 
 	ret_pair[0] = ret_pair[1] = FRAME_NONE;
 	for (uint32_t i = 1; i < ranks; i++) {
-		if (score(&state->place[i]) > score(&state->place[best]))
+		if (score(&state->endpoint[i]) > score(&state->endpoint[best]))
 			best = i;
 	}
 	for (uint32_t i = 0; i < ranks; i++) {
-		nodes += state->place[i].all > 0;
+		nodes += state->endpoint[i].all > 0;
 		if (i != best)
-			next = fmax(next, score(&state->place[i]));
-		if (!state->place[i].slow)
+			next = fmax(next, score(&state->endpoint[i]));
+		if (!state->endpoint[i].slow)
 			continue;
 		if (touched < 2)
 			ret_pair[touched] = i;
@@ -199,12 +200,14 @@ static uint32_t find_node(const struct slow_communication *state, size_t ranks, 
 	}
 	if (touched != 2)
 		ret_pair[0] = ret_pair[1] = FRAME_NONE;
-	if (nodes > 2 && score(&state->place[best]) >= SCORE_NODE && next < SCORE_APART * score(&state->place[best]))
+	if (nodes > 2 && score(&state->endpoint[best]) >= SCORE_NODE &&
+		next < SCORE_APART * score(&state->endpoint[best]))
 		return best;
 	return FRAME_NONE;
 }
 
-static void tell_ranks(struct finding *finding, const struct frame *frame, uint32_t node, uint32_t other)
+static void slow_communication_name_ranks(
+	struct finding *finding, const struct frame *frame, uint32_t node, uint32_t other)
 {
 	int32_t rank[OTHERS_MAX];
 	size_t n = 0;
@@ -240,14 +243,14 @@ static void slow_communication_blame(struct slow_communication *state, const str
 		node = find_node(state, frame->ranks, pair);
 		if (pair[0] != FRAME_NONE) {
 			finding->cause = CAUSE_LINK;
-			tell_ranks(finding, frame, pair[0], pair[1]);
+			slow_communication_name_ranks(finding, frame, pair[0], pair[1]);
 			return;
 		}
 		if (node != FRAME_NONE) {
 			finding->cause = CAUSE_NODE;
 			snprintf(finding->host, sizeof(finding->host), "%.63s",
-				frame->who[state->place[node].rank].host);
-			tell_ranks(finding, frame, node, node);
+				frame->who[state->endpoint[node].rank].host);
+			slow_communication_name_ranks(finding, frame, node, node);
 			return;
 		}
 	}
@@ -289,7 +292,7 @@ static void slow_communication_frame(void *arg, const struct frame *frame, const
 		worst->reference_ns < worst->baseline_ns || worst->reference_ns > worst->baseline_ns
 			? "others of its kind"
 			: "");
-	out->say(out->arg, &verdict);
+	out->emit(out->arg, &verdict);
 }
 
 const struct detector slow_communication_detector = {

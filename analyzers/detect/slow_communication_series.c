@@ -139,7 +139,7 @@ static void add_group(
 	series->tainted |= slow;
 	series->comm = group->comm;
 	series->spans = series->spans || crosses(frame, measured);
-	series->like = mix(mix(what, (uint64_t)frame->comm[group->comm].kind << 32 | group->members), series->spans);
+	series->peer = mix(mix(what, (uint64_t)frame->comm[group->comm].kind << 32 | group->members), series->spans);
 	links->of_group[i] = (uint32_t)(series - links->series) + 1;
 }
 
@@ -160,7 +160,7 @@ static void add_groups(
 
 static int by_like(const struct link_series *a, const struct link_series *b)
 {
-	return a->like < b->like ? -1 : a->like > b->like;
+	return a->peer < b->peer ? -1 : a->peer > b->peer;
 }
 
 /* Heap sort of touched by like: no qsort() with a context in C. */
@@ -239,11 +239,11 @@ static uint64_t slow_communication_series_begin_of(const struct frame *frame)
 	return 0;
 }
 
-/* median 0: it has no likes to speak of. */
+/* median 0: too few peers. */
 static void slow_communication_series_judge(
 	struct links *links, const struct frame *frame, struct link_series *series, double median, double spread)
 {
-	bool learned = series->checks >= LINK_LEARN, past = false, likes = false, slow;
+	bool learned = series->checks >= LINK_LEARN, past = false, beyond_peers = false, slow;
 	bool host = frame->tier == FRAME_TIER_HOST;
 	unsigned int of = host && links->of < LINK_HOST_OF ? LINK_HOST_OF : links->of;
 	unsigned int least = host && links->frames_min < LINK_HOST_FRAMES ? LINK_HOST_FRAMES : links->frames_min;
@@ -253,8 +253,9 @@ static void slow_communication_series_judge(
 		past = value > LINK_RATIO * series->baseline_ns &&
 		       value / series->baseline_ns - 1 > links->z * fmax(series->noise, NOISE_LEAST);
 	if (median > 0)
-		likes = value > LINK_RATIO * median && value - median > links->z * fmax(spread, NOISE_LEAST * median);
-	slow = median > 0 ? likes && (past || !learned || series->slow_learned) : past;
+		beyond_peers =
+			value > LINK_RATIO * median && value - median > links->z * fmax(spread, NOISE_LEAST * median);
+	slow = median > 0 ? beyond_peers && (past || !learned || series->slow_learned) : past;
 	series->reference_ns = past && !series->slow_learned ? series->baseline_ns : median > 0 ? median : value;
 	if (slow && !(series->slow & 0xff)) {
 		series->since_step = frame->step;
@@ -266,11 +267,11 @@ static void slow_communication_series_judge(
 	links->n_slow += series->is_slow;
 }
 
-static void judge_likes(struct links *links, const struct frame *frame, const uint32_t *touched, size_t n)
+static void judge_peers(struct links *links, const struct frame *frame, const uint32_t *touched, size_t n)
 {
 	double *value = links->scratch, median = 0, spread = 0;
 
-	if (n > LINK_LIKES) {
+	if (n > LINK_PEERS) {
 		for (size_t i = 0; i < n; i++)
 			value[i] = links->series[touched[i]].value_ns;
 		median = robust_median(value, n);
@@ -280,7 +281,7 @@ static void judge_likes(struct links *links, const struct frame *frame, const ui
 		slow_communication_series_judge(links, frame, &links->series[touched[i]], median, spread);
 }
 
-/* No evidence: what is looked at must not be the frames alone in which the slow rank has no record. */
+/* No evidence: what is checked must not be the frames alone in which the slow rank has no record. */
 static void leave_tainted(struct links *links)
 {
 	size_t left = 0;
@@ -314,7 +315,7 @@ int links_frame(struct links *links, const struct frame *frame, const struct mea
 		for (to = from + 1; to < links->n_touched &&
 				    !by_like(&links->series[links->touched[from]], &links->series[links->touched[to]]);)
 			to++;
-		judge_likes(links, frame, links->touched + from, to - from);
+		judge_peers(links, frame, links->touched + from, to - from);
 	}
 	return 0;
 }

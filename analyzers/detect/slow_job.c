@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A job that takes longer for its steps than it did, without a word on who is behind it: the median step of its ranks
- * through failslow.h, and its checkpoints through checkpoints.h. Where only some ranks are slow and nobody waits for
+ * through failslow.h, and its checkpoints through checkpoints.h. Where only some ranks are slow and no rank waits for
  * them, the median is not, and naming them is slow_rank's; where they keep all others waiting, slow_rank names them
  * too, and findings.c lets that explain this.
  */
@@ -23,9 +23,9 @@ struct slow_job {
 	struct cause *cause;
 	struct checkpoints checkpoints;
 	struct failslow_verdict verdict;
-	struct verdict of_steps; /* the last one, said again where a frame tells nothing new */
+	struct verdict of_steps; /* the last one, repeated where a frame adds nothing */
 	bool wanted;		 /* with this suspicion */
-	uint64_t *value;	 /* room for RANKS_MAX */
+	uint64_t *value;	 /* space for RANKS_MAX */
 };
 
 extern const struct detector slow_job_detector;
@@ -89,7 +89,7 @@ static uint64_t nth(uint64_t *value, size_t n, size_t at)
 }
 
 /* The median step of the ranks that are here: of an even number the lower one, so that more than half must be slow.
- * 0: nobody is here. ret_time: when it began, by the first rank's clock. */
+ * 0: no rank is here. ret_time: when it began, by the first rank's clock. */
 static uint64_t median_step(struct slow_job *job, const struct frame *frame, uint64_t *ret_time)
 {
 	size_t n = 0;
@@ -111,7 +111,7 @@ static enum finding_severity severity_of(double slowdown)
 	return slowdown >= CRITICAL ? SEVERITY_CRITICAL : SEVERITY_WARNING;
 }
 
-static void make_of_steps(struct slow_job *job, uint64_t step_ns)
+static void slow_job_fill_steps(struct slow_job *job, uint64_t step_ns)
 {
 	const struct failslow_verdict *failslow = &job->verdict;
 	double reference = (double)failslow->reference_ns, confidence = failslow->ramp ? 0.8 : 0.9;
@@ -156,11 +156,11 @@ static void judge_steps(
 		return;
 	}
 	if (frame->class == FRAME_TRAIN && step_ns > 0)
-		make_of_steps(job, step_ns);
+		slow_job_fill_steps(job, step_ns);
 	else
 		job->of_steps.lost_ns = 0;
 	want_more(job, out);
-	out->say(out->arg, &job->of_steps);
+	out->emit(out->arg, &job->of_steps);
 }
 
 /* With checkpoints as slow as the last one and as often as ever, over with those before. */
@@ -171,7 +171,7 @@ static double slowdown_of(const struct checkpoints *checkpoints, double step_ns)
 	return between > 0 ? 1 + (checkpoints->last_ns - checkpoints->median_ns) / between : 1;
 }
 
-static void say_of_checkpoints(const struct slow_job *job, bool now, const struct detector_out *out)
+static void slow_job_emit_checkpoints(const struct slow_job *job, bool now, const struct detector_out *out)
 {
 	const struct checkpoints *checkpoints = &job->checkpoints;
 	double lost = checkpoints->last_ns - checkpoints->median_ns;
@@ -190,7 +190,7 @@ static void say_of_checkpoints(const struct slow_job *job, bool now, const struc
 	};
 
 	finding_add(&verdict.finding, "checkpoint", "ns", checkpoints->last_ns, checkpoints->median_ns, "");
-	out->say(out->arg, &verdict);
+	out->emit(out->arg, &verdict);
 }
 
 static void judge_checkpoints(struct slow_job *job, const struct frame *frame, uint64_t step_ns, uint64_t time_ns,
@@ -205,7 +205,7 @@ static void judge_checkpoints(struct slow_job *job, const struct frame *frame, u
 		checkpoints_pass(&job->checkpoints, frame->step);
 	/* One finding at a time: they would be one, of two causes. */
 	if (job->checkpoints.slow > 0 && job->verdict.state < FAILSLOW_SUSPECT)
-		say_of_checkpoints(job, is, out);
+		slow_job_emit_checkpoints(job, is, out);
 }
 
 static void slow_job_judge(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,

@@ -4,7 +4,7 @@
  * themselves (slow_rank_internal.h), and what more would have to be seen.
  *
  * Steps with a checkpoint are judged by what the checkpoint took (slow_rank_internal.h, which also says whose last
- * two are enough to be told), and what is said of one goes on until the next one. Other frames that are no training
+ * two are enough), and a verdict on one lasts until the next one. Other frames that are no training
  * steps are left out: steps with an evaluation are long on the rank that reads, by design.
  */
 #include "analyzers/base/robust.h"
@@ -89,7 +89,7 @@ int view_frame(struct view *view, const struct frame *frame, const struct measur
 	return r;
 }
 
-/* MEASURE_STAGED_KINDS: as all tells. */
+/* MEASURE_STAGED_KINDS: as all operations show. */
 static size_t slow_rank_view_kind_of(const struct view *view, size_t rank)
 {
 	size_t k = 0;
@@ -195,10 +195,10 @@ void gain_of_set(const struct gain_set *set, double *ret)
  * step and more; a quarter find less than 0.58 to 0.91): waits that computing hid are not in the replay, and several
  * share. */
 #define GAIN_FOUND 0.8
-#define LOOKS_LOST 3 /* of the last LOOKS_LOST_OF what-ifs, before one is confirmed where records are lost */
-#define LOOKS_LOST_OF 4
-#define COLL_A_LOOK 16384 /* a frame of more operations is replayed only so much more rarely */
-#define LOOK_EVERY_MAX 16
+#define WHATIFS_LOST 3 /* of the last WHATIFS_LOST_OF what-ifs, before one is confirmed where records are lost */
+#define WHATIFS_LOST_OF 4
+#define COLLS_A_WHATIF 16384 /* a frame of more operations is replayed only so much more rarely */
+#define WHATIF_EVERY_MAX 16
 /* At least that share of what steps have grown by has to be found, for all of it to be put down to the rank. */
 #define GROWTH_EXPLAINED (1.0 / 3)
 #define GAIN_MEMORY 4 /* what-ifs that a gain is the mean of, about */
@@ -261,7 +261,7 @@ static size_t slow_rank_candidate_gather(struct candidate *candidate, uint32_t *
 	for (uint32_t i = 0; i < candidate->view.series.ranks && i < candidate->ranks; i++) {
 		size_t least = 0;
 
-		candidate->verdict[i].said = false;
+		candidate->verdict[i].reported = false;
 		if (!stands_out(candidate, i)) {
 			if (candidate->view.series.rank[i].here)
 				candidate->verdict[i] = (struct candidate_verdict){0};
@@ -286,8 +286,8 @@ static size_t slow_rank_candidate_gather(struct candidate *candidate, uint32_t *
 }
 
 /* Gains of the set in this frame. */
-static void slow_rank_candidate_look(struct candidate *candidate, const struct frame *frame, const struct measures *measures,
-	struct measure *measure, const uint32_t *set, size_t n)
+static void slow_rank_candidate_check(struct candidate *candidate, const struct frame *frame,
+	const struct measures *measures, struct measure *measure, const uint32_t *set, size_t n)
 {
 	bool lost = candidate->checkpoint ? candidate->lost : candidate->view.series.loss;
 	uint64_t excess[GAIN_SET_MAX];
@@ -319,18 +319,18 @@ static void slow_rank_candidate_look(struct candidate *candidate, const struct f
 	}
 }
 
-static void look_at_times(struct candidate *candidate, const struct frame *frame, const struct measures *measures,
-	struct measure *measure, const uint32_t *set, size_t n)
+static void slow_rank_candidate_check_due(struct candidate *candidate, const struct frame *frame,
+	const struct measures *measures, struct measure *measure, const uint32_t *set, size_t n)
 {
-	size_t every = frame->ops / COLL_A_LOOK + 1;
+	size_t every = frame->ops / COLLS_A_WHATIF + 1;
 	bool same = n == candidate->n_set && !memcmp(set, candidate->set, n * sizeof(*set));
 
-	if (!n || (same && candidate->frames < candidate->next_look))
+	if (!n || (same && candidate->frames < candidate->next_check))
 		return;
-	slow_rank_candidate_look(candidate, frame, measures, measure, set, n);
+	slow_rank_candidate_check(candidate, frame, measures, measure, set, n);
 	memcpy(candidate->set, set, n * sizeof(*set));
 	candidate->n_set = n;
-	candidate->next_look = candidate->frames + (every > LOOK_EVERY_MAX ? LOOK_EVERY_MAX : every);
+	candidate->next_check = candidate->frames + (every > WHATIF_EVERY_MAX ? WHATIF_EVERY_MAX : every);
 }
 
 static double confidence_of(
@@ -375,8 +375,8 @@ static void slow_rank_candidate_date(const struct candidate_verdict *verdict, co
 	finding->since_ns -= earlier_ns;
 }
 
-static void slow_rank_candidate_say(struct candidate *candidate, const struct frame *frame, const struct measures *measures, uint32_t i, bool only,
-	const struct detector_out *out)
+static void slow_rank_candidate_emit(struct candidate *candidate, const struct frame *frame,
+	const struct measures *measures, uint32_t i, bool only, const struct detector_out *out)
 {
 	const struct series_rank *rank = view_rank(&candidate->view, i);
 	const struct measure_rank *measured = view_measured(&candidate->view, measures, i);
@@ -401,7 +401,7 @@ static void slow_rank_candidate_say(struct candidate *candidate, const struct fr
 	finding_add(finding, "self_time", "ns", (double)measured->self_ns,
 		measured->ratio > 0 ? (double)measured->self_ns / measured->ratio : NAN, NULL);
 	cause_of(candidate->cause, i, excess, finding);
-	out->say(out->arg, &verdict);
+	out->emit(out->arg, &verdict);
 }
 
 /* Is it what steps grew by, before it was seen who it is? */
@@ -434,7 +434,7 @@ static bool is_early(const struct candidate *candidate, uint32_t i)
 
 static bool found_often(const struct candidate_verdict *verdict)
 {
-	return __builtin_popcount(verdict->found & ((1U << LOOKS_LOST_OF) - 1)) >= LOOKS_LOST;
+	return __builtin_popcount(verdict->found & ((1U << WHATIFS_LOST_OF) - 1)) >= WHATIFS_LOST;
 }
 
 /* True if it said something. */
@@ -457,9 +457,9 @@ static bool slow_rank_candidate_judge(struct candidate *candidate, const struct 
 		}
 		verdict->open |= (rank->candidate && (!candidate->view.series.loss || found_often(verdict))) ||
 				 (n == 1 && is_early(candidate, set[i]));
-		verdict->said = true;
+		verdict->reported = true;
 		any = true;
-		slow_rank_candidate_say(candidate, frame, measures, set[i], n == 1, out);
+		slow_rank_candidate_emit(candidate, frame, measures, set[i], n == 1, out);
 	}
 	return any;
 }
@@ -482,7 +482,7 @@ bool candidate_hold(struct candidate *candidate, const struct frame *frame, cons
 	common = slow_rank_common(frame, measures, set, n, all, candidate->scratch);
 	if (common)
 		n = 0;
-	look_at_times(candidate, frame, measures, measure, set, n);
+	slow_rank_candidate_check_due(candidate, frame, measures, measure, set, n);
 	*ret_said = slow_rank_candidate_judge(candidate, frame, measures, set, n, out);
 	candidate->frames++;
 	return common;
@@ -491,8 +491,8 @@ bool candidate_hold(struct candidate *candidate, const struct frame *frame, cons
 struct slow_rank {
 	struct candidate steps, checkpoints;
 	struct slow_rank_checkpoint checkpoint;
-	struct verdict said[GAIN_SET_MAX]; /* of the last checkpoint */
-	size_t n_said;
+	struct verdict reported[GAIN_SET_MAX]; /* of the last checkpoint */
+	size_t n_reported;
 	struct cause *cause;
 	struct growth growth;
 };
@@ -552,44 +552,44 @@ static void on_checkpoint(void *arg, const struct verdict *verdict)
 {
 	struct listener *listener = arg;
 	struct slow_rank *state = listener->state;
-	struct verdict *said;
+	struct verdict *reported;
 
-	if (state->n_said == GAIN_SET_MAX)
+	if (state->n_reported == GAIN_SET_MAX)
 		return;
-	said = &state->said[state->n_said++];
-	*said = *verdict;
-	said->finding.slowdown = checkpoint_slowdown(
-		&state->checkpoint, said->lost_ns, (double)listener->checkpoint_ns, growth_usual(&state->growth));
-	listener->out->say(listener->out->arg, said);
-	said->lost_ns = 0;
+	reported = &state->reported[state->n_reported++];
+	*reported = *verdict;
+	reported->finding.slowdown = checkpoint_slowdown(
+		&state->checkpoint, reported->lost_ns, (double)listener->checkpoint_ns, growth_typical(&state->growth));
+	listener->out->emit(listener->out->arg, reported);
+	reported->lost_ns = 0;
 }
 
 static void judge_checkpoint(struct slow_rank *state, const struct frame *frame, const struct measures *measures,
 	struct measure *measure, const struct detector_out *out)
 {
 	const struct measures *of =
-		checkpoint_measures(&state->checkpoint, frame, measures, growth_usual(&state->growth));
+		checkpoint_measures(&state->checkpoint, frame, measures, growth_typical(&state->growth));
 	struct listener listener = {state, out, of ? of->step_ns : 0};
-	const struct detector_out heard = {.say = on_checkpoint, .arg = &listener};
-	bool said;
+	const struct detector_out taken = {.emit = on_checkpoint, .arg = &listener};
+	bool reported;
 
-	state->n_said = 0;
+	state->n_reported = 0;
 	state->checkpoints.lost = measures->lost > 0;
 	if (of)
-		candidate_hold(&state->checkpoints, frame, of, measure, &heard, &said);
+		candidate_hold(&state->checkpoints, frame, of, measure, &taken, &reported);
 }
 
-/* It is so until the next one tells otherwise, or does not come. A rank is told of once: if it keeps the others waiting
+/* It lasts until the next one differs, or does not come. A rank is reported once: if it keeps the others waiting
  * in all steps, for that. */
 static void repeat_checkpoint(struct slow_rank *state, const struct frame *frame, const struct detector_out *out)
 {
 	if (checkpoint_past(&state->checkpoint, frame->step))
-		state->n_said = 0;
-	for (size_t i = 0; i < state->n_said; i++) {
-		size_t rank = (size_t)state->said[i].finding.rank;
+		state->n_reported = 0;
+	for (size_t i = 0; i < state->n_reported; i++) {
+		size_t rank = (size_t)state->reported[i].finding.rank;
 
-		if (rank < state->steps.ranks && !state->steps.verdict[rank].said)
-			out->say(out->arg, &state->said[i]);
+		if (rank < state->steps.ranks && !state->steps.verdict[rank].reported)
+			out->emit(out->arg, &state->reported[i]);
 	}
 }
 
@@ -608,7 +608,7 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	struct measure *measure, const struct detector_out *out)
 {
 	struct slow_rank *state = arg;
-	bool later, said, common;
+	bool later, reported, common;
 
 	cause_frame(state->cause, frame, measures);
 	if (!measures->ranks)
@@ -618,15 +618,15 @@ static void slow_rank_frame(void *arg, const struct frame *frame, const struct m
 	if (frame->class != FRAME_TRAIN)
 		return;
 	growth_step(&state->growth, frame->step, measures->step_ns, longest(frame), frame->tier);
-	later = growth_slower(&state->growth); /* and stages do not tell whose fault it is */
+	later = growth_slower(&state->growth); /* and stages do not show the culprit */
 	state->steps.view.series.grown = growth_ln(&state->growth);
 	state->steps.view.series.longer = growth_is_long(&state->growth);
-	common = candidate_hold(&state->steps, frame, measures, measure, out, &said);
+	common = candidate_hold(&state->steps, frame, measures, measure, out, &reported);
 	repeat_checkpoint(state, frame, out);
-	if (said)
+	if (reported)
 		slow_rank_want(frame, "a rank keeps the others waiting", out);
 	if (frame->tier == FRAME_TIER_STAGES && (later || common))
-		slow_rank_want(frame, "steps are longer, and stages do not tell why", out);
+		slow_rank_want(frame, "steps are longer, and stages do not show why", out);
 }
 
 const struct detector slow_rank_detector = {

@@ -76,13 +76,13 @@ static double slow_rank_checkpoint_stage_of(const struct frame *frame, size_t i)
 	return (double)(ns < of->step_ns ? ns : of->step_ns);
 }
 
-static double middle_of(const float value[CHECKPOINT_USUAL])
+static double middle_of(const float value[CHECKPOINT_TYPICAL])
 {
-	double sorted[CHECKPOINT_USUAL];
+	double sorted[CHECKPOINT_TYPICAL];
 
-	for (size_t i = 0; i < CHECKPOINT_USUAL; i++)
+	for (size_t i = 0; i < CHECKPOINT_TYPICAL; i++)
 		sorted[i] = (double)value[i];
-	return robust_kth(sorted, CHECKPOINT_USUAL, CHECKPOINT_USUAL / 2);
+	return robust_kth(sorted, CHECKPOINT_TYPICAL, CHECKPOINT_TYPICAL / 2);
 }
 
 /* Of one that writes for others: what it takes more than it did; NAN: no more, or nothing is known of it. */
@@ -90,7 +90,7 @@ static double beyond_own(struct checkpoint_rank *rank, double its)
 {
 	double own;
 
-	if (rank->seen_own < CHECKPOINT_USUAL) {
+	if (rank->seen_own < CHECKPOINT_TYPICAL) {
 		if (its > 0)
 			rank->own[rank->seen_own++] = (float)its;
 		return NAN;
@@ -138,14 +138,14 @@ static double of_role(const struct slow_rank_checkpoint *checkpoint, const struc
 }
 
 /* What is not so by design. */
-static double beyond_usual(const struct slow_rank_checkpoint *checkpoint, struct checkpoint_rank *rank)
+static double beyond_typical(const struct slow_rank_checkpoint *checkpoint, struct checkpoint_rank *rank)
 {
 	double role = CHECKPOINT_ROLE * fmax(0, of_role(checkpoint, rank)), own = INFINITY;
 
-	if (rank->seen < CHECKPOINT_USUAL)
-		rank->usual[rank->seen++] = (float)rank->share;
+	if (rank->seen < CHECKPOINT_TYPICAL)
+		rank->typical[rank->seen++] = (float)rank->share;
 	else
-		own = fmax(0, middle_of(rank->usual));
+		own = fmax(0, middle_of(rank->typical));
 	return isinf(role) && isinf(own) ? fmin(rank->share, 0) : rank->share - fmin(role, own);
 }
 
@@ -197,7 +197,7 @@ static void compare_leads(struct slow_rank_checkpoint *checkpoint)
 		struct checkpoint_rank *rank = &checkpoint->rank[i];
 
 		if (rank->lead != CHECKPOINT_LEADS_NONE && !isnan(rank->share))
-			slow_rank_checkpoint_take(rank, beyond_usual(checkpoint, rank), &checkpoint->measured[i]);
+			slow_rank_checkpoint_take(rank, beyond_typical(checkpoint, rank), &checkpoint->measured[i]);
 	}
 }
 
@@ -258,14 +258,14 @@ static bool slow_rank_checkpoint_is_far(
 {
 	const struct checkpoint_rank *rank = &checkpoint->rank[i];
 	const struct measure_rank *measured = &checkpoint->measured[i];
-	double its = slow_rank_checkpoint_stage_of(frame, i), usual, lost;
+	double its = slow_rank_checkpoint_stage_of(frame, i), typical, lost;
 
 	if (whole->longer > 1 && whole->longer * CHECKPOINT_PART > whole->writing)
 		return false;
-	longest_of(rank, &usual);
+	longest_of(rank, &typical);
 	if (measured->class == FRAME_NONE || !(measured->ratio > 1) || !(measured->z >= CHECKPOINT_FAR_Z) ||
 		checkpoint->distance < 2 || its < CHECKPOINT_MORE * rank->middle ||
-		usual > CHECKPOINT_LIKE * rank->middle)
+		typical > CHECKPOINT_LIKE * rank->middle)
 		return false;
 	lost = fmin((double)measured->self_ns * (1 - 1 / measured->ratio), its - whole->longest);
 	return checkpoint_slowdown(checkpoint, lost, whole->its_step_ns, whole->step_ns) >= 1 + CHECKPOINT_COSTS;
@@ -287,16 +287,17 @@ static void slow_rank_checkpoint_remember(struct checkpoint_rank *rank, double i
 	rank->begun = true;
 }
 
-static void see_far(struct slow_rank_checkpoint *checkpoint, const struct frame *frame, double step_ns)
+static void checkpoint_read_far(struct slow_rank_checkpoint *checkpoint, const struct frame *frame, double step_ns)
 {
 	struct whole whole = {.its_step_ns = (double)checkpoint->measures.step_ns, .step_ns = step_ns};
-	double usual;
+	double typical;
 
 	for (size_t i = 0; i < checkpoint->ranks; i++) {
 		struct checkpoint_rank *rank = &checkpoint->rank[i];
 		double its = frame->rank[i].here ? slow_rank_checkpoint_stage_of(frame, i) : 0;
 
-		rank->is_long = rank->recents >= CHECKPOINT_KNOWN && its >= CHECKPOINT_MORE * longest_of(rank, &usual);
+		rank->is_long =
+			rank->recents >= CHECKPOINT_KNOWN && its >= CHECKPOINT_MORE * longest_of(rank, &typical);
 		whole.writing += its > 0;
 		whole.longer += rank->is_long;
 		if (!rank->is_long)
@@ -344,7 +345,7 @@ const struct measures *checkpoint_measures(struct slow_rank_checkpoint *checkpoi
 	/* Where records were lost a rank's self time is too long, and its checkpoint is as long as it was. */
 	memset(checkpoint->measures.staged, 0, sizeof(checkpoint->measures.staged));
 	checkpoint->measures.lost = 0;
-	see_far(checkpoint, frame, step_ns);
+	checkpoint_read_far(checkpoint, frame, step_ns);
 	return &checkpoint->measures;
 }
 

@@ -42,24 +42,24 @@ static double slow_rank_growth_median(const struct growth *growth, uint64_t from
 	return robust_median(step, slow_rank_growth_take(growth, from, until, step));
 }
 
-double growth_usual(const struct growth *growth)
+double growth_typical(const struct growth *growth)
 {
 	return slow_rank_growth_median(growth, 0, GROWTH_RECENT);
 }
 
-/* Are the last ones longer than anything that is remembered of before? They are looked at as soon as enough is
+/* Are the last ones longer than anything that is remembered of before? They are checked as soon as enough is
  * remembered, as they are a part of it themselves when a third one comes. */
 static bool slow_rank_growth_is_far(const struct growth *growth)
 {
-	double before[GROWTH_STEPS], now[GROWTH_FAR_STEPS] = {0}, most = 0, usual, limit;
+	double before[GROWTH_STEPS], now[GROWTH_FAR_STEPS] = {0}, most = 0, typical, limit;
 	size_t n = take_of(growth, growth->longest, GROWTH_FAR_STEPS, GROWTH_FAR_STEPS + GROWTH_RECENT, before);
 
 	for (size_t i = 0; i < n; i++)
 		most = fmax(most, before[i]);
 	if (n < GROWTH_MIN)
 		return false;
-	usual = robust_median(before, n);
-	limit = fmax(GROWTH_FAR * usual, usual + GROWTH_FAR_SPREADS * robust_spread(before, n, usual));
+	typical = robust_median(before, n);
+	limit = fmax(GROWTH_FAR * typical, typical + GROWTH_FAR_SPREADS * robust_spread(before, n, typical));
 	take_of(growth, growth->longest, 0, GROWTH_FAR_STEPS, now);
 	for (size_t i = 0; i < GROWTH_FAR_STEPS; i++) {
 		if (!(now[i] > fmax(most, limit)))
@@ -92,17 +92,17 @@ bool growth_slower(const struct growth *growth)
 
 double growth_ln(const struct growth *growth)
 {
-	double before[GROWTH_STEPS], now, usual, spread;
+	double before[GROWTH_STEPS], now, typical, spread;
 	size_t n = slow_rank_growth_take(growth, GROWTH_FROM, GROWTH_STEPS, before);
 
 	if (n < GROWTH_MIN)
 		return 0;
 	now = slow_rank_growth_median(growth, 0, GROWTH_NEW);
-	usual = robust_median(before, n);
-	spread = robust_spread(before, n, usual);
-	if (!(usual > 0) || now < GROWTH_LEAST * usual || now < usual + GROWTH_SPREADS * spread)
+	typical = robust_median(before, n);
+	spread = robust_spread(before, n, typical);
+	if (!(typical > 0) || now < GROWTH_LEAST * typical || now < typical + GROWTH_SPREADS * spread)
 		return 0;
-	return log(now / usual);
+	return log(now / typical);
 }
 
 /* So many of those that are known are of the onset or later. */
@@ -132,7 +132,7 @@ static struct growth_onset grown_at(const struct growth *growth, uint64_t since)
 	return (struct growth_onset){.before_ns = (float)before, .after_ns = (float)after};
 }
 
-/* A median of GROWTH_NEW does not tell to the step: the first one of those around it that is longer. So many steps
+/* A median of GROWTH_NEW is not exact to the step: the first one of those around it that is longer. So many steps
  * back, 1 the newest. */
 static uint64_t first_longer(const struct growth *growth, uint64_t since, const struct growth_onset *onset)
 {

@@ -3,13 +3,13 @@
  * Who keeps the others waiting, by frames of one class: who stands out (slow_rank_internal.h), what the step would be
  * without it (slow_rank_internal.h), and what is said of it. Pure. Inside slow_rank.c.
  *
- * Who stands out by all that is seen or by stages alone is looked at; the what-if says whether it costs anything. One
+ * Who stands out by all that is seen or by stages alone is checked; the what-if shows whether it costs anything. One
  * that is the only one costs at least what steps have grown by since its onset (slow_rank_internal.h). As one frame with
- * lost records may make a rank look slow, LOOKS_LOST of the last LOOKS_LOST_OF what-ifs must have found something then
- * before anybody is told.
+ * lost records may make a rank appear slow, WHATIFS_LOST of the last WHATIFS_LOST_OF what-ifs must have found something then
+ * before a rank is reported.
  *
  * Where steps had grown before operations began to be seen, that something is wrong is known from many steps, and all
- * that operations must still tell is who it is: EARLY_FRAMES of them are enough, if they are the first ones that tell
+ * operations must still show the rank: EARLY_FRAMES of them are enough, if they are the first ones that show
  * more than those before, if one rank alone stands out and was slow in each of them, by EARLY_OF_GROWTH of what steps
  * have grown by and not by far more, which would be something older, and if what-ifs put EARLY_GAIN of the growth down
  * to it. Chance does not make one rank as slow as that, of all amounts, in each of these frames.
@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 /*
- * How each rank stood against its class over the last frames. Pure; a few hundred bytes a rank. Inside slow_rank.c.
+ * How each rank compares with its class over the last frames. Pure; a few hundred bytes a rank. Inside slow_rank.c.
  *
  * A rank is slow in a frame where ratio > slow_ratio and z > slow_z, and ln ratio is above SERIES_NOISES times the
  * noise of the class. It is a candidate where it was slow in slow_frames of the last slow_of frames; or, for excesses
@@ -34,7 +34,7 @@
  * above sqrt(2 ln n) + SERIES_BEYOND times the spread of these medians over the n ranks of the class (the largest of n
  * is that far out by chance), in SERIES_HELD frames in a row.
  *
- * Where records are lost (more than SERIES_LOSS of the operations), a lost wait of a rank looks like self time in that
+ * Where records are lost (more than SERIES_LOSS of the operations), a lost wait of a rank resembles self time in that
  * frame: SERIES_LOSS_FRAMES more slow frames are asked for, the lower quartile takes the place of the median, and ratio
  * is taken down by SERIES_DOUBT times the waits that the rank lost if they were as long as its others: it lacks the
  * share of records by which it has fewer than the rank of its class that has most. (Not all of them: its peers lost
@@ -45,7 +45,7 @@
  * which is stepped by SERIES_STEP of itself (and a faster one by SERIES_STEP_FAST): a frame of few ranks in which one
  * lost a long wait says nothing about the others. In its first SERIES_MEMORY frames it is the faster one, as it begins
  * with what may be no noise: where operations are seen because a rank was slow, the first distances are to that time.
- * It does not grow in steps that are longer than usual: that ranks differ more in these is what is looked for.
+ * It does not grow in steps that are longer than usual: that ranks differ more in these is what is sought.
  * The distance sees slow noise too, and a rank that becomes slow disturbs it only for slow_of frames; classes of two to
  * five have no other that can be trusted. The spread of medians is averaged likewise, as that of few ranks is a bad
  * estimate, and the larger one counts.
@@ -53,7 +53,7 @@
  * That running median is late where noise grows at once (samples of unequal length begin): so in classes of less than
  * SERIES_SMALL the median over ranks and the last slow_of frames of |ln ratio - ln ratio one frame before| is a noise
  * too, and the largest counts; and frames that were slow by less noise than is known now are slow no more. Where half
- * of such a class of more than two was slow in SERIES_DIVIDED of these frames, it cannot be told which half it is that
+ * of such a class of more than two was slow in SERIES_DIVIDED of these frames, it is unknown which half it is that
  * differs (replicas whose samples happened to be longer for a while): all slow_of frames and the lower quartile are
  * asked for.
  *
@@ -65,19 +65,19 @@
  * samples of unequal length, in turn longer on one and the other, do not come to; and for SERIES_HELD_GROWN frames, as
  * the growth has been there for as many as the median needs.
  *
- * What stages that hold no wait tell is nobody's waiting, so that what it varies by is the excess itself rather than
+ * What stages that hold no wait show is no rank's waiting, so that what it varies by is the excess itself rather than
  * noise around it: collections of 200 to 400 ms are never less than none. Of two ranks of which one had more in some of
  * the last slow_of frames, and less in none, how it moved is no noise.
  *
- * What stages tell and what operations tell are two measures of one rank, each with a noise of its own: noise is kept
+ * What stages show and what operations show are two measures of one rank, each with a noise of its own: noise is kept
  * by tier, and no distance is taken between two tiers.
  *
  * Of what is timed by itself (checkpoints), with no others' waits and no samples' lengths in it, a middle above
- * sqrt(2 ln n) + SERIES_BEYOND_TIMED times the spread is enough in classes of any size: what must be gained tells
+ * sqrt(2 ln n) + SERIES_BEYOND_TIMED times the spread is enough in classes of any size: the minimum gain decides
  * chance apart, as only one rank can be the last.
  *
  * What a rank of a class of few has more in every frame, by about as much as its noise, the median of eight frames
- * tells too seldom. So where the mean of ln ratio (each new frame counts 1/SERIES_LASTING of it), over SERIES_LASTING
+ * is reached too seldom. So where the mean of ln ratio (each new frame counts 1/SERIES_LASTING of it), over SERIES_LASTING
  * frames and more of one tier, is above SERIES_LEAST and above SERIES_LASTING_NOISES times the noise, and
  * SERIES_LASTING_MORE of these frames had more than half of SERIES_LEAST, it is a candidate, too: of noise that is as
  * long-lived as a few frames such a mean is spread by a third at most. It has been so since the mean was last below
@@ -149,7 +149,7 @@ struct series {
 	double ratio, z;
 	double grown;
 	bool longer;	   /* this step than is usual: set before series_frame(), as grown is */
-	bool by_stages;	   /* what is told is of stages that hold no wait: set after series_init() */
+	bool by_stages;	   /* values are of stages that hold no wait: set after series_init() */
 	double *scratch;   /* ranks of them, twice */
 	uint32_t *records; /* of each rank, in this frame */
 	uint32_t *by_class, *start;
@@ -173,10 +173,10 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 void series_choose(struct series *series, size_t rank, unsigned int frames);
 
 /*
- * Ranks against their classes, by all that is seen of them and by what their stages alone tell (struct measures). Pure.
- * Inside slow_rank.c. Who stands out by stages, and not by all, is seen as stages tell, first as those
+ * Ranks against their classes, by all that is seen of them and by what their stages alone show (struct measures). Pure.
+ * Inside slow_rank.c. Who stands out by stages, and not by all, is seen as stages show, first as those
  * do that hold no wait; everybody else as all does.
- * What stages tell goes on from tier to tier, with operations or without.
+ * What stages show goes on from tier to tier, with operations or without.
  */
 
 struct view {
@@ -203,10 +203,10 @@ const struct measure_rank *view_measured(const struct view *view, const struct m
  *
  * What one rank writes for others is no fault: where less than half of a class write, or one of them writes
  * CHECKPOINT_APART times as long as the middle one (the model, where the others write the state of their random
- * numbers), only that counts by which it is over what it took itself in its first CHECKPOINT_USUAL checkpoints, and
+ * numbers), only that counts by which it is over what it took itself in its first CHECKPOINT_TYPICAL checkpoints, and
  * only from CHECKPOINT_MORE times of that on. The first rank of a class or of a node may have more to write than the
  * others (indices, what is replicated), and others of its role have that too: of these only that counts by which they
- * are over what they were in their first CHECKPOINT_USUAL checkpoints, or over CHECKPOINT_ROLE times what the middle
+ * are over what they were in their first CHECKPOINT_TYPICAL checkpoints, or over CHECKPOINT_ROLE times what the middle
  * one of its role is, whichever is less. Of the role of a class's first rank are those of the other classes, of a
  * node's first rank all that are first anywhere: who has more duties may take longer. The job's first rank has no peer.
  *
@@ -221,7 +221,7 @@ const struct measure_rank *view_measured(const struct view *view, const struct m
  */
 
 #define CHECKPOINT_APART 8
-#define CHECKPOINT_USUAL 4
+#define CHECKPOINT_TYPICAL 4
 #define CHECKPOINT_MORE 1.5
 #define CHECKPOINT_ROLE 2
 #define CHECKPOINT_RECENT 16
@@ -239,8 +239,8 @@ const struct measure_rank *view_measured(const struct view *view, const struct m
 enum checkpoint_lead { CHECKPOINT_LEADS_NONE, CHECKPOINT_LEADS_NODE, CHECKPOINT_LEADS_CLASS, CHECKPOINT_LEADS_JOB };
 
 struct checkpoint_rank {
-	float usual[CHECKPOINT_USUAL];	 /* excess of its first ones, as a share of the class's self time */
-	float own[CHECKPOINT_USUAL];	 /* its first ones, as a share of the class's self time */
+	float typical[CHECKPOINT_TYPICAL];	 /* excess of its first ones, as a share of the class's self time */
+	float own[CHECKPOINT_TYPICAL];	 /* its first ones, as a share of the class's self time */
 	float recent[CHECKPOINT_RECENT]; /* its last ones, ns, n-th at n % CHECKPOINT_RECENT */
 	float once;			 /* the newest, if it was far and the one before it was not: ns; 0: not */
 	uint32_t recents;		 /* so many were kept */
@@ -288,7 +288,7 @@ double checkpoint_slowdown(
  *
  * Steps have grown where the median of the last GROWTH_NEW is more than that of those from GROWTH_FROM back by a factor
  * of GROWTH_LEAST, and by GROWTH_SPREADS times their spread. It is so for about as many steps as half of those that are
- * remembered: long enough to look who it is.
+ * remembered: long enough to find the rank.
  *
  * What one rank costs, where it alone is slow: the what-if leaves what operations themselves take, which may be the
  * same rank's fault. A process that computes on the same card takes it away from the operations' part, too, which all
@@ -298,8 +298,8 @@ double checkpoint_slowdown(
  * on.
  *
  * Operations are often watched only since steps are longer, so that who it is shows later than that it is so. Of a rank
- * that was slow in the first frames that tell more than those before (of a better tier), nothing says that it was not
- * slow before: then the steps may have grown earlier, by up to GROWTH_UNSEEN steps of the tier that told less. Since
+ * that was slow in the first frames that show more than those before (of a better tier), nothing says that it was not
+ * slow before: then the steps may have grown earlier, by up to GROWTH_UNSEEN steps of the tier that shows less. Since
  * they did, it is slow.
  *
  * For levels to be raised, three longer steps in a row are enough, or GROWTH_FAR_STEPS whose longest rank took longer
@@ -328,7 +328,7 @@ struct growth {
 	uint64_t number[GROWTH_STEPS];
 	uint64_t steps;
 	enum frame_tier tier;	  /* of the newest */
-	uint64_t of_tier, unseen; /* steps of it in a row; and before, of one that told less */
+	uint64_t of_tier, unseen; /* steps of it in a row; and before, of one that shows less */
 };
 
 /* Of the steps around an onset, in ns; before_ns 0: they did not grow then, or too few are known. */
@@ -336,13 +336,13 @@ struct growth_onset {
 	float before_ns, after_ns;
 	uint64_t steps; /* since the first one that was longer, and its number */
 	uint64_t step;
-	uint64_t earlier_ns; /* so long before the rank's onset it began, in steps of a tier that told less */
+	uint64_t earlier_ns; /* so long before the rank's onset it began, in steps of a tier that shows less */
 };
 
 /* Numbers rise. longest_ns: of a rank. */
 void growth_step(struct growth *growth, uint64_t number, uint64_t step_ns, uint64_t longest_ns, enum frame_tier tier);
 /* Median of the last ones; 0: there is none yet. */
-double growth_usual(const struct growth *growth);
+double growth_typical(const struct growth *growth);
 /* Is the newest one longer than is usual, by GROWTH_FAR? */
 bool growth_is_long(const struct growth *growth);
 /* Each of the last three is longer than those before by GROWTH_LEAST, or the last GROWTH_FAR_STEPS are far out. */
@@ -360,7 +360,7 @@ double growth_share(const struct growth *growth, const struct growth_onset *onse
  *
  * Several at once: where two are equally slow, one alone gains nothing, so the set is judged, gain = 1 - T(all without
  * their excess) / T; and each one's share of it goes by what it would cost if the others alone were repaired. One that
- * costs nothing then is idle rather than slow, and nobody is told of it.
+ * costs nothing then is idle rather than slow, and is not reported.
  *
  * Where records were lost, the replay misses waits and finds less or nothing. Then what others waited for the rank as
  * the last to come, beyond what they did for its peers, counts by LOST_SHARE (some of that hides in others' slack), up
@@ -380,7 +380,7 @@ struct gain_set {
 	size_t n;
 	const uint32_t *rank;	/* n, GAIN_SET_MAX at most */
 	const uint64_t *excess; /* of each, ns */
-	double *scratch;	/* room for as many values as there are ranks */
+	double *scratch;	/* space for as many values as there are ranks */
 };
 
 /* Of each of the set, its share of the step. */
@@ -389,21 +389,21 @@ void gain_of_set(const struct gain_set *set, double *ret);
 /*
  * Do those who stand out have something in common that is not seen? Pure. Of frames of stages alone: what makes forward
  * longer on more than a few ranks (samples of unequal length, a tensor group that waits for one of its own) cannot be
- * told apart there, so more than COMMON_FEW ranks and more than a COMMON_PART-th of the job are not accused. Of a rank
+ * distinguished there, so more than COMMON_FEW ranks and more than a COMMON_PART-th of the job are not accused. Of a rank
  * whose excess is for COMMON_LOADING of it or more in loading data or in collecting garbage it is seen what it does,
- * and that nobody else does it at that time: it does not count among them.
+ * and that no other rank does it at that time: it does not count among them.
  */
 
 #define COMMON_FEW 2
 #define COMMON_PART 8
 #define COMMON_LOADING 0.5
 
-/* set: n of the `all` that stand out. scratch: room for as many values as there are ranks. */
+/* set: n of the `all` that stand out. scratch: space for as many values as there are ranks. */
 bool slow_rank_common(const struct frame *frame, const struct measures *measures, const uint32_t *set, size_t n,
 	size_t all, double *scratch);
 
 #define EARLY_FRAMES 3
-#define EARLY_WITHIN 8	 /* frames that tell more */
+#define EARLY_WITHIN 8	 /* frames that show more */
 #define EARLY_UNSEEN 2	 /* longer steps at least, before them */
 #define EARLY_LEAST 0.09 /* of the step, by which it has grown at least */
 #define EARLY_OF_GROWTH SERIES_OF_GROWTH
@@ -415,7 +415,7 @@ struct candidate_verdict {
 	struct growth_onset onset; /* while it is open */
 	uint16_t checks;
 	uint8_t found;	 /* what-ifs that found half of gain_min, newest in bit 0 */
-	bool open, said; /* said: of this frame */
+	bool open, reported; /* said: of this frame */
 	bool explains;	 /* growth since the onset */
 };
 
@@ -424,9 +424,9 @@ struct candidate {
 	struct view view;
 	struct candidate_verdict *verdict;
 	size_t ranks;
-	uint32_t set[GAIN_SET_MAX]; /* looked at last */
+	uint32_t set[GAIN_SET_MAX]; /* checked last */
 	size_t n_set;
-	uint64_t frames, next_look;
+	uint64_t frames, next_check;
 	struct cause *cause;
 	const struct growth *growth;		       /* NULL: not of these. Set after candidate_init(), as what follows */
 	double *scratch;			       /* a rank */

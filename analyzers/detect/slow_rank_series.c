@@ -205,7 +205,7 @@ static void noise_of(struct series_class *class, double *distance, uint32_t n, u
 	class->fast = fmax(class->fast, NOISE_LEAST);
 }
 
-/* Of the last frames, by how each rank's value moved from one to the next: of few ranks it tells that noise has grown
+/* Of the last frames, by how each rank's value moved from one to the next: of few ranks it shows that noise has grown
  * before the running median does, as soon as half of these frames have it, and one that becomes slow moves once. */
 static double noise_lately(const struct series *series, const uint32_t *rank, uint32_t ranks)
 {
@@ -392,7 +392,7 @@ static void take_class(struct series *series, const struct measures *measures, c
 			most > 0 ? 1 - series->records[rank[i]] / most : 0);
 }
 
-static void see_tier(struct series *series, const struct frame *frame)
+static void series_read_tier(struct series *series, const struct frame *frame)
 {
 	enum frame_tier tier = frame->tier < FRAME_TIER_MAX ? frame->tier : FRAME_TIER_STAGES;
 
@@ -402,7 +402,7 @@ static void see_tier(struct series *series, const struct frame *frame)
 	series->since_tier += series->since_tier <= SERIES_OF_MAX;
 }
 
-static void see_loss(struct series *series, const struct frame *frame, const struct measures *measures)
+static void series_read_loss(struct series *series, const struct frame *frame, const struct measures *measures)
 {
 	series->lost = frame->ops ? fmin((double)measures->lost / (double)frame->ops, 1) : 0;
 	series->since_loss += series->since_loss < SERIES_OF_MAX;
@@ -440,8 +440,8 @@ int series_frame(struct series *series, const struct frame *frame, const struct 
 	if (r < 0)
 		return r;
 	start = series->start;
-	see_tier(series, frame);
-	see_loss(series, frame, measures);
+	series_read_tier(series, frame);
+	series_read_loss(series, frame, measures);
 	count_records(series, frame, ranks);
 	memset(start, 0, (ranks + 1) * sizeof(*start));
 	for (size_t i = 0; i < ranks; i++) {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* All have called the newest operation, some time ago, and nobody has completed it: then nobody here is to blame. */
+/* All have called the newest operation, some time ago, and no rank has completed it: then no rank here is to blame. */
 static bool all_entered(const struct coll_judged *member, size_t members, const struct coll_verdict *verdict,
 	uint64_t now_ns, uint64_t *ret_waited_ns)
 {

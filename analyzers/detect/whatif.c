@@ -32,7 +32,7 @@ static int whatif_known_reserve(struct whatif_known *known, size_t ranks)
 	return 0;
 }
 
-int whatif_known_see(struct whatif_known *known, const struct frame *frame)
+int whatif_known_add(struct whatif_known *known, const struct frame *frame)
 {
 	uint64_t *identity = calloc(frame->comms + 1, sizeof(*identity));
 	int r = identity ? whatif_known_reserve(known, frame->ranks) : -ENOMEM;
@@ -304,7 +304,7 @@ struct member {
 	uint32_t rank, next;
 };
 
-/* The ranks of each communicator; which of them are in the group that is looked at. */
+/* The ranks of each communicator; which of them are in the group that is checked. */
 struct members {
 	struct member *member;
 	uint32_t *first, *count;      /* of each communicator */
@@ -472,7 +472,7 @@ int whatif_lost(struct replay *replay, struct whatif_own *own, const struct fram
 	return found;
 }
 
-/* Of each class the rank of the least self time, REPLAY_NONE: of none that tells. */
+/* Of each class the rank of the least self time, REPLAY_NONE: none is known. */
 static uint32_t *find_fastest(const struct whatif_own *own, const struct measures *measures)
 {
 	uint32_t *fastest = malloc((measures->classes + 1) * sizeof(*fastest));
@@ -532,13 +532,13 @@ struct like {
 	uint32_t groups;
 };
 
-#define LIKES 256
-#define LIKES_MIN 3
+#define PEERS 256
+#define PEERS_MIN 3
 #define SENDS_MAX 4
 
 struct whatif {
 	struct replay *replay;
-	struct like like[LIKES];
+	struct like like[PEERS];
 	struct whatif_own own;
 	struct whatif_known known;
 	struct whatif_group *group;
@@ -607,7 +607,7 @@ static bool counts(const struct frame *frame, const struct frame_op *op)
 	return op->rank < frame->ranks && op->group < frame->groups && whatif_is_here(&frame->rank[op->rank]);
 }
 
-static void see_groups(struct whatif *whatif, const struct frame *frame)
+static void whatif_read_groups(struct whatif *whatif, const struct frame *frame)
 {
 	for (size_t g = 0; g < frame->groups; g++)
 		whatif->group[g] = (struct whatif_group){UINT64_MAX, 0, REPLAY_NONE, REPLAY_NONE};
@@ -637,7 +637,7 @@ static struct like *like_of(struct whatif *whatif, const struct frame_group *gro
 	return &whatif->like[hash >> 56];
 }
 
-static void see_likes(struct whatif *whatif, const struct frame *frame)
+static void whatif_read_peers(struct whatif *whatif, const struct frame *frame)
 {
 	memset(whatif->like, 0, sizeof(whatif->like));
 	for (size_t g = 0; g < frame->groups; g++) {
@@ -656,7 +656,7 @@ static double alone_of(struct whatif *whatif, const struct frame_group *group, d
 {
 	const struct like *like = like_of(whatif, group);
 
-	return like->groups < LIKES_MIN ? duration_ns : fmin(duration_ns, like->transfer_ns / like->groups);
+	return like->groups < PEERS_MIN ? duration_ns : fmin(duration_ns, like->transfer_ns / like->groups);
 }
 
 /* Rank by rank; those of a rank are in the order of their starts already, or are brought into it. */
@@ -712,7 +712,7 @@ static void put_on(struct flight *heap, size_t *flights, struct flight flight)
 struct last {
 	struct flight ended, started; /* op: index in the replay, REPLAY_NONE: nothing yet; started.end_ns: its start */
 	size_t flights, sends;
-	struct flight sent[SENDS_MAX]; /* the last ones that nobody waits for */
+	struct flight sent[SENDS_MAX]; /* the last ones that no rank waits for */
 	bool sends_overlap;	       /* see struct measures */
 };
 
@@ -810,8 +810,8 @@ static int build(struct whatif *whatif, const struct frame *frame, bool sends_ov
 
 	if (r)
 		return r;
-	see_groups(whatif, frame);
-	see_likes(whatif, frame);
+	whatif_read_groups(whatif, frame);
+	whatif_read_peers(whatif, frame);
 	r = replay_begin(whatif->replay, all, all + whatif_count_lost(frame, whatif->group), frame->groups);
 	if (!r)
 		r = whatif_order(whatif, frame);
@@ -825,7 +825,7 @@ static int build(struct whatif *whatif, const struct frame *frame, bool sends_ov
 	return 0;
 }
 
-/* 0: cannot be told. */
+/* 0: unknown. */
 static uint64_t whatif_length(struct whatif *whatif, const struct frame *frame)
 {
 	double longest_ns = 0;
@@ -859,7 +859,7 @@ static uint64_t of_operations(struct whatif *whatif, const struct frame *frame, 
 	uint64_t as_is_ns, whatif_ns;
 	int hidden;
 
-	if (whatif_known_see(&whatif->known, frame) || build(whatif, frame, measures && measures->sends_overlap))
+	if (whatif_known_add(&whatif->known, frame) || build(whatif, frame, measures && measures->sends_overlap))
 		return 0;
 	for (size_t i = 0; i < ranks; i++)
 		whatif_own_name(&whatif->own, rank[i]);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waits that no record shows, and that a rank would not have if the one it waits for were quicker. Part of
- * detect/without.c; after a replay of the frame as it is, whose times tell when everything was.
+ * detect/whatif.c; after a replay of the frame as it is, which gives the times.
  *
  * Lost records: a rank of a communicator (it has records of it in this frame, or had in one before: known) that has
  * none of a group which others have. What it began next came after the group's end too; of its own time before that,
  * what is left is what it took from there.
  *
- * Operations that nobody records (a barrier over sockets, a library that is not seen): where the fastest of a class has
+ * Operations that no rank records (a barrier over sockets, a library that is not seen): where the fastest of a class has
  * a self time below WITHOUT_FASTEST of the median, most of the class did not compute for longer but waited for it:
  * their own times over the fastest one's are such waits. Of classes of three or more, and of ranks whose excess is not
  * asked about.
@@ -44,9 +44,9 @@ struct whatif;
 
 struct whatif *whatif_new(void);
 struct whatif *whatif_free(struct whatif *whatif);
-/* measures: of this frame; NULL: no classes are known, and of frames without operations nothing can be told. Ranks that
+/* measures: of this frame; NULL: no classes are known, and of frames without operations there is no result. Ranks that
  * are named twice or are not in the frame are left out. Returns and *ret_as_is_ns (may be NULL; 0 too where it cannot
- * be told): see measure_whatif(). */
+ * known): see measure_whatif(). */
 uint64_t whatif_excess(struct whatif *whatif, const struct frame *frame, const struct measures *measures,
 	const uint32_t *rank, const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns);
 
@@ -64,11 +64,11 @@ struct whatif_known {
 };
 
 /* -ENOMEM. Operations with an index out of its range are left out. */
-int whatif_known_see(struct whatif_known *known, const struct frame *frame);
+int whatif_known_add(struct whatif_known *known, const struct frame *frame);
 uint64_t whatif_known_identity(const struct frame_comm *comm);
 void whatif_known_free(struct whatif_known *known);
 
-/* The ranks' own times between operations in a replay, and what of them is taken away. Part of detect/without.c. */
+/* The ranks' own times between operations in a replay, and what of them is taken away. Part of detect/whatif.c. */
 
 /* The time of a rank before one of its operations, or before the end of its step. */
 struct own_time {

@@ -3,7 +3,7 @@
 #ifndef RANKTRACE_DUMP_DUMP_ROWS_H
 #define RANKTRACE_DUMP_DUMP_ROWS_H
 
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 #include "analyzers/dump/dump_files.h"
 #include "analyzers/dump/dump_state.h"
 #include "analyzers/dump/dump_text.h"

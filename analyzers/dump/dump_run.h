@@ -12,7 +12,7 @@
 #ifndef RANKTRACE_DUMP_DUMP_RUN_H
 #define RANKTRACE_DUMP_DUMP_RUN_H
 
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 #include "analyzers/dump/dump_files.h"
 #include "analyzers/store/reader.h"
 

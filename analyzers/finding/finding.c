@@ -1,53 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words of findings, and their evidence. See finding.h; the sentence is made in finding_sentence.c. */
+/* Words of findings, and their evidence. See finding.h; finding_sentence.c writes the sentence. */
 #include "analyzers/finding/finding.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct kind_row {
-	const char *word, *text;
-};
-
-struct cause_row {
-	const char *word, *text, *advice;
-};
-
-static const struct kind_row kinds[] = {
-#define FINDING_KIND(id, word, text) [FINDING_##id] = {word, text},
-#define FINDING_CAUSE(id, word, text, advice)
-#include "analyzers/finding/finding_words.def"
+static const char *const kinds[][2] = {
+#define FINDING_KIND(id, word, title) [FINDING_##id] = {#word, title},
+#include "analyzers/finding/kinds.def"
 #undef FINDING_KIND
+};
+
+static const struct finding_cause_row causes[] = {
+#define FINDING_CAUSE(id, word, title, doc, evidence, clause, hang, part, hardware, advice) \
+	[CAUSE_##id] = {#word, title, doc, evidence, clause, hang, advice, FINDING_PART_##part, hardware},
+#include "analyzers/finding/causes.def"
 #undef FINDING_CAUSE
 };
 
-static const struct cause_row causes[] = {
-#define FINDING_KIND(id, word, text)
-#define FINDING_CAUSE(id, word, text, advice) [CAUSE_##id] = {word, text, advice},
-#include "analyzers/finding/finding_words.def"
+_Static_assert(sizeof(kinds) / sizeof(kinds[0]) == FINDING_KIND_MAX, "a row a kind");
+_Static_assert(sizeof(causes) / sizeof(causes[0]) == CAUSE_MAX, "a row a cause");
+
+#define FINDING_KIND(id, word, title) _Static_assert(sizeof(title) > 1, #word ": empty title");
+#include "analyzers/finding/kinds.def"
 #undef FINDING_KIND
+#define FINDING_CAUSE(id, word, title, doc, evidence, clause, hang, part, hardware, advice) \
+	_Static_assert(sizeof(title) > 1 && sizeof(doc) > 1 && sizeof(advice) > 1, #word ": empty column"); \
+	_Static_assert(sizeof(evidence) <= sizeof(((struct finding_evidence *)0)->name), #word ": long evidence");
+#include "analyzers/finding/causes.def"
 #undef FINDING_CAUSE
-};
+
+const struct finding_cause_row *finding_cause_row(enum finding_cause cause)
+{
+	static const struct finding_cause_row none = {"", "", "", "", "", "", "", FINDING_PART_NONE, false};
+
+	return (size_t)cause < CAUSE_MAX ? &causes[cause] : &none;
+}
 
 const char *finding_kind_word(enum finding_kind kind)
 {
-	return (size_t)kind < FINDING_KIND_MAX ? kinds[kind].word : "";
+	return (size_t)kind < FINDING_KIND_MAX ? kinds[kind][0] : "";
 }
 
 const char *finding_cause_word(enum finding_cause cause)
 {
-	return (size_t)cause < CAUSE_MAX ? causes[cause].word : "";
+	return finding_cause_row(cause)->word;
 }
 
-const char *finding_cause_text(enum finding_cause cause)
+const char *finding_cause_title(enum finding_cause cause)
 {
-	return (size_t)cause < CAUSE_MAX ? causes[cause].text : "";
+	return finding_cause_row(cause)->title;
 }
 
 const char *finding_cause_advice(enum finding_cause cause)
 {
-	return (size_t)cause < CAUSE_MAX ? causes[cause].advice : "";
+	return finding_cause_row(cause)->advice;
 }
 
 const char *finding_state_word(enum finding_state state)
@@ -91,7 +99,7 @@ enum finding_kind finding_kind_parse(const char *word)
 {
 	size_t i = 0;
 
-	while (i < FINDING_KIND_MAX && strcmp(kinds[i].word, word) != 0)
+	while (i < FINDING_KIND_MAX && strcmp(kinds[i][0], word) != 0)
 		i++;
 	return (enum finding_kind)i;
 }
@@ -103,6 +111,11 @@ enum finding_cause finding_cause_parse(const char *word)
 	while (i < CAUSE_MAX && strcmp(causes[i].word, word) != 0)
 		i++;
 	return (enum finding_cause)i;
+}
+
+const char *finding_evidence_name(const char *stored)
+{
+	return strcmp(stored, "hog") == 0 ? "preemptor" : stored;
 }
 
 void finding_add(
@@ -119,7 +132,7 @@ void finding_add(
 	snprintf(evidence->detail, sizeof(evidence->detail), "%s", detail ? detail : "");
 }
 
-static int finding_compare(const void *a, const void *b)
+static int finding_compare_ranks(const void *a, const void *b)
 {
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
 
@@ -135,7 +148,7 @@ void finding_ranks(int32_t *rank, size_t ranks, char *ret, size_t size)
 	ret[0] = 0;
 	if (!ranks)
 		return;
-	qsort(rank, ranks, sizeof(*rank), finding_compare);
+	qsort(rank, ranks, sizeof(*rank), finding_compare_ranks);
 	for (size_t i = 0; i < ranks; i++) {
 		if (!distinct || rank[distinct - 1] != rank[i])
 			rank[distinct++] = rank[i];
@@ -150,7 +163,7 @@ void finding_ranks(int32_t *rank, size_t ranks, char *ret, size_t size)
 		if (last > i)
 			length += snprintf(piece + length, sizeof(piece) - (size_t)length, "%c%d",
 				last > i + 1 ? '-' : ',', rank[last]);
-		/* Every piece but the last leaves room to say that there are more. */
+		/* Every piece but the last leaves space for "...". */
 		if (used + (size_t)length + (last + 1 < distinct ? 4 : 0) >= size) {
 			snprintf(ret + used, size - used, "...");
 			return;

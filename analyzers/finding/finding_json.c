@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A finding's evidence as JSON. Whole pieces, so that what is written can always be read. */
+/* A finding's evidence as JSON: whole pieces only, so that the text is always valid. */
 #include "analyzers/finding/finding.h"
 
 #include "analyzers/base/text.h"
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Characters that JSON or a terminal would read as something else are written as '?': these texts are for people. */
-static void string(struct text *text, const char *name, const char *value, size_t bytes_max)
+/* Control characters and invalid UTF-8 become '?'. */
+static void finding_json_string(struct text *text, const char *name, const char *value, size_t bytes_max)
 {
 	text_add(text, "\"%s\":\"", name);
 	for (size_t at = 0; at < bytes_max && value[at];) {
@@ -33,7 +33,7 @@ static void finding_json_number(struct text *text, const char *name, double valu
 		return;
 	}
 	snprintf(digits, sizeof(digits), value == floor(value) && fabs(value) < 1e15 ? "%.0f" : "%.9g", value);
-	/* Whatever the locale writes between the whole and the rest. */
+	/* The decimal point of any locale. */
 	for (char *at = digits; *at; at++) {
 		if (!strchr("0123456789+-e", *at))
 			*at = '.';
@@ -41,18 +41,18 @@ static void finding_json_number(struct text *text, const char *name, double valu
 	text_add(text, "\"%s\":%s", name, digits);
 }
 
-static void piece(struct text *text, const struct finding_evidence *evidence)
+static void finding_json_piece(struct text *text, const struct finding_evidence *evidence)
 {
 	text_add(text, "{");
-	string(text, "name", evidence->name, sizeof(evidence->name));
+	finding_json_string(text, "name", evidence->name, sizeof(evidence->name));
 	text_add(text, ",");
-	string(text, "unit", evidence->unit, sizeof(evidence->unit));
+	finding_json_string(text, "unit", evidence->unit, sizeof(evidence->unit));
 	text_add(text, ",");
 	finding_json_number(text, "value", evidence->value);
 	text_add(text, ",");
 	finding_json_number(text, "peers", evidence->peers);
 	text_add(text, ",");
-	string(text, "detail", evidence->detail, sizeof(evidence->detail));
+	finding_json_string(text, "detail", evidence->detail, sizeof(evidence->detail));
 	text_add(text, "}");
 }
 
@@ -72,7 +72,7 @@ size_t finding_evidence_json(const struct finding *finding, char *ret, size_t si
 
 		if (whole > 1)
 			text_add(&text, ",");
-		piece(&text, &finding->evidence[i]);
+		finding_json_piece(&text, &finding->evidence[i]);
 		if (text.cut) {
 			text.used = whole;
 			break;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A finding in one sentence: who and how much and since when, why, what else it concerns, and what it cost. Tables of
- * kinds and of causes; what is not known is not said. What was seen from stages alone, or is only suspected, is said as
- * such.
+ * A finding in one sentence: who, how much, since when, why, who else is affected, and the cost. Unknown parts are left
+ * out. Suspicions, and findings from stages alone, are marked as such.
  */
 #include "analyzers/finding/finding.h"
 
@@ -13,13 +12,13 @@
 
 #define NAME_BYTES 48
 
-struct telling {
+struct sentence {
 	struct text text;
 	const struct finding *finding;
 	bool past, alone; /* over; of one rank */
 };
 
-static const struct finding_evidence *finding_sentence_evidence_of(const struct finding *finding, const char *name)
+static const struct finding_evidence *sentence_evidence(const struct finding *finding, const char *name)
 {
 	for (size_t i = 0; name && i < finding->evidences && i < FINDING_EVIDENCE_MAX; i++) {
 		if (strcmp(finding->evidence[i].name, name) == 0)
@@ -28,171 +27,174 @@ static const struct finding_evidence *finding_sentence_evidence_of(const struct 
 	return NULL;
 }
 
-static const char *detail_of(const struct finding *finding, const char *name)
+static const char *sentence_detail(const struct finding *finding, const char *name)
 {
-	const struct finding_evidence *evidence = finding_sentence_evidence_of(finding, name);
+	const struct finding_evidence *evidence = sentence_evidence(finding, name);
 
 	return evidence ? evidence->detail : "";
 }
 
-/* "$v" value, "$p" what its peers' is, "$f" for how long its peers, "$d" the detail, "$i" its; "{now|then}". */
-static void finding_sentence_fill(struct telling *telling, const char *form, const struct finding_evidence *evidence)
+/* "; peers 12 ms", of a job "; 12 ms before". */
+static void sentence_peers(struct sentence *sentence, const struct finding_evidence *evidence)
 {
-	const char *peers = telling->alone ? (strstr(form, "$f") ? ", its peers for " : ", its peers' ") : ", ";
+	if (!isfinite(evidence->peers))
+		return;
+	text_add(&sentence->text, sentence->alone ? "; peers " : "; ");
+	text_value(&sentence->text, evidence->peers, evidence->unit);
+	text_add(&sentence->text, "%s", sentence->alone ? "" : " before");
+}
+
+/* One of "$v$p$d$b" of causes.def. */
+static void sentence_measure(struct sentence *sentence, char field, const struct finding_evidence *evidence)
+{
+	if (field == 'v') {
+		text_value(&sentence->text, evidence->value, evidence->unit);
+	} else if (field == 'p') {
+		sentence_peers(sentence, evidence);
+	} else if (evidence->detail[0]) {
+		text_add(&sentence->text, field == 'd' ? " (" : " by ");
+		text_name(&sentence->text, evidence->detail, sizeof(evidence->detail));
+		text_add(&sentence->text, "%s", field == 'd' ? ")" : "");
+	}
+}
+
+/* Fills a clause of causes.def. evidence may be NULL where the clause names no measure. */
+static void sentence_clause(struct sentence *sentence, const char *clause, const struct finding_evidence *evidence)
+{
 	bool inside = false, second = false;
 
-	for (; *form; form++) {
-		if (*form == '{' || *form == '|' || *form == '}') {
-			second = *form == '|';
-			inside = *form != '}';
-		} else if (inside && second != telling->past) {
+	for (; *clause; clause++) {
+		if (*clause == '{' || *clause == '|' || *clause == '}') {
+			second = *clause == '|';
+			inside = *clause != '}';
+		} else if (inside && second != sentence->past) {
 			continue;
-		} else if (*form != '$') {
-			text_add(&telling->text, "%c", *form);
-		} else if (*++form == 'v') {
-			text_value(&telling->text, evidence->value, evidence->unit);
-		} else if ((*form == 'p' || *form == 'f') && isfinite(evidence->peers)) {
-			text_add(&telling->text, "%s", peers);
-			text_value(&telling->text, evidence->peers, evidence->unit);
-			text_add(&telling->text, "%s", telling->alone ? "" : " before");
-		} else if (*form == 'd' && evidence->detail[0]) {
-			text_add(&telling->text, " (");
-			text_name(&telling->text, evidence->detail, sizeof(evidence->detail));
-			text_add(&telling->text, ")");
-		} else if (*form == 'i' && telling->alone) {
-			text_add(&telling->text, "its ");
+		} else if (*clause != '$') {
+			text_add(&sentence->text, "%c", *clause);
+		} else if (*++clause && evidence) {
+			sentence_measure(sentence, *clause, evidence);
 		}
 	}
 }
 
-/* How evidence of a cause is told, by the first name that there is evidence of. */
-struct clause {
-	const char *evidence[3];
-	const char *form;
-	const char *of_job; /* NULL: the same of all ranks alike */
-};
-
-static const struct clause clauses[CAUSE_MAX] = {
-	[CAUSE_UNKNOWN] = {.evidence = {"self_time"},
-		.form = "what it does itself {takes|took} $v a step$p; why is not seen"},
-	[CAUSE_COMPUTE] = {.evidence = {"compute", "self_time"}, .form = "$icomputing {takes|took} $v a step$p$d"},
-	[CAUSE_HOST] = {.evidence = {"host", "self_time"}, .form = "$iwork on the host {takes|took} $v a step$p$d"},
-	[CAUSE_PREEMPTION] = {.evidence = {"preemption", "run_delay"},
-		.form = "others$d {have|had} its CPUs while it {is|was} ready to run, for $v a step$f",
-		.of_job = "others$d {have|had} the ranks' CPUs while they {are|were} ready to run, for $v a step$f"},
-	[CAUSE_THROTTLING] = {.evidence = {"throttling", "throttled"},
-		.form = "the CPU limit of its control group {holds|held} it back for $v a step$f",
-		.of_job = "CPU limits of control groups {hold|held} the ranks back for $v a step$f"},
-	[CAUSE_GARBAGE_COLLECTION] = {.evidence = {"garbage_collection", "gc"},
-		.form = "Python's garbage collection {takes|took} $v a step$p"},
-	[CAUSE_LAUNCH] = {.evidence = {"launch", "launch_gap"},
-		.form = "$ikernel launches {leave|left} its device without work for up to $v$f"},
-	[CAUSE_FAULTS] = {.evidence = {"page_faults", "major_faults"},
-		.form = "page faults that {read|read} from a disk: $v a step$p"},
-	[CAUSE_DATALOADER] = {.evidence = {"dataloader"}, .form = "$idata loading {takes|took} $v a step$p$d"},
-	[CAUSE_CHECKPOINT] = {.evidence = {"checkpoint"}, .form = "$icheckpoints {take|took} $v a step$p$d"},
-	[CAUSE_COMMUNICATION] = {.evidence = {"communication", "transfer"}, .form = "$ioperations {take|took} $v$p$d"},
-};
-
-static void finding_sentence_tell_others(struct telling *telling)
+static void sentence_others(struct sentence *sentence)
 {
-	const struct finding *finding = telling->finding;
+	const struct finding *finding = sentence->finding;
+	bool more = strpbrk(finding->others, ",-") != NULL;
 
 	if (finding->rank < 0 || !finding->others[0])
 		return;
-	text_add(&telling->text, "; so it is with rank%s ", strpbrk(finding->others, ",-") ? "s" : "");
-	text_name(&telling->text, finding->others, sizeof(finding->others));
+	text_add(&sentence->text, "; rank%s ", more ? "s" : "");
+	text_name(&sentence->text, finding->others, sizeof(finding->others));
+	text_add(&sentence->text, " %s affected too",
+		sentence->past ? more ? "were" : "was"
+		: more	       ? "are"
+			       : "is");
 }
 
-/* ": " and why; nothing where there is nothing to say. */
-static void tell_cause(struct telling *telling)
+/* What shows the cause: named as its word, as its evidence, or self_time where it has none of its own. */
+static const struct finding_evidence *sentence_cause_evidence(const struct finding *finding)
 {
-	const struct finding *finding = telling->finding;
-	const struct clause *clause = &clauses[finding->cause];
+	const struct finding_cause_row *row = finding_cause_row(finding->cause);
+	const char *names[] = {row->word, row->evidence[0] ? row->evidence : "self_time"};
 
-	for (size_t i = 0; clause->form && i < sizeof(clause->evidence) / sizeof(clause->evidence[0]); i++) {
-		const struct finding_evidence *evidence = finding_sentence_evidence_of(finding, clause->evidence[i]);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const struct finding_evidence *evidence = sentence_evidence(finding, names[i]);
 
-		if (!evidence || !isfinite(evidence->value))
-			continue;
-		text_add(&telling->text, ": ");
-		finding_sentence_fill(telling, !telling->alone && clause->of_job ? clause->of_job : clause->form, evidence);
-		return;
+		if (evidence && isfinite(evidence->value))
+			return evidence;
 	}
-	if (finding->cause == CAUSE_UNKNOWN)
-		text_add(&telling->text, ": why is not seen");
-	else
-		text_add(&telling->text, ": the cause %s %s", telling->past ? "was" : "is",
-			finding_cause_text(finding->cause));
+	return NULL;
 }
 
-/* "rank 3 (node-a, card 1)"; "ranks 3-7"; "" if of none. */
-static bool tell_who(struct telling *telling)
+/* ": " and why. */
+static void sentence_cause(struct sentence *sentence)
 {
-	const struct finding *finding = telling->finding;
+	const struct finding_cause_row *row = finding_cause_row(sentence->finding->cause);
+	const struct finding_evidence *evidence = sentence_cause_evidence(sentence->finding);
+
+	text_add(&sentence->text, ": ");
+	if (row->clause[0] && evidence)
+		sentence_clause(sentence, row->clause, evidence);
+	else
+		text_add(&sentence->text, "%s", row->title);
+}
+
+/* "rank 3 (node-a, card 1)"; "ranks 3-7"; false: of no rank. */
+static bool sentence_who(struct sentence *sentence)
+{
+	const struct finding *finding = sentence->finding;
 
 	if (finding->rank < 0 && !finding->others[0])
 		return false;
 	if (finding->rank < 0) {
-		text_add(&telling->text, "ranks ");
-		text_name(&telling->text, finding->others, NAME_BYTES);
+		text_add(&sentence->text, "ranks ");
+		text_name(&sentence->text, finding->others, NAME_BYTES);
 		return true;
 	}
-	text_add(&telling->text, "rank %d", finding->rank);
+	text_add(&sentence->text, "rank %d", finding->rank);
 	if (finding->host[0] || finding->card[0])
-		text_add(&telling->text, " (");
-	text_name(&telling->text, finding->host, NAME_BYTES);
+		text_add(&sentence->text, " (");
+	text_name(&sentence->text, finding->host, NAME_BYTES);
 	if (finding->card[0]) {
-		text_add(&telling->text, finding->host[0] ? ", card " : "card ");
-		text_name(&telling->text, finding->card, NAME_BYTES);
+		text_add(&sentence->text, finding->host[0] ? ", card " : "card ");
+		text_name(&sentence->text, finding->card, NAME_BYTES);
 	}
 	if (finding->host[0] || finding->card[0])
-		text_add(&telling->text, ")");
+		text_add(&sentence->text, ")");
 	return true;
 }
 
-/* How long it has been so, or was. */
-static bool tell_length(struct telling *telling)
+/* 0 if unknown. */
+static uint64_t sentence_lasted_ns(const struct finding *finding)
 {
-	const struct finding *finding = telling->finding;
-	uint64_t end = finding->until_ns ? finding->until_ns : finding->told_ns;
+	uint64_t end_ns = finding->until_ns ? finding->until_ns : finding->updated_ns;
 
-	if (!finding->since_ns || end <= finding->since_ns)
+	return finding->since_ns && end_ns > finding->since_ns ? end_ns - finding->since_ns : 0;
+}
+
+/* " for 31 s". */
+static bool sentence_length(struct sentence *sentence)
+{
+	uint64_t lasted_ns = sentence_lasted_ns(sentence->finding);
+
+	if (!lasted_ns)
 		return false;
-	text_add(&telling->text, " for ");
-	text_duration(&telling->text, (double)(end - finding->since_ns));
+	text_add(&sentence->text, " for ");
+	text_duration(&sentence->text, (double)lasted_ns);
 	return true;
 }
 
-/* " since step 812"; of what is over " for 12 min, from step 812 to 1020". */
-static void tell_since(struct telling *telling)
+/* " since step 812"; past: " for 12 min, from step 812 to 1020". */
+static void sentence_since(struct sentence *sentence)
 {
-	const struct finding *finding = telling->finding;
-	bool length = (telling->past || !finding->since_step) && tell_length(telling);
+	const struct finding *finding = sentence->finding;
+	bool length = (sentence->past || !finding->since_step) && sentence_length(sentence);
 
 	if (!finding->since_step)
 		return;
-	if (!telling->past)
-		text_add(&telling->text, " since step %llu", (unsigned long long)finding->since_step);
+	if (!sentence->past)
+		text_add(&sentence->text, " since step %llu", (unsigned long long)finding->since_step);
 	else if (finding->until_step > finding->since_step)
-		text_add(&telling->text, "%s from step %llu to %llu", length ? "," : "",
+		text_add(&sentence->text, "%s from step %llu to %llu", length ? "," : "",
 			(unsigned long long)finding->since_step, (unsigned long long)finding->until_step);
 	else
-		text_add(&telling->text, "%s at step %llu", length ? "," : "", (unsigned long long)finding->since_step);
+		text_add(
+			&sentence->text, "%s at step %llu", length ? "," : "", (unsigned long long)finding->since_step);
 }
 
-/* Percent above 1; 0 where that cannot be told. */
-static double percent(double ratio)
+/* Percent above 1; 0 if unknown. */
+static double sentence_percent(double ratio)
 {
 	return isfinite(ratio) && ratio > 1.005 && ratio < 1e6 ? (ratio - 1) * 100 : 0;
 }
 
-static double ratio_of(const struct finding_evidence *evidence)
+static double sentence_ratio(const struct finding_evidence *evidence)
 {
 	return evidence && evidence->peers > 0 ? evidence->value / evidence->peers : NAN;
 }
 
-static void tell_slow_rank(struct telling *telling)
+static void sentence_slow_rank(struct sentence *sentence)
 {
 	static const char *const slows[FINDING_STATE_MAX][2] = {
 		[FINDING_SUSPECTED] = {"may be slowing", "may be slowing"},
@@ -202,270 +204,265 @@ static void tell_slow_rank(struct telling *telling)
 	};
 	static const char *const slower[FINDING_STATE_MAX] = {
 		"may be slower", "is slower", "was slower", "may have been slower"};
-	const struct finding *finding = telling->finding;
+	const struct finding *finding = sentence->finding;
 	bool stages = finding->tier == FRAME_TIER_STAGES;
 
-	if (!tell_who(telling))
-		text_add(&telling->text, "a rank");
-	if (percent(finding->slowdown) > 0)
-		text_add(&telling->text, " %s its job by %s%.0f %%", slows[finding->state][stages],
-			stages ? "about " : "", percent(finding->slowdown));
+	if (!sentence_who(sentence))
+		text_add(&sentence->text, "a rank");
+	if (sentence_percent(finding->slowdown) > 0)
+		text_add(&sentence->text, " %s its job by %s%.0f %%", slows[finding->state][stages],
+			stages ? "about " : "", sentence_percent(finding->slowdown));
 	else
-		text_add(&telling->text, " %s than its peers", slower[finding->state]);
-	tell_since(telling);
+		text_add(&sentence->text, " %s than its peers", slower[finding->state]);
+	sentence_since(sentence);
 	if (stages)
-		text_add(&telling->text, ", judged by stages alone");
-	tell_cause(telling);
-	finding_sentence_tell_others(telling);
+		text_add(&sentence->text, ", low detail (L0 only)");
+	sentence_cause(sentence);
+	sentence_others(sentence);
 }
 
 static const char *const take[FINDING_STATE_MAX] = {"may take", "take", "took", "may have taken"};
 
-static void tell_slow_communication(struct telling *telling)
+static void sentence_slow_communication(struct sentence *sentence)
 {
-	const struct finding *finding = telling->finding;
-	const struct finding_evidence *transfer = finding_sentence_evidence_of(finding, "transfer");
-	double ratio = ratio_of(transfer);
+	const struct finding *finding = sentence->finding;
+	const struct finding_evidence *transfer = sentence_evidence(finding, "transfer");
+	double ratio = sentence_ratio(transfer);
 
-	text_add(&telling->text, "operations");
+	text_add(&sentence->text, "operations");
 	if (finding->communicator[0]) {
-		text_add(&telling->text, " of communicator ");
-		text_name(&telling->text, finding->communicator, sizeof(finding->communicator));
+		text_add(&sentence->text, " of communicator ");
+		text_name(&sentence->text, finding->communicator, sizeof(finding->communicator));
 	}
 	if (isfinite(ratio) && ratio < 1e6)
-		text_add(&telling->text, " %s %.3g times as long as ", take[finding->state], ratio);
+		text_add(&sentence->text, " %s %.3g times as long as ", take[finding->state], ratio);
 	else
-		text_add(&telling->text, " %s longer than ", take[finding->state]);
-	text_name(&telling->text, transfer && transfer->detail[0] ? transfer->detail : "before", NAME_BYTES);
-	tell_since(telling);
+		text_add(&sentence->text, " %s longer than ", take[finding->state]);
+	text_name(&sentence->text, transfer && transfer->detail[0] ? transfer->detail : "before", NAME_BYTES);
+	sentence_since(sentence);
 	if (finding->cause == CAUSE_NODE && finding->host[0]) {
-		text_add(&telling->text, ": all slow ones have ");
-		text_name(&telling->text, finding->host, NAME_BYTES);
-		text_add(&telling->text, " in common");
+		text_add(&sentence->text, ": all slow operations involve ");
+		text_name(&sentence->text, finding->host, NAME_BYTES);
 	} else if (finding->cause == CAUSE_LINK) {
-		text_add(&telling->text, ": the link of ");
-		if (!tell_who(telling))
-			text_add(&telling->text, "two ranks");
+		text_add(&sentence->text, ": slow link between ");
+		if (!sentence_who(sentence))
+			text_add(&sentence->text, "two ranks");
 		if (finding->rank >= 0 && finding->others[0]) {
-			text_add(&telling->text, " and rank ");
-			text_name(&telling->text, finding->others, NAME_BYTES);
+			text_add(&sentence->text, " and rank ");
+			text_name(&sentence->text, finding->others, NAME_BYTES);
 		}
 	}
-	if (percent(finding->slowdown) > 0)
-		text_add(&telling->text, "; steps %s %.0f %% longer for it", take[finding->state],
-			percent(finding->slowdown));
+	if (sentence_percent(finding->slowdown) > 0)
+		text_add(&sentence->text, "; steps %s %.0f %% longer", take[finding->state],
+			sentence_percent(finding->slowdown));
 }
 
-static void tell_slow_job(struct telling *telling)
+static void sentence_slow_job(struct sentence *sentence)
 {
-	const struct finding *finding = telling->finding;
-	const struct finding_evidence *step = finding_sentence_evidence_of(finding, "step_time");
+	const struct finding *finding = sentence->finding;
+	const struct finding_evidence *step = sentence_evidence(finding, "step_time");
 
-	text_add(&telling->text, "steps %s ", take[finding->state]);
-	if (percent(finding->slowdown) > 0)
-		text_add(&telling->text, "%.0f %% ", percent(finding->slowdown));
-	text_add(&telling->text, "longer");
-	tell_since(telling);
+	text_add(&sentence->text, "steps %s ", take[finding->state]);
+	if (sentence_percent(finding->slowdown) > 0)
+		text_add(&sentence->text, "%.0f %% ", sentence_percent(finding->slowdown));
+	text_add(&sentence->text, "longer");
+	sentence_since(sentence);
 	if (step && isfinite(step->peers)) {
-		text_add(&telling->text, " (");
-		text_value(&telling->text, step->value, step->unit);
-		text_add(&telling->text, ", ");
-		text_value(&telling->text, step->peers, step->unit);
-		text_add(&telling->text, " before)");
+		text_add(&sentence->text, " (");
+		text_value(&sentence->text, step->value, step->unit);
+		text_add(&sentence->text, "; ");
+		text_value(&sentence->text, step->peers, step->unit);
+		text_add(&sentence->text, " before)");
 	}
 	if (finding->others[0]) {
-		text_add(&telling->text, ", most on ranks ");
-		text_name(&telling->text, finding->others, sizeof(finding->others));
+		text_add(&sentence->text, ", mostly on ranks ");
+		text_name(&sentence->text, finding->others, sizeof(finding->others));
 	} else if (finding->tier != FRAME_TIER_STAGES) {
-		text_add(&telling->text, ", on all ranks alike");
+		text_add(&sentence->text, ", on all ranks");
 	}
-	tell_cause(telling);
+	sentence_cause(sentence);
 }
 
-/* Of one rank, and of several. */
-struct why {
-	const char *one, *one_past, *more, *more_past;
-};
-
-/* clang-format off */
-static const struct why hang_why[CAUSE_MAX] = {
-	[CAUSE_STOPPED] = {"its process is stopped", "its process was stopped", "their processes are stopped", "their processes were stopped"},
-	[CAUSE_ENDED] = {"its process has ended", "its process had ended", "their processes have ended", "their processes had ended"},
-	[CAUSE_MISSING] = {"it has not come to the operation that the others wait in", "it came late to the operation that the others waited in",
-		"they have not come to the operation that the others wait in", "they came late to the operation that the others waited in"},
-	[CAUSE_COMMUNICATION] = {"it has come to the operation as all have, and it does not complete", "all had come to the operation, and it did not complete",
-		"all have come to the operation, and it does not complete", "all had come to the operation, and it did not complete"},
-	[CAUSE_CHECKPOINT] = {"it is in a checkpoint", "it was in a checkpoint", "they are in a checkpoint", "they were in a checkpoint"},
-	[CAUSE_DATALOADER] = {"it waits for data", "it waited for data", "they wait for data", "they waited for data"},
-	[CAUSE_COMPUTE] = {"it computes, or waits for its device", "it computed, or waited for its device",
-		"they compute, or wait for their devices", "they computed, or waited for their devices"},
-};
-/* clang-format on */
-
-static void tell_hang_why(struct telling *telling)
+static void sentence_hang_cause(struct sentence *sentence)
 {
-	const struct finding *finding = telling->finding;
-	const struct why *row = &hang_why[finding->cause];
-	const char *now = telling->alone ? row->one : row->more,
-		   *then = telling->alone ? row->one_past : row->more_past;
-	const char *state = detail_of(finding, "state"), *stage = detail_of(finding, "stage");
+	const struct finding *finding = sentence->finding;
+	const struct finding_cause_row *row = finding_cause_row(finding->cause);
+	const char *state = sentence_detail(finding, "state"), *stage = sentence_detail(finding, "stage");
 
-	if (now) {
-		text_add(&telling->text, ": %s", telling->past ? then : now);
-		if (state[0]) {
-			text_add(&telling->text, " (state ");
-			text_name(&telling->text, state, 16);
-			text_add(&telling->text, ")");
-		}
-		if (stage[0] && strcmp(stage, finding_cause_word(finding->cause)) != 0) {
-			text_add(&telling->text, ", in ");
-			text_name(&telling->text, stage, NAME_BYTES);
-		}
-	} else {
-		tell_cause(telling);
+	if (!row->hang[0]) {
+		sentence_cause(sentence);
+		return;
+	}
+	text_add(&sentence->text, ": ");
+	sentence_clause(sentence, row->hang, NULL);
+	if (state[0]) {
+		text_add(&sentence->text, " (state ");
+		text_name(&sentence->text, state, 16);
+		text_add(&sentence->text, ")");
+	}
+	if (stage[0] && strcmp(stage, row->word) != 0) {
+		text_add(&sentence->text, ", in ");
+		text_name(&sentence->text, stage, NAME_BYTES);
 	}
 }
 
-static void tell_waiting(struct telling *telling, const struct finding_evidence *waiting)
+static void sentence_waiting(struct sentence *sentence, const struct finding_evidence *waiting)
 {
-	const struct finding_evidence *seq = finding_sentence_evidence_of(telling->finding, "entered_seq");
-	bool more = waiting->value >= 2, accused = telling->alone || telling->finding->others[0];
+	const struct finding_evidence *seq = sentence_evidence(sentence->finding, "entered_seq");
+	bool more = waiting->value >= 2, accused = sentence->alone || sentence->finding->others[0];
 
-	text_add(&telling->text, "; %.0f %s%s %s", waiting->value, accused ? "other" : "rank", more ? "s" : "",
-		telling->past ? "waited"
-		: more	      ? "wait"
-			      : "waits");
+	text_add(&sentence->text, "; %.0f %srank%s %s", waiting->value, accused ? "other " : "",
+		more ? "s" : "",
+		sentence->past ? "waited"
+		: more	       ? "wait"
+			       : "waits");
 	if (waiting->detail[0] && strcmp(waiting->detail, "no stage") != 0) {
-		text_add(&telling->text, " in ");
-		text_name(&telling->text, waiting->detail, sizeof(waiting->detail));
+		text_add(&sentence->text, " in ");
+		text_name(&sentence->text, waiting->detail, sizeof(waiting->detail));
 	}
 	if (seq && seq->value >= 1 && seq->value < 1e15)
-		text_add(&telling->text, ", for operation %.0f", seq->value);
+		text_add(&sentence->text, " for operation %.0f", seq->value);
 }
 
-static void tell_hang(struct telling *telling)
+static void sentence_hang(struct sentence *sentence)
 {
-	static const char *const one[] = {"may have stopped", "has stopped", "stopped", "may have stopped"};
-	static const char *const more[] = {"may have stopped", "have stopped", "stopped", "may have stopped"};
-	static const char *const job[] = {"may stand still", "has stood still", "stood still", "may have stood still"};
-	const struct finding *finding = telling->finding;
-	const struct finding_evidence *waiting = finding_sentence_evidence_of(finding, "waiting");
+	static const char *const one[] = {"may be blocking", "has blocked", "blocked", "may have blocked"};
+	static const char *const more[] = {"may be blocking", "have blocked", "blocked", "may have blocked"};
+	static const char *const job[] = {"may be hung", "has been hung", "was hung", "may have been hung"};
+	const struct finding *finding = sentence->finding;
+	const struct finding_evidence *waiting = sentence_evidence(finding, "waiting");
 
-	if (tell_who(telling))
-		text_add(
-			&telling->text, " %s the job", finding->rank >= 0 ? one[finding->state] : more[finding->state]);
+	if (sentence_who(sentence))
+		text_add(&sentence->text, " %s the job",
+			finding->rank >= 0 ? one[finding->state] : more[finding->state]);
 	else
-		text_add(&telling->text, "the job %s", job[finding->state]);
-	tell_length(telling);
-	tell_hang_why(telling);
+		text_add(&sentence->text, "the job %s",
+			finding->state == FINDING_OPEN && !sentence_lasted_ns(finding) ? "is hung"
+										       : job[finding->state]);
+	sentence_length(sentence);
+	sentence_hang_cause(sentence);
 	if (waiting && waiting->value >= 1 && waiting->value < 1e7)
-		tell_waiting(telling, waiting);
-	finding_sentence_tell_others(telling);
+		sentence_waiting(sentence, waiting);
+	sentence_others(sentence);
 }
 
-static void tell_mismatch(struct telling *telling)
+static void sentence_mismatch(struct sentence *sentence)
 {
-	const struct finding *finding = telling->finding;
-	const char *what = detail_of(finding, "mismatch");
+	const struct finding *finding = sentence->finding;
+	const char *what = sentence_detail(finding, "mismatch");
 
-	if (!tell_who(telling))
-		text_add(&telling->text, "ranks");
-	text_add(&telling->text, " called %s than the others under one number",
+	if (!sentence_who(sentence))
+		text_add(&sentence->text, "ranks");
+	text_add(&sentence->text, " called %s than the others under one sequence number",
 		finding->cause == CAUSE_SIZE_MISMATCH ? "an operation of another size" : "another operation");
 	if (finding->communicator[0]) {
-		text_add(&telling->text, " of communicator ");
-		text_name(&telling->text, finding->communicator, sizeof(finding->communicator));
+		text_add(&sentence->text, " of communicator ");
+		text_name(&sentence->text, finding->communicator, sizeof(finding->communicator));
 	}
 	if (what[0]) {
-		text_add(&telling->text, ": ");
-		/* Where it was cut, that is to be seen. */
-		text_name(&telling->text, what, 60);
+		text_add(&sentence->text, ": ");
+		/* Shows where it was cut. */
+		text_name(&sentence->text, what, 60);
 	}
 }
 
-static void tell_imbalance(struct telling *telling)
+static void sentence_imbalance(struct sentence *sentence)
 {
-	const struct finding *finding = telling->finding;
-	const struct finding_evidence *stage = finding_sentence_evidence_of(finding, "stage"), *self = finding_sentence_evidence_of(finding, "self_time");
-	double more = percent(ratio_of(self));
+	const struct finding *finding = sentence->finding;
+	const struct finding_evidence *stage = sentence_evidence(finding, "stage"),
+				      *self = sentence_evidence(finding, "self_time");
+	double more = sentence_percent(sentence_ratio(self));
 
 	if (finding->cause == CAUSE_STAGE) {
 		if (stage && stage->value >= 0 && stage->value < 1e6)
-			text_add(&telling->text, "pipeline stage %.0f", stage->value);
+			text_add(&sentence->text, "pipeline stage %.0f", stage->value);
 		else
-			text_add(&telling->text, "one pipeline stage");
+			text_add(&sentence->text, "one pipeline stage");
 		if (finding->others[0]) {
-			text_add(&telling->text, " (ranks ");
-			text_name(&telling->text, finding->others, NAME_BYTES);
-			text_add(&telling->text, ")");
+			text_add(&sentence->text, " (ranks ");
+			text_name(&sentence->text, finding->others, NAME_BYTES);
+			text_add(&sentence->text, ")");
 		}
-		text_add(&telling->text, telling->past ? " took " : " takes ");
-		if (more > 0 || percent(finding->slowdown) > 0)
-			text_add(&telling->text, "%.0f %% ", more > 0 ? more : percent(finding->slowdown));
-		text_add(&telling->text, "longer than the others");
+		text_add(&sentence->text, sentence->past ? " took " : " takes ");
+		if (more > 0 || sentence_percent(finding->slowdown) > 0)
+			text_add(
+				&sentence->text, "%.0f %% ", more > 0 ? more : sentence_percent(finding->slowdown));
+		text_add(&sentence->text, "longer than the others");
 	} else {
-		text_add(&telling->text,
-			"the work %s divided evenly between ranks: another one %s longest from step to step",
-			telling->past ? "was not" : "is not", telling->past ? "took" : "takes");
-		if (percent(finding->slowdown) > 0)
-			text_add(&telling->text, ", and steps %s %.0f %% longer for it", take[finding->state],
-				percent(finding->slowdown));
+		text_add(&sentence->text,
+			"work %s divided unevenly between ranks: the slowest rank %s from step to step",
+			sentence->past ? "was" : "is", sentence->past ? "changed" : "changes");
+		if (sentence_percent(finding->slowdown) > 0)
+			text_add(&sentence->text, ", and steps %s %.0f %% longer", take[finding->state],
+				sentence_percent(finding->slowdown));
 	}
-	text_add(&telling->text, ": no fault of a machine");
+	text_add(&sentence->text, "; no hardware fault");
 }
 
-static void tell_cost(struct telling *telling)
+static void sentence_cost(struct sentence *sentence)
 {
-	double hours = telling->finding->cost_card_hours;
-	const char *end = telling->past ? "" : " so far";
+	double hours = sentence->finding->cost_card_hours;
+	const char *end = sentence->past ? "" : " so far";
 
 	if (!(hours * 60 >= 1) || hours > 1e9)
 		return;
 	if (hours * 60 < 10)
-		text_add(&telling->text, "; %.0f card-minute%s lost%s", hours * 60, hours * 60 < 1.5 ? "" : "s", end);
+		text_add(
+			&sentence->text, "; %.0f card-minute%s lost%s", hours * 60, hours * 60 < 1.5 ? "" : "s", end);
 	else
-		text_add(&telling->text, hours < 9.95 ? "; %.1f card-hours lost%s" : "; %.0f card-hours lost%s", hours,
-			end);
+		text_add(&sentence->text,
+			hours < 9.95 ? "; %.1f card-hours lost%s" : "; %.0f card-hours lost%s", hours, end);
 }
 
-/* What became of it. */
-static void tell_end(struct telling *telling)
+static void sentence_end(struct sentence *sentence)
 {
-	const struct finding *finding = telling->finding;
-	const struct finding_evidence *returns = finding_sentence_evidence_of(finding, "returns");
-	const char *by = detail_of(finding, "explained");
+	const struct finding *finding = sentence->finding;
+	const struct finding_evidence *returns = sentence_evidence(finding, "returns");
+	const char *by = sentence_detail(finding, "explained");
 
 	if (returns && returns->value >= 1 && returns->value < 1e6)
-		text_add(&telling->text, "; it came back %.0f time%s", returns->value, returns->value >= 2 ? "s" : "");
+		text_add(
+			&sentence->text, "; recurred %.0f time%s", returns->value, returns->value >= 2 ? "s" : "");
 	if (by[0]) {
-		text_add(&telling->text, "; explained by ");
-		text_name(&telling->text, by, 64);
+		text_add(&sentence->text, "; explained by ");
+		text_name(&sentence->text, by, 64);
 	} else if (finding->state == FINDING_DROPPED) {
-		text_add(&telling->text, "; not confirmed");
+		text_add(&sentence->text, "; not confirmed");
 	}
 }
 
-void finding_tell(struct finding *finding)
+static struct sentence sentence_of(const struct finding *finding)
 {
-	static void (*const tell[])(struct telling *) = {
-		[FINDING_SLOW_RANK] = tell_slow_rank,
-		[FINDING_SLOW_COMMUNICATION] = tell_slow_communication,
-		[FINDING_SLOW_JOB] = tell_slow_job,
-		[FINDING_HANG] = tell_hang,
-		[FINDING_MISMATCH] = tell_mismatch,
-		[FINDING_IMBALANCE] = tell_imbalance,
-	};
-	struct telling telling = {.finding = finding,
+	return (struct sentence){.finding = finding,
 		.past = finding->state == FINDING_CLOSED || finding->state == FINDING_DROPPED,
 		.alone = finding->rank >= 0};
+}
 
-	_Static_assert(sizeof(tell) / sizeof(tell[0]) == FINDING_KIND_MAX, "a sentence a kind");
-	text_begin(&telling.text, finding->sentence, sizeof(finding->sentence));
+void finding_write_sentence(struct finding *finding)
+{
+	static void (*const write[])(struct sentence *) = {
+#define FINDING_KIND(id, word, title) [FINDING_##id] = sentence_##word,
+#include "analyzers/finding/kinds.def"
+#undef FINDING_KIND
+	};
+	struct sentence sentence = sentence_of(finding);
+
+	text_begin(&sentence.text, finding->sentence, sizeof(finding->sentence));
 	if ((size_t)finding->kind >= FINDING_KIND_MAX || (size_t)finding->cause >= CAUSE_MAX ||
 		(size_t)finding->state >= FINDING_STATE_MAX)
 		return;
-	tell[finding->kind](&telling);
-	tell_cost(&telling);
-	tell_end(&telling);
-	text_end(&telling.text);
+	write[finding->kind](&sentence);
+	sentence_cost(&sentence);
+	sentence_end(&sentence);
+	text_end(&sentence.text);
+}
+
+void finding_write_cause(const struct finding *finding, char *ret, size_t size)
+{
+	const struct finding_cause_row *row = finding_cause_row(finding->cause);
+	struct sentence sentence = sentence_of(finding);
+
+	text_begin(&sentence.text, ret, size);
+	sentence_clause(&sentence, finding->kind == FINDING_HANG && row->hang[0] ? row->hang : row->title, NULL);
+	text_end(&sentence.text);
 }

@@ -180,7 +180,7 @@ void stall_check_at(struct stall_check *checks, const struct source *sources, si
 	if (!checks->standings)
 		return;
 	judge_all(checks, now_ns);
-	detect_look(detect, now_ns, checks->standing, checks->standings, checks->stuck, checks->job, checks->stucks,
+	detect_snapshot(detect, now_ns, checks->standing, checks->standings, checks->stuck, checks->job, checks->stucks,
 		checks->members > 0 && !checks->too_many);
 }
 

@@ -10,7 +10,7 @@
 
 #include "analyzers/report/model.h"
 #include "analyzers/report/words.h"
-#include "analyzers/offline/analysis.h"
+#include "analyzers/analyze/analysis.h"
 
 /* Findings open at the end of the rows are open now, unless the rows end that long before. */
 #define STILL_NS 600000000000ULL

@@ -49,7 +49,7 @@ void html_findings(FILE *out, const struct report *report)
 		report_html_tables_number(out, finding, i);
 		cell(out, "m", words_subject(report, finding, text));
 		fputs("<td>", out);
-		html_text(out, finding_cause_text(finding->is.cause));
+		html_text(out, finding_cause_title(finding->is.cause));
 		fputs(finding->reported_by ? "</td>" : " <span class=\"mute\">(comparison of nodes)</span></td>", out);
 		cell(out, "", words_when(since_ns, text));
 		fputs("<td>", out);

@@ -301,9 +301,9 @@ static void add_abnormal(json_t *all, const struct report *report, size_t i)
 
 static void add_slow_node(json_t *root, const struct report *report)
 {
-	static const char *const parts[JUDGE_PART_MAX] = {"compute", "network", "storage"};
+	static const char *const parts[FINDING_PART_NONE] = {"compute", "network", "storage"};
 	json_t *abnormal = json_array(), *normal = json_array();
-	bool part[JUDGE_PART_MAX + 1] = {false}, wrong = report->findings > report->remarks;
+	bool part[FINDING_PART_NONE + 1] = {false}, wrong = report->findings > report->remarks;
 
 	for (size_t i = 0; i < report->findings; i++)
 		part[judge_part_of(&report->finding[i].is)] = true;
@@ -317,7 +317,7 @@ static void add_slow_node(json_t *root, const struct report *report)
 			json_array_append_new(normal, detail(report->node[card->node].name, card->rank, "", "SPACE"));
 	}
 	json_object_set_new(root, "resultCode", json_integer(wrong ? 201 : 200));
-	for (size_t i = 0; i < JUDGE_PART_MAX; i++)
+	for (size_t i = 0; i < FINDING_PART_NONE; i++)
 		json_object_set_new(root, parts[i], json_boolean(part[i]));
 	json_object_set_new(root, "abnormalDetail", abnormal);
 	json_object_set_new(root, "normalDetail", normal);

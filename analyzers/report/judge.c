@@ -11,33 +11,6 @@
 
 #define CHRONIC_DAYS 3
 
-static const struct {
-	enum judge_part part;
-	bool hardware; /* of the card, or of its links */
-	const char *evidence;
-} causes[CAUSE_MAX] = {
-	[CAUSE_UNKNOWN] = {JUDGE_COMPUTE, true, NULL},
-	[CAUSE_COMPUTE] = {JUDGE_COMPUTE, true, NULL},
-	[CAUSE_HOST] = {JUDGE_COMPUTE, false, NULL},
-	[CAUSE_PREEMPTION] = {JUDGE_COMPUTE, false, "run_delay"},
-	[CAUSE_THROTTLING] = {JUDGE_COMPUTE, false, "throttled"},
-	[CAUSE_GARBAGE_COLLECTION] = {JUDGE_COMPUTE, false, "gc"},
-	[CAUSE_LAUNCH] = {JUDGE_COMPUTE, false, "launch_gap"},
-	[CAUSE_FAULTS] = {JUDGE_COMPUTE, false, "major_faults"},
-	[CAUSE_DATALOADER] = {JUDGE_STORAGE, false, "dataloader"},
-	[CAUSE_CHECKPOINT] = {JUDGE_STORAGE, false, "checkpoint"},
-	[CAUSE_COMMUNICATION] = {JUDGE_NETWORK, false, "transfer"},
-	[CAUSE_LINK] = {JUDGE_NETWORK, true, "transfer"},
-	[CAUSE_NODE] = {JUDGE_NETWORK, true, "transfer"},
-	[CAUSE_STAGE] = {JUDGE_PART_MAX, false, NULL},
-	[CAUSE_SEQUENCE] = {JUDGE_PART_MAX, false, NULL},
-	[CAUSE_STOPPED] = {JUDGE_PART_MAX, false, NULL},
-	[CAUSE_ENDED] = {JUDGE_PART_MAX, false, NULL},
-	[CAUSE_MISSING] = {JUDGE_PART_MAX, false, NULL},
-	[CAUSE_TYPE_MISMATCH] = {JUDGE_PART_MAX, false, NULL},
-	[CAUSE_SIZE_MISMATCH] = {JUDGE_PART_MAX, false, NULL},
-};
-
 bool judge_accuses(const struct finding *finding)
 {
 	return finding->rank >= 0 &&
@@ -46,7 +19,7 @@ bool judge_accuses(const struct finding *finding)
 
 bool judge_is_hardware(enum finding_cause cause)
 {
-	return cause < CAUSE_MAX && causes[cause].hardware;
+	return finding_cause_row(cause)->hardware;
 }
 
 bool judge_is_brief(const struct finding *finding, uint64_t length_ns)
@@ -59,7 +32,7 @@ bool judge_is_brief(const struct finding *finding, uint64_t length_ns)
 
 const char *judge_evidence_of(enum finding_cause cause)
 {
-	return cause < CAUSE_MAX && causes[cause].evidence ? causes[cause].evidence : "";
+	return finding_cause_row(cause)->evidence;
 }
 
 bool judge_is_remark(const struct finding *finding)
@@ -67,13 +40,13 @@ bool judge_is_remark(const struct finding *finding)
 	return finding->kind == FINDING_IMBALANCE;
 }
 
-enum judge_part judge_part_of(const struct finding *finding)
+enum finding_part judge_part_of(const struct finding *finding)
 {
 	if (judge_is_remark(finding) || finding->cause >= CAUSE_MAX)
-		return JUDGE_PART_MAX;
+		return FINDING_PART_NONE;
 	if (finding->kind == FINDING_SLOW_COMMUNICATION)
-		return JUDGE_NETWORK;
-	return causes[finding->cause].part;
+		return FINDING_PART_NETWORK;
+	return finding_cause_row(finding->cause)->part;
 }
 
 static uint32_t bits(uint32_t mask)
@@ -245,16 +218,17 @@ static void headline_slow(struct report *report)
 {
 	struct report_headline *headline = &report->headline;
 	char a[WORDS_BYTES], b[WORDS_BYTES], c[WORDS_BYTES];
+	char cause[WORDS_BYTES];
 	bool over = report->finding[0].is.until_ns != 0;
 	const char *how = headline->verdict == REPORT_HANG ? over ? "was hung" : "is hung"
 			  : over			   ? "was slow"
 							   : "is slow";
 	size_t others = report->findings - report->remarks - 1, used;
 
-	snprintf(headline->title, sizeof(headline->title), "%.320s %s", words_subject(report, &report->finding[0], a),
-		how);
-	snprintf(headline->answer, sizeof(headline->answer), "%s because of %.200s", headline->title,
-		finding_cause_text(report->finding[0].is.cause));
+	snprintf(
+		headline->title, sizeof(headline->title), "%.320s %s", words_subject(report, &report->finding[0], a), how);
+	finding_write_cause(&report->finding[0].is, cause, sizeof(cause));
+	snprintf(headline->answer, sizeof(headline->answer), "%s: %.200s", headline->title, cause);
 	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%s", headline->answer);
 	used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used,
 		". Lost: %.40s of %.40s card-hours (%.40s)", words_hours(report->cost_card_hours, a),
@@ -289,11 +263,13 @@ static void headline_why(struct report *report, const struct report_finding *fin
 	const struct finding *f = &finding->is;
 	const struct finding_evidence *piece = best_evidence(f);
 	char value[WORDS_BYTES], peers[WORDS_BYTES];
-	size_t used = (size_t)snprintf(headline->why, sizeof(headline->why), "%s", finding_cause_text(f->cause));
+	size_t used;
 
+	finding_write_cause(f, headline->why, sizeof(headline->why));
+	used = strlen(headline->why);
 	if (piece)
 		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s %.40s, %s %.40s", piece->name,
-			words_value(piece->value, piece->unit, value), f->rank >= 0 ? "its peers" : "before",
+			words_value(piece->value, piece->unit, value), f->rank >= 0 ? "peers" : "before",
 			words_value(piece->peers, piece->unit, peers));
 }
 

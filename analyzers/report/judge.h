@@ -19,10 +19,8 @@ bool judge_is_brief(const struct finding *finding, uint64_t length_ns);
 /* Name of the best evidence for a cause; "": the first one. */
 const char *judge_evidence_of(enum finding_cause cause);
 
-/* Parts of sysTrace's results. */
-enum judge_part { JUDGE_COMPUTE, JUDGE_NETWORK, JUDGE_STORAGE, JUDGE_PART_MAX };
-/* JUDGE_PART_MAX: none. */
-enum judge_part judge_part_of(const struct finding *finding);
+/* Part of sysTrace's results. */
+enum finding_part judge_part_of(const struct finding *finding);
 
 /* Sets costs, worst cards and the headline. */
 void report_judge(struct report *report);

@@ -73,12 +73,14 @@ static void take_evidence(struct finding *finding, const char *text)
 	{
 		struct finding_evidence *to = &finding->evidence[finding->evidences];
 		const json_t *peers = json_object_get(piece, "peers");
+		char name[sizeof(to->name)];
 
 		if (finding->evidences == FINDING_EVIDENCE_MAX)
 			break;
-		report_read_findings_json_text(piece, "name", to->name, sizeof(to->name));
+		report_read_findings_json_text(piece, "name", name, sizeof(name));
 		report_read_findings_json_text(piece, "unit", to->unit, sizeof(to->unit));
 		report_read_findings_json_text(piece, "detail", to->detail, sizeof(to->detail));
+		snprintf(to->name, sizeof(to->name), "%.23s", finding_evidence_name(name));
 		to->value = json_number_value(json_object_get(piece, "value"));
 		to->peers = json_is_number(peers) ? json_number_value(peers) : NAN;
 		if (to->name[0])

@@ -216,7 +216,7 @@ static void show_findings(const struct page *page)
 							: "OPEN");
 		table_add(table, words_hours(finding->cost_card_hours, text));
 		table_add(table, words_subject(report, finding, text));
-		table_add(table, finding_cause_text(finding->is.cause));
+		table_add(table, finding_cause_title(finding->is.cause));
 	}
 	table_end(table, page->out, "  ");
 	if (report->findings > report->shown)

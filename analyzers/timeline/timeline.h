@@ -16,7 +16,7 @@
 
 #include "analyzers/timeline/trace.h"
 #include "analyzers/store/stores.h"
-#include "analyzers/cli/tool.h"
+#include "analyzers/tool/tool.h"
 
 #define TIMELINE_LOOKBACK_NS 3600000000000LL
 #define TIMELINE_NODES_MAX 4096

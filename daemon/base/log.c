@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <systemd/sd-journal.h>
+#include <time.h>
+#include "analyzers/base/term.h"
 #include "analyzers/base/utf8.h"
 #include "daemon/base/log.h"
 
@@ -36,7 +38,7 @@ const char *const log_level_names[LOG_LEVEL_NAMES] = {
  * JOURNAL_STREAM is inherited by children whose stderr is elsewhere, so its numbers must match our stderr. libsystemd
  * drops messages silently where the journal's own socket is missing: then stderr, which arrives there too, is better.
  */
-static bool stderr_is_journal(void)
+static bool log_stderr_is_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
@@ -49,22 +51,41 @@ static bool stderr_is_journal(void)
 	return st.st_dev == (dev_t)device && st.st_ino == (ino_t)inode;
 }
 
-static int send_to_journal(
+static int log_send_to_journal(
 	int level, const char *component, const char *file, int line, const char *func, const char *message)
 {
 	return sd_journal_send("MESSAGE=%s", message, "PRIORITY=%i", level, "CODE_FILE=%s", file, "CODE_LINE=%i", line,
 		"CODE_FUNC=%s", func, "RANKTRACE_COMPONENT=%s", component, "SYSLOG_IDENTIFIER=ranktraced", NULL);
 }
 
-/* A broken stderr must not end the daemon and there is nobody to tell. */
-static void send_to_stderr(int level, const char *component, const char *message)
+/* "2026-11-22 17:12:14.123 " on a terminal: no journal adds it there. */
+static const char *log_time(char *buffer, size_t size)
 {
-	fprintf(stderr, "ranktraced: %s: %s: %s\n", log_level_names[level], component, message);
+	struct timespec now;
+	struct tm tm;
+	size_t n = 0;
+
+	buffer[0] = 0;
+	if (!isatty(STDERR_FILENO) || clock_gettime(CLOCK_REALTIME, &now) < 0 || !localtime_r(&now.tv_sec, &tm))
+		return buffer;
+	n = strftime(buffer, size, "%Y-%m-%d %H:%M:%S", &tm);
+	snprintf(buffer + n, size - n, ".%03ld ", now.tv_nsec / 1000000);
+	return buffer;
+}
+
+/* A broken stderr must not end the daemon, and nobody could be informed. */
+static void log_send_to_stderr(int level, const char *component, const char *message)
+{
+	enum term_colour colour = level <= LOG_ERR ? TERM_RED : level == LOG_WARNING ? TERM_YELLOW : TERM_PLAIN;
+	char now[48];
+
+	fprintf(stderr, "%sranktraced: %s%s%s: %s: %s\n", log_time(now, sizeof(now)), term_start(stderr, colour),
+		log_level_names[level], term_end(stderr, colour), component, message);
 }
 
 /* Names of jobs and files may be any bytes: a terminal shall not obey them, and of a message that is no UTF-8
  * journalctl shows only its length. */
-static char *clean(char *text)
+static char *log_clean(char *text)
 {
 	size_t left = strlen(text);
 
@@ -81,14 +102,14 @@ static char *clean(char *text)
 	return text;
 }
 
-static void emit(int level, const char *component, const char *file, int line, const char *func, char *text)
+static void log_emit(int level, const char *component, const char *file, int line, const char *func, char *text)
 {
 	char *rest = NULL;
 
-	for (char *part = strtok_r(clean(text), "\r\n", &rest); part; part = strtok_r(NULL, "\r\n", &rest)) {
-		if (to_journal && send_to_journal(level, component, file, line, func, part) >= 0)
+	for (char *part = strtok_r(log_clean(text), "\r\n", &rest); part; part = strtok_r(NULL, "\r\n", &rest)) {
+		if (to_journal && log_send_to_journal(level, component, file, line, func, part) >= 0)
 			continue;
-		send_to_stderr(level, component, part);
+		log_send_to_stderr(level, component, part);
 	}
 }
 
@@ -105,7 +126,7 @@ static _printf_(6, 0) void log_list(int level, const char *component, const char
 	if (n >= (int)sizeof(text))
 		memcpy(text + sizeof(text) - 4, "...", 4);
 	if (n > 0)
-		emit(level, component, file, line, func, text);
+		log_emit(level, component, file, line, func, text);
 	errno = saved;
 }
 
@@ -119,13 +140,13 @@ void log_message(
 	va_end(list);
 }
 
-static void add_field(struct iovec *field, size_t *count, const char *text)
+static void log_add_field(struct iovec *field, size_t *count, const char *text)
 {
 	field[(*count)++] = (struct iovec){.iov_base = (char *)text, .iov_len = strlen(text)};
 }
 
 /* "NAME=value", cut to fit. */
-static const char *join(char *buffer, size_t size, const char *name, const char *value)
+static const char *log_join(char *buffer, size_t size, const char *name, const char *value)
 {
 	snprintf(buffer, size, "%s=%s", name, value);
 	return buffer;
@@ -141,15 +162,15 @@ void log_fields(int level, const char *component, const char *message, const cha
 	if (level > level_max || level < 0 || level > LOG_DEBUG)
 		return;
 	snprintf(priority, sizeof(priority), "PRIORITY=%d", level);
-	(void)join(text, sizeof(text), "MESSAGE", message);
-	add_field(field, &n, clean(text));
-	add_field(field, &n, priority);
-	add_field(field, &n, join(room, sizeof(room), "RANKTRACE_COMPONENT", component));
-	add_field(field, &n, "SYSLOG_IDENTIFIER=ranktraced");
+	(void)log_join(text, sizeof(text), "MESSAGE", message);
+	log_add_field(field, &n, log_clean(text));
+	log_add_field(field, &n, priority);
+	log_add_field(field, &n, log_join(room, sizeof(room), "RANKTRACE_COMPONENT", component));
+	log_add_field(field, &n, "SYSLOG_IDENTIFIER=ranktraced");
 	for (size_t i = 0; i < count && i < LOG_FIELDS_MAX; i++)
-		add_field(field, &n, fields[i]);
+		log_add_field(field, &n, fields[i]);
 	if (!to_journal || sd_journal_sendv(field, (int)n) < 0)
-		send_to_stderr(level, component, text + strlen("MESSAGE="));
+		log_send_to_stderr(level, component, text + strlen("MESSAGE="));
 	errno = saved;
 }
 
@@ -157,7 +178,7 @@ void log_fields(int level, const char *component, const char *message, const cha
  * What libbpf warns of is mostly something that our callers try on purpose (feature probes) and report in their own
  * words; it is kept one step lower, and the memory limit, which kernels since 5.11 do not look at, two steps.
  */
-static _printf_(2, 0) int on_libbpf(enum libbpf_print_level level, const char *format, va_list list)
+static _printf_(2, 0) int log_on_libbpf(enum libbpf_print_level level, const char *format, va_list list)
 {
 	static const int levels[] = {
 		[LIBBPF_WARN] = LOG_INFO,
@@ -172,7 +193,7 @@ static _printf_(2, 0) int on_libbpf(enum libbpf_print_level level, const char *f
 	return 0;
 }
 
-static void on_libevent(int severity, const char *message)
+static void log_on_libevent(int severity, const char *message)
 {
 	static const int levels[] = {
 		[EVENT_LOG_DEBUG] = LOG_DEBUG,
@@ -188,9 +209,9 @@ static void on_libevent(int severity, const char *message)
 int log_open(int max)
 {
 	log_set_level(max);
-	to_journal = stderr_is_journal() && access(JOURNAL_SOCKET, W_OK) == 0;
-	libbpf_set_print(on_libbpf);
-	event_set_log_callback(on_libevent);
+	to_journal = log_stderr_is_journal() && access(JOURNAL_SOCKET, W_OK) == 0;
+	libbpf_set_print(log_on_libbpf);
+	event_set_log_callback(log_on_libevent);
 	return 0;
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preflight checks: see check.h. To add one: a function and a row in the table at the end. */
 #include "daemon/check/check.h"
-#include "daemon/control/request.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/probes/call_engine.h"
 #include "daemon/ranks/ranks.h"
 
@@ -370,18 +369,12 @@ void check_run(const struct context *context, struct check_list *ret)
 		checks[i](context, ret);
 }
 
-/* The preflight on paper (`ranktraced --check`, before any daemon runs) and on the control socket. See check.h. */
+/* The preflight on paper (`ranktraced --check`, before any daemon runs). */
 
 static const char *const verdict_names[CHECK_VERDICT_MAX] = {
 	[CHECK_OK] = "ok",
 	[CHECK_LIMITED] = "limited",
 	[CHECK_MISSING] = "missing",
-};
-
-static const Ranktrace__Verdict wire_verdicts[CHECK_VERDICT_MAX] = {
-	[CHECK_OK] = RANKTRACE__VERDICT__VERDICT_OK,
-	[CHECK_LIMITED] = RANKTRACE__VERDICT__VERDICT_LIMITED,
-	[CHECK_MISSING] = RANKTRACE__VERDICT__VERDICT_MISSING,
 };
 
 const char *check_verdict_name(enum check_verdict verdict)
@@ -439,32 +432,4 @@ int check_print(FILE *f, const struct context *context, bool json)
 			fprintf(f, "%-29s -> %s\n", "", item->advice);
 	}
 	return fflush(f) == 0 ? missing : -errno;
-}
-
-int request_preflight(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
-{
-	_cleanup_free_ struct check_list *list = calloc(1, sizeof(*list));
-	Ranktrace__CheckBody *body = request_message_new(&ranktrace__check_body__descriptor);
-
-	(void)request;
-	if (!body || !list) {
-		free(body);
-		return -ENOMEM;
-	}
-	response->body_case = RANKTRACE__RESPONSE__BODY_CHECK;
-	response->check = body;
-	check_run(context, list);
-	body->items = calloc(list->count, sizeof(*body->items));
-	for (unsigned i = 0; body->items && i < list->count; i++) {
-		Ranktrace__CheckItem *item = request_message_new(&ranktrace__check_item__descriptor);
-
-		if (!item)
-			return -ENOMEM;
-		body->items[body->n_items++] = item;
-		item->topic = strdup(list->item[i].topic);
-		item->verdict = wire_verdicts[list->item[i].verdict];
-		item->sentence = strdup(list->item[i].sentence);
-		item->advice = strdup(list->item[i].advice);
-	}
-	return body->items ? 0 : -ENOMEM;
 }

@@ -5,7 +5,6 @@
 #include "daemon/calls/call_fields.h"
 #include "daemon/coll/comms.h"
 #include "daemon/core/context.h"
-#include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
@@ -28,6 +27,8 @@ struct rank_coll_state {
 
 struct rank_coll {
 	struct context *context;
+	const struct rank_coll_observer *observer; /* NULL: none */
+	void *observer_arg;
 	rank_coll_in_flight read;
 	void *reader;
 	uint64_t rows, groups;
@@ -71,6 +72,7 @@ static struct store_value step_or_null(int64_t step)
 static void rank_coll_on_row(void *arg, const struct coll_row *op)
 {
 	struct rank_coll_state *rank = arg;
+	const struct rank_coll_observer *observer = rank->colls->observer;
 	int64_t step = rank_coll_step_at(rank, op->host_start_ns);
 	const struct store_value row[] = {
 		V_INT(rank->rank.env.rank),
@@ -99,9 +101,9 @@ static void rank_coll_on_row(void *arg, const struct coll_row *op)
 
 	rank->colls->rows++;
 	(void)store_put(rank->colls->context->store, TABLE_COLLECTIVES, row, ARRAY_SIZE(row)); /* it counts its drops */
-	online_op(
-		rank->colls->context->findings, rank->rank.slot, rank->rank.instance, op, step,
-		op->peer < 0 ? -1 : comm_rows_member(&rank->comms, op->communicator));
+	if (observer && observer->row)
+		observer->row(rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, op, step,
+			op->peer < 0 ? -1 : comm_rows_member(&rank->comms, op->communicator));
 }
 
 static void rank_coll_on_group(void *arg, const struct coll_group *group)
@@ -120,10 +122,12 @@ static void rank_coll_on_group(void *arg, const struct coll_group *group)
 static void on_communicator(void *arg, const struct coll_communicator *communicator)
 {
 	struct rank_coll_state *rank = arg;
+	const struct rank_coll_observer *observer = rank->colls->observer;
 
 	comm_rows_note(&rank->comms, communicator);
-	online_communicator(
-		rank->colls->context->findings, rank->rank.slot, rank->rank.instance, communicator);
+	if (observer && observer->communicator)
+		observer->communicator(
+			rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, communicator);
 }
 
 /*
@@ -258,6 +262,12 @@ static void end_all(struct rank_coll *colls)
 		if (colls->slot[i])
 			rank_coll_state_free(rank_coll_take(colls, i));
 	rank_coll_forget_ended(colls, NULL);
+}
+
+void rank_coll_observe(struct rank_coll *colls, const struct rank_coll_observer *observer, void *arg)
+{
+	colls->observer = observer;
+	colls->observer_arg = arg;
 }
 
 struct rank_coll *rank_coll_free(struct rank_coll *colls)

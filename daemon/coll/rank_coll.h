@@ -14,7 +14,7 @@
 #define RANKTRACE_DAEMON_COLL_RANK_COLL_H
 
 #include "analyzers/coll/coll.h"
-#include "daemon/calls/call_sinks.h"
+#include "daemon/calls/call_sink.h"
 
 #define RANK_COLL_ENDED 32
 #define RANK_COLL_ENDED_NS (3600 * NSEC_PER_SEC)
@@ -45,6 +45,16 @@ struct rank_coll_counts {
 int rank_coll_new(struct context *context, struct rank_coll **ret);
 /* What waits goes out. */
 struct rank_coll *rank_coll_free(struct rank_coll *colls);
+
+/* Called at each collective or point-to-point operation that ended and at each communicator. Members may be NULL. */
+struct rank_coll_observer {
+	/* step: STEPS_NONE if unknown; member: of the communicator, for point-to-point, else -1 */
+	void (*row)(void *arg, uint32_t slot, int64_t instance, const struct coll_row *row, int64_t step, int32_t member);
+	void (*communicator)(
+		void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator);
+};
+/* One observer; NULL: none. *observer outlives the observation. */
+void rank_coll_observe(struct rank_coll *colls, const struct rank_coll_observer *observer, void *arg);
 
 void rank_coll_device(struct rank_coll *colls, const struct rank *rank, const struct coll_device *device);
 /* As coll_identify(). */

@@ -7,8 +7,8 @@
 #include <fnmatch.h>
 
 #include "bpf/call.h"
-#include "daemon/calls/call_level.h"
-#include "daemon/calls/call_sinks.h"
+#include "daemon/collect/call_level.h"
+#include "daemon/collect/call_sinks.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"

@@ -10,7 +10,7 @@
  */
 #include <sys/random.h>
 
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"

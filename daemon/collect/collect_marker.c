@@ -8,7 +8,7 @@
 #include <inttypes.h>
 
 #include "bpf/marker.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"

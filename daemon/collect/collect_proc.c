@@ -7,7 +7,7 @@
 #include <bpf/libbpf.h>
 
 #include "bpf/proc.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 
 #include "bpf/sched.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"

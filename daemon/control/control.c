@@ -32,7 +32,7 @@ struct control {
 	unsigned count;
 };
 
-static struct client *client_free(struct client *client)
+static struct client *control_client_free(struct client *client)
 {
 	if (!client)
 		return NULL;
@@ -47,7 +47,7 @@ static struct client *client_free(struct client *client)
 }
 
 /* Header and message in one piece; what does not fit is answered by a sentence instead. */
-static int response_pack(Ranktrace__Response *response, uint8_t **ret, size_t *ret_bytes)
+static int control_response_pack(Ranktrace__Response *response, uint8_t **ret, size_t *ret_bytes)
 {
 	size_t body_bytes = ranktrace__response__get_packed_size(response);
 	uint8_t *data;
@@ -65,59 +65,60 @@ static int response_pack(Ranktrace__Response *response, uint8_t **ret, size_t *r
 }
 
 /* Takes the response. */
-static int response_bytes(Ranktrace__Response *response, uint8_t **ret, size_t *ret_bytes)
+static int control_response_bytes(Ranktrace__Response *response, uint8_t **ret, size_t *ret_bytes)
 {
-	int r = response ? response_pack(response, ret, ret_bytes) : -ENOMEM;
+	int r = response ? control_response_pack(response, ret, ret_bytes) : -ENOMEM;
 
 	response_free(response);
 	if (r == -EMSGSIZE) {
 		response = response_error(r, "the answer is longer than a message may be");
-		r = response ? response_pack(response, ret, ret_bytes) : -ENOMEM;
+		r = response ? control_response_pack(response, ret, ret_bytes) : -ENOMEM;
 		response_free(response);
 	}
 	return r;
 }
 
 /* Takes the response. The client may be gone afterwards. */
-static void client_send(struct client *client, Ranktrace__Response *response)
+static void control_client_send(struct client *client, Ranktrace__Response *response)
 {
 	_cleanup_free_ uint8_t *data = NULL;
 	size_t size_bytes;
 
-	if (response_bytes(response, &data, &size_bytes) < 0 ||
+	if (control_response_bytes(response, &data, &size_bytes) < 0 ||
 		bufferevent_write(client->stream, data, size_bytes) < 0) {
-		client_free(client);
+		control_client_free(client);
 		return;
 	}
 	client->answering = true;
 	bufferevent_disable(client->stream, EV_READ);
 }
 
-static void client_refuse(struct client *client, int error, const char *sentence)
+static void control_client_refuse(struct client *client, int error, const char *sentence)
 {
 	log_info("control", "refusing process %d of user %u: %s", (int)client->peer.pid, (unsigned)client->peer.uid,
 		sentence);
 	client->last = true;
-	client_send(client, response_error(error, sentence));
+	control_client_send(client, response_error(error, sentence));
 }
 
-static void client_request(struct client *client, const struct frame *frame)
+static void control_client_request(struct client *client, const struct frame *frame)
 {
 	Ranktrace__Request *request = ranktrace__request__unpack(NULL, frame->body_bytes, frame->body);
 	Ranktrace__Response *response;
 
 	if (!request) {
-		client_refuse(client, -EBADMSG, "the request cannot be read: it is not a message of control version 1");
+		control_client_refuse(
+			client, -EBADMSG, "the request cannot be read: it is not a message of control version 1");
 		return;
 	}
 	response = request_answer(client->control->context, &client->peer, request);
 	ranktrace__request__free_unpacked(request, NULL);
 	evbuffer_drain(bufferevent_get_input(client->stream), frame->size_bytes);
 	client->last = ++client->requests >= CONTROL_REQUESTS_MAX;
-	client_send(client, response);
+	control_client_send(client, response);
 }
 
-static void on_read(struct bufferevent *stream, void *arg)
+static void control_on_read(struct bufferevent *stream, void *arg)
 {
 	struct evbuffer *input = bufferevent_get_input(stream);
 	size_t size_bytes = evbuffer_get_length(input);
@@ -131,22 +132,22 @@ static void on_read(struct bufferevent *stream, void *arg)
 	case FRAME_NEED_MORE:
 		break;
 	case FRAME_MESSAGE:
-		client_request(client, &frame);
+		control_client_request(client, &frame);
 		break;
 	case FRAME_OTHER_VERSION:
 		snprintf(sentence, sizeof(sentence),
 			"this daemon (%s) speaks control version %u, the client version %u: use the tracectl of its "
 			"release",
 			RANKTRACE_VERSION, FRAME_VERSION, frame.version);
-		client_refuse(client, -EPROTO, sentence);
+		control_client_refuse(client, -EPROTO, sentence);
 		break;
 	case FRAME_ERROR:
-		client_refuse(client, -EBADMSG, error);
+		control_client_refuse(client, -EBADMSG, error);
 		break;
 	}
 }
 
-static void deadline_renew(struct client *client)
+static void control_deadline_renew(struct client *client)
 {
 	const struct timeval limit = {.tv_sec = CONTROL_IDLE_S};
 
@@ -154,28 +155,28 @@ static void deadline_renew(struct client *client)
 }
 
 /* All of the response has left. */
-static void on_written(struct bufferevent *stream, void *arg)
+static void control_on_written(struct bufferevent *stream, void *arg)
 {
 	struct client *client = arg;
 
 	if (client->last) {
-		client_free(client);
+		control_client_free(client);
 		return;
 	}
 	client->answering = false;
-	deadline_renew(client);
+	control_deadline_renew(client);
 	bufferevent_enable(stream, EV_READ);
-	on_read(stream, client);
+	control_on_read(stream, client);
 }
 
-static void on_end(struct bufferevent *stream, short what, void *arg)
+static void control_on_end(struct bufferevent *stream, short what, void *arg)
 {
 	(void)stream;
 	(void)what;
-	client_free(arg);
+	control_client_free(arg);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
+static void control_on_deadline(evutil_socket_t fd, short what, void *arg)
 {
 	struct client *client = arg;
 
@@ -183,11 +184,11 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	log_debug(
 		"control", "closing process %d: nothing whole from it for %d s", (int)client->peer.pid, CONTROL_IDLE_S);
-	client_free(client);
+	control_client_free(client);
 }
 
 /* Takes fd. */
-static int client_new(struct control *control, int fd, const struct request_peer *peer)
+static int control_client_new(struct control *control, int fd, const struct request_peer *peer)
 {
 	struct event_base *base = control->context->base;
 	struct client *client = calloc(1, sizeof(*client));
@@ -203,34 +204,34 @@ static int client_new(struct control *control, int fd, const struct request_peer
 	client->stream = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
 	if (!client->stream)
 		close(fd);
-	client->deadline = evtimer_new(base, on_deadline, client);
+	client->deadline = evtimer_new(base, control_on_deadline, client);
 	if (!client->stream || !client->deadline) {
-		client_free(client);
+		control_client_free(client);
 		return -ENOMEM;
 	}
-	bufferevent_setcb(client->stream, on_read, on_written, on_end, client);
+	bufferevent_setcb(client->stream, control_on_read, control_on_written, control_on_end, client);
 	bufferevent_setwatermark(client->stream, EV_READ, 0, FRAME_HEADER_BYTES + FRAME_REQUEST_BYTES_MAX);
-	deadline_renew(client);
+	control_deadline_renew(client);
 	bufferevent_enable(client->stream, EV_READ | EV_WRITE);
 	return 0;
 }
 
 /* Says so without making a client of it: one short response fits into any socket buffer. */
-static void turn_away(int fd, unsigned count)
+static void control_turn_away(int fd, unsigned count)
 {
 	_cleanup_free_ uint8_t *data = NULL;
 	size_t size_bytes;
 	char sentence[96];
 
 	snprintf(sentence, sizeof(sentence), "%u clients are connected already; try again later", count);
-	if (response_bytes(response_error(-EAGAIN, sentence), &data, &size_bytes) == 0 &&
+	if (control_response_bytes(response_error(-EAGAIN, sentence), &data, &size_bytes) == 0 &&
 		send(fd, data, size_bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		log_debug("control", "a client too many could not be told so");
+		log_debug("control", "a client too many could not be answered");
 	log_warning("control", "turning a client away: %s", sentence);
 	close(fd);
 }
 
-static void on_accept(
+static void control_on_accept(
 	struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address, int length, void *arg)
 {
 	struct request_peer peer = {.fd = fd};
@@ -253,13 +254,13 @@ static void on_accept(
 	if (!request_peer_is_owner(&peer))
 		limit -= CONTROL_CLIENTS_RESERVED;
 	if (control->count >= limit)
-		turn_away(fd, control->count);
-	else if (client_new(control, fd, &peer) < 0)
+		control_turn_away(fd, control->count);
+	else if (control_client_new(control, fd, &peer) < 0)
 		log_error("control", "no memory for a client, closing its connection");
 }
 
 /* Out of descriptors, most likely: the connection waits in the queue, and asking at once would be a busy loop. */
-static void on_accept_error(struct evconnlistener *listener, void *arg)
+static void control_on_accept_error(struct evconnlistener *listener, void *arg)
 {
 	const struct timeval pause = {.tv_sec = 1};
 	struct control *control = arg;
@@ -269,7 +270,7 @@ static void on_accept_error(struct evconnlistener *listener, void *arg)
 	event_add(control->resume, &pause);
 }
 
-static void on_resume(evutil_socket_t fd, short what, void *arg)
+static void control_on_resume(evutil_socket_t fd, short what, void *arg)
 {
 	struct control *control = arg;
 
@@ -283,7 +284,7 @@ struct control *control_close(struct control *control)
 	if (!control)
 		return NULL;
 	while (!LIST_EMPTY(&control->clients))
-		client_free(LIST_FIRST(&control->clients));
+		control_client_free(LIST_FIRST(&control->clients));
 	if (control->resume)
 		event_free(control->resume);
 	control_listen_remove(&control->listening);
@@ -310,14 +311,14 @@ int control_open(struct context *context, struct control **ret)
 		control_close(control);
 		return r;
 	}
-	control->resume = evtimer_new(context->base, on_resume, control);
-	control->listener = evconnlistener_new(context->base, on_accept, control,
+	control->resume = evtimer_new(context->base, control_on_resume, control);
+	control->listener = evconnlistener_new(context->base, control_on_accept, control,
 		LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, control->listening.fd);
 	if (!control->resume || !control->listener) {
 		control_close(control);
 		return log_error_errno("control", ENOMEM, "cannot serve the control socket");
 	}
-	evconnlistener_set_error_cb(control->listener, on_accept_error);
+	evconnlistener_set_error_cb(control->listener, control_on_accept_error);
 	*ret = control;
 	return 0;
 }

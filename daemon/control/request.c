@@ -5,22 +5,18 @@
 #include "daemon/control/request.h"
 #include "proto/frame.h"
 
-static const struct request_row rows[] = {
-	{RANKTRACE__REQUEST_TYPE__REQUEST_SET, "set", true, request_set},
-	{RANKTRACE__REQUEST_TYPE__REQUEST_INTERVAL, "interval", true, request_interval},
-	{RANKTRACE__REQUEST_TYPE__REQUEST_PRINT, "print", false, request_print},
-	{RANKTRACE__REQUEST_TYPE__REQUEST_STATUS, "status", false, request_status},
-	{RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, "ranks", false, request_ranks},
-	{RANKTRACE__REQUEST_TYPE__REQUEST_WHERE, "where", false, request_where},
-	{RANKTRACE__REQUEST_TYPE__REQUEST_CHECK, "check", false, request_preflight},
-	{RANKTRACE__REQUEST_TYPE__REQUEST_OPS, "ops", false, request_ops},
+static const struct request_row request_rows[] = {
+#define REQUEST(number, name, needs_control, valid) \
+	{RANKTRACE__REQUEST_TYPE__REQUEST_##number, #name, needs_control, valid, request_##name},
+#include "daemon/control/requests.def"
+#undef REQUEST
 };
 
 const struct request_row *request_row(int type)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if ((int)rows[i].type == type)
-			return &rows[i];
+	for (size_t i = 0; i < ARRAY_SIZE(request_rows); i++)
+		if ((int)request_rows[i].type == type)
+			return &request_rows[i];
 	return NULL;
 }
 
@@ -77,6 +73,51 @@ Ranktrace__Response *response_free(Ranktrace__Response *response)
 	return NULL;
 }
 
+int request_ranges_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])
+{
+	if (request->n_ranks > REQUEST_ITEMS_MAX) {
+		snprintf(error, REQUEST_ERROR_BYTES, "a request names at most %u ranges of ranks", REQUEST_ITEMS_MAX);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < request->n_ranks; i++)
+		if (request->ranks[i]->first < 0 || request->ranks[i]->last < request->ranks[i]->first) {
+			snprintf(error, REQUEST_ERROR_BYTES, "%d to %d is no range of ranks", request->ranks[i]->first,
+				request->ranks[i]->last);
+			return -EINVAL;
+		}
+	return 0;
+}
+
+bool request_has_rank(const Ranktrace__Request *request, int32_t rank)
+{
+	for (size_t i = 0; i < request->n_ranks; i++)
+		if (rank >= request->ranks[i]->first && rank <= request->ranks[i]->last)
+			return true;
+	return request->n_ranks == 0;
+}
+
+int request_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])
+{
+	const struct request_row *row;
+	int type = (int)request->type;
+
+	if (request->version != FRAME_VERSION) {
+		snprintf(error, REQUEST_ERROR_BYTES,
+			"this daemon (%s) speaks control version %u, the request version %u: use the tracectl of its "
+			"release",
+			RANKTRACE_VERSION, FRAME_VERSION, request->version);
+		return -EPROTO;
+	}
+	if (type == RANKTRACE__REQUEST_TYPE__REQUEST_NONE ||
+		!protobuf_c_enum_descriptor_get_value(&ranktrace__request_type__descriptor, type)) {
+		snprintf(error, REQUEST_ERROR_BYTES, "this daemon (%s) knows no request number %d", RANKTRACE_VERSION,
+			type);
+		return -EOPNOTSUPP;
+	}
+	row = request_row(type);
+	return row && row->valid ? row->valid(request, error) : 0;
+}
+
 Ranktrace__Response *request_answer(
 	struct context *context, const struct request_peer *peer, const Ranktrace__Request *request)
 {
@@ -85,7 +126,7 @@ Ranktrace__Response *request_answer(
 	Ranktrace__Response *response;
 	int r;
 
-	r = request_check(request, error);
+	r = request_valid(request, error);
 	if (r < 0)
 		return response_error(r, error);
 	row = request_row((int)request->type);
@@ -108,20 +149,4 @@ Ranktrace__Response *request_answer(
 			response_say(response, "%s failed: %s", row->name, strerror(-r));
 	}
 	return response;
-}
-
-int request_where(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
-{
-	Ranktrace__WhereBody *body = request_message_new(&ranktrace__where_body__descriptor);
-
-	(void)request;
-	if (!body)
-		return -ENOMEM;
-	response->body_case = RANKTRACE__RESPONSE__BODY_WHERE;
-	response->where = body;
-	body->state_dir = strdup(context->config.state_dir);
-	body->version = strdup(RANKTRACE_VERSION);
-	body->pid = (uint32_t)getpid();
-	body->socket = strdup(context->config.socket);
-	return body->state_dir && body->version && body->socket ? 0 : -ENOMEM;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a control request means: the table of requests (request.c), what each does (request_NAME.c), and who may ask.
- * Knows nothing of sockets. To add a request: its number in control.proto, a handler, and a row in request.c.
+ * What a control request means: the table of requests (requests.def), what each does (request_NAME.c), and who may ask.
+ * Independent of sockets. To add a request: its number in control.proto, its row, and request_NAME.c.
  */
 #ifndef RANKTRACE_DAEMON_CONTROL_REQUEST_H
 #define RANKTRACE_DAEMON_CONTROL_REQUEST_H
@@ -30,18 +30,22 @@ struct request_peer {
 typedef int (*request_handler)(
 	struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
 
+/* 0, or a negative errno with the sentence. */
+typedef int (*request_validator)(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
+
 struct request_row {
 	Ranktrace__RequestType type;
 	const char *name;
 	bool needs_control; /* root, the daemon's own user, or the configured group */
+	request_validator valid;
 	request_handler handler;
 };
 
 /* NULL where there is no such request. */
 const struct request_row *request_row(int type);
 
-/* Whether the message is one that a handler may be given. Writes a sentence where not. */
-int request_check(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
+/* Whether the message is one that a handler may be given: version, number, levels, values. Reads nothing else. */
+int request_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
 
 /* Checks, asks for rights, handles. Always yields a response (NULL only without memory), for response_free(). */
 Ranktrace__Response *request_answer(
@@ -63,13 +67,18 @@ void *request_message_new(const ProtobufCMessageDescriptor *descriptor);
 /* Levels as they are now, for `print` and `status`. */
 int request_levels_fill(const struct context *context, size_t *ret_count, Ranktrace__Level ***ret);
 
-int request_set(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
-int request_interval(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
-int request_print(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
-int request_status(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
-int request_ranks(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
-int request_where(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
-int request_preflight(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
-int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+/* The same as the body of an answer. */
+int request_levels_body(struct context *context, Ranktrace__Response *response);
+/* Whether a rank is one of those that are asked for. */
+bool request_has_rank(const Ranktrace__Request *request, int32_t rank);
+
+/* What requests.def names. */
+int request_set_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
+int request_interval_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
+int request_ranges_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
+#define REQUEST(number, name, needs_control, valid) \
+	int request_##name(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
+#include "daemon/control/requests.def"
+#undef REQUEST
 
 #endif

@@ -10,21 +10,13 @@
 #define COMMUNICATORS_MAX 384u
 #define CALLS_MAX 256u
 
-static bool wanted(const Ranktrace__Request *request, int32_t rank)
-{
-	for (size_t i = 0; i < request->n_ranks; i++)
-		if (rank >= request->ranks[i]->first && rank <= request->ranks[i]->last)
-			return true;
-	return request->n_ranks == 0;
-}
-
-static uint64_t ago(uint64_t now_ns, uint64_t time_ns)
+static uint64_t request_ops_ago(uint64_t now_ns, uint64_t time_ns)
 {
 	return now_ns > time_ns ? now_ns - time_ns : 0;
 }
 
 /* NULL where there is nothing to tell, or no memory: then it is left out. */
-static Ranktrace__OpsPoint *point_of(const struct coll_point *point, uint64_t now_ns)
+static Ranktrace__OpsPoint *request_ops_point_of(const struct coll_point *point, uint64_t now_ns)
 {
 	Ranktrace__OpsPoint *item = point->op[0] ? request_message_new(&ranktrace__ops_point__descriptor) : NULL;
 
@@ -37,11 +29,11 @@ static Ranktrace__OpsPoint *point_of(const struct coll_point *point, uint64_t no
 	item->count = item->count_known ? point->count : 0;
 	item->bytes_known = point->bytes != COLL_UNKNOWN;
 	item->bytes = item->bytes_known ? point->bytes : 0;
-	item->ago_ns = ago(now_ns, point->time_ns);
+	item->ago_ns = request_ops_ago(now_ns, point->time_ns);
 	return item;
 }
 
-static Ranktrace__OpsMember *member_of(const struct coll_snapshot_member *member, uint64_t now_ns)
+static Ranktrace__OpsMember *request_ops_member_of(const struct coll_snapshot_member *member, uint64_t now_ns)
 {
 	Ranktrace__OpsMember *item = request_message_new(&ranktrace__ops_member__descriptor);
 	const struct coll_standing *standing = &member->judged.standing;
@@ -51,22 +43,22 @@ static Ranktrace__OpsMember *member_of(const struct coll_snapshot_member *member
 	item->rank = member->judged.rank;
 	item->pid = member->judged.pid;
 	item->member = standing->member;
-	item->entered = point_of(&standing->entered, now_ns);
-	item->completed = point_of(&standing->completed, now_ns);
+	item->entered = request_ops_point_of(&standing->entered, now_ns);
+	item->completed = request_ops_point_of(&standing->completed, now_ns);
 	item->completion_known = standing->completion_known;
 	item->in_call = standing->in_call_ns && !member->ended_ns;
-	item->in_call_ns = item->in_call ? ago(now_ns, standing->in_call_ns) : 0;
+	item->in_call_ns = item->in_call ? request_ops_ago(now_ns, standing->in_call_ns) : 0;
 	item->seq_from = strdup(rank_coll_seq_from(standing->seq_from));
 	item->missing = member->judged.missing;
 	item->differs = member->judged.differs;
 	item->behind = member->judged.behind;
 	item->ended = member->ended_ns;
-	item->ended_ago_ns = item->ended ? ago(now_ns, member->ended_ns) : 0;
+	item->ended_ago_ns = item->ended ? request_ops_ago(now_ns, member->ended_ns) : 0;
 	item->address = standing->address;
 	return item;
 }
 
-static void fill_head(Ranktrace__OpsCommunicator *item, const struct coll_snapshot_comm *comm,
+static void request_ops_fill_head(Ranktrace__OpsCommunicator *item, const struct coll_snapshot_comm *comm,
 	const struct coll_snapshot_member *member)
 {
 	const struct coll_standing *standing = &member->judged.standing;
@@ -94,14 +86,14 @@ struct filling {
 };
 
 /* All are judged; of those that are not asked for nothing is told. */
-static int fill_communicator(struct filling *filling, const struct coll_snapshot_comm *comm)
+static int request_ops_fill_communicator(struct filling *filling, const struct coll_snapshot_comm *comm)
 {
 	const struct coll_snapshot_member *member = &filling->snapshot->member[comm->first];
 	Ranktrace__OpsCommunicator *item;
 	size_t shown = 0;
 
 	for (size_t i = 0; i < comm->members; i++)
-		shown += wanted(filling->request, member[i].judged.rank);
+		shown += request_has_rank(filling->request, member[i].judged.rank);
 	if (shown == 0)
 		return 0;
 	if (filling->body->n_communicators >= COMMUNICATORS_MAX || filling->members + shown > MEMBERS_MAX) {
@@ -113,14 +105,14 @@ static int fill_communicator(struct filling *filling, const struct coll_snapshot
 	if (!item)
 		return -ENOMEM;
 	filling->body->communicators[filling->body->n_communicators++] = item;
-	fill_head(item, comm, member);
+	request_ops_fill_head(item, comm, member);
 	item->ranks = calloc(shown, sizeof(*item->ranks));
 	if (!item->ranks)
 		return -ENOMEM;
 	for (size_t i = 0; i < comm->members; i++) {
-		if (!wanted(filling->request, member[i].judged.rank))
+		if (!request_has_rank(filling->request, member[i].judged.rank))
 			continue;
-		item->ranks[item->n_ranks] = member_of(&member[i], filling->snapshot->now_ns);
+		item->ranks[item->n_ranks] = request_ops_member_of(&member[i], filling->snapshot->now_ns);
 		if (!item->ranks[item->n_ranks])
 			return -ENOMEM;
 		item->n_ranks++;
@@ -128,7 +120,7 @@ static int fill_communicator(struct filling *filling, const struct coll_snapshot
 	return 0;
 }
 
-static int fill_calls(struct filling *filling)
+static int request_ops_fill_calls(struct filling *filling)
 {
 	Ranktrace__OpsBody *body = filling->body;
 
@@ -136,7 +128,7 @@ static int fill_calls(struct filling *filling)
 		const struct rank_coll_call *call = &filling->snapshot->call[i];
 		Ranktrace__OpsCall *item;
 
-		if (!wanted(filling->request, call->rank))
+		if (!request_has_rank(filling->request, call->rank))
 			continue;
 		item = request_message_new(&ranktrace__ops_call__descriptor);
 		if (!item)
@@ -147,12 +139,12 @@ static int fill_calls(struct filling *filling)
 		item->thread_id = call->thread_id;
 		item->family = strdup(call->probe->family);
 		item->op = strdup(call->probe->op[0] ? call->probe->op : call->probe->name);
-		item->for_ns = ago(filling->snapshot->now_ns, call->start_ns);
+		item->for_ns = request_ops_ago(filling->snapshot->now_ns, call->start_ns);
 	}
 	return 0;
 }
 
-static int fill(struct filling *filling)
+static int request_ops_fill(struct filling *filling)
 {
 	int r = 0;
 
@@ -162,8 +154,8 @@ static int fill(struct filling *filling)
 	if (!filling->body->communicators || !filling->body->calls)
 		return -ENOMEM;
 	for (size_t i = 0; i < filling->snapshot->comms && r == 0; i++)
-		r = fill_communicator(filling, &filling->snapshot->comm[i]);
-	return r < 0 ? r : fill_calls(filling);
+		r = request_ops_fill_communicator(filling, &filling->snapshot->comm[i]);
+	return r < 0 ? r : request_ops_fill_calls(filling);
 }
 
 int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
@@ -183,7 +175,7 @@ int request_ops(struct context *context, const Ranktrace__Request *request, Rank
 	r = coll_snapshot_new(context->ops, monotonic_ns(), &snapshot);
 	if (r < 0)
 		return r;
-	r = fill(&(struct filling){request, snapshot, body, 0});
+	r = request_ops_fill(&(struct filling){request, snapshot, body, 0});
 	coll_snapshot_free(snapshot);
 	return r;
 }

@@ -2,6 +2,7 @@
 /* The request `ranks`: who is on the node, and what each is in right now. Changes nothing. */
 #include "daemon/core/context.h"
 #include "daemon/ranks/ranks.h"
+#include "daemon/base/procfs.h"
 #include "daemon/control/request.h"
 #include "daemon/steps/rank_steps.h"
 
@@ -10,6 +11,7 @@
 
 struct listing {
 	struct context *context;
+	const Ranktrace__Request *request;
 	Ranktrace__RanksBody *body;
 	uint64_t now_ns; /* CLOCK_MONOTONIC */
 	int error;
@@ -21,7 +23,25 @@ static const char *const role_names[RANK_ROLE_MAX] = {
 	[RANK_ROLE_LAUNCHER] = "launcher",
 };
 
-static void fill_stage(const struct listing *listing, const struct rank *rank, Ranktrace__Rank *item)
+/* As /proc says it, in words. */
+static const char *request_ranks_state(uint32_t pid)
+{
+	static const struct {
+		char state;
+		const char *word;
+	} words[] = {{'R', "running"}, {'S', "sleeping"}, {'I', "sleeping"}, {'D', "D"}, {'T', "stopped"},
+		{'t', "traced"}, {'Z', "zombie"}, {'X', "zombie"}};
+	struct procfs_stat stat;
+
+	if (procfs_stat("/proc", pid, &stat) < 0)
+		return "";
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (words[i].state == stat.state)
+			return words[i].word;
+	return "";
+}
+
+static void request_ranks_fill_stage(const struct listing *listing, const struct rank *rank, Ranktrace__Rank *item)
 {
 	struct steps_open open;
 
@@ -36,11 +56,13 @@ static void fill_stage(const struct listing *listing, const struct rank *rank, R
 	item->stage_thread_id = open.thread_id;
 }
 
-static void add_rank(void *arg, const struct rank *rank)
+static void request_ranks_add(void *arg, const struct rank *rank)
 {
 	struct listing *listing = arg;
 	Ranktrace__Rank *item;
 
+	if (!request_has_rank(listing->request, rank->env.rank))
+		return;
 	if (listing->body->n_ranks >= ROWS_MAX) {
 		listing->body->left_out++;
 		return;
@@ -66,14 +88,14 @@ static void add_rank(void *arg, const struct rank *rank)
 	item->command = strndup(rank->command, sizeof(rank->command));
 	item->since_ns = rank->first_seen_ns;
 	item->from_start = rank->from_start;
-	fill_stage(listing, rank, item);
+	item->state = strdup(request_ranks_state(rank->pid));
+	request_ranks_fill_stage(listing, rank, item);
 }
 
 int request_ranks(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
-	struct listing listing = {.context = context, .now_ns = monotonic_ns()};
+	struct listing listing = {.context = context, .request = request, .now_ns = monotonic_ns()};
 
-	(void)request;
 	listing.body = request_message_new(&ranktrace__ranks_body__descriptor);
 	if (!listing.body)
 		return -ENOMEM;
@@ -83,6 +105,6 @@ int request_ranks(struct context *context, const Ranktrace__Request *request, Ra
 	if (!listing.body->ranks)
 		return -ENOMEM;
 	if (context->ranks)
-		ranks_each(context->ranks, add_rank, &listing);
+		ranks_each(context->ranks, request_ranks_add, &listing);
 	return listing.error;
 }

@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 #include "bpf/event.h"
 #include "daemon/memory/allocs.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/dump/dumps.h"
 #include "daemon/findings/online.h"
@@ -28,7 +28,7 @@ static const struct {
 	{"host_pids", offsetof(struct kernel_features, host_pids)},
 };
 
-static int fill_features(const struct context *context, Ranktrace__StatusBody *body)
+static int request_status_fill_features(const struct context *context, Ranktrace__StatusBody *body)
 {
 	const struct kernel_features *found = context->kernel ? kernel_features(context->kernel) : NULL;
 
@@ -49,7 +49,7 @@ static int fill_features(const struct context *context, Ranktrace__StatusBody *b
 	return 0;
 }
 
-static int fill_collector(
+static int request_status_fill_collector(
 	Ranktrace__Collector *item, const struct collector *collector, const struct collector_status *status)
 {
 	unsigned notes = status->notes < COLLECTOR_NOTES_MAX ? status->notes : COLLECTOR_NOTES_MAX;
@@ -77,7 +77,7 @@ static int fill_collector(
 	return 0;
 }
 
-static int fill_collectors(const struct context *context, Ranktrace__StatusBody *body)
+static int request_status_fill_collectors(const struct context *context, Ranktrace__StatusBody *body)
 {
 	_cleanup_free_ struct collector_status *status = calloc(1, sizeof(*status));
 	const struct collector *collector;
@@ -98,7 +98,7 @@ static int fill_collectors(const struct context *context, Ranktrace__StatusBody 
 		if (!item)
 			return -ENOMEM;
 		body->collectors[body->n_collectors++] = item;
-		r = fill_collector(item, collector, status);
+		r = request_status_fill_collector(item, collector, status);
 		if (r < 0)
 			return r;
 	}
@@ -106,7 +106,7 @@ static int fill_collectors(const struct context *context, Ranktrace__StatusBody 
 	return 0;
 }
 
-static int fill_store(const struct context *context, Ranktrace__StatusBody *body)
+static int request_status_fill_store(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Store *item = request_message_new(&ranktrace__store__descriptor);
 	struct store_status status = {0};
@@ -134,7 +134,7 @@ static int fill_store(const struct context *context, Ranktrace__StatusBody *body
 }
 
 /* "VmRSS:     1234 kB"; 0 where the line is missing. */
-static uint64_t proc_status_bytes(const char *key)
+static uint64_t request_status_proc_status_bytes(const char *key)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/status", "re");
 	size_t length = strlen(key);
@@ -146,12 +146,12 @@ static uint64_t proc_status_bytes(const char *key)
 	return 0;
 }
 
-static uint64_t timeval_ns(struct timeval t)
+static uint64_t request_status_timeval_ns(struct timeval t)
 {
 	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_usec * NSEC_PER_USEC;
 }
 
-static int fill_self(const struct context *context, Ranktrace__StatusBody *body)
+static int request_status_fill_self(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Self *item = request_message_new(&ranktrace__self__descriptor);
 	struct rusage usage = {0};
@@ -160,10 +160,13 @@ static int fill_self(const struct context *context, Ranktrace__StatusBody *body)
 		return -ENOMEM;
 	body->self = item;
 	getrusage(RUSAGE_SELF, &usage);
-	item->cpu_user_ns = timeval_ns(usage.ru_utime);
-	item->cpu_system_ns = timeval_ns(usage.ru_stime);
-	item->rss_bytes = proc_status_bytes("VmRSS");
-	item->rss_peak_bytes = proc_status_bytes("VmHWM");
+	item->cpu_user_ns = request_status_timeval_ns(usage.ru_utime);
+	item->cpu_system_ns = request_status_timeval_ns(usage.ru_stime);
+	item->rss_bytes = request_status_proc_status_bytes("VmRSS");
+	item->loop_lag_known = true;
+	item->loop_lag_max_ns = context->lag.max_ns;
+	item->loop_lag_minute_ns = lag_last_minute(&context->lag, monotonic_ns());
+	item->rss_peak_bytes = request_status_proc_status_bytes("VmHWM");
 	if (context->ranks) {
 		item->ranks = ranks_count(context->ranks, RANK_ROLE_RANK);
 		item->children = ranks_count(context->ranks, RANK_ROLE_CHILD);
@@ -172,7 +175,7 @@ static int fill_self(const struct context *context, Ranktrace__StatusBody *body)
 	return 0;
 }
 
-static int fill_operations(const struct context *context, Ranktrace__StatusBody *body)
+static int request_status_fill_operations(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Operations *item = request_message_new(&ranktrace__operations__descriptor);
 	struct allocs_counts allocs = {0};
@@ -198,7 +201,7 @@ static int fill_operations(const struct context *context, Ranktrace__StatusBody 
 	return 0;
 }
 
-static int fill_findings(const struct context *context, Ranktrace__StatusBody *body)
+static int request_status_fill_findings(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Findings *item = request_message_new(&ranktrace__findings__descriptor);
 	struct online_counts counts;
@@ -219,7 +222,7 @@ static int fill_findings(const struct context *context, Ranktrace__StatusBody *b
 	return 0;
 }
 
-static int fill_dumps(const struct context *context, Ranktrace__StatusBody *body)
+static int request_status_fill_dumps(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Dumps *item = request_message_new(&ranktrace__dumps__descriptor);
 	struct dumps_status status;
@@ -274,20 +277,20 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 	body->host = strdup(context->host);
 	for (unsigned kind = RT_KIND_NONE + 1; context->kernel && kind < RT_KIND_MAX; kind++)
 		body->ring_drops += kernel_drops(context->kernel, kind);
-	r = fill_features(context, body);
+	r = request_status_fill_features(context, body);
 	if (r == 0)
 		r = request_levels_fill(context, &body->n_levels, &body->levels);
 	if (r == 0)
-		r = fill_collectors(context, body);
+		r = request_status_fill_collectors(context, body);
 	if (r == 0)
-		r = fill_store(context, body);
+		r = request_status_fill_store(context, body);
 	if (r == 0)
-		r = fill_self(context, body);
+		r = request_status_fill_self(context, body);
 	if (r == 0)
-		r = fill_operations(context, body);
+		r = request_status_fill_operations(context, body);
 	if (r == 0)
-		r = fill_findings(context, body);
+		r = request_status_fill_findings(context, body);
 	if (r == 0)
-		r = fill_dumps(context, body);
+		r = request_status_fill_dumps(context, body);
 	return r;
 }

@@ -5,6 +5,7 @@
  * man/ranktrace.conf.5 (tests compare them).
  */
 #include <syslog.h>
+#include "analyzers/base/nearest.h"
 #include "daemon/core/config.h"
 #include "daemon/base/ini.h"
 #include "daemon/base/log.h"
@@ -177,60 +178,15 @@ struct loading {
 	unsigned line[ARRAY_SIZE(keys)]; /* where each key was set, 0 if it was not */
 };
 
-#define GUESS_BYTES 32
-
-/* How many letters must be changed, added or left out to get from one word to the other. */
-static unsigned config_distance(const char *a, const char *b)
-{
-	unsigned row[GUESS_BYTES + 1];
-	size_t length = strlen(b);
-
-	if (length > GUESS_BYTES || strlen(a) > GUESS_BYTES)
-		return GUESS_BYTES;
-	for (size_t j = 0; j <= length; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		unsigned diagonal = row[0];
-
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= length; j++) {
-			unsigned best = diagonal + (a[i - 1] != b[j - 1]);
-
-			diagonal = row[j];
-			best = best < row[j] + 1 ? best : row[j] + 1;
-			best = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[length];
-}
-
-static bool begins_or_ends_with(const char *text, const char *part)
-{
-	size_t n = strlen(part), length = strlen(text);
-
-	return n >= 3 && n < length && (strncmp(text, part, n) == 0 || streq(text + length - n, part));
-}
-
 /* The known word that a mistyped one most likely stands for; NULL if none is near. section NULL: among sections. */
 static const char *guess(const char *section, const char *word)
 {
-	unsigned nearest = 1 + (unsigned)strlen(word) / 3;
-	const char *found = NULL;
+	struct nearest nearest = NEAREST(word);
 
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		const char *known = section ? keys[i].name : keys[i].section;
-		unsigned d;
-
-		if (section && !streq(keys[i].section, section))
-			continue;
-		d = config_distance(word, known);
-		if (d > nearest && !begins_or_ends_with(known, word) && !begins_or_ends_with(word, known))
-			continue;
-		nearest = d < nearest ? d : nearest;
-		found = known;
-	}
-	return found;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (!section || streq(keys[i].section, section))
+			nearest_try(&nearest, section ? keys[i].name : keys[i].section);
+	return nearest.found;
 }
 
 static bool section_exists(const char *section)

@@ -3,8 +3,9 @@
 #ifndef RANKTRACE_DAEMON_CORE_CONTEXT_H
 #define RANKTRACE_DAEMON_CORE_CONTEXT_H
 
+#include "daemon/base/lag.h"
 #include "daemon/core/config.h"
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 
 struct event_base;
 
@@ -22,6 +23,7 @@ struct context {
 	struct dumps *dumps;      /* runs the program that writes dumps (daemon/dump/dumps.h) */
 	struct collectors *collectors;
 	struct control *control;
+	struct lag lag;               /* of the event loop (daemon/loop.c) */
 	uint64_t started_ns;          /* CLOCK_MONOTONIC */
 	char boot_id[40];
 	char host[65];

@@ -154,6 +154,8 @@ int online_new(struct context *context, struct online **ret)
 		return r;
 	}
 	online->align = detect_align(online->detect);
+	rank_steps_observe(context->steps, &online_steps_observer, online);
+	rank_coll_observe(context->ops, &online_coll_observer, online);
 	online_recover_close(online);
 	*ret = online;
 	return 0;
@@ -164,6 +166,8 @@ struct online *online_free(struct online *online)
 	if (!online)
 		return NULL;
 	online->ending = true;
+	rank_steps_observe(online->context->steps, NULL, NULL);
+	rank_coll_observe(online->context->ops, NULL, NULL);
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance)
 			online_samples_end(online, &online->slot[i]);

@@ -31,14 +31,6 @@ struct online *online_free(struct online *online);
 void online_tick(struct online *online, uint64_t now_ns);
 void online_counts_get(const struct online *online, struct online_counts *ret);
 
-void online_stage(struct online *online, uint32_t slot, int64_t instance, const struct steps_stage *stage);
-void online_step(struct online *online, uint32_t slot, int64_t instance, const struct steps_step *step);
-/* step: STEPS_NONE where none was open. member: of the rank in the communicator, -1 if not known. */
-void online_op(struct online *online, uint32_t slot, int64_t instance, const struct coll_row *op,
-	int64_t step, int32_t member);
-void online_communicator(
-	struct online *online, uint32_t slot, int64_t instance, const struct coll_communicator *communicator);
-
 /* A thread was ready to run, for run_delay_ns of that time, and another had the CPU. */
 struct online_wait_info {
 	uint32_t thread_id;

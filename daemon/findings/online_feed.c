@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other rooms see, to the framer. */
+/* Stages, steps and operations of ranks, waits and launches, to the aligner. */
 #include "daemon/findings/online_internal.h"
 
 #define LONGER_PART 20
@@ -11,8 +11,9 @@ struct online_process *online_process(struct online *online, uint32_t slot, int6
 	return &online->slot[slot];
 }
 
-void online_stage(struct online *online, uint32_t slot, int64_t instance, const struct steps_stage *stage)
+static void online_on_stage(void *arg, uint32_t slot, int64_t instance, const struct steps_stage *stage)
 {
+	struct online *online = arg;
 	const struct online_process *process = online_process(online, slot, instance);
 	struct align_stage told;
 
@@ -35,12 +36,13 @@ static bool is_long(const struct online *online, int process, uint64_t step_ns)
 	struct align_job_info job;
 	uint32_t number, index;
 
-	return align_where(online->align, process, &number, &index) && align_job_info(online->align, number, &job) &&
+	return align_locate(online->align, process, &number, &index) && align_job_info(online->align, number, &job) &&
 	       job.step_ns && step_ns > job.step_ns + job.step_ns / LONGER_PART;
 }
 
-void online_step(struct online *online, uint32_t slot, int64_t instance, const struct steps_step *step)
+static void online_on_step(void *arg, uint32_t slot, int64_t instance, const struct steps_step *step)
 {
+	struct online *online = arg;
 	const struct online_process *process = online_process(online, slot, instance);
 
 	if (!process)
@@ -69,9 +71,9 @@ static bool online_feed_times_of(const struct coll_row *op, struct align_op *tol
 	return true;
 }
 
-void online_op(struct online *online, uint32_t slot, int64_t instance, const struct coll_row *op,
-	int64_t step, int32_t member)
+static void online_on_coll(void *arg, uint32_t slot, int64_t instance, const struct coll_row *op, int64_t step, int32_t member)
 {
+	struct online *online = arg;
 	struct online_process *process = online_process(online, slot, instance);
 	struct align_op told = {
 		.communicator = op->communicator,
@@ -103,9 +105,9 @@ static enum comm_kind online_feed_kind_of(const char *word)
 	return COMM_KIND_UNCLEAR;
 }
 
-void online_communicator(
-	struct online *online, uint32_t slot, int64_t instance, const struct coll_communicator *communicator)
+static void online_on_communicator(void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator)
 {
+	struct online *online = arg;
 	const struct online_process *process = online_process(online, slot, instance);
 
 	if (!process || !communicator->communicator[0] || communicator->freed)
@@ -113,6 +115,9 @@ void online_communicator(
 	align_comm(online->align, process->process, communicator->communicator, online_feed_kind_of(communicator->kind),
 		communicator->members, communicator->members ? (int32_t)communicator->member : -1);
 }
+
+const struct rank_steps_observer online_steps_observer = {online_on_stage, online_on_step};
+const struct rank_coll_observer online_coll_observer = {online_on_coll, online_on_communicator};
 
 /*
  * Of the step thread only, which is the main thread as long as nothing tells. Goes out with the next sample: waits

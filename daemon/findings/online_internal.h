@@ -11,8 +11,9 @@
 #include "analyzers/detect/preemptors.h"
 #include "daemon/findings/host_sample.h"
 #include "daemon/findings/online.h"
-#include "daemon/levels/level.h"
+#include "daemon/core/level.h"
 #include "daemon/ranks/ranks.h"
+#include "daemon/coll/rank_coll.h"
 #include "daemon/steps/rank_steps.h"
 
 /*
@@ -101,6 +102,10 @@ struct online {
 /* online_feed.c: NULL where it is another's slot by now, or unknown to the framer. */
 struct online_process *online_process(struct online *online, uint32_t slot, int64_t instance);
 /* online_samples.c */
+/* Stages and steps, operations and communicators of ranks; arg: struct online. */
+extern const struct rank_steps_observer online_steps_observer;
+extern const struct rank_coll_observer online_coll_observer;
+
 void online_samples_take(struct online *online, uint64_t now_ns);
 /* A step was longer than usual: samples of a shorter time for a while. */
 void online_samples_closer(struct online *online, uint64_t now_ns);

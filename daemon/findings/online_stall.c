@@ -160,7 +160,7 @@ static void online_stall_forget_ended(struct online *online, uint64_t now_ns)
 		uint32_t job, index;
 
 		if (process->instance && (now_ns > process->ended_ns + FINDINGS_ENDED_NS ||
-						 !align_where(online->align, process->process, &job, &index)))
+						 !align_locate(online->align, process->process, &job, &index)))
 			process->instance = 0;
 	}
 }
@@ -187,8 +187,8 @@ static void look_at_all(struct online *online, uint64_t now_ns, bool ended)
 	judge_operations(&looking, verdicts, &snapshot);
 	if (online->context->levels.on[LEVEL_L1])
 		rank_coll_counts(online->context->ops, &counts);
-	detect_look(online->detect, now_ns, standing, looking.standings, verdicts->stuck, verdicts->job, verdicts->count,
-		counts.communicators > 0);
+	detect_snapshot(online->detect, now_ns, standing, looking.standings, verdicts->stuck, verdicts->job,
+		verdicts->count, counts.communicators > 0);
 }
 
 void online_stall_snapshot(struct online *online, uint64_t now_ns)

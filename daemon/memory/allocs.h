@@ -8,7 +8,7 @@
 #ifndef RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 #define RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 
-#include "daemon/calls/call_sinks.h"
+#include "daemon/calls/call_sink.h"
 
 #include <stdbool.h>
 #include <stddef.h>

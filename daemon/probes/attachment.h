@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_DAEMON_PROBES_ATTACHMENT_H
 #define RANKTRACE_DAEMON_PROBES_ATTACHMENT_H
 
-#include "daemon/levels/level.h"
+#include "daemon/core/level.h"
 #include "daemon/probes/elf_file.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/table.h"

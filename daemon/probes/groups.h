@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_DAEMON_PROBES_GROUPS_H
 #define RANKTRACE_DAEMON_PROBES_GROUPS_H
 
-#include "daemon/levels/level.h"
+#include "daemon/core/level.h"
 #include "daemon/probes/libraries.h"
 
 /* Chooses anew for every library (their owner_data are attachments, NULL where it could not be read), and attaches the

@@ -59,7 +59,7 @@
 
 #include "analyzers/coll/coll.h"
 #include "bpf/call.h"
-#include "daemon/levels/level.h"
+#include "daemon/core/level.h"
 #include "daemon/base/util.h"
 
 #define PROBES_MAX 512

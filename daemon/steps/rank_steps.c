@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owns one analyzer a rank, by slot, and turns what it reports into rows. */
 #include "daemon/core/context.h"
-#include "daemon/findings/online.h"
 #include "daemon/base/log.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
@@ -29,6 +28,8 @@ struct rank_steps_state {
 
 struct rank_steps {
 	struct context *context;
+	const struct rank_steps_observer *observer; /* NULL: none */
+	void *observer_arg;
 	size_t slots;
 	uint64_t in_flight_next_ns;
 	bool in_flight_rows; /* the table is not empty */
@@ -55,7 +56,9 @@ static void rank_steps_on_stage(void *arg, const struct steps_stage *stage)
 	};
 
 	(void)store_put(rank->rank_steps->context->store, TABLE_STAGES, row, ARRAY_SIZE(row)); /* the store counts its drops */
-	online_stage(rank->rank_steps->context->findings, rank_steps_number_of(rank), rank->instance, stage);
+	if (rank->rank_steps->observer && rank->rank_steps->observer->stage)
+		rank->rank_steps->observer->stage(
+			rank->rank_steps->observer_arg, rank_steps_number_of(rank), rank->instance, stage);
 }
 
 static void rank_steps_remember(struct rank_steps_state *rank, const struct steps_step *step)
@@ -76,7 +79,9 @@ static void rank_steps_on_step(void *arg, const struct steps_step *step)
 	};
 
 	(void)store_put(rank->rank_steps->context->store, TABLE_STEPS, row, ARRAY_SIZE(row));
-	online_step(rank->rank_steps->context->findings, rank_steps_number_of(rank), rank->instance, step);
+	if (rank->rank_steps->observer && rank->rank_steps->observer->step)
+		rank->rank_steps->observer->step(
+			rank->rank_steps->observer_arg, rank_steps_number_of(rank), rank->instance, step);
 	rank_steps_remember(rank, step);
 }
 
@@ -180,6 +185,12 @@ int rank_steps_new(struct context *context, struct rank_steps **ret)
 	}
 	*ret = rank_steps;
 	return 0;
+}
+
+void rank_steps_observe(struct rank_steps *rank_steps, const struct rank_steps_observer *observer, void *arg)
+{
+	rank_steps->observer = observer;
+	rank_steps->observer_arg = arg;
 }
 
 struct rank_steps *rank_steps_free(struct rank_steps *rank_steps)

@@ -14,8 +14,17 @@
 struct context;
 struct rank_steps;
 
+/* Called at each stage and step that ended, after its row. Members may be NULL. */
+struct rank_steps_observer {
+	void (*stage)(void *arg, uint32_t slot, int64_t instance, const struct steps_stage *stage);
+	void (*step)(void *arg, uint32_t slot, int64_t instance, const struct steps_step *step);
+};
+
 int rank_steps_new(struct context *context, struct rank_steps **ret);
 struct rank_steps *rank_steps_free(struct rank_steps *rank_steps);
+
+/* One observer; NULL: none. *observer outlives the observation. */
+void rank_steps_observe(struct rank_steps *rank_steps, const struct rank_steps_observer *observer, void *arg);
 
 /* A mark of a rank's thread. time and duration as analyzers/steps/steps.h says. */
 void rank_steps_mark(struct rank_steps *rank_steps, const struct rank *rank, const struct steps_mark *mark);

@@ -3,7 +3,7 @@
  * bench_attach WHERE LIBRARY SYMBOL PID: holds one probe of the real call engine on a function while bench_call.sh
  * measures it in process PID. The place comes from daemon/probes, the program from bpf/call.bpf.c, and the ring is
  * drained as the daemon does it: when the kernel wakes us, and every 100 ms. Prints "attached", ends on SIGTERM, and
- * then tells the records and drops that it saw, so that a sample which measured something else can be left out.
+ * then prints the records and drops that it saw, to discard samples that measured something else.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -13,7 +13,7 @@
 
 #include "bpf/call.h"
 #include "call.skel.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/probes/site.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_burst: for each line "RATE SECONDS" on stdin makes RATE marks a second (eight a step) for so long, in a burst
- * each millisecond, and prints how many it made and the seconds that they took. Stays on the last CPU that it may use.
+ * each millisecond, and prints how many it made and the seconds that they took. Pinned to the last allowed CPU.
  * A rate that the CPU cannot make is made as well as it can.
  */
 #include <sched.h>

@@ -63,7 +63,7 @@ attach_case() {
 	esac
 }
 
-# proven CASE: what a probe says at its end tells whether it was there, and all of it, while we measured.
+# proven CASE: checks in the final output of a probe that all of it was attached during the measurement.
 proven() {
 	case $1 in
 	"no probe"*) ;;

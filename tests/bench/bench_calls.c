@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_calls CALLS: for each line with a name on stdin calls that one of target.h's functions CALLS times and prints
- * the mean ns a call. One process for all samples of a table, so that only the probe differs between them. Stays on the
- * last CPU that it may use, so that whoever drains the ring has another one.
+ * the mean ns a call. One process for all samples of a table, so that only the probe differs between them. Pinned to
+ * the last allowed CPU, so that the reader of the ring runs on another one.
  */
 #include <inttypes.h>
 #include <sched.h>

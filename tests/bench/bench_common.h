@@ -12,7 +12,7 @@
 
 /* A new folder below another one. */
 int bench_folder_new(const char *below, const char *name, char ret[BENCH_FOLDER_BYTES]);
-/* With all that is in it; where RANKTRACE_BENCH_KEEP is set, it stays. */
+/* Removes the tree; keeps it if RANKTRACE_BENCH_KEEP is set. */
 void bench_folder_remove(const char *folder);
 
 int bench_store_open(const char *folder, struct store **ret);

@@ -2,7 +2,7 @@
 /*
  * bench_detect PAIRS LARGEST [frames]: what verdicts cost by the size of the job. Events of a job of 320 to 10,240
  * ranks through detect.h (aligner, measures, detectors, findings): 25 to 100 steps, each of five stages and OPS
- * operations, half of them of 8 neighbours and half of all ranks at the same place in their eight. CPU time an
+ * operations, half of them of 8 neighbours and half of all ranks with the same index in their eight. CPU time an
  * operation and in all, less that of making the events; of it that of the aligner; that of frames alone, from
  * detect_frame() on (measures, detectors, findings); and the peak of memory. Each case in a process of its own. Prints
  * one sample a line for table.awk: where cost is linear, the ratios of ns/op are 1. With "frames", that of frames
@@ -24,7 +24,7 @@
 #define STEP_NS (200000 * US)
 #define START (1000000000ULL * 1000)
 
-enum what { WHAT_NOTHING, WHAT_FRAMER, WHAT_FRAMES, WHAT_ALL };
+enum what { WHAT_NOTHING, WHAT_ALIGN, WHAT_FRAMES, WHAT_ALL };
 
 struct sample {
 	double s, frames_s; /* frames_s: of it, what is done with frames */
@@ -257,13 +257,13 @@ static void measure(unsigned ranks, unsigned steps, unsigned round)
 {
 	double ops = (double)ranks * steps * OPS;
 	const struct measured of = {ranks, steps, round, apart(WHAT_NOTHING, ranks, steps).s};
-	struct sample alone = apart(WHAT_FRAMER, ranks, steps), frames = apart(WHAT_FRAMES, ranks, steps),
+	struct sample alone = apart(WHAT_ALIGN, ranks, steps), frames = apart(WHAT_FRAMES, ranks, steps),
 		      all = apart(WHAT_ALL, ranks, steps);
 
 	if (alone.frames < steps || frames.frames < steps || all.findings || frames.findings)
 		fprintf(stderr, "bench_detect: %llu frames of %u, %llu findings of a job that is well\n",
 			(unsigned long long)frames.frames, steps, (unsigned long long)all.findings);
-	print(&of, ", its framer", "ns/op", (alone.s - of.nothing_s) / ops * 1e9);
+	print(&of, ", its aligner", "ns/op", (alone.s - of.nothing_s) / ops * 1e9);
 	print(&of, "", "ns/op", (all.s - of.nothing_s) / ops * 1e9);
 	print_frames(&of, &frames);
 	print(&of, ", in all", "s", all.s - of.nothing_s);

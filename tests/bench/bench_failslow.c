@@ -10,7 +10,7 @@
 
 #include "analyzers/detect/failslow.h"
 
-#define ROOM 65536 /* steps made beforehand */
+#define STEPS_MADE 65536 /* steps made beforehand */
 #define BEFORE 300
 
 static const struct {
@@ -35,7 +35,7 @@ static void make(uint64_t *ns, double phi, double deviation)
 {
 	double y = 0;
 
-	for (size_t i = 0; i < ROOM; i++) {
+	for (size_t i = 0; i < STEPS_MADE; i++) {
 		double own = sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
 
 		y = phi * y + sqrt(1 - phi * phi) * own;
@@ -55,7 +55,7 @@ static double measure(const uint64_t *ns, double slower, size_t steps)
 		failslow_feed(failslow, i, i, ns[i], FRAME_TRAIN, &verdict);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
 	for (size_t i = 0; i < steps; i++)
-		failslow_feed(failslow, i, i, (uint64_t)((double)ns[i % ROOM] * slower), FRAME_TRAIN, &verdict);
+		failslow_feed(failslow, i, i, (uint64_t)((double)ns[i % STEPS_MADE] * slower), FRAME_TRAIN, &verdict);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
 	failslow_free(failslow);
 	return ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) / (double)steps;
@@ -63,7 +63,7 @@ static double measure(const uint64_t *ns, double slower, size_t steps)
 
 int main(int argc, char **argv)
 {
-	static uint64_t ns[ROOM];
+	static uint64_t ns[STEPS_MADE];
 	long pairs = argc > 1 ? strtol(argv[1], NULL, 10) : 5, steps = argc > 2 ? strtol(argv[2], NULL, 10) : 1000000;
 
 	if (pairs < 1 || steps < 1)

@@ -4,7 +4,7 @@
  * folder below DIR, and what the timeline and the report of all of it take, of the programs in each folder
  * (libexec/ranktrace of one build, or of several that are compared): CPU, time, peak resident memory, bytes written.
  * Prints samples for table.awk; fails where a program fails or takes more than 256 MiB. A second of a rank is 5 steps
- * of 7 stages, 100 collectives with device times, 20 stays off the CPU, 10 memory calls, a sample and a count of
+ * of 7 stages, 100 collectives with device times, 20 off-CPU intervals, 10 memory calls, a sample and a count of
  * launches: about 1,300 rows of eight ranks a second. Six findings last all the time: two each of what the report draws
  * from stages, operations and samples.
  */

@@ -137,7 +137,7 @@ struct bench {
 };
 
 /* Where the daemon would put it: on the first instruction that the kernel emulates. */
-static int find_place(struct bench *bench, const char *path)
+static int find_site(struct bench *bench, const char *path)
 {
 	struct prologue_need need = {0};
 	struct prologue_choice choice = {0};
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
 		return 77;
 	if (launch_window_open(bench.context.kernel, &bench.window) < 0)
 		return 77;
-	r = find_place(&bench, argv[3]);
+	r = find_site(&bench, argv[3]);
 	if (r == 0)
 		r = start_child(&bench);
 	if (r == 0)

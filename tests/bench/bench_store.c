@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_store DIR PAIRS ROWS: rows like a stage's, through store_put and store_flush and by a bare SQLite insert into
- * one table (prepared, WAL, synchronous=NORMAL, one transaction a BATCH rows), in turn; and rows like an off-CPU stay's
- * through the store. The clock stops when the files are closed. Prints one sample a line for table.awk.
+ * one table (prepared, WAL, synchronous=NORMAL, one transaction a BATCH rows), in turn; and rows like off-CPU
+ * intervals through the store. The clock stops when the files are closed. Prints one sample a line for table.awk.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -66,7 +66,7 @@ static int put_stage(struct store *store, long i, uint64_t base_ns)
 	return store_put(store, TABLE_STAGES, values, ARRAY_SIZE(values));
 }
 
-/* Stays off the CPU of their threads, with the few names that take turns on a node. */
+/* Off-CPU intervals of threads; a node has few task names. */
 static int put_offcpu(struct store *store, long i, uint64_t base_ns)
 {
 	static const char *const name[] = {"python3", "pt_autograd_0", "pt_data_worker", "swapper/3", "ksoftirqd/3",

@@ -5,7 +5,7 @@
 # fields.sh SOURCE BUILD
 set -euo pipefail
 cd "$1"
-section=$(sed -n '/^\.Sh FINDINGS$/,/^\.Sh CONTAINERS$/p' man/ranktraced.8)
+section=$(sed -n '/^\.Sh FINDINGS$/,/^\.Sh CONTAINERS$/p' "$2/man/ranktraced.8")
 failed=0
 compare() { # what: in the source, in the manual, one a line
 	[ "$(wc -l <<<"$2")" -ge "$4" ] || {
@@ -17,15 +17,15 @@ compare() { # what: in the source, in the manual, one a line
 		failed=1
 	}
 }
-words() { sed -n "s/^FINDING_$1([A-Z_]*, \"\\([a-z_]*\\)\".*/\\1/p" analyzers/finding/finding_words.def; }
-paragraph() { sed -n "/^\\.It Ev RANKTRACE_$1\\b/,/^\\.It/p" <<<"$section" | sed -n 's/^\.Cm//p' | grep -o '[a-z_]*[a-z]'; }
+words() { sed -n 's/^FINDING_[A-Z]*([A-Z_]*, \([a-z_]*\),.*/\1/p' "analyzers/finding/$1.def"; }
+list() { sed -n "/^\.It Ev RANKTRACE_$1\b/,/^\.El/s/^\.It Cm \(.*\)/\1/p" <<<"$section"; }
 
 compare fields "$(grep -oh '"RANKTRACE_[A-Z_]*=' daemon/findings/online_publish.c | tr -d '"=')" \
 	"$(grep -v RANKTRACE_COMPONENT <<<"$section" | grep -o 'RANKTRACE_[A-Z_]*')" 15
 compare ids "$(grep -oh 'MESSAGE_ID=[0-9a-f]\{32\}' daemon/findings/online_publish.c | cut -d= -f2)" \
 	"$(grep -o '\b[0-9a-f]\{32\}\b' <<<"$section")" 4
-compare kinds "$(words KIND)" "$(paragraph KIND)" 6
-compare causes "$(words CAUSE)" "$(paragraph CAUSE)" 15
+compare kinds "$(words kinds)" "$(list KIND)" 6
+compare causes "$(words causes)" "$(list CAUSE)" 15
 
 report=analyzers/report/journal.c
 section=$(sed -n '/^\.Sh JOURNAL$/,/^\.Sh FILES$/p' man/ranktrace-report.8 | sed '/^\.Bd/,/^\.Ed/d')

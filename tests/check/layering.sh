@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Includes go one way: bpf <- analyzers <- daemon, proto <- ctl, proto <- daemon. layering.sh SOURCE
+# Includes and calls go one way: between top-level folders (bpf <- analyzers <- daemon, proto <- ctl, proto <- daemon) and
+# between the modules within them, without a circle; analyzers/base depends on nothing, and ctl may have it.
+# layering.sh SOURCE BUILD
 set -euo pipefail
 cd "$1"
 failed=0
@@ -33,6 +35,7 @@ mapfile -t analyzers < <(list analyzers '*.[ch]' | grep -vE "^(analyzers/dump/du
 mapfile -t dump_encode < <(list analyzers/dump 'dump_encode.c')
 mapfile -t proto < <(list proto '*.[ch]')
 mapfile -t ctl < <(list ctl '*.[ch]')
+mapfile -t base < <(list analyzers/base '*.[ch]')
 mapfile -t daemon < <(list daemon '*.[ch]')
 [ ${#bpf_headers[@]} -gt 0 ] && [ ${#daemon[@]} -gt 0 ] || {
 	echo "no sources found below $1"
@@ -42,10 +45,61 @@ mapfile -t daemon < <(list daemon '*.[ch]')
 allow "bpf headers" 'bpf/[^"]*' 'event2|sqlite3|protobuf-c|jansson|systemd|gelf|libelf' "${bpf_headers[@]}"
 allow "BPF programs" 'bpf/[^"]*' '[^lba]|libelf|l[^i]' "${bpf_programs[@]}"
 allow "analyzers" '(analyzers|bpf)/[^"]*' 'bpf/|event2|protobuf-c|systemd|gelf|libelf' "${analyzers[@]}"
+allow "analyzers/base" 'analyzers/base/[^"]*' 'bpf/|event2|sqlite3|protobuf-c|jansson|systemd|gelf|libelf' "${base[@]}"
 allow "the report's way to the journal" '(analyzers|bpf)/[^"]*' 'bpf/|event2|protobuf-c|gelf|libelf' "$journal"
 # The dumps are protobuf, and proto/ has their formats.
 allow "the dumps' encoder" '(analyzers|bpf)/[^"]*|proto/systrace\.pb-c\.h' 'bpf/|event2|sqlite3|systemd|gelf|libelf' "${dump_encode[@]}"
 allow "proto" 'proto/[^"]*' 'bpf/|event2|sqlite3|jansson|systemd|gelf|libelf' "${proto[@]}"
-allow "ctl" '(ctl|proto)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
+allow "ctl" '(ctl|proto|analyzers/base)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
 allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|[a-z_]+\.skel\.h' 'jansson_never' "${daemon[@]}"
+
+# $1: what the edges are. stdin: "FROM TO" a line. tsort names the modules of a circle.
+acyclic() {
+	local edges circle
+	edges=$(sort -u)
+	[ "$(wc -l <<<"$edges")" -gt 30 ] || {
+		echo "too few $1 between modules were found"
+		failed=1
+		return
+	}
+	circle=$(tsort <<<"$edges" 2>&1 >/dev/null) || {
+		echo "$1 between modules form a circle:"
+		sed 's/^tsort: //' <<<"$circle"
+		failed=1
+	}
+}
+
+# A module is a folder.
+acyclic includes < <(grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+/[^"/]+"' "${analyzers[@]}" "${daemon[@]}" |
+	sed -E 's|/[^/]*:.*"([^"]*)/[^/"]*"$| \1|' | awk '$1 != $2')
+
+# Calls as the linker sees them: a symbol that one module's object defines and another's leaves undefined.
+# An object whose source is gone is of an earlier build.
+mapfile -t objects < <(find "$2/analyzers" "$2/daemon" -name '*.c.o' 2>/dev/null | while read -r object; do
+	source=${object#*.dir/}
+	[[ ! -e daemon/${source%.o} && ! -e analyzers/${source%.o} ]] || echo "$object"
+done)
+if [ ${#objects[@]} -gt 0 ]; then
+	acyclic calls < <(nm -A -P "${objects[@]}" | awk '
+		{
+			path = $1
+			sub(/:$/, "", path)
+			top = path ~ /\/daemon\/CMakeFiles\// ? "daemon" : "analyzers"
+			sub(/.*\.dir\//, "", path)
+			if (!sub(/\/[^\/]*$/, "", path))
+				path = "."
+			module = top "/" path
+		}
+		$3 ~ /^[TDBRCV]$/ { defines[$2] = module }
+		$3 == "U" { uses[module " " $2] }
+		END {
+			for (use in uses) {
+				split(use, part, " ")
+				if (part[2] in defines && defines[part[2]] != part[1])
+					print part[1], defines[part[2]]
+			}
+		}')
+else
+	echo "calls: not checked, nothing is built in $2"
+fi
 exit "$failed"

@@ -15,7 +15,7 @@ verbs=$("$tracectl" help | awk '/^Verbs:/ { on = 1; next } /^$/ { on = 0 } on { 
 mapfile -t completed < <(bash -c '
 	source ctl/completion/tracectl.bash
 	for verb in '"$(tr '\n' ' ' <<<"$verbs")"'; do
-		COMP_WORDS=(tracectl "$verb" --) COMP_CWORD=2 COMPREPLY=()
+		COMP_WORDS=('"$tracectl"' "$verb" --) COMP_CWORD=2 COMPREPLY=()
 		_tracectl
 		echo "$verb ${COMPREPLY[*]}"
 	done' 2>/dev/null)

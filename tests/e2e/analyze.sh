@@ -29,11 +29,10 @@ echo 200 >"$work/dawdle.1"
 # Other trainings may run on the machine.
 slow='(1, "dataloader") in [(x["rank"], x["cause"]) for x in f if x["kind"] == "slow_rank" and x["job"] == "analyze"]'
 wait_for 40 found "$slow" || { "$tracectl" findings --all --verbose; fail "rank 1 is not named for its data loading"; }
-sleep 5
-flush
 "$tracectl" findings --state-dir "$state"
 
 echo "--- and from the store, while the daemon writes it"
+wait_for 15 judged "$slow" --state-dir "$state" || true
 "$tracectl" analyze --state-dir "$state" --verbose
 judged "$slow" --state-dir "$state" || fail "analyze does not name rank 1 for its data loading"
 

@@ -16,6 +16,14 @@ expect 3 'no daemon' status
 expect 3 'no daemon' query 'select 1'
 expect 3 'state-dir' findings
 expect 2 '.' frobnicate
+expect 2 "did you mean 'status'" stat
+# A wrong option is an error of usage also where no daemon runs.
+expect 2 'tracectl status: unknown option .--bogus' status --bogus
+expect 2 'tracectl findings: .*bogus' findings --bogus
+expect 2 'tracectl findings: .*--since takes' findings --since soon
+expect 2 'tracectl set: L1 cannot be' set L1=maybe
+expect 2 'tracectl ranks: .*ranks as in' ranks --rank 3-1
+expect 3 'tracectl set: no daemon' set l1=YES
 expect 2 'ranks as in' ops --rank
 expect 0 'what is slow' help
 expect 0 'communicator' query --tables
@@ -44,6 +52,11 @@ expect 2 'minutes|number' interval L1=-3
 expect 2 'unknown|level' print L7
 expect 2 '.' set L1=true --for soon
 expect 0 'L1 on' set L1=true
+expect 0 'L1 off' set l1=No
+expect 0 'L1 on' set l1=ON
+expect 0 'event loop late by at most' status
+expect 0 '"loop_lag"' status --json
+expect 0 'none of these ranks|no training rank' ranks --rank 900
 expect 0 'tracectl' help
 expect 0 '[0-9]+\.[0-9]+' --version
 expect 1 'syntax|no such' query 'selec 1'

@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib.sh"
 e2e_start
 "$tracectl" set L3=true
 cat >"$work/raise.py" <<'PY'
-import sys, torch
+import os, sys, time, torch
 from torch.autograd import Function
 
 class Fails(Function):
@@ -18,9 +18,9 @@ class Fails(Function):
     def backward(ctx, grad):
         raise ValueError("on purpose")
 
-import time
 optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(3))], lr=0.1)
-time.sleep(2)  # until the probes are there
+while not os.path.exists(sys.argv[1]):  # until the probes are there
+    time.sleep(0.02)
 caught = 0
 for _ in range(20):
     optimizer.zero_grad()
@@ -38,8 +38,11 @@ for _ in range(20):
 print("caught", caught)
 sys.exit(0 if caught == 40 else 1)
 PY
-RANK=0 WORLD_SIZE=1 "$python" "$work/raise.py" >"$work/raise.log" 2>&1 &
+RANK=0 WORLD_SIZE=1 "$python" "$work/raise.py" "$work/go" >"$work/raise.log" 2>&1 &
 pid=$!
+children+=("$pid")
+wait_for 60 probed "$pid" || fail "no probes on process $pid"
+touch "$work/go"
 wait "$pid" || { cat "$work/raise.log"; fail "the job was harmed"; }
 cat "$work/raise.log"
 flush

@@ -98,23 +98,31 @@ train() {
 	if [ -n "${TORCH_ROOT:-}" ]; then
 		truth=$TORCH_ROOT$work
 		mkdir -p "$truth"
-		cp "$source_dir/tests/e2e/train/train.py" "$truth/"
+		# Once: another training may be reading it.
+		[ -e "$truth/train.py" ] || cp "$source_dir/tests/e2e/train/train.py" "$truth/"
 		run=(chroot "$TORCH_ROOT" "$python" "$folder/train.py")
 	fi
 	env TRUTH="$folder/$name.%r.json" "${env[@]}" "${run[@]}" "$@" >"$work/$name.log" 2>&1 &
 	last=$!
 	children+=("$last")
 }
-# held NAME [ENV=VALUE...] -- ARGS: as train, but its first step begins when the daemon has its probes on it: on a busy machine
-# it may be later than PyTorch is loaded. Where nothing else trains; what was probed before is let go first.
+# hold NAME [ENV=VALUE...] -- ARGS: as train, but it waits before its first step. release NAME PID...: its first step begins,
+# once the daemon has its probes on these processes. held: both, where nothing else trains; the probes of the training before
+# are let go first.
 torch_probes() { [[ "$(grep -E 'libtorch_python[^ ]*: ' "$work/daemon.log" | tail -n 1)" == *"probes attached"* ]]; }
 unprobed() { ! torch_probes; }
 probed() { [ -n "$(query "select 1 from ranks where pid = $1")" ] && torch_probes; }
+hold() { train "$@" --wait 300 --start-file "$work/$1.start"; }
+release() {
+	local name=$1 pid
+	shift
+	for pid in "$@"; do wait_for 60 probed "$pid" || fail "no probes on process $pid"; done
+	touch "$truth/$name.start"
+}
 held() {
 	wait_for 60 unprobed || fail "the probes of the training before are not let go"
-	train "$@" --start-file "$work/$1.start"
-	wait_for 60 probed "$last" || fail "no probes on process $last"
-	touch "$truth/$1.start"
+	hold "$@"
+	release "$1" "$last"
 }
 compare() { "$python_here" "$source_dir/tests/e2e/compare.py" "$tracectl" "$@" || fail "what is stored is not what happened"; }
 wait_train() {

@@ -9,7 +9,7 @@ cases=(
 	"plain dataloader,zero_grad,forward,backward,optimizer --hidden 512"
 	"plain dataloader --workers 2 --hidden 512"
 	"plain dataloader --workers 1 --sleep-data 20 --hidden 512"
-	"accumulate backward,optimizer --hidden 512"
+	"accumulate backward,optimizer --hidden 256" # four batches a step
 	"amp backward --hidden 768"
 	"checkpoint backward,optimizer --hidden 512"
 	"two_optimizers backward --hidden 512"
@@ -23,18 +23,42 @@ declare -A pid_of
 e2e_start
 # Shares are of time that passed: what else runs on the machine must not come between the script's timers and the marks.
 renice -n -15 -p $$ >/dev/null
-for case in "${cases[@]}"; do
-	read -r mode shares rest <<<"$case"
-	echo "--- $mode $rest"
+# All come up at once, which takes longer than the steps of one; then one trains at a time.
+port=$((20000 + RANDOM % 10000))
+for i in "${!cases[@]}"; do
+	read -r mode shares rest <<<"${cases[i]}"
 	# shellcheck disable=SC2086
-	held "$mode" RANK=0 WORLD_SIZE=1 -- --mode "$mode" --steps 30 $rest
-	pid=$last
-	pid_of[$mode]=$pid
-	wait_train
-	flush
-	[ "$shares" != - ] || shares= # evaluation lies between the steps
-	compare "$truth/$mode.0.json" 0 --pid "$pid" --shares "$shares"
+	hold "$mode.$i" RANK=0 WORLD_SIZE=1 -- --mode "$mode" --steps 30 $rest
+	pids[i]=$last
+	pid_of[$mode]=$last
 done
+for rank in 0 1; do
+	hold ddp RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 30
+	ddp[rank]=$last
+done
+# Trained alone: the others are up, and wait.
+for pid in "${children[@]}"; do
+	wait_for 120 probed "$pid" || { cat "$work"/*.[0-9]*.log "$work/ddp.log" >&2; fail "no probes on process $pid"; }
+done
+for i in "${!cases[@]}"; do
+	echo "--- ${cases[i]}"
+	release "${cases[i]%% *}.$i" "${pids[i]}"
+	wait "${pids[i]}" || { cat "$work"/*.log >&2; fail "the training failed"; }
+done
+children=("${ddp[@]}")
+echo "--- ddp, two ranks"
+release ddp "${ddp[@]}"
+wait_train
+flush
+
+for i in "${!cases[@]}"; do
+	read -r mode shares rest <<<"${cases[i]}"
+	echo "--- $mode $rest"
+	[ "$shares" != - ] || shares= # evaluation lies between the steps
+	compare "$truth/$mode.$i.0.json" 0 --pid "${pids[i]}" --shares "$shares"
+done
+echo "--- ddp, two ranks"
+for rank in 0 1; do compare "$truth/ddp.$rank.json" "$rank" --pid "${ddp[rank]}" --shares dataloader,forward,backward,optimizer; done
 
 echo "--- stages of a user's own name, and the checkpoint"
 # count_stages MODE STAGE: of that training only, as others may run on the machine.
@@ -49,18 +73,6 @@ done
 count=$(count_stages checkpoint checkpoint)
 [ "$count" -eq 3 ] || fail "three checkpoints are $count"
 
-echo "--- ddp, two ranks"
-port=$((20000 + RANDOM % 10000))
-wait_for 60 unprobed || fail "the probes of the training before are not let go"
-for rank in 0 1; do
-	train ddp RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 30 --start-file "$work/ddp.start"
-	pids[rank]=$last
-done
-for rank in 0 1; do wait_for 60 probed "${pids[rank]}" || fail "no probes on rank $rank"; done
-touch "$truth/ddp.start"
-wait_train
-flush
-for rank in 0 1; do compare "$truth/ddp.$rank.json" "$rank" --pid "${pids[rank]}" --shares dataloader,forward,backward,optimizer; done
 [ "$(query "select count(*) from steps where kind = 'backward'")" -eq 0 ] || fail "names could not be read: steps were derived"
 [ "$(query "select coalesce(sum(count), 0) from drops")" -eq 0 ] || fail "something was dropped"
 e2e_stop

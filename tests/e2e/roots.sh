@@ -1,11 +1,25 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: roots.sh SUITE [TEST]. Every kind of training loop (modes.sh), or another test, with the PyTorch of another Debian
-# suite, in a root of its own as in a container. The root is made where it is missing, in
-# ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/SUITE, and stays for the next run. Mounts are made in a mount namespace of this test, so none is left behind.
+# Every kind of training loop (modes.sh), or another test, with the PyTorch of another Debian suite, in a root of its own
+# as in a container. Mounts are made in a mount namespace of this test, so none is left behind.
+#
+#   roots.sh SUITE [TEST]       runs the test (modes without one); makes the root where it is missing
+#   roots.sh --make SUITE...    makes the roots only
+#
+# A root is in ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/SUITE and serves all tests and the next run.
 set -euo pipefail
 
-suite=${1:?usage: roots.sh SUITE [TEST]}
+usage() {
+	sed -n '6,7s/^# *//p' "${BASH_SOURCE[0]}" >&2
+	exit 2
+}
+make_only=no
+if [ "${1:-}" = --make ]; then
+	make_only=yes
+	shift
+fi
+[ $# -gt 0 ] || usage
+suite=$1
 test=${2:-modes}
 here=$(cd "$(dirname "$0")" && pwd)
 roots=${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}
@@ -13,7 +27,7 @@ root=$roots/$suite
 
 skip() { echo "SKIP: $1"; exit 77; }
 [ "$(id -u)" -eq 0 ] || skip "needs root to make another root and to load BPF programs"
-if [ -z "${RANKTRACE_ROOTS_UNSHARED:-}" ]; then
+if [ "$make_only" = no ] && [ -z "${RANKTRACE_ROOTS_UNSHARED:-}" ]; then
 	RANKTRACE_ROOTS_UNSHARED=1 exec unshare --mount --propagation private "$0" "$@"
 fi
 
@@ -34,7 +48,6 @@ make_root() {
 	from=${from%/}
 	wget -q -T 20 -t 2 -O /dev/null "$from/dists/$suite/Release" || skip "the mirror $from cannot be reached"
 	echo "making $root from $from"
-	mkdir -p "$roots"
 	rm -rf --one-file-system "$root.part"
 	if ! {
 		debootstrap --variant=minbase "$suite" "$root.part" "$from" &&
@@ -50,8 +63,28 @@ make_root() {
 	mv "$root.part" "$root"
 }
 
+# ready SUITE: its root is there. One process at a time makes it.
+ready() {
+	local lock
+	suite=$1
+	root=$roots/$suite
+	mkdir -p "$roots"
+	exec {lock}>"$roots/$suite.lock"
+	flock "$lock"
+	[ -x "$root/usr/bin/python3" ] || make_root
+	exec {lock}>&-
+}
+
 started=$SECONDS
-[ -x "$root/usr/bin/python3" ] || make_root
+if [ "$make_only" = yes ]; then
+	for suite in "$@"; do
+		started=$SECONDS
+		ready "$suite"
+		echo "$root: ready in $((SECONDS - started)) s"
+	done
+	exit 0
+fi
+ready "$suite"
 echo "$root: $(chroot "$root" dpkg-query -W -f '${Package} ${Version}\n' python3 python3-torch | paste -sd' '), \
 ready in $((SECONDS - started)) s"
 mount -t proc proc "$root/proc"

@@ -73,6 +73,6 @@ refused 1 'cannot read' --dir "$work/none"
 [ ! -e "$work/t.pftrace.part" ] || fail "a part of a file was left"
 if command -v script >/dev/null; then
 	said=$(script -qec "$tracectl --state-dir $state timeline --since 1h" /dev/null </dev/null || true)
-	grep -q 'not for a terminal' <<<"$said" || fail "a trace went to a terminal: ${said:0:200}"
+	grep -q 'refusing to write a trace to a terminal' <<<"$said" || fail "a trace went to a terminal: ${said:0:200}"
 fi
 e2e_done

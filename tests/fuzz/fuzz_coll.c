@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes are a script of events, device records and looks at what is in flight, for two ranks of small sets of
+ * The bytes are a script of events, device records and snapshots of calls in flight, for two ranks of small sets of
  * addresses, identities and threads, so that they meet; then a verdict. Every call makes one row at the most, and what
  * waits at the end all goes out; texts are terminated; what is counted is what was fed.
  */

@@ -14,7 +14,7 @@ static void as_request(const struct frame *frame)
 
 	if (!request)
 		return;
-	r = request_check(request, error);
+	r = request_valid(request, error);
 	/* Refused means said why; accepted means that a handler may trust the counts. */
 	if (r < 0 ? !*error : request->type == RANKTRACE__REQUEST_TYPE__REQUEST_NONE)
 		abort();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes are a script of events, looks and frames through the whole interface of verdicts: a few processes of a few
- * jobs, with times, numbers and indices that make sense or do not. What is told must hold together: numbers are given
- * out once, nothing ends before it began to be told, figures are finite, and texts are lines that end.
+ * The bytes are a script of events, snapshots and frames through the whole interface of verdicts: a few processes of a
+ * few jobs, with times, numbers and indices that make sense or do not. Published findings must be consistent: numbers
+ * are given out once, nothing ends before it was first published, figures are finite, and texts are lines that end.
  */
 #include <math.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ struct input {
 };
 
 static uint64_t newest;
-static uint8_t states[STATES]; /* by number: 1 + the state that was told last */
+static uint8_t states[STATES]; /* by number: 1 + the state last published */
 
 static void check(bool holds)
 {
@@ -117,7 +117,7 @@ static uint64_t start(struct input *input)
 static void rank_new(struct input *input)
 {
 	static const char *const words[] = {
-		"", "a", "b", "a job\n\033[31m with a name longer than there is room for in a finding, by far"};
+		"", "a", "b", "a job\n\033[31m with a name longer than the field of a finding is, by far"};
 	uint8_t what = byte(input);
 	struct align_rank rank = {.job = words[what & 3],
 		.rank = what & 4 ? (int32_t)value(input) : input->processes % 8,
@@ -184,7 +184,7 @@ static void host(struct input *input)
 		.launch_gap_ns = what & 16 ? FRAME_UNKNOWN : value(input),
 		.preemptor_pid = what >> 5,
 		.preemptor_ns = value(input),
-		.preemptor_name = what & 64 ? "hog\n\xff and a long name" : ""};
+		.preemptor_name = what & 64 ? "cpu\n\xff and a long name" : ""};
 
 	align_host(input->align, process(input), &event);
 }
@@ -255,7 +255,7 @@ static void snapshot(struct input *input)
 		memset(stuck[i].sentence, '\n', sizeof(stuck[i].sentence));
 		jobs[i] = words[what >> 3 & 3];
 	}
-	detect_look(input->detect, input->now_ns, standing, n, stuck, jobs, stucks, all & 2);
+	detect_snapshot(input->detect, input->now_ns, standing, n, stuck, jobs, stucks, all & 2);
 }
 
 static void frame(struct input *input)

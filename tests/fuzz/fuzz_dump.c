@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state file of dumps, and rows with any text in them: whatever they hold, names stay in their folder and records
- * whole. */
+/* The state file of dumps, and rows with any text in them: names never leave their folder and
+ * records are whole. */
 #undef NDEBUG
 #include <assert.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as a library file: opened or refused, never a crash, and what is found lies inside. The code found goes
- * through both prologue decoders, and both machines look for what it hands out.
+ * through both prologue decoders, and symbol lookups of both machines take what it returns.
  */
 #include <sys/mman.h>
 #include "daemon/probes/accessor.h"
@@ -30,7 +30,7 @@ static void inspect(struct elf_file *elf, size_t size_bytes)
 {
 	static const char *const patterns[] = {"f", "*", "main"};
 	struct elf_symbol symbol[3];
-	struct usdt_site place[4];
+	struct usdt_site site[4];
 	uint8_t code[PROLOGUE_BYTES_MAX];
 	bool found[3];
 	int count = elf_file_find_all(elf, patterns, 3, symbol, found);
@@ -47,9 +47,9 @@ static void inspect(struct elf_file *elf, size_t size_bytes)
 			choose(code, (size_t)n);
 	}
 	count = elf_file_find_every(elf, "*", symbol, 3);
-	count = elf_file_usdt(elf, "p", "n", place, 4);
+	count = elf_file_usdt(elf, "p", "n", site, 4);
 	for (int i = 0; i < count && i < 4; i++)
-		if (place[i].file_offset >= size_bytes || place[i].operands > USDT_OPERANDS_MAX)
+		if (site[i].file_offset >= size_bytes || site[i].operands > USDT_OPERANDS_MAX)
 			abort();
 }
 

@@ -165,21 +165,21 @@ static void play(struct input *input)
 
 	while (input->size > 0) {
 		uint8_t what = (uint8_t)take(input, 1), version = what % 7;
-		void **place = &handle[take(input, 1) % HANDLES], *other = handle[take(input, 1) % HANDLES];
+		void **slot = &handle[take(input, 1) % HANDLES], *other = handle[take(input, 1) % HANDLES];
 		union nccl_state_args args = {.channel_time_ns = take(input, 4)};
 
 		if (what >> 5 == 0)
-			open_one(input, version, place);
+			open_one(input, version, slot);
 		else if (what >> 5 == 1)
-			ncclProfiler_v5.finalize(*place);
+			ncclProfiler_v5.finalize(*slot);
 		else if (what >> 5 == 2)
-			*place = (void *)(uintptr_t)take(input, 8);
+			*slot = (void *)(uintptr_t)take(input, 8);
 		else if (what >> 5 == 3)
-			ncclProfiler_v5.stop(*place);
+			ncclProfiler_v5.stop(*slot);
 		else if (what >> 5 == 4)
-			ncclProfiler_v5.record(*place, NCCL_STATE_CHANNEL_STOP, &args);
+			ncclProfiler_v5.record(*slot, NCCL_STATE_CHANNEL_STOP, &args);
 		else
-			start_one(input, version, handle[what % 4], place, other);
+			start_one(input, version, handle[what % 4], slot, other);
 	}
 	for (unsigned i = 0; i < HANDLES; i++)
 		ncclProfiler_v5.finalize(handle[i]);

@@ -19,11 +19,11 @@
 #include "analyzers/report/render.h"
 #include "analyzers/store/schema_sql.h"
 #include "analyzers/timeline/timeline.h"
-#include "analyzers/offline/findings_rows.h"
+#include "analyzers/analyze/findings_rows.h"
 
 #define NSEC 1000000000LL
 #define BASE_NS (1795219200LL * NSEC) /* what the name of the segment says */
-/* One file by two names: readers look into each for the tables of its kind. */
+/* One file by two names: readers search each for the tables of its kind. */
 #define SEGMENT "events-20261121T000000Z-000001.db"
 #define SUMMARY "summary-20261121T000000Z-000002.db"
 #define STORES 2
@@ -38,7 +38,7 @@ struct input {
 	size_t size;
 };
 
-/* By their number from 1. The last place is the input's own. */
+/* By their number from 1. The last slot is the input's own. */
 static const char *const texts[31] = {"", "job", "node-a", "node-b", "0", "1", "torchrun", "dataloader", "forward",
 	"backward", "optimizer", "AllReduce", "AllGather", "Send", "float32", "nccl", "device", "host", "init",
 	"0x00112233445566ff", "data", "slow_rank", "hang", "open", "closed", "warning", "suspected",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes are a segment file; the reader looks at every table of the store that holds it, by SQL and by scans. No
+ * The bytes are a segment file; the reader reads every table of the store that holds it, by SQL and by scans. No
  * crash, no leak, and no longer than the timeout whatever the file's schema makes SQLite do.
  */
 #include <fcntl.h>

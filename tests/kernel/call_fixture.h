@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the call engine share: a kernel room, the engine in one of its modes, a table over
+ * What the tests of the call engine share: the kernel module, the engine in one of its modes, a table over
  * libcall_target.so attached, a child that calls the library as a rank, and the records that arrived, in order.
  */
 #ifndef RANKTRACE_TESTS_CALL_FIXTURE_H
@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "bpf/call.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"

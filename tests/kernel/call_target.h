@@ -30,7 +30,7 @@ TARGET void target_pystring(const void *object);
 TARGET void target_pytuple(const void *const *reference);
 TARGET void target_mark(long symbol, const void *const *reference);
 
-/* What a communicator of a library may look like, and its accessors. */
+/* Layouts of communicators of libraries, and their accessors. */
 struct target_comm {
 	uint64_t magic;
 	char padding[200];

@@ -96,7 +96,7 @@ static void test_others_are_not_recorded(void **arg)
 	assert_int_equal(fixture.seen, 0);
 }
 
-static void test_missing_is_told(void **arg)
+static void test_missing_is_reported(void **arg)
 {
 	struct unresolved missing = fixture_missing();
 
@@ -142,7 +142,7 @@ static int run(void)
 		cmocka_unit_test(test_level_off_sees_nothing),
 		cmocka_unit_test(test_exact_counts),
 		cmocka_unit_test(test_others_are_not_recorded),
-		cmocka_unit_test(test_missing_is_told),
+		cmocka_unit_test(test_missing_is_reported),
 		cmocka_unit_test(test_detached_is_gone),
 		cmocka_unit_test(test_same_rows_share_numbers),
 	};

@@ -71,10 +71,10 @@ static int phase[2];
 
 static __attribute__((noinline)) int deeper(void)
 {
-	volatile char *room = alloca(4096);
+	volatile char *stack = alloca(4096);
 
-	room[0] = 1;
-	return target_leave_call(NULL) + room[0];
+	stack[0] = 1;
+	return target_leave_call(NULL) + stack[0];
 }
 
 static void leave_then_call_deeper(void)
@@ -188,7 +188,7 @@ static struct shared {
 	atomic_uint calls;
 } * shared;
 
-static void call_until_told(void)
+static void call_until_stopped(void)
 {
 	const int32_t seven = 7;
 
@@ -209,7 +209,7 @@ static void test_toggled_while_called(void **arg)
 	(void)arg;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(shared != MAP_FAILED);
-	child = child_start(call_until_told, true);
+	child = child_start(call_until_stopped, true);
 	child_go(&child);
 	for (int i = 0; i < toggles; i++) {
 		size_t before = fixture.seen;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What readers bring from the running kernel: arguments on the stack, structures passed by value, out parameters,
- * paths, hashes, members that an accessor tells, a call's text. In each way that the engine can attach.
+ * paths, hashes, members found by accessors, a call's text. In each way that the engine can attach.
  */
 #include <sys/mman.h>
 
@@ -202,7 +202,7 @@ static void test_texts(void **arg)
 	assert_int_equal(record->call.event.flags & (RT_CALL_TEXT | RT_CALL_FAULT), RT_CALL_FAULT);
 }
 
-static void test_unclear_accessors_are_told(void **arg)
+static void test_unclear_accessors_are_reported(void **arg)
 {
 	struct unresolved missing = fixture_missing();
 
@@ -223,7 +223,7 @@ static int run(void)
 		cmocka_unit_test(test_out_and_by_value),
 		cmocka_unit_test(test_paths_hashes_members),
 		cmocka_unit_test(test_texts),
-		cmocka_unit_test(test_unclear_accessors_are_told),
+		cmocka_unit_test(test_unclear_accessors_are_reported),
 	};
 
 	assert_int_equal(attachment_level(fixture.attachment, LEVEL_L1, true), 0);

@@ -194,7 +194,7 @@ static void outside_there_is_no_probe(void **state)
 	free(result.thread);
 }
 
-static void a_file_that_cannot_be_probed_is_told(void **state)
+static void a_file_that_cannot_be_probed_is_reported(void **state)
 {
 	struct launch_target both[2] = {{.fd = -1, .count = 1, .offset = {4096}}, target};
 	struct run run = {.as_rank = true};
@@ -226,7 +226,7 @@ static struct launch_order *order_at(uint64_t at_ns)
 	return order;
 }
 
-/* An hour is waited for neither before nor in a window, and no probe and no descriptor stays. */
+/* Closing waits for no hour, before or in a window, and leaves no probe or descriptor. */
 static void a_stop_ends_the_window(void **state)
 {
 	struct launch_worker *worker = NULL;
@@ -263,8 +263,8 @@ static void a_stop_ends_the_window(void **state)
 	close(next);
 }
 
-/* Two names of one function are one place, and of a set only its first variant that is there. */
-static void places_are_found_once(void **state)
+/* Two names of one function are one site, and of a set only its first variant that is there. */
+static void sites_are_found_once(void **state)
 {
 	static const char text[] =
 		"[probe \"other\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_call\nedge=entry\nevent=alloc\n"
@@ -275,7 +275,7 @@ static void places_are_found_once(void **state)
 		"[probe \"runtime\"]\nlevel=L1.launches\nlibrary=libcall_target.so\nsymbol=target_end\nedge=entry\n"
 		"event=launch\nset=a/3\n";
 	struct probe_table table = {0};
-	struct launch_sites *places = NULL;
+	struct launch_sites *sites = NULL;
 	struct launch_target found[4];
 	unsigned functions, libraries;
 	char error[512];
@@ -284,22 +284,22 @@ static void places_are_found_once(void **state)
 	assert_int_equal(probe_table_parse(&table, "t.conf", text, strlen(text), error, sizeof(error)), 0);
 	probe_table_keep_levels(&table, LEVEL_BIT(LEVEL_L1_LAUNCHES));
 	assert_int_equal(table.count, 3);
-	assert_int_equal(launch_sites_new(&table, &places), 0);
-	assert_int_equal(launch_sites_targets(places, found, ARRAY_SIZE(found)), 0);
-	launch_sites_scan(places, (uint32_t)getpid(), 7);
-	assert_true(launch_sites_has(places, 7));
-	assert_false(launch_sites_has(places, 8));
-	assert_int_equal(launch_sites_targets(places, found, ARRAY_SIZE(found)), 1);
+	assert_int_equal(launch_sites_new(&table, &sites), 0);
+	assert_int_equal(launch_sites_targets(sites, found, ARRAY_SIZE(found)), 0);
+	launch_sites_scan(sites, (uint32_t)getpid(), 7);
+	assert_true(launch_sites_has(sites, 7));
+	assert_false(launch_sites_has(sites, 8));
+	assert_int_equal(launch_sites_targets(sites, found, ARRAY_SIZE(found)), 1);
 	assert_int_equal(found[0].count, 1);
-	assert_string_equal(launch_sites_api(places, (unsigned)found[0].cookie[0]), "driver");
+	assert_string_equal(launch_sites_api(sites, (unsigned)found[0].cookie[0]), "driver");
 	close(found[0].fd);
-	launch_sites_count(places, &functions, &libraries);
+	launch_sites_count(sites, &functions, &libraries);
 	assert_true(functions == 1 && libraries == 1);
-	assert_string_equal(launch_sites_api(places, 3), "");
-	assert_string_equal(launch_sites_trouble(places), "");
-	launch_sites_forget(places, 7);
-	assert_int_equal(launch_sites_targets(places, found, ARRAY_SIZE(found)), 0);
-	launch_sites_free(places);
+	assert_string_equal(launch_sites_api(sites, 3), "");
+	assert_string_equal(launch_sites_trouble(sites), "");
+	launch_sites_forget(sites, 7);
+	assert_int_equal(launch_sites_targets(sites, found, ARRAY_SIZE(found)), 0);
+	launch_sites_free(sites);
 	probe_table_free(&table);
 }
 
@@ -341,9 +341,9 @@ int main(void)
 		cmocka_unit_test(what_the_end_cuts_off_counts),
 		cmocka_unit_test(others_are_not_counted),
 		cmocka_unit_test(outside_there_is_no_probe),
-		cmocka_unit_test(a_file_that_cannot_be_probed_is_told),
+		cmocka_unit_test(a_file_that_cannot_be_probed_is_reported),
 		cmocka_unit_test(a_stop_ends_the_window),
-		cmocka_unit_test(places_are_found_once),
+		cmocka_unit_test(sites_are_found_once),
 	};
 	struct kernel_features features;
 	int failed = 0;

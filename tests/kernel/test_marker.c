@@ -82,16 +82,16 @@ static struct seen *start(const char *path, bool is_rank)
 	uint32_t pid = (uint32_t)getpid(), slot = 0;
 	struct uprobe_target target = {.path = path, .count = 1};
 	struct elf_file *file = NULL;
-	struct usdt_site place;
+	struct usdt_site site;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	assert_non_null(seen);
 	assert_int_equal(elf_file_open(fd, &file), 0);
-	assert_int_equal(elf_file_usdt(file, "ranktrace", "batch", &place, 1), 1);
-	assert_int_equal(place.operands, 4);
+	assert_int_equal(elf_file_usdt(file, "ranktrace", "batch", &site, 1), 1);
+	assert_int_equal(site.operands, 4);
 	elf_file_close(file);
 	close(fd);
-	target.offsets = &place.file_offset;
+	target.offsets = &site.file_offset;
 	assert_int_equal(load(seen), 0);
 	seen->ring = ring_buffer__new(bpf_map__fd(seen->skeleton->maps.events), on_record, seen, NULL);
 	assert_non_null(seen->ring);
@@ -150,8 +150,7 @@ static void *progress(void *arg)
 	return arg;
 }
 
-/* Plays the job; an operation that stays open keeps it from falling quiet, which would be more hits. Returns how long.
- */
+/* Plays the job; one operation remains open to prevent idle flushes, which add hits. Returns the duration. */
 static uint64_t play_job(void)
 {
 	uint64_t begin_ns = monotonic_ns();
@@ -203,7 +202,7 @@ static void every_operation_comes_out(void **state)
 		assert_int_equal(device->count, i + 1);
 		assert_int_equal(device->member, 2);
 		assert_int_equal(device->peer, -1);
-		if (device->start_ns == COLL_UNKNOWN) /* the machine stood still for so long that it cannot be true */
+		if (device->start_ns == COLL_UNKNOWN) /* the machine paused too long: implausible time */
 			continue;
 		assert_int_equal(device->stop_ns - device->start_ns, 50);
 		zero_ns = zero_ns ? zero_ns : device->start_ns - i * 100;

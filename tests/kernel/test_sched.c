@@ -22,7 +22,7 @@
 #include "daemon/base/util.h"
 #include "sched.skel.h"
 
-#define STAYS_MAX 8192
+#define INTERVALS_MAX 8192
 #define THRESHOLD_NS (500 * NSEC_PER_USEC)
 
 static bool use_btf;
@@ -32,7 +32,7 @@ struct seen {
 	struct bpf_link *link;
 	struct ring_buffer *ring;
 	uint32_t intervals;
-	struct rt_offcpu_event interval[STAYS_MAX];
+	struct rt_offcpu_event interval[INTERVALS_MAX];
 	uint64_t sum_count;
 	uint32_t thread_id; /* 0: every thread but the first */
 };
@@ -47,7 +47,7 @@ static int on_record(void *arg, void *data, size_t size)
 	if (seen->thread_id ? event->thread_id != seen->thread_id : event->thread_id == event->pid)
 		return 0;
 	if (event->kind == RT_KIND_OFFCPU) {
-		assert_true(seen->intervals < STAYS_MAX);
+		assert_true(seen->intervals < INTERVALS_MAX);
 		assert_int_equal(size, sizeof(struct rt_offcpu_event));
 		memcpy(&seen->interval[seen->intervals++], data, size);
 	} else {
@@ -123,7 +123,7 @@ struct worker {
 	uint32_t thread_id;
 	uint64_t before_ns[SLEEPS], after_ns[SLEEPS];
 	unsigned naps;
-	int done[2], quit[2]; /* pipes: the worker says that it is done, and ends when told */
+	int done[2], quit[2]; /* pipes: worker to test at its end; test to worker to exit */
 };
 
 /* A host that takes our CPU away can let a sleep's timer run out before the thread gets to switch: then sleep again. */
@@ -212,11 +212,11 @@ static void end_work(struct worker *worker, pthread_t thread)
 }
 
 /*
- * Every time off the CPU is a stay, in a sum or counted as dropped, to the last one: the kernel itself does not report
+ * Every off-CPU interval is recorded, summed or counted as dropped: the kernel itself does not report
  * every switch to its tracepoint (a few in ten thousand), and the program has to notice that.
- * A sleep may be cut in two by a preemption on its way in, so a sleep counts once however many stays it is made of.
+ * A sleep may be cut in two by a preemption on its way in, so a sleep counts once, for any number of intervals.
  */
-static void every_sleep_is_a_stay(void **state)
+static void every_sleep_is_an_interval(void **state)
 {
 	struct seen *seen = start(64, true);
 	struct worker worker = {0};
@@ -249,7 +249,7 @@ static void every_sleep_is_a_stay(void **state)
 	stop(seen);
 }
 
-static void short_stays_are_summed(void **state)
+static void short_intervals_are_summed(void **state)
 {
 	struct seen *seen = start(64, true);
 	struct worker worker = {.naps = NAPS};
@@ -292,7 +292,7 @@ static pid_t start_preemptor(void)
 	assert_true(preemptor >= 0);
 	if (preemptor == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		prctl(PR_SET_NAME, "rt-hog");
+		prctl(PR_SET_NAME, "rt-cpu");
 		while (getppid() == parent)
 			;
 		_exit(0);
@@ -325,9 +325,10 @@ static void a_preemptor_is_named(void **state)
 
 		duration_ns += interval->duration_ns;
 		run_delay_ns += interval->run_delay_ns;
-		if (interval->next_pid == (uint32_t)preemptor && streq(interval->next_name, "rt-hog") && interval->run_delay_ns > 0)
+		if (interval->next_pid == (uint32_t)preemptor && streq(interval->next_name, "rt-cpu") &&
+			interval->run_delay_ns > 0)
 			taken++;
-		if (interval->previous_pid == (uint32_t)preemptor && streq(interval->previous_name, "rt-hog"))
+		if (interval->previous_pid == (uint32_t)preemptor && streq(interval->previous_name, "rt-cpu"))
 			given_back++;
 	}
 	assert_true(taken > 0);
@@ -428,8 +429,8 @@ static const char *cannot_test(void)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_sleep_is_a_stay),
-		cmocka_unit_test(short_stays_are_summed),
+		cmocka_unit_test(every_sleep_is_an_interval),
+		cmocka_unit_test(short_intervals_are_summed),
 		cmocka_unit_test(a_preemptor_is_named),
 		cmocka_unit_test(ended_threads_leave_nothing),
 		cmocka_unit_test(a_full_map_is_counted),

@@ -104,7 +104,7 @@ static void both(size_t i, enum run first, enum run second, size_t shift)
 static struct verdict said[64];
 static size_t n_said;
 
-static void on_say(void *arg, const struct verdict *verdict)
+static void on_verdict(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
 	assert_true(n_said < 64);
@@ -129,7 +129,7 @@ static void watch(size_t n, enum run first, enum run second, size_t shift)
 		.job_ratio = 1.1,
 		.suspect_frames = 3,
 		.relief_frames = 10};
-	const struct detector_out out = {on_say, on_want, NULL};
+	const struct detector_out out = {on_verdict, on_want, NULL};
 	struct measure *measure = measure_new();
 	void *state = slow_rank_detector.new(&options);
 	const struct measures *measures;

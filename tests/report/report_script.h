@@ -97,7 +97,7 @@ static inline struct finding *script_slow(struct script *script, enum finding_ki
 	f->since_ns = script->until_ns - ago_ns;
 	f->noticed_ns = f->since_ns + 30 * SCRIPT_SECOND;
 	f->until_ns = lasted_ns ? f->since_ns + lasted_ns : 0;
-	f->told_ns = f->since_ns + lived_ns;
+	f->updated_ns = f->since_ns + lived_ns;
 	f->since_step =
 		1 + (script->length_ns - (ago_ns < script->length_ns ? ago_ns : script->length_ns)) / script->step_ns;
 	f->slowdown = kind == FINDING_HANG ? 0 : 1 + slow;
@@ -112,7 +112,7 @@ static inline void script_put_finding(struct store *store, const struct finding 
 	struct finding told = *f;
 
 	if (!told.sentence[0])
-		finding_tell(&told);
+		finding_write_sentence(&told);
 	(void)finding_evidence_json(f, evidence, sizeof(evidence));
 	const struct store_value row[] = {V_TEXT(finding_kind_word(f->kind)), V_TEXT(finding_cause_word(f->cause)),
 		V_TEXT(finding_state_word(f->state)), V_TEXT(finding_severity_word(f->severity)), V_REAL(f->confidence),
@@ -437,7 +437,7 @@ static inline void script_twelve(struct script *script)
 	f = script_slow(
 		script, FINDING_SLOW_COMMUNICATION, CAUSE_LINK, 100 % script->nodes, 1, 4 * hour, 50 * minute, 0.05);
 	snprintf(f->communicator, sizeof(f->communicator), "91f02c19d731aa07");
-	finding_add(f, "transfer", "ns", 22e6, 12e6, "its likes");
+	finding_add(f, "transfer", "ns", 22e6, 12e6, "others of its kind");
 	finding_add(script_slow(script, FINDING_SLOW_JOB, CAUSE_UNKNOWN, 0, -1, 17 * hour, 70 * minute, 0.16),
 		"step_time", "ns", 1.16 * ns, ns, NULL);
 	finding_add(script_slow(script, FINDING_HANG, CAUSE_MISSING, 112 % script->nodes, 5, 11 * hour, 12 * minute, 0),

@@ -120,7 +120,7 @@ static void judge(const struct detector *detector, struct trace *trace, struct s
 		.hang_ns = 30000000000,
 		.hang_busy_ns = 600000000000,
 		.relief_frames = 10};
-	struct detector_out out = {.say = hear, .arg = said};
+	struct detector_out out = {.emit = hear, .arg = said};
 	struct frames *frames = frames_new(trace);
 	struct measure *measure = measure_new();
 	void *state = detector->new (&options);

@@ -3,8 +3,8 @@
  * A job of up to 8 ranks for the tests of analyzers/align/align.h, and copies of the frames that came of it. Times
  * in ms where not said otherwise.
  */
-#ifndef RANKTRACE_TESTS_FRAMER_SCRIPT_H
-#define RANKTRACE_TESTS_FRAMER_SCRIPT_H
+#ifndef RANKTRACE_TESTS_ALIGN_SCRIPT_H
+#define RANKTRACE_TESTS_ALIGN_SCRIPT_H
 
 #include "analyzers/align/align.h"
 #include "analyzers/steps/steps.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two framers that are told the same, what they were told, and what came of it: each frame is compared with what was
- * told, and its digest kept to be compared with the other one's.
+ * Two aligners with equal input: each frame is compared with the input that was sent, and its digest kept for
+ * comparison with the other aligner.
  */
-#ifndef RANKTRACE_TESTS_FRAMER_SIDES_H
-#define RANKTRACE_TESTS_FRAMER_SIDES_H
+#ifndef RANKTRACE_TESTS_ALIGN_SIDES_H
+#define RANKTRACE_TESTS_ALIGN_SIDES_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #define RANKS 8
 #define STEPS 40
 #define PROGRAM_MAX 48
-#define TOLD_MAX 65536 /* a power of two */
+#define SENT_MAX 65536 /* a power of two */
 #define BEGUN (1000000 * MS)
 #define SIDES 2
 
@@ -33,14 +33,14 @@ enum { EVERYBODY, PAIR, LONG = 5, PIPE, COMMUNICATORS };
 static const char *const names[] = {"AllReduce", "AllGather", "Send", "Recv", ""};
 enum { ALL_REDUCE, ALL_GATHER, SEND, RECV, UNNAMED, NAMES };
 
-struct told { /* an operation; starts of a rank differ */
+struct sent { /* an operation; starts of a rank differ */
 	uint64_t start_ns, duration_ns, bytes;
 	uint32_t seq; /* folded, as the aligner does: two groups may fall together */
 	int rank, communicator;
 	int32_t low, high; /* members; -1: collective */
 };
 
-/* One of two that hear the same. */
+/* One of two with equal input. */
 struct side {
 	struct align *align;
 	int process[RANKS];
@@ -50,7 +50,7 @@ struct side {
 };
 
 static struct side sides[SIDES];
-static struct told *all_told;
+static struct sent *all_sent;
 static uint64_t state;
 
 static inline uint64_t mix(uint64_t a, uint64_t b)
@@ -66,18 +66,18 @@ static inline uint64_t any(uint64_t below)
 	return (state >> 33) % below;
 }
 
-static inline struct told *told_at(int rank, uint64_t start_ns)
+static inline struct sent *sent_at(int rank, uint64_t start_ns)
 {
-	for (size_t i = mix((uint64_t)rank, start_ns) % TOLD_MAX;; i = (i + 1) % TOLD_MAX) {
-		struct told *told = &all_told[i];
+	for (size_t i = mix((uint64_t)rank, start_ns) % SENT_MAX;; i = (i + 1) % SENT_MAX) {
+		struct sent *sent = &all_sent[i];
 
-		if (!told->start_ns || (told->start_ns == start_ns && told->rank == rank))
-			return told;
+		if (!sent->start_ns || (sent->start_ns == start_ns && sent->rank == rank))
+			return sent;
 	}
 }
 
 /* All operations of a group are of one communicator, number and pair; two groups never are. */
-static inline void check_groups(const struct frame *frame, const struct told *const *first)
+static inline void check_groups(const struct frame *frame, const struct sent *const *first)
 {
 	for (size_t i = 0; i < frame->groups; i++) {
 		for (size_t k = 0; k < i && first[i]; k++) {
@@ -91,7 +91,7 @@ static inline void check_groups(const struct frame *frame, const struct told *co
 
 static inline void check_frame(const struct frame *frame)
 {
-	const struct told **first = calloc(frame->groups + 1, sizeof(*first));
+	const struct sent **first = calloc(frame->groups + 1, sizeof(*first));
 	uint64_t *has = calloc(frame->groups + 1, sizeof(*has));
 
 	assert_true(first && has);
@@ -100,20 +100,20 @@ static inline void check_frame(const struct frame *frame)
 		const struct frame_rank *rank = &frame->rank[op->rank];
 		const struct frame_group *group = &frame->group[op->group];
 		uint64_t from = rank->end_ns - rank->step_ns + (uint64_t)op->start_ns;
-		const struct told *told = told_at(frame->who[op->rank].rank, from), *other;
+		const struct sent *sent = sent_at(frame->who[op->rank].rank, from), *other;
 
 		assert_true(rank->here && op->group < frame->groups);
-		assert_true(told->start_ns == from && told->duration_ns == op->duration_ns);
+		assert_true(sent->start_ns == from && sent->duration_ns == op->duration_ns);
 		assert_int_equal(
-			strncmp(frame->comm[group->comm].communicator, communicators[told->communicator], 19), 0);
-		assert_int_equal(group->p2p, told->low >= 0);
+			strncmp(frame->comm[group->comm].communicator, communicators[sent->communicator], 19), 0);
+		assert_int_equal(group->p2p, sent->low >= 0);
 		if (!first[op->group]) {
-			first[op->group] = told;
-			assert_true(group->bytes == told->bytes);
+			first[op->group] = sent;
+			assert_true(group->bytes == sent->bytes);
 		}
 		other = first[op->group];
-		assert_true(other->seq == told->seq && other->communicator == told->communicator &&
-			    other->low == told->low && other->high == told->high);
+		assert_true(other->seq == sent->seq && other->communicator == sent->communicator &&
+			    other->low == sent->low && other->high == sent->high);
 		assert_false(has[op->group] >> op->rank & 1); /* once */
 		has[op->group] |= UINT64_C(1) << op->rank;
 		if (i && frame->op[i - 1].rank == op->rank)

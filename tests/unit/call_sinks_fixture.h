@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rooms that take records of calls, with a real store and steps room, and ranks, probes and records made up here. Included
- * once, by the test of a room.
+ * Sinks of call records, with the real store and steps module, and ranks, probes and records made up here.
+ * Included once, by the test of a sink.
  */
-#ifndef RANKTRACE_TESTS_CALL_ROOMS_FIXTURE_H
-#define RANKTRACE_TESTS_CALL_ROOMS_FIXTURE_H
+#ifndef RANKTRACE_TESTS_CALL_SINKS_FIXTURE_H
+#define RANKTRACE_TESTS_CALL_SINKS_FIXTURE_H
 
+#include "daemon/collect/call_sinks.h"
+#include "daemon/collect/collector.h"
 #include "daemon/memory/allocs.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
@@ -24,7 +26,7 @@ static struct {
 static size_t observer_count;
 static struct rank ranks_here[4];
 static uint64_t kernel_lost;
-static const struct rank *ending; /* is listed until all were told */
+static const struct rank *ending; /* is listed until all observers were called */
 
 int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg)
 {
@@ -50,7 +52,7 @@ uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 	return kernel_lost;
 }
 
-static inline void tell_rank(struct rank *rank, enum rank_change change)
+static inline void notify_rank(struct rank *rank, enum rank_change change)
 {
 	rank->ended = change == RANK_ENDED;
 	ending = rank->ended ? rank : NULL;
@@ -68,7 +70,7 @@ static inline int fixture_setup(void **state)
 	memset(&context, 0, sizeof(context));
 	context.config.ranks_max = 8;
 	context.config.flush_interval_ns = NSEC_PER_SEC;
-	context.kernel = (struct kernel *)&context; /* never looked into: the functions above */
+	context.kernel = (struct kernel *)&context; /* opaque: the functions above */
 	context.store = open_store();
 	assert_int_equal(rank_steps_new(&context, &context.steps), 0);
 	assert_int_equal(rank_coll_new(&context, &context.ops), 0);
@@ -76,7 +78,7 @@ static inline int fixture_setup(void **state)
 	for (unsigned i = 0; i < ARRAY_SIZE(ranks_here); i++) {
 		ranks_here[i] = (struct rank){
 			.pid = 100 + i, .instance = 1 + i, .slot = i, .env = {.rank = (int32_t)i, .world_size = 4, .job = "j"}};
-		tell_rank(&ranks_here[i], RANK_ADDED);
+		notify_rank(&ranks_here[i], RANK_ADDED);
 	}
 	return 0;
 }

@@ -94,7 +94,7 @@ static inline int done(void **state)
 	return 0;
 }
 
-/* Time passes, enough that what waited in vain for a first device record or a number goes out. `now` stays. */
+/* Advances past the wait for a first device record or a number, so that rows go out. Leaves `now` unchanged. */
 static inline void wait_in_vain(void)
 {
 	static uint64_t passed_ns;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rooms that control requests ask (collectors, store, kernel, ranks, steps), for tests of requests: a few answers
- * that it can tell apart. Weak, so that they give way where a test links a whole room.
+ * Stand-ins for the modules that control requests query (collectors, store, kernel, ranks, steps): a few distinct
+ * answers. Weak, so that a test may link the whole module.
  */
-#ifndef RANKTRACE_TEST_CONTROL_ROOMS_H
-#define RANKTRACE_TEST_CONTROL_ROOMS_H
+#ifndef RANKTRACE_TEST_CONTROL_FIXTURE_H
+#define RANKTRACE_TEST_CONTROL_FIXTURE_H
 
 #include "daemon/memory/allocs.h"
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/coll/coll_snapshot.h"

@@ -141,8 +141,8 @@ static inline void ddp_steps(struct ddp *ddp, int steps)
 		ddp_step(ddp);
 }
 
-/* So many looks, a second apart. stopped: a rank that is, and for which the others wait; -1: all go on. */
-static inline void ddp_look(struct ddp *ddp, int stopped, int checks)
+/* Snapshots, a second apart. stopped: the rank that the others wait for; -1: all advance. */
+static inline void ddp_snapshots(struct ddp *ddp, int stopped, int checks)
 {
 	struct standing standing[DDP_RANKS];
 
@@ -159,7 +159,7 @@ static inline void ddp_look(struct ddp *ddp, int stopped, int checks)
 				.cpu_ns = FRAME_UNKNOWN};
 			ddp->begin_ns[i] = ddp->now_ns;
 		}
-		detect_look(ddp->detect, ddp->now_ns, standing, DDP_RANKS, NULL, NULL, 0, false);
+		detect_snapshot(ddp->detect, ddp->now_ns, standing, DDP_RANKS, NULL, NULL, 0, false);
 		detect_advance(ddp->detect, ddp->now_ns);
 	}
 }

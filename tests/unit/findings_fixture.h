@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The room of findings, with a judge made up here that notes what it is fed and says what a test wants, and levels that go on and
- * off as they are told. Included once, by a test of the room.
+ * The findings module, with a stand-in detector that records its input and emits what a test wants, and levels that
+ * always switch. Included once, by a test of the module.
  */
 #ifndef RANKTRACE_TESTS_FINDINGS_FIXTURE_H
 #define RANKTRACE_TESTS_FINDINGS_FIXTURE_H
@@ -36,10 +36,10 @@ void detect_options_default(struct detect_options *ret)
 	*ret = (struct detect_options){.slow_ratio = 1.05};
 }
 
-struct detect *detect_new(const struct detect_options *wanted, const struct detect_sink *told)
+struct detect *detect_new(const struct detect_options *wanted, const struct detect_sink *wanted_sink)
 {
 	assert_true(wanted->hang_ns == 30 * NSEC_PER_SEC);
-	sink = *told;
+	sink = *wanted_sink;
 	return (struct detect *)&sink;
 }
 
@@ -54,7 +54,7 @@ struct align *detect_align(struct detect *detect)
 	return (struct align *)detect;
 }
 
-void detect_look(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
+void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations)
 {
 	(void)detect;
@@ -184,7 +184,7 @@ void align_counts(const struct align *align, struct align_counts *ret)
 	*ret = (struct align_counts){.frames = 17};
 }
 
-bool align_where(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index)
+bool align_locate(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index)
 {
 	(void)align;
 	*ret_job = 0;
@@ -192,7 +192,7 @@ bool align_where(const struct align *align, int process, uint32_t *ret_job, uint
 	return true;
 }
 
-/* Levels that go on and off as they are told. */
+/* Levels that always switch. */
 static unsigned switches;
 static void (*while_off)(void); /* called while a level is turned off */
 
@@ -228,12 +228,13 @@ static inline int setup(void **state)
 	context.config.online_auto_level_percent = 10;
 	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", dir);
 	levels_defaults(&context.levels);
+	context.levels.apply = collectors_level;
 	assert_int_equal(online_new(&context, &context.findings), 0);
 	assert_non_null(context.findings);
 	(void)copy_text(context.findings->proc_root, sizeof(context.findings->proc_root), root);
 	(void)copy_text(context.findings->cgroup_root, sizeof(context.findings->cgroup_root), root);
 	for (unsigned i = 0; i < RANKS; i++)
-		tell_rank(&ranks_here[i], RANK_ADDED);
+		notify_rank(&ranks_here[i], RANK_ADDED);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job's findings, fed with opinions: a step a second, and all that is told. */
+/* A job's findings, fed with verdicts: a step a second, and all that is published. */
 #ifndef TESTS_FINDINGS_SCRIPT_H
 #define TESTS_FINDINGS_SCRIPT_H
 
@@ -17,38 +17,37 @@
 #define S 1000000000ULL
 #define RANKS 8
 #define CARDS 100
-#define TOLD_MAX 4096
+#define SENT_MAX 4096
 
 static struct findings *findings;
-static struct finding told[TOLD_MAX];
-static size_t tells;
+static struct finding sent[SENT_MAX];
+static size_t n_sent;
 static struct frame_who who[RANKS];
 static uint64_t next_id, step, now;
-static bool costs_too; /* what is told again for its cost alone counts, too; else it takes the place of what was told
-			  before */
+static bool costs_too; /* keep updates of the cost alone; else they replace the previous one */
 
 static inline void on_finding(void *arg, const struct finding *finding)
 {
-	assert_ptr_equal(arg, told);
+	assert_ptr_equal(arg, sent);
 	assert_true(finding->id > 0 && finding->id < next_id);
-	for (size_t i = tells; i-- > 0 && !costs_too;) {
-		if (told[i].id != finding->id)
+	for (size_t i = n_sent; i-- > 0 && !costs_too;) {
+		if (sent[i].id != finding->id)
 			continue;
-		if (told[i].state == finding->state && told[i].cause == finding->cause &&
-			told[i].rank == finding->rank) {
-			told[i] = *finding;
+		if (sent[i].state == finding->state && sent[i].cause == finding->cause &&
+			sent[i].rank == finding->rank) {
+			sent[i] = *finding;
 			return;
 		}
 		break;
 	}
-	assert_true(tells < TOLD_MAX);
-	told[tells++] = *finding;
+	assert_true(n_sent < SENT_MAX);
+	sent[n_sent++] = *finding;
 }
 
 static inline int start(void **state)
 {
 	const struct detect_options options = {.suspect_frames = 3, .relief_frames = 10};
-	const struct findings_sink sink = {on_finding, told};
+	const struct findings_sink sink = {on_finding, sent};
 
 	(void)state;
 	for (int32_t i = 0; i < RANKS; i++) {
@@ -56,7 +55,7 @@ static inline int start(void **state)
 		snprintf(who[i].host, sizeof(who[i].host), "node-%c", 'a' + i / 4);
 		snprintf(who[i].card, sizeof(who[i].card), "%d", i % 4);
 	}
-	tells = 0;
+	n_sent = 0;
 	costs_too = false;
 	next_id = 5;
 	step = 1000;
@@ -94,7 +93,7 @@ static inline struct verdict of(enum finding_kind kind, struct verdict verdict)
 
 static inline void say(struct verdict verdict)
 {
-	findings_say(findings, &verdict, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
+	findings_add_verdict(findings, &verdict, who, RANKS, CARDS, FRAME_TIER_HOST, step, now);
 }
 
 /* A second a step. */
@@ -105,7 +104,7 @@ static inline void round_over(void)
 	now += S;
 }
 
-static inline void look_over(void)
+static inline void snapshot_over(void)
 {
 	findings_round(findings, true, step, now);
 	now += S;
@@ -125,12 +124,12 @@ static inline void said(struct verdict verdict, unsigned rounds)
 	}
 }
 
-/* The newest one told. */
+/* The newest one published. */
 static inline const struct finding *last(enum finding_state state)
 {
-	assert_true(tells > 0);
-	assert_int_equal(told[tells - 1].state, state);
-	return &told[tells - 1];
+	assert_true(n_sent > 0);
+	assert_int_equal(sent[n_sent - 1].state, state);
+	return &sent[n_sent - 1];
 }
 
 #define LIFE(test) cmocka_unit_test_setup_teardown(test, start, stop)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at eight ranks that stand still, and what the detector said of them. */
+/* Snapshots of eight hung ranks, and the verdicts of the detector. */
 #ifndef RANKTRACE_TESTS_HANG_SCRIPT_H
 #define RANKTRACE_TESTS_HANG_SCRIPT_H
 
@@ -31,7 +31,7 @@ static size_t n_said, n_wants;
 static unsigned wants;
 static void *hang;
 
-static inline void on_say(void *arg, const struct verdict *verdict)
+static inline void on_verdict(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
 	assert_true(n_said < 8);
@@ -46,7 +46,7 @@ static inline void on_want(void *arg, unsigned want, const char *why)
 	n_wants++;
 }
 
-static const struct detector_out out = {on_say, on_want, NULL};
+static const struct detector_out out = {on_verdict, on_want, NULL};
 
 /* All ranks are in the backward of a step of a second. */
 static inline int begin(void **state)
@@ -85,8 +85,7 @@ static inline int end(void **state)
 	return 0;
 }
 
-/* Time passes, a look a second; cpu[] is what a rank uses meanwhile. Returns seconds until the first confirmed opinion,
- * or 0 if there was none. */
+/* Feeds a snapshot a second; cpu[]: CPU use by rank. Returns seconds until the first confirmed verdict, 0 if none. */
 static double cpu[RANKS];
 
 static inline unsigned seconds(unsigned n)

@@ -319,7 +319,7 @@ static inline void off_write(const char *name, int first, int last, int64_t skew
 	off_write_part(name, first, last, skew_ns, 0, off.events);
 }
 
-/* Findings as they were told last. */
+/* Findings as last published. */
 struct off_found {
 	size_t count;
 	struct finding finding[OFF_FOUND_MAX];

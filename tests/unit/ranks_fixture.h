@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The room of ranks over a made-up /proc; the store and the kernel's filter are stand-ins that count. Included once, by a
- * test of the room.
+ * The ranks module over a made-up /proc; the store and the kernel's filter are stand-ins that count. Included once,
+ * by a test of the module.
  */
 #ifndef RANKTRACE_TESTS_RANKS_FIXTURE_H
 #define RANKTRACE_TESTS_RANKS_FIXTURE_H
@@ -39,7 +39,7 @@ static struct {
 	unsigned rows;
 } t;
 
-/* Stand-ins for other rooms. */
+/* Stand-ins for other modules. */
 __attribute__((weak)) void log_message(
 	int level, const char *component, const char *file, int line, const char *func, const char *format, ...)
 {
@@ -99,7 +99,7 @@ __attribute__((weak)) int kernel_rank_remove(struct kernel *kernel, uint32_t pid
 static inline void observe(void *arg, const struct rank *rank, enum rank_change change)
 {
 	(void)arg;
-	/* A rank that ends or turns into something else still has its slot while others hear of it. */
+	/* A rank that ends or turns into something else still has its slot while observers run. */
 	if (rank->role == RANK_ROLE_RANK)
 		assert_ptr_equal(ranks_by_slot(t.ranks, rank->slot), rank);
 	t.added += change == RANK_ADDED;

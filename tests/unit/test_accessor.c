@@ -99,7 +99,7 @@ static const char *const builds[] = {"gcc -O0", "gcc -O1", "gcc -O2", "gcc -O3",
 	"clang --target=aarch64-linux-gnu -O3 -mbranch-protection=standard", "aarch64-linux-gnu-gcc -O0",
 	"aarch64-linux-gnu-gcc -O2"};
 
-/* Links where a linker for the machine is at hand, and else looks at the object file through the symbols it has. */
+/* Links if a linker for the machine exists; else reads the object file by its symbols. */
 static bool build(const char *compiler, const char *dir)
 {
 	char command[1024];

@@ -5,7 +5,7 @@
 static void where(int number, uint32_t *job, uint32_t *index)
 {
 	*job = *index = 999;
-	assert_true(align_where(align, number, job, index));
+	assert_true(align_locate(align, number, job, index));
 }
 
 static uint32_t job_of(int number)
@@ -75,7 +75,7 @@ static int rank_at(int32_t rank, uint16_t port)
 	return number;
 }
 
-/* Ranks of both come in any order, and only where they meet tells them apart. */
+/* Ranks of both come in any order; only their operations distinguish the jobs. */
 static void two_jobs_that_begin_together(void **state)
 {
 	int a0, a1, b0, b1, c0, c1;
@@ -112,7 +112,7 @@ static void a_rank_twice(void **state)
 	where(third, &job, &index);
 	assert_int_equal(job, 0);
 	assert_int_equal(index, 0);
-	assert_false(align_where(align, first, &job, &index)); /* its place is taken */
+	assert_false(align_locate(align, first, &job, &index)); /* its number is reused */
 	align_rank_end(align, third, start_ns + 100 * MS);
 	start_ns += 200 * MS; /* after the last one's end: another run */
 	assert_int_not_equal(job_of(rank_of("job", 3, 8, "node", true)), 0);
@@ -362,12 +362,12 @@ static void many_samples_in_a_step(void **state)
 	(void)state;
 	begin_job(1, true);
 	for (uint64_t i = 0; i < 600; i++)
-		sample(i * 1000, 1000, 250 * MS, i == 300 ? 900 * MS : 0, i == 300 ? "hog" : "");
+		sample(i * 1000, 1000, 250 * MS, i == 300 ? 900 * MS : 0, i == 300 ? "cpu" : "");
 	step_at(0, 1, 0, 600000);
 	assert_int_equal(n_seen, 1);
 	assert_int_equal(seen[0].rank[0].host.cpu_ns, 150000 * MS);
 	assert_int_equal(seen[0].rank[0].host.run_delay_ns, 900 * MS);
-	assert_string_equal(seen[0].rank[0].host.preemptor_name, "hog");
+	assert_string_equal(seen[0].rank[0].host.preemptor_name, "cpu");
 }
 
 /* As they are put together: what each took is added up, and no other's waits are. */

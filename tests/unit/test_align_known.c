@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that are told apart by their words: analyzers/align/align_internal.h. */
+/* Texts compared word by word: analyzers/align/align_internal.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 static struct align_known of(const char *text, size_t length)
 {
 	struct align_known ret;
-	/* Of just that length, so that a sanitizer tells what is read beyond. */
+	/* Exact length: a sanitizer reports reads beyond. */
 	char *copy = malloc(length);
 
 	assert_non_null(copy);
@@ -25,7 +25,7 @@ static struct align_known of(const char *text, size_t length)
 	return ret;
 }
 
-static void each_byte_and_the_length_tell(void **state)
+static void each_byte_and_the_length_distinguish(void **state)
 {
 	char text[ALIGN_KNOWN_BYTES];
 
@@ -89,7 +89,7 @@ static void the_newest_two_of_a_set_are_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_byte_and_the_length_tell),
+		cmocka_unit_test(each_byte_and_the_length_distinguish),
 		cmocka_unit_test(none_and_long_ones_are_not_kept),
 		cmocka_unit_test(the_newest_two_of_a_set_are_found),
 	};

@@ -329,7 +329,7 @@ static void a_pattern_with_noise(void **state)
 	assert_true(right > 1000);
 }
 
-/* 129 alike and one that is not: what looks like a step an operation at first. */
+/* 129 equal ones and another: at first each operation seems to be a step. */
 static void a_pattern_of_one_that_differs(void **state)
 {
 	size_t right = 0;

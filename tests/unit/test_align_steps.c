@@ -26,7 +26,7 @@ static void attached_ranks_meet_by_time(void **state)
 	assert_int_equal(counts().ranks_left_out, 0);
 }
 
-static void operations_tell_better_than_time(void **state)
+static void operations_align_better_than_time(void **state)
 {
 	(void)state;
 	begin();
@@ -50,7 +50,7 @@ static void operations_tell_better_than_time(void **state)
 	}
 }
 
-static void a_rank_that_nothing_tells_of_is_left_out(void **state)
+static void a_rank_without_events_is_left_out(void **state)
 {
 	(void)state;
 	begin();
@@ -87,7 +87,7 @@ static void a_rank_that_comes_much_later(void **state)
 }
 
 /* More than a step, but not a whole number of them. */
-static void a_rank_that_lags_keeps_its_place(void **state)
+static void a_lagging_rank_keeps_its_step_offset(void **state)
 {
 	(void)state;
 	begin_job(2, true);
@@ -102,7 +102,7 @@ static void a_rank_that_lags_keeps_its_place(void **state)
 	assert_int_equal(seen[198].rank[1].end_ns - seen[198].rank[0].end_ns, 115 * MS);
 }
 
-/* What a rank had ended goes out when another process takes its place. */
+/* What a rank had ended goes out when another process replaces it. */
 static void a_rank_that_is_replaced(void **state)
 {
 	(void)state;
@@ -117,7 +117,7 @@ static void a_rank_that_is_replaced(void **state)
 	assert_false(seen[5].rank[1].here);
 }
 
-static void a_slow_rank_keeps_its_place(void **state)
+static void a_slow_rank_keeps_its_step_offset(void **state)
 {
 	(void)state;
 	begin_job(4, true);
@@ -195,7 +195,7 @@ static void a_job_that_restarts_goes_on(void **state)
 	assert_int_equal(counts().late, 0);
 }
 
-static void one_rank_that_restarts_finds_its_place(void **state)
+static void one_rank_that_restarts_finds_its_step_offset(void **state)
 {
 	(void)state;
 	begin_job(3, true);
@@ -221,7 +221,7 @@ static void one_rank_that_restarts_finds_its_place(void **state)
 	}
 }
 
-static void numbers_that_jump_lose_their_place(void **state)
+static void numbers_that_jump_lose_their_step_offset(void **state)
 {
 	(void)state;
 	begin_job(3, true);
@@ -242,17 +242,17 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(attached_ranks_meet_by_time),
-		cmocka_unit_test(operations_tell_better_than_time),
-		cmocka_unit_test(a_rank_that_nothing_tells_of_is_left_out),
+		cmocka_unit_test(operations_align_better_than_time),
+		cmocka_unit_test(a_rank_without_events_is_left_out),
 		cmocka_unit_test(a_rank_that_comes_much_later),
-		cmocka_unit_test(a_rank_that_lags_keeps_its_place),
+		cmocka_unit_test(a_lagging_rank_keeps_its_step_offset),
 		cmocka_unit_test(a_rank_that_is_replaced),
-		cmocka_unit_test(a_slow_rank_keeps_its_place),
+		cmocka_unit_test(a_slow_rank_keeps_its_step_offset),
 		cmocka_unit_test(a_rank_whose_step_was_lost_comes_back),
 		cmocka_unit_test(numbers_go_on_without_the_reference),
 		cmocka_unit_test(a_job_that_restarts_goes_on),
-		cmocka_unit_test(one_rank_that_restarts_finds_its_place),
-		cmocka_unit_test(numbers_that_jump_lose_their_place),
+		cmocka_unit_test(one_rank_that_restarts_finds_its_step_offset),
+		cmocka_unit_test(numbers_that_jump_lose_their_step_offset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, done);

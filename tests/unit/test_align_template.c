@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps that go by a plan make the same frames as those that go without, and what is in them is what was told. Random
+ * Steps with a template make the same frames as steps without, and the frames hold what was sent. Random
  * jobs: most steps are as the step before, some operations are missing, come twice, in another order, late, or make no
- * sense, and ranks end and come again. Two framers are given the same; one of them loses each plan as soon as it has
- * it.
+ * sense, and ranks end and come again. Two aligners have equal input; one of them drops each template at
+ * once.
  */
 #include "analyzers/align/align_internal.h"
 #include "tests/unit/align_sides.h"
@@ -72,8 +72,8 @@ static void unplan(int side)
 	for (size_t i = 0; i < align->processes && side == UNPLANNED; i++) {
 		struct align_process *process = align->process[i];
 
-		if (process && process->plan)
-			align_template_drop(align_job_of(align, process), &process->plan);
+		if (process && process->template)
+			align_template_drop(align_job_of(align, process), &process->template);
 	}
 }
 
@@ -82,7 +82,7 @@ static size_t count_plans(const struct align *align)
 	size_t ret = 0;
 
 	for (size_t i = 0; i < align->processes; i++)
-		ret += align->process[i] && align->process[i]->plan;
+		ret += align->process[i] && align->process[i]->template;
 	return ret;
 }
 
@@ -168,12 +168,12 @@ static void make_odd(struct next *next)
 static void remember(int rank, const struct next *next)
 {
 	bool p2p = next->op.peer >= 0, receive = next->name == RECV;
-	struct told *told;
+	struct sent *sent;
 
 	if (next->op.start_ns > UINT64_MAX / 2 || next->communicator < 0)
 		return;
-	told = told_at(rank, next->op.start_ns);
-	*told = (struct told){.start_ns = next->op.start_ns,
+	sent = sent_at(rank, next->op.start_ns);
+	*sent = (struct sent){.start_ns = next->op.start_ns,
 		.duration_ns = next->op.duration_ns,
 		.seq = (uint32_t)(next->op.seq ^ next->op.seq >> 32),
 		.bytes = next->op.bytes < (UINT64_C(1) << 48) ? next->op.bytes : (UINT64_C(1) << 48) - 1,
@@ -187,7 +187,7 @@ static void remember(int rank, const struct next *next)
 				  : next->op.peer};
 }
 
-static void tell(int rank, int64_t step, const struct next *next, enum frame_tier tier)
+static void feed(int rank, int64_t step, const struct next *next, enum frame_tier tier)
 {
 	struct align_op op = next->op;
 
@@ -202,7 +202,7 @@ static void tell(int rank, int64_t step, const struct next *next, enum frame_tie
 }
 
 /* In some pieces, now and then with a step or a tier of its own. */
-static void tell_pieces(const struct job *job, int rank, const struct next *next, size_t count)
+static void feed_pieces(const struct job *job, int rank, const struct next *next, size_t count)
 {
 	for (size_t i = 0, end; i < count;) {
 		enum frame_tier tier = FRAME_TIER_DEVICE;
@@ -214,11 +214,11 @@ static void tell_pieces(const struct job *job, int rank, const struct next *next
 		if (any(job->odd) == 0)
 			step = any(2) ? STEPS_NONE : step + (int64_t)any(5) - 3;
 		for (; i < end; i++)
-			tell(rank, step, &next[i], tier);
+			feed(rank, step, &next[i], tier);
 	}
 }
 
-static void tell_step(const struct job *job, int rank, uint64_t start_ns)
+static void feed_step(const struct job *job, int rank, uint64_t start_ns)
 {
 	for (int i = 0; i < SIDES; i++) {
 		align_step(sides[i].align, sides[i].process[rank],
@@ -249,10 +249,10 @@ static void do_step(struct job *job, int rank)
 		}
 	}
 	if (!job->after)
-		tell_pieces(job, rank, next, count);
-	tell_step(job, rank, start_ns);
+		feed_pieces(job, rank, next, count);
+	feed_step(job, rank, start_ns);
 	if (job->after)
-		tell_pieces(job, rank, next, count);
+		feed_pieces(job, rank, next, count);
 	job->at_ns[rank] += 100 * MS;
 	if (any(job->odd) == 0) /* its clock jumps */
 		job->at_ns[rank] += any(2) ? 5000 * MS : 100 * MS;
@@ -310,7 +310,7 @@ static void run(uint64_t seed, unsigned odd)
 		for (int rank = 0; rank < job.ranks; rank++)
 			job.seq[rank][i] = from;
 	}
-	memset(all_told, 0, TOLD_MAX * sizeof(*all_told));
+	memset(all_sent, 0, SENT_MAX * sizeof(*all_sent));
 	for (int i = 0; i < SIDES; i++) {
 		sides[i] = (struct side){0};
 		sides[i].align = align_new(&(struct align_sink){.frame = on_frame, .arg = &sides[i]});
@@ -375,14 +375,14 @@ static void hostile_jobs(void **unused)
 static int set_up(void **unused)
 {
 	(void)unused;
-	all_told = calloc(TOLD_MAX, sizeof(*all_told));
-	return all_told ? 0 : -1;
+	all_sent = calloc(SENT_MAX, sizeof(*all_sent));
+	return all_sent ? 0 : -1;
 }
 
 static int tear_down(void **unused)
 {
 	(void)unused;
-	free(all_told);
+	free(all_sent);
 	return 0;
 }
 

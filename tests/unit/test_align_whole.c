@@ -72,7 +72,7 @@ static void one_operation_more(void **state)
 	op_at(1, 1000, 11, 1080, 10);
 	assert_int_equal(n_seen, 11);
 	assert_int_equal(seen[10].frame.ops, 6);
-	/* It has none: what comes after it tells. */
+	/* It has none: the next one decides. */
 	both_ops(12, FRAME_TIER_HOST);
 	op_at(0, 1001, 12, 1180, 10);
 	both_step(12);
@@ -80,7 +80,7 @@ static void one_operation_more(void **state)
 	both_ops(13, FRAME_TIER_HOST);
 	assert_int_equal(n_seen, 12);
 	assert_int_equal(seen[11].frame.ops, 5);
-	/* Less than either of the two before: what comes after the next one tells. */
+	/* Less than either of the two before: the one after next decides. */
 	both_step(13);
 	op_at(0, 2000, 14, 1340, 10);
 	op_at(1, 2000, 14, 1340, 10);
@@ -117,7 +117,7 @@ static void operations_that_are_not_watched(void **state)
 	}
 }
 
-/* A card's come after the end of their step, and were on their way when nobody looked any more. */
+/* Device records come after the end of their step, and some after watching stopped. */
 static void operations_that_came_too_late(void **state)
 {
 	(void)state;

@@ -111,9 +111,9 @@ static void test_ranks_are_apart(void **state)
 	(void)state;
 	call_made(&ranks_here[0], &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x30, 128, 0)});
 	call_made(&ranks_here[1], &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x30)});
-	tell_rank(&ranks_here[0], RANK_ENDED);
+	notify_rank(&ranks_here[0], RANK_ENDED);
 	ranks_here[0].instance = 77; /* another process in the same slot */
-	tell_rank(&ranks_here[0], RANK_ADDED);
+	notify_rank(&ranks_here[0], RANK_ADDED);
 	call_made(&ranks_here[0], &freed, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x30)});
 	flush();
 	assert_query("select instance, bytes from allocations where op = 'cudaFree' order by start_ns", "2|NULL\n77|NULL\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl analyze: which stores a folder means, what becomes of those that cannot be read, and what is shown. */
-#include "analyzers/offline/analysis.h"
+#include "analyzers/analyze/analysis.h"
 #include "analyzers/cli/findings_text.h"
 #include "analyzers/store/stores.h"
 #include "tests/unit/offline_script.h"
@@ -70,7 +70,7 @@ static struct analysis_options of_folders(char *const *folders, size_t count)
 static void test_rows(void **state)
 {
 	const struct schema_table *table = &schema_tables[TABLE_FINDINGS];
-	char *folders[1];
+	char *folders[1] = {NULL};
 	struct analysis_options how = of_folders(folders, 1);
 	struct analysis analysis;
 	const char *name;
@@ -105,7 +105,7 @@ static void test_rows(void **state)
 /* Of three nodes one is not there, one is damaged and one was written by a newer version: the fourth is judged. */
 static void test_bad(void **state)
 {
-	char *folders[4];
+	char *folders[4] = {NULL};
 	struct analysis_options how = of_folders(folders, 4);
 	struct analysis analysis;
 	json_t *rows;
@@ -139,7 +139,7 @@ static void test_bad(void **state)
 
 static void test_range(void **state)
 {
-	char *folders[1], *text = NULL;
+	char *folders[1] = {NULL}, *text = NULL;
 	struct analysis_options how = of_folders(folders, 1);
 	struct analysis analysis;
 	size_t size = 0;
@@ -172,7 +172,7 @@ static void test_range(void **state)
 	assert_int_equal(analysis.rows, 0);
 }
 
-/* A newer telling takes the place of the one before; bounds hold; texts harm nobody. */
+/* A newer update replaces the previous one; bounds hold; texts are escaped. */
 static void test_made(void **state)
 {
 	struct findings_filter filter = {.since_ns = 0};

@@ -118,7 +118,7 @@ static void is_held_up_by_many(struct frame_rank *rank)
 	rank->host.major_faults = 10;
 }
 
-static void causes_are_told_apart(void **state)
+static void causes_are_distinguished(void **state)
 {
 	static const struct {
 		const char *what;
@@ -164,7 +164,7 @@ static void a_preemptor_is_named(void **state)
 {
 	(void)state;
 	assert_int_equal(run(is_preempted, 60 * MS), CAUSE_PREEMPTION);
-	assert_string_equal(evidence("run_delay")->detail, "pid 4711 stress-ng?-cpu-x");
+	assert_string_equal(evidence("run_delay")->detail, "stress-ng?-cpu-x (pid 4711)");
 	assert_true(evidence("run_delay")->value > 19e6 && evidence("run_delay")->value < 21e6);
 	assert_true(evidence("run_delay")->peers < 3e6);
 	assert_string_equal(finding.evidence[0].name, "run_delay");
@@ -185,7 +185,7 @@ static void the_preemptor_of_most_frames_is_named(void **state)
 		feed();
 	}
 	assert_int_equal(ask(60 * MS), CAUSE_PREEMPTION);
-	assert_string_equal(evidence("run_delay")->detail, "pid 4711 stress-ng?-cpu-x");
+	assert_string_equal(evidence("run_delay")->detail, "stress-ng?-cpu-x (pid 4711)");
 }
 
 static void one_of_many_preemptors_is_not_named(void **state)
@@ -248,7 +248,7 @@ static void peers_that_spin_use_as_much_as_one_that_computes(void **state)
 	}
 }
 
-/* Of 240 ms that all took before it slept, they did not wait for 100 by what stages tell; they use what they used. */
+/* Of 240 ms that all took before the sleep, stages show no wait in 100; CPU use is unchanged. */
 static void peers_that_use_what_they_used_do_not_spin(void **state)
 {
 	(void)state;
@@ -411,7 +411,7 @@ static void one_pause_is_no_cause(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(causes_are_told_apart),
+		T(causes_are_distinguished),
 		T(a_preemptor_is_named),
 		T(the_preemptor_of_most_frames_is_named),
 		T(one_of_many_preemptors_is_not_named),

@@ -50,7 +50,7 @@ static void causes_of_a_job(void **state)
 		{is_throttled, 0, FRAME_TIER_HOST, CAUSE_THROTTLING}, {saves, 0, FRAME_TIER_HOST, CAUSE_CHECKPOINT},
 		{nothing, 60 * MS, FRAME_TIER_HOST, CAUSE_COMMUNICATION}, {computes, 0, FRAME_TIER_HOST, CAUSE_COMPUTE},
 		{slower_both_ways, 0, FRAME_TIER_STAGES, CAUSE_COMPUTE},
-		{slower_backward, 0, FRAME_TIER_STAGES, CAUSE_UNKNOWN}, /* L1 would tell */
+		{slower_backward, 0, FRAME_TIER_STAGES, CAUSE_UNKNOWN}, /* needs L1 */
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -124,7 +124,7 @@ static void jobs_without_a_word(void **state)
 #define STEPS_OF_RUN 100
 
 /* A store keeps enough numbers of steps to be compared by, and of each the same ends as others do. */
-static void more_runs_than_are_looked_at(void **state)
+static void more_runs_than_are_checked(void **state)
 {
 	static struct clock_mark mark[STEPS_OF_RUN * RUNS];
 	size_t count = 0;
@@ -193,7 +193,7 @@ static void mark_at(size_t store, uint64_t hash, int64_t end_ns)
 }
 
 /* The second one has nothing to do with the first one's run, but with the other run that the third one knows, too. */
-static void a_run_that_comes_in_place_later(void **state)
+static void a_run_that_is_aligned_later(void **state)
 {
 	(void)state;
 	memset(many, 0, sizeof(many));
@@ -223,9 +223,9 @@ int main(void)
 		T(a_run_before_what_is_read),
 		T(two_runs_and_a_clock_farther_ahead_than_they_are_apart),
 		T(jobs_without_a_word),
-		T(more_runs_than_are_looked_at),
+		T(more_runs_than_are_checked),
 		T(many_stores_with_little_in_common),
-		T(a_run_that_comes_in_place_later),
+		T(a_run_that_is_aligned_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

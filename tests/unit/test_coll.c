@@ -224,7 +224,7 @@ static void rows_wait_for_the_identity_a_bounded_time(void **state)
 	assert_int_equal(n_rows, 2);
 	assert_string_equal(comms[n_comms - 1].trouble, "the store's prefix could not be read");
 	feed(event);
-	assert_int_equal(n_rows, 3); /* nobody will tell */
+	assert_int_equal(n_rows, 3); /* no device record will come */
 	coll_identify(ops, "gloo", 0x90, 0x1, "", 0, 0, "store", "");
 	feed(event);
 	assert_string_equal(rows[3].communicator, "0000000000000001");
@@ -252,7 +252,7 @@ static void an_address_used_again_is_another_communicator(void **state)
 	feed(sized(call("nccl", "AllReduce", 0xa0, 0x123), 1, 7));
 	assert_int_equal(rows[3].row.seq, 1);
 	assert_int_equal(rows[3].row.seq_from, COLL_SEQ_INIT);
-	/* An end that is told late is the old one's. */
+	/* A late end belongs to the old one. */
 	{
 		struct coll_event late = of_kind(call("nccl", "", 0xa0, 0), COLL_COMM_FREE);
 
@@ -305,7 +305,7 @@ static void splits_and_failed_inits(void **state)
 	assert_int_equal(n_comms, 4);
 }
 
-static void recorded_and_failed_calls_are_told_apart(void **state)
+static void recorded_and_failed_calls_are_distinguished(void **state)
 {
 	struct coll_event event;
 
@@ -485,7 +485,7 @@ int main(void)
 		cmocka_unit_test(rows_wait_for_the_identity_a_bounded_time),
 		cmocka_unit_test(an_address_used_again_is_another_communicator),
 		cmocka_unit_test(splits_and_failed_inits),
-		cmocka_unit_test(recorded_and_failed_calls_are_told_apart),
+		cmocka_unit_test(recorded_and_failed_calls_are_distinguished),
 		cmocka_unit_test(numbers_from_the_process_group),
 		cmocka_unit_test(what_nothing_numbers_is_waited_for_once),
 		cmocka_unit_test(many_communicators_and_threads),

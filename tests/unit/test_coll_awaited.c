@@ -41,7 +41,7 @@ static void calls_before_the_first_record_wait_for_theirs(void **state)
 	assert_int_equal(n_rows, 0);
 	coll_idle(ops, now + COLL_WAIT_NS + SECOND);
 	assert_int_equal(n_rows, 1);
-	feed_device((struct coll_device){.peer = -1}); /* told again: no reason to believe it more */
+	feed_device((struct coll_device){.peer = -1}); /* repeated: no more credible */
 	feed(all_reduce(3));
 	assert_int_equal(n_rows, 2);
 	/* More than may wait for what may not exist at all: nothing to complain of. */
@@ -68,7 +68,7 @@ static void attached_in_mid_run_the_first_call_has_its_number(void **state)
 	(void)state;
 	start();
 	feed(all_reduce(10));
-	feed(sized(call("nccl", "AlltoAll", 0xa0, 0xabc), 8, 7)); /* is told by its number only */
+	feed(sized(call("nccl", "AlltoAll", 0xa0, 0xabc), 8, 7)); /* identified by its number only */
 	feed(all_reduce(20));
 	assert_int_equal(n_rows, 0);
 	now -= 20;
@@ -82,7 +82,7 @@ static void attached_in_mid_run_the_first_call_has_its_number(void **state)
 	assert_int_equal(rows[0].row.seq, 502);
 	assert_int_equal(rows[1].row.seq, 501);
 	assert_true(rows[1].row.device && rows[2].row.device);
-	/* With the process group's number, which the first row keeps until the device tells. */
+	/* With the process group's number, which the first row keeps until the device record comes. */
 	start();
 	feed(all_reduce(10));
 	feed(with(of_kind(call("nccl", "", 0, 0), COLL_GROUP_SEQ), OP_FIELD_SEQ, 118));

@@ -140,7 +140,7 @@ static void operations_say_what_a_group_is_for(void **state)
 	add(&e, "AllReduce", 100, -1, 1);
 	assert_string_equal(kind_of(&e), "tensor");
 	e.members = 8;
-	assert_string_equal(kind_of(&e), ""); /* another's place */
+	assert_string_equal(kind_of(&e), ""); /* another's position */
 
 	e = (struct comm_evidence){.name = "", .members = 4, .place = comm_place_of(apart, 4, 16, 8)};
 	add(&e, "AllReduce", 100, -1, 20);
@@ -168,7 +168,7 @@ static void operations_say_what_a_group_is_for(void **state)
 	assert_string_equal(kind_of(&e), "");
 }
 
-static void places_of_ranks(void **state)
+static void positions_of_ranks(void **state)
 {
 	static const struct {
 		int32_t rank[4];
@@ -204,7 +204,7 @@ int main(void)
 		cmocka_unit_test(bytes_as_the_profiler_counts_them),
 		cmocka_unit_test(names_say_what_a_group_is_for),
 		cmocka_unit_test(operations_say_what_a_group_is_for),
-		cmocka_unit_test(places_of_ranks),
+		cmocka_unit_test(positions_of_ranks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device records and their calls: before, after, late, never; numbers and identities that they tell. */
+/* Device records and their calls: before, after, late, never; their numbers and identities. */
 #include "tests/unit/coll_script.h"
 
 static void a_record_makes_a_row_of_the_device(void **state)
@@ -9,7 +9,7 @@ static void a_record_makes_a_row_of_the_device(void **state)
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
-	feed_device((struct coll_device){.identity = 0xabc, .name = "tp", .members = 2, .peer = -1}); /* it will tell */
+	feed_device((struct coll_device){.identity = 0xabc, .name = "tp", .members = 2, .peer = -1}); /* has a device */
 	assert_string_equal(comms[n_comms - 1].name, "tp");
 	feed(all_reduce(10));
 	assert_int_equal(n_rows, 0);
@@ -175,7 +175,7 @@ static void sorted_groups_are_matched_by_size(void **state)
 	}
 }
 
-static void equal_calls_are_told_apart_by_time(void **state)
+static void equal_calls_are_matched_by_time(void **state)
 {
 	(void)state;
 	start();
@@ -217,7 +217,7 @@ static void p2p_records_find_their_calls(void **state)
 	assert_int_equal(standing(0).completed.seq, 0);
 }
 
-static void attached_in_mid_run_the_marker_tells(void **state)
+static void attached_in_mid_run_the_marker_identifies(void **state)
 {
 	struct coll_event event;
 
@@ -257,7 +257,7 @@ static void attached_in_mid_run_the_marker_tells(void **state)
 	feed(all_reduce(30));
 	feed_device(record("AllReduce", UINT64_MAX, 30));
 	assert_int_equal(rows[5].row.seq, 508);
-	/* An identity that nothing else tells. */
+	/* An identity from no other source. */
 	event = sized(call("nccl", "Broadcast", 0xb0, 0), 3, 0);
 	feed(event);
 	{
@@ -284,7 +284,7 @@ static void launches_of_recorded_graphs(void **state)
 	feed(of_kind(call("", "", 0, 0), COLL_CAPTURE));
 	feed(all_reduce(10));
 	feed(of_kind(call("", "", 0, 0), COLL_CAPTURE_END));
-	assert_int_equal(n_rows, 1); /* the device is not told of it now */
+	assert_int_equal(n_rows, 1); /* no device record follows now */
 	assert_true(rows[0].row.captured);
 	device = record("AllReduce", 2, 10);
 	device.captured = true;
@@ -357,9 +357,9 @@ int main(void)
 		cmocka_unit_test(a_device_that_is_busy_is_waited_for),
 		cmocka_unit_test(a_record_may_come_before_its_call),
 		cmocka_unit_test(sorted_groups_are_matched_by_size),
-		cmocka_unit_test(equal_calls_are_told_apart_by_time),
+		cmocka_unit_test(equal_calls_are_matched_by_time),
 		cmocka_unit_test(p2p_records_find_their_calls),
-		cmocka_unit_test(attached_in_mid_run_the_marker_tells),
+		cmocka_unit_test(attached_in_mid_run_the_marker_identifies),
 		cmocka_unit_test(launches_of_recorded_graphs),
 		cmocka_unit_test(more_rows_than_may_wait),
 		cmocka_unit_test(a_communicator_goes_before_its_records),

@@ -243,7 +243,7 @@ static void a_call_that_never_returns_is_entered(void **state)
 	assert_false(coll_at(rank_coll_state[1], "0000000000000abc", 2, &point));
 	assert_false(coll_at(rank_coll_state[0], "", 2, &point));
 	assert_false(coll_at(rank_coll_state[0], "xyz", 2, &point));
-	/* It returns: the record takes its place. An old look at the kernel's map changes nothing. */
+	/* It returns: the record replaces it. An old snapshot of the kernel's map changes nothing. */
 	flying.end_ns = now;
 	on(0, flying);
 	coll_in_call(rank_coll_state[0], &flying);
@@ -406,7 +406,7 @@ static void counts_that_may_differ_are_one_call(void **state)
 		assert_int_equal(many[i].differs, i >= TOGETHER);
 }
 
-/* Those of which nothing is known take the room of the others. */
+/* Unknown ones displace the others. */
 static void somebody_is_named_where_counts_are_not_known(void **state)
 {
 	(void)state;

@@ -10,7 +10,7 @@
 
 #include "analyzers/coll/coll.h"
 
-struct told {
+struct seen {
 	size_t rows;
 	char op[8][32];
 	uint64_t seq[8];
@@ -18,11 +18,11 @@ struct told {
 
 static void on_row(void *arg, const struct coll_row *row)
 {
-	struct told *told = arg;
+	struct seen *seen = arg;
 
-	assert_true(told->rows < 8);
-	snprintf(told->op[told->rows], sizeof(told->op[0]), "%s", row->op);
-	told->seq[told->rows++] = row->seq;
+	assert_true(seen->rows < 8);
+	snprintf(seen->op[seen->rows], sizeof(seen->op[0]), "%s", row->op);
+	seen->seq[seen->rows++] = row->seq;
 }
 
 static uint64_t now_ns = 1000;
@@ -60,8 +60,8 @@ static void a_call_that_failed_makes_no_row(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 4; i++) {
-		struct told told = {0};
-		struct coll *ops = coll_new(&(struct coll_sink){.row = on_row, .arg = &told});
+		struct seen seen = {0};
+		struct coll *ops = coll_new(&(struct coll_sink){.row = on_row, .arg = &seen});
 		struct coll_point point;
 
 		assert_non_null(ops);
@@ -71,17 +71,17 @@ static void a_call_that_failed_makes_no_row(void **state)
 		assert_true(coll_at(ops, "0000000000000005", 1, &point));
 		assert_string_equal(point.op, "AllReduce");
 		coll_end(ops);
-		assert_int_equal(told.rows, 1);
-		assert_string_equal(told.op[0], "AllReduce");
-		assert_int_equal(told.seq[0], 1);
+		assert_int_equal(seen.rows, 1);
+		assert_string_equal(seen.op[0], "AllReduce");
+		assert_int_equal(seen.seq[0], 1);
 		coll_free(ops);
 	}
 }
 
 static void a_call_within_a_call_is_a_part_of_it(void **state)
 {
-	struct told told = {0};
-	struct coll *ops = coll_new(&(struct coll_sink){.row = on_row, .arg = &told});
+	struct seen seen = {0};
+	struct coll *ops = coll_new(&(struct coll_sink){.row = on_row, .arg = &seen});
 
 	(void)state;
 	assert_non_null(ops);
@@ -92,9 +92,9 @@ static void a_call_within_a_call_is_a_part_of_it(void **state)
 	call(ops, "AllReduce", 1, 0x7000);
 	done(ops, 0x20);
 	coll_end(ops);
-	assert_int_equal(told.rows, 2);
-	assert_string_equal(told.op[0], "ReduceScatter");
-	assert_string_equal(told.op[1], "AllReduce");
+	assert_int_equal(seen.rows, 2);
+	assert_string_equal(seen.op[0], "ReduceScatter");
+	assert_string_equal(seen.op[1], "AllReduce");
 	coll_free(ops);
 }
 

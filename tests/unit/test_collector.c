@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collector table with collectors of the test in the places of the real ones: dispatch, refusal, levels, order. */
+/* The collector table with collectors of the test instead of the real ones: dispatch, refusal, levels, order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 #define COLLECTORS_DEF "tests/unit/three_collectors.def"
-#include "daemon/levels/collector.c" /* with the collectors below */
+#include "daemon/collect/collector.c" /* with the collectors below */
 
 static char story[1024];
 static const char *failing = ""; /* the step of the story that fails */
 
-static _printf_(1, 2) int tell(const char *format, ...)
+static _printf_(1, 2) int story_add(const char *format, ...)
 {
 	size_t n = strlen(story);
 	va_list list;
@@ -35,25 +35,25 @@ static void expect_story(const char *text)
 	{ \
 		(void)context; \
 		*ret = (void *)#NAME; \
-		return tell("open-" #NAME); \
+		return story_add("open-" #NAME); \
 	} \
 	static int NAME##_level(void *state, enum level level, bool on, char *report, size_t size) \
 	{ \
 		assert_string_equal(state, #NAME); \
 		snprintf(report, size, #NAME " says %s", on ? "on" : "off"); \
-		return tell(#NAME "-L%d-%s", level, on ? "on" : "off"); \
+		return story_add(#NAME "-L%d-%s", level, on ? "on" : "off"); \
 	} \
 	static void NAME##_rank(void *state, const struct rank *rank, enum rank_change change) \
 	{ \
-		tell("%s-rank%u-%d", (char *)state, rank->pid, change); \
+		story_add("%s-rank%u-%d", (char *)state, rank->pid, change); \
 	} \
 	static void NAME##_event(void *state, const struct rt_event *event, size_t size) \
 	{ \
-		tell("%s-event%u-%zu", (char *)state, event->kind, size); \
+		story_add("%s-event%u-%zu", (char *)state, event->kind, size); \
 	} \
 	static void NAME##_close(void *state) \
 	{ \
-		tell("close-%s", (char *)state); \
+		story_add("close-%s", (char *)state); \
 	} \
 	static void NAME##_status(void *state, struct collector_status *ret) \
 	{ \
@@ -84,7 +84,7 @@ int ranks_observe(struct ranks *ranks, ranks_observer callback, void *arg)
 	(void)ranks;
 	observer = callback;
 	observer_arg = arg;
-	return tell("observe");
+	return story_add("observe");
 }
 
 static struct collectors *opened;

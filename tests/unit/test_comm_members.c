@@ -92,7 +92,7 @@ static void test_calls_after(void **state)
 static void test_one_is_not_here(void **state)
 {
 	(void)state;
-	tell_rank(&ranks_here[3], RANK_ENDED);
+	notify_rank(&ranks_here[3], RANK_ENDED);
 	for (unsigned i = 0; i < 3; i++) {
 		made(i, TENSOR, 0x100 + i / 2, i % 2, 2);
 		work(i, TENSOR, true);
@@ -101,12 +101,12 @@ static void test_one_is_not_here(void **state)
 	assert_query(KINDS, "0|0000000000000100|tensor\n1|0000000000000100|tensor\n2|0000000000000101|NULL\n");
 	/* It comes. */
 	ranks_here[3].instance = 99;
-	tell_rank(&ranks_here[3], RANK_ADDED);
+	notify_rank(&ranks_here[3], RANK_ADDED);
 	made(3, TENSOR, 0x101, 1, 2);
 	tick_after(2 * NSEC_PER_SEC);
 	assert_query("select kind from communicators where rank = 2", "tensor\n");
-	/* And what is known stays known. */
-	tell_rank(&ranks_here[3], RANK_ENDED);
+	/* Known members are kept. */
+	notify_rank(&ranks_here[3], RANK_ENDED);
 	made(0, DATA, 0x200, 0, 2);
 	tick_after(2 * NSEC_PER_SEC);
 	assert_query("select kind from communicators where rank = 2", "tensor\n");
@@ -125,7 +125,7 @@ static void test_what_does_not_fit(void **state)
 	made(1, DATA, 0x400, 0, 2);
 	made(2, DATA, 0x400, 1, 2);
 	snprintf(ranks_here[2].env.job, sizeof(ranks_here[2].env.job), "another");
-	tell_rank(&ranks_here[2], RANK_CHANGED);
+	notify_rank(&ranks_here[2], RANK_CHANGED);
 	for (unsigned i = 0; i < 4; i++)
 		work(i, TENSOR, true);
 	for (unsigned i = 0; i < 3; i++)
@@ -135,7 +135,7 @@ static void test_what_does_not_fit(void **state)
 	assert_query("select count(*) from communicators where kind is not null", "0\n");
 	/* Its job turns out to be the same. */
 	snprintf(ranks_here[2].env.job, sizeof(ranks_here[2].env.job), "j");
-	tell_rank(&ranks_here[2], RANK_CHANGED);
+	notify_rank(&ranks_here[2], RANK_CHANGED);
 	tick_after(2 * NSEC_PER_SEC);
 	assert_query(KINDS, "0|0000000000000100|NULL\n1|0000000000000100|NULL\n0|0000000000000200|NULL\n"
 			    "2|0000000000000300|NULL\n3|0000000000000300|NULL\n"
@@ -149,7 +149,7 @@ static void test_all_of_the_job(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		ranks_here[i].env.world_size = 8;
 		ranks_here[i].env.local_world_size = i < 3 ? 4 : 8;
-		tell_rank(&ranks_here[i], RANK_CHANGED);
+		notify_rank(&ranks_here[i], RANK_CHANGED);
 	}
 	made(1, DATA, 0x200, 1, 8);
 	made(3, DATA, 0x300, 3, 8); /* of one node: tensor or data */
@@ -172,7 +172,7 @@ static void test_seldom(void **state)
 	assert_query("select rank, kind from communicators where kind is not null", "0|tensor\n");
 }
 
-/* An init that calls another one tells of the same communicator twice. */
+/* Nested inits report the same communicator twice. */
 static void test_init_in_init(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators that nobody can tell of now are asked for again. */
+/* Communicators that cannot be read now are retried. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * daemon/control and daemon/request over a real socket: a child serves, with the rooms it asks replaced by the few
+ * daemon/control and daemon/request over a real socket: a child serves, with the modules it queries replaced by the few
  * functions below; the test is its client, good, bad, slow, and without rights.
  */
 #include <setjmp.h>
@@ -36,8 +36,9 @@ static void serve(int ready)
 	snprintf(context.config.socket, sizeof(context.config.socket), "%s", path);
 	snprintf(context.config.group, sizeof(context.config.group), "%s", "ranktrace-test-no-such-group");
 	levels_defaults(&context.levels);
+	context.levels.apply = collectors_level;
 	context.base = event_base_new();
-	/* Never looked into: the rooms are the functions above. */
+	/* Opaque: the modules are the functions above. */
 	context.kernel = (struct kernel *)&context;
 	context.store = (struct store *)&context;
 	context.ranks = (struct ranks *)&context;
@@ -194,7 +195,7 @@ static void test_several_requests(void **state)
 	assert_int_equal(response->levels->n_levels, LEVEL_MAX);
 	assert_true(response->levels->levels[1]->on && !response->levels->levels[2]->on);
 	response_free(response);
-	/* A level that fails says so and stays as it is. */
+	/* A level that fails is reported and unchanged. */
 	response = ask(fd, RANKTRACE__REQUEST_TYPE__REQUEST_SET, (char[]){"L2"}, true);
 	assert_non_null(response);
 	assert_int_equal(response->error, EIO);
@@ -378,7 +379,7 @@ static void test_a_client_too_many(void **state)
 	response_free(response);
 	assert_true(closed(extra));
 	close(extra);
-	/* All the others are still served, and one that leaves makes room. */
+	/* All others are still served; one that leaves frees a slot. */
 	for (unsigned i = 0; i < CONTROL_CLIENTS_MAX; i++) {
 		response = ask(fds[i], RANKTRACE__REQUEST_TYPE__REQUEST_PRINT, NULL, false);
 		assert_non_null(response);

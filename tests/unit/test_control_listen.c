@@ -112,7 +112,7 @@ static int with_passed(int type, bool taken)
 		return r == -EINVAL ? 0 : 2;
 	if (r != 0 || listening.fd != PASSED_FD || getenv("LISTEN_FDS"))
 		return 3;
-	/* systemd's socket stays when the daemon goes. */
+	/* systemd's socket outlives the daemon. */
 	control_listen_remove(&listening);
 	return access(path, F_OK) == 0 ? 0 : 4;
 }

@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tracectl says of times. */
-#include "ctl/out.h"
-#include "ctl/tracectl.h"
-
-int fail(enum exit_code code, const char *format, ...)
-{
-	(void)format;
-	return code;
-}
-
-/* Behind that, for its fail() is another. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#undef fail /* tracectl has another */
+#include "ctl/out.h"
 
 static void test_for(void **state)
 {
 	static const struct {
 		uint64_t ns;
 		const char *text;
-	} cases[] = {{0, ""}, {999, ""}, {1000, " for 1.00 us"}, {1250000000, " for 1.25 s"}, {UINT64_MAX, NULL}};
-	char buffer[OUT_BYTES];
+	} cases[] = {{0, ""}, {999, ""}, {1000, " for 1 us"}, {1250000000, " for 1.25 s"}, {UINT64_MAX, NULL}};
+	char buffer[UNITS_BYTES];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events through the one interface of all verdicts: the detectors that there are, and some that say what they are told
- * to. */
+/* Events through the interface of all detectors: the real ones, and scripted ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,18 +12,18 @@
 #include "analyzers/detect/detect_internal.h"
 #include "tests/unit/ddp_script.h"
 
-#define TOLD_MAX 512
+#define SENT_MAX 512
 
-static struct finding told[TOLD_MAX];
-static size_t tells, wanted;
+static struct finding sent[SENT_MAX];
+static size_t n_sent, wanted;
 static struct detect *detect;
 static struct ddp ddp;
 
 static void on_finding(void *arg, const struct finding *finding)
 {
 	(void)arg;
-	assert_true(tells < TOLD_MAX);
-	told[tells++] = *finding;
+	assert_true(n_sent < SENT_MAX);
+	sent[n_sent++] = *finding;
 }
 
 static void on_want(void *arg, unsigned wants, const char *job, const char *why)
@@ -42,7 +41,7 @@ static int start(void **state)
 
 	(void)state;
 	detect_options_default(&options);
-	tells = wanted = 0;
+	n_sent = wanted = 0;
 	detect = detect_new(&options, &sink);
 	assert_non_null(detect);
 	return 0;
@@ -59,24 +58,24 @@ static size_t count(enum finding_state state)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < tells; i++)
-		n += told[i].state == state;
+	for (size_t i = 0; i < n_sent; i++)
+		n += sent[i].state == state;
 	return n;
 }
 
-/* Every telling of an open or closed finding is of this one. */
+/* Every open or closed finding published is this one. */
 static const struct finding *only(enum finding_kind kind, int32_t rank, enum finding_cause cause)
 {
 	const struct finding *ret = NULL;
 
-	for (size_t i = 0; i < tells; i++) {
-		if (told[i].state != FINDING_OPEN && told[i].state != FINDING_CLOSED)
+	for (size_t i = 0; i < n_sent; i++) {
+		if (sent[i].state != FINDING_OPEN && sent[i].state != FINDING_CLOSED)
 			continue;
-		if (told[i].kind != kind || told[i].rank != rank || told[i].cause != cause ||
-			(ret && ret->id != told[i].id))
-			fail_msg("finding %llu, %s: %s", (unsigned long long)told[i].id,
-				finding_state_word(told[i].state), told[i].sentence);
-		ret = &told[i];
+		if (sent[i].kind != kind || sent[i].rank != rank || sent[i].cause != cause ||
+			(ret && ret->id != sent[i].id))
+			fail_msg("finding %llu, %s: %s", (unsigned long long)sent[i].id,
+				finding_state_word(sent[i].state), sent[i].sentence);
+		ret = &sent[i];
 	}
 	assert_non_null(ret);
 	return ret;
@@ -84,8 +83,8 @@ static const struct finding *only(enum finding_kind kind, int32_t rank, enum fin
 
 static void healthy(void)
 {
-	for (size_t i = 0; i < tells; i++)
-		fail_msg("of a healthy job, %s: %s", finding_state_word(told[i].state), told[i].sentence);
+	for (size_t i = 0; i < n_sent; i++)
+		fail_msg("of a healthy job, %s: %s", finding_state_word(sent[i].state), sent[i].sentence);
 }
 
 static void clean(void **state)
@@ -167,15 +166,15 @@ static void a_stopped_rank(void **state)
 	(void)state;
 	ddp_start(&ddp, detect, "hang", 11, FRAME_TIER_HOST);
 	ddp_steps(&ddp, 120);
-	ddp_look(&ddp, -1, 20);
+	ddp_snapshots(&ddp, -1, 20);
 	healthy();
-	ddp_look(&ddp, 5, 41);
+	ddp_snapshots(&ddp, 5, 41);
 	finding = only(FINDING_HANG, 5, CAUSE_STOPPED);
 	assert_int_equal(finding->state, FINDING_OPEN);
 	assert_in_range(finding->noticed_ns - finding->since_ns, 0, 61000000000ULL);
 	assert_true(finding->cost_card_hours > 0);
 	ddp_steps(&ddp, 5);
-	ddp_look(&ddp, -1, 4);
+	ddp_snapshots(&ddp, -1, 4);
 	only(FINDING_HANG, 5, CAUSE_STOPPED);
 	assert_int_equal(count(FINDING_CLOSED), 1);
 }
@@ -232,11 +231,11 @@ static void fake_frame(void *state, const struct frame *frame, const struct meas
 	verdict.finding.kind = FINDING_SLOW_RANK;
 	verdict.finding.rank = 1;
 	if (frame->step < 40)
-		out->say(out->arg, &verdict);
+		out->emit(out->arg, &verdict);
 	out->want(out->arg, DETECT_WANT_LAUNCHES, "to see");
 }
 
-static void fake_look(void *state, const struct snapshot *snapshot, const struct detector_out *out)
+static void fake_snapshot(void *state, const struct snapshot *snapshot, const struct detector_out *out)
 {
 	(void)state;
 	(void)out;
@@ -245,7 +244,7 @@ static void fake_look(void *state, const struct snapshot *snapshot, const struct
 	for (size_t i = 0; i < snapshot->ranks; i++)
 		assert_int_equal(snapshot->standing[i].rank, i);
 	assert_int_equal(snapshot->standing[5].state, 'T');
-	/* Nothing was told of the last one. */
+	/* Nothing was published of the last one. */
 	assert_int_equal(snapshot->standing[DDP_RANKS - 1].progress_ns, 0);
 	assert_int_equal(snapshot->stucks, 1);
 	assert_int_equal(snapshot->stuck[0].culprits, 1);
@@ -255,7 +254,7 @@ static void fake_look(void *state, const struct snapshot *snapshot, const struct
 }
 
 static const struct detector fake = {"fake", fake_new, fake_free, fake_frame, NULL};
-static const struct detector looker = {"looker", fake_new, fake_free, NULL, fake_look};
+static const struct detector looker = {"looker", fake_new, fake_free, NULL, fake_snapshot};
 static const struct detector broken = {"broken", no_memory, fake_free, fake_frame, NULL};
 
 static void restart_with(const struct detector *const *detectors, size_t n)
@@ -295,25 +294,25 @@ static void frames_made_elsewhere(void **state)
 	assert_int_equal(frames, 44);
 	assert_int_equal(trained, 19); /* its first five seconds are no measure */
 	assert_int_equal(states, 2);
-	assert_true(tells > 0 && count(FINDING_OPEN) == tells); /* opened, and its cost */
+	assert_true(n_sent > 0 && count(FINDING_OPEN) == n_sent); /* opened, and its cost */
 	assert_int_equal(wanted, DETECT_WANT_LAUNCHES);
 	/* Five frames without; checkpoints do not count. */
 	for (uint64_t step = 45; step < 100; step++)
 		frame_of("a", step, FRAME_CHECKPOINT, 1000000);
-	assert_int_equal(count(FINDING_OPEN), tells);
+	assert_int_equal(count(FINDING_OPEN), n_sent);
 	for (uint64_t step = 100; step < 105; step++)
 		frame_of("a", step, FRAME_TRAIN, 1000000);
-	assert_int_equal(count(FINDING_OPEN) + 1, tells);
-	assert_int_equal(told[tells - 1].state, FINDING_CLOSED);
-	assert_int_equal(told[tells - 1].until_ns, 39 * 200000000ULL);
-	before = tells;
-	/* More jobs than there is room for: the one that was used least goes. */
+	assert_int_equal(count(FINDING_OPEN) + 1, n_sent);
+	assert_int_equal(sent[n_sent - 1].state, FINDING_CLOSED);
+	assert_int_equal(sent[n_sent - 1].until_ns, 39 * 200000000ULL);
+	before = n_sent;
+	/* More jobs than the table holds: the least used one goes. */
 	for (uint64_t i = 0; i < 2 * ALIGN_JOBS_MAX; i++) {
 		snprintf(job, sizeof(job), "%d", (int)i);
 		frame_of(job, 1, FRAME_TRAIN, 1000000);
 	}
 	assert_int_equal(states, 2 * ALIGN_JOBS_MAX);
-	assert_int_equal(told[before].id, 2);
+	assert_int_equal(sent[before].id, 2);
 	restart_with(bad, 2);
 	frame_of("a", 1, FRAME_TRAIN, 1000000);
 	assert_int_equal(states, 0);
@@ -345,7 +344,7 @@ static void stall_check_are_sorted_by_job(void **state)
 	culprit[2] = 999999;
 	waiter[0] = (uint32_t)ddp.process[1];
 	waiter[1] = (uint32_t)ddp.process[2];
-	detect_look(detect, ddp.now_ns, standing, DDP_RANKS, stuck, jobs, 3, true);
+	detect_snapshot(detect, ddp.now_ns, standing, DDP_RANKS, stuck, jobs, 3, true);
 	assert_int_equal(checks, 1);
 	ddp_stop(&ddp);
 	assert_int_equal(states, 0);

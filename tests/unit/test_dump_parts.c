@@ -47,7 +47,7 @@ static void write_file(const char *name, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void files_have_the_names_that_tools_look_for(void **state)
+static void files_have_the_names_that_tools_expect(void **state)
 {
 	struct dump_of of = {.host = "node-7.local", .address = "10.1.2.3", .rank = 12, .pid = 345};
 	char name[256];
@@ -295,7 +295,7 @@ static void long_and_hostile_texts_fit_a_record(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(files_have_the_names_that_tools_look_for),
+		cmocka_unit_test(files_have_the_names_that_tools_expect),
 		cmocka_unit_test(words_are_those_of_systrace),
 		cmocka_unit_test(releases_are_those_of_the_probe_tables),
 		cmocka_unit_test(texts_become_utf8),

@@ -174,7 +174,7 @@ static void put_memory(struct store *store, int64_t instance, const char *op, in
 static void put_offcpu(struct store *store, int64_t instance, int64_t thread, int64_t delay_ns, uint64_t at_ns)
 {
 	struct store_value row[] = {V_INT(0), V_INT(thread), V_TEXT("pt_\xff"), V_INT(at_ns), V_INT(2000000),
-		V_INT(delay_ns), V_INT(77), V_TEXT("hog"), V_NULL, V_NULL, V_INT(instance)};
+		V_INT(delay_ns), V_INT(77), V_TEXT("cpu"), V_NULL, V_NULL, V_INT(instance)};
 
 	assert_int_equal(store_put(store, TABLE_OFFCPU, row, ARRAY_SIZE(row)), 0);
 }
@@ -391,7 +391,7 @@ static void a_folder_of_ones_own_has_what_was_asked_for(void **state)
 	how.extend = false;
 	how.since_ns = NOW - 200 * NSEC_PER_SEC;
 	how.kinds = 1U << DUMP_L0 | 1U << DUMP_L1;
-	for (unsigned i = 0; i < 2; i++) { /* a second time the same, in its place */
+	for (unsigned i = 0; i < 2; i++) { /* the second run replaces the first */
 		assert_int_equal(dump_with(&how), 30);
 		assert_int_equal(count_fields(L0, 1, 0, &sum), 10);
 		assert_int_equal(csv_lines(1), 41);

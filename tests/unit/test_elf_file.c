@@ -198,7 +198,7 @@ static void use(int fd, size_t size)
 	static const char *const patterns[] = {"qsort", "get*", "*"};
 	struct elf_symbol symbol[ARRAY_SIZE(patterns)];
 	bool found[ARRAY_SIZE(patterns)];
-	struct usdt_site place[4];
+	struct usdt_site site[4];
 	struct elf_file *elf = NULL;
 	uint8_t code[64];
 
@@ -212,7 +212,7 @@ static void use(int fd, size_t size)
 				elf_file_bytes(elf, symbol[i].file_offset, code, sizeof(code));
 			}
 	elf_file_find_every(elf, "q*", symbol, ARRAY_SIZE(patterns));
-	elf_file_usdt(elf, "libc", "setjmp", place, ARRAY_SIZE(place));
+	elf_file_usdt(elf, "libc", "setjmp", site, ARRAY_SIZE(site));
 	elf_file_close(elf);
 }
 
@@ -268,17 +268,17 @@ static void survives_wrong_numbers(void **state)
 	assert_true(header->e_shoff < size);
 	assert_int_equal(pwrite(fd, copy, size, 0), (ssize_t)size);
 	for (unsigned round = 0; round < 1500; round++) {
-		uint64_t places[3];
+		uint64_t offsets[3];
 
-		for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		for (size_t i = 0; i < ARRAY_SIZE(offsets); i++) {
 			uint64_t r = next_random(&seed);
 
-			places[i] = r % 4 == 0 ? r / 8 % 1024 : header->e_shoff + r / 8 % (size - header->e_shoff);
-			assert_int_equal(pwrite(fd, &nasty[r / 4 % ARRAY_SIZE(nasty)], 1, (off_t)places[i]), 1);
+			offsets[i] = r % 4 == 0 ? r / 8 % 1024 : header->e_shoff + r / 8 % (size - header->e_shoff);
+			assert_int_equal(pwrite(fd, &nasty[r / 4 % ARRAY_SIZE(nasty)], 1, (off_t)offsets[i]), 1);
 		}
 		use(fd, size);
-		for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-			assert_int_equal(pwrite(fd, copy + places[i], 1, (off_t)places[i]), 1);
+		for (size_t i = 0; i < ARRAY_SIZE(offsets); i++)
+			assert_int_equal(pwrite(fd, copy + offsets[i], 1, (off_t)offsets[i]), 1);
 	}
 	use(fd, size);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of failslow.h: what is told, when, and what is not. How well on the whole: tests/yardstick. */
+/* The rules of failslow.h: what is reported, when, and what is not. Accuracy: tests/yardstick. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,7 +82,7 @@ static void learns_and_is_quiet(void **state)
 	assert_int_equal(alarms + suspicions, 0);
 }
 
-static void a_jump_is_suspected_then_told_then_over(void **state)
+static void a_jump_is_suspected_confirmed_closed(void **state)
 {
 	uint64_t onset;
 
@@ -312,7 +312,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(learns_and_is_quiet, start),
-		cmocka_unit_test_setup(a_jump_is_suspected_then_told_then_over, start),
+		cmocka_unit_test_setup(a_jump_is_suspected_confirmed_closed, start),
 		cmocka_unit_test_setup(ten_percent_is_found, start),
 		cmocka_unit_test_setup(five_percent_becomes_the_reference, start),
 		cmocka_unit_test_setup(spikes_and_bursts_are_none, start),

@@ -20,7 +20,7 @@ static struct finding make(enum finding_kind kind, enum finding_cause cause, enu
 	struct finding finding = {.kind = kind, .cause = cause, .state = state, .tier = FRAME_TIER_HOST, .rank = -1};
 
 	finding.since_ns = 100 * S;
-	finding.told_ns = 131 * S;
+	finding.updated_ns = 131 * S;
 	finding.slowdown = 1;
 	if (state == FINDING_CLOSED || state == FINDING_DROPPED)
 		finding.until_ns = 131 * S;
@@ -35,21 +35,23 @@ static struct finding of_rank(int32_t rank, const char *host, const char *card, 
 	return finding;
 }
 
-static void assert_told(struct finding finding, const char *sentence)
+static void assert_sentence(struct finding finding, const char *sentence)
 {
-	finding_tell(&finding);
+	finding_write_sentence(&finding);
 	assert_string_equal(finding.sentence, sentence);
 }
 
-static void words_there_and_back(void **state)
+static void words_round_trip(void **state)
 {
 	(void)state;
 	for (enum finding_kind i = 0; i < FINDING_KIND_MAX; i++)
 		assert_int_equal(finding_kind_parse(finding_kind_word(i)), i);
 	for (enum finding_cause i = 0; i < CAUSE_MAX; i++) {
 		assert_int_equal(finding_cause_parse(finding_cause_word(i)), i);
-		assert_true(finding_cause_text(i)[0] && finding_cause_advice(i)[0]);
+		assert_true(finding_cause_title(i)[0] && finding_cause_advice(i)[0]);
 	}
+	assert_string_equal(finding_evidence_name("hog"), "preemptor");
+	assert_string_equal(finding_evidence_name("gc"), "gc");
 	assert_int_equal(finding_kind_parse("slow"), FINDING_KIND_MAX);
 	assert_int_equal(finding_cause_parse(""), CAUSE_MAX);
 	assert_string_equal(finding_kind_word(FINDING_KIND_MAX), "");
@@ -92,27 +94,24 @@ static void slow_ranks(void **state)
 	finding.cost_card_hours = 1.2;
 	finding_add(&finding, "step_time", "ns", 1210 * MS, 1020 * MS, NULL);
 	finding_add(&finding, "dataloader", "ns", 310 * MS, 12 * MS, "");
-	assert_told(finding,
-		"rank 3 (node-a, card 1) slows its job by 24 % since step 812: its data loading takes 310 ms a step, "
-		"its peers' 12 ms; 1.2 card-hours lost so far");
+	assert_sentence(finding, "rank 3 (node-a, card 1) slows its job by 24 % since step 812: data loading takes 310 "
+				 "ms per step; peers 12 ms; 1.2 card-hours lost so far");
 	finding.tier = FRAME_TIER_STAGES;
-	assert_told(finding, "rank 3 (node-a, card 1) seems to slow its job by about 24 % since step 812, judged by "
-			     "stages alone: its "
-			     "data loading takes 310 ms a step, its peers' 12 ms; 1.2 card-hours lost so far");
+	assert_sentence(finding,
+		"rank 3 (node-a, card 1) seems to slow its job by about 24 % since step 812, low detail (L0 "
+		"only): data loading takes 310 ms per step; peers 12 ms; 1.2 card-hours lost so far");
 	finding.tier = FRAME_TIER_DEVICE;
 	finding.state = FINDING_CLOSED;
 	finding.until_ns = finding.since_ns + 725 * S;
 	finding.until_step = 1020;
-	assert_told(finding, "rank 3 (node-a, card 1) slowed its job by 24 % for 12 min 5 s, from step 812 to 1020: "
-			     "its data loading "
-			     "took 310 ms a step, its peers' 12 ms; 1.2 card-hours lost");
+	assert_sentence(finding, "rank 3 (node-a, card 1) slowed its job by 24 % for 12 min 5 s, from step 812 to "
+				 "1020: data loading took 310 ms per step; peers 12 ms; 1.2 card-hours lost");
 	finding.state = FINDING_DROPPED;
 	finding.cost_card_hours = 0.05;
 	finding.host[0] = finding.card[0] = 0;
 	finding.slowdown = NAN;
-	assert_told(finding, "rank 3 may have been slower than its peers for 12 min 5 s, from step 812 to 1020: its "
-			     "data loading took "
-			     "310 ms a step, its peers' 12 ms; 3 card-minutes lost; not confirmed");
+	assert_sentence(finding, "rank 3 may have been slower than its peers for 12 min 5 s, from step 812 to 1020: "
+				 "data loading took 310 ms per step; peers 12 ms; 3 card-minutes lost; not confirmed");
 }
 
 static void causes_of_slow_ranks(void **state)
@@ -121,25 +120,22 @@ static void causes_of_slow_ranks(void **state)
 
 	(void)state;
 	finding.slowdown = 1.1;
-	finding_add(&finding, "run_delay", "ns", 120 * MS, 0.5 * MS, "pid 4711 stress-ng");
-	assert_told(finding, "rank 3 slows its job by 10 % for 31 s: others (pid 4711 stress-ng) have its CPUs while "
-			     "it is ready to run, "
-			     "for 120 ms a step, its peers for 500 us");
+	finding_add(&finding, "run_delay", "ns", 120 * MS, 0.5 * MS, "stress-ng (pid 4711)");
+	assert_sentence(finding, "rank 3 slows its job by 10 % for 31 s: preempted 120 ms per step by stress-ng (pid "
+				 "4711); peers 500 us");
 	finding.cause = CAUSE_UNKNOWN;
-	assert_told(finding, "rank 3 slows its job by 10 % for 31 s: why is not seen");
+	assert_sentence(finding, "rank 3 slows its job by 10 % for 31 s: cause unknown");
 	finding.cause = CAUSE_THROTTLING;
-	assert_told(finding, "rank 3 slows its job by 10 % for 31 s: the cause is the CPU limit of its control group");
+	assert_sentence(finding, "rank 3 slows its job by 10 % for 31 s: CPU limit of the control group");
 	finding.evidence[0].peers = NAN;
 	strcpy(finding.evidence[0].name, "throttled");
 	strcpy(finding.others, "4-7");
-	assert_told(finding, "rank 3 slows its job by 10 % for 31 s: the CPU limit of its control group holds it back "
-			     "for 120 ms a step; "
-			     "so it is with ranks 4-7");
+	assert_sentence(finding, "rank 3 slows its job by 10 % for 31 s: throttled 120 ms per step by the CPU limit of "
+				 "its control group; ranks 4-7 are affected too");
 	finding.evidence[0].value = INFINITY;
 	strcpy(finding.others, "4");
-	assert_told(finding,
-		"rank 3 slows its job by 10 % for 31 s: the cause is the CPU limit of its control group; so it is with "
-		"rank 4");
+	assert_sentence(finding,
+		"rank 3 slows its job by 10 % for 31 s: CPU limit of the control group; rank 4 is affected too");
 }
 
 static void jobs_and_communicators(void **state)
@@ -151,84 +147,87 @@ static void jobs_and_communicators(void **state)
 	job.slowdown = 1.18;
 	job.since_step = 400;
 	finding_add(&job, "step_time", "ns", 1210 * MS, 1025 * MS, NULL);
-	assert_told(job,
-		"steps take 18 % longer since step 400 (1.21 s, 1.02 s before), on all ranks alike: why is not seen");
+	assert_sentence(
+		job, "steps take 18 % longer since step 400 (1.21 s; 1.02 s before), on all ranks: cause unknown");
 	job.cause = CAUSE_DATALOADER;
 	job.tier = FRAME_TIER_STAGES;
 	finding_add(&job, "dataloader", "ns", 200 * MS, 12 * MS, "");
-	assert_told(job, "steps take 18 % longer since step 400 (1.21 s, 1.02 s before): data loading takes 200 ms a "
-			 "step, 12 ms before");
+	assert_sentence(job, "steps take 18 % longer since step 400 (1.21 s; 1.02 s before): data loading takes 200 ms "
+			     "per step; 12 ms before");
 	job.cause = CAUSE_PREEMPTION;
 	job.tier = FRAME_TIER_HOST;
 	finding_add(&job, "run_delay", "ns", 24 * MS, 14.5 * MS, "");
-	assert_told(job, "steps take 18 % longer since step 400 (1.21 s, 1.02 s before), on all ranks alike: others have the "
-			 "ranks' CPUs while they are ready to run, for 24 ms a step, 14.5 ms before");
+	assert_sentence(job, "steps take 18 % longer since step 400 (1.21 s; 1.02 s before), on all ranks: preempted "
+			     "24 ms per step; 14.5 ms before");
 	job.cause = CAUSE_DATALOADER;
 	job.tier = FRAME_TIER_STAGES;
 	finding_add(&job, "explained", "1", 7, NAN, "finding slow_rank, rank 3");
 	job.state = FINDING_CLOSED;
 	job.until_ns = 0;
-	assert_told(job, "steps took 18 % longer for 31 s, at step 400 (1.21 s, 1.02 s before): data loading took 200 "
-			 "ms a step, 12 ms "
-			 "before; explained by finding slow_rank, rank 3");
+	assert_sentence(job, "steps took 18 % longer for 31 s, at step 400 (1.21 s; 1.02 s before): data loading took "
+			     "200 ms per step; 12 ms before; explained by finding slow_rank, rank 3");
 	strcpy(slow.communicator, "5f3c000011112222");
 	strcpy(slow.host, "node-c");
 	slow.since_step = 90;
 	finding_add(&slow, "transfer", "ns", 14 * MS, 10 * MS, "");
-	assert_told(slow, "operations of communicator 5f3c000011112222 take 1.4 times as long as before since step 90: "
-			  "all slow ones have "
-			  "node-c in common");
+	assert_sentence(slow, "operations of communicator 5f3c000011112222 take 1.4 times as long as before since step "
+			      "90: all slow operations involve node-c");
 	slow.cause = CAUSE_LINK;
 	slow.rank = 1;
 	slow.slowdown = 1.06;
 	strcpy(slow.others, "9");
-	assert_told(slow, "operations of communicator 5f3c000011112222 take 1.4 times as long as before since step 90: "
-			  "the link of rank 1 "
-			  "(node-c) and rank 9; steps take 6 % longer for it");
+	assert_sentence(slow, "operations of communicator 5f3c000011112222 take 1.4 times as long as before since step "
+			      "90: slow link between rank 1 (node-c) and rank 9; steps take 6 % longer");
 }
 
 static void hangs(void **state)
 {
 	struct finding finding = of_rank(5, "node-b", "", make(FINDING_HANG, CAUSE_STOPPED, FINDING_OPEN));
+	char text[64];
 
 	(void)state;
 	finding.slowdown = 0;
 	finding_add(&finding, "state", "", NAN, NAN, "T");
 	finding_add(&finding, "waiting", "1", 7, NAN, "AllReduce 118");
-	assert_told(finding, "rank 5 (node-b) has stopped the job for 31 s: its process is stopped (state T); 7 others "
-			     "wait in AllReduce 118");
+	assert_sentence(finding, "rank 5 (node-b) has blocked the job for 31 s: process stopped (state T); 7 other "
+				 "ranks wait in AllReduce 118");
 	finding_add(&finding, "entered_seq", "1", 118, NAN, "");
 	finding_add(&finding, "stage", "ns", 3e10, NAN, "stopped");
 	strcpy(finding.evidence[1].detail, "backward");
-	assert_told(finding, "rank 5 (node-b) has stopped the job for 31 s: its process is stopped (state T); 7 others "
-			     "wait in backward, for "
-			     "operation 118");
+	assert_sentence(finding, "rank 5 (node-b) has blocked the job for 31 s: process stopped (state T); 7 other "
+				 "ranks wait in backward for operation 118");
 	strcpy(finding.evidence[3].detail, "forward");
 	finding.evidences = 4;
-	assert_told(finding, "rank 5 (node-b) has stopped the job for 31 s: its process is stopped (state T), in "
-			     "forward; 7 others wait in "
-			     "backward, for operation 118");
+	assert_sentence(finding, "rank 5 (node-b) has blocked the job for 31 s: process stopped (state T), in forward; "
+				 "7 other ranks wait in backward for operation 118");
 	finding.evidences = 2;
 	strcpy(finding.evidence[1].detail, "AllReduce 118");
 	finding.state = FINDING_CLOSED;
 	finding.evidence[1].value = 1;
-	assert_told(finding, "rank 5 (node-b) stopped the job for 31 s: its process was stopped (state T); 1 other "
-			     "waited in AllReduce 118");
+	assert_sentence(finding, "rank 5 (node-b) blocked the job for 31 s: process stopped (state T); 1 other rank "
+				 "waited in AllReduce 118");
+	finding_write_cause(&finding, text, sizeof(text));
+	assert_string_equal(text, "process stopped");
+	finding.cause = CAUSE_MISSING;
+	finding_write_cause(&finding, text, sizeof(text));
+	assert_string_equal(text, "late to the operation that the others waited in");
+	finding.kind = FINDING_SLOW_RANK;
+	finding_write_cause(&finding, text, sizeof(text));
+	assert_string_equal(text, "rank missing from collective");
 	finding = make(FINDING_HANG, CAUSE_UNKNOWN, FINDING_OPEN);
-	assert_told(finding, "the job has stood still for 31 s: why is not seen");
+	assert_sentence(finding, "the job has been hung for 31 s: cause unknown");
 	finding_add(&finding, "waiting", "1", 8, NAN, "no stage");
-	assert_told(finding, "the job has stood still for 31 s: why is not seen; 8 ranks wait");
+	assert_sentence(finding, "the job has been hung for 31 s: cause unknown; 8 ranks wait");
 	finding.evidences = 0;
 	finding.cause = CAUSE_MISSING;
 	strcpy(finding.others, "3,5");
-	assert_told(finding,
-		"ranks 3,5 have stopped the job for 31 s: they have not come to the operation that the others wait in");
+	assert_sentence(
+		finding, "ranks 3,5 have blocked the job for 31 s: missing from the operation that the others wait in");
 	finding = of_rank(2, "", "", make(FINDING_MISMATCH, CAUSE_SIZE_MISMATCH, FINDING_OPEN));
 	strcpy(finding.communicator, "5f3c");
 	finding_add(&finding, "mismatch", "", NAN, NAN, "AllReduce 118 of 4 MiB");
-	assert_told(finding, "rank 2 called an operation of another size than the others under one number of "
-			     "communicator 5f3c: AllReduce "
-			     "118 of 4 MiB");
+	assert_sentence(finding, "rank 2 called an operation of another size than the others under one sequence number "
+				 "of communicator 5f3c: AllReduce 118 of 4 MiB");
 }
 
 static void imbalances_accuse_nobody(void **state)
@@ -238,12 +237,11 @@ static void imbalances_accuse_nobody(void **state)
 	(void)state;
 	finding_add(&finding, "stage", "1", 3, NAN, NULL);
 	finding_add(&finding, "self_time", "ns", 123 * MS, 100 * MS, NULL);
-	assert_told(finding, "pipeline stage 3 takes 23 % longer than the others: no fault of a machine");
+	assert_sentence(finding, "pipeline stage 3 takes 23 % longer than the others; no hardware fault");
 	finding.cause = CAUSE_SEQUENCE;
 	finding.slowdown = 1.3;
-	assert_told(finding, "the work is not divided evenly between ranks: another one takes longest from step to "
-			     "step, and steps take 30 % "
-			     "longer for it: no fault of a machine");
+	assert_sentence(finding, "work is divided unevenly between ranks: the slowest rank changes from step to step, "
+				 "and steps take 30 % longer; no hardware fault");
 }
 
 /* Every kind, cause and state, with names from outside that would do harm, is one terminated line. */
@@ -255,7 +253,7 @@ static void names_from_outside_are_cleaned(void **state)
 
 	(void)state;
 	finding_add(&finding, "self_time", "ns", 1e300, -1, evil);
-	finding_tell(&finding);
+	finding_write_sentence(&finding);
 	assert_non_null(strstr(finding.sentence, "rank 3 (a?[31m?????\xc3\xa9"
 						 "bcdef"));
 	for (int kind = 0; kind < FINDING_KIND_MAX; kind++) {
@@ -264,7 +262,7 @@ static void names_from_outside_are_cleaned(void **state)
 				finding.kind = (enum finding_kind)kind;
 				finding.cause = (enum finding_cause)cause;
 				finding.state = (enum finding_state)lifecycle;
-				finding_tell(&finding);
+				finding_write_sentence(&finding);
 				assert_true(strlen(finding.sentence) > 10);
 				for (const char *at = finding.sentence; *at; at++)
 					assert_false((unsigned char)*at < 0x20);
@@ -274,10 +272,10 @@ static void names_from_outside_are_cleaned(void **state)
 	/* Too long forms of what could be written shorter, and one that is cut. */
 	strcpy(finding.host, "a\xc1\x81z\xe0\x82\xa1\xf0\x9f\x98");
 	finding.kind = FINDING_SLOW_RANK;
-	finding_tell(&finding);
+	finding_write_sentence(&finding);
 	assert_non_null(strstr(finding.sentence, "(a??z??????,"));
 	finding.kind = FINDING_KIND_MAX;
-	assert_told(finding, "");
+	assert_sentence(finding, "");
 }
 
 static void evidence_as_json(void **state)
@@ -321,7 +319,7 @@ static void evidence_as_json(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(words_there_and_back),
+		cmocka_unit_test(words_round_trip),
 		cmocka_unit_test(ranks_as_text),
 		cmocka_unit_test(slow_ranks),
 		cmocka_unit_test(causes_of_slow_ranks),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lives of findings: what is told when. */
+/* The lifecycle of findings: what is published when. */
 #include "analyzers/detect/findings.h"
 #include "tests/unit/findings_script.h"
 
@@ -11,14 +11,14 @@ static void suspected_open_closed(void **state)
 
 	(void)state;
 	said(slow(3, false), 2);
-	assert_int_equal(tells, 1);
+	assert_int_equal(n_sent, 1);
 	finding = last(FINDING_SUSPECTED);
 	assert_int_equal(finding->id, 5);
 	assert_int_equal(finding->noticed_ns, 0);
 	verdict.finding.since_step = 995;
 	verdict.finding.since_ns = 4995 * S;
 	said(verdict, 20);
-	assert_int_equal(tells, 2);
+	assert_int_equal(n_sent, 2);
 	finding = last(FINDING_OPEN);
 	assert_int_equal(finding->rank, 13);
 	assert_string_equal(finding->host, "node-a");
@@ -31,25 +31,24 @@ static void suspected_open_closed(void **state)
 	assert_int_equal(open[0].id, 5);
 	assert_int_equal(open[0].until_ns, 0);
 	quiet(9);
-	assert_int_equal(tells, 2);
+	assert_int_equal(n_sent, 2);
 	quiet(1);
 	finding = last(FINDING_CLOSED);
 	assert_int_equal(finding->id, 5);
 	assert_int_equal(finding->until_step, 1021);
 	assert_int_equal(finding->until_ns, 5021 * S);
-	/* 22 opinions of 0.1 s on 100 cards. */
+	/* 22 verdicts of 0.1 s on 100 cards. */
 	assert_true(fabs(finding->cost_card_hours - 22 * 0.1 * 100 / 3600) < 1e-9);
-	assert_string_equal(finding->sentence,
-		"rank 13 (node-a, card 3) slowed its job by 20 % for 26 s, from step 995 to 1021: its "
-		"computing took 600 ms a step, its peers' 500 ms; 4 card-minutes lost");
+	assert_string_equal(finding->sentence, "rank 13 (node-a, card 3) slowed its job by 20 % for 26 s, from step 995 "
+					       "to 1021: compute took 600 ms per step; peers 500 ms; 4 card-minutes lost");
 	assert_int_equal(findings_open(findings, open, 2), 0);
 	/* What is no more than suspected after it was closed is no news. */
 	said(slow(3, false), 5);
 	quiet(700);
-	assert_int_equal(tells, 3);
+	assert_int_equal(n_sent, 3);
 }
 
-static void a_card_that_is_found_later_is_in_what_is_told_next(void **state)
+static void a_card_that_is_found_later_is_in_the_next_update(void **state)
 {
 	char card[sizeof(who[3].card)];
 
@@ -63,7 +62,7 @@ static void a_card_that_is_found_later_is_in_what_is_told_next(void **state)
 	said(slow(3, true), 31);
 	assert_string_equal(last(FINDING_OPEN)->card, "3");
 	assert_non_null(strstr(last(FINDING_OPEN)->sentence, "rank 13 (node-a, card 3)"));
-	/* And stays what it was told to be. */
+	/* And keeps the published cause. */
 	memset(who[3].card, 0, sizeof(card));
 	quiet(10);
 	assert_string_equal(last(FINDING_CLOSED)->card, "3");
@@ -75,10 +74,10 @@ static void what_is_soon_over_is_not_confirmed(void **state)
 	(void)state;
 	findings->options.lasts_ns = 3 * S;
 	said(slow(3, true), 3);
-	assert_int_equal(tells, 1);
+	assert_int_equal(n_sent, 1);
 	last(FINDING_SUSPECTED);
 	said(slow(3, true), 1);
-	assert_int_equal(tells, 2);
+	assert_int_equal(n_sent, 2);
 	last(FINDING_OPEN);
 }
 
@@ -91,66 +90,66 @@ static void what_costs_little_must_last_longer(void **state)
 	verdict.finding.slowdown = 1 / (1 - 0.02);
 	/* Five times as long as what costs 10 %, and not given up meanwhile. */
 	said(verdict, 40);
-	assert_int_equal(tells, 1);
+	assert_int_equal(n_sent, 1);
 	last(FINDING_SUSPECTED);
 	said(verdict, 2);
-	assert_int_equal(tells, 2);
+	assert_int_equal(n_sent, 2);
 	last(FINDING_OPEN);
 	quiet(700);
 	/* Not longer than ten times; and what is no number costs something. */
-	tells = 0;
+	n_sent = 0;
 	verdict.finding.rank = 4;
 	verdict.finding.slowdown = 1.0001;
 	said(verdict, 80);
-	assert_int_equal(tells, 1);
+	assert_int_equal(n_sent, 1);
 	said(verdict, 2);
 	last(FINDING_OPEN);
 	quiet(700);
-	tells = 0;
+	n_sent = 0;
 	verdict.finding.rank = 5;
 	verdict.finding.slowdown = (double)NAN;
 	said(verdict, 10);
-	assert_int_equal(tells, 2);
+	assert_int_equal(n_sent, 2);
 	last(FINDING_OPEN);
 }
 
-static void told_again_for_its_cost(void **state)
+static void updated_for_its_cost(void **state)
 {
 	(void)state;
 	costs_too = true;
 	said(slow(3, true), 121);
 	/* 0, 1, 2, 4, 8, 16, 32, 62 and 92 s old. */
-	assert_int_equal(tells, 9);
-	for (size_t i = 1; i < tells; i++)
-		assert_true(told[i].cost_card_hours > told[i - 1].cost_card_hours);
-	assert_int_equal(told[4].told_ns - told[3].told_ns, 4 * S);
-	assert_int_equal(told[8].told_ns - told[7].told_ns, FINDINGS_TELL_NS);
+	assert_int_equal(n_sent, 9);
+	for (size_t i = 1; i < n_sent; i++)
+		assert_true(sent[i].cost_card_hours > sent[i - 1].cost_card_hours);
+	assert_int_equal(sent[4].updated_ns - sent[3].updated_ns, 4 * S);
+	assert_int_equal(sent[8].updated_ns - sent[7].updated_ns, FINDINGS_UPDATE_NS);
 	now -= 4000 * S; /* a clock that steps back */
 	said(slow(3, true), 10);
-	assert_in_range(tells, 10, 19);
-	tells = 0;
+	assert_in_range(n_sent, 10, 19);
+	n_sent = 0;
 	findings_end(findings, now);
 	assert_int_equal(last(FINDING_OPEN)->until_ns, 0);
-	assert_int_equal(tells, 1);
+	assert_int_equal(n_sent, 1);
 }
 
 static void not_confirmed_and_dropped(void **state)
 {
 	(void)state;
 	said(slow(3, false), 30);
-	assert_int_equal(tells, 1);
+	assert_int_equal(n_sent, 1);
 	said(slow(3, false), 1);
-	assert_int_equal(tells, 2);
+	assert_int_equal(n_sent, 2);
 	said(slow(3, false), 500);
-	assert_int_equal(tells, 2);
+	assert_int_equal(n_sent, 2);
 	assert_int_equal(last(FINDING_DROPPED)->id, 5);
 	quiet(10);
 	said(slow(3, false), 1);
-	assert_int_equal(tells, 3);
+	assert_int_equal(n_sent, 3);
 	assert_int_equal(last(FINDING_SUSPECTED)->id, 5);
 	quiet(10);
 	assert_int_equal(last(FINDING_DROPPED)->id, 5);
-	assert_int_equal(tells, 4);
+	assert_int_equal(n_sent, 4);
 	said(slow(3, true), 1);
 	assert_int_equal(last(FINDING_OPEN)->since_step, step - 1);
 }
@@ -165,15 +164,15 @@ static void bursts_are_one_finding(void **state)
 		quiet(20);
 	}
 	assert_int_equal(next_id, 6);
-	for (size_t i = 0; i < tells; i++) {
-		closed += told[i].state == FINDING_CLOSED;
-		assert_int_equal(told[i].state == FINDING_CLOSED, told[i].until_ns != 0 && told[i].until_step != 0);
+	for (size_t i = 0; i < n_sent; i++) {
+		closed += sent[i].state == FINDING_CLOSED;
+		assert_int_equal(sent[i].state == FINDING_CLOSED, sent[i].until_ns != 0 && sent[i].until_step != 0);
 	}
 	/* With 10 frames and 20 it is closed between bursts, with 40 not any more. */
 	assert_int_equal(closed, 2);
 	said(slow(3, true), 1);
 	findings_close(findings, now);
-	assert_non_null(strstr(last(FINDING_CLOSED)->sentence, "; it came back 2 times"));
+	assert_non_null(strstr(last(FINDING_CLOSED)->sentence, "; recurred 2 times"));
 	said(slow(3, true), 1);
 	assert_int_equal(last(FINDING_OPEN)->id, 6);
 	/* Long after, it is another one. */
@@ -197,12 +196,12 @@ static void the_heavier_cause_wins(void **state)
 	verdict.finding.evidences = 0;
 	finding_add(&verdict.finding, "dataloader", "ns", 3e8, 1e8, NULL);
 	said(verdict, 3);
-	assert_int_equal(tells, 2);
+	assert_int_equal(n_sent, 2);
 	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_DATALOADER);
 	assert_string_equal(last(FINDING_OPEN)->evidence[0].name, "dataloader");
 	/* One that is said as often as not changes nothing. */
 	said(slow(3, true), 2);
-	assert_int_equal(tells, 2);
+	assert_int_equal(n_sent, 2);
 	findings_close(findings, now);
 	assert_int_equal(last(FINDING_CLOSED)->cause, CAUSE_DATALOADER);
 	assert_string_equal(last(FINDING_CLOSED)->evidence[0].name, "dataloader");
@@ -235,7 +234,7 @@ static void what_fades_says_little(void **state)
 	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_PREEMPTION);
 }
 
-static void the_place_goes_with_the_cause(void **state)
+static void the_host_goes_with_the_cause(void **state)
 {
 	struct verdict verdict = of(FINDING_SLOW_COMMUNICATION, slow(-1, true));
 
@@ -245,7 +244,7 @@ static void the_place_goes_with_the_cause(void **state)
 	assert_string_equal(last(FINDING_OPEN)->host, "");
 	verdict.finding.cause = CAUSE_NODE;
 	snprintf(verdict.finding.host, sizeof(verdict.finding.host), "node-b");
-	/* Said once, it is not what is told yet. */
+	/* One verdict does not change what is published. */
 	said(verdict, 1);
 	assert_string_equal(last(FINDING_OPEN)->host, "");
 	said(verdict, 4);
@@ -253,23 +252,23 @@ static void the_place_goes_with_the_cause(void **state)
 	assert_string_equal(last(FINDING_OPEN)->host, "node-b");
 }
 
-static void hangs_end_with_looks(void **state)
+static void hangs_end_with_snapshots(void **state)
 {
 	(void)state;
 	say(of(FINDING_HANG, slow(3, true)));
-	look_over();
+	snapshot_over();
 	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_HANG);
 	quiet(50); /* frames have nothing to say about it */
-	assert_int_equal(tells, 1);
-	look_over();
-	look_over();
-	assert_int_equal(tells, 1);
-	look_over();
+	assert_int_equal(n_sent, 1);
+	snapshot_over();
+	snapshot_over();
+	assert_int_equal(n_sent, 1);
+	snapshot_over();
 	assert_int_equal(last(FINDING_CLOSED)->until_ns, 5000 * S);
-	/* Neither do looks close what frames tell. */
+	/* Snapshots do not close findings from frames. */
 	said(slow(3, true), 1);
 	for (int i = 0; i < 50; i++)
-		look_over();
+		snapshot_over();
 	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_RANK);
 }
 
@@ -280,11 +279,11 @@ static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
 	(void)state;
 	verdict.finding.since_ns = now - 30 * S;
 	say(verdict);
-	look_over();
+	snapshot_over();
 	verdict.finding.rank = 3;
 	say(verdict);
-	look_over();
-	assert_int_equal(tells, 2);
+	snapshot_over();
+	assert_int_equal(n_sent, 2);
 	assert_int_equal(last(FINDING_OPEN)->id, 5);
 	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 	assert_string_equal(last(FINDING_OPEN)->card, "3");
@@ -292,7 +291,7 @@ static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
 	verdict.finding.rank = 5;
 	verdict.finding.confidence /= 2;
 	say(verdict);
-	look_over();
+	snapshot_over();
 	assert_int_equal(last(FINDING_OPEN)->id, 5);
 	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 	assert_string_equal(last(FINDING_OPEN)->card, "3");
@@ -301,11 +300,11 @@ static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
 	verdict.finding.rank = 4;
 	verdict.finding.since_ns = now;
 	say(verdict);
-	look_over();
+	snapshot_over();
 	assert_int_equal(last(FINDING_OPEN)->id, 6);
 }
 
-static void figures_that_fade_are_not_told(void **state)
+static void decreasing_figures_are_not_published(void **state)
 {
 	struct verdict verdict = slow(3, true);
 
@@ -318,7 +317,7 @@ static void figures_that_fade_are_not_told(void **state)
 	assert_true(last(FINDING_CLOSED)->evidence[0].value == 0.6e9);
 }
 
-static void senseless_opinions(void **state)
+static void invalid_verdicts(void **state)
 {
 	struct verdict verdict = slow(RANKS, true);
 
@@ -330,7 +329,7 @@ static void senseless_opinions(void **state)
 	verdict = slow(3, true);
 	verdict.finding.cause = (enum finding_cause)77;
 	said(verdict, 1);
-	assert_int_equal(tells, 0);
+	assert_int_equal(n_sent, 0);
 	verdict = slow(3, true);
 	verdict.lost_ns = NAN;
 	verdict.finding.slowdown = INFINITY;
@@ -342,13 +341,13 @@ static void senseless_opinions(void **state)
 	memset(verdict.finding.others, 'x', sizeof(verdict.finding.others));
 	memset(verdict.finding.communicator, 'x', sizeof(verdict.finding.communicator));
 	said(verdict, 2);
-	assert_int_equal(tells, 1);
-	assert_true(told[0].cost_card_hours == 0 && told[0].confidence == 0 && isfinite(told[0].slowdown));
-	assert_int_equal(told[0].since_step, step - 2);
-	assert_int_equal(told[0].evidences, FINDING_EVIDENCE_MAX);
+	assert_int_equal(n_sent, 1);
+	assert_true(sent[0].cost_card_hours == 0 && sent[0].confidence == 0 && isfinite(sent[0].slowdown));
+	assert_int_equal(sent[0].since_step, step - 2);
+	assert_int_equal(sent[0].evidences, FINDING_EVIDENCE_MAX);
 }
 
-static void more_than_there_is_room_for(void **state)
+static void more_than_the_table_holds(void **state)
 {
 	char name[24];
 
@@ -363,10 +362,10 @@ static void more_than_there_is_room_for(void **state)
 		}
 		round_over();
 	}
-	assert_int_equal(tells, FINDINGS_MAX);
+	assert_int_equal(n_sent, FINDINGS_MAX);
 	quiet(10);
-	assert_int_equal(tells, 2 * FINDINGS_MAX);
-	/* What is over makes room. */
+	assert_int_equal(n_sent, 2 * FINDINGS_MAX);
+	/* Closed findings free their slots. */
 	said(slow(3, true), 1);
 	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 }
@@ -375,20 +374,20 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		LIFE(suspected_open_closed),
-		LIFE(a_card_that_is_found_later_is_in_what_is_told_next),
+		LIFE(a_card_that_is_found_later_is_in_the_next_update),
 		LIFE(what_is_soon_over_is_not_confirmed),
 		LIFE(what_costs_little_must_last_longer),
-		LIFE(told_again_for_its_cost),
+		LIFE(updated_for_its_cost),
 		LIFE(not_confirmed_and_dropped),
 		LIFE(bursts_are_one_finding),
 		LIFE(the_heavier_cause_wins),
 		LIFE(what_fades_says_little),
-		LIFE(the_place_goes_with_the_cause),
-		LIFE(hangs_end_with_looks),
+		LIFE(the_host_goes_with_the_cause),
+		LIFE(hangs_end_with_snapshots),
 		LIFE(a_hang_whose_culprit_is_seen_later_is_one),
-		LIFE(figures_that_fade_are_not_told),
-		LIFE(senseless_opinions),
-		LIFE(more_than_there_is_room_for),
+		LIFE(decreasing_figures_are_not_published),
+		LIFE(invalid_verdicts),
+		LIFE(more_than_the_table_holds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

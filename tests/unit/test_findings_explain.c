@@ -15,7 +15,7 @@ static void a_slow_job_of_its_own_waits_and_opens(void **state)
 {
 	(void)state;
 	said(slow_job(true, 1e8), 5);
-	assert_int_equal(tells, 1);
+	assert_int_equal(n_sent, 1);
 	last(FINDING_SUSPECTED);
 	said(slow_job(true, 1e8), 1);
 	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_JOB);
@@ -26,22 +26,22 @@ static void a_slow_job_of_its_own_waits_and_opens(void **state)
 static void a_slow_rank_explains_a_slow_job(void **state)
 {
 	(void)state;
-	/* Told as suspected before the rank is, dropped once that is open. */
+	/* Published as suspected before the rank, dropped once that is open. */
 	said(slow_job(false, 1e8), 1);
 	for (int i = 0; i < 30; i++) {
 		say(slow_job(i > 1, 1e8));
 		say(slow(3, i > 4));
 		round_over();
 	}
-	for (size_t i = 0; i < tells; i++)
-		assert_true(told[i].kind != FINDING_SLOW_JOB || told[i].state != FINDING_OPEN);
+	for (size_t i = 0; i < n_sent; i++)
+		assert_true(sent[i].kind != FINDING_SLOW_JOB || sent[i].state != FINDING_OPEN);
 	assert_int_equal(next_id, 7);
-	assert_int_equal(told[1].kind, FINDING_SLOW_RANK);
-	assert_int_equal(told[2].state, FINDING_OPEN);
-	assert_int_equal(told[3].kind, FINDING_SLOW_JOB);
-	assert_int_equal(told[3].state, FINDING_DROPPED);
-	assert_non_null(strstr(told[3].sentence, "; explained by finding slow_rank, rank 13"));
-	assert_int_equal(tells, 4);
+	assert_int_equal(sent[1].kind, FINDING_SLOW_RANK);
+	assert_int_equal(sent[2].state, FINDING_OPEN);
+	assert_int_equal(sent[3].kind, FINDING_SLOW_JOB);
+	assert_int_equal(sent[3].state, FINDING_DROPPED);
+	assert_non_null(strstr(sent[3].sentence, "; explained by finding slow_rank, rank 13"));
+	assert_int_equal(n_sent, 4);
 	/* The rank recovers, the job does not. */
 	said(slow_job(true, 1e8), 16);
 	assert_int_equal(last(FINDING_OPEN)->kind, FINDING_SLOW_JOB);
@@ -55,8 +55,8 @@ static void an_open_slow_job_is_closed_by_what_explains_it(void **state)
 	say(slow_job(true, 1e8));
 	say(slow(3, true));
 	round_over();
-	assert_int_equal(tells, 4);
-	assert_int_equal(told[2].kind, FINDING_SLOW_RANK);
+	assert_int_equal(n_sent, 4);
+	assert_int_equal(sent[2].kind, FINDING_SLOW_RANK);
 	assert_int_equal(last(FINDING_CLOSED)->kind, FINDING_SLOW_JOB);
 	assert_true(last(FINDING_CLOSED)->cost_card_hours == 0);
 }
@@ -85,12 +85,12 @@ static void most_of_a_node(void **state)
 		say(slow(5, true));
 		round_over();
 	}
-	assert_int_equal(tells, 4);
-	for (size_t i = 0; i < tells; i++)
-		assert_int_equal(told[i].state, FINDING_OPEN);
-	assert_string_equal(told[0].others, "11,12");
-	assert_string_equal(told[2].others, "10,11");
-	assert_string_equal(told[3].others, "");
+	assert_int_equal(n_sent, 4);
+	for (size_t i = 0; i < n_sent; i++)
+		assert_int_equal(sent[i].state, FINDING_OPEN);
+	assert_string_equal(sent[0].others, "11,12");
+	assert_string_equal(sent[2].others, "10,11");
+	assert_string_equal(sent[3].others, "");
 }
 
 /* Of the other two it is not sure. */
@@ -108,7 +108,7 @@ static void neighbours_that_are_suspected(void **state)
 	assert_string_equal(last(FINDING_OPEN)->others, "");
 }
 
-/* One after the other: when the first one is told to be over, others are slow, and were not with it. */
+/* In sequence: when the first one closes, the others are slow, but were not slow with it. */
 static void neighbours_of_another_time(void **state)
 {
 	(void)state;
@@ -131,9 +131,9 @@ static void half_of_a_node(void **state)
 	say(slow(0, true));
 	say(slow(1, true));
 	round_over();
-	assert_int_equal(tells, 2);
-	assert_string_equal(told[0].others, "");
-	assert_string_equal(told[1].others, "");
+	assert_int_equal(n_sent, 2);
+	assert_string_equal(sent[0].others, "");
+	assert_string_equal(sent[1].others, "");
 }
 
 static void most_of_the_job_is_the_model(void **state)
@@ -144,7 +144,7 @@ static void most_of_the_job_is_the_model(void **state)
 			say(slow(rank, true));
 		round_over();
 	}
-	assert_int_equal(tells, 0);
+	assert_int_equal(n_sent, 0);
 	/* Those that are suspected are not opened either. */
 	quiet(20);
 	for (int i = 0; i < 60; i++) {
@@ -154,22 +154,22 @@ static void most_of_the_job_is_the_model(void **state)
 		if (i < 4)
 			said(slow(i, false), 1);
 	}
-	for (size_t i = 0; i < tells; i++)
-		assert_int_not_equal(told[i].state, FINDING_OPEN);
-	/* One that was open before stays, and one that is sure is opened among many that are suspected. */
+	for (size_t i = 0; i < n_sent; i++)
+		assert_int_not_equal(sent[i].state, FINDING_OPEN);
+	/* One that was open remains open, and a confirmed one opens among many suspected. */
 	quiet(20);
-	tells = 0;
+	n_sent = 0;
 	said(slow(0, true), 1);
 	for (int i = 0; i < 12; i++) {
 		for (int32_t rank = 0; rank < 5; rank++)
 			say(slow(rank, true));
 		round_over();
 	}
-	assert_int_equal(tells, 1);
+	assert_int_equal(n_sent, 1);
 	for (int32_t rank = 0; rank < 6; rank++)
 		say(slow(rank, rank == 3));
 	round_over();
-	assert_int_equal(tells, 2);
+	assert_int_equal(n_sent, 2);
 	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 }
 

@@ -60,7 +60,7 @@ static void test_rows(void **state)
 	assert_true(counts.suspected == 0 && counts.open == 1);
 }
 
-/* Who stops watching does not leave open what nobody looks at. */
+/* Findings close when watching stops. */
 static void test_end(void **state)
 {
 	(void)state;
@@ -113,7 +113,7 @@ static void test_many_left(void **state)
 		flush();
 		assert_int_equal(query_int("select count(*) from findings where state = 'open'"), i ? 0 : 700 - 512);
 		sh(i ? "test ! -e '%s/findings'" : "test -e '%s/findings'", dir);
-		/* Its own come and go; what is left stays marked. */
+		/* Its own come and go; the remaining ones are still marked. */
 		say(finding(1000, FINDING_OPEN));
 		say(finding(1000, FINDING_CLOSED));
 		sh(i ? "test ! -e '%s/findings'" : "test -e '%s/findings'", dir);
@@ -218,7 +218,7 @@ static void want_more(void)
 		context.findings->raise.budget_at_ns[LEVEL_L1]);
 }
 
-/* The last operations are told while a level goes off: what is wanted then does not keep it on. */
+/* The last operations arrive while a level goes off: a request made then does not keep it on. */
 static void test_wanted_while_off(void **state)
 {
 	uint64_t budget_ns;

@@ -156,7 +156,7 @@ static void all_layouts_are_one_group(void **state)
 }
 
 /* NCCL's groups begin like gloo's. */
-static void names_of_nccl_are_told(void **state)
+static void names_of_nccl_are_recognised(void **state)
 {
 	static struct world world;
 	char name[64] = "before";
@@ -172,7 +172,7 @@ static void names_of_nccl_are_told(void **state)
 	assert_string_equal(name, "");
 }
 
-static void names_are_told(void **state)
+static void names_are_recognised(void **state)
 {
 	struct gloo_group group;
 	struct world world;
@@ -210,7 +210,7 @@ static void other_groups_differ(void **state)
 	assert_int_not_equal(other, first);
 }
 
-/* What one prefix ends with and the next begins with is told apart. */
+/* The boundary between two prefixes counts. */
 static void prefixes_do_not_run_together(void **state)
 {
 	struct world one, two;
@@ -334,8 +334,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_layouts_are_one_group),
-		cmocka_unit_test(names_are_told),
-		cmocka_unit_test(names_of_nccl_are_told),
+		cmocka_unit_test(names_are_recognised),
+		cmocka_unit_test(names_of_nccl_are_recognised),
 		cmocka_unit_test(other_groups_differ),
 		cmocka_unit_test(prefixes_do_not_run_together),
 		cmocka_unit_test(a_file_is_its_inode),

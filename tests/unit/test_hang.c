@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs that stand still, seen from stages alone: who is named, from when on, and what looks like a hang and is none. */
+/* Hung jobs, seen by stages alone: which rank is named, since when, and what resembles a hang but is none. */
 #include "tests/unit/hang_script.h"
 
 static void the_one_in_its_data_loader_is_named(void **state)
@@ -216,7 +216,7 @@ static void part_of_a_job_waits_for_the_rest(void **state)
 	assert_int_equal(said[0].finding.rank, 7);
 	end(NULL);
 	begin_idle(NULL);
-	/* They are known, and nothing is told of them. */
+	/* They are known, and nothing is published of them. */
 	standing[6] = (struct standing){.rank = 6};
 	standing[7] = (struct standing){.rank = 7};
 	assert_int_equal(seconds(590), 0);

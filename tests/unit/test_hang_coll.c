@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs that stand still, where operations tell who is missing; mismatches; cost; and looks that cannot be. */
+/* Hung jobs where operations show the missing rank; mismatches; cost; and impossible snapshots. */
 #include "tests/unit/hang_script.h"
 
 static uint32_t one_culprit[2], some_waiters[RANKS];
@@ -89,7 +89,7 @@ static void all_have_entered_and_it_does_not_end(void **state)
 	assert_int_equal(said[0].finding.cause, CAUSE_STOPPED);
 }
 
-static void a_mismatch_is_told_at_once(void **state)
+static void a_mismatch_is_reported_at_once(void **state)
 {
 	static const uint32_t two[] = {1, 2};
 
@@ -180,7 +180,7 @@ int main(void)
 		T(operations_say_who_is_missing),
 		T(a_chain_of_waits_ends_at_its_cause),
 		T(all_have_entered_and_it_does_not_end),
-		T(a_mismatch_is_told_at_once),
+		T(a_mismatch_is_reported_at_once),
 		T(every_second_is_lost_once),
 		T(what_cannot_be_is_no_harm),
 		T(who_is_known_not_to_wait_is_named_first),

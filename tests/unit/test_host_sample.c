@@ -162,7 +162,7 @@ static void in_groups(const char *text)
 	fake_write(root, PID, "cgroup", text, strlen(text));
 }
 
-/* The limit is on a group above; what it held back before the first look does not count; never more than has passed. */
+/* The limit is on a parent group; throttling before the first sample does not count; at most the time passed. */
 static void test_throttled(void **state)
 {
 	struct host_sampler *s = sampler();
@@ -225,7 +225,7 @@ static void test_groups(void **state)
 	host_cgroup_free(&seen);
 }
 
-/* Deeper than is looked at: bounded, and nothing breaks. */
+/* Deeper than the limit: bounded, and nothing breaks. */
 static void test_deep(void **state)
 {
 	struct host_cgroup seen = {0};

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <sys/stat.h>
 #include <cmocka.h>
-#include "daemon/levels/collector.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
-#include "daemon/levels/levels.h"
+#include "daemon/core/levels.h"
 
 static struct context context;
 static char folder[] = "/tmp/ranktrace-test-levels-XXXXXX";
@@ -17,7 +17,7 @@ static unsigned calls;
 static int answer;
 static bool last_on;
 
-/* The collectors' room, as levels.c sees it. */
+/* Stand-in for the collectors. */
 __attribute__((weak)) int collectors_level(
 	struct collectors *collectors, enum level level, bool on, char *report, size_t report_size)
 {
@@ -36,6 +36,7 @@ static int set_up(void **state)
 	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", folder);
 	context.collectors = (struct collectors *)&context; /* only passed on */
 	levels_defaults(&context.levels);
+	context.levels.apply = collectors_level;
 	calls = 0;
 	answer = 0;
 	return 0;
@@ -164,7 +165,7 @@ static void test_raised(void **state)
 	levels_tick(&context, until_ns);
 	assert_false(context.levels.on[LEVEL_L1] || context.levels.raised[LEVEL_L1] || last_on);
 	assert_int_equal(context.levels.set_ns[LEVEL_L1], 0);
-	/* Raised, then wished for: it stays. */
+	/* Turned on automatically, then by request: remains on. */
 	assert_int_equal(levels_raise(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_string_equal(report, "L1 was on already, because of a finding");
@@ -181,7 +182,7 @@ static void test_raised(void **state)
 	assert_false(context.levels.on[LEVEL_L2] || context.levels.raised[LEVEL_L2]);
 }
 
-/* What cannot be turned off is tried again, and what cannot be turned on stays as it was. */
+/* A failed switch off is retried; a failed switch on changes nothing. */
 static void test_raised_badly(void **state)
 {
 	uint64_t until_ns;

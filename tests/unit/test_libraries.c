@@ -168,7 +168,7 @@ static void test_unmapped(void **state)
 	put_maps(1, inode, "/lib/libwanted.so");
 	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
 	assert_int_equal(dropped, 1);
-	fake_write(proc, 1, "maps", "", 0); /* it is ending: that will be told */
+	fake_write(proc, 1, "maps", "", 0); /* it is ending: an event will follow */
 	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
 	assert_int_equal(dropped, 1);
 	assert_int_equal(libraries_scan(libraries, 99, 11), -ENOENT);
@@ -186,7 +186,7 @@ static void test_deleted(void **state)
 	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
 	assert_int_equal(refused, 1);
 	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
-	assert_int_equal(refused, 1); /* told once */
+	assert_int_equal(refused, 1); /* reported once */
 	snprintf(name, sizeof(name), "map_files/%llx-%llx", START, START + 0x1000);
 	path_in(link, sizeof(link), 1, name);
 	path_in(target, sizeof(target), 2, "root/lib/gone");
@@ -199,7 +199,7 @@ static void test_deleted(void **state)
 
 static void test_long_path(void **state)
 {
-	char name[1024] = "", path[2048], folder[1024];
+	char name[1024] = "", path[2048], folder[1032];
 
 	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
@@ -355,7 +355,7 @@ static void test_dead_file_system(void **state)
 	fake_write(proc, 1, "maps", maps, (size_t)n);
 	start_ns = monotonic_ns();
 	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
-	assert_int_equal(libraries_scan(libraries, 1, 11), 1); /* one thread waits, not one a look */
+	assert_int_equal(libraries_scan(libraries, 1, 11), 1); /* one thread waits, not one a scan */
 	assert_true(monotonic_ns() - start_ns < 20 * NSEC_PER_SEC);
 	assert_int_equal(refused + dropped, 0);
 	/* The server ends, and the file is there after all. */

@@ -83,7 +83,7 @@ static void errors_keep_errno_and_yield_it(void **state)
 	assert_int_equal(after, EPIPE);
 }
 
-static void long_and_broken_messages_stay_lines(void **state)
+static void long_and_broken_messages_are_one_line_each(void **state)
 {
 	char text[LOG_MESSAGE_BYTES + 100];
 	char expected[LOG_MESSAGE_BYTES + 100];
@@ -106,7 +106,7 @@ static _printf_(2, 3) void as_libbpf(enum libbpf_print_level level, const char *
 	va_list list;
 
 	va_start(list, format);
-	on_libbpf(level, format, list);
+	log_on_libbpf(level, format, list);
 	va_end(list);
 }
 
@@ -129,8 +129,8 @@ static void libraries_are_routed(void **state)
 	as_libbpf(LIBBPF_WARN, "prog '%s': failed\n", "p");
 	as_libbpf(LIBBPF_INFO, "not shown\n");
 	as_libbpf(LIBBPF_WARN, "Failed to bump RLIMIT_MEMLOCK (err = %d)\n", -1);
-	on_libevent(EVENT_LOG_WARN, "epoll is odd");
-	on_libevent(99, "unknown severity");
+	log_on_libevent(EVENT_LOG_WARN, "epoll is odd");
+	log_on_libevent(99, "unknown severity");
 	expect_captured("ranktraced: info: libbpf: prog 'p': failed\nranktraced: warning: libevent: epoll is odd\n"
 			"ranktraced: warning: libevent: unknown severity\n");
 }
@@ -141,16 +141,16 @@ static void the_journal_is_known_by_its_stream(void **state)
 	struct stat st;
 
 	(void)state;
-	assert_false(stderr_is_journal());
+	assert_false(log_stderr_is_journal());
 	setenv("JOURNAL_STREAM", "nonsense", 1);
-	assert_false(stderr_is_journal());
+	assert_false(log_stderr_is_journal());
 	assert_int_equal(fstat(STDERR_FILENO, &st), 0);
 	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino + 1);
 	setenv("JOURNAL_STREAM", stream, 1);
-	assert_false(stderr_is_journal());
+	assert_false(log_stderr_is_journal());
 	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
 	setenv("JOURNAL_STREAM", stream, 1);
-	assert_true(stderr_is_journal());
+	assert_true(log_stderr_is_journal());
 	unsetenv("JOURNAL_STREAM");
 }
 
@@ -159,7 +159,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_name_level_and_component),
 		cmocka_unit_test(errors_keep_errno_and_yield_it),
-		cmocka_unit_test(long_and_broken_messages_stay_lines),
+		cmocka_unit_test(long_and_broken_messages_are_one_line_each),
 		cmocka_unit_test(any_bytes_are_text),
 		cmocka_unit_test(libraries_are_routed),
 		cmocka_unit_test(the_journal_is_known_by_its_stream),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop with rooms of the test: the order of a tick, what systemd is told, and how signals end or reload it. */
+/* The loop with modules of the test: order of a tick, systemd notifications, signals that end or reload it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,9 +8,9 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include "daemon/loop.c" /* with the rooms below */
+#include "daemon/loop.c" /* with the modules below */
 
-static char order[64]; /* first letters of the rooms, of one tick */
+static char order[64]; /* first letters of the modules, of one tick */
 static unsigned ticks, reloads, flushes;
 static int ring[2];
 static int notify = -1;
@@ -56,7 +56,7 @@ void rank_steps_tick(struct rank_steps *rank_steps, uint64_t now_ns)
 	tick('s');
 }
 
-/* A room of every tick drives the test. */
+/* A module of every tick drives the test. */
 void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 {
 	(void)ranks;
@@ -85,7 +85,11 @@ void levels_tick(struct context *context, uint64_t now_ns)
 
 const char *level_name(enum level level)
 {
-	static const char *const names[] = {"L0", "L1", "L2", "L3"};
+	static const char *const names[] = {
+#define LEVEL(id, word, on, interval_minutes) [LEVEL_##id] = word,
+#include "proto/levels.def"
+#undef LEVEL
+	};
 
 	return names[level];
 }
@@ -124,17 +128,17 @@ static void on_reload_asked(void *arg)
 	reloads++;
 }
 
-static char told[4096]; /* what systemd heard, all of it */
+static char notified[4096]; /* all notifications to systemd */
 
-static void hear(void)
+static void read_notify(void)
 {
-	size_t n = strlen(told);
+	size_t n = strlen(notified);
 	ssize_t r;
 
-	while ((r = recv(notify, told + n, sizeof(told) - n - 2, MSG_DONTWAIT)) > 0) {
+	while ((r = recv(notify, notified + n, sizeof(notified) - n - 2, MSG_DONTWAIT)) > 0) {
 		n += (size_t)r;
-		told[n++] = '\n';
-		told[n] = 0;
+		notified[n++] = '\n';
+		notified[n] = 0;
 	}
 }
 
@@ -165,7 +169,7 @@ static int teardown(void **state)
 
 static void expect_in_order(const char *const *texts, size_t count)
 {
-	const char *at = told;
+	const char *at = notified;
 
 	for (size_t i = 0; i < count; i++) {
 		const char *found = strstr(at, texts[i]);
@@ -177,9 +181,9 @@ static void expect_in_order(const char *const *texts, size_t count)
 	}
 }
 
-static void works_until_told_to_stop(void **state)
+static void runs_until_stopped(void **state)
 {
-	static const char *const heard[] = {
+	static const char *const expected[] = {
 		"READY=1\nSTATUS=L0,L3 on; 8 ranks; 1.5 GiB stored\n",
 		"RELOADING=1\nMONOTONIC_USEC=",
 		"READY=1\nSTATUS=",
@@ -199,8 +203,8 @@ static void works_until_told_to_stop(void **state)
 	assert_int_equal(loop_run(loop), 0);
 	assert_null(loop_close(loop));
 	assert_null(context.base);
-	hear();
-	expect_in_order(heard, ARRAY_SIZE(heard));
+	read_notify();
+	expect_in_order(expected, ARRAY_SIZE(expected));
 	assert_int_equal(reloads, 1);
 	assert_int_equal(ticks, 12);
 	assert_in_range(flushes, 1, ticks);
@@ -208,7 +212,7 @@ static void works_until_told_to_stop(void **state)
 	assert_int_equal(order[0], 'R');
 }
 
-static void a_tick_asks_the_rooms_in_order(void **state)
+static void a_tick_calls_the_modules_in_order(void **state)
 {
 	static uint64_t due_ns[ARRAY_SIZE(duties)];
 	static struct context context;
@@ -219,22 +223,22 @@ static void a_tick_asks_the_rooms_in_order(void **state)
 	memset(order, 0, sizeof(order));
 	memset(due_ns, 0, sizeof(due_ns));
 	ring[0] = -1;
-	on_tick(-1, 0, &loop);
+	loop_on_tick(-1, 0, &loop);
 	assert_string_equal(order, "dcsrvlf");
 	/* Each next time is a period away, and what is not due is not asked. */
 	assert_true(due_ns[ARRAY_SIZE(duties) - 1] > due_ns[0]);
 	for (size_t i = 0; i < ARRAY_SIZE(duties); i++)
 		due_ns[i] = duties[i].period_ns(&loop) == TICK_NS ? 0 : UINT64_MAX;
 	memset(order, 0, sizeof(order));
-	on_tick(-1, 0, &loop);
+	loop_on_tick(-1, 0, &loop);
 	assert_string_equal(order, "dcsrv");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(works_until_told_to_stop),
-		cmocka_unit_test(a_tick_asks_the_rooms_in_order),
+		cmocka_unit_test(runs_until_stopped),
+		cmocka_unit_test(a_tick_calls_the_modules_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

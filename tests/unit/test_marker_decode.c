@@ -25,7 +25,7 @@ static void on_device(void *arg, const struct coll_device *given)
 	copy_text(dtype, sizeof(dtype), given->dtype);
 }
 
-static struct rt_marker_record told_comm(uint64_t identity)
+static struct rt_marker_record comm_record(uint64_t identity)
 {
 	struct rt_marker_comm comm = {.kind = RT_MARKER_COMM, .identity = identity, .interface = 5, .device_pair_ns = UTC_NS,
 		.host_pair_ns = HOST_NS, .lost = 3, .name = "dp"};
@@ -61,7 +61,7 @@ static int forget(void **state)
 
 static void test_times_are_mapped(void **state)
 {
-	struct rt_marker_record comm = told_comm(7), record = collective(7);
+	struct rt_marker_record comm = comm_record(7), record = collective(7);
 
 	(void)state;
 	give(&comm);
@@ -87,7 +87,7 @@ static void test_times_are_mapped(void **state)
 
 static void test_unknown_times(void **state)
 {
-	struct rt_marker_record comm = told_comm(7), record = collective(7), other = collective(8);
+	struct rt_marker_record comm = comm_record(7), record = collective(7), other = collective(8);
 
 	(void)state;
 	give(&other); /* whose communicator's record was lost: nothing pairs its clocks */
@@ -103,7 +103,7 @@ static void test_unknown_times(void **state)
 
 static void test_a_late_one_is_open(void **state)
 {
-	struct rt_marker_record comm = told_comm(7), record = collective(7);
+	struct rt_marker_record comm = comm_record(7), record = collective(7);
 
 	(void)state;
 	give(&comm);
@@ -124,12 +124,12 @@ static void test_a_clock_that_is_not_utc(void **state)
 	} bad[] = {
 		{UTC_NS + 3000, UTC_NS + 2000},			/* backwards */
 		{1000, 2000},					/* since the device's start */
-		{UTC_NS + 2000, UTC_NS + 40 * NSEC_PER_MSEC},	/* after the host heard of its end */
+		{UTC_NS + 2000, UTC_NS + 40 * NSEC_PER_MSEC},	/* after the host saw its end */
 		{UTC_NS - 2 * NSEC_PER_SEC, UTC_NS + 3000},	/* long before it was launched */
 		{0, UTC_NS + 3000},
 		{UINT64_MAX, UINT64_MAX},
 	};
-	struct rt_marker_record comm = told_comm(7), record = collective(7);
+	struct rt_marker_record comm = comm_record(7), record = collective(7);
 
 	(void)state;
 	give(&comm);
@@ -145,7 +145,7 @@ static void test_a_clock_that_is_not_utc(void **state)
 
 static void test_the_latest_pair_counts(void **state)
 {
-	struct rt_marker_record comm = told_comm(7), record = collective(7);
+	struct rt_marker_record comm = comm_record(7), record = collective(7);
 	struct rt_marker_comm stepped;
 
 	(void)state;
@@ -163,7 +163,7 @@ static void test_the_latest_pair_counts(void **state)
 static void test_lies(void **state)
 {
 	struct rt_marker_event event = {.event = {.flags = RT_MARKER_VERSION}, .records = UINT32_MAX, .lost = UINT32_MAX};
-	struct rt_marker_record comm = told_comm(7), record = collective(7);
+	struct rt_marker_record comm = comm_record(7), record = collective(7);
 	struct rt_marker_comm endless;
 
 	(void)state;
@@ -191,12 +191,12 @@ static void test_lies(void **state)
 	assert_int_equal(strlen(name), 63);
 }
 
-/* A process may name as many communicators as it likes: those told of last are known. */
+/* A process may name any number of communicators: the newest are known. */
 static void test_many_communicators(void **state)
 {
 	(void)state;
 	for (uint64_t i = 1; i <= 3 * MARKER_COMMS_MAX; i++) {
-		struct rt_marker_record comm = told_comm(i), record = collective(i);
+		struct rt_marker_record comm = comm_record(i), record = collective(i);
 
 		give(&comm);
 		give(&record);

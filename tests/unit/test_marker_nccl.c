@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NCCL profiler plugin, driven as NCCL drives it through each interface; what would reach the probe is looked at.
+/* The NCCL profiler plugin, driven as NCCL drives it through each interface; what would reach the probe is checked.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -27,28 +27,28 @@ extern const struct nccl_profiler_v5 ncclProfiler_v5, ncclProfiler_v6;
 static struct rt_marker_record *seen;
 static unsigned records, hits, comms;
 
-/* What the daemon would read: each batch tells of a communicator before its first record. */
+/* What the daemon would read: each batch describes a communicator before its first record. */
 void marker_probe(const void *data, uint32_t count, uint32_t record_bytes, uint32_t version)
 {
 	const struct rt_marker_record *record = data;
-	uint64_t told[RT_MARKER_BATCH_MAX];
-	unsigned tellings = 0;
+	uint64_t known[RT_MARKER_BATCH_MAX];
+	unsigned n_known = 0;
 
 	assert_int_equal(version, RT_MARKER_VERSION);
 	assert_int_equal(record_bytes, sizeof(*record));
 	assert_in_range(count, 1, RT_MARKER_BATCH_MAX);
 	hits++;
 	for (uint32_t i = 0; i < count; i++) {
-		bool is_told = false;
+		bool is_known = false;
 
 		assert_int_equal(record[i].size_bytes, sizeof(*record));
 		if (record[i].kind == RT_MARKER_COMM) {
-			told[tellings++] = record[i].identity;
+			known[n_known++] = record[i].identity;
 			comms++;
 		}
-		for (unsigned k = 0; k < tellings; k++)
-			is_told |= told[k] == record[i].identity;
-		assert_true(is_told);
+		for (unsigned k = 0; k < n_known; k++)
+			is_known |= known[k] == record[i].identity;
+		assert_true(is_known);
 		assert_true(records < RECORDS_MAX);
 		if (record[i].kind != RT_MARKER_COMM && record[i].kind != RT_MARKER_OPEN) /* a slow machine */
 			seen[records++] = record[i];
@@ -248,8 +248,7 @@ static void *progress(void *arg)
 	return arg;
 }
 
-/* One thread launches while another hears of the channels, as in NCCL. The host may run ahead by as much as it likes.
- */
+/* One thread launches while another receives the channel events, as in NCCL. The host may run ahead without limit. */
 static void two_threads_lose_nothing(void **state)
 {
 	pthread_t thread;
@@ -267,7 +266,7 @@ static void two_threads_lose_nothing(void **state)
 	pthread_join(thread, NULL);
 	ncclProfiler_v5.finalize(play.context);
 	for (unsigned i = 0, k = 0; i < PLAYED; i++) {
-		if (!play.op[i]) /* no room just then: counted */
+		if (!play.op[i]) /* buffer full: counted */
 			continue;
 		assert_true(k < records);
 		assert_int_equal(seen[k].seq, i + 1);
@@ -278,7 +277,7 @@ static void two_threads_lose_nothing(void **state)
 	}
 }
 
-static void what_finds_no_room_is_told(void **state)
+static void dropped_operations_are_counted(void **state)
 {
 	void *context = open_v5(&ncclProfiler_v5, 0xc, MASK_V5), *op[DEVICE_OPS_MAX + 10];
 
@@ -290,7 +289,7 @@ static void what_finds_no_room_is_told(void **state)
 		assert_true(i < DEVICE_OPS_MAX ? op[i] != NULL : op[i] == NULL);
 		nccl_run_channels(&ncclProfiler_v5, context, op[i], 1, UTC_NS + 1, UTC_NS + 2);
 	}
-	/* There is room again, and numbers went on. */
+	/* The buffer has space again, and numbers went on. */
 	op[0] = nccl_start_coll(&ncclProfiler_v5, context, nccl_start_call(&ncclProfiler_v5, context, false), 1, 1);
 	nccl_run_channels(&ncclProfiler_v5, context, op[0], 1, UTC_NS + 1, UTC_NS + 2);
 	ncclProfiler_v5.finalize(context);
@@ -300,7 +299,7 @@ static void what_finds_no_room_is_told(void **state)
 	assert_int_equal(seen[DEVICE_OPS_MAX].seq, DEVICE_OPS_MAX + 11);
 }
 
-static void the_unfinished_is_told_at_the_end(void **state)
+static void unfinished_operations_are_sent_at_the_end(void **state)
 {
 	void *context = open_v5(&ncclProfiler_v5, 0xd, MASK_V5), *other = open_v5(&ncclProfiler_v5, 0xe, MASK_V5), *op;
 
@@ -311,7 +310,7 @@ static void the_unfinished_is_told_at_the_end(void **state)
 	assert_int_equal(records, 1);
 	assert_int_equal(seen[0].flags, RT_MARKER_INCOMPLETE | RT_MARKER_BY_LAUNCH);
 	assert_int_equal(seen[0].channels_done, 1);
-	/* The place is another communicator's now: what is still said of the old one must not reach it. */
+	/* The slot is another communicator's now: late events of the old one must not reach it. */
 	context = open_v5(&ncclProfiler_v5, 0xf, MASK_V5);
 	nccl_run_channels(&ncclProfiler_v5, context, op, 2, UTC_NS, UTC_NS + 1);
 	ncclProfiler_v5.stop(op);
@@ -377,8 +376,8 @@ int main(void)
 		cmocka_unit_test_setup(version_4_counts_launches, forget),
 		cmocka_unit_test_setup(oldest_versions_know_no_times, forget),
 		cmocka_unit_test_setup(two_threads_lose_nothing, forget),
-		cmocka_unit_test_setup(what_finds_no_room_is_told, forget),
-		cmocka_unit_test_setup(the_unfinished_is_told_at_the_end, forget),
+		cmocka_unit_test_setup(dropped_operations_are_counted, forget),
+		cmocka_unit_test_setup(unfinished_operations_are_sent_at_the_end, forget),
 		cmocka_unit_test_setup(a_hundred_communicators, forget),
 		cmocka_unit_test_setup(garbage_is_survived, forget),
 	};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * detect/measure: a frame whose records are in the order of ranks, and of short times, is measured in a quicker way,
- * and in a still quicker one where who made it kept the shortest of each group. What it tells is what it tells of the
- * same frame in another order, or with one time that is long.
+ * and in a still quicker one where its producer kept the shortest of each group. The measures equal those of the same
+ * frame in another order, or with one long time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -202,7 +202,7 @@ static void one_long_time_changes_its_group_alone(void **state)
 }
 
 /* A group of which one member's record has no length that can be: nobody came before the other. */
-static void a_record_without_a_length_tells_nothing(void **state)
+static void a_record_without_a_length_is_ignored(void **state)
 {
 	static const struct frame_op two[] = {{0, 0, 0, 1000}, {0, 1, 0, UINT64_MAX}};
 	struct frame frame = frame_of(two);
@@ -227,7 +227,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void each_place_of_the_sorted_values_is_found(void **state)
+static void each_index_of_the_sorted_values_is_found(void **state)
 {
 	double value[301], sorted[301];
 
@@ -252,8 +252,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(order_does_not_matter),
 		cmocka_unit_test(one_long_time_changes_its_group_alone),
-		cmocka_unit_test(a_record_without_a_length_tells_nothing),
-		cmocka_unit_test(each_place_of_the_sorted_values_is_found),
+		cmocka_unit_test(a_record_without_a_length_is_ignored),
+		cmocka_unit_test(each_index_of_the_sorted_values_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The room of findings: who is watched, and what its judge is fed, in which clock and tier. */
+/* The findings module: who is watched, and what its judge is fed, in which clock and tier. */
 #include "tests/unit/findings_fixture.h"
 
 static void mark(unsigned rank, uint64_t time_ns, enum steps_edge edge, const char *stage)
@@ -24,27 +24,27 @@ static void test_who_is_watched(void **state)
 	(void)state;
 	assert_int_equal(seen.ranks, RANKS);
 	assert_string_equal(seen.job, "j");
-	tell_rank(&ranks_here[0], RANK_CHANGED); /* nothing that matters here */
+	notify_rank(&ranks_here[0], RANK_CHANGED); /* nothing that matters here */
 	assert_int_equal(seen.ranks, RANKS);
 	assert_int_equal(seen.ended, 0);
 	/* Its card is found: it goes on as the same. */
 	(void)copy_text(ranks_here[1].env.card, sizeof(ranks_here[1].env.card), "5");
-	tell_rank(&ranks_here[1], RANK_CHANGED);
+	notify_rank(&ranks_here[1], RANK_CHANGED);
 	assert_int_equal(seen.ranks, RANKS);
 	assert_int_equal(seen.ended, 0);
 	assert_int_equal(seen.card_process, 1);
 	assert_string_equal(seen.card, "5");
 	(void)copy_text(ranks_here[0].env.job, sizeof(ranks_here[0].env.job), "other");
-	tell_rank(&ranks_here[0], RANK_CHANGED);
+	notify_rank(&ranks_here[0], RANK_CHANGED);
 	assert_int_equal(seen.ended, 1);
 	assert_int_equal(seen.ranks, RANKS + 1);
 	assert_string_equal(seen.job, "other");
 	ranks_here[1].role = RANK_ROLE_CHILD;
-	tell_rank(&ranks_here[1], RANK_CHANGED);
+	notify_rank(&ranks_here[1], RANK_CHANGED);
 	assert_int_equal(seen.ended, 2);
 	ranks_here[1].role = RANK_ROLE_RANK;
-	/* A room that is off takes everything and does nothing. */
-	online_step(NULL, 0, 1, &(struct steps_step){.step = 1});
+	/* A disabled module ignores all input. */
+	online_steps_observer.step(NULL, 0, 1, &(struct steps_step){.step = 1});
 	online_tick(NULL, 1);
 }
 
@@ -80,10 +80,10 @@ static struct coll_row row_of(const char *family)
 
 static void feed(const struct coll_row *row)
 {
-	online_op(context.findings, 0, ranks_here[0].instance, row, 7, 0);
+	online_coll_observer.row(context.findings, 0, ranks_here[0].instance, row, 7, 0);
 }
 
-/* A time that only tells how long queueing took would put the blame on anybody. */
+/* A time that covers only queueing would blame any rank. */
 static void test_tiers(void **state)
 {
 	struct coll_row row = row_of("nccl");
@@ -120,8 +120,8 @@ static void test_tiers(void **state)
 	assert_int_equal(seen.ops, 3);
 	/* Another rank's slot by now. */
 	row = row_of("gloo");
-	online_op(context.findings, 0, 99, &row, 7, 0);
-	online_op(context.findings, 4000, 1, &row, 7, 0);
+	online_coll_observer.row(context.findings, 0, 99, &row, 7, 0);
+	online_coll_observer.row(context.findings, 4000, 1, &row, 7, 0);
 	assert_int_equal(seen.ops, 3);
 }
 
@@ -161,7 +161,7 @@ static void test_waits(void **state)
 	assert_true(seen.host.run_delay_ns == 8 * MS && seen.host.preemptor_pid == 0);
 	context.levels.on[LEVEL_L3] = false;
 	online_tick(context.findings, now_ns + 4 * NSEC_PER_SEC);
-	assert_true(seen.host.run_delay_ns == FRAME_UNKNOWN); /* this kernel counts no waits, and nobody looks */
+	assert_true(seen.host.run_delay_ns == FRAME_UNKNOWN); /* not counted by this kernel, nor sampled */
 	online_launches(context.findings, 0, ranks_here[0].instance, 1 * MS, 50 * MS, 9 * MS);
 	assert_true(seen.host.launch_gap_ns == 9 * MS && seen.host.run_delay_ns == FRAME_UNKNOWN);
 }
@@ -182,7 +182,7 @@ static void test_samples(void **state)
 	online_counts_get(context.findings, &counts);
 	assert_int_equal(counts.samples, 25);
 	assert_int_equal(counts.frames, 17);
-	tell_rank(&ranks_here[0], RANK_ENDED); /* and the rest of its row goes out */
+	notify_rank(&ranks_here[0], RANK_ENDED); /* and the rest of its row goes out */
 	flush();
 	assert_query("select rank, duration_ns / 1000000000, major_faults, state, run_delay_ns from host_samples order "
 		     "by start_ns",
@@ -191,7 +191,7 @@ static void test_samples(void **state)
 
 static void long_step(uint64_t step_ns)
 {
-	online_step(context.findings, 0, ranks_here[0].instance,
+	online_steps_observer.step(context.findings, 0, ranks_here[0].instance,
 		&(struct steps_step){.step = 1, .start_ns = 1, .duration_ns = step_ns});
 }
 
@@ -205,7 +205,7 @@ static unsigned samples_in(uint64_t from_ns, uint64_t ms)
 	return seen.hosts - before;
 }
 
-/* A step that takes longer than usual is looked at more closely, for a while and not for ever. */
+/* A step longer than usual is sampled more often, for a limited time. */
 static void test_closer_samples(void **state)
 {
 	uint64_t now_ns = monotonic_ns();
@@ -238,13 +238,13 @@ static void test_closer_samples(void **state)
 	assert_int_equal(context.findings->closer_left_ns, 30 * NSEC_PER_SEC);
 	assert_true(context.findings->sample_next_ns < context.findings->sample_last_ns + NSEC_PER_SEC);
 	context.findings->raise.raised[LEVEL_L1] = false;
-	/* By a step that is told, now. */
+	/* By an explicit step. */
 	context.findings->closer_at_ns = 0;
 	long_step(56 * MS);
 	assert_true(context.findings->closer_until_ns > monotonic_ns());
 }
 
-/* What L1 sees from now on is told; and that it sees no more. */
+/* Changes of L1 are passed on. */
 static void test_watched(void **state)
 {
 	uint64_t now_ns = monotonic_ns();
@@ -283,7 +283,7 @@ static void test_standings(void **state)
 	/* Once a second, and those that ended still stand somewhere. */
 	online_tick(context.findings, now_ns + 200 * MS);
 	assert_int_equal(seen.checks, 1);
-	tell_rank(&ranks_here[1], RANK_ENDED);
+	notify_rank(&ranks_here[1], RANK_ENDED);
 	online_tick(context.findings, now_ns + 1100 * MS);
 	assert_int_equal(seen.checks, 2);
 	assert_int_equal(seen.standings, 2);
@@ -315,7 +315,7 @@ static void test_unwatched(void **state)
 	/* And no step goes on over what was not seen: the numbers do. */
 	one_step(0, now_ns + 5000 * MS);
 	one_step(0, now_ns + 5100 * MS);
-	tell_rank(&ranks_here[0], RANK_ENDED);
+	notify_rank(&ranks_here[0], RANK_ENDED);
 	flush();
 	assert_query("select count(*), count(distinct step), max(duration_ns) < 1000000000 from steps", "3|3|1\n");
 	assert_query("select count(*) from stages a join steps b using (instance, step) where a.start_ns < b.start_ns", "0\n");
@@ -342,13 +342,13 @@ static void test_ended_by_a_mismatch(void **state)
 	online_tick(context.findings, now_ns + MS);
 	assert_int_equal(seen.checks, 1);
 	assert_int_equal(seen.stucks, 0); /* nobody stands still */
-	tell_rank(&ranks_here[0], RANK_ENDED);
+	notify_rank(&ranks_here[0], RANK_ENDED);
 	assert_int_equal(seen.checks, 2);
 	assert_int_equal(seen.stucks, 1);
 	assert_int_equal(seen.stuck_state, COLL_STATE_SIZE_MISMATCH);
 	assert_int_equal(seen.culprits, 1);
 	/* The other one follows at once. */
-	tell_rank(&ranks_here[1], RANK_ENDED);
+	notify_rank(&ranks_here[1], RANK_ENDED);
 	assert_int_equal(seen.checks, 2);
 }
 

@@ -50,15 +50,15 @@ static void one_among_many_is_none(void **state)
 	assert_int_equal(preemptors.waited_ns, 70);
 }
 
-/* Whoever comes when all places are taken is told of with no more than it took. */
-static void more_than_can_be_told_apart(void **state)
+/* A task that takes over a slot is charged only its own time. */
+static void more_tasks_than_slots(void **state)
 {
 	struct preemptors preemptors = {0};
 
 	(void)state;
 	for (uint32_t pid = 1; pid <= 200; pid++)
 		preemptors_add(&preemptors, OWN, pid, "small", 1);
-	preemptors_add(&preemptors, OWN, 1000, "hog", 150);
+	preemptors_add(&preemptors, OWN, 1000, "cpu", 150);
 	preemptors_add(&preemptors, OWN, 1001, "small", 1);
 	assert_non_null(preemptors_most(&preemptors));
 	assert_int_equal(preemptors_most(&preemptors)->pid, 1000);
@@ -87,7 +87,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_took_most_is_named),
 		cmocka_unit_test(one_among_many_is_none),
-		cmocka_unit_test(more_than_can_be_told_apart),
+		cmocka_unit_test(more_tasks_than_slots),
 		cmocka_unit_test(what_makes_no_sense_is_left_out),
 	};
 

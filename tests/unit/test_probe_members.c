@@ -38,7 +38,7 @@ static void members_of_parts_are_found(void **state)
 }
 
 /* Neither shape is taken for the other. */
-static void shapes_are_told_apart(void **state)
+static void shapes_are_distinguished(void **state)
 {
 	struct accessor accessor;
 
@@ -107,7 +107,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_of_parts_are_found),
-		cmocka_unit_test(shapes_are_told_apart),
+		cmocka_unit_test(shapes_are_distinguished),
 		cmocka_unit_test(rows_follow_pointers),
 		cmocka_unit_test(bad_rows_are_refused),
 	};

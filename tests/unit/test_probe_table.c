@@ -290,7 +290,7 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
-static void later_row_replaces_in_place(void **state)
+static void later_row_replaces_at_same_index(void **state)
 {
 	char dir[] = "/tmp/ranktrace-table-XXXXXX", a[64], b[64], other[64], error[512] = "";
 	struct probe_table table = {0};
@@ -384,7 +384,7 @@ int main(void)
 		cmocka_unit_test(reads_events),
 		cmocka_unit_test(forgets_other_machines),
 		cmocka_unit_test(refuses_with_one_sentence),
-		cmocka_unit_test(later_row_replaces_in_place),
+		cmocka_unit_test(later_row_replaces_at_same_index),
 		cmocka_unit_test(chooses_the_lowest_whole_variant),
 		cmocka_unit_test(shipped_tables_are_read),
 	};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cards of ranks by the device nodes that they have open: what the links say, what is made of it, and when it is looked
- * at. */
+/* Cards of ranks by their open device nodes: contents of the links, the result, and when they are read. */
 #include <fcntl.h>
 
 #include "daemon/ranks/ranks_internal.h"
@@ -96,7 +95,7 @@ static void test_hostile_folder(void **state)
 	memset(longest, '/', sizeof(longest) - 1);
 	memcpy(longest, "/dev/nvidia2", 12);
 	open_node(502, 6, longest);
-	/* As long as the room for it. */
+	/* As long as the buffer. */
 	longest[64] = 0;
 	open_node(502, 7, longest);
 	open_node(502, 8, "/dev/nvidia5");
@@ -198,7 +197,7 @@ static void test_found_later(void **state)
 	assert_true(t.rows >= rows);
 	assert_string_equal(t.row_card, "3");
 	assert_int_equal(t.row_rank, 3);
-	/* It is not looked for again. */
+	/* It is not searched again. */
 	for (unsigned i = 0; i < 8; i++)
 		close_node(101, 10 + i);
 	open_node(101, 10, "/dev/nvidia6");
@@ -238,7 +237,7 @@ static void test_rocm(void **state)
 	assert_string_equal(card_of(101), "1");
 }
 
-/* Who needs no look gets none; who has no card goes without. */
+/* Known ranks are not probed; ranks without a card have none. */
 static void test_environment_first(void **state)
 {
 	(void)state;

@@ -37,7 +37,7 @@ static void test_rows(void **state)
 	made(&ranks_here[1], 0xc0, 10 * MS);
 	reduced(&ranks_here[1], 0xc0, 1000, 20 * MS);
 	reduced(&ranks_here[1], 0xc0, 2000, 30 * MS);
-	tell_rank(&ranks_here[1], RANK_ENDED);
+	notify_rank(&ranks_here[1], RANK_ENDED);
 	flush();
 	assert_query("select rank, step, communicator, seq, op, dtype, count, bytes, host_duration_ns, device_start_ns, "
 		     "device_duration_ns, tier, seq_from, peer, group_id, captured, result, family, thread_id, instance "
@@ -58,19 +58,19 @@ static void test_device_times(void **state)
 
 	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
-	/* The record that tells that there are device records, so that rows wait for theirs. */
+	/* The record that announces device records, so that rows wait for theirs. */
 	rank_coll_device(context.ops, &ranks_here[0], &(struct coll_device){.identity = IDENTITY, .name = "world", .op = "",
 		.peer = -1, .members = 4, .host_ns = 11 * MS, .start_ns = COLL_UNKNOWN, .stop_ns = COLL_UNKNOWN});
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	rank_coll_device(context.ops, &ranks_here[0], &device);
-	tell_rank(&ranks_here[0], RANK_ENDED);
+	notify_rank(&ranks_here[0], RANK_ENDED);
 	flush();
 	assert_query("select seq, tier, device_duration_ns, device_start_ns - host_start_ns from collectives",
 		"1|device|3000000|5000000\n");
 	assert_query("select name from communicators", "world\n");
 }
 
-/* Attached in mid-run: nothing tells who it is, until the marker library does. Then its row is one, and says so. */
+/* Attached in mid-run: unidentified until the marker library names it. Then it has one row. */
 static void test_becomes_known(void **state)
 {
 	(void)state;
@@ -87,7 +87,7 @@ static void test_becomes_known(void **state)
 	assert_query("select count(*) from communicators", "1\n");
 }
 
-/* What the library's memory says of it is better than what its init told: one communicator, one row. */
+/* The library's memory takes precedence over the init's arguments: one communicator, one row. */
 static void test_known_better(void **state)
 {
 	struct probe op =
@@ -176,7 +176,7 @@ static void test_step(void **state)
 	}
 	for (uint64_t step = 0; step < 3; step++)
 		call_made(rank, &finished, &(struct call_made){.start_ns = 400 * MS, .end_ns = 400 * MS, WORDS(0x50 + step)});
-	tell_rank(rank, RANK_ENDED); /* the steps room ends first */
+	notify_rank(rank, RANK_ENDED); /* the steps module ends first */
 	flush();
 	assert_query("select step from collectives order by host_start_ns", "1\n2\n3\n");
 }
@@ -198,7 +198,7 @@ static void in_flight(void *reader, rank_coll_in_flight_each each, void *arg)
 	each(arg, 101, 101, stage, 200 * MS, 0, words);
 }
 
-static struct coll_snapshot *look_at(uint64_t now_ns)
+static struct coll_snapshot *take_snapshot(uint64_t now_ns)
 {
 	struct coll_snapshot *snapshot = NULL;
 
@@ -217,15 +217,15 @@ static void test_who_is_missing(void **state)
 		made(&ranks_here[i], 0xc0, 10 * MS);
 		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
 	}
-	snapshot = look_at(201 * MS);
+	snapshot = take_snapshot(201 * MS);
 	assert_int_equal(first(snapshot)->verdict.state, COLL_STATE_RUNNING);
 	assert_int_equal(snapshot->calls, 0);
 	coll_snapshot_free(snapshot);
 	rank_coll_set_in_flight(context.ops, in_flight, &stage);
-	snapshot = look_at(201 * MS); /* within the patience */
+	snapshot = take_snapshot(201 * MS); /* within the patience */
 	assert_int_equal(first(snapshot)->verdict.state, COLL_STATE_RUNNING);
 	coll_snapshot_free(snapshot);
-	snapshot = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	snapshot = take_snapshot(200 * MS + 5 * NSEC_PER_SEC);
 	assert_int_equal(snapshot->comms, 1);
 	assert_int_equal(first(snapshot)->verdict.state, COLL_STATE_MISSING);
 	assert_int_equal(first(snapshot)->verdict.seq, 2);
@@ -240,7 +240,7 @@ static void test_who_is_missing(void **state)
 	coll_snapshot_free(snapshot);
 }
 
-/* A rank that is gone is named, until another takes its place. */
+/* A rank that is gone is named, until another replaces it. */
 static void test_who_has_ended(void **state)
 {
 	struct probe stage = {.name = "sync"};
@@ -251,35 +251,35 @@ static void test_who_has_ended(void **state)
 		made(&ranks_here[i], 0xc0, 10 * MS);
 		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
 	}
-	tell_rank(&ranks_here[1], RANK_ENDED);
+	notify_rank(&ranks_here[1], RANK_ENDED);
 	rank_coll_set_in_flight(context.ops, in_flight, &stage);
-	snapshot = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	snapshot = take_snapshot(200 * MS + 5 * NSEC_PER_SEC);
 	assert_int_equal(first(snapshot)->verdict.state, COLL_STATE_MISSING);
 	assert_non_null(strstr(first(snapshot)->sentence, "has ended"));
 	coll_snapshot_free(snapshot);
 	ranks_here[1].instance = 99;
-	tell_rank(&ranks_here[1], RANK_ADDED);
-	snapshot = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	notify_rank(&ranks_here[1], RANK_ADDED);
+	snapshot = take_snapshot(200 * MS + 5 * NSEC_PER_SEC);
 	assert_int_equal(first(snapshot)->members, 1);
 	coll_snapshot_free(snapshot);
-	/* And of communicators of which nobody lives nothing is told. */
-	tell_rank(&ranks_here[0], RANK_ENDED);
-	snapshot = look_at(200 * MS + 5 * NSEC_PER_SEC);
+	/* Communicators without live members are not reported. */
+	notify_rank(&ranks_here[0], RANK_ENDED);
+	snapshot = take_snapshot(200 * MS + 5 * NSEC_PER_SEC);
 	assert_int_equal(snapshot->comms, 0);
 	coll_snapshot_free(snapshot);
 }
 
-static struct coll_snapshot *look_when_ended;
+static struct coll_snapshot *snapshot_at_end;
 
-static void look_at_end(void *arg, const struct rank *rank, enum rank_change change)
+static void on_rank_end(void *arg, const struct rank *rank, enum rank_change change)
 {
 	(void)arg;
 	(void)rank;
 	if (change == RANK_ENDED)
-		look_when_ended = look_at(200 * MS + 5 * NSEC_PER_SEC);
+		snapshot_at_end = take_snapshot(200 * MS + 5 * NSEC_PER_SEC);
 }
 
-/* A rank that dies in a call is still in the kernel's list of calls while everybody is told of its end. */
+/* A rank that dies in a call is still in the kernel's list of calls while observers handle its end. */
 static void test_ended_in_a_call(void **state)
 {
 	struct probe stage = {.name = "sync"};
@@ -291,15 +291,15 @@ static void test_ended_in_a_call(void **state)
 		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
 	}
 	rank_coll_set_in_flight(context.ops, in_flight, &stage);
-	assert_int_equal(ranks_observe(NULL, look_at_end, NULL), 0);
-	tell_rank(&ranks_here[0], RANK_ENDED);
-	assert_int_equal(look_when_ended->comms, 1);
-	comm = first(look_when_ended);
+	assert_int_equal(ranks_observe(NULL, on_rank_end, NULL), 0);
+	notify_rank(&ranks_here[0], RANK_ENDED);
+	assert_int_equal(snapshot_at_end->comms, 1);
+	comm = first(snapshot_at_end);
 	assert_int_equal(comm->members, 2);
 	for (size_t i = 0; i < 2; i++)
-		assert_true((look_when_ended->member[comm->first + i].judged.pid == 100) ==
-			    (look_when_ended->member[comm->first + i].ended_ns != 0));
-	coll_snapshot_free(look_when_ended);
+		assert_true((snapshot_at_end->member[comm->first + i].judged.pid == 100) ==
+			    (snapshot_at_end->member[comm->first + i].ended_ns != 0));
+	coll_snapshot_free(snapshot_at_end);
 }
 
 static void test_unknown_is_not_judged(void **state)
@@ -310,7 +310,7 @@ static void test_unknown_is_not_judged(void **state)
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	reduced(&ranks_here[1], 0xc0, 1000, 20 * MS);
 	reduced(&ranks_here[1], 0xc0, 1000, 30 * MS);
-	snapshot = look_at(60 * NSEC_PER_SEC);
+	snapshot = take_snapshot(60 * NSEC_PER_SEC);
 	assert_int_equal(snapshot->comms, 2);
 	assert_int_equal(snapshot->comm[0].verdict.state, COLL_STATE_RUNNING);
 	assert_non_null(strstr(snapshot->comm[0].sentence, "not identified"));
@@ -363,7 +363,7 @@ static void test_lost_records(void **state)
 	kernel_lost = 3;
 	call_sinks_tick(&context, 25 * MS);
 	reduced(&ranks_here[0], 0xc0, 1000, 30 * MS);
-	tell_rank(&ranks_here[0], RANK_ENDED);
+	notify_rank(&ranks_here[0], RANK_ENDED);
 	flush();
 	assert_query("select seq_from from collectives order by host_start_ns", "init\nattach\n");
 }
@@ -377,7 +377,7 @@ static void test_counts_outlive_ranks(void **state)
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	rank_coll_counts(context.ops, &counts);
 	assert_int_equal(counts.communicators, 1);
-	tell_rank(&ranks_here[0], RANK_ENDED);
+	notify_rank(&ranks_here[0], RANK_ENDED);
 	rank_coll_counts(context.ops, &counts);
 	assert_int_equal(counts.rows, 1);
 	assert_int_equal(counts.communicators, 0);

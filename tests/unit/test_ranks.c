@@ -160,7 +160,7 @@ static void test_ends(void **state)
 	assert_int_equal(t.row_ended, 1);
 	ranks_on_exit(t.ranks, 100);
 	assert_int_equal(t.ended, 1);
-	/* An end that no event told of: gone, and a zombie. */
+	/* An end without an event: gone, and a zombie. */
 	fake_remove(t.root, 100);
 	PUT(200, 1, 100, TORCH);
 	PUT(300, 1, 100, TORCH);
@@ -207,7 +207,7 @@ static void test_exec_in_a_rank(void **state)
 	PUT(100, 1, 100, TORCH);
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	instance = ranks_by_pid(t.ranks, 100)->instance;
-	/* An event that is older than our look. */
+	/* An event that is older than the scan. */
 	ranks_on_exec(t.ranks, 100);
 	assert_int_equal(t.ended, 0);
 	PUT(100, 1, 100);
@@ -244,7 +244,7 @@ static void test_64_ranks_and_one_more(void **state)
 	check_counts(RANKS_MAX, 0, 0);
 	pass(20 * NSEC_PER_SEC);
 	assert_int_equal(t.warnings, 1);
-	/* One that ends makes room. */
+	/* One that ends frees a slot. */
 	ranks_on_exit(t.ranks, 110);
 	fake_remove(t.root, 110);
 	pass(6 * NSEC_PER_SEC);
@@ -252,7 +252,7 @@ static void test_64_ranks_and_one_more(void **state)
 	assert_non_null(ranks_by_slot(t.ranks, 10));
 }
 
-static void test_short_processes_cost_no_look(void **state)
+static void test_short_processes_cost_no_probe(void **state)
 {
 	(void)state;
 	for (uint32_t pid = 1000; pid < 3000; pid++) {
@@ -260,7 +260,7 @@ static void test_short_processes_cost_no_look(void **state)
 		ranks_on_exit(t.ranks, pid);
 	}
 	assert_int_equal(rank_queue_count(t.ranks->queue), 0);
-	/* Gone without an exit event: dropped at the first look, without a word. */
+	/* Gone without an exit event: dropped silently at the first scan. */
 	for (uint32_t pid = 1000; pid < 1200; pid++)
 		ranks_on_exec(t.ranks, pid);
 	t.now_ns = monotonic_ns();
@@ -355,7 +355,7 @@ int main(void)
 		TEST(test_library_comes_late), TEST(test_launcher_found_out), TEST(test_parent_is_late),
 		TEST(test_evaluation_does_not_unseat_its_rank), TEST(test_mpirun_without_library), TEST(test_ends),
 		TEST(test_pid_reuse_and_restart), TEST(test_exec_in_a_rank), TEST(test_forked_workers),
-		TEST(test_64_ranks_and_one_more), TEST(test_short_processes_cost_no_look),
+		TEST(test_64_ranks_and_one_more), TEST(test_short_processes_cost_no_probe),
 		TEST(test_rows_are_refreshed), TEST(test_order), TEST(test_huge_environment),
 		TEST(test_queue_is_bounded)};
 

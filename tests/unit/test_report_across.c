@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report over stores of several nodes: who is slow among the ranks of other nodes, told once. */
+/* The report over stores of several nodes: who is slow among the ranks of other nodes, reported once. */
 #include "tests/unit/offline_script.h"
 
 #include <math.h>
@@ -51,8 +51,8 @@ static bool shows(void (*render)(FILE *out, const struct report *report), const 
 	return found;
 }
 
-/* What a node's daemon told, so long after the beginning. */
-static void tell(
+/* A finding of a node's daemon; times from the beginning. */
+static void publish(
 	const char *node, enum finding_kind kind, int32_t rank, uint64_t after_s, uint64_t lasted_s, double cost)
 {
 	struct store *store = off_store(node);
@@ -132,7 +132,7 @@ static void test_healthy(void **state)
 	report_free(report);
 }
 
-/* One daemon told of it, in two pieces, and each called its job slow: that is one finding, of all that time. */
+/* One daemon published it, in two pieces, and each called its job slow: one finding over all that time. */
 static void test_once(void **state)
 {
 	struct report *report;
@@ -140,10 +140,10 @@ static void test_once(void **state)
 
 	(void)state;
 	make(false);
-	tell("node-b", FINDING_SLOW_RANK, OFF_SLOW, 13, 5, 0.001);
-	tell("node-b", FINDING_SLOW_RANK, OFF_SLOW, 20, 0, 0.001);
-	tell("node-a", FINDING_SLOW_JOB, -1, 14, 0, 0.002);
-	tell("node-b", FINDING_SLOW_JOB, -1, 14, 0, 0.002);
+	publish("node-b", FINDING_SLOW_RANK, OFF_SLOW, 13, 5, 0.001);
+	publish("node-b", FINDING_SLOW_RANK, OFF_SLOW, 20, 0, 0.001);
+	publish("node-a", FINDING_SLOW_JOB, -1, 14, 0, 0.002);
+	publish("node-b", FINDING_SLOW_JOB, -1, 14, 0, 0.002);
 	report = read_with(0, NULL);
 	assert_int_equal(report->findings, 3);
 	past = report->card[report->worst[0]].past_card_hours;
@@ -163,14 +163,14 @@ static void test_once(void **state)
 	report_free(report);
 }
 
-/* A job that is slow for another reason, or much more, stays. */
+/* A job that is slow for another reason, or much more, is kept. */
 static void test_not_explained(void **state)
 {
 	struct report *report;
 
 	(void)state;
 	make(false);
-	tell("node-a", FINDING_SLOW_JOB, -1, 14, 0, 5);
+	publish("node-a", FINDING_SLOW_JOB, -1, 14, 0, 5);
 	report = read_all();
 	assert_int_equal(report->findings, 2);
 	assert_int_equal(report->explained, 0);

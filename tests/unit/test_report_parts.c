@@ -112,7 +112,7 @@ static struct report *read_stores(const struct stores *stores)
 	return report;
 }
 
-/* Two nodes tell of one slow job, and each of its own card; a third folder is no store. */
+/* Two nodes report one slow job, and each its own card; a third folder is no store. */
 static void test_nodes(void **state)
 {
 	struct script script = script_healthy(dir, UNTIL, 3, 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request `ops`: what is told of a look, to whom it is narrowed, and that the answer fits into a frame. */
+/* The request `ops`: contents of a snapshot, filters, and that the answer fits into a frame. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

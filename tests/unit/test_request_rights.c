@@ -104,7 +104,7 @@ static void test_missing(void **state)
 		assert_false(request_group_missing(group_name));
 }
 
-/* Who is refused is told who may. */
+/* A refusal names who may. */
 static void test_refusal(void **state)
 {
 	const struct request_peer peer = {.uid = STRANGER, .gid = STRANGER, .fd = -1};

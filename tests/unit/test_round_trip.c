@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "analyzers/dump/dump_run.h"
-#include "analyzers/offline/analysis.h"
+#include "analyzers/analyze/analysis.h"
 #include "tests/unit/dump_script.h"
 #include "tests/unit/offline_script.h"
 

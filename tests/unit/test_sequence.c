@@ -36,7 +36,7 @@ struct script {
 	double value[RANKS];
 	struct sequence_classes classes;
 	struct sequence sequence;
-	unsigned told;
+	unsigned found;
 };
 
 static void script_begin(struct script *script, enum frame_tier tier, bool pipeline)
@@ -74,14 +74,14 @@ static void script_frame(struct script *script)
 		script->rank[i].step_ns = script->measures.step_ns;
 		script->rank[i].end_ns = script->frame.step * 100 * MS + script->measures.step_ns;
 	}
-	script->told +=
+	script->found +=
 		sequence_frame(&script->sequence, &script->classes, &script->frame, &script->measures, GAIN_MIN);
 }
 
 static unsigned script_end(struct script *script)
 {
 	sequence_free(&script->sequence);
-	return script->told;
+	return script->found;
 }
 
 /* Forward and backward of a rank, `length` times as long as usual, and noise of its own in each. */
@@ -93,7 +93,7 @@ static void work(struct script *script, uint32_t rank, double length, double jit
 	script->measured[rank].self_ns = (uint64_t)((forward + backward) * (double)MS);
 }
 
-static void replicas_that_are_long_by_turns_are_told(void **state)
+static void replicas_that_are_long_by_turns_are_found(void **state)
 {
 	static struct script script;
 
@@ -207,7 +207,7 @@ static unsigned stages(double times, uint32_t equal)
 	return script_end(&script);
 }
 
-static void of_stages_the_step_tells_whether_backward_was_long_too(void **state)
+static void with_stages_only_the_step_shows_a_long_backward(void **state)
 {
 	(void)state;
 	assert_true(stages(3, 1) > FRAMES / 3);
@@ -252,12 +252,12 @@ static void hostile_frames_do_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(replicas_that_are_long_by_turns_are_told),
+		cmocka_unit_test(replicas_that_are_long_by_turns_are_found),
 		cmocka_unit_test(ranks_that_are_long_alone_are_not),
 		cmocka_unit_test(a_replica_that_is_always_long_is_not),
 		cmocka_unit_test(loading_that_takes_long_by_turns_is_not),
 		cmocka_unit_test(on_the_host_forward_and_the_rest_are_long_together),
-		cmocka_unit_test(of_stages_the_step_tells_whether_backward_was_long_too),
+		cmocka_unit_test(with_stages_only_the_step_shows_a_long_backward),
 		cmocka_unit_test(another_tier_begins_anew),
 		cmocka_unit_test(hostile_frames_do_no_harm),
 	};

@@ -41,7 +41,7 @@ static const struct attach_engine *engine(void)
 	return &engine;
 }
 
-/* Argument registers by number, as their 64-bit names; the disassembler tells of each write by its widest name. */
+/* Argument registers by number, as their 64-bit names; the disassembler names each write by its widest register. */
 static uint32_t args_written(const cs_insn *insn)
 {
 	static const char *const names[] = {"rdi edi di dil", "rsi esi si sil", "rdx edx dx dl dh", "rcx ecx cx cl ch",
@@ -156,7 +156,7 @@ static void check_library(const char *path, bool *group_found)
 	for (size_t i = 0; i < table.count; i++)
 		group_found[i] |= places.found[i];
 	sites_free(&places);
-	specs_max = 1; /* no room for more: the rest is left out, and what is there is whole */
+	specs_max = 1; /* table full: the rest is left out, and what is there is whole */
 	specs = 0;
 	assert_int_equal(sites_find(engine(), &library, &places), 0);
 	assert_int_equal(places.count, 1);

@@ -131,7 +131,7 @@ static uint64_t near(uint64_t ns)
 
 static void give(enum frame_class class, size_t ranks)
 {
-	struct detector_out out = {.say = say, .want = want};
+	struct detector_out out = {.emit = say, .want = want};
 	struct frame frame = {.step = step++,
 		.class = class,
 		.world_size = RANKS,
@@ -157,7 +157,7 @@ static void frames(size_t n, enum frame_class class, size_t slow, uint64_t slow_
 	}
 }
 
-static void a_slow_job_is_suspected_and_told(void **unused)
+static void a_slow_job_is_suspected_and_reported(void **unused)
 {
 	uint64_t since;
 
@@ -244,7 +244,7 @@ static void train_and_save(size_t saves, uint64_t save_ns)
 	}
 }
 
-static void slower_checkpoints_are_told(void **unused)
+static void slower_checkpoints_are_reported(void **unused)
 {
 	uint64_t since;
 
@@ -314,10 +314,10 @@ static void hostile_frames(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_slow_job_is_suspected_and_told, start),
+		cmocka_unit_test_setup(a_slow_job_is_suspected_and_reported, start),
 		cmocka_unit_test_setup(most_ranks_must_be_slow, start),
 		cmocka_unit_test_setup(the_median_is_the_median, start),
-		cmocka_unit_test_setup(slower_checkpoints_are_told, start),
+		cmocka_unit_test_setup(slower_checkpoints_are_reported, start),
 		cmocka_unit_test_setup(few_or_restless_checkpoints_are_not, start),
 		cmocka_unit_test_setup(hostile_frames, start),
 	};

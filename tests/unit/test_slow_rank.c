@@ -30,7 +30,7 @@ static unsigned said[RANKS], confirmed[RANKS], between; /* between: in steps wit
 static enum finding_cause cause;
 static double cost_ns;
 
-static void on_say(void *arg, const struct verdict *verdict)
+static void on_verdict(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
 	assert_in_range(verdict->finding.rank, 0, RANKS - 1);
@@ -69,7 +69,7 @@ static int stop(void **state)
 static void run(uint64_t (*checkpoint_ns)(uint32_t rank, uint64_t step))
 {
 	struct detect_options options;
-	const struct detector_out out = {.say = on_say};
+	const struct detector_out out = {.emit = on_verdict};
 	const struct measures *measures;
 	void *state;
 
@@ -153,7 +153,7 @@ static void expect(uint32_t slow)
 	}
 }
 
-static void a_slow_checkpoint_is_told(void **state)
+static void a_slow_checkpoint_is_reported(void **state)
 {
 	(void)state;
 	run(one_slower);
@@ -177,7 +177,7 @@ static void writing_for_others_is_no_fault(void **state)
 	expect(RANKS);
 }
 
-static void whoever_writes_is_told_of_what_it_was_not(void **state)
+static void a_writing_rank_has_ruled_out_causes(void **state)
 {
 	(void)state;
 	run(one_writes_slower);
@@ -187,7 +187,7 @@ static void whoever_writes_is_told_of_what_it_was_not(void **state)
 	assert_int_equal(cause, CAUSE_CHECKPOINT);
 }
 
-static void the_first_rank_is_told_of_what_it_was_not(void **state)
+static void the_first_rank_has_ruled_out_causes(void **state)
 {
 	(void)state;
 	run(first_slower);
@@ -313,31 +313,31 @@ static void sends_that_are_waited_for(void **state)
 #define SHARED_STEPS 60
 #define SHARED_ONSET 40
 
-struct told_of {
+struct found {
 	unsigned confirmed;
-	double first, slowdown, lost_ns; /* first: slowdown as it was told first */
+	double first, slowdown, lost_ns; /* first: slowdown in the first confirmed verdict */
 	enum finding_cause cause;
 };
 
 static void on_shared(void *arg, const struct verdict *verdict)
 {
-	struct told_of *told = arg;
+	struct found *found = arg;
 
 	assert_int_equal(verdict->finding.rank, 1);
 	if (!verdict->confirmed)
 		return;
-	if (!told->confirmed++)
-		told->first = verdict->finding.slowdown;
-	told->slowdown = verdict->finding.slowdown;
-	told->lost_ns = verdict->lost_ns;
-	told->cause = verdict->finding.cause;
+	if (!found->confirmed++)
+		found->first = verdict->finding.slowdown;
+	found->slowdown = verdict->finding.slowdown;
+	found->lost_ns = verdict->lost_ns;
+	found->cause = verdict->finding.cause;
 }
 
 /* grows: steps grow with it, or were as long before. Operations are seen from that step on. */
-static struct told_of share_a_card(bool grows, uint64_t seen_from)
+static struct found share_a_card(bool grows, uint64_t seen_from)
 {
-	struct told_of told = {0};
-	const struct detector_out out = {.say = on_shared, .arg = &told};
+	struct found found = {0};
+	const struct detector_out out = {.emit = on_shared, .arg = &found};
 	struct detect_options options;
 	void *state;
 
@@ -379,26 +379,26 @@ static struct told_of share_a_card(bool grows, uint64_t seen_from)
 		slow_rank_detector.frame(state, &frame, measures, measure, &out);
 	}
 	slow_rank_detector.free(state);
-	return told;
+	return found;
 }
 
 static void a_shared_card_costs_what_steps_grew_by(void **state)
 {
-	struct told_of told = share_a_card(true, 0);
+	struct found found = share_a_card(true, 0);
 
 	(void)state;
-	assert_true(told.confirmed > 5);
-	assert_int_equal(told.cause, CAUSE_COMPUTE);
-	assert_true(told.slowdown > 2.05 && told.slowdown < 2.15); /* 440 of 210 */
-	assert_true(told.lost_ns > 225 * (double)MS && told.lost_ns < 232 * (double)MS);
-	assert_true(told.first > 2.05);
-	/* Watched because steps are longer: it tells all that it costs when it tells who it is. */
-	told = share_a_card(true, SHARED_ONSET + 6);
-	assert_true(told.confirmed > 5);
-	assert_true(told.first > 2.05 && told.first < 2.15);
-	told = share_a_card(false, 0);
-	assert_true(told.confirmed > 5);
-	assert_true(told.slowdown > 1.3 && told.slowdown < 1.36); /* 440 of 330 */
+	assert_true(found.confirmed > 5);
+	assert_int_equal(found.cause, CAUSE_COMPUTE);
+	assert_true(found.slowdown > 2.05 && found.slowdown < 2.15); /* 440 of 210 */
+	assert_true(found.lost_ns > 225 * (double)MS && found.lost_ns < 232 * (double)MS);
+	assert_true(found.first > 2.05);
+	/* Watched because steps are longer: the first confirmed verdict has the full cost. */
+	found = share_a_card(true, SHARED_ONSET + 6);
+	assert_true(found.confirmed > 5);
+	assert_true(found.first > 2.05 && found.first < 2.15);
+	found = share_a_card(false, 0);
+	assert_true(found.confirmed > 5);
+	assert_true(found.slowdown > 1.3 && found.slowdown < 1.36); /* 440 of 330 */
 }
 
 /*
@@ -406,7 +406,7 @@ static void a_shared_card_costs_what_steps_grew_by(void **state)
  * with gloo. One collects garbage, or loads, for 40 ms of 240 in each step from the onset on: less than what they
  * differ by.
  */
-static void stages_tell_what_computing_hides(void **state)
+static void stages_show_what_compute_hides(void **state)
 {
 	static const int differ[] = {284, -180, 133, 117, 270, 54, 140, 129, 153, 300, -110, -310, -130, 330, 100, -107,
 		46, -56, -160, -43, 7, 42, 46, 250, -120, -80, 35, 250};
@@ -419,8 +419,8 @@ static void stages_tell_what_computing_hides(void **state)
 	(void)state;
 	comm[0] = (struct frame_comm){.communicator = "c", .kind = COMM_KIND_DATA, .members = 2};
 	for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++) {
-		struct told_of told = {0};
-		const struct detector_out out = {.say = on_shared, .arg = &told};
+		struct found found = {0};
+		const struct detector_out out = {.emit = on_shared, .arg = &found};
 		struct detect_options options;
 		void *detector;
 
@@ -461,8 +461,8 @@ static void stages_tell_what_computing_hides(void **state)
 			slow_rank_detector.frame(detector, &frame, measures, measure, &out);
 		}
 		slow_rank_detector.free(detector);
-		assert_in_range(told.confirmed, 4, 9);
-		assert_int_equal(told.cause, own[k].cause);
+		assert_in_range(found.confirmed, 4, 9);
+		assert_int_equal(found.cause, own[k].cause);
 	}
 }
 
@@ -471,16 +471,16 @@ static void stages_tell_what_computing_hides(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_slow_checkpoint_is_told),
-		TEST(whoever_writes_is_told_of_what_it_was_not),
+		TEST(a_slow_checkpoint_is_reported),
+		TEST(a_writing_rank_has_ruled_out_causes),
 		TEST(writing_for_others_is_no_fault),
-		TEST(the_first_rank_is_told_of_what_it_was_not),
+		TEST(the_first_rank_has_ruled_out_causes),
 		TEST(first_ranks_are_beside_first_ranks),
 		TEST(the_longest_checkpoint_holds_the_others_up),
 		TEST(sends_that_nobody_waits_for),
 		TEST(sends_that_are_waited_for),
 		TEST(a_shared_card_costs_what_steps_grew_by),
-		TEST(stages_tell_what_computing_hides),
+		TEST(stages_show_what_compute_hides),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* detect/slow_rank_checkpoint: after how many checkpoints that are too long somebody is told of. */
+/* detect/slow_rank_checkpoint: after how many long checkpoints a rank is reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,24 +30,24 @@ struct scenario {
 	bool later;					    /* who has written goes on, and waits in the next step */
 };
 
-/* What was told: of whom, as confirmed, and in how manieth checkpoint since the onset, 0 never. */
+/* By rank: verdicts, and the checkpoint since the onset with the first confirmed one; 0: never. */
 static struct {
 	unsigned said[RANKS_MAX], first[RANKS_MAX];
 	enum finding_cause cause;
 	double slowdown;
-} told;
+} found;
 static unsigned checkpoint;
 
-static void on_say(void *arg, const struct verdict *verdict)
+static void on_verdict(void *arg, const struct verdict *verdict)
 {
 	(void)arg;
 	assert_in_range(verdict->finding.rank, 0, RANKS_MAX - 1);
-	told.said[verdict->finding.rank]++;
-	if (!verdict->confirmed || told.first[verdict->finding.rank])
+	found.said[verdict->finding.rank]++;
+	if (!verdict->confirmed || found.first[verdict->finding.rank])
 		return;
-	told.first[verdict->finding.rank] = checkpoint - ONSET;
-	told.cause = verdict->finding.cause;
-	told.slowdown = verdict->finding.slowdown;
+	found.first[verdict->finding.rank] = checkpoint - ONSET;
+	found.cause = verdict->finding.cause;
+	found.slowdown = verdict->finding.slowdown;
 }
 
 static void make_frame(const struct scenario *scenario, uint64_t step, struct frame_who *who, struct frame_rank *rank,
@@ -84,14 +84,14 @@ static void make_frame(const struct scenario *scenario, uint64_t step, struct fr
 
 static void run(struct scenario scenario)
 {
-	const struct detector_out out = {.say = on_say};
+	const struct detector_out out = {.emit = on_verdict};
 	struct measure *measure = measure_new();
 	struct frame_who who[RANKS_MAX];
 	struct frame_rank rank[RANKS_MAX];
 	struct detect_options options;
 	void *state;
 
-	memset(&told, 0, sizeof(told));
+	memset(&found, 0, sizeof(found));
 	checkpoint = 0;
 	detect_options_default(&options);
 	state = slow_rank_detector.new(&options);
@@ -113,9 +113,9 @@ static void run(struct scenario scenario)
 static void expect(unsigned first)
 {
 	for (uint32_t i = 0; i < RANKS_MAX; i++) {
-		assert_int_equal(told.first[i], i == SLOW ? first : 0);
+		assert_int_equal(found.first[i], i == SLOW ? first : 0);
 		if (i != SLOW || !first)
-			assert_int_equal(told.said[i], 0);
+			assert_int_equal(found.said[i], 0);
 	}
 }
 
@@ -206,15 +206,15 @@ static unsigned cold(uint32_t of, unsigned n)
 	return n ? twice(of, n) : 6 * usual(of, n);
 }
 
-static void two_in_a_row_are_told(void **state)
+static void two_in_a_row_are_reported(void **state)
 {
 	(void)state;
 	for (uint32_t ranks = 2; ranks <= RANKS_MAX; ranks++) {
 		run((struct scenario){.ranks = ranks, .every = 4, .ms = twice});
 		expect(2);
-		assert_int_equal(told.cause, CAUSE_CHECKPOINT);
+		assert_int_equal(found.cause, CAUSE_CHECKPOINT);
 		/* Some 600 ms of 4.6 s. */
-		assert_true(told.slowdown > 1.1 && told.slowdown < 1.16);
+		assert_true(found.slowdown > 1.1 && found.slowdown < 1.16);
 		run((struct scenario){.ranks = ranks, .every = 4, .ms = twice_two});
 		expect(2);
 	}
@@ -229,9 +229,9 @@ static void who_waits_in_the_next_step_waits_too(void **state)
 	for (uint32_t ranks = 2; ranks <= RANKS_MAX; ranks++) {
 		run((struct scenario){.ranks = ranks, .every = 4, .ms = twice, .step_ms = 50, .later = true});
 		expect(2);
-		assert_int_equal(told.cause, CAUSE_CHECKPOINT);
+		assert_int_equal(found.cause, CAUSE_CHECKPOINT);
 		/* Some 600 ms of 0.8 s. */
-		assert_true(told.slowdown > 1.5 && told.slowdown < 1.85);
+		assert_true(found.slowdown > 1.5 && found.slowdown < 1.85);
 		run((struct scenario){.ranks = ranks, .every = 4, .ms = once, .step_ms = 50, .later = true});
 		expect(0);
 	}
@@ -244,9 +244,9 @@ static void one_is_not(void **state)
 		run((struct scenario){.ranks = ranks, .every = 4, .ms = once});
 		expect(0);
 		run((struct scenario){.ranks = ranks, .every = 4, .ms = once_and_again});
-		assert_int_equal(told.first[SLOW], 0);
+		assert_int_equal(found.first[SLOW], 0);
 		run((struct scenario){.ranks = ranks, .every = 4, .ms = has_hiccups});
-		assert_int_equal(told.first[SLOW], 0);
+		assert_int_equal(found.first[SLOW], 0);
 	}
 }
 
@@ -260,9 +260,9 @@ static void storage_is_nobodys_fault(void **state)
 	run((struct scenario){.ranks = 2, .every = 4, .ms = storage_is_slow_for_all});
 	expect(0);
 	run((struct scenario){.ranks = RANKS_MAX, .every = 4, .ms = most_of_all_that_are_longer});
-	assert_int_equal(told.first[SLOW], 0);
+	assert_int_equal(found.first[SLOW], 0);
 	run((struct scenario){.ranks = RANKS_MAX, .every = 4, .ms = as_long_as_another});
-	assert_int_equal(told.first[SLOW], 0);
+	assert_int_equal(found.first[SLOW], 0);
 }
 
 /* Whoever writes for others has no peer. */
@@ -275,27 +275,27 @@ static void who_writes_for_others_may_be_slow_twice(void **state)
 	expect(0);
 }
 
-static void less_is_told_after_more(void **state)
+static void smaller_excess_needs_more_checkpoints(void **state)
 {
 	(void)state;
 	run((struct scenario){.ranks = RANKS_MAX, .every = 4, .ms = cheap});
-	assert_in_range(told.first[SLOW], 4, 6);
+	assert_in_range(found.first[SLOW], 4, 6);
 	/* Two steps in a row may be of one hiccup. */
 	run((struct scenario){.ranks = RANKS_MAX, .every = 1, .ms = twice});
-	assert_in_range(told.first[SLOW], 4, 6);
+	assert_in_range(found.first[SLOW], 4, 6);
 	run((struct scenario){.ranks = RANKS_MAX, .every = 4, .ms = slow_from_the_first});
-	assert_true(told.said[SLOW] > 0 && told.said[0] == 0);
+	assert_true(found.said[SLOW] > 0 && found.said[0] == 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(two_in_a_row_are_told),
+		cmocka_unit_test(two_in_a_row_are_reported),
 		cmocka_unit_test(who_waits_in_the_next_step_waits_too),
 		cmocka_unit_test(one_is_not),
 		cmocka_unit_test(storage_is_nobodys_fault),
 		cmocka_unit_test(who_writes_for_others_may_be_slow_twice),
-		cmocka_unit_test(less_is_told_after_more),
+		cmocka_unit_test(smaller_excess_needs_more_checkpoints),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

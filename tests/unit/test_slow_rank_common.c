@@ -80,7 +80,7 @@ static void collecting_is_seen(void **state)
 	assert_false(common(3));
 }
 
-/* Ranks that all load for that long are not told apart by it, nor is a tenth of what they are longer by. */
+/* Ranks that all load for that long are not distinguished by it, nor by a tenth of their excess. */
 static void a_little_or_all_says_nothing(void **state)
 {
 	(void)state;

@@ -32,23 +32,23 @@ struct story {
 	bool once;  /* rank 1 is not slow in the second one */
 };
 
-struct told {
+struct found {
 	uint64_t step; /* in which it was confirmed first, 0 never */
 	uint64_t since_step, since_ns, step_ns;
 	int32_t rank;
 	uint64_t now;
 };
 
-static void on_say(void *arg, const struct verdict *verdict)
+static void on_verdict(void *arg, const struct verdict *verdict)
 {
-	struct told *told = arg;
+	struct found *found = arg;
 
-	if (!verdict->confirmed || told->step)
+	if (!verdict->confirmed || found->step)
 		return;
-	told->step = told->now;
-	told->rank = verdict->finding.rank;
-	told->since_step = verdict->finding.since_step;
-	told->since_ns = verdict->finding.since_ns;
+	found->step = found->now;
+	found->rank = verdict->finding.rank;
+	found->since_step = verdict->finding.since_step;
+	found->since_ns = verdict->finding.since_ns;
 }
 
 static uint64_t own_of(const struct story *story, uint32_t i, uint64_t step)
@@ -62,15 +62,15 @@ static uint64_t own_of(const struct story *story, uint32_t i, uint64_t step)
 	return own_ns;
 }
 
-static struct told play(const struct story *story)
+static struct found play(const struct story *story)
 {
 	static struct frame_who who[RANKS];
 	struct frame_rank rank[RANKS];
 	struct frame_op op[2 * RANKS];
 	struct frame_comm comm = {.communicator = "c", .kind = COMM_KIND_DATA, .members = story->ranks};
 	struct frame_group group[2];
-	struct told told = {0};
-	const struct detector_out out = {.say = on_say, .arg = &told};
+	struct found found = {0};
+	const struct detector_out out = {.emit = on_verdict, .arg = &found};
 	struct measure *measure = measure_new();
 	struct detect_options options;
 	uint64_t now_ns = 0;
@@ -118,32 +118,32 @@ static struct told play(const struct story *story)
 			.group = group,
 			.op = op,
 			.ops = seen ? ops : 0};
-		told.now = step;
+		found.now = step;
 		if (step == story->onset)
-			told.step_ns = now_ns - end_ns;
+			found.step_ns = now_ns - end_ns;
 		assert_int_equal(measure_frame(measure, &frame, &measures), 0);
 		slow_rank_detector.frame(state, &frame, measures, measure, &out);
 	}
 	slow_rank_detector.free(state);
 	measure_free(measure);
-	return told;
+	return found;
 }
 
-static void who_explains_it_is_told_by_three_frames(void **state)
+static void an_explaining_rank_needs_three_frames(void **state)
 {
 	(void)state;
 	for (uint32_t ranks = 2; ranks <= RANKS; ranks++) {
-		struct told told = play(&(struct story){.ranks = ranks, .later_ms = 105, .onset = ONSET});
+		struct found found = play(&(struct story){.ranks = ranks, .later_ms = 105, .onset = ONSET});
 
-		assert_int_equal(told.step, SEEN_FROM + 2);
-		assert_int_equal(told.rank, 1);
+		assert_int_equal(found.step, SEEN_FROM + 2);
+		assert_int_equal(found.rank, 1);
 		/* It is slow since steps are longer, which was seen before. */
-		assert_int_equal(told.since_step, ONSET);
-		assert_true(told.since_ns == told.step_ns);
+		assert_int_equal(found.since_step, ONSET);
+		assert_true(found.since_ns == found.step_ns);
 	}
 }
 
-/* Each is told later, with as many frames as ever, or never. */
+/* Each is reported later, with the usual number of frames, or never. */
 static void who_does_not_is_not(void **state)
 {
 	static const struct story stories[] = {
@@ -169,31 +169,31 @@ static void who_does_not_is_not(void **state)
 	for (size_t i = 0; i < sizeof(stories) / sizeof(stories[0]); i++) {
 		for (uint32_t ranks = 2; ranks <= RANKS; ranks++) {
 			struct story story = stories[i];
-			struct told told;
+			struct found found;
 
 			story.ranks = ranks;
-			told = play(&story);
-			if (told.step)
-				assert_true(told.step >= SEEN_FROM + 4 && told.rank == 1);
+			found = play(&story);
+			if (found.step)
+				assert_true(found.step >= SEEN_FROM + 4 && found.rank == 1);
 		}
 	}
 }
 
-/* Of four, two that are equally slow are told as ever, and of two nobody. */
+/* Of four, two equally slow ones are reported as usual; of two, none. */
 static void one_alone(void **state)
 {
-	struct told told = play(&(struct story){.ranks = 2, .later_ms = 105, .onset = ONSET, .other = true});
+	struct found found = play(&(struct story){.ranks = 2, .later_ms = 105, .onset = ONSET, .other = true});
 
 	(void)state;
-	assert_int_equal(told.step, 0);
-	told = play(&(struct story){.ranks = RANKS, .later_ms = 105, .onset = ONSET, .other = true});
-	assert_true(!told.step || told.step >= SEEN_FROM + 4);
+	assert_int_equal(found.step, 0);
+	found = play(&(struct story){.ranks = RANKS, .later_ms = 105, .onset = ONSET, .other = true});
+	assert_true(!found.step || found.step >= SEEN_FROM + 4);
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_explains_it_is_told_by_three_frames),
+		cmocka_unit_test(an_explaining_rank_needs_three_frames),
 		cmocka_unit_test(who_does_not_is_not),
 		cmocka_unit_test(one_alone),
 	};

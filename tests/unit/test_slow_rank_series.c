@@ -176,8 +176,8 @@ static void steps_that_grew_by_themselves(void **state)
 	series_free(&two.series);
 }
 
-/* Stages tell of two alike that they are alike, again when operations are seen no more: what operations told is no
- * noise of what stages tell. */
+/* Stages show two peers equal, again once operations are no longer seen: values from operations are not
+ * noise of values from stages. */
 static void noise_of_another_tier(void **state)
 {
 	static const int alike[] = {1, -2, 2, 0, -1};
@@ -246,7 +246,7 @@ static void growth_of_steps(void **state)
 	struct growth growth = {.steps = 0};
 
 	(void)state;
-	assert_true(growth_usual(&growth) == 0);
+	assert_true(growth_typical(&growth) == 0);
 	for (unsigned k = 0; k < 100; k++) {
 		growth = grow(growth, 1, 250);
 		assert_true(growth_ln(&growth) == 0);
@@ -258,7 +258,7 @@ static void growth_of_steps(void **state)
 		assert_true(growth_slower(&growth) == (k == 3));
 	}
 	assert_true(growth_ln(&growth) > 0.35 && growth_ln(&growth) < 0.5);
-	assert_true(growth_usual(&growth) == 270.0 * MS);
+	assert_true(growth_typical(&growth) == 270.0 * MS);
 	growth = grow(growth, GROWTH_STEPS, 400);
 	assert_true(growth_ln(&growth) == 0);
 	/* A step that ends at once, or never, is a step. */
@@ -357,7 +357,7 @@ static void growth_before_anybody_was_seen(void **state)
 	growth = grow_in(FRAME_TIER_DEVICE, grow_in(FRAME_TIER_DEVICE, (struct growth){.steps = 0}, 40, 180), 6, 380);
 	then = grow_in(FRAME_TIER_STAGES, growth, 12, 380);
 	assert_int_equal(share_since(&then, 46), 0);
-	/* Only while it was not seen: other frames of few before them had told. */
+	/* Only while it was not seen: earlier frames of few ranks had shown it. */
 	growth = grow_in(FRAME_TIER_STAGES, grow_in(FRAME_TIER_DEVICE, before, 6, 380), 2, 380);
 	then = grow_in(FRAME_TIER_DEVICE, growth, 12, 380);
 	assert_int_equal(share_since(&then, 48), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The name tables: every form that PyTorch writes, and names that only look like them. */
+/* The name tables: every form that PyTorch writes, and names that only resemble them. */
 #include "analyzers/steps/stage_names.h"
 
 #include <setjmp.h>

@@ -17,7 +17,7 @@ static struct {
 	struct store *store[2];
 	size_t stores;
 	uint64_t at_ns;	 /* nothing that ends later is in the store */
-	uint64_t end_ns; /* of what is told of it */
+	uint64_t end_ns; /* end of its records */
 	uint64_t call_ns;
 	const char *communicator; /* of calls */
 } job;
@@ -271,7 +271,7 @@ static void test_missing_before_lost(void **state)
 
 #define UNSURE_CALLS (STALL_ROWS_MAX + 1000)
 
-/* What rank 1 calls leaves room for what the others do. */
+/* Calls of rank 1 do not displace those of the others. */
 static void test_missing_beside_many_lost(void **state)
 {
 	(void)state;

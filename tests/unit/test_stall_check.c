@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of how many members of communicators is told where ranks stood: all are judged, or it is said that they are not. */
+/* Number of members of communicators at a stall: all are judged, or a warning says that they are not. */
 #include "analyzers/offline/stall_check.h"
 #include "analyzers/offline/merge.h"
 #include "tests/unit/offline_script.h"
 
 #define S NSEC_PER_SEC
 #define BEGIN_NS (1000 * S)
-#define LOOKS 3
+#define CHECKS 3
 
 static struct off_found found;
 static size_t members, recalled, stall_check_past, stall_check_enough;
@@ -42,7 +42,7 @@ static uint64_t snapshot(void *arg, uint64_t after_ns)
 	(void)arg;
 	if (after_ns < BEGIN_NS)
 		return BEGIN_NS + S;
-	return after_ns < BEGIN_NS + LOOKS * S ? after_ns + S : UINT64_MAX;
+	return after_ns < BEGIN_NS + CHECKS * S ? after_ns + S : UINT64_MAX;
 }
 
 static bool recall(const void *arg, uint64_t seq, struct coll_point *ret)
@@ -79,7 +79,7 @@ static void stand(void *arg, uint64_t now_ns, struct stall_check *checks)
 static void on_warning(void *arg, const char *sentence)
 {
 	(void)arg;
-	assert_non_null(strstr(sentence, "262144 places"));
+	assert_non_null(strstr(sentence, "262144 members"));
 	warned_of++;
 }
 
@@ -111,21 +111,21 @@ static void run(size_t members_of_it, size_t enough)
 static void members_of_a_thousand_ranks_are_judged(void **state)
 {
 	(void)state;
-	run(20000, LOOKS);
-	assert_true(recalled >= LOOKS * members);
+	run(20000, CHECKS);
+	assert_true(recalled >= CHECKS * members);
 	assert_int_equal(warned_of, 0);
 }
 
 static void what_is_not_judged_is_said_once(void **state)
 {
 	(void)state;
-	run(STALL_CHECK_MEMBERS_MAX + 1, LOOKS);
+	run(STALL_CHECK_MEMBERS_MAX + 1, CHECKS);
 	assert_int_equal(recalled, 0);
 	assert_int_equal(warned_of, 1);
 }
 
-/* A look may take seconds. */
-static void each_look_may_be_the_last(void **state)
+/* A check may take seconds. */
+static void each_check_may_be_the_last(void **state)
 {
 	(void)state;
 	run(2, 1);
@@ -136,7 +136,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_of_a_thousand_ranks_are_judged),
 		cmocka_unit_test(what_is_not_judged_is_said_once),
-		cmocka_unit_test(each_look_may_be_the_last),
+		cmocka_unit_test(each_check_may_be_the_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs of one node that look alike and run side by side: none of them ends or hides another. And when they end. */
+/* Similar jobs of one node that run side by side: none of them ends or hides another. And when they end. */
 #include "analyzers/offline/merge.h"
 #include "analyzers/offline/store_feed.h"
 #include "tests/unit/offline_script.h"
@@ -19,7 +19,7 @@ struct run {
 	int world;
 	uint64_t start_ns, steps_end_ns; /* steps are made until then */
 	uint64_t end_ns;		 /* and it is watched until then */
-	uint64_t ended_ns;		 /* told as its end; 0: it has not ended */
+	uint64_t ended_ns;		 /* its recorded end; 0: it has not ended */
 	int stopped;			 /* whose process is stopped from the end of its steps on; -1: nobody's */
 };
 
@@ -194,7 +194,7 @@ static void one_after_the_other(void **state)
 	assert_int_equal(hang->rank, 1);
 }
 
-/* The clock was set back by two minutes while it stood still. */
+/* The clock was set back by two minutes during the hang. */
 static void ended_by_another_clock(void **state)
 {
 	const struct run run = {

@@ -110,7 +110,7 @@ static void accumulated_gradients_are_one_step(void **state)
 	check_invariants(1);
 }
 
-static void a_skipped_optimizer_stays_in_its_step(void **state)
+static void a_step_may_skip_its_optimizer(void **state)
 {
 	(void)state;
 	start(1, true);
@@ -332,7 +332,7 @@ int main(void)
 		cmocka_unit_test(an_open_step_dies_with_its_rank),
 		cmocka_unit_test(stages_come_as_soon_as_their_step_is_certain),
 		cmocka_unit_test(accumulated_gradients_are_one_step),
-		cmocka_unit_test(a_skipped_optimizer_stays_in_its_step),
+		cmocka_unit_test(a_step_may_skip_its_optimizer),
 		cmocka_unit_test(optimizers_in_a_row_are_one_step),
 		cmocka_unit_test(rounds_between_two_batches_are_one_step),
 		cmocka_unit_test(rounds_without_a_loader_are_steps),

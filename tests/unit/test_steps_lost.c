@@ -69,7 +69,7 @@ static void a_backward_that_an_exception_left_disturbs_nothing(void **state)
 		feed_at(900, false, STEPS_END, NULL, NULL);
 		feed_at(800, true, STEPS_BEGIN, "backward", "backward");
 		feed_at(700, true, STEPS_BEGIN, "backward", "backward"); /* within the first one, and left with it */
-		feed_at(800, true, STEPS_BEGIN, "backward", "backward"); /* again, from the same place */
+		feed_at(800, true, STEPS_BEGIN, "backward", "backward"); /* again, from the same call site */
 		feed_at(800, true, STEPS_END, "backward", NULL);
 		feed_at(900, false, STEPS_BEGIN, NULL, "Optimizer.step#SGD.step");
 		feed_at(900, false, STEPS_END, NULL, NULL);

@@ -127,7 +127,7 @@ static void a_name_in_the_first_step_means_names_work(void **state)
 	check_invariants(1);
 }
 
-static void names_told_unreadable_close_by_backward(void **state)
+static void unreadable_names_close_by_backward(void **state)
 {
 	(void)state;
 	start(1, true);
@@ -234,7 +234,7 @@ int main(void)
 		cmocka_unit_test(optimizers_inside_backward_close_with_it),
 		cmocka_unit_test(whatif_names_backward_closes),
 		cmocka_unit_test(a_name_in_the_first_step_means_names_work),
-		cmocka_unit_test(names_told_unreadable_close_by_backward),
+		cmocka_unit_test(unreadable_names_close_by_backward),
 		cmocka_unit_test(stages_of_other_threads_go_to_the_open_step),
 		cmocka_unit_test(late_marks_of_other_threads_find_their_step),
 		cmocka_unit_test(the_step_thread_is_the_optimizers),

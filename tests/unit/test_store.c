@@ -175,7 +175,7 @@ static void rolls_by_size_and_keeps_to_it(void **state)
 	assert_true(folder_size(&store->folder, TIER_EVENTS) <= options.events_size_bytes_max);
 	assert_int_equal(status.rows, 180000);
 	assert_int_equal(status.rows_dropped, 0);
-	/* The oldest went, the newest stayed. */
+	/* The oldest went, the newest is kept. */
 	assert_int_equal(query_int("select max(duration_ns) from stages"), 59);
 	assert_true(query_int("select min(duration_ns) from stages") > 0);
 	store_close(store);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store in bad times: killed, damaged, without room. What was flushed is there; what is missing is counted. */
+/* The store under faults: killed, damaged, disk full. What was flushed is there; what is missing is counted. */
 #include "tests/unit/store_fixture.h"
 
 #include <fcntl.h>
@@ -227,7 +227,7 @@ static bool mount_small(void)
 	return false;
 }
 
-static void take_room(size_t leave_bytes)
+static void fill_disk(size_t leave_bytes)
 {
 	char path[PATH_MAX], block[4096] = {1};
 	int fd;
@@ -242,7 +242,7 @@ static void take_room(size_t leave_bytes)
 	close(fd);
 }
 
-static void give_room(void)
+static void free_disk(void)
 {
 	char path[PATH_MAX];
 
@@ -263,7 +263,7 @@ static void a_full_disk_is_survived(void **state)
 	for (int i = 0; i < 100; i++, put++)
 		put_stage(store, 1, "before", realtime_ns(), 1);
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
-	take_room(64 << 10);
+	fill_disk(64 << 10);
 	for (int i = 0; i < 40; i++) {
 		for (int j = 0; j < 500; j++, put++)
 			put_stage(store, 1, "during", realtime_ns(), 1);
@@ -275,7 +275,7 @@ static void a_full_disk_is_survived(void **state)
 	assert_string_not_equal(status.trouble, "");
 	assert_int_equal(query_int("select count(*) from stages"), status.rows);
 
-	give_room();
+	free_disk();
 	for (int i = 0; i < 100; i++, put++)
 		put_stage(store, 1, "after", realtime_ns(), 1);
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
@@ -344,7 +344,7 @@ static void a_failing_file_takes_no_other(void **state)
 	store_close(store);
 }
 
-/* Full before there is anything: opens, counts, starts when there is room. */
+/* Full before there is anything: opens, counts, starts when there is space. */
 static void a_disk_full_from_the_start(void **state)
 {
 	struct store_status status;
@@ -354,12 +354,12 @@ static void a_disk_full_from_the_start(void **state)
 	if (!mount_small())
 		skip();
 	store = open_store();
-	take_room(0);
+	fill_disk(0);
 	put_stage(store, 1, "lost", realtime_ns(), 1);
 	assert_int_equal(store_flush(store, realtime_ns()), -ENOSPC);
 	store_status(store, &status);
 	assert_int_equal(status.rows_dropped, 1);
-	give_room();
+	free_disk();
 	put_stage(store, 1, "kept", realtime_ns(), 1);
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
 	assert_query("select stage from stages", "kept\n");

@@ -8,13 +8,13 @@
 #include "analyzers/offline/systrace/systrace_internal.h"
 #include "tests/unit/systrace_script.h"
 
-static unsigned told;
+static unsigned warnings;
 
 static void on_warning(void *arg, const char *sentence)
 {
 	(void)arg;
 	assert_true(sentence[0]);
-	told++;
+	warnings++;
 }
 
 static const char *const functions[STAGE_KIND_MAX] = {
@@ -65,7 +65,7 @@ static void make_folders(void)
 {
 	sh("mkdir '%s/timeline'", dir);
 	sh("mkdir '%s/mspti'", dir);
-	told = 0;
+	warnings = 0;
 }
 
 static struct systrace_counts counts;
@@ -137,7 +137,7 @@ static void test_timelines(void **state)
 	for (int i = 0; i < OFF_RANKS; i++)
 		write_timeline(i, "node-a");
 	analyze(&all, &found);
-	assert_int_equal(told, 0);
+	assert_int_equal(warnings, 0);
 	assert_int_equal(counts.ranks, OFF_RANKS);
 	assert_int_equal(counts.steps, OFF_RANKS * (OFF_STEPS - 1));
 	assert_int_equal(counts.dropped + counts.left_out, 0);
@@ -211,7 +211,7 @@ static uint64_t operations_of(const struct systrace_options *options_of)
 	return counts.ops;
 }
 
-/* Jobs on a node have the file of a rank's operations together; lines of the host tell whose they are. Where none of a
+/* Jobs on a node have the file of a rank's operations together; the host's lines identify the job. Where none of a
  * file was seen on the device, the host's times are all there is. */
 static void test_pids(void **state)
 {
@@ -300,7 +300,7 @@ static void test_lives(void **state)
 	systrace_feed_close(feed);
 }
 
-/* A process that was started again has its rank; one that is cut in the middle of a record still tells the rest. */
+/* A process that was started again has its rank; one that is cut in the middle of a record still yields the rest. */
 static void test_damaged(void **state)
 {
 	static struct off_found found;
@@ -327,7 +327,7 @@ static void test_damaged(void **state)
 	fputs(HEADER "16,18446744073709551616,1,x,1,5,0,0,0,0\n,,,\n2,1,1,comm:A!,1,99,0,0,0,0\n", file);
 	fclose(file);
 	analyze(&all, &found);
-	assert_int_equal(told, 4); /* cut, and three that are none or nobody's */
+	assert_int_equal(warnings, 4); /* cut, and three that are none or nobody's */
 	assert_int_equal(counts.files_failed, 3);
 	assert_int_equal(counts.dropped, 3);
 	assert_slow(&found, FRAME_TIER_STAGES);

@@ -48,7 +48,7 @@ static void ends_are_kept(void **state)
 	char text[8];
 
 	(void)state;
-	text_from_units(two, sizeof(two), 2, text, 6); /* room for one and two thirds of a character */
+	text_from_units(two, sizeof(two), 2, text, 6); /* space for one and two thirds of a character */
 	assert_string_equal(text, "\xe6\x95\xb0");
 	text_from_units(two, 3, 2, text, sizeof(text)); /* half a unit */
 	assert_string_equal(text, "\xe6\x95\xb0");

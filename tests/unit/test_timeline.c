@@ -101,7 +101,7 @@ static void test_memory(void **state)
 
 	(void)state;
 	two_ranks();
-	put_alloc(1, "cudaMalloc", 1000, 0, t0 - 2 * 3600 * S); /* before all that is looked back */
+	put_alloc(1, "cudaMalloc", 1000, 0, t0 - 2 * 3600 * S); /* before the lookback */
 	put_alloc(1, "cudaMalloc", 100, 0, t0 - 60 * S);	/* before the window */
 	put_alloc(1, "cudaMalloc", 10, 0, t0 + S);
 	put_alloc(1, "cuMemAlloc_v2", 2048, 0, t0 + S);	 /* the same memory, by the driver */

@@ -89,15 +89,15 @@ static void test_wire(void **state)
 		0x20, 0x07, 0x29, 1, 0, 0, 0, 0, 0, 0, 0};
 	const uint8_t *p = w.data;
 	struct decode_field field;
-	size_t place;
+	size_t at;
 
 	(void)state;
 	proto_reset(&w);
 	proto_uint(&w, 1, 150);
 	proto_text(&w, 2, "abc");
-	place = proto_begin(&w, 3);
+	at = proto_begin(&w, 3);
 	proto_uint(&w, 4, 7);
-	proto_end(&w, place);
+	proto_end(&w, at);
 	proto_fixed64(&w, 5, 1);
 	assert_int_equal(w.size, sizeof(expected));
 	assert_memory_equal(w.data, expected, sizeof(expected));
@@ -234,7 +234,7 @@ static void test_perfetto(void **state)
 	decode_free(d);
 }
 
-/* More texts than are remembered: the reader is told to forget, and all names are right. */
+/* More texts than are remembered: the reader gets a reset, and all names are right. */
 static void test_interning_starts_again(void **state)
 {
 	enum { NAMES = INTERN_TEXTS_MAX + 1000 };

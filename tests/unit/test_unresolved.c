@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 
-#include "daemon/calls/call_level.h"
+#include "daemon/collect/call_level.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/groups.h"
 #include "daemon/probes/unresolved.h"
@@ -107,7 +107,7 @@ static const struct unresolved_thing *thing_of(const struct unresolved *missing,
 		if (!streq(missing->thing[i].probe->name, name))
 			continue;
 		if (found)
-			fail_msg("'%s' is told twice", name);
+			fail_msg("'%s' is reported twice", name);
 		found = &missing->thing[i];
 	}
 	return found;
@@ -118,7 +118,7 @@ static const struct unresolved_thing *needs(const struct unresolved *missing, co
 	const struct unresolved_thing *thing = thing_of(missing, name);
 
 	if (!thing)
-		fail_msg("'%s' is not told", name);
+		fail_msg("'%s' is not reported", name);
 	return thing;
 }
 
@@ -138,7 +138,7 @@ static void in_another_library_is_not_missing(void **state)
 	libraries_free(libraries);
 }
 
-static void a_set_is_told_once_and_only_as_a_whole(void **state)
+static void a_set_is_reported_once_and_only_as_a_whole(void **state)
 {
 	struct libraries *libraries = two_ranks();
 	struct unresolved missing;
@@ -156,7 +156,7 @@ static void a_set_is_told_once_and_only_as_a_whole(void **state)
 	libraries_free(libraries);
 }
 
-static void optional_ones_are_not_told(void **state)
+static void optional_ones_are_not_reported(void **state)
 {
 	struct libraries *libraries = two_ranks();
 	struct unresolved missing;
@@ -246,7 +246,7 @@ static void names_are_whole(void **state)
 	assert_memory_equal(word - strlen("function.00"), "function.", strlen("function."));
 }
 
-static void the_answer_tells_both_kinds(void **state)
+static void the_answer_has_both_kinds(void **state)
 {
 	struct libraries *libraries = two_ranks();
 	struct call_level_sum sum = {.level = LEVEL_L1, .on = true, .rows = 1, .ranks = 2};
@@ -287,12 +287,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(in_another_library_is_not_missing),
-		cmocka_unit_test(a_set_is_told_once_and_only_as_a_whole),
-		cmocka_unit_test(optional_ones_are_not_told),
+		cmocka_unit_test(a_set_is_reported_once_and_only_as_a_whole),
+		cmocka_unit_test(optional_ones_are_not_reported),
 		cmocka_unit_test(unusable_ones_have_a_reason),
 		cmocka_unit_test(is_judged_rank_by_rank),
 		cmocka_unit_test(names_are_whole),
-		cmocka_unit_test(the_answer_tells_both_kinds),
+		cmocka_unit_test(the_answer_has_both_kinds),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

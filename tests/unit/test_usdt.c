@@ -101,7 +101,7 @@ static void finds_pythons_probes(void **state)
 	for (int i = 0; i < starts; i++) {
 		uint8_t byte;
 
-		/* A probe's place is a nop in the code. */
+		/* A probe's site is a nop in the code. */
 		assert_int_equal(elf_file_bytes(elf, start[i].file_offset, &byte, 1), 1);
 		assert_int_equal(byte, 0x90);
 	}

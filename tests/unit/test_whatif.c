@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* detect/without: steps without some ranks' excess; what cannot be told; hostile frames. */
+/* detect/whatif: steps without some ranks' excess; what cannot be computed; hostile frames. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -287,7 +287,7 @@ static void stages_wait_for_the_largest_excess(void **state)
 	ask(1, UINT64_MAX, &as_is);
 }
 
-static void a_circle_cannot_be_told(void **state)
+static void a_circle_is_unknown(void **state)
 {
 	uint64_t as_is = 1;
 
@@ -321,7 +321,7 @@ static void order_does_not_matter(void **state)
 	in_ms(ask(3, ROUNDS * 5 * MS, NULL), ROUNDS * 12);
 }
 
-/* It ends, and stays within what it was given: sanitizers look. */
+/* It ends, and reads only its input: sanitizers check. */
 static void hostile_frames(void **state)
 {
 	static const int64_t starts[] = {INT64_MIN, -1, 0, 1, 1000000, INT64_MAX};
@@ -376,7 +376,7 @@ int main(void)
 		TEST(lost_records_do_not_hold_it),
 		TEST(unrecorded_waits_do_not_hold_it),
 		TEST(stages_wait_for_the_largest_excess),
-		TEST(a_circle_cannot_be_told),
+		TEST(a_circle_is_unknown),
 		TEST(order_does_not_matter),
 		TEST(hostile_frames),
 	};

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stores of nodes, or files of sysTrace, to findings: what `tracectl analyze` does between its options and what it
+ * prints. Unreadable input is reported in a sentence (on stderr by default); the rest is judged.
+ */
+#ifndef RANKTRACE_ANALYZE_ANALYSIS_H
+#define RANKTRACE_ANALYZE_ANALYSIS_H
+
+#include "analyzers/detect/detector.h"
+#include "analyzers/align/align.h"
+#include "analyzers/analyze/findings_made.h"
+
+struct analysis_options {
+	char *const *folder; /* stores, or folders of them */
+	size_t folders;
+	const char *systrace; /* a folder of its files, instead; NULL: none */
+	const char *job;      /* only this one; NULL: all */
+	uint64_t since_ns, until_ns;
+	const struct detect_options *detectors; /* NULL: as they are by default */
+	bool shows_progress;
+	uint64_t enough_ns; /* of work, by the clock; what comes later is not judged. 0: all is */
+	void (*warning)(void *arg, const char *sentence); /* NULL: to stderr */
+	void *arg;
+};
+
+struct analysis {
+	struct findings_made *made; /* the caller frees it, also after an error */
+	struct findings_watched watched;
+	struct align_counts align;
+	uint64_t end_ns; /* of the newest event; 0: there was none */
+	uint64_t rows, sources;
+	uint64_t ranks_left_out, dropped, left_out; /* left_out: records beyond the bounds */
+	uint64_t ops, coll_not_joined;		    /* of sysTrace */
+	uint64_t clocks, clocks_apart_ns;	    /* stores whose clocks were corrected, and by how much at most */
+	bool failed;				    /* not all could be read */
+	bool enough;				    /* enough_ns was over: after end_ns nothing was judged */
+};
+
+/* 0, or the exit code, after the sentence. */
+int analysis_run(const struct analysis_options *options, struct analysis *ret);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See findings_rows.h. What a row holds is not trusted: texts may be no UTF-8, and evidence no JSON. */
+#include "analyzers/analyze/findings_rows.h"
+#include "analyzers/finding/finding.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Text of a terminal's harm is none: control characters, and all of a text that is no UTF-8, become '?'. */
+static json_t *findings_rows_text_of(const char *text, bool ascii)
+{
+	char *copy = strdup(text);
+	json_t *json;
+
+	if (!copy)
+		return json_null();
+	for (char *p = copy; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f || (ascii && (unsigned char)*p > 0x7f))
+			*p = '?';
+	json = json_string(copy);
+	free(copy);
+	if (!json && !ascii)
+		return findings_rows_text_of(text, true);
+	return json ? json : json_null();
+}
+
+json_t *findings_row_text(const char *text)
+{
+	return findings_rows_text_of(text, false);
+}
+
+static json_t *findings_rows_evidence_of(const char *text)
+{
+	json_t *json = json_loads(text, 0, NULL), *piece;
+	size_t i;
+
+	if (!json_is_array(json)) {
+		json_decref(json);
+		return json_array();
+	}
+	json_array_foreach(json, i, piece)
+	{
+		const char *name = json_string_value(json_object_get(piece, "name"));
+
+		if (name && strcmp(name, finding_evidence_name(name)) != 0)
+			json_object_set_new(piece, "name", json_string(finding_evidence_name(name)));
+	}
+	return json;
+}
+
+static json_t *findings_rows_value_of(sqlite3_stmt *statement, int column)
+{
+	const char *name = sqlite3_column_name(statement, column);
+	double real;
+
+	switch (sqlite3_column_type(statement, column)) {
+	case SQLITE_INTEGER:
+		return json_integer(sqlite3_column_int64(statement, column));
+	case SQLITE_FLOAT:
+		real = sqlite3_column_double(statement, column);
+		return isfinite(real) ? json_real(real) : json_null();
+	case SQLITE_TEXT:
+		if (strcmp(name, "evidence") == 0)
+			return findings_rows_evidence_of((const char *)sqlite3_column_text(statement, column));
+		return findings_rows_text_of((const char *)sqlite3_column_text(statement, column), false);
+	default:
+		return json_null();
+	}
+}
+
+/* "3-7,12" */
+static bool concerns(const struct tool_ranks *ranks, const char *others)
+{
+	struct tool_ranks named;
+
+	if (!others || tool_ranks_parse(others, &named) < 0)
+		return false;
+	for (size_t i = 0; i < named.count; i++)
+		for (size_t j = 0; j < ranks->count; j++)
+			if (named.range[i].first <= ranks->range[j].last &&
+				named.range[i].last >= ranks->range[j].first)
+				return true;
+	return false;
+}
+
+bool findings_row_is_wanted(const struct findings_filter *filter, const json_t *row)
+{
+	const json_t *rank = json_object_get(row, "rank");
+
+	if (!filter->ranks.count)
+		return true;
+	if (json_is_integer(rank) && tool_ranks_have(&filter->ranks, json_integer_value(rank)))
+		return true;
+	return concerns(&filter->ranks, json_string_value(json_object_get(row, "others")));
+}
+
+static json_t *findings_rows_row_of(sqlite3_stmt *statement)
+{
+	json_t *row = json_object();
+
+	for (int i = 0; i < sqlite3_column_count(statement); i++)
+		json_object_set_new(row, sqlite3_column_name(statement, i), findings_rows_value_of(statement, i));
+	return row;
+}
+
+json_t *findings_rows(struct reader *reader, const struct findings_filter *filter, char *error, size_t error_size)
+{
+	sqlite3_stmt *statement = NULL;
+	json_t *rows = json_array();
+	char sql[256];
+	int rc;
+
+	snprintf(sql, sizeof(sql),
+		"SELECT * FROM findings WHERE (until_ns IS NULL OR until_ns >= %" PRIu64
+		")%s ORDER BY since_ns, finding",
+		filter->since_ns, filter->all ? "" : " AND state IN ('open', 'closed')");
+	if (!rows || reader_prepare(reader, sql, &statement, error, error_size) < 0) {
+		json_decref(rows);
+		return NULL;
+	}
+	while ((rc = sqlite3_step(statement)) == SQLITE_ROW && json_array_size(rows) < FINDINGS_ROWS_MAX) {
+		json_t *row = findings_rows_row_of(statement);
+
+		if (findings_row_is_wanted(filter, row))
+			json_array_append_new(rows, row);
+		else
+			json_decref(row);
+	}
+	if (rc != SQLITE_DONE && rc != SQLITE_ROW) {
+		reader_error(reader, error, error_size);
+		json_decref(rows);
+		rows = NULL;
+	}
+	sqlite3_finalize(statement);
+	return rows;
+}
+
+int findings_watched(struct reader *reader, const struct findings_filter *filter, struct findings_watched *ret,
+	char *error, size_t error_size)
+{
+	sqlite3_stmt *statement = NULL;
+	char sql[256 + TOOL_RANGES_MAX * 64];
+	size_t used;
+	int rc;
+
+	used = (size_t)snprintf(sql, sizeof(sql),
+		"SELECT min(start_ns), max(start_ns + duration_ns), count(DISTINCT instance) FROM host_samples"
+		" WHERE start_ns >= %" PRIu64,
+		filter->since_ns);
+	for (size_t i = 0; i < filter->ranks.count; i++)
+		used += (size_t)snprintf(sql + used, sizeof(sql) - used, " %s rank BETWEEN %" PRId64 " AND %" PRId64,
+			i ? "OR" : "AND (", filter->ranks.range[i].first, filter->ranks.range[i].last);
+	if (filter->ranks.count)
+		(void)snprintf(sql + used, sizeof(sql) - used, ")");
+	if (reader_prepare(reader, sql, &statement, error, error_size) < 0)
+		return -EINVAL;
+	rc = sqlite3_step(statement);
+	if (rc == SQLITE_ROW)
+		*ret = (struct findings_watched){
+			.first_ns = (uint64_t)sqlite3_column_int64(statement, 0),
+			.last_ns = (uint64_t)sqlite3_column_int64(statement, 1),
+			.ranks = (uint64_t)sqlite3_column_int64(statement, 2),
+			.chosen = filter->ranks.count > 0,
+			.only_them = true,
+		};
+	else
+		reader_error(reader, error, error_size);
+	sqlite3_finalize(statement);
+	return rc == SQLITE_ROW ? 0 : -EIO;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings of a store, as `tracectl findings` wants them: JSON objects of the columns of the view, evidence as an
+ * array. */
+#ifndef RANKTRACE_ANALYZE_FINDINGS_ROWS_H
+#define RANKTRACE_ANALYZE_FINDINGS_ROWS_H
+
+#include <jansson.h>
+
+#include "analyzers/store/reader.h"
+#include "analyzers/tool/tool.h"
+
+#define FINDINGS_ROWS_MAX 100000
+
+struct findings_filter {
+	uint64_t since_ns;	 /* what was so then or later; ns since the epoch */
+	struct tool_ranks ranks; /* of these ranks, or concerning them */
+	bool all;		 /* suspected and dropped ones, too */
+};
+
+/* An array of objects, oldest beginning first; NULL with the sentence in error. */
+json_t *findings_rows(struct reader *reader, const struct findings_filter *filter, char *error, size_t error_size);
+
+/* Of the ranks that are asked for. */
+bool findings_row_is_wanted(const struct findings_filter *filter, const json_t *row);
+/* A text from outside as a string that harms no terminal; null where memory is out. */
+json_t *findings_row_text(const char *text);
+
+struct findings_watched {
+	uint64_t first_ns, last_ns; /* of the samples since then; 0: none, so nobody was watched */
+	uint64_t ranks;
+	bool chosen;	/* certain ranks were asked for */
+	bool only_them; /* and only those count here; else all */
+};
+/* Of the ranks that the filter asks for. */
+int findings_watched(struct reader *reader, const struct findings_filter *filter, struct findings_watched *ret,
+	char *error, size_t error_size);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Durations, sizes and counts for people. Pure. Each yields its buffer. */
+#ifndef RANKTRACE_BASE_UNITS_H
+#define RANKTRACE_BASE_UNITS_H
+
+#include <stdint.h>
+
+#define UNITS_BYTES 32
+
+/* "3 h 12 min", "1.25 s", "830 us" */
+const char *units_duration(uint64_t ns, char buffer[UNITS_BYTES]);
+/* "12.3 MiB" */
+const char *units_size(uint64_t bytes, char buffer[UNITS_BYTES]);
+/* "1,234,567" */
+const char *units_count(uint64_t n, char buffer[UNITS_BYTES]);
+
+#endif

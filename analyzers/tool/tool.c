@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/tool/tool.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "analyzers/base/text.h"
+
+#define NSEC_PER_SEC 1000000000ULL
+#define RANK_MAX 100000000
+#define WARNINGS_MAX 256 /* distinct warnings remembered */
+
+static const char *tool_verb = "tool";
+static char tool_full_name[64] = "tool"; /* with "tracectl " where that runs it */
+
+void tool_begin(const char *name, char **argv)
+{
+	bool from_tracectl = argv[0] && strncmp(argv[0], "tracectl ", 9) == 0;
+
+	tool_verb = name;
+	snprintf(tool_full_name, sizeof(tool_full_name), "%s%s", from_tracectl ? "tracectl " : "", name);
+	argv[0] = tool_full_name;
+	signal(SIGPIPE, SIG_IGN);
+}
+
+const char *tool_name(void)
+{
+	return tool_full_name;
+}
+
+int tool_fail(int status, const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "%s: ", tool_full_name);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return status;
+}
+
+/* Several passes over one store produce the same warnings. */
+static bool tool_said(const char *sentence)
+{
+	static uint64_t hashes[WARNINGS_MAX];
+	static size_t count;
+	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
+
+	for (const char *p = sentence; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * 1099511628211ULL;
+	for (size_t i = 0; i < count; i++)
+		if (hashes[i] == hash)
+			return true;
+	if (count < WARNINGS_MAX)
+		hashes[count++] = hash;
+	return false;
+}
+
+void tool_warn(void *arg, const char *sentence)
+{
+	(void)arg;
+	if (tool_said(sentence))
+		return;
+	fprintf(stderr, "%s: warning: %s\n", tool_full_name, sentence);
+}
+
+int tool_see_help(void)
+{
+	return tool_fail(2, "tracectl help %s shows its options", tool_verb);
+}
+
+int tool_written(void)
+{
+	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : tool_fail(1, "cannot write: %s", strerror(errno));
+}
+
+int tool_version(void)
+{
+	printf("%s (ranktrace) %s\n", tool_verb, RANKTRACE_VERSION);
+	return tool_written();
+}
+
+int tool_usage(const char *text)
+{
+	fputs(text, stdout);
+	return tool_written();
+}
+
+int tool_state_dir(const char *named, const char **ret)
+{
+	const char *set = getenv("RANKTRACE_STATE_DIR"), *error = getenv("RANKTRACE_STATE_ERROR");
+	const char *note = getenv("RANKTRACE_STATE_NOTE"), *code = getenv("RANKTRACE_STATE_EXIT");
+
+	*ret = named ? named : set && *set ? set : RANKTRACE_STATEDIR;
+	if (named)
+		return 0;
+	if (error && *error)
+		return tool_fail(code && strcmp(code, "3") == 0 ? 3 : 1, "%s", error);
+	if (note && *note)
+		fprintf(stderr, "%s: %s\n", tool_full_name, note);
+	return 0;
+}
+
+int tool_seconds(const char *text, uint64_t *ret_ns)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (end == text || *end || !(seconds > 0) || seconds > 1e6)
+		return -EINVAL;
+	*ret_ns = (uint64_t)(seconds * 1e9);
+	return 0;
+}
+
+uint64_t tool_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+static int tool_parse_date(const char *text, uint64_t *ret_ns)
+{
+	static const char *const formats[] = {
+		"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d"};
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		struct tm tm = {.tm_isdst = -1};
+		const char *end = strptime(text, formats[i], &tm);
+		time_t seconds;
+
+		if (!end || *end)
+			continue;
+		seconds = mktime(&tm);
+		if (seconds < 0)
+			return -EINVAL;
+		*ret_ns = (uint64_t)seconds * NSEC_PER_SEC;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+int tool_since(const char *text, uint64_t now_ns, uint64_t *ret_ns)
+{
+	static const struct {
+		const char *unit;
+		double seconds;
+	} units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+	char *end;
+	double count = strtod(text, &end);
+
+	for (size_t i = 0; end > text && count >= 0 && i < sizeof(units) / sizeof(units[0]); i++) {
+		double ago_ns = count * units[i].seconds * 1e9;
+
+		if (strcmp(end, units[i].unit) != 0)
+			continue;
+		*ret_ns = ago_ns < (double)now_ns ? now_ns - (uint64_t)ago_ns : 0;
+		return 0;
+	}
+	return tool_parse_date(text, ret_ns);
+}
+
+static const char *tool_parse_rank(const char *p, int64_t *ret)
+{
+	int64_t n = 0;
+
+	if (*p < '0' || *p > '9')
+		return NULL;
+	for (; *p >= '0' && *p <= '9'; p++) {
+		n = n * 10 + (*p - '0');
+		if (n > RANK_MAX)
+			return NULL;
+	}
+	*ret = n;
+	return p;
+}
+
+int tool_ranks_parse(const char *text, struct tool_ranks *ret)
+{
+	struct tool_ranks ranks = {0};
+
+	for (const char *p = text; ranks.count < TOOL_RANGES_MAX; p++) {
+		int64_t first, last;
+
+		p = tool_parse_rank(p, &first);
+		last = first;
+		if (p && *p == '-')
+			p = tool_parse_rank(p + 1, &last);
+		if (!p || last < first)
+			return -EINVAL;
+		ranks.range[ranks.count].first = first;
+		ranks.range[ranks.count++].last = last;
+		if (!*p) {
+			*ret = ranks;
+			return 0;
+		}
+		if (*p != ',')
+			return -EINVAL;
+	}
+	return -EINVAL;
+}
+
+bool tool_ranks_have(const struct tool_ranks *ranks, int64_t rank)
+{
+	for (size_t i = 0; i < ranks->count; i++)
+		if (rank >= ranks->range[i].first && rank <= ranks->range[i].last)
+			return true;
+	return ranks->count == 0;
+}
+
+const char *tool_time(uint64_t ns, char buffer[TOOL_TEXT_BYTES])
+{
+	time_t seconds = (time_t)(ns / NSEC_PER_SEC);
+	struct tm tm;
+
+	if (!localtime_r(&seconds, &tm) || strftime(buffer, TOOL_TEXT_BYTES, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+		snprintf(buffer, TOOL_TEXT_BYTES, "?");
+	return buffer;
+}

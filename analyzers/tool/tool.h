@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared by the programs of libexec/ranktrace: errors and warnings, the location of the store, and how users write
+ * times, ranks and durations. Exit codes: 0 done, 1 failed, 2 usage; with 1 and 2 one sentence on stderr.
+ */
+#ifndef RANKTRACE_TOOL_TOOL_H
+#define RANKTRACE_TOOL_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TOOL_RANGES_MAX 16
+#define TOOL_TEXT_BYTES 32
+
+/* First thing in main(): sentences, getopt's too, begin with "NAME: ", under tracectl with "tracectl NAME: "; and
+ * `NAME | head` ends with a sentence, not with a signal. */
+void tool_begin(const char *name, char **argv);
+/* That beginning. */
+const char *tool_name(void);
+/* "NAME: SENTENCE" on stderr; returns status. */
+int tool_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* After getopt's message: refers to the help. Returns 2. */
+int tool_see_help(void);
+/* Last in a program that writes to stdout: 0, or 1 with the sentence after a write error. */
+int tool_written(void);
+/* For struct reader_options.warning. Prints each sentence once. */
+void tool_warn(void *arg, const char *sentence);
+/* --version; returns the exit code. */
+int tool_version(void);
+/* --help; returns the exit code. */
+int tool_usage(const char *text);
+/*
+ * After the arguments were found good: the store named by them, or by RANKTRACE_STATE_DIR, else that of the installed
+ * daemon. 0, or the exit code with the sentence that tracectl has left (RANKTRACE_STATE_ERROR, see ctl/external.c).
+ */
+int tool_state_dir(const char *named, const char **ret);
+
+/* "2.5": seconds above 0, to ns. */
+int tool_seconds(const char *text, uint64_t *ret_ns);
+/* A time before now ("90", "10m", "2h", "1d"; no unit: seconds) or a date ("2026-11-21", with "12:30" or "12:30:15"
+ * after a blank or a T, of the local zone), as ns since the epoch. -EINVAL. */
+int tool_since(const char *text, uint64_t now_ns, uint64_t *ret_ns);
+uint64_t tool_now_ns(void);
+
+struct tool_ranks {
+	size_t count; /* 0: all */
+	struct {
+		int64_t first, last;
+	} range[TOOL_RANGES_MAX];
+};
+/* "0,3-7"; -EINVAL. */
+int tool_ranks_parse(const char *text, struct tool_ranks *ret);
+bool tool_ranks_have(const struct tool_ranks *ranks, int64_t rank);
+
+/* "2026-11-21 12:30:15" of the local zone. */
+const char *tool_time(uint64_t ns, char buffer[TOOL_TEXT_BYTES]);
+
+#endif

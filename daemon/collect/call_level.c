@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See call_level.h. */
+#include "daemon/collect/call_level.h"
+#include "daemon/probes/attachment.h"
+
+/* What was attached before, or is now, whichever the switch is about. */
+static void sum_library(struct call_level_sum *sum, const struct attachment *attachment, unsigned before)
+{
+	unsigned probes = sum->on ? attachment_attached_level(attachment, sum->level) : before;
+	int error;
+
+	for (unsigned i = 0; attachment_refused(attachment, sum->level, i, &error); i++)
+		sum->refused++;
+	sum->probes += probes;
+	sum->libraries += probes > 0;
+}
+
+static void level_library(void *arg, struct library *library)
+{
+	struct call_level_sum *sum = arg;
+	struct attachment *attachment = library->owner_data;
+	unsigned before;
+	int r;
+
+	if (!attachment)
+		return;
+	before = attachment_attached_level(attachment, sum->level);
+	r = attachment_level(attachment, sum->level, sum->on);
+	sum->error = sum->error ? sum->error : r;
+	sum_library(sum, attachment, before);
+}
+
+void call_level_switch(struct libraries *libraries, struct call_level_sum *sum)
+{
+	_cleanup_(unresolved_free) struct unresolved missing = {0};
+
+	libraries_each(libraries, level_library, sum);
+	if (!sum->on || unresolved_find(libraries, &missing) < 0)
+		return;
+	sum->missing = unresolved_names(&missing, sum->level, false, sum->unresolved_names);
+	sum->unusable = unresolved_names(&missing, sum->level, true, sum->unusable_names);
+}
+
+static const char *plural(size_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+int call_level_report(const struct call_level_sum *sum, char *report, size_t report_size)
+{
+	size_t used;
+
+	if (!sum->on) {
+		snprintf(report, report_size, "%u probe%s detached", sum->probes, plural(sum->probes));
+		return 0;
+	}
+	if (sum->refused && sum->probes == 0) {
+		snprintf(report, report_size, "none of %u probes could be attached: %s", sum->refused,
+			strerror(-sum->error));
+		return sum->error;
+	}
+	if (sum->rows == 0) {
+		snprintf(report, report_size, "no probe table has a row of this level, so it collects nothing");
+		return 0;
+	}
+	snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum->probes, plural(sum->probes),
+		sum->libraries, sum->libraries == 1 ? "y" : "ies", sum->ranks, plural(sum->ranks));
+	used = strlen(report);
+	if (sum->missing && used < report_size)
+		snprintf(report + used, report_size - used, "; %u symbol%s not found: %s", sum->missing,
+			plural(sum->missing), sum->unresolved_names);
+	used = strlen(report);
+	if (sum->unusable && used < report_size)
+		snprintf(report + used, report_size - used, "; %u function%s cannot be used (see tracectl status): %s",
+			sum->unusable, plural(sum->unusable), sum->unusable_names);
+	used = strlen(report);
+	if (sum->refused && used < report_size)
+		snprintf(report + used, report_size - used, "; %u could not be attached (%s): see tracectl status",
+			sum->refused, strerror(-sum->error));
+	return 0;
+}
+
+void call_level_notes(struct libraries *libraries, struct collector_status *status)
+{
+	_cleanup_(unresolved_free) struct unresolved missing = {0};
+
+	if (unresolved_find(libraries, &missing) < 0)
+		collector_note(status, "no memory to tell which functions stay unseen");
+	for (size_t i = 0; i < missing.count; i++) {
+		const struct unresolved_thing *thing = &missing.thing[i];
+		const char *level = level_name(thing->probe->level), *path = thing->library->path;
+		char others[32] = "";
+
+		if (thing->others)
+			snprintf(others, sizeof(others), " nor in %u other%s", thing->others, thing->others == 1 ? "" : "s");
+		if (thing->reason)
+			collector_note(status, "%s: '%s' cannot be used in %s: %s", level, thing->probe->name, path, thing->reason);
+		else
+			collector_note(status, "%s: symbol of '%s' not found in %s%s", level, thing->probe->name, path, others);
+	}
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A collector: a source of events with a user side (daemon/collect/collect_NAME.c) and, where it has probes, a kernel side
+ * (bpf/NAME.bpf.c, bpf/NAME.h). To add one: those files and a row in daemon/collect/collectors.def. Nothing else is edited.
+ */
+#ifndef RANKTRACE_DAEMON_COLLECT_COLLECTOR_H
+#define RANKTRACE_DAEMON_COLLECT_COLLECTOR_H
+
+#include "bpf/event.h"
+#include "daemon/core/level.h"
+#include "daemon/ranks/ranks.h"
+#include "daemon/base/util.h"
+
+struct context;
+
+/* Counters and notes that `tracectl status` shows. Notes are one sentence each. */
+#define COLLECTOR_NOTES_MAX 32
+#define COLLECTOR_NOTE_BYTES 256
+
+struct collector_status {
+	uint64_t probes_attached;
+	uint64_t level_probes[LEVEL_MAX]; /* of them, where the collector serves several levels */
+	uint64_t libraries;
+	uint64_t events;
+	uint64_t drops;
+	uint64_t notes_left_out;
+	uint32_t levels_empty; /* LEVEL_BIT()s that it serves and has nothing to attach for */
+	unsigned notes;
+	char note[COLLECTOR_NOTES_MAX][COLLECTOR_NOTE_BYTES];
+};
+
+/* Adds a note, or counts it as left out. */
+void collector_note(struct collector_status *status, const char *format, ...) _printf_(2, 3);
+
+struct collector {
+	const char *name;
+	const char *summary;  /* one line for help and documentation */
+	uint32_t levels;      /* LEVEL_BIT()s that it serves; 0: always on */
+	uint32_t kinds;       /* 1 << enum rt_kind that it decodes */
+	/* Loads, attaches nothing that a level controls. A collector that cannot work here says why in a note and returns 0. */
+	int (*open)(struct context *context, void **ret_state);
+	/* The level went on or off: attach or detach now. Writes what happened (no newline). May be NULL. */
+	int (*level)(void *state, enum level level, bool on, char *report, size_t report_size);
+	void (*rank)(void *state, const struct rank *rank, enum rank_change change);            /* may be NULL */
+	void (*event)(void *state, const struct rt_event *event, size_t size_bytes);            /* may be NULL */
+	void (*tick)(void *state, uint64_t now_ns);                                             /* every 100 ms; may be NULL */
+	void (*status)(void *state, struct collector_status *ret);
+	void (*close)(void *state);
+};
+
+/* All collectors of the build, running. */
+struct collectors;
+
+int collectors_open(struct context *context, struct collectors **ret);
+struct collectors *collectors_close(struct collectors *collectors);
+int collectors_level(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);
+/* A record from the ring: checks size and kind, hands it to its collector. */
+void collectors_event(struct collectors *collectors, const void *data, size_t size_bytes);
+void collectors_tick(struct collectors *collectors, uint64_t now_ns);
+/* i from 0; false past the last. */
+bool collectors_status(struct collectors *collectors, unsigned i, const struct collector **ret_collector,
+		       struct collector_status *ret);
+/* Records that no collector took: unknown kind or bad size. */
+uint64_t collectors_refused(const struct collectors *collectors);
+
+#endif

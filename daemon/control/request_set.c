@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Request `set`: turns levels on and off. */
+#include "daemon/control/request.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/uprobe.h"
+
+#define REPORT_BYTES 4096
+
+int request_set_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])
+{
+	enum level level;
+
+	if (request->n_set == 0 || request->n_set > REQUEST_ITEMS_MAX) {
+		snprintf(error, REQUEST_ERROR_BYTES, "set takes 1 to %u levels", REQUEST_ITEMS_MAX);
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < request->n_set; i++) {
+		if (level_parse(request->set[i]->level, &level) < 0) {
+			snprintf(error, REQUEST_ERROR_BYTES, "unknown level '%.32s'; levels and switches are %s",
+				request->set[i]->level, level_words());
+			return -EINVAL;
+		}
+		if (request->for_ns && !request->set[i]->on) {
+			snprintf(error, REQUEST_ERROR_BYTES,
+				"a time goes with levels that are turned on, and %s is turned off", level_name(level));
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+/* Every level asked for is tried, so that one that fails does not hide what happened to the others. */
+int request_set(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
+{
+	Ranktrace__SetBody *body = request_message_new(&ranktrace__set_body__descriptor);
+	_cleanup_free_ char *all = calloc(1, REPORT_BYTES);
+	int result = 0;
+
+	if (!body || !all) {
+		free(body);
+		return -ENOMEM;
+	}
+	response->body_case = RANKTRACE__RESPONSE__BODY_SET;
+	response->set = body;
+	body->reports = calloc(request->n_set, sizeof(*body->reports));
+	if (!body->reports)
+		return -ENOMEM;
+	for (size_t i = 0; i < request->n_set; i++) {
+		Ranktrace__SetReport *item = request_message_new(&ranktrace__set_report__descriptor);
+		char report[REPORT_BYTES / 4] = "";
+		size_t used = strlen(all);
+		enum level level;
+		int r;
+
+		if (!item)
+			return -ENOMEM;
+		body->reports[body->n_reports++] = item;
+		r = level_parse(request->set[i]->level, &level);
+		if (r < 0)
+			return r;
+		r = levels_set(context, level, request->set[i]->on, request->for_ns, report, sizeof(report));
+		item->level = strdup(level_name(level));
+		item->on = context->levels.on[level];
+		item->error = r < 0 ? -r : 0;
+		item->report = strdup(report);
+		snprintf(all + used, REPORT_BYTES - used, "%s%s", used ? "\n" : "", report);
+		if (r < 0 && result == 0)
+			result = r;
+	}
+	uprobe_detach_wait(); /* who asked is answered when nothing of it is attached any more */
+	response_say(response, "%s", all);
+	return result;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Request `where`: where the store is, for programs that read it. */
+#include "daemon/control/request.h"
+#include "daemon/core/context.h"
+
+int request_where(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
+{
+	Ranktrace__WhereBody *body = request_message_new(&ranktrace__where_body__descriptor);
+
+	(void)request;
+	if (!body)
+		return -ENOMEM;
+	response->body_case = RANKTRACE__RESPONSE__BODY_WHERE;
+	response->where = body;
+	body->state_dir = strdup(context->config.state_dir);
+	body->version = strdup(RANKTRACE_VERSION);
+	body->pid = (uint32_t)getpid();
+	body->socket = strdup(context->config.socket);
+	return body->state_dir && body->version && body->socket ? 0 : -ENOMEM;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of levels on disk: STATE_DIR/levels, replaced as a whole (written beside it, synced, renamed), so that a
+ * reader finds the old state or the new one. The end of a `set --for` is kept in UTC, because the daemon's own clock
+ * starts anew with the machine.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include "daemon/base/ini.h"
+#include "daemon/core/levels.h"
+#include "daemon/base/log.h"
+
+struct loading {
+	struct levels levels;
+	uint64_t off_at_ns[LEVEL_MAX]; /* UTC */
+};
+
+static int load_interval(const char *value, double *ret)
+{
+	char *end;
+	double minutes = strtod(value, &end);
+
+	if (end == value || *end || !level_interval_good(minutes))
+		return -EINVAL;
+	*ret = minutes;
+	return 0;
+}
+
+static int load_key(struct loading *loading, enum level level, const struct ini_line *line)
+{
+	if (streq(line->key, "on"))
+		return ini_bool(line->value, &loading->levels.on[level]);
+	if (streq(line->key, "off_at_ns"))
+		return ini_u64(line->value, 0, UINT64_MAX, &loading->off_at_ns[level]);
+	if (streq(line->key, "interval_minutes") && level_has_interval(level))
+		return load_interval(line->value, &loading->levels.interval_minutes[level]);
+	return -ENOENT;
+}
+
+static int levels_file_load_line(void *arg, const struct ini_line *line, char *error, size_t error_size)
+{
+	enum level level;
+	int r;
+
+	if (!streq(line->section, "level") || level_parse(line->name, &level) < 0) {
+		snprintf(error, error_size, "a section other than [level \"NAME\"], with NAME of %s", level_words());
+		return -EINVAL;
+	}
+	if (!line->key)
+		return 0;
+	r = load_key(arg, level, line);
+	if (r == -ENOENT)
+		snprintf(error, error_size, "unknown key '%s'", line->key);
+	else if (r < 0)
+		snprintf(error, error_size, "bad value '%s' of %s", line->value, line->key);
+	return r == -ENOENT ? -EINVAL : r;
+}
+
+int levels_load(struct levels *levels, const char *state_dir)
+{
+	struct loading loading = {.levels = *levels};
+	uint64_t utc_ns = realtime_ns(), now_ns = monotonic_ns();
+	char path[PATH_MAX], error[INI_ERROR_BYTES] = "";
+	int r;
+
+	if (snprintf(path, sizeof(path), "%s/levels", state_dir) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	r = ini_parse_file(path, levels_file_load_line, &loading, error);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0) {
+		log_warning("levels", "%s; ignoring the saved levels", error);
+		return r;
+	}
+	for (enum level l = 0; l < LEVEL_MAX; l++) {
+		uint64_t off_at_ns = loading.off_at_ns[l];
+
+		loading.levels.until_ns[l] = 0;
+		if (!loading.levels.on[l] || !off_at_ns)
+			continue;
+		if (off_at_ns <= utc_ns) {
+			log_notice("levels", "the time of %s ended while no daemon ran, leaving it off", level_name(l));
+			loading.levels.on[l] = false;
+		} else {
+			loading.levels.until_ns[l] = now_ns + (off_at_ns - utc_ns);
+		}
+	}
+	*levels = loading.levels;
+	return 0;
+}
+
+static void write_levels(FILE *f, const struct levels *levels)
+{
+	uint64_t utc_ns = realtime_ns(), now_ns = monotonic_ns();
+
+	fprintf(f, "# The state of levels, written by ranktraced; tracectl set and interval change it.\n");
+	for (enum level l = 0; l < LEVEL_MAX; l++) {
+		uint64_t until_ns = levels->until_ns[l];
+		bool on = levels->on[l] && !levels->raised[l];
+
+		fprintf(f, "\n[level \"%s\"]\non = %s\n", level_name(l), on ? "true" : "false");
+		if (on && until_ns)
+			fprintf(f, "off_at_ns = %llu\n",
+				(unsigned long long)(utc_ns + (until_ns > now_ns ? until_ns - now_ns : 0)));
+		if (levels->interval_minutes[l] > 0)
+			fprintf(f, "interval_minutes = %.17g\n", levels->interval_minutes[l]);
+	}
+}
+
+int levels_save(const struct levels *levels, const char *state_dir)
+{
+	char path[PATH_MAX], fresh[PATH_MAX];
+	_cleanup_close_ int dir = -1;
+	FILE *f;
+	bool good;
+	int r;
+
+	if (snprintf(path, sizeof(path), "%s/levels", state_dir) >= (int)sizeof(path) ||
+		snprintf(fresh, sizeof(fresh), "%s/levels.new", state_dir) >= (int)sizeof(fresh))
+		return -ENAMETOOLONG;
+	f = fopen(fresh, "we");
+	if (!f)
+		return -errno;
+	write_levels(f, levels);
+	errno = EIO;
+	good = fflush(f) == 0 && !ferror(f) && fsync(fileno(f)) == 0;
+	r = good ? 0 : -errno;
+	if (fclose(f) != 0 && r == 0)
+		r = -errno;
+	if (r == 0 && rename(fresh, path) < 0)
+		r = -errno;
+	if (r < 0) {
+		unlink(fresh);
+		return r;
+	}
+	/* The rename itself is on disk only when the folder is. */
+	dir = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dir < 0 || fsync(dir) < 0 ? -errno : 0;
+}

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# README.md and docs/: size, links, verbs, paths and glossary. docs.sh SOURCE
+set -euo pipefail
+cd "$1"
+failed=0
+bad() {
+	echo "$1"
+	failed=1
+}
+
+bytes=$(wc -c <README.md)
+[ "$bytes" -le 12288 ] || bad "README.md: $bytes bytes, at most 12288"
+
+mapfile -t documents < <(printf '%s\n' README.md docs/*.md)
+[ ${#documents[@]} -ge 9 ] || bad "only ${#documents[@]} documents found"
+
+# anchors FILE: those that its headings have: lower case, blanks to dashes, no punctuation; a second one of a name ends in -1.
+anchors() {
+	awk '/^```/ { code = !code } !code && /^#+ / { sub(/^#+ +/, ""); print }' "$1" | tr 'A-Z ' 'a-z-' | sed 's/[^a-z0-9_-]//g' |
+		awk '{ print seen[$0]++ ? $0 "-" seen[$0] - 1 : $0 }'
+}
+
+links=0
+for document in "${documents[@]}"; do
+	while read -r link; do
+		case "$link" in http://* | https://* | mailto:*) continue ;; esac
+		links=$((links + 1))
+		target=${link%%#*}
+		file=$document
+		[ -z "$target" ] || file=$(dirname "$document")/$target
+		[ -e "$file" ] || {
+			bad "$document: link to $link: no such file"
+			continue
+		}
+		[[ "$link" != *'#'* ]] || anchors "$file" | grep -qxF -- "${link#*#}" || bad "$document: link to $link: no such heading"
+	done < <(grep -oE '\]\([^) ]+\)' "$document" | sed 's/^](//; s/)$//')
+done
+[ "$links" -gt 20 ] || bad "only $links relative links found"
+
+# Verbs: the ones that tracectl knows; a word in capitals stands for any.
+mapfile -t verbs < <({
+	sed -nE 's/^(VERB|PROGRAM)\(([a-z]+),.*/\2/p' ctl/verbs.def 2>/dev/null || true
+	sed -nE 's/^\t\{"([a-z]+)", .*/\1/p' ctl/verbs.c
+} | sort -u)
+[ ${#verbs[@]} -ge 10 ] || bad "only ${#verbs[@]} verbs found in ctl/"
+used=0
+while IFS=: read -r document verb; do
+	used=$((used + 1))
+	grep -qxF -- "$verb" <(printf '%s\n' "${verbs[@]}") || bad "$document: there is no verb tracectl $verb"
+done < <(grep -oE '(^|[`$ ])tracectl [a-z]+' /dev/null "${documents[@]}" | sed -E 's/:.*tracectl /:/' | sort -u)
+[ "$used" -gt 20 ] || bad "only $used uses of verbs found"
+# Each verb is in the list of daily commands.
+for verb in "${verbs[@]}"; do
+	grep -qE "^tracectl $verb( |\$)|tracectl $verb " README.md || bad "README.md: tracectl $verb is not there"
+done
+
+# Paths of this repository in backquotes exist.
+paths=0
+while IFS=: read -r document path; do
+	[[ "$path" != *[A-Z][A-Z]* || "$path" = *RESULTS.md ]] || continue # NAME, VERB
+	[[ "$path" != bpf/*.\* && "$path" != *\** ]] || continue
+	paths=$((paths + 1))
+	[ -e "$path" ] || bad "$document: there is no $path"
+done < <(grep -oE '`(analyzers|bpf|ctl|daemon|docs|man|packaging|proto|systemd|tests)/[^` ]*`' /dev/null "${documents[@]}" | tr -d '`' | sort -u)
+[ "$paths" -gt 20 ] || bad "only $paths paths found"
+
+for word in rank job node card step stage mark operation communicator group level probe site collector record sink sample segment \
+	tier "step frame" detector verdict finding cause evidence; do
+	grep -qF "| **$word** |" docs/glossary.md || bad "docs/glossary.md: $word is not explained"
+done
+exit "$failed"
