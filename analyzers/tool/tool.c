@@ -9,7 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyzers/base/text.h"
 
 #define NSEC_PER_SEC 1000000000ULL
 #define RANK_MAX 100000000
