@@ -33,11 +33,11 @@ static uint64_t align_names_key_of(const char *text, size_t max)
 
 	for (; length >= sizeof(word); length -= sizeof(word), text += sizeof(word)) {
 		memcpy(&word, text, sizeof(word));
-		key = coll_mix(word, key);
+		key = hash_mix(word, key);
 	}
 	word = 0;
 	memcpy(&word, text, length);
-	return coll_mix(word, key);
+	return hash_mix(word, key);
 }
 
 static uint16_t number_find(struct align_names *names, const char *name)
@@ -45,7 +45,7 @@ static uint16_t number_find(struct align_names *names, const char *name)
 	uint64_t key = align_names_key_of(name, NAME_BYTES);
 	size_t at;
 
-	for (at = coll_mix(key, 0) & (NAMES_HASH - 1); names->hash[at]; at = (at + 1) & (NAMES_HASH - 1)) {
+	for (at = hash_mix(key, 0) & (NAMES_HASH - 1); names->hash[at]; at = (at + 1) & (NAMES_HASH - 1)) {
 		if (names->key[names->hash[at] - 1] == key)
 			return names->hash[at];
 	}
@@ -80,7 +80,7 @@ static uint16_t align_names_number_of(struct align *align, const char *name)
 
 static void hash_put(struct align_job *job, uint32_t comm)
 {
-	size_t at = coll_mix(job->comm_key[comm], 0) & (job->comm_hash_size - 1);
+	size_t at = hash_mix(job->comm_key[comm], 0) & (job->comm_hash_size - 1);
 
 	while (job->comm_hash[at])
 		at = (at + 1) & (job->comm_hash_size - 1);
@@ -192,7 +192,7 @@ static uint32_t comm_find(struct align_job *job, const char *communicator)
 	uint64_t key = align_names_key_of(communicator, sizeof(job->comm->communicator) - 1);
 
 	if (job->comm_hash_size) {
-		size_t at = coll_mix(key, 0) & (job->comm_hash_size - 1);
+		size_t at = hash_mix(key, 0) & (job->comm_hash_size - 1);
 
 		for (; job->comm_hash[at]; at = (at + 1) & (job->comm_hash_size - 1)) {
 			if (job->comm_key[job->comm_hash[at] - 1] == key)
@@ -440,12 +440,11 @@ static __attribute__((noinline)) int64_t align_colls_step_of(
 	struct align *align, struct align_process *process, const struct align_op_input *op)
 {
 	const struct align_job *job = align_job_of(align, process);
-	uint64_t what = coll_mix(job->comm_key[op->comm], align_what_op(op->what));
+	uint64_t what = hash_mix(job->comm_key[op->comm], align_what_op(op->what));
 
 	if (process->loop_seen)
 		return align_slot_at(process, op->start_ns);
-	return align_period_op(
-		align, process, coll_mix(what, op->bytes), op->start_ns, op->start_ns + op->duration_ns);
+	return align_period_op(align, process, hash_mix(what, op->bytes), op->start_ns, op->start_ns + op->duration_ns);
 }
 
 /* The one that came after the kind before, the last time. */
@@ -506,7 +505,7 @@ static inline void align_colls_add(
 	}
 	note_more(job, process, slot);
 	if (is_witness(job, process, op))
-		align_evidence_op(align, process, coll_mix(job->comm_key[op->comm], op->seq), step);
+		align_evidence_op(align, process, hash_mix(job->comm_key[op->comm], op->seq), step);
 }
 
 /* It is waited for because of its step: operations change nothing. */

@@ -51,7 +51,7 @@ bool align_groups_begin(struct align *align, const struct align_job *job)
 static size_t align_groups_slot_of(const struct align_scratch *scratch, const struct align_group_key *key)
 {
 	uint64_t what = (uint64_t)key->seq << 32 | key->comm, sides = (uint64_t)key->sides << 1 | key->p2p;
-	size_t at = coll_mix(what, sides) & (scratch->hash_size - 1);
+	size_t at = hash_mix(what, sides) & (scratch->hash_size - 1);
 
 	for (; scratch->hash[at]; at = (at + 1) & (scratch->hash_size - 1)) {
 		const struct align_group_key *other = &scratch->key[scratch->hash[at] - 1];
@@ -304,7 +304,7 @@ void align_streams_begin(struct align_scratch *scratch)
 static size_t align_streams_slot_of(const struct align_scratch *scratch, const struct align_stream *stream)
 {
 	size_t at =
-		coll_mix((uint64_t)stream->comm << 1 | stream->p2p, stream->sides) & (scratch->stream_hash_size - 1);
+		hash_mix((uint64_t)stream->comm << 1 | stream->p2p, stream->sides) & (scratch->stream_hash_size - 1);
 
 	for (; scratch->stream_hash[at]; at = (at + 1) & (scratch->stream_hash_size - 1)) {
 		const struct align_stream *other = &scratch->stream[scratch->stream_hash[at] - 1].is;

@@ -165,7 +165,7 @@ static uint32_t align_jobs_node_of(struct align_job *job, const char *host)
 	if (!*host)
 		return FRAME_NONE;
 	for (const char *at = host; *at && at - host < 64; at++)
-		key = coll_mix(key, (unsigned char)*at);
+		key = hash_mix(key, (unsigned char)*at);
 	if (job->ranks && job->who[job->ranks - 1].node != FRAME_NONE &&
 		job->node_key[job->who[job->ranks - 1].node] == key)
 		return job->who[job->ranks - 1].node;

@@ -59,8 +59,8 @@ static bool draw(struct draft *draft, const struct align_slot *slot)
 		entry->stream = (uint16_t)stream;
 		entry->nth = (uint16_t)one->count;
 		one->count++;
-		one->like = coll_mix(one->like, (uint64_t)align_record_tier(record) << 32 | entry->seq);
-		pattern->key = coll_mix(coll_mix(pattern->key, entry->bytes),
+		one->like = hash_mix(one->like, (uint64_t)align_record_tier(record) << 32 | entry->seq);
+		pattern->key = hash_mix(hash_mix(pattern->key, entry->bytes),
 			(uint64_t)entry->seq << 32 | (uint32_t)entry->what << 16 | entry->stream);
 	}
 	pattern->count = slot->records;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stores of nodes, or files of sysTrace, to findings: what `tracectl analyze` does between its options and what it
- * prints. What cannot be read is told in a sentence (on stderr, where nobody takes it), and the rest is judged.
+ * prints. Unreadable input is reported in a sentence (on stderr by default); the rest is judged.
  */
 #ifndef RANKTRACE_ANALYZE_ANALYSIS_H
 #define RANKTRACE_ANALYZE_ANALYSIS_H
@@ -29,14 +29,14 @@ struct analysis {
 	struct align_counts align;
 	uint64_t end_ns; /* of the newest event; 0: there was none */
 	uint64_t rows, sources;
-	uint64_t ranks_left_out, dropped, left_out; /* left_out: records, for want of room */
+	uint64_t ranks_left_out, dropped, left_out; /* left_out: records beyond the bounds */
 	uint64_t ops, coll_not_joined;		    /* of sysTrace */
 	uint64_t clocks, clocks_apart_ns;	    /* stores whose clocks were corrected, and by how much at most */
 	bool failed;				    /* not all could be read */
 	bool enough;				    /* enough_ns was over: after end_ns nothing was judged */
 };
 
-/* 0, or the exit code; the sentence was told. */
+/* 0, or the exit code, after the sentence. */
 int analysis_run(const struct analysis_options *options, struct analysis *ret);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Findings as detectors tell them, to the rows that a store would hold of them (findings_rows.h): of each the newest
+ * Converts findings of detectors to the rows that a store would hold of them (findings_rows.h): of each the newest
  * telling. For tools that judge by themselves.
  */
 #ifndef RANKTRACE_ANALYZE_FINDINGS_MADE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists and hash tables of things that carry their own links: nothing to allocate when one is put in or taken out, both
- * in constant time. A table's chains are in the order of putting in, so that the oldest of equals is found first.
+ * Intrusive lists and hash tables: insertion and removal take constant time and allocate nothing. Chains keep insertion
+ * order, so a search finds the oldest of equal keys first.
  */
 #ifndef RANKTRACE_BASE_HASH_H
 #define RANKTRACE_BASE_HASH_H
@@ -11,41 +11,41 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-struct coll_link {
-	struct coll_link *prev, *next; /* NULL: in no list */
+struct list_link {
+	struct list_link *prev, *next; /* NULL: not linked */
 };
 
-struct coll_node {
-	struct coll_link link;
+struct hash_node {
+	struct list_link link;
 	uint64_t key;
 };
 
-struct coll_hash {
-	struct coll_link *bucket;
+struct hash_table {
+	struct list_link *bucket;
 	uint64_t mask;
 };
 
-#define COLL_CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
-#define COLL_EACH(link, list) \
-	for (struct coll_link *link = (list)->next, *link##_next = link->next; link != (list); \
+#define CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define LIST_EACH(link, list) \
+	for (struct list_link *link = (list)->next, *link##_next = link->next; link != (list); \
 		link = link##_next, link##_next = link->next)
 
-static inline void coll_list_init(struct coll_link *list)
+static inline void list_reset(struct list_link *list)
 {
 	list->prev = list->next = list;
 }
 
-static inline bool coll_linked(const struct coll_link *link)
+static inline bool list_linked(const struct list_link *link)
 {
 	return link->next;
 }
 
-static inline bool coll_list_empty(const struct coll_link *list)
+static inline bool list_empty(const struct list_link *list)
 {
 	return list->next == list;
 }
 
-static inline void coll_append(struct coll_link *list, struct coll_link *link)
+static inline void list_add_tail(struct list_link *list, struct list_link *link)
 {
 	link->prev = list->prev;
 	link->next = list;
@@ -53,7 +53,7 @@ static inline void coll_append(struct coll_link *list, struct coll_link *link)
 	list->prev = link;
 }
 
-static inline void coll_unlink(struct coll_link *link)
+static inline void list_unlink(struct list_link *link)
 {
 	if (!link->next)
 		return;
@@ -62,7 +62,7 @@ static inline void coll_unlink(struct coll_link *link)
 	link->prev = link->next = NULL;
 }
 
-static inline uint64_t coll_mix(uint64_t a, uint64_t b)
+static inline uint64_t hash_mix(uint64_t a, uint64_t b)
 {
 	uint64_t x = (a ^ 0x9e3779b97f4a7c15ULL) * 0xff51afd7ed558ccdULL ^ b;
 
@@ -72,32 +72,32 @@ static inline uint64_t coll_mix(uint64_t a, uint64_t b)
 }
 
 /* size: a power of two. */
-static inline int coll_hash_init(struct coll_hash *hash, size_t size)
+static inline int hash_table_init(struct hash_table *hash, size_t size)
 {
 	hash->bucket = calloc(size, sizeof(*hash->bucket));
 	if (!hash->bucket)
 		return -1;
 	hash->mask = size - 1;
 	for (size_t i = 0; i < size; i++)
-		coll_list_init(&hash->bucket[i]);
+		list_reset(&hash->bucket[i]);
 	return 0;
 }
 
-static inline struct coll_link *coll_bucket(const struct coll_hash *hash, uint64_t key)
+static inline struct list_link *hash_table_bucket(const struct hash_table *hash, uint64_t key)
 {
-	return &hash->bucket[coll_mix(key, 0) & hash->mask];
+	return &hash->bucket[hash_mix(key, 0) & hash->mask];
 }
 
-static inline void coll_hash_put(struct coll_hash *hash, struct coll_node *node, uint64_t key)
+static inline void hash_table_put(struct hash_table *hash, struct hash_node *node, uint64_t key)
 {
 	node->key = key;
-	coll_append(coll_bucket(hash, key), &node->link);
+	list_add_tail(hash_table_bucket(hash, key), &node->link);
 }
 
-static inline struct coll_node *coll_hash_find(const struct coll_hash *hash, uint64_t key)
+static inline struct hash_node *hash_table_find(const struct hash_table *hash, uint64_t key)
 {
-	COLL_EACH(link, coll_bucket(hash, key)) {
-		struct coll_node *node = COLL_CONTAINER(link, struct coll_node, link);
+	LIST_EACH (link, hash_table_bucket(hash, key)) {
+		struct hash_node *node = CONTAINER_OF(link, struct hash_node, link);
 
 		if (node->key == key)
 			return node;

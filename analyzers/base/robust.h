@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Medians of what is measured. Pure; linear on average. The arrays are reordered. Lower medians throughout: where half
- * of a class is slow (two of four), its other half is what it is measured by.
+ * Robust statistics. Pure; linear on average; arrays are reordered. Medians are lower medians: if half of a class is
+ * slow (two of four), the other half is the reference.
  */
 #ifndef RANKTRACE_BASE_ROBUST_H
 #define RANKTRACE_BASE_ROBUST_H
@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROBUST_SIGMA 1.4826 /* standard deviation of a normal distribution by its median absolute deviation */
+#define ROBUST_SIGMA 1.4826 /* ratio of a normal distribution's standard deviation to its median absolute deviation */
 
-/* The middle one of three of value[low] to value[high - 1], as good as drawn. */
+/* Median of three pseudo-random values of value[low] to value[high - 1]. */
 static inline double robust_pivot(const double *value, size_t low, size_t high, uint64_t *draw)
 {
 	double a, b, c, less, more;
@@ -27,9 +27,8 @@ static inline double robust_pivot(const double *value, size_t low, size_t high, 
 	return c < less ? less : c > more ? more : c;
 }
 
-/* Those that are less than the pivot (or equal, too) come first. Returns where they end. Each value changes places with
- * the first one of the others, and that place moves on if it is less: which it is is chance, and nothing here guesses.
- */
+/* Partitions: values less than the pivot (or equal, too) first. Returns their end. Branch-free, as the comparison is
+ * unpredictable. */
 static inline size_t robust_part(double *value, size_t low, size_t high, double pivot, bool equal)
 {
 	size_t at = low;
@@ -44,8 +43,7 @@ static inline size_t robust_part(double *value, size_t low, size_t high, double 
 	return at;
 }
 
-/* The k-th smallest, from 0; k < n. Pivots are drawn by a generator with a fixed start: no input is slow on purpose.
- * Where one is no number, that may be what is returned. */
+/* The k-th smallest, from 0; k < n. Pivots are pseudo-random, against crafted input. With NaNs, it may return one. */
 static inline double robust_kth(double *value, size_t n, size_t k)
 {
 	uint64_t draw = 0x9e3779b97f4a7c15ULL;
@@ -56,7 +54,7 @@ static inline double robust_kth(double *value, size_t n, size_t k)
 		size_t at = robust_part(value, low, high, pivot, false);
 
 		if (at == low) {
-			/* None is less: it comes first, as often as it is there. */
+			/* The pivot is the smallest. */
 			at = robust_part(value, low, high, pivot, true);
 			if (k < at || at == low)
 				return pivot;

@@ -23,7 +23,7 @@ const char *term_end(FILE *out, enum term_colour colour);
 size_t term_columns(const char *text);
 /* Cuts to width columns, the last one '~' where something is missing; yields text, which has no colour codes. */
 char *term_cut(char *text, size_t width);
-/* Makes what is a control character or no UTF-8 '?', in place; line breaks stay. Yields text. */
+/* Makes what is a control character or no UTF-8 '?', in place; keeps line breaks. Returns text. */
 char *term_clean(char *text);
 /* The same on one line: breaks and tabs become blanks. */
 char *term_clean_line(char *text);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of well-formed sequences of the Unicode standard (table 3-7). See utf8.h. */
 #include "analyzers/base/utf8.h"
 
 size_t utf8_character(const unsigned char *p, size_t left)
 {
+	/* The Unicode standard, table 3-7: well-formed byte sequences. */
 	static const struct {
 		unsigned char first, last, low, high;
 		size_t size;
@@ -30,4 +30,21 @@ size_t utf8_character(const unsigned char *p, size_t left)
 		return forms[i].size;
 	}
 	return 0;
+}
+
+uint32_t utf8_decode(const unsigned char *p, size_t length)
+{
+	static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+	uint32_t code = p[0] & masks[length];
+
+	for (size_t i = 1; i < length; i++)
+		code = code << 6 | (p[i] & 0x3f);
+	return code;
+}
+
+size_t utf8_cut(const char *text, size_t n)
+{
+	for (int back = 0; n && back < 3 && ((unsigned char)text[n] & 0xc0) == 0x80; back++)
+		n--;
+	return n;
 }

@@ -64,7 +64,7 @@ static void cmd_dump_give_way(void)
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
-static json_t *cmd_dump_told_json(const struct dump_file_told *told)
+static json_t *cmd_dump_told_json(const struct dump_file_info *told)
 {
 	return json_pack("{s:s, s:I, s:s, s:I, s:I}", "level", dump_kind_name(told->kind), "rank",
 		(json_int_t)told->rank, "path", told->path, "rows", (json_int_t)told->rows, "bytes",
@@ -74,12 +74,12 @@ static json_t *cmd_dump_told_json(const struct dump_file_told *told)
 static void cmd_dump_show(const struct dump *dump, const struct dump_result *result)
 {
 	json_t *all = dump->json ? json_array() : NULL;
-	struct dump_file_told told;
+	struct dump_file_info told;
 	size_t i;
 
 	if (!dump->json && result->rows)
 		printf("%-5s %6s %12s %14s  %s\n", "LEVEL", "RANK", "ROWS", "BYTES", "FILE");
-	for (i = 0; dump_files_tell(result->files, i, &told); i++) {
+	for (i = 0; dump_files_get(result->files, i, &told); i++) {
 		if (dump->json)
 			json_array_append_new(all, cmd_dump_told_json(&told));
 		else

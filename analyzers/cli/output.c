@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See output.h. */
 #include "analyzers/cli/output.h"
 
 #include <math.h>
@@ -12,7 +11,7 @@
 
 #define MEASURED_ROWS 1000
 #define MEASURED_BYTES (4UL << 20)
-#define WIDTH_MAX 120 /* a wider value is printed whole, but moves only its own row */
+#define WIDTH_MAX 120 /* wider values are printed whole and shift only their row */
 
 static bool is_control(const unsigned char *p, size_t size)
 {
@@ -25,7 +24,7 @@ struct cell {
 	bool number;
 };
 
-/* A copy that is valid UTF-8; control characters become "?" where they must not reach a terminal. */
+/* A valid UTF-8 copy; for a terminal, control characters become "?". */
 static int make_cell(sqlite3_stmt *statement, int column, bool terminal, struct cell *ret)
 {
 	int type = sqlite3_column_type(statement, column);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events to rows: one handler a kind of event. See coll.h and coll_internal.h. */
+/* Input events: one handler a kind. */
 #include "analyzers/coll/coll_internal.h"
 
 #include <string.h>
@@ -18,30 +18,30 @@ static void take_fields(struct coll_entry *entry, const struct coll_event *event
 		entry->dtype = coll_dtype(entry->comm->family, coll_value(event, OP_FIELD_DTYPE));
 }
 
-static bool device_may_tell(const struct coll *ops, const struct coll_entry *entry)
+static bool device_is_expected(const struct coll *coll, const struct coll_entry *entry)
 {
 	const struct coll_comm *comm = entry->comm;
-	bool trial = comm->family->device && !comm->no_device && !ops->no_marker;
+	bool trial = comm->family->device && !comm->no_device && !coll->no_marker;
 
 	return (comm->waits_device || trial) && !entry->captured && entry->count && entry->comm->members != 1 &&
 	       !entry->word->operation->pieces && !coll_failed(entry->result);
 }
 
-/* When a work that is not waited for was complete; 0: it was not. */
-static uint64_t finished_early(struct coll *ops, uint64_t work, uint64_t start_ns)
+/* End of a work that finished before its call's record; 0: not finished. */
+static uint64_t finished_early(struct coll *coll, uint64_t work, uint64_t start_ns)
 {
 	for (size_t i = 0; i < COLL_FINISHED_MAX; i++) {
-		if (ops->finished[i].work == work && ops->finished[i].time_ns >= start_ns) {
-			ops->finished[i].work = 0;
-			ops->counts.lost--;
-			return ops->finished[i].time_ns;
+		if (coll->finished[i].work == work && coll->finished[i].time_ns >= start_ns) {
+			coll->finished[i].work = 0;
+			coll->counts.lost--;
+			return coll->finished[i].time_ns;
 		}
 	}
 	return 0;
 }
 
 static void await_work(
-	struct coll *ops, struct coll_thread *thread, struct coll_entry *entry, const struct coll_event *event)
+	struct coll *coll, struct coll_thread *thread, struct coll_entry *entry, const struct coll_event *event)
 {
 	uint64_t work = coll_value(event, OP_FIELD_WORK), end_ns;
 
@@ -53,12 +53,12 @@ static void await_work(
 		thread->announced = entry;
 		return;
 	}
-	end_ns = finished_early(ops, work, event->start_ns);
+	end_ns = finished_early(coll, work, event->start_ns);
 	entry->end_ns = end_ns;
 	if (end_ns)
 		coll_entry_complete(entry, end_ns);
 	else
-		coll_entry_waits_work(ops, entry, work);
+		coll_entry_waits_work(coll, entry, work);
 }
 
 static bool has_its_number(const struct coll_entry *outer, const struct coll_comm *comm, const struct coll_event *event)
@@ -67,7 +67,7 @@ static bool has_its_number(const struct coll_entry *outer, const struct coll_com
 	       outer->seq == coll_value(event, OP_FIELD_SEQ) + 1;
 }
 
-/* The call is made within the one announced before it. */
+/* An inner call of the announced one. */
 static bool is_inner(const struct coll_entry *outer, const struct coll_event *event)
 {
 	bool is_below = !event->stack_pointer || !outer->stack_pointer || event->stack_pointer < outer->stack_pointer;
@@ -75,23 +75,24 @@ static bool is_inner(const struct coll_entry *outer, const struct coll_event *ev
 	return is_below && outer->word->operation->of_others && strcasecmp(outer->word->text, event->op ? event->op : "") != 0;
 }
 
-/* An exception left it before it had a number: the next call has that. */
-static void coll_leave(struct coll_entry *entry)
+/* An exception left the call: its number goes to the next one. */
+static void coll_unwind(struct coll_entry *entry)
 {
 	struct coll_comm *comm = entry->comm;
 
-	entry->left = true;
+	entry->unwound = true;
 	if (comm->calls && comm->recent && comm->recent[(comm->calls - 1) % COLL_RECENT].seq == entry->seq)
 		comm->calls--;
 }
 
-static void coll_fill(struct coll *ops, struct coll_thread *thread, struct coll_entry *entry, const struct coll_event *event)
+static void coll_fill(
+	struct coll *coll, struct coll_thread *thread, struct coll_entry *entry, const struct coll_event *event)
 {
-	entry->word = coll_word(ops, event->op ? event->op : "");
+	entry->word = coll_word(coll, event->op ? event->op : "");
 	entry->p2p = event->kind == COLL_P2P;
 	entry->start_ns = event->start_ns;
 	entry->end_ns = event->end_ns;
-	entry->fed_ns = ops->now_ns;
+	entry->fed_ns = coll->now_ns;
 	entry->thread_id = event->thread_id;
 	entry->stack_pointer = event->stack_pointer;
 	entry->result = event->has_result ? event->result : 0;
@@ -99,7 +100,7 @@ static void coll_fill(struct coll *ops, struct coll_thread *thread, struct coll_
 	if (coll_has(event, OP_FIELD_PEER) && coll_value(event, OP_FIELD_PEER) <= INT32_MAX)
 		entry->peer = (int32_t)coll_value(event, OP_FIELD_PEER);
 	take_fields(entry, event);
-	coll_number(ops, entry, event);
+	coll_number(coll, entry, event);
 }
 
 static void coll_remember_call(struct coll_thread *thread, struct coll_entry *entry)
@@ -123,10 +124,10 @@ static void coll_remember_call(struct coll_thread *thread, struct coll_entry *en
 	thread->last_call = comm->calls;
 }
 
-static void coll_on_call(struct coll *ops, const struct coll_event *event)
+static void coll_on_call(struct coll *coll, const struct coll_event *event)
 {
-	struct coll_comm *comm = coll_comm_of(ops, event);
-	struct coll_thread *thread = comm ? coll_thread_of(ops, event->thread_id) : NULL;
+	struct coll_comm *comm = coll_comm_of(coll, event);
+	struct coll_thread *thread = comm ? coll_thread_of(coll, event->thread_id) : NULL;
 	struct coll_entry *entry;
 
 	if (!thread)
@@ -136,58 +137,58 @@ static void coll_on_call(struct coll *ops, const struct coll_event *event)
 			take_fields(thread->announced, event);
 			return;
 		}
-		coll_leave(thread->announced);
+		coll_unwind(thread->announced);
 	}
 	if (thread->announced) {
-		ops->counts.lost++;
-		coll_entry_done(ops, thread->announced, WAIT_WORK);
+		coll->counts.lost++;
+		coll_entry_done(coll, thread->announced, WAIT_WORK);
 	}
-	if (!event->in_group && !coll_list_empty(&thread->group))
-		coll_thread_group_lost(ops, thread, UINT64_MAX);
-	entry = coll_entry_new(ops);
+	if (!event->in_group && !list_empty(&thread->group))
+		coll_thread_group_lost(coll, thread, UINT64_MAX);
+	entry = coll_entry_new(coll);
 	if (!entry)
 		return;
 	entry->comm = comm;
 	comm->waiting++;
-	coll_fill(ops, thread, entry, event);
+	coll_fill(coll, thread, entry, event);
 	coll_remember_call(thread, entry);
 	if (comm->family->works) {
-		await_work(ops, thread, entry, event);
+		await_work(coll, thread, entry, event);
 	} else if (event->in_group) {
 		entry->waits |= WAIT_GROUP;
-		coll_append(&thread->group, &entry->member);
+		list_add_tail(&thread->group, &entry->member);
 	}
-	if (comm->family->told_later && !comm->identity && !comm->told)
+	if (comm->family->identified_later && !comm->identity && !comm->identify_done)
 		entry->waits |= WAIT_IDENTITY;
 	if (coll_number_may_come(entry))
 		entry->waits |= WAIT_NUMBER;
-	if (device_may_tell(ops, entry))
-		coll_entry_waits_device(ops, entry);
-	coll_comm_tell(ops, comm);
-	coll_early_entry(ops, entry);
-	coll_entry_done(ops, entry, 0);
+	if (device_is_expected(coll, entry))
+		coll_entry_waits_device(coll, entry);
+	coll_comm_publish(coll, comm);
+	coll_early_match(coll, entry);
+	coll_entry_done(coll, entry, 0);
 }
 
-static void coll_on_group(struct coll *ops, const struct coll_event *event)
+static void coll_on_group(struct coll *coll, const struct coll_event *event)
 {
-	struct coll_thread *thread = coll_thread_find(ops, event->thread_id);
+	struct coll_thread *thread = coll_thread_find(coll, event->thread_id);
 	struct coll_group group = {.start_ns = event->start_ns, .thread_id = event->thread_id};
 	uint64_t end_ns = coll_end_ns(event);
 
 	if (!thread) {
-		ops->counts.lost++;
+		coll->counts.lost++;
 		return;
 	}
-	coll_thread_group_lost(ops, thread, event->start_ns);
-	COLL_EACH (link, &thread->group)
+	coll_thread_group_lost(coll, thread, event->start_ns);
+	LIST_EACH (link, &thread->group)
 		group.members++;
-	ops->counts.lost += !group.members;
+	coll->counts.lost += !group.members;
 	if (group.members > 1)
-		group.group = ++ops->groups;
+		group.group = ++coll->groups;
 	group.duration_ns = end_ns > event->start_ns ? end_ns - event->start_ns : 0;
 	thread->closed_ns = end_ns;
-	COLL_EACH (link, &thread->group) {
-		struct coll_entry *entry = COLL_CONTAINER(link, struct coll_entry, member);
+	LIST_EACH (link, &thread->group) {
+		struct coll_entry *entry = CONTAINER_OF(link, struct coll_entry, member);
 		uint64_t bytes = coll_entry_bytes(entry);
 
 		if (bytes != COLL_UNKNOWN && __builtin_add_overflow(group.bytes, bytes, &group.bytes))
@@ -199,60 +200,60 @@ static void coll_on_group(struct coll *ops, const struct coll_event *event)
 		entry->comm->seen_ns = coll_max(entry->comm->seen_ns, end_ns);
 		if (event->has_result && !entry->result)
 			entry->result = event->result;
-		coll_unlink(&entry->member);
-		coll_entry_done(ops, entry, WAIT_GROUP);
+		list_unlink(&entry->member);
+		coll_entry_done(coll, entry, WAIT_GROUP);
 	}
 	if (group.bytes > INT64_MAX)
 		group.bytes = INT64_MAX;
-	if (group.group && ops->sink.group)
-		ops->sink.group(ops->sink.arg, &group);
+	if (group.group && coll->sink.group)
+		coll->sink.group(coll->sink.arg, &group);
 }
 
-static void on_work(struct coll *ops, const struct coll_event *event)
+static void on_work(struct coll *coll, const struct coll_event *event)
 {
-	struct coll_thread *thread = coll_thread_find(ops, event->thread_id);
+	struct coll_thread *thread = coll_thread_find(coll, event->thread_id);
 	struct coll_entry *entry = thread ? thread->announced : NULL;
 	uint64_t work = coll_value(event, OP_FIELD_WORK);
 
 	if (!entry || !work) {
-		ops->counts.lost++;
+		coll->counts.lost++;
 		return;
 	}
 	thread->announced = NULL;
 	entry->announcer = NULL;
-	coll_entry_waits_work(ops, entry, work);
+	coll_entry_waits_work(coll, entry, work);
 }
 
-static void on_finished(struct coll *ops, const struct coll_event *event)
+static void on_finished(struct coll *coll, const struct coll_event *event)
 {
 	uint64_t work = coll_value(event, OP_FIELD_WORK), time_ns = coll_end_ns(event);
-	struct coll_node *node = work ? coll_hash_find(&ops->work, work) : NULL;
+	struct hash_node *node = work ? hash_table_find(&coll->work, work) : NULL;
 	struct coll_entry *entry;
 
 	if (!node) {
-		ops->counts.lost++;
-		ops->finished[ops->finished_next].work = work;
-		ops->finished[ops->finished_next].time_ns = time_ns;
-		ops->finished_next = (ops->finished_next + 1) % COLL_FINISHED_MAX;
+		coll->counts.lost++;
+		coll->finished[coll->finished_next].work = work;
+		coll->finished[coll->finished_next].time_ns = time_ns;
+		coll->finished_next = (coll->finished_next + 1) % COLL_FINISHED_MAX;
 		return;
 	}
-	entry = COLL_CONTAINER(node, struct coll_entry, by_work);
+	entry = CONTAINER_OF(node, struct coll_entry, by_work);
 	entry->end_ns = time_ns;
 	if (event->has_result)
 		entry->result = event->result;
 	coll_entry_complete(entry, time_ns);
-	coll_entry_done(ops, entry, WAIT_WORK);
+	coll_entry_done(coll, entry, WAIT_WORK);
 }
 
-static void on_capture(struct coll *ops, const struct coll_event *event)
+static void on_capture(struct coll *coll, const struct coll_event *event)
 {
-	struct coll_thread *thread = coll_thread_of(ops, event->thread_id);
+	struct coll_thread *thread = coll_thread_of(coll, event->thread_id);
 
 	if (thread)
 		coll_thread_capture(thread, event, event->kind == COLL_CAPTURE);
 }
 
-static void (*const handlers[])(struct coll *ops, const struct coll_event *event) = {
+static void (*const handlers[])(struct coll *coll, const struct coll_event *event) = {
 	[COLL_OP] = coll_on_call,
 	[COLL_P2P] = coll_on_call,
 	[COLL_GROUP] = coll_on_group,
@@ -266,70 +267,70 @@ static void (*const handlers[])(struct coll *ops, const struct coll_event *event
 };
 _Static_assert(COUNT_OF(handlers) == COLL_KIND_MAX, "a handler a kind");
 
-void coll_feed(struct coll *ops, const struct coll_event *event)
+void coll_feed(struct coll *coll, const struct coll_event *event)
 {
-	ops->counts.events++;
+	coll->counts.events++;
 	if ((size_t)event->kind >= COUNT_OF(handlers) || !handlers[event->kind])
 		return;
-	if (coll_end_ns(event) > ops->now_ns)
-		ops->now_ns = coll_end_ns(event);
-	if (ops->flights)
-		coll_flight_answered(ops, event);
-	handlers[event->kind](ops, event);
+	if (coll_end_ns(event) > coll->now_ns)
+		coll->now_ns = coll_end_ns(event);
+	if (coll->flights)
+		coll_flight_returned(coll, event);
+	handlers[event->kind](coll, event);
 }
 
-void coll_idle(struct coll *ops, uint64_t now_ns)
+void coll_idle(struct coll *coll, uint64_t now_ns)
 {
-	if (now_ns > ops->now_ns)
-		ops->now_ns = now_ns;
-	coll_rows_idle(ops);
+	if (now_ns > coll->now_ns)
+		coll->now_ns = now_ns;
+	coll_rows_idle(coll);
 }
 
-void coll_end(struct coll *ops)
+void coll_end(struct coll *coll)
 {
-	coll_rows_end(ops);
+	coll_rows_end(coll);
 }
 
-void coll_counts(const struct coll *ops, struct coll_counts *ret)
+void coll_counts(const struct coll *coll, struct coll_counts *ret)
 {
-	*ret = ops->counts;
+	*ret = coll->counts;
 }
 
 struct coll *coll_new(const struct coll_sink *sink)
 {
-	struct coll *ops = calloc(1, sizeof(*ops));
+	struct coll *coll = calloc(1, sizeof(*coll));
 
-	if (!ops)
+	if (!coll)
 		return NULL;
-	ops->sink = *sink;
-	coll_list_init(&ops->live);
-	coll_list_init(&ops->gone);
-	coll_list_init(&ops->threads);
-	coll_list_init(&ops->waiting);
-	coll_list_init(&ops->spare);
-	if (coll_hash_init(&ops->by_address, 1024) < 0 || coll_hash_init(&ops->by_identity, 1024) < 0 ||
-		coll_hash_init(&ops->thread, 256) < 0 || coll_hash_init(&ops->number, COLL_WAITING_MAX) < 0 ||
-		coll_hash_init(&ops->signature, 1024) < 0 || coll_hash_init(&ops->work, COLL_WAITING_MAX) < 0 ||
-		coll_hash_init(&ops->peer, 1024) < 0)
-		return coll_free(ops);
-	return ops;
+	coll->sink = *sink;
+	list_reset(&coll->live);
+	list_reset(&coll->gone);
+	list_reset(&coll->threads);
+	list_reset(&coll->waiting);
+	list_reset(&coll->spare);
+	if (hash_table_init(&coll->by_address, 1024) < 0 || hash_table_init(&coll->by_identity, 1024) < 0 ||
+		hash_table_init(&coll->thread, 256) < 0 || hash_table_init(&coll->number, COLL_WAITING_MAX) < 0 ||
+		hash_table_init(&coll->signature, 1024) < 0 || hash_table_init(&coll->work, COLL_WAITING_MAX) < 0 ||
+		hash_table_init(&coll->peer, 1024) < 0)
+		return coll_free(coll);
+	return coll;
 }
 
-struct coll *coll_free(struct coll *ops)
+struct coll *coll_free(struct coll *coll)
 {
-	if (!ops)
+	if (!coll)
 		return NULL;
-	coll_rows_done(ops);
-	if (ops->peer.bucket)
-		coll_comms_done(ops);
-	coll_threads_done(ops);
-	free(ops->by_address.bucket);
-	free(ops->by_identity.bucket);
-	free(ops->thread.bucket);
-	free(ops->number.bucket);
-	free(ops->signature.bucket);
-	free(ops->work.bucket);
-	free(ops->peer.bucket);
-	free(ops);
+	coll_rows_done(coll);
+	if (coll->peer.bucket)
+		coll_comms_done(coll);
+	coll_threads_done(coll);
+	free(coll->by_address.bucket);
+	free(coll->by_identity.bucket);
+	free(coll->thread.bucket);
+	free(coll->number.bucket);
+	free(coll->signature.bucket);
+	free(coll->work.bucket);
+	free(coll->peer.bucket);
+	free(coll);
 	return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of data types and operations, see coll_bytes.h. A new family is a table and a row. */
+/* Tables of data types and operations; a new family is a table and a row. */
 #include "analyzers/coll/coll_bytes.h"
 
 #include "analyzers/coll/coll.h"
@@ -67,7 +67,7 @@ static const struct coll_dtype torch_dtypes[] = {
 	[15] = {"bfloat16", 2},
 	[16] = {"", 0}, /* less than a byte an element */
 	[17] = {"", 0},
-	[18] = {"", 0}, /* bits: no elements to speak of */
+	[18] = {"", 0}, /* bits: no elements */
 	[19] = {"", 0},
 	[20] = {"", 0},
 	[21] = {"bits8", 1},
@@ -85,7 +85,7 @@ static const struct coll_family families[] = {
 	{"nccl", nccl_dtypes, COUNT_OF(nccl_dtypes), .per_member = true, .device = true},
 	{"rccl", nccl_dtypes, COUNT_OF(nccl_dtypes), .per_member = true, .device = true},
 	{"hccl", hccl_dtypes, COUNT_OF(hccl_dtypes), .per_member = true, .device = true},
-	{"gloo", torch_dtypes, COUNT_OF(torch_dtypes), .works = true, .told_later = true},
+	{"gloo", torch_dtypes, COUNT_OF(torch_dtypes), .works = true, .identified_later = true},
 };
 static const struct coll_family unknown_family = {"", NULL, 0, .per_member = true, .device = true};
 

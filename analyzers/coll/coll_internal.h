@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of coll.h: what its files share. coll.c takes events in, coll_comms.c owns communicators, coll_flight.c what threads
- * are in the middle of, coll_rows.c the rows that wait, coll_device.c matches device records, coll_flight.c tells standings.
+ * Shared by the files of coll/.
+ *
+ *  coll.c         input events
+ *  coll_comms.c   communicators
+ *  coll_number.c  numbers of calls
+ *  coll_flight.c  open groups, announced calls and captures of threads; calls in flight; standings
+ *  coll_rows.c    waiting rows; names of operations
+ *  coll_device.c  device records
  */
 #ifndef RANKTRACE_COLL_COLL_INTERNAL_H
 #define RANKTRACE_COLL_COLL_INTERNAL_H
@@ -13,16 +19,16 @@
 
 #define COLL_WORDS_MAX 128       /* names of operations */
 #define COLL_THREADS_MAX 1024
-#define COLL_PEERS_MAX 16384     /* numbered (communicator, direction, peer) of a rank */
-#define COLL_EARLY_MAX 128       /* device records that came before their call's record */
-#define COLL_FINISHED_MAX 64     /* works that finished before their call's record */
-#define COLL_CAPTURES_MAX 4      /* streams that a thread records at a time */
-#define COLL_WALK_MAX 512        /* rows looked at for one device record */
+#define COLL_PEERS_MAX 16384 /* numbered (communicator, direction, peer) a rank */
+#define COLL_EARLY_MAX 128   /* device records before their call's record */
+#define COLL_FINISHED_MAX 64 /* works finished before their call's record */
+#define COLL_CAPTURES_MAX 4  /* streams that a thread captures at a time */
+#define COLL_WALK_MAX 512    /* rows compared with one device record */
 
 /* What a row waits for. */
 enum { WAIT_GROUP = 1, WAIT_WORK = 2, WAIT_DEVICE = 4, WAIT_IDENTITY = 8, WAIT_CALLER = 16, WAIT_NUMBER = 32 };
 
-#define COLL_RESULT_IN_PROGRESS 7 /* of NCCL's calls on a communicator that does not block: no failure */
+#define COLL_RESULT_IN_PROGRESS 7 /* ncclInProgress: no failure */
 
 struct coll_word {
 	char text[COLL_NAME_BYTES];
@@ -30,7 +36,7 @@ struct coll_word {
 	const struct coll_operation *operation;
 };
 
-/* A collective whose signature is remembered. */
+/* A collective, as compared between ranks. */
 struct coll_signature {
 	uint64_t seq, count, bytes, time_ns;
 	const struct coll_word *word;
@@ -38,54 +44,55 @@ struct coll_signature {
 };
 
 struct coll_comm {
-	struct coll_node by_address;  /* live ones only */
-	struct coll_node by_identity;
-	struct coll_link used;        /* live ones: ops->live; gone ones with rows that wait: ops->gone */
-	uint64_t id;                 /* never used again */
+	struct hash_node by_address; /* live ones only */
+	struct hash_node by_identity;
+	struct list_link used; /* in coll->live, or in coll->gone while rows wait */
+	uint64_t id;	       /* unique */
 	const struct coll_family *family;
 	uint64_t address;
 	uint64_t process_group;      /* 0: not seen */
 	uint64_t identity;           /* 0: not known */
-	char text[20];               /* the same in hex, "" if not known */
-	struct coll_link peers;       /* numbered pairs */
+	char text[20];		     /* the same in hex, "": unknown */
+	struct list_link peers;	     /* numbered pairs */
 	const char *source;
-	char told_by[16];            /* coll_identify()'s source */
+	char identified_by[16]; /* source given to coll_identify() */
 	char trouble[96];
 	char name[COLL_NAME_BYTES];
-	uint64_t parent;             /* identity, 0: none or not known */
+	uint64_t parent; /* identity, 0: none or unknown */
 	int64_t color;
 	uint32_t member, members;
-	uint64_t since_ns, first_ns; /* made or first seen; first call's start */
-	uint64_t seen_ns;            /* newest end of a call or its group */
+	uint64_t since_ns, first_ns; /* init or first seen; start of the first call */
+	uint64_t seen_ns;	     /* newest end of a call or group */
 	enum coll_seq_from seq_from, p2p_from;
 	uint64_t last_seq;           /* of the newest collective */
-	uint64_t sure_seq;           /* the last one before coll_dropped() */
-	struct coll_signature *recent; /* ring of OPS_RECENT, made with the first collective */
-	uint64_t calls;              /* collectives, ever: recent[(calls - 1) % OPS_RECENT] is the newest */
+	uint64_t sure_seq;	     /* last one before coll_dropped() */
+	struct coll_signature *recent; /* ring of COLL_RECENT, allocated on first use */
+	uint64_t calls;		       /* collectives so far; recent[(calls - 1) % COLL_RECENT] is the newest */
 	struct coll_signature completed;
 	bool completion_known;
-	bool init_seen, library_identity, told; /* told: coll_identify() had its say */
-	bool waits_device;           /* device records are to be expected */
-	bool no_device, no_number;   /* a row waited in vain for a first device record, for a number */
-	bool graphs;                 /* calls were captured: the device's numbers are not the host's */
+	bool init_seen, library_identity, identify_done; /* coll_identify() was called for it */
+	bool waits_device;				 /* device records are expected */
+	bool no_device, no_number;			 /* a row waited in vain for a device record, for a number */
+	bool graphs; /* calls were captured: device numbers differ from the host's */
 	bool live, dirty;
-	uint64_t freed_ns;           /* 0: it was not */
-	uint64_t device_ns;          /* when the newest device record came */
-	uint64_t device_seq;         /* the highest number that a device record had */
-	uint64_t closing_ns;         /* a group with calls on it is being closed since; 0: none */
+	uint64_t freed_ns;	     /* 0: live */
+	uint64_t device_ns;	     /* arrival of the newest device record */
+	uint64_t device_seq;	     /* highest number of a device record */
+	uint64_t closing_ns;	     /* start of the closing call of a group on it; 0: none */
 	size_t waiting;              /* rows */
 	struct comm_mix mix;
 	uint64_t mixed;              /* calls in the mix */
-	struct comm_place place;     /* told by coll_members() */
+	struct comm_place place;     /* of coll_members() */
 	enum comm_kind kind;
 };
 
 struct coll_thread {
-	struct coll_node node;
-	struct coll_link used;
-	struct coll_link group;       /* rows of the open group */
-	struct coll_entry *announced; /* has no work yet */
-	const struct coll_family *last_family; /* communicator of its newest collective, which may be gone */
+	struct hash_node node;
+	struct list_link used;
+	struct list_link group;	      /* rows of the open group */
+	struct coll_entry *announced; /* without a work */
+	const struct coll_family
+		*last_family; /* with last_address: communicator of its newest collective, maybe freed */
 	uint64_t last_address, last_comm, last_call;
 	uint64_t newest_ns;          /* start of its newest call */
 	uint64_t closed_ns;          /* end of its newest group */
@@ -94,11 +101,11 @@ struct coll_thread {
 };
 
 struct coll_entry {
-	struct coll_link age;         /* ops->waiting: in the order of feeding */
-	struct coll_link member;      /* of the thread's open group */
-	struct coll_node number;      /* (communicator, seq) of a collective that waits for the device */
-	struct coll_node signature;   /* (communicator, op, peer) of what waits for the device */
-	struct coll_node by_work;
+	struct list_link age;	    /* coll->waiting, oldest first */
+	struct list_link member;    /* in the thread's open group */
+	struct hash_node number;    /* (communicator, seq), waiting for the device */
+	struct hash_node signature; /* (communicator, op, peer), waiting for the device */
+	struct hash_node by_work;
 	uint64_t id;
 	struct coll_comm *comm;
 	struct coll_thread *announcer;
@@ -111,15 +118,15 @@ struct coll_entry {
 	int64_t result;
 	int32_t peer;
 	uint32_t thread_id;
-	uint64_t stack_pointer;      /* at its entry, 0: not known */
+	uint64_t stack_pointer; /* at entry, 0: unknown */
 	bool p2p, captured, grouped, device, has_seq;
-	bool trial;                  /* its communicator has had no device record: waits for the first one */
-	bool left;                   /* by an exception, before it had a number: it makes no row */
+	bool trial;   /* waits for the communicator's first device record */
+	bool unwound; /* an exception left the call before it was numbered: no row */
 };
 
 struct coll_peer {
-	struct coll_node node;
-	struct coll_link of_comm;
+	struct hash_node node;
+	struct list_link of_comm;
 	uint64_t comm_id, count;
 	int32_t peer;
 	bool receive;
@@ -143,17 +150,17 @@ struct coll {
 	struct coll_sink sink;
 	struct coll_counts counts;
 	uint64_t now_ns, next_comm, next_entry, groups;
-	struct coll_link live, gone;  /* communicators, the one used longest ago first */
+	struct list_link live, gone; /* communicators, the one used longest ago first */
 	size_t comms, unidentified;
-	struct coll_hash by_address, by_identity;
-	struct coll_link threads;
+	struct hash_table by_address, by_identity;
+	struct list_link threads;
 	size_t n_threads;
-	struct coll_hash thread;
-	struct coll_link waiting, spare;
+	struct hash_table thread;
+	struct list_link waiting, spare;
 	size_t n_waiting;
-	struct coll_hash number, signature, work, peer;
+	struct hash_table number, signature, work, peer;
 	size_t peers;
-	bool marker, no_marker;      /* device records come from this rank; were waited for in vain */
+	bool marker, no_marker; /* device records arrive; were waited for in vain */
 	struct coll_word word[COLL_WORDS_MAX];
 	size_t words;
 	struct coll_early early[COLL_EARLY_MAX];
@@ -171,7 +178,7 @@ static inline bool coll_has(const struct coll_event *event, enum coll_field fiel
 	return event->present & 1u << field;
 }
 
-/* 0 where the event does not carry it. */
+/* 0 if absent. */
 static inline uint64_t coll_value(const struct coll_event *event, enum coll_field field)
 {
 	return coll_has(event, field) ? event->field[field] : 0;
@@ -192,66 +199,66 @@ static inline uint64_t coll_end_ns(const struct coll_event *event)
 	return event->end_ns ? event->end_ns : event->start_ns;
 }
 
-/* coll_rows.c: names are kept once a rank. Never NULL: the last place stands for all that do not fit. */
-const struct coll_word *coll_word(struct coll *ops, const char *text);
+/* coll_rows.c: names are interned per rank. Never NULL: names beyond the bound share the last entry. */
+const struct coll_word *coll_word(struct coll *coll, const char *text);
 uint64_t coll_word_hash(const char *text);
-/* Copies a text that may be NULL, cut at a character; what is not printable becomes '?'. */
+/* Copies a text, which may be NULL, cut at a character; control characters become '?'. */
 void coll_text(char *ret, size_t size, const char *text);
 
 /* coll_comms.c. coll_comm_of(): NULL if out of memory. */
-struct coll_comm *coll_comm_of(struct coll *ops, const struct coll_event *event);
-struct coll_comm *coll_comm_find(const struct coll *ops, const struct coll_family *family, uint64_t address);
-struct coll_comm *coll_comm_by_identity(const struct coll *ops, const struct coll_device *device);
+struct coll_comm *coll_comm_of(struct coll *coll, const struct coll_event *event);
+struct coll_comm *coll_comm_find(const struct coll *coll, const struct coll_family *family, uint64_t address);
+struct coll_comm *coll_comm_by_identity(const struct coll *coll, const struct coll_device *device);
 bool coll_comm_fits(const struct coll_comm *comm, const struct coll_device *device);
-void coll_comm_made(struct coll *ops, const struct coll_event *event);
-void coll_comm_freed(struct coll *ops, const struct coll_event *event);
-void coll_comm_identity(struct coll *ops, struct coll_comm *comm, uint64_t identity, const char *source);
+void coll_comm_made(struct coll *coll, const struct coll_event *event);
+void coll_comm_freed(struct coll *coll, const struct coll_event *event);
+void coll_comm_identity(struct coll *coll, struct coll_comm *comm, uint64_t identity, const char *source);
 void coll_comm_members(struct coll_comm *comm, uint64_t member, uint64_t members);
-/* Takes it off the live ones; it stays until its last row has gone. */
-void coll_comm_retire(struct coll *ops, struct coll_comm *comm);
-void coll_comm_unref(struct coll *ops, struct coll_comm *comm);
-/* Tells the sink what is new about it. */
-void coll_comm_tell(struct coll *ops, struct coll_comm *comm);
-void coll_comms_done(struct coll *ops);
+/* No longer live; freed with its last row. */
+void coll_comm_retire(struct coll *coll, struct coll_comm *comm);
+void coll_comm_unref(struct coll *coll, struct coll_comm *comm);
+/* Reports changes to the sink. */
+void coll_comm_publish(struct coll *coll, struct coll_comm *comm);
+void coll_comms_done(struct coll *coll);
 
 /* coll_number.c: numbers of calls. */
-void coll_number(struct coll *ops, struct coll_entry *entry, const struct coll_event *event);
+void coll_number(struct coll *coll, struct coll_entry *entry, const struct coll_event *event);
 uint64_t coll_number_key(const struct coll_comm *comm, uint64_t seq);
-void coll_number_forget(struct coll *ops, struct coll_comm *comm);
-void coll_number_group(struct coll *ops, const struct coll_event *event);
-void coll_number_device(struct coll *ops, struct coll_entry *entry, uint64_t seq);
-/* Its number may be told later. */
+void coll_number_forget(struct coll *coll, struct coll_comm *comm);
+void coll_number_group(struct coll *coll, const struct coll_event *event);
+void coll_number_device(struct coll *coll, struct coll_entry *entry, uint64_t seq);
+/* A number may still arrive. */
 bool coll_number_may_come(const struct coll_entry *entry);
-/* Keeps the newest collective's signature. */
+/* Adds the collective to the ring of recent ones. */
 void coll_remember(struct coll_entry *entry);
 
 /* coll_flight.c. NULL: out of memory. */
-struct coll_thread *coll_thread_of(struct coll *ops, uint32_t id);
-struct coll_thread *coll_thread_find(const struct coll *ops, uint32_t id);
-/* Rows of its open group that no record will end any more go out as they are. */
-void coll_thread_group_lost(struct coll *ops, struct coll_thread *thread, uint64_t before_ns);
+struct coll_thread *coll_thread_of(struct coll *coll, uint32_t id);
+struct coll_thread *coll_thread_find(const struct coll *coll, uint32_t id);
+/* Reports rows of the open group that started before before_ns: no record will end them. */
+void coll_thread_group_lost(struct coll *coll, struct coll_thread *thread, uint64_t before_ns);
 void coll_thread_capture(struct coll_thread *thread, const struct coll_event *event, bool begins);
-void coll_threads_done(struct coll *ops);
+void coll_threads_done(struct coll *coll);
 
 /* coll_rows.c. */
-struct coll_entry *coll_entry_new(struct coll *ops);
-void coll_entry_waits_work(struct coll *ops, struct coll_entry *entry, uint64_t work);
-void coll_entry_waits_device(struct coll *ops, struct coll_entry *entry);
-/* It waits for that no more; goes out, and is gone, if it waits for nothing. */
-void coll_entry_done(struct coll *ops, struct coll_entry *entry, unsigned wait);
+struct coll_entry *coll_entry_new(struct coll *coll);
+void coll_entry_waits_work(struct coll *coll, struct coll_entry *entry, uint64_t work);
+void coll_entry_waits_device(struct coll *coll, struct coll_entry *entry);
+/* Removes the wait; reports and frees the entry without waits. */
+void coll_entry_done(struct coll *coll, struct coll_entry *entry, unsigned wait);
 void coll_entry_complete(struct coll_entry *entry, uint64_t time_ns);
 uint64_t coll_entry_bytes(const struct coll_entry *entry);
-void coll_rows_idle(struct coll *ops);
-void coll_rows_end(struct coll *ops);
-void coll_rows_done(struct coll *ops);
+void coll_rows_idle(struct coll *coll);
+void coll_rows_end(struct coll *coll);
+void coll_rows_done(struct coll *coll);
 
 /* coll_device.c. */
-/* Records that came before their call: to be asked for every new call that waits, and every communicator told of. */
-void coll_early_entry(struct coll *ops, struct coll_entry *entry);
-void coll_early_comm(struct coll *ops, struct coll_comm *comm);
+/* Device records before their call: for each new waiting call, and each newly identified communicator. */
+void coll_early_match(struct coll *coll, struct coll_entry *entry);
+void coll_early_identified(struct coll *coll, struct coll_comm *comm);
 
 /* coll_flight.c. */
-void coll_flight_answered(struct coll *ops, const struct coll_event *event);
-void coll_flight_purge(struct coll *ops, const struct coll_comm *comm);
+void coll_flight_returned(struct coll *coll, const struct coll_event *event);
+void coll_flight_purge(struct coll *coll, const struct coll_comm *comm);
 
 #endif

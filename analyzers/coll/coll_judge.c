@@ -1,145 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of coll_judge.h. */
 #include "analyzers/coll/coll_judge.h"
+#include "analyzers/base/text.h"
 #include "analyzers/coll/coll.h"
 #include "analyzers/coll/coll_bytes.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-/* See coll_judge.h. One that is not there and has no room takes something from all that are (Misra and Gries). */
-
-/* Counts that may rightly differ make no call another one. */
+/* Uneven counts do not distinguish calls. */
 static bool coll_majority_is_same(const struct coll_point *a, const struct coll_point *b)
 {
 	return strcasecmp(a->op, b->op) == 0 && strcmp(a->dtype, b->dtype) == 0 &&
 	       (a->count == b->count || coll_operation(a->op)->uneven);
 }
 
-void coll_majority_add(struct coll_majority *usual, const struct coll_point *point)
+void coll_majority_add(struct coll_majority *majority, const struct coll_point *point)
 {
-	struct coll_majority_call *call = usual->call;
+	struct coll_majority_call *call = majority->call;
 	size_t i = 0, kept = 0;
 
-	while (i < usual->count && !coll_majority_is_same(&call[i].point, point))
+	while (i < majority->count && !coll_majority_is_same(&call[i].point, point))
 		i++;
-	if (i < usual->count) {
+	if (i < majority->count) {
 		call[i].weight++;
 		return;
 	}
-	if (usual->count < COLL_USUAL_MAX) {
-		call[usual->count++] = (struct coll_majority_call){*point, 1};
+	if (majority->count < COLL_MAJORITY_MAX) {
+		call[majority->count++] = (struct coll_majority_call){*point, 1};
 		return;
 	}
-	for (i = 0; i < usual->count; i++)
+	/* Misra and Gries: a new call beyond the bound lowers all weights. */
+	for (i = 0; i < majority->count; i++)
 		if (--call[i].weight)
 			call[kept++] = call[i];
 	if (!kept)
 		call[kept++] = (struct coll_majority_call){*point, 1};
-	usual->count = kept;
+	majority->count = kept;
 }
 
-/* See coll_judge_text.h. */
-
-void judge_text_begin(struct judge_text *text, char *ret, size_t size)
-{
-	*text = (struct judge_text){.at = ret, .left = size, .start = ret, .size = size};
-	ret[0] = 0;
-}
-
-void judge_text_add(struct judge_text *text, const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	if (!text->left)
-		return;
-	va_start(args, format);
-	n = vsnprintf(text->at, text->left, format, args);
-	va_end(args);
-	if (n < 0 || (size_t)n >= text->left) {
-		text->left = 0;
-		return;
-	}
-	text->at += n;
-	text->left -= (size_t)n;
-}
-
-void judge_text_end(struct judge_text *text)
-{
-	size_t n = text->size - 4;
-
-	if (text->left)
-		return;
-	/* Not in the middle of a character. */
-	while (n && ((unsigned char)text->start[n] & 0xc0) == 0x80)
-		n--;
-	memcpy(text->start + n, "...", 4);
-}
-
-static int coll_judge_text_compare(const void *a, const void *b)
+static int coll_judge_by_rank(const void *a, const void *b)
 {
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
 
 	return (x > y) - (x < y);
 }
 
-void judge_text_ranks(struct judge_text *text, int32_t *rank, size_t ranks)
+static void coll_judge_add_ranks(struct text *text, int32_t *rank, size_t ranks)
 {
 	size_t distinct = 0;
 
 	if (!ranks)
 		return;
-	qsort(rank, ranks, sizeof(*rank), coll_judge_text_compare);
+	qsort(rank, ranks, sizeof(*rank), coll_judge_by_rank);
 	for (size_t i = 0; i < ranks; i++) {
 		if (!distinct || rank[distinct - 1] != rank[i])
 			rank[distinct++] = rank[i];
 	}
-	judge_text_add(text, distinct > 1 ? "ranks " : "rank ");
+	text_add(text, distinct > 1 ? "ranks " : "rank ");
 	for (size_t i = 0, last; i < distinct; i = last + 1) {
 		for (last = i; last + 1 < distinct && rank[last + 1] == rank[last] + 1;)
 			last++;
-		judge_text_add(text, "%s%d", i ? ", " : "", rank[i]);
+		text_add(text, "%s%d", i ? ", " : "", rank[i]);
 		if (last > i)
-			judge_text_add(text, "%s%d", last > i + 1 ? "-" : ", ", rank[last]);
+			text_add(text, "%s%d", last > i + 1 ? "-" : ", ", rank[last]);
 	}
 }
 
-void judge_text_bytes(struct judge_text *text, uint64_t bytes)
+static void coll_judge_add_bytes(struct text *text, uint64_t bytes)
 {
-	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-	double value = (double)bytes;
-	size_t unit = 0;
-
 	if (bytes == COLL_UNKNOWN)
 		return;
-	for (; value >= 1023.95 && unit < sizeof(units) / sizeof(units[0]) - 1; unit++)
-		value /= 1024;
-	judge_text_add(text, unit ? " (%.1f %s)" : " (%.0f %s)", value, units[unit]);
+	text_add(text, " (");
+	text_bytes(text, (double)bytes);
+	text_add(text, ")");
 }
 
-void judge_text_duration(struct judge_text *text, uint64_t duration_ns)
-{
-	uint64_t seconds = duration_ns / 1000000000;
-
-	if (seconds >= 3600)
-		judge_text_add(text, "%llu h %llu min", (unsigned long long)(seconds / 3600),
-			(unsigned long long)(seconds / 60 % 60));
-	else if (seconds >= 60)
-		judge_text_add(text, "%llu min %llu s", (unsigned long long)(seconds / 60),
-			(unsigned long long)(seconds % 60));
-	else if (seconds)
-		judge_text_add(text, "%.1f s", (double)(duration_ns / 10000000) / 100);
-	else
-		judge_text_add(text, "%.1f ms", (double)duration_ns / 1e6);
-}
-
-/* Of many members that are behind, each asks for the same few numbers. */
-struct asked {
-	bool asked, found;
+/* Cached first call of a number: members that are behind await the same few. */
+struct first_call {
+	bool valid, found;
 	uint64_t seq;
 	struct coll_point point;
 };
@@ -148,9 +88,9 @@ struct judging {
 	struct coll_judged *member;
 	size_t members;
 	uint64_t now_ns, patience_ns, far;
-	int32_t *rank; /* room for all members' */
+	int32_t *rank; /* scratch, of all members */
 	struct coll_verdict *verdict;
-	struct asked asked[COLL_RECENT + 1];
+	struct first_call first[COLL_RECENT + 1];
 };
 
 const char *coll_state_name(enum coll_state state)
@@ -166,7 +106,7 @@ const char *coll_state_name(enum coll_state state)
 	return (size_t)state < COLL_STATE_MAX ? names[state] : "";
 }
 
-/* Numbers of different kinds have nothing to do with each other; those from the init and the marker are one kind. */
+/* Kinds of numbers that may be compared; 0: never. */
 static const unsigned numbering[] = {
 	[COLL_SEQ_INIT] = 1,
 	[COLL_SEQ_LIBRARY] = 2,
@@ -182,7 +122,7 @@ static unsigned numbering_of(const struct coll_judged *member)
 	return from < sizeof(numbering) / sizeof(numbering[0]) ? numbering[from] : 0;
 }
 
-static void coll_judge_choose(struct judging *judging)
+static void coll_judge_choose_numbering(struct judging *judging)
 {
 	size_t count[4] = {0};
 	unsigned best = 1;
@@ -221,7 +161,7 @@ static bool called(const struct coll_judged *member, uint64_t seq, struct coll_p
 	return member->ops && coll_at(member->ops, member->standing.communicator, seq, ret);
 }
 
-static bool ask_all(const struct judging *judging, uint64_t seq, struct coll_point *ret)
+static bool search_first_call(const struct judging *judging, uint64_t seq, struct coll_point *ret)
 {
 	bool found = false;
 
@@ -238,21 +178,21 @@ static bool ask_all(const struct judging *judging, uint64_t seq, struct coll_poi
 	return found;
 }
 
-/* The first call of a number, or of the lowest one after it that is remembered (far at the least). false: nobody's. */
+/* The first call of a number, or of the lowest later one still remembered. */
 static bool first_call(struct judging *judging, uint64_t seq, struct coll_point *ret)
 {
-	struct asked *asked;
+	struct first_call *first;
 
 	if (judging->far > seq + COLL_RECENT)
 		seq = judging->far - COLL_RECENT;
-	asked = &judging->asked[seq % (COLL_RECENT + 1)];
-	if (!asked->asked || asked->seq != seq) {
-		*asked = (struct asked){.asked = true, .seq = seq};
-		asked->found = ask_all(judging, seq, &asked->point);
+	first = &judging->first[seq % (COLL_RECENT + 1)];
+	if (!first->valid || first->seq != seq) {
+		*first = (struct first_call){.valid = true, .seq = seq};
+		first->found = search_first_call(judging, seq, &first->point);
 	}
-	if (asked->found)
-		*ret = asked->point;
-	return asked->found;
+	if (first->found)
+		*ret = first->point;
+	return first->found;
 }
 
 static uint64_t coll_judge_since(uint64_t now_ns, uint64_t then_ns)
@@ -260,8 +200,8 @@ static uint64_t coll_judge_since(uint64_t now_ns, uint64_t then_ns)
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-/* The first call of the number that this member has to call next. Where a peer ran so far ahead that it is forgotten, all
- * that is known is when this member was heard last: the peer's call came about then. */
+/* The first call of the member's next number. If it is forgotten, as a peer is far ahead, it is dated to the member's
+ * own last call. */
 static bool awaited_call(struct judging *judging, const struct coll_judged *member, struct coll_point *ret)
 {
 	const struct coll_point *last = &member->standing.entered;
@@ -273,7 +213,7 @@ static bool awaited_call(struct judging *judging, const struct coll_judged *memb
 	return true;
 }
 
-/* The lowest number that a missing member has not called; 0: nobody is missing. */
+/* The lowest number not called by a missing member; 0: no member is missing. */
 static uint64_t find_missing(struct judging *judging, struct coll_point *ret)
 {
 	uint64_t lowest = 0;
@@ -313,8 +253,9 @@ static bool complete(const struct coll_judged *member, uint64_t seq)
 	return member->standing.completion_known && member->standing.completed.seq >= seq;
 }
 
-/* Who called something else under that number than `usual` did. */
-static size_t mark(struct judging *judging, uint64_t seq, const struct coll_point *usual, enum coll_state state)
+/* Marks members whose call differs from `majority` in that way; returns how many. */
+static size_t mark_differing(
+	struct judging *judging, uint64_t seq, const struct coll_point *majority, enum coll_state state)
 {
 	size_t n = 0;
 
@@ -322,15 +263,14 @@ static size_t mark(struct judging *judging, uint64_t seq, const struct coll_poin
 		struct coll_judged *member = &judging->member[i];
 		struct coll_point point;
 
-		member->differs = called(member, seq, &point) && difference(usual, &point) == state;
+		member->differs = called(member, seq, &point) && difference(majority, &point) == state;
 		n += member->differs;
 	}
 	return n;
 }
 
-/* The call that agrees with most: the others are the ones to name. Where those that are left to try differ from nobody,
- * as too little is known of them, it is the first one: some call differs from it. False: nobody called. */
-static bool find_usual(struct judging *judging, uint64_t seq, enum coll_state state, struct coll_point *ret)
+/* The call from which the fewest members differ; the first one where no candidate differs from any. False: no calls. */
+static bool find_majority(struct judging *judging, uint64_t seq, enum coll_state state, struct coll_point *ret)
 {
 	struct coll_majority tried = {0};
 	struct coll_point point;
@@ -346,9 +286,9 @@ static bool find_usual(struct judging *judging, uint64_t seq, enum coll_state st
 		coll_majority_add(&tried, &point);
 	}
 	for (size_t i = 0; i < tried.count; i++) {
-		size_t n = mark(judging, seq, &tried.call[i].point, state);
+		size_t n = mark_differing(judging, seq, &tried.call[i].point, state);
 
-		if (n == 0) /* too little is known of it to differ from anybody */
+		if (n == 0) /* its size or type is unknown */
 			continue;
 		if (!found || n < least) {
 			found = true;
@@ -359,7 +299,7 @@ static bool find_usual(struct judging *judging, uint64_t seq, enum coll_state st
 			break;
 	}
 	if (any)
-		mark(judging, seq, ret, state);
+		mark_differing(judging, seq, ret, state);
 	return any;
 }
 
@@ -403,28 +343,28 @@ static enum coll_state find_difference(const struct judging *judging, uint64_t b
 	return COLL_STATE_RUNNING;
 }
 
-static void add_communicator(struct judge_text *text, const struct judging *judging)
+static void add_communicator(struct text *text, const struct judging *judging)
 {
 	const struct coll_standing *standing = &judging->member[0].standing;
 
-	judge_text_add(text, " of communicator %s", standing->communicator[0] ? standing->communicator : "(unknown)");
+	text_add(text, " of communicator %s", standing->communicator[0] ? standing->communicator : "(unknown)");
 	if (standing->name[0])
-		judge_text_add(text, " (%.32s)", standing->name);
+		text_add(text, " (%.32s)", standing->name);
 }
 
-static void add_call(struct judge_text *text, const struct coll_point *point, uint64_t seq)
+static void add_call(struct text *text, const struct coll_point *point, uint64_t seq)
 {
-	judge_text_add(text, "%.32s %llu", point->op[0] ? point->op : "number", (unsigned long long)seq);
-	judge_text_bytes(text, point->bytes);
+	text_add(text, "%.32s %llu", point->op[0] ? point->op : "number", (unsigned long long)seq);
+	coll_judge_add_bytes(text, point->bytes);
 }
 
-static void add_elsewhere(struct judge_text *text, const struct judging *judging)
+static void add_elsewhere(struct text *text, const struct judging *judging)
 {
 	const struct coll_verdict *verdict = judging->verdict;
 	uint32_t away = verdict->members > verdict->here ? verdict->members - verdict->here : 0;
 
 	if (away)
-		judge_text_add(text, "; %u of %u members %s not on this node", away, verdict->members,
+		text_add(text, "; %u of %u members %s not on this node", away, verdict->members,
 			away == 1 ? "is" : "are");
 }
 
@@ -461,77 +401,78 @@ static bool does_agree(const struct coll_judged *member, uint64_t seq)
 	return !member->differs && member->standing.entered.seq >= seq;
 }
 
-static void tell_missing(struct judging *judging, struct judge_text *text, const struct coll_point *point)
+static void describe_missing(struct judging *judging, struct text *text, const struct coll_point *point)
 {
 	struct coll_verdict *verdict = judging->verdict;
 	size_t n = ranks_where(judging, has_not_called, verdict->seq);
 
-	judge_text_ranks(text, judging->rank, n);
-	judge_text_add(text, n == 1 ? " has not called " : " have not called ");
-	/* Where what was called first under that number is forgotten, a later one is known. */
+	coll_judge_add_ranks(text, judging->rank, n);
+	text_add(text, n == 1 ? " has not called " : " have not called ");
+	/* point may be of a later number if this one is forgotten. */
 	if (point->seq == verdict->seq)
 		add_call(text, point, verdict->seq);
 	else
-		judge_text_add(text, "number %llu", (unsigned long long)verdict->seq);
+		text_add(text, "number %llu", (unsigned long long)verdict->seq);
 	add_communicator(text, judging);
-	judge_text_add(text, "; ");
+	text_add(text, "; ");
 	n = ranks_where(judging, has_called, verdict->seq);
-	judge_text_ranks(text, judging->rank, n);
-	judge_text_add(text, n == 1 ? " waits for " : " wait for ");
-	judge_text_duration(text, verdict->waited_ns);
+	coll_judge_add_ranks(text, judging->rank, n);
+	text_add(text, n == 1 ? " has waited " : " have waited ");
+	text_duration(text, (double)verdict->waited_ns);
 }
 
-/* There is no room for sizes beside data types, which say more. */
-static void add_measure(struct judge_text *text, const struct coll_point *point, bool types)
+/* Data types take precedence over sizes: called[] is short. */
+static void add_measure(struct text *text, const struct coll_point *point, bool types)
 {
 	if (types)
-		judge_text_add(text, " of %.16s", point->dtype);
+		text_add(text, " of %.16s", point->dtype);
 	else
-		judge_text_bytes(text, point->bytes);
+		coll_judge_add_bytes(text, point->bytes);
 }
 
-static void tell_called(struct coll_verdict *verdict, const struct coll_point *other, const struct coll_point *usual)
+static void describe_called(
+	struct coll_verdict *verdict, const struct coll_point *other, const struct coll_point *majority)
 {
-	bool types = other->dtype[0] && usual->dtype[0] && strcmp(other->dtype, usual->dtype) != 0;
-	struct judge_text text;
+	bool types = other->dtype[0] && majority->dtype[0] && strcmp(other->dtype, majority->dtype) != 0;
+	struct text text;
 
-	judge_text_begin(&text, verdict->called, sizeof(verdict->called));
-	judge_text_add(&text, "%.32s %llu", other->op, (unsigned long long)verdict->seq);
+	text_begin(&text, verdict->called, sizeof(verdict->called));
+	text_add(&text, "%.32s %llu", other->op, (unsigned long long)verdict->seq);
 	add_measure(&text, other, types);
-	judge_text_add(&text, " instead of %.32s", usual->op);
-	add_measure(&text, usual, types);
-	judge_text_end(&text);
+	text_add(&text, " instead of %.32s", majority->op);
+	add_measure(&text, majority, types);
+	text_end(&text);
 }
 
-static void tell_difference(struct judging *judging, struct judge_text *text)
+static void describe_difference(struct judging *judging, struct text *text)
 {
 	struct coll_verdict *verdict = judging->verdict;
-	struct coll_point usual = {0}, other = {0};
+	struct coll_point majority = {0}, other = {0};
 	bool found = false;
 	size_t n;
 
-	(void)find_usual(judging, verdict->seq, verdict->state, &usual);
+	(void)find_majority(judging, verdict->seq, verdict->state, &majority);
 	for (size_t i = 0; i < judging->members && !found; i++)
 		found = judging->member[i].differs && called(&judging->member[i], verdict->seq, &other);
 	n = ranks_where(judging, does_differ, verdict->seq);
-	judge_text_ranks(text, judging->rank, n);
-	judge_text_add(text, " called ");
+	coll_judge_add_ranks(text, judging->rank, n);
+	text_add(text, " called ");
 	add_call(text, &other, verdict->seq);
 	if (other.dtype[0])
-		judge_text_add(text, " of %s", other.dtype);
+		text_add(text, " of %s", other.dtype);
 	add_communicator(text, judging);
-	judge_text_add(text, " where ");
+	text_add(text, " where ");
 	n = ranks_where(judging, does_agree, verdict->seq);
-	judge_text_ranks(text, judging->rank, n);
-	judge_text_add(text, " called %.32s", usual.op);
-	judge_text_bytes(text, usual.bytes);
-	if (usual.dtype[0])
-		judge_text_add(text, " of %s", usual.dtype);
+	coll_judge_add_ranks(text, judging->rank, n);
+	text_add(text, " called %.32s", majority.op);
+	coll_judge_add_bytes(text, majority.bytes);
+	if (majority.dtype[0])
+		text_add(text, " of %s", majority.dtype);
 	if (found)
-		tell_called(verdict, &other, &usual);
+		describe_called(verdict, &other, &majority);
 }
 
-static void tell_running(struct judging *judging, struct judge_text *text)
+static void describe_running(struct judging *judging, struct text *text)
 {
 	struct coll_verdict *verdict = judging->verdict;
 	struct coll_point first;
@@ -542,28 +483,29 @@ static void tell_running(struct judging *judging, struct judge_text *text)
 		done += judging->member[i].compared && complete(&judging->member[i], judging->far);
 	}
 	if (!compared) {
-		judge_text_add(text, "numbers of calls are not known: they cannot be compared");
+		text_add(text, "call numbers are unknown and cannot be compared");
 		add_communicator(text, judging);
 		return;
 	}
 	if (!judging->far || !first_call(judging, judging->far, &first)) {
-		judge_text_add(text, "nothing was called yet");
+		text_add(text, "no calls yet");
 		add_communicator(text, judging);
 		return;
 	}
 	verdict->seq = judging->far;
 	verdict->waited_ns = coll_judge_since(judging->now_ns, first.time_ns);
+	text_add(text, "last call ");
 	add_call(text, &first, judging->far);
 	add_communicator(text, judging);
-	judge_text_add(text, " was called ");
-	judge_text_duration(text, verdict->waited_ns);
-	judge_text_add(text, " ago, %zu of %zu members seen here have called it",
-		ranks_where(judging, has_called, judging->far), judging->members);
+	text_add(text, ", ");
+	text_duration(text, (double)verdict->waited_ns);
+	text_add(text, " old: %zu of %zu local members entered", ranks_where(judging, has_called, judging->far),
+		judging->members);
 	if (done)
-		judge_text_add(text, ", on %zu it is complete", done);
+		text_add(text, ", %zu completed", done);
 }
 
-static void coll_judge_comm(struct judging *judging, struct judge_text *text)
+static void coll_judge_comm(struct judging *judging, struct text *text)
 {
 	struct coll_verdict *verdict = judging->verdict;
 	struct coll_point missing = {0}, first;
@@ -575,14 +517,14 @@ static void coll_judge_comm(struct judging *judging, struct judge_text *text)
 		verdict->seq = different;
 		if (first_call(judging, different, &first))
 			verdict->waited_ns = coll_judge_since(judging->now_ns, first.time_ns);
-		tell_difference(judging, text);
+		describe_difference(judging, text);
 	} else if (seq) {
 		verdict->state = COLL_STATE_MISSING;
 		verdict->seq = seq;
 		verdict->waited_ns = coll_judge_since(judging->now_ns, missing.time_ns);
-		tell_missing(judging, text, &missing);
+		describe_missing(judging, text, &missing);
 	} else {
-		tell_running(judging, text);
+		describe_running(judging, text);
 	}
 }
 
@@ -591,7 +533,7 @@ void coll_judge(
 {
 	struct judging judging = {
 		.member = member, .members = members, .now_ns = now_ns, .patience_ns = patience_ns, .verdict = ret};
-	struct judge_text text;
+	struct text text;
 
 	*ret = (struct coll_verdict){.here = (uint32_t)members};
 	if (!members)
@@ -603,10 +545,10 @@ void coll_judge(
 	judging.rank = calloc(members, sizeof(*judging.rank));
 	if (!judging.rank)
 		return;
-	coll_judge_choose(&judging);
-	judge_text_begin(&text, ret->sentence, sizeof(ret->sentence));
+	coll_judge_choose_numbering(&judging);
+	text_begin(&text, ret->sentence, sizeof(ret->sentence));
 	coll_judge_comm(&judging, &text);
 	add_elsewhere(&text, &judging);
-	judge_text_end(&text);
+	text_end(&text);
 	free(judging.rank);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of probe tables for what an event is and for what its values mean. */
+/* Words of probe tables for kinds of events and their values. */
 #include <string.h>
 
 #include "analyzers/coll/coll.h"

@@ -1,67 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of calls, by the rules of coll.h, and the signatures that are remembered under them. */
+/* Numbers of calls, by the rules of coll.h, and the ring of recent calls. */
 #include "analyzers/coll/coll_internal.h"
 
 #include <string.h>
 
 uint64_t coll_number_key(const struct coll_comm *comm, uint64_t seq)
 {
-	return coll_mix(comm->id, seq);
+	return hash_mix(comm->id, seq);
 }
 
-static struct coll_peer *coll_number_peer_of(struct coll *ops, struct coll_comm *comm, int32_t peer, bool receive)
+static struct coll_peer *coll_number_peer_of(struct coll *coll, struct coll_comm *comm, int32_t peer, bool receive)
 {
-	uint64_t key = coll_mix(comm->id, (uint64_t)(uint32_t)peer << 1 | receive);
+	uint64_t key = hash_mix(comm->id, (uint64_t)(uint32_t)peer << 1 | receive);
 	struct coll_peer *found;
 
-	COLL_EACH (link, coll_bucket(&ops->peer, key)) {
-		found = COLL_CONTAINER(link, struct coll_peer, node.link);
+	LIST_EACH (link, hash_table_bucket(&coll->peer, key)) {
+		found = CONTAINER_OF(link, struct coll_peer, node.link);
 		if (found->comm_id == comm->id && found->peer == peer && found->receive == receive)
 			return found;
 	}
-	found = ops->peers < COLL_PEERS_MAX ? calloc(1, sizeof(*found)) : NULL;
+	found = coll->peers < COLL_PEERS_MAX ? calloc(1, sizeof(*found)) : NULL;
 	if (!found)
 		return NULL;
 	found->comm_id = comm->id;
 	found->peer = peer;
 	found->receive = receive;
-	coll_hash_put(&ops->peer, &found->node, key);
-	coll_append(&comm->peers, &found->of_comm);
-	ops->peers++;
+	hash_table_put(&coll->peer, &found->node, key);
+	list_add_tail(&comm->peers, &found->of_comm);
+	coll->peers++;
 	return found;
 }
 
-void coll_number_forget(struct coll *ops, struct coll_comm *comm)
+void coll_number_forget(struct coll *coll, struct coll_comm *comm)
 {
-	COLL_EACH (link, &comm->peers) {
-		struct coll_peer *peer = COLL_CONTAINER(link, struct coll_peer, of_comm);
+	LIST_EACH (link, &comm->peers) {
+		struct coll_peer *peer = CONTAINER_OF(link, struct coll_peer, of_comm);
 
-		coll_unlink(&peer->node.link);
+		list_unlink(&peer->node.link);
 		free(peer);
-		ops->peers--;
+		coll->peers--;
 	}
 }
 
-/* What a library counts of sends and receives is not equal on both sides: they are counted here. */
-static void number_p2p(struct coll *ops, struct coll_entry *entry)
+/* Libraries count sends and receives differently on both sides: counted here. */
+static void number_p2p(struct coll *coll, struct coll_entry *entry)
 {
-	struct coll_peer *peer = coll_number_peer_of(ops, entry->comm, entry->peer, entry->word->operation->name[0] == 'R');
+	struct coll_peer *peer =
+		coll_number_peer_of(coll, entry->comm, entry->peer, entry->word->operation->name[0] == 'R');
 
 	entry->seq = peer ? ++peer->count : 0;
 	entry->seq_from = peer && entry->peer >= 0 ? entry->comm->p2p_from : COLL_SEQ_ATTACH;
 }
 
-void coll_number(struct coll *ops, struct coll_entry *entry, const struct coll_event *event)
+void coll_number(struct coll *coll, struct coll_entry *entry, const struct coll_event *event)
 {
 	struct coll_comm *comm = entry->comm;
 	uint64_t seq = coll_value(event, OP_FIELD_SEQ);
 
-	/* A call that failed is none for the others: it has no number. */
+	/* A failed call has no number. */
 	entry->seq_from = COLL_SEQ_ATTACH;
 	if (coll_failed(entry->result))
 		return;
 	if (entry->p2p) {
-		number_p2p(ops, entry);
+		number_p2p(coll, entry);
 		return;
 	}
 	if (coll_has(event, OP_FIELD_SEQ) && seq < INT64_MAX) {
@@ -71,7 +72,7 @@ void coll_number(struct coll *ops, struct coll_entry *entry, const struct coll_e
 		entry->seq_from = COLL_SEQ_LIBRARY;
 	} else {
 		entry->seq = comm->last_seq + 1;
-		/* The library's count could not be read this once: its own number is a guess. */
+		/* The library's count was unreadable: this number is a guess. */
 		entry->seq_from = comm->seq_from == COLL_SEQ_LIBRARY ? COLL_SEQ_ATTACH : comm->seq_from;
 	}
 	comm->last_seq = entry->seq;
@@ -93,7 +94,7 @@ void coll_remember(struct coll_entry *entry)
 		.dtype = entry->dtype};
 }
 
-/* false: the sum is no number. */
+/* false: out of range. */
 static bool shift(uint64_t *seq, uint64_t delta)
 {
 	*seq += delta;
@@ -103,18 +104,19 @@ static bool shift(uint64_t *seq, uint64_t delta)
 	return false;
 }
 
-/* Collectives numbered from_seq and up are numbered delta higher (or lower: it goes round). */
-static void renumber(struct coll *ops, struct coll_comm *comm, uint64_t from_seq, uint64_t delta, enum coll_seq_from from)
+/* Adds delta, modulo 2^64, to the numbers of collectives from from_seq on. */
+static void renumber(
+	struct coll *coll, struct coll_comm *comm, uint64_t from_seq, uint64_t delta, enum coll_seq_from from)
 {
-	COLL_EACH (link, &ops->waiting) {
-		struct coll_entry *entry = COLL_CONTAINER(link, struct coll_entry, age);
+	LIST_EACH (link, &coll->waiting) {
+		struct coll_entry *entry = CONTAINER_OF(link, struct coll_entry, age);
 
 		if (entry->comm != comm || entry->p2p || entry->has_seq || entry->seq < from_seq)
 			continue;
 		entry->seq_from = shift(&entry->seq, delta) ? from : COLL_SEQ_ATTACH;
-		if (coll_linked(&entry->number.link)) {
-			coll_unlink(&entry->number.link);
-			coll_hash_put(&ops->number, &entry->number, coll_number_key(comm, entry->seq));
+		if (list_linked(&entry->number.link)) {
+			list_unlink(&entry->number.link);
+			hash_table_put(&coll->number, &entry->number, coll_number_key(comm, entry->seq));
 		}
 	}
 	for (uint64_t i = 0; comm->recent && i < comm->calls && i < COLL_RECENT; i++) {
@@ -127,12 +129,12 @@ static void renumber(struct coll *ops, struct coll_comm *comm, uint64_t from_seq
 	comm->seq_from = from;
 	comm->sure_seq = 0;
 	comm->no_number = false;
-	/* The caller holds the communicator. */
-	COLL_EACH (link, &ops->waiting) {
-		struct coll_entry *entry = COLL_CONTAINER(link, struct coll_entry, age);
+	/* The caller keeps comm alive. */
+	LIST_EACH (link, &coll->waiting) {
+		struct coll_entry *entry = CONTAINER_OF(link, struct coll_entry, age);
 
 		if (entry->comm == comm && entry->waits & WAIT_NUMBER)
-			coll_entry_done(ops, entry, WAIT_NUMBER);
+			coll_entry_done(coll, entry, WAIT_NUMBER);
 	}
 }
 
@@ -144,7 +146,7 @@ bool coll_number_may_come(const struct coll_entry *entry)
 	       !coll_failed(entry->result);
 }
 
-static void note_process_group(struct coll *ops, struct coll_comm *comm, const struct coll_event *event)
+static void note_process_group(struct coll *coll, struct coll_comm *comm, const struct coll_event *event)
 {
 	uint64_t address = coll_value(event, OP_FIELD_PROCESS_GROUP);
 
@@ -152,49 +154,49 @@ static void note_process_group(struct coll *ops, struct coll_comm *comm, const s
 		return;
 	comm->process_group = address;
 	comm->dirty = true;
-	coll_comm_tell(ops, comm);
+	coll_comm_publish(coll, comm);
 }
 
-void coll_number_group(struct coll *ops, const struct coll_event *event)
+void coll_number_group(struct coll *coll, const struct coll_event *event)
 {
-	const struct coll_thread *thread = coll_thread_find(ops, event->thread_id);
+	const struct coll_thread *thread = coll_thread_find(coll, event->thread_id);
 	uint64_t seq = coll_value(event, OP_FIELD_SEQ), old;
 	struct coll_comm *comm;
 
-	comm = thread && thread->last_family ? coll_comm_find(ops, thread->last_family, thread->last_address) : NULL;
+	comm = thread && thread->last_family ? coll_comm_find(coll, thread->last_family, thread->last_address) : NULL;
 	if (!comm || comm->id != thread->last_comm)
 		return;
-	note_process_group(ops, comm, event);
+	note_process_group(coll, comm, event);
 	if (!seq || seq > INT64_MAX || !comm->recent ||
 		comm->calls - thread->last_call >= COLL_RECENT)
 		return;
 	old = comm->recent[(thread->last_call - 1) % COLL_RECENT].seq;
 	if (comm->seq_from == COLL_SEQ_ATTACH && old > comm->sure_seq)
-		renumber(ops, comm, comm->sure_seq + 1, seq - old, COLL_SEQ_GROUP);
+		renumber(coll, comm, comm->sure_seq + 1, seq - old, COLL_SEQ_GROUP);
 	else if (comm->seq_from == COLL_SEQ_GROUP && seq != old)
-		renumber(ops, comm, old, seq - old, COLL_SEQ_GROUP);
+		renumber(coll, comm, old, seq - old, COLL_SEQ_GROUP);
 }
 
-void coll_number_device(struct coll *ops, struct coll_entry *entry, uint64_t seq)
+void coll_number_device(struct coll *coll, struct coll_entry *entry, uint64_t seq)
 {
 	struct coll_comm *comm = entry->comm;
 
 	if (entry->p2p || entry->has_seq || entry->grouped || entry->waits & WAIT_GROUP || comm->graphs || !seq ||
 		seq > INT64_MAX)
 		return;
-	/* That of a call before the loss says nothing of those after it. */
+	/* Numbers from before a loss do not apply after it. */
 	if (comm->seq_from == COLL_SEQ_ATTACH && entry->seq <= comm->sure_seq)
 		return;
 	if (comm->seq_from == COLL_SEQ_ATTACH || comm->seq_from == COLL_SEQ_GROUP)
-		renumber(ops, comm, comm->sure_seq + 1, seq - entry->seq, COLL_SEQ_MARKER);
+		renumber(coll, comm, comm->sure_seq + 1, seq - entry->seq, COLL_SEQ_MARKER);
 	else if (seq > entry->seq)
-		renumber(ops, comm, entry->seq, seq - entry->seq, COLL_SEQ_MARKER);
+		renumber(coll, comm, entry->seq, seq - entry->seq, COLL_SEQ_MARKER);
 }
 
-void coll_dropped(struct coll *ops)
+void coll_dropped(struct coll *coll)
 {
-	COLL_EACH (link, &ops->live) {
-		struct coll_comm *comm = COLL_CONTAINER(link, struct coll_comm, used);
+	LIST_EACH (link, &coll->live) {
+		struct coll_comm *comm = CONTAINER_OF(link, struct coll_comm, used);
 
 		comm->p2p_from = COLL_SEQ_ATTACH;
 		if (comm->seq_from != COLL_SEQ_ATTACH)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of comm_kind.h. */
 #include "analyzers/coll/comm_kind.h"
 
 #include <stdbool.h>
@@ -9,7 +8,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Words of names, in lower case, whole between what is no letter. */
+/* Whole words of names, in lower case. */
 static const struct {
 	const char *word;
 	enum comm_kind kind;
@@ -71,8 +70,7 @@ static unsigned words_of(const char *name)
 	return seen;
 }
 
-/* Two words that make one kind: replicas of experts, or over ranks that share a sequence, are data parallel still, and
- * an expert's own tensors are split by tensor parallelism. */
+/* Two words of one kind: replicas of experts or of context groups are data parallel. */
 static const struct {
 	unsigned words;
 	enum comm_kind kind;
@@ -176,7 +174,7 @@ static enum comm_kind of_place(const struct comm_evidence *evidence)
 
 	if (!place->members || place->members != evidence->members)
 		return COMM_KIND_UNCLEAR;
-	/* One size alone is what the two ends of a pipeline that share an embedding reduce. */
+	/* A single size: two pipeline ends reducing a shared embedding. */
 	if (!place->follow)
 		return sharded || mix->sizes >= 2 ? COMM_KIND_DATA : COMM_KIND_UNCLEAR;
 	if (place->members == place->world)
@@ -192,8 +190,7 @@ static enum comm_kind of_mix(const struct comm_evidence *evidence)
 	if (reduces + mix->all_to_all + mix->p2p < COMM_KIND_CALLS_MIN)
 		return COMM_KIND_UNCLEAR;
 	if (!reduces && mix->p2p && !mix->all_to_all) {
-		/* With two members, all of them is one. Rings of context parallelism look the same as pipelines of
-		 * two neighbours; what goes to more than two neighbours is no pipeline. */
+		/* A ring of context parallelism has the peers of a pipeline; more than two peers is no pipeline. */
 		if (mix->peers <= 2)
 			return COMM_KIND_PIPELINE;
 		return evidence->members > 2 && mix->peers >= (evidence->members < COMM_KIND_PEERS ? evidence->members

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_rows.h. Every text is cut to DUMP_TEXT_BYTES, so that a record of a few of them fits DUMP_RECORD_BYTES. */
+/* Texts are cut to DUMP_TEXT_BYTES, so that a record fits DUMP_RECORD_BYTES. */
 #include "analyzers/dump/dump_rows.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static uint32_t natural32(int64_t n)
 	return n > 0 && n <= UINT32_MAX ? (uint32_t)n : 0;
 }
 
-/* The end of what began at start_ns, in us; both are cut down, so that what follows it never begins before it ends. */
+/* End in us. Start and end round down, so that consecutive intervals do not overlap. */
 static uint64_t end_us(int64_t start_ns, int64_t duration_ns)
 {
 	int64_t end_ns;
@@ -71,8 +71,7 @@ size_t dump_encode_stage(const struct dump_stage *stage, uint8_t *ret)
 	return pack(&message.base, ret);
 }
 
-/* What MSPTI marks a start and an end with: 2 and 4 of what the host did alone, 16 and 32 where the device did it, too.
- */
+/* MSPTI flags of start and end: 2 and 4 for host only, 16 and 32 with device. */
 struct side {
 	int64_t start_ns, duration_ns;
 	unsigned source; /* 0: host, 1: device */

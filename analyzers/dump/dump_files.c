@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_files.h. However many ranks there are, at most OPEN_MAX files are open: the one used longest ago is closed.
- */
+/* At most OPEN_MAX files are open; the least recently used one is closed. */
 #include "analyzers/dump/dump_files.h"
 
 #include <dirent.h>
@@ -25,10 +24,10 @@ struct dump_file {
 	char *path, *hidden;
 	int64_t rank;
 	uint64_t rows, bytes, used_at;
-	FILE *f; /* NULL: closed for now */
+	FILE *f; /* NULL: closed */
 };
 
-/* Which file a process's rows go to. */
+/* File of a process. */
 struct owner {
 	int64_t instance;
 	struct dump_file *file;
@@ -95,7 +94,7 @@ static int close_file(struct dump_files *files, struct dump_file *file, bool syn
 	return r;
 }
 
-static int close_one(struct dump_files *files)
+static int close_oldest(struct dump_files *files)
 {
 	struct dump_file *oldest = NULL;
 
@@ -113,7 +112,7 @@ static int dump_files_open_file(struct dump_files *files, struct dump_file *file
 	if (file->f)
 		return 0;
 	if (files->open == OPEN_MAX) {
-		r = close_one(files);
+		r = close_oldest(files);
 		if (r < 0)
 			return r;
 	}
@@ -131,7 +130,7 @@ static int dump_files_open_file(struct dump_files *files, struct dump_file *file
 	return 0;
 }
 
-/* What is there already; none is empty. The kernel shares the blocks where the file system can. */
+/* Copies the existing file, sharing blocks where the file system can. */
 static int copy_old(struct dump_file *file)
 {
 	int from = open(file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), to = fileno(file->f), r = 0;
@@ -145,7 +144,7 @@ static int copy_old(struct dump_file *file)
 		r = -EINVAL;
 	while (r == 0 && (n = copy_file_range(from, NULL, to, NULL, 1 << 26, 0)) > 0)
 		file->bytes += (uint64_t)n;
-	/* Not every file system can. */
+	/* Not supported by the file system. */
 	buffer = r == 0 && n < 0 ? malloc(BUFFER_BYTES) : NULL;
 	if (r == 0 && n < 0 && !buffer)
 		r = -ENOMEM;
@@ -163,7 +162,7 @@ static int copy_old(struct dump_file *file)
 	return r;
 }
 
-/* The place of an instance among the owners, or where it would be. */
+/* Index of an instance among the owners, or its insertion index. */
 static size_t owner_at(const struct dump_files *files, enum dump_kind kind, int64_t instance)
 {
 	size_t low = 0, high = files->owners[kind];
@@ -191,7 +190,7 @@ static int begin_file(struct dump_files *files, struct dump_file *file)
 {
 	int r;
 
-	unlink(file->hidden); /* of a dump of this number that came to nothing */
+	unlink(file->hidden); /* of a failed dump with this number */
 	r = dump_files_open_file(files, file);
 	if (r == 0 && files->extend)
 		r = copy_old(file);
@@ -298,7 +297,7 @@ int dump_files_publish(struct dump_files *files)
 
 		if (rename(file->hidden, file->path) < 0)
 			r = -errno;
-		free(file->hidden); /* one that stays hidden is recover()'s */
+		free(file->hidden); /* dump_files_recover() handles one that is still hidden */
 		file->hidden = NULL;
 	}
 	return r;
@@ -350,11 +349,11 @@ int dump_files_recover(const char *dir, uint64_t run)
 	return r;
 }
 
-bool dump_files_tell(const struct dump_files *files, size_t i, struct dump_file_told *ret)
+bool dump_files_get(const struct dump_files *files, size_t i, struct dump_file_info *ret)
 {
 	const struct dump_file *file = i < files->count ? files->file[i] : NULL;
 
 	if (file)
-		*ret = (struct dump_file_told){file->kind, file->path, file->rank, file->rows, file->bytes};
+		*ret = (struct dump_file_info){file->kind, file->path, file->rank, file->rows, file->bytes};
 	return file;
 }

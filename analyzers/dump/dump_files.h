@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that one dump writes, all or none. Each is written beside its place under a hidden name that holds the
- * number of the dump; dump_files_sync() brings them to the disk, then the caller records that the dump is whole
- * (dump_state_save(), with that number), then dump_files_publish() gives them their names. Whatever is left hidden by
- * an end in between is given its name or removed by dump_files_recover(), so that no row is ever lost or there twice.
- * Readers see whole files only.
+ * The files of one dump, published all or none. Each is written under a hidden name with the number of the dump;
+ * dump_files_sync() flushes them to disk, the caller then records the dump as complete (dump_state_save(), with that
+ * number), and dump_files_publish() renames them. After a crash in between, dump_files_recover() renames or removes
+ * hidden files, so no row is lost or doubled. Readers see complete files only.
  */
 #ifndef RANKTRACE_DUMP_DUMP_FILES_H
 #define RANKTRACE_DUMP_DUMP_FILES_H
@@ -14,37 +13,35 @@
 
 #include "analyzers/dump/dump_text.h"
 
-#define DUMP_FILES_MAX 8192 /* of one dump; rows of further ranks are not written, and that is said */
+#define DUMP_FILES_MAX 8192 /* of one dump; rows of further ranks are counted as left out */
 
 struct dump_files;
 struct dump_file;
 
-/* dir is made, with the folders of the kinds as they are needed. extend: a file goes on where one of its name ended;
- * else it takes that one's place. */
+/* Creates dir, and folders of kinds as needed. extend: appends to files of the same name, else replaces them. */
 int dump_files_new(const char *dir, uint64_t run, bool extend, struct dump_files **ret);
-/* What was not published is removed. */
+/* Removes unpublished files. */
 struct dump_files *dump_files_free(struct dump_files *files);
 
-/* The file of that process; name: of dump_file_name(), asked for when it is met first. Two processes whose files have
- * one name share it. *ret_fresh: it is empty so far. -ENOSPC and what else open and copy may fail with; -E2BIG:
- * DUMP_FILES_MAX. */
+/* The file of a process, opened on first use; processes with equal dump_file_name() share it. *ret_fresh: it is empty.
+ * -E2BIG: DUMP_FILES_MAX; or an error of opening or copying, as -ENOSPC. */
 int dump_files_of(struct dump_files *files, enum dump_kind kind, int64_t instance, const struct dump_of *of,
 	struct dump_file **ret, bool *ret_fresh);
 int dump_file_write(struct dump_files *files, struct dump_file *file, const void *data, size_t size);
-/* A record was written. */
+/* Counts a written record. */
 void dump_file_count(struct dump_file *file);
 
 int dump_files_sync(struct dump_files *files);
 int dump_files_publish(struct dump_files *files);
 int dump_files_recover(const char *dir, uint64_t run);
 
-/* Each in the order in which it was met first; NULL past the end. */
-struct dump_file_told {
+struct dump_file_info {
 	enum dump_kind kind;
 	const char *path;
 	int64_t rank;
 	uint64_t rows, bytes; /* of this dump; bytes: of the file */
 };
-bool dump_files_tell(const struct dump_files *files, size_t i, struct dump_file_told *ret);
+/* In order of first use; false past the end. */
+bool dump_files_get(const struct dump_files *files, size_t i, struct dump_file_info *ret);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_folder.h. Only names that are ours are moved or removed; links are never followed. */
+/* Moves and removes only files with known names; never follows links. */
 #include "analyzers/dump/dump_folder.h"
 
 #include <dirent.h>
@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "analyzers/base/array.h"
 
 #define NAME_BYTES 256
 #define STAMP_BYTES 24
@@ -49,7 +51,7 @@ int dump_folder_lock(const char *dir)
 	if (fd < 0)
 		return -errno;
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-		return 0; /* fd stays open: it is the lock */
+		return 0; /* fd remains open: it holds the lock */
 	r = errno == EWOULDBLOCK ? -EBUSY : -errno;
 	close(fd);
 	return r;
@@ -167,16 +169,10 @@ static int list_windows(const char *dir, struct windows *ret)
 	while (d && ret->count < WINDOWS_MAX && (entry = readdir(d))) {
 		if (!window_of(entry->d_name, &ns))
 			continue;
-		if (ret->count == capacity) {
-			void *more = reallocarray(ret->name, capacity ? 2 * capacity : 64, STAMP_BYTES);
-
-			if (!more) {
-				closedir(d);
-				free(ret->name);
-				return -ENOMEM;
-			}
-			ret->name = more;
-			capacity = capacity ? 2 * capacity : 64;
+		if (!array_reserve((void **)&ret->name, &capacity, ret->count + 1, STAMP_BYTES, WINDOWS_MAX)) {
+			closedir(d);
+			free(ret->name);
+			return -ENOMEM;
 		}
 		snprintf(ret->name[ret->count++], STAMP_BYTES, "%.16s", entry->d_name);
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_rows.h. A table row a kind: its table, its columns, what heads a new file, and how a row becomes a record.
- */
+/* One row of `kinds` defines a kind: table, columns, file header, encoder. */
 #include "analyzers/dump/dump_rows.h"
 
 #include <errno.h>
@@ -8,15 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
+#include "analyzers/store/rank_table.h"
+
 /*
- * See dump_rows.h. A hash table with few places a key: a new operation takes the place of the oldest one there, so that
- * nothing is ever searched or grown. A key is kept as a 64-bit hash; two operations with one hash in the same rank's
- * file would still get two numbers, because the ranks that have taken one are kept, too.
+ * Numbers of operations: a set-associative hash table, where a new operation replaces the oldest of its set. Keys are
+ * 64-bit hashes; on a collision within a rank's file numbers still differ, because `taken` holds the members.
  */
 
 #define WAYS 4
 
-struct place {
+struct dump_id {
 	uint64_t hash;
 	uint64_t id;	/* 0: free */
 	uint64_t taken; /* a bit a member, modulo 64 */
@@ -24,7 +25,7 @@ struct place {
 
 struct dump_ids {
 	uint64_t next;
-	struct place place[DUMP_IDS_MAX];
+	struct dump_id way[DUMP_IDS_MAX];
 };
 
 struct dump_ids *dump_ids_new(uint64_t next)
@@ -72,12 +73,12 @@ static uint64_t dump_ids_hash_of(const struct dump_op_key *key)
 uint64_t dump_ids_of(struct dump_ids *ids, const struct dump_op_key *key, uint64_t member)
 {
 	uint64_t hash, bit = 1ULL << (member % 64);
-	struct place *set, *oldest;
+	struct dump_id *set, *oldest;
 
 	if (!key->joins)
 		return ids->next++;
 	hash = dump_ids_hash_of(key);
-	set = &ids->place[(hash ^ hash >> 32) % (DUMP_IDS_MAX / WAYS) * WAYS];
+	set = &ids->way[(hash ^ hash >> 32) % (DUMP_IDS_MAX / WAYS) * WAYS];
 	oldest = set;
 	for (unsigned i = 0; i < WAYS; i++) {
 		if (set[i].id && set[i].hash == hash && !(set[i].taken & bit)) {
@@ -87,7 +88,7 @@ uint64_t dump_ids_of(struct dump_ids *ids, const struct dump_op_key *key, uint64
 		if (set[i].id < oldest->id)
 			oldest = &set[i];
 	}
-	*oldest = (struct place){hash, ids->next++, bit};
+	*oldest = (struct dump_id){hash, ids->next++, bit};
 	return oldest->id;
 }
 
@@ -233,11 +234,11 @@ static size_t offcpu_row(const struct row *row, uint8_t *ret)
 	return dump_encode_offcpu(&offcpu, ret);
 }
 
-/* encode: SIZE_MAX for a row that has no place in the file; 0 for one that does not fit. */
+/* encode: SIZE_MAX: the format has no such record; 0: too large. */
 static const struct {
 	enum schema_id table;
 	const char *columns[COLUMNS_MAX];
-	size_t (*head)(const struct dump_rank *rank, uint8_t *ret); /* of a new file; may be NULL */
+	size_t (*head)(const struct dump_rank *rank, uint8_t *ret); /* header of a new file; may be NULL */
 	size_t (*encode)(const struct row *row, uint8_t *ret);
 } kinds[DUMP_KIND_MAX] = {
 	[DUMP_L0] = {TABLE_STAGES, {"step", "stage", "name", "start_ns", "duration_ns"}, stage_head, dump_rows_stage_row},
@@ -273,51 +274,32 @@ static int dump_rows_by_instance(const void *a, const void *b)
 	return x->instance < y->instance ? -1 : x->instance > y->instance;
 }
 
-static struct dump_rank dump_rows_rank_of(sqlite3_stmt *statement)
+static int dump_rows_add_rank(void *arg, const struct rank_row *row)
 {
-	struct dump_rank rank = {.instance = sqlite3_column_int64(statement, 0),
-		.rank = sqlite3_column_type(statement, 1) == SQLITE_INTEGER ? sqlite3_column_int64(statement, 1) : -1,
-		.local_rank =
-			sqlite3_column_type(statement, 2) == SQLITE_INTEGER ? sqlite3_column_int64(statement, 2) : -1,
-		.pid = sqlite3_column_int64(statement, 3)};
+	struct dump_ranks *ranks = arg;
+	struct dump_rank *rank;
 
-	dump_utf8((const char *)sqlite3_column_text(statement, 4), rank.job, sizeof(rank.job));
-	dump_utf8((const char *)sqlite3_column_text(statement, 5), rank.host, sizeof(rank.host));
-	return rank;
+	if (ranks->count == RANKS_MAX)
+		return 1;
+	if (!array_reserve((void **)&ranks->rank, &ranks->capacity, ranks->count + 1, sizeof(*rank), RANKS_MAX))
+		return -ENOMEM;
+	rank = &ranks->rank[ranks->count++];
+	*rank = (struct dump_rank){
+		.instance = row->instance, .rank = row->rank, .local_rank = row->local_rank, .pid = row->pid};
+	dump_utf8(row->job, rank->job, sizeof(rank->job));
+	dump_utf8(row->host, rank->host, sizeof(rank->host));
+	return 0;
 }
 
 int dump_ranks_load(struct reader *reader, struct dump_ranks *ret, char *error, size_t error_size)
 {
 	struct dump_ranks ranks = {0};
-	sqlite3_stmt *statement = NULL;
-	size_t capacity = 0;
-	int rc, r = reader_prepare(reader, "SELECT instance, rank, local_rank, pid, job, host FROM ranks", &statement,
-			error, error_size);
+	int r = rank_table_read(reader, dump_rows_add_rank, &ranks, error, error_size);
 
-	if (r < 0)
-		return r;
-	while ((rc = sqlite3_step(statement)) == SQLITE_ROW && ranks.count < RANKS_MAX) {
-		if (ranks.count == capacity) {
-			struct dump_rank *more = reallocarray(ranks.rank, capacity ? 2 * capacity : 64, sizeof(*more));
-
-			if (!more)
-				break;
-			ranks.rank = more;
-			capacity = capacity ? 2 * capacity : 64;
-		}
-		ranks.rank[ranks.count++] = dump_rows_rank_of(statement);
-	}
-	if (rc != SQLITE_DONE && ranks.count < RANKS_MAX) {
-		reader_error(reader, error, error_size);
-		r = rc == SQLITE_ROW ? -ENOMEM : -EIO;
-	}
-	sqlite3_finalize(statement);
 	if (r < 0) {
 		dump_ranks_clear(&ranks);
 		return r;
 	}
-	if (ranks.count)
-		qsort(ranks.rank, ranks.count, sizeof(*ranks.rank), dump_rows_by_instance);
 	*ret = ranks;
 	return 0;
 }
@@ -328,8 +310,8 @@ void dump_ranks_clear(struct dump_ranks *ranks)
 	*ranks = (struct dump_ranks){0};
 }
 
-/* The process of the row: instance and rank are columns of every table. *buffer: for one that the store does not know.
- * NULL where it should be asked again. */
+/* Process of a row; instance and rank are columns of every table. *buffer: filled for an unknown one. NULL: the ranks
+ * are to be loaded again. */
 static const struct dump_rank *find_rank(struct dump_rows *rows, sqlite3_stmt *columns, struct dump_rank *buffer)
 {
 	const struct schema_table *table = &schema_tables[kinds[rows->kind].table];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_run.h. The order in which things reach the disk is what makes a dump whole: files, state, names
- * (dump_files.h). */
+/* A dump is complete once files, state and names reached the disk in this order (dump_files.h). */
 #include "analyzers/dump/dump_run.h"
 #include "analyzers/dump/dump_folder.h"
 #include "analyzers/dump/dump_rows.h"
@@ -16,15 +15,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* See dump_run.h. proc_net(5): route has numbers of the machine's byte order, fib_trie lists "|-- ADDRESS" and
- * below it
- * "/32 host LOCAL" for an address of the node's own. */
+/* proc_net(5): route has numbers in host byte order, fib_trie lists "|-- ADDRESS" and below it "/32 host LOCAL" for an
+ * address of the node. */
 
-#define LINES_MAX 100000 /* of a node with very many routes */
+#define LINES_MAX 100000 /* of a file */
 #define NETWORKS_MAX 16
 
 struct network {
-	uint32_t address, mask; /* of the network's byte order */
+	uint32_t address, mask; /* in network byte order */
 };
 
 struct networks {
@@ -98,11 +96,11 @@ void node_address(const char *net_dir, char ret[NODE_ADDRESS_BYTES])
 		fclose(f);
 }
 
-#define ROWS_AT_ONCE 20000 /* then the segment is let go, so that its log can be emptied */
-#define LOADS_MAX 1000	   /* of the ranks, for a kind */
+#define ROWS_AT_ONCE 20000 /* then the segment is released, for its WAL checkpoint */
+#define LOADS_MAX 1000	   /* of the ranks, a kind */
 #define WINDOW_PARTS 8	   /* a level's files are rotated at this part of bytes_max */
-#define ATTEMPTS 4	   /* with less of the old kept each time, where the disk is full */
-#define FREE_PART 20	   /* of the file system that is left to others */
+#define ATTEMPTS 4	   /* on a full disk, removing an old window each time */
+#define FREE_PART 20	   /* of the file system, left free */
 #define FREE_BYTES_MAX (1ULL << 30)
 
 struct run {
@@ -115,11 +113,11 @@ struct run {
 	struct dump_rows rows;
 	struct dump_result *result;
 	uint64_t level_rows[DUMP_KIND_MAX], level_bytes[DUMP_KIND_MAX];
-	bool changed; /* the state, so that it must be saved */
+	bool changed; /* the state must be saved */
 	char address[NODE_ADDRESS_BYTES], host[65];
 };
 
-static int dump_run_tell(int r, const char *what, const char *where, char *error, size_t error_size)
+static int dump_run_fail(int r, const char *what, const char *where, char *error, size_t error_size)
 {
 	snprintf(error, error_size, "%s %s: %s", what, where, strerror(-r));
 	return r;
@@ -152,7 +150,7 @@ static int turn_window(struct run *run, enum dump_kind kind)
 	return 0;
 }
 
-/* Rows of one kind until there are no more, or as many bytes as one window may have. */
+/* Rows of one kind, up to the bytes of a window. */
 static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t error_size)
 {
 	struct dump_level_state *level = &run->state.level[kind];
@@ -175,7 +173,7 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 	do {
 		r = reader_follow(run->reader, &following, &place, error, error_size);
 		if (r == -EAGAIN)
-			r = 1; /* a process that is new since */
+			r = 1; /* a new process: load the ranks again */
 		if (r == 1 && loads++ < LOADS_MAX) {
 			dump_ranks_clear(&run->ranks);
 			if (dump_ranks_load(run->reader, &run->ranks, error, error_size) < 0)
@@ -183,7 +181,7 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 		}
 	} while (r == 1 && rows->bytes < level_bytes_max(run));
 	if (r < 0)
-		return error[0] ? r : dump_run_tell(r, "cannot write in", run->options->dir, error, error_size);
+		return error[0] ? r : dump_run_fail(r, "cannot write in", run->options->dir, error, error_size);
 	run->result->behind |= r == 1;
 	run->result->rows += rows->rows;
 	run->level_rows[kind] = rows->rows;
@@ -197,10 +195,10 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 static void note_wrote(struct run *run)
 {
 	uint64_t files[DUMP_KIND_MAX] = {0};
-	struct dump_file_told told;
+	struct dump_file_info info;
 
-	for (size_t i = 0; dump_files_tell(run->files, i, &told); i++)
-		files[told.kind]++;
+	for (size_t i = 0; dump_files_get(run->files, i, &info); i++)
+		files[info.kind]++;
 	for (unsigned kind = 0; kind < DUMP_KIND_MAX; kind++)
 		if (run->level_rows[kind])
 			run->state.level[kind].wrote = (struct dump_wrote){
@@ -209,11 +207,11 @@ static void note_wrote(struct run *run)
 	run->state.trouble[0] = 0;
 	if (run->result->left_out)
 		snprintf(run->state.trouble, sizeof(run->state.trouble),
-			"%llu rows were left out: there are more than %d processes, or they do not fit a record",
+			"%llu rows left out: more than %d processes, or oversized records",
 			(unsigned long long)run->result->left_out, DUMP_FILES_MAX);
 	else if (run->result->behind)
 		snprintf(run->state.trouble, sizeof(run->state.trouble),
-			"there is more than one dump may write; the next one goes on from there");
+			"more rows than one dump may write; the next dump continues");
 }
 
 static int dump_run_write_all(struct run *run, char *error, size_t error_size)
@@ -222,10 +220,10 @@ static int dump_run_write_all(struct run *run, char *error, size_t error_size)
 	int r = dump_files_new(options->dir, run->state.run + 1, options->extend, &run->files);
 
 	if (r < 0)
-		return dump_run_tell(r, "cannot write in", options->dir, error, error_size);
+		return dump_run_fail(r, "cannot write in", options->dir, error, error_size);
 	run->ids = dump_ids_new(run->state.next_id);
 	if (!run->ids)
-		return dump_run_tell(-ENOMEM, "cannot write in", options->dir, error, error_size);
+		return dump_run_fail(-ENOMEM, "cannot write in", options->dir, error, error_size);
 	run->rows = (struct dump_rows){.ranks = &run->ranks,
 		.wanted = &options->ranks,
 		.files = run->files,
@@ -242,7 +240,7 @@ static int dump_run_write_all(struct run *run, char *error, size_t error_size)
 	run->result->left_out = run->rows.left_out;
 	run->result->failed = run->rows.failed;
 	r = dump_files_sync(run->files);
-	return r < 0 ? dump_run_tell(r, "cannot write in", options->dir, error, error_size) : 0;
+	return r < 0 ? dump_run_fail(r, "cannot write in", options->dir, error, error_size) : 0;
 }
 
 static int dump_run_finish(struct run *run, char *error, size_t error_size)
@@ -253,7 +251,7 @@ static int dump_run_finish(struct run *run, char *error, size_t error_size)
 
 	note_wrote(run);
 	if (options->extend && !run->changed)
-		return 0; /* nothing is new: an idle node's disk is left alone */
+		return 0; /* no new rows: no writes on an idle node */
 	run->state.run++;
 	run->state.next_id = dump_ids_next(run->ids);
 	if (options->extend)
@@ -261,10 +259,10 @@ static int dump_run_finish(struct run *run, char *error, size_t error_size)
 	if (r == 0)
 		r = dump_files_publish(run->files);
 	if (r < 0)
-		return dump_run_tell(r, "cannot write in", options->dir, error, error_size);
+		return dump_run_fail(r, "cannot write in", options->dir, error, error_size);
 	if (!options->extend)
 		return 0;
-	/* The dump is there; that what is kept is counted wrong until the next one is no failure. */
+	/* The dump is complete; wrong counts until the next one are no failure. */
 	if (dump_folder_keep(options->dir, options->bytes_max, options->age_max_ns, options->now_ns, &kept) == 0) {
 		run->state.kept_files = kept.files;
 		run->state.kept_bytes = kept.bytes;
@@ -273,7 +271,7 @@ static int dump_run_finish(struct run *run, char *error, size_t error_size)
 	return 0;
 }
 
-/* What a dump changed is forgotten, so that it can be tried again. */
+/* Discards a dump, for another attempt. */
 static int take_back(struct run *run)
 {
 	run->files = dump_files_free(run->files);
@@ -284,25 +282,24 @@ static int take_back(struct run *run)
 	return dump_state_load(run->options->dir, &run->state);
 }
 
-/* Whether the disk has more than what is left to others. */
-static bool dump_run_has_capacity(const char *dir)
+static bool dump_run_has_space(const char *dir)
 {
 	struct statvfs fs;
 	uint64_t keep_free, available;
 
 	if (statvfs(dir, &fs) < 0)
-		return true; /* writing will say */
+		return true; /* the write will fail */
 	keep_free = (uint64_t)fs.f_blocks * fs.f_frsize / FREE_PART;
 	available = (uint64_t)fs.f_bavail * fs.f_frsize;
 	return available > (keep_free < FREE_BYTES_MAX ? keep_free : FREE_BYTES_MAX);
 }
 
-static int dump_run_reserve(const char *dir, char *error, size_t error_size)
+static int dump_run_make_space(const char *dir, char *error, size_t error_size)
 {
-	while (!dump_run_has_capacity(dir)) {
+	while (!dump_run_has_space(dir)) {
 		if (dump_folder_remove_oldest(dir))
 			continue;
-		snprintf(error, error_size, "nothing is written, because little is left of the disk of %s", dir);
+		snprintf(error, error_size, "nothing written: the disk of %s is nearly full", dir);
 		return -ENOSPC;
 	}
 	return 0;
@@ -315,15 +312,15 @@ static int begin_extending(struct run *run, char *error, size_t error_size)
 	int r = dump_folder_lock(dir);
 
 	if (r < 0)
-		return r == -EBUSY ? (snprintf(error, error_size, "another dump works in %s", dir), r)
-				   : dump_run_tell(r, "cannot use", dir, error, error_size);
+		return r == -EBUSY ? (snprintf(error, error_size, "another dump runs in %s", dir), r)
+				   : dump_run_fail(r, "cannot use", dir, error, error_size);
 	r = dump_state_load(dir, &run->state);
 	if (r == 0)
 		r = dump_files_recover(dir, run->state.run);
 	if (r < 0)
-		return dump_run_tell(r, "cannot use", dir, error, error_size);
+		return dump_run_fail(r, "cannot use", dir, error, error_size);
 	(void)dump_folder_keep(dir, run->options->bytes_max, run->options->age_max_ns, run->options->now_ns, &kept);
-	return dump_run_reserve(dir, error, error_size);
+	return dump_run_make_space(dir, error, error_size);
 }
 
 static int turn_windows(struct run *run, char *error, size_t error_size)
@@ -332,7 +329,7 @@ static int turn_windows(struct run *run, char *error, size_t error_size)
 		int r = run->options->kinds & 1U << kind ? turn_window(run, (enum dump_kind)kind) : 0;
 
 		if (r < 0)
-			return dump_run_tell(r, "cannot rotate the files in", run->options->dir, error, error_size);
+			return dump_run_fail(r, "cannot rotate the files in", run->options->dir, error, error_size);
 	}
 	return 0;
 }
@@ -342,8 +339,8 @@ static bool is_full(int r)
 	return r == -ENOSPC || r == -EDQUOT;
 }
 
-/* A dump that failed leaves its trouble where the daemon finds it; what was written before stays. */
-static void note_trouble(struct run *run, const char *sentence)
+/* Leaves the error of a failed dump for the daemon; earlier files are kept. */
+static void dump_run_save_trouble(struct run *run, const char *sentence)
 {
 	if (take_back(run) < 0)
 		return;
@@ -385,7 +382,7 @@ int dump_run(const struct dump_options *options, struct dump_result *ret, char *
 	if (r == 0)
 		r = dump_store(&run, error, error_size);
 	if (r < 0 && options->extend && r != -EBUSY)
-		note_trouble(&run, error);
+		dump_run_save_trouble(&run, error);
 	ret->files = r == 0 ? run.files : dump_files_free(run.files);
 	dump_ids_free(run.ids);
 	dump_ranks_clear(&run.ranks);

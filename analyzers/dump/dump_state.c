@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_state.h. Threads are kept sorted; a new one is a binary search and a move, and there are few new ones. */
+/* Delays are sorted by thread; insertions are rare. */
 #include "analyzers/dump/dump_state.h"
 
 #include <errno.h>
@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "analyzers/base/array.h"
 
 #define LINES_MAX (DUMP_DELAYS_MAX + 64)
 
@@ -35,16 +37,9 @@ uint64_t dump_delay_add(struct dump_state *state, int64_t instance, int64_t thre
 		else
 			high = middle;
 	}
-	if (state->delays == DUMP_DELAYS_MAX)
+	if (!array_reserve((void **)&state->delay, &state->delays_capacity, state->delays + 1, sizeof(*state->delay),
+		    DUMP_DELAYS_MAX))
 		return delay_ns;
-	if ((state->delays & (state->delays - 1)) == 0) { /* room is the next power of two */
-		struct dump_delay *more =
-			reallocarray(state->delay, state->delays ? 2 * state->delays : 1, sizeof(*state->delay));
-
-		if (!more)
-			return delay_ns;
-		state->delay = more;
-	}
 	memmove(&state->delay[low + 1], &state->delay[low], (state->delays - low) * sizeof(*state->delay));
 	state->delay[low] = (struct dump_delay){instance, thread_id, delay_ns};
 	state->delays++;
@@ -113,7 +108,7 @@ void dump_state_read(FILE *f, bool delays, struct dump_state *ret)
 	}
 }
 
-static int dump_state_load_one(const char *dump_dir, bool delays, struct dump_state *ret)
+static int dump_state_load_file(const char *dump_dir, bool delays, struct dump_state *ret)
 {
 	char path[PATH_MAX];
 	FILE *f;
@@ -131,12 +126,12 @@ static int dump_state_load_one(const char *dump_dir, bool delays, struct dump_st
 
 int dump_state_load(const char *dump_dir, struct dump_state *ret)
 {
-	return dump_state_load_one(dump_dir, true, ret);
+	return dump_state_load_file(dump_dir, true, ret);
 }
 
-int dump_state_look(const char *dump_dir, struct dump_state *ret)
+int dump_state_load_summary(const char *dump_dir, struct dump_state *ret)
 {
-	return dump_state_load_one(dump_dir, false, ret);
+	return dump_state_load_file(dump_dir, false, ret);
 }
 
 static void write_state(FILE *f, const struct dump_state *state)

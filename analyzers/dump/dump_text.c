@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See dump_text.h. What sysTrace's programs look for in these words stands beside each table. */
 #include "analyzers/dump/dump_text.h"
 
 #include <errno.h>
@@ -37,7 +36,7 @@ const char *dump_kind_folder(enum dump_kind kind)
 	return kinds[kind].folder;
 }
 
-/* A name that stays where it is put: no slash, no dot in front, nothing that a terminal obeys. */
+/* Safe part of a file name: no slash, no leading dot, no control character. */
 static void path_word(const char *text, char *ret, size_t size)
 {
 	size_t n = 0;
@@ -67,11 +66,10 @@ int dump_file_name(enum dump_kind kind, const struct dump_of *of, char *ret, siz
 	if (localtime_r(&seconds, &tm))
 		(void)strftime(hour, sizeof(hour), "%Y%m%d_%H", &tm);
 	switch (kind) {
-	case DUMP_L0: /* the rank in five digits: the one of rank 0 is found by them */
+	case DUMP_L0: /* readers find rank 0 by its five digits */
 		n = snprintf(ret, size, "%s--%05lld--%lld.timeline", host, rank < 0 ? 0 : rank, pid);
 		break;
-	case DUMP_L1: /* the node is what stands between the first two '-', the rank what stands between the last two
-			 '.' */
+	case DUMP_L1: /* readers take the node between the first two '-', the rank between the last two '.' */
 		for (char *p = address; *p; p++)
 			if (*p == '-')
 				*p = '_';
@@ -89,17 +87,17 @@ int dump_file_name(enum dump_kind kind, const struct dump_of *of, char *ret, siz
 	return n > 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }
 
-/* "dataloader" in a name makes it the start of a step, "GC" puts it on a track of its own. */
+/* Readers take a name with "dataloader" as the start of a step; "GC" has a track of its own. */
 static const struct {
 	const char *stage, *mark, *name;
 	unsigned class;
 } stages[] = {
-	/* Pipes nest in loaders and in each other; what their users iterate is the loader. */
+	/* Pipes nest in loaders and in each other; the loader is the outermost. */
 	{"dataloader", "enumerate(DataPipe)#", "torch.utils.data@IterDataPipe@__next__", 1},
 	{"dataloader", "", "torch.utils.data.dataloader@_BaseDataLoaderIter@__next__", 1},
 	{"forward", "", "forward", 2},
 	{"backward", "", "torch@autograd@backward", 3},
-	{"sync", "", NULL, 4}, /* as it was marked: cudaStreamSynchronize */
+	{"sync", "", NULL, 4}, /* as marked: cudaStreamSynchronize */
 	{"gc", "", "GC", 5},
 };
 
@@ -125,7 +123,7 @@ bool dump_is_release(const char *op)
 	return op && (strstr(op, "Free") || strstr(op, "Release"));
 }
 
-/* failslow tells what a communicator is for by these words; it writes all-reduce so. */
+/* failslow derives a communicator's kind from these words, with this spelling. */
 static const struct {
 	const char *op, *name;
 } ops[] = {{"AllReduce", "HcclAllreduce"}, {"Recv", "HcclReceive"}};

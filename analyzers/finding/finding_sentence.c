@@ -5,7 +5,7 @@
  */
 #include "analyzers/finding/finding.h"
 
-#include "analyzers/finding/finding_text.h"
+#include "analyzers/base/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define NAME_BYTES 48
 
 struct sentence {
-	struct finding_text text;
+	struct text text;
 	const struct finding *finding;
 	bool past, alone; /* over; of one rank */
 };
@@ -39,22 +39,22 @@ static void sentence_peers(struct sentence *sentence, const struct finding_evide
 {
 	if (!isfinite(evidence->peers))
 		return;
-	finding_text_add(&sentence->text, sentence->alone ? "; peers " : "; ");
-	finding_text_value(&sentence->text, evidence->peers, evidence->unit);
-	finding_text_add(&sentence->text, "%s", sentence->alone ? "" : " before");
+	text_add(&sentence->text, sentence->alone ? "; peers " : "; ");
+	text_value(&sentence->text, evidence->peers, evidence->unit);
+	text_add(&sentence->text, "%s", sentence->alone ? "" : " before");
 }
 
 /* One of "$v$p$d$b" of causes.def. */
 static void sentence_measure(struct sentence *sentence, char field, const struct finding_evidence *evidence)
 {
 	if (field == 'v') {
-		finding_text_value(&sentence->text, evidence->value, evidence->unit);
+		text_value(&sentence->text, evidence->value, evidence->unit);
 	} else if (field == 'p') {
 		sentence_peers(sentence, evidence);
 	} else if (evidence->detail[0]) {
-		finding_text_add(&sentence->text, field == 'd' ? " (" : " by ");
-		finding_text_name(&sentence->text, evidence->detail, sizeof(evidence->detail));
-		finding_text_add(&sentence->text, "%s", field == 'd' ? ")" : "");
+		text_add(&sentence->text, field == 'd' ? " (" : " by ");
+		text_name(&sentence->text, evidence->detail, sizeof(evidence->detail));
+		text_add(&sentence->text, "%s", field == 'd' ? ")" : "");
 	}
 }
 
@@ -70,7 +70,7 @@ static void sentence_clause(struct sentence *sentence, const char *clause, const
 		} else if (inside && second != sentence->past) {
 			continue;
 		} else if (*clause != '$') {
-			finding_text_add(&sentence->text, "%c", *clause);
+			text_add(&sentence->text, "%c", *clause);
 		} else if (*++clause && evidence) {
 			sentence_measure(sentence, *clause, evidence);
 		}
@@ -84,9 +84,9 @@ static void sentence_others(struct sentence *sentence)
 
 	if (finding->rank < 0 || !finding->others[0])
 		return;
-	finding_text_add(&sentence->text, "; rank%s ", more ? "s" : "");
-	finding_text_name(&sentence->text, finding->others, sizeof(finding->others));
-	finding_text_add(&sentence->text, " %s affected too",
+	text_add(&sentence->text, "; rank%s ", more ? "s" : "");
+	text_name(&sentence->text, finding->others, sizeof(finding->others));
+	text_add(&sentence->text, " %s affected too",
 		sentence->past ? more ? "were" : "was"
 		: more	       ? "are"
 			       : "is");
@@ -113,11 +113,11 @@ static void sentence_cause(struct sentence *sentence)
 	const struct finding_cause_row *row = finding_cause_row(sentence->finding->cause);
 	const struct finding_evidence *evidence = sentence_cause_evidence(sentence->finding);
 
-	finding_text_add(&sentence->text, ": ");
+	text_add(&sentence->text, ": ");
 	if (row->clause[0] && evidence)
 		sentence_clause(sentence, row->clause, evidence);
 	else
-		finding_text_add(&sentence->text, "%s", row->title);
+		text_add(&sentence->text, "%s", row->title);
 }
 
 /* "rank 3 (node-a, card 1)"; "ranks 3-7"; false: of no rank. */
@@ -128,20 +128,20 @@ static bool sentence_who(struct sentence *sentence)
 	if (finding->rank < 0 && !finding->others[0])
 		return false;
 	if (finding->rank < 0) {
-		finding_text_add(&sentence->text, "ranks ");
-		finding_text_name(&sentence->text, finding->others, NAME_BYTES);
+		text_add(&sentence->text, "ranks ");
+		text_name(&sentence->text, finding->others, NAME_BYTES);
 		return true;
 	}
-	finding_text_add(&sentence->text, "rank %d", finding->rank);
+	text_add(&sentence->text, "rank %d", finding->rank);
 	if (finding->host[0] || finding->card[0])
-		finding_text_add(&sentence->text, " (");
-	finding_text_name(&sentence->text, finding->host, NAME_BYTES);
+		text_add(&sentence->text, " (");
+	text_name(&sentence->text, finding->host, NAME_BYTES);
 	if (finding->card[0]) {
-		finding_text_add(&sentence->text, finding->host[0] ? ", card " : "card ");
-		finding_text_name(&sentence->text, finding->card, NAME_BYTES);
+		text_add(&sentence->text, finding->host[0] ? ", card " : "card ");
+		text_name(&sentence->text, finding->card, NAME_BYTES);
 	}
 	if (finding->host[0] || finding->card[0])
-		finding_text_add(&sentence->text, ")");
+		text_add(&sentence->text, ")");
 	return true;
 }
 
@@ -160,8 +160,8 @@ static bool sentence_length(struct sentence *sentence)
 
 	if (!lasted_ns)
 		return false;
-	finding_text_add(&sentence->text, " for ");
-	finding_text_duration(&sentence->text, (double)lasted_ns);
+	text_add(&sentence->text, " for ");
+	text_duration(&sentence->text, (double)lasted_ns);
 	return true;
 }
 
@@ -174,12 +174,12 @@ static void sentence_since(struct sentence *sentence)
 	if (!finding->since_step)
 		return;
 	if (!sentence->past)
-		finding_text_add(&sentence->text, " since step %llu", (unsigned long long)finding->since_step);
+		text_add(&sentence->text, " since step %llu", (unsigned long long)finding->since_step);
 	else if (finding->until_step > finding->since_step)
-		finding_text_add(&sentence->text, "%s from step %llu to %llu", length ? "," : "",
+		text_add(&sentence->text, "%s from step %llu to %llu", length ? "," : "",
 			(unsigned long long)finding->since_step, (unsigned long long)finding->until_step);
 	else
-		finding_text_add(
+		text_add(
 			&sentence->text, "%s at step %llu", length ? "," : "", (unsigned long long)finding->since_step);
 }
 
@@ -208,15 +208,15 @@ static void sentence_slow_rank(struct sentence *sentence)
 	bool stages = finding->tier == FRAME_TIER_STAGES;
 
 	if (!sentence_who(sentence))
-		finding_text_add(&sentence->text, "a rank");
+		text_add(&sentence->text, "a rank");
 	if (sentence_percent(finding->slowdown) > 0)
-		finding_text_add(&sentence->text, " %s its job by %s%.0f %%", slows[finding->state][stages],
+		text_add(&sentence->text, " %s its job by %s%.0f %%", slows[finding->state][stages],
 			stages ? "about " : "", sentence_percent(finding->slowdown));
 	else
-		finding_text_add(&sentence->text, " %s than its peers", slower[finding->state]);
+		text_add(&sentence->text, " %s than its peers", slower[finding->state]);
 	sentence_since(sentence);
 	if (stages)
-		finding_text_add(&sentence->text, ", low detail (L0 only)");
+		text_add(&sentence->text, ", low detail (L0 only)");
 	sentence_cause(sentence);
 	sentence_others(sentence);
 }
@@ -229,31 +229,31 @@ static void sentence_slow_communication(struct sentence *sentence)
 	const struct finding_evidence *transfer = sentence_evidence(finding, "transfer");
 	double ratio = sentence_ratio(transfer);
 
-	finding_text_add(&sentence->text, "operations");
+	text_add(&sentence->text, "operations");
 	if (finding->communicator[0]) {
-		finding_text_add(&sentence->text, " of communicator ");
-		finding_text_name(&sentence->text, finding->communicator, sizeof(finding->communicator));
+		text_add(&sentence->text, " of communicator ");
+		text_name(&sentence->text, finding->communicator, sizeof(finding->communicator));
 	}
 	if (isfinite(ratio) && ratio < 1e6)
-		finding_text_add(&sentence->text, " %s %.3g times as long as ", take[finding->state], ratio);
+		text_add(&sentence->text, " %s %.3g times as long as ", take[finding->state], ratio);
 	else
-		finding_text_add(&sentence->text, " %s longer than ", take[finding->state]);
-	finding_text_name(&sentence->text, transfer && transfer->detail[0] ? transfer->detail : "before", NAME_BYTES);
+		text_add(&sentence->text, " %s longer than ", take[finding->state]);
+	text_name(&sentence->text, transfer && transfer->detail[0] ? transfer->detail : "before", NAME_BYTES);
 	sentence_since(sentence);
 	if (finding->cause == CAUSE_NODE && finding->host[0]) {
-		finding_text_add(&sentence->text, ": all slow operations involve ");
-		finding_text_name(&sentence->text, finding->host, NAME_BYTES);
+		text_add(&sentence->text, ": all slow operations involve ");
+		text_name(&sentence->text, finding->host, NAME_BYTES);
 	} else if (finding->cause == CAUSE_LINK) {
-		finding_text_add(&sentence->text, ": slow link between ");
+		text_add(&sentence->text, ": slow link between ");
 		if (!sentence_who(sentence))
-			finding_text_add(&sentence->text, "two ranks");
+			text_add(&sentence->text, "two ranks");
 		if (finding->rank >= 0 && finding->others[0]) {
-			finding_text_add(&sentence->text, " and rank ");
-			finding_text_name(&sentence->text, finding->others, NAME_BYTES);
+			text_add(&sentence->text, " and rank ");
+			text_name(&sentence->text, finding->others, NAME_BYTES);
 		}
 	}
 	if (sentence_percent(finding->slowdown) > 0)
-		finding_text_add(&sentence->text, "; steps %s %.0f %% longer", take[finding->state],
+		text_add(&sentence->text, "; steps %s %.0f %% longer", take[finding->state],
 			sentence_percent(finding->slowdown));
 }
 
@@ -262,23 +262,23 @@ static void sentence_slow_job(struct sentence *sentence)
 	const struct finding *finding = sentence->finding;
 	const struct finding_evidence *step = sentence_evidence(finding, "step_time");
 
-	finding_text_add(&sentence->text, "steps %s ", take[finding->state]);
+	text_add(&sentence->text, "steps %s ", take[finding->state]);
 	if (sentence_percent(finding->slowdown) > 0)
-		finding_text_add(&sentence->text, "%.0f %% ", sentence_percent(finding->slowdown));
-	finding_text_add(&sentence->text, "longer");
+		text_add(&sentence->text, "%.0f %% ", sentence_percent(finding->slowdown));
+	text_add(&sentence->text, "longer");
 	sentence_since(sentence);
 	if (step && isfinite(step->peers)) {
-		finding_text_add(&sentence->text, " (");
-		finding_text_value(&sentence->text, step->value, step->unit);
-		finding_text_add(&sentence->text, "; ");
-		finding_text_value(&sentence->text, step->peers, step->unit);
-		finding_text_add(&sentence->text, " before)");
+		text_add(&sentence->text, " (");
+		text_value(&sentence->text, step->value, step->unit);
+		text_add(&sentence->text, "; ");
+		text_value(&sentence->text, step->peers, step->unit);
+		text_add(&sentence->text, " before)");
 	}
 	if (finding->others[0]) {
-		finding_text_add(&sentence->text, ", mostly on ranks ");
-		finding_text_name(&sentence->text, finding->others, sizeof(finding->others));
+		text_add(&sentence->text, ", mostly on ranks ");
+		text_name(&sentence->text, finding->others, sizeof(finding->others));
 	} else if (finding->tier != FRAME_TIER_STAGES) {
-		finding_text_add(&sentence->text, ", on all ranks");
+		text_add(&sentence->text, ", on all ranks");
 	}
 	sentence_cause(sentence);
 }
@@ -293,16 +293,16 @@ static void sentence_hang_cause(struct sentence *sentence)
 		sentence_cause(sentence);
 		return;
 	}
-	finding_text_add(&sentence->text, ": ");
+	text_add(&sentence->text, ": ");
 	sentence_clause(sentence, row->hang, NULL);
 	if (state[0]) {
-		finding_text_add(&sentence->text, " (state ");
-		finding_text_name(&sentence->text, state, 16);
-		finding_text_add(&sentence->text, ")");
+		text_add(&sentence->text, " (state ");
+		text_name(&sentence->text, state, 16);
+		text_add(&sentence->text, ")");
 	}
 	if (stage[0] && strcmp(stage, row->word) != 0) {
-		finding_text_add(&sentence->text, ", in ");
-		finding_text_name(&sentence->text, stage, NAME_BYTES);
+		text_add(&sentence->text, ", in ");
+		text_name(&sentence->text, stage, NAME_BYTES);
 	}
 }
 
@@ -311,17 +311,17 @@ static void sentence_waiting(struct sentence *sentence, const struct finding_evi
 	const struct finding_evidence *seq = sentence_evidence(sentence->finding, "entered_seq");
 	bool more = waiting->value >= 2, accused = sentence->alone || sentence->finding->others[0];
 
-	finding_text_add(&sentence->text, "; %.0f %srank%s %s", waiting->value, accused ? "other " : "",
+	text_add(&sentence->text, "; %.0f %srank%s %s", waiting->value, accused ? "other " : "",
 		more ? "s" : "",
 		sentence->past ? "waited"
 		: more	       ? "wait"
 			       : "waits");
 	if (waiting->detail[0] && strcmp(waiting->detail, "no stage") != 0) {
-		finding_text_add(&sentence->text, " in ");
-		finding_text_name(&sentence->text, waiting->detail, sizeof(waiting->detail));
+		text_add(&sentence->text, " in ");
+		text_name(&sentence->text, waiting->detail, sizeof(waiting->detail));
 	}
 	if (seq && seq->value >= 1 && seq->value < 1e15)
-		finding_text_add(&sentence->text, " for operation %.0f", seq->value);
+		text_add(&sentence->text, " for operation %.0f", seq->value);
 }
 
 static void sentence_hang(struct sentence *sentence)
@@ -333,10 +333,10 @@ static void sentence_hang(struct sentence *sentence)
 	const struct finding_evidence *waiting = sentence_evidence(finding, "waiting");
 
 	if (sentence_who(sentence))
-		finding_text_add(&sentence->text, " %s the job",
+		text_add(&sentence->text, " %s the job",
 			finding->rank >= 0 ? one[finding->state] : more[finding->state]);
 	else
-		finding_text_add(&sentence->text, "the job %s",
+		text_add(&sentence->text, "the job %s",
 			finding->state == FINDING_OPEN && !sentence_lasted_ns(finding) ? "is hung"
 										       : job[finding->state]);
 	sentence_length(sentence);
@@ -352,17 +352,17 @@ static void sentence_mismatch(struct sentence *sentence)
 	const char *what = sentence_detail(finding, "mismatch");
 
 	if (!sentence_who(sentence))
-		finding_text_add(&sentence->text, "ranks");
-	finding_text_add(&sentence->text, " called %s than the others under one sequence number",
+		text_add(&sentence->text, "ranks");
+	text_add(&sentence->text, " called %s than the others under one sequence number",
 		finding->cause == CAUSE_SIZE_MISMATCH ? "an operation of another size" : "another operation");
 	if (finding->communicator[0]) {
-		finding_text_add(&sentence->text, " of communicator ");
-		finding_text_name(&sentence->text, finding->communicator, sizeof(finding->communicator));
+		text_add(&sentence->text, " of communicator ");
+		text_name(&sentence->text, finding->communicator, sizeof(finding->communicator));
 	}
 	if (what[0]) {
-		finding_text_add(&sentence->text, ": ");
+		text_add(&sentence->text, ": ");
 		/* Shows where it was cut. */
-		finding_text_name(&sentence->text, what, 60);
+		text_name(&sentence->text, what, 60);
 	}
 }
 
@@ -375,28 +375,28 @@ static void sentence_imbalance(struct sentence *sentence)
 
 	if (finding->cause == CAUSE_STAGE) {
 		if (stage && stage->value >= 0 && stage->value < 1e6)
-			finding_text_add(&sentence->text, "pipeline stage %.0f", stage->value);
+			text_add(&sentence->text, "pipeline stage %.0f", stage->value);
 		else
-			finding_text_add(&sentence->text, "one pipeline stage");
+			text_add(&sentence->text, "one pipeline stage");
 		if (finding->others[0]) {
-			finding_text_add(&sentence->text, " (ranks ");
-			finding_text_name(&sentence->text, finding->others, NAME_BYTES);
-			finding_text_add(&sentence->text, ")");
+			text_add(&sentence->text, " (ranks ");
+			text_name(&sentence->text, finding->others, NAME_BYTES);
+			text_add(&sentence->text, ")");
 		}
-		finding_text_add(&sentence->text, sentence->past ? " took " : " takes ");
+		text_add(&sentence->text, sentence->past ? " took " : " takes ");
 		if (more > 0 || sentence_percent(finding->slowdown) > 0)
-			finding_text_add(
+			text_add(
 				&sentence->text, "%.0f %% ", more > 0 ? more : sentence_percent(finding->slowdown));
-		finding_text_add(&sentence->text, "longer than the others");
+		text_add(&sentence->text, "longer than the others");
 	} else {
-		finding_text_add(&sentence->text,
+		text_add(&sentence->text,
 			"work %s divided unevenly between ranks: the slowest rank %s from step to step",
 			sentence->past ? "was" : "is", sentence->past ? "changed" : "changes");
 		if (sentence_percent(finding->slowdown) > 0)
-			finding_text_add(&sentence->text, ", and steps %s %.0f %% longer", take[finding->state],
+			text_add(&sentence->text, ", and steps %s %.0f %% longer", take[finding->state],
 				sentence_percent(finding->slowdown));
 	}
-	finding_text_add(&sentence->text, "; no hardware fault");
+	text_add(&sentence->text, "; no hardware fault");
 }
 
 static void sentence_cost(struct sentence *sentence)
@@ -407,10 +407,10 @@ static void sentence_cost(struct sentence *sentence)
 	if (!(hours * 60 >= 1) || hours > 1e9)
 		return;
 	if (hours * 60 < 10)
-		finding_text_add(
+		text_add(
 			&sentence->text, "; %.0f card-minute%s lost%s", hours * 60, hours * 60 < 1.5 ? "" : "s", end);
 	else
-		finding_text_add(&sentence->text,
+		text_add(&sentence->text,
 			hours < 9.95 ? "; %.1f card-hours lost%s" : "; %.0f card-hours lost%s", hours, end);
 }
 
@@ -421,13 +421,13 @@ static void sentence_end(struct sentence *sentence)
 	const char *by = sentence_detail(finding, "explained");
 
 	if (returns && returns->value >= 1 && returns->value < 1e6)
-		finding_text_add(
+		text_add(
 			&sentence->text, "; recurred %.0f time%s", returns->value, returns->value >= 2 ? "s" : "");
 	if (by[0]) {
-		finding_text_add(&sentence->text, "; explained by ");
-		finding_text_name(&sentence->text, by, 64);
+		text_add(&sentence->text, "; explained by ");
+		text_name(&sentence->text, by, 64);
 	} else if (finding->state == FINDING_DROPPED) {
-		finding_text_add(&sentence->text, "; not confirmed");
+		text_add(&sentence->text, "; not confirmed");
 	}
 }
 
@@ -447,14 +447,14 @@ void finding_write_sentence(struct finding *finding)
 	};
 	struct sentence sentence = sentence_of(finding);
 
-	finding_text_begin(&sentence.text, finding->sentence, sizeof(finding->sentence));
+	text_begin(&sentence.text, finding->sentence, sizeof(finding->sentence));
 	if ((size_t)finding->kind >= FINDING_KIND_MAX || (size_t)finding->cause >= CAUSE_MAX ||
 		(size_t)finding->state >= FINDING_STATE_MAX)
 		return;
 	write[finding->kind](&sentence);
 	sentence_cost(&sentence);
 	sentence_end(&sentence);
-	finding_text_end(&sentence.text);
+	text_end(&sentence.text);
 }
 
 void finding_write_cause(const struct finding *finding, char *ret, size_t size)
@@ -462,7 +462,7 @@ void finding_write_cause(const struct finding *finding, char *ret, size_t size)
 	const struct finding_cause_row *row = finding_cause_row(finding->cause);
 	struct sentence sentence = sentence_of(finding);
 
-	finding_text_begin(&sentence.text, ret, size);
+	text_begin(&sentence.text, ret, size);
 	sentence_clause(&sentence, finding->kind == FINDING_HANG && row->hang[0] ? row->hang : row->title, NULL);
-	finding_text_end(&sentence.text);
+	text_end(&sentence.text);
 }

@@ -3,16 +3,16 @@
 #include "analyzers/offline/clocks.h"
 #include "analyzers/base/hash.h"
 #include "analyzers/offline/store_rows.h"
+#include "analyzers/store/rank_table.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What of a store may be common with others, and whose it is. */
+/* Events that stores may have in common, and their owners. */
 
 #define OWNERS_MAX 16384
-#define SQL_BYTES 512
 
 static int by_hash(const void *a, const void *b)
 {
@@ -77,7 +77,7 @@ static uint64_t clocks_marks_hash_of(const char *text)
 	uint64_t hash = 0xcbf29ce484222325ULL;
 
 	for (size_t i = 0; text && text[i] && i < 256; i++)
-		hash = coll_mix(hash, (unsigned char)text[i]);
+		hash = hash_mix(hash, (unsigned char)text[i]);
 	return hash;
 }
 
@@ -102,28 +102,29 @@ static int clocks_marks_by_instance(const void *a, const void *b)
 	return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
+static int clocks_add_owner(void *arg, const struct rank_row *row)
+{
+	struct owners *owners = arg;
+
+	if (owners->count == OWNERS_MAX)
+		return 1;
+	if (!row->has_instance || row->rank < 0 || row->world_size <= 1 || !*row->job)
+		return 0;
+	owners->owner[owners->count++] = (struct owner){
+		.instance = row->instance,
+		.job = hash_mix(clocks_marks_hash_of(row->job), (uint64_t)row->world_size),
+		.rank = (int32_t)row->rank,
+		.counts = row->first_seen_ns < row->start_ns + (int64_t)STORE_FROM_START_NS,
+	};
+	return 0;
+}
+
 static void read_owners(struct reader *reader, struct owners *owners)
 {
-	sqlite3_stmt *statement = NULL;
-	char sql[SQL_BYTES], error[256];
+	char error[256];
 
 	owners->count = 0;
-	snprintf(sql, sizeof(sql),
-		"select instance, job, world_size, rank, first_seen_ns < start_time_ns + %llu from ranks"
-		" where rank is not null and world_size > 1 and instance is not null and job <> ''",
-		STORE_FROM_START_NS);
-	if (reader_prepare(reader, sql, &statement, error, sizeof(error)) < 0)
-		return;
-	while (owners->count < OWNERS_MAX && sqlite3_step(statement) == SQLITE_ROW)
-		owners->owner[owners->count++] = (struct owner){
-			.instance = sqlite3_column_int64(statement, 0),
-			.job = coll_mix(clocks_marks_hash_of((const char *)sqlite3_column_text(statement, 1)),
-				(uint64_t)sqlite3_column_int64(statement, 2)),
-			.rank = sqlite3_column_int(statement, 3),
-			.counts = sqlite3_column_int(statement, 4) != 0,
-		};
-	sqlite3_finalize(statement);
-	qsort(owners->owner, owners->count, sizeof(owners->owner[0]), clocks_marks_by_instance);
+	(void)rank_table_read(reader, clocks_add_owner, owners, error, sizeof(error));
 }
 
 struct sampling {
@@ -132,8 +133,8 @@ struct sampling {
 	struct owners *owners;
 };
 
-/* Whose a step is. */
-static bool whose(struct owners *owners, int64_t instance, uint64_t *ret)
+/* Job of a step. */
+static bool owner_job(struct owners *owners, int64_t instance, uint64_t *ret)
 {
 	const struct owner key = {.instance = instance};
 	struct owner *owner = bsearch(&key, owners->owner, owners->count, sizeof(key), clocks_marks_by_instance);
@@ -152,12 +153,12 @@ static void add_step(const struct sampling *sampling, struct reader_scan *scan, 
 	const struct reader_row *row = reader_scan_row(scan);
 	uint64_t job;
 
-	if (whose(sampling->owners, row->value[STORE_INSTANCE], &job))
+	if (owner_job(sampling->owners, row->value[STORE_INSTANCE], &job))
 		clocks_marks_add(marks, &(struct clock_mark){
-				   .hash = coll_mix(job, (uint64_t)row->value[STORE_STEP_STEP]),
-				   .end_ns = store_tables[STORE_STEPS].time_ns(scan),
-				   .job = job,
-			   });
+						.hash = hash_mix(job, (uint64_t)row->value[STORE_STEP_STEP]),
+						.end_ns = store_tables[STORE_STEPS].time_ns(scan),
+						.job = job,
+					});
 }
 
 static void clocks_marks_add_op(const struct sampling *sampling, struct reader_scan *scan, struct marks *marks)
@@ -166,12 +167,13 @@ static void clocks_marks_add_op(const struct sampling *sampling, struct reader_s
 	const struct store_table *table = &store_tables[STORE_OPS];
 
 	(void)sampling;
-	if (!reader_row_has(row, STORE_OP_PEER) && table->tells(scan))
-		clocks_marks_add(marks, &(struct clock_mark){
-				   .hash = coll_mix(clocks_marks_hash_of(reader_scan_text(scan, STORE_OP_COMMUNICATOR)),
-					   (uint64_t)row->value[STORE_OP_SEQ]),
-				   .end_ns = table->time_ns(scan),
-			   });
+	if (!reader_row_has(row, STORE_OP_PEER) && table->accepts(scan))
+		clocks_marks_add(marks,
+			&(struct clock_mark){
+				.hash = hash_mix(clocks_marks_hash_of(reader_scan_text(scan, STORE_OP_COMMUNICATOR)),
+					(uint64_t)row->value[STORE_OP_SEQ]),
+				.end_ns = table->time_ns(scan),
+			});
 }
 
 static void read_marks(const struct sampling *sampling, size_t table,
@@ -253,7 +255,7 @@ void clocks_sample_free(struct clocks_sample *sample)
 
 /* A hash, of all stores. */
 struct group {
-	size_t first;		/* of its marks, and of the room for its ends */
+	size_t first;		/* of its marks and ends */
 	uint32_t count, placed; /* marks; ends of stores that are in place */
 };
 
@@ -307,7 +309,7 @@ static void drop_steps(struct marks *marks, const uint64_t *job, size_t jobs)
 }
 
 /* A job that came to other nodes under the same word makes its steps once more, at another time: those of one node are
- * then not those of another, and tell nothing of clocks. */
+ * then not those of another, and give no clock offset. */
 static int drop_twice(struct clocks_store *stores, size_t count)
 {
 	struct held *held;
@@ -457,7 +459,7 @@ static bool clocks_compare_one(const struct places *places, const struct marks *
 	return are_alike(by_first ? apart.first_ns : apart.least_ns, apart.count, *ret);
 }
 
-/* Of ends that lie close together the earliest stays. True: it is one more. */
+/* Of close ends the earliest is kept. True: it is a new one. */
 static bool clocks_add_end(struct places *places, struct group *group, int64_t end_ns)
 {
 	int64_t *of = places->end_ns + group->first;

@@ -5,8 +5,8 @@
  * their start. Of each store the same few thousand of them are looked at (those of the lowest hashes), and the median
  * of the differences counts; over a day clocks drift apart by less than what the aligner waits for.
  *
- * Steps have the same numbers in each run of a job. They tell of clocks only where the job has a word, and no rank of
- * it made steps in two stores, in what is read: else it ran on other nodes before.
+ * Steps have the same numbers in each run of a job. They give clock offsets only where the job has a word, and no rank
+ * of it made steps in two stores, in what is read: else it ran on other nodes before.
  *
  * Findings need no such thing, as they compare durations; only the order of rows does.
  */
@@ -39,7 +39,7 @@ int clocks_compare(struct clocks_store *stores, size_t count);
 #define KEPT 2048	       /* of a store, of operations and of steps */
 #define ENDS_MAX 64	       /* of one hash: of more runs than that, the first ones */
 #define ENOUGH 8	       /* in common */
-#define SPREAD_NS 5000000000LL /* differences that lie farther from their median tell nothing, or a quarter of it */
+#define SPREAD_NS 5000000000LL /* differences farther from their median are ignored, or a quarter of it */
 
 enum { OPS, STEPS, KINDS };
 
@@ -68,7 +68,7 @@ struct clocks_sample {
 	bool placed;
 	struct marks marks[KINDS];
 	size_t common[KINDS]; /* ends of its hashes that are in place */
-	size_t due[KINDS];    /* so many of them make it worth another look */
+	size_t due[KINDS];    /* marks in place that trigger another pass */
 	size_t holds;	      /* ranks of jobs */
 	struct held *held;
 };

@@ -9,7 +9,7 @@
 
 #define TICK_NS 100000000ULL /* as the daemon's */
 #define PROGRESS_EVENTS 4096
-#define LOOKS_MAX 1000000
+#define STALL_CHECKS_MAX 1000000
 
 struct place {
 	uint64_t next_ns;
@@ -75,7 +75,7 @@ static void find_look(struct merge *merge, uint64_t after_ns)
 		if (look_ns < merge->look_ns)
 			merge->look_ns = look_ns;
 	}
-	if (merge->look_ns > merge->look_end_ns || ++merge->stall_check_past > LOOKS_MAX)
+	if (merge->look_ns > merge->look_end_ns || ++merge->stall_check_past > STALL_CHECKS_MAX)
 		merge->look_ns = UINT64_MAX;
 }
 
@@ -129,8 +129,8 @@ static void warn_once(struct merge *merge, const struct merge_options *options)
 
 	if (merge->warned || !stall_check_too_many(merge->checks) || !options->warning)
 		return;
-	snprintf(sentence, sizeof(sentence),
-		"hangs may be missing: ranks have more than %d places in communicators at one time", LOOKS_MEMBERS_MAX);
+	snprintf(sentence, sizeof(sentence), "hangs may be missing: more than %d members of communicators at one time",
+		STALL_CHECK_MEMBERS_MAX);
 	options->warning(options->arg, sentence);
 	merge->warned = true;
 }

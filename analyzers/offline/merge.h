@@ -8,11 +8,11 @@
 
 #include "analyzers/offline/source.h"
 
-#define MERGE_ENDS_NS 20000000000ULL /* what sources tell ends that close together where they end at the same time */
+#define MERGE_ENDS_NS 20000000000ULL /* ends of sources that close together are simultaneous */
 
 struct merge_options {
 	void (*warning)(void *arg, const char *sentence);
-	/* Every some thousand events and after each look at where ranks stood, with the time that was reached; may be
+	/* Every some thousand events and after each stall check, with the time that was reached; may be
 	 * NULL. False: that is enough, and what comes later is not read. */
 	bool (*progress)(void *arg, uint64_t events, uint64_t now_ns);
 	void *arg;

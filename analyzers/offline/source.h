@@ -17,12 +17,12 @@ struct source_ops {
 	uint64_t (*next)(const void *arg);
 	/* Feeds it. 0, or negative errno with the sentence (what came before it was fed; the source ends there). */
 	int (*feed)(void *arg, struct align *align, char *error, size_t error_size);
-	/* When to look at where its ranks stood, after that time: nobody made progress then, or one has ended;
-	 * UINT64_MAX: nothing is to be seen any more. This and the next two may all be NULL: it does not tell. */
+	/* Time of the next stall check after that time: no rank made progress then, or one has ended;
+	 * UINT64_MAX: none. This and the next two may all be NULL: unsupported. */
 	uint64_t (*snapshot)(void *arg, uint64_t after_ns);
-	/* Up to when it tells of its ranks that live at its end, which is ret_end_ns; UINT64_MAX: none of them does. */
+	/* Last data of its ranks that live at its end, ret_end_ns; UINT64_MAX: no such ranks. */
 	uint64_t (*known)(const void *arg, uint64_t *ret_end_ns);
-	/* Adds where they stood. Of times that only rise, and once all events before it were fed. */
+	/* Adds the ranks' standings. Times rise; all earlier events were fed. */
 	void (*stand)(void *arg, uint64_t now_ns, struct stall_check *checks);
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where everybody stood at a time. See stall.h. */
+/* Standings of all ranks at a time. See stall.h. */
 #include "analyzers/offline/stall_internal.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ static uint64_t look_at_still(const struct stall_interval *interval, uint64_t af
 			every_ns = (after_ns - interval->from_ns) / GROWS_BY;
 	}
 	look_ns = after_ns + every_ns;
-	/* Some have gone on before its end: where looks are far apart, there is one while it surely stands. */
+	/* Some ranks advanced before its end: of sparse checks one lies within the stall. */
 	if (every_ns > STALL_NS && after_ns + STALL_NS < interval->to_ns && look_ns + STALL_NS > interval->to_ns)
 		return interval->to_ns - STALL_NS;
 	/* The last one before it goes on. */
@@ -128,7 +128,7 @@ static uint64_t cpu_at(const struct stall_sample *sample, uint64_t now_ns)
 	return sample->before_ns + (uint64_t)((double)sample->cpu_ns * ((double)past_ns / (double)length_ns));
 }
 
-/* A sample tells the state at its end; a process that was stopped when it began has not gone on before it did
+/* A sample has the state at its end; a process that was stopped when it began has not gone on before it did
  * something. */
 static char state_at(const struct stall_sample *sample, bool follows, uint64_t progress_ns)
 {
@@ -280,7 +280,7 @@ static void find_completed(
 	size_t last = entered > COLL_RECENT ? entered - COLL_RECENT : 0;
 
 	for (size_t i = entered; i-- > last;) {
-		if (!op[i].tells || op[i].end_ns > now_ns)
+		if (!op[i].is_complete_end || op[i].end_ns > now_ns)
 			continue;
 		stall_point_of(stall, &op[i], op[i].end_ns, ret);
 		return;
@@ -312,16 +312,16 @@ static void stand_in_run(const struct stall *stall, struct stall_run *run, uint6
 	member->first_seq = run->count ? op->seq : 0;
 	member->uncalled = !last && !unsure && (!run->unsure || begins(run, op));
 	if (unsure ? !last || last->start_ns < unsure->start_ns : !last && !member->uncalled) {
-		/* Records were lost: its numbers do not tell whether it is behind. */
+		/* Records were lost: its numbers cannot be compared. */
 		member->first_seq = UINT64_MAX;
 		standing->seq_from = COLL_SEQ_ATTACH;
 		if (unsure)
 			stall_point_of(stall, unsure, unsure->start_ns, &standing->entered);
 	} else if (last) {
 		standing->seq_from = last->seq_from;
-		standing->completion_known = run->tells;
+		standing->completion_known = run->completion_known;
 		stall_point_of(stall, last, last->start_ns, &standing->entered);
-		if (run->tells)
+		if (run->completion_known)
 			find_completed(stall, op, run->entered, now_ns, &standing->completed);
 	}
 }
@@ -379,7 +379,7 @@ void stall_stand(struct stall *stall, uint64_t now_ns, struct stall_check *check
 	struct store_rank *of;
 
 	stall_rows_load(stall, now_ns);
-	stall->every_ns = STALL_NS * (stall_check_members_before(checks) / LOOKS_MEMBERS_OFTEN);
+	stall->every_ns = STALL_NS * (stall_check_members_before(checks) / STALL_CHECK_MEMBERS_OFTEN);
 	for (uint32_t i = 0; (of = store_ranks_at(stall->ranks, i)); i++) {
 		struct standing standing;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the ranks of a store stood while nobody made progress, for hangs (offline/looks.h); for store_feed.c.
+ * Standings of a store's ranks while no rank made progress, for hangs (offline/stall_check.h); for store_feed.c.
  *
  * First the steps of each job are read (of jobs without steps, their operations): from the end of one step to that of
  * the next where that takes longer than STALL_STILL_NS and half as long again as steps do, and until their end for
- * those that live, the job stood still, or did something that takes its time. Ranks are looked at then, and when one of
+ * those that live, the job stalled, or did something long. Ranks are checked then, and when one of
  * them ends. Only of these times are the other tables read a second time: stages and what cut them off, samples of the
  * system, and operations; in parts that lie close together.
  *
- * What was not watched tells nothing: a rank stands nowhere at a time of which there is no sample of it (or, of a store
+ * Gaps in the data give no standing: a rank has none at a time of which there is no sample of it (or, of a store
  * without any, no stage), and signs of life from before a time that was not watched are none.
  */
 #ifndef RANKTRACE_OFFLINE_STALL_H
@@ -18,12 +18,13 @@
 #include "analyzers/offline/store_ranks.h"
 
 #define STALL_STILL_NS 6000000000ULL
-#define STALL_SPOTS_MAX 65536  /* times at which something stood still; more are left out */
+#define STALL_SPOTS_MAX 65536  /* stalls; further ones are left out */
 #define STALL_ROWS_MAX 2097152 /* of one table, of times that lie close together; beyond it, the rest is not known */
 
 struct stall;
 
-/* Reads what tells when to look. The others must outlive it. 0, or negative errno with the sentence. */
+/* Reads the rows that define the times of checks. The others must outlive it. 0, or negative errno with the sentence.
+ */
 int stall_open(struct reader *reader, struct store_ranks *ranks, const struct store_feed_options *options,
 	struct stall **ret, char *error, size_t error_size);
 struct stall *stall_close(struct stall *stall);

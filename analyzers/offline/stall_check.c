@@ -44,15 +44,15 @@ struct stall_check *stall_check_free(struct stall_check *checks)
 
 void stall_check_add_standing(struct stall_check *checks, const struct standing *standing)
 {
-	if (array_reserve((void **)&checks->standing, &checks->standings_capacity, checks->standings + 1, sizeof(*checks->standing),
-		    LOOKS_STANDINGS_MAX))
+	if (array_reserve((void **)&checks->standing, &checks->standings_capacity, checks->standings + 1,
+		    sizeof(*checks->standing), STALL_CHECK_STANDINGS_MAX))
 		checks->standing[checks->standings++] = *standing;
 }
 
 void stall_check_add_member(struct stall_check *checks, const struct stall_check_member *member)
 {
-	if (array_reserve((void **)&checks->member, &checks->members_capacity, checks->members + 1, sizeof(*checks->member),
-		    LOOKS_MEMBERS_MAX))
+	if (array_reserve((void **)&checks->member, &checks->members_capacity, checks->members + 1,
+		    sizeof(*checks->member), STALL_CHECK_MEMBERS_MAX))
 		checks->member[checks->members++] = *member;
 	else
 		checks->too_many = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside stood: stall_intervals.c (when), stall_rows.c (what is read of these times), stall.c (where everybody stood then).
+ * Shared by stall_intervals.c (times of stalls), stall_rows.c (rows of these times), stall.c (standings).
  */
 #ifndef RANKTRACE_OFFLINE_STALL_INTERNAL_H
 #define RANKTRACE_OFFLINE_STALL_INTERNAL_H
@@ -12,7 +12,7 @@
 #define STALL_WORDS_MAX 256	     /* names of operations and data types */
 #define STALL_NEVER UINT64_MAX
 
-/* A time to look at. */
+/* A time to check. */
 struct stall_interval {
 	uint64_t from_ns, to_ns;
 };
@@ -44,7 +44,7 @@ struct stall_op {
 	uint64_t count, bytes;
 	uint16_t op, dtype; /* words */
 	uint8_t seq_from;
-	bool tells; /* its end is that of the operation, not of the call */
+	bool is_complete_end; /* its end is that of the operation, not of the call */
 };
 
 /* A rank's operations of one communicator: by number, and after them, by time, those whose number may not be compared
@@ -52,8 +52,8 @@ struct stall_op {
 struct stall_run {
 	const struct stall *stall;
 	size_t first, count, unsure;
-	size_t entered; /* so many of those by number were called by the time of the look */
-	bool tells;	/* of completion */
+	size_t entered; /* of those by number, called by the time of the check */
+	bool completion_known;
 };
 
 struct stall_part {
@@ -70,7 +70,7 @@ struct stall {
 	struct stall_intervals still, ends; /* gaps in progress; ends of ranks */
 	struct stall_intervals all;		/* both together, for reading */
 	size_t still_at, ends_at;
-	uint64_t every_ns;	    /* looks at what stands still are that far apart, at least; 0: no matter */
+	uint64_t every_ns;	    /* minimum distance of checks of a stall; 0: none */
 	uint64_t known_ns, last_ns; /* see stall_known() */
 	uint64_t step_ns;	    /* longest typical step of a job */
 	size_t part_at, part_end;   /* of all, that is in memory */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When ranks stood still, or ended. See stall.h. */
+/* Times at which ranks stalled or ended. See stall.h. */
 #include "analyzers/offline/merge.h"
 #include "analyzers/offline/stall_internal.h"
 
@@ -81,7 +81,7 @@ static struct store_rank *rank_at(const struct finding_spots *f, size_t i)
 	return store_ranks_at(f->stall->ranks, i);
 }
 
-/* Jobs of one process say nothing that tells one from another. */
+/* Jobs of one process are indistinguishable. */
 static int compare_jobs(const struct store_rank *x, const struct store_rank *y)
 {
 	int order = strcmp(x->job, y->job);
@@ -139,7 +139,7 @@ static void split_jobs(struct finding_spots *f, size_t first, size_t end)
 	f->jobs += jobs;
 }
 
-/* Samples tell how long ranks lived. */
+/* Lifetimes of ranks, by their samples. */
 static void find_jobs(struct finding_spots *f)
 {
 	sorting = f;
@@ -181,7 +181,7 @@ static void stall_intervals_progress(struct finding_spots *f, uint32_t number, u
 	job->last_ns = time_ns;
 }
 
-/* Checkpoints and what stood still are no typical ones. */
+/* Checkpoints and stalls are not typical. */
 static void step(struct finding_spots *f, uint32_t rank, uint64_t end_ns, uint64_t length_ns)
 {
 	struct job *job = &f->job[f->job_of[rank]];

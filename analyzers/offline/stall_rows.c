@@ -259,8 +259,8 @@ static int64_t completed_of(struct reader_scan *scan)
 	return ret;
 }
 
-/* Those whose number may not be compared do not take the room of the others: where it is half full, only the newest of
- * each second stays, which is enough to tell that a rank called something. */
+/* Operations with numbers that may not be compared take at most half of the rows: then only the newest of each second
+ * is kept, which shows that a rank called something. */
 static void stall_rows_add_op(struct stall *stall, struct store_place *place, const struct stall_op *op)
 {
 	bool unsure = op->seq_from == COLL_SEQ_ATTACH;
@@ -309,8 +309,8 @@ static void stall_rows_on_op(struct stall *stall, struct reader_scan *scan, uint
 			.op = word_of(stall, stall_rows_text_of(scan, OP_OP)),
 			.dtype = word_of(stall, stall_rows_text_of(scan, OP_DTYPE)),
 			.seq_from = seq_from_of(stall_rows_text_of(scan, OP_SEQ_FROM)),
-			.tells = reader_scan_is(scan, OP_TIER, WORD_DEVICE) ||
-				 reader_scan_is(scan, OP_FAMILY, WORD_GLOO),
+			.is_complete_end = reader_scan_is(scan, OP_TIER, WORD_DEVICE) ||
+					   reader_scan_is(scan, OP_FAMILY, WORD_GLOO),
 		});
 }
 
@@ -395,7 +395,7 @@ static void make_runs(struct stall *stall)
 			stall->run[at++] = (struct stall_run){.stall = stall, .first = i};
 		stall->run[at - 1].count += op[i].seq_from != COLL_SEQ_ATTACH;
 		stall->run[at - 1].unsure += op[i].seq_from == COLL_SEQ_ATTACH;
-		stall->run[at - 1].tells |= op[i].tells;
+		stall->run[at - 1].completion_known |= op[i].is_complete_end;
 	}
 	at = 0;
 	for (size_t rank = 0; rank <= ranks; rank++) {
@@ -416,7 +416,7 @@ static void sort(struct stall *stall)
 	stall_rows_add_up(stall);
 	make_runs(stall);
 	if (stall->coll_overflow)
-		stall_warn(stall, "operations that lie close together are too many to be judged");
+		stall_warn(stall, "too many operations at a time to be judged");
 }
 
 static void read_flight(struct stall *stall, int64_t since_ns, int64_t until_ns)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table is a stream of rows, told of in store_rows.h. */
+/* A table is a stream of rows, defined in store_rows.c. */
 #include "analyzers/offline/store_feed.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static int store_feed_advance(struct store_feed *feed, struct stream *stream, ch
 	int r;
 
 	while ((r = reader_scan_next(stream->scan)) > 0) {
-		if (table->tells && !table->tells(stream->scan))
+		if (table->accepts && !table->accepts(stream->scan))
 			continue;
 		stream->row_ns = store_feed_time(options, table->time_ns(stream->scan));
 		if (stream->row_ns &&
@@ -204,7 +204,7 @@ static uint64_t store_feed_next(const void *arg)
 	const struct store_feed *feed = arg;
 	uint64_t row_ns = feed->stream[store_feed_oldest(feed)].key_ns, rank_ns = store_ranks_next(feed->ranks);
 
-	/* Ends of ranks that have no more rows are told, too; those that begin later have nothing to tell. */
+	/* Also ends ranks without further rows; those that begin later have none. */
 	return row_ns < rank_ns ? row_ns : rank_ns;
 }
 

@@ -7,7 +7,8 @@
  * system go in when they begin, as they are longer than most steps, together with what L3 saw in their time of who had
  * the CPU. Several stores (nodes) are fed side by side: source.h.
  *
- * What is in the store of the ends of ranks, of records that the kernel lost and of communicators is told as online.
+ * What is in the store of the ends of ranks, of records that the kernel lost and of communicators is passed on as
+ * online.
  */
 #ifndef RANKTRACE_OFFLINE_STORE_FEED_H
 #define RANKTRACE_OFFLINE_STORE_FEED_H

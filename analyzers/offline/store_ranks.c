@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/offline/merge.h"
+#include "analyzers/store/rank_table.h"
 
 struct moment {
 	uint64_t time_ns; /* UINT64_MAX: never */
@@ -19,6 +21,7 @@ struct store_ranks {
 	struct store_rank *rank;
 	struct moment *begin, *end;
 	size_t begun, over; /* so many of each are past */
+	size_t comm_rows;   /* rows of communicators so far */
 	uint64_t left_out;
 	uint64_t last_ns; /* that any of them is known to have lived */
 	struct store_feed_options options;
@@ -29,45 +32,37 @@ static void store_ranks_copy(char *to, size_t size, const unsigned char *from)
 	snprintf(to, size, "%s", from ? (const char *)from : "");
 }
 
-static uint64_t store_ranks_time_of(const struct store_ranks *ranks, sqlite3_stmt *s, int column)
-{
-	return store_feed_time(&ranks->options, sqlite3_column_int64(s, column));
-}
-
-static int store_ranks_add_rank(void *arg, sqlite3_stmt *s)
+/* Processes without a rank are none of the job's. */
+static int store_ranks_add_rank(void *arg, const struct rank_row *row)
 {
 	struct store_ranks *ranks = arg;
 	struct store_rank *rank;
 
+	if (!row->has_instance || row->rank < 0)
+		return 0;
 	if (ranks->ranks == STORE_FEED_RANKS_MAX) {
 		ranks->left_out++;
 		return 0;
 	}
-	if (ranks->ranks == ranks->capacity) {
-		size_t capacity = ranks->capacity ? 2 * ranks->capacity : 64;
-		struct store_rank *more = realloc(ranks->rank, capacity * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		ranks->rank = more;
-		ranks->capacity = capacity;
-	}
+	if (!array_reserve(
+		    (void **)&ranks->rank, &ranks->capacity, ranks->ranks + 1, sizeof(*rank), STORE_FEED_RANKS_MAX))
+		return -ENOMEM;
 	rank = &ranks->rank[ranks->ranks++];
 	*rank = (struct store_rank){
-		.instance = sqlite3_column_int64(s, 0),
+		.instance = row->instance,
 		.process = -1,
 		.number = -1,
-		.rank = sqlite3_column_int(s, 1),
-		.world_size = (uint32_t)sqlite3_column_int64(s, 2),
-		.start_ns = store_ranks_time_of(ranks, s, 6),
-		.seen_ns = store_ranks_time_of(ranks, s, 7),
-		.ended = sqlite3_column_int(s, 8) != 0,
-		.pid = (uint32_t)sqlite3_column_int64(s, 9),
-		.first_seen_ns = store_ranks_time_of(ranks, s, 10),
+		.rank = (int32_t)row->rank,
+		.world_size = row->world_size > 0 ? (uint32_t)row->world_size : 0,
+		.start_ns = store_feed_time(&ranks->options, row->start_ns),
+		.seen_ns = store_feed_time(&ranks->options, row->last_seen_ns),
+		.ended = row->ended,
+		.pid = (uint32_t)row->pid,
+		.first_seen_ns = store_feed_time(&ranks->options, row->first_seen_ns),
 	};
-	store_ranks_copy(rank->job, sizeof(rank->job), sqlite3_column_text(s, 3));
-	store_ranks_copy(rank->host, sizeof(rank->host), sqlite3_column_text(s, 4));
-	store_ranks_copy(rank->card, sizeof(rank->card), sqlite3_column_text(s, 5));
+	snprintf(rank->job, sizeof(rank->job), "%s", row->job);
+	snprintf(rank->host, sizeof(rank->host), "%s", row->host);
+	snprintf(rank->card, sizeof(rank->card), "%s", row->card);
 	return 0;
 }
 
@@ -109,17 +104,13 @@ static int store_ranks_add_place(void *arg, sqlite3_stmt *s)
 	struct store_place *place;
 	char kind[16];
 
+	if (ranks->comm_rows++ == STORE_PLACES_MAX)
+		return 1;
 	if (!rank)
 		return 0;
-	if (rank->places == rank->places_capacity) {
-		size_t capacity = rank->places_capacity ? 2 * rank->places_capacity : 8;
-
-		place = realloc(rank->place, capacity * sizeof(*place));
-		if (!place)
-			return -ENOMEM;
-		rank->place = place;
-		rank->places_capacity = capacity;
-	}
+	if (!array_reserve(
+		    (void **)&rank->place, &rank->places_capacity, rank->places + 1, sizeof(*place), STORE_PLACES_MAX))
+		return -ENOMEM;
 	place = &rank->place[rank->places++];
 	store_ranks_copy(place->communicator, sizeof(place->communicator), sqlite3_column_text(s, 1));
 	store_ranks_copy(kind, sizeof(kind), sqlite3_column_text(s, 2));
@@ -129,33 +120,6 @@ static int store_ranks_add_place(void *arg, sqlite3_stmt *s)
 	place->members = (uint32_t)sqlite3_column_int64(s, 3);
 	place->member = sqlite3_column_type(s, 4) == SQLITE_NULL ? -1 : sqlite3_column_int(s, 4);
 	return 0;
-}
-
-static int store_ranks_each(struct reader *reader, const char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg,
-	size_t max, char *error, size_t error_size)
-{
-	sqlite3_stmt *statement = NULL;
-	int rc = SQLITE_DONE, r = reader_prepare(reader, sql, &statement, error, error_size);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < max && r == 0 && (rc = sqlite3_step(statement)) == SQLITE_ROW; i++)
-		r = row(arg, statement);
-	if (r < 0) {
-		snprintf(error, error_size, "out of memory");
-	} else if (rc != SQLITE_DONE && rc != SQLITE_ROW) {
-		reader_error(reader, error, error_size);
-		r = -EIO;
-	}
-	sqlite3_finalize(statement);
-	return r;
-}
-
-static int store_ranks_by_instance(const void *a, const void *b)
-{
-	const struct store_rank *x = a, *y = b;
-
-	return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
 static int store_ranks_by_communicator(const void *a, const void *b)
@@ -225,18 +189,12 @@ int store_ranks_open(struct reader *reader, const struct store_feed_options *opt
 		return -ENOMEM;
 	}
 	ranks->options = *options;
-	/* Processes that were taken for ranks and are none have no number. */
-	r = store_ranks_each(reader,
-		"select instance, rank, world_size, job, host, card, start_time_ns, last_seen_ns, ended, pid, "
-		"first_seen_ns from ranks where instance is not null and rank is not null",
-		store_ranks_add_rank, ranks, SIZE_MAX, error, error_size);
-	if (r == 0 && ranks->ranks) {
-		qsort(ranks->rank, ranks->ranks, sizeof(*ranks->rank), store_ranks_by_instance);
-		r = store_ranks_each(reader,
+	r = rank_table_read(reader, store_ranks_add_rank, ranks, error, error_size);
+	if (r == 0 && ranks->ranks)
+		r = reader_each(reader,
 			"select instance, communicator, kind, members, member from communicators where communicator is "
 			"not null",
-			store_ranks_add_place, ranks, STORE_PLACES_MAX, error, error_size);
-	}
+			store_ranks_add_place, ranks, error, error_size);
 	if (r == 0) {
 		r = make_lists(ranks);
 		if (r < 0)
@@ -324,9 +282,9 @@ static void end_before(struct store_ranks *ranks, const struct store_rank *next,
 	}
 }
 
-static void store_ranks_tell(struct store_ranks *ranks, struct store_rank *rank, struct align *align)
+static void store_ranks_announce(struct store_ranks *ranks, struct store_rank *rank, struct align *align)
 {
-	const struct align_rank told = {
+	const struct align_rank announced = {
 		.job = rank->job,
 		.rank = rank->rank,
 		.world_size = rank->world_size ? rank->world_size : 1,
@@ -336,11 +294,11 @@ static void store_ranks_tell(struct store_ranks *ranks, struct store_rank *rank,
 		.from_start = rank->first_seen_ns < rank->start_ns + STORE_FROM_START_NS,
 	};
 
-	if (rank->told)
+	if (rank->announced)
 		return;
-	rank->told = true;
+	rank->announced = true;
 	end_before(ranks, rank, align);
-	rank->process = rank->number = align_rank_new(align, &told);
+	rank->process = rank->number = align_rank_new(align, &announced);
 	for (size_t i = 0; i < rank->places && rank->process >= 0; i++)
 		align_comm(align, rank->process, rank->place[i].communicator, rank->place[i].kind,
 			rank->place[i].members, rank->place[i].member);
@@ -354,7 +312,7 @@ void store_ranks_step(struct store_ranks *ranks, struct align *align)
 	if (begin_ns == UINT64_MAX && end_ns == UINT64_MAX)
 		return;
 	if (begin_ns <= end_ns) {
-		store_ranks_tell(ranks, &ranks->rank[ranks->begin[ranks->begun++].index], align);
+		store_ranks_announce(ranks, &ranks->rank[ranks->begin[ranks->begun++].index], align);
 		return;
 	}
 	store_ranks_end(&ranks->rank[ranks->end[ranks->over++].index], end_ns, align);
@@ -366,7 +324,7 @@ struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance,
 
 	if (!rank || !rank->wanted)
 		return NULL;
-	store_ranks_tell(ranks, rank, align); /* a row from before it was seen */
+	store_ranks_announce(ranks, rank, align); /* a row from before it was seen */
 	return rank->process >= 0 ? rank : NULL;
 }
 

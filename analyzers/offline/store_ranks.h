@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes of a store and their places in communicators, for store_feed.c: read whole at the start; told to the
- * aligner when the daemon had seen them, before their first row as it does, and ended when they ended. One whose end
- * nobody saw (the daemon was killed) ends where another process of the same job has its rank, if it has no row from
- * then on: jobs without a word that are alike may well run side by side. The reader does not tell of which boot a
+ * The processes of a store and their places in communicators, for store_feed.c: read whole at the start; announced to
+ * the aligner when the daemon had seen them, before their first row as it does, and ended when they ended. One whose
+ * end nobody saw (the daemon was killed) ends where another process of the same job has its rank, if it has no row from
+ * then on: jobs without a word that are alike may well run side by side. The reader does not know of which boot a
  * process is. Where the clock was set back over a reboot, the rows of what ran before seem to go on beside what runs
  * after it, and one whose end nobody saw does not end.
  */
@@ -37,15 +37,15 @@ struct store_window {
 
 struct store_rank {
 	int64_t instance;
-	int process; /* the aligner's, -1: not told, none of its, or over */
-	int number;  /* the same, but it stays when it is over */
-	bool told, ended;
+	int process; /* the aligner's, -1: not announced, refused, or ended */
+	int number;  /* the same, kept after its end */
+	bool announced, ended;
 	bool wanted; /* by the options */
 	int32_t rank;
 	uint32_t world_size;
 	char job[64], host[64], card[32];
 	uint64_t start_ns, first_seen_ns, seen_ns; /* seen_ns: last seen, or its end */
-	uint64_t since_ns, until_ns;		   /* of its rows, as store_ranks_lived() tells; 0: none */
+	uint64_t since_ns, until_ns;		   /* of its rows, of store_ranks_lived(); 0: none */
 	uint64_t row_ns;			   /* of its newest row */
 	uint64_t progress_ns, step_end_ns, steps;  /* newest sign of life, of what was fed; steps so far */
 	uint32_t pid, step_thread;
@@ -63,13 +63,13 @@ struct store_ranks;
 int store_ranks_open(struct reader *reader, const struct store_feed_options *options, struct store_ranks **ret,
 	char *error, size_t error_size);
 struct store_ranks *store_ranks_close(struct store_ranks *ranks);
-/* Of each: its rows tell that it lived then, and none ended before. Before the first of them is told. */
+/* Lifetime of each by its rows, none of which ended before. To be called before any is announced. */
 void store_ranks_lived(struct store_ranks *ranks, const uint64_t *since_ns, const uint64_t *until_ns);
 /* When it was there: another daemon that goes on watching it has seen it first at its own start. */
 uint64_t store_rank_begin(const struct store_rank *rank);
 /* When the next of them begins or ends; UINT64_MAX: none does. */
 uint64_t store_ranks_next(const struct store_ranks *ranks);
-/* Tells of it. */
+/* Announces it. */
 void store_ranks_step(struct store_ranks *ranks, struct align *align);
 /* NULL: not known, or not wanted. */
 struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct align *align);

@@ -61,7 +61,7 @@ static int64_t time_op(struct reader_scan *scan)
 
 /* Beside what was not done (only recorded into a graph, or refused), those that the host only queued say nothing of who
  * waits: gloo works on the host and is followed to its end, of the others the device's time counts. */
-static bool tells_op(struct reader_scan *scan)
+static bool accepts_op(struct reader_scan *scan)
 {
 	if (get(scan, STORE_OP_SEQ) <= 0 || get(scan, STORE_OP_CAPTURED) || get(scan, STORE_OP_RESULT) ||
 		!has(scan, STORE_OP_SEQ_FROM) || reader_scan_is(scan, STORE_OP_SEQ_FROM, WORD_ATTACH) ||
@@ -72,13 +72,13 @@ static bool tells_op(struct reader_scan *scan)
 	return has(scan, STORE_DURATION) && reader_scan_is(scan, STORE_OP_FAMILY, WORD_GLOO);
 }
 
-static bool tells_lost(struct reader_scan *scan)
+static bool accepts_lost(struct reader_scan *scan)
 {
 	return (reader_scan_is(scan, LOST_SOURCE, WORD_CALL) || reader_scan_is(scan, LOST_SOURCE, WORD_KERNEL)) &&
 	       reader_scan_is(scan, LOST_REASON, WORD_LOST);
 }
 
-static bool tells_wait(struct reader_scan *scan)
+static bool accepts_wait(struct reader_scan *scan)
 {
 	return get(scan, WAIT_RUN_DELAY) > 0;
 }
@@ -181,7 +181,7 @@ static void feed_lost(const struct store_row *row)
 			align_lost(row->align, rank->process, get_number(row, LOST_COUNT));
 }
 
-/* Only of the step thread, which is the main thread as long as nothing tells. */
+/* Only of the step thread, which is the main thread until known. */
 static void feed_wait(const struct store_row *row)
 {
 	struct store_rank *rank = row->rank;
@@ -287,7 +287,7 @@ const struct store_table store_tables[STORE_TABLES] = {
 				[STORE_OP_CAPTURED] = "captured", [STORE_OP_RESULT] = "result"},
 			.words = {[WORD_DEVICE] = "device", [WORD_GLOO] = "gloo", [WORD_ATTACH] = "attach"},
 		},
-		.tells = tells_op,
+		.accepts = accepts_op,
 		.time_ns = time_op,
 		.feed = feed_op,
 	},
@@ -327,7 +327,7 @@ const struct store_table store_tables[STORE_TABLES] = {
 				[LOST_COUNT] = "count"},
 			.words = {[WORD_CALL] = "call", [WORD_KERNEL] = "kernel", [WORD_LOST] = "lost in the kernel"},
 		},
-		.tells = tells_lost,
+		.accepts = accepts_lost,
 		.time_ns = time_start,
 		.feed = feed_lost,
 		.of_none = true,
@@ -339,7 +339,7 @@ const struct store_table store_tables[STORE_TABLES] = {
 				[WAIT_RUN_DELAY] = "run_delay_ns", [WAIT_PID] = "previous_pid",
 				[WAIT_NAME] = "previous_name"},
 		},
-		.tells = tells_wait,
+		.accepts = accepts_wait,
 		.time_ns = time_end,
 		.feed = feed_wait,
 	},

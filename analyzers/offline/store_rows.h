@@ -22,7 +22,7 @@ enum { STORE_INSTANCE, STORE_START, STORE_DURATION };
 struct store_table {
 	struct reader_scanning scanning;
 	/* False: passed over; NULL: none is. */
-	bool (*tells)(struct reader_scan *scan);
+	bool (*accepts)(struct reader_scan *scan);
 	/* By the clock of the store, when it goes in; 0: never. */
 	int64_t (*time_ns)(struct reader_scan *scan);
 	void (*feed)(const struct store_row *row);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs of which several stores have a part: a node's daemon compares the ranks that it sees, so a rank that is slow
- * among those of other nodes is found only here, by the same detectors over the rows of all of these stores. What a
- * daemon told, too, merge.c makes one of. Times are those of the first store where clocks differ (offline/clocks.h).
- * See model.h.
+ * Compares ranks across nodes: a node's daemon sees only its own ranks, so a rank that is slow relative to other nodes
+ * is found here, by the same detectors over the rows of all stores of the job. merge.c merges the results with the
+ * daemons' findings. Where clocks differ, times are those of the first store (offline/clocks.h).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,11 +12,11 @@
 #include "analyzers/report/words.h"
 #include "analyzers/analyze/analysis.h"
 
-/* What is still so at the end of the rows is so now, unless they end that long before. */
+/* Findings open at the end of the rows are open now, unless the rows end that long before. */
 #define STILL_NS 600000000000ULL
-#define CLOCKS_TOLD_NS 10000000000ULL
+#define CLOCKS_NOTED_NS 10000000000ULL
 
-/* Jobs by their first store, and whether there is a second one. */
+/* First store of each job, and whether there are more. */
 struct parts {
 	uint32_t first[REPORT_JOBS_MAX];
 	bool several[REPORT_JOBS_MAX];
@@ -38,13 +37,13 @@ static void find_parts(const struct report *report, struct parts *ret)
 	}
 }
 
-/* The stores with ranks of such a job; folder has room for all. */
+/* Stores with ranks of such jobs; folder has a place for each store. */
 static size_t report_across_choose(const struct report *report, const struct parts *parts, char **folder)
 {
 	uint32_t last = REPORT_NONE;
 	size_t count = 0;
 
-	/* Ranks of a store lie together. */
+	/* Ranks are sorted by store. */
 	for (size_t i = 0; i < report->ranks; i++) {
 		const struct report_rank *rank = &report->rank[i];
 
@@ -56,7 +55,7 @@ static size_t report_across_choose(const struct report *report, const struct par
 	return count;
 }
 
-/* The number of a job that is there; REPORT_NONE: it is no such one. */
+/* Index of a compared job, or REPORT_NONE. */
 static uint32_t job_of(const struct report *report, const struct parts *parts, const char *name)
 {
 	for (uint32_t i = 0; i < report->jobs; i++)
@@ -65,7 +64,7 @@ static uint32_t job_of(const struct report *report, const struct parts *parts, c
 	return REPORT_NONE;
 }
 
-/* The store that has the finding's rank, else the job's first one. */
+/* Store of the finding's rank, else the job's first one. */
 static uint32_t store_of(const struct report *report, const struct parts *parts, uint32_t job, int32_t rank)
 {
 	for (size_t i = report->ranks; rank >= 0 && i-- > 0;)
@@ -98,13 +97,13 @@ static void clean_finding(struct finding *f)
 	}
 }
 
-/* What the detectors told in pieces that overlap: the place of the one that is there, SIZE_MAX for none. */
+/* Index of an overlapping finding of the comparison, SIZE_MAX for none: detectors may split one. */
 static size_t overlapped(const struct report *report, const struct finding *f)
 {
 	for (size_t i = report->findings; i-- > 0;) {
 		const struct report_finding *other = &report->finding[i];
 
-		if (!other->told_by && other->is.kind == f->kind && other->is.rank == f->rank &&
+		if (!other->reported_by && other->is.kind == f->kind && other->is.rank == f->rank &&
 			strcmp(other->is.job, f->job) == 0 && strcmp(other->is.communicator, f->communicator) == 0 &&
 			(!other->is.until_ns || other->is.until_ns >= f->since_ns) &&
 			(!f->until_ns || f->until_ns >= other->is.since_ns))
@@ -120,7 +119,7 @@ static void report_across_widen(struct report_finding *into, const struct findin
 	uint64_t until_ns = !is->until_ns || !f->until_ns ? 0 : is->until_ns > f->until_ns ? is->until_ns : f->until_ns;
 	double cost_in_all = is->cost_card_hours + f->cost_card_hours;
 
-	/* The costlier one says why. */
+	/* The costlier one gives the cause. */
 	if (f->cost_card_hours > is->cost_card_hours)
 		*is = *f;
 	is->since_ns = since_ns;
@@ -131,9 +130,9 @@ static void report_across_widen(struct report_finding *into, const struct findin
 }
 
 static int report_across_take(
-	struct report *report, const struct parts *parts, const struct analysis *analysis, const struct finding *told)
+	struct report *report, const struct parts *parts, const struct analysis *analysis, const struct finding *found)
 {
-	struct finding f = *told;
+	struct finding f = *found;
 	size_t before, count;
 	uint32_t job;
 	int r;
@@ -166,17 +165,17 @@ static void note_enough(struct report *report, const struct report_options *opti
 {
 	char until[WORDS_BYTES], length[WORDS_BYTES];
 
-	report_note(report, "ranks of different nodes were compared up to %s only: more takes longer than %s",
+	report_note(report, "ranks of different nodes were compared up to %s only: the time limit is %s",
 		words_when(end_ns, until), words_length(options->compare_ns, length));
 }
 
-/* Many nodes are a little apart, which is no news. */
+/* Small clock offsets are common. */
 static void note_clocks(struct report *report, const struct analysis *analysis)
 {
 	char nodes[WORDS_BYTES], apart[WORDS_BYTES];
 
-	if (analysis->clocks_apart_ns >= CLOCKS_TOLD_NS)
-		report_note(report, "the clocks of %s are up to %s off those of others: corrected in the comparison",
+	if (analysis->clocks_apart_ns >= CLOCKS_NOTED_NS)
+		report_note(report, "the clocks of %s are up to %s off: corrected in the comparison",
 			words_many(analysis->clocks, "node", "nodes", nodes),
 			words_length(analysis->clocks_apart_ns, apart));
 }

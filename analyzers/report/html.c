@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page: what every part stands in, and the headline, which must answer in five seconds. See render.h and html.h. */
+/* The page: head, headline, charts of jobs, gaps and footer. */
 #include "analyzers/report/html.h"
 
 #include <inttypes.h>
@@ -54,7 +54,7 @@ static void report_html_begin(FILE *out, const struct report *report)
 
 	words_when(report->since_ns, since);
 	words_when(report->until_ns, until);
-	/* Nothing is ever loaded, and the browser is told not to. */
+	/* The policy forbids loading anything. */
 	fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
 	      "content=\"width=device-width, "
 	      "initial-scale=1\"><meta name=\"referrer\" content=\"no-referrer\"><meta "
@@ -74,7 +74,7 @@ static void report_html_begin(FILE *out, const struct report *report)
 	fputs("</span>", out);
 	if (report->only_job) {
 		fputs("<span>", out);
-		html_format(out, "only of job %.200s", report->only_job);
+		html_format(out, "job %.200s only", report->only_job);
 		fputs("</span>", out);
 	}
 }
@@ -101,7 +101,7 @@ static void put_totals(FILE *out, const struct report *report)
 	char a[WORDS_BYTES], b[WORDS_BYTES], c[WORDS_BYTES];
 
 	fputs("<p class=\"small\">", out);
-	html_format(out, "In all %s of %s card-hours lost (%s), by %s", words_hours(report->cost_card_hours, a),
+	html_format(out, "Total: %s of %s card-hours lost (%s) in %s", words_hours(report->cost_card_hours, a),
 		words_hours(report->card_hours, b),
 		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c),
 		words_many(report->findings - report->remarks, "finding", "findings", (char[WORDS_BYTES]){0}));
@@ -112,7 +112,7 @@ static void put_totals(FILE *out, const struct report *report)
 	fputs(".</p>", out);
 }
 
-static void headline(FILE *out, const struct report *report)
+static void report_html_headline(FILE *out, const struct report *report)
 {
 	static const struct {
 		const char *class, *badge;
@@ -122,29 +122,29 @@ static void headline(FILE *out, const struct report *report)
 		[REPORT_SLOW] = {"slow", "&#9650; SLOW"},
 		[REPORT_HANG] = {"hang", "&#9632; HANG"},
 	};
-	const struct report_headline *said = &report->headline;
+	const struct report_headline *headline = &report->headline;
 
-	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span><h1>", checks[said->verdict].class,
-		checks[said->verdict].badge);
-	html_text(out, said->title);
+	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span><h1>", checks[headline->verdict].class,
+		checks[headline->verdict].badge);
+	html_text(out, headline->title);
 	fputs("</h1>", out);
-	if (said->finding == REPORT_NONE) {
+	if (headline->finding == REPORT_NONE) {
 		fputs("<p>", out);
-		html_text(out, said->why[0] ? said->why : said->line);
+		html_text(out, headline->why[0] ? headline->why : headline->line);
 		fputs("</p>", out);
 	} else {
 		fputs("<dl class=\"facts\">", out);
-		fact(out, "since", said->since);
-		fact(out, "why", said->why);
-		fact(out, "cost", said->cost);
-		fact(out, "what to do", said->todo);
+		fact(out, "since", headline->since);
+		fact(out, "why", headline->why);
+		fact(out, "cost", headline->cost);
+		fact(out, "advice", headline->todo);
 		fputs("</dl>", out);
 		put_totals(out, report);
 	}
 	fputs("</header>\n", out);
 }
 
-/* Jobs that lost most first; the ones without steps have nothing to draw. */
+/* Costliest jobs first, of those with steps. */
 static void charts(FILE *out, const struct report *report)
 {
 	bool drawn[REPORT_JOBS_MAX] = {false};
@@ -162,18 +162,18 @@ static void charts(FILE *out, const struct report *report)
 		if (best == REPORT_NONE)
 			break;
 		drawn[best] = true;
-		fputs(n ? "" : "<section class=\"box wide\"><h2>Length of a step</h2>\n", out);
+		fputs(n ? "" : "<section class=\"box wide\"><h2>Step time</h2>\n", out);
 		fputs("<p class=\"small\"><b>", out);
 		html_text(out, words_job(&report->job[best]));
 		fputs("</b> <span class=\"mute\">", out);
-		html_format(out, "typically %s", words_value(report->job[best].median_ns, "ns", text));
+		html_format(out, "median %s", words_value(report->job[best].median_ns, "ns", text));
 		fputs("</span></p>", out);
 		html_job_chart(out, report, best);
 	}
 	if (n)
 		fputs("<p class=\"key\"><span><i class=\"k5\"></i>median</span><span><i class=\"k3\"></i>10 to 90 % of "
 		      "ranks and steps</span>"
-		      "<span><i class=\"k4\"></i>a finding; its number is below</span><span><i class=\"k6\"></i>no "
+		      "<span><i class=\"k4\"></i>a finding, with its number below</span><span><i class=\"k6\"></i>no "
 		      "steps</span></p></section>\n",
 			out);
 }
@@ -206,8 +206,9 @@ static void report_html_unwatched(FILE *out, const struct report *report)
 	if (lines.count)
 		fputs("</ul></section>\n", out);
 	else if (report->headline.verdict != REPORT_UNSEEN)
-		fputs("<section class=\"box\"><h2>Not watched</h2><p class=\"mute\">Nothing: every rank was watched as "
-		      "long as it ran.</p>"
+		fputs("<section class=\"box\"><h2>Not watched</h2><p class=\"mute\">Nothing: every rank was watched "
+		      "all "
+		      "the time.</p>"
 		      "</section>\n",
 			out);
 }
@@ -218,13 +219,13 @@ static void footer(FILE *out, const struct report *report)
 
 	fputs("<footer>", out);
 	html_format(out, "Made by ranktrace " RANKTRACE_VERSION " at %s.", words_stamp(report->now_ns, text));
-	fputs(" A card-hour is an hour of one card that waited or worked longer than its job needed; what a slow card "
-	      "costs is lost by all cards of "
-	      "its job together.",
+	fputs(" A card-hour is one hour of one card, lost to slow work or waiting; the cost of a slow card includes "
+	      "all "
+	      "cards of its job.",
 		out);
 	if (report->compared)
-		html_format(out, " Ranks of jobs on several nodes were compared with each other over %s.",
-			words_many(report->compared, "node's store", "nodes' stores", text));
+		html_format(out, " Ranks of multi-node jobs were compared across %s.",
+			words_many(report->compared, "node", "nodes", text));
 	if (words_explained(report, text)[0])
 		html_format(out, " %s.", text);
 	if (report->suspected)
@@ -237,7 +238,7 @@ void render_html(FILE *out, const struct report *report)
 {
 	report_html_begin(out, report);
 	put_counts(out, report);
-	headline(out, report);
+	report_html_headline(out, report);
 	fputs("<main class=\"grid\">\n", out);
 	html_findings(out, report);
 	html_cards(out, report);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Charts of the page. Only shapes are in the SVG, which is stretched to any width; words stand around it, so that they
- * keep their size on every screen. See html.h.
+ * Charts. The SVG holds only shapes, because it is stretched to any width; labels are HTML around it and keep their
+ * size.
  */
 #include <math.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static double y_of(const struct axis *axis, double value)
 	return HEIGHT - HEIGHT * (at < 0 ? 0 : at > 1 ? 1 : at);
 }
 
-/* From the lowest to the highest, with room, and from zero where that is not far. Far outliers are cut. */
+/* Covers all values with a margin, from zero if that is near; cuts far outliers. */
 static void report_html_chart_fit(struct axis *axis, const double *low, const double *high, size_t n, double also)
 {
 	double least = isfinite(also) ? also : INFINITY, most = isfinite(also) ? also : 0, typical[SERIES_BUCKETS],
@@ -58,7 +58,7 @@ static void report_html_chart_fit(struct axis *axis, const double *low, const do
 		least = 0;
 	axis->bottom = least > most * 0.6 ? fmax(0, least - (most - least) * 0.6) : 0;
 	axis->top = most + (most - axis->bottom) * 0.12;
-	/* What differs by little looks so. */
+	/* Small differences appear small. */
 	if (axis->top - axis->bottom < 0.3 * axis->top) {
 		axis->bottom = fmin(axis->bottom, 0.85 * (least + most) / 2);
 		axis->top = fmax(axis->top, 1.15 * (least + most) / 2);
@@ -104,7 +104,7 @@ static void report_html_chart_end(FILE *out, const struct axis *axis)
 	fputs("</div>", out);
 }
 
-/* A line through what is known, with holes where nothing is. */
+/* A line with gaps where values are missing. */
 static void report_html_chart_line(FILE *out, const struct axis *axis, const double *value, size_t n, const char *class)
 {
 	bool down = false;
@@ -117,7 +117,7 @@ static void report_html_chart_line(FILE *out, const struct axis *axis, const dou
 			down = false;
 			continue;
 		}
-		/* A point alone is drawn as a short line. */
+		/* A single point is a short line. */
 		if (!down && (i + 1 == n || !isfinite(value[i + 1])))
 			fprintf(out, "M%.1f %.1fh%.1f", x - 0.4 * WIDTH / (double)n, y_of(axis, value[i]),
 				0.8 * WIDTH / (double)n);
@@ -162,7 +162,7 @@ static void shade(FILE *out, const struct axis *axis, uint64_t since_ns, uint64_
 			to - from, HEIGHT);
 }
 
-/* Times of which no step is known: only where that is longer than steps are. */
+/* Hatches times without steps that are longer than a step. */
 static void shade_empty(FILE *out, const struct axis *axis, const struct report_job *job, const double *middle)
 {
 	uint64_t bucket_ns = (axis->until_ns - axis->since_ns) / SERIES_BUCKETS;
@@ -188,7 +188,7 @@ static uint64_t report_html_chart_end_of(const struct report *report, const stru
 									       : report->until_ns;
 }
 
-/* A bar a finding, numbered as in the tables; bars that meet are in lanes below each other. */
+/* A bar a finding, numbered as in the tables; overlapping bars go to separate lanes. */
 static void lanes(FILE *out, const struct report *report, const struct axis *axis, uint32_t job)
 {
 	double taken[LANES_MAX] = {0};
@@ -219,7 +219,7 @@ static void lanes(FILE *out, const struct report *report, const struct axis *axi
 				"<a class=\"%s\" href=\"#f%zu\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" "
 				"title=\"",
 				finding->remark ? "r" : "", i + 1, from, fmax(to - from, 0.1), LANE_REM * (double)lane);
-			html_text(out, words_whom(report, finding, text));
+			html_text(out, words_subject(report, finding, text));
 			fprintf(out, "\">%zu</a>", i + 1);
 		}
 		if (!pass)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cards by nodes: what each cost, and which were not watched. See html.h. */
+/* Map of cards by node: cost of each, and cards not watched. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,16 @@
 #include "analyzers/report/html.h"
 #include "analyzers/report/words.h"
 
-#define NODES_SHOWN 512 /* of more, only those with something to see */
+#define NODES_SHOWN 512 /* beyond it, only nodes with findings or gaps */
 #define CARDS_A_NODE 32
-#define NODES_FEW 16	  /* of more, cells are small on a small screen */
-#define UNSEEN_SHARE 0.02 /* from which on a card counts as not watched */
+#define NODES_FEW 16	  /* beyond it, cells are small on a small screen */
+#define UNSEEN_SHARE 0.02 /* share of time; from it on a card counts as not watched */
 
-static const struct report *sorting; /* for report_html_map_by_place(), in html_map() alone */
-
-static int report_html_map_by_place(const void *a, const void *b)
+static int report_html_map_by_place(const void *a, const void *b, void *arg)
 {
-	const struct report_card *x = &sorting->card[*(const uint32_t *)a], *y = &sorting->card[*(const uint32_t *)b];
-	int order = x->node == y->node ? 0 : strverscmp(sorting->node[x->node].name, sorting->node[y->node].name);
+	const struct report *report = arg;
+	const struct report_card *x = &report->card[*(const uint32_t *)a], *y = &report->card[*(const uint32_t *)b];
+	int order = x->node == y->node ? 0 : strverscmp(report->node[x->node].name, report->node[y->node].name);
 
 	if (!order)
 		order = (x->node > y->node) - (x->node < y->node);
@@ -29,7 +28,7 @@ static bool unseen(const struct report_card *card)
 	return card->alive_slots && (double)card->unseen_slots >= UNSEEN_SHARE * (double)card->alive_slots;
 }
 
-/* 0: nothing; 1 to 4 by what it cost beside the costliest. */
+/* 0: no cost; 1 to 4 relative to the costliest card. */
 static unsigned heat(const struct report *report, const struct report_card *card)
 {
 	double most = report->worsts ? report->card[report->worst[0]].cost_card_hours : 0;
@@ -40,7 +39,7 @@ static unsigned heat(const struct report *report, const struct report_card *card
 	return share > 0.5 ? 4 : share > 0.2 ? 3 : share > 0.05 ? 2 : 1;
 }
 
-/* In a cell there is room for three characters. */
+/* At most three characters. */
 static void put_short(FILE *out, double hours)
 {
 	if (hours >= 9950)
@@ -126,8 +125,7 @@ void html_map(FILE *out, const struct report *report)
 		free(card);
 		return;
 	}
-	sorting = report;
-	qsort(card, n, sizeof(*card), report_html_map_by_place);
+	qsort_r(card, n, sizeof(*card), report_html_map_by_place, (void *)(uintptr_t)report);
 	fprintf(out, "<section class=\"box wide\"><h2>Cards, by node</h2>\n<div class=\"map%s\">\n",
 		report->nodes_here > NODES_FEW ? " many" : "");
 	for (size_t i = 0; i < n; i = next) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page's style. Colours are told apart by people who see no red or no green: blue for peers and for what is well,
- * orange for the slow one, which is also drawn thicker; nothing is said by colour alone. Paper is always light.
+ * Style of the page. Safe for red-green colour blindness: blue for peers, orange and a thicker line for the slow rank;
+ * no information is in colour alone. Prints on white.
  */
 #include "analyzers/report/html.h"
 
@@ -122,7 +122,7 @@ static const char *const sheet[] = {
 	"td.m{flex:1 1 80%;font-weight:600}.node>span{flex-basis:4.2rem}.cells{max-width:14rem}"
 	".map.many{grid-template-columns:1fr 1fr;gap:.22rem .5rem}.many .node{gap:.3rem}.many "
 	".cells{max-width:7.4rem}.many .node>span{flex-basis:4.3rem}.many i{width:.62rem;height:.95rem;font-size:0}}\n",
-	/* The last word. Boxes flow over pages; what belongs together stays on one. */
+	/* Last, to override. Boxes flow over pages; related lines keep together. */
 	"@media print{body{font-size:9.5pt;max-width:none;padding:0}"
 	"*{print-color-adjust:exact;-webkit-print-color-adjust:exact}@page{margin:12mm}"
 	"h1{font-size:15pt}h2,.box>.small{break-after:avoid}.grid,.articles{display:block}"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of the page: findings, worst cards, jobs, and what was measured for each finding. See html.h. */
+/* Tables of the page: findings, worst cards, jobs, and evidence of each finding. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define CARDS_SHOWN 20
 
-/* On a narrow screen there are no headers: what the number is of stands behind it. */
+/* Narrow screens show the unit behind the number instead of headers. */
 static void counted(FILE *out, const char *class, const char *unit, const char *text)
 {
 	fprintf(out, "<td class=\"%s\" data-u=\"%s\">", class, unit);
@@ -37,8 +37,8 @@ void html_findings(FILE *out, const struct report *report)
 	if (!report->findings)
 		return;
 	fputs("<section class=\"box\"><h2>Findings</h2><div "
-	      "class=\"scroll\"><table><tr><th></th><th>who</th><th>why</th><th>since</th>"
-	      "<th>for</th><th class=\"n\">card-hours</th></tr>\n",
+	      "class=\"scroll\"><table><tr><th></th><th>what</th><th>cause</th><th>since</th>"
+	      "<th>duration</th><th class=\"n\">card-hours</th></tr>\n",
 		out);
 	for (size_t i = 0; i < report->shown; i++) {
 		const struct report_finding *finding = &report->finding[i];
@@ -47,17 +47,17 @@ void html_findings(FILE *out, const struct report *report)
 
 		fputs("<tr>", out);
 		report_html_tables_number(out, finding, i);
-		cell(out, "m", words_whom(report, finding, text));
+		cell(out, "m", words_subject(report, finding, text));
 		fputs("<td>", out);
 		html_text(out, finding_cause_title(finding->is.cause));
-		fputs(finding->told_by ? "</td>" : " <span class=\"mute\">(found across nodes)</span></td>", out);
+		fputs(finding->reported_by ? "</td>" : " <span class=\"mute\">(comparison of nodes)</span></td>", out);
 		cell(out, "", words_when(since_ns, text));
 		fputs("<td>", out);
 		html_text(out, words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
-		fputs(finding->brief	       ? ", brief"
-			: finding->remark      ? ", remark"
+		fputs(finding->brief	       ? ", short"
+			: finding->remark      ? ", note"
 			: finding->is.until_ns ? ""
-					       : ", <span class=\"open\">still so</span>",
+					       : ", <span class=\"open\">open</span>",
 			out);
 		fputs("</td>", out);
 		counted(out, "n", "card-hours", words_hours(finding->cost_card_hours, text));
@@ -69,7 +69,7 @@ void html_findings(FILE *out, const struct report *report)
 	fputs("</section>\n", out);
 }
 
-/* Oldest on the left, as time goes. */
+/* Oldest on the left. */
 static void put_days(FILE *out, const struct report *report, const struct report_card *card)
 {
 	char text[WORDS_BYTES];
@@ -98,7 +98,7 @@ void html_cards(FILE *out, const struct report *report)
 	fprintf(out,
 		"<section class=\"box\"><h2>Worst cards</h2><div class=\"scroll\"><table><tr><th>card</th><th "
 		"class=\"n\">card-hours</th>"
-		"<th>last %d days</th><th>what to do</th></tr>\n",
+		"<th>last %d days</th><th>advice</th></tr>\n",
 		REPORT_DAYS);
 	for (size_t i = 0; i < report->worsts && i < CARDS_SHOWN; i++) {
 		const struct report_card *card = &report->card[report->worst[i]];
@@ -120,7 +120,7 @@ void html_cards(FILE *out, const struct report *report)
 		fprintf(out, "<p class=\"mute\">and %zu more</p>", report->worsts - CARDS_SHOWN);
 	fputs("<p class=\"key\"><span><i class=\"k1\" "
 	      "style=\"border:0;background:var(--badfill);width:.7rem\"></i>slow that day</span>"
-	      "<span>card-hours are of this report's time; the newest day is on the right</span></p></section>\n",
+	      "<span>card-hours within this report's period; newest day on the right</span></p></section>\n",
 		out);
 }
 
@@ -185,7 +185,7 @@ static void put_plot(FILE *out, const struct report *report, const struct report
 	char text[WORDS_BYTES];
 
 	if (!plot) {
-		fputs("<p class=\"mute small\">No rows of that time are left, or were ever kept, to draw.</p>", out);
+		fputs("<p class=\"mute small\">No rows of that time are stored.</p>", out);
 		return;
 	}
 	fputs("<p class=\"small\"><b>", out);
@@ -204,7 +204,7 @@ static void put_plot(FILE *out, const struct report *report, const struct report
 		fputs("its ranks, median", out);
 	fputs("</span>", out);
 	if (isfinite(plot->before))
-		fputs("<span><i class=\"k2\"></i>before, or of its likes</span>", out);
+		fputs("<span><i class=\"k2\"></i>before, or peers</span>", out);
 	else if (finding->is.rank >= 0 && plot->peers)
 		fprintf(out,
 			"<span><i class=\"k2\"></i>median of %" PRIu32
@@ -225,17 +225,17 @@ void html_evidence(FILE *out, const struct report *report)
 
 		fprintf(out, "<article id=\"f%zu\"><p><span class=\"no%s\">%zu</span> <b>", i + 1,
 			finding->remark ? " r" : "", i + 1);
-		html_text(out, finding->is.sentence[0] ? finding->is.sentence : words_whom(report, finding, text));
+		html_text(out, finding->is.sentence[0] ? finding->is.sentence : words_subject(report, finding, text));
 		fputs("</b></p><p class=\"mute small\">", out);
-		html_format(out, "%s; %s; seen from %s, confidence %.2f; %s", finding_kind_word(finding->is.kind),
+		html_format(out, "%s; %s; evidence: %s, confidence %.2f; %s", finding_kind_word(finding->is.kind),
 			words_since(report, finding, text), finding_tier_word(finding->is.tier), finding->is.confidence,
 			finding_severity_word(finding->is.severity));
 		if (finding->is.others[0])
-			html_format(out, "; also of ranks %s", finding->is.others);
-		if (words_told(finding, text)[0])
+			html_format(out, "; also ranks %s", finding->is.others);
+		if (words_reported_by(finding, text)[0])
 			html_format(out, "; %s", text);
 		fputs("</p><p>", out);
-		html_format(out, "What to do: %s.", finding_cause_advice(finding->is.cause));
+		html_format(out, "Advice: %s.", finding_cause_advice(finding->is.cause));
 		fputs("</p><div class=\"ev\"><div>", out);
 		put_plot(out, report, finding);
 		fputs("</div><div>", out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report in the journal. See publish.h; the only file of the analyzers that talks to it. */
+/* The report as a journal entry. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +17,7 @@
 #include "analyzers/report/render.h"
 
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
-#define STAY_NS 300000000L
+#define DELIVERY_NS 300000000L
 #define FIELDS_MAX 32
 #define FIELD_BYTES 448
 #define MESSAGE_BYTES_MAX 49152
@@ -59,7 +59,7 @@ static int report_journal_priority_of(const struct report *report)
 	return worst == SEVERITY_CRITICAL ? LOG_CRIT : LOG_WARNING;
 }
 
-/* Of the finding that the headline tells. */
+/* Of the headline's finding. */
 static void add_worst(struct fields *fields, const struct report *report)
 {
 	const struct report_finding *finding = &report->finding[report->headline.finding];
@@ -99,11 +99,10 @@ static void add_all(struct fields *fields, const struct report *report)
 		add_worst(fields, report);
 }
 
-/* journald asks the kernel of which unit the sender is when it reads the message: of a process that is gone by then it
- * notes none, and journalctl -u does not show it. */
-static void interval(void)
+/* journald resolves the sender's unit when it reads the message: the process must still exist then. */
+static void report_journal_wait(void)
 {
-	const struct timespec moment = {.tv_nsec = STAY_NS};
+	const struct timespec moment = {.tv_nsec = DELIVERY_NS};
 
 	(void)nanosleep(&moment, NULL);
 }
@@ -116,7 +115,7 @@ int publish_journal(const struct report *report)
 	FILE *out;
 	int r = -ENOMEM;
 
-	/* sd_journal_sendv() says nothing where there is no journal. */
+	/* sd_journal_sendv() reports no error without a journal. */
 	if (access(JOURNAL_SOCKET, W_OK) < 0) {
 		free(fields);
 		return -ENOENT;
@@ -133,7 +132,7 @@ int publish_journal(const struct report *report)
 				(struct iovec){message, size < MESSAGE_BYTES_MAX ? size : MESSAGE_BYTES_MAX};
 			r = sd_journal_sendv(fields->vector, (int)fields->count);
 			if (r >= 0 && getenv("INVOCATION_ID"))
-				interval();
+				report_journal_wait();
 		}
 	} else if (out) {
 		(void)fclose(out);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See judge.h. */
 #include "analyzers/report/judge.h"
 
 #include <math.h>
@@ -7,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/finding/finding_text.h"
+#include "analyzers/base/text.h"
 #include "analyzers/report/words.h"
 
 #define CHRONIC_DAYS 3
@@ -76,7 +75,7 @@ void judge_card_advice(const struct report *report, const struct report_card *ca
 	uint32_t slow, of;
 
 	judge_card_days(report, card, &slow, &of);
-	/* One that was slow too shortly for a slow day. */
+	/* Too short for a slow day. */
 	if (card->cause >= CAUSE_MAX && card->worst != REPORT_NONE)
 		snprintf(ret, size, "%s", finding_cause_advice(report->finding[card->worst].is.cause));
 	else if (card->cause >= CAUSE_MAX)
@@ -86,16 +85,15 @@ void judge_card_advice(const struct report *report, const struct report_card *ca
 	else if (judge_card_is_chronic(report, card))
 		snprintf(ret, size, "replace the card: slow on %u of %u days", slow, of);
 	else if (slow >= CHRONIC_DAYS)
-		snprintf(ret, size, "comes back: %s", finding_cause_advice(card->cause));
+		snprintf(ret, size, "recurring: %s", finding_cause_advice(card->cause));
 	else
 		snprintf(ret, size, "%s", finding_cause_advice(card->cause));
 }
 
-static const struct report *sorting; /* for by_badness(), in report_judge() alone */
-
-static int by_badness(const void *a, const void *b)
+static int report_judge_by_cost(const void *a, const void *b, void *arg)
 {
-	const struct report_card *x = &sorting->card[*(const uint32_t *)a], *y = &sorting->card[*(const uint32_t *)b];
+	const struct report *report = arg;
+	const struct report_card *x = &report->card[*(const uint32_t *)a], *y = &report->card[*(const uint32_t *)b];
 
 	if (x->cost_card_hours != y->cost_card_hours)
 		return x->cost_card_hours > y->cost_card_hours ? -1 : 1;
@@ -137,8 +135,7 @@ static void judge_cards(struct report *report)
 		if (report->card[i].findings || report->card[i].slow_days)
 			report->worst[report->worsts++] = i;
 	}
-	sorting = report;
-	qsort(report->worst, report->worsts, sizeof(*report->worst), by_badness);
+	qsort_r(report->worst, report->worsts, sizeof(*report->worst), report_judge_by_cost, report);
 	for (uint32_t i = 0; i < report->nodes; i++)
 		for (uint32_t card = 0; card < report->cards; card++)
 			if (report->card[card].node == i && report->card[card].here) {
@@ -171,7 +168,7 @@ static void judge_jobs(struct report *report)
 		report->cost_card_hours = report->card_hours;
 }
 
-static void say_seen(const struct report *report, char *ret, size_t size)
+static void headline_seen(const struct report *report, char *ret, size_t size)
 {
 	char cards[WORDS_BYTES], nodes[WORDS_BYTES], jobs[WORDS_BYTES], since[WORDS_BYTES], until[WORDS_BYTES];
 	uint64_t first_ns = report->until_ns, last_ns = report->since_ns;
@@ -194,8 +191,8 @@ static void say_seen(const struct report *report, char *ret, size_t size)
 		words_when(last_ns, until), words_many(running, "job", "jobs", jobs));
 }
 
-/* What a healthy line must not be silent about. */
-static void say_but(const struct report *report, char *ret, size_t size)
+/* Reservations of a healthy line. */
+static void headline_but(const struct report *report, char *ret, size_t size)
 {
 	char text[WORDS_BYTES];
 	size_t used = 0, chronic = 0;
@@ -207,29 +204,29 @@ static void say_but(const struct report *report, char *ret, size_t size)
 	for (size_t i = 0; i < report->worsts; i++)
 		chronic += judge_card_is_chronic(report, &report->card[report->worst[i]]);
 	if (chronic)
-		used += (size_t)snprintf(ret + used, size - used, "; slow on most days before: %.120s%s",
+		used += (size_t)snprintf(ret + used, size - used, "; slow on most previous days: %.120s%s",
 			words_card(report, report->worst[0], text), chronic > 1 ? " and others" : "");
 	if (report->briefs)
 		used += (size_t)snprintf(ret + used, size - used, "; %.60s",
-			words_many(report->briefs, "brief slowness", "brief slownesses", text));
+			words_many(report->briefs, "short slowdown", "short slowdowns", text));
 	if (report->remarks > report->briefs)
-		(void)snprintf(ret + used, size - used, "; %.40s on how work is divided",
-			words_many(report->remarks - report->briefs, "remark", "remarks", text));
+		(void)snprintf(ret + used, size - used, "; %.40s on work imbalance",
+			words_many(report->remarks - report->briefs, "note", "notes", text));
 }
 
-static void say_slow(struct report *report)
+static void headline_slow(struct report *report)
 {
 	struct report_headline *headline = &report->headline;
 	char a[WORDS_BYTES], b[WORDS_BYTES], c[WORDS_BYTES];
 	char cause[WORDS_BYTES];
 	bool over = report->finding[0].is.until_ns != 0;
-	const char *how = headline->verdict == REPORT_HANG ? over ? "stood still" : "hangs"
+	const char *how = headline->verdict == REPORT_HANG ? over ? "was hung" : "is hung"
 			  : over			   ? "was slow"
 							   : "is slow";
 	size_t others = report->findings - report->remarks - 1, used;
 
 	snprintf(
-		headline->title, sizeof(headline->title), "%.320s %s", words_whom(report, &report->finding[0], a), how);
+		headline->title, sizeof(headline->title), "%.320s %s", words_subject(report, &report->finding[0], a), how);
 	finding_write_cause(&report->finding[0].is, cause, sizeof(cause));
 	snprintf(headline->answer, sizeof(headline->answer), "%s: %.200s", headline->title, cause);
 	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%s", headline->answer);
@@ -242,7 +239,7 @@ static void say_slow(struct report *report)
 			words_many(others, "more finding", "more findings", a));
 }
 
-/* What was measured beside something else: that of the cause, else the first. */
+/* Evidence with a reference value: of the cause, else the first. */
 static const struct finding_evidence *best_evidence(const struct finding *f)
 {
 	const struct finding_evidence *best = NULL;
@@ -260,7 +257,7 @@ static const struct finding_evidence *best_evidence(const struct finding *f)
 	return best;
 }
 
-static void say_why(struct report *report, const struct report_finding *finding)
+static void headline_why(struct report *report, const struct report_finding *finding)
 {
 	struct report_headline *headline = &report->headline;
 	const struct finding *f = &finding->is;
@@ -276,19 +273,19 @@ static void say_why(struct report *report, const struct report_finding *finding)
 			words_value(piece->peers, piece->unit, peers));
 }
 
-static void say_parts(struct report *report)
+static void headline_parts(struct report *report)
 {
 	const struct report_finding *finding = &report->finding[0];
 	struct report_headline *headline = &report->headline;
 	char text[WORDS_BYTES], part[WORDS_BYTES];
 
 	headline->finding = 0;
-	snprintf(headline->which, sizeof(headline->which), "%s", words_whom(report, finding, text));
+	snprintf(headline->which, sizeof(headline->which), "%s", words_subject(report, finding, text));
 	snprintf(headline->since, sizeof(headline->since), "%.127s", words_since(report, finding, text));
-	say_why(report, finding);
+	headline_why(report, finding);
 	words_percent(finding->is.slowdown > 1 ? finding->is.slowdown - 1 : 0, part);
 	if (finding->is.slowdown > 1)
-		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours; its job's steps took %.40s longer",
+		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours; steps of its job took %.40s longer",
 			words_hours(finding->cost_card_hours, text), part);
 	else
 		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours",
@@ -307,16 +304,16 @@ static bool anything_here(const struct report *report)
 	return false;
 }
 
-static void say_nothing(const struct report *report, char *ret, size_t size)
+static void headline_nothing(const struct report *report, char *ret, size_t size)
 {
 	char since[WORDS_BYTES], until[WORDS_BYTES], job[REPORT_NAME_BYTES] = "";
-	struct finding_text name;
+	struct text name;
 
 	if (report->only_job) {
-		finding_text_begin(&name, job, sizeof(job));
-		finding_text_name(&name, report->only_job, sizeof(job) - 4);
+		text_begin(&name, job, sizeof(job));
+		text_name(&name, report->only_job, sizeof(job) - 4);
 	}
-	snprintf(ret, size, "Nothing was watched%s%s from %.60s to %.60s: no rank%s ran, or no daemon saw it",
+	snprintf(ret, size, "Nothing was watched%s%s from %.60s to %.60s: no rank%s ran, or no daemon watched it",
 		report->only_job ? " of job " : "", job, words_when(report->since_ns, since),
 		words_when(report->until_ns, until), report->only_job ? " of it" : "");
 }
@@ -332,23 +329,23 @@ void report_judge(struct report *report)
 	headline->finding = REPORT_NONE;
 	if (report->findings > report->remarks) {
 		headline->verdict = report->finding[0].is.kind == FINDING_HANG ? REPORT_HANG : REPORT_SLOW;
-		say_slow(report);
-		say_parts(report);
+		headline_slow(report);
+		headline_parts(report);
 	} else if (!anything_here(report)) {
 		headline->verdict = REPORT_UNSEEN;
-		say_nothing(report, headline->line, sizeof(headline->line));
+		headline_nothing(report, headline->line, sizeof(headline->line));
 		snprintf(headline->title, sizeof(headline->title), "Nothing was watched");
 		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
 	} else {
-		const char *lasting = report->briefs ? " for long" : "";
+		const char *lasting = report->briefs ? "lasting " : "";
 
 		headline->verdict = REPORT_HEALTHY;
-		say_seen(report, seen, sizeof(seen));
-		say_but(report, but, sizeof(but));
-		snprintf(headline->line, sizeof(headline->line),
-			"Healthy: nothing was slow%s or stood still; %.400s%.400s", lasting, seen, but);
+		headline_seen(report, seen, sizeof(seen));
+		headline_but(report, but, sizeof(but));
+		snprintf(headline->line, sizeof(headline->line), "Healthy: no %sslowdowns, no hangs; %.400s%.400s",
+			lasting, seen, but);
 		snprintf(headline->why, sizeof(headline->why), "%.220s%.160s", seen, but);
-		snprintf(headline->title, sizeof(headline->title), "Nothing was slow%s or stood still", lasting);
+		snprintf(headline->title, sizeof(headline->title), "No %sslowdowns, no hangs", lasting);
 		snprintf(headline->answer, sizeof(headline->answer), "%s", headline->title);
 	}
 }

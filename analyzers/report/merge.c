@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Findings of several stores. Each node's daemon tells of the jobs that it sees a part of, so what is of a whole job
- * comes as often as the job has nodes, and once more where nodes were compared: those of one kind and job that were so
- * at the same time are one, with the cost of the one that saw most. A job that a daemon calls slow without a reason is
- * not told where the comparison names who made it slow. See model.h.
+ * Merges findings of several stores. Each node's daemon reports the jobs that it sees a part of, so a finding about a
+ * whole job appears once a node, and once more from the comparison of nodes: those of one kind and job that overlap in
+ * time become one, with the highest cost. A slow job without a cause is hidden if the comparison names a slow rank that
+ * explains it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "analyzers/report/judge.h"
 #include "analyzers/report/model.h"
 
-/* What must be equal of the same finding. */
+/* Keys of a finding. */
 static int compare_keys(const struct report_finding *x, const struct report_finding *y)
 {
 	int order = (x->is.kind > y->is.kind) - (x->is.kind < y->is.kind);
@@ -35,15 +35,15 @@ static int report_merge_by_key(const void *a, const void *b)
 	return order ? order : (x->store > y->store) - (x->store < y->store);
 }
 
-/* b began later. What one store tells of twice is two; what was compared covers what came in pieces. */
+/* b begins later. Two findings of one store remain two, except those of the comparison. */
 static bool report_merge_same(const struct report_finding *a, const struct report_finding *b)
 {
 	return (a->store != b->store || a->across != b->across) &&
 	       (!a->is.until_ns || a->is.until_ns >= b->is.since_ns);
 }
 
-/* Whether it says more: a hang's culprit, else what it cost. */
-static bool report_merge_says_more(const struct report_finding *a, const struct report_finding *b)
+/* Prefers a named rank, then the higher cost. */
+static bool report_merge_is_better(const struct report_finding *a, const struct report_finding *b)
 {
 	if ((a->is.rank >= 0) != (b->is.rank >= 0))
 		return a->is.rank >= 0;
@@ -52,12 +52,12 @@ static bool report_merge_says_more(const struct report_finding *a, const struct 
 
 static void report_merge_join(struct report_finding *into, const struct report_finding *more)
 {
-	struct report_finding both = report_merge_says_more(more, into) ? *more : *into;
+	struct report_finding both = report_merge_is_better(more, into) ? *more : *into;
 
-	both.told_by = into->told_by + more->told_by;
+	both.reported_by = into->reported_by + more->reported_by;
 	both.across = into->across || more->across;
-	/* Its store is that of a daemon: what is told twice by one is two. */
-	both.store = into->told_by || !more->told_by ? into->store : more->store;
+	/* Keep the store of a daemon's finding. */
+	both.store = into->reported_by || !more->reported_by ? into->store : more->store;
 	if (both.across && (!into->is.until_ns || !more->is.until_ns))
 		both.is.until_ns = 0;
 	else if (both.across)
@@ -72,7 +72,7 @@ static void report_merge_join(struct report_finding *into, const struct report_f
 	*into = both;
 }
 
-/* Hangs first, then what is wrong, then remarks; each by cost. */
+/* Open hangs first, remarks last; each by cost. */
 static int by_weight(const void *a, const void *b)
 {
 	const struct report_finding *x = a, *y = b;
@@ -90,7 +90,7 @@ static int by_weight(const void *a, const void *b)
 	return (x->is.since_ns > y->is.since_ns) - (x->is.since_ns < y->is.since_ns);
 }
 
-/* The kept one that it is, NULL: it is a new one. */
+/* The kept finding to merge with, or NULL. */
 static struct report_finding *report_merge_find(struct report_finding *kept, size_t count, const struct report_finding *finding)
 {
 	while (count-- > 0 && compare_keys(&kept[count], finding) == 0)
@@ -104,7 +104,7 @@ static uint64_t report_merge_length(uint64_t since_ns, uint64_t until_ns)
 	return until_ns > since_ns ? until_ns - since_ns : 0;
 }
 
-/* Who, of the same job, made it slow for at least half of its time, and cost at least half as much. */
+/* A slow rank or communication of the job, over at least half of its time and cost. */
 static bool report_merge_explains(const struct report *report, const struct report_finding *by, const struct report_finding *job)
 {
 	uint64_t by_end_ns = by->is.until_ns ? by->is.until_ns : report->now_ns,
@@ -144,11 +144,11 @@ static void leave_out_explained(struct report *report)
 	free(gone);
 }
 
-/* Past days know of what was told; what nobody told is new to them. */
+/* Findings of the comparison alone are not in the past days yet. */
 static void note_new(struct report *report)
 {
 	for (size_t i = 0; i < report->findings; i++)
-		if (!report->finding[i].told_by && report->finding[i].card != REPORT_NONE)
+		if (!report->finding[i].reported_by && report->finding[i].card != REPORT_NONE)
 			report_note_past(report, &report->finding[i].is, report->finding[i].card);
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See model.h and report.h. */
 #include "analyzers/report/model.h"
 
 #include <errno.h>
@@ -9,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/finding/finding_text.h"
+#include "analyzers/base/text.h"
 
 #define SLOT_NS_MIN 20000000000ULL /* two samples long */
 #define NOTE_BYTES 320
@@ -90,7 +89,7 @@ uint32_t report_node_of(struct report *report, const char *name)
 {
 	struct report_node *node;
 
-	/* Ranks of one node lie together. */
+	/* The newest is the likely one: ranks are sorted by store. */
 	for (size_t i = report->nodes; i-- > 0;)
 		if (strcmp(report->node[i].name, name) == 0)
 			return (uint32_t)i;
@@ -202,10 +201,10 @@ int report_day(const struct report *report, uint64_t time_ns)
 
 void report_name(const char *text, char *ret, size_t size)
 {
-	struct finding_text to;
+	struct text to;
 
-	finding_text_begin(&to, ret, size);
-	finding_text_name(&to, text, size - 4);
+	text_begin(&to, ret, size);
+	text_name(&to, text, size - 4);
 }
 
 void report_text(sqlite3_stmt *statement, int column, char *ret, size_t size)
@@ -223,26 +222,28 @@ uint64_t report_ns(sqlite3_stmt *statement, int column)
 	return value > 0 ? (uint64_t)value : 0;
 }
 
+struct report_reading {
+	struct report_source *source;
+	report_row row;
+	uint64_t *rows;
+};
+
+static int report_each_row(void *arg, sqlite3_stmt *statement)
+{
+	const struct report_reading *reading = arg;
+
+	if (*reading->rows >= REPORT_ROWS_MAX) {
+		report_note(reading->source->report, "too many rows: not all of them were read");
+		return 1;
+	}
+	++*reading->rows;
+	return reading->row(reading->source, statement);
+}
+
 int report_each(
 	struct report_source *source, const char *sql, report_row row, uint64_t *rows, char *error, size_t error_size)
 {
-	sqlite3_stmt *statement = NULL;
-	int rc = SQLITE_DONE, r = reader_prepare(source->reader, sql, &statement, error, error_size);
+	struct report_reading reading = {source, row, rows};
 
-	if (r < 0)
-		return r;
-	while (r == 0 && *rows < REPORT_ROWS_MAX && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
-		++*rows;
-		r = row(source, statement);
-	}
-	if (r < 0) {
-		snprintf(error, error_size, "out of memory");
-	} else if (*rows >= REPORT_ROWS_MAX) {
-		report_note(source->report, "too many rows: not all of them were read");
-	} else if (rc != SQLITE_DONE) {
-		reader_error(source->reader, error, error_size);
-		r = -EIO;
-	}
-	sqlite3_finalize(statement);
-	return r;
+	return reader_each(source->reader, sql, report_each_row, &reading, error, error_size);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report's parts while it is read: found or made by what names them, within the bounds of report.h. Shared by the
- * read_*.c, across.c and merge.c; nobody else needs it. */
+/*
+ * The report while it is read: its parts are found or added by name, within the bounds of report.h. For read*.c,
+ * across.c and merge.c.
+ */
 #ifndef RANKTRACE_REPORT_MODEL_H
 #define RANKTRACE_REPORT_MODEL_H
 
@@ -10,30 +12,30 @@
 #include "analyzers/store/reader.h"
 
 #define REPORT_DAY_NS 86400000000000ULL
-#define REPORT_ROWS_MAX 200000000ULL /* of one table, all stores together; more are not read, and that is said */
+#define REPORT_ROWS_MAX 200000000ULL /* of all stores; further ones are not read, with a note */
 
 struct report *report_new(const struct report_options *options);
-/* An index, REPORT_NONE where there is no room or memory (which is noted). */
+/* An index; REPORT_NONE beyond the bounds, with a note. */
 uint32_t report_node_of(struct report *report, const char *name);
 uint32_t report_card_of(struct report *report, uint32_t node, const char *card, int32_t local, int32_t rank);
 uint32_t report_job_of(struct report *report, const char *name);
-/* For processes of one store, which are sorted by instance and lie together. NULL: not known, or not wanted. */
+/* Processes are sorted by store and instance. NULL: unknown, or not selected. */
 struct report_rank *report_rank_of(struct report *report, uint32_t store, int64_t instance);
 /* Marks [since, until) as seen. */
 void report_rank_saw(const struct report *report, struct report_rank *rank, uint64_t since_ns, uint64_t until_ns);
 bool report_rank_seen(const struct report_rank *rank, uint32_t slot);
-/* The slot of a time, which must be in the period; the last one for its end. */
+/* Slot of a time within the period; the last one for its end. */
 uint32_t report_slot(const struct report *report, uint64_t time_ns);
-/* Of the day that ended d days before the period's end; -1: older. */
+/* d for the day that ended d days before the period's end; -1: older. */
 int report_day(const struct report *report, uint64_t time_ns);
 
-/* A text of a row, printable, cut to size; "" for NULL. */
+/* A column's text, printable, cut to size; "" for NULL. */
 void report_text(sqlite3_stmt *statement, int column, char *ret, size_t size);
 void report_name(const char *text, char *ret, size_t size);
-/* A count or time of a row: 0 for NULL, negative and what is no number. */
+/* A count or time; 0 for NULL, negative values and non-numbers. */
 uint64_t report_ns(sqlite3_stmt *statement, int column);
 
-/* Rows of a statement to a function. rows counts up, and stops it at REPORT_ROWS_MAX. */
+/* Passes rows of a statement to a function; *rows counts them, up to REPORT_ROWS_MAX. */
 struct report_source {
 	struct report *report;
 	struct reader *reader;
@@ -46,21 +48,21 @@ int report_each(
 
 int report_read_ranks(struct report_source *source, char *error, size_t error_size);
 int report_read_findings(struct report_source *source, char *error, size_t error_size);
-/* Steps, samples and losses; plots get theirs on the way. */
+/* Steps, samples and losses, also for plots. */
 struct plots;
 int report_read_rows(struct report_source *source, struct plots *plots, char *error, size_t error_size);
 
-/* After all rows: which processes lived in the period; jobs, cards and stores get theirs. */
+/* After all rows: selects processes of the period and updates jobs, cards and stores. */
 int report_settle(struct report *report);
-/* Adds one of a store, across: that the comparison of nodes made. 0 or -ENOMEM. */
+/* Adds a finding of a store; across: of the comparison of nodes. 0 or -ENOMEM. */
 int report_add_finding(struct report *report, uint32_t store, const struct finding *finding, bool across);
-/* Its card was slow on the days that it lasted. */
+/* Marks the days of the finding as slow days of its card. */
 void report_note_past(struct report *report, const struct finding *finding, uint32_t card);
-/* After all stores' findings were read: judges the ranks of jobs that several stores have a part of. 0 or -ENOMEM. */
+/* After all findings were read: compares ranks of jobs that several stores have. 0 or -ENOMEM. */
 int report_across(struct report *report, const struct report_options *options);
-/* After that: those that several tell are one, and cards know of theirs. */
+/* After that: merges findings that several nodes report. */
 void report_merge(struct report *report);
-/* After all rows: what was not seen. */
+/* After all rows: gaps. */
 void report_watch(struct report *report);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See plots.h. A plot holds a sum and a count for each bucket and peer; a peer is a rank of the job, thinned out where
- * there are more than PEERS_MAX. The rank of the finding has the last place.
+ * A plot holds a sum and a count for each bucket and peer. Peers are ranks of the job, every stride-th one beyond
+ * PEERS_MAX. The finding's own rank has the last slot.
  */
 #include "analyzers/report/plots.h"
 #include "analyzers/report/judge.h"
@@ -12,15 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* See report.h. */
-
 #define BIN_RATIO 1.01
 #define LEAST_NS 1000.0
 
 struct series {
 	uint64_t since_ns, until_ns;
 	uint32_t count[SERIES_BUCKETS][SERIES_BINS];
-	double sum_ns[SERIES_BINS]; /* of all values in a bin, so that equal ones come back as they were */
+	double sum_ns[SERIES_BINS]; /* of a bin, for its mean */
 	uint64_t all[SERIES_BINS];
 };
 
@@ -83,7 +81,7 @@ uint64_t plot_series_count(const struct series *series, size_t bucket)
 	return count;
 }
 
-/* Over the buckets from first to last. */
+/* Over buckets first to last. */
 static double quantile(const struct series *series, size_t first, size_t last, double q)
 {
 	uint64_t count = 0, below = 0;
@@ -131,7 +129,7 @@ double values_quantile(double *value, size_t n, double q)
 
 #define PEERS_MAX 1024
 #define STORES_READ 8 /* for stages and operations */
-#define PAD 4	      /* a plot begins this part of its length earlier, and ends as much later */
+#define PAD 4	      /* margin on both sides: this part of the length */
 #define PAD_NS_MIN 120000000000ULL
 
 enum source { SOURCE_NONE, SOURCE_STAGE, SOURCE_STEP, SOURCE_HOST, SOURCE_OPERATION, SOURCE_PROGRESS };
@@ -148,10 +146,10 @@ struct gather {
 	const char *what, *unit;
 	uint64_t since_ns, until_ns;
 	int32_t stride;
-	size_t merge;	 /* so many buckets of rows are one of the plot: then each has some */
-	uint8_t *stores; /* bit a store: its stages or operations are read */
+	size_t merge;	 /* gathered buckets a plotted one, so that none is empty */
+	uint8_t *stores; /* bit a store: read for stages or operations */
 	struct cell *cell;
-	uint32_t rows[PEERS_MAX + 1], steps[PEERS_MAX + 1]; /* how often the stage comes in a step */
+	uint32_t rows[PEERS_MAX + 1], steps[PEERS_MAX + 1]; /* occurrences of the stage and of steps */
 };
 
 struct plots {
@@ -160,7 +158,7 @@ struct plots {
 	struct gather gather[REPORT_PLOTS_MAX];
 };
 
-/* What a piece of evidence is drawn from, the first in a finding that has one. */
+/* Source of each evidence's plot, by preference. */
 static const struct row {
 	const char *evidence, *what;
 	enum source source;
@@ -195,7 +193,7 @@ static const struct row *report_plots_row_of(const struct finding *f)
 {
 	if (f->kind == FINDING_HANG || f->kind == FINDING_MISMATCH)
 		return &progress;
-	/* What shows the cause, if it is there. */
+	/* Prefer evidence of the cause. */
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (strcmp(rows[i].evidence, judge_evidence_of(f->cause)) == 0 && report_plots_evidence_of(f, rows[i].evidence))
 			return &rows[i];
@@ -284,7 +282,7 @@ struct plots *plots_free(struct plots *plots)
 	return NULL;
 }
 
-/* Its place, -1: it is none of the peers. */
+/* Slot of a rank, -1: not a peer. */
 static int report_plots_place_of(const struct gather *gather, const struct report_rank *rank)
 {
 	if (rank->job != gather->finding->job || rank->rank < 0)
@@ -344,7 +342,7 @@ static bool reads(const struct gather *gather, uint32_t store, enum source sourc
 	return gather->source == source && (gather->stores[store / 8] >> store % 8 & 1);
 }
 
-/* Of all plots that are drawn from it. */
+/* Time range over all plots of that source. */
 static bool report_plots_want(
 	const struct plots *plots, uint32_t store, enum source source, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
@@ -383,7 +381,7 @@ bool plots_want_operations(const struct plots *plots, uint32_t store, uint64_t *
 	return report_plots_want(plots, store, SOURCE_OPERATION, ret_since_ns, ret_until_ns);
 }
 
-/* A finding that names none is of none. */
+/* A finding without a communicator matches none. */
 static bool reads_communicator(const struct gather *gather, uint32_t store, const char *communicator)
 {
 	const char *its = gather->finding->is.communicator;
@@ -407,7 +405,7 @@ void plots_operation(struct plots *plots, const struct report_rank *rank, const 
 			report_plots_add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
 }
 
-/* A place's value in a bucket of the plot. A stage that comes more than once in a step counts with all its times. */
+/* Value of a slot in a plotted bucket. A stage that occurs several times a step counts as their sum. */
 static double report_plots_value_of(const struct gather *gather, size_t bucket, size_t place)
 {
 	double sum = 0, count = 0;
@@ -425,7 +423,7 @@ static double report_plots_value_of(const struct gather *gather, size_t bucket, 
 	return sum / count;
 }
 
-/* How well a rank fills the plot: the share of buckets that have rows, of steps those with two and more. */
+/* Share of buckets with rows; for progress, with two or more steps. */
 static double filled(const struct gather *gather, size_t place)
 {
 	size_t first = REPORT_PLOT_BUCKETS, last = 0, some = 0, n = REPORT_PLOT_BUCKETS / gather->merge;
@@ -445,7 +443,7 @@ static double filled(const struct gather *gather, size_t place)
 static void choose_merge(struct gather *gather)
 {
 	static const size_t merges[] = {1, 2, 3, 4, 6, 8, 12};
-	double enough = gather->source == SOURCE_PROGRESS ? 0.4 : 0.95; /* a hang has empty ones */
+	double enough = gather->source == SOURCE_PROGRESS ? 0.4 : 0.95; /* hangs have empty buckets */
 	size_t place = PEERS_MAX;
 
 	while (place && !gather->rows[place])
@@ -457,13 +455,13 @@ static void choose_merge(struct gather *gather)
 	}
 }
 
-/* A slow operation is slow on all members: their median beside what it was before. */
+/* Slow communication affects all members: plotted as their median beside the previous value. */
 static bool of_one(const struct gather *gather)
 {
 	return gather->finding->is.rank >= 0 && gather->finding->is.kind != FINDING_SLOW_COMMUNICATION;
 }
 
-/* Peers of a bucket, or all ranks where the finding is of no single one. */
+/* Quantiles of the peers of a bucket, or of all ranks without a single one. */
 static void finish_bucket(const struct gather *gather, size_t bucket, struct report_plot *plot)
 {
 	double value[PEERS_MAX + 1];

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See publish.h. */
 #include "analyzers/report/publish.h"
 
 #include <dirent.h>
@@ -15,7 +14,7 @@
 
 #include "analyzers/report/render.h"
 
-#define STAMP_BYTES 17 /* YYYYMMDDTHHMMSSZ and its end */
+#define STAMP_BYTES 17 /* YYYYMMDDTHHMMSSZ, terminated */
 #define PREFIX "report-"
 #define FILES_MAX 65536
 
@@ -85,7 +84,7 @@ static int report_publish_choose(const struct dirent *entry)
 	return is_ours(entry->d_name);
 }
 
-/* Names sort by time; the newest max times stay. */
+/* Keeps the newest max times; names sort by time. */
 static void remove_old(const char *dir, unsigned long max)
 {
 	struct dirent **entries = NULL;
@@ -107,7 +106,7 @@ static void remove_old(const char *dir, unsigned long max)
 	free(entries);
 }
 
-/* latest.SUFFIX points to the newest. */
+/* Links latest.SUFFIX to the newest. */
 static int report_publish_point(const char *dir, const char *name, const char *suffix)
 {
 	char link[PATH_MAX], temporary[PATH_MAX];
@@ -130,7 +129,7 @@ int publish_keep(const char *dir, unsigned long max, const struct report *report
 
 	if (mkdir(dir, 0750) < 0 && errno != EEXIST) {
 		r = -errno;
-		snprintf(error, error_size, "cannot make %s: %s", dir, strerror(errno));
+		snprintf(error, error_size, "cannot create %s: %s", dir, strerror(errno));
 		return r;
 	}
 	if (!gmtime_r(&seconds, &tm) || strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm) == 0)

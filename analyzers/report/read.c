@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the stores, one after the other: first who was there and what was found, then the rows. See report.h. */
+/* Reads the stores one after another: first ranks and findings, then rows. */
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -18,7 +18,7 @@ static void report_read_warn(void *arg, const char *sentence)
 	report_note(report, "%s", sentence);
 }
 
-/* The folder db is called after the one that it is in. */
+/* A folder named db takes the name of its parent. */
 static int report_read_add_store(struct report *report, const struct stores_one *one)
 {
 	struct report_store *store = &report->store[report->stores];
@@ -46,7 +46,7 @@ static int report_read_add_store(struct report *report, const struct stores_one 
 
 typedef int (*store_pass)(struct report_source *source, void *arg, char *error, size_t error_size);
 
-static int who(struct report_source *source, void *arg, char *error, size_t error_size)
+static int report_read_overview(struct report_source *source, void *arg, char *error, size_t error_size)
 {
 	int r = report_read_ranks(source, error, error_size);
 
@@ -59,7 +59,7 @@ static int rows(struct report_source *source, void *arg, char *error, size_t err
 	return report_read_rows(source, arg, error, error_size);
 }
 
-/* Over all stores. One that cannot be read is noted; -ENOENT where that is all of them. */
+/* Runs a pass over all stores; unreadable ones are noted. -ENOENT: all are unreadable. */
 static int each_store(struct report *report, store_pass pass, void *arg, char *error, size_t error_size)
 {
 	struct reader_options options = {.warning = report_read_warn, .arg = report};
@@ -88,7 +88,7 @@ static int each_store(struct report *report, store_pass pass, void *arg, char *e
 static int report_read_gather(struct report *report, const struct report_options *options, char *error, size_t error_size)
 {
 	struct plots *plots;
-	int r = each_store(report, who, NULL, error, error_size);
+	int r = each_store(report, report_read_overview, NULL, error, error_size);
 
 	if (r == 0 && options->compare_ns && report_across(report, options) < 0) {
 		snprintf(error, error_size, "out of memory");

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Findings of a store. Those of the period are kept; those of past days only tell which cards were slow, and when: a
- * card that is slow every day is a card to replace. See model.h.
- */
+/* Findings of a store. Those of the period are kept; earlier ones only mark the days on which cards were slow. */
 #include "analyzers/report/model.h"
 
 #include <errno.h>
@@ -13,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/report/judge.h"
 
 #define ROWS_MAX 20000 /* of a store, costliest first */
@@ -50,7 +48,7 @@ static double report_read_findings_real(sqlite3_stmt *s, int column, double most
 	return isfinite(value) && value > 0 ? fmin(value, most) : 0;
 }
 
-/* Index of the word that a function has for a number, max where there is none. */
+/* Inverse of a function from numbers to words; max: unknown word. */
 #define WORD_OF(ret, word, function, max) \
 	do { \
 		*(ret) = 0; \
@@ -140,7 +138,7 @@ static void report_read_findings_take(struct finding *f, sqlite3_stmt *s)
 	take_evidence(f, evidence ? evidence : "");
 }
 
-/* The card that the finding's rank was on: of the process that lived then, else as the finding says. */
+/* Card of the finding's rank: of the process at that time, else as stored with the finding. */
 static uint32_t card_of(struct report *report, const struct finding *f)
 {
 	uint32_t job = REPORT_NONE;
@@ -168,7 +166,6 @@ static uint64_t report_read_findings_end_of(const struct report *report, const s
 	return end_ns > f->since_ns ? end_ns : f->since_ns;
 }
 
-/* Which of the past days it was slow on, and what that cost. */
 void report_note_past(struct report *report, const struct finding *f, uint32_t card)
 {
 	struct report_card *at = &report->card[card];
@@ -197,12 +194,9 @@ static int report_read_findings_keep(struct report *report, uint32_t store, cons
 	uint64_t until_ns = end_ns < report->until_ns ? end_ns : report->until_ns;
 	double share = end_ns > f->since_ns ? (double)(until_ns - from_ns) / (double)(end_ns - f->since_ns) : 1;
 
-	if ((report->findings & (report->findings - 1)) == 0) {
-		to = reallocarray(report->finding, report->findings ? 2 * report->findings : 1, sizeof(*to));
-		if (!to)
-			return -ENOMEM;
-		report->finding = to;
-	}
+	if (!array_reserve((void **)&report->finding, &report->findings_capacity, report->findings + 1, sizeof(*to),
+		    REPORT_FINDINGS_MAX))
+		return -ENOMEM;
 	to = &report->finding[report->findings++];
 	*to = (struct report_finding){
 		.is = *f,
@@ -212,7 +206,7 @@ static int report_read_findings_keep(struct report *report, uint32_t store, cons
 		.node = card != REPORT_NONE ? report->card[card].node
 			: f->host[0]	    ? report_node_of(report, f->host)
 					    : REPORT_NONE,
-		.told_by = across ? 0 : 1,
+		.reported_by = across ? 0 : 1,
 		.across = across,
 		.cost_card_hours = f->cost_card_hours * share,
 		.brief = judge_is_brief(f, report->until_ns - report->since_ns),
@@ -231,7 +225,7 @@ int report_add_finding(struct report *report, uint32_t store, const struct findi
 		return 0;
 	}
 	card = card_of(report, f);
-	/* Of one that is told, too, the telling counts. */
+	/* report_merge() marks the days of findings of the comparison. */
 	if (card != REPORT_NONE && !across)
 		report_note_past(report, f, card);
 	if (end_ns < report->since_ns)

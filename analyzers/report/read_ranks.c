@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes of a store: ranks that lived in the period, their cards, nodes and jobs. See model.h. */
+/* Processes of a store: ranks that lived in the period, their cards, nodes and jobs. */
 #include "analyzers/report/model.h"
 
 #include <errno.h>
@@ -8,34 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
+#include "analyzers/store/rank_table.h"
+
 #define RANK_NUMBER_MAX 1000000
 
-enum { INSTANCE, RANK, WORLD, JOB, HOST, CARD, LOCAL, START, FIRST, LAST, ENDED };
-
-static int32_t report_read_ranks_number(sqlite3_stmt *s, int column)
+static int32_t report_read_ranks_number(int64_t value)
 {
-	int64_t value = sqlite3_column_type(s, column) == SQLITE_INTEGER ? sqlite3_column_int64(s, column) : -1;
-
 	return value >= 0 && value <= RANK_NUMBER_MAX ? (int32_t)value : -1;
 }
 
-static struct report_rank *report_read_ranks_grow(struct report *report)
+static uint64_t report_read_ranks_time(int64_t ns)
 {
-	struct report_rank *more;
-
-	if (report->ranks == REPORT_RANKS_MAX)
-		return NULL;
-	/* At each power of two. */
-	if ((report->ranks & (report->ranks - 1)) == 0) {
-		more = reallocarray(report->rank, report->ranks ? 2 * report->ranks : 1, sizeof(*more));
-		if (!more)
-			return NULL;
-		report->rank = more;
-	}
-	return &report->rank[report->ranks];
+	return ns > 0 ? (uint64_t)ns : 0;
 }
 
-/* What tells on which days there was somebody to be slow. */
+/* Marks days with data. */
 static void note_days(struct report *report, uint32_t node, uint64_t first_ns, uint64_t last_ns)
 {
 	int newest = report_day(report, last_ns), oldest = report_day(report, first_ns);
@@ -46,36 +34,41 @@ static void note_days(struct report *report, uint32_t node, uint64_t first_ns, u
 		report->node[node].data_days |= 1U << day;
 }
 
-static int report_read_ranks_add(struct report_source *source, sqlite3_stmt *s, uint32_t node, const char *job)
+static int report_read_ranks_add(
+	struct report_source *source, const struct rank_row *row, uint32_t node, const char *job)
 {
 	struct report *report = source->report;
-	struct report_rank *rank = report_read_ranks_grow(report);
+	uint64_t start_ns = report_read_ranks_time(row->start_ns);
+	struct report_rank *rank;
 	char card[REPORT_NAME_BYTES];
 
-	if (!rank) {
+	if (!array_reserve((void **)&report->rank, &report->ranks_capacity, report->ranks + 1, sizeof(*rank),
+		    REPORT_RANKS_MAX)) {
 		report->ranks_left_out++;
 		return 0;
 	}
-	report_text(s, CARD, card, sizeof(card));
+	rank = &report->rank[report->ranks];
+	report_name(row->card, card, sizeof(card));
 	*rank = (struct report_rank){
 		.store = source->store,
-		.instance = sqlite3_column_int64(s, INSTANCE),
-		.rank = report_read_ranks_number(s, RANK),
-		.world = report_read_ranks_number(s, WORLD),
-		.local = report_read_ranks_number(s, LOCAL),
-		.first_ns = report_ns(s, FIRST),
-		.last_ns = report_ns(s, LAST),
-		.ended = sqlite3_column_int(s, ENDED) != 0,
+		.instance = row->instance,
+		.rank = report_read_ranks_number(row->rank),
+		.world = report_read_ranks_number(row->world_size),
+		.local = report_read_ranks_number(row->local_rank),
+		.first_ns = report_read_ranks_time(row->first_seen_ns),
+		.last_ns = report_read_ranks_time(row->last_seen_ns),
+		.ended = row->ended,
 		.job = report_job_of(report, job),
-		.card = report_card_of(report, node, card, report_read_ranks_number(s, LOCAL), report_read_ranks_number(s, RANK)),
+		.card = report_card_of(report, node, card, report_read_ranks_number(row->local_rank),
+			report_read_ranks_number(row->rank)),
 		.seen = calloc(1, REPORT_SLOTS_MAX / 8),
 	};
 	if (!rank->seen)
 		return -ENOMEM;
-	/* It may have run for long before it was seen; its libraries were loading for some time of that. */
-	if (report_ns(s, START) && report_ns(s, START) < rank->first_ns)
-		rank->first_ns = report_ns(s, START);
-	/* While it runs, the store does not say when it was seen last: its rows do. */
+	/* It started before it was seen: its libraries were loading. */
+	if (start_ns && start_ns < rank->first_ns)
+		rank->first_ns = start_ns;
+	/* The store has no last_seen_ns of a live process. */
 	if (!rank->ended)
 		rank->last_ns = report->until_ns;
 	if (rank->world > 0 && (uint32_t)rank->world > report->job[rank->job].world)
@@ -84,17 +77,18 @@ static int report_read_ranks_add(struct report_source *source, sqlite3_stmt *s, 
 	return 0;
 }
 
-static int rank_row(struct report_source *source, sqlite3_stmt *s)
+static int report_read_ranks_row(void *arg, const struct rank_row *row)
 {
+	struct report_source *source = arg;
 	struct report *report = source->report;
-	uint64_t first_ns = report_ns(s, FIRST),
-		 last_ns = sqlite3_column_int(s, ENDED) ? report_ns(s, LAST) : report->until_ns;
+	uint64_t first_ns = report_read_ranks_time(row->first_seen_ns),
+		 last_ns = row->ended ? report_read_ranks_time(row->last_seen_ns) : report->until_ns;
 	char host[REPORT_NAME_BYTES], job[REPORT_NAME_BYTES];
 	struct report_store *store = &report->store[source->store];
 	uint32_t node;
 
-	report_text(s, HOST, host, sizeof(host));
-	report_text(s, JOB, job, sizeof(job));
+	report_name(row->host, host, sizeof(host));
+	report_name(row->job, job, sizeof(job));
 	if (report->only_job && strcmp(report->only_job, job) != 0)
 		return 0;
 	node = report_node_of(report, host[0] ? host : store->name);
@@ -107,18 +101,12 @@ static int rank_row(struct report_source *source, sqlite3_stmt *s)
 	note_days(report, node, first_ns, last_ns);
 	if (first_ns >= report->until_ns || last_ns < report->since_ns)
 		return 0;
-	return report_read_ranks_add(source, s, node, job);
+	return report_read_ranks_add(source, row, node, job);
 }
 
 int report_read_ranks(struct report_source *source, char *error, size_t error_size)
 {
-	uint64_t rows = 0;
-
-	return report_each(source,
-		"SELECT instance, rank, world_size, job, host, card, local_rank, start_time_ns, first_seen_ns, "
-		"last_seen_ns, ended"
-		" FROM ranks ORDER BY instance",
-		rank_row, &rows, error, error_size);
+	return rank_table_read(source->reader, report_read_ranks_row, source, error, error_size);
 }
 
 static bool report_read_ranks_is_here(const struct report *report, const struct report_rank *rank)
@@ -126,7 +114,7 @@ static bool report_read_ranks_is_here(const struct report *report, const struct 
 	for (uint32_t slot = 0; slot < report->slots; slot++)
 		if (report_rank_seen(rank, slot))
 			return true;
-	/* One that never ended and left no row may be long gone: its end was missed. */
+	/* Without rows and without an end, it may have ended unseen long before. */
 	return rank->ended;
 }
 
@@ -154,7 +142,7 @@ static int settle_job(struct report_job *job, const struct report_rank *rank)
 	return 0;
 }
 
-/* What is still so, and was told by a node of which nothing has come since: nobody has closed it. */
+/* Drops open findings of stores without data in the period: no daemon closed them. */
 static void leave_out_stale(struct report *report)
 {
 	size_t kept = 0;

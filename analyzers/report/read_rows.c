@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps, samples of the host, and what was lost, of one store. See model.h. */
+/* Steps, host samples and losses of a store. */
 #include "analyzers/report/model.h"
 
 #include <errno.h>
@@ -12,16 +12,16 @@
 
 struct rows {
 	struct plots *plots;
-	struct report_rank *last; /* rows of one process often lie together */
+	struct report_rank *last; /* cache: rows of a process are often adjacent */
 };
 
-/* Columns of all scans, and then their own. */
+/* Columns common to all scans, then specific ones. */
 enum { INSTANCE, START, DURATION, OWN };
 enum { SAMPLE_CPU = OWN, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS };
 enum { STAGE_STAGE = OWN };
 enum { OP_DEVICE_DURATION = OWN, OP_COMMUNICATOR };
 
-/* 0: the row was taken; -ENODATA: it was not, and does not count; or another negative errno. */
+/* 0: used; -ENODATA: not counted; or another negative errno. */
 typedef int (*scan_row)(struct report_source *source, struct reader_scan *scan);
 
 /* A count or time: 0 for NULL and negative. */
@@ -42,7 +42,7 @@ static struct report_rank *report_read_rows_rank_of(struct report_source *source
 	return rows->last;
 }
 
-/* Of the time of its ranks, where that is a small part of the report's, else of all of it. */
+/* Covers the lifetime of its ranks if that is less than half of the period, else the period. */
 static struct series *series_of(const struct report *report, struct report_job *job)
 {
 	uint64_t since_ns = report->until_ns, until_ns = report->since_ns;
@@ -148,8 +148,7 @@ static int lost_row(struct report_source *source, sqlite3_stmt *s)
 			strcmp(report->lose[i].reason, lost.reason) != 0))
 		i++;
 	if (i == REPORT_LOST_MAX) {
-		report_note(
-			report, "more kinds of losses than have room here: see tracectl query 'select * from drops'");
+		report_note(report, "more kinds of losses than listed here: see tracectl query 'select * from drops'");
 		return 0;
 	}
 	if (i == report->lost) {
@@ -194,7 +193,7 @@ static int64_t clamp(uint64_t time_ns)
 	return time_ns < INT64_MAX ? (int64_t)time_ns : INT64_MAX;
 }
 
-/* Below 0: what the scan failed with, or -ENOMEM of a row. */
+/* 0, or negative errno of the scan or of a row. */
 static int each_row(struct report_source *source, struct reader_scan *scan, const struct span *span, scan_row row)
 {
 	struct report *report = source->report;
@@ -204,7 +203,7 @@ static int each_row(struct report_source *source, struct reader_scan *scan, cons
 		uint64_t start_ns = report_read_rows_number(scan, START);
 		int taken;
 
-		/* A file may not say rightly which times it has. */
+		/* A file's span may be wrong. */
 		if (start_ns < span->since_ns || start_ns >= span->until_ns)
 			continue;
 		taken = row(source, scan);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as text, Markdown, JSON or HTML. What cannot be written shows in ferror(out). */
+/* The report as text, Markdown, JSON or HTML. Write errors show in ferror(out). */
 #ifndef RANKTRACE_REPORT_RENDER_H
 #define RANKTRACE_REPORT_RENDER_H
 
@@ -8,22 +8,20 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Our own part of the report's JSON: ns, card-hours, and texts as people read them. Times are ns since the epoch. */
-
-/* One finding, with its evidence. */
+/* One finding with its evidence. Times are ns since the epoch. */
 json_t *json_finding(const struct report *report, size_t index);
-/* All but what sysTrace's own fields hold. */
+/* The object "ranktrace": all that sysTrace's fields do not hold. */
 json_t *json_ours(const struct report *report);
 
-/* A healthy fleet is one line, and what was not watched where there are gaps. */
+/* One line if healthy, plus gaps. */
 void render_text(FILE *out, const struct report *report);
 void render_markdown(FILE *out, const struct report *report);
-/* An object with the fields of sysTrace's results of slow nodes and of slow steps, and ours under "ranktrace". */
+/* The fields of sysTrace's results of slow nodes and of slow steps, and "ranktrace". */
 void render_json(FILE *out, const struct report *report);
-/* One page, complete in itself: no script, no other file, no network. */
+/* A self-contained page: no script, no other file, no network. */
 void render_html(FILE *out, const struct report *report);
 
-/* What was not watched, one sentence a call; the same in every form. */
+/* Gaps in the data, one sentence a call; the same in all formats. */
 typedef void (*render_line)(void *arg, const char *text);
 void render_unwatched(const struct report *report, render_line line, void *arg);
 

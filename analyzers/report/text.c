@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for a terminal, the journal and mail, and as Markdown: the same words and tables. See render.h. */
+/* The report as text for terminal, journal and mail, and as Markdown. */
 #include "analyzers/report/judge.h"
 #include "analyzers/report/render.h"
 #include "analyzers/report/words.h"
@@ -8,8 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* See words.h. */
 
 struct table {
 	bool markdown;
@@ -51,7 +49,7 @@ void markdown_text(FILE *out, const char *text)
 	}
 }
 
-/* Characters, not bytes: what goes on belongs to the one before. */
+/* In characters: continuation bytes do not count. */
 static size_t width_of(const char *text)
 {
 	size_t width = 0;
@@ -133,7 +131,7 @@ void table_end(struct table *table, FILE *out, const char *indent)
 }
 
 #define CARDS_SHOWN 10
-#define LINES_MAX 20 /* of what was not watched */
+#define LINES_MAX 20 /* of "Not watched" */
 
 struct page {
 	FILE *out;
@@ -174,10 +172,10 @@ static void show_headline(const struct page *page)
 	part(page, "since", headline->since);
 	part(page, "why", headline->why);
 	part(page, "cost", headline->cost);
-	part(page, "do", headline->todo);
+	part(page, "advice", headline->todo);
 }
 
-/* What only the comparison of nodes found, by the numbers of the table. */
+/* Numbers of findings that only the comparison of nodes made. */
 static void show_across(const struct page *page)
 {
 	const struct report *report = page->report;
@@ -186,19 +184,18 @@ static void show_across(const struct page *page)
 	size_t count = 0;
 
 	for (size_t i = 0; i < report->shown; i++)
-		if (!report->finding[i].told_by)
+		if (!report->finding[i].reported_by)
 			fprintf(page->out, "%s%zu", count++ ? ", " : before, i + 1);
 	if (count)
-		fprintf(page->out,
-			": found across nodes, by comparing the ranks of %zu; no node's own daemon told of %s\n",
-			report->compared, count == 1 ? "it" : "them");
+		fprintf(page->out, ": found by comparing ranks across %zu nodes; not reported by any single node\n",
+			report->compared);
 	if (words_explained(report, text)[0])
 		fprintf(page->out, "%s%s\n", before, text);
 }
 
 static void show_findings(const struct page *page)
 {
-	static const char *const headers[] = {">#", "SINCE", "LASTS", "STATE", ">CARD-HOURS", "WHO", "WHY", NULL};
+	static const char *const headers[] = {">#", "SINCE", "DURATION", "STATE", ">CARD-HOURS", "WHAT", "CAUSE", NULL};
 	const struct report *report = page->report;
 	struct table *table = table_new(headers, page->markdown);
 	char text[WORDS_BYTES];
@@ -213,12 +210,12 @@ static void show_findings(const struct page *page)
 		table_add(table, text);
 		table_add(table, words_when(since_ns, text));
 		table_add(table, words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
-		table_add(table, finding->brief		? "brief"
-				 : finding->remark	? "remark"
-				 : finding->is.until_ns ? "over"
+		table_add(table, finding->brief		? "short"
+				 : finding->remark	? "note"
+				 : finding->is.until_ns ? "closed"
 							: "OPEN");
 		table_add(table, words_hours(finding->cost_card_hours, text));
-		table_add(table, words_whom(report, finding, text));
+		table_add(table, words_subject(report, finding, text));
 		table_add(table, finding_cause_title(finding->is.cause));
 	}
 	table_end(table, page->out, "  ");
@@ -230,14 +227,14 @@ static void show_findings(const struct page *page)
 
 static void show_cards(const struct page *page)
 {
-	static const char *const headers[] = {"CARD", ">CARD-HOURS", ">FINDINGS", ">SLOW DAYS", "WHAT TO DO", NULL};
+	static const char *const headers[] = {"CARD", ">CARD-HOURS", ">FINDINGS", ">SLOW DAYS", "ADVICE", NULL};
 	const struct report *report = page->report;
 	struct table *table;
 	char text[WORDS_BYTES];
 
 	if (!report->worsts)
 		return;
-	heading(page, "Worst cards, and on how many of the last days they were slow");
+	heading(page, "Worst cards");
 	table = table_new(headers, page->markdown);
 	for (size_t i = 0; i < report->worsts && i < CARDS_SHOWN; i++) {
 		const struct report_card *card = &report->card[report->worst[i]];
@@ -257,7 +254,8 @@ static void show_cards(const struct page *page)
 
 static void show_jobs(const struct page *page)
 {
-	static const char *const headers[] = {"JOB", ">RANKS", ">NODES", ">STEPS", ">STEP", ">LOST CARD-HOURS", NULL};
+	static const char *const headers[] = {
+		"JOB", ">RANKS", ">NODES", ">STEPS", ">STEP TIME", ">LOST CARD-HOURS", NULL};
 	const struct report *report = page->report;
 	struct table *table = table_new(headers, page->markdown);
 	char text[WORDS_BYTES];
@@ -313,7 +311,7 @@ static void show_unwatched(struct page *page)
 	heading(page, "Not watched");
 	if (page->report->unseen_slots && page->report->alive_slots) {
 		fputs(page->markdown ? "* " : "  ", page->out);
-		fprintf(page->out, "%s of the cards' time in all\n",
+		fprintf(page->out, "%s of the cards' time in total\n",
 			words_percent((double)page->report->unseen_slots / (double)page->report->alive_slots, text));
 	}
 	page->lines = 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was not watched: for each slot of the period, ranks that lived and of which nothing was recorded. A slot or two
- * at a rank's beginning and end are its start-up and the store's last rows. A process that never ended and fell silent
- * while others of its node were still recorded is taken for gone: its end was missed. See model.h.
+ * Gaps: slots of the period in which a live rank has no data. The first and last slots of a rank are start-up and rows
+ * not yet written. A process without an end that has no data while others of its node do has ended unseen.
  */
 #include "analyzers/report/model.h"
 #include "analyzers/report/render.h"
@@ -12,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was not watched, in sentences. See render.h. */
-
 void render_unwatched(const struct report *report, render_line line, void *arg)
 {
 	char text[WORDS_BYTES], count[WORDS_BYTES];
@@ -21,14 +18,15 @@ void render_unwatched(const struct report *report, render_line line, void *arg)
 	for (size_t i = 0; i < report->stores; i++) {
 		if (report->store[i].here)
 			continue;
-		snprintf(text, sizeof(text), "%.80s: nothing in this time; no rank ran there, or no daemon saw it",
+		snprintf(text, sizeof(text),
+			"%.80s: no data in this period; no rank ran there, or no daemon watched it",
 			report->store[i].name);
 		line(arg, text);
 	}
 	for (size_t i = 0; i < report->gaps; i++)
 		line(arg, words_gap(report, &report->gap[i], text));
 	if (report->gaps_left_out) {
-		snprintf(text, sizeof(text), "and %.40s, shorter ones",
+		snprintf(text, sizeof(text), "and %.40s, shorter",
 			words_many(report->gaps_left_out, "more gap", "more gaps", count));
 		line(arg, text);
 	}
@@ -36,7 +34,7 @@ void render_unwatched(const struct report *report, render_line line, void *arg)
 		if (words_elsewhere(&report->job[i], text)[0])
 			line(arg, text);
 	if (report->ranks_left_out) {
-		snprintf(text, sizeof(text), "%.40s had no room in this report",
+		snprintf(text, sizeof(text), "%.40s left out: too many for this report",
 			words_many(report->ranks_left_out, "process", "processes", count));
 		line(arg, text);
 	}
@@ -51,9 +49,9 @@ void render_unwatched(const struct report *report, render_line line, void *arg)
 
 struct watch {
 	struct report *report;
-	uint16_t *alive, *unseen; /* ranks, a node and slot */
-	int32_t *who;		  /* rank that was not seen last, a node */
-	uint32_t *last;		  /* slot in which anything of the node was seen, a node */
+	uint16_t *alive, *unseen; /* ranks, by node and slot */
+	int32_t *who;		  /* newest unseen rank, by node */
+	uint32_t *last;		  /* newest slot with data, by node */
 };
 
 static uint32_t report_watch_node_of(const struct report *report, const struct report_rank *rank)
@@ -69,7 +67,7 @@ static uint32_t last_seen(const struct report *report, const struct report_rank 
 	return 0;
 }
 
-/* [first, end) of slots in which it lived; and adds how long it lived in all, its edges included. */
+/* Slots [first, end) of the rank's life; adds its lifetime, edges included, to the job. */
 static void lifecycle(
 	const struct watch *watch, const struct report_rank *rank, uint32_t node, uint32_t *first, uint32_t *end)
 {
@@ -126,7 +124,7 @@ static uint64_t weight(const struct report_gap *gap)
 	return (gap->until_ns - gap->since_ns) / 1000000000 * gap->ranks;
 }
 
-/* The heaviest are kept. */
+/* Keeps the largest gaps. */
 static void add_gap(struct report *report, const struct report_gap *gap)
 {
 	size_t lightest = 0;
@@ -176,7 +174,7 @@ static int report_watch_by_time(const void *a, const void *b)
 	return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Ranks of which there are samples and no steps, in jobs that have steps; and jobs without any. */
+/* Notes ranks with samples but no steps. */
 static void note_steps(struct report *report)
 {
 	uint32_t silent[REPORT_JOBS_MAX] = {0};
@@ -196,11 +194,11 @@ static void note_steps(struct report *report)
 		const char *name = report->job[i].name[0] ? report->job[i].name : "a job without a name";
 
 		if (silent[i] && !report->job[i].steps)
-			report_note(report, "no steps were seen of %s: L0 is off, or its framework is not known", name);
+			report_note(report, "no steps of %s: L0 is off, or its framework is unknown", name);
 		else if (silent[i] == 1)
-			report_note(report, "no steps were seen of rank %d of %s", one[i], name);
+			report_note(report, "no steps of rank %d of %s", one[i], name);
 		else if (silent[i])
-			report_note(report, "no steps were seen of %u ranks of %s", silent[i], name);
+			report_note(report, "no steps of %u ranks of %s", silent[i], name);
 	}
 }
 
@@ -227,7 +225,7 @@ void report_watch(struct report *report)
 		for (uint32_t node = 0; node < report->nodes; node++)
 			node_gaps(&watch, node);
 	} else {
-		report_note(report, "out of memory for what was not watched");
+		report_note(report, "out of memory: gaps not shown");
 	}
 	free(watch.alive);
 	free(watch.unseen);

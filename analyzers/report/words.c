@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See words.h. */
 #include "analyzers/report/words.h"
 
 #include <inttypes.h>
@@ -8,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyzers/finding/finding_text.h"
+#include "analyzers/base/text.h"
 
 static const char *formatted(uint64_t ns, const char *format, char *buffer)
 {
@@ -51,11 +50,7 @@ const char *words_zone(uint64_t ns, char *buffer)
 
 const char *words_length(uint64_t ns, char *buffer)
 {
-	struct finding_text text;
-
-	finding_text_begin(&text, buffer, WORDS_BYTES);
-	finding_text_duration(&text, (double)ns);
-	return buffer;
+	return text_format_duration(ns, buffer, WORDS_BYTES);
 }
 
 const char *words_count(uint64_t count, char *buffer)
@@ -105,15 +100,15 @@ const char *words_percent(double share, char *buffer)
 
 const char *words_value(double value, const char *unit, char *buffer)
 {
-	struct finding_text text;
+	struct text text;
 
 	if (strncmp(unit, "ns", 2) != 0 && strcmp(unit, "bytes") != 0 && value >= 1000 && value < 1e18)
 		return words_count((uint64_t)(value + 0.5), buffer);
-	finding_text_begin(&text, buffer, WORDS_BYTES);
+	text_begin(&text, buffer, WORDS_BYTES);
 	if (isfinite(value))
-		finding_text_value(&text, value, strncmp(unit, "ns", 2) == 0 ? "ns" : unit);
+		text_value(&text, value, strncmp(unit, "ns", 2) == 0 ? "ns" : unit);
 	else
-		finding_text_add(&text, "-");
+		text_add(&text, "-");
 	return buffer;
 }
 
@@ -141,7 +136,7 @@ const char *words_card(const struct report *report, uint32_t card, char *buffer)
 	return buffer;
 }
 
-const char *words_whom(const struct report *report, const struct report_finding *finding, char *buffer)
+const char *words_subject(const struct report *report, const struct report_finding *finding, char *buffer)
 {
 	const struct report_job *job = &report->job[finding->job];
 	size_t used = 0;
@@ -169,8 +164,8 @@ const char *words_since(const struct report *report, const struct report_finding
 
 	words_when(finding->is.since_ns, when);
 	words_length(end_ns > finding->is.since_ns ? end_ns - finding->is.since_ns : 0, length);
-	snprintf(buffer, WORDS_BYTES, finding->is.until_ns ? "%.60s, for %.60s; over" : "%.60s, for %.60s so far", when,
-		length);
+	snprintf(buffer, WORDS_BYTES, finding->is.until_ns ? "%.60s, for %.60s; closed" : "%.60s, for %.60s so far",
+		when, length);
 	return buffer;
 }
 
@@ -198,21 +193,22 @@ const char *words_elsewhere(const struct report_job *job, char *buffer)
 	buffer[0] = 0;
 	if (job->world > job->ranks && job->ranks)
 		snprintf(buffer, WORDS_BYTES,
-			"%.40s of %.80s were not seen: their nodes' stores are not in this report",
+			"%.40s of %.80s not seen: the stores of their nodes are not in this report",
 			words_many(job->world - job->ranks, "rank", "ranks", count), words_job(job));
 	return buffer;
 }
 
-const char *words_told(const struct report_finding *finding, char *buffer)
+const char *words_reported_by(const struct report_finding *finding, char *buffer)
 {
 	char count[WORDS_BYTES];
 
 	buffer[0] = 0;
-	if (!finding->told_by)
-		snprintf(buffer, WORDS_BYTES, "found across nodes: no node's own daemon told of it");
-	else if (finding->told_by > 1 || finding->across)
-		snprintf(buffer, WORDS_BYTES, "told by %.40s%s", words_many(finding->told_by, "node", "nodes", count),
-			finding->across ? ", and found across nodes" : "");
+	if (!finding->reported_by)
+		snprintf(buffer, WORDS_BYTES, "found by comparing nodes; not reported by any single node");
+	else if (finding->reported_by > 1 || finding->across)
+		snprintf(buffer, WORDS_BYTES, "reported by %.40s%s",
+			words_many(finding->reported_by, "node", "nodes", count),
+			finding->across ? ", and found by comparing nodes" : "");
 	return buffer;
 }
 
@@ -222,8 +218,7 @@ const char *words_explained(const struct report *report, char *buffer)
 
 	buffer[0] = 0;
 	if (report->explained)
-		snprintf(buffer, WORDS_BYTES,
-			"%.40s that single nodes told of %s explained by what is found across nodes",
+		snprintf(buffer, WORDS_BYTES, "%.40s reported by single nodes %s explained by findings across nodes",
 			words_many(report->explained, "slow job", "slow jobs", count),
 			report->explained == 1 ? "is" : "are");
 	return buffer;

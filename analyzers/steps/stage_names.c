@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables behind stage_names.h. Which stage may lie within which is what lets steps.c notice an end that was lost:
- * no data loading happens within an optimizer's step, so an optimizer that seems open there has ended unseen.
+ * Which stage may contain which lets steps.c detect a lost end: data loading never runs within an optimizer's step, so
+ * an optimizer that seems open there has ended unseen.
  */
 #include "analyzers/steps/stage_names.h"
 
@@ -18,15 +18,15 @@ static const struct name_row {
 	struct stage_meaning meaning;
 } names[] = {
 	{"enumerate(DataLoader)#", true, {STAGE_DATALOADER, true}},
-	/* Pipes are chained, each calling the next within its own mark, so one name can lie in itself. */
+	/* Chained pipes call each other within their marks: one name can contain itself. */
 	{"enumerate(DataPipe)#", true, {STAGE_DATALOADER, false}},
 	{"Optimizer.step#", true, {STAGE_OPTIMIZER, true}},
 	{"Optimizer.zero_grad#", true, {STAGE_ZERO_GRAD, true}},
 	{"DistributedDataParallel.forward", false, {STAGE_FORWARD, true}},
 	{"DataParallel.forward", false, {STAGE_FORWARD, true}},
-	/* Wrapped modules hold wrapped modules. */
+	/* Wrapped modules nest. */
 	{"FullyShardedDataParallel.forward", false, {STAGE_FORWARD, false}},
-	/* The word that users mark their own forward with: then there is none to derive. */
+	/* A user's own mark: no forward is derived. */
 	{"forward", false, {STAGE_FORWARD, false}},
 };
 
@@ -35,7 +35,7 @@ static const struct kind_row {
 	bool loop;
 	bool once;
 	uint8_t rank;
-	uint16_t within; /* kinds that may be open around it */
+	uint16_t within; /* kinds that may contain it */
 } kinds[] = {
 	[STAGE_USER] = {NULL, false, false, 0, ANY},
 	[STAGE_DATALOADER] = {"dataloader", true, true, 1, BIT(STAGE_USER) | BIT(STAGE_DATALOADER)},

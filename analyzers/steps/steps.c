@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps analyzer's surface (steps.h): pairs marks on their threads, notices ends that were lost, gives every stage
- * its step and reports. Where steps begin and end is steps_rules.c's.
+ * Pairs marks on their threads, drops marks whose end was lost, assigns stages to steps and reports them. steps_rules.c
+ * decides where steps begin and end.
  *
- * Lost ends. A begin that cannot lie within an open mark (stage_may_hold(), one name within itself where that cannot
- * be) proves that the open one ended unseen, and so does the stack pointer where marks bring it. It and all above it are dropped, counted and not reported, because a
- * made-up duration would be worse than none; a dropped optimizer still is one, with its end taken to be now.
+ * Lost ends. A begin that cannot lie within an open mark (stage_may_hold(), or a name nested in itself where it cannot
+ * be), or a stack pointer above its frame, proves that the open mark ended unseen. It and all marks above it are
+ * dropped and counted, not reported: a made-up duration is worse than none. A dropped optimizer still ends, at the
+ * present time.
  */
 #include "analyzers/steps/steps_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LEFT_OUT_MAX 1024 /* open marks beyond a full stack: what fills it must be stale */
-#define BACKWARD_STALE 8  /* a backward open for so many times the last one's duration has ended unseen */
+#include "analyzers/base/array.h"
+
+#define LEFT_OUT_MAX 1024 /* open marks beyond a full stack; then the stack is stale */
+#define BACKWARD_STALE 8  /* times the last backward's duration; then an open one has ended unseen */
 
 struct steps *steps_new(const struct steps_sink *sink, int64_t first_step, bool from_start)
 {
@@ -37,7 +40,7 @@ struct steps *steps_free(struct steps *steps)
 	return NULL;
 }
 
-int64_t steps_place(const struct steps *steps, uint64_t start_ns)
+int64_t steps_find_step(const struct steps *steps, uint64_t start_ns)
 {
 	if (steps->open && start_ns < steps->start_ns)
 		return start_ns >= steps->previous_start_ns && start_ns < steps->previous_end_ns ? steps->next - 1
@@ -71,17 +74,9 @@ static void steps_emit(
 
 static bool steps_hold(struct steps *steps, const struct steps_held *held)
 {
-	if (steps->held_count >= STEPS_HELD_MAX)
+	if (!array_reserve((void **)&steps->held, &steps->held_capacity, steps->held_count + 1, sizeof(*steps->held),
+		    STEPS_HELD_MAX))
 		return false;
-	if (steps->held_count == steps->held_capacity) {
-		size_t capacity = steps->held_capacity ? steps->held_capacity * 2 : 16;
-		struct steps_held *grown = realloc(steps->held, capacity * sizeof(*grown));
-
-		if (!grown)
-			return false;
-		steps->held = grown;
-		steps->held_capacity = capacity;
-	}
 	steps->held[steps->held_count++] = *held;
 	return true;
 }
@@ -100,7 +95,7 @@ void steps_finish(
 	steps_emit(steps, &held.entry, thread_id, depth, end_ns);
 }
 
-/* All undecided marks, open or ended, that started before until_ns belong to step number. */
+/* Assigns all undecided marks, open or ended, that started before until_ns to a step. */
 void steps_settle(struct steps *steps, uint64_t until_ns, int64_t number)
 {
 	size_t kept = 0;
@@ -135,7 +130,7 @@ static bool is_step_thread(const struct steps *steps, const struct steps_thread 
 	return steps->has_thread && thread->id == steps->thread_id;
 }
 
-/* Forgets the marks from index on: their ends were lost. */
+/* Drops the marks from index on: their ends were lost. */
 static void steps_drop(struct steps *steps, struct steps_thread *thread, size_t index, uint64_t now_ns)
 {
 	const struct steps_entry *loop = steps_thread_loop(thread);
@@ -152,12 +147,12 @@ static void steps_drop(struct steps *steps, struct steps_thread *thread, size_t 
 	if (!optimized || !is_step_thread(steps, thread))
 		return;
 	steps_rule_end(steps, STAGE_OPTIMIZER, now_ns, false);
-	if (backward_since) /* it was not inside at all, but the next step's */
+	if (backward_since) /* it belongs to the next step */
 		steps_rule_closure(steps);
 }
 
-/* Functions that were left by an exception: the stack is no deeper than at their entry. */
-static void drop_left(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
+/* Drops functions unwound by an exception: the stack is no deeper than at their entry. */
+static void drop_unwound(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
 {
 	uint64_t at = mark->stack_pointer;
 
@@ -181,7 +176,7 @@ static bool is_stale(const struct steps *steps, const struct steps_entry *outer,
 		return false;
 	if (inner->kind == STAGE_BACKWARD)
 		return steps->backward_ns && (inner->start_ns - outer->start_ns) / BACKWARD_STALE > steps->backward_ns;
-	/* Some jobs step inside of backward, but not those that were seen to do it outside. */
+	/* A job steps either inside of backward or outside. */
 	return steps->optimizer_seen && (inner->kind == STAGE_OPTIMIZER || inner->kind == STAGE_ZERO_GRAD);
 }
 
@@ -201,7 +196,7 @@ static void drop_stale(struct steps *steps, struct steps_thread *thread, const s
 	}
 }
 
-/* A mark of the loop begins inside another one, or on another thread while the step thread is in backward. */
+/* A loop mark begins inside another, or on another thread during the step thread's backward. */
 static void begin_inside(struct steps *steps, struct steps_entry *outer, enum stage_kind kind)
 {
 	if (outer->kind == STAGE_BACKWARD && kind == STAGE_OPTIMIZER)
@@ -231,7 +226,7 @@ static void begin_loop(struct steps *steps, struct steps_thread *thread, const s
 		steps_rule_begin(steps, entry->kind, entry->start_ns, (uint32_t)thread->depth);
 }
 
-static void steps_begin(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
+static void steps_on_begin(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
 {
 	const char *name = mark->name ? mark->name : "";
 	struct stage_meaning meaning = mark->stage ? stage_of_stage(mark->stage) : stage_of_name(name);
@@ -268,11 +263,11 @@ static void steps_begin(struct steps *steps, struct steps_thread *thread, const 
 		return;
 	}
 	*pushed = entry;
-	pushed->step = steps_place(steps, entry.start_ns);
+	pushed->step = steps_find_step(steps, entry.start_ns);
 	steps->shown |= steps->open && pushed->step == steps->next;
 }
 
-static void steps_end_one(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
+static void steps_on_end(struct steps *steps, struct steps_thread *thread, const struct steps_mark *mark)
 {
 	int index = steps_thread_match(thread, mark->stage);
 	const struct steps_entry *loop;
@@ -315,14 +310,14 @@ void steps_feed(struct steps *steps, const struct steps_mark *mark)
 	}
 	if (mark->time_ns > thread->last_ns)
 		thread->last_ns = mark->time_ns;
-	drop_left(steps, thread, mark);
+	drop_unwound(steps, thread, mark);
 	if (mark->edge == STEPS_BEGIN)
-		steps_begin(steps, thread, mark);
+		steps_on_begin(steps, thread, mark);
 	else
-		steps_end_one(steps, thread, mark);
+		steps_on_end(steps, thread, mark);
 }
 
-/* What is still undecided will most likely be of the next step, unless an evaluation goes on. */
+/* Undecided stages most likely belong to the next step, unless an evaluation runs. */
 static void settle_all(struct steps *steps)
 {
 	steps_settle(steps, UINT64_MAX, steps->open && steps->idle_loads < 2 ? steps->next : STEPS_NONE);
@@ -410,7 +405,7 @@ void steps_counts(const struct steps *steps, struct steps_counts *ret)
 
 int64_t steps_step_at(const struct steps *steps, uint64_t time_ns)
 {
-	int64_t step = steps_place(steps, time_ns);
+	int64_t step = steps_find_step(steps, time_ns);
 
 	if (step != STEPS_UNDECIDED)
 		return step;

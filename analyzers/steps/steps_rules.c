@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where steps begin and end. An optimizer's end is first only a candidate (ends[]): what begins next on the step thread
- * tells whether it was the step's last. While there is a candidate, and while an iteration of a data loader may turn
- * out to be evaluation, the step of a new stage is undecided; deciding settles all undecided ones at once.
+ * Where steps begin and end. An optimizer's end is first a candidate (ends[]): the next begin on the step thread
+ * decides whether it was the step's last. While there is a candidate, and while an iteration of a data loader may be
+ * evaluation, the step of a new stage is undecided; deciding settles all undecided ones at once.
  */
 #include "analyzers/steps/steps_internal.h"
 
@@ -51,7 +51,7 @@ static void close_at(struct steps *steps, uint64_t end_ns, const char *kind)
 	steps_rules_open_at(steps, end_ns);
 }
 
-/* Every candidate was an end. */
+/* Each candidate ends a step. */
 static void close_each(struct steps *steps)
 {
 	static const char *const kinds[] = {
@@ -72,7 +72,7 @@ static void close_each(struct steps *steps)
 	steps_rules_release(steps);
 }
 
-/* Only the last candidate was. */
+/* Only the last candidate ends a step. */
 static void close_last(struct steps *steps)
 {
 	steps->ends[0] = steps->ends[steps->n_ends - 1];
@@ -92,7 +92,7 @@ void steps_rule_decide(struct steps *steps, bool over)
 		close_each(steps);
 }
 
-/* A new round begins after the last candidate: without a data loader that decides, with one its next call does. */
+/* A new round begins: decides, unless a data loader does with its next call. */
 static void seal(struct steps *steps)
 {
 	if (!steps->n_ends || steps->ends_kind != STEPS_ENDS_TRAIN || steps->sealed)
@@ -102,7 +102,7 @@ static void seal(struct steps *steps)
 		close_each(steps);
 }
 
-/* From now_ns on the open iteration is one to train on, those before it since the step's start were not. */
+/* Iterations of the open step before now_ns were evaluation. */
 static void skip_idle(struct steps *steps, uint64_t now_ns)
 {
 	steps_settle(steps, now_ns, steps->shown ? steps->next : STEPS_NONE);
@@ -151,11 +151,11 @@ static void derive_forward(struct steps *steps, uint64_t now_ns, uint32_t depth)
 	}
 	snprintf(entry.stage, sizeof(entry.stage), "%s", stage_text(STAGE_FORWARD));
 	snprintf(entry.name, sizeof(entry.name), "(derived)");
-	entry.step = steps_place(steps, entry.start_ns);
+	entry.step = steps_find_step(steps, entry.start_ns);
 	steps_finish(steps, &entry, steps->thread_id, depth, end_ns);
 }
 
-/* An iteration of inference is over, unless it was the loader's call that found no further batch. */
+/* Ends an inference iteration, unless it was the loader's last call. */
 static void close_inference(struct steps *steps, uint64_t now_ns, uint32_t depth)
 {
 	if (steps->inference_marked && !steps->iteration_marked)
@@ -222,7 +222,7 @@ static void zero_grad_end(struct steps *steps, uint64_t now_ns)
 	steps->anchor_ns = now_ns;
 }
 
-/* The first mark of a rank that was attached in mid-run cannot open a step if it is one of a step's later marks. */
+/* After an attach in mid-run, a mark of a later part of a step opens none. */
 static void open_late(struct steps *steps, uint64_t now_ns)
 {
 	if (steps->open || steps->mid)
@@ -298,8 +298,8 @@ static const struct rule {
 	[STAGE_OPTIMIZER] = {optimizer_begin, optimizer_end},
 };
 
-/* With no names to go by only backward counts, whatever else a source happens to know. */
-static bool deaf(const struct steps *steps, enum stage_kind kind)
+/* Without names only backward counts, and an optimizer that ends that mode. */
+static bool ignores_mark(const struct steps *steps, enum stage_kind kind)
 {
 	if (kind == STAGE_BACKWARD || steps->mode == STEPS_BY_NAMES)
 		return false;
@@ -316,7 +316,7 @@ static uint64_t steps_rules_tick(struct steps *steps, uint64_t now_ns)
 void steps_rule_begin(struct steps *steps, enum stage_kind kind, uint64_t now_ns, uint32_t depth)
 {
 	now_ns = steps_rules_tick(steps, now_ns);
-	if (rules[kind].begin && !deaf(steps, kind))
+	if (rules[kind].begin && !ignores_mark(steps, kind))
 		rules[kind].begin(steps, now_ns, depth);
 }
 
@@ -325,7 +325,7 @@ void steps_rule_end(struct steps *steps, enum stage_kind kind, uint64_t now_ns, 
 	now_ns = steps_rules_tick(steps, now_ns);
 	if (kind == STAGE_BACKWARD)
 		backward_end(steps, now_ns, optimizer_inside);
-	else if (rules[kind].end && !deaf(steps, kind))
+	else if (rules[kind].end && !ignores_mark(steps, kind))
 		rules[kind].end(steps, now_ns);
 }
 

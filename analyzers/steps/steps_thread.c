@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks of open marks, see steps_internal.h. Rows and stacks grow on demand and are used again, never shrunk. */
+/* Stacks of open marks. Rows and stacks are reused, never shrunk. */
 #include "analyzers/steps/steps_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "analyzers/base/array.h"
+#include "analyzers/base/utf8.h"
 
 bool steps_copy(char ret[STEPS_NAME_BYTES], const char *text)
 {
 	size_t n = strnlen(text, STEPS_NAME_BYTES);
 	bool fits = n < STEPS_NAME_BYTES;
 
-	if (!fits) {
-		n = STEPS_NAME_BYTES - 1;
-		for (int back = 0; back < 3 && ((unsigned char)text[n] & 0xc0) == 0x80; back++)
-			n--;
-	}
+	if (!fits)
+		n = utf8_cut(text, STEPS_NAME_BYTES - 1);
 	memcpy(ret, text, n);
 	ret[n] = 0;
 	return fits;
@@ -37,8 +37,8 @@ struct steps_thread *steps_threads_find(const struct steps_threads *threads, uin
 	return NULL;
 }
 
-/* An empty stack goes before one with open marks, then the one with the oldest mark. */
-static struct steps_thread *quietest(const struct steps_threads *threads, uint32_t keep)
+/* Prefers an empty stack, then the oldest mark. */
+static struct steps_thread *longest_idle(const struct steps_threads *threads, uint32_t keep)
 {
 	struct steps_thread *best = NULL;
 
@@ -61,7 +61,7 @@ struct steps_thread *steps_threads_get(struct steps_threads *threads, uint32_t i
 	if (row)
 		return row;
 	if (threads->count >= STEPS_THREADS_MAX) {
-		row = quietest(threads, keep);
+		row = longest_idle(threads, keep);
 		*lost += row->depth;
 		*row = (struct steps_thread){.id = id, .entries = row->entries, .capacity = row->capacity};
 		return row;
@@ -79,17 +79,9 @@ struct steps_entry *steps_thread_push(struct steps_thread *thread)
 {
 	struct steps_entry *entry;
 
-	if (thread->depth >= STEPS_DEPTH_MAX)
+	if (!array_reserve((void **)&thread->entries, &thread->capacity, thread->depth + 1, sizeof(*thread->entries),
+		    STEPS_DEPTH_MAX))
 		return NULL;
-	if (thread->depth == thread->capacity) {
-		size_t capacity = thread->capacity ? thread->capacity * 2 : 4;
-		struct steps_entry *entries = realloc(thread->entries, capacity * sizeof(*entries));
-
-		if (!entries)
-			return NULL;
-		thread->entries = entries;
-		thread->capacity = capacity;
-	}
 	entry = &thread->entries[thread->depth++];
 	memset(entry, 0, offsetof(struct steps_entry, stage));
 	return entry;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a store for reading, the list of its files, and what SQL may do. See reader.h. */
+/* Opens a store: the list of its files, the connection, and what SQL may do. */
 #include "analyzers/store/reader_internal.h"
 
 #include <dirent.h>
@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "analyzers/base/array.h"
 
 static uint64_t now_ns(void)
 {
@@ -33,7 +35,7 @@ int reader_progress(void *arg)
 	return 1;
 }
 
-/* What SELECT needs and nothing else: no file is opened, written or changed by SQL. */
+/* Allows only what SELECT needs: SQL opens and changes no file. */
 static int authorize(void *arg, int action, const char *a, const char *b, const char *c, const char *d)
 {
 	struct reader *reader = arg;
@@ -75,23 +77,17 @@ int reader_list(struct reader *reader)
 
 		if (segment_name_parse(entry->d_name, &name) < 0)
 			continue;
-		if (count == capacity) {
-			struct reader_file *more = reallocarray(files, capacity ? capacity * 2 : 64, sizeof(*files));
-
-			if (!more) {
-				free(files);
-				closedir(dir);
-				return -ENOMEM;
-			}
-			files = more;
-			capacity = capacity ? capacity * 2 : 64;
+		if (!array_reserve((void **)&files, &capacity, count + 1, sizeof(*files), READER_FILES_MAX)) {
+			free(files);
+			closedir(dir);
+			return -ENOMEM;
 		}
 		files[count++] = (struct reader_file){.name = name};
 	}
 	closedir(dir);
 	if (count)
 		qsort(files, count, sizeof(*files), reader_by_number);
-	/* A warning is said once, not once a statement. */
+	/* Warn once a file, not once a statement. */
 	for (size_t i = 0, j = 0; i < count; i++) {
 		while (j < reader->files_count && reader->files[j].name.number < files[i].name.number)
 			j++;
@@ -104,7 +100,7 @@ int reader_list(struct reader *reader)
 	return 0;
 }
 
-/* Declared at once, by a first use: later the authorizer would take the declaration for a CREATE TABLE. */
+/* A first use declares the table: later the authorizer would deny it as CREATE TABLE. */
 static int reader_add_table(struct reader *reader, size_t i)
 {
 	const char *name = schema_tables[i].name;
@@ -157,7 +153,7 @@ int reader_open(const char *state_dir, const struct reader_options *options, str
 		reader->options = *options;
 	if ((size_t)snprintf(reader->dir, sizeof(reader->dir), "%s%s", state_dir,
 		    reader->options.is_db ? "" : "/db") >= sizeof(reader->dir)) {
-		snprintf(error, error_size, "the name of the state folder is too long");
+		snprintf(error, error_size, "the path of the state folder is too long");
 		reader_close(reader);
 		return -ENAMETOOLONG;
 	}
@@ -171,7 +167,7 @@ int reader_open(const char *state_dir, const struct reader_options *options, str
 		return r;
 	}
 	if (open_databases(reader) != SQLITE_OK) {
-		snprintf(error, error_size, "SQLite cannot be set up: %s",
+		snprintf(error, error_size, "cannot set up SQLite: %s",
 			reader->db ? sqlite3_errmsg(reader->db) : "out of memory");
 		reader_close(reader);
 		return -EIO;
@@ -195,8 +191,7 @@ struct reader *reader_close(struct reader *reader)
 void reader_error(struct reader *reader, char *error, size_t error_size)
 {
 	if (reader->denied)
-		snprintf(error, error_size,
-			"only SELECT is allowed: the store is read-only and nothing else can be reached");
+		snprintf(error, error_size, "only SELECT is allowed: the store is read-only");
 	else if (reader->late)
 		snprintf(error, error_size, "the query took longer than %g s and was stopped",
 			(double)reader->options.timeout_ns / 1e9);
@@ -229,7 +224,7 @@ int reader_prepare(struct reader *reader, const char *sql, sqlite3_stmt **ret, c
 		return -EINVAL;
 	}
 	if (!statement || !blank(rest)) {
-		snprintf(error, error_size, statement ? "one statement at a time, please" : "there is no statement");
+		snprintf(error, error_size, statement ? "one statement at a time" : "no statement");
 		sqlite3_finalize(statement);
 		return -EINVAL;
 	}
@@ -241,4 +236,24 @@ int reader_prepare(struct reader *reader, const char *sql, sqlite3_stmt **ret, c
 	}
 	*ret = statement;
 	return 0;
+}
+
+int reader_each(struct reader *reader, const char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg,
+	char *error, size_t error_size)
+{
+	sqlite3_stmt *statement = NULL;
+	int rc = SQLITE_DONE, r = reader_prepare(reader, sql, &statement, error, error_size);
+
+	if (r < 0)
+		return r;
+	while (r == 0 && (rc = sqlite3_step(statement)) == SQLITE_ROW)
+		r = row(arg, statement);
+	if (r < 0) {
+		snprintf(error, error_size, "out of memory");
+	} else if (r == 0 && rc != SQLITE_DONE) {
+		reader_error(reader, error, error_size);
+		r = -EIO;
+	}
+	sqlite3_finalize(statement);
+	return r < 0 ? r : 0;
 }

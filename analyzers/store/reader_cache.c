@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State tables and those of what is true now are small and joined with everything, so their rows are brought together
- * in memory once a statement: state rows oldest segment first, so that the newest row of a key stays.
+ * State tables and tables of the present are small and often joined: a statement reads them into memory once, oldest
+ * segment first, so that the newest row of a key remains.
  */
 #include "analyzers/store/reader_internal.h"
 
 #include <stdio.h>
 
-#define CACHE_ROWS_MAX 100000 /* a file; the store writes some thousands at most */
+#define CACHE_ROWS_MAX 100000 /* a file; the store writes a few thousand */
 
 static int prepare_cache(struct reader_table *table, sqlite3_stmt **ret)
 {
@@ -35,7 +35,7 @@ static int prepare_cache(struct reader_table *table, sqlite3_stmt **ret)
 	return sqlite3_prepare_v2(cache, insert, -1, ret, NULL);
 }
 
-/* What a damaged file holds beside integers in an integer key is refused by the cache; that is the file's fault. */
+/* The cache refuses non-integers in an integer key: an error of the file. */
 static int copy_rows(sqlite3_stmt *from, sqlite3_stmt *to)
 {
 	size_t rows = 0;
@@ -63,13 +63,13 @@ static int load_file(struct reader_table *table, struct reader_file *file, sqlit
 	sqlite3_stmt *from = NULL;
 	int rc;
 
-	rc = reader_file_lend(table->reader, file, &connection);
+	rc = reader_file_acquire(table->reader, file, &connection);
 	if (rc == SQLITE_OK)
 		rc = reader_file_select(connection->db, table->schema, UINT64_MAX, "", &from);
 	if (rc == SQLITE_OK)
 		rc = copy_rows(from, to);
 	sqlite3_finalize(from);
-	reader_file_give_back(connection);
+	reader_file_release(connection);
 	if (rc == SQLITE_OK || rc == SQLITE_EMPTY)
 		return SQLITE_OK;
 	if (rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM)
@@ -98,7 +98,7 @@ int reader_cache_load(struct reader_table *table)
 
 	if (table->loaded == reader->generation)
 		return SQLITE_OK;
-	/* What is true now is what the newest segment of its tier says. */
+	/* The present is in the newest segment of its tier. */
 	if (table->schema->kind == SCHEMA_NOW)
 		for (size_t i = 0; i < reader->files_count; i++)
 			if (schema_in_tier(table->schema, reader->files[i].name.tier))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections to single segments. A segment may be written right now, be left by a crash, be damaged, be made by
- * somebody who wishes us ill, or go away at any time.
+ * Connections to single segments. A segment may be in use, left by a crash, damaged, malicious, or removed at any time.
  */
 #include "analyzers/store/reader_internal.h"
 
@@ -77,7 +76,7 @@ static int reader_file_open_at(struct reader *reader, const char *uri, sqlite3 *
 	return SQLITE_OK;
 }
 
-/* Characters that mean something in a URI are escaped. */
+/* Escapes URI characters. */
 static void make_uri(const char *path, const char *query, char *ret, size_t size)
 {
 	size_t used = (size_t)snprintf(ret, size, "file:");
@@ -95,15 +94,15 @@ static int reader_file_open_file(struct reader *reader, struct reader_file *file
 	int rc;
 
 	file_path(reader, file, path, sizeof(path));
-	/* The open of a pipe would wait for its other end for ever. */
+	/* Opening a pipe would block. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return SQLITE_NOTADB;
 	make_uri(path, "mode=ro", uri, sizeof(uri));
 	rc = reader_file_open_at(reader, uri, ret);
 	if ((rc & 0xff) != SQLITE_CANTOPEN && (rc & 0xff) != SQLITE_READONLY)
 		return rc;
-	/* In a folder that we may not write, SQLite cannot open a file in WAL mode that nobody has open. Without a log
-	 * beside it, it is all there and will not change. */
+	/* SQLite cannot open a WAL-mode file that has no -shm in a read-only folder. Without a WAL it is complete and
+	 * immutable. */
 	snprintf(wal, sizeof(wal), "%s-wal", path);
 	if (access(path, R_OK) < 0 || access(wal, F_OK) == 0)
 		return rc;
@@ -111,7 +110,7 @@ static int reader_file_open_file(struct reader *reader, struct reader_file *file
 	return reader_file_open_at(reader, uri, ret);
 }
 
-static struct reader_connection *free_place(struct reader *reader)
+static struct reader_connection *reader_file_free_connection(struct reader *reader)
 {
 	unsigned max = reader->options.connections_max;
 	struct reader_connection *oldest = NULL;
@@ -134,7 +133,7 @@ static struct reader_connection *free_place(struct reader *reader)
 	return oldest;
 }
 
-int reader_file_lend(struct reader *reader, struct reader_file *file, struct reader_connection **ret)
+int reader_file_acquire(struct reader *reader, struct reader_file *file, struct reader_connection **ret)
 {
 	struct reader_connection *place = NULL;
 	int rc;
@@ -143,20 +142,20 @@ int reader_file_lend(struct reader *reader, struct reader_file *file, struct rea
 		if (reader->connections[i].db && reader->connections[i].number == file->name.number)
 			place = &reader->connections[i];
 	if (!place) {
-		place = free_place(reader);
-		if (!place) /* more tables at once than we keep open */
+		place = reader_file_free_connection(reader);
+		if (!place) /* all connections are in use */
 			return SQLITE_NOMEM;
 		rc = reader_file_open_file(reader, file, &place->db);
 		if (rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM)
 			return rc;
 		if (rc != SQLITE_OK) {
 			reader_file_warn(reader, file,
-				rc == SQLITE_MISMATCH ? "it was written by a newer version" : sqlite3_errstr(rc));
+				rc == SQLITE_MISMATCH ? "written by a newer version" : sqlite3_errstr(rc));
 			return SQLITE_EMPTY;
 		}
 		place->number = file->name.number;
 	}
-	/* Readers of one segment see one state of it. */
+	/* One snapshot for all users. */
 	if (place->users++ == 0)
 		(void)sqlite3_exec(place->db, "BEGIN", NULL, NULL, NULL);
 	place->used_at = ++reader->uses;
@@ -164,7 +163,7 @@ int reader_file_lend(struct reader *reader, struct reader_file *file, struct rea
 	return SQLITE_OK;
 }
 
-void reader_file_give_back(struct reader_connection *connection)
+void reader_file_release(struct reader_connection *connection)
 {
 	if (connection && --connection->users == 0)
 		(void)sqlite3_exec(connection->db, "COMMIT", NULL, NULL, NULL);
@@ -276,7 +275,7 @@ int reader_file_select(
 			sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "", table->columns[i].name);
 		else
 			sqlite3_str_appendf(sql, "%sNULL", i ? "," : "");
-	/* A column that the file has under another name is that, and one that it lacks is NULL, also in comparisons. */
+	/* A renamed column is read by its former name; a missing one is NULL, also in comparisons. */
 	sqlite3_str_appendf(sql, " FROM (SELECT *");
 	for (size_t i = 0; i < schema_columns(table); i++) {
 		const char *name = schema_column_in(table, there, i);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Following a log table; see reader.h. A log table is only ever appended to and its raw rows are numbered from 1, so a
- * segment and a row number are a place that no clock and no late row can move. The raw table is read instead of the
- * view, because a view has no row numbers; what comes out is what the view shows.
+ * Follows a log table. Log tables are append-only and raw rows are numbered from 1, so segment and row number are a
+ * position independent of clocks. Reads the raw table, because views have no row numbers; results are those of the
+ * view.
  */
 #include "analyzers/store/reader_internal.h"
 
@@ -15,10 +15,10 @@ struct walk {
 	const struct reader_following *following;
 	const struct schema_table *schema;
 	struct reader_place *place;
-	uint64_t left; /* rows that may still be met */
+	uint64_t left; /* rows left in this call */
 };
 
-/* Whether no row of the segment is as new as since_ns. Where it does not say, one may be. */
+/* All rows of the segment are older than since_ns; false if unknown. */
 static bool too_old(sqlite3 *db, const struct walk *walk)
 {
 	sqlite3_stmt *statement = NULL;
@@ -84,7 +84,7 @@ static int select_rows(sqlite3 *db, const struct schema_table *table, sqlite3_st
 	return rc;
 }
 
-/* SQLITE_DONE: the segment's end; SQLITE_ROW: rows_max or the callback ended it, *ret_stop holds which. */
+/* SQLITE_DONE: end of the segment; SQLITE_ROW: stopped, with the result in *ret_stop. */
 static int walk_rows(struct walk *walk, uint64_t segment, sqlite3_stmt *statement, int *ret_stop)
 {
 	int rc;
@@ -111,7 +111,7 @@ static int walk_file(struct reader *reader, struct walk *walk, struct reader_fil
 	struct reader_connection *connection = NULL;
 	sqlite3_stmt *statement = NULL;
 	uint64_t number = file->name.number;
-	int rc = reader_file_lend(reader, file, &connection);
+	int rc = reader_file_acquire(reader, file, &connection);
 
 	if (rc != SQLITE_OK)
 		return rc;
@@ -122,12 +122,12 @@ static int walk_file(struct reader *reader, struct walk *walk, struct reader_fil
 		rc = walk_rows(walk, number, statement, ret_stop);
 	}
 	sqlite3_finalize(statement);
-	reader_file_give_back(connection);
+	reader_file_release(connection);
 	return rc;
 }
 
-/* Nothing of the store is as new as the place: the store was begun anew. */
-static bool begun_anew(const struct reader *reader, const struct reader_place *place)
+/* All segments are older than the position: the store was recreated. */
+static bool reader_follow_recreated(const struct reader *reader, const struct reader_place *place)
 {
 	for (size_t i = 0; i < reader->files_count; i++)
 		if (reader->files[i].name.number >= place->segment)
@@ -146,7 +146,7 @@ int reader_follow(struct reader *reader, const struct reader_following *followin
 		return r;
 	}
 	reader->generation++;
-	if (place->segment && begun_anew(reader, place))
+	if (place->segment && reader_follow_recreated(reader, place))
 		*place = (struct reader_place){0};
 	for (size_t i = 0; i < reader->files_count; i++) {
 		struct reader_file *file = &reader->files[i];

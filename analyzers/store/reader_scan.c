@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The raw tables are read, one statement a segment. See reader_scan.h. Columns come as the arguments of a function of
- * ours in the statement, which costs a third of asking SQLite for one column after the other; it is a condition that
- * holds only once it was given many rows, so that SQLite goes from one to the next by itself.
+ * Scans raw tables, one statement a segment. Columns arrive as arguments of our SQL function take_row(), at a third of
+ * the cost of sqlite3_column_*(). The function is the WHERE condition, true only once ROWS rows are buffered, so that
+ * SQLite advances by itself. See reader_scan.h.
  */
 #include "analyzers/store/reader_scan.h"
 
@@ -14,22 +14,22 @@
 #include "analyzers/store/reader_internal.h"
 
 #define NO_WORD INT64_MIN
-#define ROWS 32 /* read at once */
+#define ROWS 32 /* buffered */
 
 struct reader_scan {
 	struct reader_row row[ROWS];
-	size_t rows, at; /* so many are read; the one that it stands on */
-	int rows_rc;	 /* what ended the reading of them */
+	size_t rows, at; /* buffered rows; present one */
+	int rows_rc;	 /* result that ended the buffering */
 	size_t columns;
 	uint32_t times; /* columns of times, a bit each */
-	bool texts;	/* there are such columns, too */
+	bool texts;	/* has text columns */
 	int64_t base_ns;
-	int64_t word[READER_SCAN_WORDS_MAX]; /* their numbers in the file; NO_WORD: it does not have it */
-	sqlite3_stmt *statement;	     /* NULL: between two files */
+	int64_t word[READER_SCAN_WORDS_MAX]; /* numbers in the file, or NO_WORD */
+	sqlite3_stmt *statement;	     /* NULL: between files */
 	struct reader_connection *connection;
-	uint64_t number; /* of the file that it is in, or was last; 0: none */
-	int text_rc;	 /* what became of looking for texts */
-	int rc;		 /* what ended it */
+	uint64_t number; /* of the present or last file; 0: none */
+	int text_rc;	 /* error of a text lookup */
+	int rc;		 /* result that ended the scan */
 	bool over;
 	int64_t since_ns, until_ns;
 	struct reader *reader;
@@ -64,7 +64,7 @@ static void reader_scan_leave_file(struct reader_scan *scan)
 {
 	sqlite3_finalize(scan->statement);
 	scan->statement = NULL;
-	reader_file_give_back(scan->connection);
+	reader_file_release(scan->connection);
 	scan->connection = NULL;
 	scan->rows = scan->at = 0;
 	scan->rows_rc = scan->text_rc = SQLITE_OK;
@@ -99,7 +99,7 @@ int reader_scan_begin(struct reader_scan *scan, int64_t since_ns, int64_t until_
 	return 0;
 }
 
-/* What a bound is in the raw table. */
+/* A bound in raw times. */
 static int64_t raw_time(const struct reader_scan *scan, int64_t time_ns)
 {
 	int64_t ret;
@@ -111,7 +111,7 @@ static int64_t raw_time(const struct reader_scan *scan, int64_t time_ns)
 	return ret;
 }
 
-/* The function: its arguments are one more row of the scan that is at work. True: there is no room for another. */
+/* take_row(): buffers its arguments as a row. True: the buffer is full. */
 static void reader_scan_take_row(sqlite3_context *context, int count, sqlite3_value **values)
 {
 	struct reader_connection *connection = sqlite3_user_data(context);
@@ -135,7 +135,7 @@ static void reader_scan_take_row(sqlite3_context *context, int count, sqlite3_va
 	sqlite3_result_int(context, scan->rows == ROWS);
 }
 
-/* A column that the file lacks is NULL. */
+/* Missing columns are NULL. */
 static char *make_sql(const struct reader_scan *scan, sqlite3 *db, uint64_t there, bool bounded)
 {
 	sqlite3_str *sql = sqlite3_str_new(db);
@@ -144,7 +144,7 @@ static char *make_sql(const struct reader_scan *scan, sqlite3 *db, uint64_t ther
 
 	bounded = bounded && timed;
 	sqlite3_str_appendf(sql, "SELECT 1 FROM \"%w_raw\" WHERE ", scan->schema->name);
-	/* Of a case, what is not wanted is not even computed. */
+	/* CASE skips evaluation of other rows. */
 	if (bounded)
 		sqlite3_str_appendf(sql, "CASE WHEN \"%w\">=?1 AND \"%w\"<?2 THEN ", timed, timed);
 	sqlite3_str_appendall(sql, "take_row(");
@@ -204,7 +204,7 @@ static int reader_scan_start(struct reader_scan *scan)
 	if (span == READER_SPAN_OUTSIDE)
 		return SQLITE_EMPTY;
 	rc = reader_file_columns(db, scan->schema, &there);
-	/* No row is in times that the file does not tell of. */
+	/* Without a time column no row is in the range. */
 	if (rc == SQLITE_OK && span != READER_SPAN_WITHIN && !(there & (1ULL << reader_time_column(scan->schema))))
 		return SQLITE_EMPTY;
 	if (rc == SQLITE_OK)
@@ -223,7 +223,7 @@ static int reader_scan_start(struct reader_scan *scan)
 	return rc;
 }
 
-/* The list of files may be a newer one than at the beginning: numbers of files only rise. */
+/* By number, because the list may change during a scan. */
 static struct reader_file *file_after(const struct reader *reader, uint64_t number)
 {
 	size_t low = 0, high = reader->files_count;
@@ -259,17 +259,17 @@ static int reader_scan_next_file(struct reader_scan *scan)
 	scan->number = file->name.number;
 	if (!schema_in_tier(scan->schema, file->name.tier))
 		return SQLITE_OK;
-	rc = reader_file_lend(scan->reader, file, &scan->connection);
+	rc = reader_file_acquire(scan->reader, file, &scan->connection);
 	return rc == SQLITE_OK ? reader_scan_start(scan) : rc;
 }
 
-/* Errors that end it; all others are the file's, which is left out from there on. */
+/* Errors that end the scan; others skip the rest of the file. */
 static bool ends(int rc)
 {
 	return rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM;
 }
 
-/* SQLITE_ROW: there are some; or what SQLite says after the last one. */
+/* SQLITE_ROW: rows are buffered; or SQLite's result after the last one. */
 static int read_rows(struct reader_scan *scan)
 {
 	int rc = scan->rows_rc;

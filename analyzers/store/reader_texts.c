@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of a segment that were wanted, by their numbers: a hash with open places. See reader_internal.h. */
+/* Cache of a segment's texts by number: a hash table with open addressing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 struct slot {
 	int64_t id;
-	char *text; /* NULL: nothing is here */
+	char *text; /* NULL: free */
 };
 
 struct reader_texts {
@@ -20,7 +20,7 @@ struct reader_texts {
 	struct slot *slot;
 };
 
-static struct slot *reader_texts_place_of(struct slot *slot, size_t slots, int64_t id)
+static struct slot *reader_texts_slot_of(struct slot *slot, size_t slots, int64_t id)
 {
 	size_t at = (size_t)((uint64_t)id * 0x9e3779b97f4a7c15ULL >> 32) & (slots - 1);
 
@@ -41,7 +41,7 @@ static bool reader_texts_grow(struct reader_texts *texts)
 		return false;
 	for (size_t i = 0; i < texts->slots; i++)
 		if (texts->slot[i].text)
-			*reader_texts_place_of(slot, slots, texts->slot[i].id) = texts->slot[i];
+			*reader_texts_slot_of(slot, slots, texts->slot[i].id) = texts->slot[i];
 	free(texts->slot);
 	texts->slot = slot;
 	texts->slots = slots;
@@ -117,7 +117,7 @@ int reader_texts_find(struct reader_texts *texts, int64_t id, const char **ret)
 	int rc;
 
 	if (texts->slots) {
-		slot = reader_texts_place_of(texts->slot, texts->slots, id);
+		slot = reader_texts_slot_of(texts->slot, texts->slots, id);
 		*ret = slot->text;
 		if (slot->text)
 			return SQLITE_OK;
@@ -125,7 +125,7 @@ int reader_texts_find(struct reader_texts *texts, int64_t id, const char **ret)
 	*ret = NULL;
 	if (!reader_texts_grow(texts))
 		return SQLITE_NOMEM;
-	slot = reader_texts_place_of(texts->slot, texts->slots, id);
+	slot = reader_texts_slot_of(texts->slot, texts->slots, id);
 	rc = reader_texts_read_text(texts, id, &slot->text);
 	if (!slot->text)
 		return rc;

@@ -165,7 +165,7 @@ static void leave_file(struct cursor *cursor)
 {
 	sqlite3_finalize(cursor->statement);
 	cursor->statement = NULL;
-	reader_file_give_back(cursor->connection);
+	reader_file_release(cursor->connection);
 	cursor->connection = NULL;
 }
 
@@ -261,7 +261,7 @@ static int next_file(struct cursor *cursor)
 	cursor->file = &reader->files[cursor->next_file++];
 	if (!schema_in_tier(cursor->table->schema, cursor->file->name.tier))
 		return SQLITE_OK;
-	rc = reader_file_lend(reader, cursor->file, &cursor->connection);
+	rc = reader_file_acquire(reader, cursor->file, &cursor->connection);
 	if (rc != SQLITE_OK)
 		return rc == SQLITE_EMPTY ? SQLITE_OK : rc;
 	if (out_of_range(cursor, cursor->connection->db)) {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stores.h. */
 #include "analyzers/store/stores.h"
 
 #include <dirent.h>
@@ -9,9 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/store/schema_sql.h"
 
-#define ENTRIES_MAX 65536 /* looked at in a folder */
+#define ENTRIES_MAX 65536 /* examined in a folder */
 
 enum folder_is { FOLDER_NOTHING, FOLDER_STATE, FOLDER_DB };
 
@@ -52,7 +52,7 @@ static enum folder_is what_is(const char *path)
 	return ret;
 }
 
-/* Which folder holds the segments: that tells whether it is there already. */
+/* Identity of the segments' folder, to find duplicates. */
 static bool identify(struct stores_one *one)
 {
 	struct stat stat_of;
@@ -78,19 +78,13 @@ static bool is_there(const struct stores *stores, const struct stores_one *one)
 	return false;
 }
 
-/* Takes its path over. */
+/* Takes ownership of the path. */
 static int stores_append(struct stores *stores, const struct stores_one *one)
 {
-	if (stores->count == stores->capacity) {
-		size_t capacity = stores->capacity ? 2 * stores->capacity : 16;
-		struct stores_one *more = capacity <= STORES_MAX ? realloc(stores->one, capacity * sizeof(*more)) : NULL;
-
-		if (!more) {
-			free(one->path);
-			return capacity <= STORES_MAX ? -ENOMEM : -E2BIG;
-		}
-		stores->one = more;
-		stores->capacity = capacity;
+	if (!array_reserve(
+		    (void **)&stores->one, &stores->capacity, stores->count + 1, sizeof(*stores->one), STORES_MAX)) {
+		free(one->path);
+		return stores->count < STORES_MAX ? -ENOMEM : -E2BIG;
 	}
 	stores->one[stores->count++] = *one;
 	return 0;
@@ -102,14 +96,14 @@ static int stores_add_one(struct stores *stores, const char *path, bool is_db)
 
 	if (!one.path)
 		return -ENOMEM;
-	if (!identify(&one) || is_there(stores, &one)) { /* gone meanwhile, or named twice */
+	if (!identify(&one) || is_there(stores, &one)) { /* removed meanwhile, or a duplicate */
 		free(one.path);
 		return 0;
 	}
 	return stores_append(stores, &one);
 }
 
-/* Those in the folder; how many in ret. */
+/* Adds the stores in a folder; *ret counts them. */
 static int add_children(struct stores *stores, const char *folder, size_t *ret)
 {
 	struct dirent **entry = NULL;
@@ -154,12 +148,12 @@ int stores_add(struct stores *stores, const char *folder, char *error, size_t er
 		r = add_children(stores, folder, &found);
 	}
 	if (r == -E2BIG)
-		snprintf(error, error_size, "%s: more than %d stores; the rest is left out", folder, STORES_MAX);
+		snprintf(error, error_size, "%s: more than %d stores; others are left out", folder, STORES_MAX);
 	else if (r < 0)
 		snprintf(error, error_size, "cannot read %s: %s", folder, strerror(-r));
 	else if (!found) {
 		r = -ENOENT;
-		snprintf(error, error_size, "%s is no store of ranktrace (a state folder or its db), and none is in it",
+		snprintf(error, error_size, "%s is no store of ranktrace (a state folder or its db) and contains none",
 			folder);
 	}
 	return r;

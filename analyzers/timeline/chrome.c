@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The JSON of chrome://tracing. It knows processes and threads only: what Perfetto has as a track below a thread is a
- * thread of its own here, with a number that no thread has. Written line by line with no library, for an hour's trace
- * does not fit into memory; all that comes from outside goes through put_text().
+ * The JSON of chrome://tracing. It has processes and threads only: a track below a thread is a thread with an unused
+ * number. Written without a library, line by line, as a trace exceeds memory; all foreign texts pass put_text().
  */
 #include <inttypes.h>
 #include <math.h>
@@ -50,7 +49,7 @@ static void __attribute__((format(printf, 2, 3))) print(struct trace *trace, con
 	timeline_chrome_put(trace, text);
 }
 
-/* ns as microseconds with all their digits, which a double of the seconds since the epoch has not. */
+/* Microseconds with three decimals: a double lacks the digits. */
 static void put_us(struct trace *trace, const char *name, int64_t ns)
 {
 	uint64_t digits = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which slices belong together. Perfetto joins slices by a number that they have in common. For Chrome, and for the
- * count of arrows, the newest slice of each number is remembered: in a table whose older half is forgotten where it is
- * full. One store gives the members of an operation close together; several give them a store apart, so they have the
- * larger table.
+ * Slices that belong together. Perfetto joins slices by a common number. For Chrome, and for counting arrows, a
+ * set-associative table keeps the newest slice of each number. Stores are read one after another, so several stores
+ * need the larger table.
  */
 #include <stdlib.h>
 
@@ -60,7 +59,7 @@ uint64_t flow_id(const char *kind, const char *communicator, const int64_t *numb
 	return hash ? hash : 1;
 }
 
-/* Its own, else a free one, else the one that began first. */
+/* Matching, else free, else oldest. */
 static struct place *timeline_flows_find(struct flows *flows, uint64_t id)
 {
 	struct place *set = &flows->place[id % (flows->places / WAYS) * WAYS], *ret = set;
@@ -77,7 +76,7 @@ static struct place *timeline_flows_find(struct flows *flows, uint64_t id)
 	return ret;
 }
 
-/* Readers take the slice that is open at the end's time: a little after its start. */
+/* Viewers bind an arrow to the slice open at its time: just after the start. */
 static struct trace_end inside(const struct place *place)
 {
 	int64_t half = (place->end_ns - place->start_ns) / 2;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See intern.h. A hash table with open addressing, twice as large as what it may hold; texts lie one after the other.
- */
+/* Open addressing in twice the bound of slots; texts are stored contiguously. */
 #include "analyzers/timeline/intern.h"
 
 #include <assert.h>
@@ -34,7 +33,7 @@ struct intern *intern_free(struct intern *intern)
 	return NULL;
 }
 
-bool intern_has_capacity(const struct intern *intern, size_t texts, size_t bytes)
+bool intern_fits(const struct intern *intern, size_t texts, size_t bytes)
 {
 	return texts <= INTERN_TEXTS_MAX - intern->texts && bytes <= INTERN_BYTES_MAX - intern->bytes_used;
 }
@@ -68,7 +67,7 @@ uint64_t intern_number(struct intern *intern, enum intern_kind kind, const char 
 			*ret_new = false;
 			return slot->number;
 		}
-	assert(intern_has_capacity(intern, 1, size));
+	assert(intern_fits(intern, 1, size));
 	memcpy(intern->bytes + intern->bytes_used, text, size);
 	*slot = (struct slot){hash, (uint32_t)intern->bytes_used, ++intern->numbers[kind], (uint32_t)kind};
 	intern->bytes_used += size;

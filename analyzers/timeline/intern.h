@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers for texts, from 1, by kind: a text is written once and named by its number from then on. Bounded: when it is
- * full, everything is forgotten, and the caller has to say so to who reads.
+ * Numbers for texts, from 1 a kind: each text is written once. Bounded: the caller clears a full table and informs
+ * readers.
  */
 #ifndef RANKTRACE_TIMELINE_INTERN_H
 #define RANKTRACE_TIMELINE_INTERN_H
@@ -17,12 +17,12 @@ enum intern_kind { INTERN_CATEGORY, INTERN_NAME, INTERN_ARG, INTERN_VALUE, INTER
 
 struct intern;
 
-struct intern *intern_new(void); /* NULL: no memory */
+struct intern *intern_new(void); /* NULL: out of memory */
 struct intern *intern_free(struct intern *intern);
-/* Whether there is room for so many more texts with so many bytes. */
-bool intern_has_capacity(const struct intern *intern, size_t texts, size_t bytes);
+/* So many more texts with so many bytes fit. */
+bool intern_fits(const struct intern *intern, size_t texts, size_t bytes);
 void intern_clear(struct intern *intern);
-/* Its number; new: it was not there. Room has been asked for. */
+/* Requires intern_fits(). */
 uint64_t intern_number(struct intern *intern, enum intern_kind kind, const char *text, bool *ret_new);
 
 #endif

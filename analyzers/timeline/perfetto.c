@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Perfetto's format: a file is a sequence of TracePacket messages. The numbers of fields are those of Perfetto's public
- * .proto files (trace_packet, track_event, track_descriptor, interned_data, debug_annotation, clock_snapshot). All
- * packets are of one sequence, so that texts are interned for the whole file. Readers sort packets by time.
+ * Perfetto's format: a file is a sequence of TracePacket messages. Field numbers are those of Perfetto's public .proto
+ * files (trace_packet, track_event, track_descriptor, interned_data, debug_annotation, clock_snapshot). All packets
+ * share one sequence, so texts are interned for the whole file. Readers sort packets by time.
  */
 #include <errno.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static const uint32_t interned_fields[INTERN_KINDS] = {
 struct perfetto {
 	struct proto_writer packet, interned;
 	struct intern *intern;
-	bool cleared; /* to be said with the next packet */
+	bool cleared; /* flag the next packet */
 };
 
 static void packet_start(struct perfetto *p, uint64_t time_ns)
@@ -107,7 +107,7 @@ static void put_clock(struct perfetto *p, enum clock_id id, int64_t time_ns)
 	proto_end(&p->packet, clock);
 }
 
-/* Times are UTC. Perfetto's own are of the clock since boot, so that one is said to be the same. */
+/* Perfetto's timestamps are of the boot clock: declared equal to UTC. */
 static void perfetto_begin(struct trace *trace)
 {
 	struct perfetto *p = trace->state;
@@ -196,7 +196,7 @@ static void perfetto_track(struct trace *trace, const struct trace_track *track)
 	packet_write(trace, p);
 }
 
-/* The text's number; one that is new is told in this packet. text is clean. */
+/* Number of a clean text; defines a new one in this packet. */
 static uint64_t timeline_perfetto_number_of(struct perfetto *p, enum intern_kind kind, const char *text)
 {
 	bool is_new;
@@ -256,7 +256,7 @@ static void perfetto_event(struct trace *trace, const struct trace_event *event)
 
 	if (trace->error)
 		return;
-	if (!intern_has_capacity(p->intern, 2 + 2 * TRACE_ARGS_MAX,
+	if (!intern_fits(p->intern, 2 + 2 * TRACE_ARGS_MAX,
 		    TRACE_NAME_BYTES + VALUE_BYTES + 2 * TRACE_ARGS_MAX * VALUE_BYTES)) {
 		intern_clear(p->intern);
 		p->cleared = true;

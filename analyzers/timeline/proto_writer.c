@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See proto_writer.h. The wire format is that of protobuf.dev, "Encoding". */
+/* The wire format of protobuf.dev, "Encoding". */
 #include "analyzers/timeline/proto_writer.h"
 
 #include <string.h>
 
 #define VARINT_BYTES_MAX 10
-#define LENGTH_BYTES 4 /* kept free for a length that is not known yet: a varint may be longer than it need be */
+#define LENGTH_BYTES 4 /* reserved for a length: varints may be padded */
 
 enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
 
@@ -15,7 +15,7 @@ void proto_reset(struct proto_writer *writer)
 	writer->failed = false;
 }
 
-static bool timeline_proto_writer_has_capacity(struct proto_writer *writer, size_t size)
+static bool timeline_proto_writer_fits(struct proto_writer *writer, size_t size)
 {
 	if (size > PROTO_BYTES_MAX - writer->size)
 		writer->failed = true;
@@ -24,7 +24,7 @@ static bool timeline_proto_writer_has_capacity(struct proto_writer *writer, size
 
 static void timeline_proto_writer_put_varint(struct proto_writer *writer, uint64_t value)
 {
-	if (!timeline_proto_writer_has_capacity(writer, VARINT_BYTES_MAX))
+	if (!timeline_proto_writer_fits(writer, VARINT_BYTES_MAX))
 		return;
 	while (value >= 0x80) {
 		writer->data[writer->size++] = (uint8_t)(value | 0x80);
@@ -52,7 +52,7 @@ void proto_int(struct proto_writer *writer, uint32_t field, int64_t value)
 void proto_fixed64(struct proto_writer *writer, uint32_t field, uint64_t value)
 {
 	put_tag(writer, field, WIRE_FIXED64);
-	if (!timeline_proto_writer_has_capacity(writer, sizeof(value)))
+	if (!timeline_proto_writer_fits(writer, sizeof(value)))
 		return;
 	for (size_t i = 0; i < sizeof(value); i++)
 		writer->data[writer->size++] = (uint8_t)(value >> 8 * i);
@@ -70,7 +70,7 @@ void proto_bytes(struct proto_writer *writer, uint32_t field, const void *data, 
 {
 	put_tag(writer, field, WIRE_BYTES);
 	timeline_proto_writer_put_varint(writer, size);
-	if (!timeline_proto_writer_has_capacity(writer, size))
+	if (!timeline_proto_writer_fits(writer, size))
 		return;
 	memcpy(writer->data + writer->size, data, size);
 	writer->size += size;
@@ -84,7 +84,7 @@ void proto_text(struct proto_writer *writer, uint32_t field, const char *text)
 size_t proto_begin(struct proto_writer *writer, uint32_t field)
 {
 	put_tag(writer, field, WIRE_BYTES);
-	if (timeline_proto_writer_has_capacity(writer, LENGTH_BYTES))
+	if (timeline_proto_writer_fits(writer, LENGTH_BYTES))
 		writer->size += LENGTH_BYTES;
 	return writer->size;
 }

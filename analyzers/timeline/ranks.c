@@ -1,57 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of all nodes and the communicators of one, read whole before the rows: see timeline_internal.h. */
+/* Processes of all nodes and communicators of the present one. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
+#include "analyzers/store/rank_table.h"
 #include "analyzers/timeline/timeline_internal.h"
 
-static void timeline_ranks_copy(char *to, size_t size, sqlite3_stmt *s, int column)
+static int timeline_ranks_add_rank(void *arg, const struct rank_row *row)
 {
-	const unsigned char *text = sqlite3_column_text(s, column);
-
-	snprintf(to, size, "%s", text ? (const char *)text : "");
-}
-
-/* Doubles what array has room for, up to max. */
-static int timeline_ranks_grow(void **array, size_t *capacity, size_t size, size_t max)
-{
-	size_t more = *capacity ? 2 * *capacity : 64;
-	void *grown;
-
-	if (*capacity >= max)
-		return -E2BIG;
-	grown = reallocarray(*array, more < max ? more : max, size);
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*capacity = more < max ? more : max;
-	return 0;
-}
-
-static int timeline_ranks_add_rank(struct timeline *t, void *arg, sqlite3_stmt *s)
-{
+	struct timeline *t = arg;
 	struct timeline_rank *rank;
-	int r;
 
-	(void)arg;
-	if (t->ranks_count == t->ranks_capacity) {
-		r = timeline_ranks_grow((void **)&t->rank, &t->ranks_capacity, sizeof(*t->rank), TIMELINE_RANKS_MAX);
-		if (r < 0)
-			return r == -E2BIG ? 0 : r; /* their rows are counted as unknown */
-	}
+	if (t->ranks_count == TIMELINE_RANKS_MAX)
+		return 1; /* rows of further ones count as unknown */
+	if (!array_reserve(
+		    (void **)&t->rank, &t->ranks_capacity, t->ranks_count + 1, sizeof(*t->rank), TIMELINE_RANKS_MAX))
+		return -ENOMEM;
 	rank = &t->rank[t->ranks_count++];
 	*rank = (struct timeline_rank){
 		.node = t->node,
-		.instance = sqlite3_column_int64(s, 0),
-		.rank = sqlite3_column_int64(s, 1),
-		.pid = sqlite3_column_int64(s, 2),
-		.seen_ns = (uint64_t)sqlite3_column_int64(s, 3),
+		.instance = row->instance,
+		.rank = row->rank < 0 ? 0 : row->rank,
+		.pid = row->pid,
+		.seen_ns = (uint64_t)row->last_seen_ns,
 	};
-	timeline_ranks_copy(rank->job, sizeof(rank->job), s, 4);
-	timeline_ranks_copy(rank->host, sizeof(rank->host), s, 5);
-	timeline_ranks_copy(rank->card, sizeof(rank->card), s, 6);
+	snprintf(rank->job, sizeof(rank->job), "%s", row->job);
+	snprintf(rank->host, sizeof(rank->host), "%s", row->host);
+	snprintf(rank->card, sizeof(rank->card), "%s", row->card);
 	rank->wanted = tool_ranks_have(&t->options->ranks, rank->rank) &&
 		       (!t->options->job || strcmp(t->options->job, rank->job) == 0);
 	return 0;
@@ -59,7 +37,7 @@ static int timeline_ranks_add_rank(struct timeline *t, void *arg, sqlite3_stmt *
 
 int timeline_ranks_load(struct timeline *t)
 {
-	return timeline_each(t, "select instance, rank, pid, last_seen_ns, job, host, card from ranks", timeline_ranks_add_rank, NULL);
+	return rank_table_read(t->reader, timeline_ranks_add_rank, t, t->error, t->error_size);
 }
 
 static int timeline_ranks_by_instance(const void *a, const void *b)
@@ -85,7 +63,7 @@ static int by_pid(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Nodes give the same numbers to their processes, and a node gives a number again: only the first keeps it. */
+/* PIDs repeat across nodes and over time: only the first process keeps its PID. */
 int timeline_ranks_sort(struct timeline *t)
 {
 	struct pid *pids = calloc(t->ranks_count + 1, sizeof(*pids));
@@ -134,24 +112,24 @@ struct timeline_rank *timeline_rank_named(struct timeline *t, int64_t rank, cons
 static int timeline_ranks_add_comm(struct timeline *t, void *arg, sqlite3_stmt *s)
 {
 	struct timeline_comm *comm;
-	char name[24], kind[16], identity[16];
-	int r;
+	const char *kind = (const char *)sqlite3_column_text(s, 2), *name = (const char *)sqlite3_column_text(s, 3),
+		   *identity = (const char *)sqlite3_column_text(s, 4);
 
 	(void)arg;
-	if (t->comms_count == t->comms_capacity) {
-		r = timeline_ranks_grow((void **)&t->comm, &t->comms_capacity, sizeof(*t->comm), TIMELINE_COMMS_MAX);
-		if (r < 0)
-			return r == -E2BIG ? 0 : r;
-	}
+	if (t->comms_count == TIMELINE_COMMS_MAX)
+		return 0;
+	if (!array_reserve(
+		    (void **)&t->comm, &t->comms_capacity, t->comms_count + 1, sizeof(*t->comm), TIMELINE_COMMS_MAX))
+		return -ENOMEM;
 	comm = &t->comm[t->comms_count++];
 	*comm = (struct timeline_comm){
 		.key = sqlite3_column_int64(s, 0),
 		.member = sqlite3_column_type(s, 1) == SQLITE_NULL ? -1 : sqlite3_column_int64(s, 1),
 	};
-	timeline_ranks_copy(kind, sizeof(kind), s, 2);
-	timeline_ranks_copy(name, sizeof(name), s, 3);
-	timeline_ranks_copy(identity, sizeof(identity), s, 4);
-	snprintf(comm->label, sizeof(comm->label), "%s%s%s", kind, *kind ? " " : "", *name ? name : identity);
+	snprintf(comm->label, sizeof(comm->label), "%.15s%s%.23s", kind ? kind : "", kind && *kind ? " " : "",
+		name && *name ? name
+		: identity    ? identity
+			      : "");
 	return 0;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See row_texts.h. Texts lie one after the other; a hash table with open addressing has the place of each by its
- * number. */
+/* Texts are stored contiguously, found by a hash table with open addressing. */
 #include "analyzers/timeline/row_texts.h"
 
 #include <stdbool.h>
@@ -48,7 +47,7 @@ static uint32_t timeline_row_texts_hash_of(const char *text)
 	return hash;
 }
 
-/* Its own, or a free one. */
+/* Matching or free slot. */
 static struct slot *timeline_row_texts_slot_of(const struct row_texts *texts, uint32_t hash, const char *text)
 {
 	size_t slots = 2 * texts->places, at = hash & (slots - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts by numbers, each kept once: rows that are sorted carry numbers. Bounded: what finds no room has no number. */
+/* Numbers for texts, each stored once, for rows to be sorted. Bounded: texts beyond the bound have no number. */
 #ifndef RANKTRACE_TIMELINE_ROW_TEXTS_H
 #define RANKTRACE_TIMELINE_ROW_TEXTS_H
 
@@ -11,11 +11,11 @@
 
 struct row_texts;
 
-struct row_texts *row_texts_new(void); /* NULL: no memory */
+struct row_texts *row_texts_new(void); /* NULL: out of memory */
 struct row_texts *row_texts_free(struct row_texts *texts);
-/* From 1; 0: no room. */
+/* From 1; 0: full. */
 uint32_t row_texts_number(struct row_texts *texts, const char *text);
-/* NULL: no text has that number. Valid until the next row_texts_number(). */
+/* NULL: unknown number. Valid until the next row_texts_number(). */
 const char *row_texts_of(const struct row_texts *texts, uint32_t number);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives and point-to-point operations: a slice below the thread that called, one on the device where its times
- * are known, and the flows. What was called is joined with what the device did, and members with each other: on the
- * device, or, where an operation has no device times, on the host.
+ * Collectives and point-to-point operations: a slice below the calling thread, one on the device where its times are
+ * known, and flows. Flows join the call with its device slice, and members with each other: on the device, or on the
+ * host without device times.
  */
 #include <string.h>
 
 #include "analyzers/timeline/timeline_internal.h"
 
-/* Which of the row's two slices it is; then the columns in streams.c. */
+/* Host or device slice; then the columns in streams.c. */
 enum { OP_ON_DEVICE = COL_MORE, OP_KEY, OP_COMMUNICATOR, OP_SEQ, OP_SEQ_FROM, OP_PEER, OP_TIER };
 
-/* The number that all members give the operation; 0: it cannot be joined. */
+/* Flow common to all members; 0: not joinable. */
 static uint64_t members_flow(struct timeline *t, const struct row *row)
 {
 	const char *communicator = row_text(row, OP_COMMUNICATOR);
@@ -30,7 +30,7 @@ static uint64_t members_flow(struct timeline *t, const struct row *row)
 		(const int64_t[]){seq, receives ? peer : comm->member, receives ? comm->member : peer}, 3);
 }
 
-/* From the call to what the device did for it. */
+/* Flow from the call to its device slice. */
 static uint64_t call_flow(struct timeline *t, const struct timeline_rank *rank, const struct row *row)
 {
 	const int64_t numbers[] = {(int64_t)t->node, rank->instance, row_int(row, OP_SEQ),
@@ -74,7 +74,7 @@ static void on_device(struct timeline *t, struct timeline_rank *rank, const stru
 	const struct timeline_comm *comm = timeline_comm_find(t, row_int(row, OP_KEY));
 	char label[TIMELINE_LABEL_BYTES];
 
-	snprintf(label, sizeof(label), "device: %s", comm ? comm->label : "communicator not known");
+	snprintf(label, sizeof(label), "device: %s", comm ? comm->label : "unknown communicator");
 	event->category = "device";
 	add_flow(event, call_flow(t, rank, row));
 	add_flow(event, members_flow(t, row));

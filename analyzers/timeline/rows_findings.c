@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings, as spans and with an instant where they were confirmed; and steps of a node's clock. */
+/* Findings as slices, with an instant at their confirmation; clock steps of a node. */
 #include <string.h>
 
 #include "analyzers/timeline/timeline_internal.h"
 
 enum { FINDING_RANK = COL_MORE, FINDING_JOB, FINDING_HOST, FINDING_NOTICED };
 
-#define CLOCK_STEP_NS 10000000 /* the store notes smaller ones only where a segment begins */
+#define CLOCK_STEP_NS 10000000 /* the store has smaller ones only at the start of a segment */
 
 static const char *timeline_rows_findings_text_or_null(const struct row *row, size_t cell)
 {
@@ -33,7 +33,7 @@ static void put_finding(struct timeline *t, struct timeline_rank *rank, struct t
 	(void)timeline_put(t, track, &noticed, NULL);
 }
 
-/* On the rank that it names; else, and where that one is of another node, on the node that tells it. */
+/* On the finding's rank, else on the reporting node. */
 void rows_finding(struct timeline *t, const struct stream *stream, struct timeline_rank *none, const struct row *row)
 {
 	bool of_rank = row_has(row, FINDING_RANK);
@@ -55,7 +55,7 @@ void rows_finding(struct timeline *t, const struct stream *stream, struct timeli
 	put_finding(t, rank && rank->wanted ? rank : none, &event, row_int(row, FINDING_NOTICED));
 }
 
-/* The difference of the two clocks changes where UTC was set; a monotonic clock that goes back is another boot's. */
+/* The clocks' difference changes when UTC is set; a monotonic clock that goes back means a reboot. */
 void rows_clock(struct timeline *t, const struct stream *stream, struct timeline_rank *none, const struct row *row)
 {
 	int64_t utc_ns = row_int(row, COL_START), monotonic_ns = row_int(row, COL_MORE);

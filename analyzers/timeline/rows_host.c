@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operating system gave and took: times off the CPU, samples of processes and launches, as slices and
- * counters; and where nobody looked. */
+/* Off-CPU intervals, samples of processes, and launches, as slices and counters; gaps in samples. */
 #include <string.h>
 
 #include "analyzers/timeline/timeline_internal.h"
 
-#define GAP_SAMPLES 3 /* so many samples' length without one is a gap */
+#define GAP_SAMPLES 3 /* sample lengths without a sample that make a gap */
 
 static void value(struct timeline *t, struct timeline_rank *rank, int64_t thread, const char *label, int64_t time_ns,
 	double number)
@@ -18,7 +17,7 @@ static void value(struct timeline *t, struct timeline_rank *rank, int64_t thread
 		t->counts.crowded++;
 }
 
-/* Every cell from the first one on is a counter of that name. */
+/* Cells from COL_MORE on are counters. */
 static void values(struct timeline *t, struct timeline_rank *rank, const struct row *row)
 {
 	int64_t start_ns = row_int(row, COL_START), thread = row_int(row, COL_THREAD);
@@ -78,7 +77,7 @@ static void launches_of(
 	timeline_value(t, counter, start_ns, rate);
 }
 
-/* A row of no thread says that the whole rank launched nothing. */
+/* A row without a thread: no launch in the rank. */
 void rows_launches(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
 	int64_t start_ns = row_int(row, COL_START), thread = row_int(row, COL_THREAD);
@@ -97,7 +96,7 @@ void rows_launches(struct timeline *t, const struct stream *stream, struct timel
 	}
 	launches_of(t, rank, thread, row_text(row, COL_NAME), start_ns, row_real(row, LAUNCH_RATE));
 	if (row_has(row, LAUNCH_GAP))
-		value(t, rank, thread, "longest time without a launch|ns", start_ns, row_real(row, LAUNCH_GAP));
+		value(t, rank, thread, "longest launch gap|ns", start_ns, row_real(row, LAUNCH_GAP));
 }
 
 static void timeline_rows_host_put(struct timeline *t, struct timeline_rank *rank, enum track_class class, struct trace_event *event)
@@ -110,7 +109,7 @@ static void timeline_rows_host_put(struct timeline *t, struct timeline_rank *ran
 		t->counts.crowded++;
 }
 
-/* Samples follow each other; where they do not, the daemon was not there or did not come to it. */
+/* Samples are contiguous while the daemon runs in time. */
 static void gap(struct timeline *t, struct timeline_rank *rank, const struct trace_event *sample)
 {
 	int64_t length_ns = sample->end_ns - sample->start_ns;
@@ -127,14 +126,13 @@ static void gap(struct timeline *t, struct timeline_rank *rank, const struct tra
 		rank->sampled_until_ns = sample->end_ns;
 }
 
-/* Of running and sleeping nothing is said: a step has hundreds of changes between the two. */
+/* Not running and sleeping: too frequent. */
 static void state(struct timeline *t, struct timeline_rank *rank, char now, int64_t time_ns)
 {
 	static const struct {
 		char state;
 		const char *name;
-	} names[] = {{'D', "waits in the kernel"}, {'T', "stopped"}, {'t', "stopped by a debugger"},
-		{'Z', "ended, not yet reaped"}};
+	} names[] = {{'D', "uninterruptible sleep"}, {'T', "stopped"}, {'t', "stopped by a debugger"}, {'Z', "zombie"}};
 
 	for (size_t i = 0; now != rank->state && i < sizeof(names) / sizeof(names[0]); i++)
 		if (names[i].state == now)

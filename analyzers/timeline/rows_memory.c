@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory: calls as slices, and what is taken as a counter a device, a library and kind of memory. A runtime's
- * calls and the driver's within them are different counters, for they are the same memory. What was taken before the
- * window is counted from the store's older rows; what was taken before L2 was on is not known, so a counter is of what
- * was seen.
+ * Device memory: calls as slices, and allocated bytes as counters by device, library and kind of memory. Runtime and
+ * driver have separate counters, because runtime calls contain driver calls. Allocations before the window come from
+ * older rows; those before L2 was on are unknown.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -57,12 +56,12 @@ static int64_t device_of(const struct row *row)
 	return row_has(row, ALLOC_DEVICE) ? row_int(row, ALLOC_DEVICE) : -1;
 }
 
-/* What a function took or gave back before the window, of one process and device. */
+/* Bytes allocated or freed by a function before the window, by process and device. */
 struct before {
 	int64_t instance, device;
 	double bytes;
 	const char *op;
-	uint32_t number; /* of op; 0: a free place */
+	uint32_t number; /* of op; 0: free slot */
 };
 
 struct befores {
@@ -78,7 +77,7 @@ static const struct reader_scanning befores_scanning = {
 	.columns = {"instance", "start_ns", "op", "device", "bytes", "result", "rank"},
 };
 
-/* NULL: there is no room. */
+/* NULL: full. */
 static struct before *before_of(struct befores *befores, int64_t instance, uint32_t number, int64_t device)
 {
 	uint64_t hash = ((uint64_t)instance * 31 + (uint64_t)device) * 31 + number;
@@ -124,7 +123,7 @@ static int timeline_rows_memory_by_process(const void *a, const void *b)
 	return (x->device > y->device) - (x->device < y->device);
 }
 
-/* Counters begin with it, those of one process after the other. */
+/* Initial values of counters, in order of processes. */
 static void begin_counters(struct timeline *t, struct befores *befores)
 {
 	size_t count = 0;

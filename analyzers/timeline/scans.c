@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams of large tables: rows come from a scan, are sorted as records, and become cells again. A record has a bit
- * for each cell that is NULL, and the others as varints; a text is its number. The end is kept as what it is after the
- * start, so that most records are some 40 bytes.
+ * Streams of large tables: rows of a scan are packed into records, sorted, and unpacked into cells. A record has a bit
+ * for each NULL cell and the other cells as varints, texts as numbers, the end relative to the start: about 40 bytes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 #include "analyzers/timeline/row_texts.h"
 #include "analyzers/timeline/timeline_internal.h"
 
-#define RECORD_BYTES ((READER_SCAN_COLUMNS_MAX + 1) * 10) /* a varint is ten bytes at most */
+#define RECORD_BYTES ((READER_SCAN_COLUMNS_MAX + 1) * 10) /* varints of up to ten bytes */
 
 struct feed {
 	struct timeline *timeline;
@@ -21,8 +20,8 @@ struct feed {
 	struct reader_scan *scan;
 	struct row_texts *texts;
 	uint32_t is_text; /* cells, a bit each */
-	int64_t since_ns; /* rows that start earlier are not wanted */
-	bool other;	  /* the other times of the row are still to come */
+	int64_t since_ns; /* earlier rows are skipped */
+	bool other;	  /* the row comes again with its second times */
 	sqlite3_stmt *more;
 	bool in_more;
 	struct row row;
@@ -39,7 +38,7 @@ static size_t timeline_scans_put_varint(uint8_t *to, uint64_t value)
 	return n;
 }
 
-/* Small negative numbers are short, too. */
+/* Zigzag: small negative numbers are short. */
 static uint64_t folded(int64_t value)
 {
 	return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
@@ -50,7 +49,7 @@ static int64_t unfolded(uint64_t value)
 	return (int64_t)(value >> 1 ^ (value & 1 ? UINT64_MAX : 0));
 }
 
-/* 0 where it ends too early. */
+/* 0 if truncated. */
 static uint64_t get_varint(const uint8_t **at, const uint8_t *end)
 {
 	uint64_t value = 0;
@@ -65,7 +64,7 @@ static uint64_t get_varint(const uint8_t **at, const uint8_t *end)
 	return value;
 }
 
-/* What is left of a row before it is sorted: its numbers. */
+/* Cells of a row as numbers. */
 struct numbers {
 	int64_t value[READER_SCAN_COLUMNS_MAX];
 	uint32_t null;
@@ -85,7 +84,7 @@ static void give(struct feed *feed, const struct numbers *numbers, struct sorted
 		if (!(numbers->null & 1U << i))
 			used += timeline_scans_put_varint(feed->bytes + used, folded((int64_t)value));
 	}
-	/* From the first, the longest first; what has no end comes last. */
+	/* By start, the longest first, then without end. */
 	ret->key[0] = numbers->value[COL_START];
 	ret->key[1] = ends ? ~numbers->value[COL_END] : INT64_MAX;
 	ret->key[2] = !how->order ? 0 : numbers->null & 1U << how->order ? INT64_MIN : numbers->value[how->order];
@@ -105,7 +104,7 @@ static void timeline_scans_set_number(struct numbers *numbers, size_t cell, bool
 		numbers->null |= 1U << cell;
 }
 
-/* The row that the scan stands on, with its first or its other times; false: it is not wanted. */
+/* Times of the scan's row, first or second; false: skip. */
 static bool take_times(struct feed *feed, bool other, struct numbers *ret)
 {
 	const struct reader_row *row = reader_scan_row(feed->scan);
@@ -165,7 +164,7 @@ static bool timeline_scans_is_wanted(const struct feed *feed)
 	       timeline_rank_chosen(feed->timeline, row, feed->how->cells);
 }
 
-/* Rows of the same cells by SQL, after those of the scan. */
+/* Further rows by SQL, after the scan. */
 static int next_more(struct feed *feed, struct sorted_record *ret)
 {
 	struct timeline *t = feed->timeline;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records are the rows of a virtual table, which a statement reads in their order. See sorted.h. */
+/* Records are rows of a virtual table, read by an ordered statement. */
 #include "analyzers/timeline/sorted.h"
 
 #include <errno.h>
@@ -10,12 +10,12 @@
 
 #define DECLARED "CREATE TABLE records(a INTEGER, b INTEGER, c INTEGER, bytes BLOB)"
 #define IN_ORDER "SELECT bytes FROM records ORDER BY a, b, c"
-/* The sorter has as much memory as a cache of pages would. */
+/* The page cache size bounds the sorter's memory. */
 #define SETUP "PRAGMA temp_store=FILE; PRAGMA cache_size=-4096"
 
-struct source { /* what the module gets */
+struct source { /* client data of the module */
 	const struct sorting *sorting;
-	int r; /* of next; below 0: it failed */
+	int r; /* result of next */
 };
 
 struct vtab {
@@ -54,7 +54,7 @@ static int records_disconnect(sqlite3_vtab *base)
 	return SQLITE_OK;
 }
 
-/* There is but one way through it. */
+/* Only a full scan. */
 static int records_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
 	(void)base;
@@ -110,7 +110,7 @@ static int timeline_sorted_cursor_column(sqlite3_vtab_cursor *base, sqlite3_cont
 	if (column < SORTED_KEYS)
 		sqlite3_result_int64(context, at->key[column]);
 	else
-		sqlite3_result_blob(context, at->bytes, at->size, SQLITE_STATIC); /* the sorter takes a copy */
+		sqlite3_result_blob(context, at->bytes, at->size, SQLITE_STATIC); /* the sorter copies it */
 	return SQLITE_OK;
 }
 
@@ -122,7 +122,7 @@ static int timeline_sorted_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64
 
 static const sqlite3_module records_module = {
 	.iVersion = 1,
-	.xConnect = records_connect, /* and no xCreate: there under its own name */
+	.xConnect = records_connect, /* no xCreate: eponymous */
 	.xBestIndex = records_best_index,
 	.xDisconnect = records_disconnect,
 	.xDestroy = records_disconnect,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records in the order of their keys, however many: SQLite's sorter, which holds a few MB and has the rest in temporary
- * files (SQLITE_TMPDIR, TMPDIR, else /var/tmp). A record is bytes, which nobody looks into. Those with one key stay in
- * the order in which they came.
+ * Sorts any number of records by key with SQLite's sorter, which holds a few MB and spills to temporary files
+ * (SQLITE_TMPDIR, TMPDIR, else /var/tmp). Records are opaque bytes; equal keys keep their order.
  */
 #ifndef RANKTRACE_TIMELINE_SORTED_H
 #define RANKTRACE_TIMELINE_SORTED_H
@@ -10,23 +9,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SORTED_KEYS 3 /* the first one counts most; all from the smallest up */
+#define SORTED_KEYS 3 /* most significant first, ascending */
 
 struct sorted_record {
 	int64_t key[SORTED_KEYS];
-	const void *bytes; /* valid until the next one is asked for */
+	const void *bytes; /* valid until the next call */
 	int size;
 };
 
 struct sorting {
-	/* 1: a record; 0: there are no more; or negative errno, which ends it */
+	/* 1: a record; 0: end; or negative errno, which aborts. */
 	int (*next)(void *arg, struct sorted_record *ret);
-	/* What next gave, in order. 0, or negative errno, which ends it */
+	/* Records in order. 0, or negative errno, which aborts. */
 	int (*take)(void *arg, const void *bytes, int size);
 	void *arg;
 };
 
-/* 0; what next or take returned below 0; or another negative errno, with the sentence: only then is error touched. */
+/* 0; negative result of next or take; or another negative errno with the sentence in error, else unchanged. */
 int sorted_each(const struct sorting *sorting, char *error, size_t error_size);
 
 #endif

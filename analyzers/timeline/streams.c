@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of the store as tracks: one row each. Large ones are scans (stream_scan), the others SQL. The first five
- * cells of a row are instance, start, end, thread and name, in that order; cells from `args` on are shown with the
- * slice under their names. The end of what had not ended is the largest integer, that of what has no known end is NULL.
+ * The tables of the store as tracks, one row each. Large ones are scans (stream_scan), the others SQL. Cells of a row:
+ * instance, start, end, thread, name, then the stream's own; cells from `args` on are arguments of the slice. The end
+ * is INT64_MAX if open, NULL if unknown.
  */
 #include "analyzers/timeline/timeline_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/* See timeline_internal.h. */
 
 void cell_set_real(struct cell *cell, double value)
 {
@@ -43,7 +41,7 @@ void row_of(sqlite3_stmt *statement, struct row *ret)
 	}
 }
 
-#define HORIZON_NS 3600000000000LL /* what ends that long after the window has not ended */
+#define HORIZON_NS 3600000000000LL /* an end that long after the window is open */
 
 static void add_arg(const struct cell *cell, struct trace_event *event)
 {
@@ -89,7 +87,7 @@ bool timeline_event(struct timeline *t, const struct stream *stream, const struc
 	return true;
 }
 
-/* A slice, or an instant, with nothing to it but its columns. */
+/* A slice or an instant. */
 static void rows_plain(
 	struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
@@ -144,7 +142,7 @@ static void leave_out_zeros(struct row *row)
 				cell_clear(&row->cell[i]);
 }
 
-/* Both in one, so that what belongs together comes close together: see flows.c. */
+/* Host and device slices in one stream: flows.c needs them close together. */
 static const struct stream_scan collectives = {
 	.scanning = {TABLE_COLLECTIVES,
 		.columns = {"instance", "host_start_ns", "host_duration_ns", "thread_id", "op", "", "communicator_key",
@@ -165,19 +163,19 @@ static const struct stream_scan allocations = {
 	.before = true,
 };
 
-enum { STAY_DELAY = COL_MORE, STAY_PREVIOUS_PID, STAY_PREVIOUS_NAME };
+enum { OFFCPU_DELAY = COL_MORE, OFFCPU_PREVIOUS_PID, OFFCPU_PREVIOUS_NAME };
 
-static void name_stay(struct row *row)
+static void name_offcpu(struct row *row)
 {
 	int64_t length_ns = row_int(row, COL_END) - row_int(row, COL_START), twice_ns;
-	const char *previous = row_text(row, STAY_PREVIOUS_NAME);
-	bool known = row_has(row, STAY_DELAY) && row_has(row, COL_END);
+	const char *previous = row_text(row, OFFCPU_PREVIOUS_NAME);
+	bool known = row_has(row, OFFCPU_DELAY) && row_has(row, COL_END);
 
-	if (__builtin_mul_overflow(row_int(row, STAY_DELAY), 2, &twice_ns))
-		twice_ns = row_int(row, STAY_DELAY);
+	if (__builtin_mul_overflow(row_int(row, OFFCPU_DELAY), 2, &twice_ns))
+		twice_ns = row_int(row, OFFCPU_DELAY);
 	if (known && twice_ns <= length_ns)
 		snprintf(row->name, sizeof(row->name), "sleeps");
-	else if (!*previous || (row_has(row, STAY_PREVIOUS_PID) && row_int(row, STAY_PREVIOUS_PID) == 0))
+	else if (!*previous || (row_has(row, OFFCPU_PREVIOUS_PID) && row_int(row, OFFCPU_PREVIOUS_PID) == 0))
 		snprintf(row->name, sizeof(row->name), "waits for the CPU");
 	else
 		snprintf(row->name, sizeof(row->name), "waits for the CPU: %s", previous);
@@ -191,16 +189,16 @@ static const struct stream_scan intervals = {
 	.cells = 11,
 	.before = true,
 	.reaches = true,
-	.finish = name_stay,
+	.finish = name_offcpu,
 };
 
-static const struct stream_scan short_stays = {
+static const struct stream_scan offcpu_sums = {
 	.scanning = {TABLE_OFFCPU_SUM, .columns = {"instance", "start_ns", "", "thread_id", "thread_name",
 					       "duration_ns", "run_delay_ns", "count", "rank"}},
 	.cells = 8,
-	.names = {[COL_MORE] = "time off the CPU in short stays|ns",
-		"run delay of short stays|ns",
-		"short stays off the CPU|times"},
+	.names = {[COL_MORE] = "off-CPU time, short intervals|ns",
+		"run delay, short intervals|ns",
+		"short off-CPU intervals|times"},
 };
 
 enum { LAUNCHES_RATE = COL_MORE, LAUNCHES_GAP, LAUNCHES_COUNT, LAUNCHES_LENGTH };
@@ -283,7 +281,7 @@ const struct stream timeline_streams[] = {
 		.row = rows_allocation,
 	},
 	{
-		.what = "times off the CPU",
+		.what = "off-CPU intervals",
 		.scan = &intervals,
 		.class = TRACK_OFFCPU,
 		.category = "offcpu",
@@ -291,8 +289,8 @@ const struct stream timeline_streams[] = {
 		.row = rows_offcpu,
 	},
 	{
-		.what = "short times off the CPU",
-		.scan = &short_stays,
+		.what = "short off-CPU intervals",
+		.scan = &offcpu_sums,
 		.class = TRACK_COUNTER,
 		.row = rows_values,
 	},
@@ -337,7 +335,7 @@ const struct stream timeline_streams[] = {
 		.row = rows_plain,
 	},
 	{
-		.what = "steps of the clock",
+		.what = "clock steps",
 		.sql = "select 0, utc_ns, null, 0, 'clock', monotonic_ns from clock where utc_ns >= :from and utc_ns < "
 		       ":until",
 		.class = TRACK_CLOCK,

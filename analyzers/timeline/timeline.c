@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See timeline.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,8 +160,7 @@ static int timeline_on_row(struct timeline *t, void *arg, sqlite3_stmt *s)
 	return timeline_row(t, arg, &row);
 }
 
-/* A node's own rows stand beside those of its ranks: where only some are wanted, and it has none of them, it has
- * nothing to say. */
+/* Rows of a node are skipped if ranks are selected and it has none of them. */
 static bool is_idle(const struct timeline *t, const struct stream *stream)
 {
 	bool chosen = t->options->ranks.count || t->options->job;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See trace.h. */
 #include "analyzers/timeline/trace.h"
 
 #include <errno.h>
@@ -101,7 +100,7 @@ const char *trace_clean(const char *text, char *buffer, size_t size)
 		size_t n, step;
 		bool control;
 
-		/* Nearly all of them are plain. */
+		/* Fast path: ASCII. */
 		if (*text >= ' ' && *text < 0x7f && used + 1 < size) {
 			buffer[used++] = *text++;
 			left--;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tracks as rows need them, in a hash table of pointers. A track's further lanes are tracks of their own with the same
- * name and parent, which viewers show as one.
+ * Tracks, created on first use, in a hash table of pointers. Further lanes of a track are tracks of the same name and
+ * parent, which viewers merge.
  */
 #include "analyzers/timeline/timeline_internal.h"
 
@@ -10,11 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* See timeline_internal.h. */
-
 struct lane {
 	size_t depth;
-	int64_t end_ns[LANES_DEPTH]; /* of the slices that are open, the outermost first */
+	int64_t end_ns[LANES_DEPTH]; /* of open slices, outermost first */
 };
 
 static bool timeline_lanes_take(struct lane *lane, bool nest, int64_t start_ns, int64_t end_ns)
@@ -54,9 +52,9 @@ void lanes_clear(struct lanes *lanes)
 #define SLOTS (2 * TIMELINE_TRACKS_MAX)
 
 struct tracks {
-	uint64_t ids;				 /* given so far */
+	uint64_t ids;				 /* assigned so far */
 	size_t used;				 /* tracks and lanes */
-	uint64_t node_track[TIMELINE_NODES_MAX]; /* 0: not said yet */
+	uint64_t node_track[TIMELINE_NODES_MAX]; /* 0: not written yet */
 	struct timeline_track *slot[SLOTS];
 };
 
@@ -76,11 +74,11 @@ static const struct class_row {
 	[TRACK_DEVICE] = {NULL, TRACE_SLICES, PARENT_PROCESS, false, 5},
 	[TRACK_THREAD] = {NULL, TRACE_THREAD, PARENT_PROCESS, true, 6},
 	[TRACK_COLLECTIVES] = {"collectives", TRACE_SLICES, PARENT_THREAD, false, 1},
-	[TRACK_OFFCPU] = {"off the CPU", TRACE_SLICES, PARENT_THREAD, false, 2},
+	[TRACK_OFFCPU] = {"off-CPU", TRACE_SLICES, PARENT_THREAD, false, 2},
 	[TRACK_MEMORY] = {"memory calls", TRACE_SLICES, PARENT_THREAD, true, 3},
 	[TRACK_COUNTER] = {NULL, TRACE_COUNTER, PARENT_EITHER, false, 7},
 	[TRACK_DROPS] = {"lost records", TRACE_SLICES, PARENT_PROCESS, false, 2},
-	[TRACK_CLOCK] = {"steps of the clock", TRACE_SLICES, PARENT_PROCESS, false, 3},
+	[TRACK_CLOCK] = {"clock steps", TRACE_SLICES, PARENT_PROCESS, false, 3},
 };
 
 int tracks_new(struct tracks **ret)
@@ -115,13 +113,13 @@ static uint64_t rank_track(struct timeline *t, struct timeline_rank *rank)
 {
 	char name[256];
 
-	if (rank->said)
+	if (rank->written)
 		return rank->track;
 	snprintf(name, sizeof(name), "rank %" PRId64, rank->rank);
 	add_word(name, sizeof(name), ", card ", rank->card);
 	add_word(name, sizeof(name), ", ", rank->job);
 	add_word(name, sizeof(name), ", ", rank->host);
-	rank->said = true;
+	rank->written = true;
 	rank->track = ++t->tracks->ids;
 	t->counts.ranks++;
 	trace_track(t->trace, &(struct trace_track){
@@ -198,7 +196,7 @@ static void name_counter(struct timeline_track *track)
 	}
 }
 
-static void name_it(const struct timeline *t, struct timeline_track *track, const struct timeline_rank *rank)
+static void name_track(const struct timeline *t, struct timeline_track *track, const struct timeline_rank *rank)
 {
 	const struct class_row *class = &classes[track->class];
 	bool main = rank && rank->pid == track->number;
@@ -213,8 +211,8 @@ static void name_it(const struct timeline *t, struct timeline_track *track, cons
 		snprintf(track->where, sizeof(track->where), "thread %" PRId64, track->number);
 }
 
-/* Says the track; its thread's comes first. */
-static int timeline_tracks_say(struct timeline *t, struct timeline_track *track, struct timeline_rank *rank)
+/* Writes the track, after its thread's. */
+static int timeline_tracks_write(struct timeline *t, struct timeline_track *track, struct timeline_rank *rank)
 {
 	const struct class_row *class = &classes[track->class];
 	bool below = class->parent == PARENT_THREAD || (class->parent == PARENT_EITHER && track->number);
@@ -224,7 +222,7 @@ static int timeline_tracks_say(struct timeline *t, struct timeline_track *track,
 
 	if (below && rank && !thread)
 		return -ENOSPC;
-	name_it(t, track, rank);
+	name_track(t, track, rank);
 	track->trace.kind = class->kind;
 	track->trace.id = ++t->tracks->ids;
 	track->trace.parent = thread ? thread->trace.id : process;
@@ -254,12 +252,12 @@ struct timeline_track *timeline_track(
 	if (t->tracks->used == TIMELINE_TRACKS_MAX || !(track = malloc(sizeof(*track))))
 		return NULL;
 	*track = key;
-	if (timeline_tracks_say(t, track, rank) < 0) {
+	if (timeline_tracks_write(t, track, rank) < 0) {
 		free(track);
 		return NULL;
 	}
 	t->tracks->used++;
-	*timeline_tracks_slot_of(t->tracks, &key) = track; /* saying it may have brought its thread's in */
+	*timeline_tracks_slot_of(t->tracks, &key) = track; /* writing may have inserted its thread's track */
 	return track;
 }
 
@@ -269,12 +267,12 @@ void timeline_thread_name(struct timeline *t, struct timeline_rank *rank, int64_
 
 	if (!track || !*name || track->value > 0)
 		return;
-	track->value = 1; /* it has its name */
+	track->value = 1; /* named */
 	trace_clean(name, track->name, sizeof(track->name));
 	trace_track(t->trace, &track->trace);
 }
 
-/* The id of a lane that is new. Lane 0 is the track itself. */
+/* Id of a new lane; lane 0 is the track itself. */
 static int new_lane(struct timeline *t, struct timeline_track *track, size_t lane)
 {
 	uint64_t *ids = realloc(track->lane_ids, (lane + 1) * sizeof(*ids));
@@ -291,7 +289,7 @@ static int new_lane(struct timeline *t, struct timeline_track *track, size_t lan
 	if (more.kind == TRACE_THREAD) {
 		more.kind = TRACE_SLICES;
 		more.parent = track->trace.id;
-		more.name = "stages that cross others";
+		more.name = "overlapping stages";
 	}
 	trace_track(t->trace, &more);
 	t->tracks->used++;

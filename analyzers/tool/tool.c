@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tool.h. */
 #include "analyzers/tool/tool.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,9 +9,10 @@
 #include <string.h>
 #include <time.h>
 
+
 #define NSEC_PER_SEC 1000000000ULL
 #define RANK_MAX 100000000
-#define SAID_MAX 256 /* warnings that are not said twice */
+#define WARNINGS_MAX 256 /* distinct warnings remembered */
 
 static const char *tool_verb = "tool";
 static char tool_full_name[64] = "tool"; /* with "tracectl " where that runs it */
@@ -45,10 +44,10 @@ int tool_fail(int status, const char *format, ...)
 	return status;
 }
 
-/* Whether it was said before: several passes over one store find the same things. */
+/* Several passes over one store produce the same warnings. */
 static bool tool_said(const char *sentence)
 {
-	static uint64_t hashes[SAID_MAX];
+	static uint64_t hashes[WARNINGS_MAX];
 	static size_t count;
 	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
 
@@ -57,7 +56,7 @@ static bool tool_said(const char *sentence)
 	for (size_t i = 0; i < count; i++)
 		if (hashes[i] == hash)
 			return true;
-	if (count < SAID_MAX)
+	if (count < WARNINGS_MAX)
 		hashes[count++] = hash;
 	return false;
 }

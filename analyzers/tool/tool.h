@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the programs of libexec/ranktrace share: how they say what is wrong, where the store is, and how people write
+ * Shared by the programs of libexec/ranktrace: errors and warnings, the location of the store, and how users write
  * times, ranks and durations. Exit codes: 0 done, 1 failed, 2 usage; with 1 and 2 one sentence on stderr.
  */
 #ifndef RANKTRACE_TOOL_TOOL_H
@@ -20,15 +20,15 @@ void tool_begin(const char *name, char **argv);
 const char *tool_name(void);
 /* "NAME: SENTENCE" on stderr; returns status. */
 int tool_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* After getopt has said which option is wrong: where the right ones stand. Returns 2. */
+/* After getopt's message: refers to the help. Returns 2. */
 int tool_see_help(void);
-/* Last thing of a program that writes on stdout: 0, or 1 with the sentence where not all of it could be written. */
+/* Last in a program that writes to stdout: 0, or 1 with the sentence after a write error. */
 int tool_written(void);
-/* For struct reader_options.warning. A sentence is said once. */
+/* For struct reader_options.warning. Prints each sentence once. */
 void tool_warn(void *arg, const char *sentence);
-/* --version: prints, and returns the exit code. */
+/* --version; returns the exit code. */
 int tool_version(void);
-/* --help: prints it, and returns the exit code. */
+/* --help; returns the exit code. */
 int tool_usage(const char *text);
 /*
  * After the arguments were found good: the store named by them, or by RANKTRACE_STATE_DIR, else that of the installed
@@ -36,7 +36,7 @@ int tool_usage(const char *text);
  */
 int tool_state_dir(const char *named, const char **ret);
 
-/* Seconds above 0, "2.5", to ns. */
+/* "2.5": seconds above 0, to ns. */
 int tool_seconds(const char *text, uint64_t *ret_ns);
 /* A time before now ("90", "10m", "2h", "1d"; no unit: seconds) or a date ("2026-11-21", with "12:30" or "12:30:15"
  * after a blank or a T, of the local zone), as ns since the epoch. -EINVAL. */

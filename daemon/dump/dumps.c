@@ -184,7 +184,7 @@ int dumps_new(struct context *context, struct dumps **ret)
 	}
 	dump_child_program("dump", dumps->program, sizeof(dumps->program));
 	snprintf(dumps->dir, sizeof(dumps->dir), "%s/dump", context->config.state_dir);
-	(void)dump_state_look(dumps->dir, &dumps->state);
+	(void)dump_state_load_summary(dumps->dir, &dumps->state);
 	*ret = dumps;
 	return 0;
 }
@@ -269,7 +269,7 @@ static void dumps_end(struct dumps *dumps, const struct dump_end *end)
 	char sentence[DUMP_TROUBLE_BYTES + DUMP_SAID_BYTES];
 
 	dumps->cpu_ns += end->cpu_ns;
-	(void)dump_state_look(dumps->dir, &dumps->state);
+	(void)dump_state_load_summary(dumps->dir, &dumps->state);
 	if (end->failed) {
 		for (unsigned i = 0; i < DUMP_KIND_MAX; i++)
 			dumps->dirty[i] |= (dumps->kinds & 1U << i) != 0;

@@ -45,9 +45,9 @@ VALUES = {
     "CPU of the process": "select count(cpu_ns) from host_samples where {start_ns} and duration_ns > 0",
     "run delay": "select count(run_delay_ns) from host_samples where {start_ns} and duration_ns > 0",
     "memory of the process": "select count(resident_bytes) from host_samples where {start_ns}",
-    "short stays off the CPU": "select count(*) from offcpu_sums where {start_ns}",
+    "short off-CPU intervals": "select count(*) from offcpu_sums where {start_ns}",
 }
-UNITS = {"CPU of the process": "cores", "run delay": "%", "memory of the process": "bytes", "short stays off the CPU": "times"}
+UNITS = {"CPU of the process": "cores", "run delay": "%", "memory of the process": "bytes", "short off-CPU intervals": "times"}
 LENGTHS = {
     "step": "select total(duration_ns) from steps where {start_ns}",
     "stage": "select total(duration_ns) from stages where {start_ns}",

@@ -204,7 +204,7 @@ static void state_survives_and_damage_is_passed_over(void **state)
 	assert_int_equal(loaded.delays, 1002);
 	assert_memory_equal(loaded.delay, saved.delay, 1002 * sizeof(*saved.delay));
 	dump_state_clear(&loaded);
-	assert_int_equal(dump_state_look(dir, &loaded), 0);
+	assert_int_equal(dump_state_load_summary(dir, &loaded), 0);
 	assert_int_equal(loaded.delays, 0);
 	assert_int_equal(loaded.level[DUMP_L1].wrote.rows, 13);
 	dump_state_clear(&saved);

@@ -116,7 +116,7 @@ static void test_healthy(void **state)
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
 	text = shown(render_text, report);
 	assert_string_equal(text,
-		"Healthy: nothing was slow or stood still; 8 cards on 2 nodes watched from Fri 20 Nov 06:00 to Sat 21 "
+		"Healthy: no slowdowns, no hangs; 8 cards on 2 nodes watched from Fri 20 Nov 06:00 to Sat 21 "
 		"Nov 06:00, in 1 job\n");
 	free(text);
 	text = shown(render_markdown, report);
@@ -233,7 +233,7 @@ static void test_past(void **state)
 	assert_int_equal(script_write(&script), 0);
 	report = read_day();
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
-	has(report->headline.line, "; slow on most days before: card 2 of node000");
+	has(report->headline.line, "; slow on most previous days: card 2 of node000");
 	report_free(report);
 	report = read_of(dirs, 1, UNTIL - 2 * SCRIPT_DAY, UNTIL - SCRIPT_DAY, NULL);
 	assert_int_equal(report->findings, 1);
@@ -315,8 +315,8 @@ static void test_brief(void **state)
 	assert_int_equal(script_write(&script), 0);
 	report = read_day();
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
-	has(report->headline.line, "Healthy: nothing was slow for long or stood still; ");
-	has(report->headline.line, "; 1 brief slowness");
+	has(report->headline.line, "Healthy: no lasting slowdowns, no hangs; ");
+	has(report->headline.line, "; 1 short slowdown");
 	assert_int_equal(report->worsts, 0);
 	report_free(report);
 }

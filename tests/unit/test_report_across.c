@@ -102,14 +102,15 @@ static void test_found(void **state)
 	assert_int_equal(report->findings, 1);
 	assert_int_equal(report->finding[0].is.rank, OFF_SLOW);
 	assert_int_equal(report->finding[0].is.cause, CAUSE_DATALOADER);
-	assert_int_equal(report->finding[0].told_by, 0);
+	assert_int_equal(report->finding[0].reported_by, 0);
 	assert_true(report->finding[0].across);
 	assert_string_equal(report->headline.which, "card 1 of node-b (rank 3 of job)");
 	assert_int_equal(report->cards_slow, 1);
 	assert_int_equal(report->card[report->worst[0]].slow_days, 1);
-	assert_true(shows(render_text, report, "\n  1: found across nodes, by comparing the ranks of 2; no node's"));
-	assert_true(shows(render_markdown, report, "\n1: found across nodes"));
-	assert_true(shows(render_html, report, "; found across nodes: no node&#39;s own daemon told of it"));
+	assert_true(shows(render_text, report,
+		"\n  1: found by comparing ranks across 2 nodes; not reported by any single node"));
+	assert_true(shows(render_markdown, report, "\n1: found by comparing ranks across 2 nodes"));
+	assert_true(shows(render_html, report, "; found by comparing nodes; not reported by any single node"));
 	assert_true(shows(render_json, report, "\"told_by_nodes\": 0"));
 	assert_true(shows(render_json, report, "\"across_nodes\": true"));
 	report_free(report);
@@ -150,15 +151,15 @@ static void test_once(void **state)
 	report = read_all();
 	assert_int_equal(report->findings, 1);
 	assert_int_equal(report->explained, 1);
-	assert_int_equal(report->finding[0].told_by, 2);
+	assert_int_equal(report->finding[0].reported_by, 2);
 	assert_true(report->finding[0].across);
 	assert_int_equal(report->finding[0].is.until_ns, 0);
 	assert_true(report->finding[0].is.since_ns < off.begin_ns + 14 * NSEC_PER_SEC);
 	assert_true(report->finding[0].cost_card_hours > 0.003);
 	assert_true(fabs(report->card[report->worst[0]].past_card_hours - past) < 1e-9);
-	assert_false(shows(render_text, report, ": found across nodes"));
-	assert_true(shows(render_text, report, "1 slow job that single nodes told of is explained"));
-	assert_true(shows(render_html, report, "and found across nodes"));
+	assert_false(shows(render_text, report, ": found by comparing"));
+	assert_true(shows(render_text, report, "1 slow job reported by single nodes is explained"));
+	assert_true(shows(render_html, report, "and found by comparing nodes"));
 	report_free(report);
 }
 

@@ -144,9 +144,9 @@ static void test_nodes(void **state)
 	assert_int_equal(report->job[0].ranks, 6);
 	assert_int_equal(report->findings, 2);
 	assert_int_equal(report->finding[0].is.kind, FINDING_SLOW_JOB);
-	assert_int_equal(report->finding[0].told_by, 3);
+	assert_int_equal(report->finding[0].reported_by, 3);
 	assert_true(fabs(report->finding[0].is.slowdown - 1.3) < 1e-9);
-	assert_int_equal(report->finding[1].told_by, 1);
+	assert_int_equal(report->finding[1].reported_by, 1);
 	assert_true(report->notes >= 1);
 	report_free(report);
 	stores_free(&stores);

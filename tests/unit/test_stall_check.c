@@ -56,7 +56,7 @@ static bool recall(const void *arg, uint64_t seq, struct coll_point *ret)
 /* All have called two operations. Pairs are a communicator. */
 static void stand(void *arg, uint64_t now_ns, struct stall_check *checks)
 {
-	size_t kept = members < LOOKS_MEMBERS_MAX ? members : LOOKS_MEMBERS_MAX;
+	size_t kept = members < STALL_CHECK_MEMBERS_MAX ? members : STALL_CHECK_MEMBERS_MAX;
 	const struct fake *fake = arg;
 
 	assert_int_equal(stall_check_members_before(checks), stall_check_past ? kept : 0);
@@ -79,7 +79,7 @@ static void stand(void *arg, uint64_t now_ns, struct stall_check *checks)
 static void on_warning(void *arg, const char *sentence)
 {
 	(void)arg;
-	assert_non_null(strstr(sentence, "262144 places"));
+	assert_non_null(strstr(sentence, "262144 members"));
 	warned_of++;
 }
 
@@ -119,7 +119,7 @@ static void members_of_a_thousand_ranks_are_judged(void **state)
 static void what_is_not_judged_is_said_once(void **state)
 {
 	(void)state;
-	run(LOOKS_MEMBERS_MAX + 1, CHECKS);
+	run(STALL_CHECK_MEMBERS_MAX + 1, CHECKS);
 	assert_int_equal(recalled, 0);
 	assert_int_equal(warned_of, 1);
 }

@@ -199,9 +199,9 @@ static void test_host(void **state)
 	assert_non_null(strstr(
 		decode_named(d, "sleeps")->arg, "previous_pid=78;previous_name=other;next_pid=1;next_name=next;"));
 	assert_string_equal(decode_track(d, track_of(d, decode_named(d, "sleeps"))->parent)->name, "pt_autograd_0");
-	assert_true(last_value(d, "short stays off the CPU") == 9); /* of two units; the later track */
+	assert_true(last_value(d, "short off-CPU intervals") == 9); /* of two units; the later track */
 	assert_true(last_value(d, "cudaLaunchKernel") == 0);
-	assert_true(last_value(d, "longest time without a launch") == 8 * MS);
+	assert_true(last_value(d, "longest launch gap") == 8 * MS);
 	assert_true(last_value(d, "CPU of the process") == 0.5);
 	assert_true(last_value(d, "run delay") == 10);
 	assert_true(last_value(d, "throttled") == -1e300);

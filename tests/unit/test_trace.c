@@ -174,9 +174,9 @@ static void test_intern(void **state)
 	assert_true(is_new);
 	assert_int_equal(intern_number(intern, INTERN_NAME, "a", &is_new), 1);
 	assert_false(is_new);
-	assert_true(intern_has_capacity(intern, INTERN_TEXTS_MAX - 3, 100));
-	assert_false(intern_has_capacity(intern, INTERN_TEXTS_MAX - 2, 100));
-	assert_false(intern_has_capacity(intern, 1, INTERN_BYTES_MAX));
+	assert_true(intern_fits(intern, INTERN_TEXTS_MAX - 3, 100));
+	assert_false(intern_fits(intern, INTERN_TEXTS_MAX - 2, 100));
+	assert_false(intern_fits(intern, 1, INTERN_BYTES_MAX));
 	intern_clear(intern);
 	assert_int_equal(intern_number(intern, INTERN_NAME, "b", &is_new), 1);
 	assert_true(is_new);

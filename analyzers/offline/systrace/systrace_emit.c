@@ -9,7 +9,7 @@
 #include "analyzers/base/hash.h"
 #include "analyzers/steps/steps.h"
 
-/* Who was there before with this rank has ended; of the others nothing tells whether they go on. */
+/* Who was there before with this rank has ended; of the others it is unknown whether they continue. */
 static bool is_replaced(const struct systrace_feed *feed, const struct systrace_process *process)
 {
 	for (size_t i = 0; i < feed->processes; i++) {
@@ -124,7 +124,7 @@ static void tell_op(struct systrace_feed *feed, const struct systrace_event *eve
 	char communicator[20];
 
 	for (const char *p = group; *p; p++)
-		hash = coll_mix(hash, (unsigned char)*p);
+		hash = hash_mix(hash, (unsigned char)*p);
 	snprintf(communicator, sizeof(communicator), "%016llx", (unsigned long long)hash);
 	align_comm(align, feed->process[event->process].number, communicator, COMM_KIND_UNCLEAR,
 		feed->members[event->comm], -1);

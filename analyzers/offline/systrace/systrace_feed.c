@@ -95,7 +95,7 @@ static int find_files(struct files *files, const char *folder, unsigned depth)
 	return r;
 }
 
-/* Timelines first: they tell which processes there are. */
+/* Timelines first: they define the processes. */
 static int by_kind(const void *a, const void *b)
 {
 	const struct file *x = a, *y = b;
@@ -342,9 +342,9 @@ static int read_csv(struct reading *reading, FILE *file, struct systrace_said *s
 
 static const char *why(int error)
 {
-	return error == -EBADMSG  ? "is no file of sysTrace, or damaged: its rest is left out"
+	return error == -EBADMSG  ? "is no file of sysTrace, or damaged: the rest is left out"
 	       : error == -ENOSPC ? "is left out: more than 16384 processes"
-				  : "cannot be read: its rest is left out";
+				  : "cannot be read: the rest is left out";
 }
 
 static int systrace_feed_read_file(struct systrace_feed *feed, const struct file *one)
@@ -369,7 +369,7 @@ static int systrace_feed_read_file(struct systrace_feed *feed, const struct file
 		return r;
 	if (r < 0) {
 		feed->counts.files_failed++;
-		systrace_feed_warn(feed, one->path, r == -EINVAL ? "is left out: nothing tells whose rank it is" : why(r));
+		systrace_feed_warn(feed, one->path, r == -EINVAL ? "is left out: no rank is known for it" : why(r));
 	} else if (said.cut) {
 		systrace_feed_warn(feed, one->path, "ends within a record: it is being written, or damaged");
 	}

@@ -37,7 +37,7 @@ struct systrace_op {
 	uint64_t bytes;				 /* 0: not known */
 	uint64_t start_ns, end_ns;		 /* on the device, or is_host */
 	bool is_host;
-	uint32_t pid; /* 0: no line of the host tells */
+	uint32_t pid; /* 0: no line of the host */
 };
 
 struct systrace_sink {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the files that make events of sysTrace's records; nobody else includes it.
+ * Shared by the files that convert sysTrace's records to events.
  *
  *   systrace_feed.c   files to records
  *   systrace_emit.c   records to the aligner in the order of time
@@ -79,7 +79,7 @@ int systrace_tell_prepare(struct systrace_feed *feed);
 struct systrace_word {
 	enum stage_kind kind;
 	bool opens, closes;
-	uint8_t rank; /* of those that open or close, how well it tells */
+	uint8_t rank; /* of those that open or close, evidence for the step thread */
 };
 /* What sysTrace's name of a function means; also our own words in dumps of that form. */
 struct systrace_word systrace_word_of(const char *name);

@@ -62,7 +62,7 @@ static uint64_t systrace_steps_time_of(const struct systrace_event *event)
 	return event->opens ? event->start_ns : event->end_ns;
 }
 
-/* Counters tell where they rise. Several calls with one number are one step: of those that open it, the first. */
+/* A rising counter opens a step. Several calls with one number are one step: of those that open it, the first. */
 static size_t number_them(struct boundary *boundary, size_t count, bool opens)
 {
 	size_t kept = 0;

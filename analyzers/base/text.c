@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/base/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analyzers/base/utf8.h"
+
+void text_begin(struct text *text, char *ret, size_t size)
+{
+	*text = (struct text){.start = ret, .size = size};
+	ret[0] = 0;
+}
+
+void text_add(struct text *text, const char *format, ...)
+{
+	size_t left = text->size - text->used;
+	va_list args;
+	int n;
+
+	if (text->cut)
+		return;
+	va_start(args, format);
+	n = vsnprintf(text->start + text->used, left, format, args);
+	va_end(args);
+	text->cut = n < 0 || (size_t)n >= left;
+	text->used = text->cut ? text->size - 1 : text->used + (size_t)n;
+}
+
+/* Code points that move, hide or end text are not: C1 controls, direction marks, line and paragraph separators. */
+static bool text_is_printable(uint32_t code)
+{
+	return code >= 0xa0 && !(code >= 0x200b && code <= 0x200f) && !(code >= 0x2028 && code <= 0x202e) &&
+	       !(code >= 0x2060 && code <= 0x206f) && code != 0xfeff;
+}
+
+size_t text_printable(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t n = p[0] ? utf8_character(p, strnlen(text, 4)) : 0;
+
+	if (n <= 1)
+		return n && p[0] >= 0x20 && p[0] < 0x7f;
+	return text_is_printable(utf8_decode(p, n)) ? n : 0;
+}
+
+void text_name(struct text *text, const char *name, size_t bytes_max)
+{
+	size_t at = 0;
+
+	while (name[at]) {
+		size_t length = text_printable(name + at);
+
+		if (at + (length ? length : 1) > bytes_max) {
+			text_add(text, "...");
+			return;
+		}
+		text_add(text, "%.*s", length ? (int)length : 1, length ? name + at : "?");
+		at += length ? length : 1;
+	}
+}
+
+/* Two units, both whole. */
+static void text_two_units(struct text *text, double value, double lesser, const char *unit, const char *lesser_unit)
+{
+	double whole = floor(value);
+	double rest = floor((value - whole) * lesser);
+
+	text_add(text, "%.0f %s", whole, unit);
+	if (rest > 0)
+		text_add(text, " %.0f %s", rest, lesser_unit);
+}
+
+/* Three significant digits. */
+static void text_three_digits(struct text *text, double value, const char *unit)
+{
+	int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+	char digits[32];
+	size_t n = (size_t)snprintf(digits, sizeof(digits), "%.*f", decimals, value);
+
+	while (decimals && digits[n - 1] == '0')
+		digits[--n] = 0;
+	if (decimals && (digits[n - 1] < '0' || digits[n - 1] > '9'))
+		digits[--n] = 0;
+	text_add(text, "%s %s", digits, unit);
+}
+
+void text_duration(struct text *text, double ns)
+{
+	double s = ns / 1e9;
+
+	if (!(ns >= 0))
+		text_add(text, "0 s");
+	else if (s > 1e9)
+		text_add(text, "years");
+	else if (s >= 86400)
+		text_two_units(text, s / 86400, 24, "d", "h");
+	else if (s >= 3600)
+		text_two_units(text, s / 3600, 60, "h", "min");
+	else if (s >= 60)
+		text_two_units(text, s / 60, 60, "min", "s");
+	else if (s >= 0.9995)
+		text_three_digits(text, s, "s");
+	else if (ns >= 999500)
+		text_three_digits(text, ns / 1e6, "ms");
+	else if (ns >= 999.5)
+		text_three_digits(text, ns / 1e3, "us");
+	else
+		text_add(text, "%.0f ns", ns);
+}
+
+void text_bytes(struct text *text, double value)
+{
+	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	size_t unit = 0;
+
+	if (value < 1024) {
+		text_add(text, "%.0f B", value);
+		return;
+	}
+	for (value /= 1024; value >= 1023.95 && unit < sizeof(units) / sizeof(units[0]) - 1; unit++)
+		value /= 1024;
+	text_three_digits(text, value, units[unit]);
+}
+
+void text_value(struct text *text, double value, const char *unit)
+{
+	if (!isfinite(value) || fabs(value) > 1e18)
+		text_add(text, "unknown");
+	else if (strcmp(unit, "ns") == 0)
+		text_duration(text, value);
+	else if (strcmp(unit, "bytes") == 0 && value >= 0)
+		text_bytes(text, value);
+	else
+		text_add(text, fabs(value) >= 999.5 && fabs(value) < 1e15 ? "%.0f" : "%.3g", value);
+}
+
+void text_end(struct text *text)
+{
+	if (text->cut)
+		memcpy(text->start + utf8_cut(text->start, text->size - 4), "...", 4);
+}
+
+const char *text_format_duration(uint64_t ns, char *ret, size_t size)
+{
+	struct text text;
+
+	text_begin(&text, ret, size);
+	text_duration(&text, (double)ns);
+	return ret;
+}

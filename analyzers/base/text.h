@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text for people in a bounded buffer: cut text ends with "...", measures carry units, foreign names become printable.
+ */
+#ifndef RANKTRACE_BASE_TEXT_H
+#define RANKTRACE_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct text {
+	char *start;
+	size_t used, size; /* used < size; terminated */
+	bool cut;
+};
+
+/* size: at least 4. */
+void text_begin(struct text *text, char *ret, size_t size);
+__attribute__((format(printf, 2, 3))) void text_add(struct text *text, const char *format, ...);
+/* A foreign name: bytes that are not printable UTF-8 become '?'; cut at bytes_max with "...". */
+void text_name(struct text *text, const char *name, size_t bytes_max);
+/* "310 ms", "1.21 s", "12 min 5 s", "2 h 10 min", "3 d 4 h". */
+void text_duration(struct text *text, double ns);
+/* "512 B", "4 MiB", "1.21 GiB". */
+void text_bytes(struct text *text, double bytes);
+/* In the unit of a piece of evidence: "ns", "bytes" or any other. */
+void text_value(struct text *text, double value, const char *unit);
+/* Ends cut text with "...". */
+void text_end(struct text *text);
+
+/* text_duration() into a buffer, which is returned. */
+const char *text_format_duration(uint64_t ns, char *ret, size_t size);
+
+/* Length of the printable UTF-8 character at text: 1 to 4; 0 if there is none. */
+size_t text_printable(const char *text);
+
+#endif
