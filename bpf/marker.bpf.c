@@ -23,7 +23,7 @@ static __always_inline uint64_t slot(void *ctx, uint32_t number)
 }
 
 /* One event of up to RT_MARKER_EVENT_RECORDS records, stride bytes apart. */
-static __always_inline void send(uint64_t address, uint32_t records, uint32_t stride, uint16_t version)
+static __always_inline void marker_send(uint64_t address, uint32_t records, uint32_t stride, uint16_t version)
 {
 	struct rt_marker_event *event = reserve_event(RT_KIND_MARKER, sizeof(*event));
 
@@ -71,7 +71,7 @@ int marker_batch(void *ctx)
 	for (int i = 0; i < (int)EVENTS_MAX && left > 0; i++) {
 		uint32_t records = left < RT_MARKER_EVENT_RECORDS ? left : RT_MARKER_EVENT_RECORDS;
 
-		send(address, records, stride, version);
+		marker_send(address, records, stride, version);
 		address += (uint64_t)RT_MARKER_EVENT_RECORDS * stride;
 		left -= records;
 	}

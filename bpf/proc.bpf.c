@@ -25,7 +25,7 @@ struct task_struct___proc {
 
 #pragma clang attribute pop
 
-static __always_inline void send(uint32_t kind, struct task_struct *task)
+static __always_inline void proc_send(uint32_t kind, struct task_struct *task)
 {
 	struct rt_proc_event *record = reserve_event(kind, sizeof(*record));
 
@@ -51,14 +51,14 @@ static __always_inline bool is_last_thread(struct task_struct *task)
 SEC("tp_btf/sched_process_exec")
 int exec_btf(uint64_t *ctx)
 {
-	send(RT_KIND_EXEC, (struct task_struct *)ctx[0]);
+	proc_send(RT_KIND_EXEC, (struct task_struct *)ctx[0]);
 	return 0;
 }
 
 SEC("raw_tp/sched_process_exec")
 int exec_raw(uint64_t *ctx)
 {
-	send(RT_KIND_EXEC, (struct task_struct *)ctx[0]);
+	proc_send(RT_KIND_EXEC, (struct task_struct *)ctx[0]);
 	return 0;
 }
 
@@ -68,7 +68,7 @@ int exit_btf(uint64_t *ctx)
 	struct task_struct *task = (struct task_struct *)ctx[0];
 
 	if (is_last_thread(task))
-		send(RT_KIND_EXIT, task);
+		proc_send(RT_KIND_EXIT, task);
 	return 0;
 }
 
@@ -78,7 +78,7 @@ int exit_raw(uint64_t *ctx)
 	struct task_struct *task = (struct task_struct *)ctx[0];
 
 	if (is_last_thread(task))
-		send(RT_KIND_EXIT, task);
+		proc_send(RT_KIND_EXIT, task);
 	return 0;
 }
 

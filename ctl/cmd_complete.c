@@ -234,7 +234,7 @@ static void complete_find_verb(struct complete *complete)
 	}
 }
 
-/* Whether folders may follow: behind "--dir FOLDER...", as often as one likes. */
+/* Whether folders may follow: behind "--dir FOLDER...", repeatedly. */
 static bool complete_takes_folders(const struct complete *complete)
 {
 	struct complete_search search;

@@ -8,7 +8,7 @@
 #include "analyzers/base/units.h"
 #include "ctl/tracectl.h"
 
-/* A copy for free(), in which control characters and broken UTF-8 are '?' (line breaks stay). Ends the program where
+/* A copy for free(), in which control characters and broken UTF-8 are '?' (line breaks are kept). Ends the program where
  * there is no memory. */
 char *out_clean(const char *text);
 json_t *out_json_text(const char *text);

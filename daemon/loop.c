@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The event loop (loop.h): schedules the modules' duties. */
+/* The event loop (daemon.h): schedules the modules' duties. */
 #include <event2/event.h>
 #include <signal.h>
 #include <systemd/sd-daemon.h>
@@ -9,7 +9,7 @@
 #include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
-#include "daemon/loop.h"
+#include "daemon/daemon.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"

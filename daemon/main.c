@@ -14,10 +14,9 @@
 #include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
-#include "daemon/loop.h"
+#include "daemon/daemon.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/control/request.h"
-#include "daemon/start.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 

@@ -5,7 +5,7 @@
 #include <sys/sysmacros.h>
 #include "daemon/collect/collector.h"
 #include "daemon/base/log.h"
-#include "daemon/start.h"
+#include "daemon/daemon.h"
 #include "daemon/store/store.h"
 
 #define CONFIG_FILE RANKTRACE_SYSCONFDIR "/ranktrace.conf"

@@ -69,7 +69,7 @@ static void schema_doc_print_table(const struct schema_table *table)
 
 static void schema_doc_print_aliases(void)
 {
-	printf("\n## Former names\n\nThese columns stay readable beside their current name.\n\n"
+	printf("\n## Former names\n\nThese columns remain readable beside their current name.\n\n"
 	       "| table | former name | current name | stored as such until version |\n|---|---|---|---|\n");
 	for (size_t i = 0; i < TABLE_MAX; i++) {
 		const struct schema_table *table = &schema_tables[i];

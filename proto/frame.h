@@ -37,7 +37,7 @@ struct frame {
 	size_t size_bytes; /* header and body */
 };
 
-/* Looks at the first frame in data and refuses what is wrong at its first wrong byte. want: the type expected here. */
+/* Parses the first frame in data; refuses it at its first wrong byte. want: the expected type. */
 enum frame_result frame_parse(
 	const uint8_t *data, size_t size_bytes, enum frame_type want, struct frame *ret, char error[FRAME_ERROR_BYTES]);
 

@@ -95,7 +95,7 @@ skipped_reasons() {
 	done
 }
 
-# Files of unit tests are in memory where there is room: their databases wait for the disk else.
+# Files of unit tests are in memory where it suffices: on a disk their databases wait for it.
 in_memory() {
 	local free
 	free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)
@@ -151,7 +151,7 @@ wait "$packages_pid" || status=1
 cat "$build/packages.log"
 [ "$status" -eq 0 ] || exit 1
 if [[ " ${labels[*]} " = *" e2e "* ]] && [ "$(id -u)" -eq 0 ]; then
-	# Downloads, for the most part. A failure is told by the tests that need the roots.
+	# Downloads, for the most part. A failure is reported by the tests that need the roots.
 	set -m
 	phase "roots of other suites" nice "$source/tests/e2e/roots.sh" --make trixie sid >"$build/roots.log" 2>&1 </dev/null &
 	roots_pid=$!

@@ -6,9 +6,9 @@
 #ifndef RANKTRACE_ANALYZE_ANALYSIS_H
 #define RANKTRACE_ANALYZE_ANALYSIS_H
 
-#include "analyzers/detect/detector.h"
 #include "analyzers/align/align.h"
-#include "analyzers/analyze/findings_made.h"
+#include "analyzers/analyze/findings_rows.h"
+#include "analyzers/detect/detector.h"
 
 struct analysis_options {
 	char *const *folder; /* stores, or folders of them */
@@ -38,5 +38,24 @@ struct analysis {
 
 /* 0, or the exit code, after the sentence. */
 int analysis_run(const struct analysis_options *options, struct analysis *ret);
+
+/*
+ * Thresholds of the detectors as options of a program: each is called as its key in [findings] of ranktrace.conf (with
+ * - for _), takes what that takes, within its limits (a test compares them).
+ */
+
+#define THRESHOLDS 5
+
+struct threshold {
+	const char *name;     /* "slow-percent" */
+	const char *expected; /* in a sentence: "a whole number from 1 to 1000" */
+	uint64_t min, max;    /* percent, or ns */
+	bool is_duration;
+};
+
+extern const struct threshold thresholds[THRESHOLDS];
+
+/* Of thresholds[which]: 0, or -EINVAL and nothing is set. */
+int threshold_set(size_t which, const char *text, struct detect_options *options);
 
 #endif

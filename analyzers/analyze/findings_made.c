@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See findings_made.h. Columns, their order and what is NULL are those of the daemon's rows (daemon/findings/online_publish.c).
+/* See findings_rows.h. Columns, their order and what is NULL are those of the daemon's rows (daemon/findings/online_publish.c).
  */
-#include "analyzers/analyze/findings_made.h"
+#include "analyzers/analyze/findings_rows.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,10 +4,11 @@
 #ifndef RANKTRACE_ANALYZE_FINDINGS_ROWS_H
 #define RANKTRACE_ANALYZE_FINDINGS_ROWS_H
 
-#include <jansson.h>
-
+#include "analyzers/finding/finding.h"
 #include "analyzers/store/reader.h"
 #include "analyzers/tool/tool.h"
+
+#include <jansson.h>
 
 #define FINDINGS_ROWS_MAX 100000
 
@@ -34,5 +35,25 @@ struct findings_watched {
 /* Of the ranks that the filter asks for. */
 int findings_watched(struct reader *reader, const struct findings_filter *filter, struct findings_watched *ret,
 	char *error, size_t error_size);
+
+/*
+ * Converts findings of detectors to the rows that a store would hold of them (findings_rows.h): of each the newest
+ * telling. For tools that judge by themselves.
+ */
+
+#define FINDINGS_MADE_MAX 16384 /* 2 KiB each, and more */
+
+struct findings_made;
+
+struct findings_made *findings_made_new(void); /* NULL: out of memory */
+struct findings_made *findings_made_free(struct findings_made *made);
+/* For struct detect_sink.finding; arg is the findings_made. */
+void findings_made_tell(void *arg, const struct finding *finding);
+/* An array of objects as of findings_rows(), oldest beginning first; NULL: out of memory. */
+json_t *findings_made_rows(const struct findings_made *made, const struct findings_filter *filter);
+/* The i-th, by its number; NULL past the last. */
+const struct finding *findings_made_at(const struct findings_made *made, size_t i);
+/* So many were more than FINDINGS_MADE_MAX, and left out. */
+uint64_t findings_made_left_out(const struct findings_made *made);
 
 #endif

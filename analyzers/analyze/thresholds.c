@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See thresholds.h. */
-#include "analyzers/analyze/thresholds.h"
+/* See analysis.h. */
+#include "analyzers/analyze/analysis.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -14,7 +14,6 @@
 #include "analyzers/detect/detect.h"
 #include "analyzers/analyze/analysis.h"
 #include "analyzers/cli/findings_text.h"
-#include "analyzers/analyze/thresholds.h"
 
 #define SINCE "1d"
 #define DAY_NS 86400000000000ULL
@@ -33,7 +32,7 @@ static const char usage[] =
 	"  --job ID         only ranks of this job\n"
 	"  --rank LIST      findings of these ranks: 0,3-7 (all are judged)\n"
 	"  --all            suspected ones, and those that were not confirmed, too\n"
-	"  --verbose        with what was measured, what to look at, and what was read\n"
+	"  --verbose        with measurements, advice and what was read\n"
 	"  --json           an array of objects, as of findings\n"
 	"  --csv            comma-separated values (RFC 4180)\n"
 	"  --state-dir DIR  the store, without --dir (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"

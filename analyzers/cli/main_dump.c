@@ -64,27 +64,27 @@ static void cmd_dump_give_way(void)
 	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
-static json_t *cmd_dump_told_json(const struct dump_file_info *told)
+static json_t *cmd_dump_file_json(const struct dump_file_info *info)
 {
-	return json_pack("{s:s, s:I, s:s, s:I, s:I}", "level", dump_kind_name(told->kind), "rank",
-		(json_int_t)told->rank, "path", told->path, "rows", (json_int_t)told->rows, "bytes",
-		(json_int_t)told->bytes);
+	return json_pack("{s:s, s:I, s:s, s:I, s:I}", "level", dump_kind_name(info->kind), "rank",
+		(json_int_t)info->rank, "path", info->path, "rows", (json_int_t)info->rows, "bytes",
+		(json_int_t)info->bytes);
 }
 
 static void cmd_dump_show(const struct dump *dump, const struct dump_result *result)
 {
 	json_t *all = dump->json ? json_array() : NULL;
-	struct dump_file_info told;
+	struct dump_file_info info;
 	size_t i;
 
 	if (!dump->json && result->rows)
 		printf("%-5s %6s %12s %14s  %s\n", "LEVEL", "RANK", "ROWS", "BYTES", "FILE");
-	for (i = 0; dump_files_get(result->files, i, &told); i++) {
+	for (i = 0; dump_files_get(result->files, i, &info); i++) {
 		if (dump->json)
-			json_array_append_new(all, cmd_dump_told_json(&told));
+			json_array_append_new(all, cmd_dump_file_json(&info));
 		else
-			printf("%-5s %6" PRId64 " %12" PRIu64 " %14" PRIu64 "  %s\n", dump_kind_name(told.kind),
-				told.rank, told.rows, told.bytes, told.path);
+			printf("%-5s %6" PRId64 " %12" PRIu64 " %14" PRIu64 "  %s\n", dump_kind_name(info.kind),
+				info.rank, info.rows, info.bytes, info.path);
 	}
 	if (dump->json) {
 		json_dumpf(all, stdout, JSON_INDENT(2));

@@ -35,7 +35,7 @@ static const char usage[] =
 	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
 	"  --compare-max LENGTH  ranks of one job on several nodes are compared with each other as long as that takes "
 	"no\n"
-	"                   longer (" COMPARE_MAX "); 0: only what the nodes' daemons found is told\n"
+	"                   longer (" COMPARE_MAX "); 0: only what the nodes' daemons found\n"
 	"  --state-dir DIR  the store of this node (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --journal        send the text to the journal, too, as ranktrace-report\n"
 	"  --keep DIR       write text, JSON and HTML into that folder, too, and remove old ones\n"
@@ -195,7 +195,7 @@ static int cmd_report_set_times(struct program *program)
 		return 1 +
 		       tool_fail(2, "--until takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->until);
 	if (options->until_ns < options->now_ns)
-		options->now_ns = options->until_ns; /* what was open then is told as it was then */
+		options->now_ns = options->until_ns; /* findings open at that time are shown as of then */
 	if (tool_since(program->since, options->now_ns, &options->since_ns) < 0)
 		return 1 +
 		       tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->since);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/detect/checkpoints.h"
-
 #include "analyzers/detect/failslow.h"
+
 
 #include <math.h>
 #include <string.h>

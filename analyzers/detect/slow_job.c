@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A job that takes longer for its steps than it did, without a word on who is behind it: the median step of its ranks
- * through failslow.h, and its checkpoints through checkpoints.h. Where only some ranks are slow and no rank waits for
+ * through failslow.h, and its checkpoints through failslow.h. Where only some ranks are slow and no rank waits for
  * them, the median is not, and naming them is slow_rank's; where they keep all others waiting, slow_rank names them
  * too, and findings.c lets that explain this.
  */
 #include "analyzers/detect/detector.h"
 
 #include "analyzers/detect/cause.h"
-#include "analyzers/detect/checkpoints.h"
 #include "analyzers/detect/failslow.h"
 
 #include <math.h>

@@ -25,8 +25,7 @@ struct clocks_store {
 	const char *path;
 	bool is_db;
 	uint64_t since_ns, until_ns; /* 0: all */
-	/* Told: what to add to its times for those of the first store that has anything to do with it. 0: nothing, or
-	 * not known. */
+	/* Output: offset of this store's clock to that of the first related store. 0: none, or unknown. */
 	int64_t offset_ns;
 	struct clocks_sample *sample; /* in between */
 };

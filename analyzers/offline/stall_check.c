@@ -140,7 +140,7 @@ static size_t stall_check_end_of(const struct stall_check *checks, size_t first)
 	return end;
 }
 
-/* Room for the members of the largest communicator, and for the numbers of all. */
+/* Reserves for the members of the largest communicator and the numbers of all. */
 static bool stall_check_reserve(struct stall_check *checks)
 {
 	size_t most = 0;

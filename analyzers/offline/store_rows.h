@@ -55,8 +55,7 @@ enum {
 	STORE_OP_RESULT
 };
 
-/* Of a window: the rank as a whole was without a launch for no longer than the busiest of its threads. Told when the
- * window is over. */
+/* Emits the launch gaps of a finished window. The gap of a rank is that of its busiest thread. */
 void store_rows_launches_over(struct store_ranks *ranks, struct align *align);
 
 #endif

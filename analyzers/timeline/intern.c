@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Open addressing in twice the bound of slots; texts are stored contiguously. */
-#include "analyzers/timeline/intern.h"
+#include "analyzers/timeline/trace.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analyzers/timeline/intern.h"
-#include "analyzers/timeline/proto_writer.h"
 #include "analyzers/timeline/trace.h"
 
 #define SEQUENCE 1

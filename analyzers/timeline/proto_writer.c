@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The wire format of protobuf.dev, "Encoding". */
-#include "analyzers/timeline/proto_writer.h"
+#include "analyzers/timeline/trace.h"
 
 #include <string.h>
 

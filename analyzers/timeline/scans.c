@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/timeline/sorted.h"
-#include "analyzers/timeline/row_texts.h"
 #include "analyzers/timeline/timeline_internal.h"
+#include "analyzers/timeline/row_texts.h"
 
 #define RECORD_BYTES ((READER_SCAN_COLUMNS_MAX + 1) * 10) /* varints of up to ten bytes */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records are rows of a virtual table, read by an ordered statement. */
-#include "analyzers/timeline/sorted.h"
+#include "analyzers/timeline/timeline_internal.h"
 
 #include <errno.h>
 #include <sqlite3.h>

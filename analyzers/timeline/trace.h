@@ -115,4 +115,49 @@ struct trace *trace_close(struct trace *trace);
 void trace_write(struct trace *trace, const void *data, size_t size);
 const char *trace_clean(const char *text, char *buffer, size_t size);
 
+/*
+ * Numbers for texts, from 1 a kind: each text is written once. Bounded: the caller clears a full table and informs
+ * readers.
+ */
+
+#define INTERN_TEXTS_MAX 16384
+#define INTERN_BYTES_MAX (2UL << 20)
+
+enum intern_kind { INTERN_CATEGORY, INTERN_NAME, INTERN_ARG, INTERN_VALUE, INTERN_KINDS };
+
+struct intern;
+
+struct intern *intern_new(void); /* NULL: out of memory */
+struct intern *intern_free(struct intern *intern);
+/* So many more texts with so many bytes fit. */
+bool intern_fits(const struct intern *intern, size_t texts, size_t bytes);
+void intern_clear(struct intern *intern);
+/* Requires intern_fits(). */
+uint64_t intern_number(struct intern *intern, enum intern_kind kind, const char *text, bool *ret_new);
+
+/*
+ * Writes messages in protobuf's wire format: varints, doubles, fixed64, bytes and nested messages. The caller knows the
+ * field numbers. One reused buffer; on overflow `failed` is set and the message must be discarded.
+ */
+
+#define PROTO_BYTES_MAX 131072 /* of a message, so that lengths take at most 4 bytes */
+
+struct proto_writer {
+	uint8_t data[PROTO_BYTES_MAX];
+	size_t size;
+	bool failed;
+};
+
+void proto_reset(struct proto_writer *writer);
+void proto_uint(struct proto_writer *writer, uint32_t field, uint64_t value);
+/* int32 and int64: negative values take ten bytes. */
+void proto_int(struct proto_writer *writer, uint32_t field, int64_t value);
+void proto_double(struct proto_writer *writer, uint32_t field, double value);
+void proto_fixed64(struct proto_writer *writer, uint32_t field, uint64_t value);
+void proto_bytes(struct proto_writer *writer, uint32_t field, const void *data, size_t size);
+void proto_text(struct proto_writer *writer, uint32_t field, const char *text);
+/* A nested message: pass the result of begin to end. */
+size_t proto_begin(struct proto_writer *writer, uint32_t field);
+void proto_end(struct proto_writer *writer, size_t place);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See call_level.h. */
-#include "daemon/collect/call_level.h"
+/* See collect_internal.h. */
+#include "daemon/collect/collect_internal.h"
 #include "daemon/probes/attachment.h"
 
 /* What was attached before, or is now, whichever the switch is about. */

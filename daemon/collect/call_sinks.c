@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sinks of call records: one row each. */
-#include "daemon/collect/call_sinks.h"
+#include "daemon/collect/collect_internal.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/memory/allocs.h"
 

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * User side of the call engine: reads the probe tables, follows the libraries that ranks map, attaches their probes
- * while a level is on, and dispatches records: marks to steps/, events to the sink of their kind (call_sinks.h).
+ * while a level is on, and dispatches records: marks to steps/, events to the sink of their kind (collect_internal.h).
  * Serves every level named by a table row.
  */
 #include <fnmatch.h>
 
 #include "bpf/call.h"
-#include "daemon/collect/call_level.h"
-#include "daemon/collect/call_sinks.h"
+#include "daemon/collect/collect_internal.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/probes/attachment.h"
-#include "daemon/probes/groups.h"
+#include "daemon/probes/coverage.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/probes/call_engine.h"
 #include "daemon/steps/rank_steps.h"

@@ -12,7 +12,7 @@
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
-#include "daemon/collect/marker_decode.h"
+#include "daemon/collect/collect_internal.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/probes/elf_file.h"
 #include "daemon/probes/libraries.h"

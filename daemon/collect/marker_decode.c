@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/collect/marker_decode.h"
+#include "daemon/collect/collect_internal.h"
 
 #define TIME_MAX_NS ((uint64_t)INT64_MAX) /* later times are invalid */
 

@@ -56,7 +56,7 @@ static int clear_stale(const char *path, const struct sockaddr_un *address)
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : log_error_errno("control", errno, "cannot look at %s", path);
+		return errno == ENOENT ? 0 : log_error_errno("control", errno, "cannot stat %s", path);
 	if (!S_ISSOCK(st.st_mode)) {
 		log_error("control", "%s exists and is not a socket; move it away or name another socket", path);
 		return -EEXIST;

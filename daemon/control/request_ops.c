@@ -85,7 +85,7 @@ struct filling {
 	size_t members;
 };
 
-/* All are judged; of those that are not asked for nothing is told. */
+/* All are judged; only the requested ones are reported. */
 static int request_ops_fill_communicator(struct filling *filling, const struct coll_snapshot_comm *comm)
 {
 	const struct coll_snapshot_member *member = &filling->snapshot->member[comm->first];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples of one process from /proc and cgroup files: differences to the counts of the sample before. */
-#include "daemon/findings/host_sample.h"
+#include "daemon/findings/online_internal.h"
 #include "daemon/base/procfs.h"
 
 #include <fcntl.h>

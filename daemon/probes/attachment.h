@@ -62,7 +62,7 @@ struct site {
 struct attachment;
 
 /*
- * Resolves every row in the library; uses none until attachment_choose(). Unresolved rows are no error (unresolved.h).
+ * Resolves every row in the library; uses none until attachment_choose(). Unresolved rows are no error (coverage.h).
  */
 int attachment_new(const struct attach_engine *engine, const struct library *library, struct attachment **ret);
 /* Detaches and releases the specifications. */
@@ -73,7 +73,7 @@ const bool *attachment_found(const struct attachment *attachment);
 /*
  * Selects the rows to use, of those found here, for the library's group: all libraries that ranks map together with
  * it. group_found, by row: found in any of them. Levels that are on are reattached if the selection changed.
- * unresolved.h reports what is then not probed.
+ * coverage.h reports what is then not probed.
  */
 void attachment_choose(struct attachment *attachment, const bool *group_found);
 

@@ -2,7 +2,7 @@
 /* A node has few libraries, and this runs only for new ones: quadratic is fine. */
 #include "daemon/base/log.h"
 #include "daemon/probes/attachment.h"
-#include "daemon/probes/groups.h"
+#include "daemon/probes/coverage.h"
 
 struct groups {
 	struct libraries *libraries;

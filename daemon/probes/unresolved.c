@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs when a level is switched and for the status: plain loops over ranks, libraries and rows suffice. */
 #include "daemon/probes/attachment.h"
-#include "daemon/probes/unresolved.h"
+#include "daemon/probes/coverage.h"
 
 /* Readable libraries of one rank. */
 struct input {

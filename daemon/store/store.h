@@ -4,7 +4,7 @@
  * transaction a batch. At most flush_interval of rows is in memory; kill -9 loses no more than that and corrupts
  * nothing. Retention unlinks whole files, oldest first, by size and age. A full disk: unlink the oldest closed segment
  * and try again; with none left, drop the batch, count it (view `drops`, tracectl status) and recover when there is
- * room. A corrupt segment is renamed to NAME.corrupt with a sentence (the newest 3 of those are kept). One writer: a
+ * space. A corrupt segment is renamed to NAME.corrupt with a sentence (the newest 3 of those are kept). One writer: a
  * lock on STATE_DIR/lock (flock). Summaries (steps, drops) may take a quarter of what events may, on top; a segment is
  * rolled early at an eighth of its tier's size. The newest 4096 identities and state rows are remembered.
  *

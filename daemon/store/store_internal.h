@@ -10,24 +10,24 @@
  *  store_texts.c    which text has which number in it
  *  store_folder.c   the list of files: order, retention, files set aside
  *
- * Errors of SQLite become: -ENOSPC no room, -EBADMSG the file is damaged, -EAGAIN somebody else
+ * Errors of SQLite become: -ENOSPC no space, -EBADMSG the file is damaged, -EAGAIN somebody else
  * writes it, -EIO anything else.
  */
 #ifndef RANKTRACE_DAEMON_STORE_STORE_INTERNAL_H
 #define RANKTRACE_DAEMON_STORE_STORE_INTERNAL_H
 
-#include <limits.h>
-#include <sqlite3.h>
-
 #include "analyzers/store/schema_sql.h"
 #include "daemon/store/store.h"
+
+#include <limits.h>
+#include <sqlite3.h>
 
 #define QUEUE_ROWS_MAX 1000000
 #define QUEUE_BYTES_MAX (64UL << 20)
 #define STORE_TEXT_BYTES_MAX 65535 /* longer texts are cut */
 #define STATE_ROWS_MAX 4096	   /* state rows of a table in memory, and as many process identities */
 #define NOW_ROWS_MAX 65536
-#define CORRUPT_FILES_MAX 3 /* set aside and kept for a look */
+#define CORRUPT_FILES_MAX 3 /* kept for inspection */
 
 /* ---- rows waiting ---- */
 struct queue {
@@ -208,5 +208,13 @@ extern const char *const store_lost_reasons[STORE_LOST_MAX];
 void store_lose(struct store *store, enum store_lost why, enum schema_id table, uint64_t count, uint64_t now_ns);
 /* All rows that wait in a queue. */
 void store_lose_queue(struct store *store, enum store_lost why, const struct queue *queue, uint64_t now_ns);
+
+
+/* Memory of which text has which number in a segment, so that SQLite is asked once a text. Bounded: forgets all when
+ * full, which costs time only. */
+
+bool texts_find(const struct texts *texts, const char *text, int64_t *ret);
+void texts_add(struct texts *texts, const char *text, int64_t id);
+void texts_free(struct texts *texts);
 
 #endif

@@ -15,7 +15,7 @@ static size_t value_bytes(const struct store_value *value, size_t *ret_text)
 	return 1 + sizeof(uint32_t) + *ret_text + 1;
 }
 
-static int make_room(struct queue *queue, size_t need)
+static int queue_reserve(struct queue *queue, size_t need)
 {
 	size_t capacity = queue->capacity ? queue->capacity : 4096;
 	uint8_t *data;
@@ -44,7 +44,7 @@ int queue_put(struct queue *queue, enum schema_id table, const struct store_valu
 		return -EINVAL;
 	for (size_t i = 0; i < count; i++)
 		need += value_bytes(&values[i], &texts[i]);
-	r = make_room(queue, need);
+	r = queue_reserve(queue, need);
 	if (r < 0)
 		return r;
 	p = queue->data + queue->used;

@@ -7,9 +7,8 @@
 #include <sys/statvfs.h>
 
 #include "daemon/base/log.h"
-#include "daemon/store/store_texts.h"
 
-#define SHORT_BYTES (16UL << 20) /* a disk with less has no room for what failed */
+#define SHORT_BYTES (16UL << 20) /* a disk with less counts as full */
 
 static const char *const statements[] = {
 	"BEGIN IMMEDIATE",
@@ -22,7 +21,7 @@ static const char *const statements[] = {
 };
 
 /* Where the error of the system says so, or, as what SQLite does after a failure may hide it, the file system does. */
-static bool is_short_of_room(sqlite3 *db)
+static bool segment_disk_is_full(sqlite3 *db)
 {
 	int e = db ? sqlite3_system_errno(db) : 0;
 	const char *path = db ? sqlite3_db_filename(db, "main") : NULL;
@@ -53,7 +52,7 @@ int segment_error(sqlite3 *db, int rc)
 		return -EAGAIN;
 	case SQLITE_IOERR:
 	case SQLITE_CANTOPEN:
-		return is_short_of_room(db) ? -ENOSPC : -EIO;
+		return segment_disk_is_full(db) ? -ENOSPC : -EIO;
 	}
 	return -EIO;
 }
@@ -192,7 +191,7 @@ static int prepare(struct segment *segment)
 	return 0;
 }
 
-static void finalize(struct segment *segment)
+static void segment_finalize(struct segment *segment)
 {
 	sqlite3_finalize(segment->begin);
 	sqlite3_finalize(segment->commit);
@@ -209,7 +208,7 @@ static struct segment *segment_free(struct segment *segment)
 {
 	if (!segment)
 		return NULL;
-	finalize(segment);
+	segment_finalize(segment);
 	sqlite3_close(segment->db);
 	texts_free(&segment->texts);
 	free(segment);
@@ -279,7 +278,7 @@ int segment_open(const char *path, const struct segment_name *name, bool fresh, 
 	return 0;
 }
 
-/* A reader may hold it; then the -wal stays for the reader, and segment_tidy() takes it away at the next start. */
+/* A reader may hold the file: its -wal is left then, and segment_tidy() removes it at the next start. */
 static int settle(sqlite3 *db)
 {
 	(void)sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
@@ -290,7 +289,7 @@ struct segment *segment_close(struct segment *segment)
 {
 	if (!segment)
 		return NULL;
-	finalize(segment);
+	segment_finalize(segment);
 	if (settle(segment->db) < 0)
 		log_debug("store", "%s is being read or the disk is full; leaving its write-ahead log beside it",
 			segment->path);

@@ -67,7 +67,7 @@ static struct state_row *row_find(const struct state *state, enum schema_id tabl
 	return &state->rows[i];
 }
 
-/* Makes room for a row of a table that has as many as it may: the one that has not changed for longest goes. */
+/* The table is full: drops the row that changed longest ago. */
 static void forget_oldest(struct state *state, enum schema_id table)
 {
 	size_t first = row_position(state, table, INT64_MIN), oldest = first, end = first;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open addressing, linear probing, at most half full. See store_texts.h. */
-#include "daemon/store/store_texts.h"
+/* Open addressing, linear probing, at most half full. See store_internal.h. */
+#include "daemon/store/store_internal.h"
 
 #define TEXTS_MAX 32768
 #define TEXT_BYTES_MAX 1024 /* longer ones are looked up each time */

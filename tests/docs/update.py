@@ -3,7 +3,7 @@
 """Puts recorded output into documents: update.py FOLDER FILE...
 
 A fenced block behind the line `<!-- recorded: NAME -->` gets the contents of FOLDER/NAME. `<!-- recorded: NAME 1-3,5 -->`
-takes these lines only; `...` stands for lines left out. A first line `$ command` of the block stays.
+takes these lines only; `...` stands for lines left out. A first line `$ command` of the block is kept.
 """
 import pathlib
 import re

@@ -8,7 +8,7 @@
 
 #include "bpf/marker/nccl_interface.h"
 #include "bpf/marker/usdt.h"
-#include "daemon/collect/marker_decode.h"
+#include "daemon/collect/collect_internal.h"
 
 #define HANDLES 64
 

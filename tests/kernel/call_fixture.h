@@ -20,7 +20,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/probes/call_engine.h"
-#include "daemon/probes/unresolved.h"
+#include "daemon/probes/coverage.h"
 #include "daemon/kernel/uprobe.h"
 #include "tests/kernel/call_target.h"
 

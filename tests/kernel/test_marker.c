@@ -18,7 +18,7 @@
 #include "bpf/marker.h"
 #include "bpf/marker/usdt.h"
 #include "daemon/kernel/kernel.h"
-#include "daemon/collect/marker_decode.h"
+#include "daemon/collect/collect_internal.h"
 #include "daemon/probes/elf_file.h"
 #include "daemon/kernel/uprobe.h"
 #include "marker.skel.h"

@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_TESTS_CALL_SINKS_FIXTURE_H
 #define RANKTRACE_TESTS_CALL_SINKS_FIXTURE_H
 
-#include "daemon/collect/call_sinks.h"
+#include "daemon/collect/collect_internal.h"
 #include "daemon/collect/collector.h"
 #include "daemon/memory/allocs.h"
 #include "daemon/core/context.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/findings/host_sample.h"
+#include "daemon/findings/online_internal.h"
 #include "daemon/base/procfs.h"
 #include "tests/unit/fake_proc.h"
 

@@ -55,10 +55,10 @@ static void lines_name_level_and_component(void **state)
 {
 	(void)state;
 	begin_capture();
-	log_warning("store", "no room in %s, dropping rows", "/d");
+	log_warning("store", "no space in %s, dropping rows", "/d");
 	log_debug("store", "not shown");
 	log_info("ranks", "shown");
-	expect_captured("ranktraced: warning: store: no room in /d, dropping rows\nranktraced: info: ranks: shown\n");
+	expect_captured("ranktraced: warning: store: no space in /d, dropping rows\nranktraced: info: ranks: shown\n");
 	begin_capture();
 	log_set_level(LOG_ERR);
 	log_warning("store", "not shown");

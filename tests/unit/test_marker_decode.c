@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "daemon/collect/marker_decode.h"
+#include "daemon/collect/collect_internal.h"
 
 #define UTC_NS 1795220846000000000ULL
 #define HOST_NS 5000000000ULL /* the same moment in CLOCK_MONOTONIC */

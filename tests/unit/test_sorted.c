@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "analyzers/timeline/row_texts.h"
-#include "analyzers/timeline/sorted.h"
+#include "analyzers/timeline/timeline_internal.h"
 
 struct record {
 	int64_t key[SORTED_KEYS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Thresholds as options: they take what their keys in the configuration file take, within the same limits. */
 #include "analyzers/detect/detect.h"
-#include "analyzers/analyze/thresholds.h"
+#include "analyzers/analyze/analysis.h"
 
 #include <ctype.h>
 #include <setjmp.h>

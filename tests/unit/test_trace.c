@@ -5,9 +5,7 @@
 #include <errno.h>
 #include <jansson.h>
 
-#include "analyzers/timeline/intern.h"
 #include "analyzers/timeline/timeline_internal.h"
-#include "analyzers/timeline/proto_writer.h"
 #include "analyzers/timeline/trace.h"
 
 #define T0 1795276219280091899LL

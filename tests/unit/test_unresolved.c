@@ -8,10 +8,9 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 
-#include "daemon/collect/call_level.h"
+#include "daemon/collect/collect_internal.h"
 #include "daemon/probes/attachment.h"
-#include "daemon/probes/groups.h"
-#include "daemon/probes/unresolved.h"
+#include "daemon/probes/coverage.h"
 
 #define ROW(name, libraries, symbol, more) \
 	"[probe \"" name "\"]\nlevel=L1\nlibrary=" libraries "\nsymbol=" symbol "\nedge=entry\nevent=comm_free\n" more

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which functions of the probe tables have a probe: by group of alternatives, and those without one. */
+#ifndef RANKTRACE_DAEMON_PROBES_COVERAGE_H
+#define RANKTRACE_DAEMON_PROBES_COVERAGE_H
+
+#include "daemon/core/level.h"
+#include "daemon/probes/libraries.h"
+#include "daemon/probes/table.h"
+
 /*
  * Functions that ranks may call without a probe, per rank: a function found in one of the rank's libraries is not
  * missing in another one named by the row, and a set with one variant in use is complete.
  */
-#ifndef RANKTRACE_DAEMON_PROBES_UNRESOLVED_H
-#define RANKTRACE_DAEMON_PROBES_UNRESOLVED_H
-
-#include "daemon/probes/libraries.h"
-#include "daemon/probes/table.h"
 
 /* bytes of a list of names */
 #define MISSING_NAMES_BYTES 192
@@ -36,5 +39,13 @@ void unresolved_free(struct unresolved *missing);
  * reason, otherwise those without. Returns their number; 0: names is empty.
  */
 unsigned unresolved_names(const struct unresolved *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES]);
+
+/*
+ * Selects row variants by group: the libraries that ranks map together. A variant found in libtorch_python need not be
+ * searched for in libtorch_cpu. Selection is redone when a library joins a group.
+ */
+
+/* Selects for every library (owner_data: attachment, NULL if unreadable) and attaches the levels that are on. */
+void groups_choose(struct libraries *libraries, const bool on[LEVEL_MAX]);
 
 #endif

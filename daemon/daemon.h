@@ -1,9 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps of the daemon's start: configuration, identity of the node, store, levels. */
-#ifndef RANKTRACE_DAEMON_START_H
-#define RANKTRACE_DAEMON_START_H
+/* What main.c runs: the start and the event loop. */
+#ifndef RANKTRACE_DAEMON_DAEMON_H
+#define RANKTRACE_DAEMON_DAEMON_H
 
+#include "daemon/base/util.h"
 #include "daemon/core/context.h"
+
+/*
+ * The daemon's working thread (launch.h and base/thread.h have others): owns libevent's base, signals, the tick, the
+ * ring's descriptor and systemd notification. Opened first, so that subsystems can add events to context->base; run
+ * last.
+ *
+ * SIGTERM and SIGINT end loop_run(); SIGHUP calls reload. A tick is 100 ms; what each tick calls is a table in loop.c.
+ */
+
+struct context;
+struct loop;
+
+/* Sets context->base. reload rereads the configuration and logs the result. */
+int loop_open(struct context *context, void (*reload)(void *arg), void *arg, struct loop **ret);
+/* Call when every subsystem is open. Notifies READY, runs until a stop, notifies STOPPING. 0 or a negative errno. */
+int loop_run(struct loop *loop);
+struct loop *loop_close(struct loop *loop);
+
+/* Steps of the daemon's start: configuration, identity of the node, store, levels. */
 
 /* The command line; NULL: option not given. Texts are the caller's. */
 struct start_options {

@@ -1,4 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What the collectors share with the files that serve them. */
+#ifndef RANKTRACE_DAEMON_COLLECT_COLLECT_INTERNAL_H
+#define RANKTRACE_DAEMON_COLLECT_COLLECT_INTERNAL_H
+
+#include "analyzers/coll/coll.h"
+#include "bpf/marker.h"
+#include "daemon/base/util.h"
+#include "daemon/calls/call_sink.h"
+#include "daemon/collect/collector.h"
+#include "daemon/core/level.h"
+#include "daemon/probes/libraries.h"
+#include "daemon/probes/coverage.h"
+
+/* All sinks of call records (daemon/calls/call_sink.h), as one table. */
+
+/* False: no sink takes the event, which is of a newer release's table. */
+bool call_sinks_feed(struct context *context, const struct rank *rank, const struct call_record *record);
+void call_sinks_level(struct context *context, enum level level, bool on);
+void call_sinks_tick(struct context *context, uint64_t now_ns);
+
+/* Turns a level of the call engine on or off in all libraries; reports the result and functions without probe. */
+
+struct call_level_sum {
+	enum level level;
+	bool on;
+	int error; /* of the first site that failed to attach */
+	unsigned probes, libraries, refused;
+	unsigned missing, unusable; /* probes/unresolved.h: without a reason, with one */
+	size_t rows, ranks;	    /* of the level in the tables; on the node */
+	char unresolved_names[MISSING_NAMES_BYTES];
+	char unusable_names[MISSING_NAMES_BYTES];
+};
+
+/* The caller sets level and on; the rest is summed up. */
+void call_level_switch(struct libraries *libraries, struct call_level_sum *sum);
+/* 0, or the error if none of the level's probes attached. */
+int call_level_report(const struct call_level_sum *sum, char *report, size_t report_size);
+/* A note for each function that a rank may call without a probe, of all levels. */
+void call_level_notes(struct libraries *libraries, struct collector_status *status);
+
 /*
  * Decodes records of marker libraries into operations of analyzers/coll/coll.h. Pure: no clock, no I/O. Records are
  * not trusted: lengths, kinds, texts and times are checked; impossible times become unknown.
@@ -7,12 +47,6 @@
  * if the operation ended before the host was notified and began at most DEVICE_EARLY_NS before the host enqueued it. A
  * device clock that is not the host's UTC fails this; its times are dropped.
  */
-#ifndef RANKTRACE_DAEMON_COLLECT_MARKER_DECODE_H
-#define RANKTRACE_DAEMON_COLLECT_MARKER_DECODE_H
-
-#include "analyzers/coll/coll.h"
-#include "bpf/marker.h"
-#include "daemon/base/util.h"
 
 #define MARKER_COMMS_MAX 256 /* per process; the least recently reported one is replaced */
 #define DEVICE_EARLY_NS (100 * NSEC_PER_MSEC)

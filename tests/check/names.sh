@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A function's name says whose it is: no name is defined twice in the tree, but for the few below. And a private header
+# with one reader belongs into that reader. names.sh SOURCE
+set -euo pipefail
+cd "$1"
+failed=0
+
+# What C, libFuzzer and each program's own front ask for by name.
+allowed=' main usage '
+functions=$(find analyzers bpf ctl daemon proto -name '*.[ch]' -not -path '*/build*' -type f -print0 | sort -z | xargs -0 awk '
+	# A definition begins in the first column; its name is the word before the first bracket, its body begins with "{".
+	FNR == 1 { name = "" }
+	/^[a-z].*[a-z0-9_]\(/ && !/;[[:space:]]*(\/\*.*\*\/)?$/ {
+		head = $0
+		sub(/^(_printf_\([^)]*\)|__attribute__\(\([^)]*\)\)|static|inline|[[:space:]])+/, "", head)
+		sub(/__attribute__\(\(.*\)\) /, "", head)
+		sub(/\(.*/, "", head)
+		sub(/.*[[:space:]*]/, "", head)
+		name = head
+	}
+	/;[[:space:]]*$/ { name = "" }
+	/^\{/ { if (name != "") print name, FILENAME; name = "" }')
+[ "$(wc -l <<<"$functions")" -gt 2000 ] || {
+	echo "only $(wc -l <<<"$functions") functions found below $1"
+	exit 1
+}
+while read -r count name; do
+	[[ $allowed != *" $name "* ]] || continue
+	[ "$count" -gt 1 ] || continue
+	echo "$name is defined $count times: $(awk -v name="$name" '$1 == name { printf "%s ", $2 }' <<<"$functions")"
+	failed=1
+done < <(cut -d' ' -f1 <<<"$functions" | sort | uniq -c)
+
+# Public headers of a module with one reader so far, those that tests read, too, and one for each BPF program.
+limit=15
+single=()
+while read -r header; do
+	readers=$(grep -rlF "\"$header\"" analyzers bpf ctl daemon proto --include='*.[ch]' | grep -vFx -e "${header%.h}.c" | wc -l)
+	[ "$readers" -gt 1 ] || single+=("$header")
+done < <(find analyzers ctl daemon proto -name '*.h' -not -path '*/build*' | sort)
+[ ${#single[@]} -lt $limit ] || {
+	echo "${#single[@]} headers have one reader, fewer than $limit may:"
+	printf '  %s\n' "${single[@]}"
+	failed=1
+}
+exit "$failed"
