@@ -70,7 +70,7 @@ static void cmd_analyze_say_read(const struct analyze *analyze, const struct ana
 	char first[TOOL_TEXT_BYTES], last[TOOL_TEXT_BYTES];
 
 	cmd_analyze_warn_of(
-		analysis->ranks_left_out, "ranks were left out: too many, or nothing tells where their steps belong");
+		analysis->ranks_left_out, "ranks were left out: too many, or the position of their steps is unknown");
 	cmd_analyze_warn_of(analysis->left_out,
 		"records were left out: they are too many at once; --since and --until take part of them");
 	cmd_analyze_warn_of(findings_made_left_out(analysis->made), "more findings are not shown");

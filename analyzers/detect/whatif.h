@@ -52,7 +52,7 @@ uint64_t whatif_excess(struct whatif *whatif, const struct frame *frame, const s
 
 /*
  * Who is a member of which communicator, kept between frames: of a communicator that a rank uses once a step, one lost
- * record is all there was of it. For detect/whatif_hidden.c. The first WHATIF_KNOWN_MAX of a rank are kept; those of
+ * record is all there was of it. For detect/whatif.c. The first WHATIF_KNOWN_MAX of a rank are kept; those of
  * point to point are not.
  */
 

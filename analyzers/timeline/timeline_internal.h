@@ -7,7 +7,7 @@
  *  tracks.c         tracks and their lanes
  *  flows.c          slices that belong together
  *  streams.c        the tables: source and conversion of rows
- *  scans.c          rows of large tables, sorted (sorted.h, row_texts.h)
+ *  scans.c          rows of large tables, sorted (sorted.c, row_texts.h)
  *  rows_*.c         special conversions
  */
 #ifndef RANKTRACE_TIMELINE_TIMELINE_INTERNAL_H

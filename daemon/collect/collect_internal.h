@@ -26,7 +26,7 @@ struct call_level_sum {
 	bool on;
 	int error; /* of the first site that failed to attach */
 	unsigned probes, libraries, refused;
-	unsigned missing, unusable; /* probes/unresolved.h: without a reason, with one */
+	unsigned missing, unusable; /* probes/coverage.h: without a reason, with one */
 	size_t rows, ranks;	    /* of the level in the tables; on the node */
 	char unresolved_names[MISSING_NAMES_BYTES];
 	char unusable_names[MISSING_NAMES_BYTES];
