@@ -13,7 +13,7 @@
 #define RANKTRACE_ALIGN_FRAME_H
 
 #include "analyzers/coll/comm_kind.h"
-#include "analyzers/steps/stage_names.h"
+#include "analyzers/steps/activity.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -99,6 +99,11 @@ struct frame_rank {
 	uint64_t step_ns;         /* length of its step */
 	uint64_t end_ns;          /* of its step, ns of its node's clock: for "since", never compared between nodes */
 	uint64_t stage_ns[STAGE_KIND_MAX]; /* outermost ones of each kind; loop stages of the step thread, others of any */
+	/* Self time of each activity on the step thread: they add up to step_ns. COMPUTE is 0. */
+	uint64_t activity_ns[ACTIVITY_MAX];
+	uint32_t syncs;           /* device synchronizations in it */
+	uint32_t leads;           /* operations of which lead_ns is known */
+	uint64_t lead_ns;         /* sum over them: from the end of the host's call to their start on the device */
 	struct frame_host host;
 };
 

@@ -118,6 +118,8 @@ static json_t *findings_made_row_of(const struct finding *f)
 	json_object_set_new(row, "until_ns", count_or_null(f->until_ns));
 	json_object_set_new(row, "slowdown", f->slowdown > 0 ? findings_made_number_or_null(f->slowdown) : json_null());
 	json_object_set_new(row, "cost_card_hours", findings_made_number_or_null(f->cost_card_hours));
+	json_object_set_new(row, "activity", findings_made_text_or_null(activity_word(f->activity)));
+	json_object_set_new(row, "side", findings_made_text_or_null(finding_side_word(f->side)));
 	json_object_set_new(row, "others", findings_made_text_or_null(f->others));
 	json_object_set_new(row, "evidence", findings_made_evidence_of(f));
 	json_object_set_new(row, "sentence", findings_row_text(f->sentence));

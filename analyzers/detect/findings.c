@@ -77,6 +77,7 @@ void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, u
 		lifecycle->verdicts++;
 		finding->slowdown = lifecycle->slowdowns / lifecycle->verdicts;
 	}
+	finding->activity = ACTIVITY_MAX;
 	finding->cost_card_hours += lost_ns * cards / 3.6e12;
 	lifecycle->confirmed |= verdict->confirmed;
 	lifecycle->reported = true;

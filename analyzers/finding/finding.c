@@ -75,12 +75,25 @@ const char *finding_severity_word(enum finding_severity severity)
 {
 	static const char *const words[] = {
 		[SEVERITY_INFO] = "info",
+		[SEVERITY_NOTICE] = "notice",
 		[SEVERITY_WARNING] = "warning",
 		[SEVERITY_CRITICAL] = "critical",
 	};
 
 	_Static_assert(sizeof(words) / sizeof(words[0]) == SEVERITY_MAX, "a word a severity");
 	return (size_t)severity < SEVERITY_MAX ? words[severity] : "";
+}
+
+const char *finding_side_word(enum finding_side side)
+{
+	static const char *const words[] = {
+		[FINDING_SIDE_UNKNOWN] = "",
+		[FINDING_SIDE_HOST] = "host",
+		[FINDING_SIDE_CARD] = "card",
+	};
+
+	_Static_assert(sizeof(words) / sizeof(words[0]) == FINDING_SIDE_MAX, "a word a side");
+	return (size_t)side < FINDING_SIDE_MAX ? words[side] : "";
 }
 
 const char *finding_tier_word(enum frame_tier tier)

@@ -36,7 +36,11 @@ struct finding_cause_row {
 	bool hardware;
 };
 
-enum finding_severity { SEVERITY_INFO, SEVERITY_WARNING, SEVERITY_CRITICAL, SEVERITY_MAX };
+/* Info: short or small; counted, not announced. */
+enum finding_severity { SEVERITY_INFO, SEVERITY_NOTICE, SEVERITY_WARNING, SEVERITY_CRITICAL, SEVERITY_MAX };
+
+/* Where a rank loses its time: its host gives the card work too late, or its card takes longer for the same work. */
+enum finding_side { FINDING_SIDE_UNKNOWN, FINDING_SIDE_HOST, FINDING_SIDE_CARD, FINDING_SIDE_MAX };
 
 /* Suspected: needs more evidence, and is not reported to people. Open: confirmed, lasts. Closed: over. Dropped: was
  * suspected, and not confirmed. */
@@ -67,6 +71,8 @@ struct finding {
 	uint64_t id;              /* unique within this source */
 	enum finding_kind kind;
 	enum finding_cause cause;
+	enum activity activity;   /* that grew; ACTIVITY_MAX: none */
+	enum finding_side side;
 	enum finding_state state;
 	enum finding_severity severity;
 	enum frame_tier tier;     /* source of its evidence */
@@ -96,6 +102,7 @@ const char *finding_cause_title(enum finding_cause cause);    /* "slow data load
 const char *finding_cause_advice(enum finding_cause cause);   /* what to do, imperative */
 const char *finding_state_word(enum finding_state state);
 const char *finding_severity_word(enum finding_severity severity);
+const char *finding_side_word(enum finding_side side); /* "host", "card"; "" if unknown */
 const char *finding_tier_word(enum frame_tier tier);          /* "stages", "host", "device" */
 /* FINDING_KIND_MAX, CAUSE_MAX for an unknown word. */
 enum finding_kind finding_kind_parse(const char *word);

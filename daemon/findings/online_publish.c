@@ -30,7 +30,8 @@ static const char *const state_prefix[FINDING_STATE_MAX] = {
 static int online_publish_priority_of(const struct finding *finding)
 {
 	static const int of_severity[SEVERITY_MAX] = {
-		[SEVERITY_INFO] = LOG_NOTICE,
+		[SEVERITY_INFO] = LOG_INFO,
+		[SEVERITY_NOTICE] = LOG_NOTICE,
 		[SEVERITY_WARNING] = LOG_WARNING,
 		[SEVERITY_CRITICAL] = LOG_CRIT,
 	};
@@ -72,6 +73,8 @@ static void online_publish_put_row(const struct online *online, const struct fin
 		.until_ns = online_publish_time(store, f->until_ns),
 		.slowdown = field_real_if(f->slowdown > 0, f->slowdown),
 		.cost_card_hours = field_real(f->cost_card_hours),
+		.activity = field_text_if(activity_word(f->activity)),
+		.side = field_text_if(finding_side_word(f->side)),
 		.others = field_text_if(f->others),
 		.evidence = field_text(evidence),
 		.sentence = field_text(f->sentence),
