@@ -26,14 +26,32 @@ static struct detect_job *job_free(struct detect_job *job)
 	}
 	measure_free(job->measure);
 	findings_free(job->findings);
+	judge_free(job->judge);
 	free(job);
 	return NULL;
+}
+
+static void on_judged_want(void *arg, unsigned wants, const char *why)
+{
+	const struct detect_job *job = arg;
+	const struct detect_sink *sink = &job->detect->sink;
+
+	if (sink->want)
+		sink->want(sink->arg, wants, job->word, why);
+}
+
+static void on_judged(void *arg, const struct finding *finding)
+{
+	const struct detect_job *job = arg;
+
+	on_finding(job->detect, finding);
 }
 
 static struct detect_job *job_new(struct detect *detect, uint32_t number, const char *word, uint32_t world_size)
 {
 	const struct findings_sink sink = {on_finding, detect};
 	struct detect_job *job = calloc(1, sizeof(*job));
+	const struct judge_sink judge_sink = {on_judged, on_judged_want, job};
 	bool whole;
 
 	if (!job)
@@ -44,7 +62,8 @@ static struct detect_job *job_new(struct detect *detect, uint32_t number, const 
 	snprintf(job->word, sizeof(job->word), "%s", word);
 	job->measure = measure_new();
 	job->findings = findings_new(&detect->options, job->word, &sink, &detect->next_id);
-	whole = job->measure && job->findings;
+	job->judge = judge_new(&detect->options.judge, job->word, &judge_sink, &detect->next_id);
+	whole = job->measure && job->findings && job->judge;
 	for (size_t i = 0; whole && i < detect->count; i++) {
 		job->state[i] = detect->detectors[i]->new (&detect->options);
 		whole = job->state[i];
@@ -56,6 +75,7 @@ static struct detect_job *job_new(struct detect *detect, uint32_t number, const 
 static void job_over(struct detect *detect, size_t i)
 {
 	findings_close(detect->job[i]->findings, detect->now_ns);
+	judge_close(detect->job[i]->judge);
 	job_free(detect->job[i]);
 	detect->job[i] = detect->job[--detect->jobs];
 }
@@ -155,6 +175,8 @@ static void detect_take(struct detect_job *job, const struct frame *given)
 	job->tier = frame->tier;
 	job->step = frame->step;
 	job->cards = session.cards;
+	if (judge_frame(job->judge, frame, measures) < 0)
+		return;
 	for (size_t i = 0; i < detect->count; i++) {
 		if (detect->detectors[i]->frame)
 			detect->detectors[i]->frame(job->state[i], frame, measures, job->measure, &out);
@@ -239,15 +261,19 @@ void detect_advance(struct detect *detect, uint64_t now_ns)
 void detect_end(struct detect *detect)
 {
 	align_end(detect->align);
-	for (size_t i = 0; i < detect->jobs; i++)
+	for (size_t i = 0; i < detect->jobs; i++) {
 		findings_end(detect->job[i]->findings, detect->now_ns);
+		judge_end(detect->job[i]->judge);
+	}
 }
 
 size_t detect_open(const struct detect *detect, struct finding *ret, size_t max)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < detect->jobs; i++)
+	for (size_t i = 0; i < detect->jobs; i++) {
 		n += findings_open(detect->job[i]->findings, ret + n, max - n);
+		n += judge_open(detect->job[i]->judge, ret + n, max - n);
+	}
 	return n;
 }

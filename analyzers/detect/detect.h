@@ -15,7 +15,7 @@
 
 struct detect_sink {
 	void (*finding)(void *arg, const struct finding *finding);
-	/* More would be seen with these levels on (enum detect_want), for so long; may be NULL. */
+	/* More would be seen with these levels on (enum judge_want), for so long; may be NULL. */
 	void (*want)(void *arg, unsigned wants, const char *job, const char *why);
 	void *arg;
 };

@@ -5,6 +5,7 @@
 
 #include "analyzers/detect/detect.h"
 #include "analyzers/detect/findings.h"
+#include "analyzers/judge/judge.h"
 
 #define DETECT_DETECTORS_MAX 16
 
@@ -16,6 +17,7 @@ struct detect_job {
 	uint32_t number, world_size;
 	struct measure *measure;
 	struct findings *findings;
+	struct judge *judge;
 	void *state[DETECT_DETECTORS_MAX];
 	/* of the newest frame */
 	enum frame_tier tier;

@@ -30,6 +30,7 @@ void detect_options_default(struct detect_options *ret)
 		.lasts_ns = 1500000000ULL,
 		.relief_frames = 10,
 	};
+	judge_options_default(&ret->judge);
 }
 
 struct detect *detect_new(const struct detect_options *options, const struct detect_sink *sink)

@@ -11,7 +11,8 @@
 
 #include "analyzers/finding/finding.h"
 #include "analyzers/align/frame.h"
-#include "analyzers/detect/measure.h"
+#include "analyzers/judge/measure.h"
+#include "analyzers/judge/judge.h"
 
 /* Parameters; all have a default (detect_options_default() in detect.h). */
 struct detect_options {
@@ -28,6 +29,7 @@ struct detect_options {
 	uint64_t lasts_ns;         /* 1.5 s: what is over sooner is not confirmed, however many steps it has: others' bursts of
 				    * work, a page cache that is written back; of steps only, not of hangs. Of what costs less
 				    * than a tenth of the step, longer: up to ten times (findings.c) */
+	struct judge_options judge;
 	uint64_t relief_frames;    /* 10 frames without it, and a finding is closed */
 };
 
@@ -42,11 +44,10 @@ struct verdict {
 
 struct detector_out {
 	void (*emit)(void *arg, const struct verdict *verdict);
-	/* What would settle it: bits of enum detect_want; seen: a sentence for the log. */
+	/* What would settle it: bits of enum judge_want; seen: a sentence for the log. */
 	void (*want)(void *arg, unsigned wants, const char *why);
 	void *arg;
 };
-enum detect_want { DETECT_WANT_OPERATIONS = 1, DETECT_WANT_SYSTEM = 2, DETECT_WANT_LAUNCHES = 4 };
 
 /* Progress of a rank, about every second for each living rank: for hangs. */
 struct standing {

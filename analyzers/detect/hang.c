@@ -373,7 +373,7 @@ static void hang_snapshot(void *state, const struct snapshot *snapshot, const st
 	confirmed = still >= limit && !is_person(snapshot, &who);
 	hang_emit(hang, snapshot, &who, still, confirmed, out);
 	if (out->want && (!confirmed || who.culprits == 0))
-		out->want(out->arg, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM,
+		out->want(out->arg, JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM,
 			confirmed ? "the job is hung and the rank that it waits for is unknown"
 				  : "no rank makes progress");
 }

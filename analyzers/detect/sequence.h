@@ -19,7 +19,7 @@
 #define RANKTRACE_DETECT_SEQUENCE_H
 
 #include "analyzers/align/frame.h"
-#include "analyzers/detect/measure.h"
+#include "analyzers/judge/measure.h"
 
 /*
  * Which ranks work on the same samples: those that send each other (pipeline neighbours), and those of one tensor or

@@ -44,10 +44,14 @@ static void sentence_peers(struct sentence *sentence, const struct finding_evide
 	text_add(&sentence->text, "%s", sentence->alone ? "" : " before");
 }
 
-/* One of "$v$p$d$b" of causes.def. */
+/* One of "$a$v$p$d$b" of causes.def. */
 static void sentence_measure(struct sentence *sentence, char field, const struct finding_evidence *evidence)
 {
-	if (field == 'v') {
+	if (field == 'a') {
+		const char *title = activity_title(sentence->finding->activity);
+
+		text_add(&sentence->text, "%s", title[0] ? title : "compute");
+	} else if (field == 'v') {
 		text_value(&sentence->text, evidence->value, evidence->unit);
 	} else if (field == 'p') {
 		sentence_peers(sentence, evidence);
@@ -96,7 +100,8 @@ static void sentence_others(struct sentence *sentence)
 static const struct finding_evidence *sentence_cause_evidence(const struct finding *finding)
 {
 	const struct finding_cause_row *row = finding_cause_row(finding->cause);
-	const char *names[] = {row->word, row->evidence[0] ? row->evidence : "self_time"};
+	const char *names[] = {row->word, row->evidence[0] ? row->evidence : "self_time",
+		row->evidence[0] ? NULL : activity_word(finding->activity)};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const struct finding_evidence *evidence = sentence_evidence(finding, names[i]);

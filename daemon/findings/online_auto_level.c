@@ -15,9 +15,9 @@ static const struct {
 	unsigned want;
 	enum level level;
 } wanted[] = {
-	{DETECT_WANT_OPERATIONS, LEVEL_L1},
-	{DETECT_WANT_SYSTEM, LEVEL_L3},
-	{DETECT_WANT_LAUNCHES, LEVEL_L1_LAUNCHES},
+	{JUDGE_WANT_OPERATIONS, LEVEL_L1},
+	{JUDGE_WANT_SYSTEM, LEVEL_L3},
+	{JUDGE_WANT_LAUNCHES, LEVEL_L1_LAUNCHES},
 };
 
 static uint64_t online_auto_level_budget(

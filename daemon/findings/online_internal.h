@@ -91,7 +91,7 @@ struct online_auto_level {
 	bool fruitful[LEVEL_MAX];	  /* a finding was confirmed since */
 };
 
-/* wants: bits of enum detect_want. */
+/* wants: bits of enum judge_want. */
 void online_auto_level_want(struct online_auto_level *state, struct context *context, unsigned wants, const char *job,
 	const char *why, uint64_t now_ns);
 /* Call when a finding is confirmed. */

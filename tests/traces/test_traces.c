@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "analyzers/detect/detector.h"
-#include "analyzers/detect/measure.h"
+#include "analyzers/judge/measure.h"
 #include "tests/traces/frames.h"
 #include "tests/traces/trace.h"
 #include "tests/traces/whatif.h"

@@ -232,7 +232,7 @@ static void fake_frame(void *state, const struct frame *frame, const struct meas
 	verdict.finding.rank = 1;
 	if (frame->step < 40)
 		out->emit(out->arg, &verdict);
-	out->want(out->arg, DETECT_WANT_LAUNCHES, "to see");
+	out->want(out->arg, JUDGE_WANT_LAUNCHES, "to see");
 }
 
 static void fake_snapshot(void *state, const struct snapshot *snapshot, const struct detector_out *out)
@@ -295,7 +295,7 @@ static void frames_made_elsewhere(void **state)
 	assert_int_equal(trained, 19); /* its first five seconds are no measure */
 	assert_int_equal(states, 2);
 	assert_true(n_sent > 0 && count(FINDING_OPEN) == n_sent); /* opened, and its cost */
-	assert_int_equal(wanted, DETECT_WANT_LAUNCHES);
+	assert_int_equal(wanted, JUDGE_WANT_LAUNCHES);
 	/* Five frames without; checkpoints do not count. */
 	for (uint64_t step = 45; step < 100; step++)
 		frame_of("a", step, FRAME_CHECKPOINT, 1000000);

@@ -128,9 +128,9 @@ static void test_raise(void **state)
 	unsigned raises = 0;
 
 	(void)state;
-	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "rank 1 may be slow");
 	assert_true(context.levels.on[LEVEL_L1] && context.levels.is_auto[LEVEL_L1] && !context.levels.on[LEVEL_L3]);
-	sink.want(sink.arg, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, "j", "rank 1 may be slow");
 	assert_true(context.levels.on[LEVEL_L3]);
 	assert_int_equal(switches, 2);
 	until_ns = context.levels.until_ns[LEVEL_L1];
@@ -139,12 +139,12 @@ static void test_raise(void **state)
 	levels_tick(&context, until_ns + NSEC_PER_SEC);
 	online_tick(context.findings, until_ns + NSEC_PER_SEC);
 	assert_false(context.levels.on[LEVEL_L1] || context.levels.on[LEVEL_L3]);
-	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "rank 1 may be slow");
 	assert_false(context.levels.on[LEVEL_L1]);
 	/* After it, again; and what is worth it needs no pause, but a tenth of the hour is all there is. */
 	now_ns = until_ns + 400 * NSEC_PER_SEC;
 	for (unsigned i = 0; i < 30; i++) {
-		online_auto_level_want(&context.findings->auto_level, &context, DETECT_WANT_OPERATIONS, "j", "slow", now_ns);
+		online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_OPERATIONS, "j", "slow", now_ns);
 		raises += context.levels.on[LEVEL_L1];
 		say(finding(10 + i, FINDING_OPEN));
 		if (!context.levels.on[LEVEL_L1])
@@ -162,7 +162,7 @@ static void test_raise_goes_on(void **state)
 	unsigned longer = 0;
 
 	(void)state;
-	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "rank 1 may be slow");
 	first_ns = until_ns = context.levels.until_ns[LEVEL_L1];
 	say(finding(1, FINDING_SUSPECTED));
 	online_tick(context.findings, until_ns - 3 * NSEC_PER_SEC);
@@ -180,16 +180,16 @@ static void test_raise_goes_on(void **state)
 	assert_int_equal(until_ns - first_ns, for_ns);
 	/* It came to something, and more is wanted: another one without an end between, but not for ever. */
 	online_tick(context.findings, until_ns);
-	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "rank 1 may be slow");
 	until_ns = context.levels.until_ns[LEVEL_L1];
 	assert_true(context.levels.on[LEVEL_L1]);
 	for (int i = 0; i < 3; i++)
-		online_auto_level_want(&context.findings->auto_level, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+		online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_OPERATIONS, "j", "slow",
 			until_ns - (i == 0 ? 3 : 1) * NSEC_PER_SEC);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
 	online_auto_level_confirmed(&context.findings->auto_level);
 	for (int i = 0; i < 3; i++)
-		online_auto_level_want(&context.findings->auto_level, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+		online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_OPERATIONS, "j", "slow",
 			until_ns - NSEC_PER_SEC + (uint64_t)i * for_ns);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns + for_ns);
 	/* A tick's time is older than a frame's, which does not fill the budget. */
@@ -200,7 +200,7 @@ static void test_raise_goes_on(void **state)
 	/* Nothing was confirmed in this one: a pause, also for what is asked before that is seen. */
 	context.findings->auto_level.budget_ns[LEVEL_L1] = 2 * for_ns;
 	levels_tick(&context, until_ns + for_ns);
-	online_auto_level_want(&context.findings->auto_level, &context, DETECT_WANT_OPERATIONS, "j", "slow", until_ns + for_ns);
+	online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_OPERATIONS, "j", "slow", until_ns + for_ns);
 	assert_false(context.levels.on[LEVEL_L1]);
 	online_tick(context.findings, until_ns + for_ns);
 	assert_false(context.levels.on[LEVEL_L1]);
@@ -214,7 +214,7 @@ static void test_raise_goes_on(void **state)
 
 static void want_more(void)
 {
-	online_auto_level_want(&context.findings->auto_level, &context, DETECT_WANT_OPERATIONS, "j", "slow",
+	online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_OPERATIONS, "j", "slow",
 		context.findings->auto_level.budget_at_ns[LEVEL_L1]);
 }
 
@@ -224,7 +224,7 @@ static void test_wanted_while_off(void **state)
 	uint64_t budget_ns;
 
 	(void)state;
-	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "rank 1 may be slow");
 	online_auto_level_confirmed(&context.findings->auto_level);
 	context.findings->auto_level.budget_ns[LEVEL_L1] = budget_ns = 5 * context.config.online_auto_level_for_ns;
 	context.findings->auto_level.budget_at_ns[LEVEL_L1] = context.levels.until_ns[LEVEL_L1];
@@ -243,10 +243,10 @@ static void test_raise_and_people(void **state)
 	/* Somebody has just turned it off: he does not want it. */
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
-	sink.want(sink.arg, DETECT_WANT_OPERATIONS, "j", "slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "slow");
 	assert_false(context.levels.on[LEVEL_L1]);
 	context.config.online_auto_level = 0;
-	sink.want(sink.arg, DETECT_WANT_SYSTEM, "j", "slow");
+	sink.want(sink.arg, JUDGE_WANT_SYSTEM, "j", "slow");
 	assert_false(context.levels.on[LEVEL_L3]);
 }
 

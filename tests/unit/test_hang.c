@@ -15,7 +15,7 @@ static void the_one_in_its_data_loader_is_named(void **state)
 	assert_int_equal(said[0].finding.rank, 3);
 	assert_int_equal(said[0].finding.cause, CAUSE_DATALOADER);
 	assert_int_equal(said[0].finding.since_ns, START);
-	assert_int_equal(wants, DETECT_WANT_OPERATIONS | DETECT_WANT_SYSTEM);
+	assert_int_equal(wants, JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM);
 	for (size_t i = 0; i < said[0].finding.evidences; i++) {
 		if (strcmp(said[0].finding.evidence[i].name, "waiting") == 0) {
 			assert_string_equal(said[0].finding.evidence[i].detail, "backward");
@@ -118,7 +118,7 @@ static void who_waits_for_its_device_is_not_compiling(void **state)
 	assert_in_range(seconds(40), 10, 30);
 	assert_int_equal(said[0].finding.rank, -1);
 	assert_int_equal(said[0].finding.cause, CAUSE_UNKNOWN);
-	assert_true(wants & DETECT_WANT_OPERATIONS);
+	assert_true(wants & JUDGE_WANT_OPERATIONS);
 }
 
 static void before_the_first_steps_jobs_take_their_time(void **state)

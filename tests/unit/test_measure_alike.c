@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are longer in forward, where nothing but stages is seen: analyzers/detect/measure_internal.h. */
+/* Ranks that are longer in forward, where nothing but stages is seen: analyzers/judge/measure_internal.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "analyzers/detect/measure.h"
-#include "analyzers/detect/measure_internal.h"
+#include "analyzers/judge/measure.h"
+#include "analyzers/judge/measure_internal.h"
 
 #define MS 1000000ULL
 #define RANKS 16

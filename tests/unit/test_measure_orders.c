@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "analyzers/detect/measure.h"
+#include "analyzers/judge/measure.h"
 #include "analyzers/base/robust.h"
 
 #define RANKS 8

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "analyzers/detect/whatif.h"
+#include "analyzers/judge/whatif.h"
 
 #define RANKS 8
 #define ROUNDS 16

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/detect/whatif.h"
+#include "analyzers/judge/whatif.h"
 #include "analyzers/align/overlap.h"
 #include "analyzers/detect/replay.h"
 

@@ -4,7 +4,7 @@
  * reported of groups: measure_groups.c.
  */
 
-#include "analyzers/detect/measure_internal.h"
+#include "analyzers/judge/measure_internal.h"
 #include "analyzers/align/overlap.h"
 
 /* Operations of a large job are in no cache any more when they are read: these are asked for so far ahead. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures of a frame: see measure.h. Waits are in measure_waits.c and measure_stages.c, classes in measure_class.c. */
 #include "analyzers/base/robust.h"
-#include "analyzers/detect/measure_internal.h"
-#include "analyzers/detect/whatif.h"
+#include "analyzers/judge/measure_internal.h"
+#include "analyzers/judge/whatif.h"
 
 #include <errno.h>
 #include <string.h>

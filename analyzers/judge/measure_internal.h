@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_DETECT_MEASURE_INTERNAL_H
 #define RANKTRACE_DETECT_MEASURE_INTERNAL_H
 
-#include "analyzers/detect/measure.h"
+#include "analyzers/judge/measure.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 /*
  * A few ranks that are longer in forward by about as much: may some of them be a group of which all wait for one? Pure.
- * For detect/measure_stages.c.
+ * For judge/measure_stages.c.
  *
  * Tensors and shards are spread over groups that are laid out as a grid: of ranks at equal distances, in blocks of as
  * many, the first of which begins with rank 0. All of a group wait for its slow one, for about as long. So ranks of

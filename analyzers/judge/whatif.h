@@ -16,7 +16,7 @@
 #define RANKTRACE_DETECT_WHATIF_H
 
 #include "analyzers/align/frame.h"
-#include "analyzers/detect/measure.h"
+#include "analyzers/judge/measure.h"
 #include "analyzers/detect/replay.h"
 
 /*

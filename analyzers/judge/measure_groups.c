@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyzers/detect/measure_internal.h"
+#include "analyzers/judge/measure_internal.h"
 
 /* Gradients are reduced in buckets, each while the next is computed. */
 static uint32_t run_of(const struct frame *frame, const struct frame_group *group)

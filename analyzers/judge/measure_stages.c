@@ -7,7 +7,7 @@
  * one in it, and appear the same): see measure_internal.h.
  */
 #include "analyzers/base/robust.h"
-#include "analyzers/detect/measure_internal.h"
+#include "analyzers/judge/measure_internal.h"
 
 /* `ranks` ranks from the first on, at this distance. */
 static bool is_group(int32_t first, int64_t distance, size_t ranks, uint32_t world_size)

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analyzers/detect/measure_internal.h"
+#include "analyzers/judge/measure_internal.h"
 #include "analyzers/base/robust.h"
 
 void measure_class_free(struct measure_class_state *state)

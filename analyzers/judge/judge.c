@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames to ticks, and the usual that they are compared with. See judge.h. */
+#include "analyzers/judge/judge_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_S 1.0	    /* one decision; at least one step */
+#define TICKS_LEARN 10	    /* before the first decision */
+#define TICKS_L1 5	    /* the same of waits, which may begin later */
+#define LATE_STEPS 5.0	    /* attribution is over a second or five steps: hosts run ahead and are held in turns */
+#define USUAL_S 200.0	    /* memory of the usual: long against the 45 s in which 10 % are to be found */
+#define CLIP 0.4	    /* of what opens: the most that one step may count, so that one slow step never opens */
+#define ALLOW 0.025	    /* of the usual: half of the smallest notice, so that smaller drifts never add up */
+#define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
+#define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
+#define CHECKPOINT_SLOW 1.5 /* times its usual length */
+#define CHECKPOINT_PACE 0.2 /* of the newest checkpoint in its usual */
+#define CHECKPOINT_RARE 0.2 /* of steps: where more have one, checkpoints are a part of the step like others */
+#define CHECKPOINT_STEPS 0.001 /* weight of the newest step in that share */
+#define NS 1e-9
+
+void judge_options_default(struct judge_options *ret)
+{
+	*ret = (struct judge_options){.grade = {{SEVERITY_CRITICAL, 0.50, 60000000000ULL},
+					      {SEVERITY_WARNING, 0.50, 5000000000ULL},
+					      {SEVERITY_WARNING, 0.10, 30000000000ULL},
+					      {SEVERITY_NOTICE, 0.05, 10000000000ULL}}};
+}
+
+struct judge *judge_new(
+	const struct judge_options *options, const char *job, const struct judge_sink *sink, uint64_t *next_id)
+{
+	struct judge *judge = calloc(1, sizeof(*judge));
+
+	if (!judge)
+		return NULL;
+	judge->options = *options;
+	judge->sink = *sink;
+	judge->next_id = next_id;
+	snprintf(judge->job, sizeof(judge->job), "%s", job);
+	return judge;
+}
+
+struct judge *judge_free(struct judge *judge)
+{
+	if (!judge)
+		return NULL;
+	for (size_t r = 0; r < judge->ranks; r++) {
+		free(judge->rank[r].watch.episode);
+		free(judge->rank[r].start.episode);
+	}
+	free(judge->whole.episode);
+	free(judge->rank);
+	free(judge->column);
+	free(judge->scratch);
+	free(judge->index);
+	free(judge);
+	return NULL;
+}
+
+static int judge_reserve(struct judge *judge, size_t ranks)
+{
+	struct judge_rank *rank;
+	double *column, *scratch;
+	uint32_t *index;
+
+	if (ranks <= judge->capacity)
+		return 0;
+	if (ranks > JUDGE_RANKS_MAX)
+		return -EINVAL;
+	rank = reallocarray(judge->rank, ranks, sizeof(*rank));
+	judge->rank = rank ? rank : judge->rank;
+	column = reallocarray(judge->column, ranks, sizeof(*column));
+	judge->column = column ? column : judge->column;
+	scratch = reallocarray(judge->scratch, ranks, sizeof(*scratch));
+	judge->scratch = scratch ? scratch : judge->scratch;
+	index = reallocarray(judge->index, ranks, sizeof(*index));
+	judge->index = index ? index : judge->index;
+	if (!rank || !column || !scratch || !index)
+		return -ENOMEM;
+	memset(&judge->rank[judge->capacity], 0, (ranks - judge->capacity) * sizeof(*rank));
+	judge->capacity = ranks;
+	return 0;
+}
+
+static void tick_clear(struct judge *judge)
+{
+	for (size_t r = 0; r < judge->ranks; r++) {
+		judge->rank[r].tick = (struct judge_sum){0};
+		judge->rank[r].preemptor_ns = 0;
+	}
+	judge->steps = judge->real = judge->clipped = 0;
+	judge->begin_ns = 0;
+}
+
+/* Learns anew: what was taken for the usual was not. */
+static void relearn(struct judge *judge)
+{
+	judge->ticks = 1;
+	judge->learned = judge->l1_learned = judge->lead_learned = judge->faster = 0;
+	for (size_t r = 0; r < judge->ranks; r++)
+		memset(judge->rank[r].host_learned, 0, sizeof(judge->rank[r].host_learned));
+}
+
+static double blend(double usual, double value, double weight)
+{
+	return usual + weight * (value - usual);
+}
+
+/* Takes the tick into the usual; part: of its growth. */
+static void learn(struct judge *judge, double part)
+{
+	double most = judge->usual > 0 ? fmax(judge->steps, USUAL_S / judge->usual) : INFINITY, k, k1;
+	bool l1 = false;
+	double sum = 0;
+	size_t n = 0;
+
+	judge->learned += judge->steps; /* by steps: ticks of short steps hold more of them */
+	k = fmin(1, judge->steps / fmin(judge->learned, most)) * part;
+	for (size_t r = 0; r < judge->ranks; r++)
+		l1 |= judge->rank[r].tick.l1_steps > 0;
+	judge->l1_learned += l1 ? judge->steps : 0;
+	judge->l1_ticks += l1;
+	k1 = l1 ? fmin(1, judge->steps / fmin(judge->l1_learned, most)) : 0;
+	for (size_t r = 0; r < judge->ranks; r++) {
+		struct judge_rank *rank = &judge->rank[r];
+		const struct judge_sum *tick = &rank->tick;
+		struct judge_mean *usual = &rank->usual;
+
+		if (!(tick->steps > 0))
+			continue;
+		for (int a = 0; a < ACTIVITY_MAX; a++) {
+			usual->act[a] = blend(usual->act[a], tick->sum.act[a] / tick->steps, k);
+			sum += usual->act[a];
+		}
+		n++;
+		usual->syncs = blend(usual->syncs, tick->sum.syncs / tick->steps, k);
+		if (tick->l1_steps > 0) {
+			usual->wait = blend(usual->wait, tick->sum.wait / tick->l1_steps, k1);
+			usual->xfer = blend(usual->xfer, tick->sum.xfer / tick->l1_steps, k1);
+		}
+		if (tick->leads > 0)
+			usual->lead = usual->lead > 0 ? blend(usual->lead, tick->sum.lead / tick->leads, k1)
+						      : tick->sum.lead / tick->leads;
+		for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+			if (!(tick->host_steps[h] > 0))
+				continue;
+			rank->host_learned[h] += tick->host_steps[h];
+			usual->host[h] = blend(usual->host[h], tick->sum.host[h] / tick->host_steps[h],
+				fmin(1, tick->host_steps[h] / fmin(rank->host_learned[h], most)));
+		}
+	}
+	judge->usual = n ? sum / (double)n : judge->usual;
+}
+
+static void fade(struct judge_sum *late, const struct judge_sum *tick, double d)
+{
+	double *to = (double *)&late->sum;
+	const double *from = (const double *)&tick->sum;
+	double d1 = tick->l1_steps > 0 ? d : 1;
+
+	for (size_t i = 0; i < offsetof(struct judge_mean, wait) / sizeof(double); i++)
+		to[i] = to[i] * d + from[i];
+	late->sum.wait = late->sum.wait * d1 + tick->sum.wait;
+	late->sum.xfer = late->sum.xfer * d1 + tick->sum.xfer;
+	late->sum.lead = late->sum.lead * d + tick->sum.lead;
+	late->steps = late->steps * d + tick->steps;
+	late->l1_steps = tick->l1_steps > 0 ? late->l1_steps * d + tick->l1_steps : 0;
+	late->leads = late->leads * d + tick->leads;
+	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+		bool known = tick->host_steps[h] > 0;
+
+		late->sum.host[h] = known ? late->sum.host[h] * d + tick->sum.host[h] : late->sum.host[h];
+		late->host_steps[h] = known ? late->host_steps[h] * d + tick->host_steps[h] : late->host_steps[h];
+	}
+	if (!(tick->l1_steps > 0))
+		late->sum.wait = late->sum.xfer = 0;
+}
+
+/* The mean growth of the ranks' steps in the last seconds. */
+static double tick_grown(struct judge *judge)
+{
+	double d = exp(-judge->real / fmax(TICK_S, LATE_STEPS * judge->usual)), sum = 0;
+	size_t n = 0;
+
+	for (size_t r = 0; r < judge->ranks; r++) {
+		struct judge_rank *rank = &judge->rank[r];
+
+		rank->here = rank->tick.steps > 0;
+		fade(&rank->late, &rank->tick, d);
+		if (!rank->here)
+			continue;
+		n++;
+		for (int a = 0; a < ACTIVITY_MAX; a++)
+			sum += rank->late.sum.act[a] / rank->late.steps - rank->usual.act[a];
+	}
+	return n ? sum / (double)n : 0;
+}
+
+static void tick(struct judge *judge)
+{
+	double growth, raw, rest = 1, fades;
+
+	if (++judge->ticks <= TICKS_LEARN) {
+		if (judge->ticks == 1)
+			judge->first_ns = judge->begin_ns;
+		tick_grown(judge);
+		learn(judge, 1);
+		judge_start(judge);
+		return;
+	}
+	growth = tick_grown(judge);
+	for (size_t r = 0; r < judge->ranks; r++)
+		judge->rank[r].share = 0;
+	if (growth > 0)
+		judge_share(judge, growth);
+	raw = judge->real - judge->usual * judge->steps;
+	for (size_t r = 0; r < judge->ranks; r++) {
+		struct judge_rank *rank = &judge->rank[r];
+
+		rest -= rank->share;
+		/* Time won back counts for everybody. */
+		judge_watch_tick(judge, &rank->watch, rank, judge->clipped > 0 ? rank->share : 1, rank->share * raw);
+	}
+	judge_watch_tick(judge, &judge->whole, NULL, judge->clipped > 0 ? rest : 1, rest * raw);
+	fades = 1 - fmin(1, judge->real / REBASE_S);
+	judge->rank_peak *= fades;
+	judge->whole_peak *= fades;
+	judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * ALLOW * judge->usual * judge->steps) : 0;
+	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
+		judge_watch_close(judge, &judge->whole, true);
+		relearn(judge);
+	} else if (judge->faster > 3 * judge_open_at(judge))
+		relearn(judge);
+	else if (judge_quiet(judge))
+		learn(judge, raw > judge->clipped && judge->clipped > 0 ? judge->clipped / raw : 1);
+	judge_start(judge);
+}
+
+static void take_host(struct judge_rank *rank, const struct frame_host *host)
+{
+	const uint64_t value[JUDGE_HOST_MAX] = {[JUDGE_CPU] = host->cpu_ns,
+		[JUDGE_RUN_DELAY] = host->run_delay_ns,
+		[JUDGE_THROTTLED] = host->throttled_ns,
+		[JUDGE_FAULTS] = host->major_faults,
+		[JUDGE_LAUNCH_GAP] = host->launch_gap_ns};
+
+	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+		if (value[h] == FRAME_UNKNOWN)
+			continue;
+		rank->tick.sum.host[h] += h == JUDGE_FAULTS ? (double)value[h] : (double)value[h] * NS;
+		rank->tick.host_steps[h]++;
+	}
+	if (host->preemptor_pid && host->preemptor_ns > rank->preemptor_ns) {
+		rank->preemptor_pid = host->preemptor_pid;
+		rank->preemptor_ns = host->preemptor_ns;
+		memcpy(rank->preemptor_name, host->preemptor_name, sizeof(rank->preemptor_name));
+		rank->preemptor_name[sizeof(rank->preemptor_name) - 1] = 0;
+	}
+}
+
+static void take_rank(struct judge_rank *rank, const struct frame_rank *from, uint64_t wait_ns, double xfer)
+{
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		rank->tick.sum.act[a] += (double)from->activity_ns[a] * NS;
+	rank->tick.sum.syncs += from->syncs;
+	rank->tick.steps++;
+	if (wait_ns != FRAME_UNKNOWN) {
+		rank->tick.sum.wait += (double)wait_ns * NS;
+		rank->tick.sum.xfer += xfer;
+		rank->tick.l1_steps++;
+	}
+	rank->tick.sum.lead += (double)from->lead_ns * NS;
+	rank->tick.leads += from->leads;
+	take_host(rank, &from->host);
+}
+
+/* What the ranks' operations take once all members are there: the mean over the ranks. */
+static double frame_xfer(const struct frame *frame, const struct measures *measures, size_t here)
+{
+	double sum = 0;
+
+	for (size_t g = 0; g < measures->groups && g < frame->groups; g++) {
+		double members = fmin((double)frame->group[g].members, (double)here);
+
+		if (measures->group[g].transfer_ns != FRAME_UNKNOWN)
+			sum += (double)measures->group[g].transfer_ns * NS * members;
+	}
+	return here ? sum / (double)here : 0;
+}
+
+static uint64_t frame_end(const struct frame *frame)
+{
+	for (size_t r = 0; r < frame->ranks; r++)
+		if (frame->rank[r].here && frame->rank[r].end_ns)
+			return frame->rank[r].end_ns;
+	return 0;
+}
+
+/* Mean step; 0: too few ranks have one. */
+static double frame_step(const struct frame *frame, size_t *ret_here)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t r = 0; r < frame->ranks; r++) {
+		if (frame->rank[r].here && frame->rank[r].step_ns != FRAME_UNKNOWN) {
+			sum += (double)frame->rank[r].step_ns * NS;
+			n++;
+		}
+	}
+	*ret_here = n;
+	return 2 * n > frame->ranks ? sum / (double)n : 0;
+}
+
+/* A checkpoint counts by its own usual length, while checkpoints are the exception. True: the step is no measure. */
+static bool take_checkpoint(struct judge *judge, const struct frame *frame)
+{
+	bool any = false, skip;
+
+	for (size_t r = 0; r < frame->ranks; r++) {
+		struct judge_rank *rank = &judge->rank[r];
+		struct judge_watch *watch = &rank->watch;
+		double d = (double)frame->rank[r].activity_ns[ACTIVITY_CHECKPOINT] * NS, u = rank->checkpoint;
+
+		if (!frame->rank[r].here || !(d > 0))
+			continue;
+		any = true;
+		if (u > 0 && d > CHECKPOINT_SLOW * u && judge->ticks > TICKS_LEARN) {
+			if (!(watch->evidence > 0) && !watch->open)
+				judge_watch_reset(watch, frame_end(frame) - frame->rank[r].step_ns, frame->step);
+			watch->evidence += fmin(d - u, CLIP * judge_open_at(judge));
+			watch->act[ACTIVITY_CHECKPOINT] += d - u;
+			watch->lost += d - u;
+			watch->total += d - u;
+			watch->cost += d - u;
+		}
+		rank->checkpoint = u > 0 ? blend(u, fmin(d, CHECKPOINT_SLOW * u), CHECKPOINT_PACE) : d;
+	}
+	judge->checkpoints += CHECKPOINT_STEPS * (any - judge->checkpoints);
+	skip = any || judge->was_checkpoint;
+	judge->was_checkpoint = any;
+	return skip && judge->checkpoints < CHECKPOINT_RARE;
+}
+
+/* Whether the middle rank spent most of the step's growth in one activity that holds no wait. */
+static bool grew_alike(struct judge *judge, const struct frame *frame, double growth)
+{
+	for (int a = 0; a < ACTIVITY_MAX; a++) {
+		size_t n = 0, more = 0;
+
+		if (activity_may_wait((enum activity)a, judge->cards))
+			continue;
+		for (size_t r = 0; r < frame->ranks; r++) {
+			if (!frame->rank[r].here)
+				continue;
+			n++;
+			more += (double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a] >= ALIKE * growth;
+		}
+		if (n > 2 ? 2 * more > n : more == n)
+			return true;
+	}
+	return false;
+}
+
+static void take_who(struct judge *judge, const struct frame *frame)
+{
+	judge->cards = false;
+	for (size_t r = 0; r < frame->ranks; r++) {
+		struct judge_rank *rank = &judge->rank[r];
+
+		rank->rank = frame->who[r].rank;
+		judge->cards |= frame->who[r].card[0] != 0;
+		if (strncmp(rank->host, frame->who[r].host, sizeof(rank->host)))
+			snprintf(rank->host, sizeof(rank->host), "%.*s", (int)sizeof(rank->host) - 1, frame->who[r].host);
+		if (strncmp(rank->card, frame->who[r].card, sizeof(rank->card)))
+			snprintf(rank->card, sizeof(rank->card), "%.*s", (int)sizeof(rank->card) - 1, frame->who[r].card);
+	}
+}
+
+int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
+{
+	bool l1 = frame->tier != FRAME_TIER_STAGES && measures, spike;
+	size_t here;
+	double step = frame_step(frame, &here), xfer, over, clip;
+	int r = judge_reserve(judge, frame->ranks);
+
+	if (r < 0)
+		return r;
+	judge->ranks = frame->ranks > judge->ranks ? frame->ranks : judge->ranks;
+	if (frame->class == FRAME_FIRST || frame->class == FRAME_EVALUATION || !(step > 0))
+		return 0;
+	if (!judge->seen++)
+		take_who(judge, frame);
+	else if (judge->seen % 64 == 0 || judge->ranks != frame->ranks)
+		take_who(judge, frame);
+	judge->now_ns = frame_end(frame);
+	judge->step = frame->step;
+	judge->tier = frame->tier;
+	judge->card_count = frame->cards ? frame->cards : frame->world_size;
+	if (take_checkpoint(judge, frame))
+		return 0;
+	over = step - judge->usual;
+	clip = CLIP * judge_open_at(judge);
+	spike = judge->ticks > TICKS_LEARN && over > clip;
+	if (spike && !judge->was_spike && grew_alike(judge, frame, over)) {
+		judge->was_spike = true;
+		return 0;
+	}
+	judge->was_spike = spike;
+	if (!judge->begin_ns) {
+		judge->begin_ns = judge->now_ns - (uint64_t)(step / NS);
+		judge->begin_step = frame->step;
+	}
+	xfer = l1 ? frame_xfer(frame, measures, here) : 0;
+	for (size_t i = 0; i < frame->ranks; i++) {
+		if (frame->rank[i].here) {
+			judge->rank[i].class = l1 ? measures->rank[i].class : FRAME_NONE;
+			take_rank(&judge->rank[i], &frame->rank[i], l1 ? measures->rank[i].wait_ns : FRAME_UNKNOWN, xfer);
+		}
+	}
+	judge->clipped += judge->ticks > TICKS_LEARN ? fmin(over, clip) : 0;
+	judge->real += step;
+	judge->steps++;
+	if (judge->real >= TICK_S) {
+		tick(judge);
+		tick_clear(judge);
+	}
+	return 0;
+}

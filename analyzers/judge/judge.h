@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which rank slows its job, in which activity, since when and at what cost. Pure: frames of one job in, findings
+ * (slow_rank, slow_job) out; one finding is one episode. docs/judgement.md derives the method; in short:
+ *
+ *   usual    mean of each activity of each rank, learned while nothing is slow
+ *   growth   what the job's step takes beyond its usual; all ranks of a synchronous job grow alike
+ *   own      the part of a rank's growth that is its own work (judge_share.c); the others' growth is waiting
+ *   share    each rank's part of the growth; the rest is the job's, and nobody is named for it
+ *   evidence sum of share x growth, less an allowance: an episode opens above a limit (judge_episode.c)
+ *
+ * Times are ns of the clock that the frames have, durations in between are seconds.
+ */
+#ifndef RANKTRACE_JUDGE_JUDGE_H
+#define RANKTRACE_JUDGE_JUDGE_H
+
+#include "analyzers/align/frame.h"
+#include "analyzers/judge/measure.h"
+#include "analyzers/finding/finding.h"
+
+#define JUDGE_GRADES 4
+
+/* The growth of the step over its usual from which an episode that lasts so long is of that severity. */
+struct judge_grade {
+	enum finding_severity severity;
+	double growth; /* 0.05: 5 % */
+	uint64_t lasts_ns;
+};
+
+struct judge_options {
+	struct judge_grade grade[JUDGE_GRADES]; /* the first that fits counts */
+};
+
+/* Levels that would show more. */
+enum judge_want { JUDGE_WANT_OPERATIONS = 1, JUDGE_WANT_SYSTEM = 2, JUDGE_WANT_LAUNCHES = 4 };
+
+struct judge_sink {
+	void (*finding)(void *arg, const struct finding *finding);
+	/* More would be seen with these levels (enum judge_want); why: a sentence for the log. */
+	void (*want)(void *arg, unsigned wants, const char *why);
+	void *arg;
+};
+
+struct judge;
+
+void judge_options_default(struct judge_options *ret);
+/* next_id: the first free number of a finding, counted up. NULL: out of memory. */
+struct judge *judge_new(const struct judge_options *options, const char *job, const struct judge_sink *sink, uint64_t *next_id);
+struct judge *judge_free(struct judge *judge);
+/* measures: waits of the frame's ranks; used where the frame has operations. 0 or -ENOMEM. */
+int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures);
+/* The job is over: open episodes are closed. */
+void judge_close(struct judge *judge);
+/* Nothing more to read: open episodes are published once more as they are. */
+void judge_end(struct judge *judge);
+/* Open episodes, as published last. Returns how many were written. */
+size_t judge_open(const struct judge *judge, struct finding *ret, size_t max);
+/* Whether an episode of a single rank is open: what else is slow then has an explanation. */
+bool judge_names(const struct judge *judge);
+
+#endif

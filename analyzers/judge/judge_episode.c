@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evidence against each rank and the job, the episodes that it opens, and their findings. See judge.h. */
+#include "analyzers/judge/judge_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPEN_S 0.5		   /* lost above the allowance: 10 % for 7 s, 50 % for 1.5 s */
+#define OPEN_STEPS 1.5		   /* usual steps lost, where that is more */
+#define ALLOW 0.025		   /* as in judge.c */
+#define SHARE_LEAST 0.4		   /* of what the job lost since the onset, for the rank to be named */
+#define SLOW 0.2		   /* of the episode's rate: a tick that loses less is not slow */
+#define QUIET_S 5.0		   /* without loss, or QUIET_STEPS, end an episode */
+#define QUIET_STEPS 5.0
+#define PAUSE_NS 30000000000ULL	   /* the same rank and activity within it continue the episode */
+#define PEAK_RANK 4		   /* times OPEN: the most that noise raises the limit */
+#define PEAK_WHOLE 10
+#define OTHER_ACTIVITY 0.6	   /* of a tick's loss in another activity, and */
+#define NAMED_ACTIVITY 0.2	   /* at most that in the named one: another episode */
+#define CAUSE_HALF 0.5		   /* of the lost time: what explains it is the cause */
+#define CARD_LEAD 0.7		   /* of the usual lead: the host is as far ahead as ever */
+#define KNOWN_TIMES 10		   /* a slow-down of the job is judged by its history alone: so long it must be */
+#define PUBLISH_NS 30000000000ULL  /* between updates of an episode that goes on */
+#define NS 1e-9
+
+double judge_open_at(const struct judge *judge)
+{
+	return fmax(OPEN_S, OPEN_STEPS * judge->usual);
+}
+
+/* What opens, raised by what noise has reached before: of any rank, or of the job. */
+static double limit_of(const struct judge *judge, bool whole)
+{
+	double open = judge_open_at(judge), peak = whole ? judge->whole_peak : judge->rank_peak;
+
+	return fmax(open, fmin(2 * peak, (whole ? PEAK_WHOLE : PEAK_RANK) * open));
+}
+
+void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step)
+{
+	watch->onset_ns = now_ns;
+	watch->onset_step = step;
+	watch->top = watch->lost = watch->total = watch->cost = 0;
+	watch->wanted = false;
+	memset(watch->act, 0, sizeof(watch->act));
+}
+
+bool judge_quiet(const struct judge *judge)
+{
+	double limit = judge_open_at(judge) / 4;
+
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (judge->rank[r].watch.open || judge->rank[r].watch.evidence > limit)
+			return false;
+	return !judge->whole.open && judge->whole.evidence <= limit;
+}
+
+bool judge_names(const struct judge *judge)
+{
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (judge->rank[r].watch.open)
+			return true;
+	return false;
+}
+
+/* How far noise takes the evidence: excursions that came to little. */
+static void excursion_over(struct judge *judge, struct judge_watch *watch, bool whole)
+{
+	double *peak = whole ? &judge->whole_peak : &judge->rank_peak;
+
+	*peak = fmax(*peak, watch->top);
+	watch->top = 0;
+}
+
+static double episode_growth(const struct judge_episode *episode)
+{
+	double d = (double)(episode->finding.until_ns - episode->finding.since_ns) * NS;
+
+	return episode->lost > 0 ? episode->lost / fmax(1e-9, d - episode->lost) : 0;
+}
+
+static enum finding_severity severity_of(const struct judge *judge, const struct judge_episode *episode)
+{
+	uint64_t lasts_ns = episode->finding.until_ns - episode->finding.since_ns;
+	double growth = episode_growth(episode);
+	/* Nobody to compare with: only the job's own history. */
+	bool sure = episode->finding.kind == FINDING_SLOW_RANK || growth >= 0.5 ||
+		    episode->known >= KNOWN_TIMES * (double)lasts_ns * NS;
+
+	for (size_t i = 0; i < JUDGE_GRADES; i++) {
+		const struct judge_grade *grade = &judge->options.grade[i];
+
+		if (growth >= grade->growth && lasts_ns >= grade->lasts_ns &&
+			(sure || grade->severity != SEVERITY_WARNING))
+			return grade->severity;
+	}
+	return SEVERITY_INFO;
+}
+
+static const struct {
+	const char *name, *unit;
+	double scale;
+	enum finding_cause cause;
+} hosts[JUDGE_HOST_MAX] = {
+	[JUDGE_CPU] = {"cpu", "ns", 1e9, CAUSE_MAX},
+	[JUDGE_RUN_DELAY] = {"run_delay", "ns", 1e9, CAUSE_PREEMPTION},
+	[JUDGE_THROTTLED] = {"throttled", "ns", 1e9, CAUSE_THROTTLING},
+	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS},
+	[JUDGE_LAUNCH_GAP] = {"launch_gap", "ns", 1e9, CAUSE_MAX},
+};
+
+/* Of the activity, unless the operating system took the time. */
+static enum finding_cause cause_of(const struct judge_episode *episode)
+{
+	static const enum finding_cause by_activity[ACTIVITY_MAX] = {
+		[ACTIVITY_OUTSIDE] = CAUSE_PYTHON,
+		[ACTIVITY_DATALOADER] = CAUSE_DATALOADER,
+		[ACTIVITY_FORWARD] = CAUSE_COMPUTE,
+		[ACTIVITY_BACKWARD] = CAUSE_COMPUTE,
+		[ACTIVITY_ZERO_GRAD] = CAUSE_COMPUTE,
+		[ACTIVITY_OPTIMIZER] = CAUSE_COMPUTE,
+		[ACTIVITY_GC] = CAUSE_GARBAGE_COLLECTION,
+		[ACTIVITY_CHECKPOINT] = CAUSE_CHECKPOINT,
+		[ACTIVITY_SYNC] = CAUSE_SYNCHRONIZATION,
+		[ACTIVITY_MARK] = CAUSE_COMPUTE,
+		[ACTIVITY_COMPUTE] = CAUSE_COMPUTE,
+	};
+	const struct finding *finding = &episode->finding;
+	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN;
+
+	if (finding->kind == FINDING_SLOW_RANK && episode->lost > 0) {
+		static const enum judge_host order[] = {JUDGE_THROTTLED, JUDGE_RUN_DELAY, JUDGE_FAULTS};
+
+		for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+			if (episode->cause_lost[order[i]] >= CAUSE_HALF * episode->lost)
+				return hosts[order[i]].cause;
+	}
+	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD ? CAUSE_CARD : cause;
+}
+
+static void add_evidence(struct judge_episode *episode)
+{
+	const struct judge_moment *worst = &episode->worst;
+	struct finding *finding = &episode->finding;
+	char detail[64];
+
+	finding->evidences = 0;
+	if (finding->activity < ACTIVITY_MAX)
+		finding_add(finding, activity_word(finding->activity), "ns", worst->value * 1e9, worst->peers * 1e9, NULL);
+	finding_add(finding, "step_time", "ns", worst->step * 1e9, worst->usual * 1e9, NULL);
+	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+		bool named = h == JUDGE_RUN_DELAY && worst->preemptor_pid;
+
+		if (!worst->host_known[h])
+			continue;
+		snprintf(detail, sizeof(detail), "%s (pid %" PRIu32 ")", worst->preemptor_name, worst->preemptor_pid);
+		finding_add(finding, hosts[h].name, hosts[h].unit, worst->host[h] * hosts[h].scale,
+			worst->host_usual[h] * hosts[h].scale, named ? detail : NULL);
+	}
+}
+
+void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state)
+{
+	struct judge_episode *episode = watch->episode;
+	struct finding *finding = &episode->finding;
+	enum finding_severity severity = severity_of(judge, episode);
+	struct finding out;
+
+	if (!finding->id)
+		finding->id = (*judge->next_id)++;
+	finding->severity = severity > finding->severity ? severity : finding->severity;
+	if (finding->severity > SEVERITY_INFO && !finding->noticed_ns)
+		finding->noticed_ns = judge->now_ns;
+	finding->cause = cause_of(episode);
+	finding->state = state;
+	finding->updated_ns = judge->now_ns;
+	finding->slowdown = 1 + episode_growth(episode);
+	finding->cost_card_hours = fmax(0, episode->lost) * episode->cards / 3600;
+	episode->published_ns = judge->now_ns;
+	episode->published_cause = finding->cause;
+	add_evidence(episode);
+	out = *finding;
+	if (state == FINDING_OPEN)
+		out.until_ns = out.until_step = 0;
+	finding_write_sentence(&out);
+	judge->sink.finding(judge->sink.arg, &out);
+}
+
+/* Its host as far ahead of the card as ever: the card; unknown where no operation's start on the device is. */
+static enum finding_side side_of(const struct judge *judge, const struct judge_rank *rank, enum activity activity)
+{
+	if (!rank)
+		return FINDING_SIDE_UNKNOWN;
+	if (!judge->cards || !(activity_may_wait(activity, true) || activity == ACTIVITY_COMPUTE) ||
+		activity == ACTIVITY_SYNC)
+		return FINDING_SIDE_HOST;
+	if (!(rank->usual.lead > 0) || !(rank->late.leads > 0))
+		return FINDING_SIDE_UNKNOWN;
+	return rank->late.sum.lead / rank->late.leads > CARD_LEAD * rank->usual.lead ? FINDING_SIDE_CARD
+										       : FINDING_SIDE_HOST;
+}
+
+static double late_of(const struct judge_rank *rank, enum activity a)
+{
+	double steps = rank->late.steps, sum = 0;
+
+	if (!(steps > 0))
+		return 0;
+	if (a != ACTIVITY_COMPUTE)
+		return rank->late.sum.act[a] / steps;
+	for (int i = 0; i < ACTIVITY_MAX; i++)
+		if (activity_may_wait((enum activity)i, true))
+			sum += rank->late.sum.act[i];
+	return fmax(0, (sum - (rank->late.l1_steps > 0 ? rank->late.sum.wait / rank->late.l1_steps * steps : 0)) / steps);
+}
+
+/* The mean of the other ranks; of the job, its usual. */
+static double peers_of(const struct judge *judge, const struct judge_rank *rank, enum activity a)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t r = 0; r < judge->ranks; r++) {
+		const struct judge_rank *other = &judge->rank[r];
+
+		if (other == rank || !other->here)
+			continue;
+		sum += rank ? late_of(other, a) : other->usual.act[a];
+		n++;
+	}
+	return n ? sum / (double)n : NAN;
+}
+
+static void moment(const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost)
+{
+	struct judge_moment *worst = &watch->episode->worst;
+	enum activity a = watch->episode->finding.activity;
+	double rate = lost / fmax(1e-9, judge->real), sum = 0, steps = 0;
+
+	if (rate <= worst->rate || a >= ACTIVITY_MAX)
+		return;
+	*worst = (struct judge_moment){.rate = rate, .activity = a, .usual = judge->usual};
+	for (size_t r = 0; r < judge->ranks; r++) {
+		for (int i = 0; i < ACTIVITY_MAX; i++)
+			sum += judge->rank[r].late.sum.act[i];
+		steps += judge->rank[r].late.steps;
+	}
+	worst->step = steps > 0 ? sum / steps : 0;
+	worst->peers = peers_of(judge, rank, a);
+	if (!rank) {
+		for (size_t r = 0; r < judge->ranks; r++)
+			worst->value += late_of(&judge->rank[r], a) / (double)judge->ranks;
+		return;
+	}
+	worst->value = late_of(rank, a);
+	worst->side = side_of(judge, rank, a);
+	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+		worst->host_known[h] = rank->late.host_steps[h] > 0 && rank->host_learned[h] > 0;
+		if (!worst->host_known[h])
+			continue;
+		worst->host[h] = rank->late.sum.host[h] / rank->late.host_steps[h];
+		worst->host_usual[h] = rank->usual.host[h];
+	}
+	worst->preemptor_pid = rank->preemptor_ns ? rank->preemptor_pid : 0;
+	memcpy(worst->preemptor_name, rank->preemptor_name, sizeof(worst->preemptor_name));
+}
+
+/* What the operating system took from the rank in this tick, and on which side it lost its time. */
+static void add_causes(const struct judge *judge, const struct judge_rank *rank, struct judge_episode *episode, double lost)
+{
+	enum finding_side side = side_of(judge, rank, episode->finding.activity);
+
+	episode->sides[side] += lost;
+	episode->finding.side = FINDING_SIDE_UNKNOWN;
+	for (int s = FINDING_SIDE_HOST; s < FINDING_SIDE_MAX; s++)
+		if (episode->sides[s] > episode->sides[episode->finding.side])
+			episode->finding.side = (enum finding_side)s;
+	if (!rank)
+		return;
+	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+		double each = h == JUDGE_FAULTS ? 0.001 : 1; /* s; no public figure fits all: a disk answers in 0.1 to 10 ms */
+
+		if (rank->tick.host_steps[h] > 0 && rank->host_learned[h] > 0)
+			episode->cause_lost[h] +=
+				fmin(lost, fmax(0, rank->tick.sum.host[h] / rank->tick.host_steps[h] - rank->usual.host[h]) *
+						   each * judge->steps);
+	}
+}
+
+enum activity judge_most(const double act[ACTIVITY_MAX])
+{
+	int most = 0;
+
+	for (int a = 1; a < ACTIVITY_MAX; a++)
+		if (act[a] > act[most])
+			most = a;
+	return act[most] > 0 ? (enum activity)most : ACTIVITY_OUTSIDE;
+}
+
+void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity,
+	double lost, double cost)
+{
+	struct judge_episode *episode = watch->episode ? watch->episode : calloc(1, sizeof(*episode));
+	struct finding *finding;
+	double since_s;
+
+	if (!episode)
+		return;
+	watch->episode = episode;
+	finding = &episode->finding;
+	watch->open = true;
+	watch->pending = 0;
+	watch->last_slow_ns = judge->now_ns;
+	watch->last_slow_step = judge->step;
+	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS) {
+		since_s = (double)(judge->now_ns - watch->onset_ns) * NS;
+		*episode = (struct judge_episode){.opened_ns = judge->now_ns,
+			.known = (double)(watch->onset_ns - judge->first_ns) * NS,
+			.rate = watch->lost / fmax(1e-9, since_s),
+			.cards = judge->card_count,
+			.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
+				.activity = activity,
+				.tier = judge->tier,
+				.confidence = 0.9,
+				.rank = rank ? rank->rank : -1,
+				.since_ns = watch->onset_ns,
+				.since_step = watch->onset_step}};
+		snprintf(finding->job, sizeof(finding->job), "%s", judge->job);
+		if (rank) {
+			memcpy(finding->host, rank->host, sizeof(finding->host));
+			memcpy(finding->card, rank->card, sizeof(finding->card));
+		}
+	}
+	finding->until_ns = judge->now_ns;
+	finding->until_step = judge->step;
+	episode->lost += cost;
+	moment(judge, rank, watch, lost);
+	add_causes(judge, rank, episode, cost);
+	judge_publish(judge, watch, FINDING_OPEN);
+}
+
+void judge_watch_close(struct judge *judge, struct judge_watch *watch, bool whole)
+{
+	enum finding_severity severity = severity_of(judge, watch->episode);
+
+	if (severity == SEVERITY_INFO || (whole && severity == SEVERITY_NOTICE))
+		excursion_over(judge, watch, whole);
+	judge_publish(judge, watch, FINDING_CLOSED);
+	watch->open = false;
+	watch->evidence = 0;
+}
+
+static void want_more(struct judge *judge, struct judge_watch *watch, const struct judge_rank *rank)
+{
+	char why[128];
+
+	if (watch->wanted || !judge->sink.want || watch->evidence < limit_of(judge, !rank) / 2)
+		return;
+	watch->wanted = true;
+	if (rank)
+		snprintf(why, sizeof(why), "rank %" PRId32 " has delayed its job by %.1f s", rank->rank, watch->lost);
+	else
+		snprintf(why, sizeof(why), "the job has lost %.1f s and no rank is named", watch->lost);
+	judge->sink.want(judge->sink.arg,
+		rank ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, why);
+}
+
+void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost)
+{
+	struct judge_episode *episode = watch->episode;
+	struct finding *finding = &episode->finding;
+	enum finding_severity severity;
+
+	watch->last_slow_ns = finding->until_ns = judge->now_ns;
+	watch->last_slow_step = finding->until_step = judge->step;
+	episode->lost += watch->pending;
+	watch->pending = 0;
+	episode->rate = watch->lost / fmax(1e-9, (double)(judge->now_ns - watch->onset_ns) * NS);
+	moment(judge, rank, watch, lost);
+	add_causes(judge, rank, episode, cost);
+	severity = severity_of(judge, episode);
+	if (severity > finding->severity || cause_of(episode) != episode->published_cause ||
+		judge->now_ns - episode->published_ns >= PUBLISH_NS)
+		judge_publish(judge, watch, FINDING_OPEN);
+}
+
+/* One tick of an open episode. act: this tick's own growth by activity. */
+static void episode_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
+	const double *act)
+{
+	struct judge_episode *episode = watch->episode;
+	struct finding *finding = &episode->finding;
+	double allow = ALLOW * judge->usual * judge->steps, total = 0;
+	enum activity a;
+
+	watch->pending += cost;
+	if (lost <= fmax(allow, SLOW * episode->rate * judge->real)) {
+		double quiet_s = (double)(judge->now_ns - watch->last_slow_ns) * NS;
+
+		if (quiet_s >= fmax(QUIET_S, QUIET_STEPS * judge->usual))
+			judge_watch_close(judge, watch, !rank);
+		return;
+	}
+	a = judge_most(act);
+	for (int i = 0; i < ACTIVITY_MAX; i++)
+		total += fmax(0, act[i]);
+	if (rank && a != finding->activity && act[a] > OTHER_ACTIVITY * total &&
+		act[finding->activity] < NAMED_ACTIVITY * total) {
+		judge_publish(judge, watch, FINDING_CLOSED);
+		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
+		watch->lost = lost;
+		finding->activity = ACTIVITY_MAX; /* not continued */
+		judge_watch_open(judge, watch, rank, a, lost, cost);
+		return;
+	}
+	judge_watch_slow(judge, watch, rank, lost, cost);
+}
+
+void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double share, double cost)
+{
+	double lost = share * judge->clipped, allow = ALLOW * judge->usual * judge->steps, limit = limit_of(judge, !rank);
+	const double *act = rank ? rank->act : judge->common;
+	double total = 0;
+
+	if (!(watch->evidence > 0) && !watch->open)
+		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
+	/* Signed: else any jitter would add up. */
+	watch->evidence = fmin(fmax(0, watch->evidence + lost - allow), 2 * limit);
+	watch->top = fmax(watch->top, watch->evidence);
+	if (!watch->open && !(watch->evidence > 0))
+		excursion_over(judge, watch, !rank);
+	watch->lost += lost;
+	watch->total += judge->clipped;
+	watch->cost += cost;
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		total += fmax(0, act[a]);
+	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
+		watch->act[a] += lost * fmax(0, act[a]) / total;
+	if (watch->open) {
+		episode_tick(judge, watch, rank, lost, cost, act);
+	} else if (watch->evidence >= limit && watch->lost > 0 && watch->lost >= SHARE_LEAST * watch->total) {
+		judge_watch_open(judge, watch, rank, judge_most(watch->act), lost, watch->cost);
+	} else {
+		want_more(judge, watch, rank);
+	}
+}
+
+void judge_close(struct judge *judge)
+{
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (judge->rank[r].watch.open)
+			judge_watch_close(judge, &judge->rank[r].watch, false);
+	if (judge->whole.open)
+		judge_watch_close(judge, &judge->whole, true);
+}
+
+void judge_end(struct judge *judge)
+{
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (judge->rank[r].watch.open)
+			judge_publish(judge, &judge->rank[r].watch, FINDING_OPEN);
+	if (judge->whole.open)
+		judge_publish(judge, &judge->whole, FINDING_OPEN);
+}
+
+static void add_open(const struct judge_watch *watch, struct finding *ret, size_t max, size_t *n)
+{
+	if (!watch->open || *n >= max)
+		return;
+	ret[*n] = watch->episode->finding;
+	ret[*n].until_ns = ret[*n].until_step = 0;
+	finding_write_sentence(&ret[(*n)++]);
+}
+
+size_t judge_open(const struct judge *judge, struct finding *ret, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t r = 0; r < judge->ranks; r++)
+		add_open(&judge->rank[r].watch, ret, max, &n);
+	add_open(&judge->whole, ret, max, &n);
+	return n;
+}

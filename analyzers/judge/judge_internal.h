@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by judge.c (frames to ticks, the usual), judge_share.c (whose growth) and judge_episode.c (evidence, findings). */
+#ifndef RANKTRACE_JUDGE_JUDGE_INTERNAL_H
+#define RANKTRACE_JUDGE_JUDGE_INTERNAL_H
+
+#include "analyzers/judge/judge.h"
+
+#define JUDGE_RANKS_MAX 16384
+
+/* What the operating system did to a rank, per step. */
+enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUDGE_LAUNCH_GAP, JUDGE_HOST_MAX };
+
+/* Means a step. s; faults: a count. */
+struct judge_mean {
+	double act[ACTIVITY_MAX], syncs;
+	double wait, xfer; /* with L1: waited in operations; the shortest member's time in them */
+	double lead;	   /* of an operation: its start on the device after the host's call */
+	double host[JUDGE_HOST_MAX];
+};
+
+/* Sums, each over the steps that have it. */
+struct judge_sum {
+	struct judge_mean sum;
+	double steps, l1_steps, leads, host_steps[JUDGE_HOST_MAX];
+};
+
+/* The activity of a watch's newest loss, beside its peers'. */
+struct judge_moment {
+	double rate; /* lost s a s; 0: none yet */
+	enum activity activity;
+	double value, peers; /* of the activity, s a step */
+	double step, usual;  /* s */
+	double host[JUDGE_HOST_MAX], host_usual[JUDGE_HOST_MAX];
+	bool host_known[JUDGE_HOST_MAX];
+	uint32_t preemptor_pid;
+	char preemptor_name[16];
+	enum finding_side side;
+};
+
+/* A finding that is open, or may be continued. */
+struct judge_episode {
+	struct finding finding; /* id 0: none */
+	uint64_t opened_ns, published_ns;
+	double lost, rate;	/* s; s a s */
+	double known;		/* s that the job was known for when it began */
+	double cause_lost[JUDGE_HOST_MAX]; /* of lost: what the operating system took from the rank in these steps */
+	double sides[FINDING_SIDE_MAX];	   /* s lost while it was there */
+	struct judge_moment worst;
+	enum finding_cause published_cause;
+	uint32_t cards;
+};
+
+/* Evidence against one rank, or against the job as a whole. */
+struct judge_watch {
+	double evidence, top; /* s above the allowance; its most since it was 0 */
+	uint64_t onset_ns;    /* begin of the first tick since it was 0 */
+	uint64_t onset_step;
+	double lost, total, cost; /* since the onset: its own, the job's, and its own without clipping */
+	double act[ACTIVITY_MAX];
+	uint64_t last_slow_ns, last_slow_step;
+	double pending; /* s of cost since then */
+	bool open;
+	bool wanted; /* more levels, in this excursion */
+	struct judge_episode *episode; /* the newest; NULL: none yet */
+};
+
+struct judge_rank {
+	int32_t rank;
+	char host[64], card[32];
+	struct judge_mean usual;
+	double host_learned[JUDGE_HOST_MAX]; /* steps */
+	bool here;	       /* in this tick's frames */
+	struct judge_sum tick, late;
+	uint32_t preemptor_pid;
+	uint64_t preemptor_ns; /* of the tick's largest */
+	char preemptor_name[16];
+	double checkpoint; /* usual length, s; 0: not known */
+	double own, share;
+	double act[ACTIVITY_MAX]; /* the same by activity */
+	struct judge_watch watch;
+	struct judge_watch start; /* slow since the job began: known from its peers alone */
+	uint32_t class;		  /* ranks of one role; FRAME_NONE: not known */
+};
+
+struct judge {
+	struct judge_options options;
+	struct judge_sink sink;
+	uint64_t *next_id;
+	char job[64];
+	size_t ranks, capacity;
+	struct judge_rank *rank;
+	struct judge_watch whole; /* the job */
+	struct judge_moment whole_now;
+	double common[ACTIVITY_MAX]; /* growth that ranks have in common */
+	double *column, *scratch;    /* capacity each */
+	uint32_t *index;	     /* ranks of which the newest steps are known */
+	bool cards;
+	enum frame_tier tier;
+	uint32_t card_count;
+	/* of this tick */
+	double steps, real, clipped;
+	uint64_t begin_ns, now_ns, first_ns;
+	uint64_t begin_step, step;
+	/* the usual */
+	double usual, learned, l1_learned, lead_learned;
+	unsigned ticks, l1_ticks;
+	double faster, rank_peak, whole_peak;
+	double checkpoints; /* share of steps with one */
+	bool was_checkpoint, was_spike;
+	uint64_t seen;
+};
+
+/* judge_share.c: fills own, share and act of each rank, and common; growth in s a step, positive. */
+void judge_share(struct judge *judge, double growth);
+
+/* judge_start.c: ranks that were slower than their peers from the start; after the usual has changed. steps: of this tick */
+void judge_start(struct judge *judge);
+
+/* judge_episode.c */
+double judge_open_at(const struct judge *judge);
+void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double share, double cost);
+void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step);
+/* Opens an episode of that activity, or continues the last one. */
+void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity, double lost, double cost);
+/* A tick of an open episode that lost `lost` s. */
+void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost);
+void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state);
+/* It closes; what the job does now becomes its usual. */
+void judge_watch_close(struct judge *judge, struct judge_watch *watch, bool whole);
+enum activity judge_most(const double act[ACTIVITY_MAX]);
+bool judge_quiet(const struct judge *judge);
+
+#endif

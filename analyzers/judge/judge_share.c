@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose growth it is. The step of each rank grew by `growth`; what of it is a rank's own work is known from, best first:
+ *   waits      with L1: growth less the growth of its waits in operations and of transfers
+ *   activities in which no rank waits for others: what grew beyond the others' median
+ *   CPU time   of ranks without cards: the others sleep while they wait
+ *   all        where the other ranks grew alike and one did not: every activity of that one
+ */
+#include "analyzers/base/robust.h"
+#include "analyzers/judge/judge_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SHARE_NOISE 0.3	      /* of the growth: less may be noise */
+#define SHARE_ALIKE (1.0 / 3) /* of the growth: ranks that differ by less from their peers grew alike */
+#define SHARE_PEER 0.5	      /* of the largest own growth: a smaller one hides behind it and costs nothing */
+#define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
+#define SHARE_SYNC_MORE 5
+
+/* The middle of a column: enough for the median of all values but one. */
+struct middle {
+	double below, at, above;
+	size_t n;
+};
+
+static struct middle middle_of(double *scratch, const double *column, size_t n)
+{
+	struct middle ret = {.n = n};
+	size_t k = n % 2 ? n / 2 : n / 2 - 1;
+
+	if (n < 2)
+		return ret;
+	memcpy(scratch, column, n * sizeof(*column));
+	ret.at = robust_kth(scratch, n, k);
+	memcpy(scratch, column, n * sizeof(*column));
+	ret.above = robust_kth(scratch, n, k + 1);
+	memcpy(scratch, column, n * sizeof(*column));
+	ret.below = k > 0 ? robust_kth(scratch, n, k - 1) : ret.at;
+	return ret;
+}
+
+/* The median of all but this one of its values; 0: it is the only one. */
+static double middle_others(const struct middle *middle, double value)
+{
+	if (middle->n < 2)
+		return 0;
+	if (middle->n % 2 == 0)
+		return value <= middle->at ? middle->above : middle->at;
+	if (value < middle->at)
+		return (middle->at + middle->above) / 2;
+	return value > middle->at ? (middle->below + middle->at) / 2 : (middle->below + middle->above) / 2;
+}
+
+struct share {
+	struct judge *judge;
+	double growth;
+	size_t n; /* ranks in judge->index */
+	bool l1;
+};
+
+static struct judge_rank *share_rank(const struct share *share, size_t i)
+{
+	return &share->judge->rank[share->judge->index[i]];
+}
+
+static double grown(const struct judge_rank *rank, enum activity a)
+{
+	return rank->late.sum.act[a] / rank->late.steps - rank->usual.act[a];
+}
+
+/* act[] becomes the excess over the others; also what all have in common. */
+static void share_excess(struct share *share)
+{
+	struct judge *judge = share->judge;
+
+	for (int a = 0; a < ACTIVITY_MAX; a++) {
+		struct middle middle;
+
+		for (size_t i = 0; i < share->n; i++)
+			judge->column[i] = grown(share_rank(share, i), (enum activity)a);
+		middle = middle_of(judge->scratch, judge->column, share->n);
+		judge->common[a] = share->n > 2	   ? fmax(0, middle.at)
+				   : share->n == 2 ? fmax(0, fmin(judge->column[0], judge->column[1]))
+						   : fmax(0, judge->column[0]);
+		for (size_t i = 0; i < share->n; i++)
+			share_rank(share, i)->act[a] =
+				judge->column[i] - fmax(0, middle_others(&middle, judge->column[i]));
+	}
+}
+
+static bool syncs_too_often(const struct judge_rank *rank)
+{
+	return rank->late.sum.syncs / rank->late.steps > SHARE_SYNC_TIMES * rank->usual.syncs + SHARE_SYNC_MORE;
+}
+
+/* The excess in activities that hold no wait; with_forward: of ranks without a card forward holds none either, unless
+ * another rank's excess explains it. */
+static double share_never(const struct share *share, const struct judge_rank *rank, bool with_forward)
+{
+	double sum = 0;
+
+	for (int a = 0; a < ACTIVITY_MAX; a++) {
+		bool never = !activity_may_wait((enum activity)a, !with_forward || share->judge->cards);
+
+		if (never || (a == ACTIVITY_SYNC && syncs_too_often(rank) && rank->act[a] > 0))
+			sum += rank->act[a];
+	}
+	return fmax(0, sum);
+}
+
+/* The odd one out: half of the ranks differ little from their peers, and this one by all of the growth. */
+static void share_odd(struct share *share)
+{
+	struct judge *judge = share->judge;
+	double middle;
+
+	if (share->n < 3)
+		return;
+	for (size_t i = 0; i < share->n; i++) {
+		judge->column[i] = 0;
+		for (int a = 0; a < ACTIVITY_MAX; a++)
+			judge->column[i] += fabs(share_rank(share, i)->act[a]);
+	}
+	memcpy(judge->scratch, judge->column, share->n * sizeof(*judge->column));
+	middle = robust_kth(judge->scratch, share->n, share->n / 2);
+	if (middle > SHARE_ALIKE * share->growth)
+		return;
+	for (size_t i = 0; i < share->n; i++) {
+		struct judge_rank *rank = share_rank(share, i);
+		double sum = 0;
+
+		if (judge->column[i] < share->growth)
+			continue;
+		for (int a = 0; a < ACTIVITY_MAX; a++)
+			sum += fmax(0, rank->act[a]);
+		rank->own = fmax(rank->own, sum);
+	}
+}
+
+static void share_stages(struct share *share)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < share->n; i++) {
+		struct judge_rank *rank = share_rank(share, i);
+
+		rank->own = share_never(share, rank, false);
+		most = fmax(most, rank->own);
+	}
+	if (!share->judge->cards && most < SHARE_PEER * share->growth) {
+		for (size_t i = 0; i < share->n; i++)
+			share_rank(share, i)->own = share_never(share, share_rank(share, i), true);
+	}
+	share_odd(share);
+}
+
+/* own[] from a second witness: `column` has what each rank worked longer; counts where it singles out a rank. */
+static bool share_witness(struct share *share, double least)
+{
+	struct judge *judge = share->judge;
+	struct middle middle = middle_of(judge->scratch, judge->column, share->n);
+	double most = 0;
+
+	for (size_t i = 0; i < share->n; i++) {
+		double others = middle_others(&middle, judge->column[i]);
+
+		judge->scratch[i] = fmax(0, judge->column[i] - fmax(0, others));
+		most = fmax(most, judge->scratch[i]);
+	}
+	return most >= least;
+}
+
+/* With L1: what neither waits nor transfers explain. */
+static void share_waits(struct share *share)
+{
+	struct judge *judge = share->judge;
+	double growth = share->growth;
+
+	for (size_t i = 0; i < share->n; i++) {
+		const struct judge_rank *rank = share_rank(share, i);
+		const struct judge_sum *late = &rank->late;
+		double wait = late->sum.wait / late->l1_steps - rank->usual.wait;
+		double xfer = late->sum.xfer / late->l1_steps - rank->usual.xfer;
+
+		judge->column[i] = fmin(growth, fmax(0, growth - fmax(0, xfer) - wait));
+	}
+	if (!share_witness(share, SHARE_NOISE * growth))
+		return;
+	for (size_t i = 0; i < share->n; i++) {
+		struct judge_rank *rank = share_rank(share, i);
+		double by_wait = judge->scratch[i];
+
+		rank->own = by_wait >= SHARE_NOISE * growth ? fmax(by_wait, rank->own) : by_wait;
+	}
+}
+
+/* Without cards: a rank that waits sleeps. Busy is also what is ready to run and gets no CPU. */
+static void share_cpu(struct share *share)
+{
+	struct judge *judge = share->judge;
+	double most = 0;
+
+	for (size_t i = 0; i < share->n; i++) {
+		const struct judge_rank *rank = share_rank(share, i);
+		double busy = 0;
+
+		for (int h = JUDGE_CPU; h <= JUDGE_THROTTLED; h++) {
+			if (rank->late.host_steps[h] > 0 && rank->host_learned[h] > 0)
+				busy += rank->late.sum.host[h] / rank->late.host_steps[h] - rank->usual.host[h];
+			else if (h == JUDGE_CPU)
+				return;
+		}
+		judge->column[i] = fmin(share->growth, fmax(0, busy));
+		most = fmax(most, rank->own);
+	}
+	if (most >= SHARE_NOISE * share->growth || !share_witness(share, SHARE_PEER * share->growth))
+		return;
+	for (size_t i = 0; i < share->n; i++)
+		share_rank(share, i)->own = judge->scratch[i];
+}
+
+/* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they
+ * waited. On a card only where it is met is known, so it is computing. */
+static void share_split(const struct share *share, struct judge_rank *rank)
+{
+	double seen = 0, missing, may = 0;
+
+	for (int a = 0; a < ACTIVITY_MAX; a++) {
+		bool waits = activity_may_wait((enum activity)a, true);
+		bool counts = !waits || (a == ACTIVITY_SYNC && syncs_too_often(rank));
+
+		rank->act[a] = counts ? fmax(0, rank->act[a]) : 0;
+		seen += rank->act[a];
+		if (!counts)
+			may += fmax(0, grown(rank, (enum activity)a));
+	}
+	missing = rank->own - seen;
+	if (missing <= SHARE_PEER * rank->own)
+		return;
+	if (share->judge->cards || may <= 0) {
+		rank->act[ACTIVITY_COMPUTE] += missing;
+		return;
+	}
+	for (int a = 0; a < ACTIVITY_MAX; a++) {
+		if (activity_may_wait((enum activity)a, true) && !(a == ACTIVITY_SYNC && syncs_too_often(rank)))
+			rank->act[a] += missing * fmax(0, grown(rank, (enum activity)a)) / may;
+	}
+}
+
+void judge_share(struct judge *judge, double growth)
+{
+	struct share share = {.judge = judge, .growth = growth, .l1 = judge->l1_ticks > 0};
+	double top = 0, sum = 0;
+
+	for (size_t r = 0; r < judge->ranks; r++) {
+		struct judge_rank *rank = &judge->rank[r];
+
+		rank->own = rank->share = 0;
+		memset(rank->act, 0, sizeof(rank->act));
+		if (!rank->here)
+			continue;
+		judge->index[share.n++] = (uint32_t)r;
+		share.l1 = share.l1 && rank->late.l1_steps > 0;
+	}
+	share_excess(&share);
+	if (share.n < 2)
+		return;
+	share_stages(&share);
+	if (share.l1)
+		share_waits(&share);
+	else if (!judge->cards)
+		share_cpu(&share);
+	for (size_t i = 0; i < share.n; i++)
+		top = fmax(top, share_rank(&share, i)->own);
+	for (size_t i = 0; i < share.n; i++) {
+		struct judge_rank *rank = share_rank(&share, i);
+
+		share_split(&share, rank);
+		sum += rank->own >= SHARE_PEER * top ? rank->own : 0;
+	}
+	for (size_t i = 0; i < share.n && sum > 0; i++) {
+		struct judge_rank *rank = share_rank(&share, i);
+
+		if (rank->own >= SHARE_PEER * top)
+			rank->share = fmin(1, top / growth) * rank->own / sum;
+	}
+}
