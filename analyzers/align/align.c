@@ -74,6 +74,7 @@ void align_step_closed(struct align *align, struct align_process *process, const
 		align_steps_lose(align, process);
 	gap_ns = gap_before(process, step);
 	slot = slot_for(align, process, step->step);
+	align_split_close(process, step, slot);
 	if (slot) {
 		slot->start_ns = step->start_ns;
 		slot->step_ns = step->duration_ns;

@@ -47,6 +47,7 @@
 #define ALIGN_PERIOD_MAX 4096
 #define ALIGN_OURS "ranktraced"
 #define ALIGN_SETTLE_NS 5000000000ULL
+#define ALIGN_LEAD_UNKNOWN INT64_MIN
 
 struct align_rank {	 /* a process */
 	const char *job; /* job word, "" if none */
@@ -79,6 +80,7 @@ struct align_op {
 	int64_t step;			/* its rank's, STEPS_NONE: by time */
 	uint64_t start_ns, duration_ns; /* of the tier */
 	uint64_t bytes;
+	int64_t lead_ns; /* from the end of the host's call to its start on the device; ALIGN_LEAD_UNKNOWN */
 	int32_t peer, member; /* of point to point: both sides in the communicator's numbers; peer -1: collective. A
 			       * receive is the same operation as the send of the same (sender, receiver, seq) */
 	enum frame_tier tier; /* HOST only where the duration is until completion */
@@ -103,6 +105,7 @@ struct align_sink {
 
 struct align_counts {
 	uint64_t frames, ops, coll_left_out, ranks_left_out, late;
+	uint64_t stages_left_out; /* too many in a step: their time is that of what encloses them */
 	uint64_t dropped; /* events that make no sense: twice, out of range, times that are none */
 };
 

@@ -295,6 +295,7 @@ bool align_names_kind(
 struct align_op_input {
 	int64_t step;
 	uint64_t start_ns, duration_ns, seq, bytes;
+	int64_t lead_ns;
 	uint32_t comm, sides;
 	uint16_t what;
 };
@@ -460,6 +461,16 @@ static inline const struct align_kind *guess_kind(struct align_process *process,
 	return kind;
 }
 
+/* Ahead of its device by nothing at least. The records of a step are too few for a sum that overflows. */
+static inline void note_lead(struct align_slot *slot, const struct align_op_input *op)
+{
+	if (align_what_tier(op->what) != FRAME_TIER_DEVICE || op->lead_ns == ALIGN_LEAD_UNKNOWN ||
+		op->lead_ns >= (int64_t)ALIGN_DURATION_MAX)
+		return;
+	slot->leads++;
+	slot->lead_ns += op->lead_ns > 0 ? (uint64_t)op->lead_ns : 0;
+}
+
 /* It may have more records than the step before: then its peers' are checked (align_wait.c). */
 static inline void note_more(
 	struct align_job *job, const struct align_process *process, const struct align_slot *slot)
@@ -503,6 +514,7 @@ static inline void align_colls_add(
 		slot->lost++;
 		return;
 	}
+	note_lead(slot, op);
 	note_more(job, process, slot);
 	if (is_witness(job, process, op))
 		align_evidence_op(align, process, hash_mix(job->comm_key[op->comm], op->seq), step);
@@ -568,6 +580,7 @@ void align_op(struct align *align, int number, const struct align_op *op)
 			.duration_ns = op->duration_ns,
 			.seq = op->seq,
 			.bytes = op->bytes < ALIGN_BYTES_MAX ? op->bytes : ALIGN_BYTES_MAX,
+			.lead_ns = op->lead_ns,
 			.comm = kind->comm,
 			.sides = kind->p2p ? align_sides(op->member, op->peer, kind->receive) : 0,
 			.what = align_what(kind->op, op->tier, kind->p2p)};

@@ -540,10 +540,14 @@ static bool align_out_write_ranks(struct align *align, struct align_job *job, st
 		*rank = (struct frame_rank){
 			.here = true, .step_ns = slot->step_ns, .end_ns = slot->start_ns + slot->step_ns};
 		memcpy(rank->stage_ns, slot->stage_ns, sizeof(rank->stage_ns));
+		memcpy(rank->activity_ns, slot->activity_ns, sizeof(rank->activity_ns));
+		rank->syncs = slot->syncs;
 		align_host_write(slot, &rank->host);
 		frame->lost += slot->lost;
 		classes |= 1u << slot->class;
 		slot->has_ops = has_ops(job->live[i], slot);
+		rank->leads = slot->has_ops ? slot->leads : 0;
+		rank->lead_ns = slot->has_ops ? slot->lead_ns : 0;
 		*ret_with_ops += slot->has_ops;
 	}
 	if (*ret_with_ops * 2 <= here)

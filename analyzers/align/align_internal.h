@@ -221,6 +221,7 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
  *   align_slots.c   the open steps of a process
  *   align_steps.c   a process's step numbers to its job's frame numbers (evidence: align_steps.c)
  *   align_slots.c  stages to sums of a step, and what class a step is
+ *   align_split.c  stages of the step thread to self times of activities
  *   align_colls.c   texts of operations to numbers
  *   align_colls.c     operations to records of a step
  *   align_template.c    what a step is expected to be like: then only times are kept of its operations
@@ -274,6 +275,14 @@ struct align_union {
 	uint32_t count, capacity;
 };
 
+/* A stage of the step thread. */
+struct align_part {
+	uint64_t start_ns, end_ns;
+	uint8_t activity, depth;
+	uint8_t closes; /* steps that closed without its end */
+	bool aside;     /* came as of no step */
+};
+
 /* The stages of a step that is not over. */
 struct align_open {
 	struct align_open *next; /* among the unused ones of its process */
@@ -308,6 +317,10 @@ struct align_slot {
 	uint64_t lost;
 	struct align_open *open;
 	uint64_t stage_ns[STAGE_KIND_MAX];
+	uint64_t activity_ns[ACTIVITY_MAX];
+	uint32_t syncs;
+	uint32_t leads; /* records of which it is known */
+	uint64_t lead_ns; /* sum */
 	struct align_host_sum host;
 };
 
@@ -372,6 +385,10 @@ struct align_process {
 	uint32_t thread_id; /* step thread */
 	unsigned thread_rank;
 	int64_t thread_step;
+	struct align_part *part; /* of steps that are not over, and what came too late for theirs */
+	uint32_t parts, part_capacity;
+	uint32_t parts_aside; /* so many of them are */
+	uint64_t parts_syncs; /* that were not kept, since the last step */
 	uint64_t aside_ns; /* evaluation since the last step */
 	bool aside_checkpoint;
 
@@ -610,6 +627,12 @@ void align_stages_add(struct align *align, struct align_process *process, const 
 /* The step's row is there: sums are final. gap_ns: since the step before. */
 void align_stages_close(struct align_process *process, struct align_slot *slot, uint64_t gap_ns);
 void align_open_free(struct align_open *open);
+
+/* align_split.c */
+/* A stage of the step thread. */
+void align_split_add(struct align *align, struct align_process *process, const struct align_stage *stage);
+/* slot: takes the split; NULL: nobody asks. */
+void align_split_close(struct align_process *process, const struct align_step *step, struct align_slot *slot);
 
 /* align_colls.c */
 /* What is known of a communicator. */

@@ -206,6 +206,7 @@ void align_process_free(struct align *align, struct align_process *process)
 	align_period_free(process->period);
 	if (process->template)
 		align_template_drop(align_job_of(align, process), &process->template);
+	free(process->part);
 	free(process->sample);
 	free(process->spare_word);
 	free(process->spare);
@@ -309,6 +310,7 @@ static bool on_step_thread(struct align_process *process, const struct align_sta
 		process->thread_id = stage->thread_id;
 		process->thread_rank = rank;
 		process->thread_step = stage->step;
+		process->parts = process->parts_aside = 0; /* of the other one */
 	}
 	if (stage->thread_id != process->thread_id)
 		return false;
@@ -333,20 +335,24 @@ static void aside(struct align_process *process, const struct align_stage *stage
 void align_stages_add(struct align *align, struct align_process *process, const struct align_stage *stage)
 {
 	struct align_job *job = align_job_of(align, process);
+	bool of_open = stage->step != STEPS_NONE && (process->newest == ALIGN_NO_STEP || stage->step > process->newest);
 	struct align_slot *slot;
+	bool own;
 
 	process->loop_seen = process->loop_seen || stage_is_loop(stage->kind);
 	if (stage->kind == STAGE_CHECKPOINT && stage->duration_ns > job->checkpoint_ns &&
 		stage->duration_ns < CHECKPOINT_NS_MAX)
 		job->checkpoint_ns = stage->duration_ns;
-	if (stage->step == STEPS_NONE) {
+	if (of_open && stage_is_loop(stage->kind))
+		own = on_step_thread(process, stage);
+	else
+		own = process->thread_rank && stage->thread_id == process->thread_id;
+	if (own)
+		align_split_add(align, process, stage);
+	if (stage->step == STEPS_NONE)
 		aside(process, stage);
-		return;
-	}
-	if (process->newest != ALIGN_NO_STEP && stage->step <= process->newest)
-		return; /* ends after its step, whose sums are final */
-	if (stage_is_loop(stage->kind) && !on_step_thread(process, stage))
-		return;
+	if (!of_open || (stage_is_loop(stage->kind) && !own))
+		return; /* or it ends after its step, whose sums are final */
 	slot = align_slot_get(align, process, stage->step);
 	if (!slot || slot->closed)
 		return;

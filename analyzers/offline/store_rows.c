@@ -150,6 +150,16 @@ static void feed_step(const struct store_row *row)
 			get_step(row, STORE_STEP_STEP), get_time(row, STORE_START), get_number(row, STORE_DURATION)});
 }
 
+static int64_t get_lead(const struct store_row *row)
+{
+	int64_t called_ns = time_end(row->scan), ret;
+
+	if (!called_ns || !has(row->scan, STORE_OP_DEVICE_START) ||
+		__builtin_sub_overflow(get(row->scan, STORE_OP_DEVICE_START), called_ns, &ret))
+		return ALIGN_LEAD_UNKNOWN;
+	return ret;
+}
+
 static void feed_op(const struct store_row *row)
 {
 	bool device = is_device(row->scan);
@@ -162,6 +172,7 @@ static void feed_op(const struct store_row *row)
 		.start_ns = get_time(row, device ? STORE_OP_DEVICE_START : STORE_START),
 		.duration_ns = get_number(row, device ? STORE_OP_DEVICE_DURATION : STORE_DURATION),
 		.bytes = get_number(row, STORE_OP_BYTES),
+		.lead_ns = device ? get_lead(row) : ALIGN_LEAD_UNKNOWN,
 		.peer = has(row->scan, STORE_OP_PEER) ? (int32_t)get(row->scan, STORE_OP_PEER) : -1,
 		.member = store_rank_member(row->rank, communicator),
 		.tier = device ? FRAME_TIER_DEVICE : FRAME_TIER_HOST,

@@ -73,6 +73,13 @@ static bool online_feed_times(const struct coll_row *op, struct align_op *ret)
 	return true;
 }
 
+static int64_t online_feed_lead(const struct coll_row *op)
+{
+	if (!op->device || op->device_start_ns == COLL_UNKNOWN || op->host_duration_ns == COLL_UNKNOWN)
+		return ALIGN_LEAD_UNKNOWN;
+	return (int64_t)(op->device_start_ns - op->host_start_ns - op->host_duration_ns);
+}
+
 static void online_on_coll(
 	void *arg, uint32_t slot, int64_t instance, const struct coll_row *op, int64_t step, int32_t member)
 {
@@ -84,6 +91,7 @@ static void online_on_coll(
 		.op = op->op,
 		.step = step,
 		.bytes = op->bytes == COLL_UNKNOWN ? 0 : op->bytes,
+		.lead_ns = online_feed_lead(op),
 		.peer = op->peer,
 		.member = member,
 	};

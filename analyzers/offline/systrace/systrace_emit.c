@@ -137,6 +137,7 @@ static void tell_op(struct systrace_feed *feed, const struct systrace_event *eve
 			.start_ns = event->start_ns,
 			.duration_ns = event->end_ns - event->start_ns,
 			.bytes = event->bytes,
+			.lead_ns = ALIGN_LEAD_UNKNOWN,
 			.peer = -1,
 			.member = -1,
 			.tier = event->is_host ? FRAME_TIER_HOST : FRAME_TIER_DEVICE,
