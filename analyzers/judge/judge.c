@@ -14,13 +14,10 @@
 #define LATE_STEPS 5.0	    /* attribution is over a second or five steps: hosts run ahead and are held in turns */
 #define USUAL_S 200.0	    /* memory of the usual: long against the 45 s in which 10 % are to be found */
 #define CLIP 0.4	    /* of what opens: the most that one step may count, so that one slow step never opens */
-#define ALLOW 0.025	    /* of the usual: half of the smallest notice, so that smaller drifts never add up */
+#define ALLOW 0.010	    /* of the usual: half of the smallest notice, so that smaller drifts never add up */
 #define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
 #define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
-#define CHECKPOINT_SLOW 1.5 /* times its usual length */
-#define CHECKPOINT_PACE 0.2 /* of the newest checkpoint in its usual */
-#define CHECKPOINT_RARE 0.2 /* of steps: where more have one, checkpoints are a part of the step like others */
-#define CHECKPOINT_STEPS 0.001 /* weight of the newest step in that share */
+#define LOST_PACE 0.2	    /* of the newest frame in the share of those that lack records */
 #define NS 1e-9
 
 void judge_options_default(struct judge_options *ret)
@@ -52,6 +49,7 @@ struct judge *judge_free(struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++) {
 		free(judge->rank[r].watch.episode);
 		free(judge->rank[r].start.episode);
+		free(judge->rank[r].saves.episode);
 	}
 	free(judge->whole.episode);
 	free(judge->rank);
@@ -215,7 +213,7 @@ static void tick(struct judge *judge)
 	}
 	growth = tick_grown(judge);
 	for (size_t r = 0; r < judge->ranks; r++)
-		judge->rank[r].share = 0;
+		judge->rank[r].share = judge->rank[r].claim = 0;
 	if (growth > 0)
 		judge_share(judge, growth);
 	raw = judge->real - judge->usual * judge->steps;
@@ -223,10 +221,9 @@ static void tick(struct judge *judge)
 		struct judge_rank *rank = &judge->rank[r];
 
 		rest -= rank->share;
-		/* Time won back counts for everybody. */
-		judge_watch_tick(judge, &rank->watch, rank, judge->clipped > 0 ? rank->share : 1, rank->share * raw);
+		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
 	}
-	judge_watch_tick(judge, &judge->whole, NULL, judge->clipped > 0 ? rest : 1, rest * raw);
+	judge_watch_tick(judge, &judge->whole, NULL, rest, rest);
 	fades = 1 - fmin(1, judge->real / REBASE_S);
 	judge->rank_peak *= fades;
 	judge->whole_peak *= fades;
@@ -293,7 +290,7 @@ static double frame_xfer(const struct frame *frame, const struct measures *measu
 	return here ? sum / (double)here : 0;
 }
 
-static uint64_t frame_end(const struct frame *frame)
+uint64_t judge_frame_end(const struct frame *frame)
 {
 	for (size_t r = 0; r < frame->ranks; r++)
 		if (frame->rank[r].here && frame->rank[r].end_ns)
@@ -315,36 +312,6 @@ static double frame_step(const struct frame *frame, size_t *ret_here)
 	}
 	*ret_here = n;
 	return 2 * n > frame->ranks ? sum / (double)n : 0;
-}
-
-/* A checkpoint counts by its own usual length, while checkpoints are the exception. True: the step is no measure. */
-static bool take_checkpoint(struct judge *judge, const struct frame *frame)
-{
-	bool any = false, skip;
-
-	for (size_t r = 0; r < frame->ranks; r++) {
-		struct judge_rank *rank = &judge->rank[r];
-		struct judge_watch *watch = &rank->watch;
-		double d = (double)frame->rank[r].activity_ns[ACTIVITY_CHECKPOINT] * NS, u = rank->checkpoint;
-
-		if (!frame->rank[r].here || !(d > 0))
-			continue;
-		any = true;
-		if (u > 0 && d > CHECKPOINT_SLOW * u && judge->ticks > TICKS_LEARN) {
-			if (!(watch->evidence > 0) && !watch->open)
-				judge_watch_reset(watch, frame_end(frame) - frame->rank[r].step_ns, frame->step);
-			watch->evidence += fmin(d - u, CLIP * judge_open_at(judge));
-			watch->act[ACTIVITY_CHECKPOINT] += d - u;
-			watch->lost += d - u;
-			watch->total += d - u;
-			watch->cost += d - u;
-		}
-		rank->checkpoint = u > 0 ? blend(u, fmin(d, CHECKPOINT_SLOW * u), CHECKPOINT_PACE) : d;
-	}
-	judge->checkpoints += CHECKPOINT_STEPS * (any - judge->checkpoints);
-	skip = any || judge->was_checkpoint;
-	judge->was_checkpoint = any;
-	return skip && judge->checkpoints < CHECKPOINT_RARE;
 }
 
 /* Whether the middle rank spent most of the step's growth in one activity that holds no wait. */
@@ -398,11 +365,11 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		take_who(judge, frame);
 	else if (judge->seen % 64 == 0 || judge->ranks != frame->ranks)
 		take_who(judge, frame);
-	judge->now_ns = frame_end(frame);
+	judge->now_ns = judge_frame_end(frame);
 	judge->step = frame->step;
 	judge->tier = frame->tier;
 	judge->card_count = frame->cards ? frame->cards : frame->world_size;
-	if (take_checkpoint(judge, frame))
+	if (judge_checkpoint(judge, frame))
 		return 0;
 	over = step - judge->usual;
 	clip = CLIP * judge_open_at(judge);
@@ -416,6 +383,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		judge->begin_ns = judge->now_ns - (uint64_t)(step / NS);
 		judge->begin_step = frame->step;
 	}
+	judge->lost += LOST_PACE * ((l1 && measures->lost) - judge->lost);
 	xfer = l1 ? frame_xfer(frame, measures, here) : 0;
 	for (size_t i = 0; i < frame->ranks; i++) {
 		if (frame->rank[i].here) {

@@ -9,8 +9,9 @@
 #include <string.h>
 
 #define OPEN_S 0.5		   /* lost above the allowance: 10 % for 7 s, 50 % for 1.5 s */
-#define OPEN_STEPS 1.5		   /* usual steps lost, where that is more */
-#define ALLOW 0.025		   /* as in judge.c */
+#define OPEN_STEPS 0.25		   /* usual steps lost, where that is more */
+#define OPEN_LOST 1		   /* more, while operations lack records: a wait that is not recorded is taken for own work */
+#define ALLOW 0.010		   /* as in judge.c */
 #define SHARE_LEAST 0.4		   /* of what the job lost since the onset, for the rank to be named */
 #define SLOW 0.2		   /* of the episode's rate: a tick that loses less is not slow */
 #define QUIET_S 5.0		   /* without loss, or QUIET_STEPS, end an episode */
@@ -28,7 +29,7 @@
 
 double judge_open_at(const struct judge *judge)
 {
-	return fmax(OPEN_S, OPEN_STEPS * judge->usual);
+	return fmax(OPEN_S, OPEN_STEPS * (1 + OPEN_LOST * judge->lost) * judge->usual);
 }
 
 /* What opens, raised by what noise has reached before: of any rank, or of the job. */
@@ -43,7 +44,7 @@ void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step
 {
 	watch->onset_ns = now_ns;
 	watch->onset_step = step;
-	watch->top = watch->lost = watch->total = watch->cost = 0;
+	watch->top = watch->lost = watch->total = watch->cost = watch->base = 0;
 	watch->wanted = false;
 	memset(watch->act, 0, sizeof(watch->act));
 }
@@ -77,9 +78,7 @@ static void excursion_over(struct judge *judge, struct judge_watch *watch, bool 
 
 static double episode_growth(const struct judge_episode *episode)
 {
-	double d = (double)(episode->finding.until_ns - episode->finding.since_ns) * NS;
-
-	return episode->lost > 0 ? episode->lost / fmax(1e-9, d - episode->lost) : 0;
+	return episode->lost > 0 && episode->base > 0 ? episode->lost / episode->base : 0;
 }
 
 static enum finding_severity severity_of(const struct judge *judge, const struct judge_episode *episode)
@@ -203,14 +202,15 @@ static enum finding_side side_of(const struct judge *judge, const struct judge_r
 										       : FINDING_SIDE_HOST;
 }
 
-static double late_of(const struct judge_rank *rank, enum activity a)
+/* Of an activity that holds waits: own: less them. */
+static double late_of(const struct judge_rank *rank, enum activity a, bool own)
 {
 	double steps = rank->late.steps, sum = 0;
 
 	if (!(steps > 0))
 		return 0;
 	if (a != ACTIVITY_COMPUTE)
-		return rank->late.sum.act[a] / steps;
+		return fmax(0, rank->late.sum.act[a] / steps - (own && rank->late.l1_steps > 0 ? rank->late.sum.wait / rank->late.l1_steps : 0));
 	for (int i = 0; i < ACTIVITY_MAX; i++)
 		if (activity_may_wait((enum activity)i, true))
 			sum += rank->late.sum.act[i];
@@ -228,7 +228,7 @@ static double peers_of(const struct judge *judge, const struct judge_rank *rank,
 
 		if (other == rank || !other->here)
 			continue;
-		sum += rank ? late_of(other, a) : other->usual.act[a];
+		sum += rank ? late_of(other, a, activity_may_wait(a, judge->cards)) : other->usual.act[a];
 		n++;
 	}
 	return n ? sum / (double)n : NAN;
@@ -252,10 +252,12 @@ static void moment(const struct judge *judge, const struct judge_rank *rank, str
 	worst->peers = peers_of(judge, rank, a);
 	if (!rank) {
 		for (size_t r = 0; r < judge->ranks; r++)
-			worst->value += late_of(&judge->rank[r], a) / (double)judge->ranks;
+			worst->value += late_of(&judge->rank[r], a, false) / (double)judge->ranks;
 		return;
 	}
-	worst->value = late_of(rank, a);
+	worst->value = late_of(rank, a, activity_may_wait(a, judge->cards));
+	if (activity_may_wait(a, judge->cards) && !(rank->late.l1_steps > 0) && a != ACTIVITY_SYNC)
+		worst->peers = NAN; /* they wait in it */
 	worst->side = side_of(judge, rank, a);
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		worst->host_known[h] = rank->late.host_steps[h] > 0 && rank->host_learned[h] > 0;
@@ -312,7 +314,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->episode = episode;
 	finding = &episode->finding;
 	watch->open = true;
-	watch->pending = 0;
+	watch->pending = watch->pending_base = 0;
 	watch->last_slow_ns = judge->now_ns;
 	watch->last_slow_step = judge->step;
 	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS) {
@@ -337,6 +339,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	finding->until_ns = judge->now_ns;
 	finding->until_step = judge->step;
 	episode->lost += cost;
+	episode->base += watch->base;
 	moment(judge, rank, watch, lost);
 	add_causes(judge, rank, episode, cost);
 	judge_publish(judge, watch, FINDING_OPEN);
@@ -377,7 +380,8 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->last_slow_ns = finding->until_ns = judge->now_ns;
 	watch->last_slow_step = finding->until_step = judge->step;
 	episode->lost += watch->pending;
-	watch->pending = 0;
+	episode->base += watch->pending_base;
+	watch->pending = watch->pending_base = 0;
 	episode->rate = watch->lost / fmax(1e-9, (double)(judge->now_ns - watch->onset_ns) * NS);
 	moment(judge, rank, watch, lost);
 	add_causes(judge, rank, episode, cost);
@@ -397,6 +401,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	enum activity a;
 
 	watch->pending += cost;
+	watch->pending_base += judge->usual * judge->steps;
 	if (lost <= fmax(allow, SLOW * episode->rate * judge->real)) {
 		double quiet_s = (double)(judge->now_ns - watch->last_slow_ns) * NS;
 
@@ -412,6 +417,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
 		watch->lost = lost;
+		watch->base = judge->usual * judge->steps;
 		finding->activity = ACTIVITY_MAX; /* not continued */
 		judge_watch_open(judge, watch, rank, a, lost, cost);
 		return;
@@ -419,9 +425,11 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	judge_watch_slow(judge, watch, rank, lost, cost);
 }
 
-void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double share, double cost)
+void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share)
 {
-	double lost = share * judge->clipped, allow = ALLOW * judge->usual * judge->steps, limit = limit_of(judge, !rank);
+	/* Time won back counts for everybody. */
+	double lost = judge->clipped > 0 ? claim * judge->clipped : judge->clipped;
+	double cost = share * (judge->real - judge->usual * judge->steps), allow = ALLOW * judge->usual * judge->steps, limit = limit_of(judge, !rank);
 	const double *act = rank ? rank->act : judge->common;
 	double total = 0;
 
@@ -435,6 +443,7 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->lost += lost;
 	watch->total += judge->clipped;
 	watch->cost += cost;
+	watch->base += judge->usual * judge->steps;
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		total += fmax(0, act[a]);
 	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)

@@ -42,6 +42,7 @@ struct judge_episode {
 	struct finding finding; /* id 0: none */
 	uint64_t opened_ns, published_ns;
 	double lost, rate;	/* s; s a s */
+	double base;		/* s that the steps of this time usually take */
 	double known;		/* s that the job was known for when it began */
 	double cause_lost[JUDGE_HOST_MAX]; /* of lost: what the operating system took from the rank in these steps */
 	double sides[FINDING_SIDE_MAX];	   /* s lost while it was there */
@@ -58,7 +59,8 @@ struct judge_watch {
 	double lost, total, cost; /* since the onset: its own, the job's, and its own without clipping */
 	double act[ACTIVITY_MAX];
 	uint64_t last_slow_ns, last_slow_step;
-	double pending; /* s of cost since then */
+	double base;		  /* s that the steps since the onset usually take */
+	double pending, pending_base; /* cost and base since then */
 	bool open;
 	bool wanted; /* more levels, in this excursion */
 	struct judge_episode *episode; /* the newest; NULL: none yet */
@@ -75,10 +77,11 @@ struct judge_rank {
 	uint64_t preemptor_ns; /* of the tick's largest */
 	char preemptor_name[16];
 	double checkpoint; /* usual length, s; 0: not known */
-	double own, share;
+	double own, share, claim; /* claim: of the growth; share: the same, divided among those that grow at once */
 	double act[ACTIVITY_MAX]; /* the same by activity */
 	struct judge_watch watch;
 	struct judge_watch start; /* slow since the job began: known from its peers alone */
+	struct judge_watch saves; /* its checkpoints */
 	uint32_t class;		  /* ranks of one role; FRAME_NONE: not known */
 };
 
@@ -106,6 +109,7 @@ struct judge {
 	unsigned ticks, l1_ticks;
 	double faster, rank_peak, whole_peak;
 	double checkpoints; /* share of steps with one */
+	double lost; /* share of the last frames with operations that lack records */
 	bool was_checkpoint, was_spike;
 	uint64_t seen;
 };
@@ -113,12 +117,15 @@ struct judge {
 /* judge_share.c: fills own, share and act of each rank, and common; growth in s a step, positive. */
 void judge_share(struct judge *judge, double growth);
 
+uint64_t judge_frame_end(const struct frame *frame); /* ns; 0: unknown */
+/* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. */
+bool judge_checkpoint(struct judge *judge, const struct frame *frame);
 /* judge_start.c: ranks that were slower than their peers from the start; after the usual has changed. steps: of this tick */
 void judge_start(struct judge *judge);
 
 /* judge_episode.c */
 double judge_open_at(const struct judge *judge);
-void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double share, double cost);
+void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share);
 void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step);
 /* Opens an episode of that activity, or continues the last one. */
 void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity, double lost, double cost);

@@ -14,7 +14,8 @@
 
 #define SHARE_NOISE 0.3	      /* of the growth: less may be noise */
 #define SHARE_ALIKE (1.0 / 3) /* of the growth: ranks that differ by less from their peers grew alike */
-#define SHARE_PEER 0.5	      /* of the largest own growth: a smaller one hides behind it and costs nothing */
+#define SHARE_EQUAL 0.75	      /* of the largest own growth: a smaller one hides behind it and costs nothing */
+#define SHARE_PEER 0.5	      /* of the growth, or of a rank's own: what explains it */
 #define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
 
@@ -256,7 +257,7 @@ void judge_share(struct judge *judge, double growth)
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 
-		rank->own = rank->share = 0;
+		rank->own = rank->share = rank->claim = 0;
 		memset(rank->act, 0, sizeof(rank->act));
 		if (!rank->here)
 			continue;
@@ -277,12 +278,14 @@ void judge_share(struct judge *judge, double growth)
 		struct judge_rank *rank = share_rank(&share, i);
 
 		share_split(&share, rank);
-		sum += rank->own >= SHARE_PEER * top ? rank->own : 0;
+		sum += rank->own >= SHARE_EQUAL * top ? rank->own : 0;
 	}
 	for (size_t i = 0; i < share.n && sum > 0; i++) {
 		struct judge_rank *rank = share_rank(&share, i);
 
-		if (rank->own >= SHARE_PEER * top)
+		if (rank->own >= SHARE_EQUAL * top) {
 			rank->share = fmin(1, top / growth) * rank->own / sum;
+			rank->claim = fmin(1, rank->own / growth);
+		}
 	}
 }

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints, while they are the exception: a step with one, and the next, in which others wait for it, are no measure
+ * of a step. A checkpoint is slow beside those of the other ranks in the same step, or, of a rank that writes alone,
+ * beside its own usual one. Slow ones in a row add up; one that is not ends the episode.
+ */
+#include "analyzers/base/robust.h"
+#include "analyzers/judge/judge_internal.h"
+
+#include <math.h>
+
+#define CHECKPOINT_RARE 0.2    /* of steps: where more have one, they are a part of the step like others */
+#define CHECKPOINT_STEPS 0.001 /* weight of the newest step in that share */
+#define CHECKPOINT_PACE 0.2    /* of the newest checkpoint in the usual one */
+#define CHECKPOINT_ALONE 1.5   /* times the usual one: a rank that writes alone */
+#define CHECKPOINT_SPREADS 5   /* of the others, beyond their median */
+#define CHECKPOINT_LEAST 0.05  /* of a step: the smallest notice */
+#define CHECKPOINT_CLIP 0.5    /* of what opens: one slow checkpoint never does */
+#define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
+#define NS 1e-9
+
+static double length_of(const struct frame *frame, size_t r)
+{
+	return frame->rank[r].here ? (double)frame->rank[r].activity_ns[ACTIVITY_CHECKPOINT] * NS : 0;
+}
+
+/* What it should have taken; excess below ret_least is none. 0: not known. */
+static double expected(const struct judge *judge, const struct frame *frame, size_t of, double *ret_least)
+{
+	size_t n = 0;
+	double median;
+
+	for (size_t r = 0; r < frame->ranks; r++)
+		if (r != of && length_of(frame, r) > 0)
+			judge->scratch[n++] = length_of(frame, r);
+	*ret_least = CHECKPOINT_LEAST * judge->usual;
+	if (n < CHECKPOINT_PEERS) {
+		*ret_least = fmax(*ret_least, (CHECKPOINT_ALONE - 1) * judge->rank[of].checkpoint);
+		return judge->rank[of].checkpoint;
+	}
+	median = robust_median(judge->scratch, n);
+	*ret_least = fmax(*ret_least, CHECKPOINT_SPREADS * robust_spread(judge->scratch, n, median));
+	return median;
+}
+
+static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double excess, const struct frame *frame)
+{
+	struct judge_watch *watch = &rank->saves;
+	uint64_t step_ns = (uint64_t)(judge->usual / NS);
+
+	if (!(watch->evidence > 0) && !watch->open)
+		judge_watch_reset(watch, judge->now_ns > step_ns ? judge->now_ns - step_ns : 0, frame->step);
+	watch->evidence += fmin(excess, CHECKPOINT_CLIP * judge_open_at(judge));
+	watch->lost += excess;
+	watch->cost += excess;
+	watch->base = fmax(judge->usual, (double)(judge->now_ns - watch->onset_ns) * NS - watch->lost);
+	if (watch->open) {
+		watch->pending = excess;
+		watch->pending_base = watch->base - watch->episode->base;
+		judge_watch_slow(judge, watch, rank, excess, excess);
+	} else if (watch->evidence >= judge_open_at(judge)) {
+		judge_watch_open(judge, watch, rank, ACTIVITY_CHECKPOINT, excess, watch->cost);
+	}
+}
+
+bool judge_checkpoint(struct judge *judge, const struct frame *frame)
+{
+	bool any = false, skip;
+
+	for (size_t r = 0; r < frame->ranks; r++)
+		any |= length_of(frame, r) > 0;
+	for (size_t r = 0; any && r < frame->ranks; r++) {
+		struct judge_rank *rank = &judge->rank[r];
+		double length = length_of(frame, r), least, usual, excess;
+
+		if (!(length > 0))
+			continue;
+		usual = expected(judge, frame, r, &least);
+		excess = usual > 0 ? length - usual : 0;
+		if (excess > least && judge->usual > 0) {
+			checkpoint_slow(judge, rank, excess, frame);
+		} else {
+			if (rank->saves.open)
+				judge_watch_close(judge, &rank->saves, false);
+			rank->saves.evidence = 0;
+		}
+		rank->checkpoint += rank->checkpoint > 0 ? CHECKPOINT_PACE * (fmin(length, CHECKPOINT_ALONE * rank->checkpoint) - rank->checkpoint)
+							 : length;
+	}
+	judge->checkpoints += CHECKPOINT_STEPS * (any - judge->checkpoints);
+	skip = any || judge->was_checkpoint;
+	judge->was_checkpoint = any;
+	return skip && judge->checkpoints < CHECKPOINT_RARE;
+}
