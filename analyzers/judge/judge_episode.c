@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Evidence against each rank and the job, the episodes that it opens, and their findings. See judge.h. */
+#include "analyzers/base/robust.h"
 #include "analyzers/judge/judge_internal.h"
 
 #include <inttypes.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 
 #define OPEN_S 0.5		   /* lost above the allowance: 10 % for 7 s, 50 % for 1.5 s */
-#define OPEN_STEPS 0.25		   /* usual steps lost, where that is more */
+#define OPEN_STEPS 0.2		   /* usual steps lost, where that is more */
 #define OPEN_LOST 1		   /* more, while operations lack records: a wait that is not recorded is taken for own work */
 #define ALLOW 0.010		   /* as in judge.c */
 #define SHARE_LEAST 0.4		   /* of what the job lost since the onset, for the rank to be named */
@@ -25,6 +26,8 @@
 #define CARD_LEAD 0.7		   /* of the usual lead: the host is as far ahead as ever */
 #define KNOWN_TIMES 10		   /* a slow-down of the job is judged by its history alone: so long it must be */
 #define PUBLISH_NS 30000000000ULL  /* between updates of an episode that goes on */
+#define FAULT_S 0.001		   /* of a major fault; no public figure fits all: a disk answers in 0.1 to 10 ms */
+#define GROWTH_LEAST 0.025	   /* of the usual, since the onset: half of the smallest notice */
 #define NS 1e-9
 
 double judge_open_at(const struct judge *judge)
@@ -108,7 +111,7 @@ static const struct {
 	[JUDGE_RUN_DELAY] = {"run_delay", "ns", 1e9, CAUSE_PREEMPTION},
 	[JUDGE_THROTTLED] = {"throttled", "ns", 1e9, CAUSE_THROTTLING},
 	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS},
-	[JUDGE_LAUNCH_GAP] = {"launch_gap", "ns", 1e9, CAUSE_MAX},
+	[JUDGE_LAUNCH_GAP] = {"launch_gap", "ns", 1e9, CAUSE_LAUNCH},
 };
 
 /* Of the activity, unless the operating system took the time. */
@@ -131,10 +134,12 @@ static enum finding_cause cause_of(const struct judge_episode *episode)
 	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN;
 
 	if (finding->kind == FINDING_SLOW_RANK && episode->lost > 0) {
-		static const enum judge_host order[] = {JUDGE_THROTTLED, JUDGE_RUN_DELAY, JUDGE_FAULTS};
+		static const enum judge_host order[] = {
+			JUDGE_THROTTLED, JUDGE_RUN_DELAY, JUDGE_FAULTS, JUDGE_LAUNCH_GAP};
 
 		for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-			if (episode->cause_lost[order[i]] >= CAUSE_HALF * episode->lost)
+			if (episode->cause_lost[order[i]] >= CAUSE_HALF * episode->lost &&
+				(order[i] != JUDGE_LAUNCH_GAP || cause == CAUSE_COMPUTE))
 				return hosts[order[i]].cause;
 	}
 	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD ? CAUSE_CARD : cause;
@@ -270,9 +275,22 @@ static void moment(const struct judge *judge, const struct judge_rank *rank, str
 	memcpy(worst->preemptor_name, rank->preemptor_name, sizeof(worst->preemptor_name));
 }
 
-/* What the operating system took from the rank in this tick, and on which side it lost its time. */
-static void add_causes(const struct judge *judge, const struct judge_rank *rank, struct judge_episode *episode, double lost)
+/* The usual of the other ranks. */
+static double host_others(const struct judge *judge, const struct judge_rank *of, int h)
 {
+	size_t n = 0;
+
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (&judge->rank[r] != of && judge->rank[r].host_learned[h] > 0)
+			judge->scratch[n++] = judge->rank[r].usual.host[h];
+	return robust_median(judge->scratch, n);
+}
+
+/* What the operating system took from the rank in this tick, and on which side it lost its time. */
+static void add_causes(const struct judge *judge, const struct judge_rank *rank, const struct judge_watch *watch, double lost)
+{
+	struct judge_episode *episode = watch->episode;
+	bool start = rank && watch == &rank->start;
 	enum finding_side side = side_of(judge, rank, episode->finding.activity);
 
 	episode->sides[side] += lost;
@@ -283,12 +301,13 @@ static void add_causes(const struct judge *judge, const struct judge_rank *rank,
 	if (!rank)
 		return;
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
-		double each = h == JUDGE_FAULTS ? 0.001 : 1; /* s; no public figure fits all: a disk answers in 0.1 to 10 ms */
+		double each = h == JUDGE_FAULTS ? FAULT_S : 1, usual, here;
 
-		if (rank->tick.host_steps[h] > 0 && rank->host_learned[h] > 0)
-			episode->cause_lost[h] +=
-				fmin(lost, fmax(0, rank->tick.sum.host[h] / rank->tick.host_steps[h] - rank->usual.host[h]) *
-						   each * judge->steps);
+		if (!(rank->tick.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
+			continue;
+		here = start ? rank->usual.host[h] : rank->tick.sum.host[h] / rank->tick.host_steps[h];
+		usual = start ? host_others(judge, rank, h) : rank->usual.host[h];
+		episode->cause_lost[h] += fmin(lost, fmax(0, here - usual) * each * judge->steps);
 	}
 }
 
@@ -341,7 +360,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	episode->lost += cost;
 	episode->base += watch->base;
 	moment(judge, rank, watch, lost);
-	add_causes(judge, rank, episode, cost);
+	add_causes(judge, rank, watch, cost);
 	judge_publish(judge, watch, FINDING_OPEN);
 }
 
@@ -384,7 +403,7 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->pending = watch->pending_base = 0;
 	episode->rate = watch->lost / fmax(1e-9, (double)(judge->now_ns - watch->onset_ns) * NS);
 	moment(judge, rank, watch, lost);
-	add_causes(judge, rank, episode, cost);
+	add_causes(judge, rank, watch, cost);
 	severity = severity_of(judge, episode);
 	if (severity > finding->severity || cause_of(episode) != episode->published_cause ||
 		judge->now_ns - episode->published_ns >= PUBLISH_NS)
@@ -450,7 +469,8 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 		watch->act[a] += lost * fmax(0, act[a]) / total;
 	if (watch->open) {
 		episode_tick(judge, watch, rank, lost, cost, act);
-	} else if (watch->evidence >= limit && watch->lost > 0 && watch->lost >= SHARE_LEAST * watch->total) {
+	} else if (watch->evidence >= limit && watch->lost > 0 && watch->lost >= SHARE_LEAST * watch->total &&
+		   watch->lost >= GROWTH_LEAST * watch->base) {
 		judge_watch_open(judge, watch, rank, judge_most(watch->act), lost, watch->cost);
 	} else {
 		want_more(judge, watch, rank);

@@ -149,10 +149,11 @@ static void share_stages(struct share *share)
 		rank->own = share_never(share, rank, false);
 		most = fmax(most, rank->own);
 	}
-	if (!share->judge->cards && most < SHARE_PEER * share->growth) {
-		for (size_t i = 0; i < share->n; i++)
-			share_rank(share, i)->own = share_never(share, share_rank(share, i), true);
-	}
+	/* Where a rank's own explains the growth, what is odd about another is how it waits. */
+	if (most >= SHARE_PEER * share->growth)
+		return;
+	for (size_t i = 0; i < share->n && !share->judge->cards; i++)
+		share_rank(share, i)->own = share_never(share, share_rank(share, i), true);
 	share_odd(share);
 }
 
