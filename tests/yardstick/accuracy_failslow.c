@@ -8,7 +8,7 @@
  * A false alarm begins outside of the slow steps; alarms less than 20 steps after the last one count as the same.
  * Delay: steps from the first slow step (of a ramp: its begin) to the alarm; 0 if the same.
  */
-#include "analyzers/detect/failslow.h"
+#include "analyzers/judge/judge.h"
 #include "tests/yardstick/failslow_runs.h"
 #include "tests/yardstick/systrace_rules.h"
 
@@ -17,8 +17,12 @@
 #include <string.h>
 
 #define RUNS_MAX 100000
+#define STEP_NS 1e6 /* of a ms of the run */
 #define SAME 20
 #define HIT 20
+
+static const struct frame_host unknown = {
+	FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
 
 struct size_score {
 	size_t runs, found, hits, *delay;
@@ -40,39 +44,70 @@ struct alarms {
 
 typedef void (*rule_of_run)(const struct run *run, struct alarms *ret);
 
-static void failslow_alarms(const struct run *run, struct alarms *ret, enum failslow_state least)
+/* What is told of the job now. */
+struct told {
+	bool open;
+	enum finding_severity least;
+	uint64_t since_step;
+};
+
+static void tell(void *arg, const struct finding *finding)
 {
-	struct failslow *failslow = failslow_new(NULL);
-	struct failslow_verdict verdict = {0};
-	uint64_t now = 0;
+	struct told *told = arg;
+
+	told->open = finding->state == FINDING_OPEN && finding->severity >= told->least;
+	told->since_step = finding->since_step;
+}
+
+static void judge_alarms(const struct run *run, struct alarms *ret, enum finding_severity least)
+{
+	static const struct frame_who who = {.rank = 0, .stage = FRAME_NONE};
+	struct told told = {.least = least};
+	const struct judge_sink sink = {.finding = tell, .arg = &told};
+	struct judge_options options;
+	uint64_t now = 0, next_id = 1;
+	struct judge *judge;
 	bool before = false;
 
-	if (!failslow)
+	judge_options_default(&options);
+	judge = judge_new(&options, "job", &sink, &next_id);
+	if (!judge)
 		abort();
 	ret->relieved = RUN_STEPS;
 	for (size_t i = 0; i < RUN_STEPS; i++) {
-		uint64_t ns = (uint64_t)(run->ms[i] * 1e6);
+		uint64_t ns = (uint64_t)(run->ms[i] * STEP_NS);
+		struct frame_rank rank = {.here = true, .step_ns = ns, .end_ns = now + ns, .host = unknown};
+		struct frame frame = {.step = i,
+			.class = run->checkpoint[i] ? FRAME_CHECKPOINT : FRAME_TRAIN,
+			.world_size = 1,
+			.cards = 1,
+			.ranks = 1,
+			.who = &who,
+			.rank = &rank};
 
 		now += ns;
-		failslow_feed(failslow, i, now, ns, run->checkpoint[i] ? FRAME_CHECKPOINT : FRAME_TRAIN, &verdict);
+		rank.activity_ns[ACTIVITY_BACKWARD] = run->checkpoint[i] ? ns / 2 : ns;
+		rank.activity_ns[ACTIVITY_CHECKPOINT] = ns - rank.activity_ns[ACTIVITY_BACKWARD];
+		if (judge_frame(judge, &frame, NULL) < 0)
+			abort();
 		/* Only the begin of an alarm counts. */
-		ret->alarm[i] = verdict.state >= least && !before;
-		ret->onset[i] = verdict.onset_step;
-		if (before && verdict.state < least && i >= run->end && ret->relieved == RUN_STEPS)
+		ret->alarm[i] = told.open && !before;
+		ret->onset[i] = told.since_step;
+		if (before && !told.open && i >= run->end && ret->relieved == RUN_STEPS)
 			ret->relieved = i;
-		before = verdict.state >= least;
+		before = told.open;
 	}
-	failslow_free(failslow);
+	judge_free(judge);
 }
 
 static void ours(const struct run *run, struct alarms *ret)
 {
-	failslow_alarms(run, ret, FAILSLOW_ALARM);
+	judge_alarms(run, ret, SEVERITY_NOTICE);
 }
 
-static void suspected(const struct run *run, struct alarms *ret)
+static void opened(const struct run *run, struct alarms *ret)
 {
-	failslow_alarms(run, ret, FAILSLOW_SUSPECT);
+	judge_alarms(run, ret, SEVERITY_INFO);
 }
 
 static void systrace(const struct systrace_steps *rule, const struct run *run, struct alarms *ret)
@@ -178,7 +213,7 @@ static const struct row {
 	enum shape shape;
 } rows[] = {
 	{"ours", ours, ANY},
-	{"ours, suspected", suspected, ANY},
+	{"ours, counted", opened, ANY},
 	{"ours, jumps", ours, JUMPS},
 	{"ours, ramps", ours, RAMPS},
 	{"sysTrace w10 k2 .2", config, ANY},
