@@ -24,13 +24,13 @@ struct align_split {
 	uint64_t at_ns, ns[ACTIVITY_MAX];
 };
 
-static bool is_small(enum activity activity)
+static bool align_split_is_small(enum activity activity)
 {
 	return activity == ACTIVITY_SYNC || activity == ACTIVITY_GC || activity == ACTIVITY_MARK;
 }
 
 /* Those of no step are most likely of none. */
-static void drop_aside(struct align_process *process)
+static void align_split_drop_aside(struct align_process *process)
 {
 	uint32_t kept = 0;
 
@@ -42,12 +42,12 @@ static void drop_aside(struct align_process *process)
 	process->parts_aside = 0;
 }
 
-static bool reserve(struct align_process *process, uint32_t max)
+static bool align_split_reserve(struct align_process *process, uint32_t max)
 {
 	size_t many = process->part_capacity;
 
 	if (process->parts >= max && process->parts_aside)
-		drop_aside(process);
+		align_split_drop_aside(process);
 	if (!array_reserve((void **)&process->part, &many, process->parts + (size_t)1, sizeof(*process->part), max))
 		return false;
 	process->part_capacity = (uint32_t)many;
@@ -59,7 +59,7 @@ void align_split_add(struct align *align, struct align_process *process, const s
 	enum activity activity = activity_of_stage(stage->kind);
 	bool aside = stage->step == STEPS_NONE;
 
-	if (!reserve(process, is_small(activity) ? PARTS_SMALL_MAX : PARTS_MAX)) {
+	if (!align_split_reserve(process, align_split_is_small(activity) ? PARTS_SMALL_MAX : PARTS_MAX)) {
 		align->counts.stages_left_out++;
 		process->parts_syncs += activity == ACTIVITY_SYNC;
 		return;
@@ -94,7 +94,7 @@ static void align_split_sort(struct align_part *part, uint32_t parts)
 		qsort(part, parts, sizeof(*part), align_split_compare);
 }
 
-static void take(struct align_split *split, enum activity activity, uint64_t until_ns)
+static void align_split_take(struct align_split *split, enum activity activity, uint64_t until_ns)
 {
 	if (until_ns <= split->at_ns)
 		return;
@@ -102,7 +102,7 @@ static void take(struct align_split *split, enum activity activity, uint64_t unt
 	split->at_ns = until_ns;
 }
 
-static const struct align_part *innermost(const struct align_split *split)
+static const struct align_part *align_split_innermost(const struct align_split *split)
 {
 	return split->open ? &split->part[split->open - 1] : NULL;
 }
@@ -111,21 +111,21 @@ static void align_split_go(struct align_split *split, uint64_t until_ns)
 {
 	const struct align_part *part;
 
-	while ((part = innermost(split)) && part->end_ns <= until_ns) {
-		take(split, part->activity, part->end_ns);
+	while ((part = align_split_innermost(split)) && part->end_ns <= until_ns) {
+		align_split_take(split, part->activity, part->end_ns);
 		split->open--;
 	}
-	take(split, part ? part->activity : ACTIVITY_OUTSIDE, until_ns);
+	align_split_take(split, part ? part->activity : ACTIVITY_OUTSIDE, until_ns);
 }
 
-static bool crosses(const struct align_part *mark, const struct align_part *open)
+static bool align_split_crosses(const struct align_part *mark, const struct align_part *open)
 {
 	return open && mark->activity == ACTIVITY_MARK && open->activity != ACTIVITY_MARK &&
 	       mark->end_ns > open->end_ns;
 }
 
 /* The first of the parts begins later, which changes its place among them. */
-static void begin_at(struct align_part *part, uint32_t parts, uint64_t start_ns)
+static void align_split_begin_at(struct align_part *part, uint32_t parts, uint64_t start_ns)
 {
 	struct align_part first = part[0];
 	uint32_t at = 0;
@@ -137,7 +137,7 @@ static void begin_at(struct align_part *part, uint32_t parts, uint64_t start_ns)
 }
 
 /* What is not over at the step's end. Steps may close many at once; none waits longer than that. */
-static void keep(struct align_process *process, uint32_t open, uint32_t next, uint64_t end_ns)
+static void align_split_keep(struct align_process *process, uint32_t open, uint32_t next, uint64_t end_ns)
 {
 	uint32_t kept = 0;
 
@@ -165,8 +165,8 @@ void align_split_close(struct align_process *process, const struct align_step *s
 		const struct align_part part = process->part[next];
 
 		align_split_go(&split, part.start_ns);
-		if (crosses(&part, innermost(&split))) {
-			begin_at(&process->part[next], process->parts - next, innermost(&split)->end_ns);
+		if (align_split_crosses(&part, align_split_innermost(&split))) {
+			align_split_begin_at(&process->part[next], process->parts - next, align_split_innermost(&split)->end_ns);
 			continue;
 		}
 		syncs += part.activity == ACTIVITY_SYNC && part.start_ns >= step->start_ns;
@@ -174,7 +174,7 @@ void align_split_close(struct align_process *process, const struct align_step *s
 		next++;
 	}
 	align_split_go(&split, end_ns);
-	keep(process, split.open, next, end_ns);
+	align_split_keep(process, split.open, next, end_ns);
 	process->parts_syncs = 0;
 	if (!slot)
 		return;

@@ -14,7 +14,7 @@
 #define OPEN_LOST 1		   /* more, while operations lack records: a wait that is not recorded is taken for own work */
 #define ALLOW 0.010		   /* as in judge.c */
 #define SHARE_LEAST 0.4		   /* of what the job lost since the onset, for the rank to be named */
-#define SLOW 0.2		   /* of the episode's rate: a tick that loses less is not slow */
+#define OVER_HALF 0.5		   /* of the episode's rate: what loses less for QUIET_S is over */
 #define QUIET_S 5.0		   /* without loss, or QUIET_STEPS, end an episode */
 #define QUIET_STEPS 5.0
 #define PAUSE_NS 30000000000ULL	   /* the same rank and activity within it continue the episode */
@@ -333,7 +333,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->episode = episode;
 	finding = &episode->finding;
 	watch->open = true;
-	watch->pending = watch->pending_base = 0;
+	watch->pending = watch->pending_base = watch->quiet = 0;
 	watch->last_slow_ns = judge->now_ns;
 	watch->last_slow_step = judge->step;
 	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS) {
@@ -416,15 +416,15 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 {
 	struct judge_episode *episode = watch->episode;
 	struct finding *finding = &episode->finding;
-	double allow = ALLOW * judge->usual * judge->steps, total = 0;
+	double total = 0, half;
 	enum activity a;
 
 	watch->pending += cost;
 	watch->pending_base += judge->usual * judge->steps;
-	if (lost <= fmax(allow, SLOW * episode->rate * judge->real)) {
-		double quiet_s = (double)(judge->now_ns - watch->last_slow_ns) * NS;
-
-		if (quiet_s >= fmax(QUIET_S, QUIET_STEPS * judge->usual))
+	half = OVER_HALF * episode->rate;
+	watch->quiet = fmax(0, watch->quiet + half * judge->real - lost);
+	if (watch->quiet > 0) {
+		if (watch->quiet >= half * fmax(QUIET_S, QUIET_STEPS * judge->usual))
 			judge_watch_close(judge, watch, !rank);
 		return;
 	}

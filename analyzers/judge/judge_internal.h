@@ -60,6 +60,7 @@ struct judge_watch {
 	double act[ACTIVITY_MAX];
 	uint64_t last_slow_ns, last_slow_step;
 	double base;		  /* s that the steps since the onset usually take */
+	double quiet;		  /* s that it lost less than half of the episode's rate */
 	double pending, pending_base; /* cost and base since then */
 	bool open;
 	bool wanted; /* more levels, in this excursion */

@@ -34,6 +34,7 @@ struct store_feed {
 	struct store_ranks *ranks;
 	struct stall *stall;
 	struct stream stream[STORE_TABLES];
+	uint64_t fed_ns; /* newest key that went in */
 	struct store_feed_counts counts;
 };
 
@@ -185,16 +186,30 @@ struct store_feed *store_feed_close(struct store_feed *feed)
 	return NULL;
 }
 
+/* Its rank ends after it. */
+static uint64_t store_feed_order(const struct stream *stream, uint64_t rank_ns)
+{
+	uint64_t ret = stream->key_ns + stream->table->after_ns;
+
+	if (ret < stream->key_ns)
+		return UINT64_MAX;
+	return stream->key_ns < rank_ns && ret > rank_ns ? rank_ns : ret;
+}
+
 /* Of streams at the same place, the one whose row is older: after a clock was set back, they are all there. */
 static size_t store_feed_oldest(const struct store_feed *feed)
 {
+	uint64_t rank_ns = store_ranks_next(feed->ranks), best_ns = store_feed_order(&feed->stream[0], rank_ns);
 	size_t ret = 0;
 
 	for (size_t i = 1; i < STORE_WAITS; i++) {
 		const struct stream *stream = &feed->stream[i], *best = &feed->stream[ret];
+		uint64_t order_ns = store_feed_order(stream, rank_ns);
 
-		if (stream->key_ns < best->key_ns || (stream->key_ns == best->key_ns && stream->row_ns < best->row_ns))
+		if (order_ns < best_ns || (order_ns == best_ns && stream->row_ns < best->row_ns)) {
 			ret = i;
+			best_ns = order_ns;
+		}
 	}
 	return ret;
 }
@@ -204,6 +219,8 @@ static uint64_t store_feed_next(const void *arg)
 	const struct store_feed *feed = arg;
 	uint64_t row_ns = feed->stream[store_feed_oldest(feed)].key_ns, rank_ns = store_ranks_next(feed->ranks);
 
+	if (row_ns < feed->fed_ns)
+		row_ns = feed->fed_ns;
 	/* Also ends ranks without further rows; those that begin later have none. */
 	return row_ns < rank_ns ? row_ns : rank_ns;
 }
@@ -232,6 +249,8 @@ static int feed_row(void *arg, struct align *align, char *error, size_t error_si
 		store_ranks_step(feed->ranks, align);
 		return 0;
 	}
+	if (stream->key_ns > feed->fed_ns && stream->key_ns != UINT64_MAX)
+		feed->fed_ns = stream->key_ns;
 	row = make_row(feed, stream, align);
 	if (row.rank && stream->table->with_waits)
 		read_waits(feed, sample_end(stream), align);

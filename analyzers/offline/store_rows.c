@@ -44,6 +44,10 @@ static int64_t time_end(struct reader_scan *scan)
 	return sum(scan, STORE_START, STORE_DURATION);
 }
 
+/* After the stages that end with it: ends become UTC each with the clock's offset of its own time, which differ by some
+ * ns (3 seen) where the clock is steered. A user's mark around the step ends soon after it, too. */
+#define STEP_AFTER_NS 1000000
+
 static bool is_device(struct reader_scan *scan)
 {
 	return reader_scan_is(scan, STORE_OP_TIER, WORD_DEVICE);
@@ -308,6 +312,7 @@ const struct store_table store_tables[STORE_TABLES] = {
 			.columns = {"instance", "start_ns", "duration_ns", [STORE_STEP_STEP] = "step"},
 		},
 		.time_ns = time_end,
+		.after_ns = STEP_AFTER_NS,
 		.feed = feed_step,
 	},
 	[STORE_SAMPLES] = {

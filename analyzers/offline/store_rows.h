@@ -28,6 +28,7 @@ struct store_table {
 	void (*feed)(const struct store_row *row);
 	bool of_none;	 /* rows are of no rank */
 	bool with_waits; /* of the time from then on that it lasts, what L3 saw goes in with it */
+	uint64_t after_ns; /* it goes in after what is that much later */
 	bool in_windows; /* rows of one time belong together */
 };
 

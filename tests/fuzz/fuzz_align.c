@@ -2,7 +2,7 @@
 /*
  * The bytes are a script of events of up to 24 processes of a few jobs, with small numbers so that they meet, and now
  * and then a huge one. Frames must hold together: indices in range, ops of ranks that are here and in the order of
- * their starts, stages no longer than their step, a job's numbers only rising, the shortest of each group those that
+ * their starts, stages no longer than their step, activities that add up to it, a job's numbers only rising, the shortest of each group those that
  * are found by search.
  */
 #include <stdint.h>
@@ -41,12 +41,18 @@ static void check(bool holds)
 static void check_rank(const struct frame *frame, size_t i)
 {
 	const struct frame_rank *rank = &frame->rank[i];
+	uint64_t outside_ns = rank->step_ns;
 
 	check(memchr(frame->who[i].host, 0, sizeof(frame->who[i].host)) && frame->who[i].rank >= 0);
 	if (!rank->here)
 		return;
 	for (int kind = 0; kind < STAGE_KIND_MAX; kind++)
 		check(rank->stage_ns[kind] <= rank->step_ns);
+	for (int k = 0; k < ACTIVITY_MAX; k++) {
+		check(rank->activity_ns[k] <= outside_ns);
+		outside_ns -= rank->activity_ns[k];
+	}
+	check(!outside_ns && !rank->activity_ns[ACTIVITY_COMPUTE] && (rank->leads || !rank->lead_ns));
 	check(memchr(rank->host.preemptor_name, 0, sizeof(rank->host.preemptor_name)));
 }
 
@@ -196,6 +202,7 @@ static void one_op(struct input *input, unsigned who, uint8_t what)
 		.start_ns = near(input),
 		.duration_ns = value(input) * 100000,
 		.bytes = value(input),
+		.lead_ns = what & 2 ? (int64_t)value(input) : ALIGN_LEAD_UNKNOWN,
 		.peer = what & 4 ? (int8_t)byte(input) : -1,
 		.member = (int32_t)(what >> 3 & 7),
 		.tier = what & 64    ? FRAME_TIER_DEVICE
@@ -217,6 +224,7 @@ static void make_op(struct input *input, uint64_t start_ns, struct align_op *ret
 		.start_ns = start_ns,
 		.duration_ns = what & 1 ? value(input) * 100000 : 1000,
 		.bytes = what & 4 ? value(input) : 8,
+		.lead_ns = what & 4 ? -(int64_t)(value(input) >> 1) : ALIGN_LEAD_UNKNOWN,
 		.peer = what & 8 ? (int8_t)byte(input) : -1,
 		.member = what >> 4 & 3};
 }

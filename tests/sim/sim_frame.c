@@ -89,12 +89,8 @@ static void whole_rank(struct sim *sim, uint32_t r)
 	rank->step_ns = (uint64_t)(sim->rank[r].device_ns - sim->rank[r].start_ns);
 	rank->end_ns = (uint64_t)(sim->rank[r].device_ns + skew);
 	rank->activity_ns[ACTIVITY_OUTSIDE] = rank->step_ns;
-	for (int a = ACTIVITY_OUTSIDE + 1; a < ACTIVITY_MAX; a++) {
-		uint64_t least = rank->activity_ns[ACTIVITY_OUTSIDE];
-
-		rank->activity_ns[a] = rank->activity_ns[a] < least ? rank->activity_ns[a] : least;
-		rank->activity_ns[ACTIVITY_OUTSIDE] -= rank->activity_ns[a];
-	}
+	for (int i = ACTIVITY_OUTSIDE + 1; i < ACTIVITY_MAX; i++)
+		rank->activity_ns[ACTIVITY_OUTSIDE] -= rank->activity_ns[i];
 	host_of(sim, r, rank);
 	if (o->loss > 0 && sim_uniform(sim_hash2(sim->key, r, 10)) < o->loss / 8)
 		*rank = (struct frame_rank){.here = false};

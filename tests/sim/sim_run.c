@@ -23,10 +23,8 @@ static void sim_account_stage(struct sim *sim, uint32_t r, uint8_t stage)
 	if (!sim_device(sim))
 		rank->host_ns = rank->device_ns;
 	if (stage < STAGE_KIND_MAX && rank->host_ns > rank->stage_end_ns) {
-		uint64_t ns = (uint64_t)(rank->host_ns - rank->stage_end_ns);
-
-		sim->frame_rank[r].stage_ns[stage] += ns;
-		sim->frame_rank[r].activity_ns[activity_of_stage((enum stage_kind)stage)] += ns;
+		sim->frame_rank[r].stage_ns[stage] += (uint64_t)(rank->host_ns - rank->stage_end_ns);
+		sim->frame_rank[r].activity_ns[activity_of_stage(stage)] += (uint64_t)(rank->host_ns - rank->stage_end_ns);
 	}
 	rank->stage_end_ns = later(rank->stage_end_ns, rank->host_ns);
 }
@@ -45,7 +43,8 @@ static void host_spends(struct sim *sim, struct sim_rank *rank, int64_t ns)
 		rank->device_ns += ns;
 }
 
-static void pause_rank(struct sim *sim, uint32_t r)
+/* In the stage, whose account follows. */
+static void pause_rank(struct sim *sim, uint32_t r, uint8_t stage)
 {
 	struct sim_rank *rank = &sim->rank[r];
 
@@ -55,7 +54,7 @@ static void pause_rank(struct sim *sim, uint32_t r)
 	rank->busy_ns += rank->pause_ns;
 	sim->frame_rank[r].stage_ns[STAGE_GC] += (uint64_t)rank->pause_ns;
 	sim->frame_rank[r].activity_ns[ACTIVITY_GC] += (uint64_t)rank->pause_ns;
-	rank->stage_end_ns += rank->pause_ns; /* no part of the stage that it lies in */
+	sim->frame_rank[r].activity_ns[activity_of_stage(stage)] -= (uint64_t)rank->pause_ns;
 	rank->pause_ns = 0;
 }
 
@@ -64,7 +63,7 @@ static void compute(struct sim *sim, uint32_t r, const struct sim_instr *instr)
 	struct sim_rank *rank = &sim->rank[r];
 	int64_t work = (int64_t)sim_work(sim, rank, instr), late = 0;
 
-	pause_rank(sim, r);
+	pause_rank(sim, r, instr->stage);
 	if (sim_device(sim)) {
 		/* The device begins with the first kernel, and ends once it has the last one and its work is done. */
 		int64_t launch = (int64_t)(LAUNCH_PART * (double)work), begin = later(rank->device_ns, rank->host_ns);
@@ -192,11 +191,23 @@ static void arrive(struct sim *sim, uint32_t r, uint32_t g, uint16_t slot, int64
 			group->ready_ns + 1 + (int64_t)transfer);
 }
 
+/* From the host's call to the operation's start on the device. */
+static void sim_note_lead(struct sim *sim, uint32_t r, int64_t start_ns)
+{
+	int64_t lead_ns = start_ns - sim->rank[r].host_ns;
+
+	if (sim->options.tier != FRAME_TIER_DEVICE)
+		return;
+	sim->frame_rank[r].leads++;
+	sim->frame_rank[r].lead_ns += lead_ns > 0 ? (uint64_t)lead_ns : 0;
+}
+
 static void wait_here(struct sim *sim, uint32_t r, const struct sim_instr *instr)
 {
 	struct sim_rank *rank = &sim->rank[r];
 	int64_t now = sim_device(sim) ? later(rank->device_ns, rank->host_ns) : rank->device_ns;
 
+	sim_note_lead(sim, r, now);
 	rank->device_ns = now;
 	rank->blocked = true;
 	arrive(sim, r, sim_group_of(sim, instr, rank), instr->slot, now, now);
@@ -206,6 +217,7 @@ static void post(struct sim *sim, uint32_t r, const struct sim_instr *instr)
 {
 	struct sim_rank *rank = &sim->rank[r];
 
+	sim_note_lead(sim, r, rank->device_ns);
 	if (instr->what == SIM_DO_BUCKET) {
 		sim->bucket_post[(size_t)r * SIM_BUCKETS_MAX + rank->buckets_posted++] = rank->device_ns;
 		begin_bucket(sim, r);

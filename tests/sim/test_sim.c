@@ -46,6 +46,18 @@ static void assert_about(double value, double expected, double by)
 }
 
 /* Every member of every group has a record, with equal ends, in order within a rank. */
+static void assert_split(const struct frame_rank *rank)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < ACTIVITY_MAX; i++) {
+		assert_true(rank->activity_ns[i] <= rank->step_ns);
+		sum += rank->activity_ns[i];
+	}
+	assert_int_equal(sum, rank->step_ns);
+	assert_int_equal(rank->activity_ns[ACTIVITY_GC], rank->stage_ns[STAGE_GC]);
+}
+
 static void assert_whole(const struct frame *frame, bool device)
 {
 	uint32_t *count = calloc(frame->groups + 1, sizeof(*count));
@@ -57,6 +69,10 @@ static void assert_whole(const struct frame *frame, bool device)
 		ops += frame->group[i].members;
 	}
 	assert_int_equal(frame->ops, ops);
+	for (size_t i = 0; i < frame->ranks; i++) {
+		assert_split(&frame->rank[i]);
+		assert_true((frame->rank[i].leads > 0) == device);
+	}
 	for (size_t i = 0; i < frame->ops; i++) {
 		const struct frame_op *op = &frame->op[i];
 

@@ -141,7 +141,7 @@ static void add_rank(struct frames *frames, const struct trace_op *op, size_t op
 			(int64_t)(NS * (op[i].start_s - begin_s)), (uint64_t)(NS * op[i].duration_s)};
 	}
 	*rank = (struct frame_rank){.here = true, .step_ns = (uint64_t)(NS * (end_s - begin_s))};
-	rank->activity_ns[ACTIVITY_OUTSIDE] = rank->step_ns;
+	rank->activity_ns[ACTIVITY_OUTSIDE] = rank->step_ns; /* the traces lack stages */
 	rank->end_ns = (step + 1) * STEP_GAP_NS;
 	rank->host = (struct frame_host){.cpu_ns = FRAME_UNKNOWN,
 		.run_delay_ns = FRAME_UNKNOWN,
