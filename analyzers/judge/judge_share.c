@@ -3,6 +3,7 @@
  * Whose growth it is. The step of each rank grew by `growth`; what of it is a rank's own work is known from, best first:
  *   waits      with L1: growth less the growth of its waits in operations and of transfers
  *   activities in which no rank waits for others: what grew beyond the others' median
+ *   run delay  and throttling: who is ready to run waits for no rank
  *   CPU time   of ranks without cards: the others sleep while they wait
  *   all        where the other ranks grew alike and one did not: every activity of that one
  */
@@ -197,24 +198,47 @@ static void share_waits(struct share *share)
 	}
 }
 
-/* Without cards: a rank that waits sleeps. Busy is also what is ready to run and gets no CPU. */
+/* Growth of what the operating system counts; false: it is not known. */
+static bool share_host(const struct judge_rank *rank, enum judge_host h, double *ret)
+{
+	*ret = 0;
+	if (!(rank->late.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
+		return false;
+	*ret = rank->late.sum.host[h] / rank->late.host_steps[h] - rank->usual.host[h];
+	return true;
+}
+
+/* A rank that is ready to run, or throttled, waits for no rank. */
+static void share_held(struct share *share)
+{
+	struct judge *judge = share->judge;
+	double delay, throttled;
+
+	for (size_t i = 0; i < share->n; i++) {
+		share_host(share_rank(share, i), JUDGE_RUN_DELAY, &delay);
+		share_host(share_rank(share, i), JUDGE_THROTTLED, &throttled);
+		judge->column[i] = fmin(share->growth, fmax(0, delay) + fmax(0, throttled));
+	}
+	if (!share_witness(share, SHARE_NOISE * share->growth))
+		return;
+	for (size_t i = 0; i < share->n; i++) {
+		struct judge_rank *rank = share_rank(share, i);
+
+		rank->own = fmax(rank->own, judge->scratch[i]);
+	}
+}
+
+/* Without cards, a rank that waits sleeps. */
 static void share_cpu(struct share *share)
 {
 	struct judge *judge = share->judge;
-	double most = 0;
+	double most = 0, cpu;
 
 	for (size_t i = 0; i < share->n; i++) {
-		const struct judge_rank *rank = share_rank(share, i);
-		double busy = 0;
-
-		for (int h = JUDGE_CPU; h <= JUDGE_THROTTLED; h++) {
-			if (rank->late.host_steps[h] > 0 && rank->host_learned[h] > 0)
-				busy += rank->late.sum.host[h] / rank->late.host_steps[h] - rank->usual.host[h];
-			else if (h == JUDGE_CPU)
-				return;
-		}
-		judge->column[i] = fmin(share->growth, fmax(0, busy));
-		most = fmax(most, rank->own);
+		if (!share_host(share_rank(share, i), JUDGE_CPU, &cpu))
+			return;
+		judge->column[i] = fmin(share->growth, fmax(0, cpu));
+		most = fmax(most, share_rank(share, i)->own);
 	}
 	if (most >= SHARE_NOISE * share->growth || !share_witness(share, SHARE_PEER * share->growth))
 		return;
@@ -271,7 +295,8 @@ void judge_share(struct judge *judge, double growth)
 	share_stages(&share);
 	if (share.l1)
 		share_waits(&share);
-	else if (!judge->cards)
+	share_held(&share);
+	if (!share.l1 && !judge->cards)
 		share_cpu(&share);
 	for (size_t i = 0; i < share.n; i++)
 		top = fmax(top, share_rank(&share, i)->own);
