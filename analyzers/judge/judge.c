@@ -16,6 +16,7 @@
 #define CLIP 0.4	    /* of what opens: the most that one step may count, so that one slow step never opens */
 #define ALLOW 0.010	    /* of the usual: half of the smallest notice, so that smaller drifts never add up */
 #define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
+#define NOISE_STEPS 3000.0   /* the same of noise, where that is longer */
 #define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
 #define LOST_PACE 0.2	    /* of the newest frame in the share of those that lack records */
 #define NS 1e-9
@@ -224,7 +225,7 @@ static void tick(struct judge *judge)
 		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
 	}
 	judge_watch_tick(judge, &judge->whole, NULL, rest, rest);
-	fades = 1 - fmin(1, judge->real / REBASE_S);
+	fades = 1 - fmin(1, judge->real / fmax(REBASE_S, NOISE_STEPS * judge->usual));
 	judge->rank_peak *= fades;
 	judge->whole_peak *= fades;
 	judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * ALLOW * judge->usual * judge->steps) : 0;

@@ -26,6 +26,9 @@
 #define CARD_LEAD 0.7		   /* of the usual lead: the host is as far ahead as ever */
 #define KNOWN_TIMES 10		   /* a slow-down of the job is judged by its history alone: so long it must be */
 #define PUBLISH_NS 30000000000ULL  /* between updates of an episode that goes on */
+#define GROWTH_JOB 0.06	   /* the same of the job, which has only its own history to compare with */
+#define ALLOW_JOB 0.040		   /* as ALLOW */
+#define STEPS_JOB 5		   /* and lasts: the odd slow steps of all ranks are no slow-down of the job */
 #define FAULT_S 0.001		   /* of a major fault; no public figure fits all: a disk answers in 0.1 to 10 ms */
 #define GROWTH_LEAST 0.025	   /* of the usual, since the onset: half of the smallest notice */
 #define NS 1e-9
@@ -47,7 +50,7 @@ void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step
 {
 	watch->onset_ns = now_ns;
 	watch->onset_step = step;
-	watch->top = watch->lost = watch->total = watch->cost = watch->base = 0;
+	watch->top = watch->lost = watch->total = watch->cost = watch->base = watch->steps = 0;
 	watch->wanted = false;
 	memset(watch->act, 0, sizeof(watch->act));
 }
@@ -448,7 +451,7 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 {
 	/* Time won back counts for everybody. */
 	double lost = judge->clipped > 0 ? claim * judge->clipped : judge->clipped;
-	double cost = share * (judge->real - judge->usual * judge->steps), allow = ALLOW * judge->usual * judge->steps, limit = limit_of(judge, !rank);
+	double cost = share * (judge->real - judge->usual * judge->steps), allow = (rank ? ALLOW : ALLOW_JOB) * judge->usual * judge->steps, limit = limit_of(judge, !rank);
 	const double *act = rank ? rank->act : judge->common;
 	double total = 0;
 
@@ -463,14 +466,15 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->total += judge->clipped;
 	watch->cost += cost;
 	watch->base += judge->usual * judge->steps;
+	watch->steps += judge->steps;
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		total += fmax(0, act[a]);
 	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
 		watch->act[a] += lost * fmax(0, act[a]) / total;
 	if (watch->open) {
 		episode_tick(judge, watch, rank, lost, cost, act);
-	} else if (watch->evidence >= limit && watch->lost > 0 && watch->lost >= SHARE_LEAST * watch->total &&
-		   watch->lost >= GROWTH_LEAST * watch->base) {
+	} else if (watch->evidence >= limit && lost > allow && watch->lost >= SHARE_LEAST * watch->total &&
+		   watch->lost >= (rank ? GROWTH_LEAST : GROWTH_JOB) * watch->base && (rank || watch->steps >= STEPS_JOB)) {
 		judge_watch_open(judge, watch, rank, judge_most(watch->act), lost, watch->cost);
 	} else {
 		want_more(judge, watch, rank);

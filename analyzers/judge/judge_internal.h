@@ -59,7 +59,7 @@ struct judge_watch {
 	double lost, total, cost; /* since the onset: its own, the job's, and its own without clipping */
 	double act[ACTIVITY_MAX];
 	uint64_t last_slow_ns, last_slow_step;
-	double base;		  /* s that the steps since the onset usually take */
+	double base, steps;	  /* s that the steps since the onset usually take; so many */
 	double quiet;		  /* s that it lost less than half of the episode's rate */
 	double pending, pending_base; /* cost and base since then */
 	bool open;
