@@ -329,7 +329,6 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 {
 	struct judge_episode *episode = watch->episode ? watch->episode : calloc(1, sizeof(*episode));
 	struct finding *finding;
-	double since_s;
 
 	if (!episode)
 		return;
@@ -340,10 +339,9 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->last_slow_ns = judge->now_ns;
 	watch->last_slow_step = judge->step;
 	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS) {
-		since_s = (double)(judge->now_ns - watch->onset_ns) * NS;
 		*episode = (struct judge_episode){.opened_ns = judge->now_ns,
 			.known = (double)(watch->onset_ns - judge->first_ns) * NS,
-			.rate = watch->lost / fmax(1e-9, since_s),
+			.rate = cost / fmax(1e-9, watch->base + cost),
 			.cards = judge->card_count,
 			.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
 				.activity = activity,
@@ -375,7 +373,7 @@ void judge_watch_close(struct judge *judge, struct judge_watch *watch, bool whol
 		excursion_over(judge, watch, whole);
 	judge_publish(judge, watch, FINDING_CLOSED);
 	watch->open = false;
-	watch->evidence = 0;
+	watch->evidence = watch->top = 0;
 }
 
 static void want_more(struct judge *judge, struct judge_watch *watch, const struct judge_rank *rank)
@@ -404,7 +402,7 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	episode->lost += watch->pending;
 	episode->base += watch->pending_base;
 	watch->pending = watch->pending_base = 0;
-	episode->rate = watch->lost / fmax(1e-9, (double)(judge->now_ns - watch->onset_ns) * NS);
+	episode->rate = episode->lost / fmax(1e-9, episode->base + episode->lost);
 	moment(judge, rank, watch, lost);
 	add_causes(judge, rank, watch, cost);
 	severity = severity_of(judge, episode);
@@ -425,7 +423,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	watch->pending += cost;
 	watch->pending_base += judge->usual * judge->steps;
 	half = OVER_HALF * episode->rate;
-	watch->quiet = fmax(0, watch->quiet + half * judge->real - lost);
+	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
 	if (watch->quiet > 0) {
 		if (watch->quiet >= half * fmax(QUIET_S, QUIET_STEPS * judge->usual))
 			judge_watch_close(judge, watch, !rank);
