@@ -214,15 +214,16 @@ static enum finding_side side_of(const struct judge *judge, const struct judge_r
 static double late_of(const struct judge_rank *rank, enum activity a, bool own)
 {
 	double steps = rank->late.steps, sum = 0;
+	bool l1 = rank->late.l1_steps > 0;
 
 	if (!(steps > 0))
 		return 0;
 	if (a != ACTIVITY_COMPUTE)
-		return fmax(0, rank->late.sum.act[a] / steps - (own && rank->late.l1_steps > 0 ? rank->late.sum.wait / rank->late.l1_steps : 0));
+		return fmax(0, rank->late.sum.act[a] / steps - (own && l1 ? rank->late.sum.wait / rank->late.l1_steps : 0));
 	for (int i = 0; i < ACTIVITY_MAX; i++)
-		if (activity_may_wait((enum activity)i, true))
-			sum += rank->late.sum.act[i];
-	return fmax(0, (sum - (rank->late.l1_steps > 0 ? rank->late.sum.wait / rank->late.l1_steps * steps : 0)) / steps);
+		if (l1 || activity_may_wait((enum activity)i, true))
+			sum += rank->late.sum.act[i] / steps;
+	return fmax(0, sum - (l1 ? rank->late.sum.wait / rank->late.l1_steps : 0));
 }
 
 /* The mean of the other ranks; of the job, its usual. */

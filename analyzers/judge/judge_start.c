@@ -88,7 +88,7 @@ static double start_spread(const struct start *start, const struct judge_rank *o
 	return n ? robust_spread(judge->scratch, n, robust_median(judge->scratch, n)) : 0;
 }
 
-/* The activity in which it exceeds its peers most; with L1 and a card, computing. */
+/* The activity in which it exceeds its peers most; with L1, on a card or without stages, computing. */
 static enum activity start_activity(const struct start *start, const struct judge_rank *of)
 {
 	const struct judge *judge = start->judge;
@@ -105,7 +105,7 @@ static enum activity start_activity(const struct start *start, const struct judg
 		sum += act[a];
 	}
 	act[ACTIVITY_COMPUTE] = start->l1 ? fmax(0, start_self(start, of) - start_others(start, of, true, start_self) - sum) : 0;
-	if (act[ACTIVITY_COMPUTE] > 0 && !judge->cards) {
+	if (!judge->cards && of->usual.act[ACTIVITY_FORWARD] > act[ACTIVITY_COMPUTE]) {
 		act[ACTIVITY_FORWARD] = act[ACTIVITY_COMPUTE];
 		act[ACTIVITY_COMPUTE] = 0;
 	}
