@@ -480,20 +480,34 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 	}
 }
 
+/* A rank's watches. */
+#define WATCHES 3
+
+static struct judge_watch *watch_of(struct judge_rank *rank, int number)
+{
+	return number == 0 ? &rank->watch : number == 1 ? &rank->start : &rank->saves;
+}
+
 void judge_close(struct judge *judge)
 {
-	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].watch.open)
-			judge_watch_close(judge, &judge->rank[r].watch, false);
+	for (size_t i = 0; i < judge->ranks * WATCHES; i++) {
+		struct judge_watch *watch = watch_of(&judge->rank[i / WATCHES], (int)(i % WATCHES));
+
+		if (watch->open)
+			judge_watch_close(judge, watch, false);
+	}
 	if (judge->whole.open)
 		judge_watch_close(judge, &judge->whole, true);
 }
 
 void judge_end(struct judge *judge)
 {
-	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].watch.open)
-			judge_publish(judge, &judge->rank[r].watch, FINDING_OPEN);
+	for (size_t i = 0; i < judge->ranks * WATCHES; i++) {
+		struct judge_watch *watch = watch_of(&judge->rank[i / WATCHES], (int)(i % WATCHES));
+
+		if (watch->open)
+			judge_publish(judge, watch, FINDING_OPEN);
+	}
 	if (judge->whole.open)
 		judge_publish(judge, &judge->whole, FINDING_OPEN);
 }
@@ -511,8 +525,8 @@ size_t judge_open(const struct judge *judge, struct finding *ret, size_t max)
 {
 	size_t n = 0;
 
-	for (size_t r = 0; r < judge->ranks; r++)
-		add_open(&judge->rank[r].watch, ret, max, &n);
+	for (size_t i = 0; i < judge->ranks * WATCHES; i++)
+		add_open(watch_of(&judge->rank[i / WATCHES], (int)(i % WATCHES)), ret, max, &n);
 	add_open(&judge->whole, ret, max, &n);
 	return n;
 }
