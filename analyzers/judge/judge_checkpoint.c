@@ -15,7 +15,9 @@
 #define CHECKPOINT_ALONE 1.5   /* times the usual one: a rank that writes alone */
 #define CHECKPOINT_SPREADS 5   /* of the others, beyond their median */
 #define CHECKPOINT_LEAST 0.05  /* of a step: the smallest notice */
-#define CHECKPOINT_CLIP 0.5    /* of what opens: one slow checkpoint never does */
+#define CHECKPOINT_CLIP 0.5    /* of what opens: one slow checkpoint does not, */
+#define CHECKPOINT_LONG_S 5.0  /* unless it loses as long as the shortest warning, */
+#define CHECKPOINT_LONG_STEPS 5.0 /* or as many steps */
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
 #define NS 1e-9
 
@@ -50,7 +52,9 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 
 	if (!(watch->evidence > 0) && !watch->open)
 		judge_watch_reset(watch, judge->now_ns > step_ns ? judge->now_ns - step_ns : 0, frame->step);
-	watch->evidence += fmin(excess, CHECKPOINT_CLIP * judge_open_at(judge));
+	watch->evidence += excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual)
+				   ? judge_open_at(judge)
+				   : fmin(excess, CHECKPOINT_CLIP * judge_open_at(judge));
 	watch->lost += excess;
 	watch->cost += excess;
 	watch->base = fmax(judge->usual, (double)(judge->now_ns - watch->onset_ns) * NS - watch->lost);

@@ -145,7 +145,9 @@ static enum finding_cause cause_of(const struct judge_episode *episode)
 				(order[i] != JUDGE_LAUNCH_GAP || cause == CAUSE_COMPUTE))
 				return hosts[order[i]].cause;
 	}
-	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD ? CAUSE_CARD : cause;
+	if (cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD)
+		return CAUSE_CARD;
+	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;
 }
 
 static void add_evidence(struct judge_episode *episode)
