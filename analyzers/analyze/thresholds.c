@@ -66,8 +66,7 @@ int threshold_set(size_t which, const char *text, struct detect_options *options
 	case GAIN_PERCENT:
 		options->gain_min = (double)value / 100;
 		break;
-	case JOB_PERCENT:
-		options->job_ratio = 1 + (double)value / 100;
+	case JOB_PERCENT: /* accepted, without effect: the judge's grades replace it */
 		break;
 	case HANG_AFTER:
 		options->hang_ns = value;

@@ -119,7 +119,6 @@ static struct detect_options options_of(const struct config *config)
 	detect_options_default(&options);
 	options.slow_ratio = 1 + (double)config->findings_slow_percent / 100;
 	options.gain_min = (double)config->findings_gain_percent / 100;
-	options.job_ratio = 1 + (double)config->findings_job_percent / 100;
 	options.hang_ns = config->findings_hang_ns;
 	options.hang_busy_ns = config->findings_hang_busy_ns;
 	return options;

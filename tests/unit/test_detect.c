@@ -255,7 +255,7 @@ static void fake_frame(void *state, const struct frame *frame, const struct meas
 	assert_int_equal(measures->ranks, frame->ranks);
 	frames++;
 	trained += frame->class == FRAME_TRAIN;
-	verdict.finding.kind = FINDING_SLOW_RANK;
+	verdict.finding.kind = FINDING_SLOW_COMMUNICATION;
 	verdict.finding.rank = 1;
 	if (frame->step < 40)
 		out->emit(out->arg, &verdict);
