@@ -44,7 +44,7 @@ int analysis_run(const struct analysis_options *options, struct analysis *ret);
  * - for _), takes what that takes, within its limits (a test compares them).
  */
 
-#define THRESHOLDS 5
+#define THRESHOLDS 11
 
 struct threshold {
 	const char *name;     /* "slow-percent" */

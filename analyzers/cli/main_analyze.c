@@ -38,9 +38,12 @@ static const char usage[] =
 	"  --state-dir DIR  the store, without --dir (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n"
 	"Thresholds, as in [findings] of ranktrace.conf(5):\n"
-	"  --slow-percent N     more time of its own than its peers that makes a rank suspected (5)\n"
-	"  --gain-percent N     of the job's step that a slow rank must cost (3)\n"
-	"  --job-percent N      longer than before that makes a job slow (10)\n"
+	"  --notice-percent N, --notice-after LENGTH  growth of the step and length of a notice (5, 10s)\n"
+	"  --warning-percent N, --warning-after LENGTH  the same of a warning (10, 30s)\n"
+	"  --critical-percent N, --critical-after LENGTH  the same of a critical finding (50, 1m)\n"
+	"  --job-percent N      growth of the step if no rank is named (10)\n"
+	"  --slow-percent N     excess of a communicator's transfers over its peers' (5)\n"
+	"  --gain-percent N     of the job's step that an imbalance or slow communicator must cost (3)\n"
 	"  --hang-after LENGTH  without progress, a job hangs (30s)\n"
 	"  --hang-busy-after LENGTH  the same where the rank that others wait for computes (10m)\n";
 

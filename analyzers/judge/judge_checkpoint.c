@@ -45,10 +45,10 @@ static double expected(const struct judge *judge, const struct frame *frame, siz
 	return median;
 }
 
-static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double excess, const struct frame *frame)
+static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double excess, const struct frame *frame, size_t r)
 {
 	struct judge_watch *watch = &rank->saves;
-	uint64_t step_ns = (uint64_t)(judge->usual / NS);
+	uint64_t step_ns = frame->rank[r].step_ns;
 
 	if (!(watch->evidence > 0) && !watch->open)
 		judge_watch_reset(watch, judge->now_ns > step_ns ? judge->now_ns - step_ns : 0, frame->step);
@@ -82,7 +82,7 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 		usual = expected(judge, frame, r, &least);
 		excess = usual > 0 ? length - usual : 0;
 		if (excess > least && judge->usual > 0) {
-			checkpoint_slow(judge, rank, excess, frame);
+			checkpoint_slow(judge, rank, excess, frame, r);
 		} else {
 			if (rank->saves.open)
 				judge_watch_close(judge, &rank->saves, false);

@@ -95,6 +95,8 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 	bool sure = episode->finding.kind == FINDING_SLOW_RANK || growth >= 0.5 ||
 		    episode->known >= KNOWN_TIMES * (double)lasts_ns * NS;
 
+	if (episode->finding.kind == FINDING_SLOW_JOB && growth < judge->options.job_growth)
+		return SEVERITY_INFO;
 	for (size_t i = 0; i < JUDGE_GRADES; i++) {
 		const struct judge_grade *grade = &judge->options.grade[i];
 

@@ -115,11 +115,19 @@ static void online_want(void *arg, unsigned wants, const char *job, const char *
 static struct detect_options options_of(const struct config *config)
 {
 	struct detect_options options;
+	struct judge_grade *grade = options.judge.grade;
 
 	detect_options_default(&options);
 	options.slow_ratio = 1 + (double)config->findings_slow_percent / 100;
 	options.gain_min = (double)config->findings_gain_percent / 100;
-	options.job_ratio = 1 + (double)config->findings_job_percent / 100;
+	options.judge.job_growth = (double)config->findings_job_percent / 100;
+	grade[JUDGE_NOTICE].growth = (double)config->findings_notice_percent / 100;
+	grade[JUDGE_NOTICE].lasts_ns = config->findings_notice_ns;
+	grade[JUDGE_WARNING].growth = (double)config->findings_warning_percent / 100;
+	grade[JUDGE_WARNING].lasts_ns = config->findings_warning_ns;
+	grade[JUDGE_SUDDEN].growth = (double)config->findings_critical_percent / 100;
+	grade[JUDGE_CRITICAL].growth = (double)config->findings_critical_percent / 100;
+	grade[JUDGE_CRITICAL].lasts_ns = config->findings_critical_ns;
 	options.hang_ns = config->findings_hang_ns;
 	options.hang_busy_ns = config->findings_hang_busy_ns;
 	return options;
