@@ -17,7 +17,8 @@ static double drift_most(const struct device_clock *clock)
 }
 
 /* Offset at device_ns if it drifted by `later` per ns since the bound, or by `earlier` towards it from before. */
-static int64_t moved(const struct device_clock_bound *bound, int64_t device_ns, double earlier, double later, double most)
+static int64_t moved(
+	const struct device_clock_bound *bound, int64_t device_ns, double earlier, double later, double most)
 {
 	int64_t x = device_ns - bound->device_ns;
 	double near = x > WINDOW_NS ? WINDOW_NS : x < -WINDOW_NS ? -WINDOW_NS : (double)x;
@@ -75,9 +76,9 @@ static bool slope(const struct device_clock_bound *earlier, const struct device_
 
 static double limited(double drift)
 {
-	return drift > DEVICE_CLOCK_DRIFT_MAX  ? DEVICE_CLOCK_DRIFT_MAX :
-	       drift < -DEVICE_CLOCK_DRIFT_MAX ? -DEVICE_CLOCK_DRIFT_MAX :
-						 drift;
+	return drift > DEVICE_CLOCK_DRIFT_MAX	 ? DEVICE_CLOCK_DRIFT_MAX
+	       : drift < -DEVICE_CLOCK_DRIFT_MAX ? -DEVICE_CLOCK_DRIFT_MAX
+						 : drift;
 }
 
 /* Drift of the lower bounds themselves, from the oldest bucket to the newest. */
@@ -154,8 +155,8 @@ static double drift_usual(const struct device_clock *clock)
 }
 
 /* The tighter one of the two, the known drift taken into account. */
-static void keep_tighter(
-	const struct device_clock *clock, struct device_clock_bound *kept, const struct device_clock_bound *bound, bool is_lower)
+static void keep_tighter(const struct device_clock *clock, struct device_clock_bound *kept,
+	const struct device_clock_bound *bound, bool is_lower)
 {
 	double drift = drift_usual(clock);
 	int64_t kept_ns = kept->known ? moved(kept, bound->device_ns, drift, drift, drift) : 0;
@@ -165,7 +166,7 @@ static void keep_tighter(
 }
 
 /* Within bounds, differences of times cannot overflow. */
-static bool times_hold(uint64_t device_ns, uint64_t host_ns)
+static bool device_clock_times_hold(uint64_t device_ns, uint64_t host_ns)
 {
 	return device_ns > 0 && device_ns <= DEVICE_CLOCK_TIME_MAX && host_ns > 0 && host_ns <= DEVICE_CLOCK_TIME_MAX;
 }
@@ -186,7 +187,7 @@ static void add_given(struct device_clock *clock, uint64_t device_ns, uint64_t g
 	struct device_clock_bound bound = {.known = true, .device_ns = (int64_t)device_ns};
 
 	/* An operation that waited for longer tells nothing about now. */
-	if (!times_hold(device_ns, given_ns) || bound.device_ns < clock->newest_ns - WINDOW_NS)
+	if (!device_clock_times_hold(device_ns, given_ns) || bound.device_ns < clock->newest_ns - WINDOW_NS)
 		return;
 	bound.offset_ns = bound.device_ns + DEVICE_CLOCK_RESOLUTION_NS - (int64_t)given_ns;
 	if (clock->lower.known && bound.offset_ns < lower_at(clock, bound.device_ns))
@@ -200,7 +201,7 @@ static void add_heard(struct device_clock *clock, uint64_t device_ns, uint64_t h
 {
 	struct device_clock_bound bound = {.known = true, .device_ns = (int64_t)device_ns};
 
-	if (!times_hold(device_ns, heard_ns))
+	if (!device_clock_times_hold(device_ns, heard_ns))
 		return;
 	bound.offset_ns = bound.device_ns - (int64_t)heard_ns;
 	if (bound.device_ns < clock->newest_ns - WINDOW_NS)
@@ -217,7 +218,8 @@ static void add_heard(struct device_clock *clock, uint64_t device_ns, uint64_t h
 	bound_is_known(clock, &bound, true);
 }
 
-void device_clock_add(struct device_clock *clock, uint64_t start_ns, uint64_t stop_ns, uint64_t given_ns, uint64_t heard_ns)
+void device_clock_add(
+	struct device_clock *clock, uint64_t start_ns, uint64_t stop_ns, uint64_t given_ns, uint64_t heard_ns)
 {
 	uint64_t steps;
 
@@ -232,7 +234,7 @@ bool device_clock_at(const struct device_clock *clock, uint64_t device_ns, struc
 {
 	int64_t at_ns = (int64_t)device_ns, half_ns, usual_ns;
 
-	if ((!clock->lower.known && !clock->upper.known) || !times_hold(device_ns, 1))
+	if ((!clock->lower.known && !clock->upper.known) || !device_clock_times_hold(device_ns, 1))
 		return false;
 	*ret = (struct device_clock_estimate){
 		.offset_min_ns = clock->lower.known ? lower_at(clock, at_ns) : INT64_MIN,
@@ -256,8 +258,8 @@ bool device_clock_at(const struct device_clock *clock, uint64_t device_ns, struc
 	return true;
 }
 
-uint64_t device_clock_host_ns(const struct device_clock *clock, uint64_t start_ns, uint64_t duration_ns,
-	uint64_t given_ns, uint64_t heard_ns)
+uint64_t device_clock_host_ns(
+	const struct device_clock *clock, uint64_t start_ns, uint64_t duration_ns, uint64_t given_ns, uint64_t heard_ns)
 {
 	struct device_clock_estimate estimate;
 	int64_t host_ns;

@@ -34,7 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* +- 50 ppm is what ordinary crystals keep over their temperatures: twice that for two. Seen on H200s: 1 to 5 ppm. */
+/* +- 50 ppm is what ordinary crystals keep over their temperatures: twice that for two. Seen on H200s: up to 12 ppm. */
 #define DEVICE_CLOCK_DRIFT_MAX 100e-6
 /* Change of the drift within the window: 0.04 ppm/s, a crystal of 0.3 ppm/K that warms by 8 K/min. */
 #define DEVICE_CLOCK_WANDER 10e-6
@@ -43,8 +43,8 @@
 /* A step back is forgotten after this time and so many operations: longer than a load spike. */
 #define DEVICE_CLOCK_LOWER_NS 8000000000LL
 #define DEVICE_CLOCK_LOWER_OPS 16
-#define DEVICE_CLOCK_HEARD_NS 5000 /* from an end to its notice: 4 to 6 us seen on an idle host */
-#define DEVICE_CLOCK_RESOLUTION_NS 1024 /* NVIDIA's globaltimer advances every 32 to 1,024 ns */
+#define DEVICE_CLOCK_HEARD_NS 5000	      /* from an end to its notice: 4 to 6 us seen on an idle host */
+#define DEVICE_CLOCK_RESOLUTION_NS 1024	      /* NVIDIA's globaltimer advances every 32 to 1,024 ns */
 #define DEVICE_CLOCK_TIME_MAX (INT64_MAX / 3) /* later times are invalid: year 2067 in UTC; sums of two fit */
 
 struct device_clock_bound {
@@ -74,9 +74,10 @@ struct device_clock_estimate {
 	double drift, drift_min, drift_max;
 };
 
-/* An operation from start_ns to stop_ns of the device, which the host gave (began the call) at given_ns and of whose end
- * it heard at heard_ns. 0: unknown. */
-void device_clock_add(struct device_clock *clock, uint64_t start_ns, uint64_t stop_ns, uint64_t given_ns, uint64_t heard_ns);
+/* An operation from start_ns to stop_ns of the device, which the host gave (began the call) at given_ns and of whose
+ * end it heard at heard_ns. 0: unknown. */
+void device_clock_add(
+	struct device_clock *clock, uint64_t start_ns, uint64_t stop_ns, uint64_t given_ns, uint64_t heard_ns);
 /* False: nothing known. */
 bool device_clock_at(const struct device_clock *clock, uint64_t device_ns, struct device_clock_estimate *ret);
 /* Host time of the start of an operation that ran duration_ns. given_ns, heard_ns: of this operation, 0: unknown.

@@ -41,7 +41,7 @@ static void on_comm(struct marker_process *process, const struct rt_marker_recor
 		process->counts.lost = report.lost;
 }
 
-static bool times_hold(const struct rt_marker_record *record)
+static bool marker_decode_times_hold(const struct rt_marker_record *record)
 {
 	return record->device_start_ns != 0 && record->device_stop_ns >= record->device_start_ns &&
 	       record->device_stop_ns <= TIME_MAX_NS && record->host_stop_ns != 0;
@@ -92,7 +92,7 @@ static void on_operation(struct marker_process *process, const struct rt_marker_
 		sink(arg, &device);
 		return;
 	}
-	if (times_hold(record)) {
+	if (marker_decode_times_hold(record)) {
 		device.start_ns = record->device_start_ns;
 		device.stop_ns = record->device_stop_ns;
 		process->counts.operations++;

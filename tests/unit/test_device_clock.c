@@ -132,7 +132,8 @@ static void operate(struct world *world, double ahead_ns)
 
 	device_clock_add(&tested, device_start, device_stop, (uint64_t)given, (uint64_t)heard);
 	assert_true(device_clock_at(&tested, device_start, &estimate));
-	host = device_clock_host_ns(&tested, device_start, device_stop - device_start, (uint64_t)given, (uint64_t)heard);
+	host = device_clock_host_ns(
+		&tested, device_start, device_stop - device_start, (uint64_t)given, (uint64_t)heard);
 	tally.operations++;
 	/* The clocks' drift within the operation shows in its length. */
 	tally.kept += host >= (uint64_t)given && host + (device_stop - device_start) <= (uint64_t)heard + 1 * US;
@@ -172,7 +173,8 @@ static void live(double base, double ahead_ns)
 			world.warm = 0;
 		}
 	}
-	printf("drift %+.0f ppm, host ahead by up to %.0f ms: %llu operations, kept %.4f %%; within the interval: offset "
+	printf("drift %+.0f ppm, host ahead by up to %.0f ms: %llu operations, kept %.4f %%; within the interval: "
+	       "offset "
 	       "%.4f %%, drift %.4f %%; error median %.1f us, 99th percentile %.1f; interval median %.1f us, 99th "
 	       "percentile %.1f; wrong signs %llu; %u steps, noticed %llu, and %llu changes of drift\n",
 		base * 1e6, ahead_ns / MS, (unsigned long long)tally.operations,
@@ -281,7 +283,8 @@ static void the_drift_is_learned(void **state)
 
 static void a_step_of_either_clock_begins_anew(void **state)
 {
-	static const int64_t step_ns[] = {1 * MS, -1 * MS, 500 * MS, -500 * MS, 86400 * SECOND, -86400 * SECOND, -EPOCH + SECOND};
+	static const int64_t step_ns[] = {
+		1 * MS, -1 * MS, 500 * MS, -500 * MS, 86400 * SECOND, -86400 * SECOND, -EPOCH + SECOND};
 	int64_t now = 10 * SECOND, offset_ns = EPOCH;
 
 	(void)state;
@@ -326,14 +329,16 @@ static void a_long_wait_on_the_device(void **state)
 	run(&now, EPOCH, 2e-6, 6000);
 	device_clock_add(&tested, start, (uint64_t)(now + EPOCH + 1200 * US), (uint64_t)given, (uint64_t)now + 10 * US);
 	assert_int_equal(tested.steps, 0);
-	host = device_clock_host_ns(&tested, start, (uint64_t)now - (uint64_t)given, (uint64_t)given, (uint64_t)now + 2 * MS);
+	host = device_clock_host_ns(
+		&tested, start, (uint64_t)now - (uint64_t)given, (uint64_t)given, (uint64_t)now + 2 * MS);
 	assert_in_range(host, given, given + 2 * MS);
 }
 
 /* Whatever a process says: nothing overflows, and times stay between the call and the notice. */
 static void lies(void **state)
 {
-	static const uint64_t odd[] = {0, 1, INT64_MAX / 3, INT64_MAX, UINT64_MAX, (uint64_t)INT64_MAX + 1, EPOCH, 1 * SECOND};
+	static const uint64_t odd[] = {
+		0, 1, INT64_MAX / 3, INT64_MAX, UINT64_MAX, (uint64_t)INT64_MAX + 1, EPOCH, 1 * SECOND};
 	struct world world = {.random = 1234567};
 
 	(void)state;
@@ -341,8 +346,8 @@ static void lies(void **state)
 		uint64_t value[4];
 
 		for (unsigned k = 0; k < 4; k++)
-			value[k] = uniform(&world) < 0.5 ? odd[(size_t)(uniform(&world) * 8)] :
-							   (uint64_t)(uniform(&world) * 3e18);
+			value[k] = uniform(&world) < 0.5 ? odd[(size_t)(uniform(&world) * 8)]
+							 : (uint64_t)(uniform(&world) * 3e18);
 		device_clock_add(&tested, value[0], value[2], value[1], value[3]);
 		if (value[1] > 0 && value[1] < value[3] && value[3] <= DEVICE_CLOCK_TIME_MAX) {
 			uint64_t host = device_clock_host_ns(&tested, value[0], 0, value[1], value[3]);
