@@ -21,7 +21,7 @@
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
 #define NS 1e-9
 
-static double length_of(const struct frame *frame, size_t r)
+static double checkpoint_length(const struct frame *frame, size_t r)
 {
 	return frame->rank[r].here ? (double)frame->rank[r].activity_ns[ACTIVITY_CHECKPOINT] * NS : 0;
 }
@@ -33,8 +33,8 @@ static double expected(const struct judge *judge, const struct frame *frame, siz
 	double median;
 
 	for (size_t r = 0; r < frame->ranks; r++)
-		if (r != of && length_of(frame, r) > 0)
-			judge->scratch[n++] = length_of(frame, r);
+		if (r != of && checkpoint_length(frame, r) > 0)
+			judge->scratch[n++] = checkpoint_length(frame, r);
 	*ret_least = CHECKPOINT_LEAST * judge->usual;
 	if (n < CHECKPOINT_PEERS) {
 		*ret_least = fmax(*ret_least, (CHECKPOINT_ALONE - 1) * judge->rank[of].checkpoint);
@@ -72,10 +72,10 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 	bool any = false, skip;
 
 	for (size_t r = 0; r < frame->ranks; r++)
-		any |= length_of(frame, r) > 0;
+		any |= checkpoint_length(frame, r) > 0;
 	for (size_t r = 0; any && r < frame->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
-		double length = length_of(frame, r), least, usual, excess;
+		double length = checkpoint_length(frame, r), least, usual, excess;
 
 		if (!(length > 0))
 			continue;

@@ -112,7 +112,7 @@ static const struct {
 	double scale;
 	enum finding_cause cause;
 } hosts[JUDGE_HOST_MAX] = {
-	[JUDGE_CPU] = {"cpu", "ns", 1e9, CAUSE_MAX},
+	[JUDGE_CPU] = {"cpu_time", "ns", 1e9, CAUSE_MAX},
 	[JUDGE_RUN_DELAY] = {"run_delay", "ns", 1e9, CAUSE_PREEMPTION},
 	[JUDGE_THROTTLED] = {"throttled", "ns", 1e9, CAUSE_THROTTLING},
 	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS},
