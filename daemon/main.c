@@ -250,7 +250,7 @@ static void usage(FILE *f)
 	      "  --foreground    no effect: ranktraced never forks\n"
 	      "  --check         report what each level can observe on this machine, and exit\n"
 	      "  --json          with --check: as JSON\n"
-	      "  --check-config  check the configuration and exit\n"
+	      "  --check-config  check the configuration and the probe tables, and exit\n"
 	      "  --version, --help\n"
 	      "\n"
 	      "See ranktraced(8) and ranktrace.conf(5).\n",
@@ -317,7 +317,8 @@ int main(int argc, char **argv)
 		log_error("main", "%s", error);
 		return EXIT_USAGE;
 	}
-	if (start_config(&d.options, &d.context.config, error, sizeof(error)) < 0) {
+	if (start_config(&d.options, &d.context.config, error, sizeof(error)) < 0 ||
+		(d.options.check_config && start_probes_check(&d.context.config, error, sizeof(error)) < 0)) {
 		log_error("config", "%s", error);
 		return EXIT_FAILURE;
 	}
