@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyzers/base/fnv1a.h"
 
 #define NSEC_PER_SEC 1000000000ULL
 #define RANK_MAX 100000000
@@ -49,10 +50,8 @@ static bool tool_said(const char *sentence)
 {
 	static uint64_t hashes[WARNINGS_MAX];
 	static size_t count;
-	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
+	uint64_t hash = fnv1a_text(FNV1A_START, sentence);
 
-	for (const char *p = sentence; *p; p++)
-		hash = (hash ^ (unsigned char)*p) * 1099511628211ULL;
 	for (size_t i = 0; i < count; i++)
 		if (hashes[i] == hash)
 			return true;
