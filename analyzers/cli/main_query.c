@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/units.h"
 #include "analyzers/cli/output.h"
 #include "analyzers/store/reader.h"
 #include "analyzers/tool/options.h"
@@ -18,13 +19,13 @@
 #define SQL_BYTES_MAX (1UL << 20)
 
 static const char usage[] =
-	"usage: tracectl query [--state-dir DIR] [--csv|--json] [--timeout SECONDS] 'SELECT ...'\n"
+	"usage: tracectl query [--state-dir DIR] [--csv|--json] [--timeout LENGTH] 'SELECT ...'\n"
 	"       tracectl query --tables [--json]\n"
 	"Runs one SELECT over all segments of the store, read-only. SQL - is read from standard input.\n"
 	"  --state-dir DIR    the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --csv              comma-separated values (RFC 4180)\n"
 	"  --json             an array of objects\n"
-	"  --timeout SECONDS  give up after that long\n"
+	"  --timeout LENGTH   give up after that long: 90s, 10m\n"
 	"  --tables           list tables and columns\n"
 	"  --help, --version\n"
 	"Segments have no index. To join two large tables, write WITH x AS MATERIALIZED (SELECT ...) and join with "
@@ -133,8 +134,10 @@ static int cmd_query_run(const struct query *query, const char *sql)
 
 static int cmd_query_set_timeout(void *arg, const char *value)
 {
-	if (tool_seconds(value, arg) < 0)
-		return 1 + tool_fail(2, "--timeout takes seconds above 0, not \"%s\"", value);
+	uint64_t *timeout_ns = arg;
+
+	if (units_parse_duration(value, timeout_ns) < 0 || !*timeout_ns)
+		return 1 + tool_fail(2, "--timeout takes a length of time above 0 (90s, 10m), not \"%s\"", value);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzers/base/units.h"
 #include "analyzers/report/publish.h"
 #include "analyzers/report/render.h"
 #include "analyzers/store/stores.h"
@@ -111,16 +112,14 @@ static int cmd_report_set_keep_max(void *arg, const char *value)
 	return 0;
 }
 
-/* "20m" is as long as what was 20 minutes ago is past. */
 static int cmd_report_set_compare_max(void *arg, const char *value)
 {
-	struct program *program = arg;
-	uint64_t then_ns;
+	uint64_t *compare_ns = &((struct program *)arg)->options.compare_ns;
 
-	if (!*value || strchr("0123456789.", *value) == NULL || strchr(value, ':') || strchr(value, '-') ||
-		tool_since(value, COMPARE_MAX_NS, &then_ns) < 0)
+	if (units_parse_duration(value, compare_ns) < 0)
 		return 1 + tool_fail(2, "--compare-max takes a length of time (90s, 20m, 2h) or 0, not \"%s\"", value);
-	program->options.compare_ns = COMPARE_MAX_NS - then_ns;
+	if (*compare_ns > COMPARE_MAX_NS)
+		*compare_ns = COMPARE_MAX_NS;
 	return 0;
 }
 

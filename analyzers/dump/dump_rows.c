@@ -355,7 +355,7 @@ int dump_rows_row(void *arg, sqlite3_stmt *columns)
 
 	if (!row.rank)
 		return -EAGAIN;
-	if (!tool_ranks_have(rows->wanted, row.rank->rank))
+	if (!ranges_have(rows->wanted, row.rank->rank))
 		return 0;
 	size = kinds[rows->kind].encode(&row, record);
 	if (size == SIZE_MAX)

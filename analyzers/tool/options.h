@@ -14,7 +14,7 @@ struct tool_option {
 	bool *flag;
 	const char **text;
 	uint64_t *time_ns; /* a time ago or a date, as tool_since() */
-	struct tool_ranks *ranks;
+	struct ranges *ranks;
 	int (*call)(void *arg, const char *value); /* 0: go on; else the exit code plus one */
 	void *arg;
 };
