@@ -227,8 +227,8 @@ int cmd_ops(const struct command *command)
 {
 	Ranktrace__Response *response = NULL;
 	struct ranges ranks;
-	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_OPS, RANKTRACE__RESPONSE__BODY_OPS, &ranks,
-		&response);
+	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_OPS, RANKTRACE__RESPONSE__BODY_OPS,
+		&ranks, &response);
 
 	if (code == EXIT_DONE && command->json)
 		code = out_json(ops_json(response->ops));

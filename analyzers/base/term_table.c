@@ -88,7 +88,8 @@ void term_table_cell(struct term_table *table, enum term_colour colour, const ch
 	va_list args;
 	char *text;
 
-	if (!table || !array_reserve((void **)&table->cell, &table->cells_max, table->cells + 1, sizeof(*table->cell), SIZE_MAX))
+	if (!table || !array_reserve((void **)&table->cell, &table->cells_max, table->cells + 1, sizeof(*table->cell),
+			      SIZE_MAX))
 		return;
 	va_start(args, format);
 	text = term_table_text(format, args);

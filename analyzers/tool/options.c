@@ -12,7 +12,8 @@ static int tool_options_set(const struct tool_option *option, const char *value,
 	if (option->text)
 		*option->text = value;
 	if (option->time_ns && tool_since(value, now_ns, option->time_ns) < 0)
-		return 1 + tool_fail(2, "--%s takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", option->name, value);
+		return 1 + tool_fail(2, "--%s takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", option->name,
+				   value);
 	if (option->ranks && ranges_parse(value, option->ranks) < 0)
 		return 1 + tool_fail(2, "--%s takes ranks as in 0,3-7, not \"%s\"", option->name, value);
 	return option->call ? option->call(option->arg, value) : 0;

@@ -37,8 +37,8 @@ int tool_usage(const char *text);
  */
 int tool_state_dir(const char *named, const char **ret);
 
-/* A time before now ("90", "10m", "2h", "1d": units_parse_duration()) or a date ("2026-11-21", with "12:30" or "12:30:15"
- * after a blank or a T, of the local zone), as ns since the epoch. -EINVAL. */
+/* A time before now (units_parse_duration()) or a date ("2026-11-21", with "12:30" or "12:30:15" after a blank or a T,
+ * of the local zone), as ns since the epoch. -EINVAL. */
 int tool_since(const char *text, uint64_t now_ns, uint64_t *ret_ns);
 uint64_t tool_now_ns(void);
 

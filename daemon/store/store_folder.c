@@ -29,7 +29,8 @@ static int by_number(const void *a, const void *b)
 
 bool folder_add(struct folder *folder, const struct segment_name *name, int64_t end_ns)
 {
-	if (!array_reserve((void **)&folder->files, &folder->capacity, folder->count + 1, sizeof(*folder->files), SIZE_MAX))
+	if (!array_reserve((void **)&folder->files, &folder->capacity, folder->count + 1, sizeof(*folder->files),
+		    SIZE_MAX))
 		return false;
 	folder->files[folder->count++] = (struct folder_file){.name = *name, .end_ns = end_ns};
 	if (name->number >= folder->next_number)
