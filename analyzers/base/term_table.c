@@ -295,7 +295,8 @@ void term_table_print_row(struct term_table *table, FILE *out, size_t row)
 void term_table_print(struct term_table *table, FILE *out, size_t indent)
 {
 	term_table_fit(table, out, indent, 0);
-	term_table_print_header(table, out);
+	if (table && *table->column[0].name)
+		term_table_print_header(table, out);
 	for (size_t i = 0; i < term_table_rows(table); i++)
 		term_table_print_row(table, out, i);
 }

@@ -428,9 +428,7 @@ static void print_table(FILE *f, const struct check_list *list)
 		if (item->advice[0])
 			term_table_line(table, "-> %s", item->advice);
 	}
-	term_table_fit(table, f, 0, 0);
-	for (size_t i = 0; i < term_table_rows(table); i++)
-		term_table_print_row(table, f, i);
+	term_table_print(table, f, 0);
 	term_table_free(table);
 }
 

@@ -18,7 +18,7 @@ mkdir "$tree"
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
 	git ls-files -coz --exclude-standard | while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done
 else
-	find . -name 'build*' -prune -o -type f -print0
+	find . \( -path './build*' -o -path ./.git \) -prune -o -type f -print0
 fi | tar -c --mtime=2000-01-01 --null -T - | tar -x -C "$tree"
 
 # add NAME FUNCTION: the function changes the copy; the files it touches are as many as the row of NAME says in
