@@ -2,7 +2,6 @@
 /* tracectl ops: where every rank stands on its communicators now, and who is missing. */
 #include "ctl/client.h"
 #include "ctl/out.h"
-#include "ctl/rank_list.h"
 
 static json_t *ops_u64_or_null(bool known, uint64_t n)
 {
@@ -226,20 +225,15 @@ static void ops_print(const Ranktrace__OpsBody *body, bool filtered)
 
 int cmd_ops(const struct command *command)
 {
-	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
 	Ranktrace__Response *response = NULL;
-	struct rank_list list;
-	int code = rank_list_read(command, &list);
+	struct ranges ranks;
+	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_OPS, RANKTRACE__RESPONSE__BODY_OPS,
+		&ranks, &response);
 
-	if (code != EXIT_DONE)
-		return code;
-	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_OPS;
-	rank_list_request(&list, &request);
-	code = client_ask(command, &request, RANKTRACE__RESPONSE__BODY_OPS, &response);
 	if (code == EXIT_DONE && command->json)
 		code = out_json(ops_json(response->ops));
 	else if (code == EXIT_DONE)
-		ops_print(response->ops, list.count > 0);
+		ops_print(response->ops, ranks.count > 0);
 	client_free(response);
 	return code;
 }

@@ -5,6 +5,7 @@
  */
 #include <syslog.h>
 #include "analyzers/base/nearest.h"
+#include "analyzers/base/units.h"
 #include "daemon/core/config.h"
 #include "daemon/base/ini.h"
 #include "daemon/base/log.h"
@@ -146,7 +147,7 @@ static const struct {
 	[KEY_COUNT] = {.expected = "a number", .number = read_count},
 	[KEY_SIZE] = {.expected = "a size in bytes or with K, M, G or T", .number = ini_size_bytes},
 	[KEY_POWER2] = {.expected = "a power of two in bytes or with K, M or G", .number = read_power2},
-	[KEY_DURATION] = {.expected = "a duration with ns, us, ms, s, m, h or d", .number = ini_duration_ns},
+	[KEY_DURATION] = {.expected = "a duration with ns, us, ms, s, m, h or d", .number = units_parse_duration},
 	[KEY_SWITCH] = {.expected = "yes or no", .number = read_switch},
 };
 _Static_assert(ARRAY_SIZE(types) == KEY_TYPE_MAX, "a reader a type");
