@@ -144,6 +144,9 @@ struct align_job_info {
 	const int *process;	/* of each rank, the newest */
 	uint64_t step_ns;	/* median of the last steps, 0 not known */
 	uint64_t checkpoint_ns; /* longest one seen */
+	uint64_t warm_ns;	/* longest of the first steps of a process */
+	uint64_t phase_ns;	/* longest time to the end of a step from the end of the one before, where a checkpoint, an
+				 * evaluation or a pause was in it */
 	bool ended;		/* no rank of it lives */
 };
 /* job from 0; false past the last. A job that is over keeps its number until it is needed again. */

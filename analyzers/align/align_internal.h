@@ -446,7 +446,7 @@ struct align_job { /* a job */
 	bool trained;
 	uint64_t recent[ALIGN_MEDIAN];
 	size_t recents;
-	uint64_t step_ns, checkpoint_ns;
+	uint64_t step_ns, checkpoint_ns, warm_ns, phase_ns; /* as of align_job_info */
 };
 
 /* Used while a frame goes out; kept for the next one. */

@@ -335,6 +335,8 @@ bool align_job_info(const struct align *align, uint32_t number, struct align_job
 		.process = job->process,
 		.step_ns = job->step_ns,
 		.checkpoint_ns = job->checkpoint_ns,
+		.warm_ns = job->warm_ns,
+		.phase_ns = job->phase_ns,
 		.ended = job->alive == 0};
 	return true;
 }

@@ -248,6 +248,8 @@ static void classes(void **state)
 		assert_int_equal(seen[i].frame.class, expected[i]);
 	assert_true(align_job_info(align, 0, &job));
 	assert_int_equal(job.checkpoint_ns, 700 * MS);
+	assert_int_equal(job.warm_ns, 100 * MS);
+	assert_int_equal(job.phase_ns, 5100 * MS);
 }
 
 static void sample_of(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, uint64_t preemptor_ns, const char *preemptor)
