@@ -5,7 +5,8 @@
  * other gets frames of one rank each. align_rank_new() of all ranks that are known comes first.
  *
  * A job is what has the same job word and world size, and ranks whose lives overlap; ranks without a job word are of
- * one job where they are of one world size and were started within two minutes of each other. A rank number that
+ * one job where they are of one world size and were started within two minutes of each other; of several such jobs a
+ * rank is of the one that the same process of its host started, else of the one that began closest. A rank number that
  * appears again (a restart) takes the place of the one before it, if that has ended; else it is of another job. A world
  * size that changes is another job.
  *
@@ -56,6 +57,7 @@ struct align_rank {	 /* a process */
 	const char *card;
 	uint64_t start_ns; /* of the process */
 	uint16_t port;	   /* where the job's ranks meet, 0 not known: ranks of which it differs are of different jobs */
+	uint64_t launcher; /* who started it on its host, a number of the caller's; 0 not known */
 	bool from_start;   /* its steps are counted from its start */
 };
 

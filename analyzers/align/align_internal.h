@@ -330,6 +330,7 @@ struct align_process {
 	uint32_t job, index, node; /* job FRAME_NONE: of none any more */
 	enum align_method align;
 	bool ended, from_start;
+	uint64_t launcher; /* as of align_rank */
 	bool waited;   /* is among job's waiting */
 	bool absent;   /* its steps did not come in time */
 	bool hopeless; /* no evidence where its steps belong; not waited for */

@@ -47,6 +47,7 @@ static void online_begin(struct online *online, const struct rank *rank)
 				       .host = rank->host,
 				       .card = rank->env.card,
 				       .port = rank->env.master_port > 0 ? (uint16_t)rank->env.master_port : 0,
+				       .launcher = rank->parent_pid,
 				       .start_ns = online_start_ns(rank),
 				       .from_start = rank->from_start,
 			       });
