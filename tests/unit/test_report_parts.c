@@ -86,6 +86,9 @@ static void test_words(void **state)
 	(void)state;
 	assert_string_equal(words_count(1234567, text), "1,234,567");
 	assert_string_equal(words_count(0, text), "0");
+	assert_string_equal(words_card_kind(&(struct report_card){.name = "3"}), "card ");
+	assert_string_equal(words_card_kind(&(struct report_card){.name = "local rank 3"}), "");
+	assert_string_equal(words_card_kind(&(struct report_card){.name = "of rank 3"}), "the card ");
 	assert_string_equal(words_hours(0.0341, text), "0.034");
 	assert_string_equal(words_hours(3.207, text), "3.21");
 	assert_string_equal(words_hours(2150.4, text), "2,150");
