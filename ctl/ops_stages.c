@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/ops_stages.h"
 
-static bool is_wanted(const struct rank_list *list, const Ranktrace__Rank *rank)
+static bool ops_stages_is_wanted(const struct rank_list *list, const Ranktrace__Rank *rank)
 {
 	return strcmp(rank->role, "rank") == 0 && (list->count == 0 || rank_list_has(list, rank->rank));
 }
 
-static bool is_alike(const Ranktrace__Rank *a, const Ranktrace__Rank *b)
+static bool ops_stages_is_alike(const Ranktrace__Rank *a, const Ranktrace__Rank *b)
 {
 	return strcmp(a->job, b->job) == 0 && strcmp(a->stage, b->stage) == 0 &&
 	       strcmp(a->stage_name, b->stage_name) == 0 && strcmp(a->state, b->state) == 0;
 }
 
-static void end_run(struct ops_stage *stage)
+static void ops_stages_end_run(struct ops_stage *stage)
 {
 	size_t used = strlen(stage->list), size = sizeof(stage->list);
 	const char *comma = used ? "," : "";
@@ -27,7 +27,7 @@ static void end_run(struct ops_stage *stage)
 }
 
 /* Ranks of a job come in their order. */
-static void add_rank(struct ops_stage *stage, const Ranktrace__Rank *rank)
+static void ops_stages_add_rank(struct ops_stage *stage, const Ranktrace__Rank *rank)
 {
 	if (stage->ranks++ == 0) {
 		stage->first = rank;
@@ -40,13 +40,13 @@ static void add_rank(struct ops_stage *stage, const Ranktrace__Rank *rank)
 	if (rank->stage_for_ns > stage->most_ns)
 		stage->most_ns = rank->stage_for_ns;
 	if (rank->rank != stage->run_last + 1) {
-		end_run(stage);
+		ops_stages_end_run(stage);
 		stage->run_first = rank->rank;
 	}
 	stage->run_last = rank->rank;
 }
 
-static int by_length(const void *a, const void *b)
+static int ops_stages_by_length(const void *a, const void *b)
 {
 	const struct ops_stage *x = a, *y = b;
 
@@ -64,21 +64,21 @@ size_t ops_stages_group(
 		const Ranktrace__Rank *rank = body->ranks[i];
 		size_t at = 0;
 
-		if (!is_wanted(list, rank))
+		if (!ops_stages_is_wanted(list, rank))
 			continue;
-		while (at < count && at + 1 < OPS_STAGES_MAX && !is_alike(ret[at].first, rank))
+		while (at < count && at + 1 < OPS_STAGES_MAX && !ops_stages_is_alike(ret[at].first, rank))
 			at++;
 		if (at == count)
 			ret[count++] = (struct ops_stage){0};
-		add_rank(&ret[at], rank);
+		ops_stages_add_rank(&ret[at], rank);
 	}
 	for (size_t i = 0; i < count; i++)
-		end_run(&ret[i]);
-	qsort(ret, count, sizeof(*ret), by_length);
+		ops_stages_end_run(&ret[i]);
+	qsort(ret, count, sizeof(*ret), ops_stages_by_length);
 	return count;
 }
 
-static void add_row(struct term_table *table, const struct ops_stage *stage)
+static void ops_stages_add_row(struct term_table *table, const struct ops_stage *stage)
 {
 	const Ranktrace__Rank *first = stage->first;
 	char least[UNITS_BYTES] = "-", most[UNITS_BYTES] = "", step[UNITS_BYTES] = "-";
@@ -119,7 +119,7 @@ void ops_stages_print(const Ranktrace__RanksBody *body, const struct rank_list *
 		return;
 	table = term_table_new(columns, ARRAY_SIZE(columns));
 	for (size_t i = 0; i < count; i++)
-		add_row(table, &stage[i]);
+		ops_stages_add_row(table, &stage[i]);
 	term_table_print(table, stdout, 0);
 	term_table_free(table);
 }
@@ -131,10 +131,11 @@ json_t *ops_stages_json(const Ranktrace__RanksBody *body, const struct rank_list
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(all,
-			json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "ranks", out_json_text(stage[i].list), "count",
-				(json_int_t)stage[i].ranks, "job", out_json_optional(stage[i].first->job), "stage",
-				out_json_optional(stage[i].first->stage), "state", out_json_optional(stage[i].first->state),
-				"for_ns_min", out_json_u64(stage[i].least_ns), "for_ns_max", out_json_u64(stage[i].most_ns)));
+		json_array_append_new(
+			all, json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "ranks", out_json_text(stage[i].list),
+				     "count", (json_int_t)stage[i].ranks, "job", out_json_optional(stage[i].first->job),
+				     "stage", out_json_optional(stage[i].first->stage), "state",
+				     out_json_optional(stage[i].first->state), "for_ns_min",
+				     out_json_u64(stage[i].least_ns), "for_ns_max", out_json_u64(stage[i].most_ns)));
 	return all;
 }

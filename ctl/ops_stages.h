@@ -12,14 +12,14 @@
 struct ops_stage {
 	const Ranktrace__Rank *first;
 	size_t ranks;
-	uint64_t least_ns, most_ns; /* how long they have been in it */
-	char list[96];		    /* "0,2-5"; cut at the end with "..." */
+	uint64_t least_ns, most_ns;  /* how long they have been in it */
+	char list[96];		     /* "0,2-5"; cut at the end with "..." */
 	int32_t run_first, run_last; /* of the list, not yet in it */
 };
 
 /* Those of the list, longest first. Yields how many. ret points into the answer. */
-size_t ops_stages_group(const Ranktrace__RanksBody *body, const struct rank_list *list,
-	struct ops_stage ret[OPS_STAGES_MAX]);
+size_t ops_stages_group(
+	const Ranktrace__RanksBody *body, const struct rank_list *list, struct ops_stage ret[OPS_STAGES_MAX]);
 void ops_stages_print(const Ranktrace__RanksBody *body, const struct rank_list *list);
 json_t *ops_stages_json(const Ranktrace__RanksBody *body, const struct rank_list *list);
 

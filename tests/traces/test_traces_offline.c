@@ -170,17 +170,17 @@ static void ar_put_comms(struct store *store)
 			continue;
 		there[put->worker][put->op->type] = true;
 		member = ar_comm(put->op, &kind, name, sizeof(name));
-		store_put_communicators(store,
-			&(struct row_communicators){.communicator = field_text(name),
-				.rank = field_int(put->worker),
-				.member = field_int(member),
-				.members = field_int(trace_type_kind(put->op->type) == TRACE_KIND_P2P
-							     ? ar.trace->stages
-							     : trace_members(ar.trace, put->op)),
-				.family = field_text("nccl"),
-				.kind = field_text_if(kind),
-				.instance = field_int(put->worker + 1),
-				.communicator_key = field_int(++key)});
+		store_put_communicators(
+			store, &(struct row_communicators){.communicator = field_text(name),
+				       .rank = field_int(put->worker),
+				       .member = field_int(member),
+				       .members = field_int(trace_type_kind(put->op->type) == TRACE_KIND_P2P
+								    ? ar.trace->stages
+								    : trace_members(ar.trace, put->op)),
+				       .family = field_text("nccl"),
+				       .kind = field_text_if(kind),
+				       .instance = field_int(put->worker + 1),
+				       .communicator_key = field_int(++key)});
 	}
 }
 
@@ -376,7 +376,8 @@ static void files_of_systrace_are_refused(void **state)
 	assert_int_equal(json_array_size(rows), 0);
 	json_decref(rows);
 	assert_int_equal(said_count, 1);
-	assert_non_null(strstr(said, "job \"AR\" is a pipeline job (16 ranks, 67584 sends and receives) and is not judged"));
+	assert_non_null(
+		strstr(said, "job \"AR\" is a pipeline job (16 ranks, 67584 sends and receives) and is not judged"));
 	assert_true(analysis.failed);
 	assert_int_equal(analysis.jobs_refused, 1);
 	assert_int_equal(analysis.watched.ranks, 0);

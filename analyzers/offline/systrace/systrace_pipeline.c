@@ -31,7 +31,8 @@ static struct pipeline_job add_job(const struct systrace_feed *feed, const char 
 		const struct systrace_process *process = &feed->process[event->process];
 
 		ret.steps += event->what == SYSTRACE_STEP && process->transfers && strcmp(process->job, job) == 0 &&
-			     event->start_ns >= process->transfers_first_ns && event->end_ns <= process->transfers_last_ns;
+			     event->start_ns >= process->transfers_first_ns &&
+			     event->end_ns <= process->transfers_last_ns;
 	}
 	return ret;
 }
@@ -46,7 +47,8 @@ static void refuse_job(struct systrace_feed *feed, const char *job, const struct
 	feed->counts.jobs_refused++;
 	snprintf(sentence, sizeof(sentence),
 		"%s%s%s is a pipeline job (%" PRIu64 " ranks, %" PRIu64
-		" sends and receives) and is not judged: sysTrace's files do not say which send belongs to which receive",
+		" sends and receives) and is not judged: sysTrace's files do not say which send belongs to which "
+		"receive",
 		*job ? "job \"" : "a job without a name", job, *job ? "\"" : "", what->ranks, what->transfers);
 	if (feed->options.warning)
 		feed->options.warning(feed->options.arg, sentence);
