@@ -127,9 +127,7 @@ const char *words_job(const struct report_job *job)
 
 const char *words_card_kind(const struct report_card *card)
 {
-	return card->name[0] >= '0' && card->name[0] <= '9' ? "card "
-	       : strncmp(card->name, "of ", 3) == 0	    ? "the card "
-							    : "";
+	return card->name[0] >= '0' && card->name[0] <= '9' ? "card " : "";
 }
 
 const char *words_card(const struct report *report, uint32_t card, char *buffer)

@@ -51,7 +51,7 @@ const char *words_value(double value, const char *unit, char *buffer);
 const char *words_many(uint64_t count, const char *one, const char *many, char *buffer);
 
 /* "card 3 of node017", "GPU-1a2b... of node017" */
-/* "card ", "the card " or "", before its name. */
+/* "card " or "", before its name. */
 const char *words_card_kind(const struct report_card *card);
 const char *words_card(const struct report *report, uint32_t card, char *buffer);
 /* "card 3 of node017 (rank 139 of llama)", "rank 3 of llama", "job llama" */
