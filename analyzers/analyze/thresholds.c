@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See analysis.h. */
 #include "analyzers/analyze/analysis.h"
+#include "analyzers/base/units.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -52,38 +53,24 @@ static struct target target_of(size_t which, struct detect_options *options)
 	return targets[which];
 }
 
-static const struct {
-	const char *word;
-	uint64_t ns;
-} units[] = {
-	{"", SECOND},
-	{"ns", 1},
-	{"us", 1000},
-	{"ms", 1000000},
-	{"s", SECOND},
-	{"m", 60 * SECOND},
-	{"h", 3600 * SECOND},
-	{"d", 86400 * SECOND},
-};
-
 static int thresholds_parse(const struct threshold *threshold, const char *text, uint64_t *ret)
 {
-	uint64_t value, by = threshold->is_duration ? 0 : 1;
+	uint64_t value;
 	char *end;
+	int r = 0;
 
-	if (!isdigit((unsigned char)text[0]))
+	if (threshold->is_duration) {
+		r = units_parse_duration(text, &value);
+	} else {
+		errno = 0;
+		value = strtoull(text, &end, 10);
+		if (!isdigit((unsigned char)text[0]) || errno || *end)
+			r = -EINVAL;
+	}
+	if (r < 0 || value < threshold->min || value > threshold->max)
 		return -EINVAL;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno)
-		return -EINVAL;
-	for (size_t i = 0; threshold->is_duration && i < sizeof(units) / sizeof(units[0]); i++)
-		if (strcmp(end, units[i].word) == 0)
-			by = units[i].ns;
-	if (!by || (!threshold->is_duration && *end) || value > threshold->max / by)
-		return -EINVAL;
-	*ret = value * by;
-	return *ret < threshold->min ? -EINVAL : 0;
+	*ret = value;
+	return 0;
 }
 
 int threshold_set(size_t which, const char *text, struct detect_options *options)
