@@ -5,10 +5,10 @@ A plan is a list of {"id", "kind", "rank" (a number or "all"), "place", "from_s"
 job's start; percent is the growth that is wanted of the mean clean step.
 """
 import gc
+import json
 import mmap
 import os
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -105,7 +105,10 @@ class Faults:
             if f["place"] == place:
                 begin = time.perf_counter()
                 getattr(self, "do_" + f["kind"], lambda seconds: None)(f["seconds"])
-                self.took[f["id"]] = self.took.get(f["id"], 0.0) + time.perf_counter() - begin
+                took = time.perf_counter() - begin
+                if f["kind"] == "matmul" and self.device.type == "cuda":  # queued
+                    took = max(took, f["seconds"])
+                self.took[f["id"]] = self.took.get(f["id"], 0.0) + took
 
     def loader(self, seconds_shared=None):
         """Called by the dataset for each batch, in the rank or in a worker."""
@@ -214,15 +217,50 @@ class Faults:
         """Acts all the time, by its threads."""
 
 
-class Log:
-    """A line of JSON per step, written at once: a rank may be killed."""
+class Clock:
+    """Begin and end of each step by the rank's own clock, and when the job is over. A line of JSON per step, written at once: a rank
+    may be killed."""
 
-    def __init__(self, path):
-        self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    def __init__(self, faults, folder, rank, head):
+        self.faults, self.folder = faults, folder
+        self.fd = os.open(os.path.join(folder, "rank.%d.jsonl" % rank), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+        self.step, self.last = 0, None
+        self.begin_ns = self.end_ns = now_ns()
+        self.write(json.dumps(head))
 
-    def line(self, text):
+    def write(self, text):
         os.write(self.fd, (text + "\n").encode())
 
+    def number(self, name):
+        try:
+            with open(os.path.join(self.folder, name), encoding="ascii") as file:
+                return int(file.read())
+        except (OSError, ValueError):
+            return None
 
-def fail(text):
-    sys.exit("rank.py: " + text)
+    def wait(self):
+        """Until the driver starts the job."""
+        while self.faults.start_ns is None:
+            time.sleep(0.05)
+            self.faults.start_ns = self.number("start")
+        self.end_ns = now_ns()
+
+    def begin(self):
+        """False: the job is over."""
+        if self.last is not None and self.step >= self.last:
+            return False
+        self.begin_ns = now_ns()
+        self.faults.begin_step()
+        return True
+
+    def end(self, klass, length=0):
+        """klass: of steps that take equally long without a fault; length: of the step's sample."""
+        before_ns, self.end_ns = self.end_ns, now_ns()
+        self.faults.end_step((self.end_ns - before_ns) / 1e9, klass == "step")
+        took = self.faults.took
+        self.write('{"s":%d,"b":%d,"e":%d,"c":"%s"%s%s}' % (
+            self.step, self.begin_ns, self.end_ns, klass, ',"l":%d' % length if length else "",
+            ',"f":%s' % json.dumps({k: round(v, 6) for k, v in took.items()}) if took else ""))
+        self.step += 1
+        if self.last is None and os.path.exists(os.path.join(self.folder, "stop")):
+            self.last = self.number("stop")

@@ -15,7 +15,6 @@ whose number D/stop holds.
 import json
 import os
 import sys
-import time
 import warnings
 
 warnings.filterwarnings("ignore")
@@ -26,14 +25,6 @@ import torch.distributed as dist  # noqa: E402
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import faults as faults_of  # noqa: E402
 import shapes  # noqa: E402
-
-
-def number(path):
-    try:
-        with open(path, encoding="ascii") as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return None
 
 
 def main():
@@ -55,27 +46,15 @@ def main():
     shared = torch.multiprocessing.Value("d", 0.0) if options["workers"] else None
     faults = faults_of.Faults(plan["faults"], rank, device, folder, shared, options["workers"])
     faults.checkpoint_every = options.get("checkpoint_every") or 1
-    job = shapes.JOBS[options["shape"]](options, faults, rank, world, device)
-    log = faults_of.Log(os.path.join(folder, "rank.%d.jsonl" % rank))
-    log.line(json.dumps({"rank": rank, "pid": os.getpid(), "torch": torch.__version__}))
-    while faults.start_ns is None:
-        time.sleep(0.05)
-        faults.start_ns = number(os.path.join(folder, "start"))
-    stop = os.path.join(folder, "stop")
-    step, last, end_ns = 0, None, faults_of.now_ns()
-    while last is None or step < last:
-        begin_ns = faults_of.now_ns()
-        faults.begin_step()
-        job.run()
-        before_ns, end_ns = end_ns, faults_of.now_ns()
-        faults.end_step((end_ns - before_ns) / 1e9, job.klass.startswith("step"))
-        klass, _, length = job.klass.partition(":")
-        log.line('{"s":%d,"b":%d,"e":%d,"c":"%s"%s%s}' % (
-            step, begin_ns, end_ns, klass, ',"l":%s' % length if length else "",
-            ',"f":%s' % json.dumps({k: round(v, 6) for k, v in faults.took.items()}) if faults.took else ""))
-        step += 1
-        if last is None and os.path.exists(stop):
-            last = number(stop)
+    if options["shape"] in ("lightning", "trainer"):
+        import frameworks
+        make = frameworks.JOBS[options["shape"]]
+    else:
+        make = shapes.JOBS[options["shape"]]
+    job = make(options, faults, rank, world, device)
+    clock = faults_of.Clock(faults, folder, rank, {"rank": rank, "pid": os.getpid(), "torch": torch.__version__})
+    clock.wait()
+    job.loop(clock)
     dist.destroy_process_group()
 
 

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 CLASSES = 10
 LENGTHS = 8, 16, 32, 48  # tokens of a sample, with variable lengths
 MICRO_BATCHES = 4
+REPEATS_MOST = 120       # of the layers on a card: their activations are kept in its memory
 
 
 class Wait(torch.autograd.Function):
@@ -81,25 +82,27 @@ class Body(nn.Module):
         width = options["width"]
         self.faults, self.parallel = faults, parallel
         self.forward_s, self.backward_s = (options["forward_ms"] / 2e3, options["backward_ms"] / 2e3)
-        self.cuda_only = options["device"] == "cuda"
+        self.on_card, self.repeats = options["device"] == "cuda", 1
         self.first = nn.Linear(width_in or width, width)
         self.middle = nn.ModuleList([nn.Linear(width, width) for _ in range(options["layers"])])
         self.last = nn.Linear(width, last)
 
     def wait(self, x):
-        return x if self.cuda_only or self.forward_s + self.backward_s == 0 else Wait.apply(x, self.forward_s, self.backward_s)
+        return x if self.on_card or self.forward_s + self.backward_s == 0 else Wait.apply(x, self.forward_s, self.backward_s)
 
     def forward(self, x):
         x = self.wait(torch.relu(self.first(x)))
-        for i, layer in enumerate(self.middle):
-            if i == len(self.middle) // 2:
-                x = Place.apply(x, self.faults)
-            if self.parallel:
-                x = Sum.apply(layer(Copy.apply(x)))
-                x = torch.relu(x / dist.get_world_size())
-            else:
-                x = torch.relu(layer(x))
-        return self.last(self.wait(x))
+        for _ in range(self.repeats):
+            for layer in self.middle:
+                if self.parallel:
+                    x = Sum.apply(layer(Copy.apply(x)))
+                    x = torch.relu(x / dist.get_world_size())
+                else:
+                    x = torch.relu(layer(x))
+        return self.last(self.wait(Place.apply(x, self.faults)))
+
+    def sample(self, batch, device):
+        return torch.randn(batch, self.first.in_features, device=device)
 
 
 class Attention(nn.Module):
@@ -107,7 +110,7 @@ class Attention(nn.Module):
 
     def __init__(self, options, faults):
         super().__init__()
-        self.faults, self.options = faults, options
+        self.faults, self.options, self.repeats = faults, options, 1
         width = options["width"]
         self.embed = nn.Embedding(256, width)
         self.block = nn.TransformerEncoderLayer(width, 4, width * 2, dropout=0.0, batch_first=True)
@@ -118,8 +121,12 @@ class Attention(nn.Module):
         x = self.embed(x)
         if self.options["device"] != "cuda":
             x = Wait.apply(x, self.options["forward_ms"] / 1e3 * share, self.options["backward_ms"] / 1e3 * share)
-        x = self.block(Place.apply(x, self.faults))
-        return self.last(x.mean(1))
+        for _ in range(self.repeats):
+            x = self.block(x)
+        return self.last(Place.apply(x, self.faults).mean(1))
+
+    def sample(self, batch, device):
+        return torch.randint(0, 256, (batch, max(LENGTHS)), device=device)
 
 
 class Samples(Dataset):
@@ -175,6 +182,26 @@ class SlowFile(io.FileIO):
         return super().write(data)
 
 
+def fill_card(body, options, device):
+    """Repeats the layers until forward and backward take a card step_ms. All ranks repeat as often as rank 0."""
+    if device.type != "cuda" or not options.get("step_ms"):
+        return body
+    body.to(device)
+    x = body.sample(options["batch"] // (MICRO_BATCHES if options["shape"] == "pipeline" else 1), device)
+    for _ in range(2):  # the first time with the card's libraries to load
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(5):
+            body(x).sum().backward()
+        torch.cuda.synchronize()
+        each_ms = (time.perf_counter() - begin) / 5 * 1e3
+    repeats = torch.tensor([min(REPEATS_MOST, max(1, round(options["step_ms"] / each_ms)))], device=device)
+    dist.broadcast(repeats, 0)
+    body.repeats = int(repeats.item())
+    body.zero_grad(set_to_none=True)
+    return body
+
+
 class Job:
     """What all shapes share: DDP over a Body. A shape overrides make() and step()."""
 
@@ -182,7 +209,7 @@ class Job:
 
     def __init__(self, options, faults, rank, world, device):
         self.options, self.faults, self.rank, self.world, self.device = options, faults, rank, world, device
-        self.steps, self.klass = 0, "step"
+        self.steps, self.klass, self.length = 0, "step", 0
         faults.micro = self.micro
         self.loss = nn.CrossEntropyLoss()
         self.make()
@@ -196,12 +223,17 @@ class Job:
         return nn.parallel.DistributedDataParallel(module.to(self.device), device_ids=ids)
 
     def make(self):
-        self.model = self.ddp(Body(self.options, self.faults))
+        self.model = self.ddp(fill_card(Body(self.options, self.faults), self.options, self.device))
         self.optimizer = optimizer_of(self.model.parameters(), self.faults, self.device)
 
     def batch(self):
         x, y = next(self.batches)
         return x.to(self.device), y.to(self.device)
+
+    def loop(self, clock):
+        while clock.begin():
+            self.run()
+            clock.end(self.klass, self.length)
 
     def run(self):
         """One step, and what comes after it every n steps."""
@@ -209,6 +241,9 @@ class Job:
         self.faults.at("outside")
         self.step()
         self.steps += 1
+        self.now_and_then()
+
+    def now_and_then(self):
         every = self.options.get("checkpoint_every")
         if every and self.steps % every == 0:
             self.checkpoint()
@@ -270,17 +305,13 @@ class Accumulation(Job):
 
 class Variable(Job):
     def make(self):
-        self.model = self.ddp(Attention(self.options, self.faults))
+        self.model = self.ddp(fill_card(Attention(self.options, self.faults), self.options, self.device))
         self.optimizer = optimizer_of(self.model.parameters(), self.faults, self.device)
 
     def batch(self):
         x, y = next(self.batches)
         self.length = x.shape[1]
         return x.to(self.device), y.to(self.device)
-
-    def run(self):
-        super().run()
-        self.klass = "%s:%d" % (self.klass, self.length)
 
 
 class Closure(Job):
@@ -300,8 +331,13 @@ class Closure(Job):
 
 
 class Compiled(Job):
+    """Its middle layers are compiled; faults stay outside the compiled code."""
+
     def make(self):
-        self.model = self.ddp(torch.compile(Body(self.options, self.faults)))
+        body = Body(self.options, self.faults)
+        middle = nn.Sequential(*[part for layer in body.middle for part in (layer, nn.ReLU())])
+        body.middle = nn.ModuleList([torch.compile(middle)])
+        self.model = self.ddp(fill_card(body, self.options, self.device))
         self.optimizer = optimizer_of(self.model.parameters(), self.faults, self.device)
 
 
@@ -310,7 +346,7 @@ class Sharded(Job):
     used, its gradients are summed to their owner in backward."""
 
     def make(self):
-        body = Body(self.options, self.faults).to(self.device)
+        body = fill_card(Body(self.options, self.faults), self.options, self.device).to(self.device)
         self.by_hand = True
         if self.options.get("fsdp"):
             from torch.distributed.fsdp import FullyShardedDataParallel
@@ -349,7 +385,7 @@ class Tensor(Job):
     """Tensor parallel: all ranks work on one batch; partial sums are added within forward and backward."""
 
     def make(self):
-        self.model = Body(self.options, self.faults, parallel=True).to(self.device)
+        self.model = fill_card(Body(self.options, self.faults, parallel=True), self.options, self.device).to(self.device)
         self.optimizer = optimizer_of(self.model.parameters(), self.faults, self.device)
 
 
@@ -360,7 +396,8 @@ class Pipeline(Job):
 
     def make(self):
         width = self.options["width"]
-        self.model = Body(self.options, self.faults, last=CLASSES if self.rank == self.world - 1 else width).to(self.device)
+        last = CLASSES if self.rank == self.world - 1 else width
+        self.model = fill_card(Body(self.options, self.faults, last=last), self.options, self.device).to(self.device)
         self.optimizer = optimizer_of(self.model.parameters(), self.faults, self.device)
 
     def step(self):

@@ -15,6 +15,7 @@ WARM_NS = 12 * 10**9     # after the job's start, in which no time counts as cle
 AROUND_NS = 60 * 10**9   # clean steps this near a fault tell what a step took without it
 AROUND_LEAST = 20        # steps; with fewer, all clean steps of the class
 DRAIN_NS = 15 * 10**9    # after a fault has ended: what workers have prepared slowly may last this long
+GROUP = 20               # steps on a card: two of its waits
 PAD_NS = 3 * 10**9       # after a fault, in which time is neither lost nor clean
 # Severities, as docs and manual page have them: (growth in percent, seconds).
 NOTICE = ((5, 10), (50, 5))
@@ -39,7 +40,7 @@ def read_log(path):
 class Steps:
     """Steps of a job: begin and end of each (mean over ranks), class, and what faults took in it on each rank."""
 
-    def __init__(self, logs, ranks):
+    def __init__(self, logs, ranks, on_card=False):
         count = min(len(logs[r][1]) for r in ranks)
         self.begin, self.end, self.klass, self.took = [], [], [], []
         for i in range(1, count):
@@ -47,7 +48,8 @@ class Steps:
             before = [logs[r][1][i - 1] for r in ranks]
             self.begin.append(sum(b["e"] for b in before) // len(before))
             self.end.append(sum(row["e"] for row in rows) // len(rows))
-            length = max(row.get("l", 0) for row in rows)
+            # A card works on while its host goes on: what a sample takes there does not show in its own step.
+            length = 0 if on_card else max(row.get("l", 0) for row in rows)
             klass = max((row["c"] for row in rows), key=len)
             self.klass.append("%s:%d" % (klass, length) if length else klass)
             took = {}
@@ -71,10 +73,19 @@ def window(steps, fault, start_ns, workers):
     return begin, until
 
 
+def usual_on_card(seconds):
+    """The host runs ahead of a card and waits for it every tenth step: the median of means over GROUP steps."""
+    groups = [seconds[i:i + GROUP] for i in range(0, len(seconds), GROUP)]
+    if len(groups) > 1 and len(groups[-1]) < GROUP:
+        groups.pop()
+    return statistics.median(sum(g) / len(g) for g in groups)
+
+
 def measure(job, logs, start_ns, end_ns):
     """The truth of one job: {"job", "ranks", "faults", "clean", "step_ms", ...}. end_ns: when the driver ended it."""
     ranks = list(range(job["ranks"]))
-    steps = Steps(logs, ranks)
+    on_card = job["options"]["device"] == "cuda"
+    steps = Steps(logs, ranks, on_card)
     workers = job["options"]["workers"]
     windows = {f["id"]: window(steps, f, start_ns, workers) for f in job["faults"]}
     base = start_ns + WARM_NS
@@ -87,7 +98,7 @@ def measure(job, logs, start_ns, end_ns):
     by_class = {}
     for i in settled:
         by_class.setdefault(steps.klass[i], []).append(i)
-    overall = statistics.median(steps.seconds(i) for i in settled) if settled else 0.0
+    overall = (usual_on_card if on_card else statistics.median)([steps.seconds(i) for i in settled]) if settled else 0.0
 
     def usual(i, fault_window):
         rows = by_class.get(steps.klass[i], [])
@@ -95,7 +106,7 @@ def measure(job, logs, start_ns, end_ns):
         if len(near) < AROUND_LEAST:
             near = [steps.seconds(k) for k in rows]
         if near:
-            return statistics.median(near)
+            return usual_on_card(near) if on_card else statistics.median(near)
         # A class that no clean step has: as the ordinary one.
         ordinary = [steps.seconds(k) for k in settled if not steps.klass[k].startswith("checkpoint") and "eval" not in steps.klass[k]]
         return statistics.median(ordinary) if ordinary else overall
