@@ -55,7 +55,8 @@ def main():
     clock = faults_of.Clock(faults, folder, rank, {"rank": rank, "pid": os.getpid(), "torch": torch.__version__})
     clock.wait()
     job.loop(clock)
-    dist.destroy_process_group()
+    if dist.is_initialized():  # a framework may have ended it
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -31,19 +31,20 @@ import truth as truths  # noqa: E402
 
 READY_S = 240            # for all ranks to reach their first step; a GPU machine loads CUDA's libraries from a cold disk
 STOP_S = 60              # for all ranks to end after they were told to
-STOP_AHEAD = 12          # steps between the one that rank 0 is in and the last: more than ranks differ by
+STOP_AHEAD = 12, 1.0     # the last step is so many steps and so many seconds after the newest: more than ranks differ by
 SETTLE_S = 4             # after the end, until the daemon has judged and written all
+FSDP_ON_CPU = 2, 3       # PyTorch from which FSDP runs over gloo
 NEEDS = """
-import importlib.util as u, json, torch
+import importlib.util as u, json, sys, torch
 v = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
-compile_works = False
-if hasattr(torch, "compile"):
+compiles = False
+if "compile" in sys.argv and hasattr(torch, "compile"):
     try:
-        torch.compile(lambda x: (x * 2).relu())(torch.ones(4))
-        compile_works = True
+        torch.compile(lambda x: (x * 2).relu())(torch.ones(64, device="cuda" if "cuda" in sys.argv else "cpu"))
+        compiles = True
     except Exception:
         pass
-print(json.dumps(dict(torch=torch.__version__, version=v, compile=compile_works, lightning=bool(u.find_spec("lightning")),
+print(json.dumps(dict(torch=torch.__version__, version=v, compile=compiles, lightning=bool(u.find_spec("lightning") or u.find_spec("pytorch_lightning")),
                       trainer=bool(u.find_spec("transformers")), cards=torch.cuda.device_count())))
 """
 
@@ -112,18 +113,22 @@ class Job:
         if args.plugin:
             env["NCCL_PROFILER_PLUGIN"] = args.plugin
         self.log = open(self.folder / "output.log", "w", encoding="utf-8")
+        count = plan["ranks"]
         if self.device == "cuda":
-            count = plan["ranks"]
             env["CUDA_VISIBLE_DEVICES"] = ",".join(str(first_card + i) for i in range(count))
-            words = [args.python, "-m", "torch.distributed.run", "--nproc-per-node", str(count), "--master-port", str(port)]
+        # torchrun ends the job with its first rank: where one ends, each is started by itself, as SLURM does.
+        if self.device == "cuda" and not any(f["kind"] == "exit" for f in plan["faults"]):
+            words = [args.python, "-m", "torch.distributed.run", "--nproc-per-node", str(count)]
             if plan["name"]:
                 words += ["--rdzv-id", plan["name"], "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % port]
+            else:
+                words += ["--master-port", str(port)]
             self.processes.append(subprocess.Popen([*words, str(HERE / "rank.py"), str(path)], env=env, stdout=self.log, stderr=subprocess.STDOUT))
             return
         if any(f["kind"] == "network" for f in plan["faults"]):
             self.network = outside.Network(plan["ranks"])
             env["MASTER_ADDR"], env["GLOO_SOCKET_IFNAME"] = "10.77.0.1", "eth0"
-        for rank in range(plan["ranks"]):
+        for rank in range(count):
             own = dict(env, RANK=str(rank), WORLD_SIZE=str(plan["ranks"]), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(plan["ranks"]))
             if plan["name"]:
                 own["TORCHELASTIC_RUN_ID"] = plan["name"]
@@ -170,8 +175,9 @@ class Job:
     def ended(self):
         return all(p.poll() is not None for p in self.processes)
 
-    def ask_to_stop(self):
-        write(self.folder / "stop", str(self.newest_step() + STOP_AHEAD))
+    def ask_to_stop(self, trained_s):
+        newest = self.newest_step()
+        write(self.folder / "stop", str(int(newest + STOP_AHEAD[0] + STOP_AHEAD[1] * newest / max(1.0, trained_s))))
 
     def kill(self):
         """All that this job has started, by its ids."""
@@ -234,7 +240,7 @@ def act(job, faults, start_ns, groups, paths, args, first_card):
 
 def needs(args, shape):
     """What this PyTorch can do; skips a shape that it cannot."""
-    done = subprocess.run([args.python, "-c", NEEDS], capture_output=True, text=True, check=False, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    done = subprocess.run([args.python, "-c", NEEDS, shape, "cuda" if args.gpus else "cpu"], capture_output=True, text=True, check=False, env=dict(os.environ, OMP_NUM_THREADS="1"))
     if done.returncode:
         skip("%s has no working PyTorch" % args.python)
     has = json.loads(done.stdout.splitlines()[-1])
@@ -251,8 +257,7 @@ def record(args, plan, folder):
     has = needs(args, plan["shape"])
     for job in plan["jobs"]:
         if job["options"]["shape"] == "sharded":
-            # FSDP runs on gloo since 2.3.
-            job["options"]["fsdp"] = plan["device"] == "cuda" or tuple(has["version"]) >= (2, 3)
+            job["options"]["fsdp"] = plan["device"] == "cuda" or tuple(has["version"]) >= FSDP_ON_CPU
     socks = pathlib.Path(tempfile.mkdtemp(prefix="rtj."))
     daemon, jobs, noise, groups = None, [], None, []
     load = Load()
@@ -300,8 +305,8 @@ def record(args, plan, folder):
             job.over = True
         for thread in threads:
             thread.join()
-        for job in jobs:
-            job.ask_to_stop()
+        for job, start in zip(jobs, starts):
+            job.ask_to_stop((end_ns - start) / 1e9)
         limit = time.monotonic() + STOP_S
         hangs = any(f["kind"] in plans.LAST for job in jobs for f in job.plan["faults"])
         while time.monotonic() < (limit if not hangs else min(limit, time.monotonic())) and not all(job.ended() for job in jobs):

@@ -347,10 +347,10 @@ class Sharded(Job):
 
     def make(self):
         body = fill_card(Body(self.options, self.faults), self.options, self.device).to(self.device)
-        self.by_hand = True
-        if self.options.get("fsdp"):
+        self.by_hand = not self.options.get("fsdp")
+        if not self.by_hand:
             from torch.distributed.fsdp import FullyShardedDataParallel
-            self.model, self.by_hand = FullyShardedDataParallel(body, device_id=self.device if self.device.type == "cuda" else None), False
+            self.model = FullyShardedDataParallel(body, device_id=self.device if self.device.type == "cuda" else None)
             owned = list(self.model.parameters())
         else:
             self.model = body
