@@ -229,7 +229,7 @@ class Outside:
                     os.sched_setaffinity(hog.pid, [cpu])
                     self.hogs.append(hog)
         elif fault["kind"] == "card":
-            self.hogs.append(subprocess.Popen([self.python, "-c", CARD_HOG, str(self.card), str(min(1.0, fault["percent"] / 100))]))
+            self.hogs.append(subprocess.Popen([*self.python, "-c", CARD_HOG, str(self.card), str(min(1.0, fault["percent"] / 100))]))
         elif fault["kind"] == "cpu_max":
             quota = int(self.use / (1 + fault["percent"] / 100) * PERIOD_US)
             self.groups.limit(self.group, max(QUOTA_LEAST_US, quota))

@@ -36,6 +36,7 @@ KINDS = {
 }
 CARD_ONLY = {"item", "empty_cache", "card"}
 ALONE = {"hog", "cpu_max", "memory", "network", "stop", "threads", "card"}  # their own time is not measured by the rank: no overlap
+CHECKPOINT_PERCENT = 100.0  # of the steps between two checkpoints: one that waits longer is a hang
 HANGS = {"stop", "deadlock", "exit"}
 LAST = {"deadlock", "exit"}
 ALIKE = ("python", "sleep", "loader_sleep", "gc", "matmul", "fsync")
@@ -144,6 +145,8 @@ def draw_fault(rng, kind, shape, ranks, cpus, number):
         rank = rng.choice(free)
     place = rng.choice(KINDS[kind][0])
     fault = dict(id="f%d" % number, kind=kind, rank=rank, place=place, percent=round(spread(rng, *PERCENT), 1))
+    if kind == "slow_checkpoint":
+        fault["percent"] = round(spread(rng, PERCENT[0], CHECKPOINT_PERCENT), 1)
     if kind == "hog":
         fault.update(hogs=rng.randint(1, 3), duty=round(rng.uniform(0.4, 1.0), 2))
     if kind == "threads":
@@ -197,7 +200,7 @@ def draw_faults(rng, shape, options, ranks, cpus, able, seconds, first_s=CLEAN_S
         fault.update(from_s=round(at, 2), until_s=round(at + length, 2))
         faults.append(fault)
         number += 1
-        if kind not in ALONE and fault["rank"] != "all" and length > 15 and rng.random() < 0.25:
+        if kind not in ALONE | {"slow_checkpoint"} and fault["rank"] != "all" and length > 15 and rng.random() < 0.25:
             other = [k for k in kinds if k not in ALONE | HANGS | {"slow_checkpoint", kind}]
             second = other and draw_fault(rng, rng.choice(other), shape, ranks, cpus, number)
             if second and second["rank"] != "all":

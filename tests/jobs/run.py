@@ -37,14 +37,15 @@ FSDP_ON_CPU = 2, 3       # PyTorch from which FSDP runs over gloo
 NEEDS = """
 import importlib.util as u, json, sys, torch
 v = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
-compiles = False
-if "compile" in sys.argv and hasattr(torch, "compile"):
+backend = ""
+for name in ("inductor", "aot_eager") if "compile" in sys.argv and hasattr(torch, "compile") else ():
     try:
-        torch.compile(lambda x: (x * 2).relu())(torch.ones(64, device="cuda" if "cuda" in sys.argv else "cpu"))
-        compiles = True
+        torch.compile(torch.nn.Linear(4, 4).to(sys.argv[2]), backend=name)(torch.ones(4, 4, device=sys.argv[2])).sum().backward()
+        backend = name
+        break
     except Exception:
         pass
-print(json.dumps(dict(torch=torch.__version__, version=v, compile=compiles, lightning=bool(u.find_spec("lightning") or u.find_spec("pytorch_lightning")),
+print(json.dumps(dict(torch=torch.__version__, version=v, compile=backend, lightning=bool(u.find_spec("lightning") or u.find_spec("pytorch_lightning")),
                       trainer=bool(u.find_spec("transformers")), cards=torch.cuda.device_count())))
 """
 
@@ -99,14 +100,18 @@ class Job:
     """The processes of one job, and their files."""
 
     def __init__(self, plan, folder, args, device):
+        """folder: as we see it; with --root the ranks see it below their root."""
         self.plan, self.folder, self.args, self.device = plan, folder, args, device
+        self.seen = pathlib.Path("/") / folder.relative_to(args.root) if args.root else folder
+        self.scripts = self.seen.parent if args.root else HERE
         self.processes, self.pids, self.network, self.over = [], [], None, False
         folder.mkdir()
 
     def start(self, port, first_card):
         plan, args = self.plan, self.args
         path = self.folder / "plan.json"
-        write(path, json.dumps({"options": plan["options"], "faults": plan["faults"], "cpus": plan["cpus"], "folder": str(self.folder)}))
+        write(path, json.dumps({"options": plan["options"], "faults": plan["faults"], "cpus": plan["cpus"], "folder": str(self.seen)}))
+        path = self.seen / "plan.json"
         env = dict(os.environ, OMP_NUM_THREADS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), PYTHONDONTWRITEBYTECODE="1")
         for name in ("RANKTRACE_SOCKET", "RANKTRACE_LIBEXEC", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"):
             env.pop(name, None)
@@ -118,12 +123,12 @@ class Job:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(str(first_card + i) for i in range(count))
         # torchrun ends the job with its first rank: where one ends, each is started by itself, as SLURM does.
         if self.device == "cuda" and not any(f["kind"] == "exit" for f in plan["faults"]):
-            words = [args.python, "-m", "torch.distributed.run", "--nproc-per-node", str(count)]
+            words = [*args.python, "-m", "torch.distributed.run", "--nproc-per-node", str(count)]
             if plan["name"]:
                 words += ["--rdzv-id", plan["name"], "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % port]
             else:
                 words += ["--master-port", str(port)]
-            self.processes.append(subprocess.Popen([*words, str(HERE / "rank.py"), str(path)], env=env, stdout=self.log, stderr=subprocess.STDOUT))
+            self.processes.append(subprocess.Popen([*words, str(self.scripts / "rank.py"), str(path)], env=env, stdout=self.log, stderr=subprocess.STDOUT))
             return
         if any(f["kind"] == "network" for f in plan["faults"]):
             self.network = outside.Network(plan["ranks"])
@@ -133,7 +138,7 @@ class Job:
             if plan["name"]:
                 own["TORCHELASTIC_RUN_ID"] = plan["name"]
             prefix = self.network.prefix(rank) if self.network else []
-            self.processes.append(subprocess.Popen([*prefix, args.python, str(HERE / "rank.py"), str(path)], env=own, stdout=self.log,
+            self.processes.append(subprocess.Popen([*prefix, *args.python, str(self.scripts / "rank.py"), str(path)], env=own, stdout=self.log,
                                                    stderr=subprocess.STDOUT))
 
     def heads(self):
@@ -197,7 +202,7 @@ class Job:
 
     def ours(self, pid):
         try:
-            return str(self.folder) in pathlib.Path("/proc/%d/cmdline" % pid).read_text(encoding="utf-8")
+            return str(self.seen) in pathlib.Path("/proc/%d/cmdline" % pid).read_text(encoding="utf-8")
         except OSError:
             return False
 
@@ -240,9 +245,9 @@ def act(job, faults, start_ns, groups, paths, args, first_card):
 
 def needs(args, shape):
     """What this PyTorch can do; skips a shape that it cannot."""
-    done = subprocess.run([args.python, "-c", NEEDS, shape, "cuda" if args.gpus else "cpu"], capture_output=True, text=True, check=False, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    done = subprocess.run([*args.python, "-c", NEEDS, shape, "cuda" if args.gpus else "cpu"], capture_output=True, text=True, check=False, env=dict(os.environ, OMP_NUM_THREADS="1"))
     if done.returncode:
-        skip("%s has no working PyTorch" % args.python)
+        skip("%s has no working PyTorch" % " ".join(args.python))
     has = json.loads(done.stdout.splitlines()[-1])
     if args.gpus and has["cards"] < args.gpus:
         skip("%d cards here, %d asked for" % (has["cards"], args.gpus))
@@ -258,8 +263,10 @@ def record(args, plan, folder):
     for job in plan["jobs"]:
         if job["options"]["shape"] == "sharded":
             job["options"]["fsdp"] = plan["device"] == "cuda" or tuple(has["version"]) >= FSDP_ON_CPU
+        if job["options"]["shape"] == "compile":
+            job["options"]["backend"] = has["compile"]
     socks = pathlib.Path(tempfile.mkdtemp(prefix="rtj."))
-    daemon, jobs, noise, groups = None, [], None, []
+    daemon, jobs, noise, groups, inner = None, [], None, [], None
     load = Load()
     try:
         daemon = Daemon(args, folder, socks)
@@ -273,8 +280,12 @@ def record(args, plan, folder):
             noise.start()
         port = 20000 + os.getpid() % 20000
         card, cards = 0, []
+        if args.root:
+            inner = pathlib.Path(tempfile.mkdtemp(prefix="rtj.", dir=os.path.join(args.root, "tmp")))
+            for script in HERE.glob("*.py"):
+                shutil.copy(script, inner)
         for j, each in enumerate(plan["jobs"]):
-            job = Job(each, folder / ("job%d" % j), args, plan["device"])
+            job = Job(each, (inner or folder) / ("job%d" % j), args, plan["device"])
             jobs.append(job)
             job.start(port + j, card)
             cards.append(card)
@@ -340,7 +351,10 @@ def record(args, plan, folder):
         if daemon:
             daemon.stop()
         shutil.rmtree(socks, ignore_errors=True)
-    return keep(args, plan, folder, jobs, starts, end_ns, known, load, has)
+    whole = keep(args, plan, folder, jobs, starts, end_ns, known, load, has)
+    if inner:
+        shutil.rmtree(inner, ignore_errors=True)
+    return whole
 
 
 def keep(args, plan, folder, jobs, starts, end_ns, known, load, has):
@@ -393,6 +407,7 @@ def main():
     parser.add_argument("--l1", choices=("yes", "no"))
     parser.add_argument("--levels", default="", help="further levels to turn on: L3")
     parser.add_argument("--python", help="with PyTorch; default /usr/bin/python3, with --gpus this one")
+    parser.add_argument("--root", help="of another system with PyTorch, for the ranks alone (tests/e2e/roots.sh makes some)")
     parser.add_argument("--build", default=os.environ.get("BUILD", str(ROOT / "build")))
     parser.add_argument("--probes", default=str(ROOT / "bpf/probes.d"))
     parser.add_argument("--libraries", help="LD_LIBRARY_PATH of our programs alone")
@@ -405,7 +420,13 @@ def main():
     if args.seed % 2 and not args.kept:
         sys.exit("run.py: odd seeds are kept for the last run (--kept)")
     device = "cuda" if args.gpus else "cpu"
-    args.python = args.python or (sys.executable if args.gpus else "/usr/bin/python3")
+    args.python = [args.python or (sys.executable if args.gpus else "/usr/bin/python3")]
+    if args.root:
+        args.root = os.path.realpath(args.root)
+        if not os.environ.get("RANKTRACE_JOBS_UNSHARED") and not args.list:
+            os.environ["RANKTRACE_JOBS_UNSHARED"] = "1"
+            os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
+        args.python = ["chroot", args.root, *args.python]
     able, missing = outside.able(device)
     able |= set(plans.KINDS) - set(missing)
     if args.kinds:
@@ -424,6 +445,9 @@ def main():
     if folder.exists() and any(folder.iterdir()):
         sys.exit("run.py: %s is not empty" % folder)
     folder.mkdir(parents=True, exist_ok=True)
+    if args.root:  # in a mount namespace of our own: nothing is left behind
+        subprocess.run(["mount", "-t", "proc", "proc", args.root + "/proc"], check=True)
+        subprocess.run(["mount", "--rbind", "/dev", args.root + "/dev"], check=True)
     for line in words_of(record(args, plan, folder)):
         print(line)
     print(folder)

@@ -336,7 +336,7 @@ class Compiled(Job):
     def make(self):
         body = Body(self.options, self.faults)
         middle = nn.Sequential(*[part for layer in body.middle for part in (layer, nn.ReLU())])
-        body.middle = nn.ModuleList([torch.compile(middle)])
+        body.middle = nn.ModuleList([torch.compile(middle, backend=self.options["backend"])])
         self.model = self.ddp(fill_card(body, self.options, self.device))
         self.optimizer = optimizer_of(self.model.parameters(), self.faults, self.device)
 

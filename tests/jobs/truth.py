@@ -69,6 +69,8 @@ def window(steps, fault, start_ns, workers):
         begin, until = fault["began_ns"], fault.get("ended_ns") or until
     own = [i for i, took in enumerate(steps.took) if fault["id"] in took]
     if own and not (workers and fault["place"] == "loader") and fault["kind"] != "threads":
+        if fault["kind"] == "slow_checkpoint":  # the steps between two of them are the fault's time too
+            return steps.begin[own[0]], max(until, steps.end[own[-1]])
         return steps.begin[own[0]], steps.end[own[-1]]
     return begin, until
 
