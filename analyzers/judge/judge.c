@@ -23,10 +23,11 @@
 
 void judge_options_default(struct judge_options *ret)
 {
-	*ret = (struct judge_options){.grade = {{SEVERITY_CRITICAL, 0.50, 60000000000ULL},
-					      {SEVERITY_WARNING, 0.50, 5000000000ULL},
-					      {SEVERITY_WARNING, 0.10, 30000000000ULL},
-					      {SEVERITY_NOTICE, 0.05, 10000000000ULL}}};
+	*ret = (struct judge_options){.grade = {[JUDGE_CRITICAL] = {SEVERITY_CRITICAL, 0.50, 60000000000ULL},
+					      [JUDGE_SUDDEN] = {SEVERITY_WARNING, 0.50, 5000000000ULL},
+					      [JUDGE_WARNING] = {SEVERITY_WARNING, 0.10, 30000000000ULL},
+					      [JUDGE_NOTICE] = {SEVERITY_NOTICE, 0.05, 10000000000ULL}},
+		.job_growth = 0.10};
 }
 
 struct judge *judge_new(

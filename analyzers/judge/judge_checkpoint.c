@@ -21,7 +21,7 @@
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
 #define NS 1e-9
 
-static double length_of(const struct frame *frame, size_t r)
+static double checkpoint_length(const struct frame *frame, size_t r)
 {
 	return frame->rank[r].here ? (double)frame->rank[r].activity_ns[ACTIVITY_CHECKPOINT] * NS : 0;
 }
@@ -33,8 +33,8 @@ static double expected(const struct judge *judge, const struct frame *frame, siz
 	double median;
 
 	for (size_t r = 0; r < frame->ranks; r++)
-		if (r != of && length_of(frame, r) > 0)
-			judge->scratch[n++] = length_of(frame, r);
+		if (r != of && checkpoint_length(frame, r) > 0)
+			judge->scratch[n++] = checkpoint_length(frame, r);
 	*ret_least = CHECKPOINT_LEAST * judge->usual;
 	if (n < CHECKPOINT_PEERS) {
 		*ret_least = fmax(*ret_least, (CHECKPOINT_ALONE - 1) * judge->rank[of].checkpoint);
@@ -45,10 +45,10 @@ static double expected(const struct judge *judge, const struct frame *frame, siz
 	return median;
 }
 
-static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double excess, const struct frame *frame)
+static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double excess, const struct frame *frame, size_t r)
 {
 	struct judge_watch *watch = &rank->saves;
-	uint64_t step_ns = (uint64_t)(judge->usual / NS);
+	uint64_t step_ns = frame->rank[r].step_ns;
 
 	if (!(watch->evidence > 0) && !watch->open)
 		judge_watch_reset(watch, judge->now_ns > step_ns ? judge->now_ns - step_ns : 0, frame->step);
@@ -72,17 +72,17 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 	bool any = false, skip;
 
 	for (size_t r = 0; r < frame->ranks; r++)
-		any |= length_of(frame, r) > 0;
+		any |= checkpoint_length(frame, r) > 0;
 	for (size_t r = 0; any && r < frame->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
-		double length = length_of(frame, r), least, usual, excess;
+		double length = checkpoint_length(frame, r), least, usual, excess;
 
 		if (!(length > 0))
 			continue;
 		usual = expected(judge, frame, r, &least);
 		excess = usual > 0 ? length - usual : 0;
 		if (excess > least && judge->usual > 0) {
-			checkpoint_slow(judge, rank, excess, frame);
+			checkpoint_slow(judge, rank, excess, frame, r);
 		} else {
 			if (rank->saves.open)
 				judge_watch_close(judge, &rank->saves, false);

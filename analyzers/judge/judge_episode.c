@@ -95,6 +95,8 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 	bool sure = episode->finding.kind == FINDING_SLOW_RANK || growth >= 0.5 ||
 		    episode->known >= KNOWN_TIMES * (double)lasts_ns * NS;
 
+	if (episode->finding.kind == FINDING_SLOW_JOB && growth < judge->options.job_growth)
+		return SEVERITY_INFO;
 	for (size_t i = 0; i < JUDGE_GRADES; i++) {
 		const struct judge_grade *grade = &judge->options.grade[i];
 
@@ -110,7 +112,7 @@ static const struct {
 	double scale;
 	enum finding_cause cause;
 } hosts[JUDGE_HOST_MAX] = {
-	[JUDGE_CPU] = {"cpu", "ns", 1e9, CAUSE_MAX},
+	[JUDGE_CPU] = {"cpu_time", "ns", 1e9, CAUSE_MAX},
 	[JUDGE_RUN_DELAY] = {"run_delay", "ns", 1e9, CAUSE_PREEMPTION},
 	[JUDGE_THROTTLED] = {"throttled", "ns", 1e9, CAUSE_THROTTLING},
 	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS},
@@ -482,34 +484,32 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 	}
 }
 
-/* A rank's watches. */
-#define WATCHES 3
+#define RANK_WATCHES 3
 
-static struct judge_watch *watch_of(struct judge_rank *rank, int number)
+static struct judge_watch *watch_of(const struct judge *judge, size_t r, int i)
 {
-	return number == 0 ? &rank->watch : number == 1 ? &rank->start : &rank->saves;
+	struct judge_rank *rank = &judge->rank[r];
+	struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->saves};
+
+	return watches[i];
 }
 
 void judge_close(struct judge *judge)
 {
-	for (size_t i = 0; i < judge->ranks * WATCHES; i++) {
-		struct judge_watch *watch = watch_of(&judge->rank[i / WATCHES], (int)(i % WATCHES));
-
-		if (watch->open)
-			judge_watch_close(judge, watch, false);
-	}
+	for (size_t r = 0; r < judge->ranks; r++)
+		for (int i = 0; i < RANK_WATCHES; i++)
+			if (watch_of(judge, r, i)->open)
+				judge_watch_close(judge, watch_of(judge, r, i), false);
 	if (judge->whole.open)
 		judge_watch_close(judge, &judge->whole, true);
 }
 
 void judge_end(struct judge *judge)
 {
-	for (size_t i = 0; i < judge->ranks * WATCHES; i++) {
-		struct judge_watch *watch = watch_of(&judge->rank[i / WATCHES], (int)(i % WATCHES));
-
-		if (watch->open)
-			judge_publish(judge, watch, FINDING_OPEN);
-	}
+	for (size_t r = 0; r < judge->ranks; r++)
+		for (int i = 0; i < RANK_WATCHES; i++)
+			if (watch_of(judge, r, i)->open)
+				judge_publish(judge, watch_of(judge, r, i), FINDING_OPEN);
 	if (judge->whole.open)
 		judge_publish(judge, &judge->whole, FINDING_OPEN);
 }
@@ -527,8 +527,9 @@ size_t judge_open(const struct judge *judge, struct finding *ret, size_t max)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < judge->ranks * WATCHES; i++)
-		add_open(watch_of(&judge->rank[i / WATCHES], (int)(i % WATCHES)), ret, max, &n);
+	for (size_t r = 0; r < judge->ranks; r++)
+		for (int i = 0; i < RANK_WATCHES; i++)
+			add_open(watch_of(judge, r, i), ret, max, &n);
 	add_open(&judge->whole, ret, max, &n);
 	return n;
 }
