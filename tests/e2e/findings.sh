@@ -87,6 +87,7 @@ judged "$same" || { "$tracectl" analyze --state-dir "$state" --all --verbose; fa
 "$tracectl" analyze --state-dir "$state" --hang-after 6s
 
 echo "--- the daemon is killed; the next one closes its findings"
+wait_for 30 found "$slow == []" || { findings --all --verbose; fail "rank 1 is slow although nothing holds it back"; }
 echo 200 >"$work/dawdle.1"
 wait_for 60 found "$slow" || { findings --all --verbose; fail "rank 1 is not named again"; }
 kill -9 "$daemon"
