@@ -141,7 +141,7 @@ static void detect_snapshot_judge(struct detect *detect, const struct reports *r
 		if (detect->detectors[i]->snapshot)
 			detect->detectors[i]->snapshot(job->state[i], &snapshot, &out);
 	}
-	findings_round(job->findings, true, job->step, reports->now_ns);
+	findings_round(job->findings, true, reports->now_ns);
 }
 
 static void detect_snapshot_job(
