@@ -57,6 +57,10 @@ struct judge *judge_free(struct judge *judge)
 	free(judge->column);
 	free(judge->scratch);
 	free(judge->index);
+	free(judge->self);
+	free(judge->waits);
+	free(judge->usually);
+	free(judge->order);
 	free(judge);
 	return NULL;
 }
@@ -64,8 +68,10 @@ struct judge *judge_free(struct judge *judge)
 static int judge_reserve(struct judge *judge, size_t ranks)
 {
 	struct judge_rank *rank;
-	double *column, *scratch;
+	double **const columns[] = {&judge->column, &judge->scratch, &judge->self, &judge->waits, &judge->usually};
 	uint32_t *index;
+	uint64_t *order;
+	bool whole;
 
 	if (ranks <= judge->capacity)
 		return 0;
@@ -73,13 +79,18 @@ static int judge_reserve(struct judge *judge, size_t ranks)
 		return -EINVAL;
 	rank = reallocarray(judge->rank, ranks, sizeof(*rank));
 	judge->rank = rank ? rank : judge->rank;
-	column = reallocarray(judge->column, ranks, sizeof(*column));
-	judge->column = column ? column : judge->column;
-	scratch = reallocarray(judge->scratch, ranks, sizeof(*scratch));
-	judge->scratch = scratch ? scratch : judge->scratch;
 	index = reallocarray(judge->index, ranks, sizeof(*index));
 	judge->index = index ? index : judge->index;
-	if (!rank || !column || !scratch || !index)
+	order = reallocarray(judge->order, ranks, sizeof(*order));
+	judge->order = order ? order : judge->order;
+	whole = rank && index && order;
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+		double *column = reallocarray(*columns[i], ranks, sizeof(*column));
+
+		*columns[i] = column ? column : *columns[i];
+		whole = whole && column;
+	}
+	if (!whole)
 		return -ENOMEM;
 	memset(&judge->rank[judge->capacity], 0, (ranks - judge->capacity) * sizeof(*rank));
 	judge->capacity = ranks;

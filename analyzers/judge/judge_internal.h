@@ -98,6 +98,8 @@ struct judge {
 	double common[ACTIVITY_MAX]; /* growth that ranks have in common */
 	double *column, *scratch;    /* capacity each */
 	uint32_t *index;	     /* ranks of which the newest steps are known */
+	double *self, *waits, *usually; /* of judge_start.c; capacity each */
+	uint64_t *order;	     /* the same: class and rank of those that are here, sorted */
 	bool cards;
 	enum frame_tier tier;
 	uint32_t card_count;
