@@ -480,11 +480,22 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 	}
 }
 
+#define RANK_WATCHES 3
+
+static struct judge_watch *watch_of(const struct judge *judge, size_t r, int i)
+{
+	struct judge_rank *rank = &judge->rank[r];
+	struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->saves};
+
+	return watches[i];
+}
+
 void judge_close(struct judge *judge)
 {
 	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].watch.open)
-			judge_watch_close(judge, &judge->rank[r].watch, false);
+		for (int i = 0; i < RANK_WATCHES; i++)
+			if (watch_of(judge, r, i)->open)
+				judge_watch_close(judge, watch_of(judge, r, i), false);
 	if (judge->whole.open)
 		judge_watch_close(judge, &judge->whole, true);
 }
@@ -492,8 +503,9 @@ void judge_close(struct judge *judge)
 void judge_end(struct judge *judge)
 {
 	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].watch.open)
-			judge_publish(judge, &judge->rank[r].watch, FINDING_OPEN);
+		for (int i = 0; i < RANK_WATCHES; i++)
+			if (watch_of(judge, r, i)->open)
+				judge_publish(judge, watch_of(judge, r, i), FINDING_OPEN);
 	if (judge->whole.open)
 		judge_publish(judge, &judge->whole, FINDING_OPEN);
 }
@@ -512,7 +524,8 @@ size_t judge_open(const struct judge *judge, struct finding *ret, size_t max)
 	size_t n = 0;
 
 	for (size_t r = 0; r < judge->ranks; r++)
-		add_open(&judge->rank[r].watch, ret, max, &n);
+		for (int i = 0; i < RANK_WATCHES; i++)
+			add_open(watch_of(judge, r, i), ret, max, &n);
 	add_open(&judge->whole, ret, max, &n);
 	return n;
 }

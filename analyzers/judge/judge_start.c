@@ -188,11 +188,12 @@ static double start_gains(const struct start *start)
 	return top;
 }
 
-static void start_rank(const struct start *start, struct judge_rank *rank, double gain, double top)
+/* part: of the gains of all ranks, what the job would save, as the step waits for the last alone. */
+static void start_rank(const struct start *start, struct judge_rank *rank, double gain, double top, double part)
 {
 	struct judge *judge = start->judge;
 	struct judge_watch *watch = &rank->start;
-	double steps = judge->steps, lost = gain * steps;
+	double steps = judge->steps, lost = gain * steps, cost = lost * part, base = (judge->usual - top) * steps;
 
 	if (gain <= START_LEAST * judge->usual / (watch->open ? 2 : 1) || gain < START_PEER * top) {
 		watch->evidence = 0;
@@ -204,12 +205,12 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 		judge_watch_reset(watch, judge->first_ns, 0);
 	watch->evidence += fmin((gain - START_ALLOW * judge->usual) * steps, START_CLIP * judge_open_at(judge));
 	watch->lost += lost;
-	watch->cost += lost;
-	watch->base += (judge->usual - gain) * steps;
+	watch->cost += cost;
+	watch->base += base;
 	if (watch->open) {
-		watch->pending = lost;
-		watch->pending_base = (judge->usual - gain) * steps;
-		judge_watch_slow(judge, watch, rank, lost, lost);
+		watch->pending = cost;
+		watch->pending_base = base;
+		judge_watch_slow(judge, watch, rank, lost, cost);
 	} else if (watch->evidence >= judge_open_at(judge)) {
 		judge_watch_open(judge, watch, rank, start_activity(start, rank), lost, watch->cost);
 	}
@@ -244,7 +245,7 @@ static void start_sort(struct start *start)
 void judge_start(struct judge *judge)
 {
 	struct start start = {.judge = judge, .l1 = judge->l1_ticks > 0};
-	double top;
+	double top, sum = 0;
 
 	start_sort(&start);
 	if (start.n < 2 || (judge->cards && !start.l1))
@@ -265,7 +266,12 @@ void judge_start(struct judge *judge)
 			top = fmax(top, judge->column[r]);
 		}
 	}
+	for (size_t i = 0; i < start.n; i++) {
+		double gain = judge->column[(uint32_t)judge->order[i]];
+
+		sum += gain >= START_PEER * top ? gain : 0;
+	}
 	for (size_t r = 0; r < judge->ranks; r++)
 		if (judge->rank[r].tick.steps > 0)
-			start_rank(&start, &judge->rank[r], judge->column[r], top);
+			start_rank(&start, &judge->rank[r], judge->column[r], top, sum > 0 ? top / sum : 1);
 }

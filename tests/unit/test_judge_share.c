@@ -110,6 +110,21 @@ static void cpu_time_must_explain_half_of_the_growth(void **state)
 	}
 }
 
+/* A fifth of the growth in another rank's data loading does not explain it. */
+static void cpu_time_counts_beside_a_small_own_growth(void **state)
+{
+	(void)state;
+	script_begin(3);
+	script.cpu = true;
+	script_run(LEARN_S);
+	script.fault[0][ACTIVITY_DATALOADER] = 8 * MS;
+	script.fault[2][ACTIVITY_BACKWARD] = 40 * MS;
+	script_run(60);
+	assert_non_null(script_said(2, ACTIVITY_BACKWARD));
+	assert_null(script_said(0, ACTIVITY_DATALOADER));
+	script_end();
+}
+
 static void run_delay_tells_who_is_held_in_backward(void **state)
 {
 	const struct said *said;
@@ -419,6 +434,7 @@ int main(void)
 		cmocka_unit_test(backward_without_a_second_witness_is_the_jobs),
 		cmocka_unit_test(cpu_time_tells_who_computes_in_backward),
 		cmocka_unit_test(cpu_time_must_explain_half_of_the_growth),
+		cmocka_unit_test(cpu_time_counts_beside_a_small_own_growth),
 		cmocka_unit_test(run_delay_tells_who_is_held_in_backward),
 		cmocka_unit_test(run_delay_must_explain_a_third_of_the_growth),
 		cmocka_unit_test(throttling_is_the_cause),
