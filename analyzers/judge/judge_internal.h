@@ -6,6 +6,7 @@
 #include "analyzers/judge/judge.h"
 
 #define JUDGE_RANKS_MAX 16384
+#define JUDGE_TICKS_L1 5 /* that waits, which may begin later, are learned for before they count */
 
 /* What the operating system did to a rank, per step. */
 enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUDGE_LAUNCH_GAP, JUDGE_HOST_MAX };
@@ -71,7 +72,8 @@ struct judge_rank {
 	int32_t rank;
 	char host[64], card[32];
 	struct judge_mean usual;
-	double host_learned[JUDGE_HOST_MAX]; /* steps */
+	double learned, l1_learned, host_learned[JUDGE_HOST_MAX]; /* steps */
+	unsigned ticks; /* that it was learned for */
 	bool here;	       /* in this tick's frames */
 	struct judge_sum tick, late;
 	uint32_t preemptor_pid;
@@ -108,7 +110,7 @@ struct judge {
 	uint64_t begin_ns, now_ns, first_ns;
 	uint64_t begin_step, step;
 	/* the usual */
-	double usual, learned, l1_learned, lead_learned;
+	double usual;
 	unsigned ticks, l1_ticks;
 	double faster, rank_peak, whole_peak;
 	double checkpoints; /* share of steps with one */

@@ -276,7 +276,7 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 
 void judge_share(struct judge *judge, double growth)
 {
-	struct share share = {.judge = judge, .growth = growth, .l1 = judge->l1_ticks > 0};
+	struct share share = {.judge = judge, .growth = growth, .l1 = judge->l1_ticks >= JUDGE_TICKS_L1};
 	double top = 0, sum = 0;
 
 	for (size_t r = 0; r < judge->ranks; r++) {
