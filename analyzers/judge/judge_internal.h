@@ -6,7 +6,6 @@
 #include "analyzers/judge/judge.h"
 
 #define JUDGE_RANKS_MAX 16384
-#define JUDGE_TICKS_L1 5 /* that waits, which may begin later, are learned for before they count */
 
 /* What the operating system did to a rank, per step. */
 enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUDGE_LAUNCH_GAP, JUDGE_HOST_MAX };

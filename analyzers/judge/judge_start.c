@@ -244,7 +244,7 @@ static void start_sort(struct start *start)
 
 void judge_start(struct judge *judge)
 {
-	struct start start = {.judge = judge, .l1 = judge->l1_ticks >= JUDGE_TICKS_L1};
+	struct start start = {.judge = judge, .l1 = judge->l1_ticks > 0};
 	double top, sum = 0;
 
 	start_sort(&start);
