@@ -71,7 +71,8 @@ struct judge_rank {
 	int32_t rank;
 	char host[64], card[32];
 	struct judge_mean usual;
-	double host_learned[JUDGE_HOST_MAX]; /* steps */
+	double learned, l1_learned, host_learned[JUDGE_HOST_MAX]; /* steps */
+	unsigned ticks; /* that it was learned for */
 	bool here;	       /* in this tick's frames */
 	struct judge_sum tick, late;
 	uint32_t preemptor_pid;
@@ -98,6 +99,8 @@ struct judge {
 	double common[ACTIVITY_MAX]; /* growth that ranks have in common */
 	double *column, *scratch;    /* capacity each */
 	uint32_t *index;	     /* ranks of which the newest steps are known */
+	double *self, *waits, *usually; /* of judge_start.c; capacity each */
+	uint64_t *order;	     /* the same: class and rank of those that are here, sorted */
 	bool cards;
 	enum frame_tier tier;
 	uint32_t card_count;
@@ -106,7 +109,7 @@ struct judge {
 	uint64_t begin_ns, now_ns, first_ns;
 	uint64_t begin_step, step;
 	/* the usual */
-	double usual, learned, l1_learned, lead_learned;
+	double usual;
 	unsigned ticks, l1_ticks;
 	double faster, rank_peak, whole_peak;
 	double checkpoints; /* share of steps with one */
