@@ -106,8 +106,7 @@ static void tick_clear(struct judge *judge)
 	judge->begin_ns = 0;
 }
 
-/* Learns anew: what was taken for the usual was not. */
-static void relearn(struct judge *judge)
+void judge_relearn(struct judge *judge)
 {
 	judge->ticks = 1;
 	judge->faster = 0;
@@ -257,9 +256,9 @@ static void tick(struct judge *judge)
 	judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * ALLOW * judge->usual * judge->steps) : 0;
 	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
 		judge_watch_close(judge, &judge->whole, true);
-		relearn(judge);
+		judge_relearn(judge);
 	} else if (judge->faster > 3 * judge_open_at(judge))
-		relearn(judge);
+		judge_relearn(judge);
 	else if (judge_quiet(judge))
 		learn(judge, raw > judge->clipped && judge->clipped > 0 ? judge->clipped / raw : 1);
 	else
