@@ -79,6 +79,7 @@ struct judge_rank {
 	uint64_t preemptor_ns; /* of the tick's largest */
 	char preemptor_name[16];
 	double checkpoint; /* usual length, s; 0: not known */
+	double saved, saved_usual; /* the newest slow one, s, and what it should have taken */
 	double own, share, claim; /* claim: of the growth; share: the same, divided among those that grow at once */
 	double act[ACTIVITY_MAX]; /* the same by activity */
 	struct judge_watch watch;
@@ -107,12 +108,14 @@ struct judge {
 	/* of this tick */
 	double steps, real, clipped;
 	uint64_t begin_ns, now_ns, first_ns;
+	uint64_t usual_since_ns; /* what was learned before does not count */
 	uint64_t begin_step, step;
 	/* the usual */
 	double usual;
 	unsigned ticks, l1_ticks;
 	double faster, rank_peak, whole_peak;
 	double checkpoints; /* share of steps with one */
+	bool frequent;	    /* they are a part of the step */
 	double lost; /* share of the last frames with operations that lack records */
 	bool was_checkpoint, was_spike;
 	uint64_t seen;
@@ -121,6 +124,8 @@ struct judge {
 /* judge_share.c: fills own, share and act of each rank, and common; growth in s a step, positive. */
 void judge_share(struct judge *judge, double growth);
 
+/* Learns anew: what was taken for the usual was not. */
+void judge_rebase(struct judge *judge);
 uint64_t judge_frame_end(const struct frame *frame); /* ns; 0: unknown */
 /* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame);
