@@ -10,7 +10,6 @@
 
 #define TICK_S 1.0	    /* one decision; at least one step */
 #define TICKS_LEARN 10	    /* before the first decision */
-#define TICKS_L1 5	    /* the same of waits, which may begin later */
 #define LATE_STEPS 5.0	    /* attribution is over a second or five steps: hosts run ahead and are held in turns */
 #define USUAL_S 200.0	    /* memory of the usual: long against the 45 s in which 10 % are to be found */
 #define CLIP 0.4	    /* of what opens: the most that one step may count, so that one slow step never opens */
@@ -58,6 +57,10 @@ struct judge *judge_free(struct judge *judge)
 	free(judge->column);
 	free(judge->scratch);
 	free(judge->index);
+	free(judge->self);
+	free(judge->waits);
+	free(judge->usually);
+	free(judge->order);
 	free(judge);
 	return NULL;
 }
@@ -65,8 +68,10 @@ struct judge *judge_free(struct judge *judge)
 static int judge_reserve(struct judge *judge, size_t ranks)
 {
 	struct judge_rank *rank;
-	double *column, *scratch;
+	double **const columns[] = {&judge->column, &judge->scratch, &judge->self, &judge->waits, &judge->usually};
 	uint32_t *index;
+	uint64_t *order;
+	bool whole;
 
 	if (ranks <= judge->capacity)
 		return 0;
@@ -74,13 +79,18 @@ static int judge_reserve(struct judge *judge, size_t ranks)
 		return -EINVAL;
 	rank = reallocarray(judge->rank, ranks, sizeof(*rank));
 	judge->rank = rank ? rank : judge->rank;
-	column = reallocarray(judge->column, ranks, sizeof(*column));
-	judge->column = column ? column : judge->column;
-	scratch = reallocarray(judge->scratch, ranks, sizeof(*scratch));
-	judge->scratch = scratch ? scratch : judge->scratch;
 	index = reallocarray(judge->index, ranks, sizeof(*index));
 	judge->index = index ? index : judge->index;
-	if (!rank || !column || !scratch || !index)
+	order = reallocarray(judge->order, ranks, sizeof(*order));
+	judge->order = order ? order : judge->order;
+	whole = rank && index && order;
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+		double *column = reallocarray(*columns[i], ranks, sizeof(*column));
+
+		*columns[i] = column ? column : *columns[i];
+		whole = whole && column;
+	}
+	if (!whole)
 		return -ENOMEM;
 	memset(&judge->rank[judge->capacity], 0, (ranks - judge->capacity) * sizeof(*rank));
 	judge->capacity = ranks;
@@ -97,13 +107,33 @@ static void tick_clear(struct judge *judge)
 	judge->begin_ns = 0;
 }
 
-/* Learns anew: what was taken for the usual was not. */
-static void relearn(struct judge *judge)
+void judge_rebase(struct judge *judge)
 {
-	judge->ticks = 1;
-	judge->learned = judge->l1_learned = judge->lead_learned = judge->faster = 0;
-	for (size_t r = 0; r < judge->ranks; r++)
-		memset(judge->rank[r].host_learned, 0, sizeof(judge->rank[r].host_learned));
+	double sum = 0;
+	size_t n = 0;
+
+	judge->faster = 0;
+	judge->usual_since_ns = judge->now_ns;
+	for (size_t r = 0; r < judge->ranks; r++) {
+		struct judge_rank *rank = &judge->rank[r];
+		const struct judge_sum *late = &rank->late;
+
+		if (!(late->steps > 0))
+			continue;
+		for (int a = 0; a < ACTIVITY_MAX; a++) {
+			rank->usual.act[a] = late->sum.act[a] / late->steps;
+			sum += rank->usual.act[a];
+		}
+		n++;
+		rank->usual.syncs = late->sum.syncs / late->steps;
+		rank->learned = late->steps;
+		if (late->l1_steps > 0) {
+			rank->usual.wait = late->sum.wait / late->l1_steps;
+			rank->usual.xfer = late->sum.xfer / late->l1_steps;
+			rank->l1_learned = late->l1_steps;
+		}
+	}
+	judge->usual = n ? sum / (double)n : judge->usual;
 }
 
 static double blend(double usual, double value, double weight)
@@ -111,49 +141,62 @@ static double blend(double usual, double value, double weight)
 	return usual + weight * (value - usual);
 }
 
-/* Takes the tick into the usual; part: of its growth. */
+/* Its weight beside what was learned from so many steps, at most the memory's. */
+static double weight_of(double steps, double learned, double most)
+{
+	return learned > 0 ? fmin(1, steps / fmin(learned, most)) : 0;
+}
+
+static void learn_rank(struct judge_rank *rank, double part, double most)
+{
+	const struct judge_sum *tick = &rank->tick;
+	struct judge_mean *usual = &rank->usual;
+	double k, k1;
+
+	rank->learned += tick->steps; /* by steps: ticks of short steps hold more of them */
+	rank->l1_learned += tick->l1_steps;
+	k = weight_of(tick->steps, rank->learned, most) * part;
+	k1 = weight_of(tick->l1_steps, rank->l1_learned, most);
+	rank->ticks++;
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		usual->act[a] = blend(usual->act[a], tick->sum.act[a] / tick->steps, k);
+	usual->syncs = blend(usual->syncs, tick->sum.syncs / tick->steps, k);
+	if (tick->l1_steps > 0) {
+		usual->wait = blend(usual->wait, tick->sum.wait / tick->l1_steps, k1);
+		usual->xfer = blend(usual->xfer, tick->sum.xfer / tick->l1_steps, k1);
+	}
+	if (tick->leads > 0)
+		usual->lead = usual->lead > 0 ? blend(usual->lead, tick->sum.lead / tick->leads, k1)
+					      : tick->sum.lead / tick->leads;
+	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+		if (!(tick->host_steps[h] > 0))
+			continue;
+		rank->host_learned[h] += tick->host_steps[h];
+		usual->host[h] = blend(usual->host[h], tick->sum.host[h] / tick->host_steps[h],
+			weight_of(tick->host_steps[h], rank->host_learned[h], most));
+	}
+}
+
+/* Takes the tick into the usual; part: of its growth. 0: that of new ranks alone. */
 static void learn(struct judge *judge, double part)
 {
-	double most = judge->usual > 0 ? fmax(judge->steps, USUAL_S / judge->usual) : INFINITY, k, k1;
+	double most = judge->usual > 0 ? fmax(judge->steps, USUAL_S / judge->usual) : INFINITY, sum = 0;
 	bool l1 = false;
-	double sum = 0;
 	size_t n = 0;
 
-	judge->learned += judge->steps; /* by steps: ticks of short steps hold more of them */
-	k = fmin(1, judge->steps / fmin(judge->learned, most)) * part;
-	for (size_t r = 0; r < judge->ranks; r++)
-		l1 |= judge->rank[r].tick.l1_steps > 0;
-	judge->l1_learned += l1 ? judge->steps : 0;
-	judge->l1_ticks += l1;
-	k1 = l1 ? fmin(1, judge->steps / fmin(judge->l1_learned, most)) : 0;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
-		const struct judge_sum *tick = &rank->tick;
-		struct judge_mean *usual = &rank->usual;
 
-		if (!(tick->steps > 0))
+		l1 |= rank->tick.l1_steps > 0;
+		if (!(rank->tick.steps > 0))
 			continue;
-		for (int a = 0; a < ACTIVITY_MAX; a++) {
-			usual->act[a] = blend(usual->act[a], tick->sum.act[a] / tick->steps, k);
-			sum += usual->act[a];
-		}
+		if (part > 0 || rank->ticks < TICKS_LEARN)
+			learn_rank(rank, rank->ticks < TICKS_LEARN ? 1 : part, most);
+		for (int a = 0; a < ACTIVITY_MAX; a++)
+			sum += rank->usual.act[a];
 		n++;
-		usual->syncs = blend(usual->syncs, tick->sum.syncs / tick->steps, k);
-		if (tick->l1_steps > 0) {
-			usual->wait = blend(usual->wait, tick->sum.wait / tick->l1_steps, k1);
-			usual->xfer = blend(usual->xfer, tick->sum.xfer / tick->l1_steps, k1);
-		}
-		if (tick->leads > 0)
-			usual->lead = usual->lead > 0 ? blend(usual->lead, tick->sum.lead / tick->leads, k1)
-						      : tick->sum.lead / tick->leads;
-		for (int h = 0; h < JUDGE_HOST_MAX; h++) {
-			if (!(tick->host_steps[h] > 0))
-				continue;
-			rank->host_learned[h] += tick->host_steps[h];
-			usual->host[h] = blend(usual->host[h], tick->sum.host[h] / tick->host_steps[h],
-				fmin(1, tick->host_steps[h] / fmin(rank->host_learned[h], most)));
-		}
 	}
+	judge->l1_ticks += l1 && part > 0;
 	judge->usual = n ? sum / (double)n : judge->usual;
 }
 
@@ -190,7 +233,8 @@ static double tick_grown(struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 
-		rank->here = rank->tick.steps > 0;
+		/* What a rank that came later usually does is not known yet. */
+		rank->here = rank->tick.steps > 0 && (rank->ticks >= TICKS_LEARN || judge->ticks <= TICKS_LEARN);
 		fade(&rank->late, &rank->tick, d);
 		if (!rank->here)
 			continue;
@@ -207,7 +251,7 @@ static void tick(struct judge *judge)
 
 	if (++judge->ticks <= TICKS_LEARN) {
 		if (judge->ticks == 1)
-			judge->first_ns = judge->begin_ns;
+			judge->first_ns = judge->usual_since_ns = judge->begin_ns;
 		tick_grown(judge);
 		learn(judge, 1);
 		judge_start(judge);
@@ -232,11 +276,13 @@ static void tick(struct judge *judge)
 	judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * ALLOW * judge->usual * judge->steps) : 0;
 	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
 		judge_watch_close(judge, &judge->whole, true);
-		relearn(judge);
+		judge_rebase(judge);
 	} else if (judge->faster > 3 * judge_open_at(judge))
-		relearn(judge);
+		judge_rebase(judge);
 	else if (judge_quiet(judge))
 		learn(judge, raw > judge->clipped && judge->clipped > 0 ? judge->clipped / raw : 1);
+	else
+		learn(judge, 0);
 	judge_start(judge);
 }
 

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #define CHECKPOINT_RARE 0.2    /* of steps: where more have one, they are a part of the step like others */
+#define CHECKPOINT_AGAIN 0.1   /* and where fewer have one, they are the exception again */
 #define CHECKPOINT_STEPS 0.001 /* weight of the newest step in that share */
 #define CHECKPOINT_PACE 0.2    /* of the newest checkpoint in the usual one */
 #define CHECKPOINT_ALONE 1.5   /* times the usual one: a rank that writes alone */
@@ -69,7 +70,7 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 
 bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 {
-	bool any = false, skip;
+	bool any = false, skip, frequent;
 
 	for (size_t r = 0; r < frame->ranks; r++)
 		any |= checkpoint_length(frame, r) > 0;
@@ -82,6 +83,8 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 		usual = expected(judge, frame, r, &least);
 		excess = usual > 0 ? length - usual : 0;
 		if (excess > least && judge->usual > 0) {
+			rank->saved = length;
+			rank->saved_usual = usual;
 			checkpoint_slow(judge, rank, excess, frame, r);
 		} else {
 			if (rank->saves.open)
@@ -94,5 +97,9 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 	judge->checkpoints += CHECKPOINT_STEPS * (any - judge->checkpoints);
 	skip = any || judge->was_checkpoint;
 	judge->was_checkpoint = any;
-	return skip && judge->checkpoints < CHECKPOINT_RARE;
+	frequent = judge->checkpoints >= (judge->frequent ? CHECKPOINT_AGAIN : CHECKPOINT_RARE);
+	if (frequent != judge->frequent)
+		judge_rebase(judge); /* the usual step has them now, or no more */
+	judge->frequent = frequent;
+	return skip && !frequent;
 }

@@ -251,10 +251,20 @@ static void moment(const struct judge *judge, const struct judge_rank *rank, str
 {
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = watch->episode->finding.activity;
-	double rate = lost / fmax(1e-9, judge->real), sum = 0, steps = 0;
+	bool saves = rank && watch == &rank->saves;
+	double rate = saves ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0;
 
 	if (rate <= worst->rate || a >= ACTIVITY_MAX)
 		return;
+	if (saves) {
+		*worst = (struct judge_moment){.rate = rate,
+			.activity = a,
+			.value = rank->saved,
+			.peers = rank->saved_usual,
+			.step = judge->usual + rank->saved,
+			.usual = judge->usual + rank->saved_usual};
+		return;
+	}
 	*worst = (struct judge_moment){.rate = rate, .activity = a, .usual = judge->usual};
 	for (size_t r = 0; r < judge->ranks; r++) {
 		for (int i = 0; i < ACTIVITY_MAX; i++)

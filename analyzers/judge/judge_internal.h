@@ -71,13 +71,15 @@ struct judge_rank {
 	int32_t rank;
 	char host[64], card[32];
 	struct judge_mean usual;
-	double host_learned[JUDGE_HOST_MAX]; /* steps */
+	double learned, l1_learned, host_learned[JUDGE_HOST_MAX]; /* steps */
+	unsigned ticks; /* that it was learned for */
 	bool here;	       /* in this tick's frames */
 	struct judge_sum tick, late;
 	uint32_t preemptor_pid;
 	uint64_t preemptor_ns; /* of the tick's largest */
 	char preemptor_name[16];
 	double checkpoint; /* usual length, s; 0: not known */
+	double saved, saved_usual; /* the newest slow one, s, and what it should have taken */
 	double own, share, claim; /* claim: of the growth; share: the same, divided among those that grow at once */
 	double act[ACTIVITY_MAX]; /* the same by activity */
 	struct judge_watch watch;
@@ -98,18 +100,22 @@ struct judge {
 	double common[ACTIVITY_MAX]; /* growth that ranks have in common */
 	double *column, *scratch;    /* capacity each */
 	uint32_t *index;	     /* ranks of which the newest steps are known */
+	double *self, *waits, *usually; /* of judge_start.c; capacity each */
+	uint64_t *order;	     /* the same: class and rank of those that are here, sorted */
 	bool cards;
 	enum frame_tier tier;
 	uint32_t card_count;
 	/* of this tick */
 	double steps, real, clipped;
 	uint64_t begin_ns, now_ns, first_ns;
+	uint64_t usual_since_ns; /* what was learned before does not count */
 	uint64_t begin_step, step;
 	/* the usual */
-	double usual, learned, l1_learned, lead_learned;
+	double usual;
 	unsigned ticks, l1_ticks;
 	double faster, rank_peak, whole_peak;
 	double checkpoints; /* share of steps with one */
+	bool frequent;	    /* they are a part of the step */
 	double lost; /* share of the last frames with operations that lack records */
 	bool was_checkpoint, was_spike;
 	uint64_t seen;
@@ -118,6 +124,8 @@ struct judge {
 /* judge_share.c: fills own, share and act of each rank, and common; growth in s a step, positive. */
 void judge_share(struct judge *judge, double growth);
 
+/* Learns anew: what was taken for the usual was not. */
+void judge_rebase(struct judge *judge);
 uint64_t judge_frame_end(const struct frame *frame); /* ns; 0: unknown */
 /* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame);

@@ -19,6 +19,7 @@
 #define SHARE_PEER 0.5	      /* of the growth, or of a rank's own: what explains it */
 #define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
+#define SHARE_L1_TICKS 5      /* that waits are learned for before they count: they may begin later than the steps */
 
 /* The middle of a column: enough for the median of all values but one. */
 struct middle {
@@ -276,7 +277,7 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 
 void judge_share(struct judge *judge, double growth)
 {
-	struct share share = {.judge = judge, .growth = growth, .l1 = judge->l1_ticks > 0};
+	struct share share = {.judge = judge, .growth = growth, .l1 = judge->l1_ticks >= SHARE_L1_TICKS};
 	double top = 0, sum = 0;
 
 	for (size_t r = 0; r < judge->ranks; r++) {

@@ -9,18 +9,19 @@
 #include "analyzers/judge/judge_internal.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
 #define START_LEAST 0.03	/* of the step: the gain that is told; noise of a few steps' mean is below */
 #define START_ALLOW 0.015	/* of the step: half of it */
 #define START_CLIP 0.25		/* of what opens: the most that one tick may count */
 #define START_SPREADS 5		/* of its peers: what differs by less is noise */
 #define START_PEER 0.5		/* of the largest gain: a smaller one hides behind it */
+#define START_MANY 16		/* ranks: of more, one spread serves all, with the rank itself in it */
 
 struct start {
 	struct judge *judge;
 	bool l1, newest; /* newest: of this tick alone */
-	size_t n;
+	size_t n;	 /* ranks in judge->order */
 };
 
 static bool holds_wait(const struct start *start, int a)
@@ -57,54 +58,78 @@ static double start_wait(const struct start *start, const struct judge_rank *ran
 	return start->l1 ? start_l1_wait(start, rank) : sum;
 }
 
-/* Median of the other ranks' value; of the same role only. NAN: there is none. */
-static double start_others(const struct start *start, const struct judge_rank *of, bool role,
-	double (*value)(const struct start *, const struct judge_rank *))
+/* A part of judge->order: ranks of one role, or all. */
+struct start_ranks {
+	const uint64_t *order;
+	size_t n;
+};
+
+static const struct judge_rank *start_member(const struct start *start, struct start_ranks of, size_t i)
 {
-	const struct judge *judge = start->judge;
-	size_t n = 0;
-
-	for (size_t r = 0; r < judge->ranks; r++) {
-		const struct judge_rank *rank = &judge->rank[r];
-
-		if (rank != of && rank->tick.steps > 0 && (!role || rank->class == of->class))
-			judge->scratch[n++] = value(start, rank);
-	}
-	return n ? robust_median(judge->scratch, n) : NAN;
+	return &start->judge->rank[(uint32_t)of.order[i]];
 }
 
-/* How far ranks of its role, but this one, are apart. */
-static double start_spread(const struct start *start, const struct judge_rank *of)
+/* What the median of all values but one is: one of two. */
+struct start_middle {
+	double low, high;
+};
+
+static struct start_middle start_middle(const struct start *start, struct start_ranks of, const double *value)
 {
-	const struct judge *judge = start->judge;
+	double *scratch = start->judge->scratch;
+	struct start_middle ret;
+
+	for (size_t i = 0; i < of.n; i++)
+		scratch[i] = value[(uint32_t)of.order[i]];
+	ret.low = robust_kth(scratch, of.n, (of.n - 2) / 2);
+	ret.high = robust_kth(scratch, of.n, (of.n - 2) / 2 + 1);
+	return ret;
+}
+
+static double start_others(const struct start_middle *middle, double value)
+{
+	return value <= middle->low ? middle->high : middle->low;
+}
+
+/* How far ranks of its role are apart; of few ranks: all but the one at `but`. */
+static double start_spread(const struct start *start, struct start_ranks role, size_t but, double middle)
+{
+	double *scratch = start->judge->scratch;
 	size_t n = 0;
 
-	for (size_t r = 0; r < judge->ranks; r++) {
-		const struct judge_rank *rank = &judge->rank[r];
-
-		if (rank != of && rank->tick.steps > 0 && rank->class == of->class)
-			judge->scratch[n++] = start_self(start, rank);
-	}
-	return n ? robust_spread(judge->scratch, n, robust_median(judge->scratch, n)) : 0;
+	for (size_t i = 0; i < role.n; i++)
+		if (role.n > START_MANY || i != but)
+			scratch[n++] = start->judge->self[(uint32_t)role.order[i]];
+	return robust_spread(scratch, n, middle);
 }
 
 /* The activity in which it exceeds its peers most; with L1, on a card or without stages, computing. */
 static enum activity start_activity(const struct start *start, const struct judge_rank *of)
 {
 	const struct judge *judge = start->judge;
-	double act[ACTIVITY_MAX] = {0}, sum = 0;
+	double act[ACTIVITY_MAX] = {0}, sum = 0, self;
+	struct start_ranks role = {.order = judge->order};
+	size_t n;
 
+	while (start_member(start, role, 0)->class != of->class)
+		role.order++;
+	while (role.order + role.n < judge->order + start->n && start_member(start, role, role.n)->class == of->class)
+		role.n++;
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		size_t n = 0;
-
-		for (size_t r = 0; r < judge->ranks; r++)
-			if (&judge->rank[r] != of && judge->rank[r].tick.steps > 0 && judge->rank[r].class == of->class)
-				judge->scratch[n++] = judge->rank[r].usual.act[a];
+		n = 0;
+		for (size_t i = 0; i < role.n; i++)
+			if (start_member(start, role, i) != of)
+				judge->scratch[n++] = start_member(start, role, i)->usual.act[a];
 		act[a] = fmax(0, of->usual.act[a] - robust_median(judge->scratch, n));
 		act[a] *= activity_may_wait((enum activity)a, true) ? 0 : 1;
 		sum += act[a];
 	}
-	act[ACTIVITY_COMPUTE] = start->l1 ? fmax(0, start_self(start, of) - start_others(start, of, true, start_self) - sum) : 0;
+	n = 0;
+	for (size_t i = 0; i < role.n; i++)
+		if (start_member(start, role, i) != of)
+			judge->scratch[n++] = start_self(start, start_member(start, role, i));
+	self = start_self(start, of) - robust_median(judge->scratch, n);
+	act[ACTIVITY_COMPUTE] = start->l1 ? fmax(0, self - sum) : 0;
 	if (!judge->cards && of->usual.act[ACTIVITY_FORWARD] > act[ACTIVITY_COMPUTE]) {
 		act[ACTIVITY_FORWARD] = act[ACTIVITY_COMPUTE];
 		act[ACTIVITY_COMPUTE] = 0;
@@ -112,22 +137,63 @@ static enum activity start_activity(const struct start *start, const struct judg
 	return judge_most(act);
 }
 
-/* s a step; 0: none, or not known. */
-static double start_gain(const struct start *start, const struct judge_rank *rank)
+/* Gains of one role's ranks: s a step; 0: none, or not known. waits: of all ranks. */
+static void start_role(const struct start *start, struct start_ranks role, const struct start_middle *waits)
 {
-	double own = start_self(start, rank) - start_others(start, rank, true, start_self);
-	double waits = start_others(start, rank, false, start_wait) - (start->l1 ? 0 : start_wait(start, rank));
+	struct judge *judge = start->judge;
+	struct start_middle middle;
+	double spread = -1;
 
-	if (isnan(own) || isnan(waits) || own < START_SPREADS * start_spread(start, rank))
-		return 0;
-	return fmax(0, fmin(own, waits));
+	if (role.n < 2)
+		return;
+	middle = start_middle(start, role, judge->self);
+	for (size_t i = 0; i < role.n; i++) {
+		size_t r = (uint32_t)role.order[i];
+		double others = start_others(&middle, judge->self[r]), own = judge->self[r] - others;
+		double gain = fmin(own, start_others(waits, judge->waits[r]) - (start->l1 ? 0 : judge->waits[r]));
+
+		/* Too little to be told, however near its peers are. */
+		if (gain <= START_LEAST * judge->usual / 2)
+			continue;
+		if (spread < 0 || role.n <= START_MANY)
+			spread = start_spread(start, role, i, others);
+		if (own >= START_SPREADS * spread)
+			judge->column[r] = gain;
+	}
 }
 
-static void start_rank(const struct start *start, struct judge_rank *rank, double gain, double top)
+/* Gains of all ranks in judge->column; returns the largest. */
+static double start_gains(const struct start *start)
+{
+	struct judge *judge = start->judge;
+	const struct start_ranks all = {judge->order, start->n};
+	struct start_middle waits;
+	double top = 0;
+
+	for (size_t i = 0; i < start->n; i++) {
+		size_t r = (uint32_t)judge->order[i];
+
+		judge->column[r] = 0;
+		judge->self[r] = start_self(start, &judge->rank[r]);
+		judge->waits[r] = start_wait(start, &judge->rank[r]);
+	}
+	waits = start_middle(start, all, judge->waits);
+	for (size_t from = 0, to; from < start->n; from = to) {
+		for (to = from + 1; to < start->n && judge->order[to] >> 32 == judge->order[from] >> 32;)
+			to++;
+		start_role(start, (struct start_ranks){judge->order + from, to - from}, &waits);
+	}
+	for (size_t i = 0; i < start->n; i++)
+		top = fmax(top, judge->column[(uint32_t)judge->order[i]]);
+	return top;
+}
+
+/* part: of the gains of all ranks, what the job would save, as the step waits for the last alone. */
+static void start_rank(const struct start *start, struct judge_rank *rank, double gain, double top, double part)
 {
 	struct judge *judge = start->judge;
 	struct judge_watch *watch = &rank->start;
-	double steps = judge->steps, lost = gain * steps;
+	double steps = judge->steps, lost = gain * steps, cost = lost * part, base = (judge->usual - top) * steps;
 
 	if (gain <= START_LEAST * judge->usual / (watch->open ? 2 : 1) || gain < START_PEER * top) {
 		watch->evidence = 0;
@@ -136,44 +202,76 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 		return;
 	}
 	if (!(watch->evidence > 0) && !watch->open)
-		judge_watch_reset(watch, judge->first_ns, 0);
+		judge_watch_reset(watch, judge->usual_since_ns, 0);
 	watch->evidence += fmin((gain - START_ALLOW * judge->usual) * steps, START_CLIP * judge_open_at(judge));
 	watch->lost += lost;
-	watch->cost += lost;
-	watch->base += (judge->usual - gain) * steps;
+	watch->cost += cost;
+	watch->base += base;
 	if (watch->open) {
-		watch->pending = lost;
-		watch->pending_base = (judge->usual - gain) * steps;
-		judge_watch_slow(judge, watch, rank, lost, lost);
+		watch->pending = cost;
+		watch->pending_base = base;
+		judge_watch_slow(judge, watch, rank, lost, cost);
 	} else if (watch->evidence >= judge_open_at(judge)) {
 		judge_watch_open(judge, watch, rank, start_activity(start, rank), lost, watch->cost);
 	}
 }
 
+static int start_compare(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+
+	return (*left > *right) - (*left < *right);
+}
+
+/* Ranks of this tick by class, then by number. */
+static void start_sort(struct start *start)
+{
+	struct judge *judge = start->judge;
+	bool sorted = true;
+
+	start->n = 0;
+	for (size_t r = 0; r < judge->ranks; r++) {
+		if (!(judge->rank[r].tick.steps > 0))
+			continue;
+		start->l1 = start->l1 && judge->rank[r].tick.l1_steps > 0;
+		judge->order[start->n] = (uint64_t)judge->rank[r].class << 32 | r;
+		sorted = sorted && (!start->n || judge->order[start->n - 1] < judge->order[start->n]);
+		start->n++;
+	}
+	if (!sorted)
+		qsort(judge->order, start->n, sizeof(*judge->order), start_compare);
+}
+
 void judge_start(struct judge *judge)
 {
 	struct start start = {.judge = judge, .l1 = judge->l1_ticks > 0};
-	double top = 0;
+	double top, sum = 0;
 
-	for (size_t r = 0; r < judge->ranks; r++) {
-		start.n += judge->rank[r].tick.steps > 0;
-		start.l1 = start.l1 && (!(judge->rank[r].tick.steps > 0) || judge->rank[r].tick.l1_steps > 0);
-	}
+	start_sort(&start);
 	if (start.n < 2 || (judge->cards && !start.l1))
 		return;
-	for (size_t r = 0; r < judge->ranks; r++) {
-		judge->column[r] = 0;
-		if (!(judge->rank[r].tick.steps > 0))
-			continue;
+	top = start_gains(&start);
+	if (top > 0) {
+		/* Both must show it: one odd tick moves a young mean far. */
+		for (size_t r = 0; r < judge->ranks; r++)
+			judge->usually[r] = judge->column[r];
+		start.newest = true;
+		start_gains(&start);
 		start.newest = false;
-		judge->column[r] = start_gain(&start, &judge->rank[r]);
-		start.newest = true; /* both must show it: one odd tick moves a young mean far */
-		if (judge->column[r] > 0)
-			judge->column[r] = fmin(judge->column[r], start_gain(&start, &judge->rank[r]));
-		top = fmax(top, judge->column[r]);
+		top = 0;
+		for (size_t i = 0; i < start.n; i++) {
+			size_t r = (uint32_t)judge->order[i];
+
+			judge->column[r] = fmin(judge->column[r], judge->usually[r]);
+			top = fmax(top, judge->column[r]);
+		}
 	}
-	start.newest = false;
+	for (size_t i = 0; i < start.n; i++) {
+		double gain = judge->column[(uint32_t)judge->order[i]];
+
+		sum += gain >= START_PEER * top ? gain : 0;
+	}
 	for (size_t r = 0; r < judge->ranks; r++)
 		if (judge->rank[r].tick.steps > 0)
-			start_rank(&start, &judge->rank[r], judge->column[r], top);
+			start_rank(&start, &judge->rank[r], judge->column[r], top, sum > 0 ? top / sum : 1);
 }

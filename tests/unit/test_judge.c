@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames to ticks, and the usual that they are compared with. */
+#include "tests/unit/judge_script.h"
+
+/* What the newest finding takes for the usual step, s. */
+static double usual(void)
+{
+	return script_evidence(&script.said[script.n_said - 1].finding, "step_time")->peers * 1e-9;
+}
+
+/* The usual of now: told by a finding. */
+static double usual_now(void)
+{
+	size_t before = script.n_said;
+
+	script.fault[1][ACTIVITY_GC] = 100 * MS;
+	script_run(6);
+	script.fault[1][ACTIVITY_GC] = 0;
+	script_expect(before + 1);
+	return usual();
+}
+
+static void ten_seconds_are_learned(void **state)
+{
+	(void)state;
+	/* A fault that begins after 10.5 s is seen at once, and one in seconds 6 to 9 is learned. */
+	script_begin(4);
+	script_cards();
+	script_run(10.5);
+	script.fault[1][ACTIVITY_OUTSIDE] = 200 * MS;
+	script_run(4);
+	script_only(1, ACTIVITY_OUTSIDE);
+	script_end();
+	script_begin(4);
+	script_cards();
+	script_run(5.9);
+	script.fault[1][ACTIVITY_OUTSIDE] = 200 * MS;
+	script_run(3.1);
+	script_expect(0);
+	script_end();
+}
+
+/* A tick is a second: a finding of a large fault comes at its end. */
+static void a_decision_is_made_each_second(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(20);
+	script.fault[1][ACTIVITY_DATALOADER] = 900 * MS;
+	script_run(10);
+	assert_true(script_only(1, ACTIVITY_DATALOADER)->first_s < 24.5);
+	assert_true(script_only(1, ACTIVITY_DATALOADER)->first_s > 22.5);
+	script_end();
+}
+
+static void noise_of_4_percent_is_silent_for_an_hour(void **state)
+{
+	(void)state;
+	for (int l1 = 0; l1 < 2; l1++) {
+		script_begin(8);
+		script.noise = 0.04;
+		script.l1 = l1;
+		script_run(3600);
+		script_expect(0);
+		script.slack = INFINITY;
+		script_end();
+	}
+}
+
+/* 1.5 % faster: less than noise, and learned at the pace of 200 s. */
+static void small_changes_are_learned_in_minutes(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(400);
+	script_faster(1.5 * MS);
+	script_run(200);
+	assert_true(fabs(usual_now() - 99.05 * MS) < 0.1 * MS);
+	script_end();
+}
+
+/* A faster job relearns after it has won back what three episodes lose. */
+static void a_faster_job_relearns(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(60);
+	script_faster(20 * MS);
+	script_run(25);
+	assert_true(fabs(usual_now() - 80 * MS) < 0.2 * MS);
+	script_end();
+}
+
+/* By 3 % is learned at that pace; by 5 % it is another job after 70 s. */
+static void a_little_faster_is_no_other_job(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(2000);
+	script_faster(5 * MS);
+	script_run(100);
+	assert_true(fabs(usual_now() - 95 * MS) < 0.05 * MS);
+	script_end();
+	script_begin(4);
+	script_run(2000);
+	script_faster(3 * MS);
+	script_run(190);
+	assert_true(usual_now() > 97.8 * MS);
+	script_end();
+}
+
+static void ten_slow_minutes_are_the_new_usual(void **state)
+{
+	const struct said *said;
+
+	(void)state;
+	script_begin(4);
+	script_run(60);
+	script_all(ACTIVITY_FORWARD, 30 * MS);
+	script_run(590);
+	said = script_only(-1, ACTIVITY_FORWARD);
+	assert_int_equal(said->finding.state, FINDING_OPEN);
+	script_run(30);
+	assert_int_equal(said->finding.state, FINDING_CLOSED);
+	script_run(600);
+	script_expect(1);
+	assert_true(fabs(usual_now() - 130 * MS) < 0.2 * MS);
+	script_end();
+}
+
+/* One slow step may count two fifths of what opens: two are not enough, three are. */
+static void three_slow_steps_open_and_two_do_not(void **state)
+{
+	(void)state;
+	for (int steps = 2; steps <= 3; steps++) {
+		script_begin(4);
+		script_run(20);
+		for (int i = 0; i < steps; i++) {
+			script.once[2][ACTIVITY_DATALOADER] = 5;
+			script_step();
+		}
+		script_run(20);
+		script_expect(steps > 2);
+		script_end();
+	}
+}
+
+/* All ranks evaluate between steps, for as long as a hundred of them. */
+static void an_evaluation_is_no_finding(void **state)
+{
+	(void)state;
+	for (int every = 30; every >= 3; every /= 3) {
+		script_begin(4);
+		script_run(20);
+		for (int i = 0; i < 20; i++) {
+			script_once(ACTIVITY_OUTSIDE, 7);
+			script_once(ACTIVITY_BACKWARD, 3);
+			script_step();
+			for (int k = 1; k < every; k++)
+				script_step();
+		}
+		script_expect(0);
+		script_end();
+	}
+}
+
+/* A third of the growth in one activity is no evaluation. */
+static void a_job_slow_in_every_second_step_is_told(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(20);
+	for (int i = 0; i < 60; i++) {
+		script_once(ACTIVITY_OUTSIDE, 100 * MS);
+		script_once(ACTIVITY_BACKWARD, 200 * MS);
+		script_step();
+		script_step();
+	}
+	script_only(-1, ACTIVITY_BACKWARD);
+	script_end();
+}
+
+/* Two steps in a row are no evaluation. */
+static void a_second_long_step_counts(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(20);
+	for (int i = 0; i < 60; i++) {
+		script_once(ACTIVITY_OUTSIDE, 300 * MS);
+		script_step();
+	}
+	script_only(-1, ACTIVITY_OUTSIDE);
+	script_end();
+}
+
+/* Hosts run ahead and wait for each other in later steps: a rank is late in every fifth step, and the others wait in
+ * the next one but two. */
+static void growth_and_its_waits_may_lie_steps_apart(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_cards();
+	script_scale(10);
+	script_run(60);
+	for (int i = 0; i < 40; i++) {
+		double lost = script.lost;
+
+		if (i % 4 == 0) {
+			script.once[1][ACTIVITY_OUTSIDE] = 1.2;
+			script.once[1][ACTIVITY_BACKWARD] = -0.5;
+			for (int r = 0; r < 4; r++)
+				script.once[r][ACTIVITY_BACKWARD] -= r == 1 ? 0.7 : 0;
+		}
+		if (i % 4 == 3)
+			for (int r = 0; r < 4; r++)
+				script.late[r] = 1.2;
+		script_step();
+		script.lost = fmax(lost, script.lost);
+	}
+	assert_non_null(script_said(1, ACTIVITY_OUTSIDE));
+	script_end();
+}
+
+static void waits_that_begin_later_are_learned_first(void **state)
+{
+	(void)state;
+	for (int learned = 0; learned < 2; learned++) {
+		script_begin(2);
+		script_run(60);
+		script.l1 = true;
+		script.transfer = 0;
+		script_run(learned ? 7 : 3);
+		script.fault[1][ACTIVITY_BACKWARD] = 40 * MS;
+		script_run(40);
+		assert_true((script_said(1, ACTIVITY_BACKWARD) != NULL) == learned);
+		script_end();
+	}
+}
+
+/* Steps of 5 s open at 1 s lost, and, while operations lack records, at 2 s. */
+static double opens_after(uint64_t lost_records, int before)
+{
+	double begun_s;
+
+	script_begin(4);
+	script_cards();
+	script.l1 = true;
+	script_scale(50);
+	script_run(60);
+	script.lost_records = lost_records;
+	for (int i = 0; i < before; i++)
+		script_step();
+	begun_s = script_s();
+	script.fault[1][ACTIVITY_DATALOADER] = 0.4;
+	script_run(100);
+	script_only(1, ACTIVITY_DATALOADER);
+	begun_s = (script.said[0].first_s - begun_s) / 5.4;
+	script_end();
+	return begun_s;
+}
+
+static void lost_records_raise_the_limit(void **state)
+{
+	(void)state;
+	assert_in_range((unsigned)(opens_after(0, 0) + 0.5), 3, 3);
+	assert_in_range((unsigned)(opens_after(1, 40) + 0.5), 6, 6);
+	assert_in_range((unsigned)(opens_after(1, 0) + 0.5), 5, 5);
+}
+
+static void ranks_that_are_not_here_are_no_evidence(void **state)
+{
+	(void)state;
+	script_begin(8);
+	script_run(60);
+	for (int i = 0; i < 1200; i++) {
+		script.missing[3] = i % 3 != 0;
+		script.missing[6] = i > 100 && i < 400;
+		script_step();
+	}
+	script_expect(0);
+	script.missing[3] = script.missing[6] = false;
+	script.fault[6][ACTIVITY_DATALOADER] = 30 * MS;
+	for (int i = 0; i < 300; i++) {
+		script.missing[3] = i % 3 != 0;
+		script_step();
+	}
+	script_only(6, ACTIVITY_DATALOADER);
+	script_end();
+}
+
+static void steps_that_most_ranks_lack_are_not_judged(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(60);
+	script.missing[0] = script.missing[1] = true;
+	script.fault[3][ACTIVITY_DATALOADER] = 30 * MS;
+	script_run(60);
+	script_expect(0);
+	script_end();
+}
+
+static void ranks_that_come_later_are_learned_first(void **state)
+{
+	(void)state;
+	for (int l1 = 0; l1 < 2; l1++) {
+		script_begin(6);
+		script.l1 = l1;
+		script.ranks = 4;
+		script_run(60);
+		script.ranks = 6;
+		script_run(120);
+		script_expect(0);
+		script.fault[5][ACTIVITY_DATALOADER] = 30 * MS;
+		script_run(30);
+		script_only(5, ACTIVITY_DATALOADER);
+		script_end();
+	}
+}
+
+static void ranks_may_go(void **state)
+{
+	(void)state;
+	script_begin(6);
+	script_run(60);
+	script.ranks = 4;
+	script_run(60);
+	script_expect(0);
+	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+	script_run(30);
+	script_only(1, ACTIVITY_DATALOADER);
+	script_end();
+}
+
+static void too_many_ranks_are_refused(void **state)
+{
+	const struct frame frame = {.ranks = 1000000, .class = FRAME_TRAIN};
+	const struct judge_sink sink = {script_finding, NULL, NULL};
+	struct judge_options options;
+	uint64_t id = 1;
+	struct judge *judge;
+	static struct frame_rank ranks[1000000];
+	struct frame of = frame;
+
+	(void)state;
+	of.rank = ranks;
+	judge_options_default(&options);
+	judge = judge_new(&options, "job", &sink, &id);
+	assert_true(judge_frame(judge, &of, NULL) < 0);
+	judge_free(judge);
+}
+
+/* Each fault costs its own part, and all together no more than the job lost. */
+static void costs_of_faults_that_overlap_add_up(void **state)
+{
+	(void)state;
+	script_begin(8);
+	script.fault[7][ACTIVITY_OPTIMIZER] = 10 * MS;
+	script_run(60);
+	for (int i = 0; i < 10; i++) {
+		script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+		script_run(20);
+		script.fault[2][ACTIVITY_OUTSIDE] = 35 * MS;
+		script_run(20);
+		script.fault[1][ACTIVITY_DATALOADER] = 0;
+		script_all(ACTIVITY_FORWARD, 12 * MS);
+		script_run(20);
+		script.fault[2][ACTIVITY_OUTSIDE] = 0;
+		script_run(20);
+		script_all(ACTIVITY_FORWARD, 0);
+		script_run(30);
+	}
+	script_close();
+	assert_true(script_cost() > 0.8 * script.lost);
+	script_over();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ten_seconds_are_learned),
+		cmocka_unit_test(a_decision_is_made_each_second),
+		cmocka_unit_test(noise_of_4_percent_is_silent_for_an_hour),
+		cmocka_unit_test(small_changes_are_learned_in_minutes),
+		cmocka_unit_test(a_faster_job_relearns),
+		cmocka_unit_test(a_little_faster_is_no_other_job),
+		cmocka_unit_test(ten_slow_minutes_are_the_new_usual),
+		cmocka_unit_test(three_slow_steps_open_and_two_do_not),
+		cmocka_unit_test(an_evaluation_is_no_finding),
+		cmocka_unit_test(a_job_slow_in_every_second_step_is_told),
+		cmocka_unit_test(a_second_long_step_counts),
+		cmocka_unit_test(growth_and_its_waits_may_lie_steps_apart),
+		cmocka_unit_test(waits_that_begin_later_are_learned_first),
+		cmocka_unit_test(lost_records_raise_the_limit),
+		cmocka_unit_test(ranks_that_are_not_here_are_no_evidence),
+		cmocka_unit_test(steps_that_most_ranks_lack_are_not_judged),
+		cmocka_unit_test(ranks_that_come_later_are_learned_first),
+		cmocka_unit_test(ranks_may_go),
+		cmocka_unit_test(too_many_ranks_are_refused),
+		cmocka_unit_test(costs_of_faults_that_overlap_add_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

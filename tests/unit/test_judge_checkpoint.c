@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints: regular ones are no finding, slow ones are. */
+#include "tests/unit/judge_script.h"
+
+#define WRITERS 4
+
+/* A checkpoint, of 0 s where a rank writes none, and 40 steps without one. */
+static void save(const double s[WRITERS])
+{
+	for (size_t r = 0; r < WRITERS; r++)
+		script.once[r][ACTIVITY_CHECKPOINT] = s[r];
+	script_step();
+	for (int i = 0; i < 40; i++)
+		script_step();
+}
+
+static void saves(unsigned times, double a, double b, double c, double d)
+{
+	for (unsigned i = 0; i < times; i++)
+		save((const double[]){a, b, c, d});
+}
+
+static void begin(double times)
+{
+	script_begin(WRITERS);
+	script_scale(times);
+	script_run(20 * times);
+}
+
+static void regular_checkpoints_are_no_finding(void **state)
+{
+	(void)state;
+	for (int l1 = 0; l1 < 2; l1++) {
+		begin(1);
+		script.l1 = l1;
+		script.noise = 0.02;
+		for (int i = 0; i < 60; i++)
+			saves(1, 3 + 0.02 * script_draw(), 3 + 0.02 * script_draw(), 3 + 0.02 * script_draw(), 3);
+		script_expect(0);
+		script_end();
+		begin(1);
+		saves(60, 0, 7, 0, 0);
+		script_expect(0);
+		script_end();
+	}
+}
+
+/* Two that are more than half longer than before open, and one does not. */
+static void a_rank_that_writes_alone_is_compared_with_before(void **state)
+{
+	const struct finding_evidence *evidence;
+	const struct said *said;
+
+	(void)state;
+	begin(1);
+	saves(10, 0, 2, 0, 0);
+	saves(1, 0, 4, 0, 0);
+	saves(10, 0, 2, 0, 0);
+	script_expect(0);
+	saves(1, 0, 4, 0, 0);
+	script_expect(0);
+	saves(1, 0, 4, 0, 0);
+	said = script_only(1, ACTIVITY_CHECKPOINT);
+	assert_int_equal(said->finding.kind, FINDING_SLOW_RANK);
+	assert_int_equal(said->finding.cause, CAUSE_CHECKPOINT);
+	evidence = script_evidence(&said->finding, "checkpoint");
+	assert_true(fabs(evidence->value - 4e9) < 1e8 && fabs(evidence->peers - 2e9) < 3e8);
+	script_end();
+}
+
+static void by_less_than_half_is_no_slow_checkpoint(void **state)
+{
+	(void)state;
+	begin(1);
+	saves(10, 0, 2, 0, 0);
+	saves(10, 0, 2.8, 0, 0);
+	script_expect(0);
+	script_end();
+	begin(1);
+	saves(10, 0, 2, 0, 0);
+	saves(2, 0, 3.4, 0, 0);
+	script_expect(1);
+	script_end();
+}
+
+/* What is usual follows by a fifth of each: twice as long is usual after four. */
+static void long_checkpoints_become_usual(void **state)
+{
+	(void)state;
+	begin(1);
+	saves(10, 0, 2, 0, 0);
+	saves(4, 0, 4, 0, 0);
+	assert_int_equal(script_only(1, ACTIVITY_CHECKPOINT)->finding.state, FINDING_OPEN);
+	saves(1, 0, 4, 0, 0);
+	assert_int_equal(script_only(1, ACTIVITY_CHECKPOINT)->finding.state, FINDING_CLOSED);
+	saves(20, 0, 4, 0, 0);
+	script_expect(1);
+	script_end();
+}
+
+static void a_rank_among_writers_is_compared_with_them(void **state)
+{
+	(void)state;
+	begin(1);
+	saves(10, 2, 2, 4, 2);
+	script_only(2, ACTIVITY_CHECKPOINT);
+	script_close();
+	assert_true(script_cost() > 0.4 * script.lost);
+	script_over();
+	begin(1);
+	saves(10, 2, 2.1, 2.2, 2.6);
+	script_expect(0);
+	script_end();
+	begin(1);
+	saves(10, 2, 2.1, 2.2, 3.3);
+	script_only(3, ACTIVITY_CHECKPOINT);
+	script_end();
+}
+
+/* Two of a rank's peers write: enough to compare with. One is not. */
+static void two_writers_are_enough(void **state)
+{
+	(void)state;
+	begin(1);
+	saves(10, 2, 2, 4, 0);
+	script_only(2, ACTIVITY_CHECKPOINT);
+	script_end();
+	begin(1);
+	saves(10, 2, 0, 4, 0);
+	script_expect(0);
+	script_end();
+}
+
+/* Of steps of 5 s: 0.2 s are no notice, and 0.4 s are. */
+static void small_excesses_are_none(void **state)
+{
+	(void)state;
+	begin(50);
+	saves(12, 2, 2, 2.2, 2);
+	script_expect(0);
+	script_end();
+	begin(50);
+	saves(12, 2, 2, 2.4, 2);
+	script_only(2, ACTIVITY_CHECKPOINT);
+	script_end();
+}
+
+static void the_next_one_that_is_not_slow_ends_it(void **state)
+{
+	(void)state;
+	begin(1);
+	saves(5, 2, 2, 4, 2);
+	assert_int_equal(script_only(2, ACTIVITY_CHECKPOINT)->finding.state, FINDING_OPEN);
+	saves(1, 2, 2, 2, 2);
+	assert_int_equal(script_only(2, ACTIVITY_CHECKPOINT)->finding.state, FINDING_CLOSED);
+	script_end();
+}
+
+/* In 3 of 10 steps: after a thousand of them they are a part of the step. */
+static void frequent_checkpoints_are_a_part_of_the_step(void **state)
+{
+	(void)state;
+	for (int later = 0; later < 2; later++) {
+		unsigned steps = later ? 1400 : 900;
+
+		begin(1);
+		for (unsigned i = 0; i < 10000; i++) {
+			if (i % 10 < 3)
+				script_once(ACTIVITY_CHECKPOINT, 40 * MS);
+			script_step();
+			if (i < steps)
+				continue;
+			/* Slow where checkpoints are, alone. */
+			script.fault[1][ACTIVITY_DATALOADER] = (i + 1) % 10 < 3 ? 300 * MS : 0;
+			if (i > steps + 200)
+				break;
+		}
+		assert_true((script_said(1, ACTIVITY_DATALOADER) != NULL) == later);
+		assert_null(script_said(-1, ACTIVITY_CHECKPOINT));
+		script_end();
+	}
+}
+
+static void checkpoints_in_an_eighth_of_steps_are_not(void **state)
+{
+	(void)state;
+	begin(1);
+	for (unsigned i = 0; i < 6000; i++) {
+		if (i % 8 == 0) {
+			script_once(ACTIVITY_CHECKPOINT, 300 * MS);
+			script.once[1][ACTIVITY_DATALOADER] = 100 * MS;
+		}
+		script_step();
+	}
+	script_expect(0);
+	script_end();
+}
+
+/* An eighth of the steps are no fewer than before, and a sixteenth are. */
+static void frequent_checkpoints_may_become_rare(void **state)
+{
+	(void)state;
+	for (int every = 8; every <= 16; every += 8) {
+		begin(1);
+		for (unsigned i = 0; i < 3000; i++) {
+			if (i % 10 < 3)
+				script_once(ACTIVITY_CHECKPOINT, 40 * MS);
+			script_step();
+		}
+		for (int i = 0; i < 3200; i++) {
+			if (i % every == 0)
+				script_once(ACTIVITY_CHECKPOINT, 40 * MS);
+			script.once[1][ACTIVITY_DATALOADER] = i > 3000 && i % every < 2 ? 300 * MS : 0;
+			script_step();
+		}
+		assert_true((script_said(1, ACTIVITY_DATALOADER) != NULL) == (every == 8));
+		script.slack = INFINITY;
+		script_end();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(regular_checkpoints_are_no_finding),
+		cmocka_unit_test(a_rank_that_writes_alone_is_compared_with_before),
+		cmocka_unit_test(by_less_than_half_is_no_slow_checkpoint),
+		cmocka_unit_test(long_checkpoints_become_usual),
+		cmocka_unit_test(a_rank_among_writers_is_compared_with_them),
+		cmocka_unit_test(two_writers_are_enough),
+		cmocka_unit_test(small_excesses_are_none),
+		cmocka_unit_test(the_next_one_that_is_not_slow_ends_it),
+		cmocka_unit_test(frequent_checkpoints_are_a_part_of_the_step),
+		cmocka_unit_test(checkpoints_in_an_eighth_of_steps_are_not),
+		cmocka_unit_test(frequent_checkpoints_may_become_rare),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose growth it is: rank and activity, from each of the witnesses. */
+#include "tests/unit/judge_script.h"
+
+#define LEARN_S 20
+
+/* A quarter of the ranks' step for half a minute. */
+static const struct said *slow(int32_t rank, enum activity activity, enum activity said)
+{
+	script_run(LEARN_S);
+	script.fault[rank][activity] = 25 * MS;
+	script_run(30);
+	script.fault[rank][activity] = 0;
+	script_run(20);
+	return script_only(rank, said);
+}
+
+static void activities_that_hold_no_wait_are_named(void **state)
+{
+	static const struct {
+		enum activity activity;
+		enum finding_cause cause;
+	} rows[] = {{ACTIVITY_OUTSIDE, CAUSE_PYTHON}, {ACTIVITY_DATALOADER, CAUSE_DATALOADER},
+		{ACTIVITY_GC, CAUSE_GARBAGE_COLLECTION}, {ACTIVITY_OPTIMIZER, CAUSE_COMPUTE},
+		{ACTIVITY_ZERO_GRAD, CAUSE_COMPUTE}, {ACTIVITY_MARK, CAUSE_COMPUTE}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (int kind = 0; kind < 3; kind++) {
+			const struct said *said;
+
+			script_begin(kind ? 4 : 2);
+			if (kind == 2)
+				script_cards();
+			said = slow(1, rows[i].activity, rows[i].activity);
+			assert_int_equal(said->finding.cause, rows[i].cause);
+			assert_int_equal(said->finding.side, FINDING_SIDE_HOST);
+			assert_int_equal(said->finding.severity, SEVERITY_WARNING);
+			assert_true(fabs(said->finding.slowdown - 1.25) < 0.02);
+			assert_true(script_cost() > 0.95 * script.lost);
+			assert_true(strstr(said->finding.sentence, "rank 1 (node-a") != NULL);
+			script_end();
+		}
+	}
+}
+
+static void forward_without_cards_is_own_work(void **state)
+{
+	const struct said *said;
+
+	(void)state;
+	script_begin(2);
+	said = slow(1, ACTIVITY_FORWARD, ACTIVITY_FORWARD);
+	assert_int_equal(said->finding.cause, CAUSE_COMPUTE);
+	script_end();
+}
+
+static void forward_on_two_cards_is_the_jobs(void **state)
+{
+	(void)state;
+	script_begin(2);
+	script_cards();
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_FORWARD] = 25 * MS;
+	script_run(60);
+	for (size_t i = 0; i < script.n_said; i++)
+		assert_int_equal(script.said[i].finding.rank, -1);
+	script_end();
+}
+
+static void backward_without_a_second_witness_is_the_jobs(void **state)
+{
+	(void)state;
+	script_begin(2);
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_BACKWARD] = 25 * MS;
+	script_run(60);
+	script_only(-1, ACTIVITY_BACKWARD);
+	script_end();
+}
+
+static void cpu_time_tells_who_computes_in_backward(void **state)
+{
+	const struct said *said;
+
+	(void)state;
+	script_begin(3);
+	script.cpu = true;
+	said = slow(2, ACTIVITY_BACKWARD, ACTIVITY_BACKWARD);
+	assert_int_equal(said->finding.cause, CAUSE_COMPUTE);
+	script_close();
+	assert_true(script_cost() > 0.9 * script.lost);
+	script_over();
+}
+
+/* Less than half of the growth is no witness: what else the rank does may take CPU time, too. */
+static void cpu_time_must_explain_half_of_the_growth(void **state)
+{
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		script_begin(3);
+		for (int r = 0; r < 3; r++)
+			script.host[r].cpu_ns = 50000000;
+		script_run(LEARN_S);
+		script.fault[2][ACTIVITY_BACKWARD] = 40 * MS;
+		script.host[2].cpu_ns += more ? 24000000 : 16000000;
+		script_run(60);
+		script_only(more ? 2 : -1, ACTIVITY_BACKWARD);
+		script_end();
+	}
+}
+
+/* A fifth of the growth in another rank's data loading does not explain it. */
+static void cpu_time_counts_beside_a_small_own_growth(void **state)
+{
+	(void)state;
+	script_begin(3);
+	script.cpu = true;
+	script_run(LEARN_S);
+	script.fault[0][ACTIVITY_DATALOADER] = 8 * MS;
+	script.fault[2][ACTIVITY_BACKWARD] = 40 * MS;
+	script_run(60);
+	assert_non_null(script_said(2, ACTIVITY_BACKWARD));
+	assert_null(script_said(0, ACTIVITY_DATALOADER));
+	script_end();
+}
+
+static void run_delay_tells_who_is_held_in_backward(void **state)
+{
+	const struct said *said;
+	const struct finding_evidence *evidence;
+
+	(void)state;
+	script_begin(2);
+	for (int r = 0; r < 2; r++)
+		script.host[r].run_delay_ns = 1000000;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_BACKWARD] = 25 * MS;
+	script.host[1].run_delay_ns = 26000000;
+	script.host[1].preemptor_pid = 4711;
+	script.host[1].preemptor_ns = 20000000;
+	strcpy(script.host[1].preemptor_name, "stress-ng");
+	script_run(30);
+	said = script_only(1, ACTIVITY_BACKWARD);
+	assert_int_equal(said->finding.cause, CAUSE_PREEMPTION);
+	evidence = script_evidence(&said->finding, "run_delay");
+	assert_string_equal(evidence->detail, "stress-ng (pid 4711)");
+	assert_true(fabs(evidence->value - 26e6) < 1e6 && fabs(evidence->peers - 1e6) < 1e5);
+	script_end();
+}
+
+/* A third of the growth may be noise. */
+static void run_delay_must_explain_a_third_of_the_growth(void **state)
+{
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		script_begin(3);
+		for (int r = 0; r < 3; r++)
+			script.host[r].run_delay_ns = 1000000;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_BACKWARD] = 40 * MS;
+		script.host[1].run_delay_ns += more ? 18000000 : 10000000;
+		script_run(60);
+		assert_true((script_said(1, ACTIVITY_BACKWARD) != NULL) == more);
+		script_end();
+	}
+}
+
+static void throttling_is_the_cause(void **state)
+{
+	(void)state;
+	script_begin(2);
+	for (int r = 0; r < 2; r++)
+		script.host[r].throttled_ns = 0;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_BACKWARD] = 25 * MS;
+	script.host[1].throttled_ns = 25000000;
+	script_run(30);
+	assert_int_equal(script_only(1, ACTIVITY_BACKWARD)->finding.cause, CAUSE_THROTTLING);
+	script_end();
+}
+
+static void waits_tell_who_computes_in_backward(void **state)
+{
+	(void)state;
+	script_begin(2);
+	script.l1 = true;
+	script.transfer = 5 * MS;
+	slow(1, ACTIVITY_BACKWARD, ACTIVITY_BACKWARD);
+	assert_true(script_cost() > 0.95 * script.lost);
+	script_end();
+}
+
+static void on_cards_waits_tell_who_computes(void **state)
+{
+	static const struct {
+		double lead;
+		enum finding_side side;
+		enum finding_cause cause;
+	} rows[] = {{10 * MS, FINDING_SIDE_CARD, CAUSE_CARD}, {7.5 * MS, FINDING_SIDE_CARD, CAUSE_CARD},
+		{6 * MS, FINDING_SIDE_HOST, CAUSE_COMPUTE}, {1 * MS, FINDING_SIDE_HOST, CAUSE_COMPUTE}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct said *said;
+
+		script_begin(4);
+		script_cards();
+		script.l1 = true;
+		for (int r = 0; r < 4; r++)
+			script.lead[r] = 10 * MS;
+		script.waiting = ACTIVITY_SYNC;
+		script_run(LEARN_S);
+		script.fault[3][ACTIVITY_BACKWARD] = 25 * MS;
+		script.lead[3] = rows[i].lead;
+		script_run(60);
+		said = script_only(3, ACTIVITY_COMPUTE);
+		assert_int_equal(said->finding.side, rows[i].side);
+		assert_int_equal(said->finding.cause, rows[i].cause);
+		script_end();
+	}
+}
+
+static void a_storm_of_synchronizations_is_own_work(void **state)
+{
+	(void)state;
+	for (unsigned syncs = 5; syncs <= 9; syncs += 4) {
+		script_begin(2);
+		script_cards();
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_SYNC] = 25 * MS;
+		script.syncs[1] = syncs;
+		script_run(60);
+		if (syncs > 7)
+			assert_int_equal(script_only(1, ACTIVITY_SYNC)->finding.cause, CAUSE_SYNCHRONIZATION);
+		else
+			assert_null(script_said(1, ACTIVITY_SYNC));
+		script_end();
+	}
+}
+
+/* Of a job that synchronizes often: twice as often and a few more. */
+static void synchronizations_are_compared_with_the_usual_ones(void **state)
+{
+	(void)state;
+	for (unsigned syncs = 190; syncs <= 230; syncs += 40) {
+		script_begin(2);
+		script_cards();
+		script.syncs[0] = script.syncs[1] = 100;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_SYNC] = 25 * MS;
+		script.syncs[1] = syncs;
+		script_run(60);
+		assert_true((script_said(1, ACTIVITY_SYNC) != NULL) == (syncs > 205));
+		script_end();
+	}
+}
+
+/* Three wait in synchronization, and one has more forward: on cards neither shows whose growth it is. */
+static void the_odd_one_out_of_four_is_named(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_cards();
+	script.waiting = ACTIVITY_SYNC;
+	slow(2, ACTIVITY_FORWARD, ACTIVITY_COMPUTE);
+	script_end();
+}
+
+/* Others differ by a quarter of the growth, or by half of it. */
+static void the_others_are_alike(void **state)
+{
+	(void)state;
+	for (int half = 0; half < 2; half++) {
+		double differ = half ? 14 * MS : 6 * MS;
+
+		script_begin(5);
+		script_cards();
+		script.waiting = ACTIVITY_SYNC;
+		script_run(LEARN_S);
+		script.fault[2][ACTIVITY_FORWARD] = 30 * MS;
+		script.fault[0][ACTIVITY_BACKWARD] = script.fault[1][ACTIVITY_BACKWARD] = differ / 2;
+		script.fault[3][ACTIVITY_SYNC] = script.fault[4][ACTIVITY_SYNC] = differ / 2;
+		script_run(60);
+		assert_true((script_said(2, ACTIVITY_COMPUTE) == NULL) == half);
+		script_end();
+	}
+}
+
+static void two_culprits_are_both_named(void **state)
+{
+	(void)state;
+	script_begin(8);
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+	script.fault[6][ACTIVITY_OPTIMIZER] = 30 * MS;
+	script_run(60);
+	script_expect(2);
+	assert_non_null(script_said(1, ACTIVITY_DATALOADER));
+	assert_non_null(script_said(6, ACTIVITY_OPTIMIZER));
+	script_close();
+	assert_true(script_cost() > 0.9 * script.lost);
+	script_over();
+}
+
+/* Where the larger ends, the smaller one remains: it cost nothing before. */
+static void a_smaller_culprit_hides_behind_a_larger_one(void **state)
+{
+	(void)state;
+	for (int near = 0; near < 2; near++) {
+		script_begin(8);
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+		script.fault[6][ACTIVITY_OPTIMIZER] = near ? 25 * MS : 20 * MS;
+		script_run(60);
+		script_expect(near ? 2 : 1);
+		assert_non_null(script_said(1, ACTIVITY_DATALOADER));
+		script_end();
+	}
+}
+
+static void all_ranks_alike_are_the_job(void **state)
+{
+	static const enum activity activities[] = {ACTIVITY_FORWARD, ACTIVITY_OPTIMIZER, ACTIVITY_OUTSIDE, ACTIVITY_DATALOADER};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(activities) / sizeof(activities[0]); i++) {
+		for (int l1 = 0; l1 < 2; l1++) {
+			const struct said *said;
+
+			script_begin(4);
+			script.l1 = l1;
+			script_run(LEARN_S);
+			script_all(activities[i], 25 * MS);
+			script_run(30);
+			said = script_only(-1, activities[i]);
+			assert_int_equal(said->finding.kind, FINDING_SLOW_JOB);
+			assert_true(script_evidence(&said->finding, "step_time")->peers > 0.99e8);
+			script_end();
+		}
+	}
+}
+
+/* The host is late, and its card works on what was queued. */
+static void what_a_device_queue_hides_is_no_finding(void **state)
+{
+	(void)state;
+	for (int l1 = 0; l1 < 2; l1++) {
+		script_begin(4);
+		script_cards();
+		script.l1 = l1;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_OUTSIDE] = 30 * MS;
+		script.fault[1][ACTIVITY_BACKWARD] = -30 * MS;
+		script_run(120);
+		script_expect(0);
+		script_end();
+	}
+}
+
+/* Half of the growth: what the operations take is the job's, and the rank is named for the rest. */
+static void transfers_are_the_jobs(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_cards();
+	script.l1 = true;
+	script.transfer = 5 * MS;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_BACKWARD] = 18 * MS;
+	script.transfer += 18 * MS;
+	script_run(60);
+	assert_non_null(script_said(1, ACTIVITY_COMPUTE));
+	assert_non_null(script_said(-1, ACTIVITY_BACKWARD));
+	script_close();
+	assert_true(script_cost() > 0.9 * script.lost);
+	script_over();
+}
+
+static void slow_transfers_alone_name_no_rank(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_cards();
+	script.l1 = true;
+	script.transfer = 5 * MS;
+	script_run(LEARN_S);
+	script.transfer += 25 * MS;
+	script_run(60);
+	script_only(-1, ACTIVITY_BACKWARD);
+	script_end();
+}
+
+/* What waits say of a fifth of the growth may be noise: the stages' word stands. */
+static void small_waits_leave_the_word_to_stages(void **state)
+{
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		double waits = more ? 16 * MS : 8 * MS;
+
+		script_begin(4);
+		script.l1 = true;
+		script_run(LEARN_S);
+		script.fault[2][ACTIVITY_DATALOADER] = 40 * MS;
+		script.fault[1][ACTIVITY_BACKWARD] = waits;
+		script.fault[1][ACTIVITY_SYNC] = 40 * MS - waits;
+		script_run(60);
+		assert_non_null(script_said(2, ACTIVITY_DATALOADER));
+		script_end();
+	}
+}
+
+static void two_ranks_of_ten_thousand_are_found(void **state)
+{
+	(void)state;
+	script_begin(SCRIPT_RANKS);
+	script_scale(10);
+	script_run(13);
+	script.fault[4711][ACTIVITY_DATALOADER] = 1;
+	script.fault[9999][ACTIVITY_GC] = 1;
+	script_run(12);
+	script_expect(2);
+	assert_non_null(script_said(4711, ACTIVITY_DATALOADER));
+	assert_non_null(script_said(9999, ACTIVITY_GC));
+	script_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(activities_that_hold_no_wait_are_named),
+		cmocka_unit_test(forward_without_cards_is_own_work),
+		cmocka_unit_test(forward_on_two_cards_is_the_jobs),
+		cmocka_unit_test(backward_without_a_second_witness_is_the_jobs),
+		cmocka_unit_test(cpu_time_tells_who_computes_in_backward),
+		cmocka_unit_test(cpu_time_must_explain_half_of_the_growth),
+		cmocka_unit_test(cpu_time_counts_beside_a_small_own_growth),
+		cmocka_unit_test(run_delay_tells_who_is_held_in_backward),
+		cmocka_unit_test(run_delay_must_explain_a_third_of_the_growth),
+		cmocka_unit_test(throttling_is_the_cause),
+		cmocka_unit_test(waits_tell_who_computes_in_backward),
+		cmocka_unit_test(on_cards_waits_tell_who_computes),
+		cmocka_unit_test(a_storm_of_synchronizations_is_own_work),
+		cmocka_unit_test(synchronizations_are_compared_with_the_usual_ones),
+		cmocka_unit_test(the_odd_one_out_of_four_is_named),
+		cmocka_unit_test(the_others_are_alike),
+		cmocka_unit_test(two_culprits_are_both_named),
+		cmocka_unit_test(a_smaller_culprit_hides_behind_a_larger_one),
+		cmocka_unit_test(all_ranks_alike_are_the_job),
+		cmocka_unit_test(what_a_device_queue_hides_is_no_finding),
+		cmocka_unit_test(transfers_are_the_jobs),
+		cmocka_unit_test(slow_transfers_alone_name_no_rank),
+		cmocka_unit_test(small_waits_leave_the_word_to_stages),
+		cmocka_unit_test(two_ranks_of_ten_thousand_are_found),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that are slower than their peers from the start. */
+#include "tests/unit/judge_script.h"
+
+static const struct said *slow(int32_t rank, enum activity activity, double s)
+{
+	script.fault[rank][activity] = s;
+	script_run(60);
+	return script_said(rank, activity);
+}
+
+static void a_loader_slow_from_the_start_is_named(void **state)
+{
+	const struct said *said;
+
+	(void)state;
+	for (int ranks = 2; ranks <= 40; ranks += 19) {
+		script_begin((size_t)ranks);
+		said = slow(1, ACTIVITY_DATALOADER, 25 * MS);
+		assert_non_null(said);
+		assert_true(fabs(said->finding.slowdown - 1.25) < 0.03);
+		assert_in_range(said->finding.since_ns, SCRIPT_BEGIN_NS, SCRIPT_BEGIN_NS + 1000000);
+		script_close();
+		script_expect(1);
+		assert_true(script_cost() > 0.9 * script.lost);
+		script_over();
+	}
+}
+
+static void waits_show_who_computes_longer_from_the_start(void **state)
+{
+	(void)state;
+	for (int cards = 0; cards < 2; cards++) {
+		script_begin(4);
+		script.l1 = true;
+		if (cards)
+			script_cards();
+		script.fault[2][ACTIVITY_BACKWARD] = 25 * MS;
+		script_run(60);
+		script_only(2, cards ? ACTIVITY_COMPUTE : ACTIVITY_FORWARD);
+		script_end();
+	}
+}
+
+static void cards_without_operations_are_no_evidence(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_cards();
+	assert_null(slow(2, ACTIVITY_DATALOADER, 25 * MS));
+	script_expect(0);
+	script_end();
+}
+
+/* Gains of 2.5 % and 4.5 % of the step. */
+static void a_small_gain_is_not_told(void **state)
+{
+	(void)state;
+	script_begin(4);
+	assert_null(slow(1, ACTIVITY_DATALOADER, 2.5 * MS));
+	script_run(200);
+	script_expect(0);
+	script_end();
+	script_begin(4);
+	assert_non_null(slow(1, ACTIVITY_DATALOADER, 4.5 * MS));
+	script_end();
+}
+
+/* 5 ms of 105 gain 0.034 s a s above the allowance: 0.5 s after 15 s. */
+static void gains_above_the_allowance_add_up(void **state)
+{
+	const struct said *said;
+
+	(void)state;
+	script_begin(4);
+	said = slow(1, ACTIVITY_DATALOADER, 5 * MS);
+	assert_non_null(said);
+	assert_true(said->first_s > 13 && said->first_s < 18);
+	script_end();
+}
+
+/* However large: a quarter of what opens in each tick. */
+static void one_tick_names_no_rank(void **state)
+{
+	const struct said *said;
+
+	(void)state;
+	script_begin(4);
+	said = slow(1, ACTIVITY_DATALOADER, 200 * MS);
+	assert_non_null(said);
+	assert_true(said->first_s > 3.5 && said->first_s < 5.5);
+	script_end();
+}
+
+/* Its peers are 4 ms apart, 5.9 ms by the normal distribution. */
+static void peers_that_differ_hide_it(void **state)
+{
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		script_begin(4);
+		script.fault[0][ACTIVITY_OPTIMIZER] = 0;
+		script.fault[1][ACTIVITY_OPTIMIZER] = 4 * MS;
+		script.fault[2][ACTIVITY_OPTIMIZER] = 8 * MS;
+		assert_true((slow(3, ACTIVITY_OPTIMIZER, more ? 45 * MS : 24 * MS) != NULL) == more);
+		script_end();
+	}
+}
+
+/* Of 16 ranks and fewer, a rank is no peer of its own: here half of the others are apart. Of more it is. */
+static void of_many_ranks_one_spread_serves_all(void **state)
+{
+	(void)state;
+	for (int ranks = 15; ranks <= 17; ranks += 2) {
+		script_begin((size_t)ranks);
+		for (int r = 1; r <= ranks / 2; r++)
+			script.fault[r][ACTIVITY_OPTIMIZER] = r % 2 ? 12 * MS : -8 * MS;
+		assert_true((slow(0, ACTIVITY_OPTIMIZER, 40 * MS) != NULL) == (ranks <= 16));
+		script_end();
+	}
+}
+
+static void two_slow_ranks_are_named(void **state)
+{
+	(void)state;
+	for (int near = 0; near < 2; near++) {
+		script_begin(8);
+		script.fault[5][ACTIVITY_OPTIMIZER] = near ? 24 * MS : 16 * MS;
+		slow(1, ACTIVITY_DATALOADER, 40 * MS);
+		assert_non_null(script_said(1, ACTIVITY_DATALOADER));
+		assert_true((script_said(5, ACTIVITY_OPTIMIZER) != NULL) == near);
+		script_close();
+		script_over();
+	}
+}
+
+/* The first pipeline stage loads data and the last one computes the loss: only replicas compare. */
+static void ranks_are_compared_with_their_role(void **state)
+{
+	(void)state;
+	for (int slow_one = 0; slow_one < 2; slow_one++) {
+		for (int ranks = 9; ranks <= 60; ranks += 51) {
+			script_begin((size_t)ranks);
+			script.l1 = true;
+			for (int r = 0; r < ranks; r++) {
+				script.class[r] = (uint32_t)(r % 3);
+				script.fault[r][ACTIVITY_DATALOADER] = r % 3 == 1 ? 20 * MS : 0;
+			}
+			if (slow_one)
+				script.fault[4][ACTIVITY_DATALOADER] = 40 * MS;
+			script_run(60);
+			script_expect((size_t)slow_one);
+			if (slow_one)
+				assert_non_null(script_said(4, ACTIVITY_DATALOADER));
+			script_end();
+		}
+	}
+}
+
+static void a_rank_alone_in_its_role_is_not_compared(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script.l1 = true;
+	script.class[0] = 7;
+	for (int r = 1; r < 4; r++)
+		script.class[r] = 3;
+	slow(0, ACTIVITY_DATALOADER, 30 * MS);
+	script_expect(0);
+	script_end();
+}
+
+static void it_ends_as_the_rank_is_as_fast_as_others(void **state)
+{
+	const struct said *said;
+
+	(void)state;
+	script_begin(4);
+	slow(1, ACTIVITY_DATALOADER, 25 * MS);
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script_run(30);
+	said = script_only(1, ACTIVITY_DATALOADER);
+	assert_int_equal(said->finding.state, FINDING_CLOSED);
+	assert_true((double)(said->finding.until_ns - SCRIPT_BEGIN_NS) * 1e-9 < 62);
+	script_end();
+}
+
+static void all_ranks_alike_are_none(void **state)
+{
+	(void)state;
+	script_begin(8);
+	script.noise = 0.03;
+	script_all(ACTIVITY_DATALOADER, 60 * MS);
+	script_run(600);
+	script_expect(0);
+	script_end();
+}
+
+/* Open ones are told to who asks and at the end, as those of other ranks. */
+static void it_is_open_until_the_job_ends(void **state)
+{
+	struct finding open[4];
+	unsigned times;
+
+	(void)state;
+	script_begin(4);
+	slow(1, ACTIVITY_DATALOADER, 25 * MS);
+	times = script.said[0].times;
+	assert_int_equal(judge_open(script.judge, open, 4), 1);
+	assert_int_equal(open[0].rank, 1);
+	judge_end(script.judge);
+	assert_int_equal(script.said[0].times, times + 1);
+	assert_int_equal(script.said[0].finding.state, FINDING_OPEN);
+	judge_close(script.judge);
+	assert_int_equal(script.said[0].finding.state, FINDING_CLOSED);
+	script_end();
+}
+
+/* Every second of ten thousand is slower: classes of 16 with a slow one each cost no more than one class. */
+static void ten_thousand_ranks_are_judged(void **state)
+{
+	(void)state;
+	script_begin(SCRIPT_RANKS);
+	script.l1 = true;
+	script_scale(10);
+	for (uint32_t r = 0; r < SCRIPT_RANKS; r++)
+		script.class[r] = r / 16;
+	script.fault[77][ACTIVITY_OPTIMIZER] = 0.5;
+	script_run(30);
+	script_only(77, ACTIVITY_OPTIMIZER);
+	script_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_loader_slow_from_the_start_is_named),
+		cmocka_unit_test(waits_show_who_computes_longer_from_the_start),
+		cmocka_unit_test(cards_without_operations_are_no_evidence),
+		cmocka_unit_test(a_small_gain_is_not_told),
+		cmocka_unit_test(gains_above_the_allowance_add_up),
+		cmocka_unit_test(one_tick_names_no_rank),
+		cmocka_unit_test(peers_that_differ_hide_it),
+		cmocka_unit_test(of_many_ranks_one_spread_serves_all),
+		cmocka_unit_test(two_slow_ranks_are_named),
+		cmocka_unit_test(ranks_are_compared_with_their_role),
+		cmocka_unit_test(a_rank_alone_in_its_role_is_not_compared),
+		cmocka_unit_test(it_ends_as_the_rank_is_as_fast_as_others),
+		cmocka_unit_test(all_ranks_alike_are_none),
+		cmocka_unit_test(it_is_open_until_the_job_ends),
+		cmocka_unit_test(ten_thousand_ranks_are_judged),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
