@@ -95,7 +95,7 @@ static inline void script_want(void *arg, unsigned wants, const char *why)
 	snprintf(script.why, sizeof(script.why), "%s", why);
 }
 
-/* Ranks whose steps take 100 ms. */
+/* Ranks whose steps take 100.1 ms: ten are a tick. */
 static inline void script_begin(size_t ranks)
 {
 	const struct judge_sink sink = {script_finding, script_want, NULL};
@@ -104,7 +104,7 @@ static inline void script_begin(size_t ranks)
 	memset(&script, 0, sizeof(script));
 	script.ranks = ranks;
 	script.waiting = ACTIVITY_BACKWARD;
-	script.usual[ACTIVITY_OUTSIDE] = 2 * MS;
+	script.usual[ACTIVITY_OUTSIDE] = 2.1 * MS;
 	script.usual[ACTIVITY_DATALOADER] = 4 * MS;
 	script.usual[ACTIVITY_FORWARD] = 30 * MS;
 	script.usual[ACTIVITY_BACKWARD] = 50 * MS;
